@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* What the boot loader told us, in one form for every way to boot. */
+#ifndef SPOOR_ABI_BOOT_INFO_H
+#define SPOOR_ABI_BOOT_INFO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum memory_type {
+	MEMORY_USABLE = 1,
+	MEMORY_RESERVED = 2,
+	MEMORY_ACPI_RECLAIMABLE = 3,
+	MEMORY_ACPI_NVS = 4,
+	MEMORY_BAD = 5,
+};
+
+enum boot_protocol { BOOT_MULTIBOOT1 = 1, BOOT_MULTIBOOT2 = 2 };
+
+#define BOOT_MAX_REGIONS 64
+#define BOOT_MAX_MODULES 4
+#define BOOT_TEXT_SIZE   512
+
+struct boot_region {
+	uint64_t base, length; /* bytes; base + length does not overflow; length > 0 */
+	uint32_t type;         /* enum memory_type; an unknown type reads as MEMORY_RESERVED */
+};
+
+struct boot_module {
+	uint64_t start, end; /* physical, [start, end), end > start */
+	char string[BOOT_TEXT_SIZE];
+};
+
+struct boot_info {
+	enum boot_protocol protocol;
+	char command_line[BOOT_TEXT_SIZE];
+	char loader_name[64];
+	unsigned region_count; /* sorted by base */
+	struct boot_region regions[BOOT_MAX_REGIONS];
+	unsigned module_count;
+	struct boot_module modules[BOOT_MAX_MODULES];
+	unsigned char rsdp[36]; /* ACPI RSDP, copied */
+	unsigned rsdp_size;     /* 0: the loader gave none */
+	uint64_t info_start, info_end; /* physical memory that the loader's information occupies */
+};
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads an ELF64 x86-64 executable that stands in memory. Trusts nothing in it. Any context. */
+#ifndef SPOOR_LIB_ELF_H
+#define SPOOR_LIB_ELF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct elf_segment {
+	uint64_t virtual_address, physical_address;
+	uint64_t memory_size;
+	const uint8_t *data; /* within the image */
+	uint64_t file_size;  /* <= memory_size */
+	bool readable, writable, executable;
+};
+
+struct elf_image {
+	const uint8_t *base;
+	size_t size;
+	uint64_t entry;          /* virtual address, as the header has it */
+	uint64_t entry_physical; /* where `entry` stands under the segments' physical addresses */
+	uint16_t header_count;
+};
+
+/* NULL, or a sentence that says why `image` is not an executable that can be loaded. */
+const char *elf_open(struct elf_image *elf, const void *image, size_t size);
+
+/* The next PT_LOAD segment; *cursor starts at 0. False after the last one. */
+bool elf_next_segment(const struct elf_image *elf, unsigned *cursor, struct elf_segment *segment);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Text formatting without libc: %d %i %u %x %X %c %s %p %%, with the flags '-' and '0', a width,
+ * a precision for %s, and the lengths l, ll, z. Any context; takes no lock.
+ */
+#ifndef SPOOR_LIB_FORMAT_H
+#define SPOOR_LIB_FORMAT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* Writes at most `size` bytes including the NUL; returns the length the whole text has. */
+int vformat(char *buffer, size_t size, const char *template, va_list arguments)
+	__attribute__((format(printf, 3, 0)));
+int format(char *buffer, size_t size, const char *template, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif
