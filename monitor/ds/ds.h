@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The Debug Store of one virtual processor: IA32_DEBUGCTL, IA32_DS_AREA, and what a taken branch,
+ * interrupt or exception does to the BTS buffer. Written from the SDM (Vol 3, 17.4.4 to 17.4.9),
+ * not from the kernel's driver: the two sides check each other.
+ */
+#ifndef SPOOR_MONITOR_DS_H
+#define SPOOR_MONITOR_DS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vcpu;
+
+struct ds_state {
+	uint64_t debugctl; /* IA32_DEBUGCTL, 1D9H */
+	uint64_t ds_area;  /* IA32_DS_AREA, 600H */
+};
+
+/* True while taken branches have to be seen: TR and BTS are set. */
+bool ds_tracing(const struct vcpu *vcpu);
+
+/*
+ * A branch, interrupt or exception was taken: `from` and `to` are linear addresses as the SDM
+ * defines them for the record; the CPLs are those before and after. Called once the guest's state
+ * is that at `to`. Stores a record if the rules say so, and may raise a PMI.
+ */
+void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
+
+/* False: #GP(0) and nothing changed. `index` is one of the DS MSRs. */
+bool ds_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
+bool ds_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+
+#endif

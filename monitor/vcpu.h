@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* The architectural state of one guest processor while the monitor holds it (not the VMCB). */
+#ifndef SPOOR_MONITOR_VCPU_H
+#define SPOOR_MONITOR_VCPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "monitor/ds/ds.h"
+
+/* General registers in their encoding order. */
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
+
+/* Segment registers in their encoding order. */
+enum { ES, CS, SS, DS, FS, GS, SEGMENTS };
+
+/* attributes as a VMCB packs them: type 3:0, S 4, DPL 6:5, P 7, AVL 8, L 9, D/B 10, G 11. */
+struct segment {
+	uint16_t selector;
+	uint16_t attributes;
+	uint32_t limit;
+	uint64_t base;
+};
+
+struct descriptor_table {
+	uint16_t limit;
+	uint64_t base;
+};
+
+struct vcpu {
+	uint64_t gpr[16];
+	uint64_t rip, rflags;
+	struct segment segment[SEGMENTS];
+	struct segment ldtr, tr;
+	struct descriptor_table gdtr, idtr;
+	uint64_t cr0, cr2, cr3, cr4;
+	uint64_t efer; /* as the guest sees it: never with SVME */
+	uint64_t dr6, dr7;
+	uint64_t star, lstar, cstar, sfmask, kernel_gs_base;
+	uint8_t cpl;
+
+	bool interrupt_shadow; /* the next instruction runs before any interrupt (STI, MOV SS) */
+	bool nmi_blocked;      /* from delivery of an NMI to the guest's next IRET */
+	bool nmi_pending;
+	bool halted;
+	bool shut_down; /* triple fault */
+
+	struct ds_state ds;
+};
+
+#endif
