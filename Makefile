@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+# `make help` says what there is.
+
+VERSION := 0.1
+BUILD   := build
+
+CC      := gcc
+LD      := ld
+NASM    := nasm
+OBJCOPY := objcopy
+
+WARN   := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef \
+          -Wvla -Wpointer-arith -Wwrite-strings -Wno-sign-conversion
+WARN   += $(if $(CI),-Werror)
+# One set of flags serves kernel, monitor and lib: both images live in the top 2 GiB.
+CFLAGS := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -mcmodel=kernel \
+          -mno-red-zone -mgeneral-regs-only -fno-pic -fno-pie -fno-stack-protector \
+          -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
+          -fno-strict-aliasing -fno-tree-loop-distribute-patterns
+
+host_only      := tests/host tests/runner tests/user
+kernel_dirs    := boot kernel drivers lib $(filter-out $(host_only),$(patsubst %/,%,$(wildcard tests/*/)))
+monitor_dirs   := monitor lib
+sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
+objects         = $(patsubst %,$(BUILD)/obj/%.o,$(1))
+kernel_sources := $(call sources,$(kernel_dirs))
+monitor_sources:= $(call sources,$(monitor_dirs))
+kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o
+monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+images: $(BUILD)/spoor.elf $(BUILD)/spoor.elf32 $(BUILD)/monitor.elf $(BUILD)/monitor.elf32
+.PHONY: images
+
+$(BUILD)/obj/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/obj/%.asm.o: %.asm
+	@mkdir -p $(@D)
+	$(NASM) -f elf64 -g -F dwarf -i . -MD $(@:.o=.d) -o $@ $<
+
+# Rewritten only when the version or the commit changes.
+$(BUILD)/version.c: FORCE
+	@mkdir -p $(@D)
+	@printf '/* Generated. */\n#include "lib/version.h"\nconst char spoor_version[] = "%s";\nconst char spoor_git[] = "%s";\n' \
+	  '$(VERSION)' "$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo none)" > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(BUILD)/obj/version.o: $(BUILD)/version.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -c -o $@ $<
+FORCE:
+.PHONY: FORCE
+
+# The kernel is linked twice: its own symbol table goes into the second link, behind all code, so
+# that no function moves; the recipe checks that none did.
+$(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols.sh
+	@sh tools/symbols.sh /dev/null > $(BUILD)/symbols-empty.c
+	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols-empty.o $(BUILD)/symbols-empty.c
+	@$(LD) -nostdlib -static -z max-page-size=4096 -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
+	@sh tools/symbols.sh $@.1 > $(BUILD)/symbols.c
+	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols.o $(BUILD)/symbols.c
+	$(LD) -nostdlib -static -z max-page-size=4096 -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
+	@sh tools/symbols.sh $@ | cmp -s - $(BUILD)/symbols.c || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
+
+$(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld
+	$(LD) -nostdlib -static -z max-page-size=4096 -T monitor/linker.ld -o $@ $(monitor_objects)
+
+# What `qemu -kernel` and iPXE load: the same bytes in an ELF32 container.
+$(BUILD)/%.elf32: $(BUILD)/%.elf
+	$(OBJCOPY) --strip-all -O elf32-i386 $< $@
+
+clean:
+	rm -rf $(BUILD)
+.PHONY: clean
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
