@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Command lines: words separated by blanks, each `name` or `name=value`. The value of a word may
- * be quoted with "" to hold blanks. Parsing stops at the first error. Any context; no allocation:
- * strings are copied into the caller's buffers.
+ * Command lines: words separated by blanks, each `name` or `name=value`. Double quotes, anywhere
+ * in a word, keep blanks together; a backslash takes the sense from a quote or a backslash (GRUB
+ * quotes the whole word, `"name=a b"`, whatever its menu had). A word given twice: the last one
+ * counts. Parsing stops at the first error. Any context; no allocation: values are copied into
+ * the caller's variables.
  */
 #ifndef SPOOR_LIB_CMDLINE_H
 #define SPOOR_LIB_CMDLINE_H
@@ -23,9 +25,9 @@ struct option {
 	const char *help; /* one line for the list of words */
 	enum option_kind kind;
 	void *target;
-	uint64_t min, max;          /* OPTION_NUMBER */
+	uint64_t min, max;	    /* OPTION_NUMBER */
 	const char *const *choices; /* OPTION_CHOICE, NULL at the end */
-	size_t size;                /* OPTION_TEXT */
+	size_t size;		    /* OPTION_TEXT */
 };
 
 /*
@@ -35,6 +37,16 @@ struct option {
  */
 bool cmdline_parse(const char *line, const struct option *options, size_t count, char *error,
 		   size_t error_size);
+
+/*
+ * `line` without the file name that some loaders put first, for the command line and for a
+ * module's string alike: QEMU's -kernel and -initrd put the path as it was given, iPXE puts the
+ * URI, GRUB Legacy the path; GRUB 2 puts none, under either Multiboot version. The protocol does
+ * not tell them apart, so the word does: a first word that has '/' or '.' before any '=' is a file
+ * name. No option's name may therefore hold either character. (A file name with neither, or with a
+ * blank, remains and is reported by cmdline_parse() as a word it does not know.)
+ */
+const char *cmdline_skip_file_name(const char *line);
 
 /* True if the whole of `text` is one number, decimal or 0x hexadecimal, that fits 64 bits. */
 bool parse_number(const char *text, size_t length, uint64_t *value);

@@ -18,7 +18,7 @@ struct elf_segment {
 struct elf_image {
 	const uint8_t *base;
 	size_t size;
-	uint64_t entry;          /* virtual address, as the header has it */
+	uint64_t entry;		 /* virtual address, as the header has it */
 	uint64_t entry_physical; /* where `entry` stands under the segments' physical addresses */
 	uint16_t header_count;
 };

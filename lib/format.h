@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Text formatting without libc: %d %i %u %x %X %c %s %p %%, with the flags '-' and '0', a width,
- * a precision for %s, and the lengths l, ll, z. Any context; takes no lock.
+ * a precision for %s (both may be '*'), and the lengths l, ll, z. %p is 0x and 16 digits; %s of
+ * NULL is "(null)"; an unknown conversion is copied as it stands and takes no argument. Any
+ * context; takes no lock.
  */
 #ifndef SPOOR_LIB_FORMAT_H
 #define SPOOR_LIB_FORMAT_H
@@ -9,7 +11,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Writes at most `size` bytes including the NUL; returns the length the whole text has. */
+/*
+ * Writes at most `size` bytes including the NUL (nothing at all if `size` is 0); returns the
+ * length the whole text has.
+ */
 int vformat(char *buffer, size_t size, const char *template, va_list arguments)
 	__attribute__((format(printf, 3, 0)));
 int format(char *buffer, size_t size, const char *template, ...)

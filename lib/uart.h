@@ -14,11 +14,19 @@ extern const uint16_t uart_com_bases[4];
 
 struct uart {
 	uint16_t base; /* 0: no port here */
-	bool wedged;   /* the transmitter stayed busy past the bound; nothing more is sent */
+	bool wedged;   /* the transmitter stayed busy past the bound: no more waiting for it */
 };
 
-/* True, and 8N1 at `baud` (1..115200) with FIFOs on, if a 16550 answers at `base`. */
+/*
+ * True, and 8N1 at `baud` (300 to 115200) with FIFOs on, if a 16550 answers at `base`; what the
+ * transmitter still held is let out first. Else false, and uart_put() on it does nothing.
+ */
 bool uart_init(struct uart *uart, uint16_t base, uint32_t baud);
+
+/*
+ * Sends `c` as it is. Waits for the transmitter up to some seconds, once: past that the port
+ * counts as wedged, and characters are dropped without waiting until it is ready again.
+ */
 void uart_put(struct uart *uart, char c);
 
 /* QEMU's isa-debugcon: true if port E9H reads back as E9H. */
