@@ -46,6 +46,7 @@ struct vcpu {
 	bool shut_down; /* triple fault */
 
 	struct ds_state ds;
+	struct interp *interp; /* the interpreter's caches: interp_init() */
 };
 
 #endif

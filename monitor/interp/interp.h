@@ -25,15 +25,27 @@ enum interp_stop {
 /* Executes at most `budget` instructions. Events are delivered in software on the way. */
 enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget);
 
-/* The guest's page tables, or its code, may have changed behind the interpreter's back. */
-void interp_forget(void);
+/*
+ * Gives `vcpu` its caches: INTERP_MEMORY bytes, page-aligned, for that virtual processor alone and
+ * for good. Once, before anything else here. Asks platform_cpuid() what the guest's processor has.
+ */
+#define INTERP_MEMORY ((size_t)1 << 20)
+void interp_init(struct vcpu *vcpu, void *memory);
 
 /*
- * Places the executable copies of instructions that are run rather than interpreted (SSE, LOCK).
+ * Places the executable copies of instructions that are run rather than interpreted (SSE, x87).
  * The same `bytes` (at least 64 KiB) seen through a writable and an executable mapping, which may
- * be one.
+ * be one; of one virtual processor alone. They run with the guest's x87 and SSE state live in the
+ * processor, and need CR0.EM = CR0.TS = 0, CR0.NE = 1 and CR4.OSFXSR = 1 in the host. Without an
+ * area such instructions are left to INTERP_NATIVE_STEP.
  */
-void interp_set_thunk_area(void *writable, const void *executable, size_t bytes);
+void interp_set_thunk_area(struct vcpu *vcpu, void *writable, const void *executable, size_t bytes);
+
+/*
+ * The guest's page tables may have changed behind the interpreter's back: to be called whenever
+ * the guest has run natively. (Changed code is always noticed.)
+ */
+void interp_forget(struct vcpu *vcpu);
 
 /* Events, delivered through the guest's IDT in software. */
 enum event_kind {
@@ -60,16 +72,27 @@ void event_deliver(struct vcpu *vcpu, const struct event *event);
 
 /*
  * Guest linear to guest physical by the guest's own tables, with the checks of `access`. False
- * leaves the #PF error code in *error; nothing is raised and CR2 is not touched.
+ * leaves the #PF error code in *error; nothing is raised and CR2 is not touched. Without
+ * ACCESS_USER it is an implicit supervisor access: SMAP applies whatever RFLAGS.AC says. Answers
+ * come from the interpreter's own cache where it can: interp_forget() applies.
  */
 enum access { ACCESS_READ = 0, ACCESS_WRITE = 1, ACCESS_EXECUTE = 2, ACCESS_USER = 4 };
 bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical,
 		     uint32_t *error);
 
+/*
+ * RDMSR and WRMSR as the guest would see them: the MSRs that struct vcpu holds (EFER, STAR, LSTAR,
+ * CSTAR, SFMASK, the FS, GS and kernel GS bases) are handled here, the rest by the platform.
+ * False: #GP(0), nothing changed.
+ */
+bool guest_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
+bool guest_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+
 /* What the interpreter needs from around it; the monitor has one, a host test another. */
 
-/* The page of guest-physical memory that holds `physical`, as the host sees it; never NULL.
-   Accesses to it are made with the guest's own width, so that devices may stand there. */
+/* The page of guest-physical memory that holds `physical`, as the host sees it, 4 KiB aligned.
+   Accesses to it are made with the guest's own width, so that devices may stand there. NULL: an
+   instruction that touches this page is left to INTERP_NATIVE_STEP. */
 uint8_t *platform_guest_page(uint64_t physical);
 void platform_cpuid(struct vcpu *vcpu); /* EAX, ECX in; EAX..EDX out */
 bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value); /* false: #GP(0) */
