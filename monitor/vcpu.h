@@ -45,6 +45,10 @@ struct vcpu {
 	bool halted;
 	bool shut_down; /* triple fault */
 
+	/* Set by whoever made an event deliverable (a PMI, say): the interpreter returns before
+	   the next instruction. Its caller clears it. */
+	bool attention;
+
 	struct ds_state ds;
 	struct interp *interp; /* the interpreter's caches: interp_init() */
 };

@@ -27,8 +27,27 @@ bool ds_tracing(const struct vcpu *vcpu);
  */
 void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 
+/*
+ * Where the DS area and the buffer stand in memory is remembered between branches. To be called
+ * with interp_forget(), and whenever the guest invalidates a translation: MOV CR0, CR3, CR4,
+ * INVLPG, INVPCID.
+ */
+void ds_forget(void);
+
+/*
+ * #DB is being delivered: the processor clears LBR and leaves TR as it is (SDM Vol 3, 17.4.3).
+ * Called before the event's own branch is recorded.
+ */
+void ds_debug_exception(struct vcpu *vcpu);
+
 /* False: #GP(0) and nothing changed. `index` is one of the DS MSRs. */
 bool ds_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool ds_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+
+/*
+ * What the rules need from around them, apart from guest_translate() and platform_guest_page():
+ * a performance-monitoring interrupt as the LVT performance counter entry says.
+ */
+void platform_performance_interrupt(struct vcpu *vcpu);
 
 #endif
