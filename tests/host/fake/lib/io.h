@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Stands in for lib/io.h on the host, where the test that links the driver plays the device. */
+#ifndef SPOOR_LIB_IO_H
+#define SPOOR_LIB_IO_H
+
+#include <stdint.h>
+
+void outb(uint16_t port, uint8_t value);
+uint8_t inb(uint16_t port);
+
+#endif

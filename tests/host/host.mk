@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+# Unit tests that run on the build machine: make check-host
+
+HOST_CC     := $(CC)
+HOST_CFLAGS := -std=gnu11 -g -O1 $(WARN) -Wno-unused-parameter -fno-strict-aliasing \
+               -fsanitize=address,undefined -fno-sanitize-recover=all -Itests/host/fake -I. -Iinclude
+
+host_tests   := $(patsubst tests/host/%.c,$(BUILD)/host/%,$(wildcard tests/host/test_*.c))
+host_sources  = $(shell sed -n 's|^/\* sources: \(.*\) \*/$$|\1|p' tests/host/$(1).c)
+host_headers  = $(shell find include lib drivers kernel monitor tests/host -name '*.h')
+
+.SECONDEXPANSION:
+$(host_tests): $(BUILD)/host/%: tests/host/%.c $$(call host_sources,$$*) $$(host_headers)
+	@mkdir -p $(@D)
+	$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.c,$^) -lcmocka
+
+# Every test runs, whichever failed before it.
+check-host: $(host_tests)
+	@failed=; for test in $^; do \
+		echo "# $${test##*/}"; CMOCKA_MESSAGE_OUTPUT=TAP $$test || failed="$$failed $${test##*/}"; \
+	done; \
+	if [ "$$failed" ]; then echo "# failed:$$failed"; exit 1; fi
+.PHONY: check-host

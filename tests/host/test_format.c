@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: lib/format.c */
+#include "lib/format.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "tests/host/host.h"
+
+/* Ours and libc's agree on the text and on the length, with room and without. */
+static volatile size_t small = 4; /* the compiler would warn of a truncation that it sees */
+
+#define same(...)                                                                                  \
+	do {                                                                                       \
+		char own[128], libc[128];                                                          \
+		int length = snprintf(libc, sizeof(libc), __VA_ARGS__);                            \
+		assert_int_equal(format(own, sizeof(own), __VA_ARGS__), length);                   \
+		assert_string_equal(own, libc);                                                    \
+		assert_int_equal(format(own, small, __VA_ARGS__), length);                         \
+		snprintf(libc, small, __VA_ARGS__);                                                \
+		assert_string_equal(own, libc);                                                    \
+	} while (0)
+
+static void numbers(void **state)
+{
+	same("%d %i %u", 0, -1, 4000000000u);
+	same("%d %d", INT_MIN, INT_MAX);
+	same("%ld %lld %lu", LONG_MIN, LLONG_MAX, ULONG_MAX);
+	same("%x %X %lx", 0xabcdu, 0xabcdu, 0xfedcba9876543210ul);
+	same("%zu", (size_t)12345678901);
+}
+
+static void widths(void **state)
+{
+	same("[%5d] [%-5d] [%05d] [%05d]", 42, 42, 42, -42);
+	same("[%08x] [%16lx] [%-16lx]", 0xbeefu, 0xbeeful, 0xbeeful);
+	same("[%2d] [%-2d]", 12345, 12345);
+	same("[%*d]", 7, 42);
+}
+
+static void texts(void **state)
+{
+	same("[%s] [%8s] [%-8s]", "abc", "abc", "abc");
+	same("[%.2s] [%8.2s] [%.*s] [%.0s]", "abc", "abc", 1, "abc", "abc");
+	same("%c%c %%", 'x', 'y');
+	same("%s", "");
+}
+
+/* The precision bounds the reading, not only the writing: no NUL behind these. */
+static void text_without_end(void **state)
+{
+	const char bytes[3] = {'a', 'b', 'c'};
+
+	same("%.3s", bytes);
+}
+
+static void pointers(void **state)
+{
+	char text[32];
+
+	assert_int_equal(format(text, sizeof(text), "%p", (void *)0xffff800000001000), 18);
+	assert_string_equal(text, "0xffff800000001000");
+	format(text, sizeof(text), "%p", (void *)0);
+	assert_string_equal(text, "0x0000000000000000");
+}
+
+static void odd_cases(void **state)
+{
+	char text[16] = "untouched";
+	const char *volatile null = NULL, *volatile template = "a%y%";
+
+	assert_int_equal(format(text, 0, "abc"), 3);
+	assert_string_equal(text, "untouched");
+	format(text, sizeof(text), "%s", null);
+	assert_string_equal(text, "(null)");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-security"
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	format(text, sizeof(text), template);
+#pragma GCC diagnostic pop
+	assert_string_equal(text, "a%y%");
+	format(text, 1, "abc");
+	assert_string_equal(text, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers),  cmocka_unit_test(widths),
+		cmocka_unit_test(texts),    cmocka_unit_test(text_without_end),
+		cmocka_unit_test(pointers), cmocka_unit_test(odd_cases),
+	};
+
+	return cmocka_run_group_tests_name("format", tests, NULL, NULL);
+}

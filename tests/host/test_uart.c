@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: lib/uart.c */
+#include "lib/uart.h"
+
+#include "lib/io.h"
+#include "tests/host/host.h"
+
+/* A 16550 at 3F8H, as far as a transmitter needs one. */
+static struct {
+	bool present, busy, scratch_stuck;
+	uint8_t registers[8], divisor[2];
+	unsigned polls, sent;
+	char last;
+} port;
+
+static const uint16_t base = 0x3f8;
+
+void outb(uint16_t where, uint8_t value)
+{
+	uint16_t reg = (uint16_t)(where - base);
+
+	assert_true(reg < 8);
+	if (reg < 2 && (port.registers[3] & 0x80)) {
+		port.divisor[reg] = value;
+	} else if (reg == 0) {
+		assert_false(port.busy);
+		port.sent++;
+		port.last = (char)value;
+	} else {
+		port.registers[reg] = value;
+	}
+}
+
+uint8_t inb(uint16_t where)
+{
+	uint16_t reg = (uint16_t)(where - base);
+
+	if (where == 0xe9)
+		return port.present ? 0xe9 : 0xff;
+	if (!port.present)
+		return 0xff;
+	if (reg == 5) {
+		port.polls++;
+		return port.busy ? 0 : 0x60;
+	}
+	return reg == 7 && port.scratch_stuck ? 0 : port.registers[reg];
+}
+
+static int attach(void **state)
+{
+	__builtin_memset(&port, 0, sizeof(port));
+	port.present = true;
+	return 0;
+}
+
+static void sends(void **state)
+{
+	struct uart uart;
+
+	assert_true(uart_init(&uart, base, 115200));
+	assert_int_equal(port.divisor[0], 1);
+	assert_int_equal(port.registers[3], 3); /* 8N1, DLAB clear */
+	assert_int_equal(port.registers[1], 0); /* polled */
+	uart_put(&uart, 'x');
+	assert_int_equal(port.sent, 1);
+	assert_int_equal(port.last, 'x');
+}
+
+static void divides(void **state)
+{
+	struct uart uart;
+
+	assert_true(uart_init(&uart, base, 300));
+	assert_int_equal(port.divisor[0] | port.divisor[1] << 8, 384);
+	assert_true(uart_init(&uart, base, 38400));
+	assert_int_equal(port.divisor[0] | port.divisor[1] << 8, 3);
+	assert_false(uart_init(&uart, base, 299));
+	assert_false(uart_init(&uart, base, 230400));
+	assert_false(uart_init(&uart, 0, 9600));
+}
+
+static void absent(void **state)
+{
+	struct uart uart;
+
+	port.present = false;
+	assert_false(uart_init(&uart, base, 115200));
+	uart_put(&uart, 'x');
+	assert_int_equal(port.sent, 0);
+	assert_false(debugcon_present());
+
+	port.present = true;
+	port.scratch_stuck = true;
+	assert_false(uart_init(&uart, base, 115200));
+	assert_true(debugcon_present());
+}
+
+static void wedges_and_recovers(void **state)
+{
+	struct uart uart;
+
+	assert_true(uart_init(&uart, base, 115200));
+	port.busy = true;
+	uart_put(&uart, 'a');
+	assert_true(uart.wedged);
+	port.polls = 0;
+	uart_put(&uart, 'b');
+	assert_int_equal(port.polls, 1); /* the long wait is paid once */
+	assert_int_equal(port.sent, 0);
+	port.busy = false;
+	uart_put(&uart, 'c');
+	assert_false(uart.wedged);
+	assert_int_equal(port.last, 'c');
+	assert_int_equal(port.sent, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(sends, attach),
+		cmocka_unit_test_setup(divides, attach),
+		cmocka_unit_test_setup(absent, attach),
+		cmocka_unit_test_setup(wedges_and_recovers, attach),
+	};
+
+	return cmocka_run_group_tests_name("uart", tests, NULL, NULL);
+}
