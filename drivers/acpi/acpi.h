@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Firmware's ACPI tables (ACPI 6.5 chapter 5). Everything in them is checked: addresses, lengths,
+ * checksums, entry sizes; what fails is passed over as if it were not there. No allocation and no
+ * AML interpreter. Early boot, one CPU; afterwards all functions but acpi_init only read and may
+ * be called from any context but an NMI.
+ */
+#ifndef SPOOR_DRIVERS_ACPI_H
+#define SPOOR_DRIVERS_ACPI_H
+
+#include "abi/boot_info.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct acpi_header {
+	char signature[4];
+	uint32_t length; /* of the whole table, this header included */
+	uint8_t revision;
+	uint8_t checksum; /* makes the sum of all bytes 0 */
+	char oem_id[6];
+	char oem_table_id[8];
+	uint32_t oem_revision;
+	uint32_t creator_id;
+	uint32_t creator_revision;
+} __attribute__((packed));
+_Static_assert(sizeof(struct acpi_header) == 36, "ACPI 6.5 table 5.4");
+
+/*
+ * Finds the RSDP the loader handed over, else the one in BIOS memory, and from it the XSDT or
+ * RSDT. False: no ACPI here; every other function then finds nothing.
+ */
+bool acpi_init(const struct boot_info *boot);
+
+/* The valid table with this signature, header->length bytes of it; NULL if there is none. */
+const struct acpi_header *acpi_find(const char signature[4]);
+/* The `index`th of them, from 0: there may be several SSDTs. */
+const struct acpi_header *acpi_find_nth(const char signature[4], unsigned index);
+
+/* Generic Address Structure, ACPI 6.5 section 5.2.3.2. */
+enum acpi_space { ACPI_MEMORY = 0, ACPI_IO_PORT = 1 };
+
+struct acpi_address {
+	uint8_t space;	     /* enum acpi_space, or one this driver does not know */
+	uint8_t bit_width;   /* of the register */
+	uint8_t bit_offset;  /* of the register */
+	uint8_t access_size; /* 0 as the register, 1 byte, 2 word, 3 dword, 4 qword */
+	uint64_t address;
+} __attribute__((packed));
+_Static_assert(sizeof(struct acpi_address) == 12, "ACPI 6.5 table 5.1");
+
+/*
+ * MADT. Each *cursor starts at 0; false after the last entry.
+ */
+
+struct acpi_cpu {
+	uint32_t apic_id;
+	uint32_t uid; /* ACPI processor UID */
+	bool enabled; /* ready to be started */
+};
+/* A CPU listed twice, as local APIC and as local x2APIC, is returned once. */
+bool acpi_next_cpu(unsigned *cursor, struct acpi_cpu *cpu);
+
+struct acpi_ioapic {
+	uint8_t id;
+	uint32_t address;
+	uint32_t first_gsi;
+};
+bool acpi_next_ioapic(unsigned *cursor, struct acpi_ioapic *ioapic);
+
+/* How an interrupt reaches an I/O APIC. */
+struct acpi_irq {
+	uint32_t gsi;
+	bool active_low;
+	bool level;
+};
+/* ISA interrupt 0..15 after the source overrides; without one it is its own GSI, edge, high. */
+struct acpi_irq acpi_isa_irq(uint8_t irq);
+
+#define ACPI_ALL_CPUS 0xffffffffu
+
+struct acpi_lapic_nmi {
+	uint32_t uid; /* ACPI processor UID, or ACPI_ALL_CPUS */
+	uint8_t lint; /* 0 or 1 */
+	bool active_low;
+	bool level;
+};
+bool acpi_next_lapic_nmi(unsigned *cursor, struct acpi_lapic_nmi *nmi);
+
+/* True if the PC has 8259 interrupt controllers, or if the MADT is missing. */
+bool acpi_has_8259(void);
+
+/* HPET: where its registers are. False if there is no HPET in memory space. */
+bool acpi_hpet_address(uint64_t *physical);
+
+/* FADT: what this kernel uses of it. A port of 0 means that the register does not exist. */
+struct acpi_power {
+	uint16_t smi_command_port;
+	uint8_t acpi_enable; /* written to smi_command_port takes the machine to ACPI mode; 0: it is
+			      */
+	uint16_t pm1a_control_port, pm1b_control_port;
+	uint16_t pm_timer_port;
+	bool pm_timer_32_bit; /* else it counts 24 bits */
+	bool has_reset;
+	struct acpi_address reset_register;
+	uint8_t reset_value;
+	bool has_s5; /* soft off: values for SLP_TYPa and SLP_TYPb */
+	uint8_t s5_type_a, s5_type_b;
+};
+/* False if there is no FADT. */
+bool acpi_power(struct acpi_power *power);
+
+/* SPCR: the serial console firmware was told to use. */
+struct acpi_console {
+	uint8_t space;	       /* enum acpi_space */
+	uint64_t address;      /* port or physical address of the first register */
+	uint8_t register_size; /* bytes from one register to the next: 1, 2 or 4 */
+	uint32_t baud;	       /* 0: leave it as firmware set it */
+};
+/* False if there is no SPCR, or if it describes anything but a 16550-like UART. */
+bool acpi_console(struct acpi_console *console);
+
+#endif

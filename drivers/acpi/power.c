@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Fixed ACPI Description Table, ACPI 6.5 section 5.2.9. */
+#include "drivers/acpi/tables.h"
+#include "lib/string.h"
+
+struct fadt {
+	struct acpi_header header;
+	uint32_t firmware_control;
+	uint32_t dsdt;
+	uint8_t reserved_44;
+	uint8_t preferred_profile;
+	uint16_t sci_interrupt;
+	uint32_t smi_command;
+	uint8_t acpi_enable, acpi_disable;
+	uint8_t s4bios_request;
+	uint8_t pstate_control;
+	uint32_t pm1a_event, pm1b_event;
+	uint32_t pm1a_control, pm1b_control;
+	uint32_t pm2_control;
+	uint32_t pm_timer;
+	uint8_t unused_80[32];
+	uint32_t flags;
+	struct acpi_address reset_register;
+	uint8_t reset_value;
+	uint8_t unused_129[3];
+	uint64_t x_firmware_control;
+	uint64_t x_dsdt;
+	struct acpi_address x_pm1a_event, x_pm1b_event;
+	struct acpi_address x_pm1a_control, x_pm1b_control;
+	struct acpi_address x_pm2_control;
+	struct acpi_address x_pm_timer;
+} __attribute__((packed));
+_Static_assert(offsetof(struct fadt, smi_command) == 48, "ACPI 6.5 table 5.9");
+_Static_assert(offsetof(struct fadt, pm_timer) == 76, "ACPI 6.5 table 5.9");
+_Static_assert(offsetof(struct fadt, flags) == 112, "ACPI 6.5 table 5.9");
+_Static_assert(offsetof(struct fadt, reset_register) == 116, "ACPI 6.5 table 5.9");
+_Static_assert(offsetof(struct fadt, x_dsdt) == 140, "ACPI 6.5 table 5.9");
+_Static_assert(offsetof(struct fadt, x_pm_timer) == 208, "ACPI 6.5 table 5.9");
+
+/* Fixed feature flags, table 5.10. */
+#define TMR_VAL_EXT   (1u << 8)
+#define RESET_REG_SUP (1u << 10)
+
+/* A register's port: the extended field counts where it is filled in. */
+static uint16_t port(uint32_t address, const struct acpi_address *extended)
+{
+	if (extended && extended->address && extended->space == ACPI_IO_PORT)
+		return extended->address <= 0xffff ? (uint16_t)extended->address : 0;
+	return address <= 0xffff ? (uint16_t)address : 0;
+}
+
+/* \_S5 is in the DSDT, or, where firmware chose so, in one of the SSDTs. */
+static bool find_s5(const struct fadt *fadt, struct acpi_s5 *s5)
+{
+	const struct acpi_header *dsdt = acpi_table_at(fadt->x_dsdt);
+	if (!dsdt)
+		dsdt = acpi_table_at(fadt->dsdt);
+	if (dsdt && acpi_s5_in(dsdt, s5))
+		return true;
+	const struct acpi_header *ssdt;
+	for (unsigned i = 0; (ssdt = acpi_find_nth("SSDT", i)); i++) {
+		if (acpi_s5_in(ssdt, s5))
+			return true;
+	}
+	return false;
+}
+
+bool acpi_power(struct acpi_power *power)
+{
+	/* Older tables end earlier: what they do not have stays 0. */
+	struct fadt fadt = {0};
+	const struct acpi_header *table = acpi_find("FACP");
+	if (!table)
+		return false;
+	memcpy(&fadt, table, table->length < sizeof(fadt) ? table->length : sizeof(fadt));
+
+	struct acpi_s5 s5 = {0};
+	const bool has_s5 = find_s5(&fadt, &s5);
+	*power = (struct acpi_power){
+		.smi_command_port = port(fadt.smi_command, NULL),
+		.acpi_enable = fadt.acpi_enable,
+		.pm1a_control_port = port(fadt.pm1a_control, &fadt.x_pm1a_control),
+		.pm1b_control_port = port(fadt.pm1b_control, &fadt.x_pm1b_control),
+		.pm_timer_port = port(fadt.pm_timer, &fadt.x_pm_timer),
+		.pm_timer_32_bit = fadt.flags & TMR_VAL_EXT,
+		.has_reset = (fadt.flags & RESET_REG_SUP) && fadt.reset_register.address,
+		.reset_register = fadt.reset_register,
+		.reset_value = fadt.reset_value,
+		.has_s5 = has_s5,
+		.s5_type_a = s5.type_a,
+		.s5_type_b = s5.type_b,
+	};
+	return true;
+}
