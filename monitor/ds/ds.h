@@ -12,10 +12,25 @@
 
 struct vcpu;
 
+struct ds_behaviour;
+
+/* Guest memory that the DS was seen to use, so that a branch need not walk the page tables. */
+#define DS_PAGES 4
+struct ds_page {
+	uint64_t linear; /* page-aligned; an odd value matches nothing */
+	uint8_t *host;
+};
+
 struct ds_state {
 	uint64_t debugctl; /* IA32_DEBUGCTL, 1D9H */
 	uint64_t ds_area;  /* IA32_DS_AREA, 600H */
+	const struct ds_behaviour *behaviour;
+	uint64_t pages_cr3; /* the page tables that `pages` came from */
+	struct ds_page pages[DS_PAGES];
 };
+
+/* RESET and INIT: everything off. Before anything else here. */
+void ds_reset(struct vcpu *vcpu, const struct ds_behaviour *behaviour);
 
 /* True while taken branches have to be seen: TR and BTS are set. */
 bool ds_tracing(const struct vcpu *vcpu);
@@ -28,11 +43,10 @@ bool ds_tracing(const struct vcpu *vcpu);
 void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 
 /*
- * Where the DS area and the buffer stand in memory is remembered between branches. To be called
- * with interp_forget(), and whenever the guest invalidates a translation: MOV CR0, CR3, CR4,
- * INVLPG, INVPCID.
+ * Forgets where the DS area and the buffer stand in memory. To be called whenever the guest has
+ * run natively or invalidates a translation: MOV CR0, CR3, CR4, INVLPG, INVPCID.
  */
-void ds_forget(void);
+void ds_forget(struct vcpu *vcpu);
 
 /*
  * #DB is being delivered: the processor clears LBR and leaves TR as it is (SDM Vol 3, 17.4.3).
