@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: drivers/acpi/rsdp.c drivers/acpi/tables.c drivers/acpi/madt.c drivers/acpi/power.c
+ * drivers/acpi/s5.c drivers/acpi/devices.c */
+#include "tests/host/acpi_memory.h"
+
+/* Table bodies are written by their offsets from the start of the table. */
+static uint8_t table[300];
+
+static void put(unsigned offset, uint64_t value, unsigned size)
+{
+	memcpy(table + offset, &value, size);
+}
+
+static void put_address(unsigned offset, uint8_t space, uint8_t width, uint64_t address)
+{
+	table[offset] = space;
+	table[offset + 1] = width;
+	put(offset + 4, address, 8);
+}
+
+static int clear(void **state)
+{
+	memset(table, 0, sizeof(table));
+	return memory_clear(state);
+}
+
+static void publish(const char *signature, uint32_t length)
+{
+	table_add(signature, table + HEADER, length - HEADER);
+	assert_true(tables_publish());
+}
+
+/* QEMU's own form: Name (_S5, Package (4) {Zero, ...}), and values that say which one it was. */
+static uint32_t store_s5(uint8_t a, uint8_t b)
+{
+	const uint8_t aml[] = {'_', 'S', '5', '_', 0x08, '_', 'S', '5', '_', 0x12,
+			       8,   4,	 0xa, a,   0xa,	 b,   0,   0,	0x10};
+	return table_store("DSDT", aml, sizeof(aml));
+}
+
+static void reads_fadt(void **state)
+{
+	struct acpi_power power;
+
+	put(40, store_s5(5, 7), 4);
+	put(48, 0xb2, 4);
+	put(52, 0xf1, 1);
+	put(64, 0x604, 4);
+	put(76, 0x608, 4);
+	put(112, 1u << 8 | 1u << 10, 4);
+	put_address(116, ACPI_IO_PORT, 8, 0xcf9);
+	put(128, 0xf, 1);
+	publish("FACP", 244);
+	assert_true(acpi_power(&power));
+	assert_int_equal(power.smi_command_port, 0xb2);
+	assert_int_equal(power.acpi_enable, 0xf1);
+	assert_int_equal(power.pm1a_control_port, 0x604);
+	assert_int_equal(power.pm1b_control_port, 0);
+	assert_int_equal(power.pm_timer_port, 0x608);
+	assert_true(power.pm_timer_32_bit);
+	assert_true(power.has_reset);
+	assert_int_equal(power.reset_register.space, ACPI_IO_PORT);
+	assert_int_equal(power.reset_register.address, 0xcf9);
+	assert_int_equal(power.reset_value, 0xf);
+	assert_true(power.has_s5);
+	assert_int_equal(power.s5_type_a, 5);
+	assert_int_equal(power.s5_type_b, 7);
+}
+
+static void extended_fields_go_first(void **state)
+{
+	struct acpi_power power;
+
+	put(40, store_s5(1, 1), 4);
+	put(64, 0x604, 4);
+	put(76, 0x608, 4);
+	put(140, store_s5(2, 3), 8);
+	put_address(172, ACPI_IO_PORT, 16, 0xb004);
+	put_address(208, ACPI_MEMORY, 32, 0xfed80000);
+	publish("FACP", 244);
+	assert_true(acpi_power(&power));
+	assert_int_equal(power.pm1a_control_port, 0xb004);
+	assert_int_equal(power.pm_timer_port, 0x608);
+	assert_int_equal(power.s5_type_a, 2);
+}
+
+static void short_fadt_has_less(void **state)
+{
+	struct acpi_power power;
+
+	put(76, 0x608, 4);
+	put(112, 0xffffffff, 4);
+	put_address(116, ACPI_IO_PORT, 8, 0xcf9);
+	publish("FACP", 116);
+	assert_true(acpi_power(&power));
+	assert_int_equal(power.pm_timer_port, 0x608);
+	assert_false(power.has_reset);
+	assert_false(power.has_s5);
+}
+
+static void ports_have_16_bits(void **state)
+{
+	struct acpi_power power;
+
+	put(48, 0x10000, 4);
+	put(64, 0xffffffff, 4);
+	put_address(208, ACPI_IO_PORT, 32, 0x100000608);
+	publish("FACP", 244);
+	assert_true(acpi_power(&power));
+	assert_int_equal(power.smi_command_port, 0);
+	assert_int_equal(power.pm1a_control_port, 0);
+	assert_int_equal(power.pm_timer_port, 0);
+}
+
+static bool s5_of(const char *signature, const uint8_t *aml, uint32_t size,
+		  struct acpi_power *power)
+{
+	clear(NULL);
+	if (memcmp(signature, "SSDT", 4) == 0)
+		table_add("SSDT", aml, size);
+	else
+		put(40, table_store("DSDT", aml, size), 4);
+	publish("FACP", 116);
+	assert_true(acpi_power(power));
+	return power->has_s5;
+}
+
+#define S5(signature, ...)                                                                         \
+	s5_of(signature, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}),   \
+	      &power)
+#define NAME 0x08, '_', 'S', '5', '_'
+
+static void s5_in_every_form(void **state)
+{
+	struct acpi_power power;
+
+	assert_true(S5("DSDT", NAME, 0x12, 6, 4, 0, 1, 0, 0));
+	assert_int_equal(power.s5_type_a, 0);
+	assert_int_equal(power.s5_type_b, 1);
+	assert_true(S5("DSDT", 0x08, '\\', '_', 'S', '5', '_', 0x12, 6, 2, 0xa, 7, 0xa, 6));
+	assert_int_equal(power.s5_type_a, 7);
+	assert_int_equal(power.s5_type_b, 6);
+	assert_true(S5("DSDT", NAME, 0x12, 0x4a, 0, 2, 0xb, 5, 0, 0xc, 4, 0, 0, 0));
+	assert_int_equal(power.s5_type_a, 5);
+	assert_int_equal(power.s5_type_b, 4);
+	assert_true(S5("DSDT", NAME, 0x12, 4, 1, 0xa, 5));
+	assert_int_equal(power.s5_type_b, 5);
+	assert_true(S5("SSDT", NAME, 0x12, 6, 4, 0xa, 3, 0xa, 3));
+	assert_int_equal(power.s5_type_a, 3);
+}
+
+static void s5_that_is_none(void **state)
+{
+	struct acpi_power power;
+
+	assert_false(S5("DSDT", 0));
+	assert_false(S5("DSDT", NAME));
+	assert_false(S5("DSDT", NAME, 0x12));
+	assert_false(S5("DSDT", NAME, 0x12, 0xc0));
+	assert_false(S5("DSDT", NAME, 0x12, 6));
+	assert_false(S5("DSDT", NAME, 0x12, 6, 4));
+	assert_false(S5("DSDT", NAME, 0x12, 6, 4, 0xa));
+	assert_false(S5("DSDT", NAME, 0x12, 6, 4, 0xc, 1, 0, 0));
+	assert_false(S5("DSDT", NAME, 0x12, 6, 0, 1, 1));
+	assert_false(S5("DSDT", NAME, 0x12, 6, 4, 0xa, 8, 0xa, 0));
+	assert_false(S5("DSDT", NAME, 0x11, 6, 4, 0, 0));
+	assert_false(S5("DSDT", '_', 'S', '5', '_', 0x12, 6, 4, 0, 0));
+	assert_false(S5("DSDT", 0x08, '_', 'S', '5'));
+}
+
+static void reads_hpet(void **state)
+{
+	uint64_t address = 0;
+
+	put_address(40, ACPI_MEMORY, 64, 0xfed00000);
+	publish("HPET", 56);
+	assert_true(acpi_hpet_address(&address));
+	assert_int_equal(address, 0xfed00000);
+}
+
+static void refuses_hpet(void **state)
+{
+	uint64_t address;
+
+	put_address(40, ACPI_IO_PORT, 64, 0xfed00000);
+	publish("HPET", 56);
+	assert_false(acpi_hpet_address(&address));
+	clear(NULL);
+	put_address(40, ACPI_MEMORY, 64, 0xfed00000);
+	publish("HPET", 55);
+	assert_false(acpi_hpet_address(&address));
+	clear(NULL);
+	publish("HPET", 56);
+	assert_false(acpi_hpet_address(&address));
+}
+
+static void reads_spcr(void **state)
+{
+	struct acpi_console console;
+
+	put_address(40, ACPI_IO_PORT, 8, 0x3f8);
+	put(58, 7, 1);
+	publish("SPCR", 80);
+	assert_true(acpi_console(&console));
+	assert_int_equal(console.space, ACPI_IO_PORT);
+	assert_int_equal(console.address, 0x3f8);
+	assert_int_equal(console.register_size, 1);
+	assert_int_equal(console.baud, 115200);
+
+	clear(NULL);
+	put(36, 0x12, 1);
+	put_address(40, ACPI_MEMORY, 32, 0xfe032000);
+	put(80, 1500000, 4);
+	publish("SPCR", 88);
+	assert_true(acpi_console(&console));
+	assert_int_equal(console.space, ACPI_MEMORY);
+	assert_int_equal(console.register_size, 4);
+	assert_int_equal(console.baud, 1500000);
+}
+
+static void refuses_spcr(void **state)
+{
+	struct acpi_console console;
+
+	put(36, 3, 1); /* an Arm PL011 */
+	put_address(40, ACPI_MEMORY, 32, 0xfe032000);
+	publish("SPCR", 80);
+	assert_false(acpi_console(&console));
+	clear(NULL);
+	publish("SPCR", 80); /* redirection off */
+	assert_false(acpi_console(&console));
+	clear(NULL);
+	put_address(40, ACPI_IO_PORT, 8, 0xfff9);
+	publish("SPCR", 80);
+	assert_false(acpi_console(&console));
+	clear(NULL);
+	put_address(40, ACPI_IO_PORT, 8, 0x3f8);
+	put(58, 0xff, 1);
+	publish("SPCR", 76);
+	assert_true(acpi_console(&console));
+	assert_int_equal(console.baud, 0);
+	clear(NULL);
+	put_address(40, ACPI_IO_PORT, 8, 0x3f8);
+	publish("SPCR", 75);
+	assert_false(acpi_console(&console));
+}
+
+static uint32_t random_state = 1;
+
+static uint32_t random_below(uint32_t limit)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 17;
+	random_state ^= random_state << 5;
+	return random_state % limit;
+}
+
+/* Any bytes under a right checksum: no read out of bounds, no endless list. */
+static void survives_noise(void **state)
+{
+	static const char *const names[] = {"APIC", "FACP", "HPET", "SPCR", "SSDT"};
+
+	for (unsigned round = 0; round < 3000; round++) {
+		clear(NULL);
+		for (unsigned i = 0; i < 5; i++) {
+			uint8_t body[120];
+			const uint32_t size = random_below(sizeof(body));
+			for (uint32_t j = 0; j < size; j++)
+				body[j] = (uint8_t)random_below(random_below(2) ? 12 : 256);
+			table_add(names[i], body, size);
+		}
+		assert_true(tables_publish());
+		unsigned cursor = 0;
+		struct acpi_cpu cpu;
+		struct acpi_ioapic ioapic;
+		struct acpi_lapic_nmi nmi;
+		struct acpi_power power;
+		struct acpi_console console;
+		uint64_t hpet;
+		while (acpi_next_cpu(&cursor, &cpu))
+			assert_true(cursor <= HEADER + 120);
+		for (cursor = 0; acpi_next_ioapic(&cursor, &ioapic);)
+			assert_true(cursor <= HEADER + 120);
+		for (cursor = 0; acpi_next_lapic_nmi(&cursor, &nmi);)
+			assert_true(nmi.lint <= 1);
+		acpi_isa_irq(0);
+		assert_true(acpi_power(&power));
+		if (acpi_hpet_address(&hpet))
+			assert_true(hpet != 0);
+		if (acpi_console(&console))
+			assert_true(console.space <= ACPI_IO_PORT);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(reads_fadt, clear),
+		cmocka_unit_test_setup(extended_fields_go_first, clear),
+		cmocka_unit_test_setup(short_fadt_has_less, clear),
+		cmocka_unit_test_setup(ports_have_16_bits, clear),
+		cmocka_unit_test_setup(s5_in_every_form, clear),
+		cmocka_unit_test_setup(s5_that_is_none, clear),
+		cmocka_unit_test_setup(reads_hpet, clear),
+		cmocka_unit_test_setup(refuses_hpet, clear),
+		cmocka_unit_test_setup(reads_spcr, clear),
+		cmocka_unit_test_setup(refuses_spcr, clear),
+		cmocka_unit_test_setup(survives_noise, clear),
+	};
+	return cmocka_run_group_tests_name("acpi_fixed", tests, NULL, clear);
+}
