@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* CPUID, as an ordinary function that host tests can replace. Any context. */
+#ifndef SPOOR_DRIVERS_CPUID_H
+#define SPOOR_DRIVERS_CPUID_H
+
+#include <stdint.h>
+
+struct cpuid_result {
+	uint32_t eax, ebx, ecx, edx;
+};
+
+/* A leaf above the highest one returns what the processor returns for it: ask leaf 0 first. */
+struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf);
+
+struct cpuid_signature {
+	unsigned family, model, stepping;
+};
+
+/* From CPUID.1:EAX, the extended fields added where they count (SDM Vol 2, CPUID, figure 3-6). */
+static inline struct cpuid_signature cpuid_signature(uint32_t eax)
+{
+	struct cpuid_signature signature = {eax >> 8 & 0xf, eax >> 4 & 0xf, eax & 0xf};
+
+	if (signature.family == 6 || signature.family == 15)
+		signature.model |= eax >> 12 & 0xf0;
+	if (signature.family == 15)
+		signature.family += eax >> 20 & 0xff;
+	return signature;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* What differs between processor families: bits of IA32_DEBUGCTL, sizes of fields and records. */
+#ifndef SPOOR_DRIVERS_DS_CONFIGURATION_H
+#define SPOOR_DRIVERS_DS_CONFIGURATION_H
+
+#include <stdint.h>
+
+struct ds_configuration {
+	const char *name;
+	uint64_t tr, bts, btint;  /* bits of IA32_DEBUGCTL (NetBurst: MSR_DEBUGCTLA) */
+	uint64_t off_os, off_usr; /* 0: this family cannot filter by CPL */
+	uint64_t predicted;       /* bit of a record's flags; 0: not supported */
+	unsigned field_size;      /* bytes of an address in the DS area and in a record: 4 or 8 */
+	unsigned record_size;     /* bytes of a BTS record: three fields */
+};
+
+/* The row for a family and model as CPUID.1 says them. Never NULL. Any context. */
+const struct ds_configuration *ds_find_configuration(unsigned family, unsigned model);
+
+/* The row in use. ds_probe() sets it; until then it is that of the newest processors. */
+extern const struct ds_configuration *ds_configuration;
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Debug Store driver: Branch Trace Store (SDM Vol 3, 17.4.5 to 17.4.9). It detects the hardware,
+ * hands it out as leases over the caller's memory, moves it between leases at a task switch, and
+ * takes the interrupt at the threshold.
+ *
+ * Nobody else writes IA32_DEBUGCTL or IA32_DS_AREA. Who wants to write them raw borrows them with
+ * ds_checkout().
+ *
+ * Memory that a lease, or struct ds_idle, lies in must be present, writable, supervisor, with
+ * Accessed and Dirty set, mapped at the same address in every address space, and never on a page
+ * that holds code (SDM Vol 3, 17.4.9.2).
+ *
+ * "This CPU" means that the caller cannot move to another: preemption or interrupts are off. A
+ * struct ds_cpu belongs to one CPU and is passed on that CPU only. A lease is used by one caller
+ * at a time: the caller locks. PMIs may come at any moment.
+ */
+#ifndef SPOOR_DRIVERS_DS_H
+#define SPOOR_DRIVERS_DS_H
+
+#include "drivers/ds/area.h"
+#include "drivers/ds/configuration.h"
+
+/* --- Detection ------------------------------------------------------------------------------ */
+
+enum ds_status {
+	DS_NOT_PROBED,
+	DS_PRESENT,               /* TR and BTS can be set and read back */
+	DS_NOT_INTEL,             /* another vendor: 1D9H means something else there */
+	DS_NOT_ENUMERATED,        /* CPUID.1:EDX[21] = 0 */
+	DS_BTS_UNAVAILABLE,       /* IA32_MISC_ENABLE[11] = 1 */
+	DS_PT_ACTIVE,             /* IA32_RTIT_CTL.TraceEn = 1: suspends BTS on some models */
+	DS_ENUMERATED_BUT_ABSENT, /* CPUID and IA32_MISC_ENABLE promise it, and it is not there */
+};
+
+struct ds_caps {
+	enum ds_status status;
+	bool ds, dtes64, dscpl; /* CPUID.1: EDX[21], ECX[2] (reported, not required), ECX[4] */
+	bool bts_unavailable;   /* IA32_MISC_ENABLE[11]; read only if `ds` */
+	const struct ds_configuration *configuration; /* NULL if not `ds` */
+	/*
+	 * DS_ENUMERATED_BUT_ABSENT: the MSR that gave it away, what was written to it, and whether
+	 * it raised #GP or else what it read back.
+	 */
+	uint32_t refused_msr;
+	uint64_t refused_value, read_back;
+	bool refused_with_gp;
+};
+
+/* A CPU's DS area while nothing is traced, with a small buffer so that any store has a place. */
+struct ds_idle {
+	_Alignas(64) unsigned char area[DS_AREA_SIZE];
+	unsigned char buffer[32 * 24];
+};
+_Static_assert(sizeof(struct ds_idle) == 1024, "no store beyond it, no page shared by accident");
+
+/*
+ * Turns off, on this CPU, what firmware left on, and returns the IA32_DEBUGCTL it found; 0 on
+ * other vendors' processors, where it is not touched. Boot, once exceptions are caught, before
+ * ds_probe().
+ */
+uint64_t ds_quiesce(void);
+
+/*
+ * Detects BTS on this CPU as the manual says, ending with an active probe that uses `idle`: sets
+ * `ds_configuration`, and fills `caps`. If it is present IA32_DS_AREA is left at `idle` and
+ * IA32_DEBUGCTL at 0. Boot, interrupts off.
+ */
+void ds_probe(struct ds_caps *caps, struct ds_idle *idle);
+
+/* A sentence for banner and skip lines. Any context. */
+const char *ds_status_text(enum ds_status status);
+
+struct ds_cpu {
+	struct ds_lease *loaded; /* what is on the hardware: NULL, a lease, or "lent" */
+	struct ds_idle *idle;
+	uint64_t area; /* what IA32_DS_AREA holds */
+};
+
+/*
+ * Adopts what ds_probe() found on the boot CPU; processors of one machine have the same.
+ * `unmask_lvtpc` is called at the end of every ds_pmi(), in its context. Boot, once.
+ */
+void ds_init(const struct ds_caps *caps, void (*unmask_lvtpc)(void));
+
+/*
+ * Gives this CPU its idle area and puts it into IA32_DS_AREA. Every CPU once, after ds_init(),
+ * before anything is switched on it.
+ */
+void ds_init_cpu(struct ds_cpu *cpu, struct ds_idle *idle);
+
+/* What ds_init() adopted. Any context. */
+const struct ds_caps *ds_caps(void);
+bool ds_present(void);
+
+/* --- Leases --------------------------------------------------------------------------------- */
+
+enum ds_filter { DS_USER = 1, DS_KERNEL = 2 }; /* CPL > 0, CPL 0; both: everything */
+
+/* The right to trace into one buffer. Zero-initialised by the caller, then only read by it. */
+struct ds_lease {
+	void *area; /* NULL: not granted */
+	enum ds_overflow overflow;
+	size_t margin;
+	uint64_t debugctl; /* what IA32_DEBUGCTL holds while it is loaded */
+	/*
+	 * The index reached the threshold. Until ds_reset_bts() the threshold is parked above the
+	 * maximum: neither a level-triggered interrupt nor the next record raises it again.
+	 */
+	bool overflowed;
+	struct ds_cpu *cpu; /* where it is loaded, or NULL */
+};
+
+struct ds_request {
+	void *area;            /* DS_AREA_SIZE bytes, aligned to 64 */
+	void *buffer;          /* aligned to 64 */
+	size_t bytes;          /* rounded down to whole records, at least two */
+	unsigned filter;       /* enum ds_filter, or-ed */
+	enum ds_overflow overflow;
+	size_t margin;         /* DS_O_SIGNAL: see ds_set_overflow() */
+};
+
+/*
+ * Grants `lease` over the caller's memory, which is cleared. -ENODEV: no BTS; -EBUSY: granted
+ * already; -EOPNOTSUPP: a filter that needs DS-CPL where there is none; -EINVAL: see struct
+ * ds_request. A refusal changes nothing. Task context.
+ */
+int ds_request_bts(struct ds_lease *lease, const struct ds_request *request);
+
+/*
+ * Takes `lease` off this CPU if it is loaded here, and ends it: the memory is the caller's again,
+ * records included. -EINVAL: not granted; -EPERM: loaded on another CPU, which must switch it out
+ * first.
+ */
+int ds_release_bts(struct ds_cpu *cpu, struct ds_lease *lease);
+
+/* Changes what is recorded. -EBUSY: loaded; else as ds_request_bts(). */
+int ds_set_filter(struct ds_lease *lease, unsigned filter);
+
+/* --- Switching ------------------------------------------------------------------------------ */
+
+/*
+ * A switch is ds_switch_out(), then the caller's departure stamp into the old lease's buffer and
+ * arrival stamp into the new one's, then ds_switch_in(). MSR writes: traced to traced 3, untraced
+ * to traced 2, traced to untraced 2, untraced to untraced none: ask ds_switch_needed() first, or
+ * use ds_switch() where nothing is stamped. Interrupts off.
+ */
+static inline bool ds_switch_needed(const struct ds_cpu *cpu, const struct ds_lease *next)
+{
+	return (uintptr_t)cpu->loaded | (uintptr_t)next;
+}
+
+/* Stops recording. What is loaded stays loaded until ds_switch_in(). */
+void ds_switch_out(struct ds_cpu *cpu);
+
+/*
+ * Unloads what was loaded and starts recording into `next` (NULL: nothing). True if the lease that
+ * left had reached its threshold without the interrupt having told so yet: this call marked it,
+ * and the caller must see to what the interrupt would have. Panics if the MSRs are lent, or if
+ * `next` is not granted or is loaded elsewhere.
+ */
+bool ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next);
+
+static inline bool ds_switch(struct ds_cpu *cpu, struct ds_lease *next)
+{
+	if (__builtin_expect(!ds_switch_needed(cpu, next), 1))
+		return false;
+	ds_switch_out(cpu);
+	return ds_switch_in(cpu, next);
+}
+
+/*
+ * Stops recording on this CPU; ds_resume() restores the value that ds_pause() read and returned.
+ * They nest, in any context, NMI included, as long as each pair is closed before the pair that it
+ * interrupted goes on, and no switch lies between.
+ */
+uint64_t ds_pause(void);
+void ds_resume(uint64_t saved);
+
+/*
+ * Stops recording on this CPU for good: TR and BTS cleared, then IA32_DS_AREA. What was loaded can
+ * still be read through `cpu->loaded`. Any context; needs no lock.
+ */
+void ds_panic_stop(struct ds_cpu *cpu);
+
+/*
+ * Lends IA32_DEBUGCTL and IA32_DS_AREA of this CPU to the caller, who writes them with wrmsr();
+ * preemption stays off until ds_checkin(). ds_switch() on this CPU panics meanwhile. -EBUSY: lent
+ * already, or a lease is loaded. Works, and is needed, whether BTS is there or not.
+ */
+int ds_checkout(struct ds_cpu *cpu);
+
+/* Takes them back: recording off and the idle area in place, whatever the borrower left. */
+void ds_checkin(struct ds_cpu *cpu);
+
+/* --- The interrupt at the threshold --------------------------------------------------------- */
+
+/*
+ * The performance-monitoring interrupt on this CPU, by NMI or by a vector of its own. True: the
+ * loaded lease reached its threshold; it is marked, and the caller must see to it that it is
+ * drained. False: not ours, or known already. Recording goes on into the margin in either case.
+ * The local APIC's entry is unmasked last.
+ */
+bool ds_pmi(struct ds_cpu *cpu);
+
+/*
+ * `count` records stand in slots 0 to count - 1 of `area`, oldest first: see ds_read_bts(). `full`:
+ * ds_bts_full().
+ */
+typedef void ds_take(void *argument, const void *area, size_t count, bool full);
+
+/*
+ * Hands the records of a DS_O_SIGNAL lease over and empties the buffer. Recording on this CPU is
+ * paused meanwhile. Returns the number of records, or -EPERM: loaded on another CPU; -EINVAL: not
+ * granted, or DS_O_WRAP. Not in an NMI.
+ */
+long ds_drain(struct ds_cpu *cpu, struct ds_lease *lease, ds_take *take, void *argument);
+
+/* Empties the buffer without reading it: index, mark and threshold as when granted. As above. */
+int ds_reset_bts(struct ds_cpu *cpu, struct ds_lease *lease);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#include "drivers/msr.h"
+
+uint64_t rdmsr(uint32_t index)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(index) : "memory");
+	return (uint64_t)high << 32 | low;
+}
+
+void wrmsr(uint32_t index, uint64_t value)
+{
+	__asm__ volatile("wrmsr"
+			 :
+			 : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+			 : "memory");
+}
