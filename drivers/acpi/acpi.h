@@ -2,8 +2,7 @@
 /*
  * Firmware's ACPI tables (ACPI 6.5 chapter 5). Everything in them is checked: addresses, lengths,
  * checksums, entry sizes; what fails is passed over as if it were not there. No allocation and no
- * AML interpreter. Early boot, one CPU; afterwards all functions but acpi_init only read and may
- * be called from any context but an NMI.
+ * AML interpreter. Boot, one CPU, unless a function says otherwise.
  */
 #ifndef SPOOR_DRIVERS_ACPI_H
 #define SPOOR_DRIVERS_ACPI_H
@@ -59,6 +58,8 @@ struct acpi_cpu {
 };
 /* A CPU listed twice, as local APIC and as local x2APIC, is returned once. */
 bool acpi_next_cpu(unsigned *cursor, struct acpi_cpu *cpu);
+/* How many of them are enabled; 1 without a MADT. */
+unsigned acpi_cpu_count(void);
 
 struct acpi_ioapic {
 	uint8_t id;
@@ -106,8 +107,8 @@ struct acpi_power {
 	bool has_s5; /* soft off: values for SLP_TYPa and SLP_TYPb */
 	uint8_t s5_type_a, s5_type_b;
 };
-/* False if there is no FADT. */
-bool acpi_power(struct acpi_power *power);
+/* As acpi_init() found it; NULL if there is no FADT. Any context. */
+const struct acpi_power *acpi_power(void);
 
 /* SPCR: the serial console firmware was told to use. */
 struct acpi_console {

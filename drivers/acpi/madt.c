@@ -151,6 +151,16 @@ bool acpi_next_cpu(unsigned *cursor, struct acpi_cpu *cpu)
 	return false;
 }
 
+unsigned acpi_cpu_count(void)
+{
+	struct acpi_cpu cpu;
+	unsigned cursor = 0, count = 0;
+
+	while (acpi_next_cpu(&cursor, &cpu))
+		count += cpu.enabled;
+	return count ? count : 1;
+}
+
 bool acpi_next_ioapic(unsigned *cursor, struct acpi_ioapic *ioapic)
 {
 	struct ioapic_entry entry;

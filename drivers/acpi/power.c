@@ -41,6 +41,9 @@ _Static_assert(offsetof(struct fadt, x_pm_timer) == 208, "ACPI 6.5 table 5.9");
 #define TMR_VAL_EXT   (1u << 8)
 #define RESET_REG_SUP (1u << 10)
 
+static struct acpi_power found;
+static bool present;
+
 /* A register's port: the extended field counts where it is filled in. */
 static uint16_t port(uint32_t address, const struct acpi_address *extended)
 {
@@ -65,18 +68,19 @@ static bool find_s5(const struct fadt *fadt, struct acpi_s5 *s5)
 	return false;
 }
 
-bool acpi_power(struct acpi_power *power)
+void acpi_read_power(void)
 {
 	/* Older tables end earlier: what they do not have stays 0. */
 	struct fadt fadt = {0};
 	const struct acpi_header *table = acpi_find("FACP");
+	present = table != NULL;
 	if (!table)
-		return false;
+		return;
 	memcpy(&fadt, table, table->length < sizeof(fadt) ? table->length : sizeof(fadt));
 
 	struct acpi_s5 s5 = {0};
 	const bool has_s5 = find_s5(&fadt, &s5);
-	*power = (struct acpi_power){
+	found = (struct acpi_power){
 		.smi_command_port = port(fadt.smi_command, NULL),
 		.acpi_enable = fadt.acpi_enable,
 		.pm1a_control_port = port(fadt.pm1a_control, &fadt.x_pm1a_control),
@@ -90,5 +94,9 @@ bool acpi_power(struct acpi_power *power)
 		.s5_type_a = s5.type_a,
 		.s5_type_b = s5.type_b,
 	};
-	return true;
+}
+
+const struct acpi_power *acpi_power(void)
+{
+	return present ? &found : NULL;
 }

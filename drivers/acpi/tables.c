@@ -44,8 +44,10 @@ bool acpi_init(const struct boot_info *boot)
 {
 	struct acpi_roots roots;
 	root = NULL;
-	return acpi_find_roots(boot, &roots) &&
-	       (use_root(roots.xsdt, "XSDT", 8) || use_root(roots.rsdt, "RSDT", 4));
+	const bool found = acpi_find_roots(boot, &roots) &&
+			   (use_root(roots.xsdt, "XSDT", 8) || use_root(roots.rsdt, "RSDT", 4));
+	acpi_read_power();
+	return found;
 }
 
 const struct acpi_header *acpi_find_nth(const char signature[4], unsigned index)

@@ -16,6 +16,9 @@ bool acpi_sum_is_zero(const void *bytes, uint64_t size);
 /* A valid table of any signature at `physical`, or NULL. */
 const struct acpi_header *acpi_table_at(uint64_t physical);
 
+/* Reads what acpi_power() will return. */
+void acpi_read_power(void);
+
 struct acpi_s5 {
 	uint8_t type_a, type_b;
 };

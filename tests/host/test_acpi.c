@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/acpi/rsdp.c drivers/acpi/tables.c */
+/* sources: drivers/acpi/[a-z]*.c */
 #include "tests/host/acpi_memory.h"
 
 static void finds_through_xsdt(void **state)
@@ -143,6 +143,7 @@ static void no_rsdp_at_all(void **state)
 {
 	assert_false(acpi_init(&memory.boot));
 	assert_null(acpi_find("APIC"));
+	assert_null(acpi_power());
 }
 
 int main(void)

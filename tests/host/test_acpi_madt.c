@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/acpi/rsdp.c drivers/acpi/tables.c drivers/acpi/madt.c */
+/* sources: drivers/acpi/[a-z]*.c */
 #include "tests/host/acpi_memory.h"
 
 /* A MADT's body: local APIC address, flags, entries. */

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "drivers/apic/lapic.h"
+#include "drivers/apic/registers.h"
+#include "drivers/cpuid.h"
+#include "drivers/mmio.h"
+#include "drivers/msr.h"
+
+#include <stddef.h>
+
+#define IA32_APIC_BASE	 0x1bu
+#define BASE_X2APIC	 (1ull << 10)
+#define BASE_ENABLE	 (1ull << 11)
+#define BASE_ADDRESS	 0x000ffffffffff000ull
+#define X2APIC_MSR	 0x800u
+#define SVR_ENABLE	 0x100u
+#define CPUID_EDX_APIC	 (1u << 9)
+#define CPUID_ECX_X2APIC (1u << 21)
+
+static volatile void *registers; /* NULL in x2APIC mode */
+static bool x2apic;
+
+uint32_t apic_read(enum lapic_register reg)
+{
+	return x2apic ? (uint32_t)rdmsr(X2APIC_MSR + (reg >> 4)) : mmio_read32(registers, reg);
+}
+
+void apic_write(enum lapic_register reg, uint32_t value)
+{
+	if (x2apic)
+		wrmsr(X2APIC_MSR + (reg >> 4), value);
+	else
+		mmio_write32(registers, reg, value);
+}
+
+void apic_write_icr64(uint64_t value)
+{
+	/* This WRMSR does not serialize: what the target shall see must be visible before it
+	 * (SDM Vol 3, "MSR Access in x2APIC Mode"). */
+	__asm__ volatile("mfence; lfence" : : : "memory");
+	wrmsr(X2APIC_MSR + (APIC_ICR >> 4), value);
+}
+
+/* What firmware left in service would hold back every interrupt of lower priority. */
+static void end_leftovers(void)
+{
+	unsigned ended = 0;
+	for (enum lapic_register reg = APIC_ISR; reg < APIC_ISR + 0x80; reg += 0x10) {
+		while (apic_read(reg) && ended++ < 256)
+			lapic_eoi();
+	}
+}
+
+/* Firmware's settings go; LINT0 with them, through which the 8259 interrupts the boot CPU. */
+static void take_over(void)
+{
+	static const enum lapic_register entries[] = {
+		APIC_LVT_TIMER, APIC_LVT_LINT0,	  APIC_LVT_LINT1, APIC_LVT_ERROR,
+		APIC_LVT_PC,	APIC_LVT_THERMAL, APIC_LVT_CMCI,
+	};
+	const unsigned highest = apic_read(APIC_VERSION) >> 16 & 0xff;
+
+	apic_write(APIC_SVR, SVR_ENABLE | LAPIC_SPURIOUS_VECTOR);
+	/* First of all: masking the others with vector 0 may count as an error. */
+	apic_write(APIC_LVT_ERROR, LVT_MASKED);
+	for (unsigned i = 0; i < sizeof(entries) / sizeof(entries[0]) && i <= highest; i++)
+		apic_write(entries[i], LVT_MASKED);
+	apic_write(APIC_TIMER_INITIAL, 0);
+	apic_write(APIC_TPR, 0);
+	end_leftovers();
+	lapic_take_errors();
+}
+
+const char *lapic_init(void)
+{
+	uint64_t base;
+
+	if (!(cpuid(1, 0).edx & CPUID_EDX_APIC))
+		return "no local APIC: CPUID.1:EDX[9] is 0";
+	if (!rdmsr_safe(IA32_APIC_BASE, &base))
+		return "no local APIC: IA32_APIC_BASE cannot be read";
+	if (base & BASE_X2APIC) {
+		if (registers)
+			return "this CPU's APIC is in x2APIC mode, the boot CPU's is not";
+		x2apic = true;
+	} else {
+		uint64_t wanted = base | BASE_ENABLE;
+		if (wanted != base && !wrmsr_safe(IA32_APIC_BASE, wanted))
+			return "IA32_APIC_BASE refuses to enable the local APIC";
+		if (x2apic && !wrmsr_safe(IA32_APIC_BASE, wanted | BASE_X2APIC))
+			return "IA32_APIC_BASE refuses the boot CPU's x2APIC mode";
+		if (!x2apic && !registers)
+			registers = mmio_map(base & BASE_ADDRESS, 4096);
+		if (!x2apic && !registers)
+			return "the local APIC's registers cannot be mapped";
+	}
+	take_over();
+	return NULL;
+}
+
+bool lapic_enable_x2apic(void)
+{
+	if (x2apic)
+		return true;
+	if (!(cpuid(1, 0).ecx & CPUID_ECX_X2APIC) ||
+	    !wrmsr_safe(IA32_APIC_BASE, rdmsr(IA32_APIC_BASE) | BASE_ENABLE | BASE_X2APIC) ||
+	    !(rdmsr(IA32_APIC_BASE) & BASE_X2APIC))
+		return false;
+	x2apic = true;
+	registers = NULL;
+	return true;
+}
+
+bool lapic_is_x2apic(void)
+{
+	return x2apic;
+}
+
+uint32_t lapic_id(void)
+{
+	const uint32_t id = apic_read(APIC_ID);
+	return x2apic ? id : id >> 24;
+}
+
+uint32_t lapic_version(void)
+{
+	return apic_read(APIC_VERSION);
+}
+
+void lapic_eoi(void)
+{
+	apic_write(APIC_EOI, 0);
+}
+
+void lapic_set_task_priority(uint8_t priority)
+{
+	apic_write(APIC_TPR, priority);
+}
+
+uint8_t lapic_task_priority(void)
+{
+	return (uint8_t)apic_read(APIC_TPR);
+}
+
+uint32_t lapic_take_errors(void)
+{
+	/* A write makes the register show what came since the last write. */
+	apic_write(APIC_ESR, 0);
+	return apic_read(APIC_ESR);
+}
