@@ -2,7 +2,8 @@
 /*
  * Firmware's ACPI tables (ACPI 6.5 chapter 5). Everything in them is checked: addresses, lengths,
  * checksums, entry sizes; what fails is passed over as if it were not there. No allocation and no
- * AML interpreter. Boot, one CPU, unless a function says otherwise.
+ * AML interpreter. acpi_init() belongs to the boot of the first CPU; all others only read, in any
+ * context.
  */
 #ifndef SPOOR_DRIVERS_ACPI_H
 #define SPOOR_DRIVERS_ACPI_H
@@ -107,7 +108,7 @@ struct acpi_power {
 	bool has_s5; /* soft off: values for SLP_TYPa and SLP_TYPb */
 	uint8_t s5_type_a, s5_type_b;
 };
-/* As acpi_init() found it; NULL if there is no FADT. Any context. */
+/* As acpi_init() found it; NULL if there is no FADT. */
 const struct acpi_power *acpi_power(void);
 
 /* SPCR: the serial console firmware was told to use. */

@@ -21,15 +21,15 @@ _Static_assert(sizeof(struct rsdp) == 36, "ACPI 6.5 table 5.3");
 
 #define EBDA_SEGMENT 0x40e /* BIOS data area: real-mode segment of the EBDA */
 #define BIOS_START   0xe0000
-#define BIOS_END     0x100000
+#define BIOS_SIZE    0x20000
 
 static bool rsdp_decode(const void *bytes, uint64_t size, struct acpi_roots *roots)
 {
 	struct rsdp rsdp = {0};
-	if (size < RSDP_V1_SIZE)
+	if (size < RSDP_V1_SIZE || memcmp(bytes, "RSD PTR ", 8) != 0)
 		return false;
 	memcpy(&rsdp, bytes, size < sizeof(rsdp) ? size : sizeof(rsdp));
-	if (memcmp(rsdp.signature, "RSD PTR ", 8) != 0 || !acpi_sum_is_zero(&rsdp, RSDP_V1_SIZE))
+	if (!acpi_sum_is_zero(&rsdp, RSDP_V1_SIZE))
 		return false;
 	roots->rsdt = rsdp.rsdt;
 	roots->xsdt = 0;
@@ -39,13 +39,13 @@ static bool rsdp_decode(const void *bytes, uint64_t size, struct acpi_roots *roo
 	return roots->rsdt || roots->xsdt;
 }
 
-static bool scan(uint64_t start, uint64_t end, struct acpi_roots *roots)
+static bool scan(uint64_t physical, uint64_t size, struct acpi_roots *roots)
 {
-	for (uint64_t at = start; at + RSDP_V1_SIZE <= end; at += 16) {
-		const uint64_t size =
-			end - at < sizeof(struct rsdp) ? end - at : sizeof(struct rsdp);
-		const void *bytes = physical_map(at, size);
-		if (bytes && rsdp_decode(bytes, size, roots))
+	const uint8_t *area = physical_map(physical, size);
+	if (!area)
+		return false;
+	for (uint64_t at = 0; at < size; at += 16) {
+		if (rsdp_decode(area + at, size - at, roots))
 			return true;
 	}
 	return false;
@@ -64,8 +64,8 @@ bool acpi_find_roots(const struct boot_info *boot, struct acpi_roots *roots)
 		uint16_t value;
 		memcpy(&value, segment, sizeof(value));
 		const uint64_t ebda = (uint64_t)value << 4;
-		if (ebda >= 0x80000 && ebda < 0xa0000 && scan(ebda, ebda + 1024, roots))
+		if (ebda >= 0x80000 && ebda < 0xa0000 && scan(ebda, 1024, roots))
 			return true;
 	}
-	return scan(BIOS_START, BIOS_END, roots);
+	return scan(BIOS_START, BIOS_SIZE, roots);
 }

@@ -4,12 +4,11 @@
 #include "drivers/mmio.h"
 #include "lib/string.h"
 
-/* No firmware comes near these; a length beyond them is a broken table. */
-#define TABLE_MAX (4u << 20)
-#define ROOT_MAX  (sizeof(struct acpi_header) + 512 * sizeof(uint64_t))
+#define TABLE_MAX  (4u << 20) /* no firmware comes near it: a broken length */
+#define MAX_TABLES 128	      /* more are not looked at */
 
-static const struct acpi_header *root;
-static unsigned address_size; /* bytes of each entry: 4 in an RSDT, 8 in an XSDT */
+static const struct acpi_header *tables[MAX_TABLES];
+static unsigned count;
 
 bool acpi_sum_is_zero(const void *bytes, uint64_t size)
 {
@@ -30,42 +29,39 @@ const struct acpi_header *acpi_table_at(uint64_t physical)
 	return header && acpi_sum_is_zero(header, length) ? header : NULL;
 }
 
-static bool use_root(uint64_t physical, const char signature[4], unsigned size)
+/* Every valid table that the root table lists, each mapped once. False: it is no root table. */
+static bool read_root(uint64_t physical, const char signature[4], unsigned address_size)
 {
-	const struct acpi_header *table = acpi_table_at(physical);
-	if (!table || memcmp(table->signature, signature, 4) != 0 || table->length > ROOT_MAX)
+	const struct acpi_header *root = acpi_table_at(physical);
+	if (!root || memcmp(root->signature, signature, 4) != 0)
 		return false;
-	root = table;
-	address_size = size;
+	const uint8_t *entry = (const uint8_t *)(root + 1);
+	const uint8_t *end = (const uint8_t *)root + root->length;
+	for (; (size_t)(end - entry) >= address_size && count < MAX_TABLES; entry += address_size) {
+		uint64_t address = 0;
+		memcpy(&address, entry, address_size);
+		const struct acpi_header *table = acpi_table_at(address);
+		if (table)
+			tables[count++] = table;
+	}
 	return true;
 }
 
 bool acpi_init(const struct boot_info *boot)
 {
 	struct acpi_roots roots;
-	root = NULL;
+	count = 0;
 	const bool found = acpi_find_roots(boot, &roots) &&
-			   (use_root(roots.xsdt, "XSDT", 8) || use_root(roots.rsdt, "RSDT", 4));
+			   (read_root(roots.xsdt, "XSDT", 8) || read_root(roots.rsdt, "RSDT", 4));
 	acpi_read_power();
 	return found;
 }
 
 const struct acpi_header *acpi_find_nth(const char signature[4], unsigned index)
 {
-	if (!root)
-		return NULL;
-	const uint8_t *entry = (const uint8_t *)(root + 1);
-	const uint8_t *end = (const uint8_t *)root + root->length;
-	for (; entry + address_size <= end; entry += address_size) {
-		uint64_t physical = 0;
-		memcpy(&physical, entry, address_size);
-		/* The signature first: a checksum reads the whole table. */
-		const char *name = physical ? physical_map(physical, 4) : NULL;
-		if (!name || memcmp(name, signature, 4) != 0)
-			continue;
-		const struct acpi_header *table = acpi_table_at(physical);
-		if (table && index-- == 0)
-			return table;
+	for (unsigned i = 0; i < count; i++) {
+		if (memcmp(tables[i]->signature, signature, 4) == 0 && index-- == 0)
+			return tables[i];
 	}
 	return NULL;
 }

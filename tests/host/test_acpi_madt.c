@@ -129,6 +129,7 @@ static void bad_entry_lengths_end_the_list(void **state)
 	for (unsigned i = 0; i < sizeof(lengths); i++) {
 		second[1] = lengths[i];
 		seal(memory_at(table), HEADER + sizeof(body), 9);
+		assert_true(acpi_init(&memory.boot));
 		assert_int_equal(count_cpus(), 1);
 	}
 }
