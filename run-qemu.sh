@@ -1,0 +1,275 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Boots Spoor in QEMU and leaves with the verdict of the run.
+set -u
+
+top=$(dirname "$0")
+qemu=${QEMU:-qemu-system-x86_64}
+ovmf=/usr/share/ovmf/OVMF.fd
+
+boot=kernel firmware=bios accel=tcg cpu=max smp=1 memory=256 timeout=120 emulator=qemu
+kernel_words='end=exit' monitor_words='' test='' append='' log='' extra=()
+kernel_only=0 gdb=0 dry_run=0 quiet=0 list=0
+
+usage()
+{
+	cat <<-'EOF'
+	usage: run-qemu.sh [options] [-- QEMU arguments]
+
+	  -b, --boot kernel|iso|usb|pxe    how to boot (default kernel)
+	  -f, --firmware bios|uefi         firmware (default bios)
+	  -x, --accel tcg|kvm              accelerator (default tcg)
+	  -c, --cpu MODEL[,flags]          processor (default max)
+	  -s, --smp N                      processors (default 1)
+	  -m, --memory MB                  memory (default 256)
+	  -T, --timeout SECONDS            end the run after that (default 120)
+	  -l, --log FILE                   keep the console log
+	  -t, --test GLOB[,-GLOB]          only the tests that match
+	  -a, --append "WORDS"             words for the kernel's command line
+	  -M, --monitor "WORDS"            words for the monitor's command line
+	  -K, --kernel-only                no monitor in the chain
+	  -e, --emulator qemu|bochs        emulator (default qemu)
+	  -g, --gdb                        wait for gdb on port 1234, no time limit
+	  -n, --dry-run                    print the command line and stop
+	  -q, --quiet                      print failed results and the verdict only
+	      --list                       names, groups and needs of all tests
+	  -V, --version
+	  -h, --help
+
+	environment: QEMU (the binary), TIMEOUT_SCALE (multiplies the time limit)
+
+	exit: 0 pass, 1 fail, 2 error or harness, 3 all skipped, 4 crash or incomplete, 124 timeout,
+	130 interrupt
+	EOF
+}
+
+die()
+{
+	echo "run-qemu.sh: $*" >&2
+	exit 2
+}
+
+# number NAME VALUE: a harness that takes "1o" for 1 lies about what it ran.
+number()
+{
+	[[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || die "$1 needs a number above 0, not '$2'"
+}
+
+choice()
+{
+	[[ " $3 " == *" $2 "* ]] || die "$1 knows ${3// / or }, not '$2'"
+}
+
+parse()
+{
+	local option
+	while [ $# -gt 0 ]; do
+		option=$1
+		case $option in
+		-b | --boot | -f | --firmware | -x | --accel | -c | --cpu | -s | --smp | -m | --memory | \
+			-T | --timeout | -l | --log | -t | --test | -a | --append | -M | --monitor | \
+			-e | --emulator)
+			[ $# -ge 2 ] || die "$option needs a value; -h lists the options"
+			shift
+			;;
+		esac
+		case $option in
+		-b | --boot) boot=$1 ;;
+		-f | --firmware) firmware=$1 ;;
+		-x | --accel) accel=$1 ;;
+		-c | --cpu) cpu=$1 ;;
+		-s | --smp) smp=$1 ;;
+		-m | --memory) memory=$1 ;;
+		-T | --timeout) timeout=$1 ;;
+		-l | --log) log=$1 ;;
+		-t | --test) test=$1 ;;
+		-a | --append) append=$1 ;;
+		-M | --monitor) monitor_words=$1 ;;
+		-e | --emulator) emulator=$1 ;;
+		-K | --kernel-only) kernel_only=1 ;;
+		-g | --gdb) gdb=1 ;;
+		-n | --dry-run) dry_run=1 ;;
+		-q | --quiet) quiet=1 ;;
+		--list) list=1 ;;
+		-V | --version) version ;;
+		-h | --help) usage && exit 0 ;;
+		--) shift && extra=("$@") && return ;;
+		*) die "unknown option '$option'; -h lists the options" ;;
+		esac
+		shift
+	done
+}
+
+version()
+{
+	echo "spoor $(sed -n 's/^VERSION *:= *//p' "$top/Makefile")" \
+		"($(git -C "$top" describe --always --dirty --abbrev=12 2>/dev/null || echo none))"
+	exit 0
+}
+
+check()
+{
+	choice --boot "$boot" 'kernel iso usb pxe'
+	choice --firmware "$firmware" 'bios uefi'
+	choice --accel "$accel" 'tcg kvm'
+	choice --emulator "$emulator" 'qemu bochs'
+	number --smp "$smp"
+	number --memory "$memory"
+	number --timeout "$timeout"
+	number TIMEOUT_SCALE "${TIMEOUT_SCALE:-1}"
+	timeout=$((timeout * ${TIMEOUT_SCALE:-1}))
+
+	[ "$emulator" = qemu ] || die '--emulator bochs is not built yet'
+	[ "$boot-$firmware" != kernel-uefi ] ||
+		die '--boot kernel works under --firmware bios only: QEMU cannot load Multiboot under UEFI'
+	[ $kernel_only = 0 ] || [ -z "$monitor_words" ] ||
+		die '--monitor gives words to the monitor, which --kernel-only leaves out'
+
+	[ $list = 0 ] || kernel_words+=' list'
+	[ -z "$test" ] || kernel_words+=" test=$test"
+	[ -z "$append" ] || kernel_words+=" $append"
+}
+
+# QEMU splits several of its arguments at commas; a doubled comma stands for one.
+commas()
+{
+	echo "${1//,/,,}"
+}
+
+# QEMU's Multiboot loader puts each file's name in front of its words, and ends it at a blank.
+command_for_kernel()
+{
+	[[ $top != *' '* ]] || die "QEMU cannot boot from a path with a blank: cd '$top' first"
+	if [ $kernel_only = 1 ]; then
+		images=("$top/build/spoor.elf32")
+		command+=(-kernel "${images[0]}" -append "$kernel_words")
+	else
+		images=("$top/build/monitor.elf32" "$top/build/spoor.elf")
+		command+=(-kernel "${images[0]}" -append "$monitor_words"
+			-initrd "$(commas "${images[1]} $kernel_words")")
+	fi
+}
+
+# shellcheck disable=SC2054 # the commas are QEMU's
+# GRUB finds the words in an SMBIOS OEM string; boot/grub/grub.cfg takes it apart again.
+command_for_grub()
+{
+	local entry=monitor words file
+	[ $kernel_only = 0 ] || entry=kernel
+	words="spoor:$entry:$kernel_words|$monitor_words"
+	[[ $kernel_words != *'|'* ]] || die "a word for the kernel has a '|': only --boot kernel takes it"
+	[ ${#words} -le 255 ] || die "the words are ${#words} bytes long: --boot $boot takes up to 255"
+	command+=(-smbios "type=11,value=$(commas "$words")")
+	images=("$top/build/spoor.iso")
+	file=$(commas "${images[0]}")
+
+	case $boot in
+	iso) command+=(-drive "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=$file"
+		-device ide-cd,drive=cd,bootindex=0) ;;
+	usb) command+=(-device qemu-xhci
+		-drive "if=none,id=stick,readonly=on,format=raw,file=$file"
+		-device usb-storage,drive=stick,bootindex=0) ;;
+	pxe)
+		file=spoor.0
+		[ "$firmware" = bios ] || file=spoor.efi
+		images=("$top/build/pxe/$file")
+		command+=(-netdev "user,id=net,tftp=$(commas "$top/build/pxe"),bootfile=$file"
+			-device virtio-net-pci,netdev=net,bootindex=0)
+		;;
+	esac
+}
+
+compose()
+{
+	command=("$qemu" -accel "$accel" -cpu "$cpu" -smp "$smp" -m "$memory"
+		-nodefaults -display none -vga none -no-reboot
+		-device 'isa-debug-exit,iobase=0xf4,iosize=4' -serial stdio)
+	[ "$firmware" = bios ] || command+=(-machine q35 -bios "$ovmf")
+	if [ "$boot" = kernel ]; then command_for_kernel; else command_for_grub; fi
+	[ $gdb = 0 ] || command+=(-s -S)
+	command+=(${extra[@]+"${extra[@]}"})
+}
+
+print_command()
+{
+	local word line=''
+	for word in "${command[@]}"; do
+		[[ $word =~ ^[A-Za-z0-9_./:=,+%@-]+$ ]] || word=${word@Q}
+		line+="$word "
+	done
+	echo "${line% }"
+	exit 0
+}
+
+# Everything that can be missing is named here, with the way to get it.
+check_files()
+{
+	local image
+	for image in "${images[@]}"; do
+		[ -r "$image" ] || die "$image is missing: $([ "$boot" = kernel ] &&
+			echo "'make images'" || echo "'make $boot'") builds it"
+	done
+	command -v "$qemu" >/dev/null ||
+		die "$qemu is not installed: apt-get install qemu-system-x86, or 'make deps'"
+	[ "$firmware" = bios ] || [ -r "$ovmf" ] ||
+		die "$ovmf is missing: apt-get install ovmf, or 'make deps'"
+	if [ "$accel" = kvm ]; then
+		[ -e /dev/kvm ] || die '--accel kvm: there is no /dev/kvm on this machine'
+		(: <>/dev/kvm) 2>/dev/null ||
+			die '--accel kvm: /dev/kvm cannot be opened: no rights, or no virtualisation'
+	fi
+	[ -z "$log" ] || (: >"$log") 2>/dev/null || die "cannot write the log $log"
+}
+
+# Sets `status`: QEMU's exit status, `timeout` or `interrupt`.
+run()
+{
+	local limit=$timeout console tee pid files=("$scratch/console") started=$SECONDS
+	[ -z "$log" ] || files+=("$log")
+	if [ $gdb = 1 ]; then
+		limit=0
+		echo "run-qemu.sh: waiting for: gdb -ex 'target remote :1234' $top/build/spoor.elf" >&2
+	fi
+
+	# tee outlives Ctrl-C and a reader of ours that left: the log is complete all the same.
+	if [ $quiet = 1 ] || [ $list = 1 ]; then
+		exec {console}> >(exec tee -i -p "${files[@]}" >/dev/null)
+	else
+		exec {console}> >(exec tee -i -p "${files[@]}")
+	fi
+	tee=$!
+	status=''
+	trap 'status=interrupt; kill "$pid" 2>/dev/null' INT TERM HUP
+	timeout --foreground -k 2 "$limit" "${command[@]}" \
+		>&"$console" 2>"$scratch/errors" </dev/null {console}>&- &
+	pid=$!
+	wait "$pid"
+	local left=$?
+	[ -z "$status" ] || wait "$pid" 2>/dev/null
+	trap '' INT TERM HUP
+	exec {console}>&-
+	wait "$tee" || die 'the console log could not be written in full; is the disk full?'
+
+	[ -z "$status" ] || return
+	status=$left
+	if [ "$left" = 124 ] || { [ "$left" = 137 ] && [ $gdb = 0 ] &&
+		[ $((SECONDS - started)) -ge "$limit" ]; }; then
+		status=timeout
+	fi
+}
+
+parse "$@"
+check
+compose
+[ $dry_run = 0 ] || print_command
+check_files
+
+scratch=$(mktemp -d) || die 'cannot make a temporary directory'
+trap 'rm -rf "$scratch"' EXIT
+run
+[ $quiet = 1 ] || cat "$scratch/errors" >&2
+
+options=(--status "$status" --errors "$scratch/errors")
+[ $quiet = 0 ] || options+=(--quiet)
+[ $list = 0 ] || options+=(--list)
+"$top/tools/judge" "${options[@]}" "$scratch/console"

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Feeds recorded logs to tools/judge and prints TAP: one result for each line of cases.txt.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+judge=$here/../../tools/judge
+mapfile -t cases < <(grep -vE '^(#|$)' "$here/cases.txt")
+
+echo "1..${#cases[@]}"
+number=0 failed=0
+for line in "${cases[@]}"; do
+	read -r log arguments expected words <<<"$line"
+	[ "$arguments" != - ] || arguments=''
+	options=${arguments//,/ }
+	# shellcheck disable=SC2086 # one word or several, none with a blank
+	verdict=$("$judge" ${options//=/ } "$here/logs/$log.log" 2>&1 >/dev/null)
+	code=$?
+	number=$((number + 1))
+	if [ $code = "$expected" ] && [[ $verdict =~ $words ]]; then
+		echo "ok $number judge $log $arguments"
+	else
+		echo "not ok $number judge $log $arguments"
+		echo "# expected $expected: $words"
+		echo "# got $code: $verdict"
+		failed=1
+	fi
+done
+exit $failed

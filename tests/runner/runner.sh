@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Tests of run-qemu.sh itself, with a stand-in for QEMU; prints TAP.
+# shellcheck disable=SC2317,SC2016 # functions and words are run by `try`
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+mkdir -p "$tree/build/pxe" "$tree/tools"
+ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
+ln -s "$top/tools/judge" "$tree/tools"
+touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
+cd "$tree" || exit 2
+
+number=0 failed=0
+export QEMU=$here/fake-qemu FAKE_LOG=$here/logs/pass.log
+
+# try NAME CODE WORDS COMMAND...: the exit status, and a regular expression for all it printed.
+try()
+{
+	local name=$1 expected=$2 words=$3 said code
+	shift 3
+	said=$("$@" 2>&1)
+	code=$?
+	number=$((number + 1))
+	if [ $code = "$expected" ] && [[ $said =~ $words ]]; then
+		echo "ok $number runner: $name"
+	else
+		echo "not ok $number runner: $name"
+		echo "# expected $expected: $words"
+		echo "# got $code: ${said//$'\n'/$'\n# '}"
+		failed=1
+	fi
+}
+
+# The command line that a dry run prints, with what has to stand in it.
+composes()
+{
+	try "composes: $1" 0 "$2" ./run-qemu.sh -n "${@:3}"
+}
+
+without()
+{
+	local file=$1
+	shift
+	mv "$file" "$file.away"
+	"$@"
+	local code=$?
+	mv "$file.away" "$file"
+	return "$code"
+}
+
+quiet_lines()
+{
+	FAKE_LOG=$here/logs/every-kind.log FAKE_STATUS=35 ./run-qemu.sh -q 2>/dev/null
+}
+
+reader_leaves()
+{
+	./run-qemu.sh -l log | head -n 1
+	local code=${PIPESTATUS[0]}
+	cmp log "$FAKE_LOG" && return "$code"
+}
+
+# A shell starts its background jobs deaf to SIGINT, which a terminal's foreground job is not.
+interrupted()
+{
+	local runner code
+	FAKE_ACT='echo $$ >pid; exec sleep 60' env --default-signal=INT ./run-qemu.sh &
+	runner=$!
+	until [ -s pid ]; do sleep 0.1; done
+	kill -"$1" "$runner"
+	wait "$runner"
+	code=$?
+	kill -0 "$(cat pid)" 2>/dev/null && echo 'QEMU still runs' && code=99
+	rm -f pid
+	return "$code"
+}
+
+path_with_blank()
+{
+	mkdir 'a b'
+	cp -r build tools 'a b'
+	cp "$top/run-qemu.sh" 'a b'
+	'a b/run-qemu.sh' "$@"
+}
+
+try 'passes on a good log' 0 'verdict: pass' ./run-qemu.sh
+try 'streams the log' 0 'KTAP version 1.*ok 3 bts_threshold' ./run-qemu.sh
+try 'passes the words of QEMU on' 0 'fake-qemu: a warning' \
+	env FAKE_WORDS='a warning' ./run-qemu.sh
+try 'a guest that fails' 1 'FAIL' env FAKE_LOG="$here/logs/fail.log" FAKE_STATUS=35 ./run-qemu.sh
+try 'a guest that skips all' 3 'SKIPPED' \
+	env FAKE_LOG="$here/logs/skipped.log" FAKE_STATUS=39 ./run-qemu.sh
+try 'quiet prints the failed results only' 0 '^not ok 5 bts_wrap.not ok 6 bts_silent # ERROR [^#]*$' \
+	eval 'quiet_lines || [ $? = 1 ]'
+try 'list prints a table' 0 'NAME.*bts_wrap_half +W +BTS +W1 W2' \
+	env FAKE_LOG="$here/logs/list.log" ./run-qemu.sh --list
+try 'keeps a log' 0 '^$' eval './run-qemu.sh -l log >/dev/null 2>&1 && cmp log "$FAKE_LOG"'
+try 'a reader that leaves loses no line of the log' 0 'verdict: pass' reader_leaves
+
+try 'triple fault' 4 'triple fault' env FAKE_STATUS=0 ./run-qemu.sh
+try 'QEMU refuses its arguments' 2 'could not run: fake-qemu: -foo: invalid option' \
+	env FAKE_LOG= FAKE_STATUS=1 FAKE_WORDS='-foo: invalid option' ./run-qemu.sh
+try 'QEMU aborts' 2 'killed by signal 6: fake-qemu: Assertion failed' \
+	env FAKE_WORDS='Assertion failed' FAKE_ACT='kill -ABRT $$' ./run-qemu.sh
+try 'QEMU is killed' 2 'killed by signal 9' env FAKE_ACT='kill -KILL $$' ./run-qemu.sh
+try 'QEMU is terminated' 2 'stopped from outside' \
+	env FAKE_STATUS=0 FAKE_WORDS='terminating on signal 15 from pid 1' ./run-qemu.sh
+try 'time limit' 124 'TIMEOUT' env FAKE_ACT='exec sleep 60' ./run-qemu.sh -T 1
+try 'time limit for a QEMU that does not listen' 124 'TIMEOUT' \
+	env FAKE_ACT='trap "" TERM; while :; do sleep 1; done' ./run-qemu.sh -T 1
+try 'TIMEOUT_SCALE' 0 'pass' env TIMEOUT_SCALE=9 FAKE_ACT='sleep 1.2' ./run-qemu.sh -T 1
+try 'interrupt' 130 'INTERRUPTED' interrupted INT
+try 'termination' 130 'INTERRUPTED' interrupted TERM
+
+try 'log file that is full' 2 'could not be written in full' ./run-qemu.sh -l /dev/full
+try 'log file that cannot be made' 2 'cannot write the log' ./run-qemu.sh -l /nowhere/log
+try 'no kernel' 2 "spoor.elf is missing: 'make images'" without build/spoor.elf ./run-qemu.sh
+try 'no monitor' 2 "monitor.elf32 is missing" without build/monitor.elf32 ./run-qemu.sh
+try 'no ISO' 2 "spoor.iso is missing: 'make iso'" without build/spoor.iso ./run-qemu.sh -b iso
+try 'no PXE image' 2 "spoor.0 is missing: 'make pxe'" without build/pxe/spoor.0 ./run-qemu.sh -b pxe
+try 'no QEMU' 2 'apt-get install qemu-system-x86' env QEMU=no-such-qemu ./run-qemu.sh
+try 'a path with a blank' 2 'path with a blank' path_with_blank
+try 'from another directory' 0 'pass' eval 'cd / && "$tree/run-qemu.sh"'
+
+try 'unknown option' 2 "unknown option '-z'" ./run-qemu.sh -z
+try 'option without its value' 2 '-t needs a value' ./run-qemu.sh -t
+try 'unknown way to boot' 2 'kernel or iso or usb or pxe' ./run-qemu.sh -b floppy
+try 'unknown firmware' 2 'bios or uefi' ./run-qemu.sh -f coreboot
+try 'unknown accelerator' 2 'tcg or kvm' ./run-qemu.sh -x hvf
+try 'no processors' 2 '--smp needs a number' ./run-qemu.sh -s 0
+try 'memory that is no number' 2 '--memory needs a number' ./run-qemu.sh -m 1G
+try 'time limit that is no number' 2 '--timeout needs' ./run-qemu.sh -T soon
+try 'scale that is no number' 2 'TIMEOUT_SCALE needs' env TIMEOUT_SCALE=x ./run-qemu.sh
+try 'bochs' 2 '--emulator bochs is not built' ./run-qemu.sh -e bochs
+try 'UEFI without a boot loader' 2 'cannot load Multiboot under UEFI' ./run-qemu.sh -f uefi
+try 'words for an absent monitor' 2 'leaves out' ./run-qemu.sh -K -M vbts=on
+try 'words too long for SMBIOS' 2 'takes up to 255' \
+	./run-qemu.sh -b iso -a "$(printf 'x%.0s' {1..300})"
+try 'a bar in the words for SMBIOS' 2 "has a '.'" ./run-qemu.sh -b iso -a 'a|b'
+try 'help' 0 'usage: run-qemu.sh' ./run-qemu.sh -h
+try 'version' 0 '^spoor [0-9]' ./run-qemu.sh -V
+
+if (: <>/dev/kvm) 2>/dev/null; then
+	number=$((number + 1))
+	echo "ok $number runner: kvm is refused # SKIP /dev/kvm can be opened here"
+else
+	try 'kvm is refused' 2 'cannot be opened|there is no /dev/kvm' ./run-qemu.sh -x kvm
+fi
+
+composes 'kernel' "-kernel ./build/monitor.elf32 -append '' -initrd './build/spoor.elf end=exit'"
+composes 'commas in -initrd are doubled' "test=a,,-b'" -t a,-b
+composes 'words for both' "-append 'vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
+	-M 'vbts=on x,y' -a seed=1
+composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
+composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
+	-x kvm -c qemu64,+svm -s 2 -m 512
+composes 'ISO' "value=spoor:monitor:end=exit test=a,,-b.vbts=on'.*media=cdrom.*spoor.iso" \
+	-b iso -t a,-b -M vbts=on
+composes 'ISO, kernel alone' 'value=spoor:kernel:end=exit' -b iso -K
+composes 'stick' 'qemu-xhci.*usb-storage' -b usb
+composes 'PXE under BIOS' 'tftp=./build/pxe,bootfile=spoor.0 ' -b pxe
+composes 'PXE under UEFI' '-machine q35 -bios .*OVMF.fd.*bootfile=spoor.efi ' -b pxe -f uefi
+composes 'list' 'spoor.elf end=exit list' --list
+composes 'gdb' ' -s -S$' -g
+composes "the caller's arguments last" ' -M q35 -foo$' -- -M q35 -foo
+echo "1..$number"
+exit $failed
