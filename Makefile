@@ -59,14 +59,14 @@ FORCE:
 $(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols.sh
 	@sh tools/symbols.sh /dev/null > $(BUILD)/symbols-empty.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols-empty.o $(BUILD)/symbols-empty.c
-	@$(LD) -nostdlib -static -z max-page-size=4096 -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
+	@$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
 	@sh tools/symbols.sh $@.1 > $(BUILD)/symbols.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols.o $(BUILD)/symbols.c
-	$(LD) -nostdlib -static -z max-page-size=4096 -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
+	$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
 	@sh tools/symbols.sh $@ | cmp -s - $(BUILD)/symbols.c || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
 
 $(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld
-	$(LD) -nostdlib -static -z max-page-size=4096 -T monitor/linker.ld -o $@ $(monitor_objects)
+	$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T monitor/linker.ld -o $@ $(monitor_objects)
 
 # What `qemu -kernel` and iPXE load: the same bytes in an ELF32 container.
 $(BUILD)/%.elf32: $(BUILD)/%.elf

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Error numbers of the system call interface, with Linux's values. Functions return them negated. */
+/* Error numbers of the system call interface, with Linux's values. Functions return them negated.
+ */
 #ifndef SPOOR_ABI_ERRNO_H
 #define SPOOR_ABI_ERRNO_H
 
 enum {
-	EPERM = 1,       /* not the holder, or no right to it */
-	ENOENT = 2,      /* no such thing */
-	ESRCH = 3,       /* no such task, or not in the state the request needs */
-	EINTR = 4,       /* a signal came first */
-	EIO = 5,         /* structure too small, or an address of the tracee that is not there */
-	ENXIO = 6,       /* no buffer */
-	EBADF = 9,       /* no such descriptor */
-	ECHILD = 10,     /* nobody to wait for */
-	EAGAIN = 11,     /* not now */
-	ENOMEM = 12,     /* no memory, or over the limit */
-	EFAULT = 14,     /* bad user address */
-	EBUSY = 16,      /* in use by another */
-	EEXIST = 17,     /* there already */
-	ENODEV = 19,     /* the hardware is not there */
-	EINVAL = 22,     /* a value out of range */
-	ENOSPC = 28,     /* full */
-	ENOSYS = 38,     /* no such call */
+	EPERM = 1,	 /* not the holder, or no right to it */
+	ENOENT = 2,	 /* no such thing */
+	ESRCH = 3,	 /* no such task, or not in the state the request needs */
+	EINTR = 4,	 /* a signal came first */
+	EIO = 5,	 /* structure too small, or an address of the tracee that is not there */
+	ENXIO = 6,	 /* no buffer */
+	EBADF = 9,	 /* no such descriptor */
+	ECHILD = 10,	 /* nobody to wait for */
+	EAGAIN = 11,	 /* not now */
+	ENOMEM = 12,	 /* no memory, or over the limit */
+	EFAULT = 14,	 /* bad user address */
+	EBUSY = 16,	 /* in use by another */
+	EEXIST = 17,	 /* there already */
+	ENODEV = 19,	 /* the hardware is not there */
+	EINVAL = 22,	 /* a value out of range */
+	ENOSPC = 28,	 /* full */
+	ENOSYS = 38,	 /* no such call */
 	EOPNOTSUPP = 95, /* the hardware cannot do that */
 	ETIMEDOUT = 110, /* it took too long */
 };

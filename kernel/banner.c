@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/banner.h"
+
+#include "drivers/acpi/acpi.h"
+#include "drivers/clock/clock.h"
+#include "drivers/cpuid.h"
+#include "drivers/ds/ds.h"
+#include "drivers/msr.h"
+#include "kernel/console.h"
+#include "kernel/mm/page.h"
+#include "kernel/options.h"
+#include "kernel/silicon.h"
+#include "kernel/trace/context.h"
+#include "kernel/watchdog.h"
+#include "lib/string.h"
+#include "lib/version.h"
+
+#define IA32_BIOS_SIGN_ID 0x8b
+
+static void print_cpu(void)
+{
+	struct cpuid_result first = cpuid(0, 0), one = cpuid(1, 0);
+	unsigned family = one.eax >> 8 & 15, model = one.eax >> 4 & 15;
+	uint64_t microcode = 0;
+	uint32_t brand[13] = {0};
+	const char *name = (const char *)brand;
+
+	for (uint32_t leaf = 0; leaf < 3 && cpuid(0x80000000, 0).eax >= 0x80000004; leaf++) {
+		struct cpuid_result part = cpuid(0x80000002 + leaf, 0);
+
+		memcpy(&brand[leaf * 4], &part, sizeof(part));
+	}
+	while (*name == ' ')
+		name++;
+	if (family == 6 || family == 15)
+		model |= one.eax >> 12 & 0xf0;
+	if (family == 15)
+		family += one.eax >> 20 & 0xff;
+	printk("# vendor=%.4s%.4s%.4s cpu=\"%s\"\n", (const char *)&first.ebx,
+	       (const char *)&first.edx, (const char *)&first.ecx, name);
+	rdmsr_safe(IA32_BIOS_SIGN_ID, &microcode);
+	printk("# family=%02x model=%02x stepping=%x microcode=%lx\n", family, model, one.eax & 15,
+	       microcode >> 32);
+}
+
+static void print_debug_store(void)
+{
+	const struct ds_caps *caps = ds_caps();
+
+	printk("# ds=%d dtes64=%d dscpl=%d bts_unavail=%d silicon=%s\n", caps->ds, caps->dtes64,
+	       caps->dscpl, caps->bts_unavailable, silicon_name());
+	if (!ds_present())
+		printk("# bts=absent why=\"%s\"\n", ds_status_text(caps->status));
+	else
+		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
+		       caps->configuration->record_size);
+	if (trace_found_at_boot())
+		printk("# debugctl_at_boot=%lx\n", trace_found_at_boot());
+}
+
+void banner_print(const struct boot_info *info)
+{
+	printk("# spoor version=%s git=%s\n", spoor_version, spoor_git);
+	printk("# boot=multiboot%d loader=\"%s\"\n", info->protocol, info->loader_name);
+	printk("# command_line=\"%s\"\n", info->command_line);
+	print_cpu();
+	printk("# hypervisor=\"%s\"\n", silicon_hypervisor());
+	print_debug_store();
+	printk("# cpus=%u memory_mb=%lu console=%s watchdog=%s\n", acpi_cpu_count(),
+	       page_total() * PAGE_SIZE >> 20, console_names(), watchdog_kind());
+	printk("# tsc_hz=%lu clock=%s seed=%lu scale=%lu timeout=%lu\n", clock_tsc_hz(),
+	       clock_reference(), options.seed, options.scale, options.timeout);
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+
+#include "drivers/cpuid.h"
+#include "drivers/msr.h"
+#include "kernel/sched/sched.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
+
+#define IA32_EFER     0xc0000080u
+#define IA32_STAR     0xc0000081u
+#define IA32_LSTAR    0xc0000082u
+#define IA32_FMASK    0xc0000084u
+#define IA32_GS_BASE  0xc0000101u
+#define EFER_SCE      (1ul << 0)
+#define CR4_UMIP      (1ul << 11)
+#define CR4_SMEP      (1ul << 20)
+#define CR4_SMAP      (1ul << 21)
+#define FMASK_SYSCALL 0x47700u /* TF, IF, DF, IOPL, NT, AC: the kernel starts without them */
+#define IST_SIZE      8192
+
+static struct cpu boot_cpu;
+static struct cpu *cpus[MAX_CPUS];
+static uint8_t boot_interrupt_stacks[4][IST_SIZE] __attribute__((aligned(16)));
+
+static void load_tables(struct cpu *cpu)
+{
+	uint64_t base = (uint64_t)&cpu->task_state;
+	struct {
+		uint16_t limit;
+		uint64_t base;
+	} __attribute__((packed)) pointer = {sizeof(cpu->gdt) - 1, (uint64_t)cpu->gdt};
+
+	cpu->gdt[KERNEL_CODE / 8] = 0x00af9b000000ffff;
+	cpu->gdt[KERNEL_DATA / 8] = 0x00cf93000000ffff;
+	cpu->gdt[USER_DATA / 8] = 0x00cff3000000ffff;
+	cpu->gdt[USER_CODE / 8] = 0x00affb000000ffff;
+	cpu->gdt[TASK_STATE / 8] = (sizeof(cpu->task_state) - 1) | (base & 0xffffff) << 16 |
+				   0x89ul << 40 | (base >> 24 & 0xff) << 56;
+	cpu->gdt[TASK_STATE / 8 + 1] = base >> 32;
+	cpu->task_state.io_map_base = sizeof(cpu->task_state);
+	__asm__ volatile("lgdt %0\n\t"
+			 "pushq %1\n\t"
+			 "leaq 1f(%%rip), %%rax\n\t"
+			 "pushq %%rax\n\t"
+			 "lretq\n"
+			 "1:\tmovl %2, %%ss\n\t"
+			 "ltr %w3"
+			 :
+			 : "m"(pointer), "i"(KERNEL_CODE), "r"(KERNEL_DATA), "r"(TASK_STATE)
+			 : "rax", "memory");
+}
+
+void cpu_init_boot(void)
+{
+	struct cpu *cpu = &boot_cpu;
+
+	cpu->self = cpu;
+	cpus[0] = cpu;
+	for (unsigned i = 0; i < 4; i++)
+		cpu->task_state.ist[i] = (uint64_t)boot_interrupt_stacks[i] + IST_SIZE;
+	load_tables(cpu);
+	wrmsr(IA32_GS_BASE, (uint64_t)cpu);
+}
+
+void cpu_protect(void)
+{
+	struct cpuid_result features = {0};
+	uint64_t cr4;
+
+	if (cpuid(0, 0).eax >= 7)
+		features = cpuid(7, 0);
+	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
+	if (features.ebx & 1u << 7)
+		cr4 |= CR4_SMEP;
+	if (features.ebx & 1u << 20)
+		cr4 |= CR4_SMAP;
+	if (features.ecx & 1u << 2)
+		cr4 |= CR4_UMIP;
+	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4));
+	wrmsr(IA32_STAR, (uint64_t)KERNEL_CODE << 32 | (uint64_t)(USER_DATA - 8) << 48);
+	wrmsr(IA32_LSTAR, (uint64_t)syscall_entry);
+	wrmsr(IA32_FMASK, FMASK_SYSCALL);
+	wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_SCE);
+}
+
+struct cpu *cpu_by_index(unsigned index)
+{
+	return index < MAX_CPUS ? cpus[index] : NULL;
+}
+
+void preemption_enable(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (--cpu->preemption_off == 0 && cpu->reschedule)
+		schedule_if_due();
+}

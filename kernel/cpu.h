@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* What each CPU has of its own. Reached through GS in the kernel. */
+#ifndef SPOOR_KERNEL_CPU_H
+#define SPOOR_KERNEL_CPU_H
+
+#include "drivers/ds/ds.h"
+#include "kernel/sched/queue.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAX_CPUS 32
+
+/* Selectors; SYSRET fixes the order of the user's (SDM Vol 2, SYSRET). */
+enum {
+	KERNEL_CODE = 0x08,
+	KERNEL_DATA = 0x10,
+	USER_DATA = 0x18 | 3,
+	USER_CODE = 0x20 | 3,
+	TASK_STATE = 0x28,
+};
+
+/* Interrupt stacks of the task-state segment, 1 to 4. */
+enum { IST_NMI = 1, IST_DF, IST_MC, IST_DB };
+
+/* SDM Vol 3, 7.7: 64-bit task-state segment. */
+struct task_state {
+	uint32_t reserved0;
+	uint64_t rsp[3];
+	uint64_t reserved1;
+	uint64_t ist[7];
+	uint64_t reserved2;
+	uint16_t reserved3;
+	uint16_t io_map_base;
+} __attribute__((packed));
+_Static_assert(sizeof(struct task_state) == 104, "SDM Vol 3, figure 7-11");
+
+struct cpu {
+	struct cpu *self;
+	uint64_t user_rsp;   /* SYSCALL keeps the user's stack pointer here for an instant */
+	uint64_t kernel_rsp; /* where SYSCALL starts its stack: the same as task_state.rsp[0] */
+	struct task *current;
+	struct task_state task_state;
+	unsigned index;
+	uint32_t apic_id;
+	unsigned preemption_off; /* nesting; a pending reschedule waits for 0 */
+	bool reschedule;
+	struct task *idle, *left; /* left: whom the switch under way leaves */
+	bool slice_over, timer_fired;
+	struct trap_frame *interrupted; /* by the newest timer interrupt */
+	struct run_queue ready;
+	struct timer *timers; /* sorted by deadline */
+	struct ds_cpu ds;
+	struct trace_context *departed;    /* whose trace the switch under way stopped */
+	_Atomic(struct trace_context *) due; /* list: waits to be handed over (trace/work.c) */
+	uint64_t gdt[7];
+};
+_Static_assert(offsetof(struct cpu, user_rsp) == 8, "kernel/trap/entry.asm");
+_Static_assert(offsetof(struct cpu, kernel_rsp) == 16, "kernel/trap/entry.asm");
+_Static_assert(offsetof(struct cpu, task_state.rsp[0]) == 36, "kernel/trap/entry.asm");
+
+/* This CPU. With preemption on the caller may move to another at any time. */
+static inline struct cpu *this_cpu(void)
+{
+	struct cpu *cpu;
+	__asm__ volatile("movq %%gs:0, %0" : "=r"(cpu));
+	return cpu;
+}
+
+/* The task that runs: stable whatever CPU it runs on. */
+static inline struct task *current_task(void)
+{
+	struct task *task;
+	__asm__ volatile("movq %%gs:%c1, %0" : "=r"(task) : "i"(offsetof(struct cpu, current)));
+	return task;
+}
+
+/* Gives the boot CPU its descriptor tables and GS; interrupt stacks come from the image. */
+void cpu_init_boot(void);
+
+/* Turns on what protects: write protection, SMEP, SMAP, UMIP, and SYSCALL. Each CPU. */
+void cpu_protect(void);
+
+/* CPU number `index`, NULL if it never started. */
+struct cpu *cpu_by_index(unsigned index);
+
+/* Keep the running task on this CPU until the matching preemption_enable(). Nestable. */
+static inline void preemption_disable(void)
+{
+	__asm__ volatile("incl %%gs:%c0"
+			 :
+			 : "i"(offsetof(struct cpu, preemption_off))
+			 : "memory", "cc");
+}
+void preemption_enable(void);
+
+#endif

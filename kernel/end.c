@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/end.h"
+
+#include "drivers/debugexit/debugexit.h"
+#include "kernel/console.h"
+#include "kernel/cpu.h"
+#include "kernel/options.h"
+#include "kernel/silicon.h"
+#include "lib/format.h"
+
+void (*end_report)(enum verdict verdict);
+
+int end_rc(enum verdict verdict)
+{
+	switch (verdict) {
+	case VERDICT_PASS:
+		return 0;
+	case VERDICT_FAIL:
+		return 1;
+	case VERDICT_ERROR:
+		return 2;
+	case VERDICT_ALL_SKIPPED:
+		return 3;
+	case VERDICT_PANIC:
+		break;
+	}
+	return 4;
+}
+
+void end_run(enum verdict verdict)
+{
+	static bool ending;
+
+	__asm__ volatile("cli");
+	ds_panic_stop(&this_cpu()->ds);
+	console_unlock_for_good();
+	if (!ending && end_report) {
+		ending = true;
+		end_report(verdict);
+	} else {
+		printk("# SPOOR DONE silicon=%s pass=0 fail=0 skip=0 error=%d xfail=0 obs=0 "
+		       "rc=%d\n",
+		       silicon_name(), verdict == VERDICT_ERROR, end_rc(verdict));
+	}
+	switch ((enum end_action)options.end) {
+	case END_EXIT:
+		debug_exit((uint8_t)verdict);
+	case END_REBOOT:
+		machine_reboot();
+	case END_POWEROFF:
+		machine_poweroff();
+	case END_HALT:
+		break;
+	}
+	machine_halt();
+}
+
+void refuse(const char *template, ...)
+{
+	char text[640];
+	va_list arguments;
+
+	va_start(arguments, template);
+	vformat(text, sizeof(text), template, arguments);
+	va_end(arguments);
+	printk("# error: %s\n", text);
+	end_run(VERDICT_ERROR);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Spinlocks that keep interrupts off while held. Not for NMI context. */
+#ifndef SPOOR_KERNEL_LOCK_H
+#define SPOOR_KERNEL_LOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct spinlock {
+	atomic_bool held;
+};
+
+static inline uint64_t interrupts_save(void)
+{
+	uint64_t flags;
+	__asm__ volatile("pushfq; popq %0; cli" : "=r"(flags) : : "memory");
+	return flags;
+}
+
+static inline void interrupts_restore(uint64_t flags)
+{
+	if (flags & 0x200)
+		__asm__ volatile("sti" : : : "memory");
+}
+
+/* Returns what spin_unlock() needs to restore the caller's interrupt flag. */
+static inline uint64_t spin_lock(struct spinlock *lock)
+{
+	uint64_t flags = interrupts_save();
+
+	while (atomic_exchange_explicit(&lock->held, true, memory_order_acquire))
+		__asm__ volatile("pause");
+	return flags;
+}
+
+static inline void spin_unlock(struct spinlock *lock, uint64_t flags)
+{
+	atomic_store_explicit(&lock->held, false, memory_order_release);
+	interrupts_restore(flags);
+}
+
+#endif

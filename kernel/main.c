@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/main.h"
+
+#include "drivers/acpi/acpi.h"
+#include "drivers/apic/ioapic.h"
+#include "drivers/apic/lapic.h"
+#include "kernel/banner.h"
+#include "kernel/console.h"
+#include "kernel/cpu.h"
+#include "kernel/end.h"
+#include "kernel/init.h"
+#include "kernel/mm/vm.h"
+#include "kernel/options.h"
+#include "kernel/sched/sched.h"
+#include "kernel/silicon.h"
+#include "kernel/time.h"
+#include "kernel/trace/context.h"
+#include "kernel/trap/trap.h"
+#include "kernel/watchdog.h"
+#include "lib/boot_info.h"
+#include "lib/cmdline.h"
+
+#define LEAST_MEMORY (8ul << 20)
+
+static struct boot_info info;
+
+/* Before the kernel's own tables the first 4 GiB stand in the direct map (boot/entry.asm). */
+static const void *boot_memory_at(uint64_t physical, uint64_t bytes)
+{
+	uint64_t end = physical + bytes;
+
+	return end >= physical && end <= 1ul << 32 ? direct(physical) : NULL;
+}
+
+/* The command line first: it says where to complain. */
+static void read_boot_information(uint32_t magic, uint64_t physical)
+{
+	const char *error = boot_info_read(&info, magic, physical, boot_memory_at);
+	const char *line = info.command_line;
+	bool understood;
+	const char *console_error;
+
+	if (info.protocol == BOOT_MULTIBOOT1)
+		line = cmdline_skip_file_name(line);
+	understood = options_read(line);
+	console_error = console_init(options.console, (uint32_t)options.baud);
+	if (error)
+		refuse("boot information: %s", error);
+	if (!understood)
+		refuse("command line: %s", options_error());
+	if (console_error)
+		refuse("command line: %s", console_error);
+}
+
+static void start_memory(void)
+{
+	const char *error;
+
+	page_init(&info);
+	if (page_total() * PAGE_SIZE < LEAST_MEMORY)
+		refuse("%lu KiB of usable memory above the kernel; it needs %lu",
+		       page_total() * PAGE_SIZE / 1024, LEAST_MEMORY / 1024);
+	error = vm_init(&info);
+	if (error)
+		refuse("%s", error);
+}
+
+static void start_clocks(void)
+{
+	const char *error = lapic_init();
+
+	if (!error)
+		error = time_init();
+	if (error)
+		refuse("%s", error);
+}
+
+static void start_first_task(void)
+{
+	struct task *task = task_create("init", init, NULL);
+
+	if (!task)
+		refuse("no memory for the first task");
+	task_put(task);
+}
+
+void kernel_main(uint32_t magic, uint64_t information)
+{
+	cpu_init_boot();                           /* descriptor tables, per-CPU data */
+	trap_init();                               /* exceptions can be caught from here on */
+	trace_quiesce();                           /* what firmware left on: recorded, then off */
+	read_boot_information(magic, information); /* command line, console */
+	start_memory();                            /* pages, the kernel's own address space */
+	cpu_protect();                             /* SMEP, SMAP, SYSCALL */
+	console_add_screen();                      /* the text screen, where there is one */
+	acpi_init(&info);                          /* tables of the platform */
+	start_clocks();                            /* local APIC, calibration, timer */
+	ioapic_init();                             /* all lines masked */
+	watchdog_init();                           /* deadlines that end a hung run */
+	trace_init();                              /* Debug Store: probe, PMI */
+	silicon_init();                            /* whose it is */
+	banner_print(&info);
+	sched_init();                              /* this becomes the idle task */
+	start_first_task();
+	sched_idle();
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SPOOR_KERNEL_MAIN_H
+#define SPOOR_KERNEL_MAIN_H
+
+#include <stdint.h>
+
+/* From the 32-bit entry (boot/entry.asm): what the loader left in EAX and EBX. */
+_Noreturn void kernel_main(uint32_t magic, uint64_t information);
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Linear addresses are taken upwards from AREA_START and used again for areas of the same size.
+#include "kernel/mm/area.h"
+
+#include "drivers/cpuid.h"
+#include "drivers/mmio.h"
+#include "kernel/lock.h"
+
+#define AREA_START 0xffffc00000000000ul
+#define REUSABLE   512
+
+struct range {
+	uint64_t start;
+	size_t pages;
+};
+
+static struct spinlock lock;
+static uint64_t next = AREA_START;
+static struct range reusable[REUSABLE];
+static unsigned reusable_count;
+
+static uint64_t take_range(size_t pages)
+{
+	uint64_t flags = spin_lock(&lock);
+	uint64_t start = 0;
+
+	for (unsigned i = 0; i < reusable_count && !start; i++) {
+		if (reusable[i].pages != pages)
+			continue;
+		start = reusable[i].start;
+		reusable[i] = reusable[--reusable_count];
+	}
+	if (!start) {
+		start = next + PAGE_SIZE;
+		next = start + pages * PAGE_SIZE;
+	}
+	spin_unlock(&lock, flags);
+	return start;
+}
+
+/* When the table is full the addresses are given up; there are 64 TiB of them. */
+static void give_range(uint64_t start, size_t pages)
+{
+	uint64_t flags = spin_lock(&lock);
+
+	if (reusable_count < REUSABLE)
+		reusable[reusable_count++] = (struct range){.start = start, .pages = pages};
+	spin_unlock(&lock, flags);
+}
+
+static void unmap(uint64_t start, size_t pages)
+{
+	for (size_t i = 0; i < pages; i++) {
+		uint64_t page = vm_unmap(start + i * PAGE_SIZE);
+
+		if (page)
+			page_free(page);
+	}
+}
+
+void *area_alloc(size_t pages, unsigned flags)
+{
+	uint64_t start = take_range(pages);
+
+	for (size_t i = 0; i < pages; i++) {
+		uint64_t page = page_alloc();
+
+		if (page && vm_map(start + i * PAGE_SIZE, page, flags))
+			continue;
+		if (page)
+			page_free(page);
+		unmap(start, i);
+		give_range(start, pages);
+		return NULL;
+	}
+	return (void *)start;
+}
+
+void area_free(void *area, size_t pages)
+{
+	if (!area)
+		return;
+	unmap((uint64_t)area, pages);
+	give_range((uint64_t)area, pages);
+}
+
+/* Bits of a physical address that this CPU has (SDM Vol 2, CPUID 80000008H). */
+static uint64_t physical_limit(void)
+{
+	unsigned bits = cpuid(0x80000000, 0).eax >= 0x80000008 ? cpuid(0x80000008, 0).eax & 0xff : 36;
+
+	return 1ul << (bits < 52 ? bits : 52);
+}
+
+static void *map_physical(uint64_t physical, uint64_t bytes, unsigned flags)
+{
+	uint64_t limit = physical_limit(), offset = physical % PAGE_SIZE, start;
+	size_t pages;
+
+	if (!bytes || bytes > limit || physical > limit - bytes)
+		return NULL;
+	pages = (size_t)((offset + bytes + PAGE_SIZE - 1) / PAGE_SIZE);
+	start = take_range(pages);
+	for (size_t i = 0; i < pages; i++)
+		if (!vm_map(start + i * PAGE_SIZE, physical - offset + i * PAGE_SIZE, flags))
+			return NULL;
+	return (void *)(start + offset);
+}
+
+volatile void *mmio_map(uint64_t physical, uint64_t bytes)
+{
+	return map_physical(physical, bytes, VM_WRITE | VM_UNCACHED);
+}
+
+const void *physical_map(uint64_t physical, uint64_t bytes)
+{
+	return map_physical(physical, bytes, VM_READ);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Physical memory in pages of 4 KiB. Any context but NMI; takes a lock, never sleeps. */
+#ifndef SPOOR_KERNEL_MM_PAGE_H
+#define SPOOR_KERNEL_MM_PAGE_H
+
+#include "abi/boot_info.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAGE_SIZE 4096ul
+
+/* All RAM that page_alloc() hands out stands readable and writable from here on. */
+#define DIRECT_MAP 0xffff800000000000ul
+
+static inline void *direct(uint64_t physical)
+{
+	return (void *)(DIRECT_MAP + physical);
+}
+
+/* Takes over the usable memory that `info` names, less what the kernel occupies. Once, at boot. */
+void page_init(const struct boot_info *info);
+
+/* A zeroed page's physical address, or 0 when memory is out. */
+uint64_t page_alloc(void);
+void page_free(uint64_t physical);
+
+/* Pages that page_alloc() could still hand out, and pages there were at boot. */
+uint64_t page_free_count(void);
+uint64_t page_total(void);
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/options.h"
+
+#include "lib/cmdline.h"
+
+struct options options = {
+	.repeat = 1,
+	.scale = 100,
+	.timeout = 60,
+	.console = "auto",
+	.baud = 115200,
+	.end = END_HALT,
+};
+
+static const char *const unsafe_choices[] = {"0", "1", "force", NULL};
+static const char *const end_choices[] = {"halt", "exit", "reboot", "poweroff", NULL};
+
+static const struct option words[] = {
+	{.name = "test", .help = "globs of test names; -glob leaves out", .kind = OPTION_TEXT,
+	 .target = options.test, .size = sizeof(options.test)},
+	{.name = "group", .help = "groups of tests", .kind = OPTION_TEXT, .target = options.group,
+	 .size = sizeof(options.group)},
+	{.name = "list", .help = "print the tests and end", .kind = OPTION_FLAG,
+	 .target = &options.list},
+	{.name = "unsafe", .help = "run what can hang a host", .kind = OPTION_CHOICE,
+	 .target = &options.unsafe, .choices = unsafe_choices},
+	{.name = "repeat", .help = "times each test is run", .kind = OPTION_NUMBER,
+	 .target = &options.repeat, .min = 1, .max = 1000000},
+	{.name = "scale", .help = "percent of the amount of work", .kind = OPTION_NUMBER,
+	 .target = &options.scale, .min = 1, .max = 100000},
+	{.name = "seed", .help = "of everything random", .kind = OPTION_NUMBER,
+	 .target = &options.seed, .min = 0, .max = UINT64_MAX},
+	{.name = "timeout", .help = "seconds that one test may take", .kind = OPTION_NUMBER,
+	 .target = &options.timeout, .min = 1, .max = 86400},
+	{.name = "console", .help = "devices: auto com1..com4 debugcon screen none",
+	 .kind = OPTION_TEXT, .target = options.console, .size = sizeof(options.console)},
+	{.name = "baud", .help = "of the serial ports", .kind = OPTION_NUMBER,
+	 .target = &options.baud, .min = 50, .max = 115200},
+	{.name = "end", .help = "what the machine does at the end", .kind = OPTION_CHOICE,
+	 .target = &options.end, .choices = end_choices},
+};
+
+static char error[512];
+
+bool options_read(const char *line)
+{
+	return cmdline_parse(line, words, sizeof(words) / sizeof(words[0]), error, sizeof(error));
+}
+
+const char *options_error(void)
+{
+	return error;
+}

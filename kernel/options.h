@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The words of the kernel's command line. */
+#ifndef SPOOR_KERNEL_OPTIONS_H
+#define SPOOR_KERNEL_OPTIONS_H
+
+#include "kernel/end.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct options {
+	char test[256];   /* globs, comma-separated; one that starts with '-' leaves out */
+	char group[64];   /* group letters or names, comma-separated; empty: all */
+	bool list;        /* print the tests and end */
+	int unsafe;       /* index into "0", "1", "force" */
+	uint64_t repeat;  /* times each test is run */
+	uint64_t scale;   /* percent of each test's amount of work */
+	uint64_t seed;    /* of everything random; 0: from the clock */
+	uint64_t timeout; /* seconds that one test may take */
+	char console[64];
+	uint64_t baud;
+	int end; /* enum end_action */
+};
+
+enum { UNSAFE_NO, UNSAFE_YES, UNSAFE_FORCE };
+
+/* What the command line said, or the defaults. Read-only after boot. */
+extern struct options options;
+
+/* False with a sentence in options_error() that names the word and lists the words there are. */
+bool options_read(const char *line);
+const char *options_error(void);
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/panic.h"
+
+#include "kernel/console.h"
+#include "kernel/cpu.h"
+#include "kernel/end.h"
+#include "kernel/mm/page.h"
+#include "kernel/symbols.h"
+#include "kernel/trap/trap.h"
+#include "lib/format.h"
+
+#define FRAMES 24
+
+static const char *const exception_names[32] = {
+	"#DE", "#DB", "NMI", "#BP", "#OF", "#BR", "#UD", "#NM", "#DF", NULL, "#TS",
+	"#NP", "#SS", "#GP", "#PF", NULL, "#MF", "#AC", "#MC", "#XM", "#VE", "#CP"};
+
+static void print_address(const char *prefix, uint64_t address)
+{
+	uint64_t offset;
+	const char *name = symbol_name(address, &offset);
+
+	if (name)
+		printk("%s%016lx %s+0x%lx\n", prefix, address, name, offset);
+	else
+		printk("%s%016lx\n", prefix, address);
+}
+
+/* Frames lie in the upper half, upwards on one stack; anything else ends the chain. */
+void print_backtrace(unsigned long rip, unsigned long rbp)
+{
+	print_address("#   ", rip);
+	for (unsigned i = 0; i < FRAMES; i++) {
+		const uint64_t *frame = (const uint64_t *)rbp;
+
+		if (rbp < DIRECT_MAP || rbp % 8 || !frame[1])
+			return;
+		print_address("#   ", frame[1]);
+		if (frame[0] <= rbp)
+			return;
+		rbp = frame[0];
+	}
+}
+
+static void print_registers(const struct trap_frame *f)
+{
+	uint64_t cr2, cr3;
+
+	__asm__ volatile("mov %%cr2, %0; mov %%cr3, %1" : "=r"(cr2), "=r"(cr3));
+	printk("# rip=%016lx rsp=%016lx rflags=%08lx cs=%02lx ss=%02lx error=%lx\n", f->rip, f->rsp,
+	       f->rflags, f->cs, f->ss, f->error);
+	printk("# rax=%016lx rbx=%016lx rcx=%016lx rdx=%016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
+	printk("# rsi=%016lx rdi=%016lx rbp=%016lx cr2=%016lx\n", f->rsi, f->rdi, f->rbp, cr2);
+	printk("# r8 =%016lx r9 =%016lx r10=%016lx r11=%016lx\n", f->r8, f->r9, f->r10, f->r11);
+	printk("# r12=%016lx r13=%016lx r14=%016lx r15=%016lx cr3=%lx\n", f->r12, f->r13, f->r14,
+	       f->r15, cr3);
+}
+
+/* A panic within a panic says so and ends at once. */
+static void begin(void)
+{
+	static bool panicking;
+
+	__asm__ volatile("cli");
+	ds_panic_stop(&this_cpu()->ds);
+	console_unlock_for_good();
+	if (panicking) {
+		printk("\n# panic within a panic\n");
+		end_run(VERDICT_PANIC);
+	}
+	panicking = true;
+}
+
+void panic(const char *template, ...)
+{
+	char text[256];
+	va_list arguments;
+
+	begin();
+	va_start(arguments, template);
+	vformat(text, sizeof(text), template, arguments);
+	va_end(arguments);
+	printk("\n# panic: %s\n", text);
+	print_backtrace((unsigned long)__builtin_return_address(0),
+			*(unsigned long *)__builtin_frame_address(0));
+	print_last_branches();
+	end_run(VERDICT_PANIC);
+}
+
+void panic_trap(const struct trap_frame *frame, const char *what)
+{
+	const char *name = frame->vector < 32 ? exception_names[frame->vector] : NULL;
+
+	begin();
+	printk("\n# panic: %s (vector %lu) on CPU %u\n", what ? what : name ? name : "exception",
+	       frame->vector, this_cpu()->index);
+	print_registers(frame);
+	print_backtrace(frame->rip, frame->rbp);
+	print_last_branches();
+	end_run(VERDICT_PANIC);
+}

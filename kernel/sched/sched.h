@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Who runs: one queue a CPU, round robin with preemption by the timer. */
+#ifndef SPOOR_KERNEL_SCHED_SCHED_H
+#define SPOOR_KERNEL_SCHED_SCHED_H
+
+#include "kernel/lock.h"
+#include "kernel/sched/task.h"
+
+/* Makes what runs now (boot) the idle task of this CPU. Once a CPU. */
+void sched_init(void);
+
+/* Becomes the idle task: runs whatever is ready, halts when nothing is. Interrupts on. */
+_Noreturn void sched_idle(void);
+
+/* Gives the CPU to the next ready task, if any. Any task context; interrupts may be off. */
+void schedule(void);
+
+/* The same, where a reschedule was asked for and preemption is on. */
+void schedule_if_due(void);
+
+/* The length of a time slice, in microseconds; 1000 unless set (100 at least). */
+void sched_set_slice(uint64_t microseconds);
+
+/* A task that can run again: into the queue of a CPU. Any context but NMI. */
+void sched_make_ready(struct task *task);
+
+/*
+ * Blocks the running task in `queue` until sched_wake_all(). `guard`, which the caller holds,
+ * protects the condition that it tested; it is released while the task waits and held again
+ * afterwards. Test again then. A task that is killed while it waits does not come back.
+ */
+void sched_wait(struct run_queue *queue, struct spinlock *guard);
+
+/* Makes all who wait in `queue` ready. Any context but NMI. */
+void sched_wake_all(struct run_queue *queue);
+
+/* Sleeps at least so long. */
+void task_sleep(uint64_t microseconds);
+
+/* Gives up the CPU though the time slice is not over; comes back when it is this task's turn. */
+void task_yield(void);
+
+/* Context switches of all CPUs so far. */
+uint64_t sched_switch_count(void);
+
+/* Takes `task`, which does not run, out of whatever queue it stands in. */
+void sched_remove(struct task *task);
+
+/* Ends a switch on the stack of the task that was switched to. For task_begin(). */
+void sched_finish_switch(void);
+
+/* Frees what dead tasks left. Task context, interrupts on. */
+void sched_reap(void);
+
+/* switch.asm: saves the running task's callee-saved registers and stack, takes up `to`'s. */
+void task_switch(uint64_t *from_rsp, uint64_t to_rsp);
+
+#endif

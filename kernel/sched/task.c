@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/sched/task.h"
+
+#include "kernel/cpu.h"
+#include "kernel/mm/area.h"
+#include "kernel/panic.h"
+#include "kernel/sched/sched.h"
+#include "kernel/time.h"
+#include "kernel/trace/context.h"
+#include "lib/format.h"
+
+#define STACK_PAGES 4
+
+/* The struct stands at the low end of the task's own stack area. */
+_Static_assert(sizeof(struct task) < PAGE_SIZE / 4, "room for the stack");
+
+static struct spinlock lock; /* of joiners, references and pids */
+static unsigned last_pid;
+
+/* A new task comes here out of task_switch(), with the scheduler's lock and IF = 0. */
+static _Noreturn void task_begin(void)
+{
+	struct task *task = current_task();
+
+	sched_finish_switch();
+	__asm__ volatile("sti");
+	task->entry(task->argument);
+	task_exit();
+}
+
+struct task *task_create_stopped(const char *name, void (*entry)(void *), void *argument)
+{
+	uint8_t *area = area_alloc(STACK_PAGES, VM_WRITE);
+	struct task *task = (struct task *)area;
+	uint64_t *top;
+	uint64_t flags;
+
+	if (!area)
+		return NULL;
+	sched_reap();
+	top = (uint64_t *)(area + STACK_PAGES * PAGE_SIZE);
+	*--top = 0; /* the return address of task_begin(): backtraces end */
+	*--top = (uint64_t)task_begin;
+	top -= 6; /* the registers that task_switch() takes up, zero */
+	task->rsp = (uint64_t)top;
+	task->stack = area;
+	task->state = TASK_BLOCKED;
+	task->references = 2;
+	task->entry = entry;
+	task->argument = argument;
+	format(task->name, sizeof(task->name), "%s", name);
+	flags = spin_lock(&lock);
+	task->pid = ++last_pid;
+	spin_unlock(&lock, flags);
+	return task;
+}
+
+void task_start(struct task *task)
+{
+	sched_make_ready(task);
+}
+
+struct task *task_create(const char *name, void (*entry)(void *), void *argument)
+{
+	struct task *task = task_create_stopped(name, entry, argument);
+
+	if (task)
+		task_start(task);
+	return task;
+}
+
+void task_put(struct task *task)
+{
+	uint64_t flags = spin_lock(&lock);
+	bool last = --task->references == 0;
+
+	spin_unlock(&lock, flags);
+	if (last)
+		area_free(task->stack, STACK_PAGES);
+}
+
+/* Nothing of the task runs any more, or it is the caller itself at its end. */
+static void announce_end(struct task *task)
+{
+	uint64_t flags = spin_lock(&lock);
+
+	task->ended = true;
+	sched_wake_all(&task->joiners);
+	spin_unlock(&lock, flags);
+}
+
+void task_exit(void)
+{
+	struct task *task = current_task();
+
+	trace_task_ended(task);
+	announce_end(task);
+	__asm__ volatile("cli");
+	task->state = TASK_DEAD;
+	schedule();
+	panic("a dead task was scheduled");
+}
+
+void task_kill(struct task *task)
+{
+	uint64_t flags;
+
+	if (task == current_task())
+		task_exit();
+	flags = interrupts_save();
+	if (!task->ended) {
+		task->killed = true;
+		sched_remove(task);
+		trace_task_ended(task);
+		announce_end(task);
+	}
+	interrupts_restore(flags);
+}
+
+void task_join(struct task *task)
+{
+	uint64_t flags = spin_lock(&lock);
+
+	while (!task->ended)
+		sched_wait(&task->joiners, &lock);
+	spin_unlock(&lock, flags);
+}
+
+struct sleeper {
+	struct timer timer;
+	struct run_queue queue;
+	bool over;
+};
+
+static void sleep_over(struct timer *timer)
+{
+	struct sleeper *sleeper = (struct sleeper *)timer;
+
+	sleeper->over = true;
+	sched_wake_all(&sleeper->queue);
+}
+
+void task_sleep(uint64_t microseconds)
+{
+	struct sleeper sleeper = {.timer.expired = sleep_over};
+	struct spinlock guard = {0};
+	uint64_t flags = spin_lock(&guard);
+
+	timer_start(&sleeper.timer, microseconds);
+	while (!sleeper.over)
+		sched_wait(&sleeper.queue, &guard);
+	spin_unlock(&guard, flags);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tasks. A task is a kernel stack and what runs on it, and may have a trace context, whose buffer
+ * the CPU's Debug Store points at exactly while the task runs (see trace/context.h for the rule).
+ */
+#ifndef SPOOR_KERNEL_SCHED_TASK_H
+#define SPOOR_KERNEL_SCHED_TASK_H
+
+#include "kernel/sched/queue.h"
+#include "kernel/trap/trap.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum task_state_kind { TASK_READY, TASK_RUNNING, TASK_BLOCKED, TASK_DEAD };
+
+struct trace_context;
+
+struct task {
+	uint64_t rsp;        /* while it does not run: what task_switch() left (switch.asm) */
+	uint64_t kernel_rsp; /* where ring 3 enters, while a user_run() is under way */
+	struct trace_context *trace; /* NULL: not traced */
+	enum task_state_kind state;
+	bool killed; /* by task_kill() */
+	bool ended;  /* its joiners may go on */
+	unsigned pid;
+	char name[16];
+	void *stack;
+	struct task *next;          /* in the queue it stands in */
+	struct run_queue *waiting;  /* the queue it is blocked in, if any */
+	struct run_queue joiners;   /* who waits for its end */
+	unsigned references;        /* its creator's, and its own life */
+	struct trap_frame *user;    /* the frame of the user_run() under way */
+	struct caught caught;
+	uint64_t switches; /* times it was given a CPU */
+	void (*entry)(void *argument);
+	void *argument;
+};
+
+/*
+ * A new task, ready to run `entry(argument)`; returning from it ends the task. The caller holds a
+ * reference until task_put(). NULL when memory is out. Task or boot context.
+ */
+struct task *task_create(const char *name, void (*entry)(void *argument), void *argument);
+
+/* The same, but it does not run before task_start(). */
+struct task *task_create_stopped(const char *name, void (*entry)(void *), void *argument);
+void task_start(struct task *task);
+
+/* Gives the caller's reference back; a dead task's memory goes with the last one. */
+void task_put(struct task *task);
+
+/* Ends the running task. */
+_Noreturn void task_exit(void);
+
+/*
+ * Ends `task`: at once if it waits or is ready, at its next scheduling point if it runs. Its trace
+ * is stopped before anything of it is freed. Returns without waiting. Any task's context.
+ */
+void task_kill(struct task *task);
+
+/* Waits until `task` is dead. */
+void task_join(struct task *task);
+
+#endif

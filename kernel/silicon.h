@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Whose Branch Trace Store this is: said in the banner and in the last line of every run. */
+#ifndef SPOOR_KERNEL_SILICON_H
+#define SPOOR_KERNEL_SILICON_H
+
+#include <stdbool.h>
+
+/* Boot, after ds_probe(). */
+void silicon_init(void);
+
+/*
+ * "native": no hypervisor; "guest": a foreign one passes BTS through; "virtual": Spoor's own
+ * monitor; "none": there is no BTS.
+ */
+const char *silicon_name(void);
+
+/* A hypervisor other than Spoor's own monitor: what can hang a host is refused there. */
+bool silicon_is_foreign_guest(void);
+
+/* The hypervisor's own name (CPUID 40000000H), "" on bare metal. */
+const char *silicon_hypervisor(void);
+
+#endif

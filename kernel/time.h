@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Time since boot, and what shall happen later: one-shot timers on the LAPIC's. */
+#ifndef SPOOR_KERNEL_TIME_H
+#define SPOOR_KERNEL_TIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct timer {
+	uint64_t deadline; /* microseconds since boot */
+	void (*expired)(struct timer *timer); /* IF = 0, on the CPU that started it */
+	struct timer *next;
+	bool running;
+};
+
+/* Calibrates the clocks and takes the timer vector. NULL, or what is missing. Boot. */
+const char *time_init(void);
+
+/* Microseconds since boot. Any context. */
+uint64_t time_now(void);
+
+struct cpu;
+
+/* Serves the timer interrupt that is due on `cpu`, this one. For the scheduler; IF = 0. */
+void time_interrupt_work(struct cpu *cpu);
+
+/* Starts, or restarts, `timer` on this CPU; expires once, `microseconds` from now at the soonest. */
+void timer_start(struct timer *timer, uint64_t microseconds);
+void timer_stop(struct timer *timer);
+
+#endif

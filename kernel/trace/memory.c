@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/trace/memory.h"
+
+#include "kernel/mm/area.h"
+#include "lib/string.h"
+
+#define PATTERN 0xa5
+
+size_t trace_memory_pages(size_t bytes)
+{
+	return (bytes + TRACE_PATTERN_BYTES + PAGE_SIZE - 1) / PAGE_SIZE;
+}
+
+void *trace_memory_alloc(size_t bytes)
+{
+	size_t pages = trace_memory_pages(bytes);
+	unsigned char *object = area_alloc(pages, VM_WRITE);
+
+	if (object)
+		memset(object + bytes, PATTERN, pages * PAGE_SIZE - bytes);
+	return object;
+}
+
+bool trace_memory_free(void *object, size_t bytes)
+{
+	size_t pages = trace_memory_pages(bytes);
+	const unsigned char *at = object;
+	bool whole = true;
+
+	if (!object)
+		return true;
+	for (size_t i = bytes; i < pages * PAGE_SIZE; i++)
+		whole &= at[i] == PATTERN;
+	area_free(object, pages);
+	return whole;
+}

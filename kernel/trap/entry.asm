@@ -1,0 +1,194 @@
+; SPDX-License-Identifier: MIT
+; Where exceptions, interrupts, NMIs and SYSCALL enter the kernel, and the ways back.
+
+extern exception_dispatch
+extern interrupt_dispatch
+extern nmi_dispatch
+extern syscall_dispatch
+
+USER_CODE   equ 0x23
+USER_DATA   equ 0x1b
+CPU_USER_RSP    equ 8                   ; struct cpu (kernel/cpu.h asserts these)
+CPU_KERNEL_RSP  equ 16
+CPU_RSP0        equ 36
+SYSCALL_VECTOR  equ 0x100
+IA32_GS_BASE    equ 0xc0000101
+
+section .text
+
+; One 16-byte stub a vector: vector and error code on the stack, then on.
+; Vectors 8, 10 to 14, 17, 21, 29, 30 come with an error code (SDM Vol 3, 6.15).
+%define HAS_ERROR ((1 << 8) | (0x1f << 10) | (1 << 17) | (1 << 21) | (1 << 29) | (1 << 30))
+align 16
+global trap_stubs
+trap_stubs:
+%assign vector 0
+%rep 256
+align 16
+%if vector >= 32 || !((HAS_ERROR >> vector) & 1)
+	push byte 0
+%endif
+	push strict dword vector
+%if vector == 1 || vector == 2 || vector == 8 || vector == 18
+	jmp paranoid_entry
+%elif vector < 32
+	jmp exception_entry
+%else
+	jmp interrupt_entry
+%endif
+%assign vector vector + 1
+%endrep
+
+%macro SAVE 0
+	push rax
+	push rbx
+	push rcx
+	push rdx
+	push rsi
+	push rdi
+	push rbp
+	push r8
+	push r9
+	push r10
+	push r11
+	push r12
+	push r13
+	push r14
+	push r15
+	cld
+	mov rdi, rsp
+%endmacro
+
+%macro RESTORE 0
+	pop r15
+	pop r14
+	pop r13
+	pop r12
+	pop r11
+	pop r10
+	pop r9
+	pop r8
+	pop rbp
+	pop rdi
+	pop rsi
+	pop rdx
+	pop rcx
+	pop rbx
+	pop rax
+	add rsp, 16
+%endmacro
+
+; Interrupted kernel code is the straight way: each jump here is a record in somebody's trace.
+%macro ENTRY 2                          ; name, C function(struct trap_frame *)
+%1:
+	test byte [rsp + 24], 3         ; CS of the interrupted code
+	jnz .from_user
+	SAVE
+	call %2
+	RESTORE
+	iretq
+.from_user:
+	swapgs
+	SAVE
+	push byte 2                     ; no AC (SMAP), no NT from the user
+	popfq
+	xor ebp, ebp
+	call %2
+	RESTORE
+	swapgs
+	iretq
+%endmacro
+
+align 16
+	ENTRY exception_entry, exception_dispatch
+align 16
+	ENTRY interrupt_entry, interrupt_dispatch
+
+; NMI, #MC, #DB and #DF can hit between SYSCALL and SWAPGS: CS does not tell whose GS is loaded,
+; its base does. They run on stacks of their own (IST).
+align 16
+paranoid_entry:
+	SAVE
+	mov ecx, IA32_GS_BASE
+	rdmsr
+	xor ebx, ebx
+	test edx, edx
+	js .kernel_gs
+	swapgs
+	inc ebx
+.kernel_gs:
+	cmp qword [rdi + 15 * 8], 2
+	jne .exception
+	call nmi_dispatch
+	jmp .out
+.exception:
+	call exception_dispatch
+.out:
+	test ebx, ebx
+	jz .back
+	swapgs
+.back:
+	RESTORE
+	iretq
+
+; SYSCALL: RCX = user RIP, R11 = user RFLAGS, the stack still the user's. IF is off by SFMASK.
+align 16
+global syscall_entry
+syscall_entry:
+	swapgs
+	mov [gs:CPU_USER_RSP], rsp
+	mov rsp, [gs:CPU_KERNEL_RSP]
+	push strict dword USER_DATA
+	push qword [gs:CPU_USER_RSP]
+	push r11
+	push strict dword USER_CODE
+	push rcx
+	push byte 0
+	push strict dword SYSCALL_VECTOR
+	SAVE
+	xor ebp, ebp
+	call syscall_dispatch
+	ud2                             ; it leaves through user_leave
+
+; int user_enter(const struct trap_frame *user, uint64_t *kernel_rsp, bool sysret)
+; Saves what C expects kept, leaves the stack pointer in *kernel_rsp and goes to ring 3. Comes back
+; as if called when user_leave() is given that stack pointer.
+align 16
+global user_enter
+user_enter:
+	push rbx
+	push rbp
+	push r12
+	push r13
+	push r14
+	push r15
+	sub rsp, 8                      ; the stack of what enters from ring 3 is aligned
+	cli
+	mov [rsi], rsp
+	mov [gs:CPU_KERNEL_RSP], rsp
+	mov [gs:CPU_RSP0], rsp
+	mov eax, edx
+	mov rsp, rdi                    ; the frame is only read: nothing is pushed below it
+	test eax, eax
+	jnz .sysret
+	RESTORE
+	swapgs
+	iretq
+.sysret:
+	RESTORE                         ; RCX and R11 as SYSCALL left them: RIP and RFLAGS
+	mov rsp, [rsp + 24]
+	swapgs
+	o64 sysret
+
+; _Noreturn void user_leave(uint64_t kernel_rsp)
+align 16
+global user_leave
+user_leave:
+	lea rsp, [rdi + 8]
+	pop r15
+	pop r14
+	pop r13
+	pop r12
+	pop rbp
+	pop rbx
+	ret

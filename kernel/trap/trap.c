@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/trap/trap.h"
+
+#include "kernel/cpu.h"
+#include "kernel/panic.h"
+#include "kernel/sched/sched.h"
+#include "kernel/sched/task.h"
+#include "kernel/trap/extable.h"
+#include "kernel/trap/user.h"
+
+#include <stdatomic.h>
+
+/* SDM Vol 3, figure 6-8. */
+struct gate {
+	uint16_t offset_low, selector;
+	uint8_t ist, type;
+	uint16_t offset_middle;
+	uint32_t offset_high, reserved;
+};
+_Static_assert(sizeof(struct gate) == 16, "64-bit IDT gate descriptor");
+
+#define GATE_INTERRUPT      0x8e
+#define GATE_INTERRUPT_USER 0xee
+#define STUB_SIZE           16
+#define NMI_HANDLERS        4
+
+static struct gate idt[256] __attribute__((aligned(16)));
+static interrupt_handler handlers[256];
+static _Atomic(nmi_handler) nmi_handlers[NMI_HANDLERS];
+static atomic_uint_fast64_t nmi_unknown;
+
+static const uint8_t ist_of[32] = {
+	[VECTOR_NMI] = IST_NMI, [VECTOR_DF] = IST_DF, [VECTOR_MC] = IST_MC, [VECTOR_DB] = IST_DB};
+
+static void set_gate(unsigned vector)
+{
+	uint64_t entry = (uint64_t)trap_stubs + vector * STUB_SIZE;
+
+	idt[vector] = (struct gate){
+		.offset_low = (uint16_t)entry,
+		.selector = KERNEL_CODE,
+		.ist = vector < 32 ? ist_of[vector] : 0,
+		.type = vector == VECTOR_BP ? GATE_INTERRUPT_USER : GATE_INTERRUPT,
+		.offset_middle = (uint16_t)(entry >> 16),
+		.offset_high = (uint32_t)(entry >> 32),
+	};
+}
+
+void trap_init(void)
+{
+	struct {
+		uint16_t limit;
+		uint64_t base;
+	} __attribute__((packed)) pointer = {sizeof(idt) - 1, (uint64_t)idt};
+
+	for (unsigned vector = 0; vector < 256; vector++)
+		set_gate(vector);
+	__asm__ volatile("lidt %0" : : "m"(pointer));
+}
+
+uint64_t trap_entry(unsigned vector)
+{
+	const struct gate *gate = &idt[vector];
+
+	return gate->offset_low | (uint64_t)gate->offset_middle << 16 |
+	       (uint64_t)gate->offset_high << 32;
+}
+
+void interrupt_set_handler(unsigned vector, interrupt_handler handler)
+{
+	handlers[vector] = handler;
+}
+
+void interrupt_dispatch(struct trap_frame *frame)
+{
+	interrupt_handler handler = handlers[frame->vector];
+	struct cpu *cpu = this_cpu();
+
+	if (!handler)
+		panic_trap(frame, "unexpected interrupt");
+	handler(frame);
+	if (cpu->reschedule && !cpu->preemption_off)
+		schedule();
+}
+
+struct caught trap_caught(void)
+{
+	return current_task()->caught;
+}
+
+static uint64_t read_cr2(void)
+{
+	uint64_t value;
+	__asm__ volatile("mov %%cr2, %0" : "=r"(value));
+	return value;
+}
+
+void exception_dispatch(struct trap_frame *frame)
+{
+	struct task *task = current_task();
+	uint64_t go_on;
+
+	if (trap_from_user(frame) && task->user) {
+		task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
+		user_return(frame);
+	}
+	go_on = trap_from_user(frame) ? 0 : extable_find(frame->rip);
+	if (!go_on)
+		panic_trap(frame, NULL);
+	if (task)
+		task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
+	frame->rip = go_on;
+}
+
+void nmi_add_handler(nmi_handler handler)
+{
+	for (unsigned i = 0; i < NMI_HANDLERS; i++) {
+		nmi_handler none = NULL;
+
+		if (atomic_compare_exchange_strong(&nmi_handlers[i], &none, handler))
+			return;
+	}
+	panic("more than %d NMI handlers", NMI_HANDLERS);
+}
+
+void nmi_remove_handler(nmi_handler handler)
+{
+	for (unsigned i = 0; i < NMI_HANDLERS; i++) {
+		nmi_handler expected = handler;
+
+		atomic_compare_exchange_strong(&nmi_handlers[i], &expected, NULL);
+	}
+}
+
+uint64_t nmi_unknown_count(void)
+{
+	return nmi_unknown;
+}
+
+/* Two causes can share one NMI, so all are asked. */
+void nmi_dispatch(struct trap_frame *frame)
+{
+	bool known = false;
+
+	for (unsigned i = 0; i < NMI_HANDLERS; i++) {
+		nmi_handler handler = nmi_handlers[i];
+
+		if (handler && handler(frame))
+			known = true;
+	}
+	if (!known)
+		nmi_unknown++;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exceptions, interrupts and NMIs: what the entry code leaves on the stack and who handles it.
+ * Vectors 0 to 31 are the processor's; 32 and up are given out here.
+ */
+#ifndef SPOOR_KERNEL_TRAP_TRAP_H
+#define SPOOR_KERNEL_TRAP_TRAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	VECTOR_DE = 0,
+	VECTOR_DB = 1,
+	VECTOR_NMI = 2,
+	VECTOR_BP = 3,
+	VECTOR_UD = 6,
+	VECTOR_DF = 8,
+	VECTOR_GP = 13,
+	VECTOR_PF = 14,
+	VECTOR_MC = 18,
+
+	VECTOR_TIMER = 0x20,
+	VECTOR_TRACE_WORK = 0x21, /* self-IPI: a trace buffer waits to be handed over */
+	VECTOR_PMI = 0x22,        /* LVTPC where it delivers a fixed vector */
+	VECTOR_TEST = 0x30,       /* the first of 16 that the kernel leaves to its payload */
+	VECTOR_SPURIOUS = 0xff,
+
+	VECTOR_SYSCALL = 0x100, /* not in the IDT: how a SYSCALL shows in a trap frame */
+};
+
+/* Grows down from the stack that the processor chose; the entry code fills it (trap.asm). */
+struct trap_frame {
+	uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax;
+	uint64_t vector, error;
+	uint64_t rip, cs, rflags, rsp, ss;
+};
+_Static_assert(sizeof(struct trap_frame) == 22 * 8, "trap.asm counts on it");
+_Static_assert(offsetof(struct trap_frame, vector) == 15 * 8, "trap.asm counts on it");
+
+/* An exception that the exception table turned into a jump. */
+struct caught {
+	uint64_t vector, error, cr2;
+};
+
+/* True for a frame that interrupted ring 3. */
+static inline bool trap_from_user(const struct trap_frame *frame)
+{
+	return (frame->cs & 3) != 0;
+}
+
+/* Loads the IDT on this CPU. Boot of each CPU, after its task-state segment stands. */
+void trap_init(void);
+
+/*
+ * Calls `handler` for interrupts of `vector` (32 or more), IF = 0, once the CPU's state is saved;
+ * NULL takes it off. The handler writes EOI itself.
+ */
+typedef void (*interrupt_handler)(struct trap_frame *frame);
+void interrupt_set_handler(unsigned vector, interrupt_handler handler);
+
+/*
+ * Adds a handler of NMIs, or takes it off. Each is asked; true: the NMI was its own. It must not
+ * lock, allocate, print, touch user memory or fault. An NMI that nobody owns is counted.
+ */
+typedef bool (*nmi_handler)(struct trap_frame *frame);
+void nmi_add_handler(nmi_handler handler);
+void nmi_remove_handler(nmi_handler handler);
+uint64_t nmi_unknown_count(void);
+
+/* What the newest exception caught on behalf of this task was. Any task. */
+struct caught trap_caught(void);
+
+/* The linear address of the first instruction that the IDT names for `vector`. */
+uint64_t trap_entry(unsigned vector);
+
+/* Called by the entry code (entry.asm) only. */
+void exception_dispatch(struct trap_frame *frame);
+void interrupt_dispatch(struct trap_frame *frame);
+void nmi_dispatch(struct trap_frame *frame);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A deadline that ends the run when it is missed. Two clocks watch: the LAPIC timer, and behind it
+ * an NMI from the HPET for code that keeps interrupts off. Where there is no HPET that can do so
+ * the banner says it.
+ */
+#ifndef SPOOR_KERNEL_WATCHDOG_H
+#define SPOOR_KERNEL_WATCHDOG_H
+
+#include <stdint.h>
+
+struct trap_frame;
+
+void watchdog_init(void);
+
+/* "timer+nmi", or "timer" where no NMI can be had. */
+const char *watchdog_kind(void);
+
+/* Who is called when the deadline is missed, with the state of this CPU; it ends the run. */
+void watchdog_set_handler(void (*handler)(const struct trap_frame *frame));
+
+void watchdog_arm(uint64_t seconds);
+void watchdog_disarm(void);
+
+#endif

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "tests/framework/needs.h"
+
+#include "drivers/cpuid.h"
+#include "drivers/ds/ds.h"
+#include "kernel/options.h"
+#include "kernel/silicon.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+
+static const struct {
+	unsigned need;
+	const char *name;
+} names[] = {
+	{NEED_BTS, "BTS"},   {NEED_DS, "DS"},       {NEED_DTES64, "DTES64"}, {NEED_DSCPL, "DSCPL"},
+	{NEED_LA57, "LA57"}, {NEED_NO_DS, "NO_DS"}, {NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
+};
+
+static bool has_la57(void)
+{
+	return cpuid(0, 0).eax >= 7 && cpuid(7, 0).ecx & 1u << 16;
+}
+
+static const char *missing_unsafe(void)
+{
+	if (options.unsafe == UNSAFE_NO)
+		return "can hang a host: run it with unsafe=1";
+	if (options.unsafe == UNSAFE_YES && silicon_is_foreign_guest())
+		return "can hang the host of this virtual machine: unsafe=force runs it all the same";
+	return NULL;
+}
+
+const char *needs_missing(unsigned needs)
+{
+	const struct ds_caps *caps = ds_caps();
+
+	if (needs & NEED_UNSAFE && missing_unsafe())
+		return missing_unsafe();
+	if (needs & NEED_NO_DS && caps->ds)
+		return "DS is enumerated (CPUID.1:EDX[21])";
+	if (needs & NEED_DS && !caps->ds)
+		return "no DS (CPUID.1:EDX[21])";
+	if (needs & NEED_BTS && !ds_present())
+		return ds_status_text(caps->status);
+	if (needs & NEED_DTES64 && !caps->dtes64)
+		return "no DTES64 (CPUID.1:ECX[2])";
+	if (needs & NEED_DSCPL && !caps->dscpl)
+		return "no DS-CPL (CPUID.1:ECX[4])";
+	if (needs & NEED_LA57 && !has_la57())
+		return "no LA57 (CPUID.7.0:ECX[16])";
+	return NULL;
+}
+
+void needs_names(unsigned needs, char *buffer, size_t size)
+{
+	size_t used = 0;
+
+	buffer[0] = 0;
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (needs & names[i].need && used < size)
+			used += (size_t)format(buffer + used, size - used, "%s%s", used ? "," : "",
+					       names[i].name);
+	if (!used)
+		format(buffer, size, "none");
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include "tests/framework/result.h"
+
+#include "kernel/console.h"
+#include "kernel/silicon.h"
+#include "lib/format.h"
+#include "lib/string.h"
+
+struct result test_result;
+
+void result_begin(void)
+{
+	memset(&test_result, 0, sizeof(test_result));
+}
+
+void result_settle(void)
+{
+	struct result *r = &test_result;
+
+	if (r->outcome == OUTCOME_ERROR || r->outcome == OUTCOME_SKIP)
+		return;
+	if (r->failures)
+		r->outcome = OUTCOME_FAIL;
+	else if (r->checks)
+		r->outcome = OUTCOME_PASS;
+	else if (r->observations)
+		r->outcome = OUTCOME_OBS;
+	else {
+		r->outcome = OUTCOME_ERROR;
+		format(r->why, sizeof(r->why), "the test checked nothing");
+	}
+}
+
+void result_print(unsigned number, const struct test *test, const struct result *result,
+		  struct totals *totals)
+{
+	static const char *const words[] = {
+		[OUTCOME_PASS] = "",          [OUTCOME_OBS] = " # OBS",
+		[OUTCOME_SKIP] = " # SKIP ",  [OUTCOME_XFAIL] = " # XFAIL ",
+		[OUTCOME_ERROR] = " # ERROR ", [OUTCOME_FAIL] = ""};
+	bool bad = result->outcome >= OUTCOME_ERROR;
+
+	totals->count[result->outcome]++;
+	if (test->needs & NEED_BTS && result->outcome != OUTCOME_SKIP)
+		totals->with_bts++;
+	if (bad) {
+		printk("# claim: %s (%s%s%s)\n", test->claim, test->ids, test->ids[0] ? "; " : "",
+		       test->source);
+		printk("# again: run-qemu.sh -t %s\n", test->name);
+	}
+	printk("%sok %u %s%s%s\n", bad ? "not " : "", number, test->name, words[result->outcome],
+	       result->why);
+}
+
+enum verdict totals_verdict(const struct totals *totals)
+{
+	if (totals->count[OUTCOME_FAIL])
+		return VERDICT_FAIL;
+	if (totals->count[OUTCOME_ERROR])
+		return VERDICT_ERROR;
+	return totals->with_bts ? VERDICT_PASS : VERDICT_ALL_SKIPPED;
+}
+
+void totals_print(const struct totals *totals, enum verdict verdict)
+{
+	printk("# SPOOR DONE silicon=%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d\n",
+	       silicon_name(), totals->count[OUTCOME_PASS], totals->count[OUTCOME_FAIL],
+	       totals->count[OUTCOME_SKIP], totals->count[OUTCOME_ERROR],
+	       totals->count[OUTCOME_XFAIL], totals->count[OUTCOME_OBS], end_rc(verdict));
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* What became of one test, and of all. */
+#ifndef SPOOR_TESTS_FRAMEWORK_RESULT_H
+#define SPOOR_TESTS_FRAMEWORK_RESULT_H
+
+#include "kernel/end.h"
+#include "tests/framework/test.h"
+
+enum outcome { OUTCOME_PASS, OUTCOME_OBS, OUTCOME_SKIP, OUTCOME_XFAIL, OUTCOME_ERROR, OUTCOME_FAIL };
+
+struct result {
+	enum outcome outcome;
+	unsigned checks, failures, observations;
+	char why[160]; /* of SKIP, XFAIL, ERROR */
+};
+
+struct totals {
+	unsigned count[OUTCOME_FAIL + 1];
+	unsigned with_bts; /* tests that need BTS and ran */
+};
+
+/* The result of the running test, settled once it is over. */
+extern struct result test_result;
+void result_begin(void);
+void result_settle(void);
+
+/* "ok 7 name # SKIP why" and the like, counted into `totals`. */
+void result_print(unsigned number, const struct test *test, const struct result *result,
+		  struct totals *totals);
+
+/* The verdict of a whole run: the most severe outcome; all skipped where no BTS test ran. */
+enum verdict totals_verdict(const struct totals *totals);
+
+/* The last line of the run. */
+void totals_print(const struct totals *totals, enum verdict verdict);
+
+#endif

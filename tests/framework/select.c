@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "tests/framework/select.h"
+
+#include "lib/string.h"
+
+extern const struct test *const tests_start[], *const tests_end[]; /* linker.ld */
+
+/* The order of the groups in the reference; words come behind the letters. */
+static const char group_order[] = "EMLRKWTPCSAIBXZ";
+
+static unsigned rank(const struct test *test)
+{
+	const char *at = test->group[1] ? NULL : strchr(group_order, test->group[0]);
+
+	return at ? (unsigned)(at - group_order) : sizeof(group_order);
+}
+
+static bool before(const struct test *a, const struct test *b)
+{
+	int names;
+
+	if (rank(a) != rank(b))
+		return rank(a) < rank(b);
+	names = strcmp(a->group, b->group);
+	return names ? names < 0 : strcmp(a->name, b->name) < 0;
+}
+
+/* The next element of a comma-separated list; false at its end. */
+static bool next_element(const char **list, const char **element, size_t *length)
+{
+	if (!**list)
+		return false;
+	*element = *list;
+	for (*length = 0; (*element)[*length] && (*element)[*length] != ',';)
+		++*length;
+	*list = *element + *length;
+	if (**list == ',')
+		++*list;
+	return true;
+}
+
+static bool in_list(const char *list, const char *name)
+{
+	const char *element;
+	size_t length;
+
+	while (next_element(&list, &element, &length))
+		if (strlen(name) == length && !memcmp(element, name, length))
+			return true;
+	return false;
+}
+
+static bool wanted(const struct test *test, const char *globs)
+{
+	const char *element;
+	size_t length;
+	bool taken = true, chosen = false;
+
+	if (test->needs & NEED_SELFTEST)
+		return in_list(globs, test->name);
+	while (next_element(&globs, &element, &length)) {
+		if (*element == '-') {
+			if (glob_match(element + 1, length - 1, test->name))
+				return false;
+			continue;
+		}
+		taken = false;
+		chosen |= glob_match(element, length, test->name);
+	}
+	return taken || chosen;
+}
+
+unsigned select_tests(const char *globs, const char *groups, const struct test *selected[MAX_TESTS])
+{
+	unsigned count = 0;
+
+	for (const struct test *const *entry = tests_start; entry < tests_end; entry++) {
+		const struct test *test = *entry;
+		unsigned at = count;
+
+		if (!wanted(test, globs) || (*groups && !in_list(groups, test->group)))
+			continue;
+		if (count == MAX_TESTS)
+			break;
+		for (; at > 0 && before(test, selected[at - 1]); at--)
+			selected[at] = selected[at - 1];
+		selected[at] = test;
+		count++;
+	}
+	return count;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Which tests a run is made of, and in what order. */
+#ifndef SPOOR_TESTS_FRAMEWORK_SELECT_H
+#define SPOOR_TESTS_FRAMEWORK_SELECT_H
+
+#include "tests/framework/test.h"
+
+#define MAX_TESTS 512
+
+/*
+ * Fills `selected` with the tests that the globs of `globs` (comma-separated, '-' first leaves
+ * out, empty: all) and the groups of `groups` (comma-separated, empty: all) name, in the order of
+ * the groups in the reference and of names within a group. Tests that break the run on purpose are
+ * only taken when a glob without wildcard names them. Returns how many.
+ */
+unsigned select_tests(const char *globs, const char *groups, const struct test *selected[MAX_TESTS]);
+
+/* '*' stands for any run of characters, '?' for one; `pattern` need not end in NUL. */
+bool glob_match(const char *pattern, size_t length, const char *text);
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// The first task of the kernel when the conformance suite is what it was linked with.
+#include "kernel/console.h"
+#include "kernel/cpu.h"
+#include "kernel/init.h"
+#include "kernel/options.h"
+#include "kernel/panic.h"
+#include "kernel/sched/task.h"
+#include "kernel/symbols.h"
+#include "kernel/time.h"
+#include "kernel/trap/trap.h"
+#include "kernel/watchdog.h"
+#include "lib/format.h"
+#include "tests/framework/needs.h"
+#include "tests/framework/resources.h"
+#include "tests/framework/result.h"
+#include "tests/framework/select.h"
+
+#define HEARTBEAT 10000000 /* microseconds */
+
+static const struct test *selected[MAX_TESTS];
+static unsigned selected_count, number, plan;
+static const struct test *running;
+static struct totals totals;
+
+static void run_task(void *test)
+{
+	((const struct test *)test)->run();
+}
+
+static void heartbeat(struct timer *timer)
+{
+	printk("# beat ts=%lu test=%s\n", time_now() / 1000000, running->name);
+	timer_start(timer, HEARTBEAT);
+}
+
+/* The checks of every test: it leaves the trace off and the CPU as it was. */
+static void check_left_behind(void)
+{
+	if (ds_is_lent(&this_cpu()->ds)) {
+		ds_checkin(&this_cpu()->ds);
+		test_result.failures++;
+		printk("# the test kept the debug MSRs\n");
+	}
+}
+
+static void run(const struct test *test)
+{
+	const char *missing = needs_missing(test->needs);
+	struct timer beat = {.expired = heartbeat};
+	struct task *task;
+
+	running = test;
+	result_begin();
+	number++;
+	if (missing) {
+		test_result.outcome = OUTCOME_SKIP;
+		format(test_result.why, sizeof(test_result.why), "%s", missing);
+		result_print(number, test, &test_result, &totals);
+		return;
+	}
+	task = task_create_stopped(test->name, run_task, (void *)(uintptr_t)test);
+	if (!task)
+		refuse("no memory for the task of test %s", test->name);
+	timer_start(&beat, HEARTBEAT);
+	watchdog_arm(options.timeout);
+	task_start(task);
+	task_join(task);
+	watchdog_disarm();
+	timer_stop(&beat);
+	task_put(task);
+	check_left_behind();
+	test_release_areas();
+	result_settle();
+	result_print(number, test, &test_result, &totals);
+}
+
+/* The hung test fails; the state of the machine is unknown, so what follows is not run. */
+static void timed_out(const struct trap_frame *frame)
+{
+	struct result not_run = {.outcome = OUTCOME_ERROR};
+
+	console_unlock_for_good();
+	printk("# %s ran longer than timeout=%lu seconds; CPU %u is at:\n", running->name,
+	       options.timeout, this_cpu()->index);
+	print_backtrace(frame->rip, frame->rbp);
+	test_result.failures++;
+	test_result.outcome = OUTCOME_FAIL;
+	result_print(number, running, &test_result, &totals);
+	format(not_run.why, sizeof(not_run.why), "not run: %s hung", running->name);
+	while (number < plan) {
+		number++;
+		result_print(number, selected[(number - 1) % selected_count], &not_run, &totals);
+	}
+	end_run(totals_verdict(&totals));
+}
+
+static void report(enum verdict verdict)
+{
+	if (verdict == VERDICT_PANIC && running)
+		printk("# in test %u %s\n", number, running->name);
+	totals_print(&totals, verdict);
+}
+
+static void list(void)
+{
+	for (unsigned i = 0; i < selected_count; i++) {
+		char needs[96];
+
+		needs_names(selected[i]->needs, needs, sizeof(needs));
+		printk("# test name=%s group=%s needs=%s ids=%s claim=\"%s\"\n", selected[i]->name,
+		       selected[i]->group, needs, selected[i]->ids, selected[i]->claim);
+	}
+	printk("KTAP version 1\n1..0\n");
+	end_run(VERDICT_PASS);
+}
+
+void init(void *argument)
+{
+	(void)argument;
+	end_report = report;
+	selected_count = select_tests(options.test, options.group, selected);
+	if (options.list)
+		list();
+	if (!selected_count)
+		refuse("no test is named by test=%s group=%s; `list` prints them all", options.test,
+		       options.group);
+	watchdog_set_handler(timed_out);
+	test_seed(options.seed);
+	plan = (unsigned)options.repeat * selected_count;
+	printk("KTAP version 1\n1..%u\n", plan);
+	for (uint64_t i = 0; i < options.repeat; i++)
+		for (unsigned t = 0; t < selected_count; t++)
+			run(selected[t]);
+	end_run(totals_verdict(&totals));
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a conformance test is written: one claim a file, found by the linker, run as a task of its
+ * own on the boot CPU.
+ *
+ *	TEST(bts_wrap_half, .group = "W", .ids = "W1", .needs = NEED_BTS,
+ *	     .claim = "N/2 branches move the index half way and leave the other slots alone",
+ *	     .source = "SDM Vol 3, 17.4.9.2")
+ *	{
+ *		EXPECT_EQ(bts_index(&rig), rig.base + 8 * RECORD);
+ *	}
+ *
+ * A name is a promise: it is [a-z0-9_]+, never reused, never changed. A test that returns without
+ * having checked or observed anything is an ERROR.
+ */
+#ifndef SPOOR_TESTS_FRAMEWORK_TEST_H
+#define SPOOR_TESTS_FRAMEWORK_TEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a test cannot do without; a missing one is a SKIP that names it. */
+enum {
+	NEED_BTS = 1u << 0,    /* the probe found a Branch Trace Store that works */
+	NEED_DS = 1u << 1,     /* CPUID.1:EDX[21] */
+	NEED_DTES64 = 1u << 2, /* CPUID.1:ECX[2] */
+	NEED_DSCPL = 1u << 3,  /* CPUID.1:ECX[4] */
+	NEED_LA57 = 1u << 4,   /* CPUID.7.0:ECX[16] */
+	NEED_NO_DS = 1u << 5,  /* the opposite: what must hold where DS is hidden */
+	NEED_UNSAFE = 1u << 6, /* can hang a host: only with unsafe=1 */
+	NEED_SELFTEST = 1u << 7, /* breaks the run on purpose: only when named in test= */
+};
+
+struct test {
+	const char *name;
+	const char *group;  /* the letter of reference group, or a word */
+	const char *ids;    /* assertion ids, separated by blanks; "" if none */
+	const char *claim;  /* one sentence: the rule that is checked */
+	const char *source; /* where the rule stands */
+	unsigned needs;
+	void (*run)(void);
+};
+
+#define TEST(test_name, ...)                                                                       \
+	static void test_name(void);                                                               \
+	static const struct test test_name##_test = {                                              \
+		.name = #test_name, .run = test_name, __VA_ARGS__};                                \
+	__attribute__((section(".tests." #test_name), used)) static const struct test *const       \
+		test_name##_entry = &test_name##_test;                                             \
+	static void test_name(void)
+
+/* Checks. A failed EXPECT is printed with both values and the test goes on; REQUIRE ends it. */
+#define EXPECT(condition) test_check((condition), false, __FILE__, __LINE__, #condition)
+#define REQUIRE(condition) test_check((condition), true, __FILE__, __LINE__, #condition)
+#define EXPECT_EQ(actual, expected)                                                                \
+	test_check_equal((uint64_t)(actual), (uint64_t)(expected), false, __FILE__, __LINE__,      \
+			 #actual " == " #expected)
+#define REQUIRE_EQ(actual, expected)                                                               \
+	test_check_equal((uint64_t)(actual), (uint64_t)(expected), true, __FILE__, __LINE__,       \
+			 #actual " == " #expected)
+
+bool test_check(bool holds, bool required, const char *file, int line, const char *text);
+bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const char *file, int line,
+		      const char *text);
+
+/* The test or its environment is wrong, not the thing under test. Ends the test. */
+_Noreturn void test_error(const char *template, ...) __attribute__((format(printf, 1, 2)));
+
+/* What this machine lacks, found out only while running. Ends the test. */
+_Noreturn void test_skip(const char *template, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * A measured behaviour that no manual fixes (class S): a line `# obs key=value`. A test that only
+ * observes ends as OBS; one that also checks ends as PASS or FAIL.
+ */
+void test_observe(const char *key, const char *template, ...) __attribute__((format(printf, 2, 3)));
+
+/* A line of diagnosis, `# ...`. */
+void test_note(const char *template, ...) __attribute__((format(printf, 1, 2)));
+
+/* A figure of this machine: `# bench name=... val=... unit=...`. Counts as an observation. */
+void test_figure(const char *name, uint64_t value, const char *unit);
+
+/* An area of zeroed pages that is freed when the test is over, however it ends. */
+void *test_area(size_t pages);
+
+/* `amount` of work times scale=, one at least. */
+uint64_t test_scaled(uint64_t amount);
+
+/* The next number of the run's pseudo-random sequence; its seed is in the banner. */
+uint64_t test_random(void);
+
+#endif
