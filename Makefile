@@ -72,6 +72,8 @@ $(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld
 $(BUILD)/%.elf32: $(BUILD)/%.elf
 	$(OBJCOPY) --strip-all -O elf32-i386 $< $@
 
+include tests/host/host.mk
+
 clean:
 	rm -rf $(BUILD)
 .PHONY: clean
