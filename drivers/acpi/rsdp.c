@@ -45,7 +45,7 @@ static bool scan(uint64_t physical, uint64_t size, struct acpi_roots *roots)
 	if (!area)
 		return false;
 	for (uint64_t at = 0; at < size; at += 16) {
-		if (rsdp_decode(area + at, size - at, roots))
+		if (area[at] == 'R' && rsdp_decode(area + at, size - at, roots))
 			return true;
 	}
 	return false;

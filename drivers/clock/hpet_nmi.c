@@ -3,7 +3,9 @@
 #include "drivers/apic/ioapic.h"
 #include "drivers/clock/hpet.h"
 
-static unsigned chosen;
+#define ISA_LINES 16
+
+static unsigned chosen; /* comparator */
 
 static bool deliver(const struct acpi_irq *irq, uint32_t apic_id)
 {
@@ -24,11 +26,11 @@ static bool take_isa_line(uint32_t apic_id)
 	return ioapic_has(irq.gsi) && hpet_replace_legacy() && deliver(&irq, apic_id);
 }
 
-/* Any comparator, any input: high ones first, low ones may be an ISA device's as well. */
+/* Any comparator, any input that is not an ISA device's. */
 static bool take_any_line(uint32_t apic_id)
 {
 	for (chosen = 0; chosen < hpet_timer_count(); chosen++) {
-		for (uint32_t gsi = 32; gsi-- > 0;) {
+		for (uint32_t gsi = ISA_LINES; gsi < 32; gsi++) {
 			const struct acpi_irq irq = {.gsi = gsi};
 			if (ioapic_has(gsi) && hpet_set_route(chosen, gsi) &&
 			    deliver(&irq, apic_id))
