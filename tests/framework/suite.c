@@ -97,6 +97,8 @@ static void timed_out(const struct trap_frame *frame)
 
 static void report(enum verdict verdict)
 {
+	if (verdict == VERDICT_ERROR && !totals.count[OUTCOME_ERROR])
+		totals.count[OUTCOME_ERROR] = 1; /* not a test: the environment */
 	if (verdict == VERDICT_PANIC && running)
 		printk("# in test %u %s\n", number, running->name);
 	totals_print(&totals, verdict);

@@ -2,6 +2,7 @@
 #include "tests/framework/test.h"
 
 #include "kernel/console.h"
+#include "kernel/cpu.h"
 #include "kernel/mm/area.h"
 #include "kernel/options.h"
 #include "kernel/sched/task.h"
@@ -18,6 +19,18 @@ static struct {
 } areas[MOST_AREAS];
 static unsigned area_count;
 
+/* A test may end in the middle of what it does: the CPU is put back in order first. */
+static _Noreturn void leave(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (ds_is_lent(&cpu->ds))
+		ds_checkin(&cpu->ds);
+	cpu->preemption_off = 0;
+	__asm__ volatile("sti");
+	task_exit();
+}
+
 bool test_check(bool holds, bool required, const char *file, int line, const char *text)
 {
 	test_result.checks++;
@@ -26,7 +39,7 @@ bool test_check(bool holds, bool required, const char *file, int line, const cha
 	test_result.failures++;
 	printk("# %s:%d: failed: %s\n", file, line, text);
 	if (required)
-		task_exit();
+		leave();
 	return false;
 }
 
@@ -39,7 +52,7 @@ bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const c
 	test_result.failures++;
 	printk("# %s:%d: failed: %s: 0x%lx, expected 0x%lx\n", file, line, text, actual, expected);
 	if (required)
-		task_exit();
+		leave();
 	return false;
 }
 
@@ -47,7 +60,7 @@ static _Noreturn void end_with(enum outcome outcome, const char *template, va_li
 {
 	test_result.outcome = outcome;
 	vformat(test_result.why, sizeof(test_result.why), template, arguments);
-	task_exit();
+	leave();
 }
 
 void test_error(const char *template, ...)

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A DS area and a BTS buffer that a test drives by hand: the debug MSRs of this CPU are lent to it
+ * from rig_open() to rig_close(), and preemption is off. What lies around the buffer and the DS
+ * area is a pattern; rig_close() checks it. At most one rig at a time.
+ *
+ *	struct rig rig;
+ *	rig_open(&rig, 16);
+ *	TRACED(rig_all(), "jmp 1f\n1:\n");
+ *	EXPECT_EQ(rig_count(&rig), 1);
+ *	rig_close(&rig);
+ */
+#ifndef SPOOR_TESTS_LIB_RIG_H
+#define SPOOR_TESTS_LIB_RIG_H
+
+#include "drivers/ds/ds.h"
+#include "drivers/ds/registers.h"
+#include "drivers/msr.h"
+#include "tests/framework/test.h"
+
+struct rig {
+	uint8_t *area_page; /* the DS area stands at its start */
+	void *area;
+	uint8_t *pages; /* the buffer's pages, pattern where no slot is */
+	size_t page_count;
+	uint64_t base;  /* of slot 0 */
+	size_t slots;
+	size_t record;  /* bytes of one */
+};
+
+/* Slots with the index at the base, absolute maximum at the end, threshold above it (wrap). */
+void rig_open(struct rig *rig, size_t slots);
+
+/* The same, with slot 0 `offset` bytes (less than a page) behind the start of a page. */
+void rig_open_at(struct rig *rig, size_t slots, size_t offset);
+
+/* TR off, the MSRs given back, the patterns checked (up to one record behind the maximum if
+   `overrun` is allowed, as some silicon does). */
+void rig_close(struct rig *rig);
+void rig_close_overrun(struct rig *rig, size_t overrun_records);
+
+/* Empties the buffer: slots zero, index at the base. TR must be off. */
+void rig_reset(struct rig *rig);
+
+/* Threshold at slot `slot` (of record boundaries; slots means the end). */
+void rig_set_threshold(struct rig *rig, size_t slot);
+
+/* The index field, raw and in records from the base (rounded down). */
+uint64_t rig_index(const struct rig *rig);
+size_t rig_count(const struct rig *rig);
+
+/* The record in `slot`. */
+struct bts_struct rig_record(const struct rig *rig, size_t slot);
+
+/* Fails the test unless slot `slot` holds from -> to; `what` names the branch. */
+void rig_expect(const struct rig *rig, size_t slot, const void *from, const void *to,
+		const char *what);
+
+/* Values for IA32_DEBUGCTL: TR and BTS, without and with BTINT. */
+static inline uint64_t rig_all(void)
+{
+	return ds_configuration->tr | ds_configuration->bts;
+}
+
+static inline uint64_t rig_interrupt(void)
+{
+	return rig_all() | ds_configuration->btint;
+}
+
+/*
+ * Runs `body` (assembly text) with IA32_DEBUGCTL = `value` and IF = 0: the only branches between
+ * the two WRMSRs are its own. It may change RAX, RCX, RDX and the flags; operands that it needs
+ * follow as outputs : inputs : further clobbers. WRMSR serialises: the records are in memory after.
+ */
+#define TRACED(value, body) TRACED_WITH(value, body, , )
+#define TRACED_WITH(value, body, outputs, inputs, ...)                                             \
+	do {                                                                                       \
+		uint64_t traced_value = (value);                                                   \
+		uint32_t traced_low = (uint32_t)traced_value;                                      \
+		uint32_t traced_high = (uint32_t)(traced_value >> 32), traced_msr = IA32_DEBUGCTL; \
+		__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t" body "\n\t"                          \
+				 "movl $0x1d9, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t" \
+				 "wrmsr\n\tpopfq\n\t"                                              \
+				 : "+a"(traced_low), "+d"(traced_high), "+c"(traced_msr) outputs   \
+				 : "i"(0) inputs                                                   \
+				 : "memory", "cc", ##__VA_ARGS__);                                 \
+	} while (0)
+
+#endif
