@@ -20,7 +20,7 @@ struct ds_behaviour {
 	/* Circular mode: when the index returns to the base. */
 	enum {
 		DS_WRAP_AFTER_INCREMENT, /* at once when no further record fits */
-		DS_WRAP_BEFORE_WRITE,    /* only when the next record is due */
+		DS_WRAP_BEFORE_WRITE,	 /* only when the next record is due */
 	} wrap;
 
 	/* BTINT = 1 and no room: what becomes of a record. */

@@ -9,7 +9,7 @@
 
 #define PAGE_BYTES 4096u
 #define PAGE_MASK  0xfffull
-#define NOTHING    1ull
+#define NOTHING	   1ull
 #define CR4_SMAP   (1ull << 21)
 
 void ds_forget(struct vcpu *vcpu)

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SPOOR_MONITOR_BOOT_RELOCATE_H
+#define SPOOR_MONITOR_BOOT_RELOCATE_H
+
+#include "abi/boot_info.h"
+#include "monitor/memory.h"
+
+/* Where the monitor stands once it has moved. */
+struct residence {
+	struct range hidden; /* its image and its page tables */
+	struct range copies; /* just below: what the caller wants kept while the kernel is loaded */
+	uint64_t root;	     /* its own page tables */
+};
+
+/*
+ * Moves the monitor to the top of the memory below 4 GiB, under page tables of its own in which
+ * nothing is both writable and executable, leaving `copies` bytes below itself. Returns there, at
+ * the same virtual addresses. Ends the run if there is no such memory.
+ */
+struct residence relocate(const struct boot_info *info, uint64_t copies);
+
+/* End of the direct map. */
+uint64_t direct_end(void);
+
+#endif

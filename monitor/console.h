@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* What the monitor says: whole lines that start with "# monitor: ". Any context of the monitor. */
+#ifndef SPOOR_MONITOR_CONSOLE_H
+#define SPOOR_MONITOR_CONSOLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Speaks to the UART at `port` (0: none) and to the debug console where there is one. */
+void console_open(uint16_t port, uint32_t baud);
+
+/* One line, without its newline; at most 400 characters. */
+void say(const char *template, ...) __attribute__((format(printf, 1, 2)));
+
+/* How a run ends that the guest cannot end itself: values for QEMU's isa-debug-exit. */
+enum verdict {
+	VERDICT_ERROR = 0x12, /* exit status 37 */
+	VERDICT_PANIC = 0x14, /* exit status 41 */
+};
+
+/* Whether end_run() leaves the emulator; otherwise it halts. */
+void console_exit_at_end(bool leave);
+
+_Noreturn void end_run(enum verdict verdict, const char *template, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* The processor that the monitor runs on. CPL 0; any context of the monitor. */
+#ifndef SPOOR_MONITOR_HOST_CPU_H
+#define SPOOR_MONITOR_HOST_CPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	MSR_APIC_BASE = 0x1b,
+	MSR_MISC_ENABLE = 0x1a0,
+	MSR_IA32_DEBUGCTL = 0x1d9,
+	MSR_RTIT_CTL = 0x570,
+};
+#define MSR_EFER	0xc0000080u
+#define MSR_VM_CR	0xc0010114u
+#define MSR_VM_HSAVE_PA 0xc0010117u
+
+#define EFER_LME  (1ull << 8)
+#define EFER_LMA  (1ull << 10)
+#define EFER_NXE  (1ull << 11)
+#define EFER_SVME (1ull << 12)
+
+#define RFLAGS_TF (1ull << 8)
+#define RFLAGS_IF (1ull << 9)
+
+#define DR6_BS (1ull << 14)
+
+struct cpuid {
+	uint32_t eax, ebx, ecx, edx;
+};
+
+static inline struct cpuid cpuid(uint32_t leaf, uint32_t subleaf)
+{
+	struct cpuid r;
+
+	__asm__ volatile("cpuid"
+			 : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
+			 : "a"(leaf), "c"(subleaf));
+	return r;
+}
+
+static inline uint64_t read_msr(uint32_t index)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(index));
+	return (uint64_t)high << 32 | low;
+}
+
+static inline void write_msr(uint32_t index, uint64_t value)
+{
+	__asm__ volatile("wrmsr"
+			 :
+			 : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+			 : "memory");
+}
+
+/* As above; false where the processor raises #GP. */
+bool read_msr_safe(uint32_t index, uint64_t *value);
+bool write_msr_safe(uint32_t index, uint64_t value);
+
+static inline uint64_t read_cr8(void)
+{
+	uint64_t value;
+
+	__asm__ volatile("mov %%cr8, %0" : "=r"(value));
+	return value;
+}
+
+static inline void write_cr8(uint64_t value)
+{
+	__asm__ volatile("mov %0, %%cr8" : : "r"(value) : "memory");
+}
+
+static inline void flush_translations(void)
+{
+	uint64_t root;
+
+	__asm__ volatile("mov %%cr3, %0; mov %0, %%cr3" : "=r"(root) : : "memory");
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/host/paging.h"
+
+#include "lib/string.h"
+#include "monitor/console.h"
+
+#define ADDRESS_MASK 0x000ffffffffff000ull
+#define SPARE_PAGES  64
+
+static struct range free_pages;
+
+uint64_t paging_pool_pages(uint64_t end)
+{
+	return 2 * (end / GIB) + SPARE_PAGES;
+}
+
+void paging_pool_init(struct range pool)
+{
+	free_pages = pool;
+}
+
+uint64_t page_allocate(void)
+{
+	uint64_t page = free_pages.start;
+
+	if (page == free_pages.end)
+		end_run(VERDICT_PANIC, "no page left for page tables");
+	free_pages.start += PAGE_SIZE;
+	memset(direct(page), 0, PAGE_SIZE);
+	return page;
+}
+
+void map_page(uint64_t root, uint64_t virtual, uint64_t physical, uint64_t flags)
+{
+	unsigned last = flags & PAGE_LARGE ? 21 : 12;
+	uint64_t *table = direct(root);
+
+	/* Upper levels allow everything, the last one decides. */
+	for (unsigned shift = 39; shift > last; shift -= 9) {
+		uint64_t *entry = &table[virtual >> shift & 511];
+
+		if (!(*entry & PAGE_PRESENT) || *entry & PAGE_LARGE)
+			*entry = page_allocate() | PAGE_PRESENT | PAGE_WRITABLE | PAGE_USER;
+		table = direct(*entry & ADDRESS_MASK);
+	}
+	table[virtual >> last & 511] = physical | flags | PAGE_PRESENT;
+}
+
+uint64_t memory_end(const struct boot_info *info)
+{
+	uint64_t end = 4 * GIB;
+
+	for (unsigned i = 0; i < info->region_count; i++) {
+		const struct boot_region *region = &info->regions[i];
+
+		if (region->type != MEMORY_RESERVED && region->base + region->length > end)
+			end = region->base + region->length;
+	}
+	return (end + GIB - 1) & ~(GIB - 1);
+}
+
+uint64_t cache_flags(const struct boot_info *info, uint64_t physical)
+{
+	struct range page = {physical, physical + LARGE_PAGE_SIZE};
+
+	for (unsigned i = 0; i < info->region_count; i++) {
+		const struct boot_region *region = &info->regions[i];
+
+		if (region->type == MEMORY_USABLE &&
+		    ranges_overlap(page,
+				   (struct range){region->base, region->base + region->length}))
+			return 0;
+	}
+	return PAGE_UNCACHED;
+}

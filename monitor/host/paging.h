@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Four-level page tables: the monitor's own, and the nested ones of the guest. Pages for them come
+ * from a pool of physical memory that is never given back.
+ */
+#ifndef SPOOR_MONITOR_HOST_PAGING_H
+#define SPOOR_MONITOR_HOST_PAGING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/boot_info.h"
+#include "monitor/memory.h"
+
+#define PAGE_PRESENT  (1ull << 0)
+#define PAGE_WRITABLE (1ull << 1)
+#define PAGE_USER     (1ull << 2)
+#define PAGE_UNCACHED (1ull << 3 | 1ull << 4) /* PWT, PCD */
+#define PAGE_LARGE    (1ull << 7)
+#define PAGE_NX	      (1ull << 63)
+
+/* Pages that the pool must hold to map memory up to `end` twice, with some to spare. */
+uint64_t paging_pool_pages(uint64_t end);
+void paging_pool_init(struct range pool);
+
+/* The physical address of a zeroed page; ends the run if the pool is exhausted. */
+uint64_t page_allocate(void);
+
+/* `flags` with PAGE_LARGE maps 2 MiB. Whatever stood there is replaced. */
+void map_page(uint64_t root, uint64_t virtual, uint64_t physical, uint64_t flags);
+
+/* End of the memory that the machine has by its map, at least 4 GiB, a multiple of 1 GiB. */
+uint64_t memory_end(const struct boot_info *info);
+
+/* PAGE_UNCACHED where the large page at `physical` holds no memory, else 0. */
+uint64_t cache_flags(const struct boot_info *info, uint64_t physical);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/host/traps.h"
+
+#include "monitor/console.h"
+#include "monitor/host/cpu.h"
+
+enum { VECTOR_NMI = 2, FIRST_EXTERNAL = 32, CODE_SELECTOR = 8 };
+
+/* As traps.asm pushes it. */
+struct trap_frame {
+	uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rdi, rsi, rbp, rbx, rdx, rcx, rax;
+	uint64_t vector, error;
+	uint64_t rip, cs, rflags, rsp, ss;
+};
+_Static_assert(sizeof(struct trap_frame) == 22 * 8, "15 registers, vector, error, frame");
+
+/* APM Vol 2, 8.9.1 "Gate descriptors", long mode. */
+struct gate {
+	uint16_t offset_15_0, selector;
+	uint8_t stack_table, type;
+	uint16_t offset_31_16;
+	uint32_t offset_63_32, reserved;
+};
+_Static_assert(sizeof(struct gate) == 16, "long mode gate descriptor");
+enum { INTERRUPT_GATE_PRESENT = 0x8e };
+
+/* An instruction that may raise an exception, and where execution then goes on. */
+struct fixup {
+	uint64_t rip, target;
+};
+
+extern const uint64_t trap_stubs[256];
+extern const struct fixup fixups_start[], fixups_end[];
+extern const char halt_window_end[];
+void interrupt_window(void);
+void halt_window(bool interruptible);
+void trap(struct trap_frame *frame);
+
+volatile bool nmi_pending;
+static volatile int taken_vector;
+static struct gate idt[256];
+
+void traps_init(void)
+{
+	struct {
+		uint16_t limit;
+		uint64_t base;
+	} __attribute__((packed)) const pointer = {sizeof(idt) - 1, (uint64_t)idt};
+
+	for (unsigned i = 0; i < 256; i++) {
+		uint64_t stub = trap_stubs[i];
+
+		idt[i] = (struct gate){
+			.offset_15_0 = (uint16_t)stub,
+			.selector = CODE_SELECTOR,
+			.type = INTERRUPT_GATE_PRESENT,
+			.offset_31_16 = (uint16_t)(stub >> 16),
+			.offset_63_32 = (uint32_t)(stub >> 32),
+		};
+	}
+	__asm__ volatile("lidt %0" : : "m"(pointer));
+}
+
+static void take_nmi(struct trap_frame *frame)
+{
+	nmi_pending = true;
+	if (frame->rip >= (uint64_t)halt_window && frame->rip < (uint64_t)halt_window_end)
+		frame->rip = (uint64_t)halt_window_end;
+}
+
+static void take_external(struct trap_frame *frame)
+{
+	taken_vector = (int)frame->vector;
+	frame->rflags &= ~RFLAGS_IF;
+}
+
+static void take_exception(struct trap_frame *frame)
+{
+	uint64_t cr2;
+
+	for (const struct fixup *fixup = fixups_start; fixup < fixups_end; fixup++) {
+		if (fixup->rip == frame->rip) {
+			frame->rip = fixup->target;
+			return;
+		}
+	}
+	__asm__ volatile("mov %%cr2, %0" : "=r"(cr2));
+	end_run(VERDICT_PANIC,
+		"exception %llu in the monitor itself: rip=0x%016llx error=0x%llx cr2=0x%016llx",
+		(unsigned long long)frame->vector, (unsigned long long)frame->rip,
+		(unsigned long long)frame->error, (unsigned long long)cr2);
+}
+
+void trap(struct trap_frame *frame)
+{
+	if (frame->vector == VECTOR_NMI)
+		take_nmi(frame);
+	else if (frame->vector >= FIRST_EXTERNAL)
+		take_external(frame);
+	else
+		take_exception(frame);
+}
+
+int take_interrupt(void)
+{
+	taken_vector = NO_VECTOR;
+	interrupt_window();
+	return taken_vector;
+}
+
+int wait_for_interrupt(bool interruptible)
+{
+	taken_vector = NO_VECTOR;
+	halt_window(interruptible);
+	return taken_vector;
+}
+
+bool nmi_noted(void)
+{
+	return nmi_pending;
+}
+
+bool nmi_take(void)
+{
+	bool noted = nmi_pending;
+
+	nmi_pending = false;
+	return noted;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What interrupts the monitor itself. It runs with IF = 0; an external interrupt is taken only in
+ * the two windows below and is meant for the guest, which owns the interrupt controllers: nothing
+ * here acknowledges it. An NMI is noted wherever it comes.
+ */
+#ifndef SPOOR_MONITOR_HOST_TRAPS_H
+#define SPOOR_MONITOR_HOST_TRAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Loads the IDT. Before anything that may fault. */
+void traps_init(void);
+
+#define NO_VECTOR (-1)
+
+/* Takes at most one pending external interrupt: its vector, or NO_VECTOR. */
+int take_interrupt(void);
+
+/*
+ * Halts until an NMI or, where `interruptible`, an external interrupt is taken: its vector, or
+ * NO_VECTOR. Returns at once if an NMI was noted before.
+ */
+int wait_for_interrupt(bool interruptible);
+
+/* Whether an NMI came since the last nmi_take(). */
+bool nmi_noted(void);
+bool nmi_take(void);
+
+#endif

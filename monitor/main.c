@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* What the monitor does, in order. */
+#include "lib/boot_info.h"
+#include "lib/format.h"
+#include "lib/uart.h"
+#include "lib/version.h"
+#include "monitor/boot/handover.h"
+#include "monitor/boot/kernel.h"
+#include "monitor/boot/memory_map.h"
+#include "monitor/boot/relocate.h"
+#include "monitor/boot/rsdp.h"
+#include "monitor/console.h"
+#include "monitor/decision.h"
+#include "monitor/host/traps.h"
+#include "monitor/options.h"
+#include "monitor/svm/guest.h"
+
+void monitor_main(uint32_t magic, uint64_t information);
+
+static struct boot_info info;
+
+static const void *boot_memory_below_4_gib(uint64_t physical, uint64_t bytes)
+{
+	return physical + bytes <= 4 * GIB ? direct(physical) : NULL;
+}
+
+static struct options start(uint32_t magic, uint64_t information)
+{
+	char error[300];
+	struct options options;
+	const char *fault;
+	bool understood;
+
+	traps_init();
+	fault = boot_info_read(&info, magic, information, boot_memory_below_4_gib);
+	understood = options_parse(&options, loader_words(&info, info.command_line), error,
+				   sizeof(error));
+	console_open(options.console_port, options.baud);
+	console_exit_at_end(options.end_exit);
+	say("Spoor %s (%s), loaded by %s", spoor_version, spoor_git,
+	    info.loader_name[0] ? info.loader_name : "a loader without a name");
+	if (fault)
+		end_run(VERDICT_ERROR, "%s", fault);
+	if (!understood)
+		end_run(VERDICT_ERROR, "%s", error);
+	if (!info.module_count)
+		end_run(VERDICT_ERROR, "no kernel to run: the loader gave no module");
+	return options;
+}
+
+void monitor_main(uint32_t magic, uint64_t information)
+{
+	struct options options = start(magic, information);
+	struct residence residence;
+	struct decision decision;
+	struct kernel_entry kernel;
+	struct range taken;
+	uint32_t entry;
+
+	clear_leftover_tracing();
+	rsdp_find(&info);
+	residence = relocate(&info, modules_size(&info));
+	modules_copy(&info, residence.copies.start);
+	taken = (struct range){residence.copies.start, residence.hidden.end};
+	entry = kernel_load(&info, taken);
+
+	decision = decide(options.vbts);
+	say("%s", decision.reason);
+	if (decision.run_as_guest && !memory_reserve(&info, residence.hidden))
+		end_run(VERDICT_ERROR, "the memory map has no room for the monitor's own range");
+	kernel = kernel_inform(&info, taken, entry);
+	if (decision.run_as_guest)
+		guest_run(&info, &residence, &kernel);
+	handover(&kernel, residence.root);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* Between struct vcpu and the VMCB, and across VMRUN. */
+#include "monitor/console.h"
+#include "monitor/host/cpu.h"
+#include "monitor/host/traps.h"
+#include "monitor/svm/guest.h"
+
+enum { ASID = 1, VECTOR_DB = 1, SEGMENT_DPL_SHIFT = 5, DEBUGCTL_LBR = 1 };
+
+void vmrun(uint64_t gpr[16], uint64_t vmcb_physical);
+
+static struct vmcb_segment to_vmcb(const struct segment *from)
+{
+	return (struct vmcb_segment){from->selector, from->attributes, from->limit, from->base};
+}
+
+static struct segment from_vmcb(const struct vmcb_segment *from)
+{
+	return (struct segment){from->selector, from->attributes, from->limit, from->base};
+}
+
+static void store(const struct vcpu *vcpu, struct vmcb *vmcb)
+{
+	const uint16_t dpl = 3 << SEGMENT_DPL_SHIFT;
+
+	for (unsigned i = 0; i < SEGMENTS; i++)
+		vmcb->segment[i] = to_vmcb(&vcpu->segment[i]);
+	/* The CPL is that of SS: QEMU does not look at the VMCB's own field. */
+	vmcb->segment[SS].attributes =
+		(uint16_t)((vcpu->segment[SS].attributes & ~dpl) | vcpu->cpl << SEGMENT_DPL_SHIFT);
+	vmcb->cpl = vcpu->cpl;
+	vmcb->ldtr = to_vmcb(&vcpu->ldtr);
+	vmcb->tr = to_vmcb(&vcpu->tr);
+	vmcb->gdtr = (struct vmcb_segment){.limit = vcpu->gdtr.limit, .base = vcpu->gdtr.base};
+	vmcb->idtr = (struct vmcb_segment){.limit = vcpu->idtr.limit, .base = vcpu->idtr.base};
+	vmcb->efer = vcpu->efer | EFER_SVME;
+	vmcb->cr0 = vcpu->cr0;
+	vmcb->cr2 = vcpu->cr2;
+	vmcb->cr3 = vcpu->cr3;
+	vmcb->cr4 = vcpu->cr4;
+	vmcb->dr6 = vcpu->dr6;
+	vmcb->dr7 = vcpu->dr7;
+	vmcb->rflags = vcpu->rflags;
+	vmcb->rip = vcpu->rip;
+	vmcb->rsp = vcpu->gpr[RSP];
+	vmcb->rax = vcpu->gpr[RAX];
+	vmcb->star = vcpu->star;
+	vmcb->lstar = vcpu->lstar;
+	vmcb->cstar = vcpu->cstar;
+	vmcb->sfmask = vcpu->sfmask;
+	vmcb->kernel_gs_base = vcpu->kernel_gs_base;
+}
+
+static void load(struct vcpu *vcpu, const struct vmcb *vmcb)
+{
+	for (unsigned i = 0; i < SEGMENTS; i++)
+		vcpu->segment[i] = from_vmcb(&vmcb->segment[i]);
+	vcpu->cpl = vmcb->cpl;
+	vcpu->ldtr = from_vmcb(&vmcb->ldtr);
+	vcpu->tr = from_vmcb(&vmcb->tr);
+	vcpu->gdtr = (struct descriptor_table){(uint16_t)vmcb->gdtr.limit, vmcb->gdtr.base};
+	vcpu->idtr = (struct descriptor_table){(uint16_t)vmcb->idtr.limit, vmcb->idtr.base};
+	vcpu->efer = vmcb->efer & ~EFER_SVME;
+	vcpu->cr0 = vmcb->cr0;
+	vcpu->cr2 = vmcb->cr2;
+	vcpu->cr3 = vmcb->cr3;
+	vcpu->cr4 = vmcb->cr4;
+	vcpu->dr6 = vmcb->dr6;
+	vcpu->dr7 = vmcb->dr7;
+	vcpu->rflags = vmcb->rflags;
+	vcpu->rip = vmcb->rip;
+	vcpu->gpr[RSP] = vmcb->rsp;
+	vcpu->gpr[RAX] = vmcb->rax;
+	vcpu->star = vmcb->star;
+	vcpu->lstar = vmcb->lstar;
+	vcpu->cstar = vmcb->cstar;
+	vcpu->sfmask = vmcb->sfmask;
+	vcpu->kernel_gs_base = vmcb->kernel_gs_base;
+	vcpu->interrupt_shadow = vmcb->interrupt_state & INTERRUPT_STATE_SHADOW;
+}
+
+/* As few as possible while the guest runs freely: each exit costs thousands of instructions. */
+static void choose_intercepts(const struct guest *guest, enum entry entry)
+{
+	struct vmcb *vmcb = guest->vmcb;
+	bool lbr = guest->vcpu.ds.debugctl & DEBUGCTL_LBR;
+
+	vmcb->intercept_3 = INTERCEPT_NMI | INTERCEPT_INIT | INTERCEPT_RDPMC | INTERCEPT_CPUID |
+			    INTERCEPT_INVD | INTERCEPT_INVLPGA | INTERCEPT_MSR | INTERCEPT_SHUTDOWN;
+	if (guest->vcpu.nmi_blocked && entry == ENTER_FREELY)
+		vmcb->intercept_3 |= INTERCEPT_IRET;
+	vmcb->intercept_4 = INTERCEPT_VMRUN | INTERCEPT_VMMCALL | INTERCEPT_VMLOAD |
+			    INTERCEPT_VMSAVE | INTERCEPT_STGI | INTERCEPT_CLGI | INTERCEPT_SKINIT |
+			    INTERCEPT_MONITOR | INTERCEPT_MWAIT | INTERCEPT_MWAIT_ARMED;
+	/* #DB clears LBR, so it has to be seen while LBR is set. */
+	vmcb->exceptions = entry == ENTER_STEP ? ~0u : lbr ? 1u << VECTOR_DB : 0;
+	/* With V_INTR_MASKING the host's RFLAGS.IF, which is 0, holds back interrupts. */
+	vmcb->interrupt_control = entry == ENTER_STEP ? INTERRUPT_V_MASKING | read_cr8() : 0;
+}
+
+/* The delivery of an event was interrupted by the exit: it starts again with the next entry. An
+   INT n is executed again instead. EXITINTINFO may be stale where it is not marked valid. */
+static void keep_interrupted_event(struct guest *guest)
+{
+	uint64_t event = guest->vmcb->exit_interrupt_info;
+
+	if (event & EVENT_VALID && (event & EVENT_TYPE_MASK) != EVENT_TYPE_SOFTWARE)
+		guest->injection = event;
+}
+
+bool enter(struct guest *guest, enum entry entry)
+{
+	struct vmcb *vmcb = guest->vmcb;
+	bool entered;
+
+	store(&guest->vcpu, vmcb);
+	choose_intercepts(guest, entry);
+	vmcb->asid = ASID;
+	vmcb->tlb_control = guest->stale_translations ? TLB_CONTROL_FLUSH_ALL : 0;
+	guest->stale_translations = false;
+	vmcb->interrupt_state = guest->vcpu.interrupt_shadow ? INTERRUPT_STATE_SHADOW : 0;
+	vmcb->event_injection = guest->injection;
+	vmcb->clean = 0;
+
+	/* With GIF = 0 no NMI can come between the question and VMRUN; later it exits. */
+	__asm__ volatile("clgi" : : : "memory");
+	entered = !nmi_noted();
+	if (entered)
+		vmrun(guest->vcpu.gpr, image_physical(vmcb));
+	__asm__ volatile("stgi" : : : "memory");
+	if (!entered)
+		return false;
+	guest->injection = 0;
+	if (entry == ENTER_STEP)
+		write_cr8(vmcb->interrupt_control & INTERRUPT_V_TPR & 0xf);
+	load(&guest->vcpu, vmcb);
+	keep_interrupted_event(guest);
+	return true;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* Exceptions that the monitor raises in the guest, and where an instruction ends. */
+#include "lib/string.h"
+#include "monitor/host/cpu.h"
+#include "monitor/interp/interp.h"
+#include "monitor/svm/guest.h"
+
+enum { VECTOR_DB = 1, LONGEST_INSTRUCTION = 15, OPCODE_STI = 0xfb, OPCODE_MOV_TO_SEGMENT = 0x8e };
+#define CR0_PG	     (1ull << 31)
+#define SEGMENT_LONG (1u << 9)
+
+/* By the interpreter's rules while branches are traced, so that they are recorded. */
+void raise_exception(struct guest *guest, uint8_t vector, int64_t error)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	if (ds_tracing(vcpu)) {
+		event_deliver(vcpu, &(struct event){
+					    .kind = EVENT_EXCEPTION,
+					    .vector = vector,
+					    .has_error = error >= 0,
+					    .error = (uint32_t)error,
+					    .return_rip = vcpu->rip,
+					    .from = vcpu->rip,
+				    });
+		return;
+	}
+	if (vector == VECTOR_DB)
+		ds_debug_exception(vcpu);
+	guest->injection = EVENT_VALID | EVENT_TYPE_EXCEPTION | vector;
+	if (error >= 0)
+		guest->injection |= EVENT_ERROR_VALID | (uint64_t)error << 32;
+}
+
+/* Code bytes at a linear address; false where they cannot be read, or not by anything here. */
+static bool fetch(struct guest *guest, uint64_t linear, uint8_t *bytes, unsigned count)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	for (unsigned i = 0; i < count; i++, linear++) {
+		uint64_t physical = linear;
+		const uint8_t *page;
+		uint32_t error;
+
+		if (vcpu->cr0 & CR0_PG &&
+		    (!(vcpu->efer & EFER_LMA) ||
+		     !guest_translate(vcpu, linear, ACCESS_EXECUTE, &physical, &error)))
+			return false;
+		page = nested_page(guest, physical);
+		if (!page)
+			return false;
+		bytes[i] = page[physical & (PAGE_SIZE - 1)];
+	}
+	return true;
+}
+
+static bool is_prefix(uint8_t byte, bool long_mode)
+{
+	return byte == 0x66 || byte == 0x67 || byte == 0xf2 || byte == 0xf3 || byte == 0x2e ||
+	       byte == 0x36 || byte == 0x3e || byte == 0x26 || byte == 0x64 || byte == 0x65 ||
+	       (long_mode && (byte & 0xf0) == 0x40);
+}
+
+/* All instructions that come here start with 0FH. Under paging without long mode the bytes are
+   out of reach, and no prefix is assumed: none of them has a meaning there. */
+static unsigned prefix_bytes(struct guest *guest)
+{
+	const struct segment *code = &guest->vcpu.segment[CS];
+	uint8_t byte;
+
+	for (unsigned n = 0; n < LONGEST_INSTRUCTION; n++) {
+		if (!fetch(guest, code->base + guest->vcpu.rip + n, &byte, 1))
+			return 0;
+		if (!is_prefix(byte, code->attributes & SEGMENT_LONG))
+			return n;
+	}
+	return 0;
+}
+
+void complete_instruction(struct guest *guest, unsigned opcode_bytes)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	interp_forget(vcpu);
+	vcpu->rip += prefix_bytes(guest) + opcode_bytes;
+	if (!(vcpu->segment[CS].attributes & SEGMENT_LONG))
+		vcpu->rip = (uint32_t)vcpu->rip;
+	vcpu->interrupt_shadow = false;
+	if (vcpu->rflags & RFLAGS_TF) {
+		vcpu->dr6 |= DR6_BS;
+		raise_exception(guest, VECTOR_DB, -1);
+	}
+}
+
+/* QEMU does not load the shadow at VMRUN, and an interrupt between STI and HLT would be slept
+   through. STI is executed again instead: before it, IF was 0. The shadow of MOV SS is lost, which
+   a guest with a stack for each privilege level does not notice. */
+void keep_interrupt_shadow(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+	uint8_t before[3];
+
+	if (!vcpu->interrupt_shadow)
+		return;
+	vcpu->interrupt_shadow = false;
+	interp_forget(vcpu);
+	if (!fetch(guest, vcpu->segment[CS].base + vcpu->rip - 3, before, 3) ||
+	    before[2] != OPCODE_STI || before[0] == OPCODE_MOV_TO_SEGMENT)
+		return;
+	vcpu->rip--;
+	vcpu->rflags &= ~RFLAGS_IF;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* What each intercepted instruction or event does. */
+#include "monitor/console.h"
+#include "monitor/host/cpu.h"
+#include "monitor/interp/interp.h"
+#include "monitor/svm/guest.h"
+
+enum { VECTOR_DB = 1, VECTOR_UD = 6, VECTOR_GP = 13, VECTOR_PF = 14 };
+enum { EXIT_INFO_WRMSR = 1 };
+#define CR4_PCE (1ull << 8)
+
+static void exit_cpuid(struct guest *guest)
+{
+	platform_cpuid(&guest->vcpu);
+	complete_instruction(guest, 2);
+}
+
+static void set_edx_eax(struct vcpu *vcpu, uint64_t value)
+{
+	vcpu->gpr[RAX] = (uint32_t)value;
+	vcpu->gpr[RDX] = value >> 32;
+}
+
+static void exit_msr(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+	uint32_t index = (uint32_t)vcpu->gpr[RCX];
+	uint64_t value = vcpu->gpr[RDX] << 32 | (uint32_t)vcpu->gpr[RAX];
+	bool done;
+
+	if (guest->vmcb->exit_info_1 & EXIT_INFO_WRMSR) {
+		done = guest_write_msr(vcpu, index, value);
+	} else {
+		done = guest_read_msr(vcpu, index, &value);
+		if (done)
+			set_edx_eax(vcpu, value);
+	}
+	if (done)
+		complete_instruction(guest, 2);
+	else
+		raise_exception(guest, VECTOR_GP, 0);
+}
+
+static void exit_rdpmc(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+	uint64_t value;
+
+	if ((vcpu->cpl && !(vcpu->cr4 & CR4_PCE)) ||
+	    !pmu_read_counter(&guest->pmu, (uint32_t)vcpu->gpr[RCX], &value)) {
+		raise_exception(guest, VECTOR_GP, 0);
+		return;
+	}
+	set_edx_eax(vcpu, value);
+	complete_instruction(guest, 2);
+}
+
+/* Writing back loses nothing that the guest may expect INVD to keep. */
+static void exit_invd(struct guest *guest)
+{
+	__asm__ volatile("wbinvd" : : : "memory");
+	complete_instruction(guest, 2);
+}
+
+static void exit_exception(struct guest *guest, uint8_t vector)
+{
+	const struct vmcb *vmcb = guest->vmcb;
+	bool has_error =
+		vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
+
+	/* CR2 is not written when #PF is intercepted: APM Vol 2, 15.12.15. */
+	if (vector == VECTOR_PF)
+		guest->vcpu.cr2 = vmcb->exit_info_2;
+	raise_exception(guest, vector, has_error ? (int64_t)(uint32_t)vmcb->exit_info_1 : -1);
+}
+
+_Noreturn void report_shutdown(const struct vcpu *vcpu)
+{
+	end_run(VERDICT_PANIC, "guest triple fault at rip=0x%016llx cr2=0x%016llx",
+		(unsigned long long)vcpu->rip, (unsigned long long)vcpu->cr2);
+}
+
+void handle_exit(struct guest *guest)
+{
+	uint64_t code = guest->vmcb->exit_code;
+
+	switch (code) {
+	case EXIT_NMI: /* the NMI itself was noted when GIF was set again */
+		keep_interrupt_shadow(guest);
+		break;
+	case EXIT_NESTED_PAGE_FAULT:
+		nested_map(guest, guest->vmcb->exit_info_2);
+		keep_interrupt_shadow(guest);
+		break;
+	case EXIT_CPUID:
+		exit_cpuid(guest);
+		break;
+	case EXIT_MSR:
+		exit_msr(guest);
+		break;
+	case EXIT_RDPMC:
+		exit_rdpmc(guest);
+		break;
+	case EXIT_INVD:
+		exit_invd(guest);
+		break;
+	case EXIT_IRET:
+		/* NMIs stay blocked until IRET is done. */
+		step(guest, STEP_LOADS_TF);
+		guest->vcpu.nmi_blocked = false;
+		break;
+	case EXIT_VMRUN:
+	case EXIT_VMMCALL:
+	case EXIT_VMLOAD:
+	case EXIT_VMSAVE:
+	case EXIT_STGI:
+	case EXIT_CLGI:
+	case EXIT_SKINIT:
+	case EXIT_INVLPGA:
+	case EXIT_MONITOR:
+	case EXIT_MWAIT:
+	case EXIT_MWAIT_ARMED:
+		raise_exception(guest, VECTOR_UD, -1);
+		break;
+	case EXIT_SHUTDOWN:
+		report_shutdown(&guest->vcpu);
+	default:
+		if (code >= EXIT_EXCEPTION_0 && code <= EXIT_EXCEPTION_31) {
+			exit_exception(guest, (uint8_t)(code - EXIT_EXCEPTION_0));
+			break;
+		}
+		end_run(VERDICT_PANIC, "unexpected exit 0x%llx (0x%llx, 0x%llx) at rip=0x%016llx",
+			(unsigned long long)code, (unsigned long long)guest->vmcb->exit_info_1,
+			(unsigned long long)guest->vmcb->exit_info_2,
+			(unsigned long long)guest->vcpu.rip);
+	}
+}

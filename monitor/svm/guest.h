@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* The one virtual machine, and how its parts in this directory share it. */
+#ifndef SPOOR_MONITOR_SVM_GUEST_H
+#define SPOOR_MONITOR_SVM_GUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "monitor/boot/kernel.h"
+#include "monitor/boot/relocate.h"
+#include "monitor/svm/pmu.h"
+#include "monitor/svm/vmcb.h"
+#include "monitor/vcpu.h"
+
+struct guest {
+	struct vcpu vcpu;
+	struct vmcb *vmcb;
+	uint64_t injection;	 /* EVENTINJ of the next entry; without EVENT_VALID: none */
+	bool stale_translations; /* page tables changed without the processor's knowledge */
+	uint64_t misc_enable;
+	struct pmu pmu;
+	uint64_t nested_root;
+	struct range hidden; /* the monitor's memory, which no access of the guest reaches */
+};
+
+/* The guest that `vcpu` is the processor of. */
+struct guest *guest_of(struct vcpu *vcpu);
+
+/* Runs `kernel` as a guest from its Multiboot 2 entry on. `info` is the machine's memory map. */
+_Noreturn void guest_run(const struct boot_info *info, const struct residence *residence,
+			 const struct kernel_entry *kernel);
+
+/* run_native.c, run_traced.c: from one change of the way of execution to the next. */
+void run_native(struct guest *guest);
+void run_traced(struct guest *guest);
+
+/* enter.c: VMRUN with the state in guest->vcpu; false if an NMI came first and nothing ran. */
+enum entry {
+	ENTER_FREELY, /* until something intercepted happens */
+	ENTER_STEP,   /* RFLAGS.TF is set: exceptions exit, external interrupts wait */
+};
+bool enter(struct guest *guest, enum entry entry);
+
+/* step.c: executes one instruction of the guest natively, or raises what it raises. */
+enum step_flags {
+	STEP_KEEPS_TF, /* the instruction leaves TF as it is */
+	STEP_LOADS_TF, /* IRET, POPF: TF is what the instruction left */
+};
+void step(struct guest *guest, enum step_flags flags);
+
+/* exits.c: does what the last exit asks for. */
+void handle_exit(struct guest *guest);
+_Noreturn void report_shutdown(const struct vcpu *vcpu);
+
+/* events.c */
+/* The guest gets an exception at its current instruction. `error` below 0: it has no error code. */
+void raise_exception(struct guest *guest, uint8_t vector, int64_t error);
+/* The instruction at RIP, `opcode_bytes` long without prefixes, is done. */
+void complete_instruction(struct guest *guest, unsigned opcode_bytes);
+/* The last exit left the guest in an interrupt shadow, which the next entry would lose. */
+void keep_interrupt_shadow(struct guest *guest);
+
+/* nested.c */
+void nested_init(struct guest *guest, const struct boot_info *info);
+void nested_map(struct guest *guest, uint64_t physical);
+/* The page of guest-physical memory, as the monitor sees it; NULL beyond its direct map. */
+uint8_t *nested_page(const struct guest *guest, uint64_t physical);
+
+/* permissions.c: physical address of the map of the MSRs that exit. */
+uint64_t msr_permissions(void);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What CPUID says: an Intel processor of the Nehalem class with DS, in front of what the real one
+ * can execute. What the monitor neither provides nor can let through is masked out.
+ */
+#include "abi/hypervisor.h"
+#include "lib/string.h"
+#include "monitor/host/cpu.h"
+#include "monitor/interp/interp.h"
+#include "monitor/svm/pmu.h"
+#include "monitor/vcpu.h"
+
+enum {
+	SIGNATURE_NEHALEM = 0x000106a5, /* 06_1AH */
+	LAST_BASIC_LEAF = 0x0d,
+	PMU_VERSION = 2,
+	PMU_EVENTS = 7, /* architectural events, EBX says that none is available */
+};
+#define LAST_EXTENDED_LEAF 0x80000008u
+
+/* Leaf 1, ECX. */
+#define DTES64	     (1u << 2)
+#define MONITOR	     (1u << 3)
+#define DS_CPL	     (1u << 4)
+#define VMX	     (1u << 5)
+#define EIST	     (1u << 7)
+#define TM2	     (1u << 8)
+#define PDCM	     (1u << 15)
+#define PCID	     (1u << 17)
+#define X2APIC	     (1u << 21)
+#define TSC_DEADLINE (1u << 24)
+#define OSXSAVE	     (1u << 27)
+#define HYPERVISOR   (1u << 31)
+/* Leaf 1, EDX. */
+#define DS_FLAG	     (1u << 21)
+#define ACPI_THERMAL (1u << 22)
+#define TM	     (1u << 29)
+/* Leaf 7. */
+#define LEAF_7_EBX_HIDDEN (1u << 2 | 1u << 4 | 1u << 11 | 1u << 25) /* SGX, HLE, RTM, PT */
+#define LEAF_7_ECX_KEPT	  (1u << 2)				    /* UMIP */
+#define LEAF_7_EDX_KEPT	  (1u << 4)				    /* FSRM */
+/* Leaf 8000_0001H. */
+#define EXTENDED_ECX_KEPT (1u << 0 | 1u << 5 | 1u << 8) /* LAHF, LZCNT, PREFETCHW */
+#define EXTENDED_EDX_KEPT (1u << 11 | 1u << 20 | 1u << 26 | 1u << 27 | 1u << 29)
+#define INVARIANT_TSC	  (1u << 8)
+#define ARAT		  (1u << 2)
+
+#define CR4_OSXSAVE (1ull << 18)
+
+/* EBX, ECX, EDX of leaf 4000_0000H; EBX, EDX, ECX of leaf 0. */
+static struct cpuid text_leaf(uint32_t eax, const char *text)
+{
+	struct cpuid leaf = {.eax = eax};
+
+	memcpy(&leaf.ebx, text, 12);
+	return leaf;
+}
+
+static struct cpuid brand_leaf(unsigned part)
+{
+	static const char brand[48] = "Spoor virtual processor with BTS, Nehalem class";
+	struct cpuid leaf;
+
+	memcpy(&leaf, brand + part * sizeof(leaf), sizeof(leaf));
+	return leaf;
+}
+
+static struct cpuid features(const struct vcpu *vcpu)
+{
+	struct cpuid leaf = cpuid(1, 0);
+
+	leaf.eax = SIGNATURE_NEHALEM;
+	leaf.ecx &= ~(MONITOR | VMX | EIST | TM2 | PDCM | PCID | X2APIC | TSC_DEADLINE | OSXSAVE);
+	leaf.ecx |= DTES64 | DS_CPL | HYPERVISOR;
+	if (vcpu->cr4 & CR4_OSXSAVE)
+		leaf.ecx |= OSXSAVE;
+	leaf.edx &= ~(ACPI_THERMAL | TM);
+	leaf.edx |= DS_FLAG;
+	return leaf;
+}
+
+static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subleaf)
+{
+	struct cpuid leaf = cpuid(index, subleaf);
+
+	switch (index) {
+	case 0:
+		return text_leaf(LAST_BASIC_LEAF, "Genu"
+						  "ntel"
+						  "ineI");
+	case 1:
+		return features(vcpu);
+	case 5: /* MONITOR */
+	case 9: /* direct cache access */
+	case 0xc:
+		return (struct cpuid){0};
+	case 6:
+		return (struct cpuid){.eax = leaf.eax & ARAT};
+	case 7:
+		if (subleaf)
+			return (struct cpuid){0};
+		leaf.eax = 0;
+		leaf.ebx &= ~LEAF_7_EBX_HIDDEN;
+		leaf.ecx &= LEAF_7_ECX_KEPT;
+		leaf.edx &= LEAF_7_EDX_KEPT;
+		return leaf;
+	case 0xa:
+		return (struct cpuid){
+			.eax = PMU_VERSION | PMU_GENERAL << 8 | PMU_WIDTH << 16 | PMU_EVENTS << 24,
+			.ebx = (1u << PMU_EVENTS) - 1,
+			.edx = PMU_FIXED | PMU_WIDTH << 5,
+		};
+	default:
+		return leaf;
+	}
+}
+
+static struct cpuid extended(uint32_t index)
+{
+	struct cpuid leaf = cpuid(index, 0);
+
+	switch (index & 0xffff) {
+	case 0:
+		return (struct cpuid){.eax = LAST_EXTENDED_LEAF};
+	case 1:
+		return (struct cpuid){.ecx = leaf.ecx & EXTENDED_ECX_KEPT,
+				      .edx = leaf.edx & EXTENDED_EDX_KEPT};
+	case 2:
+	case 3:
+	case 4:
+		return brand_leaf((index & 0xffff) - 2);
+	case 6:
+		return (struct cpuid){.ecx = leaf.ecx};
+	case 7:
+		return (struct cpuid){.edx = leaf.edx & INVARIANT_TSC};
+	case 8:
+		return (struct cpuid){.eax = leaf.eax};
+	default:
+		return (struct cpuid){0};
+	}
+}
+
+void platform_cpuid(struct vcpu *vcpu)
+{
+	uint32_t index = (uint32_t)vcpu->gpr[RAX], subleaf = (uint32_t)vcpu->gpr[RCX];
+	struct cpuid leaf;
+
+	if (index == HYPERVISOR_LEAF)
+		leaf = text_leaf(HYPERVISOR_LEAF, HYPERVISOR_SIGNATURE);
+	else if (index >= 0x80000000 && index <= LAST_EXTENDED_LEAF)
+		leaf = extended(index);
+	else
+		/* Beyond the last leaf Intel's processors answer with the last basic one: SDM Vol
+		   2, CPUID. */
+		leaf = basic(vcpu, index <= LAST_BASIC_LEAF ? index : LAST_BASIC_LEAF, subleaf);
+	vcpu->gpr[RAX] = leaf.eax;
+	vcpu->gpr[RBX] = leaf.ebx;
+	vcpu->gpr[RCX] = leaf.ecx;
+	vcpu->gpr[RDX] = leaf.edx;
+}

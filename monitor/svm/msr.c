@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* RDMSR and WRMSR, apart from the MSRs that struct vcpu holds. */
+#include "monitor/host/cpu.h"
+#include "monitor/interp/interp.h"
+#include "monitor/svm/guest.h"
+
+enum {
+	MSR_SYSENTER_CS = 0x174,
+	MSR_SYSENTER_ESP = 0x175,
+	MSR_SYSENTER_EIP = 0x176,
+	MSR_PAT = 0x277,
+	MSR_PERF_CAPABILITIES = 0x345,
+	MSR_DS_AREA = 0x600,
+};
+#define FIRST_AMD_MSR	 0xc0010000u
+#define LAST_AMD_MSR	 0xc0011fffu
+#define APIC_BASE_X2APIC (1ull << 10)
+
+/* IA32_MISC_ENABLE: SDM Vol 3, table 35-2. */
+#define FAST_STRINGS	 (1ull << 0)
+#define PERF_AVAILABLE	 (1ull << 7)
+#define BTS_UNAVAILABLE	 (1ull << 11)
+#define PEBS_UNAVAILABLE (1ull << 12)
+#define READ_ONLY	 (PERF_AVAILABLE | BTS_UNAVAILABLE | PEBS_UNAVAILABLE)
+#define WRITABLE	 FAST_STRINGS
+
+static uint64_t *sysenter(struct vmcb *vmcb, uint32_t index)
+{
+	switch (index) {
+	case MSR_SYSENTER_CS:
+		return &vmcb->sysenter_cs;
+	case MSR_SYSENTER_ESP:
+		return &vmcb->sysenter_esp;
+	default:
+		return &vmcb->sysenter_eip;
+	}
+}
+
+static bool is_refused(uint32_t index)
+{
+	return index == MSR_PERF_CAPABILITIES || (index >= FIRST_AMD_MSR && index <= LAST_AMD_MSR);
+}
+
+bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	struct guest *guest = guest_of(vcpu);
+
+	if (pmu_owns_msr(index))
+		return pmu_read_msr(&guest->pmu, index, value);
+	if (is_refused(index))
+		return false;
+	switch (index) {
+	case MSR_IA32_DEBUGCTL:
+	case MSR_DS_AREA:
+		return ds_read_msr(vcpu, index, value);
+	case MSR_MISC_ENABLE:
+		*value = guest->misc_enable | PERF_AVAILABLE | PEBS_UNAVAILABLE;
+		return true;
+	case MSR_PAT:
+		*value = guest->vmcb->pat;
+		return true;
+	case MSR_SYSENTER_CS:
+	case MSR_SYSENTER_ESP:
+	case MSR_SYSENTER_EIP:
+		*value = *sysenter(guest->vmcb, index);
+		return true;
+	default:
+		return read_msr_safe(index, value);
+	}
+}
+
+/* Eight memory types: 0, 1, 4, 5, 6 and 7 exist. SDM Vol 3, 11.12.2. */
+static bool is_valid_pat(uint64_t value)
+{
+	for (unsigned i = 0; i < 8; i++, value >>= 8) {
+		uint8_t type = (uint8_t)value;
+
+		if (type > 7 || type == 2 || type == 3)
+			return false;
+	}
+	return true;
+}
+
+static bool is_canonical(uint64_t linear)
+{
+	return (uint64_t)((int64_t)(linear << 16) >> 16) == linear;
+}
+
+bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	struct guest *guest = guest_of(vcpu);
+
+	if (pmu_owns_msr(index))
+		return pmu_write_msr(&guest->pmu, index, value);
+	if (is_refused(index))
+		return false;
+	switch (index) {
+	case MSR_IA32_DEBUGCTL:
+	case MSR_DS_AREA:
+		return ds_write_msr(vcpu, index, value);
+	case MSR_MISC_ENABLE:
+		/* What is read-only keeps its value; what this processor does not have cannot be
+		   turned on. */
+		if (value & ~(WRITABLE | READ_ONLY))
+			return false;
+		guest->misc_enable = value & WRITABLE;
+		return true;
+	case MSR_PAT:
+		if (!is_valid_pat(value))
+			return false;
+		guest->vmcb->pat = value;
+		return true;
+	case MSR_SYSENTER_CS:
+	case MSR_SYSENTER_ESP:
+	case MSR_SYSENTER_EIP:
+		if (!is_canonical(value))
+			return false;
+		*sysenter(guest->vmcb, index) = value;
+		return true;
+	case MSR_APIC_BASE:
+		return !(value & APIC_BASE_X2APIC) && write_msr_safe(index, value);
+	default:
+		return write_msr_safe(index, value);
+	}
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* The MSR permission map: APM Vol 2, 15.11. Two bits an MSR, read and write; others always exit. */
+#include "lib/string.h"
+#include "monitor/host/cpu.h"
+#include "monitor/svm/guest.h"
+
+enum { EXIT_READ = 1, EXIT_WRITE = 2, EXIT_BOTH = 3 };
+enum { MSRS_A_BLOCK = 0x2000, BLOCK_BYTES = MSRS_A_BLOCK / 4 };
+
+static uint8_t map[2 * PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+
+static const struct {
+	uint32_t first, last;
+	uint8_t exits;
+} intercepted[] = {
+	{MSR_APIC_BASE, MSR_APIC_BASE, EXIT_WRITE},
+	{0xc1, 0xc4, EXIT_BOTH},   /* IA32_PMC0.. */
+	{0x186, 0x189, EXIT_BOTH}, /* IA32_PERFEVTSEL0.. */
+	{0x1a0, 0x1a0, EXIT_BOTH}, /* IA32_MISC_ENABLE */
+	{0x1d9, 0x1d9, EXIT_BOTH}, /* IA32_DEBUGCTL */
+	{0x277, 0x277, EXIT_BOTH}, /* IA32_PAT */
+	{0x309, 0x30b, EXIT_BOTH}, /* IA32_FIXED_CTR0.. */
+	{0x345, 0x345, EXIT_BOTH}, /* IA32_PERF_CAPABILITIES */
+	{0x38d, 0x390, EXIT_BOTH}, /* IA32_FIXED_CTR_CTRL to IA32_PERF_GLOBAL_OVF_CTRL */
+	{0x600, 0x600, EXIT_BOTH}, /* IA32_DS_AREA */
+	{MSR_EFER, MSR_EFER, EXIT_BOTH},
+	{0xc0010000, 0xc0011fff, EXIT_BOTH}, /* AMD's own */
+};
+
+static const uint32_t block_start[] = {0, 0xc0000000, 0xc0010000};
+
+static void set(uint32_t index, uint8_t exits)
+{
+	for (unsigned block = 0; block < sizeof(block_start) / sizeof(block_start[0]); block++) {
+		uint32_t n = index - block_start[block];
+
+		if (n < MSRS_A_BLOCK)
+			map[block * BLOCK_BYTES + n / 4] |= (uint8_t)(exits << n % 4 * 2);
+	}
+}
+
+uint64_t msr_permissions(void)
+{
+	for (unsigned i = 0; i < sizeof(intercepted) / sizeof(intercepted[0]); i++) {
+		for (uint32_t msr = intercepted[i].first; msr <= intercepted[i].last; msr++)
+			set(msr, intercepted[i].exits);
+	}
+	return image_physical(map);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/svm/pmu.h"
+
+#include <stddef.h>
+
+enum {
+	MSR_PMC0 = 0xc1,
+	MSR_PERFEVTSEL0 = 0x186,
+	MSR_FIXED_CTR0 = 0x309,
+	MSR_FIXED_CTR_CTRL = 0x38d,
+	MSR_PERF_GLOBAL_STATUS = 0x38e,
+	MSR_PERF_GLOBAL_CTRL = 0x38f,
+	MSR_PERF_GLOBAL_OVF_CTRL = 0x390,
+};
+
+#define COUNTER_MASK	    ((1ull << PMU_WIDTH) - 1)
+#define EVENT_SELECT_MASK   0xffffffffull
+#define FIXED_CONTROL_MASK  0xbbbull /* without AnyThread, which version 3 adds */
+#define GENERAL_MASK	    ((1ull << PMU_GENERAL) - 1)
+#define FIXED_MASK	    ((1ull << PMU_FIXED) - 1)
+#define GLOBAL_CONTROL_MASK (GENERAL_MASK | FIXED_MASK << 32)
+#define OVERFLOW_MASK	    (GLOBAL_CONTROL_MASK | 3ull << 62) /* OvfBuf, CondChgd */
+#define RDPMC_FIXED	    (1u << 30)
+
+static bool within(uint32_t index, uint32_t first, uint32_t count)
+{
+	return index >= first && index - first < count;
+}
+
+/* The register behind `index` and the bits that may be set in it; NULL without storage. */
+static uint64_t *find(struct pmu *pmu, uint32_t index, uint64_t *mask)
+{
+	*mask = COUNTER_MASK;
+	if (within(index, MSR_PMC0, PMU_GENERAL))
+		return &pmu->counter[index - MSR_PMC0];
+	if (within(index, MSR_FIXED_CTR0, PMU_FIXED))
+		return &pmu->fixed[index - MSR_FIXED_CTR0];
+	*mask = EVENT_SELECT_MASK;
+	if (within(index, MSR_PERFEVTSEL0, PMU_GENERAL))
+		return &pmu->event_select[index - MSR_PERFEVTSEL0];
+	*mask = FIXED_CONTROL_MASK;
+	if (index == MSR_FIXED_CTR_CTRL)
+		return &pmu->fixed_control;
+	*mask = GLOBAL_CONTROL_MASK;
+	if (index == MSR_PERF_GLOBAL_CTRL)
+		return &pmu->global_control;
+	return NULL;
+}
+
+bool pmu_owns_msr(uint32_t index)
+{
+	return within(index, MSR_PMC0, PMU_GENERAL) ||
+	       within(index, MSR_PERFEVTSEL0, PMU_GENERAL) ||
+	       within(index, MSR_FIXED_CTR0, PMU_FIXED) ||
+	       within(index, MSR_FIXED_CTR_CTRL, MSR_PERF_GLOBAL_OVF_CTRL - MSR_FIXED_CTR_CTRL + 1);
+}
+
+bool pmu_read_msr(const struct pmu *pmu, uint32_t index, uint64_t *value)
+{
+	uint64_t mask;
+	const uint64_t *at = find((struct pmu *)pmu, index, &mask);
+
+	*value = at ? *at : 0;
+	return at || index == MSR_PERF_GLOBAL_STATUS || index == MSR_PERF_GLOBAL_OVF_CTRL;
+}
+
+bool pmu_write_msr(struct pmu *pmu, uint32_t index, uint64_t value)
+{
+	uint64_t mask, *at = find(pmu, index, &mask);
+
+	if (index == MSR_PERF_GLOBAL_OVF_CTRL)
+		return !(value & ~OVERFLOW_MASK);
+	if (!at)
+		return false;
+	/* SDM Vol 3, 18.2.5: without full-width writes only bits 31:0 of a general counter are
+	   written, and bit 31 is extended. */
+	if (within(index, MSR_PMC0, PMU_GENERAL))
+		value = (uint64_t)(int64_t)(int32_t)value & mask;
+	if (value & ~mask)
+		return false;
+	*at = value;
+	return true;
+}
+
+bool pmu_read_counter(const struct pmu *pmu, uint32_t selector, uint64_t *value)
+{
+	uint32_t index = selector & ~RDPMC_FIXED;
+
+	if (selector & RDPMC_FIXED ? index >= PMU_FIXED : index >= PMU_GENERAL)
+		return false;
+	*value = selector & RDPMC_FIXED ? pmu->fixed[index] : pmu->counter[index];
+	return true;
+}

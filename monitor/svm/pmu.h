@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Architectural performance monitoring, version 2 (SDM Vol 3, 18.2): registers that keep what is
+ * written to them. They count nothing: CPUID leaf 0AH says that no event is available.
+ */
+#ifndef SPOOR_MONITOR_SVM_PMU_H
+#define SPOOR_MONITOR_SVM_PMU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PMU_GENERAL 4
+#define PMU_FIXED   3
+#define PMU_WIDTH   48
+
+struct pmu {
+	uint64_t event_select[PMU_GENERAL], counter[PMU_GENERAL], fixed[PMU_FIXED];
+	uint64_t fixed_control, global_control;
+};
+
+/* One of the MSRs below: False where it is not of the PMU. */
+bool pmu_owns_msr(uint32_t index);
+
+/* False: #GP(0). */
+bool pmu_read_msr(const struct pmu *pmu, uint32_t index, uint64_t *value);
+bool pmu_write_msr(struct pmu *pmu, uint32_t index, uint64_t value);
+bool pmu_read_counter(const struct pmu *pmu, uint32_t selector, uint64_t *value); /* RDPMC */
+
+#endif

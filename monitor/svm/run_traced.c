@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* The guest by the interpreter, while every branch has to be seen. */
+#include "monitor/console.h"
+#include "monitor/host/cpu.h"
+#include "monitor/host/traps.h"
+#include "monitor/interp/interp.h"
+#include "monitor/svm/guest.h"
+
+/* Between two looks at the interrupt controllers, which cost about as much as 10 instructions. */
+enum { INSTRUCTIONS = 1000, VECTOR_NMI = 2 };
+
+static void deliver(struct vcpu *vcpu, enum event_kind kind, int vector)
+{
+	event_deliver(vcpu, &(struct event){
+				    .kind = kind,
+				    .vector = (uint8_t)vector,
+				    .return_rip = vcpu->rip,
+				    .from = vcpu->rip,
+			    });
+}
+
+/* NMI before external interrupts. One that the guest cannot accept now stays where it is. */
+static void deliver_pending(struct vcpu *vcpu)
+{
+	int vector;
+
+	vcpu->attention = false;
+	vcpu->nmi_pending |= nmi_take();
+	if (vcpu->interrupt_shadow)
+		return;
+	if (vcpu->nmi_pending && !vcpu->nmi_blocked) {
+		vcpu->nmi_pending = false;
+		deliver(vcpu, EVENT_NMI, VECTOR_NMI);
+	}
+	if (!(vcpu->rflags & RFLAGS_IF))
+		return;
+	vector = take_interrupt();
+	if (vector != NO_VECTOR)
+		deliver(vcpu, EVENT_INTERRUPT, vector);
+}
+
+static void wait_while_halted(struct vcpu *vcpu)
+{
+	while (vcpu->halted) {
+		int vector = wait_for_interrupt(vcpu->rflags & RFLAGS_IF);
+
+		if (vector != NO_VECTOR)
+			deliver(vcpu, EVENT_INTERRUPT, vector);
+		deliver_pending(vcpu);
+	}
+}
+
+void run_traced(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	interp_forget(vcpu);
+	ds_forget(vcpu);
+	while (ds_tracing(vcpu)) {
+		deliver_pending(vcpu);
+		switch (interp_run(vcpu, vcpu->interrupt_shadow ? 1 : INSTRUCTIONS)) {
+		case INTERP_BUDGET:
+		case INTERP_UNTRACED:
+			break;
+		case INTERP_HALTED:
+			wait_while_halted(vcpu);
+			break;
+		case INTERP_NATIVE_STEP:
+			step(guest, STEP_KEEPS_TF);
+			break;
+		case INTERP_MODE:
+			end_run(VERDICT_ERROR,
+				"branches can be traced in 64-bit mode only; rip=0x%016llx is not",
+				(unsigned long long)vcpu->rip);
+		case INTERP_SHUTDOWN:
+			report_shutdown(vcpu);
+		}
+	}
+}
