@@ -6,6 +6,7 @@
 #include "kernel/end.h"
 #include "kernel/mm/page.h"
 #include "kernel/symbols.h"
+#include "kernel/trap/extable.h"
 #include "kernel/trap/trap.h"
 #include "lib/format.h"
 
@@ -26,19 +27,34 @@ static void print_address(const char *prefix, uint64_t address)
 		printk("%s%016lx\n", prefix, address);
 }
 
+/* Reads memory that a broken chain of frames may not have. */
+static bool peek(uint64_t address, uint64_t *value)
+{
+	bool done = false;
+
+	__asm__ volatile("1:\tmovq (%2), %1\n\t"
+			 "movb $1, %0\n"
+			 "2:\n\t" EXCEPTION_TABLE("1b", "2b")
+			 : "+q"(done), "=r"(*value)
+			 : "r"(address));
+	return done;
+}
+
 /* Frames lie in the upper half, upwards on one stack; anything else ends the chain. */
 void print_backtrace(unsigned long rip, unsigned long rbp)
 {
 	print_address("#   ", rip);
 	for (unsigned i = 0; i < FRAMES; i++) {
-		const uint64_t *frame = (const uint64_t *)rbp;
+		uint64_t next, address;
 
-		if (rbp < DIRECT_MAP || rbp % 8 || !frame[1])
+		if (rbp < DIRECT_MAP || rbp % 8 || !peek(rbp, &next) || !peek(rbp + 8, &address))
 			return;
-		print_address("#   ", frame[1]);
-		if (frame[0] <= rbp)
+		if (!address)
 			return;
-		rbp = frame[0];
+		print_address("#   ", address);
+		if (next <= rbp)
+			return;
+		rbp = next;
 	}
 }
 

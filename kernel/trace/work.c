@@ -66,22 +66,26 @@ static void work_interrupt(struct trap_frame *frame)
 }
 
 /* The record of what is loaded decides, never the running task: a switch may be under way. */
-static void serve_pmi(struct cpu *cpu)
+static bool serve_pmi(struct cpu *cpu)
 {
 	struct ds_lease *loaded = cpu->ds.loaded;
 
-	if (ds_pmi(&cpu->ds))
-		trace_set_due(cpu, context_of(loaded));
+	if (!ds_pmi(&cpu->ds))
+		return false;
+	trace_set_due(cpu, context_of(loaded));
+	return true;
 }
 
-/* An LVT entry that is masked was masked by the delivery: of all NMIs only a PMI does that. */
+/*
+ * An NMI is a PMI if the delivery masked the LVT entry, which nothing else does, or if there is
+ * something to serve: whether the mask is also set for NMI delivery is not said for all parts.
+ */
 static bool pmi_nmi(struct trap_frame *frame)
 {
+	bool masked = lapic_read_lvtpc() & LVT_MASKED;
+
 	(void)frame;
-	if (!(lapic_read_lvtpc() & LVT_MASKED))
-		return false;
-	serve_pmi(this_cpu());
-	return true;
+	return serve_pmi(this_cpu()) || masked;
 }
 
 static void pmi_interrupt(struct trap_frame *frame)
