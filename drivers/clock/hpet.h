@@ -27,9 +27,10 @@ uint32_t hpet_routes(unsigned timer);
 /* Directs comparator `timer` to such an input; edge, active high. False if it cannot. */
 bool hpet_set_route(unsigned timer, uint32_t gsi);
 /*
- * Takes over the lines of PIT and RTC, which then do not interrupt: comparator 0 is ISA interrupt
- * 0, comparator 1 ISA interrupt 8. False if this HPET cannot.
+ * Takes over the lines of PIT and RTC, which then do not interrupt: comparator 0 is at I/O APIC
+ * input 2, comparator 1 at input 8 (specification 2.3.5). False if this HPET cannot.
  */
+#define HPET_LEGACY_GSI 2u
 bool hpet_replace_legacy(void);
 
 /*

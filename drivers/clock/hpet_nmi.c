@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "drivers/acpi/acpi.h"
 #include "drivers/apic/ioapic.h"
 #include "drivers/clock/hpet.h"
 
@@ -7,23 +6,17 @@
 
 static unsigned chosen; /* comparator */
 
-static bool deliver(const struct acpi_irq *irq, uint32_t apic_id)
+static bool deliver(uint32_t gsi, uint32_t apic_id)
 {
-	return ioapic_route(&(struct ioapic_route){
-		.gsi = irq->gsi,
-		.apic_id = apic_id,
-		.nmi = true,
-		.active_low = irq->active_low,
-	});
+	return ioapic_route(&(struct ioapic_route){.gsi = gsi, .apic_id = apic_id, .nmi = true});
 }
 
-/* ISA interrupt 0 is nobody else's once the PIT is off it. */
-static bool take_isa_line(uint32_t apic_id)
+/* The PIT's line, which is nobody else's once the PIT is off it. */
+static bool take_legacy_line(uint32_t apic_id)
 {
-	const struct acpi_irq irq = acpi_isa_irq(0);
-
 	chosen = 0;
-	return ioapic_has(irq.gsi) && hpet_replace_legacy() && deliver(&irq, apic_id);
+	return ioapic_has(HPET_LEGACY_GSI) && hpet_replace_legacy() &&
+	       deliver(HPET_LEGACY_GSI, apic_id);
 }
 
 /* Any comparator, any input that is not an ISA device's. */
@@ -31,9 +24,7 @@ static bool take_any_line(uint32_t apic_id)
 {
 	for (chosen = 0; chosen < hpet_timer_count(); chosen++) {
 		for (uint32_t gsi = ISA_LINES; gsi < 32; gsi++) {
-			const struct acpi_irq irq = {.gsi = gsi};
-			if (ioapic_has(gsi) && hpet_set_route(chosen, gsi) &&
-			    deliver(&irq, apic_id))
+			if (ioapic_has(gsi) && hpet_set_route(chosen, gsi) && deliver(gsi, apic_id))
 				return true;
 		}
 	}
@@ -42,7 +33,7 @@ static bool take_any_line(uint32_t apic_id)
 
 bool hpet_nmi_init(uint32_t apic_id)
 {
-	return hpet_present() && (take_isa_line(apic_id) || take_any_line(apic_id));
+	return hpet_present() && (take_legacy_line(apic_id) || take_any_line(apic_id));
 }
 
 uint64_t hpet_nmi_after(uint64_t microseconds)
