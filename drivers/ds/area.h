@@ -93,8 +93,8 @@ enum bts_qualifier { BTS_INVALID = 0, BTS_BRANCH = 1 };
 
 struct bts_struct {
 	enum bts_qualifier qualifier; /* BTS_INVALID: the slot is empty (from and to are 0) */
-	uint64_t from, to;            /* linear addresses, zero-extended from 4-byte fields */
-	uint64_t flags;               /* as the hardware wrote them */
+	uint64_t from, to;	      /* linear addresses, zero-extended from 4-byte fields */
+	uint64_t flags;		      /* as the hardware wrote them */
 };
 
 /*

@@ -9,9 +9,9 @@ struct ds_configuration {
 	const char *name;
 	uint64_t tr, bts, btint;  /* bits of IA32_DEBUGCTL (NetBurst: MSR_DEBUGCTLA) */
 	uint64_t off_os, off_usr; /* 0: this family cannot filter by CPL */
-	uint64_t predicted;       /* bit of a record's flags; 0: not supported */
-	unsigned field_size;      /* bytes of an address in the DS area and in a record: 4 or 8 */
-	unsigned record_size;     /* bytes of a BTS record: three fields */
+	uint64_t predicted;	  /* bit of a record's flags; 0: not supported */
+	unsigned field_size;	  /* bytes of an address in the DS area and in a record: 4 or 8 */
+	unsigned record_size;	  /* bytes of a BTS record: three fields */
 };
 
 /* The row for a family and model as CPUID.1 says them. Never NULL. Any context. */

@@ -25,18 +25,18 @@
 
 enum ds_status {
 	DS_NOT_PROBED,
-	DS_PRESENT,               /* TR and BTS can be set and read back */
-	DS_NOT_INTEL,             /* another vendor: 1D9H means something else there */
-	DS_NOT_ENUMERATED,        /* CPUID.1:EDX[21] = 0 */
-	DS_BTS_UNAVAILABLE,       /* IA32_MISC_ENABLE[11] = 1 */
-	DS_PT_ACTIVE,             /* IA32_RTIT_CTL.TraceEn = 1: suspends BTS on some models */
+	DS_PRESENT,		  /* TR and BTS can be set and read back */
+	DS_NOT_INTEL,		  /* another vendor: 1D9H means something else there */
+	DS_NOT_ENUMERATED,	  /* CPUID.1:EDX[21] = 0 */
+	DS_BTS_UNAVAILABLE,	  /* IA32_MISC_ENABLE[11] = 1 */
+	DS_PT_ACTIVE,		  /* IA32_RTIT_CTL.TraceEn = 1: suspends BTS on some models */
 	DS_ENUMERATED_BUT_ABSENT, /* CPUID and IA32_MISC_ENABLE promise it, and it is not there */
 };
 
 struct ds_caps {
 	enum ds_status status;
 	bool ds, dtes64, dscpl; /* CPUID.1: EDX[21], ECX[2] (reported, not required), ECX[4] */
-	bool bts_unavailable;   /* IA32_MISC_ENABLE[11]; read only if `ds` */
+	bool bts_unavailable;	/* IA32_MISC_ENABLE[11]; read only if `ds` */
 	const struct ds_configuration *configuration; /* NULL if not `ds` */
 	/*
 	 * DS_ENUMERATED_BUT_ABSENT: the MSR that gave it away, what was written to it, and whether
@@ -112,12 +112,12 @@ struct ds_lease {
 };
 
 struct ds_request {
-	void *area;            /* DS_AREA_SIZE bytes, aligned to 64 */
-	void *buffer;          /* aligned to 64 */
-	size_t bytes;          /* rounded down to whole records, at least two */
-	unsigned filter;       /* enum ds_filter, or-ed */
+	void *area;	 /* DS_AREA_SIZE bytes, aligned to 64 */
+	void *buffer;	 /* aligned to 64 */
+	size_t bytes;	 /* rounded down to whole records, at least two */
+	unsigned filter; /* enum ds_filter, or-ed */
 	enum ds_overflow overflow;
-	size_t margin;         /* DS_O_SIGNAL: see ds_set_overflow() */
+	size_t margin; /* DS_O_SIGNAL: see ds_set_overflow() */
 };
 
 /*
@@ -192,6 +192,8 @@ int ds_checkout(struct ds_cpu *cpu);
 
 /* Takes them back: recording off and the idle area in place, whatever the borrower left. */
 void ds_checkin(struct ds_cpu *cpu);
+
+bool ds_is_lent(const struct ds_cpu *cpu);
 
 /* --- The interrupt at the threshold --------------------------------------------------------- */
 

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "drivers/ds/area.h"
+
+enum ds_maximum ds_maximum = DS_MAXIMUM_AT_END;
+
+/* The hardware reads and writes these cells: volatile. */
+static uint64_t load(const unsigned char *at)
+{
+	if (ds_configuration->field_size == 4)
+		return *(const volatile uint32_t *)at;
+	return *(const volatile uint64_t *)at;
+}
+
+static void store(unsigned char *at, uint64_t value)
+{
+	if (ds_configuration->field_size == 4)
+		*(volatile uint32_t *)at = (uint32_t)value;
+	else
+		*(volatile uint64_t *)at = value;
+}
+
+static uint64_t largest_value(void)
+{
+	return ds_configuration->field_size == 4 ? UINT32_MAX : UINT64_MAX;
+}
+
+uint64_t ds_get(const void *area, enum ds_field field)
+{
+	return load((const unsigned char *)area + field * ds_configuration->field_size);
+}
+
+void ds_set(void *area, enum ds_field field, uint64_t value)
+{
+	store((unsigned char *)area + field * ds_configuration->field_size, value);
+}
+
+/* From the base to the absolute maximum, whole records; 0 where the fields make no sense. */
+size_t ds_get_bts_end(const void *area)
+{
+	uint64_t base = ds_get(area, DS_BTS_BUFFER_BASE);
+	uint64_t maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
+
+	return maximum > base ? (maximum - base) / ds_configuration->record_size : 0;
+}
+
+size_t ds_get_bts_size(const void *area)
+{
+	return ds_get_bts_end(area) * ds_configuration->record_size;
+}
+
+size_t ds_get_bts_index(const void *area)
+{
+	uint64_t base = ds_get(area, DS_BTS_BUFFER_BASE);
+	uint64_t index = ds_get(area, DS_BTS_INDEX);
+	size_t end = ds_get_bts_end(area);
+	size_t at = index > base ? (index - base) / ds_configuration->record_size : 0;
+
+	return at < end ? at : end;
+}
+
+/*
+ * The furthest address that any setting stores is DS_O_WRAP's threshold, a record above the
+ * maximum. A buffer that ends closer to the top of the address space than that is refused, which
+ * keeps clear of erratum P79 as well.
+ */
+int ds_set_bts_buffer(void *area, void *buffer, size_t bytes)
+{
+	size_t record = ds_configuration->record_size, records = bytes / record;
+	uint64_t base = (uintptr_t)buffer, furthest;
+
+	if (!area || !base || base % ds_configuration->field_size || records < 2)
+		return -EINVAL;
+	if (__builtin_add_overflow(base, (uint64_t)(records + 1) * record + 1, &furthest) ||
+	    furthest > largest_value())
+		return -EINVAL;
+	ds_set(area, DS_BTS_BUFFER_BASE, base);
+	ds_set(area, DS_BTS_INDEX, base);
+	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM,
+	       base + records * record + (ds_maximum == DS_MAXIMUM_AT_END_PLUS_1));
+	return ds_set_overflow(area, DS_O_WRAP, 0);
+}
+
+/* SDM Vol 3, 17.4.9.3: a circular buffer needs a threshold above the maximum, BTINT = 0 or not. */
+int ds_set_overflow(void *area, enum ds_overflow overflow, size_t margin)
+{
+	size_t record = ds_configuration->record_size, records = ds_get_bts_end(area);
+	uint64_t base = ds_get(area, DS_BTS_BUFFER_BASE);
+
+	if (overflow == DS_O_WRAP) {
+		ds_set(area, DS_BTS_INTERRUPT_THRESHOLD,
+		       ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM) + record);
+		return 0;
+	}
+	if (!margin)
+		margin = records >= 2 * DS_DEFAULT_MARGIN ? DS_DEFAULT_MARGIN : records / 2;
+	if (!margin || margin >= records)
+		return -EINVAL;
+	ds_set(area, DS_BTS_INTERRUPT_THRESHOLD, base + (records - margin) * record);
+	return 0;
+}
+
+enum ds_overflow ds_get_overflow(const void *area)
+{
+	return ds_get(area, DS_BTS_INTERRUPT_THRESHOLD) > ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM)
+		       ? DS_O_WRAP
+		       : DS_O_SIGNAL;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "drivers/ds/private.h"
+
+enum { ALIGNMENT = 64 }; /* a cache line: SDM Vol 3, 17.4.9.1 recommends it */
+
+/* What IA32_DEBUGCTL has to be, or an error: SDM Vol 3, 17.4.8, table of CPL-qualified encodings.
+ */
+static int find_debugctl(unsigned filter, enum ds_overflow overflow, uint64_t *debugctl)
+{
+	const struct ds_configuration *c = ds_configuration;
+	uint64_t value = c->tr | c->bts;
+
+	if (!filter || (filter & ~(unsigned)(DS_USER | DS_KERNEL)) ||
+	    (overflow != DS_O_WRAP && overflow != DS_O_SIGNAL))
+		return -EINVAL;
+	if (filter != (DS_USER | DS_KERNEL)) {
+		if (!ds_caps()->dscpl || !c->off_os)
+			return -EOPNOTSUPP;
+		value |= filter == DS_USER ? c->off_os : c->off_usr;
+	}
+	if (overflow == DS_O_SIGNAL)
+		value |= c->btint;
+	*debugctl = value;
+	return 0;
+}
+
+static bool overlap(const struct ds_request *request)
+{
+	uintptr_t area = (uintptr_t)request->area, buffer = (uintptr_t)request->buffer;
+
+	return area < buffer + request->bytes && buffer < area + DS_AREA_SIZE;
+}
+
+int ds_request_bts(struct ds_lease *lease, const struct ds_request *request)
+{
+	unsigned char trial[DS_AREA_SIZE] __attribute__((aligned(8)));
+	uint64_t debugctl;
+	int error;
+
+	if (!ds_present())
+		return -ENODEV;
+	if (lease->area)
+		return -EBUSY;
+	error = find_debugctl(request->filter, request->overflow, &debugctl);
+	if (error)
+		return error;
+	if (!request->area || (uintptr_t)request->area % ALIGNMENT ||
+	    (uintptr_t)request->buffer % ALIGNMENT)
+		return -EINVAL;
+	/* A refusal changes nothing: try it elsewhere first. */
+	if (ds_set_bts_buffer(trial, request->buffer, request->bytes) || overlap(request) ||
+	    ds_set_overflow(trial, request->overflow, request->margin))
+		return -EINVAL;
+
+	for (size_t i = 0; i < DS_AREA_SIZE; i++)
+		((unsigned char *)request->area)[i] = 0;
+	ds_set_bts_buffer(request->area, request->buffer, request->bytes);
+	ds_set_overflow(request->area, request->overflow, request->margin);
+	ds_clear(request->area);
+	*lease = (struct ds_lease){.area = request->area,
+				   .overflow = request->overflow,
+				   .margin = request->margin,
+				   .debugctl = debugctl};
+	return 0;
+}
+
+int ds_release_bts(struct ds_cpu *cpu, struct ds_lease *lease)
+{
+	if (!lease->area)
+		return -EINVAL;
+	if (lease->cpu && lease->cpu != cpu)
+		return -EPERM;
+	if (lease->cpu)
+		ds_switch(cpu, NULL);
+	*lease = (struct ds_lease){.area = NULL};
+	return 0;
+}
+
+int ds_set_filter(struct ds_lease *lease, unsigned filter)
+{
+	if (!lease->area)
+		return -EINVAL;
+	if (lease->cpu)
+		return -EBUSY;
+	return find_debugctl(filter, lease->overflow, &lease->debugctl);
+}
+
+static int check_holder(const struct ds_cpu *cpu, const struct ds_lease *lease)
+{
+	if (!lease->area || lease->overflow != DS_O_SIGNAL)
+		return -EINVAL;
+	return lease->cpu && lease->cpu != cpu ? -EPERM : 0;
+}
+
+/*
+ * The index goes first: an interrupt in between then finds nothing at a threshold. The last two
+ * slots are what ds_bts_full() goes by.
+ */
+static void empty(struct ds_lease *lease)
+{
+	const struct bts_struct none = {BTS_INVALID, 0, 0, 0};
+	size_t end = ds_get_bts_end(lease->area);
+
+	ds_set(lease->area, DS_BTS_INDEX, ds_get(lease->area, DS_BTS_BUFFER_BASE));
+	ds_put_bts(lease->area, end - 1, &none);
+	ds_put_bts(lease->area, end - 2, &none);
+	lease->overflowed = false;
+	ds_set_overflow(lease->area, DS_O_SIGNAL, lease->margin);
+}
+
+int ds_reset_bts(struct ds_cpu *cpu, struct ds_lease *lease)
+{
+	int error = check_holder(cpu, lease);
+	uint64_t saved;
+
+	if (error)
+		return error;
+	saved = lease->cpu ? ds_pause() : 0;
+	empty(lease);
+	ds_resume(saved);
+	return 0;
+}
+
+long ds_drain(struct ds_cpu *cpu, struct ds_lease *lease, ds_take *take, void *argument)
+{
+	int error = check_holder(cpu, lease);
+	size_t count;
+	uint64_t saved;
+
+	if (error)
+		return error;
+	saved = lease->cpu ? ds_pause() : 0;
+	count = ds_get_bts_index(lease->area);
+	take(argument, lease->area, count, ds_bts_full(lease->area));
+	empty(lease);
+	ds_resume(saved);
+	return (long)count;
+}

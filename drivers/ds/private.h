@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of this directory share. */
+#ifndef SPOOR_DRIVERS_DS_PRIVATE_H
+#define SPOOR_DRIVERS_DS_PRIVATE_H
+
+#include "drivers/ds/ds.h"
+
+/*
+ * Writes one of the two MSRs of the Debug Store and reads it back, under #GP fixup. True if it
+ * holds the value; else `caps` says what it did. For detection only.
+ */
+bool ds_msr_holds(uint32_t msr, uint64_t value, struct ds_caps *caps);
+
+/* Puts IA32_DS_AREA at `area`, if this CPU does not have it there. TR is clear. */
+void ds_load_area(struct ds_cpu *cpu, const void *area);
+
+/* CPUID says GenuineIntel. */
+bool ds_is_intel(void);
+
+/* What ds_init() was given for the end of every interrupt. */
+extern void (*ds_unmask_lvtpc)(void);
+
+/* Marks the overflow and parks the threshold if the index reached it. True if that was news. */
+bool ds_mark_overflow(struct ds_lease *lease);
+
+#endif

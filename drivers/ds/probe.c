@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Detection, in the manual's order: nothing is touched that what came before did not announce. */
+#include "drivers/cpuid.h"
+#include "drivers/ds/private.h"
+#include "drivers/ds/registers.h"
+#include "drivers/msr.h"
+
+bool ds_is_intel(void)
+{
+	struct cpuid_result vendor = cpuid(0, 0);
+
+	return vendor.ebx == 0x756e6547 && vendor.edx == 0x49656e69 && vendor.ecx == 0x6c65746e;
+}
+
+static bool pt_is_active(void)
+{
+	uint64_t control = 0;
+
+	return cpuid(0, 0).eax >= 7 && (cpuid(7, 0).ebx & CPUID_7_EBX_PT) &&
+	       rdmsr_safe(IA32_RTIT_CTL, &control) && (control & RTIT_CTL_TRACE_EN);
+}
+
+/* An IA32_MISC_ENABLE that cannot be read says nothing; the active probe decides. */
+static bool bts_is_unavailable(void)
+{
+	uint64_t enable = 0;
+
+	return rdmsr_safe(IA32_MISC_ENABLE, &enable) && (enable & MISC_ENABLE_BTS_UNAVAILABLE);
+}
+
+/*
+ * One bit at a time, with a valid area in place: emulators raise #GP or drop the write without a
+ * word. With both bits set the branches of this function go to the idle buffer.
+ */
+static bool bits_hold(struct ds_caps *caps, struct ds_idle *idle)
+{
+	const struct ds_configuration *c = caps->configuration;
+
+	return ds_msr_holds(IA32_DS_AREA, (uintptr_t)idle->area, caps) &&
+	       ds_msr_holds(IA32_DEBUGCTL, c->tr, caps) &&
+	       ds_msr_holds(IA32_DEBUGCTL, c->tr | c->bts, caps) &&
+	       ds_msr_holds(IA32_DEBUGCTL, 0, caps);
+}
+
+static enum ds_status detect(struct ds_caps *caps, struct ds_idle *idle)
+{
+	struct cpuid_signature signature;
+	struct cpuid_result one;
+	struct ds_caps ignored;
+
+	if (!ds_is_intel())
+		return DS_NOT_INTEL;
+	one = cpuid(1, 0);
+	caps->ds = one.edx & CPUID_1_EDX_DS;
+	if (!caps->ds)
+		return DS_NOT_ENUMERATED;
+	caps->dtes64 = one.ecx & CPUID_1_ECX_DTES64;
+	caps->dscpl = one.ecx & CPUID_1_ECX_DS_CPL;
+	signature = cpuid_signature(one.eax);
+	caps->configuration = ds_find_configuration(signature.family, signature.model);
+	ds_configuration = caps->configuration;
+
+	caps->bts_unavailable = bts_is_unavailable();
+	if (caps->bts_unavailable)
+		return DS_BTS_UNAVAILABLE;
+	if (pt_is_active())
+		return DS_PT_ACTIVE;
+
+	ds_set_bts_buffer(idle->area, idle->buffer, sizeof(idle->buffer));
+	if (bits_hold(caps, idle))
+		return DS_PRESENT;
+	ds_msr_holds(IA32_DEBUGCTL, 0, &ignored);
+	ds_msr_holds(IA32_DS_AREA, 0, &ignored);
+	return DS_ENUMERATED_BUT_ABSENT;
+}
+
+void ds_probe(struct ds_caps *caps, struct ds_idle *idle)
+{
+	*caps = (struct ds_caps){.status = DS_NOT_PROBED};
+	caps->status = detect(caps, idle);
+}
+
+const char *ds_status_text(enum ds_status status)
+{
+	switch (status) {
+	case DS_NOT_PROBED:
+		return "not probed";
+	case DS_PRESENT:
+		return "present";
+	case DS_NOT_INTEL:
+		return "not an Intel processor";
+	case DS_NOT_ENUMERATED:
+		return "CPUID.1:EDX[21] DS = 0";
+	case DS_BTS_UNAVAILABLE:
+		return "IA32_MISC_ENABLE[11] BTS_UNAVAILABLE = 1";
+	case DS_PT_ACTIVE:
+		return "IA32_RTIT_CTL.TraceEn = 1 suspends BTS";
+	case DS_ENUMERATED_BUT_ABSENT:
+		return "enumerated but absent";
+	}
+	return "unknown";
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* BTS records: SDM Vol 3, figures 17-6 and 17-9. */
+#include "drivers/ds/area.h"
+
+/* Three fields of one size. The hardware writes them: volatile. */
+struct record_32 {
+	uint32_t from, to, flags;
+};
+_Static_assert(sizeof(struct record_32) == 12, "32-bit BTS record");
+
+struct record_64 {
+	uint64_t from, to, flags;
+};
+_Static_assert(sizeof(struct record_64) == 24, "64-bit BTS record");
+
+static void *slot(const void *area, size_t at)
+{
+	return (void *)(uintptr_t)(ds_get(area, DS_BTS_BUFFER_BASE) +
+				   at * ds_configuration->record_size);
+}
+
+int ds_read_bts(const void *area, size_t at, struct bts_struct *record)
+{
+	if (at >= ds_get_bts_end(area))
+		return -EINVAL;
+	if (ds_configuration->record_size == sizeof(struct record_32)) {
+		const volatile struct record_32 *raw = slot(area, at);
+
+		*record =
+			(struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
+	} else {
+		const volatile struct record_64 *raw = slot(area, at);
+
+		*record =
+			(struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
+	}
+	record->qualifier = record->from || record->to ? BTS_BRANCH : BTS_INVALID;
+	return 0;
+}
+
+int ds_put_bts(void *area, size_t at, const struct bts_struct *record)
+{
+	if (at >= ds_get_bts_end(area))
+		return -EINVAL;
+	if (ds_configuration->record_size == sizeof(struct record_32)) {
+		if ((record->from | record->to | record->flags) > UINT32_MAX)
+			return -EINVAL;
+		*(volatile struct record_32 *)slot(area, at) = (struct record_32){
+			(uint32_t)record->from, (uint32_t)record->to, (uint32_t)record->flags};
+	} else {
+		*(volatile struct record_64 *)slot(area, at) =
+			(struct record_64){record->from, record->to, record->flags};
+	}
+	return 0;
+}
+
+static void set_index(void *area, size_t at)
+{
+	ds_set(area, DS_BTS_INDEX, (uintptr_t)slot(area, at));
+}
+
+/*
+ * Silicon may leave the index at the end or at the base after the last slot (the manual does not
+ * say): both are taken, and the base is what is left.
+ */
+int ds_write_bts(void *area, enum ds_overflow overflow, const struct bts_struct *record)
+{
+	size_t at = ds_get_bts_index(area), end = ds_get_bts_end(area);
+	int error;
+
+	if (ds_get(area, DS_BTS_INDEX) != (uintptr_t)slot(area, at))
+		return -EINVAL;
+	if (at == end) {
+		if (overflow != DS_O_WRAP)
+			return -ENOSPC;
+		at = 0;
+	}
+	error = ds_put_bts(area, at, record);
+	if (error)
+		return error;
+	at++;
+	set_index(area, at == end && overflow == DS_O_WRAP ? 0 : at);
+	return 0;
+}
+
+static bool holds_record(const void *area, size_t at)
+{
+	struct bts_struct record;
+
+	return !ds_read_bts(area, at, &record) && record.qualifier != BTS_INVALID;
+}
+
+bool ds_bts_full(const void *area)
+{
+	size_t at = ds_get_bts_index(area), end = ds_get_bts_end(area);
+
+	return at + 1 >= end || holds_record(area, end - 1) || holds_record(area, end - 2);
+}
+
+void ds_clear(void *area)
+{
+	const struct bts_struct empty = {BTS_INVALID, 0, 0, 0};
+
+	for (size_t at = 0; at < ds_get_bts_end(area); at++)
+		ds_put_bts(area, at, &empty);
+	set_index(area, 0);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The only file that writes IA32_DEBUGCTL and IA32_DS_AREA. TR is clear whenever IA32_DS_AREA
+ * changes, and each value of IA32_DEBUGCTL goes out in one write.
+ */
+#include "drivers/cpuid.h"
+#include "drivers/ds/private.h"
+#include "drivers/ds/registers.h"
+#include "drivers/msr.h"
+#include "drivers/panic.h"
+
+/* What `loaded` points to while the MSRs are lent: never on the hardware, never overflowing. */
+static struct ds_lease lent = {.overflow = DS_O_WRAP};
+
+static void write_msr(uint32_t msr, uint64_t value)
+{
+	wrmsr(msr, value);
+}
+
+static void check_not_lent(const struct ds_cpu *cpu)
+{
+	if (__builtin_expect(cpu->loaded == &lent, 0))
+		panic("Debug Store switched while its MSRs are lent");
+}
+
+void ds_load_area(struct ds_cpu *cpu, const void *area)
+{
+	if (cpu->area == (uintptr_t)area)
+		return;
+	write_msr(IA32_DS_AREA, (uintptr_t)area);
+	cpu->area = (uintptr_t)area;
+}
+
+void ds_switch_out(struct ds_cpu *cpu)
+{
+	if (!cpu->loaded)
+		return;
+	check_not_lent(cpu);
+	write_msr(IA32_DEBUGCTL, 0);
+}
+
+/*
+ * The threshold is tested here, with TR clear, because an interrupt that is still on its way would
+ * look at the next lease's area.
+ */
+bool ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next)
+{
+	struct ds_lease *prev = cpu->loaded;
+	bool overflowed = false;
+
+	check_not_lent(cpu);
+	if (next && (!next->area || (next->cpu && next != prev)))
+		panic("Debug Store lease loaded twice, or not granted");
+	if (prev) {
+		overflowed = ds_mark_overflow(prev);
+		prev->cpu = NULL;
+	}
+	cpu->loaded = next;
+	ds_load_area(cpu, next ? next->area : cpu->idle->area);
+	if (next) {
+		next->cpu = cpu;
+		write_msr(IA32_DEBUGCTL, next->debugctl);
+	}
+	return overflowed;
+}
+
+uint64_t ds_pause(void)
+{
+	uint64_t saved;
+
+	if (!ds_present())
+		return 0;
+	saved = rdmsr(IA32_DEBUGCTL);
+	if (saved & ds_configuration->tr)
+		write_msr(IA32_DEBUGCTL, saved & ~ds_configuration->tr);
+	return saved;
+}
+
+void ds_resume(uint64_t saved)
+{
+	if (ds_present() && (saved & ds_configuration->tr))
+		write_msr(IA32_DEBUGCTL, saved);
+}
+
+void ds_panic_stop(struct ds_cpu *cpu)
+{
+	if (!ds_present())
+		return;
+	write_msr(IA32_DEBUGCTL,
+		  rdmsr(IA32_DEBUGCTL) & ~(ds_configuration->tr | ds_configuration->bts));
+	write_msr(IA32_DS_AREA, 0);
+	cpu->area = 0;
+}
+
+int ds_checkout(struct ds_cpu *cpu)
+{
+	if (cpu->loaded)
+		return -EBUSY;
+	cpu->loaded = &lent;
+	return 0;
+}
+
+void ds_checkin(struct ds_cpu *cpu)
+{
+	if (cpu->loaded != &lent)
+		panic("Debug Store MSRs returned that were not lent");
+	if (ds_present()) {
+		write_msr(IA32_DEBUGCTL, 0);
+		write_msr(IA32_DS_AREA, (uintptr_t)cpu->idle->area);
+		cpu->area = (uintptr_t)cpu->idle->area;
+	} else {
+		ds_quiesce();
+	}
+	cpu->loaded = NULL;
+}
+
+bool ds_is_lent(const struct ds_cpu *cpu)
+{
+	return cpu->loaded == &lent;
+}
+
+bool ds_msr_holds(uint32_t msr, uint64_t value, struct ds_caps *caps)
+{
+	caps->refused_msr = msr;
+	caps->refused_value = value;
+	caps->refused_with_gp = !wrmsr_safe(msr, value) || !rdmsr_safe(msr, &caps->read_back);
+	return !caps->refused_with_gp && caps->read_back == value;
+}
+
+uint64_t ds_quiesce(void)
+{
+	uint64_t found = 0, area = 0;
+
+	if (!ds_is_intel())
+		return 0;
+	if (rdmsr_safe(IA32_DEBUGCTL, &found) && found)
+		wrmsr_safe(IA32_DEBUGCTL, 0);
+	if ((cpuid(1, 0).edx & CPUID_1_EDX_DS) && rdmsr_safe(IA32_DS_AREA, &area) && area)
+		wrmsr_safe(IA32_DS_AREA, 0);
+	return found;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: drivers/ds/probe.c drivers/ds/init.c drivers/ds/switch.c drivers/ds/pmi.c */
+/* sources: drivers/ds/area.c drivers/ds/configuration.c tests/host/fake_cpu.c */
+#include "drivers/ds/ds.h"
+#include "drivers/ds/registers.h"
+#include "tests/host/fake_cpu.h"
+
+static struct ds_caps caps;
+static struct ds_idle idle;
+
+enum { TR = 1 << 6, BTS = 1 << 7 };
+
+static int nehalem(void **state)
+{
+	fake_cpu_reset(NEHALEM);
+	return 0;
+}
+
+static void expect(enum ds_status status)
+{
+	ds_probe(&caps, &idle);
+	assert_int_equal(caps.status, status);
+}
+
+static void present(void **state)
+{
+	uintptr_t area = (uintptr_t)idle.area;
+
+	expect(DS_PRESENT);
+	assert_true(caps.ds && caps.dtes64 && caps.dscpl && !caps.bts_unavailable);
+	assert_string_equal(caps.configuration->name, "Nehalem and later");
+	assert_ptr_equal(caps.configuration, ds_configuration);
+	assert_writes({IA32_DS_AREA, area}, {IA32_DEBUGCTL, TR}, {IA32_DEBUGCTL, TR | BTS},
+		      {IA32_DEBUGCTL, 0});
+	/* The area was fit for records from the first bit on. */
+	assert_int_equal(ds_get(idle.area, DS_BTS_INDEX), (uintptr_t)idle.buffer);
+	assert_int_equal(ds_get_bts_end(idle.area), 32);
+	assert_int_equal(ds_get_overflow(idle.area), DS_O_WRAP);
+}
+
+static void netburst_has_other_bits(void **state)
+{
+	fake_cpu_reset(NETBURST);
+	fake_msr(IA32_DEBUGCTL)->reserved = ~0x7full;
+	fake_cpu.leaf[0].eax = 5; /* no leaf 7 to look for PT in */
+	expect(DS_PRESENT);
+	assert_int_equal(fake_cpu.log[1].value, 1 << 2);
+	assert_int_equal(fake_cpu.log[2].value, 1 << 2 | 1 << 3);
+}
+
+/* DTES64 and DS-CPL are reported, not required. */
+static void without_dtes64_and_dscpl(void **state)
+{
+	fake_cpu.leaf[1].ecx = 0;
+	expect(DS_PRESENT);
+	assert_false(caps.dtes64 || caps.dscpl);
+}
+
+static void another_vendor(void **state)
+{
+	fake_cpu.leaf[0].edx = 0x69746e65;
+	expect(DS_NOT_INTEL);
+	assert_int_equal(fake_cpu.reads, 0);
+	assert_no_writes();
+	assert_int_equal(ds_quiesce(), 0);
+	assert_no_writes();
+}
+
+/* Without DS nothing else is looked at: TCG's IA32_MISC_ENABLE would say "available". */
+static void not_enumerated(void **state)
+{
+	fake_cpu.leaf[1].edx = 0;
+	expect(DS_NOT_ENUMERATED);
+	assert_null(caps.configuration);
+	assert_int_equal(fake_cpu.reads, 0);
+	assert_no_writes();
+}
+
+static void unavailable(void **state)
+{
+	fake_msr(IA32_MISC_ENABLE)->value = 1 << 11;
+	expect(DS_BTS_UNAVAILABLE);
+	assert_true(caps.bts_unavailable);
+	assert_no_writes();
+}
+
+static void misc_enable_that_faults(void **state)
+{
+	fake_msr(IA32_MISC_ENABLE)->index = 1;
+	expect(DS_PRESENT);
+}
+
+static void processor_trace_active(void **state)
+{
+	fake_cpu.leaf[7].ebx = CPUID_7_EBX_PT;
+	fake_msr(IA32_RTIT_CTL)->value = 1;
+	expect(DS_PT_ACTIVE);
+	assert_no_writes();
+
+	fake_msr(IA32_RTIT_CTL)->value = 1 << 13; /* set up, not enabled */
+	expect(DS_PRESENT);
+	fake_cpu_reset(NEHALEM);
+	fake_msr(IA32_RTIT_CTL)->value = 1; /* not enumerated: whatever that MSR is */
+	expect(DS_PRESENT);
+}
+
+/* As QEMU's TCG: no #GP, and both read back 0. */
+static void writes_dropped(void **state)
+{
+	fake_msr(IA32_DS_AREA)->writable = 0;
+	fake_msr(IA32_DEBUGCTL)->writable = 0;
+	expect(DS_ENUMERATED_BUT_ABSENT);
+	assert_int_equal(caps.refused_msr, IA32_DS_AREA);
+	assert_false(caps.refused_with_gp);
+	assert_int_equal(caps.read_back, 0);
+	assert_false(ds_present());
+}
+
+/* As Bochs' Intel models. */
+static void area_faults(void **state)
+{
+	fake_msr(IA32_DS_AREA)->index = 1;
+	expect(DS_ENUMERATED_BUT_ABSENT);
+	assert_int_equal(caps.refused_msr, IA32_DS_AREA);
+	assert_true(caps.refused_with_gp);
+}
+
+static void tr_faults(void **state)
+{
+	fake_msr(IA32_DEBUGCTL)->reserved = TR;
+	expect(DS_ENUMERATED_BUT_ABSENT);
+	assert_int_equal(caps.refused_msr, IA32_DEBUGCTL);
+	assert_int_equal(caps.refused_value, TR);
+	assert_true(caps.refused_with_gp);
+	assert_int_equal(fake_msr(IA32_DS_AREA)->value, 0);
+}
+
+/* TR alone holds: the probe must not stop there, and must leave nothing on. */
+static void bts_dropped(void **state)
+{
+	fake_msr(IA32_DEBUGCTL)->writable = TR;
+	expect(DS_ENUMERATED_BUT_ABSENT);
+	assert_int_equal(caps.refused_value, TR | BTS);
+	assert_int_equal(caps.read_back, TR);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0);
+	assert_int_equal(fake_msr(IA32_DS_AREA)->value, 0);
+}
+
+static void quiesces_what_firmware_left(void **state)
+{
+	fake_msr(IA32_DEBUGCTL)->value = TR | BTS;
+	fake_msr(IA32_DS_AREA)->value = 0x1000;
+	assert_int_equal(ds_quiesce(), TR | BTS);
+	assert_writes({IA32_DEBUGCTL, 0}, {IA32_DS_AREA, 0});
+	fake_log_clear();
+	assert_int_equal(ds_quiesce(), 0);
+	assert_no_writes();
+
+	fake_cpu_reset(NEHALEM);
+	fake_cpu.leaf[1].edx = 0;
+	fake_msr(IA32_DEBUGCTL)->index = 1;
+	assert_int_equal(ds_quiesce(), 0);
+	assert_no_writes();
+}
+
+static void every_status_has_a_text(void **state)
+{
+	for (int status = DS_NOT_PROBED; status <= DS_ENUMERATED_BUT_ABSENT; status++)
+		assert_string_not_equal(ds_status_text((enum ds_status)status), "unknown");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(present, nehalem),
+		cmocka_unit_test_setup(netburst_has_other_bits, nehalem),
+		cmocka_unit_test_setup(without_dtes64_and_dscpl, nehalem),
+		cmocka_unit_test_setup(another_vendor, nehalem),
+		cmocka_unit_test_setup(not_enumerated, nehalem),
+		cmocka_unit_test_setup(unavailable, nehalem),
+		cmocka_unit_test_setup(misc_enable_that_faults, nehalem),
+		cmocka_unit_test_setup(processor_trace_active, nehalem),
+		cmocka_unit_test_setup(writes_dropped, nehalem),
+		cmocka_unit_test_setup(area_faults, nehalem),
+		cmocka_unit_test_setup(tr_faults, nehalem),
+		cmocka_unit_test_setup(bts_dropped, nehalem),
+		cmocka_unit_test_setup(quiesces_what_firmware_left, nehalem),
+		cmocka_unit_test(every_status_has_a_text),
+	};
+
+	return cmocka_run_group_tests_name("ds_probe", tests, NULL, NULL);
+}
