@@ -200,7 +200,9 @@ static void lends(void **state)
 	assert_int_equal(ds_checkout(&cpu), -EBUSY);
 	ds_switch(&cpu, NULL);
 	fake_log_clear();
+	assert_false(ds_is_lent(&cpu));
 	assert_int_equal(ds_checkout(&cpu), 0);
+	assert_true(ds_is_lent(&cpu));
 	assert_int_equal(ds_checkout(&cpu), -EBUSY);
 	assert_no_writes();
 	expect_assert_failure(ds_switch(&cpu, NULL)); /* even untraced to untraced */
@@ -213,6 +215,7 @@ static void lends(void **state)
 	wrmsr(IA32_DEBUGCTL, TR | BTS);
 	fake_log_clear();
 	ds_checkin(&cpu);
+	assert_false(ds_is_lent(&cpu));
 	assert_writes({IA32_DEBUGCTL, 0}, {IA32_DS_AREA, (uintptr_t)idle.area});
 	fake_log_clear();
 	ds_switch(&cpu, &a);
