@@ -54,8 +54,9 @@ lint: ## formatting, shellcheck, self-standing headers, file sizes
 format: ## rewrite the C files as .clang-format says
 	git ls-files '*.[ch]' | xargs clang-format -i
 
-junit: images ## run the suite and print JUnit XML; RUN= as for `run`
-	@prove --formatter TAP::Formatter::JUnit --exec '' ./run-qemu.sh $(if $(RUN),:: $(RUN))
+junit: images ## run the suite; results as JUnit XML in build/junit.xml; RUN= as for `run`
+	-./run-qemu.sh --log $(BUILD)/junit.log $(RUN)
+	tools/judge --junit $(BUILD)/junit.xml $(BUILD)/junit.log
 
 new-test: ## write a new test: NAME=bts_foo GROUP=W
 	@tools/new-test '$(NAME)' '$(GROUP)'

@@ -57,6 +57,12 @@ quiet_lines()
 	FAKE_LOG=$here/logs/every-kind.log FAKE_STATUS=35 ./run-qemu.sh -q 2>/dev/null
 }
 
+junit()
+{
+	tools/judge --junit junit.xml "$here/logs/every-kind.log" 2>/dev/null
+	diff "$here/logs/every-kind.xml" junit.xml
+}
+
 reader_leaves()
 {
 	./run-qemu.sh -l log | head -n 1
@@ -98,6 +104,7 @@ try 'quiet prints the failed results only' 0 '^not ok 5 bts_wrap.not ok 6 bts_si
 	eval 'quiet_lines || [ $? = 1 ]'
 try 'list prints a table' 0 'NAME.*bts_wrap_half +W +BTS +W1 W2' \
 	env FAKE_LOG="$here/logs/list.log" ./run-qemu.sh --list
+try 'JUnit XML' 0 '^$' junit
 try 'keeps a log' 0 '^$' eval './run-qemu.sh -l log >/dev/null 2>&1 && cmp log "$FAKE_LOG"'
 try 'a reader that leaves loses no line of the log' 0 'verdict: pass' reader_leaves
 
