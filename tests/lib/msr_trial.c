@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/msr_trial.h"
+
+#include "kernel/trap/extable.h"
+
+struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore)
+{
+	uint32_t low = (uint32_t)value, high = (uint32_t)(value >> 32), read_low, read_high;
+	bool refused = true;
+
+	__asm__ volatile("pushfq\n\t"
+			 "cli\n"
+			 "1:\twrmsr\n\t"
+			 "movb $0, %[refused]\n"
+			 "2:\trdmsr\n\t"
+			 "movl %%eax, %[read_low]\n\t"
+			 "movl %%edx, %[read_high]\n\t"
+			 "movl %[restore_low], %%eax\n\t"
+			 "movl %[restore_high], %%edx\n\t"
+			 "wrmsr\n\t"
+			 "popfq\n\t" EXCEPTION_TABLE("1b", "2b")
+			 : "+a"(low), "+d"(high), [refused] "+&q"(refused),
+			   [read_low] "=&r"(read_low), [read_high] "=&r"(read_high)
+			 : "c"(index), [restore_low] "r"((uint32_t)restore),
+			   [restore_high] "r"((uint32_t)(restore >> 32))
+			 : "memory", "cc");
+	return (struct msr_trial){refused, (uint64_t)read_high << 32 | read_low};
+}
