@@ -158,14 +158,14 @@ else
 	try 'kvm is refused' 2 'cannot be opened|there is no /dev/kvm' ./run-qemu.sh -x kvm
 fi
 
-composes 'kernel' "-kernel ./build/monitor.elf32 -append '' -initrd './build/spoor.elf end=exit'"
+composes 'kernel' "-kernel ./build/monitor.elf32 -append end=exit -initrd './build/spoor.elf end=exit'"
 composes 'commas in -initrd are doubled' "test=a,,-b'" -t a,-b
-composes 'words for both' "-append 'vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
+composes 'words for both' "-append 'end=exit vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
 	-M 'vbts=on x,y' -a seed=1
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
 composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
-composes 'ISO' "value=spoor:monitor:end=exit test=a,,-b.vbts=on'.*media=cdrom.*spoor.iso" \
+composes 'ISO' "value=spoor:monitor:end=exit test=a,,-b.end=exit vbts=on'.*media=cdrom.*spoor.iso" \
 	-b iso -t a,-b -M vbts=on
 composes 'ISO, kernel alone' 'value=spoor:kernel:end=exit' -b iso -K
 composes 'stick' 'qemu-xhci.*usb-storage' -b usb
