@@ -12,14 +12,17 @@ struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore)
 			 "cli\n"
 			 "1:\twrmsr\n\t"
 			 "movb $0, %[refused]\n"
-			 "2:\trdmsr\n\t"
-			 "movl %%eax, %[read_low]\n\t"
+			 "2:\txorl %%eax, %%eax\n\t"
+			 "xorl %%edx, %%edx\n"
+			 "3:\trdmsr\n"
+			 "4:\tmovl %%eax, %[read_low]\n\t"
 			 "movl %%edx, %[read_high]\n\t"
 			 "movl %[restore_low], %%eax\n\t"
-			 "movl %[restore_high], %%edx\n\t"
-			 "wrmsr\n\t"
-			 "popfq\n\t" EXCEPTION_TABLE("1b", "2b")
-			 : "+a"(low), "+d"(high), [refused] "+&q"(refused),
+			 "movl %[restore_high], %%edx\n"
+			 "5:\twrmsr\n"
+			 "6:\tpopfq\n\t" EXCEPTION_TABLE("1b", "2b") EXCEPTION_TABLE("3b", "4b")
+				 EXCEPTION_TABLE("5b", "6b")
+			 : "+&a"(low), "+&d"(high), [refused] "+&q"(refused),
 			   [read_low] "=&r"(read_low), [read_high] "=&r"(read_high)
 			 : "c"(index), [restore_low] "r"((uint32_t)restore),
 			   [restore_high] "r"((uint32_t)(restore >> 32))

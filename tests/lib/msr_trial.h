@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 struct msr_trial {
-	bool refused;       /* the write raised an exception: trap_caught() says which */
-	uint64_t read_back; /* what the MSR held after the write */
+	bool refused;	    /* the write raised an exception: trap_caught() says which */
+	uint64_t read_back; /* what the MSR held after the write; 0 if it cannot be read */
 };
 
 /*
- * Writes `value` to MSR `index`, reads it back, writes `restore`, which the MSR must take. With
- * IF = 0 meanwhile. IA32_DEBUGCTL and IA32_DS_AREA: only while they are lent (ds_checkout).
+ * Writes `value` to MSR `index`, reads it back, writes `restore`. With IF = 0 meanwhile.
+ * IA32_DEBUGCTL and IA32_DS_AREA: only while they are lent (ds_checkout).
  */
 struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore);
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define PRESENT_INTERRUPT_GATE 0x8e
-#define DPL_3                  0x60
+#define DPL_3		       0x60
 
 /* SDM Vol 3, figure 6-8. */
 struct gate {
