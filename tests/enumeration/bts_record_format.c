@@ -12,11 +12,11 @@ TEST(bts_record_format, .group = "E", .ids = "E5", .needs = NEED_BTS,
 	struct rig rig;
 
 	rig_open(&rig, 16);
-	EXACTLY(&rig)
-	TRACED(rig_all(), "format_from1: jmp format_to1\n\tud2\n"
-			  "format_to1: nop\n"
-			  "format_from2: jmp format_to2\n\tud2\n"
-			  "format_to2:\n\t");
+	EXACTLY (&rig)
+		TRACED(rig_all(), "format_from1: jmp format_to1\n\tud2\n"
+				  "format_to1: nop\n"
+				  "format_from2: jmp format_to2\n\tud2\n"
+				  "format_to2:\n\t");
 	raw = (const uint64_t *)rig.base;
 	EXPECT_EQ(rig_index(&rig), rig.base + 48);
 	EXPECT_EQ(raw[0], format_from1);

@@ -26,7 +26,7 @@ void hidden_expect_refused(const char *key, uint64_t bits)
 		}
 		EXPECT(rdmsr_safe(IA32_DEBUGCTL, &after));
 		EXPECT_EQ(after, old);
-		test_observe(key, "%s", trial.refused ? "gp" : "ignored");
+		test_observe(key, "%s", msr_trial_word(&trial, bits));
 	}
 	ds_checkin(&this_cpu()->ds);
 	preemption_enable();

@@ -29,3 +29,10 @@ struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore)
 			 : "memory", "cc");
 	return (struct msr_trial){refused, (uint64_t)read_high << 32 | read_low};
 }
+
+const char *msr_trial_word(const struct msr_trial *trial, uint64_t bits)
+{
+	if (trial->refused)
+		return "gp";
+	return trial->read_back & bits ? "kept" : "ignored";
+}

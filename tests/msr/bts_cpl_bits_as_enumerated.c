@@ -15,10 +15,7 @@ static void try(const char *key, uint64_t bits)
 	} else {
 		EXPECT_EQ(trial.read_back & ~bits, 0);
 		EXPECT(!trial.refused || !trial.read_back);
-		test_observe(key, "%s",
-			     trial.refused     ? "gp"
-			     : trial.read_back ? "kept"
-					       : "ignored");
+		test_observe(key, "%s", msr_trial_word(&trial, bits));
 	}
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), 0);
 }

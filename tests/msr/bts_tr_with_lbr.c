@@ -17,17 +17,14 @@ TEST(bts_tr_with_lbr, .group = "M", .ids = "M8", .needs = NEED_BTS,
 
 	rig_open(&rig, 16);
 	trial = msr_try(IA32_DEBUGCTL, rig_all() | LBR, 0);
-	test_observe("tr_with_lbr", "%s",
-		     trial.refused	     ? "gp"
-		     : trial.read_back & LBR ? "kept"
-					     : "ignored");
+	test_observe("tr_with_lbr", "%s", msr_trial_word(&trial, LBR));
 	if (trial.refused)
 		EXPECT_EQ(trial.read_back, 0);
 	else
 		EXPECT_EQ(trial.read_back & ~(rig_all() | LBR), 0);
 	if ((trial.read_back & rig_all()) == rig_all()) {
-		EXACTLY(&rig)
-		TRACED(rig_all() | LBR, "lbr_from: jmp lbr_to\n\tud2\nlbr_to:\n\t");
+		EXACTLY (&rig)
+			TRACED(rig_all() | LBR, "lbr_from: jmp lbr_to\n\tud2\nlbr_to:\n\t");
 		EXPECT_EQ(rig_count(&rig), 1);
 		rig_expect(&rig, 0, lbr_from, lbr_to, "jmp");
 	}
