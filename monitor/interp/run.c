@@ -94,7 +94,7 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 	if (!interpretable(vcpu))
 		return true;
 	*stop = INTERP_BUDGET;
-	if (interp->poll && !vcpu->interrupt_shadow)
+	if ((interp->poll || vcpu->attention) && !vcpu->interrupt_shadow)
 		return true;
 
 	/* One at a time while something is to happen behind the next instruction. */
@@ -137,7 +137,7 @@ static enum interp_stop run(struct vcpu *vcpu)
 	enum interp_stop stop;
 
 	for (;;) {
-		if (interp->attention || vcpu->nmi_pending)
+		if (interp->attention || vcpu->attention)
 			if (between(vcpu, &stop))
 				return stop;
 		if (!interp->budget)
