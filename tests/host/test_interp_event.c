@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/interp/alu.c monitor/interp/alu_one.c monitor/interp/bits.c monitor/interp/branch.c monitor/interp/cache.c monitor/interp/control.c monitor/interp/decode.c monitor/interp/event.c monitor/interp/exchange.c monitor/interp/far.c monitor/interp/flags.c monitor/interp/memory.c monitor/interp/move.c monitor/interp/msr.c monitor/interp/multiply.c monitor/interp/opcodes_0f.c monitor/interp/opcodes_one.c monitor/interp/port.c monitor/interp/run.c monitor/interp/segment.c monitor/interp/shift.c monitor/interp/stack.c monitor/interp/string.c monitor/interp/syscall.c monitor/interp/system.c monitor/interp/table.c monitor/interp/thunk.c monitor/interp/thunk_forms.c monitor/interp/verify.c monitor/interp/walk.c */
+/* sources: monitor/interp/?*.c */
 /* Delivery of events through the guest's IDT, what is nested in it, and IRET. */
 #include "tests/host/interp_rig.h"
 
