@@ -54,7 +54,7 @@ void sched_finish_switch(void)
 	if (left && left->state == TASK_DEAD)
 		queue_push(&dead, left);
 	atomic_store_explicit(&lock.held, false, memory_order_release);
-	if (cpu->current->trace)
+	if (cpu->current->trace || cpu->ds.loaded)
 		trace_arrive(cpu, cpu->current->trace);
 }
 
