@@ -44,8 +44,10 @@ void trace_empty(struct cpu *cpu, struct trace_context *context)
 	ds_drain(&cpu->ds, &context->lease, take, context);
 }
 
+/* The work for one task is not to be seen in the trace of the task in whose time it is done. */
 void trace_hand_over(struct cpu *cpu)
 {
+	uint64_t saved = ds_pause();
 	struct trace_context *context = atomic_exchange(&cpu->due, NULL);
 
 	while (context) {
@@ -56,6 +58,7 @@ void trace_hand_over(struct cpu *cpu)
 		context->handed_over++;
 		context = next;
 	}
+	ds_resume(saved);
 }
 
 static void work_interrupt(struct trap_frame *frame)
