@@ -110,6 +110,8 @@ void task_kill(struct task *task)
 	flags = interrupts_save();
 	if (!task->ended) {
 		task->killed = true;
+		if (task->alarm)
+			timer_stop(task->alarm);
 		sched_remove(task);
 		trace_task_ended(task);
 		announce_end(task);
@@ -146,8 +148,10 @@ void task_sleep(uint64_t microseconds)
 	struct spinlock guard = {0};
 	uint64_t flags = spin_lock(&guard);
 
+	current_task()->alarm = &sleeper.timer;
 	timer_start(&sleeper.timer, microseconds);
 	while (!sleeper.over)
 		sched_wait(&sleeper.queue, &guard);
+	current_task()->alarm = NULL;
 	spin_unlock(&guard, flags);
 }

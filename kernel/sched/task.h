@@ -14,6 +14,7 @@
 
 enum task_state_kind { TASK_READY, TASK_RUNNING, TASK_BLOCKED, TASK_DEAD };
 
+struct timer;
 struct trace_context;
 
 struct task {
@@ -28,6 +29,7 @@ struct task {
 	void *stack;
 	struct task *next;          /* in the queue it stands in */
 	struct run_queue *waiting;  /* the queue it is blocked in, if any */
+	struct timer *alarm;        /* on its stack, while it sleeps */
 	struct run_queue joiners;   /* who waits for its end */
 	unsigned references;        /* its creator's, and its own life */
 	struct trap_frame *user;    /* the frame of the user_run() under way */
