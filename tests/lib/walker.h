@@ -47,7 +47,10 @@ void walkers_check(struct walker *walkers, size_t count);
 /* Ends the trace alone and gives everything back. */
 void walker_end(struct walker *walker);
 
-/* A linear context with the staging that is meant and a ring for `walks`. */
+/* The chain that is not `chain`. */
+const struct chain *walker_other_chain(const struct chain *chain);
+
+/* A linear context with `records` of staging, interrupted `margin` before its end. */
 struct trace_options walker_options(size_t records, size_t margin, size_t ring_records);
 
 #endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
+#include "tests/lib/rig.h"
+#include "tests/lib/walker.h"
+
+#define WALKS 50
+
+static void yield(struct walker *walker)
+{
+	(void)walker;
+	task_yield();
+}
+
+/* The test's own task is the untraced one. */
+static void run_untraced(const struct walker *traced)
+{
+	const void *area = traced->context->area;
+	uint64_t index = ds_get(area, DS_BTS_INDEX);
+
+	preemption_disable();
+	EXPECT_EQ(rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts), 0);
+	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)area);
+	EXPECT(!this_cpu()->ds.loaded);
+	chain_walk(&chain_b, 100);
+	EXPECT_EQ(ds_get(area, DS_BTS_INDEX), index);
+	preemption_enable();
+}
+
+TEST(bts_switch_untraced_frozen, .group = "C", .ids = "C2", .needs = NEED_BTS,
+     .claim = "while an untraced task runs TR and BTS are clear and the other's index stands still",
+     .source = "design 3: the ownership rule")
+{
+	struct walker walker = {.name = "traced",
+				.chain = &chain_a,
+				.walks = WALKS,
+				.options = walker_options(4096, 0, WALKS * 256),
+				.between = yield};
+	unsigned turns = 0;
+
+	walkers_start(&walker, 1);
+	while (!walker.task->ended) {
+		run_untraced(&walker);
+		turns++;
+		task_yield();
+	}
+	walkers_join(&walker, 1);
+	EXPECT(turns >= WALKS);
+	walkers_check(&walker, 1);
+}
