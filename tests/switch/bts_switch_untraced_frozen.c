@@ -45,6 +45,6 @@ TEST(bts_switch_untraced_frozen, .group = "C", .ids = "C2", .needs = NEED_BTS,
 		task_yield();
 	}
 	walkers_join(&walker, 1);
-	EXPECT(turns >= WALKS);
+	EXPECT(turns > 0);
 	walkers_check(&walker, 1);
 }
