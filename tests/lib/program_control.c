@@ -54,19 +54,14 @@ static void straight(struct program *p, unsigned most)
 		program_straight(p);
 }
 
-/* One plain instruction, for what a short branch leaps over. */
-static void little(struct program *p)
-{
-	if (program_pick(p, 2))
-		program_define_flags(p);
-}
-
+/* Not of length 0: whether it was taken must show in where it leads. */
 static void conditional(struct program *p)
 {
 	uint8_t near[] = {0x0f, (uint8_t)(0x80 + program_pick(p, 16))};
 	struct program_branch *leap = branch(p, BRANCH_CONDITIONAL, near, 2, true);
 
-	straight(p, LEAPT);
+	program_straight(p);
+	straight(p, LEAPT - 1);
 	set_target(p, leap, p->size, true);
 }
 
@@ -77,7 +72,7 @@ static void conditional_short(struct program *p)
 	uint8_t opcode = (uint8_t)(kind < 16 ? 0x70 + kind : 0xe0 + kind - 16);
 	struct program_branch *leap = branch(p, BRANCH_CONDITIONAL, &opcode, 1, false);
 
-	little(p);
+	program_define_flags(p);
 	set_target(p, leap, p->size, false);
 }
 
@@ -86,7 +81,10 @@ static void jump(struct program *p)
 	bool near = program_pick(p, 2);
 	struct program_branch *leap = branch(p, BRANCH_JUMP, near ? "\xe9" : "\xeb", 1, near);
 
-	near ? straight(p, LEAPT) : little(p);
+	if (near)
+		straight(p, LEAPT);
+	else
+		program_define_flags(p);
 	set_target(p, leap, p->size, near);
 }
 

@@ -5,7 +5,7 @@
 #include "tests/lib/rig.h"
 
 #define INSTRUCTIONS 10000
-#define PROGRAMS     5
+#define PROGRAMS     3
 
 struct outcome {
 	struct machine machine;
