@@ -132,15 +132,19 @@ void task_yield(void)
 	interrupts_restore(flags);
 }
 
+/* A task that ran alone may have come to the end of its slice long ago: it gets a new one now. */
 static void make_ready_locked(struct task *task)
 {
 	struct cpu *cpu = this_cpu();
+	struct timer *slice_timer = &slice_timers[cpu->index];
 
 	task->state = TASK_READY;
 	task->waiting = NULL;
 	queue_push(&cpu->ready, task);
 	if (cpu->current == cpu->idle)
 		cpu->reschedule = true;
+	else if (!slice_timer->running)
+		timer_start(slice_timer, slice);
 }
 
 void sched_make_ready(struct task *task)
