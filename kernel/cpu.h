@@ -53,7 +53,7 @@ struct cpu {
 	struct run_queue ready;
 	struct timer *timers; /* sorted by deadline */
 	struct ds_cpu ds;
-	struct trace_context *departed;    /* whose trace the switch under way stopped */
+	struct trace_context *departed;	     /* whose trace the switch under way stopped */
 	_Atomic(struct trace_context *) due; /* list: waits to be handed over (trace/work.c) */
 	uint64_t gdt[7];
 };

@@ -13,8 +13,8 @@
 #define FRAMES 24
 
 static const char *const exception_names[32] = {
-	"#DE", "#DB", "NMI", "#BP", "#OF", "#BR", "#UD", "#NM", "#DF", NULL, "#TS",
-	"#NP", "#SS", "#GP", "#PF", NULL, "#MF", "#AC", "#MC", "#XM", "#VE", "#CP"};
+	"#DE", "#DB", "NMI", "#BP", "#OF", "#BR", "#UD", "#NM", "#DF", NULL,  "#TS",
+	"#NP", "#SS", "#GP", "#PF", NULL,  "#MF", "#AC", "#MC", "#XM", "#VE", "#CP"};
 
 static void print_address(const char *prefix, uint64_t address)
 {
@@ -108,7 +108,10 @@ void panic_trap(const struct trap_frame *frame, const char *what)
 	const char *name = frame->vector < 32 ? exception_names[frame->vector] : NULL;
 
 	begin();
-	printk("\n# panic: %s (vector %lu) on CPU %u\n", what ? what : name ? name : "exception",
+	printk("\n# panic: %s (vector %lu) on CPU %u\n",
+	       what   ? what
+	       : name ? name
+		      : "exception",
 	       frame->vector, this_cpu()->index);
 	print_registers(frame);
 	print_backtrace(frame->rip, frame->rbp);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The end when the kernel itself is wrong: everything that helps to find out why, then a verdict. */
+/* The end when the kernel itself is wrong: everything that helps to find out why, then a verdict.
+ */
 #ifndef SPOOR_KERNEL_PANIC_H
 #define SPOOR_KERNEL_PANIC_H
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct timer {
-	uint64_t deadline; /* microseconds since boot */
+	uint64_t deadline;		      /* microseconds since boot */
 	void (*expired)(struct timer *timer); /* IF = 0, on the CPU that started it */
 	struct timer *next;
 	bool running;
@@ -24,7 +24,8 @@ struct cpu;
 /* Serves the timer interrupt that is due on `cpu`, this one. For the scheduler; IF = 0. */
 void time_interrupt_work(struct cpu *cpu);
 
-/* Starts, or restarts, `timer` on this CPU; expires once, `microseconds` from now at the soonest. */
+/* Starts, or restarts, `timer` on this CPU; expires once, `microseconds` from now at the soonest.
+ */
 void timer_start(struct timer *timer, uint64_t microseconds);
 void timer_stop(struct timer *timer);
 

@@ -18,7 +18,7 @@ struct timer;
 struct trace_context;
 
 struct task {
-	uint64_t rsp;        /* while it does not run: what task_switch() left (switch.asm) */
+	uint64_t rsp;	     /* while it does not run: what task_switch() left (switch.asm) */
 	uint64_t kernel_rsp; /* where ring 3 enters, while a user_run() is under way */
 	struct trace_context *trace; /* NULL: not traced */
 	enum task_state_kind state;
@@ -27,12 +27,12 @@ struct task {
 	unsigned pid;
 	char name[16];
 	void *stack;
-	struct task *next;          /* in the queue it stands in */
-	struct run_queue *waiting;  /* the queue it is blocked in, if any */
-	struct timer *alarm;        /* on its stack, while it sleeps */
-	struct run_queue joiners;   /* who waits for its end */
-	unsigned references;        /* its creator's, and its own life */
-	struct trap_frame *user;    /* the frame of the user_run() under way */
+	struct task *next;	   /* in the queue it stands in */
+	struct run_queue *waiting; /* the queue it is blocked in, if any */
+	struct timer *alarm;	   /* on its stack, while it sleeps */
+	struct run_queue joiners;  /* who waits for its end */
+	unsigned references;	   /* its creator's, and its own life */
+	struct trap_frame *user;   /* the frame of the user_run() under way */
 	struct caught caught;
 	uint64_t switches; /* times it was given a CPU */
 	void (*entry)(void *argument);

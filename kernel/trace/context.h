@@ -24,11 +24,11 @@ struct cpu;
 struct task;
 
 struct trace_options {
-	unsigned filter;           /* enum ds_filter; 0: everything */
+	unsigned filter; /* enum ds_filter; 0: everything */
 	enum ds_overflow overflow;
-	size_t records;            /* in the hardware's buffer */
-	size_t margin;             /* DS_O_SIGNAL: records between threshold and end; 0: default */
-	size_t ring_records;       /* DS_O_SIGNAL: room for the reader */
+	size_t records;	     /* in the hardware's buffer */
+	size_t margin;	     /* DS_O_SIGNAL: records between threshold and end; 0: default */
+	size_t ring_records; /* DS_O_SIGNAL: room for the reader */
 };
 
 struct trace_context {
@@ -39,7 +39,7 @@ struct trace_context {
 	size_t buffer_pages, ring_pages;
 	struct trace_ring ring;
 	uint64_t handed_over; /* times that the buffer was emptied into the ring */
-	bool truncated;       /* the hardware's buffer was full before it could be emptied */
+	bool truncated;	      /* the hardware's buffer was full before it could be emptied */
 	atomic_bool due;      /* stands in its CPU's list of contexts to be emptied */
 	struct trace_context *next_due;
 };

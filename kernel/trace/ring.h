@@ -7,9 +7,9 @@
 
 struct trace_ring {
 	struct bts_struct *slots;
-	size_t size;       /* in records */
+	size_t size;	   /* in records */
 	size_t head, used; /* head: the oldest */
-	uint64_t lost;     /* records that found the ring full */
+	uint64_t lost;	   /* records that found the ring full */
 };
 
 void ring_put(struct trace_ring *ring, const struct bts_struct *record);

@@ -14,7 +14,7 @@ static struct ds_idle boot_idle __attribute__((aligned(4096)));
 static uint64_t found_at_boot;
 
 #define context_of(lease_pointer)                                                                  \
-	((struct trace_context *)((char *)(lease_pointer) - offsetof(struct trace_context, lease)))
+	((struct trace_context *)((char *)(lease_pointer)-offsetof(struct trace_context, lease)))
 
 void trace_set_due(struct cpu *cpu, struct trace_context *context)
 {

@@ -5,7 +5,7 @@
 #include "kernel/sched/task.h"
 
 #define FLAGS_USER_MAY_SET 0x240dd5u /* CF PF AF ZF SF TF DF OF AC ID */
-#define FLAGS_ALWAYS       0x202u    /* IF, and the bit that reads as 1 */
+#define FLAGS_ALWAYS	   0x202u    /* IF, and the bit that reads as 1 */
 
 static bool canonical(uint64_t address)
 {
@@ -17,7 +17,8 @@ bool user_run(struct trap_frame *frame)
 	struct task *task = current_task();
 	bool sysret = frame->vector == VECTOR_SYSCALL;
 
-	/* SYSRET to a non-canonical RCX faults in ring 0 on the user's stack (SDM Vol 2, SYSRET). */
+	/* SYSRET to a non-canonical RCX faults in ring 0 on the user's stack (SDM Vol 2, SYSRET).
+	 */
 	if (!canonical(frame->rip))
 		return false;
 	frame->cs = USER_CODE;

@@ -47,7 +47,8 @@ static void expect_left(bool holds, const char *otherwise)
 
 static bool records(void)
 {
-	return ds_present() && rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts);
+	return ds_present() &&
+	       rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts);
 }
 
 static uint64_t pages(void)
