@@ -26,23 +26,32 @@ static unsigned selected_count, number, plan;
 static const struct test *running;
 static struct totals totals;
 
-static void run_task(void *test)
-{
-	((const struct test *)test)->run();
-}
-
-static void heartbeat(struct timer *timer)
-{
-	printk("# beat ts=%lu test=%s\n", time_now() / 1000000, running->name);
-	timer_start(timer, HEARTBEAT);
-}
-
 static void expect_left(bool holds, const char *otherwise)
 {
 	if (holds)
 		return;
 	test_result.failures++;
 	printk("# the test %s\n", otherwise);
+}
+
+/* Neither a lent Debug Store nor a task without preemption gets through the scheduler. */
+static void run_task(void *test)
+{
+	struct cpu *cpu;
+
+	((const struct test *)test)->run();
+	cpu = this_cpu();
+	expect_left(!cpu->preemption_off, "kept preemption off");
+	expect_left(!ds_is_lent(&cpu->ds), "kept the debug MSRs");
+	if (ds_is_lent(&cpu->ds))
+		ds_checkin(&cpu->ds);
+	cpu->preemption_off = 0;
+}
+
+static void heartbeat(struct timer *timer)
+{
+	printk("# beat ts=%lu test=%s\n", time_now() / 1000000, running->name);
+	timer_start(timer, HEARTBEAT);
 }
 
 static bool records(void)
@@ -59,13 +68,7 @@ static uint64_t pages(void)
 /* The checks of every test: it leaves the trace off, and memory and the CPU as they were. */
 static void check_left_behind(uint64_t pages_before)
 {
-	struct ds_cpu *ds = &this_cpu()->ds;
-	bool lent = ds_is_lent(ds);
-
-	if (lent)
-		ds_checkin(ds);
-	expect_left(!lent, "kept the debug MSRs");
-	expect_left(!ds->loaded && !records(), "left branches being recorded");
+	expect_left(!this_cpu()->ds.loaded && !records(), "left branches being recorded");
 	for (unsigned i = 0; i < 1000 && pages() != pages_before; i++) {
 		task_yield(); /* tasks that ended are still on their way out */
 		sched_reap();
@@ -112,10 +115,12 @@ static void timed_out(const struct trap_frame *frame)
 {
 	struct result not_run = {.outcome = OUTCOME_ERROR};
 
+	ds_panic_stop(&this_cpu()->ds);
 	console_unlock_for_good();
 	printk("# %s ran longer than timeout=%lu seconds; CPU %u is at:\n", running->name,
 	       options.timeout, this_cpu()->index);
 	print_backtrace(frame->rip, frame->rbp);
+	print_last_branches(frame);
 	test_result.failures++;
 	test_result.outcome = OUTCOME_FAIL;
 	result_print(number, running, &test_result, &totals);
