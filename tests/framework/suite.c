@@ -165,11 +165,12 @@ void init(void *argument)
 		refuse("no test is named by test=%s group=%s; `list` prints them all", options.test,
 		       options.group);
 	watchdog_set_handler(timed_out);
-	test_seed(options.seed);
 	plan = (unsigned)options.repeat * selected_count;
 	printk("KTAP version 1\n1..%u\n", plan);
 	for (uint64_t i = 0; i < options.repeat; i++)
-		for (unsigned t = 0; t < selected_count; t++)
+		for (unsigned t = 0; t < selected_count; t++) {
+			test_seed(options.seed + i); /* whichever tests are run with it */
 			run(selected[t]);
+		}
 	end_run(totals_verdict(&totals));
 }
