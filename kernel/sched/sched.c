@@ -45,6 +45,15 @@ static struct task *pick(struct cpu *cpu)
 	return next ? next : cpu->idle;
 }
 
+/* From here on: what the switch itself took, much on virtual processors, is nobody's time. */
+static void start_slice(struct cpu *cpu)
+{
+	if (cpu->current != cpu->idle)
+		timer_start(&slice_timers[cpu->index], slice);
+	else
+		timer_stop(&slice_timers[cpu->index]);
+}
+
 void sched_finish_switch(void)
 {
 	struct cpu *cpu = this_cpu();
@@ -54,6 +63,8 @@ void sched_finish_switch(void)
 	if (left && left->state == TASK_DEAD)
 		queue_push(&dead, left);
 	atomic_store_explicit(&lock.held, false, memory_order_release);
+	if (left)
+		start_slice(cpu);
 	if (cpu->current->trace || cpu->ds.loaded)
 		trace_arrive(cpu, cpu->current->trace);
 }
@@ -69,10 +80,6 @@ static void switch_to(struct cpu *cpu, struct task *next)
 	cpu->current = next;
 	cpu->kernel_rsp = next->kernel_rsp;
 	cpu->task_state.rsp[0] = next->kernel_rsp;
-	if (next != cpu->idle)
-		timer_start(&slice_timers[cpu->index], slice);
-	else
-		timer_stop(&slice_timers[cpu->index]);
 	task_switch(&now->rsp, next->rsp);
 }
 
