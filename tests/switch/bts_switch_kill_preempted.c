@@ -10,11 +10,15 @@ TEST(bts_switch_kill_preempted, .group = "C", .ids = "C5", .needs = NEED_BTS,
 	struct walker walker = {.name = "killed",
 				.chain = &chain_a,
 				.walks = UINT64_MAX,
-				.options = walker_options(4096, 1024, 262144)};
+				.options = walker_options(4096, 1024, 65536)};
 
+	sched_set_slice(500);
 	walkers_start(&walker, 1);
-	while (walker.walked < 20)
+	while (walker.walked < 20) {
+		walker_read(&walker);
 		task_yield();
+	}
+	sched_set_slice(1000);
 	EXPECT_EQ(walker.task->state, TASK_READY);
 	task_kill(walker.task);
 	walkers_join(&walker, 1);
