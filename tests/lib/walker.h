@@ -32,8 +32,7 @@ struct walker {
 	uint64_t others;  /* records of neither chain: the kernel's, and the calls between walks */
 };
 
-/* Reads what is new of a linear trace, its walker not running, through the reader and the counts.
- */
+/* Reads what is new in a linear trace, while its walker does not run, into reader and counts. */
 void walker_read(struct walker *walker);
 
 void walkers_start(struct walker *walkers, size_t count);
