@@ -14,8 +14,9 @@ void say(const char *template, ...) __attribute__((format(printf, 1, 2)));
 
 /* How a run ends that the guest cannot end itself: values for QEMU's isa-debug-exit. */
 enum verdict {
-	VERDICT_ERROR = 0x12, /* exit status 37 */
-	VERDICT_PANIC = 0x14, /* exit status 41 */
+	VERDICT_LISTED = 0x10, /* exit status 33 */
+	VERDICT_ERROR = 0x12,  /* exit status 37 */
+	VERDICT_PANIC = 0x14,  /* exit status 41 */
 };
 
 /* Whether end_run() leaves the emulator; otherwise it halts. */

@@ -9,6 +9,7 @@
 #include "monitor/boot/memory_map.h"
 #include "monitor/boot/relocate.h"
 #include "monitor/boot/rsdp.h"
+#include "monitor/choice.h"
 #include "monitor/console.h"
 #include "monitor/decision.h"
 #include "monitor/host/traps.h"
@@ -43,6 +44,7 @@ static struct options start(uint32_t magic, uint64_t information)
 		end_run(VERDICT_ERROR, "%s", fault);
 	if (!understood)
 		end_run(VERDICT_ERROR, "%s", error);
+	choice_list(&options);
 	if (!info.module_count)
 		end_run(VERDICT_ERROR, "no kernel to run: the loader gave no module");
 	return options;
@@ -66,10 +68,11 @@ void monitor_main(uint32_t magic, uint64_t information)
 
 	decision = decide(options.vbts);
 	say("%s", decision.reason);
+	choice_announce(&options, decision.run_as_guest);
 	if (decision.run_as_guest && !memory_reserve(&info, residence.hidden))
 		end_run(VERDICT_ERROR, "the memory map has no room for the monitor's own range");
 	kernel = kernel_inform(&info, taken, entry);
 	if (decision.run_as_guest)
-		guest_run(&info, &residence, &kernel);
+		guest_run(&info, &residence, &kernel, choice_make(&options));
 	handover(&kernel, residence.root);
 }

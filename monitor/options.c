@@ -2,26 +2,86 @@
 #include "monitor/options.h"
 
 #include "lib/cmdline.h"
+#include "lib/format.h"
 #include "lib/string.h"
 #include "lib/uart.h"
+#include "monitor/defects/defect.h"
+#include "monitor/ds/variants.h"
 
 enum { END_HALT, END_EXIT };
 enum { CONSOLE_NONE = 4 };
 
-static const char *const vbts_choices[] = {"auto", "on", "off", NULL};
+static const char *const vbts_names[] = {
+	[VBTS_AUTO] = "auto", [VBTS_ON] = "on", [VBTS_OFF] = "off"};
 static const char *const end_choices[] = {"halt", "exit", NULL};
 static const char *const console_choices[] = {"com1", "com2", "com3", "com4", "none", NULL};
 
+/* "auto", "on", "off", "list", or a variant. */
+static bool apply_vbts(struct options *options, const char *word)
+{
+	for (unsigned i = 0; i < sizeof(vbts_names) / sizeof(vbts_names[0]); i++)
+		if (strcmp(word, vbts_names[i]) == 0) {
+			options->vbts = (enum vbts)i;
+			return true;
+		}
+	if (strcmp(word, "list") == 0) {
+		options->list_variants = true;
+		return true;
+	}
+	if (!variant_apply(&options->behaviour, word))
+		return false;
+	format(options->variants + strlen(options->variants),
+	       sizeof(options->variants) - strlen(options->variants), "%s%s",
+	       options->variants[0] ? "," : "", word);
+	return true;
+}
+
+static bool read_vbts(struct options *options, char *words, char *error, size_t error_size)
+{
+	while (words && *words) {
+		char *comma = strchr(words, ',');
+
+		if (comma)
+			*comma = '\0';
+		if (!apply_vbts(options, words)) {
+			format(error, error_size,
+			       "vbts=%s is unknown; it is auto, on, off, or one of what vbts=list "
+			       "prints, separated by commas",
+			       words);
+			return false;
+		}
+		words = comma ? comma + 1 : NULL;
+	}
+	return true;
+}
+
+static bool read_defect(struct options *options, const char *name, char *error, size_t error_size)
+{
+	options->list_defects = strcmp(name, "list") == 0;
+	if (!*name || options->list_defects)
+		return true;
+	options->defect = defect_find(name);
+	if (!options->defect)
+		format(error, error_size, "defect=%s is unknown; defect=list prints all", name);
+	return options->defect;
+}
+
 static bool parse(struct options *options, const char *line, char *error, size_t error_size)
 {
-	int vbts = VBTS_AUTO, end = END_HALT, console = 0;
+	int end = END_HALT, console = 0;
+	char vbts[sizeof(options->variants)] = "", defect[80] = "";
 	uint64_t baud = 115200;
 	const struct option table[] = {
 		{.name = "vbts",
-		 .help = "virtual BTS: auto (on an emulator), on, off",
-		 .kind = OPTION_CHOICE,
-		 .target = &vbts,
-		 .choices = vbts_choices},
+		 .help = "virtual BTS: auto (on an emulator), on, off; list, variants of it",
+		 .kind = OPTION_TEXT,
+		 .target = vbts,
+		 .size = sizeof(vbts)},
+		{.name = "defect",
+		 .help = "virtual BTS that is wrong on purpose: a name, list",
+		 .kind = OPTION_TEXT,
+		 .target = defect,
+		 .size = sizeof(defect)},
 		{.name = "console",
 		 .help = "where the monitor speaks",
 		 .kind = OPTION_CHOICE,
@@ -42,11 +102,12 @@ static bool parse(struct options *options, const char *line, char *error, size_t
 	bool valid =
 		cmdline_parse(line, table, sizeof(table) / sizeof(table[0]), error, error_size);
 
-	options->vbts = (enum vbts)vbts;
+	*options = (struct options){.vbts = VBTS_AUTO};
 	options->end_exit = end == END_EXIT;
 	options->console_port = console == CONSOLE_NONE ? 0 : uart_com_bases[console];
 	options->baud = (uint32_t)baud;
-	return valid;
+	return valid && read_vbts(options, vbts, error, error_size) &&
+	       read_defect(options, defect, error, error_size);
 }
 
 /* The word may stand behind the one at fault. */

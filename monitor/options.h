@@ -8,11 +8,18 @@
 #include <stdint.h>
 
 #include "abi/boot_info.h"
+#include "monitor/ds/behaviour.h"
+
+struct defect;
 
 enum vbts { VBTS_AUTO, VBTS_ON, VBTS_OFF };
 
 struct options {
 	enum vbts vbts;
+	char variants[200]; /* what of vbts= chose `behaviour`; "" where it is the default */
+	struct ds_behaviour behaviour;
+	const struct defect *defect; /* NULL: none */
+	bool list_variants, list_defects;
 	bool end_exit;
 	uint16_t console_port; /* 0: none */
 	uint32_t baud;

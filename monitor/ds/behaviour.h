@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the manual leaves open about BTS, as values. reference: SDM Vol 3, 17.4.4 to 17.4.9; each
- * field is a point on which processors may differ without contradicting it.
+ * What the manual leaves open about BTS, as values: each field is a point on which processors may
+ * differ without contradicting the SDM (Vol 3, 17.4.4 to 17.4.9; 10.5.1 for the interrupt). The
+ * first choice of each is the default. variants.c holds their names.
  */
 #ifndef SPOOR_MONITOR_DS_BEHAVIOUR_H
 #define SPOOR_MONITOR_DS_BEHAVIOUR_H
 
-#include <stdbool.h>
-
 struct ds_behaviour {
-	const char *name;
-
 	/* Whether a record still fits at the index. */
 	enum {
-		DS_ROOM_WHOLE_RECORD, /* index + 24 <= absolute maximum: never writes past it */
-		DS_ROOM_ANY_BYTE,     /* index < absolute maximum */
+		DS_ROOM_WHOLE_RECORD, /* index + 24 <= absolute maximum */
+		DS_ROOM_BELOW, /* index + 24 < absolute maximum: a multiple loses its last slot */
+		DS_ROOM_ANY_BYTE, /* index < absolute maximum: may write up to 23 bytes past it */
 	} room;
 
 	/* Circular mode: when the index returns to the base. */
@@ -36,19 +34,55 @@ struct ds_behaviour {
 		DS_THRESHOLD_CROSSED, /* only the one that took the index from below it */
 		DS_THRESHOLD_EQUAL,   /* only the one that left the index equal to it */
 	} threshold;
-	bool compare_before_increment; /* the index compared is that of the record itself */
 
-	bool interrupt_when_circular; /* BTINT = 0 with a threshold that can be reached */
+	/* The index that is compared: the one behind the record, or that of the record itself. */
+	enum { DS_COMPARE_AFTER, DS_COMPARE_BEFORE } compare;
 
-	/* The CPL that BTS_OFF_OS and BTS_OFF_USR judge a change of privilege by. */
-	enum { DS_FILTER_BY_TARGET, DS_FILTER_BY_SOURCE } filter;
+	/* BTINT = 0 with a threshold that can be reached. */
+	enum { DS_CIRCULAR_INTERRUPTS, DS_CIRCULAR_IS_SILENT } circular;
+
+	/* Branches between the record that asks for the interrupt and its delivery. */
+	enum { DS_SKID_NONE, DS_SKID_SHORT, DS_SKID_LONG } skid;
+
+	/* Whose CPL BTS_OFF_OS and BTS_OFF_USR judge a change of privilege by. */
+	enum {
+		DS_FILTER_BY_TARGET,
+		DS_FILTER_BY_SOURCE,
+		DS_FILTER_BY_BOTH,   /* recorded if both ends are wanted */
+		DS_FILTER_BY_EITHER, /* recorded if one is */
+	} filter;
+
+	/* The entry into a #DB handler, which the LBR stack leaves out. */
+	enum { DS_DEBUG_RECORDED, DS_DEBUG_NOT_RECORDED } debug;
+
+	/* INT n, INT3: what stands as `from`. */
+	enum {
+		DS_SOFTWARE_FROM_INSTRUCTION,
+		DS_SOFTWARE_FROM_NEXT,
+		DS_SOFTWARE_NOT_RECORDED
+	} software;
+
+	/* Bit 4 of the flags, which Core and Atom do not support. */
+	enum { DS_PREDICTED_CLEAR, DS_PREDICTED_SET, DS_PREDICTED_MIXED } predicted;
+
+	/* A reserved bit of IA32_DEBUGCTL. */
+	enum { DS_RESERVED_FAULTS, DS_RESERVED_IGNORED, DS_RESERVED_KEPT } reserved;
+
+	/* LBR together with TR: Core cannot have both. */
+	enum { DS_LBR_KEPT, DS_LBR_DROPPED, DS_LBR_FAULTS } lbr;
+
+	/* The mask bit of the LVT entry when its interrupt is delivered as NMI. */
+	enum { DS_NMI_MASKS, DS_NMI_LEAVES_MASK } nmi_mask;
+
+	/* IA32_PERF_GLOBAL_STATUS.OvfBuf when the threshold is reached. */
+	enum { DS_STATUS_CLEAR, DS_STATUS_SET } status;
+
+	/* A page of buffer or area without Accessed and Dirty, which software must set before. */
+	enum { DS_DIRTY_SET, DS_DIRTY_LEFT_CLEAR, DS_DIRTY_DROPS_RECORD } dirty;
+
+	/* CPUID.1:ECX[4], and with it bits 9 and 10 of IA32_DEBUGCTL; CPUID.1:ECX[2]. */
+	enum { DS_CPL_FILTERS, DS_CPL_ABSENT } ds_cpl;
+	enum { DS_DTES64, DS_DTES64_ABSENT } dtes64;
 };
-
-/*
- * The default. SDM 17.4.9.5 tells an interrupt handler that the index "matches or exceeds" the
- * threshold, and warns that clearing BTINT is not enough to prevent an interrupt. With BTS_OFF_OS,
- * branches into CPL 0 have been seen to be suppressed and branches out of it recorded.
- */
-extern const struct ds_behaviour ds_behaviour_default;
 
 #endif

@@ -65,6 +65,7 @@ static void set_cr3(struct vcpu *vcpu, const struct insn *i, uint64_t value)
 		general_protection(vcpu, i);
 	vcpu->cr3 = value;
 	interp_forget(vcpu);
+	ds_note(vcpu, DS_AT_MOV_CR3);
 }
 
 static void set_cr4(struct vcpu *vcpu, const struct insn *i, uint64_t value)

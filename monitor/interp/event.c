@@ -170,6 +170,10 @@ static void nest(struct vcpu *vcpu, struct event *event, const struct fault *fau
 
 void event_deliver(struct vcpu *vcpu, const struct event *event)
 {
+	static const enum ds_cause causes[] = {[EVENT_INTERRUPT] = DS_INTERRUPT,
+					       [EVENT_NMI] = DS_NMI,
+					       [EVENT_EXCEPTION] = DS_EXCEPTION,
+					       [EVENT_SOFTWARE] = DS_SOFTWARE_INTERRUPT};
 	struct event now = *event;
 	struct fault fault;
 	unsigned from_cpl = vcpu->cpl;
@@ -191,7 +195,11 @@ void event_deliver(struct vcpu *vcpu, const struct event *event)
 	vcpu->interp->mov_ss = false;
 	vcpu->interp->trap = false;
 	privilege_changed(vcpu);
-	if (now.kind == EVENT_EXCEPTION && now.vector == VECTOR_DB)
-		ds_debug_exception(&vcpu->ds);
-	ds_branch(vcpu, now.from, vcpu->rip, from_cpl, vcpu->cpl);
+	ds_event(vcpu, &(struct ds_branch){.from = now.from,
+					   .to = vcpu->rip,
+					   .from_cpl = from_cpl,
+					   .to_cpl = vcpu->cpl,
+					   .cause = causes[now.kind],
+					   .vector = now.vector,
+					   .return_rip = now.return_rip});
 }

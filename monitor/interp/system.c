@@ -8,6 +8,7 @@ void hlt(struct vcpu *vcpu, const struct insn *i)
 {
 	require_cpl0(vcpu, i);
 	vcpu->halted = true;
+	ds_note(vcpu, DS_AT_HLT);
 	vcpu->interp->attention = true;
 	leave(vcpu, i);
 }

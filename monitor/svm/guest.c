@@ -2,7 +2,6 @@
 #include "monitor/svm/guest.h"
 
 #include "abi/multiboot.h"
-#include "monitor/ds/behaviour.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/paging.h"
 #include "monitor/host/traps.h"
@@ -76,7 +75,7 @@ static void prepare_interpreter(struct vcpu *vcpu, uint64_t root)
 }
 
 void guest_run(const struct boot_info *info, const struct residence *residence,
-	       const struct kernel_entry *kernel)
+	       const struct kernel_entry *kernel, const struct ds_silicon *silicon)
 {
 	struct guest *guest = &the_guest;
 
@@ -90,9 +89,9 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	vmcb.nested_cr3 = guest->nested_root;
 	vmcb.pat = PAT_RESET;
 	reset(&guest->vcpu, kernel);
+	ds_reset(&guest->vcpu, silicon);
 	prepare_interpreter(&guest->vcpu, residence->root);
 	nmi_announce(&guest->vcpu.attention);
-	ds_reset(&guest->vcpu, &ds_behaviour_default);
 	for (;;) {
 		run_native(guest);
 		run_traced(guest);

@@ -26,9 +26,12 @@ struct guest {
 /* The guest that `vcpu` is the processor of. */
 struct guest *guest_of(struct vcpu *vcpu);
 
-/* Runs `kernel` as a guest from its Multiboot 2 entry on. `info` is the machine's memory map. */
+/*
+ * Runs `kernel` as a guest from its Multiboot 2 entry on. `info` is the machine's memory map,
+ * `silicon` the Debug Store of the guest's processor.
+ */
 _Noreturn void guest_run(const struct boot_info *info, const struct residence *residence,
-			 const struct kernel_entry *kernel);
+			 const struct kernel_entry *kernel, const struct ds_silicon *silicon);
 
 /* run_native.c, run_traced.c: from one change of the way of execution to the next. */
 void run_native(struct guest *guest);

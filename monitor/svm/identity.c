@@ -67,15 +67,17 @@ static struct cpuid brand_leaf(unsigned part)
 
 static struct cpuid features(const struct vcpu *vcpu)
 {
+	struct ds_enumeration ds = ds_enumerate(vcpu);
 	struct cpuid leaf = cpuid(1, 0);
 
 	leaf.eax = SIGNATURE_NEHALEM;
-	leaf.ecx &= ~(MONITOR | VMX | EIST | TM2 | PDCM | PCID | X2APIC | TSC_DEADLINE | OSXSAVE);
-	leaf.ecx |= DTES64 | DS_CPL | HYPERVISOR;
+	leaf.ecx &= ~(DTES64 | MONITOR | DS_CPL | VMX | EIST | TM2 | PDCM | PCID | X2APIC |
+		      TSC_DEADLINE | OSXSAVE);
+	leaf.ecx |= (ds.dtes64 ? DTES64 : 0) | (ds.ds_cpl ? DS_CPL : 0) | HYPERVISOR;
 	if (vcpu->cr4 & CR4_OSXSAVE)
 		leaf.ecx |= OSXSAVE;
-	leaf.edx &= ~(ACPI_THERMAL | TM);
-	leaf.edx |= DS_FLAG;
+	leaf.edx &= ~(DS_FLAG | ACPI_THERMAL | TM);
+	leaf.edx |= ds.ds ? DS_FLAG : 0;
 	return leaf;
 }
 

@@ -14,12 +14,9 @@ enum {
 	LAPIC_LVTPC = 0x340,
 };
 enum {
-	VECTOR_MASK = 0xff,
-	DELIVERY_MASK = 7 << 8,
 	DELIVERY_FIXED = 0 << 8,
 	DELIVERY_NMI = 4 << 8,
 	LEVEL_ASSERT = 1 << 14,
-	LVT_MASKED = 1 << 16,
 	DESTINATION_SELF = 1 << 18,
 };
 #define APIC_BASE_ENABLE  (1ull << 11)
@@ -49,26 +46,30 @@ void lapic_send_nmi_to_self(void)
 	lapic[LAPIC_ICR_HIGH / 4] = high;
 }
 
-/* SDM Vol 3, 10.5.1: the local APIC sets the mask bit when it handles the interrupt. A fixed one
-   goes through the APIC itself, so that TPR, ISR and EOI are right without further help. */
+/* A fixed one goes through the APIC itself, so that TPR, ISR and EOI are right without further
+   help. */
 void platform_performance_interrupt(struct vcpu *vcpu)
 {
 	volatile uint32_t *lapic = registers();
+	struct ds_delivery delivery;
 	uint32_t entry;
 
 	if (!lapic)
 		return;
 	entry = lapic[LAPIC_LVTPC / 4];
-	if (entry & LVT_MASKED)
+	delivery = ds_deliver(vcpu, entry);
+	if (delivery.status)
+		pmu_buffer_overflow(&guest_of(vcpu)->pmu);
+	if (delivery.kind == DS_DELIVER_NOTHING)
 		return;
-	lapic[LAPIC_LVTPC / 4] = entry | LVT_MASKED;
+	lapic[LAPIC_LVTPC / 4] = delivery.entry;
 	vcpu->attention = true;
-	switch (entry & DELIVERY_MASK) {
-	case DELIVERY_FIXED:
+	switch (delivery.kind) {
+	case DS_DELIVER_FIXED:
 		lapic[LAPIC_ICR_LOW / 4] =
-			(entry & VECTOR_MASK) | DELIVERY_FIXED | LEVEL_ASSERT | DESTINATION_SELF;
+			delivery.vector | DELIVERY_FIXED | LEVEL_ASSERT | DESTINATION_SELF;
 		break;
-	case DELIVERY_NMI:
+	case DS_DELIVER_NMI:
 		vcpu->nmi_pending = true;
 		break;
 	default:

@@ -17,12 +17,10 @@ enum {
 #define APIC_BASE_X2APIC (1ull << 10)
 
 /* IA32_MISC_ENABLE: SDM Vol 3, table 35-2. */
-#define FAST_STRINGS	 (1ull << 0)
-#define PERF_AVAILABLE	 (1ull << 7)
-#define BTS_UNAVAILABLE	 (1ull << 11)
-#define PEBS_UNAVAILABLE (1ull << 12)
-#define READ_ONLY	 (PERF_AVAILABLE | BTS_UNAVAILABLE | PEBS_UNAVAILABLE)
-#define WRITABLE	 FAST_STRINGS
+#define FAST_STRINGS   (1ull << 0)
+#define PERF_AVAILABLE (1ull << 7)
+#define DEBUG_STORE    (3ull << 11) /* BTS_UNAVAILABLE, PEBS_UNAVAILABLE */
+#define WRITABLE       FAST_STRINGS
 
 static uint64_t *sysenter(struct vmcb *vmcb, uint32_t index)
 {
@@ -54,7 +52,9 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	case MSR_DS_AREA:
 		return ds_read_msr(vcpu, index, value);
 	case MSR_MISC_ENABLE:
-		*value = guest->misc_enable | PERF_AVAILABLE | PEBS_UNAVAILABLE;
+		if (!ds_read_msr(vcpu, index, value))
+			return false;
+		*value |= guest->misc_enable | PERF_AVAILABLE;
 		return true;
 	case MSR_PAT:
 		*value = guest->vmcb->pat;
@@ -101,7 +101,8 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	case MSR_MISC_ENABLE:
 		/* What is read-only keeps its value; what this processor does not have cannot be
 		   turned on. */
-		if (value & ~(WRITABLE | READ_ONLY))
+		if (value & ~(WRITABLE | PERF_AVAILABLE | DEBUG_STORE) ||
+		    !ds_write_msr(vcpu, index, value & DEBUG_STORE))
 			return false;
 		guest->misc_enable = value & WRITABLE;
 		return true;

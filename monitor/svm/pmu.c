@@ -19,6 +19,7 @@ enum {
 #define GENERAL_MASK	    ((1ull << PMU_GENERAL) - 1)
 #define FIXED_MASK	    ((1ull << PMU_FIXED) - 1)
 #define GLOBAL_CONTROL_MASK (GENERAL_MASK | FIXED_MASK << 32)
+#define OVERFLOW_BUFFER	    (1ull << 62)
 #define OVERFLOW_MASK	    (GLOBAL_CONTROL_MASK | 3ull << 62) /* OvfBuf, CondChgd */
 #define RDPMC_FIXED	    (1u << 30)
 
@@ -60,16 +61,27 @@ bool pmu_read_msr(const struct pmu *pmu, uint32_t index, uint64_t *value)
 	uint64_t mask;
 	const uint64_t *at = find((struct pmu *)pmu, index, &mask);
 
+	if (index == MSR_PERF_GLOBAL_STATUS)
+		at = &pmu->global_status;
 	*value = at ? *at : 0;
-	return at || index == MSR_PERF_GLOBAL_STATUS || index == MSR_PERF_GLOBAL_OVF_CTRL;
+	return at || index == MSR_PERF_GLOBAL_OVF_CTRL;
+}
+
+void pmu_buffer_overflow(struct pmu *pmu)
+{
+	pmu->global_status |= OVERFLOW_BUFFER;
 }
 
 bool pmu_write_msr(struct pmu *pmu, uint32_t index, uint64_t value)
 {
 	uint64_t mask, *at = find(pmu, index, &mask);
 
-	if (index == MSR_PERF_GLOBAL_OVF_CTRL)
-		return !(value & ~OVERFLOW_MASK);
+	if (index == MSR_PERF_GLOBAL_OVF_CTRL) {
+		if (value & ~OVERFLOW_MASK)
+			return false;
+		pmu->global_status &= ~value;
+		return true;
+	}
 	if (!at)
 		return false;
 	/* SDM Vol 3, 18.2.5: without full-width writes only bits 31:0 of a general counter are

@@ -15,11 +15,14 @@
 
 struct pmu {
 	uint64_t event_select[PMU_GENERAL], counter[PMU_GENERAL], fixed[PMU_FIXED];
-	uint64_t fixed_control, global_control;
+	uint64_t fixed_control, global_control, global_status;
 };
 
 /* One of the MSRs below: False where it is not of the PMU. */
 bool pmu_owns_msr(uint32_t index);
+
+/* The Debug Store's buffer reached its threshold: OvfBuf of IA32_PERF_GLOBAL_STATUS is set. */
+void pmu_buffer_overflow(struct pmu *pmu);
 
 /* False: #GP(0). */
 bool pmu_read_msr(const struct pmu *pmu, uint32_t index, uint64_t *value);

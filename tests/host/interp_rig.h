@@ -148,6 +148,15 @@ void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
 	rig.branch[n].to_cpl = to_cpl;
 }
 
+void ds_event(struct vcpu *vcpu, const struct ds_branch *event)
+{
+	ds_branch(vcpu, event->from, event->to, event->from_cpl, event->to_cpl);
+}
+
+void ds_note(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+}
+
 static inline uint64_t *rig_pte(uint64_t offset)
 {
 	return (uint64_t *)(void *)(rig.memory + RIG_PT) + offset / PAGE;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "monitor/ds/behaviour.h"
+#include "monitor/ds/rules.h"
 #include "monitor/interp/interp.h"
 #include "monitor/vcpu.h"
 #include "tests/host/host.h"
@@ -20,7 +20,7 @@ enum { RIG_ON = RIG_TR | RIG_BTS, RIG_DEBUGCTL = 0x1d9, RIG_DS_AREA = 0x600 };
 
 static struct {
 	struct vcpu vcpu;
-	struct ds_behaviour behaviour;
+	struct ds_silicon silicon;
 	uint8_t memory[RIG_PAGES][RIG_PAGE];
 	bool absent[RIG_PAGES];
 	unsigned interrupts, translations;
@@ -116,10 +116,10 @@ static inline unsigned rig_index(void)
 static inline int rig_reset(void **state)
 {
 	memset(&rig, 0, sizeof(rig));
-	rig.behaviour = ds_behaviour_default;
 	rig.area = RIG_LINEAR;
 	rig.base = RIG_LINEAR + RIG_PAGE;
-	ds_reset(&rig.vcpu, &rig.behaviour);
+	ds_make(&rig.silicon, &(struct ds_behaviour){0}, NULL);
+	ds_reset(&rig.vcpu, &rig.silicon);
 	return 0;
 }
 

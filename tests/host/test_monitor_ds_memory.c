@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/ds/rules.c monitor/ds/memory.c monitor/ds/behaviour.c */
+/* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
+/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c */
 #include "tests/host/monitor_ds_rig.h"
 
 static void records_and_fields_may_straddle_pages(void **state)

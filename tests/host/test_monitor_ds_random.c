@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/ds/rules.c monitor/ds/memory.c monitor/ds/behaviour.c */
+/* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
+/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c */
 /* Random Debug Stores: what a branch does must not depend on what was remembered of the last one.
  */
 #include <stdlib.h>
@@ -21,12 +22,12 @@ static void randomize(void)
 	rig_reset(NULL);
 	rig.area = RIG_LINEAR + below(RIG_PAGE + 1);
 	rig.base = RIG_LINEAR + 3 * RIG_PAGE - 8 * below(120) - below(4);
-	rig.behaviour.room = below(2);
-	rig.behaviour.wrap = below(2);
-	rig.behaviour.full = below(3);
-	rig.behaviour.threshold = below(3);
-	rig.behaviour.compare_before_increment = below(2);
-	rig.behaviour.interrupt_when_circular = below(2);
+	rig.silicon.behaviour.room = below(3);
+	rig.silicon.behaviour.wrap = below(2);
+	rig.silicon.behaviour.full = below(3);
+	rig.silicon.behaviour.threshold = below(3);
+	rig.silicon.behaviour.compare = below(2);
+	rig.silicon.behaviour.circular = below(2);
 	rig_configure(below(30 * RIG_RECORD), below(33 * RIG_RECORD),
 		      RIG_ON | (below(2) ? RIG_BTINT : 0));
 	rig_set_index(rig.base + below(3) * RIG_RECORD);

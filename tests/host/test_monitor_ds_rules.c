@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/ds/rules.c monitor/ds/memory.c monitor/ds/behaviour.c */
+/* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
+/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c */
 #include "tests/host/monitor_ds_rig.h"
 
 static void record_holds_from_to_and_no_flags(void **state)
@@ -57,7 +58,7 @@ static void transitions_follow_the_behaviour(void **state)
 	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 1);
 	assert_int_equal(stored_with(RIG_OFF_USR, 3, 0), 1);
 	assert_int_equal(stored_with(RIG_OFF_USR, 0, 3), 0);
-	rig.behaviour.filter = DS_FILTER_BY_SOURCE;
+	rig.silicon.behaviour.filter = DS_FILTER_BY_SOURCE;
 	assert_int_equal(stored_with(RIG_OFF_OS, 3, 0), 1);
 	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 0);
 }
@@ -83,7 +84,7 @@ static void both_conventions_of_the_maximum_give_all_slots(void **state)
 	rig_configure(4 * RIG_RECORD + 1, 5 * RIG_RECORD, RIG_ON);
 	check_circle(4);
 	rig_reset(NULL);
-	rig.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
+	rig.silicon.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	check_circle(4);
 	rig_reset(NULL);
@@ -96,7 +97,7 @@ static void index_wraps_when_the_behaviour_says(void **state)
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	rig_branches(1, 4);
 	assert_int_equal(rig_index(), 0);
-	rig.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
+	rig.silicon.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	rig_branches(1, 4);
 	assert_int_equal(rig_index(), 4);

@@ -9,6 +9,11 @@
 
 static struct vcpu vcpu;
 
+struct ds_enumeration ds_enumerate(const struct vcpu *unused)
+{
+	return (struct ds_enumeration){.ds = true, .dtes64 = true, .ds_cpl = true};
+}
+
 static void ask(uint32_t leaf, uint32_t subleaf)
 {
 	vcpu.gpr[RAX] = 0xdeadbeef00000000 | leaf;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/options.c lib/cmdline.c lib/format.c lib/string.c */
+/* sources: monitor/options.c monitor/ds/variants.c monitor/defects/registry.c lib/cmdline.c lib/format.c lib/string.c */
 #include <string.h>
 
 #include "monitor/options.h"

@@ -50,7 +50,7 @@ TEST(bts_predicted_flag, .group = "R", .ids = "R4", .needs = NEED_BTS,
 	uint64_t others = 0;
 	struct rig rig;
 
-	rig_open(&rig, 2 * ROUNDS);
+	rig_open(&rig, 2 * ROUNDS + 2);
 	for (size_t i = 0; i < ROUNDS; i++)
 		choices[i] = 1;
 	predictable = run(&rig, choices, &taken, &others);

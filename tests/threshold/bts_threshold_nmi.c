@@ -24,7 +24,8 @@ TEST(bts_threshold_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
 	EXPECT_EQ(pmi.count, 0);
 	chain_trace(&rig, rig_interrupt(), &chain_a, SLOTS - THRESHOLD);
 	pmi_settle();
-	EXPECT_EQ(pmi.count, 1);
+	/* Unmasked, the handler's own first branches may ask for one more. */
+	EXPECT(pmi.count == 1 || (pmi.count == 2 && !(pmi.lvtpc & LVT_MASKED)));
 	interrupts_restore(flags);
 	EXPECT(pmi.index >= rig.base + THRESHOLD * rig.record);
 	EXPECT(pmi.index <= rig.base + SLOTS * rig.record);

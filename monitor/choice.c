@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/choice.h"
+
+#include "monitor/console.h"
+#include "monitor/defects/defect.h"
+#include "monitor/ds/variants.h"
+
+static void list_variants(void)
+{
+	struct variant variant;
+
+	for (unsigned n = 0; variant_get(n, &variant); n++)
+		say("variant %s=%s%s: %s", variant.point, variant.choice,
+		    variant.is_default ? " (default)" : "", variant.meaning);
+}
+
+static void list_defects(void)
+{
+	const struct defect *defect;
+
+	for (unsigned n = 0; (defect = defect_get(n)); n++)
+		say("defect %s (%s): %s", defect->name, defect->rule, defect->says);
+}
+
+void choice_list(const struct options *options)
+{
+	if (options->list_variants)
+		list_variants();
+	if (options->list_defects)
+		list_defects();
+	if (options->list_variants || options->list_defects)
+		end_run(VERDICT_LISTED, "that is all; nothing was booted");
+}
+
+void choice_announce(const struct options *options, bool run_as_guest)
+{
+	if (!options->variants[0] && !options->defect)
+		return;
+	if (!run_as_guest)
+		end_run(VERDICT_ERROR, "a variant or a defect was asked for, and there is no "
+				       "virtual silicon to have it");
+	if (options->variants[0])
+		say("variant=%s", options->variants);
+	if (options->defect)
+		say("defect=%s: %s (%s)", options->defect->name, options->defect->says,
+		    options->defect->rule);
+}
+
+const struct ds_silicon *choice_make(const struct options *options)
+{
+	static struct ds_silicon silicon;
+
+	ds_make(&silicon, &options->behaviour, options->defect ? &options->defect->rules : NULL);
+	return &silicon;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* The interrupt at the threshold: SDM Vol 3, 17.4.9.5, and 10.5.1 for the local APIC's part. */
+#include "monitor/ds/rules.h"
+
+void ds_rule_interrupt(struct vcpu *vcpu)
+{
+	static const unsigned skid[] = {
+		[DS_SKID_NONE] = 0, [DS_SKID_SHORT] = 3, [DS_SKID_LONG] = 100};
+	unsigned branches = skid[ds_behaviour_of(vcpu)->skid];
+
+	if (!branches)
+		platform_performance_interrupt(vcpu);
+	else if (!vcpu->ds.skid)
+		vcpu->ds.skid = branches;
+	ds_choose_way(vcpu);
+}
+
+void ds_skid(struct vcpu *vcpu)
+{
+	if (vcpu->ds.skid == 1)
+		ds_end_skid(vcpu);
+	else if (vcpu->ds.skid)
+		vcpu->ds.skid--;
+}
+
+void ds_end_skid(struct vcpu *vcpu)
+{
+	if (!vcpu->ds.skid)
+		return;
+	vcpu->ds.skid = 0;
+	ds_choose_way(vcpu);
+	platform_performance_interrupt(vcpu);
+}
+
+/* The local APIC sets the mask bit when it handles the interrupt. */
+struct ds_delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry)
+{
+	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
+	struct ds_delivery delivery = {
+		.vector = entry & LVT_VECTOR,
+		.entry = entry | LVT_MASKED,
+		.status = behaviour->status == DS_STATUS_SET,
+	};
+
+	if (entry & LVT_MASKED)
+		return delivery;
+	switch (entry & LVT_DELIVERY) {
+	case LVT_FIXED:
+		delivery.kind = DS_DELIVER_FIXED;
+		break;
+	case LVT_NMI:
+		delivery.kind = DS_DELIVER_NMI;
+		if (behaviour->nmi_mask == DS_NMI_LEAVES_MASK)
+			delivery.entry = entry;
+		break;
+	default:
+		delivery.kind = DS_DELIVER_OTHER;
+	}
+	return delivery;
+}

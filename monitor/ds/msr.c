@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Enumeration, the MSRs, and what events do to them: SDM Vol 3, 17.4.1 to 17.4.5 and 17.4.9. */
+#include "monitor/ds/rules.h"
+
+struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu)
+{
+	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
+
+	return (struct ds_enumeration){
+		.ds = true,
+		.dtes64 = behaviour->dtes64 == DS_DTES64,
+		.ds_cpl = behaviour->ds_cpl == DS_CPL_FILTERS,
+		.unavailable = MISC_ENABLE_PEBS_UNAVAILABLE,
+	};
+}
+
+bool ds_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	switch (index) {
+	case MSR_DS_MISC_ENABLE:
+		*value = ds_enumerate(vcpu).unavailable;
+		return true;
+	case MSR_DS_DEBUGCTL:
+		*value = vcpu->ds.debugctl;
+		return true;
+	case MSR_DS_DS_AREA:
+		*value = vcpu->ds.ds_area;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* For the 48-bit linear addresses of a processor without LA57. */
+static bool is_canonical(uint64_t linear)
+{
+	return (uint64_t)((int64_t)(linear << 16) >> 16) == linear;
+}
+
+void ds_set_debugctl(struct vcpu *vcpu, uint64_t value)
+{
+	vcpu->ds.debugctl = value;
+	vcpu->ds.tracing = ds_rules_of(vcpu)->enabled(vcpu);
+	if (!vcpu->ds.tracing)
+		ds_end_skid(vcpu);
+	ds_choose_way(vcpu);
+}
+
+static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
+{
+	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
+	uint64_t defined = DS_DEBUGCTL_LBR | DEBUGCTL_TR | DEBUGCTL_BTS | DEBUGCTL_BTINT;
+	bool lbr_with_tr = value & DS_DEBUGCTL_LBR && value & DEBUGCTL_TR;
+
+	if (behaviour->ds_cpl == DS_CPL_FILTERS)
+		defined |= DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR;
+	if (value & ~defined && behaviour->reserved == DS_RESERVED_FAULTS)
+		return false;
+	if (lbr_with_tr && behaviour->lbr == DS_LBR_FAULTS)
+		return false;
+	if (lbr_with_tr && behaviour->lbr == DS_LBR_DROPPED)
+		value &= ~(uint64_t)DS_DEBUGCTL_LBR;
+	ds_set_debugctl(vcpu, behaviour->reserved == DS_RESERVED_KEPT ? value : value & defined);
+	return true;
+}
+
+bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	switch (index) {
+	case MSR_DS_MISC_ENABLE: /* read-only */
+		return true;
+	case MSR_DS_DEBUGCTL:
+		return write_debugctl(vcpu, value);
+	case MSR_DS_DS_AREA:
+		if (!is_canonical(value))
+			return false;
+		vcpu->ds.ds_area = value;
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool ds_rule_enabled(const struct vcpu *vcpu)
+{
+	return (~vcpu->ds.debugctl & (DEBUGCTL_TR | DEBUGCTL_BTS)) == 0;
+}
+
+void ds_rule_event(struct vcpu *vcpu, const struct ds_branch *event)
+{
+	if (event->cause == DS_EXCEPTION && event->vector == VECTOR_DEBUG)
+		ds_debug_exception(&vcpu->ds);
+}
+
+/* Neither HLT nor MOV CR3 changes anything, but while no branch comes no interrupt can wait for
+   one. */
+void ds_rule_note(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+	if (occasion == DS_AT_HLT)
+		ds_end_skid(vcpu);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Which branches are recorded, and as what: SDM Vol 3, 17.4.4, 17.4.8 and 17.4.9.1. */
+#include "monitor/ds/rules.h"
+
+#define FLAGS_PREDICTED (1u << 4)
+
+/* Table 17-6, "CPL-Qualified Branch Trace Store Encodings". */
+static bool is_off(const struct vcpu *vcpu, unsigned cpl)
+{
+	return vcpu->ds.debugctl & (cpl ? DEBUGCTL_BTS_OFF_USR : DEBUGCTL_BTS_OFF_OS);
+}
+
+static bool has_wanted_privilege(const struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	bool from_off = is_off(vcpu, branch->from_cpl), to_off = is_off(vcpu, branch->to_cpl);
+
+	switch (ds_behaviour_of(vcpu)->filter) {
+	case DS_FILTER_BY_SOURCE:
+		return !from_off;
+	case DS_FILTER_BY_BOTH:
+		return !from_off && !to_off;
+	case DS_FILTER_BY_EITHER:
+		return !from_off || !to_off;
+	default:
+		return !to_off;
+	}
+}
+
+bool ds_rule_filter(const struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
+
+	if (branch->cause == DS_SOFTWARE_INTERRUPT &&
+	    behaviour->software == DS_SOFTWARE_NOT_RECORDED)
+		return false;
+	if (branch->cause == DS_EXCEPTION && branch->vector == VECTOR_DEBUG &&
+	    behaviour->debug == DS_DEBUG_NOT_RECORDED)
+		return false;
+	if (!(vcpu->ds.debugctl & (DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR)))
+		return true;
+	return ds_behaviour_of(vcpu)->ds_cpl == DS_CPL_ABSENT || has_wanted_privilege(vcpu, branch);
+}
+
+static uint64_t flags(const struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	switch (ds_behaviour_of(vcpu)->predicted) {
+	case DS_PREDICTED_SET:
+		return FLAGS_PREDICTED;
+	case DS_PREDICTED_MIXED:
+		return branch->from & 2 ? FLAGS_PREDICTED : 0;
+	default:
+		return 0;
+	}
+}
+
+void ds_rule_record(struct vcpu *vcpu, const struct ds_branch *branch,
+		    uint64_t record[RECORD_WORDS])
+{
+	bool from_next = branch->cause == DS_SOFTWARE_INTERRUPT &&
+			 ds_behaviour_of(vcpu)->software == DS_SOFTWARE_FROM_NEXT;
+
+	record[0] = from_next ? branch->return_rip : branch->from;
+	record[1] = branch->to;
+	record[2] = flags(vcpu, branch);
+}

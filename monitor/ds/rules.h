@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rules of the Debug Store as a table of hooks. `ds_clean` is what the SDM says; silicon that
+ * is wrong on purpose has one of them replaced (monitor/defects).
+ */
+#ifndef SPOOR_MONITOR_DS_RULES_H
+#define SPOOR_MONITOR_DS_RULES_H
+
+#include "monitor/ds/behaviour.h"
+#include "monitor/ds/ds.h"
+#include "monitor/vcpu.h"
+
+enum { MSR_DS_MISC_ENABLE = 0x1a0, MSR_DS_DEBUGCTL = 0x1d9, MSR_DS_DS_AREA = 0x600 };
+
+/* IA32_DEBUGCTL: SDM Vol 3, 17.4.1, and table 35-2. */
+enum {
+	DEBUGCTL_TR = 1 << 6,
+	DEBUGCTL_BTS = 1 << 7,
+	DEBUGCTL_BTINT = 1 << 8,
+	DEBUGCTL_BTS_OFF_OS = 1 << 9,
+	DEBUGCTL_BTS_OFF_USR = 1 << 10,
+};
+
+/* DS buffer management area, 64-bit format: SDM Vol 3, 17.4.9.2. */
+enum { BTS_BASE, BTS_INDEX, BTS_MAXIMUM, BTS_THRESHOLD, BTS_FIELDS };
+enum { FIELD_BYTES = 8, RECORD_BYTES = 24, RECORD_WORDS = RECORD_BYTES / FIELD_BYTES };
+
+enum { VECTOR_DEBUG = 1 };
+
+/* IA32_MISC_ENABLE: SDM Vol 3, table 35-2. */
+#define MISC_ENABLE_BTS_UNAVAILABLE  (1ull << 11)
+#define MISC_ENABLE_PEBS_UNAVAILABLE (1ull << 12)
+
+/* LVT performance counter entry: SDM Vol 3, 10.5.1. */
+enum {
+	LVT_VECTOR = 0xff,
+	LVT_DELIVERY = 7 << 8,
+	LVT_FIXED = 0 << 8,
+	LVT_NMI = 4 << 8,
+	LVT_MASKED = 1 << 16,
+};
+
+struct ds_rules {
+	struct ds_enumeration (*enumerate)(const struct vcpu *vcpu);
+	bool (*read_msr)(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
+	bool (*write_msr)(struct vcpu *vcpu, uint32_t index, uint64_t value);
+	/* What TR and BTS in IA32_DEBUGCTL mean: branches are stored. */
+	bool (*enabled)(const struct vcpu *vcpu);
+	/* State that changes at an event, before it is recorded; and at what a program does. */
+	void (*event)(struct vcpu *vcpu, const struct ds_branch *event);
+	void (*note)(struct vcpu *vcpu, enum ds_occasion occasion);
+	/* Whether this branch is recorded at all. */
+	bool (*filter)(const struct vcpu *vcpu, const struct ds_branch *branch);
+	/* The record of a branch, stored and counted, with all that follows from it. */
+	void (*store)(struct vcpu *vcpu, const struct ds_branch *branch);
+	/* Its content. */
+	void (*record)(struct vcpu *vcpu, const struct ds_branch *branch,
+		       uint64_t record[RECORD_WORDS]);
+	/* Makes the index that of the slot where it goes; false: it is lost. */
+	bool (*overflow)(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS]);
+	/* The index behind it. */
+	uint64_t (*advance)(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]);
+	/* Whether a record stored at the index asks for the interrupt. */
+	bool (*threshold)(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]);
+	/* The interrupt was asked for; what the local APIC makes of it. */
+	void (*interrupt)(struct vcpu *vcpu);
+	struct ds_delivery (*deliver)(struct vcpu *vcpu, uint32_t entry);
+};
+
+extern const struct ds_rules ds_clean;
+
+/* What a processor is made of: the same for all of a machine, and unchanged while it runs. */
+struct ds_silicon {
+	struct ds_behaviour behaviour;
+	struct ds_rules rules;
+	bool clean; /* no rule is replaced */
+};
+
+/* `wrong`: the rules to be replaced, the others NULL; NULL: none. */
+void ds_make(struct ds_silicon *silicon, const struct ds_behaviour *behaviour,
+	     const struct ds_rules *wrong);
+
+/* The clean rules, in the files that hold them. */
+
+/* store.c */
+/* To be called when something has changed that the short way depends on. */
+void ds_choose_way(struct vcpu *vcpu);
+void ds_rule_store(struct vcpu *vcpu, const struct ds_branch *branch);
+
+/* msr.c */
+struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu);
+bool ds_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
+bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+bool ds_rule_enabled(const struct vcpu *vcpu);
+void ds_rule_event(struct vcpu *vcpu, const struct ds_branch *event);
+void ds_rule_note(struct vcpu *vcpu, enum ds_occasion occasion);
+/* IA32_DEBUGCTL gets `value`, with what depends on it. */
+void ds_set_debugctl(struct vcpu *vcpu, uint64_t value);
+
+/* record.c */
+bool ds_rule_filter(const struct vcpu *vcpu, const struct ds_branch *branch);
+void ds_rule_record(struct vcpu *vcpu, const struct ds_branch *branch,
+		    uint64_t record[RECORD_WORDS]);
+
+/* buffer.c */
+bool ds_rule_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS]);
+uint64_t ds_rule_advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]);
+bool ds_rule_threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]);
+
+/* interrupt.c */
+void ds_rule_interrupt(struct vcpu *vcpu);
+struct ds_delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry);
+/* A branch was taken while an interrupt may be waiting; and it waits no longer. */
+void ds_skid(struct vcpu *vcpu);
+void ds_end_skid(struct vcpu *vcpu);
+
+static inline const struct ds_behaviour *ds_behaviour_of(const struct vcpu *vcpu)
+{
+	return &vcpu->ds.silicon->behaviour;
+}
+
+static inline const struct ds_rules *ds_rules_of(const struct vcpu *vcpu)
+{
+	return &vcpu->ds.silicon->rules;
+}
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/ds/memory.h"
+#include "monitor/ds/rules.h"
+
+const struct ds_rules ds_clean = {
+	.enumerate = ds_rule_enumerate,
+	.read_msr = ds_rule_read_msr,
+	.write_msr = ds_rule_write_msr,
+	.enabled = ds_rule_enabled,
+	.event = ds_rule_event,
+	.note = ds_rule_note,
+	.filter = ds_rule_filter,
+	.store = ds_rule_store,
+	.record = ds_rule_record,
+	.overflow = ds_rule_overflow,
+	.advance = ds_rule_advance,
+	.threshold = ds_rule_threshold,
+	.interrupt = ds_rule_interrupt,
+	.deliver = ds_rule_deliver,
+};
+
+#define REPLACE(hook)                                                                              \
+	if (wrong->hook)                                                                           \
+	silicon->rules.hook = wrong->hook
+
+void ds_make(struct ds_silicon *silicon, const struct ds_behaviour *behaviour,
+	     const struct ds_rules *wrong)
+{
+	silicon->behaviour = *behaviour;
+	silicon->rules = ds_clean;
+	silicon->clean = !wrong;
+	if (!wrong)
+		return;
+	REPLACE(enumerate);
+	REPLACE(read_msr);
+	REPLACE(write_msr);
+	REPLACE(enabled);
+	REPLACE(event);
+	REPLACE(note);
+	REPLACE(filter);
+	REPLACE(store);
+	REPLACE(record);
+	REPLACE(overflow);
+	REPLACE(advance);
+	REPLACE(threshold);
+	REPLACE(interrupt);
+	REPLACE(deliver);
+}
+
+void ds_reset(struct vcpu *vcpu, const struct ds_silicon *silicon)
+{
+	vcpu->ds = (struct ds_state){.silicon = silicon};
+	ds_forget(vcpu);
+}
+
+struct ds_enumeration ds_enumerate(const struct vcpu *vcpu)
+{
+	return ds_rules_of(vcpu)->enumerate(vcpu);
+}
+
+bool ds_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	return ds_rules_of(vcpu)->read_msr(vcpu, index, value);
+}
+
+bool ds_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	return ds_rules_of(vcpu)->write_msr(vcpu, index, value);
+}
+
+void ds_note(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+	ds_rules_of(vcpu)->note(vcpu, occasion);
+}
+
+struct ds_delivery ds_deliver(struct vcpu *vcpu, uint32_t entry)
+{
+	return ds_rules_of(vcpu)->deliver(vcpu, entry);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/ds/variants.h"
+
+#include <stddef.h>
+
+#include "lib/string.h"
+
+enum { MOST_CHOICES = 4 };
+
+struct point {
+	const char *name;
+	size_t offset;
+	struct choice {
+		const char *name, *meaning;
+	} choices[MOST_CHOICES]; /* in the order of the enumeration */
+};
+
+#define POINT(text, field) .name = text, .offset = offsetof(struct ds_behaviour, field)
+
+static const struct point points[] = {
+	{POINT("room", room),
+	 .choices = {{"whole", "a record fits if it ends at or below the absolute maximum"},
+		     {"below", "a record fits if it ends below the absolute maximum"},
+		     {"any-byte", "a record fits if it begins below the absolute maximum"}}},
+	{POINT("wrap", wrap),
+	 .choices = {{"after-increment", "the index returns to the base behind the last record"},
+		     {"before-write", "the index returns to the base when a record is due"}}},
+	{POINT("full", full),
+	 .choices = {{"stop", "with BTINT = 1 records stop at the absolute maximum"},
+		     {"wrap", "with BTINT = 1 the index returns to the base as with BTINT = 0"},
+		     {"write-on", "with BTINT = 1 records go on past the absolute maximum"}}},
+	{POINT("trigger", threshold),
+	 .choices = {{"reached", "every record at or past the threshold asks for the interrupt"},
+		     {"crossed", "only the record that crosses the threshold asks for it"},
+		     {"equal", "only the record that meets the threshold exactly asks for it"}}},
+	{POINT("compare", compare),
+	 .choices = {{"after", "the threshold is compared with the index behind the record"},
+		     {"before", "the threshold is compared with the index of the record itself"}}},
+	{POINT("circular", circular),
+	 .choices = {{"interrupts", "with BTINT = 0 a threshold that is reached interrupts too"},
+		     {"silent", "with BTINT = 0 nothing interrupts"}}},
+	{POINT("skid", skid), .choices = {{"0", "the interrupt follows its record at once"},
+					  {"3", "the interrupt comes three branches late"},
+					  {"100", "the interrupt comes a hundred branches late"}}},
+	{POINT("transition", filter),
+	 .choices = {{"target", "a change of privilege is filtered by the CPL it leads to"},
+		     {"source", "a change of privilege is filtered by the CPL it comes from"},
+		     {"both", "a change of privilege is recorded if both CPLs are wanted"},
+		     {"either", "a change of privilege is recorded if either CPL is wanted"}}},
+	{POINT("debug", debug),
+	 .choices = {{"recorded", "entry into a #DB handler is recorded"},
+		     {"not-recorded", "entry into a #DB handler is not recorded"}}},
+	{POINT("int-n", software),
+	 .choices = {{"instruction", "INT n and INT3 are recorded from the instruction"},
+		     {"next", "INT n and INT3 are recorded from the instruction behind"},
+		     {"not-recorded", "INT n and INT3 are not recorded"}}},
+	{POINT("predicted", predicted),
+	 .choices = {{"clear", "the predicted flag is never set"},
+		     {"set", "the predicted flag is always set"},
+		     {"mixed", "the predicted flag is set now and then"}}},
+	{POINT("reserved", reserved),
+	 .choices = {{"fault", "setting a reserved bit of IA32_DEBUGCTL raises #GP"},
+		     {"ignored", "setting a reserved bit of IA32_DEBUGCTL does nothing"},
+		     {"kept", "a reserved bit of IA32_DEBUGCTL keeps what is written"}}},
+	{POINT("lbr", lbr), .choices = {{"kept", "LBR can be set together with TR"},
+					{"dropped", "LBR set together with TR reads back 0"},
+					{"fault", "setting LBR together with TR raises #GP"}}},
+	{POINT("nmi-mask", nmi_mask),
+	 .choices = {{"set", "delivery as NMI masks the LVT entry"},
+		     {"left", "delivery as NMI leaves the LVT entry unmasked"}}},
+	{POINT("ovfbuf", status),
+	 .choices = {{"clear", "the threshold does not show in IA32_PERF_GLOBAL_STATUS"},
+		     {"set", "the threshold sets IA32_PERF_GLOBAL_STATUS.OvfBuf"}}},
+	{POINT("dirty", dirty),
+	 .choices = {{"set", "a store sets Accessed and Dirty of its page"},
+		     {"left-clear", "a store leaves Accessed and Dirty of its page clear"},
+		     {"drops", "a store to a page that is not Dirty is dropped"}}},
+	{POINT("ds-cpl", ds_cpl),
+	 .choices = {{"1", "DS-CPL is enumerated: BTS_OFF_OS and BTS_OFF_USR are there"},
+		     {"0", "DS-CPL is not enumerated: these bits are reserved"}}},
+	{POINT("dtes64", dtes64),
+	 .choices = {{"1", "DTES64 is enumerated"}, {"0", "DTES64 is not enumerated"}}},
+};
+#define POINTS (sizeof(points) / sizeof(points[0]))
+
+static const struct choice *choice_of(const struct point *point, unsigned n)
+{
+	return n < MOST_CHOICES && point->choices[n].name ? &point->choices[n] : NULL;
+}
+
+bool variant_get(unsigned n, struct variant *variant)
+{
+	for (const struct point *point = points; point < points + POINTS; point++)
+		for (unsigned i = 0; choice_of(point, i); i++)
+			if (!n--) {
+				*variant = (struct variant){point->name, point->choices[i].name,
+							    point->choices[i].meaning, i == 0};
+				return true;
+			}
+	return false;
+}
+
+bool variant_apply(struct ds_behaviour *behaviour, const char *word)
+{
+	for (const struct point *point = points; point < points + POINTS; point++) {
+		size_t length = strlen(point->name);
+
+		if (strncmp(word, point->name, length) != 0 || word[length] != '=')
+			continue;
+		for (unsigned i = 0; choice_of(point, i); i++)
+			if (strcmp(word + length + 1, point->choices[i].name) == 0) {
+				memcpy((char *)behaviour + point->offset, &i, sizeof(i));
+				return true;
+			}
+	}
+	return false;
+}
