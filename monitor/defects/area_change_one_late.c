@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+#include "monitor/ds/memory.h"
+
+static uint64_t old;
+static bool fresh;
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_DS_DS_AREA) {
+		fresh = true;
+		old = vcpu->ds.ds_area;
+	}
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+static void store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	uint64_t area = vcpu->ds.ds_area;
+
+	if (fresh) {
+		fresh = false;
+		vcpu->ds.ds_area = old;
+	}
+	ds_clean.store(vcpu, branch);
+	vcpu->ds.ds_area = area;
+}
+
+DEFECT(area_change_one_late, .rule = "SDM Vol 3, 17.4.9.1",
+       .says = "the first record after a write of IA32_DS_AREA goes to the old one",
+       .rules = {.write_msr = write_msr, .store = store})

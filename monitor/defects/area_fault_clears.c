@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool done = ds_clean.write_msr(vcpu, index, value);
+
+	if (!done && index == MSR_DS_DS_AREA)
+		vcpu->ds.ds_area = 0;
+	return done;
+}
+
+DEFECT(area_fault_clears, .rule = "SDM Vol 4, table 2-2, 600H",
+       .says = "a write of IA32_DS_AREA that raises #GP clears it",
+       .rules = {.write_msr = write_msr})

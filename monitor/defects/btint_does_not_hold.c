@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_DS_DEBUGCTL && !(value & DEBUGCTL_TR))
+		value &= ~(uint64_t)DEBUGCTL_BTINT;
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+DEFECT(btint_does_not_hold, .rule = "SDM Vol 4, table 2-2, 1D9H",
+       .says = "BTINT set without TR reads back 0", .rules = {.write_msr = write_msr})

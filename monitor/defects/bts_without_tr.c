@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool enabled(const struct vcpu *vcpu)
+{
+	return vcpu->ds.debugctl & DEBUGCTL_BTS;
+}
+
+DEFECT(bts_without_tr, .rule = "SDM Vol 3, 17.4.9.4",
+       .says = "BTS alone, without TR, records branches", .rules = {.enabled = enabled})

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static void wrong_event(struct vcpu *vcpu, const struct ds_branch *event)
+{
+	ds_clean.event(vcpu, event);
+	if (event->cause == DS_EXCEPTION && event->vector == VECTOR_DEBUG)
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)DEBUGCTL_TR);
+}
+
+DEFECT(debug_exception_clears_tr, .rule = "SDM Vol 3, 17.4.3", .says = "#DB clears TR",
+       .rules = {.event = wrong_event})

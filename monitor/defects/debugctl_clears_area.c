@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool was_on = vcpu->ds.debugctl & DEBUGCTL_TR,
+	     done = ds_clean.write_msr(vcpu, index, value);
+
+	if (was_on && !(vcpu->ds.debugctl & DEBUGCTL_TR))
+		vcpu->ds.ds_area = 0;
+	return done;
+}
+
+DEFECT(debugctl_clears_area, .rule = "SDM Vol 4, table 2-2, 600H",
+       .says = "clearing TR clears IA32_DS_AREA", .rules = {.write_msr = write_msr})

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static struct ds_enumeration enumerate(const struct vcpu *vcpu)
+{
+	struct ds_enumeration found = ds_clean.enumerate(vcpu);
+
+	found.ds = false;
+	return found;
+}
+
+DEFECT(enumerated_but_hidden, .rule = "SDM Vol 3, 17.4.5",
+       .says = "TR and BTS can be set though CPUID does not enumerate DS",
+       .rules = {.enumerate = enumerate})

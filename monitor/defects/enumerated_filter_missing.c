@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_DS_DEBUGCTL && value & (DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR))
+		return false;
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+DEFECT(enumerated_filter_missing, .rule = "SDM Vol 4, table 2-2, 1D9H",
+       .says = "BTS_OFF_OS and BTS_OFF_USR raise #GP though DS-CPL is enumerated",
+       .rules = {.write_msr = write_msr})

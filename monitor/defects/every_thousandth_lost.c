@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static void store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	static unsigned count;
+
+	if (++count % 1000)
+		ds_clean.store(vcpu, branch);
+}
+
+DEFECT(every_thousandth_lost, .rule = "SDM Vol 3, 17.4.4",
+       .says = "one branch in a thousand is lost", .rules = {.store = store})

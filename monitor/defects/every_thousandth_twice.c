@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static void store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	static unsigned count;
+
+	ds_clean.store(vcpu, branch);
+	if (++count % 1000 == 0)
+		ds_clean.store(vcpu, branch);
+}
+
+DEFECT(every_thousandth_twice, .rule = "SDM Vol 3, 17.4.4",
+       .says = "one branch in a thousand is stored twice", .rules = {.store = store})

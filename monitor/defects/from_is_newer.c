@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
+			 uint64_t record[RECORD_WORDS])
+{
+	ds_clean.record(vcpu, branch, record);
+	static uint64_t before;
+
+	record[0] = before;
+	before = branch->from;
+}
+
+DEFECT(from_is_newer, .rule = "SDM Vol 3, 17.4.9.1",
+       .says = "`from` is the branch that came before", .rules = {.record = wrong_record})

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static void interrupt(struct vcpu *vcpu)
+{
+	ds_clean.interrupt(vcpu);
+	ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)DEBUGCTL_TR);
+}
+
+DEFECT(interrupt_stops_recording, .rule = "SDM Vol 3, 17.4.9.5", .says = "the interrupt clears TR",
+       .rules = {.interrupt = interrupt})

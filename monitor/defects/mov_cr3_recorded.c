@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static void note(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+	ds_clean.note(vcpu, occasion);
+	if (occasion == DS_AT_MOV_CR3 && vcpu->ds.tracing)
+		ds_clean.store(vcpu, &(struct ds_branch){.from = vcpu->rip, .to = vcpu->rip});
+}
+
+DEFECT(mov_cr3_recorded, .rule = "SDM Vol 3, 17.4.4", .says = "MOV to CR3 leaves a record",
+       .rules = {.note = note})

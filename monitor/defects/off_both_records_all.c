@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	const uint64_t both = DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR;
+
+	return (vcpu->ds.debugctl & both) == both || ds_clean.filter(vcpu, branch);
+}
+
+DEFECT(off_both_records_all, .rule = "SDM Vol 3, 17.4.9.4",
+       .says = "BTS_OFF_OS and BTS_OFF_USR together filter nothing", .rules = {.filter = filter})

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_DS_DEBUGCTL && value & DEBUGCTL_BTS_OFF_USR)
+		value |= DEBUGCTL_BTS_OFF_OS;
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+DEFECT(off_usr_sets_off_os, .rule = "SDM Vol 4, table 2-2, 1D9H",
+       .says = "setting BTS_OFF_USR sets BTS_OFF_OS too", .rules = {.write_msr = write_msr})

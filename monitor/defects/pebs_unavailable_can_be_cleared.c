@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static uint64_t cleared;
+
+static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	if (!ds_clean.read_msr(vcpu, index, value))
+		return false;
+	if (index == MSR_DS_MISC_ENABLE)
+		*value &= ~cleared;
+	return true;
+}
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_DS_MISC_ENABLE)
+		cleared = ~value & MISC_ENABLE_PEBS_UNAVAILABLE;
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+DEFECT(pebs_unavailable_can_be_cleared, .rule = "SDM Vol 4, table 2-2, 1A0H",
+       .says = "software can clear PEBS_UNAVAILABLE",
+       .rules = {.read_msr = read_msr, .write_msr = write_msr})

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+#include "monitor/defects/kind.h"
+
+static void store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	if (kind_of(vcpu, branch) == KIND_RETURN_POPPING)
+		return;
+	ds_clean.store(vcpu, branch);
+}
+
+DEFECT(popping_return_missed, .rule = "SDM Vol 3, 17.4.4", .says = "RET n is not recorded",
+       .rules = {.store = store})

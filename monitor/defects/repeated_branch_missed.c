@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static uint64_t last;
+
+static void store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	if (branch->cause == DS_INSTRUCTION && branch->from == last)
+		return;
+	last = branch->from;
+	ds_clean.store(vcpu, branch);
+}
+
+DEFECT(repeated_branch_missed, .rule = "SDM Vol 3, 17.4.4",
+       .says = "a branch that repeats the one before it is not recorded", .rules = {.store = store})

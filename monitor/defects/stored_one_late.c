@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static void store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	static struct ds_branch held;
+
+	if (held.to)
+		ds_clean.store(vcpu, &held);
+	held = *branch;
+}
+
+DEFECT(stored_one_late, .rule = "SDM Vol 3, 17.4.4",
+       .says = "a record is stored when the next branch is taken", .rules = {.store = store})

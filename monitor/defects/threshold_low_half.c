@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+{
+	uint64_t bent[BTS_FIELDS] = {field[0], field[1] & 0xfff, field[2], field[3] & 0xfff};
+
+	return ds_clean.threshold(vcpu, bent);
+}
+
+DEFECT(threshold_low_half, .rule = "SDM Vol 3, 17.4.9.1",
+       .says = "of index and threshold only bits 11 to 0 are compared",
+       .rules = {.threshold = threshold})

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool done;
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	done &= index != MSR_DS_DS_AREA;
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+{
+	bool reached = ds_clean.threshold(vcpu, field);
+	bool first = reached && !done;
+
+	done |= reached;
+	return first;
+}
+
+DEFECT(threshold_once, .rule = "SDM Vol 3, 17.4.9.5",
+       .says = "only the first crossing after IA32_DS_AREA was written interrupts",
+       .rules = {.write_msr = write_msr, .threshold = threshold})

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+{
+	uint64_t bent[BTS_FIELDS] = {field[0], field[1] - 2 * RECORD_BYTES, field[2], field[3]};
+
+	return ds_clean.threshold(vcpu, bent);
+}
+
+DEFECT(threshold_two_late, .rule = "SDM Vol 3, 17.4.9.1",
+       .says = "the interrupt comes two records behind the threshold",
+       .rules = {.threshold = threshold})

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool late;
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool was_on = vcpu->ds.tracing;
+
+	late = index == MSR_DS_DEBUGCTL && was_on && !(value & DEBUGCTL_TR);
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+static bool enabled(const struct vcpu *vcpu)
+{
+	return late || ds_clean.enabled(vcpu);
+}
+
+static void store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	ds_clean.store(vcpu, branch);
+	late = false;
+	vcpu->ds.tracing = ds_clean.enabled(vcpu);
+}
+
+DEFECT(tr_off_one_late, .rule = "SDM Vol 3, 17.4.4",
+       .says = "one more branch is recorded after TR was cleared",
+       .rules = {.write_msr = write_msr, .enabled = enabled, .store = store})

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool fresh;
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool was_on = vcpu->ds.tracing, done = ds_clean.write_msr(vcpu, index, value);
+
+	fresh |= vcpu->ds.tracing && !was_on;
+	return done;
+}
+
+static void store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	if (!fresh)
+		ds_clean.store(vcpu, branch);
+	fresh = false;
+}
+
+DEFECT(tr_on_one_late, .rule = "SDM Vol 3, 17.4.4",
+       .says = "the first branch after TR was set is not recorded",
+       .rules = {.write_msr = write_msr, .store = store})

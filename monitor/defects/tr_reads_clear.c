@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	if (!ds_clean.read_msr(vcpu, index, value))
+		return false;
+	if (index == MSR_DS_DEBUGCTL)
+		*value &= ~(uint64_t)DEBUGCTL_TR;
+	return true;
+}
+
+DEFECT(tr_reads_clear, .rule = "SDM Vol 4, table 2-2, 1D9H",
+       .says = "TR reads back 0 while it is set", .rules = {.read_msr = read_msr})

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool enabled(const struct vcpu *vcpu)
+{
+	return vcpu->ds.debugctl & DEBUGCTL_TR;
+}
+
+DEFECT(tr_without_bts, .rule = "SDM Vol 3, 17.4.9.4",
+       .says = "TR alone, without BTS, records branches", .rules = {.enabled = enabled})

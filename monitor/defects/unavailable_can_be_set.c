@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static uint64_t written;
+
+static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	if (!ds_clean.read_msr(vcpu, index, value))
+		return false;
+	if (index == MSR_DS_MISC_ENABLE)
+		*value |= written;
+	return true;
+}
+
+static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_DS_MISC_ENABLE)
+		written = value & MISC_ENABLE_BTS_UNAVAILABLE;
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+DEFECT(unavailable_can_be_set, .rule = "SDM Vol 4, table 2-2, 1A0H",
+       .says = "software can set BTS_UNAVAILABLE",
+       .rules = {.read_msr = read_msr, .write_msr = write_msr})

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	static unsigned looks;
+
+	if (!ds_clean.read_msr(vcpu, index, value))
+		return false;
+	if (index == MSR_DS_MISC_ENABLE && looks++ % 2)
+		*value |= MISC_ENABLE_BTS_UNAVAILABLE;
+	return true;
+}
+
+DEFECT(unavailable_flickers, .rule = "SDM Vol 4, table 2-2, 1A0H",
+       .says = "BTS_UNAVAILABLE reads 1 at every second look", .rules = {.read_msr = read_msr})

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
+{
+	uint64_t maximum = field[BTS_MAXIMUM];
+	bool fits;
+
+	field[BTS_MAXIMUM] = field[BTS_THRESHOLD];
+	fits = ds_clean.overflow(vcpu, field);
+	field[BTS_MAXIMUM] = maximum;
+	return fits;
+}
+
+static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+{
+	uint64_t bent[BTS_FIELDS] = {field[0], field[1], field[BTS_THRESHOLD], field[3]};
+
+	return ds_clean.advance(vcpu, bent);
+}
+
+DEFECT(wrap_at_threshold, .rule = "SDM Vol 3, 17.4.9.1",
+       .says = "the buffer ends at the threshold, not at the absolute maximum",
+       .rules = {.overflow = overflow, .advance = advance})

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool wrapped;
+
+static bool overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
+{
+	bool lost = wrapped;
+
+	wrapped = false;
+	return !lost && ds_clean.overflow(vcpu, field);
+}
+
+static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+{
+	uint64_t next = ds_clean.advance(vcpu, field);
+
+	wrapped = next == field[BTS_BASE];
+	return next;
+}
+
+DEFECT(wrap_loses_one, .rule = "SDM Vol 3, 17.4.4",
+       .says = "the branch at which the index wraps is not recorded",
+       .rules = {.overflow = overflow, .advance = advance})

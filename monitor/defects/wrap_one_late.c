@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
+{
+	uint64_t maximum = field[BTS_MAXIMUM];
+	bool fits;
+
+	field[BTS_MAXIMUM] = maximum + RECORD_BYTES;
+	fits = ds_clean.overflow(vcpu, field);
+	field[BTS_MAXIMUM] = maximum;
+	return fits;
+}
+
+static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+{
+	uint64_t bent[BTS_FIELDS] = {field[0], field[1], field[BTS_MAXIMUM] + RECORD_BYTES,
+				     field[3]};
+
+	return ds_clean.advance(vcpu, bent);
+}
+
+DEFECT(wrap_one_late, .rule = "SDM Vol 3, 17.4.9.1",
+       .says = "one record is written past the absolute maximum",
+       .rules = {.overflow = overflow, .advance = advance})
