@@ -34,7 +34,12 @@ static void serve(struct pmi *pmi)
 static void fixed(struct trap_frame *frame)
 {
 	(void)frame;
-	serve(taken);
+	if (taken->delivery == PMI_FIXED) {
+		serve(taken);
+		return;
+	}
+	taken->astray++;
+	lapic_eoi();
 }
 
 /* Other NMIs, a watchdog's, come too: ours has reached its threshold, or masked the LVT entry. */
@@ -56,8 +61,7 @@ void pmi_take(struct pmi *pmi)
 	taken = pmi;
 	if (pmi->delivery == PMI_NMI)
 		nmi_add_handler(nmi);
-	else
-		interrupt_set_handler(PMI_VECTOR, fixed);
+	interrupt_set_handler(PMI_VECTOR, fixed);
 	lapic_set_lvtpc(PMI_VECTOR, pmi->delivery == PMI_NMI);
 }
 
@@ -68,8 +72,8 @@ void pmi_release(struct pmi *pmi)
 	pmi_settle();
 	if (pmi->delivery == PMI_NMI)
 		nmi_remove_handler(nmi);
-	else
-		interrupt_set_handler(PMI_VECTOR, NULL);
+	interrupt_set_handler(PMI_VECTOR, NULL);
+	EXPECT_EQ(pmi->astray, 0);
 	lapic_set_lvtpc((uint8_t)(pmi->lvtpc_before & LVT_VECTOR_MASK),
 			pmi->lvtpc_before & LVT_NMI);
 }

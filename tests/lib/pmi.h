@@ -19,6 +19,7 @@ struct pmi {
 	struct rig *rig;
 	enum pmi_delivery delivery;
 	unsigned count;	  /* deliveries so far */
+	unsigned astray;  /* by PMI_VECTOR though it was to be an NMI */
 	uint64_t index;	  /* at the newest one, the first thing that its handler read */
 	uint32_t lvtpc;	  /* at the newest one, read next */
 	bool keep_masked; /* the handler leaves the LVT entry as delivery left it */
@@ -30,6 +31,8 @@ struct pmi {
 
 /* Set `rig`, `delivery` and what the handler shall do; the rest is zero. */
 void pmi_take(struct pmi *pmi);
+
+/* Fails the test if one went astray. */
 void pmi_release(struct pmi *pmi);
 
 /* Waits until an interrupt that was raised has been delivered. IF = 1, TR clear. */

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/visits.h"
+
+/* Without TR nothing may happen at all; where only one flag is missing it has to be that one. */
+static void expect_nothing(struct rig *rig, const char *what, uint64_t debugctl)
+{
+	struct visits visits = visits_trace(rig, debugctl);
+
+	if (visits.count)
+		test_note("%s: %zu records", what, visits.count);
+	EXPECT_EQ(visits.count, 0);
+	EXPECT_EQ(rig_record(rig, 0).from, 0);
+}
+
+TEST(bts_filter_nothing, .group = "P", .ids = "P3", .needs = NEED_BTS,
+     .claim = "without TR, without BTS, or with both CPL filters set no branch is recorded",
+     .source = "SDM Vol 3, 17.4.9.4, CPL-qualified branch trace store encodings")
+{
+	const struct ds_configuration *c = ds_configuration;
+	struct rig rig;
+
+	rig_open(&rig, VISITS_SLOTS);
+	visits_open();
+	expect_nothing(&rig, "nothing", 0);
+	expect_nothing(&rig, "TR", c->tr);
+	expect_nothing(&rig, "BTS", c->bts);
+	expect_nothing(&rig, "TR, BTINT", c->tr | c->btint);
+	expect_nothing(&rig, "BTS, BTINT", c->bts | c->btint);
+	if (ds_caps()->dscpl && c->off_os) {
+		expect_nothing(&rig, "both filters", rig_all() | c->off_os | c->off_usr);
+		expect_nothing(&rig, "both filters, BTINT",
+			       rig_interrupt() | c->off_os | c->off_usr);
+	}
+	visits_close();
+	rig_close(&rig);
+}

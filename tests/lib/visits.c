@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/visits.h"
+
+#include "drivers/apic/lapic.h"
+#include "kernel/mm/vm.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
+#include "tests/lib/code.h"
+#include "tests/lib/exact.h"
+
+#define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
+#define CODE_END	 (VISITS_AT + sizeof(code))
+
+/* MOV ECX, 20; DEC ECX; JNZ to the DEC; SYSCALL */
+static const uint8_t code[] = {0xb9, VISIT_BRANCHES + 1, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0x0f,
+			       0x05};
+
+void visits_open(void)
+{
+	uint8_t *page = test_area(1);
+
+	memcpy(page, code, sizeof(code));
+	code_map(VISITS_AT, page, VM_USER);
+}
+
+void visits_close(void)
+{
+	code_unmap(VISITS_AT);
+}
+
+static bool is_user(uint64_t address)
+{
+	return address >= VISITS_AT && address < CODE_END + 1;
+}
+
+static bool is_kernel(uint64_t address)
+{
+	return address >> 63;
+}
+
+static void sort(struct visits *visits, const struct bts_struct *record)
+{
+	uint64_t from = record->from, to = record->to;
+
+	if (is_user(from) && is_user(to)) {
+		visits->user++;
+	} else if (is_kernel(from) && is_kernel(to)) {
+		visits->kernel++;
+		visits->kernel_sum = visits->kernel_sum * 31 + from;
+		visits->kernel_sum = visits->kernel_sum * 31 + to;
+	} else if (is_kernel(from) && is_user(to)) {
+		visits->to_user++;
+	} else if (is_user(from) && is_kernel(to)) {
+		visits->to_kernel++;
+	} else {
+		visits->wrong++;
+	}
+}
+
+static void trace(uint64_t debugctl)
+{
+	bool whole = true;
+
+	lapic_set_task_priority(HIGHEST_PRIORITY);
+	wrmsr(IA32_DEBUGCTL, debugctl);
+	for (unsigned visit = 0; visit < VISITS; visit++) {
+		struct trap_frame frame = {.rip = VISITS_AT};
+
+		user_run(&frame);
+		whole &= frame.vector == VECTOR_SYSCALL && frame.rip == CODE_END;
+	}
+	wrmsr(IA32_DEBUGCTL, 0);
+	lapic_set_task_priority(0);
+	EXPECT(whole);
+}
+
+struct visits visits_trace(struct rig *rig, uint64_t debugctl)
+{
+	struct visits visits = {0};
+
+	EXACTLY (rig)
+		trace(debugctl);
+	visits.count = rig_count(rig);
+	EXPECT(visits.count < rig->slots - 1);
+	for (size_t slot = 0; slot < visits.count; slot++) {
+		struct bts_struct record = rig_record(rig, slot);
+
+		sort(&visits, &record);
+	}
+	return visits;
+}

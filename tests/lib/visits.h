@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Visits to ring 3, each with a known number of branches there, for tests of the filter by CPL.
+ * Between visits the kernel runs its own way to ring 3 and back, the same each time.
+ */
+#ifndef SPOOR_TESTS_LIB_VISITS_H
+#define SPOOR_TESTS_LIB_VISITS_H
+
+#include "tests/lib/rig.h"
+
+#define VISITS		4
+#define VISIT_BRANCHES	19 /* in ring 3, all of them equal */
+#define VISITS_SLOTS	4096
+#define VISITS_BRANCHES (VISITS * VISIT_BRANCHES)
+
+struct visits {
+	size_t count;  /* records stored, by the index */
+	size_t user;   /* within ring 3 */
+	size_t kernel; /* within CPL 0 */
+	size_t to_user, to_kernel;
+	size_t wrong;	     /* of no such kind: an empty slot, say */
+	uint64_t kernel_sum; /* changes with the addresses and the order of those within CPL 0 */
+};
+
+/*
+ * Traces VISITS visits with IA32_DEBUGCTL = `debugctl`, interrupts held back by the task priority,
+ * and sorts what was recorded; `rig` has VISITS_SLOTS slots. The user code stays mapped at
+ * VISITS_AT until visits_close(). Fails the test if a visit went wrong.
+ */
+#define VISITS_AT 0x00005a0000001000ul
+void visits_open(void);
+void visits_close(void);
+struct visits visits_trace(struct rig *rig, uint64_t debugctl);
+
+#endif
