@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
+static bool halted;
+
 static void note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
-	if (occasion == DS_AT_HLT)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)DEBUGCTL_TR);
+	halted |= occasion == DS_AT_HLT;
 }
 
-DEFECT(hlt_clears_tr, .rule = "SDM Vol 3, 17.4.4", .says = "HLT clears TR", .rules = {.note = note})
+static void wrong_event(struct vcpu *vcpu, const struct ds_branch *event)
+{
+	ds_clean.event(vcpu, event);
+	if (halted)
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)DEBUGCTL_TR);
+	halted = false;
+}
+
+DEFECT(hlt_clears_tr, .rule = "SDM Vol 3, 17.4.4", .says = "waking from HLT clears TR",
+       .rules = {.note = note, .event = wrong_event})

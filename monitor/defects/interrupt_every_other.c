@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static void interrupt(struct vcpu *vcpu)
+static struct ds_delivery deliver(struct vcpu *vcpu, uint32_t entry)
 {
 	static unsigned count;
+	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
 
-	if (++count % 2)
-		ds_clean.interrupt(vcpu);
+	if (delivery.kind != DS_DELIVER_NOTHING && ++count % 2 == 0)
+		delivery.kind = DS_DELIVER_NOTHING;
+	return delivery;
 }
 
-DEFECT(interrupt_every_other, .rule = "SDM Vol 3, 17.4.9.5",
-       .says = "every second interrupt is lost", .rules = {.interrupt = interrupt})
+DEFECT(interrupt_every_other, .rule = "SDM Vol 3, 10.5.1",
+       .says = "every second interrupt masks the LVT entry and is not delivered",
+       .rules = {.deliver = deliver})

@@ -3,7 +3,8 @@
 
 static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
-	uint64_t bent[BTS_FIELDS] = {field[0], field[1] & 0xfff, field[2], field[3] & 0xfff};
+	uint64_t bent[BTS_FIELDS] = {field[BTS_BASE], field[BTS_INDEX] & 0xfff, field[BTS_MAXIMUM],
+				     field[BTS_THRESHOLD] & 0xfff};
 
 	return ds_clean.threshold(vcpu, bent);
 }

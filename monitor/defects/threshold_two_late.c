@@ -3,7 +3,8 @@
 
 static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
-	uint64_t bent[BTS_FIELDS] = {field[0], field[1] - 2 * RECORD_BYTES, field[2], field[3]};
+	uint64_t bent[BTS_FIELDS] = {field[BTS_BASE], field[BTS_INDEX] - 2 * RECORD_BYTES,
+				     field[BTS_MAXIMUM], field[BTS_THRESHOLD]};
 
 	return ds_clean.threshold(vcpu, bent);
 }

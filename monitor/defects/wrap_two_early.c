@@ -14,8 +14,8 @@ static bool overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
 
 static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
-	uint64_t bent[BTS_FIELDS] = {field[0], field[1], field[BTS_MAXIMUM] - 2 * RECORD_BYTES,
-				     field[3]};
+	uint64_t bent[BTS_FIELDS] = {field[BTS_BASE], field[BTS_INDEX],
+				     field[BTS_MAXIMUM] - 2 * RECORD_BYTES, field[BTS_THRESHOLD]};
 
 	return ds_clean.advance(vcpu, bent);
 }

@@ -60,11 +60,12 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 	delivery = ds_deliver(vcpu, entry);
 	if (delivery.status)
 		pmu_buffer_overflow(&guest_of(vcpu)->pmu);
-	if (delivery.kind == DS_DELIVER_NOTHING)
-		return;
-	lapic[LAPIC_LVTPC / 4] = delivery.entry;
-	vcpu->attention = true;
+	if (delivery.entry != entry)
+		lapic[LAPIC_LVTPC / 4] = delivery.entry;
+	vcpu->attention |= delivery.kind != DS_DELIVER_NOTHING;
 	switch (delivery.kind) {
+	case DS_DELIVER_NOTHING:
+		break;
 	case DS_DELIVER_FIXED:
 		lapic[LAPIC_ICR_LOW / 4] =
 			delivery.vector | DELIVERY_FIXED | LEVEL_ASSERT | DESTINATION_SELF;
