@@ -50,6 +50,12 @@ check: ## run every test of the project, host and boots: about five minutes
 bench: iso $(BUILD)/minimal.elf32 ## measure, and compare with the budgets
 	@tools/bench
 
+mutants: images ## boot the suite on silicon that is wrong on purpose; MUTANTS="options of tools/mutants"
+	@tools/mutants $(MUTANTS)
+
+variants: images ## boot the suite on every variant of BTS that the manual allows, and on pairs of them
+	@tools/mutants --variants
+
 lint: ## formatting, shellcheck, self-standing headers, file sizes
 	@CC='$(CC)' CFLAGS='$(filter-out -MMD -MP,$(CFLAGS))' tools/lint
 
@@ -66,7 +72,7 @@ new-test: ## write a new test: NAME=bts_foo GROUP=W
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run check bench lint format junit new-test debug
+.PHONY: help deps run check bench mutants variants lint format junit new-test debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

@@ -34,10 +34,11 @@ void ds_rule_store(struct vcpu *vcpu, const struct ds_branch *branch)
  */
 static inline bool store_in_between(struct vcpu *vcpu, uint64_t from, uint64_t to)
 {
-	uint8_t *area = ds_known(&vcpu->ds.area, vcpu->ds.ds_area, BTS_FIELDS * FIELD_BYTES);
 	uint64_t index, maximum, threshold;
-	uint8_t *slot;
+	uint8_t *area, *slot;
 
+	ds_refresh(vcpu);
+	area = ds_known(&vcpu->ds.area, vcpu->ds.ds_area, BTS_FIELDS * FIELD_BYTES);
 	if (!area)
 		return false;
 	index = ds_get(area, BTS_INDEX);
@@ -84,7 +85,6 @@ void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
 {
 	if (!vcpu->ds.tracing)
 		return;
-	ds_refresh(vcpu);
 	if (from_cpl == to_cpl && vcpu->ds.quick[to_cpl > 0] && store_in_between(vcpu, from, to))
 		return;
 	take_instruction(vcpu, from, to, from_cpl, to_cpl);

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/options.c monitor/ds/variants.c monitor/defects/registry.c lib/cmdline.c lib/format.c lib/string.c */
+/* sources: monitor/options.c monitor/ds/variants.c lib/cmdline.c lib/format.c lib/string.c */
 #include <string.h>
 
+#include "monitor/defects/defect.h"
 #include "monitor/options.h"
 #include "tests/host/host.h"
 
 const uint16_t uart_com_bases[4] = {0x3f8, 0x2f8, 0x3e8, 0x2e8};
+
+static const struct defect the_defect = {.name = "one_wrong"};
+
+const struct defect *defect_find(const char *name)
+{
+	return strcmp(name, the_defect.name) ? NULL : &the_defect;
+}
 
 static struct options options;
 static char error[300];
@@ -50,6 +58,46 @@ static void unknown_words_are_named_and_the_verdict_is_kept(void **state)
 	assert_false(options.end_exit);
 }
 
+static void variants_stand_beside_the_choice(void **state)
+{
+	assert_true(parse("vbts=on,wrap=before-write,skid=100,room=below"));
+	assert_int_equal(options.vbts, VBTS_ON);
+	assert_string_equal(options.variants, "wrap=before-write,skid=100,room=below");
+	assert_int_equal(options.behaviour.wrap, DS_WRAP_BEFORE_WRITE);
+	assert_int_equal(options.behaviour.skid, DS_SKID_LONG);
+	assert_int_equal(options.behaviour.room, DS_ROOM_BELOW);
+	assert_int_equal(options.behaviour.full, DS_FULL_DROP);
+	assert_true(parse("vbts=transition=either"));
+	assert_int_equal(options.vbts, VBTS_AUTO);
+	assert_int_equal(options.behaviour.filter, DS_FILTER_BY_EITHER);
+	assert_true(parse("vbts=list"));
+	assert_true(options.list_variants);
+}
+
+static void unknown_variants_are_named(void **state)
+{
+	assert_false(parse("vbts=on,wrap=sideways end=exit"));
+	assert_non_null(strstr(error, "wrap=sideways"));
+	assert_non_null(strstr(error, "vbts=list"));
+	assert_true(options.end_exit);
+	assert_false(parse("vbts=wrap"));
+	assert_false(parse("vbts=wra=before-write"));
+	assert_false(parse("vbts=on,,off"));
+}
+
+static void defects_go_by_name(void **state)
+{
+	assert_true(parse(""));
+	assert_null(options.defect);
+	assert_true(parse("defect=one_wrong"));
+	assert_ptr_equal(options.defect, &the_defect);
+	assert_true(parse("defect=list"));
+	assert_true(options.list_defects);
+	assert_false(parse("defect=none_such end=exit"));
+	assert_non_null(strstr(error, "none_such"));
+	assert_non_null(strstr(error, "defect=list"));
+}
+
 static const char *words_from(enum boot_protocol protocol, const char *loader, const char *string)
 {
 	static struct boot_info info;
@@ -75,6 +123,9 @@ int main(void)
 		cmocka_unit_test(has_defaults),
 		cmocka_unit_test(reads_every_word),
 		cmocka_unit_test(unknown_words_are_named_and_the_verdict_is_kept),
+		cmocka_unit_test(variants_stand_beside_the_choice),
+		cmocka_unit_test(unknown_variants_are_named),
+		cmocka_unit_test(defects_go_by_name),
 		cmocka_unit_test(file_names_are_not_words),
 	};
 

@@ -57,7 +57,7 @@ static void sort(struct visits *visits, const struct bts_struct *record)
 	}
 }
 
-static void trace(uint64_t debugctl)
+static uint64_t trace(uint64_t debugctl)
 {
 	bool whole = true;
 
@@ -69,9 +69,11 @@ static void trace(uint64_t debugctl)
 		user_run(&frame);
 		whole &= frame.vector == VECTOR_SYSCALL && frame.rip == CODE_END;
 	}
+	debugctl = rdmsr(IA32_DEBUGCTL);
 	wrmsr(IA32_DEBUGCTL, 0);
 	lapic_set_task_priority(0);
 	EXPECT(whole);
+	return debugctl;
 }
 
 struct visits visits_trace(struct rig *rig, uint64_t debugctl)
@@ -79,7 +81,7 @@ struct visits visits_trace(struct rig *rig, uint64_t debugctl)
 	struct visits visits = {0};
 
 	EXACTLY (rig)
-		trace(debugctl);
+		visits.debugctl = trace(debugctl);
 	visits.count = rig_count(rig);
 	EXPECT(visits.count < rig->slots - 1);
 	for (size_t slot = 0; slot < visits.count; slot++) {

@@ -14,9 +14,10 @@
 #define VISITS_BRANCHES (VISITS * VISIT_BRANCHES)
 
 struct visits {
-	size_t count;  /* records stored, by the index */
-	size_t user;   /* within ring 3 */
-	size_t kernel; /* within CPL 0 */
+	uint64_t debugctl; /* IA32_DEBUGCTL after the last visit */
+	size_t count;	   /* records stored, by the index */
+	size_t user;	   /* within ring 3 */
+	size_t kernel;	   /* within CPL 0 */
 	size_t to_user, to_kernel;
 	size_t wrong;	     /* of no such kind: an empty slot, say */
 	uint64_t kernel_sum; /* changes with the addresses and the order of those within CPL 0 */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/lib/exact.h"
+#include "tests/lib/visits.h"
 
 static void expect_held(const struct rig *rig, const char *what)
 {
@@ -12,14 +12,14 @@ static void expect_held(const struct rig *rig, const char *what)
 }
 
 TEST(ds_area_holds, .group = "M", .ids = "", .needs = NEED_BTS,
-     .claim = "IA32_DS_AREA and BTINT keep their values over branches, MOV CR3, and TR on and off",
+     .claim = "IA32_DS_AREA and IA32_DEBUGCTL keep their values over branches, MOV CR3, ring 3",
      .source =
 	     "SDM Vol 4, table 2-2, 600H and 1D9H: written by software, cleared by RESET and INIT")
 {
 	uint64_t debugctl = 0;
 	struct rig rig;
 
-	rig_open(&rig, 16);
+	rig_open(&rig, VISITS_SLOTS);
 	expect_held(&rig, "written");
 	TRACED(rig_all(), "jmp 1f\n\tud2\n1:\n\t");
 	expect_held(&rig, "a branch recorded, and TR off again");
@@ -31,5 +31,9 @@ TEST(ds_area_holds, .group = "M", .ids = "", .needs = NEED_BTS,
 	expect_held(&rig, "MOV CR3");
 	EXPECT_EQ(debugctl, rig_interrupt());
 	EXPECT_EQ(rig_count(&rig), 2);
+	visits_open();
+	EXPECT_EQ(visits_trace(&rig, rig_interrupt()).debugctl, rig_interrupt());
+	visits_close();
+	expect_held(&rig, "ring 3");
 	rig_close(&rig);
 }
