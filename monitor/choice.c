@@ -7,7 +7,11 @@
 
 static void list_variants(void)
 {
+	const struct profile *profile;
 	struct variant variant;
+
+	for (unsigned n = 0; (profile = profile_get(n)); n++)
+		say("profile %s: %s", profile->name, profile->brand);
 
 	for (unsigned n = 0; variant_get(n, &variant); n++)
 		say("variant %s=%s%s: %s", variant.point, variant.choice,
@@ -34,11 +38,16 @@ void choice_list(const struct options *options)
 
 void choice_announce(const struct options *options, bool run_as_guest)
 {
-	if (!options->variants[0] && !options->defect)
+	bool other = options->profile != profile_get(0);
+
+	if (!options->variants[0] && !options->defect && !other)
 		return;
 	if (!run_as_guest)
-		end_run(VERDICT_ERROR, "a variant or a defect was asked for, and there is no "
-				       "virtual silicon to have it");
+		end_run(VERDICT_ERROR,
+			"a profile, a variant or a defect was asked for, and there is no "
+			"virtual silicon to have it");
+	if (other)
+		say("profile=%s", options->profile->name);
 	if (options->variants[0])
 		say("variant=%s", options->variants);
 	if (options->defect)
@@ -50,6 +59,7 @@ const struct ds_silicon *choice_make(const struct options *options)
 {
 	static struct ds_silicon silicon;
 
-	ds_make(&silicon, &options->behaviour, options->defect ? &options->defect->rules : NULL);
+	ds_make(&silicon, options->profile, &options->behaviour,
+		options->defect ? &options->defect->rules : NULL);
 	return &silicon;
 }

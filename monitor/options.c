@@ -55,6 +55,22 @@ static bool read_vbts(struct options *options, char *words, char *error, size_t 
 	return true;
 }
 
+static bool read_profile(struct options *options, const char *name, char *error, size_t error_size)
+{
+	const struct profile *profile;
+
+	for (unsigned n = 0; (profile = profile_get(n)); n++)
+		if (!*name || strcmp(name, profile->name) == 0) {
+			options->profile = profile;
+			options->behaviour = profile->behaviour;
+			return true;
+		}
+	format(error, error_size, "profile=%s is unknown; the profiles are:", name);
+	for (unsigned n = 0; (profile = profile_get(n)); n++)
+		format(error + strlen(error), error_size - strlen(error), " %s", profile->name);
+	return false;
+}
+
 static bool read_defect(struct options *options, const char *name, char *error, size_t error_size)
 {
 	options->list_defects = strcmp(name, "list") == 0;
@@ -69,7 +85,7 @@ static bool read_defect(struct options *options, const char *name, char *error, 
 static bool parse(struct options *options, const char *line, char *error, size_t error_size)
 {
 	int end = END_HALT, console = 0;
-	char vbts[sizeof(options->variants)] = "", defect[80] = "";
+	char vbts[sizeof(options->variants)] = "", defect[80] = "", profile[40] = "";
 	uint64_t baud = 115200;
 	const struct option table[] = {
 		{.name = "vbts",
@@ -77,6 +93,11 @@ static bool parse(struct options *options, const char *line, char *error, size_t
 		 .kind = OPTION_TEXT,
 		 .target = vbts,
 		 .size = sizeof(vbts)},
+		{.name = "profile",
+		 .help = "virtual BTS: which processor",
+		 .kind = OPTION_TEXT,
+		 .target = profile,
+		 .size = sizeof(profile)},
 		{.name = "defect",
 		 .help = "virtual BTS that is wrong on purpose: a name, list",
 		 .kind = OPTION_TEXT,
@@ -106,7 +127,8 @@ static bool parse(struct options *options, const char *line, char *error, size_t
 	options->end_exit = end == END_EXIT;
 	options->console_port = console == CONSOLE_NONE ? 0 : uart_com_bases[console];
 	options->baud = (uint32_t)baud;
-	return valid && read_vbts(options, vbts, error, error_size) &&
+	return valid && read_profile(options, profile, error, error_size) &&
+	       read_vbts(options, vbts, error, error_size) &&
 	       read_defect(options, defect, error, error_size);
 }
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "abi/boot_info.h"
-#include "monitor/ds/behaviour.h"
+#include "monitor/ds/profile.h"
 
 struct defect;
 
@@ -16,6 +16,7 @@ enum vbts { VBTS_AUTO, VBTS_ON, VBTS_OFF };
 
 struct options {
 	enum vbts vbts;
+	const struct profile *profile;
 	char variants[200]; /* what of vbts= chose `behaviour`; "" where it is the default */
 	struct ds_behaviour behaviour;
 	const struct defect *defect; /* NULL: none */

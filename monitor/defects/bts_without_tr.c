@@ -3,7 +3,7 @@
 
 static bool enabled(const struct vcpu *vcpu)
 {
-	return vcpu->ds.debugctl & DEBUGCTL_BTS;
+	return vcpu->ds.debugctl & ds_layout_of(vcpu)->bts;
 }
 
 DEFECT(bts_without_tr, .rule = "SDM Vol 3, 17.4.9.4",

@@ -3,10 +3,10 @@
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool was_on = vcpu->ds.debugctl & DEBUGCTL_TR,
+	bool was_on = vcpu->ds.debugctl & ds_layout_of(vcpu)->tr,
 	     done = ds_clean.write_msr(vcpu, index, value);
 
-	if (was_on && !(vcpu->ds.debugctl & DEBUGCTL_TR))
+	if (was_on && !(vcpu->ds.debugctl & ds_layout_of(vcpu)->tr))
 		vcpu->ds.ds_area = 0;
 	return done;
 }

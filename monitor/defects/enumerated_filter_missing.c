@@ -3,7 +3,8 @@
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == MSR_DS_DEBUGCTL && value & (DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR))
+	if (index == MSR_DS_DEBUGCTL &&
+	    value & (ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr))
 		return false;
 	return ds_clean.write_msr(vcpu, index, value);
 }

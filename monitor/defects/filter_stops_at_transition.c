@@ -3,11 +3,12 @@
 
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
-	bool filtered = vcpu->ds.debugctl & (DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR);
+	bool filtered =
+		vcpu->ds.debugctl & (ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr);
 
 	ds_clean.store(vcpu, branch);
 	if (filtered && branch->from_cpl != branch->to_cpl)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)DEBUGCTL_BTS);
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->bts);
 }
 
 DEFECT(filter_stops_at_transition, .rule = "SDM Vol 3, 17.4.9.4",

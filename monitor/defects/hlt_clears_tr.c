@@ -13,7 +13,7 @@ static void wrong_event(struct vcpu *vcpu, const struct ds_branch *event)
 {
 	ds_clean.event(vcpu, event);
 	if (halted)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)DEBUGCTL_TR);
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
 	halted = false;
 }
 

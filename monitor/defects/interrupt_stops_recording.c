@@ -4,7 +4,7 @@
 static void interrupt(struct vcpu *vcpu)
 {
 	ds_clean.interrupt(vcpu);
-	ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)DEBUGCTL_TR);
+	ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
 }
 
 DEFECT(interrupt_stops_recording, .rule = "SDM Vol 3, 17.4.9.5", .says = "the interrupt clears TR",

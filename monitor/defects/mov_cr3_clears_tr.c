@@ -5,7 +5,7 @@ static void note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
 	if (occasion == DS_AT_MOV_CR3)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)DEBUGCTL_TR);
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
 }
 
 DEFECT(mov_cr3_clears_tr, .rule = "SDM Vol 3, 17.4.4", .says = "MOV to CR3 clears TR",

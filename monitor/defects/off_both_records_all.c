@@ -3,7 +3,7 @@
 
 static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 {
-	const uint64_t both = DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR;
+	const uint64_t both = ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
 
 	return (vcpu->ds.debugctl & both) == both || ds_clean.filter(vcpu, branch);
 }

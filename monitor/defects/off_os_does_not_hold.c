@@ -4,7 +4,7 @@
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	if (index == MSR_DS_DEBUGCTL)
-		value &= ~(uint64_t)DEBUGCTL_BTS_OFF_OS;
+		value &= ~ds_layout_of(vcpu)->off_os;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 

@@ -5,7 +5,7 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
 	ds_clean.store(vcpu, branch);
 	if (branch->to_cpl == 3)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)DEBUGCTL_BTINT);
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->btint);
 }
 
 DEFECT(ring_3_clears_btint, .rule = "SDM Vol 4, table 2-2, 1D9H",

@@ -3,7 +3,7 @@
 
 static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
-	return !(vcpu->ds.debugctl & DEBUGCTL_BTINT) && ds_clean.threshold(vcpu, field);
+	return !(vcpu->ds.debugctl & ds_layout_of(vcpu)->btint) && ds_clean.threshold(vcpu, field);
 }
 
 DEFECT(threshold_needs_wrap_mode, .rule = "SDM Vol 3, 17.4.9.5",

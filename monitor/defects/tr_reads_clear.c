@@ -6,7 +6,7 @@ static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	if (!ds_clean.read_msr(vcpu, index, value))
 		return false;
 	if (index == MSR_DS_DEBUGCTL)
-		*value &= ~(uint64_t)DEBUGCTL_TR;
+		*value &= ~ds_layout_of(vcpu)->tr;
 	return true;
 }
 

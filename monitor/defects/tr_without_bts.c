@@ -3,7 +3,7 @@
 
 static bool enabled(const struct vcpu *vcpu)
 {
-	return vcpu->ds.debugctl & DEBUGCTL_TR;
+	return vcpu->ds.debugctl & ds_layout_of(vcpu)->tr;
 }
 
 DEFECT(tr_without_bts, .rule = "SDM Vol 3, 17.4.9.4",

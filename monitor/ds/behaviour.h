@@ -62,8 +62,15 @@ struct ds_behaviour {
 		DS_SOFTWARE_NOT_RECORDED
 	} software;
 
-	/* Bit 4 of the flags, which Core and Atom do not support. */
-	enum { DS_PREDICTED_CLEAR, DS_PREDICTED_SET, DS_PREDICTED_MIXED } predicted;
+	/* Bit 4 of the flags, which Core and Atom do not support. By history: where this branch
+	   followed the one before when that was last taken, which is what a predictor would have
+	   said. */
+	enum {
+		DS_PREDICTED_CLEAR,
+		DS_PREDICTED_SET,
+		DS_PREDICTED_MIXED,
+		DS_PREDICTED_BY_HISTORY
+	} predicted;
 
 	/* A reserved bit of IA32_DEBUGCTL. */
 	enum { DS_RESERVED_FAULTS, DS_RESERVED_IGNORED, DS_RESERVED_KEPT } reserved;

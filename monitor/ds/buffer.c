@@ -18,7 +18,7 @@ static bool has_room(const struct ds_behaviour *behaviour, uint64_t index, uint6
 
 static bool is_circular(const struct vcpu *vcpu)
 {
-	return !(vcpu->ds.debugctl & DEBUGCTL_BTINT);
+	return !(vcpu->ds.debugctl & ds_layout_of(vcpu)->btint);
 }
 
 bool ds_rule_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])

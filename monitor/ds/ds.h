@@ -27,6 +27,12 @@ struct ds_window {
 	} page[2];
 };
 
+/* What a branch predictor would know: see DS_PREDICTED_BY_HISTORY. */
+#define DS_HISTORY 251
+struct ds_history {
+	uint64_t last, followed_by[DS_HISTORY];
+};
+
 struct ds_state {
 	uint64_t debugctl; /* IA32_DEBUGCTL, 1D9H */
 	uint64_t ds_area;  /* IA32_DS_AREA, 600H */
@@ -36,6 +42,7 @@ struct ds_state {
 	const struct ds_silicon *silicon;
 	uint64_t window_translations; /* vcpu->translations when the windows were filled */
 	struct ds_window area, buffer;
+	struct ds_history history;
 };
 
 /* RESET and INIT: everything off. Before anything else here. */

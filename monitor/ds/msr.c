@@ -49,11 +49,12 @@ void ds_set_debugctl(struct vcpu *vcpu, uint64_t value)
 static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
-	uint64_t defined = DS_DEBUGCTL_LBR | DEBUGCTL_TR | DEBUGCTL_BTS | DEBUGCTL_BTINT;
-	bool lbr_with_tr = value & DS_DEBUGCTL_LBR && value & DEBUGCTL_TR;
+	uint64_t defined = DS_DEBUGCTL_LBR | ds_layout_of(vcpu)->tr | ds_layout_of(vcpu)->bts |
+			   ds_layout_of(vcpu)->btint;
+	bool lbr_with_tr = value & DS_DEBUGCTL_LBR && value & ds_layout_of(vcpu)->tr;
 
 	if (behaviour->ds_cpl == DS_CPL_FILTERS)
-		defined |= DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR;
+		defined |= ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
 	if (value & ~defined && behaviour->reserved == DS_RESERVED_FAULTS)
 		return false;
 	if (lbr_with_tr && behaviour->lbr == DS_LBR_FAULTS)
@@ -83,7 +84,7 @@ bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 
 bool ds_rule_enabled(const struct vcpu *vcpu)
 {
-	return (~vcpu->ds.debugctl & (DEBUGCTL_TR | DEBUGCTL_BTS)) == 0;
+	return (~vcpu->ds.debugctl & (ds_layout_of(vcpu)->tr | ds_layout_of(vcpu)->bts)) == 0;
 }
 
 void ds_rule_event(struct vcpu *vcpu, const struct ds_branch *event)

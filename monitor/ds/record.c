@@ -7,7 +7,7 @@
 /* Table 17-6, "CPL-Qualified Branch Trace Store Encodings". */
 static bool is_off(const struct vcpu *vcpu, unsigned cpl)
 {
-	return vcpu->ds.debugctl & (cpl ? DEBUGCTL_BTS_OFF_USR : DEBUGCTL_BTS_OFF_OS);
+	return vcpu->ds.debugctl & (cpl ? ds_layout_of(vcpu)->off_usr : ds_layout_of(vcpu)->off_os);
 }
 
 static bool has_wanted_privilege(const struct vcpu *vcpu, const struct ds_branch *branch)
@@ -36,18 +36,32 @@ bool ds_rule_filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	if (branch->cause == DS_EXCEPTION && branch->vector == VECTOR_DEBUG &&
 	    behaviour->debug == DS_DEBUG_NOT_RECORDED)
 		return false;
-	if (!(vcpu->ds.debugctl & (DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR)))
+	if (!(vcpu->ds.debugctl & (ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr)))
 		return true;
 	return ds_behaviour_of(vcpu)->ds_cpl == DS_CPL_ABSENT || has_wanted_privilege(vcpu, branch);
 }
 
-static uint64_t flags(const struct vcpu *vcpu, const struct ds_branch *branch)
+/* What followed each branch when it was last taken, for as many as there is room. */
+static bool predicted(struct vcpu *vcpu, uint64_t from)
+{
+	struct ds_history *history = &vcpu->ds.history;
+	uint64_t *followed_by = &history->followed_by[history->last % DS_HISTORY];
+	bool as_before = *followed_by == from;
+
+	*followed_by = from;
+	history->last = from;
+	return as_before;
+}
+
+static uint64_t flags(struct vcpu *vcpu, const struct ds_branch *branch)
 {
 	switch (ds_behaviour_of(vcpu)->predicted) {
 	case DS_PREDICTED_SET:
 		return FLAGS_PREDICTED;
 	case DS_PREDICTED_MIXED:
 		return branch->from & 2 ? FLAGS_PREDICTED : 0;
+	case DS_PREDICTED_BY_HISTORY:
+		return predicted(vcpu, branch->from) ? FLAGS_PREDICTED : 0;
 	default:
 		return 0;
 	}

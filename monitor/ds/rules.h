@@ -8,18 +8,10 @@
 
 #include "monitor/ds/behaviour.h"
 #include "monitor/ds/ds.h"
+#include "monitor/ds/profile.h"
 #include "monitor/vcpu.h"
 
 enum { MSR_DS_MISC_ENABLE = 0x1a0, MSR_DS_DEBUGCTL = 0x1d9, MSR_DS_DS_AREA = 0x600 };
-
-/* IA32_DEBUGCTL: SDM Vol 3, 17.4.1, and table 35-2. */
-enum {
-	DEBUGCTL_TR = 1 << 6,
-	DEBUGCTL_BTS = 1 << 7,
-	DEBUGCTL_BTINT = 1 << 8,
-	DEBUGCTL_BTS_OFF_OS = 1 << 9,
-	DEBUGCTL_BTS_OFF_USR = 1 << 10,
-};
 
 /* DS buffer management area, 64-bit format: SDM Vol 3, 17.4.9.2. */
 enum { BTS_BASE, BTS_INDEX, BTS_MAXIMUM, BTS_THRESHOLD, BTS_FIELDS };
@@ -71,14 +63,15 @@ extern const struct ds_rules ds_clean;
 
 /* What a processor is made of: the same for all of a machine, and unchanged while it runs. */
 struct ds_silicon {
+	const struct profile *profile;
 	struct ds_behaviour behaviour;
 	struct ds_rules rules;
 	bool clean; /* no rule is replaced */
 };
 
 /* `wrong`: the rules to be replaced, the others NULL; NULL: none. */
-void ds_make(struct ds_silicon *silicon, const struct ds_behaviour *behaviour,
-	     const struct ds_rules *wrong);
+void ds_make(struct ds_silicon *silicon, const struct profile *profile,
+	     const struct ds_behaviour *behaviour, const struct ds_rules *wrong);
 
 /* The clean rules, in the files that hold them. */
 
@@ -117,6 +110,11 @@ void ds_end_skid(struct vcpu *vcpu);
 static inline const struct ds_behaviour *ds_behaviour_of(const struct vcpu *vcpu)
 {
 	return &vcpu->ds.silicon->behaviour;
+}
+
+static inline const struct ds_layout *ds_layout_of(const struct vcpu *vcpu)
+{
+	return &vcpu->ds.silicon->profile->layout;
 }
 
 static inline const struct ds_rules *ds_rules_of(const struct vcpu *vcpu)

@@ -23,9 +23,10 @@ const struct ds_rules ds_clean = {
 	if (wrong->hook)                                                                           \
 	silicon->rules.hook = wrong->hook
 
-void ds_make(struct ds_silicon *silicon, const struct ds_behaviour *behaviour,
-	     const struct ds_rules *wrong)
+void ds_make(struct ds_silicon *silicon, const struct profile *profile,
+	     const struct ds_behaviour *behaviour, const struct ds_rules *wrong)
 {
+	silicon->profile = profile;
 	silicon->behaviour = *behaviour;
 	silicon->rules = ds_clean;
 	silicon->clean = !wrong;

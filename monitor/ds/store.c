@@ -63,8 +63,8 @@ void ds_choose_way(struct vcpu *vcpu)
 	bool plain = silicon->clean && !vcpu->ds.skid &&
 		     silicon->behaviour.predicted == DS_PREDICTED_CLEAR;
 
-	vcpu->ds.quick[0] = plain && !(vcpu->ds.debugctl & DEBUGCTL_BTS_OFF_OS);
-	vcpu->ds.quick[1] = plain && !(vcpu->ds.debugctl & DEBUGCTL_BTS_OFF_USR);
+	vcpu->ds.quick[0] = plain && !(vcpu->ds.debugctl & ds_layout_of(vcpu)->off_os);
+	vcpu->ds.quick[1] = plain && !(vcpu->ds.debugctl & ds_layout_of(vcpu)->off_usr);
 }
 
 static void take(struct vcpu *vcpu, const struct ds_branch *branch)

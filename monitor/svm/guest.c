@@ -2,6 +2,7 @@
 #include "monitor/svm/guest.h"
 
 #include "abi/multiboot.h"
+#include "monitor/ds/rules.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/paging.h"
 #include "monitor/host/traps.h"
@@ -83,6 +84,9 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	guest->vmcb = &vmcb;
 	guest->hidden = residence->hidden;
 	guest->misc_enable = FAST_STRINGS;
+	guest->pmu.version = silicon->profile->performance.version;
+	guest->pmu.general = silicon->profile->performance.counters;
+	guest->pmu.width = silicon->profile->performance.width;
 	nested_init(guest, info);
 	vmcb.msr_permissions = msr_permissions();
 	vmcb.nested_paging = NESTED_PAGING_ENABLE;

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What CPUID says: an Intel processor of the Nehalem class with DS, in front of what the real one
+ * What CPUID says: the Intel processor of the profile, with DS, in front of what the real one
  * can execute. What the monitor neither provides nor can let through is masked out.
  */
 #include "abi/hypervisor.h"
 #include "lib/string.h"
+#include "monitor/ds/rules.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/pmu.h"
 #include "monitor/vcpu.h"
 
 enum {
-	SIGNATURE_NEHALEM = 0x000106a5, /* 06_1AH */
-	LAST_BASIC_LEAF = 0x0d,
-	PMU_VERSION = 2,
 	PMU_EVENTS = 7, /* architectural events, EBX says that none is available */
 };
 #define LAST_EXTENDED_LEAF 0x80000008u
@@ -56,12 +54,16 @@ static struct cpuid text_leaf(uint32_t eax, const char *text)
 	return leaf;
 }
 
-static struct cpuid brand_leaf(unsigned part)
+static const struct profile *profile_of(const struct vcpu *vcpu)
 {
-	static const char brand[48] = "Spoor virtual processor with BTS, Nehalem class";
+	return vcpu->ds.silicon->profile;
+}
+
+static struct cpuid brand_leaf(const struct profile *profile, unsigned part)
+{
 	struct cpuid leaf;
 
-	memcpy(&leaf, brand + part * sizeof(leaf), sizeof(leaf));
+	memcpy(&leaf, profile->brand + part * sizeof(leaf), sizeof(leaf));
 	return leaf;
 }
 
@@ -70,7 +72,7 @@ static struct cpuid features(const struct vcpu *vcpu)
 	struct ds_enumeration ds = ds_enumerate(vcpu);
 	struct cpuid leaf = cpuid(1, 0);
 
-	leaf.eax = SIGNATURE_NEHALEM;
+	leaf.eax = profile_of(vcpu)->signature;
 	leaf.ecx &= ~(DTES64 | MONITOR | DS_CPL | VMX | EIST | TM2 | PDCM | PCID | X2APIC |
 		      TSC_DEADLINE | OSXSAVE);
 	leaf.ecx |= (ds.dtes64 ? DTES64 : 0) | (ds.ds_cpl ? DS_CPL : 0) | HYPERVISOR;
@@ -81,15 +83,27 @@ static struct cpuid features(const struct vcpu *vcpu)
 	return leaf;
 }
 
+static struct cpuid performance(const struct profile *profile)
+{
+	if (!profile->performance.version)
+		return (struct cpuid){0};
+	return (struct cpuid){
+		.eax = profile->performance.version | (uint32_t)profile->performance.counters << 8 |
+		       (uint32_t)profile->performance.width << 16 | PMU_EVENTS << 24,
+		.ebx = (1u << PMU_EVENTS) - 1,
+		.edx = PMU_FIXED | (uint32_t)profile->performance.width << 5,
+	};
+}
+
 static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subleaf)
 {
 	struct cpuid leaf = cpuid(index, subleaf);
 
 	switch (index) {
 	case 0:
-		return text_leaf(LAST_BASIC_LEAF, "Genu"
-						  "ntel"
-						  "ineI");
+		return text_leaf(profile_of(vcpu)->last_leaf, "Genu"
+							      "ntel"
+							      "ineI");
 	case 1:
 		return features(vcpu);
 	case 5: /* MONITOR */
@@ -107,17 +121,13 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 		leaf.edx &= LEAF_7_EDX_KEPT;
 		return leaf;
 	case 0xa:
-		return (struct cpuid){
-			.eax = PMU_VERSION | PMU_GENERAL << 8 | PMU_WIDTH << 16 | PMU_EVENTS << 24,
-			.ebx = (1u << PMU_EVENTS) - 1,
-			.edx = PMU_FIXED | PMU_WIDTH << 5,
-		};
+		return performance(profile_of(vcpu));
 	default:
 		return leaf;
 	}
 }
 
-static struct cpuid extended(uint32_t index)
+static struct cpuid extended(const struct vcpu *vcpu, uint32_t index)
 {
 	struct cpuid leaf = cpuid(index, 0);
 
@@ -130,7 +140,7 @@ static struct cpuid extended(uint32_t index)
 	case 2:
 	case 3:
 	case 4:
-		return brand_leaf((index & 0xffff) - 2);
+		return brand_leaf(profile_of(vcpu), (index & 0xffff) - 2);
 	case 6:
 		return (struct cpuid){.ecx = leaf.ecx};
 	case 7:
@@ -145,16 +155,17 @@ static struct cpuid extended(uint32_t index)
 void platform_cpuid(struct vcpu *vcpu)
 {
 	uint32_t index = (uint32_t)vcpu->gpr[RAX], subleaf = (uint32_t)vcpu->gpr[RCX];
+	uint32_t last = profile_of(vcpu)->last_leaf;
 	struct cpuid leaf;
 
 	if (index == HYPERVISOR_LEAF)
 		leaf = text_leaf(HYPERVISOR_LEAF, HYPERVISOR_SIGNATURE);
 	else if (index >= 0x80000000 && index <= LAST_EXTENDED_LEAF)
-		leaf = extended(index);
+		leaf = extended(vcpu, index);
 	else
 		/* Beyond the last leaf Intel's processors answer with the last basic one: SDM Vol
 		   2, CPUID. */
-		leaf = basic(vcpu, index <= LAST_BASIC_LEAF ? index : LAST_BASIC_LEAF, subleaf);
+		leaf = basic(vcpu, index <= last ? index : last, subleaf);
 	vcpu->gpr[RAX] = leaf.eax;
 	vcpu->gpr[RBX] = leaf.ebx;
 	vcpu->gpr[RCX] = leaf.ecx;

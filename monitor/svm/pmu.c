@@ -13,36 +13,39 @@ enum {
 	MSR_PERF_GLOBAL_OVF_CTRL = 0x390,
 };
 
-#define COUNTER_MASK	    ((1ull << PMU_WIDTH) - 1)
-#define EVENT_SELECT_MASK   0xffffffffull
-#define FIXED_CONTROL_MASK  0xbbbull /* without AnyThread, which version 3 adds */
-#define GENERAL_MASK	    ((1ull << PMU_GENERAL) - 1)
-#define FIXED_MASK	    ((1ull << PMU_FIXED) - 1)
-#define GLOBAL_CONTROL_MASK (GENERAL_MASK | FIXED_MASK << 32)
-#define OVERFLOW_BUFFER	    (1ull << 62)
-#define OVERFLOW_MASK	    (GLOBAL_CONTROL_MASK | 3ull << 62) /* OvfBuf, CondChgd */
-#define RDPMC_FIXED	    (1u << 30)
+#define EVENT_SELECT_MASK  0xffffffffull
+#define FIXED_CONTROL_MASK 0xbbbull
+#define FIXED_ANY_THREAD   0x444ull /* from version 3 on */
+#define FIXED_MASK	   ((1ull << PMU_FIXED) - 1)
+#define OVERFLOW_BUFFER	   (1ull << 62)
+#define OVERFLOW_MASK	   (3ull << 62) /* OvfBuf, CondChgd */
+#define RDPMC_FIXED	   (1u << 30)
 
 static bool within(uint32_t index, uint32_t first, uint32_t count)
 {
 	return index >= first && index - first < count;
 }
 
+static uint64_t global_mask(const struct pmu *pmu)
+{
+	return ((1ull << pmu->general) - 1) | FIXED_MASK << 32;
+}
+
 /* The register behind `index` and the bits that may be set in it; NULL without storage. */
 static uint64_t *find(struct pmu *pmu, uint32_t index, uint64_t *mask)
 {
-	*mask = COUNTER_MASK;
-	if (within(index, MSR_PMC0, PMU_GENERAL))
+	*mask = (1ull << pmu->width) - 1;
+	if (within(index, MSR_PMC0, pmu->general))
 		return &pmu->counter[index - MSR_PMC0];
 	if (within(index, MSR_FIXED_CTR0, PMU_FIXED))
 		return &pmu->fixed[index - MSR_FIXED_CTR0];
 	*mask = EVENT_SELECT_MASK;
-	if (within(index, MSR_PERFEVTSEL0, PMU_GENERAL))
+	if (within(index, MSR_PERFEVTSEL0, pmu->general))
 		return &pmu->event_select[index - MSR_PERFEVTSEL0];
-	*mask = FIXED_CONTROL_MASK;
+	*mask = FIXED_CONTROL_MASK | (pmu->version > 2 ? FIXED_ANY_THREAD : 0);
 	if (index == MSR_FIXED_CTR_CTRL)
 		return &pmu->fixed_control;
-	*mask = GLOBAL_CONTROL_MASK;
+	*mask = global_mask(pmu);
 	if (index == MSR_PERF_GLOBAL_CTRL)
 		return &pmu->global_control;
 	return NULL;
@@ -61,6 +64,8 @@ bool pmu_read_msr(const struct pmu *pmu, uint32_t index, uint64_t *value)
 	uint64_t mask;
 	const uint64_t *at = find((struct pmu *)pmu, index, &mask);
 
+	if (!pmu->version)
+		return false;
 	if (index == MSR_PERF_GLOBAL_STATUS)
 		at = &pmu->global_status;
 	*value = at ? *at : 0;
@@ -76,8 +81,10 @@ bool pmu_write_msr(struct pmu *pmu, uint32_t index, uint64_t value)
 {
 	uint64_t mask, *at = find(pmu, index, &mask);
 
+	if (!pmu->version)
+		return false;
 	if (index == MSR_PERF_GLOBAL_OVF_CTRL) {
-		if (value & ~OVERFLOW_MASK)
+		if (value & ~(global_mask(pmu) | OVERFLOW_MASK))
 			return false;
 		pmu->global_status &= ~value;
 		return true;
@@ -86,7 +93,7 @@ bool pmu_write_msr(struct pmu *pmu, uint32_t index, uint64_t value)
 		return false;
 	/* SDM Vol 3, 18.2.5: without full-width writes only bits 31:0 of a general counter are
 	   written, and bit 31 is extended. */
-	if (within(index, MSR_PMC0, PMU_GENERAL))
+	if (within(index, MSR_PMC0, pmu->general))
 		value = (uint64_t)(int64_t)(int32_t)value & mask;
 	if (value & ~mask)
 		return false;
@@ -98,7 +105,7 @@ bool pmu_read_counter(const struct pmu *pmu, uint32_t selector, uint64_t *value)
 {
 	uint32_t index = selector & ~RDPMC_FIXED;
 
-	if (selector & RDPMC_FIXED ? index >= PMU_FIXED : index >= PMU_GENERAL)
+	if (selector & RDPMC_FIXED ? index >= PMU_FIXED : index >= pmu->general)
 		return false;
 	*value = selector & RDPMC_FIXED ? pmu->fixed[index] : pmu->counter[index];
 	return true;

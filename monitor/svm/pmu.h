@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Architectural performance monitoring, version 2 (SDM Vol 3, 18.2): registers that keep what is
- * written to them. They count nothing: CPUID leaf 0AH says that no event is available.
+ * Architectural performance monitoring, version 2 or 3 (SDM Vol 3, 18.2): registers that keep what
+ * is written to them. They count nothing: CPUID leaf 0AH says that no event is available.
  */
 #ifndef SPOOR_MONITOR_SVM_PMU_H
 #define SPOOR_MONITOR_SVM_PMU_H
@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PMU_GENERAL 4
+#define PMU_GENERAL 4 /* the most that a profile has */
 #define PMU_FIXED   3
-#define PMU_WIDTH   48
 
 struct pmu {
+	unsigned version, general, width; /* as CPUID leaf 0AH says; version 0: no MSRs */
 	uint64_t event_select[PMU_GENERAL], counter[PMU_GENERAL], fixed[PMU_FIXED];
 	uint64_t fixed_control, global_control, global_status;
 };

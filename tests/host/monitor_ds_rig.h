@@ -118,7 +118,7 @@ static inline int rig_reset(void **state)
 	memset(&rig, 0, sizeof(rig));
 	rig.area = RIG_LINEAR;
 	rig.base = RIG_LINEAR + RIG_PAGE;
-	ds_make(&rig.silicon, &(struct ds_behaviour){0}, NULL);
+	ds_make(&rig.silicon, profile_get(0), &(struct ds_behaviour){0}, NULL);
 	ds_reset(&rig.vcpu, &rig.silicon);
 	return 0;
 }

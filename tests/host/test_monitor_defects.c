@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
-/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c monitor/defects/[a-z]*.c */
+/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c monitor/ds/profile.c */
+/* sources: monitor/defects/[a-z]*.c */
 #include "monitor/defects/defect.h"
 #include "tests/host/monitor_ds_rig.h"
 
@@ -63,7 +64,8 @@ static void no_defect_harms_the_monitor(void **state)
 			uint64_t value;
 
 			rig_reset(NULL);
-			ds_make(&rig.silicon, &(struct ds_behaviour){0}, &defect->rules);
+			ds_make(&rig.silicon, profile_get(0), &(struct ds_behaviour){0},
+				&defect->rules);
 			ds_reset(&rig.vcpu, &rig.silicon);
 			rig_put(rig.area, rig.base);
 			rig_put(rig.area + 8, rig.base);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
-/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c */
+/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c monitor/ds/profile.c */
 #include "tests/host/monitor_ds_rig.h"
 
 static void records_and_fields_may_straddle_pages(void **state)

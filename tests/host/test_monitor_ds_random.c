@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
-/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c */
+/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c monitor/ds/profile.c */
 /* Random Debug Stores: what a branch does must not depend on what was remembered of the last one.
  */
 #include <stdlib.h>

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/svm/identity.c */
+/* sources: monitor/svm/identity.c monitor/ds/profile.c */
 #include <string.h>
 
 #include "abi/hypervisor.h"
+#include "monitor/ds/rules.h"
 #include "monitor/interp/interp.h"
 #include "monitor/vcpu.h"
 #include "tests/host/host.h"
 
-static struct vcpu vcpu;
+static struct ds_silicon silicon;
+static struct vcpu vcpu = {.ds.silicon = &silicon};
 
 struct ds_enumeration ds_enumerate(const struct vcpu *unused)
 {
@@ -16,6 +18,8 @@ struct ds_enumeration ds_enumerate(const struct vcpu *unused)
 
 static void ask(uint32_t leaf, uint32_t subleaf)
 {
+	if (!silicon.profile)
+		silicon.profile = profile_get(0);
 	vcpu.gpr[RAX] = 0xdeadbeef00000000 | leaf;
 	vcpu.gpr[RCX] = subleaf;
 	platform_cpuid(&vcpu);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/options.c monitor/ds/variants.c lib/cmdline.c lib/format.c lib/string.c */
+/* sources: monitor/options.c monitor/ds/variants.c monitor/ds/profile.c */
+/* sources: lib/cmdline.c lib/format.c lib/string.c */
 #include <string.h>
 
 #include "monitor/defects/defect.h"

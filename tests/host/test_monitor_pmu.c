@@ -3,7 +3,7 @@
 #include "monitor/svm/pmu.h"
 #include "tests/host/host.h"
 
-static struct pmu pmu;
+static struct pmu pmu = {.version = 2, .general = 4, .width = 48};
 
 static void registers_keep_what_is_written(void **state)
 {

@@ -22,7 +22,7 @@ TEST(bts_switch_preempted, .group = "C", .ids = "C4", .needs = NEED_BTS,
 	walkers_join_reading(walkers, 2);
 	sched_set_slice(1000);
 	switches = walkers[0].task->switches + walkers[1].task->switches;
-	EXPECT(switches > 4);
+	EXPECT(switches > 2); /* each ran, and one of them again */
 	for (unsigned i = 0; i < 2; i++)
 		walker_read(&walkers[i]);
 	test_observe("switches", "%lu", switches);

@@ -16,9 +16,10 @@ static void yield(struct walker *walker)
 static void run_untraced(const struct walker *traced)
 {
 	const void *area = traced->context->area;
-	uint64_t index = ds_get(area, DS_BTS_INDEX);
+	uint64_t index;
 
 	preemption_disable();
+	index = ds_get(area, DS_BTS_INDEX);
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts), 0);
 	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)area);
 	EXPECT(!this_cpu()->ds.loaded);
