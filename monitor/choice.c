@@ -26,13 +26,23 @@ static void list_defects(void)
 		say("defect %s (%s): %s", defect->name, defect->rule, defect->says);
 }
 
+static void list_errata(void)
+{
+	const struct defect *erratum;
+
+	for (unsigned n = 0; (erratum = erratum_get(n)); n++)
+		say("erratum %s (%s): %s", erratum->name, erratum->profile, erratum->says);
+}
+
 void choice_list(const struct options *options)
 {
 	if (options->list_variants)
 		list_variants();
 	if (options->list_defects)
 		list_defects();
-	if (options->list_variants || options->list_defects)
+	if (options->list_errata)
+		list_errata();
+	if (options->list_variants || options->list_defects || options->list_errata)
 		end_run(VERDICT_LISTED, "that is all; nothing was booted");
 }
 
@@ -51,8 +61,8 @@ void choice_announce(const struct options *options, bool run_as_guest)
 	if (options->variants[0])
 		say("variant=%s", options->variants);
 	if (options->defect)
-		say("defect=%s: %s (%s)", options->defect->name, options->defect->says,
-		    options->defect->rule);
+		say("%s=%s: %s (%s)", options->defect->profile ? "erratum" : "defect",
+		    options->defect->name, options->defect->says, options->defect->rule);
 }
 
 const struct ds_silicon *choice_make(const struct options *options)

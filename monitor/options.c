@@ -55,6 +55,7 @@ static bool read_vbts(struct options *options, char *words, char *error, size_t 
 	return true;
 }
 
+/* Before the variants, which may differ from the profile's own behaviour. */
 static bool read_profile(struct options *options, const char *name, char *error, size_t error_size)
 {
 	const struct profile *profile;
@@ -65,9 +66,7 @@ static bool read_profile(struct options *options, const char *name, char *error,
 			options->behaviour = profile->behaviour;
 			return true;
 		}
-	format(error, error_size, "profile=%s is unknown; the profiles are:", name);
-	for (unsigned n = 0; (profile = profile_get(n)); n++)
-		format(error + strlen(error), error_size - strlen(error), " %s", profile->name);
+	format(error, error_size, "profile=%s is unknown; vbts=list prints all", name);
 	return false;
 }
 
@@ -82,10 +81,26 @@ static bool read_defect(struct options *options, const char *name, char *error, 
 	return options->defect;
 }
 
+static bool read_erratum(struct options *options, const char *id, char *error, size_t error_size)
+{
+	options->list_errata = strcmp(id, "list") == 0;
+	if (!*id || options->list_errata)
+		return true;
+	if (options->defect) {
+		format(error, error_size, "one of defect= and erratum= at a time");
+		return false;
+	}
+	options->defect = erratum_find(id);
+	if (!options->defect)
+		format(error, error_size, "erratum=%s is unknown; erratum=list prints all", id);
+	return options->defect;
+}
+
 static bool parse(struct options *options, const char *line, char *error, size_t error_size)
 {
 	int end = END_HALT, console = 0;
-	char vbts[sizeof(options->variants)] = "", defect[80] = "", profile[40] = "";
+	char vbts[sizeof(options->variants)] = "", defect[80] = "";
+	char profile[40] = "", erratum[40] = "";
 	uint64_t baud = 115200;
 	const struct option table[] = {
 		{.name = "vbts",
@@ -103,6 +118,11 @@ static bool parse(struct options *options, const char *line, char *error, size_t
 		 .kind = OPTION_TEXT,
 		 .target = defect,
 		 .size = sizeof(defect)},
+		{.name = "erratum",
+		 .help = "virtual BTS with a known erratum: its id, list",
+		 .kind = OPTION_TEXT,
+		 .target = erratum,
+		 .size = sizeof(erratum)},
 		{.name = "console",
 		 .help = "where the monitor speaks",
 		 .kind = OPTION_CHOICE,
@@ -127,9 +147,13 @@ static bool parse(struct options *options, const char *line, char *error, size_t
 	options->end_exit = end == END_EXIT;
 	options->console_port = console == CONSOLE_NONE ? 0 : uart_com_bases[console];
 	options->baud = (uint32_t)baud;
-	return valid && read_profile(options, profile, error, error_size) &&
-	       read_vbts(options, vbts, error, error_size) &&
-	       read_defect(options, defect, error, error_size);
+	if (!valid || !read_defect(options, defect, error, error_size) ||
+	    !read_erratum(options, erratum, error, error_size))
+		return false;
+	if (!profile[0] && options->defect && options->defect->profile)
+		format(profile, sizeof(profile), "%s", options->defect->profile);
+	return read_profile(options, profile, error, error_size) &&
+	       read_vbts(options, vbts, error, error_size);
 }
 
 /* The word may stand behind the one at fault. */

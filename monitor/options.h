@@ -19,8 +19,8 @@ struct options {
 	const struct profile *profile;
 	char variants[200]; /* what of vbts= chose `behaviour`; "" where it is the default */
 	struct ds_behaviour behaviour;
-	const struct defect *defect; /* NULL: none */
-	bool list_variants, list_defects;
+	const struct defect *defect; /* or erratum; NULL: none */
+	bool list_variants, list_defects, list_errata;
 	bool end_exit;
 	uint16_t console_port; /* 0: none */
 	uint32_t baud;

@@ -23,12 +23,15 @@ struct defect {
 	const char *name;
 	const char *rule;      /* where the rule that it breaks stands */
 	const char *says;      /* one sentence: what such a processor does */
+	const char *profile;   /* of an erratum: a processor that has it */
 	struct ds_rules rules; /* what it does otherwise; NULL: as the clean rules */
 };
 
-#define DEFECT(defect_name, ...)                                                                   \
+#define DEFECT(name, ...)  DEFECT_IN("defects", name, __VA_ARGS__)
+#define ERRATUM(name, ...) DEFECT_IN("errata", name, __VA_ARGS__) /* monitor/errata */
+#define DEFECT_IN(place, defect_name, ...)                                                         \
 	static const struct defect defect_name = {.name = #defect_name, __VA_ARGS__};              \
-	__attribute__((section("defects"),                                                         \
+	__attribute__((section(place),                                                             \
 		       used)) static const struct defect *const defect_name##_entry =              \
 		&defect_name;
 
@@ -37,5 +40,9 @@ const struct defect *defect_get(unsigned n);
 
 /* NULL: there is none of this name. */
 const struct defect *defect_find(const char *name);
+
+/* The same of errata. */
+const struct defect *erratum_get(unsigned n);
+const struct defect *erratum_find(const char *name);
 
 #endif

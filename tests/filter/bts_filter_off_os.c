@@ -14,6 +14,7 @@ TEST(bts_filter_off_os, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCP
 	EXPECT_EQ(visits.user, VISITS_BRANCHES);
 	EXPECT_EQ(visits.kernel, 0);
 	EXPECT_EQ(visits.wrong, 0);
+	EXPECT_OR_ERRATUM(visits.wrong_from == 0, "AR62");
 	EXPECT(visits.to_user <= VISITS && visits.to_kernel <= VISITS);
 	test_observe("off_os_transitions", "to_user:%zu,to_kernel:%zu of %d", visits.to_user,
 		     visits.to_kernel, VISITS);

@@ -14,11 +14,12 @@ TEST(bts_filter_off_usr, .group = "P", .ids = "P2", .needs = NEED_BTS | NEED_DSC
 	visits = visits_trace(&rig, rig_all() | ds_configuration->off_usr);
 	EXPECT_EQ(all.user, VISITS_BRANCHES);
 	EXPECT_EQ(all.to_user, VISITS);
-	EXPECT_EQ(all.wrong, 0);
+	EXPECT_EQ(all.wrong + all.wrong_from, 0);
 	EXPECT_EQ(visits.user, 0);
 	EXPECT_EQ(visits.kernel, all.kernel);
 	EXPECT_EQ(visits.kernel_sum, all.kernel_sum);
 	EXPECT_EQ(visits.wrong, 0);
+	EXPECT_OR_ERRATUM(visits.wrong_from == 0, "AR62");
 	EXPECT(visits.to_user <= VISITS && visits.to_kernel <= VISITS);
 	test_observe("off_usr_transitions", "to_user:%zu,to_kernel:%zu of %d", visits.to_user,
 		     visits.to_kernel, VISITS);

@@ -21,7 +21,10 @@ void result_settle(void)
 		return;
 	if (r->failures)
 		r->outcome = OUTCOME_FAIL;
-	else if (r->checks)
+	else if (r->erratum) {
+		r->outcome = OUTCOME_XFAIL;
+		format(r->why, sizeof(r->why), "%s", r->erratum);
+	} else if (r->checks)
 		r->outcome = OUTCOME_PASS;
 	else if (r->observations)
 		r->outcome = OUTCOME_OBS;

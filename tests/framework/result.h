@@ -18,7 +18,8 @@ enum outcome {
 struct result {
 	enum outcome outcome;
 	unsigned checks, failures, observations;
-	char why[160]; /* of SKIP, XFAIL, ERROR */
+	const char *erratum; /* a check failed as this one says */
+	char why[160];	     /* of SKIP, XFAIL, ERROR */
 };
 
 struct totals {

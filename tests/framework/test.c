@@ -7,6 +7,7 @@
 #include "kernel/options.h"
 #include "kernel/sched/task.h"
 #include "lib/format.h"
+#include "tests/framework/errata.h"
 #include "tests/framework/random.h"
 #include "tests/framework/resources.h"
 #include "tests/framework/result.h"
@@ -53,6 +54,18 @@ bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const c
 	printk("# %s:%d: failed: %s: 0x%lx, expected 0x%lx\n", file, line, text, actual, expected);
 	if (required)
 		leave();
+	return false;
+}
+
+bool test_check_erratum(bool holds, const char *id, const char *file, int line, const char *text)
+{
+	const struct erratum *erratum = erratum_here(id);
+
+	if (holds || !erratum)
+		return test_check(holds, false, file, line, text);
+	test_result.checks++;
+	test_result.erratum = erratum->id;
+	printk("# %s:%d: erratum %s, %s: %s\n", file, line, erratum->id, erratum->symptom, text);
 	return false;
 }
 

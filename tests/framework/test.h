@@ -61,6 +61,14 @@ struct test {
 	test_check_equal((uint64_t)(actual), (uint64_t)(expected), true, __FILE__, __LINE__,       \
 			 #actual " == " #expected)
 
+/*
+ * A check that may fail on a processor with the erratum `id` (errata.c), as the erratum says and no
+ * further: the test is XFAIL there, and FAIL on any other.
+ */
+#define EXPECT_OR_ERRATUM(condition, id)                                                           \
+	test_check_erratum((condition), id, __FILE__, __LINE__, #condition)
+
+bool test_check_erratum(bool holds, const char *id, const char *file, int line, const char *text);
 bool test_check(bool holds, bool required, const char *file, int line, const char *text);
 bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const char *file, int line,
 		      const char *text);

@@ -16,6 +16,13 @@ const struct defect *defect_find(const char *name)
 	return strcmp(name, the_defect.name) ? NULL : &the_defect;
 }
 
+static const struct defect the_erratum = {.name = "XY1", .profile = "merom"};
+
+const struct defect *erratum_find(const char *name)
+{
+	return strcmp(name, the_erratum.name) ? NULL : &the_erratum;
+}
+
 static struct options options;
 static char error[300];
 
@@ -99,6 +106,22 @@ static void defects_go_by_name(void **state)
 	assert_non_null(strstr(error, "defect=list"));
 }
 
+static void an_erratum_brings_its_processor(void **state)
+{
+	assert_true(parse(""));
+	assert_string_equal(options.profile->name, "nehalem");
+	assert_true(parse("erratum=XY1"));
+	assert_ptr_equal(options.defect, &the_erratum);
+	assert_string_equal(options.profile->name, "merom");
+	assert_int_equal(options.behaviour.lbr, DS_LBR_DROPPED);
+	assert_true(parse("erratum=XY1 profile=skylake vbts=lbr=fault"));
+	assert_string_equal(options.profile->name, "skylake");
+	assert_int_equal(options.behaviour.lbr, DS_LBR_FAULTS);
+	assert_false(parse("erratum=XY1 defect=one_wrong"));
+	assert_false(parse("erratum=XY2"));
+	assert_false(parse("profile=i486"));
+}
+
 static const char *words_from(enum boot_protocol protocol, const char *loader, const char *string)
 {
 	static struct boot_info info;
@@ -127,6 +150,7 @@ int main(void)
 		cmocka_unit_test(variants_stand_beside_the_choice),
 		cmocka_unit_test(unknown_variants_are_named),
 		cmocka_unit_test(defects_go_by_name),
+		cmocka_unit_test(an_erratum_brings_its_processor),
 		cmocka_unit_test(file_names_are_not_words),
 	};
 

@@ -19,6 +19,7 @@ TEST(bts_hlt_wake, .group = "K", .ids = "K11", .needs = NEED_BTS,
 		pending_settle();
 	}
 	EXPECT_EQ(pending.rip, hlt_next);
-	pending_expect(&rig, 0, &pending);
+	pending_expect_way(&rig, 0, &pending);
+	EXPECT_OR_ERRATUM(rig_record(&rig, 0).from == pending.rip, "AAJ122");
 	rig_close(&rig);
 }

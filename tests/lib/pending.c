@@ -42,11 +42,17 @@ void pending_settle(void)
 
 void pending_expect(const struct rig *rig, size_t slot, const struct pending *pending)
 {
+	pending_expect_way(rig, slot, pending);
+	rig_expect(rig, slot, (void *)pending->rip, (void *)trap_entry(VECTOR_TEST), "interrupt");
+}
+
+void pending_expect_way(const struct rig *rig, size_t slot, const struct pending *pending)
+{
 	struct bts_struct last;
 
 	EXPECT_EQ(pending->count, 1);
 	REQUIRE(rig_count(rig) > slot + 1);
-	rig_expect(rig, slot, (void *)pending->rip, (void *)trap_entry(VECTOR_TEST), "interrupt");
+	EXPECT_EQ(rig_record(rig, slot).to, trap_entry(VECTOR_TEST));
 	last = rig_record(rig, rig_count(rig) - 1);
 	EXPECT_EQ(last.to, pending->rip);
 	EXPECT(text_is_iretq(last.from));

@@ -28,8 +28,10 @@ void pending_settle(void);
 
 /*
  * Fails the test unless slot `slot` is the interrupt, from its saved RIP to the kernel's entry,
- * and the newest record is an IRETQ back to there.
+ * and the newest record is an IRETQ back to there. pending_expect_way() leaves out where it came
+ * from.
  */
+void pending_expect_way(const struct rig *rig, size_t slot, const struct pending *pending);
 void pending_expect(const struct rig *rig, size_t slot, const struct pending *pending);
 
 #endif

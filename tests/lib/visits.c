@@ -7,9 +7,11 @@
 #include "lib/string.h"
 #include "tests/lib/code.h"
 #include "tests/lib/exact.h"
+#include "tests/lib/text.h"
 
 #define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
 #define CODE_END	 (VISITS_AT + sizeof(code))
+#define SYSCALL_AT	 (CODE_END - 2)
 
 /* MOV ECX, 20; DEC ECX; JNZ to the DEC; SYSCALL */
 static const uint8_t code[] = {0xb9, VISIT_BRANCHES + 1, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0x0f,
@@ -30,7 +32,7 @@ void visits_close(void)
 
 static bool is_user(uint64_t address)
 {
-	return address >= VISITS_AT && address < CODE_END + 1;
+	return address >= VISITS_AT && address < CODE_END;
 }
 
 static bool is_kernel(uint64_t address)
@@ -42,16 +44,18 @@ static void sort(struct visits *visits, const struct bts_struct *record)
 {
 	uint64_t from = record->from, to = record->to;
 
-	if (is_user(from) && is_user(to)) {
+	if (to == VISITS_AT) {
+		visits->to_user++;
+		visits->wrong_from += !text_is_iretq(from);
+	} else if (to == (uint64_t)syscall_entry) {
+		visits->to_kernel++;
+		visits->wrong_from += from != SYSCALL_AT;
+	} else if (is_user(from) && is_user(to)) {
 		visits->user++;
 	} else if (is_kernel(from) && is_kernel(to)) {
 		visits->kernel++;
 		visits->kernel_sum = visits->kernel_sum * 31 + from;
 		visits->kernel_sum = visits->kernel_sum * 31 + to;
-	} else if (is_kernel(from) && is_user(to)) {
-		visits->to_user++;
-	} else if (is_user(from) && is_kernel(to)) {
-		visits->to_kernel++;
 	} else {
 		visits->wrong++;
 	}

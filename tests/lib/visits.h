@@ -19,6 +19,7 @@ struct visits {
 	size_t user;	   /* within ring 3 */
 	size_t kernel;	   /* within CPL 0 */
 	size_t to_user, to_kernel;
+	size_t wrong_from;   /* of these two: not from the instruction that makes the change */
 	size_t wrong;	     /* of no such kind: an empty slot, say */
 	uint64_t kernel_sum; /* changes with the addresses and the order of those within CPL 0 */
 };

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static bool slept;
+
+static void note(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+	ds_clean.note(vcpu, occasion);
+	slept |= occasion == DS_AT_HLT;
+}
+
+static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
+			 uint64_t record[RECORD_WORDS])
+{
+	static uint64_t before;
+
+	ds_clean.record(vcpu, branch, record);
+	if (slept)
+		record[0] = before;
+	slept = false;
+	before = branch->from;
+}
+
+ERRATUM(AAJ122, .profile = "nehalem", .rule = "SDM Vol 3, 17.4.9.1",
+	.says = "after C1E `from` of the first record is wrong",
+	.rules = {.note = note, .record = wrong_record})

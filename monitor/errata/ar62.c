@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#include "monitor/defects/defect.h"
+
+static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
+			 uint64_t record[RECORD_WORDS])
+{
+	uint64_t filters = ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
+
+	ds_clean.record(vcpu, branch, record);
+	if (vcpu->ds.debugctl & filters && branch->from_cpl != branch->to_cpl)
+		record[0] = branch->to;
+}
+
+ERRATUM(AR62, .profile = "merom", .rule = "SDM Vol 3, 17.4.9.4",
+	.says = "with a CPL filter set `from` of a change of privilege is wrong",
+	.rules = {.record = wrong_record})
