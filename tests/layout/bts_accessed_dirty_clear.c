@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/vm.h"
-#include "kernel/trap/extable.h"
 #include "tests/lib/rig.h"
-
-extern const char clear_from1[], clear_to1[], clear_from2[], clear_to2[];
+#include "tests/lib/two_jumps.h"
 
 /* Software must set both bits before; what happens else is only measured. */
 static uint64_t *clear(const void *linear)
@@ -13,24 +11,6 @@ static uint64_t *clear(const void *linear)
 	*entry &= ~(PTE_ACCESSED | PTE_DIRTY);
 	vm_flush((uint64_t)linear);
 	return entry;
-}
-
-/* A page fault for the store would be blamed on the jump or on its target: both go on. */
-static bool trace_two_jumps(void)
-{
-	uint64_t faulted = 1;
-
-	TRACED_WITH(rig_all(),
-		    "clear_from1: jmp clear_to1\n\tud2\n"
-		    "clear_to1: nop\n"
-		    "clear_from2: jmp clear_to2\n\tud2\n"
-		    "clear_to2: xorl %k[faulted], %k[faulted]\n"
-		    "clear_out:\n\t" EXCEPTION_TABLE("clear_from1", "clear_out")
-			    EXCEPTION_TABLE("clear_to1", "clear_out")
-				    EXCEPTION_TABLE("clear_from2", "clear_out")
-					    EXCEPTION_TABLE("clear_to2", "clear_out"),
-		    AND([faulted] "+&r"(faulted)), );
-	return faulted;
 }
 
 /* 1: the record is right; 0: nothing was stored. Anything else is corruption. */
@@ -54,13 +34,13 @@ static void measure(const char *key, bool buffer)
 	rig_open(&rig, 16);
 	entry = clear(buffer ? rig.pages : rig.area_page);
 	before = *entry;
-	faulted = trace_two_jumps();
+	faulted = two_jumps_fault(rig_all());
 	after = *entry;
 	*entry = before | PTE_ACCESSED | PTE_DIRTY;
 	EXPECT_EQ(after & ~(PTE_ACCESSED | PTE_DIRTY), before);
 	if (!faulted) {
-		found = right(&rig, 0, clear_from1, clear_to1);
-		found += right(&rig, 1, clear_from2, clear_to2);
+		found = right(&rig, 0, two_jumps_from1, two_jumps_to1);
+		found += right(&rig, 1, two_jumps_from2, two_jumps_to2);
 		EXPECT(rig_count(&rig) <= 2);
 		for (size_t slot = 2; slot < 16; slot++)
 			EXPECT_EQ(rig_record(&rig, slot).from | rig_record(&rig, slot).to, 0);
