@@ -11,7 +11,7 @@ extern const char filter_call[], filter_back[];
 /* In the user's half, run at CPL 0: JMP over an UD2; RET */
 static const uint8_t code[] = {0xeb, 0x02, 0x0f, 0x0b, 0xc3};
 
-static void trace(struct rig *rig, uint64_t debugctl)
+static __attribute__((noinline)) void trace(struct rig *rig, uint64_t debugctl)
 {
 	EXACTLY (rig)
 		TRACED_WITH(debugctl, "filter_call: call *%[at]\nfilter_back:\n\t", ,
