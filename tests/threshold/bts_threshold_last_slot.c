@@ -23,6 +23,11 @@ TEST(bts_threshold_last_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
 	pmi_settle();
 	EXPECT_EQ(pmi.count, 0);
 	rig_reset(&rig);
+	chain_trace(&rig, rig_interrupt(), &chain_a, capacity - 1);
+	pmi_settle();
+	test_observe("interrupts_when_index_meets", "%u", pmi.count);
+	pmi.count = 0;
+	rig_reset(&rig);
 	chain_trace(&rig, rig_interrupt(), &chain_a, capacity);
 	pmi_settle();
 	EXPECT_EQ(pmi.count, 1);
