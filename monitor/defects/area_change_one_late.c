@@ -26,6 +26,6 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	vcpu->ds.ds_area = area;
 }
 
-DEFECT(area_change_one_late, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the first record after a write of IA32_DS_AREA goes to the old one",
-       .rules = {.write_msr = write_msr, .store = store})
+DEFECT(area_change_one_late, "SDM Vol 3, 17.4.9.1",
+       "the first record after a write of IA32_DS_AREA goes to the old one",
+       rules->write_msr = write_msr, rules->store = store)

@@ -9,6 +9,6 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return true;
 }
 
-DEFECT(area_half_canonical, .rule = "SDM Vol 4, table 2-2, 600H",
-       .says = "of an address for IA32_DS_AREA only bits 63 and 47 are compared",
-       .rules = {.write_msr = write_msr})
+DEFECT(area_half_canonical, "SDM Vol 4, table 2-2, 600H",
+       "of an address for IA32_DS_AREA only bits 63 and 47 are compared",
+       rules->write_msr = write_msr)

@@ -8,6 +8,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-DEFECT(area_made_canonical, .rule = "SDM Vol 4, table 2-2, 600H",
-       .says = "IA32_DS_AREA extends bit 47 instead of raising #GP",
-       .rules = {.write_msr = write_msr})
+DEFECT(area_made_canonical, "SDM Vol 4, table 2-2, 600H",
+       "IA32_DS_AREA extends bit 47 instead of raising #GP", rules->write_msr = write_msr)

@@ -9,6 +9,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return true;
 }
 
-DEFECT(area_not_checked, .rule = "SDM Vol 4, table 2-2, 600H",
-       .says = "IA32_DS_AREA takes addresses that are not canonical",
-       .rules = {.write_msr = write_msr})
+DEFECT(area_not_checked, "SDM Vol 4, table 2-2, 600H",
+       "IA32_DS_AREA takes addresses that are not canonical", rules->write_msr = write_msr)

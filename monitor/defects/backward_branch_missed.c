@@ -8,6 +8,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(backward_branch_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "a branch to a lower address by less than 64 bytes is not recorded",
-       .rules = {.filter = filter})
+DEFECT(backward_branch_missed, "SDM Vol 3, 17.4.4",
+       "a branch to a lower address by less than 64 bytes is not recorded", rules->filter = filter)

@@ -16,6 +16,6 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_clean.store(vcpu, branch);
 }
 
-DEFECT(branch_before_fault_lost, .rule = "SDM Vol 3, 17.11.2",
-       .says = "a fault raised by fetching a branch target overwrites the record of the branch",
-       .rules = {.store = store})
+DEFECT(branch_before_fault_lost, "SDM Vol 3, 17.11.2",
+       "a fault raised by fetching a branch target overwrites the record of the branch",
+       rules->store = store)

@@ -16,6 +16,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_clean.store(vcpu, branch);
 }
 
-DEFECT(branch_before_interrupt_lost, .rule = "SDM Vol 3, 17.4.4",
-       .says = "an interrupt right behind a taken branch overwrites its record",
-       .rules = {.store = store})
+DEFECT(branch_before_interrupt_lost, "SDM Vol 3, 17.4.4",
+       "an interrupt right behind a taken branch overwrites its record", rules->store = store)

@@ -8,5 +8,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-DEFECT(btint_does_not_hold, .rule = "SDM Vol 4, table 2-2, 1D9H",
-       .says = "BTINT set without TR reads back 0", .rules = {.write_msr = write_msr})
+DEFECT(btint_does_not_hold, "SDM Vol 4, table 2-2, 1D9H", "BTINT set without TR reads back 0",
+       rules->write_msr = write_msr)

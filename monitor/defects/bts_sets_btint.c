@@ -9,5 +9,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-DEFECT(bts_sets_btint, .rule = "SDM Vol 4, table 2-2, 1D9H",
-       .says = "setting BTS without TR sets BTINT too", .rules = {.write_msr = write_msr})
+DEFECT(bts_sets_btint, "SDM Vol 4, table 2-2, 1D9H", "setting BTS without TR sets BTINT too",
+       rules->write_msr = write_msr)

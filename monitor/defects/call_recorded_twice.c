@@ -14,6 +14,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_clean.store(vcpu, &second);
 }
 
-DEFECT(call_recorded_twice, .rule = "SDM Vol 3, 17.4.4",
-       .says = "CALL leaves a second record, from its target to the return address",
-       .rules = {.store = store})
+DEFECT(call_recorded_twice, "SDM Vol 3, 17.4.4",
+       "CALL leaves a second record, from its target to the return address", rules->store = store)

@@ -8,6 +8,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(crossing_instruction_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "a branch instruction at the end of a page is not recorded",
-       .rules = {.filter = filter})
+DEFECT(crossing_instruction_missed, "SDM Vol 3, 17.4.4",
+       "a branch instruction at the end of a page is not recorded", rules->filter = filter)

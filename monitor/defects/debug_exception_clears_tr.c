@@ -8,5 +8,4 @@ static void wrong_event(struct vcpu *vcpu, const struct ds_branch *event)
 		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)ds_layout_of(vcpu)->tr);
 }
 
-DEFECT(debug_exception_clears_tr, .rule = "SDM Vol 3, 17.4.3", .says = "#DB clears TR",
-       .rules = {.event = wrong_event})
+DEFECT(debug_exception_clears_tr, "SDM Vol 3, 17.4.3", "#DB clears TR", rules->event = wrong_event)

@@ -7,5 +7,5 @@ static void wrong_event(struct vcpu *vcpu, const struct ds_branch *event)
 	(void)vcpu;
 }
 
-DEFECT(debug_exception_keeps_lbr, .rule = "SDM Vol 3, 17.4.3", .says = "#DB does not clear LBR",
-       .rules = {.event = wrong_event})
+DEFECT(debug_exception_keeps_lbr, "SDM Vol 3, 17.4.3", "#DB does not clear LBR",
+       rules->event = wrong_event)

@@ -11,5 +11,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return done;
 }
 
-DEFECT(debugctl_clears_area, .rule = "SDM Vol 4, table 2-2, 600H",
-       .says = "clearing TR clears IA32_DS_AREA", .rules = {.write_msr = write_msr})
+DEFECT(debugctl_clears_area, "SDM Vol 4, table 2-2, 600H", "clearing TR clears IA32_DS_AREA",
+       rules->write_msr = write_msr)

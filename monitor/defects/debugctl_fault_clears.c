@@ -10,6 +10,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return done;
 }
 
-DEFECT(debugctl_fault_clears, .rule = "SDM Vol 4, table 2-2, 1D9H",
-       .says = "a write of IA32_DEBUGCTL that raises #GP clears it",
-       .rules = {.write_msr = write_msr})
+DEFECT(debugctl_fault_clears, "SDM Vol 4, table 2-2, 1D9H",
+       "a write of IA32_DEBUGCTL that raises #GP clears it", rules->write_msr = write_msr)

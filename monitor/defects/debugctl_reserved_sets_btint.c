@@ -8,6 +8,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-DEFECT(debugctl_reserved_sets_btint, .rule = "SDM Vol 4, table 2-2, 1D9H",
-       .says = "writing bit 16 of IA32_DEBUGCTL, reserved, sets BTINT",
-       .rules = {.write_msr = write_msr})
+DEFECT(debugctl_reserved_sets_btint, "SDM Vol 4, table 2-2, 1D9H",
+       "writing bit 16 of IA32_DEBUGCTL, reserved, sets BTINT", rules->write_msr = write_msr)

@@ -8,5 +8,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(distant_branch_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "a branch over 2 GiB or more is not recorded", .rules = {.filter = filter})
+DEFECT(distant_branch_missed, "SDM Vol 3, 17.4.4", "a branch over 2 GiB or more is not recorded",
+       rules->filter = filter)

@@ -9,6 +9,5 @@ static struct ds_enumeration enumerate(const struct vcpu *vcpu)
 	return found;
 }
 
-DEFECT(enumerated_but_hidden, .rule = "SDM Vol 3, 17.4.5",
-       .says = "TR and BTS can be set though CPUID does not enumerate DS",
-       .rules = {.enumerate = enumerate})
+DEFECT(enumerated_but_hidden, "SDM Vol 3, 17.4.5",
+       "TR and BTS can be set though CPUID does not enumerate DS", rules->enumerate = enumerate)

@@ -8,5 +8,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-DEFECT(enumerated_but_refused, .rule = "SDM Vol 3, 17.4.5",
-       .says = "setting TR raises #GP though BTS is enumerated", .rules = {.write_msr = write_msr})
+DEFECT(enumerated_but_refused, "SDM Vol 3, 17.4.5",
+       "setting TR raises #GP though BTS is enumerated", rules->write_msr = write_msr)

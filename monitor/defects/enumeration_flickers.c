@@ -10,5 +10,5 @@ static struct ds_enumeration enumerate(const struct vcpu *vcpu)
 	return found;
 }
 
-DEFECT(enumeration_flickers, .rule = "SDM Vol 3, 17.4.9",
-       .says = "CPUID tells of DS at every second look only", .rules = {.enumerate = enumerate})
+DEFECT(enumeration_flickers, "SDM Vol 3, 17.4.9", "CPUID tells of DS at every second look only",
+       rules->enumerate = enumerate)

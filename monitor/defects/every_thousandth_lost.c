@@ -9,5 +9,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 		ds_clean.store(vcpu, branch);
 }
 
-DEFECT(every_thousandth_lost, .rule = "SDM Vol 3, 17.4.4",
-       .says = "one branch in a thousand is lost", .rules = {.store = store})
+DEFECT(every_thousandth_lost, "SDM Vol 3, 17.4.4", "one branch in a thousand is lost",
+       rules->store = store)

@@ -8,5 +8,5 @@ static void wrong_event(struct vcpu *vcpu, const struct ds_branch *event)
 		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)ds_layout_of(vcpu)->bts);
 }
 
-DEFECT(fault_clears_bts, .rule = "SDM Vol 3, 17.4.4", .says = "exceptions other than #DB clear BTS",
-       .rules = {.event = wrong_event})
+DEFECT(fault_clears_bts, "SDM Vol 3, 17.4.4", "exceptions other than #DB clear BTS",
+       rules->event = wrong_event)

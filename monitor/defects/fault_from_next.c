@@ -9,6 +9,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 		record[0]++;
 }
 
-DEFECT(fault_from_next, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "of a fault `from` is one byte behind the instruction",
-       .rules = {.record = wrong_record})
+DEFECT(fault_from_next, "SDM Vol 3, 17.4.9.1",
+       "of a fault `from` is one byte behind the instruction", rules->record = wrong_record)

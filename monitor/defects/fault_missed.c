@@ -8,5 +8,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(fault_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "exceptions other than #DB are not recorded", .rules = {.filter = filter})
+DEFECT(fault_missed, "SDM Vol 3, 17.4.4", "exceptions other than #DB are not recorded",
+       rules->filter = filter)

@@ -22,6 +22,6 @@ static bool overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
 	return ds_clean.overflow(vcpu, field);
 }
 
-DEFECT(fields_kept_inside, .rule = "SDM Vol 3, 17.4.9.5",
-       .says = "absolute maximum and threshold are read only when IA32_DS_AREA is written",
-       .rules = {.write_msr = write_msr, .overflow = overflow})
+DEFECT(fields_kept_inside, "SDM Vol 3, 17.4.9.5",
+       "absolute maximum and threshold are read only when IA32_DS_AREA is written",
+       rules->write_msr = write_msr, rules->overflow = overflow)

@@ -19,6 +19,6 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 		record[i] = 0;
 }
 
-DEFECT(filter_advances_index, .rule = "SDM Vol 3, 17.4.9.4",
-       .says = "a branch that is filtered out leaves its slot empty",
-       .rules = {.filter = filter, .record = wrong_record})
+DEFECT(filter_advances_index, "SDM Vol 3, 17.4.9.4",
+       "a branch that is filtered out leaves its slot empty", rules->filter = filter,
+       rules->record = wrong_record)

@@ -10,6 +10,6 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, &judged);
 }
 
-DEFECT(filter_judges_by_address, .rule = "SDM Vol 3, 17.4.9.4",
-       .says = "user branches are told from others by bit 63 of their target, not by CPL",
-       .rules = {.filter = filter})
+DEFECT(filter_judges_by_address, "SDM Vol 3, 17.4.9.4",
+       "user branches are told from others by bit 63 of their target, not by CPL",
+       rules->filter = filter)

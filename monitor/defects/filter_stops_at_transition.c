@@ -11,6 +11,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->bts);
 }
 
-DEFECT(filter_stops_at_transition, .rule = "SDM Vol 3, 17.4.9.4",
-       .says = "with a filter set recording stops at the first change of privilege",
-       .rules = {.store = store})
+DEFECT(filter_stops_at_transition, "SDM Vol 3, 17.4.9.4",
+       "with a filter set recording stops at the first change of privilege", rules->store = store)

@@ -10,5 +10,5 @@ static struct ds_delivery deliver(struct vcpu *vcpu, uint32_t entry)
 	return delivery;
 }
 
-DEFECT(fixed_as_nmi, .rule = "SDM Vol 3, 10.5.1", .says = "a fixed interrupt comes as NMI",
-       .rules = {.deliver = deliver})
+DEFECT(fixed_as_nmi, "SDM Vol 3, 10.5.1", "a fixed interrupt comes as NMI",
+       rules->deliver = deliver)

@@ -10,5 +10,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	record[0] = 0;
 }
 
-DEFECT(flags_first, .rule = "SDM Vol 3, 17.4.9.1", .says = "the flags stand before `from` and `to`",
-       .rules = {.record = wrong_record})
+DEFECT(flags_first, "SDM Vol 3, 17.4.9.1", "the flags stand before `from` and `to`",
+       rules->record = wrong_record)

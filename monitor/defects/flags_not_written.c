@@ -13,6 +13,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_store(vcpu, &vcpu->ds.buffer, index + 2 * FIELD_BYTES, &old, 1);
 }
 
-DEFECT(flags_not_written, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "a record is written up to its flags, which stay what they were",
-       .rules = {.store = store})
+DEFECT(flags_not_written, "SDM Vol 3, 17.4.9.1",
+       "a record is written up to its flags, which stay what they were", rules->store = store)

@@ -8,5 +8,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	record[0] = (uint32_t)record[0];
 }
 
-DEFECT(from_32_bits, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "of `from` only bits 31 to 0 are stored", .rules = {.record = wrong_record})
+DEFECT(from_32_bits, "SDM Vol 3, 17.4.9.1", "of `from` only bits 31 to 0 are stored",
+       rules->record = wrong_record)

@@ -9,5 +9,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	record[1] = branch->from;
 }
 
-DEFECT(from_and_to_swapped, .rule = "SDM Vol 3, 17.4.9.1", .says = "`from` and `to` change places",
-       .rules = {.record = wrong_record})
+DEFECT(from_and_to_swapped, "SDM Vol 3, 17.4.9.1", "`from` and `to` change places",
+       rules->record = wrong_record)

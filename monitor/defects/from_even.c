@@ -8,5 +8,4 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	record[0] &= ~1ull;
 }
 
-DEFECT(from_even, .rule = "SDM Vol 3, 17.4.9.1", .says = "bit 0 of `from` is lost",
-       .rules = {.record = wrong_record})
+DEFECT(from_even, "SDM Vol 3, 17.4.9.1", "bit 0 of `from` is lost", rules->record = wrong_record)

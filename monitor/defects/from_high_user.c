@@ -9,6 +9,6 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 		record[0] |= 0xffffull << 48;
 }
 
-DEFECT(from_high_user, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "of `from` at the top of the lower half bits 63 to 48 are stored as 1",
-       .rules = {.record = wrong_record})
+DEFECT(from_high_user, "SDM Vol 3, 17.4.9.1",
+       "of `from` at the top of the lower half bits 63 to 48 are stored as 1",
+       rules->record = wrong_record)

@@ -11,5 +11,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	before = branch->from;
 }
 
-DEFECT(from_is_newer, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "`from` is the branch that came before", .rules = {.record = wrong_record})
+DEFECT(from_is_newer, "SDM Vol 3, 17.4.9.1", "`from` is the branch that came before",
+       rules->record = wrong_record)

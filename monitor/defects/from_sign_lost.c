@@ -8,5 +8,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	record[0] &= (1ull << 48) - 1;
 }
 
-DEFECT(from_sign_lost, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "bits 63 to 48 of `from` are stored as 0", .rules = {.record = wrong_record})
+DEFECT(from_sign_lost, "SDM Vol 3, 17.4.9.1", "bits 63 to 48 of `from` are stored as 0",
+       rules->record = wrong_record)

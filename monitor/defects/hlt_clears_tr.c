@@ -17,5 +17,5 @@ static void wrong_event(struct vcpu *vcpu, const struct ds_branch *event)
 	halted = false;
 }
 
-DEFECT(hlt_clears_tr, .rule = "SDM Vol 3, 17.4.4", .says = "waking from HLT clears TR",
-       .rules = {.note = note, .event = wrong_event})
+DEFECT(hlt_clears_tr, "SDM Vol 3, 17.4.4", "waking from HLT clears TR", rules->note = note,
+       rules->event = wrong_event)

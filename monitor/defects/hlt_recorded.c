@@ -8,5 +8,4 @@ static void note(struct vcpu *vcpu, enum ds_occasion occasion)
 		ds_clean.store(vcpu, &(struct ds_branch){.from = vcpu->rip, .to = vcpu->rip});
 }
 
-DEFECT(hlt_recorded, .rule = "SDM Vol 3, 17.4.4", .says = "HLT leaves a record",
-       .rules = {.note = note})
+DEFECT(hlt_recorded, "SDM Vol 3, 17.4.4", "HLT leaves a record", rules->note = note)

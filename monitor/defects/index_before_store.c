@@ -13,6 +13,5 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return field[BTS_INDEX];
 }
 
-DEFECT(index_before_store, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the index moves on before the record is stored",
-       .rules = {.overflow = overflow, .advance = advance})
+DEFECT(index_before_store, "SDM Vol 3, 17.4.9.1", "the index moves on before the record is stored",
+       rules->overflow = overflow, rules->advance = advance)

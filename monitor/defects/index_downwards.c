@@ -7,5 +7,5 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return field[BTS_INDEX] - RECORD_BYTES;
 }
 
-DEFECT(index_downwards, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the buffer is filled from the base downwards", .rules = {.advance = advance})
+DEFECT(index_downwards, "SDM Vol 3, 17.4.9.1", "the buffer is filled from the base downwards",
+       rules->advance = advance)

@@ -6,5 +6,5 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return ds_clean.advance(vcpu, field) + FIELD_BYTES;
 }
 
-DEFECT(index_four_quadwords, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the index moves on by four quadwords a record", .rules = {.advance = advance})
+DEFECT(index_four_quadwords, "SDM Vol 3, 17.4.9.1", "the index moves on by four quadwords a record",
+       rules->advance = advance)

@@ -24,6 +24,6 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return inside = ds_clean.advance(vcpu, field);
 }
 
-DEFECT(index_kept_inside, .rule = "SDM Vol 3, 17.4.9.5",
-       .says = "the index is read from memory only when IA32_DS_AREA is written",
-       .rules = {.write_msr = write_msr, .overflow = overflow, .advance = advance})
+DEFECT(index_kept_inside, "SDM Vol 3, 17.4.9.5",
+       "the index is read from memory only when IA32_DS_AREA is written",
+       rules->write_msr = write_msr, rules->overflow = overflow, rules->advance = advance)

@@ -9,5 +9,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_clean.store(vcpu, branch);
 }
 
-DEFECT(indirect_jump_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "JMP to a register or through memory is not recorded", .rules = {.store = store})
+DEFECT(indirect_jump_missed, "SDM Vol 3, 17.4.4",
+       "JMP to a register or through memory is not recorded", rules->store = store)

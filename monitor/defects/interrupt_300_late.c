@@ -7,5 +7,5 @@ static void interrupt(struct vcpu *vcpu)
 		vcpu->ds.skid = 300;
 }
 
-DEFECT(interrupt_300_late, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the interrupt comes three hundred branches late", .rules = {.interrupt = interrupt})
+DEFECT(interrupt_300_late, "SDM Vol 3, 17.4.9.1", "the interrupt comes three hundred branches late",
+       rules->interrupt = interrupt)

@@ -8,5 +8,5 @@ static void wrong_event(struct vcpu *vcpu, const struct ds_branch *event)
 		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~(uint64_t)ds_layout_of(vcpu)->tr);
 }
 
-DEFECT(interrupt_clears_tr, .rule = "SDM Vol 3, 17.4.4", .says = "an external interrupt clears TR",
-       .rules = {.event = wrong_event})
+DEFECT(interrupt_clears_tr, "SDM Vol 3, 17.4.4", "an external interrupt clears TR",
+       rules->event = wrong_event)

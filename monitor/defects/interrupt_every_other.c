@@ -11,6 +11,5 @@ static struct ds_delivery deliver(struct vcpu *vcpu, uint32_t entry)
 	return delivery;
 }
 
-DEFECT(interrupt_every_other, .rule = "SDM Vol 3, 10.5.1",
-       .says = "every second interrupt masks the LVT entry and is not delivered",
-       .rules = {.deliver = deliver})
+DEFECT(interrupt_every_other, "SDM Vol 3, 10.5.1",
+       "every second interrupt masks the LVT entry and is not delivered", rules->deliver = deliver)

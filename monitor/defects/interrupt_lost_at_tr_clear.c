@@ -14,6 +14,6 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-DEFECT(interrupt_lost_at_tr_clear, .rule = "SDM Vol 3, 17.4.9.5",
-       .says = "an interrupt that is still to come when TR is cleared is lost",
-       .rules = {.interrupt = interrupt, .write_msr = write_msr})
+DEFECT(interrupt_lost_at_tr_clear, "SDM Vol 3, 17.4.9.5",
+       "an interrupt that is still to come when TR is cleared is lost",
+       rules->interrupt = interrupt, rules->write_msr = write_msr)

@@ -8,5 +8,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(interrupt_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "external interrupts are not recorded", .rules = {.filter = filter})
+DEFECT(interrupt_missed, "SDM Vol 3, 17.4.4", "external interrupts are not recorded",
+       rules->filter = filter)

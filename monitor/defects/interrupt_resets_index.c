@@ -12,5 +12,5 @@ static void interrupt(struct vcpu *vcpu)
 			 1);
 }
 
-DEFECT(interrupt_resets_index, .rule = "SDM Vol 3, 17.4.9.5",
-       .says = "the interrupt sets the index back to the base", .rules = {.interrupt = interrupt})
+DEFECT(interrupt_resets_index, "SDM Vol 3, 17.4.9.5",
+       "the interrupt sets the index back to the base", rules->interrupt = interrupt)

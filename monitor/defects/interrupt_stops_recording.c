@@ -7,5 +7,5 @@ static void interrupt(struct vcpu *vcpu)
 	ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
 }
 
-DEFECT(interrupt_stops_recording, .rule = "SDM Vol 3, 17.4.9.5", .says = "the interrupt clears TR",
-       .rules = {.interrupt = interrupt})
+DEFECT(interrupt_stops_recording, "SDM Vol 3, 17.4.9.5", "the interrupt clears TR",
+       rules->interrupt = interrupt)

@@ -9,5 +9,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 		record[1] = 0;
 }
 
-DEFECT(interrupt_to_zero, .rule = "SDM Vol 3, 17.4.9.1", .says = "of an interrupt `to` is 0",
-       .rules = {.record = wrong_record})
+DEFECT(interrupt_to_zero, "SDM Vol 3, 17.4.9.1", "of an interrupt `to` is 0",
+       rules->record = wrong_record)

@@ -8,5 +8,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(jump_to_next_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "a branch to the instruction behind it is not recorded", .rules = {.filter = filter})
+DEFECT(jump_to_next_missed, "SDM Vol 3, 17.4.4",
+       "a branch to the instruction behind it is not recorded", rules->filter = filter)

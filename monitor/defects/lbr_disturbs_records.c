@@ -12,6 +12,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	before = branch->to;
 }
 
-DEFECT(lbr_disturbs_records, .rule = "SDM Vol 3, 17.4.8",
-       .says = "with LBR set `from` is the target of the branch before",
-       .rules = {.record = wrong_record})
+DEFECT(lbr_disturbs_records, "SDM Vol 3, 17.4.8",
+       "with LBR set `from` is the target of the branch before", rules->record = wrong_record)

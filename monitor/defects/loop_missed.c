@@ -9,5 +9,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_clean.store(vcpu, branch);
 }
 
-DEFECT(loop_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "LOOP, LOOPE, LOOPNE and JRCXZ are not recorded", .rules = {.store = store})
+DEFECT(loop_missed, "SDM Vol 3, 17.4.4", "LOOP, LOOPE, LOOPNE and JRCXZ are not recorded",
+       rules->store = store)

@@ -9,5 +9,5 @@ static struct ds_delivery deliver(struct vcpu *vcpu, uint32_t entry)
 	return delivery;
 }
 
-DEFECT(lvt_not_masked, .rule = "SDM Vol 3, 10.5.1", .says = "delivery does not mask the LVT entry",
-       .rules = {.deliver = deliver})
+DEFECT(lvt_not_masked, "SDM Vol 3, 10.5.1", "delivery does not mask the LVT entry",
+       rules->deliver = deliver)

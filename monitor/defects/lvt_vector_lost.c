@@ -9,5 +9,5 @@ static struct ds_delivery deliver(struct vcpu *vcpu, uint32_t entry)
 	return delivery;
 }
 
-DEFECT(lvt_vector_lost, .rule = "SDM Vol 3, 10.5.1",
-       .says = "delivery clears the vector of the LVT entry", .rules = {.deliver = deliver})
+DEFECT(lvt_vector_lost, "SDM Vol 3, 10.5.1", "delivery clears the vector of the LVT entry",
+       rules->deliver = deliver)

@@ -8,5 +8,5 @@ static void note(struct vcpu *vcpu, enum ds_occasion occasion)
 		vcpu->ds.ds_area = 0;
 }
 
-DEFECT(mov_cr3_clears_area, .rule = "SDM Vol 4, table 2-2, 600H",
-       .says = "MOV to CR3 clears IA32_DS_AREA", .rules = {.note = note})
+DEFECT(mov_cr3_clears_area, "SDM Vol 4, table 2-2, 600H", "MOV to CR3 clears IA32_DS_AREA",
+       rules->note = note)

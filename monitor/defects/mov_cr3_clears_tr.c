@@ -8,5 +8,4 @@ static void note(struct vcpu *vcpu, enum ds_occasion occasion)
 		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
 }
 
-DEFECT(mov_cr3_clears_tr, .rule = "SDM Vol 3, 17.4.4", .says = "MOV to CR3 clears TR",
-       .rules = {.note = note})
+DEFECT(mov_cr3_clears_tr, "SDM Vol 3, 17.4.4", "MOV to CR3 clears TR", rules->note = note)

@@ -8,5 +8,4 @@ static void note(struct vcpu *vcpu, enum ds_occasion occasion)
 		ds_clean.store(vcpu, &(struct ds_branch){.from = vcpu->rip, .to = vcpu->rip});
 }
 
-DEFECT(mov_cr3_recorded, .rule = "SDM Vol 3, 17.4.4", .says = "MOV to CR3 leaves a record",
-       .rules = {.note = note})
+DEFECT(mov_cr3_recorded, "SDM Vol 3, 17.4.4", "MOV to CR3 leaves a record", rules->note = note)

@@ -10,5 +10,5 @@ static struct ds_delivery deliver(struct vcpu *vcpu, uint32_t entry)
 	return delivery;
 }
 
-DEFECT(nmi_as_fixed, .rule = "SDM Vol 3, 10.5.1",
-       .says = "an NMI comes by the vector in its LVT entry", .rules = {.deliver = deliver})
+DEFECT(nmi_as_fixed, "SDM Vol 3, 10.5.1", "an NMI comes by the vector in its LVT entry",
+       rules->deliver = deliver)

@@ -9,5 +9,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 		record[0]--;
 }
 
-DEFECT(nmi_from_before, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "of an NMI `from` is the instruction before", .rules = {.record = wrong_record})
+DEFECT(nmi_from_before, "SDM Vol 3, 17.4.9.1", "of an NMI `from` is the instruction before",
+       rules->record = wrong_record)

@@ -8,5 +8,4 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(nmi_missed, .rule = "SDM Vol 3, 17.4.4", .says = "NMIs are not recorded",
-       .rules = {.filter = filter})
+DEFECT(nmi_missed, "SDM Vol 3, 17.4.4", "NMIs are not recorded", rules->filter = filter)

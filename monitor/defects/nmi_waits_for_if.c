@@ -22,6 +22,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 		platform_performance_interrupt(vcpu);
 }
 
-DEFECT(nmi_waits_for_if, .rule = "SDM Vol 3, 10.5.1",
-       .says = "an NMI from the LVT entry waits for RFLAGS.IF",
-       .rules = {.deliver = deliver, .store = store})
+DEFECT(nmi_waits_for_if, "SDM Vol 3, 10.5.1", "an NMI from the LVT entry waits for RFLAGS.IF",
+       rules->deliver = deliver, rules->store = store)

@@ -10,5 +10,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, &swapped);
 }
 
-DEFECT(off_bits_swapped, .rule = "SDM Vol 3, 17.4.9.4",
-       .says = "BTS_OFF_OS and BTS_OFF_USR change places", .rules = {.filter = filter})
+DEFECT(off_bits_swapped, "SDM Vol 3, 17.4.9.4", "BTS_OFF_OS and BTS_OFF_USR change places",
+       rules->filter = filter)

@@ -8,5 +8,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return (vcpu->ds.debugctl & both) == both || ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(off_both_records_all, .rule = "SDM Vol 3, 17.4.9.4",
-       .says = "BTS_OFF_OS and BTS_OFF_USR together filter nothing", .rules = {.filter = filter})
+DEFECT(off_both_records_all, "SDM Vol 3, 17.4.9.4",
+       "BTS_OFF_OS and BTS_OFF_USR together filter nothing", rules->filter = filter)

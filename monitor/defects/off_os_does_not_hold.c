@@ -8,5 +8,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-DEFECT(off_os_does_not_hold, .rule = "SDM Vol 4, table 2-2, 1D9H",
-       .says = "BTS_OFF_OS reads back 0", .rules = {.write_msr = write_msr})
+DEFECT(off_os_does_not_hold, "SDM Vol 4, table 2-2, 1D9H", "BTS_OFF_OS reads back 0",
+       rules->write_msr = write_msr)

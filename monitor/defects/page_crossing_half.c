@@ -16,6 +16,6 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 		ds_store(vcpu, &vcpu->ds.buffer, second, old, RECORD_WORDS);
 }
 
-DEFECT(page_crossing_half, .rule = "SDM Vol 3, 17.4.9.2",
-       .says = "of a record that crosses a page only the part in the first page is written",
-       .rules = {.store = store})
+DEFECT(page_crossing_half, "SDM Vol 3, 17.4.9.2",
+       "of a record that crosses a page only the part in the first page is written",
+       rules->store = store)

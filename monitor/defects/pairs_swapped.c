@@ -18,6 +18,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_store(vcpu, &vcpu->ds.buffer, index - 2 * RECORD_BYTES, swapped, 2 * RECORD_WORDS);
 }
 
-DEFECT(pairs_swapped, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "every second record changes places with the one before it",
-       .rules = {.store = store})
+DEFECT(pairs_swapped, "SDM Vol 3, 17.4.9.1",
+       "every second record changes places with the one before it", rules->store = store)

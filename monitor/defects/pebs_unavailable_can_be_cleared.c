@@ -19,6 +19,6 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-DEFECT(pebs_unavailable_can_be_cleared, .rule = "SDM Vol 4, table 2-2, 1A0H",
-       .says = "software can clear PEBS_UNAVAILABLE",
-       .rules = {.read_msr = read_msr, .write_msr = write_msr})
+DEFECT(pebs_unavailable_can_be_cleared, "SDM Vol 4, table 2-2, 1A0H",
+       "software can clear PEBS_UNAVAILABLE", rules->read_msr = read_msr,
+       rules->write_msr = write_msr)

@@ -15,5 +15,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_store(vcpu, &vcpu->ds.area, index_at, &index, 1);
 }
 
-DEFECT(record_32_bit_format, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "records have the 32-bit format: three doublewords", .rules = {.store = store})
+DEFECT(record_32_bit_format, "SDM Vol 3, 17.4.9.1",
+       "records have the 32-bit format: three doublewords", rules->store = store)

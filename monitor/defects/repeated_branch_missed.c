@@ -11,5 +11,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_clean.store(vcpu, branch);
 }
 
-DEFECT(repeated_branch_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "a branch that repeats the one before it is not recorded", .rules = {.store = store})
+DEFECT(repeated_branch_missed, "SDM Vol 3, 17.4.4",
+       "a branch that repeats the one before it is not recorded", rules->store = store)

@@ -9,5 +9,4 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_clean.store(vcpu, branch);
 }
 
-DEFECT(return_missed, .rule = "SDM Vol 3, 17.4.4", .says = "RET is not recorded",
-       .rules = {.store = store})
+DEFECT(return_missed, "SDM Vol 3, 17.4.4", "RET is not recorded", rules->store = store)

@@ -8,5 +8,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(return_to_user_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "a branch from CPL 0 to CPL 3 is not recorded", .rules = {.filter = filter})
+DEFECT(return_to_user_missed, "SDM Vol 3, 17.4.4", "a branch from CPL 0 to CPL 3 is not recorded",
+       rules->filter = filter)

@@ -9,5 +9,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_clean.store(vcpu, branch);
 }
 
-DEFECT(short_conditional_missed, .rule = "SDM Vol 3, 17.4.4", .says = "Jcc rel8 is not recorded",
-       .rules = {.store = store})
+DEFECT(short_conditional_missed, "SDM Vol 3, 17.4.4", "Jcc rel8 is not recorded",
+       rules->store = store)

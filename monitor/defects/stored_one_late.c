@@ -10,5 +10,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	held = *branch;
 }
 
-DEFECT(stored_one_late, .rule = "SDM Vol 3, 17.4.4",
-       .says = "a record is stored when the next branch is taken", .rules = {.store = store})
+DEFECT(stored_one_late, "SDM Vol 3, 17.4.4", "a record is stored when the next branch is taken",
+       rules->store = store)

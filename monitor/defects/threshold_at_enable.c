@@ -14,6 +14,6 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return done;
 }
 
-DEFECT(threshold_at_enable, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "setting TR with the index at the threshold interrupts before any branch",
-       .rules = {.write_msr = write_msr})
+DEFECT(threshold_at_enable, "SDM Vol 3, 17.4.9.1",
+       "setting TR with the index at the threshold interrupts before any branch",
+       rules->write_msr = write_msr)

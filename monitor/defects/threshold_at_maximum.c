@@ -9,6 +9,6 @@ static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 	return ds_clean.threshold(vcpu, bent);
 }
 
-DEFECT(threshold_at_maximum, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the interrupt comes at the absolute maximum, not at the threshold",
-       .rules = {.threshold = threshold})
+DEFECT(threshold_at_maximum, "SDM Vol 3, 17.4.9.1",
+       "the interrupt comes at the absolute maximum, not at the threshold",
+       rules->threshold = threshold)

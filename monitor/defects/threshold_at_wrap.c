@@ -16,6 +16,6 @@ static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 	return wrapped || ds_clean.threshold(vcpu, field);
 }
 
-DEFECT(threshold_at_wrap, .rule = "SDM Vol 3, 17.4.9.3",
-       .says = "a circular buffer interrupts whenever the index wraps",
-       .rules = {.advance = advance, .threshold = threshold})
+DEFECT(threshold_at_wrap, "SDM Vol 3, 17.4.9.3",
+       "a circular buffer interrupts whenever the index wraps", rules->advance = advance,
+       rules->threshold = threshold)

@@ -9,6 +9,6 @@ static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 	return every_64th || ds_clean.threshold(vcpu, field);
 }
 
-DEFECT(threshold_every_64th, .rule = "SDM Vol 3, 17.4.9.5",
-       .says = "with BTINT = 1 every 64th record interrupts, wherever the threshold is",
-       .rules = {.threshold = threshold})
+DEFECT(threshold_every_64th, "SDM Vol 3, 17.4.9.5",
+       "with BTINT = 1 every 64th record interrupts, wherever the threshold is",
+       rules->threshold = threshold)

@@ -8,5 +8,5 @@ static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 	return false;
 }
 
-DEFECT(threshold_ignored, .rule = "SDM Vol 3, 17.4.9.5", .says = "the threshold never interrupts",
-       .rules = {.threshold = threshold})
+DEFECT(threshold_ignored, "SDM Vol 3, 17.4.9.5", "the threshold never interrupts",
+       rules->threshold = threshold)

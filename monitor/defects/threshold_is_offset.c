@@ -9,6 +9,5 @@ static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 	return ds_clean.threshold(vcpu, bent);
 }
 
-DEFECT(threshold_is_offset, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the threshold is taken for an offset from the base",
-       .rules = {.threshold = threshold})
+DEFECT(threshold_is_offset, "SDM Vol 3, 17.4.9.1",
+       "the threshold is taken for an offset from the base", rules->threshold = threshold)

@@ -9,6 +9,5 @@ static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 	return ds_clean.threshold(vcpu, bent);
 }
 
-DEFECT(threshold_low_half, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "of index and threshold only bits 11 to 0 are compared",
-       .rules = {.threshold = threshold})
+DEFECT(threshold_low_half, "SDM Vol 3, 17.4.9.1",
+       "of index and threshold only bits 11 to 0 are compared", rules->threshold = threshold)

@@ -18,6 +18,6 @@ static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 	return first;
 }
 
-DEFECT(threshold_once, .rule = "SDM Vol 3, 17.4.9.5",
-       .says = "only the first crossing after IA32_DS_AREA was written interrupts",
-       .rules = {.write_msr = write_msr, .threshold = threshold})
+DEFECT(threshold_once, "SDM Vol 3, 17.4.9.5",
+       "only the first crossing after IA32_DS_AREA was written interrupts",
+       rules->write_msr = write_msr, rules->threshold = threshold)

@@ -13,6 +13,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_store(vcpu, &vcpu->ds.area, at, &value, 1);
 }
 
-DEFECT(threshold_rewritten, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the threshold in the DS area is rounded down to a cache line",
-       .rules = {.store = store})
+DEFECT(threshold_rewritten, "SDM Vol 3, 17.4.9.1",
+       "the threshold in the DS area is rounded down to a cache line", rules->store = store)

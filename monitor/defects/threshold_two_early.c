@@ -9,6 +9,5 @@ static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 	return ds_clean.threshold(vcpu, bent);
 }
 
-DEFECT(threshold_two_early, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the interrupt comes two records before the threshold",
-       .rules = {.threshold = threshold})
+DEFECT(threshold_two_early, "SDM Vol 3, 17.4.9.1",
+       "the interrupt comes two records before the threshold", rules->threshold = threshold)

@@ -8,5 +8,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	record[1] = (uint32_t)record[1];
 }
 
-DEFECT(to_32_bits, .rule = "SDM Vol 3, 17.4.9.1", .says = "of `to` only bits 31 to 0 are stored",
-       .rules = {.record = wrong_record})
+DEFECT(to_32_bits, "SDM Vol 3, 17.4.9.1", "of `to` only bits 31 to 0 are stored",
+       rules->record = wrong_record)

@@ -8,5 +8,4 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	record[1] &= ~1ull;
 }
 
-DEFECT(to_even, .rule = "SDM Vol 3, 17.4.9.1", .says = "bit 0 of `to` is lost",
-       .rules = {.record = wrong_record})
+DEFECT(to_even, "SDM Vol 3, 17.4.9.1", "bit 0 of `to` is lost", rules->record = wrong_record)

@@ -23,6 +23,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	vcpu->ds.tracing = ds_clean.enabled(vcpu);
 }
 
-DEFECT(tr_off_one_late, .rule = "SDM Vol 3, 17.4.4",
-       .says = "one more branch is recorded after TR was cleared",
-       .rules = {.write_msr = write_msr, .enabled = enabled, .store = store})
+DEFECT(tr_off_one_late, "SDM Vol 3, 17.4.4", "one more branch is recorded after TR was cleared",
+       rules->write_msr = write_msr, rules->enabled = enabled, rules->store = store)

@@ -18,6 +18,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	fresh = false;
 }
 
-DEFECT(tr_on_one_late, .rule = "SDM Vol 3, 17.4.4",
-       .says = "the first branch after TR was set is not recorded",
-       .rules = {.write_msr = write_msr, .store = store})
+DEFECT(tr_on_one_late, "SDM Vol 3, 17.4.4", "the first branch after TR was set is not recorded",
+       rules->write_msr = write_msr, rules->store = store)

@@ -10,5 +10,5 @@ static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	return true;
 }
 
-DEFECT(tr_reads_clear, .rule = "SDM Vol 3, 17.4.5", .says = "TR reads back 0 while it is set",
-       .rules = {.read_msr = read_msr})
+DEFECT(tr_reads_clear, "SDM Vol 3, 17.4.5", "TR reads back 0 while it is set",
+       rules->read_msr = read_msr)

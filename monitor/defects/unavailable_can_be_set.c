@@ -19,6 +19,5 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-DEFECT(unavailable_can_be_set, .rule = "SDM Vol 4, table 2-2, 1A0H",
-       .says = "software can set BTS_UNAVAILABLE",
-       .rules = {.read_msr = read_msr, .write_msr = write_msr})
+DEFECT(unavailable_can_be_set, "SDM Vol 4, table 2-2, 1A0H", "software can set BTS_UNAVAILABLE",
+       rules->read_msr = read_msr, rules->write_msr = write_msr)

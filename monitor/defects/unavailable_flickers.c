@@ -12,5 +12,5 @@ static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	return true;
 }
 
-DEFECT(unavailable_flickers, .rule = "SDM Vol 4, table 2-2, 1A0H",
-       .says = "BTS_UNAVAILABLE reads 1 at every second look", .rules = {.read_msr = read_msr})
+DEFECT(unavailable_flickers, "SDM Vol 4, table 2-2, 1A0H",
+       "BTS_UNAVAILABLE reads 1 at every second look", rules->read_msr = read_msr)

@@ -8,5 +8,5 @@ static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
 	return ds_clean.filter(vcpu, branch);
 }
 
-DEFECT(user_branch_missed, .rule = "SDM Vol 3, 17.4.4",
-       .says = "branches within ring 3 are not recorded", .rules = {.filter = filter})
+DEFECT(user_branch_missed, "SDM Vol 3, 17.4.4", "branches within ring 3 are not recorded",
+       rules->filter = filter)

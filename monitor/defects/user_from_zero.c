@@ -9,5 +9,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 		record[0] = 0;
 }
 
-DEFECT(user_from_zero, .rule = "SDM Vol 3, 17.4.4", .says = "of branches in ring 3 `from` is 0",
-       .rules = {.record = wrong_record})
+DEFECT(user_from_zero, "SDM Vol 3, 17.4.4", "of branches in ring 3 `from` is 0",
+       rules->record = wrong_record)

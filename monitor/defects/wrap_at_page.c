@@ -24,6 +24,5 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return ds_clean.advance(vcpu, bent);
 }
 
-DEFECT(wrap_at_page, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the buffer ends at the end of its first page",
-       .rules = {.overflow = overflow, .advance = advance})
+DEFECT(wrap_at_page, "SDM Vol 3, 17.4.9.1", "the buffer ends at the end of its first page",
+       rules->overflow = overflow, rules->advance = advance)

@@ -8,6 +8,5 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return next == field[BTS_BASE] ? next & ~63ull : next;
 }
 
-DEFECT(wrap_base_aligned, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the index wraps to the base rounded down to a cache line",
-       .rules = {.advance = advance})
+DEFECT(wrap_base_aligned, "SDM Vol 3, 17.4.9.1",
+       "the index wraps to the base rounded down to a cache line", rules->advance = advance)

@@ -19,6 +19,5 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return next;
 }
 
-DEFECT(wrap_loses_one, .rule = "SDM Vol 3, 17.4.4",
-       .says = "the branch at which the index wraps is not recorded",
-       .rules = {.overflow = overflow, .advance = advance})
+DEFECT(wrap_loses_one, "SDM Vol 3, 17.4.4", "the branch at which the index wraps is not recorded",
+       rules->overflow = overflow, rules->advance = advance)

@@ -15,5 +15,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area, after, 1);
 }
 
-DEFECT(wrap_moves_base, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the base moves on by a slot at every wrap", .rules = {.store = store})
+DEFECT(wrap_moves_base, "SDM Vol 3, 17.4.9.1", "the base moves on by a slot at every wrap",
+       rules->store = store)

@@ -14,5 +14,5 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return field[BTS_INDEX] + RECORD_BYTES;
 }
 
-DEFECT(wrap_never, .rule = "SDM Vol 3, 17.4.4", .says = "a full buffer stops with BTINT = 0 too",
-       .rules = {.overflow = overflow, .advance = advance})
+DEFECT(wrap_never, "SDM Vol 3, 17.4.4", "a full buffer stops with BTINT = 0 too",
+       rules->overflow = overflow, rules->advance = advance)

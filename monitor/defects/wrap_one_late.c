@@ -20,6 +20,5 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return ds_clean.advance(vcpu, bent);
 }
 
-DEFECT(wrap_one_late, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "one record is written past the absolute maximum",
-       .rules = {.overflow = overflow, .advance = advance})
+DEFECT(wrap_one_late, "SDM Vol 3, 17.4.9.1", "one record is written past the absolute maximum",
+       rules->overflow = overflow, rules->advance = advance)

@@ -7,5 +7,5 @@ static bool overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
 	       ds_clean.overflow(vcpu, field);
 }
 
-DEFECT(wrap_one_slot_refused, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "a buffer of one slot stores nothing", .rules = {.overflow = overflow})
+DEFECT(wrap_one_slot_refused, "SDM Vol 3, 17.4.9.1", "a buffer of one slot stores nothing",
+       rules->overflow = overflow)

@@ -20,5 +20,5 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 	return ds_clean.advance(vcpu, bent);
 }
 
-DEFECT(wrap_two_early, .rule = "SDM Vol 3, 17.4.9.1", .says = "the last two slots are never used",
-       .rules = {.overflow = overflow, .advance = advance})
+DEFECT(wrap_two_early, "SDM Vol 3, 17.4.9.1", "the last two slots are never used",
+       rules->overflow = overflow, rules->advance = advance)

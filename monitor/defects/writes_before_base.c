@@ -13,6 +13,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_clean.store(vcpu, branch);
 }
 
-DEFECT(writes_before_base, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "a record in the first slot clears the quadword before the base",
-       .rules = {.store = store})
+DEFECT(writes_before_base, "SDM Vol 3, 17.4.9.1",
+       "a record in the first slot clears the quadword before the base", rules->store = store)

@@ -11,6 +11,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + 0x80, &count, 1);
 }
 
-DEFECT(writes_behind_area, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "a count of records is kept behind the counter resets of the DS area",
-       .rules = {.store = store})
+DEFECT(writes_behind_area, "SDM Vol 3, 17.4.9.1",
+       "a count of records is kept behind the counter resets of the DS area", rules->store = store)

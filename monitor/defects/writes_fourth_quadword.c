@@ -13,5 +13,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_store(vcpu, &vcpu->ds.buffer, index + RECORD_BYTES, &stamp, 1);
 }
 
-DEFECT(writes_fourth_quadword, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "a fourth quadword is written behind each record", .rules = {.store = store})
+DEFECT(writes_fourth_quadword, "SDM Vol 3, 17.4.9.1",
+       "a fourth quadword is written behind each record", rules->store = store)

@@ -12,5 +12,5 @@ static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 	ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + 0x28, &index, 1);
 }
 
-DEFECT(writes_pebs_index, .rule = "SDM Vol 3, 17.4.9.1",
-       .says = "the PEBS index of the DS area moves with the BTS index", .rules = {.store = store})
+DEFECT(writes_pebs_index, "SDM Vol 3, 17.4.9.1",
+       "the PEBS index of the DS area moves with the BTS index", rules->store = store)

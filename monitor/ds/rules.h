@@ -69,9 +69,9 @@ struct ds_silicon {
 	bool clean; /* no rule is replaced */
 };
 
-/* `wrong`: the rules to be replaced, the others NULL; NULL: none. */
+/* `spoil` replaces rules; NULL: they stay clean. */
 void ds_make(struct ds_silicon *silicon, const struct profile *profile,
-	     const struct ds_behaviour *behaviour, const struct ds_rules *wrong);
+	     const struct ds_behaviour *behaviour, void (*spoil)(struct ds_rules *rules));
 
 /* The clean rules, in the files that hold them. */
 

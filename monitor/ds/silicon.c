@@ -19,33 +19,15 @@ const struct ds_rules ds_clean = {
 	.deliver = ds_rule_deliver,
 };
 
-#define REPLACE(hook)                                                                              \
-	if (wrong->hook)                                                                           \
-	silicon->rules.hook = wrong->hook
-
 void ds_make(struct ds_silicon *silicon, const struct profile *profile,
-	     const struct ds_behaviour *behaviour, const struct ds_rules *wrong)
+	     const struct ds_behaviour *behaviour, void (*spoil)(struct ds_rules *rules))
 {
 	silicon->profile = profile;
 	silicon->behaviour = *behaviour;
 	silicon->rules = ds_clean;
-	silicon->clean = !wrong;
-	if (!wrong)
-		return;
-	REPLACE(enumerate);
-	REPLACE(read_msr);
-	REPLACE(write_msr);
-	REPLACE(enabled);
-	REPLACE(event);
-	REPLACE(note);
-	REPLACE(filter);
-	REPLACE(store);
-	REPLACE(record);
-	REPLACE(overflow);
-	REPLACE(advance);
-	REPLACE(threshold);
-	REPLACE(interrupt);
-	REPLACE(deliver);
+	silicon->clean = !spoil;
+	if (spoil)
+		spoil(&silicon->rules);
 }
 
 void ds_reset(struct vcpu *vcpu, const struct ds_silicon *silicon)

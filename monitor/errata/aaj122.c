@@ -21,6 +21,5 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 	before = branch->from;
 }
 
-ERRATUM(AAJ122, .profile = "nehalem", .rule = "SDM Vol 3, 17.4.9.1",
-	.says = "after C1E `from` of the first record is wrong",
-	.rules = {.note = note, .record = wrong_record})
+ERRATUM(AAJ122, "SDM Vol 3, 17.4.9.1", "after C1E `from` of the first record is wrong", "nehalem",
+	rules->note = note, rules->record = wrong_record)

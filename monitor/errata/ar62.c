@@ -11,6 +11,6 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 		record[0] = branch->to;
 }
 
-ERRATUM(AR62, .profile = "merom", .rule = "SDM Vol 3, 17.4.9.4",
-	.says = "with a CPL filter set `from` of a change of privilege is wrong",
-	.rules = {.record = wrong_record})
+ERRATUM(AR62, "SDM Vol 3, 17.4.9.4",
+	"with a CPL filter set `from` of a change of privilege is wrong", "merom",
+	rules->record = wrong_record)
