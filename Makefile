@@ -83,6 +83,10 @@ $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
 
+# What the monitor's speed does not hang on is to be small.
+small := monitor/boot/% monitor/defects/% monitor/errata/% monitor/interp/shift.c
+$(patsubst %,$(BUILD)/obj/%.o,$(small)): CFLAGS += -Os
+
 $(BUILD)/obj/%.asm.o: %.asm
 	@mkdir -p $(@D)
 	$(NASM) -f elf64 -g -F dwarf -i . -MD $(@:.o=.d) -o $@ $<
