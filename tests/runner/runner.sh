@@ -10,7 +10,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top/tools/judge" "$tree/tools"
+ln -s "$top/tools/judge" "$top/tools/bench" "$tree/tools"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
 
@@ -94,6 +94,15 @@ interrupted()
 	return "$code"
 }
 
+# tools/bench with the limits given, one a line; it reads ELF files of the build and boots fake-qemu.
+bench()
+{
+	mkdir -p tests/bench
+	printf '%s\n' "$@" >tests/bench/budgets.txt
+	cp /bin/true build/monitor.elf && cp /bin/true build/spoor.elf
+	FAKE_LOG=${BENCH_LOG:-$here/logs/bench.log} tools/bench
+}
+
 path_with_blank()
 {
 	mkdir 'a b'
@@ -162,6 +171,19 @@ try 'words too long for SMBIOS' 2 'takes up to 255' \
 try 'a bar in the words for SMBIOS' 2 "has a '.'" ./run-qemu.sh -b iso -a 'a|b'
 try 'help' 0 'usage: run-qemu.sh' ./run-qemu.sh -h
 try 'version' 0 '^spoor [0-9]' ./run-qemu.sh -V
+
+try 'bench: limits that are kept' 0 'switch_records +17 records +<= 17 +ok' \
+	bench 'switch_records <= 17 why' 'over_steps >= 300 why'
+try 'bench: a limit from above that is passed' 1 'switch_records +17 records +<= 16.9 +OVER' \
+	bench 'switch_records <= 16.9 why' 'over_steps >= 250 why'
+try 'bench: a limit from below that is passed' 1 'over_steps +300 percent +>= 301 +UNDER' \
+	bench 'switch_records <= 20 why' 'over_steps >= 301 why'
+try 'bench: a limit without its figure' 1 'no_such_figure +- - +<= 5 +NOT MEASURED' \
+	bench 'no_such_figure <= 5 why'
+try 'bench: a limit that cannot be read' 2 'budgets.txt:2: figure' \
+	bench '# comment' 'switch_records < 20 why'
+try 'bench: a suite that fails' 1 'did not pass' \
+	eval 'BENCH_LOG=$here/logs/fail.log FAKE_STATUS=35 bench "# no limit"'
 
 if (: <>/dev/kvm) 2>/dev/null; then
 	number=$((number + 1))
