@@ -25,7 +25,7 @@ usage()
 	  -T, --timeout SECONDS            end the run after that (default 120)
 	  -l, --log FILE                   keep the console log
 	  -t, --test GLOB[,-GLOB]          only the tests that match
-	  -a, --append "WORDS"             words for the kernel's command line
+	  -a, --append "WORDS"             words for the kernel's command line; each -a adds some
 	  -M, --monitor "WORDS"            words for the monitor's command line
 	  -K, --kernel-only                no monitor in the chain
 	  -e, --emulator qemu|bochs        emulator (default qemu)
@@ -83,8 +83,8 @@ parse()
 		-T | --timeout) timeout=$1 ;;
 		-l | --log) log=$1 ;;
 		-t | --test) test=$1 ;;
-		-a | --append) append=$1 ;;
-		-M | --monitor) monitor=$1 ;;
+		-a | --append) append+=${append:+ }$1 ;;
+		-M | --monitor) monitor+=${monitor:+ }$1 ;;
 		-e | --emulator) emulator=$1 ;;
 		-K | --kernel-only) kernel_only=1 ;;
 		-g | --gdb) gdb=1 ;;

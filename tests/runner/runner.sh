@@ -196,6 +196,7 @@ composes 'kernel' "-kernel ./build/monitor.elf32 -append end=exit -initrd './bui
 composes 'commas in -initrd are doubled' "test=a,,-b'" -t a,-b
 composes 'words for both' "-append 'end=exit vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
 	-M 'vbts=on x,y' -a seed=1
+composes 'words that are given one by one' "end=exit seed=1 scale=50'" -a seed=1 -a scale=50
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
 composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
