@@ -15,6 +15,7 @@ touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,p
 cd "$tree" || exit 2
 
 number=0 failed=0
+unset BUILD TIMEOUT_SCALE
 export QEMU=$here/fake-qemu FAKE_LOG=$here/logs/pass.log
 
 # try NAME CODE WORDS COMMAND...: the exit status, and a regular expression for all it printed.
@@ -186,8 +187,8 @@ try 'bench: a suite that fails' 1 'did not pass' \
 	eval 'BENCH_LOG=$here/logs/fail.log FAKE_STATUS=35 bench "# no limit"'
 
 if (: <>/dev/kvm) 2>/dev/null; then
-	number=$((number + 1))
-	echo "ok $number runner: kvm is refused # SKIP /dev/kvm can be opened here"
+	try 'time limit under kvm' 124 'interprets.*verdict: TIMEOUT' \
+		env FAKE_ACT='exec sleep 60' ./run-qemu.sh -x kvm -T 1
 else
 	try 'kvm is refused' 2 'cannot be opened|there is no /dev/kvm' ./run-qemu.sh -x kvm
 fi
@@ -197,6 +198,7 @@ composes 'commas in -initrd are doubled' "test=a,,-b'" -t a,-b
 composes 'words for both' "-append 'end=exit vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
 	-M 'vbts=on x,y' -a seed=1
 composes 'words that are given one by one' "end=exit seed=1 scale=50'" -a seed=1 -a scale=50
+BUILD=/b composes 'images from elsewhere' '-kernel /b/monitor.elf32 .*/b/spoor.elf end=exit' --
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
 composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
