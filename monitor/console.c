@@ -13,19 +13,6 @@ static struct uart uart;
 static bool debugcon;
 static bool leave_at_end;
 
-void console_open(uint16_t port, uint32_t baud)
-{
-	uart = (struct uart){0};
-	if (port)
-		uart_init(&uart, port, baud);
-	debugcon = debugcon_present();
-}
-
-void console_exit_at_end(bool leave)
-{
-	leave_at_end = leave;
-}
-
 static void put(char c)
 {
 	if (uart.base) {
@@ -35,6 +22,20 @@ static void put(char c)
 	}
 	if (debugcon)
 		debugcon_put(c);
+}
+
+void console_open(uint16_t port, uint32_t baud)
+{
+	uart = (struct uart){0};
+	if (port)
+		uart_init(&uart, port, baud);
+	debugcon = debugcon_present();
+	put('\n'); /* firmware leaves the cursor, and terminal escapes, anywhere */
+}
+
+void console_exit_at_end(bool leave)
+{
+	leave_at_end = leave;
 }
 
 static void put_text(const char *text)

@@ -96,7 +96,7 @@ static bool read_erratum(struct options *options, const char *id, char *error, s
 	return options->defect;
 }
 
-static bool parse(struct options *options, const char *line, char *error, size_t error_size)
+bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
 {
 	int end = END_HALT, console = 0;
 	char vbts[sizeof(options->variants)] = "", defect[80] = "";
@@ -154,29 +154,6 @@ static bool parse(struct options *options, const char *line, char *error, size_t
 		format(profile, sizeof(profile), "%s", options->defect->profile);
 	return read_profile(options, profile, error, error_size) &&
 	       read_vbts(options, vbts, error, error_size);
-}
-
-/* The word may stand behind the one at fault. */
-static bool has_word(const char *line, const char *word)
-{
-	size_t length = strlen(word);
-
-	for (const char *at = line; *at; at++) {
-		bool starts = at == line || at[-1] == ' ';
-
-		if (starts && strncmp(at, word, length) == 0 &&
-		    (at[length] == ' ' || at[length] == '\0'))
-			return true;
-	}
-	return false;
-}
-
-bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
-{
-	if (parse(options, line, error, error_size))
-		return true;
-	options->end_exit = has_word(line, "end=exit");
-	return false;
 }
 
 /* QEMU, iPXE and GRUB Legacy do; GRUB 2 does not, under either protocol. */
