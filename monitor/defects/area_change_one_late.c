@@ -7,7 +7,7 @@ static bool fresh;
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == MSR_DS_DS_AREA) {
+	if (index == DS_MSR_AREA) {
 		fresh = true;
 		old = vcpu->ds.ds_area;
 	}

@@ -5,7 +5,7 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	bool done = ds_clean.write_msr(vcpu, index, value);
 
-	if (!done && index == MSR_DS_DS_AREA)
+	if (!done && index == DS_MSR_AREA)
 		vcpu->ds.ds_area = 0;
 	return done;
 }

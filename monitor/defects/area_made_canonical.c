@@ -3,7 +3,7 @@
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == MSR_DS_DS_AREA)
+	if (index == DS_MSR_AREA)
 		value = (uint64_t)((int64_t)(value << 16) >> 16);
 	return ds_clean.write_msr(vcpu, index, value);
 }

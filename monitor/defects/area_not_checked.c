@@ -3,7 +3,7 @@
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index != MSR_DS_DS_AREA)
+	if (index != DS_MSR_AREA)
 		return ds_clean.write_msr(vcpu, index, value);
 	vcpu->ds.ds_area = value;
 	return true;

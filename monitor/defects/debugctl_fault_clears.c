@@ -5,7 +5,7 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	bool done = ds_clean.write_msr(vcpu, index, value);
 
-	if (!done && index == MSR_DS_DEBUGCTL)
+	if (!done && index == DS_MSR_DEBUGCTL)
 		ds_set_debugctl(vcpu, 0);
 	return done;
 }

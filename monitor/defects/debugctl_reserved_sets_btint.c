@@ -3,7 +3,7 @@
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == MSR_DS_DEBUGCTL && value & 1u << 16)
+	if (index == DS_MSR_DEBUGCTL && value & 1u << 16)
 		value ^= 1u << 16 | ds_layout_of(vcpu)->btint;
 	return ds_clean.write_msr(vcpu, index, value);
 }

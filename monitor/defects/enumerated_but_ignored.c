@@ -3,7 +3,7 @@
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	return index == MSR_DS_DEBUGCTL || ds_clean.write_msr(vcpu, index, value);
+	return index == DS_MSR_DEBUGCTL || ds_clean.write_msr(vcpu, index, value);
 }
 
 DEFECT(enumerated_but_ignored, "SDM Vol 3, 17.4.5",

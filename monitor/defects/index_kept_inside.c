@@ -7,7 +7,7 @@ static bool fresh;
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	fresh |= index == MSR_DS_DS_AREA;
+	fresh |= index == DS_MSR_AREA;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 

@@ -9,7 +9,7 @@ static void interrupt(struct vcpu *vcpu)
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == MSR_DS_DEBUGCTL && !(value & ds_layout_of(vcpu)->tr))
+	if (index == DS_MSR_DEBUGCTL && !(value & ds_layout_of(vcpu)->tr))
 		vcpu->ds.skid = 0;
 	return ds_clean.write_msr(vcpu, index, value);
 }

@@ -3,7 +3,7 @@
 
 static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
-	return index != MSR_DS_MISC_ENABLE && ds_clean.read_msr(vcpu, index, value);
+	return index != DS_MSR_MISC_ENABLE && ds_clean.read_msr(vcpu, index, value);
 }
 
 DEFECT(misc_enable_faults, "SDM Vol 4, table 2-2, 1A0H",

@@ -3,7 +3,7 @@
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == MSR_DS_DEBUGCTL && value & ds_layout_of(vcpu)->off_usr)
+	if (index == DS_MSR_DEBUGCTL && value & ds_layout_of(vcpu)->off_usr)
 		value |= ds_layout_of(vcpu)->off_os;
 	return ds_clean.write_msr(vcpu, index, value);
 }

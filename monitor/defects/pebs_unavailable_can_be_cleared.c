@@ -7,14 +7,14 @@ static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	if (!ds_clean.read_msr(vcpu, index, value))
 		return false;
-	if (index == MSR_DS_MISC_ENABLE)
+	if (index == DS_MSR_MISC_ENABLE)
 		*value &= ~cleared;
 	return true;
 }
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == MSR_DS_MISC_ENABLE)
+	if (index == DS_MSR_MISC_ENABLE)
 		cleared = ~value & MISC_ENABLE_PEBS_UNAVAILABLE;
 	return ds_clean.write_msr(vcpu, index, value);
 }

@@ -5,7 +5,7 @@ static bool done;
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	done &= index != MSR_DS_DS_AREA;
+	done &= index != DS_MSR_AREA;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 

@@ -7,7 +7,7 @@ static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	bool was_on = vcpu->ds.tracing;
 
-	late = index == MSR_DS_DEBUGCTL && was_on && !(value & ds_layout_of(vcpu)->tr);
+	late = index == DS_MSR_DEBUGCTL && was_on && !(value & ds_layout_of(vcpu)->tr);
 	return ds_clean.write_msr(vcpu, index, value);
 }
 

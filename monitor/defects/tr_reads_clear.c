@@ -5,7 +5,7 @@ static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	if (!ds_clean.read_msr(vcpu, index, value))
 		return false;
-	if (index == MSR_DS_DEBUGCTL)
+	if (index == DS_MSR_DEBUGCTL)
 		*value &= ~ds_layout_of(vcpu)->tr;
 	return true;
 }

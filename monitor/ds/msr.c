@@ -17,13 +17,13 @@ struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu)
 bool ds_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	switch (index) {
-	case MSR_DS_MISC_ENABLE:
+	case DS_MSR_MISC_ENABLE:
 		*value = ds_enumerate(vcpu).unavailable;
 		return true;
-	case MSR_DS_DEBUGCTL:
+	case DS_MSR_DEBUGCTL:
 		*value = vcpu->ds.debugctl;
 		return true;
-	case MSR_DS_DS_AREA:
+	case DS_MSR_AREA:
 		*value = vcpu->ds.ds_area;
 		return true;
 	default:
@@ -68,11 +68,11 @@ static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	switch (index) {
-	case MSR_DS_MISC_ENABLE: /* read-only */
+	case DS_MSR_MISC_ENABLE: /* read-only */
 		return true;
-	case MSR_DS_DEBUGCTL:
+	case DS_MSR_DEBUGCTL:
 		return write_debugctl(vcpu, value);
-	case MSR_DS_DS_AREA:
+	case DS_MSR_AREA:
 		if (!is_canonical(value))
 			return false;
 		vcpu->ds.ds_area = value;

@@ -11,7 +11,7 @@
 #include "monitor/ds/profile.h"
 #include "monitor/vcpu.h"
 
-enum { MSR_DS_MISC_ENABLE = 0x1a0, MSR_DS_DEBUGCTL = 0x1d9, MSR_DS_DS_AREA = 0x600 };
+enum { DS_MSR_MISC_ENABLE = 0x1a0, DS_MSR_DEBUGCTL = 0x1d9, DS_MSR_AREA = 0x600 };
 
 /* DS buffer management area, 64-bit format: SDM Vol 3, 17.4.9.2. */
 enum { BTS_BASE, BTS_INDEX, BTS_MAXIMUM, BTS_THRESHOLD, BTS_FIELDS };
