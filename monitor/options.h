@@ -17,7 +17,7 @@ enum vbts { VBTS_AUTO, VBTS_ON, VBTS_OFF };
 struct options {
 	enum vbts vbts;
 	const struct profile *profile;
-	char variants[200]; /* what of vbts= chose `behaviour`; "" where it is the default */
+	char variants[320]; /* what of vbts= chose `behaviour`; "" where it is the default */
 	struct ds_behaviour behaviour;
 	const struct defect *defect; /* or erratum; NULL: none */
 	bool list_variants, list_defects, list_errata;
