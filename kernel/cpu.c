@@ -3,6 +3,7 @@
 
 #include "drivers/cpuid.h"
 #include "drivers/msr.h"
+#include "kernel/mm/area.h"
 #include "kernel/sched/sched.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
@@ -21,6 +22,7 @@
 
 static struct cpu boot_cpu;
 static struct cpu *cpus[MAX_CPUS];
+static unsigned count;
 static uint8_t boot_interrupt_stacks[4][IST_SIZE] __attribute__((aligned(16)));
 
 static void load_tables(struct cpu *cpu)
@@ -55,12 +57,46 @@ void cpu_init_boot(void)
 {
 	struct cpu *cpu = &boot_cpu;
 
-	cpu->self = cpu;
-	cpus[0] = cpu;
 	for (unsigned i = 0; i < 4; i++)
 		cpu->task_state.ist[i] = (uint64_t)boot_interrupt_stacks[i] + IST_SIZE;
+	cpu->self = cpus[count++] = cpu;
+	cpu_load(cpu);
+}
+
+void cpu_load(struct cpu *cpu)
+{
 	load_tables(cpu);
 	wrmsr(IA32_GS_BASE, (uint64_t)cpu);
+}
+
+struct cpu *cpu_create(uint32_t apic_id)
+{
+	size_t pages = (sizeof(struct cpu) + PAGE_SIZE - 1) / PAGE_SIZE;
+	struct cpu *cpu = count < MAX_CPUS ? area_alloc(pages, VM_WRITE) : NULL;
+
+	if (!cpu)
+		return NULL;
+	for (unsigned i = 0; i < 4; i++) {
+		uint8_t *stack = area_alloc(IST_SIZE / PAGE_SIZE, VM_WRITE);
+
+		if (!stack)
+			return NULL;
+		cpu->task_state.ist[i] = (uint64_t)stack + IST_SIZE;
+	}
+	cpu->apic_id = apic_id;
+	cpu->index = count;
+	cpu->self = cpus[count++] = cpu;
+	return cpu;
+}
+
+void cpu_forget_newest(void)
+{
+	cpus[--count] = NULL;
+}
+
+unsigned cpu_count(void)
+{
+	return count;
 }
 
 void cpu_protect(void)
@@ -86,7 +122,7 @@ void cpu_protect(void)
 
 struct cpu *cpu_by_index(unsigned index)
 {
-	return index < MAX_CPUS ? cpus[index] : NULL;
+	return cpus[index];
 }
 
 void preemption_enable(void)

@@ -13,6 +13,7 @@
 #include "kernel/options.h"
 #include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
+#include "kernel/smp/smp.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
@@ -99,8 +100,9 @@ void kernel_main(uint32_t magic, uint64_t information)
 	watchdog_init();                           /* deadlines that end a hung run */
 	trace_init();                              /* Debug Store: probe, PMI */
 	silicon_init();                            /* whose it is */
-	banner_print(&info);
 	sched_init();                              /* this becomes the idle task */
+	smp_start(&info);                          /* the other CPUs */
+	banner_print(&info);
 	start_first_task();
 	sched_idle();
 }

@@ -5,6 +5,7 @@
 #include "kernel/cpu.h"
 #include "kernel/end.h"
 #include "kernel/mm/page.h"
+#include "kernel/smp/smp.h"
 #include "kernel/symbols.h"
 #include "kernel/trap/extable.h"
 #include "kernel/trap/trap.h"
@@ -78,6 +79,7 @@ static void begin(void)
 	static bool panicking;
 
 	__asm__ volatile("cli");
+	smp_stop_others();
 	ds_panic_stop(&this_cpu()->ds);
 	console_unlock_for_good();
 	if (panicking) {

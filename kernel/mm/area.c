@@ -5,6 +5,7 @@
 #include "drivers/cpuid.h"
 #include "drivers/mmio.h"
 #include "kernel/lock.h"
+#include "kernel/smp/smp.h"
 
 #define AREA_START 0xffffc00000000000ul
 #define REUSABLE   512
@@ -48,13 +49,21 @@ static void give_range(uint64_t start, size_t pages)
 	spin_unlock(&lock, flags);
 }
 
+/* No page may be used again while some CPU can still reach it here. */
 static void unmap(uint64_t start, size_t pages)
 {
-	for (size_t i = 0; i < pages; i++) {
-		uint64_t page = vm_unmap(start + i * PAGE_SIZE);
+	uint64_t *entry;
 
-		if (page)
-			page_free(page);
+	for (size_t i = 0; i < pages; i++) {
+		entry = vm_entry(start + i * PAGE_SIZE);
+		*entry &= ~PTE_PRESENT;
+	}
+	smp_flush(start, pages * PAGE_SIZE);
+	for (size_t i = 0; i < pages; i++) {
+		entry = vm_entry(start + i * PAGE_SIZE);
+		if (*entry)
+			page_free(*entry & PTE_ADDRESS);
+		*entry = 0;
 	}
 }
 

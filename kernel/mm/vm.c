@@ -166,6 +166,11 @@ const char *vm_init(const struct boot_info *info)
 			if (!map_direct(region->base, region->base + region->length))
 				return out_of_memory;
 	}
-	__asm__ volatile("mov %0, %%cr3" : : "r"(root) : "memory");
+	vm_load();
 	return NULL;
+}
+
+void vm_load(void)
+{
+	__asm__ volatile("mov %0, %%cr3" : : "r"(root) : "memory");
 }

@@ -56,4 +56,7 @@ static inline void vm_flush(uint64_t linear)
 /* The physical address of the kernel's top-level table: what CR3 holds. */
 uint64_t vm_root(void);
 
+/* Takes up the kernel's address space on a CPU that comes from the boot tables. */
+void vm_load(void);
+
 #endif

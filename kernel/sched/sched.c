@@ -5,6 +5,7 @@
 
 #include "kernel/cpu.h"
 #include "kernel/panic.h"
+#include "kernel/smp/smp.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"
 
@@ -29,6 +30,46 @@ uint64_t sched_switch_count(void)
 	return switches;
 }
 
+static bool cpu_is_idle(const struct cpu *cpu)
+{
+	return cpu->current == cpu->idle && !cpu->ready.first;
+}
+
+static bool may_run_on(const struct task *task, unsigned index)
+{
+	return task->affinity >> index & 1 && atomic_load(&cpu_by_index(index)->online);
+}
+
+/* Where it ran last if it may, else anywhere idle, else the first it may run on. */
+static struct cpu *place(const struct task *task)
+{
+	struct cpu *first = NULL;
+
+	if (may_run_on(task, task->cpu) && cpu_is_idle(cpu_by_index(task->cpu)))
+		return cpu_by_index(task->cpu);
+	for (unsigned i = 0; i < cpu_count(); i++) {
+		if (!may_run_on(task, i))
+			continue;
+		if (cpu_is_idle(cpu_by_index(i)))
+			return cpu_by_index(i);
+		if (!first || i == task->cpu)
+			first = cpu_by_index(i);
+	}
+	return first;
+}
+
+static void make_ready_locked(struct task *task)
+{
+	struct cpu *cpu = place(task);
+
+	task->state = TASK_READY;
+	task->waiting = NULL;
+	task->cpu = cpu->index;
+	queue_push(&cpu->ready, task);
+	if (cpu->current == cpu->idle)
+		smp_kick(cpu->index);
+}
+
 /* Who runs next; the running task goes on while it can and its slice is not over. */
 static struct task *pick(struct cpu *cpu)
 {
@@ -36,10 +77,16 @@ static struct task *pick(struct cpu *cpu)
 	struct task *next;
 
 	if (now->state == TASK_RUNNING && now != cpu->idle) {
-		if (!cpu->slice_over || !cpu->ready.first)
+		bool stays = may_run_on(now, cpu->index);
+
+		if (stays && (!cpu->slice_over || !cpu->ready.first))
 			return now;
-		now->state = TASK_READY;
-		queue_push(&cpu->ready, now);
+		if (stays) {
+			now->state = TASK_READY;
+			queue_push(&cpu->ready, now);
+		} else {
+			cpu->leaves = now; /* to another CPU, once its registers are saved */
+		}
 	}
 	next = queue_pop(&cpu->ready);
 	return next ? next : cpu->idle;
@@ -53,6 +100,10 @@ void sched_finish_switch(void)
 	cpu->left = NULL;
 	if (left && left->state == TASK_DEAD)
 		queue_push(&dead, left);
+	if (cpu->leaves) {
+		make_ready_locked(cpu->leaves);
+		cpu->leaves = NULL;
+	}
 	atomic_store_explicit(&lock.held, false, memory_order_release);
 	if (cpu->current->trace)
 		trace_arrive(cpu, cpu->current->trace);
@@ -63,6 +114,7 @@ static void switch_to(struct cpu *cpu, struct task *next)
 	struct task *now = cpu->current;
 
 	next->state = TASK_RUNNING;
+	next->cpu = cpu->index;
 	next->switches++;
 	switches++;
 	cpu->left = now;
@@ -132,17 +184,6 @@ void task_yield(void)
 	interrupts_restore(flags);
 }
 
-static void make_ready_locked(struct task *task)
-{
-	struct cpu *cpu = this_cpu();
-
-	task->state = TASK_READY;
-	task->waiting = NULL;
-	queue_push(&cpu->ready, task);
-	if (cpu->current == cpu->idle)
-		cpu->reschedule = true;
-}
-
 void sched_make_ready(struct task *task)
 {
 	uint64_t flags = spin_lock(&lock);
@@ -179,18 +220,42 @@ void sched_wake_all(struct run_queue *queue)
 	spin_unlock(&lock, flags);
 }
 
-void sched_remove(struct task *task)
+bool sched_remove(struct task *task)
 {
 	uint64_t flags = spin_lock(&lock);
+	bool removed = task->state == TASK_READY || task->state == TASK_BLOCKED;
 
 	if (task->state == TASK_READY)
-		queue_remove(&this_cpu()->ready, task);
+		queue_remove(&cpu_by_index(task->cpu)->ready, task);
 	else if (task->waiting)
 		queue_remove(task->waiting, task);
-	task->waiting = NULL;
-	task->state = TASK_DEAD;
-	queue_push(&dead, task);
+	if (removed) {
+		task->waiting = NULL;
+		task->state = TASK_DEAD;
+		queue_push(&dead, task);
+	} else if (task->state == TASK_RUNNING) {
+		task->killed = true;
+		smp_kick(task->cpu);
+	}
 	spin_unlock(&lock, flags);
+	return removed;
+}
+
+void task_set_affinity(struct task *task, uint64_t cpus)
+{
+	uint64_t flags = spin_lock(&lock);
+	bool here = task == this_cpu()->current;
+
+	task->affinity = cpus;
+	if (task->state == TASK_READY && !may_run_on(task, task->cpu)) {
+		queue_remove(&cpu_by_index(task->cpu)->ready, task);
+		make_ready_locked(task);
+	} else if (task->state == TASK_RUNNING && !here) {
+		smp_kick(task->cpu);
+	}
+	spin_unlock(&lock, flags);
+	if (here && !may_run_on(task, this_cpu()->index))
+		task_yield();
 }
 
 void sched_reap(void)
@@ -214,6 +279,8 @@ void sched_init(void)
 	cpu->idle = &idle_tasks[cpu->index];
 	cpu->idle->state = TASK_RUNNING;
 	cpu->idle->references = 1;
+	cpu->idle->affinity = UINT64_MAX;
+	cpu->idle->cpu = cpu->index;
 	cpu->current = cpu->idle;
 	slice_timers[cpu->index].expired = slice_expired;
 }

@@ -46,6 +46,8 @@ struct task *task_create_stopped(const char *name, void (*entry)(void *), void *
 	task->stack = area;
 	task->state = TASK_BLOCKED;
 	task->references = 2;
+	task->cpu = this_cpu()->index;
+	task->affinity = current_task() ? current_task()->affinity : UINT64_MAX;
 	task->entry = entry;
 	task->argument = argument;
 	format(task->name, sizeof(task->name), "%s", name);
@@ -103,18 +105,12 @@ void task_exit(void)
 
 void task_kill(struct task *task)
 {
-	uint64_t flags;
-
 	if (task == current_task())
 		task_exit();
-	flags = interrupts_save();
-	if (!task->ended) {
-		task->killed = true;
-		sched_remove(task);
+	if (sched_remove(task)) {
 		trace_task_ended(task);
 		announce_end(task);
 	}
-	interrupts_restore(flags);
 }
 
 void task_join(struct task *task)

@@ -21,6 +21,8 @@ struct task {
 	uint64_t kernel_rsp; /* where ring 3 enters, while a user_run() is under way */
 	struct trace_context *trace; /* NULL: not traced */
 	enum task_state_kind state;
+	unsigned cpu;      /* where it runs, waits to run, or ran last */
+	uint64_t affinity; /* bit n: it may run on CPU n */
 	bool killed; /* by task_kill() */
 	bool ended;  /* its joiners may go on */
 	unsigned pid;
@@ -58,6 +60,12 @@ _Noreturn void task_exit(void);
  * is stopped before anything of it is freed. Returns without waiting. Any task's context.
  */
 void task_kill(struct task *task);
+
+/*
+ * Lets `task` run on the CPUs of the set only (at least one of them runs); it moves there at once,
+ * the running task before this returns. Any task's context.
+ */
+void task_set_affinity(struct task *task, uint64_t cpus);
 
 /* Waits until `task` is dead. */
 void task_join(struct task *task);

@@ -53,6 +53,9 @@ uint64_t trace_found_at_boot(void);
 /* Probes the Debug Store, and takes the PMI as NMI. Boot. */
 void trace_init(void);
 
+/* The same for another CPU, which has what the boot CPU has. */
+void trace_init_cpu(void);
+
 /*
  * Where the PMI is delivered on this CPU: as NMI (how it starts), or as the fixed vector
  * VECTOR_PMI, which waits while interrupts are off.

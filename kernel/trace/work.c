@@ -5,6 +5,8 @@
 #include "drivers/apic/lapic.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
+#include "kernel/mm/area.h"
+#include "kernel/panic.h"
 #include "kernel/trace/due.h"
 #include "kernel/trap/trap.h"
 
@@ -122,5 +124,18 @@ void trace_init(void)
 	interrupt_set_handler(VECTOR_TRACE_WORK, work_interrupt);
 	interrupt_set_handler(VECTOR_PMI, pmi_interrupt);
 	nmi_add_handler(pmi_nmi);
+	trace_deliver_pmi(true);
+}
+
+void trace_init_cpu(void)
+{
+	struct ds_idle *idle;
+
+	if (!ds_present())
+		return;
+	idle = area_alloc(1, VM_WRITE);
+	if (!idle)
+		panic("no memory for a Debug Store area");
+	ds_init_cpu(&this_cpu()->ds, idle);
 	trace_deliver_pmi(true);
 }
