@@ -56,6 +56,7 @@ struct cpu {
 	struct run_queue ready;
 	struct spinlock timer_lock;
 	struct timer *timers; /* sorted by deadline */
+	_Atomic(struct timer *) expiring;
 	_Atomic(struct smp_call *) calls; /* list: what other CPUs want done here */
 	struct ds_cpu ds;
 	struct trace_context *departed;    /* whose trace the switch under way stopped */

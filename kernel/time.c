@@ -67,6 +67,8 @@ void timer_stop(struct timer *timer)
 	if (timer->running)
 		unlink_timer(timer);
 	spin_unlock(&cpu->timer_lock, flags);
+	while (cpu != this_cpu() && atomic_load(&cpu->expiring) == timer)
+		__asm__ volatile("pause");
 }
 
 /* The first timer that is due, out of the list; NULL if none is. */
@@ -82,6 +84,7 @@ static struct timer *take_due(struct cpu *cpu)
 		program(timer);
 		timer = NULL;
 	}
+	atomic_store(&cpu->expiring, timer);
 	spin_unlock(&cpu->timer_lock, flags);
 	return timer;
 }

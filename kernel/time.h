@@ -31,6 +31,11 @@ void time_interrupt_work(struct cpu *cpu);
 
 /* Starts, or restarts, `timer` on this CPU; expires once, `microseconds` from now at the soonest. */
 void timer_start(struct timer *timer, uint64_t microseconds);
+
+/*
+ * Stops it wherever it was started; when this returns it does not expire any more, not even on
+ * another CPU (whose `expired` must not need a lock that the caller holds).
+ */
 void timer_stop(struct timer *timer);
 
 #endif

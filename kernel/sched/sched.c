@@ -202,6 +202,11 @@ void sched_wait(struct run_queue *queue, struct spinlock *guard)
 	struct task *task = cpu->current;
 
 	stop_trace_and_lock(cpu);
+	if (task->killed) {
+		atomic_store_explicit(&lock.held, false, memory_order_release);
+		atomic_store_explicit(&guard->held, false, memory_order_release);
+		task_exit();
+	}
 	task->state = TASK_BLOCKED;
 	task->waiting = queue;
 	queue_push(queue, task);

@@ -95,6 +95,7 @@ void task_exit(void)
 {
 	struct task *task = current_task();
 
+	timer_stop(&task->sleep);
 	trace_task_ended(task);
 	announce_end(task);
 	__asm__ volatile("cli");
@@ -108,6 +109,7 @@ void task_kill(struct task *task)
 	if (task == current_task())
 		task_exit();
 	if (sched_remove(task)) {
+		timer_stop(&task->sleep);
 		trace_task_ended(task);
 		announce_end(task);
 	}
@@ -122,28 +124,23 @@ void task_join(struct task *task)
 	spin_unlock(&lock, flags);
 }
 
-struct sleeper {
-	struct timer timer;
-	struct run_queue queue;
-	bool over;
-};
-
 static void sleep_over(struct timer *timer)
 {
-	struct sleeper *sleeper = (struct sleeper *)timer;
+	struct task *task = (struct task *)((uint8_t *)timer - offsetof(struct task, sleep));
 
-	sleeper->over = true;
-	sched_wake_all(&sleeper->queue);
+	sched_wake_all(&task->sleeping);
 }
 
 void task_sleep(uint64_t microseconds)
 {
-	struct sleeper sleeper = {.timer.expired = sleep_over};
+	struct task *task = current_task();
+	uint64_t end = time_now() + microseconds;
 	struct spinlock guard = {0};
 	uint64_t flags = spin_lock(&guard);
 
-	timer_start(&sleeper.timer, microseconds);
-	while (!sleeper.over)
-		sched_wait(&sleeper.queue, &guard);
+	task->sleep.expired = sleep_over;
+	timer_start(&task->sleep, microseconds);
+	while (time_now() < end)
+		sched_wait(&task->sleeping, &guard);
 	spin_unlock(&guard, flags);
 }

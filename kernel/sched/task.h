@@ -7,6 +7,7 @@
 #define SPOOR_KERNEL_SCHED_TASK_H
 
 #include "kernel/sched/queue.h"
+#include "kernel/time.h"
 #include "kernel/trap/trap.h"
 
 #include <stdbool.h>
@@ -31,6 +32,8 @@ struct task {
 	struct task *next;          /* in the queue it stands in */
 	struct run_queue *waiting;  /* the queue it is blocked in, if any */
 	struct run_queue joiners;   /* who waits for its end */
+	struct run_queue sleeping;  /* itself, until `sleep` expires */
+	struct timer sleep;
 	unsigned references;        /* its creator's, and its own life */
 	struct trap_frame *user;    /* the frame of the user_run() under way */
 	struct caught caught;
