@@ -18,7 +18,7 @@ CFLAGS := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -mcmodel
           -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
           -fno-strict-aliasing -fno-tree-loop-distribute-patterns
 
-host_only      := tests/host tests/runner tests/user
+host_only      := tests/bench tests/host tests/runner tests/user
 kernel_dirs    := boot kernel drivers lib $(filter-out $(host_only),$(patsubst %/,%,$(wildcard tests/*/)))
 monitor_dirs   := monitor lib
 sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
@@ -29,8 +29,45 @@ kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o
 monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
 
 .DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-10s %s\n", $$1, $$2 }'
+
+deps: ## install the Debian packages that are missing (root)
+	@tools/deps install
+
+run: ## build and run the suite in QEMU; RUN="options of run-qemu.sh"
+	@tools/deps check run
+	@$(MAKE) --no-print-directory images
+	./run-qemu.sh $(RUN)
+
+check: ## run every test of the project, host and boots: about five minutes
+	@tools/deps check all
+	@tools/check
+
+bench: iso $(BUILD)/minimal.elf32 ## measure, and compare with the budgets
+	@tools/bench
+
+lint: ## formatting, shellcheck, self-standing headers, file sizes
+	@CC='$(CC)' CFLAGS='$(filter-out -MMD -MP,$(CFLAGS))' tools/lint
+
+format: ## rewrite the C files as .clang-format says
+	git ls-files '*.[ch]' | xargs clang-format -i
+
+junit: images ## run the suite; results as JUnit XML in build/junit.xml; RUN= as for `run`
+	-./run-qemu.sh --log $(BUILD)/junit.log $(RUN)
+	tools/judge --junit $(BUILD)/junit.xml $(BUILD)/junit.log
+
+new-test: ## write a new test: NAME=bts_foo GROUP=W
+	@tools/new-test '$(NAME)' '$(GROUP)'
+
+debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
+	./run-qemu.sh --gdb $(RUN)
+
+.PHONY: help deps run check bench lint format junit new-test debug
 .DELETE_ON_ERROR:
 
+images: ## build kernel and monitor
 images: $(BUILD)/spoor.elf $(BUILD)/spoor.elf32 $(BUILD)/monitor.elf $(BUILD)/monitor.elf32
 .PHONY: images
 
@@ -74,8 +111,16 @@ $(BUILD)/%.elf32: $(BUILD)/%.elf
 
 include tests/host/host.mk
 
-clean:
+# What every boot is measured against.
+$(BUILD)/minimal.elf32: tests/bench/minimal.asm
+	@mkdir -p $(@D)
+	$(NASM) -f elf32 -o $(BUILD)/minimal.o $<
+	$(LD) -m elf_i386 -nostdlib -static -z noexecstack -Ttext 0x100000 -e start -o $@ $(BUILD)/minimal.o
+
+include boot/images.mk
+
+clean: ## remove what was built
 	rm -rf $(BUILD)
 .PHONY: clean
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

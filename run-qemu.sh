@@ -8,7 +8,7 @@ qemu=${QEMU:-qemu-system-x86_64}
 ovmf=/usr/share/ovmf/OVMF.fd
 
 boot=kernel firmware=bios accel=tcg cpu=max smp=1 memory=256 timeout=120 emulator=qemu
-kernel_words='end=exit' monitor_words='' test='' append='' log='' extra=()
+kernel_words='end=exit' monitor_words='end=exit' test='' append='' monitor='' log='' extra=()
 kernel_only=0 gdb=0 dry_run=0 quiet=0 list=0
 
 usage()
@@ -84,7 +84,7 @@ parse()
 		-l | --log) log=$1 ;;
 		-t | --test) test=$1 ;;
 		-a | --append) append=$1 ;;
-		-M | --monitor) monitor_words=$1 ;;
+		-M | --monitor) monitor=$1 ;;
 		-e | --emulator) emulator=$1 ;;
 		-K | --kernel-only) kernel_only=1 ;;
 		-g | --gdb) gdb=1 ;;
@@ -122,12 +122,13 @@ check()
 	[ "$emulator" = qemu ] || die '--emulator bochs is not built yet'
 	[ "$boot-$firmware" != kernel-uefi ] ||
 		die '--boot kernel works under --firmware bios only: QEMU cannot load Multiboot under UEFI'
-	[ $kernel_only = 0 ] || [ -z "$monitor_words" ] ||
+	[ $kernel_only = 0 ] || [ -z "$monitor" ] ||
 		die '--monitor gives words to the monitor, which --kernel-only leaves out'
 
 	[ $list = 0 ] || kernel_words+=' list'
 	[ -z "$test" ] || kernel_words+=" test=$test"
 	[ -z "$append" ] || kernel_words+=" $append"
+	[ -z "$monitor" ] || monitor_words+=" $monitor"
 }
 
 # QEMU splits several of its arguments at commas; a doubled comma stands for one.

@@ -9,7 +9,10 @@ grub_efi_net := $(grub_modules) efinet tftp efi_gop
 
 images_elf := $(BUILD)/spoor.elf $(BUILD)/monitor.elf
 
+iso: ## build the image for CD and USB stick, BIOS and UEFI
+usb: ## the same: `dd` it to a stick
 iso usb: $(BUILD)/spoor.iso
+pxe: ## build a directory for a TFTP server, BIOS and UEFI
 pxe: $(BUILD)/pxe/spoor.0 $(BUILD)/pxe/spoor.efi
 .PHONY: iso usb pxe
 

@@ -72,7 +72,7 @@ void end_run(enum verdict verdict, const char *template, ...)
 	put_line(template, arguments);
 	va_end(arguments);
 	if (leave_at_end)
-		outb(DEBUG_EXIT_PORT, verdict);
+		outb(DEBUG_EXIT_PORT, (uint8_t)verdict);
 	for (;;)
 		__asm__ volatile("cli; hlt");
 }

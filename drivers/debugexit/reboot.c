@@ -12,7 +12,7 @@
 #define RESET_CONTROL_HARD 0x02
 #define RESET_CONTROL_CPU  0x04 /* its rising edge does it */
 
-/* The register in memory space is left out: it would have to be mapped, and nobody uses it. */
+/* One in memory space is left out: it would have to be mapped, and the last way works as well. */
 static void by_acpi(void)
 {
 	const struct acpi_power *power = acpi_power();

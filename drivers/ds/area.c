@@ -65,18 +65,17 @@ size_t ds_get_bts_index(const void *area)
  */
 int ds_set_bts_buffer(void *area, void *buffer, size_t bytes)
 {
-	size_t record = ds_configuration->record_size, records = bytes / record;
-	uint64_t base = (uintptr_t)buffer, furthest;
+	size_t record = ds_configuration->record_size, size = bytes - bytes % record;
+	uint64_t base = (uintptr_t)buffer, end, furthest;
 
-	if (!area || !base || base % ds_configuration->field_size || records < 2)
+	if (!area || !base || base % ds_configuration->field_size || size < 2 * record)
 		return -EINVAL;
-	if (__builtin_add_overflow(base, (uint64_t)(records + 1) * record + 1, &furthest) ||
-	    furthest > largest_value())
+	if (__builtin_add_overflow(base, size, &end) ||
+	    __builtin_add_overflow(end, record + 1, &furthest) || furthest > largest_value())
 		return -EINVAL;
 	ds_set(area, DS_BTS_BUFFER_BASE, base);
 	ds_set(area, DS_BTS_INDEX, base);
-	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM,
-	       base + records * record + (ds_maximum == DS_MAXIMUM_AT_END_PLUS_1));
+	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, end + (ds_maximum == DS_MAXIMUM_AT_END_PLUS_1));
 	return ds_set_overflow(area, DS_O_WRAP, 0);
 }
 

@@ -193,6 +193,7 @@ int ds_checkout(struct ds_cpu *cpu);
 /* Takes them back: recording off and the idle area in place, whatever the borrower left. */
 void ds_checkin(struct ds_cpu *cpu);
 
+/* Between the two. Any context. */
 bool ds_is_lent(const struct ds_cpu *cpu);
 
 /* --- The interrupt at the threshold --------------------------------------------------------- */
@@ -212,9 +213,9 @@ bool ds_pmi(struct ds_cpu *cpu);
 typedef void ds_take(void *argument, const void *area, size_t count, bool full);
 
 /*
- * Hands the records of a DS_O_SIGNAL lease over and empties the buffer. Recording on this CPU is
- * paused meanwhile. Returns the number of records, or -EPERM: loaded on another CPU; -EINVAL: not
- * granted, or DS_O_WRAP. Not in an NMI.
+ * Hands the records of a DS_O_SIGNAL lease over and empties the buffer; if it is loaded here,
+ * recording is paused meanwhile. Returns the number of records, or -EPERM: loaded on another CPU;
+ * -EINVAL: not granted, or DS_O_WRAP. This CPU; not in an NMI.
  */
 long ds_drain(struct ds_cpu *cpu, struct ds_lease *lease, ds_take *take, void *argument);
 

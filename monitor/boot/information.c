@@ -22,7 +22,8 @@ static void append(struct writer *writer, const void *data, size_t bytes)
 		writer->full = true;
 		return;
 	}
-	memcpy(writer->buffer + writer->used, data, bytes);
+	if (bytes)
+		memcpy(writer->buffer + writer->used, data, bytes);
 	writer->used += bytes;
 }
 

@@ -67,7 +67,8 @@ static void copy(uint8_t *to, const uint8_t *from, unsigned bytes)
 {
 	for (; bytes >= 8; bytes -= 8, to += 8, from += 8)
 		__builtin_memcpy(to, from, 8);
-	memcpy(to, from, bytes);
+	if (bytes)
+		memcpy(to, from, bytes);
 }
 
 bool ds_load(struct vcpu *vcpu, uint64_t linear, uint64_t *values, unsigned count)

@@ -13,12 +13,12 @@
 struct vcpu;
 
 enum interp_stop {
-	INTERP_BUDGET,      /* that many instructions were executed, or the caller should look for
+	INTERP_BUDGET,	    /* that many instructions were executed, or the caller should look for
 			       interrupts now (IF, TPR or the shadow changed) */
 	INTERP_UNTRACED,    /* the guest turned its tracing off: it may run natively */
-	INTERP_HALTED,      /* HLT was executed: vcpu->halted, RIP behind it */
+	INTERP_HALTED,	    /* HLT was executed: vcpu->halted, RIP behind it */
 	INTERP_NATIVE_STEP, /* the instruction at RIP must be executed by the processor itself */
-	INTERP_MODE,        /* not 64-bit mode: nothing here can execute that */
+	INTERP_MODE,	    /* not 64-bit mode: nothing here can execute that */
 	INTERP_SHUTDOWN,    /* triple fault: vcpu->shut_down */
 };
 
@@ -61,7 +61,7 @@ struct event {
 	bool has_error;
 	uint32_t error;
 	uint64_t return_rip; /* what is pushed */
-	uint64_t from;       /* what the branch record shows as its origin */
+	uint64_t from;	     /* what the branch record shows as its origin */
 };
 
 /*

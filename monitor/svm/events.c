@@ -36,6 +36,7 @@ void raise_exception(struct guest *guest, uint8_t vector, int64_t error)
 static bool fetch(struct guest *guest, uint64_t linear, uint8_t *bytes, unsigned count)
 {
 	struct vcpu *vcpu = &guest->vcpu;
+	unsigned access = ACCESS_EXECUTE | (vcpu->cpl == 3 ? ACCESS_USER : 0);
 
 	for (unsigned i = 0; i < count; i++, linear++) {
 		uint64_t physical = linear;
@@ -44,7 +45,7 @@ static bool fetch(struct guest *guest, uint64_t linear, uint8_t *bytes, unsigned
 
 		if (vcpu->cr0 & CR0_PG &&
 		    (!(vcpu->efer & EFER_LMA) ||
-		     !guest_translate(vcpu, linear, ACCESS_EXECUTE, &physical, &error)))
+		     !guest_translate(vcpu, linear, access, &physical, &error)))
 			return false;
 		page = nested_page(guest, physical);
 		if (!page)

@@ -105,9 +105,9 @@ void handle_exit(struct guest *guest)
 		exit_invd(guest);
 		break;
 	case EXIT_IRET:
-		/* NMIs stay blocked until IRET is done. */
-		step(guest, STEP_LOADS_TF);
-		guest->vcpu.nmi_blocked = false;
+		/* NMIs stay blocked until IRET is done, be it with an exception. */
+		if (step(guest, STEP_LOADS_TF))
+			guest->vcpu.nmi_blocked = false;
 		break;
 	case EXIT_VMRUN:
 	case EXIT_VMMCALL:

@@ -19,7 +19,7 @@ static void hide_trap(struct vcpu *vcpu, bool own_trap, uint64_t own_dr6, enum s
 		vcpu->dr6 &= ~DR6_BS;
 }
 
-void step(struct guest *guest, enum step_flags flags)
+bool step(struct guest *guest, enum step_flags flags)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 	bool own_trap = vcpu->rflags & RFLAGS_TF;
@@ -36,10 +36,13 @@ void step(struct guest *guest, enum step_flags flags)
 		vcpu->interrupt_shadow = false;
 		if (own_trap)
 			raise_exception(guest, VECTOR_DB, -1);
-		return;
+		return true;
 	}
-	/* The instruction was not executed: an NMI came first, or it faults, or it exits. */
+	/* An NMI came first, or the instruction faults, or it exits and was done by that. */
 	hide_trap(vcpu, own_trap, own_dr6, STEP_KEEPS_TF);
-	if (ran)
-		handle_exit(guest);
+	if (!ran)
+		return false;
+	handle_exit(guest);
+	return guest->vmcb->exit_code != EXIT_NMI &&
+	       guest->vmcb->exit_code != EXIT_NESTED_PAGE_FAULT;
 }

@@ -118,7 +118,7 @@ void wrmsr(uint32_t index, uint64_t value)
 
 void panic(const char *template, ...)
 {
-	char text[256];
+	static char text[256]; /* printed by cmocka after this frame is gone */
 	va_list arguments;
 
 	va_start(arguments, template);

@@ -69,10 +69,15 @@ static inline uint64_t rig_interrupt(void)
 
 /*
  * Runs `body` (assembly text) with IA32_DEBUGCTL = `value` and IF = 0: the only branches between
- * the two WRMSRs are its own. It may change RAX, RCX, RDX and the flags; operands that it needs
- * follow as outputs : inputs : further clobbers. WRMSR serialises: the records are in memory after.
+ * the two WRMSRs are its own. It may change RAX, RCX, RDX and the flags. WRMSR serialises: the
+ * records are in memory after.
+ *
+ * Operands that it needs follow as outputs, inputs, clobbers; outputs and inputs each in AND():
+ *
+ *	TRACED_WITH(rig_all(), "movq %[in], %[out]", AND([out] "=&r"(x)), AND([in] "r"(y)), "rbx");
  */
 #define TRACED(value, body) TRACED_WITH(value, body, , )
+#define AND(...)            , __VA_ARGS__
 #define TRACED_WITH(value, body, outputs, inputs, ...)                                             \
 	do {                                                                                       \
 		uint64_t traced_value = (value);                                                   \
@@ -81,8 +86,9 @@ static inline uint64_t rig_interrupt(void)
 		__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t" body "\n\t"                          \
 				 "movl $0x1d9, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t" \
 				 "wrmsr\n\tpopfq\n\t"                                              \
-				 : "+a"(traced_low), "+d"(traced_high), "+c"(traced_msr) outputs   \
-				 : "i"(0) inputs                                                   \
+				 : "+&a"(traced_low), "+&d"(traced_high),                          \
+				   "+&c"(traced_msr)outputs                                        \
+				 : "i"(0)inputs                                                    \
 				 : "memory", "cc", ##__VA_ARGS__);                                 \
 	} while (0)
 

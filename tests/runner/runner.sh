@@ -57,6 +57,12 @@ quiet_lines()
 	FAKE_LOG=$here/logs/every-kind.log FAKE_STATUS=35 ./run-qemu.sh -q 2>/dev/null
 }
 
+junit()
+{
+	tools/judge --junit junit.xml "$here/logs/every-kind.log" 2>/dev/null
+	diff "$here/logs/every-kind.xml" junit.xml
+}
+
 reader_leaves()
 {
 	./run-qemu.sh -l log | head -n 1
@@ -98,6 +104,7 @@ try 'quiet prints the failed results only' 0 '^not ok 5 bts_wrap.not ok 6 bts_si
 	eval 'quiet_lines || [ $? = 1 ]'
 try 'list prints a table' 0 'NAME.*bts_wrap_half +W +BTS +W1 W2' \
 	env FAKE_LOG="$here/logs/list.log" ./run-qemu.sh --list
+try 'JUnit XML' 0 '^$' junit
 try 'keeps a log' 0 '^$' eval './run-qemu.sh -l log >/dev/null 2>&1 && cmp log "$FAKE_LOG"'
 try 'a reader that leaves loses no line of the log' 0 'verdict: pass' reader_leaves
 
@@ -151,14 +158,14 @@ else
 	try 'kvm is refused' 2 'cannot be opened|there is no /dev/kvm' ./run-qemu.sh -x kvm
 fi
 
-composes 'kernel' "-kernel ./build/monitor.elf32 -append '' -initrd './build/spoor.elf end=exit'"
+composes 'kernel' "-kernel ./build/monitor.elf32 -append end=exit -initrd './build/spoor.elf end=exit'"
 composes 'commas in -initrd are doubled' "test=a,,-b'" -t a,-b
-composes 'words for both' "-append 'vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
+composes 'words for both' "-append 'end=exit vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
 	-M 'vbts=on x,y' -a seed=1
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
 composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
-composes 'ISO' "value=spoor:monitor:end=exit test=a,,-b.vbts=on'.*media=cdrom.*spoor.iso" \
+composes 'ISO' "value=spoor:monitor:end=exit test=a,,-b.end=exit vbts=on'.*media=cdrom.*spoor.iso" \
 	-b iso -t a,-b -M vbts=on
 composes 'ISO, kernel alone' 'value=spoor:kernel:end=exit' -b iso -K
 composes 'stick' 'qemu-xhci.*usb-storage' -b usb

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* INC, DEC, NEG, NOT. */
+#include "monitor/interp/template.h"
+
+typedef uint64_t operation(struct vcpu *vcpu, uint64_t a, unsigned size);
+typedef void locked_operation(struct vcpu *vcpu, void *a, unsigned size);
+
+/* INC and DEC keep CF: it goes through the host's. */
+#define OPERATION(name)                                                                            \
+	TEMPLATE uint64_t name(struct vcpu *vcpu, uint64_t a, unsigned size)                       \
+	{                                                                                          \
+		uint32_t ax;                                                                       \
+                                                                                                   \
+		FOR_SIZE(size, RUN_##name)                                                         \
+		set_flags(vcpu, ax);                                                               \
+		return a;                                                                          \
+	}                                                                                          \
+	TEMPLATE void locked_##name(struct vcpu *vcpu, void *a, unsigned size)                     \
+	{                                                                                          \
+		uint32_t ax;                                                                       \
+                                                                                                   \
+		FOR_SIZE(size, LOCKED_##name)                                                      \
+		set_flags(vcpu, ax);                                                               \
+	}
+#define RUN_ONE(mnemonic, suffix, modifier)                                                        \
+	__asm__("btq $0, %[flags]\n\t" mnemonic suffix " %" modifier "[a]" SAVE_FLAGS              \
+		: [a] "+r"(a), "=&a"(ax)                                                           \
+		: [flags] "r"(vcpu->rflags)                                                        \
+		: "cc")
+#define LOCKED_ONE(mnemonic, suffix)                                                               \
+	__asm__ volatile("btq $0, %[flags]\n\tlock " mnemonic suffix " (%[a])" SAVE_FLAGS          \
+			 : "=&a"(ax)                                                               \
+			 : [a] "r"(a), [flags] "r"(vcpu->rflags)                                   \
+			 : "cc", "memory")
+
+#define RUN_inc(suffix, modifier)    RUN_ONE("inc", suffix, modifier)
+#define RUN_dec(suffix, modifier)    RUN_ONE("dec", suffix, modifier)
+#define RUN_neg(suffix, modifier)    RUN_ONE("neg", suffix, modifier)
+#define LOCKED_inc(suffix, modifier) LOCKED_ONE("inc", suffix)
+#define LOCKED_dec(suffix, modifier) LOCKED_ONE("dec", suffix)
+#define LOCKED_neg(suffix, modifier) LOCKED_ONE("neg", suffix)
+
+OPERATION(inc)
+OPERATION(dec)
+OPERATION(neg)
+
+/* NOT leaves the flags alone. */
+TEMPLATE uint64_t not(struct vcpu * vcpu, uint64_t a, unsigned size)
+{
+	(void)vcpu, (void)size;
+	return ~a;
+}
+
+TEMPLATE void locked_not(struct vcpu *vcpu, void *a, unsigned size)
+{
+	(void)vcpu;
+#define LOCKED_not(suffix, modifier)                                                               \
+	__asm__ volatile("lock not" suffix " (%[a])" : : [a] "r"(a) : "memory")
+	FOR_SIZE(size, LOCKED_not)
+}
+
+TEMPLATE void r(struct vcpu *vcpu, const struct insn *i, operation *run, unsigned size)
+{
+	set_register(vcpu, i->reg, run(vcpu, get_register(vcpu, i->reg, size), size), size);
+	next(vcpu, i);
+}
+
+TEMPLATE void m(struct vcpu *vcpu, const struct insn *i, operation *run, unsigned size)
+{
+	void *a = operand_for_write(vcpu, i, size);
+
+	put(a, run(vcpu, get(a, size), size), size);
+	next_after_write(vcpu, i, a);
+}
+
+TEMPLATE void lock_m(struct vcpu *vcpu, const struct insn *i, locked_operation *run, unsigned size)
+{
+	void *a = operand_for_write(vcpu, i, size);
+
+	run(vcpu, a, size);
+	next_after_write(vcpu, i, a);
+}
+
+#define ROW(name)                                                                                  \
+	HANDLERS(name, r)                                                                          \
+	HANDLERS(name, m)                                                                          \
+	HANDLERS(locked_##name, lock_m)                                                            \
+	row_of_one run_##name = {SIZES_OF(name, r), SIZES_OF(name, m),                             \
+				 SIZES_OF(locked_##name, lock_m)};
+
+ROW(inc)
+ROW(dec)
+ROW(neg)
+ROW(not )

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* Near branches and software interrupts. A branch to where no code can be faults where it stands.
+ */
+#include "monitor/interp/handlers.h"
+#include "monitor/interp/memory.h"
+#include "monitor/interp/template.h"
+
+static inline void taken(struct vcpu *vcpu, const struct insn *i, uint64_t target)
+{
+	vcpu->rip = target;
+	ds_branch(vcpu, insn_rip(i), target, vcpu->cpl, vcpu->cpl);
+}
+
+static inline void check_target(struct vcpu *vcpu, const struct insn *i, uint64_t target)
+{
+	if (__builtin_expect(!canonical(target), 0))
+		general_protection(vcpu, i);
+}
+
+TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code)
+{
+	if (!condition(vcpu->rflags, code)) {
+		next(vcpu, i);
+		return;
+	}
+	check_target(vcpu, i, i->immediate);
+	taken(vcpu, i, i->immediate);
+}
+
+SIZED(jcc, 0)
+SIZED(jcc, 1)
+SIZED(jcc, 2)
+SIZED(jcc, 3)
+SIZED(jcc, 4)
+SIZED(jcc, 5)
+SIZED(jcc, 6)
+SIZED(jcc, 7)
+SIZED(jcc, 8)
+SIZED(jcc, 9)
+SIZED(jcc, 10)
+SIZED(jcc, 11)
+SIZED(jcc, 12)
+SIZED(jcc, 13)
+SIZED(jcc, 14)
+SIZED(jcc, 15)
+handler *const run_jcc[16] = {jcc0, jcc1, jcc2,	 jcc3,	jcc4,  jcc5,  jcc6,  jcc7,
+			      jcc8, jcc9, jcc10, jcc11, jcc12, jcc13, jcc14, jcc15};
+
+void jmp(struct vcpu *vcpu, const struct insn *i)
+{
+	check_target(vcpu, i, i->immediate);
+	taken(vcpu, i, i->immediate);
+}
+
+static inline uint64_t target_operand(struct vcpu *vcpu, const struct insn *i)
+{
+	uint64_t target = i->memory ? load(vcpu, i, 8) : get_register(vcpu, i->reg, 8);
+
+	check_target(vcpu, i, target);
+	return target;
+}
+
+void jmp_operand(struct vcpu *vcpu, const struct insn *i)
+{
+	taken(vcpu, i, target_operand(vcpu, i));
+}
+
+static inline void call_to(struct vcpu *vcpu, const struct insn *i, uint64_t target)
+{
+	uint64_t rsp = vcpu->gpr[RSP] - 8;
+	void *at = write_at(vcpu, i, rsp, 8);
+
+	put(at, i->next, 8);
+	written(vcpu, at);
+	vcpu->gpr[RSP] = rsp;
+	taken(vcpu, i, target);
+}
+
+void call(struct vcpu *vcpu, const struct insn *i)
+{
+	check_target(vcpu, i, i->immediate);
+	call_to(vcpu, i, i->immediate);
+}
+
+void call_operand(struct vcpu *vcpu, const struct insn *i)
+{
+	struct insn stack = *i;
+
+	stack.segment = SS;
+	call_to(vcpu, &stack, target_operand(vcpu, i));
+}
+
+void ret(struct vcpu *vcpu, const struct insn *i)
+{
+	uint64_t target = get(read_at(vcpu, i, vcpu->gpr[RSP], 8), 8);
+
+	check_target(vcpu, i, target);
+	vcpu->gpr[RSP] += 8 + i->immediate;
+	taken(vcpu, i, target);
+}
+
+static uint64_t counter(const struct vcpu *vcpu, const struct insn *i)
+{
+	return i->prefixes & PREFIX_ADDRESS ? (uint32_t)vcpu->gpr[RCX] : vcpu->gpr[RCX];
+}
+
+/* E0 LOOPNE, E1 LOOPE, E2 LOOP */
+void loop_while(struct vcpu *vcpu, const struct insn *i)
+{
+	uint64_t count = counter(vcpu, i) - 1;
+	bool zf = vcpu->rflags & FLAG_ZF;
+	unsigned width = i->prefixes & PREFIX_ADDRESS ? 4 : 8;
+	bool again = truncate(count, width) && (i->opcode == 0xe2 || zf == (i->opcode & 1));
+
+	if (again)
+		check_target(vcpu, i, i->immediate);
+	set_register(vcpu, RCX * 8, count, width);
+	if (again)
+		taken(vcpu, i, i->immediate);
+	else
+		leave(vcpu, i);
+}
+
+void jump_if_rcx_zero(struct vcpu *vcpu, const struct insn *i)
+{
+	if (counter(vcpu, i)) {
+		leave(vcpu, i);
+		return;
+	}
+	check_target(vcpu, i, i->immediate);
+	taken(vcpu, i, i->immediate);
+}
+
+static void interrupt(struct vcpu *vcpu, const struct insn *i, enum event_kind kind, uint8_t vector)
+{
+	event_deliver(vcpu, &(struct event){.kind = kind,
+					    .vector = vector,
+					    .return_rip = i->next,
+					    .from = insn_rip(i)});
+}
+
+void int3(struct vcpu *vcpu, const struct insn *i)
+{
+	interrupt(vcpu, i, EVENT_SOFTWARE, VECTOR_BP);
+}
+
+/* INT1: no DPL check (SDM Vol 2, INT n). */
+void int1(struct vcpu *vcpu, const struct insn *i)
+{
+	interrupt(vcpu, i, EVENT_EXCEPTION, VECTOR_DB);
+}
+
+void int_n(struct vcpu *vcpu, const struct insn *i)
+{
+	interrupt(vcpu, i, EVENT_SOFTWARE, (uint8_t)i->immediate);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* The cache of decoded code. */
+#include "lib/string.h"
+#include "monitor/interp/context.h"
+#include "monitor/interp/decode.h"
+#include "monitor/interp/memory.h"
+#include "monitor/interp/thunk.h"
+
+enum {
+	BLOCK_BYTES = BLOCK_INSNS * INSN_BYTES,
+	BLOCK_MOST = sizeof(struct block) + (BLOCK_INSNS + 1) * sizeof(struct insn) + BLOCK_BYTES,
+};
+
+void undefined(struct vcpu *vcpu, const struct insn *i)
+{
+	raise(vcpu, i, VECTOR_UD);
+}
+
+void unknown(struct vcpu *vcpu, const struct insn *i)
+{
+	native_step(vcpu, i);
+}
+
+void too_long(struct vcpu *vcpu, const struct insn *i)
+{
+	general_protection(vcpu, i);
+}
+
+void end_of_block(struct vcpu *vcpu, const struct insn *i)
+{
+	leave(vcpu, i);
+}
+
+/* Without memcmp(): a call would cost more than the comparison. */
+static inline bool same(const uint8_t *a, const uint8_t *b, uint32_t bytes)
+{
+	if (bytes < 8) {
+		for (uint32_t n = 0; n < bytes; n++)
+			if (a[n] != b[n])
+				return false;
+		return true;
+	}
+	for (uint32_t n = 0; n + 8 < bytes; n += 8)
+		if (get(a + n, 8) != get(b + n, 8))
+			return false;
+	return get(a + bytes - 8, 8) == get(b + bytes - 8, 8);
+}
+
+static bool unchanged(const struct block *b)
+{
+	return same(b->code[0], b->copy, b->bytes[0]) &&
+	       (!b->bytes[1] || same(b->code[1], b->copy + b->bytes[0], b->bytes[1]));
+}
+
+/* The bytes at `linear`, up to the end of their page; raises what fetching them does. */
+static const uint8_t *fetch(struct vcpu *vcpu, uint64_t linear)
+{
+	unsigned access = ACCESS_EXECUTE | (vcpu->cpl == 3 ? ACCESS_USER : 0);
+	struct fault fault = {.vector = VECTOR_GP, .has_error = true};
+	uint64_t physical;
+
+	if (!canonical(linear))
+		raise_at(vcpu, vcpu->rip, &fault);
+	if (!walk(vcpu, linear, access, &physical, &fault.error)) {
+		fault.vector = VECTOR_PF;
+		fault.address = linear;
+		raise_at(vcpu, vcpu->rip, &fault);
+	}
+
+	const uint8_t *page = platform_guest_page(physical & ~(uint64_t)(PAGE - 1));
+
+	if (!page) {
+		vcpu->interp->native = true;
+		__builtin_longjmp(vcpu->interp->escape, 1);
+	}
+	return page + physical % PAGE;
+}
+
+static void forget_blocks(struct interp *interp)
+{
+	memset(interp->blocks, 0, sizeof(interp->blocks));
+	interp->arena_used = 0;
+	interp->thunks_used = 0;
+}
+
+static void *allocate(struct interp *interp, size_t bytes)
+{
+	void *at = interp->arena + interp->arena_used;
+
+	interp->arena_used += (bytes + 63) & ~(size_t)63;
+	return at;
+}
+
+/* Appends what stands at `code`; true if the block goes on behind it. */
+static bool append(struct interp *interp, struct block *b, const uint8_t *code, unsigned available)
+{
+	struct insn *i = &b->insn[b->count];
+	bool ends;
+
+	if (decode(code, available, b->rip + b->bytes[0], i, &ends) == DECODE_SHORT)
+		return false;
+	if (thunk_wanted(i))
+		thunk_make(interp, i);
+	b->bytes[0] += i->length;
+	b->count++;
+	return !ends;
+}
+
+/* The first instruction reaches into the next page. */
+static void build_straddling(struct vcpu *vcpu, struct block *b, unsigned first)
+{
+	uint8_t code[INSN_BYTES];
+	const uint8_t *low = b->code[0];
+
+	b->code[1] = fetch(vcpu, b->rip + first);
+	memcpy(code, low, first);
+	memcpy(code + first, b->code[1], INSN_BYTES - first);
+	append(vcpu->interp, b, code, INSN_BYTES);
+	b->bytes[1] = b->bytes[0] - first;
+	b->bytes[0] = first;
+}
+
+static struct block *build(struct vcpu *vcpu, const uint8_t *code)
+{
+	struct interp *interp = vcpu->interp;
+	unsigned available = PAGE - (unsigned)(vcpu->rip % PAGE);
+
+	if (interp->arena_used + BLOCK_MOST > BLOCK_ARENA ||
+	    (interp->thunks &&
+	     interp->thunks_used + BLOCK_INSNS * THUNK_BYTES > interp->thunk_bytes))
+		forget_blocks(interp);
+
+	struct block *b = (struct block *)(void *)(interp->arena + interp->arena_used);
+
+	*b = (struct block){.rip = vcpu->rip, .code = {code}, .single = interp->single};
+	while (b->count < (b->single ? 1 : BLOCK_INSNS) && b->bytes[0] < available)
+		if (!append(interp, b, code + b->bytes[0], available - b->bytes[0]))
+			break;
+	if (!b->count)
+		build_straddling(vcpu, b, available);
+
+	/* The copy stands behind the instructions. */
+	unsigned bytes = b->bytes[0] + b->bytes[1];
+	struct insn *last = &b->insn[b->count];
+	uint8_t *copy = (uint8_t *)(last + 1);
+
+	*last = (struct insn){.run = end_of_block, .next = b->rip + bytes};
+	memcpy(copy, b->code[0], b->bytes[0]);
+	if (b->bytes[1])
+		memcpy(copy + b->bytes[0], b->code[1], b->bytes[1]);
+	b->copy = copy;
+	allocate(interp, (size_t)(copy + bytes - (uint8_t *)b));
+	return b;
+}
+
+static struct block *find_or_build(struct vcpu *vcpu, struct block *known)
+{
+	const uint8_t *code = fetch(vcpu, vcpu->rip);
+	bool usable = known && known->rip == vcpu->rip && known->single == vcpu->interp->single &&
+		      known->code[0] == code;
+
+	if (usable && known->bytes[1])
+		usable = known->code[1] == fetch(vcpu, vcpu->rip + known->bytes[0]);
+	if (!usable || !unchanged(known))
+		known = build(vcpu, code);
+	known->validity = vcpu->interp->validity;
+	return known;
+}
+
+const struct block *find_block(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+	uint64_t rip = vcpu->rip;
+	size_t slot = (rip ^ rip >> 12 ^ (uint64_t)interp->single << 11) % BLOCKS;
+	struct block *b = interp->blocks[slot];
+
+	if (b && b->rip == rip && b->validity == interp->validity && b->single == interp->single &&
+	    unchanged(b))
+		return b;
+	b = find_or_build(vcpu, b);
+	interp->blocks[slot] = b;
+	return b;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* What the interpreter keeps of one virtual processor beside its architectural state. */
+#ifndef SPOOR_MONITOR_INTERP_CONTEXT_H
+#define SPOOR_MONITOR_INTERP_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "monitor/interp/insn.h"
+#include "monitor/interp/interp.h"
+
+enum { PAGE = 4096 };
+
+enum vector {
+	VECTOR_DE = 0,
+	VECTOR_DB = 1,
+	VECTOR_NMI = 2,
+	VECTOR_BP = 3,
+	VECTOR_UD = 6,
+	VECTOR_NM = 7,
+	VECTOR_DF = 8,
+	VECTOR_TS = 10,
+	VECTOR_NP = 11,
+	VECTOR_SS = 12,
+	VECTOR_GP = 13,
+	VECTOR_PF = 14,
+	VECTOR_MF = 16,
+	VECTOR_AC = 17,
+};
+
+struct fault {
+	uint8_t vector;
+	bool has_error;
+	uint32_t error;
+	uint64_t address; /* CR2, of a #PF */
+};
+
+/* One page that may be accessed: in the way, and by the privilege, of the table it stands in. */
+struct translation {
+	uint64_t tag;	 /* linear page | generation */
+	uintptr_t delta; /* host address - linear address */
+	uint64_t physical;
+	uint64_t unused;
+};
+
+enum { TRANSLATIONS = 256 };
+struct tlb {
+	struct translation read[TRANSLATIONS], write[TRANSLATIONS];
+};
+
+/* Whose accesses they are. */
+enum privilege {
+	PRIVILEGE_SUPERVISOR, /* SMAP in force */
+	PRIVILEGE_OVERRIDE,   /* supervisor with RFLAGS.AC set: SMAP suspended */
+	PRIVILEGE_USER,
+	PRIVILEGE_ALIGNED, /* user with alignment checking: its table stays empty, so that every
+			      access takes the long way */
+	PRIVILEGES,
+};
+
+/*
+ * A straight run of decoded code, in one page; an instruction that straddles two is a block of its
+ * own. The guest's bytes are compared with those that were decoded each time it is entered.
+ */
+struct block {
+	uint64_t rip;
+	uint64_t validity;	/* what interp.validity was when the pages were last translated */
+	const uint8_t *code[2]; /* the guest's bytes, in the host's view */
+	uint32_t bytes[2];	/* those in the first and in the second page */
+	const uint8_t *copy;	/* those that were decoded */
+	uint32_t count;
+	bool single; /* cut off behind its first instruction */
+	struct insn insn[];
+};
+
+enum { BLOCKS = 4096, BLOCK_ARENA = 640 << 10, BOUNCE = 512, THUNK_BYTES = 32 };
+
+struct interp {
+	struct tlb *tlb;       /* that of the current privilege */
+	uint64_t generation;   /* in the low 12 bits of each valid tag; never 0 */
+	uint64_t watched_page; /* host page number of the code that runs: a store there ends it */
+	uint64_t validity;     /* of blocks: changes with the page tables and the privilege */
+	uint64_t epoch;
+	bool attention; /* look for more than the next block once this one has ended */
+	bool poll;	/* the caller should look for interrupts */
+	bool mov_ss;	/* the shadow is that of MOV SS: it holds off #DB as well */
+	bool trap;	/* TF was set when the instruction began */
+	bool single;	/* one instruction at a time */
+	unsigned budget;
+	uint8_t privilege; /* of explicit accesses */
+
+	/* How a handler is left in the middle. */
+	void *escape[5];
+	struct fault fault;
+	bool native; /* no fault: the processor is to execute the instruction */
+
+	/* A write that straddles two pages is made here first. */
+	uint8_t *write_to[2];
+	uint32_t write_first; /* bytes in the first page */
+	uint32_t write_bytes;
+	uint64_t code_page; /* what watched_page is while no such write is under way */
+
+	/* What the guest's processor has. */
+	uint64_t physical_reserved; /* bits of a physical address that must be 0 */
+	uint64_t cr4_allowed;
+	bool pages_1g;
+	bool sse4;		     /* SSSE3, SSE4.1 and SSE4.2 */
+	bool sse_masked, x87_masked; /* no unmasked exception can come out of a thunk */
+
+	uint8_t *thunks; /* writable view */
+	const uint8_t *thunks_executable;
+	size_t thunk_bytes, thunks_used;
+
+	size_t arena_used;
+	struct block *blocks[BLOCKS];
+	uint8_t read_bounce[BOUNCE] __attribute__((aligned(64)));
+	uint8_t write_bounce[BOUNCE] __attribute__((aligned(PAGE)));
+	struct tlb tlbs[PRIVILEGES];
+	uint8_t arena[BLOCK_ARENA] __attribute__((aligned(64)));
+};
+
+_Static_assert(sizeof(struct interp) <= INTERP_MEMORY, "INTERP_MEMORY holds one struct interp");
+
+/* Leave the handler with a fault of the instruction `i`; nothing of it has been done. */
+_Noreturn void raise_fault(struct vcpu *vcpu, const struct insn *i, const struct fault *fault);
+_Noreturn void raise(struct vcpu *vcpu, const struct insn *i, unsigned vector);
+_Noreturn void raise_error(struct vcpu *vcpu, const struct insn *i, unsigned vector,
+			   uint32_t error);
+/* As raise_fault(), where no instruction could be fetched. */
+_Noreturn void raise_at(struct vcpu *vcpu, uint64_t rip, const struct fault *fault);
+/* Leave the handler so that the processor itself executes `i`. */
+_Noreturn void native_step(struct vcpu *vcpu, const struct insn *i);
+
+static inline void general_protection(struct vcpu *vcpu, const struct insn *i)
+{
+	raise_error(vcpu, i, VECTOR_GP, 0);
+}
+
+static inline void require_cpl0(struct vcpu *vcpu, const struct insn *i)
+{
+	if (vcpu->cpl)
+		general_protection(vcpu, i);
+}
+
+static inline bool canonical(uint64_t address)
+{
+	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
+}
+
+/* CPL, RFLAGS.AC, CR0 or CR4 may have changed: chooses the tables that accesses go through. */
+void privilege_changed(struct vcpu *vcpu);
+
+/* The block at RIP; raises what fetching it raises. One instruction long if interp.single. */
+const struct block *find_block(struct vcpu *vcpu);
+
+#endif

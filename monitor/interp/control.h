@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Control register and EFER bits (SDM Vol 3, 2.2.1 and 2.5), and the MSRs of struct vcpu. */
+#ifndef SPOOR_MONITOR_INTERP_CONTROL_H
+#define SPOOR_MONITOR_INTERP_CONTROL_H
+
+#define CR0_PE (1ULL << 0)
+#define CR0_MP (1ULL << 1)
+#define CR0_EM (1ULL << 2)
+#define CR0_TS (1ULL << 3)
+#define CR0_ET (1ULL << 4)
+#define CR0_NE (1ULL << 5)
+#define CR0_WP (1ULL << 16)
+#define CR0_AM (1ULL << 18)
+#define CR0_NW (1ULL << 29)
+#define CR0_CD (1ULL << 30)
+#define CR0_PG (1ULL << 31)
+
+#define CR4_TSD	       (1ULL << 2)
+#define CR4_DE	       (1ULL << 3)
+#define CR4_PAE	       (1ULL << 5)
+#define CR4_PGE	       (1ULL << 7)
+#define CR4_OSFXSR     (1ULL << 9)
+#define CR4_OSXMMEXCPT (1ULL << 10)
+#define CR4_UMIP       (1ULL << 11)
+#define CR4_LA57       (1ULL << 12)
+#define CR4_FSGSBASE   (1ULL << 16)
+#define CR4_PCIDE      (1ULL << 17)
+#define CR4_OSXSAVE    (1ULL << 18)
+#define CR4_SMEP       (1ULL << 20)
+#define CR4_SMAP       (1ULL << 21)
+#define CR4_PKE	       (1ULL << 22)
+#define CR4_CET	       (1ULL << 23)
+#define CR4_PKS	       (1ULL << 24)
+
+#define EFER_SCE (1ULL << 0)
+#define EFER_LME (1ULL << 8)
+#define EFER_LMA (1ULL << 10)
+#define EFER_NXE (1ULL << 11)
+
+#define MSR_EFER	   0xc0000080u
+#define MSR_STAR	   0xc0000081u
+#define MSR_LSTAR	   0xc0000082u
+#define MSR_CSTAR	   0xc0000083u
+#define MSR_SFMASK	   0xc0000084u
+#define MSR_FS_BASE	   0xc0000100u
+#define MSR_GS_BASE	   0xc0000101u
+#define MSR_KERNEL_GS_BASE 0xc0000102u
+
+#endif

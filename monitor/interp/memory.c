@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* Guest memory the long way, and what fills the software TLB. */
+#include "monitor/interp/memory.h"
+
+#include "lib/string.h"
+#include "monitor/interp/control.h"
+
+static const unsigned privilege_access[PRIVILEGES] = {
+	[PRIVILEGE_OVERRIDE] = ACCESS_OVERRIDE,
+	[PRIVILEGE_USER] = ACCESS_USER,
+	[PRIVILEGE_ALIGNED] = ACCESS_USER,
+};
+
+static void forget_all(struct interp *interp)
+{
+	for (unsigned p = 0; p < PRIVILEGES; p++)
+		memset(&interp->tlbs[p], 0, sizeof(interp->tlbs[p]));
+}
+
+void interp_forget(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+
+	interp->epoch++;
+	interp->generation = interp->epoch % (PAGE - 1) + 1;
+	if (interp->generation == 1)
+		forget_all(interp);
+	privilege_changed(vcpu);
+}
+
+void privilege_changed(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+	bool ac = vcpu->rflags & FLAG_AC;
+
+	if (vcpu->cpl == 3)
+		interp->privilege = ac && vcpu->cr0 & CR0_AM ? PRIVILEGE_ALIGNED : PRIVILEGE_USER;
+	else
+		interp->privilege = ac ? PRIVILEGE_OVERRIDE : PRIVILEGE_SUPERVISOR;
+	interp->tlb = &interp->tlbs[interp->privilege];
+	interp->validity = interp->epoch << 1 | (vcpu->cpl == 3);
+	interp->attention = true;
+}
+
+/*
+ * The host address of `linear`, filling the TLB for `privilege` on the way. NULL: *error is the
+ * #PF error code, or *device is set as the page is not memory.
+ */
+static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privilege, bool write,
+		      uint64_t *physical, uint32_t *error, bool *device)
+{
+	struct interp *interp = vcpu->interp;
+	struct tlb *tlb = &interp->tlbs[privilege];
+	struct translation *t = write ? tlb->write : tlb->read;
+	unsigned access = privilege_access[privilege] | (write ? ACCESS_WRITE : 0);
+	uint64_t page = linear & ~(uint64_t)(PAGE - 1);
+
+	*device = false;
+	t += (linear / PAGE) % TRANSLATIONS;
+	if (t->tag == (page | interp->generation)) {
+		*physical = t->physical + (linear - page);
+		return (uint8_t *)((uintptr_t)linear + t->delta);
+	}
+	if (!walk(vcpu, linear, access, physical, error))
+		return NULL;
+
+	uint8_t *host = platform_guest_page(*physical & ~(uint64_t)(PAGE - 1));
+
+	if (!host) {
+		*device = true;
+		return NULL;
+	}
+	if (privilege != PRIVILEGE_ALIGNED)
+		*t = (struct translation){.tag = page | interp->generation,
+					  .delta = (uintptr_t)host - (uintptr_t)page,
+					  .physical = *physical - (linear - page)};
+	return host + (linear - page);
+}
+
+bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical,
+		     uint32_t *error)
+{
+	bool device;
+
+	if (!canonical(linear)) {
+		*error = 0;
+		return false;
+	}
+	if (access & ACCESS_EXECUTE)
+		return walk(vcpu, linear, access, physical, error);
+	return reach(vcpu, linear, access & ACCESS_USER ? PRIVILEGE_USER : PRIVILEGE_SUPERVISOR,
+		     access & ACCESS_WRITE, physical, error, &device) ||
+	       device;
+}
+
+static uint8_t *reach_or_raise(struct vcpu *vcpu, const struct insn *i, uint64_t linear, bool write)
+{
+	uint64_t physical;
+	uint32_t error;
+	bool device;
+	uint8_t *host =
+		reach(vcpu, linear, vcpu->interp->privilege, write, &physical, &error, &device);
+
+	if (host)
+		return host;
+	if (device)
+		native_step(vcpu, i);
+	raise_fault(
+		vcpu, i,
+		&(struct fault){
+			.vector = VECTOR_PF, .has_error = true, .error = error, .address = linear});
+}
+
+static void check_address(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size)
+{
+	if (!canonical(linear) || !canonical(linear + size - 1))
+		raise_error(vcpu, i, i->segment == SS ? VECTOR_SS : VECTOR_GP, 0);
+	/* SDM Vol 3, table 6-7: no instruction here needs more than 8; SSE checks its own. */
+	if (vcpu->interp->privilege == PRIVILEGE_ALIGNED && size <= 8 && linear & (size - 1))
+		raise_error(vcpu, i, VECTOR_AC, 0);
+}
+
+const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size)
+{
+	uint8_t *bounce = vcpu->interp->read_bounce;
+	unsigned first = PAGE - (unsigned)(linear % PAGE);
+
+	check_address(vcpu, i, linear, size);
+	if (size <= first)
+		return reach_or_raise(vcpu, i, linear, false);
+
+	const uint8_t *low = reach_or_raise(vcpu, i, linear, false);
+	const uint8_t *high = reach_or_raise(vcpu, i, linear + first, false);
+
+	memcpy(bounce, low, first);
+	memcpy(bounce + first, high, size - first);
+	return bounce;
+}
+
+void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size)
+{
+	struct interp *interp = vcpu->interp;
+	unsigned first = PAGE - (unsigned)(linear % PAGE);
+
+	check_address(vcpu, i, linear, size);
+	if (size <= first)
+		return reach_or_raise(vcpu, i, linear, true);
+	/* Atomic over two pages: only the processor can do that. */
+	if (i->prefixes & PREFIX_LOCK)
+		native_step(vcpu, i);
+
+	uint8_t *low = reach_or_raise(vcpu, i, linear, true);
+	uint8_t *high = reach_or_raise(vcpu, i, linear + first, true);
+
+	memcpy(interp->write_bounce, low, first);
+	memcpy(interp->write_bounce + first, high, size - first);
+	interp->write_to[0] = low;
+	interp->write_to[1] = high;
+	interp->write_first = first;
+	interp->write_bytes = size;
+	interp->watched_page = (uintptr_t)interp->write_bounce / PAGE;
+	return interp->write_bounce;
+}
+
+void write_watched(struct vcpu *vcpu, const void *where)
+{
+	struct interp *interp = vcpu->interp;
+
+	if (where != interp->write_bounce)
+		return;
+	memcpy(interp->write_to[0], where, interp->write_first);
+	memcpy(interp->write_to[1], (const uint8_t *)where + interp->write_first,
+	       interp->write_bytes - interp->write_first);
+	interp->watched_page = interp->code_page;
+}
+
+uint64_t address_general(const struct vcpu *vcpu, const struct insn *i)
+{
+	uint64_t address = i->displacement;
+
+	if (i->base != NO_REGISTER)
+		address += get_register(vcpu, i->base, 8);
+	if (i->index != NO_REGISTER)
+		address += get_register(vcpu, i->index, 8) << i->shift;
+	if (i->prefixes & PREFIX_ADDRESS)
+		address = (uint32_t)address;
+	if (i->segment == FS || i->segment == GS)
+		address += vcpu->segment[i->segment].base;
+	return address;
+}
+
+/* One page of a system access. */
+static uint8_t *system_reach(struct vcpu *vcpu, uint64_t linear, unsigned access,
+			     struct fault *fault)
+{
+	enum privilege privilege = PRIVILEGE_SUPERVISOR;
+	uint64_t physical;
+	uint32_t error = 0;
+	bool device = false;
+	uint8_t *host = NULL;
+
+	if (access & ACCESS_USER)
+		privilege = PRIVILEGE_USER;
+	else if (access & ACCESS_OVERRIDE)
+		privilege = PRIVILEGE_OVERRIDE;
+	*fault = (struct fault){.vector = VECTOR_GP, .has_error = true};
+	if (canonical(linear)) {
+		host = reach(vcpu, linear, privilege, access & ACCESS_WRITE, &physical, &error,
+			     &device);
+		*fault = (struct fault){
+			.vector = VECTOR_PF, .has_error = true, .error = error, .address = linear};
+	}
+	return host;
+}
+
+static bool system_access(struct vcpu *vcpu, uint64_t linear, void *buffer, unsigned size,
+			  unsigned access, struct fault *fault)
+{
+	unsigned first = PAGE - (unsigned)(linear % PAGE);
+	uint8_t *low = system_reach(vcpu, linear, access, fault);
+	uint8_t *high = NULL;
+
+	if (size <= first)
+		first = size;
+	else if (low)
+		high = system_reach(vcpu, linear + first, access, fault);
+	if (!low || (size > first && !high))
+		return false;
+	if (access & ACCESS_WRITE) {
+		memcpy(low, buffer, first);
+		if (high)
+			memcpy(high, (uint8_t *)buffer + first, size - first);
+	} else {
+		memcpy(buffer, low, first);
+		if (high)
+			memcpy((uint8_t *)buffer + first, high, size - first);
+	}
+	return true;
+}
+
+bool system_read(struct vcpu *vcpu, uint64_t linear, void *to, unsigned size, struct fault *fault)
+{
+	return system_access(vcpu, linear, to, size, ACCESS_READ, fault);
+}
+
+bool system_write(struct vcpu *vcpu, uint64_t linear, const void *from, unsigned size,
+		  unsigned access, struct fault *fault)
+{
+	return system_access(vcpu, linear, (void *)(uintptr_t)from, size, access | ACCESS_WRITE,
+			     fault);
+}

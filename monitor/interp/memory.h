@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* Guest memory by linear address. The short way is inline: one look into the software TLB. */
+#ifndef SPOOR_MONITOR_INTERP_MEMORY_H
+#define SPOOR_MONITOR_INTERP_MEMORY_H
+
+#include "monitor/interp/context.h"
+#include "monitor/interp/registers.h"
+
+/* Of an access by CPL < 3 while RFLAGS.AC suspends SMAP; beside those of enum access. */
+enum { ACCESS_OVERRIDE = 8 };
+
+/* Walks the guest's tables, sets Accessed and Dirty. As guest_translate(), without the cache. */
+bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical, uint32_t *error);
+
+/* The long way of the functions below: canonical and alignment checks, page straddling, walk. */
+const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size);
+void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size);
+uint64_t address_general(const struct vcpu *vcpu, const struct insn *i);
+void write_watched(struct vcpu *vcpu, const void *where);
+
+/* Where `size` bytes at `linear` can be read; a copy where they straddle two pages. May raise. */
+static inline const void *read_at(struct vcpu *vcpu, const struct insn *i, uint64_t linear,
+				  unsigned size)
+{
+	const struct interp *interp = vcpu->interp;
+	const struct translation *t = &interp->tlb->read[(linear / PAGE) % TRANSLATIONS];
+
+	/* By the page of the last byte: the access of two pages matches neither entry. */
+	if (t->tag == (((linear + size - 1) & ~(uint64_t)(PAGE - 1)) | interp->generation))
+		return (const void *)((uintptr_t)linear + t->delta);
+	return read_far(vcpu, i, linear, size);
+}
+
+/*
+ * Where `size` bytes at `linear`, which may be read there too, are to be written; raises before
+ * anything is. Each write ends in written() or next_after_write(), and they do not nest.
+ */
+static inline void *write_at(struct vcpu *vcpu, const struct insn *i, uint64_t linear,
+			     unsigned size)
+{
+	const struct interp *interp = vcpu->interp;
+	const struct translation *t = &interp->tlb->write[(linear / PAGE) % TRANSLATIONS];
+
+	if (t->tag == (((linear + size - 1) & ~(uint64_t)(PAGE - 1)) | interp->generation))
+		return (void *)((uintptr_t)linear + t->delta);
+	return write_far(vcpu, i, linear, size);
+}
+
+/* True if the write at `where` needs write_watched(): code of this block, or two pages. */
+static inline bool is_watched(const struct vcpu *vcpu, const void *where)
+{
+	return (uintptr_t)where / PAGE == vcpu->interp->watched_page;
+}
+
+/* Completes a write of an instruction that ends its block. */
+static inline void written(struct vcpu *vcpu, const void *where)
+{
+	if (__builtin_expect(is_watched(vcpu, where), 0))
+		write_watched(vcpu, where);
+}
+
+/* Completes a write: what was written may have been the next instruction. */
+static inline void next_after_write(struct vcpu *vcpu, const struct insn *i, const void *where)
+{
+	if (__builtin_expect(is_watched(vcpu, where), 0)) {
+		write_watched(vcpu, where);
+		leave(vcpu, i);
+		return;
+	}
+	next(vcpu, i);
+}
+
+static inline uint64_t effective_address(const struct vcpu *vcpu, const struct insn *i)
+{
+	if (i->addressing == ADDRESS_REGISTER)
+		return get_register(vcpu, i->base, 8) + i->displacement;
+	if (i->addressing == ADDRESS_ABSOLUTE)
+		return i->displacement;
+	return address_general(vcpu, i);
+}
+
+static inline uint64_t load(struct vcpu *vcpu, const struct insn *i, unsigned size)
+{
+	return get(read_at(vcpu, i, effective_address(vcpu, i), size), size);
+}
+
+static inline void *operand_for_write(struct vcpu *vcpu, const struct insn *i, unsigned size)
+{
+	return write_at(vcpu, i, effective_address(vcpu, i), size);
+}
+
+/*
+ * System accesses: descriptor tables, TSS, stacks of another level. Supervisor ones, unless
+ * `access` says ACCESS_USER; never through the caller's escape: false leaves *fault.
+ */
+bool system_read(struct vcpu *vcpu, uint64_t linear, void *to, unsigned size, struct fault *fault);
+bool system_write(struct vcpu *vcpu, uint64_t linear, const void *from, unsigned size,
+		  unsigned access, struct fault *fault);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* MUL, IMUL, DIV, IDIV. A division that would fault is found out before the host is asked. */
+#include "monitor/interp/template.h"
+
+static uint64_t operand(struct vcpu *vcpu, const struct insn *i, unsigned size)
+{
+	return i->memory ? load(vcpu, i, size) : get_register(vcpu, i->reg, size);
+}
+
+/* Double-width values: AX for bytes, else rDX:rAX. */
+TEMPLATE void set_wide(struct vcpu *vcpu, uint64_t high, uint64_t low, unsigned size)
+{
+	set_register(vcpu, RAX * 8, low, size);
+	set_register(vcpu, size == 1 ? RAX * 8 + 1 : RDX * 8, high, size);
+}
+
+TEMPLATE uint64_t get_high(const struct vcpu *vcpu, unsigned size)
+{
+	return get_register(vcpu, size == 1 ? RAX * 8 + 1 : RDX * 8, size);
+}
+
+/* The flags come out of the host's instruction; bytes leave their result in AX. */
+#define RUN_WIDE(mnemonic, suffix, modifier)                                                       \
+	__asm__(mnemonic suffix " %" modifier "[b]\n\tmovq %%rax, %[low]" SAVE_FLAGS               \
+		: "+a"(a), "=&d"(high), [low] "=&r"(low)                                           \
+		: [b] "r"(b)                                                                       \
+		: "cc")
+#define RUN_mul(suffix, modifier)  RUN_WIDE("mul", suffix, modifier)
+#define RUN_imul(suffix, modifier) RUN_WIDE("imul", suffix, modifier)
+
+#define WIDE(name)                                                                                 \
+	TEMPLATE void name(struct vcpu *vcpu, const struct insn *i, unsigned size)                 \
+	{                                                                                          \
+		uint64_t b = operand(vcpu, i, size), a = get_register(vcpu, RAX * 8, size);        \
+		uint64_t high, low;                                                                \
+                                                                                                   \
+		FOR_SIZE(size, RUN_##name)                                                         \
+		set_flags(vcpu, (uint32_t)a);                                                      \
+		set_wide(vcpu, size == 1 ? low >> 8 : high, low, size);                            \
+		next(vcpu, i);                                                                     \
+	}
+
+WIDE(mul)
+WIDE(imul)
+
+/* The two- and three-operand forms of IMUL. */
+#define RUN_TWO(suffix, modifier)                                                                  \
+	__asm__("imul" suffix " %" modifier "[b], %" modifier "[a]" SAVE_FLAGS                     \
+		: [a] "+r"(a), "=&a"(ax)                                                           \
+		: [b] "r"(b)                                                                       \
+		: "cc")
+
+TEMPLATE void multiply(struct vcpu *vcpu, const struct insn *i, uint64_t a, uint64_t b,
+		       unsigned size)
+{
+	uint32_t ax;
+
+	switch (size) {
+	case 2:
+		RUN_TWO("w", "w");
+		break;
+	case 4:
+		RUN_TWO("l", "k");
+		break;
+	default:
+		RUN_TWO("q", "q");
+		break;
+	}
+	set_flags(vcpu, ax);
+	set_register(vcpu, i->reg, a, size);
+	next(vcpu, i);
+}
+
+TEMPLATE uint64_t source(struct vcpu *vcpu, const struct insn *i, unsigned size)
+{
+	return i->memory ? load(vcpu, i, size) : get_register(vcpu, i->rm, size);
+}
+
+TEMPLATE void imul_two(struct vcpu *vcpu, const struct insn *i, unsigned size)
+{
+	uint64_t b = source(vcpu, i, size);
+
+	multiply(vcpu, i, get_register(vcpu, i->reg, size), b, size);
+}
+
+TEMPLATE void imul_three(struct vcpu *vcpu, const struct insn *i, unsigned size)
+{
+	multiply(vcpu, i, source(vcpu, i, size), i->immediate, size);
+}
+
+/* high:low / by, where high < by. */
+TEMPLATE uint64_t divide(uint64_t high, uint64_t low, uint64_t by, unsigned size, uint64_t *rest)
+{
+	uint64_t quotient = low;
+
+	if (size < 8) {
+		low |= high << size * 8;
+		*rest = low % by;
+		return low / by;
+	}
+	__asm__("divq %[by]" : "+a"(quotient), "=d"(*rest) : "d"(high), [by] "r"(by) : "cc");
+	return quotient;
+}
+
+TEMPLATE void div(struct vcpu *vcpu, const struct insn *i, unsigned size)
+{
+	uint64_t by = operand(vcpu, i, size), high = get_high(vcpu, size), rest, quotient;
+
+	if (high >= by)
+		raise(vcpu, i, VECTOR_DE);
+	quotient = divide(high, get_register(vcpu, RAX * 8, size), by, size, &rest);
+	set_wide(vcpu, rest, quotient, size);
+	next(vcpu, i);
+}
+
+/* By magnitudes; the quotient must then fit, one more below zero than above. */
+TEMPLATE void idiv(struct vcpu *vcpu, const struct insn *i, unsigned size)
+{
+	uint64_t by = operand(vcpu, i, size), high = get_high(vcpu, size);
+	uint64_t low = get_register(vcpu, RAX * 8, size), rest, quotient;
+	uint64_t sign = 1ULL << (size * 8 - 1);
+	bool minus = high & sign, by_minus = by & sign;
+
+	if (minus) {
+		low = truncate(-low, size);
+		high = truncate(~high + !low, size);
+	}
+	if (by_minus)
+		by = truncate(-by, size);
+	if (high >= by)
+		raise(vcpu, i, VECTOR_DE);
+	quotient = divide(high, low, by, size, &rest);
+	if (quotient >= sign + (minus != by_minus))
+		raise(vcpu, i, VECTOR_DE);
+	set_wide(vcpu, minus ? -rest : rest, minus != by_minus ? -quotient : quotient, size);
+	next(vcpu, i);
+}
+
+SIZED_ROW(mul)
+SIZED_ROW(imul)
+SIZED_ROW(div)
+SIZED_ROW(idiv)
+SIZED_ROW_WITHOUT_BYTES(imul_two)
+SIZED_ROW_WITHOUT_BYTES(imul_three)

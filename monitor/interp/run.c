@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* The interpreter's loop, and the ways in which an instruction is left early. */
+#include "lib/string.h"
+#include "monitor/interp/control.h"
+#include "monitor/interp/memory.h"
+#include "monitor/interp/segment.h"
+#include "monitor/interp/thunk.h"
+
+enum { DR6_BS = 1 << 14 };
+
+_Noreturn void raise_at(struct vcpu *vcpu, uint64_t rip, const struct fault *fault)
+{
+	vcpu->rip = rip;
+	vcpu->interp->fault = *fault;
+	vcpu->interp->native = false;
+	__builtin_longjmp(vcpu->interp->escape, 1);
+}
+
+_Noreturn void raise_fault(struct vcpu *vcpu, const struct insn *i, const struct fault *fault)
+{
+	raise_at(vcpu, insn_rip(i), fault);
+}
+
+_Noreturn void raise(struct vcpu *vcpu, const struct insn *i, unsigned vector)
+{
+	raise_fault(vcpu, i, &(struct fault){.vector = (uint8_t)vector});
+}
+
+_Noreturn void raise_error(struct vcpu *vcpu, const struct insn *i, unsigned vector, uint32_t error)
+{
+	raise_fault(vcpu, i,
+		    &(struct fault){.vector = (uint8_t)vector, .has_error = true, .error = error});
+}
+
+_Noreturn void native_step(struct vcpu *vcpu, const struct insn *i)
+{
+	vcpu->rip = insn_rip(i);
+	vcpu->interp->native = true;
+	__builtin_longjmp(vcpu->interp->escape, 1);
+}
+
+static void deliver_fault(struct vcpu *vcpu)
+{
+	const struct fault *fault = &vcpu->interp->fault;
+
+	if (fault->vector == VECTOR_PF)
+		vcpu->cr2 = fault->address;
+	event_deliver(vcpu, &(struct event){.kind = EVENT_EXCEPTION,
+					    .vector = fault->vector,
+					    .has_error = fault->has_error,
+					    .error = fault->error,
+					    .return_rip = vcpu->rip,
+					    .from = vcpu->rip});
+}
+
+static bool interpretable(const struct vcpu *vcpu)
+{
+	return vcpu->efer & EFER_LMA && vcpu->segment[CS].attributes & SEGMENT_L &&
+	       !(vcpu->cr4 & (CR4_LA57 | CR4_PKE | CR4_PKS | CR4_CET));
+}
+
+/* What has to happen between two instructions; true with *stop if that is to stop here. */
+static bool between(struct vcpu *vcpu, enum interp_stop *stop)
+{
+	struct interp *interp = vcpu->interp;
+
+	interp->attention = false;
+	if (interp->trap && !interp->mov_ss) {
+		interp->trap = false;
+		vcpu->dr6 |= DR6_BS;
+		event_deliver(vcpu, &(struct event){.kind = EVENT_EXCEPTION,
+						    .vector = VECTOR_DB,
+						    .return_rip = vcpu->rip,
+						    .from = vcpu->rip});
+	}
+	interp->trap = false;
+	*stop = INTERP_SHUTDOWN;
+	if (vcpu->shut_down)
+		return true;
+	if (vcpu->nmi_pending && !vcpu->nmi_blocked && !vcpu->interrupt_shadow)
+		event_deliver(vcpu, &(struct event){.kind = EVENT_NMI,
+						    .vector = VECTOR_NMI,
+						    .return_rip = vcpu->rip,
+						    .from = vcpu->rip});
+	if (vcpu->shut_down)
+		return true;
+	*stop = INTERP_UNTRACED;
+	if (!ds_tracing(vcpu))
+		return true;
+	*stop = INTERP_HALTED;
+	if (vcpu->halted)
+		return true;
+	*stop = INTERP_MODE;
+	if (!interpretable(vcpu))
+		return true;
+	*stop = INTERP_BUDGET;
+	if (interp->poll && !vcpu->interrupt_shadow)
+		return true;
+
+	/* One at a time while something is to happen behind the next instruction. */
+	interp->single = vcpu->rflags & (FLAG_TF | FLAG_RF) || vcpu->interrupt_shadow;
+	return false;
+}
+
+/* Before a single instruction: what holds for it alone. */
+static void prepare(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+
+	interp->trap = vcpu->rflags & FLAG_TF;
+	interp->poll |= vcpu->interrupt_shadow;
+	interp->attention = true;
+	interp->mov_ss = false;
+	vcpu->interrupt_shadow = false;
+	vcpu->rflags &= ~(uint64_t)FLAG_RF;
+}
+
+static void run_block(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+	const struct block *block;
+
+	interp->single |= interp->budget < BLOCK_INSNS;
+	if (interp->single)
+		prepare(vcpu);
+	block = find_block(vcpu);
+	interp->budget -= block->count;
+	interp->code_page = (uintptr_t)block->code[0] / PAGE;
+	interp->watched_page = interp->code_page;
+	block->insn->run(vcpu, block->insn);
+}
+
+/* Until there is a reason to stop. Faults leave it by the escape. */
+static enum interp_stop run(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+	enum interp_stop stop;
+
+	for (;;) {
+		if (interp->attention || vcpu->nmi_pending)
+			if (between(vcpu, &stop))
+				return stop;
+		if (!interp->budget)
+			return INTERP_BUDGET;
+		run_block(vcpu);
+	}
+}
+
+enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
+{
+	struct interp *interp = vcpu->interp;
+
+	interp->budget = budget;
+	interp->poll = false;
+	interp->trap = false;
+	privilege_changed(vcpu);
+	thunk_state_changed(vcpu);
+	if (__builtin_setjmp(interp->escape)) {
+		interp->trap = false;
+		if (interp->native)
+			return INTERP_NATIVE_STEP;
+		if (interp->budget)
+			interp->budget--;
+		deliver_fault(vcpu);
+	}
+	return run(vcpu);
+}
+
+static uint32_t cpuid(struct vcpu *vcpu, uint32_t leaf, unsigned reg)
+{
+	uint64_t saved[4];
+
+	memcpy(saved, vcpu->gpr, sizeof(saved));
+	vcpu->gpr[RAX] = leaf;
+	vcpu->gpr[RCX] = 0;
+	platform_cpuid(vcpu);
+
+	uint32_t value = (uint32_t)vcpu->gpr[reg];
+
+	memcpy(vcpu->gpr, saved, sizeof(saved));
+	return value;
+}
+
+/* The bits of CR4 that the guest's CPUID allows (SDM Vol 3, 2.5). */
+static uint64_t allowed_cr4(uint32_t ecx1, uint32_t ebx7, uint32_t ecx7)
+{
+	uint64_t allowed = 0x7ff;
+
+	allowed |= ecx1 & 1u << 17 ? CR4_PCIDE : 0;
+	allowed |= ecx1 & 1u << 26 ? CR4_OSXSAVE : 0;
+	allowed |= ebx7 & 1u << 0 ? CR4_FSGSBASE : 0;
+	allowed |= ebx7 & 1u << 7 ? CR4_SMEP : 0;
+	allowed |= ebx7 & 1u << 20 ? CR4_SMAP : 0;
+	allowed |= ecx7 & 1u << 2 ? CR4_UMIP : 0;
+	allowed |= ecx7 & 1u << 3 ? CR4_PKE : 0;
+	return allowed;
+}
+
+void interp_init(struct vcpu *vcpu, void *memory)
+{
+	const uint32_t sse4 = 1u << 9 | 1u << 19 | 1u << 20;
+	struct interp *interp = memory;
+	bool leaf7 = cpuid(vcpu, 0, RAX) >= 7;
+	bool sizes = cpuid(vcpu, 0x80000000, RAX) >= 0x80000008;
+	uint32_t ecx1 = cpuid(vcpu, 1, RCX);
+
+	memset(interp, 0, sizeof(*interp));
+	vcpu->interp = interp;
+	interp->physical_reserved = ~0ULL << (sizes ? cpuid(vcpu, 0x80000008, RAX) & 0xff : 36);
+	interp->cr4_allowed =
+		allowed_cr4(ecx1, leaf7 ? cpuid(vcpu, 7, RBX) : 0, leaf7 ? cpuid(vcpu, 7, RCX) : 0);
+	interp->pages_1g = cpuid(vcpu, 0x80000001, RDX) >> 26 & 1;
+	interp->sse4 = (ecx1 & sse4) == sse4;
+	interp_forget(vcpu);
+}

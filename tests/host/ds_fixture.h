@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* A CPU with BTS and two buffers to trace into, for the tests of leases, switches and interrupts.
+ */
+#ifndef SPOOR_TESTS_DS_FIXTURE_H
+#define SPOOR_TESTS_DS_FIXTURE_H
+
+#include <string.h>
+
+#include "drivers/ds/ds.h"
+#include "drivers/ds/registers.h"
+#include "tests/host/fake_cpu.h"
+
+enum { TR = 0x40, BTS = 0x80, BTINT = 0x100, OFF_OS = 0x200, OFF_USR = 0x400 };
+enum { RECORDS = 64, MARGIN = 16 };
+
+struct trace_memory {
+	_Alignas(64) unsigned char area[DS_AREA_SIZE];
+	_Alignas(64) unsigned char buffer[RECORDS * 24];
+};
+
+static struct ds_idle idle;
+static struct ds_cpu cpu;
+static struct ds_lease a, b;
+static struct trace_memory memory_a, memory_b;
+static unsigned unmasked;
+static uint64_t debugctl_at_unmask;
+
+static void unmask(void)
+{
+	unmasked++;
+	debugctl_at_unmask = fake_msr(IA32_DEBUGCTL)->value;
+}
+
+static inline int request(struct ds_lease *lease, struct trace_memory *memory,
+			  enum ds_overflow overflow, unsigned filter)
+{
+	return ds_request_bts(lease, &(struct ds_request){.area = memory->area,
+							  .buffer = memory->buffer,
+							  .bytes = sizeof(memory->buffer),
+							  .filter = filter,
+							  .overflow = overflow,
+							  .margin = MARGIN});
+}
+
+static inline int start(void **state)
+{
+	struct ds_caps caps;
+
+	fake_cpu_reset(NEHALEM);
+	ds_maximum = DS_MAXIMUM_AT_END;
+	a = b = (struct ds_lease){.area = NULL};
+	unmasked = 0;
+	ds_probe(&caps, &idle);
+	ds_init(&caps, unmask);
+	ds_init_cpu(&cpu, &idle);
+	fake_log_clear();
+	return 0;
+}
+
+/* What the hardware does for `count` branches, if it records at all. */
+static inline void branches(unsigned count)
+{
+	uint64_t on = TR | BTS;
+	void *area = (void *)fake_msr(IA32_DS_AREA)->value;
+
+	if ((fake_msr(IA32_DEBUGCTL)->value & on) != on)
+		return;
+	for (uint64_t i = 0; i < count; i++)
+		ds_write_bts(area, ds_get_overflow(area), &(struct bts_struct){.from = i + 1});
+}
+
+static inline uint64_t area_of(const struct ds_lease *lease)
+{
+	return (uintptr_t)lease->area;
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A virtual processor with a Debug Store in front of a few pages of memory, for the tests of the
+ * monitor's BTS rules. Linear page n is physical page PAGES - 1 - n, so that neighbours are not.
+ */
+#ifndef SPOOR_TESTS_MONITOR_DS_RIG_H
+#define SPOOR_TESTS_MONITOR_DS_RIG_H
+
+#include <string.h>
+
+#include "monitor/ds/behaviour.h"
+#include "monitor/interp/interp.h"
+#include "monitor/vcpu.h"
+#include "tests/host/host.h"
+
+enum { RIG_PAGES = 8, RIG_PAGE = 4096, RIG_RECORD = 24 };
+enum { RIG_TR = 0x40, RIG_BTS = 0x80, RIG_BTINT = 0x100, RIG_OFF_OS = 0x200, RIG_OFF_USR = 0x400 };
+enum { RIG_ON = RIG_TR | RIG_BTS, RIG_DEBUGCTL = 0x1d9, RIG_DS_AREA = 0x600 };
+#define RIG_LINEAR 0xffff800000000000ull
+
+static struct {
+	struct vcpu vcpu;
+	struct ds_behaviour behaviour;
+	uint8_t memory[RIG_PAGES][RIG_PAGE];
+	bool absent[RIG_PAGES];
+	unsigned interrupts, translations;
+	uint64_t area, base;
+} rig;
+
+bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical,
+		     uint32_t *error)
+{
+	uint64_t page = (linear - RIG_LINEAR) / RIG_PAGE;
+
+	assert_int_equal(access, ACCESS_WRITE);
+	rig.translations++;
+	*error = 0;
+	if (linear < RIG_LINEAR || page >= RIG_PAGES || rig.absent[page])
+		return false;
+	*physical = (RIG_PAGES - 1 - page) * RIG_PAGE;
+	return true;
+}
+
+uint8_t *platform_guest_page(uint64_t physical)
+{
+	return rig.memory[physical / RIG_PAGE];
+}
+
+void platform_performance_interrupt(struct vcpu *vcpu)
+{
+	rig.interrupts++;
+}
+
+static inline uint8_t *rig_at(uint64_t linear)
+{
+	uint64_t offset = linear - RIG_LINEAR;
+
+	return &rig.memory[RIG_PAGES - 1 - offset / RIG_PAGE][offset % RIG_PAGE];
+}
+
+static inline uint64_t rig_get(uint64_t linear)
+{
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < 8; i++)
+		value |= (uint64_t)*rig_at(linear + i) << 8 * i;
+	return value;
+}
+
+static inline void rig_put(uint64_t linear, uint64_t value)
+{
+	for (unsigned i = 0; i < 8; i++)
+		*rig_at(linear + i) = (uint8_t)(value >> 8 * i);
+}
+
+/* Field n of the DS area: base, index, absolute maximum, threshold. */
+static inline uint64_t rig_field(unsigned n)
+{
+	return rig_get(rig.area + 8 * n);
+}
+
+static inline void rig_set_index(uint64_t index)
+{
+	rig_put(rig.area + 8, index);
+}
+
+/* `maximum` and `threshold` are bytes from the base. */
+static inline void rig_configure(uint64_t maximum, uint64_t threshold, uint64_t debugctl)
+{
+	rig_put(rig.area, rig.base);
+	rig_put(rig.area + 8, rig.base);
+	rig_put(rig.area + 16, rig.base + maximum);
+	rig_put(rig.area + 24, rig.base + threshold);
+	assert_true(ds_write_msr(&rig.vcpu, RIG_DS_AREA, rig.area));
+	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, debugctl));
+}
+
+/* `count` branches of the kernel, numbered from `first`: from n to n + 0x1000. */
+static inline void rig_branches(uint64_t first, unsigned count)
+{
+	for (uint64_t n = first; n < first + count; n++)
+		ds_branch(&rig.vcpu, n, n + 0x1000, 0, 0);
+}
+
+static inline uint64_t rig_slot(unsigned n)
+{
+	return rig_get(rig.base + RIG_RECORD * n);
+}
+
+/* Records stored so far, as far as the index tells. */
+static inline unsigned rig_index(void)
+{
+	return (unsigned)((rig_field(1) - rig.base) / RIG_RECORD);
+}
+
+static inline int rig_reset(void **state)
+{
+	memset(&rig, 0, sizeof(rig));
+	rig.behaviour = ds_behaviour_default;
+	rig.area = RIG_LINEAR;
+	rig.base = RIG_LINEAR + RIG_PAGE;
+	ds_reset(&rig.vcpu, &rig.behaviour);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
+#include "drivers/ds/area.h"
+
+#include <string.h>
+
+#include "tests/host/host.h"
+
+enum { RECORD = 24, MOST = 1024 };
+
+static _Alignas(64) uint64_t area[DS_AREA_SIZE / 8];
+static _Alignas(64) uint64_t buffer[MOST * RECORD / 8];
+
+static uint64_t base(void)
+{
+	return (uintptr_t)buffer;
+}
+
+static int set_up(void **state)
+{
+	ds_maximum = DS_MAXIMUM_AT_END;
+	memset(area, 0xee, sizeof(area));
+	memset(buffer, 0, sizeof(buffer));
+	return 0;
+}
+
+/* Offsets as in the manual's figure; what is not BTS's stays as it was. */
+static void fields_stand_where_the_manual_has_them(void **state)
+{
+	assert_int_equal(ds_set_bts_buffer(area, buffer, 16 * RECORD + 23), 0);
+	assert_int_equal(area[0], base());
+	assert_int_equal(area[1], base());
+	assert_int_equal(area[2], base() + 16 * RECORD);
+	assert_int_equal(area[3], base() + 17 * RECORD); /* above the maximum */
+	for (unsigned i = 4; i < DS_AREA_SIZE / 8; i++)
+		assert_true(area[i] == 0xeeeeeeeeeeeeeeee);
+	ds_set(area, DS_PEBS_INTERRUPT_THRESHOLD, 0x1234);
+	assert_int_equal(area[7], 0x1234);
+	assert_int_equal(ds_get(area, DS_PEBS_INTERRUPT_THRESHOLD), 0x1234);
+}
+
+static void counts_in_records(void **state)
+{
+	assert_int_equal(ds_set_bts_buffer(area, buffer, 16 * RECORD), 0);
+	assert_int_equal(ds_get_bts_end(area), 16);
+	assert_int_equal(ds_get_bts_size(area), 16 * RECORD);
+	assert_int_equal(ds_get_bts_index(area), 0);
+	area[1] = base() + 5 * RECORD;
+	assert_int_equal(ds_get_bts_index(area), 5);
+	area[1] = base() + 16 * RECORD;
+	assert_int_equal(ds_get_bts_index(area), 16);
+}
+
+static void both_conventions_hold_as_many(void **state)
+{
+	ds_maximum = DS_MAXIMUM_AT_END_PLUS_1;
+	assert_int_equal(ds_set_bts_buffer(area, buffer, 16 * RECORD), 0);
+	assert_int_equal(area[2], base() + 16 * RECORD + 1);
+	assert_true(area[3] > area[2]);
+	assert_int_equal(ds_get_bts_end(area), 16);
+	assert_int_equal(ds_set_overflow(area, DS_O_SIGNAL, 4), 0);
+	assert_int_equal(area[3], base() + 12 * RECORD);
+}
+
+/* Whatever the fields hold, a reader stays within the buffer. */
+static void survives_nonsense(void **state)
+{
+	struct bts_struct record;
+
+	ds_set_bts_buffer(area, buffer, 16 * RECORD);
+	area[1] = base() - RECORD;
+	assert_int_equal(ds_get_bts_index(area), 0);
+	area[1] = UINT64_MAX;
+	assert_int_equal(ds_get_bts_index(area), 16);
+	area[1] = base() + RECORD + 7;
+	assert_int_equal(ds_get_bts_index(area), 1);
+	assert_int_equal(ds_write_bts(area, DS_O_WRAP, &(struct bts_struct){.from = 1}), -EINVAL);
+	area[2] = base() - 1;
+	assert_int_equal(ds_get_bts_end(area), 0);
+	assert_int_equal(ds_get_bts_size(area), 0);
+	assert_int_equal(ds_read_bts(area, 0, &record), -EINVAL);
+}
+
+static void refuses(void *where, uint64_t address, size_t bytes)
+{
+	uint64_t before[DS_AREA_SIZE / 8];
+
+	memcpy(before, area, sizeof(area));
+	assert_int_equal(ds_set_bts_buffer(where, (void *)address, bytes), -EINVAL);
+	assert_memory_equal(before, area, sizeof(area));
+}
+
+static void bounds_the_buffer(void **state)
+{
+	refuses(NULL, base(), 16 * RECORD);
+	refuses(area, 0, 16 * RECORD);
+	refuses(area, base() + 4, 16 * RECORD);
+	refuses(area, base(), 0);
+	refuses(area, base(), 2 * RECORD - 1);
+	assert_int_equal(ds_set_bts_buffer(area, buffer, 2 * RECORD), 0);
+
+	/* Room for the threshold a record above the maximum, and for the 1. */
+	assert_int_equal(ds_set_bts_buffer(area, (void *)(0 - 3ull * RECORD - 8), 2 * RECORD), 0);
+	refuses(area, 0 - 3ull * RECORD, 2 * RECORD);
+	refuses(area, 0 - 2ull * RECORD, 2 * RECORD);
+	refuses(area, 0 - 1ull * RECORD, 2 * RECORD);
+	refuses(area, base(), SIZE_MAX);
+	refuses(area, base(), SIZE_MAX - base());
+}
+
+static void thresholds(void **state)
+{
+	ds_set_bts_buffer(area, buffer, 100 * RECORD);
+	assert_int_equal(ds_get_overflow(area), DS_O_WRAP);
+	assert_int_equal(ds_set_overflow(area, DS_O_SIGNAL, 1), 0);
+	assert_int_equal(area[3], base() + 99 * RECORD);
+	assert_int_equal(ds_get_overflow(area), DS_O_SIGNAL);
+	assert_int_equal(ds_set_overflow(area, DS_O_SIGNAL, 99), 0);
+	assert_int_equal(area[3], base() + 1 * RECORD);
+	assert_int_equal(ds_set_overflow(area, DS_O_SIGNAL, 100), -EINVAL);
+	assert_int_equal(ds_set_overflow(area, DS_O_SIGNAL, SIZE_MAX), -EINVAL);
+	assert_int_equal(area[3], base() + 1 * RECORD);
+	assert_int_equal(ds_set_overflow(area, DS_O_WRAP, 0), 0);
+	assert_true(area[3] > area[2]);
+}
+
+/* 170 records where the buffer is twice as long, else half of it. */
+static void default_margins(void **state)
+{
+	static const struct {
+		size_t records, margin;
+	} known[] = {{2, 1}, {3, 1}, {100, 50}, {339, 169}, {340, 170}, {1024, 170}};
+
+	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		ds_set_bts_buffer(area, buffer, known[i].records * RECORD);
+		assert_int_equal(ds_set_overflow(area, DS_O_SIGNAL, 0), 0);
+		assert_int_equal(area[3], base() + (known[i].records - known[i].margin) * RECORD);
+	}
+}
+
+static void records(void **state)
+{
+	const struct bts_struct in = {BTS_BRANCH, 0xffffffff80001234, 0x7fff00000000, 0x10};
+	struct bts_struct out;
+
+	ds_set_bts_buffer(area, buffer, 4 * RECORD);
+	assert_int_equal(ds_put_bts(area, 3, &in), 0);
+	assert_int_equal(buffer[9], in.from);
+	assert_int_equal(buffer[10], in.to);
+	assert_int_equal(buffer[11], in.flags);
+	assert_int_equal(ds_read_bts(area, 3, &out), 0);
+	assert_int_equal(out.qualifier, BTS_BRANCH);
+	assert_int_equal(out.from, in.from);
+	assert_int_equal(out.to, in.to);
+	assert_int_equal(out.flags, in.flags);
+	assert_int_equal(ds_read_bts(area, 2, &out), 0);
+	assert_int_equal(out.qualifier, BTS_INVALID);
+	assert_int_equal(ds_read_bts(area, 4, &out), -EINVAL); /* not one past the end */
+	assert_int_equal(ds_put_bts(area, 4, &in), -EINVAL);
+	assert_int_equal(buffer[12], 0);
+
+	/* One address of 0 is still a branch. */
+	assert_int_equal(ds_put_bts(area, 0, &(struct bts_struct){.to = 5}), 0);
+	assert_int_equal(ds_read_bts(area, 0, &out), 0);
+	assert_int_equal(out.qualifier, BTS_BRANCH);
+}
+
+static void writes_wrap_or_end(void **state)
+{
+	struct bts_struct record = {.to = 7};
+
+	ds_set_bts_buffer(area, buffer, 3 * RECORD);
+	for (record.from = 1; record.from <= 3; record.from++)
+		assert_int_equal(ds_write_bts(area, DS_O_WRAP, &record), 0);
+	assert_int_equal(area[1], base()); /* wrapped after the record */
+	assert_int_equal(ds_write_bts(area, DS_O_WRAP, &record), 0);
+	assert_int_equal(buffer[0], 4);
+	assert_int_equal(buffer[6], 3);
+
+	area[1] = area[2]; /* as silicon that wraps before the record leaves it */
+	assert_int_equal(ds_write_bts(area, DS_O_SIGNAL, &record), -ENOSPC);
+	record.from = 5;
+	assert_int_equal(ds_write_bts(area, DS_O_WRAP, &record), 0);
+	assert_int_equal(buffer[0], 5);
+	assert_int_equal(ds_get_bts_index(area), 1);
+
+	area[1] = base() + 2 * RECORD;
+	assert_int_equal(ds_write_bts(area, DS_O_SIGNAL, &record), 0);
+	assert_int_equal(area[1], area[2]);
+	assert_int_equal(buffer[9], 0);
+}
+
+static void clears(void **state)
+{
+	memset(buffer, 0xff, sizeof(buffer));
+	ds_set_bts_buffer(area, buffer, 5 * RECORD);
+	area[1] += RECORD;
+	ds_clear(area);
+	for (unsigned i = 0; i < 15; i++)
+		assert_int_equal(buffer[i], 0);
+	assert_true(buffer[15] == UINT64_MAX);
+	assert_int_equal(ds_get_bts_index(area), 0);
+}
+
+static void knows_when_it_is_full(void **state)
+{
+	ds_set_bts_buffer(area, buffer, 8 * RECORD);
+	assert_false(ds_bts_full(area));
+	area[1] = base() + 6 * RECORD;
+	assert_false(ds_bts_full(area));
+	area[1] = base() + 7 * RECORD; /* stuck there, if the last slot is never used */
+	assert_true(ds_bts_full(area));
+	area[1] = base() + 8 * RECORD;
+	assert_true(ds_bts_full(area));
+	area[1] = base() + 2 * RECORD; /* wrapped, by what the last slots hold */
+	buffer[7 * 3] = 1;
+	assert_true(ds_bts_full(area));
+	buffer[7 * 3] = 0;
+	buffer[6 * 3 + 1] = 1;
+	assert_true(ds_bts_full(area));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(fields_stand_where_the_manual_has_them, set_up),
+		cmocka_unit_test_setup(counts_in_records, set_up),
+		cmocka_unit_test_setup(both_conventions_hold_as_many, set_up),
+		cmocka_unit_test_setup(survives_nonsense, set_up),
+		cmocka_unit_test_setup(bounds_the_buffer, set_up),
+		cmocka_unit_test_setup(thresholds, set_up),
+		cmocka_unit_test_setup(default_margins, set_up),
+		cmocka_unit_test_setup(records, set_up),
+		cmocka_unit_test_setup(writes_wrap_or_end, set_up),
+		cmocka_unit_test_setup(clears, set_up),
+		cmocka_unit_test_setup(knows_when_it_is_full, set_up),
+	};
+
+	return cmocka_run_group_tests_name("ds_area", tests, NULL, NULL);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/init.c */
+/* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
+/* sources: tests/host/fake_cpu.c */
+#include "tests/host/ds_fixture.h"
+
+enum { EVERYTHING = DS_USER | DS_KERNEL };
+
+static void filters_and_modes(void **state)
+{
+	static const struct {
+		unsigned filter;
+		enum ds_overflow overflow;
+		uint64_t debugctl;
+	} known[] = {
+		{EVERYTHING, DS_O_WRAP, 0xc0}, {DS_USER, DS_O_WRAP, 0x2c0},
+		{DS_KERNEL, DS_O_WRAP, 0x4c0}, {EVERYTHING, DS_O_SIGNAL, 0x1c0},
+		{DS_USER, DS_O_SIGNAL, 0x3c0}, {DS_KERNEL, DS_O_SIGNAL, 0x5c0},
+	};
+
+	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		assert_int_equal(request(&a, &memory_a, known[i].overflow, known[i].filter), 0);
+		assert_int_equal(a.debugctl, known[i].debugctl);
+		assert_int_equal(ds_get_overflow(a.area), known[i].overflow);
+		assert_int_equal(ds_release_bts(&cpu, &a), 0);
+	}
+	assert_no_writes();
+}
+
+static void netburst_values(void **state)
+{
+	struct ds_caps caps;
+
+	fake_cpu_reset(NETBURST);
+	ds_probe(&caps, &idle);
+	ds_init(&caps, unmask);
+	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, DS_USER), 0);
+	assert_int_equal(a.debugctl, 0x2c);
+	assert_int_equal(request(&b, &memory_b, DS_O_SIGNAL, DS_KERNEL), 0);
+	assert_int_equal(b.debugctl, 0x5c);
+}
+
+static void without_dscpl(void **state)
+{
+	struct ds_caps caps;
+
+	fake_cpu.leaf[1].ecx &= ~CPUID_1_ECX_DS_CPL;
+	ds_probe(&caps, &idle);
+	ds_init(&caps, unmask);
+	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, DS_USER), -EOPNOTSUPP);
+	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, DS_KERNEL), -EOPNOTSUPP);
+	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, EVERYTHING), 0);
+	assert_int_equal(ds_set_filter(&a, DS_USER), -EOPNOTSUPP);
+	assert_int_equal(a.debugctl, 0xc0);
+}
+
+static void without_bts(void **state)
+{
+	struct ds_caps caps;
+
+	fake_cpu.leaf[1].edx = 0;
+	ds_probe(&caps, &idle);
+	ds_init(&caps, unmask);
+	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, EVERYTHING), -ENODEV);
+}
+
+/* A refusal changes neither lease, area, buffer nor MSR. */
+static void refuses(const struct ds_request *wrong, int error)
+{
+	const struct ds_lease none = {.area = NULL};
+
+	memset(&memory_a, 0x5a, sizeof(memory_a));
+	assert_int_equal(ds_request_bts(&a, wrong), error);
+	assert_memory_equal(&a, &none, sizeof(a));
+	for (size_t i = 0; i < sizeof(memory_a); i++)
+		assert_int_equal(((unsigned char *)&memory_a)[i], 0x5a);
+	assert_no_writes();
+}
+
+static void refusals(void **state)
+{
+	const struct ds_request right = {memory_a.area, memory_a.buffer, sizeof(memory_a.buffer),
+					 EVERYTHING,	DS_O_SIGNAL,	 MARGIN};
+	struct ds_request wrong;
+
+#define WRONG(field, bad)                                                                          \
+	do {                                                                                       \
+		wrong = right;                                                                     \
+		wrong.field = (bad);                                                               \
+		refuses(&wrong, -EINVAL);                                                          \
+	} while (0)
+	WRONG(area, NULL);
+	WRONG(area, memory_a.area + 8);
+	WRONG(area, memory_a.buffer + 64);
+	WRONG(buffer, NULL);
+	WRONG(buffer, memory_a.buffer + 8);
+	WRONG(buffer, memory_a.area);
+	WRONG(buffer, memory_a.area + DS_AREA_SIZE - 64);
+	WRONG(bytes, 0);
+	WRONG(bytes, 47);
+	WRONG(bytes, SIZE_MAX);
+	WRONG(filter, 0);
+	WRONG(filter, 4 | DS_USER);
+	WRONG(margin, RECORDS);
+	WRONG(overflow, (enum ds_overflow)2);
+#undef WRONG
+	assert_int_equal(ds_request_bts(&a, &right), 0);
+	assert_int_equal(ds_request_bts(&a, &right), -EBUSY);
+}
+
+static void starts_clean(void **state)
+{
+	memset(&memory_a, 0x5a, sizeof(memory_a));
+	assert_int_equal(request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING), 0);
+	for (size_t i = 0; i < sizeof(memory_a.buffer); i++)
+		assert_int_equal(memory_a.buffer[i], 0);
+	assert_int_equal(ds_get(a.area, DS_PEBS_BUFFER_BASE), 0);
+	assert_int_equal(ds_get_bts_end(a.area), RECORDS);
+}
+
+static void releases(void **state)
+{
+	static struct ds_idle idle_2;
+	struct ds_cpu cpu_2;
+
+	ds_init_cpu(&cpu_2, &idle_2);
+	ds_switch(&cpu, NULL);
+	assert_int_equal(ds_release_bts(&cpu, &a), -EINVAL);
+	request(&a, &memory_a, DS_O_WRAP, EVERYTHING);
+	ds_switch(&cpu, &a);
+	branches(4);
+	fake_log_clear();
+	assert_int_equal(ds_release_bts(&cpu_2, &a), -EPERM);
+	assert_no_writes();
+	/* Recording is off and the idle area in place before the memory is the caller's again. */
+	assert_int_equal(ds_release_bts(&cpu, &a), 0);
+	assert_writes({IA32_DEBUGCTL, 0}, {IA32_DS_AREA, (uintptr_t)idle.area});
+	assert_null(a.area);
+	assert_null(cpu.loaded);
+	assert_int_equal(ds_get_bts_index(memory_a.area), 4);
+}
+
+static void changes_the_filter_while_unloaded(void **state)
+{
+	assert_int_equal(ds_set_filter(&a, DS_USER), -EINVAL);
+	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
+	ds_switch(&cpu, &a);
+	assert_int_equal(ds_set_filter(&a, DS_USER), -EBUSY);
+	ds_switch(&cpu, NULL);
+	assert_int_equal(ds_set_filter(&a, 0), -EINVAL);
+	assert_int_equal(ds_set_filter(&a, DS_USER), 0);
+	assert_int_equal(a.debugctl, TR | BTS | BTINT | OFF_OS);
+}
+
+static struct {
+	unsigned calls;
+	size_t count;
+	bool full;
+	uint64_t first, last, debugctl;
+} taken;
+
+static void take(void *argument, const void *area, size_t count, bool full)
+{
+	struct bts_struct record = {0};
+
+	assert_ptr_equal(argument, &taken);
+	taken.calls++;
+	taken.count = count;
+	taken.full = full;
+	taken.debugctl = fake_msr(IA32_DEBUGCTL)->value;
+	if (!count)
+		return;
+	assert_int_equal(ds_read_bts(area, 0, &record), 0);
+	taken.first = record.from;
+	assert_int_equal(ds_read_bts(area, count - 1, &record), 0);
+	taken.last = record.from;
+}
+
+static void drains(void **state)
+{
+	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
+	ds_switch(&cpu, &a);
+	branches(20);
+	fake_log_clear();
+	memset(&taken, 0, sizeof(taken));
+	assert_int_equal(ds_drain(&cpu, &a, take, &taken), 20);
+	assert_int_equal(taken.calls, 1);
+	assert_int_equal(taken.count, 20);
+	assert_int_equal(taken.first, 1);
+	assert_int_equal(taken.last, 20);
+	assert_false(taken.full);
+	assert_int_equal(taken.debugctl & TR, 0);
+	assert_writes({IA32_DEBUGCTL, BTS | BTINT}, {IA32_DEBUGCTL, TR | BTS | BTINT});
+	assert_int_equal(ds_get_bts_index(a.area), 0);
+	assert_int_equal(ds_drain(&cpu, &a, take, &taken), 0);
+}
+
+/* A lease that is loaded nowhere is read without disturbing what is traced here. */
+static void drains_an_unloaded_lease(void **state)
+{
+	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
+	request(&b, &memory_b, DS_O_WRAP, EVERYTHING);
+	ds_switch(&cpu, &a);
+	branches(9);
+	ds_switch(&cpu, &b);
+	fake_log_clear();
+	assert_int_equal(ds_drain(&cpu, &a, take, &taken), 9);
+	assert_no_writes();
+	assert_int_equal(ds_drain(&cpu, &b, take, &taken), -EINVAL);
+	assert_int_equal(ds_reset_bts(&cpu, &b), -EINVAL);
+}
+
+static void only_where_it_is_loaded(void **state)
+{
+	static struct ds_idle idle_2;
+	struct ds_cpu cpu_2;
+
+	ds_init_cpu(&cpu_2, &idle_2);
+	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
+	fake_msr(IA32_DS_AREA)->value = (uintptr_t)idle.area;
+	ds_switch(&cpu, &a);
+	assert_int_equal(ds_drain(&cpu_2, &a, take, &taken), -EPERM);
+	assert_int_equal(ds_reset_bts(&cpu_2, &a), -EPERM);
+}
+
+static void a_full_buffer_says_so_once(void **state)
+{
+	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
+	ds_switch(&cpu, &a);
+	branches(RECORDS + 10);
+	assert_int_equal(ds_drain(&cpu, &a, take, &taken), RECORDS);
+	assert_true(taken.full);
+	branches(5);
+	assert_int_equal(ds_drain(&cpu, &a, take, &taken), 5);
+	assert_false(taken.full);
+}
+
+static void resets(void **state)
+{
+	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
+	ds_switch(&cpu, &a);
+	branches(RECORDS - MARGIN);
+	assert_true(ds_pmi(&cpu));
+	assert_int_equal(ds_reset_bts(&cpu, &a), 0);
+	assert_false(a.overflowed);
+	assert_int_equal(ds_get_bts_index(a.area), 0);
+	assert_int_equal(ds_get_overflow(a.area), DS_O_SIGNAL);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, TR | BTS | BTINT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(filters_and_modes, start),
+		cmocka_unit_test_setup(netburst_values, start),
+		cmocka_unit_test_setup(without_dscpl, start),
+		cmocka_unit_test_setup(without_bts, start),
+		cmocka_unit_test_setup(refusals, start),
+		cmocka_unit_test_setup(starts_clean, start),
+		cmocka_unit_test_setup(releases, start),
+		cmocka_unit_test_setup(changes_the_filter_while_unloaded, start),
+		cmocka_unit_test_setup(drains, start),
+		cmocka_unit_test_setup(drains_an_unloaded_lease, start),
+		cmocka_unit_test_setup(only_where_it_is_loaded, start),
+		cmocka_unit_test_setup(a_full_buffer_says_so_once, start),
+		cmocka_unit_test_setup(resets, start),
+	};
+
+	return cmocka_run_group_tests_name("ds_lease", tests, NULL, NULL);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/init.c */
+/* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
+/* sources: tests/host/fake_cpu.c */
+/* Number and order of the MSR writes of every switch, and who may hold the MSRs. */
+#include "tests/host/ds_fixture.h"
+
+enum { EVERYTHING = DS_USER | DS_KERNEL };
+
+static int with_leases(void **state)
+{
+	start(state);
+	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, DS_USER), 0);
+	assert_int_equal(request(&b, &memory_b, DS_O_SIGNAL, EVERYTHING), 0);
+	assert_no_writes();
+	return 0;
+}
+
+static void untraced_to_untraced(void **state)
+{
+	assert_false(ds_switch_needed(&cpu, NULL));
+	assert_false(ds_switch(&cpu, NULL));
+	assert_no_writes();
+	assert_int_equal(fake_cpu.reads, 0);
+}
+
+static void untraced_to_traced(void **state)
+{
+	ds_switch(&cpu, &a);
+	assert_writes({IA32_DS_AREA, area_of(&a)}, {IA32_DEBUGCTL, TR | BTS | OFF_OS});
+	assert_int_equal(fake_cpu.reads, 0);
+	assert_ptr_equal(cpu.loaded, &a);
+	assert_ptr_equal(a.cpu, &cpu);
+}
+
+static void traced_to_traced(void **state)
+{
+	ds_switch(&cpu, &a);
+	fake_log_clear();
+	ds_switch(&cpu, &b);
+	assert_writes({IA32_DEBUGCTL, 0}, {IA32_DS_AREA, area_of(&b)},
+		      {IA32_DEBUGCTL, TR | BTS | BTINT});
+	assert_int_equal(fake_cpu.reads, 0);
+	assert_null(a.cpu);
+	assert_ptr_equal(b.cpu, &cpu);
+}
+
+static void traced_to_untraced(void **state)
+{
+	ds_switch(&cpu, &a);
+	fake_log_clear();
+	ds_switch(&cpu, NULL);
+	assert_writes({IA32_DEBUGCTL, 0}, {IA32_DS_AREA, (uintptr_t)idle.area});
+	assert_null(cpu.loaded);
+	assert_null(a.cpu);
+}
+
+static void to_the_same_lease(void **state)
+{
+	ds_switch(&cpu, &a);
+	fake_log_clear();
+	ds_switch(&cpu, &a);
+	assert_writes({IA32_DEBUGCTL, 0}, {IA32_DEBUGCTL, TR | BTS | OFF_OS});
+	assert_ptr_equal(a.cpu, &cpu);
+}
+
+/* Between the halves recording is off, and the lease that leaves is still known. */
+static void room_for_stamps(void **state)
+{
+	ds_switch(&cpu, &a);
+	branches(3);
+	ds_switch_out(&cpu);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0);
+	assert_ptr_equal(cpu.loaded, &a);
+	assert_int_equal(ds_write_bts(a.area, a.overflow, &(struct bts_struct){.from = 99}), 0);
+	ds_switch_in(&cpu, &b);
+	branches(2);
+	assert_int_equal(ds_get_bts_index(a.area), 4);
+	assert_int_equal(ds_get_bts_index(b.area), 2);
+}
+
+static void the_boundary_of_an_overflow(void **state)
+{
+	ds_switch(&cpu, &b);
+	branches(RECORDS - MARGIN - 1);
+	assert_false(ds_switch(&cpu, NULL));
+	assert_false(b.overflowed);
+	ds_switch(&cpu, &b);
+	branches(1);
+	assert_true(ds_switch(&cpu, NULL));
+	assert_true(b.overflowed);
+	ds_switch(&cpu, &b); /* told once */
+	branches(1);
+	assert_false(ds_switch(&cpu, &a));
+	assert_true(b.overflowed);
+}
+
+/* A stamp that reaches the threshold counts as a record. */
+static void a_stamp_may_overflow(void **state)
+{
+	ds_switch(&cpu, &b);
+	branches(RECORDS - MARGIN - 1);
+	ds_switch_out(&cpu);
+	ds_write_bts(b.area, b.overflow, &(struct bts_struct){.from = 99});
+	assert_true(ds_switch_in(&cpu, NULL));
+}
+
+static void a_wrapping_lease_never_overflows(void **state)
+{
+	ds_switch(&cpu, &a);
+	branches(3 * RECORDS - 1);
+	assert_false(ds_switch(&cpu, NULL));
+	assert_false(a.overflowed);
+}
+
+static void refuses_a_lease_that_is_loaded_or_not_granted(void **state)
+{
+	static struct ds_idle idle_2;
+	struct ds_cpu cpu_2;
+	struct ds_lease none = {.area = NULL};
+
+	ds_init_cpu(&cpu_2, &idle_2);
+	ds_switch(&cpu, &a);
+	fake_log_clear();
+	expect_assert_failure(ds_switch(&cpu_2, &a));
+	expect_assert_failure(ds_switch(&cpu_2, &none));
+	assert_no_writes();
+}
+
+static void pauses_nest(void **state)
+{
+	uint64_t outer, inner;
+
+	ds_switch(&cpu, &a);
+	fake_log_clear();
+	outer = ds_pause();
+	inner = ds_pause();
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTS | OFF_OS);
+	ds_resume(inner);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTS | OFF_OS);
+	ds_resume(outer);
+	assert_writes({IA32_DEBUGCTL, BTS | OFF_OS}, {IA32_DEBUGCTL, TR | BTS | OFF_OS});
+}
+
+/* The value read comes back, bits that are none of the driver's included; never a shadow. */
+static void resumes_what_it_read(void **state)
+{
+	uint64_t saved;
+
+	fake_msr(IA32_DEBUGCTL)->value = TR | BTS | 0x4003;
+	saved = ds_pause();
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTS | 0x4003);
+	ds_resume(saved);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, TR | BTS | 0x4003);
+}
+
+static void pausing_an_untraced_cpu_writes_nothing(void **state)
+{
+	ds_resume(ds_pause());
+	assert_no_writes();
+}
+
+static void an_interrupt_that_pauses(void)
+{
+	uint64_t saved = ds_pause();
+
+	branches(5);
+	ds_resume(saved);
+}
+
+/* An NMI before each access of a pause and of a switch: none of its branches is recorded. */
+static void pauses_within_pauses_and_switches(void **state)
+{
+	uint64_t saved;
+
+	fake_cpu.before = an_interrupt_that_pauses;
+	ds_switch(&cpu, &a);
+	saved = ds_pause();
+	ds_resume(saved);
+	ds_switch(&cpu, &b);
+	ds_switch(&cpu, NULL);
+	assert_int_equal(ds_get_bts_index(a.area), 0);
+	assert_int_equal(ds_get_bts_index(b.area), 0);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0);
+}
+
+static void stops_for_good(void **state)
+{
+	ds_switch(&cpu, &b);
+	branches(7);
+	fake_log_clear();
+	ds_panic_stop(&cpu);
+	assert_writes({IA32_DEBUGCTL, BTINT}, {IA32_DS_AREA, 0});
+	assert_int_equal(ds_get_bts_index(cpu.loaded->area), 7); /* "how did I get here" */
+}
+
+static void lends(void **state)
+{
+	ds_switch(&cpu, &a);
+	assert_int_equal(ds_checkout(&cpu), -EBUSY);
+	ds_switch(&cpu, NULL);
+	fake_log_clear();
+	assert_false(ds_is_lent(&cpu));
+	assert_int_equal(ds_checkout(&cpu), 0);
+	assert_true(ds_is_lent(&cpu));
+	assert_int_equal(ds_checkout(&cpu), -EBUSY);
+	assert_no_writes();
+	expect_assert_failure(ds_switch(&cpu, NULL)); /* even untraced to untraced */
+	expect_assert_failure(ds_switch(&cpu, &a));
+	assert_no_writes();
+	assert_false(ds_pmi(&cpu));
+	assert_int_equal(unmasked, 1);
+
+	wrmsr(IA32_DS_AREA, 0x1234);
+	wrmsr(IA32_DEBUGCTL, TR | BTS);
+	fake_log_clear();
+	ds_checkin(&cpu);
+	assert_false(ds_is_lent(&cpu));
+	assert_writes({IA32_DEBUGCTL, 0}, {IA32_DS_AREA, (uintptr_t)idle.area});
+	fake_log_clear();
+	ds_switch(&cpu, &a);
+	assert_int_equal(fake_cpu.writes, 2);
+	ds_switch(&cpu, NULL);
+	expect_assert_failure(ds_checkin(&cpu));
+}
+
+/* Where BTS is not there the MSRs can be borrowed all the same, to show that it is not. */
+static void lends_what_is_not_there(void **state)
+{
+	struct ds_caps caps;
+
+	fake_cpu.leaf[1].edx = 0;
+	ds_probe(&caps, &idle);
+	ds_init(&caps, unmask);
+	ds_init_cpu(&cpu, &idle);
+	assert_int_equal(ds_checkout(&cpu), 0);
+	wrmsr_safe(IA32_DEBUGCTL, TR);
+	ds_checkin(&cpu);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0);
+	fake_log_clear();
+	ds_resume(ds_pause());
+	ds_panic_stop(&cpu);
+	ds_switch(&cpu, NULL);
+	assert_no_writes();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(untraced_to_untraced, with_leases),
+		cmocka_unit_test_setup(untraced_to_traced, with_leases),
+		cmocka_unit_test_setup(traced_to_traced, with_leases),
+		cmocka_unit_test_setup(traced_to_untraced, with_leases),
+		cmocka_unit_test_setup(to_the_same_lease, with_leases),
+		cmocka_unit_test_setup(room_for_stamps, with_leases),
+		cmocka_unit_test_setup(the_boundary_of_an_overflow, with_leases),
+		cmocka_unit_test_setup(a_stamp_may_overflow, with_leases),
+		cmocka_unit_test_setup(a_wrapping_lease_never_overflows, with_leases),
+		cmocka_unit_test_setup(refuses_a_lease_that_is_loaded_or_not_granted, with_leases),
+		cmocka_unit_test_setup(pauses_nest, with_leases),
+		cmocka_unit_test_setup(resumes_what_it_read, with_leases),
+		cmocka_unit_test_setup(pausing_an_untraced_cpu_writes_nothing, with_leases),
+		cmocka_unit_test_setup(pauses_within_pauses_and_switches, with_leases),
+		cmocka_unit_test_setup(stops_for_good, with_leases),
+		cmocka_unit_test_setup(lends, with_leases),
+		cmocka_unit_test_setup(lends_what_is_not_there, with_leases),
+	};
+
+	return cmocka_run_group_tests_name("ds_switch", tests, NULL, NULL);
+}

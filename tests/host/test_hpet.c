@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: drivers/clock/hpet.c drivers/clock/hpet_nmi.c */
+#include "drivers/clock/hpet.h"
+
+#include "drivers/acpi/acpi.h"
+#include "drivers/apic/ioapic.h"
+#include "drivers/mmio.h"
+#include "tests/host/host.h"
+
+/* An HPET of three comparators at 10 MHz, as far as the driver sees it. */
+static struct {
+	uint32_t registers[256]; /* by offset / 4 */
+	bool in_acpi;
+	uint64_t counter, step; /* per read of a half */
+	uint64_t inputs;	/* of the I/O APIC, a bit each */
+	struct ioapic_route route;
+} device;
+
+static uint32_t *at(uint32_t offset)
+{
+	assert_true(offset < sizeof(device.registers) && offset % 4 == 0);
+	return &device.registers[offset / 4];
+}
+
+bool acpi_hpet_address(uint64_t *physical)
+{
+	*physical = 0xfed00000;
+	return device.in_acpi;
+}
+
+volatile void *mmio_map(uint64_t physical, uint64_t bytes)
+{
+	assert_int_equal(physical, 0xfed00000);
+	return &device;
+}
+
+uint32_t mmio_read32(const volatile void *base, uint32_t offset)
+{
+	if (offset == 0xf0 || offset == 0xf4) {
+		device.counter += device.step;
+		return (uint32_t)(offset == 0xf0 ? device.counter : device.counter >> 32);
+	}
+	return *at(offset);
+}
+
+void mmio_write32(volatile void *base, uint32_t offset, uint32_t value)
+{
+	const bool timer = offset >= 0x100 && offset % 0x20 == 0;
+
+	assert_true(offset != 0xf0 && offset != 0xf4);
+	/* Of a comparator's register, capabilities stay. */
+	*at(offset) = timer ? (*at(offset) & 0x8030) | (value & ~0x8030u) : value;
+}
+
+bool ioapic_has(uint32_t gsi)
+{
+	return gsi < 64 && (device.inputs >> gsi & 1);
+}
+
+bool ioapic_route(const struct ioapic_route *route)
+{
+	device.route = *route;
+	return route->apic_id < 0xff;
+}
+
+static int build(void **state)
+{
+	__builtin_memset(&device, 0, sizeof(device));
+	device.in_acpi = true;
+	device.inputs = 0xffffff;
+	*at(0) = 0x8086a201; /* 64 bits, legacy, 3 comparators */
+	*at(4) = 100000000;  /* fs */
+	for (uint32_t timer = 0x100; timer < 0x160; timer += 0x20) {
+		*at(timer) = 0x20; /* 64 bits */
+		*at(timer + 4) = 0xff0104;
+	}
+	return 0;
+}
+
+static int start(void **state)
+{
+	build(state);
+	assert_true(hpet_init());
+	return 0;
+}
+
+static void takes_over(void **state)
+{
+	*at(0x120) = 0x20 | 0x4e; /* firmware's periodic interrupt */
+	assert_true(hpet_init());
+	assert_true(hpet_present());
+	assert_int_equal(hpet_frequency(), 10000000);
+	assert_int_equal(hpet_reference()->hz, 10000000);
+	assert_int_equal(hpet_timer_count(), 3);
+	assert_int_equal(*at(0x120), 0x20);
+	assert_int_equal(*at(0x10), 1);
+}
+
+static void refuses_what_makes_no_sense(void **state)
+{
+	*at(4) = 0;
+	assert_false(hpet_init());
+	*at(4) = 100000001;
+	assert_false(hpet_init());
+	*at(4) = UINT32_MAX;
+	assert_false(hpet_init());
+	assert_false(hpet_present());
+	assert_int_equal(hpet_timer_count(), 0);
+	assert_false(hpet_nmi_init(0));
+	device.in_acpi = false;
+	assert_false(hpet_init());
+}
+
+/* The low half turns between the two reads. */
+static void reads_64_bits_in_halves(void **state)
+{
+	for (unsigned before = 1; before < 5; before++) {
+		device.counter = 0x500000000ull - before;
+		device.step = 1;
+		const uint64_t value = hpet_counter();
+		assert_true(value >= 0x500000000ull - before && value <= device.counter);
+	}
+}
+
+static void reads_32_bits(void **state)
+{
+	*at(0) &= ~(1u << 13);
+	assert_true(hpet_init());
+	device.counter = 0x123456789;
+	assert_int_equal(hpet_counter(), 0x23456789);
+}
+
+static void starts_a_comparator(void **state)
+{
+	device.counter = 0x1fffffff0;
+	assert_int_equal(hpet_timer_start(1, 1000000), 1000000);
+	assert_int_equal(*at(0x128), 0x1fffffff0 + 10000000 - 0x200000000);
+	assert_int_equal(*at(0x12c), 2);
+	assert_int_equal(*at(0x120), 0x24);
+	assert_false(hpet_timer_expired(1));
+	device.counter += 9999999;
+	assert_false(hpet_timer_expired(1));
+	device.counter++;
+	assert_true(hpet_timer_expired(1));
+	hpet_timer_stop(1);
+	assert_false(hpet_timer_expired(1));
+	assert_int_equal(*at(0x120), 0x20);
+}
+
+static void too_near_and_too_far(void **state)
+{
+	assert_int_equal(hpet_timer_start(0, 0), 20);
+	assert_int_equal(hpet_timer_start(0, UINT64_MAX), INT64_MAX / 10);
+	assert_false(hpet_timer_expired(0));
+}
+
+static void a_32_bit_comparator_wraps(void **state)
+{
+	*at(0x100) &= ~0x20u;
+	device.counter = 0xfffffff0;
+	assert_int_equal(hpet_timer_start(0, 1000), 1000);
+	assert_int_equal(*at(0x108), 10000 - 0x10);
+	assert_int_equal(*at(0x10c), 0);
+	assert_false(hpet_timer_expired(0));
+	device.counter += 10000;
+	assert_true(hpet_timer_expired(0));
+	assert_int_equal(hpet_timer_start(0, UINT64_MAX), INT32_MAX / 10);
+	assert_false(hpet_timer_expired(0));
+}
+
+static void routes_only_where_it_can(void **state)
+{
+	assert_int_equal(hpet_routes(2), 0xff0104);
+	assert_int_equal(hpet_routes(3), 0);
+	assert_true(hpet_set_route(2, 23));
+	assert_int_equal(*at(0x140), 0x20 | 23 << 9);
+	assert_false(hpet_set_route(2, 24));
+	assert_false(hpet_set_route(2, 3));
+	assert_false(hpet_set_route(2, 32));
+	assert_false(hpet_set_route(3, 23));
+}
+
+static void nmi_by_the_legacy_line(void **state)
+{
+	assert_true(hpet_nmi_init(5));
+	assert_int_equal(*at(0x10), 3);
+	assert_int_equal(device.route.gsi, 2);
+	assert_int_equal(device.route.apic_id, 5);
+	assert_true(device.route.nmi);
+	assert_false(device.route.level || device.route.active_low);
+	assert_int_equal(hpet_nmi_after(100), 100);
+	assert_int_equal(*at(0x100), 0x24);
+	assert_false(hpet_nmi_expired());
+	device.counter += 1000;
+	assert_true(hpet_nmi_expired());
+	hpet_nmi_cancel();
+	assert_false(hpet_nmi_expired());
+}
+
+static void nmi_by_a_line_of_its_own(void **state)
+{
+	*at(0) &= ~(1u << 15);
+	*at(0x104) = 0x1004; /* ISA lines only */
+	assert_true(hpet_nmi_init(0));
+	assert_int_equal(*at(0x10), 1);
+	assert_int_equal(device.route.gsi, 16);
+	assert_int_equal(*at(0x120), 0x20 | 16 << 9);
+	hpet_nmi_after(100);
+	assert_int_equal(*at(0x120), 0x24 | 16 << 9);
+}
+
+static void no_nmi_without_a_line(void **state)
+{
+	device.inputs = 0;
+	assert_false(hpet_nmi_init(0));
+	device.inputs = 0xffffff;
+	assert_false(hpet_nmi_init(0x100));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(takes_over, build),
+		cmocka_unit_test_setup(refuses_what_makes_no_sense, build),
+		cmocka_unit_test_setup(reads_64_bits_in_halves, start),
+		cmocka_unit_test_setup(reads_32_bits, start),
+		cmocka_unit_test_setup(starts_a_comparator, start),
+		cmocka_unit_test_setup(too_near_and_too_far, start),
+		cmocka_unit_test_setup(a_32_bit_comparator_wraps, start),
+		cmocka_unit_test_setup(routes_only_where_it_can, start),
+		cmocka_unit_test_setup(nmi_by_the_legacy_line, start),
+		cmocka_unit_test_setup(nmi_by_a_line_of_its_own, start),
+		cmocka_unit_test_setup(no_nmi_without_a_line, start),
+	};
+	return cmocka_run_group_tests_name("hpet", tests, NULL, NULL);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Code that a test writes itself. A page is never writable and executable at one address: it is
+ * written at one and runs at another, or one after the other. Task context.
+ */
+#ifndef SPOOR_TESTS_LIB_CODE_H
+#define SPOOR_TESTS_LIB_CODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Lets the page of test_area() at `page` be executed at `linear` as well, in ring 3 if `flags` has
+ * VM_USER. It stays until code_unmap(), which must come before the test is over.
+ */
+void code_map(uint64_t linear, const void *page, unsigned flags);
+void code_unmap(uint64_t linear);
+
+/* Makes an area of test_area() executable, and writable again. */
+void code_seal(void *area, size_t pages);
+void code_unseal(void *area, size_t pages);
+
+#endif

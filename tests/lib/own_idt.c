@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/own_idt.h"
+
+#include "lib/string.h"
+
+#include <stdint.h>
+
+#define PRESENT_INTERRUPT_GATE 0x8e
+#define DPL_3		       0x60
+
+/* SDM Vol 3, figure 6-8. */
+struct gate {
+	uint16_t offset_low, selector;
+	uint8_t ist, type;
+	uint16_t offset_middle;
+	uint32_t offset_high, reserved;
+};
+_Static_assert(sizeof(struct gate) == 16, "64-bit IDT gate descriptor");
+
+struct pointer {
+	uint16_t limit;
+	uint64_t base;
+} __attribute__((packed));
+
+static struct gate gates[256] __attribute__((aligned(16)));
+static struct pointer kernel;
+
+void own_idt_copy(void)
+{
+	__asm__ volatile("sidt %0" : "=m"(kernel));
+	memcpy(gates, (const void *)kernel.base, sizeof(gates));
+}
+
+void own_idt_set(unsigned vector, const void *handler, bool user)
+{
+	uint64_t entry = (uint64_t)handler;
+	struct gate *gate = &gates[vector];
+
+	gate->offset_low = (uint16_t)entry;
+	gate->offset_middle = (uint16_t)(entry >> 16);
+	gate->offset_high = (uint32_t)(entry >> 32);
+	gate->type = PRESENT_INTERRUPT_GATE | (user ? DPL_3 : 0);
+}
+
+void own_idt_load(void)
+{
+	struct pointer own = {sizeof(gates) - 1, (uint64_t)gates};
+
+	__asm__ volatile("lidt %0" : : "m"(own) : "memory");
+}
+
+void own_idt_unload(void)
+{
+	__asm__ volatile("lidt %0" : : "m"(kernel) : "memory");
+}

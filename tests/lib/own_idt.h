@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An interrupt descriptor table of the test's own, for handlers whose every instruction the test
+ * knows. It begins as a copy of the kernel's, so that whatever else happens is served as usual. On
+ * this CPU only, from own_idt_load() to own_idt_unload(), preemption off; nothing in between may
+ * end the test.
+ *
+ * A handler is reached through an interrupt gate, on the stack that the kernel's handler of that
+ * vector would get.
+ */
+#ifndef SPOOR_TESTS_LIB_OWN_IDT_H
+#define SPOOR_TESTS_LIB_OWN_IDT_H
+
+#include <stdbool.h>
+
+/* Begins a new copy of the kernel's table. Not while the own one is loaded. */
+void own_idt_copy(void);
+
+/* Sends `vector` to `handler`; `user`: ring 3 may call it with INT n. */
+void own_idt_set(unsigned vector, const void *handler, bool user);
+
+void own_idt_load(void);
+void own_idt_unload(void);
+
+#endif
