@@ -16,11 +16,14 @@ pxe: ## build a directory for a TFTP server, BIOS and UEFI
 pxe: $(BUILD)/pxe/spoor.0 $(BUILD)/pxe/spoor.efi
 .PHONY: iso usb pxe
 
-$(BUILD)/grub/bios.img: boot/grub/disk.cfg
+# What is built into GRUB's images is read by its rescue parser, which knows no comments.
+$(BUILD)/grub/%.cfg: boot/grub/%.cfg
 	@mkdir -p $(@D)
+	@sed '/^#/d' $< > $@
+
+$(BUILD)/grub/bios.img: $(BUILD)/grub/disk.cfg
 	grub-mkimage -O i386-pc-eltorito -o $@ -p /boot -c $< $(grub_bios)
-$(BUILD)/grub/efi.img: boot/grub/disk.cfg
-	@mkdir -p $(@D)
+$(BUILD)/grub/efi.img: $(BUILD)/grub/disk.cfg
 	grub-mkimage -O x86_64-efi -o $(BUILD)/grub/bootx64.efi -p /boot -c $< $(grub_efi)
 	@rm -f $@ && truncate -s 1M $@ && mformat -i $@ -N 5900 ::
 	@mmd -i $@ ::/EFI ::/EFI/BOOT
@@ -38,9 +41,9 @@ $(BUILD)/spoor.iso: $(BUILD)/grub/bios.img $(BUILD)/grub/efi.img boot/grub/grub.
 	  -append_partition 2 0xef $(BUILD)/grub/efi.img \
 	  -eltorito-alt-boot -e --interval:appended_partition_2:all:: -no-emul-boot $(BUILD)/iso
 
-$(BUILD)/pxe/spoor.0: boot/grub/pxe.cfg $(BUILD)/pxe/grub.cfg
+$(BUILD)/pxe/spoor.0: $(BUILD)/grub/pxe.cfg $(BUILD)/pxe/grub.cfg
 	grub-mkimage -O i386-pc-pxe -o $@ -p / -c $< $(grub_pxe)
-$(BUILD)/pxe/spoor.efi: boot/grub/pxe.cfg $(BUILD)/pxe/grub.cfg
+$(BUILD)/pxe/spoor.efi: $(BUILD)/grub/pxe.cfg $(BUILD)/pxe/grub.cfg
 	grub-mkimage -O x86_64-efi -o $@ -p / -c $< $(grub_efi_net)
 $(BUILD)/pxe/grub.cfg: boot/grub/grub.cfg $(images_elf)
 	@mkdir -p $(@D)

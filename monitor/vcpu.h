@@ -49,6 +49,8 @@ struct vcpu {
 	   the next instruction. Its caller clears it. */
 	bool attention;
 
+	uint64_t translations; /* counts the calls of interp_forget() */
+
 	struct ds_state ds;
 	struct interp *interp; /* the interpreter's caches: interp_init() */
 };

@@ -9,7 +9,7 @@
 #define LARGE_PAGE 0x200000ul
 #define TABLE_BITS (PTE_PRESENT | PTE_WRITABLE | PTE_USER | PTE_ACCESSED)
 
-static uint64_t root;
+static uint64_t root, tables;
 static struct spinlock lock;
 
 static unsigned slot(uint64_t linear, unsigned level)
@@ -46,12 +46,18 @@ static uint64_t *walk(uint64_t linear, unsigned level, bool make)
 			if (!page)
 				return NULL;
 			*entry = page | TABLE_BITS;
+			tables++;
 		} else if (*entry & PTE_LARGE) {
 			return NULL;
 		}
 		table = direct(*entry & PTE_ADDRESS);
 	}
 	return &table[slot(linear, level)];
+}
+
+uint64_t vm_table_count(void)
+{
+	return tables;
 }
 
 bool vm_map(uint64_t linear, uint64_t physical, unsigned flags)

@@ -47,6 +47,9 @@ uint64_t vm_unmap(uint64_t linear);
 /* The entry that maps the 4 KiB page at `linear`, NULL if there is none. For tests that look. */
 uint64_t *vm_entry(uint64_t linear);
 
+/* Pages that went into page tables. They are kept for good: no leak. */
+uint64_t vm_table_count(void);
+
 /* Drops this CPU's cached translation of `linear`. */
 static inline void vm_flush(uint64_t linear)
 {

@@ -105,7 +105,7 @@ void sched_finish_switch(void)
 		cpu->leaves = NULL;
 	}
 	atomic_store_explicit(&lock.held, false, memory_order_release);
-	if (cpu->current->trace)
+	if (cpu->current->trace || cpu->ds.loaded)
 		trace_arrive(cpu, cpu->current->trace);
 }
 

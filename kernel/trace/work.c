@@ -81,12 +81,16 @@ static bool serve_pmi(struct cpu *cpu)
 /*
  * An NMI is a PMI if the delivery masked the LVT entry, which nothing else does, or if there is
  * something to serve: whether the mask is also set for NMI delivery is not said for all parts.
+ * While the MSRs are lent their borrower serves it.
  */
 static bool pmi_nmi(struct trap_frame *frame)
 {
-	bool masked = lapic_read_lvtpc() & LVT_MASKED;
+	bool masked;
 
 	(void)frame;
+	if (ds_is_lent(&this_cpu()->ds))
+		return false;
+	masked = lapic_read_lvtpc() & LVT_MASKED;
 	return serve_pmi(this_cpu()) || masked;
 }
 

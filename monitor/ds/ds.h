@@ -14,19 +14,25 @@ struct vcpu;
 
 struct ds_behaviour;
 
-/* Guest memory that the DS was seen to use, so that a branch need not walk the page tables. */
-#define DS_PAGES 4
-struct ds_page {
-	uint64_t linear; /* page-aligned; an odd value matches nothing */
-	uint8_t *host;
+#define DS_DEBUGCTL_LBR 1u /* the one flag of IA32_DEBUGCTL that others have to know */
+
+/*
+ * Guest memory that the DS was seen to use, so that a branch need not walk the page tables: the
+ * last page with an even and the last one with an odd number.
+ */
+struct ds_window {
+	struct {
+		uint64_t linear; /* page-aligned */
+		uint8_t *host;
+	} page[2];
 };
 
 struct ds_state {
 	uint64_t debugctl; /* IA32_DEBUGCTL, 1D9H */
 	uint64_t ds_area;  /* IA32_DS_AREA, 600H */
 	const struct ds_behaviour *behaviour;
-	uint64_t pages_cr3; /* the page tables that `pages` came from */
-	struct ds_page pages[DS_PAGES];
+	uint64_t window_translations; /* vcpu->translations when the windows were filled */
+	struct ds_window area, buffer;
 };
 
 /* RESET and INIT: everything off. Before anything else here. */
@@ -43,16 +49,13 @@ bool ds_tracing(const struct vcpu *vcpu);
 void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 
 /*
- * Forgets where the DS area and the buffer stand in memory. To be called whenever the guest has
- * run natively or invalidates a translation: MOV CR0, CR3, CR4, INVLPG, INVPCID.
- */
-void ds_forget(struct vcpu *vcpu);
-
-/*
  * #DB is being delivered: the processor clears LBR and leaves TR as it is (SDM Vol 3, 17.4.3).
  * Called before the event's own branch is recorded.
  */
-void ds_debug_exception(struct vcpu *vcpu);
+static inline void ds_debug_exception(struct ds_state *ds)
+{
+	ds->debugctl &= ~(uint64_t)DS_DEBUGCTL_LBR;
+}
 
 /* False: #GP(0) and nothing changed. `index` is one of the DS MSRs. */
 bool ds_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value);

@@ -1,94 +1,91 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/ds/memory.h"
 
-#include <stddef.h>
-
 #include "lib/string.h"
 #include "monitor/interp/interp.h"
-#include "monitor/vcpu.h"
 
-#define PAGE_BYTES 4096u
-#define PAGE_MASK  0xfffull
-#define NOTHING	   1ull
-#define CR4_SMAP   (1ull << 21)
+#define CR4_SMAP (1ull << 21)
+
+/* An unused place holds a page that is never looked for there: one of the other kind. */
+static void forget(struct ds_window *window)
+{
+	window->page[0].linear = DS_PAGE_BYTES;
+	window->page[1].linear = 0;
+}
 
 void ds_forget(struct vcpu *vcpu)
 {
-	for (unsigned i = 0; i < DS_PAGES; i++)
-		vcpu->ds.pages[i].linear = NOTHING;
-	vcpu->ds.pages_cr3 = vcpu->cr3;
+	forget(&vcpu->ds.area);
+	forget(&vcpu->ds.buffer);
+	vcpu->ds.window_translations = vcpu->translations;
 }
 
 /* Everything is translated for writing: the DS area and the buffer are both written. SMAP is for
    what a program does, not for the Debug Store. */
-static uint8_t *find_page(struct vcpu *vcpu, uint64_t linear)
+static uint8_t *find_page(struct vcpu *vcpu, struct ds_window *window, uint64_t linear)
 {
-	struct ds_page *page = &vcpu->ds.pages[(linear >> 12) % DS_PAGES];
+	unsigned odd = linear / DS_PAGE_BYTES & 1;
 	uint64_t cr4 = vcpu->cr4, physical;
 	uint32_t error;
+	uint8_t *host;
 	bool mapped;
 
-	if (vcpu->ds.pages_cr3 != vcpu->cr3)
+	if (vcpu->ds.window_translations != vcpu->translations)
 		ds_forget(vcpu);
-	if (page->linear == linear)
-		return page->host;
+	if (window->page[odd].linear == linear)
+		return window->page[odd].host;
 	vcpu->cr4 &= ~CR4_SMAP;
 	mapped = guest_translate(vcpu, linear, ACCESS_WRITE, &physical, &error);
 	vcpu->cr4 = cr4;
-	if (!mapped)
-		return NULL;
-	page->host = platform_guest_page(physical);
-	page->linear = page->host ? linear : NOTHING;
-	return page->host;
+	host = mapped ? platform_guest_page(physical) : NULL;
+	if (host) {
+		window->page[odd].linear = linear;
+		window->page[odd].host = host;
+	}
+	return host;
 }
 
-/* `bytes` at `linear` as one or two pieces. Neighbouring pages never share a place in `pages`. */
+/* `bytes` at `linear` as one or two pieces, in pages that never share a place in the window. */
 struct piece {
 	uint8_t *host;
 	unsigned bytes;
 };
 
-static bool reach(struct vcpu *vcpu, uint64_t linear, unsigned bytes, struct piece pieces[2])
+static bool reach(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, unsigned bytes,
+		  struct piece pieces[2])
 {
-	unsigned offset = (unsigned)(linear & PAGE_MASK), room = PAGE_BYTES - offset;
-	uint8_t *page = find_page(vcpu, linear & ~PAGE_MASK);
+	unsigned offset = (unsigned)(linear & DS_PAGE_MASK), room = DS_PAGE_BYTES - offset;
+	uint8_t *page = find_page(vcpu, window, linear & ~DS_PAGE_MASK);
 
 	if (!page)
 		return false;
 	pieces[0] = (struct piece){page + offset, bytes < room ? bytes : room};
-	pieces[1] = (struct piece){NULL, bytes - pieces[0].bytes};
+	pieces[1] = (struct piece){page, bytes - pieces[0].bytes};
 	if (pieces[1].bytes)
-		pieces[1].host = find_page(vcpu, (linear & ~PAGE_MASK) + PAGE_BYTES);
-	return pieces[1].host || !pieces[1].bytes;
+		pieces[1].host = find_page(vcpu, window, (linear & ~DS_PAGE_MASK) + DS_PAGE_BYTES);
+	return pieces[1].host;
 }
 
-/* Inline for the case that every branch meets, memory that does not cross a page. */
-static void copy(uint8_t *to, const uint8_t *from, unsigned bytes)
-{
-	for (; bytes >= 8; bytes -= 8, to += 8, from += 8)
-		__builtin_memcpy(to, from, 8);
-	if (bytes)
-		memcpy(to, from, bytes);
-}
-
-bool ds_load(struct vcpu *vcpu, uint64_t linear, uint64_t *values, unsigned count)
+bool ds_load_slowly(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, uint64_t *values,
+		    unsigned count)
 {
 	struct piece pieces[2];
 
-	if (!reach(vcpu, linear, count * 8, pieces))
+	if (!reach(vcpu, window, linear, count * 8, pieces))
 		return false;
-	copy((uint8_t *)values, pieces[0].host, pieces[0].bytes);
-	copy((uint8_t *)values + pieces[0].bytes, pieces[1].host, pieces[1].bytes);
+	memcpy(values, pieces[0].host, pieces[0].bytes);
+	memcpy((uint8_t *)values + pieces[0].bytes, pieces[1].host, pieces[1].bytes);
 	return true;
 }
 
-bool ds_store(struct vcpu *vcpu, uint64_t linear, const uint64_t *values, unsigned count)
+bool ds_store_slowly(struct vcpu *vcpu, struct ds_window *window, uint64_t linear,
+		     const uint64_t *values, unsigned count)
 {
 	struct piece pieces[2];
 
-	if (!reach(vcpu, linear, count * 8, pieces))
+	if (!reach(vcpu, window, linear, count * 8, pieces))
 		return false;
-	copy(pieces[0].host, (const uint8_t *)values, pieces[0].bytes);
-	copy(pieces[1].host, (const uint8_t *)values + pieces[0].bytes, pieces[1].bytes);
+	memcpy(pieces[0].host, values, pieces[0].bytes);
+	memcpy(pieces[1].host, (const uint8_t *)values + pieces[0].bytes, pieces[1].bytes);
 	return true;
 }

@@ -14,13 +14,12 @@ enum { MSR_DEBUGCTL = 0x1d9, MSR_DS_AREA = 0x600 };
 
 /* IA32_DEBUGCTL: SDM Vol 3, 17.4.1, and table 35-2. */
 enum {
-	DEBUGCTL_LBR = 1 << 0,
 	DEBUGCTL_TR = 1 << 6,
 	DEBUGCTL_BTS = 1 << 7,
 	DEBUGCTL_BTINT = 1 << 8,
 	DEBUGCTL_BTS_OFF_OS = 1 << 9,
 	DEBUGCTL_BTS_OFF_USR = 1 << 10,
-	DEBUGCTL_WRITABLE = DEBUGCTL_LBR | DEBUGCTL_TR | DEBUGCTL_BTS | DEBUGCTL_BTINT |
+	DEBUGCTL_WRITABLE = DS_DEBUGCTL_LBR | DEBUGCTL_TR | DEBUGCTL_BTS | DEBUGCTL_BTINT |
 			    DEBUGCTL_BTS_OFF_OS | DEBUGCTL_BTS_OFF_USR,
 };
 
@@ -39,11 +38,6 @@ void ds_reset(struct vcpu *vcpu, const struct ds_behaviour *behaviour)
 bool ds_tracing(const struct vcpu *vcpu)
 {
 	return (~vcpu->ds.debugctl & (DEBUGCTL_TR | DEBUGCTL_BTS)) == 0;
-}
-
-void ds_debug_exception(struct vcpu *vcpu)
-{
-	vcpu->ds.debugctl &= ~(uint64_t)DEBUGCTL_LBR;
 }
 
 /* SDM Vol 3, table 17-6 "CPL-Qualified Branch Trace Store Encodings". */
@@ -117,11 +111,11 @@ void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
 
 	if (!ds_tracing(vcpu) || filtered(vcpu, from_cpl, to_cpl))
 		return;
-	if (!ds_load(vcpu, area, field, BTS_FIELDS) || !make_room(vcpu, field) ||
-	    !ds_store(vcpu, field[BTS_INDEX], record, RECORD_BYTES / 8))
+	if (!ds_load(vcpu, &vcpu->ds.area, area, field, BTS_FIELDS) || !make_room(vcpu, field) ||
+	    !ds_store(vcpu, &vcpu->ds.buffer, field[BTS_INDEX], record, RECORD_BYTES / 8))
 		return;
 	next = advance(vcpu, field);
-	ds_store(vcpu, area + BTS_INDEX * FIELD_BYTES, &next, 1);
+	ds_store(vcpu, &vcpu->ds.area, area + BTS_INDEX * FIELD_BYTES, &next, 1);
 	if (wants_interrupt(vcpu, field[BTS_INDEX], field[BTS_THRESHOLD]))
 		platform_performance_interrupt(vcpu);
 }

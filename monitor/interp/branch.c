@@ -24,6 +24,7 @@ TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code)
 		return;
 	}
 	check_target(vcpu, i, i->immediate);
+	vcpu->interp->budget += i->behind;
 	taken(vcpu, i, i->immediate);
 }
 

@@ -31,25 +31,29 @@ void end_of_block(struct vcpu *vcpu, const struct insn *i)
 	leave(vcpu, i);
 }
 
-/* Without memcmp(): a call would cost more than the comparison. */
+/* Without memcmp(): the call would cost more than the comparison. */
 static inline bool same(const uint8_t *a, const uint8_t *b, uint32_t bytes)
 {
-	if (bytes < 8) {
-		for (uint32_t n = 0; n < bytes; n++)
-			if (a[n] != b[n])
-				return false;
-		return true;
+	uint64_t differ = 0;
+
+	if (bytes >= 8) {
+		for (; bytes > 8; a += 8, b += 8, bytes -= 8)
+			differ |= get(a, 8) ^ get(b, 8);
+		return !(differ | (get(a + bytes - 8, 8) ^ get(b + bytes - 8, 8)));
 	}
-	for (uint32_t n = 0; n + 8 < bytes; n += 8)
-		if (get(a + n, 8) != get(b + n, 8))
-			return false;
-	return get(a + bytes - 8, 8) == get(b + bytes - 8, 8);
+	if (bytes >= 4)
+		return get(a, 4) == get(b, 4) && get(a + bytes - 4, 4) == get(b + bytes - 4, 4);
+	while (bytes--)
+		differ |= (uint64_t)(a[bytes] ^ b[bytes]);
+	return !differ;
 }
 
-static bool unchanged(const struct block *b)
+static inline bool unchanged(const struct block *b)
 {
-	return same(b->code[0], b->copy, b->bytes[0]) &&
-	       (!b->bytes[1] || same(b->code[1], b->copy + b->bytes[0], b->bytes[1]));
+	if (__builtin_expect(b->bytes[1], 0) &&
+	    !same(b->code[1], b->copy + b->bytes[0], b->bytes[1]))
+		return false;
+	return same(b->code[0], b->copy, b->bytes[0]);
 }
 
 /* The bytes at `linear`, up to the end of their page; raises what fetching them does. */
@@ -132,8 +136,8 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 
 	struct block *b = (struct block *)(void *)(interp->arena + interp->arena_used);
 
-	*b = (struct block){.rip = vcpu->rip, .code = {code}, .single = interp->single};
-	while (b->count < (b->single ? 1 : BLOCK_INSNS) && b->bytes[0] < available)
+	*b = (struct block){.rip = vcpu->rip, .code = {code}};
+	while (b->count < (interp->single ? 1 : BLOCK_INSNS) && b->bytes[0] < available)
 		if (!append(interp, b, code + b->bytes[0], available - b->bytes[0]))
 			break;
 	if (!b->count)
@@ -149,6 +153,8 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 	if (b->bytes[1])
 		memcpy(copy + b->bytes[0], b->code[1], b->bytes[1]);
 	b->copy = copy;
+	for (uint32_t n = 0; n < b->count; n++)
+		b->insn[n].behind = (uint8_t)(b->count - 1 - n);
 	allocate(interp, (size_t)(copy + bytes - (uint8_t *)b));
 	return b;
 }
@@ -156,8 +162,7 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 static struct block *find_or_build(struct vcpu *vcpu, struct block *known)
 {
 	const uint8_t *code = fetch(vcpu, vcpu->rip);
-	bool usable = known && known->rip == vcpu->rip && known->single == vcpu->interp->single &&
-		      known->code[0] == code;
+	bool usable = known && known->rip == vcpu->rip && known->code[0] == code;
 
 	if (usable && known->bytes[1])
 		usable = known->code[1] == fetch(vcpu, vcpu->rip + known->bytes[0]);
@@ -171,13 +176,12 @@ const struct block *find_block(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
 	uint64_t rip = vcpu->rip;
-	size_t slot = (rip ^ rip >> 12 ^ (uint64_t)interp->single << 11) % BLOCKS;
-	struct block *b = interp->blocks[slot];
+	struct block **slot = &interp->blocks[interp->single][rip % BLOCKS];
+	struct block *b = *slot;
 
-	if (b && b->rip == rip && b->validity == interp->validity && b->single == interp->single &&
-	    unchanged(b))
+	if (b && b->rip == rip && b->validity == interp->validity && unchanged(b))
 		return b;
 	b = find_or_build(vcpu, b);
-	interp->blocks[slot] = b;
+	*slot = b;
 	return b;
 }

@@ -70,11 +70,10 @@ struct block {
 	uint32_t bytes[2];	/* those in the first and in the second page */
 	const uint8_t *copy;	/* those that were decoded */
 	uint32_t count;
-	bool single; /* cut off behind its first instruction */
 	struct insn insn[];
 };
 
-enum { BLOCKS = 4096, BLOCK_ARENA = 640 << 10, BOUNCE = 512, THUNK_BYTES = 32 };
+enum { BLOCKS = 2048, BLOCK_ARENA = 640 << 10, BOUNCE = 512, THUNK_BYTES = 32 };
 
 struct interp {
 	struct tlb *tlb;       /* that of the current privilege */
@@ -87,7 +86,8 @@ struct interp {
 	bool mov_ss;	/* the shadow is that of MOV SS: it holds off #DB as well */
 	bool trap;	/* TF was set when the instruction began */
 	bool single;	/* one instruction at a time */
-	unsigned budget;
+	bool one;	/* the caller asked for one instruction */
+	int64_t budget;
 	uint8_t privilege; /* of explicit accesses */
 
 	/* How a handler is left in the middle. */
@@ -113,7 +113,7 @@ struct interp {
 	size_t thunk_bytes, thunks_used;
 
 	size_t arena_used;
-	struct block *blocks[BLOCKS];
+	struct block *blocks[2][BLOCKS]; /* the second: blocks of one instruction */
 	uint8_t read_bounce[BOUNCE] __attribute__((aligned(64)));
 	uint8_t write_bounce[BOUNCE] __attribute__((aligned(PAGE)));
 	struct tlb tlbs[PRIVILEGES];

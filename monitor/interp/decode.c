@@ -355,8 +355,11 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 	i->next = rip + r.at;
 	if (rip_relative)
 		i->displacement += i->next;
-	if (o->form == FORM_J8 || o->form == FORM_J)
+	if (o->form == FORM_J8 || o->form == FORM_J) {
 		i->immediate += i->next;
+		/* Backwards it closes a loop: what is behind it would mostly be decoded in vain. */
+		*ends |= i->immediate < i->next;
+	}
 	choose_addressing(i);
 	return DECODE_DONE;
 }

@@ -191,5 +191,7 @@ void event_deliver(struct vcpu *vcpu, const struct event *event)
 	vcpu->interp->mov_ss = false;
 	vcpu->interp->trap = false;
 	privilege_changed(vcpu);
+	if (now.kind == EVENT_EXCEPTION && now.vector == VECTOR_DB)
+		ds_debug_exception(&vcpu->ds);
 	ds_branch(vcpu, now.from, vcpu->rip, from_cpl, vcpu->cpl);
 }

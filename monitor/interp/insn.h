@@ -50,6 +50,7 @@ struct insn {
 	uint8_t size;	 /* of the operand, in bytes */
 
 	uint8_t length;
+	uint8_t behind; /* instructions of the block that stand behind this one */
 	uint8_t prefixes;
 	uint8_t rex;
 	uint8_t modrm;

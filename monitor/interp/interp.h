@@ -22,7 +22,10 @@ enum interp_stop {
 	INTERP_SHUTDOWN,    /* triple fault: vcpu->shut_down */
 };
 
-/* Executes at most `budget` instructions. Events are delivered in software on the way. */
+/*
+ * Executes one instruction if `budget` is 1; else that many, or as many more as stand in a straight
+ * run of code. Events are delivered in software on the way.
+ */
 enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget);
 
 /*

@@ -22,6 +22,7 @@ void interp_forget(struct vcpu *vcpu)
 	struct interp *interp = vcpu->interp;
 
 	interp->epoch++;
+	vcpu->translations++;
 	interp->generation = interp->epoch % (PAGE - 1) + 1;
 	if (interp->generation == 1)
 		forget_all(interp);

@@ -127,6 +127,12 @@ static inline void set_flags(struct vcpu *vcpu, uint32_t ax)
 		       (uint64_t)(ax & 1) << 11;
 }
 
+/* The way back: what goes into AX for ADDB $7FH, %AL and SAHF. */
+static inline uint32_t saved_flags(const struct vcpu *vcpu)
+{
+	return (uint32_t)(vcpu->rflags & 0xff) << 8 | (vcpu->rflags >> 11 & 1);
+}
+
 /* The condition that the low four bits of Jcc, SETcc and CMOVcc encode. */
 static inline bool condition(uint64_t rflags, unsigned code)
 {

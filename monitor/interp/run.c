@@ -94,11 +94,12 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 	if (!interpretable(vcpu))
 		return true;
 	*stop = INTERP_BUDGET;
-	if (interp->poll && !vcpu->interrupt_shadow)
+	if ((interp->poll || vcpu->attention) && !vcpu->interrupt_shadow)
 		return true;
 
 	/* One at a time while something is to happen behind the next instruction. */
-	interp->single = vcpu->rflags & (FLAG_TF | FLAG_RF) || vcpu->interrupt_shadow;
+	interp->single =
+		interp->one || vcpu->rflags & (FLAG_TF | FLAG_RF) || vcpu->interrupt_shadow;
 	return false;
 }
 
@@ -120,7 +121,6 @@ static void run_block(struct vcpu *vcpu)
 	struct interp *interp = vcpu->interp;
 	const struct block *block;
 
-	interp->single |= interp->budget < BLOCK_INSNS;
 	if (interp->single)
 		prepare(vcpu);
 	block = find_block(vcpu);
@@ -137,10 +137,10 @@ static enum interp_stop run(struct vcpu *vcpu)
 	enum interp_stop stop;
 
 	for (;;) {
-		if (interp->attention || vcpu->nmi_pending)
+		if (interp->attention || vcpu->attention)
 			if (between(vcpu, &stop))
 				return stop;
-		if (!interp->budget)
+		if (interp->budget <= 0)
 			return INTERP_BUDGET;
 		run_block(vcpu);
 	}
@@ -151,6 +151,7 @@ enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
 	struct interp *interp = vcpu->interp;
 
 	interp->budget = budget;
+	interp->one = budget == 1;
 	interp->poll = false;
 	interp->trap = false;
 	privilege_changed(vcpu);
@@ -159,8 +160,7 @@ enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
 		interp->trap = false;
 		if (interp->native)
 			return INTERP_NATIVE_STEP;
-		if (interp->budget)
-			interp->budget--;
+		interp->budget--;
 		deliver_fault(vcpu);
 	}
 	return run(vcpu);

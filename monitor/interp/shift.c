@@ -13,11 +13,12 @@ typedef uint64_t operation(struct vcpu *vcpu, uint64_t a, uint8_t count, unsigne
 		set_flags(vcpu, ax);                                                               \
 		return a;                                                                          \
 	}
-/* The guest's flags go in: rotates change only CF and OF, and RCL and RCR take CF. */
+/* The guest's flags go in, as rotates change only CF and OF: ADD makes OF, SAHF the rest. */
 #define RUN_SHIFT(mnemonic, suffix, modifier)                                                      \
-	__asm__("sahf\n\t" mnemonic suffix " %%cl, %" modifier "[a]" SAVE_FLAGS                    \
+	__asm__("addb $0x7f, %%al\n\tsahf\n\t" mnemonic suffix " %%cl, %" modifier                 \
+		"[a]" SAVE_FLAGS                                                                   \
 		: [a] "+r"(a), "=&a"(ax)                                                           \
-		: "1"((uint32_t)vcpu->rflags << 8), "c"(count)                                     \
+		: "1"(saved_flags(vcpu)), "c"(count)                                               \
 		: "cc")
 
 #define RUN_rol(suffix, modifier) RUN_SHIFT("rol", suffix, modifier)

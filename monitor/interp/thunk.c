@@ -85,7 +85,7 @@ static void call_thunk(struct vcpu *vcpu, const struct insn *i, const void *memo
 {
 	uint64_t *operand = &vcpu->gpr[RCX];
 	uint64_t rax = vcpu->gpr[RAX];
-	uint32_t ax = (uint32_t)(vcpu->rflags & 0xff) << 8 | (vcpu->rflags >> 11 & 1);
+	uint32_t ax = saved_flags(vcpu);
 
 	if (i->form & THUNK_GENERAL_REG)
 		operand = &vcpu->gpr[(i->modrm >> 3 & 7) | (i->rex & REX_R ? 8 : 0)];

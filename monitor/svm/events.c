@@ -26,7 +26,7 @@ void raise_exception(struct guest *guest, uint8_t vector, int64_t error)
 		return;
 	}
 	if (vector == VECTOR_DB)
-		ds_debug_exception(vcpu);
+		ds_debug_exception(&vcpu->ds);
 	guest->injection = EVENT_VALID | EVENT_TYPE_EXCEPTION | vector;
 	if (error >= 0)
 		guest->injection |= EVENT_ERROR_VALID | (uint64_t)error << 32;

@@ -24,19 +24,16 @@ static const struct {
 	{0x38d, 0x390, EXIT_BOTH}, /* IA32_FIXED_CTR_CTRL to IA32_PERF_GLOBAL_OVF_CTRL */
 	{0x600, 0x600, EXIT_BOTH}, /* IA32_DS_AREA */
 	{MSR_EFER, MSR_EFER, EXIT_BOTH},
-	{0xc0010000, 0xc0011fff, EXIT_BOTH}, /* AMD's own */
 };
 
-static const uint32_t block_start[] = {0, 0xc0000000, 0xc0010000};
+/* Where MSRs 0.. and C000_0000H.. start in the map; behind them come AMD's own, C001_0000H... */
+enum { COMMON = 0, EXTENDED = BLOCK_BYTES, AMD = 2 * BLOCK_BYTES };
 
 static void set(uint32_t index, uint8_t exits)
 {
-	for (unsigned block = 0; block < sizeof(block_start) / sizeof(block_start[0]); block++) {
-		uint32_t n = index - block_start[block];
+	uint32_t block = index >> 31 ? EXTENDED : COMMON, n = index % MSRS_A_BLOCK;
 
-		if (n < MSRS_A_BLOCK)
-			map[block * BLOCK_BYTES + n / 4] |= (uint8_t)(exits << n % 4 * 2);
-	}
+	map[block + n / 4] |= (uint8_t)(exits << n % 4 * 2);
 }
 
 uint64_t msr_permissions(void)
@@ -45,5 +42,6 @@ uint64_t msr_permissions(void)
 		for (uint32_t msr = intercepted[i].first; msr <= intercepted[i].last; msr++)
 			set(msr, intercepted[i].exits);
 	}
+	memset(map + AMD, 0xff, BLOCK_BYTES);
 	return image_physical(map);
 }

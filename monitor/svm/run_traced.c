@@ -55,7 +55,6 @@ void run_traced(struct guest *guest)
 	struct vcpu *vcpu = &guest->vcpu;
 
 	interp_forget(vcpu);
-	ds_forget(vcpu);
 	while (ds_tracing(vcpu)) {
 		deliver_pending(vcpu);
 		switch (interp_run(vcpu, vcpu->interrupt_shadow ? 1 : INSTRUCTIONS)) {

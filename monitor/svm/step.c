@@ -30,7 +30,6 @@ bool step(struct guest *guest, enum step_flags flags)
 	guest->stale_translations = true;
 	ran = enter(guest, ENTER_STEP);
 	interp_forget(vcpu);
-	ds_forget(vcpu);
 	if (ran && guest->vmcb->exit_code == EXIT_DB) {
 		hide_trap(vcpu, own_trap, own_dr6, flags);
 		vcpu->interrupt_shadow = false;

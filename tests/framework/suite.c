@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The first task of the kernel when the conformance suite is what it was linked with.
+#include "drivers/ds/registers.h"
+#include "drivers/msr.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/init.h"
+#include "kernel/mm/vm.h"
 #include "kernel/options.h"
 #include "kernel/panic.h"
-#include "kernel/sched/task.h"
+#include "kernel/sched/sched.h"
 #include "kernel/symbols.h"
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
@@ -34,14 +37,39 @@ static void heartbeat(struct timer *timer)
 	timer_start(timer, HEARTBEAT);
 }
 
-/* The checks of every test: it leaves the trace off and the CPU as it was. */
-static void check_left_behind(void)
+static void expect_left(bool holds, const char *otherwise)
 {
-	if (ds_is_lent(&this_cpu()->ds)) {
-		ds_checkin(&this_cpu()->ds);
-		test_result.failures++;
-		printk("# the test kept the debug MSRs\n");
+	if (holds)
+		return;
+	test_result.failures++;
+	printk("# the test %s\n", otherwise);
+}
+
+static bool records(void)
+{
+	return ds_present() && rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts);
+}
+
+static uint64_t pages(void)
+{
+	return page_free_count() + vm_table_count();
+}
+
+/* The checks of every test: it leaves the trace off, and memory and the CPU as they were. */
+static void check_left_behind(uint64_t pages_before)
+{
+	struct ds_cpu *ds = &this_cpu()->ds;
+	bool lent = ds_is_lent(ds);
+
+	if (lent)
+		ds_checkin(ds);
+	expect_left(!lent, "kept the debug MSRs");
+	expect_left(!ds->loaded && !records(), "left branches being recorded");
+	for (unsigned i = 0; i < 1000 && pages() != pages_before; i++) {
+		task_yield(); /* tasks that ended are still on their way out */
+		sched_reap();
 	}
+	expect_left(pages() == pages_before, "did not give back all memory");
 }
 
 static void run(const struct test *test)
@@ -49,6 +77,7 @@ static void run(const struct test *test)
 	const char *missing = needs_missing(test->needs);
 	struct timer beat = {.expired = heartbeat};
 	struct task *task;
+	uint64_t pages_before;
 
 	running = test;
 	result_begin();
@@ -59,6 +88,8 @@ static void run(const struct test *test)
 		result_print(number, test, &test_result, &totals);
 		return;
 	}
+	sched_reap();
+	pages_before = pages();
 	task = task_create_stopped(test->name, run_task, (void *)(uintptr_t)test);
 	if (!task)
 		refuse("no memory for the task of test %s", test->name);
@@ -69,8 +100,8 @@ static void run(const struct test *test)
 	watchdog_disarm();
 	timer_stop(&beat);
 	task_put(task);
-	check_left_behind();
 	test_release_areas();
+	check_left_behind(pages_before);
 	result_settle();
 	result_print(number, test, &test_result, &totals);
 }

@@ -53,3 +53,14 @@ void own_idt_unload(void)
 {
 	__asm__ volatile("lidt %0" : : "m"(kernel) : "memory");
 }
+
+__asm__(".pushsection .text\n"
+	".globl own_handler_return, own_handler_resume, own_handler_resume_iret\n"
+	".globl own_handler_resume_error, own_handler_resume_error_iret\n"
+	"own_handler_return: iretq\n"
+	"own_handler_resume: movq %rbx, (%rsp)\n"
+	"own_handler_resume_iret: iretq\n"
+	"own_handler_resume_error: addq $8, %rsp\n\t"
+	"movq %rbx, (%rsp)\n"
+	"own_handler_resume_error_iret: iretq\n"
+	".popsection");

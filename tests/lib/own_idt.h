@@ -22,4 +22,12 @@ void own_idt_set(unsigned vector, const void *handler, bool user);
 void own_idt_load(void);
 void own_idt_unload(void);
 
+/*
+ * Handlers without a branch of their own but the IRETQ at their end, whose address is known. The
+ * first returns; the others, the last of them for exceptions with an error code, return to RBX.
+ */
+extern const char own_handler_return[];
+extern const char own_handler_resume[], own_handler_resume_iret[];
+extern const char own_handler_resume_error[], own_handler_resume_error_iret[];
+
 #endif

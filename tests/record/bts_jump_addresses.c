@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/lib/rig.h"
+#include "tests/lib/exact.h"
 
 extern const char jump_from[], jump_to[];
 
@@ -10,7 +10,8 @@ TEST(bts_jump_addresses, .group = "R", .ids = "R1", .needs = NEED_BTS,
 	struct rig rig;
 
 	rig_open(&rig, 16);
-	TRACED(rig_all(), "jump_from: jmp jump_to\n\tud2\njump_to:\n\t");
+	EXACTLY (&rig)
+		TRACED(rig_all(), "jump_from: jmp jump_to\n\tud2\njump_to:\n\t");
 	EXPECT_EQ(rig_count(&rig), 1);
 	rig_expect(&rig, 0, jump_from, jump_to, "jmp");
 	rig_close(&rig);

@@ -63,6 +63,15 @@ junit()
 	diff "$here/logs/every-kind.xml" junit.xml
 }
 
+# The pattern that docs/lab.md gives to LAVA, over a log: every result with its word.
+lava()
+{
+	local pattern
+	pattern=$(sed -n 's/^ *pattern: "\(.*\)"$/\1/p' "$top/docs/lab.md")
+	perl -0777 -ne 'BEGIN { $p = shift; $p =~ s/\\\\/\\/g }
+		print "$+{test_case_id}=$+{result};" while /$p/g' "$pattern" "$here/logs/every-kind.log"
+}
+
 reader_leaves()
 {
 	./run-qemu.sh -l log | head -n 1
@@ -104,6 +113,9 @@ try 'quiet prints the failed results only' 0 '^not ok 5 bts_wrap.not ok 6 bts_si
 	eval 'quiet_lines || [ $? = 1 ]'
 try 'list prints a table' 0 'NAME.*bts_wrap_half +W +BTS +W1 W2' \
 	env FAKE_LOG="$here/logs/list.log" ./run-qemu.sh --list
+try 'the pattern for LAVA' 0 \
+	'^ds_enumerated=ok;bts_la57=SKIP;bts_erratum=ok;bts_slots=ok;bts_wrap=not ok;bts_silent=not ok;$' lava
+try 'prove reads a log' 0 'Tests: 6 Failed: 2' eval '! prove --exec cat "$here/logs/every-kind.log" 2>&1'
 try 'JUnit XML' 0 '^$' junit
 try 'keeps a log' 0 '^$' eval './run-qemu.sh -l log >/dev/null 2>&1 && cmp log "$FAKE_LOG"'
 try 'a reader that leaves loses no line of the log' 0 'verdict: pass' reader_leaves

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A virtual processor with memory and page tables for the tests of the monitor's interpreter. The
+ * memory lies at RIG_BASE in the test as well as in the guest, so that the same code can run in
+ * both.
+ */
+#ifndef SPOOR_TESTS_INTERP_RIG_H
+#define SPOOR_TESTS_INTERP_RIG_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "monitor/interp/context.h"
+#include "monitor/interp/control.h"
+#include "monitor/interp/memory.h"
+#include "monitor/interp/registers.h"
+#include "monitor/interp/segment.h"
+#include "tests/host/host.h"
+
+#define RIG_BASE 0x10000000ull
+
+/* Pages of the guest's memory, by offset from RIG_BASE; physical addresses are these offsets. */
+enum {
+	RIG_PML4 = 0x1000,
+	RIG_PDPT = 0x2000,
+	RIG_PD = 0x3000,
+	RIG_PT = 0x4000, /* the first 2 MiB, page by page */
+	RIG_GDT = 0x5000,
+	RIG_IDT = 0x6000,
+	RIG_TSS = 0x7000,
+	RIG_STATE = 0x8000,
+	RIG_CODE = 0x10000,
+	RIG_HANDLERS = 0x20000, /* 16 bytes for each vector */
+	RIG_STACK = 0x40000,	/* tops */
+	RIG_STACK0 = 0x42000,
+	RIG_IST1 = 0x44000,
+	RIG_DATA = 0x50000,
+	RIG_DEVICE = 0x70000, /* platform_guest_page() answers NULL */
+	RIG_MEMORY = 0x400000,
+};
+
+enum {
+	RIG_KERNEL_CS = 0x08,
+	RIG_KERNEL_SS = 0x10,
+	RIG_USER_SS = 0x1b,
+	RIG_USER_CS = 0x23,
+	RIG_TR = 0x28
+};
+enum {
+	RIG_P = 1,
+	RIG_W = 2,
+	RIG_U = 4,
+	RIG_A = 0x20,
+	RIG_D = 0x40,
+	RIG_ALL = RIG_P | RIG_W | RIG_U
+};
+#define RIG_NX (1ull << 63)
+
+enum { RIG_BRANCHES = 4096 };
+
+static struct {
+	struct vcpu vcpu;
+	uint8_t *memory;
+	void *caches, *thunks;
+	bool traced;
+	unsigned branches;
+	struct {
+		uint64_t from, to;
+		unsigned from_cpl, to_cpl;
+	} branch[RIG_BRANCHES];
+	uint64_t cr8, msr[4];
+	unsigned outs, ins;
+	uint32_t out[64];
+} rig;
+
+uint8_t *platform_guest_page(uint64_t physical)
+{
+	static uint8_t nothing[PAGE] __attribute__((aligned(PAGE)));
+
+	assert_int_equal(physical % PAGE, 0);
+	if (physical == RIG_DEVICE)
+		return NULL;
+	return physical < RIG_MEMORY ? rig.memory + physical : nothing;
+}
+
+void platform_cpuid(struct vcpu *vcpu)
+{
+	uint32_t a = (uint32_t)vcpu->gpr[RAX], b, c = (uint32_t)vcpu->gpr[RCX], d;
+
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	vcpu->gpr[RAX] = a;
+	vcpu->gpr[RBX] = b;
+	vcpu->gpr[RCX] = c;
+	vcpu->gpr[RDX] = d;
+}
+
+bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	*value = index < 4 ? rig.msr[index] : 0;
+	return index < 4;
+}
+
+/* Index 3 turns tracing off and on. */
+bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == 3)
+		rig.traced = value;
+	if (index < 4)
+		rig.msr[index] = value;
+	return index < 4;
+}
+
+uint64_t platform_read_cr8(struct vcpu *vcpu)
+{
+	return rig.cr8;
+}
+
+void platform_write_cr8(struct vcpu *vcpu, uint64_t value)
+{
+	rig.cr8 = value;
+}
+
+uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes)
+{
+	return 0x11223344u + port + rig.ins++;
+}
+
+void platform_out(struct vcpu *vcpu, uint16_t port, unsigned bytes, uint32_t value)
+{
+	rig.out[rig.outs++ % 64] = value;
+}
+
+bool ds_tracing(const struct vcpu *vcpu)
+{
+	return rig.traced;
+}
+
+void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
+{
+	unsigned n = rig.branches++ % RIG_BRANCHES;
+
+	assert_int_equal(vcpu->rip, to);
+	assert_int_equal(vcpu->cpl, to_cpl);
+	rig.branch[n].from = from;
+	rig.branch[n].to = to;
+	rig.branch[n].from_cpl = from_cpl;
+	rig.branch[n].to_cpl = to_cpl;
+}
+
+static inline uint64_t *rig_pte(uint64_t offset)
+{
+	return (uint64_t *)(void *)(rig.memory + RIG_PT) + offset / PAGE;
+}
+
+static inline uint64_t rig_gate(unsigned vector, unsigned type, unsigned ist)
+{
+	uint64_t entry = RIG_BASE + RIG_HANDLERS + vector * 16;
+	uint64_t *gate = (uint64_t *)(void *)(rig.memory + RIG_IDT + vector * 16);
+
+	gate[0] = (entry & 0xffff) | RIG_KERNEL_CS << 16 | (uint64_t)ist << 32 |
+		  (uint64_t)type << 40 | (entry & 0xffff0000) << 32;
+	gate[1] = entry >> 32;
+	return entry;
+}
+
+static inline void rig_tables(void)
+{
+	uint64_t *pml4 = (void *)(rig.memory + RIG_PML4), *pdpt = (void *)(rig.memory + RIG_PDPT);
+	uint64_t *pd = (void *)(rig.memory + RIG_PD), *gdt = (void *)(rig.memory + RIG_GDT);
+	uint64_t tss = RIG_BASE + RIG_TSS, *stack = (void *)(rig.memory + RIG_TSS + 4);
+	uint64_t ist = RIG_BASE + RIG_IST1;
+
+	pml4[0] = RIG_PDPT | RIG_ALL;
+	pdpt[0] = RIG_PD | RIG_ALL;
+	pd[RIG_BASE >> 21] = RIG_PT | RIG_ALL;
+	pd[(RIG_BASE >> 21) + 1] = 0x200000 | RIG_ALL | 0x80;
+	for (unsigned page = 0; page < 512; page++)
+		*rig_pte(page * PAGE) = page * PAGE | RIG_ALL;
+	gdt[1] = 0x00af9b000000ffff;
+	gdt[2] = 0x00cf93000000ffff;
+	gdt[3] = 0x00cff3000000ffff;
+	gdt[4] = 0x00affb000000ffff;
+	gdt[5] = 0x0000890000000067 | (tss & 0xffffff) << 16 | (tss & 0xff000000) << 32;
+	gdt[6] = tss >> 32;
+	for (unsigned vector = 0; vector < 256; vector++)
+		rig_gate(vector, 0x8e, 0);
+	memcpy(stack, &(uint64_t){RIG_BASE + RIG_STACK0}, 8);
+	memcpy(rig.memory + RIG_TSS + 36, &ist, 8);
+}
+
+/* 64-bit code at CPL 0, everything mapped for everybody, traced. */
+static inline void rig_reset(void)
+{
+	struct vcpu *v = &rig.vcpu;
+	void *caches = rig.caches, *thunks = rig.thunks;
+	uint8_t *memory = rig.memory;
+
+	if (!memory) {
+		memory = mmap((void *)RIG_BASE, RIG_MEMORY, PROT_READ | PROT_WRITE | PROT_EXEC,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		assert_ptr_equal(memory, (void *)RIG_BASE);
+		caches = aligned_alloc(PAGE, INTERP_MEMORY);
+		thunks = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	}
+	memset(&rig, 0, sizeof(rig));
+	rig.memory = memory;
+	rig.caches = caches;
+	rig.thunks = thunks;
+	rig.traced = true;
+	memset(memory, 0, 0x200000);
+	rig_tables();
+	v->cr0 = CR0_PE | CR0_MP | CR0_ET | CR0_NE | CR0_WP | CR0_PG;
+	v->cr3 = RIG_PML4;
+	v->cr4 = CR4_PAE | CR4_OSFXSR | CR4_OSXMMEXCPT;
+	v->efer = EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE;
+	v->rflags = FLAG_FIXED;
+	v->segment[CS] = (struct segment){
+		.selector = RIG_KERNEL_CS, .attributes = 0xa9b, .limit = 0xffffffff};
+	v->segment[SS] = (struct segment){
+		.selector = RIG_KERNEL_SS, .attributes = 0xc93, .limit = 0xffffffff};
+	v->tr = (struct segment){
+		.selector = RIG_TR, .attributes = 0x8b, .limit = 0x67, .base = RIG_BASE + RIG_TSS};
+	v->gdtr = (struct descriptor_table){.limit = 0x3f, .base = RIG_BASE + RIG_GDT};
+	v->idtr = (struct descriptor_table){.limit = 0xfff, .base = RIG_BASE + RIG_IDT};
+	v->gpr[RSP] = RIG_BASE + RIG_STACK;
+	v->rip = RIG_BASE + RIG_CODE;
+	interp_init(v, caches);
+	interp_set_thunk_area(v, thunks, thunks, 1 << 16);
+}
+
+static inline void rig_to_user(void)
+{
+	rig.vcpu.cpl = 3;
+	rig.vcpu.segment[CS].selector = RIG_USER_CS;
+	rig.vcpu.segment[CS].attributes |= SEGMENT_DPL;
+	rig.vcpu.segment[SS].selector = RIG_USER_SS;
+	rig.vcpu.segment[SS].attributes |= SEGMENT_DPL;
+}
+
+static inline void rig_code(uint64_t offset, const void *code, size_t bytes)
+{
+	memcpy(rig.memory + offset, code, bytes);
+}
+
+/* Places the bytes at RIG_CODE. */
+#define RIG_PROGRAM(...)                                                                           \
+	rig_code(RIG_CODE, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+/* Executes `n` instructions, whatever stops it on the way; the last reason. */
+static inline enum interp_stop rig_step(unsigned n)
+{
+	enum interp_stop stop = INTERP_BUDGET;
+
+	while (n-- && stop == INTERP_BUDGET)
+		stop = interp_run(&rig.vcpu, 1);
+	return stop;
+}
+
+static inline uint64_t rig_word(uint64_t linear)
+{
+	uint64_t value;
+
+	memcpy(&value, (const void *)(uintptr_t)linear, 8);
+	return value;
+}
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: monitor/interp/?*.c */
+/* Delivery of events through the guest's IDT, what is nested in it, and IRET. */
+#include "tests/host/interp_rig.h"
+
+#define CODE    (RIG_BASE + RIG_CODE)
+#define DATA    (RIG_BASE + RIG_DATA)
+#define STACK   (RIG_BASE + RIG_STACK)
+#define STACK0  (RIG_BASE + RIG_STACK0)
+#define IST1    (RIG_BASE + RIG_IST1)
+#define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector) * 16)
+
+static int reset(void **state)
+{
+	rig_reset();
+	return 0;
+}
+
+/* The frame at RSP, from RIP on. */
+static void check_frame(uint64_t at, uint64_t rip, uint64_t cs, uint64_t rflags, uint64_t rsp,
+			uint64_t ss)
+{
+	assert_int_equal(rig_word(at), rip);
+	assert_int_equal(rig_word(at + 8), cs);
+	assert_int_equal(rig_word(at + 16), rflags);
+	assert_int_equal(rig_word(at + 24), rsp);
+	assert_int_equal(rig_word(at + 32), ss);
+}
+
+static void check_branch(unsigned n, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
+{
+	assert_int_equal(rig.branch[n].from, from);
+	assert_int_equal(rig.branch[n].to, to);
+	assert_int_equal(rig.branch[n].from_cpl, from_cpl);
+	assert_int_equal(rig.branch[n].to_cpl, to_cpl);
+}
+
+static void fault_pushes_rf_and_its_own_rip(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0x90, 0x0f, 0x0b);
+	v->rflags = FLAG_FIXED | FLAG_IF | FLAG_CF;
+	v->gpr[RSP] = STACK - 8;
+	rig_step(2);
+	assert_int_equal(v->rip, HANDLER(6));
+	assert_int_equal(v->gpr[RSP], STACK - 16 - 40);
+	check_frame(v->gpr[RSP], CODE + 1, RIG_KERNEL_CS, FLAG_FIXED | FLAG_IF | FLAG_CF | FLAG_RF,
+		    STACK - 8, RIG_KERNEL_SS);
+	assert_int_equal(v->rflags, FLAG_FIXED | FLAG_CF);
+	assert_int_equal(rig.branches, 1);
+	check_branch(0, CODE + 1, HANDLER(6), 0, 0);
+}
+
+static void page_fault_has_error_and_cr2(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0x48, 0x89, 0x03); /* mov [rbx], rax */
+	v->gpr[RBX] = DATA + 0x123;
+	*rig_pte(RIG_DATA) = RIG_DATA | RIG_P;
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(14));
+	assert_int_equal(v->cr2, DATA + 0x123);
+	assert_int_equal(rig_word(v->gpr[RSP]), 3);
+	check_frame(v->gpr[RSP] + 8, CODE, RIG_KERNEL_CS, FLAG_FIXED | FLAG_RF, STACK, RIG_KERNEL_SS);
+}
+
+static void interrupt_from_user_switches_stack(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	rig_to_user();
+	v->rflags |= FLAG_IF;
+	v->halted = true;
+	v->interrupt_shadow = true;
+	event_deliver(v, &(struct event){.kind = EVENT_INTERRUPT, .vector = 0x40,
+					 .return_rip = CODE, .from = CODE});
+	assert_int_equal(v->cpl, 0);
+	assert_int_equal(v->segment[SS].selector, 0);
+	assert_int_equal(v->segment[CS].selector, RIG_KERNEL_CS);
+	assert_int_equal(v->gpr[RSP], STACK0 - 40);
+	check_frame(v->gpr[RSP], CODE, RIG_USER_CS, FLAG_FIXED | FLAG_IF, STACK, RIG_USER_SS);
+	assert_false(v->halted);
+	assert_false(v->interrupt_shadow);
+	assert_false(v->rflags & FLAG_IF);
+	check_branch(0, CODE, HANDLER(0x40), 3, 0);
+}
+
+static void trap_gate_keeps_if_and_ist_switches_stack(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	rig_gate(3, 0x8f, 1);
+	RIG_PROGRAM(0xcc);
+	v->rflags |= FLAG_IF;
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(3));
+	assert_true(v->rflags & FLAG_IF);
+	assert_int_equal(v->gpr[RSP], IST1 - 40);
+	check_frame(v->gpr[RSP], CODE + 1, RIG_KERNEL_CS, FLAG_FIXED | FLAG_IF, STACK,
+		    RIG_KERNEL_SS);
+	check_branch(0, CODE, HANDLER(3), 0, 0);
+}
+
+static void software_interrupt_needs_dpl(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	rig_to_user();
+	RIG_PROGRAM(0xcd, 0x80);
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(13));
+	assert_int_equal(rig_word(v->gpr[RSP]), 0x80 * 8 + 2);
+	assert_int_equal(rig_word(v->gpr[RSP] + 8), CODE);
+	assert_int_equal(rig.branches, 1);
+	check_branch(0, CODE, HANDLER(13), 3, 0);
+
+	rig_reset();
+	rig_to_user();
+	rig_gate(0x80, 0xee, 0);
+	RIG_PROGRAM(0xcd, 0x80);
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(0x80));
+	assert_int_equal(rig_word(v->gpr[RSP]), CODE + 2);
+	check_branch(0, CODE, HANDLER(0x80), 3, 0);
+}
+
+static void int1_needs_no_dpl(void **state)
+{
+	rig_to_user();
+	RIG_PROGRAM(0xf1);
+	rig_step(1);
+	assert_int_equal(rig.vcpu.rip, HANDLER(1));
+	assert_int_equal(rig_word(rig.vcpu.gpr[RSP]), CODE + 1);
+	check_branch(0, CODE, HANDLER(1), 3, 0);
+}
+
+static void absent_gate_nests(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	rig_gate(6, 0x0e, 0);
+	RIG_PROGRAM(0x0f, 0x0b);
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(11));
+	assert_int_equal(rig_word(v->gpr[RSP]), 6 * 8 + 3); /* IDT, EXT */
+	assert_int_equal(rig.branches, 1);
+	check_branch(0, CODE, HANDLER(11), 0, 0);
+}
+
+static void contributory_twice_is_double_fault(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	rig_gate(13, 0x0e, 0);
+	rig_gate(8, 0x8e, 1);
+	RIG_PROGRAM(0x0f, 0x22, 0xc0); /* mov cr0, rax */
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(8));
+	assert_int_equal(v->gpr[RSP], IST1 - 48);
+	assert_int_equal(rig_word(v->gpr[RSP]), 0);
+	assert_int_equal(rig_word(v->gpr[RSP] + 8), CODE);
+	assert_int_equal(rig.branches, 1);
+}
+
+static void fault_on_the_stack_of_a_page_fault_is_double_fault(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	rig_gate(8, 0x8e, 1);
+	RIG_PROGRAM(0x50); /* push rax */
+	*rig_pte(RIG_STACK - 8) = 0;
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(8));
+	assert_int_equal(v->cr2, STACK - 40 - 8);
+}
+
+static void page_fault_behind_contributory_is_served(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	rig_gate(14, 0x8e, 1);
+	RIG_PROGRAM(0x0f, 0x22, 0xc0);
+	*rig_pte(RIG_STACK - 8) = 0;
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(14));
+	assert_int_equal(rig_word(v->gpr[RSP]), 2);
+}
+
+static void fault_in_double_fault_shuts_down(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0x50);
+	*rig_pte(RIG_STACK - 8) = 0;
+	assert_int_equal(rig_step(1), INTERP_SHUTDOWN);
+	assert_true(v->shut_down);
+	assert_int_equal(rig.branches, 0);
+}
+
+static void nmi_blocks_until_iret(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0x90, 0x90, 0x90);
+	rig_code(RIG_HANDLERS + 2 * 16, "\x90\x48\xcf", 3);
+	v->nmi_pending = true;
+	interp_run(v, 1);
+	assert_int_equal(v->rip, HANDLER(2) + 1);
+	assert_true(v->nmi_blocked);
+	v->nmi_pending = true;
+	interp_run(v, 1);
+	assert_int_equal(v->rip, HANDLER(2));
+	assert_int_equal(rig.branches, 3);
+	check_branch(0, CODE, HANDLER(2), 0, 0);
+	check_branch(1, HANDLER(2) + 1, CODE, 0, 0);
+	check_branch(2, CODE, HANDLER(2), 0, 0);
+}
+
+static void push_return(unsigned n, const uint64_t words[])
+{
+	rig.vcpu.gpr[RSP] = STACK - n * 8;
+	memcpy((void *)(uintptr_t)rig.vcpu.gpr[RSP], words, n * 8);
+}
+
+static void iret_to_user_takes_flags_by_privilege(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0x48, 0xcf);
+	v->segment[DS] = v->segment[SS];
+	push_return(5, (uint64_t[]){CODE + 0x100, RIG_USER_CS,
+				    FLAG_FIXED | FLAG_IF | FLAG_IOPL | FLAG_AC | FLAG_RF, DATA,
+				    RIG_USER_SS});
+	assert_int_equal(interp_run(v, 10), INTERP_BUDGET); /* IF was set: poll */
+	assert_int_equal(v->rip, CODE + 0x100);
+	assert_int_equal(v->cpl, 3);
+	assert_int_equal(v->gpr[RSP], DATA);
+	assert_int_equal(v->rflags, FLAG_FIXED | FLAG_IF | FLAG_IOPL | FLAG_AC | FLAG_RF);
+	assert_int_equal(v->segment[DS].selector, 0);
+	check_branch(0, CODE, CODE + 0x100, 0, 3);
+}
+
+static void iret_refuses_bad_frames(void **state)
+{
+	static const struct {
+		uint64_t rip, cs, ss, rflags;
+		uint32_t error;
+	} bad[] = {
+		{1ull << 47, RIG_KERNEL_CS, RIG_KERNEL_SS, 2, 0},
+		{CODE, 0, RIG_KERNEL_SS, 2, 0},
+		{CODE, RIG_KERNEL_SS, RIG_KERNEL_SS, 2, RIG_KERNEL_SS},
+		{CODE, RIG_USER_CS, RIG_KERNEL_SS, 2, RIG_KERNEL_SS},
+		{CODE, RIG_USER_CS, 3, 2, 0},
+		{CODE, 0x1000, RIG_KERNEL_SS, 2, 0x1000},
+		{CODE, RIG_KERNEL_CS | 3, RIG_USER_SS, 2, RIG_KERNEL_CS},
+	};
+
+	for (unsigned n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
+		rig_reset();
+		RIG_PROGRAM(0x48, 0xcf);
+		push_return(5, (uint64_t[]){bad[n].rip, bad[n].cs, bad[n].rflags, STACK, bad[n].ss});
+		uint64_t rsp = rig.vcpu.gpr[RSP];
+		rig_step(1);
+		assert_int_equal(rig.vcpu.rip, HANDLER(13));
+		assert_int_equal(rig_word(rig.vcpu.gpr[RSP]), bad[n].error);
+		assert_int_equal(rig_word(rig.vcpu.gpr[RSP] + 8), CODE);
+		assert_int_equal(rig_word(rig.vcpu.gpr[RSP] + 32), rsp);
+	}
+}
+
+static void single_step_traps_behind_each_instruction(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0x90, 0xeb, 0x00, 0xcc);
+	v->rflags |= FLAG_TF;
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(1));
+	assert_int_equal(rig_word(v->gpr[RSP]), CODE + 1);
+	assert_true(rig_word(v->gpr[RSP] + 16) & FLAG_TF);
+	assert_false(v->rflags & FLAG_TF);
+	assert_true(v->dr6 & 1 << 14);
+	check_branch(0, CODE + 1, HANDLER(1), 0, 0);
+
+	/* A branch: its record, then that of the trap. */
+	v->rip = CODE + 1;
+	v->rflags |= FLAG_TF;
+	rig_step(1);
+	check_branch(1, CODE + 1, CODE + 3, 0, 0);
+	check_branch(2, CODE + 3, HANDLER(1), 0, 0);
+
+	/* INT3 pushes TF and clears it: no trap. */
+	v->rip = CODE + 3;
+	v->rflags |= FLAG_TF;
+	rig_step(1);
+	assert_int_equal(v->rip, HANDLER(3));
+	assert_int_equal(rig.branches, 4);
+}
+
+static void mov_ss_holds_off_trap_and_nmi(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0x8e, 0xd0, 0x90, 0x90); /* mov ss, eax; nop; nop */
+	v->gpr[RAX] = RIG_KERNEL_SS;
+	v->rflags |= FLAG_TF;
+	interp_run(v, 1);
+	assert_int_equal(v->rip, CODE + 2);
+	v->nmi_pending = true;
+	interp_run(v, 1);
+	/* The trap behind the NOP comes first, then the NMI in front of its handler. */
+	assert_int_equal(rig.branches, 2);
+	check_branch(0, CODE + 3, HANDLER(1), 0, 0);
+	check_branch(1, HANDLER(1), HANDLER(2), 0, 0);
+}
+
+static void sti_shadow_then_poll(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0xfb, 0x90, 0x90, 0x90);
+	assert_int_equal(interp_run(v, 100), INTERP_BUDGET);
+	assert_int_equal(v->rip, CODE + 2);
+	assert_false(v->interrupt_shadow);
+	v->rip = CODE;
+	v->rflags = FLAG_FIXED;
+	interp_run(v, 1);
+	assert_true(v->interrupt_shadow);
+}
+
+static void halt_stops(void **state)
+{
+	RIG_PROGRAM(0xf4);
+	assert_int_equal(interp_run(&rig.vcpu, 100), INTERP_HALTED);
+	assert_int_equal(rig.vcpu.rip, CODE + 1);
+	assert_int_equal(rig.branches, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(fault_pushes_rf_and_its_own_rip, reset),
+		cmocka_unit_test_setup(page_fault_has_error_and_cr2, reset),
+		cmocka_unit_test_setup(interrupt_from_user_switches_stack, reset),
+		cmocka_unit_test_setup(trap_gate_keeps_if_and_ist_switches_stack, reset),
+		cmocka_unit_test_setup(software_interrupt_needs_dpl, reset),
+		cmocka_unit_test_setup(int1_needs_no_dpl, reset),
+		cmocka_unit_test_setup(absent_gate_nests, reset),
+		cmocka_unit_test_setup(contributory_twice_is_double_fault, reset),
+		cmocka_unit_test_setup(fault_on_the_stack_of_a_page_fault_is_double_fault, reset),
+		cmocka_unit_test_setup(page_fault_behind_contributory_is_served, reset),
+		cmocka_unit_test_setup(fault_in_double_fault_shuts_down, reset),
+		cmocka_unit_test_setup(nmi_blocks_until_iret, reset),
+		cmocka_unit_test_setup(iret_to_user_takes_flags_by_privilege, reset),
+		cmocka_unit_test_setup(iret_refuses_bad_frames, reset),
+		cmocka_unit_test_setup(single_step_traps_behind_each_instruction, reset),
+		cmocka_unit_test_setup(mov_ss_holds_off_trap_and_nmi, reset),
+		cmocka_unit_test_setup(sti_shadow_then_poll, reset),
+		cmocka_unit_test_setup(halt_stops, reset),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: monitor/svm/identity.c */
+#include <string.h>
+
+#include "abi/hypervisor.h"
+#include "monitor/interp/interp.h"
+#include "monitor/vcpu.h"
+#include "tests/host/host.h"
+
+static struct vcpu vcpu;
+
+static void ask(uint32_t leaf, uint32_t subleaf)
+{
+	vcpu.gpr[RAX] = 0xdeadbeef00000000 | leaf;
+	vcpu.gpr[RCX] = subleaf;
+	platform_cpuid(&vcpu);
+	for (unsigned i = RAX; i <= RBX; i++)
+		assert_int_equal(vcpu.gpr[i] >> 32, 0);
+}
+
+static bool has(unsigned reg, unsigned bit)
+{
+	return vcpu.gpr[reg] >> bit & 1;
+}
+
+static void assert_text(const char *text, unsigned first, unsigned second, unsigned third)
+{
+	const uint32_t words[3] = {(uint32_t)vcpu.gpr[first], (uint32_t)vcpu.gpr[second],
+				   (uint32_t)vcpu.gpr[third]};
+
+	assert_memory_equal(words, text, 12);
+}
+
+static void is_an_intel_with_debug_store(void **state)
+{
+	ask(0, 0);
+	assert_text("GenuineIntel", RBX, RDX, RCX);
+	assert_true(vcpu.gpr[RAX] >= 10);
+	ask(1, 0);
+	assert_int_equal(vcpu.gpr[RAX], 0x000106a5);
+	assert_true(has(RDX, 21) && has(RCX, 2) && has(RCX, 4)); /* DS, DTES64, DS-CPL */
+	assert_true(has(RCX, 31));
+}
+
+static void hides_what_it_does_not_provide(void **state)
+{
+	static const unsigned hidden[] = {3, 5, 15, 17, 21, 24};
+
+	ask(1, 0);
+	for (unsigned i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
+		assert_false(has(RCX, hidden[i]));
+	ask(7, 0);
+	assert_false(has(RBX, 25));				  /* PT */
+	assert_false(has(RCX, 3) || has(RCX, 7) || has(RCX, 16)); /* PKU, CET_SS, LA57 */
+	ask(0x80000000, 0);
+	assert_int_equal(vcpu.gpr[RAX], 0x80000008);
+	ask(0x80000001, 0);
+	assert_false(has(RCX, 2)); /* SVM */
+	ask(5, 0);
+	assert_int_equal(vcpu.gpr[RAX] | vcpu.gpr[RBX] | vcpu.gpr[RCX] | vcpu.gpr[RDX], 0);
+}
+
+static void osxsave_follows_cr4(void **state)
+{
+	vcpu.cr4 = 0;
+	ask(1, 0);
+	assert_false(has(RCX, 27));
+	vcpu.cr4 = 1u << 18;
+	ask(1, 0);
+	assert_true(has(RCX, 27));
+	vcpu.cr4 = 0;
+}
+
+static void counters_exist_and_events_do_not(void **state)
+{
+	ask(10, 0);
+	assert_int_equal(vcpu.gpr[RAX], 0x07300402);
+	assert_int_equal(vcpu.gpr[RBX], 0x7f);
+	assert_int_equal(vcpu.gpr[RDX], 0x603);
+}
+
+static void says_whose_silicon_it_is(void **state)
+{
+	ask(HYPERVISOR_LEAF, 0);
+	assert_int_equal(vcpu.gpr[RAX], HYPERVISOR_LEAF);
+	assert_text(HYPERVISOR_SIGNATURE, RBX, RCX, RDX);
+}
+
+/* SDM Vol 2, CPUID: a leaf beyond the last answers as the last basic one. */
+static void leaves_beyond_the_last(void **state)
+{
+	uint64_t last[2];
+
+	ask(0xd, 0);
+	last[0] = vcpu.gpr[RAX];
+	last[1] = vcpu.gpr[RCX];
+	ask(0x12345, 0);
+	assert_int_equal(vcpu.gpr[RAX], last[0]);
+	ask(0x8000001f, 0);
+	assert_int_equal(vcpu.gpr[RCX], last[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(is_an_intel_with_debug_store),
+		cmocka_unit_test(hides_what_it_does_not_provide),
+		cmocka_unit_test(osxsave_follows_cr4),
+		cmocka_unit_test(counters_exist_and_events_do_not),
+		cmocka_unit_test(says_whose_silicon_it_is),
+		cmocka_unit_test(leaves_beyond_the_last),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/chain.h"
+
+#include "tests/lib/exact.h"
+
+/*
+ * Site s jumps to site 5 s + 3 modulo 256, a sequence that visits all of them before it repeats.
+ * The last site counts ECX down and lets go on with the exit; RDX is where the walk goes on.
+ */
+#define CHAIN(name)                                                                                \
+	__asm__(".pushsection .text\n\t.balign 8\n" #name "_start:\n\t"                            \
+		".set site, 0\n\t"                                                                 \
+		".rept 255\n\t.balign 8\n\t"                                                       \
+		"jmp " #name "_start + 8 * ((5 * site + 3) & 255)\n\t"                             \
+		".set site, site + 1\n\t.endr\n\t.balign 8\n" #name "_last:\n\t"                   \
+		"decl %ecx\n" #name "_last_jump:\n\t"                                              \
+		"jnz " #name "_start + 8 * ((5 * 255 + 3) & 255)\n" #name "_exit:\n\t"             \
+		"jmp *%rdx\n" #name "_end:\n\t.popsection");                                       \
+	extern const char name##_start[], name##_last[], name##_last_jump[], name##_exit[],        \
+		name##_end[];                                                                      \
+	const struct chain name = {name##_start, name##_last, name##_last_jump, name##_exit,       \
+				   name##_end}
+
+CHAIN(chain_a);
+CHAIN(chain_b);
+
+extern const char chain_trace_enter[], chain_trace_back[];
+
+static unsigned next_site(unsigned site)
+{
+	return (5 * site + 3) % CHAIN_SITES;
+}
+
+/* Sites in the order of the walk, the last site last. */
+static const uint8_t *order(void)
+{
+	static uint8_t sites[CHAIN_SITES];
+	unsigned site = CHAIN_SITES - 1;
+
+	if (!sites[CHAIN_SITES - 1])
+		for (unsigned i = 0; i < CHAIN_SITES; i++)
+			sites[i] = (uint8_t)(site = next_site(site));
+	return sites;
+}
+
+/* The position in the order at which a walk of `n` branches enters the ring. */
+static unsigned entry(uint64_t n)
+{
+	return CHAIN_SITES - 1 - (unsigned)((n - 2) % CHAIN_SITES);
+}
+
+static const char *site_address(const struct chain *chain, uint64_t position)
+{
+	return chain->start + order()[position % CHAIN_SITES] * CHAIN_SLOT;
+}
+
+/* Times that the last site is passed. */
+static uint32_t rounds(uint64_t n)
+{
+	return (uint32_t)((n - 2) / CHAIN_SITES) + 1;
+}
+
+static __attribute__((noinline)) void trace(uint64_t debugctl, const char *site, uint32_t times)
+{
+	uint32_t low = (uint32_t)debugctl, high = (uint32_t)(debugctl >> 32), msr = IA32_DEBUGCTL;
+
+	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t"
+			 "movl %[times], %%ecx\n\tleaq chain_trace_back(%%rip), %%rdx\n"
+			 "chain_trace_enter:\n\tjmp *%[site]\nchain_trace_back:\n\t"
+			 "movl $0x1d9, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
+			 "wrmsr\n\tpopfq"
+			 : "+&a"(low), "+&d"(high), "+&c"(msr)
+			 : [times] "r"(times), [site] "r"(site)
+			 : "memory", "cc");
+}
+
+void chain_trace(struct rig *rig, uint64_t debugctl, const struct chain *chain, uint64_t n)
+{
+	uint64_t index = rig_index(rig), before = 0;
+
+	for (unsigned tries = 0; tries < 20 && (!tries || smi_count() != before); tries++) {
+		before = smi_count();
+		ds_set(rig->area, DS_BTS_INDEX, index);
+		trace(debugctl, site_address(chain, entry(n)), rounds(n));
+	}
+}
+
+void chain_walk(const struct chain *chain, uint64_t n)
+{
+	const char *site = site_address(chain, entry(n));
+	uint32_t times = rounds(n);
+
+	__asm__ volatile("leaq 1f(%%rip), %%rdx\n\tjmp *%[site]\n1:"
+			 : "+c"(times)
+			 : [site] "r"(site)
+			 : "rdx", "cc", "memory");
+}
+
+struct branch chain_branch(const struct chain *chain, uint64_t n, uint64_t i)
+{
+	unsigned start = entry(n);
+	const char *from, *to;
+
+	if (i == 0)
+		from = chain_trace_enter;
+	else if (i == n - 1)
+		from = chain->exit_jump;
+	else
+		from = site_address(chain, start + i - 1);
+	if (from == chain->last)
+		from = chain->last_jump;
+	to = i == n - 1 ? chain_trace_back : site_address(chain, start + i);
+	return (struct branch){(uint64_t)from, (uint64_t)to};
+}
+
+void chain_expect(const struct rig *rig, size_t slot, size_t count, const struct chain *chain,
+		  uint64_t n, uint64_t i)
+{
+	for (size_t k = 0; k < count; k++) {
+		struct bts_struct record = rig_record(rig, slot + k);
+		struct branch branch = chain_branch(chain, n, i + k);
+
+		if (record.from == branch.from && record.to == branch.to)
+			continue;
+		test_note("slot %zu: %016lx -> %016lx, but branch %lu is %016lx -> %016lx",
+			  slot + k, record.from, record.to, i + k, branch.from, branch.to);
+		EXPECT(!"the records are the branches, in order");
+		return;
+	}
+	EXPECT(true);
+}
+
+uint64_t chain_length(uint64_t walk)
+{
+	return 3 + walk * 37 % 64;
+}
+
+static bool within(const struct chain *chain, uint64_t address)
+{
+	return address >= (uint64_t)chain->start && address < (uint64_t)chain->end;
+}
+
+void chain_feed(struct chain_reader *reader, const struct bts_struct *record)
+{
+	const struct chain *chain = reader->chain;
+	uint64_t length = chain_length(reader->walk);
+	struct branch expected = chain_branch(chain, length, reader->i + 1);
+
+	if (!within(chain, record->from) || !within(chain, record->to))
+		return;
+	reader->seen++;
+	if ((record->from != expected.from || record->to != expected.to) && !reader->wrong++) {
+		reader->first_wrong = (struct branch){record->from, record->to};
+		reader->first_expected = expected;
+	}
+	if (++reader->i == length - 2) {
+		reader->walk++;
+		reader->i = 0;
+	}
+}
+
+void chain_expect_walks(const struct chain_reader *reader, uint64_t walks, const char *whose)
+{
+	if (reader->wrong)
+		test_note("%s: %lu of %lu branches out of sequence; the first is %016lx -> %016lx "
+			  "where %016lx -> %016lx was due",
+			  whose, reader->wrong, reader->seen, reader->first_wrong.from,
+			  reader->first_wrong.to, reader->first_expected.from,
+			  reader->first_expected.to);
+	EXPECT_EQ(reader->wrong, 0);
+	EXPECT_EQ(reader->walk, walks);
+	EXPECT_EQ(reader->i, 0);
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/pmi.h"
+
+#include "drivers/apic/lapic.h"
+#include "kernel/time.h"
+
+/* An interrupt storm ends here: the LVT entry stays masked. */
+#define MOST_DELIVERIES 100000
+
+#define SETTLING 50 /* microseconds */
+
+static struct pmi *taken;
+
+static void serve(struct pmi *pmi)
+{
+	uint64_t index = rig_index(pmi->rig);
+	uint32_t lvtpc = lapic_read_lvtpc();
+	uint64_t debugctl = rdmsr(IA32_DEBUGCTL);
+
+	wrmsr(IA32_DEBUGCTL, debugctl & ~ds_configuration->tr);
+	pmi->index = index;
+	pmi->lvtpc = lvtpc;
+	pmi->count++;
+	if (pmi->serve)
+		pmi->serve(pmi);
+	if (pmi->delivery == PMI_FIXED)
+		lapic_eoi();
+	if (!pmi->keep_masked && pmi->count < MOST_DELIVERIES)
+		lapic_unmask_lvtpc();
+	if (pmi->go_on)
+		wrmsr(IA32_DEBUGCTL, debugctl);
+}
+
+static void fixed(struct trap_frame *frame)
+{
+	(void)frame;
+	serve(taken);
+}
+
+/* Other NMIs, a watchdog's, come too: ours has reached its threshold, or masked the LVT entry. */
+static bool nmi(struct trap_frame *frame)
+{
+	bool reached =
+		rig_index(taken->rig) >= ds_get(taken->rig->area, DS_BTS_INTERRUPT_THRESHOLD);
+
+	(void)frame;
+	if (!reached && !(lapic_read_lvtpc() & LVT_MASKED))
+		return false;
+	serve(taken);
+	return true;
+}
+
+void pmi_take(struct pmi *pmi)
+{
+	pmi->lvtpc_before = lapic_read_lvtpc();
+	taken = pmi;
+	if (pmi->delivery == PMI_NMI)
+		nmi_add_handler(nmi);
+	else
+		interrupt_set_handler(PMI_VECTOR, fixed);
+	lapic_set_lvtpc(PMI_VECTOR, pmi->delivery == PMI_NMI);
+}
+
+/* What is still on its way comes before the handler goes. */
+void pmi_release(struct pmi *pmi)
+{
+	lapic_mask_lvtpc();
+	pmi_settle();
+	if (pmi->delivery == PMI_NMI)
+		nmi_remove_handler(nmi);
+	else
+		interrupt_set_handler(PMI_VECTOR, NULL);
+	lapic_set_lvtpc((uint8_t)(pmi->lvtpc_before & LVT_VECTOR_MASK),
+			pmi->lvtpc_before & LVT_NMI);
+}
+
+void pmi_settle(void)
+{
+	uint64_t end = time_now() + SETTLING;
+
+	while (time_now() < end)
+		__asm__ volatile("pause");
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The performance-monitoring interrupt of this CPU, taken for a rig: between pmi_take() and
+ * pmi_release(), which stand inside rig_open() and rig_close(). Nothing in between may end the
+ * test. The kernel keeps out of it while the debug MSRs are lent.
+ */
+#ifndef SPOOR_TESTS_LIB_PMI_H
+#define SPOOR_TESTS_LIB_PMI_H
+
+#include "kernel/trap/trap.h"
+#include "tests/lib/rig.h"
+
+#define PMI_VECTOR VECTOR_TEST
+
+/* As NMI, or as a fixed vector, which waits while IF = 0. */
+enum pmi_delivery { PMI_FIXED, PMI_NMI };
+
+struct pmi {
+	struct rig *rig;
+	enum pmi_delivery delivery;
+	unsigned count;	  /* deliveries so far */
+	uint64_t index;	  /* at the newest one, the first thing that its handler read */
+	uint32_t lvtpc;	  /* at the newest one, read next */
+	bool keep_masked; /* the handler leaves the LVT entry as delivery left it */
+	bool go_on;	  /* it restores IA32_DEBUGCTL at its end; else TR stays clear */
+	/* What else the handler does with TR clear, before it unmasks: NULL, or e.g. draining. */
+	void (*serve)(struct pmi *pmi);
+	uint32_t lvtpc_before;
+};
+
+/* Set `rig`, `delivery` and what the handler shall do; the rest is zero. */
+void pmi_take(struct pmi *pmi);
+void pmi_release(struct pmi *pmi);
+
+/* Waits until an interrupt that was raised has been delivered. IF = 1, TR clear. */
+void pmi_settle(void);
+
+#endif

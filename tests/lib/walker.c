@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/walker.h"
+
+#include "tests/framework/test.h"
+
+#define BATCH 64
+
+static bool within(const struct chain *chain, uint64_t address)
+{
+	return address >= (uint64_t)chain->start && address < (uint64_t)chain->end;
+}
+
+static void feed(struct walker *walker, const struct bts_struct *record)
+{
+	const struct chain *other = walker->chain == &chain_a ? &chain_b : &chain_a;
+
+	if (within(walker->chain, record->from) && within(walker->chain, record->to))
+		chain_feed(&walker->reader, record);
+	else if (within(other, record->from) || within(other, record->to))
+		walker->foreign++;
+	else
+		walker->others++;
+}
+
+void walker_read(struct walker *walker)
+{
+	struct bts_struct records[BATCH];
+	size_t count;
+
+	while ((count = trace_read(walker->context, records, BATCH)) > 0)
+		for (size_t i = 0; i < count; i++)
+			feed(walker, &records[i]);
+}
+
+static void walk(void *argument)
+{
+	struct walker *walker = argument;
+
+	while (walker->walked < walker->walks) {
+		chain_walk(walker->chain, chain_length(walker->walked));
+		walker->walked++;
+		if (walker->between)
+			walker->between(walker);
+	}
+}
+
+static void prepare(struct walker *walker)
+{
+	int error = 0;
+
+	walker->reader.chain = walker->chain;
+	walker->task = task_create_stopped(walker->name, walk, walker);
+	if (!walker->task)
+		test_error("no memory for task %s", walker->name);
+	if (walker->options.records)
+		error = trace_attach(walker->task, &walker->options, &walker->context);
+	if (error)
+		test_error("task %s cannot be traced: %d", walker->name, error);
+}
+
+void walkers_start(struct walker *walkers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		prepare(&walkers[i]);
+	for (size_t i = 0; i < count; i++)
+		task_start(walkers[i].task);
+}
+
+void walkers_join(struct walker *walkers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		task_join(walkers[i].task);
+}
+
+void walker_end(struct walker *walker)
+{
+	if (walker->context)
+		EXPECT(trace_detach(walker->context));
+	task_put(walker->task);
+}
+
+static void check(struct walker *walker)
+{
+	if (walker->context) {
+		walker_read(walker);
+		EXPECT(!walker->context->truncated);
+		EXPECT_EQ(walker->context->ring.lost, 0);
+		EXPECT_EQ(walker->foreign, 0);
+		chain_expect_walks(&walker->reader, walker->walks, walker->name);
+	}
+	walker_end(walker);
+}
+
+void walkers_check(struct walker *walkers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		check(&walkers[i]);
+}
+
+struct trace_options walker_options(size_t records, size_t margin, size_t ring_records)
+{
+	return (struct trace_options){
+		.overflow = DS_O_SIGNAL,
+		.records = records,
+		.margin = margin,
+		.ring_records = ring_records,
+	};
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tasks that are traced while they walk a chain, and what must have become of their branches.
+ *
+ *	struct walker walker = {.name = "a", .chain = &chain_a, .walks = 100, .options = {...}};
+ *	walkers_start(&walker, 1);
+ *	walkers_join(&walker, 1);
+ *	walkers_check(&walker, 1);
+ *
+ * At most one array of them at a time. Nothing between start and check may end the test.
+ */
+#ifndef SPOOR_TESTS_LIB_WALKER_H
+#define SPOOR_TESTS_LIB_WALKER_H
+
+#include "kernel/sched/task.h"
+#include "kernel/trace/context.h"
+#include "tests/lib/chain.h"
+
+struct walker {
+	const char *name;
+	const struct chain *chain;
+	uint64_t walks;				/* to be made */
+	struct trace_options options;		/* records 0: not traced */
+	void (*between)(struct walker *walker); /* called after each walk, traced */
+	unsigned step;				/* for `between` */
+
+	struct task *task;
+	struct trace_context *context;
+	uint64_t walked;
+	struct chain_reader reader;
+	uint64_t foreign; /* records with an end in the other chain */
+	uint64_t others;  /* records of neither chain: the kernel's, and the calls between walks */
+};
+
+/* Reads what is new of a walker that does not run, through its reader and into the counts. */
+void walker_read(struct walker *walker);
+
+void walkers_start(struct walker *walkers, size_t count);
+void walkers_join(struct walker *walkers, size_t count);
+
+/*
+ * Reads the rest and fails the test unless the branches of all walks are there, once and in order,
+ * none of another walker's among them. Then ends the traces; everything is given back.
+ */
+void walkers_check(struct walker *walkers, size_t count);
+
+/* Ends the trace alone and gives everything back. */
+void walker_end(struct walker *walker);
+
+/* A linear context with the staging that is meant and a ring for `walks`. */
+struct trace_options walker_options(size_t records, size_t margin, size_t ring_records);
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/chain.h"
+#include "tests/lib/pmi.h"
+
+#define SLOTS	  512
+#define THRESHOLD 256
+
+TEST(bts_threshold_fixed, .group = "T", .ids = "T1", .needs = NEED_BTS,
+     .claim = "with BTINT one interrupt comes by its fixed vector, with the index at the threshold",
+     .source = "SDM Vol 3, 17.4.9.5")
+{
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	uint64_t before;
+	unsigned early;
+
+	rig_open(&rig, SLOTS);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, THRESHOLD);
+	wrmsr(IA32_DEBUGCTL, rig_interrupt());
+	chain_walk(&chain_a, THRESHOLD / 2);
+	early = pmi.count;
+	before = rig_index(&rig);
+	while (!pmi.count && rig_count(&rig) < SLOTS - 1)
+		chain_walk(&chain_a, 2);
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmi_settle();
+	EXPECT(early || before < rig.base + THRESHOLD * rig.record);
+	EXPECT_EQ(early, 0);
+	EXPECT_EQ(pmi.count, 1);
+	EXPECT(pmi.index >= rig.base + THRESHOLD * rig.record);
+	EXPECT(pmi.index <= rig.base + SLOTS * rig.record);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
