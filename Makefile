@@ -93,6 +93,8 @@ $(BUILD)/obj/version.o: $(BUILD)/version.c
 FORCE:
 .PHONY: FORCE
 
+include tests/user/user.mk
+
 # The kernel is linked twice: its own symbol table goes into the second link, behind all code, so
 # that no function moves; the recipe checks that none did.
 $(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols.sh

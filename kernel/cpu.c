@@ -8,17 +8,24 @@
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 
+#define IA32_SYSENTER_CS    0x174u
 #define IA32_EFER     0xc0000080u
 #define IA32_STAR     0xc0000081u
 #define IA32_LSTAR    0xc0000082u
 #define IA32_FMASK    0xc0000084u
+#define IA32_FS_BASE  0xc0000100u
 #define IA32_GS_BASE  0xc0000101u
+#define IA32_KERNEL_GS_BASE 0xc0000102u
 #define EFER_SCE      (1ul << 0)
+#define CR4_OSFXSR    (1ul << 9)
+#define CR4_OSXMMEXCPT (1ul << 10)
 #define CR4_UMIP      (1ul << 11)
 #define CR4_SMEP      (1ul << 20)
 #define CR4_SMAP      (1ul << 21)
 #define FMASK_SYSCALL 0x47700u /* TF, IF, DF, IOPL, NT, AC: the kernel starts without them */
 #define IST_SIZE      8192
+
+bool cpu_smap;
 
 static struct cpu boot_cpu;
 static struct cpu *cpus[MAX_CPUS];
@@ -107,6 +114,7 @@ void cpu_protect(void)
 	if (cpuid(0, 0).eax >= 7)
 		features = cpuid(7, 0);
 	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
+	cr4 |= CR4_OSFXSR | CR4_OSXMMEXCPT;
 	if (features.ebx & 1u << 7)
 		cr4 |= CR4_SMEP;
 	if (features.ebx & 1u << 20)
@@ -114,6 +122,11 @@ void cpu_protect(void)
 	if (features.ecx & 1u << 2)
 		cr4 |= CR4_UMIP;
 	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4));
+	cpu_smap = cr4 & CR4_SMAP;
+	/* What firmware left would be ring 3's; a GS base of its own half tells whose GS it is. */
+	wrmsr(IA32_FS_BASE, 0);
+	wrmsr(IA32_KERNEL_GS_BASE, 0);
+	wrmsr(IA32_SYSENTER_CS, 0);
 	wrmsr(IA32_STAR, (uint64_t)KERNEL_CODE << 32 | (uint64_t)(USER_DATA - 8) << 48);
 	wrmsr(IA32_LSTAR, (uint64_t)syscall_entry);
 	wrmsr(IA32_FMASK, FMASK_SYSCALL);

@@ -101,8 +101,11 @@ void cpu_load(struct cpu *cpu);
 /* CPUs that run: indices 0 to cpu_count() - 1. */
 unsigned cpu_count(void);
 
-/* Turns on what protects: write protection, SMEP, SMAP, UMIP, and SYSCALL. Each CPU. */
+/* Turns on what protects: SMEP, SMAP, UMIP; and SYSCALL and SSE for ring 3. Each CPU. */
 void cpu_protect(void);
+
+/* Whether cpu_protect() turned SMAP on: access to user memory then needs STAC and CLAC. */
+extern bool cpu_smap;
 
 /* CPU number `index` < cpu_count(). */
 struct cpu *cpu_by_index(unsigned index);

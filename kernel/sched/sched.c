@@ -8,6 +8,7 @@
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"
+#include "kernel/trap/user.h"
 
 static struct spinlock lock;
 static struct run_queue dead;
@@ -125,6 +126,8 @@ static void switch_to(struct cpu *cpu, struct task *next)
 		timer_start(&slice_timers[cpu->index], slice);
 	else
 		timer_stop(&slice_timers[cpu->index]);
+	if (now->context != next->context)
+		user_switch(now->context, next->context);
 	task_switch(&now->rsp, next->rsp);
 }
 
@@ -244,6 +247,17 @@ bool sched_remove(struct task *task)
 	}
 	spin_unlock(&lock, flags);
 	return removed;
+}
+
+/* Wherever the task is, it passes user_run() or the end of an interrupt before it is in ring 3. */
+void sched_break_user(struct task *task)
+{
+	uint64_t flags = spin_lock(&lock);
+
+	atomic_store(&task->user_break, true);
+	if (task->state == TASK_RUNNING && task != this_cpu()->current)
+		smp_kick(task->cpu);
+	spin_unlock(&lock, flags);
 }
 
 void task_set_affinity(struct task *task, uint64_t cpus)

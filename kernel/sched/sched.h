@@ -40,6 +40,9 @@ void task_sleep(uint64_t microseconds);
 /* Gives up the CPU though the time slice is not over; comes back when it is this task's turn. */
 void task_yield(void);
 
+/* Makes `task` come back from user_run(), now or when it next calls it. Any context but NMI. */
+void sched_break_user(struct task *task);
+
 /* Context switches of all CPUs so far. */
 uint64_t sched_switch_count(void);
 

@@ -10,17 +10,20 @@
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 enum task_state_kind { TASK_READY, TASK_RUNNING, TASK_BLOCKED, TASK_DEAD };
 
 struct trace_context;
+struct user_context;
 
 struct task {
 	uint64_t rsp;        /* while it does not run: what task_switch() left (switch.asm) */
 	uint64_t kernel_rsp; /* where ring 3 enters, while a user_run() is under way */
 	struct trace_context *trace; /* NULL: not traced */
+	struct user_context *context; /* NULL: it has no address space but the kernel's */
 	enum task_state_kind state;
 	unsigned cpu;      /* where it runs, waits to run, or ran last */
 	uint64_t affinity; /* bit n: it may run on CPU n */
@@ -36,6 +39,7 @@ struct task {
 	struct timer sleep;
 	unsigned references;        /* its creator's, and its own life */
 	struct trap_frame *user;    /* the frame of the user_run() under way */
+	atomic_bool user_break; /* user_run() shall come back at once; see sched_break_user() */
 	struct caught caught;
 	uint64_t switches; /* times it was given a CPU */
 	void (*entry)(void *argument);
@@ -60,7 +64,8 @@ _Noreturn void task_exit(void);
 
 /*
  * Ends `task`: at once if it waits or is ready, at its next scheduling point if it runs. Its trace
- * is stopped before anything of it is freed. Returns without waiting. Any task's context.
+ * is stopped before anything of it is freed. Returns without waiting. Any task's context. Not for
+ * the task of a process, which ends by a signal.
  */
 void task_kill(struct task *task);
 

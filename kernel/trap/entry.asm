@@ -181,10 +181,13 @@ user_enter:
 	o64 sysret
 
 ; _Noreturn void user_leave(uint64_t kernel_rsp)
+; Only now off the stack that the exception came on, which for #DB is the CPU's and not the task's.
 align 16
 global user_leave
 user_leave:
 	lea rsp, [rdi + 8]
+	push byte 2                     ; no AC from the user: #DB comes here with it
+	popfq
 	pop r15
 	pop r14
 	pop r13

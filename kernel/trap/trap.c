@@ -84,11 +84,13 @@ void interrupt_dispatch(struct trap_frame *frame)
 	if (!handler)
 		panic_trap(frame, "unexpected interrupt");
 	handler(frame);
-	if (!cpu->reschedule || cpu->preemption_off)
-		return;
-	if (cpu->current->killed)
-		task_exit();
-	schedule();
+	if (cpu->reschedule && !cpu->preemption_off) {
+		if (cpu->current->killed)
+			task_exit();
+		schedule();
+	}
+	if (__builtin_expect(trap_from_user(frame), false) && current_task()->user_break)
+		user_return(frame);
 }
 
 struct caught trap_caught(void)

@@ -17,9 +17,13 @@ enum {
 	VECTOR_BP = 3,
 	VECTOR_UD = 6,
 	VECTOR_DF = 8,
+	VECTOR_SS = 12,
 	VECTOR_GP = 13,
 	VECTOR_PF = 14,
+	VECTOR_MF = 16,
+	VECTOR_AC = 17,
 	VECTOR_MC = 18,
+	VECTOR_XM = 19,
 
 	VECTOR_TIMER = 0x20,
 	VECTOR_TRACE_WORK = 0x21, /* self-IPI: a trace buffer waits to be handed over */

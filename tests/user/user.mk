@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+# Each tests/user/NAME.c becomes a program of ring 3, and an object that puts it into the kernel.
+
+user_cflags   := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -fno-pic -fno-pie \
+                 -fno-stack-protector -fno-omit-frame-pointer -fno-asynchronous-unwind-tables \
+                 -fcf-protection=none -fno-tree-loop-distribute-patterns
+user_names    := $(patsubst tests/user/%.c,%,$(sort $(wildcard tests/user/*.c)))
+user_library  := $(patsubst %,$(BUILD)/obj/%.o,$(sort $(wildcard tests/user/lib/*.c)))
+kernel_objects += $(user_names:%=$(BUILD)/user/%.o)
+
+$(BUILD)/obj/tests/user/%.c.o: CFLAGS := $(user_cflags)
+
+# -n: the file without the padding of its pages.
+$(BUILD)/user/%.elf: $(BUILD)/obj/tests/user/%.c.o $(user_library) tests/user/user.ld
+	@mkdir -p $(@D)
+	$(LD) -nostdlib -static -n -z noexecstack -T tests/user/user.ld -o $@ $(filter %.o,$^)
+
+$(BUILD)/user/%.o: $(BUILD)/user/%.elf tests/user/program.asm
+	@$(OBJCOPY) --strip-all $< $(@:.o=.stripped)
+	$(NASM) -f elf64 -dNAME="'$*'" -dFILE="'$(@:.o=.stripped)'" -o $@ tests/user/program.asm
+
+.SECONDARY: $(user_names:%=$(BUILD)/user/%.elf) $(user_names:%=$(BUILD)/obj/tests/user/%.c.o)
