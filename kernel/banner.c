@@ -11,7 +11,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/init.h"
 #include "kernel/watchdog.h"
 #include "lib/string.h"
 #include "lib/version.h"

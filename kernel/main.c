@@ -15,7 +15,7 @@
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/init.h"
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/boot_info.h"

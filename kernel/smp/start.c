@@ -9,7 +9,7 @@
 #include "kernel/smp/internal.h"
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/init.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 

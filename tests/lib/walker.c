@@ -10,12 +10,14 @@ static bool within(const struct chain *chain, uint64_t address)
 	return address >= (uint64_t)chain->start && address < (uint64_t)chain->end;
 }
 
-static void feed(struct walker *walker, const struct bts_struct *record)
+static void feed(struct walker *walker, const struct ptrace_bts_record *record)
 {
 	const struct chain *other = walker->chain == &chain_a ? &chain_b : &chain_a;
 
 	if (within(walker->chain, record->from) && within(walker->chain, record->to))
-		chain_feed(&walker->reader, record);
+		chain_feed(&walker->reader, &(struct bts_struct){.qualifier = BTS_BRANCH,
+								 .from = record->from,
+								 .to = record->to});
 	else if (within(other, record->from) || within(other, record->to))
 		walker->foreign++;
 	else
@@ -24,10 +26,10 @@ static void feed(struct walker *walker, const struct bts_struct *record)
 
 void walker_read(struct walker *walker)
 {
-	struct bts_struct records[BATCH];
+	struct ptrace_bts_record records[BATCH];
 	size_t count;
 
-	while ((count = trace_read(walker->context, records, BATCH)) > 0)
+	while ((count = trace_read(walker->tracer, records, BATCH)) > 0)
 		for (size_t i = 0; i < count; i++)
 			feed(walker, &records[i]);
 }
@@ -52,8 +54,8 @@ static void prepare(struct walker *walker)
 	walker->task = task_create_stopped(walker->name, walk, walker);
 	if (!walker->task)
 		test_error("no memory for task %s", walker->name);
-	if (walker->options.records)
-		error = trace_attach(walker->task, &walker->options, &walker->context);
+	if (walker->options.size)
+		error = trace_attach(walker->task, &walker->options, &walker->tracer);
 	if (error)
 		test_error("task %s cannot be traced: %d", walker->name, error);
 }
@@ -74,17 +76,22 @@ void walkers_join(struct walker *walkers, size_t count)
 
 void walker_end(struct walker *walker)
 {
-	if (walker->context)
-		EXPECT(trace_detach(walker->context));
+	if (walker->tracer)
+		EXPECT(trace_detach(walker->tracer));
 	task_put(walker->task);
 }
 
 static void check(struct walker *walker)
 {
-	if (walker->context) {
+	struct trace_status status;
+
+	if (walker->tracer) {
+		trace_status(walker->tracer, &status);
+		EXPECT(!status.truncated);
+		EXPECT(!status.full);
+		EXPECT(!status.lost_more);
+		EXPECT_EQ(status.lost, 0);
 		walker_read(walker);
-		EXPECT(!walker->context->truncated);
-		EXPECT_EQ(walker->context->ring.lost, 0);
 		EXPECT_EQ(walker->foreign, 0);
 		chain_expect_walks(&walker->reader, walker->walks, walker->name);
 	}
@@ -97,12 +104,12 @@ void walkers_check(struct walker *walkers, size_t count)
 		check(&walkers[i]);
 }
 
-struct trace_options walker_options(size_t records, size_t margin, size_t ring_records)
+struct trace_options walker_options(size_t records)
 {
 	return (struct trace_options){
-		.overflow = DS_O_SIGNAL,
-		.records = records,
-		.margin = margin,
-		.ring_records = ring_records,
+		.view = TRACE_USER | TRACE_KERNEL,
+		.privileged = true,
+		.overflow = TRACE_STOP,
+		.size = records * sizeof(struct ptrace_bts_record),
 	};
 }

@@ -13,19 +13,19 @@
 #define SPOOR_TESTS_LIB_WALKER_H
 
 #include "kernel/sched/task.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/trace.h"
 #include "tests/lib/chain.h"
 
 struct walker {
 	const char *name;
 	const struct chain *chain;
 	uint64_t walks;				/* to be made */
-	struct trace_options options;		/* records 0: not traced */
+	struct trace_options options;		/* size 0: not traced */
 	void (*between)(struct walker *walker); /* called after each walk, traced */
 	unsigned step;				/* for `between` */
 
 	struct task *task;
-	struct trace_context *context;
+	struct tracer *tracer;
 	uint64_t walked;
 	struct chain_reader reader;
 	uint64_t foreign; /* records with an end in the other chain */
@@ -47,7 +47,7 @@ void walkers_check(struct walker *walkers, size_t count);
 /* Ends the trace alone and gives everything back. */
 void walker_end(struct walker *walker);
 
-/* A linear context with the staging that is meant and a ring for `walks`. */
-struct trace_options walker_options(size_t records, size_t margin, size_t ring_records);
+/* Everything, in a ring of `records` that overwrites nothing: the hardware's shape is linear. */
+struct trace_options walker_options(size_t records);
 
 #endif
