@@ -50,7 +50,8 @@ struct cpu {
 	unsigned preemption_off; /* nesting; a pending reschedule waits for 0 */
 	bool reschedule;
 	struct task *idle;
-	struct task *left, *leaves; /* of the switch under way: whom it leaves; who changes CPU */
+	struct task *left, *leaves; /* by the switch under way: who is dead; who changes CPU */
+	bool unfinished;            /* it has one of these to see to, or a trace */
 	bool slice_over, timer_fired;
 	struct trap_frame *interrupted; /* by the newest timer interrupt */
 	struct run_queue ready;
@@ -59,8 +60,7 @@ struct cpu {
 	_Atomic(struct timer *) expiring;
 	_Atomic(struct smp_call *) calls; /* list: what other CPUs want done here */
 	struct ds_cpu ds;
-	struct trace_context *departed;    /* whose trace the switch under way stopped */
-	_Atomic(struct trace_context *) due; /* list: waits to be handed over (trace/work.c) */
+	struct trace_cpu *trace; /* trace/context.h */
 	uint64_t gdt[7];
 };
 _Static_assert(offsetof(struct cpu, user_rsp) == 8, "kernel/trap/entry.asm");

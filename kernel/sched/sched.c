@@ -7,7 +7,7 @@
 #include "kernel/panic.h"
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/switch.h"
 #include "kernel/trap/user.h"
 
 static struct spinlock lock;
@@ -87,27 +87,40 @@ static struct task *pick(struct cpu *cpu)
 			queue_push(&cpu->ready, now);
 		} else {
 			cpu->leaves = now; /* to another CPU, once its registers are saved */
+			cpu->unfinished = true;
 		}
 	}
 	next = queue_pop(&cpu->ready);
 	return next ? next : cpu->idle;
 }
 
+static void release(void)
+{
+	atomic_store_explicit(&lock.held, false, memory_order_release);
+}
+
+static void finish_rest(struct cpu *cpu)
+{
+	cpu->unfinished = false;
+	if (cpu->left)
+		queue_push(&dead, cpu->left);
+	if (cpu->leaves)
+		make_ready_locked(cpu->leaves);
+	cpu->left = cpu->leaves = NULL;
+	release();
+	if (cpu->current->trace || cpu->ds.loaded)
+		trace_arrive(cpu);
+}
+
+/* Of tracing, an untraced switch knows this test, shared, and one in each of two other places. */
 void sched_finish_switch(void)
 {
 	struct cpu *cpu = this_cpu();
-	struct task *left = cpu->left;
 
-	cpu->left = NULL;
-	if (left && left->state == TASK_DEAD)
-		queue_push(&dead, left);
-	if (cpu->leaves) {
-		make_ready_locked(cpu->leaves);
-		cpu->leaves = NULL;
-	}
-	atomic_store_explicit(&lock.held, false, memory_order_release);
-	if (cpu->current->trace || cpu->ds.loaded)
-		trace_arrive(cpu, cpu->current->trace);
+	if (cpu->unfinished)
+		finish_rest(cpu);
+	else
+		release();
 }
 
 static void switch_to(struct cpu *cpu, struct task *next)
@@ -118,7 +131,12 @@ static void switch_to(struct cpu *cpu, struct task *next)
 	next->cpu = cpu->index;
 	next->switches++;
 	switches++;
-	cpu->left = now;
+	if (now->state == TASK_DEAD) {
+		cpu->left = now;
+		cpu->unfinished = true;
+	}
+	if (next->trace)
+		cpu->unfinished = true;
 	cpu->current = next;
 	cpu->kernel_rsp = next->kernel_rsp;
 	cpu->task_state.rsp[0] = next->kernel_rsp;
@@ -143,8 +161,10 @@ static void acquire(void)
  */
 static inline void stop_trace_and_lock(struct cpu *cpu)
 {
-	if (cpu->current->trace)
-		trace_depart(cpu, cpu->current->trace);
+	if (cpu->ds.loaded) {
+		trace_depart(cpu);
+		cpu->unfinished = true;
+	}
 	ASSERT(!cpu->preemption_off);
 	if (cpu->timer_fired)
 		time_interrupt_work(cpu);

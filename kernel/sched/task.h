@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tasks. A task is a kernel stack and what runs on it, and may have a trace context, whose buffer
- * the CPU's Debug Store points at exactly while the task runs (see trace/context.h for the rule).
+ * Tasks. A task is a kernel stack and what runs on it, and may have a trace context, which its
+ * branches go to exactly while it runs (see trace/context.h for the rule).
  */
 #ifndef SPOOR_KERNEL_SCHED_TASK_H
 #define SPOOR_KERNEL_SCHED_TASK_H
