@@ -12,6 +12,10 @@
 /* The NMI comes this much later: where interrupts are on, the timer has spoken by then. */
 #define NMI_GRACE 1000000
 
+/* Microseconds: when the trial is due, and when it is given up. */
+#define TRIAL       20
+#define TRIAL_LIMIT 20000
+
 static void (*missed)(const struct trap_frame *frame);
 static struct timer timer;
 static bool nmi;
@@ -22,6 +26,30 @@ static void timer_expired(struct timer *expired)
 	(void)expired;
 	if (atomic_exchange(&armed, false) && missed)
 		missed(this_cpu()->interrupted);
+}
+
+/* A trial at boot: a machine may list the route and not have it. */
+static volatile bool trial_came;
+
+static bool trial(struct trap_frame *frame)
+{
+	(void)frame;
+	trial_came = true;
+	return true;
+}
+
+static bool nmi_arrives(void)
+{
+	uint64_t end;
+
+	nmi_add_handler(trial);
+	hpet_nmi_after(TRIAL);
+	end = time_now() + TRIAL_LIMIT;
+	while (!trial_came && time_now() < end)
+		__asm__ volatile("pause");
+	hpet_nmi_cancel();
+	nmi_remove_handler(trial);
+	return trial_came;
 }
 
 /* One-shots of the HPET are told from other NMIs by the counter having passed the deadline. */
@@ -36,7 +64,7 @@ static bool nmi_expired(struct trap_frame *frame)
 
 void watchdog_init(void)
 {
-	nmi = hpet_nmi_init(lapic_id());
+	nmi = hpet_nmi_init(lapic_id()) && nmi_arrives();
 	timer.expired = timer_expired;
 	if (nmi)
 		nmi_add_handler(nmi_expired);

@@ -58,6 +58,7 @@ struct trace_cpu {
 	struct tracer *circular;       /* whose ring the hardware writes, or NULL */
 	struct ds_lease staging[4];    /* of one buffer, by view; 0 is not used */
 	struct tracer *queue;          /* whose owner is to be told */
+	uint64_t reached;              /* times that staging was emptied at its threshold */
 };
 
 /* --- tracer.c --- */

@@ -107,6 +107,16 @@ static void check_ends(struct cpu *cpu, struct trace_context *context)
 		stamp(context, PTRACE_BTS_TASK_DEPARTS, cpu);
 }
 
+static void empty_staging(struct cpu *cpu, struct recorded *to)
+{
+	struct ds_lease *lease = cpu->ds.loaded;
+
+	cpu->trace->reached += lease->overflowed ||
+			       ds_get(lease->area, DS_BTS_INDEX) >=
+				       ds_get(lease->area, DS_BTS_INTERRUPT_THRESHOLD);
+	ds_drain(&cpu->ds, lease, take, to);
+}
+
 /* Recording is stopped: what was recorded goes to the rings, and the contexts come to rest. */
 static void collect(struct cpu *cpu, bool departs)
 {
@@ -118,7 +128,7 @@ static void collect(struct cpu *cpu, bool departs)
 	if (trace->circular)
 		ring_return(&trace->circular->ring);
 	else if (cpu->ds.loaded)
-		ds_drain(&cpu->ds, cpu->ds.loaded, take, &from);
+		empty_staging(cpu, &from);
 	for (unsigned i = 0; i < 2; i++) {
 		if (!from.context[i])
 			continue;

@@ -90,16 +90,6 @@ section .boot
 bits 32
 ; void require_long_mode(void): returns only if there is long mode with NX; keeps EDI, ESI
 require_long_mode:
-	pushfd
-	pop eax
-	mov ecx, eax
-	xor eax, 1 << 21                ; EFLAGS.ID can be changed where there is CPUID
-	push eax
-	popfd
-	pushfd
-	pop eax
-	cmp eax, ecx
-	je .without
 	mov eax, 0x80000000
 	cpuid
 	cmp eax, 0x80000001

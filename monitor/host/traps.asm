@@ -6,9 +6,12 @@
 section .text
 extern trap, nmi_pending
 
+align 16
+global trap_stubs
+trap_stubs:                             ; one every 16 bytes
 %assign vector 0
 %rep 256
-stub_%+vector:
+	align 16
 %if !HAS_ERROR_CODE(vector)
 	push 0
 %endif
@@ -17,41 +20,31 @@ stub_%+vector:
 %assign vector vector + 1
 %endrep
 
-; Builds the struct trap_frame of traps.c around a call of trap().
+; Builds the struct trap_frame of traps.c around a call of trap(). The stack is not always aligned.
 enter_trap:
-	cld
 	push rax
 	push rcx
 	push rdx
-	push rbx
-	push rbp
 	push rsi
 	push rdi
 	push r8
 	push r9
 	push r10
 	push r11
-	push r12
-	push r13
-	push r14
-	push r15
+	push rbp
+	mov rbp, rsp
 	mov rdi, rsp
-	mov rbx, rsp                    ; the monitor's stack may stand at any multiple of 8
 	and rsp, -16
+	cld
 	call trap
-	mov rsp, rbx
-	pop r15
-	pop r14
-	pop r13
-	pop r12
+	mov rsp, rbp
+	pop rbp
 	pop r11
 	pop r10
 	pop r9
 	pop r8
 	pop rdi
 	pop rsi
-	pop rbp
-	pop rbx
 	pop rdx
 	pop rcx
 	pop rax
@@ -79,13 +72,3 @@ halt_window:
 halt_window_end:
 	cli
 	ret
-
-section .rodata
-align 8
-global trap_stubs
-trap_stubs:
-%assign vector 0
-%rep 256
-	dq stub_%+vector
-%assign vector vector + 1
-%endrep

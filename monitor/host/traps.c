@@ -8,11 +8,11 @@ enum { VECTOR_NMI = 2, FIRST_EXTERNAL = 32, CODE_SELECTOR = 8 };
 
 /* As traps.asm pushes it. */
 struct trap_frame {
-	uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rdi, rsi, rbp, rbx, rdx, rcx, rax;
+	uint64_t rbp, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax;
 	uint64_t vector, error;
 	uint64_t rip, cs, rflags, rsp, ss;
 };
-_Static_assert(sizeof(struct trap_frame) == 22 * 8, "15 registers, vector, error, frame");
+_Static_assert(sizeof(struct trap_frame) == 17 * 8, "10 registers, vector, error, frame");
 
 /* APM Vol 2, 8.9.1 "Gate descriptors", long mode. */
 struct gate {
@@ -29,7 +29,7 @@ struct fixup {
 	uint64_t rip, target;
 };
 
-extern const uint64_t trap_stubs[256];
+extern const char trap_stubs[256][16];
 extern const struct fixup fixups_start[], fixups_end[];
 extern const char halt_window_end[];
 void interrupt_window(void);
@@ -37,6 +37,7 @@ void halt_window(bool interruptible);
 void trap(struct trap_frame *frame);
 
 volatile bool nmi_pending;
+static volatile bool *announced;
 static volatile int taken_vector;
 static struct gate idt[256];
 
@@ -48,7 +49,7 @@ void traps_init(void)
 	} __attribute__((packed)) const pointer = {sizeof(idt) - 1, (uint64_t)idt};
 
 	for (unsigned i = 0; i < 256; i++) {
-		uint64_t stub = trap_stubs[i];
+		uint64_t stub = (uint64_t)trap_stubs[i];
 
 		idt[i] = (struct gate){
 			.offset_15_0 = (uint16_t)stub,
@@ -64,6 +65,8 @@ void traps_init(void)
 static void take_nmi(struct trap_frame *frame)
 {
 	nmi_pending = true;
+	if (announced)
+		*announced = true;
 	if (frame->rip >= (uint64_t)halt_window && frame->rip < (uint64_t)halt_window_end)
 		frame->rip = (uint64_t)halt_window_end;
 }
@@ -113,6 +116,11 @@ int wait_for_interrupt(bool interruptible)
 	taken_vector = NO_VECTOR;
 	halt_window(interruptible);
 	return taken_vector;
+}
+
+void nmi_announce(volatile bool *flag)
+{
+	announced = flag;
 }
 
 bool nmi_noted(void)

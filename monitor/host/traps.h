@@ -24,6 +24,9 @@ int take_interrupt(void);
  */
 int wait_for_interrupt(bool interruptible);
 
+/* From now on every NMI also sets `*flag`. */
+void nmi_announce(volatile bool *flag);
+
 /* Whether an NMI came since the last nmi_take(). */
 bool nmi_noted(void);
 bool nmi_take(void);

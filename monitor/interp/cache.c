@@ -48,12 +48,10 @@ static inline bool same(const uint8_t *a, const uint8_t *b, uint32_t bytes)
 	return !differ;
 }
 
-static inline bool unchanged(const struct block *b)
+static bool unchanged(const struct block *b)
 {
-	if (__builtin_expect(b->bytes[1], 0) &&
-	    !same(b->code[1], b->copy + b->bytes[0], b->bytes[1]))
-		return false;
-	return same(b->code[0], b->copy, b->bytes[0]);
+	return same(b->code[0], b->copy, b->bytes[0]) &&
+	       same(b->code[1], b->copy + b->bytes[0], b->bytes[1]);
 }
 
 /* The bytes at `linear`, up to the end of their page; raises what fetching them does. */
@@ -159,16 +157,25 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 	return b;
 }
 
-static struct block *find_or_build(struct vcpu *vcpu, struct block *known)
+/* Out of line, so that find_block() has no registers to save. */
+static __attribute__((noinline)) struct block *find_or_build(struct vcpu *vcpu, struct block **slot)
 {
+	uint64_t validity = vcpu->interp->validity;
+	struct block *known = *slot;
+	bool here = known && known->rip == vcpu->rip;
+
+	if (here && known->validity == validity && unchanged(known))
+		return known;
+
 	const uint8_t *code = fetch(vcpu, vcpu->rip);
-	bool usable = known && known->rip == vcpu->rip && known->code[0] == code;
+	bool usable = here && known->code[0] == code;
 
 	if (usable && known->bytes[1])
 		usable = known->code[1] == fetch(vcpu, vcpu->rip + known->bytes[0]);
 	if (!usable || !unchanged(known))
 		known = build(vcpu, code);
-	known->validity = vcpu->interp->validity;
+	known->validity = validity;
+	*slot = known;
 	return known;
 }
 
@@ -177,11 +184,10 @@ const struct block *find_block(struct vcpu *vcpu)
 	struct interp *interp = vcpu->interp;
 	uint64_t rip = vcpu->rip;
 	struct block **slot = &interp->blocks[interp->single][rip % BLOCKS];
-	struct block *b = *slot;
+	const struct block *b = *slot;
 
-	if (b && b->rip == rip && b->validity == interp->validity && unchanged(b))
+	if (b && b->rip == rip && b->validity == interp->validity && !b->bytes[1] &&
+	    same(b->code[0], b->copy, b->bytes[0]))
 		return b;
-	b = find_or_build(vcpu, b);
-	*slot = b;
-	return b;
+	return find_or_build(vcpu, slot);
 }

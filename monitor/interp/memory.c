@@ -175,6 +175,12 @@ void write_watched(struct vcpu *vcpu, const void *where)
 	interp->watched_page = interp->code_page;
 }
 
+void leave_after_write(struct vcpu *vcpu, const struct insn *i, const void *where)
+{
+	write_watched(vcpu, where);
+	leave(vcpu, i);
+}
+
 uint64_t address_general(const struct vcpu *vcpu, const struct insn *i)
 {
 	uint64_t address = i->displacement;

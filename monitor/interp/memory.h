@@ -17,6 +17,7 @@ const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, u
 void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size);
 uint64_t address_general(const struct vcpu *vcpu, const struct insn *i);
 void write_watched(struct vcpu *vcpu, const void *where);
+void leave_after_write(struct vcpu *vcpu, const struct insn *i, const void *where);
 
 /* Where `size` bytes at `linear` can be read; a copy where they straddle two pages. May raise. */
 static inline const void *read_at(struct vcpu *vcpu, const struct insn *i, uint64_t linear,
@@ -62,12 +63,10 @@ static inline void written(struct vcpu *vcpu, const void *where)
 /* Completes a write: what was written may have been the next instruction. */
 static inline void next_after_write(struct vcpu *vcpu, const struct insn *i, const void *where)
 {
-	if (__builtin_expect(is_watched(vcpu, where), 0)) {
-		write_watched(vcpu, where);
-		leave(vcpu, i);
-		return;
-	}
-	next(vcpu, i);
+	if (__builtin_expect(is_watched(vcpu, where), 0))
+		leave_after_write(vcpu, i, where);
+	else
+		next(vcpu, i);
 }
 
 static inline uint64_t effective_address(const struct vcpu *vcpu, const struct insn *i)

@@ -131,6 +131,7 @@ const struct opcode opcodes_one[256] = {
 	[0x98] = {FORM_NONE, 0, ONE(extend_accumulator)},
 	[0x99] = {FORM_NONE, 0, ONE(extend_into_rdx)},
 	[0x9a] = NOT_IN_64,
+	[0x9b] = {FORM_NONE, 0, ONE(wait_x87)},
 	[0x9c] = {FORM_NONE, STACK, ONE(push_flags)},
 	[0x9d] = {FORM_NONE, BRANCH, ONE(pop_flags)},
 	[0x9e] = {FORM_NONE, 0, ONE(sahf)},

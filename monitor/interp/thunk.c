@@ -189,6 +189,16 @@ static void run_thunk(struct vcpu *vcpu, const struct insn *i)
 	next(vcpu, i);
 }
 
+/* WAIT: with every exception masked there is nothing to wait for. */
+void wait_x87(struct vcpu *vcpu, const struct insn *i)
+{
+	if ((vcpu->cr0 & (CR0_MP | CR0_TS)) == (CR0_MP | CR0_TS))
+		raise(vcpu, i, VECTOR_NM);
+	if (!vcpu->interp->x87_masked)
+		native_step(vcpu, i);
+	next(vcpu, i);
+}
+
 enum thunk_status thunk_decode(struct insn *i)
 {
 	i->form = (uint16_t)thunk_form(i);

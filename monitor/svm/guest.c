@@ -5,6 +5,7 @@
 #include "monitor/ds/behaviour.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/paging.h"
+#include "monitor/host/traps.h"
 #include "monitor/interp/interp.h"
 
 enum {
@@ -90,6 +91,7 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	vmcb.pat = PAT_RESET;
 	reset(&guest->vcpu, kernel);
 	prepare_interpreter(&guest->vcpu, residence->root);
+	nmi_announce(&guest->vcpu.attention);
 	ds_reset(&guest->vcpu, &ds_behaviour_default);
 	for (;;) {
 		run_native(guest);

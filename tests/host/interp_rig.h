@@ -187,6 +187,7 @@ static inline void rig_tables(void)
 		rig_gate(vector, 0x8e, 0);
 	memcpy(stack, &(uint64_t){RIG_BASE + RIG_STACK0}, 8);
 	memcpy(rig.memory + RIG_TSS + 36, &ist, 8);
+	rig.memory[RIG_TSS + 102] = 0x68; /* no I/O map */
 }
 
 /* 64-bit code at CPL 0, everything mapped for everybody, traced. */

@@ -116,18 +116,20 @@ struct branch chain_branch(const struct chain *chain, uint64_t n, uint64_t i)
 void chain_expect(const struct rig *rig, size_t slot, size_t count, const struct chain *chain,
 		  uint64_t n, uint64_t i)
 {
-	for (size_t k = 0; k < count; k++) {
-		struct bts_struct record = rig_record(rig, slot + k);
-		struct branch branch = chain_branch(chain, n, i + k);
+	struct bts_struct record = {0};
+	struct branch branch = {0};
+	size_t right;
 
-		if (record.from == branch.from && record.to == branch.to)
-			continue;
-		test_note("slot %zu: %016lx -> %016lx, but branch %lu is %016lx -> %016lx",
-			  slot + k, record.from, record.to, i + k, branch.from, branch.to);
-		EXPECT(!"the records are the branches, in order");
-		return;
+	for (right = 0; right < count; right++) {
+		record = rig_record(rig, slot + right);
+		branch = chain_branch(chain, n, i + right);
+		if (record.from != branch.from || record.to != branch.to)
+			break;
 	}
-	EXPECT(true);
+	if (right < count)
+		test_note("slot %zu: %016lx -> %016lx, but branch %lu is %016lx -> %016lx",
+			  slot + right, record.from, record.to, i + right, branch.from, branch.to);
+	EXPECT_EQ(right, count);
 }
 
 uint64_t chain_length(uint64_t walk)

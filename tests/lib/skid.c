@@ -7,20 +7,6 @@
 #define THRESHOLD 8
 #define SLOTS	  (THRESHOLD + SKID_ROOM)
 
-static struct distribution distribution(uint32_t *values, size_t count)
-{
-	if (!count)
-		return (struct distribution){0};
-	for (size_t i = 1; i < count; i++)
-		for (size_t at = i; at > 0 && values[at - 1] > values[at]; at--) {
-			uint32_t swapped = values[at];
-
-			values[at] = values[at - 1];
-			values[at - 1] = swapped;
-		}
-	return (struct distribution){values[0], values[count / 2], values[count - 1]};
-}
-
 /* The slot of the record that tells of the interrupt itself; SLOTS if there is none. */
 static size_t interrupt_slot(const struct rig *rig, size_t from)
 {
@@ -45,8 +31,8 @@ void skid_measure(struct skid *skid, size_t runs)
 {
 	struct rig rig;
 	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
-	uint32_t *recorded = test_area(SKID_MOST * sizeof(uint32_t) / 4096);
-	uint32_t *read = test_area(SKID_MOST * sizeof(uint32_t) / 4096);
+	uint64_t *recorded = test_area(SKID_MOST * sizeof(uint64_t) / 4096);
+	uint64_t *read = test_area(SKID_MOST * sizeof(uint64_t) / 4096);
 	size_t count = 0, found = 0;
 
 	*skid = (struct skid){.runs = runs};
@@ -64,9 +50,9 @@ void skid_measure(struct skid *skid, size_t runs)
 		} else if (pmi.index < threshold) {
 			skid->early++;
 		} else {
-			read[count++] = (uint32_t)((pmi.index - threshold) / rig.record);
+			read[count++] = (pmi.index - threshold) / rig.record;
 			if (slot < SLOTS)
-				recorded[found++] = (uint32_t)(slot - THRESHOLD);
+				recorded[found++] = slot - THRESHOLD;
 		}
 	}
 	pmi_release(&pmi);

@@ -6,12 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SKID_ROOM 256 /* records between threshold and end while it is measured */
-#define SKID_MOST 4096
+#include "tests/lib/statistics.h"
 
-struct distribution {
-	uint32_t least, median, most;
-};
+#define SKID_ROOM 256 /* records between threshold and end while it is measured */
+#define SKID_MOST 2048
 
 struct skid {
 	size_t runs, missing;	      /* missing: no interrupt came before the buffer was full */

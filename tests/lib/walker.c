@@ -10,9 +10,14 @@ static bool within(const struct chain *chain, uint64_t address)
 	return address >= (uint64_t)chain->start && address < (uint64_t)chain->end;
 }
 
+const struct chain *walker_other_chain(const struct chain *chain)
+{
+	return chain == &chain_a ? &chain_b : &chain_a;
+}
+
 static void feed(struct walker *walker, const struct ptrace_bts_record *record)
 {
-	const struct chain *other = walker->chain == &chain_a ? &chain_b : &chain_a;
+	const struct chain *other = walker_other_chain(walker->chain);
 
 	if (within(walker->chain, record->from) && within(walker->chain, record->to))
 		chain_feed(&walker->reader, &(struct bts_struct){.qualifier = BTS_BRANCH,

@@ -47,6 +47,9 @@ void walkers_check(struct walker *walkers, size_t count);
 /* Ends the trace alone and gives everything back. */
 void walker_end(struct walker *walker);
 
+/* The chain that is not `chain`. */
+const struct chain *walker_other_chain(const struct chain *chain);
+
 /* Everything, in a ring of `records` that overwrites nothing: the hardware's shape is linear. */
 struct trace_options walker_options(size_t records);
 

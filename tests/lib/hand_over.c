@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/hand_over.h"
+
+#include "kernel/sched/sched.h"
+#include "kernel/trace/context.h"
+#include "tests/framework/test.h"
+#include "tests/lib/walker.h"
+
+/* Records between two interrupts, at the most. */
+#define THRESHOLD 1024
+
+static void yield(struct walker *walker)
+{
+	if (walker->walked % 64 == 0)
+		task_yield();
+}
+
+void hand_over_walks(bool nmi)
+{
+	uint64_t walks = test_scaled(200), before = this_cpu()->trace->reached;
+	struct walker walkers[] = {
+		{.name = "a", .chain = &chain_a, .walks = walks, .between = yield},
+		{.name = "b", .chain = &chain_b, .walks = walks, .between = yield},
+	};
+
+	for (unsigned i = 0; i < 2; i++)
+		walkers[i].options = walker_options(walks * 256);
+	trace_deliver_pmi(nmi);
+	walkers_start(walkers, 2);
+	walkers_join(walkers, 2);
+	trace_deliver_pmi(true);
+	EXPECT(this_cpu()->trace->reached - before >= walks * 32 / THRESHOLD);
+	walkers_check(walkers, 2);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/program.h"
+
+#include "kernel/mm/page.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/code.h"
+
+#define BYTES_PER_INSTRUCTION 12
+#define SLACK		      4096
+
+void program_open(struct program *p, unsigned instructions)
+{
+	size_t bytes = (size_t)instructions * BYTES_PER_INSTRUCTION + SLACK;
+
+	*p = (struct program){0};
+	p->code_pages = (bytes + PAGE_SIZE - 1) / PAGE_SIZE;
+	p->most_branches = instructions;
+	p->code = test_area(p->code_pages);
+	p->data = test_area(PROGRAM_DATA_PAGES);
+	bytes = instructions * sizeof(struct program_branch);
+	p->branches = test_area((bytes + PAGE_SIZE - 1) / PAGE_SIZE);
+}
+
+void program_generate(struct program *p, uint64_t seed, unsigned instructions)
+{
+	random_seed(&p->random, seed);
+	code_unseal(p->code, p->code_pages);
+	p->size = p->branch_count = 0;
+	p->function_count = p->instructions = 0;
+	while (p->function_count < PROGRAM_FUNCTIONS)
+		program_function(p);
+	p->entry = p->size;
+	while (p->instructions < instructions)
+		program_pick(p, 4) ? program_straight(p) : program_control(p);
+	program_define_flags(p);
+	program_return(p);
+	code_seal(p->code, p->code_pages);
+}
+
+void program_fill_data(struct program *p, uint64_t seed)
+{
+	struct random random;
+
+	random_seed(&random, ~seed);
+	for (size_t at = 0; at < PROGRAM_DATA_BYTES; at += 8) {
+		uint64_t value = random_next(&random);
+
+		memcpy(p->data + at, &value, 8);
+	}
+}
+
+unsigned program_pick(struct program *p, unsigned n)
+{
+	return (unsigned)(random_next(&p->random) >> 32) % n;
+}
+
+/* R15 is the base of the data, R14 counts loops. */
+unsigned program_register(struct program *p)
+{
+	static const uint8_t usable[] = {RAX, RCX, RDX, RBX, RBP, RSI, RDI,
+					 R8,  R9,  R10, R11, R12, R13};
+
+	return usable[program_pick(p, sizeof(usable))];
+}
+
+/* An index register is masked first: 3F8H times 8 and FFFH stay below the end. */
+struct operand program_memory(struct program *p, unsigned alignment)
+{
+	struct operand operand = {.memory = true, .base = R15};
+
+	operand.displacement = (int32_t)(program_pick(p, 0x1000) & ~(alignment - 1));
+	if (program_pick(p, 3) == 0) {
+		operand.indexed = true;
+		operand.index = (uint8_t)program_register(p);
+		operand.scale = (uint8_t)program_pick(p, 4);
+		program_add(p, (struct instruction){.opcode = 0x81,
+						    .size = 4,
+						    .reg = 4, /* AND */
+						    .rm = {.base = operand.index},
+						    .immediate_size = 4,
+						    .immediate = 0x3f8 & ~(alignment - 1)});
+	}
+	return operand;
+}
+
+struct operand program_operand(struct program *p)
+{
+	if (program_pick(p, 2))
+		return (struct operand){.base = (uint8_t)program_register(p)};
+	return program_memory(p, 1);
+}
+
+void program_add(struct program *p, struct instruction instruction)
+{
+	uint8_t bytes[LONGEST_INSTRUCTION];
+
+	program_add_bytes(p, bytes, encode(bytes, &instruction));
+}
+
+void program_add_bytes(struct program *p, const void *bytes, size_t count)
+{
+	if (p->size + count > p->code_pages * PAGE_SIZE)
+		test_error("a random program grew beyond %zu pages", p->code_pages);
+	memcpy(p->code + p->size, bytes, count);
+	p->size += count;
+	p->instructions++;
+}
+
+void program_define_flags(struct program *p)
+{
+	program_add(p, (struct instruction){.opcode = 0x39,
+					    .size = 8,
+					    .reg = (uint8_t)program_register(p),
+					    .rm = {.base = (uint8_t)program_register(p)}});
+}
+
+void program_straight(struct program *p)
+{
+	static void (*const kinds[])(struct program *) = {program_arithmetic, program_integer,
+							  program_memory_access, program_sse};
+
+	kinds[program_pick(p, 4)](p);
+}

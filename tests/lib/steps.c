@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/steps.h"
+
+#include "kernel/mm/page.h"
+#include "kernel/trap/trap.h"
+#include "tests/framework/test.h"
+#include "tests/lib/own_idt.h"
+
+#define TF 0x100u
+
+extern const char steps_handler[];
+extern uint32_t *steps_cursor, *steps_end;
+
+/* At the end of the room the last place is written again and again. */
+__asm__(".pushsection .text\n"
+	"steps_handler: pushq %rax\n\tpushq %rcx\n\t"
+	"movq steps_cursor(%rip), %rax\n\tmovl 16(%rsp), %ecx\n\tmovl %ecx, (%rax)\n\t"
+	"leaq 4(%rax), %rcx\n\tcmpq steps_end(%rip), %rcx\n\tcmovbq %rcx, %rax\n\t"
+	"movq %rax, steps_cursor(%rip)\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
+	".popsection\n"
+	".pushsection .bss\n\t.balign 8\n"
+	"steps_cursor: .skip 8\nsteps_end: .skip 8\n"
+	".popsection");
+
+void steps_open(struct steps *steps, size_t most)
+{
+	steps->most = most;
+	steps->count = 0;
+	steps->noted = test_area((most * sizeof(uint32_t) + PAGE_SIZE - 1) / PAGE_SIZE);
+}
+
+void steps_run(struct steps *steps, const struct program *program, struct machine *machine,
+	       uint64_t debugctl)
+{
+	uint64_t dr6;
+
+	__asm__ volatile("movq %%dr6, %0" : "=r"(dr6));
+	own_idt_copy();
+	own_idt_set(VECTOR_DB, steps_handler, false);
+	steps_cursor = steps->noted;
+	steps_end = steps->noted + steps->most;
+	machine->flags |= TF;
+	own_idt_load();
+	machine_run(machine, program->code + program->entry, debugctl);
+	own_idt_unload();
+	machine->flags &= ~(uint64_t)TF;
+	__asm__ volatile("movq %0, %%dr6" : : "r"(dr6));
+	steps->count = (size_t)(steps_cursor - steps->noted);
+	if (steps->count + 1 >= steps->most)
+		test_error("the program takes more than %zu steps", steps->most);
+}
+
+/* The branch that begins at `offset`, if one does. */
+static const struct program_branch *branch_at(const struct program *program, uint32_t offset)
+{
+	size_t low = 0, high = program->branch_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (program->branches[middle].from < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == program->branch_count || program->branches[low].from != offset)
+		return NULL;
+	return &program->branches[low];
+}
+
+/* Whether the step from `from` to `to` is a taken branch of the program. */
+static bool is_branch(const struct program *program, uint32_t from, uint32_t to)
+{
+	const struct program_branch *branch = branch_at(program, from);
+
+	return branch && (branch->kind != BRANCH_CONDITIONAL || to == branch->to);
+}
+
+void steps_expect(const struct steps *steps, const struct program *program, const struct rig *rig)
+{
+	uint32_t code = (uint32_t)(uint64_t)program->code;
+	size_t slot = 1;
+
+	rig_expect(rig, 0, machine_call, program->code + program->entry, "call of the program");
+	for (size_t i = 0; i + 1 < steps->count; i++) {
+		uint32_t from = steps->noted[i] - code, to = steps->noted[i + 1] - code;
+		const char *target = (const char *)program->code + to;
+
+		if (from >= program->size || !is_branch(program, from, to))
+			continue;
+		if (to >= program->size)
+			target = machine_back;
+		if (rig_record(rig, slot).from != (uint64_t)program->code + from ||
+		    rig_record(rig, slot).to != (uint64_t)target) {
+			rig_expect(rig, slot, program->code + from, target,
+				   "branch of the program");
+			return;
+		}
+		slot++;
+	}
+	EXPECT_EQ(rig_count(rig), slot);
+	EXPECT_EQ(rig_record(rig, slot - 1).to, machine_back);
+}
