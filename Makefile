@@ -20,12 +20,12 @@ CFLAGS := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -mcmodel
 # GCC would make the loop of memset() a call of memset(); clang does not where it is -ffreestanding.
 CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patterns)
 
-host_only      := tests/bench tests/host tests/runner tests/user
+host_only      := tests/host tests/runner tests/user
 kernel_dirs    := boot kernel drivers lib $(filter-out $(host_only),$(patsubst %/,%,$(wildcard tests/*/)))
 monitor_dirs   := monitor lib
 sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
 objects         = $(patsubst %,$(BUILD)/obj/%.o,$(1))
-kernel_sources := $(call sources,$(kernel_dirs))
+kernel_sources := $(filter-out tests/bench/minimal.asm,$(call sources,$(kernel_dirs)))
 monitor_sources:= $(call sources,$(monitor_dirs))
 kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o
 monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o

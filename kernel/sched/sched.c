@@ -67,8 +67,15 @@ static void make_ready_locked(struct task *task)
 	task->waiting = NULL;
 	task->cpu = cpu->index;
 	queue_push(&cpu->ready, task);
-	if (cpu->current == cpu->idle)
+	if (cpu->current == cpu->idle || !slice_timers[cpu->index].running)
 		smp_kick(cpu->index);
+}
+
+/* Who ran alone may have come to the end of its slice long ago: it gets one when another waits. */
+static void give_slice(struct cpu *cpu)
+{
+	if (cpu->ready.first && !slice_timers[cpu->index].running)
+		timer_start(&slice_timers[cpu->index], slice);
 }
 
 /* Who runs next; the running task goes on while it can and its slice is not over. */
@@ -80,8 +87,10 @@ static struct task *pick(struct cpu *cpu)
 	if (now->state == TASK_RUNNING && now != cpu->idle) {
 		bool stays = may_run_on(now, cpu->index);
 
-		if (stays && (!cpu->slice_over || !cpu->ready.first))
+		if (stays && (!cpu->slice_over || !cpu->ready.first)) {
+			give_slice(cpu);
 			return now;
+		}
 		if (stays) {
 			now->state = TASK_READY;
 			queue_push(&cpu->ready, now);

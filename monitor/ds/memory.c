@@ -30,8 +30,6 @@ static uint8_t *find_page(struct vcpu *vcpu, struct ds_window *window, uint64_t 
 	uint8_t *host;
 	bool mapped;
 
-	if (vcpu->ds.window_translations != vcpu->translations)
-		ds_forget(vcpu);
 	if (window->page[odd].linear == linear)
 		return window->page[odd].host;
 	vcpu->cr4 &= ~CR4_SMAP;
@@ -66,8 +64,8 @@ static bool reach(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, 
 	return pieces[1].host;
 }
 
-bool ds_load_slowly(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, uint64_t *values,
-		    unsigned count)
+bool ds_load(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, uint64_t *values,
+	     unsigned count)
 {
 	struct piece pieces[2];
 
@@ -78,8 +76,8 @@ bool ds_load_slowly(struct vcpu *vcpu, struct ds_window *window, uint64_t linear
 	return true;
 }
 
-bool ds_store_slowly(struct vcpu *vcpu, struct ds_window *window, uint64_t linear,
-		     const uint64_t *values, unsigned count)
+bool ds_store(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, const uint64_t *values,
+	      unsigned count)
 {
 	struct piece pieces[2];
 

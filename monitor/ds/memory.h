@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory accesses of the Debug Store: linear, through the guest's page tables, as the
- * supervisor at any CPL. Every branch passes here, so what lies within a page that was used before
- * is reached without a call.
+ * supervisor at any CPL.
  */
 #ifndef SPOOR_MONITOR_DS_MEMORY_H
 #define SPOOR_MONITOR_DS_MEMORY_H
@@ -16,48 +15,48 @@
 #define DS_PAGE_BYTES 4096u
 #define DS_PAGE_MASK  0xfffull
 
-/* NULL: not within one page, or not used since translations were last forgotten. */
-static inline uint8_t *ds_known(const struct vcpu *vcpu, const struct ds_window *window,
-				uint64_t linear, unsigned bytes)
+/* Forgets what was used before. */
+void ds_forget(struct vcpu *vcpu);
+
+/* To be called before the accesses of a branch. */
+static inline void ds_refresh(struct vcpu *vcpu)
+{
+	if (vcpu->ds.window_translations != vcpu->translations)
+		ds_forget(vcpu);
+}
+
+/* NULL: not within one page, or not used since ds_forget(). */
+static inline uint8_t *ds_known(const struct ds_window *window, uint64_t linear, unsigned bytes)
 {
 	unsigned odd = linear / DS_PAGE_BYTES & 1;
 	uint64_t offset = linear - window->page[odd].linear;
 
-	if (offset > DS_PAGE_BYTES - bytes || vcpu->ds.window_translations != vcpu->translations)
+	if (offset > DS_PAGE_BYTES - bytes)
 		return NULL;
 	return window->page[odd].host + offset;
 }
 
-/* Forgets what was used before. */
-void ds_forget(struct vcpu *vcpu);
-
-/* The general case of the two below. */
-bool ds_load_slowly(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, uint64_t *values,
-		    unsigned count);
-bool ds_store_slowly(struct vcpu *vcpu, struct ds_window *window, uint64_t linear,
-		     const uint64_t *values, unsigned count);
-
-/* Quadwords at any alignment. False: a page is not mapped for the access; nothing was changed. */
-static inline bool ds_load(struct vcpu *vcpu, struct ds_window *window, uint64_t linear,
-			   uint64_t *values, unsigned count)
+/* Quadword n from `at`, which ds_known() gave. */
+static inline uint64_t ds_get(const uint8_t *at, unsigned n)
 {
-	const uint8_t *from = ds_known(vcpu, window, linear, count * 8);
+	uint64_t value;
 
-	if (!from)
-		return ds_load_slowly(vcpu, window, linear, values, count);
-	__builtin_memcpy(values, from, count * 8);
-	return true;
+	__builtin_memcpy(&value, at + n * 8, 8);
+	return value;
 }
 
-static inline bool ds_store(struct vcpu *vcpu, struct ds_window *window, uint64_t linear,
-			    const uint64_t *values, unsigned count)
+static inline void ds_put(uint8_t *at, unsigned n, uint64_t value)
 {
-	uint8_t *to = ds_known(vcpu, window, linear, count * 8);
-
-	if (!to)
-		return ds_store_slowly(vcpu, window, linear, values, count);
-	__builtin_memcpy(to, values, count * 8);
-	return true;
+	__builtin_memcpy(at + n * 8, &value, 8);
 }
+
+/*
+ * `count` quadwords at any alignment, in whatever pages. False: a page is not mapped for the
+ * access; nothing was changed.
+ */
+bool ds_load(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, uint64_t *values,
+	     unsigned count);
+bool ds_store(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, const uint64_t *values,
+	      unsigned count);
 
 #endif

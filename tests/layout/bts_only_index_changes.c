@@ -27,10 +27,8 @@ TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
 	}
 	EXPECT_EQ(*(uint64_t *)&rig.area_page[8], rig.base + 24 * BRANCHES);
 	for (size_t i = 0; i < DS_AREA_SIZE; i++)
-		if ((i < 8 || i >= 16) && rig.area_page[i] != before[i]) {
-			test_note("offset %02zx: %02x became %02x", i, before[i], rig.area_page[i]);
-			EXPECT(!"only the BTS index changes");
-		}
+		if (i < 8 || i >= 16)
+			EXPECT_EQ(rig.area_page[i], before[i]);
 	chain_expect(&rig, 0, BRANCHES, &chain_a, BRANCHES, 0);
 	rig_close(&rig);
 }

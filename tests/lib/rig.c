@@ -42,7 +42,7 @@ static void check_pattern(const uint8_t *from, const uint8_t *to, const char *wh
 		if (*at == PATTERN)
 			continue;
 		test_note("%s: %02x at offset %ld", where, *at, at - from);
-		EXPECT(!"memory outside the buffer was written");
+		EXPECT(false && "memory outside the buffer was written");
 		return;
 	}
 }
@@ -106,5 +106,5 @@ void rig_expect(const struct rig *rig, size_t slot, const void *from, const void
 	}
 	test_note("record %zu (%s): %016lx -> %016lx, expected %016lx -> %016lx", slot, what,
 		  record.from, record.to, (uint64_t)from, (uint64_t)to);
-	EXPECT(!"the record is the branch");
+	EXPECT(false && "the record is the branch");
 }

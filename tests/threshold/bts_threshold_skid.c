@@ -10,9 +10,9 @@ TEST(bts_threshold_skid, .group = "T", .ids = "T2", .needs = NEED_BTS,
 	struct skid skid;
 
 	skid_measure(&skid, runs < SKID_MOST ? runs : SKID_MOST);
-	test_observe("skid_at_first_read", "%u/%u/%u", skid.read.least, skid.read.median,
+	test_observe("skid_at_first_read", "%lu/%lu/%lu", skid.read.least, skid.read.median,
 		     skid.read.most);
-	test_observe("skid_of_interrupt", "%u/%u/%u", skid.recorded.least, skid.recorded.median,
+	test_observe("skid_of_interrupt", "%lu/%lu/%lu", skid.recorded.least, skid.recorded.median,
 		     skid.recorded.most);
 	EXPECT_EQ(skid.missing, 0);
 	EXPECT_EQ(skid.early, 0);

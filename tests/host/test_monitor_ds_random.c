@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: monitor/ds/rules.c monitor/ds/memory.c monitor/ds/behaviour.c */
+/* Random Debug Stores: what a branch does must not depend on what was remembered of the last one.
+ */
+#include <stdlib.h>
+
+#include "tests/host/monitor_ds_rig.h"
+
+enum { ROUNDS = 3000, BRANCHES = 60 };
+
+static uint64_t state;
+
+static unsigned below(unsigned bound)
+{
+	state = state * 6364136223846793005 + 1442695040888963407;
+	return (unsigned)(state >> 33) % bound;
+}
+
+static void randomize(void)
+{
+	rig_reset(NULL);
+	rig.area = RIG_LINEAR + below(RIG_PAGE + 1);
+	rig.base = RIG_LINEAR + 3 * RIG_PAGE - 8 * below(120) - below(4);
+	rig.behaviour.room = below(2);
+	rig.behaviour.wrap = below(2);
+	rig.behaviour.full = below(3);
+	rig.behaviour.threshold = below(3);
+	rig.behaviour.compare_before_increment = below(2);
+	rig.behaviour.interrupt_when_circular = below(2);
+	rig_configure(below(30 * RIG_RECORD), below(33 * RIG_RECORD),
+		      RIG_ON | (below(2) ? RIG_BTINT : 0));
+	rig_set_index(rig.base + below(3) * RIG_RECORD);
+}
+
+static void run(bool forgetting)
+{
+	for (unsigned n = 1; n <= BRANCHES; n++) {
+		if (forgetting)
+			rig.vcpu.translations++;
+		rig_branches(n, 1);
+		if (n % 32 == 0)
+			rig_set_index(rig.base);
+	}
+}
+
+static void remembering_changes_nothing(void **unused)
+{
+	static uint8_t memory[RIG_PAGES][RIG_PAGE];
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		uint64_t seed = state = round;
+		unsigned interrupts;
+
+		randomize();
+		run(true);
+		memcpy(memory, rig.memory, sizeof(memory));
+		interrupts = rig.interrupts;
+		state = seed;
+		randomize();
+		run(false);
+		assert_memory_equal(rig.memory, memory, sizeof(memory));
+		assert_int_equal(rig.interrupts, interrupts);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(remembering_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
