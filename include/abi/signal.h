@@ -39,7 +39,7 @@ enum {
 };
 
 /* The status that wait4() reports. */
-#define WAIT_EXITED(code)    (((code) & 0xff) << 8)
+#define WAIT_EXITED(code)    (((code)&0xff) << 8)
 #define WAIT_KILLED(signal)  (signal)
 #define WAIT_STOPPED(signal) ((signal) << 8 | 0x7f)
 

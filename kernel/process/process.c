@@ -45,6 +45,7 @@ static void process_main(void *argument)
 
 	for (;;) {
 		signals_act(self);
+		schedule_if_due(); /* whom a call made ready waits for the end of a slice: give it one */
 		run(self);
 	}
 }
@@ -169,12 +170,18 @@ long process_fork(struct process *parent)
 	return result;
 }
 
+/* Only looked at still, or on its last instructions. */
+static bool is_forgotten(const struct process *process)
+{
+	return process->state == PROCESS_ENDED && !process->parent;
+}
+
 struct process *process_find(unsigned pid)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 	struct process *process = processes;
 
-	while (process && process->pid != pid)
+	while (process && (process->pid != pid || is_forgotten(process)))
 		process = process->next;
 	if (process)
 		process->references++;

@@ -120,9 +120,9 @@ static inline uint64_t next_random(uint64_t *state)
 /* Writes `text` to the console. */
 void say(const char *text);
 
-#define TEXT_OF(x)   TEXT_OF_(x)
-#define TEXT_OF_(x)  #x
-#define EXIT_FAILED  99
+#define TEXT_OF(x)  TEXT_OF_(x)
+#define TEXT_OF_(x) #x
+#define EXIT_FAILED 99
 
 /* Ends the program with EXIT_FAILED and a line on the console unless `condition` holds. */
 #define CHECK(condition)                                                                           \
