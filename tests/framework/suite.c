@@ -20,6 +20,7 @@
 #include "tests/framework/select.h"
 
 #define HEARTBEAT 10000000 /* microseconds */
+#define SETTLING  1000000
 
 static const struct test *selected[MAX_TESTS];
 static unsigned selected_count, number, plan;
@@ -65,8 +66,9 @@ static void check_left_behind(uint64_t pages_before)
 		ds_checkin(ds);
 	expect_left(!lent, "kept the debug MSRs");
 	expect_left(!ds->loaded && !records(), "left branches being recorded");
-	for (unsigned i = 0; i < 1000 && pages() != pages_before; i++) {
-		task_yield(); /* tasks that ended are still on their way out */
+	/* Tasks that ended are still on their way out, on any CPU. */
+	for (uint64_t end = time_now() + SETTLING; pages() != pages_before && time_now() < end;) {
+		task_yield();
 		sched_reap();
 	}
 	expect_left(pages() == pages_before, "did not give back all memory");
