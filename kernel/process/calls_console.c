@@ -5,8 +5,8 @@
 #include "kernel/mm/copy.h"
 #include "kernel/process/internal.h"
 
-#define MOST 256 /* bytes written at once; the caller goes on with the rest, as with any write()   \
-		  */
+/* Bytes written at once; the caller goes on with the rest, as with any write(). */
+#define MOST 256
 
 /* Behind its name, printable: nothing it writes can be taken for a result. */
 static void print_line(const struct process *self, char *line, size_t length)

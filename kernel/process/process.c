@@ -39,13 +39,14 @@ static void run(struct process *self)
 	}
 }
 
+/* Whom a call made ready waits for the end of a slice: schedule_if_due() begins one. */
 static void process_main(void *argument)
 {
 	struct process *self = argument;
 
 	for (;;) {
 		signals_act(self);
-		schedule_if_due(); /* whom a call made ready waits for the end of a slice: give it one */
+		schedule_if_due();
 		run(self);
 	}
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/spinner.h"
 
+#include "drivers/ds/ds.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/symbols.h"

@@ -19,4 +19,5 @@ $(BUILD)/user/%.o: $(BUILD)/user/%.elf tests/user/program.asm
 	@$(OBJCOPY) --strip-all $< $(@:.o=.stripped)
 	$(NASM) -f elf64 -dNAME="'$*'" -dFILE="'$(@:.o=.stripped)'" -o $@ tests/user/program.asm
 
-.SECONDARY: $(user_names:%=$(BUILD)/user/%.elf) $(user_names:%=$(BUILD)/obj/tests/user/%.c.o)
+.SECONDARY: $(user_names:%=$(BUILD)/user/%.elf) $(user_library) \
+            $(user_names:%=$(BUILD)/obj/tests/user/%.c.o)
