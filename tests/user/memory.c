@@ -16,6 +16,7 @@ static void zero_and_own(void)
 		words[i] = i;
 	}
 	if (fork() == 0) {
+		words[5] = 6; /* the translation is cached now */
 		CHECK(unmap(at, 3 * PAGE) == 0);
 		exit((int)*(volatile uint64_t *)&words[5]); /* faults */
 	}
