@@ -39,7 +39,6 @@ static void open_debugcon(void)
 		note("debugcon");
 }
 
-
 static void open_auto(uint32_t baud)
 {
 	for (unsigned i = 0; i < 4; i++)

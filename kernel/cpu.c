@@ -9,21 +9,21 @@
 #include "lib/string.h"
 
 #define IA32_SYSENTER_CS    0x174u
-#define IA32_EFER     0xc0000080u
-#define IA32_STAR     0xc0000081u
-#define IA32_LSTAR    0xc0000082u
-#define IA32_FMASK    0xc0000084u
-#define IA32_FS_BASE  0xc0000100u
-#define IA32_GS_BASE  0xc0000101u
+#define IA32_EFER	    0xc0000080u
+#define IA32_STAR	    0xc0000081u
+#define IA32_LSTAR	    0xc0000082u
+#define IA32_FMASK	    0xc0000084u
+#define IA32_FS_BASE	    0xc0000100u
+#define IA32_GS_BASE	    0xc0000101u
 #define IA32_KERNEL_GS_BASE 0xc0000102u
-#define EFER_SCE      (1ul << 0)
-#define CR4_OSFXSR    (1ul << 9)
-#define CR4_OSXMMEXCPT (1ul << 10)
-#define CR4_UMIP      (1ul << 11)
-#define CR4_SMEP      (1ul << 20)
-#define CR4_SMAP      (1ul << 21)
-#define FMASK_SYSCALL 0x47700u /* TF, IF, DF, IOPL, NT, AC: the kernel starts without them */
-#define IST_SIZE      8192
+#define EFER_SCE	    (1ul << 0)
+#define CR4_OSFXSR	    (1ul << 9)
+#define CR4_OSXMMEXCPT	    (1ul << 10)
+#define CR4_UMIP	    (1ul << 11)
+#define CR4_SMEP	    (1ul << 20)
+#define CR4_SMAP	    (1ul << 21)
+#define FMASK_SYSCALL	    0x47700u /* TF, IF, DF, IOPL, NT, AC: the kernel starts without them */
+#define IST_SIZE	    8192
 
 bool cpu_smap;
 

@@ -46,12 +46,12 @@ struct cpu {
 	struct task_state task_state;
 	unsigned index;
 	uint32_t apic_id;
-	atomic_bool online;      /* it is in its idle loop, or beyond */
+	atomic_bool online;	 /* it is in its idle loop, or beyond */
 	unsigned preemption_off; /* nesting; a pending reschedule waits for 0 */
 	bool reschedule;
 	struct task *idle;
 	struct task *left, *leaves; /* by the switch under way: who is dead; who changes CPU */
-	bool unfinished;            /* it has one of these to see to, or a trace */
+	bool unfinished;	    /* it has one of these to see to, or a trace */
 	bool slice_over, timer_fired;
 	struct trap_frame *interrupted; /* by the newest timer interrupt */
 	struct run_queue ready;

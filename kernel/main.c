@@ -87,21 +87,21 @@ static void start_first_task(void)
 
 void kernel_main(uint32_t magic, uint64_t information)
 {
-	cpu_init_boot();                           /* descriptor tables, per-CPU data */
-	trap_init();                               /* exceptions can be caught from here on */
-	trace_quiesce();                           /* what firmware left on: recorded, then off */
+	cpu_init_boot();			   /* descriptor tables, per-CPU data */
+	trap_init();				   /* exceptions can be caught from here on */
+	trace_quiesce();			   /* what firmware left on: recorded, then off */
 	read_boot_information(magic, information); /* command line, console */
-	start_memory();                            /* pages, the kernel's own address space */
-	cpu_protect();                             /* SMEP, SMAP, SYSCALL */
-	console_add_screen();                      /* the text screen, where there is one */
-	acpi_init(&info);                          /* tables of the platform */
-	start_clocks();                            /* local APIC, calibration, timer */
-	ioapic_init();                             /* all lines masked */
-	watchdog_init();                           /* deadlines that end a hung run */
-	trace_init();                              /* Debug Store: probe, PMI */
-	silicon_init();                            /* whose it is */
-	sched_init();                              /* this becomes the idle task */
-	smp_start(&info);                          /* the other CPUs */
+	start_memory();				   /* pages, the kernel's own address space */
+	cpu_protect();				   /* SMEP, SMAP, SYSCALL */
+	console_add_screen();			   /* the text screen, where there is one */
+	acpi_init(&info);			   /* tables of the platform */
+	start_clocks();				   /* local APIC, calibration, timer */
+	ioapic_init();				   /* all lines masked */
+	watchdog_init();			   /* deadlines that end a hung run */
+	trace_init();				   /* Debug Store: probe, PMI */
+	silicon_init();				   /* whose it is */
+	sched_init();				   /* this becomes the idle task */
+	smp_start(&info);			   /* the other CPUs */
 	banner_print(&info);
 	start_first_task();
 	sched_idle();

@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 struct options {
-	char test[256];   /* globs, comma-separated; one that starts with '-' leaves out */
-	char group[64];   /* group letters or names, comma-separated; empty: all */
-	bool list;        /* print the tests and end */
-	int unsafe;       /* index into "0", "1", "force" */
+	char test[256];	  /* globs, comma-separated; one that starts with '-' leaves out */
+	char group[64];	  /* group letters or names, comma-separated; empty: all */
+	bool list;	  /* print the tests and end */
+	int unsafe;	  /* index into "0", "1", "force" */
 	uint64_t repeat;  /* times each test is run */
-	uint64_t scale;   /* percent of each test's amount of work */
-	uint64_t seed;    /* of everything random; 0: from the clock */
+	uint64_t scale;	  /* percent of each test's amount of work */
+	uint64_t seed;	  /* of everything random; 0: from the clock */
 	uint64_t timeout; /* seconds that one test may take */
 	char console[64];
 	uint64_t baud;

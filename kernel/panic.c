@@ -14,18 +14,18 @@
 #define FRAMES 24
 
 static const char *const exception_names[32] = {
-	"#DE", "#DB", "NMI", "#BP", "#OF", "#BR", "#UD", "#NM", "#DF", NULL, "#TS",
-	"#NP", "#SS", "#GP", "#PF", NULL, "#MF", "#AC", "#MC", "#XM", "#VE", "#CP"};
+	"#DE", "#DB", "NMI", "#BP", "#OF", "#BR", "#UD", "#NM", "#DF", NULL,  "#TS",
+	"#NP", "#SS", "#GP", "#PF", NULL,  "#MF", "#AC", "#MC", "#XM", "#VE", "#CP"};
 
-static void print_address(const char *prefix, uint64_t address)
+static void print_address(uint64_t address)
 {
 	uint64_t offset;
 	const char *name = symbol_name(address, &offset);
 
 	if (name)
-		printk("%s%016lx %s+0x%lx\n", prefix, address, name, offset);
+		printk("#   %016lx %s+0x%lx\n", address, name, offset);
 	else
-		printk("%s%016lx\n", prefix, address);
+		printk("#   %016lx\n", address);
 }
 
 /* Reads memory that a broken chain of frames may not have. */
@@ -41,10 +41,13 @@ static bool peek(uint64_t address, uint64_t *value)
 	return done;
 }
 
-/* Frames lie in the upper half, upwards on one stack; anything else ends the chain. */
+/*
+ * Frames lie in the upper half, upwards on one stack; anything else ends the chain. A call that
+ * does not return may be its function's last instruction: the byte before where it would return.
+ */
 void print_backtrace(unsigned long rip, unsigned long rbp)
 {
-	print_address("#   ", rip);
+	print_address(rip);
 	for (unsigned i = 0; i < FRAMES; i++) {
 		uint64_t next, address;
 
@@ -52,7 +55,7 @@ void print_backtrace(unsigned long rip, unsigned long rbp)
 			return;
 		if (!address)
 			return;
-		print_address("#   ", address);
+		print_address(address - 1);
 		if (next <= rbp)
 			return;
 		rbp = next;
@@ -99,9 +102,9 @@ void panic(const char *template, ...)
 	vformat(text, sizeof(text), template, arguments);
 	va_end(arguments);
 	printk("\n# panic: %s\n", text);
-	print_backtrace((unsigned long)__builtin_return_address(0),
+	print_backtrace((unsigned long)__builtin_return_address(0) - 1,
 			*(unsigned long *)__builtin_frame_address(0));
-	print_last_branches();
+	print_last_branches(NULL);
 	end_run(VERDICT_PANIC);
 }
 
@@ -110,10 +113,13 @@ void panic_trap(const struct trap_frame *frame, const char *what)
 	const char *name = frame->vector < 32 ? exception_names[frame->vector] : NULL;
 
 	begin();
-	printk("\n# panic: %s (vector %lu) on CPU %u\n", what ? what : name ? name : "exception",
+	printk("\n# panic: %s (vector %lu) on CPU %u\n",
+	       what   ? what
+	       : name ? name
+		      : "exception",
 	       frame->vector, this_cpu()->index);
 	print_registers(frame);
 	print_backtrace(frame->rip, frame->rbp);
-	print_last_branches();
+	print_last_branches(frame);
 	end_run(VERDICT_PANIC);
 }

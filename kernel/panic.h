@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The end when the kernel itself is wrong: everything that helps to find out why, then a verdict. */
+/* The end when the kernel itself is wrong: everything that helps to find out why, then a verdict.
+ */
 #ifndef SPOOR_KERNEL_PANIC_H
 #define SPOOR_KERNEL_PANIC_H
 
@@ -20,7 +21,10 @@ _Noreturn void panic_trap(const struct trap_frame *frame, const char *what);
 /* The functions that led to `rip`, by the chain of frames from `rbp`. */
 void print_backtrace(unsigned long rip, unsigned long rbp);
 
-/* The newest branches that this CPU's trace holds, symbolised; nothing where none is loaded. */
-void print_last_branches(void);
+/*
+ * The newest branches that this CPU's trace holds, symbolised; nothing where none is loaded. With
+ * `frame` those on the way here from the event that made it are left out. Tracing is stopped.
+ */
+void print_last_branches(const struct trap_frame *frame);
 
 #endif

@@ -9,13 +9,12 @@
 struct cpu;
 
 struct timer {
-	uint64_t deadline; /* microseconds since boot */
+	uint64_t deadline;		      /* microseconds since boot */
 	void (*expired)(struct timer *timer); /* IF = 0, on the CPU that started it */
 	struct timer *next;
 	struct cpu *cpu; /* in whose list it stands, or stood */
 	bool running;
 };
-
 
 /* Calibrates the clocks and takes the timer vector. NULL, or what is missing. Boot. */
 const char *time_init(void);
@@ -29,7 +28,8 @@ uint64_t time_now(void);
 /* Serves the timer interrupt that is due on `cpu`, this one. For the scheduler; IF = 0. */
 void time_interrupt_work(struct cpu *cpu);
 
-/* Starts, or restarts, `timer` on this CPU; expires once, `microseconds` from now at the soonest. */
+/* Starts, or restarts, `timer` on this CPU; expires once, `microseconds` from now at the soonest.
+ */
 void timer_start(struct timer *timer, uint64_t microseconds);
 
 /*

@@ -13,7 +13,7 @@
 #define NMI_GRACE 1000000
 
 /* Microseconds: when the trial is due, and when it is given up. */
-#define TRIAL       20
+#define TRIAL	    20
 #define TRIAL_LIMIT 20000
 
 static void (*missed)(const struct trap_frame *frame);

@@ -6,13 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define COLUMNS      80
-#define ROWS         25
-#define TEXT_MEMORY  0xb8000
-#define BIOS_MODE    0x449 /* BIOS data area: current video mode */
-#define COLOUR_TEXT  3
-#define GREY         0x0700
-#define PATTERN      0x0753
+#define COLUMNS	    80
+#define ROWS	    25
+#define TEXT_MEMORY 0xb8000
+#define BIOS_MODE   0x449 /* BIOS data area: current video mode */
+#define COLOUR_TEXT 3
+#define GREY	    0x0700
+#define PATTERN	    0x0753
 
 static volatile uint16_t *cells;
 static unsigned row, column;

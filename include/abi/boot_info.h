@@ -18,11 +18,11 @@ enum boot_protocol { BOOT_MULTIBOOT1 = 1, BOOT_MULTIBOOT2 = 2 };
 
 #define BOOT_MAX_REGIONS 64
 #define BOOT_MAX_MODULES 4
-#define BOOT_TEXT_SIZE   512
+#define BOOT_TEXT_SIZE	 512
 
 struct boot_region {
 	uint64_t base, length; /* bytes; base + length does not overflow; length > 0 */
-	uint32_t type;         /* enum memory_type; an unknown type reads as MEMORY_RESERVED */
+	uint32_t type;	       /* enum memory_type; an unknown type reads as MEMORY_RESERVED */
 };
 
 struct boot_module {
@@ -38,8 +38,8 @@ struct boot_info {
 	struct boot_region regions[BOOT_MAX_REGIONS];
 	unsigned module_count;
 	struct boot_module modules[BOOT_MAX_MODULES];
-	unsigned char rsdp[36]; /* ACPI RSDP, copied */
-	unsigned rsdp_size;     /* 0: the loader gave none */
+	unsigned char rsdp[36];	       /* ACPI RSDP, copied */
+	unsigned rsdp_size;	       /* 0: the loader gave none */
 	uint64_t info_start, info_end; /* physical memory that the loader's information occupies */
 };
 

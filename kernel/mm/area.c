@@ -101,7 +101,8 @@ void area_free(void *area, size_t pages)
 /* Bits of a physical address that this CPU has (SDM Vol 2, CPUID 80000008H). */
 static uint64_t physical_limit(void)
 {
-	unsigned bits = cpuid(0x80000000, 0).eax >= 0x80000008 ? cpuid(0x80000008, 0).eax & 0xff : 36;
+	unsigned bits =
+		cpuid(0x80000000, 0).eax >= 0x80000008 ? cpuid(0x80000008, 0).eax & 0xff : 36;
 
 	return 1ul << (bits < 52 ? bits : 52);
 }

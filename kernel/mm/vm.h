@@ -26,7 +26,7 @@ enum {
 #define PTE_ACCESSED (1ul << 5)
 #define PTE_DIRTY    (1ul << 6)
 #define PTE_LARGE    (1ul << 7)
-#define PTE_NX       (1ul << 63)
+#define PTE_NX	     (1ul << 63)
 #define PTE_ADDRESS  0x000ffffffffff000ul
 
 /* Leaves the boot tables for the kernel's own. NULL, or what went wrong. Once, at boot. */

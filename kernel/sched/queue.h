@@ -12,7 +12,7 @@ struct run_queue {
 };
 
 void queue_push(struct run_queue *queue, struct task *task);
-struct task *queue_pop(struct run_queue *queue); /* NULL if empty */
+struct task *queue_pop(struct run_queue *queue);	       /* NULL if empty */
 bool queue_remove(struct run_queue *queue, struct task *task); /* false: was not in it */
 
 #endif

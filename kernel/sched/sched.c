@@ -122,14 +122,29 @@ static void finish_rest(struct cpu *cpu)
 }
 
 /* Of tracing, an untraced switch knows this test, shared, and one in each of two other places. */
-void sched_finish_switch(void)
+static void finish(struct cpu *cpu)
 {
-	struct cpu *cpu = this_cpu();
-
 	if (cpu->unfinished)
 		finish_rest(cpu);
 	else
 		release();
+}
+
+/* From here on: what the switch itself took, much on virtual processors, is nobody's time. */
+static void start_slice(struct cpu *cpu)
+{
+	if (cpu->current != cpu->idle)
+		timer_start(&slice_timers[cpu->index], slice);
+	else
+		timer_stop(&slice_timers[cpu->index]);
+}
+
+void sched_finish_switch(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	start_slice(cpu);
+	finish(cpu);
 }
 
 static void switch_to(struct cpu *cpu, struct task *next)
@@ -149,10 +164,6 @@ static void switch_to(struct cpu *cpu, struct task *next)
 	cpu->current = next;
 	cpu->kernel_rsp = next->kernel_rsp;
 	cpu->task_state.rsp[0] = next->kernel_rsp;
-	if (next != cpu->idle)
-		timer_start(&slice_timers[cpu->index], slice);
-	else
-		timer_stop(&slice_timers[cpu->index]);
 	if (now->context != next->context)
 		user_switch(now->context, next->context);
 	task_switch(&now->rsp, next->rsp);
@@ -186,8 +197,11 @@ static void switch_away(struct cpu *cpu)
 
 	cpu->slice_over = false;
 	cpu->reschedule = false;
-	if (next != cpu->current)
-		switch_to(cpu, next);
+	if (next == cpu->current) {
+		finish(cpu);
+		return;
+	}
+	switch_to(cpu, next);
 	sched_finish_switch();
 }
 

@@ -20,27 +20,27 @@ struct trace_context;
 struct user_context;
 
 struct task {
-	uint64_t rsp;        /* while it does not run: what task_switch() left (switch.asm) */
+	uint64_t rsp;	     /* while it does not run: what task_switch() left (switch.asm) */
 	uint64_t kernel_rsp; /* where ring 3 enters, while a user_run() is under way */
-	struct trace_context *trace; /* NULL: not traced */
-	bool trace_over;             /* will not be traced any more */
+	struct trace_context *trace;  /* NULL: not traced */
+	bool trace_over;	      /* will not be traced any more */
 	struct user_context *context; /* NULL: it has no address space but the kernel's */
 	enum task_state_kind state;
-	unsigned cpu;      /* where it runs, waits to run, or ran last */
+	unsigned cpu;	   /* where it runs, waits to run, or ran last */
 	uint64_t affinity; /* bit n: it may run on CPU n */
-	bool killed; /* by task_kill() */
-	bool ended;  /* its joiners may go on */
+	bool killed;	   /* by task_kill() */
+	bool ended;	   /* its joiners may go on */
 	unsigned pid;
 	char name[16];
 	void *stack;
-	struct task *next;          /* in the queue it stands in */
-	struct run_queue *waiting;  /* the queue it is blocked in, if any */
-	struct run_queue joiners;   /* who waits for its end */
-	struct run_queue sleeping;  /* itself, until `sleep` expires */
+	struct task *next;	   /* in the queue it stands in */
+	struct run_queue *waiting; /* the queue it is blocked in, if any */
+	struct run_queue joiners;  /* who waits for its end */
+	struct run_queue sleeping; /* itself, until `sleep` expires */
 	struct timer sleep;
-	unsigned references;        /* its creator's, and its own life */
-	struct trap_frame *user;    /* the frame of the user_run() under way */
-	atomic_bool user_break; /* user_run() shall come back at once; see sched_break_user() */
+	unsigned references;	 /* its creator's, and its own life */
+	struct trap_frame *user; /* the frame of the user_run() under way */
+	atomic_bool user_break;	 /* user_run() shall come back at once; see sched_break_user() */
 	struct caught caught;
 	uint64_t switches; /* times it was given a CPU */
 	void (*entry)(void *argument);

@@ -13,11 +13,11 @@
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 
-#define LOW_MEMORY    0xa0000ul
-#define STACK_PAGES   4
-#define INIT_WAIT     10000  /* microseconds; SDM Vol 3, 8.4.4.1 */
-#define STARTUP_WAIT  200
-#define MOST_WAIT     500000
+#define LOW_MEMORY   0xa0000ul
+#define STACK_PAGES  4
+#define INIT_WAIT    10000 /* microseconds; SDM Vol 3, 8.4.4.1 */
+#define STARTUP_WAIT 200
+#define MOST_WAIT    500000
 
 /* boot/entry.asm */
 extern const uint8_t start_processor[], start_processor_end[];

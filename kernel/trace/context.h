@@ -30,18 +30,18 @@
 
 struct trace_context {
 	struct spinlock lock;
-	struct task *task;          /* NULL: a CPU's, or the task ended */
-	_Atomic(struct cpu *) cpu;  /* where it is being recorded, or NULL: at rest */
+	struct task *task;	   /* NULL: a CPU's, or the task ended */
+	_Atomic(struct cpu *) cpu; /* where it is being recorded, or NULL: at rest */
 	struct tracer *tracers;
-	unsigned holds;      /* tracers in TRACE_SIGNAL that hold the trace */
+	unsigned holds;	     /* tracers in TRACE_SIGNAL that hold the trace */
 	unsigned programmed; /* view of the hardware when it was recorded last; 0: never */
-	bool circular;       /* shape then */
+	bool circular;	     /* shape then */
 	unsigned references; /* attachments; the context of a CPU has one of its own */
 };
 
 struct tracer {
 	struct trace_context *context; /* NULL once detached */
-	struct tracer *next;           /* of the same context */
+	struct tracer *next;	       /* of the same context */
 	struct trace_options options;
 	size_t charged; /* bytes */
 	struct trace_ring ring;
@@ -53,12 +53,12 @@ struct tracer {
 
 /* What a CPU has for tracing. Only that CPU uses it, with IF = 0. */
 struct trace_cpu {
-	struct trace_context context; /* the catch-all */
+	struct trace_context context;  /* the catch-all */
 	struct trace_context *running; /* the task's context that is being recorded, or NULL */
 	struct tracer *circular;       /* whose ring the hardware writes, or NULL */
 	struct ds_lease staging[4];    /* of one buffer, by view; 0 is not used */
-	struct tracer *queue;          /* whose owner is to be told */
-	uint64_t reached;              /* times that staging was emptied at its threshold */
+	struct tracer *queue;	       /* whose owner is to be told */
+	uint64_t reached;	       /* times that staging was emptied at its threshold */
 };
 
 /* --- tracer.c --- */
@@ -92,8 +92,7 @@ void trace_rest(struct cpu *cpu);
 /* --- operation.c --- */
 
 /* Calls `function(argument)` with the context at rest and locked, wherever it is recorded. */
-void trace_perform(struct trace_context *context, void (*function)(void *argument),
-		   void *argument);
+void trace_perform(struct trace_context *context, void (*function)(void *argument), void *argument);
 
 /*
  * Lets every CPU see what changed and tell the owners that wait to be told. Afterwards no CPU

@@ -4,6 +4,7 @@
 #include "kernel/cpu.h"
 #include "kernel/panic.h"
 #include "kernel/symbols.h"
+#include "kernel/trap/trap.h"
 
 #define MOST 32
 
@@ -17,24 +18,38 @@ static void print_branch(const struct bts_struct *record)
 	       from ? from : "?", from_offset, to ? to : "?", to_offset);
 }
 
-void print_last_branches(void)
+/* The record before the one in slot `at`; false: there is none. */
+static bool step_back(const struct ds_lease *lease, size_t *at, struct bts_struct *record)
+{
+	if (*at == 0 && lease->overflow != DS_O_WRAP)
+		return false;
+	*at = (*at ? *at : ds_get_bts_end(lease->area)) - 1;
+	return ds_read_bts(lease->area, *at, record) == 0 && record->qualifier != BTS_INVALID;
+}
+
+/* Just behind the record of the event that made `frame`, or the index if it is not there. */
+static size_t find_event(const struct ds_lease *lease, const struct trap_frame *frame)
+{
+	size_t index = ds_get_bts_index(lease->area), at = index;
+	struct bts_struct record;
+
+	for (size_t i = ds_get_bts_end(lease->area); i > 0 && step_back(lease, &at, &record); i--)
+		if (record.to == trap_entry((unsigned)frame->vector))
+			return at + 1;
+	return index;
+}
+
+void print_last_branches(const struct trap_frame *frame)
 {
 	struct ds_lease *lease = this_cpu()->ds.loaded;
-	size_t end, index;
+	struct bts_struct record;
+	size_t at, end;
 
 	if (!lease || ds_is_lent(&this_cpu()->ds))
 		return;
+	at = frame ? find_event(lease, frame) : ds_get_bts_index(lease->area);
 	end = ds_get_bts_end(lease->area);
-	index = ds_get_bts_index(lease->area);
 	printk("# last branches of this CPU, newest first:\n");
-	for (size_t i = 0; i < MOST && i < end; i++) {
-		struct bts_struct record;
-
-		if (index == 0 && lease->overflow != DS_O_WRAP)
-			break;
-		index = (index ? index : end) - 1;
-		if (ds_read_bts(lease->area, index, &record) == 0 &&
-		    record.qualifier != BTS_INVALID)
-			print_branch(&record);
-	}
+	for (size_t i = 0; i < MOST && i < end && step_back(lease, &at, &record); i++)
+		print_branch(&record);
 }

@@ -59,8 +59,8 @@ void ring_return(struct trace_ring *ring)
 {
 	size_t last = before_index(ring, 1), last_but_one = before_index(ring, 2);
 	size_t index = ds_get_bts_index(ring->area) % ring->size;
-	size_t written = index >= ring->index ? index - ring->index
-					      : index + ring->size - ring->index;
+	size_t written =
+		index >= ring->index ? index - ring->index : index + ring->size - ring->index;
 	size_t room = ring->size - ring->used;
 	bool reached = written == ring->size - 1; /* the last slot but one, in the first round */
 

@@ -10,11 +10,11 @@
 
 struct trace_ring {
 	void *area;
-	size_t size;    /* slots */
-	size_t index;   /* the slot that is written next */
-	size_t used;    /* slots before it that count */
-	uint64_t lost;  /* records overwritten, or not stored, for want of room */
-	bool wrapped;   /* more than that: the hardware went round */
+	size_t size;	/* slots */
+	size_t index;	/* the slot that is written next */
+	size_t used;	/* slots before it that count */
+	uint64_t lost;	/* records overwritten, or not stored, for want of room */
+	bool wrapped;	/* more than that: the hardware went round */
 	bool unchecked; /* the hardware wrote: some slots may hold what the view does not */
 	struct bts_struct replaced[2]; /* what stood where the sentinels stand */
 };

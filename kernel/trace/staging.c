@@ -7,10 +7,11 @@
 #include "kernel/trace/memory.h"
 
 /* Half of it is room for what the CPU goes on to record while interrupts are off. */
-#define STAGING_RECORDS   2048
+#define STAGING_RECORDS	  2048
 #define STAGING_THRESHOLD (STAGING_RECORDS / 2)
 
-_Static_assert(STAGING_RECORDS - STAGING_THRESHOLD >= DS_DEFAULT_MARGIN, "room after the threshold");
+_Static_assert(STAGING_RECORDS - STAGING_THRESHOLD >= DS_DEFAULT_MARGIN,
+	       "room after the threshold");
 _Static_assert(sizeof(struct trace_cpu) <= PAGE_SIZE, "one page");
 
 /*

@@ -111,9 +111,9 @@ static void empty_staging(struct cpu *cpu, struct recorded *to)
 {
 	struct ds_lease *lease = cpu->ds.loaded;
 
-	cpu->trace->reached += lease->overflowed ||
-			       ds_get(lease->area, DS_BTS_INDEX) >=
-				       ds_get(lease->area, DS_BTS_INTERRUPT_THRESHOLD);
+	cpu->trace->reached +=
+		lease->overflowed || ds_get(lease->area, DS_BTS_INDEX) >=
+					     ds_get(lease->area, DS_BTS_INTERRUPT_THRESHOLD);
 	ds_drain(&cpu->ds, lease, take, to);
 }
 

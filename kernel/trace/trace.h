@@ -49,12 +49,12 @@ struct trace_account {
 typedef void trace_overflowed(struct tracer *tracer, void *argument);
 
 struct trace_options {
-	unsigned view;   /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
+	unsigned view;	 /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
 	bool privileged; /* may see kernel addresses; TRACE_KERNEL needs it */
-	bool stamps;     /* also record where the trace of a task begins and ends: SCHED */
-	bool cut_size;   /* be content with what the account has left */
+	bool stamps;	 /* also record where the trace of a task begins and ends: SCHED */
+	bool cut_size;	 /* be content with what the account has left */
 	enum trace_overflow overflow;
-	size_t size;      /* of the ring: bytes of struct ptrace_bts_record; two records at least */
+	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; two records at least */
 	size_t threshold; /* TRACE_SIGNAL: records; 0: room for 170 more, or half of a small ring */
 	trace_overflowed *overflowed; /* TRACE_SIGNAL; NULL makes it TRACE_WRAP */
 	void *argument;
@@ -116,14 +116,14 @@ struct trace_status {
 	enum trace_filter filter;
 	bool circular; /* the hardware writes the ring itself */
 	bool stamps;
-	size_t size;      /* bytes, whole records */
+	size_t size;	  /* bytes, whole records */
 	size_t available; /* records */
-	uint64_t lost;    /* records that the ring had no room for */
-	bool lost_more;   /* wrapped: more than that, count unknown */
-	bool truncated;   /* the hardware ran out of room before anyone could make some */
-	bool held;        /* TRACE_SIGNAL: waits for trace_resume() */
-	bool full;        /* TRACE_STOP: has stopped */
-	bool ended;       /* the task is no more */
+	uint64_t lost;	  /* records that the ring had no room for */
+	bool lost_more;	  /* wrapped: more than that, count unknown */
+	bool truncated;	  /* the hardware ran out of room before anyone could make some */
+	bool held;	  /* TRACE_SIGNAL: waits for trace_resume() */
+	bool full;	  /* TRACE_STOP: has stopped */
+	bool ended;	  /* the task is no more */
 };
 
 void trace_status(struct tracer *tracer, struct trace_status *status);

@@ -32,7 +32,8 @@ static int check(const struct trace_options *options)
 
 static size_t default_threshold(size_t records)
 {
-	return records >= 2 * DS_DEFAULT_MARGIN ? records - DS_DEFAULT_MARGIN : records - records / 2;
+	return records >= 2 * DS_DEFAULT_MARGIN ? records - DS_DEFAULT_MARGIN
+						: records - records / 2;
 }
 
 /* The options with everything that they leave open decided; `size` is what was charged. */
@@ -61,7 +62,8 @@ static int build(struct tracer *tracer)
 		.filter = trace_hardware_view(tracer->options.view),
 		.overflow = DS_O_WRAP,
 	};
-	int error = request.area && request.buffer ? ds_request_bts(&tracer->lease, &request) : -ENOMEM;
+	int error =
+		request.area && request.buffer ? ds_request_bts(&tracer->lease, &request) : -ENOMEM;
 
 	if (error) {
 		trace_memory_free(request.area, DS_AREA_SIZE);

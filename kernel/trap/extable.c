@@ -9,7 +9,8 @@ extern const struct entry exception_table_start[], exception_table_end[];
 
 uint64_t extable_find(uint64_t rip)
 {
-	for (const struct entry *entry = exception_table_start; entry < exception_table_end; entry++)
+	for (const struct entry *entry = exception_table_start; entry < exception_table_end;
+	     entry++)
 		if (entry->at == rip)
 			return entry->go_on;
 	return 0;

@@ -19,10 +19,10 @@ struct gate {
 };
 _Static_assert(sizeof(struct gate) == 16, "64-bit IDT gate descriptor");
 
-#define GATE_INTERRUPT      0x8e
+#define GATE_INTERRUPT	    0x8e
 #define GATE_INTERRUPT_USER 0xee
-#define STUB_SIZE           16
-#define NMI_HANDLERS        4
+#define STUB_SIZE	    16
+#define NMI_HANDLERS	    4
 
 static struct gate idt[256] __attribute__((aligned(16)));
 static interrupt_handler handlers[256];

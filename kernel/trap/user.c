@@ -7,11 +7,11 @@
 #include "lib/string.h"
 
 #define FLAGS_USER_MAY_SET 0x240dd5u /* CF PF AF ZF SF TF DF OF AC ID */
-#define FLAGS_ALWAYS       0x202u    /* IF, and the bit that reads as 1 */
-#define FLAG_TF            0x100u
+#define FLAGS_ALWAYS	   0x202u    /* IF, and the bit that reads as 1 */
+#define FLAG_TF		   0x100u
 
 /* FXSAVE area (SDM Vol 1, table 10-2), and what FNINIT and reset leave there. */
-#define FPU_FCW       0
+#define FPU_FCW	      0
 #define FPU_MXCSR     24
 #define FCW_INITIAL   0x37f
 #define MXCSR_INITIAL 0x1f80
@@ -71,7 +71,8 @@ bool user_run(struct trap_frame *frame)
 	/* SYSRET that sets TF traps before the next instruction, IRET behind it. */
 	bool sysret = frame->vector == VECTOR_SYSCALL && !(frame->rflags & FLAG_TF);
 
-	/* SYSRET to a non-canonical RCX faults in ring 0 on the user's stack (SDM Vol 2, SYSRET). */
+	/* SYSRET to a non-canonical RCX faults in ring 0 on the user's stack (SDM Vol 2, SYSRET).
+	 */
 	if (!canonical(frame->rip))
 		return false;
 	frame->cs = USER_CODE;

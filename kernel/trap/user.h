@@ -11,7 +11,7 @@
  */
 struct user_context {
 	uint8_t fpu[512] __attribute__((aligned(16))); /* SDM Vol 1, 10.5.1: the FXSAVE area */
-	uint64_t root;                                 /* what CR3 holds while the task runs */
+	uint64_t root;				       /* what CR3 holds while the task runs */
 };
 
 /* Registers as after reset of the FPU, all exceptions masked; `root` as given. */

@@ -31,21 +31,24 @@ void end_of_block(struct vcpu *vcpu, const struct insn *i)
 	leave(vcpu, i);
 }
 
-/* Without memcmp(): the call would cost more than the comparison. */
+static inline uint64_t differ(const uint8_t *a, const uint8_t *b, uint32_t at)
+{
+	return get(a + at, 8) ^ get(b + at, 8);
+}
+
+/* Without memcmp(): the call would cost more than the comparison. The last words may overlap. */
 static inline bool same(const uint8_t *a, const uint8_t *b, uint32_t bytes)
 {
-	uint64_t differ = 0;
-
 	if (bytes >= 8) {
-		for (; bytes > 8; a += 8, b += 8, bytes -= 8)
-			differ |= get(a, 8) ^ get(b, 8);
-		return !(differ | (get(a + bytes - 8, 8) ^ get(b + bytes - 8, 8)));
+		for (uint32_t at = 0; at + 8 < bytes; at += 8)
+			if (differ(a, b, at))
+				return false;
+		return !differ(a, b, bytes - 8);
 	}
-	if (bytes >= 4)
-		return get(a, 4) == get(b, 4) && get(a + bytes - 4, 4) == get(b + bytes - 4, 4);
 	while (bytes--)
-		differ |= (uint64_t)(a[bytes] ^ b[bytes]);
-	return !differ;
+		if (a[bytes] != b[bytes])
+			return false;
+	return true;
 }
 
 static bool unchanged(const struct block *b)
@@ -160,13 +163,8 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 /* Out of line, so that find_block() has no registers to save. */
 static __attribute__((noinline)) struct block *find_or_build(struct vcpu *vcpu, struct block **slot)
 {
-	uint64_t validity = vcpu->interp->validity;
 	struct block *known = *slot;
 	bool here = known && known->rip == vcpu->rip;
-
-	if (here && known->validity == validity && unchanged(known))
-		return known;
-
 	const uint8_t *code = fetch(vcpu, vcpu->rip);
 	bool usable = here && known->code[0] == code;
 
@@ -174,7 +172,8 @@ static __attribute__((noinline)) struct block *find_or_build(struct vcpu *vcpu, 
 		usable = known->code[1] == fetch(vcpu, vcpu->rip + known->bytes[0]);
 	if (!usable || !unchanged(known))
 		known = build(vcpu, code);
-	known->validity = validity;
+	/* What straddles two pages is never valid: it is looked at here each time. */
+	known->validity = known->bytes[1] ? 0 : vcpu->interp->validity;
 	*slot = known;
 	return known;
 }
@@ -186,7 +185,7 @@ const struct block *find_block(struct vcpu *vcpu)
 	struct block **slot = &interp->blocks[interp->single][rip % BLOCKS];
 	const struct block *b = *slot;
 
-	if (b && b->rip == rip && b->validity == interp->validity && !b->bytes[1] &&
+	if (b && b->rip == rip && b->validity == interp->validity &&
 	    same(b->code[0], b->copy, b->bytes[0]))
 		return b;
 	return find_or_build(vcpu, slot);

@@ -40,14 +40,14 @@ struct fault {
 struct translation {
 	uint64_t tag;	 /* linear page | generation */
 	uintptr_t delta; /* host address - linear address */
-	uint64_t physical;
-	uint64_t unused;
 };
 
-enum { TRANSLATIONS = 256 };
+/* One page in all: an emulated host has few translations of its own. */
+enum { TRANSLATIONS = 128 };
 struct tlb {
 	struct translation read[TRANSLATIONS], write[TRANSLATIONS];
-};
+} __attribute__((aligned(PAGE)));
+_Static_assert(sizeof(struct tlb) == PAGE, "both tables in one page");
 
 /* Whose accesses they are. */
 enum privilege {

@@ -76,8 +76,8 @@ void event_deliver(struct vcpu *vcpu, const struct event *event);
 /*
  * Guest linear to guest physical by the guest's own tables, with the checks of `access`. False
  * leaves the #PF error code in *error; nothing is raised and CR2 is not touched. Without
- * ACCESS_USER it is an implicit supervisor access: SMAP applies whatever RFLAGS.AC says. Answers
- * come from the interpreter's own cache where it can: interp_forget() applies.
+ * ACCESS_USER it is an implicit supervisor access: SMAP applies whatever RFLAGS.AC says. The
+ * tables are walked each time.
  */
 enum access { ACCESS_READ = 0, ACCESS_WRITE = 1, ACCESS_EXECUTE = 2, ACCESS_USER = 4 };
 bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical,

@@ -48,24 +48,22 @@ void privilege_changed(struct vcpu *vcpu)
  * #PF error code, or *device is set as the page is not memory.
  */
 static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privilege, bool write,
-		      uint64_t *physical, uint32_t *error, bool *device)
+		      uint32_t *error, bool *device)
 {
 	struct interp *interp = vcpu->interp;
 	struct tlb *tlb = &interp->tlbs[privilege];
 	struct translation *t = write ? tlb->write : tlb->read;
 	unsigned access = privilege_access[privilege] | (write ? ACCESS_WRITE : 0);
-	uint64_t page = linear & ~(uint64_t)(PAGE - 1);
+	uint64_t page = linear & ~(uint64_t)(PAGE - 1), physical;
 
 	*device = false;
 	t += (linear / PAGE) % TRANSLATIONS;
-	if (t->tag == (page | interp->generation)) {
-		*physical = t->physical + (linear - page);
+	if (t->tag == (page | interp->generation))
 		return (uint8_t *)((uintptr_t)linear + t->delta);
-	}
-	if (!walk(vcpu, linear, access, physical, error))
+	if (!walk(vcpu, linear, access, &physical, error))
 		return NULL;
 
-	uint8_t *host = platform_guest_page(*physical & ~(uint64_t)(PAGE - 1));
+	uint8_t *host = platform_guest_page(physical & ~(uint64_t)(PAGE - 1));
 
 	if (!host) {
 		*device = true;
@@ -73,34 +71,22 @@ static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privile
 	}
 	if (privilege != PRIVILEGE_ALIGNED)
 		*t = (struct translation){.tag = page | interp->generation,
-					  .delta = (uintptr_t)host - (uintptr_t)page,
-					  .physical = *physical - (linear - page)};
+					  .delta = (uintptr_t)host - (uintptr_t)page};
 	return host + (linear - page);
 }
 
 bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical,
 		     uint32_t *error)
 {
-	bool device;
-
-	if (!canonical(linear)) {
-		*error = 0;
-		return false;
-	}
-	if (access & ACCESS_EXECUTE)
-		return walk(vcpu, linear, access, physical, error);
-	return reach(vcpu, linear, access & ACCESS_USER ? PRIVILEGE_USER : PRIVILEGE_SUPERVISOR,
-		     access & ACCESS_WRITE, physical, error, &device) ||
-	       device;
+	*error = 0;
+	return canonical(linear) && walk(vcpu, linear, access, physical, error);
 }
 
 static uint8_t *reach_or_raise(struct vcpu *vcpu, const struct insn *i, uint64_t linear, bool write)
 {
-	uint64_t physical;
 	uint32_t error;
 	bool device;
-	uint8_t *host =
-		reach(vcpu, linear, vcpu->interp->privilege, write, &physical, &error, &device);
+	uint8_t *host = reach(vcpu, linear, vcpu->interp->privilege, write, &error, &device);
 
 	if (host)
 		return host;
@@ -201,7 +187,6 @@ static uint8_t *system_reach(struct vcpu *vcpu, uint64_t linear, unsigned access
 			     struct fault *fault)
 {
 	enum privilege privilege = PRIVILEGE_SUPERVISOR;
-	uint64_t physical;
 	uint32_t error = 0;
 	bool device = false;
 	uint8_t *host = NULL;
@@ -212,8 +197,7 @@ static uint8_t *system_reach(struct vcpu *vcpu, uint64_t linear, unsigned access
 		privilege = PRIVILEGE_OVERRIDE;
 	*fault = (struct fault){.vector = VECTOR_GP, .has_error = true};
 	if (canonical(linear)) {
-		host = reach(vcpu, linear, privilege, access & ACCESS_WRITE, &physical, &error,
-			     &device);
+		host = reach(vcpu, linear, privilege, access & ACCESS_WRITE, &error, &device);
 		*fault = (struct fault){
 			.vector = VECTOR_PF, .has_error = true, .error = error, .address = linear};
 	}

@@ -13,8 +13,10 @@ static const struct {
 	unsigned need;
 	const char *name;
 } names[] = {
-	{NEED_BTS, "BTS"},   {NEED_DS, "DS"},       {NEED_DTES64, "DTES64"}, {NEED_DSCPL, "DSCPL"},
-	{NEED_LA57, "LA57"}, {NEED_NO_DS, "NO_DS"}, {NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
+	{NEED_BTS, "BTS"},	 {NEED_DS, "DS"},
+	{NEED_DTES64, "DTES64"}, {NEED_DSCPL, "DSCPL"},
+	{NEED_LA57, "LA57"},	 {NEED_NO_DS, "NO_DS"},
+	{NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
 };
 
 /* What gives a false promise away is a test of its own; the others name it. */

@@ -35,8 +35,8 @@ void result_print(unsigned number, const struct test *test, const struct result 
 		  struct totals *totals)
 {
 	static const char *const words[] = {
-		[OUTCOME_PASS] = "",          [OUTCOME_OBS] = " # OBS",
-		[OUTCOME_SKIP] = " # SKIP ",  [OUTCOME_XFAIL] = " # XFAIL ",
+		[OUTCOME_PASS] = "",	       [OUTCOME_OBS] = " # OBS",
+		[OUTCOME_SKIP] = " # SKIP ",   [OUTCOME_XFAIL] = " # XFAIL ",
 		[OUTCOME_ERROR] = " # ERROR ", [OUTCOME_FAIL] = ""};
 	bool bad = result->outcome >= OUTCOME_ERROR;
 

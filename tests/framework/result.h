@@ -6,7 +6,14 @@
 #include "kernel/end.h"
 #include "tests/framework/test.h"
 
-enum outcome { OUTCOME_PASS, OUTCOME_OBS, OUTCOME_SKIP, OUTCOME_XFAIL, OUTCOME_ERROR, OUTCOME_FAIL };
+enum outcome {
+	OUTCOME_PASS,
+	OUTCOME_OBS,
+	OUTCOME_SKIP,
+	OUTCOME_XFAIL,
+	OUTCOME_ERROR,
+	OUTCOME_FAIL
+};
 
 struct result {
 	enum outcome outcome;

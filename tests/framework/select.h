@@ -13,7 +13,8 @@
  * the groups in the reference and of names within a group. Tests that break the run on purpose are
  * only taken when a glob without wildcard names them. Returns how many.
  */
-unsigned select_tests(const char *globs, const char *groups, const struct test *selected[MAX_TESTS]);
+unsigned select_tests(const char *globs, const char *groups,
+		      const struct test *selected[MAX_TESTS]);
 
 /* '*' stands for any run of characters, '?' for one; `pattern` need not end in NUL. */
 bool glob_match(const char *pattern, size_t length, const char *text);

@@ -27,17 +27,6 @@ static unsigned selected_count, number, plan;
 static const struct test *running;
 static struct totals totals;
 
-static void run_task(void *test)
-{
-	((const struct test *)test)->run();
-}
-
-static void heartbeat(struct timer *timer)
-{
-	printk("# beat ts=%lu test=%s\n", time_now() / 1000000, running->name);
-	timer_start(timer, HEARTBEAT);
-}
-
 static void expect_left(bool holds, const char *otherwise)
 {
 	if (holds)
@@ -46,9 +35,30 @@ static void expect_left(bool holds, const char *otherwise)
 	printk("# the test %s\n", otherwise);
 }
 
+/* Neither a lent Debug Store nor a task without preemption gets through the scheduler. */
+static void run_task(void *test)
+{
+	struct cpu *cpu;
+
+	((const struct test *)test)->run();
+	cpu = this_cpu();
+	expect_left(!cpu->preemption_off, "kept preemption off");
+	expect_left(!ds_is_lent(&cpu->ds), "kept the debug MSRs");
+	if (ds_is_lent(&cpu->ds))
+		ds_checkin(&cpu->ds);
+	cpu->preemption_off = 0;
+}
+
+static void heartbeat(struct timer *timer)
+{
+	printk("# beat ts=%lu test=%s\n", time_now() / 1000000, running->name);
+	timer_start(timer, HEARTBEAT);
+}
+
 static bool records(void)
 {
-	return ds_present() && rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts);
+	return ds_present() &&
+	       rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts);
 }
 
 static uint64_t pages(void)
@@ -113,10 +123,12 @@ static void timed_out(const struct trap_frame *frame)
 {
 	struct result not_run = {.outcome = OUTCOME_ERROR};
 
+	ds_panic_stop(&this_cpu()->ds);
 	console_unlock_for_good();
 	printk("# %s ran longer than timeout=%lu seconds; CPU %u is at:\n", running->name,
 	       options.timeout, this_cpu()->index);
 	print_backtrace(frame->rip, frame->rbp);
+	print_last_branches(frame);
 	test_result.failures++;
 	test_result.outcome = OUTCOME_FAIL;
 	result_print(number, running, &test_result, &totals);
@@ -161,11 +173,12 @@ void init(void *argument)
 		refuse("no test is named by test=%s group=%s; `list` prints them all", options.test,
 		       options.group);
 	watchdog_set_handler(timed_out);
-	test_seed(options.seed);
 	plan = (unsigned)options.repeat * selected_count;
 	printk("KTAP version 1\n1..%u\n", plan);
 	for (uint64_t i = 0; i < options.repeat; i++)
-		for (unsigned t = 0; t < selected_count; t++)
+		for (unsigned t = 0; t < selected_count; t++) {
+			test_seed(options.seed + i); /* whichever tests are run with it */
 			run(selected[t]);
+		}
 	end_run(totals_verdict(&totals));
 }

@@ -22,13 +22,13 @@
 
 /* What a test cannot do without; a missing one is a SKIP that names it. */
 enum {
-	NEED_BTS = 1u << 0,    /* the probe found a Branch Trace Store that works */
-	NEED_DS = 1u << 1,     /* CPUID.1:EDX[21] */
-	NEED_DTES64 = 1u << 2, /* CPUID.1:ECX[2] */
-	NEED_DSCPL = 1u << 3,  /* CPUID.1:ECX[4] */
-	NEED_LA57 = 1u << 4,   /* CPUID.7.0:ECX[16] */
-	NEED_NO_DS = 1u << 5,  /* the opposite: what must hold where DS is hidden */
-	NEED_UNSAFE = 1u << 6, /* can hang a host: only with unsafe=1 */
+	NEED_BTS = 1u << 0,	 /* the probe found a Branch Trace Store that works */
+	NEED_DS = 1u << 1,	 /* CPUID.1:EDX[21] */
+	NEED_DTES64 = 1u << 2,	 /* CPUID.1:ECX[2] */
+	NEED_DSCPL = 1u << 3,	 /* CPUID.1:ECX[4] */
+	NEED_LA57 = 1u << 4,	 /* CPUID.7.0:ECX[16] */
+	NEED_NO_DS = 1u << 5,	 /* the opposite: what must hold where DS is hidden */
+	NEED_UNSAFE = 1u << 6,	 /* can hang a host: only with unsafe=1 */
 	NEED_SELFTEST = 1u << 7, /* breaks the run on purpose: only when named in test= */
 };
 
@@ -46,12 +46,13 @@ struct test {
 	static void test_name(void);                                                               \
 	static const struct test test_name##_test = {                                              \
 		.name = #test_name, .run = test_name, __VA_ARGS__};                                \
-	__attribute__((section(".tests." #test_name), used)) static const struct test *const       \
-		test_name##_entry = &test_name##_test;                                             \
+	__attribute__((section(".tests." #test_name),                                              \
+		       used)) static const struct test *const test_name##_entry =                  \
+		&test_name##_test;                                                                 \
 	static void test_name(void)
 
 /* Checks. A failed EXPECT is printed with both values and the test goes on; REQUIRE ends it. */
-#define EXPECT(condition) test_check((condition), false, __FILE__, __LINE__, #condition)
+#define EXPECT(condition)  test_check((condition), false, __FILE__, __LINE__, #condition)
 #define REQUIRE(condition) test_check((condition), true, __FILE__, __LINE__, #condition)
 #define EXPECT_EQ(actual, expected)                                                                \
 	test_check_equal((uint64_t)(actual), (uint64_t)(expected), false, __FILE__, __LINE__,      \

@@ -3,12 +3,12 @@
 /* Delivery of events through the guest's IDT, what is nested in it, and IRET. */
 #include "tests/host/interp_rig.h"
 
-#define CODE    (RIG_BASE + RIG_CODE)
-#define DATA    (RIG_BASE + RIG_DATA)
-#define STACK   (RIG_BASE + RIG_STACK)
-#define STACK0  (RIG_BASE + RIG_STACK0)
-#define IST1    (RIG_BASE + RIG_IST1)
-#define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector) * 16)
+#define CODE		(RIG_BASE + RIG_CODE)
+#define DATA		(RIG_BASE + RIG_DATA)
+#define STACK		(RIG_BASE + RIG_STACK)
+#define STACK0		(RIG_BASE + RIG_STACK0)
+#define IST1		(RIG_BASE + RIG_IST1)
+#define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector)*16)
 
 static int reset(void **state)
 {
@@ -63,7 +63,8 @@ static void page_fault_has_error_and_cr2(void **state)
 	assert_int_equal(v->rip, HANDLER(14));
 	assert_int_equal(v->cr2, DATA + 0x123);
 	assert_int_equal(rig_word(v->gpr[RSP]), 3);
-	check_frame(v->gpr[RSP] + 8, CODE, RIG_KERNEL_CS, FLAG_FIXED | FLAG_RF, STACK, RIG_KERNEL_SS);
+	check_frame(v->gpr[RSP] + 8, CODE, RIG_KERNEL_CS, FLAG_FIXED | FLAG_RF, STACK,
+		    RIG_KERNEL_SS);
 }
 
 static void interrupt_from_user_switches_stack(void **state)
@@ -74,8 +75,10 @@ static void interrupt_from_user_switches_stack(void **state)
 	v->rflags |= FLAG_IF;
 	v->halted = true;
 	v->interrupt_shadow = true;
-	event_deliver(v, &(struct event){.kind = EVENT_INTERRUPT, .vector = 0x40,
-					 .return_rip = CODE, .from = CODE});
+	event_deliver(v, &(struct event){.kind = EVENT_INTERRUPT,
+					 .vector = 0x40,
+					 .return_rip = CODE,
+					 .from = CODE});
 	assert_int_equal(v->cpl, 0);
 	assert_int_equal(v->segment[SS].selector, 0);
 	assert_int_equal(v->segment[CS].selector, RIG_KERNEL_CS);
@@ -260,7 +263,8 @@ static void iret_refuses_bad_frames(void **state)
 	for (unsigned n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
 		rig_reset();
 		RIG_PROGRAM(0x48, 0xcf);
-		push_return(5, (uint64_t[]){bad[n].rip, bad[n].cs, bad[n].rflags, STACK, bad[n].ss});
+		push_return(5,
+			    (uint64_t[]){bad[n].rip, bad[n].cs, bad[n].rflags, STACK, bad[n].ss});
 		uint64_t rsp = rig.vcpu.gpr[RSP];
 		rig_step(1);
 		assert_int_equal(rig.vcpu.rip, HANDLER(13));

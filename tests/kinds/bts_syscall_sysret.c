@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
@@ -12,6 +13,8 @@
 #define BACK_TO (AT + 10)
 #define SLOTS	4096
 
+#define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
+
 static const uint8_t code[] = {0xeb, 0x02, 0x0f, 0x0b, 0x0f, 0x05,  /* jmp; ud2; syscall */
 			       0xeb, 0x02, 0x0f, 0x0b, 0x0f, 0x05}; /* the same again */
 
@@ -19,16 +22,18 @@ struct seen {
 	unsigned syscall, sysret, jumps;
 };
 
-/* Two visits to ring 3: IRETQ to SYSCALL, and SYSRET to SYSCALL. */
+/* Two visits to ring 3, IRETQ to SYSCALL and SYSRET to SYSCALL, which no interrupt disturbs. */
 static void visit(struct rig *rig, uint64_t debugctl)
 {
 	struct trap_frame frame = {.rip = AT};
 
 	rig_reset(rig);
+	lapic_set_task_priority(HIGHEST_PRIORITY);
 	wrmsr(IA32_DEBUGCTL, debugctl);
 	user_run(&frame);
 	user_run(&frame);
 	wrmsr(IA32_DEBUGCTL, 0);
+	lapic_set_task_priority(0);
 	EXPECT_EQ(frame.vector, VECTOR_SYSCALL);
 	EXPECT_EQ(frame.rip, AT + sizeof(code));
 }

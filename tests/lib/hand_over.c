@@ -9,9 +9,10 @@
 /* Records between two interrupts, at the most. */
 #define THRESHOLD 1024
 
+/* More walks than the buffer has room for: without the interrupt it would overflow. */
 static void yield(struct walker *walker)
 {
-	if (walker->walked % 64 == 0)
+	if (walker->walked % 32 == 0)
 		task_yield();
 }
 

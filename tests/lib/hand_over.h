@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 /*
- * Two traced tasks walk and take turns, rarely enough that the hardware's buffer fills up. Fails the test
- * unless records were handed over again and again and every branch came through, once.
+ * Two traced tasks walk and take turns, rarely enough that the hardware's buffer fills up. Fails
+ * the test unless records were handed over again and again and every branch came through, once.
  */
 void hand_over_walks(bool nmi);
 

@@ -2,7 +2,8 @@
 /*
  * Random programs whose outcome the manual fixes: every flag that an instruction leaves undefined
  * is defined again before anything can see it, divisions do not overflow, loops end, memory
- * accesses stay within the data. The same seed makes the same program. Task context.
+ * accesses stay within the data. The same seed makes the same program, in the same build. Task
+ * context.
  */
 #ifndef SPOOR_TESTS_LIB_PROGRAM_H
 #define SPOOR_TESTS_LIB_PROGRAM_H

@@ -23,9 +23,9 @@ struct rig {
 	void *area;
 	uint8_t *pages; /* the buffer's pages, pattern where no slot is */
 	size_t page_count;
-	uint64_t base;  /* of slot 0 */
+	uint64_t base; /* of slot 0 */
 	size_t slots;
-	size_t record;  /* bytes of one */
+	size_t record; /* bytes of one */
 };
 
 /* Slots with the index at the base, absolute maximum at the end, threshold above it (wrap). */
@@ -77,19 +77,19 @@ static inline uint64_t rig_interrupt(void)
  *	TRACED_WITH(rig_all(), "movq %[in], %[out]", AND([out] "=&r"(x)), AND([in] "r"(y)), "rbx");
  */
 #define TRACED(value, body) TRACED_WITH(value, body, , )
-#define AND(...)            , __VA_ARGS__
+#define AND(...)	    , __VA_ARGS__
 #define TRACED_WITH(value, body, outputs, inputs, ...)                                             \
 	do {                                                                                       \
 		uint64_t traced_value = (value);                                                   \
 		uint32_t traced_low = (uint32_t)traced_value;                                      \
 		uint32_t traced_high = (uint32_t)(traced_value >> 32), traced_msr = IA32_DEBUGCTL; \
-		__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t" body "\n\t"                          \
-				 "movl $0x1d9, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t" \
-				 "wrmsr\n\tpopfq\n\t"                                              \
-				 : "+&a"(traced_low), "+&d"(traced_high),                          \
-				   "+&c"(traced_msr)outputs                                        \
-				 : "i"(0)inputs                                                    \
-				 : "memory", "cc", ##__VA_ARGS__);                                 \
+		__asm__ volatile(                                                                  \
+			"pushfq\n\tcli\n\twrmsr\n\t" body "\n\t"                                   \
+			"movl $0x1d9, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"         \
+			"wrmsr\n\tpopfq\n\t"                                                       \
+			: "+&a"(traced_low), "+&d"(traced_high), "+&c"(traced_msr)outputs          \
+			: "i"(0)inputs                                                             \
+			: "memory", "cc", ##__VA_ARGS__);                                          \
 	} while (0)
 
 #endif

@@ -8,9 +8,9 @@
 #define SLOTS	  (THRESHOLD + SKID_ROOM)
 
 /* The slot of the record that tells of the interrupt itself; SLOTS if there is none. */
-static size_t interrupt_slot(const struct rig *rig, size_t from)
+static size_t interrupt_slot(const struct rig *rig)
 {
-	for (size_t slot = from; slot < SLOTS; slot++)
+	for (size_t slot = 0; slot < SLOTS; slot++)
 		if (rig_record(rig, slot).to == trap_entry(PMI_VECTOR))
 			return slot;
 	return SLOTS;
@@ -44,10 +44,10 @@ void skid_measure(struct skid *skid, size_t runs)
 		size_t slot;
 
 		cross(&rig, &pmi);
-		slot = interrupt_slot(&rig, THRESHOLD - 1);
+		slot = interrupt_slot(&rig);
 		if (!pmi.count) {
 			skid->missing++;
-		} else if (pmi.index < threshold) {
+		} else if (pmi.index < threshold || slot < THRESHOLD) {
 			skid->early++;
 		} else {
 			read[count++] = (pmi.index - threshold) / rig.record;

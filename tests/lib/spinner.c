@@ -13,8 +13,9 @@
 
 #define RECORDS	   16384
 #define USER_START 0x10000000ul
-#define SLICE	   500	 /* microseconds; 1000 is what the kernel starts with */
-#define DURATION   20000 /* microseconds */
+#define SLICE	   500 /* microseconds; 1000 is what the kernel starts with */
+#define TURNS	   8
+#define MOST_TIME  500000 /* microseconds */
 
 extern const char spinner_spin[];
 
@@ -97,7 +98,7 @@ size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MOST])
 		test_error("the spinner cannot be started and traced");
 	sched_set_slice(SLICE);
 	task_start(task);
-	for (end = time_now() + DURATION; time_now() < end;)
+	for (end = time_now() + MOST_TIME; task->switches < TURNS && time_now() < end;)
 		__asm__ volatile("pause");
 	sched_set_slice(1000);
 	task_kill(task);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/walker.h"
 
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
 #include "tests/framework/test.h"
 
 #define BATCH 64
@@ -29,14 +31,17 @@ static void feed(struct walker *walker, const struct ptrace_bts_record *record)
 		walker->others++;
 }
 
+/* In one go: a walker that goes on in between could be the faster one. */
 void walker_read(struct walker *walker)
 {
 	struct ptrace_bts_record records[BATCH];
 	size_t count;
 
+	preemption_disable();
 	while ((count = trace_read(walker->tracer, records, BATCH)) > 0)
 		for (size_t i = 0; i < count; i++)
 			feed(walker, &records[i]);
+	preemption_enable();
 }
 
 static void walk(void *argument)
@@ -77,6 +82,17 @@ void walkers_join(struct walker *walkers, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		task_join(walkers[i].task);
+}
+
+void walkers_join_reading(struct walker *walkers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		while (!walkers[i].task->ended) {
+			for (size_t at = 0; at < count; at++)
+				walker_read(&walkers[at]);
+			task_yield();
+		}
+	walkers_join(walkers, count);
 }
 
 void walker_end(struct walker *walker)

@@ -32,11 +32,14 @@ struct walker {
 	uint64_t others;  /* records of neither chain: the kernel's, and the calls between walks */
 };
 
-/* Reads what is new of a walker that does not run, through its reader and into the counts. */
+/* Reads what is new in a linear trace, while its walker does not run, into reader and counts. */
 void walker_read(struct walker *walker);
 
 void walkers_start(struct walker *walkers, size_t count);
 void walkers_join(struct walker *walkers, size_t count);
+
+/* The same, and reads them meanwhile: however often they are interrupted, rings stay small. */
+void walkers_join_reading(struct walker *walkers, size_t count);
 
 /*
  * Reads the rest and fails the test unless the branches of all walks are there, once and in order,

@@ -51,7 +51,8 @@ static uint64_t settled_pages(void)
 }
 
 TEST(smp_task_storm, .group = "S", .ids = "",
-     .claim = "tasks that move between CPUs and are killed anywhere run, end and give all memory back",
+     .claim =
+	     "tasks that move between CPUs and are killed anywhere run, end and give all memory back",
      .source = "kernel/sched/task.h")
 {
 	struct task *tasks[TASKS];

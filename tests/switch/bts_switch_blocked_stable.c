@@ -13,7 +13,8 @@ static void block(struct walker *walker)
 		task_sleep(1000);
 }
 
-static size_t equal_records(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b, size_t count)
+static size_t equal_records(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b,
+			    size_t count)
 {
 	size_t equal = 0;
 

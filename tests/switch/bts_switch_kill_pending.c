@@ -20,7 +20,8 @@ static void reach_threshold(struct walker *walker)
 }
 
 TEST(bts_switch_kill_pending, .group = "C", .ids = "C5", .needs = NEED_BTS,
-     .claim = "a traced task is killed while the interrupt that its trace raised still pends: no record is lost",
+     .claim =
+	     "a traced task is killed while the interrupt that its trace raised still pends: no record is lost",
      .source = "design 4: every path returns every byte")
 {
 	struct walker walker = {.name = "pending",

@@ -12,9 +12,13 @@ TEST(bts_switch_kill_preempted, .group = "C", .ids = "C5", .needs = NEED_BTS,
 				.walks = UINT64_MAX,
 				.options = walker_options(262144)};
 
+	sched_set_slice(500);
 	walkers_start(&walker, 1);
-	while (walker.walked < 20)
+	while (walker.walked < 20) {
+		walker_read(&walker);
 		task_yield();
+	}
+	sched_set_slice(1000);
 	EXPECT_EQ(walker.task->state, TASK_READY);
 	task_kill(walker.task);
 	walkers_join(&walker, 1);

@@ -3,7 +3,7 @@
 #include "tests/framework/test.h"
 #include "tests/lib/walker.h"
 
-#define SLICE 100 /* microseconds; 1000 is what the kernel starts with */
+#define SLICE 500 /* microseconds; 1000 is what the kernel starts with */
 
 TEST(bts_switch_preempted, .group = "C", .ids = "C4", .needs = NEED_BTS,
      .claim = "tasks that the timer preempts anywhere lose no branch to the switch",
@@ -19,7 +19,7 @@ TEST(bts_switch_preempted, .group = "C", .ids = "C4", .needs = NEED_BTS,
 		walkers[i].options = walker_options(walks * 256 + 8192);
 	sched_set_slice(SLICE);
 	walkers_start(walkers, 2);
-	walkers_join(walkers, 2);
+	walkers_join_reading(walkers, 2);
 	sched_set_slice(1000);
 	switches = walkers[0].task->switches + walkers[1].task->switches;
 	EXPECT(switches > 4);

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+#include "tests/framework/test.h"
+
+TEST(selftest_hang, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that hangs with interrupts on is ended by the timer: FAIL",
+     .source = "design 3, watchdog")
+{
+	for (;;)
+		__asm__ volatile("pause");
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+#include "kernel/trace/trace.h"
+#include "tests/framework/test.h"
+#include "tests/lib/walker.h"
+
+TEST(selftest_panic_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_BTS,
+     .claim = "a panic in a traced task prints registers, backtrace and the newest 32 branches",
+     .source = "design 3: how did I get here")
+{
+	struct trace_options options = walker_options(1024);
+	struct tracer *tracer;
+
+	options.overflow = TRACE_WRAP;
+	EXPECT_EQ(trace_attach(current_task(), &options, &tracer), 0);
+	chain_walk(&chain_a, 40);
+	__asm__ volatile("ud2");
+}

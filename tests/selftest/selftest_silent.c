@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "tests/framework/test.h"
+
+TEST(selftest_silent, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that checks and observes nothing is an ERROR", .source = "design 6")
+{
+	test_note("nothing is checked here");
+}
