@@ -93,6 +93,9 @@ $(BUILD)/obj/version.o: $(BUILD)/version.c
 FORCE:
 .PHONY: FORCE
 
+# Of the suite only the size matters.
+$(BUILD)/obj/tests/%.c.o: CFLAGS := $(CFLAGS) -Os
+
 include tests/user/user.mk
 
 # The kernel is linked twice: its own symbol table goes into the second link, behind all code, so
