@@ -59,6 +59,13 @@ static struct cpu *place(const struct task *task)
 	return first;
 }
 
+/* Who ran alone may have come to the end of its slice long ago: it gets one when another waits. */
+static void give_slice(struct cpu *cpu)
+{
+	if (cpu->ready.first && !slice_timers[cpu->index].running)
+		timer_start(&slice_timers[cpu->index], slice);
+}
+
 static void make_ready_locked(struct task *task)
 {
 	struct cpu *cpu = place(task);
@@ -67,15 +74,10 @@ static void make_ready_locked(struct task *task)
 	task->waiting = NULL;
 	task->cpu = cpu->index;
 	queue_push(&cpu->ready, task);
-	if (cpu->current == cpu->idle || !slice_timers[cpu->index].running)
+	if (cpu == this_cpu() && cpu->current != cpu->idle)
+		give_slice(cpu);
+	else if (cpu->current == cpu->idle || !slice_timers[cpu->index].running)
 		smp_kick(cpu->index);
-}
-
-/* Who ran alone may have come to the end of its slice long ago: it gets one when another waits. */
-static void give_slice(struct cpu *cpu)
-{
-	if (cpu->ready.first && !slice_timers[cpu->index].running)
-		timer_start(&slice_timers[cpu->index], slice);
 }
 
 /* Who runs next; the running task goes on while it can and its slice is not over. */
