@@ -28,6 +28,8 @@
 #include "kernel/trace/ring.h"
 #include "kernel/trace/trace.h"
 
+#define STAGING_RECORDS 2048 /* in a CPU's staging */
+
 struct trace_context {
 	struct spinlock lock;
 	struct task *task;	   /* NULL: a CPU's, or the task ended */
@@ -63,6 +65,12 @@ struct trace_cpu {
 
 /* --- tracer.c --- */
 
+/* What trace_attach() refuses of options alone. */
+int tracer_check(const struct trace_options *options);
+
+/* Decides everything that the options leave open; `size` is what was charged. */
+void tracer_settle_options(struct trace_options *options, size_t size);
+
 /* A tracer with its ring, charged. Errors as trace_attach(). */
 int tracer_create(const struct trace_options *options, struct tracer **tracer);
 
@@ -78,7 +86,7 @@ void tracer_put(struct tracer *tracer, const struct bts_struct *record);
 /* A stamp for whoever asked for stamps. As above. */
 void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsigned cpu);
 
-/* What hardware can do of `view`: itself, or everything. */
+/* What hardware does of `view`: itself, or everything. */
 unsigned trace_hardware_view(unsigned view);
 
 /* --- switch.c --- */

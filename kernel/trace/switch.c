@@ -24,7 +24,7 @@ unsigned trace_wishes(const struct trace_context *context)
 	if (context->holds)
 		return 0;
 	for (const struct tracer *at = context->tracers; at; at = at->next)
-		view |= at->full ? 0 : at->options.view;
+		view |= at->full || at->options.paused ? 0 : at->options.view;
 	return view;
 }
 
@@ -87,8 +87,18 @@ static void stamp(struct trace_context *context, unsigned qualifier, const struc
 
 static bool at_threshold(const struct tracer *tracer)
 {
-	return tracer->options.overflow == TRACE_SIGNAL &&
+	return tracer->options.overflow == TRACE_SIGNAL && !tracer->options.paused &&
 	       (tracer->ring.used >= tracer->options.threshold || tracer_is_full(tracer));
+}
+
+/*
+ * Its owner hears of it a moment later, by an interrupt of this CPU; a task that was switched out
+ * with its threshold reached may be on another CPU by then.
+ */
+static void keep_out_of_user(struct task *task)
+{
+	if (task)
+		atomic_store(&task->user_break, true);
 }
 
 /* Ends what has come to its end: of one tracer that is full, of all if one holds the trace. */
@@ -98,6 +108,7 @@ static void check_ends(struct cpu *cpu, struct trace_context *context)
 		if (at_threshold(at) && !at->held) {
 			at->held = true;
 			context->holds++;
+			keep_out_of_user(context->task);
 			trace_queue(cpu, at);
 		}
 		if (at->full)
@@ -164,7 +175,7 @@ static size_t room_to_threshold(const struct trace_context *context)
 		size_t used = at->ring.used, threshold = at->options.threshold;
 		size_t room = threshold > used ? threshold - used : 1;
 
-		if (at->options.overflow == TRACE_SIGNAL && room < least)
+		if (at->options.overflow == TRACE_SIGNAL && !at->options.paused && room < least)
 			least = room;
 	}
 	return least;

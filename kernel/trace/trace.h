@@ -43,8 +43,10 @@ struct trace_account {
 /*
  * TRACE_SIGNAL's owner is told, once a crossing: the ring has reached its threshold, and nothing is
  * recorded of the task (or CPU) any more, for none of its tracers, until trace_resume() by each
- * tracer that was told. IF = 0, on any CPU, no lock held; it must not wait nor use this interface,
- * and may still come until trace_detach() returns.
+ * tracer that was told. What was recorded beyond the threshold by then is kept, even where that is
+ * more than the ring's size. A user_run() of the task comes back meanwhile (sched_break_user()). IF = 0,
+ * on any CPU, no lock held; it must not wait nor use this interface, and may still come until
+ * trace_detach() returns.
  */
 typedef void trace_overflowed(struct tracer *tracer, void *argument);
 
@@ -53,6 +55,7 @@ struct trace_options {
 	bool privileged; /* may see kernel addresses; TRACE_KERNEL needs it */
 	bool stamps;	 /* also record where the trace of a task begins and ends: SCHED */
 	bool cut_size;	 /* be content with what the account has left */
+	bool paused;	 /* record nothing until trace_change() */
 	enum trace_overflow overflow;
 	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; two records at least */
 	size_t threshold; /* TRACE_SIGNAL: records; 0: room for 170 more, or half of a small ring */
@@ -97,8 +100,20 @@ size_t trace_peek(struct tracer *tracer, size_t first, struct ptrace_bts_record 
 /* The record at `index`, 0 being the newest. -EINVAL: there are not so many. */
 int trace_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record);
 
+/* Removes the `count` oldest records, or as many as there are. */
+void trace_skip(struct tracer *tracer, size_t count);
+
 /* Removes all records. Losses are counted from 0 again. */
 void trace_clear(struct tracer *tracer);
+
+/*
+ * Takes view, stamps, pause, overflow and threshold from `options`; the ring and what is in it
+ * stay. -EINVAL, -EPERM: as trace_attach(); nothing has changed then.
+ */
+int trace_change(struct tracer *tracer, const struct trace_options *options);
+
+/* TRACE_SIGNAL: the trace waits for trace_resume(). Any context but NMI; spinlocks may be held. */
+bool trace_is_held(const struct tracer *tracer);
 
 /* Goes on after TRACE_SIGNAL held the trace, or TRACE_STOP ended it. Else does nothing. */
 void trace_resume(struct tracer *tracer);
@@ -127,6 +142,12 @@ struct trace_status {
 };
 
 void trace_status(struct tracer *tracer, struct trace_status *status);
+
+/*
+ * Makes all views in software, as where there is no DS-CPL: some silicon has wrong addresses with
+ * it (errata AR62, W125). While nothing is traced.
+ */
+void trace_filter_in_software(bool always);
 
 /*
  * Where the interrupt at the hardware's threshold is delivered on this CPU: as NMI (how it starts),

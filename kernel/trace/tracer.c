@@ -12,12 +12,21 @@
 /* A tracer stands in a page of its own, which nothing else shares. */
 _Static_assert(sizeof(struct tracer) <= PAGE_SIZE, "one page");
 
-unsigned trace_hardware_view(unsigned view)
+static bool in_software;
+
+void trace_filter_in_software(bool always)
 {
-	return ds_caps()->dscpl && ds_configuration->off_os ? view : TRACE_USER | TRACE_KERNEL;
+	in_software = always;
 }
 
-static int check(const struct trace_options *options)
+unsigned trace_hardware_view(unsigned view)
+{
+	bool can = ds_caps()->dscpl && ds_configuration->off_os && !in_software;
+
+	return can ? view : TRACE_USER | TRACE_KERNEL;
+}
+
+int tracer_check(const struct trace_options *options)
 {
 	size_t records = options->size / UNIT;
 
@@ -36,8 +45,7 @@ static size_t default_threshold(size_t records)
 						: records - records / 2;
 }
 
-/* The options with everything that they leave open decided; `size` is what was charged. */
-static void settle_options(struct trace_options *options, size_t size)
+void tracer_settle_options(struct trace_options *options, size_t size)
 {
 	options->size = size;
 	if (!options->view)
@@ -48,9 +56,17 @@ static void settle_options(struct trace_options *options, size_t size)
 		options->threshold = default_threshold(size / UNIT);
 }
 
+/*
+ * A tracer in TRACE_SIGNAL is below its threshold when a staging is emptied into its ring, so that
+ * with room for one more it cannot lose a record, however late the interrupt comes.
+ */
 static size_t buffer_bytes(const struct tracer *tracer)
 {
-	return tracer->options.size / UNIT * ds_configuration->record_size;
+	size_t records = tracer->options.size / UNIT;
+
+	if (tracer->options.overflow == TRACE_SIGNAL)
+		records += STAGING_RECORDS;
+	return records * ds_configuration->record_size;
 }
 
 static int build(struct tracer *tracer)
@@ -78,7 +94,7 @@ int tracer_create(const struct trace_options *options, struct tracer **result)
 {
 	struct tracer *tracer;
 	size_t size;
-	int error = check(options);
+	int error = tracer_check(options);
 
 	if (error)
 		return error;
@@ -91,7 +107,7 @@ int tracer_create(const struct trace_options *options, struct tracer **result)
 	}
 	tracer->options = *options;
 	tracer->charged = size;
-	settle_options(&tracer->options, size);
+	tracer_settle_options(&tracer->options, size);
 	error = build(tracer);
 	if (error) {
 		tracer_free(tracer);
@@ -135,7 +151,7 @@ bool tracer_is_full(const struct tracer *tracer)
 
 void tracer_put(struct tracer *tracer, const struct bts_struct *record)
 {
-	if (tracer->full || !record_in_view(record, tracer->options.view))
+	if (tracer->full || tracer->options.paused || !record_in_view(record, tracer->options.view))
 		return;
 	if (tracer_is_full(tracer))
 		tracer->ring.lost++;
@@ -149,7 +165,7 @@ void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsig
 	struct bts_struct stamp = record_stamp(qualifier, pid, cpu);
 	bool arrives = qualifier == PTRACE_BTS_TASK_ARRIVES;
 
-	if (!tracer->options.stamps || tracer->arrived == arrives ||
+	if (!tracer->options.stamps || tracer->options.paused || tracer->arrived == arrives ||
 	    (arrives && tracer_is_full(tracer)))
 		return;
 	tracer->arrived = arrives;
