@@ -6,8 +6,7 @@
 #include "kernel/trace/context.h"
 #include "kernel/trace/memory.h"
 
-/* Half of it is room for what the CPU goes on to record while interrupts are off. */
-#define STAGING_RECORDS	  2048
+/* The rest is room for what the CPU goes on to record while interrupts are off. */
 #define STAGING_THRESHOLD (STAGING_RECORDS / 2)
 
 _Static_assert(STAGING_RECORDS - STAGING_THRESHOLD >= DS_DEFAULT_MARGIN,

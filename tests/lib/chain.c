@@ -60,6 +60,12 @@ static uint32_t rounds(uint64_t n)
 	return (uint32_t)((n - 2) / CHAIN_SITES) + 1;
 }
 
+uint64_t chain_entry(const struct chain *chain, uint64_t n, uint32_t *ecx)
+{
+	*ecx = rounds(n);
+	return (uint64_t)site_address(chain, entry(n));
+}
+
 static __attribute__((noinline)) void trace(uint64_t debugctl, const char *site, uint32_t times)
 {
 	uint32_t low = (uint32_t)debugctl, high = (uint32_t)(debugctl >> 32), msr = IA32_DEBUGCTL;
@@ -87,8 +93,8 @@ void chain_trace(struct rig *rig, uint64_t debugctl, const struct chain *chain, 
 
 void chain_walk(const struct chain *chain, uint64_t n)
 {
-	const char *site = site_address(chain, entry(n));
-	uint32_t times = rounds(n);
+	uint32_t times;
+	uint64_t site = chain_entry(chain, n, &times);
 
 	__asm__ volatile("leaq 1f(%%rip), %%rdx\n\tjmp *%[site]\n1:"
 			 : "+c"(times)

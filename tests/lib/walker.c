@@ -50,6 +50,8 @@ static void walk(void *argument)
 
 	while (walker->walked < walker->walks) {
 		chain_walk(walker->chain, chain_length(walker->walked));
+		if (walker->user)
+			user_chain_walk(walker->user, chain_length(walker->walked));
 		walker->walked++;
 		if (walker->between)
 			walker->between(walker);
@@ -70,10 +72,15 @@ static void prepare(struct walker *walker)
 		test_error("task %s cannot be traced: %d", walker->name, error);
 }
 
-void walkers_start(struct walker *walkers, size_t count)
+void walkers_create(struct walker *walkers, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		prepare(&walkers[i]);
+}
+
+void walkers_start(struct walker *walkers, size_t count)
+{
+	walkers_create(walkers, count);
 	for (size_t i = 0; i < count; i++)
 		task_start(walkers[i].task);
 }

@@ -15,13 +15,15 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/trace.h"
 #include "tests/lib/chain.h"
+#include "tests/lib/user_chain.h"
 
 struct walker {
 	const char *name;
 	const struct chain *chain;
 	uint64_t walks;				/* to be made */
 	struct trace_options options;		/* size 0: not traced */
-	void (*between)(struct walker *walker); /* called after each walk, traced */
+	const struct user_chain *user;		/* walked in ring 3 after each walk; or NULL */
+	void (*between)(struct walker *walker); /* called after these, traced */
 	unsigned step;				/* for `between` */
 
 	struct task *task;
@@ -34,6 +36,9 @@ struct walker {
 
 /* Reads what is new in a linear trace, while its walker does not run, into reader and counts. */
 void walker_read(struct walker *walker);
+
+/* Their tasks, traced, but not started. */
+void walkers_create(struct walker *walkers, size_t count);
 
 void walkers_start(struct walker *walkers, size_t count);
 void walkers_join(struct walker *walkers, size_t count);
