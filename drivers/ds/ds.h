@@ -154,6 +154,13 @@ static inline bool ds_switch_needed(const struct ds_cpu *cpu, const struct ds_le
 void ds_switch_out(struct ds_cpu *cpu);
 
 /*
+ * After it, for who hands a lease to another CPU before this one has something else to record: what
+ * was loaded is nobody's any more. Its area stays in IA32_DS_AREA until ds_switch_in(), which no
+ * longer looks at its threshold.
+ */
+void ds_let_go(struct ds_cpu *cpu);
+
+/*
  * Unloads what was loaded and starts recording into `next` (NULL: nothing). True if the lease that
  * left had reached its threshold without the interrupt having told so yet: this call marked it,
  * and the caller must see to what the interrupt would have. Panics if the MSRs are lent, or if

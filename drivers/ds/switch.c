@@ -12,6 +12,9 @@
 /* What `loaded` points to while the MSRs are lent: never on the hardware, never overflowing. */
 static struct ds_lease lent = {.overflow = DS_O_WRAP};
 
+/* The same between ds_let_go() and ds_switch_in(). */
+static struct ds_lease let_go = {.overflow = DS_O_WRAP};
+
 static void write_msr(uint32_t msr, uint64_t value)
 {
 	wrmsr(msr, value);
@@ -39,6 +42,15 @@ void ds_switch_out(struct ds_cpu *cpu)
 	write_msr(IA32_DEBUGCTL, 0);
 }
 
+void ds_let_go(struct ds_cpu *cpu)
+{
+	if (!cpu->loaded)
+		return;
+	check_not_lent(cpu);
+	cpu->loaded->cpu = NULL;
+	cpu->loaded = &let_go;
+}
+
 /*
  * The threshold is tested here, with TR clear, because an interrupt that is still on its way would
  * look at the next lease's area.
@@ -51,7 +63,7 @@ bool ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next)
 	check_not_lent(cpu);
 	if (next && (!next->area || (next->cpu && next != prev)))
 		panic("Debug Store lease loaded twice, or not granted");
-	if (prev) {
+	if (prev && prev != &let_go) {
 		overflowed = ds_mark_overflow(prev);
 		prev->cpu = NULL;
 	}

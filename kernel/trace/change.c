@@ -5,18 +5,7 @@
 struct change {
 	struct tracer *tracer;
 	struct trace_options options;
-	bool done;
 };
-
-/* A CPU that switched the task out a moment ago may not have let go of the lease yet. */
-static bool unload(struct ds_lease *lease)
-{
-	struct ds_cpu *cpu = &this_cpu()->ds;
-
-	if (lease->cpu == cpu)
-		ds_switch_in(cpu, NULL);
-	return !lease->cpu;
-}
 
 static void stop_holding(struct tracer *tracer)
 {
@@ -30,9 +19,6 @@ static void change(void *argument)
 	struct tracer *tracer = change->tracer;
 	const struct trace_options *options = &change->options;
 
-	if (!unload(&tracer->lease))
-		return;
-	change->done = true;
 	ring_check(&tracer->ring, tracer->options.view);
 	if (options->paused && tracer->context->task)
 		tracer_stamp(tracer, PTRACE_BTS_TASK_DEPARTS, tracer->context->task->pid,
@@ -57,10 +43,7 @@ int trace_change(struct tracer *tracer, const struct trace_options *options)
 	work.options.argument = tracer->options.argument;
 	work.options.account = tracer->options.account;
 	tracer_settle_options(&work.options, work.options.size);
-	while (!work.done) {
-		trace_settle();
-		trace_perform(tracer->context, change, &work);
-	}
+	trace_perform(tracer->context, change, &work);
 	trace_settle();
 	return 0;
 }

@@ -136,10 +136,12 @@ static void collect(struct cpu *cpu, bool departs)
 
 	lock(from.context[0]);
 	lock(from.context[1]);
-	if (trace->circular)
+	if (trace->circular) {
 		ring_return(&trace->circular->ring);
-	else if (cpu->ds.loaded)
+		ds_let_go(&cpu->ds);
+	} else if (cpu->ds.loaded) {
 		empty_staging(cpu, &from);
+	}
 	for (unsigned i = 0; i < 2; i++) {
 		if (!from.context[i])
 			continue;

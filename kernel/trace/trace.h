@@ -44,8 +44,8 @@ struct trace_account {
  * TRACE_SIGNAL's owner is told, once a crossing: the ring has reached its threshold, and nothing is
  * recorded of the task (or CPU) any more, for none of its tracers, until trace_resume() by each
  * tracer that was told. What was recorded beyond the threshold by then is kept, even where that is
- * more than the ring's size. A user_run() of the task comes back meanwhile (sched_break_user()). IF = 0,
- * on any CPU, no lock held; it must not wait nor use this interface, and may still come until
+ * more than the ring's size. A user_run() of the task comes back meanwhile (sched_break_user()). IF
+ * = 0, on any CPU, no lock held; it must not wait nor use this interface, and may still come until
  * trace_detach() returns.
  */
 typedef void trace_overflowed(struct tracer *tracer, void *argument);
