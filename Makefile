@@ -17,8 +17,13 @@ CFLAGS := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -mcmodel
           -mno-red-zone -mgeneral-regs-only -fno-pic -fno-pie -fno-stack-protector \
           -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
           -fno-strict-aliasing
+# Nothing here gains from code that begins at round addresses, and the images have to stay small.
+CFLAGS += -falign-functions=1 -falign-loops=1
 # GCC would make the loop of memset() a call of memset(); clang does not where it is -ffreestanding.
-CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patterns)
+CFLAGS += $(if $(findstring clang,$(CC)),,-falign-jumps=1 -fno-tree-loop-distribute-patterns)
+
+# -O2: strings that end alike are one.
+LDFLAGS := -nostdlib -static -O2 -z noexecstack -z max-page-size=4096
 
 host_only      := tests/host tests/runner tests/user
 kernel_dirs    := boot kernel drivers lib $(filter-out $(host_only),$(patsubst %/,%,$(wildcard tests/*/)))
@@ -93,24 +98,26 @@ $(BUILD)/obj/version.o: $(BUILD)/version.c
 FORCE:
 .PHONY: FORCE
 
-# Of the suite only the size matters.
-$(BUILD)/obj/tests/%.c.o: CFLAGS := $(CFLAGS) -Os
+# Of the suite, and of the kernel where no trace and no interrupt goes, only the size matters.
+small := tests drivers/acpi drivers/clock drivers/debugexit drivers/screen kernel/mm kernel/process
+$(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Os
 
 include tests/user/user.mk
 
 # The kernel is linked twice: its own symbol table goes into the second link, behind all code, so
 # that no function moves; the recipe checks that none did.
-$(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols.sh
-	@sh tools/symbols.sh /dev/null > $(BUILD)/symbols-empty.c
+$(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols
+	@tools/symbols /dev/null > $(BUILD)/symbols-empty.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols-empty.o $(BUILD)/symbols-empty.c
-	@$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
-	@sh tools/symbols.sh $@.1 > $(BUILD)/symbols.c
+	@$(LD) $(LDFLAGS) -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
+	@nm -n $@.1 | grep -i ' t ' > $(BUILD)/symbols.nm
+	@tools/symbols $(BUILD)/symbols.nm > $(BUILD)/symbols.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols.o $(BUILD)/symbols.c
-	$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
-	@sh tools/symbols.sh $@ | cmp -s - $(BUILD)/symbols.c || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
+	$(LD) $(LDFLAGS) -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
+	@nm -n $@ | grep -i ' t ' | cmp -s - $(BUILD)/symbols.nm || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
 
 $(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld
-	$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T monitor/linker.ld -o $@ $(monitor_objects)
+	$(LD) $(LDFLAGS) -T monitor/linker.ld -o $@ $(monitor_objects)
 
 # What `qemu -kernel` and iPXE load: the same bytes in an ELF32 container.
 $(BUILD)/%.elf32: $(BUILD)/%.elf

@@ -19,13 +19,10 @@ static const char *const exception_names[32] = {
 
 static void print_address(uint64_t address)
 {
-	uint64_t offset;
-	const char *name = symbol_name(address, &offset);
+	char place[64];
 
-	if (name)
-		printk("#   %016lx %s+0x%lx\n", address, name, offset);
-	else
-		printk("#   %016lx\n", address);
+	symbol_describe(address, place, sizeof(place));
+	printk("#   %016lx %s\n", address, place);
 }
 
 /* Reads memory that a broken chain of frames may not have. */

@@ -45,11 +45,9 @@ struct test {
 
 #define TEST(test_name, ...)                                                                       \
 	static void test_name(void);                                                               \
-	static const struct test test_name##_test = {                                              \
+	__attribute__((section(".tests." #test_name), used,                                        \
+		       aligned(8))) static const struct test test_name##_test = {                  \
 		.name = #test_name, .run = test_name, __VA_ARGS__};                                \
-	__attribute__((section(".tests." #test_name),                                              \
-		       used)) static const struct test *const test_name##_entry =                  \
-		&test_name##_test;                                                                 \
 	static void test_name(void)
 
 /* Checks. A failed EXPECT is printed with both values and the test goes on; REQUIRE ends it. */

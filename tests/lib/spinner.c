@@ -35,9 +35,7 @@ static void spin_in_user(void *argument)
 
 static bool inside(uint64_t address, const void *function)
 {
-	uint64_t offset;
-
-	return symbol_name(address, &offset) && address - offset == (uint64_t)function;
+	return symbol_start(address) == (uint64_t)function;
 }
 
 /* The WRMSR that turns recording on is inside ds_switch_in(), or in a function that it calls. */

@@ -16,9 +16,7 @@
  */
 static bool inside(uint64_t address, const void *function)
 {
-	uint64_t offset;
-
-	return symbol_name(address, &offset) && address - offset == (uint64_t)function;
+	return symbol_start(address) == (uint64_t)function;
 }
 
 static uint64_t count_arrivals(const struct ptrace_bts_record *records, size_t count)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Each tests/user/NAME.c becomes a program of ring 3, and an object that puts it into the kernel.
 
-user_cflags   := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -fno-pic -fno-pie \
+user_cflags   := -std=c11 -Os -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -fno-pic -fno-pie \
                  -fno-stack-protector -fno-omit-frame-pointer -fno-asynchronous-unwind-tables \
                  -fcf-protection=none -fno-tree-loop-distribute-patterns
 user_names    := $(patsubst tests/user/%.c,%,$(sort $(wildcard tests/user/*.c)))
@@ -15,8 +15,10 @@ $(BUILD)/user/%.elf: $(BUILD)/obj/tests/user/%.c.o $(user_library) tests/user/us
 	@mkdir -p $(@D)
 	$(LD) -nostdlib -static -n -z noexecstack -T tests/user/user.ld -o $@ $(filter %.o,$^)
 
+# Sections are nothing to a loader: without symbols, and without the table of sections at its end.
 $(BUILD)/user/%.o: $(BUILD)/user/%.elf tests/user/program.asm
 	@$(OBJCOPY) --strip-all $< $(@:.o=.stripped)
+	@truncate -s $$(readelf -hW $(@:.o=.stripped) | sed -n 's/.*Start of section headers: *\([0-9]*\).*/\1/p') $(@:.o=.stripped)
 	$(NASM) -f elf64 -dNAME="'$*'" -dFILE="'$(@:.o=.stripped)'" -o $@ tests/user/program.asm
 
 .SECONDARY: $(user_names:%=$(BUILD)/user/%.elf) $(user_library) \
