@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/process/internal.h"
+#include "kernel/ptrace/attachment.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
 
@@ -29,14 +30,23 @@ void process_end(struct process *self, int status)
 	user_context_drop();
 	space_destroy(&self->space);
 	give_up_children(self);
+	attachments_drop(self);
 	flags = spin_lock(&processes_lock);
 	self->status = status;
 	self->state = PROCESS_ENDED;
 	self->pending = 0;
 	process_changed(self);
+	attachments_ended(self);
 	spin_unlock(&processes_lock, flags);
 	process_put(self);
 	task_exit();
+}
+
+void process_changed(struct process *process)
+{
+	sched_wake_all(&process->watchers);
+	if (process->parent)
+		signal_post(process->parent, SIGCHLD);
 }
 
 int process_await(struct process *process, bool stops)
@@ -46,8 +56,7 @@ int process_await(struct process *process, bool stops)
 
 	while (process->state == PROCESS_RUNS || (process->state == PROCESS_STOPPED && !stops))
 		sched_wait(&process->watchers, &processes_lock);
-	status = process->state == PROCESS_ENDED ? process->status
-						 : WAIT_STOPPED((int)process->stop_signal);
+	status = process->state == PROCESS_ENDED ? process->status : process->stop_status;
 	spin_unlock(&processes_lock, flags);
 	return status;
 }

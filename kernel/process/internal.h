@@ -22,6 +22,12 @@ _Noreturn void process_end(struct process *self, int status);
 /* Tells the parent and all who watch that `process` stopped or ended. Under the lock. */
 void process_changed(struct process *process);
 
+/* Stops until nobody stops it any more; under the lock, which is released meanwhile. */
+void stand_still(struct process *self);
+
+/* Lets a stopped one go on if nobody stops it. Under the lock. */
+void process_release(struct process *process);
+
 /* Gives back a reference where it is not the last one. Under the lock; false: it is the last. */
 bool process_drop(struct process *process);
 
@@ -40,9 +46,6 @@ void signals_act(struct process *self);
  * those of its spin_lock().
  */
 void process_sleep(struct process *self, uint64_t flags);
-
-/* process_stop() under the lock. */
-unsigned stop_here(struct process *self, unsigned signal);
 
 long process_wait(struct process *self, int64_t pid, uint64_t status, uint64_t options);
 
@@ -65,5 +68,8 @@ long call_kill(struct process *self, const uint64_t *argument);
 long call_sched_yield(struct process *self, const uint64_t *argument);
 long call_sched_setaffinity(struct process *self, const uint64_t *argument);
 long call_getcpu(struct process *self, const uint64_t *argument);
+
+/* kernel/ptrace/request.c */
+long call_ptrace(struct process *self, const uint64_t *argument);
 
 #endif

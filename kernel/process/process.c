@@ -6,6 +6,7 @@
 #include "abi/errno.h"
 #include "kernel/process/internal.h"
 #include "kernel/process/program.h"
+#include "kernel/ptrace/attachment.h"
 #include "kernel/sched/sched.h"
 #include "lib/format.h"
 
@@ -17,11 +18,19 @@ struct spinlock processes_lock;
 struct process *processes;
 static unsigned count;
 
+static void end_step(struct process *self)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+
+	attachments_stepped(self);
+	spin_unlock(&processes_lock, flags);
+}
+
 /* One stay in ring 3, and what came of it. */
 static void run(struct process *self)
 {
 	struct trap_frame *frame = &self->frame;
-	bool step = self->single_step, own_trap = frame->rflags & FLAG_TF;
+	bool step = self->stepped, own_trap = frame->rflags & FLAG_TF;
 
 	if (step)
 		frame->rflags |= FLAG_TF;
@@ -30,9 +39,13 @@ static void run(struct process *self)
 	if (step && !own_trap)
 		frame->rflags &= ~(uint64_t)FLAG_TF;
 	if (frame->vector == VECTOR_SYSCALL) {
+		self->in_call = true;
 		frame->rax = (uint64_t)syscall_do(self);
+		self->in_call = false;
 		if (step) /* SYSCALL itself does not trap: it clears TF */
-			process_signal(self, SIGTRAP);
+			end_step(self);
+	} else if (frame->vector == VECTOR_DB && step && !own_trap) {
+		end_step(self);
 	} else if (frame->vector < 32) {
 		self->fault = trap_caught();
 		signal_fault(self, frame);
@@ -76,7 +89,7 @@ static void discard_new(struct process *process)
 }
 
 /* With an empty space, and not in the list yet. NULL when memory is out. */
-static struct process *create(const char *name)
+static struct process *create(const char *name, bool privileged)
 {
 	uint64_t page = page_alloc();
 	struct process *process = direct(page);
@@ -84,6 +97,8 @@ static struct process *create(const char *name)
 	if (!page)
 		return NULL;
 	format(process->name, sizeof(process->name), "%s", name);
+	process->privileged = privileged;
+	process->account.limit = PTRACE_BTS_LIMIT;
 	process->alarm.expired = alarm_expired;
 	process->task = task_create_stopped(name, process_main, process);
 	if (!process->task || space_create(&process->space)) {
@@ -126,8 +141,8 @@ static int load(struct process *process, const struct program *program, uint64_t
 	return program_load(&process->space, program->image, size, &process->frame.rip);
 }
 
-int process_spawn(const char *name, uint64_t argument, struct process *parent,
-		  struct process **result)
+static int spawn(const char *name, uint64_t argument, struct process *parent, bool privileged,
+		 struct process **result)
 {
 	const struct program *program = program_find(name);
 	struct process *process;
@@ -135,7 +150,7 @@ int process_spawn(const char *name, uint64_t argument, struct process *parent,
 
 	if (!program)
 		return -ENOENT;
-	process = create(program->name);
+	process = create(program->name, privileged);
 	if (!process)
 		return -ENOMEM;
 	error = load(process, program, argument);
@@ -148,9 +163,20 @@ int process_spawn(const char *name, uint64_t argument, struct process *parent,
 	return error;
 }
 
+int process_spawn(const char *name, uint64_t argument, struct process *parent,
+		  struct process **result)
+{
+	return spawn(name, argument, parent, parent && parent->privileged, result);
+}
+
+int process_spawn_privileged(const char *name, uint64_t argument, struct process **result)
+{
+	return spawn(name, argument, NULL, true, result);
+}
+
 long process_fork(struct process *parent)
 {
-	struct process *child = create(parent->name);
+	struct process *child = create(parent->name, parent->privileged);
 	long result;
 
 	if (!child)

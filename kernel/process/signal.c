@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/panic.h"
 #include "kernel/process/internal.h"
+#include "kernel/ptrace/attachment.h"
 #include "kernel/sched/sched.h"
 
 #define BIT(signal) (1u << (signal))
@@ -11,19 +12,19 @@
 
 void signal_post(struct process *process, unsigned signal)
 {
-	bool resumes = signal == SIGKILL || (signal == SIGCONT && !process->tracers);
-
 	if (process->state == PROCESS_ENDED)
 		return;
 	if (signal == SIGCONT)
 		process->pending &= ~STOPPING;
 	if (BIT(signal) & STOPPING)
 		process->pending &= ~BIT(SIGCONT);
-	if (resumes && process->state == PROCESS_STOPPED) {
-		process->resume_signal = 0;
-		process->state = PROCESS_RUNS;
+	if (signal == SIGKILL)
+		attachments_kill(process);
+	if (signal == SIGKILL || signal == SIGCONT) {
+		process->job_stop = 0;
+		process_release(process);
 	}
-	if (process->tracers || !(BIT(signal) & IGNORED)) {
+	if (process->attachments || !(BIT(signal) & IGNORED)) {
 		process->pending |= BIT(signal);
 		sched_break_user(process->task);
 	}
@@ -71,7 +72,6 @@ static unsigned take(struct process *self)
 {
 	unsigned signal;
 
-	self->task->user_break = false;
 	if (!self->pending)
 		return 0;
 	signal = self->pending & BIT(SIGKILL) ? SIGKILL : (unsigned)__builtin_ctz(self->pending);
@@ -79,16 +79,35 @@ static unsigned take(struct process *self)
 	return signal;
 }
 
+static void job_stop(struct process *self, unsigned signal)
+{
+	if (self->pending & BIT(SIGKILL))
+		return;
+	self->job_stop = signal;
+	self->stop_seen = false;
+	self->stop_status = WAIT_STOPPED((int)signal);
+	process_changed(self);
+	stand_still(self);
+}
+
+/* What was asked for before user_break is cleared is seen here; what comes later sets it again. */
 void signals_act(struct process *self)
 {
 	uint64_t flags = spin_lock(&processes_lock);
-	unsigned signal;
 
-	while ((signal = take(self))) {
-		if (self->tracers && signal != SIGKILL)
-			signal = stop_here(self, signal);
+	for (;;) {
+		unsigned signal;
+
+		self->task->user_break = false;
+		if (attachments_stop(self))
+			continue;
+		signal = take(self);
+		if (!signal)
+			break;
+		if (signal != SIGKILL)
+			signal = attachments_deliver(self, signal);
 		if (BIT(signal) & STOPPING) {
-			stop_here(self, signal);
+			job_stop(self, signal);
 		} else if (signal && !(BIT(signal) & IGNORED)) {
 			spin_unlock(&processes_lock, flags);
 			process_end(self, WAIT_KILLED((int)signal));
@@ -99,9 +118,9 @@ void signals_act(struct process *self)
 
 void process_sleep(struct process *self, uint64_t flags)
 {
-	if (!self->pending)
+	if (!self->pending && !attachments_due(self))
 		sched_wait(&self->waiting, &processes_lock);
-	if (!self->pending)
+	if (!self->pending && !attachments_due(self))
 		return;
 	spin_unlock(&processes_lock, flags);
 	signals_act(self);

@@ -18,6 +18,7 @@ static const struct {
 	{SYS_exit, call_exit},
 	{SYS_wait4, call_wait4},
 	{SYS_kill, call_kill},
+	{SYS_ptrace, call_ptrace},
 	{SYS_getppid, call_getppid},
 	{SYS_sched_setaffinity, call_sched_setaffinity},
 	{SYS_clock_gettime, call_clock_gettime},

@@ -6,9 +6,7 @@
 #include "kernel/sched/task.h"
 #include "lib/string.h"
 
-#define FLAGS_USER_MAY_SET 0x240dd5u /* CF PF AF ZF SF TF DF OF AC ID */
-#define FLAGS_ALWAYS	   0x202u    /* IF, and the bit that reads as 1 */
-#define FLAG_TF		   0x100u
+#define FLAG_TF 0x100u
 
 /* FXSAVE area (SDM Vol 1, table 10-2), and what FNINIT and reset leave there. */
 #define FPU_FCW	      0
@@ -77,7 +75,7 @@ bool user_run(struct trap_frame *frame)
 		return false;
 	frame->cs = USER_CODE;
 	frame->ss = USER_DATA;
-	frame->rflags = (frame->rflags & FLAGS_USER_MAY_SET) | FLAGS_ALWAYS;
+	frame->rflags = (frame->rflags & USER_FLAGS_FREE) | USER_FLAGS_FIXED;
 	if (sysret) {
 		frame->rcx = frame->rip;
 		frame->r11 = frame->rflags;

@@ -14,6 +14,10 @@ struct user_context {
 	uint64_t root;				       /* what CR3 holds while the task runs */
 };
 
+/* What ring 3 may set of RFLAGS (CF PF AF ZF SF TF DF OF AC ID), and what it always has there. */
+#define USER_FLAGS_FREE	 0x240dd5u
+#define USER_FLAGS_FIXED 0x202u
+
 /* Registers as after reset of the FPU, all exceptions masked; `root` as given. */
 void user_context_init(struct user_context *context, uint64_t root);
 
