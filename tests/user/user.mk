@@ -3,7 +3,8 @@
 
 user_cflags   := -std=c11 -Os -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -fno-pic -fno-pie \
                  -fno-stack-protector -fno-omit-frame-pointer -fno-asynchronous-unwind-tables \
-                 -fcf-protection=none -fno-tree-loop-distribute-patterns
+                 -fcf-protection=none -fno-tree-loop-distribute-patterns \
+                 -ffunction-sections -fdata-sections
 user_names    := $(patsubst tests/user/%.c,%,$(sort $(wildcard tests/user/*.c)))
 user_library  := $(patsubst %,$(BUILD)/obj/%.o,$(sort $(wildcard tests/user/lib/*.c)))
 kernel_objects += $(user_names:%=$(BUILD)/user/%.o)
@@ -13,7 +14,7 @@ $(BUILD)/obj/tests/user/%.c.o: CFLAGS := $(user_cflags)
 # -n: the file without the padding of its pages.
 $(BUILD)/user/%.elf: $(BUILD)/obj/tests/user/%.c.o $(user_library) tests/user/user.ld
 	@mkdir -p $(@D)
-	$(LD) -nostdlib -static -n -z noexecstack -T tests/user/user.ld -o $@ $(filter %.o,$^)
+	$(LD) -nostdlib -static -O2 --gc-sections -n -z noexecstack -T tests/user/user.ld -o $@ $(filter %.o,$^)
 
 # Sections are nothing to a loader: without symbols, and without the table of sections at its end.
 $(BUILD)/user/%.o: $(BUILD)/user/%.elf tests/user/program.asm

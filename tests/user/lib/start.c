@@ -8,19 +8,3 @@ void start(uint64_t argument)
 {
 	exit(main(argument));
 }
-
-void say(const char *text)
-{
-	size_t length = 0;
-
-	while (text[length])
-		length++;
-	while (length) {
-		long written = system_call(SYS_write, 1, (uint64_t)text, length, 0);
-
-		if (written <= 0)
-			return;
-		text += written;
-		length -= (size_t)written;
-	}
-}

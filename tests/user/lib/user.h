@@ -7,6 +7,7 @@
 #include "abi/signal.h"
 #include "abi/syscall.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -117,20 +118,19 @@ static inline uint64_t next_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* Writes `text` to the console. */
+/* Adds to a line on the console, which appears when it ends. */
 void say(const char *text);
+void say_number(uint64_t number, unsigned base);
 
-#define TEXT_OF(x)  TEXT_OF_(x)
-#define TEXT_OF_(x) #x
 #define EXIT_FAILED 99
 
-/* Ends the program with EXIT_FAILED and a line on the console unless `condition` holds. */
+/* Ends the program with EXIT_FAILED and the place on the console unless `condition` holds. */
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			say(__FILE__ ":" TEXT_OF(__LINE__) ": failed: " #condition "\n");          \
-			exit(EXIT_FAILED);                                                         \
-		}                                                                                  \
+		if (!(condition))                                                                  \
+			check_failed(__FILE__, __LINE__);                                          \
 	} while (0)
+
+_Noreturn void check_failed(const char *file, unsigned line);
 
 #endif

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/programs.h"
+
+TEST(ptrace_stops, .group = "I", .ids = "",
+     .claim = "programs attach to others, stop, inspect, change, step and let go of them; several "
+	      "tracers each have to let one go; the end of a tracer does",
+     .source = "docs/ptrace-bts.2")
+{
+	uint64_t before = programs_begin();
+
+	EXPECT_EQ(program_run("ptrace_stops", 0), WAIT_EXITED(0));
+	programs_end(before);
+}
