@@ -11,6 +11,7 @@
 #include "monitor/host/cpu.h"
 #include "monitor/host/lapic.h"
 #include "monitor/host/lock.h"
+#include "monitor/host/traps.h"
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/processor.h"
 
@@ -22,9 +23,18 @@ static uint16_t wanted[APIC_IDS]; /* where the guest wants it: vector | WANTED; 
 static uint32_t wake_vector;
 static bool others_wait;
 
+/* For the end of the run. */
+static void stop_others(void)
+{
+	traps_stop_at_nmi();
+	if (others_wait)
+		lapic_send(0, ICR_NMI | ICR_ASSERT | ICR_ALL_OTHERS);
+}
+
 void startup_init(uint64_t wake_page)
 {
 	wake_vector = (uint32_t)(wake_page >> 12);
+	console_stop_at_end(stop_others);
 }
 
 static _Noreturn void halt(struct guest *guest, enum activity activity)
