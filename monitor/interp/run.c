@@ -85,7 +85,7 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 	if (vcpu->shut_down)
 		return true;
 	*stop = INTERP_UNTRACED;
-	if (!ds_tracing(vcpu))
+	if (!ds_tracing(vcpu) && !interp->one)
 		return true;
 	*stop = INTERP_HALTED;
 	if (vcpu->halted)
