@@ -65,13 +65,16 @@ junit: images ## run the suite; results as JUnit XML in build/junit.xml; RUN= as
 	-./run-qemu.sh --log $(BUILD)/junit.log $(RUN)
 	tools/judge --junit $(BUILD)/junit.xml $(BUILD)/junit.log
 
+docs: ## rewrite docs/tests.md: which test stands for which assertion
+	@tools/assertions
+
 new-test: ## write a new test: NAME=bts_foo GROUP=W
 	@tools/new-test '$(NAME)' '$(GROUP)'
 
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run check bench lint format junit new-test debug
+.PHONY: help deps run check bench lint format junit docs new-test debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

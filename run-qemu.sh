@@ -5,6 +5,7 @@ set -u
 
 top=$(dirname "$0")
 qemu=${QEMU:-qemu-system-x86_64}
+build=${BUILD:-$top/build}
 ovmf=/usr/share/ovmf/OVMF.fd
 
 boot=kernel firmware=bios accel=tcg cpu=max smp=1 memory=256 timeout=120 emulator=qemu
@@ -25,7 +26,7 @@ usage()
 	  -T, --timeout SECONDS            end the run after that (default 120)
 	  -l, --log FILE                   keep the console log
 	  -t, --test GLOB[,-GLOB]          only the tests that match
-	  -a, --append "WORDS"             words for the kernel's command line
+	  -a, --append "WORDS"             words for the kernel's command line; each -a adds some
 	  -M, --monitor "WORDS"            words for the monitor's command line
 	  -K, --kernel-only                no monitor in the chain
 	  -e, --emulator qemu|bochs        emulator (default qemu)
@@ -36,7 +37,8 @@ usage()
 	  -V, --version
 	  -h, --help
 
-	environment: QEMU (the binary), TIMEOUT_SCALE (multiplies the time limit)
+	environment: QEMU (the binary), BUILD (where the images are), TIMEOUT_SCALE (multiplies the
+	time limit)
 
 	exit: 0 pass, 1 fail, 2 error or harness, 3 all skipped, 4 crash or incomplete, 124 timeout,
 	130 interrupt
@@ -83,8 +85,8 @@ parse()
 		-T | --timeout) timeout=$1 ;;
 		-l | --log) log=$1 ;;
 		-t | --test) test=$1 ;;
-		-a | --append) append=$1 ;;
-		-M | --monitor) monitor=$1 ;;
+		-a | --append) append+=${append:+ }$1 ;;
+		-M | --monitor) monitor+=${monitor:+ }$1 ;;
 		-e | --emulator) emulator=$1 ;;
 		-K | --kernel-only) kernel_only=1 ;;
 		-g | --gdb) gdb=1 ;;
@@ -140,12 +142,12 @@ commas()
 # QEMU's Multiboot loader puts each file's name in front of its words, and ends it at a blank.
 command_for_kernel()
 {
-	[[ $top != *' '* ]] || die "QEMU cannot boot from a path with a blank: cd '$top' first"
+	[[ $build != *' '* ]] || die "QEMU cannot boot from a path with a blank: cd '$top' first"
 	if [ $kernel_only = 1 ]; then
-		images=("$top/build/spoor.elf32")
+		images=("$build/spoor.elf32")
 		command+=(-kernel "${images[0]}" -append "$kernel_words")
 	else
-		images=("$top/build/monitor.elf32" "$top/build/spoor.elf")
+		images=("$build/monitor.elf32" "$build/spoor.elf")
 		command+=(-kernel "${images[0]}" -append "$monitor_words"
 			-initrd "$(commas "${images[1]} $kernel_words")")
 	fi
@@ -161,7 +163,7 @@ command_for_grub()
 	[[ $kernel_words != *'|'* ]] || die "a word for the kernel has a '|': only --boot kernel takes it"
 	[ ${#words} -le 255 ] || die "the words are ${#words} bytes long: --boot $boot takes up to 255"
 	command+=(-smbios "type=11,value=$(commas "$words")")
-	images=("$top/build/spoor.iso")
+	images=("$build/spoor.iso")
 	file=$(commas "${images[0]}")
 
 	case $boot in
@@ -173,8 +175,8 @@ command_for_grub()
 	pxe)
 		file=spoor.0
 		[ "$firmware" = bios ] || file=spoor.efi
-		images=("$top/build/pxe/$file")
-		command+=(-netdev "user,id=net,tftp=$(commas "$top/build/pxe"),bootfile=$file"
+		images=("$build/pxe/$file")
+		command+=(-netdev "user,id=net,tftp=$(commas "$build/pxe"),bootfile=$file"
 			-device virtio-net-pci,netdev=net,bootindex=0)
 		;;
 	esac
@@ -229,7 +231,7 @@ run()
 	[ -z "$log" ] || files+=("$log")
 	if [ $gdb = 1 ]; then
 		limit=0
-		echo "run-qemu.sh: waiting for: gdb -ex 'target remote :1234' $top/build/spoor.elf" >&2
+		echo "run-qemu.sh: waiting for: gdb -ex 'target remote :1234' $build/spoor.elf" >&2
 	fi
 
 	# tee outlives Ctrl-C and a reader of ours that left: the log is complete all the same.
@@ -256,6 +258,9 @@ run()
 	if [ "$left" = 124 ] || { [ "$left" = 137 ] && [ $gdb = 0 ] &&
 		[ $((SECONDS - started)) -ge "$limit" ]; }; then
 		status=timeout
+		[ "$accel" = tcg ] || echo "run-qemu.sh: a host that lacks unrestricted guests interprets" \
+			"firmware and boot loader under KVM, which takes minutes: raise -T, or leave GRUB" \
+			"out with --boot kernel, or take --accel tcg" >&2
 	fi
 }
 

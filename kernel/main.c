@@ -45,6 +45,7 @@ static void read_boot_information(uint32_t magic, uint64_t physical)
 		line = cmdline_skip_file_name(line);
 	understood = options_read(line);
 	console_error = console_init(options.console, (uint32_t)options.baud);
+	printk("\n"); /* firmware leaves the cursor, and terminal escapes, anywhere */
 	if (error)
 		refuse("boot information: %s", error);
 	if (!understood)

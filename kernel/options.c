@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/options.h"
 
+#include "drivers/clock/tsc.h"
 #include "lib/cmdline.h"
 
 struct options options = {
@@ -48,7 +49,7 @@ static const struct option words[] = {
 	 .min = 1,
 	 .max = 100000},
 	{.name = "seed",
-	 .help = "of everything random",
+	 .help = "of everything random; 0: from the clock",
 	 .kind = OPTION_NUMBER,
 	 .target = &options.seed,
 	 .min = 0,
@@ -81,7 +82,13 @@ static char error[512];
 
 bool options_read(const char *line)
 {
-	return cmdline_parse(line, words, sizeof(words) / sizeof(words[0]), error, sizeof(error));
+	bool valid =
+		cmdline_parse(line, words, sizeof(words) / sizeof(words[0]), error, sizeof(error));
+
+	/* Another one in each run, and short enough to be typed again. */
+	if (!options.seed)
+		options.seed = (uint32_t)tsc_read() | 1;
+	return valid;
 }
 
 const char *options_error(void)

@@ -15,7 +15,7 @@ struct options {
 	int unsafe;	  /* index into "0", "1", "force" */
 	uint64_t repeat;  /* times each test is run */
 	uint64_t scale;	  /* percent of each test's amount of work */
-	uint64_t seed;	  /* of everything random; 0: from the clock */
+	uint64_t seed;	  /* of everything random; never 0: that word takes one from the clock */
 	uint64_t timeout; /* seconds that one test may take */
 	char console[64];
 	uint64_t baud;
@@ -27,7 +27,10 @@ enum { UNSAFE_NO, UNSAFE_YES, UNSAFE_FORCE };
 /* What the command line said, or the defaults. Read-only after boot. */
 extern struct options options;
 
-/* False with a sentence in options_error() that names the word and lists the words there are. */
+/*
+ * False with a sentence in options_error() that names the word and lists the words there are. All
+ * other words count.
+ */
 bool options_read(const char *line);
 const char *options_error(void);
 

@@ -20,7 +20,8 @@ static const char *skip_blanks(const char *s)
 
 /*
  * Takes the quotes off the word at `*line` and moves `*line` behind it. NULL, or what is wrong
- * with the word; `word` then holds as much of it as was read.
+ * with the word; `word` then holds as much of it as was read, and `*line` stands at the next
+ * blank, whether a quote was open or not.
  */
 static const char *take_word(const char **line, char word[WORD_SIZE])
 {
@@ -28,6 +29,8 @@ static const char *take_word(const char **line, char word[WORD_SIZE])
 	bool quoted = false;
 	size_t length = 0;
 
+	while (**line && !is_blank(**line))
+		(*line)++;
 	for (; *s && (quoted || !is_blank(*s)); s++) {
 		if (*s == '"') {
 			quoted = !quoted;
@@ -42,8 +45,10 @@ static const char *take_word(const char **line, char word[WORD_SIZE])
 		}
 	}
 	word[length] = '\0';
+	if (quoted)
+		return "has an open quote";
 	*line = s;
-	return quoted ? "has an open quote" : NULL;
+	return NULL;
 }
 
 static unsigned digit_value(char c)
@@ -189,27 +194,32 @@ static const struct option *find_option(const struct option *options, size_t cou
 	return NULL;
 }
 
+/* The word at `*line`, which moves behind it. */
+static bool apply_word(const char **line, const struct option *options, size_t count, char *error,
+		       size_t size)
+{
+	char word[WORD_SIZE];
+	const char *fault = take_word(line, word);
+	const char *equals = strchr(word, '=');
+	size_t length = equals ? (size_t)(equals - word) : strlen(word);
+	const struct option *option = find_option(options, count, word, length);
+
+	if (fault)
+		return fail(error, size, word, fault);
+	if (option)
+		return apply(option, word, equals ? equals + 1 : NULL, error, size);
+	fail(error, size, word, "is unknown; the words are:");
+	for (size_t i = 0; i < count; i++)
+		append(error, size, options[i].name);
+	return false;
+}
+
 bool cmdline_parse(const char *line, const struct option *options, size_t count, char *error,
 		   size_t error_size)
 {
-	char word[WORD_SIZE];
+	bool valid = true;
 
-	for (line = skip_blanks(line); *line; line = skip_blanks(line)) {
-		const char *fault = take_word(&line, word);
-		const char *equals = strchr(word, '=');
-		size_t length = equals ? (size_t)(equals - word) : strlen(word);
-		const struct option *option = find_option(options, count, word, length);
-
-		if (fault)
-			return fail(error, error_size, word, fault);
-		if (!option) {
-			fail(error, error_size, word, "is unknown; the words are:");
-			for (size_t i = 0; i < count; i++)
-				append(error, error_size, options[i].name);
-			return false;
-		}
-		if (!apply(option, word, equals ? equals + 1 : NULL, error, error_size))
-			return false;
-	}
-	return true;
+	for (line = skip_blanks(line); *line; line = skip_blanks(line))
+		valid &= apply_word(&line, options, count, error, valid ? error_size : 0);
+	return valid;
 }

@@ -3,8 +3,7 @@
  * Command lines: words separated by blanks, each `name` or `name=value`. Double quotes, anywhere
  * in a word, keep blanks together; a backslash takes the sense from a quote or a backslash (GRUB
  * quotes the whole word, `"name=a b"`, whatever its menu had). A word given twice: the last one
- * counts. Parsing stops at the first error. Any context; no allocation: values are copied into
- * the caller's variables.
+ * counts. Any context; no allocation: values are copied into the caller's variables.
  */
 #ifndef SPOOR_LIB_CMDLINE_H
 #define SPOOR_LIB_CMDLINE_H
@@ -31,9 +30,9 @@ struct option {
 };
 
 /*
- * Applies each word of `line` to `options`. False with a sentence in `error` that names the word
- * at fault; for a word it does not know the sentence lists the words it knows. Words before the
- * fault have been applied.
+ * Applies each word of `line` to `options`. False with a sentence in `error` that names the first
+ * word at fault; for a word it does not know the sentence lists the words it knows. All others have
+ * been applied, those behind the fault too: they may say where to complain and how to end.
  */
 bool cmdline_parse(const char *line, const struct option *options, size_t count, char *error,
 		   size_t error_size);

@@ -16,12 +16,24 @@ static bool leave_at_end;
 static void (*stop_others_at_end)(void);
 static struct lock lock;
 
+static void put(char c)
+{
+	if (uart.base) {
+		if (c == '\n')
+			uart_put(&uart, '\r');
+		uart_put(&uart, c);
+	}
+	if (debugcon)
+		debugcon_put(c);
+}
+
 void console_open(uint16_t port, uint32_t baud)
 {
 	uart = (struct uart){0};
 	if (port)
 		uart_init(&uart, port, baud);
 	debugcon = debugcon_present();
+	put('\n'); /* firmware leaves the cursor, and terminal escapes, anywhere */
 }
 
 void console_exit_at_end(bool leave)
@@ -32,17 +44,6 @@ void console_exit_at_end(bool leave)
 void console_stop_at_end(void (*stop_others)(void))
 {
 	stop_others_at_end = stop_others;
-}
-
-static void put(char c)
-{
-	if (uart.base) {
-		if (c == '\n')
-			uart_put(&uart, '\r');
-		uart_put(&uart, c);
-	}
-	if (debugcon)
-		debugcon_put(c);
 }
 
 static void put_text(const char *text)

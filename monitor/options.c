@@ -12,7 +12,7 @@ static const char *const vbts_choices[] = {"auto", "on", "off", NULL};
 static const char *const end_choices[] = {"halt", "exit", NULL};
 static const char *const console_choices[] = {"com1", "com2", "com3", "com4", "none", NULL};
 
-static bool parse(struct options *options, const char *line, char *error, size_t error_size)
+bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
 {
 	int vbts = VBTS_AUTO, end = END_HALT, console = 0;
 	uint64_t baud = 115200;
@@ -47,29 +47,6 @@ static bool parse(struct options *options, const char *line, char *error, size_t
 	options->console_port = console == CONSOLE_NONE ? 0 : uart_com_bases[console];
 	options->baud = (uint32_t)baud;
 	return valid;
-}
-
-/* The word may stand behind the one at fault. */
-static bool has_word(const char *line, const char *word)
-{
-	size_t length = strlen(word);
-
-	for (const char *at = line; *at; at++) {
-		bool starts = at == line || at[-1] == ' ';
-
-		if (starts && strncmp(at, word, length) == 0 &&
-		    (at[length] == ' ' || at[length] == '\0'))
-			return true;
-	}
-	return false;
-}
-
-bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
-{
-	if (parse(options, line, error, error_size))
-		return true;
-	options->end_exit = has_word(line, "end=exit");
-	return false;
 }
 
 /* QEMU, iPXE and GRUB Legacy do; GRUB 2 does not, under either protocol. */

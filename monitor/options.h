@@ -19,8 +19,8 @@ struct options {
 };
 
 /*
- * False with a sentence in `error`. `options` is then filled as far as the line could be read;
- * end_exit is right all the same, so that the run can end with a verdict.
+ * False with a sentence in `error`. Whatever could be read is in `options` all the same, so that
+ * the run can end with a verdict.
  */
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size);
 

@@ -2,15 +2,17 @@
 #include "tests/framework/result.h"
 
 #include "kernel/console.h"
+#include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "lib/format.h"
 #include "lib/string.h"
 
 struct result test_result;
 
-void result_begin(void)
+void result_begin(uint64_t seed)
 {
 	memset(&test_result, 0, sizeof(test_result));
+	test_result.seed = seed;
 }
 
 void result_settle(void)
@@ -31,6 +33,18 @@ void result_settle(void)
 	}
 }
 
+/* With the words of this run that change what a test does. */
+static void print_again(const struct test *test, uint64_t seed)
+{
+	static const char *const unsafe[] = {"", " -a unsafe=1", " -a unsafe=force"};
+	char scale[32] = "";
+
+	if (options.scale != 100)
+		format(scale, sizeof(scale), " -a scale=%lu", options.scale);
+	printk("# again: run-qemu.sh -t %s -a seed=%lu%s%s\n", test->name, seed, scale,
+	       unsafe[options.unsafe]);
+}
+
 void result_print(unsigned number, const struct test *test, const struct result *result,
 		  struct totals *totals)
 {
@@ -46,7 +60,7 @@ void result_print(unsigned number, const struct test *test, const struct result 
 	if (bad) {
 		printk("# claim: %s (%s%s%s)\n", test->claim, test->ids, test->ids[0] ? "; " : "",
 		       test->source);
-		printk("# again: run-qemu.sh -t %s\n", test->name);
+		print_again(test, result->seed);
 	}
 	printk("%sok %u %s%s%s\n", bad ? "not " : "", number, test->name, words[result->outcome],
 	       result->why);

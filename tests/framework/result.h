@@ -18,6 +18,7 @@ enum outcome {
 struct result {
 	enum outcome outcome;
 	unsigned checks, failures, observations;
+	uint64_t seed; /* of what the test draws */
 	char why[160]; /* of SKIP, XFAIL, ERROR */
 };
 
@@ -28,7 +29,7 @@ struct totals {
 
 /* The result of the running test, settled once it is over. */
 extern struct result test_result;
-void result_begin(void);
+void result_begin(uint64_t seed);
 void result_settle(void);
 
 /* "ok 7 name # SKIP why" and the like, counted into `totals`. */

@@ -84,6 +84,12 @@ static void check_left_behind(uint64_t pages_before)
 	expect_left(pages() == pages_before, "did not give back all memory");
 }
 
+/* The same whichever tests are run with it; each repetition draws other numbers. */
+static uint64_t seed_of(unsigned result_number)
+{
+	return options.seed + (result_number - 1) / selected_count;
+}
+
 static void run(const struct test *test)
 {
 	const char *missing = needs_missing(test->needs);
@@ -92,8 +98,9 @@ static void run(const struct test *test)
 	uint64_t pages_before;
 
 	running = test;
-	result_begin();
 	number++;
+	result_begin(seed_of(number));
+	test_seed(test_result.seed);
 	if (missing) {
 		test_result.outcome = OUTCOME_SKIP;
 		format(test_result.why, sizeof(test_result.why), "%s", missing);
@@ -135,6 +142,7 @@ static void timed_out(const struct trap_frame *frame)
 	format(not_run.why, sizeof(not_run.why), "not run: %s hung", running->name);
 	while (number < plan) {
 		number++;
+		not_run.seed = seed_of(number);
 		result_print(number, selected[(number - 1) % selected_count], &not_run, &totals);
 	}
 	end_run(totals_verdict(&totals));
@@ -176,9 +184,7 @@ void init(void *argument)
 	plan = (unsigned)options.repeat * selected_count;
 	printk("KTAP version 1\n1..%u\n", plan);
 	for (uint64_t i = 0; i < options.repeat; i++)
-		for (unsigned t = 0; t < selected_count; t++) {
-			test_seed(options.seed + i); /* whichever tests are run with it */
+		for (unsigned t = 0; t < selected_count; t++)
 			run(selected[t]);
-		}
 	end_run(totals_verdict(&totals));
 }

@@ -114,11 +114,15 @@ static void bounds_numbers(void **state)
 	assert_int_equal(scale, 1000);
 }
 
-static void words_before_the_fault_are_applied(void **state)
+static void a_fault_spoils_no_other_word(void **state)
 {
-	assert_false(parse("scale=3 nonsense list"));
+	refuses("scale=3 nonsense end=halt list=x",
+		"\"nonsense\" is unknown; the words are: list scale end test");
 	assert_int_equal(scale, 3);
-	assert_false(list);
+	assert_int_equal(end, 1);
+	refuses("test=\"a scale=4 end=exit", "\"test=a scale=4 end=exit\" has an open quote");
+	assert_int_equal(scale, 4);
+	assert_int_equal(end, 0);
 }
 
 static void a_word_longer_than_any_line(void **state)
@@ -127,7 +131,9 @@ static void a_word_longer_than_any_line(void **state)
 
 	memset(line, 'x', sizeof(line) - 1);
 	line[sizeof(line) - 1] = '\0';
+	memcpy(line + sizeof(line) - 10, " end=halt", 10);
 	refuses(line, "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\" is too long");
+	assert_int_equal(end, 1);
 }
 
 static void a_small_error_buffer(void **state)
@@ -178,7 +184,7 @@ int main(void)
 		cmocka_unit_test_setup(quotes, reset),
 		cmocka_unit_test_setup(names_the_word_at_fault, reset),
 		cmocka_unit_test_setup(bounds_numbers, reset),
-		cmocka_unit_test_setup(words_before_the_fault_are_applied, reset),
+		cmocka_unit_test_setup(a_fault_spoils_no_other_word, reset),
 		cmocka_unit_test_setup(a_word_longer_than_any_line, reset),
 		cmocka_unit_test_setup(a_small_error_buffer, reset),
 		cmocka_unit_test(skips_the_file_name),

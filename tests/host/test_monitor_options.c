@@ -38,12 +38,14 @@ static void reads_every_word(void **state)
 	assert_false(options.end_exit);
 }
 
-static void unknown_words_are_named_and_the_verdict_is_kept(void **state)
+static void unknown_words_are_named_and_the_others_applied(void **state)
 {
 	assert_false(parse("vbst=on end=exit"));
 	assert_non_null(strstr(error, "vbst"));
 	assert_non_null(strstr(error, "vbts"));
 	assert_true(options.end_exit);
+	assert_false(parse("vbst=on console=com3"));
+	assert_int_equal(options.console_port, 0x3e8);
 	assert_false(parse("vbts=maybe"));
 	assert_false(options.end_exit);
 	assert_false(parse("vbts=maybe the-end=exit"));
@@ -74,7 +76,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(has_defaults),
 		cmocka_unit_test(reads_every_word),
-		cmocka_unit_test(unknown_words_are_named_and_the_verdict_is_kept),
+		cmocka_unit_test(unknown_words_are_named_and_the_others_applied),
 		cmocka_unit_test(file_names_are_not_words),
 	};
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/lock.h"
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/rig.h"
@@ -61,12 +62,15 @@ TEST(bts_timer_interrupt, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 	struct timer timer = {.expired = expire};
 	unsigned interrupts = 0;
 	struct rig rig;
+	uint64_t flags;
 	size_t slot;
 
 	rig_open(&rig, SLOTS);
 	expired = 0;
+	flags = interrupts_save(); /* not taken before the trace, however late that begins */
 	timer_start(&timer, DELAY);
 	trace();
+	interrupts_restore(flags);
 	timer_stop(&timer);
 	REQUIRE(expired);
 	for (slot = 0; slot < SLOTS; slot++) {

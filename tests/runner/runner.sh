@@ -10,11 +10,12 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top/tools/judge" "$tree/tools"
+ln -s "$top/tools/judge" "$top/tools/bench" "$tree/tools"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
 
 number=0 failed=0
+unset BUILD TIMEOUT_SCALE
 export QEMU=$here/fake-qemu FAKE_LOG=$here/logs/pass.log
 
 # try NAME CODE WORDS COMMAND...: the exit status, and a regular expression for all it printed.
@@ -94,6 +95,15 @@ interrupted()
 	return "$code"
 }
 
+# tools/bench with the limits given, one a line; it reads ELF files of the build and boots fake-qemu.
+bench()
+{
+	mkdir -p tests/bench
+	printf '%s\n' "$@" >tests/bench/budgets.txt
+	cp /bin/true build/monitor.elf && cp /bin/true build/spoor.elf
+	FAKE_LOG=${BENCH_LOG:-$here/logs/bench.log} tools/bench
+}
+
 path_with_blank()
 {
 	mkdir 'a b'
@@ -163,9 +173,22 @@ try 'a bar in the words for SMBIOS' 2 "has a '.'" ./run-qemu.sh -b iso -a 'a|b'
 try 'help' 0 'usage: run-qemu.sh' ./run-qemu.sh -h
 try 'version' 0 '^spoor [0-9]' ./run-qemu.sh -V
 
+try 'bench: limits that are kept' 0 'switch_records +17 records +<= 17 +ok' \
+	bench 'switch_records <= 17 why' 'over_steps >= 300 why'
+try 'bench: a limit from above that is passed' 1 'switch_records +17 records +<= 16.9 +OVER' \
+	bench 'switch_records <= 16.9 why' 'over_steps >= 250 why'
+try 'bench: a limit from below that is passed' 1 'over_steps +300 percent +>= 301 +UNDER' \
+	bench 'switch_records <= 20 why' 'over_steps >= 301 why'
+try 'bench: a limit without its figure' 1 'no_such_figure +- - +<= 5 +NOT MEASURED' \
+	bench 'no_such_figure <= 5 why'
+try 'bench: a limit that cannot be read' 2 'budgets.txt:2: figure' \
+	bench '# comment' 'switch_records < 20 why'
+try 'bench: a suite that fails' 1 'did not pass' \
+	eval 'BENCH_LOG=$here/logs/fail.log FAKE_STATUS=35 bench "# no limit"'
+
 if (: <>/dev/kvm) 2>/dev/null; then
-	number=$((number + 1))
-	echo "ok $number runner: kvm is refused # SKIP /dev/kvm can be opened here"
+	try 'time limit under kvm' 124 'interprets.*verdict: TIMEOUT' \
+		env FAKE_ACT='exec sleep 60' ./run-qemu.sh -x kvm -T 1
 else
 	try 'kvm is refused' 2 'cannot be opened|there is no /dev/kvm' ./run-qemu.sh -x kvm
 fi
@@ -174,6 +197,8 @@ composes 'kernel' "-kernel ./build/monitor.elf32 -append end=exit -initrd './bui
 composes 'commas in -initrd are doubled' "test=a,,-b'" -t a,-b
 composes 'words for both' "-append 'end=exit vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
 	-M 'vbts=on x,y' -a seed=1
+composes 'words that are given one by one' "end=exit seed=1 scale=50'" -a seed=1 -a scale=50
+BUILD=/b composes 'images from elsewhere' '-kernel /b/monitor.elf32 .*/b/spoor.elf end=exit' --
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
 composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
