@@ -285,8 +285,10 @@ int main(uint64_t argument)
 	taker = take();
 	if (bts) {
 		CHECK(trace_branches(pids[BUFFERED], 100, PTRACE_BTS_TRACE, 0) > 0);
-		CHECK(ptrace(PTRACE_SINGLESTEP, pids[BUFFERED], 0, 0) == 0);
-		CHECK(next_stop(pids[BUFFERED]) == WAIT_STOPPED(SIGTRAP));
+		while (ptrace(PTRACE_BTS_SIZE, pids[BUFFERED], 0, 0) == 0) {
+			CHECK(ptrace(PTRACE_SINGLESTEP, pids[BUFFERED], 0, 0) == 0);
+			CHECK(next_stop(pids[BUFFERED]) == WAIT_STOPPED(SIGTRAP));
+		}
 	}
 	look(&before);
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
