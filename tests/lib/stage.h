@@ -5,7 +5,7 @@
 
 #include "tests/lib/walker.h"
 
-#define STAGE 20
+#define STAGE 10
 
 /* What `between` is, or calls. */
 void stage_halt(struct walker *walker);

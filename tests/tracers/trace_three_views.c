@@ -3,7 +3,7 @@
 #include "tests/framework/test.h"
 #include "tests/lib/held.h"
 
-#define WALKS 60
+#define WALKS 30
 
 TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
      .claim =
