@@ -4,17 +4,25 @@
 #include "kernel/console.h"
 #include "kernel/mm/copy.h"
 #include "kernel/process/internal.h"
+#include "lib/format.h"
 
 /* Bytes written at once; the caller goes on with the rest, as with any write(). */
 #define MOST 256
 
+void (*process_said)(const struct process *process, const char *line);
+
 /* Behind its name, printable: nothing it writes can be taken for a result. */
 static void print_line(const struct process *self, char *line, size_t length)
 {
+	char text[MOST + 1];
+
 	for (size_t i = 0; i < length; i++)
 		if (line[i] < ' ' || line[i] > '~')
 			line[i] = '.';
-	printk("# %s: %.*s\n", self->name, (int)length, line);
+	format(text, sizeof(text), "%.*s", (int)length, line);
+	printk("# %s: %s\n", self->name, text);
+	if (process_said)
+		process_said(self, text);
 }
 
 long call_write(struct process *self, const uint64_t *argument)

@@ -3,6 +3,7 @@
 #include "kernel/ptrace/attachment.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
+#include "kernel/trace/switch.h"
 
 /* Nobody will wait for them: one that has ended goes at once, the others when they end. */
 static void give_up_children(const struct process *self)
@@ -31,6 +32,7 @@ void process_end(struct process *self, int status)
 	space_destroy(&self->space);
 	give_up_children(self);
 	attachments_drop(self);
+	trace_task_ended(self->task); /* whoever hears of the end finds all of its trace */
 	flags = spin_lock(&processes_lock);
 	self->status = status;
 	self->state = PROCESS_ENDED;

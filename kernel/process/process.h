@@ -75,6 +75,9 @@ void process_signal(struct process *process, unsigned signal);
 /* Waits until it is stopped (only if `stops`) or has ended. How it is, as wait4() says it. */
 int process_await(struct process *process, bool stops);
 
+/* Who reads the lines that processes write, besides the console; NULL: nobody. Task context. */
+extern void (*process_said)(const struct process *process, const char *line);
+
 /* Kills all processes and waits until the last has ended. Not for a process. */
 void process_kill_all(void);
 

@@ -4,7 +4,8 @@
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/trace.h"
 
-#define RECORD sizeof(struct ptrace_bts_record)
+#define RECORD	  sizeof(struct ptrace_bts_record)
+#define MOST_SIZE (2u * PTRACE_BTS_LIMIT) /* more is refused, or cut, all the same */
 
 _Static_assert(PTRACE_BTS_USER == TRACE_USER << 4 && PTRACE_BTS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
@@ -65,7 +66,7 @@ static struct trace_options options_of(struct attachment *at,
 		.overflow = flags & PTRACE_BTS_SIGNAL ? TRACE_SIGNAL
 			    : flags & PTRACE_BTS_STOP ? TRACE_STOP
 						      : TRACE_WRAP,
-		.size = config->size,
+		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
 		.overflowed = overflowed,
 		.argument = at,
 		.account = at->tracer ? &at->tracer->account : NULL,

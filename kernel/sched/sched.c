@@ -173,8 +173,8 @@ static void switch_to(struct cpu *cpu, struct task *next)
 
 static void acquire(void)
 {
-	while (atomic_exchange_explicit(&lock.held, true, memory_order_acquire))
-		__asm__ volatile("pause");
+	if (atomic_exchange_explicit(&lock.held, true, memory_order_acquire))
+		spin_wait(&lock);
 }
 
 /*

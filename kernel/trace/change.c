@@ -5,7 +5,38 @@
 struct change {
 	struct tracer *tracer;
 	struct trace_options options;
+	struct tracer *other; /* whose memory it is to have; NULL: it keeps its own */
 };
+
+/* TRACE_SIGNAL needs room beyond the ring's size, which the others must not have. */
+static bool needs_other_memory(const struct tracer *tracer, const struct trace_options *options)
+{
+	return (tracer->options.overflow == TRACE_SIGNAL) != (options->overflow == TRACE_SIGNAL);
+}
+
+static void move_records(struct trace_ring *to, const struct trace_ring *from)
+{
+	for (size_t i = 0; i < from->used; i++) {
+		struct bts_struct record = ring_at(from, i);
+
+		ring_put(to, &record, true);
+	}
+	to->lost += from->lost;
+	to->wrapped = from->wrapped;
+}
+
+static void swap_memory(struct tracer *a, struct tracer *b)
+{
+	struct trace_ring ring = a->ring;
+	struct ds_lease lease = a->lease;
+
+	a->ring = b->ring;
+	a->lease = b->lease;
+	b->ring = ring;
+	b->lease = lease;
+	b->options = a->options;
+	b->options.account = NULL;
+}
 
 static void stop_holding(struct tracer *tracer)
 {
@@ -25,6 +56,10 @@ static void change(void *argument)
 			     this_cpu()->index);
 	if (options->overflow != TRACE_SIGNAL || options->paused)
 		stop_holding(tracer);
+	if (change->other) {
+		move_records(&change->other->ring, &tracer->ring);
+		swap_memory(tracer, change->other);
+	}
 	tracer->full = options->overflow == TRACE_STOP && tracer->full;
 	tracer->options = *options;
 	ds_set_filter(&tracer->lease, trace_hardware_view(options->view));
@@ -36,7 +71,9 @@ int trace_change(struct tracer *tracer, const struct trace_options *options)
 	int error;
 
 	work.options.size = tracer->options.size;
-	error = tracer_check(&work.options);
+	work.options.account = NULL;
+	error = needs_other_memory(tracer, options) ? tracer_create(&work.options, &work.other)
+						    : tracer_check(&work.options);
 	if (error)
 		return error;
 	work.options.overflowed = tracer->options.overflowed;
@@ -45,6 +82,7 @@ int trace_change(struct tracer *tracer, const struct trace_options *options)
 	tracer_settle_options(&work.options, work.options.size);
 	trace_perform(tracer->context, change, &work);
 	trace_settle();
+	tracer_free(work.other);
 	return 0;
 }
 

@@ -9,6 +9,12 @@
 /* The rest is room for what the CPU goes on to record while interrupts are off. */
 #define STAGING_THRESHOLD (STAGING_RECORDS / 2)
 
+/*
+ * Nearer, and the branches of the interrupt's own way back, of which hardware that filters still
+ * records the last, could reach the threshold again before the task has got on.
+ */
+#define STAGING_LEAST 64
+
 _Static_assert(STAGING_RECORDS - STAGING_THRESHOLD >= DS_DEFAULT_MARGIN,
 	       "room after the threshold");
 _Static_assert(sizeof(struct trace_cpu) <= PAGE_SIZE, "one page");
@@ -41,6 +47,8 @@ void trace_create_staging(struct cpu *cpu)
 
 void trace_set_staging_threshold(struct trace_cpu *trace, size_t records)
 {
+	if (records < STAGING_LEAST)
+		records = STAGING_LEAST;
 	if (records > STAGING_THRESHOLD)
 		records = STAGING_THRESHOLD;
 	ds_set_overflow(trace->staging[TRACE_USER].area, DS_O_SIGNAL, STAGING_RECORDS - records);

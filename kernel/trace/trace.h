@@ -108,7 +108,7 @@ void trace_clear(struct tracer *tracer);
 
 /*
  * Takes view, stamps, pause, overflow and threshold from `options`; the ring and what is in it
- * stay. -EINVAL, -EPERM: as trace_attach(); nothing has changed then.
+ * stay. -EINVAL, -EPERM, -ENOMEM: as trace_attach(); nothing has changed then.
  */
 int trace_change(struct tracer *tracer, const struct trace_options *options);
 

@@ -12,7 +12,7 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
      .source = "design 4: views; reference 8, P5")
 {
 	struct walker walker = {.name = "both", .chain = &chain_a, .walks = WALKS};
-	struct trace_options options = sight_options(TRACE_USER, WALKS);
+	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, WALKS);
 	struct sight sights[2];
 	struct user_chain user;
 	struct tracer *refused;
@@ -21,6 +21,7 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 	walker.user = &user;
 	walkers_create(&walker, 1);
 	options.privileged = false;
+	options.view = TRACE_USER;
 	sight_open(&sights[0], &walker, &options);
 	options.view = TRACE_USER | TRACE_KERNEL;
 	EXPECT_EQ(trace_attach(walker.task, &options, &refused), -EPERM);

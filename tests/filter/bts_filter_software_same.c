@@ -10,10 +10,11 @@ static void trace(struct user_chain *user, unsigned view, enum trace_overflow ov
 		  enum trace_filter filter)
 {
 	struct walker walker = {.name = "both", .chain = &chain_a, .walks = WALKS, .user = user};
-	struct trace_options options = sight_options(view, WALKS);
+	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, WALKS);
 	struct trace_status status;
 	struct sight sight;
 
+	options.view = view;
 	options.overflow = overflow;
 	walkers_create(&walker, 1);
 	sight_open(&sight, &walker, &options);

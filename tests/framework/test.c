@@ -127,6 +127,13 @@ void test_release_areas(void)
 	}
 }
 
+void test_pin(void)
+{
+	preemption_disable();
+	current_task()->affinity = 1ul << this_cpu()->index;
+	preemption_enable();
+}
+
 uint64_t test_scaled(uint64_t amount)
 {
 	uint64_t scaled = amount * options.scale / 100;

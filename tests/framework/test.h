@@ -85,6 +85,9 @@ void test_figure(const char *name, uint64_t value, const char *unit);
 /* An area of zeroed pages that is freed when the test is over, however it ends. */
 void *test_area(size_t pages);
 
+/* Keeps the test, and the tasks that it creates from here on, on the CPU that it runs on. */
+void test_pin(void);
+
 /* `amount` of work times scale=, one at least. */
 uint64_t test_scaled(uint64_t amount);
 

@@ -95,7 +95,8 @@ void sight_close(struct sight *sight)
 
 struct trace_options sight_options(unsigned view, uint64_t walks)
 {
-	struct trace_options options = walker_options(walks * 512 + 8192);
+	size_t each = view & TRACE_KERNEL ? 256 : 68;
+	struct trace_options options = walker_options((walks + 16) * each);
 
 	options.view = view;
 	return options;

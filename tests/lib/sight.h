@@ -43,7 +43,10 @@ void sight_expect(const struct sight *sight, uint64_t walks);
 /* Detaches it. */
 void sight_close(struct sight *sight);
 
-/* A ring for `walks` walks in ring 3 and the kernel, that overwrites nothing. */
+/*
+ * A ring that overwrites nothing and has room for `walks` walks, in the kernel those of a task that
+ * is not often interrupted.
+ */
 struct trace_options sight_options(unsigned view, uint64_t walks);
 
 #endif

@@ -91,6 +91,7 @@ size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MOST])
 	code[0] = 0xeb; /* jmp to itself */
 	code[1] = 0xfe;
 	code_map(USER_START, code, VM_USER);
+	test_pin();
 	task = task_create_stopped("spinner", in_user ? spin_in_user : spin_in_kernel, NULL);
 	if (!task || trace_attach(task, &options, &tracer))
 		test_error("the spinner cannot be started and traced");

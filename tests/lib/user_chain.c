@@ -37,6 +37,15 @@ void user_chain_close(const struct user_chain *user)
 	code_unmap((uint64_t)user->chain.start);
 }
 
+struct branch user_chain_branch(const struct user_chain *user, uint64_t n, uint64_t i)
+{
+	struct branch branch = chain_branch(&user->chain, n, i + 1);
+
+	if (i == n - 2)
+		branch.to = user->exit;
+	return branch;
+}
+
 void user_chain_walk(const struct user_chain *user, uint64_t n)
 {
 	struct trap_frame frame = {.rdx = user->exit};

@@ -22,6 +22,9 @@ struct user_chain {
 void user_chain_open(struct user_chain *user, unsigned number);
 void user_chain_close(const struct user_chain *user);
 
+/* Branch `i`, below n - 1, of those with both ends in ring 3. */
+struct branch user_chain_branch(const struct user_chain *user, uint64_t n, uint64_t i);
+
 /* A walk of `n` branches, there and back. Task context, of a task without an address space. */
 void user_chain_walk(const struct user_chain *user, uint64_t n);
 

@@ -74,6 +74,7 @@ static void prepare(struct walker *walker)
 
 void walkers_create(struct walker *walkers, size_t count)
 {
+	test_pin();
 	for (size_t i = 0; i < count; i++)
 		prepare(&walkers[i]);
 }

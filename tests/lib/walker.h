@@ -37,7 +37,7 @@ struct walker {
 /* Reads what is new in a linear trace, while its walker does not run, into reader and counts. */
 void walker_read(struct walker *walker);
 
-/* Their tasks, traced, but not started. */
+/* Their tasks, on this CPU as the test from here on, traced, but not started. */
 void walkers_create(struct walker *walkers, size_t count);
 
 void walkers_start(struct walker *walkers, size_t count);
