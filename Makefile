@@ -25,7 +25,7 @@ CFLAGS += $(if $(findstring clang,$(CC)),,-falign-jumps=1 -fno-tree-loop-distrib
 # -O2: strings that end alike are one.
 LDFLAGS := -nostdlib -static -O2 -z noexecstack -z max-page-size=4096
 
-host_only      := tests/host tests/runner tests/user
+host_only      := tests/guest tests/host tests/runner tests/user
 kernel_dirs    := boot kernel drivers lib $(filter-out $(host_only),$(patsubst %/,%,$(wildcard tests/*/)))
 monitor_dirs   := monitor lib
 sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
@@ -127,6 +127,7 @@ $(BUILD)/%.elf32: $(BUILD)/%.elf
 	$(OBJCOPY) --strip-all -O elf32-i386 $< $@
 
 include tests/host/host.mk
+include tests/guest/guest.mk
 
 # What every boot is measured against.
 $(BUILD)/minimal.elf32: tests/bench/minimal.asm
