@@ -3,12 +3,17 @@
 #include "tests/lib/spinner.h"
 #include "tests/lib/statistics.h"
 
+#define TRIES 10
+
+/* A host that is late with the timer lets the last slice fill the buffer with spins alone. */
 static void measure(bool in_user, const char *departure_name, const char *switch_name)
 {
 	struct preemption preemptions[SPINNER_MOST];
 	uint64_t departures[SPINNER_MOST], switches[SPINNER_MOST];
-	size_t count = spinner_run(in_user, preemptions);
+	size_t count = 0;
 
+	for (unsigned tries = 0; !count && tries < TRIES; tries++)
+		count = spinner_run(in_user, preemptions);
 	REQUIRE(count > 0);
 	for (size_t i = 0; i < count; i++) {
 		departures[i] = preemptions[i].departure;

@@ -4,13 +4,19 @@
 #include "tests/framework/test.h"
 #include "tests/lib/walker.h"
 
+#define NAP	10000 /* microseconds */
 #define RECORDS 1024
 #define PAGES	(RECORDS * sizeof(struct ptrace_bts_record) / 4096)
 
+static volatile unsigned looked;
+
+/* Until it was looked at: on a slow host once may not be enough. */
 static void block(struct walker *walker)
 {
-	if (walker->walked % 4 == 0)
-		task_sleep(1000);
+	unsigned before = looked;
+
+	while (walker->walked % 4 == 0 && looked == before)
+		task_sleep(NAP);
 }
 
 static size_t equal_records(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b,
@@ -68,6 +74,7 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
 			EXPECT_EQ(equal_records(once, twice, count), count);
 			check_newest(&walker, once, count);
 			turns++;
+			looked++;
 		}
 		preemption_enable();
 		task_yield();

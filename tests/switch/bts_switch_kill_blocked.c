@@ -5,9 +5,10 @@
 
 #define NAP 100000 /* microseconds */
 
+/* Until it is killed, however late that is. */
 static void sleep_at_last(struct walker *walker)
 {
-	if (walker->walked == walker->walks - 1)
+	while (walker->walked == walker->walks - 1)
 		task_sleep(NAP);
 }
 
