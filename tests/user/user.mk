@@ -2,7 +2,7 @@
 # Each tests/user/NAME.c becomes a program of ring 3, and an object that puts it into the kernel.
 
 user_cflags   := -std=c11 -Os -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -fno-pic -fno-pie \
-                 -fno-stack-protector -fno-omit-frame-pointer -fno-asynchronous-unwind-tables \
+                 -fno-stack-protector -fomit-frame-pointer -fno-asynchronous-unwind-tables \
                  -fcf-protection=none -fno-tree-loop-distribute-patterns \
                  -ffunction-sections -fdata-sections
 user_names    := $(patsubst tests/user/%.c,%,$(sort $(wildcard tests/user/*.c)))
