@@ -8,7 +8,7 @@
 
 /* --- The program that is profiled --- */
 
-static __attribute__((noinline)) unsigned steps_to_one(unsigned n)
+static NOINLINE unsigned steps_to_one(unsigned n)
 {
 	unsigned steps = 0;
 
