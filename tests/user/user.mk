@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Each tests/user/NAME.c becomes a program of ring 3; packed, they become part of the kernel.
 
-user_cflags   := -std=c11 -Os -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -fno-pic -fno-pie \
+user_cflags   := -std=c11 -Oz -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -fno-pic -fno-pie \
                  -fno-stack-protector -fomit-frame-pointer -fno-asynchronous-unwind-tables \
                  -fcf-protection=none $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patterns) \
                  -ffunction-sections -fdata-sections
