@@ -101,9 +101,10 @@ $(BUILD)/obj/version.o: $(BUILD)/version.c
 FORCE:
 .PHONY: FORCE
 
-# Of the suite, and of the kernel where no trace and no interrupt goes, only the size matters.
-small := tests drivers/acpi drivers/clock drivers/debugexit drivers/screen kernel/mm kernel/process
-$(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Os
+# Only the size matters, but in the scheduler, traps, traces and drivers: what a switch of tasks or
+# an interrupt goes through.
+small := tests lib kernel/mm kernel/process kernel/ptrace drivers/acpi drivers/clock drivers/screen
+$(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz
 
 include tests/user/user.mk
 

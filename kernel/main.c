@@ -11,6 +11,7 @@
 #include "kernel/init.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
+#include "kernel/process/program.h"
 #include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
@@ -101,6 +102,7 @@ void kernel_main(uint32_t magic, uint64_t information)
 	watchdog_init();			   /* deadlines that end a hung run */
 	trace_init();				   /* Debug Store: probe, PMI */
 	silicon_init();				   /* whose it is */
+	programs_init();			   /* of ring 3 */
 	sched_init();				   /* this becomes the idle task */
 	smp_start(&info);			   /* the other CPUs */
 	banner_print(&info);

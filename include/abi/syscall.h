@@ -20,9 +20,10 @@ enum {
 	SYS_getpid = 39,
 	SYS_fork = 57,
 	SYS_exit = 60,	   /* (code) */
-	SYS_wait4 = 61,	   /* (pid or -1, int *status or NULL, WNOHANG | WUNTRACED, NULL) */
+	SYS_wait4 = 61,	   /* (pid or -1, int *status or NULL, WNOHANG | WUNTRACED, NULL); whom
+			      the caller traces is waited for as well, with or without WUNTRACED */
 	SYS_kill = 62,	   /* (pid, signal or 0) */
-	SYS_ptrace = 101,  /* abi/ptrace_bts.h */
+	SYS_ptrace = 101,  /* abi/ptrace.h, abi/ptrace_bts.h */
 	SYS_getppid = 110, /* 0: the kernel's child */
 	SYS_sched_setaffinity = 203, /* (pid or 0, bytes, const uint64_t *mask) */
 	SYS_clock_gettime = 228,     /* (CLOCK_MONOTONIC, struct timespec *) */

@@ -2,18 +2,6 @@
 #include "abi/errno.h"
 #include "kernel/process/program.h"
 #include "lib/elf.h"
-#include "lib/string.h"
-
-extern const struct program user_programs_start[], user_programs_end[]; /* linker.ld */
-
-const struct program *program_find(const char *name)
-{
-	for (const struct program *program = user_programs_start; program < user_programs_end;
-	     program++)
-		if (!strcmp(program->name, name))
-			return program;
-	return NULL;
-}
 
 static int load_segment(struct space *space, const struct elf_segment *segment)
 {

@@ -133,12 +133,10 @@ static int start(struct process *process, struct process *parent)
 
 static int load(struct process *process, const struct program *program, uint64_t argument)
 {
-	size_t size = (size_t)(program->end - program->image);
-
 	process->frame.rdi = argument;
 	/* As behind a CALL: the return address, 0, is the zero that stands there. */
 	process->frame.rsp = STACK_TOP - sizeof(uint64_t);
-	return program_load(&process->space, program->image, size, &process->frame.rip);
+	return program_load(&process->space, program->image, program->size, &process->frame.rip);
 }
 
 static int spawn(const char *name, uint64_t argument, struct process *parent, bool privileged,

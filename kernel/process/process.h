@@ -24,7 +24,7 @@ struct process {
 	struct caught fault;	 /* the newest exception in ring 3 */
 	struct task *task;	 /* with the same pid; gone as a task once state is PROCESS_ENDED */
 	unsigned pid;
-	char name[16];
+	char name[24];
 	bool privileged;	      /* may see kernel addresses */
 	bool in_call;		      /* of the system */
 	bool stepped;		      /* some tracer waits for one instruction */

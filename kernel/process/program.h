@@ -5,11 +5,15 @@
 
 #include "kernel/mm/space.h"
 
-/* An entry of the section .user_programs. */
+/* One after the other, each at a multiple of 8 bytes, in what tools/pack made. */
 struct program {
-	const char *name;
-	const uint8_t *image, *end;
+	char name[24];
+	uint64_t size; /* of the image, in bytes */
+	uint8_t image[];
 };
+
+/* Unpacks what the kernel was linked with; once, while it boots, before any other function here. */
+void programs_init(void);
 
 /* NULL if there is none of that name. */
 const struct program *program_find(const char *name);

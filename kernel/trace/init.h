@@ -11,6 +11,9 @@ void trace_quiesce(void);
 /* The IA32_DEBUGCTL that firmware had left, 0 if nothing. */
 uint64_t trace_found_at_boot(void);
 
+/* What the IA32_DEBUGCTLs of the other CPUs held when they had been started, or-ed. */
+uint64_t trace_found_at_start(void);
+
 /* Probes the Debug Store, gives this CPU its staging, takes the PMI as NMI. Boot. */
 void trace_init(void);
 

@@ -11,7 +11,7 @@
 #include "kernel/trap/trap.h"
 
 static struct ds_idle boot_idle __attribute__((aligned(4096)));
-static uint64_t found_at_boot;
+static uint64_t found_at_boot, found_at_start;
 
 void trace_queue(struct cpu *cpu, struct tracer *tracer)
 {
@@ -94,6 +94,11 @@ uint64_t trace_found_at_boot(void)
 	return found_at_boot;
 }
 
+uint64_t trace_found_at_start(void)
+{
+	return found_at_start;
+}
+
 void trace_init(void)
 {
 	struct ds_caps caps;
@@ -114,6 +119,7 @@ void trace_init_cpu(void)
 {
 	struct ds_idle *idle;
 
+	found_at_start |= ds_quiesce();
 	if (!ds_present())
 		return;
 	idle = area_alloc(1, VM_WRITE);

@@ -56,7 +56,7 @@ TEST(user_bad_elf, .group = "process", .ids = "",
 	uint64_t before;
 
 	REQUIRE(program != NULL);
-	size = (size_t)(program->end - program->image);
+	size = program->size;
 	copy = test_area(size / PAGE_SIZE + 1);
 	before = programs_begin();
 	memcpy(copy, program->image, size);

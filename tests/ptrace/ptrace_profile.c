@@ -7,8 +7,6 @@ TEST(ptrace_profile, .group = "I", .ids = "I7", .needs = NEED_BTS,
 	uint64_t before = programs_begin();
 
 	EXPECT_EQ(said_run("profile", 97, false), WAIT_EXITED(0));
-	/* Of the numbers up to 97 nine took longer to come to 1 than all before: 2 3 6 7 9 18 ...
-	 */
 	EXPECT(said("* branches, ?* stops", NULL));
 	EXPECT(said("*97 calls from collatz+0x* to steps_to_one+0x0", NULL));
 	programs_end(before);

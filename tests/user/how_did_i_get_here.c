@@ -9,14 +9,14 @@
 static const char *text;
 
 /* Returns NULL behind the last digit, which nobody expects. */
-static const char *skip_digits(const char *at)
+static NOINLINE const char *skip_digits(const char *at)
 {
 	while (*at >= '0' && *at <= '9')
 		at++;
 	return *at ? at : NULL;
 }
 
-static unsigned number(const char *at)
+static NOINLINE unsigned number(const char *at)
 {
 	unsigned value = 0;
 
@@ -25,7 +25,7 @@ static unsigned number(const char *at)
 	return value;
 }
 
-static unsigned sum(void)
+static NOINLINE unsigned sum(void)
 {
 	unsigned total = 0;
 

@@ -8,7 +8,7 @@
 
 /* --- The program that is profiled --- */
 
-static __attribute__((noinline)) unsigned steps_to_one(unsigned n)
+static NOINLINE unsigned steps_to_one(unsigned n)
 {
 	unsigned steps = 0;
 
@@ -19,11 +19,14 @@ static __attribute__((noinline)) unsigned steps_to_one(unsigned n)
 
 static void collatz(uint64_t most)
 {
-	volatile unsigned longest = 0;
+	unsigned longest = 0;
 
-	for (unsigned n = 1; n <= most; n++)
-		if (steps_to_one(n) > longest)
-			longest = steps_to_one(n);
+	for (unsigned n = 1; n <= most; n++) {
+		unsigned steps = steps_to_one(n);
+
+		longest = steps > longest ? steps : longest;
+	}
+	CHECK(longest > 0);
 }
 
 const struct name names[] = {{steps_to_one, "steps_to_one"}, {collatz, "collatz"}, {NULL, NULL}};

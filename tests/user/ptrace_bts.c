@@ -215,9 +215,56 @@ static void outlives(void)
 	CHECK(ptrace(PTRACE_DETACH, pid, 0, 0) == 0 && size(pid) == -ESRCH);
 }
 
+/* With the right to it. */
+static void cpus(void)
+{
+	long cpu = PTRACE_BTS_CPU(0);
+	struct ptrace_bts_config now = status(cpu);
+
+	CHECK(!now.size && size(cpu) == -ENXIO);
+	CHECK(trace_branches(cpu, 50, PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL, 0) == -EOPNOTSUPP);
+	CHECK(trace_branches(cpu, 1, PTRACE_BTS_TRACE, 0) == -EINVAL && size(cpu) == -ENXIO);
+	CHECK(trace_branches(PTRACE_BTS_CPU(64), 50, PTRACE_BTS_TRACE, 0) == -ESRCH);
+	CHECK(trace_branches(cpu, 50, PTRACE_BTS_TRACE | PTRACE_BTS_STOP, 0) > 0);
+	CHECK(set_affinity(0, 1) == 0);
+	walk(100);
+	CHECK(size(cpu) == 50 && status(cpu).flags & PTRACE_BTS_FULL);
+	CHECK(copy(PTRACE_BTS_READ, cpu, records, MOST) == 50);
+	CHECK(copy(PTRACE_BTS_DRAIN, cpu, again, MOST) == 50 && same(records, again, 50));
+	walk(100);
+	CHECK(size(cpu) == 50);
+	CHECK(ptrace(PTRACE_DETACH, cpu, 0, 0) == -ESRCH && go_on(cpu, 0) == -ESRCH);
+	CHECK(trace_branches(cpu, 0, 0, 0) > 0 && size(cpu) == -ENXIO);
+	CHECK(trace_branches(cpu, 60, PTRACE_BTS_TRACE, 0) > 0);
+	/* and ends with it */
+}
+
+/* Memory runs out while this process is stopped, and is back when it has stopped again. */
+static void no_memory(void)
+{
+	long pid = start_walker(3), other = fork();
+
+	if (!other)
+		for (;;)
+			;
+	CHECK(trace_branches(pid, 100, PTRACE_BTS_TRACE, 0) > 0);
+	kill(getpid(), SIGSTOP);
+	CHECK(trace_branches(pid, 1000, PTRACE_BTS_TRACE, 0) == -ENOMEM);
+	CHECK(trace_branches(pid, 100, PTRACE_BTS_SIGNAL, 0) == -ENOMEM);
+	CHECK(status(pid).size == 100 * RECORD && status(pid).flags & PTRACE_BTS_TRACE);
+	CHECK(ptrace(PTRACE_SEIZE, other, 0, 0) == -ENOMEM);
+	CHECK(ptrace(PTRACE_TRACEME, 0, 0, 0) == -ENOMEM);
+	kill(getpid(), SIGSTOP);
+	CHECK(trace_branches(pid, 1000, PTRACE_BTS_TRACE, 0) > 0);
+	CHECK(ptrace(PTRACE_SEIZE, other, 0, 0) == 0);
+	end_child(pid);
+	end_child(other);
+}
+
 int main(uint64_t argument)
 {
-	static void (*const subjects[])(void) = {sizes, limits, reads, stops, outlives};
+	static void (*const subjects[])(void) = {sizes,	   limits, reads,    stops,
+						 outlives, cpus,   no_memory};
 
 	subjects[argument]();
 	CHECK(wait4(-1, NULL, 0) == -ECHILD);

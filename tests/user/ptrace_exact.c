@@ -131,14 +131,9 @@ int main(uint64_t argument)
 	uint32_t flags = PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL;
 	bool privileged = argument & 1, at_end;
 	struct ptrace_bts_config config;
-	long pid, other;
+	long pid = traced_child(trek, rounds), other;
 	int status;
 
-	/* The kernel that is recorded shall not have to wait for another CPU with interrupts off.
-	 */
-	if (argument & 3)
-		CHECK(set_affinity(0, 1) == 0);
-	pid = traced_child(trek, rounds);
 	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGTRAP));
 	if (privileged)
 		flags |= PTRACE_BTS_USER | PTRACE_BTS_KERNEL;

@@ -3,9 +3,6 @@
 // argument: whether there is BTS; << 8: the pid of a process that may see kernel addresses.
 #include "tests/user/lib/ptrace.h"
 
-#define BAD	 0x0000200000000000 /* not mapped */
-#define CONSTANT ((uint64_t)main)   /* not to be written */
-
 /* The processes that the rows are about. */
 enum who { STOPPED, BUFFERED, RUNNING, STRANGER, TAKEN, ENDED, NOBODY, SELF, PRIVILEGED, MOST_WHO };
 
@@ -71,19 +68,50 @@ static const struct ptrace_bts_config configs[] = {
 	{PTRACE_BTS_LIMIT + 24, PTRACE_BTS_TRACE, 0, 24},
 	{UINT32_MAX, PTRACE_BTS_TRACE, 0, 24},
 };
-#define CONFIG(n) PTRACE_BTS_CONFIG, (uint64_t)&configs[n], sizeof(configs[0])
+#define CONFIG(n) PTRACE_BTS_CONFIG, AT_CONFIG + (n), 16
+
+/* Arguments of the rows, negative: addresses. */
+enum {
+	AT_NOTHING = -64,
+	AT_CODE,
+	AT_WORD,
+	AT_CELL,
+	AT_RECORD,
+	AT_REGISTERS,
+	AT_KERNEL,
+	AT_MEMORY,
+	AT_STACK_END,
+	AT_END,
+	AT_ALL,
+	AT_CONFIG,
+};
+
+static uint64_t argument_of(int code)
+{
+	static const uint64_t addresses[] = {
+		0x0000200000000000, /* not mapped */
+		(uint64_t)main,	    /* not to be written */
+		(uint64_t)&word,      (uint64_t)&cell,	  (uint64_t)&record,
+		(uint64_t)&registers, 0xffffffff80101000, /* the kernel's */
+		0xffff800000100000,   0x00007fffffffdffc, 0x00007ffffffff000 - RECORD,
+		UINT64_MAX,
+	};
+
+	if (code >= AT_CONFIG)
+		return code < 0 ? (uint64_t)&configs[code - AT_CONFIG] : (uint64_t)code;
+	return addresses[code - AT_NOTHING];
+}
 
 struct row {
-	int error;
-	enum who who;
-	long request;
-	uint64_t address, data;
+	uint8_t error, who;
+	uint16_t request;
+	int16_t address, data;
 };
 
 static const struct row rows[] = {
 	{EIO, STOPPED, 3, 0, 0},
 	{EIO, STOPPED, 47, 0, 0},
-	{EIO, SELF, -1, 0, 0},
+	{EIO, SELF, 0x4208, 0, 0},
 	{EOPNOTSUPP, STOPPED, PTRACE_SINGLEBLOCK, 0, 0},
 	{ESRCH, NOBODY, PTRACE_ATTACH, 0, 0},
 	{ESRCH, ENDED, PTRACE_ATTACH, 0, 0},
@@ -99,23 +127,23 @@ static const struct row rows[] = {
 	{EIO, STRANGER, PTRACE_SEIZE, 1, 0},
 	{EIO, STRANGER, PTRACE_SEIZE, 0, 1},
 	{EIO, STOPPED, PTRACE_CONT, 0, SIGNALS},
-	{EIO, STOPPED, PTRACE_SINGLESTEP, 0, UINT64_MAX},
+	{EIO, STOPPED, PTRACE_SINGLESTEP, 0, AT_ALL},
 	{EIO, STOPPED, PTRACE_DETACH, 0, SIGNALS},
-	{EIO, STOPPED, PTRACE_PEEKDATA, BAD, (uint64_t)&word},
-	{EIO, STOPPED, PTRACE_PEEKTEXT, 0xffffffff80101000, (uint64_t)&word},
-	{EIO, STOPPED, PTRACE_PEEKTEXT, 0x00007fffffffdffc, (uint64_t)&word},
-	{EIO, STOPPED, PTRACE_POKEDATA, BAD, 0},
-	{EIO, STOPPED, PTRACE_POKETEXT, 0xffff800000100000, 0},
-	{EFAULT, STOPPED, PTRACE_PEEKDATA, (uint64_t)&cell, BAD},
-	{EFAULT, STOPPED, PTRACE_PEEKDATA, (uint64_t)&cell, CONSTANT},
-	{EFAULT, STOPPED, PTRACE_GETREGS, 0, CONSTANT},
-	{EFAULT, STOPPED, PTRACE_GETREGS, 0, 0xffffffff80101000},
-	{EFAULT, STOPPED, PTRACE_SETREGS, 0, BAD},
-	{EIO, STOPPED, PTRACE_BTS_CONFIG, (uint64_t)&configs[0], 15},
-	{EIO, STOPPED, PTRACE_BTS_STATUS, (uint64_t)&record, 15},
-	{EFAULT, STOPPED, PTRACE_BTS_CONFIG, BAD, 16},
-	{EFAULT, STOPPED, PTRACE_BTS_CONFIG, 0xffff800000100000, 16},
-	{EFAULT, STOPPED, PTRACE_BTS_STATUS, CONSTANT, 16},
+	{EIO, STOPPED, PTRACE_PEEKDATA, AT_NOTHING, AT_WORD},
+	{EIO, STOPPED, PTRACE_PEEKTEXT, AT_KERNEL, AT_WORD},
+	{EIO, STOPPED, PTRACE_PEEKTEXT, AT_STACK_END, AT_WORD},
+	{EIO, STOPPED, PTRACE_POKEDATA, AT_NOTHING, 0},
+	{EIO, STOPPED, PTRACE_POKETEXT, AT_MEMORY, 0},
+	{EFAULT, STOPPED, PTRACE_PEEKDATA, AT_CELL, AT_NOTHING},
+	{EFAULT, STOPPED, PTRACE_PEEKDATA, AT_CELL, AT_CODE},
+	{EFAULT, STOPPED, PTRACE_GETREGS, 0, AT_CODE},
+	{EFAULT, STOPPED, PTRACE_GETREGS, 0, AT_KERNEL},
+	{EFAULT, STOPPED, PTRACE_SETREGS, 0, AT_NOTHING},
+	{EIO, STOPPED, PTRACE_BTS_CONFIG, AT_CONFIG, 15},
+	{EIO, STOPPED, PTRACE_BTS_STATUS, AT_RECORD, 15},
+	{EFAULT, STOPPED, PTRACE_BTS_CONFIG, AT_NOTHING, 16},
+	{EFAULT, STOPPED, PTRACE_BTS_CONFIG, AT_MEMORY, 16},
+	{EFAULT, STOPPED, PTRACE_BTS_STATUS, AT_CODE, 16},
 	{EINVAL, STOPPED, CONFIG(0)},
 	{EINVAL, STOPPED, CONFIG(1)},
 	{EINVAL, STOPPED, CONFIG(2)},
@@ -126,10 +154,10 @@ static const struct row rows[] = {
 	{EINVAL, STOPPED, CONFIG(7)},
 	{EPERM, STOPPED, CONFIG(8)},
 	{ENXIO, STOPPED, PTRACE_BTS_SIZE, 0, 0},
-	{ENXIO, STOPPED, PTRACE_BTS_GET, (uint64_t)&record, 0},
+	{ENXIO, STOPPED, PTRACE_BTS_GET, AT_RECORD, 0},
 	{ENXIO, STOPPED, PTRACE_BTS_CLEAR, 0, 0},
-	{ENXIO, STOPPED, PTRACE_BTS_DRAIN, (uint64_t)&record, RECORD},
-	{ENXIO, STOPPED, PTRACE_BTS_READ, (uint64_t)&record, RECORD},
+	{ENXIO, STOPPED, PTRACE_BTS_DRAIN, AT_RECORD, 24},
+	{ENXIO, STOPPED, PTRACE_BTS_READ, AT_RECORD, 24},
 };
 
 static const struct row bts_rows[] = {
@@ -142,21 +170,22 @@ static const struct row bts_rows[] = {
 	{ENOMEM, BUFFERED, CONFIG(9)},
 	{ENOMEM, BUFFERED, CONFIG(10)},
 	{ENOMEM, STOPPED, CONFIG(9)},
-	{EINVAL, BUFFERED, PTRACE_BTS_GET, (uint64_t)&record, 100},
-	{EINVAL, BUFFERED, PTRACE_BTS_GET, (uint64_t)&record, UINT64_MAX},
-	{EIO, BUFFERED, PTRACE_BTS_DRAIN, (uint64_t)&record, 23},
-	{EIO, BUFFERED, PTRACE_BTS_READ, (uint64_t)&record, 0},
-	{EFAULT, BUFFERED, PTRACE_BTS_GET, CONSTANT, 0},
-	{EFAULT, BUFFERED, PTRACE_BTS_DRAIN, BAD, 100 * RECORD},
-	{EFAULT, BUFFERED, PTRACE_BTS_DRAIN, 0xffffffff80101000, RECORD},
-	{EFAULT, BUFFERED, PTRACE_BTS_DRAIN, 0x00007ffffffff000 - RECORD, UINT64_MAX},
-	{EFAULT, BUFFERED, PTRACE_BTS_READ, CONSTANT, RECORD},
-	{EFAULT, BUFFERED, PTRACE_BTS_STATUS, BAD, 16},
+	{EINVAL, BUFFERED, PTRACE_BTS_GET, AT_RECORD, 100},
+	{EINVAL, BUFFERED, PTRACE_BTS_GET, AT_RECORD, AT_ALL},
+	{EIO, BUFFERED, PTRACE_BTS_DRAIN, AT_RECORD, 23},
+	{EIO, BUFFERED, PTRACE_BTS_READ, AT_RECORD, 0},
+	{EFAULT, BUFFERED, PTRACE_BTS_GET, AT_CODE, 0},
+	{EFAULT, BUFFERED, PTRACE_BTS_DRAIN, AT_NOTHING, 2400},
+	{EFAULT, BUFFERED, PTRACE_BTS_DRAIN, AT_KERNEL, 24},
+	{EFAULT, BUFFERED, PTRACE_BTS_DRAIN, AT_END, AT_ALL},
+	{EFAULT, BUFFERED, PTRACE_BTS_READ, AT_CODE, 24},
+	{EFAULT, BUFFERED, PTRACE_BTS_STATUS, AT_NOTHING, 16},
 };
 
 static void refused(const struct row *row)
 {
-	long result = ptrace(row->request, pids[row->who], row->address, row->data);
+	long result = ptrace(row->request, pids[row->who], argument_of(row->address),
+			     argument_of(row->data));
 
 	if (result == -row->error && unchanged())
 		return;
@@ -184,13 +213,13 @@ static void refused_for_all(void)
 	};
 
 	for (unsigned i = 0; i < sizeof(need_stop) / sizeof(need_stop[0]); i++) {
-		static const enum who whos[] = {RUNNING, STRANGER, ENDED, NOBODY, SELF};
+		static const uint8_t whos[] = {RUNNING, STRANGER, ENDED, NOBODY, SELF};
 
 		for (unsigned who = 0; who < 5; who++)
 			refused(&(struct row){ESRCH, whos[who], need_stop[i], 0, 0});
 		if (need_stop[i] >= PTRACE_BTS_CONFIG) { /* of a CPU */
 			pids[NOBODY] = PTRACE_BTS_CPU(0);
-			refused(&(struct row){EPERM, NOBODY, need_stop[i], (uint64_t)&record, 16});
+			refused(&(struct row){EPERM, NOBODY, need_stop[i], AT_RECORD, 16});
 			pids[NOBODY] = 123456789;
 		}
 	}
@@ -225,7 +254,7 @@ static void refused_registers(void)
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		CHECK(ptrace(PTRACE_GETREGS, pids[STOPPED], 0, (uint64_t)&registers) == 0);
 		*(uint64_t *)((char *)&registers + wrong[i].at) = wrong[i].value;
-		refused(&(struct row){EIO, STOPPED, PTRACE_SETREGS, 0, (uint64_t)&registers});
+		refused(&(struct row){EIO, STOPPED, PTRACE_SETREGS, 0, AT_REGISTERS});
 	}
 }
 

@@ -117,10 +117,6 @@ int main(uint64_t argument)
 	mode = argument & 0xff;
 	state = argument >> 8 & 0xffffff;
 	walks = mode == 3 ? UINT64_MAX : argument >> 32;
-	/* The kernel that is recorded shall not have to wait for another CPU with interrupts off.
-	 */
-	if (mode == 1 || mode == 2)
-		CHECK(set_affinity(0, 1) == 0);
 	for (unsigned i = 0; i < CHILDREN; i++)
 		start(&children[i]);
 	while (left) {

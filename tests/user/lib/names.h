@@ -5,6 +5,9 @@
 
 #include "tests/user/lib/user.h"
 
+/* For a function that shall have branches of its own. */
+#define NOINLINE __attribute__((noinline))
+
 struct name {
 	const void *start;
 	const char *name;

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "tests/user/lib/ptrace.h"
 
+long ptrace(long request, long pid, uint64_t address, uint64_t data)
+{
+	return system_call(SYS_ptrace, (uint64_t)request, (uint64_t)pid, address, data);
+}
+
+long go_on(long pid, unsigned signal)
+{
+	return ptrace(PTRACE_CONT, pid, 0, signal);
+}
+
 long traced_child(void (*body)(uint64_t argument), uint64_t argument)
 {
 	long pid = fork();

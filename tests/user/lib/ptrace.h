@@ -10,15 +10,10 @@
 #define RECORD	     sizeof(struct ptrace_bts_record)
 #define EVENT(event) ((event) << 16)
 
-static inline long ptrace(long request, long pid, uint64_t address, uint64_t data)
-{
-	return system_call(SYS_ptrace, (uint64_t)request, (uint64_t)pid, address, data);
-}
+long ptrace(long request, long pid, uint64_t address, uint64_t data);
 
-static inline long go_on(long pid, unsigned signal)
-{
-	return ptrace(PTRACE_CONT, pid, 0, signal);
-}
+/* Lets it go on, with a signal or 0. */
+long go_on(long pid, unsigned signal);
 
 /* A child that is traced by the caller and stopped, with SIGSTOP, about to call body(argument). */
 long traced_child(void (*body)(uint64_t argument), uint64_t argument);
