@@ -63,11 +63,13 @@ static bool permitted(const struct vcpu *vcpu, uint64_t rights, unsigned access)
 	return !(vcpu->cr4 & CR4_SMAP) || access & ACCESS_OVERRIDE;
 }
 
-/* Another processor may be using the same entry. */
-static void mark(uint64_t *entry, uint64_t old, uint64_t bits)
+/* False if another processor has changed the entry meanwhile: then it may be present no longer, and
+   must not be touched. */
+static bool mark(uint64_t *entry, uint64_t old, uint64_t bits)
 {
-	if ((old & bits) != bits)
-		__atomic_fetch_or(entry, bits, __ATOMIC_SEQ_CST);
+	return (old & bits) == bits ||
+	       __atomic_compare_exchange_n(entry, &old, old | bits, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_RELAXED);
 }
 
 bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical, uint32_t *error)
@@ -94,7 +96,8 @@ bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physica
 		}
 		rights &= entry ^ ENTRY_NX;
 		if (level && !(entry & ENTRY_LARGE)) {
-			mark(at, entry, ENTRY_ACCESSED);
+			if (!mark(at, entry, ENTRY_ACCESSED))
+				return walk(vcpu, linear, access, physical, error);
 			table = entry & ENTRY_ADDRESS;
 			continue;
 		}
@@ -102,8 +105,9 @@ bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physica
 			*error |= ERROR_PRESENT;
 			return false;
 		}
-		mark(at, entry,
-		     access & ACCESS_WRITE ? ENTRY_ACCESSED | ENTRY_DIRTY : ENTRY_ACCESSED);
+		if (!mark(at, entry,
+			  access & ACCESS_WRITE ? ENTRY_ACCESSED | ENTRY_DIRTY : ENTRY_ACCESSED))
+			return walk(vcpu, linear, access, physical, error);
 
 		uint64_t offset = (1ULL << shift) - 1;
 
