@@ -70,6 +70,6 @@ void monitor_main(uint32_t magic, uint64_t information)
 		end_run(VERDICT_ERROR, "the memory map has no room for the monitor's own range");
 	kernel = kernel_inform(&info, taken, entry);
 	if (decision.run_as_guest)
-		guest_run(&info, &residence, &kernel);
+		guest_run(&info, &residence, &kernel, options.lockstep);
 	handover(&kernel, residence.root);
 }

@@ -29,13 +29,6 @@ enum vector {
 	VECTOR_AC = 17,
 };
 
-struct fault {
-	uint8_t vector;
-	bool has_error;
-	uint32_t error;
-	uint64_t address; /* CR2, of a #PF */
-};
-
 /* One page that may be accessed: in the way, and by the privilege, of the table it stands in. */
 struct translation {
 	uint64_t tag;	 /* linear page | generation */
@@ -88,7 +81,8 @@ struct interp {
 	bool single;	/* one instruction at a time */
 	bool one;	/* the caller asked for one instruction */
 	int64_t budget;
-	uint8_t privilege; /* of explicit accesses */
+	uint8_t privilege;	   /* of explicit accesses */
+	struct lockstep *lockstep; /* NULL: nothing is compared */
 
 	/* How a handler is left in the middle. */
 	void *escape[5];

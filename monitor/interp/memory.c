@@ -4,6 +4,7 @@
 
 #include "lib/string.h"
 #include "monitor/interp/control.h"
+#include "monitor/interp/lockstep.h"
 
 static const unsigned privilege_access[PRIVILEGES] = {
 	[PRIVILEGE_OVERRIDE] = ACCESS_OVERRIDE,
@@ -69,7 +70,7 @@ static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privile
 		*device = true;
 		return NULL;
 	}
-	if (privilege != PRIVILEGE_ALIGNED)
+	if (privilege != PRIVILEGE_ALIGNED && !interp->lockstep)
 		*t = (struct translation){.tag = page | interp->generation,
 					  .delta = (uintptr_t)host - (uintptr_t)page};
 	return host + (linear - page);
@@ -96,6 +97,12 @@ static uint8_t *reach_or_raise(struct vcpu *vcpu, const struct insn *i, uint64_t
 		vcpu, i,
 		&(struct fault){
 			.vector = VECTOR_PF, .has_error = true, .error = error, .address = linear});
+}
+
+static void note_write(struct vcpu *vcpu, uint8_t *to, unsigned size)
+{
+	if (vcpu->interp->lockstep)
+		lockstep_write(vcpu, to, size);
 }
 
 static void check_address(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size)
@@ -130,8 +137,12 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 	unsigned first = PAGE - (unsigned)(linear % PAGE);
 
 	check_address(vcpu, i, linear, size);
-	if (size <= first)
-		return reach_or_raise(vcpu, i, linear, true);
+	if (size <= first) {
+		uint8_t *to = reach_or_raise(vcpu, i, linear, true);
+
+		note_write(vcpu, to, size);
+		return to;
+	}
 	/* Atomic over two pages: only the processor can do that. */
 	if (i->prefixes & PREFIX_LOCK)
 		native_step(vcpu, i);
@@ -139,6 +150,8 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 	uint8_t *low = reach_or_raise(vcpu, i, linear, true);
 	uint8_t *high = reach_or_raise(vcpu, i, linear + first, true);
 
+	note_write(vcpu, low, first);
+	note_write(vcpu, high, size - first);
 	memcpy(interp->write_bounce, low, first);
 	memcpy(interp->write_bounce + first, high, size - first);
 	interp->write_to[0] = low;
@@ -218,6 +231,9 @@ static bool system_access(struct vcpu *vcpu, uint64_t linear, void *buffer, unsi
 	if (!low || (size > first && !high))
 		return false;
 	if (access & ACCESS_WRITE) {
+		note_write(vcpu, low, first);
+		if (high)
+			note_write(vcpu, high, size - first);
 		memcpy(low, buffer, first);
 		if (high)
 			memcpy(high, (uint8_t *)buffer + first, size - first);

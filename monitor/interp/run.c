@@ -2,6 +2,7 @@
 /* The interpreter's loop, and the ways in which an instruction is left early. */
 #include "lib/string.h"
 #include "monitor/interp/control.h"
+#include "monitor/interp/lockstep.h"
 #include "monitor/interp/memory.h"
 #include "monitor/interp/segment.h"
 #include "monitor/interp/thunk.h"
@@ -98,8 +99,8 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 		return true;
 
 	/* One at a time while something is to happen behind the next instruction. */
-	interp->single =
-		interp->one || vcpu->rflags & (FLAG_TF | FLAG_RF) || vcpu->interrupt_shadow;
+	interp->single = interp->one || interp->lockstep || vcpu->rflags & (FLAG_TF | FLAG_RF) ||
+			 vcpu->interrupt_shadow;
 	return false;
 }
 
@@ -121,6 +122,8 @@ static void run_block(struct vcpu *vcpu)
 	struct interp *interp = vcpu->interp;
 	const struct block *block;
 
+	if (interp->lockstep)
+		lockstep_before(vcpu);
 	if (interp->single)
 		prepare(vcpu);
 	block = find_block(vcpu);
@@ -128,6 +131,8 @@ static void run_block(struct vcpu *vcpu)
 	interp->code_page = (uintptr_t)block->code[0] / PAGE;
 	interp->watched_page = interp->code_page;
 	block->insn->run(vcpu, block->insn);
+	if (interp->lockstep)
+		lockstep_after(vcpu, NULL);
 }
 
 /* Until there is a reason to stop. Faults leave it by the escape. */
@@ -161,6 +166,8 @@ enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
 		if (interp->native)
 			return INTERP_NATIVE_STEP;
 		interp->budget--;
+		if (interp->lockstep)
+			lockstep_after(vcpu, &interp->fault);
 		deliver_fault(vcpu);
 	}
 	return run(vcpu);

@@ -51,7 +51,7 @@ static inline uint64_t iterations(const struct vcpu *vcpu, const struct insn *i,
 {
 	uint64_t n = 1;
 
-	if (i->prefixes & PREFIX_ANY_REP && !(vcpu->rflags & (FLAG_DF | FLAG_TF)) &&
+	if (i->prefixes & PREFIX_ANY_REP && !(vcpu->rflags & FLAG_DF) && !vcpu->interp->single &&
 	    vcpu->interp->privilege != PRIVILEGE_ALIGNED)
 		n = fit(string_register(vcpu, i, RCX), linear, size);
 	return n ? n : 1;

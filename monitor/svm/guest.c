@@ -76,7 +76,7 @@ static void prepare_interpreter(struct vcpu *vcpu, uint64_t root)
 }
 
 void guest_run(const struct boot_info *info, const struct residence *residence,
-	       const struct kernel_entry *kernel)
+	       const struct kernel_entry *kernel, bool lockstep)
 {
 	struct guest *guest = &the_guest;
 
@@ -93,6 +93,8 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	prepare_interpreter(&guest->vcpu, residence->root);
 	nmi_announce(&guest->vcpu.attention);
 	ds_reset(&guest->vcpu, &ds_behaviour_default);
+	if (lockstep)
+		lockstep_start(guest, info);
 	for (;;) {
 		run_native(guest);
 		run_traced(guest);

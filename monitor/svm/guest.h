@@ -21,14 +21,21 @@ struct guest {
 	struct pmu pmu;
 	uint64_t nested_root;
 	struct range hidden; /* the monitor's memory, which no access of the guest reaches */
+	const struct boot_info *memory_only; /* not NULL: devices are left to the processor */
 };
 
 /* The guest that `vcpu` is the processor of. */
 struct guest *guest_of(struct vcpu *vcpu);
 
-/* Runs `kernel` as a guest from its Multiboot 2 entry on. `info` is the machine's memory map. */
+/* Runs `kernel` as a guest from its Multiboot 2 entry on. `info` is the machine's memory map. With
+   `lockstep` the interpreter is checked against the processor: interp.h. */
 _Noreturn void guest_run(const struct boot_info *info, const struct residence *residence,
-			 const struct kernel_entry *kernel);
+			 const struct kernel_entry *kernel, bool lockstep);
+
+/* lockstep.c */
+void lockstep_start(struct guest *guest, const struct boot_info *info);
+/* An OUT to the one port that ends a run under QEMU. */
+void exit_port(struct guest *guest);
 
 /* run_native.c, run_traced.c: from one change of the way of execution to the next. */
 void run_native(struct guest *guest);
@@ -56,6 +63,10 @@ _Noreturn void report_shutdown(const struct vcpu *vcpu);
 /* events.c */
 /* The guest gets an exception at its current instruction. `error` below 0: it has no error code. */
 void raise_exception(struct guest *guest, uint8_t vector, int64_t error);
+static inline bool exception_has_error(uint8_t vector)
+{
+	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
+}
 /* The instruction at RIP, `opcode_bytes` long without prefixes, is done. */
 void complete_instruction(struct guest *guest, unsigned opcode_bytes);
 /* The last exit left the guest in an interrupt shadow, which the next entry would lose. */

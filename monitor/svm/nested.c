@@ -41,10 +41,24 @@ void nested_init(struct guest *guest, const struct boot_info *info)
 		nested_map(guest, at);
 }
 
+static bool is_memory(const struct boot_info *info, uint64_t physical)
+{
+	for (unsigned i = 0; i < info->region_count; i++) {
+		const struct boot_region *region = &info->regions[i];
+
+		if (region->type == MEMORY_USABLE && physical >= region->base &&
+		    physical - region->base < region->length)
+			return true;
+	}
+	return false;
+}
+
 uint8_t *nested_page(const struct guest *guest, uint64_t physical)
 {
 	physical = page_down(physical);
 	if (is_hidden(guest, physical))
 		return nobody;
+	if (guest->memory_only && !is_memory(guest->memory_only, physical))
+		return NULL;
 	return physical < direct_end() ? direct(physical) : NULL;
 }
