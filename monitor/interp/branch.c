@@ -8,7 +8,7 @@
 static inline void taken(struct vcpu *vcpu, const struct insn *i, uint64_t target)
 {
 	vcpu->rip = target;
-	ds_branch(vcpu, insn_rip(i), target, vcpu->cpl, vcpu->cpl);
+	branch_taken(vcpu, insn_rip(i), target, vcpu->cpl, vcpu->cpl);
 }
 
 static inline void check_target(struct vcpu *vcpu, const struct insn *i, uint64_t target)

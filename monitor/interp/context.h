@@ -74,12 +74,15 @@ struct interp {
 	uint64_t watched_page; /* host page number of the code that runs: a store there ends it */
 	uint64_t validity;     /* of blocks: changes with the page tables and the privilege */
 	uint64_t epoch;
-	bool attention; /* look for more than the next block once this one has ended */
-	bool poll;	/* the caller should look for interrupts */
-	bool mov_ss;	/* the shadow is that of MOV SS: it holds off #DB as well */
-	bool trap;	/* TF was set when the instruction began */
-	bool single;	/* one instruction at a time */
-	bool one;	/* the caller asked for one instruction */
+	bool attention;	  /* look for more than the next block once this one has ended */
+	bool poll;	  /* the caller should look for interrupts */
+	bool mov_ss;	  /* the shadow is that of MOV SS: it holds off #DB as well */
+	bool trap;	  /* TF was set when the instruction began */
+	bool single;	  /* one instruction at a time */
+	bool branched;	  /* a branch was taken */
+	bool breakpoints; /* DR7 enables some */
+	uint8_t hits;	  /* breakpoints on what was accessed, as in DR6 */
+	bool one;	  /* the caller asked for one instruction */
 	int64_t budget;
 	uint8_t privilege;	   /* of explicit accesses */
 	struct lockstep *lockstep; /* NULL: nothing is compared */
@@ -140,6 +143,14 @@ static inline void require_cpl0(struct vcpu *vcpu, const struct insn *i)
 static inline bool canonical(uint64_t address)
 {
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
+}
+
+/* A branch of the instruction being executed, or of an event, was taken. */
+static inline void branch_taken(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
+				unsigned to_cpl)
+{
+	vcpu->interp->branched = true;
+	ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
 
 /* CPL, RFLAGS.AC, CR0 or CR4 may have changed: chooses the tables that accesses go through. */

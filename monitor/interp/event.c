@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Delivery of interrupts and exceptions in IA-32e mode (SDM Vol 3, 6.13 to 6.15). */
+#include "monitor/interp/debug.h"
 #include "monitor/interp/memory.h"
 #include "monitor/interp/segment.h"
 
@@ -191,7 +192,9 @@ void event_deliver(struct vcpu *vcpu, const struct event *event)
 	vcpu->interp->mov_ss = false;
 	vcpu->interp->trap = false;
 	privilege_changed(vcpu);
-	if (now.kind == EVENT_EXCEPTION && now.vector == VECTOR_DB)
+	if (now.kind == EVENT_EXCEPTION && now.vector == VECTOR_DB) {
+		vcpu->dr7 &= ~(uint64_t)DR7_GD;
 		ds_debug_exception(&vcpu->ds);
-	ds_branch(vcpu, now.from, vcpu->rip, from_cpl, vcpu->cpl);
+	}
+	branch_taken(vcpu, now.from, vcpu->rip, from_cpl, vcpu->cpl);
 }

@@ -44,7 +44,7 @@ static void go(struct vcpu *vcpu, const struct insn *i, const struct segment *cs
 	if (vcpu->cpl > from_cpl)
 		drop_segments(vcpu);
 	privilege_changed(vcpu);
-	ds_branch(vcpu, insn_rip(i), rip, from_cpl, vcpu->cpl);
+	branch_taken(vcpu, insn_rip(i), rip, from_cpl, vcpu->cpl);
 }
 
 /* The part of IRET and RET that fetches the target; `stack` only if it is loaded too. */

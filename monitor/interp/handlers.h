@@ -50,9 +50,9 @@ handler far_jmp, far_call, far_ret, iret, int3, int1, int_n, syscall_, sysret, s
 extern row_of_sizes run_movs, run_stos, run_lods, run_cmps, run_scas;
 handler ins, outs, in_port, out_port;
 
-/* system.c, control.c, table.c, msr.c */
+/* system.c, debug.c, control.c, table.c, msr.c */
 handler hlt, cpuid, rdtsc, rdmsr, wrmsr, cache_control, swapgs_group, fence, fs_gs_base;
-handler mov_from_cr, mov_to_cr, clts, smsw, lmsw, invlpg_group;
+handler mov_from_dr, mov_to_dr, mov_from_cr, mov_to_cr, clts, smsw, lmsw, invlpg_group;
 handler sgdt_group, sidt_group, lgdt_group, lidt_group, sldt, str, lldt, ltr;
 handler load_access_rights, load_limit, verify_read, verify_write;
 handler mov_from_segment, mov_to_segment, load_far_pointer;

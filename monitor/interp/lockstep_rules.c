@@ -13,6 +13,8 @@ static const char time[] = "reads a clock";
 static const char trap[] = "the trap comes an instruction late: SDM Vol 3, 6.8.3, and QEMU's STI";
 static const char lost[] = "QEMU loses RFLAGS.TF on the way, and with it the trap";
 
+static const char live[] = "the processor's own debug registers are not the guest's then";
+
 /* `reg`: the reg field of ModRM. */
 static const struct {
 	uint16_t first, last;
@@ -32,6 +34,8 @@ static const struct {
 	{0xf05, 0xf05, ANY, lost},  /* SYSCALL */
 	{0xf07, 0xf07, ANY, lost},  /* SYSRET */
 	{0xf08, 0xf09, ANY, twice}, /* INVD, WBINVD */
+	{0xf21, 0xf21, ANY, live},  /* MOV from DR */
+	{0xf23, 0xf23, ANY, live},  /* MOV to DR */
 	{0xf30, 0xf30, ANY, twice}, /* WRMSR */
 	{0xf31, 0xf31, ANY, time},  /* RDTSC */
 	{0xf32, 0xf32, ANY, twice}, /* RDMSR */

@@ -4,6 +4,7 @@
 
 #include "lib/string.h"
 #include "monitor/interp/control.h"
+#include "monitor/interp/debug.h"
 #include "monitor/interp/lockstep.h"
 
 static const unsigned privilege_access[PRIVILEGES] = {
@@ -70,7 +71,7 @@ static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privile
 		*device = true;
 		return NULL;
 	}
-	if (privilege != PRIVILEGE_ALIGNED && !interp->lockstep)
+	if (privilege != PRIVILEGE_ALIGNED && !interp->lockstep && !interp->breakpoints)
 		*t = (struct translation){.tag = page | interp->generation,
 					  .delta = (uintptr_t)host - (uintptr_t)page};
 	return host + (linear - page);
@@ -120,6 +121,8 @@ const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, u
 	unsigned first = PAGE - (unsigned)(linear % PAGE);
 
 	check_address(vcpu, i, linear, size);
+	if (vcpu->interp->breakpoints)
+		debug_access(vcpu, linear, size, false);
 	if (size <= first)
 		return reach_or_raise(vcpu, i, linear, false);
 
@@ -137,6 +140,8 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 	unsigned first = PAGE - (unsigned)(linear % PAGE);
 
 	check_address(vcpu, i, linear, size);
+	if (vcpu->interp->breakpoints)
+		debug_access(vcpu, linear, size, true);
 	if (size <= first) {
 		uint8_t *to = reach_or_raise(vcpu, i, linear, true);
 

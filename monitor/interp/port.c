@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* IN, OUT, INS, OUTS. */
+#include "monitor/interp/debug.h"
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/string.h"
 
@@ -11,6 +12,8 @@ static void check_port(struct vcpu *vcpu, const struct insn *i, uint16_t port, u
 	uint16_t base, bits;
 	struct fault fault;
 
+	if (vcpu->interp->breakpoints)
+		debug_port(vcpu, port, size);
 	if (vcpu->cpl <= (vcpu->rflags & FLAG_IOPL) >> 12)
 		return;
 	if (TSS_IO_MAP + 1 > vcpu->tr.limit)

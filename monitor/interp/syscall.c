@@ -31,7 +31,7 @@ static void go_flat(struct vcpu *vcpu, const struct insn *i, uint16_t code, uint
 	vcpu->cpl = (uint8_t)cpl;
 	vcpu->rip = rip;
 	privilege_changed(vcpu);
-	ds_branch(vcpu, insn_rip(i), rip, from_cpl, cpl);
+	branch_taken(vcpu, insn_rip(i), rip, from_cpl, cpl);
 }
 
 void syscall_(struct vcpu *vcpu, const struct insn *i)

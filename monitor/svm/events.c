@@ -14,7 +14,7 @@ void raise_exception(struct guest *guest, uint8_t vector, int64_t error)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 
-	if (ds_tracing(vcpu)) {
+	if (interp_needed(vcpu)) {
 		event_deliver(vcpu, &(struct event){
 					    .kind = EVENT_EXCEPTION,
 					    .vector = vector,

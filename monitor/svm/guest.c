@@ -17,7 +17,6 @@ enum {
 #define CR0_PE_ET    0x11
 #define RFLAGS_SET   2 /* bit 1 is always 1 */
 #define DR6_RESET    0xffff0ff0
-#define DR7_RESET    0x400
 #define PAT_RESET    0x0007040600070406ull
 #define FAST_STRINGS 1
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The guest at the processor's own speed, while no branch has to be seen. */
 #include "monitor/host/traps.h"
+#include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/lapic.h"
 
@@ -27,7 +28,7 @@ static void inject_nmi(struct guest *guest)
 void run_native(struct guest *guest)
 {
 	guest->stale_translations = true;
-	while (!ds_tracing(&guest->vcpu)) {
+	while (!interp_needed(&guest->vcpu)) {
 		inject_nmi(guest);
 		if (enter(guest, ENTER_FREELY))
 			handle_exit(guest);

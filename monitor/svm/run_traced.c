@@ -56,8 +56,9 @@ void run_traced(struct guest *guest)
 	struct vcpu *vcpu = &guest->vcpu;
 
 	interp_forget(vcpu);
-	while (ds_tracing(vcpu)) {
+	while (interp_needed(vcpu)) {
 		deliver_pending(vcpu);
+		read_breakpoints(vcpu->dr);
 		switch (interp_run(vcpu, vcpu->interrupt_shadow ? 1 : INSTRUCTIONS)) {
 		case INTERP_BUDGET:
 		case INTERP_UNTRACED:

@@ -44,6 +44,7 @@ enum native_outcome platform_step(struct vcpu *vcpu, bool loads_tf, struct fault
 	uint64_t own_dr6 = vcpu->dr6;
 
 	vcpu->rflags |= RFLAGS_TF;
+	vcpu->dr7 = DR7_RESET;
 	do {
 		guest->stale_translations = true;
 	} while (!begun(guest));
@@ -65,21 +66,29 @@ bool step(struct guest *guest, enum step_flags flags)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 	bool own_trap = vcpu->rflags & RFLAGS_TF;
-	uint64_t own_dr6 = vcpu->dr6;
-	bool ran;
+	uint64_t own_dr6 = vcpu->dr6, hits = 0;
+	bool breakpoints = vcpu->dr7 & DR7_ENABLE, ran;
 
 	vcpu->rflags |= RFLAGS_TF;
+	/* One on the instruction itself has been seen already. */
+	if (breakpoints) {
+		vcpu->rflags |= RFLAGS_RF;
+		vcpu->dr6 &= ~(uint64_t)DR6_HITS;
+	}
 	guest->stale_translations = true;
 	ran = enter(guest, ENTER_STEP);
 	interp_forget(vcpu);
 	if (ran && guest->vmcb->exit_code == EXIT_DB) {
+		hits = breakpoints ? vcpu->dr6 & DR6_HITS : 0;
+		vcpu->dr6 |= own_dr6 & DR6_HITS;
 		hide_trap(vcpu, own_trap, own_dr6, flags);
 		vcpu->interrupt_shadow = false;
-		if (own_trap)
+		if (hits || (own_trap && !(vcpu->ds.debugctl & DS_DEBUGCTL_BTF)))
 			raise_exception(guest, VECTOR_DB, -1);
 		return true;
 	}
 	/* An NMI came first, or the instruction faults, or it exits and was done by that. */
+	vcpu->dr6 |= own_dr6 & DR6_HITS;
 	hide_trap(vcpu, own_trap, own_dr6, STEP_KEEPS_TF);
 	if (!ran)
 		return false;
