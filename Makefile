@@ -20,7 +20,7 @@ CFLAGS := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -mcmodel
 # GCC would make the loop of memset() a call of memset(); clang does not where it is -ffreestanding.
 CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patterns)
 
-host_only      := tests/host tests/runner tests/user
+host_only      := tests/guest tests/host tests/runner tests/user
 kernel_dirs    := boot kernel drivers lib $(filter-out $(host_only),$(patsubst %/,%,$(wildcard tests/*/)))
 monitor_dirs   := monitor lib
 sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
@@ -115,6 +115,7 @@ $(BUILD)/%.elf32: $(BUILD)/%.elf
 	$(OBJCOPY) --strip-all -O elf32-i386 $< $@
 
 include tests/host/host.mk
+include tests/guest/guest.mk
 
 # What every boot is measured against.
 $(BUILD)/minimal.elf32: tests/bench/minimal.asm

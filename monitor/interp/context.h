@@ -92,9 +92,10 @@ struct interp {
 	struct fault fault;
 	bool native; /* no fault: the processor is to execute the instruction */
 
-	/* A write that straddles two pages is made here first. */
+	/* A write that straddles two pages, or that the platform takes, is made here first. */
 	uint8_t *write_to[2];
-	uint32_t write_first; /* bytes in the first page */
+	uint64_t platform_takes; /* the physical address of the last write, if it does; else 0 */
+	uint32_t write_first;	 /* bytes in the first page */
 	uint32_t write_bytes;
 	uint64_t code_page; /* what watched_page is while no such write is under way */
 
@@ -112,7 +113,7 @@ struct interp {
 	size_t arena_used;
 	struct block *blocks[2][BLOCKS]; /* the second: blocks of one instruction */
 	uint8_t read_bounce[BOUNCE] __attribute__((aligned(64)));
-	uint8_t write_bounce[BOUNCE] __attribute__((aligned(PAGE)));
+	uint8_t write_bounce[PAGE] __attribute__((aligned(PAGE)));
 	struct tlb tlbs[PRIVILEGES];
 	uint8_t arena[BLOCK_ARENA] __attribute__((aligned(64)));
 };

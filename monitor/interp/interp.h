@@ -23,8 +23,8 @@ enum interp_stop {
 };
 
 /*
- * Executes one instruction if `budget` is 1; else that many, or as many more as stand in a straight
- * run of code. Events are delivered in software on the way.
+ * Executes one instruction, traced or not, if `budget` is 1; else that many, or as many more as
+ * stand in a straight run of code. Events are delivered in software on the way.
  */
 enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget);
 
@@ -120,6 +120,11 @@ bool guest_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
    Accesses to it are made with the guest's own width, so that devices may stand there. NULL: an
    instruction that touches this page is left to INTERP_NATIVE_STEP. */
 uint8_t *platform_guest_page(uint64_t physical);
+/* Whether writes to this page are made by platform_write() instead, once the instruction is
+   otherwise complete: `bytes` as the guest wrote them, which an instruction with REP may do in one
+   go. */
+bool platform_takes_writes(uint64_t physical);
+void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsigned bytes);
 void platform_cpuid(struct vcpu *vcpu); /* EAX, ECX in; EAX..EDX out */
 bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value); /* false: #GP(0) */
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);

@@ -110,6 +110,11 @@ void lockstep_write(struct vcpu *vcpu, uint8_t *to, unsigned bytes)
 	l->bytes += bytes;
 }
 
+void lockstep_skip(struct vcpu *vcpu)
+{
+	vcpu->interp->lockstep->compares = false;
+}
+
 /* Takes back, or makes again, what the interpreter wrote. Places may overlap. */
 static void take_back(struct lockstep *l)
 {

@@ -16,6 +16,9 @@ void lockstep_before(struct vcpu *vcpu);
 /* It is about to write `bytes` bytes at `to`, in the host's view. */
 void lockstep_write(struct vcpu *vcpu, uint8_t *to, unsigned bytes);
 
+/* It accesses what is no memory: it is not compared. */
+void lockstep_skip(struct vcpu *vcpu);
+
 /* It is done, or is to raise `fault`, which is not delivered yet. */
 void lockstep_after(struct vcpu *vcpu, const struct fault *fault);
 

@@ -71,7 +71,11 @@ static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privile
 		*device = true;
 		return NULL;
 	}
-	if (privilege != PRIVILEGE_ALIGNED && !interp->lockstep && !interp->breakpoints)
+	if (interp->lockstep && platform_takes_writes(physical & ~(uint64_t)(PAGE - 1)))
+		lockstep_skip(vcpu);
+	if (write && platform_takes_writes(physical & ~(uint64_t)(PAGE - 1)))
+		interp->platform_takes = physical;
+	else if (privilege != PRIVILEGE_ALIGNED && !interp->lockstep && !interp->breakpoints)
 		*t = (struct translation){.tag = page | interp->generation,
 					  .delta = (uintptr_t)host - (uintptr_t)page};
 	return host + (linear - page);
@@ -134,6 +138,16 @@ const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, u
 	return bounce;
 }
 
+/* The instruction may read it first. */
+static void *write_for_platform(struct interp *interp, const uint8_t *from, unsigned size)
+{
+	if (size <= 8)
+		put(interp->write_bounce, get(from, size), size);
+	interp->write_bytes = size;
+	interp->watched_page = (uintptr_t)interp->write_bounce / PAGE;
+	return interp->write_bounce;
+}
+
 void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size)
 {
 	struct interp *interp = vcpu->interp;
@@ -142,9 +156,12 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 	check_address(vcpu, i, linear, size);
 	if (vcpu->interp->breakpoints)
 		debug_access(vcpu, linear, size, true);
+	interp->platform_takes = 0;
 	if (size <= first) {
 		uint8_t *to = reach_or_raise(vcpu, i, linear, true);
 
+		if (interp->platform_takes)
+			return write_for_platform(interp, to, size);
 		note_write(vcpu, to, size);
 		return to;
 	}
@@ -173,10 +190,14 @@ void write_watched(struct vcpu *vcpu, const void *where)
 
 	if (where != interp->write_bounce)
 		return;
+	interp->watched_page = interp->code_page;
+	if (interp->platform_takes) {
+		platform_write(vcpu, interp->platform_takes, where, interp->write_bytes);
+		return;
+	}
 	memcpy(interp->write_to[0], where, interp->write_first);
 	memcpy(interp->write_to[1], (const uint8_t *)where + interp->write_first,
 	       interp->write_bytes - interp->write_first);
-	interp->watched_page = interp->code_page;
 }
 
 void leave_after_write(struct vcpu *vcpu, const struct insn *i, const void *where)

@@ -120,7 +120,7 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 	if (vcpu->shut_down)
 		return true;
 	*stop = INTERP_UNTRACED;
-	if (!interp_needed(vcpu))
+	if (!interp_needed(vcpu) && !interp->one)
 		return true;
 	*stop = INTERP_HALTED;
 	if (vcpu->halted)

@@ -126,9 +126,9 @@ bool enter(struct guest *guest, enum entry entry)
 
 	/* With GIF = 0 no NMI can come between the question and VMRUN; later it exits. */
 	__asm__ volatile("clgi" : : : "memory");
-	entered = !nmi_noted();
+	entered = !nmi_noted() && !guest->init_requested;
 	if (entered)
-		vmrun(guest->vcpu.gpr, image_physical(vmcb));
+		vmrun(guest->vcpu.gpr, direct_physical(vmcb));
 	__asm__ volatile("stgi" : : : "memory");
 	if (!entered)
 		return false;

@@ -47,7 +47,7 @@ static bool fetch(struct guest *guest, uint64_t linear, uint8_t *bytes, unsigned
 		    (!(vcpu->efer & EFER_LMA) ||
 		     !guest_translate(vcpu, linear, access, &physical, &error)))
 			return false;
-		page = nested_page(guest, physical);
+		page = nested_page(physical);
 		if (!page)
 			return false;
 		bytes[i] = page[physical & (PAGE_SIZE - 1)];

@@ -9,17 +9,35 @@ enum { DEBUG_EXIT_PORT = 0xf4 };
 /* EXITINFO1 of a port access: APM Vol 2, 15.10.2. */
 enum { PORT_SHIFT = 16, PORT_IN = 1, PORT_STRING = 1 << 2, PORT_16 = 1 << 5, PORT_32 = 1 << 6 };
 
-static uint8_t memory[LOCKSTEP_MEMORY] __attribute__((aligned(64)));
-
 /* One bit a port, and one page more than that. */
 static uint8_t exits[3 * PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 
-void lockstep_start(struct guest *guest, const struct boot_info *info)
+static const struct boot_info *map; /* NULL: lockstep is off */
+
+void lockstep_enable(const struct boot_info *info)
 {
-	guest->memory_only = info;
+	map = info;
 	exits[DEBUG_EXIT_PORT / 8] |= 1 << DEBUG_EXIT_PORT % 8;
+}
+
+void lockstep_attach(struct guest *guest, void *memory)
+{
+	if (!map)
+		return;
 	guest->vmcb->io_permissions = image_physical(exits);
 	lockstep_init(&guest->vcpu, memory);
+}
+
+bool lockstep_allows(uint64_t physical)
+{
+	for (unsigned i = 0; map && i < map->region_count; i++) {
+		const struct boot_region *region = &map->regions[i];
+
+		if (region->type == MEMORY_USABLE && physical >= region->base &&
+		    physical - region->base < region->length)
+			return true;
+	}
+	return !map;
 }
 
 void exit_port(struct guest *guest)

@@ -3,6 +3,7 @@
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/lapic.h"
 
 enum {
 	MSR_SYSENTER_CS = 0x174,
@@ -12,9 +13,10 @@ enum {
 	MSR_PERF_CAPABILITIES = 0x345,
 	MSR_DS_AREA = 0x600,
 };
-#define FIRST_AMD_MSR	 0xc0010000u
-#define LAST_AMD_MSR	 0xc0011fffu
-#define APIC_BASE_X2APIC (1ull << 10)
+#define FIRST_AMD_MSR	  0xc0010000u
+#define LAST_AMD_MSR	  0xc0011fffu
+#define APIC_BASE_X2APIC  (1ull << 10)
+#define APIC_BASE_ADDRESS 0x000ffffffffff000ull
 
 /* IA32_MISC_ENABLE: SDM Vol 3, table 35-2. */
 #define FAST_STRINGS	 (1ull << 0)
@@ -118,7 +120,8 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		*sysenter(guest->vmcb, index) = value;
 		return true;
 	case MSR_APIC_BASE:
-		return !(value & APIC_BASE_X2APIC) && write_msr_safe(index, value);
+		return !(value & APIC_BASE_X2APIC) && lapic_is_watched(value & APIC_BASE_ADDRESS) &&
+		       write_msr_safe(index, value);
 	default:
 		return write_msr_safe(index, value);
 	}

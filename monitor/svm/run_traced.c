@@ -5,6 +5,7 @@
 #include "monitor/host/traps.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/startup.h"
 
 /* Between two looks at the interrupt controllers, which costs about as much as two instructions. */
 enum { INSTRUCTIONS = 200, VECTOR_NMI = 2 };
@@ -26,6 +27,7 @@ static void deliver_pending(struct vcpu *vcpu)
 
 	/* In this order: an NMI in between is looked at once more than necessary, not missed. */
 	vcpu->attention = false;
+	startup_obey(guest_of(vcpu));
 	vcpu->nmi_pending |= nmi_take();
 	if (vcpu->interrupt_shadow)
 		return;

@@ -31,7 +31,7 @@ static bool begun(struct guest *guest)
 		return false;
 	}
 	if (guest->vmcb->exit_code == EXIT_NESTED_PAGE_FAULT)
-		nested_map(guest, guest->vmcb->exit_info_2);
+		nested_map(guest->vmcb->exit_info_2);
 	return guest->vmcb->exit_code != EXIT_NESTED_PAGE_FAULT &&
 	       guest->vmcb->exit_code != EXIT_NMI;
 }

@@ -38,7 +38,8 @@ enum {
 	RIG_STACK0 = 0x42000,
 	RIG_IST1 = 0x44000,
 	RIG_DATA = 0x50000,
-	RIG_DEVICE = 0x70000, /* platform_guest_page() answers NULL */
+	RIG_DEVICE = 0x70000,  /* platform_guest_page() answers NULL */
+	RIG_WATCHED = 0x71000, /* platform_takes_writes() answers true */
 	RIG_MEMORY = 0x400000,
 };
 
@@ -77,6 +78,8 @@ static struct {
 	jmp_buf stop;
 	unsigned outs, ins;
 	uint32_t out[64];
+	unsigned writes; /* by platform_write(): the last one */
+	uint64_t written_at, written;
 } rig;
 
 uint8_t *platform_guest_page(uint64_t physical)
@@ -87,6 +90,20 @@ uint8_t *platform_guest_page(uint64_t physical)
 	if (physical == RIG_DEVICE)
 		return NULL;
 	return physical < RIG_MEMORY ? rig.memory + physical : nothing;
+}
+
+bool platform_takes_writes(uint64_t physical)
+{
+	return physical == RIG_WATCHED;
+}
+
+void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsigned bytes)
+{
+	rig.writes++;
+	rig.written_at = physical;
+	rig.written = 0;
+	memcpy(&rig.written, data, bytes < 8 ? bytes : 8);
+	vcpu->attention = true;
 }
 
 void platform_cpuid(struct vcpu *vcpu)
