@@ -28,6 +28,8 @@ struct guest {
 	uint64_t misc_enable;
 	struct pmu pmu;
 
+	bool x2apic;
+	uint64_t x2apic_destination; /* the upper half of its ICR */
 	uint32_t apic_id;
 	uint32_t logical_destination, destination_format; /* as in its local APIC */
 	enum activity activity;
