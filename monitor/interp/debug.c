@@ -63,7 +63,7 @@ void debug_port(struct vcpu *vcpu, uint16_t port, unsigned bytes)
 
 unsigned debug_fetch(const struct vcpu *vcpu)
 {
-	return hits(vcpu, 1u << ON_EXECUTION, vcpu->rip, 1);
+	return hits(vcpu, 1u << ON_EXECUTION, code_linear(vcpu->interp, vcpu->rip), 1);
 }
 
 /* The register of MOV to and from DR: DR4 and DR5 stand for DR6 and DR7 unless CR4.DE. */

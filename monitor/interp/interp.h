@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interpreter: executes a guest's 64-bit code in software while its branches are traced.
+ * The interpreter: executes a guest's code in software while its branches are traced.
  * Knows the instruction set; knows nothing of SVM, of the DS rules or of any guest.
  */
 #ifndef SPOOR_MONITOR_INTERP_H
@@ -18,7 +18,7 @@ enum interp_stop {
 	INTERP_UNTRACED,    /* the guest turned its tracing off: it may run natively */
 	INTERP_HALTED,	    /* HLT was executed: vcpu->halted, RIP behind it */
 	INTERP_NATIVE_STEP, /* the instruction at RIP must be executed by the processor itself */
-	INTERP_MODE,	    /* not 64-bit mode: nothing here can execute that */
+	INTERP_MODE,	    /* virtual-8086 mode, LA57, protection keys or CET */
 	INTERP_SHUTDOWN,    /* triple fault: vcpu->shut_down */
 };
 

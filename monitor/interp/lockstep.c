@@ -69,7 +69,7 @@ static unsigned fetch_code(struct vcpu *vcpu, uint8_t *code)
 	unsigned access = ACCESS_EXECUTE | (vcpu->cpl == 3 ? ACCESS_USER : 0), n;
 
 	for (n = 0; n < INSN_BYTES; n++) {
-		uint64_t linear = vcpu->rip + n, physical;
+		uint64_t linear = code_linear(vcpu->interp, vcpu->rip + n), physical;
 		uint32_t error;
 		const uint8_t *page;
 
@@ -88,7 +88,8 @@ void lockstep_before(struct vcpu *vcpu)
 	struct lockstep *l = vcpu->interp->lockstep;
 	bool ends;
 
-	if (decode(l->code, fetch_code(vcpu, l->code), vcpu->rip, &l->insn, &ends) == DECODE_SHORT)
+	if (decode(l->code, fetch_code(vcpu, l->code), vcpu->rip, vcpu->interp->mode, &l->insn,
+		   &ends) == DECODE_SHORT)
 		l->insn = (struct insn){.base = NO_REGISTER, .index = NO_REGISTER};
 	l->compares = !lockstep_exempt(&l->insn);
 	l->writes = l->bytes = 0;

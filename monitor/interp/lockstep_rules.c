@@ -111,7 +111,7 @@ static const struct {
    RFLAGS.TF is set; memory is right. */
 static bool loses_flags(const struct vcpu *vcpu, const struct insn *i)
 {
-	return i->prefixes & PREFIX_LOCK && i->memory && effective_address(vcpu, i) & (i->size - 1);
+	return i->prefixes & PREFIX_LOCK && i->memory && address_offset(vcpu, i) & (i->size - 1);
 }
 
 uint64_t lockstep_undefined_flags(const struct vcpu *vcpu, const struct insn *i)

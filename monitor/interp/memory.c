@@ -6,6 +6,7 @@
 #include "monitor/interp/control.h"
 #include "monitor/interp/debug.h"
 #include "monitor/interp/lockstep.h"
+#include "monitor/interp/segment.h"
 
 static const unsigned privilege_access[PRIVILEGES] = {
 	[PRIVILEGE_OVERRIDE] = ACCESS_OVERRIDE,
@@ -24,11 +25,28 @@ void interp_forget(struct vcpu *vcpu)
 	struct interp *interp = vcpu->interp;
 
 	interp->epoch++;
+	interp->code_epoch++;
 	vcpu->translations++;
 	interp->generation = interp->epoch % (PAGE - 1) + 1;
 	if (interp->generation == 1)
 		forget_all(interp);
 	privilege_changed(vcpu);
+}
+
+static void mode_changed(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+	const struct segment *cs = &vcpu->segment[CS];
+	bool wide = vcpu->efer & EFER_LMA && cs->attributes & SEGMENT_L;
+	unsigned mode = wide ? MODE_64 : cs->attributes & SEGMENT_DB ? MODE_32 : MODE_16;
+	uint64_t base = wide ? 0 : cs->base;
+
+	if (mode == interp->mode && base == interp->code_base)
+		return;
+	interp->mode = (uint8_t)mode;
+	interp->code_base = base;
+	interp->code_mask = wide ? ~0ULL : 0xffffffff;
+	interp->code_epoch++;
 }
 
 void privilege_changed(struct vcpu *vcpu)
@@ -41,7 +59,8 @@ void privilege_changed(struct vcpu *vcpu)
 	else
 		interp->privilege = ac ? PRIVILEGE_OVERRIDE : PRIVILEGE_SUPERVISOR;
 	interp->tlb = &interp->tlbs[interp->privilege];
-	interp->validity = interp->epoch << 1 | (vcpu->cpl == 3);
+	mode_changed(vcpu);
+	interp->validity = interp->code_epoch << 1 | (vcpu->cpl == 3);
 	interp->attention = true;
 }
 
@@ -204,21 +223,6 @@ void leave_after_write(struct vcpu *vcpu, const struct insn *i, const void *wher
 {
 	write_watched(vcpu, where);
 	leave(vcpu, i);
-}
-
-uint64_t address_general(const struct vcpu *vcpu, const struct insn *i)
-{
-	uint64_t address = i->displacement;
-
-	if (i->base != NO_REGISTER)
-		address += get_register(vcpu, i->base, 8);
-	if (i->index != NO_REGISTER)
-		address += get_register(vcpu, i->index, 8) << i->shift;
-	if (i->prefixes & PREFIX_ADDRESS)
-		address = (uint32_t)address;
-	if (i->segment == FS || i->segment == GS)
-		address += vcpu->segment[i->segment].base;
-	return address;
 }
 
 /* One page of a system access. */

@@ -70,7 +70,7 @@ void ins(struct vcpu *vcpu, const struct insn *i)
 	if (nothing_to_do(vcpu, i))
 		return;
 
-	void *to = write_at(vcpu, i, string_register(vcpu, i, RDI), size);
+	void *to = write_at(vcpu, i, target_address(vcpu, i, size, true), size);
 
 	put(to, platform_in(vcpu, port, size), size);
 	written(vcpu, to);
@@ -87,7 +87,7 @@ void outs(struct vcpu *vcpu, const struct insn *i)
 	if (nothing_to_do(vcpu, i))
 		return;
 	platform_out(vcpu, port, size,
-		     (uint32_t)get(read_at(vcpu, i, source_address(vcpu, i), size), size));
+		     (uint32_t)get(read_at(vcpu, i, source_address(vcpu, i, size), size), size));
 	advance(vcpu, i, RSI, 1, size);
 	iterated(vcpu, i, 1, true);
 }

@@ -98,8 +98,8 @@ static bool at_breakpoint(struct vcpu *vcpu)
 
 static bool interpretable(const struct vcpu *vcpu)
 {
-	return vcpu->efer & EFER_LMA && vcpu->segment[CS].attributes & SEGMENT_L &&
-	       !(vcpu->cr4 & (CR4_LA57 | CR4_PKE | CR4_PKS | CR4_CET));
+	return !(vcpu->cr4 & (CR4_LA57 | CR4_PKE | CR4_PKS | CR4_CET)) &&
+	       !(vcpu->rflags & FLAG_VM && vcpu->cr0 & CR0_PE);
 }
 
 /* What has to happen between two instructions; true with *stop if that is to stop here. */
@@ -250,6 +250,7 @@ void interp_init(struct vcpu *vcpu, void *memory)
 	uint32_t ecx1 = cpuid(vcpu, 1, RCX);
 
 	memset(interp, 0, sizeof(*interp));
+	interp->code_mask = ~0ULL;
 	vcpu->interp = interp;
 	interp->physical_reserved = ~0ULL << (sizes ? cpuid(vcpu, 0x80000008, RAX) & 0xff : 36);
 	interp->cr4_allowed =

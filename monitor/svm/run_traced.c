@@ -73,7 +73,7 @@ void run_traced(struct guest *guest)
 			break;
 		case INTERP_MODE:
 			end_run(VERDICT_ERROR,
-				"branches can be traced in 64-bit mode only; rip=0x%016llx is not",
+				"branches cannot be traced in this mode, at rip=0x%016llx",
 				(unsigned long long)vcpu->rip);
 		case INTERP_SHUTDOWN:
 			report_shutdown(vcpu);
