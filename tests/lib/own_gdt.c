@@ -38,3 +38,9 @@ void own_gdt_unload(void)
 {
 	__asm__ volatile("lgdt %0" : : "m"(kernels));
 }
+
+void own_gdt_copy(void *to, size_t bytes)
+{
+	memset(to, 0, bytes);
+	memcpy(to, table, bytes < sizeof(table) ? bytes : sizeof(table));
+}

@@ -7,6 +7,8 @@
 #ifndef SPOOR_TESTS_LIB_OWN_GDT_H
 #define SPOOR_TESTS_LIB_OWN_GDT_H
 
+#include <stddef.h>
+
 /* CPL 0, base 0; limits 4 GiB, or 64 KiB for 16 bits. */
 enum {
 	OWN_CODE_32 = 0x80,
@@ -18,5 +20,8 @@ enum {
 
 void own_gdt_load(void);
 void own_gdt_unload(void);
+
+/* The table as it was loaded last, cut or filled with 0. */
+void own_gdt_copy(void *to, size_t bytes);
 
 #endif
