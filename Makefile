@@ -38,7 +38,7 @@ monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
 deps: ## install the Debian packages that are missing (root)
 	@tools/deps install
@@ -51,6 +51,9 @@ run: ## build and run the suite in QEMU; RUN="options of run-qemu.sh"
 check: ## run every test of the project, host and boots: about five minutes
 	@tools/deps check all
 	@tools/check
+
+check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
+	@tools/lockstep
 
 bench: iso $(BUILD)/minimal.elf32 ## measure, and compare with the budgets
 	@tools/bench
@@ -74,7 +77,7 @@ new-test: ## write a new test: NAME=bts_foo GROUP=W
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run check bench lint format junit docs new-test debug
+.PHONY: help deps run check check-lockstep bench lint format junit docs new-test debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

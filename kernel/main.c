@@ -72,6 +72,8 @@ static void start_clocks(void)
 {
 	const char *error = lapic_init();
 
+	if (!error && options.x2apic && !lapic_enable_x2apic())
+		error = "x2apic: this processor has no x2APIC mode";
 	if (!error)
 		error = time_init();
 	if (error)

@@ -73,6 +73,6 @@ void monitor_main(uint32_t magic, uint64_t information)
 	wake_page = decision.run_as_guest ? low_page_reserve(&info) : 0;
 	kernel = kernel_inform(&info, taken, entry);
 	if (decision.run_as_guest)
-		guest_run(&info, &residence, &kernel, wake_page);
+		guest_run(&info, &residence, &kernel, wake_page, options.lockstep);
 	handover(&kernel, residence.root);
 }

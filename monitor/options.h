@@ -13,6 +13,7 @@ enum vbts { VBTS_AUTO, VBTS_ON, VBTS_OFF };
 
 struct options {
 	enum vbts vbts;
+	bool lockstep;
 	bool end_exit;
 	uint16_t console_port; /* 0: none */
 	uint32_t baud;

@@ -14,7 +14,9 @@ struct vcpu;
 
 struct ds_behaviour;
 
-#define DS_DEBUGCTL_LBR 1u /* the one flag of IA32_DEBUGCTL that others have to know */
+/* The flags of IA32_DEBUGCTL that others have to know. */
+#define DS_DEBUGCTL_LBR 1u
+#define DS_DEBUGCTL_BTF 2u /* RFLAGS.TF traps taken branches only */
 
 /*
  * Guest memory that the DS was seen to use, so that a branch need not walk the page tables: the
@@ -49,12 +51,13 @@ bool ds_tracing(const struct vcpu *vcpu);
 void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 
 /*
- * #DB is being delivered: the processor clears LBR and leaves TR as it is (SDM Vol 3, 17.4.3).
+ * #DB is being delivered: the processor clears LBR and BTF and leaves TR as it is (SDM Vol
+ * 3, 17.4.2 and 17.4.3).
  * Called before the event's own branch is recorded.
  */
 static inline void ds_debug_exception(struct ds_state *ds)
 {
-	ds->debugctl &= ~(uint64_t)DS_DEBUGCTL_LBR;
+	ds->debugctl &= ~(uint64_t)(DS_DEBUGCTL_LBR | DS_DEBUGCTL_BTF);
 }
 
 /* False: #GP(0) and nothing changed. `index` is one of the DS MSRs. */

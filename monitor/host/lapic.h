@@ -23,6 +23,7 @@ enum lapic_command {
 	ICR_VECTOR = 0xff,
 	ICR_DELIVERY = 7 << 8,
 	ICR_FIXED = 0 << 8,
+	ICR_LOWEST_PRIORITY = 1 << 8,
 	ICR_NMI = 4 << 8,
 	ICR_INIT = 5 << 8,
 	ICR_STARTUP = 6 << 8,

@@ -87,6 +87,8 @@ static void choose_intercepts(const struct guest *guest, enum entry entry)
 
 	vmcb->intercept_3 = INTERCEPT_NMI | INTERCEPT_INIT | INTERCEPT_RDPMC | INTERCEPT_CPUID |
 			    INTERCEPT_INVD | INTERCEPT_INVLPGA | INTERCEPT_MSR | INTERCEPT_SHUTDOWN;
+	if (vmcb->io_permissions)
+		vmcb->intercept_3 |= INTERCEPT_PORTS;
 	if (guest->vcpu.nmi_blocked && entry == ENTER_FREELY)
 		vmcb->intercept_3 |= INTERCEPT_IRET;
 	vmcb->intercept_4 = INTERCEPT_VMRUN | INTERCEPT_VMMCALL | INTERCEPT_VMLOAD |

@@ -105,8 +105,7 @@ static void exit_invd(struct guest *guest)
 static void exit_exception(struct guest *guest, uint8_t vector)
 {
 	const struct vmcb *vmcb = guest->vmcb;
-	bool has_error =
-		vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
+	bool has_error = exception_has_error(vector);
 
 	/* CR2 is not written when #PF is intercepted: APM Vol 2, 15.12.15. */
 	if (vector == VECTOR_PF)
@@ -130,6 +129,9 @@ void handle_exit(struct guest *guest)
 		break;
 	case EXIT_MSR:
 		exit_msr(guest);
+		break;
+	case EXIT_PORT:
+		exit_port(guest);
 		break;
 	case EXIT_RDPMC:
 		exit_rdpmc(guest);

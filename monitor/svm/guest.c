@@ -14,10 +14,12 @@ uint8_t *platform_guest_page(uint64_t physical)
 }
 
 void guest_run(const struct boot_info *info, const struct residence *residence,
-	       const struct kernel_entry *kernel, uint64_t wake_page)
+	       const struct kernel_entry *kernel, uint64_t wake_page, bool lockstep)
 {
 	struct guest *guest;
 
+	if (lockstep)
+		lockstep_enable(info);
 	nested_hide(residence->hidden);
 	if (wake_page) {
 		nested_hide((struct range){wake_page, wake_page + PAGE_SIZE});

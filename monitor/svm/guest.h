@@ -28,6 +28,8 @@ struct guest {
 	uint64_t misc_enable;
 	struct pmu pmu;
 
+	bool x2apic;
+	uint64_t x2apic_destination; /* the upper half of its ICR */
 	uint32_t apic_id;
 	uint32_t logical_destination, destination_format; /* as in its local APIC */
 	enum activity activity;
@@ -38,9 +40,19 @@ struct guest {
 struct guest *guest_of(struct vcpu *vcpu);
 
 /* Runs `kernel` as a guest from its Multiboot 2 entry on. `info` is the machine's memory map,
-   `wake_page` a page below 1 MiB that the map does not offer; 0: there is none. */
+   `wake_page` a page below 1 MiB that the map does not offer; 0: there is none. With `lockstep` the
+   interpreter is checked against the processor: interp.h. */
 _Noreturn void guest_run(const struct boot_info *info, const struct residence *residence,
-			 const struct kernel_entry *kernel, uint64_t wake_page);
+			 const struct kernel_entry *kernel, uint64_t wake_page, bool lockstep);
+
+/* lockstep.c */
+void lockstep_enable(const struct boot_info *info);
+/* The same for one processor: `memory` holds LOCKSTEP_MEMORY bytes for it. */
+void lockstep_attach(struct guest *guest, void *memory);
+/* Whether the interpreter may access this page: with lockstep, memory alone. */
+bool lockstep_allows(uint64_t physical);
+/* An OUT to the one port that ends a run under QEMU. */
+void exit_port(struct guest *guest);
 
 /* run_native.c, run_traced.c: from one change of the way of execution to the next. */
 void run_native(struct guest *guest);
@@ -68,6 +80,10 @@ _Noreturn void report_shutdown(const struct vcpu *vcpu);
 /* events.c */
 /* The guest gets an exception at its current instruction. `error` below 0: it has no error code. */
 void raise_exception(struct guest *guest, uint8_t vector, int64_t error);
+static inline bool exception_has_error(uint8_t vector)
+{
+	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
+}
 /* The instruction at RIP, `opcode_bytes` long without prefixes, is done. */
 void complete_instruction(struct guest *guest, unsigned opcode_bytes);
 /* The last exit left the guest in an interrupt shadow, which the next entry would lose. */

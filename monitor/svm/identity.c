@@ -70,8 +70,8 @@ static struct cpuid features(const struct vcpu *vcpu)
 	struct cpuid leaf = cpuid(1, 0);
 
 	leaf.eax = SIGNATURE_NEHALEM;
-	leaf.ecx &= ~(MONITOR | VMX | EIST | TM2 | PDCM | PCID | X2APIC | TSC_DEADLINE | OSXSAVE);
-	leaf.ecx |= DTES64 | DS_CPL | HYPERVISOR;
+	leaf.ecx &= ~(MONITOR | VMX | EIST | TM2 | PDCM | PCID | TSC_DEADLINE | OSXSAVE);
+	leaf.ecx |= DTES64 | DS_CPL | X2APIC | HYPERVISOR;
 	if (vcpu->cr4 & CR4_OSXSAVE)
 		leaf.ecx |= OSXSAVE;
 	leaf.edx &= ~(ACPI_THERMAL | TM);

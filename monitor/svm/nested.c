@@ -70,5 +70,7 @@ uint8_t *nested_page(uint64_t physical)
 	physical = page_down(physical);
 	if (is_hidden(physical))
 		return nobody;
+	if (!lockstep_allows(physical) && !lapic_is_watched(physical))
+		return NULL;
 	return physical < direct_end() ? direct(physical) : NULL;
 }

@@ -28,6 +28,7 @@ struct processor_memory {
 	uint8_t host_save_area[PAGE_SIZE];
 	uint8_t thunks[THUNK_BYTES];
 	uint8_t interp[INTERP_MEMORY];
+	uint8_t lockstep[LOCKSTEP_MEMORY] __attribute__((aligned(64)));
 	struct guest guest;
 } __attribute__((aligned(STACK_BYTES)));
 
@@ -94,6 +95,7 @@ struct guest *processor_create(void)
 	guest->misc_enable = FAST_STRINGS;
 	prepare_interpreter(&guest->vcpu, memory, count);
 	ds_reset(&guest->vcpu, &ds_behaviour_default);
+	lockstep_attach(guest, memory->lockstep);
 	processors[count] = guest;
 	__atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
 	return guest;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/svm/reset.h"
 
+#include "monitor/host/cpu.h"
+
 #include "abi/multiboot.h"
 #include "lib/string.h"
 
@@ -17,7 +19,6 @@ enum {
 #define CR0_INIT   0x60000010 /* CD, NW, ET */
 #define RFLAGS_SET 2	      /* bit 1 is always 1 */
 #define DR6_RESET  0xffff0ff0
-#define DR7_RESET  0x400
 
 static void set_common(struct vcpu *vcpu)
 {

@@ -2,6 +2,7 @@
 /* The guest at the processor's own speed, while no branch has to be seen. */
 #include "monitor/host/lapic.h"
 #include "monitor/host/traps.h"
+#include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/startup.h"
 
@@ -28,7 +29,7 @@ static void inject_nmi(struct guest *guest)
 void run_native(struct guest *guest)
 {
 	guest->stale_translations = true;
-	while (!ds_tracing(&guest->vcpu)) {
+	while (!interp_needed(&guest->vcpu)) {
 		startup_obey(guest);
 		inject_nmi(guest);
 		if (enter(guest, ENTER_FREELY))

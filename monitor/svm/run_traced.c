@@ -58,8 +58,9 @@ void run_traced(struct guest *guest)
 	struct vcpu *vcpu = &guest->vcpu;
 
 	interp_forget(vcpu);
-	while (ds_tracing(vcpu)) {
+	while (interp_needed(vcpu)) {
 		deliver_pending(vcpu);
+		read_breakpoints(vcpu->dr);
 		switch (interp_run(vcpu, vcpu->interrupt_shadow ? 1 : INSTRUCTIONS)) {
 		case INTERP_BUDGET:
 		case INTERP_UNTRACED:
@@ -72,7 +73,7 @@ void run_traced(struct guest *guest)
 			break;
 		case INTERP_MODE:
 			end_run(VERDICT_ERROR,
-				"branches can be traced in 64-bit mode only; rip=0x%016llx is not",
+				"branches cannot be traced in this mode, at rip=0x%016llx",
 				(unsigned long long)vcpu->rip);
 		case INTERP_SHUTDOWN:
 			report_shutdown(vcpu);

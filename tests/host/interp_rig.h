@@ -7,6 +7,8 @@
 #ifndef SPOOR_TESTS_INTERP_RIG_H
 #define SPOOR_TESTS_INTERP_RIG_H
 
+#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -71,6 +73,9 @@ static struct {
 		unsigned from_cpl, to_cpl;
 	} branch[RIG_BRANCHES];
 	uint64_t cr8, msr[4];
+	enum native_outcome (*native)(struct vcpu *vcpu, struct fault *fault); /* platform_step() */
+	char stopped[512]; /* platform_stop(), which goes on at `stop` */
+	jmp_buf stop;
 	unsigned outs, ins;
 	uint32_t out[64];
 	unsigned writes; /* by platform_write(): the last one */
@@ -146,6 +151,17 @@ uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes)
 void platform_out(struct vcpu *vcpu, uint16_t port, unsigned bytes, uint32_t value)
 {
 	rig.out[rig.outs++ % 64] = value;
+}
+
+enum native_outcome platform_step(struct vcpu *vcpu, bool loads_tf, struct fault *fault)
+{
+	return rig.native ? rig.native(vcpu, fault) : NATIVE_INTERCEPTED;
+}
+
+_Noreturn void platform_stop(const char *why)
+{
+	snprintf(rig.stopped, sizeof(rig.stopped), "%s", why);
+	longjmp(rig.stop, 1);
 }
 
 bool ds_tracing(const struct vcpu *vcpu)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/interp/?*.c */
+/* sources: monitor/interp/?*.c lib/format.c */
 /* Control transfers and their records; instructions run as thunks; what is refused. */
 #include "tests/host/interp_rig.h"
 

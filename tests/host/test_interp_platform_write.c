@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/interp/?*.c */
+/* sources: monitor/interp/?*.c lib/format.c */
 /* Writes that the platform takes: each is handed over once, and the run is left behind it. */
 #include "tests/host/interp_rig.h"
 
