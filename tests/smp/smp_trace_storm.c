@@ -14,7 +14,10 @@
 #define BATCH	 512
 
 struct watcher {
-	struct tracer *tracer; /* NULL: none. The storm writes it under the slot's lock */
+	/* The storm writes these, under the slot's lock: */
+	struct tracer *tracer; /* NULL: none */
+	bool changing;	       /* comes or goes: whether it holds the trace, nobody can say */
+
 	struct numbered reader;
 	enum trace_overflow overflow;
 	atomic_uint told;
@@ -35,7 +38,7 @@ struct slot {
 static struct slot slots[SLOTS];
 static struct trace_account account;
 static struct {
-	uint64_t tasks, attached, killed, ended_watches, holds, records;
+	uint64_t tasks, attached, holds, records;
 } counts;
 static atomic_ulong left_recording;
 
@@ -55,8 +58,9 @@ static bool must_wait(struct slot *slot)
 	for (unsigned i = 0; i < WATCHERS; i++) {
 		struct watcher *watcher = &slot->watchers[i];
 
-		held |= watcher->tracer && (trace_is_held(watcher->tracer) ||
-					    atomic_load(&watcher->told) != watcher->served);
+		held |= watcher->changing ||
+			(watcher->tracer && (trace_is_held(watcher->tracer) ||
+					     atomic_load(&watcher->told) != watcher->served));
 	}
 	spin_unlock(&slot->lock, flags);
 	return held;
@@ -93,6 +97,15 @@ static void wander(void *argument)
 	}
 }
 
+static void change(struct slot *slot, struct watcher *watcher, bool changing, struct tracer *tracer)
+{
+	uint64_t flags = spin_lock(&slot->lock);
+
+	watcher->changing = changing;
+	watcher->tracer = tracer;
+	spin_unlock(&slot->lock, flags);
+}
+
 static void tell(struct tracer *tracer, void *argument)
 {
 	(void)tracer;
@@ -114,16 +127,14 @@ static void attach(struct slot *slot, struct watcher *watcher)
 		.account = &account,
 	};
 	struct tracer *tracer;
-	uint64_t flags;
 
 	watcher->overflow = options.overflow;
 	atomic_store(&watcher->told, 0);
 	watcher->served = 0;
 	numbered_begin(&watcher->reader, &slot->user, options.overflow == TRACE_WRAP);
+	change(slot, watcher, true, NULL);
 	REQUIRE_EQ(trace_attach(slot->task, &options, &tracer), 0);
-	flags = spin_lock(&slot->lock);
-	watcher->tracer = tracer;
-	spin_unlock(&slot->lock, flags);
+	change(slot, watcher, false, tracer);
 	watcher->attached = atomic_load(&slot->walked) + 1;
 	counts.attached++;
 }
@@ -165,7 +176,6 @@ static void detach(struct slot *slot, struct watcher *watcher)
 {
 	struct tracer *tracer = watcher->tracer;
 	struct trace_status status;
-	uint64_t flags;
 
 	drain(slot, watcher);
 	trace_status(tracer, &status);
@@ -174,11 +184,9 @@ static void detach(struct slot *slot, struct watcher *watcher)
 		EXPECT_EQ(status.lost, 0);
 	EXPECT_EQ(watcher->reader.foreign, 0);
 	EXPECT_EQ(watcher->reader.wrong, 0);
-	flags = spin_lock(&slot->lock);
-	watcher->tracer = NULL;
-	spin_unlock(&slot->lock, flags);
+	change(slot, watcher, true, NULL);
 	EXPECT(trace_detach(tracer));
-	counts.ended_watches++;
+	change(slot, watcher, false, NULL);
 }
 
 static void end(struct slot *slot)
@@ -190,7 +198,6 @@ static void end(struct slot *slot)
 			detach(slot, &slot->watchers[i]);
 	task_put(slot->task);
 	slot->task = NULL;
-	counts.killed++;
 }
 
 /* Traced from its first branch on, or not yet. */
