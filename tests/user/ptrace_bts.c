@@ -262,10 +262,45 @@ static void no_memory(void)
 	end_child(other);
 }
 
+static void work(uint64_t seed)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		walk(next_random(&seed) % 20 + 1);
+		getpid();
+	}
+}
+
+/* Each step is a branch that was recorded, or leads to the next instruction and was not. */
+static void stepped(void)
+{
+	long pid = traced_child(work, 1), count, branches = 0;
+	struct ptrace_registers before, now;
+	int stop;
+
+	CHECK(trace_branches(pid, 4000, PTRACE_BTS_TRACE, 0) > 0);
+	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&before) == 0);
+	for (;; before = now) {
+		CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
+		stop = next_stop(pid);
+		if (stop == WAIT_EXITED(0))
+			break;
+		CHECK(stop == WAIT_STOPPED(SIGTRAP));
+		CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&now) == 0);
+		count = copy(PTRACE_BTS_DRAIN, pid, records, MOST);
+		branches += count;
+		if (count)
+			CHECK(count == 1 && records[0].from == before.rip &&
+			      records[0].to == now.rip);
+		else
+			CHECK(now.rip > before.rip && now.rip <= before.rip + 15);
+	}
+	CHECK(branches > 200 && ptrace(PTRACE_DETACH, pid, 0, 0) == 0);
+}
+
 int main(uint64_t argument)
 {
-	static void (*const subjects[])(void) = {sizes,	   limits, reads,    stops,
-						 outlives, cpus,   no_memory};
+	static void (*const subjects[])(void) = {sizes,	   limits, reads,     stops,
+						 outlives, cpus,   no_memory, stepped};
 
 	subjects[argument]();
 	CHECK(wait4(-1, NULL, 0) == -ECHILD);
