@@ -98,10 +98,12 @@ $(BUILD)/obj/version.o: $(BUILD)/version.c
 FORCE:
 .PHONY: FORCE
 
-# Only the size matters, but in the scheduler, traps, traces and drivers: what a switch of tasks or
-# an interrupt goes through.
-small := tests lib kernel/mm kernel/process kernel/ptrace drivers/acpi drivers/clock drivers/screen
+# Only the size matters, but where a switch of tasks goes through: of two patterns make takes the
+# closer one.
+small := tests lib kernel drivers
+fast  := kernel/sched kernel/trace kernel/trap drivers/ds
 $(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz
+$(fast:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS)
 
 include tests/user/user.mk
 
