@@ -55,6 +55,9 @@ check: ## run every test of the project, host and boots: about five minutes
 bench: iso $(BUILD)/minimal.elf32 ## measure, and compare with the budgets
 	@tools/bench
 
+soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors; TIME=seconds
+	@tools/soak $(TIME)
+
 lint: ## formatting, shellcheck, self-standing headers, file sizes
 	@CC='$(CC)' CFLAGS='$(filter-out -MMD -MP,$(CFLAGS))' tools/lint
 
@@ -71,7 +74,7 @@ new-test: ## write a new test: NAME=bts_foo GROUP=W
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run check bench lint format junit new-test debug
+.PHONY: help deps run check bench soak lint format junit new-test debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor
