@@ -6,8 +6,5 @@ TEST(ptrace_bts_stepped, .group = "I", .ids = "", .needs = NEED_BTS,
 	      "branch, from where to where, and none for the others",
      .source = "docs/ptrace-bts.2, PTRACE_SINGLESTEP")
 {
-	uint64_t before = programs_begin();
-
-	EXPECT_EQ(program_run("ptrace_bts", 7), WAIT_EXITED(0));
-	programs_end(before);
+	program_expect("ptrace_bts", 7, false);
 }
