@@ -58,6 +58,9 @@ check-lockstep: images ## check the monitor's interpreter against the processor:
 bench: iso $(BUILD)/minimal.elf32 ## measure, and compare with the budgets
 	@tools/bench
 
+soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors; TIME=seconds
+	@tools/soak $(TIME)
+
 lint: ## formatting, shellcheck, self-standing headers, file sizes
 	@CC='$(CC)' CFLAGS='$(filter-out -MMD -MP,$(CFLAGS))' tools/lint
 
@@ -77,7 +80,11 @@ new-test: ## write a new test: NAME=bts_foo GROUP=W
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
+<<<<<<< HEAD
 .PHONY: help deps run check check-lockstep bench lint format junit docs new-test debug
+=======
+.PHONY: help deps run check bench soak lint format junit new-test debug
+>>>>>>> smp
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor
@@ -104,10 +111,12 @@ $(BUILD)/obj/version.o: $(BUILD)/version.c
 FORCE:
 .PHONY: FORCE
 
-# Only the size matters, but in the scheduler, traps, traces and drivers: what a switch of tasks or
-# an interrupt goes through.
-small := tests lib kernel/mm kernel/process kernel/ptrace drivers/acpi drivers/clock drivers/screen
+# Only the size matters, but where a switch of tasks goes through: of two patterns make takes the
+# closer one.
+small := tests lib kernel drivers
+fast  := kernel/sched kernel/trace kernel/trap drivers/ds
 $(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz
+$(fast:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS)
 
 include tests/user/user.mk
 

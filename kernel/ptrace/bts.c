@@ -4,8 +4,7 @@
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/trace.h"
 
-#define RECORD	  sizeof(struct ptrace_bts_record)
-#define MOST_SIZE (2u * PTRACE_BTS_LIMIT) /* more is refused, or cut, all the same */
+#define RECORD sizeof(struct ptrace_bts_record)
 
 _Static_assert(PTRACE_BTS_USER == TRACE_USER << 4 && PTRACE_BTS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
@@ -55,7 +54,7 @@ static void overflowed(struct tracer *tracer, void *argument)
 static struct trace_options options_of(struct attachment *at,
 				       const struct ptrace_bts_config *config)
 {
-	uint32_t flags = config->flags;
+	uint32_t flags = config->flags, most = 2 * PTRACE_BTS_LIMIT;
 
 	return (struct trace_options){
 		.view = flags / PTRACE_BTS_USER & (TRACE_USER | TRACE_KERNEL),
@@ -66,7 +65,8 @@ static struct trace_options options_of(struct attachment *at,
 		.overflow = flags & PTRACE_BTS_SIGNAL ? TRACE_SIGNAL
 			    : flags & PTRACE_BTS_STOP ? TRACE_STOP
 						      : TRACE_WRAP,
-		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
+		/* More is refused, or cut, all the same. */
+		.size = at->tracer && config->size > most ? most : config->size,
 		.overflowed = overflowed,
 		.argument = at,
 		.account = at->tracer ? &at->tracer->account : NULL,

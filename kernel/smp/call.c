@@ -101,14 +101,22 @@ void smp_kick(unsigned index)
 	interrupts_restore(flags);
 }
 
+#define MOST_SINGLE_FLUSHES 128
+
 struct range {
 	uint64_t start, bytes;
 };
 
+/* Page by page, or all at once: no page is global. */
 static void flush(void *argument)
 {
 	const struct range *range = argument;
+	uint64_t root;
 
+	if (range->bytes > MOST_SINGLE_FLUSHES * PAGE_SIZE) {
+		__asm__ volatile("mov %%cr3, %0\n\tmov %0, %%cr3" : "=r"(root) : : "memory");
+		return;
+	}
 	for (uint64_t at = 0; at < range->bytes; at += PAGE_SIZE)
 		__asm__ volatile("invlpg (%0)" : : "r"(range->start + at) : "memory");
 }

@@ -121,8 +121,8 @@ void trace_serve_queue(struct cpu *cpu);
 /* Gives this CPU its staging; panics if memory is out. Boot. */
 void trace_create_staging(struct cpu *cpu);
 
-/* Asks for the interrupt after `records`, or about then. Recording is stopped. */
-void trace_set_staging_threshold(struct trace_cpu *trace, size_t records);
+/* Asks for the interrupt after `records`, or about then, of `view`. Recording is stopped. */
+void trace_set_staging_threshold(struct trace_cpu *trace, unsigned view, size_t records);
 
 /* --- account.c --- */
 

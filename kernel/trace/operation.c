@@ -12,16 +12,23 @@ struct operation {
 	bool done;
 };
 
-/* On the CPU that recorded it a moment ago, IF = 0. It may have moved on, or come back to rest. */
+/*
+ * On the CPU that recorded it a moment ago, IF = 0. It may have moved on, or come back to rest.
+ * What is done here is not recorded for others either: it may have more branches than a staging has
+ * room for while interrupts are off.
+ */
 static void try(void *argument)
 {
 	struct operation *operation = argument;
 	struct trace_context *context = operation->context;
 	struct cpu *cpu = this_cpu();
 	bool here = atomic_load(&context->cpu) == cpu;
+	uint64_t saved = 0;
 
 	if (here)
 		trace_rest(cpu);
+	else
+		saved = ds_pause();
 	spin_lock(&context->lock);
 	if (!atomic_load(&context->cpu)) {
 		operation->function(operation->argument);
@@ -30,6 +37,8 @@ static void try(void *argument)
 	spin_unlock(&context->lock, 0);
 	if (here)
 		trace_arrive(cpu);
+	else
+		ds_resume(saved);
 }
 
 void trace_perform(struct trace_context *context, void (*function)(void *argument), void *argument)

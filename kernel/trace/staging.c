@@ -10,10 +10,11 @@
 #define STAGING_THRESHOLD (STAGING_RECORDS / 2)
 
 /*
- * Nearer, and the branches of the interrupt's own way back, of which hardware that filters still
- * records the last, could reach the threshold again before the task has got on.
+ * Nearer, and the branches of the interrupt's own way back could reach the threshold again before
+ * the task has got on. Of those, hardware that records ring 3 only still stores the last.
  */
-#define STAGING_LEAST 64
+#define LEAST	      128
+#define LEAST_OF_USER 16
 
 _Static_assert(STAGING_RECORDS - STAGING_THRESHOLD >= DS_DEFAULT_MARGIN,
 	       "room after the threshold");
@@ -45,10 +46,12 @@ void trace_create_staging(struct cpu *cpu)
 	cpu->trace = trace;
 }
 
-void trace_set_staging_threshold(struct trace_cpu *trace, size_t records)
+void trace_set_staging_threshold(struct trace_cpu *trace, unsigned view, size_t records)
 {
-	if (records < STAGING_LEAST)
-		records = STAGING_LEAST;
+	size_t least = view == TRACE_USER ? LEAST_OF_USER : LEAST;
+
+	if (records < least)
+		records = least;
 	if (records > STAGING_THRESHOLD)
 		records = STAGING_THRESHOLD;
 	ds_set_overflow(trace->staging[TRACE_USER].area, DS_O_SIGNAL, STAGING_RECORDS - records);

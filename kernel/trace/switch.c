@@ -196,7 +196,7 @@ static struct ds_lease *start_staging(struct trace_cpu *trace, struct trace_cont
 	size_t room = task ? room_to_threshold(task) : SIZE_MAX;
 	size_t own_room = own ? room_to_threshold(own) : SIZE_MAX;
 
-	trace_set_staging_threshold(trace, room < own_room ? room : own_room);
+	trace_set_staging_threshold(trace, view, room < own_room ? room : own_room);
 	return &trace->staging[view];
 }
 

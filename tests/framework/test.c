@@ -31,19 +31,17 @@ static _Noreturn void leave(void)
 	task_exit();
 }
 
-bool test_check(bool holds, bool required, const char *file, int line, const char *text)
+bool test_check(bool holds, int line, const char *file, const char *text)
 {
 	test_result.checks++;
 	if (holds)
 		return true;
 	test_result.failures++;
 	printk("# %s:%d: failed: %s\n", file, line, text);
-	if (required)
-		leave();
 	return false;
 }
 
-bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const char *file, int line,
+bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *file,
 		      const char *text)
 {
 	test_result.checks++;
@@ -51,9 +49,13 @@ bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const c
 		return true;
 	test_result.failures++;
 	printk("# %s:%d: failed: %s: 0x%lx, expected 0x%lx\n", file, line, text, actual, expected);
-	if (required)
-		leave();
 	return false;
+}
+
+void test_require(bool holds)
+{
+	if (!holds)
+		leave();
 }
 
 static _Noreturn void end_with(enum outcome outcome, const char *template, va_list arguments)

@@ -51,18 +51,17 @@ struct test {
 	static void test_name(void)
 
 /* Checks. A failed EXPECT is printed with both values and the test goes on; REQUIRE ends it. */
-#define EXPECT(condition)  test_check((condition), false, __FILE__, __LINE__, #condition)
-#define REQUIRE(condition) test_check((condition), true, __FILE__, __LINE__, #condition)
+#define EXPECT(condition)  test_check((condition), __LINE__, __FILE_NAME__, #condition)
+#define REQUIRE(condition) test_require(EXPECT(condition))
 #define EXPECT_EQ(actual, expected)                                                                \
-	test_check_equal((uint64_t)(actual), (uint64_t)(expected), false, __FILE__, __LINE__,      \
+	test_check_equal((uint64_t)(actual), (uint64_t)(expected), __LINE__, __FILE_NAME__,        \
 			 #actual " == " #expected)
-#define REQUIRE_EQ(actual, expected)                                                               \
-	test_check_equal((uint64_t)(actual), (uint64_t)(expected), true, __FILE__, __LINE__,       \
-			 #actual " == " #expected)
+#define REQUIRE_EQ(actual, expected) test_require(EXPECT_EQ(actual, expected))
 
-bool test_check(bool holds, bool required, const char *file, int line, const char *text);
-bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const char *file, int line,
+bool test_check(bool holds, int line, const char *file, const char *text);
+bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *file,
 		      const char *text);
+void test_require(bool holds);
 
 /* The test or its environment is wrong, not the thing under test. Ends the test. */
 _Noreturn void test_error(const char *template, ...) __attribute__((format(printf, 1, 2)));

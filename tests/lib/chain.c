@@ -5,16 +5,17 @@
 
 /*
  * Site s jumps to site 5 s + 3 modulo 256, a sequence that visits all of them before it repeats.
- * The last site counts ECX down and lets go on with the exit; RDX is where the walk goes on.
+ * Each is a jump of 5 bytes. The last site counts ECX down and lets go on with the exit; RDX is
+ * where the walk goes on.
  */
 #define CHAIN(name)                                                                                \
 	__asm__(".pushsection .text\n\t.balign 8\n" #name "_start:\n\t"                            \
 		".set site, 0\n\t"                                                                 \
-		".rept 255\n\t.balign 8\n\t"                                                       \
-		"jmp " #name "_start + 8 * ((5 * site + 3) & 255)\n\t"                             \
-		".set site, site + 1\n\t.endr\n\t.balign 8\n" #name "_last:\n\t"                   \
+		".rept 255\n\t.byte 0xe9\n\t"                                                      \
+		".long " #name "_start + 5 * ((5 * site + 3) & 255) - . - 4\n\t"                   \
+		".set site, site + 1\n\t.endr\n" #name "_last:\n\t"                                \
 		"decl %ecx\n" #name "_last_jump:\n\t"                                              \
-		"jnz " #name "_start + 8 * ((5 * 255 + 3) & 255)\n" #name "_exit:\n\t"             \
+		"jnz " #name "_start + 5 * ((5 * 255 + 3) & 255)\n" #name "_exit:\n\t"             \
 		"jmp *%rdx\n" #name "_end:\n\t.popsection");                                       \
 	extern const char name##_start[], name##_last[], name##_last_jump[], name##_exit[],        \
 		name##_end[];                                                                      \

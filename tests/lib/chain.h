@@ -17,7 +17,7 @@
 #include "drivers/ds/area.h"
 
 #define CHAIN_SITES 256
-#define CHAIN_SLOT  8 /* bytes between two sites */
+#define CHAIN_SLOT  5 /* bytes between two sites */
 
 struct chain {
 	const char *start, *last; /* the first site, and the one whose branch may end the walk */

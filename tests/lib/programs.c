@@ -65,3 +65,15 @@ int program_run(const char *name, uint64_t argument)
 {
 	return program_end(program_start(name, argument));
 }
+
+void program_expect(const char *name, uint64_t argument, bool privileged)
+{
+	uint64_t before = programs_begin();
+	struct process *process = NULL;
+	int error = privileged ? process_spawn_privileged(name, argument, &process)
+			       : process_spawn(name, argument, NULL, &process);
+
+	if (EXPECT_EQ(error, 0))
+		EXPECT_EQ(program_end(process), WAIT_EXITED(0));
+	programs_end(before);
+}

@@ -18,6 +18,12 @@ struct process *program_start(const char *name, uint64_t argument);
 /* Runs one to its end: its status as wait4() says it. */
 int program_run(const char *name, uint64_t argument);
 
+/*
+ * Runs one, with the right to kernel addresses if `privileged`, and expects it to find nothing
+ * wrong (exit code 0) and to leave nothing behind.
+ */
+void program_expect(const char *name, uint64_t argument, bool privileged);
+
 /* Waits until a started one has ended and forgets it: its status. */
 int program_end(struct process *process);
 

@@ -12,13 +12,9 @@ static void deliver(void *nmi)
 
 void threshold_signal(unsigned mode, uint64_t walks, bool nmi)
 {
-	uint64_t before = programs_begin(), argument = walks << 32 | (test_random() & 0xffffff)
-									     << 8;
-	struct process *process;
+	uint64_t argument = walks << 32 | (test_random() & 0xffffff) << 8 | mode;
 
-	smp_call_all(deliver, nmi ? &process : NULL);
-	REQUIRE_EQ(process_spawn_privileged("ptrace_signal", argument | mode, &process), 0);
-	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
-	smp_call_all(deliver, &process);
-	programs_end(before);
+	smp_call_all(deliver, nmi ? &argument : NULL);
+	program_expect("ptrace_signal", argument, true);
+	smp_call_all(deliver, &argument);
 }

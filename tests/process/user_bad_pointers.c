@@ -6,8 +6,5 @@ TEST(user_bad_pointers, .group = "process", .ids = "",
 	     "every pointer that is not the program's own is -EFAULT in every call, and changes nothing",
      .source = "include/abi/syscall.h")
 {
-	uint64_t before = programs_begin();
-
-	EXPECT_EQ(program_run("bad_pointers", 0), WAIT_EXITED(0));
-	programs_end(before);
+	program_expect("bad_pointers", 0, false);
 }

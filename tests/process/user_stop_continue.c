@@ -6,8 +6,5 @@ TEST(user_stop_continue, .group = "process", .ids = "",
 	     "a process is stopped, goes on and is killed in ring 3 and asleep, and its parent hears of it",
      .source = "include/abi/syscall.h")
 {
-	uint64_t before = programs_begin();
-
-	EXPECT_EQ(program_run("stop_continue", 0), WAIT_EXITED(0));
-	programs_end(before);
+	program_expect("stop_continue", 0, false);
 }

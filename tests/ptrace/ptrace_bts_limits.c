@@ -6,8 +6,5 @@ TEST(ptrace_bts_limits, .group = "I", .ids = "I5", .needs = NEED_BTS,
 	     "over the limit of memory a buffer is refused or cut, as asked; a replaced one does not count",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG to READ")
 {
-	uint64_t before = programs_begin();
-
-	EXPECT_EQ(program_run("ptrace_bts", 1), WAIT_EXITED(0));
-	programs_end(before);
+	program_expect("ptrace_bts", 1, false);
 }

@@ -5,8 +5,5 @@ TEST(ptrace_bts_outlives, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "a trace can be read when its process has ended, until it is detached",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG to READ")
 {
-	uint64_t before = programs_begin();
-
-	EXPECT_EQ(program_run("ptrace_bts", 4), WAIT_EXITED(0));
-	programs_end(before);
+	program_expect("ptrace_bts", 4, false);
 }

@@ -6,8 +6,5 @@ TEST(ptrace_bts_stops, .group = "I", .ids = "", .needs = NEED_BTS,
 	     "a buffer that keeps the oldest records stops when full and goes on when there is room",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG to READ")
 {
-	uint64_t before = programs_begin();
-
-	EXPECT_EQ(program_run("ptrace_bts", 3), WAIT_EXITED(0));
-	programs_end(before);
+	program_expect("ptrace_bts", 3, false);
 }

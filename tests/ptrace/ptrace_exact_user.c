@@ -7,9 +7,5 @@ TEST(ptrace_exact_user, .group = "I", .ids = "P5", .needs = NEED_BTS,
 	      "branches of ring 3, and no kernel address",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_USER")
 {
-	uint64_t before = programs_begin(), rounds = test_scaled(20);
-
-	EXPECT_EQ(program_run("ptrace_exact", rounds << 8 | (ds_caps()->dscpl ? 0 : 2)),
-		  WAIT_EXITED(0));
-	programs_end(before);
+	program_expect("ptrace_exact", test_scaled(20) << 8 | (ds_caps()->dscpl ? 0 : 2), false);
 }

@@ -6,8 +6,5 @@ TEST(ptrace_stops, .group = "I", .ids = "",
 	      "tracers each have to let one go; the end of a tracer does",
      .source = "docs/ptrace-bts.2")
 {
-	uint64_t before = programs_begin();
-
-	EXPECT_EQ(program_run("ptrace_stops", 0), WAIT_EXITED(0));
-	programs_end(before);
+	program_expect("ptrace_stops", 0, false);
 }

@@ -6,8 +6,11 @@
 
 #define NAP	10000 /* microseconds */
 #define RECORDS 1024
+#define WALKS	20
+#define BLOCKS	4 /* after so many walks, each time */
 #define PAGES	(RECORDS * sizeof(struct ptrace_bts_record) / 4096)
 
+<<<<<<< HEAD
 static volatile unsigned looked;
 
 /* Until it was looked at: on a slow host once may not be enough. */
@@ -17,6 +20,32 @@ static void block(struct walker *walker)
 
 	while (walker->walked % 4 == 0 && looked == before)
 		task_sleep(NAP);
+=======
+static struct run_queue queue;
+static struct spinlock guard;
+static bool go_on;
+
+static void block(struct walker *walker)
+{
+	uint64_t flags;
+
+	if (walker->walked % BLOCKS)
+		return;
+	flags = spin_lock(&guard);
+	while (!go_on)
+		sched_wait(&queue, &guard);
+	go_on = false;
+	spin_unlock(&guard, flags);
+}
+
+static void unblock(void)
+{
+	uint64_t flags = spin_lock(&guard);
+
+	go_on = true;
+	sched_wake_all(&queue);
+	spin_unlock(&guard, flags);
+>>>>>>> smp
 }
 
 static size_t equal_records(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b,
@@ -55,19 +84,17 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
 {
 	struct walker walker = {.name = "blocked",
 				.chain = &chain_a,
-				.walks = 20,
+				.walks = WALKS,
 				.options = walker_options(RECORDS),
 				.between = block};
 	struct ptrace_bts_record *once = test_area(PAGES), *twice = test_area(PAGES);
-	unsigned turns = 0;
 
 	walker.options.overflow = TRACE_WRAP;
 	walkers_start(&walker, 1);
-	while (!walker.task->ended) {
-		preemption_disable();
-		if (walker.task->state == TASK_BLOCKED) {
-			size_t count = trace_peek(walker.tracer, 0, once, RECORDS);
+	for (unsigned turn = 0; turn < WALKS / BLOCKS; turn++) {
+		size_t count;
 
+<<<<<<< HEAD
 			EXPECT(count > 0);
 			chain_walk(&chain_b, 200);
 			EXPECT_EQ(trace_peek(walker.tracer, 0, twice, RECORDS), count);
@@ -78,8 +105,18 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
 		}
 		preemption_enable();
 		task_yield();
+=======
+		while (walker.task->state != TASK_BLOCKED)
+			task_yield();
+		count = trace_peek(walker.tracer, 0, once, RECORDS);
+		EXPECT(count > 0);
+		chain_walk(&chain_b, 200);
+		EXPECT_EQ(trace_peek(walker.tracer, 0, twice, RECORDS), count);
+		EXPECT_EQ(equal_records(once, twice, count), count);
+		check_newest(&walker, once, count);
+		unblock();
+>>>>>>> smp
 	}
 	walkers_join(&walker, 1);
-	EXPECT(turns > 0);
 	walker_end(&walker);
 }

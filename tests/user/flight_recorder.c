@@ -4,9 +4,9 @@
 #include "tests/user/lib/names.h"
 #include "tests/user/lib/ptrace.h"
 
-#define KEPT 400
+#define MOST 2000
 
-static struct ptrace_bts_record records[KEPT];
+static struct ptrace_bts_record records[MOST];
 
 static _Noreturn void culprit(uint64_t cpu)
 {
@@ -56,15 +56,26 @@ static void tell(unsigned cpu, long pid)
 	CHECK(ptrace(PTRACE_BTS_CLEAR, PTRACE_BTS_CPU(cpu), 0, 0) == 0);
 }
 
-int main(uint64_t argument)
+/* Every CPU gets a buffer of so many records: how many CPUs there are. */
+static unsigned record_all(uint32_t kept)
 {
 	uint32_t flags = PTRACE_BTS_TRACE | PTRACE_BTS_SCHED | PTRACE_BTS_USER | PTRACE_BTS_KERNEL;
-	unsigned cpus = 0;
+	unsigned cpu = 0;
+	long error;
+
+	while ((error = trace_branches(PTRACE_BTS_CPU(cpu), kept, flags, 0)) > 0)
+		cpu++;
+	CHECK(error == -ESRCH);
+	return cpu;
+}
+
+int main(uint64_t argument)
+{
+	unsigned cpus = record_all(2);
+	uint32_t share = PTRACE_BTS_LIMIT / RECORD / cpus;
 
 	(void)argument;
-	while (trace_branches(PTRACE_BTS_CPU(cpus), KEPT, flags, 0) > 0)
-		cpus++;
-	CHECK(trace_branches(PTRACE_BTS_CPU(cpus), KEPT, flags, 0) == -ESRCH);
+	record_all(share < MOST ? share : MOST);
 	for (unsigned cpu = 0; cpu < cpus; cpu++) {
 		long pid = fork();
 
@@ -72,7 +83,5 @@ int main(uint64_t argument)
 			culprit(cpu);
 		tell(cpu, pid);
 	}
-	for (unsigned cpu = 0; cpu < cpus; cpu++)
-		CHECK(trace_branches(PTRACE_BTS_CPU(cpu), 0, 0, 0) > 0);
 	return 0;
 }
