@@ -80,11 +80,7 @@ new-test: ## write a new test: NAME=bts_foo GROUP=W
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-<<<<<<< HEAD
-.PHONY: help deps run check check-lockstep bench lint format junit docs new-test debug
-=======
-.PHONY: help deps run check bench soak lint format junit new-test debug
->>>>>>> smp
+.PHONY: help deps run check check-lockstep bench soak lint format junit docs new-test debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

@@ -10,17 +10,6 @@
 #define BLOCKS	4 /* after so many walks, each time */
 #define PAGES	(RECORDS * sizeof(struct ptrace_bts_record) / 4096)
 
-<<<<<<< HEAD
-static volatile unsigned looked;
-
-/* Until it was looked at: on a slow host once may not be enough. */
-static void block(struct walker *walker)
-{
-	unsigned before = looked;
-
-	while (walker->walked % 4 == 0 && looked == before)
-		task_sleep(NAP);
-=======
 static struct run_queue queue;
 static struct spinlock guard;
 static bool go_on;
@@ -45,7 +34,6 @@ static void unblock(void)
 	go_on = true;
 	sched_wake_all(&queue);
 	spin_unlock(&guard, flags);
->>>>>>> smp
 }
 
 static size_t equal_records(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b,
@@ -94,18 +82,6 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
 	for (unsigned turn = 0; turn < WALKS / BLOCKS; turn++) {
 		size_t count;
 
-<<<<<<< HEAD
-			EXPECT(count > 0);
-			chain_walk(&chain_b, 200);
-			EXPECT_EQ(trace_peek(walker.tracer, 0, twice, RECORDS), count);
-			EXPECT_EQ(equal_records(once, twice, count), count);
-			check_newest(&walker, once, count);
-			turns++;
-			looked++;
-		}
-		preemption_enable();
-		task_yield();
-=======
 		while (walker.task->state != TASK_BLOCKED)
 			task_yield();
 		count = trace_peek(walker.tracer, 0, once, RECORDS);
@@ -115,7 +91,6 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
 		EXPECT_EQ(equal_records(once, twice, count), count);
 		check_newest(&walker, once, count);
 		unblock();
->>>>>>> smp
 	}
 	walkers_join(&walker, 1);
 	walker_end(&walker);
