@@ -31,6 +31,7 @@ monitor_dirs   := monitor lib
 sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
 objects         = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 kernel_sources := $(filter-out tests/bench/minimal.asm,$(call sources,$(kernel_dirs)))
+kernel_sources := $(filter-out $(if $(SANITIZE),,kernel/ubsan/%),$(kernel_sources))
 monitor_sources:= $(call sources,$(monitor_dirs))
 kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o
 monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
@@ -87,6 +88,11 @@ images: ## build kernel and monitor
 images: $(BUILD)/spoor.elf $(BUILD)/spoor.elf32 $(BUILD)/monitor.elf $(BUILD)/monitor.elf32
 .PHONY: images
 
+ubsan: ## build/ubsan: the kernel with checks for undefined behaviour; run-qemu.sh --ubsan
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/ubsan SANITIZE=-fsanitize=undefined \
+	  $(BUILD)/ubsan/spoor.elf $(BUILD)/ubsan/spoor.elf32
+.PHONY: ubsan
+
 $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
@@ -111,8 +117,8 @@ FORCE:
 # closer one.
 small := tests lib kernel drivers
 fast  := kernel/sched kernel/trace kernel/trap drivers/ds
-$(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz
-$(fast:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS)
+$(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz $(SANITIZE)
+$(fast:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) $(SANITIZE)
 
 include tests/user/user.mk
 

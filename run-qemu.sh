@@ -10,7 +10,7 @@ ovmf=/usr/share/ovmf/OVMF.fd
 
 boot=kernel firmware=bios accel=tcg cpu=max smp=1 memory=256 timeout=120 emulator=qemu
 kernel_words='end=exit' monitor_words='end=exit' test='' append='' monitor='' log='' extra=()
-kernel_only=0 gdb=0 dry_run=0 quiet=0 list=0
+kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0
 
 usage()
 {
@@ -29,6 +29,7 @@ usage()
 	  -a, --append "WORDS"             words for the kernel's command line; each -a adds some
 	  -M, --monitor "WORDS"            words for the monitor's command line
 	  -K, --kernel-only                no monitor in the chain
+	  -u, --ubsan                      the kernel that 'make ubsan' built
 	  -e, --emulator qemu|bochs        emulator (default qemu)
 	  -g, --gdb                        wait for gdb on port 1234, no time limit
 	  -n, --dry-run                    print the command line and stop
@@ -89,6 +90,7 @@ parse()
 		-M | --monitor) monitor+=${monitor:+ }$1 ;;
 		-e | --emulator) emulator=$1 ;;
 		-K | --kernel-only) kernel_only=1 ;;
+		-u | --ubsan) ubsan=1 ;;
 		-g | --gdb) gdb=1 ;;
 		-n | --dry-run) dry_run=1 ;;
 		-q | --quiet) quiet=1 ;;
@@ -124,6 +126,8 @@ check()
 	[ "$emulator" = qemu ] || die '--emulator bochs is not built yet'
 	[ "$boot-$firmware" != kernel-uefi ] ||
 		die '--boot kernel works under --firmware bios only: QEMU cannot load Multiboot under UEFI'
+	[ $ubsan = 0 ] || [ "$boot" = kernel ] ||
+		die "--ubsan works with --boot kernel only: no other image has that kernel"
 	[ $kernel_only = 0 ] || [ -z "$monitor" ] ||
 		die '--monitor gives words to the monitor, which --kernel-only leaves out'
 
@@ -143,11 +147,13 @@ commas()
 command_for_kernel()
 {
 	[[ $build != *' '* ]] || die "QEMU cannot boot from a path with a blank: cd '$top' first"
+	local kernel=$build/spoor.elf
+	[ $ubsan = 0 ] || kernel=$top/build/ubsan/spoor.elf
 	if [ $kernel_only = 1 ]; then
-		images=("$build/spoor.elf32")
+		images=("${kernel}32")
 		command+=(-kernel "${images[0]}" -append "$kernel_words")
 	else
-		images=("$build/monitor.elf32" "$build/spoor.elf")
+		images=("$build/monitor.elf32" "$kernel")
 		command+=(-kernel "${images[0]}" -append "$monitor_words"
 			-initrd "$(commas "${images[1]} $kernel_words")")
 	fi
@@ -210,7 +216,7 @@ check_files()
 	local image
 	for image in "${images[@]}"; do
 		[ -r "$image" ] || die "$image is missing: $([ "$boot" = kernel ] &&
-			echo "'make images'" || echo "'make $boot'") builds it"
+			echo "'make images$([ $ubsan = 0 ] || echo ' ubsan')'" || echo "'make $boot'") builds it"
 	done
 	command -v "$qemu" >/dev/null ||
 		die "$qemu is not installed: apt-get install qemu-system-x86, or 'make deps'"

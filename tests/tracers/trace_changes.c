@@ -59,10 +59,10 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
 	EXPECT_EQ(trace_change(sight.tracer, &options), 0);
 	stage_next(&walker, 2 * STAGE);
 	EXPECT_EQ(trace_available(sight.tracer), 0);
+	refuse_all(sight.tracer, options);
 	options.paused = false;
 	options.view = sight.view = TRACE_KERNEL;
 	EXPECT_EQ(trace_change(sight.tracer, &options), 0);
-	refuse_all(sight.tracer, options);
 	sight.kernel.walk = 2 * STAGE;
 	sight.user = (struct chain_reader){.chain = &user.chain};
 	sight.exits = sight.in_user = 0;
