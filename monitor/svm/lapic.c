@@ -78,7 +78,9 @@ void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsi
 			    (uint8_t)(lapic[LAPIC_ICR_HIGH / 4] >> DESTINATION_SHIFT)))
 		return;
 	lapic[offset / 4] = value;
-	lapic_note_destination(guest);
+	if (offset == LAPIC_ID || offset == LAPIC_LOGICAL_DESTINATION ||
+	    offset == LAPIC_DESTINATION_FORMAT)
+		lapic_note_destination(guest);
 }
 
 /* SDM Vol 3, 10.5.1: the local APIC sets the mask bit when it handles the interrupt. A fixed one
