@@ -6,19 +6,19 @@
 
 #define STUB_BYTES 16
 
-static struct caught caught __attribute__((used));
+static struct faulted caught __attribute__((used));
 
 extern const char caught_stubs[], caught_stubs_error[];
 void caught_enter(const void *code, const uint64_t registers[3], uint64_t flags, uint64_t debugctl);
 
 /*
- * For vectors 0 to 17 twice, as they have an error code or not: the vector goes below it. Offsets
+ * For vectors 0 to 19 twice, as they have an error code or not: the vector goes below it. Offsets
  * in `caught`: vector 0, error 8, CR2 16, RIP 24, RCX 32, RDI 40, RSI 48.
  */
 __asm__(".pushsection .text\n\t.set caught_n, 0\n\t.balign 16\ncaught_stubs:\n"
-	".rept 18\n\t.balign 16\n\tpushq $0\n\tpushq $caught_n\n\tjmp caught_common\n"
+	".rept 20\n\t.balign 16\n\tpushq $0\n\tpushq $caught_n\n\tjmp caught_common\n"
 	"\t.set caught_n, caught_n + 1\n\t.endr\n\t.set caught_n, 0\n\t.balign 16\ncaught_stubs_error:\n"
-	".rept 18\n\t.balign 16\n\tpushq $caught_n\n\tjmp caught_common\n"
+	".rept 20\n\t.balign 16\n\tpushq $caught_n\n\tjmp caught_common\n"
 	"\t.set caught_n, caught_n + 1\n\t.endr\n"
 	"caught_common: movq %rcx, caught+32(%rip)\n\tmovq %rdi, caught+40(%rip)\n\t"
 	"movq %rsi, caught+48(%rip)\n\tmovq %cr2, %rax\n\tmovq %rax, caught+16(%rip)\n\t"
@@ -37,7 +37,8 @@ __asm__(".pushsection .text\n\t.set caught_n, 0\n\t.balign 16\ncaught_stubs:\n"
 
 void caught_open(void)
 {
-	static const uint8_t with_error[] = {10, 11, 12, 13, 14, 17}, without[] = {0, 3, 4, 6, 16};
+	static const uint8_t with_error[] = {10, 11, 12, 13, 14, 17},
+			     without[] = {0, 3, 4, 6, 16, 19};
 
 	own_idt_copy();
 	for (unsigned n = 0; n < sizeof(with_error); n++)
@@ -52,18 +53,18 @@ void caught_close(void)
 	own_idt_unload();
 }
 
-struct caught caught_run(const void *code, uint64_t rdi, uint64_t rsi, uint64_t rcx, bool ac,
-			 uint64_t debugctl)
+struct faulted caught_run(const void *code, uint64_t rdi, uint64_t rsi, uint64_t rcx, bool ac,
+			  uint64_t debugctl)
 {
 	const uint64_t registers[3] = {rdi, rsi, rcx};
 
-	caught = (struct caught){.vector = CAUGHT_NONE};
+	caught = (struct faulted){.vector = CAUGHT_NONE};
 	__asm__ volatile("mov %0, %%cr2" : : "r"(0ul));
 	caught_enter(code, registers, 2 | (ac ? 1u << 18 : 0), debugctl);
 	return caught;
 }
 
-bool caught_same(const struct caught *a, const struct caught *b)
+bool caught_same(const struct faulted *a, const struct faulted *b)
 {
 	bool same = a->vector == b->vector && a->error == b->error && a->cr2 == b->cr2 &&
 		    a->rip == b->rip && a->rcx == b->rcx && a->rdi == b->rdi && a->rsi == b->rsi;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* The layout is known to caught.c's assembly. */
-struct caught {
+struct faulted {
 	uint64_t vector; /* CAUGHT_NONE: the code came to its end */
 	uint64_t error, cr2, rip;
 	uint64_t rcx, rdi, rsi; /* then */
@@ -22,10 +22,10 @@ void caught_close(void);
  * Jumps to `code` with RDI, RSI and RCX as given, RFLAGS.AC = `ac`, IF = 0 and IA32_DEBUGCTL =
  * `debugctl`. It ends in JMP *RBX, and may change RAX, RDX, RSI, RDI and RCX.
  */
-struct caught caught_run(const void *code, uint64_t rdi, uint64_t rsi, uint64_t rcx, bool ac,
-			 uint64_t debugctl);
+struct faulted caught_run(const void *code, uint64_t rdi, uint64_t rsi, uint64_t rcx, bool ac,
+			  uint64_t debugctl);
 
 /* True if both are the same; else says in a note what is not. */
-bool caught_same(const struct caught *a, const struct caught *b);
+bool caught_same(const struct faulted *a, const struct faulted *b);
 
 #endif

@@ -43,8 +43,8 @@ static bool is_code(uint16_t offset)
 static void check(const char *code, uint64_t address, bool ac)
 {
 	uint64_t source = AT + 100;
-	struct caught untraced = caught_run(code, address, source, 16, ac, 0);
-	struct caught traced = caught_run(code, address, source, 16, ac, rig_all());
+	struct faulted untraced = caught_run(code, address, source, 16, ac, 0);
+	struct faulted traced = caught_run(code, address, source, 16, ac, rig_all());
 
 	if (!caught_same(&untraced, &traced))
 		test_note("at %lx, AC = %d", address, ac);
