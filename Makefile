@@ -56,6 +56,9 @@ check: ## run every test of the project, host and boots: about five minutes
 check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
 	@tools/lockstep
 
+check-bochs: images iso ## run the suite in Bochs, on one and on two processors: some minutes
+	@tools/boots --bochs
+
 bench: iso $(BUILD)/minimal.elf32 ## measure, and compare with the budgets
 	@tools/bench
 
@@ -81,7 +84,7 @@ new-test: ## write a new test: NAME=bts_foo GROUP=W
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run check check-lockstep bench soak lint format junit docs new-test debug
+.PHONY: help deps run check check-lockstep check-bochs bench soak lint format junit docs new-test debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

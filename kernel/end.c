@@ -44,6 +44,7 @@ void end_run(enum verdict verdict)
 		       "rc=%d\n",
 		       silicon_name(), verdict == VERDICT_ERROR, end_rc(verdict));
 	}
+	console_flush();
 	switch ((enum end_action)options.end) {
 	case END_EXIT:
 		debug_exit((uint8_t)verdict);

@@ -25,6 +25,10 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault);
 /* lockstep_rules.c: NULL, or why the processor cannot be asked to execute `i` a second time. */
 const char *lockstep_exempt(const struct insn *i);
 
+/* QEMU reads what an instruction reads and writes before it asks whether it may be written: the
+   error code of a #PF then has W = 0. */
+bool lockstep_reads_first(const struct insn *i);
+
 /* Flags that `i` leaves undefined (SDM Vol 1, appendix A), or that an emulator is known to lose. */
 uint64_t lockstep_undefined_flags(const struct vcpu *vcpu, const struct insn *i);
 

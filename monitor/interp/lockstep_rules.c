@@ -125,3 +125,11 @@ uint64_t lockstep_undefined_flags(const struct vcpu *vcpu, const struct insn *i)
 			flags |= undefined_flags[n].flags;
 	return flags;
 }
+
+bool lockstep_reads_first(const struct insn *i)
+{
+	bool stores_only = (i->opcode | 1) == 0x89 || (i->opcode | 1) == 0xa3 ||
+			   (i->opcode | 1) == 0xc7 || i->opcode == 0x8c || i->form;
+
+	return i->memory && !stores_only;
+}

@@ -127,6 +127,8 @@ bool enter(struct guest *guest, enum entry entry)
 	/* With GIF = 0 no NMI can come between the question and VMRUN; later it exits. */
 	__asm__ volatile("clgi" : : : "memory");
 	entered = !nmi_noted() && !guest->init_requested;
+	/* VMRUN loads CR2, but not in Bochs 2.7. */
+	__asm__ volatile("mov %0, %%cr2" : : "r"(guest->vcpu.cr2));
 	if (entered)
 		vmrun(guest->vcpu.gpr, direct_physical(vmcb));
 	__asm__ volatile("stgi" : : : "memory");

@@ -83,7 +83,12 @@ bool step(struct guest *guest, enum step_flags flags)
 		vcpu->dr6 |= own_dr6 & DR6_HITS;
 		hide_trap(vcpu, own_trap, own_dr6, flags);
 		vcpu->interrupt_shadow = false;
-		if (hits || (own_trap && !(vcpu->ds.debugctl & DS_DEBUGCTL_BTF)))
+		if (vcpu->ds.debugctl & DS_DEBUGCTL_BTF)
+			own_trap = false;
+		/* Bochs 2.7 does not say it in the VMCB. */
+		if (own_trap)
+			vcpu->dr6 |= DR6_BS;
+		if (hits || own_trap)
 			raise_exception(guest, VECTOR_DB, -1);
 		return true;
 	}

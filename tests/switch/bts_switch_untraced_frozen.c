@@ -18,9 +18,11 @@ static void run_untraced(const struct walker *traced)
 {
 	const struct trace_ring *ring = &traced->tracer->ring;
 	const void *staging = this_cpu()->trace->staging[TRACE_USER].area;
-	uint64_t index = ring->index, hardware_index = ds_get(staging, DS_BTS_INDEX);
+	uint64_t index, hardware_index;
 
 	preemption_disable();
+	index = ring->index;
+	hardware_index = ds_get(staging, DS_BTS_INDEX);
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts), 0);
 	EXPECT_EQ(rdmsr(IA32_DS_AREA), this_cpu()->ds.idle->area);
 	EXPECT(!this_cpu()->ds.loaded);
