@@ -29,8 +29,8 @@ TEST(bts_transparent_faults, .group = "transparency", .ids = "", .needs = NEED_B
      .claim = "#DE, bad gates and bad selectors raise the same exceptions traced and untraced",
      .source = "SDM Vol 3, 6.12 to 6.15: gates, error codes with IDT and EXT")
 {
-	static const char *const codes[] = {nested_code, nested_divide, nested_fault,
-					    nested_segment, nested_null};
+	static const char *const codes[] = {nested_code, nested_divide, nested_segment,
+					    nested_null};
 	struct rig rig;
 
 	rig_open(&rig, 256);
