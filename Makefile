@@ -17,15 +17,21 @@ CFLAGS := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -mcmodel
           -mno-red-zone -mgeneral-regs-only -fno-pic -fno-pie -fno-stack-protector \
           -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
           -fno-strict-aliasing
+# Nothing here gains from code that begins at round addresses, and the images have to stay small.
+CFLAGS += -falign-functions=1 -falign-loops=1
 # GCC would make the loop of memset() a call of memset(); clang does not where it is -ffreestanding.
-CFLAGS += $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patterns)
+CFLAGS += $(if $(findstring clang,$(CC)),,-falign-jumps=1 -fno-tree-loop-distribute-patterns)
 
-host_only      := tests/host tests/runner tests/user
+# -O2: strings that end alike are one.
+LDFLAGS := -nostdlib -static -O2 -z noexecstack -z max-page-size=4096
+
+host_only      := tests/guest tests/host tests/runner tests/user
 kernel_dirs    := boot kernel drivers lib $(filter-out $(host_only),$(patsubst %/,%,$(wildcard tests/*/)))
 monitor_dirs   := monitor lib
 sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
 objects         = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 kernel_sources := $(filter-out tests/bench/minimal.asm,$(call sources,$(kernel_dirs)))
+kernel_sources := $(filter-out $(if $(SANITIZE),,kernel/ubsan/%),$(kernel_sources))
 monitor_sources:= $(call sources,$(monitor_dirs))
 kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o
 monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
@@ -33,7 +39,7 @@ monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
 deps: ## install the Debian packages that are missing (root)
 	@tools/deps install
@@ -47,6 +53,12 @@ check: ## run every test of the project, host and boots: about five minutes
 	@tools/deps check all
 	@tools/check
 
+check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
+	@tools/lockstep
+
+check-bochs: images iso ## run the suite in Bochs, on one and on two processors: some minutes
+	@tools/boots --bochs
+
 bench: iso $(BUILD)/minimal.elf32 ## measure, and compare with the budgets
 	@tools/bench
 
@@ -55,6 +67,9 @@ mutants: images ## boot the suite on silicon that is wrong on purpose; MUTANTS="
 
 variants: images ## boot the suite on every variant of BTS that the manual allows, and on pairs of them
 	@tools/mutants --variants
+
+soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors; TIME=seconds
+	@tools/soak $(TIME)
 
 lint: ## formatting, shellcheck, self-standing headers, file sizes
 	@CC='$(CC)' CFLAGS='$(filter-out -MMD -MP,$(CFLAGS))' tools/lint
@@ -75,12 +90,17 @@ new-test: ## write a new test: NAME=bts_foo GROUP=W
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run check bench mutants variants lint format junit docs new-test debug
+.PHONY: help deps run check check-lockstep check-bochs bench mutants variants soak lint format junit docs new-test debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor
 images: $(BUILD)/spoor.elf $(BUILD)/spoor.elf32 $(BUILD)/monitor.elf $(BUILD)/monitor.elf32
 .PHONY: images
+
+ubsan: ## build/ubsan: the kernel with checks for undefined behaviour; run-qemu.sh --ubsan
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/ubsan SANITIZE=-fsanitize=undefined \
+	  $(BUILD)/ubsan/spoor.elf $(BUILD)/ubsan/spoor.elf32
+.PHONY: ubsan
 
 $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
@@ -106,25 +126,36 @@ $(BUILD)/obj/version.o: $(BUILD)/version.c
 FORCE:
 .PHONY: FORCE
 
+# Only the size matters, but where a switch of tasks goes through: of two patterns make takes the
+# closer one.
+small := tests lib kernel drivers
+fast  := kernel/sched kernel/trace kernel/trap drivers/ds
+$(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz $(SANITIZE)
+$(fast:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) $(SANITIZE)
+
+include tests/user/user.mk
+
 # The kernel is linked twice: its own symbol table goes into the second link, behind all code, so
 # that no function moves; the recipe checks that none did.
-$(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols.sh
-	@sh tools/symbols.sh /dev/null > $(BUILD)/symbols-empty.c
+$(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols
+	@tools/symbols /dev/null > $(BUILD)/symbols-empty.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols-empty.o $(BUILD)/symbols-empty.c
-	@$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
-	@sh tools/symbols.sh $@.1 > $(BUILD)/symbols.c
+	@$(LD) $(LDFLAGS) -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
+	@nm -n $@.1 | grep -i ' t ' > $(BUILD)/symbols.nm
+	@tools/symbols $(BUILD)/symbols.nm > $(BUILD)/symbols.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols.o $(BUILD)/symbols.c
-	$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
-	@sh tools/symbols.sh $@ | cmp -s - $(BUILD)/symbols.c || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
+	$(LD) $(LDFLAGS) -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
+	@nm -n $@ | grep -i ' t ' | cmp -s - $(BUILD)/symbols.nm || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
 
 $(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld
-	$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T monitor/linker.ld -o $@ $(monitor_objects)
+	$(LD) $(LDFLAGS) -T monitor/linker.ld -o $@ $(monitor_objects)
 
 # What `qemu -kernel` and iPXE load: the same bytes in an ELF32 container.
 $(BUILD)/%.elf32: $(BUILD)/%.elf
 	$(OBJCOPY) --strip-all -O elf32-i386 $< $@
 
 include tests/host/host.mk
+include tests/guest/guest.mk
 
 # What every boot is measured against.
 $(BUILD)/minimal.elf32: tests/bench/minimal.asm

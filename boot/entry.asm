@@ -65,6 +65,8 @@ start32:
 	mov [boot_pml4 - KERNEL_BASE + DIRECT_MAP_SLOT * 8], eax
 	mov dword [boot_pml4 - KERNEL_BASE + 511 * 8], boot_pdpt_kernel - KERNEL_BASE + 3
 
+; Every CPU comes by here, the others with zeroes for the loader's registers.
+enter_long_mode:
 	mov eax, 1 << 5                 ; CR4.PAE
 	mov cr4, eax
 	mov eax, boot_pml4 - KERNEL_BASE
@@ -121,17 +123,27 @@ long_mode:
 	mov ss, eax
 	mov fs, eax
 	mov gs, eax
-	mov rsp, boot_stack_end
+	mov rax, start_stack
+	mov rsp, [rax]
 	mov esi, edi                    ; kernel_main(magic, information)
 	mov edi, ebp
 	xor ebp, ebp                    ; backtraces end here
-	mov rax, kernel_main
-	call rax
+	mov rax, start_function
+	call [rax]
 	ud2
+
+bits 32
+start_processor32:
+	mov ax, 0x10
+	mov ds, ax
+	xor ebp, ebp
+	xor edi, edi
+	jmp enter_long_mode
+bits 64
 
 align 8
 boot_gdt:
-	dq 0, 0x00af9b000000ffff        ; 64-bit code
+	dq 0, 0x00af9b000000ffff, 0x00cf93000000ffff, 0x00cf9b000000ffff ; code 64, data, code 32
 boot_gdt_pointer:
 	dw $ - boot_gdt - 1
 	dd boot_gdt
@@ -141,6 +153,29 @@ no_nx:
 	db "# error: this CPU has no NX bit (CPUID.80000001H:EDX[20]); Spoor keeps W^X by it", 13, 10, 0
 refused_done:
 	db "# SPOOR DONE silicon=none pass=0 fail=0 skip=0 error=1 xfail=0 obs=0 rc=2", 13, 10, 0
+
+; Copied to a page below 1 MiB, where a start-up IPI makes a processor begin, in real mode.
+section .rodata
+global start_processor, start_processor_end
+bits 16
+start_processor:
+	cli
+	o32 lgdt [cs:.gdt - start_processor]
+	mov eax, 1
+	mov cr0, eax
+	jmp dword 0x18:start_processor32
+.gdt:
+	dw 4 * 8 - 1
+	dd boot_gdt
+start_processor_end:
+bits 64
+
+; Where a processor goes on in C, and on what stack: the boot CPU's until smp.c sets another's.
+section .data
+align 8
+global start_stack, start_function
+start_stack: dq boot_stack_end
+start_function: dq kernel_main
 
 section .bss nobits alloc noexec write align=4096
 boot_pml4: resb 4096

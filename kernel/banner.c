@@ -7,10 +7,11 @@
 #include "drivers/ds/ds.h"
 #include "drivers/msr.h"
 #include "kernel/console.h"
+#include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/init.h"
 #include "kernel/watchdog.h"
 #include "lib/string.h"
 #include "lib/version.h"
@@ -66,8 +67,8 @@ void banner_print(const struct boot_info *info)
 	print_cpu();
 	printk("# hypervisor=\"%s\"\n", silicon_hypervisor());
 	print_debug_store();
-	printk("# cpus=%u memory_mb=%lu console=%s watchdog=%s\n", acpi_cpu_count(),
-	       page_total() * PAGE_SIZE >> 20, console_names(), watchdog_kind());
+	printk("# cpus=%u cpus_listed=%u memory_mb=%lu console=%s watchdog=%s\n", cpu_count(),
+	       acpi_cpu_count(), page_total() * PAGE_SIZE >> 20, console_names(), watchdog_kind());
 	printk("# tsc_hz=%lu clock=%s seed=%lu scale=%lu timeout=%lu\n", clock_tsc_hz(),
 	       clock_reference(), options.seed, options.scale, options.timeout);
 }

@@ -133,3 +133,9 @@ void console_unlock_for_good(void)
 {
 	lock_is_off = true;
 }
+
+void console_flush(void)
+{
+	for (unsigned i = 0; i < sizeof(uarts) / sizeof(uarts[0]); i++)
+		uart_flush(&uarts[i]);
+}

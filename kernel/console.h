@@ -29,4 +29,7 @@ void printk(const char *template, ...) __attribute__((format(printf, 1, 2)));
 /* From here on printk() takes no lock: one CPU is left and whoever held the lock may be gone. */
 void console_unlock_for_good(void);
 
+/* Waits until everything has left the machine. Any context. */
+void console_flush(void);
+
 #endif

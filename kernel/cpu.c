@@ -3,24 +3,33 @@
 
 #include "drivers/cpuid.h"
 #include "drivers/msr.h"
+#include "kernel/mm/area.h"
 #include "kernel/sched/sched.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 
-#define IA32_EFER     0xc0000080u
-#define IA32_STAR     0xc0000081u
-#define IA32_LSTAR    0xc0000082u
-#define IA32_FMASK    0xc0000084u
-#define IA32_GS_BASE  0xc0000101u
-#define EFER_SCE      (1ul << 0)
-#define CR4_UMIP      (1ul << 11)
-#define CR4_SMEP      (1ul << 20)
-#define CR4_SMAP      (1ul << 21)
-#define FMASK_SYSCALL 0x47700u /* TF, IF, DF, IOPL, NT, AC: the kernel starts without them */
-#define IST_SIZE      8192
+#define IA32_SYSENTER_CS    0x174u
+#define IA32_EFER	    0xc0000080u
+#define IA32_STAR	    0xc0000081u
+#define IA32_LSTAR	    0xc0000082u
+#define IA32_FMASK	    0xc0000084u
+#define IA32_FS_BASE	    0xc0000100u
+#define IA32_GS_BASE	    0xc0000101u
+#define IA32_KERNEL_GS_BASE 0xc0000102u
+#define EFER_SCE	    (1ul << 0)
+#define CR4_OSFXSR	    (1ul << 9)
+#define CR4_OSXMMEXCPT	    (1ul << 10)
+#define CR4_UMIP	    (1ul << 11)
+#define CR4_SMEP	    (1ul << 20)
+#define CR4_SMAP	    (1ul << 21)
+#define FMASK_SYSCALL	    0x47700u /* TF, IF, DF, IOPL, NT, AC: the kernel starts without them */
+#define IST_SIZE	    8192
+
+bool cpu_smap;
 
 static struct cpu boot_cpu;
 static struct cpu *cpus[MAX_CPUS];
+static unsigned count;
 static uint8_t boot_interrupt_stacks[4][IST_SIZE] __attribute__((aligned(16)));
 
 static void load_tables(struct cpu *cpu)
@@ -55,12 +64,46 @@ void cpu_init_boot(void)
 {
 	struct cpu *cpu = &boot_cpu;
 
-	cpu->self = cpu;
-	cpus[0] = cpu;
 	for (unsigned i = 0; i < 4; i++)
 		cpu->task_state.ist[i] = (uint64_t)boot_interrupt_stacks[i] + IST_SIZE;
+	cpu->self = cpus[count++] = cpu;
+	cpu_load(cpu);
+}
+
+void cpu_load(struct cpu *cpu)
+{
 	load_tables(cpu);
 	wrmsr(IA32_GS_BASE, (uint64_t)cpu);
+}
+
+struct cpu *cpu_create(uint32_t apic_id)
+{
+	size_t pages = (sizeof(struct cpu) + PAGE_SIZE - 1) / PAGE_SIZE;
+	struct cpu *cpu = count < MAX_CPUS ? area_alloc(pages, VM_WRITE) : NULL;
+
+	if (!cpu)
+		return NULL;
+	for (unsigned i = 0; i < 4; i++) {
+		uint8_t *stack = area_alloc(IST_SIZE / PAGE_SIZE, VM_WRITE);
+
+		if (!stack)
+			return NULL;
+		cpu->task_state.ist[i] = (uint64_t)stack + IST_SIZE;
+	}
+	cpu->apic_id = apic_id;
+	cpu->index = count;
+	cpu->self = cpus[count++] = cpu;
+	return cpu;
+}
+
+void cpu_forget_newest(void)
+{
+	cpus[--count] = NULL;
+}
+
+unsigned cpu_count(void)
+{
+	return count;
 }
 
 void cpu_protect(void)
@@ -71,6 +114,7 @@ void cpu_protect(void)
 	if (cpuid(0, 0).eax >= 7)
 		features = cpuid(7, 0);
 	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
+	cr4 |= CR4_OSFXSR | CR4_OSXMMEXCPT;
 	if (features.ebx & 1u << 7)
 		cr4 |= CR4_SMEP;
 	if (features.ebx & 1u << 20)
@@ -78,6 +122,11 @@ void cpu_protect(void)
 	if (features.ecx & 1u << 2)
 		cr4 |= CR4_UMIP;
 	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4));
+	cpu_smap = cr4 & CR4_SMAP;
+	/* What firmware left would be ring 3's; a GS base of its own half tells whose GS it is. */
+	wrmsr(IA32_FS_BASE, 0);
+	wrmsr(IA32_KERNEL_GS_BASE, 0);
+	wrmsr(IA32_SYSENTER_CS, 0);
 	wrmsr(IA32_STAR, (uint64_t)KERNEL_CODE << 32 | (uint64_t)(USER_DATA - 8) << 48);
 	wrmsr(IA32_LSTAR, (uint64_t)syscall_entry);
 	wrmsr(IA32_FMASK, FMASK_SYSCALL);
@@ -86,7 +135,7 @@ void cpu_protect(void)
 
 struct cpu *cpu_by_index(unsigned index)
 {
-	return index < MAX_CPUS ? cpus[index] : NULL;
+	return cpus[index];
 }
 
 void preemption_enable(void)

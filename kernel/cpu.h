@@ -4,6 +4,7 @@
 #define SPOOR_KERNEL_CPU_H
 
 #include "drivers/ds/ds.h"
+#include "kernel/lock.h"
 #include "kernel/sched/queue.h"
 
 #include <stdatomic.h>
@@ -45,16 +46,21 @@ struct cpu {
 	struct task_state task_state;
 	unsigned index;
 	uint32_t apic_id;
+	atomic_bool online;	 /* it is in its idle loop, or beyond */
 	unsigned preemption_off; /* nesting; a pending reschedule waits for 0 */
 	bool reschedule;
-	struct task *idle, *left; /* left: whom the switch under way leaves */
+	struct task *idle;
+	struct task *left, *leaves; /* by the switch under way: who is dead; who changes CPU */
+	bool unfinished;	    /* it has one of these to see to, or a trace */
 	bool slice_over, timer_fired;
 	struct trap_frame *interrupted; /* by the newest timer interrupt */
 	struct run_queue ready;
+	struct spinlock timer_lock;
 	struct timer *timers; /* sorted by deadline */
+	_Atomic(struct timer *) expiring;
+	_Atomic(struct smp_call *) calls; /* list: what other CPUs want done here */
 	struct ds_cpu ds;
-	struct trace_context *departed;	     /* whose trace the switch under way stopped */
-	_Atomic(struct trace_context *) due; /* list: waits to be handed over (trace/work.c) */
+	struct trace_cpu *trace; /* trace/context.h */
 	uint64_t gdt[7];
 };
 _Static_assert(offsetof(struct cpu, user_rsp) == 8, "kernel/trap/entry.asm");
@@ -80,10 +86,28 @@ static inline struct task *current_task(void)
 /* Gives the boot CPU its descriptor tables and GS; interrupt stacks come from the image. */
 void cpu_init_boot(void);
 
-/* Turns on what protects: write protection, SMEP, SMAP, UMIP, and SYSCALL. Each CPU. */
+/*
+ * The data of one more CPU, its interrupt stacks included, under the next index; NULL when memory
+ * or indices are out. The boot CPU, one at a time.
+ */
+struct cpu *cpu_create(uint32_t apic_id);
+
+/* Takes back the newest index: that CPU did not come up, its memory is given up. */
+void cpu_forget_newest(void);
+
+/* Descriptor tables and GS of the CPU that runs. */
+void cpu_load(struct cpu *cpu);
+
+/* CPUs that run: indices 0 to cpu_count() - 1. */
+unsigned cpu_count(void);
+
+/* Turns on what protects: SMEP, SMAP, UMIP; and SYSCALL and SSE for ring 3. Each CPU. */
 void cpu_protect(void);
 
-/* CPU number `index`, NULL if it never started. */
+/* Whether cpu_protect() turned SMAP on: access to user memory then needs STAC and CLAC. */
+extern bool cpu_smap;
+
+/* CPU number `index` < cpu_count(). */
 struct cpu *cpu_by_index(unsigned index);
 
 /* Keep the running task on this CPU until the matching preemption_enable(). Nestable. */

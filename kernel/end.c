@@ -6,6 +6,7 @@
 #include "kernel/cpu.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
+#include "kernel/smp/smp.h"
 #include "lib/format.h"
 
 void (*end_report)(enum verdict verdict);
@@ -32,6 +33,7 @@ void end_run(enum verdict verdict)
 	static bool ending;
 
 	__asm__ volatile("cli");
+	smp_stop_others();
 	ds_panic_stop(&this_cpu()->ds);
 	console_unlock_for_good();
 	if (!ending && end_report) {
@@ -42,6 +44,7 @@ void end_run(enum verdict verdict)
 		       "rc=%d\n",
 		       silicon_name(), verdict == VERDICT_ERROR, end_rc(verdict));
 	}
+	console_flush();
 	switch ((enum end_action)options.end) {
 	case END_EXIT:
 		debug_exit((uint8_t)verdict);

@@ -24,13 +24,16 @@ static inline void interrupts_restore(uint64_t flags)
 		__asm__ volatile("sti" : : : "memory");
 }
 
+/* lock.c: waits for it, and takes it. IF = 0. */
+void spin_wait(struct spinlock *lock);
+
 /* Returns what spin_unlock() needs to restore the caller's interrupt flag. */
 static inline uint64_t spin_lock(struct spinlock *lock)
 {
 	uint64_t flags = interrupts_save();
 
-	while (atomic_exchange_explicit(&lock->held, true, memory_order_acquire))
-		__asm__ volatile("pause");
+	if (__builtin_expect(atomic_exchange_explicit(&lock->held, true, memory_order_acquire), 0))
+		spin_wait(lock);
 	return flags;
 }
 

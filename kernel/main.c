@@ -11,10 +11,12 @@
 #include "kernel/init.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
+#include "kernel/process/program.h"
 #include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
+#include "kernel/smp/smp.h"
 #include "kernel/time.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/init.h"
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/boot_info.h"
@@ -70,6 +72,8 @@ static void start_clocks(void)
 {
 	const char *error = lapic_init();
 
+	if (!error && options.x2apic && !lapic_enable_x2apic())
+		error = "x2apic: this processor has no x2APIC mode";
 	if (!error)
 		error = time_init();
 	if (error)
@@ -100,8 +104,10 @@ void kernel_main(uint32_t magic, uint64_t information)
 	watchdog_init();			   /* deadlines that end a hung run */
 	trace_init();				   /* Debug Store: probe, PMI */
 	silicon_init();				   /* whose it is */
+	programs_init();			   /* of ring 3 */
+	sched_init();				   /* this becomes the idle task */
+	smp_start(&info);			   /* the other CPUs */
 	banner_print(&info);
-	sched_init(); /* this becomes the idle task */
 	start_first_task();
 	sched_idle();
 }

@@ -17,6 +17,7 @@ struct options {
 	uint64_t scale;	  /* percent of each test's amount of work */
 	uint64_t seed;	  /* of everything random; never 0: that word takes one from the clock */
 	uint64_t timeout; /* seconds that one test may take */
+	bool x2apic;	  /* not xAPIC mode, which is what firmware mostly leaves */
 	char console[64];
 	uint64_t baud;
 	int end; /* enum end_action */

@@ -5,6 +5,7 @@
 #include "kernel/cpu.h"
 #include "kernel/end.h"
 #include "kernel/mm/page.h"
+#include "kernel/smp/smp.h"
 #include "kernel/symbols.h"
 #include "kernel/trap/extable.h"
 #include "kernel/trap/trap.h"
@@ -18,13 +19,10 @@ static const char *const exception_names[32] = {
 
 static void print_address(uint64_t address)
 {
-	uint64_t offset;
-	const char *name = symbol_name(address, &offset);
+	char place[64];
 
-	if (name)
-		printk("#   %016lx %s+0x%lx\n", address, name, offset);
-	else
-		printk("#   %016lx\n", address);
+	symbol_describe(address, place, sizeof(place));
+	printk("#   %016lx %s\n", address, place);
 }
 
 /* Reads memory that a broken chain of frames may not have. */
@@ -81,6 +79,7 @@ static void begin(void)
 	static bool panicking;
 
 	__asm__ volatile("cli");
+	smp_stop_others();
 	ds_panic_stop(&this_cpu()->ds);
 	console_unlock_for_good();
 	if (panicking) {

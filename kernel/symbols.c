@@ -2,19 +2,62 @@
 #include "kernel/symbols.h"
 
 #include "kernel/image.h"
+#include "lib/format.h"
+#include "lib/string.h"
 
-#include <stddef.h>
+#define DISTANCE 2 /* bytes before a name */
 
-const char *symbol_name(uint64_t address, uint64_t *offset)
+/* The entry of the function that holds `address`, and where that begins. */
+static const uint8_t *find(uint64_t address, uint64_t *start)
 {
-	const struct symbol *best = NULL;
+	const uint8_t *best = NULL;
+	uint64_t at = (uint64_t)text_start;
 
 	if (address < (uint64_t)text_start || address >= (uint64_t)text_end)
 		return NULL;
-	for (const struct symbol *s = symbols; s->name && s->address <= address; s++)
+	for (const uint8_t *s = symbols; s[DISTANCE];
+	     s += DISTANCE + strlen((const char *)s + DISTANCE) + 1) {
+		at += s[0] | (uint64_t)s[1] << 8;
+		if (at > address)
+			break;
 		best = s;
-	if (!best)
-		return NULL;
-	*offset = address - best->address;
-	return best->name;
+		*start = at;
+	}
+	return best;
+}
+
+/* Adds what `byte` stands for to the string that ends at `used`. */
+static size_t unpack(uint8_t byte, char *text, size_t size, size_t used)
+{
+	if (byte >= SYMBOL_PAIR) {
+		const uint8_t *pair = symbol_pairs[byte - SYMBOL_PAIR];
+
+		used = unpack(pair[0], text, size, used);
+		return unpack(pair[1], text, size, used);
+	}
+	if (used + 1 < size)
+		text[used++] = (char)byte;
+	return used;
+}
+
+void symbol_describe(uint64_t address, char *text, size_t size)
+{
+	uint64_t start;
+	const uint8_t *symbol = find(address, &start);
+	size_t used = 0;
+
+	if (!symbol) {
+		format(text, size, "?");
+		return;
+	}
+	for (const uint8_t *name = symbol + DISTANCE; *name; name++)
+		used = unpack(*name, text, size, used);
+	format(text + used, size - used, "+0x%lx", address - start);
+}
+
+uint64_t symbol_start(uint64_t address)
+{
+	uint64_t start;
+
+	return find(address, &start) ? start : 0;
 }

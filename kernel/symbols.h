@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel's own functions by address; the table is generated at link time. */
+/* The kernel's own functions by address, for backtraces: a table made at link time. */
 #ifndef SPOOR_KERNEL_SYMBOLS_H
 #define SPOOR_KERNEL_SYMBOLS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-struct symbol {
-	uint64_t address;
-	const char *name;
-};
+#define SYMBOL_PAIR  128 /* the first byte of a name that stands for a pair of others */
+#define SYMBOL_PAIRS 128
 
-/* Sorted by address; the last entry has no name. */
-extern const struct symbol symbols[];
+/* Written by tools/symbols. Either half of a pair may stand for a pair again. */
+extern const uint8_t symbol_pairs[SYMBOL_PAIRS][2];
 
-/* The function that holds `address` and the offset into it; NULL outside the kernel's text. */
-const char *symbol_name(uint64_t address, uint64_t *offset);
+/*
+ * For each function, by address: two bytes, low one first, of how far it is from the one before
+ * (the first: from text_start); its name; a zero byte. A function without a name ends the table.
+ */
+extern const uint8_t symbols[];
+
+/* Writes `function+0x12` into `text`, or `?` if `address` is in no function of the kernel. */
+void symbol_describe(uint64_t address, char *text, size_t size);
+
+/* Where the function that holds `address` begins; 0 if none does. */
+uint64_t symbol_start(uint64_t address);
 
 #endif

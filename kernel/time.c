@@ -23,9 +23,10 @@ static void program(const struct timer *first)
 		lapic_timer_stop();
 }
 
-static void unlink_timer(struct cpu *cpu, struct timer *timer)
+/* The list's lock is held. */
+static void unlink_timer(struct timer *timer)
 {
-	struct timer **at = &cpu->timers;
+	struct timer **at = &timer->cpu->timers;
 
 	while (*at && *at != timer)
 		at = &(*at)->next;
@@ -40,8 +41,9 @@ void timer_start(struct timer *timer, uint64_t microseconds)
 	struct cpu *cpu = this_cpu();
 	struct timer **at = &cpu->timers;
 
-	if (timer->running)
-		unlink_timer(cpu, timer);
+	timer_stop(timer);
+	spin_lock(&cpu->timer_lock);
+	timer->cpu = cpu;
 	timer->deadline = time_now() + microseconds;
 	timer->running = true;
 	while (*at && (*at)->deadline <= timer->deadline)
@@ -50,31 +52,51 @@ void timer_start(struct timer *timer, uint64_t microseconds)
 	*at = timer;
 	if (cpu->timers == timer)
 		program(timer);
-	interrupts_restore(flags);
+	spin_unlock(&cpu->timer_lock, flags);
 }
 
 /* The LAPIC timer may still fire for it; that finds nothing to do. */
 void timer_stop(struct timer *timer)
 {
-	uint64_t flags = interrupts_save();
+	struct cpu *cpu = timer->cpu;
+	uint64_t flags;
 
+	if (!cpu)
+		return;
+	flags = spin_lock(&cpu->timer_lock);
 	if (timer->running)
-		unlink_timer(this_cpu(), timer);
-	interrupts_restore(flags);
+		unlink_timer(timer);
+	spin_unlock(&cpu->timer_lock, flags);
+	while (cpu != this_cpu() && atomic_load(&cpu->expiring) == timer)
+		__asm__ volatile("pause");
+}
+
+/* The first timer that is due, out of the list; NULL if none is. */
+static struct timer *take_due(struct cpu *cpu)
+{
+	uint64_t flags = spin_lock(&cpu->timer_lock);
+	struct timer *timer = cpu->timers;
+
+	if (timer && timer->deadline <= time_now()) {
+		cpu->timers = timer->next;
+		timer->running = false;
+	} else {
+		program(timer);
+		timer = NULL;
+	}
+	atomic_store(&cpu->expiring, timer);
+	spin_unlock(&cpu->timer_lock, flags);
+	return timer;
 }
 
 void time_interrupt_work(struct cpu *cpu)
 {
+	struct timer *timer;
+
 	cpu->timer_fired = false;
 	lapic_eoi();
-	while (cpu->timers && cpu->timers->deadline <= time_now()) {
-		struct timer *timer = cpu->timers;
-
-		cpu->timers = timer->next;
-		timer->running = false;
+	while ((timer = take_due(cpu)))
 		timer->expired(timer);
-	}
-	program(cpu->timers);
 }
 
 /* As short as can be: the scheduler stops the trace of the task first and does the work then. */
@@ -96,6 +118,11 @@ const char *time_init(void)
 	if (error)
 		return error;
 	interrupt_set_handler(VECTOR_TIMER, interrupt);
-	lapic_timer_set_vector(VECTOR_TIMER);
+	time_init_cpu();
 	return NULL;
+}
+
+void time_init_cpu(void)
+{
+	lapic_timer_set_vector(VECTOR_TIMER);
 }

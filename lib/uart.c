@@ -87,6 +87,12 @@ void uart_put(struct uart *uart, char c)
 		set(uart, TRANSMIT, (uint8_t)c);
 }
 
+void uart_flush(const struct uart *uart)
+{
+	if (uart->base && !uart->wedged)
+		wait_for(uart, STATUS_ALL_EMPTY, MOST_POLLS);
+}
+
 #define DEBUGCON_PORT 0xe9
 
 bool debugcon_present(void)

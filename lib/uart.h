@@ -29,6 +29,9 @@ bool uart_init(struct uart *uart, uint16_t base, uint32_t baud);
  */
 void uart_put(struct uart *uart, char c);
 
+/* Waits, as long at most, until the last bit has left the machine: before it is switched off. */
+void uart_flush(const struct uart *uart);
+
 /* QEMU's isa-debugcon: true if port E9H reads back as E9H. */
 bool debugcon_present(void);
 void debugcon_put(char c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the monitor says: whole lines that start with "# monitor: ". Any context of the monitor. */
+/* What the monitor says: whole lines that start with "# monitor: ". Any context of the monitor but
+   its NMI entry, on any processor. */
 #ifndef SPOOR_MONITOR_CONSOLE_H
 #define SPOOR_MONITOR_CONSOLE_H
 
@@ -21,6 +22,9 @@ enum verdict {
 
 /* Whether end_run() leaves the emulator; otherwise it halts. */
 void console_exit_at_end(bool leave);
+
+/* What end_run() does first: it makes the other processors stop. */
+void console_stop_at_end(void (*stop_others)(void));
 
 _Noreturn void end_run(enum verdict verdict, const char *template, ...)
 	__attribute__((format(printf, 2, 3)));

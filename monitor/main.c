@@ -15,6 +15,7 @@
 #include "monitor/host/traps.h"
 #include "monitor/options.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/processor.h"
 
 void monitor_main(uint32_t magic, uint64_t information);
 
@@ -57,11 +58,12 @@ void monitor_main(uint32_t magic, uint64_t information)
 	struct decision decision;
 	struct kernel_entry kernel;
 	struct range taken;
+	uint64_t wake_page;
 	uint32_t entry;
 
 	clear_leftover_tracing();
 	rsdp_find(&info);
-	residence = relocate(&info, modules_size(&info));
+	residence = relocate(&info, modules_size(&info), processors_memory());
 	modules_copy(&info, residence.copies.start);
 	taken = (struct range){residence.copies.start, residence.hidden.end};
 	entry = kernel_load(&info, taken);
@@ -71,8 +73,10 @@ void monitor_main(uint32_t magic, uint64_t information)
 	choice_announce(&options, decision.run_as_guest);
 	if (decision.run_as_guest && !memory_reserve(&info, residence.hidden))
 		end_run(VERDICT_ERROR, "the memory map has no room for the monitor's own range");
+	wake_page = decision.run_as_guest ? low_page_reserve(&info) : 0;
 	kernel = kernel_inform(&info, taken, entry);
 	if (decision.run_as_guest)
-		guest_run(&info, &residence, &kernel, choice_make(&options));
+		guest_run(&info, &residence, &kernel, wake_page, choice_make(&options),
+			  options.lockstep);
 	handover(&kernel, residence.root);
 }

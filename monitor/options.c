@@ -9,10 +9,12 @@
 #include "monitor/ds/variants.h"
 
 enum { END_HALT, END_EXIT };
+enum { LOCKSTEP_OFF, LOCKSTEP_ON };
 enum { CONSOLE_NONE = 4 };
 
 static const char *const vbts_names[] = {
 	[VBTS_AUTO] = "auto", [VBTS_ON] = "on", [VBTS_OFF] = "off"};
+static const char *const lockstep_choices[] = {"off", "on", NULL};
 static const char *const end_choices[] = {"halt", "exit", NULL};
 static const char *const console_choices[] = {"com1", "com2", "com3", "com4", "none", NULL};
 
@@ -98,7 +100,7 @@ static bool read_erratum(struct options *options, const char *id, char *error, s
 
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
 {
-	int end = END_HALT, console = 0;
+	int lockstep = LOCKSTEP_OFF, end = END_HALT, console = 0;
 	char vbts[sizeof(options->variants)] = "", defect[80] = "";
 	char profile[40] = "", erratum[40] = "";
 	uint64_t baud = 115200;
@@ -123,6 +125,11 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 		 .kind = OPTION_TEXT,
 		 .target = erratum,
 		 .size = sizeof(erratum)},
+		{.name = "lockstep",
+		 .help = "check each interpreted instruction against the processor",
+		 .kind = OPTION_CHOICE,
+		 .target = &lockstep,
+		 .choices = lockstep_choices},
 		{.name = "console",
 		 .help = "where the monitor speaks",
 		 .kind = OPTION_CHOICE,
@@ -144,6 +151,7 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 		cmdline_parse(line, table, sizeof(table) / sizeof(table[0]), error, error_size);
 
 	*options = (struct options){.vbts = VBTS_AUTO};
+	options->lockstep = lockstep == LOCKSTEP_ON;
 	options->end_exit = end == END_EXIT;
 	options->console_port = console == CONSOLE_NONE ? 0 : uart_com_bases[console];
 	options->baud = (uint32_t)baud;

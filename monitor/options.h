@@ -21,6 +21,7 @@ struct options {
 	struct ds_behaviour behaviour;
 	const struct defect *defect; /* or erratum; NULL: none */
 	bool list_variants, list_defects, list_errata;
+	bool lockstep;
 	bool end_exit;
 	uint16_t console_port; /* 0: none */
 	uint32_t baud;

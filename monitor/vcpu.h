@@ -36,6 +36,7 @@ struct vcpu {
 	uint64_t cr0, cr2, cr3, cr4;
 	uint64_t efer; /* as the guest sees it: never with SVME */
 	uint64_t dr6, dr7;
+	uint64_t dr[4]; /* DR0 to DR3 as the processor holds them: to be read before interp_run() */
 	uint64_t star, lstar, cstar, sfmask, kernel_gs_base;
 	uint8_t cpl;
 

@@ -33,6 +33,7 @@ enum ds_field {
 	DS_PEBS_INDEX,
 	DS_PEBS_ABSOLUTE_MAXIMUM,
 	DS_PEBS_INTERRUPT_THRESHOLD,
+	DS_PEBS_COUNTER_RESET, /* of counter 0; the others' follow */
 };
 _Static_assert(8 * DS_BTS_INTERRUPT_THRESHOLD == 0x18, "64-bit DS area");
 _Static_assert(8 * DS_PEBS_INTERRUPT_THRESHOLD == 0x38, "64-bit DS area");

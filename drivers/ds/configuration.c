@@ -43,6 +43,7 @@ static const struct ds_configuration core2_atom = {
 	.btint = BIT(8),
 	.off_os = BIT(9),
 	.off_usr = BIT(10),
+	.pebs_counters = BIT(0), /* table 18-10 */
 	.field_size = 8,
 	.record_size = 24,
 };
@@ -55,6 +56,7 @@ static const struct ds_configuration nehalem = {
 	.btint = BIT(8),
 	.off_os = BIT(9),
 	.off_usr = BIT(10),
+	.pebs_counters = BIT(0) | BIT(1) | BIT(2) | BIT(3), /* figure 18-21 */
 	.field_size = 8,
 	.record_size = 24,
 };

@@ -10,6 +10,7 @@ struct ds_configuration {
 	uint64_t tr, bts, btint;  /* bits of IA32_DEBUGCTL (NetBurst: MSR_DEBUGCTLA) */
 	uint64_t off_os, off_usr; /* 0: this family cannot filter by CPL */
 	uint64_t predicted;	  /* bit of a record's flags; 0: not supported */
+	uint64_t pebs_counters;	  /* bits of IA32_PEBS_ENABLE; 0: no PEBS that is known here */
 	unsigned field_size;	  /* bytes of an address in the DS area and in a record: 4 or 8 */
 	unsigned record_size;	  /* bytes of a BTS record: three fields */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Debug Store driver: Branch Trace Store (SDM Vol 3, 17.4.5 to 17.4.9). It detects the hardware,
- * hands it out as leases over the caller's memory, moves it between leases at a task switch, and
- * takes the interrupt at the threshold.
+ * Debug Store driver: Branch Trace Store (SDM Vol 3, 17.4.5 to 17.4.9); PEBS is in pebs.h. It
+ * detects the hardware, hands it out as leases over the caller's memory, moves it between leases at
+ * a task switch, and takes the interrupt at the threshold.
  *
  * Nobody else writes IA32_DEBUGCTL or IA32_DS_AREA. Who wants to write them raw borrows them with
  * ds_checkout().
@@ -38,6 +38,8 @@ struct ds_caps {
 	bool ds, dtes64, dscpl; /* CPUID.1: EDX[21], ECX[2] (reported, not required), ECX[4] */
 	bool bts_unavailable;	/* IA32_MISC_ENABLE[11]; read only if `ds` */
 	const struct ds_configuration *configuration; /* NULL if not `ds` */
+	bool pebs; /* IA32_MISC_ENABLE[12] = 0 and [7] = 1, of a family that is known here */
+	unsigned pebs_format; /* IA32_PERF_CAPABILITIES[11:8], 0 where there is none */
 	/*
 	 * DS_ENUMERATED_BUT_ABSENT: the MSR that gave it away, what was written to it, and whether
 	 * it raised #GP or else what it read back.
@@ -74,7 +76,8 @@ const char *ds_status_text(enum ds_status status);
 struct ds_cpu {
 	struct ds_lease *loaded; /* what is on the hardware: NULL, a lease, or "lent" */
 	struct ds_idle *idle;
-	uint64_t area; /* what IA32_DS_AREA holds */
+	uint64_t area;		    /* what IA32_DS_AREA holds */
+	struct ds_pebs_lease *pebs; /* who holds the PEBS half (pebs.h), or NULL */
 };
 
 /*
@@ -154,6 +157,13 @@ static inline bool ds_switch_needed(const struct ds_cpu *cpu, const struct ds_le
 void ds_switch_out(struct ds_cpu *cpu);
 
 /*
+ * After it, for who hands a lease to another CPU before this one has something else to record: what
+ * was loaded is nobody's any more. Its area stays in IA32_DS_AREA until ds_switch_in(), which no
+ * longer looks at its threshold.
+ */
+void ds_let_go(struct ds_cpu *cpu);
+
+/*
  * Unloads what was loaded and starts recording into `next` (NULL: nothing). True if the lease that
  * left had reached its threshold without the interrupt having told so yet: this call marked it,
  * and the caller must see to what the interrupt would have. Panics if the MSRs are lent, or if
@@ -186,7 +196,8 @@ void ds_panic_stop(struct ds_cpu *cpu);
 /*
  * Lends IA32_DEBUGCTL and IA32_DS_AREA of this CPU to the caller, who writes them with wrmsr();
  * preemption stays off until ds_checkin(). ds_switch() on this CPU panics meanwhile. -EBUSY: lent
- * already, or a lease is loaded. Works, and is needed, whether BTS is there or not.
+ * already, or a lease is loaded, or the PEBS half held. Works, and is needed, whether BTS is there
+ * or not.
  */
 int ds_checkout(struct ds_cpu *cpu);
 
@@ -199,7 +210,8 @@ bool ds_is_lent(const struct ds_cpu *cpu);
 /* --- The interrupt at the threshold --------------------------------------------------------- */
 
 /*
- * The performance-monitoring interrupt on this CPU, by NMI or by a vector of its own. True: the
+ * The performance-monitoring interrupt on this CPU, by NMI or by a vector of its own; the holder of
+ * the PEBS half is told of his own threshold (pebs.h) first. True: the
  * loaded lease reached its threshold; it is marked, and the caller must see to it that it is
  * drained. False: not ours, or known already. Recording goes on into the margin in either case.
  * The local APIC's entry is unmasked last.

@@ -17,8 +17,10 @@ bool ds_mark_overflow(struct ds_lease *lease)
 bool ds_pmi(struct ds_cpu *cpu)
 {
 	uint64_t saved = ds_pause();
-	bool reached = cpu->loaded && ds_mark_overflow(cpu->loaded);
+	bool reached;
 
+	ds_pebs_interrupt(cpu);
+	reached = cpu->loaded && ds_mark_overflow(cpu->loaded);
 	ds_resume(saved);
 	ds_unmask_lvtpc();
 	return reached;

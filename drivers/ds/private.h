@@ -14,6 +14,15 @@ bool ds_msr_holds(uint32_t msr, uint64_t value, struct ds_caps *caps);
 /* Puts IA32_DS_AREA at `area`, if this CPU does not have it there. TR is clear. */
 void ds_load_area(struct ds_cpu *cpu, const void *area);
 
+/*
+ * pebs.c. Stops the PEBS half, if somebody holds it and it records, and lets it go on; carries its
+ * fields from the area that this CPU has to another, while it is stopped; serves its interrupt.
+ */
+void ds_pebs_pause(const struct ds_cpu *cpu);
+void ds_pebs_resume(const struct ds_cpu *cpu);
+void ds_pebs_move(const struct ds_cpu *cpu, uint64_t to);
+void ds_pebs_interrupt(struct ds_cpu *cpu);
+
 /* CPUID says GenuineIntel. */
 bool ds_is_intel(void);
 

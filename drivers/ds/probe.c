@@ -20,6 +20,19 @@ static bool pt_is_active(void)
 	       rdmsr_safe(IA32_RTIT_CTL, &control) && (control & RTIT_CTL_TRACE_EN);
 }
 
+/* SDM Vol 3, table 18-11; Vol 4, IA32_PERF_CAPABILITIES, which CPUID.1:ECX[15] announces. */
+static void detect_pebs(struct ds_caps *caps, const struct cpuid_result *one)
+{
+	uint64_t enable = 0, capabilities = 0;
+
+	caps->pebs = caps->configuration->pebs_counters && rdmsr_safe(IA32_MISC_ENABLE, &enable) &&
+		     (enable & MISC_ENABLE_EMON_AVAILABLE) &&
+		     !(enable & MISC_ENABLE_PEBS_UNAVAILABLE);
+	if (caps->pebs && (one->ecx & CPUID_1_ECX_PDCM) &&
+	    rdmsr_safe(IA32_PERF_CAPABILITIES, &capabilities))
+		caps->pebs_format = capabilities >> 8 & 0xf;
+}
+
 /* An IA32_MISC_ENABLE that cannot be read says nothing; the active probe decides. */
 static bool bts_is_unavailable(void)
 {
@@ -60,6 +73,7 @@ static enum ds_status detect(struct ds_caps *caps, struct ds_idle *idle)
 	caps->configuration = ds_find_configuration(signature.family, signature.model);
 	ds_configuration = caps->configuration;
 
+	detect_pebs(caps, &one);
 	caps->bts_unavailable = bts_is_unavailable();
 	if (caps->bts_unavailable)
 		return DS_BTS_UNAVAILABLE;

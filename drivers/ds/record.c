@@ -2,13 +2,16 @@
 /* BTS records: SDM Vol 3, figures 17-6 and 17-9. */
 #include "drivers/ds/area.h"
 
-/* Three fields of one size. The hardware writes them: volatile. */
-struct record_32 {
+/*
+ * Three fields of one size. The hardware writes them: volatile; wherever a buffer is said to begin:
+ * packed.
+ */
+struct __attribute__((packed)) record_32 {
 	uint32_t from, to, flags;
 };
 _Static_assert(sizeof(struct record_32) == 12, "32-bit BTS record");
 
-struct record_64 {
+struct __attribute__((packed)) record_64 {
 	uint64_t from, to, flags;
 };
 _Static_assert(sizeof(struct record_64) == 24, "64-bit BTS record");

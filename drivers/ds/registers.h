@@ -3,17 +3,22 @@
 #ifndef SPOOR_DRIVERS_DS_REGISTERS_H
 #define SPOOR_DRIVERS_DS_REGISTERS_H
 
-#define IA32_MISC_ENABLE 0x1a0u
-#define IA32_DEBUGCTL	 0x1d9u
-#define IA32_RTIT_CTL	 0x570u
-#define IA32_DS_AREA	 0x600u
+#define IA32_MISC_ENABLE       0x1a0u
+#define IA32_DEBUGCTL	       0x1d9u
+#define IA32_PERF_CAPABILITIES 0x345u
+#define IA32_PEBS_ENABLE       0x3f1u
+#define IA32_RTIT_CTL	       0x570u
+#define IA32_DS_AREA	       0x600u
 
-#define MISC_ENABLE_BTS_UNAVAILABLE (1ull << 11)
-#define RTIT_CTL_TRACE_EN	    (1ull << 0)
+#define MISC_ENABLE_EMON_AVAILABLE   (1ull << 7)
+#define MISC_ENABLE_BTS_UNAVAILABLE  (1ull << 11)
+#define MISC_ENABLE_PEBS_UNAVAILABLE (1ull << 12)
+#define RTIT_CTL_TRACE_EN	     (1ull << 0)
 
 #define CPUID_1_EDX_DS	   (1u << 21)
 #define CPUID_1_ECX_DTES64 (1u << 2)
 #define CPUID_1_ECX_DS_CPL (1u << 4)
+#define CPUID_1_ECX_PDCM   (1u << 15)
 #define CPUID_7_EBX_PT	   (1u << 25)
 
 #endif

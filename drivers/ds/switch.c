@@ -12,6 +12,9 @@
 /* What `loaded` points to while the MSRs are lent: never on the hardware, never overflowing. */
 static struct ds_lease lent = {.overflow = DS_O_WRAP};
 
+/* The same between ds_let_go() and ds_switch_in(). */
+static struct ds_lease let_go = {.overflow = DS_O_WRAP};
+
 static void write_msr(uint32_t msr, uint64_t value)
 {
 	wrmsr(msr, value);
@@ -27,8 +30,11 @@ void ds_load_area(struct ds_cpu *cpu, const void *area)
 {
 	if (cpu->area == (uintptr_t)area)
 		return;
+	ds_pebs_pause(cpu);
+	ds_pebs_move(cpu, (uintptr_t)area);
 	write_msr(IA32_DS_AREA, (uintptr_t)area);
 	cpu->area = (uintptr_t)area;
+	ds_pebs_resume(cpu);
 }
 
 void ds_switch_out(struct ds_cpu *cpu)
@@ -37,6 +43,15 @@ void ds_switch_out(struct ds_cpu *cpu)
 		return;
 	check_not_lent(cpu);
 	write_msr(IA32_DEBUGCTL, 0);
+}
+
+void ds_let_go(struct ds_cpu *cpu)
+{
+	if (!cpu->loaded)
+		return;
+	check_not_lent(cpu);
+	cpu->loaded->cpu = NULL;
+	cpu->loaded = &let_go;
 }
 
 /*
@@ -51,7 +66,7 @@ bool ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next)
 	check_not_lent(cpu);
 	if (next && (!next->area || (next->cpu && next != prev)))
 		panic("Debug Store lease loaded twice, or not granted");
-	if (prev) {
+	if (prev && prev != &let_go) {
 		overflowed = ds_mark_overflow(prev);
 		prev->cpu = NULL;
 	}
@@ -88,13 +103,14 @@ void ds_panic_stop(struct ds_cpu *cpu)
 		return;
 	write_msr(IA32_DEBUGCTL,
 		  rdmsr(IA32_DEBUGCTL) & ~(ds_configuration->tr | ds_configuration->bts));
+	ds_pebs_pause(cpu); /* it would store at 0 */
 	write_msr(IA32_DS_AREA, 0);
 	cpu->area = 0;
 }
 
 int ds_checkout(struct ds_cpu *cpu)
 {
-	if (cpu->loaded)
+	if (cpu->loaded || cpu->pebs)
 		return -EBUSY;
 	cpu->loaded = &lent;
 	return 0;
@@ -129,13 +145,17 @@ bool ds_msr_holds(uint32_t msr, uint64_t value, struct ds_caps *caps)
 
 uint64_t ds_quiesce(void)
 {
-	uint64_t found = 0, area = 0;
+	uint64_t found = 0, area = 0, pebs = 0;
 
 	if (!ds_is_intel())
 		return 0;
 	if (rdmsr_safe(IA32_DEBUGCTL, &found) && found)
 		wrmsr_safe(IA32_DEBUGCTL, 0);
-	if ((cpuid(1, 0).edx & CPUID_1_EDX_DS) && rdmsr_safe(IA32_DS_AREA, &area) && area)
+	if (!(cpuid(1, 0).edx & CPUID_1_EDX_DS))
+		return found;
+	if (rdmsr_safe(IA32_PEBS_ENABLE, &pebs) && pebs)
+		wrmsr_safe(IA32_PEBS_ENABLE, 0);
+	if (rdmsr_safe(IA32_DS_AREA, &area) && area)
 		wrmsr_safe(IA32_DS_AREA, 0);
 	return found;
 }

@@ -11,6 +11,7 @@ enum {
 	EINTR = 4,	 /* a signal came first */
 	EIO = 5,	 /* structure too small, or an address of the tracee that is not there */
 	ENXIO = 6,	 /* no buffer */
+	ENOEXEC = 8,	 /* not a program that can be run */
 	EBADF = 9,	 /* no such descriptor */
 	ECHILD = 10,	 /* nobody to wait for */
 	EAGAIN = 11,	 /* not now */

@@ -5,8 +5,11 @@
 #include "drivers/cpuid.h"
 #include "drivers/mmio.h"
 #include "kernel/lock.h"
+#include "kernel/smp/smp.h"
 
+/* All areas stand under one entry of the top-level table, which every address space shares. */
 #define AREA_START 0xffffc00000000000ul
+#define AREA_END   (AREA_START + (1ul << 39))
 #define REUSABLE   512
 
 struct range {
@@ -19,6 +22,7 @@ static uint64_t next = AREA_START;
 static struct range reusable[REUSABLE];
 static unsigned reusable_count;
 
+/* 0 when the addresses are used up. */
 static uint64_t take_range(size_t pages)
 {
 	uint64_t flags = spin_lock(&lock);
@@ -30,7 +34,7 @@ static uint64_t take_range(size_t pages)
 		start = reusable[i].start;
 		reusable[i] = reusable[--reusable_count];
 	}
-	if (!start) {
+	if (!start && pages < (AREA_END - next) / PAGE_SIZE) {
 		start = next + PAGE_SIZE;
 		next = start + pages * PAGE_SIZE;
 	}
@@ -38,7 +42,7 @@ static uint64_t take_range(size_t pages)
 	return start;
 }
 
-/* When the table is full the addresses are given up; there are 64 TiB of them. */
+/* When the table is full the addresses are given up; there are 512 GiB of them. */
 static void give_range(uint64_t start, size_t pages)
 {
 	uint64_t flags = spin_lock(&lock);
@@ -48,13 +52,21 @@ static void give_range(uint64_t start, size_t pages)
 	spin_unlock(&lock, flags);
 }
 
+/* No page may be used again while some CPU can still reach it here. */
 static void unmap(uint64_t start, size_t pages)
 {
-	for (size_t i = 0; i < pages; i++) {
-		uint64_t page = vm_unmap(start + i * PAGE_SIZE);
+	uint64_t *entry;
 
-		if (page)
-			page_free(page);
+	for (size_t i = 0; i < pages; i++) {
+		entry = vm_entry(start + i * PAGE_SIZE);
+		*entry &= ~PTE_PRESENT;
+	}
+	smp_flush(start, pages * PAGE_SIZE);
+	for (size_t i = 0; i < pages; i++) {
+		entry = vm_entry(start + i * PAGE_SIZE);
+		if (*entry)
+			page_free(*entry & PTE_ADDRESS);
+		*entry = 0;
 	}
 }
 
@@ -62,6 +74,8 @@ void *area_alloc(size_t pages, unsigned flags)
 {
 	uint64_t start = take_range(pages);
 
+	if (!start)
+		return NULL;
 	for (size_t i = 0; i < pages; i++) {
 		uint64_t page = page_alloc();
 
@@ -102,6 +116,8 @@ static void *map_physical(uint64_t physical, uint64_t bytes, unsigned flags)
 		return NULL;
 	pages = (size_t)((offset + bytes + PAGE_SIZE - 1) / PAGE_SIZE);
 	start = take_range(pages);
+	if (!start)
+		return NULL;
 	for (size_t i = 0; i < pages; i++)
 		if (!vm_map(start + i * PAGE_SIZE, physical - offset + i * PAGE_SIZE, flags))
 			return NULL;

@@ -17,7 +17,7 @@ static unsigned slot(uint64_t linear, unsigned level)
 	return (linear >> (12 + 9 * level)) & 511;
 }
 
-static uint64_t entry_bits(unsigned flags)
+uint64_t vm_entry_bits(unsigned flags)
 {
 	uint64_t bits = PTE_PRESENT | PTE_ACCESSED | PTE_DIRTY;
 
@@ -33,9 +33,9 @@ static uint64_t entry_bits(unsigned flags)
 }
 
 /* The entry for `linear` at `level` (0: 4 KiB, 1: 2 MiB); tables are made on the way if `make`. */
-static uint64_t *walk(uint64_t linear, unsigned level, bool make)
+static uint64_t *walk(uint64_t top, uint64_t linear, unsigned level, bool make)
 {
-	uint64_t *table = direct(root);
+	uint64_t *table = direct(top);
 
 	for (unsigned at = 3; at > level; at--) {
 		uint64_t *entry = &table[slot(linear, at)];
@@ -46,7 +46,7 @@ static uint64_t *walk(uint64_t linear, unsigned level, bool make)
 			if (!page)
 				return NULL;
 			*entry = page | TABLE_BITS;
-			tables++;
+			tables += top == root;
 		} else if (*entry & PTE_LARGE) {
 			return NULL;
 		}
@@ -63,10 +63,10 @@ uint64_t vm_table_count(void)
 bool vm_map(uint64_t linear, uint64_t physical, unsigned flags)
 {
 	uint64_t saved = spin_lock(&lock);
-	uint64_t *entry = walk(linear, 0, true);
+	uint64_t *entry = walk(root, linear, 0, true);
 
 	if (entry) {
-		*entry = physical | entry_bits(flags);
+		*entry = physical | vm_entry_bits(flags);
 		vm_flush(linear);
 	}
 	spin_unlock(&lock, saved);
@@ -77,7 +77,7 @@ void vm_protect(uint64_t linear, unsigned flags)
 {
 	uint64_t *entry = vm_entry(linear);
 
-	*entry = (*entry & PTE_ADDRESS) | entry_bits(flags);
+	*entry = (*entry & PTE_ADDRESS) | vm_entry_bits(flags);
 	vm_flush(linear);
 }
 
@@ -96,7 +96,12 @@ uint64_t vm_unmap(uint64_t linear)
 
 uint64_t *vm_entry(uint64_t linear)
 {
-	return walk(linear, 0, false);
+	return walk(root, linear, 0, false);
+}
+
+uint64_t *vm_entry_under(uint64_t top, uint64_t linear, bool make)
+{
+	return walk(top, linear, 0, make);
 }
 
 uint64_t vm_root(void)
@@ -141,7 +146,7 @@ static bool map_direct(uint64_t start, uint64_t end)
 			at += PAGE_SIZE;
 			continue;
 		}
-		uint64_t *entry = walk(DIRECT_MAP + at, 1, true);
+		uint64_t *entry = walk(root, DIRECT_MAP + at, 1, true);
 		if (!entry)
 			return false;
 		/* Two loader regions may meet inside one large page, whose table then exists. */
@@ -151,7 +156,7 @@ static bool map_direct(uint64_t start, uint64_t end)
 			at += PAGE_SIZE;
 			continue;
 		}
-		*entry = at | entry_bits(VM_WRITE) | PTE_LARGE;
+		*entry = at | vm_entry_bits(VM_WRITE) | PTE_LARGE;
 		at += LARGE_PAGE;
 	}
 	return true;
@@ -172,6 +177,11 @@ const char *vm_init(const struct boot_info *info)
 			if (!map_direct(region->base, region->base + region->length))
 				return out_of_memory;
 	}
-	__asm__ volatile("mov %0, %%cr3" : : "r"(root) : "memory");
+	vm_load();
 	return NULL;
+}
+
+void vm_load(void)
+{
+	__asm__ volatile("mov %0, %%cr3" : : "r"(root) : "memory");
 }

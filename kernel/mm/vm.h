@@ -47,7 +47,16 @@ uint64_t vm_unmap(uint64_t linear);
 /* The entry that maps the 4 KiB page at `linear`, NULL if there is none. For tests that look. */
 uint64_t *vm_entry(uint64_t linear);
 
-/* Pages that went into page tables. They are kept for good: no leak. */
+/*
+ * The same in the tables whose top one stands at `top`; missing tables are made on the way if
+ * `make`, NULL then when memory is out. The caller keeps others from the same tables.
+ */
+uint64_t *vm_entry_under(uint64_t top, uint64_t linear, bool make);
+
+/* The bits of an entry, but the address, that give the rights `flags`. */
+uint64_t vm_entry_bits(unsigned flags);
+
+/* Pages that went into the tables of the kernel. They are kept for good: no leak. */
 uint64_t vm_table_count(void);
 
 /* Drops this CPU's cached translation of `linear`. */
@@ -58,5 +67,8 @@ static inline void vm_flush(uint64_t linear)
 
 /* The physical address of the kernel's top-level table: what CR3 holds. */
 uint64_t vm_root(void);
+
+/* Takes up the kernel's address space on a CPU that comes from the boot tables. */
+void vm_load(void);
 
 #endif

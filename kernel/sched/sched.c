@@ -5,8 +5,10 @@
 
 #include "kernel/cpu.h"
 #include "kernel/panic.h"
+#include "kernel/smp/smp.h"
 #include "kernel/time.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/switch.h"
+#include "kernel/trap/user.h"
 
 static struct spinlock lock;
 static struct run_queue dead;
@@ -29,6 +31,55 @@ uint64_t sched_switch_count(void)
 	return switches;
 }
 
+static bool cpu_is_idle(const struct cpu *cpu)
+{
+	return cpu->current == cpu->idle && !cpu->ready.first;
+}
+
+static bool may_run_on(const struct task *task, unsigned index)
+{
+	return task->affinity >> index & 1 && atomic_load(&cpu_by_index(index)->online);
+}
+
+/* Where it ran last if it may, else anywhere idle, else the first it may run on. */
+static struct cpu *place(const struct task *task)
+{
+	struct cpu *first = NULL;
+
+	if (may_run_on(task, task->cpu) && cpu_is_idle(cpu_by_index(task->cpu)))
+		return cpu_by_index(task->cpu);
+	for (unsigned i = 0; i < cpu_count(); i++) {
+		if (!may_run_on(task, i))
+			continue;
+		if (cpu_is_idle(cpu_by_index(i)))
+			return cpu_by_index(i);
+		if (!first || i == task->cpu)
+			first = cpu_by_index(i);
+	}
+	return first;
+}
+
+/* Who ran alone may have come to the end of its slice long ago: it gets one when another waits. */
+static void give_slice(struct cpu *cpu)
+{
+	if (cpu->ready.first && !slice_timers[cpu->index].running)
+		timer_start(&slice_timers[cpu->index], slice);
+}
+
+static void make_ready_locked(struct task *task)
+{
+	struct cpu *cpu = place(task);
+
+	task->state = TASK_READY;
+	task->waiting = NULL;
+	task->cpu = cpu->index;
+	queue_push(&cpu->ready, task);
+	if (cpu == this_cpu() && cpu->current != cpu->idle)
+		give_slice(cpu);
+	else if (cpu->current == cpu->idle || !slice_timers[cpu->index].running)
+		smp_kick(cpu->index);
+}
+
 /* Who runs next; the running task goes on while it can and its slice is not over. */
 static struct task *pick(struct cpu *cpu)
 {
@@ -36,13 +87,49 @@ static struct task *pick(struct cpu *cpu)
 	struct task *next;
 
 	if (now->state == TASK_RUNNING && now != cpu->idle) {
-		if (!cpu->slice_over || !cpu->ready.first)
+		bool stays = may_run_on(now, cpu->index);
+
+		if (stays && (!cpu->slice_over || !cpu->ready.first)) {
+			give_slice(cpu);
 			return now;
-		now->state = TASK_READY;
-		queue_push(&cpu->ready, now);
+		}
+		if (stays) {
+			now->state = TASK_READY;
+			queue_push(&cpu->ready, now);
+		} else {
+			cpu->leaves = now; /* to another CPU, once its registers are saved */
+			cpu->unfinished = true;
+		}
 	}
 	next = queue_pop(&cpu->ready);
 	return next ? next : cpu->idle;
+}
+
+static void release(void)
+{
+	atomic_store_explicit(&lock.held, false, memory_order_release);
+}
+
+static void finish_rest(struct cpu *cpu)
+{
+	cpu->unfinished = false;
+	if (cpu->left)
+		queue_push(&dead, cpu->left);
+	if (cpu->leaves)
+		make_ready_locked(cpu->leaves);
+	cpu->left = cpu->leaves = NULL;
+	release();
+	if (cpu->current->trace || cpu->ds.loaded)
+		trace_arrive(cpu);
+}
+
+/* Of tracing, an untraced switch knows this test, shared, and one in each of two other places. */
+static void finish(struct cpu *cpu)
+{
+	if (cpu->unfinished)
+		finish_rest(cpu);
+	else
+		release();
 }
 
 /* From here on: what the switch itself took, much on virtual processors, is nobody's time. */
@@ -57,16 +144,9 @@ static void start_slice(struct cpu *cpu)
 void sched_finish_switch(void)
 {
 	struct cpu *cpu = this_cpu();
-	struct task *left = cpu->left;
 
-	cpu->left = NULL;
-	if (left && left->state == TASK_DEAD)
-		queue_push(&dead, left);
-	atomic_store_explicit(&lock.held, false, memory_order_release);
-	if (left)
-		start_slice(cpu);
-	if (cpu->current->trace || cpu->ds.loaded)
-		trace_arrive(cpu, cpu->current->trace);
+	start_slice(cpu);
+	finish(cpu);
 }
 
 static void switch_to(struct cpu *cpu, struct task *next)
@@ -74,19 +154,27 @@ static void switch_to(struct cpu *cpu, struct task *next)
 	struct task *now = cpu->current;
 
 	next->state = TASK_RUNNING;
+	next->cpu = cpu->index;
 	next->switches++;
 	switches++;
-	cpu->left = now;
+	if (now->state == TASK_DEAD) {
+		cpu->left = now;
+		cpu->unfinished = true;
+	}
+	if (next->trace)
+		cpu->unfinished = true;
 	cpu->current = next;
 	cpu->kernel_rsp = next->kernel_rsp;
 	cpu->task_state.rsp[0] = next->kernel_rsp;
+	if (now->context != next->context)
+		user_switch(now->context, next->context);
 	task_switch(&now->rsp, next->rsp);
 }
 
 static void acquire(void)
 {
-	while (atomic_exchange_explicit(&lock.held, true, memory_order_acquire))
-		__asm__ volatile("pause");
+	if (atomic_exchange_explicit(&lock.held, true, memory_order_acquire))
+		spin_wait(&lock);
 }
 
 /*
@@ -95,8 +183,10 @@ static void acquire(void)
  */
 static inline void stop_trace_and_lock(struct cpu *cpu)
 {
-	if (cpu->current->trace)
-		trace_depart(cpu, cpu->current->trace);
+	if (cpu->ds.loaded) {
+		trace_depart(cpu);
+		cpu->unfinished = true;
+	}
 	ASSERT(!cpu->preemption_off);
 	if (cpu->timer_fired)
 		time_interrupt_work(cpu);
@@ -109,8 +199,11 @@ static void switch_away(struct cpu *cpu)
 
 	cpu->slice_over = false;
 	cpu->reschedule = false;
-	if (next != cpu->current)
-		switch_to(cpu, next);
+	if (next == cpu->current) {
+		finish(cpu);
+		return;
+	}
+	switch_to(cpu, next);
 	sched_finish_switch();
 }
 
@@ -139,21 +232,6 @@ void task_yield(void)
 	interrupts_restore(flags);
 }
 
-/* A task that ran alone may have come to the end of its slice long ago: it gets a new one now. */
-static void make_ready_locked(struct task *task)
-{
-	struct cpu *cpu = this_cpu();
-	struct timer *slice_timer = &slice_timers[cpu->index];
-
-	task->state = TASK_READY;
-	task->waiting = NULL;
-	queue_push(&cpu->ready, task);
-	if (cpu->current == cpu->idle)
-		cpu->reschedule = true;
-	else if (!slice_timer->running)
-		timer_start(slice_timer, slice);
-}
-
 void sched_make_ready(struct task *task)
 {
 	uint64_t flags = spin_lock(&lock);
@@ -172,6 +250,11 @@ void sched_wait(struct run_queue *queue, struct spinlock *guard)
 	struct task *task = cpu->current;
 
 	stop_trace_and_lock(cpu);
+	if (task->killed) {
+		atomic_store_explicit(&lock.held, false, memory_order_release);
+		atomic_store_explicit(&guard->held, false, memory_order_release);
+		task_exit();
+	}
 	task->state = TASK_BLOCKED;
 	task->waiting = queue;
 	queue_push(queue, task);
@@ -190,18 +273,53 @@ void sched_wake_all(struct run_queue *queue)
 	spin_unlock(&lock, flags);
 }
 
-void sched_remove(struct task *task)
+bool sched_remove(struct task *task)
+{
+	uint64_t flags = spin_lock(&lock);
+	bool removed = task->state == TASK_READY || task->state == TASK_BLOCKED;
+
+	if (task->state == TASK_READY)
+		queue_remove(&cpu_by_index(task->cpu)->ready, task);
+	else if (task->waiting)
+		queue_remove(task->waiting, task);
+	if (removed) {
+		task->waiting = NULL;
+		task->state = TASK_DEAD;
+		queue_push(&dead, task);
+	} else if (task->state == TASK_RUNNING) {
+		task->killed = true;
+		smp_kick(task->cpu);
+	}
+	spin_unlock(&lock, flags);
+	return removed;
+}
+
+/* Wherever the task is, it passes user_run() or the end of an interrupt before it is in ring 3. */
+void sched_break_user(struct task *task)
 {
 	uint64_t flags = spin_lock(&lock);
 
-	if (task->state == TASK_READY)
-		queue_remove(&this_cpu()->ready, task);
-	else if (task->waiting)
-		queue_remove(task->waiting, task);
-	task->waiting = NULL;
-	task->state = TASK_DEAD;
-	queue_push(&dead, task);
+	atomic_store(&task->user_break, true);
+	if (task->state == TASK_RUNNING && task != this_cpu()->current)
+		smp_kick(task->cpu);
 	spin_unlock(&lock, flags);
+}
+
+void task_set_affinity(struct task *task, uint64_t cpus)
+{
+	uint64_t flags = spin_lock(&lock);
+	bool here = task == this_cpu()->current;
+
+	task->affinity = cpus;
+	if (task->state == TASK_READY && !may_run_on(task, task->cpu)) {
+		queue_remove(&cpu_by_index(task->cpu)->ready, task);
+		make_ready_locked(task);
+	} else if (task->state == TASK_RUNNING && !here) {
+		smp_kick(task->cpu);
+	}
+	spin_unlock(&lock, flags);
+	if (here && !may_run_on(task, this_cpu()->index))
+		task_yield();
 }
 
 void sched_reap(void)
@@ -225,6 +343,8 @@ void sched_init(void)
 	cpu->idle = &idle_tasks[cpu->index];
 	cpu->idle->state = TASK_RUNNING;
 	cpu->idle->references = 1;
+	cpu->idle->affinity = UINT64_MAX;
+	cpu->idle->cpu = cpu->index;
 	cpu->current = cpu->idle;
 	slice_timers[cpu->index].expired = slice_expired;
 }

@@ -40,11 +40,17 @@ void task_sleep(uint64_t microseconds);
 /* Gives up the CPU though the time slice is not over; comes back when it is this task's turn. */
 void task_yield(void);
 
+/* Makes `task` come back from user_run(), now or when it next calls it. Any context but NMI. */
+void sched_break_user(struct task *task);
+
 /* Context switches of all CPUs so far. */
 uint64_t sched_switch_count(void);
 
-/* Takes `task`, which does not run, out of whatever queue it stands in. */
-void sched_remove(struct task *task);
+/*
+ * Takes `task` out of whatever queue it stands in, dead: true. If it runs, on another CPU, it is
+ * asked to end there: false.
+ */
+bool sched_remove(struct task *task);
 
 /* Ends a switch on the stack of the task that was switched to. For task_begin(). */
 void sched_finish_switch(void);

@@ -6,7 +6,7 @@
 #include "kernel/panic.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/switch.h"
 #include "lib/format.h"
 
 #define STACK_PAGES 4
@@ -46,6 +46,8 @@ struct task *task_create_stopped(const char *name, void (*entry)(void *), void *
 	task->stack = area;
 	task->state = TASK_BLOCKED;
 	task->references = 2;
+	task->cpu = this_cpu()->index;
+	task->affinity = current_task() ? current_task()->affinity : UINT64_MAX;
 	task->entry = entry;
 	task->argument = argument;
 	format(task->name, sizeof(task->name), "%s", name);
@@ -93,6 +95,7 @@ void task_exit(void)
 {
 	struct task *task = current_task();
 
+	timer_stop(&task->sleep);
 	trace_task_ended(task);
 	announce_end(task);
 	__asm__ volatile("cli");
@@ -103,20 +106,13 @@ void task_exit(void)
 
 void task_kill(struct task *task)
 {
-	uint64_t flags;
-
 	if (task == current_task())
 		task_exit();
-	flags = interrupts_save();
-	if (!task->ended) {
-		task->killed = true;
-		if (task->alarm)
-			timer_stop(task->alarm);
-		sched_remove(task);
+	if (sched_remove(task)) {
+		timer_stop(&task->sleep);
 		trace_task_ended(task);
 		announce_end(task);
 	}
-	interrupts_restore(flags);
 }
 
 void task_join(struct task *task)
@@ -128,30 +124,23 @@ void task_join(struct task *task)
 	spin_unlock(&lock, flags);
 }
 
-struct sleeper {
-	struct timer timer;
-	struct run_queue queue;
-	bool over;
-};
-
 static void sleep_over(struct timer *timer)
 {
-	struct sleeper *sleeper = (struct sleeper *)timer;
+	struct task *task = (struct task *)((uint8_t *)timer - offsetof(struct task, sleep));
 
-	sleeper->over = true;
-	sched_wake_all(&sleeper->queue);
+	sched_wake_all(&task->sleeping);
 }
 
 void task_sleep(uint64_t microseconds)
 {
-	struct sleeper sleeper = {.timer.expired = sleep_over};
+	struct task *task = current_task();
+	uint64_t end = time_now() + microseconds;
 	struct spinlock guard = {0};
 	uint64_t flags = spin_lock(&guard);
 
-	current_task()->alarm = &sleeper.timer;
-	timer_start(&sleeper.timer, microseconds);
-	while (!sleeper.over)
-		sched_wait(&sleeper.queue, &guard);
-	current_task()->alarm = NULL;
+	task->sleep.expired = sleep_over;
+	timer_start(&task->sleep, microseconds);
+	while (time_now() < end)
+		sched_wait(&task->sleeping, &guard);
 	spin_unlock(&guard, flags);
 }

@@ -1,38 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tasks. A task is a kernel stack and what runs on it, and may have a trace context, whose buffer
- * the CPU's Debug Store points at exactly while the task runs (see trace/context.h for the rule).
+ * Tasks. A task is a kernel stack and what runs on it, and may have a trace context, which its
+ * branches go to exactly while it runs (see trace/context.h for the rule).
  */
 #ifndef SPOOR_KERNEL_SCHED_TASK_H
 #define SPOOR_KERNEL_SCHED_TASK_H
 
 #include "kernel/sched/queue.h"
+#include "kernel/time.h"
 #include "kernel/trap/trap.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 enum task_state_kind { TASK_READY, TASK_RUNNING, TASK_BLOCKED, TASK_DEAD };
 
-struct timer;
 struct trace_context;
+struct user_context;
 
 struct task {
 	uint64_t rsp;	     /* while it does not run: what task_switch() left (switch.asm) */
 	uint64_t kernel_rsp; /* where ring 3 enters, while a user_run() is under way */
-	struct trace_context *trace; /* NULL: not traced */
+	struct trace_context *trace;  /* NULL: not traced */
+	bool trace_over;	      /* will not be traced any more */
+	struct user_context *context; /* NULL: it has no address space but the kernel's */
 	enum task_state_kind state;
-	bool killed; /* by task_kill() */
-	bool ended;  /* its joiners may go on */
+	unsigned cpu;	   /* where it runs, waits to run, or ran last */
+	uint64_t affinity; /* bit n: it may run on CPU n */
+	bool killed;	   /* by task_kill() */
+	bool ended;	   /* its joiners may go on */
 	unsigned pid;
 	char name[16];
 	void *stack;
 	struct task *next;	   /* in the queue it stands in */
 	struct run_queue *waiting; /* the queue it is blocked in, if any */
-	struct timer *alarm;	   /* on its stack, while it sleeps */
 	struct run_queue joiners;  /* who waits for its end */
-	unsigned references;	   /* its creator's, and its own life */
-	struct trap_frame *user;   /* the frame of the user_run() under way */
+	struct run_queue sleeping; /* itself, until `sleep` expires */
+	struct timer sleep;
+	unsigned references;	 /* its creator's, and its own life */
+	struct trap_frame *user; /* the frame of the user_run() under way */
+	atomic_bool user_break;	 /* user_run() shall come back at once; see sched_break_user() */
 	struct caught caught;
 	uint64_t switches; /* times it was given a CPU */
 	void (*entry)(void *argument);
@@ -57,9 +65,16 @@ _Noreturn void task_exit(void);
 
 /*
  * Ends `task`: at once if it waits or is ready, at its next scheduling point if it runs. Its trace
- * is stopped before anything of it is freed. Returns without waiting. Any task's context.
+ * is stopped before anything of it is freed. Returns without waiting. Any task's context. Not for
+ * the task of a process, which ends by a signal.
  */
 void task_kill(struct task *task);
+
+/*
+ * Lets `task` run on the CPUs of the set only (at least one of them runs); it moves there at once,
+ * the running task before this returns. Any task's context.
+ */
+void task_set_affinity(struct task *task, uint64_t cpus);
 
 /* Waits until `task` is dead. */
 void task_join(struct task *task);

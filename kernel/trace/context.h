@@ -1,92 +1,136 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trace contexts: the buffer that a task's branches go to, wherever and whenever it runs.
+ * Between the files of this folder: whose branches go where.
  *
- * The rule, on which everything here rests: this CPU's IA32_DS_AREA and IA32_DEBUGCTL belong to the
- * running task's context, or to nobody. schedule() stops the trace of the task that leaves as its
- * first act (trace_depart) and starts that of the task that comes as its last (trace_arrive); the
- * driver in between never lets the hardware see one task's area with another's control bits.
+ * A context is what is traced: a task, or a CPU (the catch-all: everything that runs there). Its
+ * tracers each have a ring. While a CPU records, its hardware is in one of two shapes:
  *
- * A context in DS_O_WRAP is circular: the hardware's buffer is all there is, and holds the newest
- * records. One in DS_O_SIGNAL is linear: at the threshold, which the interrupt or the scheduler
- * notices, the records are handed over to a ring that the reader empties, and recording goes on in
- * the margin meanwhile, so that none is lost and none comes twice.
+ * - circular: the only tracer concerned is a task's, in wrap mode. Its ring is the hardware's
+ *   buffer; no interrupt, no copy.
+ * - linear: anything else. The hardware writes the CPU's own staging buffer, in interrupt mode,
+ *   which is emptied into the rings of all tracers concerned, each taking what is in its view: at
+ *   the threshold, whenever recording stops (departure, an operation on the context), never later.
+ *
+ * The shape is chosen anew whenever recording starts. Rings look the same in both, so that nothing
+ * is copied when it changes. A context at rest (`cpu` is NULL) has all its records in its rings,
+ * and no hardware knows any of its memory.
+ *
+ * Locks: `attachments` (task->trace, references), then a task's context, then a CPU's context, then
+ * an account's. They are held for a bounded time with IF = 0, and never across smp_call(); none of
+ * the kernel's other locks is taken under them.
  */
 #ifndef SPOOR_KERNEL_TRACE_CONTEXT_H
 #define SPOOR_KERNEL_TRACE_CONTEXT_H
 
 #include "drivers/ds/ds.h"
+#include "kernel/cpu.h"
+#include "kernel/lock.h"
 #include "kernel/trace/ring.h"
+#include "kernel/trace/trace.h"
 
-#include <stdatomic.h>
-
-struct cpu;
-struct task;
-
-struct trace_options {
-	unsigned filter; /* enum ds_filter; 0: everything */
-	enum ds_overflow overflow;
-	size_t records;	     /* in the hardware's buffer */
-	size_t margin;	     /* DS_O_SIGNAL: records between threshold and end; 0: default */
-	size_t ring_records; /* DS_O_SIGNAL: room for the reader */
-};
+#define STAGING_RECORDS 2048 /* in a CPU's staging */
 
 struct trace_context {
-	struct task *task; /* NULL once it ended */
-	struct ds_lease lease;
-	struct trace_options options;
-	void *area, *buffer;
-	size_t buffer_pages, ring_pages;
-	struct trace_ring ring;
-	uint64_t handed_over; /* times that the buffer was emptied into the ring */
-	bool truncated;	      /* the hardware's buffer was full before it could be emptied */
-	atomic_bool due;      /* stands in its CPU's list of contexts to be emptied */
-	struct trace_context *next_due;
+	struct spinlock lock;
+	struct task *task;	   /* NULL: a CPU's, or the task ended */
+	_Atomic(struct cpu *) cpu; /* where it is being recorded, or NULL: at rest */
+	struct tracer *tracers;
+	unsigned holds;	     /* tracers in TRACE_SIGNAL that hold the trace */
+	unsigned programmed; /* view of the hardware when it was recorded last; 0: never */
+	bool circular;	     /* shape then */
+	unsigned references; /* attachments; the context of a CPU has one of its own */
 };
 
-/* What firmware left on is recorded and turned off. Boot, once exceptions can be caught. */
-void trace_quiesce(void);
+struct tracer {
+	struct trace_context *context; /* NULL once detached */
+	struct tracer *next;	       /* of the same context */
+	struct trace_options options;
+	size_t charged; /* bytes */
+	struct trace_ring ring;
+	struct ds_lease lease; /* of the ring, for the circular shape */
+	bool arrived, held, full, truncated;
+	atomic_bool queued; /* `options.overflowed` is to be called */
+	struct tracer *next_queued;
+};
 
-/* The IA32_DEBUGCTL that firmware had left, 0 if nothing. */
-uint64_t trace_found_at_boot(void);
+/* What a CPU has for tracing. Only that CPU uses it, with IF = 0. */
+struct trace_cpu {
+	struct trace_context context;  /* the catch-all */
+	struct trace_context *running; /* the task's context that is being recorded, or NULL */
+	struct tracer *circular;       /* whose ring the hardware writes, or NULL */
+	struct ds_lease staging[4];    /* of one buffer, by view; 0 is not used */
+	struct tracer *queue;	       /* whose owner is to be told */
+	uint64_t reached;	       /* times that staging was emptied at its threshold */
+};
 
-/* Probes the Debug Store, and takes the PMI as NMI. Boot. */
-void trace_init(void);
+/* --- tracer.c --- */
+
+/* What trace_attach() refuses of options alone. */
+int tracer_check(const struct trace_options *options);
+
+/* Decides everything that the options leave open; `size` is what was charged. */
+void tracer_settle_options(struct trace_options *options, size_t size);
+
+/* A tracer with its ring, charged. Errors as trace_attach(). */
+int tracer_create(const struct trace_options *options, struct tracer **tracer);
+
+/* Gives everything back; false: a pattern was not whole. NULL is allowed. */
+bool tracer_free(struct tracer *tracer);
+
+/* The ring has no room for another branch, and does not wrap. The context's lock is held. */
+bool tracer_is_full(const struct tracer *tracer);
+
+/* To the ring, if the view has it. As above. */
+void tracer_put(struct tracer *tracer, const struct bts_struct *record);
+
+/* A stamp for whoever asked for stamps. As above. */
+void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsigned cpu);
+
+/* What hardware does of `view`: itself, or everything. */
+unsigned trace_hardware_view(unsigned view);
+
+/* --- switch.c --- */
+
+/* The union of the tracers' views; 0: nothing is to be recorded. The lock is held. */
+unsigned trace_wishes(const struct trace_context *context);
+
+/* trace_depart() without a stamp: trace_arrive() goes on. IF = 0. */
+void trace_rest(struct cpu *cpu);
+
+/* --- operation.c --- */
+
+/* Calls `function(argument)` with the context at rest and locked, wherever it is recorded. */
+void trace_perform(struct trace_context *context, void (*function)(void *argument), void *argument);
 
 /*
- * Where the PMI is delivered on this CPU: as NMI (how it starts), or as the fixed vector
- * VECTOR_PMI, which waits while interrupts are off.
+ * Lets every CPU see what changed and tell the owners that wait to be told. Afterwards no CPU
+ * knows a tracer that was detached or a context that was given up before.
  */
-void trace_deliver_pmi(bool nmi);
+void trace_settle(void);
+
+/* --- work.c --- */
+
+/* The owner is to be told, from this CPU, as soon as interrupts are on. The lock is held. */
+void trace_queue(struct cpu *cpu, struct tracer *tracer);
+
+/* Tells them. IF = 0, no lock held. */
+void trace_serve_queue(struct cpu *cpu);
+
+/* --- staging.c --- */
+
+/* Gives this CPU its staging; panics if memory is out. Boot. */
+void trace_create_staging(struct cpu *cpu);
+
+/* Asks for the interrupt after `records`, or about then, of `view`. Recording is stopped. */
+void trace_set_staging_threshold(struct trace_cpu *trace, unsigned view, size_t records);
+
+/* --- account.c --- */
 
 /*
- * Gives `task`, which does not run or is the caller, a context of its own and starts to record.
- * -ENODEV: no BTS; -EBUSY: it has one; -EINVAL, -EOPNOTSUPP: see ds_request_bts(); -ENOMEM. A
- * failure leaves nothing behind. Task context.
+ * Charges `bytes`, or, if `cut`, whatever multiple of `unit` is left; returns what it charged, 0 if
+ * that is too much. NULL charges nothing and allows everything.
  */
-int trace_attach(struct task *task, const struct trace_options *options,
-		 struct trace_context **context);
-
-/*
- * Copies at most `most` records to `records`, oldest first, and returns how many. A linear context
- * is emptied by it, a circular one is not. Task context; of a task that runs, its own only.
- */
-size_t trace_read(struct trace_context *context, struct bts_struct *records, size_t most);
-
-/*
- * Stops recording and frees everything. False: something wrote outside the buffer or the DS area
- * (the pattern behind them is not whole). Task context.
- */
-bool trace_detach(struct trace_context *context);
-
-/* The two ends of a switch: IF = 0, for the scheduler only. */
-void trace_depart(struct cpu *cpu, struct trace_context *context);
-void trace_arrive(struct cpu *cpu, struct trace_context *context); /* NULL: nobody's */
-
-/* The task is at its end: nothing of it may be recorded any more; its records stay readable. */
-void trace_task_ended(struct task *task);
-
-/* Empties what waits to be, on this CPU. IF = 0. */
-void trace_hand_over(struct cpu *cpu);
+size_t account_charge(struct trace_account *account, size_t bytes, size_t unit, bool cut);
+void account_uncharge(struct trace_account *account, size_t bytes);
 
 #endif

@@ -10,12 +10,11 @@
 
 static void print_branch(const struct bts_struct *record)
 {
-	uint64_t from_offset = 0, to_offset = 0;
-	const char *from = symbol_name(record->from, &from_offset);
-	const char *to = symbol_name(record->to, &to_offset);
+	char from[64], to[64];
 
-	printk("#   %016lx -> %016lx  %s+0x%lx -> %s+0x%lx\n", record->from, record->to,
-	       from ? from : "?", from_offset, to ? to : "?", to_offset);
+	symbol_describe(record->from, from, sizeof(from));
+	symbol_describe(record->to, to, sizeof(to));
+	printk("#   %016lx -> %016lx  %s -> %s\n", record->from, record->to, from, to);
 }
 
 /* The record before the one in slot `at`; false: there is none. */
@@ -45,7 +44,7 @@ void print_last_branches(const struct trap_frame *frame)
 	struct bts_struct record;
 	size_t at, end;
 
-	if (!lease || ds_is_lent(&this_cpu()->ds))
+	if (!lease || !lease->area)
 		return;
 	at = frame ? find_event(lease, frame) : ds_get_bts_index(lease->area);
 	end = ds_get_bts_end(lease->area);

@@ -1,81 +1,58 @@
 // SPDX-License-Identifier: MIT
-// The PMI only notes which context reached its threshold; the records are moved by an interrupt of
-// its own that it raises. An NMI can come between any two instructions, so the list in between is
-// pushed to and emptied by single atomic operations.
+// The PMI, possibly an NMI, only says that the staging has reached its threshold; the records are
+// moved, and owners told, by an interrupt of its own that it raises.
 #include "drivers/apic/lapic.h"
-#include "kernel/cpu.h"
-#include "kernel/lock.h"
-#include "kernel/trace/due.h"
+#include "kernel/mm/area.h"
+#include "kernel/panic.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/context.h"
+#include "kernel/trace/init.h"
+#include "kernel/trace/switch.h"
 #include "kernel/trap/trap.h"
 
-#include <stddef.h>
-
 static struct ds_idle boot_idle __attribute__((aligned(4096)));
-static uint64_t found_at_boot;
+static uint64_t found_at_boot, found_at_start;
 
-#define context_of(lease_pointer)                                                                  \
-	((struct trace_context *)((char *)(lease_pointer)-offsetof(struct trace_context, lease)))
-
-void trace_set_due(struct cpu *cpu, struct trace_context *context)
+void trace_queue(struct cpu *cpu, struct tracer *tracer)
 {
-	if (atomic_exchange(&context->due, true))
+	if (atomic_exchange(&tracer->queued, true))
 		return;
-	context->next_due = atomic_load(&cpu->due);
-	while (!atomic_compare_exchange_weak(&cpu->due, &context->next_due, context))
-		;
+	tracer->next_queued = cpu->trace->queue;
+	cpu->trace->queue = tracer;
 	lapic_self_ipi(VECTOR_TRACE_WORK);
 }
 
-static void take(void *argument, const void *area, size_t count, bool full)
+/* Once `queued` is false it may be queued again, by another CPU as well. */
+void trace_serve_queue(struct cpu *cpu)
 {
-	struct trace_context *context = argument;
+	while (cpu->trace->queue) {
+		struct tracer *tracer = cpu->trace->queue;
 
-	context->truncated |= full;
-	for (size_t at = 0; at < count; at++) {
-		struct bts_struct record;
-
-		if (ds_read_bts(area, at, &record) == 0)
-			ring_put(&context->ring, &record);
+		cpu->trace->queue = tracer->next_queued;
+		atomic_store(&tracer->queued, false);
+		if (tracer->context)
+			tracer->options.overflowed(tracer, tracer->options.argument);
 	}
-}
-
-void trace_empty(struct cpu *cpu, struct trace_context *context)
-{
-	ds_drain(&cpu->ds, &context->lease, take, context);
-}
-
-/* The work for one task is not to be seen in the trace of the task in whose time it is done. */
-void trace_hand_over(struct cpu *cpu)
-{
-	uint64_t saved = ds_pause();
-	struct trace_context *context = atomic_exchange(&cpu->due, NULL);
-
-	while (context) {
-		struct trace_context *next = context->next_due;
-
-		atomic_store(&context->due, false);
-		trace_empty(cpu, context);
-		context->handed_over++;
-		context = next;
-	}
-	ds_resume(saved);
 }
 
 static void work_interrupt(struct trap_frame *frame)
 {
+	struct cpu *cpu = this_cpu();
+
 	(void)frame;
 	lapic_eoi();
-	trace_hand_over(this_cpu());
+	if (cpu->ds.loaded && !ds_is_lent(&cpu->ds)) {
+		trace_rest(cpu);
+		trace_arrive(cpu);
+	}
+	trace_serve_queue(cpu);
 }
-
 /* The record of what is loaded decides, never the running task: a switch may be under way. */
 static bool serve_pmi(struct cpu *cpu)
 {
-	struct ds_lease *loaded = cpu->ds.loaded;
-
 	if (!ds_pmi(&cpu->ds))
 		return false;
-	trace_set_due(cpu, context_of(loaded));
+	lapic_self_ipi(VECTOR_TRACE_WORK);
 	return true;
 }
 
@@ -117,6 +94,11 @@ uint64_t trace_found_at_boot(void)
 	return found_at_boot;
 }
 
+uint64_t trace_found_at_start(void)
+{
+	return found_at_start;
+}
+
 void trace_init(void)
 {
 	struct ds_caps caps;
@@ -126,8 +108,24 @@ void trace_init(void)
 	if (!ds_present())
 		return;
 	ds_init_cpu(&this_cpu()->ds, &boot_idle);
+	trace_create_staging(this_cpu());
 	interrupt_set_handler(VECTOR_TRACE_WORK, work_interrupt);
 	interrupt_set_handler(VECTOR_PMI, pmi_interrupt);
 	nmi_add_handler(pmi_nmi);
+	trace_deliver_pmi(true);
+}
+
+void trace_init_cpu(void)
+{
+	struct ds_idle *idle;
+
+	found_at_start |= ds_quiesce();
+	if (!ds_present())
+		return;
+	idle = area_alloc(1, VM_WRITE);
+	if (!idle)
+		panic("no memory for a Debug Store area");
+	ds_init_cpu(&this_cpu()->ds, idle);
+	trace_create_staging(this_cpu());
 	trace_deliver_pmi(true);
 }

@@ -39,42 +39,29 @@ align 16
 %assign vector vector + 1
 %endrep
 
+%macro PUSH 1-*
+%rep %0
+	push %1
+%rotate 1
+%endrep
+%endmacro
+
+%macro POP 1-*
+%rep %0
+	pop %1
+%rotate 1
+%endrep
+%endmacro
+
+; The registers of struct trap_frame.
 %macro SAVE 0
-	push rax
-	push rbx
-	push rcx
-	push rdx
-	push rsi
-	push rdi
-	push rbp
-	push r8
-	push r9
-	push r10
-	push r11
-	push r12
-	push r13
-	push r14
-	push r15
+	PUSH rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15
 	cld
 	mov rdi, rsp
 %endmacro
 
 %macro RESTORE 0
-	pop r15
-	pop r14
-	pop r13
-	pop r12
-	pop r11
-	pop r10
-	pop r9
-	pop r8
-	pop rbp
-	pop rdi
-	pop rsi
-	pop rdx
-	pop rcx
-	pop rbx
-	pop rax
+	POP r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax
 	add rsp, 16
 %endmacro
 
@@ -156,12 +143,7 @@ syscall_entry:
 align 16
 global user_enter
 user_enter:
-	push rbx
-	push rbp
-	push r12
-	push r13
-	push r14
-	push r15
+	PUSH rbx, rbp, r12, r13, r14, r15
 	sub rsp, 8                      ; the stack of what enters from ring 3 is aligned
 	cli
 	mov [rsi], rsp
@@ -181,14 +163,12 @@ user_enter:
 	o64 sysret
 
 ; _Noreturn void user_leave(uint64_t kernel_rsp)
+; Only now off the stack that the exception came on, which for #DB is the CPU's and not the task's.
 align 16
 global user_leave
 user_leave:
 	lea rsp, [rdi + 8]
-	pop r15
-	pop r14
-	pop r13
-	pop r12
-	pop rbp
-	pop rbx
+	push byte 2                     ; no AC from the user: #DB comes here with it
+	popfq
+	POP r15, r14, r13, r12, rbp, rbx
 	ret

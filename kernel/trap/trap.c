@@ -48,13 +48,18 @@ static void set_gate(unsigned vector)
 
 void trap_init(void)
 {
+	for (unsigned vector = 0; vector < 256; vector++)
+		set_gate(vector);
+	trap_load();
+}
+
+void trap_load(void)
+{
 	struct {
 		uint16_t limit;
 		uint64_t base;
 	} __attribute__((packed)) pointer = {sizeof(idt) - 1, (uint64_t)idt};
 
-	for (unsigned vector = 0; vector < 256; vector++)
-		set_gate(vector);
 	__asm__ volatile("lidt %0" : : "m"(pointer));
 }
 
@@ -79,8 +84,13 @@ void interrupt_dispatch(struct trap_frame *frame)
 	if (!handler)
 		panic_trap(frame, "unexpected interrupt");
 	handler(frame);
-	if (cpu->reschedule && !cpu->preemption_off)
+	if (cpu->reschedule && !cpu->preemption_off) {
+		if (cpu->current->killed)
+			task_exit();
 		schedule();
+	}
+	if (__builtin_expect(trap_from_user(frame), false) && current_task()->user_break)
+		user_return(frame);
 }
 
 struct caught trap_caught(void)

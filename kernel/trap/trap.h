@@ -17,13 +17,19 @@ enum {
 	VECTOR_BP = 3,
 	VECTOR_UD = 6,
 	VECTOR_DF = 8,
+	VECTOR_SS = 12,
 	VECTOR_GP = 13,
 	VECTOR_PF = 14,
+	VECTOR_MF = 16,
+	VECTOR_AC = 17,
 	VECTOR_MC = 18,
+	VECTOR_XM = 19,
 
 	VECTOR_TIMER = 0x20,
 	VECTOR_TRACE_WORK = 0x21, /* self-IPI: a trace buffer waits to be handed over */
 	VECTOR_PMI = 0x22,	  /* LVTPC where it delivers a fixed vector */
+	VECTOR_CALL = 0x23,	  /* smp_call() */
+	VECTOR_KICK = 0x24,	  /* look at the run queue */
 	VECTOR_TEST = 0x30,	  /* the first of 16 that the kernel leaves to its payload */
 	VECTOR_SPURIOUS = 0xff,
 
@@ -50,8 +56,11 @@ static inline bool trap_from_user(const struct trap_frame *frame)
 	return (frame->cs & 3) != 0;
 }
 
-/* Loads the IDT on this CPU. Boot of each CPU, after its task-state segment stands. */
+/* Builds the IDT and loads it on the boot CPU, once its task-state segment stands. */
 void trap_init(void);
+
+/* Loads the IDT on another CPU. */
+void trap_load(void);
 
 /*
  * Calls `handler` for interrupts of `vector` (32 or more), IF = 0, once the CPU's state is saved;

@@ -2,20 +2,72 @@
 #include "kernel/trap/user.h"
 
 #include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
+#include "lib/string.h"
 
-#define FLAGS_USER_MAY_SET 0x240dd5u /* CF PF AF ZF SF TF DF OF AC ID */
-#define FLAGS_ALWAYS	   0x202u    /* IF, and the bit that reads as 1 */
+#define FLAG_TF 0x100u
+
+/* FXSAVE area (SDM Vol 1, table 10-2), and what FNINIT and reset leave there. */
+#define FPU_FCW	      0
+#define FPU_MXCSR     24
+#define FCW_INITIAL   0x37f
+#define MXCSR_INITIAL 0x1f80
 
 static bool canonical(uint64_t address)
 {
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
 }
 
+static void load_root(uint64_t root)
+{
+	__asm__ volatile("mov %0, %%cr3" : : "r"(root) : "memory");
+}
+
+static void save_fpu(struct user_context *context)
+{
+	__asm__ volatile("fxsave64 %0" : "=m"(context->fpu));
+}
+
+void user_context_init(struct user_context *context, uint64_t root)
+{
+	uint16_t fcw = FCW_INITIAL;
+	uint32_t mxcsr = MXCSR_INITIAL;
+
+	memset(context->fpu, 0, sizeof(context->fpu));
+	memcpy(context->fpu + FPU_FCW, &fcw, sizeof(fcw));
+	memcpy(context->fpu + FPU_MXCSR, &mxcsr, sizeof(mxcsr));
+	context->root = root;
+}
+
+void user_context_copy_fpu(struct user_context *to)
+{
+	save_fpu(to);
+}
+
+void user_context_drop(void)
+{
+	uint64_t flags = interrupts_save();
+
+	current_task()->context = NULL;
+	load_root(vm_root());
+	interrupts_restore(flags);
+}
+
+void user_switch(struct user_context *from, struct user_context *to)
+{
+	if (from)
+		save_fpu(from);
+	if (to)
+		__asm__ volatile("fxrstor64 %0" : : "m"(to->fpu));
+	load_root(to ? to->root : vm_root());
+}
+
 bool user_run(struct trap_frame *frame)
 {
 	struct task *task = current_task();
-	bool sysret = frame->vector == VECTOR_SYSCALL;
+	/* SYSRET that sets TF traps before the next instruction, IRET behind it. */
+	bool sysret = frame->vector == VECTOR_SYSCALL && !(frame->rflags & FLAG_TF);
 
 	/* SYSRET to a non-canonical RCX faults in ring 0 on the user's stack (SDM Vol 2, SYSRET).
 	 */
@@ -23,14 +75,19 @@ bool user_run(struct trap_frame *frame)
 		return false;
 	frame->cs = USER_CODE;
 	frame->ss = USER_DATA;
-	frame->rflags = (frame->rflags & FLAGS_USER_MAY_SET) | FLAGS_ALWAYS;
+	frame->rflags = (frame->rflags & USER_FLAGS_FREE) | USER_FLAGS_FIXED;
 	if (sysret) {
 		frame->rcx = frame->rip;
 		frame->r11 = frame->rflags;
 	}
 	task->user = frame;
-	user_enter(frame, &task->kernel_rsp, sysret);
+	__asm__ volatile("cli");
+	if (task->user_break)
+		frame->vector = VECTOR_KICK;
+	else
+		user_enter(frame, &task->kernel_rsp, sysret);
 	task->user = NULL;
+	__asm__ volatile("sti");
 	return true;
 }
 
@@ -39,7 +96,6 @@ void user_return(const struct trap_frame *frame)
 	struct task *task = current_task();
 
 	*task->user = *frame;
-	__asm__ volatile("sti");
 	user_leave(task->kernel_rsp);
 }
 

@@ -6,12 +6,37 @@
 #include "kernel/trap/trap.h"
 
 /*
+ * What a task with user state has on the CPU besides its frame: the address space and the x87 and
+ * SSE registers, switched with the task. No two tasks share one.
+ */
+struct user_context {
+	uint8_t fpu[512] __attribute__((aligned(16))); /* SDM Vol 1, 10.5.1: the FXSAVE area */
+	uint64_t root;				       /* what CR3 holds while the task runs */
+};
+
+/* What ring 3 may set of RFLAGS (CF PF AF ZF SF TF DF OF AC ID), and what it always has there. */
+#define USER_FLAGS_FREE	 0x240dd5u
+#define USER_FLAGS_FIXED 0x202u
+
+/* Registers as after reset of the FPU, all exceptions masked; `root` as given. */
+void user_context_init(struct user_context *context, uint64_t root);
+
+/* Copies the running task's x87 and SSE registers to another context. Task context. */
+void user_context_copy_fpu(struct user_context *to);
+
+/* The running task gives its context up, and runs in the kernel's address space from here on. */
+void user_context_drop(void);
+
+/* Takes up `to`'s in the place of `from`'s; either may be NULL, not both. The scheduler; IF = 0. */
+void user_switch(struct user_context *from, struct user_context *to);
+
+/*
  * Goes to ring 3 with the registers of `frame` and comes back when that code makes a SYSCALL
  * (frame->vector = VECTOR_SYSCALL) or raises an exception (its vector and error code); `frame`
  * then holds the user's registers, ready to go on. Interrupts are served on the way and do not
- * come back. Selectors and the flags that matter to the kernel are set here; false, and nothing
- * done, if RIP is not canonical. Goes back by SYSRET where a SYSCALL came, else by IRET.
- * Task context.
+ * come back, unless sched_break_user() asked for it (frame->vector is then an interrupt's).
+ * Selectors and the flags that matter to the kernel are set here; false, and nothing done, if RIP
+ * is not canonical. Goes back by SYSRET where a SYSCALL came, else by IRET. Task context.
  */
 bool user_run(struct trap_frame *frame);
 
@@ -22,7 +47,7 @@ void user_enter(const struct trap_frame *user, uint64_t *kernel_rsp, bool sysret
 _Noreturn void user_leave(uint64_t kernel_rsp);
 void syscall_dispatch(struct trap_frame *frame);
 
-/* An exception from ring 3: back into user_run(). */
+/* An exception or interrupt from ring 3: back into user_run(). IF = 0; any of the CPU's stacks. */
 _Noreturn void user_return(const struct trap_frame *frame);
 
 #endif

@@ -100,6 +100,23 @@ uint32_t kernel_load(struct boot_info *info, struct range taken)
 	return (uint32_t)elf.entry_physical;
 }
 
+uint64_t low_page_reserve(struct boot_info *info)
+{
+	const struct memory_request request = {
+		.size = PAGE_SIZE,
+		.within = {PAGE_SIZE, 1 << 20},
+		.from_top = true,
+		.avoided = 1,
+		.avoid = {loaded},
+	};
+	uint64_t page;
+
+	if (!memory_find(info, &request, &page) ||
+	    !memory_reserve(info, (struct range){page, page + PAGE_SIZE}))
+		return 0;
+	return page;
+}
+
 struct kernel_entry kernel_inform(const struct boot_info *info, struct range taken, uint32_t entry)
 {
 	struct memory_request request = {

@@ -25,6 +25,9 @@ void modules_copy(struct boot_info *info, uint64_t to);
  */
 uint32_t kernel_load(struct boot_info *info, struct range taken);
 
+/* Takes a page below 1 MiB, for processors to start at, out of the memory map; 0: there is none. */
+uint64_t low_page_reserve(struct boot_info *info);
+
 /* Builds the information that describes `info` where the loaded kernel does not stand. */
 struct kernel_entry kernel_inform(const struct boot_info *info, struct range taken, uint32_t entry);
 

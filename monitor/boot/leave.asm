@@ -10,18 +10,13 @@ global leave_start, leave_end
 ; _Noreturn void leave(uint32_t entry, uint32_t information)
 leave_start:
 	mov ebx, esi
-	lea rax, [rel .gdt]
-	push rax
-	push 0
-	mov word [rsp + 6], .gdt_end - .gdt - 1
-	lgdt [rsp + 6]
-	push 8
+	push 0x18                       ; 32-bit code
 	lea rax, [rel .compatibility]
 	push rax
 	o64 retf
 bits 32
 .compatibility:
-	mov eax, 16
+	mov eax, 0x10
 	mov ds, eax
 	mov es, eax
 	mov fs, eax
@@ -36,9 +31,4 @@ bits 32
 	wrmsr
 	mov eax, MULTIBOOT2_LOADER_MAGIC
 	jmp edi
-	align 8
-.gdt:	dq 0
-	dq 0x00cf9b000000ffff           ; 08H: 32-bit code, 4 GiB
-	dq 0x00cf93000000ffff           ; 10H: data, 4 GiB
-.gdt_end:
 leave_end:

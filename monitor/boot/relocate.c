@@ -62,10 +62,10 @@ static uint64_t build_tables(const struct boot_info *info, uint64_t image, uint6
 	return root;
 }
 
-struct residence relocate(const struct boot_info *info, uint64_t copies)
+struct residence relocate(const struct boot_info *info, uint64_t copies, uint64_t spare)
 {
 	uint64_t end = memory_end(info), size = (uint64_t)(image_end - image_start);
-	uint64_t pool = paging_pool_pages(end) * PAGE_SIZE;
+	uint64_t pool = paging_pool_pages(end) * PAGE_SIZE + spare;
 	uint64_t start = find_place(info, copies + size + pool), image = start + copies;
 	uint64_t root;
 

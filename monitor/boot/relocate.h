@@ -14,10 +14,11 @@ struct residence {
 
 /*
  * Moves the monitor to the top of the memory below 4 GiB, under page tables of its own in which
- * nothing is both writable and executable, leaving `copies` bytes below itself. Returns there, at
- * the same virtual addresses. Ends the run if there is no such memory.
+ * nothing is both writable and executable, leaving `copies` bytes below itself, and `spare` bytes
+ * in the pool beside what page tables need. Returns there, at the same virtual addresses. Ends the
+ * run if there is no such memory.
  */
-struct residence relocate(const struct boot_info *info, uint64_t copies);
+struct residence relocate(const struct boot_info *info, uint64_t copies, uint64_t spare);
 
 /* End of the direct map. */
 uint64_t direct_end(void);

@@ -14,7 +14,9 @@ struct vcpu;
 
 struct ds_silicon;
 
-#define DS_DEBUGCTL_LBR 1u /* the one flag of IA32_DEBUGCTL that others have to know */
+/* The flags of IA32_DEBUGCTL that others have to know. */
+#define DS_DEBUGCTL_LBR 1u
+#define DS_DEBUGCTL_BTF 2u /* RFLAGS.TF traps taken branches only */
 
 /*
  * Guest memory that the DS was seen to use, so that a branch need not walk the page tables: the
@@ -73,12 +75,12 @@ struct ds_branch {
 void ds_event(struct vcpu *vcpu, const struct ds_branch *event);
 
 /*
- * #DB is delivered: the processor clears LBR and leaves TR as it is (SDM Vol 3, 17.4.3). Part of
- * ds_event(); for a #DB that is delivered elsewhere while nothing is traced.
+ * #DB is delivered: the processor clears LBR and BTF and leaves TR as it is (SDM Vol 3, 17.4.2 and
+ * 17.4.3). Part of ds_event(); for a #DB that is delivered elsewhere while nothing is traced.
  */
 static inline void ds_debug_exception(struct ds_state *ds)
 {
-	ds->debugctl &= ~(uint64_t)DS_DEBUGCTL_LBR;
+	ds->debugctl &= ~(uint64_t)(DS_DEBUGCTL_LBR | DS_DEBUGCTL_BTF);
 }
 
 /* What else a program does while it is traced that real silicon has been confused by. */

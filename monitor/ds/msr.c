@@ -49,8 +49,8 @@ void ds_set_debugctl(struct vcpu *vcpu, uint64_t value)
 static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
-	uint64_t defined = DS_DEBUGCTL_LBR | ds_layout_of(vcpu)->tr | ds_layout_of(vcpu)->bts |
-			   ds_layout_of(vcpu)->btint;
+	uint64_t defined = DS_DEBUGCTL_LBR | DS_DEBUGCTL_BTF | ds_layout_of(vcpu)->tr |
+			   ds_layout_of(vcpu)->bts | ds_layout_of(vcpu)->btint;
 	bool lbr_with_tr = value & DS_DEBUGCTL_LBR && value & ds_layout_of(vcpu)->tr;
 
 	if (behaviour->ds_cpl == DS_CPL_FILTERS)

@@ -10,7 +10,8 @@
 
 #include "monitor/ds/behaviour.h"
 
-/* SDM Vol 3, 17.4.1; for NetBurst the 2009 edition, 18.15.1. LBR is bit 0 everywhere. */
+/* SDM Vol 3, 17.4.1; for NetBurst the 2009 edition, 18.15.1. LBR is bit 0 and BTF bit 1 everywhere.
+ */
 struct ds_layout {
 	uint64_t tr, bts, btint, off_os, off_usr;
 };

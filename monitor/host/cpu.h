@@ -24,7 +24,12 @@ enum {
 #define RFLAGS_TF (1ull << 8)
 #define RFLAGS_IF (1ull << 9)
 
-#define DR6_BS (1ull << 14)
+#define RFLAGS_RF (1ull << 16)
+
+#define DR6_HITS   0xfull
+#define DR6_BS	   (1ull << 14)
+#define DR7_ENABLE 0xffull
+#define DR7_RESET  0x400ull
 
 struct cpuid {
 	uint32_t eax, ebx, ecx, edx;
@@ -71,6 +76,13 @@ static inline uint64_t read_cr8(void)
 static inline void write_cr8(uint64_t value)
 {
 	__asm__ volatile("mov %0, %%cr8" : : "r"(value) : "memory");
+}
+
+/* DR0 to DR3. */
+static inline void read_breakpoints(uint64_t dr[4])
+{
+	__asm__ volatile("mov %%dr0, %0; mov %%dr1, %1; mov %%dr2, %2; mov %%dr3, %3"
+			 : "=r"(dr[0]), "=r"(dr[1]), "=r"(dr[2]), "=r"(dr[3]));
 }
 
 static inline void flush_translations(void)

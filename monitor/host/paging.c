@@ -3,6 +3,7 @@
 
 #include "lib/string.h"
 #include "monitor/console.h"
+#include "monitor/host/lock.h"
 
 #define ADDRESS_MASK 0x000ffffffffff000ull
 #define SPARE_PAGES  64
@@ -19,13 +20,24 @@ void paging_pool_init(struct range pool)
 	free_pages = pool;
 }
 
+uint64_t pages_allocate(uint64_t bytes, uint64_t alignment)
+{
+	static struct lock lock;
+	uint64_t start;
+
+	lock_take(&lock);
+	start = (free_pages.start + alignment - 1) & ~(alignment - 1);
+	if (start + bytes > free_pages.end)
+		end_run(VERDICT_PANIC, "no page left for the monitor's own use");
+	free_pages.start = start + bytes;
+	lock_release(&lock);
+	return start;
+}
+
 uint64_t page_allocate(void)
 {
-	uint64_t page = free_pages.start;
+	uint64_t page = pages_allocate(PAGE_SIZE, PAGE_SIZE);
 
-	if (page == free_pages.end)
-		end_run(VERDICT_PANIC, "no page left for page tables");
-	free_pages.start += PAGE_SIZE;
 	memset(direct(page), 0, PAGE_SIZE);
 	return page;
 }

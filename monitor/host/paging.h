@@ -23,7 +23,9 @@
 uint64_t paging_pool_pages(uint64_t end);
 void paging_pool_init(struct range pool);
 
-/* The physical address of a zeroed page; ends the run if the pool is exhausted. */
+/* The physical address of `bytes`, a number of pages, from the pool, aligned to `alignment`, with
+   anything in them; of one zeroed page. Both end the run if the pool is exhausted. */
+uint64_t pages_allocate(uint64_t bytes, uint64_t alignment);
 uint64_t page_allocate(void);
 
 /* `flags` with PAGE_LARGE maps 2 MiB. Whatever stood there is replaced. */

@@ -4,7 +4,7 @@
 %define HAS_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21 || v == 29 || v == 30)
 
 section .text
-extern trap, nmi_pending
+extern trap
 
 align 16
 global trap_stubs
@@ -20,34 +20,24 @@ trap_stubs:                             ; one every 16 bytes
 %assign vector vector + 1
 %endrep
 
+%macro each 2-*                         ; each push, rax, rcx: one after the other
+%xdefine operation %1
+%rep %0 - 1
+%rotate 1
+	operation %1
+%endrep
+%endmacro
+
 ; Builds the struct trap_frame of traps.c around a call of trap(). The stack is not always aligned.
 enter_trap:
-	push rax
-	push rcx
-	push rdx
-	push rsi
-	push rdi
-	push r8
-	push r9
-	push r10
-	push r11
-	push rbp
+	each push, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbp
 	mov rbp, rsp
 	mov rdi, rsp
 	and rsp, -16
 	cld
 	call trap
 	mov rsp, rbp
-	pop rbp
-	pop r11
-	pop r10
-	pop r9
-	pop r8
-	pop rdi
-	pop rsi
-	pop rdx
-	pop rcx
-	pop rax
+	each pop, rbp, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
 	add rsp, 16
 	iretq
 
@@ -59,11 +49,11 @@ interrupt_window:
 	cli
 	ret
 
-; void halt_window(bool interruptible): an NMI that finds the processor between halt_window and
-; halt_window_end continues at the latter, so that none is slept through
+; void halt_window(bool interruptible, const volatile bool *nmi): an NMI that finds the processor
+; between halt_window and halt_window_end continues at the latter, so that none is slept through
 global halt_window, halt_window_end
 halt_window:
-	cmp byte [nmi_pending], 0
+	cmp byte [rsi], 0
 	jne halt_window_end
 	test dil, dil
 	jz .halt

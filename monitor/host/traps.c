@@ -4,7 +4,7 @@
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 
-enum { VECTOR_NMI = 2, FIRST_EXTERNAL = 32, CODE_SELECTOR = 8 };
+enum { VECTOR_DB = 1, VECTOR_NMI = 2, FIRST_EXTERNAL = 32, CODE_SELECTOR = 8 };
 
 /* As traps.asm pushes it. */
 struct trap_frame {
@@ -33,21 +33,40 @@ extern const char trap_stubs[256][16];
 extern const struct fixup fixups_start[], fixups_end[];
 extern const char halt_window_end[];
 void interrupt_window(void);
-void halt_window(bool interruptible);
+void halt_window(bool interruptible, const volatile bool *nmi);
 void trap(struct trap_frame *frame);
 
-volatile bool nmi_pending;
-static volatile bool *announced;
-static volatile int taken_vector;
-static struct gate idt[256];
+/* Of one processor: at the lower end of its stack, which any trap runs on. */
+struct taken {
+	bool nmi;
+	volatile bool *announced;
+	int vector;
+};
 
-void traps_init(void)
+static struct gate idt[256];
+static volatile bool stopping;
+
+static volatile struct taken *taken(void)
+{
+	uint64_t stack;
+
+	__asm__ volatile("movq %%rsp, %0" : "=r"(stack));
+	return (volatile struct taken *)(stack & ~(uint64_t)(STACK_BYTES - 1));
+}
+
+void traps_load(void)
 {
 	struct {
 		uint16_t limit;
 		uint64_t base;
 	} __attribute__((packed)) const pointer = {sizeof(idt) - 1, (uint64_t)idt};
 
+	*taken() = (struct taken){0};
+	__asm__ volatile("lidt %0" : : "m"(pointer));
+}
+
+void traps_init(void)
+{
 	for (unsigned i = 0; i < 256; i++) {
 		uint64_t stub = (uint64_t)trap_stubs[i];
 
@@ -59,21 +78,28 @@ void traps_init(void)
 			.offset_63_32 = (uint32_t)(stub >> 32),
 		};
 	}
-	__asm__ volatile("lidt %0" : : "m"(pointer));
+	traps_load();
+}
+
+void traps_stop_at_nmi(void)
+{
+	stopping = true;
 }
 
 static void take_nmi(struct trap_frame *frame)
 {
-	nmi_pending = true;
-	if (announced)
-		*announced = true;
+	while (stopping)
+		__asm__ volatile("cli; hlt");
+	taken()->nmi = true;
+	if (taken()->announced)
+		*taken()->announced = true;
 	if (frame->rip >= (uint64_t)halt_window && frame->rip < (uint64_t)halt_window_end)
 		frame->rip = (uint64_t)halt_window_end;
 }
 
 static void take_external(struct trap_frame *frame)
 {
-	taken_vector = (int)frame->vector;
+	taken()->vector = (int)frame->vector;
 	frame->rflags &= ~RFLAGS_IF;
 }
 
@@ -81,6 +107,9 @@ static void take_exception(struct trap_frame *frame)
 {
 	uint64_t cr2;
 
+	/* Nothing here is stepped: Bochs 2.7 lets the guest's trap through after VMEXIT. */
+	if (frame->vector == VECTOR_DB)
+		return;
 	for (const struct fixup *fixup = fixups_start; fixup < fixups_end; fixup++) {
 		if (fixup->rip == frame->rip) {
 			frame->rip = fixup->target;
@@ -106,32 +135,29 @@ void trap(struct trap_frame *frame)
 
 int take_interrupt(void)
 {
-	taken_vector = NO_VECTOR;
+	taken()->vector = NO_VECTOR;
 	interrupt_window();
-	return taken_vector;
+	return taken()->vector;
 }
 
 int wait_for_interrupt(bool interruptible)
 {
-	taken_vector = NO_VECTOR;
-	halt_window(interruptible);
-	return taken_vector;
+	taken()->vector = NO_VECTOR;
+	halt_window(interruptible, &taken()->nmi);
+	return taken()->vector;
 }
 
 void nmi_announce(volatile bool *flag)
 {
-	announced = flag;
+	taken()->announced = flag;
 }
 
 bool nmi_noted(void)
 {
-	return nmi_pending;
+	return taken()->nmi;
 }
 
 bool nmi_take(void)
 {
-	bool noted = nmi_pending;
-
-	nmi_pending = false;
-	return noted;
+	return __atomic_exchange_n(&taken()->nmi, false, __ATOMIC_RELAXED);
 }

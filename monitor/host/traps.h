@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What interrupts the monitor itself. It runs with IF = 0; an external interrupt is taken only in
- * the two windows below and is meant for the guest, which owns the interrupt controllers: nothing
- * here acknowledges it. An NMI is noted wherever it comes.
+ * What interrupts the monitor itself, on each of its processors. It runs with IF = 0; an external
+ * interrupt is taken only in the two windows below and is meant for the guest, which owns the
+ * interrupt controllers: nothing here acknowledges it. An NMI is noted wherever it comes.
  */
 #ifndef SPOOR_MONITOR_HOST_TRAPS_H
 #define SPOOR_MONITOR_HOST_TRAPS_H
@@ -10,8 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Loads the IDT. Before anything that may fault. */
+/* A stack is as long as it is aligned; at its lower end stands what its processor's traps leave. */
+#define STACK_BYTES 0x8000
+
+/* Builds the IDT and loads it. Before anything that may fault. */
 void traps_init(void);
+
+/* Loads it on another processor, or another stack; nothing is noted there yet. */
+void traps_load(void);
+
+/* From now on every processor stops for good when an NMI comes. */
+void traps_stop_at_nmi(void);
 
 #define NO_VECTOR (-1)
 

@@ -94,21 +94,13 @@ TEMPLATE void m_i(struct vcpu *vcpu, const struct insn *i, operation *run, unsig
 	next_after_write(vcpu, i, a);
 }
 
-TEMPLATE void lock_m_r(struct vcpu *vcpu, const struct insn *i, locked_operation *run,
-		       unsigned size)
+/* 80 to 83 have an immediate. */
+TEMPLATE void lock_m(struct vcpu *vcpu, const struct insn *i, locked_operation *run, unsigned size)
 {
+	bool immediate = (i->opcode & ~3u) == 0x80;
 	void *a = operand_for_write(vcpu, i, size);
 
-	run(vcpu, a, get_register(vcpu, i->reg, size), size);
-	next_after_write(vcpu, i, a);
-}
-
-TEMPLATE void lock_m_i(struct vcpu *vcpu, const struct insn *i, locked_operation *run,
-		       unsigned size)
-{
-	void *a = operand_for_write(vcpu, i, size);
-
-	run(vcpu, a, i->immediate, size);
+	run(vcpu, a, immediate ? i->immediate : get_register(vcpu, i->reg, size), size);
 	next_after_write(vcpu, i, a);
 }
 
@@ -154,15 +146,14 @@ TEMPLATE void compare_m_i(struct vcpu *vcpu, const struct insn *i, operation *ru
 	HANDLERS(name, r_m)                                                                        \
 	HANDLERS(name, m_r)                                                                        \
 	HANDLERS(name, m_i)                                                                        \
-	HANDLERS(locked_##name, lock_m_r)                                                          \
-	HANDLERS(locked_##name, lock_m_i)                                                          \
+	HANDLERS(locked_##name, lock_m)                                                            \
 	row_of_two run_##name = {SIZES_OF(name, r_r),                                              \
 				 SIZES_OF(name, r_i),                                              \
 				 SIZES_OF(name, r_m),                                              \
 				 SIZES_OF(name, m_r),                                              \
 				 SIZES_OF(name, m_i),                                              \
-				 SIZES_OF(locked_##name, lock_m_r),                                \
-				 SIZES_OF(locked_##name, lock_m_i)};
+				 SIZES_OF(locked_##name, lock_m),                                  \
+				 SIZES_OF(locked_##name, lock_m)};
 
 #define COMPARE_ROW(name)                                                                          \
 	OPERATION(name)                                                                            \

@@ -45,13 +45,13 @@ static void set_carry(struct vcpu *vcpu, bool cf)
 }
 
 /* A register's bit offset reaches beyond the operand, in units of its size (SDM Vol 2, BT). */
-static uint64_t bit_address(const struct vcpu *vcpu, const struct insn *i, unsigned size)
+static uint64_t bit_address(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
 	int64_t bit = sign_extend(get_register(vcpu, i->reg, size), size);
 	struct insn moved = *i;
 
 	moved.displacement += (uint64_t)(bit >> 3 & -(int64_t)size);
-	return effective_address(vcpu, &moved);
+	return effective_address(vcpu, &moved, true);
 }
 
 static bool by_immediate(const struct insn *i)
@@ -59,10 +59,10 @@ static bool by_immediate(const struct insn *i)
 	return i->opcode == 0xfba;
 }
 
-TEMPLATE uint64_t memory_bit(const struct vcpu *vcpu, const struct insn *i, unsigned size,
+TEMPLATE uint64_t memory_bit(struct vcpu *vcpu, const struct insn *i, unsigned size,
 			     uint64_t *address)
 {
-	*address = by_immediate(i) ? effective_address(vcpu, i) : bit_address(vcpu, i, size);
+	*address = by_immediate(i) ? effective_address(vcpu, i, true) : bit_address(vcpu, i, size);
 	return (by_immediate(i) ? i->immediate : get_register(vcpu, i->reg, size)) & (size * 8 - 1);
 }
 

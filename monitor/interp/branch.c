@@ -7,14 +7,24 @@
 
 static inline void taken(struct vcpu *vcpu, const struct insn *i, uint64_t target)
 {
+	const struct interp *interp = vcpu->interp;
+
 	vcpu->rip = target;
-	ds_branch(vcpu, insn_rip(i), target, vcpu->cpl, vcpu->cpl);
+	branch_taken(vcpu, code_linear(interp, insn_rip(i)), code_linear(interp, target), vcpu->cpl,
+		     vcpu->cpl);
+}
+
+static __attribute__((noinline)) void check_far_target(struct vcpu *vcpu, const struct insn *i,
+						       uint64_t target)
+{
+	if (in_64_bit_mode(vcpu) ? !canonical(target) : target > vcpu->segment[CS].limit)
+		general_protection(vcpu, i);
 }
 
 static inline void check_target(struct vcpu *vcpu, const struct insn *i, uint64_t target)
 {
-	if (__builtin_expect(!canonical(target), 0))
-		general_protection(vcpu, i);
+	if (__builtin_expect(!canonical(target) || !in_64_bit_mode(vcpu), 0))
+		check_far_target(vcpu, i, target);
 }
 
 TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code)
@@ -55,7 +65,8 @@ void jmp(struct vcpu *vcpu, const struct insn *i)
 
 static inline uint64_t target_operand(struct vcpu *vcpu, const struct insn *i)
 {
-	uint64_t target = i->memory ? load(vcpu, i, 8) : get_register(vcpu, i->reg, 8);
+	unsigned size = branch_size(vcpu, i);
+	uint64_t target = i->memory ? load(vcpu, i, size) : get_register(vcpu, i->reg, size);
 
 	check_target(vcpu, i, target);
 	return target;
@@ -68,12 +79,13 @@ void jmp_operand(struct vcpu *vcpu, const struct insn *i)
 
 static inline void call_to(struct vcpu *vcpu, const struct insn *i, uint64_t target)
 {
-	uint64_t rsp = vcpu->gpr[RSP] - 8;
-	void *at = write_at(vcpu, i, rsp, 8);
+	unsigned size = branch_size(vcpu, i);
+	uint64_t rsp = vcpu->gpr[RSP] - size;
+	void *at = write_at(vcpu, i, stack_address(vcpu, i, rsp, size), size);
 
-	put(at, i->next, 8);
+	put(at, i->next, size);
 	written(vcpu, at);
-	vcpu->gpr[RSP] = rsp;
+	set_stack_pointer(vcpu, rsp);
 	taken(vcpu, i, target);
 }
 
@@ -93,16 +105,18 @@ void call_operand(struct vcpu *vcpu, const struct insn *i)
 
 void ret(struct vcpu *vcpu, const struct insn *i)
 {
-	uint64_t target = get(read_at(vcpu, i, vcpu->gpr[RSP], 8), 8);
+	unsigned size = branch_size(vcpu, i);
+	uint64_t rsp = vcpu->gpr[RSP];
+	uint64_t target = get(read_at(vcpu, i, stack_address(vcpu, i, rsp, size), size), size);
 
 	check_target(vcpu, i, target);
-	vcpu->gpr[RSP] += 8 + i->immediate;
+	set_stack_pointer(vcpu, rsp + size + i->immediate);
 	taken(vcpu, i, target);
 }
 
 static uint64_t counter(const struct vcpu *vcpu, const struct insn *i)
 {
-	return i->prefixes & PREFIX_ADDRESS ? (uint32_t)vcpu->gpr[RCX] : vcpu->gpr[RCX];
+	return get_register(vcpu, RCX * 8, i->address_size);
 }
 
 /* E0 LOOPNE, E1 LOOPE, E2 LOOP */
@@ -110,7 +124,7 @@ void loop_while(struct vcpu *vcpu, const struct insn *i)
 {
 	uint64_t count = counter(vcpu, i) - 1;
 	bool zf = vcpu->rflags & FLAG_ZF;
-	unsigned width = i->prefixes & PREFIX_ADDRESS ? 4 : 8;
+	unsigned width = i->address_size;
 	bool again = truncate(count, width) && (i->opcode == 0xe2 || zf == (i->opcode & 1));
 
 	if (again)
@@ -149,6 +163,14 @@ void int3(struct vcpu *vcpu, const struct insn *i)
 void int1(struct vcpu *vcpu, const struct insn *i)
 {
 	interrupt(vcpu, i, EVENT_EXCEPTION, VECTOR_DB);
+}
+
+void into(struct vcpu *vcpu, const struct insn *i)
+{
+	if (vcpu->rflags & FLAG_OF)
+		interrupt(vcpu, i, EVENT_SOFTWARE, VECTOR_OF);
+	else
+		leave(vcpu, i);
 }
 
 void int_n(struct vcpu *vcpu, const struct insn *i)

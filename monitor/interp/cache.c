@@ -57,14 +57,16 @@ static bool unchanged(const struct block *b)
 	       same(b->code[1], b->copy + b->bytes[0], b->bytes[1]);
 }
 
-/* The bytes at `linear`, up to the end of their page; raises what fetching them does. */
-static const uint8_t *fetch(struct vcpu *vcpu, uint64_t linear)
+/* The bytes at `offset` in the code segment, up to the end of their page; raises what fetching them
+   does. */
+static const uint8_t *fetch(struct vcpu *vcpu, uint64_t offset)
 {
+	uint64_t linear = code_linear(vcpu->interp, offset);
 	unsigned access = ACCESS_EXECUTE | (vcpu->cpl == 3 ? ACCESS_USER : 0);
 	struct fault fault = {.vector = VECTOR_GP, .has_error = true};
 	uint64_t physical;
 
-	if (!canonical(linear))
+	if (in_64_bit_mode(vcpu) ? !canonical(linear) : offset > vcpu->segment[CS].limit)
 		raise_at(vcpu, vcpu->rip, &fault);
 	if (!walk(vcpu, linear, access, &physical, &fault.error)) {
 		fault.vector = VECTOR_PF;
@@ -102,7 +104,7 @@ static bool append(struct interp *interp, struct block *b, const uint8_t *code, 
 	struct insn *i = &b->insn[b->count];
 	bool ends;
 
-	if (decode(code, available, b->rip + b->bytes[0], i, &ends) == DECODE_SHORT)
+	if (decode(code, available, b->rip + b->bytes[0], interp->mode, i, &ends) == DECODE_SHORT)
 		return false;
 	if (thunk_wanted(i))
 		thunk_make(interp, i);
@@ -128,7 +130,7 @@ static void build_straddling(struct vcpu *vcpu, struct block *b, unsigned first)
 static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 {
 	struct interp *interp = vcpu->interp;
-	unsigned available = PAGE - (unsigned)(vcpu->rip % PAGE);
+	unsigned available = PAGE - (unsigned)(code_linear(interp, vcpu->rip) % PAGE);
 
 	if (interp->arena_used + BLOCK_MOST > BLOCK_ARENA ||
 	    (interp->thunks &&
@@ -137,7 +139,7 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 
 	struct block *b = (struct block *)(void *)(interp->arena + interp->arena_used);
 
-	*b = (struct block){.rip = vcpu->rip, .code = {code}};
+	*b = (struct block){.rip = vcpu->rip, .mode = interp->mode, .code = {code}};
 	while (b->count < (interp->single ? 1 : BLOCK_INSNS) && b->bytes[0] < available)
 		if (!append(interp, b, code + b->bytes[0], available - b->bytes[0]))
 			break;
@@ -164,7 +166,7 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 static __attribute__((noinline)) struct block *find_or_build(struct vcpu *vcpu, struct block **slot)
 {
 	struct block *known = *slot;
-	bool here = known && known->rip == vcpu->rip;
+	bool here = known && known->rip == vcpu->rip && known->mode == vcpu->interp->mode;
 	const uint8_t *code = fetch(vcpu, vcpu->rip);
 	bool usable = here && known->code[0] == code;
 

@@ -17,6 +17,7 @@ enum vector {
 	VECTOR_DB = 1,
 	VECTOR_NMI = 2,
 	VECTOR_BP = 3,
+	VECTOR_OF = 4,
 	VECTOR_UD = 6,
 	VECTOR_NM = 7,
 	VECTOR_DF = 8,
@@ -27,13 +28,6 @@ enum vector {
 	VECTOR_PF = 14,
 	VECTOR_MF = 16,
 	VECTOR_AC = 17,
-};
-
-struct fault {
-	uint8_t vector;
-	bool has_error;
-	uint32_t error;
-	uint64_t address; /* CR2, of a #PF */
 };
 
 /* One page that may be accessed: in the way, and by the privilege, of the table it stands in. */
@@ -70,6 +64,7 @@ struct block {
 	uint32_t bytes[2];	/* those in the first and in the second page */
 	const uint8_t *copy;	/* those that were decoded */
 	uint32_t count;
+	uint32_t mode;
 	struct insn insn[];
 };
 
@@ -79,25 +74,33 @@ struct interp {
 	struct tlb *tlb;       /* that of the current privilege */
 	uint64_t generation;   /* in the low 12 bits of each valid tag; never 0 */
 	uint64_t watched_page; /* host page number of the code that runs: a store there ends it */
-	uint64_t validity;     /* of blocks: changes with the page tables and the privilege */
-	uint64_t epoch;
-	bool attention; /* look for more than the next block once this one has ended */
-	bool poll;	/* the caller should look for interrupts */
-	bool mov_ss;	/* the shadow is that of MOV SS: it holds off #DB as well */
-	bool trap;	/* TF was set when the instruction began */
-	bool single;	/* one instruction at a time */
-	bool one;	/* the caller asked for one instruction */
+	uint64_t validity;     /* of blocks: changes with page tables, privilege, mode and CS */
+	uint64_t epoch, code_epoch;
+	uint64_t code_base; /* of CS; 0 in 64-bit mode */
+	uint64_t code_mask; /* of linear addresses */
+	uint8_t mode;	    /* enum mode */
+	bool attention;	    /* look for more than the next block once this one has ended */
+	bool poll;	    /* the caller should look for interrupts */
+	bool mov_ss;	    /* the shadow is that of MOV SS: it holds off #DB as well */
+	bool trap;	    /* TF was set when the instruction began */
+	bool single;	    /* one instruction at a time */
+	bool branched;	    /* a branch was taken */
+	bool breakpoints;   /* DR7 enables some */
+	uint8_t hits;	    /* breakpoints on what was accessed, as in DR6 */
+	bool one;	    /* the caller asked for one instruction */
 	int64_t budget;
-	uint8_t privilege; /* of explicit accesses */
+	uint8_t privilege;	   /* of explicit accesses */
+	struct lockstep *lockstep; /* NULL: nothing is compared */
 
 	/* How a handler is left in the middle. */
 	void *escape[5];
 	struct fault fault;
 	bool native; /* no fault: the processor is to execute the instruction */
 
-	/* A write that straddles two pages is made here first. */
+	/* A write that straddles two pages, or that the platform takes, is made here first. */
 	uint8_t *write_to[2];
-	uint32_t write_first; /* bytes in the first page */
+	uint64_t platform_takes; /* the physical address of the last write, if it does; else 0 */
+	uint32_t write_first;	 /* bytes in the first page */
 	uint32_t write_bytes;
 	uint64_t code_page; /* what watched_page is while no such write is under way */
 
@@ -115,7 +118,7 @@ struct interp {
 	size_t arena_used;
 	struct block *blocks[2][BLOCKS]; /* the second: blocks of one instruction */
 	uint8_t read_bounce[BOUNCE] __attribute__((aligned(64)));
-	uint8_t write_bounce[BOUNCE] __attribute__((aligned(PAGE)));
+	uint8_t write_bounce[PAGE] __attribute__((aligned(PAGE)));
 	struct tlb tlbs[PRIVILEGES];
 	uint8_t arena[BLOCK_ARENA] __attribute__((aligned(64)));
 };
@@ -148,7 +151,22 @@ static inline bool canonical(uint64_t address)
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
 }
 
-/* CPL, RFLAGS.AC, CR0 or CR4 may have changed: chooses the tables that accesses go through. */
+/* The linear address of an offset in the present code segment. */
+static inline uint64_t code_linear(const struct interp *interp, uint64_t offset)
+{
+	return (interp->code_base + offset) & interp->code_mask;
+}
+
+/* A branch of the instruction being executed, or of an event, was taken. */
+static inline void branch_taken(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
+				unsigned to_cpl)
+{
+	vcpu->interp->branched = true;
+	ds_branch(vcpu, from, to, from_cpl, to_cpl);
+}
+
+/* CPL, CS, RFLAGS.AC, CR0, CR4 or EFER may have changed: chooses the tables that accesses go
+   through, and how code is decoded. */
 void privilege_changed(struct vcpu *vcpu);
 
 /* The block at RIP; raises what fetching it raises. One instruction long if interp.single. */

@@ -4,6 +4,7 @@
 
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/memory.h"
+#include "monitor/interp/segment.h"
 
 #define CR3_NO_FLUSH (1ULL << 63)
 
@@ -41,6 +42,8 @@ void mov_from_cr(struct vcpu *vcpu, const struct insn *i)
 		*to = platform_read_cr8(vcpu);
 		break;
 	}
+	if (!in_64_bit_mode(vcpu))
+		*to = (uint32_t)*to;
 	next(vcpu, i);
 }
 
@@ -49,10 +52,22 @@ static void set_cr0(struct vcpu *vcpu, const struct insn *i, uint64_t value)
 	const uint64_t known = CR0_PE | CR0_MP | CR0_EM | CR0_TS | CR0_ET | CR0_NE | CR0_WP |
 			       CR0_AM | CR0_NW | CR0_CD | CR0_PG;
 
-	/* 64-bit code cannot turn paging off. */
-	if (value >> 32 || !(value & CR0_PG) || !(value & CR0_PE) ||
-	    (value & CR0_NW && !(value & CR0_CD)))
+	bool paging = value & CR0_PG, was_paging = vcpu->cr0 & CR0_PG;
+	uint64_t efer = vcpu->efer;
+
+	if (value >> 32 || (paging && !(value & CR0_PE)) || (value & CR0_NW && !(value & CR0_CD)))
 		general_protection(vcpu, i);
+	/* IA-32e mode begins and ends with paging; 64-bit code cannot end it. SDM Vol 3, 9.8.5. */
+	if (paging && !was_paging && efer & EFER_LME) {
+		if (!(vcpu->cr4 & CR4_PAE) || vcpu->segment[CS].attributes & SEGMENT_L)
+			general_protection(vcpu, i);
+		efer |= EFER_LMA;
+	} else if (!paging && was_paging) {
+		if (in_64_bit_mode(vcpu))
+			general_protection(vcpu, i);
+		efer &= ~EFER_LMA;
+	}
+	vcpu->efer = efer;
 	vcpu->cr0 = (value & known) | CR0_ET;
 	interp_forget(vcpu);
 }
@@ -72,7 +87,8 @@ static void set_cr4(struct vcpu *vcpu, const struct insn *i, uint64_t value)
 {
 	bool pcid_from_nonzero = value & ~vcpu->cr4 & CR4_PCIDE && vcpu->cr3 & 0xfff;
 
-	if (value & ~vcpu->interp->cr4_allowed || !(value & CR4_PAE) || pcid_from_nonzero)
+	if (value & ~vcpu->interp->cr4_allowed || pcid_from_nonzero ||
+	    (!(value & CR4_PAE) && vcpu->efer & EFER_LMA))
 		general_protection(vcpu, i);
 	/* Beyond what is interpreted here. */
 	if (value & (CR4_LA57 | CR4_PKE | CR4_PKS | CR4_CET) || (value ^ vcpu->cr4) & CR4_OSXSAVE)
@@ -84,6 +100,9 @@ static void set_cr4(struct vcpu *vcpu, const struct insn *i, uint64_t value)
 void mov_to_cr(struct vcpu *vcpu, const struct insn *i)
 {
 	uint64_t value = *general_register(vcpu, i);
+
+	if (!in_64_bit_mode(vcpu))
+		value = (uint32_t)value;
 
 	if (!(1u << control_register(i) & (1u << 0 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 8)))
 		raise(vcpu, i, VECTOR_UD);

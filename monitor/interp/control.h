@@ -17,6 +17,7 @@
 
 #define CR4_TSD	       (1ULL << 2)
 #define CR4_DE	       (1ULL << 3)
+#define CR4_PSE	       (1ULL << 4)
 #define CR4_PAE	       (1ULL << 5)
 #define CR4_PGE	       (1ULL << 7)
 #define CR4_OSFXSR     (1ULL << 9)

@@ -11,6 +11,8 @@ struct reader {
 	const uint8_t *code;
 	unsigned at, available;
 	bool too_short, too_long;
+	enum mode mode;
+	bool overridden; /* a prefix names the segment */
 };
 
 static uint8_t take(struct reader *r)
@@ -60,15 +62,21 @@ static uint8_t take_prefixes(struct reader *r, struct insn *i)
 		case 0x2e:
 		case 0x36:
 		case 0x3e:
-			break; /* ES, CS, SS, DS: ignored in 64-bit mode */
+			/* ES, CS, SS, DS: ignored in 64-bit mode */
+			if (r->mode != MODE_64)
+				i->segment = byte >> 3 & 3;
+			r->overridden = true;
+			break;
 		case 0x64:
 			i->segment = FS;
+			r->overridden = true;
 			break;
 		case 0x65:
 			i->segment = GS;
+			r->overridden = true;
 			break;
 		default:
-			if ((byte & 0xf0) != 0x40) {
+			if ((byte & 0xf0) != 0x40 || r->mode != MODE_64) {
 				i->prefixes |= i->rex ? PREFIX_REX : 0;
 				return byte;
 			}
@@ -115,6 +123,25 @@ static bool take_sib(struct reader *r, struct insn *i, unsigned mod)
 	return false;
 }
 
+/* ModRM with 16-bit addresses (SDM Vol 2, table 2-1). */
+static void take_memory_16(struct reader *r, struct insn *i)
+{
+	static const uint8_t bases[8] = {RBX, RBX, RBP, RBP, RSI, RDI, RBP, RBX};
+	unsigned mod = i->modrm >> 6, rm = i->modrm & 7;
+
+	i->memory = true;
+	if (rm < 4)
+		i->index = (uint8_t)((rm & 1 ? RDI : RSI) * 8);
+	if (mod || rm != 6)
+		i->base = (uint8_t)(bases[rm] * 8);
+	if (mod == 2 || i->base == NO_REGISTER)
+		i->displacement = take_signed(r, 2);
+	else if (mod == 1)
+		i->displacement = take_signed(r, 1);
+	if (!r->overridden && i->base == RBP * 8)
+		i->segment = SS;
+}
+
 /* ModRM's memory operand. RIP-relative ones become absolute once the length is known. */
 static void take_memory(struct reader *r, struct insn *i, bool *rip_relative)
 {
@@ -125,7 +152,8 @@ static void take_memory(struct reader *r, struct insn *i, bool *rip_relative)
 	if (rm == RSP) {
 		wide |= take_sib(r, i, mod);
 	} else if (rm == RBP && !mod) {
-		*rip_relative = wide = true;
+		*rip_relative = r->mode == MODE_64;
+		wide = true;
 	} else {
 		i->base = (uint8_t)(modrm_rm(i) * 8);
 	}
@@ -133,14 +161,16 @@ static void take_memory(struct reader *r, struct insn *i, bool *rip_relative)
 		i->displacement = take_signed(r, 4);
 	else if (mod == 1)
 		i->displacement = take_signed(r, 1);
-	if (i->segment == DS && (i->base == RSP * 8 || i->base == RBP * 8))
+	/* In 64-bit mode a prefix for DS makes no difference. */
+	if (i->segment == DS && (!r->overridden || r->mode == MODE_64) &&
+	    (i->base == RSP * 8 || i->base == RBP * 8))
 		i->segment = SS;
 }
 
-static void choose_addressing(struct insn *i)
+static void choose_addressing(struct insn *i, enum mode mode)
 {
 	i->addressing = ADDRESS_REGISTER;
-	if (i->index != NO_REGISTER || i->segment == FS || i->segment == GS ||
+	if (i->index != NO_REGISTER || i->segment == FS || i->segment == GS || mode != MODE_64 ||
 	    i->prefixes & PREFIX_ADDRESS)
 		i->addressing = ADDRESS_GENERAL;
 	else if (i->base == NO_REGISTER)
@@ -184,13 +214,15 @@ static void take_immediate(struct reader *r, struct insn *i, unsigned form)
 		i->immediate |= (take_signed(r, 1) & 0xff) << 16;
 		break;
 	case FORM_J:
-		i->immediate = take_signed(r, 4);
+		i->immediate = take_signed(r, r->mode == MODE_64 ? 4 : i->size);
+		break;
+	case FORM_FAR:
+		i->immediate = truncate(take_signed(r, i->size), i->size);
+		i->displacement = (uint16_t)take_signed(r, 2);
 		break;
 	case FORM_A_O:
 	case FORM_O_A:
-		i->displacement = take_signed(r, i->prefixes & PREFIX_ADDRESS ? 4 : 8);
-		if (i->prefixes & PREFIX_ADDRESS)
-			i->displacement = (uint32_t)i->displacement;
+		i->displacement = truncate(take_signed(r, i->address_size), i->address_size);
 		i->memory = true;
 		break;
 	default:
@@ -258,15 +290,24 @@ static unsigned place_operands(struct insn *i, unsigned form, uint8_t opcode)
 	}
 }
 
-static unsigned operand_size(const struct insn *i, unsigned flags)
+static unsigned operand_size(const struct insn *i, unsigned flags, enum mode mode)
 {
 	if (flags & OPCODE_BYTE)
 		return 1;
+	if (mode != MODE_64)
+		return (mode == MODE_16) == !(i->prefixes & PREFIX_OPERAND) ? 2 : 4;
 	if (i->rex & REX_W)
 		return 8;
 	if (flags & OPCODE_64)
 		return i->prefixes & PREFIX_OPERAND ? 2 : 8;
 	return i->prefixes & PREFIX_OPERAND ? 2 : 4;
+}
+
+static unsigned address_size(const struct insn *i, enum mode mode)
+{
+	if (mode == MODE_64)
+		return i->prefixes & PREFIX_ADDRESS ? 4 : 8;
+	return (mode == MODE_16) == !(i->prefixes & PREFIX_ADDRESS) ? 2 : 4;
 }
 
 static unsigned size_index(unsigned size)
@@ -297,6 +338,8 @@ static const struct opcode *take_opcode(struct reader *r, struct insn *i)
 	uint8_t byte = take_prefixes(r, i);
 
 	i->opcode = byte;
+	if (r->mode != MODE_64 && opcode_outside_64(byte))
+		return opcode_outside_64(byte);
 	if (byte != 0x0f)
 		return &opcodes_one[byte];
 	byte = take(r);
@@ -308,10 +351,20 @@ static const struct opcode *take_opcode(struct reader *r, struct insn *i)
 	return &opcodes_0f[byte];
 }
 
-enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip, struct insn *i,
-			  bool *ends)
+/* Where a relative branch leads; the operand's size bounds it outside 64-bit mode. */
+static void find_target(struct insn *i, enum mode mode, bool *ends)
 {
-	struct reader r = {.code = code, .available = available};
+	i->immediate += i->next;
+	if (mode != MODE_64)
+		i->immediate = truncate(i->immediate, i->size);
+	/* Backwards it closes a loop: what is behind it would mostly be decoded in vain. */
+	*ends |= i->immediate < i->next;
+}
+
+enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip, enum mode mode,
+			  struct insn *i, bool *ends)
+{
+	struct reader r = {.code = code, .available = available, .mode = mode};
 	bool rip_relative = false;
 
 	*i = (struct insn){.base = NO_REGISTER, .index = NO_REGISTER, .segment = DS};
@@ -321,15 +374,18 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 	bool escape = i->opcode > 0xfff;
 	bool modrm = o->group || escape || has_modrm(o->form) || thunk_has_modrm(i->opcode);
 
+	i->address_size = (uint8_t)address_size(i, mode);
 	if (modrm) {
 		i->modrm = take(&r);
-		if (i->modrm < 0xc0)
+		if (i->modrm < 0xc0 && i->address_size == 2)
+			take_memory_16(&r, i);
+		else if (i->modrm < 0xc0)
 			take_memory(&r, i, &rip_relative);
 	}
 	if (o->group)
 		o = &o->group[i->modrm >> 3 & 7];
-	i->size = (uint8_t)operand_size(i, o->flags);
-	if (o->flags & OPCODE_STACK)
+	i->size = (uint8_t)operand_size(i, o->flags, mode);
+	if (o->flags & OPCODE_STACK && mode == MODE_64)
 		i->segment = i->segment == DS ? SS : i->segment;
 	take_immediate(&r, i, o->form);
 
@@ -355,11 +411,8 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 	i->next = rip + r.at;
 	if (rip_relative)
 		i->displacement += i->next;
-	if (o->form == FORM_J8 || o->form == FORM_J) {
-		i->immediate += i->next;
-		/* Backwards it closes a loop: what is behind it would mostly be decoded in vain. */
-		*ends |= i->immediate < i->next;
-	}
-	choose_addressing(i);
+	if (o->form == FORM_J8 || o->form == FORM_J)
+		find_target(i, mode, ends);
+	choose_addressing(i, mode);
 	return DECODE_DONE;
 }

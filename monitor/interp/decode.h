@@ -30,6 +30,7 @@ enum form {
 	FORM_I8,
 	FORM_I16,
 	FORM_I16_I8, /* ENTER */
+	FORM_FAR,    /* an offset of the operand's size, a selector: immediate, displacement */
 	FORM_J8,
 	FORM_J,
 };
@@ -75,6 +76,8 @@ struct opcode {
 };
 
 extern const struct opcode opcodes_one[256], opcodes_0f[256], opcode_crc32_or_movbe[2];
+/* Where one differs from opcodes_one outside 64-bit mode, else NULL. */
+const struct opcode *opcode_outside_64(uint8_t byte);
 
 /* The handlers that an instruction gets from the decoder itself. */
 handler undefined; /* #UD */
@@ -88,10 +91,10 @@ enum decode_status {
 };
 
 /*
- * Decodes the instruction at `code`, which stands at linear address `rip`. *ends: nothing may be
- * decoded behind it. An unknown instruction has a handler that says so.
+ * Decodes the instruction at `code`, which stands at `rip` in the code segment. *ends: nothing may
+ * be decoded behind it. An unknown instruction has a handler that says so.
  */
-enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip, struct insn *i,
-			  bool *ends);
+enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip, enum mode mode,
+			  struct insn *i, bool *ends);
 
 #endif

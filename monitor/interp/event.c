@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Delivery of interrupts and exceptions in IA-32e mode (SDM Vol 3, 6.13 to 6.15). */
+#include "monitor/interp/event.h"
+#include "monitor/interp/control.h"
+#include "monitor/interp/debug.h"
 #include "monitor/interp/memory.h"
 #include "monitor/interp/segment.h"
 
@@ -37,8 +40,8 @@ static bool read_gate(struct vcpu *vcpu, const struct event *event, struct gate 
 	return gate->type & SEGMENT_P;
 }
 
-static bool read_handler_segment(struct vcpu *vcpu, uint16_t selector, struct segment *cs,
-				 unsigned *cpl, struct fault *fault)
+bool read_handler_segment(struct vcpu *vcpu, uint16_t selector, struct segment *cs, unsigned *cpl,
+			  struct fault *fault)
 {
 	if (null_selector(selector))
 		return refuse(fault, VECTOR_GP, 0);
@@ -48,7 +51,7 @@ static bool read_handler_segment(struct vcpu *vcpu, uint16_t selector, struct se
 		return refuse(fault, VECTOR_GP, selector);
 	if (!(cs->attributes & SEGMENT_P))
 		return refuse(fault, VECTOR_NP, selector);
-	if ((cs->attributes & (SEGMENT_L | SEGMENT_DB)) != SEGMENT_L)
+	if (vcpu->efer & EFER_LMA && (cs->attributes & (SEGMENT_L | SEGMENT_DB)) != SEGMENT_L)
 		return refuse(fault, VECTOR_GP, selector);
 	*cpl = cs->attributes & TYPE_CONFORMING ? vcpu->cpl : dpl(cs);
 	if (!mark_descriptor(vcpu, cs, TYPE_ACCESSED, fault))
@@ -72,7 +75,7 @@ static bool read_stack(struct vcpu *vcpu, unsigned ist, unsigned cpl, uint64_t *
 	return system_read(vcpu, vcpu->tr.base + offset, rsp, 8, fault);
 }
 
-static bool is_fault(const struct event *event)
+bool is_fault(const struct event *event)
 {
 	const uint32_t faults = 1u << VECTOR_DE | 1u << 5 | 1u << VECTOR_UD | 1u << VECTOR_NM |
 				1u << VECTOR_TS | 1u << VECTOR_NP | 1u << VECTOR_SS |
@@ -110,6 +113,8 @@ static bool deliver(struct vcpu *vcpu, const struct event *event, struct fault *
 	unsigned cpl, from_cpl = vcpu->cpl;
 	uint64_t rsp;
 
+	if (!(vcpu->efer & EFER_LMA))
+		return deliver_outside_ia32e(vcpu, event, fault);
 	if (!read_gate(vcpu, event, &gate, fault) ||
 	    !read_handler_segment(vcpu, gate.selector, &cs, &cpl, fault) ||
 	    !read_stack(vcpu, gate.ist & 7, cpl, &rsp, fault))
@@ -177,6 +182,7 @@ void event_deliver(struct vcpu *vcpu, const struct event *event)
 	struct event now = *event;
 	struct fault fault;
 	unsigned from_cpl = vcpu->cpl;
+	uint64_t from_base = vcpu->interp->code_base, from_mask = vcpu->interp->code_mask;
 
 	while (!deliver(vcpu, &now, &fault)) {
 		if (now.kind == EVENT_EXCEPTION && now.vector == VECTOR_DF) {
@@ -195,11 +201,14 @@ void event_deliver(struct vcpu *vcpu, const struct event *event)
 	vcpu->interp->mov_ss = false;
 	vcpu->interp->trap = false;
 	privilege_changed(vcpu);
-	ds_event(vcpu, &(struct ds_branch){.from = now.from,
-					   .to = vcpu->rip,
+	if (now.kind == EVENT_EXCEPTION && now.vector == VECTOR_DB)
+		vcpu->dr7 &= ~(uint64_t)DR7_GD;
+	vcpu->interp->branched = true;
+	ds_event(vcpu, &(struct ds_branch){.from = (from_base + now.from) & from_mask,
+					   .to = code_linear(vcpu->interp, vcpu->rip),
 					   .from_cpl = from_cpl,
 					   .to_cpl = vcpu->cpl,
 					   .cause = causes[now.kind],
 					   .vector = now.vector,
-					   .return_rip = now.return_rip});
+					   .return_rip = (from_base + now.return_rip) & from_mask});
 }

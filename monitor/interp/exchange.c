@@ -134,7 +134,7 @@ TEMPLATE void cmpxchg(struct vcpu *vcpu, const struct insn *i, unsigned size)
 void cmpxchg_wide(struct vcpu *vcpu, const struct insn *i)
 {
 	unsigned size = i->size == 8 ? 16 : 8;
-	uint64_t address = effective_address(vcpu, i);
+	uint64_t address = effective_address(vcpu, i, true);
 	uint64_t low = vcpu->gpr[RAX], high = vcpu->gpr[RDX];
 	bool zf;
 

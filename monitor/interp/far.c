@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* IRET and the far JMP, CALL and RET of 64-bit mode. */
+/* IRET and the far JMP, CALL and RET. */
 #include "monitor/interp/control.h"
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/memory.h"
@@ -7,13 +7,17 @@
 
 static uint64_t stack_word(struct vcpu *vcpu, const struct insn *i, uint64_t offset)
 {
-	return get(read_at(vcpu, i, vcpu->gpr[RSP] + offset, i->size), i->size);
+	uint64_t address = stack_address(vcpu, i, vcpu->gpr[RSP] + offset, i->size);
+
+	return get(read_at(vcpu, i, address, i->size), i->size);
 }
 
 static void check_rip(struct vcpu *vcpu, const struct insn *i, const struct segment *cs,
 		      uint64_t rip)
 {
-	if (cs->attributes & SEGMENT_L ? !canonical(rip) : rip > cs->limit)
+	bool wide = vcpu->efer & EFER_LMA && cs->attributes & SEGMENT_L;
+
+	if (wide ? !canonical(rip) : rip > cs->limit)
 		general_protection(vcpu, i);
 }
 
@@ -34,17 +38,34 @@ static void drop_segments(struct vcpu *vcpu)
 	}
 }
 
+static bool real_mode(const struct vcpu *vcpu)
+{
+	return !(vcpu->cr0 & CR0_PE);
+}
+
+/* CS in real-address mode: limit and attributes stay. */
+static struct segment real_code_segment(const struct vcpu *vcpu, uint16_t selector)
+{
+	struct segment cs = vcpu->segment[CS];
+
+	cs.selector = selector;
+	cs.base = (uint64_t)selector << 4;
+	return cs;
+}
+
 static void go(struct vcpu *vcpu, const struct insn *i, const struct segment *cs, uint64_t rip)
 {
 	unsigned from_cpl = vcpu->cpl;
+	uint64_t from = code_linear(vcpu->interp, insn_rip(i));
 
 	vcpu->segment[CS] = *cs;
-	vcpu->cpl = cs->selector & 3;
+	if (!real_mode(vcpu))
+		vcpu->cpl = cs->selector & 3;
 	vcpu->rip = rip;
 	if (vcpu->cpl > from_cpl)
 		drop_segments(vcpu);
 	privilege_changed(vcpu);
-	ds_branch(vcpu, insn_rip(i), rip, from_cpl, vcpu->cpl);
+	branch_taken(vcpu, from, code_linear(vcpu->interp, rip), from_cpl, vcpu->cpl);
 }
 
 /* The part of IRET and RET that fetches the target; `stack` only if it is loaded too. */
@@ -53,6 +74,11 @@ static void read_return(struct vcpu *vcpu, const struct insn *i, uint16_t select
 {
 	struct fault fault;
 
+	if (real_mode(vcpu)) {
+		*cs = real_code_segment(vcpu, selector);
+		check_rip(vcpu, i, cs, rip);
+		return;
+	}
 	if (!null_selector(selector) && (selector & 3u) < vcpu->cpl)
 		raise_error(vcpu, i, VECTOR_GP, selector & ~3u);
 	if (!read_code_segment(vcpu, selector, selector & 3, cs, &fault))
@@ -83,21 +109,31 @@ void iret(struct vcpu *vcpu, const struct insn *i)
 	/* Even one that faults ends the blocking of NMIs (SDM Vol 3, 6.7.1 and 25.3). */
 	vcpu->nmi_blocked = false;
 	vcpu->interp->attention = true;
-	if (vcpu->rflags & FLAG_NT)
+	if (vcpu->rflags & FLAG_NT && vcpu->efer & EFER_LMA)
 		general_protection(vcpu, i);
+	if (vcpu->rflags & FLAG_NT && !real_mode(vcpu))
+		platform_stop("returns to another task are not provided while branches are traced");
 
 	uint64_t rip = stack_word(vcpu, i, 0);
 	uint16_t selector = (uint16_t)stack_word(vcpu, i, size);
 	uint64_t rflags = stack_word(vcpu, i, 2 * size);
-	uint64_t rsp = stack_word(vcpu, i, 3 * size);
-	uint16_t stack = (uint16_t)stack_word(vcpu, i, 4 * size);
+	uint64_t rsp = vcpu->gpr[RSP] + 3 * size;
 
+	if (rflags & FLAG_VM && size == 4 && !vcpu->cpl && !(vcpu->efer & EFER_LMA))
+		platform_stop("virtual-8086 mode is not provided while branches are traced");
 	read_return(vcpu, i, selector, rip, &cs);
-	if (!read_stack_segment(vcpu, stack, selector & 3, cs.attributes & SEGMENT_L, &ss, &fault))
-		raise_fault(vcpu, i, &fault);
+	/* In 64-bit mode always. */
+	if (in_64_bit_mode(vcpu) || (!real_mode(vcpu) && (selector & 3) > vcpu->cpl)) {
+		uint16_t stack = (uint16_t)stack_word(vcpu, i, 4 * size);
+
+		rsp = stack_word(vcpu, i, 3 * size);
+		if (!read_stack_segment(vcpu, stack, selector & 3, cs.attributes & SEGMENT_L, &ss,
+					&fault))
+			raise_fault(vcpu, i, &fault);
+		vcpu->segment[SS] = ss;
+	}
 	vcpu->rflags = returned_flags(vcpu, rflags, size);
-	vcpu->gpr[RSP] = rsp;
-	vcpu->segment[SS] = ss;
+	set_stack_pointer(vcpu, rsp);
 	vcpu->interp->poll |= vcpu->rflags & ~old & FLAG_IF;
 	go(vcpu, i, &cs, rip);
 }
@@ -112,7 +148,7 @@ void far_ret(struct vcpu *vcpu, const struct insn *i)
 	uint64_t rsp = vcpu->gpr[RSP] + 2 * size + i->immediate;
 
 	read_return(vcpu, i, selector, rip, &cs);
-	if ((selector & 3) > vcpu->cpl) {
+	if (!real_mode(vcpu) && (selector & 3) > vcpu->cpl) {
 		uint16_t stack = (uint16_t)stack_word(vcpu, i, 3 * size + i->immediate);
 
 		rsp = stack_word(vcpu, i, 2 * size + i->immediate) + i->immediate;
@@ -121,24 +157,46 @@ void far_ret(struct vcpu *vcpu, const struct insn *i)
 			raise_fault(vcpu, i, &fault);
 		vcpu->segment[SS] = ss;
 	}
-	vcpu->gpr[RSP] = rsp;
+	set_stack_pointer(vcpu, rsp);
 	go(vcpu, i, &cs, rip);
 }
 
-/* The operand of a far JMP or CALL: offset, then selector. Gates are left to the processor. */
+/* Call gates and tasks. Whatever else is no segment of code or data is #GP anyway. */
+static void check_system_descriptor(struct vcpu *vcpu, const struct insn *i, uint16_t selector,
+				    unsigned type)
+{
+	const unsigned in_ia32e = 1u << 12,
+		       elsewhere = in_ia32e | 1u << 1 | 1u << 4 | 1u << 5 | 1u << TYPE_TSS;
+
+	if ((vcpu->efer & EFER_LMA ? in_ia32e : elsewhere) >> type & 1)
+		platform_stop("call gates and tasks are not provided while branches are traced");
+	raise_error(vcpu, i, VECTOR_GP, selector & ~3u);
+}
+
+/* The operand of a far JMP or CALL: offset, then selector. */
 static uint64_t read_target(struct vcpu *vcpu, const struct insn *i, struct segment *cs)
 {
 	struct fault fault;
-	uint64_t address = effective_address(vcpu, i);
-	uint64_t rip = get(read_at(vcpu, i, address, i->size), i->size);
-	uint16_t selector = (uint16_t)get(read_at(vcpu, i, address + i->size, 2), 2);
+	uint64_t rip = i->immediate;
+	uint16_t selector = (uint16_t)i->displacement;
 
+	if (i->memory) {
+		uint64_t address = effective_address(vcpu, i, false);
+
+		rip = get(read_at(vcpu, i, address, i->size), i->size);
+		selector = (uint16_t)get(read_at(vcpu, i, address + i->size, 2), 2);
+	}
+	if (real_mode(vcpu)) {
+		*cs = real_code_segment(vcpu, selector);
+		check_rip(vcpu, i, cs, rip);
+		return rip;
+	}
 	if (null_selector(selector))
 		general_protection(vcpu, i);
 	if (!read_descriptor(vcpu, selector, cs, &fault))
 		raise_fault(vcpu, i, &fault);
 	if (!(cs->attributes & SEGMENT_S))
-		native_step(vcpu, i);
+		check_system_descriptor(vcpu, i, selector, cs->attributes & SEGMENT_TYPE);
 	if (!(cs->attributes & TYPE_CONFORMING) && (selector & 3u) > vcpu->cpl)
 		raise_error(vcpu, i, VECTOR_GP, selector & ~3u);
 	if (!read_code_segment(vcpu, selector, vcpu->cpl, cs, &fault))
@@ -165,11 +223,11 @@ void far_call(struct vcpu *vcpu, const struct insn *i)
 
 	stack.segment = SS;
 
-	uint8_t *at = write_at(vcpu, &stack, rsp, 2 * size);
+	uint8_t *at = write_at(vcpu, &stack, stack_address(vcpu, &stack, rsp, 2 * size), 2 * size);
 
 	put(at, i->next, size);
 	put(at + size, vcpu->segment[CS].selector, size);
 	written(vcpu, at);
-	vcpu->gpr[RSP] = rsp;
+	set_stack_pointer(vcpu, rsp);
 	go(vcpu, i, &cs, rip);
 }

@@ -44,15 +44,16 @@ handler lahf, sahf, cmc, clc, stc, cld, std_, cli, sti, nop;
 /* branch.c, far.c, syscall.c */
 extern handler *const run_jcc[16];
 handler jmp, jmp_operand, call, call_operand, ret, loop_while, jump_if_rcx_zero;
-handler far_jmp, far_call, far_ret, iret, int3, int1, int_n, syscall_, sysret, sysenter, sysexit;
+handler far_jmp, far_call, far_ret, iret, int3, int1, into, int_n, syscall_, sysret, sysenter,
+	sysexit;
 
 /* string.c, string_compare.c, string_io.c */
 extern row_of_sizes run_movs, run_stos, run_lods, run_cmps, run_scas;
 handler ins, outs, in_port, out_port;
 
-/* system.c, control.c, table.c, msr.c */
+/* system.c, debug.c, control.c, table.c, msr.c */
 handler hlt, cpuid, rdtsc, rdmsr, wrmsr, cache_control, swapgs_group, fence, fs_gs_base;
-handler mov_from_cr, mov_to_cr, clts, smsw, lmsw, invlpg_group;
+handler mov_from_dr, mov_to_dr, mov_from_cr, mov_to_cr, clts, smsw, lmsw, invlpg_group;
 handler sgdt_group, sidt_group, lgdt_group, lidt_group, sldt, str, lldt, ltr;
 handler load_access_rights, load_limit, verify_read, verify_write;
 handler mov_from_segment, mov_to_segment, load_far_pointer;

@@ -30,8 +30,11 @@ enum prefix {
 enum addressing {
 	ADDRESS_REGISTER, /* base + displacement */
 	ADDRESS_ABSOLUTE, /* displacement alone; RIP-relative ones too */
-	ADDRESS_GENERAL,  /* anything: index, FS or GS base, 32-bit addresses */
+	ADDRESS_GENERAL, /* anything: index, FS or GS base, 32-bit addresses; outside 64-bit mode */
 };
+
+/* Of code: 64-bit mode, or the default sizes of operands and addresses elsewhere. */
+enum mode { MODE_64, MODE_32, MODE_16 };
 
 enum { NO_REGISTER = 0xff };
 
@@ -46,8 +49,9 @@ struct insn {
 	uint8_t base, index; /* NO_REGISTER: none */
 	uint8_t shift;	     /* of the index */
 	uint8_t addressing;
-	uint8_t segment; /* FS, GS, or SS where a bad address means #SS; else DS */
+	uint8_t segment; /* in 64-bit mode FS, GS, or SS where a bad address means #SS; else DS */
 	uint8_t size;	 /* of the operand, in bytes */
+	uint8_t address_size;
 
 	uint8_t length;
 	uint8_t behind; /* instructions of the block that stand behind this one */

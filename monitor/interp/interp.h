@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interpreter: executes a guest's 64-bit code in software while its branches are traced.
+ * The interpreter: executes a guest's code in software while its branches are traced.
  * Knows the instruction set; knows nothing of SVM, of the DS rules or of any guest.
  */
 #ifndef SPOOR_MONITOR_INTERP_H
@@ -18,15 +18,18 @@ enum interp_stop {
 	INTERP_UNTRACED,    /* the guest turned its tracing off: it may run natively */
 	INTERP_HALTED,	    /* HLT was executed: vcpu->halted, RIP behind it */
 	INTERP_NATIVE_STEP, /* the instruction at RIP must be executed by the processor itself */
-	INTERP_MODE,	    /* not 64-bit mode: nothing here can execute that */
+	INTERP_MODE,	    /* virtual-8086 mode, LA57, protection keys or CET */
 	INTERP_SHUTDOWN,    /* triple fault: vcpu->shut_down */
 };
 
 /*
- * Executes one instruction if `budget` is 1; else that many, or as many more as stand in a straight
- * run of code. Events are delivered in software on the way.
+ * Executes one instruction, traced or not, if `budget` is 1; else that many, or as many more as
+ * stand in a straight run of code. Events are delivered in software on the way.
  */
 enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget);
+
+/* True while the guest must not run natively: its branches are traced, or single-stepped. */
+bool interp_needed(const struct vcpu *vcpu);
 
 /*
  * Gives `vcpu` its caches: INTERP_MEMORY bytes, page-aligned, for that virtual processor alone and
@@ -49,6 +52,26 @@ void interp_set_thunk_area(struct vcpu *vcpu, void *writable, const void *execut
  * the guest has run natively. (Changed code is always noticed.)
  */
 void interp_forget(struct vcpu *vcpu);
+
+/* A fault of an instruction, of which nothing was done. */
+struct fault {
+	uint8_t vector;
+	bool has_error;
+	uint32_t error;
+	uint64_t address; /* CR2, of a #PF */
+};
+
+/*
+ * From now on each instruction that is interpreted is executed by the processor as well, from the
+ * same state, and the outcomes are compared: a difference ends the run by platform_stop(). The
+ * platform must then answer NULL to platform_guest_page() for all that is not memory. `memory`:
+ * LOCKSTEP_MEMORY bytes, for that virtual processor alone.
+ */
+#define LOCKSTEP_MEMORY ((size_t)8 << 10)
+void lockstep_init(struct vcpu *vcpu, void *memory);
+
+/* Instructions compared since the start, by all virtual processors. */
+uint64_t lockstep_compared(void);
 
 /* Events, delivered through the guest's IDT in software. */
 enum event_kind {
@@ -97,6 +120,11 @@ bool guest_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
    Accesses to it are made with the guest's own width, so that devices may stand there. NULL: an
    instruction that touches this page is left to INTERP_NATIVE_STEP. */
 uint8_t *platform_guest_page(uint64_t physical);
+/* Whether writes to this page are made by platform_write() instead, once the instruction is
+   otherwise complete: `bytes` as the guest wrote them, which an instruction with REP may do in one
+   go. */
+bool platform_takes_writes(uint64_t physical);
+void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsigned bytes);
 void platform_cpuid(struct vcpu *vcpu); /* EAX, ECX in; EAX..EDX out */
 bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value); /* false: #GP(0) */
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
@@ -104,5 +132,14 @@ uint64_t platform_read_cr8(struct vcpu *vcpu);
 void platform_write_cr8(struct vcpu *vcpu, uint64_t value);
 uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes);
 void platform_out(struct vcpu *vcpu, uint16_t port, unsigned bytes, uint32_t value);
+
+/* For lockstep_init(): one instruction by the processor itself, which updates `vcpu`. */
+enum native_outcome {
+	NATIVE_DONE,
+	NATIVE_FAULTED,	    /* *fault; nothing was delivered */
+	NATIVE_INTERCEPTED, /* the platform would have to do it: nothing was done */
+};
+enum native_outcome platform_step(struct vcpu *vcpu, bool loads_tf, struct fault *fault);
+_Noreturn void platform_stop(const char *why);
 
 #endif

@@ -4,6 +4,9 @@
 
 #include "lib/string.h"
 #include "monitor/interp/control.h"
+#include "monitor/interp/debug.h"
+#include "monitor/interp/lockstep.h"
+#include "monitor/interp/segment.h"
 
 static const unsigned privilege_access[PRIVILEGES] = {
 	[PRIVILEGE_OVERRIDE] = ACCESS_OVERRIDE,
@@ -22,11 +25,28 @@ void interp_forget(struct vcpu *vcpu)
 	struct interp *interp = vcpu->interp;
 
 	interp->epoch++;
+	interp->code_epoch++;
 	vcpu->translations++;
 	interp->generation = interp->epoch % (PAGE - 1) + 1;
 	if (interp->generation == 1)
 		forget_all(interp);
 	privilege_changed(vcpu);
+}
+
+static void mode_changed(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+	const struct segment *cs = &vcpu->segment[CS];
+	bool wide = vcpu->efer & EFER_LMA && cs->attributes & SEGMENT_L;
+	unsigned mode = wide ? MODE_64 : cs->attributes & SEGMENT_DB ? MODE_32 : MODE_16;
+	uint64_t base = wide ? 0 : cs->base;
+
+	if (mode == interp->mode && base == interp->code_base)
+		return;
+	interp->mode = (uint8_t)mode;
+	interp->code_base = base;
+	interp->code_mask = wide ? ~0ULL : 0xffffffff;
+	interp->code_epoch++;
 }
 
 void privilege_changed(struct vcpu *vcpu)
@@ -39,7 +59,8 @@ void privilege_changed(struct vcpu *vcpu)
 	else
 		interp->privilege = ac ? PRIVILEGE_OVERRIDE : PRIVILEGE_SUPERVISOR;
 	interp->tlb = &interp->tlbs[interp->privilege];
-	interp->validity = interp->epoch << 1 | (vcpu->cpl == 3);
+	mode_changed(vcpu);
+	interp->validity = interp->code_epoch << 1 | (vcpu->cpl == 3);
 	interp->attention = true;
 }
 
@@ -69,7 +90,11 @@ static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privile
 		*device = true;
 		return NULL;
 	}
-	if (privilege != PRIVILEGE_ALIGNED)
+	if (interp->lockstep && platform_takes_writes(physical & ~(uint64_t)(PAGE - 1)))
+		lockstep_skip(vcpu);
+	if (write && platform_takes_writes(physical & ~(uint64_t)(PAGE - 1)))
+		interp->platform_takes = physical;
+	else if (privilege != PRIVILEGE_ALIGNED && !interp->lockstep && !interp->breakpoints)
 		*t = (struct translation){.tag = page | interp->generation,
 					  .delta = (uintptr_t)host - (uintptr_t)page};
 	return host + (linear - page);
@@ -98,6 +123,12 @@ static uint8_t *reach_or_raise(struct vcpu *vcpu, const struct insn *i, uint64_t
 			.vector = VECTOR_PF, .has_error = true, .error = error, .address = linear});
 }
 
+static void note_write(struct vcpu *vcpu, uint8_t *to, unsigned size)
+{
+	if (vcpu->interp->lockstep)
+		lockstep_write(vcpu, to, size);
+}
+
 static void check_address(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size)
 {
 	if (!canonical(linear) || !canonical(linear + size - 1))
@@ -113,6 +144,8 @@ const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, u
 	unsigned first = PAGE - (unsigned)(linear % PAGE);
 
 	check_address(vcpu, i, linear, size);
+	if (vcpu->interp->breakpoints)
+		debug_access(vcpu, linear, size, false);
 	if (size <= first)
 		return reach_or_raise(vcpu, i, linear, false);
 
@@ -124,14 +157,33 @@ const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, u
 	return bounce;
 }
 
+/* The instruction may read it first. */
+static void *write_for_platform(struct interp *interp, const uint8_t *from, unsigned size)
+{
+	if (size <= 8)
+		put(interp->write_bounce, get(from, size), size);
+	interp->write_bytes = size;
+	interp->watched_page = (uintptr_t)interp->write_bounce / PAGE;
+	return interp->write_bounce;
+}
+
 void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size)
 {
 	struct interp *interp = vcpu->interp;
 	unsigned first = PAGE - (unsigned)(linear % PAGE);
 
 	check_address(vcpu, i, linear, size);
-	if (size <= first)
-		return reach_or_raise(vcpu, i, linear, true);
+	if (vcpu->interp->breakpoints)
+		debug_access(vcpu, linear, size, true);
+	interp->platform_takes = 0;
+	if (size <= first) {
+		uint8_t *to = reach_or_raise(vcpu, i, linear, true);
+
+		if (interp->platform_takes)
+			return write_for_platform(interp, to, size);
+		note_write(vcpu, to, size);
+		return to;
+	}
 	/* Atomic over two pages: only the processor can do that. */
 	if (i->prefixes & PREFIX_LOCK)
 		native_step(vcpu, i);
@@ -139,6 +191,8 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 	uint8_t *low = reach_or_raise(vcpu, i, linear, true);
 	uint8_t *high = reach_or_raise(vcpu, i, linear + first, true);
 
+	note_write(vcpu, low, first);
+	note_write(vcpu, high, size - first);
 	memcpy(interp->write_bounce, low, first);
 	memcpy(interp->write_bounce + first, high, size - first);
 	interp->write_to[0] = low;
@@ -155,31 +209,20 @@ void write_watched(struct vcpu *vcpu, const void *where)
 
 	if (where != interp->write_bounce)
 		return;
+	interp->watched_page = interp->code_page;
+	if (interp->platform_takes) {
+		platform_write(vcpu, interp->platform_takes, where, interp->write_bytes);
+		return;
+	}
 	memcpy(interp->write_to[0], where, interp->write_first);
 	memcpy(interp->write_to[1], (const uint8_t *)where + interp->write_first,
 	       interp->write_bytes - interp->write_first);
-	interp->watched_page = interp->code_page;
 }
 
 void leave_after_write(struct vcpu *vcpu, const struct insn *i, const void *where)
 {
 	write_watched(vcpu, where);
 	leave(vcpu, i);
-}
-
-uint64_t address_general(const struct vcpu *vcpu, const struct insn *i)
-{
-	uint64_t address = i->displacement;
-
-	if (i->base != NO_REGISTER)
-		address += get_register(vcpu, i->base, 8);
-	if (i->index != NO_REGISTER)
-		address += get_register(vcpu, i->index, 8) << i->shift;
-	if (i->prefixes & PREFIX_ADDRESS)
-		address = (uint32_t)address;
-	if (i->segment == FS || i->segment == GS)
-		address += vcpu->segment[i->segment].base;
-	return address;
 }
 
 /* One page of a system access. */
@@ -218,6 +261,9 @@ static bool system_access(struct vcpu *vcpu, uint64_t linear, void *buffer, unsi
 	if (!low || (size > first && !high))
 		return false;
 	if (access & ACCESS_WRITE) {
+		note_write(vcpu, low, first);
+		if (high)
+			note_write(vcpu, high, size - first);
 		memcpy(low, buffer, first);
 		if (high)
 			memcpy(high, (uint8_t *)buffer + first, size - first);

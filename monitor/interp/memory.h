@@ -15,7 +15,8 @@ bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physica
 /* The long way of the functions below: canonical and alignment checks, page straddling, walk. */
 const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size);
 void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size);
-uint64_t address_general(const struct vcpu *vcpu, const struct insn *i);
+uint64_t address_general(struct vcpu *vcpu, const struct insn *i, bool write);
+uint64_t address_offset(const struct vcpu *vcpu, const struct insn *i);
 void write_watched(struct vcpu *vcpu, const void *where);
 void leave_after_write(struct vcpu *vcpu, const struct insn *i, const void *where);
 
@@ -69,23 +70,59 @@ static inline void next_after_write(struct vcpu *vcpu, const struct insn *i, con
 		next(vcpu, i);
 }
 
-static inline uint64_t effective_address(const struct vcpu *vcpu, const struct insn *i)
+/*
+ * Outside 64-bit mode, in linear.c: an offset in a segment, checked against its limit and type; a
+ * stack pointer, and setting it.
+ */
+uint64_t segment_linear(struct vcpu *vcpu, const struct insn *i, unsigned which, uint64_t offset,
+			unsigned bytes, bool write);
+uint64_t stack_linear(struct vcpu *vcpu, const struct insn *i, uint64_t rsp, unsigned bytes);
+void set_stack_pointer_outside_64(struct vcpu *vcpu, uint64_t rsp);
+
+static inline bool in_64_bit_mode(const struct vcpu *vcpu)
+{
+	return __builtin_expect(vcpu->interp->mode == MODE_64, 1);
+}
+
+/* The linear address of `bytes` bytes of the stack at `rsp`. */
+static inline uint64_t stack_address(struct vcpu *vcpu, const struct insn *i, uint64_t rsp,
+				     unsigned bytes)
+{
+	return in_64_bit_mode(vcpu) ? rsp : stack_linear(vcpu, i, rsp, bytes);
+}
+
+static inline void set_stack_pointer(struct vcpu *vcpu, uint64_t rsp)
+{
+	if (in_64_bit_mode(vcpu))
+		vcpu->gpr[RSP] = rsp;
+	else
+		set_stack_pointer_outside_64(vcpu, rsp);
+}
+
+/* Of what near branches push and pop: 64 bits in 64-bit mode, whatever the prefixes. */
+static inline unsigned branch_size(const struct vcpu *vcpu, const struct insn *i)
+{
+	return in_64_bit_mode(vcpu) ? 8 : i->size;
+}
+
+/* Of the operand in memory, which is to be written if `write`. */
+static inline uint64_t effective_address(struct vcpu *vcpu, const struct insn *i, bool write)
 {
 	if (i->addressing == ADDRESS_REGISTER)
 		return get_register(vcpu, i->base, 8) + i->displacement;
 	if (i->addressing == ADDRESS_ABSOLUTE)
 		return i->displacement;
-	return address_general(vcpu, i);
+	return address_general(vcpu, i, write);
 }
 
 static inline uint64_t load(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	return get(read_at(vcpu, i, effective_address(vcpu, i), size), size);
+	return get(read_at(vcpu, i, effective_address(vcpu, i, false), size), size);
 }
 
 static inline void *operand_for_write(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	return write_at(vcpu, i, effective_address(vcpu, i), size);
+	return write_at(vcpu, i, effective_address(vcpu, i, true), size);
 }
 
 /*

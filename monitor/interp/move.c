@@ -98,13 +98,12 @@ row_of_two run_movsxd = {
 	[KIND_R_M * SIZES + 1] = mov_r_m2, mov_r_m4, movsxd_r_m8,
 };
 
-/* No segment base goes into it. */
+/* No segment goes into it. */
 TEMPLATE void lea(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	uint64_t address = effective_address(vcpu, i);
+	uint64_t address = i->addressing == ADDRESS_GENERAL ? address_offset(vcpu, i)
+							    : effective_address(vcpu, i, false);
 
-	if (i->segment == FS || i->segment == GS)
-		address -= vcpu->segment[i->segment].base;
 	set_register(vcpu, i->reg, address, size);
 	next(vcpu, i);
 }
@@ -158,11 +157,11 @@ void extend_into_rdx(struct vcpu *vcpu, const struct insn *i)
 
 void xlat(struct vcpu *vcpu, const struct insn *i)
 {
-	uint64_t address = vcpu->gpr[RBX] + (vcpu->gpr[RAX] & 0xff);
+	uint64_t address = truncate(vcpu->gpr[RBX] + (vcpu->gpr[RAX] & 0xff), i->address_size);
 
-	if (i->prefixes & PREFIX_ADDRESS)
-		address = (uint32_t)address;
-	if (i->segment == FS || i->segment == GS)
+	if (!in_64_bit_mode(vcpu))
+		address = segment_linear(vcpu, i, i->segment, address, 1, false);
+	else if (i->segment == FS || i->segment == GS)
 		address += vcpu->segment[i->segment].base;
 	set_register(vcpu, RAX * 8, get(read_at(vcpu, i, address, 1), 1), 1);
 	next(vcpu, i);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* IN, OUT, INS, OUTS. */
+#include "monitor/interp/debug.h"
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/string.h"
 
@@ -11,6 +12,8 @@ static void check_port(struct vcpu *vcpu, const struct insn *i, uint16_t port, u
 	uint16_t base, bits;
 	struct fault fault;
 
+	if (vcpu->interp->breakpoints)
+		debug_port(vcpu, port, size);
 	if (vcpu->cpl <= (vcpu->rflags & FLAG_IOPL) >> 12)
 		return;
 	if (TSS_IO_MAP + 1 > vcpu->tr.limit)
@@ -67,7 +70,7 @@ void ins(struct vcpu *vcpu, const struct insn *i)
 	if (nothing_to_do(vcpu, i))
 		return;
 
-	void *to = write_at(vcpu, i, string_register(vcpu, i, RDI), size);
+	void *to = write_at(vcpu, i, target_address(vcpu, i, size, true), size);
 
 	put(to, platform_in(vcpu, port, size), size);
 	written(vcpu, to);
@@ -84,7 +87,7 @@ void outs(struct vcpu *vcpu, const struct insn *i)
 	if (nothing_to_do(vcpu, i))
 		return;
 	platform_out(vcpu, port, size,
-		     (uint32_t)get(read_at(vcpu, i, source_address(vcpu, i), size), size));
+		     (uint32_t)get(read_at(vcpu, i, source_address(vcpu, i, size), size), size));
 	advance(vcpu, i, RSI, 1, size);
 	iterated(vcpu, i, 1, true);
 }

@@ -2,11 +2,11 @@
 /* The interpreter's loop, and the ways in which an instruction is left early. */
 #include "lib/string.h"
 #include "monitor/interp/control.h"
+#include "monitor/interp/debug.h"
+#include "monitor/interp/lockstep.h"
 #include "monitor/interp/memory.h"
 #include "monitor/interp/segment.h"
 #include "monitor/interp/thunk.h"
-
-enum { DR6_BS = 1 << 14 };
 
 _Noreturn void raise_at(struct vcpu *vcpu, uint64_t rip, const struct fault *fault)
 {
@@ -53,10 +53,53 @@ static void deliver_fault(struct vcpu *vcpu)
 					    .from = vcpu->rip});
 }
 
+bool interp_needed(const struct vcpu *vcpu)
+{
+	return ds_tracing(vcpu) || vcpu->ds.debugctl & DS_DEBUGCTL_BTF;
+}
+
+static void debug_exception(struct vcpu *vcpu, uint64_t causes)
+{
+	vcpu->dr6 |= causes;
+	event_deliver(vcpu, &(struct event){.kind = EVENT_EXCEPTION,
+					    .vector = VECTOR_DB,
+					    .return_rip = vcpu->rip,
+					    .from = vcpu->rip});
+}
+
+/* The traps of the instruction that has just been executed. MOV SS puts them off. */
+static void debug_traps(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+	bool branches_only = vcpu->ds.debugctl & DS_DEBUGCTL_BTF;
+	uint64_t causes = interp->hits;
+
+	if (interp->trap && (interp->branched || !branches_only))
+		causes |= DR6_BS;
+	interp->trap = false;
+	if (interp->mov_ss || !causes)
+		return;
+	interp->hits = 0;
+	debug_exception(vcpu, causes);
+}
+
+/* A breakpoint on the instruction at RIP: a fault, which RFLAGS.RF in its frame keeps from coming
+   again. True if it was delivered. */
+static bool at_breakpoint(struct vcpu *vcpu)
+{
+	unsigned causes = vcpu->rflags & FLAG_RF || vcpu->interp->mov_ss ? 0 : debug_fetch(vcpu);
+
+	if (!causes)
+		return false;
+	vcpu->rflags |= FLAG_RF;
+	debug_exception(vcpu, causes);
+	return true;
+}
+
 static bool interpretable(const struct vcpu *vcpu)
 {
-	return vcpu->efer & EFER_LMA && vcpu->segment[CS].attributes & SEGMENT_L &&
-	       !(vcpu->cr4 & (CR4_LA57 | CR4_PKE | CR4_PKS | CR4_CET));
+	return !(vcpu->cr4 & (CR4_LA57 | CR4_PKE | CR4_PKS | CR4_CET)) &&
+	       !(vcpu->rflags & FLAG_VM && vcpu->cr0 & CR0_PE);
 }
 
 /* What has to happen between two instructions; true with *stop if that is to stop here. */
@@ -65,15 +108,7 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 	struct interp *interp = vcpu->interp;
 
 	interp->attention = false;
-	if (interp->trap && !interp->mov_ss) {
-		interp->trap = false;
-		vcpu->dr6 |= DR6_BS;
-		event_deliver(vcpu, &(struct event){.kind = EVENT_EXCEPTION,
-						    .vector = VECTOR_DB,
-						    .return_rip = vcpu->rip,
-						    .from = vcpu->rip});
-	}
-	interp->trap = false;
+	debug_traps(vcpu);
 	*stop = INTERP_SHUTDOWN;
 	if (vcpu->shut_down)
 		return true;
@@ -85,7 +120,7 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 	if (vcpu->shut_down)
 		return true;
 	*stop = INTERP_UNTRACED;
-	if (!ds_tracing(vcpu))
+	if (!interp_needed(vcpu) && !interp->one)
 		return true;
 	*stop = INTERP_HALTED;
 	if (vcpu->halted)
@@ -98,8 +133,8 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 		return true;
 
 	/* One at a time while something is to happen behind the next instruction. */
-	interp->single =
-		interp->one || vcpu->rflags & (FLAG_TF | FLAG_RF) || vcpu->interrupt_shadow;
+	interp->single = interp->one || interp->lockstep || interp->breakpoints ||
+			 vcpu->rflags & (FLAG_TF | FLAG_RF) || vcpu->interrupt_shadow;
 	return false;
 }
 
@@ -112,6 +147,7 @@ static void prepare(struct vcpu *vcpu)
 	interp->poll |= vcpu->interrupt_shadow;
 	interp->attention = true;
 	interp->mov_ss = false;
+	interp->branched = false;
 	vcpu->interrupt_shadow = false;
 	vcpu->rflags &= ~(uint64_t)FLAG_RF;
 }
@@ -121,6 +157,8 @@ static void run_block(struct vcpu *vcpu)
 	struct interp *interp = vcpu->interp;
 	const struct block *block;
 
+	if (interp->lockstep)
+		lockstep_before(vcpu);
 	if (interp->single)
 		prepare(vcpu);
 	block = find_block(vcpu);
@@ -128,6 +166,8 @@ static void run_block(struct vcpu *vcpu)
 	interp->code_page = (uintptr_t)block->code[0] / PAGE;
 	interp->watched_page = interp->code_page;
 	block->insn->run(vcpu, block->insn);
+	if (interp->lockstep)
+		lockstep_after(vcpu, NULL);
 }
 
 /* Until there is a reason to stop. Faults leave it by the escape. */
@@ -142,7 +182,8 @@ static enum interp_stop run(struct vcpu *vcpu)
 				return stop;
 		if (interp->budget <= 0)
 			return INTERP_BUDGET;
-		run_block(vcpu);
+		if (!interp->breakpoints || !at_breakpoint(vcpu))
+			run_block(vcpu);
 	}
 }
 
@@ -155,12 +196,16 @@ enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
 	interp->poll = false;
 	interp->trap = false;
 	privilege_changed(vcpu);
+	debug_changed(vcpu);
 	thunk_state_changed(vcpu);
 	if (__builtin_setjmp(interp->escape)) {
 		interp->trap = false;
+		interp->hits = 0;
 		if (interp->native)
 			return INTERP_NATIVE_STEP;
 		interp->budget--;
+		if (interp->lockstep)
+			lockstep_after(vcpu, &interp->fault);
 		deliver_fault(vcpu);
 	}
 	return run(vcpu);
@@ -205,6 +250,7 @@ void interp_init(struct vcpu *vcpu, void *memory)
 	uint32_t ecx1 = cpuid(vcpu, 1, RCX);
 
 	memset(interp, 0, sizeof(*interp));
+	interp->code_mask = ~0ULL;
 	vcpu->interp = interp;
 	interp->physical_reserved = ~0ULL << (sizes ? cpuid(vcpu, 0x80000008, RAX) & 0xff : 36);
 	interp->cr4_allowed =

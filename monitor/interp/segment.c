@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/interp/segment.h"
 
+#include "monitor/interp/control.h"
 #include "monitor/interp/memory.h"
 
 static bool descriptor_address(const struct vcpu *vcpu, uint16_t selector, unsigned bytes,
@@ -27,7 +28,8 @@ bool read_descriptor(struct vcpu *vcpu, uint16_t selector, struct segment *s, st
 	    !system_read(vcpu, address, &low, 8, fault))
 		return false;
 
-	bool system = !(low >> 40 & SEGMENT_S);
+	/* System descriptors have 16 bytes in IA-32e mode. */
+	bool system = !(low >> 40 & SEGMENT_S) && vcpu->efer & EFER_LMA;
 
 	if (system && (!descriptor_address(vcpu, selector, 16, &address, fault) ||
 		       !system_read(vcpu, address + 8, &high, 8, fault)))
@@ -106,8 +108,14 @@ bool load_segment(struct vcpu *vcpu, unsigned which, uint16_t selector, struct f
 {
 	struct segment s = {.selector = selector};
 
+	if (!(vcpu->cr0 & CR0_PE)) {
+		/* Limit and attributes stay: SDM Vol 3, 9.9.2. */
+		vcpu->segment[which].selector = selector;
+		vcpu->segment[which].base = (uint64_t)selector << 4;
+		return true;
+	}
 	if (which == SS) {
-		if (!read_stack_segment(vcpu, selector, vcpu->cpl, true, &s, fault))
+		if (!read_stack_segment(vcpu, selector, vcpu->cpl, in_64_bit_mode(vcpu), &s, fault))
 			return false;
 	} else if (!null_selector(selector)) {
 		if (!read_descriptor(vcpu, selector, &s, fault))

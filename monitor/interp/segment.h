@@ -11,6 +11,7 @@ enum attributes {
 	TYPE_READ = 2,	/* of code */
 	TYPE_BUSY = 2,	/* of a TSS */
 	TYPE_CONFORMING = 4,
+	TYPE_DOWN = 4, /* of data: expands down */
 	TYPE_CODE = 8,
 	SEGMENT_TYPE = 15,
 	SEGMENT_S = 1 << 4,
@@ -62,5 +63,14 @@ bool read_stack_segment(struct vcpu *vcpu, uint16_t selector, unsigned cpl, bool
 
 /* MOV and POP to ES, DS, FS, GS, SS. */
 bool load_segment(struct vcpu *vcpu, unsigned which, uint16_t selector, struct fault *fault);
+
+/* Whether [offset, offset + bytes) lies within the limit. */
+bool segment_covers(const struct segment *s, uint64_t offset, unsigned bytes);
+
+struct insn;
+
+/* Ends an instruction that has loaded it: one that loads SS holds off interrupts and #DB until the
+   next has run. */
+void segment_loaded(struct vcpu *vcpu, const struct insn *i, unsigned which);
 
 #endif

@@ -13,11 +13,11 @@ TEMPLATE void move_elements(void *to, const void *from, uint64_t n,
 
 TEMPLATE void movs(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	uint64_t source = source_address(vcpu, i), target = string_register(vcpu, i, RDI);
-
 	if (nothing_to_do(vcpu, i))
 		return;
 
+	uint64_t source = source_address(vcpu, i, size),
+		 target = target_address(vcpu, i, size, true);
 	uint64_t n = iterations(vcpu, i, source, size);
 
 	n = n > 1 ? fit(n, target, size) : 1;
@@ -41,11 +41,10 @@ TEMPLATE void store_elements(void *to, uint64_t value, uint64_t n,
 
 TEMPLATE void stos(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	uint64_t target = string_register(vcpu, i, RDI);
-
 	if (nothing_to_do(vcpu, i))
 		return;
 
+	uint64_t target = target_address(vcpu, i, size, true);
 	uint64_t n = iterations(vcpu, i, target, size);
 	void *to = write_at(vcpu, i, target, (unsigned)n * size);
 
@@ -60,7 +59,7 @@ TEMPLATE void lods(struct vcpu *vcpu, const struct insn *i, unsigned size)
 	if (nothing_to_do(vcpu, i))
 		return;
 
-	uint64_t value = get(read_at(vcpu, i, source_address(vcpu, i), size), size);
+	uint64_t value = get(read_at(vcpu, i, source_address(vcpu, i, size), size), size);
 
 	set_register(vcpu, RAX * 8, value, size);
 	advance(vcpu, i, RSI, 1, size);
@@ -86,11 +85,11 @@ TEMPLATE bool compare(struct vcpu *vcpu, const struct insn *i, uint64_t a, uint6
 
 TEMPLATE void cmps(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	uint64_t first = source_address(vcpu, i), second = string_register(vcpu, i, RDI);
-
 	if (nothing_to_do(vcpu, i))
 		return;
 
+	uint64_t first = source_address(vcpu, i, size),
+		 second = target_address(vcpu, i, size, false);
 	uint64_t a = get(read_at(vcpu, i, first, size), size);
 	uint64_t b = get(read_at(vcpu, i, second, size), size);
 	bool more = compare(vcpu, i, a, b, size);
@@ -102,12 +101,11 @@ TEMPLATE void cmps(struct vcpu *vcpu, const struct insn *i, unsigned size)
 
 TEMPLATE void scas(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	uint64_t target = string_register(vcpu, i, RDI), done = 0;
-	bool more = true;
-
 	if (nothing_to_do(vcpu, i))
 		return;
 
+	uint64_t target = target_address(vcpu, i, size, false), done = 0;
+	bool more = true;
 	uint64_t n = iterations(vcpu, i, target, size);
 	const uint8_t *from = read_at(vcpu, i, target, (unsigned)n * size);
 

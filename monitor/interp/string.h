@@ -13,7 +13,7 @@ enum { PREFIX_ANY_REP = PREFIX_REP | PREFIX_REPNE };
 
 static inline unsigned address_bytes(const struct insn *i)
 {
-	return i->prefixes & PREFIX_ADDRESS ? 4 : 8;
+	return i->address_size;
 }
 
 /* RSI, RDI or RCX at the address size. */
@@ -22,12 +22,9 @@ static inline uint64_t string_register(const struct vcpu *vcpu, const struct ins
 	return get_register(vcpu, reg * 8, address_bytes(i));
 }
 
-static inline uint64_t source_address(const struct vcpu *vcpu, const struct insn *i)
-{
-	uint64_t base = i->segment == FS || i->segment == GS ? vcpu->segment[i->segment].base : 0;
-
-	return string_register(vcpu, i, RSI) + base;
-}
+/* Linear addresses of an element of `size` bytes; the target is always in ES. */
+uint64_t source_address(struct vcpu *vcpu, const struct insn *i, unsigned size);
+uint64_t target_address(struct vcpu *vcpu, const struct insn *i, unsigned size, bool write);
 
 /* True, having ended the instruction, if there is nothing to repeat. */
 static inline bool nothing_to_do(struct vcpu *vcpu, const struct insn *i)
@@ -51,8 +48,8 @@ static inline uint64_t iterations(const struct vcpu *vcpu, const struct insn *i,
 {
 	uint64_t n = 1;
 
-	if (i->prefixes & PREFIX_ANY_REP && !(vcpu->rflags & (FLAG_DF | FLAG_TF)) &&
-	    vcpu->interp->privilege != PRIVILEGE_ALIGNED)
+	if (i->prefixes & PREFIX_ANY_REP && !(vcpu->rflags & FLAG_DF) && !vcpu->interp->single &&
+	    in_64_bit_mode(vcpu) && vcpu->interp->privilege != PRIVILEGE_ALIGNED)
 		n = fit(string_register(vcpu, i, RCX), linear, size);
 	return n ? n : 1;
 }

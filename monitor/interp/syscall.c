@@ -21,6 +21,7 @@ static void go_flat(struct vcpu *vcpu, const struct insn *i, uint16_t code, uint
 	unsigned from_cpl = vcpu->cpl;
 	uint16_t level = (uint16_t)(cpl << 5);
 	uint16_t mode = long_mode ? SEGMENT_L : SEGMENT_DB;
+	uint64_t from = code_linear(vcpu->interp, insn_rip(i));
 
 	vcpu->segment[CS] = (struct segment){.selector = (uint16_t)((code & ~3u) | cpl),
 					     .attributes = (uint16_t)(FLAT_CODE | level | mode),
@@ -31,14 +32,14 @@ static void go_flat(struct vcpu *vcpu, const struct insn *i, uint16_t code, uint
 	vcpu->cpl = (uint8_t)cpl;
 	vcpu->rip = rip;
 	privilege_changed(vcpu);
-	ds_branch(vcpu, insn_rip(i), rip, from_cpl, cpl);
+	branch_taken(vcpu, from, rip, from_cpl, cpl);
 }
 
 void syscall_(struct vcpu *vcpu, const struct insn *i)
 {
 	uint16_t selector = (uint16_t)(vcpu->star >> 32);
 
-	if (!(vcpu->efer & EFER_SCE))
+	if (!(vcpu->efer & EFER_SCE) || !in_64_bit_mode(vcpu))
 		raise(vcpu, i, VECTOR_UD);
 	vcpu->gpr[RCX] = i->next;
 	vcpu->gpr[R11] = vcpu->rflags;
@@ -57,7 +58,7 @@ void sysret(struct vcpu *vcpu, const struct insn *i)
 	uint64_t rip = wide ? vcpu->gpr[RCX] : (uint32_t)vcpu->gpr[RCX];
 	uint64_t old = vcpu->rflags;
 
-	if (!(vcpu->efer & EFER_SCE))
+	if (!(vcpu->efer & EFER_SCE) || !in_64_bit_mode(vcpu))
 		raise(vcpu, i, VECTOR_UD);
 	require_cpl0(vcpu, i);
 	if (!canonical(rip))
@@ -84,11 +85,11 @@ void sysenter(struct vcpu *vcpu, const struct insn *i)
 	uint64_t rsp = read_msr(vcpu, i, MSR_SYSENTER_ESP);
 	uint64_t rip = read_msr(vcpu, i, MSR_SYSENTER_EIP);
 
-	if (null_selector(selector))
+	if (null_selector(selector) || !(vcpu->cr0 & CR0_PE))
 		general_protection(vcpu, i);
 	vcpu->rflags &= ~(uint64_t)(FLAG_VM | FLAG_IF);
 	vcpu->gpr[RSP] = rsp;
-	go_flat(vcpu, i, selector, (uint16_t)((selector & ~3u) + 8), 0, true, rip);
+	go_flat(vcpu, i, selector, (uint16_t)((selector & ~3u) + 8), 0, vcpu->efer & EFER_LMA, rip);
 }
 
 void sysexit(struct vcpu *vcpu, const struct insn *i)

@@ -83,7 +83,7 @@ void fence(struct vcpu *vcpu, const struct insn *i)
 	if (i->prefixes & (PREFIX_REP | PREFIX_REPNE) || (i->memory && !clflush))
 		native_step(vcpu, i);
 	if (i->memory)
-		get(read_at(vcpu, i, effective_address(vcpu, i), 1), 1);
+		get(read_at(vcpu, i, effective_address(vcpu, i, false), 1), 1);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	next(vcpu, i);
 }

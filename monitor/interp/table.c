@@ -6,7 +6,11 @@
 #include "monitor/interp/memory.h"
 #include "monitor/interp/segment.h"
 
-enum { TABLE_BYTES = 10 };
+/* Of the base of a descriptor table in memory. */
+static unsigned base_bytes(const struct vcpu *vcpu)
+{
+	return in_64_bit_mode(vcpu) ? 8 : 4;
+}
 
 static void forbid_user(struct vcpu *vcpu, const struct insn *i)
 {
@@ -16,24 +20,29 @@ static void forbid_user(struct vcpu *vcpu, const struct insn *i)
 
 static void store_table(struct vcpu *vcpu, const struct insn *i, const struct descriptor_table *t)
 {
+	unsigned bytes = base_bytes(vcpu);
 	uint8_t *at;
 
 	forbid_user(vcpu, i);
-	at = operand_for_write(vcpu, i, TABLE_BYTES);
+	at = operand_for_write(vcpu, i, 2 + bytes);
 	put(at, t->limit, 2);
-	put(at + 2, t->base, 8);
+	put(at + 2, t->base, bytes);
 	written(vcpu, at);
 	leave(vcpu, i);
 }
 
 static void load_table(struct vcpu *vcpu, const struct insn *i, struct descriptor_table *t)
 {
+	unsigned bytes = base_bytes(vcpu);
 	const uint8_t *at;
 	uint64_t base;
 
 	require_cpl0(vcpu, i);
-	at = read_at(vcpu, i, effective_address(vcpu, i), TABLE_BYTES);
-	base = get(at + 2, 8);
+	at = read_at(vcpu, i, effective_address(vcpu, i, false), 2 + bytes);
+	base = get(at + 2, bytes);
+	/* A 16-bit operand has 24 bits of the base. */
+	if (bytes == 4 && i->size == 2)
+		base &= 0xffffff;
 	if (!canonical(base))
 		general_protection(vcpu, i);
 	t->limit = (uint16_t)get(at, 2);
@@ -176,8 +185,7 @@ void mov_from_segment(struct vcpu *vcpu, const struct insn *i)
 	store_selector(vcpu, i, vcpu->segment[which].selector);
 }
 
-/* MOV SS holds off interrupts and #DB until the next instruction has run. */
-static void segment_loaded(struct vcpu *vcpu, const struct insn *i, unsigned which)
+void segment_loaded(struct vcpu *vcpu, const struct insn *i, unsigned which)
 {
 	if (which == SS) {
 		vcpu->interrupt_shadow = true;
@@ -199,11 +207,29 @@ void mov_to_segment(struct vcpu *vcpu, const struct insn *i)
 	segment_loaded(vcpu, i, which);
 }
 
-/* LSS, LFS, LGS */
+static unsigned far_pointer_segment(unsigned opcode)
+{
+	switch (opcode) {
+	case 0xc4:
+		return ES;
+	case 0xc5:
+		return DS;
+	case 0xfb2:
+		return SS;
+	default:
+		return opcode == 0xfb4 ? FS : GS;
+	}
+}
+
+/* LES, LDS, LSS, LFS, LGS */
 void load_far_pointer(struct vcpu *vcpu, const struct insn *i)
 {
-	unsigned which = i->opcode == 0xfb2 ? SS : i->opcode == 0xfb4 ? FS : GS;
-	uint64_t address = effective_address(vcpu, i);
+	unsigned which = far_pointer_segment(i->opcode);
+
+	if (!i->memory)
+		native_step(vcpu, i); /* VEX stands where LES and LDS do */
+
+	uint64_t address = effective_address(vcpu, i, false);
 	uint64_t offset = get(read_at(vcpu, i, address, i->size), i->size);
 	uint16_t selector = (uint16_t)get(read_at(vcpu, i, address + i->size, 2), 2);
 	struct fault fault;
@@ -211,5 +237,5 @@ void load_far_pointer(struct vcpu *vcpu, const struct insn *i)
 	if (!load_segment(vcpu, which, selector, &fault))
 		raise_fault(vcpu, i, &fault);
 	set_register(vcpu, i->reg, offset, i->size);
-	leave(vcpu, i);
+	segment_loaded(vcpu, i, which);
 }

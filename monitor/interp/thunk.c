@@ -130,7 +130,7 @@ static void check_enabled(struct vcpu *vcpu, const struct insn *i)
 		native_step(vcpu, i);
 }
 
-static unsigned memory_size(const struct insn *i)
+unsigned thunk_memory_size(const struct insn *i)
 {
 	if (i->form & THUNK_FXSAVE)
 		return FXSAVE_BYTES;
@@ -162,7 +162,7 @@ static void check_state(struct vcpu *vcpu, const struct insn *i, const uint8_t *
 
 static void run_thunk(struct vcpu *vcpu, const struct insn *i)
 {
-	unsigned size = memory_size(i);
+	unsigned size = thunk_memory_size(i);
 	uint64_t address;
 
 	check_enabled(vcpu, i);
@@ -171,7 +171,7 @@ static void run_thunk(struct vcpu *vcpu, const struct insn *i)
 		next(vcpu, i);
 		return;
 	}
-	address = effective_address(vcpu, i);
+	address = effective_address(vcpu, i, i->form & THUNK_STORE);
 	if ((i->form & THUNK_ALIGNED && address % size) || (i->form & THUNK_FXSAVE && address % 16))
 		general_protection(vcpu, i);
 	if (i->form & THUNK_STORE) {

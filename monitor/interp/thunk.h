@@ -39,6 +39,9 @@ bool thunk_has_modrm(unsigned opcode);
 /* True if `i` has been decoded as one that needs a thunk. */
 bool thunk_wanted(const struct insn *i);
 
+/* Bytes of its operand in memory. */
+unsigned thunk_memory_size(const struct insn *i);
+
 /* Writes the thunk of `i`. There must be room for it. */
 void thunk_make(struct interp *interp, struct insn *i);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The guest's page tables: 4-level paging (SDM Vol 3, 4.5 to 4.8). */
+/* The guest's page tables: 32-bit, PAE and 4-level paging (SDM Vol 3, 4.3 to 4.8). */
 #include "monitor/interp/control.h"
 #include "monitor/interp/memory.h"
 
@@ -33,11 +33,16 @@ static uint32_t error_code(const struct vcpu *vcpu, unsigned access)
 	return error;
 }
 
-/* Bits of the entry that must be 0; `level` 3 is the PML4. */
+/* Bits of the entry that must be 0; `level` 3 is the PML4, level 2 of PAE paging its PDPT. */
 static uint64_t reserved_bits(const struct vcpu *vcpu, unsigned level, uint64_t entry)
 {
 	uint64_t reserved = vcpu->interp->physical_reserved & ENTRY_ADDRESS;
 
+	if (!(vcpu->efer & EFER_LMA)) {
+		reserved |= 0x7ff0000000000000;
+		if (level == 2)
+			return reserved | ENTRY_NX | 0x1e6;
+	}
 	if (!(vcpu->efer & EFER_NXE))
 		reserved |= ENTRY_NX;
 	if (level == 3 || (level == 2 && !vcpu->interp->pages_1g))
@@ -63,38 +68,87 @@ static bool permitted(const struct vcpu *vcpu, uint64_t rights, unsigned access)
 	return !(vcpu->cr4 & CR4_SMAP) || access & ACCESS_OVERRIDE;
 }
 
-/* Another processor may be using the same entry. */
-static void mark(uint64_t *entry, uint64_t old, uint64_t bits)
+/* False if another processor has changed the entry meanwhile: then it may be present no longer, and
+   must not be touched. */
+static bool mark(void *entry, unsigned bytes, uint64_t old, uint64_t bits)
 {
-	if ((old & bits) != bits)
-		__atomic_fetch_or(entry, bits, __ATOMIC_SEQ_CST);
+	uint64_t old8 = old;
+	uint32_t old4 = (uint32_t)old;
+
+	if ((old & bits) == bits)
+		return true;
+	if (bytes == 8)
+		return __atomic_compare_exchange_n((uint64_t *)entry, &old8, old | bits, false,
+						   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n((uint32_t *)entry, &old4, (uint32_t)(old | bits), false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* What one kind of paging has otherwise than the next. */
+struct paging {
+	unsigned top, index_bits, entry_bytes;
+	uint64_t table;
+	bool large; /* pages of more than 4 KiB at level 1 */
+	bool pdpt;  /* PAE: the entries of level 2 hold no rights */
+};
+
+static struct paging paging_of(const struct vcpu *vcpu)
+{
+	if (vcpu->efer & EFER_LMA)
+		return (struct paging){3, 9, 8, vcpu->cr3 & ENTRY_ADDRESS, true, false};
+	if (vcpu->cr4 & CR4_PAE)
+		return (struct paging){2, 9, 8, vcpu->cr3 & 0xffffffe0, true, true};
+	return (struct paging){1, 10, 4, vcpu->cr3 & 0xfffff000, vcpu->cr4 & CR4_PSE, false};
+}
+
+static uint64_t read_entry(const void *at, unsigned bytes)
+{
+	return bytes == 8 ? __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED)
+			  : __atomic_load_n((const uint32_t *)at, __ATOMIC_RELAXED);
+}
+
+/* A page of 4 MiB has bits 39:32 of its address in 20:13 (SDM Vol 3, table 4-4). */
+static uint64_t page_address(const struct paging *p, unsigned level, uint64_t entry,
+			     uint64_t offset)
+{
+	if (p->entry_bytes == 4 && level)
+		return (entry & 0xffc00000) | (entry >> 13 & 0xff) << 32;
+	return entry & ENTRY_ADDRESS & ~offset;
 }
 
 bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical, uint32_t *error)
 {
-	uint64_t table = vcpu->cr3 & ENTRY_ADDRESS;
-	uint64_t rights = ~0ULL;
+	struct paging p = paging_of(vcpu);
+	uint64_t table = p.table, rights = ~0ULL;
 
 	*error = error_code(vcpu, access);
-	for (unsigned level = 3;; level--) {
-		unsigned shift = 12 + 9 * level;
-		uint8_t *page = platform_guest_page(table);
+	*physical = linear;
+	if (!(vcpu->cr0 & CR0_PG))
+		return true;
+	for (unsigned level = p.top;; level--) {
+		unsigned shift = 12 + p.index_bits * level;
+		uint64_t index = (linear >> shift) & ((1u << p.index_bits) - 1);
+		uint64_t where = table + index * p.entry_bytes;
+		uint8_t *page = platform_guest_page(where & ~(uint64_t)(PAGE - 1));
+		bool is_pdpt = p.pdpt && level == 2;
 
 		if (!page)
 			return false;
 
-		uint64_t *at = (uint64_t *)(void *)page + (linear >> shift) % 512;
-		uint64_t entry = __atomic_load_n(at, __ATOMIC_RELAXED);
+		void *at = page + where % PAGE;
+		uint64_t entry = read_entry(at, p.entry_bytes);
 
 		if (!(entry & ENTRY_PRESENT))
 			return false;
-		if (entry & reserved_bits(vcpu, level, entry)) {
+		if (p.entry_bytes == 8 && entry & reserved_bits(vcpu, level, entry)) {
 			*error |= ERROR_PRESENT | ERROR_RESERVED;
 			return false;
 		}
-		rights &= entry ^ ENTRY_NX;
-		if (level && !(entry & ENTRY_LARGE)) {
-			mark(at, entry, ENTRY_ACCESSED);
+		if (!is_pdpt)
+			rights &= entry ^ ENTRY_NX;
+		if (level && !(entry & ENTRY_LARGE && p.large)) {
+			if (!is_pdpt && !mark(at, p.entry_bytes, entry, ENTRY_ACCESSED))
+				return walk(vcpu, linear, access, physical, error);
 			table = entry & ENTRY_ADDRESS;
 			continue;
 		}
@@ -102,12 +156,13 @@ bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physica
 			*error |= ERROR_PRESENT;
 			return false;
 		}
-		mark(at, entry,
-		     access & ACCESS_WRITE ? ENTRY_ACCESSED | ENTRY_DIRTY : ENTRY_ACCESSED);
+		if (!mark(at, p.entry_bytes, entry,
+			  access & ACCESS_WRITE ? ENTRY_ACCESSED | ENTRY_DIRTY : ENTRY_ACCESSED))
+			return walk(vcpu, linear, access, physical, error);
 
 		uint64_t offset = (1ULL << shift) - 1;
 
-		*physical = (entry & ENTRY_ADDRESS & ~offset) | (linear & offset);
+		*physical = page_address(&p, level, entry, offset) | (linear & offset);
 		return true;
 	}
 }

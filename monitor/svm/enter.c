@@ -87,6 +87,8 @@ static void choose_intercepts(const struct guest *guest, enum entry entry)
 
 	vmcb->intercept_3 = INTERCEPT_NMI | INTERCEPT_INIT | INTERCEPT_RDPMC | INTERCEPT_CPUID |
 			    INTERCEPT_INVD | INTERCEPT_INVLPGA | INTERCEPT_MSR | INTERCEPT_SHUTDOWN;
+	if (vmcb->io_permissions)
+		vmcb->intercept_3 |= INTERCEPT_PORTS;
 	if (guest->vcpu.nmi_blocked && entry == ENTER_FREELY)
 		vmcb->intercept_3 |= INTERCEPT_IRET;
 	vmcb->intercept_4 = INTERCEPT_VMRUN | INTERCEPT_VMMCALL | INTERCEPT_VMLOAD |
@@ -124,9 +126,11 @@ bool enter(struct guest *guest, enum entry entry)
 
 	/* With GIF = 0 no NMI can come between the question and VMRUN; later it exits. */
 	__asm__ volatile("clgi" : : : "memory");
-	entered = !nmi_noted();
+	entered = !nmi_noted() && !guest->init_requested;
+	/* VMRUN loads CR2, but not in Bochs 2.7. */
+	__asm__ volatile("mov %0, %%cr2" : : "r"(guest->vcpu.cr2));
 	if (entered)
-		vmrun(guest->vcpu.gpr, image_physical(vmcb));
+		vmrun(guest->vcpu.gpr, direct_physical(vmcb));
 	__asm__ volatile("stgi" : : : "memory");
 	if (!entered)
 		return false;

@@ -6,7 +6,6 @@
 #include "monitor/svm/guest.h"
 
 enum { VECTOR_DB = 1, LONGEST_INSTRUCTION = 15, OPCODE_STI = 0xfb, OPCODE_MOV_TO_SEGMENT = 0x8e };
-#define CR0_PG	     (1ull << 31)
 #define SEGMENT_LONG (1u << 9)
 
 /* By the interpreter's rules while branches are traced, so that they are recorded. */
@@ -14,7 +13,7 @@ void raise_exception(struct guest *guest, uint8_t vector, int64_t error)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 
-	if (ds_tracing(vcpu)) {
+	if (interp_needed(vcpu)) {
 		event_deliver(vcpu, &(struct event){
 					    .kind = EVENT_EXCEPTION,
 					    .vector = vector,
@@ -43,11 +42,9 @@ static bool fetch(struct guest *guest, uint64_t linear, uint8_t *bytes, unsigned
 		const uint8_t *page;
 		uint32_t error;
 
-		if (vcpu->cr0 & CR0_PG &&
-		    (!(vcpu->efer & EFER_LMA) ||
-		     !guest_translate(vcpu, linear, access, &physical, &error)))
+		if (!guest_translate(vcpu, linear, access, &physical, &error))
 			return false;
-		page = nested_page(guest, physical);
+		page = nested_page(physical);
 		if (!page)
 			return false;
 		bytes[i] = page[physical & (PAGE_SIZE - 1)];
@@ -62,8 +59,7 @@ static bool is_prefix(uint8_t byte, bool long_mode)
 	       (long_mode && (byte & 0xf0) == 0x40);
 }
 
-/* All instructions that come here start with 0FH. Under paging without long mode the bytes are
-   out of reach, and no prefix is assumed: none of them has a meaning there. */
+/* All instructions that come here start with 0FH. */
 static unsigned prefix_bytes(struct guest *guest)
 {
 	const struct segment *code = &guest->vcpu.segment[CS];

@@ -4,10 +4,17 @@
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/lapic.h"
 
 enum { VECTOR_DB = 1, VECTOR_UD = 6, VECTOR_GP = 13, VECTOR_PF = 14 };
 enum { EXIT_INFO_WRMSR = 1 };
 #define CR4_PCE (1ull << 8)
+
+_Noreturn void report_shutdown(const struct vcpu *vcpu)
+{
+	end_run(VERDICT_PANIC, "guest triple fault at rip=0x%016llx cr2=0x%016llx",
+		(unsigned long long)vcpu->rip, (unsigned long long)vcpu->cr2);
+}
 
 static void exit_cpuid(struct guest *guest)
 {
@@ -41,6 +48,39 @@ static void exit_msr(struct guest *guest)
 		raise_exception(guest, VECTOR_GP, 0);
 }
 
+/* By the interpreter, which hands what is written to platform_write(). */
+static void write_lapic(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	vcpu->attention = false;
+	interp_forget(vcpu);
+	switch (interp_run(vcpu, 1)) {
+	case INTERP_SHUTDOWN:
+		report_shutdown(vcpu);
+	case INTERP_NATIVE_STEP:
+	case INTERP_MODE:
+		end_run(VERDICT_ERROR,
+			"the local APIC is written in a way that is not provided at rip=0x%016llx",
+			(unsigned long long)vcpu->rip);
+	default:
+		break;
+	}
+}
+
+static void exit_nested_page_fault(struct guest *guest)
+{
+	uint64_t physical = guest->vmcb->exit_info_2;
+
+	if (lapic_is_watched(page_down(physical))) {
+		write_lapic(guest);
+		return;
+	}
+	nested_map(physical);
+	guest->stale_translations = true;
+	keep_interrupt_shadow(guest);
+}
+
 static void exit_rdpmc(struct guest *guest)
 {
 	struct vcpu *vcpu = &guest->vcpu;
@@ -65,19 +105,12 @@ static void exit_invd(struct guest *guest)
 static void exit_exception(struct guest *guest, uint8_t vector)
 {
 	const struct vmcb *vmcb = guest->vmcb;
-	bool has_error =
-		vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
+	bool has_error = exception_has_error(vector);
 
 	/* CR2 is not written when #PF is intercepted: APM Vol 2, 15.12.15. */
 	if (vector == VECTOR_PF)
 		guest->vcpu.cr2 = vmcb->exit_info_2;
 	raise_exception(guest, vector, has_error ? (int64_t)(uint32_t)vmcb->exit_info_1 : -1);
-}
-
-_Noreturn void report_shutdown(const struct vcpu *vcpu)
-{
-	end_run(VERDICT_PANIC, "guest triple fault at rip=0x%016llx cr2=0x%016llx",
-		(unsigned long long)vcpu->rip, (unsigned long long)vcpu->cr2);
 }
 
 void handle_exit(struct guest *guest)
@@ -89,14 +122,16 @@ void handle_exit(struct guest *guest)
 		keep_interrupt_shadow(guest);
 		break;
 	case EXIT_NESTED_PAGE_FAULT:
-		nested_map(guest, guest->vmcb->exit_info_2);
-		keep_interrupt_shadow(guest);
+		exit_nested_page_fault(guest);
 		break;
 	case EXIT_CPUID:
 		exit_cpuid(guest);
 		break;
 	case EXIT_MSR:
 		exit_msr(guest);
+		break;
+	case EXIT_PORT:
+		exit_port(guest);
 		break;
 	case EXIT_RDPMC:
 		exit_rdpmc(guest);

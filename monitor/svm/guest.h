@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The one virtual machine, and how its parts in this directory share it. */
+/* The guest on one of its processors, and how the parts of this directory share it. */
 #ifndef SPOOR_MONITOR_SVM_GUEST_H
 #define SPOOR_MONITOR_SVM_GUEST_H
 
@@ -12,6 +12,14 @@
 #include "monitor/svm/vmcb.h"
 #include "monitor/vcpu.h"
 
+/* What the processor is doing; written under the lock of startup.c, but for the step to HALTED. */
+enum activity {
+	ACTIVITY_WAITING,  /* for a start-up IPI, on the bare processor */
+	ACTIVITY_STARTING, /* it has got one */
+	ACTIVITY_RUNNING,
+	ACTIVITY_HALTED, /* out of the guest for good, until an INIT of the bare processor */
+};
+
 struct guest {
 	struct vcpu vcpu;
 	struct vmcb *vmcb;
@@ -19,19 +27,34 @@ struct guest {
 	bool stale_translations; /* page tables changed without the processor's knowledge */
 	uint64_t misc_enable;
 	struct pmu pmu;
-	uint64_t nested_root;
-	struct range hidden; /* the monitor's memory, which no access of the guest reaches */
+
+	bool x2apic;
+	uint64_t x2apic_destination; /* the upper half of its ICR */
+	uint32_t apic_id;
+	uint32_t logical_destination, destination_format; /* as in its local APIC */
+	enum activity activity;
+	bool init_requested; /* it is to leave for ACTIVITY_HALTED */
 };
 
 /* The guest that `vcpu` is the processor of. */
 struct guest *guest_of(struct vcpu *vcpu);
 
-/*
- * Runs `kernel` as a guest from its Multiboot 2 entry on. `info` is the machine's memory map,
- * `silicon` the Debug Store of the guest's processor.
- */
+/* Runs `kernel` as a guest from its Multiboot 2 entry on. `info` is the machine's memory map,
+   `wake_page` a page below 1 MiB that the map does not offer; 0: there is none. `silicon` is the
+   Debug Store of each of its processors. With `lockstep` the interpreter is checked against the
+   processor: interp.h. */
 _Noreturn void guest_run(const struct boot_info *info, const struct residence *residence,
-			 const struct kernel_entry *kernel, const struct ds_silicon *silicon);
+			 const struct kernel_entry *kernel, uint64_t wake_page,
+			 const struct ds_silicon *silicon, bool lockstep);
+
+/* lockstep.c */
+void lockstep_enable(const struct boot_info *info);
+/* The same for one processor: `memory` holds LOCKSTEP_MEMORY bytes for it. */
+void lockstep_attach(struct guest *guest, void *memory);
+/* Whether the interpreter may access this page: with lockstep, memory alone. */
+bool lockstep_allows(uint64_t physical);
+/* An OUT to the one port that ends a run under QEMU. */
+void exit_port(struct guest *guest);
 
 /* run_native.c, run_traced.c: from one change of the way of execution to the next. */
 void run_native(struct guest *guest);
@@ -59,16 +82,23 @@ _Noreturn void report_shutdown(const struct vcpu *vcpu);
 /* events.c */
 /* The guest gets an exception at its current instruction. `error` below 0: it has no error code. */
 void raise_exception(struct guest *guest, uint8_t vector, int64_t error);
+static inline bool exception_has_error(uint8_t vector)
+{
+	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
+}
 /* The instruction at RIP, `opcode_bytes` long without prefixes, is done. */
 void complete_instruction(struct guest *guest, unsigned opcode_bytes);
 /* The last exit left the guest in an interrupt shadow, which the next entry would lose. */
 void keep_interrupt_shadow(struct guest *guest);
 
-/* nested.c */
-void nested_init(struct guest *guest, const struct boot_info *info);
-void nested_map(struct guest *guest, uint64_t physical);
+/* nested.c: the tables that all processors share */
+/* No access of the guest reaches `range`. Before nested_init(). */
+void nested_hide(struct range range);
+/* Returns the root. */
+uint64_t nested_init(const struct boot_info *info);
+void nested_map(uint64_t physical);
 /* The page of guest-physical memory, as the monitor sees it; NULL beyond its direct map. */
-uint8_t *nested_page(const struct guest *guest, uint64_t physical);
+uint8_t *nested_page(uint64_t physical);
 
 /* permissions.c: physical address of the map of the MSRs that exit. */
 uint64_t msr_permissions(void);

@@ -73,9 +73,9 @@ static struct cpuid features(const struct vcpu *vcpu)
 	struct cpuid leaf = cpuid(1, 0);
 
 	leaf.eax = profile_of(vcpu)->signature;
-	leaf.ecx &= ~(DTES64 | MONITOR | DS_CPL | VMX | EIST | TM2 | PDCM | PCID | X2APIC |
-		      TSC_DEADLINE | OSXSAVE);
-	leaf.ecx |= (ds.dtes64 ? DTES64 : 0) | (ds.ds_cpl ? DS_CPL : 0) | HYPERVISOR;
+	leaf.ecx &= ~(DTES64 | MONITOR | DS_CPL | VMX | EIST | TM2 | PDCM | PCID | TSC_DEADLINE |
+		      OSXSAVE);
+	leaf.ecx |= (ds.dtes64 ? DTES64 : 0) | (ds.ds_cpl ? DS_CPL : 0) | X2APIC | HYPERVISOR;
 	if (vcpu->cr4 & CR4_OSXSAVE)
 		leaf.ecx |= OSXSAVE;
 	leaf.edx &= ~(DS_FLAG | ACPI_THERMAL | TM);

@@ -2,55 +2,92 @@
 #include "monitor/svm/lapic.h"
 
 #include "monitor/console.h"
-#include "monitor/host/cpu.h"
+#include "monitor/host/lapic.h"
+#include "monitor/interp/interp.h"
 #include "monitor/memory.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/startup.h"
 
-/* SDM Vol 3, table 10-1. */
-enum {
-	LAPIC_ID = 0x20,
-	LAPIC_ICR_LOW = 0x300,
-	LAPIC_ICR_HIGH = 0x310,
-	LAPIC_LVTPC = 0x340,
-};
-enum {
-	DELIVERY_FIXED = 0 << 8,
-	DELIVERY_NMI = 4 << 8,
-	LEVEL_ASSERT = 1 << 14,
-	DESTINATION_SELF = 1 << 18,
-};
-#define APIC_BASE_ENABLE  (1ull << 11)
-#define APIC_BASE_ADDRESS 0x000ffffffffff000ull
+enum { BROADCAST = 0xff, DESTINATION_SHIFT = 24, CLUSTER = 0xf0 };
 
-/* NULL: the guest has turned it off. */
-static volatile uint32_t *registers(void)
+static uint64_t watched;
+
+void lapic_watch(void)
 {
-	uint64_t base = read_msr(MSR_APIC_BASE);
-
-	if (!(base & APIC_BASE_ENABLE) || (base & APIC_BASE_ADDRESS) >= direct_end())
-		return NULL;
-	return direct(base & APIC_BASE_ADDRESS);
+	watched = lapic_page();
 }
 
-void lapic_send_nmi_to_self(void)
+bool lapic_is_watched(uint64_t physical)
 {
-	volatile uint32_t *lapic = registers();
-	uint32_t high;
+	return physical == watched;
+}
+
+void lapic_note_destination(struct guest *guest)
+{
+	const volatile uint32_t *lapic = lapic_registers();
 
 	if (!lapic)
 		return;
-	/* The shorthand "self" is for fixed interrupts only: SDM Vol 3, 10.6.1. */
-	high = lapic[LAPIC_ICR_HIGH / 4];
-	lapic[LAPIC_ICR_HIGH / 4] = lapic[LAPIC_ID / 4];
-	lapic[LAPIC_ICR_LOW / 4] = DELIVERY_NMI | LEVEL_ASSERT;
-	lapic[LAPIC_ICR_HIGH / 4] = high;
+	guest->apic_id = lapic[LAPIC_ID / 4] >> DESTINATION_SHIFT;
+	guest->logical_destination = lapic[LAPIC_LOGICAL_DESTINATION / 4];
+	guest->destination_format = lapic[LAPIC_DESTINATION_FORMAT / 4];
+}
+
+/* SDM Vol 3, 10.6.2.2: the flat model, and the flat cluster model. */
+static bool is_logical(uint8_t destination, const struct guest *target)
+{
+	uint8_t id = (uint8_t)(target->logical_destination >> DESTINATION_SHIFT);
+
+	if (destination == BROADCAST)
+		return true;
+	if (target->destination_format >> 28)
+		return id & destination;
+	return (id & CLUSTER) == (destination & CLUSTER) && id & destination & ~CLUSTER;
+}
+
+bool lapic_addresses(uint32_t command, uint8_t destination, const struct guest *sender,
+		     const struct guest *target)
+{
+	if (command & ICR_SHORTHAND)
+		return target != sender;
+	if (command & ICR_LOGICAL)
+		return is_logical(destination, target);
+	return destination == BROADCAST || destination == target->apic_id;
+}
+
+bool platform_takes_writes(uint64_t physical)
+{
+	return physical == watched;
+}
+
+/* SDM Vol 3, 10.4.1: registers are accessed by aligned 32-bit words; what else happens is
+   undefined, here nothing. */
+void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsigned bytes)
+{
+	volatile uint32_t *lapic = lapic_registers();
+	struct guest *guest = guest_of(vcpu);
+	uint32_t offset = (uint32_t)(physical - watched), value;
+
+	if (!lapic || bytes != sizeof(value) || offset % sizeof(value))
+		return;
+	value = *(const uint32_t *)data;
+	/* It may have made an interrupt deliverable. */
+	vcpu->attention = true;
+	if (offset == LAPIC_ICR_LOW &&
+	    startup_command(guest, value,
+			    (uint8_t)(lapic[LAPIC_ICR_HIGH / 4] >> DESTINATION_SHIFT)))
+		return;
+	lapic[offset / 4] = value;
+	if (offset == LAPIC_ID || offset == LAPIC_LOGICAL_DESTINATION ||
+	    offset == LAPIC_DESTINATION_FORMAT)
+		lapic_note_destination(guest);
 }
 
 /* A fixed one goes through the APIC itself, so that TPR, ISR and EOI are right without further
    help. */
 void platform_performance_interrupt(struct vcpu *vcpu)
 {
-	volatile uint32_t *lapic = registers();
+	volatile uint32_t *lapic = lapic_registers();
 	struct ds_delivery delivery;
 	uint32_t entry;
 
@@ -62,13 +99,13 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 		pmu_buffer_overflow(&guest_of(vcpu)->pmu);
 	if (delivery.entry != entry)
 		lapic[LAPIC_LVTPC / 4] = delivery.entry;
-	vcpu->attention |= delivery.kind != DS_DELIVER_NOTHING;
+	if (delivery.kind != DS_DELIVER_NOTHING)
+		vcpu->attention = true;
 	switch (delivery.kind) {
 	case DS_DELIVER_NOTHING:
 		break;
 	case DS_DELIVER_FIXED:
-		lapic[LAPIC_ICR_LOW / 4] =
-			delivery.vector | DELIVERY_FIXED | LEVEL_ASSERT | DESTINATION_SELF;
+		lapic[LAPIC_ICR_LOW / 4] = delivery.vector | ICR_FIXED | ICR_ASSERT | ICR_SELF;
 		break;
 	case DS_DELIVER_NMI:
 		vcpu->nmi_pending = true;

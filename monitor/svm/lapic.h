@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* The processor's local APIC, which belongs to the guest. xAPIC only: x2APIC is not enumerated. */
+/* The guest's local APICs: the real ones, of which the guest's writes are looked at. */
 #ifndef SPOOR_MONITOR_SVM_LAPIC_H
 #define SPOOR_MONITOR_SVM_LAPIC_H
 
-/* An NMI to this processor itself. */
-void lapic_send_nmi_to_self(void);
+#include <stdbool.h>
+#include <stdint.h>
+
+struct guest;
+
+/* The page of the registers, which the nested tables map read-only. Once, on the boot processor. */
+void lapic_watch(void);
+bool lapic_is_watched(uint64_t physical);
+
+/* Notes what the local APIC of the processor that calls answers to. */
+void lapic_note_destination(struct guest *guest);
+
+/* Whether an interrupt command that `sender` writes, in both halves, is for `target`: SDM Vol 3,
+   10.6.2. Of the shorthands only "all others" is known. */
+bool lapic_addresses(uint32_t command, uint8_t destination, const struct guest *sender,
+		     const struct guest *target);
 
 #endif

@@ -3,6 +3,7 @@
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/x2apic.h"
 
 enum {
 	MSR_SYSENTER_CS = 0x174,
@@ -12,9 +13,8 @@ enum {
 	MSR_PERF_CAPABILITIES = 0x345,
 	MSR_DS_AREA = 0x600,
 };
-#define FIRST_AMD_MSR	 0xc0010000u
-#define LAST_AMD_MSR	 0xc0011fffu
-#define APIC_BASE_X2APIC (1ull << 10)
+#define FIRST_AMD_MSR 0xc0010000u
+#define LAST_AMD_MSR  0xc0011fffu
 
 /* IA32_MISC_ENABLE: SDM Vol 3, table 35-2. */
 #define FAST_STRINGS   (1ull << 0)
@@ -45,12 +45,16 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 
 	if (pmu_owns_msr(index))
 		return pmu_read_msr(&guest->pmu, index, value);
+	if (x2apic_owns_msr(index))
+		return x2apic_read_msr(guest, index, value);
 	if (is_refused(index))
 		return false;
 	switch (index) {
 	case MSR_IA32_DEBUGCTL:
 	case MSR_DS_AREA:
 		return ds_read_msr(vcpu, index, value);
+	case MSR_APIC_BASE:
+		return apic_base_read(guest, value);
 	case MSR_MISC_ENABLE:
 		if (!ds_read_msr(vcpu, index, value))
 			return false;
@@ -92,6 +96,8 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 
 	if (pmu_owns_msr(index))
 		return pmu_write_msr(&guest->pmu, index, value);
+	if (x2apic_owns_msr(index))
+		return x2apic_write_msr(guest, index, value);
 	if (is_refused(index))
 		return false;
 	switch (index) {
@@ -119,7 +125,7 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		*sysenter(guest->vmcb, index) = value;
 		return true;
 	case MSR_APIC_BASE:
-		return !(value & APIC_BASE_X2APIC) && write_msr_safe(index, value);
+		return apic_base_write(guest, value);
 	default:
 		return write_msr_safe(index, value);
 	}

@@ -1,50 +1,76 @@
 /* SPDX-License-Identifier: MIT */
 /* Nested page tables: guest-physical is physical, except for the monitor's own memory. */
+#include "monitor/host/lapic.h"
+#include "monitor/host/lock.h"
 #include "monitor/host/paging.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/lapic.h"
 
 #define NESTED_FLAGS (PAGE_WRITABLE | PAGE_USER)
+enum { MOST_HIDDEN = 2 };
 
 /* What the guest finds where the monitor stands; shared by all of it. */
 static uint8_t nobody[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+static struct range hidden[MOST_HIDDEN];
+static unsigned hidden_count;
+static uint64_t root;
 
-static bool is_hidden(const struct guest *guest, uint64_t physical)
+void nested_hide(struct range range)
 {
-	return physical >= guest->hidden.start && physical < guest->hidden.end;
+	hidden[hidden_count++] = range;
 }
 
-static void map_around_hidden(struct guest *guest, uint64_t large_page)
+static bool hides_in(struct range range)
+{
+	for (unsigned i = 0; i < hidden_count; i++)
+		if (ranges_overlap(range, hidden[i]))
+			return true;
+	return false;
+}
+
+static bool is_hidden(uint64_t physical)
+{
+	return hides_in((struct range){physical, physical + 1});
+}
+
+static void map_by_pages(uint64_t large_page)
 {
 	for (uint64_t at = large_page; at < large_page + LARGE_PAGE_SIZE; at += PAGE_SIZE)
-		map_page(guest->nested_root, at, is_hidden(guest, at) ? image_physical(nobody) : at,
-			 NESTED_FLAGS);
+		map_page(root, at, is_hidden(at) ? image_physical(nobody) : at,
+			 lapic_is_watched(at) ? PAGE_USER : NESTED_FLAGS);
 }
 
-void nested_map(struct guest *guest, uint64_t physical)
+/* Entries only ever come to be, or are replaced by the same: other processors need not be told. */
+void nested_map(uint64_t physical)
 {
+	static struct lock lock;
 	uint64_t large_page = physical & ~(LARGE_PAGE_SIZE - 1);
 	struct range range = {large_page, large_page + LARGE_PAGE_SIZE};
 
-	if (ranges_overlap(range, guest->hidden))
-		map_around_hidden(guest, large_page);
+	lock_take(&lock);
+	if (hides_in(range) || lapic_page() - large_page < LARGE_PAGE_SIZE)
+		map_by_pages(large_page);
 	else
-		map_page(guest->nested_root, large_page, large_page, NESTED_FLAGS | PAGE_LARGE);
-	guest->stale_translations = true;
+		map_page(root, large_page, large_page, NESTED_FLAGS | PAGE_LARGE);
+	lock_release(&lock);
 }
 
-void nested_init(struct guest *guest, const struct boot_info *info)
+uint64_t nested_init(const struct boot_info *info)
 {
 	uint64_t end = memory_end(info);
 
-	guest->nested_root = page_allocate();
+	root = page_allocate();
 	for (uint64_t at = 0; at < end; at += LARGE_PAGE_SIZE)
-		nested_map(guest, at);
+		nested_map(at);
+	return root;
 }
 
-uint8_t *nested_page(const struct guest *guest, uint64_t physical)
+uint8_t *nested_page(uint64_t physical)
 {
 	physical = page_down(physical);
-	if (is_hidden(guest, physical))
+	if (is_hidden(physical))
 		return nobody;
+	if (!lockstep_allows(physical) && !lapic_is_watched(physical))
+		return NULL;
 	return physical < direct_end() ? direct(physical) : NULL;
 }

@@ -13,7 +13,7 @@ static const struct {
 	uint32_t first, last;
 	uint8_t exits;
 } intercepted[] = {
-	{MSR_APIC_BASE, MSR_APIC_BASE, EXIT_WRITE},
+	{MSR_APIC_BASE, MSR_APIC_BASE, EXIT_BOTH},
 	{0xc1, 0xc4, EXIT_BOTH},   /* IA32_PMC0.. */
 	{0x186, 0x189, EXIT_BOTH}, /* IA32_PERFEVTSEL0.. */
 	{0x1a0, 0x1a0, EXIT_BOTH}, /* IA32_MISC_ENABLE */
@@ -23,6 +23,7 @@ static const struct {
 	{0x345, 0x345, EXIT_BOTH}, /* IA32_PERF_CAPABILITIES */
 	{0x38d, 0x390, EXIT_BOTH}, /* IA32_FIXED_CTR_CTRL to IA32_PERF_GLOBAL_OVF_CTRL */
 	{0x600, 0x600, EXIT_BOTH}, /* IA32_DS_AREA */
+	{0x800, 0x8ff, EXIT_BOTH}, /* x2APIC */
 	{MSR_EFER, MSR_EFER, EXIT_BOTH},
 };
 

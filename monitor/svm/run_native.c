@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The guest at the processor's own speed, while no branch has to be seen. */
+#include "monitor/host/lapic.h"
 #include "monitor/host/traps.h"
+#include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
-#include "monitor/svm/lapic.h"
+#include "monitor/svm/startup.h"
 
 enum { VECTOR_NMI = 2 };
 
@@ -17,7 +19,7 @@ static void inject_nmi(struct guest *guest)
 	vcpu->nmi_pending = false;
 	if (guest->injection) {
 		/* One event at a time: this one comes back as soon as the other is delivered. */
-		lapic_send_nmi_to_self();
+		lapic_send(guest->apic_id, ICR_NMI | ICR_ASSERT);
 		return;
 	}
 	guest->injection = EVENT_VALID | EVENT_TYPE_NMI | VECTOR_NMI;
@@ -27,7 +29,8 @@ static void inject_nmi(struct guest *guest)
 void run_native(struct guest *guest)
 {
 	guest->stale_translations = true;
-	while (!ds_tracing(&guest->vcpu)) {
+	while (!interp_needed(&guest->vcpu)) {
+		startup_obey(guest);
 		inject_nmi(guest);
 		if (enter(guest, ENTER_FREELY))
 			handle_exit(guest);

@@ -5,6 +5,7 @@
 #include "monitor/host/traps.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/startup.h"
 
 /* Between two looks at the interrupt controllers, which costs about as much as two instructions. */
 enum { INSTRUCTIONS = 200, VECTOR_NMI = 2 };
@@ -26,6 +27,7 @@ static void deliver_pending(struct vcpu *vcpu)
 
 	/* In this order: an NMI in between is looked at once more than necessary, not missed. */
 	vcpu->attention = false;
+	startup_obey(guest_of(vcpu));
 	vcpu->nmi_pending |= nmi_take();
 	if (vcpu->interrupt_shadow)
 		return;
@@ -56,8 +58,9 @@ void run_traced(struct guest *guest)
 	struct vcpu *vcpu = &guest->vcpu;
 
 	interp_forget(vcpu);
-	while (ds_tracing(vcpu)) {
+	while (interp_needed(vcpu)) {
 		deliver_pending(vcpu);
+		read_breakpoints(vcpu->dr);
 		switch (interp_run(vcpu, vcpu->interrupt_shadow ? 1 : INSTRUCTIONS)) {
 		case INTERP_BUDGET:
 		case INTERP_UNTRACED:
@@ -70,7 +73,7 @@ void run_traced(struct guest *guest)
 			break;
 		case INTERP_MODE:
 			end_run(VERDICT_ERROR,
-				"branches can be traced in 64-bit mode only; rip=0x%016llx is not",
+				"branches cannot be traced in this mode, at rip=0x%016llx",
 				(unsigned long long)vcpu->rip);
 		case INTERP_SHUTDOWN:
 			report_shutdown(vcpu);

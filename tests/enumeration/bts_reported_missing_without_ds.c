@@ -2,7 +2,7 @@
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
 #include "kernel/silicon.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/trace.h"
 #include "lib/string.h"
 #include "tests/framework/needs.h"
 #include "tests/framework/test.h"
@@ -11,13 +11,13 @@ TEST(bts_reported_missing_without_ds, .group = "E", .ids = "E2", .needs = NEED_N
      .claim = "where DS is not enumerated BTS is reported missing, and a request for it is refused",
      .source = "SDM Vol 3, 17.4.9: software checks CPUID.1:EDX[21] first")
 {
-	struct trace_options wanted = {.records = 64};
-	struct trace_context *context = NULL;
+	struct trace_options wanted = {.size = 64 * sizeof(struct ptrace_bts_record)};
+	struct tracer *tracer = NULL;
 
 	EXPECT(!ds_present());
 	EXPECT(!strcmp(silicon_name(), "none"));
 	EXPECT(needs_missing(NEED_BTS) != NULL);
 	EXPECT(needs_missing(NEED_DS) != NULL);
-	EXPECT_EQ(trace_attach(current_task(), &wanted, &context), -ENODEV);
-	EXPECT(!context);
+	EXPECT_EQ(trace_attach(current_task(), &wanted, &tracer), -ENODEV);
+	EXPECT(!tracer);
 }

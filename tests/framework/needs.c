@@ -3,6 +3,7 @@
 
 #include "drivers/cpuid.h"
 #include "drivers/ds/ds.h"
+#include "kernel/cpu.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "lib/format.h"
@@ -17,6 +18,7 @@ static const struct {
 	{NEED_DTES64, "DTES64"}, {NEED_DSCPL, "DSCPL"},
 	{NEED_LA57, "LA57"},	 {NEED_NO_DS, "NO_DS"},
 	{NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
+	{NEED_SMP, "SMP"},
 };
 
 /* What gives a false promise away is a test of its own; the others name it. */
@@ -47,6 +49,8 @@ const char *needs_missing(unsigned needs)
 
 	if (needs & NEED_UNSAFE && missing_unsafe())
 		return missing_unsafe();
+	if (needs & NEED_SMP && cpu_count() < 2)
+		return "only one CPU";
 	if (needs & NEED_NO_DS && caps->ds)
 		return "DS is enumerated (CPUID.1:EDX[21])";
 	if (needs & NEED_DS && !caps->ds)

@@ -3,7 +3,7 @@
 
 #include "lib/string.h"
 
-extern const struct test *const tests_start[], *const tests_end[]; /* linker.ld */
+extern const struct test tests_start[], tests_end[]; /* linker.ld */
 
 /* The order of the groups in the reference; words come behind the letters. */
 static const char group_order[] = "EMLRKWTPCSAIBXZ";
@@ -74,8 +74,7 @@ unsigned select_tests(const char *globs, const char *groups, const struct test *
 {
 	unsigned count = 0;
 
-	for (const struct test *const *entry = tests_start; entry < tests_end; entry++) {
-		const struct test *test = *entry;
+	for (const struct test *test = tests_start; test < tests_end; test++) {
 		unsigned at = count;
 
 		if (!wanted(test, globs) || (*groups && !in_list(groups, test->group)))

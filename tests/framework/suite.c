@@ -20,6 +20,7 @@
 #include "tests/framework/select.h"
 
 #define HEARTBEAT 10000000 /* microseconds */
+#define SETTLING  1000000
 
 static const struct test *selected[MAX_TESTS];
 static unsigned selected_count, number, plan;
@@ -68,9 +69,16 @@ static uint64_t pages(void)
 /* The checks of every test: it leaves the trace off, and memory and the CPU as they were. */
 static void check_left_behind(uint64_t pages_before)
 {
-	expect_left(!this_cpu()->ds.loaded && !records(), "left branches being recorded");
-	for (unsigned i = 0; i < 1000 && pages() != pages_before; i++) {
-		task_yield(); /* tasks that ended are still on their way out */
+	struct ds_cpu *ds = &this_cpu()->ds;
+	bool lent = ds_is_lent(ds);
+
+	if (lent)
+		ds_checkin(ds);
+	expect_left(!lent, "kept the debug MSRs");
+	expect_left(!ds->loaded && !records(), "left branches being recorded");
+	/* Tasks that ended are still on their way out, on any CPU. */
+	for (uint64_t end = time_now() + SETTLING; pages() != pages_before && time_now() < end;) {
+		task_yield();
 		sched_reap();
 	}
 	expect_left(pages() == pages_before, "did not give back all memory");

@@ -32,19 +32,17 @@ static _Noreturn void leave(void)
 	task_exit();
 }
 
-bool test_check(bool holds, bool required, const char *file, int line, const char *text)
+bool test_check(bool holds, int line, const char *file, const char *text)
 {
 	test_result.checks++;
 	if (holds)
 		return true;
 	test_result.failures++;
 	printk("# %s:%d: failed: %s\n", file, line, text);
-	if (required)
-		leave();
 	return false;
 }
 
-bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const char *file, int line,
+bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *file,
 		      const char *text)
 {
 	test_result.checks++;
@@ -52,21 +50,25 @@ bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const c
 		return true;
 	test_result.failures++;
 	printk("# %s:%d: failed: %s: 0x%lx, expected 0x%lx\n", file, line, text, actual, expected);
-	if (required)
-		leave();
 	return false;
 }
 
-bool test_check_erratum(bool holds, const char *id, const char *file, int line, const char *text)
+bool test_check_erratum(bool holds, const char *id, int line, const char *file, const char *text)
 {
 	const struct erratum *erratum = erratum_here(id);
 
 	if (holds || !erratum)
-		return test_check(holds, false, file, line, text);
+		return test_check(holds, line, file, text);
 	test_result.checks++;
 	test_result.erratum = erratum->id;
 	printk("# %s:%d: erratum %s, %s: %s\n", file, line, erratum->id, erratum->symptom, text);
 	return false;
+}
+
+void test_require(bool holds)
+{
+	if (!holds)
+		leave();
 }
 
 static _Noreturn void end_with(enum outcome outcome, const char *template, va_list arguments)
@@ -138,6 +140,13 @@ void test_release_areas(void)
 		area_count--;
 		area_free(areas[area_count].area, areas[area_count].pages);
 	}
+}
+
+void test_pin(void)
+{
+	preemption_disable();
+	current_task()->affinity = 1ul << this_cpu()->index;
+	preemption_enable();
 }
 
 uint64_t test_scaled(uint64_t amount)

@@ -29,6 +29,7 @@ enum {
 	NEED_LA57 = 1u << 4,	 /* CPUID.7.0:ECX[16] */
 	NEED_NO_DS = 1u << 5,	 /* the opposite: what must hold where DS is hidden */
 	NEED_UNSAFE = 1u << 6,	 /* can hang a host: only with unsafe=1 */
+	NEED_SMP = 1u << 8,	 /* more than one CPU */
 	NEED_SELFTEST = 1u << 7, /* breaks the run on purpose: only when named in test= */
 };
 
@@ -44,34 +45,31 @@ struct test {
 
 #define TEST(test_name, ...)                                                                       \
 	static void test_name(void);                                                               \
-	static const struct test test_name##_test = {                                              \
+	__attribute__((section(".tests." #test_name), used,                                        \
+		       aligned(8))) static const struct test test_name##_test = {                  \
 		.name = #test_name, .run = test_name, __VA_ARGS__};                                \
-	__attribute__((section(".tests." #test_name),                                              \
-		       used)) static const struct test *const test_name##_entry =                  \
-		&test_name##_test;                                                                 \
 	static void test_name(void)
 
 /* Checks. A failed EXPECT is printed with both values and the test goes on; REQUIRE ends it. */
-#define EXPECT(condition)  test_check((condition), false, __FILE__, __LINE__, #condition)
-#define REQUIRE(condition) test_check((condition), true, __FILE__, __LINE__, #condition)
+#define EXPECT(condition)  test_check((condition), __LINE__, __FILE_NAME__, #condition)
+#define REQUIRE(condition) test_require(EXPECT(condition))
 #define EXPECT_EQ(actual, expected)                                                                \
-	test_check_equal((uint64_t)(actual), (uint64_t)(expected), false, __FILE__, __LINE__,      \
+	test_check_equal((uint64_t)(actual), (uint64_t)(expected), __LINE__, __FILE_NAME__,        \
 			 #actual " == " #expected)
-#define REQUIRE_EQ(actual, expected)                                                               \
-	test_check_equal((uint64_t)(actual), (uint64_t)(expected), true, __FILE__, __LINE__,       \
-			 #actual " == " #expected)
+#define REQUIRE_EQ(actual, expected) test_require(EXPECT_EQ(actual, expected))
 
 /*
  * A check that may fail on a processor with the erratum `id` (errata.c), as the erratum says and no
  * further: the test is XFAIL there, and FAIL on any other.
  */
 #define EXPECT_OR_ERRATUM(condition, id)                                                           \
-	test_check_erratum((condition), id, __FILE__, __LINE__, #condition)
+	test_check_erratum((condition), id, __LINE__, __FILE_NAME__, #condition)
 
-bool test_check_erratum(bool holds, const char *id, const char *file, int line, const char *text);
-bool test_check(bool holds, bool required, const char *file, int line, const char *text);
-bool test_check_equal(uint64_t actual, uint64_t expected, bool required, const char *file, int line,
+bool test_check_erratum(bool holds, const char *id, int line, const char *file, const char *text);
+bool test_check(bool holds, int line, const char *file, const char *text);
+bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *file,
 		      const char *text);
+void test_require(bool holds);
 
 /* The test or its environment is wrong, not the thing under test. Ends the test. */
 _Noreturn void test_error(const char *template, ...) __attribute__((format(printf, 1, 2)));
@@ -93,6 +91,9 @@ void test_figure(const char *name, uint64_t value, const char *unit);
 
 /* An area of zeroed pages that is freed when the test is over, however it ends. */
 void *test_area(size_t pages);
+
+/* Keeps the test, and the tasks that it creates from here on, on the CPU that it runs on. */
+void test_pin(void);
 
 /* `amount` of work times scale=, one at least. */
 uint64_t test_scaled(uint64_t amount);

@@ -7,6 +7,8 @@
 #ifndef SPOOR_TESTS_INTERP_RIG_H
 #define SPOOR_TESTS_INTERP_RIG_H
 
+#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,7 +38,8 @@ enum {
 	RIG_STACK0 = 0x42000,
 	RIG_IST1 = 0x44000,
 	RIG_DATA = 0x50000,
-	RIG_DEVICE = 0x70000, /* platform_guest_page() answers NULL */
+	RIG_DEVICE = 0x70000,  /* platform_guest_page() answers NULL */
+	RIG_WATCHED = 0x71000, /* platform_takes_writes() answers true */
 	RIG_MEMORY = 0x400000,
 };
 
@@ -70,8 +73,13 @@ static struct {
 		unsigned from_cpl, to_cpl;
 	} branch[RIG_BRANCHES];
 	uint64_t cr8, msr[4];
+	enum native_outcome (*native)(struct vcpu *vcpu, struct fault *fault); /* platform_step() */
+	char stopped[512]; /* platform_stop(), which goes on at `stop` */
+	jmp_buf stop;
 	unsigned outs, ins;
 	uint32_t out[64];
+	unsigned writes; /* by platform_write(): the last one */
+	uint64_t written_at, written;
 } rig;
 
 uint8_t *platform_guest_page(uint64_t physical)
@@ -82,6 +90,20 @@ uint8_t *platform_guest_page(uint64_t physical)
 	if (physical == RIG_DEVICE)
 		return NULL;
 	return physical < RIG_MEMORY ? rig.memory + physical : nothing;
+}
+
+bool platform_takes_writes(uint64_t physical)
+{
+	return physical == RIG_WATCHED;
+}
+
+void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsigned bytes)
+{
+	rig.writes++;
+	rig.written_at = physical;
+	rig.written = 0;
+	memcpy(&rig.written, data, bytes < 8 ? bytes : 8);
+	vcpu->attention = true;
 }
 
 void platform_cpuid(struct vcpu *vcpu)
@@ -129,6 +151,17 @@ uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes)
 void platform_out(struct vcpu *vcpu, uint16_t port, unsigned bytes, uint32_t value)
 {
 	rig.out[rig.outs++ % 64] = value;
+}
+
+enum native_outcome platform_step(struct vcpu *vcpu, bool loads_tf, struct fault *fault)
+{
+	return rig.native ? rig.native(vcpu, fault) : NATIVE_INTERCEPTED;
+}
+
+_Noreturn void platform_stop(const char *why)
+{
+	snprintf(rig.stopped, sizeof(rig.stopped), "%s", why);
+	longjmp(rig.stop, 1);
 }
 
 bool ds_tracing(const struct vcpu *vcpu)

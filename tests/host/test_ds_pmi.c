@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/init.c */
-/* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
-/* sources: tests/host/fake_cpu.c */
+/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/pebs.c */
+/* sources: drivers/ds/init.c drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
+/* sources: drivers/ds/configuration.c tests/host/fake_cpu.c */
 #include "tests/host/ds_fixture.h"
 
 enum { EVERYTHING = DS_USER | DS_KERNEL, THRESHOLD = RECORDS - MARGIN };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: drivers/ds/probe.c drivers/ds/init.c drivers/ds/switch.c drivers/ds/pmi.c */
-/* sources: drivers/ds/area.c drivers/ds/configuration.c tests/host/fake_cpu.c */
+/* sources: drivers/ds/pebs.c drivers/ds/area.c drivers/ds/configuration.c */
+/* sources: tests/host/fake_cpu.c */
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
 #include "tests/host/fake_cpu.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/init.c */
-/* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
-/* sources: tests/host/fake_cpu.c */
+/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/pebs.c */
+/* sources: drivers/ds/init.c drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
+/* sources: drivers/ds/configuration.c tests/host/fake_cpu.c */
 /* Number and order of the MSR writes of every switch, and who may hold the MSRs. */
 #include "tests/host/ds_fixture.h"
 
@@ -184,6 +184,31 @@ static void pauses_within_pauses_and_switches(void **state)
 	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0);
 }
 
+/* The task is on another CPU before this one has taken up the next. */
+static void a_lease_that_was_let_go_may_be_loaded_elsewhere(void **state)
+{
+	static struct ds_idle other_idle;
+	static struct ds_cpu other;
+
+	ds_init_cpu(&other, &other_idle);
+	ds_switch(&cpu, &a);
+	ds_switch_out(&cpu);
+	ds_let_go(&cpu);
+	assert_null(a.cpu);
+	assert_true(ds_switch_needed(&cpu, NULL));
+	assert_false(ds_switch(&other, &a));
+	ds_set(a.area, DS_BTS_INDEX, ds_get(a.area, DS_BTS_ABSOLUTE_MAXIMUM));
+	assert_false(ds_pmi(&cpu));
+	fake_log_clear();
+	assert_false(ds_switch_in(&cpu, &b));
+	assert_writes({IA32_DS_AREA, area_of(&b)}, {IA32_DEBUGCTL, b.debugctl});
+	assert_ptr_equal(a.cpu, &other);
+	assert_false(a.overflowed);
+	ds_switch(&cpu, NULL);
+	ds_let_go(&cpu);
+	assert_null(cpu.loaded);
+}
+
 static void stops_for_good(void **state)
 {
 	ds_switch(&cpu, &b);
@@ -261,6 +286,8 @@ int main(void)
 		cmocka_unit_test_setup(resumes_what_it_read, with_leases),
 		cmocka_unit_test_setup(pausing_an_untraced_cpu_writes_nothing, with_leases),
 		cmocka_unit_test_setup(pauses_within_pauses_and_switches, with_leases),
+		cmocka_unit_test_setup(a_lease_that_was_let_go_may_be_loaded_elsewhere,
+				       with_leases),
 		cmocka_unit_test_setup(stops_for_good, with_leases),
 		cmocka_unit_test_setup(lends, with_leases),
 		cmocka_unit_test_setup(lends_what_is_not_there, with_leases),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/interp/?*.c */
+/* sources: monitor/interp/?*.c lib/format.c */
 /* Control transfers and their records; instructions run as thunks; what is refused. */
 #include "tests/host/interp_rig.h"
 
@@ -134,7 +134,7 @@ static void tracing_off_stops(void **state)
 	assert_int_equal(interp_run(v, 100), INTERP_UNTRACED);
 	assert_int_equal(v->rip, CODE + 2);
 	rig.traced = true;
-	v->segment[CS].attributes ^= SEGMENT_L | SEGMENT_DB;
+	v->cr4 |= CR4_LA57;
 	assert_int_equal(interp_run(v, 100), INTERP_MODE);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/interp/?*.c */
+/* sources: monitor/interp/?*.c lib/format.c */
 /* The guest's paging as the interpreter sees it, string instructions over it, changed code. */
 #include "tests/host/interp_rig.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/interp/?*.c */
+/* sources: monitor/interp/?*.c lib/format.c */
 /*
  * Random integer instructions, run by the processor of this machine and by the interpreter, from
  * the same state: registers, flags and memory must agree.

@@ -5,16 +5,17 @@
 
 /*
  * Site s jumps to site 5 s + 3 modulo 256, a sequence that visits all of them before it repeats.
- * The last site counts ECX down and lets go on with the exit; RDX is where the walk goes on.
+ * Each is a jump of 5 bytes. The last site counts ECX down and lets go on with the exit; RDX is
+ * where the walk goes on.
  */
 #define CHAIN(name)                                                                                \
 	__asm__(".pushsection .text\n\t.balign 8\n" #name "_start:\n\t"                            \
 		".set site, 0\n\t"                                                                 \
-		".rept 255\n\t.balign 8\n\t"                                                       \
-		"jmp " #name "_start + 8 * ((5 * site + 3) & 255)\n\t"                             \
-		".set site, site + 1\n\t.endr\n\t.balign 8\n" #name "_last:\n\t"                   \
+		".rept 255\n\t.byte 0xe9\n\t"                                                      \
+		".long " #name "_start + 5 * ((5 * site + 3) & 255) - . - 4\n\t"                   \
+		".set site, site + 1\n\t.endr\n" #name "_last:\n\t"                                \
 		"decl %ecx\n" #name "_last_jump:\n\t"                                              \
-		"jnz " #name "_start + 8 * ((5 * 255 + 3) & 255)\n" #name "_exit:\n\t"             \
+		"jnz " #name "_start + 5 * ((5 * 255 + 3) & 255)\n" #name "_exit:\n\t"             \
 		"jmp *%rdx\n" #name "_end:\n\t.popsection");                                       \
 	extern const char name##_start[], name##_last[], name##_last_jump[], name##_exit[],        \
 		name##_end[];                                                                      \
@@ -60,6 +61,12 @@ static uint32_t rounds(uint64_t n)
 	return (uint32_t)((n - 2) / CHAIN_SITES) + 1;
 }
 
+uint64_t chain_entry(const struct chain *chain, uint64_t n, uint32_t *ecx)
+{
+	*ecx = rounds(n);
+	return (uint64_t)site_address(chain, entry(n));
+}
+
 static __attribute__((noinline)) void trace(uint64_t debugctl, const char *site, uint32_t times)
 {
 	uint32_t low = (uint32_t)debugctl, high = (uint32_t)(debugctl >> 32), msr = IA32_DEBUGCTL;
@@ -87,8 +94,8 @@ void chain_trace(struct rig *rig, uint64_t debugctl, const struct chain *chain, 
 
 void chain_walk(const struct chain *chain, uint64_t n)
 {
-	const char *site = site_address(chain, entry(n));
-	uint32_t times = rounds(n);
+	uint32_t times;
+	uint64_t site = chain_entry(chain, n, &times);
 
 	__asm__ volatile("leaq 1f(%%rip), %%rdx\n\tjmp *%[site]\n1:"
 			 : "+c"(times)

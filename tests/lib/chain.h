@@ -17,7 +17,7 @@
 #include "drivers/ds/area.h"
 
 #define CHAIN_SITES 256
-#define CHAIN_SLOT  8 /* bytes between two sites */
+#define CHAIN_SLOT  5 /* bytes between two sites */
 
 struct chain {
 	const char *start, *last; /* the first site, and the one whose branch may end the walk */
@@ -40,6 +40,12 @@ void chain_trace(struct rig *rig, uint64_t debugctl, const struct chain *chain, 
 
 /* Branch `i` of chain_trace() of `n` branches. */
 struct branch chain_branch(const struct chain *chain, uint64_t n, uint64_t i);
+
+/*
+ * How the walk begins that leaves out the first and the last of these branches: where it enters
+ * the ring, and what ECX has to be; RDX is where it jumps at its end.
+ */
+uint64_t chain_entry(const struct chain *chain, uint64_t n, uint32_t *ecx);
 
 /* The same walk with nothing set and nothing changed. Any context. */
 void chain_walk(const struct chain *chain, uint64_t n);

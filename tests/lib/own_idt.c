@@ -7,6 +7,7 @@
 
 #define PRESENT_INTERRUPT_GATE 0x8e
 #define DPL_3		       0x60
+#define DATA_SELECTOR	       0x10
 
 /* SDM Vol 3, figure 6-8. */
 struct gate {
@@ -40,6 +41,11 @@ void own_idt_set(unsigned vector, const void *handler, bool user)
 	gate->offset_middle = (uint16_t)(entry >> 16);
 	gate->offset_high = (uint32_t)(entry >> 32);
 	gate->type = PRESENT_INTERRUPT_GATE | (user ? DPL_3 : 0);
+}
+
+void own_idt_break(unsigned vector)
+{
+	gates[vector].selector = DATA_SELECTOR;
 }
 
 void own_idt_load(void)

@@ -19,6 +19,9 @@ void own_idt_copy(void);
 /* Sends `vector` to `handler`; `user`: ring 3 may call it with INT n. */
 void own_idt_set(unsigned vector, const void *handler, bool user);
 
+/* Makes a gate of the own table one to a data segment. */
+void own_idt_break(unsigned vector);
+
 void own_idt_load(void);
 void own_idt_unload(void);
 

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/spinner.h"
 
+#include "drivers/ds/ds.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/symbols.h"
 #include "kernel/time.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/trace.h"
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
 
 #define RECORDS	   16384
 #define USER_START 0x10000000ul
-#define SLICE	   500 /* microseconds; 1000 is what the kernel starts with */
+#define SLICE	   100 /* microseconds; 1000 is what the kernel starts with */
 #define TURNS	   8
-#define MOST_TIME  500000 /* microseconds */
+#define MOST_TIME  5000000 /* microseconds */
 
 extern const char spinner_spin[];
 
@@ -34,13 +35,11 @@ static void spin_in_user(void *argument)
 
 static bool inside(uint64_t address, const void *function)
 {
-	uint64_t offset;
-
-	return symbol_name(address, &offset) && address - offset == (uint64_t)function;
+	return symbol_start(address) == (uint64_t)function;
 }
 
 /* The WRMSR that turns recording on is inside ds_switch_in(), or in a function that it calls. */
-static bool begins_arrival(const struct bts_struct *records, size_t at)
+static bool begins_arrival(const struct ptrace_bts_record *records, size_t at)
 {
 	const void *arrival = (const void *)ds_switch_in;
 	bool from = inside(records[at].from, arrival), to = inside(records[at].to, arrival);
@@ -49,7 +48,7 @@ static bool begins_arrival(const struct bts_struct *records, size_t at)
 }
 
 /* `at` is the first record of an arrival. False: the spinner was not spinning before or after. */
-static bool measure(const struct bts_struct *records, size_t count, size_t at, uint64_t spin,
+static bool measure(const struct ptrace_bts_record *records, size_t count, size_t at, uint64_t spin,
 		    struct preemption *preemption)
 {
 	size_t first = at, last = at;
@@ -65,42 +64,62 @@ static bool measure(const struct bts_struct *records, size_t count, size_t at, u
 	return true;
 }
 
-static size_t collect(struct trace_context *context, uint64_t spin,
-		      struct preemption preemptions[SPINNER_MOST])
+/*
+ * Adds to the `found` preemptions what the ring holds: nothing, if a late timer let the spinner
+ * spin all round it.
+ */
+static size_t collect(struct tracer *tracer, struct ptrace_bts_record *records, uint64_t spin,
+		      struct preemption preemptions[SPINNER_MOST], size_t found)
 {
-	struct bts_struct *records = test_area(RECORDS * sizeof(*records) / PAGE_SIZE);
-	size_t count = trace_read(context, records, RECORDS), found = 0;
+	size_t count = trace_peek(tracer, 0, records, RECORDS);
 
 	for (size_t at = 1; at < count && found < SPINNER_MOST; at++)
-		if (begins_arrival(records, at) &&
+		if (records[at].from != spin && begins_arrival(records, at) &&
 		    measure(records, count, at, spin, &preemptions[found]))
 			found++;
 	return found;
 }
 
+/* Each time that it is the test's turn, the spinner has been preempted once more. */
+static size_t preempt(const struct task *task, struct tracer *tracer, uint64_t spin,
+		      struct preemption preemptions[SPINNER_MOST])
+{
+	struct ptrace_bts_record *records = test_area(RECORDS * sizeof(*records) / PAGE_SIZE);
+	uint64_t end = time_now() + MOST_TIME, turns = 0;
+	size_t found = 0;
+
+	sched_set_slice(SLICE);
+	while ((task->switches < TURNS || !found) && time_now() < end) {
+		if (task->switches == turns)
+			continue;
+		turns = task->switches;
+		found = collect(tracer, records, spin, preemptions, found);
+	}
+	sched_set_slice(1000);
+	return found;
+}
+
 size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MOST])
 {
-	const struct trace_options options = {.overflow = DS_O_WRAP, .records = RECORDS};
+	const struct trace_options options = {.view = TRACE_USER | TRACE_KERNEL,
+					      .privileged = true,
+					      .size = RECORDS * sizeof(struct ptrace_bts_record)};
 	uint8_t *code = test_area(1);
-	struct trace_context *context = NULL;
+	struct tracer *tracer = NULL;
 	struct task *task;
 	size_t count = 0;
-	uint64_t end;
 
 	code[0] = 0xeb; /* jmp to itself */
 	code[1] = 0xfe;
 	code_map(USER_START, code, VM_USER);
+	test_pin();
 	task = task_create_stopped("spinner", in_user ? spin_in_user : spin_in_kernel, NULL);
-	if (!task || trace_attach(task, &options, &context))
+	if (!task || trace_attach(task, &options, &tracer))
 		test_error("the spinner cannot be started and traced");
-	sched_set_slice(SLICE);
 	task_start(task);
-	for (end = time_now() + MOST_TIME; task->switches < TURNS && time_now() < end;)
-		__asm__ volatile("pause");
-	sched_set_slice(1000);
+	count = preempt(task, tracer, in_user ? USER_START : (uint64_t)spinner_spin, preemptions);
 	task_kill(task);
-	count = collect(context, in_user ? USER_START : (uint64_t)spinner_spin, preemptions);
-	EXPECT(trace_detach(context));
+	EXPECT(trace_detach(tracer));
 	task_put(task);
 	code_unmap(USER_START);
 	return count;

@@ -12,6 +12,8 @@
 #define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
 #define CODE_END	 (VISITS_AT + sizeof(code))
 #define SYSCALL_AT	 (CODE_END - 2)
+#define JNZ_AT		 (CODE_END - 4)
+#define DEC_AT		 (CODE_END - 6)
 
 /* MOV ECX, 20; DEC ECX; JNZ to the DEC; SYSCALL */
 static const uint8_t code[] = {0xb9, VISIT_BRANCHES + 1, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0x0f,
@@ -30,11 +32,6 @@ void visits_close(void)
 	code_unmap(VISITS_AT);
 }
 
-static bool is_user(uint64_t address)
-{
-	return address >= VISITS_AT && address < CODE_END;
-}
-
 static bool is_kernel(uint64_t address)
 {
 	return address >> 63;
@@ -50,7 +47,7 @@ static void sort(struct visits *visits, const struct bts_struct *record)
 	} else if (to == (uint64_t)syscall_entry) {
 		visits->to_kernel++;
 		visits->wrong_from += from != SYSCALL_AT;
-	} else if (is_user(from) && is_user(to)) {
+	} else if (from == JNZ_AT && to == DEC_AT) {
 		visits->user++;
 	} else if (is_kernel(from) && is_kernel(to)) {
 		visits->kernel++;

@@ -17,12 +17,14 @@ const struct chain *walker_other_chain(const struct chain *chain)
 	return chain == &chain_a ? &chain_b : &chain_a;
 }
 
-static void feed(struct walker *walker, const struct bts_struct *record)
+static void feed(struct walker *walker, const struct ptrace_bts_record *record)
 {
 	const struct chain *other = walker_other_chain(walker->chain);
 
 	if (within(walker->chain, record->from) && within(walker->chain, record->to))
-		chain_feed(&walker->reader, record);
+		chain_feed(&walker->reader, &(struct bts_struct){.qualifier = BTS_BRANCH,
+								 .from = record->from,
+								 .to = record->to});
 	else if (within(other, record->from) || within(other, record->to))
 		walker->foreign++;
 	else
@@ -32,11 +34,11 @@ static void feed(struct walker *walker, const struct bts_struct *record)
 /* In one go: a walker that goes on in between could be the faster one. */
 void walker_read(struct walker *walker)
 {
-	struct bts_struct records[BATCH];
+	struct ptrace_bts_record records[BATCH];
 	size_t count;
 
 	preemption_disable();
-	while ((count = trace_read(walker->context, records, BATCH)) > 0)
+	while ((count = trace_read(walker->tracer, records, BATCH)) > 0)
 		for (size_t i = 0; i < count; i++)
 			feed(walker, &records[i]);
 	preemption_enable();
@@ -48,6 +50,8 @@ static void walk(void *argument)
 
 	while (walker->walked < walker->walks) {
 		chain_walk(walker->chain, chain_length(walker->walked));
+		if (walker->user)
+			user_chain_walk(walker->user, chain_length(walker->walked));
 		walker->walked++;
 		if (walker->between)
 			walker->between(walker);
@@ -62,16 +66,22 @@ static void prepare(struct walker *walker)
 	walker->task = task_create_stopped(walker->name, walk, walker);
 	if (!walker->task)
 		test_error("no memory for task %s", walker->name);
-	if (walker->options.records)
-		error = trace_attach(walker->task, &walker->options, &walker->context);
+	if (walker->options.size)
+		error = trace_attach(walker->task, &walker->options, &walker->tracer);
 	if (error)
 		test_error("task %s cannot be traced: %d", walker->name, error);
 }
 
-void walkers_start(struct walker *walkers, size_t count)
+void walkers_create(struct walker *walkers, size_t count)
 {
+	test_pin();
 	for (size_t i = 0; i < count; i++)
 		prepare(&walkers[i]);
+}
+
+void walkers_start(struct walker *walkers, size_t count)
+{
+	walkers_create(walkers, count);
 	for (size_t i = 0; i < count; i++)
 		task_start(walkers[i].task);
 }
@@ -95,17 +105,22 @@ void walkers_join_reading(struct walker *walkers, size_t count)
 
 void walker_end(struct walker *walker)
 {
-	if (walker->context)
-		EXPECT(trace_detach(walker->context));
+	if (walker->tracer)
+		EXPECT(trace_detach(walker->tracer));
 	task_put(walker->task);
 }
 
 static void check(struct walker *walker)
 {
-	if (walker->context) {
+	struct trace_status status;
+
+	if (walker->tracer) {
+		trace_status(walker->tracer, &status);
+		EXPECT(!status.truncated);
+		EXPECT(!status.full);
+		EXPECT(!status.lost_more);
+		EXPECT_EQ(status.lost, 0);
 		walker_read(walker);
-		EXPECT(!walker->context->truncated);
-		EXPECT_EQ(walker->context->ring.lost, 0);
 		EXPECT_EQ(walker->foreign, 0);
 		chain_expect_walks(&walker->reader, walker->walks, walker->name);
 	}
@@ -118,12 +133,12 @@ void walkers_check(struct walker *walkers, size_t count)
 		check(&walkers[i]);
 }
 
-struct trace_options walker_options(size_t records, size_t margin, size_t ring_records)
+struct trace_options walker_options(size_t records)
 {
 	return (struct trace_options){
-		.overflow = DS_O_SIGNAL,
-		.records = records,
-		.margin = margin,
-		.ring_records = ring_records,
+		.view = TRACE_USER | TRACE_KERNEL,
+		.privileged = true,
+		.overflow = TRACE_STOP,
+		.size = records * sizeof(struct ptrace_bts_record),
 	};
 }

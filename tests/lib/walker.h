@@ -13,19 +13,21 @@
 #define SPOOR_TESTS_LIB_WALKER_H
 
 #include "kernel/sched/task.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/trace.h"
 #include "tests/lib/chain.h"
+#include "tests/lib/user_chain.h"
 
 struct walker {
 	const char *name;
 	const struct chain *chain;
 	uint64_t walks;				/* to be made */
-	struct trace_options options;		/* records 0: not traced */
-	void (*between)(struct walker *walker); /* called after each walk, traced */
+	struct trace_options options;		/* size 0: not traced */
+	const struct user_chain *user;		/* walked in ring 3 after each walk; or NULL */
+	void (*between)(struct walker *walker); /* called after these, traced */
 	unsigned step;				/* for `between` */
 
 	struct task *task;
-	struct trace_context *context;
+	struct tracer *tracer;
 	uint64_t walked;
 	struct chain_reader reader;
 	uint64_t foreign; /* records with an end in the other chain */
@@ -34,6 +36,9 @@ struct walker {
 
 /* Reads what is new in a linear trace, while its walker does not run, into reader and counts. */
 void walker_read(struct walker *walker);
+
+/* Their tasks, on this CPU as the test from here on, traced, but not started. */
+void walkers_create(struct walker *walkers, size_t count);
 
 void walkers_start(struct walker *walkers, size_t count);
 void walkers_join(struct walker *walkers, size_t count);
@@ -53,7 +58,7 @@ void walker_end(struct walker *walker);
 /* The chain that is not `chain`. */
 const struct chain *walker_other_chain(const struct chain *chain);
 
-/* A linear context with `records` of staging, interrupted `margin` before its end. */
-struct trace_options walker_options(size_t records, size_t margin, size_t ring_records);
+/* Everything, in a ring of `records` that overwrites nothing: the hardware's shape is linear. */
+struct trace_options walker_options(size_t records);
 
 #endif

@@ -164,8 +164,11 @@ try 'no processors' 2 '--smp needs a number' ./run-qemu.sh -s 0
 try 'memory that is no number' 2 '--memory needs a number' ./run-qemu.sh -m 1G
 try 'time limit that is no number' 2 '--timeout needs' ./run-qemu.sh -T soon
 try 'scale that is no number' 2 'TIMEOUT_SCALE needs' env TIMEOUT_SCALE=x ./run-qemu.sh
-try 'bochs' 2 '--emulator bochs is not built' ./run-qemu.sh -e bochs
+try 'bochs-options' 2 '--emulator bochs goes without' ./run-qemu.sh -e bochs -b iso
+composes 'bochs' 'tools/bochs --cpu ryzen --smp 2 --memory 256' -e bochs -s 2
+composes 'bochs-words' "'end=poweroff test=a' vbts=on" -e bochs -t a
 try 'UEFI without a boot loader' 2 'cannot load Multiboot under UEFI' ./run-qemu.sh -f uefi
+try 'checks in an image' 2 'works with --boot kernel only' ./run-qemu.sh -u -b iso
 try 'words for an absent monitor' 2 'leaves out' ./run-qemu.sh -K -M vbts=on
 try 'words too long for SMBIOS' 2 'takes up to 255' \
 	./run-qemu.sh -b iso -a "$(printf 'x%.0s' {1..300})"
@@ -204,6 +207,7 @@ composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
 composes 'ISO' "value=spoor:monitor:end=exit test=a,,-b.end=exit vbts=on'.*media=cdrom.*spoor.iso" \
 	-b iso -t a,-b -M vbts=on
+composes 'kernel with checks' "-initrd './build/ubsan/spoor.elf end=exit'" -u
 composes 'ISO, kernel alone' 'value=spoor:kernel:end=exit' -b iso -K
 composes 'stick' 'qemu-xhci.*usb-storage' -b usb
 composes 'PXE under BIOS' 'tftp=./build/pxe,bootfile=spoor.0 ' -b pxe

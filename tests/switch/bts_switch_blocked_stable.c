@@ -6,31 +6,48 @@
 
 #define NAP	10000 /* microseconds */
 #define RECORDS 1024
-#define PAGES	(RECORDS * sizeof(struct bts_struct) / 4096)
+#define WALKS	20
+#define BLOCKS	4 /* after so many walks, each time */
+#define PAGES	(RECORDS * sizeof(struct ptrace_bts_record) / 4096)
 
-static volatile unsigned looked;
+static struct run_queue queue;
+static struct spinlock guard;
+static bool go_on;
 
-/* Until it was looked at: on a slow host once may not be enough. */
 static void block(struct walker *walker)
 {
-	unsigned before = looked;
+	uint64_t flags;
 
-	while (walker->walked % 4 == 0 && looked == before)
-		task_sleep(NAP);
+	if (walker->walked % BLOCKS)
+		return;
+	flags = spin_lock(&guard);
+	while (!go_on)
+		sched_wait(&queue, &guard);
+	go_on = false;
+	spin_unlock(&guard, flags);
 }
 
-static size_t equal_records(const struct bts_struct *a, const struct bts_struct *b, size_t count)
+static void unblock(void)
+{
+	uint64_t flags = spin_lock(&guard);
+
+	go_on = true;
+	sched_wake_all(&queue);
+	spin_unlock(&guard, flags);
+}
+
+static size_t equal_records(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b,
+			    size_t count)
 {
 	size_t equal = 0;
 
-	while (equal < count && a[equal].from == b[equal].from && a[equal].to == b[equal].to &&
-	       a[equal].flags == b[equal].flags)
+	while (equal < count && a[equal].from == b[equal].from && a[equal].to == b[equal].to)
 		equal++;
 	return equal;
 }
 
 /* The newest walk is in the buffer, whole. */
-static void check_newest(const struct walker *walker, const struct bts_struct *records,
+static void check_newest(const struct walker *walker, const struct ptrace_bts_record *records,
 			 size_t count)
 {
 	struct chain_reader reader = {.chain = walker->chain, .walk = walker->walked - 1};
@@ -42,7 +59,9 @@ static void check_newest(const struct walker *walker, const struct bts_struct *r
 		start--;
 	EXPECT(start > 0);
 	for (size_t i = start ? start - 1 : 0; i < count; i++)
-		chain_feed(&reader, &records[i]);
+		chain_feed(&reader, &(struct bts_struct){.qualifier = BTS_BRANCH,
+							 .from = records[i].from,
+							 .to = records[i].to});
 	EXPECT_EQ(reader.wrong, 0);
 	EXPECT_EQ(reader.walk, walker->walked);
 }
@@ -53,30 +72,26 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
 {
 	struct walker walker = {.name = "blocked",
 				.chain = &chain_a,
-				.walks = 20,
-				.options = {.overflow = DS_O_WRAP, .records = RECORDS},
+				.walks = WALKS,
+				.options = walker_options(RECORDS),
 				.between = block};
-	struct bts_struct *once = test_area(PAGES), *twice = test_area(PAGES);
-	unsigned turns = 0;
+	struct ptrace_bts_record *once = test_area(PAGES), *twice = test_area(PAGES);
 
+	walker.options.overflow = TRACE_WRAP;
 	walkers_start(&walker, 1);
-	while (!walker.task->ended) {
-		preemption_disable();
-		if (walker.task->state == TASK_BLOCKED) {
-			size_t count = trace_read(walker.context, once, RECORDS);
+	for (unsigned turn = 0; turn < WALKS / BLOCKS; turn++) {
+		size_t count;
 
-			EXPECT(count > 0);
-			chain_walk(&chain_b, 200);
-			EXPECT_EQ(trace_read(walker.context, twice, RECORDS), count);
-			EXPECT_EQ(equal_records(once, twice, count), count);
-			check_newest(&walker, once, count);
-			turns++;
-			looked++;
-		}
-		preemption_enable();
-		task_yield();
+		while (walker.task->state != TASK_BLOCKED)
+			task_yield();
+		count = trace_peek(walker.tracer, 0, once, RECORDS);
+		EXPECT(count > 0);
+		chain_walk(&chain_b, 200);
+		EXPECT_EQ(trace_peek(walker.tracer, 0, twice, RECORDS), count);
+		EXPECT_EQ(equal_records(once, twice, count), count);
+		check_newest(&walker, once, count);
+		unblock();
 	}
 	walkers_join(&walker, 1);
-	EXPECT(turns > 0);
 	walker_end(&walker);
 }

@@ -6,10 +6,8 @@ TEST(bts_switch_exit, .group = "C", .ids = "C5", .needs = NEED_BTS,
      .claim = "a traced task that ends leaves its records readable and its memory alone",
      .source = "design 4: buffers outlive their task until read")
 {
-	struct walker walker = {.name = "ends",
-				.chain = &chain_a,
-				.walks = 20,
-				.options = walker_options(2048, 0, 8192)};
+	struct walker walker = {
+		.name = "ends", .chain = &chain_a, .walks = 20, .options = walker_options(8192)};
 
 	walkers_start(&walker, 1);
 	walkers_join(&walker, 1);

@@ -3,7 +3,7 @@
 #include "tests/framework/test.h"
 #include "tests/lib/ended.h"
 
-#define NAP 100000 /* microseconds */
+#define NAP 60000000 /* microseconds */
 
 /* Until it is killed, however late that is. */
 static void sleep_at_last(struct walker *walker)
@@ -19,7 +19,7 @@ TEST(bts_switch_kill_blocked, .group = "C", .ids = "C5", .needs = NEED_BTS,
 	struct walker walker = {.name = "asleep",
 				.chain = &chain_a,
 				.walks = 10,
-				.options = walker_options(2048, 1024, 8192),
+				.options = walker_options(8192),
 				.between = sleep_at_last};
 
 	walkers_start(&walker, 1);
@@ -27,7 +27,7 @@ TEST(bts_switch_kill_blocked, .group = "C", .ids = "C5", .needs = NEED_BTS,
 		task_yield();
 	task_kill(walker.task);
 	walkers_join(&walker, 1);
+	EXPECT(!walker.task->sleep.running); /* what was to wake it */
 	ended_expect(&walker);
 	EXPECT_EQ(walker.reader.walk, walker.walks - 1);
-	task_sleep(NAP); /* what was to wake it finds nothing */
 }

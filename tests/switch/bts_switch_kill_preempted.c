@@ -10,7 +10,7 @@ TEST(bts_switch_kill_preempted, .group = "C", .ids = "C5", .needs = NEED_BTS,
 	struct walker walker = {.name = "killed",
 				.chain = &chain_a,
 				.walks = UINT64_MAX,
-				.options = walker_options(4096, 1024, 65536)};
+				.options = walker_options(262144)};
 
 	sched_set_slice(500);
 	walkers_start(&walker, 1);

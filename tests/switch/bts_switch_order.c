@@ -16,12 +16,10 @@
  */
 static bool inside(uint64_t address, const void *function)
 {
-	uint64_t offset;
-
-	return symbol_name(address, &offset) && address - offset == (uint64_t)function;
+	return symbol_start(address) == (uint64_t)function;
 }
 
-static uint64_t count_arrivals(const struct bts_struct *records, size_t count)
+static uint64_t count_arrivals(const struct ptrace_bts_record *records, size_t count)
 {
 	const void *out = (const void *)ds_switch_out, *in = (const void *)ds_switch_in;
 	const void *write = (const void *)wrmsr;
@@ -47,8 +45,8 @@ static void yield(struct walker *walker)
 
 static void check(const struct walker *walker)
 {
-	struct bts_struct *records = test_area(MOST * sizeof(*records) / 4096);
-	size_t count = trace_read(walker->context, records, MOST);
+	struct ptrace_bts_record *records = test_area(MOST * sizeof(*records) / 4096);
+	size_t count = trace_read(walker->tracer, records, MOST);
 
 	EXPECT(count < MOST);
 	/* The scheduler may also stop the trace and then let the same task go on. */
@@ -68,8 +66,10 @@ TEST(bts_switch_order, .group = "C", .ids = "C3", .needs = NEED_BTS,
 		{.name = "untraced", .chain = &chain_b, .walks = TURNS, .between = yield},
 	};
 
-	for (unsigned i = 0; i < 2; i++)
-		walkers[i].options = (struct trace_options){.overflow = DS_O_WRAP, .records = MOST};
+	for (unsigned i = 0; i < 2; i++) {
+		walkers[i].options = walker_options(MOST);
+		walkers[i].options.overflow = TRACE_WRAP;
+	}
 	walkers_start(walkers, 3);
 	walkers_join(walkers, 3);
 	for (unsigned i = 0; i < 2; i++)

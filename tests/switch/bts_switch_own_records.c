@@ -21,7 +21,7 @@ TEST(bts_switch_own_records, .group = "C", .ids = "C1", .needs = NEED_BTS,
 	};
 
 	for (unsigned i = 0; i < 2; i++)
-		walkers[i].options = walker_options(4096, 0, walks * 128 + 4096);
+		walkers[i].options = walker_options(walks * 128 + 4096);
 	walkers_start(walkers, 2);
 	walkers_join_reading(walkers, 2);
 	EXPECT(sched_switch_count() - before >= 2 * walks);

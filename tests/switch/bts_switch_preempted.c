@@ -16,7 +16,7 @@ TEST(bts_switch_preempted, .group = "C", .ids = "C4", .needs = NEED_BTS,
 	};
 
 	for (unsigned i = 0; i < 2; i++)
-		walkers[i].options = walker_options(4096, 0, 65536);
+		walkers[i].options = walker_options(walks * 256 + 8192);
 	sched_set_slice(SLICE);
 	walkers_start(walkers, 2);
 	walkers_join_reading(walkers, 2);

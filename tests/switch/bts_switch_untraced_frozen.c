@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
+#include "kernel/trace/context.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/walker.h"
 
@@ -15,16 +16,19 @@ static void yield(struct walker *walker)
 /* The test's own task is the untraced one. */
 static void run_untraced(const struct walker *traced)
 {
-	const void *area = traced->context->area;
-	uint64_t index;
+	const struct trace_ring *ring = &traced->tracer->ring;
+	const void *staging = this_cpu()->trace->staging[TRACE_USER].area;
+	uint64_t index, hardware_index;
 
 	preemption_disable();
-	index = ds_get(area, DS_BTS_INDEX);
+	index = ring->index;
+	hardware_index = ds_get(staging, DS_BTS_INDEX);
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts), 0);
-	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)area);
+	EXPECT_EQ(rdmsr(IA32_DS_AREA), this_cpu()->ds.idle->area);
 	EXPECT(!this_cpu()->ds.loaded);
 	chain_walk(&chain_b, 100);
-	EXPECT_EQ(ds_get(area, DS_BTS_INDEX), index);
+	EXPECT_EQ(ring->index, index);
+	EXPECT_EQ(ds_get(staging, DS_BTS_INDEX), hardware_index);
 	preemption_enable();
 }
 
@@ -35,7 +39,7 @@ TEST(bts_switch_untraced_frozen, .group = "C", .ids = "C2", .needs = NEED_BTS,
 	struct walker walker = {.name = "traced",
 				.chain = &chain_a,
 				.walks = WALKS,
-				.options = walker_options(4096, 0, WALKS * 256),
+				.options = walker_options(WALKS * 256),
 				.between = yield};
 	unsigned turns = 0;
 

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SYS_ptrace: (request, pid, addr, data), with Linux's numbers and layouts; docs/ptrace-bts.2 is
+ * the manual page. What traces branches is in ptrace_bts.h.
+ */
+#ifndef SPOOR_ABI_PTRACE_H
+#define SPOOR_ABI_PTRACE_H
+
+#include <stdint.h>
+
+enum {
+	PTRACE_TRACEME = 0,
+	PTRACE_PEEKTEXT = 1,
+	PTRACE_PEEKDATA = 2,
+	PTRACE_POKETEXT = 4,
+	PTRACE_POKEDATA = 5,
+	PTRACE_CONT = 7,
+	PTRACE_KILL = 8,
+	PTRACE_SINGLESTEP = 9,
+	PTRACE_GETREGS = 12,
+	PTRACE_SETREGS = 13,
+	PTRACE_ATTACH = 16,
+	PTRACE_DETACH = 17,
+	PTRACE_SINGLEBLOCK = 33, /* -EOPNOTSUPP */
+	PTRACE_SEIZE = 0x4206,
+	PTRACE_INTERRUPT = 0x4207,
+};
+
+/* Why a tracee stopped, in bits 16 and up of the status of wait4(); 0: a signal, or a step. */
+enum {
+	PTRACE_EVENT_BTS = 64,	 /* its trace came to the threshold */
+	PTRACE_EVENT_STOP = 128, /* PTRACE_INTERRUPT */
+};
+
+/* PTRACE_GETREGS, PTRACE_SETREGS. The bases and data segments are 0, and stay so. */
+struct ptrace_registers {
+	uint64_t r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
+	uint64_t orig_rax; /* in a system call: its number; else -1 */
+	uint64_t rip, cs, rflags, rsp, ss;
+	uint64_t fs_base, gs_base, ds, es, fs, gs;
+};
+_Static_assert(sizeof(struct ptrace_registers) == 27 * 8, "Linux's struct user_regs_struct");
+
+#endif

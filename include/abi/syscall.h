@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The system calls: SYSCALL with the number in RAX and arguments in RDI, RSI, RDX, R10, R8, R9; the
+ * result, or a negated errno.h value, in RAX; RCX and R11 are lost. Numbers, arguments and values
+ * are Linux's for x86-64 where Linux has the call; what is not described is -EINVAL or -ENOSYS.
+ * A failed call changes nothing; but a result that begins in a page of the caller's and ends in
+ * none is -EFAULT with its beginning written.
+ */
+#ifndef SPOOR_ABI_SYSCALL_H
+#define SPOOR_ABI_SYSCALL_H
+
+#include <stdint.h>
+
+enum {
+	SYS_write = 1,	 /* (fd, buffer, bytes): fd 1 or 2, printable text on the console */
+	SYS_mmap = 9,	 /* (0, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0): zeroed pages */
+	SYS_munmap = 11, /* (address, bytes): of what SYS_mmap gave */
+	SYS_sched_yield = 24,
+	SYS_nanosleep = 35, /* (struct timespec *, NULL) */
+	SYS_getpid = 39,
+	SYS_fork = 57,
+	SYS_exit = 60,	   /* (code) */
+	SYS_wait4 = 61,	   /* (pid or -1, int *status or NULL, WNOHANG | WUNTRACED, NULL); whom
+			      the caller traces is waited for as well, with or without WUNTRACED */
+	SYS_kill = 62,	   /* (pid, signal or 0) */
+	SYS_ptrace = 101,  /* abi/ptrace.h, abi/ptrace_bts.h */
+	SYS_getppid = 110, /* 0: the kernel's child */
+	SYS_sched_setaffinity = 203, /* (pid or 0, bytes, const uint64_t *mask) */
+	SYS_clock_gettime = 228,     /* (CLOCK_MONOTONIC, struct timespec *) */
+	SYS_getcpu = 309,	     /* (uint32_t *cpu, NULL, NULL) */
+
+	SYS_spawn = 500, /* (const char *program, argument): a child; Linux has no such call */
+};
+
+enum { PROT_READ = 1, PROT_WRITE = 2, PROT_EXEC = 4 }; /* one of READ, READ|WRITE, READ|EXEC */
+enum { MAP_PRIVATE = 2, MAP_ANONYMOUS = 0x20 };
+enum { WNOHANG = 1, WUNTRACED = 2 };
+enum { CLOCK_MONOTONIC = 1 };
+
+struct timespec {
+	int64_t seconds, nanoseconds;
+};
+_Static_assert(sizeof(struct timespec) == 16, "as Linux has it");
+
+#endif

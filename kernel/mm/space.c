@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/mm/space.h"
+
+#include "abi/errno.h"
+#include "kernel/smp/smp.h"
+#include "lib/string.h"
+
+#define ENTRIES	   512
+#define USER_SLOTS (ENTRIES / 2) /* of the top-level table: the lower half */
+#define TOP	   3		 /* its level; 0 is that of the entries that map pages */
+
+int space_create(struct space *space)
+{
+	const uint64_t *kernel = direct(vm_root());
+	uint64_t *top;
+
+	space->pages = 0;
+	space->root = page_alloc();
+	if (!space->root)
+		return -ENOMEM;
+	top = direct(space->root);
+	memcpy(top + USER_SLOTS, kernel + USER_SLOTS, (ENTRIES - USER_SLOTS) * sizeof(*top));
+	return 0;
+}
+
+/* Frees what the table at `level` leads to from its first `count` entries, and the table. */
+static void free_tree(uint64_t table, unsigned level, unsigned count)
+{
+	const uint64_t *entries = direct(table);
+
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t below = entries[i] & PTE_ADDRESS;
+
+		if (!(entries[i] & PTE_PRESENT))
+			continue;
+		if (level)
+			free_tree(below, level - 1, ENTRIES);
+		else
+			page_free(below);
+	}
+	page_free(table);
+}
+
+void space_destroy(struct space *space)
+{
+	if (space->root)
+		free_tree(space->root, TOP, USER_SLOTS);
+	space->root = 0;
+	space->pages = 0;
+}
+
+static uint64_t *find(const struct space *space, uint64_t linear)
+{
+	uint64_t *entry = vm_entry_under(space->root, linear, false);
+
+	return entry && *entry & PTE_PRESENT ? entry : NULL;
+}
+
+static int map_page(struct space *space, uint64_t linear, uint64_t bits)
+{
+	uint64_t *entry = vm_entry_under(space->root, linear, true);
+	uint64_t page;
+
+	if (!entry || space->pages == SPACE_MOST_PAGES)
+		return -ENOMEM;
+	if (*entry & PTE_PRESENT)
+		return -EEXIST;
+	page = page_alloc();
+	if (!page)
+		return -ENOMEM;
+	*entry = page | bits;
+	space->pages++;
+	return 0;
+}
+
+int space_map(struct space *space, uint64_t linear, size_t pages, unsigned flags)
+{
+	uint64_t bits = vm_entry_bits(flags) | PTE_USER;
+
+	if (linear % PAGE_SIZE || pages > (USER_END - USER_START) / PAGE_SIZE ||
+	    !is_user_range(linear, pages * PAGE_SIZE))
+		return -EINVAL;
+	if (flags & VM_WRITE && flags & VM_EXECUTE)
+		return -EINVAL;
+	for (size_t i = 0; i < pages; i++) {
+		int error = map_page(space, linear + i * PAGE_SIZE, bits);
+
+		if (error) {
+			space_unmap(space, linear, i);
+			return error;
+		}
+	}
+	return 0;
+}
+
+void space_unmap(struct space *space, uint64_t linear, size_t pages)
+{
+	uint64_t *entry;
+
+	for (size_t i = 0; i < pages; i++) {
+		entry = find(space, linear + i * PAGE_SIZE);
+		if (entry)
+			*entry &= ~PTE_PRESENT;
+	}
+	if (pages)
+		smp_flush(linear, pages * PAGE_SIZE);
+	for (size_t i = 0; i < pages; i++) {
+		entry = vm_entry_under(space->root, linear + i * PAGE_SIZE, false);
+		if (!entry || !*entry)
+			continue;
+		page_free(*entry & PTE_ADDRESS);
+		*entry = 0;
+		space->pages--;
+	}
+}
+
+uint64_t space_find_gap(const struct space *space, uint64_t start, uint64_t end, size_t pages)
+{
+	size_t run = 0;
+
+	for (uint64_t at = start; at < end; at += PAGE_SIZE) {
+		run = find(space, at) ? 0 : run + 1;
+		if (run == pages)
+			return at - (pages - 1) * PAGE_SIZE;
+	}
+	return 0;
+}
+
+static int copy_page(struct space *to, uint64_t linear, uint64_t entry)
+{
+	int error = map_page(to, linear, entry & ~PTE_ADDRESS);
+
+	if (!error)
+		memcpy(direct(*find(to, linear) & PTE_ADDRESS), direct(entry & PTE_ADDRESS),
+		       PAGE_SIZE);
+	return error;
+}
+
+static int copy_tree(struct space *to, uint64_t table, unsigned level, uint64_t linear)
+{
+	const uint64_t *entries = direct(table);
+	unsigned count = level == TOP ? USER_SLOTS : ENTRIES;
+	int error = 0;
+
+	for (unsigned i = 0; i < count && !error; i++) {
+		uint64_t at = linear | (uint64_t)i << (12 + 9 * level);
+
+		if (!(entries[i] & PTE_PRESENT))
+			continue;
+		error = level ? copy_tree(to, entries[i] & PTE_ADDRESS, level - 1, at)
+			      : copy_page(to, at, entries[i]);
+	}
+	return error;
+}
+
+int space_copy(struct space *to, const struct space *from)
+{
+	return copy_tree(to, from->root, TOP, 0);
+}
+
+static bool all_mapped(const struct space *space, uint64_t address, size_t bytes)
+{
+	uint64_t end = address + bytes;
+
+	if (!is_user_range(address, bytes))
+		return false;
+	for (uint64_t at = address & ~(PAGE_SIZE - 1); at < end; at += PAGE_SIZE)
+		if (!find(space, at))
+			return false;
+	return true;
+}
+
+/* The next piece of [address, end) that does not cross a page: where it stands, and its length. */
+static uint8_t *piece(const struct space *space, uint64_t address, uint64_t end, size_t *bytes)
+{
+	uint64_t offset = address % PAGE_SIZE;
+
+	*bytes = end - address < PAGE_SIZE - offset ? end - address : PAGE_SIZE - offset;
+	return (uint8_t *)direct(*find(space, address) & PTE_ADDRESS) + offset;
+}
+
+int space_read(const struct space *space, uint64_t address, void *buffer, size_t bytes)
+{
+	uint8_t *to = buffer;
+	size_t length;
+
+	if (!all_mapped(space, address, bytes))
+		return -EFAULT;
+	for (uint64_t at = address; at < address + bytes; at += length, to += length) {
+		const uint8_t *page = piece(space, at, address + bytes, &length);
+
+		memcpy(to, page, length);
+	}
+	return 0;
+}
+
+int space_write(const struct space *space, uint64_t address, const void *buffer, size_t bytes)
+{
+	const uint8_t *from = buffer;
+	size_t length;
+
+	if (!all_mapped(space, address, bytes))
+		return -EFAULT;
+	for (uint64_t at = address; at < address + bytes; at += length, from += length) {
+		uint8_t *page = piece(space, at, address + bytes, &length);
+
+		memcpy(page, from, length);
+	}
+	return 0;
+}

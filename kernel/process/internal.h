@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the files of this folder. */
+#ifndef SPOOR_KERNEL_PROCESS_INTERNAL_H
+#define SPOOR_KERNEL_PROCESS_INTERNAL_H
+
+#include "kernel/lock.h"
+#include "kernel/process/process.h"
+
+/* Guards the list and what process.h says. Taken before the scheduler's. */
+extern struct spinlock processes_lock;
+
+/* The list of all, newest first. Under the lock. */
+extern struct process *processes;
+
+/* A child that goes on where `parent` is, with 0 as the result of its call. Its pid, or an error.
+ */
+long process_fork(struct process *parent);
+
+/* The end of the running process; `status` as wait4() says it. */
+_Noreturn void process_end(struct process *self, int status);
+
+/* Tells the parent and all who watch that `process` stopped or ended. Under the lock. */
+void process_changed(struct process *process);
+
+/* Stops until nobody stops it any more; under the lock, which is released meanwhile. */
+void stand_still(struct process *self);
+
+/* Lets a stopped one go on if nobody stops it. Under the lock. */
+void process_release(struct process *process);
+
+/* Gives back a reference where it is not the last one. Under the lock; false: it is the last. */
+bool process_drop(struct process *process);
+
+/* process_signal() under the lock. */
+void signal_post(struct process *process, unsigned signal);
+
+/* An exception in ring 3 becomes a signal that nothing but a tracer can avert. */
+void signal_fault(struct process *self, const struct trap_frame *frame);
+
+/* Acts on what is pending: stands still, or does not come back. */
+void signals_act(struct process *self);
+
+/*
+ * Waits to be woken: by a signal, the alarm, or what became of a child. Test again then. Stands
+ * still or ends if a signal says so. Under the lock, which is released meanwhile; `flags` are
+ * those of its spin_lock().
+ */
+void process_sleep(struct process *self, uint64_t flags);
+
+long process_wait(struct process *self, int64_t pid, uint64_t status, uint64_t options);
+
+/* The system call that frame.rax names. Its result. */
+long syscall_do(struct process *self);
+
+/* calls_*.c: `argument` as in the six registers. */
+long call_write(struct process *self, const uint64_t *argument);
+long call_mmap(struct process *self, const uint64_t *argument);
+long call_munmap(struct process *self, const uint64_t *argument);
+long call_nanosleep(struct process *self, const uint64_t *argument);
+long call_clock_gettime(struct process *self, const uint64_t *argument);
+long call_getpid(struct process *self, const uint64_t *argument);
+long call_getppid(struct process *self, const uint64_t *argument);
+long call_fork(struct process *self, const uint64_t *argument);
+long call_spawn(struct process *self, const uint64_t *argument);
+long call_exit(struct process *self, const uint64_t *argument);
+long call_wait4(struct process *self, const uint64_t *argument);
+long call_kill(struct process *self, const uint64_t *argument);
+long call_sched_yield(struct process *self, const uint64_t *argument);
+long call_sched_setaffinity(struct process *self, const uint64_t *argument);
+long call_getcpu(struct process *self, const uint64_t *argument);
+
+/* kernel/ptrace/request.c */
+long call_ptrace(struct process *self, const uint64_t *argument);
+
+#endif

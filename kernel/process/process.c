@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+// A process is one page, reached through the direct map. It holds a reference to its task, and is
+// held by itself until it ends, by its parent until that has heard of it, and by who looks at it.
+#include "kernel/process/process.h"
+
+#include "abi/errno.h"
+#include "kernel/process/internal.h"
+#include "kernel/process/program.h"
+#include "kernel/ptrace/attachment.h"
+#include "kernel/sched/sched.h"
+#include "lib/format.h"
+
+#define FLAG_TF 0x100u
+
+_Static_assert(sizeof(struct process) <= PAGE_SIZE, "page_alloc() gives one page");
+
+struct spinlock processes_lock;
+struct process *processes;
+static unsigned count;
+
+static void end_step(struct process *self)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+
+	attachments_stepped(self);
+	spin_unlock(&processes_lock, flags);
+}
+
+/* One stay in ring 3, and what came of it. */
+static void run(struct process *self)
+{
+	struct trap_frame *frame = &self->frame;
+	bool step = self->stepped, own_trap = frame->rflags & FLAG_TF;
+
+	if (step)
+		frame->rflags |= FLAG_TF;
+	if (!user_run(frame))
+		frame->vector = VECTOR_GP;
+	if (step && !own_trap)
+		frame->rflags &= ~(uint64_t)FLAG_TF;
+	if (frame->vector == VECTOR_SYSCALL) {
+		self->in_call = true;
+		frame->rax = (uint64_t)syscall_do(self);
+		self->in_call = false;
+		if (step) /* SYSCALL itself does not trap: it clears TF */
+			end_step(self);
+	} else if (frame->vector == VECTOR_DB && step && !own_trap) {
+		end_step(self);
+	} else if (frame->vector < 32) {
+		self->fault = trap_caught();
+		signal_fault(self, frame);
+	}
+}
+
+/* Whom a call made ready waits for the end of a slice: schedule_if_due() begins one. */
+static void process_main(void *argument)
+{
+	struct process *self = argument;
+
+	for (;;) {
+		signals_act(self);
+		schedule_if_due();
+		run(self);
+	}
+}
+
+static void alarm_expired(struct timer *timer)
+{
+	struct process *process =
+		(struct process *)((uint8_t *)timer - offsetof(struct process, alarm));
+
+	sched_wake_all(&process->waiting);
+}
+
+/* Of one that never ran, or has nothing left but its page and its task. */
+static void discard(struct process *process)
+{
+	space_destroy(&process->space);
+	if (process->task)
+		task_put(process->task);
+	page_free((uint64_t)process - DIRECT_MAP);
+}
+
+static void discard_new(struct process *process)
+{
+	if (process->task)
+		task_kill(process->task);
+	discard(process);
+}
+
+/* With an empty space, and not in the list yet. NULL when memory is out. */
+static struct process *create(const char *name, bool privileged)
+{
+	uint64_t page = page_alloc();
+	struct process *process = direct(page);
+
+	if (!page)
+		return NULL;
+	format(process->name, sizeof(process->name), "%s", name);
+	process->privileged = privileged;
+	process->account.limit = PTRACE_BTS_LIMIT;
+	process->alarm.expired = alarm_expired;
+	process->task = task_create_stopped(name, process_main, process);
+	if (!process->task || space_create(&process->space)) {
+		discard_new(process);
+		return NULL;
+	}
+	process->pid = process->task->pid;
+	process->task->context = &process->context;
+	user_context_init(&process->context, process->space.root);
+	return process;
+}
+
+/* Into the list and off; with one more reference for the caller. */
+static int start(struct process *process, struct process *parent)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	bool room = count < PROCESS_MOST;
+
+	if (room) {
+		count++;
+		process->next = processes;
+		processes = process;
+		process->parent = parent;
+		process->references = parent ? 3 : 2;
+	}
+	spin_unlock(&processes_lock, flags);
+	if (!room)
+		return -EAGAIN;
+	task_start(process->task);
+	return 0;
+}
+
+static int load(struct process *process, const struct program *program, uint64_t argument)
+{
+	process->frame.rdi = argument;
+	/* As behind a CALL: the return address, 0, is the zero that stands there. */
+	process->frame.rsp = STACK_TOP - sizeof(uint64_t);
+	return program_load(&process->space, program->image, program->size, &process->frame.rip);
+}
+
+static int spawn(const char *name, uint64_t argument, struct process *parent, bool privileged,
+		 struct process **result)
+{
+	const struct program *program = program_find(name);
+	struct process *process;
+	int error;
+
+	if (!program)
+		return -ENOENT;
+	process = create(program->name, privileged);
+	if (!process)
+		return -ENOMEM;
+	error = load(process, program, argument);
+	if (!error)
+		error = start(process, parent);
+	if (error)
+		discard_new(process);
+	else
+		*result = process;
+	return error;
+}
+
+int process_spawn(const char *name, uint64_t argument, struct process *parent,
+		  struct process **result)
+{
+	return spawn(name, argument, parent, parent && parent->privileged, result);
+}
+
+int process_spawn_privileged(const char *name, uint64_t argument, struct process **result)
+{
+	return spawn(name, argument, NULL, true, result);
+}
+
+long process_fork(struct process *parent)
+{
+	struct process *child = create(parent->name, parent->privileged);
+	long result;
+
+	if (!child)
+		return -ENOMEM;
+	result = space_copy(&child->space, &parent->space);
+	if (!result) {
+		child->frame = parent->frame;
+		child->frame.rax = 0;
+		user_context_copy_fpu(&child->context);
+		result = start(child, parent);
+	}
+	if (result) {
+		discard_new(child);
+		return result;
+	}
+	result = child->pid;
+	process_put(child);
+	return result;
+}
+
+/* Only looked at still, or on its last instructions. */
+static bool is_forgotten(const struct process *process)
+{
+	return process->state == PROCESS_ENDED && !process->parent;
+}
+
+struct process *process_find(unsigned pid)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	struct process *process = processes;
+
+	while (process && (process->pid != pid || is_forgotten(process)))
+		process = process->next;
+	if (process)
+		process->references++;
+	spin_unlock(&processes_lock, flags);
+	return process;
+}
+
+bool process_drop(struct process *process)
+{
+	if (process->references == 1)
+		return false;
+	process->references--;
+	return true;
+}
+
+void process_put(struct process *process)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	bool last = !process_drop(process);
+	struct process **at = &processes;
+
+	if (last) {
+		while (*at != process)
+			at = &(*at)->next;
+		*at = process->next;
+		count--;
+	}
+	spin_unlock(&processes_lock, flags);
+	if (last)
+		discard(process);
+}

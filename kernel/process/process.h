@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes. One runs, is stopped, or has ended; a stopped one has its registers in `frame`, its
+ * memory in `space`, and is on no CPU. Who traces it: ptrace/ptrace.h. All functions are for task
+ * context unless they say more.
+ */
+#ifndef SPOOR_KERNEL_PROCESS_PROCESS_H
+#define SPOOR_KERNEL_PROCESS_PROCESS_H
+
+#include "abi/signal.h"
+#include "kernel/mm/space.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/trace.h"
+#include "kernel/trap/user.h"
+
+#define PROCESS_MOST 64 /* at a time, zombies counted */
+
+enum process_state { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_ENDED };
+
+struct process {
+	struct user_context context;
+	struct space space;
+	struct trap_frame frame; /* of ring 3, whenever it is not there */
+	struct caught fault;	 /* the newest exception in ring 3 */
+	struct task *task;	 /* with the same pid; gone as a task once state is PROCESS_ENDED */
+	unsigned pid;
+	char name[24];
+	bool privileged;	      /* may see kernel addresses */
+	bool in_call;		      /* of the system */
+	bool stepped;		      /* some tracer waits for one instruction */
+	struct trace_account account; /* of what it has in trace buffers */
+
+	/* Under the lock of all processes: */
+	struct process *next;	/* in the list of all */
+	struct process *parent; /* NULL: the kernel, which does not wait */
+	unsigned references;
+	enum process_state state;
+	struct attachment *attachments; /* who traces it */
+	struct attachment *traced;	/* whom it traces */
+	uint32_t pending;		/* bit n: signal n */
+	unsigned resume_signal;		/* what its tracers made of one that was about to act */
+	bool averted;
+	unsigned job_stop;	   /* the signal that stopped it without a tracer, or 0 */
+	bool stop_seen;		   /* that, by its parent */
+	int stop_status;	   /* the newest stop, as wait4() says it */
+	int status;		   /* how it ended, as wait4() says it */
+	struct run_queue waiting;  /* itself, whatever it waits for */
+	struct run_queue watchers; /* who waits for it to stop or end */
+	struct timer alarm;	   /* wakes it */
+};
+
+/*
+ * Starts the program `name` with `argument` in RDI, as a child of `parent`, or of the kernel if
+ * that is NULL. The caller gets a reference in *process. -ENOENT: no such program; -ENOEXEC: not
+ * one that can be loaded; -ENOMEM; -EAGAIN: too many processes. A failure leaves nothing behind.
+ */
+int process_spawn(const char *name, uint64_t argument, struct process *parent,
+		  struct process **process);
+
+/* The same for a child of the kernel that may see kernel addresses, as may its children. */
+int process_spawn_privileged(const char *name, uint64_t argument, struct process **process);
+
+/* Who has this pid, with a reference for the caller; NULL if nobody. */
+struct process *process_find(unsigned pid);
+
+/* Gives a reference back; with the last one the process is forgotten. */
+void process_put(struct process *process);
+
+/*
+ * Sends a signal, 1 to SIGNALS - 1. It acts when the process is about to return to ring 3, or
+ * waits; one that would be ignored is dropped unless somebody traces. Any context but NMI.
+ */
+void process_signal(struct process *process, unsigned signal);
+
+/* Waits until it is stopped (only if `stops`) or has ended. How it is, as wait4() says it. */
+int process_await(struct process *process, bool stops);
+
+/* Who reads the lines that processes write, besides the console; NULL: nobody. Task context. */
+extern void (*process_said)(const struct process *process, const char *line);
+
+/* Kills all processes and waits until the last has ended. Not for a process. */
+void process_kill_all(void);
+
+#endif

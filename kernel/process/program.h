@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs for ring 3: ELF executables that the kernel was linked with. */
+#ifndef SPOOR_KERNEL_PROCESS_PROGRAM_H
+#define SPOOR_KERNEL_PROCESS_PROGRAM_H
+
+#include "kernel/mm/space.h"
+
+/* One after the other, each at a multiple of 8 bytes, in what tools/pack made. */
+struct program {
+	char name[24];
+	uint64_t size; /* of the image, in bytes */
+	uint8_t image[];
+};
+
+/* Unpacks what the kernel was linked with; once, while it boots, before any other function here. */
+void programs_init(void);
+
+/* NULL if there is none of that name. */
+const struct program *program_find(const char *name);
+
+#define STACK_TOP   0x00007fffffffe000ul /* nothing is mapped above it, or below the stack */
+#define STACK_PAGES 16
+
+/*
+ * Loads an executable into an empty space, with a stack; *entry is where it starts. -ENOEXEC: not
+ * an executable, a segment outside ring 3's half, writable and executable, or in the same page as
+ * another; -ENOMEM. What was mapped by then stays, for space_destroy().
+ */
+int program_load(struct space *space, const void *image, size_t size, uint64_t *entry);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One tracer of one process, or of one CPU. It is made and ended by the tracer, and holds a
+ * reference to the process; while it is linked the tracer lives.
+ */
+#ifndef SPOOR_KERNEL_PTRACE_ATTACHMENT_H
+#define SPOOR_KERNEL_PTRACE_ATTACHMENT_H
+
+#include "abi/ptrace_bts.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct process;
+
+struct attachment {
+	struct process *tracer; /* NULL: the kernel */
+	struct process *tracee; /* NULL: a CPU's */
+	unsigned cpu;
+	bool exclusive; /* made by ATTACH or TRACEME */
+
+	/* Under the lock of all processes: */
+	struct attachment *next_of_tracer, *next_of_tracee;
+	int stop;      /* it is stopped for this tracer: the status of wait4(); 0: it is not */
+	bool seen;     /* that, by the tracer's wait4() */
+	bool delivery; /* the stop is for a signal that is about to act */
+	int due;       /* a stop to come */
+	bool step;     /* due once an instruction is done */
+	bool end_seen; /* the end of the tracee, by the tracer's wait4() */
+	bool told;     /* the stop is for the trace, which is held */
+	struct tracer *trace; /* NULL: no buffer; changed by the tracer only */
+	struct ptrace_bts_config config;
+};
+
+/* --- stop.c; under the lock --- */
+
+/* Lets the process see to what is due soon, wherever it is. Any context but NMI. */
+void attachments_look(struct process *process);
+
+/* Some stop is due that has not begun. */
+bool attachments_due(const struct process *self);
+
+/* Stands still if one is due; false: none was. */
+bool attachments_stop(struct process *self);
+
+/* Stands still for all tracers because `signal` is about to act. What acts instead. */
+unsigned attachments_deliver(struct process *self, unsigned signal);
+
+/* An instruction, or a call, was stepped over. */
+void attachments_stepped(struct process *self);
+
+/* Ends all stops of a process that is about to be killed. */
+void attachments_kill(struct process *process);
+
+/* Tells all tracers that it ended. */
+void attachments_ended(struct process *process);
+
+/* The stop is over for this tracer; `signal` as process_continue() has it. */
+void attachment_finish(struct attachment *attachment, unsigned signal);
+
+/* --- attach.c; without the lock --- */
+
+/* Detaches `self`, which ends, from all it traces. */
+void attachments_drop(struct process *self);
+
+/* Ends it; `signal` acts on a tracee that is stopped for it. */
+void attachment_end(struct attachment *attachment, unsigned signal);
+
+#endif

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+#include "kernel/process/internal.h"
+#include "kernel/ptrace/internal.h"
+#include "kernel/trace/trace.h"
+
+#define RECORD sizeof(struct ptrace_bts_record)
+
+_Static_assert(PTRACE_BTS_USER == TRACE_USER << 4 && PTRACE_BTS_KERNEL == TRACE_KERNEL << 4,
+	       "a view in the flags");
+
+static int check_values(const struct ptrace_bts_config *config)
+{
+	bool signals = config->flags & PTRACE_BTS_SIGNAL;
+
+	if (config->flags & ~(uint32_t)PTRACE_BTS_SETTABLE ||
+	    (signals && config->flags & PTRACE_BTS_STOP) ||
+	    config->signal >= (signals ? SIGNALS : 1) ||
+	    (config->bts_size && config->bts_size != RECORD))
+		return -EINVAL;
+	if (config->size ? config->size < 2 * RECORD : config->flags & PTRACE_BTS_TRACE)
+		return -EINVAL;
+	return 0;
+}
+
+static bool may_see_kernel(const struct attachment *at)
+{
+	return !at->tracer || at->tracer->privileged;
+}
+
+static int check(const struct attachment *at, const struct ptrace_bts_config *config)
+{
+	int error = check_values(config);
+
+	if (error)
+		return error;
+	if (config->flags & PTRACE_BTS_KERNEL && !may_see_kernel(at))
+		return -EPERM;
+	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !ds_present() ? -EOPNOTSUPP
+										   : 0;
+}
+
+/* The tracee stops as soon as it looks; that the trace is held says why. */
+static void overflowed(struct tracer *tracer, void *argument)
+{
+	struct attachment *at = argument;
+	uint64_t flags = spin_lock(&processes_lock);
+
+	(void)tracer;
+	attachments_look(at->tracee);
+	spin_unlock(&processes_lock, flags);
+}
+
+static struct trace_options options_of(struct attachment *at,
+				       const struct ptrace_bts_config *config)
+{
+	uint32_t flags = config->flags, most = 2 * PTRACE_BTS_LIMIT;
+
+	return (struct trace_options){
+		.view = flags / PTRACE_BTS_USER & (TRACE_USER | TRACE_KERNEL),
+		.privileged = may_see_kernel(at),
+		.stamps = flags & PTRACE_BTS_SCHED,
+		.cut_size = flags & PTRACE_BTS_CUT_SIZE,
+		.paused = !(flags & PTRACE_BTS_TRACE),
+		.overflow = flags & PTRACE_BTS_SIGNAL ? TRACE_SIGNAL
+			    : flags & PTRACE_BTS_STOP ? TRACE_STOP
+						      : TRACE_WRAP,
+		/* More is refused, or cut, all the same. */
+		.size = at->tracer && config->size > most ? most : config->size,
+		.overflowed = overflowed,
+		.argument = at,
+		.account = at->tracer ? &at->tracer->account : NULL,
+	};
+}
+
+/* The tracer's own task is the only one that charges its account. */
+static int replace(struct attachment *at, const struct trace_options *options)
+{
+	struct trace_account *account = options->account;
+	struct tracer *old = at->trace, *fresh = NULL;
+	int error;
+
+	if (account)
+		account->limit += at->config.size;
+	error = at->tracee ? trace_attach(at->tracee->task, options, &fresh)
+			   : trace_attach_cpu(at->cpu, options, &fresh);
+	if (account)
+		account->limit -= at->config.size;
+	if (error)
+		return error;
+	if (old)
+		ptrace_bts_free(at);
+	at->trace = fresh;
+	return 0;
+}
+
+/* Its defaults and its size decided; the tracee reads it when it has to stop. */
+static void keep(struct attachment *at, const struct ptrace_bts_config *config)
+{
+	struct trace_status status;
+	uint64_t flags;
+
+	trace_status(at->trace, &status);
+	flags = spin_lock(&processes_lock);
+	at->config = *config;
+	at->config.size = (uint32_t)status.size;
+	at->config.bts_size = RECORD;
+	if (!(config->flags & (PTRACE_BTS_USER | PTRACE_BTS_KERNEL)))
+		at->config.flags |= PTRACE_BTS_USER;
+	if (config->flags & PTRACE_BTS_SIGNAL && !config->signal)
+		at->config.signal = SIGIO;
+	spin_unlock(&processes_lock, flags);
+}
+
+long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *config)
+{
+	struct trace_options options = options_of(at, config);
+	int error = check(at, config);
+
+	if (error)
+		return error;
+	if (!config->size) {
+		ptrace_bts_free(at);
+		return 0;
+	}
+	if (at->trace && at->config.size == config->size - config->size % RECORD)
+		error = trace_change(at->trace, &options);
+	else
+		error = replace(at, &options);
+	if (!error)
+		keep(at, config);
+	return error;
+}
+
+void ptrace_bts_status(struct attachment *at, struct ptrace_bts_config *config)
+{
+	struct trace_status status;
+
+	*config = at->config;
+	if (!at->trace)
+		return;
+	trace_status(at->trace, &status);
+	config->flags |= (status.filter == TRACE_FILTER_SOFTWARE ? PTRACE_BTS_SOFTWARE : 0u) |
+			 (status.lost || status.lost_more ? PTRACE_BTS_LOST : 0u) |
+			 (status.truncated ? PTRACE_BTS_TRUNCATED : 0u) |
+			 (status.full ? PTRACE_BTS_FULL : 0u);
+}
+
+void bts_pause(struct attachment *at, bool pause)
+{
+	struct trace_options options = options_of(at, &at->config);
+
+	options.paused |= pause;
+	trace_change(at->trace, &options);
+}
+
+void ptrace_bts_free(struct attachment *at)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	struct tracer *trace = at->trace;
+
+	at->trace = NULL;
+	at->config = (struct ptrace_bts_config){0};
+	spin_unlock(&processes_lock, flags);
+	if (trace)
+		trace_detach(trace);
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+// SYS_ptrace.
+#include "abi/ptrace.h"
+
+#include "kernel/cpu.h"
+#include "kernel/mm/copy.h"
+#include "kernel/process/internal.h"
+#include "kernel/ptrace/internal.h"
+#include "kernel/trace/trace.h"
+
+/* What the tracee has to be: anything; traced by the caller; and stopped; or stopped or ended. */
+enum need { NOTHING, TRACED, STOPPED, READABLE };
+
+struct call {
+	struct process *self;
+	struct attachment *at; /* NULL for those that need NOTHING */
+	uint64_t request, pid, address, data;
+};
+
+static long do_traceme(const struct call *call)
+{
+	return ptrace_traceme(call->self);
+}
+
+static long do_attach(const struct call *call)
+{
+	bool seize = call->request == PTRACE_SEIZE;
+	struct attachment *at;
+	struct process *tracee;
+	int error;
+
+	if (seize && (call->address || call->data))
+		return -EIO;
+	tracee = process_find((unsigned)call->pid);
+	if (!tracee)
+		return -ESRCH;
+	error = ptrace_attach(call->self, tracee, !seize, &at);
+	process_put(tracee);
+	return error;
+}
+
+static long do_continue(const struct call *call)
+{
+	if (call->data >= SIGNALS)
+		return -EIO;
+	if (call->request != PTRACE_DETACH)
+		return ptrace_continue(call->at, (unsigned)call->data,
+				       call->request == PTRACE_SINGLESTEP);
+	ptrace_detach(call->at, (unsigned)call->data);
+	return 0;
+}
+
+static long do_kill(const struct call *call)
+{
+	process_signal(call->at->tracee, SIGKILL);
+	return 0;
+}
+
+static long do_interrupt(const struct call *call)
+{
+	return ptrace_interrupt(call->at);
+}
+
+static long do_peek(const struct call *call)
+{
+	uint64_t word;
+	int error = ptrace_peek(call->at, call->address, &word, sizeof(word));
+
+	return error ? error : copy_to_user(call->data, &word, sizeof(word));
+}
+
+static long do_poke(const struct call *call)
+{
+	return ptrace_poke(call->at, call->address, &call->data, sizeof(call->data));
+}
+
+static long do_get_registers(const struct call *call)
+{
+	return ptrace_get_registers(call->at, call->data);
+}
+
+static long do_set_registers(const struct call *call)
+{
+	return ptrace_set_registers(call->at, call->data);
+}
+
+static long do_config(const struct call *call)
+{
+	struct ptrace_bts_config config;
+	long error;
+
+	if (call->data < sizeof(config))
+		return -EIO;
+	if (copy_from_user(&config, call->address, sizeof(config)))
+		return -EFAULT;
+	error = ptrace_bts_config(call->at, &config);
+	return error ? error : (long)sizeof(config);
+}
+
+static long do_status(const struct call *call)
+{
+	struct ptrace_bts_config config;
+
+	if (call->data < sizeof(config))
+		return -EIO;
+	ptrace_bts_status(call->at, &config);
+	return copy_to_user(call->address, &config, sizeof(config)) ? -EFAULT
+								    : (long)sizeof(config);
+}
+
+static long read_buffer(const struct call *call)
+{
+	switch (call->request) {
+	case PTRACE_BTS_SIZE:
+		return (long)trace_available(call->at->trace);
+	case PTRACE_BTS_GET:
+		return bts_get(call->at, call->address, call->data);
+	case PTRACE_BTS_CLEAR:
+		return bts_clear(call->at);
+	default:
+		return bts_read(call->at, call->address, call->data,
+				call->request == PTRACE_BTS_DRAIN);
+	}
+}
+
+/* A CPU goes on meanwhile, and would add to what is read. */
+static long do_buffer(const struct call *call)
+{
+	long result;
+
+	if (!call->at->trace)
+		return -ENXIO;
+	if (!call->at->tracee)
+		bts_pause(call->at, true);
+	result = read_buffer(call);
+	if (!call->at->tracee)
+		bts_pause(call->at, false);
+	return result;
+}
+
+static long do_singleblock(const struct call *call)
+{
+	(void)call;
+	return -EOPNOTSUPP;
+}
+
+static const struct request {
+	uint16_t request, need;
+	long (*perform)(const struct call *call);
+} requests[] = {
+	{PTRACE_TRACEME, NOTHING, do_traceme},
+	{PTRACE_PEEKTEXT, STOPPED, do_peek},
+	{PTRACE_PEEKDATA, STOPPED, do_peek},
+	{PTRACE_POKETEXT, STOPPED, do_poke},
+	{PTRACE_POKEDATA, STOPPED, do_poke},
+	{PTRACE_CONT, STOPPED, do_continue},
+	{PTRACE_KILL, TRACED, do_kill},
+	{PTRACE_SINGLESTEP, STOPPED, do_continue},
+	{PTRACE_GETREGS, STOPPED, do_get_registers},
+	{PTRACE_SETREGS, STOPPED, do_set_registers},
+	{PTRACE_ATTACH, NOTHING, do_attach},
+	{PTRACE_DETACH, READABLE, do_continue},
+	{PTRACE_SINGLEBLOCK, NOTHING, do_singleblock},
+	{PTRACE_SEIZE, NOTHING, do_attach},
+	{PTRACE_INTERRUPT, TRACED, do_interrupt},
+	{PTRACE_BTS_CONFIG, STOPPED, do_config},
+	{PTRACE_BTS_STATUS, READABLE, do_status},
+	{PTRACE_BTS_SIZE, READABLE, do_buffer},
+	{PTRACE_BTS_GET, READABLE, do_buffer},
+	{PTRACE_BTS_CLEAR, READABLE, do_buffer},
+	{PTRACE_BTS_DRAIN, READABLE, do_buffer},
+	{PTRACE_BTS_READ, READABLE, do_buffer},
+};
+
+static bool is_in_need(const struct attachment *at, enum need need)
+{
+	return need == TRACED || at->stop ||
+	       (need == READABLE && at->tracee->state == PROCESS_ENDED);
+}
+
+static long of_process(struct call *call, const struct request *request)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	struct attachment *at = call->self->traced;
+
+	while (at && (!at->tracee || at->tracee->pid != call->pid))
+		at = at->next_of_tracer;
+	if (at && !is_in_need(at, request->need))
+		at = NULL;
+	spin_unlock(&processes_lock, flags);
+	call->at = at;
+	return at ? request->perform(call) : -ESRCH;
+}
+
+static struct attachment *find_cpu(const struct process *self, unsigned cpu)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	struct attachment *at = self->traced;
+
+	while (at && (at->tracee || at->cpu != cpu))
+		at = at->next_of_tracer;
+	spin_unlock(&processes_lock, flags);
+	return at;
+}
+
+static void link_cpu(struct process *self, struct attachment *at)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+
+	at->next_of_tracer = self->traced;
+	self->traced = at;
+	spin_unlock(&processes_lock, flags);
+}
+
+/* There is an attachment to a CPU exactly while there is a buffer. */
+static long of_cpu(struct call *call, const struct request *request, unsigned cpu)
+{
+	struct attachment *at;
+	long result;
+
+	if (!call->self->privileged)
+		return -EPERM;
+	if (cpu >= cpu_count())
+		return -ESRCH;
+	at = find_cpu(call->self, cpu);
+	if (!at) {
+		at = attachment_create();
+		if (!at)
+			return -ENOMEM;
+		at->tracer = call->self;
+		at->cpu = cpu;
+		link_cpu(call->self, at);
+	}
+	call->at = at;
+	result = request->perform(call);
+	if (!at->trace)
+		attachment_end(at, 0);
+	return result;
+}
+
+long call_ptrace(struct process *self, const uint64_t *argument)
+{
+	struct call call = {self,	 NULL,	     argument[0], (uint32_t)argument[1],
+			    argument[2], argument[3]};
+	int32_t pid = (int32_t)argument[1];
+
+	for (unsigned i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		const struct request *request = &requests[i];
+
+		if (request->request != call.request)
+			continue;
+		if (request->need == NOTHING)
+			return request->perform(&call);
+		if (pid < 0 && call.request >= PTRACE_BTS_CONFIG && call.request <= PTRACE_BTS_READ)
+			return of_cpu(&call, request, (unsigned)(-1 - pid));
+		return of_process(&call, request);
+	}
+	return -EIO;
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// A process runs while nobody has stopped it. Who looks at a stopped one holds the lock meanwhile.
+#include "abi/errno.h"
+#include "abi/ptrace.h"
+#include "kernel/process/internal.h"
+#include "kernel/ptrace/attachment.h"
+#include "kernel/ptrace/ptrace.h"
+#include "kernel/sched/sched.h"
+#include "kernel/trace/trace.h"
+
+#define EVENT(event, signal) ((event) << 16 | WAIT_STOPPED(signal))
+
+static bool kill_is_pending(const struct process *self)
+{
+	return self->pending & 1u << SIGKILL;
+}
+
+void attachments_look(struct process *process)
+{
+	sched_break_user(process->task);
+	sched_wake_all(&process->waiting);
+}
+
+static int next_stop(const struct attachment *at)
+{
+	if (at->stop || at->due)
+		return at->stop ? 0 : at->due;
+	if (at->trace && !at->told && trace_is_held(at->trace))
+		return EVENT(PTRACE_EVENT_BTS, (int)at->config.signal);
+	return 0;
+}
+
+bool attachments_due(const struct process *self)
+{
+	for (const struct attachment *at = self->attachments; at; at = at->next_of_tracee)
+		if (next_stop(at))
+			return true;
+	return false;
+}
+
+static void begin(struct attachment *at, int status)
+{
+	at->stop = status;
+	at->seen = false;
+	at->tracee->stop_status = status;
+	sched_wake_all(&at->tracee->watchers);
+	if (at->tracer)
+		signal_post(at->tracer, SIGCHLD);
+}
+
+static bool begin_due(struct process *self)
+{
+	bool any = false;
+
+	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
+		int status = next_stop(at);
+
+		if (!status)
+			continue;
+		any = true;
+		at->told = !at->due;
+		at->due = 0;
+		begin(at, status);
+	}
+	return any;
+}
+
+void stand_still(struct process *self)
+{
+	self->state = PROCESS_STOPPED;
+	while (self->state == PROCESS_STOPPED) {
+		sched_wait(&self->waiting, &processes_lock);
+		if (self->state == PROCESS_STOPPED)
+			begin_due(self);
+	}
+}
+
+bool attachments_stop(struct process *self)
+{
+	if (kill_is_pending(self) || !begin_due(self))
+		return false;
+	stand_still(self);
+	return true;
+}
+
+unsigned attachments_deliver(struct process *self, unsigned signal)
+{
+	if (kill_is_pending(self) || !self->attachments)
+		return kill_is_pending(self) ? 0 : signal;
+	self->averted = false;
+	self->resume_signal = 0;
+	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
+		at->delivery = true;
+		begin(at, WAIT_STOPPED((int)signal));
+	}
+	stand_still(self);
+	return self->averted ? 0 : self->resume_signal;
+}
+
+static void stepping(struct process *process)
+{
+	process->stepped = false;
+	for (const struct attachment *at = process->attachments; at; at = at->next_of_tracee)
+		process->stepped |= at->step;
+}
+
+void attachments_stepped(struct process *self)
+{
+	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
+		if (at->step && !at->due)
+			at->due = WAIT_STOPPED(SIGTRAP);
+		at->step = false;
+	}
+	self->stepped = false;
+}
+
+void process_release(struct process *process)
+{
+	bool stopped = process->job_stop;
+
+	for (const struct attachment *at = process->attachments; at; at = at->next_of_tracee)
+		stopped |= at->stop;
+	if (stopped || process->state != PROCESS_STOPPED)
+		return;
+	process->state = PROCESS_RUNS;
+	sched_wake_all(&process->waiting);
+}
+
+void attachments_kill(struct process *process)
+{
+	process->averted = true;
+	for (struct attachment *at = process->attachments; at; at = at->next_of_tracee)
+		at->stop = at->due = 0;
+}
+
+void attachments_ended(struct process *process)
+{
+	for (const struct attachment *at = process->attachments; at; at = at->next_of_tracee)
+		if (at->tracer && at->tracer != process->parent)
+			signal_post(at->tracer, SIGCHLD);
+}
+
+void attachment_finish(struct attachment *at, unsigned signal)
+{
+	struct process *tracee = at->tracee;
+
+	if (at->delivery && at->stop) {
+		tracee->averted |= !signal;
+		tracee->resume_signal = signal;
+	} else if (signal) {
+		signal_post(tracee, signal);
+	}
+	at->stop = 0;
+	at->delivery = at->told = false;
+	stepping(tracee);
+	process_release(tracee);
+}
+
+int ptrace_continue(struct attachment *at, unsigned signal, bool step)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	bool resume = at->told;
+	int error = 0;
+
+	spin_unlock(&processes_lock, flags);
+	if (resume && at->trace)
+		trace_resume(at->trace);
+	flags = spin_lock(&processes_lock);
+	if (at->stop) {
+		at->step = step;
+		attachment_finish(at, signal);
+	} else {
+		error = -ESRCH;
+	}
+	spin_unlock(&processes_lock, flags);
+	return error;
+}
+
+int ptrace_interrupt(struct attachment *at)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	bool ended = at->tracee->state == PROCESS_ENDED;
+
+	if (!ended && !at->stop && !at->due) {
+		at->due = EVENT(PTRACE_EVENT_STOP, SIGTRAP);
+		attachments_look(at->tracee);
+	}
+	spin_unlock(&processes_lock, flags);
+	return ended ? -ESRCH : 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* More than one CPU: starting them, calling one from another, stopping them. */
+#ifndef SPOOR_KERNEL_SMP_SMP_H
+#define SPOOR_KERNEL_SMP_SMP_H
+
+#include "abi/boot_info.h"
+
+#include <stdint.h>
+
+/*
+ * Starts every CPU that the MADT lists as enabled, one after the other (SDM Vol 3, 8.4.4). One
+ * that does not come up in time is left out, and said. Boot CPU, once it has its clocks.
+ */
+void smp_start(const struct boot_info *info);
+
+/*
+ * Runs `function(argument)` on CPU `index`, with IF = 0, and returns when it is done; directly if
+ * that is the caller's. The function must not wait for another CPU. Not under a spinlock, not in
+ * an NMI.
+ */
+void smp_call(unsigned index, void (*function)(void *argument), void *argument);
+
+/* The same on every CPU, the caller's included. */
+void smp_call_all(void (*function)(void *argument), void *argument);
+
+/* Lets CPU `index` look at its run queue. Any context but NMI. */
+void smp_kick(unsigned index);
+
+/* Forgets the translations of [start, start + bytes) on every CPU. As smp_call(). */
+void smp_flush(uint64_t start, uint64_t bytes);
+
+/*
+ * Stops all other CPUs for good, by NMI, with their tracing turned off; waits for them a bounded
+ * time. Any context. For panics and the end of a run.
+ */
+void smp_stop_others(void);
+
+#endif

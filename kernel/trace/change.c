@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/sched/task.h"
+#include "kernel/trace/context.h"
+
+struct change {
+	struct tracer *tracer;
+	struct trace_options options;
+	struct tracer *other; /* whose memory it is to have; NULL: it keeps its own */
+};
+
+/* TRACE_SIGNAL needs room beyond the ring's size, which the others must not have. */
+static bool needs_other_memory(const struct tracer *tracer, const struct trace_options *options)
+{
+	return (tracer->options.overflow == TRACE_SIGNAL) != (options->overflow == TRACE_SIGNAL);
+}
+
+static void move_records(struct trace_ring *to, const struct trace_ring *from)
+{
+	for (size_t i = 0; i < from->used; i++) {
+		struct bts_struct record = ring_at(from, i);
+
+		ring_put(to, &record, true);
+	}
+	to->lost += from->lost;
+	to->wrapped = from->wrapped;
+}
+
+static void swap_memory(struct tracer *a, struct tracer *b)
+{
+	struct trace_ring ring = a->ring;
+	struct ds_lease lease = a->lease;
+
+	a->ring = b->ring;
+	a->lease = b->lease;
+	b->ring = ring;
+	b->lease = lease;
+	b->options = a->options;
+	b->options.account = NULL;
+}
+
+static void stop_holding(struct tracer *tracer)
+{
+	tracer->context->holds -= tracer->held;
+	tracer->held = false;
+}
+
+static void change(void *argument)
+{
+	struct change *change = argument;
+	struct tracer *tracer = change->tracer;
+	const struct trace_options *options = &change->options;
+
+	ring_check(&tracer->ring, tracer->options.view);
+	if (options->paused && tracer->context->task)
+		tracer_stamp(tracer, PTRACE_BTS_TASK_DEPARTS, tracer->context->task->pid,
+			     this_cpu()->index);
+	if (options->overflow != TRACE_SIGNAL || options->paused)
+		stop_holding(tracer);
+	if (change->other) {
+		move_records(&change->other->ring, &tracer->ring);
+		swap_memory(tracer, change->other);
+	}
+	tracer->full = options->overflow == TRACE_STOP && tracer->full;
+	tracer->options = *options;
+	ds_set_filter(&tracer->lease, trace_hardware_view(options->view));
+}
+
+int trace_change(struct tracer *tracer, const struct trace_options *options)
+{
+	struct change work = {.tracer = tracer, .options = *options};
+	int error;
+
+	work.options.size = tracer->options.size;
+	work.options.account = NULL;
+	error = needs_other_memory(tracer, options) ? tracer_create(&work.options, &work.other)
+						    : tracer_check(&work.options);
+	if (error)
+		return error;
+	work.options.overflowed = tracer->options.overflowed;
+	work.options.argument = tracer->options.argument;
+	work.options.account = tracer->options.account;
+	tracer_settle_options(&work.options, work.options.size);
+	trace_perform(tracer->context, change, &work);
+	trace_settle();
+	tracer_free(work.other);
+	return 0;
+}
+
+struct skip {
+	struct tracer *tracer;
+	size_t count;
+};
+
+static void skip(void *argument)
+{
+	struct skip *skip = argument;
+	struct trace_ring *ring = &skip->tracer->ring;
+
+	ring_check(ring, skip->tracer->options.view);
+	ring_drop(ring, skip->count < ring->used ? skip->count : ring->used);
+}
+
+void trace_skip(struct tracer *tracer, size_t count)
+{
+	struct skip work = {tracer, count};
+
+	trace_perform(tracer->context, skip, &work);
+}
+
+bool trace_is_held(const struct tracer *tracer)
+{
+	uint64_t flags = spin_lock(&tracer->context->lock);
+	bool held = tracer->held;
+
+	spin_unlock(&tracer->context->lock, flags);
+	return held;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Tracing at boot. */
+#ifndef SPOOR_KERNEL_TRACE_INIT_H
+#define SPOOR_KERNEL_TRACE_INIT_H
+
+#include <stdint.h>
+
+/* What firmware left on is recorded and turned off. Boot, once exceptions can be caught. */
+void trace_quiesce(void);
+
+/* The IA32_DEBUGCTL that firmware had left, 0 if nothing. */
+uint64_t trace_found_at_boot(void);
+
+/* What the IA32_DEBUGCTLs of the other CPUs held when they had been started, or-ed. */
+uint64_t trace_found_at_start(void);
+
+/* Probes the Debug Store, gives this CPU its staging, takes the PMI as NMI. Boot. */
+void trace_init(void);
+
+/* The same for another CPU, which has what the boot CPU has. */
+void trace_init_cpu(void);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Records in rings: branches as the hardware writes them, and stamps that look like no branch:
+ * from = ~0FH | qualifier, to = time-stamp counter, flags = pid | cpu << 32. No code runs in the
+ * last 16 bytes of the address space; but a jump there from ring 3 faults, and the record of that
+ * fault comes from there: the flags of what hardware writes are 0 (only NetBurst sets one, for
+ * branches that it predicted), those of a stamp are not, since pids begin at 1.
+ */
+#ifndef SPOOR_KERNEL_TRACE_RECORD_H
+#define SPOOR_KERNEL_TRACE_RECORD_H
+
+#include "abi/ptrace_bts.h"
+#include "drivers/ds/area.h"
+
+#define STAMP_ESCAPE (~0xfull)
+
+static inline bool record_is_stamp(const struct bts_struct *record)
+{
+	return record->from >= STAMP_ESCAPE && record->flags;
+}
+
+/* Whether a tracer with `view` is to see it. */
+bool record_in_view(const struct bts_struct *record, unsigned view);
+
+/* The stamp of now. */
+struct bts_struct record_stamp(unsigned qualifier, unsigned pid, unsigned cpu);
+
+/* What a reader gets. */
+struct ptrace_bts_record record_for_reader(const struct bts_struct *record);
+
+#endif

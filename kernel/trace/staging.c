@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The buffer that a CPU's hardware writes in the linear shape. It stands from boot on, so that
+// nothing can be short of it when recording has to start.
+#include "kernel/mm/area.h"
+#include "kernel/panic.h"
+#include "kernel/trace/context.h"
+#include "kernel/trace/memory.h"
+
+/* The rest is room for what the CPU goes on to record while interrupts are off. */
+#define STAGING_THRESHOLD (STAGING_RECORDS / 2)
+
+/*
+ * Nearer, and the branches of the interrupt's own way back could reach the threshold again before
+ * the task has got on. Of those, hardware that records ring 3 only still stores the last.
+ */
+#define LEAST	      128
+#define LEAST_OF_USER 16
+
+_Static_assert(STAGING_RECORDS - STAGING_THRESHOLD >= DS_DEFAULT_MARGIN,
+	       "room after the threshold");
+_Static_assert(sizeof(struct trace_cpu) <= PAGE_SIZE, "one page");
+
+/*
+ * A lease holds one view; a staging has one for each that the hardware knows, all of the same
+ * memory. A CPU has one loaded at a time, and leaves it empty.
+ */
+void trace_create_staging(struct cpu *cpu)
+{
+	struct ds_request request = {
+		.area = trace_memory_alloc(DS_AREA_SIZE),
+		.buffer = trace_memory_alloc(STAGING_RECORDS * ds_configuration->record_size),
+		.bytes = STAGING_RECORDS * ds_configuration->record_size,
+		.overflow = DS_O_SIGNAL,
+		.margin = STAGING_RECORDS - STAGING_THRESHOLD,
+	};
+	struct trace_cpu *trace = area_alloc(1, VM_WRITE);
+
+	if (!request.area || !request.buffer || !trace)
+		panic("no memory to trace CPU %u", cpu->index);
+	trace->context.references = 1;
+	for (unsigned view = TRACE_USER; view <= (TRACE_USER | TRACE_KERNEL); view++) {
+		request.filter = trace_hardware_view(view);
+		if (ds_request_bts(&trace->staging[view], &request))
+			panic("no lease to trace CPU %u", cpu->index);
+	}
+	cpu->trace = trace;
+}
+
+void trace_set_staging_threshold(struct trace_cpu *trace, unsigned view, size_t records)
+{
+	size_t least = view == TRACE_USER ? LEAST_OF_USER : LEAST;
+
+	if (records < least)
+		records = least;
+	if (records > STAGING_THRESHOLD)
+		records = STAGING_THRESHOLD;
+	ds_set_overflow(trace->staging[TRACE_USER].area, DS_O_SIGNAL, STAGING_RECORDS - records);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* What tools/pack made, made whole again. The format is that of an LZ4 block. */
+#ifndef SPOOR_LIB_UNPACK_H
+#define SPOOR_LIB_UNPACK_H
+
+#include <stddef.h>
+
+/*
+ * Unpacks `size` bytes at `packed` into `room` bytes at `to`. The number of bytes written; 0 if
+ * they do not fit or `packed` is damaged.
+ */
+size_t unpack(const void *packed, size_t size, void *to, size_t room);
+
+#endif

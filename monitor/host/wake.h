@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* How another processor comes from real mode to processor_arrive(). */
+#ifndef SPOOR_MONITOR_HOST_WAKE_H
+#define SPOOR_MONITOR_HOST_WAKE_H
+
+#include <stdint.h>
+
+/* Makes the page at `page`, below 1 MiB, one to start processors at, under the page tables `root`:
+   the vector of a start-up IPI is its number. */
+void wake_prepare(uint64_t page, uint64_t root);
+
+/*
+ * Where a processor comes from start-up: in long mode, with IF = 0, on a stack that it has for
+ * itself until wake_to_stack(). No IDT is loaded.
+ */
+_Noreturn void processor_arrive(void);
+
+/* Calls run(argument) on the stack of STACK_BYTES at `stack`, and lets the next processor come. The
+   first one comes here too. */
+_Noreturn void wake_to_stack(void *stack, void (*run)(void *argument), void *argument);
+
+#endif

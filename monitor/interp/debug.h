@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Breakpoints by DR0 to DR3 and DR7 (SDM Vol 3, 17.2 and 17.3). */
+#ifndef SPOOR_MONITOR_INTERP_DEBUG_H
+#define SPOOR_MONITOR_INTERP_DEBUG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vcpu;
+
+enum { DR6_BD = 1 << 13, DR6_BS = 1 << 14, DR7_ENABLE = 0xff, DR7_GD = 1 << 13 };
+
+/* DR7 may have changed: interp.breakpoints says whether any is enabled. */
+void debug_changed(struct vcpu *vcpu);
+
+/* An access to data or to a port: what it hits goes into interp.hits, for the trap behind it. */
+void debug_access(struct vcpu *vcpu, uint64_t linear, unsigned bytes, bool write);
+void debug_port(struct vcpu *vcpu, uint16_t port, unsigned bytes);
+
+/* The enabled breakpoints, as in DR6, on the instruction at RIP. */
+unsigned debug_fetch(const struct vcpu *vcpu);
+
+#endif

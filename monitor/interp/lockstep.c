@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The interpreter checked against the processor, instruction by instruction. The interpreter goes
+ * first; what it wrote is put back, the processor executes the same from the same state, and the
+ * interpreter's outcome is what stays. Not seen: a store that the processor makes and the
+ * interpreter forgets altogether, and Accessed and Dirty bits.
+ */
+#include "monitor/interp/lockstep.h"
+
+#include "lib/format.h"
+#include "lib/string.h"
+#include "monitor/interp/control.h"
+#include "monitor/interp/decode.h"
+#include "monitor/interp/memory.h"
+#include "monitor/interp/segment.h"
+
+enum { WRITES = 6, BYTES = 1024, FPU_BYTES = 512, TEXT_BYTES = 360 };
+enum { ERROR_WRITE = 2 }; /* of a #PF */
+enum { PUSHF = 0x9c, POPF = 0x9d, IRET = 0xcf };
+
+struct write {
+	uint8_t *to;
+	unsigned bytes, at; /* in `old` and `new` */
+};
+
+struct lockstep {
+	struct vcpu before;
+	uint8_t fpu_before[FPU_BYTES] __attribute__((aligned(16)));
+	uint8_t fpu[FPU_BYTES] __attribute__((aligned(16)));
+	uint8_t fpu_native[FPU_BYTES] __attribute__((aligned(16)));
+	struct write write[WRITES];
+	unsigned writes, bytes;
+	uint8_t old[BYTES], new[BYTES];
+
+	struct insn insn; /* without a length where it cannot be fetched */
+	uint8_t code[INSN_BYTES];
+	bool compares;
+	char text[TEXT_BYTES];
+	size_t said;
+};
+_Static_assert(sizeof(struct lockstep) <= LOCKSTEP_MEMORY, "LOCKSTEP_MEMORY holds one");
+
+static uint64_t compared;
+
+void lockstep_init(struct vcpu *vcpu, void *memory)
+{
+	memset(memory, 0, sizeof(struct lockstep));
+	vcpu->interp->lockstep = memory;
+	interp_forget(vcpu);
+}
+
+uint64_t lockstep_compared(void)
+{
+	return __atomic_load_n(&compared, __ATOMIC_RELAXED);
+}
+
+static void save_fpu(uint8_t *to)
+{
+	__asm__ volatile("fxsave64 %0" : "=m"(*(uint8_t(*)[FPU_BYTES])to));
+}
+
+static void load_fpu(const uint8_t *from)
+{
+	__asm__ volatile("fxrstor64 %0" : : "m"(*(const uint8_t(*)[FPU_BYTES])from));
+}
+
+/* The bytes at RIP that can be fetched. */
+static unsigned fetch_code(struct vcpu *vcpu, uint8_t *code)
+{
+	unsigned access = ACCESS_EXECUTE | (vcpu->cpl == 3 ? ACCESS_USER : 0), n;
+
+	for (n = 0; n < INSN_BYTES; n++) {
+		uint64_t linear = code_linear(vcpu->interp, vcpu->rip + n), physical;
+		uint32_t error;
+		const uint8_t *page;
+
+		if (!guest_translate(vcpu, linear, access, &physical, &error))
+			break;
+		page = platform_guest_page(physical & ~(uint64_t)(PAGE - 1));
+		if (!page)
+			break;
+		code[n] = page[physical % PAGE];
+	}
+	return n;
+}
+
+void lockstep_before(struct vcpu *vcpu)
+{
+	struct lockstep *l = vcpu->interp->lockstep;
+	bool ends;
+
+	if (decode(l->code, fetch_code(vcpu, l->code), vcpu->rip, vcpu->interp->mode, &l->insn,
+		   &ends) == DECODE_SHORT)
+		l->insn = (struct insn){.base = NO_REGISTER, .index = NO_REGISTER};
+	l->compares = !lockstep_exempt(&l->insn);
+	l->writes = l->bytes = 0;
+	l->before = *vcpu;
+	if (l->insn.form)
+		save_fpu(l->fpu_before);
+}
+
+void lockstep_write(struct vcpu *vcpu, uint8_t *to, unsigned bytes)
+{
+	struct lockstep *l = vcpu->interp->lockstep;
+
+	if (!l->compares)
+		return;
+	if (l->writes == WRITES || l->bytes + bytes > BYTES)
+		platform_stop("lockstep: an instruction writes more than can be compared");
+	l->write[l->writes++] = (struct write){to, bytes, l->bytes};
+	memcpy(l->old + l->bytes, to, bytes);
+	l->bytes += bytes;
+}
+
+void lockstep_skip(struct vcpu *vcpu)
+{
+	vcpu->interp->lockstep->compares = false;
+}
+
+/* Takes back, or makes again, what the interpreter wrote. Places may overlap. */
+static void take_back(struct lockstep *l)
+{
+	for (unsigned n = 0; n < l->writes; n++)
+		memcpy(l->new + l->write[n].at, l->write[n].to, l->write[n].bytes);
+	for (unsigned n = l->writes; n--;)
+		memcpy(l->write[n].to, l->old + l->write[n].at, l->write[n].bytes);
+}
+
+static void make_again(const struct lockstep *l)
+{
+	for (unsigned n = 0; n < l->writes; n++)
+		memcpy(l->write[n].to, l->new + l->write[n].at, l->write[n].bytes);
+}
+
+static void say(struct lockstep *l, const char *what, uint64_t interpreted, uint64_t native)
+{
+	size_t room = l->said < TEXT_BYTES ? TEXT_BYTES - l->said : 0;
+
+	if (room)
+		l->said +=
+			(size_t)format(l->text + l->said, room, "; %s %llx, native %llx", what,
+				       (unsigned long long)interpreted, (unsigned long long)native);
+}
+
+static void compare(struct lockstep *l, const char *what, uint64_t interpreted, uint64_t native)
+{
+	if (interpreted != native)
+		say(l, what, interpreted, native);
+}
+
+/* What stands behind a null selector is nobody's business. */
+static void compare_segment(struct lockstep *l, const char *name, const struct segment *a,
+			    const struct segment *b)
+{
+	compare(l, name, a->selector, b->selector);
+	if (null_selector(a->selector))
+		return;
+	compare(l, name, a->base, b->base);
+	compare(l, name, a->attributes, b->attributes);
+	compare(l, name, a->limit, b->limit);
+}
+
+static void compare_registers(struct lockstep *l, const struct vcpu *a, const struct vcpu *b,
+			      uint64_t flags)
+{
+	static const char names[][4] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+					"r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
+	static const char segments[][3] = {"es", "cs", "ss", "ds", "fs", "gs"};
+
+	for (unsigned n = 0; n < 16; n++)
+		compare(l, names[n], a->gpr[n], b->gpr[n]);
+	compare(l, "rip", a->rip, b->rip);
+	compare(l, "rflags", a->rflags & flags, b->rflags & flags);
+	for (unsigned n = 0; n < SEGMENTS; n++)
+		compare_segment(l, segments[n], &a->segment[n], &b->segment[n]);
+	compare_segment(l, "ldtr", &a->ldtr, &b->ldtr);
+	compare_segment(l, "tr", &a->tr, &b->tr);
+	compare(l, "gdtr", a->gdtr.base, b->gdtr.base);
+	compare(l, "gdtr limit", a->gdtr.limit, b->gdtr.limit);
+	compare(l, "idtr", a->idtr.base, b->idtr.base);
+	compare(l, "idtr limit", a->idtr.limit, b->idtr.limit);
+	compare(l, "cr0", a->cr0, b->cr0);
+	compare(l, "cr2", a->cr2, b->cr2);
+	compare(l, "cr3", a->cr3, b->cr3);
+	compare(l, "cr4", a->cr4, b->cr4);
+	compare(l, "efer", a->efer, b->efer);
+	compare(l, "kernel gs base", a->kernel_gs_base, b->kernel_gs_base);
+	compare(l, "cpl", a->cpl, b->cpl);
+}
+
+/* Of FXSAVE's image, without the addresses of the last x87 instruction: a thunk stands elsewhere.
+   SDM Vol 1, table 10-2. */
+static void compare_fpu(struct lockstep *l)
+{
+	for (unsigned at = 0; at < 32 + 24 * 16; at += 8) {
+		uint64_t mask = at == 0 ? 0x0000ffffffffffff : at == 24 ? 0xffffffff : ~0ULL;
+
+		if (at == 8 || at == 16)
+			continue;
+		compare(l, "fxsave", get(l->fpu + at, 8) & mask, get(l->fpu_native + at, 8) & mask);
+	}
+}
+
+static void compare_memory(struct lockstep *l)
+{
+	for (unsigned n = 0; n < l->writes; n++) {
+		const struct write *w = &l->write[n];
+
+		for (unsigned at = 0; at < w->bytes; at++)
+			compare(l, "memory", l->new[w->at + at], w->to[at]);
+	}
+}
+
+static void compare_faults(struct lockstep *l, const struct fault *a, const struct fault *b)
+{
+	uint32_t ignored =
+		a->vector == VECTOR_PF && lockstep_reads_first(&l->insn) ? ERROR_WRITE : 0;
+
+	compare(l, "vector", a->vector, b->vector);
+	compare(l, "error code", a->has_error ? a->error & ~ignored : 0,
+		b->has_error ? b->error & ~ignored : 0);
+	if (a->vector == VECTOR_PF)
+		compare(l, "cr2", a->address, b->address);
+}
+
+/* PUSHF shows the TF that the processor was stepped with. */
+static void hide_stepping(struct lockstep *l, const struct vcpu *before)
+{
+	unsigned first = l->write[0].bytes; /* of the image, which may straddle two pages */
+	uint8_t *at = first > 1 ? l->write[0].to + 1 : l->write[1].to;
+
+	if (l->insn.opcode == PUSHF && l->writes && !(before->rflags & FLAG_TF))
+		*at &= (uint8_t) ~(FLAG_TF >> 8);
+}
+
+static _Noreturn void stop(struct lockstep *l)
+{
+	char line[TEXT_BYTES + 100], code[INSN_BYTES * 3 + 1] = "";
+	unsigned length = l->insn.length ? l->insn.length : INSN_BYTES;
+
+	for (unsigned n = 0; n < length; n++)
+		format(code + n * 3, 4, " %02x", l->code[n]);
+	format(line, sizeof(line), "lockstep: %s at rip=0x%016llx cpl=%u: interpreted%s", code + 1,
+	       (unsigned long long)l->before.rip, l->before.cpl, l->text + 1);
+	platform_stop(line);
+}
+
+/* The interpreter's outcome stays, with what came from outside meanwhile. */
+static void restore(struct vcpu *vcpu, const struct vcpu *interpreted)
+{
+	bool nmi = vcpu->nmi_pending;
+
+	*vcpu = *interpreted;
+	vcpu->nmi_pending |= nmi;
+	vcpu->attention = true;
+}
+
+void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
+{
+	struct lockstep *l = vcpu->interp->lockstep;
+	struct vcpu interpreted = *vcpu;
+	struct fault native_fault = {0};
+	enum native_outcome outcome;
+	bool loads_tf = l->insn.opcode == POPF || l->insn.opcode == IRET;
+	uint64_t flags = ~lockstep_undefined_flags(&l->before, &l->insn);
+
+	if (!l->compares)
+		return;
+	take_back(l);
+	if (l->insn.form) {
+		save_fpu(l->fpu);
+		load_fpu(l->fpu_before);
+	}
+	*vcpu = l->before;
+	outcome = platform_step(vcpu, loads_tf, &native_fault);
+	if (l->insn.form)
+		save_fpu(l->fpu_native);
+	l->said = 0;
+	if (outcome != NATIVE_INTERCEPTED) {
+		compare(l, "faults", fault != NULL, outcome == NATIVE_FAULTED);
+		if (!l->said && fault) {
+			flags &= ~(uint64_t)FLAG_RF;
+			vcpu->cr2 = interpreted.cr2;
+			compare_faults(l, fault, &native_fault);
+		}
+		hide_stepping(l, &l->before);
+		compare_registers(l, &interpreted, vcpu, flags);
+		compare_memory(l);
+		if (l->insn.form)
+			compare_fpu(l);
+		__atomic_fetch_add(&compared, 1, __ATOMIC_RELAXED);
+	}
+	if (l->said)
+		stop(l);
+	make_again(l);
+	if (l->insn.form)
+		load_fpu(l->fpu);
+	restore(vcpu, &interpreted);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* What the interpreter tells the comparison with the processor. Called only where it is on. */
+#ifndef SPOOR_MONITOR_INTERP_LOCKSTEP_H
+#define SPOOR_MONITOR_INTERP_LOCKSTEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "monitor/interp/insn.h"
+
+struct fault;
+
+/* The instruction at RIP is about to be interpreted. */
+void lockstep_before(struct vcpu *vcpu);
+
+/* It is about to write `bytes` bytes at `to`, in the host's view. */
+void lockstep_write(struct vcpu *vcpu, uint8_t *to, unsigned bytes);
+
+/* It accesses what is no memory: it is not compared. */
+void lockstep_skip(struct vcpu *vcpu);
+
+/* It is done, or is to raise `fault`, which is not delivered yet. */
+void lockstep_after(struct vcpu *vcpu, const struct fault *fault);
+
+/* lockstep_rules.c: NULL, or why the processor cannot be asked to execute `i` a second time. */
+const char *lockstep_exempt(const struct insn *i);
+
+/* QEMU reads what an instruction reads and writes before it asks whether it may be written: the
+   error code of a #PF then has W = 0. */
+bool lockstep_reads_first(const struct insn *i);
+
+/* Flags that `i` leaves undefined (SDM Vol 1, appendix A), or that an emulator is known to lose. */
+uint64_t lockstep_undefined_flags(const struct vcpu *vcpu, const struct insn *i);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* What lockstep does not compare, each with its reason. */
+#include <stddef.h>
+
+#include "monitor/interp/control.h"
+#include "monitor/interp/lockstep.h"
+#include "monitor/interp/memory.h"
+
+enum { ANY = -1 };
+
+static const char twice[] = "acts on a device or the platform: not twice";
+static const char time[] = "reads a clock";
+static const char trap[] = "the trap comes an instruction late: SDM Vol 3, 6.8.3, and QEMU's STI";
+static const char lost[] = "QEMU loses RFLAGS.TF on the way, and with it the trap";
+
+static const char live[] = "the processor's own debug registers are not the guest's then";
+
+/* `reg`: the reg field of ModRM. */
+static const struct {
+	uint16_t first, last;
+	int8_t reg;
+	const char *reason;
+} exempt[] = {
+	{0x6c, 0x6f, ANY, twice},   /* INS, OUTS */
+	{0x8e, 0x8e, SS, trap},	    /* MOV SS */
+	{0x17, 0x17, ANY, trap},    /* POP SS */
+	{0xcc, 0xce, ANY, lost},    /* INT3, INT n, INTO */
+	{0xe4, 0xe7, ANY, twice},   /* IN, OUT */
+	{0xec, 0xef, ANY, twice},   /* IN, OUT */
+	{0xf1, 0xf1, ANY, lost},    /* INT1 */
+	{0xf4, 0xf4, ANY, twice},   /* HLT */
+	{0xfb, 0xfb, ANY, trap},    /* STI */
+	{0xf01, 0xf01, 7, time},    /* RDTSCP; SWAPGS, INVLPG beside it */
+	{0xf05, 0xf05, ANY, lost},  /* SYSCALL */
+	{0xf07, 0xf07, ANY, lost},  /* SYSRET */
+	{0xf08, 0xf09, ANY, twice}, /* INVD, WBINVD */
+	{0xf21, 0xf21, ANY, live},  /* MOV from DR */
+	{0xf23, 0xf23, ANY, live},  /* MOV to DR */
+	{0xf30, 0xf30, ANY, twice}, /* WRMSR */
+	{0xf31, 0xf31, ANY, time},  /* RDTSC */
+	{0xf32, 0xf32, ANY, twice}, /* RDMSR */
+	{0xf34, 0xf35, ANY, lost},  /* SYSENTER, SYSEXIT */
+	{0xfa2, 0xfa2, ANY, twice}, /* CPUID */
+	{0xfb2, 0xfb2, ANY, trap},  /* LSS */
+};
+
+const char *lockstep_exempt(const struct insn *i)
+{
+	int reg = i->modrm >> 3 & 7;
+
+	if (i->opcode == 0x90 && i->prefixes & PREFIX_REP)
+		return trap; /* PAUSE */
+	if ((i->opcode & ~2u) == 0xf20 && i->rex & 4)
+		return twice; /* CR8 is the local APIC's TPR */
+	if (i->opcode == 0xf01 && (i->memory || i->modrm == 0xf8))
+		return NULL;
+	for (size_t n = 0; n < sizeof(exempt) / sizeof(exempt[0]); n++)
+		if (i->opcode >= exempt[n].first && i->opcode <= exempt[n].last &&
+		    (exempt[n].reg == ANY || exempt[n].reg == reg))
+			return exempt[n].reason;
+	return NULL;
+}
+
+enum {
+	ALL = FLAG_ARITHMETIC,
+	NOT_CF = ALL & ~FLAG_CF,
+	NOT_CF_ZF = ALL & ~(FLAG_CF | FLAG_ZF),
+	NOT_CF_OF = ALL & ~(FLAG_CF | FLAG_OF),
+	NOT_ZF = ALL & ~FLAG_ZF,
+	SHIFTED = FLAG_AF | FLAG_OF | FLAG_CF, /* by more than one, or than there are bits */
+};
+
+/* `regs`: one bit for each value of the reg field. */
+static const struct {
+	uint16_t first, last;
+	uint8_t regs;
+	uint32_t flags;
+} undefined_flags[] = {
+	{0x08, 0x0d, 0xff, FLAG_AF},
+	{0x20, 0x25, 0xff, FLAG_AF},
+	{0x27, 0x27, 0xff, FLAG_OF},
+	{0x2f, 0x2f, 0xff, FLAG_OF},
+	{0x30, 0x35, 0xff, FLAG_AF},
+	{0x37, 0x37, 0xff, NOT_CF & ~FLAG_AF},
+	{0x3f, 0x3f, 0xff, NOT_CF & ~FLAG_AF},
+	{0x69, 0x69, 0xff, NOT_CF_OF},
+	{0x6b, 0x6b, 0xff, NOT_CF_OF},
+	{0x80, 0x83, 0x52, FLAG_AF},
+	{0x84, 0x85, 0xff, FLAG_AF},
+	{0xa8, 0xa9, 0xff, FLAG_AF},
+	{0xc0, 0xc1, 0x0f, FLAG_OF},
+	{0xc0, 0xc1, 0xf0, SHIFTED},
+	{0xd0, 0xd1, 0xf0, FLAG_AF},
+	{0xd2, 0xd3, 0x0f, FLAG_OF},
+	{0xd2, 0xd3, 0xf0, SHIFTED},
+	{0xd4, 0xd5, 0xff, FLAG_OF | FLAG_AF | FLAG_CF},
+	{0xf6, 0xf7, 0x03, FLAG_AF},
+	{0xf6, 0xf7, 0x30, NOT_CF_OF},
+	{0xf6, 0xf7, 0xc0, ALL},
+	{0xfa3, 0xfa3, 0xff, NOT_CF_ZF},
+	{0xfa4, 0xfa5, 0xff, SHIFTED},
+	{0xfab, 0xfab, 0xff, NOT_CF_ZF},
+	{0xfac, 0xfad, 0xff, SHIFTED},
+	{0xfaf, 0xfaf, 0xff, NOT_CF_OF},
+	{0xfb3, 0xfb3, 0xff, NOT_CF_ZF},
+	{0xfba, 0xfbb, 0xff, NOT_CF_ZF},
+	{0xfbc, 0xfbd, 0xff, NOT_ZF},
+};
+
+/* With several processors QEMU 7.2 executes an unaligned LOCK apart and loses its flags if
+   RFLAGS.TF is set; memory is right. */
+static bool loses_flags(const struct vcpu *vcpu, const struct insn *i)
+{
+	return i->prefixes & PREFIX_LOCK && i->memory && address_offset(vcpu, i) & (i->size - 1);
+}
+
+uint64_t lockstep_undefined_flags(const struct vcpu *vcpu, const struct insn *i)
+{
+	unsigned reg = 1u << (i->modrm >> 3 & 7);
+	uint64_t flags = loses_flags(vcpu, i) ? ALL : 0;
+
+	for (size_t n = 0; n < sizeof(undefined_flags) / sizeof(undefined_flags[0]); n++)
+		if (i->opcode >= undefined_flags[n].first && i->opcode <= undefined_flags[n].last &&
+		    undefined_flags[n].regs & reg)
+			flags |= undefined_flags[n].flags;
+	return flags;
+}
+
+bool lockstep_reads_first(const struct insn *i)
+{
+	bool stores_only = (i->opcode | 1) == 0x89 || (i->opcode | 1) == 0xa3 ||
+			   (i->opcode | 1) == 0xc7 || i->opcode == 0x8c || i->form;
+
+	return i->memory && !stores_only;
+}

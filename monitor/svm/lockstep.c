@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* The comparison of interpreter and processor: what it needs, and what it says at the end. */
+#include "lib/io.h"
+#include "monitor/console.h"
+#include "monitor/interp/interp.h"
+#include "monitor/svm/guest.h"
+
+enum { DEBUG_EXIT_PORT = 0xf4 };
+/* EXITINFO1 of a port access: APM Vol 2, 15.10.2. */
+enum { PORT_SHIFT = 16, PORT_IN = 1, PORT_STRING = 1 << 2, PORT_16 = 1 << 5, PORT_32 = 1 << 6 };
+
+/* One bit a port, and one page more than that. */
+static uint8_t exits[3 * PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+
+static const struct boot_info *map; /* NULL: lockstep is off */
+
+void lockstep_enable(const struct boot_info *info)
+{
+	map = info;
+	exits[DEBUG_EXIT_PORT / 8] |= 1 << DEBUG_EXIT_PORT % 8;
+}
+
+void lockstep_attach(struct guest *guest, void *memory)
+{
+	if (!map)
+		return;
+	guest->vmcb->io_permissions = image_physical(exits);
+	lockstep_init(&guest->vcpu, memory);
+}
+
+bool lockstep_allows(uint64_t physical)
+{
+	for (unsigned i = 0; map && i < map->region_count; i++) {
+		const struct boot_region *region = &map->regions[i];
+
+		if (region->type == MEMORY_USABLE && physical >= region->base &&
+		    physical - region->base < region->length)
+			return true;
+	}
+	return !map;
+}
+
+void exit_port(struct guest *guest)
+{
+	uint64_t info = guest->vmcb->exit_info_1, value = guest->vcpu.gpr[RAX];
+	uint16_t port = (uint16_t)(info >> PORT_SHIFT);
+
+	if (info & (PORT_IN | PORT_STRING))
+		end_run(VERDICT_ERROR, "lockstep: port 0x%x can only be written to by OUT", port);
+	say("lockstep compared=%llu differences=0", (unsigned long long)lockstep_compared());
+	if (info & PORT_32)
+		outl(port, (uint32_t)value);
+	else if (info & PORT_16)
+		outw(port, (uint16_t)value);
+	else
+		outb(port, (uint8_t)value);
+	guest->vcpu.rip = guest->vmcb->exit_info_2;
+}
+
+_Noreturn void platform_stop(const char *why)
+{
+	end_run(VERDICT_ERROR, "%s", why);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* INIT and start-up IPIs between the guest's processors: SDM Vol 3, 8.4 and 10.6.1. */
+#ifndef SPOOR_MONITOR_SVM_STARTUP_H
+#define SPOOR_MONITOR_SVM_STARTUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct guest;
+
+/* Where the monitor's other processors start: wake_prepare(). 0: they cannot. */
+void startup_init(uint64_t wake_page);
+
+/* Does what an INIT or start-up IPI asks for; false if the command is something else. `destination`
+   is bits 31:24 of ICR high. */
+bool startup_command(struct guest *sender, uint32_t command, uint8_t destination);
+
+/* Waits for INIT, for good, if another processor sent one. Wherever the guest is between two
+   instructions. */
+void startup_obey(struct guest *guest);
+
+/* The processor that calls has arrived as `guest`: the vector to start at. Does not return if the
+   start-up IPI was followed by an INIT. */
+uint8_t startup_arrive(struct guest *guest);
+
+#endif

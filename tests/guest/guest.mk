@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+# A kernel of its own that tests how processors start: tests/guest/README.md
+
+guest_sources := tests/guest/start.asm tests/guest/startup.c lib/format.c lib/string.c lib/uart.c
+
+check-guest: $(BUILD)/startup.elf $(BUILD)/startup.elf32 $(BUILD)/monitor.elf32
+	@tests/guest/run $(BUILD)
+.PHONY: check-guest
+
+$(BUILD)/startup.elf: $(call objects,$(guest_sources)) tests/guest/linker.ld
+	$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T tests/guest/linker.ld -o $@ $(filter %.o,$^)

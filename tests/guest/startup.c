@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A kernel of its own that starts, resets and interrupts processors in every way of SDM Vol 3, 8.4
+ * and 10.6, and says what came of it. Its results are the same on any machine, with a monitor
+ * beneath it or without.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/format.h"
+#include "lib/io.h"
+#include "lib/string.h"
+#include "lib/uart.h"
+
+enum { PROCESSORS = 16, LAPIC = 0xfee00000u, PIT_HZ = 1193182 };
+enum {
+	REGISTER_ID = 0x20,
+	REGISTER_TPR = 0x80,
+	REGISTER_EOI = 0xb0,
+	REGISTER_LDR = 0xd0,
+	REGISTER_DFR = 0xe0,
+	REGISTER_SPURIOUS = 0xf0,
+	REGISTER_ICR = 0x300,
+	REGISTER_ICR_HIGH = 0x310,
+	REGISTER_LVT_TIMER = 0x320,
+};
+enum {
+	ICR_FIXED = 0x4000,
+	ICR_NMI = 0x4400,
+	ICR_INIT = 0x4500,
+	ICR_INIT_DEASSERT = 0x8500,
+	ICR_STARTUP = 0x4600,
+	ICR_LOGICAL = 0x800,
+	ICR_SELF = 0x40000,
+	ICR_OTHERS = 0xc0000,
+};
+enum { FIRST_PAGE = 8, SECOND_PAGE = 9 };
+enum { NMI = 2, CALL = 32 };
+enum { MSR_DEBUGCTL = 0x1d9, MSR_DS_AREA = 0x600, DEBUGCTL_TR_BTS = 0xc0 };
+
+extern const uint8_t arrival[], arrival_cr0[], arrival_end[], stubs[64][16];
+extern uint64_t entry;
+void boot_main(void);
+void processor_main(uint32_t cs_sp, uint32_t signature);
+void interrupt(uint64_t vector, const uint64_t *frame);
+
+/* What a processor does once it is there. */
+enum work { SPIN, SLEEP, SLEEP_INTERRUPTIBLE, SPIN_TRACED, RESET_SELF };
+
+struct processor {
+	volatile uint32_t arrivals, page, signature, sp, beats, nmis, calls;
+	volatile uint32_t spurious, logical, timer; /* of its local APIC, as it came */
+	volatile uint64_t at;			    /* RAX at the last interrupt */
+};
+static struct processor processors[PROCESSORS];
+static volatile enum work work;
+static volatile uint32_t order; /* ICR that the next processor to come writes; 0: none */
+static volatile uint32_t order_to;
+static bool has_bts;
+
+static struct uart console;
+static unsigned number, failures;
+
+static void put(const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\n')
+			uart_put(&console, '\r');
+		uart_put(&console, *text);
+	}
+}
+
+static void check(bool ok, const char *what)
+{
+	char line[200];
+
+	format(line, sizeof(line), "%sok %u %s\n", ok ? "" : "not ", ++number, what);
+	put(line);
+	failures += !ok;
+}
+
+static uint32_t lapic_read(uint32_t offset)
+{
+	return *(volatile uint32_t *)(uintptr_t)(LAPIC + offset);
+}
+
+static void lapic_write(uint32_t offset, uint32_t value)
+{
+	*(volatile uint32_t *)(uintptr_t)(LAPIC + offset) = value;
+}
+
+static uint32_t self(void)
+{
+	return lapic_read(REGISTER_ID) >> 24;
+}
+
+static void send(uint32_t to, uint32_t command)
+{
+	lapic_write(REGISTER_ICR_HIGH, to << 24);
+	lapic_write(REGISTER_ICR, command);
+	while (lapic_read(REGISTER_ICR) & 0x1000)
+		;
+}
+
+/* By the PIT's second counter, in its own time. */
+static void wait_ms(unsigned ms)
+{
+	while (ms--) {
+		uint16_t ticks = PIT_HZ / 1000;
+
+		outb(0x61, (uint8_t)((inb(0x61) & ~2) | 1));
+		outb(0x43, 0xb0);
+		outb(0x42, (uint8_t)ticks);
+		outb(0x42, (uint8_t)(ticks >> 8));
+		while (!(inb(0x61) & 0x20))
+			;
+	}
+}
+
+/* Until *value is at least `least`; false after a good while. */
+static bool comes_to(const volatile uint32_t *value, uint32_t least)
+{
+	for (unsigned ms = 0; ms < 3000 && *value < least; ms++)
+		wait_ms(1);
+	return *value >= least;
+}
+
+static uint64_t read_msr(uint32_t index)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(index));
+	return (uint64_t)high << 32 | low;
+}
+
+static void write_msr(uint32_t index, uint64_t value)
+{
+	__asm__ volatile("wrmsr"
+			 :
+			 : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+			 : "memory");
+}
+
+static void load_idt(void)
+{
+	static struct {
+		uint16_t low, selector, type, middle;
+		uint32_t high, reserved;
+	} idt[64];
+	struct {
+		uint16_t limit;
+		uint64_t base;
+	} __attribute__((packed)) const pointer = {sizeof(idt) - 1, (uint64_t)idt};
+
+	for (unsigned i = 0; i < 64; i++) {
+		uint64_t stub = (uint64_t)stubs[i];
+
+		idt[i].low = (uint16_t)stub;
+		idt[i].selector = 8;
+		idt[i].type = 0x8e00;
+		idt[i].middle = (uint16_t)(stub >> 16);
+		idt[i].high = (uint32_t)(stub >> 32);
+	}
+	__asm__ volatile("lidt %0" : : "m"(pointer));
+}
+
+void interrupt(uint64_t vector, const uint64_t *frame)
+{
+	struct processor *me = &processors[self()];
+
+	if (vector == NMI) {
+		me->nmis++;
+	} else if (vector == CALL) {
+		me->calls++;
+		me->at = frame[-2]; /* RAX, as taken: pushed it */
+		lapic_write(REGISTER_EOI, 0);
+	} else {
+		check(false, "an exception came");
+		outb(0xf4, 0x14);
+	}
+}
+
+static void trace(bool on)
+{
+	static uint64_t buffer[PROCESSORS][3 * 64], area[PROCESSORS][16];
+	uint32_t id = self();
+
+	if (on) {
+		area[id][0] = area[id][1] = (uint64_t)buffer[id];
+		area[id][2] = area[id][3] = (uint64_t)(buffer[id] + 3 * 60);
+		area[id][3] += 24 * 10; /* no interrupt: beyond the end */
+		write_msr(MSR_DS_AREA, (uint64_t)area[id]);
+	}
+	if (has_bts)
+		write_msr(MSR_DEBUGCTL, on ? DEBUGCTL_TR_BTS : 0);
+}
+
+static void beat(struct processor *me)
+{
+	for (;;) {
+		me->beats++;
+		__asm__ volatile("pause");
+	}
+}
+
+void processor_main(uint32_t cs_sp, uint32_t signature)
+{
+	struct processor *me = &processors[self()];
+	uint32_t command = order;
+
+	me->page = cs_sp >> 24;
+	me->sp = cs_sp & 0xffff;
+	me->signature = signature;
+	me->spurious = lapic_read(REGISTER_SPURIOUS);
+	me->logical = lapic_read(REGISTER_LDR);
+	me->timer = lapic_read(REGISTER_LVT_TIMER);
+	load_idt();
+	lapic_write(REGISTER_SPURIOUS, 0x13f);
+	lapic_write(REGISTER_DFR, ~0u);
+	lapic_write(REGISTER_LDR, 1u << (24 + self() % 8));
+	me->arrivals++;
+	if (command) {
+		order = 0;
+		send(order_to, command);
+	}
+	switch (work) {
+	case SLEEP:
+		for (;;)
+			__asm__ volatile("cli; hlt");
+	case SLEEP_INTERRUPTIBLE:
+		for (;;)
+			__asm__ volatile("sti; hlt");
+	case SPIN_TRACED:
+		trace(true);
+		break;
+	case RESET_SELF:
+		send(self(), ICR_INIT);
+		break;
+	default:
+		break;
+	}
+	__asm__ volatile("sti");
+	beat(me);
+}
+
+static void prepare_page(unsigned page)
+{
+	memcpy((void *)(uintptr_t)(page << 12), arrival, (size_t)(arrival_end - arrival));
+}
+
+static uint32_t found_cr0(unsigned page)
+{
+	return *(uint32_t *)((uintptr_t)(page << 12) + (uintptr_t)(arrival_cr0 - arrival));
+}
+
+static bool restarts(uint32_t id, enum work next, unsigned page)
+{
+	uint32_t before = processors[id].arrivals;
+
+	work = next;
+	send(id, ICR_INIT);
+	wait_ms(10);
+	send(id, ICR_STARTUP | page);
+	return comes_to(&processors[id].arrivals, before + 1) && processors[id].page == page;
+}
+
+/* Whether it stands still, at least for a while. */
+static bool is_silent(uint32_t id)
+{
+	uint32_t before;
+
+	wait_ms(20);
+	before = processors[id].beats;
+	wait_ms(50);
+	return processors[id].beats == before;
+}
+
+static bool beats(uint32_t id)
+{
+	return comes_to(&processors[id].beats, processors[id].beats + 1);
+}
+
+static unsigned start_all(void)
+{
+	unsigned count = 0;
+
+	send(0, ICR_INIT | ICR_OTHERS);
+	wait_ms(10);
+	send(0, ICR_STARTUP | ICR_OTHERS | FIRST_PAGE);
+	wait_ms(1);
+	send(0, ICR_STARTUP | ICR_OTHERS | FIRST_PAGE);
+	wait_ms(300);
+	for (unsigned id = 0; id < PROCESSORS; id++)
+		count += processors[id].arrivals;
+	return count;
+}
+
+static void check_state(uint32_t id)
+{
+	const struct processor *one = &processors[id];
+	uint32_t signature, b, c, d;
+
+	__asm__ volatile("cpuid" : "=a"(signature), "=b"(b), "=c"(c), "=d"(d) : "a"(1), "c"(0));
+	check(one->page == FIRST_PAGE && one->sp == 0, "CS is the vector, SP 0");
+	check(one->signature == signature, "EDX holds the signature");
+	check(found_cr0(FIRST_PAGE) == 0x60000010, "CR0 is that of INIT");
+	check((one->spurious & 0x1ff) == 0xff && !one->logical && one->timer == 0x10000,
+	      "the local APIC is that of INIT");
+}
+
+static void check_resets(uint32_t id)
+{
+	check(beats(id), "a started processor runs");
+	send(id, ICR_INIT_DEASSERT);
+	check(beats(id), "INIT level de-assert does nothing");
+	send(id, ICR_STARTUP | SECOND_PAGE);
+	check(beats(id) && processors[id].page == FIRST_PAGE, "a start-up IPI alone does nothing");
+	send(id, ICR_INIT);
+	check(is_silent(id), "INIT stops a processor that runs");
+	send(id, ICR_STARTUP | SECOND_PAGE);
+	check(comes_to(&processors[id].arrivals, 2) && processors[id].page == SECOND_PAGE,
+	      "it starts again where the next start-up IPI says");
+	check(processors[id].logical == 0 && processors[id].timer == 0x10000,
+	      "and its local APIC is that of INIT");
+	check(restarts(id, SLEEP, FIRST_PAGE), "reset while it runs");
+	check(restarts(id, SLEEP_INTERRUPTIBLE, FIRST_PAGE), "reset in HLT");
+	check(restarts(id, SPIN_TRACED, FIRST_PAGE), "reset in HLT with IF");
+	check(beats(id), "traced where there is BTS");
+	check(restarts(id, SPIN, SECOND_PAGE), "reset while traced");
+	check(read_msr(MSR_DEBUGCTL) == 0, "others are not traced");
+	work = SPIN;
+	send(1u << (id % 8), ICR_INIT | ICR_LOGICAL);
+	check(is_silent(id), "INIT by logical destination");
+	check(restarts(id, RESET_SELF, FIRST_PAGE) && is_silent(id), "INIT to itself");
+	check(restarts(id, SPIN, FIRST_PAGE) && beats(id), "and again");
+}
+
+static void check_interrupts(uint32_t id)
+{
+	struct processor *one = &processors[id], *me = &processors[self()];
+	uint32_t nmis = one->nmis, calls = one->calls;
+
+	for (uint32_t n = 1; n <= 100; n++) {
+		send(id, ICR_NMI);
+		if (!comes_to(&one->nmis, nmis + n))
+			break;
+	}
+	check(one->nmis == nmis + 100, "a hundred NMIs");
+	for (uint32_t n = 1; n <= 100; n++) {
+		send(id, ICR_FIXED | CALL);
+		if (!comes_to(&one->calls, calls + n))
+			break;
+	}
+	check(one->calls == calls + 100, "a hundred interrupts");
+	__asm__ volatile("sti");
+	calls = me->calls;
+	order_to = self();
+	order = ICR_FIXED | CALL;
+	check(restarts(id, SPIN, FIRST_PAGE) && comes_to(&me->calls, calls + 1),
+	      "an interrupt from the other");
+	__asm__ volatile("cli");
+}
+
+/* One processor starts or stops another. */
+static void check_others(uint32_t one, uint32_t two)
+{
+	uint32_t arrivals = processors[two].arrivals;
+
+	order_to = two;
+	order = ICR_INIT;
+	check(restarts(one, SPIN, FIRST_PAGE) && is_silent(two), "another sends INIT");
+	order_to = two;
+	order = ICR_STARTUP | SECOND_PAGE;
+	check(restarts(one, SPIN, FIRST_PAGE) && comes_to(&processors[two].arrivals, arrivals + 1),
+	      "another sends the start-up IPI");
+}
+
+/* Where branches are traced: the monitor interprets, and must not be late. */
+static void check_self_interrupt(void)
+{
+	uint64_t after = 0;
+
+	trace(true);
+	__asm__ volatile("sti\n\t"
+			 "movl %1, (%2)\n\t"
+			 ".rept 50\n\t"
+			 "incq %%rax\n\t"
+			 ".endr\n\t"
+			 "cli"
+			 : "+a"(after)
+			 : "r"(ICR_FIXED | ICR_SELF | CALL), "r"((uint64_t)LAPIC + REGISTER_ICR)
+			 : "memory");
+	trace(false);
+	check(processors[self()].at == 0, "an interrupt to oneself comes at once");
+}
+
+static uint64_t read_tsc(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+/* What the first costs over the second is the price of a write that a monitor looks at. */
+static void measure(void)
+{
+	enum { TIMES = 10000 };
+	uint32_t a, b, c, d;
+	uint64_t start = read_tsc(), writes, leaves;
+	char line[100];
+
+	for (unsigned i = 0; i < TIMES; i++)
+		lapic_write(REGISTER_TPR, 0);
+	writes = read_tsc() - start;
+	for (unsigned i = 0; i < TIMES; i++)
+		__asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(0), "c"(0));
+	leaves = read_tsc() - start - writes;
+	format(line, sizeof(line), "# bench name=lapic_write val=%llu unit=cycles\n",
+	       (unsigned long long)writes / TIMES);
+	put(line);
+	format(line, sizeof(line), "# bench name=cpuid val=%llu unit=cycles\n",
+	       (unsigned long long)leaves / TIMES);
+	put(line);
+}
+
+void boot_main(void)
+{
+	uint32_t a, b, c, d, one, two;
+	unsigned count;
+	char line[60];
+
+	entry = (uint64_t)processor_main;
+	uart_init(&console, uart_com_bases[0], 115200);
+	put("KTAP version 1\n");
+	__asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(1), "c"(0));
+	has_bts = d & 1u << 21 && c & 1u << 2;
+	outb(0x21, 0xff); /* nothing from the 8259 */
+	outb(0xa1, 0xff);
+	load_idt();
+	lapic_write(REGISTER_SPURIOUS, 0x13f);
+	prepare_page(FIRST_PAGE);
+	prepare_page(SECOND_PAGE);
+	one = (self() + 1) % 4;
+	two = (self() + 2) % 4;
+	if (has_bts)
+		check_self_interrupt();
+	measure();
+	count = start_all();
+	if (count) {
+		check_state(one);
+		check_resets(one);
+		check_interrupts(one);
+	}
+	if (count > 1) {
+		check(processors[two].arrivals == 1 && beats(two), "the second runs all the time");
+		check_others(one, two);
+	}
+	format(line, sizeof(line), "1..%u\n# others=%u bts=%d failed=%u\n", number, count, has_bts,
+	       failures);
+	put(line);
+	outb(0xf4, failures ? 0x11 : 0x10);
+	for (;;)
+		__asm__ volatile("cli; hlt");
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/pebs.c */
+/* sources: drivers/ds/init.c drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
+/* sources: drivers/ds/configuration.c tests/host/fake_cpu.c */
+#include "drivers/ds/pebs.h"
+
+#include "tests/host/ds_fixture.h"
+
+enum { RECORD = 176, PEBS_RECORDS = 8, PEBS_MARGIN = 2 };
+
+static _Alignas(64) unsigned char buffer[PEBS_RECORDS * RECORD];
+static struct ds_pebs_lease pebs, second;
+static unsigned told;
+
+static void tell(struct ds_pebs_lease *lease, void *argument)
+{
+	assert_ptr_equal(lease, &pebs);
+	assert_ptr_equal(argument, buffer);
+	assert_int_equal(fake_msr(IA32_PEBS_ENABLE)->value, 0);
+	told++;
+}
+
+static struct ds_pebs_request ask(void)
+{
+	return (struct ds_pebs_request){.buffer = buffer,
+					.bytes = sizeof(buffer),
+					.margin = PEBS_MARGIN,
+					.tell = tell,
+					.argument = buffer};
+}
+
+static void probe(uint32_t signature, uint64_t misc_enable, unsigned format)
+{
+	struct ds_caps caps;
+
+	fake_cpu_reset(signature);
+	fake_cpu.leaf[1].ecx |= CPUID_1_ECX_PDCM;
+	fake_msr(IA32_MISC_ENABLE)->value = misc_enable;
+	fake_msr(IA32_PERF_CAPABILITIES)->value = (uint64_t)format << 8 | 0xf03f;
+	fake_msr(IA32_PEBS_ENABLE);
+	memset(&idle, 0, sizeof(idle));
+	ds_probe(&caps, &idle);
+	ds_init(&caps, unmask);
+	ds_init_cpu(&cpu, &idle);
+	a = b = (struct ds_lease){.area = NULL};
+	pebs = second = (struct ds_pebs_lease){.cpu = NULL};
+	told = 0;
+	fake_log_clear();
+}
+
+static int with_pebs(void **state)
+{
+	probe(NEHALEM, MISC_ENABLE_EMON_AVAILABLE, 1);
+	request(&a, &memory_a, DS_O_SIGNAL, DS_USER | DS_KERNEL);
+	request(&b, &memory_b, DS_O_WRAP, DS_USER);
+	return 0;
+}
+
+static int granted(void **state)
+{
+	struct ds_pebs_request request = ask();
+
+	with_pebs(state);
+	assert_int_equal(ds_request_pebs(&cpu, &pebs, &request), 0);
+	assert_no_writes();
+	return 0;
+}
+
+static void *area_now(void)
+{
+	return (void *)fake_msr(IA32_DS_AREA)->value;
+}
+
+/* The hardware writes `count` records, as far as it records. */
+static void events(unsigned count)
+{
+	void *area = area_now();
+
+	for (; count && fake_msr(IA32_PEBS_ENABLE)->value; count--) {
+		memset((void *)ds_get(area, DS_PEBS_INDEX), 0x11, RECORD);
+		ds_set(area, DS_PEBS_INDEX, ds_get(area, DS_PEBS_INDEX) + RECORD);
+	}
+}
+
+static void expect_fields(uint64_t index)
+{
+	assert_int_equal(ds_get(area_now(), DS_PEBS_BUFFER_BASE), (uintptr_t)buffer);
+	assert_int_equal(ds_get(area_now(), DS_PEBS_INDEX), (uintptr_t)buffer + index * RECORD);
+	assert_int_equal(ds_get(area_now(), DS_PEBS_ABSOLUTE_MAXIMUM),
+			 (uintptr_t)buffer + sizeof(buffer) + 1);
+	assert_int_equal(ds_get(area_now(), DS_PEBS_INTERRUPT_THRESHOLD),
+			 (uintptr_t)buffer + (PEBS_RECORDS - PEBS_MARGIN) * RECORD);
+}
+
+static void is_detected(void **state)
+{
+	static const unsigned sizes[] = {144, 176, 192, 200, 0, 0};
+
+	for (unsigned format = 0; format < 6; format++) {
+		probe(NEHALEM, MISC_ENABLE_EMON_AVAILABLE, format);
+		assert_int_equal(ds_pebs_record_size(), sizes[format]);
+	}
+	probe(NEHALEM, MISC_ENABLE_EMON_AVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE, 1);
+	assert_int_equal(ds_pebs_record_size(), 0);
+	probe(NEHALEM, 0, 1);
+	assert_int_equal(ds_pebs_record_size(), 0);
+	probe(NETBURST, MISC_ENABLE_EMON_AVAILABLE, 0);
+	assert_int_equal(ds_pebs_record_size(), 0);
+	probe(CORE_2, MISC_ENABLE_EMON_AVAILABLE, 0);
+	assert_int_equal(ds_pebs_record_size(), 144);
+}
+
+static void refused(struct ds_pebs_request request, int expected)
+{
+	unsigned char before[sizeof(idle)];
+
+	memcpy(before, &idle, sizeof(idle));
+	assert_int_equal(ds_request_pebs(&cpu, &pebs, &request), expected);
+	assert_memory_equal(before, &idle, sizeof(idle));
+	assert_no_writes();
+	assert_null(cpu.pebs);
+}
+
+static void refusals(void **state)
+{
+	struct ds_pebs_request request = ask();
+
+	request.tell = NULL;
+	refused(request, -EOPNOTSUPP);
+	request = ask();
+	request.bytes = 2 * RECORD - 1;
+	refused(request, -EINVAL);
+	request = ask();
+	request.margin = 0;
+	refused(request, -EINVAL);
+	request.margin = PEBS_RECORDS;
+	refused(request, -EINVAL);
+	request = ask();
+	request.buffer = buffer + 8;
+	refused(request, -EINVAL);
+	request.buffer = NULL;
+	refused(request, -EINVAL);
+	request.buffer = (void *)-64l;
+	refused(request, -EINVAL);
+	assert_int_equal(ds_checkout(&cpu), 0);
+	refused(ask(), -EBUSY);
+	ds_checkin(&cpu);
+	probe(CORE_2, MISC_ENABLE_EMON_AVAILABLE, 0);
+	request = ask();
+	request.bytes = 4097;
+	refused(request, -EINVAL);
+	probe(NEHALEM, 0, 1);
+	refused(ask(), -ENODEV);
+}
+
+static void at_most_one_of_a_cpu(void **state)
+{
+	struct ds_pebs_request request = ask();
+	struct ds_cpu other = {.idle = NULL};
+
+	expect_fields(0);
+	assert_int_equal(ds_request_pebs(&cpu, &second, &request), -EBUSY);
+	assert_int_equal(ds_request_pebs(&other, &pebs, &request), -EBUSY);
+	assert_int_equal(ds_checkout(&cpu), -EBUSY);
+	assert_int_equal(ds_pebs_start(&cpu, &second, 1), -EINVAL);
+	assert_int_equal(ds_pebs_start(&other, &pebs, 1), -EPERM);
+	assert_int_equal(ds_set_pebs_reset(&other, &pebs, 0, 1), -EPERM);
+	assert_int_equal(ds_pebs_reset(&other, &pebs), -EPERM);
+	assert_int_equal(ds_get_pebs_index(&other, &pebs), -EPERM);
+	assert_int_equal(ds_release_pebs(&other, &pebs), -EPERM);
+	assert_no_writes();
+	expect_fields(0);
+}
+
+/* The historic one let counter == the number of counters through. */
+static void counters_have_bounds(void **state)
+{
+	assert_int_equal(ds_set_pebs_reset(&cpu, &pebs, 3, 0xffffffff12345678), 0);
+	assert_int_equal(*(uint64_t *)(idle.area + 0x58), 0xffffffff12345678);
+	assert_int_equal(ds_set_pebs_reset(&cpu, &pebs, 4, 1), -EINVAL);
+	assert_int_equal(ds_set_pebs_reset(&cpu, &pebs, 64, 1), -EINVAL);
+	assert_int_equal(*(uint64_t *)(idle.area + 0x60), 0);
+	assert_int_equal(ds_pebs_start(&cpu, &pebs, 0x10), -EINVAL);
+	assert_no_writes();
+}
+
+/* Off while the area changes, its fields with it; BTS's own fields are not touched. */
+static void goes_along_with_a_switch(void **state)
+{
+	ds_set_pebs_reset(&cpu, &pebs, 0, 77);
+	ds_pebs_start(&cpu, &pebs, 1);
+	events(2);
+	ds_switch(&cpu, &a);
+	branches(3);
+	expect_fields(2);
+	events(1);
+	fake_log_clear();
+	ds_switch(&cpu, &b);
+	assert_writes({IA32_DEBUGCTL, 0}, {IA32_PEBS_ENABLE, 0}, {IA32_DS_AREA, area_of(&b)},
+		      {IA32_PEBS_ENABLE, 1}, {IA32_DEBUGCTL, b.debugctl});
+	expect_fields(3);
+	assert_int_equal(*(uint64_t *)(memory_b.area + 0x40), 77);
+	assert_int_equal(ds_get(memory_a.area, DS_PEBS_BUFFER_BASE), 0);
+	assert_int_equal(ds_get_bts_index(memory_a.area), 3);
+	assert_int_equal(ds_get_bts_index(memory_b.area), 0);
+	ds_switch(&cpu, NULL);
+	expect_fields(3);
+	assert_int_equal(ds_get_pebs_index(&cpu, &pebs), 3);
+	assert_non_null(ds_read_pebs(&cpu, &pebs, 2));
+	assert_null(ds_read_pebs(&cpu, &pebs, 3));
+}
+
+static void starting_it_does_not_stop_bts(void **state)
+{
+	ds_switch(&cpu, &a);
+	fake_log_clear();
+	ds_pebs_start(&cpu, &pebs, 5);
+	assert_writes({IA32_PEBS_ENABLE, 5});
+	fake_log_clear();
+	ds_pebs_start(&cpu, &pebs, 0);
+	assert_writes({IA32_PEBS_ENABLE, 0});
+}
+
+static void tells_once(void **state)
+{
+	ds_switch(&cpu, &a);
+	ds_pebs_start(&cpu, &pebs, 1);
+	events(PEBS_RECORDS - PEBS_MARGIN - 1);
+	assert_false(ds_pmi(&cpu));
+	assert_int_equal(told, 0);
+	events(1);
+	branches(RECORDS - MARGIN);
+	assert_true(ds_pmi(&cpu)); /* both at once */
+	assert_int_equal(told, 1);
+	assert_false(ds_pmi(&cpu));
+	assert_int_equal(told, 1);
+	ds_switch(&cpu, &b); /* it stays stopped */
+	assert_int_equal(fake_msr(IA32_PEBS_ENABLE)->value, 0);
+	ds_pebs_reset(&cpu, &pebs);
+	assert_int_equal(fake_msr(IA32_PEBS_ENABLE)->value, 1);
+	expect_fields(0);
+	events(PEBS_RECORDS - PEBS_MARGIN);
+	ds_pmi(&cpu);
+	assert_int_equal(told, 2);
+}
+
+/* First the hardware is stopped, then the memory is given up. */
+static void releases(void **state)
+{
+	static const unsigned char none[DS_AREA_SIZE];
+
+	ds_pebs_start(&cpu, &pebs, 1);
+	fake_log_clear();
+	assert_int_equal(ds_release_pebs(&cpu, &pebs), 0);
+	assert_writes({IA32_PEBS_ENABLE, 0});
+	assert_memory_equal(idle.area + 0x20, none, DS_AREA_SIZE - 0x20);
+	assert_int_equal(ds_release_pebs(&cpu, &pebs), -EINVAL);
+	assert_null(cpu.pebs);
+}
+
+static void a_panic_stops_it_before_the_area_goes(void **state)
+{
+	ds_pebs_start(&cpu, &pebs, 1);
+	fake_log_clear();
+	ds_panic_stop(&cpu);
+	assert_writes({IA32_DEBUGCTL, 0}, {IA32_PEBS_ENABLE, 0}, {IA32_DS_AREA, 0});
+}
+
+static void firmware_left_it_on(void **state)
+{
+	fake_msr(IA32_PEBS_ENABLE)->value = 1;
+	ds_quiesce();
+	assert_writes({IA32_PEBS_ENABLE, 0}, {IA32_DS_AREA, 0});
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(is_detected),
+		cmocka_unit_test_setup(refusals, with_pebs),
+		cmocka_unit_test_setup(at_most_one_of_a_cpu, granted),
+		cmocka_unit_test_setup(counters_have_bounds, granted),
+		cmocka_unit_test_setup(goes_along_with_a_switch, granted),
+		cmocka_unit_test_setup(starting_it_does_not_stop_bts, granted),
+		cmocka_unit_test_setup(tells_once, granted),
+		cmocka_unit_test_setup(releases, granted),
+		cmocka_unit_test_setup(a_panic_stops_it_before_the_area_goes, granted),
+		cmocka_unit_test_setup(firmware_left_it_on, with_pebs),
+	};
+
+	return cmocka_run_group_tests_name("ds_pebs", tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: monitor/interp/?*.c lib/format.c */
+/* The comparison of interpreter and processor, with a processor that is right or wrong at will. */
+#include "tests/host/interp_rig.h"
+
+#define DATA (RIG_BASE + RIG_DATA)
+
+static uint8_t lockstep_memory[LOCKSTEP_MEMORY] __attribute__((aligned(64)));
+static unsigned asked;
+
+static int setup(void **state)
+{
+	rig_reset();
+	lockstep_init(&rig.vcpu, lockstep_memory);
+	asked = 0;
+	return 0;
+}
+
+/* INC QWORD [RBX], 48 FF 03: 41 becomes 42. */
+static enum native_outcome incremented(struct vcpu *vcpu, struct fault *fault)
+{
+	asked++;
+	assert_int_equal(rig_word(DATA), 41);
+	*(uint64_t *)(uintptr_t)DATA = 42;
+	vcpu->rip += 3;
+	return NATIVE_DONE;
+}
+
+static enum native_outcome not_incremented(struct vcpu *vcpu, struct fault *fault)
+{
+	vcpu->rip += 3;
+	return NATIVE_DONE;
+}
+
+static enum native_outcome wrong_register(struct vcpu *vcpu, struct fault *fault)
+{
+	vcpu->gpr[R9] ^= 0x10;
+	return incremented(vcpu, fault);
+}
+
+static enum native_outcome wrong_flags(struct vcpu *vcpu, struct fault *fault)
+{
+	vcpu->rflags ^= FLAG_ZF;
+	return incremented(vcpu, fault);
+}
+
+static enum native_outcome faulted(struct vcpu *vcpu, struct fault *fault)
+{
+	*fault = (struct fault){.vector = VECTOR_GP, .has_error = true};
+	return NATIVE_FAULTED;
+}
+
+/* The name of what differs, or "" */
+static const char *increment(enum native_outcome (*native)(struct vcpu *, struct fault *))
+{
+	RIG_PROGRAM(0x48, 0xff, 0x03);
+	rig.vcpu.gpr[RBX] = DATA;
+	*(uint64_t *)(uintptr_t)DATA = 41;
+	rig.native = native;
+	if (!setjmp(rig.stop))
+		rig_step(1);
+	return rig.stopped;
+}
+
+static void test_agrees(void **state)
+{
+	uint64_t before = lockstep_compared();
+
+	assert_string_equal(increment(incremented), "");
+	assert_int_equal(asked, 1);
+	assert_int_equal(rig_word(DATA), 42);
+	assert_int_equal(lockstep_compared(), before + 1);
+}
+
+static void test_sees_memory(void **state)
+{
+	assert_non_null(strstr(increment(not_incremented), "48 ff 03"));
+	assert_non_null(strstr(rig.stopped, "memory 2a, native 29"));
+}
+
+static void test_sees_registers(void **state)
+{
+	assert_non_null(strstr(increment(wrong_register), "r9 0, native 10"));
+}
+
+static void test_sees_flags(void **state)
+{
+	assert_non_null(strstr(increment(wrong_flags), "rflags"));
+}
+
+static void test_sees_faults(void **state)
+{
+	assert_non_null(strstr(increment(faulted), "faults 0, native 1"));
+}
+
+/* IN is not executed twice. */
+static void test_exempt(void **state)
+{
+	RIG_PROGRAM(0xec, 0x90);
+	rig.native = incremented;
+	rig_step(1);
+	assert_int_equal(asked, 0);
+	assert_int_equal(rig.ins, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_agrees, setup),
+		cmocka_unit_test_setup(test_sees_memory, setup),
+		cmocka_unit_test_setup(test_sees_registers, setup),
+		cmocka_unit_test_setup(test_sees_flags, setup),
+		cmocka_unit_test_setup(test_sees_faults, setup),
+		cmocka_unit_test_setup(test_exempt, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include "lib/string.h"
+#include "tests/lib/chain.h"
+#include "tests/lib/exact.h"
+
+#define BRANCHES     5
+#define PEBS_FIELDS  (4 * ds_configuration->field_size)
+#define PEBS_RECORDS 2
+#define PEBS_RECORD  256 /* as long as any, or longer */
+
+/* Records with PEBS off and the PEBS half of the DS area as it stands: nothing of that changes. */
+static void trace(struct rig *rig)
+{
+	uint8_t before[DS_AREA_SIZE];
+
+	EXACTLY (rig) {
+		memcpy(before, rig->area_page, sizeof(before));
+		chain_trace(rig, rig_all(), &chain_a, BRANCHES);
+	}
+	chain_expect(rig, 0, BRANCHES, &chain_a, BRANCHES, 0);
+	EXPECT(!memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS,
+		       sizeof(before) - PEBS_FIELDS));
+}
+
+TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
+     .claim =
+	     "BTS records with the PEBS fields zero as well as set, and leaves them and their buffer alone",
+     .source = "SDM Vol 3, 17.4.9.1; reference 8, B1 and B3")
+{
+	uint8_t *buffer = test_area(1);
+	size_t written = 0;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	memset(rig.area_page + PEBS_FIELDS, 0, DS_AREA_SIZE - PEBS_FIELDS);
+	trace(&rig);
+	rig_reset(&rig);
+	ds_set(rig.area, DS_PEBS_BUFFER_BASE, (uint64_t)buffer);
+	ds_set(rig.area, DS_PEBS_INDEX, (uint64_t)buffer);
+	ds_set(rig.area, DS_PEBS_ABSOLUTE_MAXIMUM,
+	       (uint64_t)buffer + PEBS_RECORDS * PEBS_RECORD + 1);
+	ds_set(rig.area, DS_PEBS_INTERRUPT_THRESHOLD, (uint64_t)buffer + PEBS_RECORD);
+	trace(&rig);
+	for (size_t i = 0; i < PEBS_RECORDS * PEBS_RECORD; i++)
+		written += buffer[i] != 0;
+	EXPECT_EQ(written, 0);
+	rig_close(&rig);
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/held.h"
+
+#include "kernel/sched/sched.h"
+#include "kernel/trace/context.h"
+#include "tests/framework/test.h"
+
+static struct held *now;
+
+static void tell(struct tracer *tracer, void *argument)
+{
+	(void)tracer;
+	atomic_fetch_add(&((struct held *)argument)->told, 1);
+}
+
+static void wait(void)
+{
+	do
+		task_yield(); /* what was recorded so far goes to the rings */
+	while (trace_is_held(now->sight.tracer) || atomic_load(&now->told) != now->served);
+}
+
+void held_wait(struct walker *walker)
+{
+	(void)walker;
+	wait();
+}
+
+void held_open(struct held *held, struct walker *walker, struct user_chain *user,
+	       struct trace_options options)
+{
+	*held = (struct held){0};
+	now = held;
+	user->broken = wait;
+	options.overflow = TRACE_SIGNAL;
+	options.overflowed = tell;
+	options.argument = held;
+	sight_open(&held->sight, walker, &options);
+}
+
+static void serve(struct held *held)
+{
+	uint64_t threshold = held->sight.tracer->options.threshold;
+	uint64_t count = trace_available(held->sight.tracer);
+
+	if (count > threshold && count - threshold > held->most_over)
+		held->most_over = count - threshold;
+	sight_read(&held->sight);
+	trace_resume(held->sight.tracer);
+	held->served++;
+}
+
+void held_join(struct held *held, struct walker *walker)
+{
+	while (!walker->task->ended) {
+		if (atomic_load(&held->told) != held->served)
+			serve(held);
+		task_yield();
+	}
+	walkers_join(walker, 1);
+}
+
+void held_close(struct held *held, uint64_t walks)
+{
+	struct trace_status status;
+
+	trace_status(held->sight.tracer, &status);
+	EXPECT_EQ(atomic_load(&held->told), held->served + status.held);
+	EXPECT(held->served > 0);
+	sight_read(&held->sight);
+	sight_expect(&held->sight, walks);
+	sight_close(&held->sight);
+}

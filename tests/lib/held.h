@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A tracer in TRACE_SIGNAL whose walker stops where its trace was held, and goes on when the test
+ * has read it: no branch of either chain may be missing.
+ */
+#ifndef SPOOR_TESTS_LIB_HELD_H
+#define SPOOR_TESTS_LIB_HELD_H
+
+#include "tests/lib/sight.h"
+
+struct held {
+	struct sight sight;
+	atomic_uint told;   /* times that the owner was told */
+	unsigned served;    /* and has read and resumed */
+	uint64_t most_over; /* records beyond the threshold, at the most */
+};
+
+/* Opens the sight in TRACE_SIGNAL; `user` is the walker's. One at a time. */
+void held_open(struct held *held, struct walker *walker, struct user_chain *user,
+	       struct trace_options options);
+
+/* The walker waits here while its trace is held: what `between` calls at its end. */
+void held_wait(struct walker *walker);
+
+/* Reads and resumes each time until the walker has ended. */
+void held_join(struct held *held, struct walker *walker);
+
+/* Expects everything to have been seen, and to have been told each time; closes it. */
+void held_close(struct held *held, uint64_t walks);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that run programs of ring 3. */
+#ifndef SPOOR_TESTS_LIB_PROGRAMS_H
+#define SPOOR_TESTS_LIB_PROGRAMS_H
+
+#include "kernel/process/process.h"
+#include "tests/framework/test.h"
+
+/* The pages there are before the first program, with nothing of an earlier test left. */
+uint64_t programs_begin(void);
+
+/* Kills what is left and expects every page of it back. */
+void programs_end(uint64_t pages_before);
+
+/* Starts one. The test is an ERROR if that fails. The caller owes process_put(). */
+struct process *program_start(const char *name, uint64_t argument);
+
+/* Runs one to its end: its status as wait4() says it. */
+int program_run(const char *name, uint64_t argument);
+
+/*
+ * Runs one, with the right to kernel addresses if `privileged`, and expects it to find nothing
+ * wrong (exit code 0) and to leave nothing behind.
+ */
+void program_expect(const char *name, uint64_t argument, bool privileged);
+
+/* Waits until a started one has ended and forgets it: its status. */
+int program_end(struct process *process);
+
+#endif

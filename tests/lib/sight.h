@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What one tracer sees of a walker, in the kernel and in ring 3. The tracers are the test's own:
+ *
+ *	walkers_create(&walker, 1);
+ *	sight_open(&sight, &walker, &options);
+ *	task_start(walker.task);
+ *	walkers_join(&walker, 1);
+ *	sight_read(&sight);
+ *	sight_expect(&sight, walker.walks);
+ *	sight_close(&sight);
+ *	walker_end(&walker);
+ */
+#ifndef SPOOR_TESTS_LIB_SIGHT_H
+#define SPOOR_TESTS_LIB_SIGHT_H
+
+#include "tests/lib/walker.h"
+
+struct sight {
+	struct tracer *tracer;
+	unsigned view;
+	struct chain_reader kernel, user;
+	uint64_t exits;			      /* jumps behind walks in ring 3 */
+	uint64_t in_kernel, in_user, between; /* branches, by their ends */
+	uint64_t stamps;
+};
+
+/* Attaches a tracer to the walker's task, or to CPU `index`. The test is an ERROR if that fails. */
+void sight_open(struct sight *sight, const struct walker *walker,
+		const struct trace_options *options);
+void sight_open_cpu(struct sight *sight, const struct walker *walker, unsigned index,
+		    const struct trace_options *options);
+
+/* Counts one record. */
+void sight_feed(struct sight *sight, const struct ptrace_bts_record *record);
+
+/* Reads, and removes, what there was when it began. */
+void sight_read(struct sight *sight);
+
+/* Fails the test unless all of the view was there, once and in order, and nothing else. */
+void sight_expect(const struct sight *sight, uint64_t walks);
+
+/* Detaches it. */
+void sight_close(struct sight *sight);
+
+/*
+ * A ring that overwrites nothing and has room for `walks` walks, in the kernel those of a task that
+ * is not often interrupted.
+ */
+struct trace_options sight_options(unsigned view, uint64_t walks);
+
+#endif

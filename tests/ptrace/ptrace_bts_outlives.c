@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/programs.h"
+
+TEST(ptrace_bts_outlives, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim = "a trace can be read when its process has ended, until it is detached",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG to READ")
+{
+	program_expect("ptrace_bts", 4, false);
+}

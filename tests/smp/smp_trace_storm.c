@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT
+// One task gives the others, at random, what can happen to a traced task.
+#include "drivers/ds/registers.h"
+#include "drivers/msr.h"
+#include "kernel/cpu.h"
+#include "kernel/lock.h"
+#include "kernel/sched/sched.h"
+#include "kernel/smp/smp.h"
+#include "tests/framework/test.h"
+#include "tests/lib/numbered.h"
+
+#define SLOTS	 8
+#define WATCHERS 2 /* of one task, at most */
+#define BATCH	 512
+
+struct watcher {
+	/* The storm writes these, under the slot's lock: */
+	struct tracer *tracer; /* NULL: none */
+	bool changing;	       /* comes or goes: whether it holds the trace, nobody can say */
+
+	struct numbered reader;
+	enum trace_overflow overflow;
+	atomic_uint told;
+	unsigned served;
+	uint64_t attached; /* walks that may have been made when it came */
+};
+
+/* A place for a task: walks addresses of its own in ring 3, and now and then moves or sleeps. */
+struct slot {
+	struct user_chain user;
+	struct spinlock lock;
+	struct watcher watchers[WATCHERS];
+	struct task *task; /* NULL: none */
+	atomic_ulong walked;
+	uint64_t random;
+};
+
+static struct slot slots[SLOTS];
+static struct trace_account account;
+static struct {
+	uint64_t tasks, attached, holds, records;
+} counts;
+static atomic_ulong left_recording;
+
+static struct slot *slot_of(const struct task *task)
+{
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (slots[i].task == task)
+			return &slots[i];
+	return NULL;
+}
+
+static bool must_wait(struct slot *slot)
+{
+	uint64_t flags = spin_lock(&slot->lock);
+	bool held = false;
+
+	for (unsigned i = 0; i < WATCHERS; i++) {
+		struct watcher *watcher = &slot->watchers[i];
+
+		held |= watcher->changing ||
+			(watcher->tracer && (trace_is_held(watcher->tracer) ||
+					     atomic_load(&watcher->told) != watcher->served));
+	}
+	spin_unlock(&slot->lock, flags);
+	return held;
+}
+
+/* What ends a walk in the middle, for a while: some watcher's ring is full to the threshold. */
+static void broken(void)
+{
+	struct slot *slot = slot_of(current_task());
+
+	while (must_wait(slot))
+		task_yield();
+}
+
+static void wander(void *argument)
+{
+	struct slot *slot = argument;
+
+	for (;;) {
+		user_chain_walk(&slot->user, numbered_length(atomic_load(&slot->walked)));
+		atomic_fetch_add(&slot->walked, 1);
+		slot->random = slot->random * 6364136223846793005u + 1442695040888963407u;
+		switch (slot->random >> 60) {
+		case 0:
+			task_sleep(slot->random >> 40 & 255);
+			break;
+		case 1:
+			task_set_affinity(current_task(),
+					  1ul << (slot->random >> 33) % cpu_count());
+			break;
+		default:
+			task_yield();
+		}
+	}
+}
+
+static void change(struct slot *slot, struct watcher *watcher, bool changing, struct tracer *tracer)
+{
+	uint64_t flags = spin_lock(&slot->lock);
+
+	watcher->changing = changing;
+	watcher->tracer = tracer;
+	spin_unlock(&slot->lock, flags);
+}
+
+static void tell(struct tracer *tracer, void *argument)
+{
+	(void)tracer;
+	atomic_fetch_add(&((struct watcher *)argument)->told, 1);
+}
+
+static void attach(struct slot *slot, struct watcher *watcher)
+{
+	static const enum trace_overflow kinds[] = {TRACE_SIGNAL, TRACE_SIGNAL, TRACE_SIGNAL,
+						    TRACE_WRAP};
+	struct trace_options options = {
+		.view = test_random() % 4 ? TRACE_USER : TRACE_USER | TRACE_KERNEL,
+		.privileged = true,
+		.stamps = test_random() % 2,
+		.overflow = kinds[test_random() % 4],
+		.size = (64 + test_random() % 2048) * sizeof(struct ptrace_bts_record),
+		.overflowed = tell,
+		.argument = watcher,
+		.account = &account,
+	};
+	struct tracer *tracer;
+
+	watcher->overflow = options.overflow;
+	atomic_store(&watcher->told, 0);
+	watcher->served = 0;
+	numbered_begin(&watcher->reader, &slot->user, options.overflow == TRACE_WRAP);
+	change(slot, watcher, true, NULL);
+	REQUIRE_EQ(trace_attach(slot->task, &options, &tracer), 0);
+	change(slot, watcher, false, tracer);
+	watcher->attached = atomic_load(&slot->walked) + 1;
+	counts.attached++;
+}
+
+/* Takes what there is; by then all branches of the walks made before must have come. */
+static void drain(struct slot *slot, struct watcher *watcher)
+{
+	static struct ptrace_bts_record records[BATCH];
+	uint64_t walked = atomic_load(&slot->walked);
+	size_t left = trace_available(watcher->tracer), count;
+
+	while (left &&
+	       (count = trace_read(watcher->tracer, records, left < BATCH ? left : BATCH))) {
+		for (size_t i = 0; i < count; i++)
+			numbered_feed(&watcher->reader, &records[i]);
+		counts.records += count;
+		left -= count;
+	}
+	if (watcher->overflow == TRACE_WRAP)
+		return;
+	if (watcher->reader.known) {
+		EXPECT(watcher->reader.walk >= walked);
+		EXPECT(watcher->reader.walk <= atomic_load(&slot->walked) + 1);
+	} else
+		EXPECT(walked < watcher->attached + NUMBERED_ENOUGH);
+}
+
+static void serve(struct slot *slot, struct watcher *watcher)
+{
+	if (atomic_load(&watcher->told) == watcher->served)
+		return;
+	drain(slot, watcher);
+	trace_resume(watcher->tracer);
+	watcher->served++;
+	counts.holds++;
+}
+
+static void detach(struct slot *slot, struct watcher *watcher)
+{
+	struct tracer *tracer = watcher->tracer;
+	struct trace_status status;
+
+	drain(slot, watcher);
+	trace_status(tracer, &status);
+	EXPECT(!status.truncated);
+	if (watcher->overflow == TRACE_SIGNAL)
+		EXPECT_EQ(status.lost, 0);
+	EXPECT_EQ(watcher->reader.foreign, 0);
+	EXPECT_EQ(watcher->reader.wrong, 0);
+	change(slot, watcher, true, NULL);
+	EXPECT(trace_detach(tracer));
+	change(slot, watcher, false, NULL);
+}
+
+static void end(struct slot *slot)
+{
+	task_kill(slot->task);
+	task_join(slot->task);
+	for (unsigned i = 0; i < WATCHERS; i++)
+		if (slot->watchers[i].tracer)
+			detach(slot, &slot->watchers[i]);
+	task_put(slot->task);
+	slot->task = NULL;
+}
+
+/* Traced from its first branch on, or not yet. */
+static void begin(struct slot *slot)
+{
+	atomic_store(&slot->walked, 0);
+	slot->random = test_random();
+	slot->task = task_create_stopped("storm", wander, slot);
+	REQUIRE(slot->task != NULL);
+	if (test_random() % 2)
+		attach(slot, &slot->watchers[0]);
+	task_start(slot->task);
+	counts.tasks++;
+}
+
+static void happen(struct slot *slot)
+{
+	struct watcher *watcher = &slot->watchers[test_random() % WATCHERS];
+	uint64_t which = test_random() % 16;
+
+	if (!slot->task)
+		begin(slot);
+	else if (which == 0)
+		end(slot);
+	else if (which < 4)
+		task_set_affinity(slot->task, 1ul << test_random() % cpu_count());
+	else if (which == 4)
+		task_set_affinity(slot->task, UINT64_MAX);
+	else if (!watcher->tracer)
+		attach(slot, watcher);
+	else if (which < 8)
+		detach(slot, watcher);
+	else
+		drain(slot, watcher);
+}
+
+static void serve_all(void)
+{
+	for (unsigned i = 0; i < SLOTS; i++)
+		for (unsigned w = 0; w < WATCHERS; w++)
+			if (slots[i].watchers[w].tracer)
+				serve(&slots[i], &slots[i].watchers[w]);
+}
+
+static void look(void *argument)
+{
+	(void)argument;
+	if (rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts))
+		atomic_fetch_add(&left_recording, 1);
+}
+
+TEST(smp_trace_storm, .group = "S", .ids = "S1 S2", .needs = NEED_BTS,
+     .claim =
+	     "tasks that start, move, are killed, traced, and not any more at random: no branch is "
+	     "lost or lands elsewhere, and nothing stays behind",
+     .source = "design 4: task contexts are switched with the task, on any CPU")
+{
+	uint64_t first = sched_switch_count(), goal = test_scaled(4000);
+
+	account = (struct trace_account){.limit = 64ul << 20};
+	for (unsigned i = 0; i < SLOTS; i++) {
+		user_chain_open(&slots[i].user, i);
+		slots[i].user.broken = broken;
+	}
+	while (sched_switch_count() - first < goal) {
+		happen(&slots[test_random() % SLOTS]);
+		serve_all();
+		if (test_random() % 2)
+			task_sleep(test_random() % 500);
+		else
+			task_yield();
+	}
+	for (unsigned i = 0; i < SLOTS; i++) {
+		if (slots[i].task)
+			end(&slots[i]);
+		user_chain_close(&slots[i].user);
+	}
+	smp_call_all(look, NULL);
+	EXPECT_EQ(atomic_load(&left_recording), 0);
+	EXPECT_EQ(account.used, 0);
+	test_note("%lu switches on %u CPUs; %lu tasks, %lu tracers, %lu holds, %lu records",
+		  sched_switch_count() - first, cpu_count(), counts.tasks, counts.attached,
+		  counts.holds, counts.records);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/sched/sched.h"
+#include "kernel/trace/context.h"
+#include "tests/framework/test.h"
+#include "tests/lib/walker.h"
+
+#define SLOTS 5
+#define TURNS 12
+
+static size_t past_the_end;
+
+static void yield(struct walker *walker)
+{
+	const struct trace_ring *ring = &walker->tracer->ring;
+
+	task_yield();
+	past_the_end += ring->index >= ring->size || ring->used > ring->size;
+}
+
+/* The trace of a whole life in a few slots, and what stood there before it. */
+static size_t trace(enum trace_overflow overflow, struct ptrace_bts_record records[SLOTS])
+{
+	struct walker walker = {.name = "short",
+				.chain = &chain_a,
+				.walks = TURNS,
+				.options = walker_options(SLOTS),
+				.between = yield};
+	struct bts_struct empty;
+	size_t count;
+
+	walker.options.overflow = overflow;
+	walker.options.stamps = true;
+	walkers_create(&walker, 1);
+	EXPECT_EQ(ds_read_bts(walker.tracer->ring.area, SLOTS - 1, &empty), 0);
+	EXPECT_EQ(empty.qualifier, BTS_INVALID);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	count = trace_read(walker.tracer, records, SLOTS);
+	walker_end(&walker);
+	return count;
+}
+
+TEST(bts_stamps_last_slot, .group = "A", .ids = "A4", .needs = NEED_BTS,
+     .claim =
+	     "a stamp in the last slot goes round, or ends a full trace; an empty slot is no record",
+     .source = "design 4: artificial records; reference 8, A4")
+{
+	struct ptrace_bts_record records[SLOTS];
+
+	past_the_end = 0;
+	EXPECT(trace(TRACE_WRAP, records) > 0);
+	EXPECT_EQ(trace(TRACE_STOP, records), SLOTS);
+	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_TASK_ARRIVES);
+	for (unsigned i = 1; i < SLOTS - 1; i++)
+		EXPECT_EQ(records[i].qualifier, PTRACE_BTS_BRANCH);
+	EXPECT_EQ(records[SLOTS - 1].qualifier, PTRACE_BTS_TASK_DEPARTS);
+	EXPECT_EQ(past_the_end, 0);
+}

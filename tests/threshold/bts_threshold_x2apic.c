@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
+#include "tests/lib/chain.h"
+#include "tests/lib/msr_trial.h"
+#include "tests/lib/pmi.h"
+
+#define SLOTS	     512
+#define THRESHOLD    256
+#define X2APIC_LVTPC 0x834u
+#define X2APIC_ICR   0x830u
+
+TEST(bts_threshold_x2apic, .group = "T", .ids = "T9", .needs = NEED_BTS,
+     .claim = "through the LVT entry of an x2APIC, MSR 834H, one interrupt comes at the threshold",
+     .source = "SDM Vol 3, 10.12.1.2 and 17.4.9.5")
+{
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	uint64_t entry;
+
+	if (!lapic_is_x2apic())
+		test_skip("the run is in xAPIC mode; the word x2apic changes that");
+	rig_open(&rig, SLOTS);
+	pmi_take(&pmi);
+	entry = rdmsr(X2APIC_LVTPC);
+	EXPECT_EQ(entry & LVT_MASKED, 0);
+	rig_set_threshold(&rig, THRESHOLD);
+	wrmsr(IA32_DEBUGCTL, rig_interrupt());
+	while (!pmi.count && rig_count(&rig) < SLOTS - 1)
+		chain_walk(&chain_a, 2);
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 1);
+	EXPECT(pmi.index >= rig.base + THRESHOLD * rig.record);
+	EXPECT(pmi.index <= rig.base + SLOTS * rig.record);
+	pmi_release(&pmi);
+	EXPECT(msr_try(X2APIC_LVTPC, entry | 1ull << 32, entry | LVT_MASKED).refused);
+	EXPECT_EQ(rdmsr(X2APIC_ICR) & LVT_PENDING, 0);
+	rig_close(&rig);
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "tests/framework/test.h"
+#include "tests/lib/sight.h"
+
+#define WALKS 40
+#define SLOTS 50
+
+static struct ptrace_bts_record records[SLOTS];
+
+/* They are the last `count` that there were, oldest first. */
+static size_t count_right(const struct user_chain *user, size_t count)
+{
+	uint64_t walk = WALKS - 1, i = chain_length(walk) - 1;
+	size_t right = 0;
+
+	while (count--) {
+		struct branch due;
+
+		if (i == 0)
+			i = chain_length(--walk) - 1;
+		due = user_chain_branch(user, chain_length(walk), --i);
+		right += records[count].from == due.from && records[count].to == due.to;
+	}
+	return right;
+}
+
+/* The historic one counted from the base to the index only, and gave what was never written. */
+static void expect_all(struct tracer *tracer, const struct user_chain *user, bool exact)
+{
+	struct ptrace_bts_record newest, none;
+	struct trace_status status;
+	size_t count;
+
+	trace_status(tracer, &status);
+	EXPECT(exact ? status.lost > 0 && !status.lost_more : status.lost_more);
+	EXPECT_EQ(trace_get(tracer, 0, &newest), 0);
+	EXPECT_EQ(trace_get(tracer, status.available, &none), -EINVAL);
+	count = trace_read(tracer, records, SLOTS + 1);
+	EXPECT_EQ(count, status.available);
+	EXPECT(exact ? count == SLOTS : count > 0);
+	EXPECT_EQ(count_right(user, count), count);
+	EXPECT_EQ(records[count - 1].from, newest.from);
+	EXPECT_EQ(trace_available(tracer), 0);
+	EXPECT_EQ(trace_get(tracer, 0, &none), -EINVAL);
+}
+
+static void trace(struct user_chain *user, bool circular)
+{
+	struct walker walker = {.name = "wraps", .chain = &chain_a, .walks = WALKS, .user = user};
+	struct trace_options options = sight_options(TRACE_USER, 0), other = options;
+	struct tracer *tracer = NULL, *second = NULL;
+	struct ptrace_bts_record none;
+
+	options.overflow = TRACE_WRAP;
+	options.size = SLOTS * sizeof(none);
+	walkers_create(&walker, 1);
+	EXPECT_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	EXPECT_EQ(trace_get(tracer, 0, &none), -EINVAL);
+	if (!circular)
+		EXPECT_EQ(trace_attach(walker.task, &other, &second), 0);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	expect_all(tracer, user, !circular);
+	EXPECT(trace_detach(tracer));
+	if (!circular)
+		EXPECT(trace_detach(second));
+	walker_end(&walker);
+}
+
+TEST(trace_newest_after_wrap, .group = "tracers", .ids = "W4 I8 I9", .needs = NEED_BTS,
+     .claim =
+	     "after a wrap the newest records are all there, oldest first, in either shape; none else",
+     .source = "design 4: overflow, wrap; reference 2.5")
+{
+	struct user_chain user;
+
+	user_chain_open(&user, 0);
+	trace(&user, true);
+	trace(&user, false);
+	user_chain_close(&user);
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+#include "tests/framework/test.h"
+#include "tests/lib/sight.h"
+
+#define WALKS 100
+
+TEST(trace_reading_unseen, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "a CPU's tracer that sees the kernel loses nothing to the reading of others' long traces",
+     .source = "design 4: numbers and losses are exact")
+{
+	struct user_chain user;
+	struct walker walker = {.name = "read", .chain = &chain_a, .walks = WALKS, .user = &user};
+	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, WALKS);
+	struct trace_options newest = walker_options(64);
+	struct ptrace_bts_record *records = test_area(16);
+	struct trace_status status;
+	struct tracer *cpu = NULL;
+	struct sight sight;
+	size_t count;
+
+	user_chain_open(&user, 0);
+	walkers_create(&walker, 1);
+	sight_open(&sight, &walker, &options);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	newest.overflow = TRACE_WRAP;
+	EXPECT_EQ(trace_attach_cpu(this_cpu()->index, &newest, &cpu), 0);
+	count = trace_peek(sight.tracer, 0, records, 16 * 4096 / sizeof(*records));
+	EXPECT(count > 2000);
+	trace_status(cpu, &status);
+	EXPECT(!status.truncated);
+	EXPECT(status.lost < count);
+	EXPECT(trace_detach(cpu));
+	sight_read(&sight);
+	sight_expect(&sight, WALKS);
+	sight_close(&sight);
+	walker_end(&walker);
+	user_chain_close(&user);
+}

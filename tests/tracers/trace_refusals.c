@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+#include "kernel/mm/page.h"
+#include "kernel/mm/vm.h"
+#include "kernel/trace/context.h"
+#include "tests/framework/test.h"
+#include "tests/lib/walker.h"
+
+#define RECORD sizeof(struct ptrace_bts_record)
+
+static struct trace_account account;
+static struct walker walker;
+
+static uint64_t pages(void)
+{
+	return page_free_count() + vm_table_count();
+}
+
+static void refused(int error, int expected, uint64_t before, const struct tracer *result)
+{
+	EXPECT_EQ(error, expected);
+	EXPECT(!result);
+	EXPECT_EQ(account.used, 0);
+	EXPECT_EQ(pages(), before);
+}
+
+/* Of its task, and of a CPU: nothing is left behind. */
+static void expect_refused(struct trace_options options, int expected)
+{
+	struct tracer *result = NULL;
+	uint64_t before = pages();
+
+	options.account = &account;
+	refused(trace_attach(walker.task, &options, &result), expected, before, result);
+	EXPECT(!walker.task->trace);
+	refused(trace_attach_cpu(this_cpu()->index, &options, &result), expected, before, result);
+	EXPECT(!this_cpu()->trace->context.tracers);
+}
+
+static void refuse_values(void)
+{
+	struct trace_options options = walker_options(64);
+
+	options.view = 4;
+	expect_refused(options, -EINVAL);
+	options = walker_options(1);
+	expect_refused(options, -EINVAL);
+	options.size = UINT64_MAX;
+	expect_refused(options, -EINVAL);
+	options = walker_options(64);
+	options.threshold = 65;
+	expect_refused(options, -EINVAL);
+	options = walker_options(64);
+	options.overflow = TRACE_STOP + 1;
+	expect_refused(options, -EINVAL);
+	options = walker_options(64);
+	options.privileged = false;
+	expect_refused(options, -EPERM);
+}
+
+static void refuse_memory(void)
+{
+	account.limit = 63 * RECORD;
+	expect_refused(walker_options(64), -ENOMEM);
+}
+
+/* More than this machine has: it fails half-way. */
+static void refuse_what_is_not_there(void)
+{
+	struct trace_options options = walker_options(1ul << 24);
+	struct tracer *result = NULL;
+	uint64_t before = pages();
+
+	account.limit = SIZE_MAX;
+	options.account = &account;
+	refused(trace_attach(walker.task, &options, &result), -ENOMEM, before, result);
+}
+
+TEST(trace_refusals, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "a tracer that is refused leaves everything as it was, with the error that says why",
+     .source = "kernel/trace/trace.h")
+{
+	struct trace_options options = walker_options(64);
+	struct tracer *result = NULL;
+	uint64_t before;
+
+	walker = (struct walker){.name = "task", .chain = &chain_a, .walks = 1};
+	account = (struct trace_account){.limit = SIZE_MAX};
+	walkers_create(&walker, 1);
+	refuse_values();
+	refuse_memory();
+	if (page_free_count() < (1ul << 24) * 24 / PAGE_SIZE)
+		refuse_what_is_not_there();
+	before = pages();
+	options.account = &account;
+	account.limit = SIZE_MAX;
+	refused(trace_attach_cpu(cpu_count(), &options, &result), -EINVAL, before, result);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	before = pages();
+	refused(trace_attach(walker.task, &options, &result), -ESRCH, before, result);
+	walker_end(&walker);
+}

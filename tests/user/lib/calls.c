@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// The system calls, each a function of its own: whoever calls them often stays small.
+#include "tests/user/lib/user.h"
+
+/* long system_call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d) */
+__asm__(".pushsection .text.system_call, \"ax\"\n"
+	".globl system_call\n"
+	"system_call:\n\t"
+	"mov %rdi, %rax\n\t"
+	"mov %rsi, %rdi\n\t"
+	"mov %rdx, %rsi\n\t"
+	"mov %rcx, %rdx\n\t"
+	"mov %r8, %r10\n\t"
+	"mov $-1, %r8\n\t" /* the descriptor of mmap() */
+	"xor %r9d, %r9d\n\t"
+	"syscall\n\t"
+	"ret\n\t"
+	".popsection");
+
+void exit(int code)
+{
+	system_call(SYS_exit, (uint64_t)code, 0, 0, 0);
+	__builtin_unreachable();
+}
+
+long fork(void)
+{
+	return system_call(SYS_fork, 0, 0, 0, 0);
+}
+
+long spawn(const char *program, uint64_t argument)
+{
+	return system_call(SYS_spawn, (uint64_t)program, argument, 0, 0);
+}
+
+long wait4(long pid, int *status, unsigned options)
+{
+	return system_call(SYS_wait4, (uint64_t)pid, (uint64_t)status, options, 0);
+}
+
+long kill(long pid, unsigned signal)
+{
+	return system_call(SYS_kill, (uint64_t)pid, signal, 0, 0);
+}
+
+long getpid(void)
+{
+	return system_call(SYS_getpid, 0, 0, 0, 0);
+}
+
+long getppid(void)
+{
+	return system_call(SYS_getppid, 0, 0, 0, 0);
+}
+
+void yield(void)
+{
+	system_call(SYS_sched_yield, 0, 0, 0, 0);
+}
+
+long sleep_us(int64_t microseconds)
+{
+	struct timespec time = {microseconds / 1000000, microseconds % 1000000 * 1000};
+
+	return system_call(SYS_nanosleep, (uint64_t)&time, 0, 0, 0);
+}
+
+int64_t now_us(void)
+{
+	struct timespec time = {0, 0};
+
+	system_call(SYS_clock_gettime, CLOCK_MONOTONIC, (uint64_t)&time, 0, 0);
+	return time.seconds * 1000000 + time.nanoseconds / 1000;
+}
+
+long set_affinity(long pid, uint64_t cpus)
+{
+	return system_call(SYS_sched_setaffinity, (uint64_t)pid, sizeof(cpus), (uint64_t)&cpus, 0);
+}
+
+uint32_t cpu_now(void)
+{
+	uint32_t cpu = UINT32_MAX;
+
+	system_call(SYS_getcpu, (uint64_t)&cpu, 0, 0, 0);
+	return cpu;
+}
+
+long map(size_t bytes, unsigned rights)
+{
+	return system_call(SYS_mmap, 0, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+long unmap(long address, size_t bytes)
+{
+	return system_call(SYS_munmap, (uint64_t)address, bytes, 0, 0);
+}
+
+uint64_t next_random(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include "tests/user/lib/names.h"
+
+void say_place(uint64_t address)
+{
+	const struct name *best = NULL;
+
+	for (const struct name *at = names; at->start; at++)
+		if ((uint64_t)at->start <= address && (!best || at->start > best->start))
+			best = at;
+	say(best ? best->name : "?");
+	say("+0x");
+	say_number(best ? address - (uint64_t)best->start : address, 16);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What a program that traces another has; see docs/ptrace-bts.2. */
+#ifndef SPOOR_TESTS_USER_LIB_PTRACE_H
+#define SPOOR_TESTS_USER_LIB_PTRACE_H
+
+#include "abi/ptrace.h"
+#include "abi/ptrace_bts.h"
+#include "tests/user/lib/user.h"
+
+#define RECORD	     sizeof(struct ptrace_bts_record)
+#define EVENT(event) ((event) << 16)
+
+long ptrace(long request, long pid, uint64_t address, uint64_t data);
+
+/* Lets it go on, with a signal or 0. */
+long go_on(long pid, unsigned signal);
+
+/* A child that is traced by the caller and stopped, with SIGSTOP, about to call body(argument). */
+long traced_child(void (*body)(uint64_t argument), uint64_t argument);
+
+/* Waits until it stops or ends: the status. */
+int next_stop(long pid);
+
+/* Gives the tracer a buffer of `records`. */
+long trace_branches(long pid, uint32_t records, uint32_t flags, uint32_t signal);
+
+/* Ends a child that is traced: SIGKILL, and waits for it. */
+void end_child(long pid);
+
+#endif

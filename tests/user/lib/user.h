@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* What a program of ring 3 has: the system calls, and a check that ends it. */
+#ifndef SPOOR_TESTS_USER_LIB_USER_H
+#define SPOOR_TESTS_USER_LIB_USER_H
+
+#include "abi/errno.h"
+#include "abi/signal.h"
+#include "abi/syscall.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The program; its result is the exit code. */
+int main(uint64_t argument);
+
+long system_call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+
+_Noreturn void exit(int code);
+long fork(void);
+long spawn(const char *program, uint64_t argument);
+long wait4(long pid, int *status, unsigned options);
+long kill(long pid, unsigned signal);
+long getpid(void);
+long getppid(void);
+void yield(void);
+long sleep_us(int64_t microseconds);
+int64_t now_us(void);
+long set_affinity(long pid, uint64_t cpus);
+uint32_t cpu_now(void);
+
+/* Anonymous memory; an address, or a negated error. */
+long map(size_t bytes, unsigned rights);
+long unmap(long address, size_t bytes);
+
+/* splitmix64, as tests/framework/random.h. */
+uint64_t next_random(uint64_t *state);
+
+/* Adds to a line on the console, which appears when it ends. */
+void say(const char *text);
+void say_number(uint64_t number, unsigned base);
+
+#define EXIT_FAILED 99
+
+_Noreturn void check_failed(const char *file, unsigned line);
+
+/* Of each file its own: a CHECK is then no more than a jump and a number. */
+__attribute__((noinline, unused)) static _Noreturn void failed_at(unsigned line)
+{
+	check_failed(__BASE_FILE__, line);
+}
+
+/* Ends the program with EXIT_FAILED and the place on the console unless `condition` holds. */
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			failed_at(__LINE__);                                                       \
+	} while (0)
+
+#endif

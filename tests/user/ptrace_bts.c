@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+// The requests for branches, one subject by argument; tests/ptrace/ has the list.
+#include "tests/user/lib/ptrace.h"
+#include "tests/user/lib/walk.h"
+
+#define MOST 4096
+
+static struct ptrace_bts_record records[MOST], again[MOST];
+
+/* A child that stops, by INT3, behind each walk of the rounds that it finds in RBX. */
+static void walker(uint64_t rounds)
+{
+	for (;;) {
+		__asm__ volatile("int3" : "+b"(rounds));
+		walk(rounds);
+	}
+}
+
+static long start_walker(uint64_t rounds)
+{
+	long pid = traced_child(walker, rounds);
+
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+	return pid;
+}
+
+/* One more walk. */
+static void let_walk(long pid)
+{
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+}
+
+static struct ptrace_bts_config status(long pid)
+{
+	struct ptrace_bts_config config;
+
+	CHECK(ptrace(PTRACE_BTS_STATUS, pid, (uint64_t)&config, sizeof(config)) == sizeof(config));
+	return config;
+}
+
+static bool is_lossy(long pid)
+{
+	return status(pid).flags & PTRACE_BTS_LOST;
+}
+
+static long size(long pid)
+{
+	return ptrace(PTRACE_BTS_SIZE, pid, 0, 0);
+}
+
+static long copy(long request, long pid, struct ptrace_bts_record *to, uint64_t most)
+{
+	return ptrace(request, pid, (uint64_t)to, most * RECORD);
+}
+
+static void expect_walks(const struct ptrace_bts_record *from, long count, uint64_t rounds,
+			 uint64_t walks)
+{
+	struct walk_reader reader = {.rounds = rounds};
+
+	for (long i = 0; i < count; i++)
+		CHECK(from[i].qualifier == PTRACE_BTS_BRANCH && walk_feed(&reader, &from[i]));
+	CHECK(reader.walks == walks && reader.place == 0);
+}
+
+static bool same(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b, long count)
+{
+	for (long i = 0; i < count; i++)
+		if (a[i].qualifier != b[i].qualifier || a[i].from != b[i].from ||
+		    a[i].to != b[i].to)
+			return false;
+	return true;
+}
+
+/* Rounded down, as it was accepted, kept while the size stays, gone with size 0. */
+static void sizes(void)
+{
+	long pid = start_walker(5), count;
+	struct ptrace_bts_config config = {4000 * RECORD + 23, PTRACE_BTS_TRACE, 0, 0}, now;
+
+	now = status(pid);
+	CHECK(!now.size && !now.flags && !now.signal && !now.bts_size);
+	CHECK(ptrace(PTRACE_BTS_CONFIG, pid, (uint64_t)&config, 100) == sizeof(config));
+	now = status(pid);
+	CHECK(now.size == 4000 * RECORD && now.bts_size == RECORD && !now.signal);
+	CHECK((now.flags & PTRACE_BTS_SETTABLE) == (PTRACE_BTS_TRACE | PTRACE_BTS_USER));
+	CHECK(size(pid) == 0);
+	let_walk(pid);
+	count = size(pid);
+	CHECK(count > 0 && copy(PTRACE_BTS_READ, pid, records, MOST) == count);
+	/* The same size: the buffer stays, recording stops, and goes on. */
+	CHECK(trace_branches(pid, 4000, PTRACE_BTS_SCHED, 0) == sizeof(config));
+	CHECK((status(pid).flags & PTRACE_BTS_SETTABLE) == (PTRACE_BTS_SCHED | PTRACE_BTS_USER));
+	let_walk(pid);
+	CHECK(size(pid) == count && copy(PTRACE_BTS_READ, pid, again, MOST) == count);
+	CHECK(same(records, again, count));
+	CHECK(trace_branches(pid, 4000, PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL, 0) > 0);
+	CHECK(status(pid).signal == SIGIO);
+	let_walk(pid);
+	CHECK(copy(PTRACE_BTS_READ, pid, again, MOST) == 2 * count && same(records, again, count));
+	CHECK(trace_branches(pid, 4000, PTRACE_BTS_TRACE | PTRACE_BTS_STOP, 0) > 0);
+	let_walk(pid);
+	CHECK(copy(PTRACE_BTS_READ, pid, again, MOST) == 3 * count);
+	expect_walks(again, 3 * count, 5, 3);
+	/* Another size: a new one. Size 0: none. */
+	CHECK(trace_branches(pid, 3999, PTRACE_BTS_TRACE, 0) > 0 && size(pid) == 0);
+	CHECK(trace_branches(pid, 0, 0, 0) > 0 && size(pid) == -ENXIO);
+	now = status(pid);
+	CHECK(!now.size && !now.flags && !now.signal && !now.bts_size);
+	end_child(pid);
+}
+
+/* What a process may have in all its buffers together; a replaced one does not count. */
+static void limits(void)
+{
+	const uint32_t most = PTRACE_BTS_LIMIT / RECORD,
+		       cut = PTRACE_BTS_TRACE | PTRACE_BTS_CUT_SIZE;
+	long a = start_walker(2), b = start_walker(2);
+
+	CHECK(trace_branches(a, most + 1, PTRACE_BTS_TRACE, 0) == -ENOMEM);
+	CHECK(trace_branches(a, most + 1, cut, 0) > 0 && status(a).size == most * RECORD);
+	CHECK(trace_branches(b, 2, PTRACE_BTS_TRACE, 0) == -ENOMEM);
+	CHECK(trace_branches(b, 2, cut, 0) == -ENOMEM && size(b) == -ENXIO);
+	CHECK(trace_branches(a, most - 100, PTRACE_BTS_TRACE, 0) > 0);
+	CHECK(trace_branches(b, 101, PTRACE_BTS_TRACE, 0) == -ENOMEM);
+	CHECK(trace_branches(b, 101, cut, 0) > 0 && status(b).size == 100 * RECORD);
+	CHECK(trace_branches(a, most - 99, PTRACE_BTS_TRACE, 0) == -ENOMEM);
+	CHECK(status(a).size == (most - 100) * RECORD);
+	end_child(a);
+	CHECK(trace_branches(b, most, PTRACE_BTS_TRACE, 0) > 0);
+	let_walk(b);
+	CHECK(size(b) > 0);
+	end_child(b);
+}
+
+/* Newest first, oldest first, over the end of the buffer, twice, and nothing more. */
+static void reads(void)
+{
+	static const uint64_t rounds[] = {1, 10, 22, 23, 24, 25, 26, 27, 28, 29, 30, 100, 1000};
+	long pid = start_walker(0), count, all, most, first;
+	struct ptrace_registers registers;
+
+	for (unsigned i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
+		CHECK(trace_branches(pid, MOST, PTRACE_BTS_TRACE | PTRACE_BTS_STOP, 0) > 0);
+		CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
+		registers.rbx = rounds[i];
+		CHECK(ptrace(PTRACE_SETREGS, pid, 0, (uint64_t)&registers) == 0);
+		let_walk(pid);
+		all = copy(PTRACE_BTS_DRAIN, pid, records, MOST);
+		expect_walks(records, all, rounds[i], 1);
+		CHECK(!is_lossy(pid));
+		/* Again into a buffer of 80, of which transitions may take some and, without
+		 * DS-CPL, the kernel's branches the most. */
+		CHECK(trace_branches(pid, 80, PTRACE_BTS_TRACE, 0) > 0);
+		let_walk(pid);
+		most = all < 80 ? all : 80;
+		count = size(pid);
+		CHECK(count == most || (count < most && is_lossy(pid)));
+		CHECK(all <= 80 || is_lossy(pid));
+		for (long at = 0; at < count; at++) {
+			CHECK(ptrace(PTRACE_BTS_GET, pid, (uint64_t)again, (uint64_t)at) == RECORD);
+			CHECK(same(again, &records[all - 1 - at], 1));
+		}
+		CHECK(ptrace(PTRACE_BTS_GET, pid, (uint64_t)again, (uint64_t)count) == -EINVAL);
+		CHECK(copy(PTRACE_BTS_READ, pid, again, MOST) == count);
+		CHECK(same(again, &records[all - count], count));
+		/* In two pieces. */
+		first = copy(PTRACE_BTS_DRAIN, pid, again, 3);
+		CHECK(first == (count < 3 ? count : 3));
+		CHECK(copy(PTRACE_BTS_DRAIN, pid, again + first, MOST - 3) == count - first);
+		CHECK(same(again, &records[all - count], count));
+		CHECK(size(pid) == 0 && copy(PTRACE_BTS_DRAIN, pid, again, MOST) == 0);
+		let_walk(pid);
+		CHECK(ptrace(PTRACE_BTS_CLEAR, pid, 0, 0) == 0);
+		CHECK(size(pid) == 0 && ptrace(PTRACE_BTS_GET, pid, (uint64_t)again, 0) == -EINVAL);
+		CHECK(!is_lossy(pid));
+	}
+	end_child(pid);
+}
+
+/* Keeps the oldest; making room lets it record again. */
+static void stops(void)
+{
+	long pid = start_walker(30), all;
+
+	CHECK(trace_branches(pid, MOST, PTRACE_BTS_TRACE | PTRACE_BTS_STOP, 0) > 0);
+	let_walk(pid);
+	all = copy(PTRACE_BTS_DRAIN, pid, records, MOST);
+	CHECK(all > 60 && trace_branches(pid, 40, PTRACE_BTS_TRACE | PTRACE_BTS_STOP, 0) > 0);
+	for (unsigned i = 0; i < 3; i++) {
+		let_walk(pid);
+		CHECK(status(pid).flags & PTRACE_BTS_FULL && size(pid) == 40);
+		let_walk(pid);
+		CHECK(copy(PTRACE_BTS_READ, pid, again, MOST) == 40 && same(records, again, 40));
+		CHECK(i == 1 ? ptrace(PTRACE_BTS_CLEAR, pid, 0, 0) == 0
+			     : copy(PTRACE_BTS_DRAIN, pid, again, MOST) == 40);
+		CHECK(!(status(pid).flags & PTRACE_BTS_FULL));
+	}
+	end_child(pid);
+}
+
+/* Its trace outlives the tracee, and its report, until it is detached. */
+static void outlives(void)
+{
+	long pid = start_walker(3), count;
+
+	CHECK(trace_branches(pid, 1000, PTRACE_BTS_TRACE | PTRACE_BTS_SCHED, 0) > 0);
+	let_walk(pid);
+	CHECK(go_on(pid, SIGKILL) == 0 && next_stop(pid) == WAIT_KILLED(SIGKILL));
+	CHECK(wait4(pid, NULL, 0) == -ECHILD && trace_branches(pid, 5, 1, 0) == -ESRCH);
+	count = copy(PTRACE_BTS_READ, pid, records, MOST);
+	CHECK(count > 2 && size(pid) == count);
+	CHECK(records[0].qualifier == PTRACE_BTS_TASK_ARRIVES);
+	CHECK(records[count - 1].qualifier == PTRACE_BTS_TASK_DEPARTS);
+	CHECK((uint32_t)records[0].pid_cpu == (uint32_t)pid && records[0].tsc);
+	CHECK(ptrace(PTRACE_DETACH, pid, 0, 0) == 0 && size(pid) == -ESRCH);
+}
+
+/* With the right to it. */
+static void cpus(void)
+{
+	long cpu = PTRACE_BTS_CPU(0);
+	struct ptrace_bts_config now = status(cpu);
+
+	CHECK(!now.size && size(cpu) == -ENXIO);
+	CHECK(trace_branches(cpu, 50, PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL, 0) == -EOPNOTSUPP);
+	CHECK(trace_branches(cpu, 1, PTRACE_BTS_TRACE, 0) == -EINVAL && size(cpu) == -ENXIO);
+	CHECK(trace_branches(PTRACE_BTS_CPU(64), 50, PTRACE_BTS_TRACE, 0) == -ESRCH);
+	CHECK(trace_branches(cpu, 50, PTRACE_BTS_TRACE | PTRACE_BTS_STOP, 0) > 0);
+	CHECK(set_affinity(0, 1) == 0);
+	walk(100);
+	CHECK(size(cpu) == 50 && status(cpu).flags & PTRACE_BTS_FULL);
+	CHECK(copy(PTRACE_BTS_READ, cpu, records, MOST) == 50);
+	CHECK(copy(PTRACE_BTS_DRAIN, cpu, again, MOST) == 50 && same(records, again, 50));
+	walk(100);
+	CHECK(size(cpu) == 50);
+	CHECK(ptrace(PTRACE_DETACH, cpu, 0, 0) == -ESRCH && go_on(cpu, 0) == -ESRCH);
+	CHECK(trace_branches(cpu, 0, 0, 0) > 0 && size(cpu) == -ENXIO);
+	CHECK(trace_branches(cpu, 60, PTRACE_BTS_TRACE, 0) > 0);
+	/* and ends with it */
+}
+
+/* Memory runs out while this process is stopped, and is back when it has stopped again. */
+static void no_memory(void)
+{
+	long pid = start_walker(3), other = fork();
+
+	if (!other)
+		for (;;)
+			;
+	CHECK(trace_branches(pid, 100, PTRACE_BTS_TRACE, 0) > 0);
+	kill(getpid(), SIGSTOP);
+	CHECK(trace_branches(pid, 1000, PTRACE_BTS_TRACE, 0) == -ENOMEM);
+	CHECK(trace_branches(pid, 100, PTRACE_BTS_SIGNAL, 0) == -ENOMEM);
+	CHECK(status(pid).size == 100 * RECORD && status(pid).flags & PTRACE_BTS_TRACE);
+	CHECK(ptrace(PTRACE_SEIZE, other, 0, 0) == -ENOMEM);
+	CHECK(ptrace(PTRACE_TRACEME, 0, 0, 0) == -ENOMEM);
+	kill(getpid(), SIGSTOP);
+	CHECK(trace_branches(pid, 1000, PTRACE_BTS_TRACE, 0) > 0);
+	CHECK(ptrace(PTRACE_SEIZE, other, 0, 0) == 0);
+	end_child(pid);
+	end_child(other);
+}
+
+static void work(uint64_t seed)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		walk(next_random(&seed) % 20 + 1);
+		getpid();
+	}
+}
+
+/* Each step is a branch that was recorded, or leads to the next instruction and was not. */
+static void stepped(void)
+{
+	long pid = traced_child(work, 1), count, branches = 0;
+	struct ptrace_registers before, now;
+	int stop;
+
+	CHECK(trace_branches(pid, 4000, PTRACE_BTS_TRACE, 0) > 0);
+	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&before) == 0);
+	for (;; before = now) {
+		CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
+		stop = next_stop(pid);
+		if (stop == WAIT_EXITED(0))
+			break;
+		CHECK(stop == WAIT_STOPPED(SIGTRAP));
+		CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&now) == 0);
+		count = copy(PTRACE_BTS_DRAIN, pid, records, MOST);
+		branches += count;
+		if (count)
+			CHECK(count == 1 && records[0].from == before.rip &&
+			      records[0].to == now.rip);
+		else
+			CHECK(now.rip > before.rip && now.rip <= before.rip + 15);
+	}
+	CHECK(branches > 200 && ptrace(PTRACE_DETACH, pid, 0, 0) == 0);
+}
+
+int main(uint64_t argument)
+{
+	static void (*const subjects[])(void) = {sizes,	   limits, reads,     stops,
+						 outlives, cpus,   no_memory, stepped};
+
+	subjects[argument]();
+	CHECK(wait4(-1, NULL, 0) == -ECHILD);
+	return 0;
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// Random requests of ptrace(), well-formed and not, among a family that comes and goes; and that
+// nothing of the kernel's is read by them. argument: seed in the low, count in the high 32 bits.
+#include "tests/user/lib/ptrace.h"
+
+#define FAMILY 6
+
+static uint64_t state;
+static long family[FAMILY];
+static struct ptrace_bts_record records[64];
+static struct ptrace_bts_config config;
+static struct ptrace_registers registers;
+static uint64_t word;
+
+static const uint16_t requests[] = {
+	PTRACE_TRACEME,	   PTRACE_PEEKTEXT,   PTRACE_PEEKDATA,	 PTRACE_POKEDATA,
+	PTRACE_CONT,	   PTRACE_CONT,	      PTRACE_KILL,	 PTRACE_SINGLESTEP,
+	PTRACE_GETREGS,	   PTRACE_SETREGS,    PTRACE_ATTACH,	 PTRACE_ATTACH,
+	PTRACE_DETACH,	   PTRACE_SEIZE,      PTRACE_SEIZE,	 PTRACE_INTERRUPT,
+	PTRACE_BTS_CONFIG, PTRACE_BTS_CONFIG, PTRACE_BTS_CONFIG, PTRACE_BTS_STATUS,
+	PTRACE_BTS_SIZE,   PTRACE_BTS_GET,    PTRACE_BTS_CLEAR,	 PTRACE_BTS_DRAIN,
+	PTRACE_BTS_READ,   PTRACE_INTERRUPT,  PTRACE_CONT,	 PTRACE_CONT,
+};
+
+static uint64_t random(uint64_t below)
+{
+	return next_random(&state) % below;
+}
+
+/* Some address that is wrong for most purposes. */
+static uint64_t wild(void)
+{
+	uint64_t value = next_random(&state);
+
+	switch (value >> 61) {
+	case 0:
+		return value & 0xffff;
+	case 1:
+		return 0x00007fffffffe000 + (value & 0x1fff);
+	case 2:
+		return 0xffffffff80000000 + (value & 0x3fffff);
+	case 3:
+		return 0xffff800000000000 + (value & 0xfffffff);
+	case 4:
+		return 0x400000 + (value & 0xfff); /* code */
+	default:
+		return value;
+	}
+}
+
+/* What a child does: lives a while, in its own way; traces others; ends. */
+static _Noreturn void member(uint64_t way)
+{
+	switch (way % 4) {
+	case 0:
+		for (volatile unsigned i = 0; i < way % 100000; i++)
+			;
+		break;
+	case 1:
+		sleep_us((int64_t)(way % 3000));
+		break;
+	case 2:
+		for (unsigned i = 0; i < way % 50; i++)
+			yield();
+		break;
+	default:
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		kill(getpid(), (unsigned)(way % SIGNALS));
+		*(volatile char *)way = 0;
+	}
+	exit(0);
+}
+
+static void renew(unsigned which)
+{
+	uint64_t way = next_random(&state) >> 2;
+	long pid = fork();
+
+	if (pid == 0)
+		member(way);
+	if (pid > 0)
+		family[which] = pid;
+}
+
+static void choose_config(void)
+{
+	config = (struct ptrace_bts_config){
+		(uint32_t)(random(4) ? random(4096) : random(1ul << 32)), (uint32_t)random(0x80),
+		(uint32_t)random(40), random(8) ? 0 : 24};
+	if (!(config.flags & PTRACE_BTS_SIGNAL) && random(4))
+		config.signal = 0;
+	if (random(4))
+		config.flags &= ~(uint32_t)PTRACE_BTS_KERNEL;
+}
+
+/* Arguments that are right more often than not. */
+static void choose(long number, uint64_t *address, uint64_t *data)
+{
+	*address = *data = 0;
+	switch (number) {
+	case PTRACE_PEEKTEXT:
+	case PTRACE_PEEKDATA:
+	case PTRACE_POKEDATA:
+		*address = (uint64_t)&word;
+		*data = (uint64_t)&word;
+		break;
+	case PTRACE_CONT:
+	case PTRACE_SINGLESTEP:
+	case PTRACE_DETACH:
+		*data = random(SIGNALS + 1);
+		break;
+	case PTRACE_GETREGS:
+	case PTRACE_SETREGS:
+		*data = (uint64_t)&registers;
+		break;
+	case PTRACE_BTS_CONFIG:
+	case PTRACE_BTS_STATUS:
+		choose_config();
+		*address = (uint64_t)&config;
+		*data = sizeof(config);
+		break;
+	default:
+		*address = (uint64_t)records;
+		*data = number == PTRACE_BTS_GET ? random(20) : sizeof(records);
+	}
+	if (number == PTRACE_SEIZE)
+		*address = *data = 0;
+	if (!random(6))
+		*address = wild();
+	if (!random(6))
+		*data = number >= PTRACE_BTS_DRAIN && number <= PTRACE_BTS_READ ? random(1536)
+										: wild();
+}
+
+/* The family, what others have by now, nobody, itself; never another of its own kind. */
+static long choose_pid(void)
+{
+	switch (random(16)) {
+	case 0:
+		return (long)random(8) - 7;
+	case 1:
+		return family[random(FAMILY)] + (long)random(8);
+	case 2:
+		return getpid();
+	default:
+		return family[random(FAMILY)];
+	}
+}
+
+static void request(void)
+{
+	long number = random(32) ? requests[random(sizeof(requests) / sizeof(requests[0]))]
+				 : (long)random(64);
+	uint64_t address, data;
+
+	if (number == PTRACE_TRACEME || (number == PTRACE_KILL && random(8)))
+		return; /* nobody would let this process go on; too many would die */
+	choose(number, &address, &data);
+	ptrace(number, choose_pid(), address, data);
+}
+
+/* Only branches of ring 3 come into `records`, whatever was asked for. */
+static void expect_no_kernel_address(void)
+{
+	for (unsigned i = 0; i < 64; i++) {
+		CHECK(!(records[i].from >> 63) && records[i].qualifier <= 3);
+		CHECK(records[i].qualifier != PTRACE_BTS_BRANCH || !(records[i].to >> 63));
+	}
+}
+
+int main(uint64_t argument)
+{
+	state = argument & UINT32_MAX;
+	kill(getpid(), SIGSTOP); /* until all of its kind are there */
+	for (unsigned i = 0; i < FAMILY; i++)
+		renew(i);
+	for (uint64_t left = argument >> 32; left; left--) {
+		int status;
+
+		switch (random(64)) {
+		case 0 ... 1:
+			renew((unsigned)random(FAMILY));
+			break;
+		case 2 ... 5:
+			wait4(-1, random(8) ? &status : (int *)wild(), WNOHANG | WUNTRACED);
+			break;
+		case 6:
+			kill(family[random(FAMILY)], (unsigned)random(SIGNALS));
+			break;
+		case 7:
+			random(4) ? yield() : (void)sleep_us((int64_t)random(500));
+			break;
+		default:
+			request();
+			expect_no_kernel_address();
+		}
+	}
+	return 42; /* its family is left behind, stopped or not */
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// What ptrace() does besides branches: attach, stop, look, change, step, let go.
+#include "tests/user/lib/ptrace.h"
+
+static volatile uint64_t cell = 5;
+
+static void spin(uint64_t argument)
+{
+	(void)argument;
+	for (;;)
+		cell++;
+}
+
+static void sleep_for_ever(uint64_t argument)
+{
+	(void)argument;
+	for (;;)
+		sleep_us(1000000000);
+}
+
+/* inc, nop, getpid, inc: by their lengths; in RBX what was counted. */
+static void steps(uint64_t argument)
+{
+	__asm__ volatile("int3\n\t"
+			 "inc %%rbx\n\t"
+			 "nop\n\t"
+			 "mov $39, %%eax\n\t"
+			 "syscall\n\t"
+			 "inc %%rbx\n\t"
+			 "1: jmp 1b"
+			 :
+			 : "b"(argument)
+			 : "rax", "rcx", "r11");
+}
+
+static void registers_and_steps(void)
+{
+	static const uint8_t lengths[] = {3, 1, 5, 2, 3};
+	struct ptrace_registers registers, now;
+	long pid = traced_child(steps, 10);
+	uint64_t rip, word = 0;
+
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
+	rip = registers.rip;
+	for (unsigned i = 0; i < sizeof(lengths); i++) {
+		CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
+		CHECK(next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+		CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&now) == 0);
+		rip += lengths[i];
+		CHECK(now.rip == rip && !(now.rflags & 0x100));
+	}
+	CHECK(now.rbx == 12 && now.rax == (uint64_t)pid && now.orig_rax == UINT64_MAX);
+	registers.r15 = 0x1234567890abcdef;
+	CHECK(ptrace(PTRACE_SETREGS, pid, 0, (uint64_t)&registers) == 0);
+	CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
+	CHECK(next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&now) == 0);
+	CHECK(now.rip == registers.rip + 3 && now.rbx == 11 && now.r15 == registers.r15);
+	/* Its memory is its own; code can be written. */
+	CHECK(ptrace(PTRACE_POKEDATA, pid, (uint64_t)&cell, 77) == 0);
+	CHECK(ptrace(PTRACE_PEEKDATA, pid, (uint64_t)&cell, (uint64_t)&word) == 0);
+	CHECK(word == 77 && cell == 5);
+	CHECK(ptrace(PTRACE_POKETEXT, pid, now.rip, 0x0b0f) == 0); /* ud2 */
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGILL));
+	CHECK(go_on(pid, SIGTERM) == 0 && next_stop(pid) == WAIT_KILLED(SIGTERM));
+}
+
+/* In ring 3 and in a system call, which goes on. */
+static void interrupts(void (*body)(uint64_t), bool in_call)
+{
+	struct ptrace_registers registers;
+	long pid = fork();
+
+	if (!pid)
+		body(0);
+	CHECK(pid > 0 && ptrace(PTRACE_SEIZE, pid, 0, 0) == 0);
+	sleep_us(1000);
+	CHECK(wait4(pid, NULL, WNOHANG) == 0);
+	for (unsigned i = 0; i < 20; i++) {
+		CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+		CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
+		CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+		CHECK(wait4(pid, NULL, WNOHANG) == 0);
+		CHECK(go_on(pid, 0) == 0);
+	}
+	if (in_call)
+		sleep_us(2000);
+	CHECK(kill(pid, SIGUSR1) == 0 && next_stop(pid) == WAIT_STOPPED(SIGUSR1));
+	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
+	if (in_call)
+		CHECK(registers.orig_rax == SYS_nanosleep || registers.orig_rax == UINT64_MAX);
+	CHECK(ptrace(PTRACE_DETACH, pid, 0, 0) == 0);
+	CHECK(go_on(pid, 0) == -ESRCH);
+	CHECK(kill(pid, SIGTERM) == 0 && next_stop(pid) == WAIT_KILLED(SIGTERM));
+}
+
+/* A stop by a signal needs both tracers' consent; each has its own interrupts. */
+static void second_tracer(uint64_t pid)
+{
+	CHECK(ptrace(PTRACE_SEIZE, (long)pid, 0, 0) == 0);
+	kill(getpid(), SIGSTOP);
+	CHECK(next_stop((long)pid) == WAIT_STOPPED(SIGUSR1));
+	CHECK(go_on((long)pid, SIGUSR1) == 0);
+	CHECK(next_stop((long)pid) == WAIT_STOPPED(SIGUSR2));
+	/* and ends, detached: the signal would act */
+}
+
+static void two(void)
+{
+	long pid = fork(), other;
+
+	if (!pid)
+		spin(0);
+	CHECK(ptrace(PTRACE_ATTACH, pid, 0, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGSTOP));
+	other = fork();
+	if (!other) {
+		second_tracer((uint64_t)pid);
+		exit(0);
+	}
+	CHECK(go_on(pid, 0) == 0);
+	CHECK(wait4(other, NULL, WUNTRACED) == other && kill(other, SIGCONT) == 0);
+	CHECK(kill(pid, SIGUSR1) == 0 && next_stop(pid) == WAIT_STOPPED(SIGUSR1));
+	CHECK(go_on(pid, 0) == 0); /* averted, though the other lets it act */
+	CHECK(go_on(pid, 0) == -ESRCH);
+	CHECK(kill(pid, SIGUSR2) == 0 && next_stop(pid) == WAIT_STOPPED(SIGUSR2));
+	CHECK(next_stop(other) == WAIT_EXITED(0));
+	CHECK(go_on(pid, 0) == 0);
+	CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+	CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
+	end_child(pid);
+}
+
+/* What it stopped goes on when a tracer ends, whether it was stopped or not. */
+static _Noreturn void attach_and_end(long pid, bool wait)
+{
+	CHECK(ptrace(PTRACE_ATTACH, pid, 0, 0) == 0);
+	if (wait)
+		CHECK(next_stop(pid) == WAIT_STOPPED(SIGSTOP));
+	exit(0);
+}
+
+static void tracer_ends(void)
+{
+	for (unsigned i = 0; i < 6; i++) {
+		long pid = fork(), tracer;
+
+		if (!pid)
+			spin(0);
+		tracer = fork();
+		if (!tracer)
+			attach_and_end(pid, i & 1);
+		CHECK(next_stop(tracer) == WAIT_EXITED(0));
+		CHECK(ptrace(PTRACE_ATTACH, pid, 0, 0) == 0);
+		CHECK(next_stop(pid) == WAIT_STOPPED(SIGSTOP));
+		CHECK(ptrace(PTRACE_DETACH, pid, 0, SIGTERM) == 0);
+		CHECK(next_stop(pid) == WAIT_KILLED(SIGTERM));
+	}
+}
+
+int main(uint64_t argument)
+{
+	(void)argument;
+	registers_and_steps();
+	interrupts(spin, false);
+	interrupts(sleep_for_ever, true);
+	two();
+	tracer_ends();
+	CHECK(wait4(-1, NULL, 0) == -ECHILD);
+	return 0;
+}

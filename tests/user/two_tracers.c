@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Two processes trace a third at the same time, each in its own way: one is told whenever its small
+// buffer is nearly full and reads everything, one keeps the newest. Neither disturbs the other.
+#include "tests/user/lib/ptrace.h"
+#include "tests/user/lib/walk.h"
+
+#define KEPT 100
+
+static struct ptrace_bts_record newest[KEPT]; /* in a ring */
+static uint64_t total;
+
+static void work(uint64_t argument)
+{
+	for (uint64_t i = 0; i < argument; i++)
+		walk(7 + i);
+	__asm__ volatile("int3"); /* a stop for both */
+}
+
+static void say_newest(const char *who)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < KEPT; i++) {
+		const struct ptrace_bts_record *record = &newest[(total + i) % KEPT];
+
+		sum = (sum + record->from) * 31 + record->to;
+	}
+	say("the newest of ");
+	say(who);
+	say(": ");
+	say_number(sum, 16);
+	say("\n");
+}
+
+static void read_all(long pid)
+{
+	struct ptrace_bts_record record;
+
+	while (ptrace(PTRACE_BTS_DRAIN, pid, (uint64_t)&record, RECORD) == 1)
+		newest[total++ % KEPT] = record;
+}
+
+/* Reads everything, as it comes. */
+static void reader(long pid)
+{
+	int status;
+
+	CHECK(trace_branches(pid, 90, PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL, 0) > 0);
+	do {
+		CHECK(go_on(pid, 0) == 0);
+		status = next_stop(pid);
+		read_all(pid);
+	} while (status >> 16 == PTRACE_EVENT_BTS);
+	CHECK(status == WAIT_STOPPED(SIGTRAP));
+	say_newest("the reader");
+	say_number(total, 10);
+	say(" branches in all\n");
+}
+
+/* Keeps the newest, and clears its buffer when it begins. */
+static _Noreturn void keeper(long pid)
+{
+	CHECK(ptrace(PTRACE_SEIZE, pid, 0, 0) == 0 && ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+	CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
+	CHECK(trace_branches(pid, KEPT, PTRACE_BTS_TRACE, 0) > 0);
+	CHECK(ptrace(PTRACE_BTS_CLEAR, pid, 0, 0) == 0 && go_on(pid, 0) == 0);
+	kill(getpid(), SIGSTOP); /* ready */
+	CHECK(next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+	CHECK(ptrace(PTRACE_BTS_READ, pid, (uint64_t)newest, sizeof(newest)) == KEPT);
+	say_newest("the keeper");
+	exit(0); /* detaches */
+}
+
+int main(uint64_t argument)
+{
+	long pid = traced_child(work, argument), other = fork();
+
+	if (!other)
+		keeper(pid);
+	CHECK(wait4(other, NULL, WUNTRACED) == other && kill(other, SIGCONT) == 0);
+	reader(pid);
+	CHECK(next_stop(other) == WAIT_EXITED(0));
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_EXITED(0));
+	CHECK(ptrace(PTRACE_DETACH, pid, 0, 0) == 0);
+	return 0;
+}
