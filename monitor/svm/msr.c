@@ -13,8 +13,8 @@ enum {
 	MSR_PERF_CAPABILITIES = 0x345,
 	MSR_DS_AREA = 0x600,
 };
-#define FIRST_AMD_MSR	  0xc0010000u
-#define LAST_AMD_MSR	  0xc0011fffu
+#define FIRST_AMD_MSR 0xc0010000u
+#define LAST_AMD_MSR  0xc0011fffu
 
 /* IA32_MISC_ENABLE: SDM Vol 3, table 35-2. */
 #define FAST_STRINGS	 (1ull << 0)
