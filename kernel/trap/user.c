@@ -11,6 +11,8 @@
 /* FXSAVE area (SDM Vol 1, table 10-2), and what FNINIT and reset leave there. */
 #define FPU_FCW	      0
 #define FPU_MXCSR     24
+#define FPU_ST0	      32
+#define FPU_RESERVED  416
 #define FCW_INITIAL   0x37f
 #define MXCSR_INITIAL 0x1f80
 
@@ -27,6 +29,21 @@ static void load_root(uint64_t root)
 static void save_fpu(struct user_context *context)
 {
 	__asm__ volatile("fxsave64 %0" : "=m"(context->fpu));
+}
+
+/*
+ * Not where it would change nothing: QEMU's FXRSTOR, on any processor, writes to flags of its first
+ * processor without a lock (docs/tricks.md), and most programs never touch these registers.
+ */
+static void restore_fpu(const struct user_context *context)
+{
+	struct user_context now;
+
+	save_fpu(&now);
+	/* Between MXCSR and ST0 stands MXCSR_MASK, which FXRSTOR ignores. */
+	if (memcmp(now.fpu, context->fpu, FPU_MXCSR + sizeof(uint32_t)) ||
+	    memcmp(now.fpu + FPU_ST0, context->fpu + FPU_ST0, FPU_RESERVED - FPU_ST0))
+		__asm__ volatile("fxrstor64 %0" : : "m"(context->fpu));
 }
 
 void user_context_init(struct user_context *context, uint64_t root)
@@ -59,7 +76,7 @@ void user_switch(struct user_context *from, struct user_context *to)
 	if (from)
 		save_fpu(from);
 	if (to)
-		__asm__ volatile("fxrstor64 %0" : : "m"(to->fpu));
+		restore_fpu(to);
 	load_root(to ? to->root : vm_root());
 }
 
