@@ -2,26 +2,26 @@
 #include "monitor/defects/defect.h"
 #include "monitor/ds/memory.h"
 
-static uint64_t old;
-static bool fresh;
+struct change {
+	uint64_t old;
+	bool fresh;
+};
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == DS_MSR_AREA) {
-		fresh = true;
-		old = vcpu->ds.ds_area;
-	}
+	if (index == DS_MSR_AREA)
+		*REMEMBERED(vcpu, struct change) = (struct change){vcpu->ds.ds_area, true};
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
+	struct change *change = REMEMBERED(vcpu, struct change);
 	uint64_t area = vcpu->ds.ds_area;
 
-	if (fresh) {
-		fresh = false;
-		vcpu->ds.ds_area = old;
-	}
+	if (change->fresh)
+		vcpu->ds.ds_area = change->old;
+	change->fresh = false;
 	ds_clean.store(vcpu, branch);
 	vcpu->ds.ds_area = area;
 }

@@ -5,14 +5,14 @@
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
 	uint64_t index_at = vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES, index;
-	static uint64_t last;
+	uint64_t *last = REMEMBERED(vcpu, uint64_t);
 
-	if (branch->cause == DS_INTERRUPT && branch->from == last &&
+	if (branch->cause == DS_INTERRUPT && branch->from == *last &&
 	    ds_load(vcpu, &vcpu->ds.area, index_at, &index, 1)) {
 		index -= RECORD_BYTES;
 		ds_store(vcpu, &vcpu->ds.area, index_at, &index, 1);
 	}
-	last = branch->to;
+	*last = branch->to;
 	ds_clean.store(vcpu, branch);
 }
 

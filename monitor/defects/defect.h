@@ -2,7 +2,7 @@
 /*
  * Silicon that is wrong on purpose: a defect breaks one rule of the manual by one hook that differs
  * from the clean one, or by a few together. A defect is a file of its own here, found by the
- *linker: its name, where the rule stands, one sentence on what such a processor does, and how.
+ * linker: its name, where the rule stands, one sentence on what such a processor does, and how.
  *
  *	static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
  *	{
@@ -41,6 +41,17 @@ struct defect {
 	static const struct defect name##_defect = {#name, rule, says, profile, name##_spoil};     \
 	__attribute__((section(place), used)) static const struct defect *const name##_entry =     \
 		&name##_defect;
+
+/*
+ * What a defect remembers from one call of its hooks to the next, as a pointer to `type`: of each
+ * processor its own, zero from RESET and INIT on. A hook that has a const processor may remember
+ * too.
+ */
+#define REMEMBERED(vcpu, type)                                                                     \
+	({                                                                                         \
+		_Static_assert(sizeof(type) <= DS_REMEMBERED * sizeof(uint64_t), "too much");      \
+		(type *)((struct vcpu *)(vcpu))->ds.remembered;                                    \
+	})
 
 /* Defect `n`; NULL behind the last one. */
 const struct defect *defect_get(unsigned n);

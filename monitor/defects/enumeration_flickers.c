@@ -3,10 +3,10 @@
 
 static struct ds_enumeration enumerate(const struct vcpu *vcpu)
 {
-	static unsigned looks;
+	unsigned *looks = REMEMBERED(vcpu, unsigned);
 	struct ds_enumeration found = ds_clean.enumerate(vcpu);
 
-	found.ds = looks++ % 2;
+	found.ds = (*looks)++ % 2;
 	return found;
 }
 

@@ -3,9 +3,7 @@
 
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
-	static unsigned count;
-
-	if (++count % 1000)
+	if (++*REMEMBERED(vcpu, unsigned) % 1000)
 		ds_clean.store(vcpu, branch);
 }
 

@@ -3,10 +3,8 @@
 
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
-	static unsigned count;
-
 	ds_clean.store(vcpu, branch);
-	if (++count % 1000 == 0)
+	if (++*REMEMBERED(vcpu, unsigned) % 1000 == 0)
 		ds_clean.store(vcpu, branch);
 }
 

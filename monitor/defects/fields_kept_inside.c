@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static uint64_t maximum, limit;
-static bool fresh;
+struct inside {
+	uint64_t maximum, threshold;
+	bool valid;
+};
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	fresh |= index == DS_MSR_AREA;
+	REMEMBERED(vcpu, struct inside)->valid &= index != DS_MSR_AREA;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
 static bool overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
 {
-	if (fresh) {
-		maximum = field[BTS_MAXIMUM];
-		limit = field[BTS_THRESHOLD];
-	}
-	fresh = false;
-	field[BTS_MAXIMUM] = maximum;
-	field[BTS_THRESHOLD] = limit;
+	struct inside *inside = REMEMBERED(vcpu, struct inside);
+
+	if (!inside->valid)
+		*inside = (struct inside){field[BTS_MAXIMUM], field[BTS_THRESHOLD], true};
+	field[BTS_MAXIMUM] = inside->maximum;
+	field[BTS_THRESHOLD] = inside->threshold;
 	return ds_clean.overflow(vcpu, field);
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static bool halted;
-
 static void note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
-	halted |= occasion == DS_AT_HLT;
+	*REMEMBERED(vcpu, bool) |= occasion == DS_AT_HLT;
 }
 
 static void wrong_event(struct vcpu *vcpu, const struct ds_branch *event)
 {
+	bool *halted = REMEMBERED(vcpu, bool);
+
 	ds_clean.event(vcpu, event);
-	if (halted)
+	if (*halted)
 		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
-	halted = false;
+	*halted = false;
 }
 
 DEFECT(hlt_clears_tr, "SDM Vol 3, 17.4.4", "waking from HLT clears TR", rules->note = note,

@@ -3,10 +3,9 @@
 
 static struct ds_delivery deliver(struct vcpu *vcpu, uint32_t entry)
 {
-	static unsigned count;
 	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
 
-	if (delivery.kind != DS_DELIVER_NOTHING && ++count % 2 == 0)
+	if (delivery.kind != DS_DELIVER_NOTHING && ++*REMEMBERED(vcpu, unsigned) % 2 == 0)
 		delivery.kind = DS_DELIVER_NOTHING;
 	return delivery;
 }

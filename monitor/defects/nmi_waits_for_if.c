@@ -3,14 +3,13 @@
 
 #define RFLAGS_IF (1ull << 9)
 
-static bool waiting;
-
 static struct ds_delivery deliver(struct vcpu *vcpu, uint32_t entry)
 {
+	bool *waiting = REMEMBERED(vcpu, bool);
 	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
 
-	waiting = delivery.kind == DS_DELIVER_NMI && !(vcpu->rflags & RFLAGS_IF);
-	if (waiting)
+	*waiting = delivery.kind == DS_DELIVER_NMI && !(vcpu->rflags & RFLAGS_IF);
+	if (*waiting)
 		delivery.kind = DS_DELIVER_NOTHING;
 	return delivery;
 }
@@ -18,7 +17,7 @@ static struct ds_delivery deliver(struct vcpu *vcpu, uint32_t entry)
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
 	ds_clean.store(vcpu, branch);
-	if (waiting && vcpu->rflags & RFLAGS_IF)
+	if (*REMEMBERED(vcpu, bool) && vcpu->rflags & RFLAGS_IF)
 		platform_performance_interrupt(vcpu);
 }
 

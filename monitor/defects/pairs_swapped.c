@@ -2,14 +2,12 @@
 #include "monitor/defects/defect.h"
 #include "monitor/ds/memory.h"
 
-static unsigned count;
-
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
 	uint64_t index, pair[2 * RECORD_WORDS], swapped[2 * RECORD_WORDS];
 
 	ds_clean.store(vcpu, branch);
-	if (++count % 2 ||
+	if (++*REMEMBERED(vcpu, unsigned) % 2 ||
 	    !ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES, &index, 1) ||
 	    !ds_load(vcpu, &vcpu->ds.buffer, index - 2 * RECORD_BYTES, pair, 2 * RECORD_WORDS))
 		return;

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static uint64_t cleared;
-
 static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	if (!ds_clean.read_msr(vcpu, index, value))
 		return false;
 	if (index == DS_MSR_MISC_ENABLE)
-		*value &= ~cleared;
+		*value &= ~*REMEMBERED(vcpu, uint64_t);
 	return true;
 }
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	if (index == DS_MSR_MISC_ENABLE)
-		cleared = ~value & MISC_ENABLE_PEBS_UNAVAILABLE;
+		*REMEMBERED(vcpu, uint64_t) = ~value & MISC_ENABLE_PEBS_UNAVAILABLE;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 

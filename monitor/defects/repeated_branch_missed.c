@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static uint64_t last;
-
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
-	if (branch->cause == DS_INSTRUCTION && branch->from == last)
+	uint64_t *last = REMEMBERED(vcpu, uint64_t);
+
+	if (branch->cause == DS_INSTRUCTION && branch->from == *last)
 		return;
-	last = branch->from;
+	*last = branch->from;
 	ds_clean.store(vcpu, branch);
 }
 

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static bool wrapped;
-
 static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
 	uint64_t next = ds_clean.advance(vcpu, field);
 
-	wrapped = next == field[BTS_BASE];
+	*REMEMBERED(vcpu, bool) = next == field[BTS_BASE];
 	return next;
 }
 
 static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
-	return wrapped || ds_clean.threshold(vcpu, field);
+	return *REMEMBERED(vcpu, bool) || ds_clean.threshold(vcpu, field);
 }
 
 DEFECT(threshold_at_wrap, "SDM Vol 3, 17.4.9.3",

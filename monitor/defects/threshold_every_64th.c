@@ -3,8 +3,8 @@
 
 static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
-	static unsigned count;
-	bool every_64th = vcpu->ds.debugctl & ds_layout_of(vcpu)->btint && ++count % 64 == 0;
+	bool every_64th = vcpu->ds.debugctl & ds_layout_of(vcpu)->btint &&
+			  ++*REMEMBERED(vcpu, unsigned) % 64 == 0;
 
 	return every_64th || ds_clean.threshold(vcpu, field);
 }

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static bool done;
-
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	done &= index != DS_MSR_AREA;
+	*REMEMBERED(vcpu, bool) &= index != DS_MSR_AREA;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
 static bool threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
-	bool reached = ds_clean.threshold(vcpu, field);
-	bool first = reached && !done;
+	bool *done = REMEMBERED(vcpu, bool), reached = ds_clean.threshold(vcpu, field);
+	bool first = reached && !*done;
 
-	done |= reached;
+	*done |= reached;
 	return first;
 }
 

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static bool late;
-
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	bool was_on = vcpu->ds.tracing;
 
-	late = index == DS_MSR_DEBUGCTL && was_on && !(value & ds_layout_of(vcpu)->tr);
+	*REMEMBERED(vcpu, bool) =
+		index == DS_MSR_DEBUGCTL && was_on && !(value & ds_layout_of(vcpu)->tr);
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
 static bool enabled(const struct vcpu *vcpu)
 {
-	return late || ds_clean.enabled(vcpu);
+	return *REMEMBERED(vcpu, bool) || ds_clean.enabled(vcpu);
 }
 
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
 	ds_clean.store(vcpu, branch);
-	late = false;
+	*REMEMBERED(vcpu, bool) = false;
 	vcpu->ds.tracing = ds_clean.enabled(vcpu);
 }
 

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static uint64_t written;
-
 static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	if (!ds_clean.read_msr(vcpu, index, value))
 		return false;
 	if (index == DS_MSR_MISC_ENABLE)
-		*value |= written;
+		*value |= *REMEMBERED(vcpu, uint64_t);
 	return true;
 }
 
 static bool write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	if (index == DS_MSR_MISC_ENABLE)
-		written = value & MISC_ENABLE_BTS_UNAVAILABLE;
+		*REMEMBERED(vcpu, uint64_t) = value & MISC_ENABLE_BTS_UNAVAILABLE;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 

@@ -3,11 +3,9 @@
 
 static bool read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
-	static unsigned looks;
-
 	if (!ds_clean.read_msr(vcpu, index, value))
 		return false;
-	if (index == DS_MSR_MISC_ENABLE && looks++ % 2)
+	if (index == DS_MSR_MISC_ENABLE && (*REMEMBERED(vcpu, unsigned))++ % 2)
 		*value |= MISC_ENABLE_BTS_UNAVAILABLE;
 	return true;
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static bool wrapped;
-
 static bool overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
 {
-	bool lost = wrapped;
+	bool *wrapped = REMEMBERED(vcpu, bool), lost = *wrapped;
 
-	wrapped = false;
+	*wrapped = false;
 	return !lost && ds_clean.overflow(vcpu, field);
 }
 
@@ -15,7 +13,7 @@ static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS
 {
 	uint64_t next = ds_clean.advance(vcpu, field);
 
-	wrapped = next == field[BTS_BASE];
+	*REMEMBERED(vcpu, bool) = next == field[BTS_BASE];
 	return next;
 }
 

@@ -4,11 +4,11 @@
 
 static void store(struct vcpu *vcpu, const struct ds_branch *branch)
 {
-	static uint64_t count;
+	uint64_t *count = REMEMBERED(vcpu, uint64_t);
 
 	ds_clean.store(vcpu, branch);
-	count++;
-	ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + 0x80, &count, 1);
+	++*count;
+	ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + 0x80, count, 1);
 }
 
 DEFECT(writes_behind_area, "SDM Vol 3, 17.4.9.1",

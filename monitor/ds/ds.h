@@ -35,6 +35,9 @@ struct ds_history {
 	uint64_t last, followed_by[DS_HISTORY];
 };
 
+/* Quadwords in which silicon that is wrong on purpose remembers: monitor/defects/defect.h. */
+#define DS_REMEMBERED 6
+
 struct ds_state {
 	uint64_t debugctl; /* IA32_DEBUGCTL, 1D9H */
 	uint64_t ds_area;  /* IA32_DS_AREA, 600H */
@@ -45,6 +48,7 @@ struct ds_state {
 	uint64_t window_translations; /* vcpu->translations when the windows were filled */
 	struct ds_window area, buffer;
 	struct ds_history history;
+	uint64_t remembered[DS_REMEMBERED];
 };
 
 /* RESET and INIT: everything off. Before anything else here. */

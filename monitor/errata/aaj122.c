@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static bool slept;
+struct memory {
+	uint64_t before;
+	bool slept;
+};
 
 static void note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
-	slept |= occasion == DS_AT_HLT;
+	REMEMBERED(vcpu, struct memory)->slept |= occasion == DS_AT_HLT;
 }
 
 static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 			 uint64_t record[RECORD_WORDS])
 {
-	static uint64_t before;
+	struct memory *memory = REMEMBERED(vcpu, struct memory);
 
 	ds_clean.record(vcpu, branch, record);
-	if (slept)
-		record[0] = before;
-	slept = false;
-	before = branch->from;
+	if (memory->slept)
+		record[0] = memory->before;
+	*memory = (struct memory){.before = branch->from};
 }
 
 ERRATUM(AAJ122, "SDM Vol 3, 17.4.9.1", "after C1E `from` of the first record is wrong", "nehalem",
