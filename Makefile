@@ -107,7 +107,9 @@ $(BUILD)/obj/%.c.o: %.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
 # What the monitor's speed does not hang on is to be small.
-small := monitor/boot/% monitor/defects/% monitor/errata/% monitor/interp/shift.c
+small := $(wildcard monitor/*.c) monitor/boot/% monitor/defects/% monitor/errata/% \
+         $(patsubst %,monitor/interp/%.c,far lockstep lockstep_rules multiply port shift verify) \
+         $(patsubst %,monitor/svm/%.c,lockstep pmu reset startup)
 $(patsubst %,$(BUILD)/obj/%.o,$(small)): CFLAGS += -Os
 
 $(BUILD)/obj/%.asm.o: %.asm
