@@ -35,9 +35,23 @@ static const struct ds_configuration core_duo = {
 	.record_size = 12,
 };
 
-/* SDM Vol 3 (2016), 17.5: IA32_DEBUGCTL. */
-static const struct ds_configuration core2_atom = {
-	.name = "Core 2 and Atom",
+/* SDM Vol 3 (2016), 17.5: IA32_DEBUGCTL. Erratum AR62 of the Core 2 specification updates. */
+static const struct ds_configuration core2 = {
+	.name = "Core 2",
+	.tr = BIT(6),
+	.bts = BIT(7),
+	.btint = BIT(8),
+	.off_os = BIT(9),
+	.off_usr = BIT(10),
+	.filter_changes_from = true,
+	.pebs_counters = BIT(0), /* table 18-10 */
+	.field_size = 8,
+	.record_size = 24,
+};
+
+/* The same bits. */
+static const struct ds_configuration atom = {
+	.name = "Atom",
 	.tr = BIT(6),
 	.bts = BIT(7),
 	.btint = BIT(8),
@@ -79,12 +93,13 @@ const struct ds_configuration *ds_find_configuration(unsigned family, unsigned m
 	case 0x16:
 	case 0x17: /* Penryn */
 	case 0x1d:
+		return &core2;
 	case 0x1c: /* Bonnell */
 	case 0x26:
 	case 0x27: /* Saltwell */
 	case 0x35:
 	case 0x36:
-		return &core2_atom;
+		return &atom;
 	default:
 		return &nehalem;
 	}

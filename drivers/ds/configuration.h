@@ -3,12 +3,14 @@
 #ifndef SPOOR_DRIVERS_DS_CONFIGURATION_H
 #define SPOOR_DRIVERS_DS_CONFIGURATION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ds_configuration {
 	const char *name;
 	uint64_t tr, bts, btint;  /* bits of IA32_DEBUGCTL (NetBurst: MSR_DEBUGCTLA) */
 	uint64_t off_os, off_usr; /* 0: this family cannot filter by CPL */
+	bool filter_changes_from; /* with either set, `from` of a change of CPL may be wrong */
 	uint64_t predicted;	  /* bit of a record's flags; 0: not supported */
 	uint64_t pebs_counters;	  /* bits of IA32_PEBS_ENABLE; 0: no PEBS that is known here */
 	unsigned field_size;	  /* bytes of an address in the DS area and in a record: 4 or 8 */

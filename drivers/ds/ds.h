@@ -36,7 +36,8 @@ enum ds_status {
 struct ds_caps {
 	enum ds_status status;
 	bool ds, dtes64, dscpl; /* CPUID.1: EDX[21], ECX[2] (reported, not required), ECX[4] */
-	bool bts_unavailable;	/* IA32_MISC_ENABLE[11]; read only if `ds` */
+	bool filters; /* by CPL: DS-CPL is there, and no erratum spoils the records with it */
+	bool bts_unavailable;			      /* IA32_MISC_ENABLE[11]; read only if `ds` */
 	const struct ds_configuration *configuration; /* NULL if not `ds` */
 	bool pebs; /* IA32_MISC_ENABLE[12] = 0 and [7] = 1, of a family that is known here */
 	unsigned pebs_format; /* IA32_PERF_CAPABILITIES[11:8], 0 where there is none */

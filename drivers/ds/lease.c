@@ -14,7 +14,7 @@ static int find_debugctl(unsigned filter, enum ds_overflow overflow, uint64_t *d
 	    (overflow != DS_O_WRAP && overflow != DS_O_SIGNAL))
 		return -EINVAL;
 	if (filter != (DS_USER | DS_KERNEL)) {
-		if (!ds_caps()->dscpl || !c->off_os)
+		if (!ds_caps()->filters)
 			return -EOPNOTSUPP;
 		value |= filter == DS_USER ? c->off_os : c->off_usr;
 	}

@@ -72,6 +72,8 @@ static enum ds_status detect(struct ds_caps *caps, struct ds_idle *idle)
 	signature = cpuid_signature(one.eax);
 	caps->configuration = ds_find_configuration(signature.family, signature.model);
 	ds_configuration = caps->configuration;
+	caps->filters =
+		caps->dscpl && ds_configuration->off_os && !ds_configuration->filter_changes_from;
 
 	detect_pebs(caps, &one);
 	caps->bts_unavailable = bts_is_unavailable();

@@ -86,7 +86,7 @@ void tracer_put(struct tracer *tracer, const struct bts_struct *record);
 /* A stamp for whoever asked for stamps. As above. */
 void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsigned cpu);
 
-/* What hardware does of `view`: itself, or everything. */
+/* What hardware does of `view`: itself, or everything where it cannot filter or spoils records. */
 unsigned trace_hardware_view(unsigned view);
 
 /* --- switch.c --- */

@@ -21,9 +21,7 @@ void trace_filter_in_software(bool always)
 
 unsigned trace_hardware_view(unsigned view)
 {
-	bool can = ds_caps()->dscpl && ds_configuration->off_os && !in_software;
-
-	return can ? view : TRACE_USER | TRACE_KERNEL;
+	return ds_caps()->filters && !in_software ? view : TRACE_USER | TRACE_KERNEL;
 }
 
 int tracer_check(const struct trace_options *options)

@@ -39,7 +39,7 @@ TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
 	user_chain_open(&user, 0);
 	for (unsigned i = 0; i < 2; i++)
 		for (unsigned view = TRACE_USER; view <= TRACE_KERNEL; view++) {
-			if (ds_caps()->dscpl)
+			if (ds_caps()->filters)
 				trace(&user, view, overflows[i], TRACE_FILTER_HARDWARE);
 			trace_filter_in_software(true);
 			trace(&user, view, overflows[i], TRACE_FILTER_SOFTWARE);

@@ -12,13 +12,20 @@ static void rows_by_signature(void **state)
 		uint32_t signature;
 		const char *name;
 	} known[] = {
-		{0x00000f12, "NetBurst"},	   {0x00000f41, "NetBurst"},
-		{0x00000f64, "NetBurst"},	   {0x00000695, "Pentium M"},
-		{0x000006d8, "Pentium M"},	   {0x000006ec, "Core Duo"},
-		{0x000006f6, "Core 2 and Atom"},   {0x0001067a, "Core 2 and Atom"},
-		{0x000106c2, "Core 2 and Atom"},   {0x000106a5, "Nehalem and later"},
-		{0x000206a7, "Nehalem and later"}, {0x000906ea, "Nehalem and later"},
-		{0x000c0662, "Nehalem and later"}, {0x00130f00, "Nehalem and later"},
+		{0x00000f12, "NetBurst"},
+		{0x00000f41, "NetBurst"},
+		{0x00000f64, "NetBurst"},
+		{0x00000695, "Pentium M"},
+		{0x000006d8, "Pentium M"},
+		{0x000006ec, "Core Duo"},
+		{0x000006f6, "Core 2"},
+		{0x0001067a, "Core 2"},
+		{0x000106c2, "Atom"},
+		{0x000106a5, "Nehalem and later"},
+		{0x000206a7, "Nehalem and later"},
+		{0x000906ea, "Nehalem and later"},
+		{0x000c0662, "Nehalem and later"},
+		{0x00130f00, "Nehalem and later"},
 	};
 
 	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/sight.h"
 
+#include "drivers/ds/ds.h"
 #include "tests/framework/test.h"
 
 #define BATCH 4096
@@ -95,7 +96,8 @@ void sight_close(struct sight *sight)
 
 struct trace_options sight_options(unsigned view, uint64_t walks)
 {
-	size_t each = view & TRACE_KERNEL ? 256 : 68;
+	bool with_kernel = view & TRACE_KERNEL || !ds_caps()->filters;
+	size_t each = with_kernel ? 256 : 68;
 	struct trace_options options = walker_options((walks + 16) * each);
 
 	options.view = view;

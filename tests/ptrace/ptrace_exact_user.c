@@ -7,5 +7,5 @@ TEST(ptrace_exact_user, .group = "I", .ids = "P5", .needs = NEED_BTS,
 	      "branches of ring 3, and no kernel address",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_USER")
 {
-	program_expect("ptrace_exact", test_scaled(20) << 8 | (ds_caps()->dscpl ? 0 : 2), false);
+	program_expect("ptrace_exact", test_scaled(20) << 8 | (ds_caps()->filters ? 0 : 2), false);
 }
