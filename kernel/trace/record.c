@@ -23,7 +23,7 @@ struct bts_struct record_stamp(unsigned qualifier, unsigned pid, unsigned cpu)
 	return (struct bts_struct){.qualifier = BTS_BRANCH,
 				   .from = STAMP_ESCAPE | qualifier,
 				   .to = tsc_read(),
-				   .flags = pid | (uint64_t)cpu << 32};
+				   .flags = pid | (uint64_t)cpu << 32 | STAMP_FLAG};
 }
 
 struct ptrace_bts_record record_for_reader(const struct bts_struct *record)
@@ -31,7 +31,7 @@ struct ptrace_bts_record record_for_reader(const struct bts_struct *record)
 	if (record_is_stamp(record))
 		return (struct ptrace_bts_record){.qualifier = record->from & ~STAMP_ESCAPE,
 						  .tsc = record->to,
-						  .pid_cpu = record->flags};
+						  .pid_cpu = record->flags & ~STAMP_FLAG};
 	return (struct ptrace_bts_record){
 		.qualifier = PTRACE_BTS_BRANCH, .from = record->from, .to = record->to};
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Records in rings: branches as the hardware writes them, and stamps that look like no branch:
- * from = ~0FH | qualifier, to = time-stamp counter, flags = pid | cpu << 32. No code runs in the
- * last 16 bytes of the address space; but a jump there from ring 3 faults, and the record of that
- * fault comes from there: the flags of what hardware writes are 0 (only NetBurst sets one, for
- * branches that it predicted), those of a stamp are not, since pids begin at 1.
+ * from = ~0FH | qualifier, to = time-stamp counter, flags = pid | cpu << 32 | STAMP_FLAG. No code
+ * runs in the last 16 bytes of the address space; but a jump there from ring 3 faults, and the
+ * record of that fault comes from there: of the flags hardware sets bit 4 at most, for a branch
+ * that it predicted (SDM Vol 3, figure 17-9).
  */
 #ifndef SPOOR_KERNEL_TRACE_RECORD_H
 #define SPOOR_KERNEL_TRACE_RECORD_H
@@ -13,10 +13,11 @@
 #include "drivers/ds/area.h"
 
 #define STAMP_ESCAPE (~0xfull)
+#define STAMP_FLAG   (1ull << 63)
 
 static inline bool record_is_stamp(const struct bts_struct *record)
 {
-	return record->from >= STAMP_ESCAPE && record->flags;
+	return record->from >= STAMP_ESCAPE && record->flags & STAMP_FLAG;
 }
 
 /* Whether a tracer with `view` is to see it. */
