@@ -59,7 +59,7 @@ check-lockstep: images ## check the monitor's interpreter against the processor:
 check-bochs: images iso ## run the suite in Bochs, on one and on two processors: some minutes
 	@tools/boots --bochs
 
-bench: iso $(BUILD)/minimal.elf32 ## measure, and compare with the budgets
+bench: iso $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf ## measure, and compare with the budgets
 	@tools/bench
 
 mutants: images ## boot the suite on silicon that is wrong on purpose; MUTANTS="options of tools/mutants"
@@ -164,6 +164,12 @@ $(BUILD)/minimal.elf32: tests/bench/minimal.asm
 	@mkdir -p $(@D)
 	$(NASM) -f elf32 -o $(BUILD)/minimal.o $<
 	$(LD) -m elf_i386 -nostdlib -static -z noexecstack -Ttext 0x100000 -e start -o $@ $(BUILD)/minimal.o
+
+# The kernel and the framework without any test, to tell what each of them takes.
+without_tests := $(filter-out $(BUILD)/obj/tests/%,$(kernel_objects)) \
+                 $(filter $(BUILD)/obj/tests/framework/%,$(kernel_objects))
+$(BUILD)/no-tests.elf: $(without_tests) $(BUILD)/spoor.elf linker.ld
+	$(LD) $(LDFLAGS) -T linker.ld -o $@ $(without_tests) $(BUILD)/symbols-empty.o
 
 include boot/images.mk
 

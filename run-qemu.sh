@@ -239,10 +239,14 @@ print_command()
 # Everything that can be missing is named here, with the way to get it.
 check_files()
 {
-	local image
+	local image targets=$boot
+	if [ "$boot" = kernel ]; then
+		targets=images
+		[ "$emulator" = qemu ] || targets+=' iso'
+		[ $ubsan = 0 ] || targets+=' ubsan'
+	fi
 	for image in "${images[@]}"; do
-		[ -r "$image" ] || die "$image is missing: $([ "$boot" = kernel ] &&
-			echo "'make images iso$([ $ubsan = 0 ] || echo ' ubsan')'" || echo "'make $boot'") builds it"
+		[ -r "$image" ] || die "$image is missing: 'make $targets' builds it"
 	done
 	if [ "$emulator" = bochs ]; then
 		command -v bochs-bin >/dev/null || die 'Bochs is not installed: apt-get install bochs'

@@ -37,7 +37,7 @@ static void save_fpu(struct user_context *context)
  */
 static void restore_fpu(const struct user_context *context)
 {
-	struct user_context now;
+	struct user_context now = {0}; /* QEMU's FXSAVE leaves FOP alone */
 
 	save_fpu(&now);
 	/* Between MXCSR and ST0 stands MXCSR_MASK, which FXRSTOR ignores. */

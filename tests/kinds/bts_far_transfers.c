@@ -6,6 +6,10 @@ struct far_pointer {
 	uint16_t selector;
 } __attribute__((packed));
 
+/* As bytes: of a 64-bit far pointer, GNU as and clang know different spellings. */
+#define LJMP_RAX  ".byte 0x48, 0xff, 0x28"
+#define LCALL_RAX ".byte 0x48, 0xff, 0x18"
+
 extern const char far_jump[], far_jumped[], far_call[], far_callee[], far_callee_ret[],
 	far_called[], far_return[], far_returned[];
 
@@ -22,9 +26,11 @@ TEST(bts_far_transfers, .group = "K", .ids = "K3", .needs = NEED_BTS,
 	rig_open(&rig, 16);
 	EXACTLY (&rig)
 		TRACED_WITH(rig_all(),
-			    "far_jump: rex64 ljmpl *%[jump]\n\tnop\n"
+			    "leaq %[jump], %%rax\n"
+			    "far_jump: " LJMP_RAX "\n\tnop\n"
 			    "far_jumped: nop\n"
-			    "far_call: rex64 lcalll *%[call]\n"
+			    "leaq %[call], %%rax\n"
+			    "far_call: " LCALL_RAX "\n"
 			    "far_called: movl %%cs, %%eax\n\tpushq %%rax\n\t"
 			    "leaq far_returned(%%rip), %%rax\n\tpushq %%rax\n"
 			    "far_return: lretq\n"

@@ -100,7 +100,7 @@ bench()
 {
 	mkdir -p tests/bench
 	printf '%s\n' "$@" >tests/bench/budgets.txt
-	cp /bin/true build/monitor.elf && cp /bin/true build/spoor.elf
+	cp /bin/true build/monitor.elf && cp /bin/true build/spoor.elf && cp /bin/true build/no-tests.elf
 	FAKE_LOG=${BENCH_LOG:-$here/logs/bench.log} tools/bench
 }
 
