@@ -134,7 +134,7 @@ static void tracing_off_stops(void **state)
 	assert_int_equal(interp_run(v, 100), INTERP_UNTRACED);
 	assert_int_equal(v->rip, CODE + 2);
 	rig.traced = true;
-	v->segment[CS].attributes ^= SEGMENT_L | SEGMENT_DB;
+	v->cr4 |= CR4_LA57;
 	assert_int_equal(interp_run(v, 100), INTERP_MODE);
 }
 
