@@ -19,8 +19,9 @@
 #include "tests/framework/result.h"
 #include "tests/framework/select.h"
 
-#define HEARTBEAT 10000000 /* microseconds */
-#define SETTLING  1000000
+#define HEARTBEAT   10000000 /* microseconds */
+#define SETTLING    10000000 /* microseconds */
+#define LEAST_TURNS 1000
 
 static const struct test *selected[MAX_TESTS];
 static unsigned selected_count, number, plan;
@@ -66,6 +67,22 @@ static uint64_t pages(void)
 	return page_free_count() + vm_table_count();
 }
 
+/*
+ * Tasks that ended are still on their way out, on any CPU. A busy host may stop one of those for
+ * seconds, or all of them for longer than that whole time.
+ */
+static void settle(uint64_t pages_before)
+{
+	uint64_t end = time_now() + SETTLING;
+
+	for (unsigned turns = 0; turns < LEAST_TURNS || time_now() < end; turns++) {
+		if (pages() == pages_before)
+			return;
+		task_yield();
+		sched_reap();
+	}
+}
+
 /* The checks of every test: it leaves the trace off, and memory and the CPU as they were. */
 static void check_left_behind(uint64_t pages_before)
 {
@@ -77,11 +94,7 @@ static void check_left_behind(uint64_t pages_before)
 		ds_checkin(ds);
 	expect_left(!lent, "kept the debug MSRs");
 	expect_left(!ds->loaded && !records(), "left branches being recorded");
-	/* Tasks that ended are still on their way out, on any CPU. */
-	for (uint64_t end = time_now() + SETTLING; pages() != pages_before && time_now() < end;) {
-		task_yield();
-		sched_reap();
-	}
+	settle(pages_before);
 	missing = (int64_t)(pages_before - pages());
 	expect_left(!missing, "did not give back all memory");
 	if (missing)
