@@ -21,7 +21,7 @@
 
 #define HEARTBEAT   10000000 /* microseconds */
 #define SETTLING    10000000 /* microseconds */
-#define LEAST_TURNS 1000
+#define LEAST_TURNS 100
 
 static const struct test *selected[MAX_TESTS];
 static unsigned selected_count, number, plan;
@@ -69,7 +69,8 @@ static uint64_t pages(void)
 
 /*
  * Tasks that ended are still on their way out, on any CPU. A busy host may stop one of those for
- * seconds, or all of them for longer than that whole time.
+ * seconds, or all of them for longer than that whole time. Sleeps, so that an idle task that was
+ * interrupted while it reaped comes to its end.
  */
 static void settle(uint64_t pages_before)
 {
@@ -78,7 +79,7 @@ static void settle(uint64_t pages_before)
 	for (unsigned turns = 0; turns < LEAST_TURNS || time_now() < end; turns++) {
 		if (pages() == pages_before)
 			return;
-		task_yield();
+		task_sleep(1000);
 		sched_reap();
 	}
 }
