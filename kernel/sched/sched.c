@@ -251,8 +251,8 @@ void sched_wait(struct run_queue *queue, struct spinlock *guard)
 
 	stop_trace_and_lock(cpu);
 	if (task->killed) {
-		atomic_store_explicit(&lock.held, false, memory_order_release);
 		atomic_store_explicit(&guard->held, false, memory_order_release);
+		finish(cpu);
 		task_exit();
 	}
 	task->state = TASK_BLOCKED;

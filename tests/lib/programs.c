@@ -5,7 +5,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
 
-#define MOST_WAIT 5000000 /* microseconds */
+#define MOST_WAIT 20000000 /* microseconds */
 
 static uint64_t pages(void)
 {

@@ -6,7 +6,8 @@
 #include "tests/framework/test.h"
 #include "tests/lib/walker.h"
 
-#define PERIOD 200 /* microseconds from the end of one blow to the next */
+#define PERIOD	    200 /* microseconds from the end of one blow to the next */
+#define MOST_ROUNDS 100
 
 static atomic_uint timers, sent, nmis;
 
@@ -25,11 +26,8 @@ static void blow(struct timer *timer)
 	timer_start(timer, PERIOD);
 }
 
-TEST(bts_robust_storm, .group = "Z", .ids = "Z2", .needs = NEED_BTS,
-     .claim = "in a storm of timer interrupts and NMIs traced tasks get on and lose no branch",
-     .source = "reference 8, Z2")
+static void round(uint64_t walks)
 {
-	uint64_t walks = test_scaled(300), unknown = nmi_unknown_count();
 	struct walker walkers[] = {
 		{.name = "a", .chain = &chain_a, .walks = walks},
 		{.name = "b", .chain = &chain_b, .walks = walks},
@@ -38,21 +36,32 @@ TEST(bts_robust_storm, .group = "Z", .ids = "Z2", .needs = NEED_BTS,
 
 	for (unsigned i = 0; i < 2; i++)
 		walkers[i].options = walker_options(walks * 512 + 65536);
+	walkers_start(walkers, 2);
+	timer_start(&timer, PERIOD);
+	walkers_join_reading(walkers, 2);
+	timer_stop(&timer);
+	task_sleep(1000);
+	walkers_check(walkers, 2);
+}
+
+/* On a busy host the timer may come late: as many rounds as it takes to meet it. */
+TEST(bts_robust_storm, .group = "Z", .ids = "Z2", .needs = NEED_BTS,
+     .claim = "in a storm of timer interrupts and NMIs traced tasks get on and lose no branch",
+     .source = "reference 8, Z2")
+{
+	uint64_t unknown = nmi_unknown_count();
+
 	atomic_store(&timers, 0);
 	atomic_store(&sent, 0);
 	atomic_store(&nmis, 0);
 	nmi_add_handler(claim);
 	sched_set_slice(500);
-	walkers_start(walkers, 2);
-	timer_start(&timer, PERIOD);
-	walkers_join_reading(walkers, 2);
-	timer_stop(&timer);
+	for (unsigned rounds = 0; rounds < MOST_ROUNDS && !atomic_load(&nmis); rounds++)
+		round(test_scaled(300));
 	sched_set_slice(1000);
-	task_sleep(1000);
 	nmi_remove_handler(claim);
 	EXPECT(atomic_load(&timers) > 0);
 	EXPECT(atomic_load(&nmis) > 0);
 	EXPECT_EQ(nmi_unknown_count(), unknown);
 	test_note("%u timer interrupts, %u NMIs", atomic_load(&timers), atomic_load(&nmis));
-	walkers_check(walkers, 2);
 }
