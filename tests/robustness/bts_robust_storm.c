@@ -36,8 +36,10 @@ static void round(uint64_t walks)
 
 	for (unsigned i = 0; i < 2; i++)
 		walkers[i].options = walker_options(walks * 512 + 65536);
-	walkers_start(walkers, 2);
 	timer_start(&timer, PERIOD);
+	while (!atomic_load(&sent)) /* no NMI before the first that is the storm's */
+		task_yield();
+	walkers_start(walkers, 2);
 	walkers_join_reading(walkers, 2);
 	timer_stop(&timer);
 	task_sleep(1000);
