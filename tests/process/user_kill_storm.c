@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/sched/sched.h"
+#include "kernel/time.h"
 #include "tests/lib/programs.h"
 
-#define ROOTS 6
+#define ROOTS  6
+#define ENOUGH 10 /* seconds, for a machine under load */
 
 TEST(user_kill_storm, .group = "process", .ids = "",
      .claim =
 	     "processes that fork, map, sleep, move and wait can be killed at any point; nothing is left",
      .source = "kernel/process/process.h")
 {
-	uint64_t before = programs_begin();
+	uint64_t before = programs_begin(), end = time_now() + test_scaled(ENOUGH) * 1000000;
 
-	for (uint64_t round = 0; round < test_scaled(15); round++) {
+	for (uint64_t round = 0; round < test_scaled(15) && time_now() < end; round++) {
 		struct process *roots[ROOTS];
 
 		for (unsigned i = 0; i < ROOTS; i++)
