@@ -62,22 +62,6 @@ static void wait(const struct cpu *self, const struct smp_call *call)
 	ds_resume(saved);
 }
 
-static void send(struct cpu *target, struct smp_call *call)
-{
-	call->next = atomic_load(&target->calls);
-	while (!atomic_compare_exchange_weak(&target->calls, &call->next, call))
-		;
-	lapic_send_ipi(target->apic_id, VECTOR_CALL);
-}
-
-static void finish(struct cpu *self, const struct smp_call *call)
-{
-	while (!atomic_load(&call->done)) {
-		wait(self, call);
-		serve(self);
-	}
-}
-
 void smp_call(unsigned index, void (*function)(void *argument), void *argument)
 {
 	struct smp_call call = {.function = function, .argument = argument};
@@ -87,31 +71,23 @@ void smp_call(unsigned index, void (*function)(void *argument), void *argument)
 	if (target == self) {
 		function(argument);
 	} else {
-		send(target, &call);
-		finish(self, &call);
+		call.next = atomic_load(&target->calls);
+		while (!atomic_compare_exchange_weak(&target->calls, &call.next, &call))
+			;
+		lapic_send_ipi(target->apic_id, VECTOR_CALL);
+		while (!atomic_load(&call.done)) {
+			wait(self, &call);
+			serve(self);
+		}
 	}
 	interrupts_restore(flags);
 }
 
 void smp_call_all(void (*function)(void *argument), void *argument)
 {
-	struct smp_call calls[MAX_CPUS];
-	uint64_t flags = interrupts_save();
-	struct cpu *self = this_cpu();
-	unsigned count = cpu_count();
-
-	for (unsigned i = 0; i < count; i++) {
-		struct cpu *cpu = cpu_by_index(i);
-		bool other = cpu != self && atomic_load(&cpu->online);
-
-		calls[i] = (struct smp_call){function, argument, !other, NULL};
-		if (other)
-			send(cpu, &calls[i]);
-	}
-	function(argument);
-	for (unsigned i = 0; i < count; i++)
-		finish(self, &calls[i]);
-	interrupts_restore(flags);
+	for (unsigned i = 0; i < cpu_count(); i++)
+		if (atomic_load(&cpu_by_index(i)->online))
+			smp_call(i, function, argument);
 }
 
 void smp_kick(unsigned index)

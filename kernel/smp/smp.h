@@ -20,7 +20,7 @@ void smp_start(const struct boot_info *info);
  */
 void smp_call(unsigned index, void (*function)(void *argument), void *argument);
 
-/* The same on every CPU at the same time, the caller's included. */
+/* The same on every CPU, the caller's included. */
 void smp_call_all(void (*function)(void *argument), void *argument);
 
 /* Lets CPU `index` look at its run queue. Any context but NMI. */
