@@ -59,7 +59,7 @@ check-lockstep: images ## check the monitor's interpreter against the processor:
 check-bochs: images iso ## run the suite in Bochs, on one and on two processors: some minutes
 	@tools/boots --bochs
 
-bench: iso $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf ## measure, and compare with the budgets
+bench: images iso $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf ## measure, and compare with the budgets
 	@tools/bench
 
 mutants: images ## boot the suite on silicon that is wrong on purpose; MUTANTS="options of tools/mutants"
