@@ -166,7 +166,7 @@ $(BUILD)/minimal.elf32: tests/bench/minimal.asm
 	$(LD) -m elf_i386 -nostdlib -static -z noexecstack -Ttext 0x100000 -e start -o $@ $(BUILD)/minimal.o
 
 # The kernel and the framework without any test, to tell what each of them takes.
-without_tests := $(filter-out $(BUILD)/obj/tests/%,$(kernel_objects)) \
+without_tests := $(filter-out $(BUILD)/obj/tests/% $(BUILD)/user/%,$(kernel_objects)) \
                  $(filter $(BUILD)/obj/tests/framework/%,$(kernel_objects))
 $(BUILD)/no-tests.elf: $(without_tests) $(BUILD)/spoor.elf linker.ld
 	$(LD) $(LDFLAGS) -T linker.ld -o $@ $(without_tests) $(BUILD)/symbols-empty.o
