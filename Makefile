@@ -49,7 +49,7 @@ run: ## build and run the suite in QEMU; RUN="options of run-qemu.sh"
 	@$(MAKE) --no-print-directory images
 	./run-qemu.sh $(RUN)
 
-check: ## run every test of the project, host and boots: about five minutes
+check: ## run every test of the project, host and boots: about a quarter of an hour
 	@tools/deps check all
 	@tools/check
 

@@ -35,14 +35,11 @@ static void save_fpu(struct user_context *context)
  * Not where it would change nothing: QEMU's FXRSTOR, on any processor, writes to flags of its first
  * processor without a lock (docs/tricks.md), and most programs never touch these registers.
  */
-static void restore_fpu(const struct user_context *context)
+static void restore_fpu(const struct user_context *context, const struct user_context *now)
 {
-	struct user_context now = {0}; /* QEMU's FXSAVE leaves FOP alone */
-
-	save_fpu(&now);
 	/* Between MXCSR and ST0 stands MXCSR_MASK, which FXRSTOR ignores. */
-	if (memcmp(now.fpu, context->fpu, FPU_MXCSR + sizeof(uint32_t)) ||
-	    memcmp(now.fpu + FPU_ST0, context->fpu + FPU_ST0, FPU_RESERVED - FPU_ST0))
+	if (memcmp(now->fpu, context->fpu, FPU_MXCSR + sizeof(uint32_t)) ||
+	    memcmp(now->fpu + FPU_ST0, context->fpu + FPU_ST0, FPU_RESERVED - FPU_ST0))
 		__asm__ volatile("fxrstor64 %0" : : "m"(context->fpu));
 }
 
@@ -73,10 +70,12 @@ void user_context_drop(void)
 
 void user_switch(struct user_context *from, struct user_context *to)
 {
-	if (from)
-		save_fpu(from);
+	struct user_context kernels = {0}; /* QEMU's FXSAVE leaves FOP alone */
+	struct user_context *now = from ? from : &kernels;
+
+	save_fpu(now);
 	if (to)
-		restore_fpu(to);
+		restore_fpu(to, now);
 	load_root(to ? to->root : vm_root());
 }
 

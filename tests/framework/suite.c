@@ -15,13 +15,12 @@
 #include "kernel/watchdog.h"
 #include "lib/format.h"
 #include "tests/framework/needs.h"
+#include "tests/framework/pages.h"
 #include "tests/framework/resources.h"
 #include "tests/framework/result.h"
 #include "tests/framework/select.h"
 
-#define HEARTBEAT   10000000 /* microseconds */
-#define SETTLING    10000000 /* microseconds */
-#define LEAST_TURNS 100
+#define HEARTBEAT 10000000 /* microseconds */
 
 static const struct test *selected[MAX_TESTS];
 static unsigned selected_count, number, plan;
@@ -62,28 +61,6 @@ static bool records(void)
 	       rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts);
 }
 
-static uint64_t pages(void)
-{
-	return page_free_count() + vm_table_count();
-}
-
-/*
- * Tasks that ended are still on their way out, on any CPU. A busy host may stop one of those for
- * seconds, or all of them for longer than that whole time. Sleeps, so that an idle task that was
- * interrupted while it reaped comes to its end.
- */
-static void settle(uint64_t pages_before)
-{
-	uint64_t end = time_now() + SETTLING;
-
-	for (unsigned turns = 0; turns < LEAST_TURNS || time_now() < end; turns++) {
-		if (pages() == pages_before)
-			return;
-		task_sleep(1000);
-		sched_reap();
-	}
-}
-
 /* The checks of every test: it leaves the trace off, and memory and the CPU as they were. */
 static void check_left_behind(uint64_t pages_before)
 {
@@ -95,8 +72,7 @@ static void check_left_behind(uint64_t pages_before)
 		ds_checkin(ds);
 	expect_left(!lent, "kept the debug MSRs");
 	expect_left(!ds->loaded && !records(), "left branches being recorded");
-	settle(pages_before);
-	missing = (int64_t)(pages_before - pages());
+	missing = pages_missing(pages_before);
 	expect_left(!missing, "did not give back all memory");
 	if (missing)
 		printk("# pages that are missing: %ld\n", missing);
@@ -126,7 +102,7 @@ static void run(const struct test *test)
 		return;
 	}
 	sched_reap();
-	pages_before = pages();
+	pages_before = pages_left();
 	task = task_create_stopped(test->name, run_task, (void *)(uintptr_t)test);
 	if (!task)
 		refuse("no memory for the task of test %s", test->name);

@@ -3,6 +3,7 @@
 
 #include "drivers/apic/lapic.h"
 #include "kernel/time.h"
+#include "tests/lib/chain.h"
 
 /* An interrupt storm ends here: the LVT entry stays masked. */
 #define MOST_DELIVERIES 100000
@@ -76,6 +77,21 @@ void pmi_release(struct pmi *pmi)
 	EXPECT_EQ(pmi->astray, 0);
 	lapic_set_lvtpc((uint8_t)(pmi->lvtpc_before & LVT_VECTOR_MASK),
 			pmi->lvtpc_before & LVT_NMI);
+}
+
+void pmi_cross(struct pmi *pmi, size_t records, size_t slots)
+{
+	struct rig *rig = pmi->rig;
+
+	rig_set_threshold(rig, records);
+	wrmsr(IA32_DEBUGCTL, rig_interrupt());
+	while (!pmi->count && rig_count(rig) < slots - 1)
+		chain_walk(&chain_a, 2);
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmi_settle();
+	EXPECT_EQ(pmi->count, 1);
+	EXPECT(pmi->index >= rig->base + records * rig->record);
+	EXPECT(pmi->index <= rig->base + slots * rig->record);
 }
 
 void pmi_settle(void)

@@ -35,6 +35,12 @@ void pmi_take(struct pmi *pmi);
 /* Fails the test if one went astray. */
 void pmi_release(struct pmi *pmi);
 
+/*
+ * Traces until the interrupt comes, at the latest when the buffer's last slot but one is written,
+ * and expects it once, with the index between the threshold of `records` and the buffer's end.
+ */
+void pmi_cross(struct pmi *pmi, size_t records, size_t slots);
+
 /* Waits until an interrupt that was raised has been delivered. IF = 1, TR clear. */
 void pmi_settle(void);
 

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/programs.h"
 
-#include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
-#include "kernel/time.h"
-
-#define MOST_WAIT 20000000 /* microseconds */
-
-static uint64_t pages(void)
-{
-	return page_free_count() + vm_table_count();
-}
+#include "tests/framework/pages.h"
 
 /* Stacks of tasks that ended are freed in their own time, by whichever CPU is idle. */
 static void settle(void)
@@ -20,9 +12,9 @@ static void settle(void)
 	for (unsigned same = 0; same < 3; same++) {
 		task_sleep(10000);
 		sched_reap();
-		if (pages() != last)
+		if (pages_left() != last)
 			same = 0;
-		last = pages();
+		last = pages_left();
 	}
 }
 
@@ -30,17 +22,13 @@ uint64_t programs_begin(void)
 {
 	process_kill_all();
 	settle();
-	return pages();
+	return pages_left();
 }
 
 void programs_end(uint64_t pages_before)
 {
-	uint64_t end = time_now() + MOST_WAIT;
-
 	process_kill_all();
-	while (pages() != pages_before && time_now() < end)
-		settle();
-	EXPECT_EQ(pages(), pages_before);
+	EXPECT_EQ(pages_missing(pages_before), 0);
 }
 
 struct process *program_start(const char *name, uint64_t argument)

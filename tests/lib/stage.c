@@ -14,6 +14,15 @@ void stage_halt(struct walker *walker)
 		task_yield();
 }
 
+struct walker stage_walker(struct user_chain *user, uint64_t walks)
+{
+	return (struct walker){.name = "watched",
+			       .chain = &chain_a,
+			       .walks = walks,
+			       .user = user,
+			       .between = stage_halt};
+}
+
 void stage_next(struct walker *walker, uint64_t walks)
 {
 	atomic_store(&halted, 0);

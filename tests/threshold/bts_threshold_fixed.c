@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tests/lib/chain.h"
 #include "tests/lib/pmi.h"
 
 #define SLOTS	  512
@@ -14,15 +13,7 @@ TEST(bts_threshold_fixed, .group = "T", .ids = "T1", .needs = NEED_BTS,
 
 	rig_open(&rig, SLOTS);
 	pmi_take(&pmi);
-	rig_set_threshold(&rig, THRESHOLD);
-	wrmsr(IA32_DEBUGCTL, rig_interrupt());
-	while (!pmi.count && rig_count(&rig) < SLOTS - 1)
-		chain_walk(&chain_a, 2);
-	wrmsr(IA32_DEBUGCTL, 0);
-	pmi_settle();
-	EXPECT_EQ(pmi.count, 1);
-	EXPECT(pmi.index >= rig.base + THRESHOLD * rig.record);
-	EXPECT(pmi.index <= rig.base + SLOTS * rig.record);
+	pmi_cross(&pmi, THRESHOLD, SLOTS);
 	pmi_release(&pmi);
 	rig_close(&rig);
 }

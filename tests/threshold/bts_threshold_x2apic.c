@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/apic/lapic.h"
-#include "tests/lib/chain.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/pmi.h"
 
@@ -21,15 +20,7 @@ TEST(bts_threshold_x2apic, .group = "T", .ids = "T9", .needs = NEED_BTS,
 		test_skip("the run is in xAPIC mode; the word x2apic changes that");
 	rig_open(&rig, SLOTS);
 	pmi_take(&pmi);
-	rig_set_threshold(&rig, THRESHOLD);
-	wrmsr(IA32_DEBUGCTL, rig_interrupt());
-	while (!pmi.count && rig_count(&rig) < SLOTS - 1)
-		chain_walk(&chain_a, 2);
-	wrmsr(IA32_DEBUGCTL, 0);
-	pmi_settle();
-	EXPECT_EQ(pmi.count, 1);
-	EXPECT(pmi.index >= rig.base + THRESHOLD * rig.record);
-	EXPECT(pmi.index <= rig.base + SLOTS * rig.record);
+	pmi_cross(&pmi, THRESHOLD, SLOTS);
 	pmi_release(&pmi);
 	entry = rdmsr(X2APIC_LVTPC);
 	EXPECT_EQ(entry & LVT_MASKED, 0);

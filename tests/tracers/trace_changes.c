@@ -40,11 +40,7 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
      .source = "kernel/trace/trace.h")
 {
 	struct user_chain user;
-	struct walker walker = {.name = "watched",
-				.chain = &chain_a,
-				.walks = WALKS,
-				.user = &user,
-				.between = stage_halt};
+	struct walker walker = stage_walker(&user, WALKS);
 	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, WALKS * 4);
 	struct sight sight;
 

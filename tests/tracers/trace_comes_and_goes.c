@@ -19,11 +19,7 @@ TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
      .source = "design 4: the first tracer may leave while others stay")
 {
 	struct user_chain user;
-	struct walker walker = {.name = "watched",
-				.chain = &chain_a,
-				.walks = WALKS,
-				.user = &user,
-				.between = stage_halt};
+	struct walker walker = stage_walker(&user, WALKS);
 	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, WALKS * 2);
 	struct trace_options in_user = sight_options(TRACE_USER, WALKS);
 	struct sight first, second, third, all;

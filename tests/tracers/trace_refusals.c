@@ -3,6 +3,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trace/context.h"
+#include "tests/framework/pages.h"
 #include "tests/framework/test.h"
 #include "tests/lib/walker.h"
 
@@ -11,24 +12,19 @@
 static struct trace_account account;
 static struct walker walker;
 
-static uint64_t pages(void)
-{
-	return page_free_count() + vm_table_count();
-}
-
 static void refused(int error, int expected, uint64_t before, const struct tracer *result)
 {
 	EXPECT_EQ(error, expected);
 	EXPECT(!result);
 	EXPECT_EQ(account.used, 0);
-	EXPECT_EQ(pages(), before);
+	EXPECT_EQ(pages_left(), before);
 }
 
 /* Of its task, and of a CPU: nothing is left behind. */
 static void expect_refused(struct trace_options options, int expected)
 {
 	struct tracer *result = NULL;
-	uint64_t before = pages();
+	uint64_t before = pages_left();
 
 	options.account = &account;
 	refused(trace_attach(walker.task, &options, &result), expected, before, result);
@@ -69,7 +65,7 @@ static void refuse_what_is_not_there(void)
 {
 	struct trace_options options = walker_options(1ul << 24);
 	struct tracer *result = NULL;
-	uint64_t before = pages();
+	uint64_t before = pages_left();
 
 	account.limit = SIZE_MAX;
 	options.account = &account;
@@ -91,13 +87,13 @@ TEST(trace_refusals, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	refuse_memory();
 	if (page_free_count() < (1ul << 24) * 24 / PAGE_SIZE)
 		refuse_what_is_not_there();
-	before = pages();
+	before = pages_left();
 	options.account = &account;
 	account.limit = SIZE_MAX;
 	refused(trace_attach_cpu(cpu_count(), &options, &result), -EINVAL, before, result);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
-	before = pages();
+	before = pages_left();
 	refused(trace_attach(walker.task, &options, &result), -ESRCH, before, result);
 	walker_end(&walker);
 }

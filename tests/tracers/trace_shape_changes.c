@@ -21,11 +21,7 @@ TEST(trace_shape_changes, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .source = "design 4: attaching a second tracer copies out and changes shape")
 {
 	struct user_chain user;
-	struct walker walker = {.name = "watched",
-				.chain = &chain_a,
-				.walks = WALKS,
-				.user = &user,
-				.between = stage_halt};
+	struct walker walker = stage_walker(&user, WALKS);
 	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, WALKS * 4);
 	struct sight first, second;
 

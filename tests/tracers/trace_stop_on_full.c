@@ -30,11 +30,7 @@ TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .source = "design 4: overflow, stop")
 {
 	struct user_chain user;
-	struct walker walker = {.name = "watched",
-				.chain = &chain_a,
-				.walks = WALKS,
-				.user = &user,
-				.between = stage_halt};
+	struct walker walker = stage_walker(&user, WALKS);
 	struct trace_options all = sight_options(TRACE_USER | TRACE_KERNEL, WALKS * 4), few = all;
 	struct trace_status status;
 	struct tracer *tracer = NULL;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#include "tests/framework/pages.h"
+
+#include "kernel/mm/page.h"
+#include "kernel/mm/vm.h"
+#include "kernel/sched/sched.h"
+#include "kernel/time.h"
+
+#define SETTLING    10000000 /* microseconds */
+#define LEAST_TURNS 100
+
+uint64_t pages_left(void)
+{
+	return page_free_count() + vm_table_count();
+}
+
+/*
+ * A busy host may stop the CPU that such a task is on for seconds, or all of them for longer than
+ * that whole time. Sleeps, so that an idle task that was interrupted while it reaped comes to its
+ * end.
+ */
+int64_t pages_missing(uint64_t before)
+{
+	uint64_t end = time_now() + SETTLING;
+
+	for (unsigned turns = 0; turns < LEAST_TURNS || time_now() < end; turns++) {
+		if (pages_left() == before)
+			return 0;
+		task_sleep(1000);
+		sched_reap();
+	}
+	return (int64_t)(before - pages_left());
+}

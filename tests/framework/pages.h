@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether what ran gave its memory back. */
+#ifndef SPOOR_TESTS_FRAMEWORK_PAGES_H
+#define SPOOR_TESTS_FRAMEWORK_PAGES_H
+
+#include <stdint.h>
+
+/* Free pages, and those of page tables, which stay where addresses were used once. Any context. */
+uint64_t pages_left(void);
+
+/*
+ * Waits, some seconds at most, until as many are left as `before`: tasks that ended may still be on
+ * their way out. How many are missing. Task context.
+ */
+int64_t pages_missing(uint64_t before);
+
+#endif
