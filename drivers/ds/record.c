@@ -1,20 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BTS records: SDM Vol 3, figures 17-6 and 17-9. */
-#include "drivers/ds/area.h"
-
-/*
- * Three fields of one size. The hardware writes them: volatile; wherever a buffer is said to begin:
- * packed.
- */
-struct __attribute__((packed)) record_32 {
-	uint32_t from, to, flags;
-};
-_Static_assert(sizeof(struct record_32) == 12, "32-bit BTS record");
-
-struct __attribute__((packed)) record_64 {
-	uint64_t from, to, flags;
-};
-_Static_assert(sizeof(struct record_64) == 24, "64-bit BTS record");
+#include "drivers/ds/record.h"
 
 static void *slot(const void *area, size_t at)
 {
@@ -22,22 +7,24 @@ static void *slot(const void *area, size_t at)
 				   at * ds_configuration->record_size);
 }
 
+struct ds_cursor ds_cursor_at(const void *area, size_t at)
+{
+	uintptr_t base = (uintptr_t)slot(area, 0);
+
+	return (struct ds_cursor){.next = base + at * ds_configuration->record_size,
+				  .base = base,
+				  .end = base + ds_get_bts_size(area),
+				  .record_size = ds_configuration->record_size};
+}
+
 int ds_read_bts(const void *area, size_t at, struct bts_struct *record)
 {
+	struct ds_cursor cursor;
+
 	if (at >= ds_get_bts_end(area))
 		return -EINVAL;
-	if (ds_configuration->record_size == sizeof(struct record_32)) {
-		const volatile struct record_32 *raw = slot(area, at);
-
-		*record =
-			(struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
-	} else {
-		const volatile struct record_64 *raw = slot(area, at);
-
-		*record =
-			(struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
-	}
-	record->qualifier = record->from || record->to ? BTS_BRANCH : BTS_INVALID;
+	cursor = ds_cursor_at(area, at);
+	*record = ds_cursor_read(&cursor);
 	return 0;
 }
 
@@ -45,14 +32,14 @@ int ds_put_bts(void *area, size_t at, const struct bts_struct *record)
 {
 	if (at >= ds_get_bts_end(area))
 		return -EINVAL;
-	if (ds_configuration->record_size == sizeof(struct record_32)) {
+	if (ds_configuration->record_size == sizeof(struct ds_record_32)) {
 		if ((record->from | record->to | record->flags) > UINT32_MAX)
 			return -EINVAL;
-		*(volatile struct record_32 *)slot(area, at) = (struct record_32){
+		*(volatile struct ds_record_32 *)slot(area, at) = (struct ds_record_32){
 			(uint32_t)record->from, (uint32_t)record->to, (uint32_t)record->flags};
 	} else {
-		*(volatile struct record_64 *)slot(area, at) =
-			(struct record_64){record->from, record->to, record->flags};
+		*(volatile struct ds_record_64 *)slot(area, at) =
+			(struct ds_record_64){record->from, record->to, record->flags};
 	}
 	return 0;
 }

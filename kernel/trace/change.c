@@ -16,8 +16,10 @@ static bool needs_other_memory(const struct tracer *tracer, const struct trace_o
 
 static void move_records(struct trace_ring *to, const struct trace_ring *from)
 {
+	struct ds_cursor cursor = ring_cursor(from, 0);
+
 	for (size_t i = 0; i < from->used; i++) {
-		struct bts_struct record = ring_at(from, i);
+		struct bts_struct record = ds_cursor_read(&cursor);
 
 		ring_put(to, &record, true);
 	}

@@ -22,16 +22,19 @@ static void copy(void *argument)
 {
 	struct reading *reading = argument;
 	struct trace_ring *ring = &reading->tracer->ring;
+	struct ptrace_bts_record *records = reading->records;
+	struct ds_cursor cursor;
 
 	check(reading->tracer);
 	reading->available = ring->used;
 	reading->count = ring->used > reading->first ? ring->used - reading->first : 0;
 	if (reading->count > reading->most)
 		reading->count = reading->most;
-	for (size_t i = 0; i < reading->count; i++) {
-		struct bts_struct record = ring_at(ring, reading->first + i);
+	cursor = ring_cursor(ring, reading->first);
+	for (size_t left = reading->count; left; left--) {
+		struct bts_struct record = ds_cursor_read(&cursor);
 
-		reading->records[i] = record_for_reader(&record);
+		*records++ = record_for_reader(&record);
 	}
 	if (reading->remove)
 		ring_drop(ring, reading->count);
@@ -86,6 +89,7 @@ static void get(void *argument)
 {
 	struct getting *getting = argument;
 	struct trace_ring *ring = &getting->tracer->ring;
+	struct ds_cursor cursor;
 	struct bts_struct record;
 
 	check(getting->tracer);
@@ -93,7 +97,8 @@ static void get(void *argument)
 		getting->error = -EINVAL;
 		return;
 	}
-	record = ring_at(ring, ring->used - 1 - getting->index);
+	cursor = ring_cursor(ring, ring->used - 1 - getting->index);
+	record = ds_cursor_read(&cursor);
 	*getting->record = record_for_reader(&record);
 }
 

@@ -11,6 +11,7 @@
 
 #include "abi/ptrace_bts.h"
 #include "drivers/ds/area.h"
+#include "kernel/trace/trace.h"
 
 #define STAMP_ESCAPE (~0xfull)
 #define STAMP_FLAG   (1ull << 63)
@@ -21,12 +22,27 @@ static inline bool record_is_stamp(const struct bts_struct *record)
 }
 
 /* Whether a tracer with `view` is to see it. */
-bool record_in_view(const struct bts_struct *record, unsigned view);
+static inline bool record_in_view(const struct bts_struct *record, unsigned view)
+{
+	bool from = record->from >> 63, to = record->to >> 63; /* the kernel's half */
+
+	if (view == (TRACE_USER | TRACE_KERNEL) || record_is_stamp(record))
+		return true;
+	return from == to && view == (from ? TRACE_KERNEL : TRACE_USER);
+}
 
 /* The stamp of now. */
 struct bts_struct record_stamp(unsigned qualifier, unsigned pid, unsigned cpu);
 
 /* What a reader gets. */
-struct ptrace_bts_record record_for_reader(const struct bts_struct *record);
+static inline struct ptrace_bts_record record_for_reader(const struct bts_struct *record)
+{
+	if (record_is_stamp(record))
+		return (struct ptrace_bts_record){.qualifier = record->from & ~STAMP_ESCAPE,
+						  .tsc = record->to,
+						  .pid_cpu = record->flags & ~STAMP_FLAG};
+	return (struct ptrace_bts_record){
+		.qualifier = PTRACE_BTS_BRANCH, .from = record->from, .to = record->to};
+}
 
 #endif

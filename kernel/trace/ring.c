@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trace/ring.h"
 
+#include "drivers/ds/record.h"
 #include "kernel/trace/record.h"
 
 static const struct bts_struct empty = {BTS_INVALID, 0, 0, 0};
@@ -79,14 +80,28 @@ void ring_return(struct trace_ring *ring)
 	ring->unchecked = true;
 }
 
+/* Goes on from `*cursor` for as long as what stands there is in the view; how many that are. */
+static size_t count_kept(struct ds_cursor *cursor, size_t most, unsigned view)
+{
+	for (size_t i = 0; i < most; i++) {
+		struct bts_struct record = ds_cursor_read(cursor);
+
+		if (record.qualifier == BTS_INVALID || !record_in_view(&record, view))
+			return i;
+	}
+	return most;
+}
+
 void ring_check(struct trace_ring *ring, unsigned view)
 {
 	size_t first = before_index(ring, ring->used), kept = 0;
+	struct ds_cursor cursor = ds_cursor_at(ring->area, first);
 
 	if (!ring->unchecked)
 		return;
-	for (size_t i = 0; i < ring->used; i++) {
-		struct bts_struct record = slot(ring, (first + i) % ring->size);
+	kept = count_kept(&cursor, ring->used, view);
+	for (size_t i = kept + 1; i < ring->used; i++) {
+		struct bts_struct record = ds_cursor_read(&cursor);
 
 		if (record.qualifier != BTS_INVALID && record_in_view(&record, view))
 			ds_put_bts(ring->area, (first + kept++) % ring->size, &record);
@@ -96,9 +111,9 @@ void ring_check(struct trace_ring *ring, unsigned view)
 	ring->unchecked = false;
 }
 
-struct bts_struct ring_at(const struct trace_ring *ring, size_t at)
+struct ds_cursor ring_cursor(const struct trace_ring *ring, size_t at)
 {
-	return slot(ring, before_index(ring, ring->used - at));
+	return ds_cursor_at(ring->area, before_index(ring, ring->used - at));
 }
 
 void ring_drop(struct trace_ring *ring, size_t count)

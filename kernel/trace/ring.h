@@ -6,7 +6,7 @@
 #ifndef SPOOR_KERNEL_TRACE_RING_H
 #define SPOOR_KERNEL_TRACE_RING_H
 
-#include "drivers/ds/area.h"
+#include "drivers/ds/record.h"
 
 struct trace_ring {
 	void *area;
@@ -32,8 +32,8 @@ void ring_return(struct trace_ring *ring);
 /* Drops what the hardware wrote outside of `view`. Before anything below, and cheap if not so. */
 void ring_check(struct trace_ring *ring, unsigned view);
 
-/* The record at `at`, 0 being the oldest, less than `used`. */
-struct bts_struct ring_at(const struct trace_ring *ring, size_t at);
+/* To read from the record at `at` on, 0 being the oldest, less than `used`. */
+struct ds_cursor ring_cursor(const struct trace_ring *ring, size_t at);
 
 /* Removes the `count` oldest; removes all and forgets losses. */
 void ring_drop(struct trace_ring *ring, size_t count);

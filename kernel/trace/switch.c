@@ -59,14 +59,12 @@ static void take(void *argument, const void *area, size_t count, bool full)
 	struct recorded *to = argument;
 
 	for (size_t i = 0; i < 2; i++) {
+		struct ds_cursor cursor = ds_cursor_at(area, 0);
+
 		if (!to->context[i])
 			continue;
-		for (size_t at = 0; at < count; at++) {
-			struct bts_struct record;
-
-			if (ds_read_bts(area, at, &record) == 0)
-				give(to->context[i], record);
-		}
+		for (size_t at = 0; at < count; at++)
+			give(to->context[i], ds_cursor_read(&cursor));
 		if (full)
 			truncate(to->context[i]);
 	}

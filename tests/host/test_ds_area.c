@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
-#include "drivers/ds/area.h"
+#include "drivers/ds/record.h"
 
 #include <string.h>
 
@@ -165,6 +165,24 @@ static void records(void **state)
 	assert_int_equal(out.qualifier, BTS_BRANCH);
 }
 
+static void reads_around_the_end(void **state)
+{
+	struct ds_cursor cursor;
+
+	ds_set_bts_buffer(area, buffer, 3 * RECORD);
+	for (uint64_t at = 0; at < 3; at++)
+		ds_put_bts(area, at, &(struct bts_struct){.from = at, .to = at, .flags = at});
+	cursor = ds_cursor_at(area, 2);
+	for (uint64_t i = 2; i < 9; i++) {
+		struct bts_struct record = ds_cursor_read(&cursor);
+
+		assert_int_equal(record.qualifier, i % 3 ? BTS_BRANCH : BTS_INVALID);
+		assert_int_equal(record.from, i % 3);
+		assert_int_equal(record.to, i % 3);
+		assert_int_equal(record.flags, i % 3);
+	}
+}
+
 static void writes_wrap_or_end(void **state)
 {
 	struct bts_struct record = {.to = 7};
@@ -231,6 +249,7 @@ int main(void)
 		cmocka_unit_test_setup(thresholds, set_up),
 		cmocka_unit_test_setup(default_margins, set_up),
 		cmocka_unit_test_setup(records, set_up),
+		cmocka_unit_test_setup(reads_around_the_end, set_up),
 		cmocka_unit_test_setup(writes_wrap_or_end, set_up),
 		cmocka_unit_test_setup(clears, set_up),
 		cmocka_unit_test_setup(knows_when_it_is_full, set_up),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
 /* The layout of 4-byte fields and 12-byte records, which no 64-bit kernel ever meets. */
-#include "drivers/ds/area.h"
+#include "drivers/ds/record.h"
 
 #include <sys/mman.h>
 
@@ -47,6 +47,7 @@ static void records(void **state)
 {
 	const struct bts_struct in = {BTS_BRANCH, 0x80001234, 0xc0000000, 0x10};
 	struct bts_struct out;
+	struct ds_cursor cursor;
 
 	assert_int_equal(ds_set_bts_buffer(area, buffer, 3 * RECORD), 0);
 	assert_int_equal(ds_write_bts(area, DS_O_WRAP, &in), 0);
@@ -58,6 +59,9 @@ static void records(void **state)
 	assert_int_equal(out.from, 0x80001234); /* zero-extended */
 	assert_int_equal(out.to, 0xc0000000);
 	assert_int_equal(out.flags, 0x10);
+	cursor = ds_cursor_at(area, 2);
+	assert_int_equal(ds_cursor_read(&cursor).qualifier, BTS_INVALID);
+	assert_int_equal(ds_cursor_read(&cursor).to, 0xc0000000);
 	ds_clear(area);
 	assert_int_equal(buffer[0] | buffer[1] | buffer[2], 0);
 }

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * BTS records as they lie in memory (SDM Vol 3, figures 17-6 and 17-9), and how to read many of
+ * them: what ds_read_bts() finds out for every record, a cursor finds out once.
+ */
+#ifndef SPOOR_DRIVERS_DS_RECORD_H
+#define SPOOR_DRIVERS_DS_RECORD_H
+
+#include "drivers/ds/area.h"
+
+/* Three fields of one size. Wherever a buffer is said to begin: packed. */
+struct __attribute__((packed)) ds_record_32 {
+	uint32_t from, to, flags;
+};
+_Static_assert(sizeof(struct ds_record_32) == 12, "32-bit BTS record");
+
+struct __attribute__((packed)) ds_record_64 {
+	uint64_t from, to, flags;
+};
+_Static_assert(sizeof(struct ds_record_64) == 24, "64-bit BTS record");
+
+/* Where the next record stands, in a buffer whose base and size do not change meanwhile. */
+struct ds_cursor {
+	uintptr_t next, base, end;
+	size_t record_size;
+};
+
+/*
+ * At slot `at`, which must be less than ds_get_bts_end(). What the hardware wrote before this call
+ * is read; what it writes after it may be read or not. Any context.
+ */
+struct ds_cursor ds_cursor_at(const void *area, size_t at);
+
+/* Reads the record there and moves on; from the last slot to the first. Any context. */
+static inline struct bts_struct ds_cursor_read(struct ds_cursor *cursor)
+{
+	struct bts_struct record;
+
+	if (cursor->record_size == sizeof(struct ds_record_32)) {
+		const struct ds_record_32 *raw = (const void *)cursor->next;
+
+		record = (struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
+	} else {
+		const struct ds_record_64 *raw = (const void *)cursor->next;
+
+		record = (struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
+	}
+	record.qualifier = record.from || record.to ? BTS_BRANCH : BTS_INVALID;
+	cursor->next += cursor->record_size;
+	if (cursor->next == cursor->end)
+		cursor->next = cursor->base;
+	return record;
+}
+
+#endif
