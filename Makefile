@@ -54,10 +54,10 @@ check: ## run every test of the project, host and boots: about a quarter of an h
 	@tools/check
 
 check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
-	@tools/lockstep
+	@prove --verbose --exec '' tools/lockstep
 
-check-bochs: images iso ## run the suite in Bochs, on one and on two processors: some minutes
-	@tools/boots --bochs
+check-bochs: images iso ## run the suite in Bochs, on one and on two processors, and lockstep: 20 minutes
+	@prove --verbose --exec '' tools/boots tools/lockstep :: --bochs
 
 bench: images iso $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf ## measure, and compare with the budgets
 	@tools/bench

@@ -13,8 +13,10 @@ static atomic_uint stopped;
 
 static bool stop(struct trap_frame *frame)
 {
+	struct cpu *goes_on = atomic_load(&stopper);
+
 	(void)frame;
-	if (!atomic_load(&stopper))
+	if (!goes_on || goes_on == this_cpu())
 		return false;
 	ds_panic_stop(&this_cpu()->ds);
 	atomic_fetch_add(&stopped, 1);

@@ -137,6 +137,11 @@ syscall_entry:
 	call syscall_dispatch
 	ud2                             ; it leaves through user_leave
 
+; After SYSCALL only a TF that SFMASK left traps. Bochs 2.7 traps by the TF before: nothing to do.
+section .exception_table progbits alloc noexec nowrite align=1
+	dq syscall_entry, syscall_entry
+section .text
+
 ; int user_enter(const struct trap_frame *user, uint64_t *kernel_rsp, bool sysret)
 ; Saves what C expects kept, leaves the stack pointer in *kernel_rsp and goes to ring 3. Comes back
 ; as if called when user_leave() is given that stack pointer.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trap/trap.h"
 
+#include "drivers/apic/lapic.h"
 #include "kernel/cpu.h"
 #include "kernel/panic.h"
 #include "kernel/sched/sched.h"
@@ -46,10 +47,17 @@ static void set_gate(unsigned vector)
 	};
 }
 
+/* An interrupt that was withdrawn as it was being delivered; no EOI. SDM Vol 3, 10.9. */
+static void spurious(struct trap_frame *frame)
+{
+	(void)frame;
+}
+
 void trap_init(void)
 {
 	for (unsigned vector = 0; vector < 256; vector++)
 		set_gate(vector);
+	interrupt_set_handler(LAPIC_SPURIOUS_VECTOR, spurious);
 	trap_load();
 }
 

@@ -16,7 +16,7 @@
 
 enum { WRITES = 6, BYTES = 1024, FPU_BYTES = 512, TEXT_BYTES = 360 };
 enum { ERROR_WRITE = 2 }; /* of a #PF */
-enum { PUSHF = 0x9c, POPF = 0x9d, IRET = 0xcf };
+enum { PUSHF = 0x9c, POPF = 0x9d, IRET = 0xcf, CLI = 0xfa };
 
 struct write {
 	uint8_t *to;
@@ -148,15 +148,17 @@ static void compare(struct lockstep *l, const char *what, uint64_t interpreted, 
 		say(l, what, interpreted, native);
 }
 
-/* What stands behind a null selector is nobody's business. */
+/* What stands behind a null selector is nobody's business, nor is a type in real mode. */
 static void compare_segment(struct lockstep *l, const char *name, const struct segment *a,
-			    const struct segment *b)
+			    const struct segment *b, bool real)
 {
+	unsigned defined = real ? ~(unsigned)SEGMENT_TYPE : ~0u;
+
 	compare(l, name, a->selector, b->selector);
-	if (null_selector(a->selector))
+	if (null_selector(a->selector) && !real)
 		return;
 	compare(l, name, a->base, b->base);
-	compare(l, name, a->attributes, b->attributes);
+	compare(l, name, a->attributes & defined, b->attributes & defined);
 	compare(l, name, a->limit, b->limit);
 }
 
@@ -167,14 +169,18 @@ static void compare_registers(struct lockstep *l, const struct vcpu *a, const st
 					"r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
 	static const char segments[][3] = {"es", "cs", "ss", "ds", "fs", "gs"};
 
+	/* Outside of 64-bit mode the upper halves are undefined: SDM Vol 1, 3.4.1.1. */
+	uint64_t defined = in_64_bit_mode(b) ? ~0ULL : 0xffffffff;
+	bool real = !(l->before.cr0 & a->cr0 & CR0_PE);
+
 	for (unsigned n = 0; n < 16; n++)
-		compare(l, names[n], a->gpr[n], b->gpr[n]);
+		compare(l, names[n], a->gpr[n] & defined, b->gpr[n] & defined);
 	compare(l, "rip", a->rip, b->rip);
 	compare(l, "rflags", a->rflags & flags, b->rflags & flags);
 	for (unsigned n = 0; n < SEGMENTS; n++)
-		compare_segment(l, segments[n], &a->segment[n], &b->segment[n]);
-	compare_segment(l, "ldtr", &a->ldtr, &b->ldtr);
-	compare_segment(l, "tr", &a->tr, &b->tr);
+		compare_segment(l, segments[n], &a->segment[n], &b->segment[n], real);
+	compare_segment(l, "ldtr", &a->ldtr, &b->ldtr, false);
+	compare_segment(l, "tr", &a->tr, &b->tr, false);
 	compare(l, "gdtr", a->gdtr.base, b->gdtr.base);
 	compare(l, "gdtr limit", a->gdtr.limit, b->gdtr.limit);
 	compare(l, "idtr", a->idtr.base, b->idtr.base);
@@ -223,14 +229,24 @@ static void compare_faults(struct lockstep *l, const struct fault *a, const stru
 		compare(l, "cr2", a->address, b->address);
 }
 
-/* PUSHF shows the TF that the processor was stepped with. */
-static void hide_stepping(struct lockstep *l, const struct vcpu *before)
+static bool loads_if(const struct lockstep *l)
 {
+	bool may = l->before.cpl <= (l->before.rflags & FLAG_IOPL) >> 12;
+
+	return l->insn.opcode == CLI || (may && (l->insn.opcode == POPF || l->insn.opcode == IRET));
+}
+
+/* PUSHF shows the TF and IF that the processor was stepped with. */
+static void hide_stepping(struct lockstep *l, struct vcpu *vcpu, bool faulted)
+{
+	const uint64_t hidden = FLAG_TF | FLAG_IF, own = l->before.rflags & hidden;
 	unsigned first = l->write[0].bytes; /* of the image, which may straddle two pages */
 	uint8_t *at = first > 1 ? l->write[0].to + 1 : l->write[1].to;
 
-	if (l->insn.opcode == PUSHF && l->writes && !(before->rflags & FLAG_TF))
-		*at &= (uint8_t) ~(FLAG_TF >> 8);
+	if (l->insn.opcode == PUSHF && l->writes)
+		*at = (uint8_t)((*at & ~(hidden >> 8)) | own >> 8);
+	if (faulted || !loads_if(l))
+		vcpu->rflags |= own & FLAG_IF;
 }
 
 static _Noreturn void stop(struct lockstep *l)
@@ -272,6 +288,8 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 		load_fpu(l->fpu_before);
 	}
 	*vcpu = l->before;
+	/* No interrupt is to come first. V_INTR_MASKING sees to that, but not in Bochs 2.7. */
+	vcpu->rflags &= ~(uint64_t)FLAG_IF;
 	outcome = platform_step(vcpu, loads_tf, &native_fault);
 	if (l->insn.form)
 		save_fpu(l->fpu_native);
@@ -283,7 +301,7 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 			vcpu->cr2 = interpreted.cr2;
 			compare_faults(l, fault, &native_fault);
 		}
-		hide_stepping(l, &l->before);
+		hide_stepping(l, vcpu, outcome == NATIVE_FAULTED);
 		compare_registers(l, &interpreted, vcpu, flags);
 		compare_memory(l);
 		if (l->insn.form)

@@ -116,15 +116,17 @@ static void call_thunk(struct vcpu *vcpu, const struct insn *i, const void *memo
 static void check_enabled(struct vcpu *vcpu, const struct insn *i)
 {
 	const struct interp *interp = vcpu->interp;
-	bool x87 = is_x87(i);
+	bool x87 = is_x87(i), mmx = i->form & THUNK_X87;
+	bool masked = (interp->x87_masked || !mmx) && (interp->sse_masked || x87);
 
 	if (!x87 && vcpu->cr0 & CR0_EM)
 		raise(vcpu, i, VECTOR_UD);
-	if (!(i->form & THUNK_X87) && !(vcpu->cr4 & CR4_OSFXSR))
+	if (!mmx && !(vcpu->cr4 & CR4_OSFXSR))
 		raise(vcpu, i, VECTOR_UD);
 	if (vcpu->cr0 & (CR0_TS | CR0_EM))
 		raise(vcpu, i, VECTOR_NM);
-	if (!i->thunk || !(i->form & THUNK_X87 ? interp->x87_masked : interp->sse_masked))
+	/* CVTPS2PI and the like have exceptions of both. */
+	if (!i->thunk || !masked)
 		native_step(vcpu, i);
 	if (i->opcode > 0xfff && !interp->sse4)
 		native_step(vcpu, i);

@@ -5,7 +5,8 @@
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
 
-enum { DEBUG_EXIT_PORT = 0xf4 };
+/* How a run ends: QEMU's isa-debug-exit, and PM1 control (ACPI 4.8.3.2) where Bochs has it. */
+enum { DEBUG_EXIT_PORT = 0xf4, POWER_PORT = 0xb004, SLEEP_ENABLE = 1 << 13 };
 /* EXITINFO1 of a port access: APM Vol 2, 15.10.2. */
 enum { PORT_SHIFT = 16, PORT_IN = 1, PORT_STRING = 1 << 2, PORT_16 = 1 << 5, PORT_32 = 1 << 6 };
 
@@ -18,6 +19,7 @@ void lockstep_enable(const struct boot_info *info)
 {
 	map = info;
 	exits[DEBUG_EXIT_PORT / 8] |= 1 << DEBUG_EXIT_PORT % 8;
+	exits[POWER_PORT / 8] |= 1 << POWER_PORT % 8;
 }
 
 void lockstep_attach(struct guest *guest, void *memory)
@@ -45,9 +47,16 @@ void exit_port(struct guest *guest)
 	uint64_t info = guest->vmcb->exit_info_1, value = guest->vcpu.gpr[RAX];
 	uint16_t port = (uint16_t)(info >> PORT_SHIFT);
 
-	if (info & (PORT_IN | PORT_STRING))
+	if (info & PORT_STRING || (info & PORT_IN && port != POWER_PORT))
 		end_run(VERDICT_ERROR, "lockstep: port 0x%x can only be written to by OUT", port);
-	say("lockstep compared=%llu differences=0", (unsigned long long)lockstep_compared());
+	if (info & PORT_IN) {
+		guest->vcpu.gpr[RAX] = (value & ~0xffffull) | inw(port);
+		guest->vcpu.rip = guest->vmcb->exit_info_2;
+		return;
+	}
+	if (port == DEBUG_EXIT_PORT || value & SLEEP_ENABLE)
+		say("lockstep compared=%llu differences=0",
+		    (unsigned long long)lockstep_compared());
 	if (info & PORT_32)
 		outl(port, (uint32_t)value);
 	else if (info & PORT_16)

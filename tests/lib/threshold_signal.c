@@ -12,7 +12,8 @@ static void deliver(void *nmi)
 
 void threshold_signal(unsigned mode, uint64_t walks, bool nmi)
 {
-	uint64_t argument = walks << 32 | (test_random() & 0xffffff) << 8 | mode;
+	uint64_t scaled = test_scaled(walks), most = scaled > walks ? scaled : walks;
+	uint64_t argument = most << 32 | (test_random() & 0xffffff) << 8 | mode;
 
 	smp_call_all(deliver, nmi ? &argument : NULL);
 	program_expect("ptrace_signal", argument, true);
