@@ -36,6 +36,11 @@ void console_open(uint16_t port, uint32_t baud)
 	put('\n'); /* firmware leaves the cursor, and terminal escapes, anywhere */
 }
 
+void console_flush(void)
+{
+	uart_flush(&uart);
+}
+
 void console_exit_at_end(bool leave)
 {
 	leave_at_end = leave;
@@ -97,6 +102,7 @@ void end_run(enum verdict verdict, const char *template, ...)
 	va_start(arguments, template);
 	put_line(template, arguments);
 	va_end(arguments);
+	console_flush();
 	if (leave_at_end)
 		outb(DEBUG_EXIT_PORT, (uint8_t)verdict);
 	for (;;)

@@ -13,6 +13,9 @@ void console_open(uint16_t port, uint32_t baud);
 /* One line, without its newline; at most 400 characters. */
 void say(const char *template, ...) __attribute__((format(printf, 1, 2)));
 
+/* Waits until all of it has left the machine: before that is switched off. */
+void console_flush(void);
+
 /* How a run ends that the guest cannot end itself: values for QEMU's isa-debug-exit. */
 enum verdict {
 	VERDICT_LISTED = 0x10, /* exit status 33 */

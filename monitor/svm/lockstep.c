@@ -54,9 +54,11 @@ void exit_port(struct guest *guest)
 		guest->vcpu.rip = guest->vmcb->exit_info_2;
 		return;
 	}
-	if (port == DEBUG_EXIT_PORT || value & SLEEP_ENABLE)
+	if (port == DEBUG_EXIT_PORT || value & SLEEP_ENABLE) {
 		say("lockstep compared=%llu differences=0",
 		    (unsigned long long)lockstep_compared());
+		console_flush();
+	}
 	if (info & PORT_32)
 		outl(port, (uint32_t)value);
 	else if (info & PORT_16)
