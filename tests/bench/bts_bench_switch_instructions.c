@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/switch.h"
+#include "kernel/trace/trace.h"
+#include "tests/framework/test.h"
+#include "tests/lib/instructions.h"
+
+#define MOST 4 /* tracers */
+
+/* What the scheduler does for tracing where a task leaves and where one comes: see sched.c. */
+static void leave_and_come(void *argument)
+{
+	struct cpu *cpu = argument;
+
+	if (cpu->ds.loaded)
+		trace_depart(cpu);
+	if (cpu->current->trace || cpu->ds.loaded)
+		trace_arrive(cpu);
+}
+
+static void nothing(void *argument)
+{
+	(void)argument;
+}
+
+/* Of ring 3 alone, so that the steps themselves leave no records that the switch has to move. */
+static uint64_t measure(unsigned tracers)
+{
+	const struct trace_options options = {.overflow = TRACE_WRAP, .size = 4096};
+	struct tracer *tracer[MOST];
+	uint64_t steps;
+
+	for (unsigned i = 0; i < tracers; i++)
+		REQUIRE_EQ(trace_attach(current_task(), &options, &tracer[i]), 0);
+	steps = instructions_of(leave_and_come, this_cpu()) - instructions_of(nothing, NULL);
+	for (unsigned i = 0; i < tracers; i++)
+		EXPECT(trace_detach(tracer[i]));
+	return steps;
+}
+
+TEST(bts_bench_switch_instructions, .group = "bench", .ids = "", .needs = NEED_BTS,
+     .claim = "figures: instructions of tracing in a switch with no tracer, one and four",
+     .source = "design 11")
+{
+	uint64_t none, one, four;
+
+	test_pin();
+	none = measure(0);
+	one = measure(1);
+	four = measure(MOST);
+	EXPECT(none < one && one < four);
+	test_figure("switch_instructions_untraced", none, "instructions");
+	test_figure("switch_instructions_one_tracer", one, "instructions");
+	test_figure("switch_instructions_four_tracers", four, "instructions");
+}
