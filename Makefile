@@ -56,7 +56,7 @@ check: ## run every test of the project, host and boots: about a quarter of an h
 check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
 	@prove --verbose --exec '' tools/lockstep
 
-check-bochs: images iso ## run the suite in Bochs, on one and on two processors, and lockstep: 20 minutes
+check-bochs: images iso ## run the suite in Bochs, on one and on two processors, and lockstep: a quarter of an hour
 	@prove --verbose --exec '' tools/boots tools/lockstep :: --bochs
 
 bench: images iso $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf ## measure, and compare with the budgets

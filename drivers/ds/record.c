@@ -7,23 +7,22 @@ static void *slot(const void *area, size_t at)
 				   at * ds_configuration->record_size);
 }
 
-struct ds_cursor ds_cursor_at(const void *area, size_t at)
+struct ds_cursor ds_cursor_at(const void *area, size_t at, size_t slots)
 {
-	uintptr_t base = (uintptr_t)slot(area, 0);
-
-	return (struct ds_cursor){.next = base + at * ds_configuration->record_size,
-				  .base = base,
-				  .end = base + ds_get_bts_size(area),
+	return (struct ds_cursor){.next = (uintptr_t)slot(area, at),
+				  .base = (uintptr_t)slot(area, 0),
+				  .end = (uintptr_t)slot(area, slots),
 				  .record_size = ds_configuration->record_size};
 }
 
 int ds_read_bts(const void *area, size_t at, struct bts_struct *record)
 {
+	size_t end = ds_get_bts_end(area);
 	struct ds_cursor cursor;
 
-	if (at >= ds_get_bts_end(area))
+	if (at >= end)
 		return -EINVAL;
-	cursor = ds_cursor_at(area, at);
+	cursor = ds_cursor_at(area, at, end);
 	*record = ds_cursor_read(&cursor);
 	return 0;
 }

@@ -19,19 +19,20 @@ struct __attribute__((packed)) ds_record_64 {
 };
 _Static_assert(sizeof(struct ds_record_64) == 24, "64-bit BTS record");
 
-/* Where the next record stands, in a buffer whose base and size do not change meanwhile. */
+/* Where the next record stands. */
 struct ds_cursor {
 	uintptr_t next, base, end;
 	size_t record_size;
 };
 
 /*
- * At slot `at`, which must be less than ds_get_bts_end(). What the hardware wrote before this call
- * is read; what it writes after it may be read or not. Any context.
+ * At slot `at` of the buffer's first `slots`, which the caller knows to be there: not from `area`,
+ * which hardware may spoil. What that wrote before this call is read; what it writes after it may
+ * be read or not. Any context.
  */
-struct ds_cursor ds_cursor_at(const void *area, size_t at);
+struct ds_cursor ds_cursor_at(const void *area, size_t at, size_t slots);
 
-/* Reads the record there and moves on; from the last slot to the first. Any context. */
+/* Reads the record there and moves on; from the last of the slots to the first. Any context. */
 static inline struct bts_struct ds_cursor_read(struct ds_cursor *cursor)
 {
 	struct bts_struct record;

@@ -30,6 +30,8 @@ static void copy(void *argument)
 	reading->count = ring->used > reading->first ? ring->used - reading->first : 0;
 	if (reading->count > reading->most)
 		reading->count = reading->most;
+	if (!reading->count)
+		return;
 	cursor = ring_cursor(ring, reading->first);
 	for (size_t left = reading->count; left; left--) {
 		struct bts_struct record = ds_cursor_read(&cursor);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trace/ring.h"
 
-#include "drivers/ds/record.h"
 #include "kernel/trace/record.h"
 
 static const struct bts_struct empty = {BTS_INVALID, 0, 0, 0};
@@ -80,13 +79,18 @@ void ring_return(struct trace_ring *ring)
 	ring->unchecked = true;
 }
 
-/* Goes on from `*cursor` for as long as what stands there is in the view; how many that are. */
-static size_t count_kept(struct ds_cursor *cursor, size_t most, unsigned view)
+static bool wanted(const struct bts_struct *record, unsigned view)
+{
+	return record->qualifier != BTS_INVALID && record_in_view(record, view);
+}
+
+/* Goes on from `*cursor` for as long as what stands there is wanted; how many that are. */
+static size_t count_wanted(struct ds_cursor *cursor, size_t most, unsigned view)
 {
 	for (size_t i = 0; i < most; i++) {
 		struct bts_struct record = ds_cursor_read(cursor);
 
-		if (record.qualifier == BTS_INVALID || !record_in_view(&record, view))
+		if (!wanted(&record, view))
 			return i;
 	}
 	return most;
@@ -94,16 +98,17 @@ static size_t count_kept(struct ds_cursor *cursor, size_t most, unsigned view)
 
 void ring_check(struct trace_ring *ring, unsigned view)
 {
-	size_t first = before_index(ring, ring->used), kept = 0;
-	struct ds_cursor cursor = ds_cursor_at(ring->area, first);
+	size_t first = before_index(ring, ring->used), kept;
+	struct ds_cursor cursor;
 
 	if (!ring->unchecked)
 		return;
-	kept = count_kept(&cursor, ring->used, view);
+	cursor = ring_cursor(ring, 0);
+	kept = count_wanted(&cursor, ring->used, view);
 	for (size_t i = kept + 1; i < ring->used; i++) {
 		struct bts_struct record = ds_cursor_read(&cursor);
 
-		if (record.qualifier != BTS_INVALID && record_in_view(&record, view))
+		if (wanted(&record, view))
 			ds_put_bts(ring->area, (first + kept++) % ring->size, &record);
 	}
 	ring->index = (first + kept) % ring->size;
@@ -113,7 +118,7 @@ void ring_check(struct trace_ring *ring, unsigned view)
 
 struct ds_cursor ring_cursor(const struct trace_ring *ring, size_t at)
 {
-	return ds_cursor_at(ring->area, before_index(ring, ring->used - at));
+	return ds_cursor_at(ring->area, before_index(ring, ring->used - at), ring->size);
 }
 
 void ring_drop(struct trace_ring *ring, size_t count)

@@ -32,7 +32,7 @@ void ring_return(struct trace_ring *ring);
 /* Drops what the hardware wrote outside of `view`. Before anything below, and cheap if not so. */
 void ring_check(struct trace_ring *ring, unsigned view);
 
-/* To read from the record at `at` on, 0 being the oldest, less than `used`. */
+/* To read from the record at `at` on, 0 being the oldest: one of the first `used`. */
 struct ds_cursor ring_cursor(const struct trace_ring *ring, size_t at);
 
 /* Removes the `count` oldest; removes all and forgets losses. */

@@ -59,10 +59,11 @@ static void take(void *argument, const void *area, size_t count, bool full)
 	struct recorded *to = argument;
 
 	for (size_t i = 0; i < 2; i++) {
-		struct ds_cursor cursor = ds_cursor_at(area, 0);
+		struct ds_cursor cursor;
 
 		if (!to->context[i])
 			continue;
+		cursor = ds_cursor_at(area, 0, count);
 		for (size_t at = 0; at < count; at++)
 			give(to->context[i], ds_cursor_read(&cursor));
 		if (full)

@@ -229,11 +229,16 @@ static void compare_faults(struct lockstep *l, const struct fault *a, const stru
 		compare(l, "cr2", a->address, b->address);
 }
 
+static bool loads_flags(const struct lockstep *l)
+{
+	return l->insn.opcode == POPF || l->insn.opcode == IRET;
+}
+
 static bool loads_if(const struct lockstep *l)
 {
 	bool may = l->before.cpl <= (l->before.rflags & FLAG_IOPL) >> 12;
 
-	return l->insn.opcode == CLI || (may && (l->insn.opcode == POPF || l->insn.opcode == IRET));
+	return l->insn.opcode == CLI || (may && loads_flags(l));
 }
 
 /* PUSHF shows the TF and IF that the processor was stepped with. */
@@ -277,7 +282,6 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 	struct vcpu interpreted = *vcpu;
 	struct fault native_fault = {0};
 	enum native_outcome outcome;
-	bool loads_tf = l->insn.opcode == POPF || l->insn.opcode == IRET;
 	uint64_t flags = ~lockstep_undefined_flags(&l->before, &l->insn);
 
 	if (!l->compares)
@@ -290,7 +294,7 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 	*vcpu = l->before;
 	/* No interrupt is to come first. V_INTR_MASKING sees to that, but not in Bochs 2.7. */
 	vcpu->rflags &= ~(uint64_t)FLAG_IF;
-	outcome = platform_step(vcpu, loads_tf, &native_fault);
+	outcome = platform_step(vcpu, loads_flags(l), &native_fault);
 	if (l->insn.form)
 		save_fpu(l->fpu_native);
 	l->said = 0;

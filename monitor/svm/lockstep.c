@@ -47,7 +47,7 @@ void exit_port(struct guest *guest)
 	uint64_t info = guest->vmcb->exit_info_1, value = guest->vcpu.gpr[RAX];
 	uint16_t port = (uint16_t)(info >> PORT_SHIFT);
 
-	if (info & PORT_STRING || (info & PORT_IN && port != POWER_PORT))
+	if (info & PORT_STRING || (info & PORT_IN && (port != POWER_PORT || !(info & PORT_16))))
 		end_run(VERDICT_ERROR, "lockstep: port 0x%x can only be written to by OUT", port);
 	if (info & PORT_IN) {
 		guest->vcpu.gpr[RAX] = (value & ~0xffffull) | inw(port);

@@ -172,7 +172,7 @@ static void reads_around_the_end(void **state)
 	ds_set_bts_buffer(area, buffer, 3 * RECORD);
 	for (uint64_t at = 0; at < 3; at++)
 		ds_put_bts(area, at, &(struct bts_struct){.from = at, .to = at, .flags = at});
-	cursor = ds_cursor_at(area, 2);
+	cursor = ds_cursor_at(area, 2, 3);
 	for (uint64_t i = 2; i < 9; i++) {
 		struct bts_struct record = ds_cursor_read(&cursor);
 

@@ -59,7 +59,7 @@ static void records(void **state)
 	assert_int_equal(out.from, 0x80001234); /* zero-extended */
 	assert_int_equal(out.to, 0xc0000000);
 	assert_int_equal(out.flags, 0x10);
-	cursor = ds_cursor_at(area, 2);
+	cursor = ds_cursor_at(area, 2, 3);
 	assert_int_equal(ds_cursor_read(&cursor).qualifier, BTS_INVALID);
 	assert_int_equal(ds_cursor_read(&cursor).to, 0xc0000000);
 	ds_clear(area);

@@ -5,8 +5,6 @@
 #include "kernel/trap/trap.h"
 #include "tests/lib/own_idt.h"
 
-#define DR6_RESET 0xffff0ff0ul
-
 /* PUSHFQ, ANDQ and the POPFQ that clears TF. */
 #define STEPS_TO_END 3
 

@@ -13,6 +13,9 @@
 
 #include <stdbool.h>
 
+/* What a #DB handler of the test's own leaves for the test to put back. SDM Vol 3, table 9-1. */
+#define DR6_RESET 0xffff0ff0ul
+
 /* Begins a new copy of the kernel's table. Not while the own one is loaded. */
 void own_idt_copy(void);
 

@@ -8,8 +8,6 @@
 #include "kernel/trap/trap.h"
 #include "tests/lib/own_idt.h"
 
-#define DR6_RESET 0xffff0ff0ul
-
 /* The loop is one piece of code for all three: void loop_run(uint64_t n). */
 __asm__(".pushsection .text\n\t.globl loop_start, loop_branch\n\t.balign 16\nloop_run:\nloop_start:\n\t"
 	"addq $3, %rax\n\txorq %rax, %rdx\n\tleaq 5(%rdx), %rdx\n\t"

@@ -6,9 +6,8 @@
 #include "tests/lib/own_idt.h"
 #include "tests/lib/rig.h"
 
-#define ROUNDS	  5
-#define MOST	  256
-#define DR6_RESET 0xffff0ff0ul
+#define ROUNDS 5
+#define MOST   256
 /* DR0: execution; DR1: writes of 4 bytes; DR2: any access of 8, DR3: writes of 1, not together,
    since emulators mix up three of them in DR6. */
 #define DR7_FIRST  (1ul << 1 | 1ul << 3 | 1ul << 5 | 0xdul << 20 | 0xbul << 24)
