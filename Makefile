@@ -25,12 +25,12 @@ CFLAGS += $(if $(findstring clang,$(CC)),,-falign-jumps=1 -fno-tree-loop-distrib
 # -O2: strings that end alike are one.
 LDFLAGS := -nostdlib -static -O2 -z noexecstack -z max-page-size=4096
 
-host_only      := tests/guest tests/host tests/runner tests/user
-kernel_dirs    := boot kernel drivers lib $(filter-out $(host_only),$(patsubst %/,%,$(wildcard tests/*/)))
+
+kernel_dirs    := boot kernel drivers lib tests/framework tests/lib tests/suite
 monitor_dirs   := monitor lib
 sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
 objects         = $(patsubst %,$(BUILD)/obj/%.o,$(1))
-kernel_sources := $(filter-out tests/bench/minimal.asm,$(call sources,$(kernel_dirs)))
+kernel_sources := $(filter-out tests/suite/bench/minimal.asm,$(call sources,$(kernel_dirs)))
 kernel_sources := $(filter-out $(if $(SANITIZE),,kernel/ubsan/%),$(kernel_sources))
 monitor_sources:= $(call sources,$(monitor_dirs))
 kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o
@@ -160,7 +160,7 @@ include tests/host/host.mk
 include tests/guest/guest.mk
 
 # What every boot is measured against.
-$(BUILD)/minimal.elf32: tests/bench/minimal.asm
+$(BUILD)/minimal.elf32: tests/suite/bench/minimal.asm
 	@mkdir -p $(@D)
 	$(NASM) -f elf32 -o $(BUILD)/minimal.o $<
 	$(LD) -m elf_i386 -nostdlib -static -z noexecstack -Ttext 0x100000 -e start -o $@ $(BUILD)/minimal.o

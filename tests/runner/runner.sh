@@ -98,8 +98,8 @@ interrupted()
 # tools/bench with the limits given, one a line; it reads ELF files of the build and boots fake-qemu.
 bench()
 {
-	mkdir -p tests/bench
-	printf '%s\n' "$@" >tests/bench/budgets.txt
+	mkdir -p tests/suite/bench
+	printf '%s\n' "$@" >tests/suite/bench/budgets.txt
 	cp /bin/true build/monitor.elf && cp /bin/true build/spoor.elf && cp /bin/true build/no-tests.elf
 	FAKE_LOG=${BENCH_LOG:-$here/logs/bench.log} tools/bench
 }

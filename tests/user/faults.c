@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Does what ring 3 may not, one thing by argument; tests/process/user_faults.c has the list.
+// Does what ring 3 may not, one thing by argument; tests/suite/process/user_faults.c has the list.
 #include "tests/user/lib/user.h"
 
 static volatile int zero;

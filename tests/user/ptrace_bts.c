@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The requests for branches, one subject by argument; tests/ptrace/ has the list.
+// The requests for branches, one subject by argument; tests/suite/ptrace/ has the list.
 #include "tests/user/lib/ptrace.h"
 #include "tests/user/lib/walk.h"
 
