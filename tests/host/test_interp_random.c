@@ -313,6 +313,39 @@ static bool shifts(unsigned opcode)
 	return (opcode & ~1u) == 0xc0 || (opcode & ~1u) == 0xd2 || (opcode & ~9u) == 0x1a4;
 }
 
+static bool multiplies(unsigned opcode, int reg)
+{
+	return opcode == 0x69 || opcode == 0x6b || opcode == 0x1af ||
+	       ((opcode & ~1u) == 0xf6 && (reg == 4 || reg == 5));
+}
+
+static bool scans_bits(unsigned opcode)
+{
+	return (opcode & ~1u) == 0x1bc;
+}
+
+/*
+ * Replaces the flags that the manual leaves undefined: processors differ in them, and some keep
+ * what the flag was before.
+ */
+static void emit_defined_flags(unsigned opcode, int reg)
+{
+	if (tests_bits(opcode) || multiplies(opcode, reg)) {
+		/* CF is defined, and OF is the same after a multiplication: SETC DL, then ADD AL,
+		 * 0. */
+		memcpy(code, "\x0f\x92\xc2\x04\x00", 5);
+		code += 5;
+	} else if (scans_bits(opcode)) {
+		/* Only ZF is defined: SETZ DL, then ADD AL, 0. */
+		memcpy(code, "\x0f\x94\xc2\x04\x00", 5);
+		code += 5;
+	} else if (shifts(opcode)) {
+		/* OF is not defined: LAHF, ADD AL, 0, SAHF. */
+		memcpy(code, "\x9f\x04\x00\x9e", 4);
+		code += 4;
+	}
+}
+
 static void emit_one(void)
 {
 	unsigned which = below(INSTRUCTIONS + 18);
@@ -328,15 +361,7 @@ static void emit_one(void)
 
 		emit_modrm(instructions[which].flags, instructions[which].opcode,
 			   reg == -2 ? (int)below(8) : reg, instructions[which].immediate);
-		if (tests_bits(instructions[which].opcode)) {
-			/* Only CF is defined: SETC DL, then ADD AL, 0. */
-			memcpy(code, "\x0f\x92\xc2\x04\x00", 5);
-			code += 5;
-		} else if (shifts(instructions[which].opcode)) {
-			/* OF is not defined: LAHF, ADD AL, 0, SAHF. */
-			memcpy(code, "\x9f\x04\x00\x9e", 4);
-			code += 4;
-		}
+		emit_defined_flags(instructions[which].opcode, instructions[which].reg);
 	}
 }
 
