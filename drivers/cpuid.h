@@ -3,6 +3,7 @@
 #ifndef SPOOR_DRIVERS_CPUID_H
 #define SPOOR_DRIVERS_CPUID_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cpuid_result {
@@ -11,6 +12,14 @@ struct cpuid_result {
 
 /* A leaf above the highest one returns what the processor returns for it: ask leaf 0 first. */
 struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf);
+
+/* The vendor is "GenuineIntel". */
+static inline bool cpuid_is_intel(void)
+{
+	struct cpuid_result vendor = cpuid(0, 0);
+
+	return vendor.ebx == 0x756e6547 && vendor.edx == 0x49656e69 && vendor.ecx == 0x6c65746e;
+}
 
 struct cpuid_signature {
 	unsigned family, model, stepping;

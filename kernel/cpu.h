@@ -4,6 +4,7 @@
 #define SPOOR_KERNEL_CPU_H
 
 #include "drivers/ds/ds.h"
+#include "drivers/pmu/pmu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/queue.h"
 
@@ -60,6 +61,7 @@ struct cpu {
 	_Atomic(struct timer *) expiring;
 	_Atomic(struct smp_call *) calls; /* list: what other CPUs want done here */
 	struct ds_cpu ds;
+	struct pmu_cpu pmu;
 	struct trace_cpu *trace; /* trace/context.h */
 	uint64_t gdt[7];
 };

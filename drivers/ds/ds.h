@@ -81,11 +81,9 @@ struct ds_cpu {
 	struct ds_pebs_lease *pebs; /* who holds the PEBS half (pebs.h), or NULL */
 };
 
-/*
- * Adopts what ds_probe() found on the boot CPU; processors of one machine have the same.
- * `unmask_lvtpc` is called at the end of every ds_pmi(), in its context. Boot, once.
- */
-void ds_init(const struct ds_caps *caps, void (*unmask_lvtpc)(void));
+/* Adopts what ds_probe() found on the boot CPU; processors of one machine have the same. Boot,
+ * once. */
+void ds_init(const struct ds_caps *caps);
 
 /*
  * Gives this CPU its idle area and puts it into IA32_DS_AREA. Every CPU once, after ds_init(),
@@ -211,11 +209,11 @@ bool ds_is_lent(const struct ds_cpu *cpu);
 /* --- The interrupt at the threshold --------------------------------------------------------- */
 
 /*
- * The performance-monitoring interrupt on this CPU, by NMI or by a vector of its own; the holder of
- * the PEBS half is told of his own threshold (pebs.h) first. True: the
- * loaded lease reached its threshold; it is marked, and the caller must see to it that it is
- * drained. False: not ours, or known already. Recording goes on into the margin in either case.
- * The local APIC's entry is unmasked last.
+ * The Debug Store's part of a performance-monitoring interrupt on this CPU, NMI or fixed vector. It
+ * calls the owner of the PEBS half if that half reached its threshold (pebs.h). True: the loaded
+ * BTS lease reached its threshold; it is marked, and the caller must see to it that it is drained.
+ * False: it did not, or was marked already. Recording goes on into the margin in either case. The
+ * caller unmasks the entry of the local vector table afterwards.
  */
 bool ds_pmi(struct ds_cpu *cpu);
 

@@ -3,12 +3,9 @@
 
 static struct ds_caps adopted;
 
-void (*ds_unmask_lvtpc)(void);
-
-void ds_init(const struct ds_caps *caps, void (*unmask_lvtpc)(void))
+void ds_init(const struct ds_caps *caps)
 {
 	adopted = *caps;
-	ds_unmask_lvtpc = unmask_lvtpc;
 }
 
 const struct ds_caps *ds_caps(void)

@@ -13,7 +13,7 @@ bool ds_mark_overflow(struct ds_lease *lease)
 	return true;
 }
 
-/* SDM Vol 3, 17.4.9.5: TR is clear while the handler looks; LVTPC's mask is cleared at its end. */
+/* SDM Vol 3, 17.4.9.5: TR is clear while the handler looks. */
 bool ds_pmi(struct ds_cpu *cpu)
 {
 	uint64_t saved = ds_pause();
@@ -22,6 +22,5 @@ bool ds_pmi(struct ds_cpu *cpu)
 	ds_pebs_interrupt(cpu);
 	reached = cpu->loaded && ds_mark_overflow(cpu->loaded);
 	ds_resume(saved);
-	ds_unmask_lvtpc();
 	return reached;
 }

@@ -23,12 +23,6 @@ void ds_pebs_resume(const struct ds_cpu *cpu);
 void ds_pebs_move(const struct ds_cpu *cpu, uint64_t to);
 void ds_pebs_interrupt(struct ds_cpu *cpu);
 
-/* CPUID says GenuineIntel. */
-bool ds_is_intel(void);
-
-/* What ds_init() was given for the end of every interrupt. */
-extern void (*ds_unmask_lvtpc)(void);
-
 /* Marks the overflow and parks the threshold if the index reached it. True if that was news. */
 bool ds_mark_overflow(struct ds_lease *lease);
 

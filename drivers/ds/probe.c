@@ -5,13 +5,6 @@
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"
 
-bool ds_is_intel(void)
-{
-	struct cpuid_result vendor = cpuid(0, 0);
-
-	return vendor.ebx == 0x756e6547 && vendor.edx == 0x49656e69 && vendor.ecx == 0x6c65746e;
-}
-
 static bool pt_is_active(void)
 {
 	uint64_t control = 0;
@@ -61,7 +54,7 @@ static enum ds_status detect(struct ds_caps *caps, struct ds_idle *idle)
 	struct cpuid_result one;
 	struct ds_caps ignored;
 
-	if (!ds_is_intel())
+	if (!cpuid_is_intel())
 		return DS_NOT_INTEL;
 	one = cpuid(1, 0);
 	caps->ds = one.edx & CPUID_1_EDX_DS;

@@ -147,7 +147,7 @@ uint64_t ds_quiesce(void)
 {
 	uint64_t found = 0, area = 0, pebs = 0;
 
-	if (!ds_is_intel())
+	if (!cpuid_is_intel())
 		return 0;
 	if (rdmsr_safe(IA32_DEBUGCTL, &found) && found)
 		wrmsr_safe(IA32_DEBUGCTL, 0);

@@ -108,7 +108,15 @@ void trace_perform(struct trace_context *context, void (*function)(void *argumen
  */
 void trace_settle(void);
 
+/* --- pmi.c --- */
+
+/* Takes the performance-monitoring interrupt, as NMI. Boot. */
+void trace_init_pmi(void);
+
 /* --- work.c --- */
+
+/* Takes VECTOR_TRACE_WORK. Boot. */
+void trace_init_work(void);
 
 /* The owner is to be told, from this CPU, as soon as interrupts are on. The lock is held. */
 void trace_queue(struct cpu *cpu, struct tracer *tracer);

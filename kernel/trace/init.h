@@ -14,7 +14,7 @@ uint64_t trace_found_at_boot(void);
 /* What the IA32_DEBUGCTLs of the other CPUs held when they had been started, or-ed. */
 uint64_t trace_found_at_start(void);
 
-/* Probes the Debug Store, gives this CPU its staging, takes the PMI as NMI. Boot. */
+/* Probes the trace units and the counters, gives this CPU its staging, takes the PMI. Boot. */
 void trace_init(void);
 
 /* The same for another CPU, which has what the boot CPU has. */

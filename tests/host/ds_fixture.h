@@ -22,14 +22,6 @@ static struct ds_idle idle;
 static struct ds_cpu cpu;
 static struct ds_lease a, b;
 static struct trace_memory memory_a, memory_b;
-static unsigned unmasked;
-static uint64_t debugctl_at_unmask;
-
-static void unmask(void)
-{
-	unmasked++;
-	debugctl_at_unmask = fake_msr(IA32_DEBUGCTL)->value;
-}
 
 static inline int request(struct ds_lease *lease, struct trace_memory *memory,
 			  enum ds_overflow overflow, unsigned filter)
@@ -49,9 +41,8 @@ static inline int start(void **state)
 	fake_cpu_reset(NEHALEM);
 	ds_maximum = DS_MAXIMUM_AT_END;
 	a = b = (struct ds_lease){.area = NULL};
-	unmasked = 0;
 	ds_probe(&caps, &idle);
-	ds_init(&caps, unmask);
+	ds_init(&caps);
 	ds_init_cpu(&cpu, &idle);
 	fake_log_clear();
 	return 0;

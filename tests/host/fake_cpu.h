@@ -23,8 +23,8 @@ struct fake_write {
 };
 
 extern struct fake_cpu {
-	struct cpuid_result leaf[8];
-	struct fake_msr msrs[16];
+	struct cpuid_result leaf[16];
+	struct fake_msr msrs[24];
 	struct fake_write log[64];
 	unsigned writes, reads;
 	void (*before)(void); /* called before each RDMSR and WRMSR that is not safe */

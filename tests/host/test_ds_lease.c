@@ -33,7 +33,7 @@ static void netburst_values(void **state)
 
 	fake_cpu_reset(NETBURST);
 	ds_probe(&caps, &idle);
-	ds_init(&caps, unmask);
+	ds_init(&caps);
 	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, DS_USER), 0);
 	assert_int_equal(a.debugctl, 0x2c);
 	assert_int_equal(request(&b, &memory_b, DS_O_SIGNAL, DS_KERNEL), 0);
@@ -46,7 +46,7 @@ static void without_dscpl(void **state)
 
 	fake_cpu.leaf[1].ecx &= ~CPUID_1_ECX_DS_CPL;
 	ds_probe(&caps, &idle);
-	ds_init(&caps, unmask);
+	ds_init(&caps);
 	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, DS_USER), -EOPNOTSUPP);
 	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, DS_KERNEL), -EOPNOTSUPP);
 	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, EVERYTHING), 0);
@@ -60,7 +60,7 @@ static void without_bts(void **state)
 
 	fake_cpu.leaf[1].edx = 0;
 	ds_probe(&caps, &idle);
-	ds_init(&caps, unmask);
+	ds_init(&caps);
 	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, EVERYTHING), -ENODEV);
 }
 

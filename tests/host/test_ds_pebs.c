@@ -40,7 +40,7 @@ static void probe(uint32_t signature, uint64_t misc_enable, unsigned format)
 	fake_msr(IA32_PEBS_ENABLE);
 	memset(&idle, 0, sizeof(idle));
 	ds_probe(&caps, &idle);
-	ds_init(&caps, unmask);
+	ds_init(&caps);
 	ds_init_cpu(&cpu, &idle);
 	a = b = (struct ds_lease){.area = NULL};
 	pebs = second = (struct ds_pebs_lease){.cpu = NULL};

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// The performance-monitoring interrupt: one entry of the local vector table for every trace unit.
+#include "drivers/apic/lapic.h"
+#include "kernel/cpu.h"
+#include "kernel/trace/context.h"
+#include "kernel/trap/trap.h"
+
+/*
+ * Asks each unit in turn, then unmasks the entry, which its delivery masks (SDM Vol 3, 10.5.1).
+ * True if a unit had a reason to interrupt. Recording is paused meanwhile: the branches of
+ * callbacks belong to no task. The records themselves are moved by VECTOR_TRACE_WORK, since this
+ * may be an NMI. What is loaded decides, not the running task: a switch may be under way.
+ */
+static bool serve_pmi(struct cpu *cpu)
+{
+	uint64_t saved = ds_pause();
+	bool reached = ds_pmi(&cpu->ds), counted = pmu_pmi(&cpu->pmu);
+
+	ds_resume(saved);
+	if (reached)
+		lapic_self_ipi(VECTOR_TRACE_WORK);
+	lapic_unmask_lvtpc();
+	return reached || counted;
+}
+
+/*
+ * An NMI is a PMI if a unit has a reason, or if the entry is masked: only its delivery does that.
+ * Both are asked because not every processor is documented to mask the entry for an NMI. While the
+ * MSRs are lent their borrower serves the interrupt.
+ */
+static bool pmi_nmi(struct trap_frame *frame)
+{
+	bool masked;
+
+	(void)frame;
+	if (ds_is_lent(&this_cpu()->ds))
+		return false;
+	masked = lapic_read_lvtpc() & LVT_MASKED;
+	return serve_pmi(this_cpu()) || masked;
+}
+
+static void pmi_interrupt(struct trap_frame *frame)
+{
+	(void)frame;
+	lapic_eoi();
+	serve_pmi(this_cpu());
+}
+
+void trace_deliver_pmi(bool nmi)
+{
+	if (lapic_has_lvtpc())
+		lapic_set_lvtpc(VECTOR_PMI, nmi);
+}
+
+void trace_init_pmi(void)
+{
+	interrupt_set_handler(VECTOR_PMI, pmi_interrupt);
+	nmi_add_handler(pmi_nmi);
+	trace_deliver_pmi(true);
+}
