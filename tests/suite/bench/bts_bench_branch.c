@@ -17,7 +17,7 @@ static uint64_t median_cycles(uint64_t debugctl, uint64_t n)
 
 TEST(bts_bench_branch, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim = "figures: cycles of a loop of five instructions, one branch, untraced and traced",
-     .source = "reference 6")
+     .source = "docs/bts.md#costs")
 {
 	uint64_t n = test_scaled(10000);
 	struct rig rig;

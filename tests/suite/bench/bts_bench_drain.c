@@ -67,7 +67,7 @@ static struct round median(void)
 TEST(bts_bench_drain, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim =
 	     "figures: reading a buffer over copying its bytes; what interrupts at thresholds cost",
-     .source = "design 11")
+     .source = "docs/design.md#budgets")
 {
 	struct round circular = median(), linear;
 	struct trace_options other = {.overflow = TRACE_WRAP, .size = 4096};

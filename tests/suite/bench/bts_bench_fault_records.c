@@ -4,7 +4,7 @@
 
 TEST(bts_bench_fault_records, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim = "figure: records from a fault in the kernel to the instruction it goes on at",
-     .source = "reference 6: 400 on the path of SIGSEGV in 2.6.24")
+     .source = "docs/bts.md#costs: 400 records on the path of SIGSEGV in 2008")
 {
 	struct rig rig;
 

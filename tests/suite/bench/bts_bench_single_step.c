@@ -19,7 +19,7 @@ static void check_stepped(const struct stepped_branch *ring, uint64_t stored, ui
 TEST(bts_bench_single_step, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim =
 	     "figure: branches per second of BTS over those of a tracer by single steps, in percent",
-     .source = "design 11")
+     .source = "docs/design.md#budgets")
 {
 	struct stepped_branch *ring = test_area(SLOTS * sizeof(*ring) / 4096);
 	uint64_t n = test_scaled(10000), by_bts[RUNS], by_steps[RUNS];

@@ -4,7 +4,7 @@
 
 TEST(bts_bench_skid, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim = "figures: records between the threshold and its interrupt, and its handler",
-     .source = "reference 6")
+     .source = "docs/bts.md#costs")
 {
 	size_t runs = test_scaled(200);
 	struct skid skid;

@@ -35,7 +35,7 @@ static size_t collect(const struct ptrace_bts_record *records, size_t count, uin
 
 TEST(bts_bench_slice, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim = "figures: what a task that branches all the time leaves in a slice of a millisecond",
-     .source = "design 11; reference 6: more than 512 KiB in Linux's")
+     .source = "docs/bts.md#costs: more than 512 KiB in Linux")
 {
 	const struct trace_options options = {.view = TRACE_USER | TRACE_KERNEL,
 					      .privileged = true,

@@ -41,7 +41,7 @@ static uint64_t measure(unsigned tracers)
 
 TEST(bts_bench_switch_instructions, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim = "figures: instructions of tracing in a switch with no tracer, one and four",
-     .source = "design 11")
+     .source = "docs/design.md#budgets")
 {
 	uint64_t none, one, four;
 

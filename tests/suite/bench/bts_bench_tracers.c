@@ -68,7 +68,7 @@ static uint64_t measure(unsigned tracers, uint64_t *records)
 
 TEST(bts_bench_tracers, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim = "figures: a turn of two tasks, one of them with no tracer, one and four",
-     .source = "design 11")
+     .source = "docs/design.md#budgets")
 {
 	uint64_t none, records, records_of_four, cycles;
 

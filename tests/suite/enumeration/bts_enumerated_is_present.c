@@ -34,7 +34,7 @@ static void check_exceptions_aside(void)
 /* Every MSR write here is fixed up, and undone before the next branch. */
 TEST(bts_enumerated_is_present, .group = "E", .ids = "E6", .needs = NEED_DS,
      .claim = "TR, then BTS, can be set where CPUID and IA32_MISC_ENABLE say that BTS is there",
-     .source = "SDM Vol 3, 17.4.5, 17.4.9")
+     .source = "SDM Vol 3, 17.4.5 and 17.4.9")
 {
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t old_area = 0, old_control = 0;

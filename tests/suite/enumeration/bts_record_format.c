@@ -6,7 +6,7 @@ extern const char format_from1[], format_from2[], format_to1[], format_to2[];
 TEST(bts_record_format, .group = "E", .ids = "E5", .needs = NEED_BTS,
      .claim =
 	     "in IA-32e mode a record is three quadwords, from, to and flags, whatever DTES64 says",
-     .source = "SDM Vol 3, 17.4.9.1, figures 17-8 and 17-9; DTES64: 17.4.9")
+     .source = "SDM Vol 3, 17.4.9.1, figure 17-8 and figure 17-9")
 {
 	const uint64_t *raw;
 	struct rig rig;

@@ -9,7 +9,7 @@
 
 TEST(bts_reported_missing_without_ds, .group = "E", .ids = "E2", .needs = NEED_NO_DS,
      .claim = "where DS is not enumerated BTS is reported missing, and a request for it is refused",
-     .source = "SDM Vol 3, 17.4.9: software checks CPUID.1:EDX[21] first")
+     .source = "SDM Vol 3, 17.4.9: CPUID.1:EDX[21] says that the MSR exists")
 {
 	struct trace_options wanted = {.size = 64 * sizeof(struct ptrace_bts_record)};
 	struct tracer *tracer = NULL;

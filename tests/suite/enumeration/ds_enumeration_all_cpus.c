@@ -27,7 +27,7 @@ static void look(void *argument)
 
 TEST(ds_enumeration_all_cpus, .group = "E", .ids = "E7", .needs = NEED_SMP,
      .claim = "all processors enumerate the same Debug Store",
-     .source = "SDM Vol 3, 17.4.9; reference 8, E7")
+     .source = "SDM Vol 3, 17.4.9; Linux 2.6.32, ds.c: \"Others are identical\"")
 {
 	struct enumeration first, other;
 

@@ -28,7 +28,7 @@ static const char *expected_silicon(uint32_t ecx)
 
 TEST(ds_enumeration_consistent, .group = "E", .ids = "E1",
      .claim = "DS, DTES64 and DS-CPL read the same each time, and the banner says what they are",
-     .source = "SDM Vol 2, CPUID leaf 01H; Vol 3, 17.4.9")
+     .source = "SDM Vol 2, CPUID: leaf 01H; SDM Vol 3, 17.4.9")
 {
 	const struct ds_caps *caps = ds_caps();
 	struct cpuid_result zero = cpuid(0, 0), one = cpuid(1, 0);

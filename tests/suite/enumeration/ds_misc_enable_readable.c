@@ -8,7 +8,7 @@
 
 TEST(ds_misc_enable_readable, .group = "E", .ids = "E3", .needs = NEED_DS,
      .claim = "IA32_MISC_ENABLE can be read where DS is enumerated, and BTS_UNAVAILABLE is obeyed",
-     .source = "SDM Vol 4, table 2-2, 1A0H; Vol 3, 17.4.5")
+     .source = "SDM Vol 3, 17.4.9 and table 35-2: 1A0H")
 {
 	uint64_t value = 0, again = 0;
 

@@ -14,7 +14,7 @@ static void expect_nothing(struct rig *rig, const char *what, uint64_t debugctl)
 
 TEST(bts_filter_all_off, .group = "P", .ids = "P3", .needs = NEED_BTS,
      .claim = "nothing is stored with both filters on, with BTS = 0 or with TR = 0",
-     .source = "SDM Vol 3, 17.4.9.4, CPL-qualified branch trace store encodings")
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t filters = ds_caps()->dscpl ? c->off_os | c->off_usr : 0;

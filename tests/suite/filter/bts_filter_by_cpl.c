@@ -20,7 +20,7 @@ static __attribute__((noinline)) void trace(struct rig *rig, uint64_t debugctl)
 
 TEST(bts_filter_by_cpl, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
      .claim = "the filters go by the CPL, whatever the addresses of a branch",
-     .source = "SDM Vol 3, 17.4.9.4, CPL-qualified branch trace store encodings")
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
 	const struct ds_configuration *c = ds_configuration;
 	uint8_t *page = test_area(1);

@@ -9,7 +9,7 @@
 TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
      .claim =
 	     "a reader without the right to kernel addresses gets none over a thousand transitions",
-     .source = "design 4: views; reference 8, P5")
+     .source = "docs/design.md#views")
 {
 	struct walker walker = {.name = "both", .chain = &chain_a, .walks = WALKS};
 	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, WALKS);

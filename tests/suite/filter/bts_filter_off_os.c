@@ -3,7 +3,7 @@
 
 TEST(bts_filter_off_os, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCPL,
      .claim = "with BTS_OFF_OS all branches within CPL 3 are recorded, and none within CPL 0",
-     .source = "SDM Vol 3, 17.4.9.4, CPL-qualified branch trace store encodings")
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
 	struct visits visits;
 	struct rig rig;

@@ -3,7 +3,7 @@
 
 TEST(bts_filter_off_usr, .group = "P", .ids = "P2", .needs = NEED_BTS | NEED_DSCPL,
      .claim = "with BTS_OFF_USR all branches within CPL 0 are recorded, and none within CPL 3",
-     .source = "SDM Vol 3, 17.4.9.4, CPL-qualified branch trace store encodings")
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
 	struct visits all, visits;
 	struct rig rig;

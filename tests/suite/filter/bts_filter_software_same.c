@@ -31,7 +31,7 @@ static void trace(struct user_chain *user, unsigned view, enum trace_overflow ov
 
 TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
      .claim = "a view is the same by DS-CPL and by the filter in software, in either shape",
-     .source = "design 4: views")
+     .source = "docs/design.md#views")
 {
 	static const enum trace_overflow overflows[] = {TRACE_STOP, TRACE_WRAP};
 	struct user_chain user;

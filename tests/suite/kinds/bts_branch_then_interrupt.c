@@ -7,7 +7,8 @@ extern const char branch_before[], branch_before_to[];
 /* STI lets one more instruction pass: the jump, after which the interrupt is due at once. */
 TEST(bts_branch_then_interrupt, .group = "K", .ids = "K8", .needs = NEED_BTS,
      .claim = "an interrupt right after a taken branch leaves its record behind the branch's",
-     .source = "SDM Vol 3, 17.4.4; Vol 2, STI: interrupts after the next instruction")
+     .source =
+	     "SDM Vol 3, 17.4.4 and 17.11.2; SDM Vol 2, STI: interrupts after the next instruction")
 {
 	struct pending pending;
 	struct rig rig;

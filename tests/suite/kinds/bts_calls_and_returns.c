@@ -14,7 +14,7 @@ __asm__(".pushsection .text\n"
 
 TEST(bts_calls_and_returns, .group = "K", .ids = "K2", .needs = NEED_BTS,
      .claim = "CALL in each form, RET and RET n leave one record each; RET's from is the RET",
-     .source = "SDM Vol 3, 17.4.4; Vol 2, CALL and RET")
+     .source = "SDM Vol 3, 17.4.4; SDM Vol 2, CALL and RET")
 {
 	const char *target = call_pop_function;
 	uint64_t before = 0, after = 1;

@@ -47,7 +47,7 @@ static size_t expect(const struct rig *rig, size_t slot, const char *first, size
 
 TEST(bts_conditional_branches, .group = "K", .ids = "K1", .needs = NEED_BTS,
      .claim = "a conditional branch is recorded if it is taken, even over one byte, and else not",
-     .source = "SDM Vol 3, 17.4.4: taken branches; Vol 1, appendix B")
+     .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 1, appendix B")
 {
 	struct rig rig;
 

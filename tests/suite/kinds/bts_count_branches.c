@@ -7,7 +7,7 @@ extern const char count_rcxz_to[], count_ecxz_to[], count_loop_to[], count_loope
 
 TEST(bts_count_branches, .group = "K", .ids = "K1", .needs = NEED_BTS,
      .claim = "JRCXZ, JECXZ, LOOP, LOOPE and LOOPNE are recorded if taken, and else not",
-     .source = "SDM Vol 3, 17.4.4: taken branches; Vol 2, Jcc and LOOPcc")
+     .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 2, Jcc and LOOP")
 {
 	struct rig rig;
 

@@ -16,7 +16,7 @@ extern const char far_jump[], far_jumped[], far_call[], far_callee[], far_callee
 TEST(bts_far_transfers, .group = "K", .ids = "K3", .needs = NEED_BTS,
      .claim =
 	     "far JMP, CALL and RET within 64-bit mode leave one record each, from and to as written",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9.2")
+     .source = "SDM Vol 3, 17.4.4 and 17.4.9")
 {
 	struct far_pointer jump = {(uint64_t)far_jumped, 0}, call = {(uint64_t)far_callee, 0};
 	struct rig rig;

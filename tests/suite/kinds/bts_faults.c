@@ -59,7 +59,7 @@ static void check(unsigned vector, bool error, void (*trace)(uint64_t), uint64_t
 
 TEST(bts_faults, .group = "K", .ids = "K5 K6", .needs = NEED_BTS,
      .claim = "the record of a fault holds the faulting instruction and the handler's first",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9.1, branch record fields")
+     .source = "SDM Vol 3, 17.4.4, 17.4.9 and 17.11.2")
 {
 	uint64_t not_present = (uint64_t)test_area(1) - PAGE_SIZE;
 

@@ -18,7 +18,7 @@ static void trace(uint64_t nowhere)
 TEST(bts_fetch_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
      .claim =
 	     "a jump to a page that is not present is recorded, then the fault that its target raises",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9.1; 17.11.2: branch record, then exception record")
+     .source = "SDM Vol 3, 17.4.4 and 17.11.2: branch record, then exception record")
 {
 	uint8_t *nowhere = (uint8_t *)test_area(1) - PAGE_SIZE + 0x123;
 	struct rig rig;

@@ -8,7 +8,7 @@ extern const char goes_first[], goes_first_to[], goes_cr3[], goes_cr3_to[], goes
 /* Each instruction in question stands between two jumps. */
 TEST(bts_goes_on, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .claim = "what is not a branch leaves recording on: MOV CR3, INVLPG, CPUID, REP, RDMSR",
-     .source = "SDM Vol 3, 17.4.4: taken branch, interrupt, or exception; 17.4.5")
+     .source = "SDM Vol 3, 17.4.4 and 17.4.5: taken branch, interrupt, or exception")
 {
 	uint64_t words[8] = {0};
 	uint64_t *from = words, *to = words + 4;

@@ -7,7 +7,7 @@ extern const char hlt_next[];
 TEST(bts_hlt_wake, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .claim =
 	     "waking from HLT leaves no record but the interrupt's, from the instruction behind HLT",
-     .source = "SDM Vol 3, 17.4.4; Vol 2, HLT: the saved RIP is that behind the HLT")
+     .source = "SDM Vol 3, 17.4.4; SDM Vol 2, HLT: the saved RIP is that of the next instruction")
 {
 	struct pending pending;
 	struct rig rig;

@@ -7,7 +7,7 @@ extern const char interrupt_first[], interrupt_last[];
 TEST(bts_interrupt_addresses, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
      .claim = "the record of an interrupt leads from the RIP that it saves to the handler's first "
 	      "instruction",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9.1")
+     .source = "SDM Vol 3, 17.4.4 and 17.11.2")
 {
 	struct pending pending;
 	struct rig rig;

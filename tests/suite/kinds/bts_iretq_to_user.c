@@ -35,7 +35,7 @@ static void trace(void)
 TEST(bts_iretq_to_user, .group = "K", .ids = "K4 K6", .needs = NEED_BTS,
      .claim =
 	     "IRETQ to CPL 3 and the branch there leave a record each; INT n back leads to its handler",
-     .source = "SDM Vol 3, 17.4.4; 17.4.8: without CPL filter all are stored")
+     .source = "SDM Vol 3, 17.4.4 and table 17-6: without a filter all are stored")
 {
 	uint8_t *page = test_area(1), *stack = test_area(1);
 	struct task_state *task_state;

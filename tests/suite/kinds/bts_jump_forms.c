@@ -7,7 +7,7 @@ extern const char form_short[], form_near[], form_register[], form_memory[], for
 TEST(bts_jump_forms, .group = "K", .ids = "K1", .needs = NEED_BTS,
      .claim =
 	     "JMP is recorded in each form: rel8, rel32, register, memory, to the next instruction",
-     .source = "SDM Vol 3, 17.4.4; Vol 2, JMP")
+     .source = "SDM Vol 3, 17.4.4; SDM Vol 2, JMP")
 {
 	const char *target = form_memory_to;
 	struct rig rig;

@@ -29,7 +29,7 @@ static void trace(void)
 TEST(bts_nmi_addresses, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
      .claim = "the record of an NMI leads from the RIP that it saves to the handler's first "
 	      "instruction",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9.1")
+     .source = "SDM Vol 3, 17.4.4 and 17.11.2")
 {
 	unsigned entries = 0, returns = 0;
 	struct rig rig;

@@ -57,7 +57,7 @@ static void check(struct rig *rig, uint64_t value)
 
 TEST(bts_single_step, .group = "K", .ids = "K10", .needs = NEED_BTS,
      .claim = "#DB clears LBR and leaves TR and BTS set, and its way back is recorded",
-     .source = "SDM Vol 3, 17.4.3: a debug exception does not automatically clear TR")
+     .source = "SDM Vol 3, 17.4.2: a debug exception does not clear TR")
 {
 	struct rig rig;
 	uint64_t dr6;

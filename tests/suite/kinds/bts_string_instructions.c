@@ -5,7 +5,7 @@
 
 TEST(bts_string_instructions, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .claim = "the iterations of REP MOVS, STOS, CMPS and SCAS leave no records",
-     .source = "SDM Vol 3, 17.4.4: taken branches; Vol 2, REP")
+     .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 2, REP")
 {
 	uint8_t *from = test_area(1), *to = test_area(1);
 	uint64_t compared = 0, scanned = 0;

@@ -76,7 +76,7 @@ static void observe(struct rig *rig, const char *key, uint64_t debugctl, unsigne
 
 TEST(bts_syscall_sysret, .group = "K", .ids = "K7", .needs = NEED_BTS,
      .claim = "SYSCALL and SYSRET, where recorded, lead to LSTAR and back behind the SYSCALL",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.8; Vol 2, SYSCALL and SYSRET")
+     .source = "SDM Vol 3, 17.4.4 and table 17-6; SDM Vol 2, SYSCALL and SYSRET")
 {
 	uint8_t *page = test_area(1);
 	struct rig rig;

@@ -57,7 +57,7 @@ static bool returns(const struct rig *rig, size_t slot, uint64_t rip)
 TEST(bts_timer_interrupt, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
      .claim = "a timer interrupt in a loop is recorded from the interrupted instruction, and so is "
 	      "the way back to it",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9.1")
+     .source = "SDM Vol 3, 17.4.4 and 17.11.2")
 {
 	struct timer timer = {.expired = expire};
 	unsigned interrupts = 0;

@@ -37,7 +37,7 @@ static void place(struct rig *rig, const struct calibration *c)
 
 TEST(bts_buffer_across_4g, .group = "L", .ids = "L4", .needs = NEED_BTS,
      .claim = "base, index, maximum and threshold are compared and moved as 64-bit addresses",
-     .source = "SDM Vol 3, 17.4.9.1, figure 17-8")
+     .source = "SDM Vol 3, 17.4.9.1 and figure 17-8")
 {
 	const struct calibration *c = calibration();
 	const uint8_t *pages = test_area(PAGES);

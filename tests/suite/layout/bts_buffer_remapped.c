@@ -39,7 +39,7 @@ static void check(struct rig *rig, bool by_cr3)
 
 TEST(bts_buffer_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
      .claim = "the buffer is found by the page tables: INVLPG or MOV CR3 makes a change count",
-     .source = "SDM Vol 3, 17.4.9.2: linear addresses; Vol 3, 4.10.4: invalidation")
+     .source = "SDM Vol 3, 17.4.9.2: linear addresses; SDM Vol 3, 4.10.4")
 {
 	struct rig rig;
 

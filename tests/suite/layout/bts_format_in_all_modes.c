@@ -153,7 +153,7 @@ static void expect_records(const struct rig *low)
 
 TEST(bts_format_in_all_modes, .group = "L", .ids = "L2", .needs = NEED_BTS | NEED_DTES64,
      .claim = "with DTES64 the 64-bit format is used in real-address and protected mode too",
-     .source = "SDM Vol 3, 17.4.9.2: DTES64; 17.4.9.1: linear addresses")
+     .source = "SDM Vol 3, 17.4.9.1: DTES64; SDM Vol 3, 17.4.9: real-address mode")
 {
 	struct rig rig, low;
 

@@ -14,7 +14,7 @@ static void fill(struct rig *rig)
 
 TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
      .claim = "storing k records adds k times 24 to the BTS index and changes no other byte",
-     .source = "SDM Vol 3, 17.4.9.1, figure 17-8")
+     .source = "SDM Vol 3, 17.4.9.1 and figure 17-8")
 {
 	uint8_t before[DS_AREA_SIZE];
 	struct rig rig;

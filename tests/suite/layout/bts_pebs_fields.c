@@ -25,7 +25,7 @@ static void trace(struct rig *rig)
 TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
      .claim =
 	     "BTS records with the PEBS fields zero as well as set, and leaves them and their buffer alone",
-     .source = "SDM Vol 3, 17.4.9.1; reference 8, B1 and B3")
+     .source = "SDM Vol 3, 17.4.9 and figure 17-8")
 {
 	uint8_t *buffer = test_area(1);
 	size_t written = 0;

@@ -29,7 +29,7 @@ static void check(const char *key, bool mapped)
 
 TEST(bts_malformed_area_zero, .group = "X", .ids = "X1", .needs = NEED_BTS | NEED_UNSAFE,
      .claim = "IA32_DS_AREA = 0 with TR and BTS set hangs nothing",
-     .source = "SDM Vol 3, 17.4.9.2: nothing is said of it; Linux 2.6.32: \"would crash\"")
+     .source = "Linux 2.6.32, ds.c: \"the hardware would crash\"")
 {
 	check("page_0_absent", false);
 	check("page_0_zero", true);

@@ -29,7 +29,7 @@ static void check_not_canonical(const char *key, unsigned field)
 
 TEST(bts_malformed_index, .group = "X", .ids = "X3", .needs = NEED_BTS | NEED_UNSAFE,
      .claim = "an index out of place, or a base that is not canonical, hangs nothing",
-     .source = "SDM Vol 3, 17.4.9.1: nothing is said of it")
+     .source = "SDM Vol 3, 17.4.9: nothing is said of it")
 {
 	int64_t record = (int64_t)ds_configuration->record_size;
 

@@ -29,7 +29,7 @@ static void check(const char *key, bool area, uint64_t bits)
 TEST(bts_malformed_pages, .group = "X", .ids = "X4", .needs = NEED_BTS | NEED_UNSAFE,
      .claim =
 	     "a DS area or buffer that is not present or read-only costs records or faults, no more",
-     .source = "SDM Vol 3, 17.4.9.2: non-paged, present, writable")
+     .source = "SDM Vol 3, 17.4.9.2: non-paged, present")
 {
 	check("buffer_not_present", false, PTE_PRESENT);
 	check("buffer_read_only", false, PTE_WRITABLE);

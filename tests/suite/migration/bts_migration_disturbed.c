@@ -69,7 +69,7 @@ static bool all_ended(void)
 
 TEST(bts_migration_disturbed, .group = "S", .ids = "S2 S3 S4", .needs = NEED_BTS,
      .claim = "tasks that move lose no branch while tracers of theirs and of CPUs come and go",
-     .source = "design 4: any number of tracers, in any mix, none disturbed")
+     .source = "docs/design.md#tracers")
 {
 	unsigned wrong = 0;
 

@@ -47,7 +47,7 @@ static void trace(const struct user_chain *user, enum trace_overflow overflow)
 TEST(bts_migration_follows, .group = "S", .ids = "S2", .needs = NEED_BTS | NEED_SMP,
      .claim =
 	     "a task that moves from CPU to CPU has all its branches in order, and none goes on recording",
-     .source = "design 4: task contexts are switched with the task, on any CPU")
+     .source = "docs/design.md#contexts")
 {
 	struct user_chain user;
 

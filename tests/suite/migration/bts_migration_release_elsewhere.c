@@ -55,7 +55,7 @@ static void release(const struct walker *walker, unsigned there)
 /* What is freed is not mapped any more: a record that came later would end the run. */
 TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_BTS | NEED_SMP,
      .claim = "a CPU gives back a trace only by itself; who detaches elsewhere waits until it has",
-     .source = "design 3: the ownership rule; reference 8, S4")
+     .source = "docs/design.md#ownership")
 {
 	struct walker walker = {.name = "far", .chain = &chain_a, .walks = UINT64_MAX};
 	unsigned there = (this_cpu()->index + 1) % cpu_count();

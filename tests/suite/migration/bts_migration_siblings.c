@@ -15,7 +15,7 @@ static void find_core(void *core)
 
 TEST(bts_migration_siblings, .group = "S", .ids = "S5", .needs = NEED_BTS | NEED_SMP,
      .claim = "two threads of one core that record at once have each its own branches",
-     .source = "SDM Vol 3, 17.4.9: one DS save area for each logical processor")
+     .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
 {
 	uint64_t cores[MAX_CPUS];
 

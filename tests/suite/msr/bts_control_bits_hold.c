@@ -4,7 +4,7 @@
 
 TEST(bts_control_bits_hold, .group = "M", .ids = "M2", .needs = NEED_BTS,
      .claim = "TR, BTS and BTINT can be set alone and together, and read back as written",
-     .source = "SDM Vol 3, 17.4.1; Vol 4, table 2-2, 1D9H bits 6, 7, 8")
+     .source = "SDM Vol 3, 17.4.1 and table 35-2: 1D9H bits 6, 7, 8")
 {
 	const struct ds_configuration *c = ds_configuration;
 	struct rig rig;

@@ -22,7 +22,7 @@ static void try(const char *key, uint64_t bits)
 
 TEST(bts_cpl_bits_as_enumerated, .group = "M", .ids = "M3", .needs = NEED_BTS,
      .claim = "BTS_OFF_OS and BTS_OFF_USR can be set and read back where DS-CPL is enumerated",
-     .source = "SDM Vol 4, table 2-2, 1D9H bits 9 and 10; CPUID.1:ECX[4]")
+     .source = "SDM Vol 3, 17.4.6 and table 35-2: 1D9H bits 9 and 10, CPUID.1:ECX[4]")
 {
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t off_os = c->off_os ? c->off_os : NEWEST_OFF_OS;

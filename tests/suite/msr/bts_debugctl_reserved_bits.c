@@ -12,7 +12,7 @@
  */
 TEST(bts_debugctl_reserved_bits, .group = "M", .ids = "M4", .needs = NEED_BTS,
      .claim = "a write of IA32_DEBUGCTL that raises #GP changes nothing",
-     .source = "SDM Vol 2, WRMSR; Vol 4, table 2-2, 1D9H")
+     .source = "SDM Vol 2, WRMSR; SDM Vol 3, table 35-2: 1D9H")
 {
 	uint64_t before = ds_configuration->btint, refused = 0, ignored = 0, kept = 0;
 	struct rig rig;

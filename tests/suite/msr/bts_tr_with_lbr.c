@@ -10,7 +10,7 @@ extern const char lbr_from[], lbr_to[];
 TEST(bts_tr_with_lbr, .group = "M", .ids = "M8", .needs = NEED_BTS,
      .claim = "LBR, where it can be set besides TR and BTS, does not disturb the records",
      .source =
-	     "SDM Vol 3, 17.4.8: TR and LBR on P6 to Core; both on NetBurst, Atom, Nehalem and later")
+	     "SDM Vol 3, 17.4.4: not both on P6 to Core, both on NetBurst, Atom, Nehalem and later")
 {
 	struct msr_trial trial;
 	struct rig rig;

@@ -37,7 +37,7 @@ static void expect_refused(uint64_t address, uint64_t before)
 /* Whether bits 56:47 may differ is the processor's width, not CR4.LA57's: see M6. */
 TEST(ds_area_canonical, .group = "M", .ids = "M5", .needs = NEED_BTS,
      .claim = "IA32_DS_AREA takes canonical addresses; others raise #GP(0) and change nothing",
-     .source = "SDM Vol 2, WRMSR: #GP for a non-canonical address; Vol 4, table 2-2, 600H")
+     .source = "SDM Vol 2, WRMSR: #GP for a non-canonical address; SDM Vol 3, table 35-2: 600H")
 {
 	bool la57 = cpuid(0, 0).eax >= 7 && cpuid(7, 0).ecx & 1u << 16;
 	struct rig rig;

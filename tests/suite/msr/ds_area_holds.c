@@ -14,7 +14,7 @@ static void expect_held(const struct rig *rig, const char *what)
 TEST(ds_area_holds, .group = "M", .ids = "", .needs = NEED_BTS,
      .claim = "IA32_DS_AREA and IA32_DEBUGCTL keep their values over branches, MOV CR3, ring 3",
      .source =
-	     "SDM Vol 4, table 2-2, 600H and 1D9H: written by software, cleared by RESET and INIT")
+	     "SDM Vol 3, 17.4.9 and table 35-2: 600H and 1D9H, written by software, cleared by RESET and INIT")
 {
 	uint64_t debugctl = 0;
 	struct rig rig;

@@ -41,7 +41,7 @@ static void attempt(uint8_t *page, const char *code, uint64_t without, uint64_t 
 
 TEST(user_flags_stay, .group = "process", .ids = "",
      .claim = "ring 3 gets no flag that is the kernel's, and the kernel runs with none of ring 3's",
-     .source = "SDM Vol 3, 6.12.1.2 and 6.14; Vol 2, SYSCALL")
+     .source = "SDM Vol 3, 6.12.1.2 and 6.14; SDM Vol 2, SYSCALL")
 {
 	uint8_t *page = test_area(1);
 

@@ -27,7 +27,7 @@ static void give_back(uint64_t chain)
 
 TEST(ptrace_bts_no_memory, .group = "I", .ids = "I6", .needs = NEED_BTS,
      .claim = "where memory is out a request is refused and changes nothing",
-     .source = "docs/ptrace-bts.2, ERRORS, ENOMEM")
+     .source = "docs/ptrace-bts.2, ERRORS: ENOMEM")
 {
 	uint64_t before = programs_begin(), chain;
 	struct process *process = program_start("ptrace_bts", 6);

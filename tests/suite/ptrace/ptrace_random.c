@@ -7,7 +7,7 @@ TEST(ptrace_random, .group = "I", .ids = "P5",
      .claim =
 	     "no request with any arguments, of processes in any state, harms the kernel, stops its "
 	     "caller, or reads a kernel address without the right to it",
-     .source = "docs/ptrace-bts.2; 1000000 calls: -t ptrace_random -a scale=12500")
+     .source = "docs/ptrace-bts.2: 1000000 calls with -t ptrace_random -a scale=12500")
 {
 	uint64_t before = programs_begin(), each = test_scaled(8000) / PROCESSES + 1;
 	struct process *processes[PROCESSES];

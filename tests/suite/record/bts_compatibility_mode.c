@@ -59,7 +59,7 @@ static bool upper_half_clear(struct bts_struct record)
 
 TEST(bts_compatibility_mode, .group = "R", .ids = "R6", .needs = NEED_BTS,
      .claim = "32-bit code in compatibility mode is recorded, with upper halves of 0",
-     .source = "SDM Vol 3, 17.4.8.1 and 17.4.9.2")
+     .source = "SDM Vol 3, 17.4.8.1 and 17.4.9.1")
 {
 	uint8_t *page = test_area(2);
 	struct rig rig;

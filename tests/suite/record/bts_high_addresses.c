@@ -32,7 +32,7 @@ static void check(struct rig *rig, uint8_t *pages, uint64_t linear)
 
 TEST(bts_high_addresses, .group = "R", .ids = "R5", .needs = NEED_BTS,
      .claim = "from and to are whole 64-bit linear addresses, in either half and over any boundary",
-     .source = "SDM Vol 3, 17.4.9.1, figure 17-9; 17.4.4: each taken branch")
+     .source = "SDM Vol 3, 17.4.4, 17.4.9.1 and figure 17-9")
 {
 	static const uint64_t at[] = {0x0000000000201000, 0x0000000080000000, 0x0000000100000000,
 				      0x00005a5aa5a50000, 0x00007fffffffe000, 0xffff900000000000,

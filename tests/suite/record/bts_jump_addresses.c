@@ -5,7 +5,7 @@ extern const char jump_from[], jump_to[];
 
 TEST(bts_jump_addresses, .group = "R", .ids = "R1", .needs = NEED_BTS,
      .claim = "the record of a jump holds the address of the jump and that of its target",
-     .source = "SDM Vol 3, 17.4.9, figure 17-10")
+     .source = "SDM Vol 3, 17.4.9 and figure 17-9")
 {
 	struct rig rig;
 

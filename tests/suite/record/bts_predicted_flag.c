@@ -43,7 +43,7 @@ static size_t run(struct rig *rig, const uint8_t *choices, size_t *taken, uint64
 /* Only NetBurst supports the flag; what others leave in it is worth comparing, no more. */
 TEST(bts_predicted_flag, .group = "R", .ids = "R4", .needs = NEED_BTS,
      .claim = "NetBurst: the flag is set for predictable branches and mixed for random ones",
-     .source = "SDM Vol 3, 17.4.9.1: branch predicted; not supported by Core and Atom")
+     .source = "SDM Vol 3, 17.4.9.1: branch predicted, which Core and Atom do not support")
 {
 	uint8_t *choices = test_area(1);
 	size_t taken, predictable, set;

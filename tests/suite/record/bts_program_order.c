@@ -6,7 +6,7 @@ extern const char order_a[], order_b[], order_c[], order_to_a[], order_to_b[], o
 /* Forward, backward and forward again, so that address order is not program order. */
 TEST(bts_program_order, .group = "R", .ids = "R2", .needs = NEED_BTS,
      .claim = "records stand in program order, oldest at the base",
-     .source = "SDM Vol 3, 17.4.9.1, BTS index")
+     .source = "SDM Vol 3, 17.4.9: BTS index")
 {
 	struct rig rig;
 

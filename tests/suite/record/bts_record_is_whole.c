@@ -24,7 +24,7 @@ static void trace(struct rig *rig, uint8_t filling, uint64_t flags[BRANCHES])
 /* What stood there before must not shine through; the predicted flag may differ of itself. */
 TEST(bts_record_is_whole, .group = "R", .ids = "R1", .needs = NEED_BTS,
      .claim = "a record overwrites all of its slot, the flags too, and no byte of the next",
-     .source = "SDM Vol 3, 17.4.9.1, figure 17-9")
+     .source = "SDM Vol 3, 17.4.9.1 and figure 17-9")
 {
 	const uint64_t predicted = 1ull << 4;
 	uint64_t first[BRANCHES], second[BRANCHES];

@@ -10,7 +10,7 @@
 TEST(bts_robust_on_off, .group = "Z", .ids = "Z1", .needs = NEED_BTS,
      .claim =
 	     "however often recording is turned on and off, each branch between is stored, none after",
-     .source = "SDM Vol 3, 17.4.8; reference 8, Z1")
+     .source = "SDM Vol 3, 17.4.5")
 {
 	uint64_t times = test_scaled(TIMES), right = 0, smis = smi_count();
 	uint64_t last = SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end) - 1;

@@ -17,7 +17,7 @@ static void wait(struct walker *walker)
 /* Stopped it reads the same twice; every record is a branch; nothing is missing in the end. */
 TEST(bts_robust_read_go_on, .group = "Z", .ids = "Z4", .needs = NEED_BTS,
      .claim = "a trace is stopped, read and gone on with again and again: stable, whole, in order",
-     .source = "reference 2.4, checks 6 to 14; 8, Z4")
+     .source = "docs/bts.md#self-test-of-linux; Linux 2.6.32, ds_selftest.c")
 {
 	uint64_t times = test_scaled(TIMES);
 	struct user_chain user;

@@ -49,7 +49,7 @@ static void round(uint64_t walks)
 /* On a busy host the timer may come late: as many rounds as it takes to meet it. */
 TEST(bts_robust_storm, .group = "Z", .ids = "Z2", .needs = NEED_BTS,
      .claim = "in a storm of timer interrupts and NMIs traced tasks get on and lose no branch",
-     .source = "reference 8, Z2")
+     .source = "docs/design.md#losses")
 {
 	uint64_t unknown = nmi_unknown_count();
 

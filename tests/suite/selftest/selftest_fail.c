@@ -2,7 +2,8 @@
 #include "tests/framework/test.h"
 
 TEST(selftest_fail, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
-     .claim = "a check that does not hold is a FAIL and shows both values", .source = "design 6")
+     .claim = "a check that does not hold is a FAIL and shows both values",
+     .source = "docs/design.md#verdicts")
 {
 	volatile uint64_t two = 2;
 

@@ -3,7 +3,7 @@
 
 TEST(selftest_hang, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
      .claim = "a test that hangs with interrupts on is ended by the timer: FAIL",
-     .source = "design 3, watchdog")
+     .source = "docs/design.md#deadlines")
 {
 	for (;;)
 		__asm__ volatile("pause");

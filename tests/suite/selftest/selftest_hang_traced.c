@@ -6,7 +6,7 @@
 
 TEST(selftest_hang_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_BTS,
      .claim = "a traced test that hangs with interrupts off is ended by the watchdog's NMI: FAIL",
-     .source = "design 3, watchdog")
+     .source = "docs/design.md#deadlines")
 {
 	struct trace_options options = walker_options(1024);
 	struct tracer *tracer;

@@ -3,7 +3,7 @@
 #include "tests/framework/test.h"
 
 TEST(selftest_leak, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
-     .claim = "a test that keeps memory is a FAIL", .source = "design 6")
+     .claim = "a test that keeps memory is a FAIL", .source = "docs/design.md#verdicts")
 {
 	EXPECT(page_alloc() != 0);
 }

@@ -8,8 +8,7 @@
 #define SOON 300 /* microseconds */
 
 TEST(selftest_panic_nmi, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
-     .claim = "an NMI does not stop the CPU that panics",
-     .source = "design 7: the verdict contract")
+     .claim = "an NMI does not stop the CPU that panics", .source = "docs/console.md")
 {
 	watchdog_disarm();
 	hpet_nmi_after(SOON);

@@ -6,7 +6,7 @@
 
 TEST(selftest_panic_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_BTS,
      .claim = "a panic in a traced task prints registers, backtrace and the newest 32 branches",
-     .source = "design 3: how did I get here")
+     .source = "docs/design.md#last-branches-in-a-panic")
 {
 	struct trace_options options = walker_options(1024);
 	struct tracer *tracer;

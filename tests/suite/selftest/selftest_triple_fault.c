@@ -3,7 +3,7 @@
 
 TEST(selftest_triple_fault, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
      .claim = "a processor that shuts down ends the run without a verdict: never a pass",
-     .source = "SDM Vol 3, 6.15, double fault")
+     .source = "SDM Vol 3, 6.15: double fault")
 {
 	static const struct {
 		uint16_t limit;

@@ -253,7 +253,7 @@ TEST(smp_trace_storm, .group = "S", .ids = "S1 S2", .needs = NEED_BTS,
      .claim =
 	     "tasks that start, move, are killed, traced, and not any more at random: no branch is "
 	     "lost or lands elsewhere, and nothing stays behind",
-     .source = "design 4: task contexts are switched with the task, on any CPU")
+     .source = "docs/design.md#contexts")
 {
 	uint64_t first = sched_switch_count(), goal = test_scaled(4000);
 

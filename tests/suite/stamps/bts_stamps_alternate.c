@@ -44,7 +44,7 @@ static void yield(struct walker *walker)
 TEST(bts_stamps_alternate, .group = "A", .ids = "A1 A3", .needs = NEED_BTS,
      .claim =
 	     "stamps of arrival and departure alternate around all branches, in time, with the task's pid",
-     .source = "design 4: artificial records")
+     .source = "docs/design.md#stamps")
 {
 	struct walker walkers[] = {
 		{.name = "a", .chain = &chain_a, .walks = 4 * PERIODS, .between = yield},

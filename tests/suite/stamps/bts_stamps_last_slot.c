@@ -43,7 +43,7 @@ static size_t trace(enum trace_overflow overflow, struct ptrace_bts_record recor
 TEST(bts_stamps_last_slot, .group = "A", .ids = "A4", .needs = NEED_BTS,
      .claim =
 	     "a stamp in the last slot goes round, or ends a full trace; an empty slot is no record",
-     .source = "design 4: artificial records; reference 8, A4")
+     .source = "docs/design.md#stamps")
 {
 	struct ptrace_bts_record records[SLOTS];
 

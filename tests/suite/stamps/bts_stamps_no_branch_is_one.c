@@ -48,7 +48,7 @@ static void trace(enum trace_overflow overflow)
 
 TEST(bts_stamps_no_branch_is_one, .group = "A", .ids = "A2", .needs = NEED_BTS,
      .claim = "no branch is taken for a stamp, not even from the addresses that stamps carry",
-     .source = "design 4: artificial records can never be mistaken for a branch")
+     .source = "docs/design.md#stamps")
 {
 	static const uint8_t jmp_rax[] = {0xff, 0xe0};
 	uint8_t *page = test_area(1);

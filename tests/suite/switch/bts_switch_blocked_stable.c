@@ -68,7 +68,7 @@ static void check_newest(const struct walker *walker, const struct ptrace_bts_re
 
 TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
      .claim = "the buffer of a blocked task reads the same twice, whatever runs in between",
-     .source = "design 4: read by another task")
+     .source = "docs/design.md#tracers")
 {
 	struct walker walker = {.name = "blocked",
 				.chain = &chain_a,

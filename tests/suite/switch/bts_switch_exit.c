@@ -4,7 +4,7 @@
 
 TEST(bts_switch_exit, .group = "C", .ids = "C5", .needs = NEED_BTS,
      .claim = "a traced task that ends leaves its records readable and its memory alone",
-     .source = "design 4: buffers outlive their task until read")
+     .source = "docs/design.md#accounts")
 {
 	struct walker walker = {
 		.name = "ends", .chain = &chain_a, .walks = 20, .options = walker_options(8192)};

@@ -5,7 +5,7 @@
 TEST(bts_switch_hand_over_nmi, .group = "C", .ids = "T10 C4", .needs = NEED_BTS,
      .claim =
 	     "the threshold's interrupt, by NMI, hands a task's records over: none lost, none twice",
-     .source = "design 4: overflow; SDM Vol 3, 17.4.9.5")
+     .source = "docs/design.md#interrupt-at-the-threshold; SDM Vol 3, 17.4.9.5")
 {
 	hand_over_walks(true);
 }

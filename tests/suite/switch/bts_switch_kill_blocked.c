@@ -14,7 +14,7 @@ static void sleep_at_last(struct walker *walker)
 
 TEST(bts_switch_kill_blocked, .group = "C", .ids = "C5", .needs = NEED_BTS,
      .claim = "a traced task killed in its sleep is not written for any more, nor woken",
-     .source = "design 4: every path returns every byte")
+     .source = "docs/design.md#accounts")
 {
 	struct walker walker = {.name = "asleep",
 				.chain = &chain_a,

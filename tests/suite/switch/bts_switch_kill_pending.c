@@ -22,7 +22,7 @@ static void reach_threshold(struct walker *walker)
 TEST(bts_switch_kill_pending, .group = "C", .ids = "C5", .needs = NEED_BTS,
      .claim =
 	     "a traced task is killed while the interrupt that its trace raised still pends: no record is lost",
-     .source = "design 4: every path returns every byte")
+     .source = "docs/design.md#accounts")
 {
 	struct walker walker = {.name = "pending",
 				.chain = &chain_a,

@@ -5,7 +5,7 @@
 
 TEST(bts_switch_kill_preempted, .group = "C", .ids = "C5", .needs = NEED_BTS,
      .claim = "a traced task killed in the middle of what it does is not written for any more",
-     .source = "design 4: every path returns every byte")
+     .source = "docs/design.md#accounts")
 {
 	struct walker walker = {.name = "killed",
 				.chain = &chain_a,

@@ -56,7 +56,7 @@ static void check(const struct walker *walker)
 TEST(bts_switch_order, .group = "C", .ids = "C3", .needs = NEED_BTS,
      .claim =
 	     "recording stops before the DS area changes and starts after: nothing in between shows",
-     .source = "SDM Vol 3, 17.4.9.1; reference 2.3, order of a switch")
+     .source = "SDM Vol 3, 17.4.9.2; docs/bts.md#order-of-a-switch")
 {
 	const struct ds_idle *idle = this_cpu()->ds.idle;
 	uint64_t idle_index = ds_get(idle->area, DS_BTS_INDEX);

@@ -12,7 +12,7 @@ static void yield(struct walker *walker)
 TEST(bts_switch_own_records, .group = "C", .ids = "C1", .needs = NEED_BTS,
      .claim =
 	     "of two tasks that take turns each has its own branches in its buffer, and all of them",
-     .source = "design 4: contexts are switched with the task")
+     .source = "docs/design.md#contexts")
 {
 	uint64_t walks = test_scaled(300), before = sched_switch_count();
 	struct walker walkers[] = {

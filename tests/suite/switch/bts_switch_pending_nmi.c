@@ -5,7 +5,7 @@
 TEST(bts_switch_pending_nmi, .group = "C", .ids = "C4 T10", .needs = NEED_BTS,
      .claim =
 	     "a threshold reached on the way through a switch loses no branch: an NMI in the scheduler",
-     .source = "design 3: the ownership rule; SDM Vol 3, 17.4.9.5")
+     .source = "docs/design.md#ownership; SDM Vol 3, 17.4.9.5")
 {
 	threshold_at_switch(true);
 }

@@ -31,7 +31,7 @@ static uint64_t round(uint64_t walks)
 
 TEST(bts_switch_preempted, .group = "C", .ids = "C4", .needs = NEED_BTS,
      .claim = "tasks that the timer preempts anywhere lose no branch to the switch",
-     .source = "design 4: numbers and losses are exact")
+     .source = "docs/design.md#losses")
 {
 	uint64_t walks = test_scaled(400), preempted = 0;
 

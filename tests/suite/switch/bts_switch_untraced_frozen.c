@@ -34,7 +34,7 @@ static void run_untraced(const struct walker *traced)
 
 TEST(bts_switch_untraced_frozen, .group = "C", .ids = "C2", .needs = NEED_BTS,
      .claim = "while an untraced task runs TR and BTS are clear and the other's index stands still",
-     .source = "design 3: the ownership rule")
+     .source = "docs/design.md#ownership")
 {
 	struct walker walker = {.name = "traced",
 				.chain = &chain_a,

@@ -8,7 +8,7 @@
  */
 TEST(bts_threshold_first_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
      .claim = "a threshold at the base interrupts at the first record",
-     .source = "SDM Vol 3, 17.4.9.1, BTS interrupt threshold")
+     .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
 {
 	bool level = calibration()->level;
 	struct rig rig;

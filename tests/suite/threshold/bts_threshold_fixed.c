@@ -6,7 +6,7 @@
 
 TEST(bts_threshold_fixed, .group = "T", .ids = "T1", .needs = NEED_BTS,
      .claim = "with BTINT one interrupt comes by its fixed vector, with the index at the threshold",
-     .source = "SDM Vol 3, 17.4.9.5; 10.5.1, delivery mode fixed")
+     .source = "SDM Vol 3, 17.4.9.5 and 10.5.1: delivery mode fixed")
 {
 	struct rig rig;
 	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};

@@ -8,7 +8,7 @@
 
 TEST(bts_threshold_last_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
      .claim = "a threshold at the last slot interrupts when that slot is reached, not before",
-     .source = "SDM Vol 3, 17.4.9.1, BTS interrupt threshold")
+     .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
 {
 	const struct calibration *c = calibration();
 	size_t capacity = SLOTS - c->unused;

@@ -12,7 +12,7 @@ static void cross(struct rig *rig)
 
 TEST(bts_threshold_left_masked, .group = "T", .ids = "T4", .needs = NEED_BTS,
      .claim = "while the LVT entry is left masked no second interrupt comes, and recording goes on",
-     .source = "SDM Vol 3, 17.4.9.5; 10.5.1, mask")
+     .source = "SDM Vol 3, 17.4.9.5 and 10.5.1: mask")
 {
 	struct rig rig;
 	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};

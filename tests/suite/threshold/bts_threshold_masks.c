@@ -13,7 +13,7 @@ static void cross(struct rig *rig)
 TEST(bts_threshold_masks, .group = "T", .ids = "T3", .needs = NEED_BTS,
      .claim =
 	     "delivery masks the LVT entry, and clearing the mask lets the next crossing interrupt",
-     .source = "SDM Vol 3, 10.5.1, mask; 17.4.9.5")
+     .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: mask")
 {
 	struct rig rig;
 	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};

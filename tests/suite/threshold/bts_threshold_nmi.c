@@ -9,7 +9,7 @@
 
 TEST(bts_threshold_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
      .claim = "with NMI delivery the interrupt comes though IF = 0, at or past the threshold",
-     .source = "SDM Vol 3, 10.5.1, delivery mode NMI; 17.4.9.5")
+     .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: delivery mode NMI")
 {
 	struct rig rig;
 	struct pmi pmi = {.rig = &rig, .delivery = PMI_NMI};

@@ -5,7 +5,7 @@
 
 TEST(bts_threshold_not_reset, .group = "T", .ids = "T5", .needs = NEED_BTS,
      .claim = "an index left above the threshold interrupts again (level) or not (edge), no storm",
-     .source = "SDM Vol 3, 17.4.9.5: \"matches or exceeds\"")
+     .source = "SDM Vol 3, 17.4.9.5: \"matches/exceeds\"")
 {
 	bool level = calibration()->level;
 	struct rig rig;

@@ -4,7 +4,7 @@
 
 TEST(bts_threshold_skid, .group = "T", .ids = "T2", .needs = NEED_BTS,
      .claim = "the interrupt never comes before the threshold, and before the buffer is full",
-     .source = "SDM Vol 3, 17.4.9.1, BTS interrupt threshold")
+     .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
 {
 	size_t runs = test_scaled(200);
 	struct skid skid;

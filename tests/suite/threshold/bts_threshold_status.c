@@ -16,7 +16,7 @@ static bool overflow_shows(void)
 TEST(bts_threshold_status, .group = "T", .ids = "T1", .needs = NEED_BTS,
      .claim =
 	     "the threshold may show in IA32_PERF_GLOBAL_STATUS.OvfBuf, where software can clear it",
-     .source = "SDM Vol 3, 18.2.2, OvfBuffer; 17.4.9.5: the index tells the cause")
+     .source = "SDM Vol 3, table 35-2: 38EH bit 62; SDM Vol 3, 17.4.9.5: the index tells the cause")
 {
 	struct rig rig;
 	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};

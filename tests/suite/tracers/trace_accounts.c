@@ -61,7 +61,7 @@ static void all_cpus(const struct trace_options *options)
 TEST(trace_accounts, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .claim =
 	     "a ring is empty when it is got, charged while it lives, and everything is given back",
-     .source = "design 4: memory")
+     .source = "docs/design.md#accounts")
 {
 	struct trace_options options = walker_options(SLOTS);
 

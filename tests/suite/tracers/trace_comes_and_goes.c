@@ -16,7 +16,7 @@ static void finish(struct sight *sight, uint64_t walks)
 TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
      .claim =
 	     "the first tracer of a task leaves and another comes in the middle: the others lose nothing",
-     .source = "design 4: the first tracer may leave while others stay")
+     .source = "docs/design.md#tracers")
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, WALKS);

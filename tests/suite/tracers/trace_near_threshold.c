@@ -51,7 +51,7 @@ static void trace(bool nmi)
 TEST(trace_near_threshold, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .claim =
 	     "a task whose tracer is one record from its threshold gets on, whatever else it records",
-     .source = "design 4: overflow, signal")
+     .source = "docs/design.md#overflow")
 {
 	trace(true);
 	trace(false);

@@ -70,7 +70,7 @@ static void trace(struct user_chain *user, bool circular)
 TEST(trace_newest_after_wrap, .group = "tracers", .ids = "W4 I8 I9", .needs = NEED_BTS,
      .claim =
 	     "after a wrap the newest records are all there, oldest first, in either shape; none else",
-     .source = "design 4: overflow, wrap; reference 2.5")
+     .source = "docs/design.md#overflow; docs/historic-bugs.md")
 {
 	struct user_chain user;
 

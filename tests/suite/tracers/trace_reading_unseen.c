@@ -8,7 +8,7 @@
 TEST(trace_reading_unseen, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .claim =
 	     "a CPU's tracer that sees the kernel loses nothing to the reading of others' long traces",
-     .source = "design 4: numbers and losses are exact")
+     .source = "docs/design.md#losses")
 {
 	struct user_chain user;
 	struct walker walker = {.name = "read", .chain = &chain_a, .walks = WALKS, .user = &user};

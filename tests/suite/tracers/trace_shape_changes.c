@@ -18,7 +18,7 @@ static void expect_circular(const struct sight *sight, bool expected)
 TEST(trace_shape_changes, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .claim =
 	     "a trace whose shape goes from circular to linear and back, twice, loses nothing and keeps its order",
-     .source = "design 4: attaching a second tracer copies out and changes shape")
+     .source = "docs/design.md#shapes")
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, WALKS);

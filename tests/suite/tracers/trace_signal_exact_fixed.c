@@ -5,7 +5,7 @@
 TEST(trace_signal_exact_fixed, .group = "tracers", .ids = "T10", .needs = NEED_BTS,
      .claim =
 	     "a tracer that is told at its threshold, by a fixed vector, reads each branch once, whatever its ring",
-     .source = "design 4: overflow, signal")
+     .source = "docs/design.md#overflow")
 {
 	signal_exact(false);
 }

@@ -5,7 +5,7 @@
 TEST(trace_signal_exact_nmi, .group = "tracers", .ids = "T10", .needs = NEED_BTS,
      .claim =
 	     "a tracer that is told at its threshold, as NMI, reads each branch once, whatever its ring",
-     .source = "design 4: overflow, signal")
+     .source = "docs/design.md#overflow")
 {
 	signal_exact(true);
 }

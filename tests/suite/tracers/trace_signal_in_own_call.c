@@ -18,7 +18,7 @@ static void ask(struct tracer *tracer)
 TEST(trace_signal_in_own_call, .group = "tracers", .ids = "T10", .needs = NEED_BTS,
      .claim =
 	     "a tracer's threshold that is crossed inside a call of its interface loses and doubles nothing",
-     .source = "design 4: overflow, signal")
+     .source = "docs/design.md#overflow")
 {
 	wrong = 0;
 	crossing_walks(ask);

@@ -12,7 +12,7 @@ static void yield(struct tracer *tracer)
 TEST(trace_signal_in_switch, .group = "tracers", .ids = "C4 T10", .needs = NEED_BTS,
      .claim =
 	     "a tracer's threshold that is crossed inside a context switch loses and doubles nothing",
-     .source = "design 4: overflow, signal")
+     .source = "docs/design.md#overflow")
 {
 	crossing_walks(yield);
 }

@@ -66,7 +66,7 @@ static void kill_one(unsigned round)
 TEST(trace_signal_while_killed, .group = "tracers", .ids = "C5 T10", .needs = NEED_BTS,
      .claim =
 	     "a task killed while its tracer's threshold is being crossed: told once, nothing lost or freed early",
-     .source = "design 4: overflow, signal; every path returns every byte")
+     .source = "docs/design.md#overflow; docs/design.md#accounts")
 {
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		trace_deliver_pmi(round % 2);

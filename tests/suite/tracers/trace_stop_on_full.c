@@ -27,7 +27,7 @@ static size_t read_in_sequence(struct tracer *tracer, const struct user_chain *u
 TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .claim =
 	     "a tracer that stops when full keeps the first records, goes on when resumed; others go on",
-     .source = "design 4: overflow, stop")
+     .source = "docs/design.md#overflow")
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, WALKS);

@@ -8,7 +8,7 @@
 TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
      .claim =
 	     "a tracer that wraps, one that is told, and one of the CPU see each its own view of one task",
-     .source = "design 4: any number of tracers, in any mix; views")
+     .source = "docs/design.md#tracers; docs/design.md#views")
 {
 	struct user_chain user;
 	struct walker walker = {.name = "watched",

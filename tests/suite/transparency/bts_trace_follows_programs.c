@@ -31,7 +31,7 @@ static void check(struct program *program, struct steps *steps, struct rig *rig,
 
 TEST(bts_trace_follows_programs, .group = "transparency", .ids = "", .needs = NEED_BTS,
      .claim = "the records of a random program are exactly the branches that single-stepping shows",
-     .source = "SDM Vol 3, 17.4.4 and 17.4.9.1: each taken branch")
+     .source = "SDM Vol 3, 17.4.4 and 17.4.9: each taken branch")
 {
 	struct program program;
 	struct steps steps;

@@ -27,7 +27,7 @@ static void check(const char *code)
 
 TEST(bts_transparent_faults, .group = "transparency", .ids = "", .needs = NEED_BTS,
      .claim = "#DE, bad gates and bad selectors raise the same exceptions traced and untraced",
-     .source = "SDM Vol 3, 6.12 to 6.15: gates, error codes with IDT and EXT")
+     .source = "SDM Vol 3, 6.12, 6.13 and 6.15: gates, error codes with IDT and EXT")
 {
 	static const char *const codes[] = {nested_code, nested_divide, nested_segment,
 					    nested_null};

@@ -66,7 +66,7 @@ static const void *at(const uint8_t *label)
 
 TEST(bts_transparent_self_modifying, .group = "transparency", .ids = "", .needs = NEED_BTS,
      .claim = "self-modifying code computes the same traced, and its records show what it became",
-     .source = "SDM Vol 3, 8.1.3 and 11.6; 17.4.9.1")
+     .source = "SDM Vol 3, 8.1.3, 11.6 and 17.4.4")
 {
 	uint8_t *page = test_area(1);
 	size_t slot = 1;

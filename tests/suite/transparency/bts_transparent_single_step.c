@@ -24,7 +24,7 @@ static size_t first_difference(const struct steps *a, const struct steps *b)
 
 TEST(bts_transparent_single_step, .group = "transparency", .ids = "K10", .needs = NEED_BTS,
      .claim = "code that single-steps takes the same steps traced and untraced, and ends the same",
-     .source = "SDM Vol 3, 17.3.1.1 and 17.4.3: #DB after each instruction, TR or not")
+     .source = "SDM Vol 3, 17.3.1.4 and 17.4.2: #DB after each instruction, TR or not")
 {
 	uint64_t seed = test_random();
 	struct steps plain, recorded;

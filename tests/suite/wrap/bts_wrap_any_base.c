@@ -22,7 +22,7 @@ static void check(const struct calibration *c, size_t offset)
 
 TEST(bts_wrap_any_base, .group = "W", .ids = "W4 L3", .needs = NEED_BTS,
      .claim = "the index wraps to the base itself, wherever in a cache line or page that is",
-     .source = "SDM Vol 3, 17.4.9.1, BTS buffer base")
+     .source = "SDM Vol 3, 17.4.9: BTS buffer base")
 {
 	static const size_t offsets[] = {0,	   8,	      40,	 64,	  120,
 					 2048 + 8, 4096 - 64, 4096 - 24, 4096 - 8};

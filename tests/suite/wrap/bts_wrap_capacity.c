@@ -16,7 +16,7 @@ static void check(struct rig *rig, size_t capacity, uint64_t n)
 
 TEST(bts_wrap_capacity, .group = "W", .ids = "W2", .needs = NEED_BTS,
      .claim = "with the maximum at the end all slots, or all but one, are used before the wrap",
-     .source = "SDM Vol 3, 17.4.9.1, BTS absolute maximum")
+     .source = "SDM Vol 3, 17.4.9: BTS absolute maximum")
 {
 	const struct calibration *c = calibration();
 	size_t unused = CALIBRATION_SLOTS - c->used_at_end, capacity = SLOTS - unused;

@@ -6,7 +6,7 @@
 
 TEST(bts_wrap_half, .group = "W", .ids = "W1", .needs = NEED_BTS,
      .claim = "half as many branches as slots move the index half way and leave the rest alone",
-     .source = "SDM Vol 3, 17.4.9.1, BTS index")
+     .source = "SDM Vol 3, 17.4.9: BTS index")
 {
 	struct rig rig;
 

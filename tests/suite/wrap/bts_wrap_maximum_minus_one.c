@@ -8,7 +8,7 @@
 /* Erratum P79 of 64-bit Xeons: a record may cross a maximum that is no multiple of its size. */
 TEST(bts_wrap_maximum_minus_one, .group = "W", .ids = "W7", .needs = NEED_BTS,
      .claim = "a maximum inside a slot lets no more than that one slot be written past it",
-     .source = "SDM Vol 3, 17.4.9.1; erratum P79")
+     .source = "SDM Vol 3, 17.4.9; erratum P79")
 {
 	struct rig rig;
 	size_t used;

@@ -8,7 +8,7 @@
 
 TEST(bts_wrap_maximum_plus_one, .group = "W", .ids = "W6", .needs = NEED_BTS,
      .claim = "with the maximum one byte above a multiple of the record size all slots are used",
-     .source = "SDM Vol 3, 17.4.9.1: \"a multiple of the BTS record size plus 1\"")
+     .source = "SDM Vol 3, 17.4.9: \"a multiple of the BTS record size (12 bytes) plus 1\"")
 {
 	const struct calibration *c = calibration();
 	size_t capacity = SLOTS + c->used_at_end_plus_1 - CALIBRATION_SLOTS;

@@ -8,7 +8,7 @@
 
 TEST(bts_wrap_no_interrupt, .group = "W", .ids = "W9", .needs = NEED_BTS,
      .claim = "a circular buffer with its threshold above the maximum never interrupts",
-     .source = "SDM Vol 3, 17.4.9.3 (2008: 18.6.8.2)")
+     .source = "SDM Vol 3, 17.4.9.3")
 {
 	const struct calibration *c = calibration();
 	uint64_t n = 100 * SLOTS;

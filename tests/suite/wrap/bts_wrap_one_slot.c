@@ -7,7 +7,7 @@
 /* "at end" is one byte below the least size that the manual allows; see W2 for which one counts. */
 TEST(bts_wrap_one_slot, .group = "W", .ids = "W5", .needs = NEED_BTS,
      .claim = "a buffer of one slot holds the last branch, and nothing else is written",
-     .source = "SDM Vol 3, 17.4.9.1, BTS absolute maximum")
+     .source = "SDM Vol 3, 17.4.9: BTS absolute maximum")
 {
 	const struct calibration *c = calibration();
 	struct rig rig;

@@ -9,7 +9,7 @@
 /* "It's not enough to clear the BTINT flag itself only", says the manual of preventing it. */
 TEST(bts_wrap_reachable_threshold, .group = "W", .ids = "W8", .needs = NEED_BTS,
      .claim = "a threshold inside a circular buffer may interrupt, and changes nothing else",
-     .source = "SDM Vol 3, 17.4.9.3 (2008: 18.6.8.2)")
+     .source = "SDM Vol 3, 17.4.9.3")
 {
 	const struct calibration *c = calibration();
 	size_t capacity = SLOTS - c->unused;
