@@ -87,10 +87,13 @@ docs: ## rewrite docs/tests.md: which test stands for which assertion
 new-test: ## write a new test: NAME=bts_foo GROUP=W
 	@tools/new-test '$(NAME)' '$(GROUP)'
 
+new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buffer
+	@tools/new-defect '$(NAME)' '$(FILE)'
+
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run check check-lockstep check-bochs bench mutants variants soak lint format junit docs new-test debug
+.PHONY: help deps run check check-lockstep check-bochs bench mutants variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

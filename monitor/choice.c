@@ -70,6 +70,6 @@ const struct ds_silicon *choice_make(const struct options *options)
 	static struct ds_silicon silicon;
 
 	ds_make(&silicon, options->profile, &options->behaviour,
-		options->defect ? options->defect->spoil : NULL);
+		options->defect ? options->defect->break_rules : NULL);
 	return &silicon;
 }

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Silicon that is wrong on purpose: a defect breaks one rule of the manual by one hook that differs
- * from the clean one, or by a few together. A defect is a file of its own here, found by the
- * linker: its name, where the rule stands, one sentence on what such a processor does, and how.
+ * Silicon that is wrong on purpose: a defect breaks one rule of the manual. It has a name, the
+ * place of the rule in the manual, one sentence on what such a processor does, and the hooks of
+ * struct ds_rules that differ from the clean ones, as functions named after the defect. The linker
+ * collects all defects.
  *
- *	static uint64_t advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+ *	static uint64_t index_four_quadwords(const struct vcpu *vcpu,
+ *					     const uint64_t field[BTS_FIELDS])
  *	{
  *		return ds_clean.advance(vcpu, field) + FIELD_BYTES;
  *	}
- *
  *	DEFECT(index_four_quadwords, "SDM Vol 3, 17.4.9.1",
- *	       "the index moves on by four quadwords a record",
- *	       rules->advance = advance)
+ *	       "the index moves on by four quadwords a record", BREAKS(advance,
+ *index_four_quadwords))
  *
- * Branches take the long way through the hooks while one is selected.
+ * A file holds the defects of one group of rules; defects that differ in an expression only are
+ * made by a macro of their file, one line each. While a defect is selected every branch passes
+ * through the hooks.
  */
 #ifndef SPOOR_MONITOR_DEFECTS_DEFECT_H
 #define SPOOR_MONITOR_DEFECTS_DEFECT_H
@@ -26,7 +29,7 @@ struct defect {
 	const char *name;
 	const char *rule, *says;
 	const char *profile; /* of an erratum: a processor that has it; else NULL */
-	void (*spoil)(struct ds_rules *rules);
+	void (*break_rules)(struct ds_rules *rules);
 };
 
 #define DEFECT(name, rule, says, ...) DEFECT_IN("defects", name, rule, says, NULL, __VA_ARGS__)
@@ -34,13 +37,17 @@ struct defect {
 #define ERRATUM(id, rule, says, profile, ...)                                                      \
 	DEFECT_IN("errata", id, rule, says, profile, __VA_ARGS__)
 #define DEFECT_IN(place, name, rule, says, profile, ...)                                           \
-	static void name##_spoil(struct ds_rules *rules)                                           \
+	static void name##_break_rules(struct ds_rules *rules)                                     \
 	{                                                                                          \
 		__VA_ARGS__;                                                                       \
 	}                                                                                          \
-	static const struct defect name##_defect = {#name, rule, says, profile, name##_spoil};     \
+	static const struct defect name##_defect = {#name, rule, says, profile,                    \
+						    name##_break_rules};                           \
 	__attribute__((section(place), used)) static const struct defect *const name##_entry =     \
 		&name##_defect;
+
+/* The last arguments of DEFECT() and ERRATUM(): `hook` of struct ds_rules is `function`. */
+#define BREAKS(hook, function) rules->hook = (function)
 
 /*
  * What a defect remembers from one call of its hooks to the next, as a pointer to `type`: of each

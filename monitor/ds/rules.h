@@ -69,9 +69,9 @@ struct ds_silicon {
 	bool clean; /* no rule is replaced */
 };
 
-/* `spoil` replaces rules; NULL: they stay clean. */
+/* `break_rules` replaces rules; NULL: they stay clean. */
 void ds_make(struct ds_silicon *silicon, const struct profile *profile,
-	     const struct ds_behaviour *behaviour, void (*spoil)(struct ds_rules *rules));
+	     const struct ds_behaviour *behaviour, void (*break_rules)(struct ds_rules *rules));
 
 /* The clean rules, in the files that hold them. */
 

@@ -20,14 +20,14 @@ const struct ds_rules ds_clean = {
 };
 
 void ds_make(struct ds_silicon *silicon, const struct profile *profile,
-	     const struct ds_behaviour *behaviour, void (*spoil)(struct ds_rules *rules))
+	     const struct ds_behaviour *behaviour, void (*break_rules)(struct ds_rules *rules))
 {
 	silicon->profile = profile;
 	silicon->behaviour = *behaviour;
 	silicon->rules = ds_clean;
-	silicon->clean = !spoil;
-	if (spoil)
-		spoil(&silicon->rules);
+	silicon->clean = !break_rules;
+	if (break_rules)
+		break_rules(&silicon->rules);
 }
 
 void ds_reset(struct vcpu *vcpu, const struct ds_silicon *silicon)

@@ -6,14 +6,14 @@ struct memory {
 	bool slept;
 };
 
-static void note(struct vcpu *vcpu, enum ds_occasion occasion)
+static void aaj122_note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
 	REMEMBERED(vcpu, struct memory)->slept |= occasion == DS_AT_HLT;
 }
 
-static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
-			 uint64_t record[RECORD_WORDS])
+static void aaj122_record(struct vcpu *vcpu, const struct ds_branch *branch,
+			  uint64_t record[RECORD_WORDS])
 {
 	struct memory *memory = REMEMBERED(vcpu, struct memory);
 
@@ -24,4 +24,4 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 }
 
 ERRATUM(AAJ122, "SDM Vol 3, 17.4.9.1", "after C1E `from` of the first record is wrong", "nehalem",
-	rules->note = note, rules->record = wrong_record)
+	BREAKS(note, aaj122_note), BREAKS(record, aaj122_record))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
-			 uint64_t record[RECORD_WORDS])
+static void ar62_record(struct vcpu *vcpu, const struct ds_branch *branch,
+			uint64_t record[RECORD_WORDS])
 {
 	uint64_t filters = ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
 
@@ -13,4 +13,4 @@ static void wrong_record(struct vcpu *vcpu, const struct ds_branch *branch,
 
 ERRATUM(AR62, "SDM Vol 3, 17.4.9.4",
 	"with a CPL filter set `from` of a change of privilege is wrong", "merom",
-	rules->record = wrong_record)
+	BREAKS(record, ar62_record))

@@ -19,7 +19,7 @@ static void every_defect_is_described(void **state)
 		assert_true(strlen(defect->says) > 10);
 		struct ds_rules rules = ds_clean;
 
-		defect->spoil(&rules);
+		defect->break_rules(&rules);
 		assert_memory_not_equal(&rules, &ds_clean, sizeof(rules));
 	}
 	assert_true(n >= 60);
@@ -76,7 +76,7 @@ static void no_defect_harms_the_monitor(void **state)
 
 			rig_reset(NULL);
 			ds_make(&rig.silicon, profile_get(0), &(struct ds_behaviour){0},
-				defect->spoil);
+				defect->break_rules);
 			ds_reset(&rig.vcpu, &rig.silicon);
 			rig_put(rig.area, rig.base);
 			rig_put(rig.area + 8, rig.base);

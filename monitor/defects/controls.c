@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* IA32_DEBUGCTL and IA32_DS_AREA: SDM Vol 3, 17.4.1 and 17.4.9; Vol 4, table 2-2. */
+#include "monitor/defects/defect.h"
+
+#include "monitor/ds/memory.h"
+
+/* IA32_DS_AREA takes `kept` in place of `value`. */
+#define AREA_TAKES(name, rule, says, kept)                                                         \
+	static bool name(struct vcpu *vcpu, uint32_t index, uint64_t value)                        \
+	{                                                                                          \
+		return ds_clean.write_msr(vcpu, index, index == DS_MSR_AREA ? (kept) : value);     \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(write_msr, name))
+
+AREA_TAKES(area_32_bits, "SDM Vol 3, 17.4.5", "IA32_DS_AREA keeps bits 31 to 0 only",
+	   (uint32_t)value)
+AREA_TAKES(area_made_canonical, "SDM Vol 4, table 2-2, 600H",
+	   "IA32_DS_AREA extends bit 47 instead of raising #GP",
+	   (uint64_t)((int64_t)(value << 16) >> 16))
+
+/* IA32_DS_AREA takes a `value` for which `accepted` holds, canonical or not. */
+#define AREA_ACCEPTS(name, rule, says, accepted)                                                   \
+	static bool name(struct vcpu *vcpu, uint32_t index, uint64_t value)                        \
+	{                                                                                          \
+		if (index != DS_MSR_AREA || !(accepted))                                           \
+			return ds_clean.write_msr(vcpu, index, value);                             \
+		vcpu->ds.ds_area = value;                                                          \
+		return true;                                                                       \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(write_msr, name))
+
+AREA_ACCEPTS(area_not_checked, "SDM Vol 4, table 2-2, 600H",
+	     "IA32_DS_AREA takes addresses that are not canonical", true)
+AREA_ACCEPTS(area_half_canonical, "SDM Vol 4, table 2-2, 600H",
+	     "of an address for IA32_DS_AREA only bits 63 and 47 are compared",
+	     value >> 63 == (value >> 47 & 1))
+
+static bool area_fault_clears(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool done = ds_clean.write_msr(vcpu, index, value);
+
+	if (!done && index == DS_MSR_AREA)
+		vcpu->ds.ds_area = 0;
+	return done;
+}
+DEFECT(area_fault_clears, "SDM Vol 4, table 2-2, 600H",
+       "a write of IA32_DS_AREA that raises #GP clears it", BREAKS(write_msr, area_fault_clears))
+
+struct area_change {
+	uint64_t old;
+	bool fresh;
+};
+
+static bool area_change_one_late_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == DS_MSR_AREA)
+		*REMEMBERED(vcpu, struct area_change) =
+			(struct area_change){vcpu->ds.ds_area, true};
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+static void area_change_one_late_store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	struct area_change *change = REMEMBERED(vcpu, struct area_change);
+	uint64_t area = vcpu->ds.ds_area;
+
+	if (change->fresh)
+		vcpu->ds.ds_area = change->old;
+	change->fresh = false;
+	ds_clean.store(vcpu, branch);
+	vcpu->ds.ds_area = area;
+}
+DEFECT(area_change_one_late, "SDM Vol 3, 17.4.9.1",
+       "the first record after a write of IA32_DS_AREA goes to the old one",
+       BREAKS(write_msr, area_change_one_late_write_msr), BREAKS(store, area_change_one_late_store))
+
+static uint64_t last_area_of_all;
+
+static bool area_of_all_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool done = ds_clean.write_msr(vcpu, index, value);
+
+	if (index == DS_MSR_AREA && done)
+		last_area_of_all = value;
+	return done;
+}
+
+static void area_of_all_store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	vcpu->ds.ds_area = last_area_of_all;
+	ds_clean.store(vcpu, branch);
+}
+DEFECT(area_of_all, "SDM Vol 3, 17.4.9", "IA32_DS_AREA is one for all processors",
+       BREAKS(write_msr, area_of_all_write_msr), BREAKS(store, area_of_all_store))
+
+/* IA32_DEBUGCTL takes `kept` in place of `value`; `layout` has its flags. */
+#define DEBUGCTL_TAKES(name, rule, says, kept)                                                     \
+	static bool name(struct vcpu *vcpu, uint32_t index, uint64_t value)                        \
+	{                                                                                          \
+		const struct ds_layout *layout = ds_layout_of(vcpu);                               \
+                                                                                                   \
+		return ds_clean.write_msr(vcpu, index, index == DS_MSR_DEBUGCTL ? (kept) : value); \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(write_msr, name))
+
+DEBUGCTL_TAKES(btint_does_not_hold, "SDM Vol 4, table 2-2, 1D9H",
+	       "BTINT set without TR reads back 0",
+	       value & layout->tr ? value : value & ~layout->btint)
+DEBUGCTL_TAKES(bts_sets_btint, "SDM Vol 4, table 2-2, 1D9H",
+	       "setting BTS without TR sets BTINT too",
+	       (value & (layout->bts | layout->tr)) == layout->bts ? value | layout->btint : value)
+DEBUGCTL_TAKES(debugctl_reserved_sets_btint, "SDM Vol 4, table 2-2, 1D9H",
+	       "writing bit 16 of IA32_DEBUGCTL, reserved, sets BTINT",
+	       value & 1u << 16 ? value ^ (1u << 16 | layout->btint) : value)
+DEBUGCTL_TAKES(off_os_does_not_hold, "SDM Vol 4, table 2-2, 1D9H", "BTS_OFF_OS reads back 0",
+	       value & ~layout->off_os)
+DEBUGCTL_TAKES(off_usr_sets_off_os, "SDM Vol 4, table 2-2, 1D9H",
+	       "setting BTS_OFF_USR sets BTS_OFF_OS too",
+	       value & layout->off_usr ? value | layout->off_os : value)
+
+static bool debugctl_clears_area(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool was_on = vcpu->ds.debugctl & ds_layout_of(vcpu)->tr,
+	     done = ds_clean.write_msr(vcpu, index, value);
+
+	if (was_on && !(vcpu->ds.debugctl & ds_layout_of(vcpu)->tr))
+		vcpu->ds.ds_area = 0;
+	return done;
+}
+DEFECT(debugctl_clears_area, "SDM Vol 4, table 2-2, 600H", "clearing TR clears IA32_DS_AREA",
+       BREAKS(write_msr, debugctl_clears_area))
+
+static bool debugctl_fault_clears(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool done = ds_clean.write_msr(vcpu, index, value);
+
+	if (!done && index == DS_MSR_DEBUGCTL)
+		ds_set_debugctl(vcpu, 0);
+	return done;
+}
+DEFECT(debugctl_fault_clears, "SDM Vol 4, table 2-2, 1D9H",
+       "a write of IA32_DEBUGCTL that raises #GP clears it",
+       BREAKS(write_msr, debugctl_fault_clears))
+
+static bool init_sets_btint_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	bool known = ds_clean.read_msr(vcpu, index, value);
+
+	if (index == DS_MSR_DEBUGCTL && !*REMEMBERED(vcpu, bool))
+		*value |= ds_layout_of(vcpu)->btint;
+	return known;
+}
+
+static bool init_sets_btint_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	*REMEMBERED(vcpu, bool) |= index == DS_MSR_DEBUGCTL;
+	return ds_clean.write_msr(vcpu, index, value);
+}
+DEFECT(init_sets_btint, "SDM Vol 3, 17.4.9", "RESET and INIT set BTINT",
+       BREAKS(read_msr, init_sets_btint_read_msr), BREAKS(write_msr, init_sets_btint_write_msr))
+
+static bool tr_reads_clear(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	if (!ds_clean.read_msr(vcpu, index, value))
+		return false;
+	if (index == DS_MSR_DEBUGCTL)
+		*value &= ~ds_layout_of(vcpu)->tr;
+	return true;
+}
+DEFECT(tr_reads_clear, "SDM Vol 3, 17.4.5", "TR reads back 0 while it is set",
+       BREAKS(read_msr, tr_reads_clear))
+
+/* Branches are recorded while `flag` of IA32_DEBUGCTL is set. */
+#define ENABLED_BY(name, rule, says, flag)                                                         \
+	static bool name(const struct vcpu *vcpu)                                                  \
+	{                                                                                          \
+		return vcpu->ds.debugctl & ds_layout_of(vcpu)->flag;                               \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(enabled, name))
+
+ENABLED_BY(bts_without_tr, "SDM Vol 3, 17.4.9.4", "BTS alone, without TR, records branches", bts)
+ENABLED_BY(tr_without_bts, "SDM Vol 3, 17.4.9.4", "TR alone, without BTS, records branches", tr)
+
+static bool tr_off_one_late_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool was_on = vcpu->ds.tracing;
+
+	*REMEMBERED(vcpu, bool) =
+		index == DS_MSR_DEBUGCTL && was_on && !(value & ds_layout_of(vcpu)->tr);
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+static bool tr_off_one_late_enabled(const struct vcpu *vcpu)
+{
+	return *REMEMBERED(vcpu, bool) || ds_clean.enabled(vcpu);
+}
+
+static void tr_off_one_late_store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	ds_clean.store(vcpu, branch);
+	*REMEMBERED(vcpu, bool) = false;
+	vcpu->ds.tracing = ds_clean.enabled(vcpu);
+}
+DEFECT(tr_off_one_late, "SDM Vol 3, 17.4.4", "one more branch is recorded after TR was cleared",
+       BREAKS(write_msr, tr_off_one_late_write_msr), BREAKS(enabled, tr_off_one_late_enabled),
+       BREAKS(store, tr_off_one_late_store))
+
+static bool tr_on_one_late_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool was_on = vcpu->ds.tracing, done = ds_clean.write_msr(vcpu, index, value);
+
+	*REMEMBERED(vcpu, bool) |= vcpu->ds.tracing && !was_on;
+	return done;
+}
+
+static void tr_on_one_late_store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	bool *fresh = REMEMBERED(vcpu, bool);
+
+	if (!*fresh)
+		ds_clean.store(vcpu, branch);
+	*fresh = false;
+}
+DEFECT(tr_on_one_late, "SDM Vol 3, 17.4.4", "the first branch after TR was set is not recorded",
+       BREAKS(write_msr, tr_on_one_late_write_msr), BREAKS(store, tr_on_one_late_store))

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* What events, HLT and MOV to CR3 do to the state: SDM Vol 3, 17.4.2 to 17.4.4. */
+#include "monitor/defects/defect.h"
+
+/* An `event` for which `clears` holds clears `flag` of IA32_DEBUGCTL. */
+#define EVENT_CLEARS(name, rule, says, flag, clears)                                               \
+	static void name(struct vcpu *vcpu, const struct ds_branch *event)                         \
+	{                                                                                          \
+		ds_clean.event(vcpu, event);                                                       \
+		if (clears)                                                                        \
+			ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->flag);      \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(event, name))
+
+EVENT_CLEARS(debug_exception_clears_tr, "SDM Vol 3, 17.4.3", "#DB clears TR", tr,
+	     event->cause == DS_EXCEPTION && event->vector == VECTOR_DEBUG)
+EVENT_CLEARS(fault_clears_bts, "SDM Vol 3, 17.4.4", "exceptions other than #DB clear BTS", bts,
+	     event->cause == DS_EXCEPTION && event->vector != VECTOR_DEBUG)
+EVENT_CLEARS(interrupt_clears_tr, "SDM Vol 3, 17.4.4", "an external interrupt clears TR", tr,
+	     event->cause == DS_INTERRUPT)
+EVENT_CLEARS(nmi_clears_tr, "SDM Vol 3, 17.4.4", "an NMI clears TR", tr, event->cause == DS_NMI)
+EVENT_CLEARS(software_interrupt_clears_tr, "SDM Vol 3, 17.4.4", "INT n and INT3 clear TR", tr,
+	     event->cause == DS_SOFTWARE_INTERRUPT)
+
+static void debug_exception_keeps_lbr(struct vcpu *vcpu, const struct ds_branch *event)
+{
+	(void)event;
+	(void)vcpu;
+}
+DEFECT(debug_exception_keeps_lbr, "SDM Vol 3, 17.4.3", "#DB does not clear LBR",
+       BREAKS(event, debug_exception_keeps_lbr))
+
+static void ring_3_clears_btint(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	ds_clean.store(vcpu, branch);
+	if (branch->to_cpl == 3)
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->btint);
+}
+DEFECT(ring_3_clears_btint, "SDM Vol 4, table 2-2, 1D9H", "a change to CPL 3 clears BTINT",
+       BREAKS(store, ring_3_clears_btint))
+
+static void hlt_clears_tr_note(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+	ds_clean.note(vcpu, occasion);
+	*REMEMBERED(vcpu, bool) |= occasion == DS_AT_HLT;
+}
+
+static void hlt_clears_tr_event(struct vcpu *vcpu, const struct ds_branch *event)
+{
+	bool *halted = REMEMBERED(vcpu, bool);
+
+	ds_clean.event(vcpu, event);
+	if (*halted)
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
+	*halted = false;
+}
+DEFECT(hlt_clears_tr, "SDM Vol 3, 17.4.4", "waking from HLT clears TR",
+       BREAKS(note, hlt_clears_tr_note), BREAKS(event, hlt_clears_tr_event))
+
+/* While branches are traced `leaving` leaves a record of a branch from and to where it is. */
+#define LEAVES_RECORD(name, rule, says, leaving)                                                   \
+	static void name(struct vcpu *vcpu, enum ds_occasion occasion)                             \
+	{                                                                                          \
+		ds_clean.note(vcpu, occasion);                                                     \
+		if (occasion == (leaving) && vcpu->ds.tracing)                                     \
+			ds_clean.store(vcpu,                                                       \
+				       &(struct ds_branch){.from = vcpu->rip, .to = vcpu->rip});   \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(note, name))
+
+LEAVES_RECORD(hlt_recorded, "SDM Vol 3, 17.4.4", "HLT leaves a record", DS_AT_HLT)
+LEAVES_RECORD(mov_cr3_recorded, "SDM Vol 3, 17.4.4", "MOV to CR3 leaves a record", DS_AT_MOV_CR3)
+
+static void mov_cr3_clears_area(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+	ds_clean.note(vcpu, occasion);
+	if (occasion == DS_AT_MOV_CR3)
+		vcpu->ds.ds_area = 0;
+}
+DEFECT(mov_cr3_clears_area, "SDM Vol 4, table 2-2, 600H", "MOV to CR3 clears IA32_DS_AREA",
+       BREAKS(note, mov_cr3_clears_area))
+
+static void mov_cr3_clears_tr(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+	ds_clean.note(vcpu, occasion);
+	if (occasion == DS_AT_MOV_CR3)
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
+}
+DEFECT(mov_cr3_clears_tr, "SDM Vol 3, 17.4.4", "MOV to CR3 clears TR",
+       BREAKS(note, mov_cr3_clears_tr))

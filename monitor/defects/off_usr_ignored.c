@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "monitor/defects/defect.h"
-
-static bool filter(const struct vcpu *vcpu, const struct ds_branch *branch)
-{
-	return branch->to_cpl > 0 || ds_clean.filter(vcpu, branch);
-}
-
-DEFECT(off_usr_ignored, "SDM Vol 3, 17.4.9.4", "BTS_OFF_USR has no effect", rules->filter = filter)

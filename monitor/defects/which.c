@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* Which branches are recorded: SDM Vol 3, 17.4.4, 17.4.8 and 17.4.9.4. */
+#include "monitor/defects/defect.h"
+#include "monitor/defects/kind.h"
+
+/* A `branch` for which `missed` holds is not recorded. */
+#define MISSED(name, rule, says, missed)                                                           \
+	static bool name(const struct vcpu *vcpu, const struct ds_branch *branch)                  \
+	{                                                                                          \
+		return !(missed) && ds_clean.filter(vcpu, branch);                                 \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(filter, name))
+
+MISSED(backward_branch_missed, "SDM Vol 3, 17.4.4",
+       "a branch to a lower address by less than 64 bytes is not recorded",
+       branch->cause == DS_INSTRUCTION && branch->from - branch->to < 64)
+MISSED(crossing_instruction_missed, "SDM Vol 3, 17.4.4",
+       "a branch instruction at the end of a page is not recorded",
+       branch->cause == DS_INSTRUCTION && (branch->from & 0xfff) > 0xff8)
+MISSED(distant_branch_missed, "SDM Vol 3, 17.4.4", "a branch over 2 GiB or more is not recorded",
+       branch->from - branch->to + (1ull << 31) > 1ull << 32)
+MISSED(fault_missed, "SDM Vol 3, 17.4.4", "exceptions other than #DB are not recorded",
+       branch->cause == DS_EXCEPTION && branch->vector != VECTOR_DEBUG)
+MISSED(interrupt_missed, "SDM Vol 3, 17.4.4", "external interrupts are not recorded",
+       branch->cause == DS_INTERRUPT)
+MISSED(jump_to_next_missed, "SDM Vol 3, 17.4.4",
+       "a branch to the instruction behind it is not recorded",
+       branch->cause == DS_INSTRUCTION && branch->to == branch->from + 2)
+MISSED(nmi_missed, "SDM Vol 3, 17.4.4", "NMIs are not recorded", branch->cause == DS_NMI)
+MISSED(return_to_user_missed, "SDM Vol 3, 17.4.4", "a branch from CPL 0 to CPL 3 is not recorded",
+       branch->from_cpl == 0 && branch->to_cpl == 3)
+MISSED(user_branch_missed, "SDM Vol 3, 17.4.4", "branches within ring 3 are not recorded",
+       branch->from_cpl == 3 && branch->to_cpl == 3)
+
+/* Branches of one kind of instruction are not recorded. */
+#define KIND_MISSED(name, rule, says, kind)                                                        \
+	static void name(struct vcpu *vcpu, const struct ds_branch *branch)                        \
+	{                                                                                          \
+		if (kind_of(vcpu, branch) != (kind))                                               \
+			ds_clean.store(vcpu, branch);                                              \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(store, name))
+
+KIND_MISSED(indirect_call_missed, "SDM Vol 3, 17.4.4",
+	    "CALL of a register or through memory is not recorded", KIND_CALL_INDIRECT)
+KIND_MISSED(indirect_jump_missed, "SDM Vol 3, 17.4.4",
+	    "JMP to a register or through memory is not recorded", KIND_JUMP_INDIRECT)
+KIND_MISSED(iret_missed, "SDM Vol 3, 17.4.4", "IRET is not recorded", KIND_IRET)
+KIND_MISSED(loop_missed, "SDM Vol 3, 17.4.4", "LOOP, LOOPE, LOOPNE and JRCXZ are not recorded",
+	    KIND_COUNTING)
+KIND_MISSED(near_conditional_missed, "SDM Vol 3, 17.4.4", "Jcc rel32 is not recorded",
+	    KIND_CONDITIONAL)
+KIND_MISSED(popping_return_missed, "SDM Vol 3, 17.4.4", "RET n is not recorded",
+	    KIND_RETURN_POPPING)
+KIND_MISSED(return_missed, "SDM Vol 3, 17.4.4", "RET is not recorded", KIND_RETURN)
+KIND_MISSED(short_conditional_missed, "SDM Vol 3, 17.4.4", "Jcc rel8 is not recorded",
+	    KIND_CONDITIONAL_SHORT)
+
+static void repeated_branch_missed(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	uint64_t *last = REMEMBERED(vcpu, uint64_t);
+
+	if (branch->cause == DS_INSTRUCTION && branch->from == *last)
+		return;
+	*last = branch->from;
+	ds_clean.store(vcpu, branch);
+}
+DEFECT(repeated_branch_missed, "SDM Vol 3, 17.4.4",
+       "a branch that repeats the one before it is not recorded",
+       BREAKS(store, repeated_branch_missed))
+
+static void call_recorded_twice(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	struct ds_branch second = *branch;
+
+	ds_clean.store(vcpu, branch);
+	if (kind_of(vcpu, branch) != KIND_CALL)
+		return;
+	second.from = branch->to;
+	second.to = branch->from + 5;
+	ds_clean.store(vcpu, &second);
+}
+DEFECT(call_recorded_twice, "SDM Vol 3, 17.4.4",
+       "CALL leaves a second record, from its target to the return address",
+       BREAKS(store, call_recorded_twice))
+
+/* A `branch` for which `recorded` holds passes whatever the filter says. */
+#define FILTER_PASSES(name, rule, says, recorded)                                                  \
+	static bool name(const struct vcpu *vcpu, const struct ds_branch *branch)                  \
+	{                                                                                          \
+		return (recorded) || ds_clean.filter(vcpu, branch);                                \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(filter, name))
+
+static uint64_t filters_of(const struct vcpu *vcpu)
+{
+	return ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
+}
+
+FILTER_PASSES(off_both_records_all, "SDM Vol 3, 17.4.9.4",
+	      "BTS_OFF_OS and BTS_OFF_USR together filter nothing",
+	      (vcpu->ds.debugctl & filters_of(vcpu)) == filters_of(vcpu))
+FILTER_PASSES(off_os_ignored, "SDM Vol 3, 17.4.9.4", "BTS_OFF_OS has no effect",
+	      branch->to_cpl == 0)
+FILTER_PASSES(off_usr_ignored, "SDM Vol 3, 17.4.9.4", "BTS_OFF_USR has no effect",
+	      branch->to_cpl > 0)
+
+/* The filter takes these for the CPLs before and after the branch. */
+#define FILTER_JUDGES(name, rule, says, cpl_before, cpl_after)                                     \
+	static bool name(const struct vcpu *vcpu, const struct ds_branch *branch)                  \
+	{                                                                                          \
+		struct ds_branch judged = *branch;                                                 \
+                                                                                                   \
+		judged.from_cpl = (cpl_before);                                                    \
+		judged.to_cpl = (cpl_after);                                                       \
+		return ds_clean.filter(vcpu, &judged);                                             \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(filter, name))
+
+FILTER_JUDGES(filter_judges_by_address, "SDM Vol 3, 17.4.9.4",
+	      "user branches are told from others by bit 63 of their target, not by CPL",
+	      branch->from >> 63 ? 0 : 3, branch->to >> 63 ? 0 : 3)
+FILTER_JUDGES(off_bits_swapped, "SDM Vol 3, 17.4.9.4", "BTS_OFF_OS and BTS_OFF_USR change places",
+	      branch->from_cpl ? 0 : 3, branch->to_cpl ? 0 : 3)
+
+static bool filter_advances_index_filter(const struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	(void)vcpu;
+	(void)branch;
+	return true;
+}
+
+static void filter_advances_index_record(struct vcpu *vcpu, const struct ds_branch *branch,
+					 uint64_t record[RECORD_WORDS])
+{
+	ds_clean.record(vcpu, branch, record);
+	if (ds_clean.filter(vcpu, branch))
+		return;
+	for (unsigned i = 0; i < RECORD_WORDS; i++)
+		record[i] = 0;
+}
+DEFECT(filter_advances_index, "SDM Vol 3, 17.4.9.4",
+       "a branch that is filtered out leaves its slot empty",
+       BREAKS(filter, filter_advances_index_filter), BREAKS(record, filter_advances_index_record))
+
+static void filter_stops_at_transition(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	bool filtered = vcpu->ds.debugctl & filters_of(vcpu);
+
+	ds_clean.store(vcpu, branch);
+	if (filtered && branch->from_cpl != branch->to_cpl)
+		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->bts);
+}
+DEFECT(filter_stops_at_transition, "SDM Vol 3, 17.4.9.4",
+       "with a filter set recording stops at the first change of privilege",
+       BREAKS(store, filter_stops_at_transition))
