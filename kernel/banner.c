@@ -55,8 +55,10 @@ static void print_debug_store(void)
 	else
 		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
 		       caps->configuration->record_size);
-	if (trace_found_at_boot())
-		printk("# debugctl_at_boot=%lx\n", trace_found_at_boot());
+	if (trace_found_at_boot().debugctl)
+		printk("# debugctl_at_boot=%lx\n", trace_found_at_boot().debugctl);
+	if (trace_found_at_boot().rtit_ctl)
+		printk("# rtit_ctl_at_boot=%lx\n", trace_found_at_boot().rtit_ctl);
 }
 
 void banner_print(const struct boot_info *info)

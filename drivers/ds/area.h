@@ -17,8 +17,8 @@
 #include "abi/errno.h"
 #include "drivers/ds/configuration.h"
 
-/* Eight fields and the PEBS counter resets of any processor so far (8 general, 16 fixed). */
-#define DS_AREA_SIZE 256
+/* Eight fields and the counter resets of PEBS format 5: 32 general counters, 16 fixed ones. */
+#define DS_AREA_SIZE 512
 
 /* Room between threshold and maximum when the caller does not say: Linux's BTS safety margin. */
 #define DS_DEFAULT_MARGIN 170

@@ -49,7 +49,7 @@ static const struct ds_configuration core2 = {
 	.record_size = 24,
 };
 
-/* The same bits. */
+/* The same bits; Bonnell to Goldmont. PEBS: SDM Vol 3, tables 18-10 and 18-19. */
 static const struct ds_configuration atom = {
 	.name = "Atom",
 	.tr = BIT(6),
@@ -57,7 +57,7 @@ static const struct ds_configuration atom = {
 	.btint = BIT(8),
 	.off_os = BIT(9),
 	.off_usr = BIT(10),
-	.pebs_counters = BIT(0), /* table 18-10 */
+	.pebs_counters = BIT(0),
 	.field_size = 8,
 	.record_size = 24,
 };
@@ -99,8 +99,26 @@ const struct ds_configuration *ds_find_configuration(unsigned family, unsigned m
 	case 0x27: /* Saltwell */
 	case 0x35:
 	case 0x36:
+	case 0x37: /* Silvermont */
+	case 0x4a:
+	case 0x4c:
+	case 0x4d:
+	case 0x5a:
+	case 0x5d:
+	case 0x5c: /* Goldmont */
+	case 0x5f:
 		return &atom;
 	default:
 		return &nehalem;
 	}
+}
+
+bool ds_is_suspended_by_pt(unsigned family, unsigned model)
+{
+	static const uint8_t models[] = {0x3d, 0x47, 0x4e, 0x4f, 0x56, 0x5e};
+
+	for (unsigned i = 0; i < sizeof(models); i++)
+		if (family == 6 && model == models[i])
+			return true;
+	return false;
 }

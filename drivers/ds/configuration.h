@@ -20,6 +20,12 @@ struct ds_configuration {
 /* The row for a family and model as CPUID.1 says them. Never NULL. Any context. */
 const struct ds_configuration *ds_find_configuration(unsigned family, unsigned model);
 
+/*
+ * True if this model suspends BTS while IA32_RTIT_CTL.TraceEn = 1 (SDM Vol 3, 36.3.1.2). Any
+ * context.
+ */
+bool ds_is_suspended_by_pt(unsigned family, unsigned model);
+
 /* The row in use. ds_probe() sets it; until then it is that of the newest processors. */
 extern const struct ds_configuration *ds_configuration;
 

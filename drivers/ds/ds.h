@@ -25,11 +25,11 @@
 
 enum ds_status {
 	DS_NOT_PROBED,
-	DS_PRESENT,		  /* TR and BTS can be set and read back */
-	DS_NOT_INTEL,		  /* another vendor: 1D9H means something else there */
-	DS_NOT_ENUMERATED,	  /* CPUID.1:EDX[21] = 0 */
-	DS_BTS_UNAVAILABLE,	  /* IA32_MISC_ENABLE[11] = 1 */
-	DS_PT_ACTIVE,		  /* IA32_RTIT_CTL.TraceEn = 1: suspends BTS on some models */
+	DS_PRESENT,	    /* TR and BTS can be set and read back */
+	DS_NOT_INTEL,	    /* another vendor: 1D9H means something else there */
+	DS_NOT_ENUMERATED,  /* CPUID.1:EDX[21] = 0 */
+	DS_BTS_UNAVAILABLE, /* IA32_MISC_ENABLE[11] = 1 */
+	DS_PT_ACTIVE,	    /* IA32_RTIT_CTL.TraceEn = 1 suspends BTS, and cannot be cleared */
 	DS_ENUMERATED_BUT_ABSENT, /* CPUID and IA32_MISC_ENABLE promise it, and it is not there */
 };
 
@@ -39,6 +39,7 @@ struct ds_caps {
 	bool filters; /* by CPL: DS-CPL is there, and no erratum spoils the records with it */
 	bool bts_unavailable;			      /* IA32_MISC_ENABLE[11]; read only if `ds` */
 	const struct ds_configuration *configuration; /* NULL if not `ds` */
+	bool suspended_by_pt; /* this model records no branch while Intel PT traces */
 	bool pebs; /* IA32_MISC_ENABLE[12] = 0 and [7] = 1, of a family that is known here */
 	unsigned pebs_format; /* IA32_PERF_CAPABILITIES[11:8], 0 where there is none */
 	/*
@@ -55,14 +56,22 @@ struct ds_idle {
 	_Alignas(64) unsigned char area[DS_AREA_SIZE];
 	unsigned char buffer[32 * 24];
 };
-_Static_assert(sizeof(struct ds_idle) == 1024, "no store beyond it, no page shared by accident");
+_Static_assert(sizeof(struct ds_idle) == 1280, "no store beyond it");
+
+/* What ds_quiesce() found: 0 where firmware had left nothing on, or the MSR is not there. */
+struct ds_found {
+	uint64_t debugctl, rtit_ctl;
+};
 
 /*
- * Turns off, on this CPU, what firmware left on, and returns the IA32_DEBUGCTL it found; 0 on
- * other vendors' processors, where it is not touched. Boot, once exceptions are caught, before
- * ds_probe().
+ * Turns off, on this CPU, what firmware left on: branch records, PEBS, and Intel PT, which suspends
+ * BTS on some models. Returns what it found; on other vendors' processors it touches nothing. Boot,
+ * once exceptions are caught, before ds_probe().
  */
-uint64_t ds_quiesce(void);
+struct ds_found ds_quiesce(void);
+
+/* IA32_RTIT_CTL.TraceEn of this CPU; false where CPUID has no Intel PT. Any context. */
+bool ds_pt_is_active(void);
 
 /*
  * Detects BTS on this CPU as the manual says, ending with an active probe that uses `idle`: sets
@@ -124,8 +133,8 @@ struct ds_request {
 
 /*
  * Grants `lease` over the caller's memory, which is cleared. -ENODEV: no BTS; -EBUSY: granted
- * already; -EOPNOTSUPP: a filter that needs DS-CPL where there is none; -EINVAL: see struct
- * ds_request. A refusal changes nothing. Task context.
+ * already, or Intel PT traces on this CPU and suspends BTS; -EOPNOTSUPP: a filter that needs DS-CPL
+ * where there is none; -EINVAL: see struct ds_request. A refusal changes nothing. Task context.
  */
 int ds_request_bts(struct ds_lease *lease, const struct ds_request *request);
 

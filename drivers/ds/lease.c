@@ -39,7 +39,7 @@ int ds_request_bts(struct ds_lease *lease, const struct ds_request *request)
 
 	if (!ds_present())
 		return -ENODEV;
-	if (lease->area)
+	if (lease->area || (ds_caps()->suspended_by_pt && ds_pt_is_active()))
 		return -EBUSY;
 	error = find_debugctl(request->filter, request->overflow, &debugctl);
 	if (error)

@@ -5,7 +5,7 @@
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"
 
-static bool pt_is_active(void)
+bool ds_pt_is_active(void)
 {
 	uint64_t control = 0;
 
@@ -65,6 +65,7 @@ static enum ds_status detect(struct ds_caps *caps, struct ds_idle *idle)
 	signature = cpuid_signature(one.eax);
 	caps->configuration = ds_find_configuration(signature.family, signature.model);
 	ds_configuration = caps->configuration;
+	caps->suspended_by_pt = ds_is_suspended_by_pt(signature.family, signature.model);
 	caps->filters =
 		caps->dscpl && ds_configuration->off_os && !ds_configuration->filter_changes_from;
 
@@ -72,7 +73,7 @@ static enum ds_status detect(struct ds_caps *caps, struct ds_idle *idle)
 	caps->bts_unavailable = bts_is_unavailable();
 	if (caps->bts_unavailable)
 		return DS_BTS_UNAVAILABLE;
-	if (pt_is_active())
+	if (caps->suspended_by_pt && ds_pt_is_active())
 		return DS_PT_ACTIVE;
 
 	ds_set_bts_buffer(idle->area, idle->buffer, sizeof(idle->buffer));

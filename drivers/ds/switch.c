@@ -143,13 +143,16 @@ bool ds_msr_holds(uint32_t msr, uint64_t value, struct ds_caps *caps)
 	return !caps->refused_with_gp && caps->read_back == value;
 }
 
-uint64_t ds_quiesce(void)
+struct ds_found ds_quiesce(void)
 {
-	uint64_t found = 0, area = 0, pebs = 0;
+	struct ds_found found = {0};
+	uint64_t area = 0, pebs = 0;
 
 	if (!cpuid_is_intel())
-		return 0;
-	if (rdmsr_safe(IA32_DEBUGCTL, &found) && found)
+		return found;
+	if (ds_pt_is_active() && rdmsr_safe(IA32_RTIT_CTL, &found.rtit_ctl))
+		wrmsr_safe(IA32_RTIT_CTL, found.rtit_ctl & ~RTIT_CTL_TRACE_EN);
+	if (rdmsr_safe(IA32_DEBUGCTL, &found.debugctl) && found.debugctl)
 		wrmsr_safe(IA32_DEBUGCTL, 0);
 	if (!(cpuid(1, 0).edx & CPUID_1_EDX_DS))
 		return found;

@@ -6,14 +6,15 @@
 #include "kernel/trace/context.h"
 
 static struct ds_idle boot_idle __attribute__((aligned(4096)));
-static uint64_t found_at_boot, found_at_start;
+static struct ds_found found_at_boot;
+static uint64_t found_at_start;
 
 void trace_quiesce(void)
 {
 	found_at_boot = ds_quiesce();
 }
 
-uint64_t trace_found_at_boot(void)
+struct ds_found trace_found_at_boot(void)
 {
 	return found_at_boot;
 }
@@ -43,7 +44,7 @@ void trace_init_cpu(void)
 {
 	struct ds_idle *idle;
 
-	found_at_start |= ds_quiesce();
+	found_at_start |= ds_quiesce().debugctl;
 	pmu_init_cpu(&this_cpu()->pmu);
 	trace_deliver_pmi(true);
 	if (!ds_present())

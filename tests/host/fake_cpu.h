@@ -47,6 +47,13 @@ void fake_log_is(const struct fake_write *expected, unsigned count);
 	} while (0)
 #define assert_no_writes() fake_log_is(NULL, 0)
 
-enum { NEHALEM = 0x106a5, CORE_2 = 0x6f6, NETBURST = 0xf41, PENTIUM_M = 0x6d8 };
+enum {
+	NEHALEM = 0x106a5,
+	CORE_2 = 0x6f6,
+	NETBURST = 0xf41,
+	PENTIUM_M = 0x6d8,
+	SKYLAKE = 0x506e3,
+	ICE_LAKE = 0x706e5,
+};
 
 #endif

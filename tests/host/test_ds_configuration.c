@@ -21,6 +21,9 @@ static void rows_by_signature(void **state)
 		{0x000006f6, "Core 2"},
 		{0x0001067a, "Core 2"},
 		{0x000106c2, "Atom"},
+		{0x00030678, "Atom"},
+		{0x000506c9, "Atom"},
+		{0x000706a1, "Nehalem and later"}, /* Goldmont Plus: PEBS on every counter */
 		{0x000106a5, "Nehalem and later"},
 		{0x000206a7, "Nehalem and later"},
 		{0x000906ea, "Nehalem and later"},
@@ -74,12 +77,23 @@ static void a_record_is_three_fields(void **state)
 	assert_int_equal(ds_find_configuration(15, 0)->field_size, 8);
 }
 
+/* SDM Vol 3, 36.3.1.2 lists the models. */
+static void suspended_by_processor_trace(void **state)
+{
+	assert_true(ds_is_suspended_by_pt(6, 0x3d));
+	assert_true(ds_is_suspended_by_pt(6, 0x5e));
+	assert_false(ds_is_suspended_by_pt(6, 0x7e));
+	assert_false(ds_is_suspended_by_pt(6, 0x1a));
+	assert_false(ds_is_suspended_by_pt(15, 0x3d));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_by_signature),
 		cmocka_unit_test(bits_of_the_manual),
 		cmocka_unit_test(a_record_is_three_fields),
+		cmocka_unit_test(suspended_by_processor_trace),
 	};
 
 	return cmocka_run_group_tests_name("ds_configuration", tests, NULL, NULL);

@@ -64,6 +64,22 @@ static void without_bts(void **state)
 	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, EVERYTHING), -ENODEV);
 }
 
+/* A tracer of Intel PT that came first keeps the processor: SDM Vol 3, 36.3.1.2. */
+static void while_processor_trace_is_active(void **state)
+{
+	struct ds_caps caps;
+
+	fake_cpu_reset(SKYLAKE);
+	fake_cpu.leaf[7].ebx = CPUID_7_EBX_PT;
+	ds_probe(&caps, &idle);
+	ds_init(&caps);
+	fake_msr(IA32_RTIT_CTL)->value = RTIT_CTL_TRACE_EN;
+	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, EVERYTHING), -EBUSY);
+	assert_null(a.area);
+	fake_msr(IA32_RTIT_CTL)->value = 0;
+	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, EVERYTHING), 0);
+}
+
 /* A refusal changes neither lease, area, buffer nor MSR. */
 static void refuses(const struct ds_request *wrong, int error)
 {
@@ -255,6 +271,7 @@ int main(void)
 		cmocka_unit_test_setup(netburst_values, start),
 		cmocka_unit_test_setup(without_dscpl, start),
 		cmocka_unit_test_setup(without_bts, start),
+		cmocka_unit_test_setup(while_processor_trace_is_active, start),
 		cmocka_unit_test_setup(refusals, start),
 		cmocka_unit_test_setup(starts_clean, start),
 		cmocka_unit_test_setup(releases, start),

@@ -63,7 +63,7 @@ static void another_vendor(void **state)
 	expect(DS_NOT_INTEL);
 	assert_int_equal(fake_cpu.reads, 0);
 	assert_no_writes();
-	assert_int_equal(ds_quiesce(), 0);
+	assert_int_equal(ds_quiesce().debugctl, 0);
 	assert_no_writes();
 }
 
@@ -91,8 +91,10 @@ static void misc_enable_that_faults(void **state)
 	expect(DS_PRESENT);
 }
 
+/* SDM Vol 3, 36.3.1.2: a Skylake records no branch while Intel PT traces; a Nehalem has no PT. */
 static void processor_trace_active(void **state)
 {
+	fake_cpu_reset(SKYLAKE);
 	fake_cpu.leaf[7].ebx = CPUID_7_EBX_PT;
 	fake_msr(IA32_RTIT_CTL)->value = 1;
 	expect(DS_PT_ACTIVE);
@@ -100,8 +102,23 @@ static void processor_trace_active(void **state)
 
 	fake_msr(IA32_RTIT_CTL)->value = 1 << 13; /* set up, not enabled */
 	expect(DS_PRESENT);
-	fake_cpu_reset(NEHALEM);
+	fake_cpu.leaf[7].ebx = 0;
 	fake_msr(IA32_RTIT_CTL)->value = 1; /* not enumerated: whatever that MSR is */
+	expect(DS_PRESENT);
+
+	fake_cpu_reset(ICE_LAKE); /* records both at once */
+	fake_cpu.leaf[7].ebx = CPUID_7_EBX_PT;
+	fake_msr(IA32_RTIT_CTL)->value = 1;
+	expect(DS_PRESENT);
+}
+
+static void quiesces_processor_trace(void **state)
+{
+	fake_cpu_reset(SKYLAKE);
+	fake_cpu.leaf[7].ebx = CPUID_7_EBX_PT;
+	fake_msr(IA32_RTIT_CTL)->value = 0x2001;
+	assert_int_equal(ds_quiesce().rtit_ctl, 0x2001);
+	assert_int_equal(fake_msr(IA32_RTIT_CTL)->value, 0x2000);
 	expect(DS_PRESENT);
 }
 
@@ -151,16 +168,16 @@ static void quiesces_what_firmware_left(void **state)
 {
 	fake_msr(IA32_DEBUGCTL)->value = TR | BTS;
 	fake_msr(IA32_DS_AREA)->value = 0x1000;
-	assert_int_equal(ds_quiesce(), TR | BTS);
+	assert_int_equal(ds_quiesce().debugctl, TR | BTS);
 	assert_writes({IA32_DEBUGCTL, 0}, {IA32_DS_AREA, 0});
 	fake_log_clear();
-	assert_int_equal(ds_quiesce(), 0);
+	assert_int_equal(ds_quiesce().debugctl, 0);
 	assert_no_writes();
 
 	fake_cpu_reset(NEHALEM);
 	fake_cpu.leaf[1].edx = 0;
 	fake_msr(IA32_DEBUGCTL)->index = 1;
-	assert_int_equal(ds_quiesce(), 0);
+	assert_int_equal(ds_quiesce().debugctl, 0);
 	assert_no_writes();
 }
 
@@ -181,6 +198,7 @@ int main(void)
 		cmocka_unit_test_setup(unavailable, nehalem),
 		cmocka_unit_test_setup(misc_enable_that_faults, nehalem),
 		cmocka_unit_test_setup(processor_trace_active, nehalem),
+		cmocka_unit_test_setup(quiesces_processor_trace, nehalem),
 		cmocka_unit_test_setup(writes_dropped, nehalem),
 		cmocka_unit_test_setup(area_faults, nehalem),
 		cmocka_unit_test_setup(tr_faults, nehalem),
