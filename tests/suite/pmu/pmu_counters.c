@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/msr.h"
+#include "drivers/pmu/registers.h"
+#include "kernel/cpu.h"
+#include "kernel/trace/context.h"
+#include "tests/framework/test.h"
+
+enum { COUNTER = 0, LONG_PERIOD = 0x7fffffff, SHORT_PERIOD = 1000, LOOPS = 40000 };
+
+#define INSTRUCTIONS_RETIRED (0xc0 | PMU_USR | PMU_OS) /* SDM Vol 3, table 18-1 */
+
+static atomic_uint overflows;
+
+static void overflowed(unsigned counter, void *argument)
+{
+	const struct pmu_owner *const *owner = argument;
+
+	atomic_fetch_add(&overflows, 1);
+	pmu_stop(&this_cpu()->pmu, counter, *owner);
+}
+
+static const struct pmu_owner watchdog, *const watchdog_itself = &watchdog;
+static const struct pmu_owner watchdog = {
+	.name = "watchdog", .overflowed = overflowed, .argument = (void *)&watchdog_itself};
+static const struct pmu_owner sampler = {.name = "sampler"};
+
+/* The counter is this test's until stop(); the test stays on this CPU. */
+static struct pmu_cpu *start(uint64_t period)
+{
+	struct pmu_cpu *pmu = &this_cpu()->pmu;
+
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	if (pmu_owner(pmu, COUNTER))
+		test_skip("counter 0 belongs to %s", pmu_owner(pmu, COUNTER));
+	test_pin();
+	atomic_store(&overflows, 0);
+	REQUIRE_EQ(pmu_request(pmu, COUNTER, &watchdog), 0);
+	EXPECT_EQ(pmu_start(pmu, COUNTER, &watchdog, INSTRUCTIONS_RETIRED, period), 0);
+	return pmu;
+}
+
+static void stop(struct pmu_cpu *pmu)
+{
+	EXPECT_EQ(pmu_release(pmu, COUNTER, &watchdog), 0);
+}
+
+static void run_loop(void)
+{
+	uint64_t left = LOOPS;
+
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(left) : : "cc", "memory");
+}
+
+TEST(pmu_counter_has_one_owner, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "a counter that has an owner is refused to another, who learns the owner's name",
+     .source = "docs/design.md#interrupt-at-the-threshold")
+{
+	struct pmu_cpu *pmu = start(LONG_PERIOD);
+
+	EXPECT_EQ(pmu_request(pmu, COUNTER, &sampler), -EBUSY);
+	EXPECT(pmu_owner(pmu, COUNTER) == watchdog.name);
+	EXPECT_EQ(pmu_start(pmu, COUNTER, &sampler, INSTRUCTIONS_RETIRED, 1), -EPERM);
+	EXPECT_EQ(pmu_release(pmu, COUNTER, &sampler), -EPERM);
+	EXPECT(rdmsr(IA32_PERF_GLOBAL_CTRL) & 1);
+	stop(pmu);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_CTRL) & 1, 0);
+	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), 0);
+	EXPECT_EQ(pmu_request(pmu, COUNTER, &sampler), 0);
+	EXPECT_EQ(pmu_release(pmu, COUNTER, &sampler), 0);
+}
+
+/* Two tracers make the shape linear: staging interrupts at its threshold, through the same entry.
+ */
+TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
+     .claim = "interrupts of a branch trace change nothing of a counter that another owns",
+     .source = "SDM Vol 3, 17.4.9.5 and 18.2")
+{
+	struct trace_options options = {.view = TRACE_KERNEL, .privileged = true, .size = 2400};
+	struct pmu_cpu *pmu = start(LONG_PERIOD);
+	uint64_t select = rdmsr(IA32_PERFEVTSEL0), reached;
+	struct tracer *tracers[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		REQUIRE_EQ(trace_attach(current_task(), &options, &tracers[i]), 0);
+	reached = this_cpu()->trace->reached;
+	run_loop();
+	EXPECT(this_cpu()->trace->reached - reached >= LOOPS / STAGING_RECORDS);
+	for (unsigned i = 0; i < 2; i++)
+		EXPECT(trace_detach(tracers[i]));
+	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), select);
+	EXPECT(rdmsr(IA32_PERF_GLOBAL_CTRL) & 1);
+	EXPECT_EQ(atomic_load(&overflows), 0);
+	stop(pmu);
+}
+
+TEST(pmu_counter_overflow, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "a counter that overflows tells its owner, once, and nobody else",
+     .source = "SDM Vol 3, 18.2")
+{
+	struct pmu_cpu *pmu = start(LONG_PERIOD);
+	uint64_t value = pmu_read(COUNTER);
+
+	run_loop();
+	value = pmu_read(COUNTER) - value;
+	stop(pmu);
+	if (!value)
+		test_skip("counter 0 does not count instructions on this processor");
+	pmu = start(SHORT_PERIOD);
+	run_loop();
+	EXPECT_EQ(atomic_load(&overflows), 1);
+	stop(pmu);
+}
