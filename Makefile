@@ -38,15 +38,25 @@ monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
 
 .DEFAULT_GOAL := help
 
+# All processors build one goal; several goals, as in `make deps run`, are one after the other.
+jobs := -j$(shell nproc)
+ifeq ($(MAKELEVEL)$(words $(filter-out run,$(MAKECMDGOALS))),01)
+MAKEFLAGS += $(jobs)
+endif
+
+# A line for each file that is built; V=1: whole commands; make -s: nothing.
+silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
+short   = $(if $(V)$(silent),,@echo ' $(1)' $(or $(2),$@);)
+
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
-deps: ## install the Debian packages that are missing (root)
-	@tools/deps install
+deps: ## install the Debian packages that `make run` needs (root); FOR=all: all that any goal needs
+	@tools/deps install $(or $(FOR),run)
 
 run: ## build and run the suite in QEMU; RUN="options of run-qemu.sh"
 	@tools/deps check run
-	@$(MAKE) --no-print-directory images
+	@$(MAKE) --no-print-directory $(jobs) images
 	./run-qemu.sh $(RUN)
 
 check: ## run every test of the project, host and boots: about a quarter of an hour
@@ -107,7 +117,7 @@ ubsan: ## build/ubsan: the kernel with checks for undefined behaviour; run-qemu.
 
 $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -c -o $@ $<
+	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
 
 # What the monitor's speed does not hang on is to be small.
 small := $(wildcard monitor/*.c) monitor/boot/% monitor/defects/% monitor/errata/% \
@@ -117,7 +127,7 @@ $(patsubst %,$(BUILD)/obj/%.o,$(small)): CFLAGS += -Os
 
 $(BUILD)/obj/%.asm.o: %.asm
 	@mkdir -p $(@D)
-	$(NASM) -f elf64 -g -F dwarf -i . -MD $(@:.o=.d) -o $@ $<
+	$(call short,NASM,$<)$(NASM) -f elf64 -g -F dwarf -i . -MD $(@:.o=.d) -o $@ $<
 
 # Rewritten only when the version or the commit changes.
 $(BUILD)/version.c: FORCE
@@ -127,7 +137,7 @@ $(BUILD)/version.c: FORCE
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(BUILD)/obj/version.o: $(BUILD)/version.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -c -o $@ $<
+	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
 FORCE:
 .PHONY: FORCE
 
@@ -149,15 +159,15 @@ $(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols
 	@nm -n $@.1 | grep -i ' t ' > $(BUILD)/symbols.nm
 	@tools/symbols $(BUILD)/symbols.nm > $(BUILD)/symbols.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols.o $(BUILD)/symbols.c
-	$(LD) $(LDFLAGS) -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
+	$(call short,LD)$(LD) $(LDFLAGS) -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
 	@nm -n $@ | grep -i ' t ' | cmp -s - $(BUILD)/symbols.nm || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
 
 $(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld
-	$(LD) $(LDFLAGS) -T monitor/linker.ld -o $@ $(monitor_objects)
+	$(call short,LD)$(LD) $(LDFLAGS) -T monitor/linker.ld -o $@ $(monitor_objects)
 
 # What `qemu -kernel` and iPXE load: the same bytes in an ELF32 container.
 $(BUILD)/%.elf32: $(BUILD)/%.elf
-	$(OBJCOPY) --strip-all -O elf32-i386 $< $@
+	$(call short,OBJCOPY)$(OBJCOPY) --strip-all -O elf32-i386 $< $@
 
 include tests/host/host.mk
 include tests/guest/guest.mk
@@ -165,14 +175,14 @@ include tests/guest/guest.mk
 # What every boot is measured against.
 $(BUILD)/minimal.elf32: tests/suite/bench/minimal.asm
 	@mkdir -p $(@D)
-	$(NASM) -f elf32 -o $(BUILD)/minimal.o $<
-	$(LD) -m elf_i386 -nostdlib -static -z noexecstack -Ttext 0x100000 -e start -o $@ $(BUILD)/minimal.o
+	$(call short,NASM,$<)$(NASM) -f elf32 -o $(BUILD)/minimal.o $<
+	$(call short,LD)$(LD) -m elf_i386 -nostdlib -static -z noexecstack -Ttext 0x100000 -e start -o $@ $(BUILD)/minimal.o
 
 # The kernel and the framework without any test, to tell what each of them takes.
 without_tests := $(filter-out $(BUILD)/obj/tests/% $(BUILD)/user/%,$(kernel_objects)) \
                  $(filter $(BUILD)/obj/tests/framework/%,$(kernel_objects))
 $(BUILD)/no-tests.elf: $(without_tests) $(BUILD)/spoor.elf linker.ld
-	$(LD) $(LDFLAGS) -T linker.ld -o $@ $(without_tests) $(BUILD)/symbols-empty.o
+	$(call short,LD)$(LD) $(LDFLAGS) -T linker.ld -o $@ $(without_tests) $(BUILD)/symbols-empty.o
 
 include boot/images.mk
 

@@ -22,12 +22,12 @@ $(BUILD)/grub/%.cfg: boot/grub/%.cfg
 	@sed '/^#/d' $< > $@
 
 $(BUILD)/grub/bios.img: $(BUILD)/grub/disk.cfg
-	grub-mkimage -O i386-pc-eltorito -o $@ -p /boot -c $< $(grub_bios)
+	$(call short,GRUB)grub-mkimage -O i386-pc-eltorito -o $@ -p /boot -c $< $(grub_bios)
 $(BUILD)/grub/efi.img: $(BUILD)/grub/disk.cfg
-	grub-mkimage -O x86_64-efi -o $(BUILD)/grub/bootx64.efi -p /boot -c $< $(grub_efi)
+	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $(BUILD)/grub/bootx64.efi -p /boot -c $< $(grub_efi)
 	@rm -f $@ && truncate -s 1M $@ && mformat -i $@ -N 5900 ::
 	@mmd -i $@ ::/EFI ::/EFI/BOOT
-	mcopy -i $@ $(BUILD)/grub/bootx64.efi ::/EFI/BOOT/BOOTX64.EFI
+	@mcopy -i $@ $(BUILD)/grub/bootx64.efi ::/EFI/BOOT/BOOTX64.EFI
 
 # The EFI image is El Torito's second entry and, as a partition, what a UEFI machine finds on a
 # stick; GRUB's hybrid sector makes a BIOS boot the same bytes as a disk.
@@ -35,17 +35,17 @@ $(BUILD)/spoor.iso: $(BUILD)/grub/bios.img $(BUILD)/grub/efi.img boot/grub/grub.
 	@rm -rf $(BUILD)/iso && mkdir -p $(BUILD)/iso/boot
 	@cp boot/grub/grub.cfg $(BUILD)/grub/bios.img $(BUILD)/iso/boot
 	@for image in $(images_elf); do strip -o $(BUILD)/iso/boot/$${image##*/} $$image || exit 1; done
-	xorriso -as mkisofs -quiet -V SPOOR -o $@ -partition_offset 16 \
+	$(call short,XORRISO)xorriso -as mkisofs -quiet -V SPOOR -o $@ -partition_offset 16 \
 	  -b boot/bios.img -no-emul-boot -boot-load-size 4 -boot-info-table --grub2-boot-info \
 	  --grub2-mbr /usr/lib/grub/i386-pc/boot_hybrid.img --protective-msdos-label \
 	  -append_partition 2 0xef $(BUILD)/grub/efi.img \
 	  -eltorito-alt-boot -e --interval:appended_partition_2:all:: -no-emul-boot $(BUILD)/iso
 
 $(BUILD)/pxe/spoor.0: $(BUILD)/grub/pxe.cfg $(BUILD)/pxe/grub.cfg
-	grub-mkimage -O i386-pc-pxe -o $@ -p / -c $< $(grub_pxe)
+	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p / -c $< $(grub_pxe)
 $(BUILD)/pxe/spoor.efi: $(BUILD)/grub/pxe.cfg $(BUILD)/pxe/grub.cfg
-	grub-mkimage -O x86_64-efi -o $@ -p / -c $< $(grub_efi_net)
+	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $@ -p / -c $< $(grub_efi_net)
 $(BUILD)/pxe/grub.cfg: boot/grub/grub.cfg $(images_elf)
 	@mkdir -p $(@D)
 	@for image in $(images_elf); do strip -o $(@D)/$${image##*/} $$image || exit 1; done
-	cp $< $@
+	@cp $< $@

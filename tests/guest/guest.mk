@@ -8,4 +8,4 @@ check-guest: $(BUILD)/startup.elf $(BUILD)/startup.elf32 $(BUILD)/monitor.elf32
 .PHONY: check-guest
 
 $(BUILD)/startup.elf: $(call objects,$(guest_sources)) tests/guest/linker.ld
-	$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T tests/guest/linker.ld -o $@ $(filter %.o,$^)
+	$(call short,LD)$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T tests/guest/linker.ld -o $@ $(filter %.o,$^)

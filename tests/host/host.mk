@@ -12,7 +12,7 @@ host_headers  = $(shell find include lib drivers kernel monitor tests/host -name
 .SECONDEXPANSION:
 $(host_tests): $(BUILD)/host/%: tests/host/%.c $$(call host_sources,$$*) $$(host_headers)
 	@mkdir -p $(@D)
-	$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.c,$^) -lcmocka
+	$(call short,HOSTCC,$<)$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.c,$^) -lcmocka
 
 # Every test runs, whichever failed before it.
 check-host: $(host_tests)

@@ -14,16 +14,16 @@ $(BUILD)/obj/tests/user/%.c.o: CFLAGS := $(user_cflags)
 # -n: the file without the padding of its pages.
 $(BUILD)/user/%.elf: $(BUILD)/obj/tests/user/%.c.o $(user_library) tests/user/user.ld
 	@mkdir -p $(@D)
-	$(LD) -nostdlib -static -O2 --gc-sections -n -z noexecstack -T tests/user/user.ld -o $@ $(filter %.o,$^)
+	$(call short,LD)$(LD) -nostdlib -static -O2 --gc-sections -n -z noexecstack -T tests/user/user.ld -o $@ $(filter %.o,$^)
 
 # Sections are nothing to a loader: without symbols, and without the table of sections at its end.
 $(BUILD)/user/%.stripped: $(BUILD)/user/%.elf
-	$(OBJCOPY) --strip-all $< $@
+	$(call short,OBJCOPY)$(OBJCOPY) --strip-all $< $@
 	@truncate -s $$(readelf -hW $@ | sed -n 's/.*Start of section headers: *\([0-9]*\).*/\1/p') $@
 
 $(BUILD)/user/programs.o: $(user_names:%=$(BUILD)/user/%.stripped) tests/user/programs.asm tools/pack
 	@tools/pack $(foreach name,$(user_names),$(name)=$(BUILD)/user/$(name).stripped) > $(@:.o=.packed)
-	$(NASM) -f elf64 -dFILE="'$(@:.o=.packed)'" -o $@ tests/user/programs.asm
+	$(call short,NASM,tests/user/programs.asm)$(NASM) -f elf64 -dFILE="'$(@:.o=.packed)'" -o $@ tests/user/programs.asm
 
 .SECONDARY: $(user_names:%=$(BUILD)/user/%.elf) $(user_names:%=$(BUILD)/user/%.stripped) $(user_library) \
             $(user_names:%=$(BUILD)/obj/tests/user/%.c.o)
