@@ -40,7 +40,7 @@ static bool apply_vbts(struct options *options, const char *word)
 
 static bool read_vbts(struct options *options, char *words, char *error, size_t error_size)
 {
-	while (words && *words) {
+	while (words) {
 		char *comma = strchr(words, ',');
 
 		if (comma)
@@ -101,7 +101,7 @@ static bool read_erratum(struct options *options, const char *id, char *error, s
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
 {
 	int lockstep = LOCKSTEP_OFF, end = END_HALT, console = 0;
-	char vbts[sizeof(options->variants)] = "", defect[80] = "";
+	char vbts[sizeof(options->variants)] = "auto", defect[80] = "";
 	char profile[40] = "", erratum[40] = "";
 	uint64_t baud = 115200;
 	const struct option table[] = {

@@ -91,6 +91,9 @@ static void unknown_variants_are_named(void **state)
 	assert_non_null(strstr(error, "vbts=list"));
 	assert_true(options.end_exit);
 	assert_false(parse("vbts=wrap"));
+	assert_false(parse("vbts="));
+	assert_non_null(strstr(error, "vbts= is unknown"));
+	assert_false(parse("vbts=on,"));
 	assert_false(parse("vbts=wra=before-write"));
 	assert_false(parse("vbts=on,,off"));
 }
