@@ -3,6 +3,15 @@
 # Boots Spoor in QEMU and leaves with the verdict of the run.
 set -u
 
+# Closed descriptors would be given to the next file that is opened.
+{ : >&1; } 2>/dev/null || exec >/dev/null
+{ : >&2; } 2>/dev/null || exec 2>/dev/null
+signals=(HUP INT QUIT TERM USR1 USR2 ALRM VTALRM PROF XCPU)
+trap '' PIPE
+# shellcheck disable=SC2064 # as they are now
+trap "trap '' ${signals[*]}; echo 'verdict: INTERRUPTED (130): nothing was booted' >&2; exit 130" \
+	"${signals[@]}"
+
 top=$(dirname "$0")
 qemu=${QEMU:-qemu-system-x86_64}
 build=${BUILD:-$top/build}
@@ -74,6 +83,8 @@ parse()
 			-e | --emulator)
 			[ $# -ge 2 ] || die "$option needs a value; -h lists the options"
 			shift
+			[[ $1 != -* || $option == -t || $option == --test ]] ||
+				die "$option needs a value, not '$1'; -h lists the options"
 			;;
 		esac
 		case $option in
@@ -132,6 +143,7 @@ check()
 	defaults
 	number --smp "$smp"
 	number --memory "$memory"
+	[ "$memory" -ge 2 ] || die '--memory needs 2 or more: in 1 MB no firmware reaches a boot loader'
 	number --timeout "$timeout"
 	number TIMEOUT_SCALE "${TIMEOUT_SCALE:-1}"
 	timeout=$((timeout * ${TIMEOUT_SCALE:-1}))
@@ -268,41 +280,47 @@ check_files()
 # Sets `status`: QEMU's exit status, `timeout` or `interrupt`.
 run()
 {
-	local limit=$timeout console tee pid files=("$scratch/console") started=$SECONDS
-	[ -z "$log" ] || files+=("$log")
+	local limit=$timeout copy=$((1 - (quiet | list))) interrupted=0 logs=("$scratch/console")
+	[ -z "$log" ] || logs+=("$log")
 	if [ $gdb = 1 ]; then
 		limit=0
 		echo "run-qemu.sh: waiting for: gdb -ex 'target remote :1234' $build/spoor.elf" >&2
 	fi
 
-	# tee outlives Ctrl-C and a reader of ours that left: the log is complete all the same.
-	if [ $quiet = 1 ] || [ $list = 1 ]; then
-		exec {console}> >(exec tee -i -p "${files[@]}" >/dev/null)
-	else
-		exec {console}> >(exec tee -i -p "${files[@]}")
-	fi
-	tee=$!
-	status=''
-	trap 'status=interrupt; kill "$pid" 2>/dev/null' INT TERM HUP
-	timeout --foreground -k 2 "$limit" "${command[@]}" \
-		>&"$console" 2>"$scratch/errors" </dev/null {console}>&- &
-	pid=$!
-	wait "$pid"
+	trap 'interrupted=1; kill "${!-}" 2>/dev/null' "${signals[@]}"
+	"$top/tools/supervise" "$limit" $copy "$scratch/status" "$scratch/errors" \
+		"${logs[@]}" -- "${command[@]}" &
+	wait "$!"
 	local left=$?
-	[ -z "$status" ] || wait "$pid" 2>/dev/null
-	trap '' INT TERM HUP
-	exec {console}>&-
-	wait "$tee" || die 'the console log could not be written in full; is the disk full?'
+	# One that has only just been started may lose a signal.
+	while [ $interrupted = 1 ] && kill "$!" 2>/dev/null; do sleep 0.1; done
+	trap '' "${signals[@]}"
 
-	[ -z "$status" ] || return
-	status=$left
-	if [ "$left" = 124 ] || { [ "$left" = 137 ] && [ $gdb = 0 ] &&
-		[ $((SECONDS - started)) -ge "$limit" ]; }; then
-		status=timeout
-		[ "$accel" = tcg ] || echo "run-qemu.sh: a host that lacks unrestricted guests interprets" \
-			"firmware and boot loader under KVM, which takes minutes: raise -T, or leave GRUB" \
-			"out with --boot kernel, or take --accel tcg" >&2
+	if ! read -r status 2>/dev/null <"$scratch/status"; then
+		[ $interrupted = 1 ] || die "the console log could not be written in full, supervise left" \
+			"with $left; is the disk full?"
+		status=interrupt
 	fi
+	[ "$status-$accel" != timeout-kvm ] ||
+		echo "run-qemu.sh: a host that lacks unrestricted guests interprets firmware and boot" \
+			"loader under KVM, which takes minutes: raise -T, or leave GRUB out with" \
+			"--boot kernel, or take --accel tcg" >&2
+}
+
+# Without --log the last run to end leaves its log in the build directory.
+judge()
+{
+	local kept=$log options=(--errors "$scratch/errors") code
+	[ -n "$log" ] || kept=$build/run.log
+	[ -n "$log" ] || [ -w "$build" ] || kept=$(mktemp --tmpdir spoor-run-XXXXXX.log)
+	# Bochs that ended by itself has nothing to say; else --status says why.
+	[ "$emulator-$status" = bochs-0 ] || options+=(--status "$status")
+	[ $quiet = 0 ] || options+=(--quiet)
+	[ $list = 0 ] || options+=(--list)
+	"$top/tools/judge" "${options[@]}" --kept "$kept" "$scratch/console"
+	code=$?
+	[ -n "$log" ] || mv "$scratch/console" "$kept"
+	exit "$code"
 }
 
 parse "$@"
@@ -311,14 +329,10 @@ compose
 [ $dry_run = 0 ] || print_command
 check_files
 
-scratch=$(mktemp -d) || die 'cannot make a temporary directory'
-trap 'rm -rf "$scratch"' EXIT
+scratch=''
+trap '[ -z "$scratch" ] || rm -rf "$scratch"' EXIT
+# A signal of the terminal goes to mktemp as well.
+scratch=$(trap '' "${signals[@]}" && realpath "$(mktemp -d)") || die 'cannot make a temporary directory'
+: >"$scratch/console" 2>"$scratch/errors" || die "cannot write to $scratch"
 run
-[ $quiet = 1 ] || cat "$scratch/errors" >&2
-
-options=(--errors "$scratch/errors")
-# Bochs that ended by itself has nothing to say; else --status says why.
-[ "$emulator-$status" = bochs-0 ] || options+=(--status "$status")
-[ $quiet = 0 ] || options+=(--quiet)
-[ $list = 0 ] || options+=(--list)
-"$top/tools/judge" "${options[@]}" "$scratch/console"
+judge

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/mm/vm.h"
 #include "kernel/trace/context.h"
 
 static struct spinlock lock;
 
-size_t account_charge(struct trace_account *account, size_t bytes, size_t least, size_t spared)
+size_t account_charge(struct trace_account *account, size_t bytes, size_t unit, bool cut)
 {
-	size_t used, left;
+	size_t left;
 	uint64_t flags;
 
 	if (!account)
 		return bytes;
 	flags = spin_lock(&lock);
-	used = account->used - spared;
-	left = account->limit > used ? account->limit - used : 0;
-	left -= left % PAGE_SIZE;
+	left = account->limit > account->used ? account->limit - account->used : 0;
 	if (bytes > left)
-		bytes = left < least ? 0 : left;
+		bytes = cut ? left - left % unit : 0;
 	account->used += bytes;
 	spin_unlock(&lock, flags);
 	return bytes;

@@ -35,13 +35,9 @@ enum trace_overflow {
 	TRACE_STOP,   /* keep the oldest: record until full, then no more */
 };
 
-/*
- * Locked memory that tracers are charged to, in bytes: all pages that a tracer takes. Outlives
- * them; `used` is for reading only. Not charged is what tracers share: a task's context (one page)
- * and the staging of each CPU.
- */
+/* Locked memory that tracers are charged to. Outlives them; `used` is for reading only. */
 struct trace_account {
-	size_t limit, used;
+	size_t limit, used; /* bytes */
 };
 
 /*
@@ -66,7 +62,6 @@ struct trace_options {
 	trace_overflowed *overflowed; /* TRACE_SIGNAL; NULL makes it TRACE_WRAP */
 	void *argument;
 	struct trace_account *account; /* NULL: the kernel's own, not charged */
-	struct tracer *replaces; /* a tracer whose charge does not count: it will be detached */
 };
 
 /*

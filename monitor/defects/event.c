@@ -12,7 +12,7 @@
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(event, name))
 
-EVENT_CLEARS(debug_exception_clears_tr, "SDM Vol 3, 17.4.2", "#DB clears TR", tr,
+EVENT_CLEARS(debug_exception_clears_tr, "SDM Vol 3, 17.4.3", "#DB clears TR", tr,
 	     event->cause == DS_EXCEPTION && event->vector == VECTOR_DEBUG)
 EVENT_CLEARS(fault_clears_bts, "SDM Vol 3, 17.4.4", "exceptions other than #DB clear BTS", bts,
 	     event->cause == DS_EXCEPTION && event->vector != VECTOR_DEBUG)
@@ -27,7 +27,7 @@ static void debug_exception_keeps_lbr(struct vcpu *vcpu, const struct ds_branch 
 	(void)event;
 	(void)vcpu;
 }
-DEFECT(debug_exception_keeps_lbr, "SDM Vol 3, 17.4.2", "#DB does not clear LBR",
+DEFECT(debug_exception_keeps_lbr, "SDM Vol 3, 17.4.3", "#DB does not clear LBR",
        BREAKS(event, debug_exception_keeps_lbr))
 
 static void ring_3_clears_btint(struct vcpu *vcpu, const struct ds_branch *branch)
@@ -36,7 +36,7 @@ static void ring_3_clears_btint(struct vcpu *vcpu, const struct ds_branch *branc
 	if (branch->to_cpl == 3)
 		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->btint);
 }
-DEFECT(ring_3_clears_btint, "SDM Vol 3, table 35-2: 1D9H", "a change to CPL 3 clears BTINT",
+DEFECT(ring_3_clears_btint, "SDM Vol 4, table 2-2, 1D9H", "a change to CPL 3 clears BTINT",
        BREAKS(store, ring_3_clears_btint))
 
 static void hlt_clears_tr_note(struct vcpu *vcpu, enum ds_occasion occasion)
@@ -77,7 +77,7 @@ static void mov_cr3_clears_area(struct vcpu *vcpu, enum ds_occasion occasion)
 	if (occasion == DS_AT_MOV_CR3)
 		vcpu->ds.ds_area = 0;
 }
-DEFECT(mov_cr3_clears_area, "SDM Vol 3, table 35-2: 600H", "MOV to CR3 clears IA32_DS_AREA",
+DEFECT(mov_cr3_clears_area, "SDM Vol 4, table 2-2, 600H", "MOV to CR3 clears IA32_DS_AREA",
        BREAKS(note, mov_cr3_clears_area))
 
 static void mov_cr3_clears_tr(struct vcpu *vcpu, enum ds_occasion occasion)

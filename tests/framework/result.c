@@ -4,6 +4,7 @@
 #include "kernel/console.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
+#include "kernel/time.h"
 #include "lib/format.h"
 #include "lib/string.h"
 
@@ -13,6 +14,7 @@ void result_begin(uint64_t seed)
 {
 	memset(&test_result, 0, sizeof(test_result));
 	test_result.seed = seed;
+	test_result.began = time_now();
 }
 
 void result_settle(void)
@@ -56,6 +58,7 @@ void result_print(unsigned number, const struct test *test, const struct result 
 		[OUTCOME_SKIP] = " # SKIP ",   [OUTCOME_XFAIL] = " # XFAIL ",
 		[OUTCOME_ERROR] = " # ERROR ", [OUTCOME_FAIL] = ""};
 	bool bad = result->outcome >= OUTCOME_ERROR;
+	uint64_t took = result->began ? time_now() - result->began : 0;
 
 	totals->count[result->outcome]++;
 	if (test->needs & NEED_BTS && result->outcome != OUTCOME_SKIP)
@@ -65,6 +68,7 @@ void result_print(unsigned number, const struct test *test, const struct result 
 		       test->source);
 		print_again(test, result->seed);
 	}
+	printk("# time group=%s us=%lu\n", test->group, took / 1000);
 	printk("%sok %u %s%s%s\n", bad ? "not " : "", number, test->name, words[result->outcome],
 	       result->why);
 }

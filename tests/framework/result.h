@@ -19,6 +19,7 @@ struct result {
 	enum outcome outcome;
 	unsigned checks, failures, observations;
 	uint64_t seed;	     /* of what the test draws */
+	uint64_t began;	     /* time_now(); 0: it never ran */
 	const char *erratum; /* a check failed as this one says */
 	char why[160];	     /* of SKIP, XFAIL, ERROR */
 };
@@ -33,7 +34,7 @@ extern struct result test_result;
 void result_begin(uint64_t seed);
 void result_settle(void);
 
-/* "ok 7 name # SKIP why" and the like, counted into `totals`. */
+/* "# time ..." and "ok 7 name # SKIP why" or the like, counted into `totals`. */
 void result_print(unsigned number, const struct test *test, const struct result *result,
 		  struct totals *totals);
 

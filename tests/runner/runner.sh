@@ -10,7 +10,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top/tools/judge" "$top/tools/bench" "$tree/tools"
+ln -s "$top"/tools/{judge,bench,supervise} "$tree/tools"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
 
@@ -60,8 +60,60 @@ quiet_lines()
 
 junit()
 {
-	tools/judge --junit junit.xml "$here/logs/every-kind.log" 2>/dev/null
+	tools/judge --machine 'rack 7' --junit junit.xml "$here/logs/every-kind.log" 2>/dev/null
 	diff "$here/logs/every-kind.xml" junit.xml
+}
+
+# Whatever the log was worth, what Jenkins reads is well formed.
+junit_is_valid()
+{
+	local log
+	for log in "$here"/logs/*.log; do
+		tools/judge --junit junit.xml "$log" 2>/dev/null
+		xmllint --noout --schema "$here/junit.xsd" junit.xml >said 2>&1 || cat said
+	done
+}
+
+junit_of_a_cut_log()
+{
+	tools/judge --junit junit.xml "$here/logs/every-kind-cut.log" 2>/dev/null
+	grep -o '<testcase .*name="[a-z0-9_]*"' junit.xml | sed 's/.* name=//'
+}
+
+# A QEMU whose wrapper does WRAPPED: run-qemu.sh leaves within seconds, and with it all it started.
+wrapped()
+{
+	local code pid started=$SECONDS
+	: >pids
+	WRAPPED=$1 PIDS=$tree/pids QEMU=$here/wrapped-qemu ./run-qemu.sh -q -T 1
+	code=$?
+	[ -s pids ] || code=97
+	[ $((SECONDS - started)) -le 8 ] || code=98
+	while read -r pid; do
+		! kill -0 "$pid" 2>/dev/null || code=99
+	done <pids
+	return "$code"
+}
+
+# Readers that take nothing.
+stalled()
+{
+	local started=$SECONDS
+	# More than a pipe holds.
+	FAKE_ACT='yes "# a line" | head -n 30000' ./run-qemu.sh -T 2 -l log 2>&1 |
+		{ exec sleep 30; } &
+	while kill -0 $! 2>/dev/null && pgrep -f "^[^ ]*bash .*run-qemu.sh -T 2 -l log$" >/dev/null; do
+		sleep 0.2
+	done
+	kill $!
+	[ $((SECONDS - started)) -le 12 ] && grep -c '# a line' log
+}
+
+leaves_nothing()
+{
+	mkdir -p relative
+	TMPDIR=relative ./run-qemu.sh "$@" >/dev/null 2>&1
+	echo "exit $?, left: $(ls -A relative)"
 }
 
 # The pattern that docs/lab.md gives to LAVA, over a log: every result with its word.
@@ -84,7 +136,7 @@ reader_leaves()
 interrupted()
 {
 	local runner code
-	FAKE_ACT='echo $$ >pid; exec sleep 60' env --default-signal=INT ./run-qemu.sh &
+	FAKE_ACT='echo $$ >pid; exec sleep 60' env --default-signal=INT,QUIT ./run-qemu.sh &
 	runner=$!
 	until [ -s pid ]; do sleep 0.1; done
 	kill -"$1" "$runner"
@@ -93,6 +145,18 @@ interrupted()
 	kill -0 "$(cat pid)" 2>/dev/null && echo 'QEMU still runs' && code=99
 	rm -f pid
 	return "$code"
+}
+
+# A new test of every group that a test has, in a copy of the suite.
+new_tests()
+{
+	local group
+	mkdir -p new/tests new/tools
+	cp -r "$top/tests/suite" new/tests
+	cp "$top/tools/new-test" new/tools
+	for group in $(grep -rho '\.group = "[A-Za-z]*"' new/tests | sort -u | cut -d '"' -f 2); do
+		new/tools/new-test "bts_new_${group,,}" "$group" || return
+	done
 }
 
 # tools/bench with the limits given, one a line; it reads ELF files of the build and boots fake-qemu.
@@ -127,6 +191,12 @@ try 'the pattern for LAVA' 0 \
 	'^ds_enumerated=ok;bts_la57=SKIP;bts_erratum=ok;bts_slots=ok;bts_wrap=not ok;bts_silent=not ok;$' lava
 try 'prove reads a log' 0 'Tests: 6 Failed: 2' eval '! prove --exec cat "$here/logs/every-kind.log" 2>&1'
 try 'JUnit XML' 0 '^$' junit
+try 'JUnit XML of every log is valid' 0 '^$' junit_is_valid
+try 'JUnit: a line that was cut is no test case' 0 \
+	'^"ds_enumerated" "bts_la57" "bts_erratum" "bts_slots" "run"$' eval 'echo $(junit_of_a_cut_log)'
+try 'the judge wants a value for --status' 2 'usage: judge' tools/judge "$FAKE_LOG" --status
+try 'keeps a log that nobody asked for' 0 'log: ./build/run.log.*same' \
+	eval 'rm -f build/run.log; ./run-qemu.sh -q 2>&1 && cmp build/run.log "$FAKE_LOG" && echo same'
 try 'keeps a log' 0 '^$' eval './run-qemu.sh -l log >/dev/null 2>&1 && cmp log "$FAKE_LOG"'
 try 'a reader that leaves loses no line of the log' 0 'verdict: pass' reader_leaves
 
@@ -143,7 +213,23 @@ try 'time limit for a QEMU that does not listen' 124 'TIMEOUT' \
 	env FAKE_ACT='trap "" TERM; while :; do sleep 1; done' ./run-qemu.sh -T 1
 try 'TIMEOUT_SCALE' 0 'pass' env TIMEOUT_SCALE=9 FAKE_ACT='sleep 1.2' ./run-qemu.sh -T 1
 try 'interrupt' 130 'INTERRUPTED' interrupted INT
-try 'termination' 130 'INTERRUPTED' interrupted TERM
+for signal in TERM HUP QUIT USR1 USR2 ALRM; do
+	try "signal $signal" 130 'INTERRUPTED' interrupted $signal
+done
+try 'a broken pipe is no end' 0 'pass' env FAKE_ACT='kill -PIPE $(ps -o ppid= $PPID); sleep 0.3' ./run-qemu.sh
+try 'a wrapper that is deaf' 124 'verdict: TIMEOUT' wrapped deaf
+for way in child child-deaf session; do
+	try "a wrapper that leaves a process: $way" 0 'verdict: pass' wrapped $way
+done
+try 'a wrapper that detaches a process' 124 'verdict: TIMEOUT' wrapped daemon
+try 'standard output is closed' 0 'verdict: pass' eval './run-qemu.sh >&-'
+try 'standard output and error are closed' 0 '^$' eval 'timeout 10 ./run-qemu.sh >&- 2>&-'
+try 'a failure, with both closed' 1 '^$' \
+	eval 'FAKE_LOG=$here/logs/fail.log FAKE_STATUS=35 timeout 10 ./run-qemu.sh <&- >&- 2>&-'
+try 'standard output is full' 0 'verdict: pass' eval './run-qemu.sh >/dev/full'
+try 'a reader that takes nothing' 0 '^30000$' stalled
+try 'a relative TMPDIR' 0 '^exit 0, left: $' leaves_nothing
+FAKE_ACT='exec sleep 60' try 'a relative TMPDIR, time limit' 0 '^exit 124, left: $' leaves_nothing -T 1
 
 try 'log file that is full' 2 'could not be written in full' ./run-qemu.sh -l /dev/full
 try 'log file that cannot be made' 2 'cannot write the log' ./run-qemu.sh -l /nowhere/log
@@ -157,6 +243,9 @@ try 'from another directory' 0 'pass' eval 'cd / && "$tree/run-qemu.sh"'
 
 try 'unknown option' 2 "unknown option '-z'" ./run-qemu.sh -z
 try 'option without its value' 2 '-t needs a value' ./run-qemu.sh -t
+try 'an option in place of a value' 2 "-l needs a value, not '-a'" ./run-qemu.sh -l -a seed=1
+composes 'tests that are left out' "test=-bts_wrap'" -t -bts_wrap
+try 'less memory than firmware takes' 2 '--memory needs 2 or more' ./run-qemu.sh -m 1
 try 'unknown way to boot' 2 'kernel or iso or usb or pxe' ./run-qemu.sh -b floppy
 try 'unknown firmware' 2 'bios or uefi' ./run-qemu.sh -f coreboot
 try 'unknown accelerator' 2 'tcg or kvm' ./run-qemu.sh -x hvf
@@ -176,6 +265,11 @@ try 'a bar in the words for SMBIOS' 2 "has a '.'" ./run-qemu.sh -b iso -a 'a|b'
 try 'help' 0 'usage: run-qemu.sh' ./run-qemu.sh -h
 try 'version' 0 '^spoor [0-9]' ./run-qemu.sh -V
 
+try 'a new test of each group' 0 'ptrace/bts_new_i.c.*filter/bts_new_p.c.*robustness/bts_new_z.c.*tracers/' new_tests
+try 'a new test of no group' 2 'GROUP is one of: A B C E' new/tools/new-test bts_foo Q
+try 'a new test without a group' 2 'GROUP is one of' new/tools/new-test bts_foo ''
+try 'a new test of a name that is taken' 2 'there is a test bts_filter_by_cpl already' \
+	new/tools/new-test bts_filter_by_cpl P
 try 'bench: limits that are kept' 0 'switch_records +17 records +<= 17 +ok' \
 	bench 'switch_records <= 17 why' 'over_steps >= 300 why'
 try 'bench: a limit from above that is passed' 1 'switch_records +17 records +<= 16.9 +OVER' \
