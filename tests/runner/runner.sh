@@ -10,7 +10,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top"/tools/{judge,bench,supervise} "$tree/tools"
+ln -s "$top"/tools/{judge,bench,check,supervise} "$tree/tools"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
 
@@ -77,7 +77,7 @@ junit_is_valid()
 junit_of_a_cut_log()
 {
 	tools/judge --junit junit.xml "$here/logs/every-kind-cut.log" 2>/dev/null
-	grep -o '<testcase .*name="[a-z0-9_]*"' junit.xml | sed 's/.* name=//'
+	grep -o '<testcase .*name="[a-z0-9_]*"' junit.xml | sed 's/.* name=//' | tr '\n' ' '
 }
 
 # A QEMU whose wrapper does WRAPPED: run-qemu.sh leaves within seconds, and with it all it started.
@@ -147,6 +147,16 @@ interrupted()
 	return "$code"
 }
 
+# tools/check with one part, which prints these lines and leaves with CODE.
+check()
+{
+	local code=$1
+	shift
+	printf '#!/bin/sh\nprintf "%%s\\n" %s\nexit %s\n' "${*@Q}" "$code" >tools/assertions
+	chmod +x tools/assertions
+	tools/check assertions
+}
+
 # A new test of every group that a test has, in a copy of the suite.
 new_tests()
 {
@@ -154,9 +164,9 @@ new_tests()
 	mkdir -p new/tests new/tools
 	cp -r "$top/tests/suite" new/tests
 	cp "$top/tools/new-test" new/tools
-	for group in $(grep -rho '\.group = "[A-Za-z]*"' new/tests | sort -u | cut -d '"' -f 2); do
+	while read -r group; do
 		new/tools/new-test "bts_new_${group,,}" "$group" || return
-	done
+	done < <(grep -rho '\.group = "[A-Za-z]*"' new/tests | sort -u | cut -d '"' -f 2)
 }
 
 # tools/bench with the limits given, one a line; it reads ELF files of the build and boots fake-qemu.
@@ -193,7 +203,7 @@ try 'prove reads a log' 0 'Tests: 6 Failed: 2' eval '! prove --exec cat "$here/l
 try 'JUnit XML' 0 '^$' junit
 try 'JUnit XML of every log is valid' 0 '^$' junit_is_valid
 try 'JUnit: a line that was cut is no test case' 0 \
-	'^"ds_enumerated" "bts_la57" "bts_erratum" "bts_slots" "run"$' eval 'echo $(junit_of_a_cut_log)'
+	'^"ds_enumerated" "bts_la57" "bts_erratum" "bts_slots" "run" $' junit_of_a_cut_log
 try 'the judge wants a value for --status' 2 'usage: judge' tools/judge "$FAKE_LOG" --status
 try 'keeps a log that nobody asked for' 0 'log: ./build/run.log.*same' \
 	eval 'rm -f build/run.log; ./run-qemu.sh -q 2>&1 && cmp build/run.log "$FAKE_LOG" && echo same'
@@ -265,6 +275,13 @@ try 'a bar in the words for SMBIOS' 2 "has a '.'" ./run-qemu.sh -b iso -a 'a|b'
 try 'help' 0 'usage: run-qemu.sh' ./run-qemu.sh -h
 try 'version' 0 '^spoor [0-9]' ./run-qemu.sh -V
 
+try 'check: results that are counted' 0 $'\n1 passed, 0 failed, 1 skipped$' \
+	check 0 1..2 'ok 1 a' 'ok 2 b # SKIP none'
+try 'check: a result that fails' 1 $'\n1 passed, 1 failed$' check 1 1..2 'ok 1 a' 'not ok 2 b'
+try 'check: a plan that is not kept' 1 $'\n1 passed, 1 failed$' check 0 1..2 'ok 1 a'
+try 'check: an exit status against all results' 1 $'\n1 passed, 1 failed$' check 3 1..1 'ok 1 a'
+try 'check: a part that says nothing' 1 $'\n0 passed, 1 failed$' check 0
+try 'check: no such part' 2 'no such part: lin' tools/check lin
 try 'a new test of each group' 0 'ptrace/bts_new_i.c.*filter/bts_new_p.c.*robustness/bts_new_z.c.*tracers/' new_tests
 try 'a new test of no group' 2 'GROUP is one of: A B C E' new/tools/new-test bts_foo Q
 try 'a new test without a group' 2 'GROUP is one of' new/tools/new-test bts_foo ''
