@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tools/pack made, made whole again. The format is that of an LZ4 block. */
+/* Unpacks LZ4 blocks. */
 #ifndef SPOOR_LIB_UNPACK_H
 #define SPOOR_LIB_UNPACK_H
 

@@ -5,7 +5,7 @@
 
 #include "kernel/mm/space.h"
 
-/* One after the other, each at a multiple of 8 bytes, in what tools/pack made. */
+/* One after the other, each at a multiple of 8 bytes, in the archive of tests/user/archive.asm. */
 struct program {
 	char name[24];
 	uint64_t size; /* of the image, in bytes */

@@ -21,9 +21,11 @@ $(BUILD)/user/%.stripped: $(BUILD)/user/%.elf
 	$(call short,OBJCOPY)$(OBJCOPY) --strip-all $< $@
 	@truncate -s $$(readelf -hW $@ | sed -n 's/.*Start of section headers: *\([0-9]*\).*/\1/p') $@
 
-$(BUILD)/user/programs.o: $(user_names:%=$(BUILD)/user/%.stripped) tests/user/programs.asm tools/pack
-	@tools/pack $(foreach name,$(user_names),$(name)=$(BUILD)/user/$(name).stripped) > $(@:.o=.packed)
-	$(call short,NASM,tests/user/programs.asm)$(NASM) -f elf64 -dFILE="'$(@:.o=.packed)'" -o $@ tests/user/programs.asm
+$(BUILD)/user/programs.o: $(user_names:%=$(BUILD)/user/%.stripped) tests/user/archive.asm tests/user/programs.asm
+	@for name in $(user_names); do echo "program '$$name', '$(BUILD)/user/$$name.stripped'"; done > $(@:.o=.list)
+	@$(NASM) -f bin -dLIST="'$(@:.o=.list)'" -o $(@:.o=.archive) tests/user/archive.asm
+	$(call short,LZ4)lz4 -q -f -l -12 $(@:.o=.archive) $(@:.o=.lz4)
+	@$(NASM) -f elf64 -dFILE="'$(@:.o=.lz4)'" -dBYTES=$$(stat -c %s $(@:.o=.archive)) -o $@ tests/user/programs.asm
 
 .SECONDARY: $(user_names:%=$(BUILD)/user/%.elf) $(user_names:%=$(BUILD)/user/%.stripped) $(user_library) \
             $(user_names:%=$(BUILD)/obj/tests/user/%.c.o)
