@@ -18,7 +18,7 @@ build=${BUILD:-$top/build}
 ovmf=/usr/share/ovmf/OVMF.fd
 
 boot=kernel firmware=bios accel=tcg cpu='' smp=1 memory=256 timeout='' emulator=qemu
-kernel_words='' monitor_words='' test='' append='' monitor='' log='' extra=()
+kernel_words='' monitor_words='' test='' require='' append='' monitor='' log='' extra=()
 kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0
 
 usage()
@@ -35,6 +35,7 @@ usage()
 	  -T, --timeout SECONDS            end the run after that (default 120; of Bochs: 900)
 	  -l, --log FILE                   keep the console log
 	  -t, --test GLOB[,-GLOB]          only the tests that match
+	  -r, --require GLOB[,-GLOB]       a test that matches may not be skipped
 	  -a, --append "WORDS"             words for the kernel's command line; each -a adds some
 	  -M, --monitor "WORDS"            words for the monitor's command line
 	  -K, --kernel-only                no monitor in the chain
@@ -79,7 +80,7 @@ parse()
 		option=$1
 		case $option in
 		-b | --boot | -f | --firmware | -x | --accel | -c | --cpu | -s | --smp | -m | --memory | \
-			-T | --timeout | -l | --log | -t | --test | -a | --append | -M | --monitor | \
+			-T | --timeout | -l | --log | -t | --test | -r | --require | -a | --append | -M | --monitor | \
 			-e | --emulator)
 			[ $# -ge 2 ] || die "$option needs a value; -h lists the options"
 			shift
@@ -97,6 +98,7 @@ parse()
 		-T | --timeout) timeout=$1 ;;
 		-l | --log) log=$1 ;;
 		-t | --test) test=$1 ;;
+		-r | --require) require=$1 ;;
 		-a | --append) append+=${append:+ }$1 ;;
 		-M | --monitor) monitor+=${monitor:+ }$1 ;;
 		-e | --emulator) emulator=$1 ;;
@@ -159,6 +161,7 @@ check()
 
 	[ $list = 0 ] || kernel_words+=' list'
 	[ -z "$test" ] || kernel_words+=" test=$test"
+	[ -z "$require" ] || kernel_words+=" require=$require"
 	[ -z "$append" ] || kernel_words+=" $append"
 	[ -z "$monitor" ] || monitor_words+=" $monitor"
 }

@@ -50,6 +50,7 @@ struct cpu {
 	atomic_bool online;	 /* it is in its idle loop, or beyond */
 	unsigned preemption_off; /* nesting; a pending reschedule waits for 0 */
 	bool reschedule;
+	unsigned interrupts; /* handlers that run, one within another; not counting NMIs */
 	struct task *idle;
 	struct task *left, *leaves; /* by the switch under way: who is dead; who changes CPU */
 	bool unfinished;	    /* it has one of these to see to, or a trace */

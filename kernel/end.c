@@ -9,7 +9,7 @@
 #include "kernel/smp/smp.h"
 #include "lib/format.h"
 
-void (*end_report)(enum verdict verdict);
+void (*end_report)(enum verdict verdict, const char *why);
 
 int end_rc(enum verdict verdict)
 {
@@ -28,7 +28,7 @@ int end_rc(enum verdict verdict)
 	return 4;
 }
 
-void end_run(enum verdict verdict)
+void end_run(enum verdict verdict, const char *why)
 {
 	static bool ending;
 
@@ -38,7 +38,7 @@ void end_run(enum verdict verdict)
 	console_unlock_for_good();
 	if (!ending && end_report) {
 		ending = true;
-		end_report(verdict);
+		end_report(verdict, why);
 	} else {
 		printk("# SPOOR DONE silicon=%s pass=0 fail=0 skip=0 error=%d xfail=0 obs=0 "
 		       "rc=%d\n",
@@ -67,5 +67,5 @@ void refuse(const char *template, ...)
 	vformat(text, sizeof(text), template, arguments);
 	va_end(arguments);
 	printk("# error: %s\n", text);
-	end_run(VERDICT_ERROR);
+	end_run(VERDICT_ERROR, text);
 }

@@ -16,11 +16,12 @@ enum verdict {
 enum end_action { END_HALT, END_EXIT, END_REBOOT, END_POWEROFF };
 
 /*
- * Prints the last line of the run and ends it as the command line says. Whoever knows results sets
- * `end_report` to print that line; without it the kernel prints one without results. Any context.
+ * Prints the last line of the run and ends it as the command line says. `why` is what ended a run
+ * that is not over (a panic, a refusal), else NULL. A payload that knows results sets `end_report`
+ * to print that line; without it the kernel prints one without results. Any context.
  */
-_Noreturn void end_run(enum verdict verdict);
-extern void (*end_report)(enum verdict verdict);
+_Noreturn void end_run(enum verdict verdict, const char *why);
+extern void (*end_report)(enum verdict verdict, const char *why);
 
 /* The rc that belongs to a verdict: what the runner on the host exits with. */
 int end_rc(enum verdict verdict);

@@ -9,15 +9,16 @@
 #include <stdint.h>
 
 struct options {
-	char test[256];	  /* globs, comma-separated; one that starts with '-' leaves out */
-	char group[64];	  /* group letters or names, comma-separated; empty: all */
-	bool list;	  /* print the tests and end */
-	int unsafe;	  /* index into "0", "1", "force" */
-	uint64_t repeat;  /* times each test is run */
-	uint64_t scale;	  /* percent of each test's amount of work */
-	uint64_t seed;	  /* of everything random; never 0: that word takes one from the clock */
-	uint64_t timeout; /* seconds that one test may take */
-	bool x2apic;	  /* not xAPIC mode, which is what firmware mostly leaves */
+	char test[256];	   /* globs, comma-separated; one that starts with '-' leaves out */
+	char require[256]; /* globs as in `test`: what may not be skipped; empty: any */
+	char group[64];	   /* group letters or names, comma-separated; empty: all */
+	bool list;	   /* print the tests and end */
+	int unsafe;	   /* index into "0", "1", "force" */
+	uint64_t repeat;   /* times each test is run */
+	uint64_t scale;	   /* percent of each test's amount of work */
+	uint64_t seed;	   /* of everything random; never 0: that word takes one from the clock */
+	uint64_t timeout;  /* seconds that one test may take */
+	bool x2apic;	   /* not xAPIC mode, which is what firmware mostly leaves */
 	char console[64];
 	uint64_t baud;
 	int end; /* enum end_action */

@@ -73,6 +73,23 @@ static void print_registers(const struct trap_frame *f)
 	       f->r15, cr3);
 }
 
+const char *exception_name(uint64_t vector)
+{
+	const char *name = vector < 32 ? exception_names[vector] : NULL;
+
+	return name ? name : "exception";
+}
+
+void print_trap(const struct trap_frame *frame)
+{
+	print_registers(frame);
+	print_backtrace(frame->rip, frame->rbp);
+	print_last_branches(frame);
+}
+
+/* Why the first panic came. */
+static char reason[256];
+
 /* A panic within a panic says so and ends at once. */
 static void begin(void)
 {
@@ -84,39 +101,32 @@ static void begin(void)
 	console_unlock_for_good();
 	if (panicking) {
 		printk("\n# panic within a panic\n");
-		end_run(VERDICT_PANIC);
+		end_run(VERDICT_PANIC, reason);
 	}
 	panicking = true;
 }
 
 void panic(const char *template, ...)
 {
-	char text[256];
 	va_list arguments;
 
 	begin();
 	va_start(arguments, template);
-	vformat(text, sizeof(text), template, arguments);
+	vformat(reason, sizeof(reason), template, arguments);
 	va_end(arguments);
-	printk("\n# panic: %s\n", text);
+	printk("\n# panic: %s\n", reason);
 	print_backtrace((unsigned long)__builtin_return_address(0) - 1,
 			*(unsigned long *)__builtin_frame_address(0));
 	print_last_branches(NULL);
-	end_run(VERDICT_PANIC);
+	end_run(VERDICT_PANIC, reason);
 }
 
 void panic_trap(const struct trap_frame *frame, const char *what)
 {
-	const char *name = frame->vector < 32 ? exception_names[frame->vector] : NULL;
-
 	begin();
-	printk("\n# panic: %s (vector %lu) on CPU %u\n",
-	       what   ? what
-	       : name ? name
-		      : "exception",
-	       frame->vector, this_cpu()->index);
-	print_registers(frame);
-	print_backtrace(frame->rip, frame->rbp);
-	print_last_branches(frame);
-	end_run(VERDICT_PANIC);
+	format(reason, sizeof(reason), "%s (vector %lu) on CPU %u",
+	       what ? what : exception_name(frame->vector), frame->vector, this_cpu()->index);
+	printk("\n# panic: %s\n", reason);
+	print_trap(frame);
+	end_run(VERDICT_PANIC, reason);
 }

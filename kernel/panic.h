@@ -4,6 +4,8 @@
 #ifndef SPOOR_KERNEL_PANIC_H
 #define SPOOR_KERNEL_PANIC_H
 
+#include <stdint.h>
+
 struct trap_frame;
 
 /* Any context, NMI included. Tracing is stopped on this CPU before anything is printed. */
@@ -17,6 +19,12 @@ _Noreturn void panic_trap(const struct trap_frame *frame, const char *what);
 		if (__builtin_expect(!(condition), 0))                                             \
 			panic("%s:%d: %s does not hold", __FILE__, __LINE__, #condition);          \
 	} while (0)
+
+/* "#GP", or "exception" for a vector that has no such name. */
+const char *exception_name(uint64_t vector);
+
+/* Registers, backtrace and newest branches of the state in `frame`. Tracing is stopped. */
+void print_trap(const struct trap_frame *frame);
 
 /* The functions that led to `rip`, by the chain of frames from `rbp`. */
 void print_backtrace(unsigned long rip, unsigned long rbp);

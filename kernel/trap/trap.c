@@ -30,6 +30,8 @@ static interrupt_handler handlers[256];
 static _Atomic(nmi_handler) nmi_handlers[NMI_HANDLERS];
 static atomic_uint_fast64_t nmi_unknown;
 
+bool (*exception_unexpected)(struct trap_frame *frame);
+
 static const uint8_t ist_of[32] = {
 	[VECTOR_NMI] = IST_NMI, [VECTOR_DF] = IST_DF, [VECTOR_MC] = IST_MC, [VECTOR_DB] = IST_DB};
 
@@ -91,7 +93,9 @@ void interrupt_dispatch(struct trap_frame *frame)
 
 	if (!handler)
 		panic_trap(frame, "unexpected interrupt");
+	cpu->interrupts++;
 	handler(frame);
+	cpu->interrupts--;
 	if (cpu->reschedule && !cpu->preemption_off) {
 		if (cpu->current->killed)
 			task_exit();
@@ -123,8 +127,11 @@ void exception_dispatch(struct trap_frame *frame)
 		user_return(frame);
 	}
 	go_on = trap_from_user(frame) ? 0 : extable_find(frame->rip);
-	if (!go_on)
-		panic_trap(frame, NULL);
+	if (!go_on) {
+		if (trap_from_user(frame) || !exception_unexpected || !exception_unexpected(frame))
+			panic_trap(frame, NULL);
+		return;
+	}
 	if (task)
 		task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
 	frame->rip = go_on;

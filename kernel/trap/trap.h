@@ -78,6 +78,12 @@ void nmi_add_handler(nmi_handler handler);
 void nmi_remove_handler(nmi_handler handler);
 uint64_t nmi_unknown_count(void);
 
+/*
+ * Asked about an exception in the kernel that no exception table entry expects, with IF = 0 on the
+ * stack it came on: true, `frame` now says where to go on; false, the kernel panics. NULL: none.
+ */
+extern bool (*exception_unexpected)(struct trap_frame *frame);
+
 /* What the newest exception caught on behalf of this task was. Any task. */
 struct caught trap_caught(void);
 

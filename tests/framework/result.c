@@ -2,11 +2,13 @@
 #include "tests/framework/result.h"
 
 #include "kernel/console.h"
+#include "kernel/cpu.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "kernel/time.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "tests/framework/select.h"
 
 struct result test_result;
 
@@ -17,11 +19,16 @@ void result_begin(uint64_t seed)
 	test_result.began = time_now();
 }
 
-void result_settle(void)
+void result_settle(const struct test *test)
 {
 	struct result *r = &test_result;
 
-	if (r->outcome == OUTCOME_ERROR || r->outcome == OUTCOME_SKIP)
+	if (r->outcome == OUTCOME_SKIP && select_required(test)) {
+		printk("# required, but skipped: %s\n", r->why);
+		r->why[0] = 0;
+		r->outcome = OUTCOME_FAIL;
+	}
+	if (r->outcome >= OUTCOME_ERROR || r->outcome == OUTCOME_SKIP)
 		return;
 	if (r->failures)
 		r->outcome = OUTCOME_FAIL;
@@ -42,12 +49,16 @@ void result_settle(void)
 static void print_again(const struct test *test, uint64_t seed)
 {
 	static const char *const unsafe[] = {"", " -a unsafe=1", " -a unsafe=force"};
-	char scale[32] = "";
+	char scale[32] = "", processors[16] = "", required[80] = "";
 
 	if (options.scale != 100)
 		format(scale, sizeof(scale), " -a scale=%lu", options.scale);
-	printk("# again: run-qemu.sh -t %s -a seed=%lu%s%s\n", test->name, seed, scale,
-	       unsafe[options.unsafe]);
+	if (cpu_count() > 1)
+		format(processors, sizeof(processors), " -s %u", cpu_count());
+	if (select_required(test))
+		format(required, sizeof(required), " -r %s", test->name);
+	printk("# again: run-qemu.sh -t %s%s%s -a seed=%lu%s%s%s\n", test->name, required,
+	       processors, seed, scale, unsafe[options.unsafe], options.x2apic ? " -a x2apic" : "");
 }
 
 void result_print(unsigned number, const struct test *test, const struct result *result,

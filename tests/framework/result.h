@@ -32,7 +32,7 @@ struct totals {
 /* The result of the running test, settled once it is over. */
 extern struct result test_result;
 void result_begin(uint64_t seed);
-void result_settle(void);
+void result_settle(const struct test *test);
 
 /* "# time ..." and "ok 7 name # SKIP why" or the like, counted into `totals`. */
 void result_print(unsigned number, const struct test *test, const struct result *result,

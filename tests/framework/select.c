@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/framework/select.h"
 
+#include "kernel/options.h"
+#include "lib/format.h"
 #include "lib/string.h"
 
 extern const struct test tests_start[], tests_end[]; /* linker.ld */
@@ -50,24 +52,60 @@ static bool in_list(const char *list, const char *name)
 	return false;
 }
 
-static bool wanted(const struct test *test, const char *globs)
+/* `otherwise` is the answer where no glob but those that leave out is given. */
+static bool matches(const char *globs, const char *name, bool otherwise)
 {
 	const char *element;
 	size_t length;
-	bool taken = true, chosen = false;
+	bool taken = otherwise, chosen = false;
 
-	if (test->needs & NEED_SELFTEST)
-		return in_list(globs, test->name);
 	while (next_element(&globs, &element, &length)) {
 		if (*element == '-') {
-			if (glob_match(element + 1, length - 1, test->name))
+			if (glob_match(element + 1, length - 1, name))
 				return false;
 			continue;
 		}
 		taken = false;
-		chosen |= glob_match(element, length, test->name);
+		chosen |= glob_match(element, length, name);
 	}
 	return taken || chosen;
+}
+
+/* Figures take long: they are for a run that asks for them, by name or by group. */
+static bool wanted(const struct test *test, const char *globs, const char *groups)
+{
+	bool by_default = *groups || strcmp(test->group, "bench");
+
+	if (test->needs & NEED_SELFTEST)
+		return in_list(globs, test->name);
+	if (*groups && !in_list(groups, test->group))
+		return false;
+	return matches(globs, test->name, by_default);
+}
+
+bool select_required(const struct test *test)
+{
+	return *options.require && matches(options.require, test->name, true);
+}
+
+const char *select_required_none(const struct test *const *selected, unsigned count)
+{
+	static char name[64];
+	const char *globs = options.require, *element;
+	size_t length;
+
+	while (next_element(&globs, &element, &length)) {
+		unsigned i = 0;
+
+		while (*element != '-' && i < count &&
+		       !glob_match(element, length, selected[i]->name))
+			i++;
+		if (i < count)
+			continue;
+		format(name, sizeof(name), "%.*s", (int)length, element);
+		return name;
+	}
+	return NULL;
 }
 
 unsigned select_tests(const char *globs, const char *groups, const struct test *selected[MAX_TESTS])
@@ -77,7 +115,7 @@ unsigned select_tests(const char *globs, const char *groups, const struct test *
 	for (const struct test *test = tests_start; test < tests_end; test++) {
 		unsigned at = count;
 
-		if (!wanted(test, globs) || (*groups && !in_list(groups, test->group)))
+		if (!wanted(test, globs, groups))
 			continue;
 		if (count == MAX_TESTS)
 			break;

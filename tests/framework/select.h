@@ -16,6 +16,12 @@
 unsigned select_tests(const char *globs, const char *groups,
 		      const struct test *selected[MAX_TESTS]);
 
+/* True if a skip of `test` is a failure: require= names it. */
+bool select_required(const struct test *test);
+
+/* The first glob of require= that names none of the `count` tests of `selected`; NULL: none. */
+const char *select_required_none(const struct test *const *selected, unsigned count);
+
 /* '*' stands for any run of characters, '?' for one; `pattern` need not end in NUL. */
 bool glob_match(const char *pattern, size_t length, const char *text);
 

@@ -40,7 +40,7 @@ static void run_task(void *test)
 {
 	struct cpu *cpu;
 
-	((const struct test *)test)->run();
+	test_run_body(((const struct test *)test)->run);
 	cpu = this_cpu();
 	expect_left(!cpu->preemption_off, "kept preemption off");
 	expect_left(!ds_is_lent(&cpu->ds), "kept the debug MSRs");
@@ -84,6 +84,13 @@ static uint64_t seed_of(unsigned result_number)
 	return options.seed + (result_number - 1) / selected_count;
 }
 
+static void settle(void)
+{
+	result_settle(running);
+	result_print(number, running, &test_result, &totals);
+	running = NULL;
+}
+
 static void run(const struct test *test)
 {
 	const char *missing = needs_missing(test->needs);
@@ -98,14 +105,18 @@ static void run(const struct test *test)
 	if (missing) {
 		test_result.outcome = OUTCOME_SKIP;
 		format(test_result.why, sizeof(test_result.why), "%s", missing);
-		result_print(number, test, &test_result, &totals);
+		settle();
 		return;
 	}
 	sched_reap();
 	pages_before = pages_left();
 	task = task_create_stopped(test->name, run_task, (void *)(uintptr_t)test);
-	if (!task)
-		refuse("no memory for the task of test %s", test->name);
+	if (!task) {
+		test_result.outcome = OUTCOME_ERROR;
+		format(test_result.why, sizeof(test_result.why), "no memory for its task");
+		settle();
+		return;
+	}
 	timer_start(&beat, HEARTBEAT);
 	watchdog_arm(options.timeout);
 	task_start(task);
@@ -115,14 +126,22 @@ static void run(const struct test *test)
 	task_put(task);
 	test_release_areas();
 	check_left_behind(pages_before);
-	result_settle();
-	result_print(number, test, &test_result, &totals);
+	settle();
 }
 
-/* The hung test fails; the state of the machine is unknown, so what follows is not run. */
+/* The running test has died, and the run with it. */
+static void print_died(const char *why)
+{
+	test_result.outcome = OUTCOME_ERROR;
+	format(test_result.why, sizeof(test_result.why), "%s", why);
+	result_print(number, running, &test_result, &totals);
+}
+
+/* The state of the machine is unknown, so what follows is not run. */
 static void timed_out(const struct trap_frame *frame)
 {
 	struct result not_run = {.outcome = OUTCOME_ERROR};
+	char why[64];
 
 	ds_panic_stop(&this_cpu()->ds);
 	console_unlock_for_good();
@@ -130,24 +149,36 @@ static void timed_out(const struct trap_frame *frame)
 	       options.timeout, this_cpu()->index);
 	print_backtrace(frame->rip, frame->rbp);
 	print_last_branches(frame);
-	test_result.failures++;
-	test_result.outcome = OUTCOME_FAIL;
-	result_print(number, running, &test_result, &totals);
+	format(why, sizeof(why), "hung: it ran longer than timeout=%lu seconds", options.timeout);
+	print_died(why);
 	format(not_run.why, sizeof(not_run.why), "not run: %s hung", running->name);
 	while (number < plan) {
 		number++;
 		not_run.seed = seed_of(number);
 		result_print(number, selected[(number - 1) % selected_count], &not_run, &totals);
 	}
-	end_run(totals_verdict(&totals));
+	end_run(totals_verdict(&totals), NULL);
 }
 
-static void report(enum verdict verdict)
+/*
+ * A panic is the running test's ERROR. Between tests, and where nothing that needs a trace unit
+ * ran, no result says that the run is worth nothing, so `Bail out!` does.
+ */
+static void report(enum verdict verdict, const char *why)
 {
+	char died[160];
+
+	format(died, sizeof(died), "%s%s", verdict == VERDICT_PANIC ? "panic: " : "",
+	       why ? why : "");
+	if (why && running)
+		print_died(died);
+	else if (why && plan)
+		printk("Bail out! %s\n", died);
+	else if (verdict == VERDICT_ALL_SKIPPED)
+		printk("Bail out! no test that needs a branch trace ran: %s\n",
+		       needs_missing(NEED_BTS) ? needs_missing(NEED_BTS) : "none was chosen");
 	if (verdict == VERDICT_ERROR && !totals.count[OUTCOME_ERROR])
 		totals.count[OUTCOME_ERROR] = 1; /* not a test: the environment */
-	if (verdict == VERDICT_PANIC && running)
-		printk("# in test %u %s\n", number, running->name);
 	totals_print(&totals, verdict);
 }
 
@@ -161,24 +192,30 @@ static void list(void)
 		       selected[i]->group, needs, selected[i]->ids, selected[i]->claim);
 	}
 	printk("KTAP version 1\n1..0\n");
-	end_run(VERDICT_PASS);
+	end_run(VERDICT_PASS, NULL);
 }
 
 void init(void *argument)
 {
+	const char *unnamed;
+
 	(void)argument;
 	end_report = report;
+	exception_unexpected = test_claim_exception;
 	selected_count = select_tests(options.test, options.group, selected);
 	if (options.list)
 		list();
 	if (!selected_count)
 		refuse("no test is named by test=%s group=%s; `list` prints them all", options.test,
 		       options.group);
+	unnamed = select_required_none(selected, selected_count);
+	if (unnamed)
+		refuse("require=%s names no test of this run; `list` prints them all", unnamed);
 	watchdog_set_handler(timed_out);
 	plan = (unsigned)options.repeat * selected_count;
 	printk("KTAP version 1\n1..%u\n", plan);
 	for (uint64_t i = 0; i < options.repeat; i++)
 		for (unsigned t = 0; t < selected_count; t++)
 			run(selected[t]);
-	end_run(totals_verdict(&totals));
+	end_run(totals_verdict(&totals), NULL);
 }

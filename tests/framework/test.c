@@ -5,14 +5,20 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/area.h"
 #include "kernel/options.h"
+#include "kernel/panic.h"
 #include "kernel/sched/task.h"
+#include "kernel/symbols.h"
+#include "kernel/trap/trap.h"
 #include "lib/format.h"
 #include "tests/framework/errata.h"
 #include "tests/framework/random.h"
 #include "tests/framework/resources.h"
 #include "tests/framework/result.h"
 
-#define MOST_AREAS 64
+#define MOST_AREAS  64
+#define FLAG_IF	    0x200u
+#define FLAGS_FIXED 0x002u
+#define DR7_RESET   0x400ul /* SDM Vol 3, table 9-1 */
 
 static struct {
 	void *area;
@@ -20,16 +26,75 @@ static struct {
 } areas[MOST_AREAS];
 static unsigned area_count;
 
+/* The task that runs the body of a test, and where that begins on its stack. */
+static struct task *body_task;
+static uint64_t body_stack;
+
 /* A test may end in the middle of what it does: the CPU is put back in order first. */
 static _Noreturn void leave(void)
 {
 	struct cpu *cpu = this_cpu();
 
+	if (current_task() == body_task)
+		body_task = NULL;
 	if (ds_is_lent(&cpu->ds))
 		ds_checkin(&cpu->ds);
 	cpu->preemption_off = 0;
 	__asm__ volatile("sti");
 	task_exit();
+}
+
+void test_run_body(void (*run)(void))
+{
+	body_stack = (uint64_t)__builtin_frame_address(0);
+	body_task = current_task();
+	run();
+	body_task = NULL;
+}
+
+/* As if called from test_run_body(), whose frame nobody returns to. */
+static _Noreturn void died(void)
+{
+	trap_load(); /* the test may have had a table of its own */
+	__asm__ volatile("mov %0, %%dr7" : : "r"(DR7_RESET));
+	leave();
+}
+
+/*
+ * With interrupts on, outside a handler and with preemption on, nothing of the kernel is locked. A
+ * test that has borrowed the debug MSRs turned these off itself, and its end gives them back.
+ */
+static bool nothing_held(const struct trap_frame *frame)
+{
+	const struct cpu *cpu = this_cpu();
+
+	if (cpu->interrupts)
+		return false;
+	return ds_is_lent(&cpu->ds) || (frame->rflags & FLAG_IF && !cpu->preemption_off);
+}
+
+bool test_claim_exception(struct trap_frame *frame)
+{
+	char place[64];
+	uint64_t saved;
+
+	if (!body_task || current_task() != body_task || frame->vector == VECTOR_DF ||
+	    frame->vector == VECTOR_MC || !nothing_held(frame) ||
+	    frame->rsp < (uint64_t)body_task->stack || frame->rsp > body_stack)
+		return false;
+	saved = ds_pause();
+	symbol_describe(frame->rip, place, sizeof(place));
+	printk("\n# unexpected %s (vector %lu) on CPU %u\n", exception_name(frame->vector),
+	       frame->vector, this_cpu()->index);
+	print_trap(frame);
+	ds_resume(saved);
+	test_result.outcome = OUTCOME_ERROR;
+	format(test_result.why, sizeof(test_result.why), "unexpected %s at %s",
+	       exception_name(frame->vector), place);
+	frame->rip = (uint64_t)died;
+	frame->rsp = (body_stack & ~15ul) - 8;
+	frame->rflags = FLAGS_FIXED;
+	return true;
 }
 
 bool test_check(bool holds, int line, const char *file, const char *text)

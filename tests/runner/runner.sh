@@ -119,10 +119,10 @@ leaves_nothing()
 # The pattern that docs/lab.md gives to LAVA, over a log: every result with its word.
 lava()
 {
-	local pattern
+	local pattern log=${1:-every-kind}
 	pattern=$(sed -n 's/^ *pattern: "\(.*\)"$/\1/p' "$top/docs/lab.md")
 	perl -0777 -ne 'BEGIN { $p = shift; $p =~ s/\\\\/\\/g }
-		print "$+{test_case_id}=$+{result};" while /$p/g' "$pattern" "$here/logs/every-kind.log"
+		print "$+{test_case_id}=$+{result};" while /$p/g' "$pattern" "$here/logs/$log.log"
 }
 
 reader_leaves()
@@ -199,6 +199,11 @@ try 'list prints a table' 0 'NAME.*bts_wrap_half +W +BTS +W1 W2' \
 	env FAKE_LOG="$here/logs/list.log" ./run-qemu.sh --list
 try 'the pattern for LAVA' 0 \
 	'^ds_enumerated=ok;bts_la57=SKIP;bts_erratum=ok;bts_slots=ok;bts_wrap=not ok;bts_silent=not ok;$' lava
+try 'LAVA: no test that needs a branch trace ran' 0 ';Bail=Bail;$' lava nothing-ran
+try 'LAVA: a panic' 0 '^bts_record_format=ok;selftest_panic_mid_line=not ok;$' lava died
+try 'prove: no test that needs a branch trace ran' 0 'Further testing stopped: no test that needs' \
+	eval '! prove --exec cat "$here/logs/nothing-ran.log" 2>&1'
+try 'prove: a panic' 0 'Failed test: +2' eval '! prove --exec cat "$here/logs/died.log" 2>&1'
 try 'prove reads a log' 0 'Tests: 6 Failed: 2' eval '! prove --exec cat "$here/logs/every-kind.log" 2>&1'
 try 'JUnit XML' 0 '^$' junit
 try 'JUnit XML of every log is valid' 0 '^$' junit_is_valid
@@ -316,6 +321,7 @@ BUILD=/b composes 'images from elsewhere' '-kernel /b/monitor.elf32 .*/b/spoor.e
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
 composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
+composes 'tests that may not be skipped' "spoor.elf end=exit test=a require=b,,-c'" -t a -r b,-c
 composes 'ISO' "value=spoor:monitor:end=exit test=a,,-b.end=exit vbts=on'.*media=cdrom.*spoor.iso" \
 	-b iso -t a,-b -M vbts=on
 composes 'kernel with checks' "-initrd './build/ubsan/spoor.elf end=exit'" -u
