@@ -107,7 +107,7 @@ debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor
-images: $(BUILD)/spoor.elf $(BUILD)/spoor.elf32 $(BUILD)/monitor.elf $(BUILD)/monitor.elf32
+images: $(BUILD)/leftover.elf32 $(BUILD)/spoor.elf $(BUILD)/spoor.elf32 $(BUILD)/monitor.elf $(BUILD)/monitor.elf32
 .PHONY: images
 
 ubsan: ## build/ubsan: the kernel with checks for undefined behaviour; run-qemu.sh --ubsan
@@ -152,7 +152,7 @@ include tests/user/user.mk
 
 # The kernel is linked twice: its own symbol table goes into the second link, behind all code, so
 # that no function moves; the recipe checks that none did.
-$(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols
+$(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols tools/checksum
 	@tools/symbols /dev/null > $(BUILD)/symbols-empty.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols-empty.o $(BUILD)/symbols-empty.c
 	@$(LD) $(LDFLAGS) -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
@@ -160,10 +160,12 @@ $(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols
 	@tools/symbols $(BUILD)/symbols.nm > $(BUILD)/symbols.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols.o $(BUILD)/symbols.c
 	$(call short,LD)$(LD) $(LDFLAGS) -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
+	@tools/checksum $@
 	@nm -n $@ | grep -i ' t ' | cmp -s - $(BUILD)/symbols.nm || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
 
-$(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld
+$(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld tools/checksum
 	$(call short,LD)$(LD) $(LDFLAGS) -T monitor/linker.ld -o $@ $(monitor_objects)
+	@tools/checksum $@
 
 # What `qemu -kernel` and iPXE load: the same bytes in an ELF32 container.
 $(BUILD)/%.elf32: $(BUILD)/%.elf
@@ -183,6 +185,7 @@ without_tests := $(filter-out $(BUILD)/obj/tests/% $(BUILD)/user/%,$(kernel_obje
                  $(filter $(BUILD)/obj/tests/framework/%,$(kernel_objects))
 $(BUILD)/no-tests.elf: $(without_tests) $(BUILD)/spoor.elf linker.ld
 	$(call short,LD)$(LD) $(LDFLAGS) -T linker.ld -o $@ $(without_tests) $(BUILD)/symbols-empty.o
+	@tools/checksum $@
 
 include boot/images.mk
 

@@ -42,6 +42,12 @@ start32:
 	mov esi, no_nx
 	test edx, 1 << 20
 	jz refuse
+	mov eax, 1
+	cpuid
+	mov esi, no_sse
+	not edx
+	test edx, 3 << 24
+	jnz refuse
 
 	; The first 4 GiB, once at the direct map and once at 0; the first 1 GiB at KERNEL_BASE too.
 	mov eax, 0x83                   ; present, writable, 2 MiB
@@ -151,6 +157,8 @@ no_long_mode:
 	db "# error: this CPU has no long mode (CPUID.80000001H:EDX[29]); Spoor is 64-bit", 13, 10, 0
 no_nx:
 	db "# error: this CPU has no NX bit (CPUID.80000001H:EDX[20]); Spoor keeps W^X by it", 13, 10, 0
+no_sse:
+	db "# error: this CPU has no FXSAVE or no SSE (CPUID.1:EDX[24], [25]); ring 3 has both", 13, 10, 0
 refused_done:
 	db "# SPOOR DONE silicon=none pass=0 fail=0 skip=0 error=1 xfail=0 obs=0 rc=2", 13, 10, 0
 

@@ -12,6 +12,7 @@
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "kernel/trace/init.h"
+#include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/string.h"
 #include "lib/version.h"
@@ -44,6 +45,15 @@ static void print_cpu(void)
 	       microcode >> 32);
 }
 
+static void print_unknown_interrupts(void)
+{
+	unsigned newest;
+	uint64_t count = interrupt_unknown_count(&newest);
+
+	if (count)
+		printk("# interrupts_at_boot=%lu newest_vector=%u\n", count, newest);
+}
+
 static void print_debug_store(void)
 {
 	const struct ds_caps *caps = ds_caps();
@@ -69,6 +79,7 @@ void banner_print(const struct boot_info *info)
 	print_cpu();
 	printk("# hypervisor=\"%s\"\n", silicon_hypervisor());
 	print_debug_store();
+	print_unknown_interrupts();
 	printk("# cpus=%u cpus_listed=%u memory_mb=%lu console=%s watchdog=%s\n", cpu_count(),
 	       acpi_cpu_count(), page_total() * PAGE_SIZE >> 20, console_names(), watchdog_kind());
 	printk("# tsc_hz=%lu clock=%s seed=%lu scale=%lu timeout=%lu\n", clock_tsc_hz(),

@@ -67,6 +67,13 @@ const char *console_init(const char *list, uint32_t baud)
 {
 	static char error[96];
 
+	if (!uart_can_give(baud)) {
+		format(error, sizeof(error),
+		       "baud=%u: a serial port gives 300 to 115200, near a divisor of 115200",
+		       baud);
+		open_auto(115200);
+		return error;
+	}
 	while (*list) {
 		size_t length = 0;
 

@@ -54,9 +54,10 @@ static void load_tables(struct cpu *cpu)
 			 "pushq %%rax\n\t"
 			 "lretq\n"
 			 "1:\tmovl %2, %%ss\n\t"
+			 "lldt %w4\n\t" /* none: no selector of ring 3 reaches what a loader left */
 			 "ltr %w3"
 			 :
-			 : "m"(pointer), "i"(KERNEL_CODE), "r"(KERNEL_DATA), "r"(TASK_STATE)
+			 : "m"(pointer), "i"(KERNEL_CODE), "r"(KERNEL_DATA), "r"(TASK_STATE), "r"(0)
 			 : "rax", "memory");
 }
 

@@ -20,11 +20,28 @@
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/boot_info.h"
+#include "lib/checksum.h"
 #include "lib/cmdline.h"
 
+#define LOAD	     0x100000ul /* linker.ld */
 #define LEAST_MEMORY (8ul << 20)
 
 static struct boot_info info;
+
+/* linker.ld: what is loaded, and what tools/checksum wrote. */
+extern const uint64_t text_start[], text_loaded_end[], rodata_start[], rodata_loaded_end[];
+extern const uint64_t data_start[], image_checksum[];
+extern const char boot_loaded_end[];
+
+/* Before anything is written to. The entry page is at its physical address, mapped high as well. */
+static bool image_is_whole(void)
+{
+	uint64_t sum = checksum(0, direct(LOAD), direct((uint64_t)boot_loaded_end));
+
+	sum = checksum(sum, text_start, text_loaded_end);
+	sum = checksum(sum, rodata_start, rodata_loaded_end);
+	return checksum(sum, data_start, image_checksum) == *image_checksum;
+}
 
 /* Before the kernel's own tables the first 4 GiB stand in the direct map (boot/entry.asm). */
 static const void *boot_memory_at(uint64_t physical, uint64_t bytes)
@@ -35,7 +52,7 @@ static const void *boot_memory_at(uint64_t physical, uint64_t bytes)
 }
 
 /* The command line first: it says where to complain. */
-static void read_boot_information(uint32_t magic, uint64_t physical)
+static void read_boot_information(uint32_t magic, uint64_t physical, bool whole)
 {
 	const char *error = boot_info_read(&info, magic, physical, boot_memory_at);
 	const char *line = info.command_line;
@@ -47,6 +64,8 @@ static void read_boot_information(uint32_t magic, uint64_t physical)
 	understood = options_read(line);
 	console_error = console_init(options.console, (uint32_t)options.baud);
 	printk("\n"); /* firmware leaves the cursor, and terminal escapes, anywhere */
+	if (!whole)
+		refuse("this image is damaged: its checksum is not that of what was built");
 	if (error)
 		refuse("boot information: %s", error);
 	if (!understood)
@@ -74,8 +93,10 @@ static void start_clocks(void)
 
 	if (!error && options.x2apic && !lapic_enable_x2apic())
 		error = "x2apic: this processor has no x2APIC mode";
-	if (!error)
+	if (!error) {
+		interrupt_take_pending();
 		error = time_init();
+	}
 	if (error)
 		refuse("%s", error);
 }
@@ -91,22 +112,24 @@ static void start_first_task(void)
 
 void kernel_main(uint32_t magic, uint64_t information)
 {
-	cpu_init_boot();			   /* descriptor tables, per-CPU data */
-	trap_init();				   /* exceptions can be caught from here on */
-	trace_quiesce();			   /* what firmware left on: recorded, then off */
-	read_boot_information(magic, information); /* command line, console */
-	start_memory();				   /* pages, the kernel's own address space */
-	cpu_protect();				   /* SMEP, SMAP, SYSCALL */
-	console_add_screen();			   /* the text screen, where there is one */
-	acpi_init(&info);			   /* tables of the platform */
-	start_clocks();				   /* local APIC, calibration, timer */
-	ioapic_init();				   /* all lines masked */
-	watchdog_init();			   /* deadlines that end a hung run */
-	trace_init();				   /* Debug Store: probe, PMI */
-	silicon_init();				   /* whose it is */
-	programs_init();			   /* of ring 3 */
-	sched_init();				   /* this becomes the idle task */
-	smp_start(&info);			   /* the other CPUs */
+	bool whole = image_is_whole();
+
+	cpu_init_boot(); /* descriptor tables, per-CPU data */
+	trap_init();	 /* exceptions can be caught from here on */
+	trace_quiesce(); /* what firmware left on: recorded, then off */
+	read_boot_information(magic, information, whole); /* command line, console */
+	start_memory();	      /* pages, the kernel's own address space */
+	cpu_protect();	      /* SMEP, SMAP, SYSCALL */
+	console_add_screen(); /* the text screen, where there is one */
+	acpi_init(&info);     /* tables of the platform */
+	ioapic_init();	      /* all lines masked */
+	start_clocks();	      /* local APIC, calibration, timer */
+	watchdog_init();      /* deadlines that end a hung run */
+	trace_init();	      /* Debug Store: probe, PMI */
+	silicon_init();	      /* whose it is */
+	programs_init();      /* of ring 3 */
+	sched_init();	      /* this becomes the idle task */
+	smp_start(&info);     /* the other CPUs */
 	banner_print(&info);
 	start_first_task();
 	sched_idle();

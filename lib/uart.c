@@ -22,6 +22,9 @@ enum { FIFO_ENABLE_AND_CLEAR = 0x07 };
 enum { MODEM_DTR = 0x01, MODEM_RTS = 0x02 };
 enum { STATUS_HOLDING_EMPTY = 0x20, STATUS_ALL_EMPTY = 0x40 };
 
+#define CLOCK	   115200 /* baud at divisor 1 */
+#define LEAST_BAUD 300
+
 /*
  * Polls until a transmitter is given up. A poll takes about 1 us on a machine, where 16 characters
  * at 300 baud take 0.6 s; it takes about 0.2 us under an emulator, where the reader of the other
@@ -54,18 +57,34 @@ static bool scratch_holds(const struct uart *uart, uint8_t value)
 	return get(uart, SCRATCH) == value;
 }
 
+static uint32_t divisor_for(uint32_t baud)
+{
+	return (CLOCK + baud / 2) / baud;
+}
+
+bool uart_can_give(uint32_t baud)
+{
+	uint32_t given, off;
+
+	if (baud < LEAST_BAUD || baud > CLOCK)
+		return false;
+	given = CLOCK / divisor_for(baud);
+	off = given > baud ? given - baud : baud - given;
+	return off * 50 <= baud;
+}
+
 bool uart_init(struct uart *uart, uint16_t base, uint32_t baud)
 {
 	uint32_t divisor;
 
 	*uart = (struct uart){.base = base};
 	/* Where no port answers the bus reads as all ones. */
-	if (!base || baud < 300 || baud > 115200 || get(uart, LINE_STATUS) == 0xff ||
+	if (!base || !uart_can_give(baud) || get(uart, LINE_STATUS) == 0xff ||
 	    !scratch_holds(uart, 0x5a) || !scratch_holds(uart, 0xa5)) {
 		uart->base = 0;
 		return false;
 	}
-	divisor = (115200 + baud / 2) / baud;
+	divisor = divisor_for(baud);
 
 	wait_for(uart, STATUS_ALL_EMPTY, MOST_POLLS);
 	set(uart, INTERRUPTS, 0);

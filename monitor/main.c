@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the monitor does, in order. */
 #include "lib/boot_info.h"
+#include "lib/checksum.h"
 #include "lib/format.h"
 #include "lib/uart.h"
 #include "lib/version.h"
@@ -17,9 +18,26 @@
 #include "monitor/svm/guest.h"
 #include "monitor/svm/processor.h"
 
+#define LOAD 0x100000ul /* linker.ld */
+
 void monitor_main(uint32_t magic, uint64_t information);
 
 static struct boot_info info;
+
+/* linker.ld: what is loaded, and what tools/checksum wrote. */
+extern const uint64_t image_start[], text_loaded_end[], rodata_start[], rodata_loaded_end[];
+extern const uint64_t data_start[], image_checksum[];
+extern const char boot_loaded_end[];
+
+/* Before anything is written to. */
+static bool image_is_whole(void)
+{
+	uint64_t sum = checksum(0, direct(LOAD), direct((uint64_t)boot_loaded_end));
+
+	sum = checksum(sum, image_start, text_loaded_end);
+	sum = checksum(sum, rodata_start, rodata_loaded_end);
+	return checksum(sum, data_start, image_checksum) == *image_checksum;
+}
 
 static const void *boot_memory_below_4_gib(uint64_t physical, uint64_t bytes)
 {
@@ -31,7 +49,7 @@ static struct options start(uint32_t magic, uint64_t information)
 	char error[300];
 	struct options options;
 	const char *fault;
-	bool understood;
+	bool understood, whole = image_is_whole();
 
 	traps_init();
 	fault = boot_info_read(&info, magic, information, boot_memory_below_4_gib);
@@ -41,6 +59,9 @@ static struct options start(uint32_t magic, uint64_t information)
 	console_exit_at_end(options.end_exit);
 	say("Spoor %s (%s), loaded by %s", spoor_version, spoor_git,
 	    info.loader_name[0] ? info.loader_name : "a loader without a name");
+	if (!whole)
+		end_run(VERDICT_ERROR, "the monitor is damaged: its checksum is not that of what "
+				       "was built");
 	if (fault)
 		end_run(VERDICT_ERROR, "%s", fault);
 	if (!understood)

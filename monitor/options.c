@@ -98,6 +98,18 @@ static bool read_erratum(struct options *options, const char *id, char *error, s
 	return options->defect;
 }
 
+/* The console speaks at 115200 where it cannot as it was told. */
+static bool read_baud(struct options *options, char *error, size_t error_size)
+{
+	if (uart_can_give(options->baud))
+		return true;
+	format(error, error_size,
+	       "baud=%u: a serial port gives 300 to 115200, near a divisor of 115200",
+	       options->baud);
+	options->baud = 115200;
+	return false;
+}
+
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
 {
 	int lockstep = LOCKSTEP_OFF, end = END_HALT, console = 0;
@@ -139,8 +151,8 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 		 .help = "speed of the console",
 		 .kind = OPTION_NUMBER,
 		 .target = &baud,
-		 .min = 300,
-		 .max = 115200},
+		 .min = 0,
+		 .max = UINT32_MAX},
 		{.name = "end",
 		 .help = "what follows an error: halt, or exit by isa-debug-exit",
 		 .kind = OPTION_CHOICE,
@@ -160,7 +172,8 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 		return false;
 	if (!profile[0] && options->defect && options->defect->profile)
 		format(profile, sizeof(profile), "%s", options->defect->profile);
-	return read_profile(options, profile, error, error_size) &&
+	return read_baud(options, error, error_size) &&
+	       read_profile(options, profile, error, error_size) &&
 	       read_vbts(options, vbts, error, error_size);
 }
 

@@ -40,6 +40,20 @@ void apic_write_icr64(uint64_t value)
 	wrmsr(X2APIC_MSR + (APIC_ICR >> 4), value);
 }
 
+/* SDM Vol 3, 10.8.4: a bit for each vector, in ISR and in IRR alike. */
+bool lapic_in_service(uint8_t vector)
+{
+	return apic_read(APIC_ISR + (vector / 32u << 4)) >> vector % 32 & 1;
+}
+
+bool lapic_requested(void)
+{
+	for (enum lapic_register reg = APIC_IRR; reg < APIC_IRR + 0x80; reg += 0x10)
+		if (apic_read(reg))
+			return true;
+	return false;
+}
+
 /* What firmware left in service would hold back every interrupt of lower priority. */
 static void end_leftovers(void)
 {

@@ -29,9 +29,11 @@ bool lapic_is_x2apic(void);
 
 /* The rest needs lapic_init() on this CPU. Marked NMI: may also be called in an NMI handler. */
 
-uint32_t lapic_id(void);      /* NMI */
-uint32_t lapic_version(void); /* NMI. Bits 7:0 version, bits 23:16 highest LVT entry */
-void lapic_eoi(void);	      /* Ends the fixed-vector interrupt in service. Not for an NMI */
+uint32_t lapic_id(void);	       /* NMI */
+uint32_t lapic_version(void);	       /* NMI. Bits 7:0 version, bits 23:16 highest LVT entry */
+bool lapic_in_service(uint8_t vector); /* NMI. It waits for its EOI */
+bool lapic_requested(void); /* NMI. An interrupt waits for IF, or for the task priority */
+void lapic_eoi(void);	    /* Ends the fixed-vector interrupt in service. Not for an NMI */
 
 void lapic_set_task_priority(uint8_t priority); /* NMI. Vectors up to priority | 0FH wait */
 uint8_t lapic_task_priority(void);		/* NMI */

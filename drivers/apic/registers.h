@@ -12,6 +12,7 @@ enum lapic_register {
 	APIC_EOI = 0x0b0,
 	APIC_SVR = 0x0f0,
 	APIC_ISR = 0x100, /* 256 bits, 32 in every 16 bytes */
+	APIC_IRR = 0x200, /* as APIC_ISR */
 	APIC_ESR = 0x280,
 	APIC_LVT_CMCI = 0x2f0,
 	APIC_ICR = 0x300,

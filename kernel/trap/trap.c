@@ -24,11 +24,13 @@ _Static_assert(sizeof(struct gate) == 16, "64-bit IDT gate descriptor");
 #define GATE_INTERRUPT_USER 0xee
 #define STUB_SIZE	    16
 #define NMI_HANDLERS	    4
+#define MOST_PENDING	    10000 /* turns; 240 vectors, and what a level keeps asserted */
 
 static struct gate idt[256] __attribute__((aligned(16)));
 static interrupt_handler handlers[256];
 static _Atomic(nmi_handler) nmi_handlers[NMI_HANDLERS];
-static atomic_uint_fast64_t nmi_unknown;
+static atomic_uint_fast64_t nmi_unknown, unknown_count;
+static atomic_uint unknown_vector;
 
 bool (*exception_unexpected)(struct trap_frame *frame);
 
@@ -53,6 +55,30 @@ static void set_gate(unsigned vector)
 static void spurious(struct trap_frame *frame)
 {
 	(void)frame;
+}
+
+/* One that does not wait for its EOI is INT n, or came by the 8259. */
+static void unknown(struct trap_frame *frame)
+{
+	if (lapic_in_service((uint8_t)frame->vector))
+		lapic_eoi();
+	atomic_store(&unknown_vector, (unsigned)frame->vector);
+	atomic_fetch_add(&unknown_count, 1);
+}
+
+uint64_t interrupt_unknown_count(unsigned *newest)
+{
+	uint64_t count = atomic_load(&unknown_count);
+
+	if (count)
+		*newest = atomic_load(&unknown_vector);
+	return count;
+}
+
+void interrupt_take_pending(void)
+{
+	for (unsigned i = 0; i < MOST_PENDING && lapic_requested(); i++)
+		__asm__ volatile("sti; nop; cli" : : : "memory");
 }
 
 void trap_init(void)
@@ -91,8 +117,8 @@ void interrupt_dispatch(struct trap_frame *frame)
 	interrupt_handler handler = handlers[frame->vector];
 	struct cpu *cpu = this_cpu();
 
-	if (!handler)
-		panic_trap(frame, "unexpected interrupt");
+	if (__builtin_expect(!handler, false))
+		handler = unknown;
 	cpu->interrupts++;
 	handler(frame);
 	cpu->interrupts--;

@@ -70,6 +70,19 @@ typedef void (*interrupt_handler)(struct trap_frame *frame);
 void interrupt_set_handler(unsigned vector, interrupt_handler handler);
 
 /*
+ * Interrupts that came without a handler so far, on all CPUs: firmware or a kernel before this one
+ * left them pending, or a device is not what its driver thinks. They are ended and counted.
+ * `newest` is set to the vector of the last one, if there was any. Any context.
+ */
+uint64_t interrupt_unknown_count(unsigned *newest);
+
+/*
+ * Lets in what a kernel or firmware before this one left pending in this CPU's local APIC. Boot,
+ * with IF = 0, once the APIC is taken over and before any handler but the spurious one is set.
+ */
+void interrupt_take_pending(void);
+
+/*
  * Adds a handler of NMIs, or takes it off. Each is asked; true: the NMI was its own. It must not
  * lock, allocate, print, touch user memory or fault. An NMI that nobody owns is counted.
  */

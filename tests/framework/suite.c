@@ -84,8 +84,22 @@ static uint64_t seed_of(unsigned result_number)
 	return options.seed + (result_number - 1) / selected_count;
 }
 
+/* None of the test's own: it looks after these itself. */
+static void report_unknown_interrupts(void)
+{
+	static uint64_t reported;
+	unsigned newest = 0;
+	uint64_t count = interrupt_unknown_count(&newest);
+
+	if (count != reported)
+		printk("# interrupts without a handler: %lu, the newest of vector %u\n",
+		       count - reported, newest);
+	reported = count;
+}
+
 static void settle(void)
 {
+	report_unknown_interrupts();
 	result_settle(running);
 	result_print(number, running, &test_result, &totals);
 	running = NULL;
