@@ -84,7 +84,7 @@ static uint64_t seed_of(unsigned result_number)
 	return options.seed + (result_number - 1) / selected_count;
 }
 
-/* None of the test's own: it looks after these itself. */
+/* A stray device, or a test that left something pending, shows here. */
 static void report_unknown_interrupts(void)
 {
 	static uint64_t reported;

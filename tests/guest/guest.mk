@@ -10,8 +10,8 @@ check-guest: $(BUILD)/startup.elf $(BUILD)/startup.elf32 $(BUILD)/monitor.elf32
 # Hands over to another kernel with interrupts pending: boots.txt
 $(BUILD)/leftover.elf32: tests/guest/leftover.asm
 	@mkdir -p $(@D)
-	$(NASM) -f elf32 -o $(BUILD)/leftover.o $<
-	$(LD) -m elf_i386 -nostdlib -static -z noexecstack -Ttext 0x2000000 -e start -o $@ $(BUILD)/leftover.o
+	@$(NASM) -f elf32 -o $(BUILD)/leftover.o $<
+	$(call short,LD)$(LD) -m elf_i386 -nostdlib -static -z noexecstack -Ttext 0x2000000 -e start -o $@ $(BUILD)/leftover.o
 
 $(BUILD)/startup.elf: $(call objects,$(guest_sources)) tests/guest/linker.ld
 	$(call short,LD)$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T tests/guest/linker.ld -o $@ $(filter %.o,$^)

@@ -10,6 +10,9 @@
 
 #define SETTLING 50 /* microseconds */
 
+/* Of the kernel's own interrupts: a timer's way through the kernel would fill a rig's buffer. */
+#define BELOW_PMI_VECTOR (PMI_VECTOR - 1)
+
 static struct pmi *taken;
 
 static void serve(struct pmi *pmi)
@@ -63,6 +66,7 @@ void pmi_take(struct pmi *pmi)
 	if (pmi->delivery == PMI_NMI)
 		nmi_add_handler(nmi);
 	interrupt_set_handler(PMI_VECTOR, fixed);
+	lapic_set_task_priority(BELOW_PMI_VECTOR);
 	lapic_set_lvtpc(PMI_VECTOR, pmi->delivery == PMI_NMI);
 }
 
@@ -74,6 +78,7 @@ void pmi_release(struct pmi *pmi)
 	if (pmi->delivery == PMI_NMI)
 		nmi_remove_handler(nmi);
 	interrupt_set_handler(PMI_VECTOR, NULL);
+	lapic_set_task_priority(0);
 	EXPECT_EQ(pmi->astray, 0);
 	lapic_set_lvtpc((uint8_t)(pmi->lvtpc_before & LVT_VECTOR_MASK),
 			pmi->lvtpc_before & LVT_NMI);

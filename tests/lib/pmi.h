@@ -2,7 +2,8 @@
 /*
  * The performance-monitoring interrupt of this CPU, taken for a rig: between pmi_take() and
  * pmi_release(), which stand inside rig_open() and rig_close(). Nothing in between may end the
- * test. The kernel keeps out of it while the debug MSRs are lent.
+ * test. The kernel keeps out of it while the debug MSRs are lent, and its own interrupts of this
+ * CPU wait, the timer's with them: how long the test takes does not decide what is recorded.
  */
 #ifndef SPOOR_TESTS_LIB_PMI_H
 #define SPOOR_TESTS_LIB_PMI_H
