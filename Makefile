@@ -81,6 +81,9 @@ variants: images ## boot the suite on every variant of BTS that the manual allow
 soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors; TIME=seconds
 	@tools/soak $(TIME)
 
+check-load: images iso pxe ubsan ## what could hang on the host's speed, beside a load: hours; LOAD="options of tools/load"
+	@tools/load $(LOAD)
+
 lint: ## formatting, shellcheck, self-standing headers, file sizes
 	@CC='$(CC)' CFLAGS='$(filter-out -MMD -MP,$(CFLAGS))' tools/lint
 
@@ -103,7 +106,7 @@ new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buf
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run check check-lockstep check-bochs bench mutants variants soak lint format junit docs new-test new-defect debug
+.PHONY: help deps run check check-lockstep check-bochs check-load bench mutants variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

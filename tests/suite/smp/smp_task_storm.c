@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
-#include "kernel/mm/page.h"
 #include "kernel/sched/sched.h"
+#include "tests/framework/pages.h"
 #include "tests/framework/test.h"
 
 #define TASKS 16
@@ -32,48 +32,31 @@ static void wander(void *argument)
 	}
 }
 
-/*
- * A task that was killed on another CPU is freed once that CPU has left it, and every page then
- * waits for all CPUs to forget it: until nothing moves any more.
- */
-static uint64_t settled_pages(void)
-{
-	uint64_t pages = 0;
-
-	for (unsigned same = 0; same < 4; same++) {
-		task_sleep(50000);
-		sched_reap();
-		if (page_free_count() != pages)
-			same = 0;
-		pages = page_free_count();
-	}
-	return pages;
-}
-
 TEST(smp_task_storm, .group = "S", .ids = "",
      .claim =
 	     "tasks that move between CPUs and are killed anywhere run, end and give all memory back",
      .source = "kernel/sched/task.h")
 {
 	struct task *tasks[TASKS];
-	uint64_t before = 0;
+	uint64_t before = pages_left();
 
 	for (uint64_t round = 0; round < test_scaled(20); round++) {
+		uint64_t begun = atomic_load(&rounds);
+
 		for (unsigned i = 0; i < TASKS; i++) {
 			tasks[i] = task_create("wander", wander, (void *)test_random());
 			REQUIRE(tasks[i] != NULL);
 		}
-		task_sleep(2000);
+		do
+			task_sleep(2000);
+		while (atomic_load(&rounds) == begun);
 		for (unsigned i = 0; i < TASKS; i++) {
 			task_kill(tasks[i]);
 			task_join(tasks[i]);
 			task_put(tasks[i]);
 		}
-		/* The first round also pays for page tables. */
-		if (round == 0)
-			before = settled_pages();
 	}
-	EXPECT_EQ(settled_pages(), before);
+	EXPECT_EQ(pages_missing(before), 0);
 	EXPECT(atomic_load(&rounds) > TASKS);
 	test_note("%lu rounds on %u CPUs", atomic_load(&rounds), cpu_count());
 }
