@@ -125,4 +125,5 @@ const char *time_init(void)
 void time_init_cpu(void)
 {
 	lapic_timer_set_vector(VECTOR_TIMER);
+	program(this_cpu()->timers);
 }

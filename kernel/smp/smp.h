@@ -5,6 +5,7 @@
 
 #include "abi/boot_info.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -12,6 +13,21 @@
  * that does not come up in time is left out, and said. Boot CPU, once it has its clocks.
  */
 void smp_start(const struct boot_info *info);
+
+/*
+ * Takes this CPU, not the boot CPU, through INIT: waits in a loop of one branch until another CPU
+ * calls smp_unpark(), and returns when it has been started again. `started(argument)` is called
+ * before anything of what INIT left is set: no per-CPU data, no IDT. IF = 0, preemption off, the
+ * debug MSRs borrowed (ds_checkout()); what INIT did to them is the caller's to see to. One CPU at
+ * a time.
+ */
+void smp_park(void (*started)(void *argument), void *argument);
+
+/*
+ * Sends INIT to CPU `index`, which waits in smp_park(), and starts it again (SDM Vol 3, 8.4.4.1).
+ * False: it does not wait there, or did not return from there within half a second. Task context.
+ */
+bool smp_unpark(unsigned index);
 
 /*
  * Runs `function(argument)` on CPU `index`, with IF = 0, and returns when it is done; directly if

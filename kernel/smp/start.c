@@ -10,6 +10,7 @@
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
 #include "kernel/trace/init.h"
+#include "kernel/trace/trace.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 
@@ -24,20 +25,28 @@ extern const uint8_t start_processor[], start_processor_end[];
 extern uint64_t start_stack;
 extern void (*start_function)(void);
 
+static uint64_t start_page; /* 0: none */
 static struct cpu *starting;
 static uint64_t starting_stack_top;
+static void *parked[5]; /* where smp_park() goes on: __builtin_setjmp() */
 /* The boot tables map the image, but no area: the first steps need a stack there. */
 static uint8_t first_stack[1024] __attribute__((aligned(16)));
 
-__attribute__((used)) static _Noreturn void processor_run(void)
+/* What INIT leaves of a CPU is far from what the kernel wants: SDM Vol 3, table 9-1. */
+static void load_processor(struct cpu *cpu)
 {
-	struct cpu *cpu = starting;
-
 	cpu_load(cpu);
 	trap_load();
 	cpu_protect();
 	lapic_init();
 	time_init_cpu();
+}
+
+__attribute__((used)) static _Noreturn void processor_run(void)
+{
+	struct cpu *cpu = starting;
+
+	load_processor(cpu);
 	trace_init_cpu();
 	sched_init();
 	atomic_store(&cpu->online, true);
@@ -81,7 +90,22 @@ static bool wait_online(const struct cpu *cpu, uint64_t microseconds)
 	return true;
 }
 
-static bool start_one(struct cpu *cpu, uint32_t page)
+/* INIT, and start-up IPIs to `function`, which has `first_stack`: SDM Vol 3, 8.4.4.1. */
+static bool send_start(const struct cpu *cpu, void (*function)(void))
+{
+	start_stack = (uint64_t)first_stack + sizeof(first_stack);
+	start_function = function;
+	if (!lapic_send_init(cpu->apic_id))
+		return false;
+	delay_us(INIT_WAIT);
+	lapic_send_startup(cpu->apic_id, (uint32_t)start_page);
+	if (wait_online(cpu, STARTUP_WAIT))
+		return true;
+	lapic_send_startup(cpu->apic_id, (uint32_t)start_page);
+	return wait_online(cpu, MOST_WAIT);
+}
+
+static bool start_one(struct cpu *cpu)
 {
 	uint8_t *stack = area_alloc(STACK_PAGES, VM_WRITE);
 
@@ -89,21 +113,43 @@ static bool start_one(struct cpu *cpu, uint32_t page)
 		return false;
 	starting = cpu;
 	starting_stack_top = (uint64_t)stack + STACK_PAGES * PAGE_SIZE;
-	start_stack = (uint64_t)first_stack + sizeof(first_stack);
-	start_function = processor_main;
-	if (!lapic_send_init(cpu->apic_id))
-		return false;
-	delay_us(INIT_WAIT);
-	lapic_send_startup(cpu->apic_id, page);
-	if (wait_online(cpu, STARTUP_WAIT))
-		return true;
-	lapic_send_startup(cpu->apic_id, page);
-	return wait_online(cpu, MOST_WAIT);
+	return send_start(cpu, processor_main);
+}
+
+/* The first C of a parked CPU. */
+static _Noreturn void processor_unpark(void)
+{
+	vm_load();
+	__builtin_longjmp(parked, 1);
+}
+
+void smp_park(void (*started)(void *argument), void *argument)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!__builtin_setjmp(parked)) {
+		atomic_store(&cpu->online, false);
+		while (!atomic_load(&cpu->online))
+			__asm__ volatile("pause");
+	}
+	started(argument);
+	load_processor(cpu);
+	trace_deliver_pmi(true);
+	atomic_store(&cpu->online, true);
+}
+
+bool smp_unpark(unsigned index)
+{
+	struct cpu *cpu = cpu_by_index(index);
+	uint64_t flags = interrupts_save();
+	bool started = !atomic_load(&cpu->online) && send_start(cpu, processor_unpark);
+
+	interrupts_restore(flags);
+	return started;
 }
 
 void smp_start(const struct boot_info *info)
 {
-	uint64_t page = find_low_page(info);
 	uint32_t self = lapic_id();
 	unsigned cursor = 0;
 	struct acpi_cpu found;
@@ -114,18 +160,20 @@ void smp_start(const struct boot_info *info)
 	smp_init_stop();
 	if (acpi_cpu_count() == 1)
 		return;
-	if (!page) {
+	start_page = find_low_page(info);
+	if (!start_page) {
 		printk("# no page below 640 KiB to start other CPUs at\n");
 		return;
 	}
-	memcpy(direct(page), start_processor, (size_t)(start_processor_end - start_processor));
+	memcpy(direct(start_page), start_processor,
+	       (size_t)(start_processor_end - start_processor));
 	while (acpi_next_cpu(&cursor, &found)) {
 		struct cpu *cpu;
 
 		if (!found.enabled || found.apic_id == self)
 			continue;
 		cpu = cpu_create(found.apic_id);
-		if (!cpu || !start_one(cpu, (uint32_t)page)) {
+		if (!cpu || !start_one(cpu)) {
 			printk("# the CPU with APIC id %u did not start\n", found.apic_id);
 			if (cpu)
 				cpu_forget_newest();

@@ -3,9 +3,8 @@
 
 #include "lib/string.h"
 
-#include <stdint.h>
-
 #define PRESENT_INTERRUPT_GATE 0x8e
+#define TRAP_GATE	       0x01 /* besides: IF stays as it is */
 #define DPL_3		       0x60
 #define DATA_SELECTOR	       0x10
 
@@ -18,13 +17,8 @@ struct gate {
 };
 _Static_assert(sizeof(struct gate) == 16, "64-bit IDT gate descriptor");
 
-struct pointer {
-	uint16_t limit;
-	uint64_t base;
-} __attribute__((packed));
-
 static struct gate gates[256] __attribute__((aligned(16)));
-static struct pointer kernel;
+static struct idt_pointer kernel;
 
 void own_idt_copy(void)
 {
@@ -43,6 +37,11 @@ void own_idt_set(unsigned vector, const void *handler, bool user)
 	gate->type = PRESENT_INTERRUPT_GATE | (user ? DPL_3 : 0);
 }
 
+void own_idt_make_trap(unsigned vector)
+{
+	gates[vector].type |= TRAP_GATE;
+}
+
 void own_idt_break(unsigned vector)
 {
 	gates[vector].selector = DATA_SELECTOR;
@@ -50,7 +49,7 @@ void own_idt_break(unsigned vector)
 
 void own_idt_load(void)
 {
-	struct pointer own = {sizeof(gates) - 1, (uint64_t)gates};
+	struct idt_pointer own = {sizeof(gates) - 1, (uint64_t)gates};
 
 	__asm__ volatile("lidt %0" : : "m"(own) : "memory");
 }
@@ -58,6 +57,11 @@ void own_idt_load(void)
 void own_idt_unload(void)
 {
 	__asm__ volatile("lidt %0" : : "m"(kernel) : "memory");
+}
+
+const struct idt_pointer *own_idt_kernel(void)
+{
+	return &kernel;
 }
 
 __asm__(".pushsection .text\n"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/exact.h"
+#include "tests/lib/own_idt.h"
 
 extern const char goes_first[], goes_first_to[], goes_cr3[], goes_cr3_to[], goes_invlpg[],
 	goes_invlpg_to[], goes_cpuid[], goes_cpuid_to[], goes_rep[], goes_rep_to[], goes_rdmsr[],
@@ -37,5 +38,45 @@ TEST(bts_goes_on, .group = "K", .ids = "K11", .needs = NEED_BTS,
 	rig_expect(&rig, 3, goes_cpuid, goes_cpuid_to, "jmp behind CPUID");
 	rig_expect(&rig, 4, goes_rep, goes_rep_to, "jmp behind REP MOVS");
 	rig_expect(&rig, 5, goes_rdmsr, goes_rdmsr_to, "jmp behind RDMSR");
+	rig_close(&rig);
+}
+
+#define CR0_TS (1ul << 3)
+#define CR4_DE (1ul << 3)
+
+extern const char control_ts[], control_ts_to[], control_de[], control_de_to[], control_idt[],
+	control_idt_to[];
+
+/* Each register really changes, since only a change can have a consequence. */
+TEST(bts_goes_on_controls, .group = "K", .ids = "K11", .needs = NEED_BTS,
+     .claim = "changes of CR0, CR4 and IDTR leave recording on",
+     .source = "SDM Vol 3, 17.4.4 and 17.4.5: taken branch, interrupt, or exception")
+{
+	struct rig rig;
+	uint64_t cr0, cr4;
+
+	__asm__ volatile("movq %%cr0, %0\n\tmovq %%cr4, %1" : "=r"(cr0), "=r"(cr4));
+	rig_open(&rig, 16);
+	own_idt_copy();
+	EXACTLY (&rig) {
+		own_idt_load();
+		TRACED_WITH(rig_all(),
+			    "movq %[cr0], %%rax\n\txorq %[ts], %%rax\n\tmovq %%rax, %%cr0\n"
+			    "control_ts: jmp control_ts_to\n\tud2\n"
+			    "control_ts_to: movq %[cr0], %%cr0\n\t"
+			    "movq %[cr4], %%rax\n\txorq %[de], %%rax\n\tmovq %%rax, %%cr4\n"
+			    "control_de: jmp control_de_to\n\tud2\n"
+			    "control_de_to: movq %[cr4], %%cr4\n\tlidt %[idt]\n"
+			    "control_idt: jmp control_idt_to\n\tud2\n"
+			    "control_idt_to:\n\t",
+			    ,
+			    AND([cr0] "r"(cr0), [cr4] "r"(cr4), [ts] "i"(CR0_TS), [de] "i"(CR4_DE),
+				[idt] "m"(*own_idt_kernel())));
+		own_idt_unload();
+	}
+	EXPECT_EQ(rig_count(&rig), 3);
+	rig_expect(&rig, 0, control_ts, control_ts_to, "jmp behind a change of CR0.TS");
+	rig_expect(&rig, 1, control_de, control_de_to, "jmp behind a change of CR4.DE");
+	rig_expect(&rig, 2, control_idt, control_idt_to, "jmp behind LIDT");
 	rig_close(&rig);
 }

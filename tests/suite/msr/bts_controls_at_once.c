@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A control that changes while TR and BTS stay set. Drivers turn TR off around every change, so
+ * that silicon which looks at the others only when TR is set would serve them well for years; a
+ * tracer that changes its filter in flight would then see what it must not.
+ */
+#include "tests/lib/calibration.h"
+#include "tests/lib/circular.h"
+#include "tests/lib/exact.h"
+
+#define SLOTS 8
+#define FEW   3
+#define MANY  20
+
+/* For TRACED_WITH(): writes IA32_DEBUGCTL; all its bits here are below 32. */
+#define WRITE(operand)                                                                             \
+	"movl $0x1d9, %%ecx\n\txorl %%edx, %%edx\n\tmovl " operand ", %%eax\n\twrmsr\n\t"
+#define LOW(value) "r"((uint32_t)(value))
+
+extern const char control_a[], control_a_to[], control_b[], control_b_to[], control_c[],
+	control_c_to[], control_d[], control_d_to[], control_few[], control_few_top[],
+	control_many[], control_many_top[];
+
+/* Four jumps, each under a control of its own. */
+static __attribute__((noinline)) void trace(struct rig *rig, uint64_t a, uint64_t b, uint64_t c,
+					    uint64_t d)
+{
+	EXACTLY (rig)
+		TRACED_WITH(
+			a,
+			"control_a: jmp control_a_to\n\tud2\n"
+			"control_a_to: " WRITE(
+				"%[b]") "\n"
+					"control_b: jmp control_b_to\n\tud2\n"
+					"control_b_to: " WRITE(
+						"%[c]") "\n"
+							"control_c: jmp control_c_to\n\tud2\n"
+							"control_c_to: " WRITE(
+								"%[d]") "\n"
+									"control_d: jmp control_d_to\n\tud2\n"
+									"control_d_to:\n\t",
+			, AND([b] LOW(b), [c] LOW(c), [d] LOW(d)));
+}
+
+static void expect(const struct rig *rig, bool a, bool b, bool c, bool d)
+{
+	size_t slot = 0;
+
+	if (a)
+		rig_expect(rig, slot++, control_a, control_a_to, "a");
+	if (b)
+		rig_expect(rig, slot++, control_b, control_b_to, "b");
+	if (c)
+		rig_expect(rig, slot++, control_c, control_c_to, "c");
+	if (d)
+		rig_expect(rig, slot++, control_d, control_d_to, "d");
+	EXPECT_EQ(rig_count(rig), slot);
+}
+
+TEST(bts_rewrite_is_nothing, .group = "M", .ids = "M2", .needs = NEED_BTS,
+     .claim = "a write of IA32_DEBUGCTL that changes nothing loses no record and moves no index",
+     .source = "SDM Vol 3, 17.4.4, 17.4.9 and table 35-2: each taken branch, BTS index, 1D9H")
+{
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	trace(&rig, rig_all(), rig_all(), rig_all(), rig_all());
+	expect(&rig, true, true, true, true);
+	rig_close(&rig);
+}
+
+TEST(bts_enables_at_once, .group = "M", .ids = "M2", .needs = NEED_BTS,
+     .claim = "of TR and BTS each begins and ends recording while the other stays set",
+     .source = "SDM Vol 3, 17.4.9.4, table 17-6 and table 35-2: 1D9H")
+{
+	uint64_t tr = ds_configuration->tr, bts = ds_configuration->bts;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	trace(&rig, tr, rig_all(), tr, rig_all());
+	expect(&rig, false, true, false, true);
+	trace(&rig, bts, rig_all(), bts, rig_all());
+	expect(&rig, false, true, false, true);
+	trace(&rig, rig_all(), tr, rig_all(), bts);
+	expect(&rig, true, false, true, false);
+	rig_close(&rig);
+}
+
+TEST(bts_filters_at_once, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
+     .claim =
+	     "BTS_OFF_OS and BTS_OFF_USR count from the write on that changes them, TR staying set",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	uint64_t os = ds_configuration->off_os, user = ds_configuration->off_usr;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	trace(&rig, rig_all(), rig_all() | os, rig_all(), rig_all() | os);
+	expect(&rig, true, false, true, false);
+	trace(&rig, rig_all() | os, rig_all() | user, rig_all() | os, rig_all());
+	expect(&rig, false, true, false, true);
+	trace(&rig, rig_all() | user, rig_all() | user | os, rig_all() | user, rig_all());
+	expect(&rig, true, false, true, true);
+	rig_close(&rig);
+}
+
+/* A few branches under `before`, more than the buffer holds under `after`. */
+static __attribute__((noinline)) void overrun(struct rig *rig, uint64_t before, uint64_t after)
+{
+	EXACTLY (rig)
+		TRACED_WITH(before,
+			    "movl %[few], %%ecx\n"
+			    "control_few_top: decl %%ecx\n"
+			    "control_few: jnz control_few_top\n\t" WRITE(
+				    "%[after]") "movl %[many], %%ecx\n"
+						"control_many_top: decl %%ecx\n"
+						"control_many: jnz control_many_top\n\t",
+			    , AND([few] "i"(FEW + 1), [many] "i"(MANY + 1), [after] LOW(after)));
+}
+
+/* The threshold stays out of reach of what is written past the maximum. */
+static void shorten(struct rig *rig, const struct calibration *c)
+{
+	rig_shorten(rig, SLOTS, maximum_extra(c->maximum));
+	rig_set_threshold(rig, rig->slots);
+}
+
+/* In slot 0: what a buffer that went round has overwritten. */
+static void expect_first(struct rig *rig, bool overwritten)
+{
+	rig_lengthen(rig);
+	if (overwritten)
+		rig_expect(rig, 0, control_many, control_many_top, "a branch after the change");
+	else
+		rig_expect(rig, 0, control_few, control_few_top, "a branch before the change");
+}
+
+TEST(bts_btint_at_once, .group = "M", .ids = "M2", .needs = NEED_BTS,
+     .claim = "BTINT ends and begins wrapping with the write that changes it, TR staying set",
+     .source = "SDM Vol 3, 17.4.9.4, table 17-6 and table 35-2: 1D9H")
+{
+	const struct calibration *c = calibration();
+	size_t capacity = SLOTS - c->unused;
+	struct rig rig;
+
+	rig_open(&rig, FEW + MANY + 8);
+	shorten(&rig, c);
+	overrun(&rig, rig_interrupt(), rig_all());
+	EXPECT_EQ(rig_used(&rig), capacity);
+	expect_first(&rig, true);
+	if (c->when_full != FULL_WRAPS) {
+		shorten(&rig, c);
+		overrun(&rig, rig_all(), rig_interrupt());
+		EXPECT_EQ(rig_used(&rig),
+			  c->when_full == FULL_STOPS ? capacity : (size_t)FEW + MANY);
+		expect_first(&rig, false);
+	}
+	test_observe("btint_can_be_told", "%d", c->when_full != FULL_WRAPS);
+	rig_close(&rig);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "kernel/trap/trap.h"
+#include "tests/lib/own_idt.h"
+#include "tests/lib/pmi.h"
+
+extern const char event_fault[], event_handler_in_place[], event_jump[], event_jump_to[];
+
+/* A jump, then the branch in question, and no other. */
+static void trace_jump(void)
+{
+	TRACED(rig_interrupt(), "jmp 1f\n\tud2\n1:\n"
+				"event_jump: jmp event_jump_to\n\tud2\n"
+				"event_jump_to:\n\t");
+}
+
+/* The handler is what follows: it never returns. */
+static void trace_fault(void)
+{
+	TRACED_WITH(rig_interrupt(),
+		    "movq %%rsp, %%r12\n\tjmp 1f\n\tud2\n1:\n"
+		    "event_fault: ud2\n"
+		    "event_handler_in_place: movq %%r12, %%rsp\n\t",
+		    , , "r12");
+}
+
+/* How many interrupts came with the threshold at slot `slot`. */
+static unsigned interrupts(struct pmi *pmi, size_t slot, void (*trace)(void))
+{
+	pmi->count = 0;
+	rig_reset(pmi->rig);
+	rig_set_threshold(pmi->rig, slot);
+	own_idt_load();
+	trace();
+	own_idt_unload();
+	pmi_settle();
+	EXPECT_EQ(rig_count(pmi->rig), 2);
+	return pmi->count;
+}
+
+/* Whether the index before or behind a record counts is the processor's: hence two thresholds. */
+TEST(bts_threshold_by_event, .group = "T", .ids = "T1 T8", .needs = NEED_BTS,
+     .claim = "the record of an exception reaches the threshold as that of a jump does",
+     .source = "SDM Vol 3, 17.4.9 and 17.4.9.5: BTS interrupt threshold")
+{
+	unsigned by_jump, most = 0;
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 16);
+	pmi_take(&pmi);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, event_handler_in_place, false);
+	for (size_t slot = 1; slot <= 2; slot++) {
+		by_jump = interrupts(&pmi, slot, trace_jump);
+		EXPECT_EQ(interrupts(&pmi, slot, trace_fault), by_jump);
+		most = by_jump > most ? by_jump : most;
+	}
+	EXPECT_EQ(most, 1);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
