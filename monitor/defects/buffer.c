@@ -106,6 +106,29 @@ DEFECT(fields_kept_inside, "SDM Vol 3, 17.4.9.5",
        BREAKS(write_msr, fields_kept_inside_write_msr),
        BREAKS(overflow, fields_kept_inside_overflow))
 
+struct base_inside {
+	uint64_t base;
+	bool valid;
+};
+
+static bool base_kept_inside_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	REMEMBERED(vcpu, struct base_inside)->valid &= index != DS_MSR_AREA;
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+static bool base_kept_inside_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
+{
+	struct base_inside *inside = REMEMBERED(vcpu, struct base_inside);
+
+	if (!inside->valid)
+		*inside = (struct base_inside){field[BTS_BASE], true};
+	field[BTS_BASE] = inside->base;
+	return ds_clean.overflow(vcpu, field);
+}
+DEFECT(base_kept_inside, "SDM Vol 3, 17.4.9", "the base is read only when IA32_DS_AREA is written",
+       BREAKS(write_msr, base_kept_inside_write_msr), BREAKS(overflow, base_kept_inside_overflow))
+
 /* The buffer ends at `end`, not at the absolute maximum. */
 #define BUFFER_ENDS(name, rule, says, end)                                                         \
 	static bool name##_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])           \
@@ -134,6 +157,15 @@ static uint64_t end_in_first_page(const uint64_t field[BTS_FIELDS])
 	return page_end < field[BTS_MAXIMUM] ? page_end : field[BTS_MAXIMUM];
 }
 
+static uint64_t end_in_first_megabyte(const uint64_t field[BTS_FIELDS])
+{
+	uint64_t end = field[BTS_BASE] + (1u << 20) / RECORD_BYTES * RECORD_BYTES;
+
+	return end < field[BTS_MAXIMUM] ? end : field[BTS_MAXIMUM];
+}
+
+BUFFER_ENDS(wrap_at_1m, "SDM Vol 3, 17.4.9", "the buffer ends 1 MiB behind its base",
+	    end_in_first_megabyte(field))
 BUFFER_ENDS(wrap_at_page, "SDM Vol 3, 17.4.9.1", "the buffer ends at the end of its first page",
 	    end_in_first_page(field))
 BUFFER_ENDS(wrap_at_threshold, "SDM Vol 3, 17.4.9.1",

@@ -142,6 +142,40 @@ DEFECT(debugctl_fault_clears, "SDM Vol 4, table 2-2, 1D9H",
        "a write of IA32_DEBUGCTL that raises #GP clears it",
        BREAKS(write_msr, debugctl_fault_clears))
 
+static void init_keeps_controls(struct vcpu *vcpu)
+{
+	uint64_t debugctl = vcpu->ds.debugctl, area = vcpu->ds.ds_area;
+
+	ds_clean.init(vcpu);
+	vcpu->ds.ds_area = area;
+	ds_set_debugctl(vcpu, debugctl);
+}
+DEFECT(init_keeps_controls, "SDM Vol 3, 17.4.9",
+       "INIT leaves IA32_DEBUGCTL and IA32_DS_AREA as they are, and recording goes on",
+       BREAKS(init, init_keeps_controls))
+
+static void init_keeps_filters(struct vcpu *vcpu)
+{
+	const struct ds_layout *layout = ds_layout_of(vcpu);
+	uint64_t kept = vcpu->ds.debugctl & (layout->btint | layout->off_os | layout->off_usr);
+
+	ds_clean.init(vcpu);
+	ds_set_debugctl(vcpu, kept);
+}
+DEFECT(init_keeps_filters, "SDM Vol 3, 17.4.9",
+       "INIT clears TR and BTS, and leaves BTINT, BTS_OFF_OS and BTS_OFF_USR",
+       BREAKS(init, init_keeps_filters))
+
+static void init_cuts_area(struct vcpu *vcpu)
+{
+	uint64_t area = vcpu->ds.ds_area;
+
+	ds_clean.init(vcpu);
+	vcpu->ds.ds_area = area & ~0xffffffffull;
+}
+DEFECT(init_cuts_area, "SDM Vol 3, 17.4.9", "INIT clears bits 31 to 0 of IA32_DS_AREA only",
+       BREAKS(init, init_cuts_area))
+
 static bool init_sets_btint_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	bool known = ds_clean.read_msr(vcpu, index, value);
@@ -223,3 +257,120 @@ static void tr_on_one_late_store(struct vcpu *vcpu, const struct ds_branch *bran
 }
 DEFECT(tr_on_one_late, "SDM Vol 3, 17.4.4", "the first branch after TR was set is not recorded",
        BREAKS(write_msr, tr_on_one_late_write_msr), BREAKS(store, tr_on_one_late_store))
+
+/* What IA32_DEBUGCTL held when TR was set last. */
+static bool keep_at_enable(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	uint64_t tr = ds_layout_of(vcpu)->tr;
+
+	if (index == DS_MSR_DEBUGCTL && value & tr && !(vcpu->ds.debugctl & tr))
+		*REMEMBERED(vcpu, uint64_t) = value;
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+/* IA32_DEBUGCTL with `flags` as they were then; returns what it holds. */
+static uint64_t take_up_kept(struct vcpu *vcpu, uint64_t flags)
+{
+	uint64_t debugctl = vcpu->ds.debugctl;
+
+	vcpu->ds.debugctl = (debugctl & ~flags) | (*REMEMBERED(vcpu, uint64_t) & flags);
+	return debugctl;
+}
+
+static void btint_at_enable(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	uint64_t debugctl = take_up_kept(vcpu, ds_layout_of(vcpu)->btint);
+
+	ds_clean.store(vcpu, branch);
+	vcpu->ds.debugctl = debugctl;
+}
+DEFECT(btint_at_enable, "SDM Vol 3, 17.4.9.4",
+       "BTINT is what it was when TR was set: a change while TR stays set has no effect",
+       BREAKS(write_msr, keep_at_enable), BREAKS(store, btint_at_enable))
+
+static bool off_bits_at_enable(const struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	struct vcpu *changed = (struct vcpu *)vcpu;
+	uint64_t debugctl =
+		take_up_kept(changed, ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr);
+	bool wanted = ds_clean.filter(vcpu, branch);
+
+	changed->ds.debugctl = debugctl;
+	return wanted;
+}
+DEFECT(off_bits_at_enable, "SDM Vol 3, 17.4.9.4",
+       "BTS_OFF_OS and BTS_OFF_USR are what they were when TR was set",
+       BREAKS(write_msr, keep_at_enable), BREAKS(filter, off_bits_at_enable))
+
+static bool off_bits_at_transition(const struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	bool wanted = off_bits_at_enable(vcpu, branch);
+
+	if (branch->from_cpl != branch->to_cpl)
+		*REMEMBERED(vcpu, uint64_t) = vcpu->ds.debugctl;
+	return wanted;
+}
+DEFECT(off_bits_at_transition, "SDM Vol 3, 17.4.9.4",
+       "a change of BTS_OFF_OS or BTS_OFF_USR counts from the next change of privilege on",
+       BREAKS(write_msr, keep_at_enable), BREAKS(filter, off_bits_at_transition))
+
+static bool bts_was_set(const struct vcpu *vcpu)
+{
+	return *REMEMBERED(vcpu, uint64_t) & ds_layout_of(vcpu)->bts;
+}
+
+static bool bts_set_ignored(const struct vcpu *vcpu)
+{
+	return bts_was_set(vcpu) && ds_clean.enabled(vcpu);
+}
+DEFECT(bts_set_ignored, "SDM Vol 3, 17.4.9.4", "BTS set while TR is set already has no effect",
+       BREAKS(write_msr, keep_at_enable), BREAKS(enabled, bts_set_ignored))
+
+static bool bts_clear_ignored(const struct vcpu *vcpu)
+{
+	return ds_clean.enabled(vcpu) ||
+	       (bts_was_set(vcpu) && vcpu->ds.debugctl & ds_layout_of(vcpu)->tr);
+}
+DEFECT(bts_clear_ignored, "SDM Vol 3, 17.4.9.4",
+       "clearing BTS while TR stays set does not end recording", BREAKS(write_msr, keep_at_enable),
+       BREAKS(enabled, bts_clear_ignored))
+
+/* A write of IA32_DEBUGCTL before and after which branches are recorded. */
+static bool goes_on(const struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	const struct ds_layout *layout = ds_layout_of(vcpu);
+
+	return index == DS_MSR_DEBUGCTL && vcpu->ds.tracing && value & layout->tr &&
+	       value & layout->bts;
+}
+
+static bool rewrite_loses_one_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	*REMEMBERED(vcpu, bool) = goes_on(vcpu, index, value);
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+static void rewrite_loses_one_store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	bool *due = REMEMBERED(vcpu, bool);
+
+	if (!*due)
+		ds_clean.store(vcpu, branch);
+	*due = false;
+}
+DEFECT(rewrite_loses_one, "SDM Vol 3, 17.4.4",
+       "the branch after a write of IA32_DEBUGCTL that leaves TR set is not recorded",
+       BREAKS(write_msr, rewrite_loses_one_write_msr), BREAKS(store, rewrite_loses_one_store))
+
+static bool rewrite_resets_index(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	uint64_t area = vcpu->ds.ds_area, base;
+
+	ds_refresh(vcpu);
+	if (goes_on(vcpu, index, value) && ds_load(vcpu, &vcpu->ds.area, area, &base, 1))
+		ds_store(vcpu, &vcpu->ds.area, area + BTS_INDEX * FIELD_BYTES, &base, 1);
+	return ds_clean.write_msr(vcpu, index, value);
+}
+DEFECT(rewrite_resets_index, "SDM Vol 3, 17.4.9",
+       "a write of IA32_DEBUGCTL that leaves TR set takes the index back to the base",
+       BREAKS(write_msr, rewrite_resets_index))

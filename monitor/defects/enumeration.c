@@ -37,6 +37,25 @@ static struct ds_enumeration enumeration_flickers(const struct vcpu *vcpu)
 DEFECT(enumeration_flickers, "SDM Vol 3, 17.4.9", "CPUID tells of DS at every second look only",
        BREAKS(enumerate, enumeration_flickers))
 
+/* What is enumerated while recording, or in ring 3, differs. */
+#define ENUMERATES(name, rule, says, difference)                                                   \
+	static struct ds_enumeration name(const struct vcpu *vcpu)                                 \
+	{                                                                                          \
+		struct ds_enumeration found = ds_clean.enumerate(vcpu);                            \
+                                                                                                   \
+		difference;                                                                        \
+		return found;                                                                      \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(enumerate, name))
+
+ENUMERATES(hidden_in_ring_3, "SDM Vol 3, 17.4.9", "CPUID does not tell of DS in ring 3",
+	   found.ds &= vcpu->cpl == 0)
+ENUMERATES(hidden_while_on, "SDM Vol 3, 17.4.9",
+	   "CPUID does not tell of DS while TR and BTS are set", found.ds &= !vcpu->ds.tracing)
+ENUMERATES(unavailable_while_on, "SDM Vol 4, table 2-2, 1A0H",
+	   "BTS_UNAVAILABLE reads 1 while TR and BTS are set",
+	   found.unavailable |= vcpu->ds.tracing ? MISC_ENABLE_BTS_UNAVAILABLE : 0)
+
 static bool enumerated_but_ignored(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	return index == DS_MSR_DEBUGCTL || ds_clean.write_msr(vcpu, index, value);

@@ -92,6 +92,25 @@ DEFECT(threshold_once, "SDM Vol 3, 17.4.9.5",
        "only the first crossing after IA32_DS_AREA was written interrupts",
        BREAKS(write_msr, threshold_once_write_msr), BREAKS(threshold, threshold_once_threshold))
 
+/* Records of branches for which `silent` holds do not ask for the interrupt. */
+#define NEVER_ASKS(name, rule, says, silent)                                                       \
+	static void name##_store(struct vcpu *vcpu, const struct ds_branch *branch)                \
+	{                                                                                          \
+		*REMEMBERED(vcpu, bool) = (silent);                                                \
+		ds_clean.store(vcpu, branch);                                                      \
+	}                                                                                          \
+	static bool name##_threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])    \
+	{                                                                                          \
+		return !*REMEMBERED(vcpu, bool) && ds_clean.threshold(vcpu, field);                \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(store, name##_store), BREAKS(threshold, name##_threshold))
+
+NEVER_ASKS(threshold_by_instruction, "SDM Vol 3, 17.4.9",
+	   "the record of an interrupt or exception does not ask for the interrupt",
+	   branch->cause != DS_INSTRUCTION)
+NEVER_ASKS(threshold_in_kernel_only, "SDM Vol 3, 17.4.9",
+	   "a record of a branch to ring 3 does not ask for the interrupt", branch->to_cpl != 0)
+
 static bool threshold_at_enable(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	bool was_on = vcpu->ds.tracing, done = ds_clean.write_msr(vcpu, index, value);
@@ -167,6 +186,18 @@ static struct ds_delivery interrupt_every_other(struct vcpu *vcpu, uint32_t entr
 DEFECT(interrupt_every_other, "SDM Vol 3, 10.5.1",
        "every second interrupt masks the LVT entry and is not delivered",
        BREAKS(deliver, interrupt_every_other))
+
+static struct ds_delivery nmi_lost_in_nmi(struct vcpu *vcpu, uint32_t entry)
+{
+	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
+
+	if (delivery.kind == DS_DELIVER_NMI && vcpu->nmi_blocked)
+		delivery.kind = DS_DELIVER_NOTHING;
+	return delivery;
+}
+DEFECT(nmi_lost_in_nmi, "SDM Vol 3, 10.5.1",
+       "an NMI from the LVT entry that is due inside an NMI handler is lost",
+       BREAKS(deliver, nmi_lost_in_nmi))
 
 /* What is to be delivered as `right` is delivered as `wrong`. */
 #define DELIVERED_AS(name, rule, says, right, wrong)                                               \

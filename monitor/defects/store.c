@@ -213,3 +213,44 @@ static void writes_pebs_index(struct vcpu *vcpu, const struct ds_branch *branch)
 }
 DEFECT(writes_pebs_index, "SDM Vol 3, 17.4.9.1",
        "the PEBS index of the DS area moves with the BTS index", BREAKS(store, writes_pebs_index))
+
+static void area_page_aligned(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	uint64_t area = vcpu->ds.ds_area;
+
+	vcpu->ds.ds_area &= ~DS_PAGE_MASK;
+	ds_clean.store(vcpu, branch);
+	vcpu->ds.ds_area = area;
+}
+DEFECT(area_page_aligned, "SDM Vol 3, 17.4.9",
+       "the DS area is looked for at the start of the page that IA32_DS_AREA is in",
+       BREAKS(store, area_page_aligned))
+
+static void area_crossing_lost(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	if ((vcpu->ds.ds_area & DS_PAGE_MASK) <= DS_PAGE_BYTES - BTS_FIELDS * FIELD_BYTES)
+		ds_clean.store(vcpu, branch);
+}
+DEFECT(area_crossing_lost, "SDM Vol 3, 17.4.9.2",
+       "with a DS area whose fields lie in two pages nothing is recorded",
+       BREAKS(store, area_crossing_lost))
+
+static bool area_translation_kept_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == DS_MSR_AREA)
+		ds_forget(vcpu);
+	return ds_clean.write_msr(vcpu, index, value);
+}
+
+static void area_translation_kept_store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	struct ds_window area = vcpu->ds.area;
+
+	ds_refresh(vcpu);
+	vcpu->ds.area = area;
+	ds_clean.store(vcpu, branch);
+}
+DEFECT(area_translation_kept, "SDM Vol 3, 17.4.9.2",
+       "the DS area is translated once, when IA32_DS_AREA is written: INVLPG does not count",
+       BREAKS(write_msr, area_translation_kept_write_msr),
+       BREAKS(store, area_translation_kept_store))

@@ -32,6 +32,79 @@ MISSED(return_to_user_missed, "SDM Vol 3, 17.4.4", "a branch from CPL 0 to CPL 3
 MISSED(user_branch_missed, "SDM Vol 3, 17.4.4", "branches within ring 3 are not recorded",
        branch->from_cpl == 3 && branch->to_cpl == 3)
 
+/* Events by where they arrive and how they enter their handler. */
+#define RFLAGS_IF	    (1ull << 9)
+#define VECTOR_DOUBLE_FAULT 8
+
+MISSED(double_fault_missed, "SDM Vol 3, 17.4.4", "#DF is not recorded",
+       branch->cause == DS_EXCEPTION && branch->vector == VECTOR_DOUBLE_FAULT)
+MISSED(fault_from_user_missed, "SDM Vol 3, 17.4.4", "an exception in ring 3 is not recorded",
+       branch->cause == DS_EXCEPTION && branch->from_cpl == 3)
+MISSED(interrupt_from_user_missed, "SDM Vol 3, 17.4.4",
+       "an external interrupt that arrives in ring 3 is not recorded",
+       branch->cause == DS_INTERRUPT && branch->from_cpl == 3)
+MISSED(nmi_from_user_missed, "SDM Vol 3, 17.4.4", "an NMI that arrives in ring 3 is not recorded",
+       branch->cause == DS_NMI && branch->from_cpl == 3)
+MISSED(nmi_handler_missed, "SDM Vol 3, 17.4.4",
+       "branches inside an NMI handler are not recorded, its entry and IRET apart",
+       vcpu->nmi_blocked && branch->cause != DS_NMI)
+MISSED(trap_gate_missed, "SDM Vol 3, 17.4.4",
+       "an exception through a trap gate, which leaves IF set, is not recorded",
+       branch->cause == DS_EXCEPTION && vcpu->rflags & RFLAGS_IF)
+
+/* Branches after an event of `event_cause` are not recorded, up to an IRET, which is. */
+#define HANDLER_MISSED(name, rule, says, event_cause)                                              \
+	static void name(struct vcpu *vcpu, const struct ds_branch *branch)                        \
+	{                                                                                          \
+		bool *inside = REMEMBERED(vcpu, bool);                                             \
+		bool enters = branch->cause == (event_cause) && branch->vector != VECTOR_DEBUG;    \
+                                                                                                   \
+		*inside = *inside && kind_of(vcpu, branch) != KIND_IRET;                           \
+		if (!*inside || enters)                                                            \
+			ds_clean.store(vcpu, branch);                                              \
+		*inside |= enters;                                                                 \
+	}                                                                                          \
+	DEFECT(name, rule, says, BREAKS(store, name))
+
+HANDLER_MISSED(fault_handler_missed, "SDM Vol 3, 17.4.4",
+	       "branches inside an exception handler are not recorded, up to its IRET",
+	       DS_EXCEPTION)
+HANDLER_MISSED(
+	interrupt_handler_missed, "SDM Vol 3, 17.4.4",
+	"branches inside the handler of an external interrupt are not recorded, up to its IRET",
+	DS_INTERRUPT)
+
+static void after_syscall_missed(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	bool *due = REMEMBERED(vcpu, bool);
+
+	if (!*due)
+		ds_clean.store(vcpu, branch);
+	*due = branch->cause == DS_INSTRUCTION && branch->from_cpl == 3 &&
+	       branch->to == vcpu->lstar;
+}
+DEFECT(after_syscall_missed, "SDM Vol 3, 17.4.4", "the first branch after SYSCALL is not recorded",
+       BREAKS(store, after_syscall_missed))
+
+static void after_hlt_missed_note(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+	ds_clean.note(vcpu, occasion);
+	*REMEMBERED(vcpu, bool) |= occasion == DS_AT_HLT && vcpu->ds.tracing;
+}
+
+static void after_hlt_missed_store(struct vcpu *vcpu, const struct ds_branch *branch)
+{
+	bool *halted = REMEMBERED(vcpu, bool), missed = *halted && branch->cause == DS_INSTRUCTION;
+
+	if (missed)
+		*halted = false;
+	else
+		ds_clean.store(vcpu, branch);
+}
+DEFECT(after_hlt_missed, "SDM Vol 3, 17.4.4",
+       "the first branch instruction after waking from HLT is not recorded",
+       BREAKS(note, after_hlt_missed_note), BREAKS(store, after_hlt_missed_store))
+
 /* Branches of one kind of instruction are not recorded. */
 #define KIND_MISSED(name, rule, says, kind)                                                        \
 	static void name(struct vcpu *vcpu, const struct ds_branch *branch)                        \
@@ -97,6 +170,9 @@ static uint64_t filters_of(const struct vcpu *vcpu)
 	return ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
 }
 
+FILTER_PASSES(events_unfiltered, "SDM Vol 3, 17.4.9.4",
+	      "interrupts and exceptions within CPL 0 are recorded with BTS_OFF_OS too",
+	      branch->cause != DS_INSTRUCTION && branch->from_cpl == branch->to_cpl)
 FILTER_PASSES(off_both_records_all, "SDM Vol 3, 17.4.9.4",
 	      "BTS_OFF_OS and BTS_OFF_USR together filter nothing",
 	      (vcpu->ds.debugctl & filters_of(vcpu)) == filters_of(vcpu))

@@ -51,8 +51,11 @@ struct ds_state {
 	uint64_t remembered[DS_REMEMBERED];
 };
 
-/* RESET and INIT: everything off. Before anything else here. */
+/* RESET: everything off. Before anything else here. */
 void ds_reset(struct vcpu *vcpu, const struct ds_silicon *silicon);
+
+/* INIT. */
+void ds_init(struct vcpu *vcpu);
 
 /* True while taken branches have to be seen: TR and BTS are set. */
 bool ds_tracing(const struct vcpu *vcpu);

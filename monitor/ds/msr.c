@@ -14,6 +14,13 @@ struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu)
 	};
 }
 
+/* 17.4.9: cleared as by RESET. IA32_DS_AREA with the rest: table 9-1, which leaves MSRs alone, does
+   not name it. */
+void ds_rule_init(struct vcpu *vcpu)
+{
+	ds_reset(vcpu, vcpu->ds.silicon);
+}
+
 bool ds_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	switch (index) {

@@ -34,6 +34,8 @@ enum {
 
 struct ds_rules {
 	struct ds_enumeration (*enumerate)(const struct vcpu *vcpu);
+	/* What INIT makes of the state. */
+	void (*init)(struct vcpu *vcpu);
 	bool (*read_msr)(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
 	bool (*write_msr)(struct vcpu *vcpu, uint32_t index, uint64_t value);
 	/* What TR and BTS in IA32_DEBUGCTL mean: branches are stored. */
@@ -82,6 +84,7 @@ void ds_rule_store(struct vcpu *vcpu, const struct ds_branch *branch);
 
 /* msr.c */
 struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu);
+void ds_rule_init(struct vcpu *vcpu);
 bool ds_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 bool ds_rule_enabled(const struct vcpu *vcpu);

@@ -4,6 +4,7 @@
 
 const struct ds_rules ds_clean = {
 	.enumerate = ds_rule_enumerate,
+	.init = ds_rule_init,
 	.read_msr = ds_rule_read_msr,
 	.write_msr = ds_rule_write_msr,
 	.enabled = ds_rule_enabled,
@@ -34,6 +35,11 @@ void ds_reset(struct vcpu *vcpu, const struct ds_silicon *silicon)
 {
 	vcpu->ds = (struct ds_state){.silicon = silicon};
 	ds_forget(vcpu);
+}
+
+void ds_init(struct vcpu *vcpu)
+{
+	ds_rules_of(vcpu)->init(vcpu);
 }
 
 struct ds_enumeration ds_enumerate(const struct vcpu *vcpu)

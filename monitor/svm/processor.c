@@ -155,7 +155,7 @@ static void run_started(void *argument)
 	traps_load();
 	vector = startup_arrive(guest);
 	reset_by_init(&guest->vcpu, vector);
-	ds_reset(&guest->vcpu, made_of);
+	ds_init(&guest->vcpu);
 	interp_forget(&guest->vcpu);
 	guest->injection = 0;
 	run(guest);
