@@ -40,7 +40,7 @@ monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
 
 # All processors build one goal; several goals, as in `make deps run`, are one after the other.
 jobs := -j$(shell nproc)
-ifeq ($(MAKELEVEL)$(words $(filter-out run,$(MAKECMDGOALS))),01)
+ifeq ($(MAKELEVEL)$(words $(MAKECMDGOALS))$(filter run,$(MAKECMDGOALS)),01)
 MAKEFLAGS += $(jobs)
 endif
 
@@ -53,6 +53,8 @@ help:
 
 deps: ## install the Debian packages that `make run` needs (root); FOR=all: all that any goal needs
 	@tools/deps install $(or $(FOR),run)
+
+run check: $(filter deps,$(MAKECMDGOALS))
 
 run: ## build and run the suite in QEMU; RUN="options of run-qemu.sh"
 	@tools/deps check run
@@ -84,7 +86,7 @@ soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors
 check-load: images iso pxe ubsan ## what could hang on the host's speed, beside a load: hours; LOAD="options of tools/load"
 	@tools/load $(LOAD)
 
-lint: ## formatting, shellcheck, self-standing headers, file sizes
+lint: images ## formatting, shellcheck, headers, sizes, spelling, what directories may know
 	@CC='$(CC)' CFLAGS='$(filter-out -MMD -MP,$(CFLAGS))' tools/lint
 
 format: ## rewrite the C files as .clang-format says
