@@ -7,7 +7,6 @@
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/pause.h"
 #include "lib/format.h"
 
 void (*end_report)(enum verdict verdict, const char *why);
@@ -35,7 +34,7 @@ void end_run(enum verdict verdict, const char *why)
 
 	__asm__ volatile("cli");
 	smp_stop_others();
-	trace_stop_cpu();
+	ds_panic_stop(&this_cpu()->ds);
 	console_unlock_for_good();
 	if (!ending && end_report) {
 		ending = true;

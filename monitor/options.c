@@ -110,71 +110,79 @@ static bool read_baud(struct options *options, char *error, size_t error_size)
 	return false;
 }
 
+/* What the command line says, as given. */
+static struct {
+	char vbts[sizeof(((struct options *)0)->variants)], profile[40], defect[80], erratum[40];
+	int lockstep, console, end;
+	uint64_t baud;
+} given;
+
+static const struct option table[] = {
+	{.name = "vbts",
+	 .help = "virtual BTS: auto (on an emulator), on, off; list, variants of it",
+	 .kind = OPTION_TEXT,
+	 .target = given.vbts,
+	 .size = sizeof(given.vbts)},
+	{.name = "profile",
+	 .help = "virtual BTS: which processor",
+	 .kind = OPTION_TEXT,
+	 .target = given.profile,
+	 .size = sizeof(given.profile)},
+	{.name = "defect",
+	 .help = "virtual BTS that is wrong on purpose: a name, list",
+	 .kind = OPTION_TEXT,
+	 .target = given.defect,
+	 .size = sizeof(given.defect)},
+	{.name = "erratum",
+	 .help = "virtual BTS with a known erratum: its id, list",
+	 .kind = OPTION_TEXT,
+	 .target = given.erratum,
+	 .size = sizeof(given.erratum)},
+	{.name = "lockstep",
+	 .help = "check each interpreted instruction against the processor",
+	 .kind = OPTION_CHOICE,
+	 .target = &given.lockstep,
+	 .choices = lockstep_choices},
+	{.name = "console",
+	 .help = "where the monitor speaks",
+	 .kind = OPTION_CHOICE,
+	 .target = &given.console,
+	 .choices = console_choices},
+	{.name = "baud",
+	 .help = "speed of the console",
+	 .kind = OPTION_NUMBER,
+	 .target = &given.baud,
+	 .min = 0,
+	 .max = UINT32_MAX},
+	{.name = "end",
+	 .help = "what follows an error: halt, or exit by isa-debug-exit",
+	 .kind = OPTION_CHOICE,
+	 .target = &given.end,
+	 .choices = end_choices},
+};
+
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
 {
-	int lockstep = LOCKSTEP_OFF, end = END_HALT, console = 0;
-	char vbts[sizeof(options->variants)] = "auto", defect[80] = "";
-	char profile[40] = "", erratum[40] = "";
-	uint64_t baud = 115200;
-	const struct option table[] = {
-		{.name = "vbts",
-		 .help = "virtual BTS: auto (on an emulator), on, off; list, variants of it",
-		 .kind = OPTION_TEXT,
-		 .target = vbts,
-		 .size = sizeof(vbts)},
-		{.name = "profile",
-		 .help = "virtual BTS: which processor",
-		 .kind = OPTION_TEXT,
-		 .target = profile,
-		 .size = sizeof(profile)},
-		{.name = "defect",
-		 .help = "virtual BTS that is wrong on purpose: a name, list",
-		 .kind = OPTION_TEXT,
-		 .target = defect,
-		 .size = sizeof(defect)},
-		{.name = "erratum",
-		 .help = "virtual BTS with a known erratum: its id, list",
-		 .kind = OPTION_TEXT,
-		 .target = erratum,
-		 .size = sizeof(erratum)},
-		{.name = "lockstep",
-		 .help = "check each interpreted instruction against the processor",
-		 .kind = OPTION_CHOICE,
-		 .target = &lockstep,
-		 .choices = lockstep_choices},
-		{.name = "console",
-		 .help = "where the monitor speaks",
-		 .kind = OPTION_CHOICE,
-		 .target = &console,
-		 .choices = console_choices},
-		{.name = "baud",
-		 .help = "speed of the console",
-		 .kind = OPTION_NUMBER,
-		 .target = &baud,
-		 .min = 0,
-		 .max = UINT32_MAX},
-		{.name = "end",
-		 .help = "what follows an error: halt, or exit by isa-debug-exit",
-		 .kind = OPTION_CHOICE,
-		 .target = &end,
-		 .choices = end_choices},
-	};
-	bool valid =
-		cmdline_parse(line, table, sizeof(table) / sizeof(table[0]), error, error_size);
+	bool valid;
+
+	memset(&given, 0, sizeof(given));
+	memcpy(given.vbts, "auto", sizeof("auto"));
+	given.baud = 115200;
+	valid = cmdline_parse(line, table, sizeof(table) / sizeof(table[0]), error, error_size);
 
 	*options = (struct options){.vbts = VBTS_AUTO};
-	options->lockstep = lockstep == LOCKSTEP_ON;
-	options->end_exit = end == END_EXIT;
-	options->console_port = console == CONSOLE_NONE ? 0 : uart_com_bases[console];
-	options->baud = (uint32_t)baud;
-	if (!valid || !read_defect(options, defect, error, error_size) ||
-	    !read_erratum(options, erratum, error, error_size))
+	options->lockstep = given.lockstep == LOCKSTEP_ON;
+	options->end_exit = given.end == END_EXIT;
+	options->console_port = given.console == CONSOLE_NONE ? 0 : uart_com_bases[given.console];
+	options->baud = (uint32_t)given.baud;
+	if (!valid || !read_defect(options, given.defect, error, error_size) ||
+	    !read_erratum(options, given.erratum, error, error_size))
 		return false;
-	if (!profile[0] && options->defect && options->defect->profile)
-		format(profile, sizeof(profile), "%s", options->defect->profile);
+	if (!given.profile[0] && options->defect && options->defect->profile)
+		format(given.profile, sizeof(given.profile), "%s", options->defect->profile);
 	return read_baud(options, error, error_size) &&
-	       read_profile(options, profile, error, error_size) &&
-	       read_vbts(options, vbts, error, error_size);
+	       read_profile(options, given.profile, error, error_size) &&
+	       read_vbts(options, given.vbts, error, error_size);
 }
 
 /* QEMU, iPXE and GRUB Legacy do; GRUB 2 does not, under either protocol. */

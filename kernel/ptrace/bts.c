@@ -36,9 +36,8 @@ static int check(const struct attachment *at, const struct ptrace_bts_config *co
 		return error;
 	if (config->flags & PTRACE_BTS_KERNEL && !may_see_kernel(at))
 		return -EPERM;
-	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !trace_is_present()
-		       ? -EOPNOTSUPP
-		       : 0;
+	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !ds_present() ? -EOPNOTSUPP
+										   : 0;
 }
 
 /* The tracee stops as soon as it looks; that the trace is held says why. */

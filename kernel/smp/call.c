@@ -7,7 +7,6 @@
 #include "kernel/mm/page.h"
 #include "kernel/smp/internal.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/pause.h"
 #include "kernel/trap/trap.h"
 
 struct smp_call {
@@ -50,14 +49,17 @@ void smp_init_calls(void)
 	interrupt_set_handler(VECTOR_KICK, kicked);
 }
 
-/* Pauses tracing while it spins, as spin_wait() does. */
+/*
+ * Where nothing is recorded: the turns of this loop would be more than a trace has room for while
+ * interrupts are off, and are nobody's.
+ */
 static void wait(const struct cpu *self, const struct smp_call *call)
 {
-	struct trace_paused paused = trace_pause_cpu();
+	uint64_t saved = ds_pause();
 
 	while (!atomic_load(&call->done) && !atomic_load(&self->calls))
 		__asm__ volatile("pause");
-	trace_resume_cpu(paused);
+	ds_resume(saved);
 }
 
 void smp_call(unsigned index, void (*function)(void *argument), void *argument)

@@ -64,9 +64,6 @@ struct trace_options {
 	struct trace_account *account; /* NULL: the kernel's own, not charged */
 };
 
-/* True if a branch trace unit was found that works. After boot, any context. */
-bool trace_is_present(void);
-
 /*
  * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to
  * record, at once if it runs. -ENODEV: no BTS; -EINVAL: a value out of range; -EPERM: kernel

@@ -105,6 +105,33 @@ enum {
 	LOCKABLE = 256
 };
 
+/* The ModRM byte, SIB and displacement. `mode` < 0: register `rm`, else one of five ways to address
+   memory; `immediate` bytes are still to come after it. */
+static void emit_operand(int mode, unsigned r, unsigned rm, unsigned immediate)
+{
+	if (mode < 0) {
+		emit(0xc0 | (r & 7) << 3 | (rm & 7));
+	} else if (mode == 0) {
+		emit(0x43 | (r & 7) << 3); /* [rbx + d8] */
+		emit(below(256));
+	} else if (mode == 1) {
+		emit(0x84 | (r & 7) << 3); /* [r12 + d32] */
+		emit(0x24);
+		emit32(below(2000) - 1000u);
+	} else if (mode == 2) {
+		emit(0x44 | (r & 7) << 3); /* [rbx + r9 * n + d8] */
+		emit(0x0b | below(4) << 6);
+		emit(below(256));
+	} else if (mode == 3) {
+		emit(0x05 | (r & 7) << 3); /* RIP-relative */
+		emit32((uint32_t)(DATA + 64 + below(3900) - ((uint64_t)code + 4 + immediate)));
+	} else {
+		emit(0x04 | (r & 7) << 3); /* absolute */
+		emit(0x25);
+		emit32((uint32_t)(DATA + 64 + below(3900)));
+	}
+}
+
 /* ModRM with `reg` and a random operand behind `opcode`; `reg` < 0: a random register. */
 static void emit_modrm(unsigned flags, unsigned opcode, int reg, unsigned immediate_bytes)
 {
@@ -148,27 +175,7 @@ static void emit_modrm(unsigned flags, unsigned opcode, int reg, unsigned immedi
 	emit(opcode);
 	unsigned bytes = immediate_bytes == 4 ? (byte ? 1 : size == 2 ? 2 : 4) : immediate_bytes;
 
-	if (!memory) {
-		emit(0xc0 | (r & 7) << 3 | (rm & 7));
-	} else if (mode == 0) {
-		emit(0x43 | (r & 7) << 3); /* [rbx + d8] */
-		emit(below(256));
-	} else if (mode == 1) {
-		emit(0x84 | (r & 7) << 3); /* [r12 + d32] */
-		emit(0x24);
-		emit32(below(2000) - 1000u);
-	} else if (mode == 2) {
-		emit(0x44 | (r & 7) << 3); /* [rbx + r9 * n + d8] */
-		emit(0x0b | below(4) << 6);
-		emit(below(256));
-	} else if (mode == 3) {
-		emit(0x05 | (r & 7) << 3); /* RIP-relative */
-		emit32((uint32_t)(DATA + 64 + below(3900) - ((uint64_t)code + 4 + bytes)));
-	} else {
-		emit(0x04 | (r & 7) << 3); /* absolute */
-		emit(0x25);
-		emit32((uint32_t)(DATA + 64 + below(3900)));
-	}
+	emit_operand(memory ? (int)mode : -1, r, rm, bytes);
 	for (unsigned n = 0; n < bytes; n++)
 		emit(below(256));
 }
