@@ -2,6 +2,7 @@
 #include "tests/lib/own.h"
 
 #include "kernel/cpu.h"
+#include "tests/framework/test.h"
 #include "tests/lib/sight.h"
 
 #define MOST  8
@@ -13,13 +14,28 @@ struct one {
 	struct sight sight;
 };
 
+static atomic_uint missing; /* that have not made their first walk */
+
+/* From here on all walk at the same time. */
+static void wait_for_others(struct walker *walker)
+{
+	if (walker->walked > 1)
+		return;
+	atomic_fetch_sub(&missing, 1);
+	while (atomic_load(&missing))
+		__asm__ volatile("pause");
+}
+
 static void prepare(struct one *one, unsigned cpu)
 {
 	const struct trace_options options = sight_options(TRACE_USER, WALKS);
 
 	user_chain_open(&one->user, cpu);
-	one->walker = (struct walker){
-		.name = "own", .chain = &chain_a, .walks = WALKS, .user = &one->user};
+	one->walker = (struct walker){.name = "own",
+				      .chain = &chain_a,
+				      .walks = WALKS,
+				      .user = &one->user,
+				      .between = wait_for_others};
 	walkers_create(&one->walker, 1);
 	task_set_affinity(one->walker.task, 1ul << cpu);
 	sight_open_cpu(&one->sight, &one->walker, cpu, &options);
@@ -43,6 +59,8 @@ void own_branches(uint64_t cpus)
 	for (unsigned cpu = 0; cpu < cpu_count() && count < MOST; cpu++)
 		if (cpus >> cpu & 1)
 			prepare(&ones[count++], cpu);
+	EXPECT(count > 1);
+	atomic_store(&missing, count);
 	for (unsigned i = 0; i < count; i++)
 		task_start(ones[i].walker.task);
 	for (unsigned i = 0; i < count; i++)

@@ -10,6 +10,7 @@
 static struct user_chain users[TASKS];
 static struct walker walkers[TASKS];
 static struct sight sights[TASKS];
+static unsigned disturbances;
 
 static void move(struct walker *walker)
 {
@@ -54,6 +55,7 @@ static bool disturb(void)
 		       : trace_attach(walker->task, &options, &tracer);
 	if (error)
 		return error == -ESRCH && walker->task->trace_over;
+	disturbances++;
 	task_sleep(test_random() % 300);
 	return trace_available(tracer) <= options.size / sizeof(struct ptrace_bts_record) &&
 	       trace_detach(tracer);
@@ -73,6 +75,7 @@ TEST(bts_migration_disturbed, .group = "S", .ids = "S2 S3 S4", .needs = NEED_BTS
 {
 	unsigned wrong = 0;
 
+	disturbances = 0;
 	for (unsigned i = 0; i < TASKS; i++)
 		prepare(i);
 	for (unsigned i = 0; i < TASKS; i++)
@@ -80,6 +83,7 @@ TEST(bts_migration_disturbed, .group = "S", .ids = "S2 S3 S4", .needs = NEED_BTS
 	while (!all_ended())
 		wrong += !disturb();
 	EXPECT_EQ(wrong, 0);
+	EXPECT(disturbances > 0);
 	for (unsigned i = 0; i < TASKS; i++) {
 		walkers_join(&walkers[i], 1);
 		sight_read(&sights[i]);

@@ -8,7 +8,7 @@
 
 #define WALKS 60
 
-static uint64_t left_recording;
+static uint64_t left_recording, moves;
 
 static void look(void *argument)
 {
@@ -22,8 +22,10 @@ static void move(struct walker *walker)
 	unsigned from = this_cpu()->index;
 
 	task_set_affinity(walker->task, 1ul << walker->walked % cpu_count());
-	if (this_cpu()->index != from)
-		smp_call(from, look, NULL);
+	if (this_cpu()->index == from)
+		return;
+	moves++;
+	smp_call(from, look, NULL);
 }
 
 static void trace(const struct user_chain *user, enum trace_overflow overflow)
@@ -51,10 +53,11 @@ TEST(bts_migration_follows, .group = "S", .ids = "S2", .needs = NEED_BTS | NEED_
 {
 	struct user_chain user;
 
-	left_recording = 0;
+	left_recording = moves = 0;
 	user_chain_open(&user, 0);
 	trace(&user, TRACE_STOP);
 	trace(&user, TRACE_WRAP);
 	user_chain_close(&user);
+	EXPECT(moves >= WALKS); /* of two traces */
 	EXPECT_EQ(left_recording, 0);
 }

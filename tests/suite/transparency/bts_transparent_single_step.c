@@ -2,6 +2,7 @@
 #include "tests/lib/steps.h"
 
 #define INSTRUCTIONS 10000
+#define SLOTS	     4096 /* less than there are steps */
 
 static struct machine start, untraced, traced;
 
@@ -38,11 +39,13 @@ TEST(bts_transparent_single_step, .group = "transparency", .ids = "K10", .needs 
 	program_generate(&program, seed, INSTRUCTIONS);
 	machine_randomize(&start, &(struct random){seed});
 	start.registers[R15] = (uint64_t)program.data;
-	rig_open(&rig, 4096);
+	rig_open(&rig, SLOTS);
 	machine_open();
 	run(&program, seed, &plain, 0, &untraced);
 	run(&program, seed, &recorded, rig_all(), &traced);
 	machine_close();
+	EXPECT(rig_record(&rig, SLOTS - 2).from !=
+	       0); /* the handler's IRETQ is recorded each time */
 	rig_close(&rig);
 	test_note("seed %lx: %zu steps, code at %lx", seed, plain.count, (uint64_t)program.code);
 	EXPECT(plain.count > INSTRUCTIONS / 2);
