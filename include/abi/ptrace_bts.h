@@ -44,9 +44,6 @@ struct ptrace_bts_config {
 };
 _Static_assert(sizeof(struct ptrace_bts_config) == 16, "the interface");
 
-/* What a process may have in buffers, in bytes. */
-#define PTRACE_BTS_LIMIT 0x40000
-
 /* struct ptrace_bts_record, qualifier. */
 enum {
 	PTRACE_BTS_BRANCH = 1,

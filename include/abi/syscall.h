@@ -19,12 +19,15 @@ enum {
 	SYS_nanosleep = 35, /* (struct timespec *, NULL) */
 	SYS_getpid = 39,
 	SYS_fork = 57,
-	SYS_exit = 60,	   /* (code) */
-	SYS_wait4 = 61,	   /* (pid or -1, int *status or NULL, WNOHANG | WUNTRACED, NULL); whom
-			      the caller traces is waited for as well, with or without WUNTRACED */
-	SYS_kill = 62,	   /* (pid, signal or 0) */
-	SYS_ptrace = 101,  /* abi/ptrace.h, abi/ptrace_bts.h */
-	SYS_getppid = 110, /* 0: the kernel's child */
+	SYS_exit = 60,	     /* (code) */
+	SYS_wait4 = 61,	     /* (pid or -1, int *status or NULL, WNOHANG | WUNTRACED | WNOWAIT,
+				NULL); whom the caller traces is waited for as well, with or
+				without WUNTRACED */
+	SYS_kill = 62,	     /* (pid, signal or 0) */
+	SYS_getrlimit = 97,  /* (RLIMIT_MEMLOCK, struct rlimit *) */
+	SYS_ptrace = 101,    /* abi/ptrace.h, abi/ptrace_bts.h */
+	SYS_getppid = 110,   /* 0: the kernel's child */
+	SYS_setrlimit = 160, /* (RLIMIT_MEMLOCK, const struct rlimit *) */
 	SYS_sched_setaffinity = 203, /* (pid or 0, bytes, const uint64_t *mask) */
 	SYS_clock_gettime = 228,     /* (CLOCK_MONOTONIC, struct timespec *) */
 	SYS_getcpu = 309,	     /* (uint32_t *cpu, NULL, NULL) */
@@ -34,8 +37,20 @@ enum {
 
 enum { PROT_READ = 1, PROT_WRITE = 2, PROT_EXEC = 4 }; /* one of READ, READ|WRITE, READ|EXEC */
 enum { MAP_PRIVATE = 2, MAP_ANONYMOUS = 0x20 };
-enum { WNOHANG = 1, WUNTRACED = 2 };
+enum {
+	WNOHANG = 1,
+	WUNTRACED = 2,
+	WNOWAIT = 0x1000000, /* what is reported can be waited for again; Linux: waitid() only */
+};
 enum { CLOCK_MONOTONIC = 1 };
+
+/* Locked memory: the pages of the trace buffers of a process. Children begin with its limits. */
+enum { RLIMIT_MEMLOCK = 8 };
+
+struct rlimit {
+	uint64_t current, most; /* bytes; no more than `most` can be chosen as `current` */
+};
+_Static_assert(sizeof(struct rlimit) == 16, "as Linux has it");
 
 struct timespec {
 	int64_t seconds, nanoseconds;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "abi/errno.h"
 #include "abi/syscall.h"
+#include "kernel/mm/copy.h"
 #include "kernel/process/internal.h"
 
 /* All mappings stand in a window no larger than what a space may hold: a search is short. */
@@ -41,5 +42,32 @@ long call_munmap(struct process *self, const uint64_t *argument)
 	    pages > (WINDOW_END - at) / PAGE_SIZE)
 		return -EINVAL;
 	space_unmap(&self->space, at, pages);
+	return 0;
+}
+
+long call_getrlimit(struct process *self, const uint64_t *argument)
+{
+	struct rlimit limit = {self->account.limit, self->account_most};
+
+	if (argument[0] != RLIMIT_MEMLOCK)
+		return -EINVAL;
+	return copy_to_user(argument[1], &limit, sizeof(limit));
+}
+
+/* Only a process that may see kernel addresses can raise `most`. What is charged stays charged. */
+long call_setrlimit(struct process *self, const uint64_t *argument)
+{
+	struct rlimit limit;
+
+	if (argument[0] != RLIMIT_MEMLOCK)
+		return -EINVAL;
+	if (copy_from_user(&limit, argument[1], sizeof(limit)))
+		return -EFAULT;
+	if (limit.current > limit.most)
+		return -EINVAL;
+	if (limit.most > self->account_most && !self->privileged)
+		return -EPERM;
+	self->account.limit = limit.current;
+	self->account_most = limit.most;
 	return 0;
 }

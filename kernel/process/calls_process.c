@@ -53,7 +53,8 @@ long call_wait4(struct process *self, const uint64_t *argument)
 {
 	int32_t pid = (int32_t)argument[0];
 
-	if (argument[2] & ~(uint64_t)(WNOHANG | WUNTRACED) || argument[3] || pid == 0 || pid < -1)
+	if (argument[2] & ~(uint64_t)(WNOHANG | WUNTRACED | WNOWAIT) || argument[3] || pid == 0 ||
+	    pid < -1)
 		return -EINVAL;
 	return process_wait(self, pid, argument[1], argument[2]);
 }

@@ -68,6 +68,8 @@ long call_kill(struct process *self, const uint64_t *argument);
 long call_sched_yield(struct process *self, const uint64_t *argument);
 long call_sched_setaffinity(struct process *self, const uint64_t *argument);
 long call_getcpu(struct process *self, const uint64_t *argument);
+long call_getrlimit(struct process *self, const uint64_t *argument);
+long call_setrlimit(struct process *self, const uint64_t *argument);
 
 /* kernel/ptrace/request.c */
 long call_ptrace(struct process *self, const uint64_t *argument);

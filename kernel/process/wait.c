@@ -19,11 +19,11 @@ static bool is_meant(const struct process *process, int64_t pid)
 	return pid == -1 || process->pid == (uint64_t)pid;
 }
 
-/* By its parent, who hears of its end as its tracer. */
+/* By its parent, to which its end is reported as to its tracer. */
 static bool is_traced(const struct process *child)
 {
 	for (const struct attachment *at = child->attachments; at; at = at->next_of_tracee)
-		if (at->tracer == child->parent && !at->end_seen)
+		if (at->tracer == child->parent)
 			return true;
 	return false;
 }
@@ -31,7 +31,7 @@ static bool is_traced(const struct process *child)
 static bool find_traced(const struct process *self, int64_t pid, struct news *news)
 {
 	for (struct attachment *at = self->traced; at; at = at->next_of_tracer) {
-		if (!at->tracee || at->end_seen || !is_meant(at->tracee, pid))
+		if (!at->tracee || !is_meant(at->tracee, pid))
 			continue;
 		news->any = true;
 		news->process = at->tracee;
@@ -66,18 +66,16 @@ static bool find(const struct process *self, int64_t pid, bool stops, struct new
 	return find_traced(self, pid, news) || find_child(self, pid, stops, news);
 }
 
-/* Under the lock. Nobody else can let go of what `self` is parent or tracer of. */
+/* Under the lock. Marks a stop as reported, or as not reported. */
 static void mark(const struct news *news, bool seen)
 {
-	if (news->ended && news->by)
-		news->by->end_seen = seen;
-	else if (news->by)
+	if (news->by)
 		news->by->seen = seen;
 	else
 		news->process->stop_seen = seen;
 }
 
-static long not_told(const struct news *news)
+static long unmark(const struct news *news)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 
@@ -86,7 +84,10 @@ static long not_told(const struct news *news)
 	return -EFAULT;
 }
 
-/* One that ended is only let go of once its status has arrived. */
+/*
+ * Ends what ties `self` to a process that ended, once the status has been stored: as its tracer,
+ * with the trace, and as its parent.
+ */
 static void forget(const struct process *self, const struct news *news)
 {
 	uint64_t flags = spin_lock(&processes_lock);
@@ -97,7 +98,7 @@ static void forget(const struct process *self, const struct news *news)
 	spin_unlock(&processes_lock, flags);
 	if (parent)
 		process_put(news->process);
-	if (news->by && !news->by->trace)
+	if (news->by)
 		attachment_end(news->by, 0);
 }
 
@@ -110,15 +111,15 @@ long process_wait(struct process *self, int64_t pid, uint64_t status_at, uint64_
 	while (!(found = find(self, pid, options & WUNTRACED, &news)) && news.any &&
 	       !(options & WNOHANG))
 		process_sleep(self, flags);
-	if (found)
+	if (found && !(options & WNOWAIT))
 		mark(&news, true);
 	spin_unlock(&processes_lock, flags);
 	if (!found)
 		return news.any ? 0 : -ECHILD;
 	pid = news.process->pid;
 	if (status_at && copy_to_user(status_at, &news.status, sizeof(news.status)))
-		return not_told(&news);
-	if (news.ended)
+		return unmark(&news);
+	if (news.ended && !(options & WNOWAIT))
 		forget(self, &news);
 	return pid;
 }

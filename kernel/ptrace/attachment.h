@@ -26,7 +26,6 @@ struct attachment {
 	bool delivery; /* the stop is for a signal that is about to act */
 	int due;       /* a stop to come */
 	bool step;     /* due once an instruction is done */
-	bool end_seen; /* the end of the tracee, by the tracer's wait4() */
 	bool told;     /* the stop is for the trace, which is held */
 	struct tracer *trace; /* NULL: no buffer; changed by the tracer only */
 	struct ptrace_bts_config config;

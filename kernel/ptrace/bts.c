@@ -4,7 +4,8 @@
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/trace.h"
 
-#define RECORD sizeof(struct ptrace_bts_record)
+#define RECORD	  sizeof(struct ptrace_bts_record)
+#define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */
 
 _Static_assert(PTRACE_BTS_USER == TRACE_USER << 4 && PTRACE_BTS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
@@ -36,6 +37,8 @@ static int check(const struct attachment *at, const struct ptrace_bts_config *co
 		return error;
 	if (config->flags & PTRACE_BTS_KERNEL && !may_see_kernel(at))
 		return -EPERM;
+	if (config->size > MOST_SIZE && !(config->flags & PTRACE_BTS_CUT_SIZE))
+		return -ENOMEM;
 	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !ds_present() ? -EOPNOTSUPP
 										   : 0;
 }
@@ -54,7 +57,7 @@ static void overflowed(struct tracer *tracer, void *argument)
 static struct trace_options options_of(struct attachment *at,
 				       const struct ptrace_bts_config *config)
 {
-	uint32_t flags = config->flags, most = 2 * PTRACE_BTS_LIMIT;
+	uint32_t flags = config->flags;
 
 	return (struct trace_options){
 		.view = flags / PTRACE_BTS_USER & (TRACE_USER | TRACE_KERNEL),
@@ -65,31 +68,23 @@ static struct trace_options options_of(struct attachment *at,
 		.overflow = flags & PTRACE_BTS_SIGNAL ? TRACE_SIGNAL
 			    : flags & PTRACE_BTS_STOP ? TRACE_STOP
 						      : TRACE_WRAP,
-		/* More is refused, or cut, all the same. */
-		.size = at->tracer && config->size > most ? most : config->size,
+		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
 		.overflowed = overflowed,
 		.argument = at,
 		.account = at->tracer ? &at->tracer->account : NULL,
+		.replaces = at->trace,
 	};
 }
 
-/* The tracer's own task is the only one that charges its account. */
-static int replace(struct attachment *at, const struct trace_options *options)
+static int replace_buffer(struct attachment *at, const struct trace_options *options)
 {
-	struct trace_account *account = options->account;
-	struct tracer *old = at->trace, *fresh = NULL;
-	int error;
+	struct tracer *fresh = NULL;
+	int error = at->tracee ? trace_attach(at->tracee->task, options, &fresh)
+			       : trace_attach_cpu(at->cpu, options, &fresh);
 
-	if (account)
-		account->limit += at->config.size;
-	error = at->tracee ? trace_attach(at->tracee->task, options, &fresh)
-			   : trace_attach_cpu(at->cpu, options, &fresh);
-	if (account)
-		account->limit -= at->config.size;
 	if (error)
 		return error;
-	if (old)
-		ptrace_bts_free(at);
+	ptrace_bts_free(at);
 	at->trace = fresh;
 	return 0;
 }
@@ -126,7 +121,7 @@ long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *co
 	if (at->trace && at->config.size == config->size - config->size % RECORD)
 		error = trace_change(at->trace, &options);
 	else
-		error = replace(at, &options);
+		error = replace_buffer(at, &options);
 	if (!error)
 		keep(at, config);
 	return error;

@@ -31,13 +31,15 @@ static void swap_memory(struct tracer *a, struct tracer *b)
 {
 	struct trace_ring ring = a->ring;
 	struct ds_lease lease = a->lease;
+	size_t charged = a->charged;
 
 	a->ring = b->ring;
 	a->lease = b->lease;
+	a->charged = b->charged;
 	b->ring = ring;
 	b->lease = lease;
+	b->charged = charged;
 	b->options = a->options;
-	b->options.account = NULL;
 }
 
 static void stop_holding(struct tracer *tracer)
@@ -73,14 +75,16 @@ int trace_change(struct tracer *tracer, const struct trace_options *options)
 	int error;
 
 	work.options.size = tracer->options.size;
-	work.options.account = NULL;
+	work.options.account = tracer->options.account;
+	work.options.cut_size = false;
+	work.options.overflowed = tracer->options.overflowed;
+	work.options.argument = tracer->options.argument;
+	work.options.replaces = tracer;
 	error = needs_other_memory(tracer, options) ? tracer_create(&work.options, &work.other)
 						    : tracer_check(&work.options);
 	if (error)
 		return error;
-	work.options.overflowed = tracer->options.overflowed;
-	work.options.argument = tracer->options.argument;
-	work.options.account = tracer->options.account;
+	work.options.replaces = NULL;
 	tracer_settle_options(&work.options, work.options.size);
 	trace_perform(tracer->context, change, &work);
 	trace_settle();

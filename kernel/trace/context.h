@@ -45,7 +45,7 @@ struct tracer {
 	struct trace_context *context; /* NULL once detached */
 	struct tracer *next;	       /* of the same context */
 	struct trace_options options;
-	size_t charged; /* bytes */
+	size_t charged; /* bytes of all its pages */
 	struct trace_ring ring;
 	struct ds_lease lease; /* of the ring, for the circular shape */
 	bool arrived, held, full, truncated;
@@ -68,7 +68,7 @@ struct trace_cpu {
 /* What trace_attach() refuses of options alone. */
 int tracer_check(const struct trace_options *options);
 
-/* Decides everything that the options leave open; `size` is what was charged. */
+/* Decides everything that the options leave open; `size` is that of the ring. */
 void tracer_settle_options(struct trace_options *options, size_t size);
 
 /* A tracer with its ring, charged. Errors as trace_attach(). */
@@ -135,10 +135,11 @@ void trace_set_staging_threshold(struct trace_cpu *trace, unsigned view, size_t 
 /* --- account.c --- */
 
 /*
- * Charges `bytes`, or, if `cut`, whatever multiple of `unit` is left; returns what it charged, 0 if
- * that is too much. NULL charges nothing and allows everything.
+ * Returns what it charged: `bytes`, a multiple of PAGE_SIZE; or, where the limit leaves less, all
+ * whole pages that are left; or 0 where these are less than `least`. `spared` bytes of what is
+ * charged already do not count against the limit. NULL charges nothing and returns `bytes`.
  */
-size_t account_charge(struct trace_account *account, size_t bytes, size_t unit, bool cut);
+size_t account_charge(struct trace_account *account, size_t bytes, size_t least, size_t spared);
 void account_uncharge(struct trace_account *account, size_t bytes);
 
 #endif

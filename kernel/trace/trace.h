@@ -35,9 +35,13 @@ enum trace_overflow {
 	TRACE_STOP,   /* keep the oldest: record until full, then no more */
 };
 
-/* Locked memory that tracers are charged to. Outlives them; `used` is for reading only. */
+/*
+ * Locked memory that tracers are charged to, in bytes: all pages that a tracer takes. Outlives
+ * them; `used` is for reading only. Not charged is what tracers share: a task's context (one page)
+ * and the staging of each CPU.
+ */
 struct trace_account {
-	size_t limit, used; /* bytes */
+	size_t limit, used;
 };
 
 /*
@@ -62,6 +66,7 @@ struct trace_options {
 	trace_overflowed *overflowed; /* TRACE_SIGNAL; NULL makes it TRACE_WRAP */
 	void *argument;
 	struct trace_account *account; /* NULL: the kernel's own, not charged */
+	struct tracer *replaces; /* a tracer whose charge does not count: it will be detached */
 };
 
 /*

@@ -4,12 +4,12 @@
 #include "kernel/trace/memory.h"
 #include "kernel/trace/record.h"
 
-#define UNIT sizeof(struct ptrace_bts_record) /* what a record is charged */
+#define UNIT sizeof(struct ptrace_bts_record)
 
 /* Keeps every product of sizes far from overflow. */
 #define MOST_RECORDS (1ul << 24)
 
-/* A tracer stands in a page of its own, which nothing else shares. */
+/* A tracer is the only object in its page, so that its pages can be charged to its owner. */
 _Static_assert(sizeof(struct tracer) <= PAGE_SIZE, "one page");
 
 static bool in_software;
@@ -55,24 +55,61 @@ void tracer_settle_options(struct trace_options *options, size_t size)
 }
 
 /*
- * A tracer in TRACE_SIGNAL is below its threshold when a staging is emptied into its ring, so that
- * with room for one more it cannot lose a record, however late the interrupt comes.
+ * Records for which a buffer has room beyond the ring's size. A tracer in TRACE_SIGNAL is below its
+ * threshold when a staging is emptied into its ring, so that with room for one more it cannot lose
+ * a record, however late the interrupt comes.
  */
-static size_t buffer_bytes(const struct tracer *tracer)
+static size_t records_beyond(const struct trace_options *options)
 {
-	size_t records = tracer->options.size / UNIT;
+	return options->overflow == TRACE_SIGNAL && options->overflowed ? STAGING_RECORDS : 0;
+}
 
-	if (tracer->options.overflow == TRACE_SIGNAL)
-		records += STAGING_RECORDS;
-	return records * ds_configuration->record_size;
+static size_t buffer_bytes(const struct trace_options *options)
+{
+	return (options->size / UNIT + records_beyond(options)) * ds_configuration->record_size;
+}
+
+/* Pages of a tracer besides those of its buffer: its own, and the DS area. */
+static size_t fixed_pages(void)
+{
+	return 1 + trace_memory_pages(DS_AREA_SIZE);
+}
+
+static size_t bytes_taken(const struct trace_options *options)
+{
+	return (fixed_pages() + trace_memory_pages(buffer_bytes(options))) * PAGE_SIZE;
+}
+
+/* The largest ring for which `charged` bytes are taken. */
+static size_t largest_size(const struct trace_options *options, size_t charged)
+{
+	size_t buffer = charged - fixed_pages() * PAGE_SIZE - TRACE_PATTERN_BYTES;
+
+	return (buffer / ds_configuration->record_size - records_beyond(options)) * UNIT;
+}
+
+/* Charges what a tracer takes; cuts options->size to what is left if it may. Bytes, or 0. */
+static size_t charge_memory(struct trace_options *options)
+{
+	size_t spared = options->replaces ? options->replaces->charged : 0, wanted, charged;
+	struct trace_options smallest = *options;
+
+	options->size -= options->size % UNIT;
+	smallest.size = options->cut_size ? 2 * UNIT : options->size;
+	wanted = bytes_taken(options);
+	charged = account_charge(options->account, wanted, bytes_taken(&smallest), spared);
+	if (charged && charged < wanted)
+		options->size = largest_size(options, charged);
+	return charged;
 }
 
 static int build(struct tracer *tracer)
 {
+	size_t bytes = buffer_bytes(&tracer->options);
 	struct ds_request request = {
 		.area = trace_memory_alloc(DS_AREA_SIZE),
-		.buffer = trace_memory_alloc(buffer_bytes(tracer)),
-		.bytes = buffer_bytes(tracer),
+		.buffer = trace_memory_alloc(bytes),
+		.bytes = bytes,
 		.filter = trace_hardware_view(tracer->options.view),
 		.overflow = DS_O_WRAP,
 	};
@@ -90,22 +127,23 @@ static int build(struct tracer *tracer)
 
 int tracer_create(const struct trace_options *options, struct tracer **result)
 {
+	struct trace_options settled = *options;
 	struct tracer *tracer;
-	size_t size;
+	size_t charged;
 	int error = tracer_check(options);
 
 	if (error)
 		return error;
-	size = account_charge(options->account, options->size - options->size % UNIT, UNIT,
-			      options->cut_size);
-	tracer = size >= 2 * UNIT ? area_alloc(1, VM_WRITE) : NULL;
+	charged = charge_memory(&settled);
+	tracer = charged ? area_alloc(1, VM_WRITE) : NULL;
 	if (!tracer) {
-		account_uncharge(options->account, size);
+		account_uncharge(options->account, charged);
 		return -ENOMEM;
 	}
-	tracer->options = *options;
-	tracer->charged = size;
-	tracer_settle_options(&tracer->options, size);
+	tracer_settle_options(&settled, settled.size);
+	settled.replaces = NULL;
+	tracer->options = settled;
+	tracer->charged = charged;
 	error = build(tracer);
 	if (error) {
 		tracer_free(tracer);
@@ -126,7 +164,7 @@ bool tracer_free(struct tracer *tracer)
 		void *buffer = (void *)ds_get(area, DS_BTS_BUFFER_BASE);
 
 		ds_release_bts(&this_cpu()->ds, &tracer->lease);
-		whole = trace_memory_free(buffer, buffer_bytes(tracer));
+		whole = trace_memory_free(buffer, buffer_bytes(&tracer->options));
 		whole &= trace_memory_free(area, DS_AREA_SIZE);
 	}
 	account_uncharge(tracer->options.account, tracer->charged);

@@ -71,11 +71,9 @@ static unsigned record_all(uint32_t kept)
 
 int main(uint64_t argument)
 {
-	unsigned cpus = record_all(2);
-	uint32_t share = PTRACE_BTS_LIMIT / RECORD / cpus;
+	unsigned cpus = record_all(MOST);
 
 	(void)argument;
-	record_all(share < MOST ? share : MOST);
 	for (unsigned cpu = 0; cpu < cpus; cpu++) {
 		long pid = fork();
 

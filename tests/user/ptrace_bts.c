@@ -110,27 +110,102 @@ static void sizes(void)
 	end_child(pid);
 }
 
+#define PAGE 4096ul
+
+/* Records of the largest buffer for which `pages` are charged: two of them are not the buffer's. */
+static uint32_t largest(uint32_t pages)
+{
+	return (uint32_t)(((pages - 2) * PAGE - 64) / RECORD);
+}
+
+static void set_limit(uint64_t pages)
+{
+	struct rlimit limit;
+
+	CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+	limit.current = pages * PAGE;
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+}
+
 /* What a process may have in all its buffers together; a replaced one does not count. */
 static void limits(void)
 {
-	const uint32_t most = PTRACE_BTS_LIMIT / RECORD,
-		       cut = PTRACE_BTS_TRACE | PTRACE_BTS_CUT_SIZE;
+	const uint32_t trace = PTRACE_BTS_TRACE, cut = trace | PTRACE_BTS_CUT_SIZE;
 	long a = start_walker(2), b = start_walker(2);
 
-	CHECK(trace_branches(a, most + 1, PTRACE_BTS_TRACE, 0) == -ENOMEM);
-	CHECK(trace_branches(a, most + 1, cut, 0) > 0 && status(a).size == most * RECORD);
-	CHECK(trace_branches(b, 2, PTRACE_BTS_TRACE, 0) == -ENOMEM);
+	set_limit(20);
+	CHECK(trace_branches(a, largest(20) + 1, trace, 0) == -ENOMEM);
+	CHECK(trace_branches(a, largest(20) + 1, cut, 0) > 0);
+	CHECK(status(a).size == largest(20) * RECORD);
+	CHECK(trace_branches(b, 2, trace, 0) == -ENOMEM);
 	CHECK(trace_branches(b, 2, cut, 0) == -ENOMEM && size(b) == -ENXIO);
-	CHECK(trace_branches(a, most - 100, PTRACE_BTS_TRACE, 0) > 0);
-	CHECK(trace_branches(b, 101, PTRACE_BTS_TRACE, 0) == -ENOMEM);
-	CHECK(trace_branches(b, 101, cut, 0) > 0 && status(b).size == 100 * RECORD);
-	CHECK(trace_branches(a, most - 99, PTRACE_BTS_TRACE, 0) == -ENOMEM);
-	CHECK(status(a).size == (most - 100) * RECORD);
+	CHECK(trace_branches(a, largest(15), trace, 0) > 0);
+	CHECK(trace_branches(b, largest(5) + 1, trace, 0) == -ENOMEM);
+	CHECK(trace_branches(b, largest(5) + 1, cut, 0) > 0);
+	CHECK(status(b).size == largest(5) * RECORD);
+	CHECK(trace_branches(a, largest(15) + 1, trace, 0) == -ENOMEM);
+	CHECK(status(a).size == largest(15) * RECORD);
 	end_child(a);
-	CHECK(trace_branches(b, most, PTRACE_BTS_TRACE, 0) > 0);
+	/* What is behind the buffer of one that stops at its threshold. */
+	CHECK(trace_branches(b, largest(5), trace | PTRACE_BTS_SIGNAL, 0) > 0);
+	CHECK(trace_branches(b, largest(20), trace | PTRACE_BTS_SIGNAL, 0) == -ENOMEM);
+	set_limit(10);
+	CHECK(trace_branches(b, largest(5), trace, 0) > 0);
+	CHECK(trace_branches(b, largest(5), trace | PTRACE_BTS_SIGNAL, 0) == -ENOMEM);
+	CHECK(trace_branches(b, 2, trace | PTRACE_BTS_SIGNAL, 0) == -ENOMEM);
+	CHECK(trace_branches(b, largest(10), trace, 0) > 0);
 	let_walk(b);
 	CHECK(size(b) > 0);
+	/* Lowered: what there is stays, nothing is added. */
+	set_limit(0);
+	let_walk(b);
+	CHECK(status(b).size == largest(10) * RECORD && size(b) > 0);
+	CHECK(trace_branches(b, 2, cut, 0) == -ENOMEM);
 	end_child(b);
+}
+
+static void spin(uint64_t argument)
+{
+	(void)argument;
+	for (;;)
+		;
+}
+
+static unsigned drain_departures(long pid)
+{
+	unsigned departures = 0;
+	long count;
+
+	while ((count = copy(PTRACE_BTS_DRAIN, pid, records, MOST)) > 0)
+		for (long i = 0; i < count; i++)
+			departures += records[i].qualifier == PTRACE_BTS_TASK_DEPARTS;
+	CHECK(count == 0);
+	return departures;
+}
+
+/* The largest buffer by default is not full when a task that branches all the time has come to the
+   ends of some slices; each stop of the tracer's is another departure. */
+static void slices(void)
+{
+	const uint32_t flags =
+		PTRACE_BTS_TRACE | PTRACE_BTS_SCHED | PTRACE_BTS_STOP | PTRACE_BTS_CUT_SIZE;
+	long pid = traced_child(spin, 0), other = fork();
+	unsigned departures = 0, stops = 0;
+
+	if (!other)
+		spin(0);
+	CHECK(set_affinity(pid, 1) == 0 && set_affinity(other, 1) == 0);
+	CHECK(trace_branches(pid, UINT32_MAX / RECORD, flags, 0) > 0);
+	do {
+		CHECK(go_on(pid, 0) == 0 && sleep_us(10000) == 0);
+		CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+		CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
+		CHECK(!(status(pid).flags & PTRACE_BTS_FULL));
+		departures += drain_departures(pid);
+		stops++;
+	} while (departures < stops + 3);
+	end_child(pid);
+	CHECK(kill(other, SIGKILL) == 0 && wait4(other, NULL, 0) == other);
 }
 
 /* Newest first, oldest first, over the end of the buffer, twice, and nothing more. */
@@ -199,23 +274,67 @@ static void stops(void)
 	end_child(pid);
 }
 
-/* Its trace outlives the tracee, and its report, until it is detached. In the linear shape: where
-   the kernel filters a circular buffer keeps fewer of its records. */
+/* Its trace outlives the tracee until wait4() has reported the end, or until it is detached. In the
+   linear shape: where the kernel filters a circular buffer keeps fewer of its records. */
 static void outlives(void)
 {
 	const uint32_t flags = PTRACE_BTS_TRACE | PTRACE_BTS_SCHED | PTRACE_BTS_STOP;
-	long pid = start_walker(3), count;
 
-	CHECK(trace_branches(pid, 1000, flags, 0) > 0);
-	let_walk(pid);
-	CHECK(go_on(pid, SIGKILL) == 0 && next_stop(pid) == WAIT_KILLED(SIGKILL));
-	CHECK(wait4(pid, NULL, 0) == -ECHILD && trace_branches(pid, 5, 1, 0) == -ESRCH);
-	count = copy(PTRACE_BTS_READ, pid, records, MOST);
-	CHECK(count > 2 && size(pid) == count);
-	CHECK(records[0].qualifier == PTRACE_BTS_TASK_ARRIVES);
-	CHECK(records[count - 1].qualifier == PTRACE_BTS_TASK_DEPARTS);
-	CHECK((uint32_t)records[0].pid_cpu == (uint32_t)pid && records[0].tsc);
-	CHECK(ptrace(PTRACE_DETACH, pid, 0, 0) == 0 && size(pid) == -ESRCH);
+	for (unsigned detach = 0; detach < 2; detach++) {
+		long pid = start_walker(3), count;
+
+		CHECK(trace_branches(pid, 1000, flags, 0) > 0);
+		let_walk(pid);
+		CHECK(go_on(pid, SIGKILL) == 0 && peek_stop(pid) == WAIT_KILLED(SIGKILL));
+		CHECK(wait4(-1, NULL, WNOHANG | WNOWAIT) == pid);
+		CHECK(trace_branches(pid, 5, PTRACE_BTS_TRACE, 0) == -ESRCH);
+		count = copy(PTRACE_BTS_READ, pid, records, MOST);
+		CHECK(count > 2 && size(pid) == count);
+		CHECK(records[0].qualifier == PTRACE_BTS_TASK_ARRIVES);
+		CHECK(records[count - 1].qualifier == PTRACE_BTS_TASK_DEPARTS);
+		CHECK((uint32_t)records[0].pid_cpu == (uint32_t)pid && records[0].tsc);
+		if (detach)
+			CHECK(ptrace(PTRACE_DETACH, pid, 0, 0) == 0 && size(pid) == -ESRCH);
+		CHECK(next_stop(pid) == WAIT_KILLED(SIGKILL) && size(pid) == -ESRCH);
+		CHECK(wait4(pid, NULL, 0) == -ECHILD);
+	}
+}
+
+/* Ends as soon as it goes on. */
+static void nothing(uint64_t argument)
+{
+	(void)argument;
+}
+
+/* One tracee after the other, more than there is room for at a time, each with nearly half of the
+   memory; nothing is detached. The tracer is the parent, or its child. */
+static void one_after_another(bool seized)
+{
+	struct rlimit limit;
+
+	CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+	for (unsigned i = 0; i < 80; i++) {
+		uint32_t most = (uint32_t)(limit.current / RECORD / (i < 5 ? 2 : 40));
+		long pid = seized ? fork() : traced_child(nothing, 0);
+
+		CHECK(pid >= 0);
+		if (!pid)
+			spin(0);
+		if (seized) {
+			CHECK(ptrace(PTRACE_SEIZE, pid, 0, 0) == 0);
+			CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+			next_stop(pid);
+		}
+		CHECK(trace_branches(pid, most, PTRACE_BTS_TRACE, 0) > 0);
+		CHECK(go_on(pid, seized ? SIGKILL : 0) == 0);
+		CHECK(next_stop(pid) == (seized ? WAIT_KILLED(SIGKILL) : WAIT_EXITED(0)));
+	}
+}
+
+static void ends(void)
+{
+	one_after_another(false);
+	one_after_another(true);
 }
 
 /* With the right to it. */
@@ -248,8 +367,7 @@ static void no_memory(void)
 	long pid = start_walker(3), other = fork();
 
 	if (!other)
-		for (;;)
-			;
+		spin(0);
 	CHECK(trace_branches(pid, 100, PTRACE_BTS_TRACE, 0) > 0);
 	kill(getpid(), SIGSTOP);
 	CHECK(trace_branches(pid, 1000, PTRACE_BTS_TRACE, 0) == -ENOMEM);
@@ -296,13 +414,13 @@ static void stepped(void)
 		else
 			CHECK(now.rip > before.rip && now.rip <= before.rip + 15);
 	}
-	CHECK(branches > 200 && ptrace(PTRACE_DETACH, pid, 0, 0) == 0);
+	CHECK(branches > 200 && size(pid) == -ESRCH);
 }
 
 int main(uint64_t argument)
 {
-	static void (*const subjects[])(void) = {sizes,	   limits, reads,     stops,
-						 outlives, cpus,   no_memory, stepped};
+	static void (*const subjects[])(void) = {sizes, limits,	   reads,   stops,  outlives,
+						 cpus,	no_memory, stepped, slices, ends};
 
 	subjects[argument]();
 	CHECK(wait4(-1, NULL, 0) == -ECHILD);

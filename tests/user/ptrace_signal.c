@@ -103,7 +103,7 @@ static void stopped(struct child *child, int status)
 static void ended(struct child *child, int status)
 {
 	drain(child);
-	CHECK(ptrace(PTRACE_DETACH, child->pid, 0, 0) == 0);
+	CHECK(next_stop(child->pid) == status);
 	if (mode == 3)
 		return;
 	CHECK(status == WAIT_EXITED(0) && child->stops > 0);
@@ -121,7 +121,7 @@ int main(uint64_t argument)
 		start(&children[i]);
 	while (left) {
 		int status;
-		long pid = wait4(-1, &status, 0);
+		long pid = wait4(-1, &status, WNOWAIT);
 		struct child *child = find(pid);
 
 		if ((status & 0xff) == 0x7f) {

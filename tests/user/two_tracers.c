@@ -86,6 +86,5 @@ int main(uint64_t argument)
 		status = next_stop(pid);
 	} while (status >> 16 == PTRACE_EVENT_BTS);
 	CHECK(status == WAIT_EXITED(0));
-	CHECK(ptrace(PTRACE_DETACH, pid, 0, 0) == 0);
 	return 0;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
 #include "kernel/trace/context.h"
+#include "tests/framework/pages.h"
 #include "tests/framework/test.h"
 #include "tests/lib/walker.h"
 
@@ -23,18 +25,20 @@ static bool is_empty(const struct tracer *tracer)
 	return empty == size;
 }
 
-/* Its life, and what is charged for it at each point; the memory is another's that wrote it. */
-static void live(struct trace_options options, size_t charged)
+/* A tracer's life; the memory is another's that wrote it. */
+static void live(struct trace_options options, size_t size)
 {
 	struct walker walker = {.name = "task", .chain = &chain_a, .walks = 20};
 	struct trace_status status;
+	size_t charged;
 
 	walker.options = options;
 	walkers_create(&walker, 1);
-	EXPECT_EQ(account.used, charged);
+	charged = account.used;
+	EXPECT(charged > size && charged % PAGE_SIZE == 0);
 	EXPECT(is_empty(walker.tracer));
 	trace_status(walker.tracer, &status);
-	EXPECT_EQ(status.size, charged);
+	EXPECT_EQ(status.size, size);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	EXPECT(!is_empty(walker.tracer));
@@ -48,9 +52,13 @@ static void all_cpus(const struct trace_options *options)
 	struct tracer *tracers[MAX_CPUS] = {NULL};
 	unsigned count = cpu_count();
 
-	account.limit = count * BYTES;
+	account.limit = SIZE_MAX;
 	EXPECT_EQ(trace_attach_all_cpus(options, tracers), 0);
-	EXPECT_EQ(account.used, count * BYTES);
+	account.limit = account.used;
+	for (unsigned i = 0; i < count; i++)
+		EXPECT(trace_detach(tracers[i]));
+	EXPECT_EQ(trace_attach_all_cpus(options, tracers), 0);
+	EXPECT_EQ(account.used, account.limit);
 	for (unsigned i = 0; i < count; i++)
 		EXPECT(trace_detach(tracers[i]));
 	account.limit--;
@@ -65,17 +73,106 @@ TEST(trace_accounts, .group = "tracers", .ids = "", .needs = NEED_BTS,
 {
 	struct trace_options options = walker_options(SLOTS);
 
-	account = (struct trace_account){.limit = BYTES};
+	account = (struct trace_account){.limit = SIZE_MAX};
 	options.account = &account;
 	live(options, BYTES);
 	options.overflow = TRACE_WRAP;
 	options.size += RECORD - 1; /* rounded down */
 	live(options, BYTES);
-	options.size = 10 * BYTES;
-	options.cut_size = true;
-	account.limit = BYTES + RECORD / 2;
-	live(options, BYTES);
 	options = walker_options(SLOTS);
 	options.account = &account;
 	all_cpus(&options);
+}
+
+/* --- The charge and the pages --- */
+
+static void ignore(struct tracer *tracer, void *argument)
+{
+	(void)tracer, (void)argument;
+}
+
+/* Attaches a tracer to a CPU and expects the charge to be the pages that this took. */
+static struct tracer *attach_counted(const struct trace_options *options)
+{
+	size_t used = account.used;
+	struct tracer *tracer;
+	uint64_t pages;
+
+	/* Once before, for the page tables and the ranges of addresses. */
+	REQUIRE_EQ(trace_attach_cpu(this_cpu()->index, options, &tracer), 0);
+	EXPECT(trace_detach(tracer));
+	pages = pages_left();
+	REQUIRE_EQ(trace_attach_cpu(this_cpu()->index, options, &tracer), 0);
+	EXPECT_EQ(account.used - used, (pages - pages_left()) * PAGE_SIZE);
+	return tracer;
+}
+
+static void change_counted(struct tracer *tracer, struct trace_options *options,
+			   enum trace_overflow overflow)
+{
+	uint64_t pages = pages_left() + account.used / PAGE_SIZE;
+
+	options->overflow = overflow;
+	EXPECT_EQ(trace_change(tracer, options), 0);
+	EXPECT_EQ(pages_left() + account.used / PAGE_SIZE, pages);
+}
+
+/* As large as the limit allows: one page more would be over it. */
+static void cut(struct trace_options options)
+{
+	struct trace_status status;
+	struct tracer *tracer;
+
+	options.cut_size = true;
+	options.size = 1000000 * RECORD;
+	account.limit = 40 * PAGE_SIZE + 1;
+	tracer = attach_counted(&options);
+	EXPECT_EQ(account.used, 40 * PAGE_SIZE);
+	trace_status(tracer, &status);
+	EXPECT(trace_detach(tracer));
+	options.cut_size = false;
+	options.size = status.size;
+	tracer = attach_counted(&options);
+	EXPECT_EQ(account.used, 40 * PAGE_SIZE);
+	EXPECT(trace_detach(tracer));
+	options.size += RECORD;
+	EXPECT_EQ(trace_attach_cpu(this_cpu()->index, &options, &tracer), -ENOMEM);
+	account.limit = SIZE_MAX;
+}
+
+TEST(trace_charges_pages, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "a tracer is charged for the pages that it takes, whatever its size and mode and "
+	      "while these change, and a limit cuts it to these pages",
+     .source = "kernel/trace/trace.h, struct trace_account")
+{
+	static const size_t sizes[] = {2, 166, 167, 168, 169, 5000};
+	struct trace_options options = walker_options(0);
+	struct tracer *tracer;
+
+	test_pin();
+	account = (struct trace_account){.limit = SIZE_MAX};
+	options.account = &account;
+	options.overflowed = ignore;
+	options.paused = true;
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (options.overflow = TRACE_WRAP; options.overflow <= TRACE_STOP;
+		     options.overflow++) {
+			options.size = sizes[i] * RECORD;
+			tracer = attach_counted(&options);
+			EXPECT(trace_detach(tracer));
+			cut(options);
+		}
+		options.size = sizes[i] * RECORD;
+		options.overflow = TRACE_WRAP;
+		tracer = attach_counted(&options);
+		change_counted(tracer, &options, TRACE_SIGNAL);
+		change_counted(tracer, &options, TRACE_STOP);
+		account.limit = account.used;
+		options.overflow = TRACE_SIGNAL;
+		EXPECT_EQ(trace_change(tracer, &options), -ENOMEM);
+		EXPECT_EQ(account.used, account.limit);
+		EXPECT(trace_detach(tracer));
+		EXPECT_EQ(account.used, 0);
+		account.limit = SIZE_MAX;
+	}
 }

@@ -56,7 +56,7 @@ static void refuse_values(void)
 
 static void refuse_memory(void)
 {
-	account.limit = 63 * RECORD;
+	account.limit = 64 * RECORD;
 	expect_refused(walker_options(64), -ENOMEM);
 }
 

@@ -78,6 +78,16 @@ long set_affinity(long pid, uint64_t cpus)
 	return system_call(SYS_sched_setaffinity, (uint64_t)pid, sizeof(cpus), (uint64_t)&cpus, 0);
 }
 
+long getrlimit(unsigned resource, struct rlimit *limit)
+{
+	return system_call(SYS_getrlimit, resource, (uint64_t)limit, 0, 0);
+}
+
+long setrlimit(unsigned resource, const struct rlimit *limit)
+{
+	return system_call(SYS_setrlimit, resource, (uint64_t)limit, 0, 0);
+}
+
 uint32_t cpu_now(void)
 {
 	uint32_t cpu = UINT32_MAX;

@@ -34,6 +34,14 @@ int next_stop(long pid)
 	return status;
 }
 
+int peek_stop(long pid)
+{
+	int status = -1;
+
+	CHECK(wait4(pid, &status, WNOWAIT) == pid);
+	return status;
+}
+
 long trace_branches(long pid, uint32_t records, uint32_t flags, uint32_t signal)
 {
 	struct ptrace_bts_config config = {records * RECORD, flags, signal, RECORD};
@@ -45,5 +53,4 @@ void end_child(long pid)
 {
 	CHECK(ptrace(PTRACE_KILL, pid, 0, 0) == 0);
 	CHECK(next_stop(pid) == WAIT_KILLED(SIGKILL));
-	ptrace(PTRACE_DETACH, pid, 0, 0); /* if it left a trace */
 }

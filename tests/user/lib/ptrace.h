@@ -21,6 +21,9 @@ long traced_child(void (*body)(uint64_t argument), uint64_t argument);
 /* Waits until it stops or ends: the status. */
 int next_stop(long pid);
 
+/* The same, but the next call reports it again: the trace of a child that ended can be read. */
+int peek_stop(long pid);
+
 /* Gives the tracer a buffer of `records`. */
 long trace_branches(long pid, uint32_t records, uint32_t flags, uint32_t signal);
 

@@ -27,6 +27,8 @@ void yield(void);
 long sleep_us(int64_t microseconds);
 int64_t now_us(void);
 long set_affinity(long pid, uint64_t cpus);
+long getrlimit(unsigned resource, struct rlimit *limit);
+long setrlimit(unsigned resource, const struct rlimit *limit);
 uint32_t cpu_now(void);
 
 /* Anonymous memory; an address, or a negated error. */
