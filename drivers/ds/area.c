@@ -90,6 +90,8 @@ int ds_set_overflow(void *area, enum ds_overflow overflow, size_t margin)
 		       ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM) + record);
 		return 0;
 	}
+	if (overflow != DS_O_SIGNAL)
+		return -EINVAL;
 	if (!margin)
 		margin = records >= 2 * DS_DEFAULT_MARGIN ? DS_DEFAULT_MARGIN : records / 2;
 	if (!margin || margin >= records)

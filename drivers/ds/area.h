@@ -68,8 +68,9 @@ enum ds_overflow {
 
 /*
  * Sets the interrupt threshold. DS_O_SIGNAL: to `margin` records below the end; 0 means
- * DS_DEFAULT_MARGIN, or half of a buffer that is not twice as long. -EINVAL unless margin is less
- * than the number of records. BTINT, the other half of an overflow mode, belongs to the lease.
+ * DS_DEFAULT_MARGIN, or half of a buffer that is not twice as long. -EINVAL, and nothing changed:
+ * no such method, or a margin that is not less than the number of records. BTINT, the other half of
+ * an overflow mode, belongs to the lease.
  */
 int ds_set_overflow(void *area, enum ds_overflow overflow, size_t margin);
 enum ds_overflow ds_get_overflow(const void *area);
@@ -104,13 +105,6 @@ struct bts_struct {
  */
 int ds_read_bts(const void *area, size_t at, struct bts_struct *record);
 int ds_put_bts(void *area, size_t at, const struct bts_struct *record);
-
-/*
- * Writes a whole record at the index and moves the index on, as the hardware would; TR must be
- * clear. At the end: wraps (after the record) if `overflow` is DS_O_WRAP, else -ENOSPC. -EINVAL
- * as ds_put_bts(), and for an index that is not a slot's.
- */
-int ds_write_bts(void *area, enum ds_overflow overflow, const struct bts_struct *record);
 
 /* Clears every record and sets the index to the base. TR must be clear. */
 void ds_clear(void *area);

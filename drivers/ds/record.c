@@ -43,35 +43,6 @@ int ds_put_bts(void *area, size_t at, const struct bts_struct *record)
 	return 0;
 }
 
-static void set_index(void *area, size_t at)
-{
-	ds_set(area, DS_BTS_INDEX, (uintptr_t)slot(area, at));
-}
-
-/*
- * Silicon may leave the index at the end or at the base after the last slot (the manual does not
- * say): both are taken, and the base is what is left.
- */
-int ds_write_bts(void *area, enum ds_overflow overflow, const struct bts_struct *record)
-{
-	size_t at = ds_get_bts_index(area), end = ds_get_bts_end(area);
-	int error;
-
-	if (ds_get(area, DS_BTS_INDEX) != (uintptr_t)slot(area, at))
-		return -EINVAL;
-	if (at == end) {
-		if (overflow != DS_O_WRAP)
-			return -ENOSPC;
-		at = 0;
-	}
-	error = ds_put_bts(area, at, record);
-	if (error)
-		return error;
-	at++;
-	set_index(area, at == end && overflow == DS_O_WRAP ? 0 : at);
-	return 0;
-}
-
 static bool holds_record(const void *area, size_t at)
 {
 	struct bts_struct record;
@@ -92,5 +63,5 @@ void ds_clear(void *area)
 
 	for (size_t at = 0; at < ds_get_bts_end(area); at++)
 		ds_put_bts(area, at, &empty);
-	set_index(area, 0);
+	ds_set(area, DS_BTS_INDEX, (uintptr_t)slot(area, 0));
 }

@@ -48,6 +48,19 @@ static inline int start(void **state)
 	return 0;
 }
 
+/* What the hardware does for one record; the index is back at the base after the last slot, or
+ * stays behind it. */
+static inline void store_record(void *area, uint64_t from)
+{
+	size_t at = ds_get_bts_index(area);
+
+	if (ds_put_bts(area, at, &(struct bts_struct){.from = from}))
+		return;
+	at = at + 1 == ds_get_bts_end(area) && ds_get_overflow(area) == DS_O_WRAP ? 0 : at + 1;
+	ds_set(area, DS_BTS_INDEX,
+	       ds_get(area, DS_BTS_BUFFER_BASE) + at * ds_configuration->record_size);
+}
+
 /* What the hardware does for `count` branches, if it records at all. */
 static inline void branches(unsigned count)
 {
@@ -57,7 +70,7 @@ static inline void branches(unsigned count)
 	if ((fake_msr(IA32_DEBUGCTL)->value & on) != on)
 		return;
 	for (uint64_t i = 0; i < count; i++)
-		ds_write_bts(area, ds_get_overflow(area), &(struct bts_struct){.from = i + 1});
+		store_record(area, i + 1);
 }
 
 static inline uint64_t area_of(const struct ds_lease *lease)

@@ -45,7 +45,7 @@ static void parks_the_threshold(void **state)
 	assert_true(ds_pmi(&cpu));
 	assert_true(ds_get(a.area, DS_BTS_INTERRUPT_THRESHOLD) > maximum);
 	assert_false(ds_pmi(&cpu));
-	ds_write_bts(a.area, a.overflow, &(struct bts_struct){.from = 1});
+	store_record(a.area, 1);
 	assert_int_equal(ds_get_bts_index(a.area), THRESHOLD + 1);
 	assert_false(ds_pmi(&cpu));
 }

@@ -72,7 +72,7 @@ static void room_for_stamps(void **state)
 	ds_switch_out(&cpu);
 	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0);
 	assert_ptr_equal(cpu.loaded, &a);
-	assert_int_equal(ds_write_bts(a.area, a.overflow, &(struct bts_struct){.from = 99}), 0);
+	store_record(a.area, 99);
 	ds_switch_in(&cpu, &b);
 	branches(2);
 	assert_int_equal(ds_get_bts_index(a.area), 4);
@@ -101,7 +101,7 @@ static void a_stamp_may_overflow(void **state)
 	ds_switch(&cpu, &b);
 	branches(RECORDS - MARGIN - 1);
 	ds_switch_out(&cpu);
-	ds_write_bts(b.area, b.overflow, &(struct bts_struct){.from = 99});
+	store_record(b.area, 99);
 	assert_true(ds_switch_in(&cpu, NULL));
 }
 
