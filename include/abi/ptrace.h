@@ -12,8 +12,10 @@ enum {
 	PTRACE_TRACEME = 0,
 	PTRACE_PEEKTEXT = 1,
 	PTRACE_PEEKDATA = 2,
+	PTRACE_PEEKUSR = 3,
 	PTRACE_POKETEXT = 4,
 	PTRACE_POKEDATA = 5,
+	PTRACE_POKEUSR = 6,
 	PTRACE_CONT = 7,
 	PTRACE_KILL = 8,
 	PTRACE_SINGLESTEP = 9,
@@ -22,14 +24,36 @@ enum {
 	PTRACE_ATTACH = 16,
 	PTRACE_DETACH = 17,
 	PTRACE_SINGLEBLOCK = 33, /* -EOPNOTSUPP */
+	PTRACE_SETOPTIONS = 0x4200,
+	PTRACE_GETEVENTMSG = 0x4201,
+	PTRACE_GETSIGINFO = 0x4202,
 	PTRACE_SEIZE = 0x4206,
 	PTRACE_INTERRUPT = 0x4207,
 };
 
+/* PTRACE_SETOPTIONS. */
+enum {
+	PTRACE_O_TRACEFORK = 2,	 /* stop in a fork() or spawn(), and trace the child as well */
+	PTRACE_O_TRACEVFORK = 4, /* this and the next three are taken; nothing here does that */
+	PTRACE_O_TRACECLONE = 8,
+	PTRACE_O_TRACEEXEC = 0x10,
+	PTRACE_O_TRACEVFORKDONE = 0x20,
+	PTRACE_O_TRACEEXIT = 0x40, /* stop before the end */
+	PTRACE_O_MASK = 0x7e,
+};
+
 /* Why a tracee stopped, in bits 16 and up of the status of wait4(); 0: a signal, or a step. */
 enum {
+	PTRACE_EVENT_FORK = 1,	 /* PTRACE_GETEVENTMSG: the child's pid */
+	PTRACE_EVENT_EXIT = 6,	 /* PTRACE_GETEVENTMSG: the status that wait4() will report */
 	PTRACE_EVENT_BTS = 64,	 /* its trace came to the threshold */
 	PTRACE_EVENT_STOP = 128, /* PTRACE_INTERRUPT */
+};
+
+/* PTRACE_PEEKUSR, PTRACE_POKEUSR: addresses in Linux's struct user; registers are at its start. */
+enum {
+	PTRACE_USER_DEBUGREG = 848, /* eight, all 0: there are no watchpoints */
+	PTRACE_USER_DEBUGREG_END = 912,
 };
 
 /* PTRACE_GETREGS, PTRACE_SETREGS. The bases and data segments are 0, and stay so. */

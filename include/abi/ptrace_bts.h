@@ -8,6 +8,7 @@
 enum {
 	PTRACE_BTS_CONFIG = 40, /* (struct ptrace_bts_config *, its size): bytes read */
 	PTRACE_BTS_STATUS = 41, /* (struct ptrace_bts_config *, its size): bytes written */
+				/* Any other size: `size` and `flags` alone; CONFIG: 0 */
 	PTRACE_BTS_SIZE = 42,	/* (0, 0): records that can be read */
 	PTRACE_BTS_GET = 43,	/* (record *, index, 0 = newest): bytes written */
 	PTRACE_BTS_CLEAR = 44,	/* (0, 0): 0 */
@@ -20,29 +21,41 @@ enum {
 
 /* struct ptrace_bts_config, flags. */
 enum {
-	PTRACE_BTS_TRACE = 1,	  /* record */
-	PTRACE_BTS_SCHED = 2,	  /* and stamp where recording begins and ends */
+	PTRACE_BTS_TRACE = 1,	  /* record branches */
+	PTRACE_BTS_SCHED = 2,	  /* record where the tracee arrives on a CPU and departs */
 	PTRACE_BTS_SIGNAL = 4,	  /* stop the tracee when the buffer is nearly full */
 	PTRACE_BTS_CUT_SIZE = 8,  /* be content with as much memory as is left */
 	PTRACE_BTS_USER = 0x10,	  /* branches of ring 3; so too if neither this nor the next */
 	PTRACE_BTS_KERNEL = 0x20, /* branches of the kernel; both: all, the transitions too */
 	PTRACE_BTS_STOP = 0x40,	  /* keep the oldest: stop recording when full */
-	PTRACE_BTS_SETTABLE = 0x7f,
+	PTRACE_BTS_SIGNAL_TRACEE = 0x80,  /* SIGNAL: send the signal to the tracee */
+	PTRACE_BTS_SIGNAL_TRACER = 0x100, /* SIGNAL: and send the signal to the tracer */
+	PTRACE_BTS_SETTABLE = 0x1ff,
 
-	/* STATUS only: */
+	/* From STATUS; CONFIG takes and ignores them: */
 	PTRACE_BTS_SOFTWARE = 0x10000,	/* the kernel filters, not the hardware */
 	PTRACE_BTS_LOST = 0x20000,	/* records were overwritten, or found no room */
 	PTRACE_BTS_TRUNCATED = 0x40000, /* the hardware ran out of room: records are missing */
 	PTRACE_BTS_FULL = 0x80000,	/* STOP has stopped */
+	PTRACE_BTS_REPORTED = 0xf0000,
 };
 
+/* The names of the patch of 2007-12-14 to Linux, which had these four. */
+enum {
+	PTRACE_BTS_O_TRACE = PTRACE_BTS_TRACE,
+	PTRACE_BTS_O_SCHED = PTRACE_BTS_SCHED,
+	PTRACE_BTS_O_SIGNAL = PTRACE_BTS_SIGNAL,
+	PTRACE_BTS_O_CUT_SIZE = PTRACE_BTS_CUT_SIZE,
+};
+
+/* The first two members are all that the structure of that patch has: two longs. */
 struct ptrace_bts_config {
-	uint32_t size;	   /* of the buffer in bytes; whole records; 0: none */
-	uint32_t flags;	   /* as above */
+	uint64_t size;	   /* of the buffer in bytes; whole records; 0: none */
+	uint64_t flags;	   /* as above */
 	uint32_t signal;   /* with SIGNAL: the one to stop with; 0: SIGIO */
 	uint32_t bts_size; /* of a record; CONFIG: that, or 0 */
 };
-_Static_assert(sizeof(struct ptrace_bts_config) == 16, "the interface");
+_Static_assert(sizeof(struct ptrace_bts_config) == 24, "the interface");
 
 /* struct ptrace_bts_record, qualifier. */
 enum {

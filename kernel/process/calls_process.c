@@ -61,16 +61,16 @@ long call_wait4(struct process *self, const uint64_t *argument)
 
 long call_kill(struct process *self, const uint64_t *argument)
 {
+	struct signal_cause cause = {.code = SI_USER, .pid = (int32_t)self->pid};
 	struct process *process;
 
-	(void)self;
 	if (argument[1] >= SIGNALS || (int32_t)argument[0] <= 0)
 		return -EINVAL;
 	process = process_find((unsigned)argument[0]);
 	if (!process)
 		return -ESRCH;
 	if (argument[1])
-		process_signal(process, (unsigned)argument[1]);
+		process_signal_from(process, (unsigned)argument[1], &cause);
 	process_put(process);
 	return 0;
 }

@@ -23,10 +23,22 @@ static void give_up_children(const struct process *self)
 	}
 }
 
+/* A tracer that asked for it looks at the process as it was when it made the call. */
+static void stop_before_end(struct process *self, int status)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+
+	attachments_exit(self, status);
+	attachments_stop(self);
+	spin_unlock(&processes_lock, flags);
+}
+
 void process_end(struct process *self, int status)
 {
 	uint64_t flags;
 
+	if (status != WAIT_KILLED(SIGKILL))
+		stop_before_end(self, status);
 	timer_stop(&self->alarm);
 	user_context_drop();
 	space_destroy(&self->space);
@@ -37,18 +49,18 @@ void process_end(struct process *self, int status)
 	self->status = status;
 	self->state = PROCESS_ENDED;
 	self->pending = 0;
-	process_changed(self);
+	process_changed(self, status);
 	attachments_ended(self);
 	spin_unlock(&processes_lock, flags);
 	process_put(self);
 	task_exit();
 }
 
-void process_changed(struct process *process)
+void process_changed(struct process *process, int status)
 {
 	sched_wake_all(&process->watchers);
 	if (process->parent)
-		signal_post(process->parent, SIGCHLD);
+		signal_post_child(process->parent, process, status);
 }
 
 int process_await(struct process *process, bool stops)
@@ -71,7 +83,7 @@ static bool kill_once(void)
 
 	for (struct process *process = processes; process; process = process->next) {
 		left |= process->state != PROCESS_ENDED;
-		signal_post(process, SIGKILL);
+		signal_post(process, SIGKILL, &(struct signal_cause){.code = SI_KERNEL});
 	}
 	spin_unlock(&processes_lock, flags);
 	return left;

@@ -19,8 +19,8 @@ long process_fork(struct process *parent);
 /* The end of the running process; `status` as wait4() says it. */
 _Noreturn void process_end(struct process *self, int status);
 
-/* Tells the parent and all who watch that `process` stopped or ended. Under the lock. */
-void process_changed(struct process *process);
+/* Reports `status`, with which `process` stopped or ended, to parent and watchers. The lock. */
+void process_changed(struct process *process, int status);
 
 /* Stops until nobody stops it any more; under the lock, which is released meanwhile. */
 void stand_still(struct process *self);
@@ -31,10 +31,13 @@ void process_release(struct process *process);
 /* Gives back a reference where it is not the last one. Under the lock; false: it is the last. */
 bool process_drop(struct process *process);
 
-/* process_signal() under the lock. */
-void signal_post(struct process *process, unsigned signal);
+/* process_signal_from() under the lock. The cause of one that is pending already stays. */
+void signal_post(struct process *process, unsigned signal, const struct signal_cause *cause);
 
-/* An exception in ring 3 becomes a signal that nothing but a tracer can avert. */
+/* SIGCHLD to a parent or a tracer, for a process whose status as wait4() says it is `status`. */
+void signal_post_child(struct process *to, const struct process *process, int status);
+
+/* The newest exception in ring 3 (fault) becomes a signal that nothing but a tracer can avert. */
 void signal_fault(struct process *self, const struct trap_frame *frame);
 
 /* Acts on what is pending: stands still, or does not come back. */

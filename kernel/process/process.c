@@ -119,22 +119,32 @@ static struct process *create(const char *name, const struct process *parent, bo
 	return process;
 }
 
+/* Under the lock. */
+static int enter_list(struct process *process, struct process *parent)
+{
+	int error = count < PROCESS_MOST ? 0 : -EAGAIN;
+
+	process->references = parent ? 3 : 2;
+	if (parent && !error)
+		error = attachments_fork(parent, process);
+	if (error)
+		return error;
+	count++;
+	process->next = processes;
+	processes = process;
+	process->parent = parent;
+	return 0;
+}
+
 /* Into the list and off; with one more reference for the caller. */
 static int start(struct process *process, struct process *parent)
 {
 	uint64_t flags = spin_lock(&processes_lock);
-	bool room = count < PROCESS_MOST;
+	int error = enter_list(process, parent);
 
-	if (room) {
-		count++;
-		process->next = processes;
-		processes = process;
-		process->parent = parent;
-		process->references = parent ? 3 : 2;
-	}
 	spin_unlock(&processes_lock, flags);
-	if (!room)
-		return -EAGAIN;
+	if (error)
+		return error;
 	task_start(process->task);
 	return 0;
 }

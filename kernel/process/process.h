@@ -15,6 +15,12 @@
 
 #define PROCESS_MOST 64 /* at a time, zombies counted */
 
+/* Where a signal is from: what struct siginfo says besides its number. */
+struct signal_cause {
+	int32_t code, pid, status;
+	uint64_t address;
+};
+
 enum process_state { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_ENDED };
 
 struct process {
@@ -37,10 +43,11 @@ struct process {
 	struct process *parent; /* NULL: the kernel, which does not wait */
 	unsigned references;
 	enum process_state state;
-	struct attachment *attachments; /* who traces it */
-	struct attachment *traced;	/* whom it traces */
-	uint32_t pending;		/* bit n: signal n */
-	unsigned resume_signal;		/* what its tracers made of one that was about to act */
+	struct attachment *attachments;	     /* who traces it */
+	struct attachment *traced;	     /* whom it traces */
+	uint32_t pending;		     /* bit n: signal n */
+	struct signal_cause causes[SIGNALS]; /* of those that are pending */
+	unsigned resume_signal; /* what its tracers made of one that was about to act */
 	bool averted;
 	unsigned job_stop;	   /* the signal that stopped it without a tracer, or 0 */
 	bool stop_seen;		   /* that, by its parent */
@@ -73,6 +80,10 @@ void process_put(struct process *process);
  * waits; one that would be ignored is dropped unless somebody traces. Any context but NMI.
  */
 void process_signal(struct process *process, unsigned signal);
+
+/* The same with where it is from; process_signal() says SI_KERNEL. */
+void process_signal_from(struct process *process, unsigned signal,
+			 const struct signal_cause *cause);
 
 /* Waits until it is stopped (only if `stops`) or has ended. How it is, as wait4() says it. */
 int process_await(struct process *process, bool stops);

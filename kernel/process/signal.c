@@ -10,7 +10,7 @@
 #define STOPPING (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
 #define IGNORED	 (BIT(SIGCHLD) | BIT(SIGCONT) | BIT(SIGURG) | BIT(SIGWINCH))
 
-void signal_post(struct process *process, unsigned signal)
+void signal_post(struct process *process, unsigned signal, const struct signal_cause *cause)
 {
 	if (process->state == PROCESS_ENDED)
 		return;
@@ -25,18 +25,40 @@ void signal_post(struct process *process, unsigned signal)
 		process_release(process);
 	}
 	if (process->attachments || !(BIT(signal) & IGNORED)) {
+		if (!(process->pending & BIT(signal)))
+			process->causes[signal] = *cause;
 		process->pending |= BIT(signal);
 		sched_break_user(process->task);
 	}
 	sched_wake_all(&process->waiting);
 }
 
-void process_signal(struct process *process, unsigned signal)
+void signal_post_child(struct process *to, const struct process *process, int status)
+{
+	struct signal_cause cause = {.pid = (int32_t)process->pid, .status = status >> 8 & 0xff};
+
+	if ((status & 0xff) == 0x7f) {
+		cause.code = to == process->parent && process->job_stop ? CLD_STOPPED : CLD_TRAPPED;
+	} else if (status & 0xff) {
+		cause.code = CLD_KILLED;
+		cause.status = status & 0xff;
+	} else {
+		cause.code = CLD_EXITED;
+	}
+	signal_post(to, SIGCHLD, &cause);
+}
+
+void process_signal_from(struct process *process, unsigned signal, const struct signal_cause *cause)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 
-	signal_post(process, signal);
+	signal_post(process, signal, cause);
 	spin_unlock(&processes_lock, flags);
+}
+
+void process_signal(struct process *process, unsigned signal)
+{
+	process_signal_from(process, signal, &(struct signal_cause){.code = SI_KERNEL});
 }
 
 static unsigned signal_of(const struct trap_frame *frame)
@@ -62,9 +84,30 @@ static unsigned signal_of(const struct trap_frame *frame)
 	}
 }
 
+static struct signal_cause cause_of(const struct process *self, const struct trap_frame *frame)
+{
+	switch (frame->vector) {
+	case VECTOR_DE:
+		return (struct signal_cause){.code = FPE_INTDIV, .address = frame->rip};
+	case VECTOR_DB:
+		return (struct signal_cause){.code = TRAP_TRACE, .address = frame->rip};
+	case VECTOR_UD:
+		return (struct signal_cause){.code = ILL_ILLOPN, .address = frame->rip};
+	case VECTOR_AC:
+		return (struct signal_cause){.code = BUS_ADRALN};
+	case VECTOR_PF:
+		return (struct signal_cause){.code = frame->error & 1 ? SEGV_ACCERR : SEGV_MAPERR,
+					     .address = self->fault.cr2};
+	default:
+		return (struct signal_cause){.code = SI_KERNEL};
+	}
+}
+
 void signal_fault(struct process *self, const struct trap_frame *frame)
 {
-	process_signal(self, signal_of(frame));
+	struct signal_cause cause = cause_of(self, frame);
+
+	process_signal_from(self, signal_of(frame), &cause);
 }
 
 /* SIGKILL first, then by number; 0 if none is pending. */
@@ -86,7 +129,7 @@ static void job_stop(struct process *self, unsigned signal)
 	self->job_stop = signal;
 	self->stop_seen = false;
 	self->stop_status = WAIT_STOPPED((int)signal);
-	process_changed(self);
+	process_changed(self, self->stop_status);
 	stand_still(self);
 }
 

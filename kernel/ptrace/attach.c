@@ -32,7 +32,7 @@ static int refuse(const struct process *tracer, const struct process *tracee, bo
 	return 0;
 }
 
-static int link(struct attachment *at, struct process *tracer, struct process *tracee)
+int attachment_link(struct attachment *at, struct process *tracer, struct process *tracee)
 {
 	int error = refuse(tracer, tracee, at->exclusive);
 
@@ -61,7 +61,7 @@ int ptrace_attach(struct process *tracer, struct process *tracee, bool exclusive
 		return -ENOMEM;
 	at->exclusive = exclusive;
 	flags = spin_lock(&processes_lock);
-	error = link(at, tracer, tracee);
+	error = attachment_link(at, tracer, tracee);
 	if (!error && exclusive) {
 		at->due = WAIT_STOPPED(SIGSTOP);
 		attachments_look(tracee);
@@ -84,7 +84,7 @@ long ptrace_traceme(struct process *self)
 		return -ENOMEM;
 	at->exclusive = true;
 	flags = spin_lock(&processes_lock);
-	error = self->parent ? link(at, self->parent, self) : -EPERM;
+	error = self->parent ? attachment_link(at, self->parent, self) : -EPERM;
 	spin_unlock(&processes_lock, flags);
 	if (error)
 		attachment_free(at);
@@ -109,6 +109,14 @@ static void remove_from_tracee(struct attachment *at)
 	*link = at->next_of_tracee;
 }
 
+void attachment_unlink(struct attachment *at)
+{
+	if (at->tracer)
+		remove_from_tracer(at);
+	if (at->tracee)
+		remove_from_tracee(at);
+}
+
 void attachment_end(struct attachment *at, unsigned signal)
 {
 	struct process *tracee = at->tracee;
@@ -116,10 +124,8 @@ void attachment_end(struct attachment *at, unsigned signal)
 
 	ptrace_bts_free(at);
 	flags = spin_lock(&processes_lock);
-	if (at->tracer)
-		remove_from_tracer(at);
+	attachment_unlink(at);
 	if (tracee) {
-		remove_from_tracee(at);
 		at->step = false;
 		attachment_finish(at, signal);
 	}

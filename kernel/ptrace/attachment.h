@@ -7,11 +7,10 @@
 #define SPOOR_KERNEL_PTRACE_ATTACHMENT_H
 
 #include "abi/ptrace_bts.h"
+#include "kernel/process/process.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct process;
 
 struct attachment {
 	struct process *tracer; /* NULL: the kernel */
@@ -27,8 +26,12 @@ struct attachment {
 	int due;       /* a stop to come */
 	bool step;     /* due once an instruction is done */
 	bool told;     /* the stop is for the trace, which is held */
-	struct tracer *trace; /* NULL: no buffer; changed by the tracer only */
+	struct signal_cause cause; /* of the stop */
+	uint32_t options;	   /* PTRACE_O_... */
+	uint64_t message;	   /* of the newest event */
+	struct tracer *trace;	   /* NULL: no buffer; changed by the tracer only */
 	struct ptrace_bts_config config;
+	uint64_t requested; /* size that CONFIG was given; config.size: what it got */
 };
 
 /* --- stop.c; under the lock --- */
@@ -56,6 +59,18 @@ void attachments_ended(struct process *process);
 
 /* The stop is over for this tracer; `signal` as process_continue() has it. */
 void attachment_finish(struct attachment *attachment, unsigned signal);
+
+/* --- event.c; under the lock --- */
+
+/*
+ * `child`, which has not started, is traced by all tracers of `parent` that asked for it; a stop of
+ * both is due. -ENOMEM: nothing has changed.
+ */
+int attachments_fork(struct process *parent, struct process *child);
+
+/* A stop is due for all tracers that asked for one before the end, of which `status` is reported.
+ */
+void attachments_exit(struct process *self, int status);
 
 /* --- attach.c; without the lock --- */
 

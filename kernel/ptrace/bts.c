@@ -10,18 +10,30 @@
 _Static_assert(PTRACE_BTS_USER == TRACE_USER << 4 && PTRACE_BTS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
 
+static bool is_signal_refused(const struct ptrace_bts_config *config)
+{
+	if (!(config->flags & PTRACE_BTS_SIGNAL))
+		return config->signal;
+	return config->signal >= SIGNALS || config->signal == SIGKILL || config->signal == SIGSTOP;
+}
+
+static bool are_flags_refused(uint64_t flags)
+{
+	uint64_t sends = flags & (PTRACE_BTS_SIGNAL_TRACEE | PTRACE_BTS_SIGNAL_TRACER);
+
+	return flags & ~(uint64_t)(PTRACE_BTS_SETTABLE | PTRACE_BTS_REPORTED) ||
+	       (flags & PTRACE_BTS_SIGNAL && flags & PTRACE_BTS_STOP) ||
+	       (sends && !(flags & PTRACE_BTS_SIGNAL)) ||
+	       sends == (PTRACE_BTS_SIGNAL_TRACEE | PTRACE_BTS_SIGNAL_TRACER);
+}
+
 static int check_values(const struct ptrace_bts_config *config)
 {
-	bool signals = config->flags & PTRACE_BTS_SIGNAL;
-
-	if (config->flags & ~(uint32_t)PTRACE_BTS_SETTABLE ||
-	    (signals && config->flags & PTRACE_BTS_STOP) ||
-	    config->signal >= (signals ? SIGNALS : 1) ||
-	    (config->bts_size && config->bts_size != RECORD))
-		return -EINVAL;
-	if (config->size ? config->size < 2 * RECORD : config->flags & PTRACE_BTS_TRACE)
-		return -EINVAL;
-	return 0;
+	return are_flags_refused(config->flags) || is_signal_refused(config) ||
+			       (config->bts_size && config->bts_size != RECORD) ||
+			       config->size < 2 * RECORD
+		       ? -EINVAL
+		       : 0;
 }
 
 static bool may_see_kernel(const struct attachment *at)
@@ -39,6 +51,8 @@ static int check(const struct attachment *at, const struct ptrace_bts_config *co
 		return -EPERM;
 	if (config->size > MOST_SIZE && !(config->flags & PTRACE_BTS_CUT_SIZE))
 		return -ENOMEM;
+	if (config->flags & PTRACE_BTS_SIGNAL_TRACER && !at->tracer)
+		return -EINVAL;
 	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !ds_present() ? -EOPNOTSUPP
 										   : 0;
 }
@@ -57,14 +71,17 @@ static void overflowed(struct tracer *tracer, void *argument)
 static struct trace_options options_of(struct attachment *at,
 				       const struct ptrace_bts_config *config)
 {
-	uint32_t flags = config->flags;
+	uint64_t flags = config->flags;
+	bool branches = flags & PTRACE_BTS_TRACE;
 
 	return (struct trace_options){
-		.view = flags / PTRACE_BTS_USER & (TRACE_USER | TRACE_KERNEL),
+		/* Where no branches are recorded the hardware shall find as few as it can. */
+		.view = branches ? flags / PTRACE_BTS_USER & (TRACE_USER | TRACE_KERNEL) : 0,
 		.privileged = may_see_kernel(at),
 		.stamps = flags & PTRACE_BTS_SCHED,
 		.cut_size = flags & PTRACE_BTS_CUT_SIZE,
-		.paused = !(flags & PTRACE_BTS_TRACE),
+		.no_branches = !branches,
+		.paused = !(flags & (PTRACE_BTS_TRACE | PTRACE_BTS_SCHED)),
 		.overflow = flags & PTRACE_BTS_SIGNAL ? TRACE_SIGNAL
 			    : flags & PTRACE_BTS_STOP ? TRACE_STOP
 						      : TRACE_WRAP,
@@ -89,6 +106,11 @@ static int replace_buffer(struct attachment *at, const struct trace_options *opt
 	return 0;
 }
 
+static uint64_t whole_records(uint64_t size)
+{
+	return size - size % RECORD;
+}
+
 /* Its defaults and its size decided; the tracee reads it when it has to stop. */
 static void keep(struct attachment *at, const struct ptrace_bts_config *config)
 {
@@ -98,7 +120,9 @@ static void keep(struct attachment *at, const struct ptrace_bts_config *config)
 	trace_status(at->trace, &status);
 	flags = spin_lock(&processes_lock);
 	at->config = *config;
-	at->config.size = (uint32_t)status.size;
+	at->config.flags &= PTRACE_BTS_SETTABLE;
+	at->config.size = status.size;
+	at->requested = whole_records(config->size);
 	at->config.bts_size = RECORD;
 	if (!(config->flags & (PTRACE_BTS_USER | PTRACE_BTS_KERNEL)))
 		at->config.flags |= PTRACE_BTS_USER;
@@ -107,10 +131,19 @@ static void keep(struct attachment *at, const struct ptrace_bts_config *config)
 	spin_unlock(&processes_lock, flags);
 }
 
+/* The buffer there is has that size, or is what the same request was cut to. */
+static bool has_size(const struct attachment *at, const struct ptrace_bts_config *config)
+{
+	uint64_t size = whole_records(config->size);
+
+	return at->trace && (at->config.size == size ||
+			     (at->requested == size && config->flags & PTRACE_BTS_CUT_SIZE));
+}
+
 long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
 	struct trace_options options = options_of(at, config);
-	int error = check(at, config);
+	int error = config->size ? check(at, config) : 0;
 
 	if (error)
 		return error;
@@ -118,7 +151,7 @@ long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *co
 		ptrace_bts_free(at);
 		return 0;
 	}
-	if (at->trace && at->config.size == config->size - config->size % RECORD)
+	if (has_size(at, config))
 		error = trace_change(at->trace, &options);
 	else
 		error = replace_buffer(at, &options);

@@ -51,7 +51,7 @@ long bts_read(struct attachment *at, uint64_t user, uint64_t bytes, bool remove)
 	size_t available = trace_available(at->trace);
 	long count;
 
-	if (bytes < RECORD)
+	if (bytes < RECORD || bytes % RECORD)
 		return -EIO;
 	count = copy_records(at->trace, user,
 			     bytes / RECORD < available ? bytes / RECORD : available);

@@ -10,12 +10,27 @@
 struct attachment *attachment_create(void);
 void attachment_free(struct attachment *attachment);
 
+/* Under the lock: `tracer` (NULL: the kernel) traces `tracee` by it. -ESRCH, -EPERM. */
+int attachment_link(struct attachment *attachment, struct process *tracer, struct process *tracee);
+
+/* Under the lock: it is in no list any more. The reference to the tracee stays. */
+void attachment_unlink(struct attachment *attachment);
+
 /* The parent of `self` becomes its tracer. -EPERM, -ENOMEM. */
 long ptrace_traceme(struct process *self);
 
 /* Registers as the call has them, at `user` in the caller's memory. -ESRCH, -EFAULT, -EIO. */
 long ptrace_get_registers(struct attachment *attachment, uint64_t user);
 long ptrace_set_registers(struct attachment *attachment, uint64_t user);
+
+/* One register, at `address` of struct user. -ESRCH, -EIO; to or from `user`: -EFAULT. */
+long ptrace_peek_register(struct attachment *attachment, uint64_t address, uint64_t user);
+long ptrace_poke_register(struct attachment *attachment, uint64_t address, uint64_t value);
+
+/* event.c: of a stopped tracee, as the calls have it. -EINVAL, -EFAULT. */
+long ptrace_set_options(struct attachment *attachment, uint64_t options);
+long ptrace_get_message(struct attachment *attachment, uint64_t user);
+long ptrace_get_siginfo(struct attachment *attachment, uint64_t user);
 
 /* Of a buffer that there is, to `user`, which has room for `bytes`. -EFAULT, -EINVAL, -EIO. */
 long bts_get(struct attachment *attachment, uint64_t user, uint64_t index);

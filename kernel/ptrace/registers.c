@@ -78,6 +78,15 @@ long ptrace_get_registers(struct attachment *at, uint64_t user)
 	return copy_to_user(user, &registers, sizeof(registers));
 }
 
+static long set_registers(struct attachment *at, struct trap_frame *frame,
+			  const struct ptrace_registers *registers)
+{
+	if (!allowed(registers, at->tracee->in_call ? frame->rax : NO_CALL))
+		return -EIO;
+	put_registers(frame, registers);
+	return ptrace_set_frame(at, frame);
+}
+
 long ptrace_set_registers(struct attachment *at, uint64_t user)
 {
 	struct ptrace_registers registers;
@@ -86,10 +95,45 @@ long ptrace_set_registers(struct attachment *at, uint64_t user)
 
 	if (!error)
 		error = ptrace_get_frame(at, &frame);
+	return error ? error : set_registers(at, &frame, &registers);
+}
+
+static bool is_debug_register(uint64_t address)
+{
+	return address % sizeof(uint64_t) == 0 && address >= PTRACE_USER_DEBUGREG &&
+	       address < PTRACE_USER_DEBUGREG_END;
+}
+
+long ptrace_peek_register(struct attachment *at, uint64_t address, uint64_t user)
+{
+	struct ptrace_registers registers;
+	struct trap_frame frame;
+	uint64_t value = 0;
+	int error = ptrace_get_frame(at, &frame);
+
 	if (error)
 		return error;
-	if (!allowed(&registers, at->tracee->in_call ? frame.rax : NO_CALL))
+	registers = registers_of(&frame, at->tracee->in_call);
+	if (address % sizeof(value) == 0 && address < sizeof(registers))
+		value = ((uint64_t *)&registers)[address / sizeof(value)];
+	else if (!is_debug_register(address))
 		return -EIO;
-	put_registers(&frame, &registers);
-	return ptrace_set_frame(at, &frame);
+	return copy_to_user(user, &value, sizeof(value));
+}
+
+long ptrace_poke_register(struct attachment *at, uint64_t address, uint64_t value)
+{
+	struct ptrace_registers registers;
+	struct trap_frame frame;
+	int error = ptrace_get_frame(at, &frame);
+
+	if (error)
+		return error;
+	if (is_debug_register(address))
+		return value ? -EIO : 0;
+	if (address % sizeof(value) || address >= sizeof(registers))
+		return -EIO;
+	registers = registers_of(&frame, at->tracee->in_call);
+	((uint64_t *)&registers)[address / sizeof(value)] = value;
+	return set_registers(at, &frame, &registers);
 }

@@ -52,7 +52,9 @@ static long do_continue(const struct call *call)
 
 static long do_kill(const struct call *call)
 {
-	process_signal(call->at->tracee, SIGKILL);
+	struct signal_cause cause = {.code = SI_USER, .pid = (int32_t)call->self->pid};
+
+	process_signal_from(call->at->tracee, SIGKILL, &cause);
 	return 0;
 }
 
@@ -84,28 +86,58 @@ static long do_set_registers(const struct call *call)
 	return ptrace_set_registers(call->at, call->data);
 }
 
+static long do_peek_register(const struct call *call)
+{
+	return ptrace_peek_register(call->at, call->address, call->data);
+}
+
+static long do_poke_register(const struct call *call)
+{
+	return ptrace_poke_register(call->at, call->address, call->data);
+}
+
+static long do_set_options(const struct call *call)
+{
+	return ptrace_set_options(call->at, call->data);
+}
+
+static long do_get_message(const struct call *call)
+{
+	return ptrace_get_message(call->at, call->data);
+}
+
+static long do_get_siginfo(const struct call *call)
+{
+	return ptrace_get_siginfo(call->at, call->data);
+}
+
+/* Bytes of the structure that the caller knows: a size that is not its own is that of 2007. */
+static size_t config_bytes(const struct call *call)
+{
+	return call->data == sizeof(struct ptrace_bts_config)
+		       ? sizeof(struct ptrace_bts_config)
+		       : offsetof(struct ptrace_bts_config, signal);
+}
+
 static long do_config(const struct call *call)
 {
-	struct ptrace_bts_config config;
+	struct ptrace_bts_config config = {0};
+	size_t bytes = config_bytes(call);
 	long error;
 
-	if (call->data < sizeof(config))
-		return -EIO;
-	if (copy_from_user(&config, call->address, sizeof(config)))
+	if (copy_from_user(&config, call->address, bytes))
 		return -EFAULT;
 	error = ptrace_bts_config(call->at, &config);
-	return error ? error : (long)sizeof(config);
+	return error || bytes < sizeof(config) ? error : (long)bytes;
 }
 
 static long do_status(const struct call *call)
 {
 	struct ptrace_bts_config config;
+	size_t bytes = config_bytes(call);
 
-	if (call->data < sizeof(config))
-		return -EIO;
 	ptrace_bts_status(call->at, &config);
-	return copy_to_user(call->address, &config, sizeof(config)) ? -EFAULT
-								    : (long)sizeof(config);
+	return copy_to_user(call->address, &config, bytes) ? -EFAULT : (long)bytes;
 }
 
 static long read_buffer(const struct call *call)
@@ -151,8 +183,10 @@ static const struct request {
 	{PTRACE_TRACEME, NOTHING, do_traceme},
 	{PTRACE_PEEKTEXT, STOPPED, do_peek},
 	{PTRACE_PEEKDATA, STOPPED, do_peek},
+	{PTRACE_PEEKUSR, STOPPED, do_peek_register},
 	{PTRACE_POKETEXT, STOPPED, do_poke},
 	{PTRACE_POKEDATA, STOPPED, do_poke},
+	{PTRACE_POKEUSR, STOPPED, do_poke_register},
 	{PTRACE_CONT, STOPPED, do_continue},
 	{PTRACE_KILL, TRACED, do_kill},
 	{PTRACE_SINGLESTEP, STOPPED, do_continue},
@@ -161,6 +195,9 @@ static const struct request {
 	{PTRACE_ATTACH, NOTHING, do_attach},
 	{PTRACE_DETACH, READABLE, do_continue},
 	{PTRACE_SINGLEBLOCK, NOTHING, do_singleblock},
+	{PTRACE_SETOPTIONS, STOPPED, do_set_options},
+	{PTRACE_GETEVENTMSG, STOPPED, do_get_message},
+	{PTRACE_GETSIGINFO, STOPPED, do_get_siginfo},
 	{PTRACE_SEIZE, NOTHING, do_attach},
 	{PTRACE_INTERRUPT, TRACED, do_interrupt},
 	{PTRACE_BTS_CONFIG, STOPPED, do_config},

@@ -21,46 +21,96 @@ void attachments_look(struct process *process)
 	sched_wake_all(&process->waiting);
 }
 
+/* Nothing of the tracee is recorded for this tracer until it hears of it and lets it go on. */
+static bool waits_for_tracer(const struct attachment *at)
+{
+	return at->trace && !at->told && trace_is_held(at->trace);
+}
+
+/* The status of a stop that is due; 0: none is. */
 static int next_stop(const struct attachment *at)
 {
 	if (at->stop || at->due)
 		return at->stop ? 0 : at->due;
-	if (at->trace && !at->told && trace_is_held(at->trace))
+	if (waits_for_tracer(at) && !(at->config.flags & PTRACE_BTS_SIGNAL_TRACEE))
 		return EVENT(PTRACE_EVENT_BTS, (int)at->config.signal);
 	return 0;
+}
+
+/* The buffer's signal is to be sent to the tracee, and is not on its way. */
+static bool is_signal_due(const struct attachment *at)
+{
+	return at->config.flags & PTRACE_BTS_SIGNAL_TRACEE && waits_for_tracer(at) &&
+	       !(at->tracee->pending & 1u << at->config.signal);
 }
 
 bool attachments_due(const struct process *self)
 {
 	for (const struct attachment *at = self->attachments; at; at = at->next_of_tracee)
-		if (next_stop(at))
+		if (next_stop(at) || is_signal_due(at))
 			return true;
 	return false;
 }
 
-static void begin(struct attachment *at, int status)
+static struct signal_cause overflow_cause(const struct attachment *at)
+{
+	return (struct signal_cause){.code = SI_EVENT(PTRACE_EVENT_BTS, (int)at->config.signal),
+				     .pid = (int32_t)at->tracee->pid};
+}
+
+/* Of a stop that no signal made. */
+static struct signal_cause stop_cause(const struct attachment *at, int status)
+{
+	int event = status >> 16, signal = status >> 8 & 0xff;
+
+	if (event == PTRACE_EVENT_BTS)
+		return overflow_cause(at);
+	if (event)
+		return (struct signal_cause){.code = SI_EVENT(event, signal)};
+	if (signal == SIGTRAP)
+		return (struct signal_cause){.code = TRAP_TRACE, .address = at->tracee->frame.rip};
+	return (struct signal_cause){.code = SI_USER,
+				     .pid = at->tracer ? (int32_t)at->tracer->pid : 0};
+}
+
+static void begin(struct attachment *at, int status, const struct signal_cause *cause)
 {
 	at->stop = status;
+	at->cause = *cause;
 	at->seen = false;
 	at->tracee->stop_status = status;
 	sched_wake_all(&at->tracee->watchers);
 	if (at->tracer)
-		signal_post(at->tracer, SIGCHLD);
+		signal_post_child(at->tracer, at->tracee, status);
 }
 
+static void begin_stop(struct attachment *at, int status)
+{
+	struct signal_cause cause = stop_cause(at, status);
+
+	at->told = !at->due;
+	at->due = 0;
+	begin(at, status, &cause);
+	if (at->told && at->config.flags & PTRACE_BTS_SIGNAL_TRACER)
+		signal_post(at->tracer, at->config.signal, &cause);
+}
+
+/* Begins the stops that are due, and sends what is to be sent to the tracee. False: no stop was. */
 static bool begin_due(struct process *self)
 {
 	bool any = false;
 
 	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
 		int status = next_stop(at);
+		struct signal_cause cause;
 
-		if (!status)
-			continue;
-		any = true;
-		at->told = !at->due;
-		at->due = 0;
-		begin(at, status);
+		if (status) {
+			any = true;
+			begin_stop(at, status);
+		} else if (is_signal_due(at)) {
+			cause = overflow_cause(at);
+			signal_post(self, at->config.signal, &cause);
+		}
 	}
 	return any;
 }
@@ -91,7 +141,9 @@ unsigned attachments_deliver(struct process *self, unsigned signal)
 	self->resume_signal = 0;
 	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
 		at->delivery = true;
-		begin(at, WAIT_STOPPED((int)signal));
+		at->told = waits_for_tracer(at) && at->config.signal == signal &&
+			   at->config.flags & PTRACE_BTS_SIGNAL_TRACEE;
+		begin(at, WAIT_STOPPED((int)signal), &self->causes[signal]);
 	}
 	stand_still(self);
 	return self->averted ? 0 : self->resume_signal;
@@ -137,18 +189,20 @@ void attachments_ended(struct process *process)
 {
 	for (const struct attachment *at = process->attachments; at; at = at->next_of_tracee)
 		if (at->tracer && at->tracer != process->parent)
-			signal_post(at->tracer, SIGCHLD);
+			signal_post_child(at->tracer, process, process->status);
 }
 
 void attachment_finish(struct attachment *at, unsigned signal)
 {
 	struct process *tracee = at->tracee;
+	struct signal_cause cause = {.code = SI_USER,
+				     .pid = at->tracer ? (int32_t)at->tracer->pid : 0};
 
 	if (at->delivery && at->stop) {
 		tracee->averted |= !signal;
 		tracee->resume_signal = signal;
 	} else if (signal) {
-		signal_post(tracee, signal);
+		signal_post(tracee, signal, &cause);
 	}
 	at->stop = 0;
 	at->delivery = at->told = false;

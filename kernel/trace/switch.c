@@ -39,7 +39,7 @@ static void give(struct trace_context *context, struct bts_struct record)
 static void truncate(struct trace_context *context)
 {
 	for (struct tracer *at = context->tracers; at; at = at->next)
-		at->truncated = true;
+		at->truncated |= !at->options.no_branches;
 }
 
 /* The two contexts that a CPU records for; NULL where there is none. */
@@ -186,7 +186,10 @@ static struct tracer *only_wrapping(const struct trace_context *context)
 {
 	struct tracer *tracer = context->tracers;
 
-	return !tracer->next && tracer->options.overflow == TRACE_WRAP ? tracer : NULL;
+	return !tracer->next && tracer->options.overflow == TRACE_WRAP &&
+			       !tracer->options.no_branches
+		       ? tracer
+		       : NULL;
 }
 
 static struct ds_lease *start_staging(struct trace_cpu *trace, struct trace_context *task,

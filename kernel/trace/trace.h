@@ -55,11 +55,12 @@ struct trace_account {
 typedef void trace_overflowed(struct tracer *tracer, void *argument);
 
 struct trace_options {
-	unsigned view;	 /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
-	bool privileged; /* may see kernel addresses; TRACE_KERNEL needs it */
-	bool stamps;	 /* also record where the trace of a task begins and ends: SCHED */
-	bool cut_size;	 /* be content with what the account has left */
-	bool paused;	 /* record nothing until trace_change() */
+	unsigned view;	  /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
+	bool privileged;  /* may see kernel addresses; TRACE_KERNEL needs it */
+	bool stamps;	  /* also record where the trace of a task begins and ends: SCHED */
+	bool cut_size;	  /* be content with what the account has left */
+	bool no_branches; /* record nothing but stamps */
+	bool paused;	  /* record nothing until trace_change() */
 	enum trace_overflow overflow;
 	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; two records at least */
 	size_t threshold; /* TRACE_SIGNAL: records; 0: room for 170 more, or half of a small ring */

@@ -187,7 +187,10 @@ bool tracer_is_full(const struct tracer *tracer)
 
 void tracer_put(struct tracer *tracer, const struct bts_struct *record)
 {
-	if (tracer->full || tracer->options.paused || !record_in_view(record, tracer->options.view))
+	const struct trace_options *options = &tracer->options;
+
+	if (tracer->full || options->paused || options->no_branches ||
+	    !record_in_view(record, options->view))
 		return;
 	if (tracer_is_full(tracer))
 		tracer->ring.lost++;

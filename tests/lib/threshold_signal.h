@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { THRESHOLD_USER, THRESHOLD_KERNEL, THRESHOLD_IN_CALLS, THRESHOLD_KILLED };
+enum { THRESHOLD_USER, THRESHOLD_KERNEL, THRESHOLD_IN_CALLS, THRESHOLD_KILLED, THRESHOLD_SENT };
 
 /*
  * Runs the program ptrace_signal in this mode for so many walks, or more if scale= says so (fewer

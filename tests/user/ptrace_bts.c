@@ -80,7 +80,7 @@ static void sizes(void)
 
 	now = status(pid);
 	CHECK(!now.size && !now.flags && !now.signal && !now.bts_size);
-	CHECK(ptrace(PTRACE_BTS_CONFIG, pid, (uint64_t)&config, 100) == sizeof(config));
+	CHECK(ptrace(PTRACE_BTS_CONFIG, pid, (uint64_t)&config, 24) == sizeof(config));
 	now = status(pid);
 	CHECK(now.size == 4000 * RECORD && now.bts_size == RECORD && !now.signal);
 	CHECK((now.flags & PTRACE_BTS_SETTABLE) == (PTRACE_BTS_TRACE | PTRACE_BTS_USER));
@@ -89,8 +89,8 @@ static void sizes(void)
 	count = size(pid);
 	CHECK(count > 0 && copy(PTRACE_BTS_READ, pid, records, MOST) == count);
 	/* The same size: the buffer stays, recording stops, and goes on. */
-	CHECK(trace_branches(pid, 4000, PTRACE_BTS_SCHED, 0) == sizeof(config));
-	CHECK((status(pid).flags & PTRACE_BTS_SETTABLE) == (PTRACE_BTS_SCHED | PTRACE_BTS_USER));
+	CHECK(trace_branches(pid, 4000, PTRACE_BTS_CUT_SIZE, 0) == sizeof(config));
+	CHECK((status(pid).flags & PTRACE_BTS_SETTABLE) == (PTRACE_BTS_CUT_SIZE | PTRACE_BTS_USER));
 	let_walk(pid);
 	CHECK(size(pid) == count && copy(PTRACE_BTS_READ, pid, again, MOST) == count);
 	CHECK(same(records, again, count));
@@ -171,41 +171,85 @@ static void spin(uint64_t argument)
 		;
 }
 
-static unsigned drain_departures(long pid)
+static long configure(long pid, const struct ptrace_bts_config *config)
 {
-	unsigned departures = 0;
-	long count;
-
-	while ((count = copy(PTRACE_BTS_DRAIN, pid, records, MOST)) > 0)
-		for (long i = 0; i < count; i++)
-			departures += records[i].qualifier == PTRACE_BTS_TASK_DEPARTS;
-	CHECK(count == 0);
-	return departures;
+	return ptrace(PTRACE_BTS_CONFIG, pid, (uint64_t)config, sizeof(*config));
 }
 
-/* The largest buffer by default is not full when a task that branches all the time has come to the
-   ends of some slices; each stop of the tracer's is another departure. */
-static void slices(void)
+/* What STATUS says can be given to CONFIG, whatever has happened to the buffer: nothing changes. */
+static void repeat_status(long pid)
 {
-	const uint32_t flags =
-		PTRACE_BTS_TRACE | PTRACE_BTS_SCHED | PTRACE_BTS_STOP | PTRACE_BTS_CUT_SIZE;
-	long pid = traced_child(spin, 0), other = fork();
-	unsigned departures = 0, stops = 0;
+	struct ptrace_bts_config before = status(pid), after;
+	long count = size(pid);
 
-	if (!other)
-		spin(0);
-	CHECK(set_affinity(pid, 1) == 0 && set_affinity(other, 1) == 0);
-	CHECK(trace_branches(pid, UINT32_MAX / RECORD, flags, 0) > 0);
-	do {
-		CHECK(go_on(pid, 0) == 0 && sleep_us(10000) == 0);
-		CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
-		CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
-		CHECK(!(status(pid).flags & PTRACE_BTS_FULL));
-		departures += drain_departures(pid);
-		stops++;
-	} while (departures < stops + 3);
+	CHECK(configure(pid, &before) == sizeof(before));
+	after = status(pid);
+	CHECK(after.size == before.size && after.flags == before.flags);
+	CHECK(after.signal == before.signal && after.bts_size == before.bts_size);
+	CHECK(size(pid) == count);
+}
+
+/* The same request again, that was cut to what the limit allowed, keeps the records. */
+static void repeat_cut(long pid)
+{
+	const uint32_t most = 100000, flags = PTRACE_BTS_TRACE | PTRACE_BTS_CUT_SIZE;
+	long count;
+
+	CHECK(trace_branches(pid, most, flags, 0) > 0 && status(pid).size < most * RECORD);
+	let_walk(pid);
+	count = size(pid);
+	CHECK(count > 0 && trace_branches(pid, most, flags, 0) > 0 && size(pid) == count);
+	CHECK(trace_branches(pid, most, PTRACE_BTS_CUT_SIZE, 0) > 0 && size(pid) == count);
+	CHECK(trace_branches(pid, most, PTRACE_BTS_TRACE, 0) == -ENOMEM && size(pid) == count);
+	repeat_status(pid);
+	CHECK(trace_branches(pid, most + 1, flags, 0) > 0 && size(pid) == 0);
+}
+
+/* Stamps alone: where it arrives on a CPU and departs, in turns. */
+static void stamps_alone(long pid, uint32_t overflow)
+{
+	long count;
+
+	CHECK(trace_branches(pid, 1000, PTRACE_BTS_SCHED | overflow, 0) > 0);
+	for (unsigned i = 0; i < 3; i++)
+		let_walk(pid);
+	count = copy(PTRACE_BTS_DRAIN, pid, records, MOST);
+	CHECK(count >= 6 && count % 2 == 0 && !is_lossy(pid));
+	for (long i = 0; i < count; i++) {
+		CHECK(records[i].qualifier ==
+		      (i % 2 ? PTRACE_BTS_TASK_DEPARTS : PTRACE_BTS_TASK_ARRIVES));
+		CHECK((uint32_t)records[i].pid_cpu == (uint32_t)pid);
+		CHECK(i == 0 || records[i].tsc > records[i - 1].tsc);
+	}
+}
+
+static void idioms(void)
+{
+	static const struct ptrace_bts_config none[] = {
+		{0, PTRACE_BTS_TRACE, 0, 0},
+		{0, UINT64_MAX, 0, 0},
+		{0, PTRACE_BTS_KERNEL, SIGKILL, 24},
+		{0, 0, 1000, 77},
+	};
+	long pid = start_walker(30);
+
+	repeat_status(pid);
+	CHECK(trace_branches(pid, 40, PTRACE_BTS_TRACE, 0) > 0);
+	let_walk(pid);
+	CHECK(is_lossy(pid));
+	repeat_status(pid);
+	CHECK(trace_branches(pid, 40, PTRACE_BTS_TRACE | PTRACE_BTS_STOP, 0) > 0);
+	let_walk(pid);
+	CHECK(status(pid).flags & PTRACE_BTS_FULL);
+	repeat_status(pid);
+	for (unsigned i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		CHECK(trace_branches(pid, 40, PTRACE_BTS_TRACE, 0) > 0);
+		CHECK(configure(pid, &none[i]) == sizeof(none[i]) && size(pid) == -ENXIO);
+	}
+	repeat_cut(pid);
+	stamps_alone(pid, 0);
+	stamps_alone(pid, PTRACE_BTS_STOP);
 	end_child(pid);
-	CHECK(kill(other, SIGKILL) == 0 && wait4(other, NULL, 0) == other);
 }
 
 /* Newest first, oldest first, over the end of the buffer, twice, and nothing more. */
@@ -300,43 +344,6 @@ static void outlives(void)
 	}
 }
 
-/* Ends as soon as it goes on. */
-static void nothing(uint64_t argument)
-{
-	(void)argument;
-}
-
-/* One tracee after the other, more than there is room for at a time, each with nearly half of the
-   memory; nothing is detached. The tracer is the parent, or its child. */
-static void one_after_another(bool seized)
-{
-	struct rlimit limit;
-
-	CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
-	for (unsigned i = 0; i < 80; i++) {
-		uint32_t most = (uint32_t)(limit.current / RECORD / (i < 5 ? 2 : 40));
-		long pid = seized ? fork() : traced_child(nothing, 0);
-
-		CHECK(pid >= 0);
-		if (!pid)
-			spin(0);
-		if (seized) {
-			CHECK(ptrace(PTRACE_SEIZE, pid, 0, 0) == 0);
-			CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
-			next_stop(pid);
-		}
-		CHECK(trace_branches(pid, most, PTRACE_BTS_TRACE, 0) > 0);
-		CHECK(go_on(pid, seized ? SIGKILL : 0) == 0);
-		CHECK(next_stop(pid) == (seized ? WAIT_KILLED(SIGKILL) : WAIT_EXITED(0)));
-	}
-}
-
-static void ends(void)
-{
-	one_after_another(false);
-	one_after_another(true);
-}
-
 /* With the right to it. */
 static void cpus(void)
 {
@@ -419,8 +426,8 @@ static void stepped(void)
 
 int main(uint64_t argument)
 {
-	static void (*const subjects[])(void) = {sizes, limits,	   reads,   stops,  outlives,
-						 cpus,	no_memory, stepped, slices, ends};
+	static void (*const subjects[])(void) = {sizes, limits,	   reads,   stops, outlives,
+						 cpus,	no_memory, stepped, idioms};
 
 	subjects[argument]();
 	CHECK(wait4(-1, NULL, 0) == -ECHILD);

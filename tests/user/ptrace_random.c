@@ -10,16 +10,19 @@ static long family[FAMILY];
 static struct ptrace_bts_record records[64];
 static struct ptrace_bts_config config;
 static struct ptrace_registers registers;
+static struct siginfo info;
 static uint64_t word;
 
 static const uint16_t requests[] = {
-	PTRACE_TRACEME,	   PTRACE_PEEKTEXT,   PTRACE_PEEKDATA,	 PTRACE_POKEDATA,
-	PTRACE_CONT,	   PTRACE_CONT,	      PTRACE_KILL,	 PTRACE_SINGLESTEP,
-	PTRACE_GETREGS,	   PTRACE_SETREGS,    PTRACE_ATTACH,	 PTRACE_ATTACH,
-	PTRACE_DETACH,	   PTRACE_SEIZE,      PTRACE_SEIZE,	 PTRACE_INTERRUPT,
-	PTRACE_BTS_CONFIG, PTRACE_BTS_CONFIG, PTRACE_BTS_CONFIG, PTRACE_BTS_STATUS,
-	PTRACE_BTS_SIZE,   PTRACE_BTS_GET,    PTRACE_BTS_CLEAR,	 PTRACE_BTS_DRAIN,
-	PTRACE_BTS_READ,   PTRACE_INTERRUPT,  PTRACE_CONT,	 PTRACE_CONT,
+	PTRACE_TRACEME,	    PTRACE_PEEKTEXT,   PTRACE_PEEKDATA,	  PTRACE_POKEDATA,
+	PTRACE_CONT,	    PTRACE_CONT,       PTRACE_KILL,	  PTRACE_SINGLESTEP,
+	PTRACE_GETREGS,	    PTRACE_SETREGS,    PTRACE_ATTACH,	  PTRACE_ATTACH,
+	PTRACE_DETACH,	    PTRACE_SEIZE,      PTRACE_SEIZE,	  PTRACE_INTERRUPT,
+	PTRACE_BTS_CONFIG,  PTRACE_BTS_CONFIG, PTRACE_BTS_CONFIG, PTRACE_BTS_STATUS,
+	PTRACE_BTS_SIZE,    PTRACE_BTS_GET,    PTRACE_BTS_CLEAR,  PTRACE_BTS_DRAIN,
+	PTRACE_BTS_READ,    PTRACE_INTERRUPT,  PTRACE_CONT,	  PTRACE_CONT,
+	PTRACE_PEEKUSR,	    PTRACE_POKEUSR,    PTRACE_SETOPTIONS, PTRACE_SETOPTIONS,
+	PTRACE_GETEVENTMSG, PTRACE_GETSIGINFO,
 };
 
 static uint64_t random(uint64_t below)
@@ -85,12 +88,13 @@ static void renew(unsigned which)
 static void choose_config(void)
 {
 	config = (struct ptrace_bts_config){
-		(uint32_t)(random(4) ? random(4096) : random(1ul << 32)), (uint32_t)random(0x80),
+		(uint32_t)(random(4) ? random(4096) : random(1ul << 32)), (uint32_t)random(0x200),
 		(uint32_t)random(40), random(8) ? 0 : 24};
 	if (!(config.flags & PTRACE_BTS_SIGNAL) && random(4))
 		config.signal = 0;
 	if (random(4))
-		config.flags &= ~(uint32_t)PTRACE_BTS_KERNEL;
+		config.flags &= ~(uint64_t)PTRACE_BTS_KERNEL;
+	config.flags &= ~(uint64_t)PTRACE_BTS_SIGNAL_TRACER; /* it would end the caller */
 }
 
 /* Arguments that are right more often than not. */
@@ -108,6 +112,18 @@ static void choose(long number, uint64_t *address, uint64_t *data)
 	case PTRACE_SINGLESTEP:
 	case PTRACE_DETACH:
 		*data = random(SIGNALS + 1);
+		break;
+	case PTRACE_PEEKUSR:
+	case PTRACE_POKEUSR:
+		*address = 8 * random(120);
+		*data = random(2) ? (uint64_t)&word : 0;
+		break;
+	case PTRACE_SETOPTIONS:
+		*data = random(0x100);
+		break;
+	case PTRACE_GETEVENTMSG:
+	case PTRACE_GETSIGINFO:
+		*data = (uint64_t)&info;
 		break;
 	case PTRACE_GETREGS:
 	case PTRACE_SETREGS:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Children that stop when their traces come to the threshold: none of their branches is lost, none
 // comes twice. argument: 0: branches of ring 3; 1: of the kernel too; 2: and each child is a tracer
-// itself; 3: each is killed at some time; << 8: a seed; << 32: walks.
+// itself; 3: each is killed at some time; 4: the buffer's signal is sent to it; << 8: a seed;
+// << 32: walks.
 #include "tests/user/lib/ptrace.h"
 #include "tests/user/lib/walk.h"
 
@@ -52,7 +53,11 @@ static void start(struct child *child)
 	child->pid = traced_child(walker, child->reader.rounds);
 	child->size =
 		2 + (uint32_t)(next_random(&state) % (flags & PTRACE_BTS_KERNEL ? 2000 : 300));
-	child->signal = (uint32_t)(next_random(&state) % SIGNALS);
+	if (mode == 4)
+		flags |= PTRACE_BTS_SIGNAL_TRACEE;
+	do
+		child->signal = (uint32_t)(next_random(&state) % SIGNALS);
+	while (child->signal == SIGKILL || child->signal == SIGSTOP);
 	CHECK(trace_branches(child->pid, child->size, flags, child->signal) > 0);
 	if (!child->signal)
 		child->signal = SIGIO;
@@ -83,12 +88,25 @@ static void drain(struct child *child)
 	CHECK(count == 0);
 }
 
+/* What the kernel knows of the stop: which trace, and that it was its threshold. */
+static void expect_siginfo(const struct child *child)
+{
+	struct siginfo info;
+
+	if (ptrace(PTRACE_GETSIGINFO, child->pid, 0, (uint64_t)&info) == -ESRCH && mode == 3)
+		return; /* it was killed since */
+	CHECK(info.si_signo == (int)child->signal && info.si_pid == child->pid);
+	CHECK(info.si_code == SI_EVENT(PTRACE_EVENT_BTS, (int)child->signal));
+}
+
 static void stopped(struct child *child, int status)
 {
 	uint32_t threshold = child->size >= 340 ? child->size - 170 : child->size - child->size / 2;
+	int event = mode == 4 ? 0 : EVENT(PTRACE_EVENT_BTS);
 
-	if (status >> 16) {
-		CHECK(status == (int)(EVENT(PTRACE_EVENT_BTS) | WAIT_STOPPED(child->signal)));
+	if (status >> 16 || mode == 4) {
+		CHECK(status == (event | (int)WAIT_STOPPED(child->signal)));
+		expect_siginfo(child);
 		/* A tracer that gets SIGCHLD has a stop, and is drained, before it hears of this.
 		 */
 		CHECK(mode == 2 || ptrace(PTRACE_BTS_SIZE, child->pid, 0, 0) >= threshold);

@@ -7,5 +7,5 @@ TEST(ptrace_bts_ends, .group = "I", .ids = "I5", .needs = NEED_BTS,
 	     "without being detached",
      .source = "docs/ptrace-bts.2, Stops")
 {
-	program_expect("ptrace_bts", 9, false);
+	program_expect("ptrace_memory", 1, false);
 }
