@@ -12,6 +12,7 @@
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
 #include "kernel/process/program.h"
+#include "kernel/ptrace/ptrace.h"
 #include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
@@ -128,6 +129,7 @@ void kernel_main(uint32_t magic, uint64_t information)
 	trace_init();	      /* Debug Store: probe, PMI */
 	silicon_init();	      /* whose it is */
 	programs_init();      /* of ring 3 */
+	ptrace_init();	      /* its system call */
 	sched_init();	      /* this becomes the idle task */
 	smp_start(&info);     /* the other CPUs */
 	banner_print(&info);

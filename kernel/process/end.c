@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
-#include "kernel/ptrace/attachment.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
 #include "kernel/trace/switch.h"

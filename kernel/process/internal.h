@@ -3,11 +3,7 @@
 #ifndef SPOOR_KERNEL_PROCESS_INTERNAL_H
 #define SPOOR_KERNEL_PROCESS_INTERNAL_H
 
-#include "kernel/lock.h"
 #include "kernel/process/process.h"
-
-/* Guards the list and what process.h says. Taken before the scheduler's. */
-extern struct spinlock processes_lock;
 
 /* The list of all, newest first. Under the lock. */
 extern struct process *processes;
@@ -54,27 +50,5 @@ long process_wait(struct process *self, int64_t pid, uint64_t status, uint64_t o
 
 /* The system call that frame.rax names. Its result. */
 long syscall_do(struct process *self);
-
-/* calls_*.c: `argument` as in the six registers. */
-long call_write(struct process *self, const uint64_t *argument);
-long call_mmap(struct process *self, const uint64_t *argument);
-long call_munmap(struct process *self, const uint64_t *argument);
-long call_nanosleep(struct process *self, const uint64_t *argument);
-long call_clock_gettime(struct process *self, const uint64_t *argument);
-long call_getpid(struct process *self, const uint64_t *argument);
-long call_getppid(struct process *self, const uint64_t *argument);
-long call_fork(struct process *self, const uint64_t *argument);
-long call_spawn(struct process *self, const uint64_t *argument);
-long call_exit(struct process *self, const uint64_t *argument);
-long call_wait4(struct process *self, const uint64_t *argument);
-long call_kill(struct process *self, const uint64_t *argument);
-long call_sched_yield(struct process *self, const uint64_t *argument);
-long call_sched_setaffinity(struct process *self, const uint64_t *argument);
-long call_getcpu(struct process *self, const uint64_t *argument);
-long call_getrlimit(struct process *self, const uint64_t *argument);
-long call_setrlimit(struct process *self, const uint64_t *argument);
-
-/* kernel/ptrace/request.c */
-long call_ptrace(struct process *self, const uint64_t *argument);
 
 #endif

@@ -4,9 +4,9 @@
 #include "kernel/process/process.h"
 
 #include "abi/errno.h"
+#include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
 #include "kernel/process/program.h"
-#include "kernel/ptrace/attachment.h"
 #include "kernel/sched/sched.h"
 #include "lib/format.h"
 
@@ -34,7 +34,7 @@ static void end_step(struct process *self)
 }
 
 /* One stay in ring 3, and what came of it. */
-static void run(struct process *self)
+static void run_user(struct process *self)
 {
 	struct trap_frame *frame = &self->frame;
 	bool step = self->stepped, own_trap = frame->rflags & FLAG_TF;
@@ -67,7 +67,7 @@ static void process_main(void *argument)
 	for (;;) {
 		signals_act(self);
 		schedule_if_due();
-		run(self);
+		run_user(self);
 	}
 }
 
@@ -80,7 +80,7 @@ static void alarm_expired(struct timer *timer)
 }
 
 /* Of one that never ran, or has nothing left but its page and its task. */
-static void discard(struct process *process)
+static void free_process(struct process *process)
 {
 	space_destroy(&process->space);
 	if (process->task)
@@ -92,11 +92,12 @@ static void discard_new(struct process *process)
 {
 	if (process->task)
 		task_kill(process->task);
-	discard(process);
+	free_process(process);
 }
 
 /* With an empty space, and not in the list yet. NULL when memory is out. */
-static struct process *create(const char *name, const struct process *parent, bool privileged)
+static struct process *create_process(const char *name, const struct process *parent,
+				      bool privileged)
 {
 	uint64_t page = page_alloc();
 	struct process *process = direct(page);
@@ -137,7 +138,7 @@ static int enter_list(struct process *process, struct process *parent)
 }
 
 /* Into the list and off; with one more reference for the caller. */
-static int start(struct process *process, struct process *parent)
+static int start_process(struct process *process, struct process *parent)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 	int error = enter_list(process, parent);
@@ -149,7 +150,7 @@ static int start(struct process *process, struct process *parent)
 	return 0;
 }
 
-static int load(struct process *process, const struct program *program, uint64_t argument)
+static int load_image(struct process *process, const struct program *program, uint64_t argument)
 {
 	process->frame.rdi = argument;
 	/* As behind a CALL: the return address, 0, is the zero that stands there. */
@@ -157,8 +158,8 @@ static int load(struct process *process, const struct program *program, uint64_t
 	return program_load(&process->space, program->image, program->size, &process->frame.rip);
 }
 
-static int spawn(const char *name, uint64_t argument, struct process *parent, bool privileged,
-		 struct process **result)
+static int spawn_program(const char *name, uint64_t argument, struct process *parent,
+			 bool privileged, struct process **result)
 {
 	const struct program *program = program_find(name);
 	struct process *process;
@@ -166,12 +167,12 @@ static int spawn(const char *name, uint64_t argument, struct process *parent, bo
 
 	if (!program)
 		return -ENOENT;
-	process = create(program->name, parent, privileged);
+	process = create_process(program->name, parent, privileged);
 	if (!process)
 		return -ENOMEM;
-	error = load(process, program, argument);
+	error = load_image(process, program, argument);
 	if (!error)
-		error = start(process, parent);
+		error = start_process(process, parent);
 	if (error)
 		discard_new(process);
 	else
@@ -182,17 +183,17 @@ static int spawn(const char *name, uint64_t argument, struct process *parent, bo
 int process_spawn(const char *name, uint64_t argument, struct process *parent,
 		  struct process **result)
 {
-	return spawn(name, argument, parent, parent && parent->privileged, result);
+	return spawn_program(name, argument, parent, parent && parent->privileged, result);
 }
 
 int process_spawn_privileged(const char *name, uint64_t argument, struct process **result)
 {
-	return spawn(name, argument, NULL, true, result);
+	return spawn_program(name, argument, NULL, true, result);
 }
 
 long process_fork(struct process *parent)
 {
-	struct process *child = create(parent->name, parent, parent->privileged);
+	struct process *child = create_process(parent->name, parent, parent->privileged);
 	long result;
 
 	if (!child)
@@ -202,7 +203,7 @@ long process_fork(struct process *parent)
 		child->frame = parent->frame;
 		child->frame.rax = 0;
 		user_context_copy_fpu(&child->context);
-		result = start(child, parent);
+		result = start_process(child, parent);
 	}
 	if (result) {
 		discard_new(child);
@@ -254,5 +255,5 @@ void process_put(struct process *process)
 	}
 	spin_unlock(&processes_lock, flags);
 	if (last)
-		discard(process);
+		free_process(process);
 }

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Processes. One runs, is stopped, or has ended; a stopped one has its registers in `frame`, its
- * memory in `space`, and is on no CPU. Who traces it: ptrace/ptrace.h. All functions are for task
+ * memory in `space`, and is on no CPU. Who traces it: attachment.h. All functions are for task
  * context unless they say more.
  */
 #ifndef SPOOR_KERNEL_PROCESS_PROCESS_H
 #define SPOOR_KERNEL_PROCESS_PROCESS_H
 
 #include "abi/signal.h"
+#include "kernel/lock.h"
 #include "kernel/mm/space.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/trace.h"
 #include "kernel/trap/user.h"
+
+/* Guards the list of all, and what is said below. Taken before the scheduler's locks. */
+extern struct spinlock processes_lock;
 
 #define PROCESS_MOST 64 /* at a time, zombies counted */
 
@@ -90,6 +94,12 @@ int process_await(struct process *process, bool stops);
 
 /* Who reads the lines that processes write, besides the console; NULL: nobody. Task context. */
 extern void (*process_said)(const struct process *process, const char *line);
+
+/* A system call of `self`; `argument`: RDI, RSI, RDX, R10, R8, R9. Returns what RAX gets. */
+typedef long system_call(struct process *self, const uint64_t *argument);
+
+/* Makes `call` what the table's call `number` does; before that it is -ENOSYS. Boot. */
+void syscall_register(uint64_t number, system_call *call);
 
 /* Kills all processes and waits until the last has ended. Not for a process. */
 void process_kill_all(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/panic.h"
+#include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
-#include "kernel/ptrace/attachment.h"
 #include "kernel/sched/sched.h"
 
 #define BIT(signal) (1u << (signal))
@@ -111,7 +111,7 @@ void signal_fault(struct process *self, const struct trap_frame *frame)
 }
 
 /* SIGKILL first, then by number; 0 if none is pending. */
-static unsigned take(struct process *self)
+static unsigned take_signal(struct process *self)
 {
 	unsigned signal;
 
@@ -144,7 +144,7 @@ void signals_act(struct process *self)
 		self->task->user_break = false;
 		if (attachments_stop(self))
 			continue;
-		signal = take(self);
+		signal = take_signal(self);
 		if (!signal)
 			break;
 		if (signal != SIGKILL)

@@ -2,8 +2,8 @@
 #include "abi/errno.h"
 #include "abi/syscall.h"
 #include "kernel/mm/copy.h"
+#include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
-#include "kernel/ptrace/attachment.h"
 
 /* What a parent or a tracer has not heard of yet. */
 struct news {
@@ -60,14 +60,14 @@ static bool find_child(const struct process *self, int64_t pid, bool stops, stru
 	return false;
 }
 
-static bool find(const struct process *self, int64_t pid, bool stops, struct news *news)
+static bool find_news(const struct process *self, int64_t pid, bool stops, struct news *news)
 {
 	*news = (struct news){0};
 	return find_traced(self, pid, news) || find_child(self, pid, stops, news);
 }
 
 /* Under the lock. Marks a stop as reported, or as not reported. */
-static void mark(const struct news *news, bool seen)
+static void mark_seen(const struct news *news, bool seen)
 {
 	if (news->by)
 		news->by->seen = seen;
@@ -75,11 +75,11 @@ static void mark(const struct news *news, bool seen)
 		news->process->stop_seen = seen;
 }
 
-static long unmark(const struct news *news)
+static long unmark_seen(const struct news *news)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 
-	mark(news, false);
+	mark_seen(news, false);
 	spin_unlock(&processes_lock, flags);
 	return -EFAULT;
 }
@@ -88,7 +88,7 @@ static long unmark(const struct news *news)
  * Ends what ties `self` to a process that ended, once the status has been stored: as its tracer,
  * with the trace, and as its parent.
  */
-static void forget(const struct process *self, const struct news *news)
+static void forget_ended(const struct process *self, const struct news *news)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 	bool parent = news->process->parent == self;
@@ -108,18 +108,18 @@ long process_wait(struct process *self, int64_t pid, uint64_t status_at, uint64_
 	struct news news;
 	bool found;
 
-	while (!(found = find(self, pid, options & WUNTRACED, &news)) && news.any &&
+	while (!(found = find_news(self, pid, options & WUNTRACED, &news)) && news.any &&
 	       !(options & WNOHANG))
 		process_sleep(self, flags);
 	if (found && !(options & WNOWAIT))
-		mark(&news, true);
+		mark_seen(&news, true);
 	spin_unlock(&processes_lock, flags);
 	if (!found)
 		return news.any ? 0 : -ECHILD;
 	pid = news.process->pid;
 	if (status_at && copy_to_user(status_at, &news.status, sizeof(news.status)))
-		return unmark(&news);
+		return unmark_seen(&news);
 	if (news.ended && !(options & WNOWAIT))
-		forget(self, &news);
+		forget_ended(self, &news);
 	return pid;
 }

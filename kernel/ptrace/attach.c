@@ -1,54 +1,9 @@
 // SPDX-License-Identifier: MIT
+// A tracer attaches to a process, stops it, lets it go on, and detaches.
 #include "abi/errno.h"
-#include "kernel/process/internal.h"
-#include "kernel/ptrace/attachment.h"
+#include "abi/ptrace.h"
 #include "kernel/ptrace/internal.h"
-#include "kernel/ptrace/ptrace.h"
-
-_Static_assert(sizeof(struct attachment) <= PAGE_SIZE, "page_alloc() gives one page");
-
-struct attachment *attachment_create(void)
-{
-	uint64_t page = page_alloc();
-
-	return page ? direct(page) : NULL;
-}
-
-void attachment_free(struct attachment *at)
-{
-	page_free((uint64_t)at - DIRECT_MAP);
-}
-
-/* The kernel traces whom it likes, as often as it likes. */
-static int refuse(const struct process *tracer, const struct process *tracee, bool exclusive)
-{
-	if (tracee->state == PROCESS_ENDED)
-		return -ESRCH;
-	if (tracer && (tracer == tracee || (tracee->privileged && !tracer->privileged)))
-		return -EPERM;
-	for (const struct attachment *at = tracee->attachments; at; at = at->next_of_tracee)
-		if ((exclusive && at->exclusive) || (tracer && at->tracer == tracer))
-			return -EPERM;
-	return 0;
-}
-
-int attachment_link(struct attachment *at, struct process *tracer, struct process *tracee)
-{
-	int error = refuse(tracer, tracee, at->exclusive);
-
-	if (error)
-		return error;
-	at->tracer = tracer;
-	at->tracee = tracee;
-	at->next_of_tracee = tracee->attachments;
-	tracee->attachments = at;
-	tracee->references++;
-	if (tracer) {
-		at->next_of_tracer = tracer->traced;
-		tracer->traced = at;
-	}
-	return 0;
-}
+#include "kernel/trace/trace.h"
 
 int ptrace_attach(struct process *tracer, struct process *tracee, bool exclusive,
 		  struct attachment **result)
@@ -91,66 +46,40 @@ long ptrace_traceme(struct process *self)
 	return error;
 }
 
-static void remove_from_tracer(struct attachment *at)
+int ptrace_continue(struct attachment *at, unsigned signal, bool step)
 {
-	struct attachment **link = &at->tracer->traced;
+	uint64_t flags = spin_lock(&processes_lock);
+	bool resume = at->told;
+	int error = 0;
 
-	while (*link != at)
-		link = &(*link)->next_of_tracer;
-	*link = at->next_of_tracer;
-}
-
-static void remove_from_tracee(struct attachment *at)
-{
-	struct attachment **link = &at->tracee->attachments;
-
-	while (*link != at)
-		link = &(*link)->next_of_tracee;
-	*link = at->next_of_tracee;
-}
-
-void attachment_unlink(struct attachment *at)
-{
-	if (at->tracer)
-		remove_from_tracer(at);
-	if (at->tracee)
-		remove_from_tracee(at);
-}
-
-void attachment_end(struct attachment *at, unsigned signal)
-{
-	struct process *tracee = at->tracee;
-	uint64_t flags;
-
-	ptrace_bts_free(at);
+	spin_unlock(&processes_lock, flags);
+	if (resume && at->trace)
+		trace_resume(at->trace);
 	flags = spin_lock(&processes_lock);
-	attachment_unlink(at);
-	if (tracee) {
-		at->step = false;
+	if (at->stop) {
+		at->step = step;
 		attachment_finish(at, signal);
+	} else {
+		error = -ESRCH;
 	}
 	spin_unlock(&processes_lock, flags);
-	if (tracee)
-		process_put(tracee);
-	attachment_free(at);
+	return error;
+}
+
+int ptrace_interrupt(struct attachment *at)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	bool ended = at->tracee->state == PROCESS_ENDED;
+
+	if (!ended && !at->stop && !at->due) {
+		at->due = PTRACE_EVENT_STOP << 16 | WAIT_STOPPED(SIGTRAP);
+		attachments_look(at->tracee);
+	}
+	spin_unlock(&processes_lock, flags);
+	return ended ? -ESRCH : 0;
 }
 
 void ptrace_detach(struct attachment *attachment, unsigned signal)
 {
 	attachment_end(attachment, signal);
-}
-
-/* The signal that a stop was for acts as if nobody had traced. */
-void attachments_drop(struct process *self)
-{
-	for (;;) {
-		uint64_t flags = spin_lock(&processes_lock);
-		struct attachment *at = self->traced;
-		unsigned signal = at && at->delivery ? (unsigned)at->stop >> 8 & 0xff : 0;
-
-		spin_unlock(&processes_lock, flags);
-		if (!at)
-			return;
-		attachment_end(at, signal);
-	}
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
-#include "kernel/process/internal.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/trace.h"
 
@@ -41,7 +40,7 @@ static bool may_see_kernel(const struct attachment *at)
 	return !at->tracer || at->tracer->privileged;
 }
 
-static int check(const struct attachment *at, const struct ptrace_bts_config *config)
+static int check_config(const struct attachment *at, const struct ptrace_bts_config *config)
 {
 	int error = check_values(config);
 
@@ -58,7 +57,7 @@ static int check(const struct attachment *at, const struct ptrace_bts_config *co
 }
 
 /* The tracee stops as soon as it looks; that the trace is held says why. */
-static void overflowed(struct tracer *tracer, void *argument)
+static void stop_at_threshold(struct tracer *tracer, void *argument)
 {
 	struct attachment *at = argument;
 	uint64_t flags = spin_lock(&processes_lock);
@@ -86,7 +85,7 @@ static struct trace_options options_of(struct attachment *at,
 			    : flags & PTRACE_BTS_STOP ? TRACE_STOP
 						      : TRACE_WRAP,
 		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
-		.overflowed = overflowed,
+		.overflowed = stop_at_threshold,
 		.argument = at,
 		.account = at->tracer ? &at->tracer->account : NULL,
 		.replaces = at->trace,
@@ -101,7 +100,7 @@ static int replace_buffer(struct attachment *at, const struct trace_options *opt
 
 	if (error)
 		return error;
-	ptrace_bts_free(at);
+	attachment_free_trace(at);
 	at->trace = fresh;
 	return 0;
 }
@@ -112,7 +111,7 @@ static uint64_t whole_records(uint64_t size)
 }
 
 /* Its defaults and its size decided; the tracee reads it when it has to stop. */
-static void keep(struct attachment *at, const struct ptrace_bts_config *config)
+static void keep_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
 	struct trace_status status;
 	uint64_t flags;
@@ -143,12 +142,12 @@ static bool has_size(const struct attachment *at, const struct ptrace_bts_config
 long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
 	struct trace_options options = options_of(at, config);
-	int error = config->size ? check(at, config) : 0;
+	int error = config->size ? check_config(at, config) : 0;
 
 	if (error)
 		return error;
 	if (!config->size) {
-		ptrace_bts_free(at);
+		attachment_free_trace(at);
 		return 0;
 	}
 	if (has_size(at, config))
@@ -156,7 +155,7 @@ long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *co
 	else
 		error = replace_buffer(at, &options);
 	if (!error)
-		keep(at, config);
+		keep_config(at, config);
 	return error;
 }
 
@@ -180,16 +179,4 @@ void bts_pause(struct attachment *at, bool pause)
 
 	options.paused |= pause;
 	trace_change(at->trace, &options);
-}
-
-void ptrace_bts_free(struct attachment *at)
-{
-	uint64_t flags = spin_lock(&processes_lock);
-	struct tracer *trace = at->trace;
-
-	at->trace = NULL;
-	at->config = (struct ptrace_bts_config){0};
-	spin_unlock(&processes_lock, flags);
-	if (trace)
-		trace_detach(trace);
 }

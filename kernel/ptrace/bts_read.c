@@ -7,7 +7,7 @@
 #define BATCH  64
 
 /* Room was made: a trace that stopped when its buffer was full goes on. */
-static void go_on(struct attachment *at)
+static void resume_recording(struct attachment *at)
 {
 	if (at->config.flags & PTRACE_BTS_STOP)
 		trace_resume(at->trace);
@@ -26,7 +26,7 @@ long bts_get(struct attachment *at, uint64_t user, uint64_t index)
 long bts_clear(struct attachment *at)
 {
 	trace_clear(at->trace);
-	go_on(at);
+	resume_recording(at);
 	return 0;
 }
 
@@ -58,6 +58,6 @@ long bts_read(struct attachment *at, uint64_t user, uint64_t bytes, bool remove)
 	if (count <= 0 || !remove)
 		return count;
 	trace_skip(at->trace, (size_t)count);
-	go_on(at);
+	resume_recording(at);
 	return count;
 }

@@ -3,18 +3,8 @@
 #ifndef SPOOR_KERNEL_PTRACE_INTERNAL_H
 #define SPOOR_KERNEL_PTRACE_INTERNAL_H
 
-#include "kernel/ptrace/attachment.h"
+#include "kernel/process/attachment.h"
 #include "kernel/ptrace/ptrace.h"
-
-/* A page of zeroes; NULL when memory is out. One that is not linked is freed without more. */
-struct attachment *attachment_create(void);
-void attachment_free(struct attachment *attachment);
-
-/* Under the lock: `tracer` (NULL: the kernel) traces `tracee` by it. -ESRCH, -EPERM. */
-int attachment_link(struct attachment *attachment, struct process *tracer, struct process *tracee);
-
-/* Under the lock: it is in no list any more. The reference to the tracee stays. */
-void attachment_unlink(struct attachment *attachment);
 
 /* The parent of `self` becomes its tracer. -EPERM, -ENOMEM. */
 long ptrace_traceme(struct process *self);
@@ -27,7 +17,7 @@ long ptrace_set_registers(struct attachment *attachment, uint64_t user);
 long ptrace_peek_register(struct attachment *attachment, uint64_t address, uint64_t user);
 long ptrace_poke_register(struct attachment *attachment, uint64_t address, uint64_t value);
 
-/* event.c: of a stopped tracee, as the calls have it. -EINVAL, -EFAULT. */
+/* Of a stopped tracee, as the calls have it. -EINVAL, -EFAULT. */
 long ptrace_set_options(struct attachment *attachment, uint64_t options);
 long ptrace_get_message(struct attachment *attachment, uint64_t user);
 long ptrace_get_siginfo(struct attachment *attachment, uint64_t user);

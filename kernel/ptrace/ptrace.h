@@ -13,6 +13,9 @@
 
 struct attachment;
 
+/* Makes SYS_ptrace a system call. Boot. */
+void ptrace_init(void);
+
 /*
  * Attaches a tracer, the kernel if that is NULL, to a process of which the caller has a reference;
  * one that is not seized (`exclusive`) is stopped with SIGSTOP. -EPERM, -ENOMEM; -ESRCH: it ended.
@@ -49,6 +52,5 @@ int ptrace_poke(struct attachment *attachment, uint64_t address, const void *buf
  */
 long ptrace_bts_config(struct attachment *attachment, const struct ptrace_bts_config *config);
 void ptrace_bts_status(struct attachment *attachment, struct ptrace_bts_config *config);
-void ptrace_bts_free(struct attachment *attachment);
 
 #endif

@@ -57,7 +57,7 @@ static void put_registers(struct trap_frame *frame, const struct ptrace_register
 	frame->rsp = registers->rsp;
 }
 
-static bool allowed(const struct ptrace_registers *registers, uint64_t orig_rax)
+static bool are_allowed(const struct ptrace_registers *registers, uint64_t orig_rax)
 {
 	return registers->orig_rax == orig_rax && registers->rip < USER_END &&
 	       registers->cs == USER_CODE && registers->ss == USER_DATA &&
@@ -81,7 +81,7 @@ long ptrace_get_registers(struct attachment *at, uint64_t user)
 static long set_registers(struct attachment *at, struct trap_frame *frame,
 			  const struct ptrace_registers *registers)
 {
-	if (!allowed(registers, at->tracee->in_call ? frame->rax : NO_CALL))
+	if (!are_allowed(registers, at->tracee->in_call ? frame->rax : NO_CALL))
 		return -EIO;
 	put_registers(frame, registers);
 	return ptrace_set_frame(at, frame);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // SYS_ptrace.
 #include "abi/ptrace.h"
-
+#include "abi/syscall.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/copy.h"
-#include "kernel/process/internal.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/trace.h"
 
@@ -275,7 +274,7 @@ static long of_cpu(struct call *call, const struct request *request, unsigned cp
 	return result;
 }
 
-long call_ptrace(struct process *self, const uint64_t *argument)
+static long call_ptrace(struct process *self, const uint64_t *argument)
 {
 	struct call call = {self,	 NULL,	     argument[0], (uint32_t)argument[1],
 			    argument[2], argument[3]};
@@ -293,4 +292,9 @@ long call_ptrace(struct process *self, const uint64_t *argument)
 		return of_process(&call, request);
 	}
 	return -EIO;
+}
+
+void ptrace_init(void)
+{
+	syscall_register(SYS_ptrace, call_ptrace);
 }

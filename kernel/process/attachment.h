@@ -3,8 +3,8 @@
  * One tracer of one process, or of one CPU. It is made and ended by the tracer, and holds a
  * reference to the process; while it is linked the tracer lives.
  */
-#ifndef SPOOR_KERNEL_PTRACE_ATTACHMENT_H
-#define SPOOR_KERNEL_PTRACE_ATTACHMENT_H
+#ifndef SPOOR_KERNEL_PROCESS_ATTACHMENT_H
+#define SPOOR_KERNEL_PROCESS_ATTACHMENT_H
 
 #include "abi/ptrace_bts.h"
 #include "kernel/process/process.h"
@@ -57,10 +57,13 @@ void attachments_kill(struct process *process);
 /* Tells all tracers that it ended. */
 void attachments_ended(struct process *process);
 
-/* The stop is over for this tracer; `signal` as process_continue() has it. */
+/* The stop is over for this tracer; `signal` acts, or is sent (ptrace/ptrace.h). */
 void attachment_finish(struct attachment *attachment, unsigned signal);
 
-/* --- event.c; under the lock --- */
+/* --- attachment.c; under the lock --- */
+
+/* `tracer` (NULL: the kernel) traces `tracee` by it. -ESRCH: it ended; -EPERM. */
+int attachment_link(struct attachment *attachment, struct process *tracer, struct process *tracee);
 
 /*
  * `child`, which has not started, is traced by all tracers of `parent` that asked for it; a stop of
@@ -68,11 +71,17 @@ void attachment_finish(struct attachment *attachment, unsigned signal);
  */
 int attachments_fork(struct process *parent, struct process *child);
 
-/* A stop is due for all tracers that asked for one before the end, of which `status` is reported.
- */
+/* For all tracers that asked for it, a stop is due before the end, which reports `status`. */
 void attachments_exit(struct process *self, int status);
 
-/* --- attach.c; without the lock --- */
+/* --- attachment.c; without the lock --- */
+
+/* A page of zeroes; NULL when memory is out. One that is not linked is freed without more. */
+struct attachment *attachment_create(void);
+void attachment_free(struct attachment *attachment);
+
+/* Frees its buffer, if it has one. */
+void attachment_free_trace(struct attachment *attachment);
 
 /* Detaches `self`, which ends, from all it traces. */
 void attachments_drop(struct process *self);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A process runs while nobody has stopped it. Who looks at a stopped one holds the lock meanwhile.
-#include "abi/errno.h"
 #include "abi/ptrace.h"
+#include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
-#include "kernel/ptrace/attachment.h"
-#include "kernel/ptrace/ptrace.h"
 #include "kernel/sched/sched.h"
 #include "kernel/trace/trace.h"
 
@@ -73,7 +71,7 @@ static struct signal_cause stop_cause(const struct attachment *at, int status)
 				     .pid = at->tracer ? (int32_t)at->tracer->pid : 0};
 }
 
-static void begin(struct attachment *at, int status, const struct signal_cause *cause)
+static void report_stop(struct attachment *at, int status, const struct signal_cause *cause)
 {
 	at->stop = status;
 	at->cause = *cause;
@@ -90,7 +88,7 @@ static void begin_stop(struct attachment *at, int status)
 
 	at->told = !at->due;
 	at->due = 0;
-	begin(at, status, &cause);
+	report_stop(at, status, &cause);
 	if (at->told && at->config.flags & PTRACE_BTS_SIGNAL_TRACER)
 		signal_post(at->tracer, at->config.signal, &cause);
 }
@@ -143,13 +141,13 @@ unsigned attachments_deliver(struct process *self, unsigned signal)
 		at->delivery = true;
 		at->told = waits_for_tracer(at) && at->config.signal == signal &&
 			   at->config.flags & PTRACE_BTS_SIGNAL_TRACEE;
-		begin(at, WAIT_STOPPED((int)signal), &self->causes[signal]);
+		report_stop(at, WAIT_STOPPED((int)signal), &self->causes[signal]);
 	}
 	stand_still(self);
 	return self->averted ? 0 : self->resume_signal;
 }
 
-static void stepping(struct process *process)
+static void update_stepped(struct process *process)
 {
 	process->stepped = false;
 	for (const struct attachment *at = process->attachments; at; at = at->next_of_tracee)
@@ -206,39 +204,6 @@ void attachment_finish(struct attachment *at, unsigned signal)
 	}
 	at->stop = 0;
 	at->delivery = at->told = false;
-	stepping(tracee);
+	update_stepped(tracee);
 	process_release(tracee);
-}
-
-int ptrace_continue(struct attachment *at, unsigned signal, bool step)
-{
-	uint64_t flags = spin_lock(&processes_lock);
-	bool resume = at->told;
-	int error = 0;
-
-	spin_unlock(&processes_lock, flags);
-	if (resume && at->trace)
-		trace_resume(at->trace);
-	flags = spin_lock(&processes_lock);
-	if (at->stop) {
-		at->step = step;
-		attachment_finish(at, signal);
-	} else {
-		error = -ESRCH;
-	}
-	spin_unlock(&processes_lock, flags);
-	return error;
-}
-
-int ptrace_interrupt(struct attachment *at)
-{
-	uint64_t flags = spin_lock(&processes_lock);
-	bool ended = at->tracee->state == PROCESS_ENDED;
-
-	if (!ended && !at->stop && !at->due) {
-		at->due = EVENT(PTRACE_EVENT_STOP, SIGTRAP);
-		attachments_look(at->tracee);
-	}
-	spin_unlock(&processes_lock, flags);
-	return ended ? -ESRCH : 0;
 }
