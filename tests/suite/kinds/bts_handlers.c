@@ -17,17 +17,21 @@ extern const char handler_entry[], handler_inside[], handler_call[], handler_cal
 	handler_called[], handler_iret[], handler_ud[], handler_ud_out[], handler_ud_next[],
 	handler_ud_end[], handler_sti[], handler_cli[], handler_next[], handler_end[];
 
-/* Returns to RBX unless that is 0. Its jump leads backward. */
+/*
+ * Returns to `resume` unless that is 0, with all registers as they were: an NMI comes while others
+ * use them. Its jump leads backward.
+ */
 __asm__(".pushsection .text\n"
 	"handler_inside: incq handled(%rip)\n"
 	"handler_call: call handler_callee\n"
-	"handler_called: testq %rbx, %rbx\n\tcmovzq (%rsp), %rbx\n\tmovq %rbx, (%rsp)\n"
+	"handler_called: pushq %rbx\n\tmovq resume(%rip), %rbx\n\ttestq %rbx, %rbx\n\t"
+	"cmovzq 8(%rsp), %rbx\n\tmovq %rbx, 8(%rsp)\n\tpopq %rbx\n"
 	"handler_iret: iretq\n"
 	"handler_callee: ret\n"
 	"handler_entry: jmp handler_inside\n"
 	".popsection");
 
-static volatile uint64_t handled __attribute__((used));
+static volatile uint64_t handled __attribute__((used)), resume __attribute__((used));
 
 /* The handler's branches, from the slot behind its entry on, lead back to `to`. */
 static void expect_handler(const struct rig *rig, size_t slot, const void *to)
@@ -40,6 +44,7 @@ static void expect_handler(const struct rig *rig, size_t slot, const void *to)
 
 static void open(struct rig *rig, unsigned vector)
 {
+	resume = 0;
 	rig_open(rig, SLOTS);
 	own_idt_copy();
 	own_idt_set(vector, handler_entry, false);
@@ -53,15 +58,15 @@ TEST(bts_exception_handler, .group = "K", .ids = "K5 K6", .needs = NEED_BTS,
 	struct rig rig;
 
 	open(&rig, VECTOR_UD);
+	resume = (uint64_t)handler_ud_out;
 	EXACTLY (&rig) {
 		own_idt_load();
 		TRACED_WITH(rig_all(),
-			    "leaq handler_ud_out(%%rip), %%rbx\n"
 			    "handler_ud: ud2\n"
 			    "handler_ud_out: nop\n"
 			    "handler_ud_next: jmp handler_ud_end\n\tud2\n"
 			    "handler_ud_end:\n\t",
-			    , , "rbx");
+			    , );
 		own_idt_unload();
 	}
 	EXPECT_EQ(rig_count(&rig), 2 + BRANCHES);
@@ -86,12 +91,12 @@ TEST(bts_interrupt_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 		pending_raise(&pending);
 		own_idt_load();
 		TRACED_WITH(rig_all(),
-			    "xorl %%ebx, %%ebx\n\tsti\n"
+			    "sti\n"
 			    "handler_sti: nop\n\t.fill 64, 1, 0x90\n"
 			    "handler_cli: cli\n"
 			    "handler_next: jmp handler_end\n\tud2\n"
 			    "handler_end:\n\t",
-			    , , "rbx");
+			    , );
 		own_idt_unload();
 		lapic_eoi();
 		pending_settle();
@@ -110,10 +115,10 @@ static void trace_nmi(void)
 {
 	handled = 0;
 	TRACED_WITH(rig_all(),
-		    "xorl %%ebx, %%ebx\n\tcall lapic_self_nmi\n\t"
+		    "call lapic_self_nmi\n\t"
 		    "movl $500, %%ecx\n"
 		    "1:\tpause\n\tcmpq $0, %[handled]\n\tjne 2f\n\tdecl %%ecx\n\tjnz 1b\n2:\n\t",
-		    , AND([handled] "m"(handled)), "rbx", "rsi", "rdi", "r8", "r9", "r10", "r11");
+		    , AND([handled] "m"(handled)), "rsi", "rdi", "r8", "r9", "r10", "r11");
 }
 
 TEST(bts_nmi_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,

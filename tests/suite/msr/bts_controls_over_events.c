@@ -11,14 +11,19 @@
 
 extern const char holds_handler[];
 
-static volatile uint64_t seen __attribute__((used)), events __attribute__((used));
+static volatile uint64_t seen __attribute__((used)), events __attribute__((used)),
+	resume __attribute__((used));
 
-/* Keeps IA32_DEBUGCTL, and returns to RBX unless that is 0. */
+/*
+ * Keeps IA32_DEBUGCTL, and returns to `resume` unless that is 0, with all registers as they were:
+ * an NMI comes while others use them.
+ */
 __asm__(".pushsection .text\n"
 	"holds_handler: pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\t"
 	"movl $0x1d9, %ecx\n\trdmsr\n\tshlq $32, %rdx\n\torq %rdx, %rax\n\t"
 	"movq %rax, seen(%rip)\n\tincq events(%rip)\n\t"
-	"testq %rbx, %rbx\n\tcmovzq 24(%rsp), %rbx\n\tmovq %rbx, 24(%rsp)\n\txorl %ebx, %ebx\n\t"
+	"movq resume(%rip), %rax\n\ttestq %rax, %rax\n\tcmovzq 24(%rsp), %rax\n\t"
+	"movq %rax, 24(%rsp)\n\tmovq $0, resume(%rip)\n\t"
 	"popq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
 	".popsection");
 
@@ -36,28 +41,28 @@ __asm__(".pushsection .text\n"
 
 static uint64_t after_fault(uint64_t debugctl)
 {
-	return AFTER(debugctl, "leaq 1f(%%rip), %%rbx\n\tud2\n1:");
+	return AFTER(debugctl, "leaq 1f(%%rip), %%rbx\n\tmovq %%rbx, resume(%%rip)\n\tud2\n1:");
 }
 
 static uint64_t after_software(uint64_t debugctl)
 {
-	return AFTER(debugctl, "xorl %%ebx, %%ebx\n\tint $0x31");
+	return AFTER(debugctl, "int $0x31");
 }
 
 static uint64_t after_interrupt(uint64_t debugctl)
 {
-	return AFTER(debugctl, "xorl %%ebx, %%ebx\n\tsti\n\t.fill 64, 1, 0x90\n\tcli");
+	return AFTER(debugctl, "sti\n\t.fill 64, 1, 0x90\n\tcli");
 }
 
 static uint64_t after_halt(uint64_t debugctl)
 {
-	return AFTER(debugctl, "xorl %%ebx, %%ebx\n\tsti\n\thlt\n\tcli");
+	return AFTER(debugctl, "sti\n\thlt\n\tcli");
 }
 
 /* Waits for the NMI for at most 500 rounds. */
 static uint64_t after_nmi(uint64_t debugctl)
 {
-	return AFTER(debugctl, "xorl %%ebx, %%ebx\n\tcall lapic_self_nmi\n\tmovl $500, %%ecx\n"
+	return AFTER(debugctl, "call lapic_self_nmi\n\tmovl $500, %%ecx\n"
 			       "1:\tpause\n\tcmpq $0, events(%%rip)\n\tjne 2f\n\tdecl %%ecx\n\t"
 			       "jnz 1b\n2:");
 }
@@ -70,7 +75,7 @@ static void check(struct rig *rig, const char *what, uint64_t debugctl,
 	uint64_t after;
 
 	rig_reset(rig);
-	seen = events = 0;
+	seen = events = resume = 0;
 	if (interrupt)
 		pending_raise(&pending);
 	own_idt_load();
