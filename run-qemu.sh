@@ -240,15 +240,32 @@ compose()
 	command+=(${extra[@]+"${extra[@]}"})
 }
 
-print_command()
+# quoted WORD...: one line, to be typed into a shell
+quoted()
 {
 	local word line=''
-	for word in "${command[@]}"; do
+	for word in "$@"; do
 		[[ $word =~ ^[A-Za-z0-9_./:=,+%@-]+$ ]] || word=${word@Q}
 		line+="$word "
 	done
 	echo "${line% }"
-	exit 0
+}
+
+# What the kernel's own line '# again:' cannot say of this run.
+unknown_to_kernel()
+{
+	local words=()
+	[ $kernel_only = 0 ] || words+=(-K)
+	[ $ubsan = 0 ] || words+=(-u)
+	[ "$boot" = kernel ] || words+=(-b "$boot")
+	[ "$firmware" = bios ] || words+=(-f "$firmware")
+	[ "$accel" = tcg ] || words+=(-x "$accel")
+	[ "$emulator" = qemu ] || words+=(-e "$emulator")
+	[[ $emulator-$cpu =~ ^(qemu-max|bochs-ryzen)$ ]] || words+=(-c "$cpu")
+	[ "$memory" = 256 ] || words+=(-m "$memory")
+	[ -z "$monitor" ] || words+=(-M "$monitor")
+	[ ${#extra[@]} = 0 ] || words+=(-- "${extra[@]}")
+	quoted ${words[@]+"${words[@]}"}
 }
 
 # Everything that can be missing is named here, with the way to get it.
@@ -320,6 +337,7 @@ judge()
 	[ "$emulator-$status" = bochs-0 ] || options+=(--status "$status")
 	[ $quiet = 0 ] || options+=(--quiet)
 	[ $list = 0 ] || options+=(--list)
+	options+=(--again "$(unknown_to_kernel)")
 	"$top/tools/judge" "${options[@]}" --kept "$kept" "$scratch/console"
 	code=$?
 	[ -n "$log" ] || mv "$scratch/console" "$kept"
@@ -329,7 +347,7 @@ judge()
 parse "$@"
 check
 compose
-[ $dry_run = 0 ] || print_command
+[ $dry_run = 0 ] || { quoted "${command[@]}" && exit; }
 check_files
 
 scratch=''

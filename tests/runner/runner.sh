@@ -334,6 +334,8 @@ composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b
 composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
 composes 'tests that may not be skipped' "spoor.elf end=exit test=a require=b,,-c'" -t a -r b,-c
+try 'the words that repeat a failure' 1 "again: ./run-qemu.sh -t bts_wrap -a seed=77 -a scale=50 -c qemu64 -M 'lockstep=on vbts=on' -- -M q35;" \
+	env FAKE_LOG="$here/logs/fail-again.log" FAKE_STATUS=35 ./run-qemu.sh -M lockstep=on -M vbts=on -c qemu64 -- -M q35
 composes 'ISO' "value=spoor:monitor:end=exit test=a,,-b.end=exit vbts=on'.*media=cdrom.*spoor.iso" \
 	-b iso -t a,-b -M vbts=on
 composes 'kernel with checks' "-initrd './build/ubsan/spoor.elf end=exit'" -u
