@@ -8,7 +8,6 @@
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
-#include "kernel/init.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
 #include "kernel/process/program.h"

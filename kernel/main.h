@@ -7,4 +7,7 @@
 /* From the 32-bit entry (boot/entry.asm): what the loader left in EAX and EBX. */
 _Noreturn void kernel_main(uint32_t magic, uint64_t information);
 
+/* The first task. The payload that the kernel is linked with provides it. */
+void init(void *argument);
+
 #endif

@@ -7,6 +7,23 @@
 
 extern const struct test tests_start[], tests_end[]; /* linker.ld */
 
+bool glob_match(const char *pattern, size_t length, const char *text)
+{
+	if (!length)
+		return !*text;
+	if (*pattern == '*') {
+		for (;; text++) {
+			if (glob_match(pattern + 1, length - 1, text))
+				return true;
+			if (!*text)
+				return false;
+		}
+	}
+	if (!*text || (*pattern != '?' && *pattern != *text))
+		return false;
+	return glob_match(pattern + 1, length - 1, text + 1);
+}
+
 /* The order of the groups in the reference; words come behind the letters. */
 static const char group_order[] = "EMLRKWTPCSAIBXZ";
 

@@ -4,7 +4,7 @@
 #include "drivers/msr.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
-#include "kernel/init.h"
+#include "kernel/main.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
 #include "kernel/panic.h"
@@ -16,7 +16,6 @@
 #include "lib/format.h"
 #include "tests/framework/needs.h"
 #include "tests/framework/pages.h"
-#include "tests/framework/resources.h"
 #include "tests/framework/result.h"
 #include "tests/framework/select.h"
 

@@ -12,7 +12,6 @@
 #include "lib/format.h"
 #include "tests/framework/errata.h"
 #include "tests/framework/random.h"
-#include "tests/framework/resources.h"
 #include "tests/framework/result.h"
 
 #define MOST_AREAS  64
