@@ -4,7 +4,6 @@
 #include "drivers/acpi/acpi.h"
 #include "drivers/clock/clock.h"
 #include "drivers/cpuid.h"
-#include "drivers/ds/ds.h"
 #include "drivers/msr.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
@@ -54,23 +53,6 @@ static void print_unknown_interrupts(void)
 		printk("# interrupts_at_boot=%lu newest_vector=%u\n", count, newest);
 }
 
-static void print_debug_store(void)
-{
-	const struct ds_caps *caps = ds_caps();
-
-	printk("# ds=%d dtes64=%d dscpl=%d bts_unavail=%d silicon=%s\n", caps->ds, caps->dtes64,
-	       caps->dscpl, caps->bts_unavailable, silicon_name());
-	if (!ds_present())
-		printk("# bts=absent why=\"%s\"\n", ds_status_text(caps->status));
-	else
-		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
-		       caps->configuration->record_size);
-	if (trace_found_at_boot().debugctl)
-		printk("# debugctl_at_boot=%lx\n", trace_found_at_boot().debugctl);
-	if (trace_found_at_boot().rtit_ctl)
-		printk("# rtit_ctl_at_boot=%lx\n", trace_found_at_boot().rtit_ctl);
-}
-
 void banner_print(const struct boot_info *info)
 {
 	printk("# spoor version=%s git=%s\n", spoor_version, spoor_git);
@@ -78,7 +60,7 @@ void banner_print(const struct boot_info *info)
 	printk("# command_line=\"%s\"\n", info->command_line);
 	print_cpu();
 	printk("# hypervisor=\"%s\"\n", silicon_hypervisor());
-	print_debug_store();
+	trace_print_units(silicon_name());
 	print_unknown_interrupts();
 	printk("# cpus=%u cpus_listed=%u memory_mb=%lu console=%s watchdog=%s\n", cpu_count(),
 	       acpi_cpu_count(), page_total() * PAGE_SIZE >> 20, console_names(), watchdog_kind());

@@ -7,6 +7,7 @@
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
+#include "kernel/trace/pause.h"
 #include "lib/format.h"
 
 void (*end_report)(enum verdict verdict, const char *why);
@@ -34,7 +35,7 @@ void end_run(enum verdict verdict, const char *why)
 
 	__asm__ volatile("cli");
 	smp_stop_others();
-	ds_panic_stop(&this_cpu()->ds);
+	trace_stop_cpu();
 	console_unlock_for_good();
 	if (!ending && end_report) {
 		ending = true;

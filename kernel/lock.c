@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/lock.h"
 
-#include "drivers/ds/ds.h"
+#include "kernel/trace/pause.h"
 
 /*
- * Where nothing is recorded: the turns of this loop would be more than a trace has room for while
- * interrupts are off, and are nobody's.
+ * Pauses tracing while it spins: with interrupts off, the loop's branches would overflow the buffer
+ * and hide real ones.
  */
 void spin_wait(struct spinlock *lock)
 {
-	uint64_t saved = ds_pause();
+	struct trace_paused paused = trace_pause_cpu();
 
 	while (atomic_exchange_explicit(&lock->held, true, memory_order_acquire))
 		while (atomic_load_explicit(&lock->held, memory_order_relaxed))
 			__asm__ volatile("pause");
-	ds_resume(saved);
+	trace_resume_cpu(paused);
 }

@@ -7,6 +7,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"
 #include "kernel/symbols.h"
+#include "kernel/trace/pause.h"
 #include "kernel/trap/extable.h"
 #include "kernel/trap/trap.h"
 #include "lib/format.h"
@@ -97,7 +98,7 @@ static void begin(void)
 
 	__asm__ volatile("cli");
 	smp_stop_others();
-	ds_panic_stop(&this_cpu()->ds);
+	trace_stop_cpu();
 	console_unlock_for_good();
 	if (panicking) {
 		printk("\n# panic within a panic\n");

@@ -4,7 +4,7 @@
 
 #include "abi/hypervisor.h"
 #include "drivers/cpuid.h"
-#include "kernel/cpu.h"
+#include "kernel/trace/trace.h"
 #include "lib/string.h"
 
 static const char *name = "none";
@@ -26,7 +26,7 @@ void silicon_init(void)
 		virtual = !strcmp(hypervisor, HYPERVISOR_SIGNATURE);
 		foreign = !virtual;
 	}
-	if (ds_present())
+	if (trace_is_present())
 		name = virtual ? "virtual" : foreign ? "guest" : "native";
 }
 

@@ -52,8 +52,9 @@ static int check_config(const struct attachment *at, const struct ptrace_bts_con
 		return -ENOMEM;
 	if (config->flags & PTRACE_BTS_SIGNAL_TRACER && !at->tracer)
 		return -EINVAL;
-	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !ds_present() ? -EOPNOTSUPP
-										   : 0;
+	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !trace_is_present()
+		       ? -EOPNOTSUPP
+		       : 0;
 }
 
 /* The tracee stops as soon as it looks; that the trace is held says why. */

@@ -7,6 +7,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/smp/internal.h"
 #include "kernel/smp/smp.h"
+#include "kernel/trace/pause.h"
 #include "kernel/trap/trap.h"
 
 struct smp_call {
@@ -49,17 +50,14 @@ void smp_init_calls(void)
 	interrupt_set_handler(VECTOR_KICK, kicked);
 }
 
-/*
- * Where nothing is recorded: the turns of this loop would be more than a trace has room for while
- * interrupts are off, and are nobody's.
- */
+/* Pauses tracing while it spins, as spin_wait() does. */
 static void wait(const struct cpu *self, const struct smp_call *call)
 {
-	uint64_t saved = ds_pause();
+	struct trace_paused paused = trace_pause_cpu();
 
 	while (!atomic_load(&call->done) && !atomic_load(&self->calls))
 		__asm__ volatile("pause");
-	ds_resume(saved);
+	trace_resume_cpu(paused);
 }
 
 void smp_call(unsigned index, void (*function)(void *argument), void *argument)

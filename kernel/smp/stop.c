@@ -4,6 +4,7 @@
 #include "kernel/cpu.h"
 #include "kernel/smp/internal.h"
 #include "kernel/smp/smp.h"
+#include "kernel/trace/pause.h"
 #include "kernel/trap/trap.h"
 
 #define MOST_WAIT 100000 /* microseconds */
@@ -18,7 +19,7 @@ static bool stop(struct trap_frame *frame)
 	(void)frame;
 	if (!goes_on || goes_on == this_cpu())
 		return false;
-	ds_panic_stop(&this_cpu()->ds);
+	trace_stop_cpu();
 	atomic_fetch_add(&stopped, 1);
 	for (;;)
 		__asm__ volatile("cli; hlt");

@@ -3,15 +3,16 @@
 #ifndef SPOOR_KERNEL_TRACE_INIT_H
 #define SPOOR_KERNEL_TRACE_INIT_H
 
-#include "drivers/ds/ds.h"
-
 #include <stdint.h>
 
 /* What firmware left on is recorded and turned off. Boot, once exceptions can be caught. */
 void trace_quiesce(void);
 
-/* What firmware had left on. */
-struct ds_found trace_found_at_boot(void);
+/*
+ * Prints the banner's lines on the trace units: what is enumerated, what works, what firmware had
+ * left on. `silicon` says whose they are. Boot, once.
+ */
+void trace_print_units(const char *silicon);
 
 /* What the IA32_DEBUGCTLs of the other CPUs held when they had been started, or-ed. */
 uint64_t trace_found_at_start(void);

@@ -70,6 +70,9 @@ struct trace_options {
 	struct tracer *replaces; /* a tracer whose charge does not count: it will be detached */
 };
 
+/* True if a branch trace unit was found that works. After boot, any context. */
+bool trace_is_present(void);
+
 /*
  * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to
  * record, at once if it runs. -ENODEV: no BTS; -EINVAL: a value out of range; -EPERM: kernel
