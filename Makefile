@@ -61,6 +61,9 @@ run: ## build and run the suite in QEMU; RUN="options of run-qemu.sh"
 	@$(MAKE) --no-print-directory $(jobs) images
 	./run-qemu.sh $(RUN)
 
+demo: images ## show the last branches of a program that jumped to nowhere: seconds
+	@tools/demo
+
 check: ## run every test of the project, host and boots: about a quarter of an hour
 	@tools/deps check all
 	@tools/check
@@ -108,7 +111,7 @@ new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buf
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run check check-lockstep check-bochs check-load bench mutants variants soak lint format junit docs new-test new-defect debug
+.PHONY: help deps run demo check check-lockstep check-bochs check-load bench mutants variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

@@ -16,7 +16,8 @@ struct name {
 /* The functions that the program wants to be told by name; the last entry is NULL. */
 extern const struct name names[];
 
-/* Adds the function that `address` is in, and the offset, to a line on the console. */
+/* Adds to a line on the console: the function that `address` is in and the offset, or the address.
+ */
 void say_place(uint64_t address);
 
 #endif

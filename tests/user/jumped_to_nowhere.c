@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// A program trusts the length in a message and overwrites its own return address. It ends at an
+// address that is no code, and its stack says nothing any more: only the branches that the
+// processor kept say by which way it went there. `make demo` runs this and adds lines of this file
+// to them.
+#include "tests/user/lib/names.h"
+#include "tests/user/lib/ptrace.h"
+
+#define SHOWN	12
+#define NOWHERE 0x616161616161 /* "aaaaaa" */
+
+/* --- The program that crashes: a server of messages --- */
+
+struct message {
+	unsigned length; /* words */
+	uint64_t text[16];
+};
+
+static const struct message messages[] = {
+	{2, {1, 2}},
+	{16, {[0 ... 15] = NOWHERE}},
+};
+
+static NOINLINE uint64_t checksum(const uint64_t *words, unsigned length)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < length; i++)
+		sum += words[i];
+	return sum;
+}
+
+/* Has room for eight words, and does not ask whether there are more. */
+static NOINLINE uint64_t handle(const struct message *message)
+{
+	volatile uint64_t copy[8];
+
+	for (unsigned i = 0; i < message->length; i++)
+		copy[i] = message->text[i];
+	return copy[0];
+}
+
+static NOINLINE void serve(uint64_t argument)
+{
+	uint64_t sum = 0;
+
+	(void)argument;
+	for (unsigned i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+		sum += checksum(messages[i].text, messages[i].length);
+		sum += handle(&messages[i]);
+	}
+	exit((int)sum);
+}
+
+const struct name names[] = {
+	{checksum, "checksum"}, {handle, "handle"}, {serve, "serve"}, {NULL, NULL}};
+
+/* --- The tracer --- */
+
+/* Newest first; a branch that was taken several times in a row is one line. */
+static void show_last_branches(long pid)
+{
+	struct ptrace_bts_record record, next;
+	long more = ptrace(PTRACE_BTS_GET, pid, (uint64_t)&record, 0);
+
+	CHECK(more > 0);
+	for (uint64_t shown = 0, i = 1; shown < SHOWN && more > 0; shown++) {
+		unsigned times = 1;
+
+		while ((more = ptrace(PTRACE_BTS_GET, pid, (uint64_t)&next, i++)) > 0 &&
+		       next.from == record.from && next.to == record.to)
+			times++;
+		say("  ");
+		say_place(record.from);
+		say(" -> ");
+		say_place(record.to);
+		if (times > 1) {
+			say(", times ");
+			say_number(times, 10);
+		}
+		say("\n");
+		record = next;
+	}
+}
+
+int main(uint64_t argument)
+{
+	long pid = traced_child(serve, argument);
+	struct ptrace_registers registers;
+
+	/* Without DS-CPL the kernel's branches take room as well. */
+	CHECK(trace_branches(pid, 2000, PTRACE_BTS_TRACE, 0) > 0);
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGSEGV));
+	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
+	say("SIGSEGV at ");
+	say_place(registers.rip);
+	say("; last branches, newest first:\n");
+	show_last_branches(pid);
+	CHECK(go_on(pid, SIGSEGV) == 0 && next_stop(pid) == WAIT_KILLED(SIGSEGV));
+	return 0;
+}
