@@ -11,6 +11,7 @@ trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
 ln -s "$top"/tools/{judge,bench,check,supervise} "$tree/tools"
+ln -s "$top"/{README.md,boot,kernel,drivers,lib,include} "$tree"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
 
@@ -310,6 +311,8 @@ try 'bench: a limit from above that is passed' 1 'switch_records +17 records +<=
 	bench 'switch_records <= 16.9 why' 'over_steps >= 250 why'
 try 'bench: a limit from below that is passed' 1 'over_steps +300 percent +>= 301 +UNDER' \
 	bench 'switch_records <= 20 why' 'over_steps >= 301 why'
+try 'bench: the path that README names can be read' 0 'bts_path_lines +[0-9]+ lines +<= 2500 +ok' \
+	bench 'bts_path_lines <= 2500 why' 'kernel_lines >= 2500 why'
 try 'bench: a limit without its figure' 1 'no_such_figure +- - +<= 5 +NOT MEASURED' \
 	bench 'no_such_figure <= 5 why'
 try 'bench: a limit that cannot be read' 2 'budgets.txt:2: figure' \
