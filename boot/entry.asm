@@ -71,7 +71,7 @@ start32:
 	mov [boot_pml4 - KERNEL_BASE + DIRECT_MAP_SLOT * 8], eax
 	mov dword [boot_pml4 - KERNEL_BASE + 511 * 8], boot_pdpt_kernel - KERNEL_BASE + 3
 
-; Every CPU comes by here, the others with zeroes for the loader's registers.
+; Every CPU passes here, the others with zeroes for the loader's registers.
 enter_long_mode:
 	mov eax, 1 << 5                 ; CR4.PAE
 	mov cr4, eax

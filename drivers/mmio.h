@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Physical memory as drivers reach it. The kernel implements both mappings (kernel/mm); host
- * tests put their own behind the same names.
+ * tests define the same names.
  */
 #ifndef SPOOR_DRIVERS_MMIO_H
 #define SPOOR_DRIVERS_MMIO_H
@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 /*
- * Device registers: uncached, writable, mapped for good. NULL if they cannot be mapped. Not in an
- * interrupt or NMI.
+ * Device registers: uncached, writable, mapped permanently. NULL if they cannot be mapped. Not in
+ * an interrupt or NMI.
  */
 volatile void *mmio_map(uint64_t physical, uint64_t bytes);
 
 /*
- * Firmware's tables in memory, to be read only, mapped for good. NULL if [physical, physical +
+ * Firmware's tables in memory, to be read only, mapped permanently. NULL if [physical, physical +
  * bytes) is not memory that can be read. Not in an interrupt or NMI.
  */
 const void *physical_map(uint64_t physical, uint64_t bytes);

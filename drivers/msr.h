@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* An MSR that is not there raises #GP, which nobody handles. */
+/* An MSR that does not exist raises #GP, which has no handler. */
 uint64_t rdmsr(uint32_t index);
 void wrmsr(uint32_t index, uint64_t value);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a driver ends on an error of its caller that it cannot return. Whoever links drivers
+ * How a driver ends on an error of its caller that it cannot return. A program that links drivers
  * supplies it: the kernel its panic(), a host test its own.
  */
 #ifndef SPOOR_DRIVERS_PANIC_H

@@ -25,7 +25,7 @@ bool boot_copy(struct boot_reader *reader, void *to, uint64_t physical, uint64_t
 	return true;
 }
 
-/* A byte at a time: nobody says how long a Multiboot 1 text is before its NUL is found. */
+/* A byte at a time: the length of a Multiboot 1 text is known only once its NUL is found. */
 void boot_copy_text(struct boot_reader *reader, char *to, size_t size, uint64_t physical,
 		    uint64_t available, const char *too_long)
 {

@@ -19,8 +19,8 @@ static const char *skip_blanks(const char *s)
 }
 
 /*
- * Takes the quotes off the word at `*line` and moves `*line` behind it. NULL, or what is wrong
- * with the word; `word` then holds as much of it as was read, and `*line` stands at the next
+ * Takes the quotes off the word at `*line` and moves `*line` past it. NULL, or what is wrong
+ * with the word; `word` then holds as much of it as was read, and `*line` is at the next
  * blank, whether a quote was open or not.
  */
 static const char *take_word(const char **line, char word[WORD_SIZE])
@@ -100,7 +100,7 @@ const char *cmdline_skip_file_name(const char *line)
 	return line;
 }
 
-/* A list of names behind a sentence, each with a blank before it; stops where `error` is full. */
+/* A list of names after a sentence, each with a blank before it; stops where `error` is full. */
 static void append(char *error, size_t size, const char *name)
 {
 	size_t length = strnlen(error, size);
@@ -194,7 +194,7 @@ static const struct option *find_option(const struct option *options, size_t cou
 	return NULL;
 }
 
-/* The word at `*line`, which moves behind it. */
+/* The word at `*line`, which moves past it. */
 static bool apply_word(const char **line, const struct option *options, size_t count, char *error,
 		       size_t size)
 {

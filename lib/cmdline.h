@@ -32,7 +32,8 @@ struct option {
 /*
  * Applies each word of `line` to `options`. False with a sentence in `error` that names the first
  * word at fault; for a word it does not know the sentence lists the words it knows. All others have
- * been applied, those behind the fault too: they may say where to complain and how to end.
+ * been applied, those after the fault too: they may select the console for the error and how to
+ * end.
  */
 bool cmdline_parse(const char *line, const struct option *options, size_t count, char *error,
 		   size_t error_size);
@@ -41,7 +42,7 @@ bool cmdline_parse(const char *line, const struct option *options, size_t count,
  * `line` without the file name that some loaders put first, for the command line and for a
  * module's string alike: QEMU's -kernel and -initrd put the path as it was given, iPXE puts the
  * URI, GRUB Legacy the path; GRUB 2 puts none, under either Multiboot version. The protocol does
- * not tell them apart, so the word does: a first word that has '/' or '.' before any '=' is a file
+ * not distinguish them, so the word does: a first word that has '/' or '.' before any '=' is a file
  * name. No option's name may therefore hold either character. (A file name with neither, or with a
  * blank, remains and is reported by cmdline_parse() as a word it does not know.)
  */

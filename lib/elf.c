@@ -54,7 +54,7 @@ static const char *check_header(const struct elf64_header *header, size_t size)
 	return NULL;
 }
 
-/* Sections, and so the program headers, may stand at any alignment in memory: copy. */
+/* Sections, and so the program headers, may be at any alignment in memory: copy. */
 static struct elf64_program_header read_program_header(const struct elf_image *elf, unsigned i)
 {
 	struct elf64_header header;

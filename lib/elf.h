@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads an ELF64 x86-64 executable that stands in memory. Trusts nothing in it. Any context. */
+/* Reads an ELF64 x86-64 executable in memory. Trusts nothing in it. Any context. */
 #ifndef SPOOR_LIB_ELF_H
 #define SPOOR_LIB_ELF_H
 
@@ -19,7 +19,7 @@ struct elf_image {
 	const uint8_t *base;
 	size_t size;
 	uint64_t entry;		 /* virtual address, as the header has it */
-	uint64_t entry_physical; /* where `entry` stands under the segments' physical addresses */
+	uint64_t entry_physical; /* where `entry` is under the segments' physical addresses */
 	uint16_t header_count;
 };
 

@@ -11,7 +11,7 @@ struct output {
 	size_t size, length;
 };
 
-/* One conversion, from behind the '%'. */
+/* One conversion, from after the '%'. */
 struct conversion {
 	bool left, zero;
 	size_t width, precision; /* precision SIZE_MAX: none given */

@@ -2,7 +2,7 @@
 /*
  * Text formatting without libc: %d %i %u %x %X %c %s %p %%, with the flags '-' and '0', a width,
  * a precision for %s (both may be '*'), and the lengths l, ll, z. %p is 0x and 16 digits; %s of
- * NULL is "(null)"; an unknown conversion is copied as it stands and takes no argument. Any
+ * NULL is "(null)"; an unknown conversion is copied unchanged and takes no argument. Any
  * context; takes no lock.
  */
 #ifndef SPOOR_LIB_FORMAT_H

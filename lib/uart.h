@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Polled 16550 UART behind port I/O, and QEMU's debug console. Every wait is bounded: a wedged or
+ * Polled 16550 UART by port I/O, and QEMU's debug console. Every wait is bounded: a wedged or
  * absent port costs a bounded time and loses characters, never the run. Any context, no lock.
  */
 #ifndef SPOOR_LIB_UART_H

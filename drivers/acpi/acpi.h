@@ -111,7 +111,7 @@ struct acpi_power {
 /* As acpi_init() found it; NULL if there is no FADT. */
 const struct acpi_power *acpi_power(void);
 
-/* SPCR: the serial console firmware was told to use. */
+/* SPCR: the serial console that firmware uses. */
 struct acpi_console {
 	uint8_t space;	       /* enum acpi_space */
 	uint64_t address;      /* port or physical address of the first register */

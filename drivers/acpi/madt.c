@@ -83,7 +83,7 @@ static bool is_level(uint16_t flags)
 }
 
 /*
- * The next entry of any type: its address within the table, and *cursor moved behind it. NULL at
+ * The next entry of any type: its address within the table, and *cursor moved past it. NULL at
  * the end or at the first entry whose length makes no sense.
  */
 static const uint8_t *next_entry(unsigned *cursor)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The sleep types of \_S5 without an AML interpreter: firmware writes them as a constant package,
- * `Name (_S5, Package () {SLP_TYPa, SLP_TYPb, ...})`, whose bytes can be found as they stand
+ * `Name (_S5, Package () {SLP_TYPa, SLP_TYPb, ...})`, whose bytes can be found as they are
  * (ACPI 6.5 sections 7.4.2 and 20.2).
  */
 #include "drivers/acpi/tables.h"

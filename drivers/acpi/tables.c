@@ -4,7 +4,7 @@
 #include "drivers/mmio.h"
 #include "lib/string.h"
 
-#define TABLE_MAX  (4u << 20) /* no firmware comes near it: a broken length */
+#define TABLE_MAX  (4u << 20) /* no real table is as long: a broken length */
 #define MAX_TABLES 128	      /* more are not looked at */
 
 static const struct acpi_header *tables[MAX_TABLES];

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define COMMAND 0x20 /* of the first controller; data behind it, the second at +80H */
+#define COMMAND 0x20 /* of the first controller; data at +1, the second at +80H */
 #define SECOND	0x80
 
 static void initialize(uint16_t offset, uint8_t vector, uint8_t cascade)

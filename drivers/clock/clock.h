@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /*
- * Measures the TSC and the local APIC's timer, in less than 5 ms, and tells the latter to its
+ * Measures the TSC and the local APIC's timer, in less than 5 ms, and sets the latter in its
  * driver. NULL, or a sentence that says what is missing. After acpi_init() and lapic_init(), boot
  * CPU; leaves the APIC timer masked.
  */

@@ -22,7 +22,7 @@
 #define MAX_PERIOD	  100000000u /* specification 2.3.4: at least 10 MHz */
 #define SECOND_FS	  1000000000000000ull
 #define SECOND_US	  1000000u
-#define LEAST_US	  20u /* nearer, the comparator may be passed before it stands */
+#define LEAST_US	  20u /* nearer, the counter may pass before the comparator is written */
 #define REGISTERS_SIZE	  1024
 
 static volatile void *registers;

@@ -43,7 +43,7 @@ void hpet_timer_stop(unsigned timer); /* NMI */
 bool hpet_timer_expired(unsigned timer);
 
 /*
- * One comparator as a deadline that no IF = 0 can hold off: it comes as an NMI through the I/O
+ * One comparator as a deadline that IF = 0 cannot hold off: it arrives as an NMI through the I/O
  * APIC. One user at a time.
  */
 
@@ -54,8 +54,9 @@ bool hpet_timer_expired(unsigned timer);
 bool hpet_nmi_init(uint32_t apic_id);
 /* Replaces the deadline that was set; returns what hpet_timer_start() does. NMI */
 uint64_t hpet_nmi_after(uint64_t microseconds);
-void hpet_nmi_cancel(void); /* NMI. One already under way still comes */
-/* True if a deadline is set and over: how the NMI handler tells it from other causes. NMI */
+void hpet_nmi_cancel(void); /* NMI. One already under way still arrives */
+/* True if a deadline is set and over: how the NMI handler distinguishes it from other causes. NMI
+ */
 bool hpet_nmi_expired(void);
 
 #endif

@@ -11,7 +11,7 @@ static bool deliver(uint32_t gsi, uint32_t apic_id)
 	return ioapic_route(&(struct ioapic_route){.gsi = gsi, .apic_id = apic_id, .nmi = true});
 }
 
-/* The PIT's line, which is nobody else's once the PIT is off it. */
+/* The PIT's line, free once the PIT is off it. */
 static bool take_legacy_line(uint32_t apic_id)
 {
 	chosen = 0;

@@ -3,7 +3,7 @@
  * The DS buffer management area and the BTS buffer as memory: fields, records, arithmetic (SDM
  * Vol 3, 17.4.9). Nothing here touches an MSR. `area` is DS_AREA_SIZE bytes, aligned to 64; the
  * layout is that of `ds_configuration`. Any context, NMI included; no lock. What the hardware may
- * write meanwhile is read as it stands: a reader that needs a stable view clears TR first.
+ * write meanwhile is read as it is: a reader that needs a stable view clears TR first.
  *
  * Positions are counted in records from the buffer's base, as in Linux's ds.c of 2.6.25.
  */
@@ -45,7 +45,7 @@ uint64_t ds_get(const void *area, enum ds_field field);
 void ds_set(void *area, enum ds_field field, uint64_t value);
 
 /*
- * Where the absolute maximum stands. The SDM says "a multiple of the record size plus 1"; Linux
+ * Where the absolute maximum is. The SDM says "a multiple of the record size plus 1"; Linux
  * leaves the 1 out. Measure which of them uses all slots and overruns none, then choose; it counts
  * for every ds_set_bts_buffer() after it. At the end (Linux) is what holds until somebody chooses:
  * at worst it leaves the last slot unused.
@@ -85,7 +85,7 @@ size_t ds_get_bts_index(const void *area);
 /*
  * True if records may have been lost, or be about to, in a buffer that was last emptied by
  * ds_reset_bts(): the index reached the last slot, or one of the last two slots, which were
- * cleared then, holds a record although the index stands before it (the manual leaves open what
+ * cleared then, holds a record although the index is before it (the manual leaves open what
  * the index does at the maximum when BTINT is set). Exact, but for a buffer filled to within one
  * record, which it calls full.
  */

@@ -4,8 +4,7 @@
  * detects the hardware, hands it out as leases over the caller's memory, moves it between leases at
  * a task switch, and takes the interrupt at the threshold.
  *
- * Nobody else writes IA32_DEBUGCTL or IA32_DS_AREA. Who wants to write them raw borrows them with
- * ds_checkout().
+ * Only this driver writes IA32_DEBUGCTL and IA32_DS_AREA; a test borrows them with ds_checkout().
  *
  * Memory that a lease, or struct ds_idle, lies in must be present, writable, supervisor, with
  * Accessed and Dirty set, mapped at the same address in every address space, and never on a page
@@ -87,7 +86,7 @@ struct ds_cpu {
 	struct ds_lease *loaded; /* what is on the hardware: NULL, a lease, or "lent" */
 	struct ds_idle *idle;
 	uint64_t area;		    /* what IA32_DS_AREA holds */
-	struct ds_pebs_lease *pebs; /* who holds the PEBS half (pebs.h), or NULL */
+	struct ds_pebs_lease *pebs; /* holder of the PEBS half (pebs.h), or NULL */
 };
 
 /* Adopts what ds_probe() found on the boot CPU; processors of one machine have the same. Boot,
@@ -165,16 +164,16 @@ static inline bool ds_switch_needed(const struct ds_cpu *cpu, const struct ds_le
 void ds_switch_out(struct ds_cpu *cpu);
 
 /*
- * After it, for who hands a lease to another CPU before this one has something else to record: what
- * was loaded is nobody's any more. Its area stays in IA32_DS_AREA until ds_switch_in(), which no
- * longer looks at its threshold.
+ * Called after ds_switch_out() to free the loaded lease for another CPU before this one has
+ * anything else to record. Its area stays in IA32_DS_AREA until ds_switch_in(), which no longer
+ * looks at its threshold.
  */
 void ds_let_go(struct ds_cpu *cpu);
 
 /*
- * Unloads what was loaded and starts recording into `next` (NULL: nothing). True if the lease that
- * left had reached its threshold without the interrupt having told so yet: this call marked it,
- * and the caller must see to what the interrupt would have. Panics if the MSRs are lent, or if
+ * Unloads the loaded lease and starts recording into `next` (NULL: nothing). Returns true if the
+ * outgoing lease had crossed its threshold but its PMI is still pending: it is marked, and the
+ * caller does the PMI's work. Panics if the MSRs are lent, or if
  * `next` is not granted or is loaded elsewhere.
  */
 bool ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next);
@@ -196,13 +195,13 @@ uint64_t ds_pause(void);
 void ds_resume(uint64_t saved);
 
 /*
- * Stops recording on this CPU for good: TR and BTS cleared, then IA32_DS_AREA. What was loaded can
- * still be read through `cpu->loaded`. Any context; needs no lock.
+ * Stops recording on this CPU permanently: clears TR and BTS, then IA32_DS_AREA. The loaded lease
+ * can still be read through `cpu->loaded`. Any context; needs no lock.
  */
 void ds_panic_stop(struct ds_cpu *cpu);
 
 /*
- * Lends IA32_DEBUGCTL and IA32_DS_AREA of this CPU to the caller, who writes them with wrmsr();
+ * Lends IA32_DEBUGCTL and IA32_DS_AREA of this CPU to the caller, which writes them with wrmsr();
  * preemption stays off until ds_checkin(). ds_switch() on this CPU panics meanwhile. -EBUSY: lent
  * already, or a lease is loaded, or the PEBS half held. Works, and is needed, whether BTS is there
  * or not.
@@ -227,7 +226,7 @@ bool ds_is_lent(const struct ds_cpu *cpu);
 bool ds_pmi(struct ds_cpu *cpu);
 
 /*
- * `count` records stand in slots 0 to count - 1 of `area`, oldest first: see ds_read_bts(). `full`:
+ * `count` records are in slots 0 to count - 1 of `area`, oldest first: see ds_read_bts(). `full`:
  * ds_bts_full().
  */
 typedef void ds_take(void *argument, const void *area, size_t count, bool full);

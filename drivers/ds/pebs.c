@@ -32,7 +32,8 @@ static void *area_of(const struct ds_cpu *cpu)
 	return (void *)(uintptr_t)cpu->area;
 }
 
-/* A record under way still goes to the old place: until the index stands (SDM Vol 3, 18.4.4.4). */
+/* A record under way still goes to the old place: wait until the index rests (SDM Vol 3, 18.4.4.4).
+ */
 void ds_pebs_pause(const struct ds_cpu *cpu)
 {
 	uint64_t index;

@@ -16,8 +16,8 @@
 struct ds_pebs_lease;
 
 /*
- * The index reached the threshold: told once, in the context of ds_pmi(). Recording of this half is
- * stopped, until ds_pebs_reset().
+ * The index reached the threshold: called once, in the context of ds_pmi(). Recording of this half
+ * is stopped, until ds_pebs_reset().
  */
 typedef void ds_pebs_overflowed(struct ds_pebs_lease *lease, void *argument);
 
@@ -42,7 +42,7 @@ struct ds_pebs_request {
 size_t ds_pebs_record_size(void);
 
 /*
- * Grants the half of this CPU, stopped. -ENODEV: no PEBS; -EOPNOTSUPP: nobody to tell, since PEBS
+ * Grants the half of this CPU, stopped. -ENODEV: no PEBS; -EOPNOTSUPP: no callback, since PEBS
  * has no circular mode; -EBUSY: granted already, here or elsewhere, or the MSRs are lent; -EINVAL:
  * see struct ds_pebs_request; a buffer over 4096 bytes on format 0. A refusal changes nothing.
  */

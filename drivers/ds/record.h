@@ -19,7 +19,7 @@ struct __attribute__((packed)) ds_record_64 {
 };
 _Static_assert(sizeof(struct ds_record_64) == 24, "64-bit BTS record");
 
-/* Where the next record stands. */
+/* Where the next record is. */
 struct ds_cursor {
 	uintptr_t next, base, end;
 	size_t record_size;

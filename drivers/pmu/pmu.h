@@ -72,7 +72,7 @@ int pmu_request(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *o
 /* Stops the counter and gives it back. -EPERM: `owner` does not own it. This CPU. */
 int pmu_release(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner);
 
-/* Who owns the counter on this CPU: its name, or NULL. */
+/* The name of the counter's owner on this CPU, or NULL. */
 const char *pmu_owner(const struct pmu_cpu *cpu, unsigned counter);
 
 /* Event select bits (SDM Vol 3, figure 18-6). The driver adds EN, and INT if the owner wants it. */
@@ -95,8 +95,8 @@ int pmu_stop(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owne
 uint64_t pmu_read(unsigned counter);
 
 /*
- * This CPU's part of a performance-monitoring interrupt, NMI included: tells the owner of each
- * counter that overflowed, if it has a callback. True if it told one. Only the bits of such
+ * This CPU's part of a performance-monitoring interrupt, NMI included: calls the owner of each
+ * counter that overflowed, if it has a callback. True if it called one. Only the bits of such
  * counters are cleared in IA32_PERF_GLOBAL_STATUS, and it is read only while there are any.
  */
 bool pmu_pmi(struct pmu_cpu *cpu);

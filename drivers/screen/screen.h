@@ -7,7 +7,7 @@
 
 /*
  * True, and the screen cleared, if the BIOS data area says that a colour text mode is set and the
- * text memory keeps what is written to it. After the kernel's memory map stands.
+ * text memory keeps what is written to it. After the kernel's memory map is complete.
  */
 bool screen_init(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the boot loader told us, in one form for every way to boot. */
+/* Boot information from the loader, in one form for every way to boot. */
 #ifndef SPOOR_ABI_BOOT_INFO_H
 #define SPOOR_ABI_BOOT_INFO_H
 

@@ -13,7 +13,7 @@ enum {
 	ENXIO = 6,	 /* no buffer */
 	ENOEXEC = 8,	 /* not a program that can be run */
 	EBADF = 9,	 /* no such descriptor */
-	ECHILD = 10,	 /* nobody to wait for */
+	ECHILD = 10,	 /* no child to wait for */
 	EAGAIN = 11,	 /* not now */
 	ENOMEM = 12,	 /* no memory, or over the limit */
 	EFAULT = 14,	 /* bad user address */
