@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// On QEMU's translator IA32_MISC_ENABLE is plain memory: bit 11 reads 0, can be written, and there
+// is no Debug Store. A driver that trusts the bit alone finds BTS where there is none. Passing
+// means: software cannot change what the two bits say.
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"
 #include "kernel/trap/trap.h"

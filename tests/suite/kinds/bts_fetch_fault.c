@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// A program that jumps to nowhere faults at the target, and its stack may say nothing. The record
+// of the jump, before that of the fault, is the only one that names the place it came from. Passing
+// means: both are there, in that order.
 #include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/exact.h"

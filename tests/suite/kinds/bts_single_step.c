@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// A debug exception clears LBR and BTF and leaves TR and BTS set: a debugger that steps a traced
+// task finds its own exceptions in the trace. Passing means: recording goes on, and the way back
+// from the handler is recorded.
 #include "kernel/trap/trap.h"
 #include "tests/lib/exact.h"
 #include "tests/lib/msr_trial.h"

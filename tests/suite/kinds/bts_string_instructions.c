@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// REP MOVS returns to itself until RCX is 0, and an interrupt can come between two iterations: to
+// an interpreter that looks like a branch. Passing means: it leaves no record, however many
+// iterations.
 #include "kernel/mm/page.h"
 #include "lib/string.h"
 #include "tests/lib/exact.h"

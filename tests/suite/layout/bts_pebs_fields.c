@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// BTS and PEBS share one DS area, and BTS is often used with the PEBS fields left zero. Passing
+// means: BTS records whatever those fields hold, and changes none of them.
 #include "lib/string.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/exact.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// A CPU's Debug Store MSRs can be written by that CPU only. Releasing a trace from another one
+// without asking frees memory that is still being written. Passing means: a release waits until the
+// CPU that has the trace loaded has let go of it.
 #include "abi/errno.h"
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// Linux tested its driver at boot: stop, read twice, go on, stop, compare. This is that cycle, many
+// times, with every branch known. Passing means: a stopped trace is stable, whole and in order, and
+// nothing is missing between two readings.
 #include "kernel/sched/sched.h"
 #include "tests/framework/test.h"
 #include "tests/lib/sight.h"

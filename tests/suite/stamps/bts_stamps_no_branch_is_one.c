@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// Stamps are in the same stream as branches, with a `from` in the last 16 bytes of the address
+// space. Passing means: no branch that software can make is taken for a stamp, not even one from
+// there.
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/record.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// Memory freed while the hardware could still write to it is the oldest bug of these drivers: Linux
+// had it in 2008 and again in 2025. Passing means: a task killed with its interrupt pending keeps
+// its records, and its memory is given back only when no CPU has its area loaded.
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"
 #include "kernel/trace/context.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// An interrupt that the old task's buffer raised can arrive when the new task's is loaded: a
+// handler that looks at the loaded area finds nothing, and the old buffer overflows later without
+// another interrupt. Passing means: the switch itself notices, and no branch is missing or doubled.
 #include "tests/framework/test.h"
 #include "tests/lib/at_switch.h"
 

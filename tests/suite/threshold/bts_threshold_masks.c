@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// The local APIC masks the LVT entry when it delivers a PMI. A handler that does not clear the mask
+// gets one interrupt in its life and a buffer that stays full. Passing means: delivery masks the
+// entry, and clearing the mask lets the next crossing interrupt.
 #include "drivers/apic/lapic.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/pmi.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// No status bit is documented for BTS: counters and PEBS share its interrupt, and only the index
+// says whether it was BTS. Passing means: an interrupt with the index below the threshold is not
+// taken for the buffer's.
 #include "drivers/apic/lapic.h"
 #include "kernel/lock.h"
 #include "tests/framework/test.h"

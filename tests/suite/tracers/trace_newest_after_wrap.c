@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// All Linux drivers from 2.6.25 to 2.6.32 counted and copied only the records from the base to the
+// index: after a wrap the older part of the buffer was lost. Passing means: the newest records are
+// all there, oldest first, whatever the index.
 #include "tests/framework/test.h"
 #include "tests/lib/sight.h"
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+// There are two conventions for the absolute maximum. The SDM and EDK2 put it one byte past a
+// multiple of the record size, every Linux at the multiple itself. If silicon compares with >=, one
+// of them overruns or wastes a slot. Passing means: the SDM's form uses all slots and nothing past
+// them is written.
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/circular.h"
