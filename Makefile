@@ -99,7 +99,7 @@ junit: images ## run the suite; results as JUnit XML in build/junit.xml; RUN= as
 	-./run-qemu.sh --log $(BUILD)/junit.log $(RUN)
 	tools/judge --junit $(BUILD)/junit.xml $(BUILD)/junit.log
 
-docs: ## rewrite docs/tests.md: which test stands for which assertion
+docs: ## rewrite docs/tests.md: every assertion, its source and its tests
 	@tools/assertions
 
 new-test: ## write a new test: NAME=bts_foo GROUP=W

@@ -178,7 +178,7 @@ start_processor:
 start_processor_end:
 bits 64
 
-; Where a processor goes on in C, and on what stack: the boot CPU's until smp.c sets another's.
+; Where a processor goes on in C, and on what stack: the boot CPU's until kernel/smp/start.c sets another's.
 section .data
 align 8
 global start_stack, start_function

@@ -36,14 +36,14 @@ enum {
 	VECTOR_SYSCALL = 0x100, /* not in the IDT: how a SYSCALL shows in a trap frame */
 };
 
-/* Grows down from the stack that the processor chose; the entry code fills it (trap.asm). */
+/* Grows down from the stack that the processor chose; the entry code fills it (entry.asm). */
 struct trap_frame {
 	uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax;
 	uint64_t vector, error;
 	uint64_t rip, cs, rflags, rsp, ss;
 };
-_Static_assert(sizeof(struct trap_frame) == 22 * 8, "trap.asm counts on it");
-_Static_assert(offsetof(struct trap_frame, vector) == 15 * 8, "trap.asm counts on it");
+_Static_assert(sizeof(struct trap_frame) == 22 * 8, "entry.asm counts on it");
+_Static_assert(offsetof(struct trap_frame, vector) == 15 * 8, "entry.asm counts on it");
 
 /* An exception that the exception table turned into a jump. */
 struct caught {

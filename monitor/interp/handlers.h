@@ -47,7 +47,7 @@ handler jmp, jmp_operand, call, call_operand, ret, loop_while, jump_if_rcx_zero;
 handler far_jmp, far_call, far_ret, iret, int3, int1, into, int_n, syscall_, sysret, sysenter,
 	sysexit;
 
-/* string.c, string_compare.c, string_io.c */
+/* string.c */
 extern row_of_sizes run_movs, run_stos, run_lods, run_cmps, run_scas;
 handler ins, outs, in_port, out_port;
 
