@@ -16,5 +16,5 @@ $(host_tests): $(BUILD)/host/%: tests/host/%.c $$(call host_sources,$$*) $$(host
 
 host-tests: $(host_tests)
 check-host: $(host_tests)
-	@CMOCKA_MESSAGE_OUTPUT=TAP prove --exec '' $^
+	@CMOCKA_MESSAGE_OUTPUT=TAP prove $(jobs) --exec '' $^
 .PHONY: host-tests check-host
