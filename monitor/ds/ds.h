@@ -118,8 +118,8 @@ struct ds_delivery {
 struct ds_delivery ds_deliver(struct vcpu *vcpu, uint32_t entry);
 
 /*
- * What the rules need from around them, apart from guest_translate() and platform_guest_page():
- * a performance-monitoring interrupt as ds_deliver() says.
+ * What the rules need from around them, apart from guest_translate(), platform_guest_page() and
+ * platform_is_memory(): a performance-monitoring interrupt as ds_deliver() says.
  */
 void platform_performance_interrupt(struct vcpu *vcpu);
 

@@ -5,14 +5,6 @@
 #include "monitor/ds/rules.h"
 #include "monitor/interp/interp.h"
 
-#define CR4_SMAP (1ull << 21)
-
-/* Page table entries: SDM Vol 3, 4.5. */
-#define ENTRY_PRESENT (1ull << 0)
-#define ENTRY_DIRTY   (1ull << 6)
-#define ENTRY_LARGE   (1ull << 7)
-#define ENTRY_ADDRESS 0x000ffffffffff000ull
-
 /* An unused place holds a page that is never looked for there: one of the other kind. */
 static void forget(struct ds_window *window)
 {
@@ -27,62 +19,31 @@ void ds_forget(struct vcpu *vcpu)
 	vcpu->ds.window_translations = vcpu->translations;
 }
 
-/* The entry that maps `linear`; NULL: none does. */
-static uint64_t *find_entry(const struct vcpu *vcpu, uint64_t linear)
-{
-	uint64_t table = vcpu->cr3 & ENTRY_ADDRESS;
-
-	for (unsigned shift = 39;; shift -= 9) {
-		uint8_t *page = platform_guest_page(table);
-		uint64_t *entry = (uint64_t *)(void *)page + (linear >> shift) % 512;
-
-		if (!page || !(*entry & ENTRY_PRESENT))
-			return NULL;
-		if (shift == 12 || (shift < 39 && *entry & ENTRY_LARGE))
-			return entry;
-		table = *entry & ENTRY_ADDRESS;
-	}
-}
-
-/* Everything is translated for writing: the DS area and the buffer are both written. SMAP is for
-   what a program does, not for the Debug Store. */
+/* Both the DS area and the buffer are written. SMAP holds for programs, not for the Debug Store.
+   17.4.9.2 leaves Accessed and Dirty to software. */
 static bool translate(struct vcpu *vcpu, uint64_t linear, uint64_t *physical)
 {
-	uint64_t cr4 = vcpu->cr4;
+	static const unsigned access[] = {
+		[DS_DIRTY_SET] = ACCESS_WRITE | ACCESS_OVERRIDE,
+		[DS_DIRTY_LEFT_CLEAR] = ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_UNMARKED,
+		[DS_DIRTY_DROPS_RECORD] = ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_DIRTY,
+	};
 	uint32_t error;
-	bool mapped;
 
-	vcpu->cr4 &= ~CR4_SMAP;
-	mapped = guest_translate(vcpu, linear, ACCESS_WRITE, physical, &error);
-	vcpu->cr4 = cr4;
-	return mapped;
-}
-
-/* What becomes of Accessed and Dirty, which the manual leaves to software: 17.4.9.2. */
-static bool translate_as_behaviour_says(struct vcpu *vcpu, uint64_t linear, uint64_t *physical)
-{
-	uint64_t *entry = find_entry(vcpu, linear), before = entry ? *entry : 0;
-	bool mapped = translate(vcpu, linear, physical);
-
-	if (!mapped || before & ENTRY_DIRTY)
-		return mapped;
-	*entry = before;
-	return ds_behaviour_of(vcpu)->dirty == DS_DIRTY_LEFT_CLEAR;
+	return guest_translate(vcpu, linear, access[ds_behaviour_of(vcpu)->dirty], physical,
+			       &error);
 }
 
 static uint8_t *find_page(struct vcpu *vcpu, struct ds_window *window, uint64_t linear)
 {
 	unsigned odd = linear / DS_PAGE_BYTES & 1;
 	uint64_t physical;
-	uint8_t *host;
-	bool mapped;
+	uint8_t *host = NULL;
 
 	if (window->page[odd].linear == linear)
 		return window->page[odd].host;
-	mapped = ds_behaviour_of(vcpu)->dirty == DS_DIRTY_SET
-			 ? translate(vcpu, linear, &physical)
-			 : translate_as_behaviour_says(vcpu, linear, &physical);
-	host = mapped ? platform_guest_page(physical) : NULL;
+	if (translate(vcpu, linear, &physical) && platform_is_memory(physical))
+		host = platform_guest_page(physical);
 	if (host) {
 		window->page[odd].linear = linear;
 		window->page[odd].host = host;

@@ -102,7 +102,15 @@ void event_deliver(struct vcpu *vcpu, const struct event *event);
  * ACCESS_USER it is an implicit supervisor access: SMAP applies whatever RFLAGS.AC says. The
  * tables are walked each time.
  */
-enum access { ACCESS_READ = 0, ACCESS_WRITE = 1, ACCESS_EXECUTE = 2, ACCESS_USER = 4 };
+enum access {
+	ACCESS_READ = 0,
+	ACCESS_WRITE = 1,
+	ACCESS_EXECUTE = 2,
+	ACCESS_USER = 4,
+	ACCESS_OVERRIDE = 8,  /* SMAP is suspended */
+	ACCESS_UNMARKED = 16, /* Accessed and Dirty of the page stay as they are */
+	ACCESS_DIRTY = 32,    /* false unless the page is Dirty already */
+};
 bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical,
 		     uint32_t *error);
 
@@ -120,6 +128,8 @@ bool guest_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
    Accesses to it are made with the guest's own width, so that devices may stand there. NULL: an
    instruction that touches this page is left to INTERP_NATIVE_STEP. */
 uint8_t *platform_guest_page(uint64_t physical);
+/* Whether `physical` is memory of the guest: no device, no memory of its host. */
+bool platform_is_memory(uint64_t physical);
 /* Whether writes to this page are made by platform_write() instead, once the instruction is
    otherwise complete: `bytes` as the guest wrote them, which an instruction with REP may do in one
    go. */

@@ -6,9 +6,6 @@
 #include "monitor/interp/context.h"
 #include "monitor/interp/registers.h"
 
-/* Of an access by CPL < 3 while RFLAGS.AC suspends SMAP; beside those of enum access. */
-enum { ACCESS_OVERRIDE = 8 };
-
 /* Walks the guest's tables, sets Accessed and Dirty. As guest_translate(), without the cache. */
 bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical, uint32_t *error);
 

@@ -84,6 +84,14 @@ static bool mark(void *entry, unsigned bytes, uint64_t old, uint64_t bits)
 					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
+/* What `access` sets in the entry of the page. */
+static uint64_t marks(unsigned access)
+{
+	if (access & ACCESS_UNMARKED)
+		return 0;
+	return access & ACCESS_WRITE ? ENTRY_ACCESSED | ENTRY_DIRTY : ENTRY_ACCESSED;
+}
+
 /* What one kind of paging has otherwise than the next. */
 struct paging {
 	unsigned top, index_bits, entry_bytes;
@@ -152,12 +160,12 @@ bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physica
 			table = entry & ENTRY_ADDRESS;
 			continue;
 		}
-		if (!permitted(vcpu, rights, access)) {
+		if (!permitted(vcpu, rights, access) ||
+		    (access & ACCESS_DIRTY && !(entry & ENTRY_DIRTY))) {
 			*error |= ERROR_PRESENT;
 			return false;
 		}
-		if (!mark(at, p.entry_bytes, entry,
-			  access & ACCESS_WRITE ? ENTRY_ACCESSED | ENTRY_DIRTY : ENTRY_ACCESSED))
+		if (!mark(at, p.entry_bytes, entry, marks(access)))
 			return walk(vcpu, linear, access, physical, error);
 
 		uint64_t offset = (1ULL << shift) - 1;

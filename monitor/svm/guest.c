@@ -13,6 +13,11 @@ uint8_t *platform_guest_page(uint64_t physical)
 	return nested_page(physical);
 }
 
+bool platform_is_memory(uint64_t physical)
+{
+	return nested_is_memory(physical);
+}
+
 void guest_run(const struct boot_info *info, const struct residence *residence,
 	       const struct kernel_entry *kernel, uint64_t wake_page,
 	       const struct ds_silicon *silicon, bool lockstep)
@@ -20,7 +25,7 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	struct guest *guest;
 
 	if (lockstep)
-		lockstep_enable(info);
+		lockstep_enable();
 	nested_hide(residence->hidden);
 	if (wake_page) {
 		nested_hide((struct range){wake_page, wake_page + PAGE_SIZE});

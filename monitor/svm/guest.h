@@ -48,7 +48,7 @@ _Noreturn void guest_run(const struct boot_info *info, const struct residence *r
 			 const struct ds_silicon *silicon, bool lockstep);
 
 /* lockstep.c */
-void lockstep_enable(const struct boot_info *info);
+void lockstep_enable(void);
 /* The same for one processor: `memory` holds LOCKSTEP_MEMORY bytes for it. */
 void lockstep_attach(struct guest *guest, void *memory);
 /* Whether the interpreter may access this page: with lockstep, memory alone. */
@@ -97,6 +97,8 @@ void nested_hide(struct range range);
 /* Returns the root. */
 uint64_t nested_init(const struct boot_info *info);
 void nested_map(uint64_t physical);
+/* True if the memory map offers the page and the monitor does not hide it. */
+bool nested_is_memory(uint64_t physical);
 /* The page of guest-physical memory, as the monitor sees it; NULL beyond its direct map. */
 uint8_t *nested_page(uint64_t physical);
 

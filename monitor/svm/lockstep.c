@@ -13,18 +13,18 @@ enum { PORT_SHIFT = 16, PORT_IN = 1, PORT_STRING = 1 << 2, PORT_16 = 1 << 5, POR
 /* One bit a port, and one page more than that. */
 static uint8_t exits[3 * PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 
-static const struct boot_info *map; /* NULL: lockstep is off */
+static bool enabled;
 
-void lockstep_enable(const struct boot_info *info)
+void lockstep_enable(void)
 {
-	map = info;
+	enabled = true;
 	exits[DEBUG_EXIT_PORT / 8] |= 1 << DEBUG_EXIT_PORT % 8;
 	exits[POWER_PORT / 8] |= 1 << POWER_PORT % 8;
 }
 
 void lockstep_attach(struct guest *guest, void *memory)
 {
-	if (!map)
+	if (!enabled)
 		return;
 	guest->vmcb->io_permissions = image_physical(exits);
 	lockstep_init(&guest->vcpu, memory);
@@ -32,14 +32,7 @@ void lockstep_attach(struct guest *guest, void *memory)
 
 bool lockstep_allows(uint64_t physical)
 {
-	for (unsigned i = 0; map && i < map->region_count; i++) {
-		const struct boot_region *region = &map->regions[i];
-
-		if (region->type == MEMORY_USABLE && physical >= region->base &&
-		    physical - region->base < region->length)
-			return true;
-	}
-	return !map;
+	return !enabled || nested_is_memory(physical);
 }
 
 void exit_port(struct guest *guest)

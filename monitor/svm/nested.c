@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Nested page tables: guest-physical is physical, except for the monitor's own memory. */
+#include "monitor/boot/memory_map.h"
 #include "monitor/host/lapic.h"
 #include "monitor/host/lock.h"
 #include "monitor/host/paging.h"
@@ -14,6 +15,7 @@ static uint8_t nobody[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 static struct range hidden[MOST_HIDDEN];
 static unsigned hidden_count;
 static uint64_t root;
+static const struct boot_info *map;
 
 void nested_hide(struct range range)
 {
@@ -59,10 +61,18 @@ uint64_t nested_init(const struct boot_info *info)
 {
 	uint64_t end = memory_end(info);
 
+	map = info;
 	root = page_allocate();
 	for (uint64_t at = 0; at < end; at += LARGE_PAGE_SIZE)
 		nested_map(at);
 	return root;
+}
+
+bool nested_is_memory(uint64_t physical)
+{
+	physical = page_down(physical);
+	return !is_hidden(physical) &&
+	       memory_usable(map, (struct range){physical, physical + PAGE_SIZE});
 }
 
 uint8_t *nested_page(uint64_t physical)

@@ -13,7 +13,8 @@
 #include "lib/string.h"
 #include "lib/uart.h"
 
-enum { PROCESSORS = 16, LAPIC = 0xfee00000u, PIT_HZ = 1193182 };
+enum { PROCESSORS = 16, PIT_HZ = 1193182 };
+enum { LAPIC = 0xfee00000u, IOAPIC = 0xfec00000u, HPET = 0xfed00000u };
 enum {
 	REGISTER_ID = 0x20,
 	REGISTER_TPR = 0x80,
@@ -181,9 +182,11 @@ void interrupt(uint64_t vector, const uint64_t *frame)
 	}
 }
 
+static uint64_t area[PROCESSORS][16];
+
 static void trace(bool on)
 {
-	static uint64_t buffer[PROCESSORS][3 * 64], area[PROCESSORS][16];
+	static uint64_t buffer[PROCESSORS][3 * 64];
 	uint32_t id = self();
 
 	if (on) {
@@ -395,6 +398,25 @@ static void check_self_interrupt(void)
 	check(processors[self()].at == 0, "an interrupt to oneself comes at once");
 }
 
+/* Records go to memory: where the buffer is the page of a device the index stays where it is. A
+   store to the interrupt command register would be an order to another processor. */
+static void check_records_spare_devices(void)
+{
+	static const uint64_t devices[] = {LAPIC + REGISTER_ICR, IOAPIC, HPET};
+	uint64_t *mine = area[self()];
+
+	for (unsigned i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+		mine[0] = mine[1] = devices[i];
+		mine[2] = mine[0] + 24 * 8;
+		mine[3] = mine[0] + 24 * 9;
+		write_msr(MSR_DS_AREA, (uint64_t)mine);
+		write_msr(MSR_DEBUGCTL, DEBUGCTL_TR_BTS);
+		__asm__ volatile("jmp 1f\n1:");
+		write_msr(MSR_DEBUGCTL, 0);
+		check(mine[1] == mine[0], "a record that would go to a device is lost");
+	}
+}
+
 static uint64_t read_tsc(void)
 {
 	uint32_t low, high;
@@ -444,8 +466,10 @@ void boot_main(void)
 	prepare_page(SECOND_PAGE);
 	one = (self() + 1) % 4;
 	two = (self() + 2) % 4;
-	if (has_bts)
+	if (has_bts) {
 		check_self_interrupt();
+		check_records_spare_devices();
+	}
 	measure();
 	count = start_all();
 	if (count) {

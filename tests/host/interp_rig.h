@@ -92,6 +92,11 @@ uint8_t *platform_guest_page(uint64_t physical)
 	return physical < RIG_MEMORY ? rig.memory + physical : nothing;
 }
 
+bool platform_is_memory(uint64_t physical)
+{
+	return physical < RIG_MEMORY && physical != RIG_DEVICE;
+}
+
 bool platform_takes_writes(uint64_t physical)
 {
 	return physical == RIG_WATCHED;

@@ -22,7 +22,8 @@ static struct {
 	struct vcpu vcpu;
 	struct ds_silicon silicon;
 	uint8_t memory[RIG_PAGES][RIG_PAGE];
-	bool absent[RIG_PAGES];
+	bool absent[RIG_PAGES], device[RIG_PAGES];
+	unsigned access; /* of the last write that was translated */
 	unsigned interrupts, translations;
 	uint64_t area, base;
 } rig;
@@ -32,7 +33,10 @@ bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64
 {
 	uint64_t page = (linear - RIG_LINEAR) / RIG_PAGE;
 
-	assert_true(access == ACCESS_WRITE || access & ACCESS_EXECUTE);
+	if (access & ACCESS_WRITE)
+		rig.access = access;
+	else
+		assert_true(access & ACCESS_EXECUTE);
 	rig.translations++;
 	*error = 0;
 	if (linear < RIG_LINEAR || page >= RIG_PAGES || rig.absent[page])
@@ -44,6 +48,11 @@ bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64
 uint8_t *platform_guest_page(uint64_t physical)
 {
 	return rig.memory[physical / RIG_PAGE];
+}
+
+bool platform_is_memory(uint64_t physical)
+{
+	return !rig.device[RIG_PAGES - 1 - physical / RIG_PAGE];
 }
 
 void platform_performance_interrupt(struct vcpu *vcpu)

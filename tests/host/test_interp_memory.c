@@ -120,6 +120,72 @@ static void large_pages_and_tables_absent(void **state)
 	assert_int_equal(error, 9);
 }
 
+enum { TABLES = 0x100000 }; /* of the modes below; the page is RIG_DATA by all of them */
+
+/* Sets up one of the four kinds of paging; returns the entry of RIG_DATA's page, NULL without. */
+static uint64_t *page_entry(struct vcpu *v, unsigned kind)
+{
+	uint32_t *word = (void *)(rig.memory + TABLES);
+	uint64_t *entry = (void *)(rig.memory + TABLES);
+	unsigned page = RIG_DATA / PAGE;
+
+	memset(rig.memory + TABLES, 0, 3 * PAGE);
+	v->cr3 = TABLES;
+	v->efer = 0;
+	switch (kind) {
+	case 0: /* none: CR3 means nothing */
+		v->cr0 &= ~CR0_PG;
+		v->cr3 = 0x70003;
+		return NULL;
+	case 1: /* 32-bit */
+		v->cr4 &= ~CR4_PAE;
+		word[0] = (TABLES + PAGE) | RIG_ALL;
+		word[PAGE / 4 + page] = RIG_DATA | RIG_ALL;
+		return (void *)&word[PAGE / 4 + page];
+	case 2: /* PAE: CR3 is aligned to 32 bytes */
+		v->cr3 = TABLES + 0x20;
+		entry[4] = (TABLES + PAGE) | RIG_P;
+		entry[PAGE / 8] = (TABLES + 2 * PAGE) | RIG_ALL;
+		entry[2 * PAGE / 8 + page] = RIG_DATA | RIG_ALL;
+		return &entry[2 * PAGE / 8 + page];
+	default:
+		v->efer = EFER_LME | EFER_LMA;
+		v->cr3 = RIG_PML4;
+		return rig_pte(RIG_DATA);
+	}
+}
+
+/* What the Debug Store asks of a page that is not Dirty, in every kind of paging. */
+static void accesses_leave_or_need_dirty(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+	const uint64_t cr0 = v->cr0, cr4 = v->cr4;
+	uint64_t physical;
+	uint32_t error;
+
+	for (unsigned kind = 0; kind < 4; kind++) {
+		uint64_t linear = (kind == 3 ? RIG_BASE : 0) + RIG_DATA + 5, *entry;
+
+		v->cr0 = cr0;
+		v->cr4 = cr4;
+		entry = page_entry(v, kind);
+		assert_true(guest_translate(v, linear, ACCESS_WRITE | ACCESS_UNMARKED, &physical,
+					    &error));
+		assert_int_equal(physical, RIG_DATA + 5);
+		assert_int_equal(
+			guest_translate(v, linear, ACCESS_WRITE | ACCESS_DIRTY, &physical, &error),
+			!entry);
+		if (!entry)
+			continue;
+		assert_int_equal((uint32_t)*entry & (RIG_A | RIG_D), 0);
+		assert_true(guest_translate(v, linear, ACCESS_WRITE, &physical, &error));
+		assert_int_equal((uint32_t)*entry & (RIG_A | RIG_D), RIG_A | RIG_D);
+		assert_true(
+			guest_translate(v, linear, ACCESS_WRITE | ACCESS_DIRTY, &physical, &error));
+		assert_int_equal(physical, RIG_DATA + 5);
+	}
+}
+
 static void straddling_write_faults_before_it_writes(void **state)
 {
 	struct vcpu *v = &rig.vcpu;
@@ -315,6 +381,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(rights_decide_who_may_do_what, reset),
 		cmocka_unit_test_setup(smap_yields_to_ac_for_explicit_accesses, reset),
+		cmocka_unit_test_setup(accesses_leave_or_need_dirty, reset),
 		cmocka_unit_test_setup(large_pages_and_tables_absent, reset),
 		cmocka_unit_test_setup(straddling_write_faults_before_it_writes, reset),
 		cmocka_unit_test_setup(noncanonical_is_gp_or_ss, reset),

@@ -60,13 +60,43 @@ static void translations_are_remembered_until_forgotten(void **state)
 	assert_int_equal(rig_index(), 53);
 }
 
-/* CR4.SMAP is the guest's before and after. */
-static void smap_is_left_alone(void **state)
+/* A page of a device is neither read as DS area nor written as buffer. */
+static void devices_are_not_touched(void **state)
 {
-	rig.vcpu.cr4 = 1u << 21 | 1u << 5;
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
-	rig_branches(1, 1);
-	assert_int_equal(rig.vcpu.cr4, 1u << 21 | 1u << 5);
+	rig.device[1] = true;
+	rig_branches(1, 3);
+	assert_int_equal(rig_slot(0), 0);
+	assert_int_equal(rig_index(), 0);
+	rig.device[1] = false;
+	rig.device[0] = true;
+	rig.vcpu.translations++;
+	rig_branches(1, 3);
+	assert_int_equal(rig_slot(0), 0);
+	rig.device[0] = false;
+	rig_branches(1, 3);
+	assert_int_equal(rig_index(), 3);
+}
+
+/* SMAP is suspended; the page tables are left to guest_translate(), which knows the guest's mode:
+   CR3 means nothing here. */
+static void behaviour_chooses_the_access(void **state)
+{
+	static const struct {
+		unsigned dirty, access;
+	} cases[] = {{DS_DIRTY_SET, ACCESS_WRITE | ACCESS_OVERRIDE},
+		     {DS_DIRTY_LEFT_CLEAR, ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_UNMARKED},
+		     {DS_DIRTY_DROPS_RECORD, ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_DIRTY}};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rig_reset(NULL);
+		rig.silicon.behaviour.dirty = cases[i].dirty;
+		rig.vcpu.cr3 = 0x3;
+		rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
+		rig_branches(1, 1);
+		assert_int_equal(rig.access, cases[i].access);
+		assert_int_equal(rig_index(), 1);
+	}
 }
 
 static bool write_debugctl(uint64_t value)
@@ -118,7 +148,8 @@ int main(void)
 		cmocka_unit_test_setup(absent_pages_lose_the_record, rig_reset),
 		cmocka_unit_test_setup(half_absent_record_is_lost, rig_reset),
 		cmocka_unit_test_setup(translations_are_remembered_until_forgotten, rig_reset),
-		cmocka_unit_test_setup(smap_is_left_alone, rig_reset),
+		cmocka_unit_test_setup(devices_are_not_touched, rig_reset),
+		cmocka_unit_test_setup(behaviour_chooses_the_access, rig_reset),
 		cmocka_unit_test_setup(debugctl_refuses_reserved_bits, rig_reset),
 		cmocka_unit_test_setup(ds_area_is_canonical, rig_reset),
 		cmocka_unit_test_setup(debug_exception_clears_lbr_only, rig_reset),

@@ -25,16 +25,18 @@ extern const uint8_t modes_start[], modes_in[], modes_32[], modes_unpaged[], mod
 /*
  * From 64-bit mode to compatibility mode, protected mode without paging, 16 bits, real-address
  * mode, and back. The page of data: RSP, 10H the kernel's GDTR, 20H its IDTR, 30H the GDTR here,
- * 40H an IDTR for real-address mode. INT 60H is borrowed. Counts in BX.
+ * 40H an IDTR for real-address mode. INT 60H is borrowed. Counts in BX. Without paging CR3 is for a
+ * while that of no page table, which nothing may look at: SDM Vol 3, 4.1.1.
  */
 __asm__(".pushsection .rodata\n"
 	"modes_start: movq %rsp, 0x21000\n\tsgdt 0x21010\n\tsidt 0x21020\n\tlgdt 0x21030\n\t"
 	"xorl %ebx, %ebx\n\tpushq $0x80\n\tpushq $0x20000+modes_32-modes_start\n"
 	"modes_in: lretq\n\t.code32\n"
 	"modes_32: movw $0x88, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw %ax, %es\n\t"
-	"movl $0x21ff0, %esp\n\tmovl %cr0, %eax\n\tandl $0x7fffffff, %eax\n\tmovl %eax, %cr0\n"
+	"movl $0x21ff0, %esp\n\tmovl %cr0, %eax\n\tandl $0x7fffffff, %eax\n\tmovl %eax, %cr0\n\t"
+	"movl %cr3, %edx\n\tmovl $0x21003, %eax\n\tmovl %eax, %cr3\n"
 	"modes_unpaged: jmp modes_unpaged_next\n\tnop\n"
-	"modes_unpaged_next: incl %ebx\n"
+	"modes_unpaged_next: movl %edx, %cr3\n\tincl %ebx\n"
 	"modes_to_16: ljmpl $0x90, $modes_16-modes_start\n\t.code16\n"
 	"modes_16: movw $0x98, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw %ax, %es\n\t"
 	"incw %bx\n\tmovl %cr0, %eax\n\tandb $0xfe, %al\n\tmovl %eax, %cr0\n"
