@@ -74,7 +74,7 @@ check-lockstep: images ## check the monitor's interpreter against the processor:
 check-bochs: images iso ## run the suite in Bochs, on one and on two processors, and lockstep: a quarter of an hour
 	@prove --verbose --exec '' tools/boots tools/lockstep :: --bochs
 
-bench: images iso $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf ## measure, and compare with the budgets
+bench: images iso $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf $(BUILD)/host/branch_cost ## measure, and compare with the budgets
 	@tools/bench
 
 mutants: images ## boot the suite on silicon that is wrong on purpose; MUTANTS="options of tools/mutants"
@@ -127,11 +127,15 @@ $(BUILD)/obj/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
 
-# What the monitor's speed does not hang on is to be small.
-small := $(wildcard monitor/*.c) monitor/boot/% monitor/defects/% monitor/errata/% \
-         $(patsubst %,monitor/interp/%.c,far lockstep lockstep_rules multiply port shift verify) \
-         $(patsubst %,monitor/svm/%.c,lockstep pmu reset startup)
+# What a traced branch does not pass through is to be small.
+small := $(filter-out monitor/trace.c,$(wildcard monitor/*.c)) monitor/boot/% monitor/defects/% monitor/errata/% monitor/host/% \
+         $(patsubst %,monitor/ds/%.c,interrupt msr silicon variants) monitor/svm/% \
+         $(patsubst %,monitor/interp/%.c,control debug decode event_outside_ia32e far linear lockstep) \
+         $(patsubst %,monitor/interp/%.c,lockstep_rules msr multiply port segment shift system table) \
+         $(patsubst %,monitor/interp/%.c,thunk_forms verify)
 $(patsubst %,$(BUILD)/obj/%.o,$(small)): CFLAGS += -Os
+# Nothing in the monitor follows frame pointers.
+$(BUILD)/obj/monitor/%.c.o: CFLAGS += -fomit-frame-pointer
 
 $(BUILD)/obj/%.asm.o: %.asm
 	@mkdir -p $(@D)

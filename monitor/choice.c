@@ -65,11 +65,12 @@ void choice_announce(const struct options *options, bool run_as_guest)
 		    options->defect->name, options->defect->says, options->defect->rule);
 }
 
-const struct ds_silicon *choice_make(const struct options *options)
+const struct silicon *choice_make(const struct options *options)
 {
-	static struct ds_silicon silicon;
+	static struct silicon silicon;
 
-	ds_make(&silicon, options->profile, &options->behaviour,
+	silicon.profile = options->profile;
+	ds_make(&silicon.ds, &options->behaviour,
 		options->defect ? options->defect->break_rules : NULL);
 	return &silicon;
 }

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "monitor/ds/rules.h"
 #include "monitor/options.h"
+#include "monitor/silicon.h"
 
 /* Prints what can be chosen and ends the run, if the line asked for that. */
 void choice_list(const struct options *options);
@@ -18,6 +18,6 @@ void choice_list(const struct options *options);
 void choice_announce(const struct options *options, bool run_as_guest);
 
 /* The chosen silicon. */
-const struct ds_silicon *choice_make(const struct options *options);
+const struct silicon *choice_make(const struct options *options);
 
 #endif

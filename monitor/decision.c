@@ -70,9 +70,9 @@ void clear_leftover_tracing(void)
 {
 	uint64_t value;
 
-	if (read_msr_safe(MSR_IA32_DEBUGCTL, &value) && value) {
+	if (read_msr_safe(MSR_DEBUGCTL, &value) && value) {
 		say("firmware left IA32_DEBUGCTL at 0x%llx; cleared", (unsigned long long)value);
-		write_msr_safe(MSR_IA32_DEBUGCTL, 0);
+		write_msr_safe(MSR_DEBUGCTL, 0);
 	}
 	if (is_intel() && cpuid(0, 0).eax >= 7 && cpuid(7, 0).ebx & LEAF_7_EBX_PT &&
 	    read_msr_safe(MSR_RTIT_CTL, &value) && value) {

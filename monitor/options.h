@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "abi/boot_info.h"
-#include "monitor/ds/profile.h"
+#include "monitor/profile.h"
 
 struct defect;
 

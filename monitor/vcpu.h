@@ -6,7 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "monitor/ds/ds.h"
+#include "monitor/ds/state.h"
+#include "monitor/observe.h"
+#include "monitor/x86.h"
+
+struct silicon;
 
 /* General registers in their encoding order. */
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
@@ -52,6 +56,9 @@ struct vcpu {
 
 	uint64_t translations; /* counts the calls of interp_forget() */
 
+	uint64_t debugctl; /* IA32_DEBUGCTL: written by ds_write_msr(), read by all */
+	unsigned observed; /* enum observer; 0: what the interpreter sees concerns nobody */
+	const struct silicon *silicon;
 	struct ds_state ds;
 	struct interp *interp; /* the interpreter's caches: interp_init() */
 };

@@ -55,7 +55,7 @@ struct index_inside {
 
 static bool index_kept_inside_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	REMEMBERED(vcpu, struct index_inside)->valid &= index != DS_MSR_AREA;
+	REMEMBERED(vcpu, struct index_inside)->valid &= index != MSR_DS_AREA;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
@@ -87,7 +87,7 @@ struct fields_inside {
 
 static bool fields_kept_inside_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	REMEMBERED(vcpu, struct fields_inside)->valid &= index != DS_MSR_AREA;
+	REMEMBERED(vcpu, struct fields_inside)->valid &= index != MSR_DS_AREA;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
@@ -113,7 +113,7 @@ struct base_inside {
 
 static bool base_kept_inside_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	REMEMBERED(vcpu, struct base_inside)->valid &= index != DS_MSR_AREA;
+	REMEMBERED(vcpu, struct base_inside)->valid &= index != MSR_DS_AREA;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 

@@ -8,7 +8,7 @@
 #define AREA_TAKES(name, rule, says, kept)                                                         \
 	static bool name(struct vcpu *vcpu, uint32_t index, uint64_t value)                        \
 	{                                                                                          \
-		return ds_clean.write_msr(vcpu, index, index == DS_MSR_AREA ? (kept) : value);     \
+		return ds_clean.write_msr(vcpu, index, index == MSR_DS_AREA ? (kept) : value);     \
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(write_msr, name))
 
@@ -22,7 +22,7 @@ AREA_TAKES(area_made_canonical, "SDM Vol 4, table 2-2, 600H",
 #define AREA_ACCEPTS(name, rule, says, accepted)                                                   \
 	static bool name(struct vcpu *vcpu, uint32_t index, uint64_t value)                        \
 	{                                                                                          \
-		if (index != DS_MSR_AREA || !(accepted))                                           \
+		if (index != MSR_DS_AREA || !(accepted))                                           \
 			return ds_clean.write_msr(vcpu, index, value);                             \
 		vcpu->ds.ds_area = value;                                                          \
 		return true;                                                                       \
@@ -39,7 +39,7 @@ static bool area_fault_clears(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	bool done = ds_clean.write_msr(vcpu, index, value);
 
-	if (!done && index == DS_MSR_AREA)
+	if (!done && index == MSR_DS_AREA)
 		vcpu->ds.ds_area = 0;
 	return done;
 }
@@ -53,13 +53,13 @@ struct area_change {
 
 static bool area_change_one_late_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == DS_MSR_AREA)
+	if (index == MSR_DS_AREA)
 		*REMEMBERED(vcpu, struct area_change) =
 			(struct area_change){vcpu->ds.ds_area, true};
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-static void area_change_one_late_store(struct vcpu *vcpu, const struct ds_branch *branch)
+static void area_change_one_late_store(struct vcpu *vcpu, const struct branch *branch)
 {
 	struct area_change *change = REMEMBERED(vcpu, struct area_change);
 	uint64_t area = vcpu->ds.ds_area;
@@ -80,12 +80,12 @@ static bool area_of_all_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t va
 {
 	bool done = ds_clean.write_msr(vcpu, index, value);
 
-	if (index == DS_MSR_AREA && done)
+	if (index == MSR_DS_AREA && done)
 		last_area_of_all = value;
 	return done;
 }
 
-static void area_of_all_store(struct vcpu *vcpu, const struct ds_branch *branch)
+static void area_of_all_store(struct vcpu *vcpu, const struct branch *branch)
 {
 	vcpu->ds.ds_area = last_area_of_all;
 	ds_clean.store(vcpu, branch);
@@ -99,7 +99,7 @@ DEFECT(area_of_all, "SDM Vol 3, 17.4.9", "IA32_DS_AREA is one for all processors
 	{                                                                                          \
 		const struct ds_layout *layout = ds_layout_of(vcpu);                               \
                                                                                                    \
-		return ds_clean.write_msr(vcpu, index, index == DS_MSR_DEBUGCTL ? (kept) : value); \
+		return ds_clean.write_msr(vcpu, index, index == MSR_DEBUGCTL ? (kept) : value);    \
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(write_msr, name))
 
@@ -120,10 +120,10 @@ DEBUGCTL_TAKES(off_usr_sets_off_os, "SDM Vol 4, table 2-2, 1D9H",
 
 static bool debugctl_clears_area(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool was_on = vcpu->ds.debugctl & ds_layout_of(vcpu)->tr,
+	bool was_on = vcpu->debugctl & ds_layout_of(vcpu)->tr,
 	     done = ds_clean.write_msr(vcpu, index, value);
 
-	if (was_on && !(vcpu->ds.debugctl & ds_layout_of(vcpu)->tr))
+	if (was_on && !(vcpu->debugctl & ds_layout_of(vcpu)->tr))
 		vcpu->ds.ds_area = 0;
 	return done;
 }
@@ -134,7 +134,7 @@ static bool debugctl_fault_clears(struct vcpu *vcpu, uint32_t index, uint64_t va
 {
 	bool done = ds_clean.write_msr(vcpu, index, value);
 
-	if (!done && index == DS_MSR_DEBUGCTL)
+	if (!done && index == MSR_DEBUGCTL)
 		ds_set_debugctl(vcpu, 0);
 	return done;
 }
@@ -144,7 +144,7 @@ DEFECT(debugctl_fault_clears, "SDM Vol 4, table 2-2, 1D9H",
 
 static void init_keeps_controls(struct vcpu *vcpu)
 {
-	uint64_t debugctl = vcpu->ds.debugctl, area = vcpu->ds.ds_area;
+	uint64_t debugctl = vcpu->debugctl, area = vcpu->ds.ds_area;
 
 	ds_clean.init(vcpu);
 	vcpu->ds.ds_area = area;
@@ -157,7 +157,7 @@ DEFECT(init_keeps_controls, "SDM Vol 3, 17.4.9",
 static void init_keeps_filters(struct vcpu *vcpu)
 {
 	const struct ds_layout *layout = ds_layout_of(vcpu);
-	uint64_t kept = vcpu->ds.debugctl & (layout->btint | layout->off_os | layout->off_usr);
+	uint64_t kept = vcpu->debugctl & (layout->btint | layout->off_os | layout->off_usr);
 
 	ds_clean.init(vcpu);
 	ds_set_debugctl(vcpu, kept);
@@ -180,14 +180,14 @@ static bool init_sets_btint_read_msr(const struct vcpu *vcpu, uint32_t index, ui
 {
 	bool known = ds_clean.read_msr(vcpu, index, value);
 
-	if (index == DS_MSR_DEBUGCTL && !*REMEMBERED(vcpu, bool))
+	if (index == MSR_DEBUGCTL && !*REMEMBERED(vcpu, bool))
 		*value |= ds_layout_of(vcpu)->btint;
 	return known;
 }
 
 static bool init_sets_btint_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	*REMEMBERED(vcpu, bool) |= index == DS_MSR_DEBUGCTL;
+	*REMEMBERED(vcpu, bool) |= index == MSR_DEBUGCTL;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 DEFECT(init_sets_btint, "SDM Vol 3, 17.4.9", "RESET and INIT set BTINT",
@@ -197,7 +197,7 @@ static bool tr_reads_clear(const struct vcpu *vcpu, uint32_t index, uint64_t *va
 {
 	if (!ds_clean.read_msr(vcpu, index, value))
 		return false;
-	if (index == DS_MSR_DEBUGCTL)
+	if (index == MSR_DEBUGCTL)
 		*value &= ~ds_layout_of(vcpu)->tr;
 	return true;
 }
@@ -208,7 +208,7 @@ DEFECT(tr_reads_clear, "SDM Vol 3, 17.4.5", "TR reads back 0 while it is set",
 #define ENABLED_BY(name, rule, says, flag)                                                         \
 	static bool name(const struct vcpu *vcpu)                                                  \
 	{                                                                                          \
-		return vcpu->ds.debugctl & ds_layout_of(vcpu)->flag;                               \
+		return vcpu->debugctl & ds_layout_of(vcpu)->flag;                                  \
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(enabled, name))
 
@@ -217,10 +217,10 @@ ENABLED_BY(tr_without_bts, "SDM Vol 3, 17.4.9.4", "TR alone, without BTS, record
 
 static bool tr_off_one_late_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool was_on = vcpu->ds.tracing;
+	bool was_on = ds_tracing(vcpu);
 
 	*REMEMBERED(vcpu, bool) =
-		index == DS_MSR_DEBUGCTL && was_on && !(value & ds_layout_of(vcpu)->tr);
+		index == MSR_DEBUGCTL && was_on && !(value & ds_layout_of(vcpu)->tr);
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
@@ -229,11 +229,11 @@ static bool tr_off_one_late_enabled(const struct vcpu *vcpu)
 	return *REMEMBERED(vcpu, bool) || ds_clean.enabled(vcpu);
 }
 
-static void tr_off_one_late_store(struct vcpu *vcpu, const struct ds_branch *branch)
+static void tr_off_one_late_store(struct vcpu *vcpu, const struct branch *branch)
 {
 	ds_clean.store(vcpu, branch);
 	*REMEMBERED(vcpu, bool) = false;
-	vcpu->ds.tracing = ds_clean.enabled(vcpu);
+	ds_set_tracing(vcpu, ds_clean.enabled(vcpu));
 }
 DEFECT(tr_off_one_late, "SDM Vol 3, 17.4.4", "one more branch is recorded after TR was cleared",
        BREAKS(write_msr, tr_off_one_late_write_msr), BREAKS(enabled, tr_off_one_late_enabled),
@@ -241,13 +241,13 @@ DEFECT(tr_off_one_late, "SDM Vol 3, 17.4.4", "one more branch is recorded after 
 
 static bool tr_on_one_late_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool was_on = vcpu->ds.tracing, done = ds_clean.write_msr(vcpu, index, value);
+	bool was_on = ds_tracing(vcpu), done = ds_clean.write_msr(vcpu, index, value);
 
-	*REMEMBERED(vcpu, bool) |= vcpu->ds.tracing && !was_on;
+	*REMEMBERED(vcpu, bool) |= ds_tracing(vcpu) && !was_on;
 	return done;
 }
 
-static void tr_on_one_late_store(struct vcpu *vcpu, const struct ds_branch *branch)
+static void tr_on_one_late_store(struct vcpu *vcpu, const struct branch *branch)
 {
 	bool *fresh = REMEMBERED(vcpu, bool);
 
@@ -263,7 +263,7 @@ static bool keep_at_enable(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	uint64_t tr = ds_layout_of(vcpu)->tr;
 
-	if (index == DS_MSR_DEBUGCTL && value & tr && !(vcpu->ds.debugctl & tr))
+	if (index == MSR_DEBUGCTL && value & tr && !(vcpu->debugctl & tr))
 		*REMEMBERED(vcpu, uint64_t) = value;
 	return ds_clean.write_msr(vcpu, index, value);
 }
@@ -271,43 +271,43 @@ static bool keep_at_enable(struct vcpu *vcpu, uint32_t index, uint64_t value)
 /* IA32_DEBUGCTL with `flags` as they were then; returns what it holds. */
 static uint64_t take_up_kept(struct vcpu *vcpu, uint64_t flags)
 {
-	uint64_t debugctl = vcpu->ds.debugctl;
+	uint64_t debugctl = vcpu->debugctl;
 
-	vcpu->ds.debugctl = (debugctl & ~flags) | (*REMEMBERED(vcpu, uint64_t) & flags);
+	vcpu->debugctl = (debugctl & ~flags) | (*REMEMBERED(vcpu, uint64_t) & flags);
 	return debugctl;
 }
 
-static void btint_at_enable(struct vcpu *vcpu, const struct ds_branch *branch)
+static void btint_at_enable(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t debugctl = take_up_kept(vcpu, ds_layout_of(vcpu)->btint);
 
 	ds_clean.store(vcpu, branch);
-	vcpu->ds.debugctl = debugctl;
+	vcpu->debugctl = debugctl;
 }
 DEFECT(btint_at_enable, "SDM Vol 3, 17.4.9.4",
        "BTINT is what it was when TR was set: a change while TR stays set has no effect",
        BREAKS(write_msr, keep_at_enable), BREAKS(store, btint_at_enable))
 
-static bool off_bits_at_enable(const struct vcpu *vcpu, const struct ds_branch *branch)
+static bool off_bits_at_enable(const struct vcpu *vcpu, const struct branch *branch)
 {
 	struct vcpu *changed = (struct vcpu *)vcpu;
 	uint64_t debugctl =
 		take_up_kept(changed, ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr);
 	bool wanted = ds_clean.filter(vcpu, branch);
 
-	changed->ds.debugctl = debugctl;
+	changed->debugctl = debugctl;
 	return wanted;
 }
 DEFECT(off_bits_at_enable, "SDM Vol 3, 17.4.9.4",
        "BTS_OFF_OS and BTS_OFF_USR are what they were when TR was set",
        BREAKS(write_msr, keep_at_enable), BREAKS(filter, off_bits_at_enable))
 
-static bool off_bits_at_transition(const struct vcpu *vcpu, const struct ds_branch *branch)
+static bool off_bits_at_transition(const struct vcpu *vcpu, const struct branch *branch)
 {
 	bool wanted = off_bits_at_enable(vcpu, branch);
 
 	if (branch->from_cpl != branch->to_cpl)
-		*REMEMBERED(vcpu, uint64_t) = vcpu->ds.debugctl;
+		*REMEMBERED(vcpu, uint64_t) = vcpu->debugctl;
 	return wanted;
 }
 DEFECT(off_bits_at_transition, "SDM Vol 3, 17.4.9.4",
@@ -329,7 +329,7 @@ DEFECT(bts_set_ignored, "SDM Vol 3, 17.4.9.4", "BTS set while TR is set already 
 static bool bts_clear_ignored(const struct vcpu *vcpu)
 {
 	return ds_clean.enabled(vcpu) ||
-	       (bts_was_set(vcpu) && vcpu->ds.debugctl & ds_layout_of(vcpu)->tr);
+	       (bts_was_set(vcpu) && vcpu->debugctl & ds_layout_of(vcpu)->tr);
 }
 DEFECT(bts_clear_ignored, "SDM Vol 3, 17.4.9.4",
        "clearing BTS while TR stays set does not end recording", BREAKS(write_msr, keep_at_enable),
@@ -340,7 +340,7 @@ static bool goes_on(const struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	const struct ds_layout *layout = ds_layout_of(vcpu);
 
-	return index == DS_MSR_DEBUGCTL && vcpu->ds.tracing && value & layout->tr &&
+	return index == MSR_DEBUGCTL && ds_tracing(vcpu) && value & layout->tr &&
 	       value & layout->bts;
 }
 
@@ -350,7 +350,7 @@ static bool rewrite_loses_one_write_msr(struct vcpu *vcpu, uint32_t index, uint6
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-static void rewrite_loses_one_store(struct vcpu *vcpu, const struct ds_branch *branch)
+static void rewrite_loses_one_store(struct vcpu *vcpu, const struct branch *branch)
 {
 	bool *due = REMEMBERED(vcpu, bool);
 

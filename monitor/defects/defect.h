@@ -23,7 +23,7 @@
 
 #include <stddef.h>
 
-#include "monitor/ds/rules.h"
+#include "monitor/silicon.h"
 
 struct defect {
 	const char *name;

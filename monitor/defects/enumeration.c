@@ -51,14 +51,14 @@ DEFECT(enumeration_flickers, "SDM Vol 3, 17.4.9", "CPUID tells of DS at every se
 ENUMERATES(hidden_in_ring_3, "SDM Vol 3, 17.4.9", "CPUID does not tell of DS in ring 3",
 	   found.ds &= vcpu->cpl == 0)
 ENUMERATES(hidden_while_on, "SDM Vol 3, 17.4.9",
-	   "CPUID does not tell of DS while TR and BTS are set", found.ds &= !vcpu->ds.tracing)
+	   "CPUID does not tell of DS while TR and BTS are set", found.ds &= !ds_tracing(vcpu))
 ENUMERATES(unavailable_while_on, "SDM Vol 4, table 2-2, 1A0H",
 	   "BTS_UNAVAILABLE reads 1 while TR and BTS are set",
-	   found.unavailable |= vcpu->ds.tracing ? MISC_ENABLE_BTS_UNAVAILABLE : 0)
+	   found.unavailable |= ds_tracing(vcpu) ? MISC_ENABLE_BTS_UNAVAILABLE : 0)
 
 static bool enumerated_but_ignored(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	return index == DS_MSR_DEBUGCTL || ds_clean.write_msr(vcpu, index, value);
+	return index == MSR_DEBUGCTL || ds_clean.write_msr(vcpu, index, value);
 }
 DEFECT(enumerated_but_ignored, "SDM Vol 3, 17.4.5",
        "writes of IA32_DEBUGCTL are ignored though BTS is enumerated",
@@ -66,7 +66,7 @@ DEFECT(enumerated_but_ignored, "SDM Vol 3, 17.4.5",
 
 static bool enumerated_but_refused(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == DS_MSR_DEBUGCTL && value & ds_layout_of(vcpu)->tr)
+	if (index == MSR_DEBUGCTL && value & ds_layout_of(vcpu)->tr)
 		return false;
 	return ds_clean.write_msr(vcpu, index, value);
 }
@@ -77,7 +77,7 @@ static bool enumerated_filter_missing(struct vcpu *vcpu, uint32_t index, uint64_
 {
 	const struct ds_layout *layout = ds_layout_of(vcpu);
 
-	if (index == DS_MSR_DEBUGCTL && value & (layout->off_os | layout->off_usr))
+	if (index == MSR_DEBUGCTL && value & (layout->off_os | layout->off_usr))
 		return false;
 	return ds_clean.write_msr(vcpu, index, value);
 }
@@ -87,7 +87,7 @@ DEFECT(enumerated_filter_missing, "SDM Vol 4, table 2-2, 1D9H",
 
 static bool misc_enable_faults(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
-	return index != DS_MSR_MISC_ENABLE && ds_clean.read_msr(vcpu, index, value);
+	return index != MSR_MISC_ENABLE && ds_clean.read_msr(vcpu, index, value);
 }
 DEFECT(misc_enable_faults, "SDM Vol 4, table 2-2, 1A0H",
        "reading IA32_MISC_ENABLE raises #GP though DS is enumerated",
@@ -97,7 +97,7 @@ static bool unavailable_flickers(const struct vcpu *vcpu, uint32_t index, uint64
 {
 	if (!ds_clean.read_msr(vcpu, index, value))
 		return false;
-	if (index == DS_MSR_MISC_ENABLE && (*REMEMBERED(vcpu, unsigned))++ % 2)
+	if (index == MSR_MISC_ENABLE && (*REMEMBERED(vcpu, unsigned))++ % 2)
 		*value |= MISC_ENABLE_BTS_UNAVAILABLE;
 	return true;
 }
@@ -110,13 +110,13 @@ DEFECT(unavailable_flickers, "SDM Vol 4, table 2-2, 1A0H",
 	{                                                                                          \
 		if (!ds_clean.read_msr(vcpu, index, value))                                        \
 			return false;                                                              \
-		if (index == DS_MSR_MISC_ENABLE)                                                   \
+		if (index == MSR_MISC_ENABLE)                                                      \
 			*value ^= *REMEMBERED(vcpu, uint64_t);                                     \
 		return true;                                                                       \
 	}                                                                                          \
 	static bool name##_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)            \
 	{                                                                                          \
-		if (index == DS_MSR_MISC_ENABLE)                                                   \
+		if (index == MSR_MISC_ENABLE)                                                      \
 			*REMEMBERED(vcpu, uint64_t) =                                              \
 				(value ^ ds_clean.enumerate(vcpu).unavailable) & (bit);            \
 		return ds_clean.write_msr(vcpu, index, value);                                     \

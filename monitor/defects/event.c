@@ -6,37 +6,37 @@
 
 /* An `event` for which `clears` holds clears `flag` of IA32_DEBUGCTL. */
 #define EVENT_CLEARS(name, rule, says, flag, clears)                                               \
-	static void name(struct vcpu *vcpu, const struct ds_branch *event)                         \
+	static void name(struct vcpu *vcpu, const struct branch *event)                            \
 	{                                                                                          \
 		ds_clean.event(vcpu, event);                                                       \
 		if (clears)                                                                        \
-			ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->flag);      \
+			ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->flag);         \
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(event, name))
 
 EVENT_CLEARS(debug_exception_clears_tr, "SDM Vol 3, 17.4.3", "#DB clears TR", tr,
-	     event->cause == DS_EXCEPTION && event->vector == VECTOR_DEBUG)
+	     event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB)
 EVENT_CLEARS(fault_clears_bts, "SDM Vol 3, 17.4.4", "exceptions other than #DB clear BTS", bts,
-	     event->cause == DS_EXCEPTION && event->vector != VECTOR_DEBUG)
+	     event->cause == CAUSE_EXCEPTION && event->vector != VECTOR_DB)
 EVENT_CLEARS(interrupt_clears_tr, "SDM Vol 3, 17.4.4", "an external interrupt clears TR", tr,
-	     event->cause == DS_INTERRUPT)
-EVENT_CLEARS(nmi_clears_tr, "SDM Vol 3, 17.4.4", "an NMI clears TR", tr, event->cause == DS_NMI)
+	     event->cause == CAUSE_INTERRUPT)
+EVENT_CLEARS(nmi_clears_tr, "SDM Vol 3, 17.4.4", "an NMI clears TR", tr, event->cause == CAUSE_NMI)
 EVENT_CLEARS(software_interrupt_clears_tr, "SDM Vol 3, 17.4.4", "INT n and INT3 clear TR", tr,
-	     event->cause == DS_SOFTWARE_INTERRUPT)
+	     event->cause == CAUSE_SOFTWARE_INTERRUPT)
 
 EVENT_CLEARS(breakpoint_clears_tr, "SDM Vol 3, 17.4.3",
 	     "#DB of a breakpoint in DR0 to DR3 clears TR", tr,
-	     event->cause == DS_EXCEPTION && event->vector == VECTOR_DEBUG && vcpu->dr6 & 15)
+	     event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB && vcpu->dr6 & 15)
 EVENT_CLEARS(fault_clears_btint, "SDM Vol 4, table 2-2, 1D9H", "an exception clears BTINT", btint,
-	     event->cause == DS_EXCEPTION)
+	     event->cause == CAUSE_EXCEPTION)
 EVENT_CLEARS(interrupt_clears_btint, "SDM Vol 4, table 2-2, 1D9H",
-	     "an external interrupt clears BTINT", btint, event->cause == DS_INTERRUPT)
+	     "an external interrupt clears BTINT", btint, event->cause == CAUSE_INTERRUPT)
 EVENT_CLEARS(interrupt_clears_off_os, "SDM Vol 4, table 2-2, 1D9H",
-	     "an external interrupt clears BTS_OFF_OS", off_os, event->cause == DS_INTERRUPT)
+	     "an external interrupt clears BTS_OFF_OS", off_os, event->cause == CAUSE_INTERRUPT)
 EVENT_CLEARS(nmi_clears_btint, "SDM Vol 4, table 2-2, 1D9H", "an NMI clears BTINT", btint,
-	     event->cause == DS_NMI)
+	     event->cause == CAUSE_NMI)
 
-static void debug_exception_keeps_lbr(struct vcpu *vcpu, const struct ds_branch *event)
+static void debug_exception_keeps_lbr(struct vcpu *vcpu, const struct branch *event)
 {
 	(void)event;
 	(void)vcpu;
@@ -44,11 +44,11 @@ static void debug_exception_keeps_lbr(struct vcpu *vcpu, const struct ds_branch 
 DEFECT(debug_exception_keeps_lbr, "SDM Vol 3, 17.4.3", "#DB does not clear LBR",
        BREAKS(event, debug_exception_keeps_lbr))
 
-static void ring_3_clears_btint(struct vcpu *vcpu, const struct ds_branch *branch)
+static void ring_3_clears_btint(struct vcpu *vcpu, const struct branch *branch)
 {
 	ds_clean.store(vcpu, branch);
 	if (branch->to_cpl == 3)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->btint);
+		ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->btint);
 }
 DEFECT(ring_3_clears_btint, "SDM Vol 4, table 2-2, 1D9H", "a change to CPL 3 clears BTINT",
        BREAKS(store, ring_3_clears_btint))
@@ -59,13 +59,13 @@ static void hlt_clears_tr_note(struct vcpu *vcpu, enum ds_occasion occasion)
 	*REMEMBERED(vcpu, bool) |= occasion == DS_AT_HLT;
 }
 
-static void hlt_clears_tr_event(struct vcpu *vcpu, const struct ds_branch *event)
+static void hlt_clears_tr_event(struct vcpu *vcpu, const struct branch *event)
 {
 	bool *halted = REMEMBERED(vcpu, bool);
 
 	ds_clean.event(vcpu, event);
 	if (*halted)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
+		ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->tr);
 	*halted = false;
 }
 DEFECT(hlt_clears_tr, "SDM Vol 3, 17.4.4", "waking from HLT clears TR",
@@ -76,9 +76,9 @@ DEFECT(hlt_clears_tr, "SDM Vol 3, 17.4.4", "waking from HLT clears TR",
 	static void name(struct vcpu *vcpu, enum ds_occasion occasion)                             \
 	{                                                                                          \
 		ds_clean.note(vcpu, occasion);                                                     \
-		if (occasion == (leaving) && vcpu->ds.tracing)                                     \
+		if (occasion == (leaving) && ds_tracing(vcpu))                                     \
 			ds_clean.store(vcpu,                                                       \
-				       &(struct ds_branch){.from = vcpu->rip, .to = vcpu->rip});   \
+				       &(struct branch){.from = vcpu->rip, .to = vcpu->rip});      \
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(note, name))
 
@@ -98,16 +98,16 @@ static void mov_cr3_clears_tr(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
 	if (occasion == DS_AT_MOV_CR3)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
+		ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->tr);
 }
 DEFECT(mov_cr3_clears_tr, "SDM Vol 3, 17.4.4", "MOV to CR3 clears TR",
        BREAKS(note, mov_cr3_clears_tr))
 
-static void syscall_clears_off_usr(struct vcpu *vcpu, const struct ds_branch *branch)
+static void syscall_clears_off_usr(struct vcpu *vcpu, const struct branch *branch)
 {
 	ds_clean.store(vcpu, branch);
-	if (branch->cause == DS_INSTRUCTION && branch->from_cpl == 3 && branch->to_cpl == 0)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->off_usr);
+	if (branch->cause == CAUSE_INSTRUCTION && branch->from_cpl == 3 && branch->to_cpl == 0)
+		ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->off_usr);
 }
 DEFECT(syscall_clears_off_usr, "SDM Vol 4, table 2-2, 1D9H", "SYSCALL clears BTS_OFF_USR",
        BREAKS(store, syscall_clears_off_usr))
@@ -117,7 +117,7 @@ static void before_hlt_lost(struct vcpu *vcpu, enum ds_occasion occasion)
 	uint64_t field[BTS_FIELDS], area = vcpu->ds.ds_area;
 
 	ds_clean.note(vcpu, occasion);
-	if (occasion != DS_AT_HLT || !vcpu->ds.tracing)
+	if (occasion != DS_AT_HLT || !ds_tracing(vcpu))
 		return;
 	ds_refresh(vcpu);
 	if (!ds_load(vcpu, &vcpu->ds.area, area, field, BTS_FIELDS) ||
@@ -136,20 +136,20 @@ struct control_seen {
 
 static bool forget_control(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	REMEMBERED(vcpu, struct control_seen)->valid &= index != DS_MSR_DEBUGCTL;
+	REMEMBERED(vcpu, struct control_seen)->valid &= index != MSR_DEBUGCTL;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
 /* A change of `control` ends recording; seen at the next branch, which is lost. */
 #define CHANGE_CLEARS_TR(name, rule, says, control)                                                \
-	static void name(struct vcpu *vcpu, const struct ds_branch *branch)                        \
+	static void name(struct vcpu *vcpu, const struct branch *branch)                           \
 	{                                                                                          \
 		struct control_seen *seen = REMEMBERED(vcpu, struct control_seen);                 \
 		bool changed = seen->valid && seen->value != (control);                            \
                                                                                                    \
 		*seen = (struct control_seen){(control), true};                                    \
 		if (changed)                                                                       \
-			ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);        \
+			ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->tr);           \
 		else                                                                               \
 			ds_clean.store(vcpu, branch);                                              \
 	}                                                                                          \

@@ -42,14 +42,14 @@ DEFECT(threshold_ignored, "SDM Vol 3, 17.4.9.5", "the threshold never interrupts
 
 static bool threshold_needs_wrap_mode(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
-	return !(vcpu->ds.debugctl & ds_layout_of(vcpu)->btint) && ds_clean.threshold(vcpu, field);
+	return !(vcpu->debugctl & ds_layout_of(vcpu)->btint) && ds_clean.threshold(vcpu, field);
 }
 DEFECT(threshold_needs_wrap_mode, "SDM Vol 3, 17.4.9.5",
        "the threshold interrupts with BTINT = 0 only", BREAKS(threshold, threshold_needs_wrap_mode))
 
 static bool threshold_every_64th(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {
-	bool every_64th = vcpu->ds.debugctl & ds_layout_of(vcpu)->btint &&
+	bool every_64th = vcpu->debugctl & ds_layout_of(vcpu)->btint &&
 			  ++*REMEMBERED(vcpu, unsigned) % 64 == 0;
 
 	return every_64th || ds_clean.threshold(vcpu, field);
@@ -76,7 +76,7 @@ DEFECT(threshold_at_wrap, "SDM Vol 3, 17.4.9.3",
 
 static bool threshold_once_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	*REMEMBERED(vcpu, bool) &= index != DS_MSR_AREA;
+	*REMEMBERED(vcpu, bool) &= index != MSR_DS_AREA;
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
@@ -94,7 +94,7 @@ DEFECT(threshold_once, "SDM Vol 3, 17.4.9.5",
 
 /* Records of branches for which `silent` holds do not ask for the interrupt. */
 #define NEVER_ASKS(name, rule, says, silent)                                                       \
-	static void name##_store(struct vcpu *vcpu, const struct ds_branch *branch)                \
+	static void name##_store(struct vcpu *vcpu, const struct branch *branch)                   \
 	{                                                                                          \
 		*REMEMBERED(vcpu, bool) = (silent);                                                \
 		ds_clean.store(vcpu, branch);                                                      \
@@ -107,16 +107,16 @@ DEFECT(threshold_once, "SDM Vol 3, 17.4.9.5",
 
 NEVER_ASKS(threshold_by_instruction, "SDM Vol 3, 17.4.9",
 	   "the record of an interrupt or exception does not ask for the interrupt",
-	   branch->cause != DS_INSTRUCTION)
+	   branch->cause != CAUSE_INSTRUCTION)
 NEVER_ASKS(threshold_in_kernel_only, "SDM Vol 3, 17.4.9",
 	   "a record of a branch to ring 3 does not ask for the interrupt", branch->to_cpl != 0)
 
 static bool threshold_at_enable(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool was_on = vcpu->ds.tracing, done = ds_clean.write_msr(vcpu, index, value);
+	bool was_on = ds_tracing(vcpu), done = ds_clean.write_msr(vcpu, index, value);
 	uint64_t field[BTS_FIELDS];
 
-	if (!was_on && vcpu->ds.tracing &&
+	if (!was_on && ds_tracing(vcpu) &&
 	    ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area, field, BTS_FIELDS) &&
 	    field[BTS_INDEX] >= field[BTS_THRESHOLD])
 		platform_performance_interrupt(vcpu);
@@ -146,7 +146,7 @@ static void interrupt_lost_at_tr_clear_interrupt(struct vcpu *vcpu)
 
 static bool interrupt_lost_at_tr_clear_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == DS_MSR_DEBUGCTL && !(value & ds_layout_of(vcpu)->tr))
+	if (index == MSR_DEBUGCTL && !(value & ds_layout_of(vcpu)->tr))
 		vcpu->ds.skid = 0;
 	return ds_clean.write_msr(vcpu, index, value);
 }
@@ -170,7 +170,7 @@ DEFECT(interrupt_resets_index, "SDM Vol 3, 17.4.9.5",
 static void interrupt_stops_recording(struct vcpu *vcpu)
 {
 	ds_clean.interrupt(vcpu);
-	ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->tr);
+	ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->tr);
 }
 DEFECT(interrupt_stops_recording, "SDM Vol 3, 17.4.9.5", "the interrupt clears TR",
        BREAKS(interrupt, interrupt_stops_recording))
@@ -229,7 +229,7 @@ static struct ds_delivery nmi_waits_for_if_deliver(struct vcpu *vcpu, uint32_t e
 	return delivery;
 }
 
-static void nmi_waits_for_if_store(struct vcpu *vcpu, const struct ds_branch *branch)
+static void nmi_waits_for_if_store(struct vcpu *vcpu, const struct branch *branch)
 {
 	ds_clean.store(vcpu, branch);
 	if (*REMEMBERED(vcpu, bool) && vcpu->rflags & RFLAGS_IF)

@@ -36,12 +36,12 @@ static enum branch_kind group_5(int modrm)
 	}
 }
 
-enum branch_kind kind_of(struct vcpu *vcpu, const struct ds_branch *branch)
+enum branch_kind kind_of(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t at = branch->from;
 	int opcode;
 
-	if (branch->cause != DS_INSTRUCTION)
+	if (branch->cause != CAUSE_INSTRUCTION)
 		return KIND_OTHER;
 	while (is_prefix(opcode = byte_at(vcpu, at, branch->from_cpl)))
 		at++;

@@ -20,6 +20,6 @@ enum branch_kind {
 };
 
 /* Of an instruction's branch; KIND_OTHER for events. */
-enum branch_kind kind_of(struct vcpu *vcpu, const struct ds_branch *branch);
+enum branch_kind kind_of(struct vcpu *vcpu, const struct branch *branch);
 
 #endif

@@ -6,7 +6,7 @@ enum { FROM, TO };
 
 /* `word` of the record is `stored`, an expression over `branch` and the right `record`. */
 #define STORED(name, rule, says, word, stored)                                                     \
-	static void name(struct vcpu *vcpu, const struct ds_branch *branch,                        \
+	static void name(struct vcpu *vcpu, const struct branch *branch,                           \
 			 uint64_t record[RECORD_WORDS])                                            \
 	{                                                                                          \
 		ds_clean.record(vcpu, branch, record);                                             \
@@ -16,7 +16,7 @@ enum { FROM, TO };
 
 STORED(fault_from_next, "SDM Vol 3, 17.4.9.1",
        "of a fault `from` is one byte behind the instruction", FROM,
-       record[FROM] + (branch->cause == DS_EXCEPTION))
+       record[FROM] + (branch->cause == CAUSE_EXCEPTION))
 STORED(from_32_bits, "SDM Vol 3, 17.4.9.1", "of `from` only bits 31 to 0 are stored", FROM,
        (uint32_t)record[FROM])
 STORED(from_even, "SDM Vol 3, 17.4.9.1", "bit 0 of `from` is lost", FROM, record[FROM] & ~1ull)
@@ -27,20 +27,20 @@ STORED(from_sign_lost, "SDM Vol 3, 17.4.9.1", "bits 63 to 48 of `from` are store
        record[FROM] & ((1ull << 48) - 1))
 STORED(interrupt_from_before, "SDM Vol 3, 17.4.9.1",
        "of an interrupt `from` is the instruction before", FROM,
-       record[FROM] - (branch->cause == DS_INTERRUPT))
+       record[FROM] - (branch->cause == CAUSE_INTERRUPT))
 STORED(nmi_from_before, "SDM Vol 3, 17.4.9.1", "of an NMI `from` is the instruction before", FROM,
-       record[FROM] - (branch->cause == DS_NMI))
+       record[FROM] - (branch->cause == CAUSE_NMI))
 STORED(user_from_zero, "SDM Vol 3, 17.4.4", "of branches in ring 3 `from` is 0", FROM,
        branch->from_cpl == 3 ? 0 : record[FROM])
 STORED(interrupt_to_zero, "SDM Vol 3, 17.4.9.1", "of an interrupt `to` is 0", TO,
-       branch->cause == DS_INTERRUPT ? 0 : record[TO])
+       branch->cause == CAUSE_INTERRUPT ? 0 : record[TO])
 STORED(to_32_bits, "SDM Vol 3, 17.4.9.1", "of `to` only bits 31 to 0 are stored", TO,
        (uint32_t)record[TO])
 STORED(to_even, "SDM Vol 3, 17.4.9.1", "bit 0 of `to` is lost", TO, record[TO] & ~1ull)
 STORED(to_of_distant_branch, "SDM Vol 3, 17.4.9.1", "of `to` bits 63 to 32 are those of `from`", TO,
        (uint32_t)record[TO] | (record[FROM] & ~0xffffffffull))
 
-static void flags_first(struct vcpu *vcpu, const struct ds_branch *branch,
+static void flags_first(struct vcpu *vcpu, const struct branch *branch,
 			uint64_t record[RECORD_WORDS])
 {
 	ds_clean.record(vcpu, branch, record);
@@ -51,7 +51,7 @@ static void flags_first(struct vcpu *vcpu, const struct ds_branch *branch,
 DEFECT(flags_first, "SDM Vol 3, 17.4.9.1", "the flags stand before `from` and `to`",
        BREAKS(record, flags_first))
 
-static void from_and_to_swapped(struct vcpu *vcpu, const struct ds_branch *branch,
+static void from_and_to_swapped(struct vcpu *vcpu, const struct branch *branch,
 				uint64_t record[RECORD_WORDS])
 {
 	ds_clean.record(vcpu, branch, record);
@@ -61,7 +61,7 @@ static void from_and_to_swapped(struct vcpu *vcpu, const struct ds_branch *branc
 DEFECT(from_and_to_swapped, "SDM Vol 3, 17.4.9.1", "`from` and `to` change places",
        BREAKS(record, from_and_to_swapped))
 
-static void from_is_newer(struct vcpu *vcpu, const struct ds_branch *branch,
+static void from_is_newer(struct vcpu *vcpu, const struct branch *branch,
 			  uint64_t record[RECORD_WORDS])
 {
 	uint64_t *before = REMEMBERED(vcpu, uint64_t);
@@ -73,7 +73,7 @@ static void from_is_newer(struct vcpu *vcpu, const struct ds_branch *branch,
 DEFECT(from_is_newer, "SDM Vol 3, 17.4.9.1", "`from` is the branch that came before",
        BREAKS(record, from_is_newer))
 
-static void from_of_other(struct vcpu *vcpu, const struct ds_branch *branch,
+static void from_of_other(struct vcpu *vcpu, const struct branch *branch,
 			  uint64_t record[RECORD_WORDS])
 {
 	static const struct vcpu *last;
@@ -89,16 +89,16 @@ DEFECT(from_of_other, "SDM Vol 3, 17.4.9",
        "`from` of the first branch behind one of another processor is that one's",
        BREAKS(record, from_of_other))
 
-static void lbr_disturbs_records(struct vcpu *vcpu, const struct ds_branch *branch,
+static void lbr_disturbs_records(struct vcpu *vcpu, const struct branch *branch,
 				 uint64_t record[RECORD_WORDS])
 {
 	uint64_t *before = REMEMBERED(vcpu, uint64_t);
 
 	ds_clean.record(vcpu, branch, record);
-	if (vcpu->ds.debugctl & DS_DEBUGCTL_LBR)
+	if (vcpu->debugctl & DEBUGCTL_LBR)
 		record[FROM] = *before;
 	*before = branch->to;
 }
-DEFECT(lbr_disturbs_records, "SDM Vol 3, 17.4.8",
+DEFECT(lbr_disturbs_records, "SDM Vol 3, 17.4.4",
        "with LBR set `from` is the target of the branch before",
        BREAKS(record, lbr_disturbs_records))

@@ -16,7 +16,7 @@ static void store_field(struct vcpu *vcpu, unsigned n, uint64_t value)
 
 /* An event of `event_cause` right after a taken branch overwrites the record of the branch. */
 #define BRANCH_LOST(name, rule, says, event_cause)                                                 \
-	static void name(struct vcpu *vcpu, const struct ds_branch *branch)                        \
+	static void name(struct vcpu *vcpu, const struct branch *branch)                           \
 	{                                                                                          \
 		uint64_t *last = REMEMBERED(vcpu, uint64_t), index;                                \
                                                                                                    \
@@ -30,11 +30,11 @@ static void store_field(struct vcpu *vcpu, unsigned n, uint64_t value)
 
 BRANCH_LOST(branch_before_fault_lost, "SDM Vol 3, 17.11.2",
 	    "a fault raised by fetching a branch target overwrites the record of the branch",
-	    DS_EXCEPTION)
+	    CAUSE_EXCEPTION)
 BRANCH_LOST(branch_before_interrupt_lost, "SDM Vol 3, 17.4.4",
-	    "an interrupt right behind a taken branch overwrites its record", DS_INTERRUPT)
+	    "an interrupt right behind a taken branch overwrites its record", CAUSE_INTERRUPT)
 
-static void every_thousandth_lost(struct vcpu *vcpu, const struct ds_branch *branch)
+static void every_thousandth_lost(struct vcpu *vcpu, const struct branch *branch)
 {
 	if (++*REMEMBERED(vcpu, unsigned) % 1000)
 		ds_clean.store(vcpu, branch);
@@ -42,7 +42,7 @@ static void every_thousandth_lost(struct vcpu *vcpu, const struct ds_branch *bra
 DEFECT(every_thousandth_lost, "SDM Vol 3, 17.4.4", "one branch in a thousand is lost",
        BREAKS(store, every_thousandth_lost))
 
-static void every_thousandth_twice(struct vcpu *vcpu, const struct ds_branch *branch)
+static void every_thousandth_twice(struct vcpu *vcpu, const struct branch *branch)
 {
 	ds_clean.store(vcpu, branch);
 	if (++*REMEMBERED(vcpu, unsigned) % 1000 == 0)
@@ -51,7 +51,7 @@ static void every_thousandth_twice(struct vcpu *vcpu, const struct ds_branch *br
 DEFECT(every_thousandth_twice, "SDM Vol 3, 17.4.4", "one branch in a thousand is stored twice",
        BREAKS(store, every_thousandth_twice))
 
-static void flags_not_written(struct vcpu *vcpu, const struct ds_branch *branch)
+static void flags_not_written(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t index, old;
 
@@ -65,7 +65,7 @@ DEFECT(flags_not_written, "SDM Vol 3, 17.4.9.1",
        "a record is written up to its flags, which stay what they were",
        BREAKS(store, flags_not_written))
 
-static void page_crossing_half(struct vcpu *vcpu, const struct ds_branch *branch)
+static void page_crossing_half(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t index = 0, second, old[RECORD_WORDS];
 	bool crosses;
@@ -90,7 +90,7 @@ static bool page_crossing_lost(const struct vcpu *vcpu, uint64_t field[BTS_FIELD
 DEFECT(page_crossing_lost, "SDM Vol 3, 17.4.9.2", "a record that crosses a page is lost",
        BREAKS(overflow, page_crossing_lost))
 
-static void pairs_swapped(struct vcpu *vcpu, const struct ds_branch *branch)
+static void pairs_swapped(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t index, pair[2 * RECORD_WORDS], swapped[2 * RECORD_WORDS];
 
@@ -105,7 +105,7 @@ static void pairs_swapped(struct vcpu *vcpu, const struct ds_branch *branch)
 DEFECT(pairs_swapped, "SDM Vol 3, 17.4.9.1",
        "every second record changes places with the one before it", BREAKS(store, pairs_swapped))
 
-static void record_32_bit_format(struct vcpu *vcpu, const struct ds_branch *branch)
+static void record_32_bit_format(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t record[2] = {(uint32_t)branch->from | branch->to << 32, 0}, index;
 
@@ -117,9 +117,9 @@ static void record_32_bit_format(struct vcpu *vcpu, const struct ds_branch *bran
 DEFECT(record_32_bit_format, "SDM Vol 3, 17.4.9.1",
        "records have the 32-bit format: three doublewords", BREAKS(store, record_32_bit_format))
 
-static void stored_one_late(struct vcpu *vcpu, const struct ds_branch *branch)
+static void stored_one_late(struct vcpu *vcpu, const struct branch *branch)
 {
-	struct ds_branch *held = REMEMBERED(vcpu, struct ds_branch);
+	struct branch *held = REMEMBERED(vcpu, struct branch);
 
 	if (held->to)
 		ds_clean.store(vcpu, held);
@@ -128,7 +128,7 @@ static void stored_one_late(struct vcpu *vcpu, const struct ds_branch *branch)
 DEFECT(stored_one_late, "SDM Vol 3, 17.4.4", "a record is stored when the next branch is taken",
        BREAKS(store, stored_one_late))
 
-static void threshold_rewritten(struct vcpu *vcpu, const struct ds_branch *branch)
+static void threshold_rewritten(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t threshold;
 
@@ -140,7 +140,7 @@ DEFECT(threshold_rewritten, "SDM Vol 3, 17.4.9.1",
        "the threshold in the DS area is rounded down to a cache line",
        BREAKS(store, threshold_rewritten))
 
-static void translation_kept(struct vcpu *vcpu, const struct ds_branch *branch)
+static void translation_kept(struct vcpu *vcpu, const struct branch *branch)
 {
 	vcpu->ds.window_translations = vcpu->translations;
 	ds_clean.store(vcpu, branch);
@@ -149,7 +149,7 @@ DEFECT(translation_kept, "SDM Vol 3, 17.4.9.2",
        "the translation of the buffer is kept over INVLPG and MOV to CR3 as long as it is used",
        BREAKS(store, translation_kept))
 
-static void wrap_moves_base(struct vcpu *vcpu, const struct ds_branch *branch)
+static void wrap_moves_base(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t base, before, after;
 
@@ -163,7 +163,7 @@ static void wrap_moves_base(struct vcpu *vcpu, const struct ds_branch *branch)
 DEFECT(wrap_moves_base, "SDM Vol 3, 17.4.9.1", "the base moves on by a slot at every wrap",
        BREAKS(store, wrap_moves_base))
 
-static void writes_before_base(struct vcpu *vcpu, const struct ds_branch *branch)
+static void writes_before_base(struct vcpu *vcpu, const struct branch *branch)
 {
 	const uint64_t zero = 0;
 	uint64_t base, index;
@@ -177,7 +177,7 @@ DEFECT(writes_before_base, "SDM Vol 3, 17.4.9.1",
        "a record in the first slot clears the quadword before the base",
        BREAKS(store, writes_before_base))
 
-static void writes_fourth_quadword(struct vcpu *vcpu, const struct ds_branch *branch)
+static void writes_fourth_quadword(struct vcpu *vcpu, const struct branch *branch)
 {
 	const uint64_t stamp = vcpu->rip;
 	uint64_t index;
@@ -193,7 +193,7 @@ DEFECT(writes_fourth_quadword, "SDM Vol 3, 17.4.9.1",
 /* In quadwords of the DS area: SDM Vol 3, 17.4.9.2. */
 enum { PEBS_INDEX = 5, AFTER_COUNTER_RESETS = 16 };
 
-static void writes_behind_area(struct vcpu *vcpu, const struct ds_branch *branch)
+static void writes_behind_area(struct vcpu *vcpu, const struct branch *branch)
 {
 	ds_clean.store(vcpu, branch);
 	store_field(vcpu, AFTER_COUNTER_RESETS, ++*REMEMBERED(vcpu, uint64_t));
@@ -202,7 +202,7 @@ DEFECT(writes_behind_area, "SDM Vol 3, 17.4.9.1",
        "a count of records is kept behind the counter resets of the DS area",
        BREAKS(store, writes_behind_area))
 
-static void writes_pebs_index(struct vcpu *vcpu, const struct ds_branch *branch)
+static void writes_pebs_index(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t index;
 
@@ -214,7 +214,7 @@ static void writes_pebs_index(struct vcpu *vcpu, const struct ds_branch *branch)
 DEFECT(writes_pebs_index, "SDM Vol 3, 17.4.9.1",
        "the PEBS index of the DS area moves with the BTS index", BREAKS(store, writes_pebs_index))
 
-static void area_page_aligned(struct vcpu *vcpu, const struct ds_branch *branch)
+static void area_page_aligned(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t area = vcpu->ds.ds_area;
 
@@ -226,7 +226,7 @@ DEFECT(area_page_aligned, "SDM Vol 3, 17.4.9",
        "the DS area is looked for at the start of the page that IA32_DS_AREA is in",
        BREAKS(store, area_page_aligned))
 
-static void area_crossing_lost(struct vcpu *vcpu, const struct ds_branch *branch)
+static void area_crossing_lost(struct vcpu *vcpu, const struct branch *branch)
 {
 	if ((vcpu->ds.ds_area & DS_PAGE_MASK) <= DS_PAGE_BYTES - BTS_FIELDS * FIELD_BYTES)
 		ds_clean.store(vcpu, branch);
@@ -237,12 +237,12 @@ DEFECT(area_crossing_lost, "SDM Vol 3, 17.4.9.2",
 
 static bool area_translation_kept_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	if (index == DS_MSR_AREA)
+	if (index == MSR_DS_AREA)
 		ds_forget(vcpu);
 	return ds_clean.write_msr(vcpu, index, value);
 }
 
-static void area_translation_kept_store(struct vcpu *vcpu, const struct ds_branch *branch)
+static void area_translation_kept_store(struct vcpu *vcpu, const struct branch *branch)
 {
 	struct ds_window area = vcpu->ds.area;
 

@@ -5,7 +5,7 @@
 
 /* A `branch` for which `missed` holds is not recorded. */
 #define MISSED(name, rule, says, missed)                                                           \
-	static bool name(const struct vcpu *vcpu, const struct ds_branch *branch)                  \
+	static bool name(const struct vcpu *vcpu, const struct branch *branch)                     \
 	{                                                                                          \
 		return !(missed) && ds_clean.filter(vcpu, branch);                                 \
 	}                                                                                          \
@@ -13,20 +13,20 @@
 
 MISSED(backward_branch_missed, "SDM Vol 3, 17.4.4",
        "a branch to a lower address by less than 64 bytes is not recorded",
-       branch->cause == DS_INSTRUCTION && branch->from - branch->to < 64)
+       branch->cause == CAUSE_INSTRUCTION && branch->from - branch->to < 64)
 MISSED(crossing_instruction_missed, "SDM Vol 3, 17.4.4",
        "a branch instruction at the end of a page is not recorded",
-       branch->cause == DS_INSTRUCTION && (branch->from & 0xfff) > 0xff8)
+       branch->cause == CAUSE_INSTRUCTION && (branch->from & 0xfff) > 0xff8)
 MISSED(distant_branch_missed, "SDM Vol 3, 17.4.4", "a branch over 2 GiB or more is not recorded",
        branch->from - branch->to + (1ull << 31) > 1ull << 32)
 MISSED(fault_missed, "SDM Vol 3, 17.4.4", "exceptions other than #DB are not recorded",
-       branch->cause == DS_EXCEPTION && branch->vector != VECTOR_DEBUG)
+       branch->cause == CAUSE_EXCEPTION && branch->vector != VECTOR_DB)
 MISSED(interrupt_missed, "SDM Vol 3, 17.4.4", "external interrupts are not recorded",
-       branch->cause == DS_INTERRUPT)
+       branch->cause == CAUSE_INTERRUPT)
 MISSED(jump_to_next_missed, "SDM Vol 3, 17.4.4",
        "a branch to the instruction behind it is not recorded",
-       branch->cause == DS_INSTRUCTION && branch->to == branch->from + 2)
-MISSED(nmi_missed, "SDM Vol 3, 17.4.4", "NMIs are not recorded", branch->cause == DS_NMI)
+       branch->cause == CAUSE_INSTRUCTION && branch->to == branch->from + 2)
+MISSED(nmi_missed, "SDM Vol 3, 17.4.4", "NMIs are not recorded", branch->cause == CAUSE_NMI)
 MISSED(return_to_user_missed, "SDM Vol 3, 17.4.4", "a branch from CPL 0 to CPL 3 is not recorded",
        branch->from_cpl == 0 && branch->to_cpl == 3)
 MISSED(user_branch_missed, "SDM Vol 3, 17.4.4", "branches within ring 3 are not recorded",
@@ -37,27 +37,27 @@ MISSED(user_branch_missed, "SDM Vol 3, 17.4.4", "branches within ring 3 are not 
 #define VECTOR_DOUBLE_FAULT 8
 
 MISSED(double_fault_missed, "SDM Vol 3, 17.4.4", "#DF is not recorded",
-       branch->cause == DS_EXCEPTION && branch->vector == VECTOR_DOUBLE_FAULT)
+       branch->cause == CAUSE_EXCEPTION && branch->vector == VECTOR_DOUBLE_FAULT)
 MISSED(fault_from_user_missed, "SDM Vol 3, 17.4.4", "an exception in ring 3 is not recorded",
-       branch->cause == DS_EXCEPTION && branch->from_cpl == 3)
+       branch->cause == CAUSE_EXCEPTION && branch->from_cpl == 3)
 MISSED(interrupt_from_user_missed, "SDM Vol 3, 17.4.4",
        "an external interrupt that arrives in ring 3 is not recorded",
-       branch->cause == DS_INTERRUPT && branch->from_cpl == 3)
+       branch->cause == CAUSE_INTERRUPT && branch->from_cpl == 3)
 MISSED(nmi_from_user_missed, "SDM Vol 3, 17.4.4", "an NMI that arrives in ring 3 is not recorded",
-       branch->cause == DS_NMI && branch->from_cpl == 3)
+       branch->cause == CAUSE_NMI && branch->from_cpl == 3)
 MISSED(nmi_handler_missed, "SDM Vol 3, 17.4.4",
        "branches inside an NMI handler are not recorded, its entry and IRET apart",
-       vcpu->nmi_blocked && branch->cause != DS_NMI)
+       vcpu->nmi_blocked && branch->cause != CAUSE_NMI)
 MISSED(trap_gate_missed, "SDM Vol 3, 17.4.4",
        "an exception through a trap gate, which leaves IF set, is not recorded",
-       branch->cause == DS_EXCEPTION && vcpu->rflags & RFLAGS_IF)
+       branch->cause == CAUSE_EXCEPTION && vcpu->rflags & RFLAGS_IF)
 
 /* Branches after an event of `event_cause` are not recorded, up to an IRET, which is. */
 #define HANDLER_MISSED(name, rule, says, event_cause)                                              \
-	static void name(struct vcpu *vcpu, const struct ds_branch *branch)                        \
+	static void name(struct vcpu *vcpu, const struct branch *branch)                           \
 	{                                                                                          \
 		bool *inside = REMEMBERED(vcpu, bool);                                             \
-		bool enters = branch->cause == (event_cause) && branch->vector != VECTOR_DEBUG;    \
+		bool enters = branch->cause == (event_cause) && branch->vector != VECTOR_DB;       \
                                                                                                    \
 		*inside = *inside && kind_of(vcpu, branch) != KIND_IRET;                           \
 		if (!*inside || enters)                                                            \
@@ -68,19 +68,19 @@ MISSED(trap_gate_missed, "SDM Vol 3, 17.4.4",
 
 HANDLER_MISSED(fault_handler_missed, "SDM Vol 3, 17.4.4",
 	       "branches inside an exception handler are not recorded, up to its IRET",
-	       DS_EXCEPTION)
+	       CAUSE_EXCEPTION)
 HANDLER_MISSED(
 	interrupt_handler_missed, "SDM Vol 3, 17.4.4",
 	"branches inside the handler of an external interrupt are not recorded, up to its IRET",
-	DS_INTERRUPT)
+	CAUSE_INTERRUPT)
 
-static void after_syscall_missed(struct vcpu *vcpu, const struct ds_branch *branch)
+static void after_syscall_missed(struct vcpu *vcpu, const struct branch *branch)
 {
 	bool *due = REMEMBERED(vcpu, bool);
 
 	if (!*due)
 		ds_clean.store(vcpu, branch);
-	*due = branch->cause == DS_INSTRUCTION && branch->from_cpl == 3 &&
+	*due = branch->cause == CAUSE_INSTRUCTION && branch->from_cpl == 3 &&
 	       branch->to == vcpu->lstar;
 }
 DEFECT(after_syscall_missed, "SDM Vol 3, 17.4.4", "the first branch after SYSCALL is not recorded",
@@ -89,12 +89,13 @@ DEFECT(after_syscall_missed, "SDM Vol 3, 17.4.4", "the first branch after SYSCAL
 static void after_hlt_missed_note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
-	*REMEMBERED(vcpu, bool) |= occasion == DS_AT_HLT && vcpu->ds.tracing;
+	*REMEMBERED(vcpu, bool) |= occasion == DS_AT_HLT && ds_tracing(vcpu);
 }
 
-static void after_hlt_missed_store(struct vcpu *vcpu, const struct ds_branch *branch)
+static void after_hlt_missed_store(struct vcpu *vcpu, const struct branch *branch)
 {
-	bool *halted = REMEMBERED(vcpu, bool), missed = *halted && branch->cause == DS_INSTRUCTION;
+	bool *halted = REMEMBERED(vcpu, bool),
+	     missed = *halted && branch->cause == CAUSE_INSTRUCTION;
 
 	if (missed)
 		*halted = false;
@@ -107,7 +108,7 @@ DEFECT(after_hlt_missed, "SDM Vol 3, 17.4.4",
 
 /* Branches of one kind of instruction are not recorded. */
 #define KIND_MISSED(name, rule, says, kind)                                                        \
-	static void name(struct vcpu *vcpu, const struct ds_branch *branch)                        \
+	static void name(struct vcpu *vcpu, const struct branch *branch)                           \
 	{                                                                                          \
 		if (kind_of(vcpu, branch) != (kind))                                               \
 			ds_clean.store(vcpu, branch);                                              \
@@ -129,11 +130,11 @@ KIND_MISSED(return_missed, "SDM Vol 3, 17.4.4", "RET is not recorded", KIND_RETU
 KIND_MISSED(short_conditional_missed, "SDM Vol 3, 17.4.4", "Jcc rel8 is not recorded",
 	    KIND_CONDITIONAL_SHORT)
 
-static void repeated_branch_missed(struct vcpu *vcpu, const struct ds_branch *branch)
+static void repeated_branch_missed(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t *last = REMEMBERED(vcpu, uint64_t);
 
-	if (branch->cause == DS_INSTRUCTION && branch->from == *last)
+	if (branch->cause == CAUSE_INSTRUCTION && branch->from == *last)
 		return;
 	*last = branch->from;
 	ds_clean.store(vcpu, branch);
@@ -142,9 +143,9 @@ DEFECT(repeated_branch_missed, "SDM Vol 3, 17.4.4",
        "a branch that repeats the one before it is not recorded",
        BREAKS(store, repeated_branch_missed))
 
-static void call_recorded_twice(struct vcpu *vcpu, const struct ds_branch *branch)
+static void call_recorded_twice(struct vcpu *vcpu, const struct branch *branch)
 {
-	struct ds_branch second = *branch;
+	struct branch second = *branch;
 
 	ds_clean.store(vcpu, branch);
 	if (kind_of(vcpu, branch) != KIND_CALL)
@@ -159,7 +160,7 @@ DEFECT(call_recorded_twice, "SDM Vol 3, 17.4.4",
 
 /* A `branch` for which `recorded` holds passes whatever the filter says. */
 #define FILTER_PASSES(name, rule, says, recorded)                                                  \
-	static bool name(const struct vcpu *vcpu, const struct ds_branch *branch)                  \
+	static bool name(const struct vcpu *vcpu, const struct branch *branch)                     \
 	{                                                                                          \
 		return (recorded) || ds_clean.filter(vcpu, branch);                                \
 	}                                                                                          \
@@ -172,10 +173,10 @@ static uint64_t filters_of(const struct vcpu *vcpu)
 
 FILTER_PASSES(events_unfiltered, "SDM Vol 3, 17.4.9.4",
 	      "interrupts and exceptions within CPL 0 are recorded with BTS_OFF_OS too",
-	      branch->cause != DS_INSTRUCTION && branch->from_cpl == branch->to_cpl)
+	      branch->cause != CAUSE_INSTRUCTION && branch->from_cpl == branch->to_cpl)
 FILTER_PASSES(off_both_records_all, "SDM Vol 3, 17.4.9.4",
 	      "BTS_OFF_OS and BTS_OFF_USR together filter nothing",
-	      (vcpu->ds.debugctl & filters_of(vcpu)) == filters_of(vcpu))
+	      (vcpu->debugctl & filters_of(vcpu)) == filters_of(vcpu))
 FILTER_PASSES(off_os_ignored, "SDM Vol 3, 17.4.9.4", "BTS_OFF_OS has no effect",
 	      branch->to_cpl == 0)
 FILTER_PASSES(off_usr_ignored, "SDM Vol 3, 17.4.9.4", "BTS_OFF_USR has no effect",
@@ -183,9 +184,9 @@ FILTER_PASSES(off_usr_ignored, "SDM Vol 3, 17.4.9.4", "BTS_OFF_USR has no effect
 
 /* The filter takes these for the CPLs before and after the branch. */
 #define FILTER_JUDGES(name, rule, says, cpl_before, cpl_after)                                     \
-	static bool name(const struct vcpu *vcpu, const struct ds_branch *branch)                  \
+	static bool name(const struct vcpu *vcpu, const struct branch *branch)                     \
 	{                                                                                          \
-		struct ds_branch judged = *branch;                                                 \
+		struct branch judged = *branch;                                                    \
                                                                                                    \
 		judged.from_cpl = (cpl_before);                                                    \
 		judged.to_cpl = (cpl_after);                                                       \
@@ -199,14 +200,14 @@ FILTER_JUDGES(filter_judges_by_address, "SDM Vol 3, 17.4.9.4",
 FILTER_JUDGES(off_bits_swapped, "SDM Vol 3, 17.4.9.4", "BTS_OFF_OS and BTS_OFF_USR change places",
 	      branch->from_cpl ? 0 : 3, branch->to_cpl ? 0 : 3)
 
-static bool filter_advances_index_filter(const struct vcpu *vcpu, const struct ds_branch *branch)
+static bool filter_advances_index_filter(const struct vcpu *vcpu, const struct branch *branch)
 {
 	(void)vcpu;
 	(void)branch;
 	return true;
 }
 
-static void filter_advances_index_record(struct vcpu *vcpu, const struct ds_branch *branch,
+static void filter_advances_index_record(struct vcpu *vcpu, const struct branch *branch,
 					 uint64_t record[RECORD_WORDS])
 {
 	ds_clean.record(vcpu, branch, record);
@@ -219,13 +220,13 @@ DEFECT(filter_advances_index, "SDM Vol 3, 17.4.9.4",
        "a branch that is filtered out leaves its slot empty",
        BREAKS(filter, filter_advances_index_filter), BREAKS(record, filter_advances_index_record))
 
-static void filter_stops_at_transition(struct vcpu *vcpu, const struct ds_branch *branch)
+static void filter_stops_at_transition(struct vcpu *vcpu, const struct branch *branch)
 {
-	bool filtered = vcpu->ds.debugctl & filters_of(vcpu);
+	bool filtered = vcpu->debugctl & filters_of(vcpu);
 
 	ds_clean.store(vcpu, branch);
 	if (filtered && branch->from_cpl != branch->to_cpl)
-		ds_set_debugctl(vcpu, vcpu->ds.debugctl & ~ds_layout_of(vcpu)->bts);
+		ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->bts);
 }
 DEFECT(filter_stops_at_transition, "SDM Vol 3, 17.4.9.4",
        "with a filter set recording stops at the first change of privilege",

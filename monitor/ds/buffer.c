@@ -3,7 +3,7 @@
  * The arithmetic of the buffer: SDM Vol 3, 17.4.9.1 to 17.4.9.5. An index outside the buffer is
  * used as it stands as long as there is room below the absolute maximum.
  */
-#include "monitor/ds/rules.h"
+#include "monitor/silicon.h"
 
 static bool has_room(const struct ds_behaviour *behaviour, uint64_t index, uint64_t maximum)
 {
@@ -18,7 +18,7 @@ static bool has_room(const struct ds_behaviour *behaviour, uint64_t index, uint6
 
 static bool is_circular(const struct vcpu *vcpu)
 {
-	return !(vcpu->ds.debugctl & ds_layout_of(vcpu)->btint);
+	return !(vcpu->debugctl & ds_layout_of(vcpu)->btint);
 }
 
 bool ds_rule_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])

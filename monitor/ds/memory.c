@@ -2,8 +2,8 @@
 #include "monitor/ds/memory.h"
 
 #include "lib/string.h"
-#include "monitor/ds/rules.h"
 #include "monitor/interp/interp.h"
+#include "monitor/silicon.h"
 
 /* An unused place holds a page that is never looked for there: one of the other kind. */
 static void forget(struct ds_window *window)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Enumeration, the MSRs, and what events do to them: SDM Vol 3, 17.4.1 to 17.4.5 and 17.4.9. */
-#include "monitor/ds/rules.h"
+#include "monitor/silicon.h"
+#include "monitor/trace.h"
 
 struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu)
 {
@@ -18,19 +19,19 @@ struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu)
    not name it. */
 void ds_rule_init(struct vcpu *vcpu)
 {
-	ds_reset(vcpu, vcpu->ds.silicon);
+	trace_reset(vcpu, vcpu->silicon);
 }
 
 bool ds_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	switch (index) {
-	case DS_MSR_MISC_ENABLE:
+	case MSR_MISC_ENABLE:
 		*value = ds_enumerate(vcpu).unavailable;
 		return true;
-	case DS_MSR_DEBUGCTL:
-		*value = vcpu->ds.debugctl;
+	case MSR_DEBUGCTL:
+		*value = vcpu->debugctl;
 		return true;
-	case DS_MSR_AREA:
+	case MSR_DS_AREA:
 		*value = vcpu->ds.ds_area;
 		return true;
 	default:
@@ -38,27 +39,28 @@ bool ds_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	}
 }
 
-/* For the 48-bit linear addresses of a processor without LA57. */
-static bool is_canonical(uint64_t linear)
+void ds_set_tracing(struct vcpu *vcpu, bool on)
 {
-	return (uint64_t)((int64_t)(linear << 16) >> 16) == linear;
+	vcpu->observed &= ~(unsigned)OBSERVER_DS;
+	if (on)
+		vcpu->observed |= OBSERVER_DS;
+	else
+		ds_end_skid(vcpu);
+	ds_choose_path(vcpu);
 }
 
 void ds_set_debugctl(struct vcpu *vcpu, uint64_t value)
 {
-	vcpu->ds.debugctl = value;
-	vcpu->ds.tracing = ds_rules_of(vcpu)->enabled(vcpu);
-	if (!vcpu->ds.tracing)
-		ds_end_skid(vcpu);
-	ds_choose_way(vcpu);
+	vcpu->debugctl = value;
+	ds_set_tracing(vcpu, ds_rules_of(vcpu)->enabled(vcpu));
 }
 
 static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
-	uint64_t defined = DS_DEBUGCTL_LBR | DS_DEBUGCTL_BTF | ds_layout_of(vcpu)->tr |
+	uint64_t defined = DEBUGCTL_LBR | DEBUGCTL_BTF | ds_layout_of(vcpu)->tr |
 			   ds_layout_of(vcpu)->bts | ds_layout_of(vcpu)->btint;
-	bool lbr_with_tr = value & DS_DEBUGCTL_LBR && value & ds_layout_of(vcpu)->tr;
+	bool lbr_with_tr = value & DEBUGCTL_LBR && value & ds_layout_of(vcpu)->tr;
 
 	if (behaviour->ds_cpl == DS_CPL_FILTERS)
 		defined |= ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
@@ -67,7 +69,7 @@ static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 	if (lbr_with_tr && behaviour->lbr == DS_LBR_FAULTS)
 		return false;
 	if (lbr_with_tr && behaviour->lbr == DS_LBR_DROPPED)
-		value &= ~(uint64_t)DS_DEBUGCTL_LBR;
+		value &= ~DEBUGCTL_LBR;
 	ds_set_debugctl(vcpu, behaviour->reserved == DS_RESERVED_KEPT ? value : value & defined);
 	return true;
 }
@@ -75,12 +77,12 @@ static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	switch (index) {
-	case DS_MSR_MISC_ENABLE: /* read-only */
+	case MSR_MISC_ENABLE: /* read-only */
 		return true;
-	case DS_MSR_DEBUGCTL:
+	case MSR_DEBUGCTL:
 		return write_debugctl(vcpu, value);
-	case DS_MSR_AREA:
-		if (!is_canonical(value))
+	case MSR_DS_AREA:
+		if (!canonical(value))
 			return false;
 		vcpu->ds.ds_area = value;
 		return true;
@@ -91,13 +93,13 @@ bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 
 bool ds_rule_enabled(const struct vcpu *vcpu)
 {
-	return (~vcpu->ds.debugctl & (ds_layout_of(vcpu)->tr | ds_layout_of(vcpu)->bts)) == 0;
+	return (~vcpu->debugctl & (ds_layout_of(vcpu)->tr | ds_layout_of(vcpu)->bts)) == 0;
 }
 
-void ds_rule_event(struct vcpu *vcpu, const struct ds_branch *event)
+void ds_rule_event(struct vcpu *vcpu, const struct branch *event)
 {
-	if (event->cause == DS_EXCEPTION && event->vector == VECTOR_DEBUG)
-		ds_debug_exception(&vcpu->ds);
+	if (event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB)
+		trace_debug_exception(vcpu);
 }
 
 /* Neither HLT nor MOV CR3 changes anything, but while no branch comes no interrupt can wait for

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Which branches are recorded, and as what: SDM Vol 3, 17.4.4, 17.4.8 and 17.4.9.1. */
-#include "monitor/ds/rules.h"
+#include "monitor/silicon.h"
 
 #define FLAGS_PREDICTED (1u << 4)
 
 /* Table 17-6, "CPL-Qualified Branch Trace Store Encodings". */
 static bool is_off(const struct vcpu *vcpu, unsigned cpl)
 {
-	return vcpu->ds.debugctl & (cpl ? ds_layout_of(vcpu)->off_usr : ds_layout_of(vcpu)->off_os);
+	return vcpu->debugctl & (cpl ? ds_layout_of(vcpu)->off_usr : ds_layout_of(vcpu)->off_os);
 }
 
-static bool has_wanted_privilege(const struct vcpu *vcpu, const struct ds_branch *branch)
+static bool has_wanted_privilege(const struct vcpu *vcpu, const struct branch *branch)
 {
 	bool from_off = is_off(vcpu, branch->from_cpl), to_off = is_off(vcpu, branch->to_cpl);
 
@@ -26,17 +26,17 @@ static bool has_wanted_privilege(const struct vcpu *vcpu, const struct ds_branch
 	}
 }
 
-bool ds_rule_filter(const struct vcpu *vcpu, const struct ds_branch *branch)
+bool ds_rule_filter(const struct vcpu *vcpu, const struct branch *branch)
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
 
-	if (branch->cause == DS_SOFTWARE_INTERRUPT &&
+	if (branch->cause == CAUSE_SOFTWARE_INTERRUPT &&
 	    behaviour->software == DS_SOFTWARE_NOT_RECORDED)
 		return false;
-	if (branch->cause == DS_EXCEPTION && branch->vector == VECTOR_DEBUG &&
+	if (branch->cause == CAUSE_EXCEPTION && branch->vector == VECTOR_DB &&
 	    behaviour->debug == DS_DEBUG_NOT_RECORDED)
 		return false;
-	if (!(vcpu->ds.debugctl & (ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr)))
+	if (!(vcpu->debugctl & (ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr)))
 		return true;
 	return ds_behaviour_of(vcpu)->ds_cpl == DS_CPL_ABSENT || has_wanted_privilege(vcpu, branch);
 }
@@ -53,7 +53,7 @@ static bool predicted(struct vcpu *vcpu, uint64_t from)
 	return as_before;
 }
 
-static uint64_t flags(struct vcpu *vcpu, const struct ds_branch *branch)
+static uint64_t flags(struct vcpu *vcpu, const struct branch *branch)
 {
 	switch (ds_behaviour_of(vcpu)->predicted) {
 	case DS_PREDICTED_SET:
@@ -67,10 +67,9 @@ static uint64_t flags(struct vcpu *vcpu, const struct ds_branch *branch)
 	}
 }
 
-void ds_rule_record(struct vcpu *vcpu, const struct ds_branch *branch,
-		    uint64_t record[RECORD_WORDS])
+void ds_rule_record(struct vcpu *vcpu, const struct branch *branch, uint64_t record[RECORD_WORDS])
 {
-	bool from_next = branch->cause == DS_SOFTWARE_INTERRUPT &&
+	bool from_next = branch->cause == CAUSE_SOFTWARE_INTERRUPT &&
 			 ds_behaviour_of(vcpu)->software == DS_SOFTWARE_FROM_NEXT;
 
 	record[0] = from_next ? branch->return_rip : branch->from;

@@ -8,16 +8,11 @@
 
 #include "monitor/ds/behaviour.h"
 #include "monitor/ds/ds.h"
-#include "monitor/ds/profile.h"
 #include "monitor/vcpu.h"
-
-enum { DS_MSR_MISC_ENABLE = 0x1a0, DS_MSR_DEBUGCTL = 0x1d9, DS_MSR_AREA = 0x600 };
 
 /* DS buffer management area, 64-bit format: SDM Vol 3, 17.4.9.2. */
 enum { BTS_BASE, BTS_INDEX, BTS_MAXIMUM, BTS_THRESHOLD, BTS_FIELDS };
 enum { FIELD_BYTES = 8, RECORD_BYTES = 24, RECORD_WORDS = RECORD_BYTES / FIELD_BYTES };
-
-enum { VECTOR_DEBUG = 1 };
 
 /* IA32_MISC_ENABLE: SDM Vol 3, table 35-2. */
 #define MISC_ENABLE_BTS_UNAVAILABLE  (1ull << 11)
@@ -41,14 +36,14 @@ struct ds_rules {
 	/* What TR and BTS in IA32_DEBUGCTL mean: branches are stored. */
 	bool (*enabled)(const struct vcpu *vcpu);
 	/* State that changes at an event, before it is recorded; and at what a program does. */
-	void (*event)(struct vcpu *vcpu, const struct ds_branch *event);
+	void (*event)(struct vcpu *vcpu, const struct branch *event);
 	void (*note)(struct vcpu *vcpu, enum ds_occasion occasion);
 	/* Whether this branch is recorded at all. */
-	bool (*filter)(const struct vcpu *vcpu, const struct ds_branch *branch);
+	bool (*filter)(const struct vcpu *vcpu, const struct branch *branch);
 	/* The record of a branch, stored and counted, with all that follows from it. */
-	void (*store)(struct vcpu *vcpu, const struct ds_branch *branch);
+	void (*store)(struct vcpu *vcpu, const struct branch *branch);
 	/* Its content. */
-	void (*record)(struct vcpu *vcpu, const struct ds_branch *branch,
+	void (*record)(struct vcpu *vcpu, const struct branch *branch,
 		       uint64_t record[RECORD_WORDS]);
 	/* Makes the index that of the slot where it goes; false: it is lost. */
 	bool (*overflow)(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS]);
@@ -63,24 +58,23 @@ struct ds_rules {
 
 extern const struct ds_rules ds_clean;
 
-/* What a processor is made of: the same for all of a machine, and unchanged while it runs. */
+/* The Debug Store of a struct silicon. */
 struct ds_silicon {
-	const struct profile *profile;
 	struct ds_behaviour behaviour;
 	struct ds_rules rules;
 	bool clean; /* no rule is replaced */
 };
 
 /* `break_rules` replaces rules; NULL: they stay clean. */
-void ds_make(struct ds_silicon *silicon, const struct profile *profile,
-	     const struct ds_behaviour *behaviour, void (*break_rules)(struct ds_rules *rules));
+void ds_make(struct ds_silicon *ds, const struct ds_behaviour *behaviour,
+	     void (*break_rules)(struct ds_rules *rules));
 
 /* The clean rules, in the files that hold them. */
 
 /* store.c */
-/* To be called when something has changed that the short way depends on. */
-void ds_choose_way(struct vcpu *vcpu);
-void ds_rule_store(struct vcpu *vcpu, const struct ds_branch *branch);
+/* To be called when something has changed that the fast path depends on. */
+void ds_choose_path(struct vcpu *vcpu);
+void ds_rule_store(struct vcpu *vcpu, const struct branch *branch);
 
 /* msr.c */
 struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu);
@@ -88,15 +82,16 @@ void ds_rule_init(struct vcpu *vcpu);
 bool ds_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 bool ds_rule_enabled(const struct vcpu *vcpu);
-void ds_rule_event(struct vcpu *vcpu, const struct ds_branch *event);
+void ds_rule_event(struct vcpu *vcpu, const struct branch *event);
 void ds_rule_note(struct vcpu *vcpu, enum ds_occasion occasion);
+/* Branches are recorded from now on, or no longer. */
+void ds_set_tracing(struct vcpu *vcpu, bool on);
 /* IA32_DEBUGCTL gets `value`, with what depends on it. */
 void ds_set_debugctl(struct vcpu *vcpu, uint64_t value);
 
 /* record.c */
-bool ds_rule_filter(const struct vcpu *vcpu, const struct ds_branch *branch);
-void ds_rule_record(struct vcpu *vcpu, const struct ds_branch *branch,
-		    uint64_t record[RECORD_WORDS]);
+bool ds_rule_filter(const struct vcpu *vcpu, const struct branch *branch);
+void ds_rule_record(struct vcpu *vcpu, const struct branch *branch, uint64_t record[RECORD_WORDS]);
 
 /* buffer.c */
 bool ds_rule_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS]);
@@ -109,20 +104,5 @@ struct ds_delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry);
 /* A branch was taken while an interrupt may be waiting; and it waits no longer. */
 void ds_skid(struct vcpu *vcpu);
 void ds_end_skid(struct vcpu *vcpu);
-
-static inline const struct ds_behaviour *ds_behaviour_of(const struct vcpu *vcpu)
-{
-	return &vcpu->ds.silicon->behaviour;
-}
-
-static inline const struct ds_layout *ds_layout_of(const struct vcpu *vcpu)
-{
-	return &vcpu->ds.silicon->profile->layout;
-}
-
-static inline const struct ds_rules *ds_rules_of(const struct vcpu *vcpu)
-{
-	return &vcpu->ds.silicon->rules;
-}
 
 #endif

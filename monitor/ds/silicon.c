@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "monitor/silicon.h"
 #include "monitor/ds/memory.h"
-#include "monitor/ds/rules.h"
 
 const struct ds_rules ds_clean = {
 	.enumerate = ds_rule_enumerate,
@@ -20,20 +20,19 @@ const struct ds_rules ds_clean = {
 	.deliver = ds_rule_deliver,
 };
 
-void ds_make(struct ds_silicon *silicon, const struct profile *profile,
-	     const struct ds_behaviour *behaviour, void (*break_rules)(struct ds_rules *rules))
+void ds_make(struct ds_silicon *ds, const struct ds_behaviour *behaviour,
+	     void (*break_rules)(struct ds_rules *rules))
 {
-	silicon->profile = profile;
-	silicon->behaviour = *behaviour;
-	silicon->rules = ds_clean;
-	silicon->clean = !break_rules;
+	ds->behaviour = *behaviour;
+	ds->rules = ds_clean;
+	ds->clean = !break_rules;
 	if (break_rules)
-		break_rules(&silicon->rules);
+		break_rules(&ds->rules);
 }
 
-void ds_reset(struct vcpu *vcpu, const struct ds_silicon *silicon)
+void ds_reset(struct vcpu *vcpu)
 {
-	vcpu->ds = (struct ds_state){.silicon = silicon};
+	vcpu->ds = (struct ds_state){0};
 	ds_forget(vcpu);
 }
 

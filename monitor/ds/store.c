@@ -4,14 +4,9 @@
  * mapped writable for the supervisor is dropped.
  */
 #include "monitor/ds/memory.h"
-#include "monitor/ds/rules.h"
+#include "monitor/silicon.h"
 
-bool ds_tracing(const struct vcpu *vcpu)
-{
-	return vcpu->ds.tracing;
-}
-
-void ds_rule_store(struct vcpu *vcpu, const struct ds_branch *branch)
+void ds_rule_store(struct vcpu *vcpu, const struct branch *branch)
 {
 	const struct ds_rules *rules = ds_rules_of(vcpu);
 	uint64_t area = vcpu->ds.ds_area, field[BTS_FIELDS], record[RECORD_WORDS], next;
@@ -57,17 +52,16 @@ static inline bool store_in_between(struct vcpu *vcpu, uint64_t from, uint64_t t
 	return true;
 }
 
-void ds_choose_way(struct vcpu *vcpu)
+void ds_choose_path(struct vcpu *vcpu)
 {
-	const struct ds_silicon *silicon = vcpu->ds.silicon;
-	bool plain = silicon->clean && !vcpu->ds.skid &&
-		     silicon->behaviour.predicted == DS_PREDICTED_CLEAR;
+	const struct ds_silicon *ds = &vcpu->silicon->ds;
+	bool plain = ds->clean && !vcpu->ds.skid && ds->behaviour.predicted == DS_PREDICTED_CLEAR;
 
-	vcpu->ds.quick[0] = plain && !(vcpu->ds.debugctl & ds_layout_of(vcpu)->off_os);
-	vcpu->ds.quick[1] = plain && !(vcpu->ds.debugctl & ds_layout_of(vcpu)->off_usr);
+	vcpu->ds.fast_path[0] = plain && !(vcpu->debugctl & ds_layout_of(vcpu)->off_os);
+	vcpu->ds.fast_path[1] = plain && !(vcpu->debugctl & ds_layout_of(vcpu)->off_usr);
 }
 
-static void take(struct vcpu *vcpu, const struct ds_branch *branch)
+static void take(struct vcpu *vcpu, const struct branch *branch)
 {
 	ds_skid(vcpu);
 	if (ds_rules_of(vcpu)->filter(vcpu, branch))
@@ -78,19 +72,18 @@ static __attribute__((noinline)) void
 take_instruction(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
 	take(vcpu,
-	     &(struct ds_branch){.from = from, .to = to, .from_cpl = from_cpl, .to_cpl = to_cpl});
+	     &(struct branch){.from = from, .to = to, .from_cpl = from_cpl, .to_cpl = to_cpl});
 }
 
 void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
-	if (!vcpu->ds.tracing)
-		return;
-	if (from_cpl == to_cpl && vcpu->ds.quick[to_cpl > 0] && store_in_between(vcpu, from, to))
+	if (from_cpl == to_cpl && vcpu->ds.fast_path[to_cpl > 0] &&
+	    store_in_between(vcpu, from, to))
 		return;
 	take_instruction(vcpu, from, to, from_cpl, to_cpl);
 }
 
-void ds_event(struct vcpu *vcpu, const struct ds_branch *event)
+void ds_event(struct vcpu *vcpu, const struct branch *event)
 {
 	ds_rules_of(vcpu)->event(vcpu, event);
 	if (ds_tracing(vcpu))

@@ -12,7 +12,7 @@ static void aaj122_note(struct vcpu *vcpu, enum ds_occasion occasion)
 	REMEMBERED(vcpu, struct memory)->slept |= occasion == DS_AT_HLT;
 }
 
-static void aaj122_record(struct vcpu *vcpu, const struct ds_branch *branch,
+static void aaj122_record(struct vcpu *vcpu, const struct branch *branch,
 			  uint64_t record[RECORD_WORDS])
 {
 	struct memory *memory = REMEMBERED(vcpu, struct memory);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/defects/defect.h"
 
-static void ar62_record(struct vcpu *vcpu, const struct ds_branch *branch,
+static void ar62_record(struct vcpu *vcpu, const struct branch *branch,
 			uint64_t record[RECORD_WORDS])
 {
 	uint64_t filters = ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
 
 	ds_clean.record(vcpu, branch, record);
-	if (vcpu->ds.debugctl & filters && branch->from_cpl != branch->to_cpl)
+	if (vcpu->debugctl & filters && branch->from_cpl != branch->to_cpl)
 		record[0] = branch->to;
 }
 

@@ -6,13 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-	MSR_APIC_BASE = 0x1b,
-	MSR_MISC_ENABLE = 0x1a0,
-	MSR_IA32_DEBUGCTL = 0x1d9,
-	MSR_RTIT_CTL = 0x570,
-};
-#define MSR_EFER	0xc0000080u
+#include "monitor/x86.h"
+
+#define MSR_RTIT_CTL	0x570u
 #define MSR_VM_CR	0xc0010114u
 #define MSR_VM_HSAVE_PA 0xc0010117u
 

@@ -4,7 +4,7 @@
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 
-enum { VECTOR_DB = 1, VECTOR_NMI = 2, FIRST_EXTERNAL = 32, CODE_SELECTOR = 8 };
+enum { CODE_SELECTOR = 8 };
 
 /* As traps.asm pushes it. */
 struct trap_frame {

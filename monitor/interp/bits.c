@@ -170,8 +170,8 @@ TEMPLATE void popcnt(struct vcpu *vcpu, const struct insn *i, unsigned size)
 	uint64_t bits = 0;
 
 	if (!(i->prefixes & PREFIX_REP))
-		raise(vcpu, i, VECTOR_UD);
-	for (uint64_t b = truncate(source(vcpu, i, size), size); b; b &= b - 1)
+		raise_vector(vcpu, i, VECTOR_UD);
+	for (uint64_t b = low_bytes(source(vcpu, i, size), size); b; b &= b - 1)
 		bits++;
 	set_register(vcpu, i->reg, bits, size);
 	vcpu->rflags = (vcpu->rflags & ~(uint64_t)FLAG_ARITHMETIC) | (bits ? 0 : FLAG_ZF);
@@ -195,7 +195,7 @@ TEMPLATE void bswap(struct vcpu *vcpu, const struct insn *i, unsigned size)
 static void movbe(struct vcpu *vcpu, const struct insn *i)
 {
 	if (!i->memory)
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	if (i->opcode & 1) {
 		void *at = operand_for_write(vcpu, i, i->size);
 

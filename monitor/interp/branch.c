@@ -5,6 +5,23 @@
 #include "monitor/interp/memory.h"
 #include "monitor/interp/template.h"
 
+static inline bool reports_not_taken(const struct vcpu *vcpu)
+{
+	return __builtin_expect(vcpu->observed & OBSERVERS_OF_NOT_TAKEN, 0);
+}
+
+static void report_not_taken(struct vcpu *vcpu, const struct insn *i)
+{
+	saw_not_taken(vcpu, code_linear(vcpu->interp, insn_rip(i)));
+}
+
+/* Apart from jcc(), which then needs no frame. */
+static __attribute__((noinline)) void next_reported(struct vcpu *vcpu, const struct insn *i)
+{
+	report_not_taken(vcpu, i);
+	next(vcpu, i);
+}
+
 static inline void taken(struct vcpu *vcpu, const struct insn *i, uint64_t target)
 {
 	const struct interp *interp = vcpu->interp;
@@ -30,7 +47,10 @@ static inline void check_target(struct vcpu *vcpu, const struct insn *i, uint64_
 TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code)
 {
 	if (!condition(vcpu->rflags, code)) {
-		next(vcpu, i);
+		if (reports_not_taken(vcpu))
+			next_reported(vcpu, i);
+		else
+			next(vcpu, i);
 		return;
 	}
 	check_target(vcpu, i, i->immediate);
@@ -38,22 +58,29 @@ TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code)
 	taken(vcpu, i, i->immediate);
 }
 
-SIZED(jcc, 0)
-SIZED(jcc, 1)
-SIZED(jcc, 2)
-SIZED(jcc, 3)
-SIZED(jcc, 4)
-SIZED(jcc, 5)
-SIZED(jcc, 6)
-SIZED(jcc, 7)
-SIZED(jcc, 8)
-SIZED(jcc, 9)
-SIZED(jcc, 10)
-SIZED(jcc, 11)
-SIZED(jcc, 12)
-SIZED(jcc, 13)
-SIZED(jcc, 14)
-SIZED(jcc, 15)
+/* jcc0 to jcc15, by the low four bits of the opcode. */
+#define JCC(code)                                                                                  \
+	static void jcc##code(struct vcpu *vcpu, const struct insn *i)                             \
+	{                                                                                          \
+		jcc(vcpu, i, code);                                                                \
+	}
+
+JCC(0)
+JCC(1)
+JCC(2)
+JCC(3)
+JCC(4)
+JCC(5)
+JCC(6)
+JCC(7)
+JCC(8)
+JCC(9)
+JCC(10)
+JCC(11)
+JCC(12)
+JCC(13)
+JCC(14)
+JCC(15)
 handler *const run_jcc[16] = {jcc0, jcc1, jcc2,	 jcc3,	jcc4,  jcc5,  jcc6,  jcc7,
 			      jcc8, jcc9, jcc10, jcc11, jcc12, jcc13, jcc14, jcc15};
 
@@ -114,6 +141,13 @@ void ret(struct vcpu *vcpu, const struct insn *i)
 	taken(vcpu, i, target);
 }
 
+static void fall_through(struct vcpu *vcpu, const struct insn *i)
+{
+	if (reports_not_taken(vcpu))
+		report_not_taken(vcpu, i);
+	leave(vcpu, i);
+}
+
 static uint64_t counter(const struct vcpu *vcpu, const struct insn *i)
 {
 	return get_register(vcpu, RCX * 8, i->address_size);
@@ -125,7 +159,7 @@ void loop_while(struct vcpu *vcpu, const struct insn *i)
 	uint64_t count = counter(vcpu, i) - 1;
 	bool zf = vcpu->rflags & FLAG_ZF;
 	unsigned width = i->address_size;
-	bool again = truncate(count, width) && (i->opcode == 0xe2 || zf == (i->opcode & 1));
+	bool again = low_bytes(count, width) && (i->opcode == 0xe2 || zf == (i->opcode & 1));
 
 	if (again)
 		check_target(vcpu, i, i->immediate);
@@ -133,13 +167,13 @@ void loop_while(struct vcpu *vcpu, const struct insn *i)
 	if (again)
 		taken(vcpu, i, i->immediate);
 	else
-		leave(vcpu, i);
+		fall_through(vcpu, i);
 }
 
 void jump_if_rcx_zero(struct vcpu *vcpu, const struct insn *i)
 {
 	if (counter(vcpu, i)) {
-		leave(vcpu, i);
+		fall_through(vcpu, i);
 		return;
 	}
 	check_target(vcpu, i, i->immediate);

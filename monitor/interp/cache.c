@@ -13,7 +13,7 @@ enum {
 
 void undefined(struct vcpu *vcpu, const struct insn *i)
 {
-	raise(vcpu, i, VECTOR_UD);
+	raise_vector(vcpu, i, VECTOR_UD);
 }
 
 void unknown(struct vcpu *vcpu, const struct insn *i)

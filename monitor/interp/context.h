@@ -12,24 +12,6 @@
 
 enum { PAGE = 4096 };
 
-enum vector {
-	VECTOR_DE = 0,
-	VECTOR_DB = 1,
-	VECTOR_NMI = 2,
-	VECTOR_BP = 3,
-	VECTOR_OF = 4,
-	VECTOR_UD = 6,
-	VECTOR_NM = 7,
-	VECTOR_DF = 8,
-	VECTOR_TS = 10,
-	VECTOR_NP = 11,
-	VECTOR_SS = 12,
-	VECTOR_GP = 13,
-	VECTOR_PF = 14,
-	VECTOR_MF = 16,
-	VECTOR_AC = 17,
-};
-
 /* One page that may be accessed: in the way, and by the privilege, of the table it stands in. */
 struct translation {
 	uint64_t tag;	 /* linear page | generation */
@@ -127,7 +109,7 @@ _Static_assert(sizeof(struct interp) <= INTERP_MEMORY, "INTERP_MEMORY holds one 
 
 /* Leave the handler with a fault of the instruction `i`; nothing of it has been done. */
 _Noreturn void raise_fault(struct vcpu *vcpu, const struct insn *i, const struct fault *fault);
-_Noreturn void raise(struct vcpu *vcpu, const struct insn *i, unsigned vector);
+_Noreturn void raise_vector(struct vcpu *vcpu, const struct insn *i, unsigned vector);
 _Noreturn void raise_error(struct vcpu *vcpu, const struct insn *i, unsigned vector,
 			   uint32_t error);
 /* As raise_fault(), where no instruction could be fetched. */
@@ -146,11 +128,6 @@ static inline void require_cpl0(struct vcpu *vcpu, const struct insn *i)
 		general_protection(vcpu, i);
 }
 
-static inline bool canonical(uint64_t address)
-{
-	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
-}
-
 /* The linear address of an offset in the present code segment. */
 static inline uint64_t code_linear(const struct interp *interp, uint64_t offset)
 {
@@ -162,7 +139,8 @@ static inline void branch_taken(struct vcpu *vcpu, uint64_t from, uint64_t to, u
 				unsigned to_cpl)
 {
 	vcpu->interp->branched = true;
-	ds_branch(vcpu, from, to, from_cpl, to_cpl);
+	if (vcpu->observed)
+		saw_branch(vcpu, from, to, from_cpl, to_cpl);
 }
 
 /* CPL, CS, RFLAGS.AC, CR0, CR4 or EFER may have changed: chooses the tables that accesses go

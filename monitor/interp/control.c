@@ -23,7 +23,7 @@ void mov_from_cr(struct vcpu *vcpu, const struct insn *i)
 	uint64_t *to = general_register(vcpu, i);
 
 	if (!(1u << control_register(i) & (1u << 0 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 8)))
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	require_cpl0(vcpu, i);
 	switch (control_register(i)) {
 	case 0:
@@ -80,7 +80,8 @@ static void set_cr3(struct vcpu *vcpu, const struct insn *i, uint64_t value)
 		general_protection(vcpu, i);
 	vcpu->cr3 = value;
 	interp_forget(vcpu);
-	ds_note(vcpu, DS_AT_MOV_CR3);
+	if (vcpu->observed)
+		saw_cr3(vcpu);
 }
 
 static void set_cr4(struct vcpu *vcpu, const struct insn *i, uint64_t value)
@@ -105,7 +106,7 @@ void mov_to_cr(struct vcpu *vcpu, const struct insn *i)
 		value = (uint32_t)value;
 
 	if (!(1u << control_register(i) & (1u << 0 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 8)))
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	require_cpl0(vcpu, i);
 	switch (control_register(i)) {
 	case 0:

@@ -38,13 +38,4 @@
 #define EFER_LMA (1ULL << 10)
 #define EFER_NXE (1ULL << 11)
 
-#define MSR_EFER	   0xc0000080u
-#define MSR_STAR	   0xc0000081u
-#define MSR_LSTAR	   0xc0000082u
-#define MSR_CSTAR	   0xc0000083u
-#define MSR_SFMASK	   0xc0000084u
-#define MSR_FS_BASE	   0xc0000100u
-#define MSR_GS_BASE	   0xc0000101u
-#define MSR_KERNEL_GS_BASE 0xc0000102u
-
 #endif

@@ -72,11 +72,11 @@ static unsigned debug_register(struct vcpu *vcpu, const struct insn *i)
 	unsigned n = i->modrm >> 3 & 7;
 
 	if (i->rex & 4 || ((n == 4 || n == 5) && vcpu->cr4 & CR4_DE))
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	require_cpl0(vcpu, i);
 	if (vcpu->dr7 & DR7_GD) {
 		vcpu->dr6 |= DR6_BD;
-		raise(vcpu, i, VECTOR_DB);
+		raise_vector(vcpu, i, VECTOR_DB);
 	}
 	return n == 4 || n == 5 ? n + 2 : n;
 }

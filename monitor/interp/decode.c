@@ -217,12 +217,12 @@ static void take_immediate(struct reader *r, struct insn *i, unsigned form)
 		i->immediate = take_signed(r, r->mode == MODE_64 ? 4 : i->size);
 		break;
 	case FORM_FAR:
-		i->immediate = truncate(take_signed(r, i->size), i->size);
+		i->immediate = low_bytes(take_signed(r, i->size), i->size);
 		i->displacement = (uint16_t)take_signed(r, 2);
 		break;
 	case FORM_A_O:
 	case FORM_O_A:
-		i->displacement = truncate(take_signed(r, i->address_size), i->address_size);
+		i->displacement = low_bytes(take_signed(r, i->address_size), i->address_size);
 		i->memory = true;
 		break;
 	default:
@@ -356,7 +356,7 @@ static void find_target(struct insn *i, enum mode mode, bool *ends)
 {
 	i->immediate += i->next;
 	if (mode != MODE_64)
-		i->immediate = truncate(i->immediate, i->size);
+		i->immediate = low_bytes(i->immediate, i->size);
 	/* Backwards it closes a loop: what is behind it would mostly be decoded in vain. */
 	*ends |= i->immediate < i->next;
 }

@@ -175,10 +175,10 @@ static void nest(struct vcpu *vcpu, struct event *event, const struct fault *fau
 
 void event_deliver(struct vcpu *vcpu, const struct event *event)
 {
-	static const enum ds_cause causes[] = {[EVENT_INTERRUPT] = DS_INTERRUPT,
-					       [EVENT_NMI] = DS_NMI,
-					       [EVENT_EXCEPTION] = DS_EXCEPTION,
-					       [EVENT_SOFTWARE] = DS_SOFTWARE_INTERRUPT};
+	static const enum cause causes[] = {[EVENT_INTERRUPT] = CAUSE_INTERRUPT,
+					    [EVENT_NMI] = CAUSE_NMI,
+					    [EVENT_EXCEPTION] = CAUSE_EXCEPTION,
+					    [EVENT_SOFTWARE] = CAUSE_SOFTWARE_INTERRUPT};
 	struct event now = *event;
 	struct fault fault;
 	unsigned from_cpl = vcpu->cpl;
@@ -204,11 +204,11 @@ void event_deliver(struct vcpu *vcpu, const struct event *event)
 	if (now.kind == EVENT_EXCEPTION && now.vector == VECTOR_DB)
 		vcpu->dr7 &= ~(uint64_t)DR7_GD;
 	vcpu->interp->branched = true;
-	ds_event(vcpu, &(struct ds_branch){.from = (from_base + now.from) & from_mask,
-					   .to = code_linear(vcpu->interp, vcpu->rip),
-					   .from_cpl = from_cpl,
-					   .to_cpl = vcpu->cpl,
-					   .cause = causes[now.kind],
-					   .vector = now.vector,
-					   .return_rip = (from_base + now.return_rip) & from_mask});
+	saw_event(vcpu, &(struct branch){.from = (from_base + now.from) & from_mask,
+					 .to = code_linear(vcpu->interp, vcpu->rip),
+					 .from_cpl = from_cpl,
+					 .to_cpl = vcpu->cpl,
+					 .cause = causes[now.kind],
+					 .vector = now.vector,
+					 .return_rip = (from_base + now.return_rip) & from_mask});
 }

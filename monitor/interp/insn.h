@@ -13,7 +13,7 @@ struct insn;
 /*
  * Executes one instruction and goes on to the one behind it by next(); the last of a block leaves
  * RIP set and returns. A handler changes nothing before its last access to memory that can fault:
- * raise() and its kin leave it on the spot.
+ * raise_vector() and its kin leave it on the spot.
  */
 typedef void handler(struct vcpu *vcpu, const struct insn *i);
 
@@ -67,7 +67,7 @@ struct insn {
 };
 
 /* Enough for a straight run of code; a longer one goes on in the next block. */
-enum { BLOCK_INSNS = 24, INSN_BYTES = 15 };
+enum { BLOCK_INSNS = 24 };
 
 static inline uint64_t insn_rip(const struct insn *i)
 {

@@ -42,7 +42,7 @@ uint64_t segment_linear(struct vcpu *vcpu, const struct insn *i, unsigned which,
 	if (segment_covers(s, offset, bytes) && (real || allowed(s, write)))
 		return (uint32_t)(s->base + offset);
 	if (real)
-		raise(vcpu, i, vector);
+		raise_vector(vcpu, i, vector);
 	raise_error(vcpu, i, vector, 0);
 }
 
@@ -64,7 +64,7 @@ uint64_t address_offset(const struct vcpu *vcpu, const struct insn *i)
 		offset += get_register(vcpu, i->base, 8);
 	if (i->index != NO_REGISTER)
 		offset += get_register(vcpu, i->index, 8) << i->shift;
-	return truncate(offset, i->address_size);
+	return low_bytes(offset, i->address_size);
 }
 
 /* What the operand in memory takes, or a little more. */

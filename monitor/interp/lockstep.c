@@ -35,6 +35,10 @@ struct lockstep {
 	struct insn insn; /* without a length where it cannot be fetched */
 	uint8_t code[INSN_BYTES];
 	bool compares;
+	struct {
+		unsigned count;
+		uint64_t value; /* the last one */
+	} saw[SIGHTS];
 	char text[TEXT_BYTES];
 	size_t said;
 };
@@ -46,6 +50,7 @@ void lockstep_init(struct vcpu *vcpu, void *memory)
 {
 	memset(memory, 0, sizeof(struct lockstep));
 	vcpu->interp->lockstep = memory;
+	vcpu->observed |= OBSERVER_LOCKSTEP;
 	interp_forget(vcpu);
 }
 
@@ -94,6 +99,7 @@ void lockstep_before(struct vcpu *vcpu)
 		l->insn = (struct insn){.base = NO_REGISTER, .index = NO_REGISTER};
 	l->compares = !lockstep_exempt(&l->insn);
 	l->writes = l->bytes = 0;
+	memset(l->saw, 0, sizeof(l->saw));
 	l->before = *vcpu;
 	if (l->insn.form)
 		save_fpu(l->fpu_before);
@@ -115,6 +121,14 @@ void lockstep_write(struct vcpu *vcpu, uint8_t *to, unsigned bytes)
 void lockstep_skip(struct vcpu *vcpu)
 {
 	vcpu->interp->lockstep->compares = false;
+}
+
+void lockstep_saw(struct vcpu *vcpu, enum sight sight, uint64_t value)
+{
+	struct lockstep *l = vcpu->interp->lockstep;
+
+	l->saw[sight].count++;
+	l->saw[sight].value = value;
 }
 
 /* Takes back, or makes again, what the interpreter wrote. Places may overlap. */
@@ -217,6 +231,49 @@ static void compare_memory(struct lockstep *l)
 	}
 }
 
+static bool is_conditional(const struct insn *i)
+{
+	return (i->opcode & ~15u) == 0x70 || (i->opcode & ~15u) == 0xf80 ||
+	       (i->opcode & ~3u) == 0xe0;
+}
+
+static unsigned code_bits(const struct vcpu *vcpu)
+{
+	unsigned attributes = vcpu->segment[CS].attributes;
+
+	if (vcpu->efer & EFER_LMA && attributes & SEGMENT_L)
+		return 64;
+	return attributes & SEGMENT_DB ? 32 : 16;
+}
+
+/* What was reported against what the processor, which went on at native->rip, made of it. */
+static void compare_sights(struct lockstep *l, const struct vcpu *native)
+{
+	const struct insn *i = &l->insn;
+	uint64_t rip = l->before.rip, linear = code_linear(native->interp, native->rip);
+	unsigned jumps = l->saw[SAW_BRANCH].count + l->saw[SAW_EVENT].count;
+	bool fell_through = native->rip == i->next, repeats = native->rip == rip && !jumps;
+
+	compare(l, "retired", l->saw[SAW_RETIRED].count, !repeats);
+	if (is_conditional(i)) {
+		if (i->immediate != i->next)
+			compare(l, "not taken", l->saw[SAW_NOT_TAKEN].count, fell_through);
+		compare(l, "conditional", jumps + l->saw[SAW_NOT_TAKEN].count, 1);
+	} else {
+		compare(l, "not taken", l->saw[SAW_NOT_TAKEN].count, 0);
+		if (!fell_through && !repeats)
+			compare(l, "branches", jumps, 1);
+	}
+	if (l->saw[SAW_BRANCH].count)
+		compare(l, "target", l->saw[SAW_BRANCH].value, linear);
+	if (native->cr3 != l->before.cr3)
+		compare(l, "cr3 seen", l->saw[SAW_CR3].value, native->cr3);
+	if (code_bits(native) != code_bits(&l->before))
+		compare(l, "mode", l->saw[SAW_MODE].value, code_bits(native));
+	else
+		compare(l, "modes", l->saw[SAW_MODE].count, 0);
+}
+
 static void compare_faults(struct lockstep *l, const struct fault *a, const struct fault *b)
 {
 	uint32_t ignored =
@@ -308,6 +365,8 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 		hide_stepping(l, vcpu, outcome == NATIVE_FAULTED);
 		compare_registers(l, &interpreted, vcpu, flags);
 		compare_memory(l);
+		if (!l->said && !fault)
+			compare_sights(l, vcpu);
 		if (l->insn.form)
 			compare_fpu(l);
 		__atomic_fetch_add(&compared, 1, __ATOMIC_RELAXED);

@@ -22,6 +22,11 @@ void lockstep_skip(struct vcpu *vcpu);
 /* It is done, or is to raise `fault`, which is not delivered yet. */
 void lockstep_after(struct vcpu *vcpu, const struct fault *fault);
 
+/* An observation (monitor/observe.h) of the instruction that is under way; `value`: where a branch
+   or event leads, the bits of a mode, CR3. */
+enum sight { SAW_BRANCH, SAW_NOT_TAKEN, SAW_EVENT, SAW_RETIRED, SAW_CR3, SAW_MODE, SIGHTS };
+void lockstep_saw(struct vcpu *vcpu, enum sight sight, uint64_t value);
+
 /* lockstep_rules.c: NULL, or why the processor cannot be asked to execute `i` a second time. */
 const char *lockstep_exempt(const struct insn *i);
 

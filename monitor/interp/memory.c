@@ -43,6 +43,8 @@ static void mode_changed(struct vcpu *vcpu)
 
 	if (mode == interp->mode && base == interp->code_base)
 		return;
+	if (mode != interp->mode && vcpu->observed)
+		saw_mode(vcpu, 64 >> mode);
 	interp->mode = (uint8_t)mode;
 	interp->code_base = base;
 	interp->code_mask = wide ? ~0ULL : 0xffffffff;

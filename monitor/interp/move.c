@@ -157,7 +157,7 @@ void extend_into_rdx(struct vcpu *vcpu, const struct insn *i)
 
 void xlat(struct vcpu *vcpu, const struct insn *i)
 {
-	uint64_t address = truncate(vcpu->gpr[RBX] + (vcpu->gpr[RAX] & 0xff), i->address_size);
+	uint64_t address = low_bytes(vcpu->gpr[RBX] + (vcpu->gpr[RAX] & 0xff), i->address_size);
 
 	if (!in_64_bit_mode(vcpu))
 		address = segment_linear(vcpu, i, i->segment, address, 1, false);

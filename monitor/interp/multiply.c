@@ -107,7 +107,7 @@ TEMPLATE void div(struct vcpu *vcpu, const struct insn *i, unsigned size)
 	uint64_t by = operand(vcpu, i, size), high = get_high(vcpu, size), rest, quotient;
 
 	if (high >= by)
-		raise(vcpu, i, VECTOR_DE);
+		raise_vector(vcpu, i, VECTOR_DE);
 	quotient = divide(high, get_register(vcpu, RAX * 8, size), by, size, &rest);
 	set_wide(vcpu, rest, quotient, size);
 	next(vcpu, i);
@@ -122,16 +122,16 @@ TEMPLATE void idiv(struct vcpu *vcpu, const struct insn *i, unsigned size)
 	bool minus = high & sign, by_minus = by & sign;
 
 	if (minus) {
-		low = truncate(-low, size);
-		high = truncate(~high + !low, size);
+		low = low_bytes(-low, size);
+		high = low_bytes(~high + !low, size);
 	}
 	if (by_minus)
-		by = truncate(-by, size);
+		by = low_bytes(-by, size);
 	if (high >= by)
-		raise(vcpu, i, VECTOR_DE);
+		raise_vector(vcpu, i, VECTOR_DE);
 	quotient = divide(high, low, by, size, &rest);
 	if (quotient >= sign + (minus != by_minus))
-		raise(vcpu, i, VECTOR_DE);
+		raise_vector(vcpu, i, VECTOR_DE);
 	set_wide(vcpu, minus ? -rest : rest, minus != by_minus ? -quotient : quotient, size);
 	next(vcpu, i);
 }

@@ -56,7 +56,7 @@ void out_port(struct vcpu *vcpu, const struct insn *i)
 	uint16_t port = port_number(vcpu, i);
 
 	check_port(vcpu, i, port, size);
-	platform_out(vcpu, port, size, (uint32_t)truncate(vcpu->gpr[RAX], size));
+	platform_out(vcpu, port, size, (uint32_t)low_bytes(vcpu->gpr[RAX], size));
 	vcpu->interp->attention = true;
 	leave(vcpu, i);
 }

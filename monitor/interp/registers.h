@@ -106,7 +106,7 @@ static inline void set_register(struct vcpu *vcpu, unsigned place, uint64_t valu
 	}
 }
 
-static inline uint64_t truncate(uint64_t value, unsigned size)
+static inline uint64_t low_bytes(uint64_t value, unsigned size)
 {
 	return size == 8 ? value : value & ((1ULL << size * 8) - 1);
 }

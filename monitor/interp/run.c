@@ -21,7 +21,7 @@ _Noreturn void raise_fault(struct vcpu *vcpu, const struct insn *i, const struct
 	raise_at(vcpu, insn_rip(i), fault);
 }
 
-_Noreturn void raise(struct vcpu *vcpu, const struct insn *i, unsigned vector)
+_Noreturn void raise_vector(struct vcpu *vcpu, const struct insn *i, unsigned vector)
 {
 	raise_fault(vcpu, i, &(struct fault){.vector = (uint8_t)vector});
 }
@@ -55,7 +55,7 @@ static void deliver_fault(struct vcpu *vcpu)
 
 bool interp_needed(const struct vcpu *vcpu)
 {
-	return ds_tracing(vcpu) || vcpu->ds.debugctl & DS_DEBUGCTL_BTF;
+	return vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP || vcpu->debugctl & DEBUGCTL_BTF;
 }
 
 static void debug_exception(struct vcpu *vcpu, uint64_t causes)
@@ -71,7 +71,7 @@ static void debug_exception(struct vcpu *vcpu, uint64_t causes)
 static void debug_traps(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
-	bool branches_only = vcpu->ds.debugctl & DS_DEBUGCTL_BTF;
+	bool branches_only = vcpu->debugctl & DEBUGCTL_BTF;
 	uint64_t causes = interp->hits;
 
 	if (interp->trap && (interp->branched || !branches_only))
@@ -133,8 +133,9 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 		return true;
 
 	/* One at a time while something is to happen behind the next instruction. */
-	interp->single = interp->one || interp->lockstep || interp->breakpoints ||
-			 vcpu->rflags & (FLAG_TF | FLAG_RF) || vcpu->interrupt_shadow;
+	interp->single = interp->one || vcpu->observed & OBSERVERS_OF_INSTRUCTIONS ||
+			 interp->breakpoints || vcpu->rflags & (FLAG_TF | FLAG_RF) ||
+			 vcpu->interrupt_shadow;
 	return false;
 }
 
@@ -143,6 +144,8 @@ static void prepare(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
 
+	if (interp->lockstep)
+		lockstep_before(vcpu);
 	interp->trap = vcpu->rflags & FLAG_TF;
 	interp->poll |= vcpu->interrupt_shadow;
 	interp->attention = true;
@@ -152,13 +155,22 @@ static void prepare(struct vcpu *vcpu)
 	vcpu->rflags &= ~(uint64_t)FLAG_RF;
 }
 
+/* Behind a single instruction that did not fault. */
+static void complete(struct vcpu *vcpu, const struct insn *i)
+{
+	bool repeats = vcpu->rip == insn_rip(i) && !vcpu->interp->branched;
+
+	if (vcpu->observed & OBSERVERS_OF_INSTRUCTIONS && !repeats)
+		saw_retired(vcpu);
+	if (vcpu->interp->lockstep)
+		lockstep_after(vcpu, NULL);
+}
+
 static void run_block(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
 	const struct block *block;
 
-	if (interp->lockstep)
-		lockstep_before(vcpu);
 	if (interp->single)
 		prepare(vcpu);
 	block = find_block(vcpu);
@@ -166,8 +178,8 @@ static void run_block(struct vcpu *vcpu)
 	interp->code_page = (uintptr_t)block->code[0] / PAGE;
 	interp->watched_page = interp->code_page;
 	block->insn->run(vcpu, block->insn);
-	if (interp->lockstep)
-		lockstep_after(vcpu, NULL);
+	if (interp->single)
+		complete(vcpu, block->insn);
 }
 
 /* Until there is a reason to stop. Faults leave it by the escape. */

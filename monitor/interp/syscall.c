@@ -5,10 +5,6 @@
 #include "monitor/interp/memory.h"
 #include "monitor/interp/segment.h"
 
-#define MSR_SYSENTER_CS	 0x174u
-#define MSR_SYSENTER_ESP 0x175u
-#define MSR_SYSENTER_EIP 0x176u
-
 enum {
 	FLAT_CODE = SEGMENT_G | SEGMENT_P | SEGMENT_S | TYPE_CODE | TYPE_READ | TYPE_ACCESSED,
 	FLAT_DATA = SEGMENT_G | SEGMENT_DB | SEGMENT_P | SEGMENT_S | TYPE_WRITE | TYPE_ACCESSED,
@@ -40,7 +36,7 @@ void syscall_(struct vcpu *vcpu, const struct insn *i)
 	uint16_t selector = (uint16_t)(vcpu->star >> 32);
 
 	if (!(vcpu->efer & EFER_SCE) || !in_64_bit_mode(vcpu))
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	vcpu->gpr[RCX] = i->next;
 	vcpu->gpr[R11] = vcpu->rflags;
 	vcpu->rflags &= ~(vcpu->sfmask | FLAG_RF);
@@ -59,7 +55,7 @@ void sysret(struct vcpu *vcpu, const struct insn *i)
 	uint64_t old = vcpu->rflags;
 
 	if (!(vcpu->efer & EFER_SCE) || !in_64_bit_mode(vcpu))
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	require_cpl0(vcpu, i);
 	if (!canonical(rip))
 		general_protection(vcpu, i);

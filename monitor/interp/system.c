@@ -8,7 +8,8 @@ void hlt(struct vcpu *vcpu, const struct insn *i)
 {
 	require_cpl0(vcpu, i);
 	vcpu->halted = true;
-	ds_note(vcpu, DS_AT_HLT);
+	if (vcpu->observed)
+		saw_halt(vcpu);
 	vcpu->interp->attention = true;
 	leave(vcpu, i);
 }
@@ -96,7 +97,7 @@ void fs_gs_base(struct vcpu *vcpu, const struct insn *i)
 	uint8_t place = (uint8_t)(((i->modrm & 7) | (i->rex & 1) << 3) * 8);
 
 	if (!(vcpu->cr4 & CR4_FSGSBASE))
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	if (i->modrm & 16) {
 		uint64_t base = get_register(vcpu, place, size);
 
@@ -137,7 +138,7 @@ void invlpg_group(struct vcpu *vcpu, const struct insn *i)
 		break;
 	case 0xfa: /* MONITORX, MWAITX */
 	case 0xfb:
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	default:
 		native_step(vcpu, i);
 	}

@@ -56,7 +56,7 @@ void sgdt_group(struct vcpu *vcpu, const struct insn *i)
 	if (i->memory)
 		store_table(vcpu, i, &vcpu->gdtr);
 	else if (i->modrm >= 0xc1 && i->modrm <= 0xc4)
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	else
 		native_step(vcpu, i);
 }
@@ -64,7 +64,7 @@ void sgdt_group(struct vcpu *vcpu, const struct insn *i)
 static void set_ac(struct vcpu *vcpu, const struct insn *i, bool ac)
 {
 	if (vcpu->cpl || !(vcpu->interp->cr4_allowed & CR4_SMAP))
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	vcpu->rflags = (vcpu->rflags & ~(uint64_t)FLAG_AC) | (ac ? FLAG_AC : 0);
 	privilege_changed(vcpu);
 	leave(vcpu, i);
@@ -77,7 +77,7 @@ void sidt_group(struct vcpu *vcpu, const struct insn *i)
 	else if (i->modrm == 0xca || i->modrm == 0xcb)
 		set_ac(vcpu, i, i->modrm == 0xcb);
 	else
-		raise(vcpu, i, VECTOR_UD); /* MONITOR, MWAIT: not enumerated */
+		raise_vector(vcpu, i, VECTOR_UD); /* MONITOR, MWAIT: not enumerated */
 }
 
 void lgdt_group(struct vcpu *vcpu, const struct insn *i)
@@ -181,7 +181,7 @@ void mov_from_segment(struct vcpu *vcpu, const struct insn *i)
 	unsigned which = i->modrm >> 3 & 7;
 
 	if (which >= SEGMENTS)
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	store_selector(vcpu, i, vcpu->segment[which].selector);
 }
 
@@ -201,7 +201,7 @@ void mov_to_segment(struct vcpu *vcpu, const struct insn *i)
 	struct fault fault;
 
 	if (which >= SEGMENTS || which == CS)
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	if (!load_segment(vcpu, which, selector_operand(vcpu, i), &fault))
 		raise_fault(vcpu, i, &fault);
 	segment_loaded(vcpu, i, which);

@@ -120,11 +120,11 @@ static void check_enabled(struct vcpu *vcpu, const struct insn *i)
 	bool masked = (interp->x87_masked || !mmx) && (interp->sse_masked || x87);
 
 	if (!x87 && vcpu->cr0 & CR0_EM)
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	if (!mmx && !(vcpu->cr4 & CR4_OSFXSR))
-		raise(vcpu, i, VECTOR_UD);
+		raise_vector(vcpu, i, VECTOR_UD);
 	if (vcpu->cr0 & (CR0_TS | CR0_EM))
-		raise(vcpu, i, VECTOR_NM);
+		raise_vector(vcpu, i, VECTOR_NM);
 	/* CVTPS2PI and the like have exceptions of both. */
 	if (!i->thunk || !masked)
 		native_step(vcpu, i);
@@ -195,7 +195,7 @@ static void run_thunk(struct vcpu *vcpu, const struct insn *i)
 void wait_x87(struct vcpu *vcpu, const struct insn *i)
 {
 	if ((vcpu->cr0 & (CR0_MP | CR0_TS)) == (CR0_MP | CR0_TS))
-		raise(vcpu, i, VECTOR_NM);
+		raise_vector(vcpu, i, VECTOR_NM);
 	if (!vcpu->interp->x87_masked)
 		native_step(vcpu, i);
 	next(vcpu, i);

@@ -5,7 +5,7 @@
 #include "monitor/host/traps.h"
 #include "monitor/svm/guest.h"
 
-enum { ASID = 1, VECTOR_DB = 1, SEGMENT_DPL_SHIFT = 5 };
+enum { ASID = 1, SEGMENT_DPL_SHIFT = 5 };
 
 void vmrun(uint64_t gpr[16], uint64_t vmcb_physical);
 
@@ -83,7 +83,7 @@ static void load(struct vcpu *vcpu, const struct vmcb *vmcb)
 static void choose_intercepts(const struct guest *guest, enum entry entry)
 {
 	struct vmcb *vmcb = guest->vmcb;
-	bool lbr = guest->vcpu.ds.debugctl & DS_DEBUGCTL_LBR;
+	bool lbr = guest->vcpu.debugctl & DEBUGCTL_LBR;
 
 	vmcb->intercept_3 = INTERCEPT_NMI | INTERCEPT_INIT | INTERCEPT_RDPMC | INTERCEPT_CPUID |
 			    INTERCEPT_INVD | INTERCEPT_INVLPGA | INTERCEPT_MSR | INTERCEPT_SHUTDOWN;

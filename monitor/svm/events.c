@@ -4,8 +4,9 @@
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
+#include "monitor/trace.h"
 
-enum { VECTOR_DB = 1, LONGEST_INSTRUCTION = 15, OPCODE_STI = 0xfb, OPCODE_MOV_TO_SEGMENT = 0x8e };
+enum { OPCODE_STI = 0xfb, OPCODE_MOV_TO_SEGMENT = 0x8e };
 #define SEGMENT_LONG (1u << 9)
 
 /* By the interpreter's rules while branches are traced, so that they are recorded. */
@@ -25,7 +26,7 @@ void raise_exception(struct guest *guest, uint8_t vector, int64_t error)
 		return;
 	}
 	if (vector == VECTOR_DB)
-		ds_debug_exception(&vcpu->ds);
+		trace_debug_exception(vcpu);
 	guest->injection = EVENT_VALID | EVENT_TYPE_EXCEPTION | vector;
 	if (error >= 0)
 		guest->injection |= EVENT_ERROR_VALID | (uint64_t)error << 32;
@@ -65,7 +66,7 @@ static unsigned prefix_bytes(struct guest *guest)
 	const struct segment *code = &guest->vcpu.segment[CS];
 	uint8_t byte;
 
-	for (unsigned n = 0; n < LONGEST_INSTRUCTION; n++) {
+	for (unsigned n = 0; n < INSN_BYTES; n++) {
 		if (!fetch(guest, code->base + guest->vcpu.rip + n, &byte, 1))
 			return 0;
 		if (!is_prefix(byte, code->attributes & SEGMENT_LONG))

@@ -6,8 +6,8 @@
 #include "monitor/svm/guest.h"
 #include "monitor/svm/lapic.h"
 
-enum { VECTOR_DB = 1, VECTOR_UD = 6, VECTOR_GP = 13, VECTOR_PF = 14 };
-enum { EXIT_INFO_WRMSR = 1 };
+/* TWO_BYTES: all opcodes here are 0FH and one byte more. */
+enum { EXIT_INFO_WRMSR = 1, TWO_BYTES = 2 };
 #define CR4_PCE (1ull << 8)
 
 _Noreturn void report_shutdown(const struct vcpu *vcpu)
@@ -19,7 +19,7 @@ _Noreturn void report_shutdown(const struct vcpu *vcpu)
 static void exit_cpuid(struct guest *guest)
 {
 	platform_cpuid(&guest->vcpu);
-	complete_instruction(guest, 2);
+	complete_instruction(guest, TWO_BYTES);
 }
 
 static void set_edx_eax(struct vcpu *vcpu, uint64_t value)
@@ -43,7 +43,7 @@ static void exit_msr(struct guest *guest)
 			set_edx_eax(vcpu, value);
 	}
 	if (done)
-		complete_instruction(guest, 2);
+		complete_instruction(guest, TWO_BYTES);
 	else
 		raise_exception(guest, VECTOR_GP, 0);
 }
@@ -92,14 +92,14 @@ static void exit_rdpmc(struct guest *guest)
 		return;
 	}
 	set_edx_eax(vcpu, value);
-	complete_instruction(guest, 2);
+	complete_instruction(guest, TWO_BYTES);
 }
 
 /* Writing back loses nothing that the guest may expect INVD to keep. */
 static void exit_invd(struct guest *guest)
 {
 	__asm__ volatile("wbinvd" : : : "memory");
-	complete_instruction(guest, 2);
+	complete_instruction(guest, TWO_BYTES);
 }
 
 static void exit_exception(struct guest *guest, uint8_t vector)

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* How a guest begins, how it runs natively, and what the interpreter reaches outside the processor.
+ */
 #include "monitor/svm/guest.h"
 
+#include "lib/io.h"
+#include "monitor/host/cpu.h"
+#include "monitor/host/lapic.h"
+#include "monitor/host/traps.h"
 #include "monitor/host/wake.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/lapic.h"
@@ -18,9 +24,69 @@ bool platform_is_memory(uint64_t physical)
 	return nested_is_memory(physical);
 }
 
+uint64_t platform_read_cr8(struct vcpu *vcpu)
+{
+	(void)vcpu;
+	return read_cr8();
+}
+
+void platform_write_cr8(struct vcpu *vcpu, uint64_t value)
+{
+	(void)vcpu;
+	write_cr8(value);
+}
+
+uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes)
+{
+	(void)vcpu;
+	if (bytes == 1)
+		return inb(port);
+	return bytes == 2 ? inw(port) : inl(port);
+}
+
+void platform_out(struct vcpu *vcpu, uint16_t port, unsigned bytes, uint32_t value)
+{
+	(void)vcpu;
+	if (bytes == 1)
+		outb(port, (uint8_t)value);
+	else if (bytes == 2)
+		outw(port, (uint16_t)value);
+	else
+		outl(port, value);
+}
+
+/* An injected NMI does not block others under QEMU; the guest's IRET ends the blocking. */
+static void inject_nmi(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	vcpu->nmi_pending |= nmi_take();
+	if (!vcpu->nmi_pending || vcpu->nmi_blocked)
+		return;
+	vcpu->nmi_pending = false;
+	if (guest->injection) {
+		/* One event at a time: this one comes back as soon as the other is delivered. */
+		lapic_send(guest->apic_id, ICR_NMI | ICR_ASSERT);
+		return;
+	}
+	guest->injection = EVENT_VALID | EVENT_TYPE_NMI | VECTOR_NMI;
+	vcpu->nmi_blocked = true;
+}
+
+void run_native(struct guest *guest)
+{
+	guest->stale_translations = true;
+	while (!interp_needed(&guest->vcpu)) {
+		startup_obey(guest);
+		inject_nmi(guest);
+		if (enter(guest, ENTER_FREELY))
+			handle_exit(guest);
+	}
+}
+
 void guest_run(const struct boot_info *info, const struct residence *residence,
-	       const struct kernel_entry *kernel, uint64_t wake_page,
-	       const struct ds_silicon *silicon, bool lockstep)
+	       const struct kernel_entry *kernel, uint64_t wake_page, const struct silicon *silicon,
+	       bool lockstep)
 {
 	struct guest *guest;
 

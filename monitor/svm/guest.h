@@ -45,7 +45,7 @@ struct guest *guest_of(struct vcpu *vcpu);
    processor: interp.h. */
 _Noreturn void guest_run(const struct boot_info *info, const struct residence *residence,
 			 const struct kernel_entry *kernel, uint64_t wake_page,
-			 const struct ds_silicon *silicon, bool lockstep);
+			 const struct silicon *silicon, bool lockstep);
 
 /* lockstep.c */
 void lockstep_enable(void);
@@ -56,7 +56,7 @@ bool lockstep_allows(uint64_t physical);
 /* An OUT to the one port that ends a run under QEMU. */
 void exit_port(struct guest *guest);
 
-/* run_native.c, run_traced.c: from one change of the way of execution to the next. */
+/* guest.c, run_traced.c: from one change of the way of execution to the next. */
 void run_native(struct guest *guest);
 void run_traced(struct guest *guest);
 

@@ -5,9 +5,9 @@
  */
 #include "abi/hypervisor.h"
 #include "lib/string.h"
-#include "monitor/ds/rules.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
+#include "monitor/silicon.h"
 #include "monitor/svm/pmu.h"
 #include "monitor/vcpu.h"
 
@@ -56,7 +56,7 @@ static struct cpuid text_leaf(uint32_t eax, const char *text)
 
 static const struct profile *profile_of(const struct vcpu *vcpu)
 {
-	return vcpu->ds.silicon->profile;
+	return vcpu->silicon->profile;
 }
 
 static struct cpuid brand_leaf(const struct profile *profile, unsigned part)

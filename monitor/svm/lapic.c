@@ -2,6 +2,7 @@
 #include "monitor/svm/lapic.h"
 
 #include "monitor/console.h"
+#include "monitor/ds/ds.h"
 #include "monitor/host/lapic.h"
 #include "monitor/interp/interp.h"
 #include "monitor/memory.h"

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* RDMSR and WRMSR, apart from the MSRs that struct vcpu holds. */
+#include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/x2apic.h"
 
 enum {
-	MSR_SYSENTER_CS = 0x174,
-	MSR_SYSENTER_ESP = 0x175,
-	MSR_SYSENTER_EIP = 0x176,
 	MSR_PAT = 0x277,
 	MSR_PERF_CAPABILITIES = 0x345,
-	MSR_DS_AREA = 0x600,
 };
 #define FIRST_AMD_MSR 0xc0010000u
 #define LAST_AMD_MSR  0xc0011fffu
@@ -50,7 +47,7 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	if (is_refused(index))
 		return false;
 	switch (index) {
-	case MSR_IA32_DEBUGCTL:
+	case MSR_DEBUGCTL:
 	case MSR_DS_AREA:
 		return ds_read_msr(vcpu, index, value);
 	case MSR_APIC_BASE:
@@ -85,11 +82,6 @@ static bool is_valid_pat(uint64_t value)
 	return true;
 }
 
-static bool is_canonical(uint64_t linear)
-{
-	return (uint64_t)((int64_t)(linear << 16) >> 16) == linear;
-}
-
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	struct guest *guest = guest_of(vcpu);
@@ -101,7 +93,7 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	if (is_refused(index))
 		return false;
 	switch (index) {
-	case MSR_IA32_DEBUGCTL:
+	case MSR_DEBUGCTL:
 	case MSR_DS_AREA:
 		return ds_write_msr(vcpu, index, value);
 	case MSR_MISC_ENABLE:
@@ -120,7 +112,7 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	case MSR_SYSENTER_CS:
 	case MSR_SYSENTER_ESP:
 	case MSR_SYSENTER_EIP:
-		if (!is_canonical(value))
+		if (!canonical(value))
 			return false;
 		*sysenter(guest->vmcb, index) = value;
 		return true;

@@ -3,16 +3,17 @@
 
 #include "lib/string.h"
 #include "monitor/console.h"
-#include "monitor/ds/rules.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/lapic.h"
 #include "monitor/host/paging.h"
 #include "monitor/host/traps.h"
 #include "monitor/host/wake.h"
 #include "monitor/interp/interp.h"
+#include "monitor/silicon.h"
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/reset.h"
 #include "monitor/svm/startup.h"
+#include "monitor/trace.h"
 
 #define PAT_RESET    0x0007040600070406ull
 #define FAST_STRINGS 1
@@ -35,14 +36,14 @@ struct processor_memory {
 static struct guest *processors[MOST_PROCESSORS];
 static unsigned count;
 static uint64_t tables, nested_tables;
-static const struct ds_silicon *made_of;
+static const struct silicon *made_of;
 
 uint64_t processors_memory(void)
 {
 	return (MOST_PROCESSORS + 1) * sizeof(struct processor_memory);
 }
 
-void processors_init(uint64_t root, uint64_t nested_root, const struct ds_silicon *silicon)
+void processors_init(uint64_t root, uint64_t nested_root, const struct silicon *silicon)
 {
 	tables = root;
 	nested_tables = nested_root;
@@ -98,7 +99,7 @@ struct guest *processor_create(void)
 	guest->pmu.version = made_of->profile->performance.version;
 	guest->pmu.general = made_of->profile->performance.counters;
 	guest->pmu.width = made_of->profile->performance.width;
-	ds_reset(&guest->vcpu, made_of);
+	trace_reset(&guest->vcpu, made_of);
 	prepare_interpreter(&guest->vcpu, memory, count);
 	lockstep_attach(guest, memory->lockstep);
 	processors[count] = guest;

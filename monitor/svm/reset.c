@@ -2,10 +2,10 @@
 #include "monitor/svm/reset.h"
 
 #include "monitor/host/cpu.h"
+#include "monitor/silicon.h"
 
 #include "abi/multiboot.h"
 #include "lib/string.h"
-#include "monitor/ds/rules.h"
 
 enum {
 	CODE_32 = 0xc9b, /* execute, read, accessed; present; 32-bit; 4 GiB */
@@ -54,7 +54,7 @@ void reset_by_init(struct vcpu *vcpu, uint8_t vector)
 	vcpu->segment[CS].selector = (uint16_t)(vector << 8);
 	vcpu->segment[CS].base = (uint64_t)vector << 12;
 	memset(vcpu->gpr, 0, sizeof(vcpu->gpr));
-	vcpu->gpr[RDX] = vcpu->ds.silicon->profile->signature;
+	vcpu->gpr[RDX] = vcpu->silicon->profile->signature;
 	vcpu->rip = 0;
 	vcpu->cr0 = CR0_INIT;
 	vcpu->cr2 = vcpu->cr3 = vcpu->cr4 = 0;

@@ -8,7 +8,7 @@
 #include "monitor/svm/startup.h"
 
 /* Between two looks at the interrupt controllers, which costs about as much as two instructions. */
-enum { INSTRUCTIONS = 200, VECTOR_NMI = 2 };
+enum { INSTRUCTIONS = 200 };
 
 static void deliver(struct vcpu *vcpu, enum event_kind kind, int vector)
 {

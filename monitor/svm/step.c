@@ -9,7 +9,7 @@
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
 
-enum { EXIT_DB = EXIT_EXCEPTION_0 + 1, VECTOR_DB = 1 };
+enum { EXIT_DB = EXIT_EXCEPTION_0 + VECTOR_DB };
 
 /* TF and BS as the guest would find them had it not been stepped. */
 static void hide_trap(struct vcpu *vcpu, bool own_trap, uint64_t own_dr6, enum step_flags flags)
@@ -83,7 +83,7 @@ bool step(struct guest *guest, enum step_flags flags)
 		vcpu->dr6 |= own_dr6 & DR6_HITS;
 		hide_trap(vcpu, own_trap, own_dr6, flags);
 		vcpu->interrupt_shadow = false;
-		if (vcpu->ds.debugctl & DS_DEBUGCTL_BTF)
+		if (vcpu->debugctl & DEBUGCTL_BTF)
 			own_trap = false;
 		/* Bochs 2.7 does not say it in the VMCB. */
 		if (own_trap)

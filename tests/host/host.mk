@@ -14,6 +14,15 @@ $(host_tests): $(BUILD)/host/%: tests/host/%.c $$(call host_sources,$$*) $$(host
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.c,$^) -lcmocka -llz4
 
+# The monitor's own objects in a program of the build machine, for `make bench`.
+branch_cost_objects = $(filter $(BUILD)/obj/monitor/interp/% $(BUILD)/obj/monitor/ds/% \
+  $(BUILD)/obj/monitor/trace.c.o $(BUILD)/obj/monitor/profile.c.o,$(monitor_objects)) \
+  $(BUILD)/obj/lib/format.c.o $(BUILD)/obj/lib/string.c.o
+$(BUILD)/host/branch_cost: tests/host/branch_cost.c $$(branch_cost_objects) $$(host_headers)
+	@mkdir -p $(@D)
+	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) -no-pie -fno-pie \
+	  -o $@ $< $(branch_cost_objects) -lcmocka
+
 host-tests: $(host_tests)
 check-host: $(host_tests)
 	@CMOCKA_MESSAGE_OUTPUT=TAP prove $(jobs) --exec '' $^

@@ -60,18 +60,10 @@ enum {
 };
 #define RIG_NX (1ull << 63)
 
-enum { RIG_BRANCHES = 4096 };
-
 static struct {
 	struct vcpu vcpu;
 	uint8_t *memory;
 	void *caches, *thunks;
-	bool traced;
-	unsigned branches;
-	struct {
-		uint64_t from, to;
-		unsigned from_cpl, to_cpl;
-	} branch[RIG_BRANCHES];
 	uint64_t cr8, msr[4];
 	enum native_outcome (*native)(struct vcpu *vcpu, struct fault *fault); /* platform_step() */
 	char stopped[512]; /* platform_stop(), which goes on at `stop` */
@@ -132,7 +124,7 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	if (index == 3)
-		rig.traced = value;
+		vcpu->observed = value ? OBSERVER_DS : 0;
 	if (index < 4)
 		rig.msr[index] = value;
 	return index < 4;
@@ -167,32 +159,6 @@ _Noreturn void platform_stop(const char *why)
 {
 	snprintf(rig.stopped, sizeof(rig.stopped), "%s", why);
 	longjmp(rig.stop, 1);
-}
-
-bool ds_tracing(const struct vcpu *vcpu)
-{
-	return rig.traced;
-}
-
-void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
-{
-	unsigned n = rig.branches++ % RIG_BRANCHES;
-
-	assert_int_equal(vcpu->rip, to);
-	assert_int_equal(vcpu->cpl, to_cpl);
-	rig.branch[n].from = from;
-	rig.branch[n].to = to;
-	rig.branch[n].from_cpl = from_cpl;
-	rig.branch[n].to_cpl = to_cpl;
-}
-
-void ds_event(struct vcpu *vcpu, const struct ds_branch *event)
-{
-	ds_branch(vcpu, event->from, event->to, event->from_cpl, event->to_cpl);
-}
-
-void ds_note(struct vcpu *vcpu, enum ds_occasion occasion)
-{
 }
 
 static inline uint64_t *rig_pte(uint64_t offset)
@@ -256,9 +222,9 @@ static inline void rig_reset(void)
 	rig.memory = memory;
 	rig.caches = caches;
 	rig.thunks = thunks;
-	rig.traced = true;
 	memset(memory, 0, 0x200000);
 	rig_tables();
+	v->observed = OBSERVER_DS;
 	v->cr0 = CR0_PE | CR0_MP | CR0_ET | CR0_NE | CR0_WP | CR0_PG;
 	v->cr3 = RIG_PML4;
 	v->cr4 = CR4_PAE | CR4_OSFXSR | CR4_OSXMMEXCPT;

@@ -8,9 +8,10 @@
 
 #include <string.h>
 
-#include "monitor/ds/rules.h"
 #include "monitor/interp/interp.h"
-#include "monitor/vcpu.h"
+#include "monitor/interp/lockstep.h"
+#include "monitor/silicon.h"
+#include "monitor/trace.h"
 #include "tests/host/host.h"
 
 enum { RIG_PAGES = 8, RIG_PAGE = 4096, RIG_RECORD = 24 };
@@ -20,7 +21,7 @@ enum { RIG_ON = RIG_TR | RIG_BTS, RIG_DEBUGCTL = 0x1d9, RIG_DS_AREA = 0x600 };
 
 static struct {
 	struct vcpu vcpu;
-	struct ds_silicon silicon;
+	struct silicon silicon;
 	uint8_t memory[RIG_PAGES][RIG_PAGE];
 	bool absent[RIG_PAGES], device[RIG_PAGES];
 	unsigned access; /* of the last write that was translated */
@@ -58,6 +59,12 @@ bool platform_is_memory(uint64_t physical)
 void platform_performance_interrupt(struct vcpu *vcpu)
 {
 	rig.interrupts++;
+}
+
+/* No test of the rules compares with a processor. */
+void lockstep_saw(struct vcpu *vcpu, enum sight sight, uint64_t value)
+{
+	fail();
 }
 
 static inline uint8_t *rig_at(uint64_t linear)
@@ -104,11 +111,18 @@ static inline void rig_configure(uint64_t maximum, uint64_t threshold, uint64_t 
 	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, debugctl));
 }
 
+/* As the interpreter reports one. */
+static inline void rig_branch(uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
+{
+	if (rig.vcpu.observed)
+		saw_branch(&rig.vcpu, from, to, from_cpl, to_cpl);
+}
+
 /* `count` branches of the kernel, numbered from `first`: from n to n + 0x1000. */
 static inline void rig_branches(uint64_t first, unsigned count)
 {
 	for (uint64_t n = first; n < first + count; n++)
-		ds_branch(&rig.vcpu, n, n + 0x1000, 0, 0);
+		rig_branch(n, n + 0x1000, 0, 0);
 }
 
 static inline uint64_t rig_slot(unsigned n)
@@ -122,13 +136,21 @@ static inline unsigned rig_index(void)
 	return (unsigned)((rig_field(1) - rig.base) / RIG_RECORD);
 }
 
+/* The processor is of `profile`, with this behaviour, and has just been reset. */
+static inline void rig_make(unsigned profile, const struct ds_behaviour *behaviour,
+			    void (*break_rules)(struct ds_rules *rules))
+{
+	rig.silicon.profile = profile_get(profile);
+	ds_make(&rig.silicon.ds, behaviour, break_rules);
+	trace_reset(&rig.vcpu, &rig.silicon);
+}
+
 static inline int rig_reset(void **state)
 {
 	memset(&rig, 0, sizeof(rig));
 	rig.area = RIG_LINEAR;
 	rig.base = RIG_LINEAR + RIG_PAGE;
-	ds_make(&rig.silicon, profile_get(0), &(struct ds_behaviour){0}, NULL);
-	ds_reset(&rig.vcpu, &rig.silicon);
+	rig_make(0, &(struct ds_behaviour){0}, NULL);
 	return 0;
 }
 

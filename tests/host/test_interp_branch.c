@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/interp/?*.c lib/format.c */
 /* Control transfers and their records; instructions run as thunks; what is refused. */
-#include "tests/host/interp_rig.h"
+#include "tests/host/interp_observer.h"
 
 #define CODE		(RIG_BASE + RIG_CODE)
 #define DATA		(RIG_BASE + RIG_DATA)
@@ -11,15 +11,16 @@
 static int reset(void **state)
 {
 	rig_reset();
+	observer_reset();
 	return 0;
 }
 
 static void check_branch(unsigned n, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
-	assert_int_equal(rig.branch[n].from, from);
-	assert_int_equal(rig.branch[n].to, to);
-	assert_int_equal(rig.branch[n].from_cpl, from_cpl);
-	assert_int_equal(rig.branch[n].to_cpl, to_cpl);
+	assert_int_equal(observer.branch[n].from, from);
+	assert_int_equal(observer.branch[n].to, to);
+	assert_int_equal(observer.branch[n].from_cpl, from_cpl);
+	assert_int_equal(observer.branch[n].to_cpl, to_cpl);
 }
 
 /* Every near branch of this program is taken once; the records name them in order. */
@@ -43,7 +44,7 @@ static void near_branches_are_recorded_exactly(void **state)
 	rig_code(RIG_CODE + 0x23, "\xc2\x00\x00", 3); /* 23: ret 0 to 0f */
 	assert_int_equal(interp_run(v, 1000), INTERP_HALTED);
 	assert_int_equal(v->gpr[RSP], STACK);
-	assert_int_equal(rig.branches, 7);
+	assert_int_equal(observer.branches, 7);
 	check_branch(0, CODE, CODE + 0x04, 0, 0);
 	check_branch(1, CODE + 0x08, CODE + 0x0a, 0, 0);
 	check_branch(2, CODE + 0x0a, CODE + 0x10, 0, 0);
@@ -63,7 +64,7 @@ static void noncanonical_target_faults_at_the_branch(void **state)
 	assert_int_equal(v->rip, HANDLER(13));
 	assert_int_equal(rig_word(v->gpr[RSP] + 8), CODE);
 	assert_int_equal(rig_word(v->gpr[RSP] + 32), STACK);
-	assert_int_equal(rig.branches, 1);
+	assert_int_equal(observer.branches, 1);
 }
 
 static void syscall_and_sysret(void **state)
@@ -133,7 +134,7 @@ static void tracing_off_stops(void **state)
 	v->gpr[RCX] = 3;
 	assert_int_equal(interp_run(v, 100), INTERP_UNTRACED);
 	assert_int_equal(v->rip, CODE + 2);
-	rig.traced = true;
+	rig.vcpu.observed = OBSERVER_DS;
 	v->cr4 |= CR4_LA57;
 	assert_int_equal(interp_run(v, 100), INTERP_MODE);
 }
@@ -159,6 +160,7 @@ static void privileged_instructions_fault_in_user_code(void **state)
 
 	for (unsigned n = 0; n < sizeof(code) / sizeof(code[0]); n++) {
 		rig_reset();
+		observer_reset();
 		rig_to_user();
 		rig_code(RIG_CODE, code[n], 4);
 		rig_step(1);
@@ -183,6 +185,7 @@ static void undefined_instructions(void **state)
 
 	for (unsigned n = 0; n < sizeof(code) / sizeof(code[0]); n++) {
 		rig_reset();
+		observer_reset();
 		rig_code(RIG_CODE, code[n], 4);
 		rig_step(1);
 		assert_int_equal(rig.vcpu.rip, HANDLER(6));
@@ -196,6 +199,7 @@ static void sixteen_bytes_are_too_long(void **state)
 	rig_step(1);
 	assert_int_equal(rig.vcpu.rip, HANDLER(13));
 	rig_reset();
+	observer_reset();
 	memset(rig.memory + RIG_CODE, 0x66, 14);
 	rig.memory[RIG_CODE + 14] = 0x90;
 	rig_step(1);
@@ -275,10 +279,11 @@ static void unknown_instructions_are_left_to_the_processor(void **state)
 
 	for (unsigned n = 0; n < sizeof(code) / sizeof(code[0]); n++) {
 		rig_reset();
+		observer_reset();
 		rig_code(RIG_CODE, code[n], 5);
 		assert_int_equal(interp_run(&rig.vcpu, 5), INTERP_NATIVE_STEP);
 		assert_int_equal(rig.vcpu.rip, CODE);
-		assert_int_equal(rig.branches, 0);
+		assert_int_equal(observer.branches, 0);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/interp/?*.c lib/format.c */
 /* Delivery of events through the guest's IDT, what is nested in it, and IRET. */
-#include "tests/host/interp_rig.h"
+#include "tests/host/interp_observer.h"
 
 #define CODE		(RIG_BASE + RIG_CODE)
 #define DATA		(RIG_BASE + RIG_DATA)
@@ -13,6 +13,7 @@
 static int reset(void **state)
 {
 	rig_reset();
+	observer_reset();
 	return 0;
 }
 
@@ -29,10 +30,10 @@ static void check_frame(uint64_t at, uint64_t rip, uint64_t cs, uint64_t rflags,
 
 static void check_branch(unsigned n, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
-	assert_int_equal(rig.branch[n].from, from);
-	assert_int_equal(rig.branch[n].to, to);
-	assert_int_equal(rig.branch[n].from_cpl, from_cpl);
-	assert_int_equal(rig.branch[n].to_cpl, to_cpl);
+	assert_int_equal(observer.branch[n].from, from);
+	assert_int_equal(observer.branch[n].to, to);
+	assert_int_equal(observer.branch[n].from_cpl, from_cpl);
+	assert_int_equal(observer.branch[n].to_cpl, to_cpl);
 }
 
 static void fault_pushes_rf_and_its_own_rip(void **state)
@@ -48,7 +49,7 @@ static void fault_pushes_rf_and_its_own_rip(void **state)
 	check_frame(v->gpr[RSP], CODE + 1, RIG_KERNEL_CS, FLAG_FIXED | FLAG_IF | FLAG_CF | FLAG_RF,
 		    STACK - 8, RIG_KERNEL_SS);
 	assert_int_equal(v->rflags, FLAG_FIXED | FLAG_CF);
-	assert_int_equal(rig.branches, 1);
+	assert_int_equal(observer.branches, 1);
 	check_branch(0, CODE + 1, HANDLER(6), 0, 0);
 }
 
@@ -116,10 +117,11 @@ static void software_interrupt_needs_dpl(void **state)
 	assert_int_equal(v->rip, HANDLER(13));
 	assert_int_equal(rig_word(v->gpr[RSP]), 0x80 * 8 + 2);
 	assert_int_equal(rig_word(v->gpr[RSP] + 8), CODE);
-	assert_int_equal(rig.branches, 1);
+	assert_int_equal(observer.branches, 1);
 	check_branch(0, CODE, HANDLER(13), 3, 0);
 
 	rig_reset();
+	observer_reset();
 	rig_to_user();
 	rig_gate(0x80, 0xee, 0);
 	RIG_PROGRAM(0xcd, 0x80);
@@ -148,7 +150,7 @@ static void absent_gate_nests(void **state)
 	rig_step(1);
 	assert_int_equal(v->rip, HANDLER(11));
 	assert_int_equal(rig_word(v->gpr[RSP]), 6 * 8 + 3); /* IDT, EXT */
-	assert_int_equal(rig.branches, 1);
+	assert_int_equal(observer.branches, 1);
 	check_branch(0, CODE, HANDLER(11), 0, 0);
 }
 
@@ -164,7 +166,7 @@ static void contributory_twice_is_double_fault(void **state)
 	assert_int_equal(v->gpr[RSP], IST1 - 48);
 	assert_int_equal(rig_word(v->gpr[RSP]), 0);
 	assert_int_equal(rig_word(v->gpr[RSP] + 8), CODE);
-	assert_int_equal(rig.branches, 1);
+	assert_int_equal(observer.branches, 1);
 }
 
 static void fault_on_the_stack_of_a_page_fault_is_double_fault(void **state)
@@ -199,7 +201,7 @@ static void fault_in_double_fault_shuts_down(void **state)
 	*rig_pte(RIG_STACK - 8) = 0;
 	assert_int_equal(rig_step(1), INTERP_SHUTDOWN);
 	assert_true(v->shut_down);
-	assert_int_equal(rig.branches, 0);
+	assert_int_equal(observer.branches, 0);
 }
 
 static void nmi_blocks_until_iret(void **state)
@@ -215,7 +217,7 @@ static void nmi_blocks_until_iret(void **state)
 	v->nmi_pending = true;
 	interp_run(v, 1);
 	assert_int_equal(v->rip, HANDLER(2));
-	assert_int_equal(rig.branches, 3);
+	assert_int_equal(observer.branches, 3);
 	check_branch(0, CODE, HANDLER(2), 0, 0);
 	check_branch(1, HANDLER(2) + 1, CODE, 0, 0);
 	check_branch(2, CODE, HANDLER(2), 0, 0);
@@ -262,6 +264,7 @@ static void iret_refuses_bad_frames(void **state)
 
 	for (unsigned n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
 		rig_reset();
+		observer_reset();
 		RIG_PROGRAM(0x48, 0xcf);
 		push_return(5,
 			    (uint64_t[]){bad[n].rip, bad[n].cs, bad[n].rflags, STACK, bad[n].ss});
@@ -300,7 +303,7 @@ static void single_step_traps_behind_each_instruction(void **state)
 	v->rflags |= FLAG_TF;
 	rig_step(1);
 	assert_int_equal(v->rip, HANDLER(3));
-	assert_int_equal(rig.branches, 4);
+	assert_int_equal(observer.branches, 4);
 }
 
 static void mov_ss_holds_off_trap_and_nmi(void **state)
@@ -315,7 +318,7 @@ static void mov_ss_holds_off_trap_and_nmi(void **state)
 	v->nmi_pending = true;
 	interp_run(v, 1);
 	/* The trap behind the NOP comes first, then the NMI in front of its handler. */
-	assert_int_equal(rig.branches, 2);
+	assert_int_equal(observer.branches, 2);
 	check_branch(0, CODE + 3, HANDLER(1), 0, 0);
 	check_branch(1, HANDLER(1), HANDLER(2), 0, 0);
 }
@@ -339,7 +342,7 @@ static void halt_stops(void **state)
 	RIG_PROGRAM(0xf4);
 	assert_int_equal(interp_run(&rig.vcpu, 100), INTERP_HALTED);
 	assert_int_equal(rig.vcpu.rip, CODE + 1);
-	assert_int_equal(rig.branches, 0);
+	assert_int_equal(observer.branches, 0);
 }
 
 int main(void)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/interp/?*.c lib/format.c */
+/* sources: monitor/ds/?*.c monitor/trace.c monitor/interp/?*.c monitor/profile.c */
+/* sources: lib/format.c */
 /* The comparison of interpreter and processor, with a processor that is right or wrong at will. */
+#include "monitor/silicon.h"
+#include "monitor/trace.h"
 #include "tests/host/interp_rig.h"
 
 #define DATA (RIG_BASE + RIG_DATA)
@@ -8,9 +11,18 @@
 static uint8_t lockstep_memory[LOCKSTEP_MEMORY] __attribute__((aligned(64)));
 static unsigned asked;
 
+void platform_performance_interrupt(struct vcpu *vcpu)
+{
+}
+
 static int setup(void **state)
 {
+	static struct silicon silicon;
+
+	silicon.profile = profile_get(0);
+	ds_make(&silicon.ds, &(struct ds_behaviour){0}, NULL);
 	rig_reset();
+	trace_reset(&rig.vcpu, &silicon);
 	lockstep_init(&rig.vcpu, lockstep_memory);
 	asked = 0;
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/interp/?*.c lib/format.c */
 /* The guest's paging as the interpreter sees it, string instructions over it, changed code. */
-#include "tests/host/interp_rig.h"
+#include "tests/host/interp_observer.h"
 
 #define CODE		(RIG_BASE + RIG_CODE)
 #define DATA		(RIG_BASE + RIG_DATA)
@@ -10,6 +10,7 @@
 static int reset(void **state)
 {
 	rig_reset();
+	observer_reset();
 	return 0;
 }
 
@@ -246,8 +247,8 @@ static void rep_movs_faults_in_the_middle(void **state)
 	*rig_pte(RIG_DATA + 4 * PAGE) = 0;
 	while (v->rip == CODE)
 		interp_run(v, 1);
-	assert_int_equal(rig.branch[0].to, HANDLER(14));
-	assert_int_equal(rig.branches, 1);
+	assert_int_equal(observer.branch[0].to, HANDLER(14));
+	assert_int_equal(observer.branches, 1);
 	assert_int_equal(v->cr2, DATA + 4 * PAGE);
 	assert_int_equal(v->gpr[RCX], 2000);
 	assert_int_equal(v->gpr[RSI], DATA + 1100);
@@ -262,7 +263,7 @@ static void rep_movs_faults_in_the_middle(void **state)
 	assert_int_equal(v->gpr[RCX], 0);
 	assert_memory_equal(rig.memory + RIG_DATA + 4 * PAGE - 1000, rig.memory + RIG_DATA + 100,
 			    3000);
-	assert_int_equal(rig.branches, 1);
+	assert_int_equal(observer.branches, 1);
 }
 
 static void overlapping_and_backward_moves(void **state)
@@ -280,6 +281,7 @@ static void overlapping_and_backward_moves(void **state)
 		assert_int_equal(rig_word(DATA + PAGE - 12 + n * 8), 0x5a);
 
 	rig_reset();
+	observer_reset();
 	RIG_PROGRAM(0xfd, 0xf3, 0x66, 0xab);
 	v->gpr[RAX] = 0x1234;
 	v->gpr[RDI] = DATA + PAGE + 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/interp/?*.c lib/format.c */
 /* Writes that the platform takes: each is handed over once, and the run is left behind it. */
-#include "tests/host/interp_rig.h"
+#include "tests/host/interp_observer.h"
 
 #define CODE	(RIG_BASE + RIG_CODE)
 #define WATCHED (RIG_BASE + RIG_WATCHED)
@@ -9,6 +9,7 @@
 static int reset(void **state)
 {
 	rig_reset();
+	observer_reset();
 	rig.vcpu.gpr[RDI] = WATCHED;
 	rig.vcpu.gpr[RAX] = 0x12345678;
 	return 0;
@@ -76,7 +77,7 @@ static void ordinary_writes_go_on(void **state)
 /* One instruction is one instruction, whether branches are traced or not. */
 static void one_instruction_untraced(void **state)
 {
-	rig.traced = false;
+	rig.vcpu.observed = 0;
 	RIG_PROGRAM(0x89, 0x07,	 /* mov [rdi], eax */
 		    0xff, 0xc0); /* inc eax */
 	assert_int_equal(interp_run(&rig.vcpu, 1), INTERP_BUDGET);

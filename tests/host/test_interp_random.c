@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "tests/host/interp_rig.h"
+#include "tests/host/interp_observer.h"
 
 enum { DATA_BYTES = 4096, SEQUENCES = 40000, LONGEST = 12 };
 #define DATA (RIG_BASE + RIG_DATA)
@@ -450,7 +450,7 @@ static void one_sequence(unsigned count)
 		report(start, &before);
 		fail();
 	}
-	assert_int_equal(rig.branches, 0);
+	assert_int_equal(observer.branches, 0);
 }
 
 static void random_instructions_agree_with_the_processor(void **state)
@@ -459,6 +459,7 @@ static void random_instructions_agree_with_the_processor(void **state)
 
 	print_message("# seed %llx\n", (unsigned long long)seed);
 	rig_reset();
+	observer_reset();
 	for (unsigned n = 0; n < SEQUENCES; n++) {
 		unsigned count = 1 + below(LONGEST);
 

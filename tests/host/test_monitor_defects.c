@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
-/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c monitor/ds/profile.c */
-/* sources: monitor/defects/[a-z]*.c monitor/errata/[a-z]*.c */
+/* sources: monitor/ds/?*.c monitor/trace.c monitor/profile.c monitor/defects/[a-z]*.c */
+/* sources: monitor/errata/[a-z]*.c */
 #include "monitor/defects/defect.h"
 #include "tests/host/monitor_ds_rig.h"
 
@@ -39,16 +38,16 @@ static void a_name_finds_its_defect(void **state)
 static void exercise(void)
 {
 	for (uint64_t n = 1; n <= BRANCHES; n++) {
-		struct ds_branch event = {.from = n,
-					  .to = n + 0x1000,
-					  .to_cpl = n % 2 ? 3 : 0,
-					  .cause = 1 + n % 4,
-					  .vector = (uint8_t)(n % 20),
-					  .return_rip = n + 1};
+		struct branch event = {.from = n,
+				       .to = n + 0x1000,
+				       .to_cpl = n % 2 ? 3 : 0,
+				       .cause = 1 + n % 4,
+				       .vector = (uint8_t)(n % 20),
+				       .return_rip = n + 1};
 
 		rig_branches(n, 1);
-		ds_branch(&rig.vcpu, 0x7fff00000000 + n, n, 3, 3);
-		ds_event(&rig.vcpu, &event);
+		rig_branch(0x7fff00000000 + n, n, 3, 3);
+		saw_event(&rig.vcpu, &event);
 		ds_note(&rig.vcpu, n % 2 ? DS_AT_HLT : DS_AT_MOV_CR3);
 		ds_deliver(&rig.vcpu, (uint32_t)n << 8);
 	}
@@ -75,9 +74,7 @@ static void no_defect_harms_the_monitor(void **state)
 			uint64_t value;
 
 			rig_reset(NULL);
-			ds_make(&rig.silicon, profile_get(0), &(struct ds_behaviour){0},
-				defect->break_rules);
-			ds_reset(&rig.vcpu, &rig.silicon);
+			rig_make(0, &(struct ds_behaviour){0}, defect->break_rules);
 			rig_put(rig.area, rig.base);
 			rig_put(rig.area + 8, rig.base);
 			rig_put(rig.area + 16, rig.base + 40 * RIG_RECORD);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
-/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c monitor/ds/profile.c */
+/* sources: monitor/ds/?*.c monitor/trace.c monitor/profile.c */
 #include "tests/host/monitor_ds_rig.h"
 
 /* Interrupts after each of the first four branches, one digit each. */
@@ -26,20 +25,20 @@ static void every_record_at_or_past_the_threshold(void **state)
 
 static void other_ways_to_compare(void **state)
 {
-	rig.silicon.behaviour.threshold = DS_THRESHOLD_CROSSED;
+	rig.silicon.ds.behaviour.threshold = DS_THRESHOLD_CROSSED;
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 100);
 	assert_int_equal(interrupts_with(2 * RIG_RECORD - 1, RIG_BTINT), 100);
-	rig.silicon.behaviour.threshold = DS_THRESHOLD_EQUAL;
+	rig.silicon.ds.behaviour.threshold = DS_THRESHOLD_EQUAL;
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 100);
 	assert_int_equal(interrupts_with(2 * RIG_RECORD - 1, RIG_BTINT), 0);
-	rig.silicon.behaviour.compare = DS_COMPARE_BEFORE;
+	rig.silicon.ds.behaviour.compare = DS_COMPARE_BEFORE;
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 10);
 }
 
 static void clearing_btint_is_not_enough(void **state)
 {
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, 0), 111);
-	rig.silicon.behaviour.circular = DS_CIRCULAR_IS_SILENT;
+	rig.silicon.ds.behaviour.circular = DS_CIRCULAR_IS_SILENT;
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, 0), 0);
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 111);
 }
@@ -56,12 +55,12 @@ static void full_buffer_stops(void **state)
 
 static void full_buffer_may_wrap_or_run_on(void **state)
 {
-	rig.silicon.behaviour.full = DS_FULL_WRAP;
+	rig.silicon.ds.behaviour.full = DS_FULL_WRAP;
 	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
 	rig_branches(1, 5);
 	assert_int_equal(rig_slot(0), 5);
 	assert_int_equal(rig_index(), 1);
-	rig.silicon.behaviour.full = DS_FULL_WRITE;
+	rig.silicon.ds.behaviour.full = DS_FULL_WRITE;
 	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
 	rig_branches(1, 5);
 	assert_int_equal(rig_slot(4), 5);

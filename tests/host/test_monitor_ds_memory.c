@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
-/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c monitor/ds/profile.c */
+/* sources: monitor/ds/?*.c monitor/trace.c monitor/profile.c */
 #include "tests/host/monitor_ds_rig.h"
 
 static void records_and_fields_may_straddle_pages(void **state)
@@ -90,7 +89,7 @@ static void behaviour_chooses_the_access(void **state)
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		rig_reset(NULL);
-		rig.silicon.behaviour.dirty = cases[i].dirty;
+		rig.silicon.ds.behaviour.dirty = cases[i].dirty;
 		rig.vcpu.cr3 = 0x3;
 		rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 		rig_branches(1, 1);
@@ -137,8 +136,8 @@ static void ds_area_is_canonical(void **state)
 static void debug_exception_clears_lbr_only(void **state)
 {
 	write_debugctl(RIG_ON | 1);
-	ds_debug_exception(&rig.vcpu.ds);
-	assert_int_equal(rig.vcpu.ds.debugctl, RIG_ON);
+	trace_debug_exception(&rig.vcpu);
+	assert_int_equal(rig.vcpu.debugctl, RIG_ON);
 }
 
 int main(void)

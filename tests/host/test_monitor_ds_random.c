@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
-/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c monitor/ds/profile.c */
+/* sources: monitor/ds/?*.c monitor/trace.c monitor/profile.c */
 /* Random Debug Stores: what a branch does must not depend on what was remembered of the last one.
  */
 #include <stdlib.h>
@@ -22,12 +21,12 @@ static void randomize(void)
 	rig_reset(NULL);
 	rig.area = RIG_LINEAR + below(RIG_PAGE + 1);
 	rig.base = RIG_LINEAR + 3 * RIG_PAGE - 8 * below(120) - below(4);
-	rig.silicon.behaviour.room = below(3);
-	rig.silicon.behaviour.wrap = below(2);
-	rig.silicon.behaviour.full = below(3);
-	rig.silicon.behaviour.threshold = below(3);
-	rig.silicon.behaviour.compare = below(2);
-	rig.silicon.behaviour.circular = below(2);
+	rig.silicon.ds.behaviour.room = below(3);
+	rig.silicon.ds.behaviour.wrap = below(2);
+	rig.silicon.ds.behaviour.full = below(3);
+	rig.silicon.ds.behaviour.threshold = below(3);
+	rig.silicon.ds.behaviour.compare = below(2);
+	rig.silicon.ds.behaviour.circular = below(2);
 	rig_configure(below(30 * RIG_RECORD), below(33 * RIG_RECORD),
 		      RIG_ON | (below(2) ? RIG_BTINT : 0));
 	rig_set_index(rig.base + below(3) * RIG_RECORD);

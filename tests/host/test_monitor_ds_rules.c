@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/ds/silicon.c monitor/ds/store.c monitor/ds/buffer.c monitor/ds/memory.c */
-/* sources: monitor/ds/record.c monitor/ds/msr.c monitor/ds/interrupt.c monitor/ds/profile.c */
+/* sources: monitor/ds/?*.c monitor/trace.c monitor/profile.c */
 #include "tests/host/monitor_ds_rig.h"
 
 static void record_holds_from_to_and_no_flags(void **state)
 {
 	rig_configure(10 * RIG_RECORD, 11 * RIG_RECORD, RIG_ON);
 	memset(rig_at(rig.base), 0xaa, 2 * RIG_RECORD);
-	ds_branch(&rig.vcpu, 0x1111222233334444, 0xffffffff80001000, 0, 0);
+	rig_branch(0x1111222233334444, 0xffffffff80001000, 0, 0);
 	assert_int_equal(rig_get(rig.base), 0x1111222233334444);
 	assert_int_equal(rig_get(rig.base + 8), 0xffffffff80001000);
 	assert_int_equal(rig_get(rig.base + 16), 0);
@@ -34,7 +33,7 @@ static void needs_tr_and_bts(void **state)
 static unsigned stored_with(uint64_t bits, unsigned from_cpl, unsigned to_cpl)
 {
 	rig_configure(240, 264, RIG_ON | bits);
-	ds_branch(&rig.vcpu, 1, 2, from_cpl, to_cpl);
+	rig_branch(1, 2, from_cpl, to_cpl);
 	return rig_index();
 }
 
@@ -58,7 +57,7 @@ static void transitions_follow_the_behaviour(void **state)
 	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 1);
 	assert_int_equal(stored_with(RIG_OFF_USR, 3, 0), 1);
 	assert_int_equal(stored_with(RIG_OFF_USR, 0, 3), 0);
-	rig.silicon.behaviour.filter = DS_FILTER_BY_SOURCE;
+	rig.silicon.ds.behaviour.filter = DS_FILTER_BY_SOURCE;
 	assert_int_equal(stored_with(RIG_OFF_OS, 3, 0), 1);
 	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 0);
 }
@@ -84,7 +83,7 @@ static void both_conventions_of_the_maximum_give_all_slots(void **state)
 	rig_configure(4 * RIG_RECORD + 1, 5 * RIG_RECORD, RIG_ON);
 	check_circle(4);
 	rig_reset(NULL);
-	rig.silicon.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
+	rig.silicon.ds.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	check_circle(4);
 	rig_reset(NULL);
@@ -97,7 +96,7 @@ static void index_wraps_when_the_behaviour_says(void **state)
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	rig_branches(1, 4);
 	assert_int_equal(rig_index(), 0);
-	rig.silicon.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
+	rig.silicon.ds.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	rig_branches(1, 4);
 	assert_int_equal(rig_index(), 4);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/svm/identity.c monitor/ds/profile.c */
+/* sources: monitor/svm/identity.c monitor/profile.c */
 #include <string.h>
 
 #include "abi/hypervisor.h"
-#include "monitor/ds/rules.h"
 #include "monitor/interp/interp.h"
+#include "monitor/silicon.h"
 #include "monitor/vcpu.h"
 #include "tests/host/host.h"
 
-static struct ds_silicon silicon;
-static struct vcpu vcpu = {.ds.silicon = &silicon};
+static struct silicon silicon;
+static struct vcpu vcpu = {.silicon = &silicon};
 
 struct ds_enumeration ds_enumerate(const struct vcpu *unused)
 {

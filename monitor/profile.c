@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "monitor/ds/profile.h"
+#include "monitor/profile.h"
 
 #include <stddef.h>
 

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* What the Debug Store keeps of one virtual processor. */
+#ifndef SPOOR_MONITOR_DS_STATE_H
+#define SPOOR_MONITOR_DS_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Guest memory that the DS was seen to use, so that a branch need not walk the page tables: the
+ * last page with an even and the last one with an odd number.
+ */
+struct ds_window {
+	struct {
+		uint64_t linear; /* page-aligned */
+		uint8_t *host;
+	} page[2];
+};
+
+/* What a branch predictor would know: see DS_PREDICTED_BY_HISTORY. */
+#define DS_HISTORY 251
+struct ds_history {
+	uint64_t last, followed_by[DS_HISTORY];
+};
+
+/* Quadwords in which silicon that is wrong on purpose remembers: monitor/defects/defect.h. */
+#define DS_REMEMBERED 6
+
+struct ds_state {
+	uint64_t ds_area;  /* IA32_DS_AREA, 600H */
+	bool fast_path[2]; /* at CPL 0, at CPL > 0: may records pass the rules by? store.c */
+	unsigned skid;	   /* branches that an interrupt still waits for; 0: none waits */
+	uint64_t window_translations; /* vcpu->translations when the windows were filled */
+	struct ds_window area, buffer;
+	struct ds_history history;
+	uint64_t remembered[DS_REMEMBERED];
+};
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the interpreter reports, in the order in which it happens. The interpreter knows nothing of
+ * what becomes of it: trace.c hands each observation to those that watch, which vcpu->observed
+ * names. All but saw_event() are called only while it names one. Linear addresses throughout.
+ *
+ * An instruction that the interpreter leaves to the processor (INTERP_NATIVE_STEP) is reported by
+ * nobody: none of them branches, and no unit here counts instructions. One that does has to be told
+ * by svm/step.c and complete_instruction().
+ */
+#ifndef SPOOR_MONITOR_OBSERVE_H
+#define SPOOR_MONITOR_OBSERVE_H
+
+#include <stdint.h>
+
+struct vcpu;
+
+/* Bits of vcpu->observed. */
+enum observer {
+	OBSERVER_DS = 1 << 0,	    /* TR and BTS are set: monitor/ds */
+	OBSERVER_LOCKSTEP = 1 << 1, /* interpreter against processor: monitor/interp/lockstep.c */
+};
+
+/* The observers that need one instruction at a time, and saw_retired() after each. */
+#define OBSERVERS_OF_INSTRUCTIONS OBSERVER_LOCKSTEP
+
+/* The observers that saw_not_taken() is called for. */
+#define OBSERVERS_OF_NOT_TAKEN OBSERVER_LOCKSTEP
+
+enum cause {
+	CAUSE_INSTRUCTION,
+	CAUSE_INTERRUPT,
+	CAUSE_NMI,
+	CAUSE_EXCEPTION,
+	CAUSE_SOFTWARE_INTERRUPT,
+};
+
+/* A taken branch, or an event that was delivered: as the SDM defines the addresses for the record
+   (Vol 3, 17.4.8). The CPLs are those before and after. */
+struct branch {
+	uint64_t from, to;
+	unsigned from_cpl, to_cpl;
+	enum cause cause;
+	/* Of all but CAUSE_INSTRUCTION: */
+	uint8_t vector;
+	uint64_t return_rip; /* what the handler's frame says */
+};
+
+/* A branch instruction was taken; the guest's state is that at `to`. */
+void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
+/* The conditional branch at `from` was not: Jcc, LOOP, LOOPcc, JRCXZ. */
+void saw_not_taken(struct vcpu *vcpu, uint64_t from);
+/* An interrupt or exception was delivered to its handler. Always called: #DB changes IA32_DEBUGCTL
+   whether anybody watches or not. */
+void saw_event(struct vcpu *vcpu, const struct branch *event);
+/* An instruction is complete, what it reports aside from this was reported before. Not called for
+   one that faults, or that is to go on with its next iteration. */
+void saw_retired(struct vcpu *vcpu);
+/* MOV to CR3: vcpu->cr3 is the new value. */
+void saw_cr3(struct vcpu *vcpu);
+/* The size of code has changed: to 64, 32 or 16 bits (CS.L with EFER.LMA, CS.D). */
+void saw_mode(struct vcpu *vcpu, unsigned bits);
+/* HLT. */
+void saw_halt(struct vcpu *vcpu);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* What a processor is made of: the same for all of a machine, and unchanged while it runs. */
+#ifndef SPOOR_MONITOR_SILICON_H
+#define SPOOR_MONITOR_SILICON_H
+
+#include "monitor/ds/rules.h"
+#include "monitor/profile.h"
+
+struct silicon {
+	const struct profile *profile;
+	struct ds_silicon ds;
+};
+
+static inline const struct ds_behaviour *ds_behaviour_of(const struct vcpu *vcpu)
+{
+	return &vcpu->silicon->ds.behaviour;
+}
+
+static inline const struct ds_layout *ds_layout_of(const struct vcpu *vcpu)
+{
+	return &vcpu->silicon->profile->layout;
+}
+
+static inline const struct ds_rules *ds_rules_of(const struct vcpu *vcpu)
+{
+	return &vcpu->silicon->ds.rules;
+}
+
+#endif

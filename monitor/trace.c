@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* Hands what the interpreter saw to those that watch. */
+#include "monitor/trace.h"
+
+#include "monitor/ds/ds.h"
+#include "monitor/interp/lockstep.h"
+
+static __attribute__((noinline)) void branch_in_lockstep(struct vcpu *vcpu, uint64_t from,
+							 uint64_t to, unsigned from_cpl,
+							 unsigned to_cpl)
+{
+	lockstep_saw(vcpu, SAW_BRANCH, to);
+	if (vcpu->observed & OBSERVER_DS)
+		ds_branch(vcpu, from, to, from_cpl, to_cpl);
+}
+
+/* Jumps, without a frame of its own: each branch of a traced guest passes here. */
+void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
+{
+	if (vcpu->observed & OBSERVER_LOCKSTEP)
+		branch_in_lockstep(vcpu, from, to, from_cpl, to_cpl);
+	else
+		ds_branch(vcpu, from, to, from_cpl, to_cpl);
+}
+
+void saw_not_taken(struct vcpu *vcpu, uint64_t from)
+{
+	if (vcpu->observed & OBSERVER_LOCKSTEP)
+		lockstep_saw(vcpu, SAW_NOT_TAKEN, from);
+}
+
+void saw_event(struct vcpu *vcpu, const struct branch *event)
+{
+	if (vcpu->observed & OBSERVER_LOCKSTEP)
+		lockstep_saw(vcpu, SAW_EVENT, event->to);
+	ds_event(vcpu, event);
+}
+
+void saw_retired(struct vcpu *vcpu)
+{
+	if (vcpu->observed & OBSERVER_LOCKSTEP)
+		lockstep_saw(vcpu, SAW_RETIRED, 0);
+}
+
+void saw_cr3(struct vcpu *vcpu)
+{
+	if (vcpu->observed & OBSERVER_LOCKSTEP)
+		lockstep_saw(vcpu, SAW_CR3, vcpu->cr3);
+	if (vcpu->observed & OBSERVER_DS)
+		ds_note(vcpu, DS_AT_MOV_CR3);
+}
+
+void saw_mode(struct vcpu *vcpu, unsigned bits)
+{
+	if (vcpu->observed & OBSERVER_LOCKSTEP)
+		lockstep_saw(vcpu, SAW_MODE, bits);
+}
+
+void saw_halt(struct vcpu *vcpu)
+{
+	if (vcpu->observed & OBSERVER_DS)
+		ds_note(vcpu, DS_AT_HLT);
+}
+
+void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
+{
+	vcpu->silicon = silicon;
+	vcpu->debugctl = 0;
+	vcpu->observed &= ~(unsigned)OBSERVER_DS;
+	ds_reset(vcpu);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Constants of the architecture that more than one directory of the monitor needs. */
+#ifndef SPOOR_MONITOR_X86_H
+#define SPOOR_MONITOR_X86_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* SDM Vol 3, table 6-1. */
+enum vector {
+	VECTOR_DE = 0,
+	VECTOR_DB = 1,
+	VECTOR_NMI = 2,
+	VECTOR_BP = 3,
+	VECTOR_OF = 4,
+	VECTOR_BR = 5,
+	VECTOR_UD = 6,
+	VECTOR_NM = 7,
+	VECTOR_DF = 8,
+	VECTOR_TS = 10,
+	VECTOR_NP = 11,
+	VECTOR_SS = 12,
+	VECTOR_GP = 13,
+	VECTOR_PF = 14,
+	VECTOR_MF = 16,
+	VECTOR_AC = 17,
+	VECTOR_XM = 19,
+	VECTOR_CP = 21,
+	FIRST_EXTERNAL = 32,
+};
+
+/* SDM Vol 4, table 2-2. */
+#define MSR_APIC_BASE	   0x1bu
+#define MSR_SYSENTER_CS	   0x174u
+#define MSR_SYSENTER_ESP   0x175u
+#define MSR_SYSENTER_EIP   0x176u
+#define MSR_MISC_ENABLE	   0x1a0u
+#define MSR_DEBUGCTL	   0x1d9u
+#define MSR_DS_AREA	   0x600u
+#define MSR_EFER	   0xc0000080u
+#define MSR_STAR	   0xc0000081u
+#define MSR_LSTAR	   0xc0000082u
+#define MSR_CSTAR	   0xc0000083u
+#define MSR_SFMASK	   0xc0000084u
+#define MSR_FS_BASE	   0xc0000100u
+#define MSR_GS_BASE	   0xc0000101u
+#define MSR_KERNEL_GS_BASE 0xc0000102u
+
+/* IA32_DEBUGCTL in every layout of its other flags: SDM Vol 3, 17.4.1. */
+#define DEBUGCTL_LBR 1ull
+#define DEBUGCTL_BTF 2ull /* RFLAGS.TF traps taken branches only */
+
+enum { INSN_BYTES = 15 }; /* of the longest instruction: SDM Vol 2, 2.3.11 */
+
+/* For the 48-bit linear addresses of a processor without LA57: SDM Vol 1, 3.3.7.1. */
+static inline bool canonical(uint64_t linear)
+{
+	return (uint64_t)((int64_t)(linear << 16) >> 16) == linear;
+}
+
+#endif

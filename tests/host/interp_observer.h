@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Stands for monitor/trace.c in tests of the interpreter: keeps what it reports. */
+#ifndef SPOOR_TESTS_INTERP_OBSERVER_H
+#define SPOOR_TESTS_INTERP_OBSERVER_H
+
+#include "tests/host/interp_rig.h"
+
+enum sight_kind {
+	SIGHT_BRANCH,
+	SIGHT_EVENT,
+	SIGHT_NOT_TAKEN,
+	SIGHT_RETIRED,
+	SIGHT_CR3,
+	SIGHT_MODE,
+	SIGHT_HALT,
+};
+
+enum { SIGHTS_KEPT = 64, BRANCHES_KEPT = 4096 };
+
+/* Taken branches and events alone, and the first observations of every kind. Zeroed by
+   observer_reset(). */
+static struct {
+	unsigned branches;
+	struct {
+		uint64_t from, to;
+		unsigned from_cpl, to_cpl;
+	} branch[BRANCHES_KEPT];
+	unsigned sights;
+	struct sight {
+		enum sight_kind kind;
+		uint64_t value; /* `from`; a mode's bits; CR3 */
+	} sight[SIGHTS_KEPT];
+} observer;
+
+static inline void observer_reset(void)
+{
+	memset(&observer, 0, sizeof(observer));
+}
+
+static void keep(enum sight_kind kind, uint64_t value)
+{
+	if (observer.sights < SIGHTS_KEPT)
+		observer.sight[observer.sights++] = (struct sight){kind, value};
+}
+
+static void keep_branch(const struct vcpu *vcpu, const struct branch *branch)
+{
+	unsigned n = observer.branches++ % BRANCHES_KEPT;
+
+	assert_int_equal(vcpu->rip, branch->to);
+	assert_int_equal(vcpu->cpl, branch->to_cpl);
+	observer.branch[n].from = branch->from;
+	observer.branch[n].to = branch->to;
+	observer.branch[n].from_cpl = branch->from_cpl;
+	observer.branch[n].to_cpl = branch->to_cpl;
+}
+
+void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
+{
+	assert_true(vcpu->observed);
+	keep(SIGHT_BRANCH, from);
+	keep_branch(vcpu, &(struct branch){
+				  .from = from, .to = to, .from_cpl = from_cpl, .to_cpl = to_cpl});
+}
+
+void saw_event(struct vcpu *vcpu, const struct branch *event)
+{
+	keep(SIGHT_EVENT, event->from);
+	keep_branch(vcpu, event);
+}
+
+void saw_not_taken(struct vcpu *vcpu, uint64_t from)
+{
+	assert_true(vcpu->observed);
+	keep(SIGHT_NOT_TAKEN, from);
+}
+
+void saw_retired(struct vcpu *vcpu)
+{
+	assert_true(vcpu->observed & OBSERVERS_OF_INSTRUCTIONS);
+	keep(SIGHT_RETIRED, vcpu->rip);
+}
+
+void saw_cr3(struct vcpu *vcpu)
+{
+	assert_true(vcpu->observed);
+	keep(SIGHT_CR3, vcpu->cr3);
+}
+
+void saw_mode(struct vcpu *vcpu, unsigned bits)
+{
+	assert_true(vcpu->observed);
+	keep(SIGHT_MODE, bits);
+}
+
+void saw_halt(struct vcpu *vcpu)
+{
+	assert_true(vcpu->observed);
+	keep(SIGHT_HALT, 0);
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: monitor/interp/?*.c lib/format.c */
+/* What the interpreter reports, in which order, and to whom. */
+#include "tests/host/interp_observer.h"
+
+#define CODE	   (RIG_BASE + RIG_CODE)
+#define HANDLER(n) (RIG_BASE + RIG_HANDLERS + (n)*16ull)
+
+/* As a unit that wants everything would. */
+static int observe_all(void **state)
+{
+	rig_reset();
+	observer_reset();
+	rig.vcpu.observed = OBSERVER_DS | OBSERVERS_OF_INSTRUCTIONS | OBSERVERS_OF_NOT_TAKEN;
+	return 0;
+}
+
+static void expect(const struct sight *sights, unsigned count)
+{
+	for (unsigned n = 0; n < count && n < observer.sights; n++) {
+		assert_int_equal(observer.sight[n].kind, sights[n].kind);
+		assert_int_equal(observer.sight[n].value, sights[n].value);
+	}
+	assert_int_equal(observer.sights, count);
+}
+#define EXPECT(...)                                                                                \
+	expect((const struct sight[]){__VA_ARGS__},                                                \
+	       sizeof((const struct sight[]){__VA_ARGS__}) / sizeof(struct sight))
+
+/* XOR EAX, EAX; JNE +2; JE +0; NOP: not taken, taken to the next instruction. */
+static void conditional_branches(void **state)
+{
+	RIG_PROGRAM(0x31, 0xc0, 0x75, 0x02, 0x74, 0x00, 0x90);
+	rig_step(4);
+	EXPECT({SIGHT_RETIRED, CODE + 2}, {SIGHT_NOT_TAKEN, CODE + 2}, {SIGHT_RETIRED, CODE + 4},
+	       {SIGHT_BRANCH, CODE + 4}, {SIGHT_RETIRED, CODE + 6}, {SIGHT_RETIRED, CODE + 7});
+}
+
+/* LOOP with RCX = 2: taken, not taken; JRCXZ with RCX = 0 taken, with 1 not. 0F 85, rel32. */
+static void counting_branches(void **state)
+{
+	RIG_PROGRAM(0xe2, 0xfe, 0xe3, 0x00, 0xff, 0xc1, 0xe3, 0x10, 0x0f, 0x84, 0x10, 0, 0, 0);
+	rig.vcpu.gpr[RCX] = 2;
+	rig_step(6);
+	EXPECT({SIGHT_BRANCH, CODE}, {SIGHT_RETIRED, CODE}, {SIGHT_NOT_TAKEN, CODE},
+	       {SIGHT_RETIRED, CODE + 2}, {SIGHT_BRANCH, CODE + 2}, {SIGHT_RETIRED, CODE + 4},
+	       {SIGHT_RETIRED, CODE + 6}, {SIGHT_NOT_TAKEN, CODE + 6}, {SIGHT_RETIRED, CODE + 8},
+	       {SIGHT_NOT_TAKEN, CODE + 8}, {SIGHT_RETIRED, CODE + 14});
+}
+
+/* UD2 does not retire, its exception is an event; INT3 retires. */
+static void events(void **state)
+{
+	RIG_PROGRAM(0x0f, 0x0b);
+	rig_code(RIG_HANDLERS + 6 * 16, (const uint8_t[]){0xcc}, 1);
+	rig_step(2);
+	EXPECT({SIGHT_EVENT, CODE}, {SIGHT_EVENT, HANDLER(6)}, {SIGHT_RETIRED, HANDLER(3)});
+}
+
+/* MOV CR3, RAX; HLT. */
+static void cr3_and_halt(void **state)
+{
+	RIG_PROGRAM(0x0f, 0x22, 0xd8, 0xf4);
+	rig.vcpu.gpr[RAX] = RIG_PML4 | 0x18;
+	rig_step(2);
+	EXPECT({SIGHT_CR3, RIG_PML4 | 0x18}, {SIGHT_RETIRED, CODE + 3}, {SIGHT_HALT, 0},
+	       {SIGHT_RETIRED, CODE + 4});
+}
+
+/* LRETQ to 32-bit code: the mode is known before the branch. */
+static void mode(void **state)
+{
+	uint64_t *stack = (void *)(rig.memory + RIG_STACK - 16);
+	uint64_t *gdt = (void *)(rig.memory + RIG_GDT);
+
+	gdt[7] = 0x00cf9b000000ffff;
+	RIG_PROGRAM(0x48, 0xcb, 0x90);
+	stack[0] = CODE + 2;
+	stack[1] = 0x38;
+	rig.vcpu.gpr[RSP] -= 16;
+	rig_step(2);
+	EXPECT({SIGHT_MODE, 32}, {SIGHT_BRANCH, CODE}, {SIGHT_RETIRED, CODE + 2},
+	       {SIGHT_RETIRED, CODE + 3});
+}
+
+/* REP STOSB with RCX = 3 is one instruction of three iterations. */
+static void repeated_instruction(void **state)
+{
+	RIG_PROGRAM(0xf3, 0xaa);
+	rig.vcpu.gpr[RDI] = RIG_BASE + RIG_DATA;
+	rig.vcpu.gpr[RCX] = 3;
+	rig_step(3);
+	EXPECT({SIGHT_RETIRED, CODE + 2});
+}
+
+/* A unit that wants taken branches alone is not told the rest, and nobody is told anything, #DB and
+   other events apart, while nothing is observed. */
+static void nobody_else_is_asked(void **state)
+{
+	static const uint8_t program[] = {0x31, 0xc0, 0x75, 0x02, 0x74, 0x00, 0x0f, 0x0b};
+
+	rig.vcpu.observed = OBSERVER_DS;
+	rig_code(RIG_CODE, program, sizeof(program));
+	rig_step(4);
+	EXPECT({SIGHT_BRANCH, CODE + 4}, {SIGHT_EVENT, CODE + 6});
+	observe_all(NULL);
+	rig.vcpu.observed = 0;
+	rig_code(RIG_CODE, program, sizeof(program));
+	rig_step(4);
+	EXPECT({SIGHT_EVENT, CODE + 6});
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(conditional_branches, observe_all),
+		cmocka_unit_test_setup(counting_branches, observe_all),
+		cmocka_unit_test_setup(events, observe_all),
+		cmocka_unit_test_setup(cr3_and_halt, observe_all),
+		cmocka_unit_test_setup(mode, observe_all),
+		cmocka_unit_test_setup(repeated_instruction, observe_all),
+		cmocka_unit_test_setup(nobody_else_is_asked, observe_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
