@@ -13,7 +13,7 @@ bool ds_pt_is_active(void)
 	       rdmsr_safe(IA32_RTIT_CTL, &control) && (control & RTIT_CTL_TRACE_EN);
 }
 
-/* SDM Vol 3, table 18-11; Vol 4, IA32_PERF_CAPABILITIES, which CPUID.1:ECX[15] announces. */
+/* SDM Vol 3, table 18-11; table 35-2, IA32_PERF_CAPABILITIES, which CPUID.1:ECX[15] announces. */
 static void detect_pebs(struct ds_caps *caps, const struct cpuid_result *one)
 {
 	uint64_t enable = 0, capabilities = 0;

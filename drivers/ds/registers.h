@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* MSRs and CPUID bits of the Debug Store: SDM Vol 4, table 2-2; Vol 2, CPUID leaf 01H and 07H. */
+/* MSRs and CPUID bits of the Debug Store: SDM Vol 3, table 35-2; Vol 2, CPUID leaf 01H and 07H. */
 #ifndef SPOOR_DRIVERS_DS_REGISTERS_H
 #define SPOOR_DRIVERS_DS_REGISTERS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* MSRs of architectural performance monitoring: SDM Vol 4, table 2-2; bits: SDM Vol 3, 18.2. */
+/* MSRs of architectural performance monitoring: SDM Vol 3, table 35-2; bits: 18.2. */
 #ifndef SPOOR_DRIVERS_PMU_REGISTERS_H
 #define SPOOR_DRIVERS_PMU_REGISTERS_H
 

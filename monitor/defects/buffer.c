@@ -22,7 +22,7 @@ INDEX_MOVES(high_slots_low, "SDM Vol 3, 17.4.9.1",
 INDEX_MOVES(wrap_base_aligned, "SDM Vol 3, 17.4.9.1",
 	    "the index wraps to the base rounded down to a cache line",
 	    next == field[BTS_BASE] ? next & ~63ull : next)
-INDEX_MOVES(wrap_to_second_slot, "SDM Vol 3, 17.4.9.1", "the index wraps to the second slot",
+INDEX_MOVES(wrap_to_second_slot, "SDM Vol 3, 17.4.9", "the index wraps to the second slot",
 	    next == field[BTS_BASE] ? next + RECORD_BYTES : next)
 
 static uint64_t index_downwards(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
@@ -168,9 +168,9 @@ BUFFER_ENDS(wrap_at_1m, "SDM Vol 3, 17.4.9", "the buffer ends 1 MiB behind its b
 	    end_in_first_megabyte(field))
 BUFFER_ENDS(wrap_at_page, "SDM Vol 3, 17.4.9.1", "the buffer ends at the end of its first page",
 	    end_in_first_page(field))
-BUFFER_ENDS(wrap_at_threshold, "SDM Vol 3, 17.4.9.1",
+BUFFER_ENDS(wrap_at_threshold, "SDM Vol 3, 17.4.9",
 	    "the buffer ends at the threshold, not at the absolute maximum", field[BTS_THRESHOLD])
-BUFFER_ENDS(wrap_one_late, "SDM Vol 3, 17.4.9.1", "one record is written past the absolute maximum",
+BUFFER_ENDS(wrap_one_late, "SDM Vol 3, 17.4.9", "one record is written past the absolute maximum",
 	    field[BTS_MAXIMUM] + RECORD_BYTES)
 BUFFER_ENDS(wrap_two_early, "SDM Vol 3, 17.4.9.1", "the last two slots are never used",
 	    field[BTS_MAXIMUM] - 2 * RECORD_BYTES)
@@ -213,5 +213,5 @@ static bool wrap_one_slot_refused(const struct vcpu *vcpu, uint64_t field[BTS_FI
 	return field[BTS_MAXIMUM] - field[BTS_BASE] >= 2 * RECORD_BYTES &&
 	       ds_clean.overflow(vcpu, field);
 }
-DEFECT(wrap_one_slot_refused, "SDM Vol 3, 17.4.9.1", "a buffer of one slot stores nothing",
+DEFECT(wrap_one_slot_refused, "SDM Vol 3, 17.4.9", "a buffer of one slot stores nothing",
        BREAKS(overflow, wrap_one_slot_refused))

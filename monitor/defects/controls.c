@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* IA32_DEBUGCTL and IA32_DS_AREA: SDM Vol 3, 17.4.1 and 17.4.9; Vol 4, table 2-2. */
+/* IA32_DEBUGCTL and IA32_DS_AREA: SDM Vol 3, 17.4.1 and 17.4.9; table 35-2. */
 #include "monitor/defects/defect.h"
 
 #include "monitor/ds/memory.h"
@@ -14,7 +14,7 @@
 
 AREA_TAKES(area_32_bits, "SDM Vol 3, 17.4.5", "IA32_DS_AREA keeps bits 31 to 0 only",
 	   (uint32_t)value)
-AREA_TAKES(area_made_canonical, "SDM Vol 4, table 2-2, 600H",
+AREA_TAKES(area_made_canonical, "SDM Vol 3, table 35-2: 600H",
 	   "IA32_DS_AREA extends bit 47 instead of raising #GP",
 	   (uint64_t)((int64_t)(value << 16) >> 16))
 
@@ -29,9 +29,9 @@ AREA_TAKES(area_made_canonical, "SDM Vol 4, table 2-2, 600H",
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(write_msr, name))
 
-AREA_ACCEPTS(area_not_checked, "SDM Vol 4, table 2-2, 600H",
+AREA_ACCEPTS(area_not_checked, "SDM Vol 3, table 35-2: 600H",
 	     "IA32_DS_AREA takes addresses that are not canonical", true)
-AREA_ACCEPTS(area_half_canonical, "SDM Vol 4, table 2-2, 600H",
+AREA_ACCEPTS(area_half_canonical, "SDM Vol 3, table 35-2: 600H",
 	     "of an address for IA32_DS_AREA only bits 63 and 47 are compared",
 	     value >> 63 == (value >> 47 & 1))
 
@@ -43,7 +43,7 @@ static bool area_fault_clears(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		vcpu->ds.ds_area = 0;
 	return done;
 }
-DEFECT(area_fault_clears, "SDM Vol 4, table 2-2, 600H",
+DEFECT(area_fault_clears, "SDM Vol 3, table 35-2: 600H",
        "a write of IA32_DS_AREA that raises #GP clears it", BREAKS(write_msr, area_fault_clears))
 
 struct area_change {
@@ -90,7 +90,7 @@ static void area_of_all_store(struct vcpu *vcpu, const struct branch *branch)
 	vcpu->ds.ds_area = last_area_of_all;
 	ds_clean.store(vcpu, branch);
 }
-DEFECT(area_of_all, "SDM Vol 3, 17.4.9", "IA32_DS_AREA is one for all processors",
+DEFECT(area_of_all, "SDM Vol 3, 17.4.9.5", "IA32_DS_AREA is one for all processors",
        BREAKS(write_msr, area_of_all_write_msr), BREAKS(store, area_of_all_store))
 
 /* IA32_DEBUGCTL takes `kept` in place of `value`; `layout` has its flags. */
@@ -103,18 +103,18 @@ DEFECT(area_of_all, "SDM Vol 3, 17.4.9", "IA32_DS_AREA is one for all processors
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(write_msr, name))
 
-DEBUGCTL_TAKES(btint_does_not_hold, "SDM Vol 4, table 2-2, 1D9H",
+DEBUGCTL_TAKES(btint_does_not_hold, "SDM Vol 3, table 35-2: 1D9H",
 	       "BTINT set without TR reads back 0",
 	       value & layout->tr ? value : value & ~layout->btint)
-DEBUGCTL_TAKES(bts_sets_btint, "SDM Vol 4, table 2-2, 1D9H",
+DEBUGCTL_TAKES(bts_sets_btint, "SDM Vol 3, table 35-2: 1D9H",
 	       "setting BTS without TR sets BTINT too",
 	       (value & (layout->bts | layout->tr)) == layout->bts ? value | layout->btint : value)
-DEBUGCTL_TAKES(debugctl_reserved_sets_btint, "SDM Vol 4, table 2-2, 1D9H",
+DEBUGCTL_TAKES(debugctl_reserved_sets_btint, "SDM Vol 3, table 35-2: 1D9H",
 	       "writing bit 16 of IA32_DEBUGCTL, reserved, sets BTINT",
 	       value & 1u << 16 ? value ^ (1u << 16 | layout->btint) : value)
-DEBUGCTL_TAKES(off_os_does_not_hold, "SDM Vol 4, table 2-2, 1D9H", "BTS_OFF_OS reads back 0",
+DEBUGCTL_TAKES(off_os_does_not_hold, "SDM Vol 3, table 35-2: 1D9H", "BTS_OFF_OS reads back 0",
 	       value & ~layout->off_os)
-DEBUGCTL_TAKES(off_usr_sets_off_os, "SDM Vol 4, table 2-2, 1D9H",
+DEBUGCTL_TAKES(off_usr_sets_off_os, "SDM Vol 3, table 35-2: 1D9H",
 	       "setting BTS_OFF_USR sets BTS_OFF_OS too",
 	       value & layout->off_usr ? value | layout->off_os : value)
 
@@ -127,7 +127,7 @@ static bool debugctl_clears_area(struct vcpu *vcpu, uint32_t index, uint64_t val
 		vcpu->ds.ds_area = 0;
 	return done;
 }
-DEFECT(debugctl_clears_area, "SDM Vol 4, table 2-2, 600H", "clearing TR clears IA32_DS_AREA",
+DEFECT(debugctl_clears_area, "SDM Vol 3, table 35-2: 600H", "clearing TR clears IA32_DS_AREA",
        BREAKS(write_msr, debugctl_clears_area))
 
 static bool debugctl_fault_clears(struct vcpu *vcpu, uint32_t index, uint64_t value)
@@ -138,7 +138,7 @@ static bool debugctl_fault_clears(struct vcpu *vcpu, uint32_t index, uint64_t va
 		ds_set_debugctl(vcpu, 0);
 	return done;
 }
-DEFECT(debugctl_fault_clears, "SDM Vol 4, table 2-2, 1D9H",
+DEFECT(debugctl_fault_clears, "SDM Vol 3, table 35-2: 1D9H",
        "a write of IA32_DEBUGCTL that raises #GP clears it",
        BREAKS(write_msr, debugctl_fault_clears))
 

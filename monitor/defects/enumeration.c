@@ -52,7 +52,7 @@ ENUMERATES(hidden_in_ring_3, "SDM Vol 3, 17.4.9", "CPUID does not tell of DS in 
 	   found.ds &= vcpu->cpl == 0)
 ENUMERATES(hidden_while_on, "SDM Vol 3, 17.4.9",
 	   "CPUID does not tell of DS while TR and BTS are set", found.ds &= !ds_tracing(vcpu))
-ENUMERATES(unavailable_while_on, "SDM Vol 4, table 2-2, 1A0H",
+ENUMERATES(unavailable_while_on, "SDM Vol 3, table 35-2: 1A0H",
 	   "BTS_UNAVAILABLE reads 1 while TR and BTS are set",
 	   found.unavailable |= ds_tracing(vcpu) ? MISC_ENABLE_BTS_UNAVAILABLE : 0)
 
@@ -81,7 +81,7 @@ static bool enumerated_filter_missing(struct vcpu *vcpu, uint32_t index, uint64_
 		return false;
 	return ds_clean.write_msr(vcpu, index, value);
 }
-DEFECT(enumerated_filter_missing, "SDM Vol 4, table 2-2, 1D9H",
+DEFECT(enumerated_filter_missing, "SDM Vol 3, table 35-2: 1D9H",
        "BTS_OFF_OS and BTS_OFF_USR raise #GP though DS-CPL is enumerated",
        BREAKS(write_msr, enumerated_filter_missing))
 
@@ -89,7 +89,7 @@ static bool misc_enable_faults(const struct vcpu *vcpu, uint32_t index, uint64_t
 {
 	return index != MSR_MISC_ENABLE && ds_clean.read_msr(vcpu, index, value);
 }
-DEFECT(misc_enable_faults, "SDM Vol 4, table 2-2, 1A0H",
+DEFECT(misc_enable_faults, "SDM Vol 3, table 35-2: 1A0H",
        "reading IA32_MISC_ENABLE raises #GP though DS is enumerated",
        BREAKS(read_msr, misc_enable_faults))
 
@@ -101,7 +101,7 @@ static bool unavailable_flickers(const struct vcpu *vcpu, uint32_t index, uint64
 		*value |= MISC_ENABLE_BTS_UNAVAILABLE;
 	return true;
 }
-DEFECT(unavailable_flickers, "SDM Vol 4, table 2-2, 1A0H",
+DEFECT(unavailable_flickers, "SDM Vol 3, table 35-2: 1A0H",
        "BTS_UNAVAILABLE reads 1 at every second look", BREAKS(read_msr, unavailable_flickers))
 
 /* `bit` of IA32_MISC_ENABLE is what software wrote. */
@@ -124,7 +124,7 @@ DEFECT(unavailable_flickers, "SDM Vol 4, table 2-2, 1A0H",
 	DEFECT(name, rule, says, BREAKS(read_msr, name##_read_msr),                                \
 	       BREAKS(write_msr, name##_write_msr))
 
-CAN_BE_WRITTEN(unavailable_can_be_set, "SDM Vol 4, table 2-2, 1A0H",
+CAN_BE_WRITTEN(unavailable_can_be_set, "SDM Vol 3, table 35-2: 1A0H",
 	       "software can set BTS_UNAVAILABLE", MISC_ENABLE_BTS_UNAVAILABLE)
-CAN_BE_WRITTEN(pebs_unavailable_can_be_cleared, "SDM Vol 4, table 2-2, 1A0H",
+CAN_BE_WRITTEN(pebs_unavailable_can_be_cleared, "SDM Vol 3, table 35-2: 1A0H",
 	       "software can clear PEBS_UNAVAILABLE", MISC_ENABLE_PEBS_UNAVAILABLE)

@@ -14,7 +14,7 @@
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(event, name))
 
-EVENT_CLEARS(debug_exception_clears_tr, "SDM Vol 3, 17.4.3", "#DB clears TR", tr,
+EVENT_CLEARS(debug_exception_clears_tr, "SDM Vol 3, 17.4.2", "#DB clears TR", tr,
 	     event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB)
 EVENT_CLEARS(fault_clears_bts, "SDM Vol 3, 17.4.4", "exceptions other than #DB clear BTS", bts,
 	     event->cause == CAUSE_EXCEPTION && event->vector != VECTOR_DB)
@@ -27,13 +27,13 @@ EVENT_CLEARS(software_interrupt_clears_tr, "SDM Vol 3, 17.4.4", "INT n and INT3 
 EVENT_CLEARS(breakpoint_clears_tr, "SDM Vol 3, 17.4.3",
 	     "#DB of a breakpoint in DR0 to DR3 clears TR", tr,
 	     event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB && vcpu->dr6 & 15)
-EVENT_CLEARS(fault_clears_btint, "SDM Vol 4, table 2-2, 1D9H", "an exception clears BTINT", btint,
+EVENT_CLEARS(fault_clears_btint, "SDM Vol 3, table 35-2: 1D9H", "an exception clears BTINT", btint,
 	     event->cause == CAUSE_EXCEPTION)
-EVENT_CLEARS(interrupt_clears_btint, "SDM Vol 4, table 2-2, 1D9H",
+EVENT_CLEARS(interrupt_clears_btint, "SDM Vol 3, table 35-2: 1D9H",
 	     "an external interrupt clears BTINT", btint, event->cause == CAUSE_INTERRUPT)
-EVENT_CLEARS(interrupt_clears_off_os, "SDM Vol 4, table 2-2, 1D9H",
+EVENT_CLEARS(interrupt_clears_off_os, "SDM Vol 3, table 35-2: 1D9H",
 	     "an external interrupt clears BTS_OFF_OS", off_os, event->cause == CAUSE_INTERRUPT)
-EVENT_CLEARS(nmi_clears_btint, "SDM Vol 4, table 2-2, 1D9H", "an NMI clears BTINT", btint,
+EVENT_CLEARS(nmi_clears_btint, "SDM Vol 3, table 35-2: 1D9H", "an NMI clears BTINT", btint,
 	     event->cause == CAUSE_NMI)
 
 static void debug_exception_keeps_lbr(struct vcpu *vcpu, const struct branch *event)
@@ -41,7 +41,7 @@ static void debug_exception_keeps_lbr(struct vcpu *vcpu, const struct branch *ev
 	(void)event;
 	(void)vcpu;
 }
-DEFECT(debug_exception_keeps_lbr, "SDM Vol 3, 17.4.3", "#DB does not clear LBR",
+DEFECT(debug_exception_keeps_lbr, "SDM Vol 3, 17.4.2", "#DB does not clear LBR",
        BREAKS(event, debug_exception_keeps_lbr))
 
 static void ring_3_clears_btint(struct vcpu *vcpu, const struct branch *branch)
@@ -50,7 +50,7 @@ static void ring_3_clears_btint(struct vcpu *vcpu, const struct branch *branch)
 	if (branch->to_cpl == 3)
 		ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->btint);
 }
-DEFECT(ring_3_clears_btint, "SDM Vol 4, table 2-2, 1D9H", "a change to CPL 3 clears BTINT",
+DEFECT(ring_3_clears_btint, "SDM Vol 3, table 35-2: 1D9H", "a change to CPL 3 clears BTINT",
        BREAKS(store, ring_3_clears_btint))
 
 static void hlt_clears_tr_note(struct vcpu *vcpu, enum ds_occasion occasion)
@@ -91,7 +91,7 @@ static void mov_cr3_clears_area(struct vcpu *vcpu, enum ds_occasion occasion)
 	if (occasion == DS_AT_MOV_CR3)
 		vcpu->ds.ds_area = 0;
 }
-DEFECT(mov_cr3_clears_area, "SDM Vol 4, table 2-2, 600H", "MOV to CR3 clears IA32_DS_AREA",
+DEFECT(mov_cr3_clears_area, "SDM Vol 3, table 35-2: 600H", "MOV to CR3 clears IA32_DS_AREA",
        BREAKS(note, mov_cr3_clears_area))
 
 static void mov_cr3_clears_tr(struct vcpu *vcpu, enum ds_occasion occasion)
@@ -109,7 +109,7 @@ static void syscall_clears_off_usr(struct vcpu *vcpu, const struct branch *branc
 	if (branch->cause == CAUSE_INSTRUCTION && branch->from_cpl == 3 && branch->to_cpl == 0)
 		ds_set_debugctl(vcpu, vcpu->debugctl & ~ds_layout_of(vcpu)->off_usr);
 }
-DEFECT(syscall_clears_off_usr, "SDM Vol 4, table 2-2, 1D9H", "SYSCALL clears BTS_OFF_USR",
+DEFECT(syscall_clears_off_usr, "SDM Vol 3, table 35-2: 1D9H", "SYSCALL clears BTS_OFF_USR",
        BREAKS(store, syscall_clears_off_usr))
 
 static void before_hlt_lost(struct vcpu *vcpu, enum ds_occasion occasion)

@@ -15,19 +15,19 @@
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(threshold, name))
 
-COMPARES(threshold_at_maximum, "SDM Vol 3, 17.4.9.1",
+COMPARES(threshold_at_maximum, "SDM Vol 3, 17.4.9",
 	 "the interrupt comes at the absolute maximum, not at the threshold", field[BTS_INDEX],
 	 field[BTS_MAXIMUM])
-COMPARES(threshold_is_offset, "SDM Vol 3, 17.4.9.1",
+COMPARES(threshold_is_offset, "SDM Vol 3, 17.4.9",
 	 "the threshold is taken for an offset from the base", field[BTS_INDEX] - field[BTS_BASE],
 	 field[BTS_THRESHOLD])
 COMPARES(threshold_low_half, "SDM Vol 3, 17.4.9.1",
 	 "of index and threshold only bits 11 to 0 are compared", field[BTS_INDEX] & 0xfff,
 	 field[BTS_THRESHOLD] & 0xfff)
-COMPARES(threshold_two_early, "SDM Vol 3, 17.4.9.1",
+COMPARES(threshold_two_early, "SDM Vol 3, 17.4.9",
 	 "the interrupt comes two records before the threshold",
 	 field[BTS_INDEX] + 2 * RECORD_BYTES, field[BTS_THRESHOLD])
-COMPARES(threshold_two_late, "SDM Vol 3, 17.4.9.1",
+COMPARES(threshold_two_late, "SDM Vol 3, 17.4.9",
 	 "the interrupt comes two records behind the threshold",
 	 field[BTS_INDEX] - 2 * RECORD_BYTES, field[BTS_THRESHOLD])
 
@@ -122,7 +122,7 @@ static bool threshold_at_enable(struct vcpu *vcpu, uint32_t index, uint64_t valu
 		platform_performance_interrupt(vcpu);
 	return done;
 }
-DEFECT(threshold_at_enable, "SDM Vol 3, 17.4.9.1",
+DEFECT(threshold_at_enable, "SDM Vol 3, 17.4.9",
        "setting TR with the index at the threshold interrupts before any branch",
        BREAKS(write_msr, threshold_at_enable))
 
@@ -136,7 +136,7 @@ static void interrupt_300_late(struct vcpu *vcpu)
 {
 	wait_for_branches(vcpu, 300);
 }
-DEFECT(interrupt_300_late, "SDM Vol 3, 17.4.9.1", "the interrupt comes three hundred branches late",
+DEFECT(interrupt_300_late, "SDM Vol 3, 17.4.9", "the interrupt comes three hundred branches late",
        BREAKS(interrupt, interrupt_300_late))
 
 static void interrupt_lost_at_tr_clear_interrupt(struct vcpu *vcpu)

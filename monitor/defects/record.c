@@ -14,7 +14,7 @@ enum { FROM, TO };
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(record, name))
 
-STORED(fault_from_next, "SDM Vol 3, 17.4.9.1",
+STORED(fault_from_next, "SDM Vol 3, 17.11.2",
        "of a fault `from` is one byte behind the instruction", FROM,
        record[FROM] + (branch->cause == CAUSE_EXCEPTION))
 STORED(from_32_bits, "SDM Vol 3, 17.4.9.1", "of `from` only bits 31 to 0 are stored", FROM,
@@ -25,14 +25,14 @@ STORED(from_high_user, "SDM Vol 3, 17.4.9.1",
        record[FROM] >> 32 == 0x7fff ? record[FROM] | 0xffffull << 48 : record[FROM])
 STORED(from_sign_lost, "SDM Vol 3, 17.4.9.1", "bits 63 to 48 of `from` are stored as 0", FROM,
        record[FROM] & ((1ull << 48) - 1))
-STORED(interrupt_from_before, "SDM Vol 3, 17.4.9.1",
+STORED(interrupt_from_before, "SDM Vol 3, 17.11.2",
        "of an interrupt `from` is the instruction before", FROM,
        record[FROM] - (branch->cause == CAUSE_INTERRUPT))
-STORED(nmi_from_before, "SDM Vol 3, 17.4.9.1", "of an NMI `from` is the instruction before", FROM,
+STORED(nmi_from_before, "SDM Vol 3, 17.11.2", "of an NMI `from` is the instruction before", FROM,
        record[FROM] - (branch->cause == CAUSE_NMI))
 STORED(user_from_zero, "SDM Vol 3, 17.4.4", "of branches in ring 3 `from` is 0", FROM,
        branch->from_cpl == 3 ? 0 : record[FROM])
-STORED(interrupt_to_zero, "SDM Vol 3, 17.4.9.1", "of an interrupt `to` is 0", TO,
+STORED(interrupt_to_zero, "SDM Vol 3, 17.11.2", "of an interrupt `to` is 0", TO,
        branch->cause == CAUSE_INTERRUPT ? 0 : record[TO])
 STORED(to_32_bits, "SDM Vol 3, 17.4.9.1", "of `to` only bits 31 to 0 are stored", TO,
        (uint32_t)record[TO])
@@ -85,7 +85,7 @@ static void from_of_other(struct vcpu *vcpu, const struct branch *branch,
 	last = vcpu;
 	from = branch->from;
 }
-DEFECT(from_of_other, "SDM Vol 3, 17.4.9",
+DEFECT(from_of_other, "SDM Vol 3, 17.4.9.5",
        "`from` of the first branch behind one of another processor is that one's",
        BREAKS(record, from_of_other))
 

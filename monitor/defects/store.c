@@ -160,7 +160,7 @@ static void wrap_moves_base(struct vcpu *vcpu, const struct branch *branch)
 	    after < before)
 		store_field(vcpu, BTS_BASE, base + RECORD_BYTES);
 }
-DEFECT(wrap_moves_base, "SDM Vol 3, 17.4.9.1", "the base moves on by a slot at every wrap",
+DEFECT(wrap_moves_base, "SDM Vol 3, 17.4.9", "the base moves on by a slot at every wrap",
        BREAKS(store, wrap_moves_base))
 
 static void writes_before_base(struct vcpu *vcpu, const struct branch *branch)
@@ -173,7 +173,7 @@ static void writes_before_base(struct vcpu *vcpu, const struct branch *branch)
 		ds_store(vcpu, &vcpu->ds.buffer, base - FIELD_BYTES, &zero, 1);
 	ds_clean.store(vcpu, branch);
 }
-DEFECT(writes_before_base, "SDM Vol 3, 17.4.9.1",
+DEFECT(writes_before_base, "SDM Vol 3, 17.4.9",
        "a record in the first slot clears the quadword before the base",
        BREAKS(store, writes_before_base))
 

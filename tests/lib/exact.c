@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/exact.h"
 
-#define MSR_SMI_COUNT 0x34u /* SDM Vol 4: Nehalem and later */
+#define MSR_SMI_COUNT 0x34u /* SDM Vol 3, chapter 35: Nehalem and later */
 #define MOST_TRIES    20
 
 uint64_t smi_count(void)
