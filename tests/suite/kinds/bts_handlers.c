@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * What runs between an event and its IRETQ is code like any other. A kernel's own handler has
  * branches that change with its compiler, so the usual test looks at the way in and the way out

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * Events that arrive in ring 3. The way there changes stack, GS and privilege, and the record has
  * its two ends in different rings: the entry that a tracer of a program meets most often, and that

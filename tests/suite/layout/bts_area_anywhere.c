@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "kernel/mm/vm.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/exact.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * A control that changes while TR and BTS stay set. Drivers turn TR off around every change, so
  * that silicon which looks at the others only when TR is set would serve them well for years; a

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * IA32_DEBUGCTL is software's: what an event may change of it is written (LBR and BTF at #DB). A
  * BTINT that some event clears makes a buffer wrap that was to interrupt, much later and far away.

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/cpuid.h"
+#include "drivers/ds/ds.h"
+#include "drivers/msr.h"
+#include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
+#include "kernel/silicon.h"
+#include "kernel/smp/smp.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/code.h"
+#include "tests/lib/rig.h"
+
+#define CPUID_1_EDX_DS	       (1u << 21)
+#define CPUID_1_ECX_DTES64     (1u << 2)
+#define CPUID_1_ECX_DS_CPL     (1u << 4)
+#define CPUID_1_ECX_HYPERVISOR (1u << 31)
+
+static bool is_intel(const struct cpuid_result *zero)
+{
+	return !memcmp(&zero->ebx, "Genu", 4) && !memcmp(&zero->edx, "ineI", 4) &&
+	       !memcmp(&zero->ecx, "ntel", 4);
+}
+
+/* What silicon= in the banner has to be. */
+static const char *expected_silicon(uint32_t ecx)
+{
+	if (!ds_present())
+		return "none";
+	if (!(ecx & CPUID_1_ECX_HYPERVISOR))
+		return "native";
+	return silicon_is_foreign_guest() ? "guest" : "virtual";
+}
+
+TEST(ds_enumeration_consistent, .group = "E", .ids = "E1",
+     .claim = "DS, DTES64 and DS-CPL read the same each time, and the banner says what they are",
+     .source = "SDM Vol 2, CPUID: leaf 01H; SDM Vol 3, 17.4.9")
+{
+	const struct ds_caps *caps = ds_caps();
+	struct cpuid_result zero = cpuid(0, 0), one = cpuid(1, 0);
+	bool ds = is_intel(&zero) && one.edx & CPUID_1_EDX_DS;
+
+	for (unsigned i = 0; i < 100; i++) {
+		struct cpuid_result again = cpuid(1, 0);
+
+		REQUIRE_EQ(again.eax, one.eax);
+		REQUIRE_EQ(again.edx & CPUID_1_EDX_DS, one.edx & CPUID_1_EDX_DS);
+		REQUIRE_EQ(again.ecx & (CPUID_1_ECX_DTES64 | CPUID_1_ECX_DS_CPL),
+			   one.ecx & (CPUID_1_ECX_DTES64 | CPUID_1_ECX_DS_CPL));
+	}
+	EXPECT_EQ(caps->ds, ds);
+	EXPECT_EQ(caps->dtes64, ds && one.ecx & CPUID_1_ECX_DTES64);
+	EXPECT_EQ(caps->dscpl, ds && one.ecx & CPUID_1_ECX_DS_CPL);
+	EXPECT(caps->status != DS_NOT_PROBED);
+	EXPECT_EQ(caps->status == DS_NOT_INTEL, !is_intel(&zero));
+	EXPECT_EQ(caps->status == DS_NOT_ENUMERATED,
+		  is_intel(&zero) && !(one.edx & CPUID_1_EDX_DS));
+	EXPECT(!strcmp(silicon_name(), expected_silicon(one.ecx)));
+	test_observe("cpuid_1", "eax=%08x ecx=%08x edx=%08x", one.eax, one.ecx, one.edx);
+}
+
+#define IA32_MISC_ENABLE 0x1a0u
+
+struct enumeration {
+	uint32_t signature, ds, dtes64_and_dscpl;
+	uint64_t unavailable; /* IA32_MISC_ENABLE[12:11], where it can be read */
+};
+
+static void look(void *argument)
+{
+	struct enumeration *enumeration = argument;
+	struct cpuid_result one = cpuid(1, 0);
+	uint64_t enable = 0;
+
+	rdmsr_safe(IA32_MISC_ENABLE, &enable);
+	*enumeration = (struct enumeration){.signature = one.eax,
+					    .ds = one.edx & 1u << 21,
+					    .dtes64_and_dscpl = one.ecx & (1u << 2 | 1u << 4),
+					    .unavailable = enable & (3u << 11)};
+}
+
+TEST(ds_enumeration_all_cpus, .group = "E", .ids = "E7", .needs = NEED_SMP,
+     .claim = "all processors enumerate the same Debug Store",
+     .source = "SDM Vol 3, 17.4.9; Linux 2.6.32, ds.c: \"Others are identical\"")
+{
+	struct enumeration first, other;
+
+	smp_call(0, look, &first);
+	for (unsigned i = 1; i < cpu_count(); i++) {
+		smp_call(i, look, &other);
+		EXPECT_EQ(other.signature, first.signature);
+		EXPECT_EQ(other.ds, first.ds);
+		EXPECT_EQ(other.dtes64_and_dscpl, first.dtes64_and_dscpl);
+		EXPECT_EQ(other.unavailable, first.unavailable);
+	}
+}
+
+/* A program looks at CPUID when it likes: while somebody traces it, and in ring 3. */
+
+#define AT  0x00005a0000001000ul
+#define ECX (1u << 2 | 1u << 4) /* DTES64, DS-CPL */
+#define EDX (1u << 21)		/* DS */
+
+TEST(ds_enumeration_while_recording, .group = "E", .ids = "E1 E3", .needs = NEED_BTS,
+     .claim = "CPUID and IA32_MISC_ENABLE tell the same of DS while TR and BTS are set",
+     .source = "SDM Vol 3, 17.4.9 and table 35-2: 1A0H; SDM Vol 2, CPUID")
+{
+	struct cpuid_result one = cpuid(1, 0);
+	uint64_t before = rdmsr(IA32_MISC_ENABLE), enable = 0;
+	uint32_t ecx = 0, edx = 0;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	TRACED_WITH(rig_all(),
+		    "movl $1, %%eax\n\txorl %%ecx, %%ecx\n\tcpuid\n\t"
+		    "movl %%ecx, %[ecx]\n\tmovl %%edx, %[edx]\n\t"
+		    "movl $0x1a0, %%ecx\n\trdmsr\n\tshlq $32, %%rdx\n\torq %%rax, %%rdx\n\t"
+		    "movq %%rdx, %[enable]\n\t",
+		    AND([ecx] "=&r"(ecx), [edx] "=&r"(edx), [enable] "=&r"(enable)), , "rbx");
+	EXPECT_EQ(ecx & ECX, one.ecx & ECX);
+	EXPECT_EQ(edx & EDX, one.edx & EDX);
+	EXPECT_EQ(enable, before);
+	rig_close(&rig);
+}
+
+TEST(ds_enumeration_in_ring_3, .group = "E", .ids = "E1", .needs = NEED_DS,
+     .claim = "CPUID tells ring 3 the same of DS as the kernel",
+     .source = "SDM Vol 3, 17.4.9; SDM Vol 2, CPUID: at any privilege level")
+{
+	static const uint8_t code[] = {0x0f, 0xa2, 0x0f, 0x0b}; /* cpuid; ud2 */
+	struct cpuid_result one = cpuid(1, 0);
+	struct trap_frame frame = {.rip = AT, .rax = 1};
+	uint8_t *page = test_area(1);
+
+	memcpy(page, code, sizeof(code));
+	code_map(AT, page, VM_USER);
+	EXPECT(user_run(&frame));
+	code_unmap(AT);
+	EXPECT_EQ(frame.vector, VECTOR_UD);
+	EXPECT_EQ(frame.rcx & ECX, one.ecx & ECX);
+	EXPECT_EQ(frame.rdx & EDX, one.edx & EDX);
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
+#include "kernel/mm/vm.h"
+#include "kernel/trap/trap.h"
+#include "lib/string.h"
+#include "tests/lib/code.h"
+#include "tests/lib/exact.h"
+#include "tests/lib/own_idt.h"
+#include "tests/lib/pending.h"
+#include "tests/lib/visits.h"
+
+TEST(bts_filter_off_os, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "with BTS_OFF_OS all branches within CPL 3 are recorded, and none within CPL 0",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	struct visits visits;
+	struct rig rig;
+
+	rig_open(&rig, VISITS_SLOTS);
+	visits_open();
+	visits = visits_trace(&rig, rig_all() | ds_configuration->off_os);
+	EXPECT_EQ(visits.user, VISITS_BRANCHES);
+	EXPECT_EQ(visits.kernel, 0);
+	EXPECT_EQ(visits.wrong, 0);
+	EXPECT_OR_ERRATUM(visits.wrong_from == 0, "AR62");
+	EXPECT(visits.to_user <= VISITS && visits.to_kernel <= VISITS);
+	test_observe("off_os_transitions", "to_user:%zu,to_kernel:%zu of %d", visits.to_user,
+		     visits.to_kernel, VISITS);
+	visits_close();
+	rig_close(&rig);
+}
+
+TEST(bts_filter_off_usr, .group = "P", .ids = "P2", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "with BTS_OFF_USR all branches within CPL 0 are recorded, and none within CPL 3",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	struct visits all, visits;
+	struct rig rig;
+
+	rig_open(&rig, VISITS_SLOTS);
+	visits_open();
+	all = visits_trace(&rig, rig_all());
+	visits = visits_trace(&rig, rig_all() | ds_configuration->off_usr);
+	EXPECT_EQ(all.user, VISITS_BRANCHES);
+	EXPECT_EQ(all.to_user, VISITS);
+	EXPECT_EQ(all.wrong + all.wrong_from, 0);
+	EXPECT_EQ(visits.user, 0);
+	EXPECT_EQ(visits.kernel, all.kernel);
+	EXPECT_EQ(visits.kernel_sum, all.kernel_sum);
+	EXPECT_EQ(visits.wrong, 0);
+	EXPECT_OR_ERRATUM(visits.wrong_from == 0, "AR62");
+	EXPECT(visits.to_user <= VISITS && visits.to_kernel <= VISITS);
+	test_observe("off_usr_transitions", "to_user:%zu,to_kernel:%zu of %d", visits.to_user,
+		     visits.to_kernel, VISITS);
+	visits_close();
+	rig_close(&rig);
+}
+
+/* Without TR nothing may happen at all; where only one flag is missing it has to be that one. */
+static void expect_nothing(struct rig *rig, const char *what, uint64_t debugctl)
+{
+	struct visits visits = visits_trace(rig, debugctl);
+
+	if (visits.count)
+		test_note("%s: %zu records", what, visits.count);
+	EXPECT_EQ(visits.count, 0);
+	EXPECT_EQ(rig_record(rig, 0).from, 0);
+}
+
+TEST(bts_filter_all_off, .group = "P", .ids = "P3", .needs = NEED_BTS,
+     .claim = "nothing is stored with both filters on, with BTS = 0 or with TR = 0",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	const struct ds_configuration *c = ds_configuration;
+	uint64_t filters = ds_caps()->dscpl ? c->off_os | c->off_usr : 0;
+	struct rig rig;
+
+	rig_open(&rig, VISITS_SLOTS);
+	visits_open();
+	expect_nothing(&rig, "nothing", 0);
+	expect_nothing(&rig, "TR", c->tr);
+	expect_nothing(&rig, "TR, BTINT", c->tr | c->btint);
+	expect_nothing(&rig, "TR, filters", c->tr | filters);
+	expect_nothing(&rig, "BTS", c->bts);
+	expect_nothing(&rig, "BTS, BTINT, filters", c->bts | c->btint | filters);
+	if (filters) {
+		expect_nothing(&rig, "both filters", rig_all() | filters);
+		expect_nothing(&rig, "both filters, BTINT", rig_interrupt() | filters);
+	}
+	visits_close();
+	rig_close(&rig);
+}
+
+#define AT 0x00005a0000001000ul
+
+extern const char filter_call[], filter_back[];
+
+/* In the user's half, run at CPL 0: JMP over an UD2; RET */
+static const uint8_t code[] = {0xeb, 0x02, 0x0f, 0x0b, 0xc3};
+
+static __attribute__((noinline)) void trace(struct rig *rig, uint64_t debugctl)
+{
+	EXACTLY (rig)
+		TRACED_WITH(debugctl, "filter_call: call *%[at]\nfilter_back:\n\t", ,
+			    AND([at] "r"(AT)));
+}
+
+TEST(bts_filter_by_cpl, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "the filters go by the CPL, whatever the addresses of a branch",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	const struct ds_configuration *c = ds_configuration;
+	uint8_t *page = test_area(1);
+	struct rig rig;
+
+	memcpy(page, code, sizeof(code));
+	rig_open(&rig, 16);
+	code_map(AT, page, VM_READ);
+	trace(&rig, rig_all() | c->off_os);
+	EXPECT_EQ(rig_count(&rig), 0);
+	trace(&rig, rig_all() | c->off_usr);
+	code_unmap(AT);
+	EXPECT_EQ(rig_count(&rig), 3);
+	rig_expect(&rig, 0, filter_call, (void *)AT, "call");
+	rig_expect(&rig, 1, (void *)AT, (void *)(AT + 4), "jmp");
+	rig_expect(&rig, 2, (void *)(AT + 4), filter_back, "ret");
+	rig_close(&rig);
+}
+
+/* An exception, an interrupt and a software interrupt, with their IRETQs. */
+static __attribute__((noinline)) size_t count(struct rig *rig, uint64_t debugctl)
+{
+	struct pending pending;
+
+	EXACTLY (rig) {
+		pending_raise(&pending);
+		own_idt_load();
+		TRACED_WITH(debugctl,
+			    "leaq 1f(%%rip), %%rbx\n\tud2\n1:\tint %[vector]\n\t"
+			    "sti\n\t.fill 64, 1, 0x90\n\tcli\n\t",
+			    , AND([vector] "i"(VECTOR_TEST + 1)), "rbx");
+		own_idt_unload();
+		lapic_eoi();
+		pending_settle();
+	}
+	return rig_count(rig);
+}
+
+TEST(bts_filter_events, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "BTS_OFF_OS leaves out interrupts and exceptions within CPL 0, BTS_OFF_USR does not",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	const struct ds_configuration *c = ds_configuration;
+	size_t all;
+	struct rig rig;
+
+	rig_open(&rig, 64);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	own_idt_set(VECTOR_TEST, own_handler_return, false);
+	own_idt_set(VECTOR_TEST + 1, own_handler_return, false);
+	all = count(&rig, rig_all());
+	EXPECT(all == 5 || all == 6); /* INT n may not be recorded */
+	EXPECT_EQ(count(&rig, rig_all() | c->off_usr), all);
+	EXPECT_EQ(count(&rig, rig_all() | c->off_os), 0);
+	rig_close(&rig);
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/ds/ds.h"
+#include "tests/framework/test.h"
+#include "tests/lib/sight.h"
+
+// A filter by privilege level still stores branches that cross the levels, and those carry a kernel
+// address at one end: Linux drops them in software for that reason. Passing means: over a thousand
+// transitions a reader without the right to kernel addresses gets none, from either end.
+
+#define TRANSITIONS		1000
+#define NO_KERNEL_ADDRESS_WALKS (TRANSITIONS / 2)
+
+/* One who may not see them; one who may, so that more is recorded than is shown; an observer. */
+TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
+     .claim =
+	     "a reader without the right to kernel addresses gets none over a thousand transitions",
+     .source = "docs/design.md#views")
+{
+	struct walker walker = {
+		.name = "both", .chain = &chain_a, .walks = NO_KERNEL_ADDRESS_WALKS};
+	struct trace_options options =
+		sight_options(TRACE_USER | TRACE_KERNEL, NO_KERNEL_ADDRESS_WALKS);
+	struct sight sights[2];
+	struct user_chain user;
+	struct tracer *refused;
+
+	user_chain_open(&user, 0);
+	walker.user = &user;
+	walkers_create(&walker, 1);
+	options.privileged = false;
+	options.view = TRACE_USER;
+	sight_open(&sights[0], &walker, &options);
+	options.view = TRACE_USER | TRACE_KERNEL;
+	EXPECT_EQ(trace_attach(walker.task, &options, &refused), -EPERM);
+	options.privileged = true;
+	sight_open(&sights[1], &walker, &options);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		sight_read(&sights[i]);
+		sight_expect(&sights[i], NO_KERNEL_ADDRESS_WALKS);
+		sight_close(&sights[i]);
+	}
+	EXPECT(sights[1].between >= TRANSITIONS);
+	test_observe("transitions", "%lu", sights[1].between);
+	walker_end(&walker);
+	user_chain_close(&user);
+}
+
+#define SOFTWARE_SAME_WALKS 50
+
+/* The same program, in the shape that the mode makes: TRACE_WRAP circular, else linear. */
+static void trace(struct user_chain *user, unsigned view, enum trace_overflow overflow,
+		  enum trace_filter filter)
+{
+	struct walker walker = {
+		.name = "both", .chain = &chain_a, .walks = SOFTWARE_SAME_WALKS, .user = user};
+	struct trace_options options =
+		sight_options(TRACE_USER | TRACE_KERNEL, SOFTWARE_SAME_WALKS);
+	struct trace_status status;
+	struct sight sight;
+
+	options.view = view;
+	options.overflow = overflow;
+	walkers_create(&walker, 1);
+	sight_open(&sight, &walker, &options);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	trace_status(sight.tracer, &status);
+	EXPECT_EQ(status.filter, filter);
+	EXPECT_EQ(status.circular, overflow == TRACE_WRAP);
+	sight_read(&sight);
+	sight_expect(&sight, SOFTWARE_SAME_WALKS);
+	sight_close(&sight);
+	walker_end(&walker);
+}
+
+TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
+     .claim = "a view is the same by DS-CPL and by the filter in software, in either shape",
+     .source = "docs/design.md#views")
+{
+	static const enum trace_overflow overflows[] = {TRACE_STOP, TRACE_WRAP};
+	struct user_chain user;
+
+	user_chain_open(&user, 0);
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned view = TRACE_USER; view <= TRACE_KERNEL; view++) {
+			if (ds_caps()->filters)
+				trace(&user, view, overflows[i], TRACE_FILTER_HARDWARE);
+			trace_filter_in_software(true);
+			trace(&user, view, overflows[i], TRACE_FILTER_SOFTWARE);
+			trace_filter_in_software(false);
+		}
+	user_chain_close(&user);
+}

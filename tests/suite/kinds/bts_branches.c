@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/exact.h"
+
+#define CF (1u << 0)
+#define PF (1u << 2)
+#define ZF (1u << 6)
+#define SF (1u << 7)
+#define OF (1u << 11)
+
+#define SHORT_SIZE 3 /* Jcc rel8 and the NOP that it jumps over */
+#define NEAR_SIZE  7 /* Jcc rel32 and the NOP */
+
+extern const char conditional_short[], conditional_near[];
+
+/* SDM Vol 1, appendix B: odd conditions negate the even ones before them. */
+static bool holds(unsigned condition, uint32_t flags)
+{
+	bool sign_not_overflow = !(flags & SF) != !(flags & OF);
+	bool even[] = {flags & OF, flags & CF, flags & ZF,	  flags & (CF | ZF),
+		       flags & SF, flags & PF, sign_not_overflow, sign_not_overflow || flags & ZF};
+
+	return even[condition / 2] != (condition & 1);
+}
+
+static void trace(uint64_t flags)
+{
+	TRACED_WITH(rig_all(),
+		    "pushq %[flags]\n\tpopfq\n"
+		    "conditional_short:\n\t"
+		    ".irp c, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+		    ".byte 0x70 + \\c, 1\n\tnop\n\t.endr\n"
+		    "conditional_near:\n\t"
+		    ".irp c, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+		    ".byte 0x0f, 0x80 + \\c\n\t.long 1\n\tnop\n\t.endr\n\t",
+		    , AND([flags] "r"(flags)));
+}
+
+/* The records from `slot` on of the 16 branches at `first`; returns the slot behind them. */
+static size_t expect(const struct rig *rig, size_t slot, const char *first, size_t size,
+		     uint32_t flags)
+{
+	for (unsigned condition = 0; condition < 16; condition++, first += size)
+		if (holds(condition, flags))
+			rig_expect(rig, slot++, first, first + size, "jcc");
+	return slot;
+}
+
+TEST(bts_conditional_branches, .group = "K", .ids = "K1", .needs = NEED_BTS,
+     .claim = "a conditional branch is recorded if it is taken, even over one byte, and else not",
+     .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 1, appendix B")
+{
+	struct rig rig;
+
+	rig_open(&rig, 64);
+	for (unsigned choice = 0; choice < 32; choice++) {
+		uint32_t flags = (choice & 1 ? CF : 0) | (choice & 2 ? PF : 0) |
+				 (choice & 4 ? ZF : 0) | (choice & 8 ? SF : 0) |
+				 (choice & 16 ? OF : 0);
+		size_t slot;
+
+		EXACTLY (&rig)
+			trace(flags | 2);
+		slot = expect(&rig, 0, conditional_short, SHORT_SIZE, flags);
+		slot = expect(&rig, slot, conditional_near, NEAR_SIZE, flags);
+		EXPECT_EQ(rig_count(&rig), slot);
+	}
+	rig_close(&rig);
+}
+
+extern const char count_rcxz[], count_ecxz[], count_loop[], count_loope[], count_loopne[];
+extern const char count_rcxz_to[], count_ecxz_to[], count_loop_to[], count_loope_to[],
+	count_loopne_to[];
+
+TEST(bts_count_branches, .group = "K", .ids = "K1", .needs = NEED_BTS,
+     .claim = "JRCXZ, JECXZ, LOOP, LOOPE and LOOPNE are recorded if taken, and else not",
+     .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 2, Jcc and LOOP")
+{
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	EXACTLY (&rig)
+		TRACED(rig_all(),
+		       "movl $1, %%ecx\n\tjrcxz 1f\n\tjecxz 1f\n\tnop\n1:\t"
+		       "xorl %%ecx, %%ecx\n"
+		       "count_rcxz: jrcxz count_rcxz_to\n\tud2\n"
+		       "count_rcxz_to: movabsq $0x100000000, %%rcx\n\tjrcxz 1f\n\tnop\n1:\n"
+		       "count_ecxz: jecxz count_ecxz_to\n\tud2\n"
+		       "count_ecxz_to: movl $1, %%ecx\n\tloop 1f\n\tnop\n1:\tmovl $2, %%ecx\n"
+		       "count_loop: loop count_loop_to\n\tud2\n"
+		       "count_loop_to: movl $5, %%ecx\n\ttestl %%ecx, %%ecx\n\tloope 1f\n\tnop\n"
+		       "1:\tcmpl %%ecx, %%ecx\n"
+		       "count_loope: loope count_loope_to\n\tud2\n"
+		       "count_loope_to: movl $5, %%ecx\n\tcmpl %%ecx, %%ecx\n\tloopne 1f\n\tnop\n"
+		       "1:\ttestl %%ecx, %%ecx\n"
+		       "count_loopne: loopne count_loopne_to\n\tud2\n"
+		       "count_loopne_to:\n\t");
+	EXPECT_EQ(rig_count(&rig), 5);
+	rig_expect(&rig, 0, count_rcxz, count_rcxz_to, "jrcxz");
+	rig_expect(&rig, 1, count_ecxz, count_ecxz_to, "jecxz");
+	rig_expect(&rig, 2, count_loop, count_loop_to, "loop");
+	rig_expect(&rig, 3, count_loope, count_loope_to, "loope");
+	rig_expect(&rig, 4, count_loopne, count_loopne_to, "loopne");
+	rig_close(&rig);
+}
+
+extern const char form_short[], form_near[], form_register[], form_memory[], form_next[],
+	form_short_to[], form_near_to[], form_register_to[], form_memory_to[], form_next_to[];
+
+TEST(bts_jump_forms, .group = "K", .ids = "K1", .needs = NEED_BTS,
+     .claim =
+	     "JMP is recorded in each form: rel8, rel32, register, memory, to the next instruction",
+     .source = "SDM Vol 3, 17.4.4; SDM Vol 2, JMP")
+{
+	const char *target = form_memory_to;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	EXACTLY (&rig)
+		TRACED_WITH(rig_all(),
+			    "form_short: jmp form_short_to\n\tud2\n"
+			    "form_short_to: nop\n"
+			    "form_near: jmp form_near_to\n\t.fill 200, 1, 0xcc\n"
+			    "form_near_to: leaq form_register_to(%%rip), %%rax\n"
+			    "form_register: jmp *%%rax\n\tud2\n"
+			    "form_register_to: nop\n"
+			    "form_memory: jmp *(%[target])\n\tud2\n"
+			    "form_memory_to: nop\n"
+			    "form_next: .byte 0xeb, 0\n"
+			    "form_next_to:\n\t",
+			    , AND([target] "r"(&target)));
+	EXPECT_EQ(rig_count(&rig), 5);
+	rig_expect(&rig, 0, form_short, form_short_to, "jmp rel8");
+	rig_expect(&rig, 1, form_near, form_near_to, "jmp rel32");
+	rig_expect(&rig, 2, form_register, form_register_to, "jmp register");
+	rig_expect(&rig, 3, form_memory, form_memory_to, "jmp memory");
+	rig_expect(&rig, 4, form_next, form_next_to, "jmp to the next instruction");
+	rig_close(&rig);
+}
+
+extern const char call_near[], call_near_back[], call_register[], call_register_back[],
+	call_memory[], call_memory_back[], call_next[], call_next_to[], call_function[], call_ret[],
+	call_pop_function[], call_ret_pop[];
+
+__asm__(".pushsection .text\n"
+	"call_function: nop\n"
+	"call_ret: ret\n"
+	"call_pop_function: nop\n"
+	"call_ret_pop: ret $16\n"
+	".popsection");
+
+TEST(bts_calls_and_returns, .group = "K", .ids = "K2", .needs = NEED_BTS,
+     .claim = "CALL in each form, RET and RET n leave one record each; RET's from is the RET",
+     .source = "SDM Vol 3, 17.4.4; SDM Vol 2, CALL and RET")
+{
+	const char *target = call_pop_function;
+	uint64_t before = 0, after = 1;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	EXACTLY (&rig)
+		TRACED_WITH(rig_all(),
+			    "movq %%rsp, %[before]\n"
+			    "call_near: call call_function\n"
+			    "call_near_back: leaq call_function(%%rip), %%rax\n"
+			    "call_register: call *%%rax\n"
+			    "call_register_back: pushq $1\n\tpushq $2\n"
+			    "call_memory: call *(%[target])\n"
+			    "call_memory_back: nop\n"
+			    "call_next: call call_next_to\n"
+			    "call_next_to: popq %%rax\n\tmovq %%rsp, %[after]\n\t",
+			    AND([before] "=&r"(before), [after] "=&r"(after)),
+			    AND([target] "r"(&target)));
+	EXPECT_EQ(after, before);
+	EXPECT_EQ(rig_count(&rig), 7);
+	rig_expect(&rig, 0, call_near, call_function, "call rel32");
+	rig_expect(&rig, 1, call_ret, call_near_back, "ret");
+	rig_expect(&rig, 2, call_register, call_function, "call register");
+	rig_expect(&rig, 3, call_ret, call_register_back, "ret");
+	rig_expect(&rig, 4, call_memory, call_pop_function, "call memory");
+	rig_expect(&rig, 5, call_ret_pop, call_memory_back, "ret 16");
+	rig_expect(&rig, 6, call_next, call_next_to, "call of the next instruction");
+	rig_close(&rig);
+}
+
+struct far_pointer {
+	uint64_t offset;
+	uint16_t selector;
+} __attribute__((packed));
+
+/* As bytes: of a 64-bit far pointer, GNU as and clang know different spellings. */
+#define LJMP_RAX  ".byte 0x48, 0xff, 0x28"
+#define LCALL_RAX ".byte 0x48, 0xff, 0x18"
+
+extern const char far_jump[], far_jumped[], far_call[], far_callee[], far_callee_ret[],
+	far_called[], far_return[], far_returned[];
+
+TEST(bts_far_transfers, .group = "K", .ids = "K3", .needs = NEED_BTS,
+     .claim =
+	     "far JMP, CALL and RET within 64-bit mode leave one record each, from and to as written",
+     .source = "SDM Vol 3, 17.4.4 and 17.4.9")
+{
+	struct far_pointer jump = {(uint64_t)far_jumped, 0}, call = {(uint64_t)far_callee, 0};
+	struct rig rig;
+
+	__asm__("mov %%cs, %0" : "=r"(jump.selector));
+	call.selector = jump.selector;
+	rig_open(&rig, 16);
+	EXACTLY (&rig)
+		TRACED_WITH(rig_all(),
+			    "leaq %[jump], %%rax\n"
+			    "far_jump: " LJMP_RAX "\n\tnop\n"
+			    "far_jumped: nop\n"
+			    "leaq %[call], %%rax\n"
+			    "far_call: " LCALL_RAX "\n"
+			    "far_called: movl %%cs, %%eax\n\tpushq %%rax\n\t"
+			    "leaq far_returned(%%rip), %%rax\n\tpushq %%rax\n"
+			    "far_return: lretq\n"
+			    "far_callee: nop\n"
+			    "far_callee_ret: lretq\n"
+			    "far_returned:\n\t",
+			    , AND([jump] "m"(jump), [call] "m"(call)));
+	EXPECT_EQ(rig_count(&rig), 4);
+	rig_expect(&rig, 0, far_jump, far_jumped, "far jmp");
+	rig_expect(&rig, 1, far_call, far_callee, "far call");
+	rig_expect(&rig, 2, far_callee_ret, far_called, "far ret");
+	rig_expect(&rig, 3, far_return, far_returned, "far ret");
+	rig_close(&rig);
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
+#include "kernel/mm/vm.h"
+#include "kernel/trap/trap.h"
+#include "tests/lib/exact.h"
+#include "tests/lib/own_idt.h"
+
+extern const char fault_de[], fault_ud[], fault_gp[], fault_pf[];
+extern const char fault_de_out[], fault_ud_out[], fault_gp_out[], fault_pf_out[];
+
+/* RBX: where the handler goes on. RDI: an address that raises #GP, or #PF. */
+#define TRACED_FAULT(name, instruction, address)                                                   \
+	TRACED_WITH(rig_all(),                                                                     \
+		    "leaq fault_" name "_out(%%rip), %%rbx\n\txorl %%eax, %%eax\n\t"               \
+		    "xorl %%ecx, %%ecx\n"                                                          \
+		    "fault_" name ": " instruction "\nfault_" name "_out:\n\t",                    \
+		    , AND("D"(address)), "rbx")
+
+static void trace_de(uint64_t unused)
+{
+	TRACED_FAULT("de", "divl %%ecx", unused);
+}
+
+static void trace_ud(uint64_t unused)
+{
+	TRACED_FAULT("ud", "ud2", unused);
+}
+
+static void trace_gp(uint64_t address)
+{
+	TRACED_FAULT("gp", "movq (%%rdi), %%rax", address);
+}
+
+static void trace_pf(uint64_t address)
+{
+	TRACED_FAULT("pf", "movq (%%rdi), %%rax", address);
+}
+
+static void check(unsigned vector, bool error, void (*trace)(uint64_t), uint64_t address,
+		  const char *from, const char *out)
+{
+	const char *handler = error ? own_handler_resume_error : own_handler_resume;
+	const char *iret = error ? own_handler_resume_error_iret : own_handler_resume_iret;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	own_idt_copy();
+	own_idt_set(vector, handler, false);
+	EXACTLY (&rig) {
+		own_idt_load();
+		trace(address);
+		own_idt_unload();
+	}
+	test_note("vector %u", vector);
+	EXPECT_EQ(rig_count(&rig), 2);
+	rig_expect(&rig, 0, from, handler, "fault");
+	rig_expect(&rig, 1, iret, out, "iretq");
+	rig_close(&rig);
+}
+
+TEST(bts_faults, .group = "K", .ids = "K5 K6", .needs = NEED_BTS,
+     .claim = "the record of a fault holds the faulting instruction and the handler's first",
+     .source = "SDM Vol 3, 17.4.4, 17.4.9 and 17.11.2")
+{
+	uint64_t not_present = (uint64_t)test_area(1) - PAGE_SIZE;
+
+	check(VECTOR_DE, false, trace_de, 0, fault_de, fault_de_out);
+	check(VECTOR_UD, false, trace_ud, 0, fault_ud, fault_ud_out);
+	check(VECTOR_GP, true, trace_gp, 1ul << 63, fault_gp, fault_gp_out);
+	check(VECTOR_PF, true, trace_pf, not_present, fault_pf, fault_pf_out);
+}
+
+// A program that jumps to nowhere faults at the target, and its stack may say nothing. The record
+// of the jump, before that of the fault, is the only one that names the place it came from. Passing
+// means: both are there, in that order.
+
+extern const char fetch_jump[], fetch_out[];
+
+static void trace(uint64_t nowhere)
+{
+	TRACED_WITH(rig_all(),
+		    "leaq fetch_out(%%rip), %%rbx\n"
+		    "fetch_jump: jmp *%[nowhere]\n\tud2\n"
+		    "fetch_out:\n\t",
+		    , AND([nowhere] "r"(nowhere)), "rbx");
+}
+
+TEST(bts_fetch_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
+     .claim =
+	     "a jump to a page that is not present is recorded, then the fault that its target raises",
+     .source = "SDM Vol 3, 17.4.4 and 17.11.2: branch record, then exception record")
+{
+	uint8_t *nowhere = (uint8_t *)test_area(1) - PAGE_SIZE + 0x123;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	own_idt_copy();
+	own_idt_set(VECTOR_PF, own_handler_resume_error, false);
+	EXACTLY (&rig) {
+		own_idt_load();
+		trace((uint64_t)nowhere);
+		own_idt_unload();
+	}
+	EXPECT_EQ(rig_count(&rig), 3);
+	rig_expect(&rig, 0, fetch_jump, nowhere, "jmp");
+	rig_expect(&rig, 1, nowhere, own_handler_resume_error, "#PF");
+	rig_expect(&rig, 2, own_handler_resume_error_iret, fetch_out, "iretq");
+	rig_close(&rig);
+}
+
+/* Ways into a handler that the kernel itself does not use, or hopes never to use. */
+
+#define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
+
+extern const char gate_trap[], gate_trap_out[], gate_double[], gate_double_out[];
+
+static void trace_trap(void)
+{
+	TRACED_WITH(rig_all(),
+		    "leaq gate_trap_out(%%rip), %%rbx\n\tsti\n"
+		    "gate_trap: ud2\n"
+		    "gate_trap_out: cli\n\t",
+		    , , "rbx");
+}
+
+TEST(bts_trap_gate, .group = "K", .ids = "K5", .needs = NEED_BTS,
+     .claim =
+	     "an exception is recorded through a trap gate, which leaves IF set, as through others",
+     .source = "SDM Vol 3, 17.4.4 and 6.12.1.2: taken branch, interrupt, or exception")
+{
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	own_idt_make_trap(VECTOR_UD);
+	lapic_set_task_priority(HIGHEST_PRIORITY);
+	EXACTLY (&rig) {
+		own_idt_load();
+		trace_trap();
+		own_idt_unload();
+	}
+	lapic_set_task_priority(0);
+	EXPECT_EQ(rig_count(&rig), 2);
+	rig_expect(&rig, 0, gate_trap, own_handler_resume, "#UD");
+	rig_expect(&rig, 1, own_handler_resume_iret, gate_trap_out, "iretq");
+	rig_close(&rig);
+}
+
+static void trace_double(uint64_t address)
+{
+	TRACED_WITH(rig_all(),
+		    "leaq gate_double_out(%%rip), %%rbx\n"
+		    "gate_double: movq (%[address]), %%rax\n"
+		    "gate_double_out:\n\t",
+		    , AND([address] "r"(address)), "rbx");
+}
+
+/* The #GP never reaches a handler: its gate is broken. What RIP a #DF saves is not defined. */
+TEST(bts_double_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
+     .claim = "of a fault that becomes #DF there is one record, to the handler of #DF",
+     .source = "SDM Vol 3, 17.4.4 and 6.15: taken branch, interrupt, or exception, #DF")
+{
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	own_idt_copy();
+	own_idt_break(VECTOR_GP);
+	own_idt_set(VECTOR_DF, own_handler_resume_error, false);
+	EXACTLY (&rig) {
+		own_idt_load();
+		trace_double(1ul << 63);
+		own_idt_unload();
+	}
+	EXPECT_EQ(rig_count(&rig), 2);
+	EXPECT_EQ(rig_record(&rig, 0).to, own_handler_resume_error);
+	test_observe("df_from", "%s",
+		     rig_record(&rig, 0).from == (uint64_t)gate_double ? "instruction"
+								       : "elsewhere");
+	rig_expect(&rig, 1, own_handler_resume_error_iret, gate_double_out, "iretq");
+	rig_close(&rig);
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
+#include "kernel/lock.h"
+#include "kernel/time.h"
+#include "kernel/trap/trap.h"
+#include "tests/lib/exact.h"
+#include "tests/lib/own_idt.h"
+#include "tests/lib/pending.h"
+#include "tests/lib/rig.h"
+#include "tests/lib/text.h"
+
+extern const char interrupt_first[], interrupt_last[];
+
+TEST(bts_interrupt_addresses, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
+     .claim = "the record of an interrupt leads from the RIP that it saves to the handler's first "
+	      "instruction",
+     .source = "SDM Vol 3, 17.4.4 and 17.11.2")
+{
+	struct pending pending;
+	struct rig rig;
+
+	rig_open(&rig, 1024);
+	EXACTLY (&rig) {
+		pending_raise(&pending);
+		TRACED(rig_all(), "sti\n"
+				  "interrupt_first: nop\n\tnop\n\tnop\n\t.fill 64, 1, 0x90\n"
+				  "interrupt_last: cli\n\t");
+		pending_settle();
+	}
+	EXPECT(pending.rip > (uint64_t)interrupt_first && pending.rip <= (uint64_t)interrupt_last);
+	pending_expect(&rig, 0, &pending);
+	rig_close(&rig);
+}
+
+extern const char branch_before[], branch_before_to[];
+
+/* STI lets one more instruction pass: the jump, after which the interrupt is due at once. */
+TEST(bts_branch_then_interrupt, .group = "K", .ids = "K8", .needs = NEED_BTS,
+     .claim = "an interrupt right after a taken branch leaves its record behind the branch's",
+     .source =
+	     "SDM Vol 3, 17.4.4 and 17.11.2; SDM Vol 2, STI: interrupts after the next instruction")
+{
+	struct pending pending;
+	struct rig rig;
+
+	rig_open(&rig, 1024);
+	EXACTLY (&rig) {
+		pending_raise(&pending);
+		TRACED(rig_all(), "sti\n"
+				  "branch_before: jmp branch_before_to\n\tud2\n"
+				  "branch_before_to: .fill 64, 1, 0x90\n\tcli\n\t");
+		pending_settle();
+	}
+	rig_expect(&rig, 0, branch_before, branch_before_to, "jmp");
+	pending_expect(&rig, 1, &pending);
+	EXPECT(pending.rip >= (uint64_t)branch_before_to);
+	test_observe("interrupted_at", "target+%lu", pending.rip - (uint64_t)branch_before_to);
+	rig_close(&rig);
+}
+
+extern const char hlt_next[];
+
+TEST(bts_hlt_wake, .group = "K", .ids = "K11", .needs = NEED_BTS,
+     .claim =
+	     "waking from HLT leaves no record but the interrupt's, from the instruction behind HLT",
+     .source = "SDM Vol 3, 17.4.4; SDM Vol 2, HLT: the saved RIP is that of the next instruction")
+{
+	struct pending pending;
+	struct rig rig;
+
+	rig_open(&rig, 1024);
+	EXACTLY (&rig) {
+		pending_raise(&pending);
+		TRACED(rig_all(), "sti\n\thlt\nhlt_next: cli\n\t");
+		pending_settle();
+	}
+	EXPECT_EQ(pending.rip, hlt_next);
+	pending_expect_way(&rig, 0, &pending);
+	EXPECT_OR_ERRATUM(rig_record(&rig, 0).from == pending.rip, "AAJ122");
+	rig_close(&rig);
+}
+
+extern const char hlt_before[], hlt_before_to[], hlt_behind[], hlt_after[], hlt_after_to[];
+
+TEST(bts_hlt_between, .group = "K", .ids = "K11", .needs = NEED_BTS,
+     .claim =
+	     "HLT loses neither the record of the branch before it nor those of the branches after",
+     .source = "SDM Vol 3, 17.4.4: each taken branch")
+{
+	struct pending pending;
+	struct rig rig;
+
+	rig_open(&rig, 64);
+	own_idt_copy();
+	own_idt_set(VECTOR_TEST, own_handler_return, false);
+	EXACTLY (&rig) {
+		pending_raise(&pending);
+		own_idt_load();
+		TRACED(rig_all(), "hlt_before: jmp hlt_before_to\n\tud2\n"
+				  "hlt_before_to: sti\n\thlt\n"
+				  "hlt_behind: cli\n"
+				  "hlt_after: jmp hlt_after_to\n\tud2\n"
+				  "hlt_after_to:\n\t");
+		own_idt_unload();
+		lapic_eoi();
+		pending_settle();
+	}
+	EXPECT_EQ(rig_count(&rig), 4);
+	rig_expect(&rig, 0, hlt_before, hlt_before_to, "jmp before HLT");
+	EXPECT_EQ(rig_record(&rig, 1).to, own_handler_return);
+	rig_expect(&rig, 2, own_handler_return, hlt_behind, "iretq");
+	rig_expect(&rig, 3, hlt_after, hlt_after_to, "jmp after HLT");
+	rig_close(&rig);
+}
+
+#define TIMER_INTERRUPT_SLOTS 4096
+#define DELAY		      2000 /* microseconds */
+#define ENDS		      100000000
+
+extern const char timer_top[], timer_jump[];
+
+static volatile uint32_t expired;
+
+static void expire(struct timer *timer)
+{
+	(void)timer;
+	expired = 1;
+}
+
+/* A loop of two instructions, of which only the jump is a branch; it ends without the timer too. */
+static void trace_timer_interrupt(void)
+{
+	TRACED_WITH(rig_all(),
+		    "movl %[ends], %%ecx\n\tsti\n"
+		    "timer_top: decl %%ecx\n\tjz 1f\n\tcmpl $0, %[expired]\n"
+		    "timer_jump: je timer_top\n"
+		    "1:\tcli\n\t",
+		    , AND([expired] "m"(expired), [ends] "i"(ENDS)));
+}
+
+/* The buffer went round: the slot behind, past one at the end that some processors leave out. */
+static size_t behind(const struct rig *rig, size_t slot)
+{
+	size_t next = (slot + 1) % TIMER_INTERRUPT_SLOTS;
+
+	return next == TIMER_INTERRUPT_SLOTS - 1 && !rig_record(rig, next).from ? 0 : next;
+}
+
+/* From the interrupt's record on to the IRETQ that leads back to where it came from. */
+static bool returns(const struct rig *rig, size_t slot, uint64_t rip)
+{
+	for (size_t steps = 0; steps < TIMER_INTERRUPT_SLOTS; steps++) {
+		struct bts_struct record;
+
+		slot = behind(rig, slot);
+		record = rig_record(rig, slot);
+		if (record.to == rip)
+			return text_is_iretq(record.from);
+		if (record.from == (uint64_t)timer_jump)
+			return false;
+	}
+	return false;
+}
+
+TEST(bts_timer_interrupt, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
+     .claim = "a timer interrupt in a loop is recorded from the interrupted instruction, and so is "
+	      "the way back to it",
+     .source = "SDM Vol 3, 17.4.4 and 17.11.2")
+{
+	struct timer timer = {.expired = expire};
+	unsigned interrupts = 0;
+	struct rig rig;
+	uint64_t flags;
+	size_t slot;
+
+	rig_open(&rig, TIMER_INTERRUPT_SLOTS);
+	expired = 0;
+	flags = interrupts_save(); /* not taken before the trace_timer_interrupt, however late that
+				      begins */
+	timer_start(&timer, DELAY);
+	trace_timer_interrupt();
+	interrupts_restore(flags);
+	timer_stop(&timer);
+	REQUIRE(expired);
+	for (slot = 0; slot < TIMER_INTERRUPT_SLOTS; slot++) {
+		struct bts_struct record = rig_record(&rig, slot);
+
+		if (record.to != trap_entry(VECTOR_TIMER))
+			continue;
+		interrupts++;
+		EXPECT(record.from >= (uint64_t)timer_top && record.from <= (uint64_t)timer_jump);
+		EXPECT(returns(&rig, slot, record.from));
+	}
+	EXPECT(interrupts >= 1);
+	rig_close(&rig);
+}
+
+#define NMI_ADDRESSES_SLOTS 8192
+
+static volatile uint64_t nmi_rip;
+
+static bool came(struct trap_frame *frame)
+{
+	if (nmi_rip)
+		return false;
+	nmi_rip = frame->rip;
+	return true;
+}
+
+/* Sends it from within, since nothing can hold an NMI back, and waits for at most 1000 rounds. */
+static void trace_nmi_addresses(void)
+{
+	TRACED_WITH(rig_all(),
+		    "call lapic_self_nmi\n\t"
+		    "movl $1000, %%ecx\n"
+		    "1:\tpause\n\tcmpq $0, %[rip]\n\tjne 2f\n\tdecl %%ecx\n\tjnz 1b\n2:\t",
+		    , AND([rip] "m"(nmi_rip)), "rsi", "rdi", "r8", "r9", "r10", "r11");
+}
+
+TEST(bts_nmi_addresses, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
+     .claim = "the record of an NMI leads from the RIP that it saves to the handler's first "
+	      "instruction",
+     .source = "SDM Vol 3, 17.4.4 and 17.11.2")
+{
+	unsigned entries = 0, returns = 0;
+	struct rig rig;
+
+	rig_open(&rig, NMI_ADDRESSES_SLOTS);
+	EXACTLY (&rig) {
+		nmi_rip = 0;
+		nmi_add_handler(came);
+		trace_nmi_addresses();
+		nmi_remove_handler(came);
+	}
+	REQUIRE(nmi_rip != 0);
+	for (size_t slot = 0; slot < rig_count(&rig); slot++) {
+		struct bts_struct record = rig_record(&rig, slot);
+
+		if (record.to == trap_entry(VECTOR_NMI)) {
+			EXPECT_EQ(record.from, nmi_rip);
+			entries++;
+		} else if (record.to == nmi_rip && entries && !returns) {
+			EXPECT(text_is_iretq(record.from));
+			returns++;
+		}
+	}
+	EXPECT_EQ(entries, 1);
+	EXPECT_EQ(returns, 1);
+	rig_close(&rig);
+}

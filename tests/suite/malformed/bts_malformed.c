@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+/* A rig whose DS area a test spoils, and all that two branches then change around it. */
+#include "kernel/mm/page.h"
+#include "kernel/mm/vm.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "tests/lib/code.h"
+#include "tests/lib/exact.h"
+#include "tests/lib/rig.h"
+#include "tests/lib/two_jumps.h"
+
+#define MALFORMED_SLOTS 16
+
+struct malformed {
+	struct rig rig;
+	uint8_t *pages, *area; /* as they are to be found again */
+};
+
+#define OFFSET 1024 /* of the base in its page */
+
+static void keep(struct malformed *m)
+{
+	memcpy(m->pages, m->rig.pages, m->rig.page_count * PAGE_SIZE);
+	memcpy(m->area, m->rig.area_page, PAGE_SIZE);
+}
+
+static void put_back(const struct malformed *m)
+{
+	memcpy(m->rig.pages, m->pages, m->rig.page_count * PAGE_SIZE);
+	memcpy(m->rig.area_page, m->area, PAGE_SIZE);
+}
+
+/* A sound rig of MALFORMED_SLOTS slots with room before and behind; not while another is open. */
+static void malformed_open(struct malformed *m)
+{
+	rig_open_at(&m->rig, MALFORMED_SLOTS, OFFSET);
+	m->pages = test_area(m->rig.page_count);
+	m->area = test_area(1);
+	keep(m);
+}
+
+static void malformed_close(struct malformed *m)
+{
+	put_back(m);
+	rig_close(&m->rig);
+}
+
+/* Bytes of the buffer's pages that are not as they were, as offsets from the base. */
+static bool find_changes(const struct malformed *m, int64_t *first, int64_t *last)
+{
+	int64_t base = (int64_t)(m->rig.base - (uint64_t)m->rig.pages);
+	bool found = false;
+
+	for (size_t i = 0; i < m->rig.page_count * PAGE_SIZE; i++) {
+		if (m->rig.pages[i] == m->pages[i])
+			continue;
+		if (!found)
+			*first = (int64_t)i - base;
+		*last = (int64_t)i - base;
+		found = true;
+	}
+	return found;
+}
+
+static bool area_is_sound(const struct malformed *m, const uint8_t *before)
+{
+	bool sound = true;
+
+	for (size_t i = 0; i < PAGE_SIZE; i++)
+		sound &= (i >= 8 && i < 16) || m->rig.area_page[i] == before[i];
+	return sound;
+}
+
+/*
+ * Traces two jumps with the DS area as the test has left it; observes under `key` what came of it,
+ * fails the test if anything changed but the index and, in the buffer's pages, the bytes `from` to
+ * `to` - 1 (offsets from the base), and makes everything sound again.
+ */
+static void malformed_trace(struct malformed *m, const char *key, int64_t from, int64_t to)
+{
+	static uint8_t before[PAGE_SIZE];
+	uint64_t index = rig_index(&m->rig);
+	int64_t first = 0, last = 0;
+	char changes[40] = "none";
+	bool faulted;
+
+	memcpy(before, m->rig.area_page, PAGE_SIZE);
+	faulted = two_jumps_fault(rig_all());
+	if (find_changes(m, &first, &last))
+		format(changes, sizeof(changes), "%ld..%ld", first, last);
+	test_observe(key, "fault:%d,index:%ld,changed:%s", faulted,
+		     (int64_t)(rig_index(&m->rig) - index), changes);
+	EXPECT(!strcmp(changes, "none") || (first >= from && last < to));
+	EXPECT(area_is_sound(m, before));
+	put_back(m);
+}
+
+/* Page 0 stands for nothing: it is mapped only here, with fields that are all zero. */
+static void check_area_zero(const char *key, bool mapped)
+{
+	uint8_t *page = test_area(1);
+	struct rig rig;
+	size_t changed = 0;
+	bool faulted;
+
+	rig_open(&rig, MALFORMED_SLOTS);
+	if (mapped && !vm_map(0, *vm_entry((uint64_t)page) & PTE_ADDRESS, VM_WRITE))
+		test_error("no memory for page tables");
+	wrmsr(IA32_DS_AREA, 0);
+	faulted = two_jumps_fault(rig_all());
+	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
+	if (mapped)
+		vm_unmap(0);
+	for (size_t i = 0; i < PAGE_SIZE; i++)
+		changed += page[i] != 0;
+	test_observe(key, "fault:%d,bytes:%zu", faulted, changed);
+	EXPECT_EQ(rig_count(&rig), 0);
+	EXPECT_EQ(rig_record(&rig, 0).from, 0);
+	rig_close(&rig);
+}
+
+TEST(bts_malformed_area_zero, .group = "X", .ids = "X1", .needs = NEED_BTS | NEED_UNSAFE,
+     .claim = "IA32_DS_AREA = 0 with TR and BTS set hangs nothing",
+     .source = "Linux 2.6.32, ds.c: \"the hardware would crash\"")
+{
+	check_area_zero("page_0_absent", false);
+	check_area_zero("page_0_zero", true);
+}
+
+#define AT     0x00005a0000001000ul
+#define SLOTS  32
+#define ROUNDS 20
+#define BUFFER 64 /* offset in the page: right behind the code */
+
+extern const char code_page_call[], code_page_back[];
+
+/* MOV ECX, 20; DEC ECX; JNZ to the DEC; RET */
+static const uint8_t code[] = {0xb9, ROUNDS, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
+
+TEST(bts_malformed_code_page, .group = "X", .ids = "X5", .needs = NEED_BTS | NEED_UNSAFE,
+     .claim = "a buffer on the page of the code that runs slows it down, and records it right",
+     .source = "SDM Vol 3, 17.4.9.2: \"must not be on the same page as code\"")
+{
+	uint8_t *page = test_area(1);
+	struct rig rig, own;
+
+	memcpy(page, code, sizeof(code));
+	rig_open(&rig, SLOTS);
+	own = rig;
+	rig.base = (uint64_t)page + BUFFER;
+	ds_set(rig.area, DS_BTS_BUFFER_BASE, rig.base);
+	ds_set(rig.area, DS_BTS_ABSOLUTE_MAXIMUM, rig.base + SLOTS * rig.record);
+	ds_set(rig.area, DS_BTS_INTERRUPT_THRESHOLD, rig.base + (SLOTS + 1) * rig.record);
+	code_map(AT, page, VM_READ);
+	EXACTLY (&rig)
+		TRACED_WITH(rig_all(), "code_page_call: call *%[at]\ncode_page_back:\n\t", ,
+			    AND([at] "r"(AT)));
+	code_unmap(AT);
+	EXPECT_EQ(rig_count(&rig), ROUNDS + 1);
+	rig_expect(&rig, 0, code_page_call, (void *)AT, "call");
+	for (size_t slot = 1; slot < ROUNDS; slot++)
+		rig_expect(&rig, slot, (void *)(AT + 7), (void *)(AT + 5), "jnz");
+	rig_expect(&rig, ROUNDS, (void *)(AT + 9), code_page_back, "ret");
+	EXPECT(!memcmp(page, code, sizeof(code)));
+	rig_close(&own);
+}
+
+#define NOT_CANONICAL 0x0000800000000000ul
+
+/* The records stand where the index says, or in the buffer, or nowhere. */
+static void check_index(const char *key, int64_t index)
+{
+	int64_t two = 2 * (int64_t)ds_configuration->record_size;
+	int64_t end = MALFORMED_SLOTS * (int64_t)ds_configuration->record_size;
+	struct malformed m;
+
+	malformed_open(&m);
+	ds_set(m.rig.area, DS_BTS_INDEX, m.rig.base + (uint64_t)index);
+	malformed_trace(&m, key, index < 0 ? index : 0, index + two > end ? index + two : end);
+	malformed_close(&m);
+}
+
+static void check_not_canonical(const char *key, unsigned field)
+{
+	int64_t end = MALFORMED_SLOTS * (int64_t)ds_configuration->record_size;
+	struct malformed m;
+
+	malformed_open(&m);
+	ds_set(m.rig.area, field, NOT_CANONICAL);
+	malformed_trace(&m, key, 0, end);
+	malformed_close(&m);
+}
+
+TEST(bts_malformed_index, .group = "X", .ids = "X3", .needs = NEED_BTS | NEED_UNSAFE,
+     .claim = "an index out of place, or a base that is not canonical, hangs nothing",
+     .source = "SDM Vol 3, 17.4.9: nothing is said of it")
+{
+	int64_t record = (int64_t)ds_configuration->record_size;
+
+	check_index("index_below_base", -3 * record);
+	check_index("index_above_maximum", (MALFORMED_SLOTS + 4) * record);
+	check_index("index_misaligned", record + 5);
+	check_index("index_last_bytes", MALFORMED_SLOTS * record - 8);
+	check_not_canonical("index_not_canonical", DS_BTS_INDEX);
+	check_not_canonical("base_not_canonical", DS_BTS_BUFFER_BASE);
+	check_not_canonical("maximum_not_canonical", DS_BTS_ABSOLUTE_MAXIMUM);
+}
+
+static void check_maximum(const char *key, int64_t maximum)
+{
+	struct malformed m;
+	int64_t record;
+
+	malformed_open(&m);
+	record = (int64_t)m.rig.record;
+	ds_set(m.rig.area, DS_BTS_ABSOLUTE_MAXIMUM, m.rig.base + (uint64_t)maximum);
+	malformed_trace(&m, key, -record, 3 * record);
+	malformed_close(&m);
+}
+
+TEST(bts_malformed_maximum, .group = "X", .ids = "X2", .needs = NEED_BTS | NEED_UNSAFE,
+     .claim = "an absolute maximum below the least size hangs nothing and writes within a record",
+     .source = "SDM Vol 3, 17.4.9.3: \"the results of BTS is undefined\"")
+{
+	check_maximum("maximum_one_record", (int64_t)ds_configuration->record_size);
+	check_maximum("maximum_one_byte_short", (int64_t)ds_configuration->record_size - 1);
+	check_maximum("maximum_at_base", 0);
+	check_maximum("maximum_below_base", -8);
+}
+
+/* The entry of one page loses `bits` while two jumps are traced. */
+static void check_pages(const char *key, bool area, uint64_t bits)
+{
+	struct rig rig;
+	uint64_t *entry, before;
+	bool faulted;
+
+	rig_open(&rig, MALFORMED_SLOTS);
+	entry = vm_entry((uint64_t)(area ? rig.area_page : rig.pages));
+	before = *entry;
+	*entry = before & ~bits;
+	vm_flush((uint64_t)(area ? rig.area_page : rig.pages));
+	faulted = two_jumps_fault(rig_all());
+	*entry = before;
+	vm_flush((uint64_t)(area ? rig.area_page : rig.pages));
+	test_observe(key, "fault:%d,index:%zu,first:%d", faulted, rig_count(&rig),
+		     rig_record(&rig, 0).from != 0);
+	EXPECT(rig_count(&rig) <= 2);
+	for (size_t slot = 2; slot < MALFORMED_SLOTS; slot++)
+		EXPECT_EQ(rig_record(&rig, slot).from | rig_record(&rig, slot).to, 0);
+	rig_close(&rig);
+}
+
+TEST(bts_malformed_pages, .group = "X", .ids = "X4", .needs = NEED_BTS | NEED_UNSAFE,
+     .claim =
+	     "a DS area or buffer that is not present or read-only costs records or faults, no more",
+     .source = "SDM Vol 3, 17.4.9.2: non-paged, present")
+{
+	check_pages("buffer_not_present", false, PTE_PRESENT);
+	check_pages("buffer_read_only", false, PTE_WRITABLE);
+	check_pages("area_not_present", true, PTE_PRESENT);
+	check_pages("area_read_only", true, PTE_WRITABLE);
+}

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "tests/lib/drain.h"
-
-TEST(bts_threshold_drain_nmi, .group = "T", .ids = "T10", .needs = NEED_BTS,
-     .claim = "an NMI handler that empties the buffer loses no branch and gets none twice",
-     .source = "SDM Vol 3, 17.4.9.5: duties of the handler")
-{
-	drain_walks(PMI_NMI);
-}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/trap/trap.h"
+#include "tests/lib/calibration.h"
+#include "tests/lib/chain.h"
+#include "tests/lib/circular.h"
+#include "tests/lib/own_idt.h"
+#include "tests/lib/pmi.h"
+
+/*
+ * Silicon that interrupts on the crossing only, and compares after the index moved on, never sees
+ * the index below this threshold: there, and only there, none is accepted.
+ */
+TEST(bts_threshold_first_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
+     .claim = "a threshold at the base interrupts at the first record",
+     .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
+{
+	bool level = calibration()->level;
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 16);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, 0);
+	TRACED(rig_interrupt(), "nop");
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0);
+	TRACED(rig_interrupt(), "jmp 1f\n\tud2\n1:\n\t");
+	pmi_settle();
+	test_observe("interrupts_at_first_slot", "%u", pmi.count);
+	EXPECT(pmi.count == 1 || (!level && !pmi.count));
+	EXPECT_EQ(rig_count(&rig), 1);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+#define SLOTS 16
+
+TEST(bts_threshold_last_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
+     .claim = "a threshold at the last slot interrupts when that slot is reached, not before",
+     .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
+{
+	const struct calibration *c = calibration();
+	size_t capacity = SLOTS - c->unused;
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 2 * SLOTS);
+	pmi_take(&pmi);
+	rig_shorten(&rig, SLOTS, maximum_extra(c->maximum));
+	rig_set_threshold(&rig, capacity - 1);
+	chain_trace(&rig, rig_interrupt(), &chain_a, capacity - 2);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0);
+	rig_reset(&rig);
+	chain_trace(&rig, rig_interrupt(), &chain_a, capacity - 1);
+	pmi_settle();
+	test_observe("interrupts_when_index_meets", "%u", pmi.count);
+	pmi.count = 0;
+	rig_reset(&rig);
+	chain_trace(&rig, rig_interrupt(), &chain_a, capacity);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 1);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+TEST(bts_threshold_not_reset, .group = "T", .ids = "T5", .needs = NEED_BTS,
+     .claim = "an index left above the threshold interrupts again (level) or not (edge), no storm",
+     .source = "SDM Vol 3, 17.4.9.5: \"matches/exceeds\"")
+{
+	bool level = calibration()->level;
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 128);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, 8);
+	chain_trace(&rig, rig_interrupt(), &chain_a, 16);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 1);
+	for (unsigned more = 1; more <= 5; more++) {
+		chain_trace(&rig, rig_interrupt(), &chain_a, 10);
+		pmi_settle();
+		EXPECT_EQ(pmi.count, level ? 1 + more : 1);
+	}
+	pmi_settle();
+	EXPECT_EQ(pmi.count, level ? 6 : 1);
+	EXPECT_EQ(rig_count(&rig), 16 + 5 * 10);
+	test_observe("threshold_trigger", "%s", level ? "level" : "edge");
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+extern const char event_fault[], event_handler_in_place[], event_jump[], event_jump_to[];
+
+/* A jump, then the branch in question, and no other. */
+static void trace_jump(void)
+{
+	TRACED(rig_interrupt(), "jmp 1f\n\tud2\n1:\n"
+				"event_jump: jmp event_jump_to\n\tud2\n"
+				"event_jump_to:\n\t");
+}
+
+/* The handler is what follows: it never returns. */
+static void trace_fault(void)
+{
+	TRACED_WITH(rig_interrupt(),
+		    "movq %%rsp, %%r12\n\tjmp 1f\n\tud2\n1:\n"
+		    "event_fault: ud2\n"
+		    "event_handler_in_place: movq %%r12, %%rsp\n\t",
+		    , , "r12");
+}
+
+/* How many interrupts came with the threshold at slot `slot`. */
+static unsigned interrupts(struct pmi *pmi, size_t slot, void (*trace)(void))
+{
+	pmi->count = 0;
+	rig_reset(pmi->rig);
+	rig_set_threshold(pmi->rig, slot);
+	own_idt_load();
+	trace();
+	own_idt_unload();
+	pmi_settle();
+	EXPECT_EQ(rig_count(pmi->rig), 2);
+	return pmi->count;
+}
+
+/* Whether the index before or behind a record counts is the processor's: hence two thresholds. */
+TEST(bts_threshold_by_event, .group = "T", .ids = "T1 T8", .needs = NEED_BTS,
+     .claim = "the record of an exception reaches the threshold as that of a jump does",
+     .source = "SDM Vol 3, 17.4.9 and 17.4.9.5: BTS interrupt threshold")
+{
+	unsigned by_jump, most = 0;
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 16);
+	pmi_take(&pmi);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, event_handler_in_place, false);
+	for (size_t slot = 1; slot <= 2; slot++) {
+		by_jump = interrupts(&pmi, slot, trace_jump);
+		EXPECT_EQ(interrupts(&pmi, slot, trace_fault), by_jump);
+		most = by_jump > most ? by_jump : most;
+	}
+	EXPECT_EQ(most, 1);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/calibration.h"
+#include "tests/lib/chain.h"
+#include "tests/lib/circular.h"
+#include "tests/lib/exact.h"
+
+#define SLOTS 16
+
+TEST(bts_wrap_half, .group = "W", .ids = "W1", .needs = NEED_BTS,
+     .claim = "half as many branches as slots move the index half way and leave the rest alone",
+     .source = "SDM Vol 3, 17.4.9: BTS index")
+{
+	struct rig rig;
+
+	rig_open(&rig, SLOTS);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, SLOTS / 2);
+	EXPECT_EQ(rig_index(&rig), rig.base + SLOTS / 2 * rig.record);
+	chain_expect(&rig, 0, SLOTS / 2, &chain_a, SLOTS / 2, 0);
+	for (size_t slot = SLOTS / 2; slot < SLOTS; slot++)
+		EXPECT_EQ(rig_record(&rig, slot).qualifier, BTS_INVALID);
+	rig_close(&rig);
+}
+
+// The SDM does not say whether the index wraps after a record or before the next one. The self-test
+// of Linux 2.6.32 accepted any index from base to maximum for that reason. Passing means: all
+// slots, or all but one, are used; the log says which, and the other tests of this group rely on
+// what was measured.
+
+static void check_capacity(struct rig *rig, size_t capacity, uint64_t n)
+{
+	rig_shorten(rig, SLOTS, 0);
+	EXACTLY (rig)
+		chain_trace(rig, rig_all(), &chain_a, n);
+	circular_expect(rig, capacity, &chain_a, n);
+}
+
+TEST(bts_wrap_capacity, .group = "W", .ids = "W2", .needs = NEED_BTS,
+     .claim = "with the maximum at the end all slots, or all but one, are used before the wrap",
+     .source = "SDM Vol 3, 17.4.9: BTS absolute maximum")
+{
+	const struct calibration *c = calibration();
+	size_t unused = CALIBRATION_SLOTS - c->used_at_end, capacity = SLOTS - unused;
+	struct rig rig;
+
+	REQUIRE(unused <= 1);
+	test_observe("wrap_capacity", "n%s", unused ? "-1" : "");
+	test_observe("wrap_index_after_last", "%s", index_after_last_name(c->index_after_last));
+	EXPECT(c->index_after_last != INDEX_OTHER);
+	rig_open(&rig, 2 * SLOTS);
+	rig_shorten(&rig, SLOTS, 0);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, SLOTS - 2);
+	EXPECT_EQ(rig_index(&rig), rig.base + (SLOTS - 2) * rig.record);
+	check_capacity(&rig, capacity, SLOTS - 1);
+	check_capacity(&rig, capacity, SLOTS);
+	rig_close(&rig);
+}
+
+TEST(bts_wrap_first_slot, .group = "W", .ids = "W3", .needs = NEED_BTS,
+     .claim = "one branch more than slots overwrites slot 0 and leaves the index behind it",
+     .source = "SDM Vol 3, 17.4.9.1 and 17.4.4")
+{
+	size_t capacity = SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end);
+	struct rig rig;
+
+	rig_open(&rig, 2 * SLOTS);
+	rig_shorten(&rig, SLOTS, 0);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, capacity + 1);
+	EXPECT_EQ(rig_index(&rig), rig.base + rig.record);
+	circular_expect(&rig, capacity, &chain_a, capacity + 1);
+	rig_close(&rig);
+}
+
+#define ORDER_SLOTS 64
+
+TEST(bts_wrap_order, .group = "W", .ids = "W4", .needs = NEED_BTS,
+     .claim = "after many rounds the buffer holds the newest branches, in order from the index on",
+     .source = "SDM Vol 3, 17.4.4")
+{
+	size_t capacity = ORDER_SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end);
+	uint64_t n = 10 * capacity + 3;
+	struct rig rig;
+
+	rig_open(&rig, ORDER_SLOTS + 4);
+	rig_shorten(&rig, ORDER_SLOTS, 0);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, n);
+	circular_expect(&rig, capacity, &chain_a, n);
+	rig_close(&rig);
+}
+
+/* "at end" is one byte below the least size that the manual allows; see W2 for which one counts. */
+TEST(bts_wrap_one_slot, .group = "W", .ids = "W5", .needs = NEED_BTS,
+     .claim = "a buffer of one slot holds the last branch, and nothing else is written",
+     .source = "SDM Vol 3, 17.4.9: BTS absolute maximum")
+{
+	const struct calibration *c = calibration();
+	struct rig rig;
+
+	if (c->unused)
+		test_skip("this silicon leaves the last slot unused whatever the maximum");
+	rig_open(&rig, 4);
+	rig_shorten(&rig, 1, maximum_extra(c->maximum));
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, 100);
+	circular_expect(&rig, 1, &chain_a, 100);
+	rig_close(&rig);
+}
+
+#define ANY_BASE_N (3 * SLOTS + 5)
+
+/* The page has room before the base, so that a wrap to anywhere else shows. */
+static void check_any_base(const struct calibration *c, size_t offset)
+{
+	struct rig rig;
+
+	rig_open_at(&rig, SLOTS + 4, offset);
+	rig_shorten(&rig, SLOTS, maximum_extra(c->maximum));
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, ANY_BASE_N);
+	circular_expect(&rig, SLOTS - c->unused, &chain_a, ANY_BASE_N);
+	rig_close(&rig);
+}
+
+TEST(bts_wrap_any_base, .group = "W", .ids = "W4 L3", .needs = NEED_BTS,
+     .claim = "the index wraps to the base itself, wherever in a cache line or page that is",
+     .source = "SDM Vol 3, 17.4.9: BTS buffer base")
+{
+	static const size_t offsets[] = {0,	   8,	      40,	 64,	  120,
+					 2048 + 8, 4096 - 64, 4096 - 24, 4096 - 8};
+	const struct calibration *c = calibration();
+
+	for (unsigned i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
+		check_any_base(c, offsets[i]);
+}
+
+#define MOVED	   5
+#define NEW_BASE_N (3 * SLOTS + 1)
+
+/* Once round the whole buffer first, so that the base has been used before it changes. */
+TEST(bts_wrap_new_base, .group = "W", .ids = "W4", .needs = NEED_BTS,
+     .claim = "the index wraps to what the base holds then, IA32_DS_AREA being written only before",
+     .source = "SDM Vol 3, 17.4.9: BTS buffer base")
+{
+	const struct calibration *c = calibration();
+	struct rig rig, moved;
+
+	rig_open(&rig, SLOTS + 4);
+	rig_shorten(&rig, SLOTS, maximum_extra(c->maximum));
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, NEW_BASE_N);
+	circular_expect(&rig, SLOTS - c->unused, &chain_a, NEW_BASE_N);
+	rig_shorten(&rig, SLOTS, maximum_extra(c->maximum));
+	moved = rig;
+	moved.base += MOVED * rig.record;
+	moved.slots -= MOVED;
+	ds_set(rig.area, DS_BTS_BUFFER_BASE, moved.base);
+	ds_set(rig.area, DS_BTS_INDEX, moved.base);
+	chain_trace(&moved, rig_all(), &chain_a, NEW_BASE_N);
+	circular_expect(&moved, SLOTS - MOVED - c->unused, &chain_a, NEW_BASE_N);
+	ds_set(rig.area, DS_BTS_BUFFER_BASE, rig.base);
+	for (size_t slot = 0; slot < MOVED; slot++)
+		EXPECT_EQ(rig_record(&rig, slot).from, 0);
+	rig_close(&rig);
+}
+
+/* Erratum P79 of 64-bit Xeons: a record may cross a maximum that is no multiple of its size. */
+TEST(bts_wrap_maximum_minus_one, .group = "W", .ids = "W7", .needs = NEED_BTS,
+     .claim = "a maximum inside a slot lets no more than that one slot be written past it",
+     .source = "SDM Vol 3, 17.4.9; erratum P79")
+{
+	struct rig rig;
+	size_t used;
+
+	rig_open(&rig, SLOTS + 8);
+	rig_shorten(&rig, SLOTS, (uint64_t)-1);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, 2 * SLOTS);
+	used = rig_used(&rig);
+	test_observe("wrap_capacity_minus_one", "n%s", used == SLOTS ? "" : "-1");
+	test_observe("wrap_crosses_maximum", "%d", used == SLOTS);
+	EXPECT(used == SLOTS - 1 || used == SLOTS);
+	circular_expect(&rig, used, &chain_a, 2 * SLOTS);
+	rig_close(&rig);
+}
+
+// There are two conventions for the absolute maximum. The SDM and EDK2 put it one byte past a
+// multiple of the record size, every Linux at the multiple itself. If silicon compares with >=, one
+// of them overruns or wastes a slot. Passing means: the SDM's form uses all slots and nothing past
+// them is written.
+
+TEST(bts_wrap_maximum_plus_one, .group = "W", .ids = "W6", .needs = NEED_BTS,
+     .claim = "with the maximum one byte above a multiple of the record size all slots are used",
+     .source = "SDM Vol 3, 17.4.9: \"a multiple of the BTS record size (12 bytes) plus 1\"")
+{
+	const struct calibration *c = calibration();
+	size_t capacity = SLOTS + c->used_at_end_plus_1 - CALIBRATION_SLOTS;
+	struct rig rig;
+
+	test_observe("wrap_capacity_plus_one", "n%s", capacity > SLOTS ? "+1" : "");
+	test_observe("wrap_overrun_plus_one", "%d", capacity > SLOTS);
+	REQUIRE(capacity == SLOTS || capacity == SLOTS + 1);
+	rig_open(&rig, SLOTS + 8);
+	rig_shorten(&rig, SLOTS, 1);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, 3 * SLOTS);
+	circular_expect(&rig, capacity, &chain_a, 3 * SLOTS);
+	rig_close(&rig);
+}
