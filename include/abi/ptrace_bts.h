@@ -62,6 +62,7 @@ enum {
 	PTRACE_BTS_BRANCH = 1,
 	PTRACE_BTS_TASK_ARRIVES = 2, /* recording begins on a CPU */
 	PTRACE_BTS_TASK_DEPARTS = 3, /* recording ends there */
+	PTRACE_BTS_GAP = 4,	     /* records are missing here */
 };
 
 struct ptrace_bts_record {
@@ -73,6 +74,10 @@ struct ptrace_bts_record {
 		struct {
 			uint64_t tsc;
 			uint64_t pid_cpu; /* pid | cpu << 32 */
+		};
+		struct {
+			uint64_t missing; /* how many; 0: that is not known */
+			uint64_t zero;
 		};
 	};
 };

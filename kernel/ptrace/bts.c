@@ -30,7 +30,7 @@ static int check_values(const struct ptrace_bts_config *config)
 {
 	return are_flags_refused(config->flags) || is_signal_refused(config) ||
 			       (config->bts_size && config->bts_size != RECORD) ||
-			       config->size < 2 * RECORD
+			       config->size < RECORD
 		       ? -EINVAL
 		       : 0;
 }
@@ -168,16 +168,9 @@ void ptrace_bts_status(struct attachment *at, struct ptrace_bts_config *config)
 	if (!at->trace)
 		return;
 	trace_status(at->trace, &status);
-	config->flags |= (status.filter == TRACE_FILTER_SOFTWARE ? PTRACE_BTS_SOFTWARE : 0u) |
-			 (status.lost || status.lost_more ? PTRACE_BTS_LOST : 0u) |
-			 (status.truncated ? PTRACE_BTS_TRUNCATED : 0u) |
-			 (status.full ? PTRACE_BTS_FULL : 0u);
-}
-
-void bts_pause(struct attachment *at, bool pause)
-{
-	struct trace_options options = options_of(at, &at->config);
-
-	options.paused |= pause;
-	trace_change(at->trace, &options);
+	config->flags |=
+		(status.filter == TRACE_FILTER_SOFTWARE ? PTRACE_BTS_SOFTWARE : 0u) |
+		(status.lost || status.lost_more || status.truncated ? PTRACE_BTS_LOST : 0u) |
+		(status.truncated ? PTRACE_BTS_TRUNCATED : 0u) |
+		(status.full ? PTRACE_BTS_FULL : 0u);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
 #include "kernel/mm/copy.h"
+#include "kernel/mm/vm.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/trace.h"
 
@@ -30,34 +32,85 @@ long bts_clear(struct attachment *at)
 	return 0;
 }
 
-static long copy_records(struct tracer *trace, uint64_t user, size_t most)
+/* Whether records can be stored there: nothing is changed, and nothing changes it meanwhile. */
+static int check_writable(uint64_t user, size_t bytes)
 {
+	for (size_t at = 0; at < bytes; at += PAGE_SIZE) {
+		size_t last = bytes - at > PAGE_SIZE ? at + PAGE_SIZE - 1 : bytes - 1;
+		uint8_t byte;
+
+		if (copy_from_user(&byte, user + at, 1) || copy_to_user(user + at, &byte, 1) ||
+		    copy_from_user(&byte, user + last, 1) || copy_to_user(user + last, &byte, 1))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+struct reading {
+	struct tracer *trace;
+	uint64_t user;
+	size_t most;
+	bool remove;
+	long result;
+};
+
+static size_t next_records(const struct reading *reading, uint64_t *position,
+			   struct ptrace_bts_record *batch, size_t most)
+{
+	if (most > BATCH)
+		most = BATCH;
+	return reading->remove ? trace_read(reading->trace, batch, most)
+			       : trace_peek(reading->trace, position, batch, most);
+}
+
+static void copy_records(void *argument)
+{
+	struct reading *reading = argument;
 	struct ptrace_bts_record batch[BATCH];
+	uint64_t position = 0;
 	size_t done = 0, count;
 
 	do {
-		count = most - done < BATCH ? most - done : BATCH;
-		count = trace_peek(trace, done, batch, count);
-		if (copy_to_user(user + done * RECORD, batch, count * RECORD))
-			return -EFAULT;
+		count = next_records(reading, &position, batch, reading->most - done);
+		if (copy_to_user(reading->user + done * RECORD, batch, count * RECORD)) {
+			reading->result = -EFAULT;
+			return;
+		}
 		done += count;
-	} while (count && done < most);
-	return (long)done;
+	} while (count && done < reading->most);
+	reading->result = (long)done;
 }
 
-/* They are only dropped once all of them have arrived. */
+/* Where a reader runs on the CPU whose trace it reads, it would add to that faster than it reads.
+ */
+static void copy_unseen(const struct attachment *at, struct reading *reading)
+{
+	uint64_t flags = interrupts_save();
+	bool here = !at->tracee && at->cpu == this_cpu()->index;
+
+	if (here)
+		trace_unseen(copy_records, reading);
+	interrupts_restore(flags);
+	if (!here)
+		copy_records(reading);
+}
+
 long bts_read(struct attachment *at, uint64_t user, uint64_t bytes, bool remove)
 {
 	size_t available = trace_available(at->trace);
-	long count;
+	struct reading reading = {
+		.trace = at->trace,
+		.user = user,
+		.most = bytes / RECORD < available ? bytes / RECORD : available,
+		.remove = remove,
+	};
 
 	if (bytes < RECORD || bytes % RECORD)
 		return -EIO;
-	count = copy_records(at->trace, user,
-			     bytes / RECORD < available ? bytes / RECORD : available);
-	if (count <= 0 || !remove)
-		return count;
-	trace_skip(at->trace, (size_t)count);
-	resume_recording(at);
-	return count;
+	if (check_writable(user, reading.most * RECORD))
+		return -EFAULT;
+	copy_unseen(at, &reading);
+	if (reading.result > 0 && remove)
+		resume_recording(at);
+	return reading.result;
 }

@@ -27,7 +27,4 @@ long bts_get(struct attachment *attachment, uint64_t user, uint64_t index);
 long bts_read(struct attachment *attachment, uint64_t user, uint64_t bytes, bool remove);
 long bts_clear(struct attachment *attachment);
 
-/* Stops or goes on with recording; an error cannot be. */
-void bts_pause(struct attachment *attachment, bool pause);
-
 #endif

@@ -139,8 +139,10 @@ static long do_status(const struct call *call)
 	return copy_to_user(call->address, &config, bytes) ? -EFAULT : (long)bytes;
 }
 
-static long read_buffer(const struct call *call)
+static long do_buffer(const struct call *call)
 {
+	if (!call->at->trace)
+		return -ENXIO;
 	switch (call->request) {
 	case PTRACE_BTS_SIZE:
 		return (long)trace_available(call->at->trace);
@@ -152,21 +154,6 @@ static long read_buffer(const struct call *call)
 		return bts_read(call->at, call->address, call->data,
 				call->request == PTRACE_BTS_DRAIN);
 	}
-}
-
-/* A CPU goes on meanwhile, and would add to what is read. */
-static long do_buffer(const struct call *call)
-{
-	long result;
-
-	if (!call->at->trace)
-		return -ENXIO;
-	if (!call->at->tracee)
-		bts_pause(call->at, true);
-	result = read_buffer(call);
-	if (!call->at->tracee)
-		bts_pause(call->at, false);
-	return result;
 }
 
 static long do_singleblock(const struct call *call)

@@ -22,8 +22,11 @@ struct user_context;
 struct task {
 	uint64_t rsp;	     /* while it does not run: what task_switch() left (switch.asm) */
 	uint64_t kernel_rsp; /* where ring 3 enters, while a user_run() is under way */
-	struct trace_context *trace;  /* NULL: not traced */
-	bool trace_over;	      /* will not be traced any more */
+	struct trace_context *trace; /* NULL: not traced */
+	bool trace_over;	     /* will not be traced any more */
+	struct {
+		uint64_t from, to;
+	} entered; /* its newest branch that led from ring 3 to the kernel's half */
 	struct user_context *context; /* NULL: it has no address space but the kernel's */
 	enum task_state_kind state;
 	unsigned cpu;	   /* where it runs, waits to run, or ran last */

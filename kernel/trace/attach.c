@@ -58,7 +58,6 @@ static void unlink(void *argument)
 	while (*at != tracer)
 		at = &(*at)->next;
 	*at = tracer->next;
-	tracer->context->holds -= tracer->held;
 	tracer->context = NULL;
 }
 

@@ -18,6 +18,9 @@ static void move_records(struct trace_ring *to, const struct trace_ring *from)
 {
 	struct ds_cursor cursor = ring_cursor(from, 0);
 
+	to->next = ring_first(from);
+	to->cursor = from->cursor;
+	to->unknown = from->unknown;
 	for (size_t i = 0; i < from->used; i++) {
 		struct bts_struct record = ds_cursor_read(&cursor);
 
@@ -42,31 +45,24 @@ static void swap_memory(struct tracer *a, struct tracer *b)
 	b->options = a->options;
 }
 
-static void stop_holding(struct tracer *tracer)
-{
-	tracer->context->holds -= tracer->held;
-	tracer->held = false;
-}
-
 static void change(void *argument)
 {
 	struct change *change = argument;
 	struct tracer *tracer = change->tracer;
 	const struct trace_options *options = &change->options;
 
-	ring_check(&tracer->ring, tracer->options.view);
 	if (options->paused && tracer->context->task)
 		tracer_stamp(tracer, PTRACE_BTS_TASK_DEPARTS, tracer->context->task->pid,
 			     this_cpu()->index);
 	if (options->overflow != TRACE_SIGNAL || options->paused)
-		stop_holding(tracer);
+		tracer->held = false;
 	if (change->other) {
 		move_records(&change->other->ring, &tracer->ring);
 		swap_memory(tracer, change->other);
 	}
-	tracer->full = options->overflow == TRACE_STOP && tracer->full;
+	tracer->full &= options->overflow == TRACE_STOP;
 	tracer->options = *options;
-	ds_set_filter(&tracer->lease, trace_hardware_view(options->view));
+	tracer->full |= tracer_is_stopped(tracer);
 }
 
 int trace_change(struct tracer *tracer, const struct trace_options *options)
@@ -90,27 +86,6 @@ int trace_change(struct tracer *tracer, const struct trace_options *options)
 	trace_settle();
 	tracer_free(work.other);
 	return 0;
-}
-
-struct skip {
-	struct tracer *tracer;
-	size_t count;
-};
-
-static void skip(void *argument)
-{
-	struct skip *skip = argument;
-	struct trace_ring *ring = &skip->tracer->ring;
-
-	ring_check(ring, skip->tracer->options.view);
-	ring_drop(ring, skip->count < ring->used ? skip->count : ring->used);
-}
-
-void trace_skip(struct tracer *tracer, size_t count)
-{
-	struct skip work = {tracer, count};
-
-	trace_perform(tracer->context, skip, &work);
 }
 
 bool trace_is_held(const struct tracer *tracer)

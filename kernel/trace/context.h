@@ -5,8 +5,9 @@
  * A context is what is traced: a task, or a CPU (the catch-all: everything that runs there). Its
  * tracers each have a ring. While a CPU records, its hardware is in one of two shapes:
  *
- * - circular: the only tracer concerned is a task's, in wrap mode. Its ring is the hardware's
- *   buffer; no interrupt, no copy.
+ * - circular: the only tracer concerned is a task's, in wrap mode, and wants everything. Its ring
+ *   is the hardware's buffer; no interrupt, no copy, nothing to be filtered: hardware that filters
+ *   by CPL stores some of the transitions too, which would push wanted records out.
  * - linear: anything else. The hardware writes the CPU's own staging buffer, in interrupt mode,
  *   which is emptied into the rings of all tracers concerned, each taking what is in its view: at
  *   the threshold, whenever recording stops (departure, an operation on the context), never later.
@@ -35,7 +36,6 @@ struct trace_context {
 	struct task *task;	   /* NULL: a CPU's, or the task ended */
 	_Atomic(struct cpu *) cpu; /* where it is being recorded, or NULL: at rest */
 	struct tracer *tracers;
-	unsigned holds;	     /* tracers in TRACE_SIGNAL that hold the trace */
 	unsigned programmed; /* view of the hardware when it was recorded last; 0: never */
 	bool circular;	     /* shape then */
 	unsigned references; /* attachments; the context of a CPU has one of its own */
@@ -49,6 +49,7 @@ struct tracer {
 	struct trace_ring ring;
 	struct ds_lease lease; /* of the ring, for the circular shape */
 	bool arrived, held, full, truncated;
+	uint64_t missed;    /* records that found no room since the last that did */
 	atomic_bool queued; /* `options.overflowed` is to be called */
 	struct tracer *next_queued;
 };
@@ -80,8 +81,22 @@ bool tracer_free(struct tracer *tracer);
 /* The ring has no room for another branch, and does not wrap. The context's lock is held. */
 bool tracer_is_full(const struct tracer *tracer);
 
-/* To the ring, if the view has it. As above. */
+/* TRACE_STOP has come to its end. The context's lock is held. */
+bool tracer_is_stopped(const struct tracer *tracer);
+
+/* True unless the tracer is full, or waits to be resumed, or was told to pause. As above. */
+bool tracer_records(const struct tracer *tracer);
+
+/* To the ring, if it is a stamp or in the view. As above. */
 void tracer_put(struct tracer *tracer, const struct bts_struct *record);
+
+/* Tells the reader that `number` records are missing here; 0: it is not known how many. As above.
+ */
+void tracer_put_gap(struct tracer *tracer, uint64_t number);
+
+/* ring_has_gap(), for a tracer that has stamps; records and a gap before them. As above. */
+bool tracer_has_gap(const struct tracer *tracer, uint64_t position, uint64_t *number);
+size_t tracer_available(const struct tracer *tracer);
 
 /* A stamp for whoever asked for stamps. As above. */
 void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsigned cpu);

@@ -70,3 +70,15 @@ void trace_settle(void)
 {
 	smp_call_all(settle, NULL);
 }
+
+void trace_unseen(void (*function)(void *argument), void *argument)
+{
+	struct cpu *cpu = this_cpu();
+	bool recorded = cpu->ds.loaded && !ds_is_lent(&cpu->ds);
+
+	if (recorded)
+		trace_rest(cpu);
+	function(argument);
+	if (recorded)
+		trace_arrive(cpu);
+}

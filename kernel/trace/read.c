@@ -8,68 +8,89 @@
 struct reading {
 	struct tracer *tracer;
 	struct ptrace_bts_record *records;
-	size_t first, most; /* from the oldest */
+	uint64_t position; /* where it goes on; 0: at the oldest */
+	size_t most;
 	bool remove;
 	size_t available, count; /* before, and of those that were copied */
 };
 
-static void check(struct tracer *tracer)
+static struct ptrace_bts_record gap_for_reader(uint64_t number)
 {
-	ring_check(&tracer->ring, tracer->options.view);
+	struct bts_struct gap = record_gap(number);
+
+	return record_for_reader(&gap);
+}
+
+/* Copies `count` records, which are there, from the one at `at`, 0 being the oldest. */
+static void copy_out(const struct trace_ring *ring, size_t at, struct ptrace_bts_record *to,
+		     size_t count)
+{
+	struct ds_cursor cursor = ring_cursor(ring, at);
+
+	for (; count; count--) {
+		struct bts_struct record = ds_cursor_read(&cursor);
+
+		*to++ = record_for_reader(&record);
+	}
 }
 
 static void copy(void *argument)
 {
 	struct reading *reading = argument;
 	struct trace_ring *ring = &reading->tracer->ring;
-	struct ptrace_bts_record *records = reading->records;
-	struct ds_cursor cursor;
+	uint64_t first = ring_first(ring), number;
+	size_t at = reading->position > first ? reading->position - first : 0, left;
+	bool gap = reading->most && tracer_has_gap(reading->tracer, reading->position, &number);
 
-	check(reading->tracer);
-	reading->available = ring->used;
-	reading->count = ring->used > reading->first ? ring->used - reading->first : 0;
-	if (reading->count > reading->most)
-		reading->count = reading->most;
-	if (!reading->count)
-		return;
-	cursor = ring_cursor(ring, reading->first);
-	for (size_t left = reading->count; left; left--) {
-		struct bts_struct record = ds_cursor_read(&cursor);
-
-		*records++ = record_for_reader(&record);
-	}
-	if (reading->remove)
-		ring_drop(ring, reading->count);
+	reading->available = tracer_available(reading->tracer);
+	if (gap)
+		reading->records[0] = gap_for_reader(number);
+	left = ring->used > at ? ring->used - at : 0;
+	if (left > reading->most - gap)
+		left = reading->most - gap;
+	if (left)
+		copy_out(ring, at, reading->records + gap, left);
+	reading->count = gap + left;
+	reading->position = first + at + left;
+	if (reading->remove && reading->count)
+		ring_drop(ring, left);
 }
 
 /* Never more than there were when it began: a task that reads its own trace adds to it. */
-static size_t read(struct tracer *tracer, size_t first, struct ptrace_bts_record *records,
-		   size_t most, bool remove)
+static size_t read(struct reading reading, uint64_t *position)
 {
-	struct reading reading = {.tracer = tracer, .records = records, .remove = remove};
-	size_t done = 0;
+	size_t done = 0, most = reading.most;
+	struct ptrace_bts_record *records = reading.records;
 
 	do {
-		reading.first = remove ? 0 : first + done;
 		reading.records = records + done;
 		reading.most = most - done < MOST_AT_ONCE ? most - done : MOST_AT_ONCE;
-		trace_perform(tracer->context, copy, &reading);
+		trace_perform(reading.tracer->context, copy, &reading);
 		if (!done && reading.available < most)
 			most = reading.available;
 		done += reading.count;
 	} while (reading.count && done < most);
+	*position = reading.position;
 	return done;
 }
 
 size_t trace_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most)
 {
-	return read(tracer, 0, records, most, true);
+	uint64_t position;
+
+	return read(
+		(struct reading){
+			.tracer = tracer, .records = records, .most = most, .remove = true},
+		&position);
 }
 
-size_t trace_peek(struct tracer *tracer, size_t first, struct ptrace_bts_record *records,
+size_t trace_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
 		  size_t most)
 {
-	return read(tracer, first, records, most, false);
+	return read(
+		(struct reading){
+			.tracer = tracer, .records = records, .position = *position, .most = most},
+		position);
 }
 
 size_t trace_available(struct tracer *tracer)
@@ -90,18 +111,15 @@ struct getting {
 static void get(void *argument)
 {
 	struct getting *getting = argument;
-	struct trace_ring *ring = &getting->tracer->ring;
-	struct ds_cursor cursor;
-	struct bts_struct record;
+	const struct trace_ring *ring = &getting->tracer->ring;
+	uint64_t number;
 
-	check(getting->tracer);
-	if (getting->index >= ring->used) {
+	if (getting->index < ring->used)
+		copy_out(ring, ring->used - 1 - getting->index, getting->record, 1);
+	else if (getting->index == ring->used && tracer_has_gap(getting->tracer, 0, &number))
+		*getting->record = gap_for_reader(number);
+	else
 		getting->error = -EINVAL;
-		return;
-	}
-	cursor = ring_cursor(ring, ring->used - 1 - getting->index);
-	record = ds_cursor_read(&cursor);
-	*getting->record = record_for_reader(&record);
 }
 
 int trace_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record)
@@ -118,6 +136,7 @@ static void clear(void *argument)
 
 	ring_clear(&tracer->ring);
 	tracer->truncated = false;
+	tracer->missed = 0;
 }
 
 void trace_clear(struct tracer *tracer)
@@ -129,9 +148,8 @@ static void resume(void *argument)
 {
 	struct tracer *tracer = argument;
 
-	tracer->context->holds -= tracer->held;
 	tracer->held = false;
-	tracer->full = false;
+	tracer->full = tracer_is_stopped(tracer);
 }
 
 void trace_resume(struct tracer *tracer)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Records in rings: branches as the hardware writes them, and stamps that look like no branch:
- * from = ~0FH | qualifier, to = time-stamp counter, flags = pid | cpu << 32 | STAMP_FLAG. No code
- * runs in the last 16 bytes of the address space; but a jump there from ring 3 faults, and the
- * record of that fault comes from there: of the flags hardware sets bit 4 at most, for a branch
- * that it predicted (SDM Vol 3, figure 17-9).
+ * from = ~0FH | qualifier, to = time-stamp counter, flags = pid | cpu << 32 | STAMP_FLAG; of a gap,
+ * to = the number of records that are missing. No code runs in the last 16 bytes of the address
+ * space; but a jump there from ring 3 faults, and the record of that fault comes from there: of the
+ * flags hardware sets bit 4 at most, for a branch that it predicted (SDM Vol 3, figure 17-9).
  */
 #ifndef SPOOR_KERNEL_TRACE_RECORD_H
 #define SPOOR_KERNEL_TRACE_RECORD_H
@@ -15,6 +15,10 @@
 
 #define STAMP_ESCAPE (~0xfull)
 #define STAMP_FLAG   (1ull << 63)
+
+/* In the flags of a branch of ring 3 into the kernel's half that is in the view of ring 3 as well.
+ */
+#define BRANCH_SHOWN (1ull << 62)
 
 static inline bool record_is_stamp(const struct bts_struct *record)
 {
@@ -28,11 +32,22 @@ static inline bool record_in_view(const struct bts_struct *record, unsigned view
 
 	if (view == (TRACE_USER | TRACE_KERNEL) || record_is_stamp(record))
 		return true;
+	if (record->flags & BRANCH_SHOWN)
+		return view == TRACE_USER;
 	return from == to && view == (from ? TRACE_KERNEL : TRACE_USER);
+}
+
+/* A branch of ring 3 into the kernel's half: by a transition, or by a jump that faults there. */
+static inline bool record_enters_kernel(const struct bts_struct *record)
+{
+	return !(record->from >> 63) && record->to >> 63;
 }
 
 /* The stamp of now. */
 struct bts_struct record_stamp(unsigned qualifier, unsigned pid, unsigned cpu);
+
+/* A gap of `number` records; 0: of an unknown number. */
+struct bts_struct record_gap(uint64_t number);
 
 /* What a reader gets. */
 static inline struct ptrace_bts_record record_for_reader(const struct bts_struct *record)

@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trace/ring.h"
 
-#include "kernel/trace/record.h"
-
 static const struct bts_struct empty = {BTS_INVALID, 0, 0, 0};
 
 static size_t before_index(const struct trace_ring *ring, size_t count)
 {
-	return ring->index >= count ? ring->index - count : ring->index + ring->size - count;
+	return ring->index >= count ? ring->index - count : ring->index + ring->slots - count;
 }
 
-static struct bts_struct slot(const struct trace_ring *ring, size_t at)
+static size_t all_slots(const struct trace_ring *ring)
 {
-	struct bts_struct record = empty;
-
-	ds_read_bts(ring->area, at, &record);
-	return record;
+	return ring->size + RING_SPARE;
 }
 
-void ring_init(struct trace_ring *ring, void *area)
+void ring_init(struct trace_ring *ring, void *area, size_t size)
 {
-	*ring = (struct trace_ring){.area = area, .size = ds_get_bts_end(area)};
+	*ring = (struct trace_ring){
+		.area = area, .size = size, .slots = size + RING_SPARE, .next = 1};
 }
 
 bool ring_put(struct trace_ring *ring, const struct bts_struct *record, bool wrap)
@@ -32,104 +28,112 @@ bool ring_put(struct trace_ring *ring, const struct bts_struct *record, bool wra
 		ring->used--;
 	}
 	ds_put_bts(ring->area, ring->index, record);
-	ring->index = (ring->index + 1) % ring->size;
+	if (++ring->index >= ring->slots)
+		ring->index = 0;
 	ring->used++;
+	ring->next++;
 	return true;
 }
 
+static bool is_empty(const struct trace_ring *ring, size_t at)
+{
+	struct bts_struct record = empty;
+
+	ds_read_bts(ring->area, at, &record);
+	return record.qualifier == BTS_INVALID;
+}
+
+static void set_sentinel(struct trace_ring *ring, unsigned i, size_t at)
+{
+	ring->sentinels[i].at = at;
+	ring->sentinels[i].replaced = empty;
+	ds_read_bts(ring->area, at, &ring->sentinels[i].replaced);
+	ds_put_bts(ring->area, at, &empty);
+}
+
 /*
- * The index says where the hardware stopped, not how often it went round. The slots that a whole
- * round writes last are cleared: the one before the index, and, for silicon that leaves the
- * buffer's last slot unused, the one before that.
+ * The index says where the hardware stopped, not how often it went round. Two slots are cleared:
+ * the buffer's last, which says whether the hardware uses that, and of the others the one that a
+ * round from the index on writes last.
  */
 void ring_lend(struct trace_ring *ring)
 {
-	for (size_t i = 0; i < 2; i++) {
-		size_t at = before_index(ring, i + 1);
+	size_t last = all_slots(ring) - 1;
 
-		ring->replaced[i] = slot(ring, at);
-		ds_put_bts(ring->area, at, &empty);
-	}
+	set_sentinel(ring, 0, last);
+	set_sentinel(ring, 1, ring->index ? ring->index - 1 : last - 1);
 	ds_set(ring->area, DS_BTS_INDEX,
 	       ds_get(ring->area, DS_BTS_BUFFER_BASE) +
 		       ring->index * ds_configuration->record_size);
 }
 
+/*
+ * How many records the hardware wrote, which stopped before slot `stop`; SIZE_MAX: more than there
+ * are slots, or as many. A round has at least one record more than the ring holds.
+ */
+static size_t count_written(struct trace_ring *ring, size_t stop)
+{
+	size_t last = all_slots(ring) - 1, start = ring->index;
+	bool wrote_last = !is_empty(ring, last), round = !is_empty(ring, ring->sentinels[1].at);
+
+	if (start == 0)
+		round = wrote_last || (round && stop < last);
+	if ((round || stop < start) && !wrote_last)
+		ring->slots = last;
+	if (round)
+		return SIZE_MAX;
+	return stop >= start ? stop - start : stop + ring->slots - start;
+}
+
+static void restore_sentinels(struct trace_ring *ring)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (is_empty(ring, ring->sentinels[i].at))
+			ds_put_bts(ring->area, ring->sentinels[i].at, &ring->sentinels[i].replaced);
+}
+
 void ring_return(struct trace_ring *ring)
 {
-	size_t last = before_index(ring, 1), last_but_one = before_index(ring, 2);
-	size_t index = ds_get_bts_index(ring->area) % ring->size;
-	size_t written =
-		index >= ring->index ? index - ring->index : index + ring->size - ring->index;
-	size_t room = ring->size - ring->used;
-	bool reached = written == ring->size - 1; /* the last slot but one, in the first round */
+	size_t stop = ds_get_bts_index(ring->area), room = ring->size - ring->used;
+	size_t written = count_written(ring, stop);
 
-	if (slot(ring, last).qualifier != BTS_INVALID ||
-	    (!reached && slot(ring, last_but_one).qualifier != BTS_INVALID)) {
+	if (written == SIZE_MAX) {
 		ring->wrapped = true;
 		ring->used = ring->size;
+		ring->next += all_slots(ring);
+		ring->unknown = ring_first(ring);
 	} else {
-		ds_put_bts(ring->area, last, &ring->replaced[0]);
-		if (!reached)
-			ds_put_bts(ring->area, last_but_one, &ring->replaced[1]);
+		restore_sentinels(ring);
 		ring->lost += written > room ? written - room : 0;
 		ring->used = written > room ? ring->size : ring->used + written;
+		ring->next += written;
 	}
-	ring->index = index;
-	ring->unchecked = true;
+	ring->index = stop >= ring->slots ? 0 : stop;
 }
 
-static bool wanted(const struct bts_struct *record, unsigned view)
+bool ring_has_gap(const struct trace_ring *ring, uint64_t position, uint64_t *number)
 {
-	return record->qualifier != BTS_INVALID && record_in_view(record, view);
-}
+	uint64_t from = position ? position : ring->cursor;
 
-/* Goes on from `*cursor` for as long as what stands there is wanted; how many that are. */
-static size_t count_wanted(struct ds_cursor *cursor, size_t most, unsigned view)
-{
-	for (size_t i = 0; i < most; i++) {
-		struct bts_struct record = ds_cursor_read(cursor);
-
-		if (!wanted(&record, view))
-			return i;
-	}
-	return most;
-}
-
-void ring_check(struct trace_ring *ring, unsigned view)
-{
-	size_t first = before_index(ring, ring->used), kept;
-	struct ds_cursor cursor;
-
-	if (!ring->unchecked)
-		return;
-	cursor = ring_cursor(ring, 0);
-	kept = count_wanted(&cursor, ring->used, view);
-	for (size_t i = kept + 1; i < ring->used; i++) {
-		struct bts_struct record = ds_cursor_read(&cursor);
-
-		if (wanted(&record, view))
-			ds_put_bts(ring->area, (first + kept++) % ring->size, &record);
-	}
-	ring->index = (first + kept) % ring->size;
-	ring->used = kept;
-	ring->unchecked = false;
+	*number = from < ring->unknown ? 0 : ring_first(ring) - from;
+	return from && from < ring_first(ring);
 }
 
 struct ds_cursor ring_cursor(const struct trace_ring *ring, size_t at)
 {
-	return ds_cursor_at(ring->area, before_index(ring, ring->used - at), ring->size);
+	return ds_cursor_at(ring->area, before_index(ring, ring->used - at), ring->slots);
 }
 
 void ring_drop(struct trace_ring *ring, size_t count)
 {
 	ring->used -= count;
+	ring->cursor = ring_first(ring);
 }
 
 void ring_clear(struct trace_ring *ring)
 {
 	ring->used = 0;
+	ring->cursor = 0;
 	ring->lost = 0;
 	ring->wrapped = false;
-	ring->unchecked = false;
 }

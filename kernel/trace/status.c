@@ -30,7 +30,6 @@ static void answer(void *argument)
 	struct question *question = argument;
 	struct tracer *tracer = question->tracer;
 
-	ring_check(&tracer->ring, tracer->options.view);
 	*question->status = (struct trace_status){
 		.view = tracer->options.view,
 		.overflow = tracer->options.overflow,
@@ -38,7 +37,7 @@ static void answer(void *argument)
 		.circular = tracer->context->circular,
 		.stamps = tracer->options.stamps,
 		.size = tracer->options.size,
-		.available = tracer->ring.used,
+		.available = tracer_available(tracer),
 		.lost = tracer->ring.lost,
 		.lost_more = tracer->ring.wrapped,
 		.truncated = tracer->truncated,

@@ -4,6 +4,7 @@
 
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
+#include "kernel/trace/record.h"
 
 static void lock(struct trace_context *context)
 {
@@ -21,54 +22,65 @@ unsigned trace_wishes(const struct trace_context *context)
 {
 	unsigned view = 0;
 
-	if (context->holds)
-		return 0;
 	for (const struct tracer *at = context->tracers; at; at = at->next)
-		view |= at->full || at->options.paused ? 0 : at->options.view;
+		view |= tracer_records(at) ? at->options.view : 0;
 	return view;
 }
 
-/* A branch whose flags are none: see record.h. */
-static void give(struct trace_context *context, struct bts_struct record)
+static void give(struct trace_context *context, const struct bts_struct *record)
 {
-	record.flags = 0;
 	for (struct tracer *at = context->tracers; at; at = at->next)
-		tracer_put(at, &record);
+		tracer_put(at, record);
 }
 
 static void truncate(struct trace_context *context)
 {
-	for (struct tracer *at = context->tracers; at; at = at->next)
-		at->truncated |= !at->options.no_branches;
+	for (struct tracer *at = context->tracers; at; at = at->next) {
+		if (at->options.no_branches)
+			continue;
+		at->truncated |= tracer_records(at);
+		tracer_put_gap(at, 0);
+	}
 }
 
-/* The two contexts that a CPU records for; NULL where there is none. */
+/* The two contexts that a CPU records for; NULL where there is none. And whose branches. */
 struct recorded {
 	struct trace_context *context[2];
+	struct task *task;
 };
 
-static struct recorded recorded(struct trace_cpu *trace)
+static struct recorded recorded(const struct cpu *cpu)
 {
+	struct trace_cpu *trace = cpu->trace;
 	bool own = atomic_load(&trace->context.cpu);
 
-	return (struct recorded){{trace->running, own ? &trace->context : NULL}};
+	return (struct recorded){{trace->running, own ? &trace->context : NULL}, cpu->current};
+}
+
+static void enters_kernel(struct task *task, const struct bts_struct *record)
+{
+	task->entered.from = record->from;
+	task->entered.to = record->to;
 }
 
 static void take(void *argument, const void *area, size_t count, bool full)
 {
 	struct recorded *to = argument;
+	struct ds_cursor cursor = ds_cursor_at(area, 0, count);
 
-	for (size_t i = 0; i < 2; i++) {
-		struct ds_cursor cursor;
+	for (size_t at = 0; at < count; at++) {
+		struct bts_struct record = ds_cursor_read(&cursor);
 
-		if (!to->context[i])
-			continue;
-		cursor = ds_cursor_at(area, 0, count);
-		for (size_t at = 0; at < count; at++)
-			give(to->context[i], ds_cursor_read(&cursor));
-		if (full)
-			truncate(to->context[i]);
+		record.flags = 0; /* a branch: see record.h */
+		if (record_enters_kernel(&record))
+			enters_kernel(to->task, &record);
+		for (size_t i = 0; i < 2; i++)
+			if (to->context[i])
+				give(to->context[i], &record);
 	}
+	for (size_t i = 0; full && i < 2; i++)
+		if (to->context[i])
+			truncate(to->context[i]);
 }
 
 /* The idle task is nobody. */
@@ -100,21 +112,18 @@ static void keep_out_of_user(struct task *task)
 		atomic_store(&task->user_break, true);
 }
 
-/* Ends what has come to its end: of one tracer that is full, of all if one holds the trace. */
+/* Ends what has come to its end for a tracer; the others are not concerned. */
 static void check_ends(struct cpu *cpu, struct trace_context *context)
 {
 	for (struct tracer *at = context->tracers; at; at = at->next) {
 		if (at_threshold(at) && !at->held) {
 			at->held = true;
-			context->holds++;
 			keep_out_of_user(context->task);
 			trace_queue(cpu, at);
 		}
-		if (at->full)
+		if (at->full || at->held)
 			stamp_one(at, PTRACE_BTS_TASK_DEPARTS, cpu);
 	}
-	if (context->holds)
-		stamp(context, PTRACE_BTS_TASK_DEPARTS, cpu);
 }
 
 static void empty_staging(struct cpu *cpu, struct recorded *to)
@@ -131,7 +140,7 @@ static void empty_staging(struct cpu *cpu, struct recorded *to)
 static void collect(struct cpu *cpu, bool departs)
 {
 	struct trace_cpu *trace = cpu->trace;
-	struct recorded from = recorded(trace);
+	struct recorded from = recorded(cpu);
 
 	lock(from.context[0]);
 	lock(from.context[1]);
@@ -176,18 +185,20 @@ static size_t room_to_threshold(const struct trace_context *context)
 		size_t used = at->ring.used, threshold = at->options.threshold;
 		size_t room = threshold > used ? threshold - used : 1;
 
-		if (at->options.overflow == TRACE_SIGNAL && !at->options.paused && room < least)
+		if (at->options.overflow == TRACE_SIGNAL && tracer_records(at) && room < least)
 			least = room;
 	}
 	return least;
 }
 
+/* The tracer for which the circular shape will do, or NULL. */
 static struct tracer *only_wrapping(const struct trace_context *context)
 {
 	struct tracer *tracer = context->tracers;
 
 	return !tracer->next && tracer->options.overflow == TRACE_WRAP &&
-			       !tracer->options.no_branches
+			       !tracer->options.no_branches &&
+			       tracer->options.view == (TRACE_USER | TRACE_KERNEL)
 		       ? tracer
 		       : NULL;
 }
@@ -248,4 +259,29 @@ void trace_arrive(struct cpu *cpu)
 	unlock(&cpu->trace->context);
 	unlock(task);
 	ds_switch_in(&cpu->ds, lease);
+}
+
+/* To the tracers that see ring 3 only; the others have it. */
+static void show_jump(struct trace_context *context, const struct bts_struct *jump)
+{
+	lock(context);
+	for (struct tracer *at = context ? context->tracers : NULL; at; at = at->next)
+		if (at->options.view == TRACE_USER)
+			tracer_put(at, jump);
+	unlock(context);
+}
+
+void trace_user_fault(struct cpu *cpu, uint64_t rip)
+{
+	struct recorded to = recorded(cpu);
+	struct bts_struct jump = {.qualifier = BTS_BRANCH, .to = rip, .flags = BRANCH_SHOWN};
+
+	if (ds_is_lent(&cpu->ds))
+		return;
+	trace_rest(cpu);
+	jump.from = to.task->entered.from;
+	for (size_t i = 0; i < 2 && to.task->entered.to == rip; i++)
+		show_jump(to.context[i], &jump);
+	to.task->entered.to = 0;
+	trace_arrive(cpu);
 }

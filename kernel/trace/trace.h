@@ -9,6 +9,11 @@
  * All functions: task context, interrupts on or off, no spinlock held, MSRs of this CPU not lent.
  * What concerns another CPU is done there, and is done when the function returns. A tracer is used
  * by one caller at a time.
+ *
+ * Records that are missing between two that a reader gets are counted in the status, and, for a
+ * tracer that has stamps, marked by a record PTRACE_BTS_GAP between these two. Before the first
+ * record that a reader gets there is no such mark. Reading costs no record but those of its own
+ * execution on the CPU that it disturbs, which nobody sees.
  */
 #ifndef SPOOR_KERNEL_TRACE_TRACE_H
 #define SPOOR_KERNEL_TRACE_TRACE_H
@@ -31,7 +36,7 @@ enum { TRACE_USER = 1, TRACE_KERNEL = 2 };
 
 enum trace_overflow {
 	TRACE_WRAP,   /* keep the newest */
-	TRACE_SIGNAL, /* at the threshold hold the trace of the task, and tell */
+	TRACE_SIGNAL, /* at the threshold hold the tracer's own trace, and tell */
 	TRACE_STOP,   /* keep the oldest: record until full, then no more */
 };
 
@@ -45,11 +50,11 @@ struct trace_account {
 };
 
 /*
- * TRACE_SIGNAL's owner is told, once a crossing: the ring has reached its threshold, and nothing is
- * recorded of the task (or CPU) any more, for none of its tracers, until trace_resume() by each
- * tracer that was told. What was recorded beyond the threshold by then is kept, even where that is
- * more than the ring's size. A user_run() of the task comes back meanwhile (sched_break_user()). IF
- * = 0, on any CPU, no lock held; it must not wait nor use this interface, and may still come until
+ * TRACE_SIGNAL's owner is told, once a crossing: the ring has reached its threshold, and nothing of
+ * the task (or CPU) is recorded for this tracer any more until trace_resume(); other tracers are
+ * not concerned. What was recorded beyond the threshold by then is kept, even where that is more
+ * than the ring's size. A user_run() of the task comes back meanwhile (sched_break_user()). IF = 0,
+ * on any CPU, no lock held; it must not wait nor use this interface, and may still come until
  * trace_detach() returns.
  */
 typedef void trace_overflowed(struct tracer *tracer, void *argument);
@@ -62,7 +67,7 @@ struct trace_options {
 	bool no_branches; /* record nothing but stamps */
 	bool paused;	  /* record nothing until trace_change() */
 	enum trace_overflow overflow;
-	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; two records at least */
+	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; a record at least */
 	size_t threshold; /* TRACE_SIGNAL: records; 0: room for 170 more, or half of a small ring */
 	trace_overflowed *overflowed; /* TRACE_SIGNAL; NULL makes it TRACE_WRAP */
 	void *argument;
@@ -102,15 +107,21 @@ size_t trace_available(struct tracer *tracer);
 /* Copies at most `most` of the oldest records, oldest first, removes them; returns how many. */
 size_t trace_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most);
 
-/* Copies from the one at `first`, 0 being the oldest, and leaves them; returns how many. */
-size_t trace_peek(struct tracer *tracer, size_t first, struct ptrace_bts_record *records,
+/*
+ * Copies at most `most` records from `*position` on (0: from the oldest) and leaves them; returns
+ * how many. `*position` is then that of the next record, to go on with.
+ */
+size_t trace_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
 		  size_t most);
 
 /* The record at `index`, 0 being the newest. -EINVAL: there are not so many. */
 int trace_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record);
 
-/* Removes the `count` oldest records, or as many as there are. */
-void trace_skip(struct tracer *tracer, size_t count);
+/*
+ * Calls `function(argument)` on this CPU, of which nothing is recorded meanwhile. It may use this
+ * interface. Interrupts are off, and stay so.
+ */
+void trace_unseen(void (*function)(void *argument), void *argument);
 
 /* Removes all records. Losses are counted from 0 again. */
 void trace_clear(struct tracer *tracer);
@@ -131,7 +142,7 @@ void trace_resume(struct tracer *tracer);
 enum trace_filter {
 	TRACE_FILTER_NONE,     /* everything is wanted */
 	TRACE_FILTER_HARDWARE, /* DS-CPL; what it lets through of transitions is dropped */
-	TRACE_FILTER_SOFTWARE, /* all is recorded: a circular ring keeps fewer of the wanted */
+	TRACE_FILTER_SOFTWARE, /* all is recorded, and what is not wanted is dropped */
 };
 
 struct trace_status {
@@ -143,7 +154,7 @@ struct trace_status {
 	size_t size;	  /* bytes, whole records */
 	size_t available; /* records */
 	uint64_t lost;	  /* records that the ring had no room for */
-	bool lost_more;	  /* wrapped: more than that, count unknown */
+	bool lost_more;	  /* more than that: the hardware went round, number unknown */
 	bool truncated;	  /* the hardware ran out of room before anyone could make some */
 	bool held;	  /* TRACE_SIGNAL: waits for trace_resume() */
 	bool full;	  /* TRACE_STOP: has stopped */

@@ -6,6 +6,12 @@
 
 #define UNIT sizeof(struct ptrace_bts_record)
 
+/*
+ * What a staging holds, and stamps: of the departure that ends the last record below the threshold,
+ * and of gap, arrival and departure around what follows it.
+ */
+#define SIGNAL_ROOM (STAGING_RECORDS + 4)
+
 /* Keeps every product of sizes far from overflow. */
 #define MOST_RECORDS (1ul << 24)
 
@@ -31,7 +37,7 @@ int tracer_check(const struct trace_options *options)
 	if (!ds_present())
 		return -ENODEV;
 	if (options->view & ~(unsigned)(TRACE_USER | TRACE_KERNEL) ||
-	    options->overflow > TRACE_STOP || records < 2 || records > MOST_RECORDS ||
+	    options->overflow > TRACE_STOP || records < 1 || records > MOST_RECORDS ||
 	    options->threshold > records)
 		return -EINVAL;
 	return options->view & TRACE_KERNEL && !options->privileged ? -EPERM : 0;
@@ -61,12 +67,17 @@ void tracer_settle_options(struct trace_options *options, size_t size)
  */
 static size_t records_beyond(const struct trace_options *options)
 {
-	return options->overflow == TRACE_SIGNAL && options->overflowed ? STAGING_RECORDS : 0;
+	return options->overflow == TRACE_SIGNAL && options->overflowed ? SIGNAL_ROOM : 0;
+}
+
+static size_t ring_size(const struct trace_options *options)
+{
+	return options->size / UNIT + records_beyond(options);
 }
 
 static size_t buffer_bytes(const struct trace_options *options)
 {
-	return (options->size / UNIT + records_beyond(options)) * ds_configuration->record_size;
+	return (ring_size(options) + RING_SPARE) * ds_configuration->record_size;
 }
 
 /* Pages of a tracer besides those of its buffer: its own, and the DS area. */
@@ -85,7 +96,8 @@ static size_t largest_size(const struct trace_options *options, size_t charged)
 {
 	size_t buffer = charged - fixed_pages() * PAGE_SIZE - TRACE_PATTERN_BYTES;
 
-	return (buffer / ds_configuration->record_size - records_beyond(options)) * UNIT;
+	return (buffer / ds_configuration->record_size - RING_SPARE - records_beyond(options)) *
+	       UNIT;
 }
 
 /* Charges what a tracer takes; cuts options->size to what is left if it may. Bytes, or 0. */
@@ -95,12 +107,25 @@ static size_t charge_memory(struct trace_options *options)
 	struct trace_options smallest = *options;
 
 	options->size -= options->size % UNIT;
-	smallest.size = options->cut_size ? 2 * UNIT : options->size;
+	smallest.size = options->cut_size ? UNIT : options->size;
 	wanted = bytes_taken(options);
 	charged = account_charge(options->account, wanted, bytes_taken(&smallest), spared);
 	if (charged && charged < wanted)
 		options->size = largest_size(options, charged);
 	return charged;
+}
+
+/* With stamps a slot is kept for the one that ends what the ring holds. */
+bool tracer_is_full(const struct tracer *tracer)
+{
+	size_t left = tracer->ring.size - tracer->ring.used, kept = tracer->options.stamps;
+
+	return tracer->options.overflow != TRACE_WRAP && left <= kept;
+}
+
+bool tracer_is_stopped(const struct tracer *tracer)
+{
+	return tracer->options.overflow == TRACE_STOP && tracer_is_full(tracer);
 }
 
 static int build(struct tracer *tracer)
@@ -110,7 +135,7 @@ static int build(struct tracer *tracer)
 		.area = trace_memory_alloc(DS_AREA_SIZE),
 		.buffer = trace_memory_alloc(bytes),
 		.bytes = bytes,
-		.filter = trace_hardware_view(tracer->options.view),
+		.filter = TRACE_USER | TRACE_KERNEL,
 		.overflow = DS_O_WRAP,
 	};
 	int error =
@@ -121,7 +146,8 @@ static int build(struct tracer *tracer)
 		trace_memory_free(request.buffer, request.bytes);
 		return error;
 	}
-	ring_init(&tracer->ring, request.area);
+	ring_init(&tracer->ring, request.area, ring_size(&tracer->options));
+	tracer->full = tracer_is_stopped(tracer);
 	return 0;
 }
 
@@ -172,31 +198,53 @@ bool tracer_free(struct tracer *tracer)
 	return whole;
 }
 
-/* Who has stamps keeps a slot for the one that ends what the ring holds. */
-static size_t room(const struct tracer *tracer)
+bool tracer_records(const struct tracer *tracer)
 {
-	size_t left = tracer->ring.size - tracer->ring.used, kept = tracer->options.stamps;
-
-	return left > kept ? left - kept : 0;
+	return !tracer->full && !tracer->held && !tracer->options.paused;
 }
 
-bool tracer_is_full(const struct tracer *tracer)
+static void store(struct tracer *tracer, const struct bts_struct *record)
 {
-	return tracer->options.overflow != TRACE_WRAP && !room(tracer);
+	ring_put(&tracer->ring, record, tracer->options.overflow == TRACE_WRAP);
+	tracer->full = tracer_is_stopped(tracer);
+}
+
+void tracer_put_gap(struct tracer *tracer, uint64_t number)
+{
+	struct bts_struct gap = record_gap(number);
+
+	if (tracer->options.stamps && tracer_records(tracer) && !tracer_is_full(tracer))
+		store(tracer, &gap);
+	tracer->missed = 0;
 }
 
 void tracer_put(struct tracer *tracer, const struct bts_struct *record)
 {
 	const struct trace_options *options = &tracer->options;
 
-	if (tracer->full || options->paused || options->no_branches ||
+	if (!tracer_records(tracer) || options->no_branches ||
 	    !record_in_view(record, options->view))
 		return;
-	if (tracer_is_full(tracer))
+	if (tracer->missed && !tracer_is_full(tracer))
+		tracer_put_gap(tracer, tracer->missed);
+	if (tracer_is_full(tracer)) {
 		tracer->ring.lost++;
-	else
-		ring_put(&tracer->ring, record, tracer->options.overflow == TRACE_WRAP);
-	tracer->full = tracer->options.overflow == TRACE_STOP && !room(tracer);
+		tracer->missed++;
+	} else {
+		store(tracer, record);
+	}
+}
+
+bool tracer_has_gap(const struct tracer *tracer, uint64_t position, uint64_t *number)
+{
+	return tracer->options.stamps && ring_has_gap(&tracer->ring, position, number);
+}
+
+size_t tracer_available(const struct tracer *tracer)
+{
+	uint64_t number;
+
+	return tracer->ring.used + tracer_has_gap(tracer, 0, &number);
 }
 
 void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsigned cpu)
@@ -205,7 +253,7 @@ void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsig
 	bool arrives = qualifier == PTRACE_BTS_TASK_ARRIVES;
 
 	if (!tracer->options.stamps || tracer->options.paused || tracer->arrived == arrives ||
-	    (arrives && tracer_is_full(tracer)))
+	    (arrives && (tracer->held || tracer_is_full(tracer))))
 		return;
 	tracer->arrived = arrives;
 	ring_put(&tracer->ring, &stamp, tracer->options.overflow == TRACE_WRAP);

@@ -6,6 +6,7 @@
 #include "kernel/panic.h"
 #include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
+#include "kernel/trace/switch.h"
 #include "kernel/trap/extable.h"
 #include "kernel/trap/user.h"
 
@@ -150,6 +151,8 @@ void exception_dispatch(struct trap_frame *frame)
 
 	if (trap_from_user(frame) && task->user) {
 		task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
+		if (frame->rip >> 63 && this_cpu()->ds.loaded)
+			trace_user_fault(this_cpu(), frame->rip);
 		user_return(frame);
 	}
 	go_on = trap_from_user(frame) ? 0 : extable_find(frame->rip);

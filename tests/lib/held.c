@@ -15,9 +15,10 @@ static void tell(struct tracer *tracer, void *argument)
 
 static void wait(void)
 {
-	do
+	do {
+		chain_walk(&chain_b, chain_length(now->waits++));
 		task_yield(); /* what was recorded so far goes to the rings */
-	while (trace_is_held(now->sight.tracer) || atomic_load(&now->told) != now->served);
+	} while (trace_is_held(now->sight.tracer) || atomic_load(&now->told) != now->served);
 }
 
 void held_wait(struct walker *walker)
@@ -58,6 +59,12 @@ void held_join(struct held *held, struct walker *walker)
 		task_yield();
 	}
 	walkers_join(walker, 1);
+}
+
+void held_expect_waits(const struct held *held, const struct sight *other)
+{
+	EXPECT(held->waits > held->served);
+	chain_expect_walks(&other->waiting, held->waits, "waiting");
 }
 
 void held_close(struct held *held, uint64_t walks)

@@ -14,6 +14,7 @@ static void open(struct sight *sight, const struct walker *walker,
 	sight->view = options->view;
 	sight->kernel = (struct chain_reader){.chain = walker->chain};
 	sight->user = (struct chain_reader){.chain = &walker->user->chain};
+	sight->waiting = (struct chain_reader){.chain = &chain_b};
 }
 
 void sight_open(struct sight *sight, const struct walker *walker,
@@ -46,6 +47,7 @@ void sight_feed(struct sight *sight, const struct ptrace_bts_record *record)
 	sight->exits += record->from == (uint64_t)sight->user.chain->exit_jump;
 	chain_feed(&sight->kernel, &branch);
 	chain_feed(&sight->user, &branch);
+	chain_feed(&sight->waiting, &branch);
 }
 
 void sight_read(struct sight *sight)

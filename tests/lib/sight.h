@@ -20,6 +20,7 @@ struct sight {
 	struct tracer *tracer;
 	unsigned view;
 	struct chain_reader kernel, user;
+	struct chain_reader waiting;	      /* held.h */
 	uint64_t exits;			      /* jumps behind walks in ring 3 */
 	uint64_t in_kernel, in_user, between; /* branches, by their ends */
 	uint64_t stamps;

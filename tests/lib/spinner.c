@@ -71,7 +71,7 @@ static bool measure(const struct ptrace_bts_record *records, size_t count, size_
 static size_t collect(struct tracer *tracer, struct ptrace_bts_record *records, uint64_t spin,
 		      struct preemption preemptions[SPINNER_MOST], size_t found)
 {
-	size_t count = trace_peek(tracer, 0, records, RECORDS);
+	size_t count = trace_peek(tracer, &(uint64_t){0}, records, RECORDS);
 
 	for (size_t at = 1; at < count && found < SPINNER_MOST; at++)
 		if (records[at].from != spin && begins_arrival(records, at) &&

@@ -23,6 +23,21 @@ static bool in_culprit(const struct ptrace_bts_record *record)
 	       record->from >= (uint64_t)culprit && record->from < (uint64_t)culprit + 256;
 }
 
+/* Between an arrival and a departure runs who arrived: the culprit's branches are in its own. */
+static bool stretches_are_right(long n, long pid)
+{
+	uint64_t here = 0; /* who it is; 0: not known */
+
+	for (long i = 0; i < n; i++)
+		if (records[i].qualifier == PTRACE_BTS_TASK_ARRIVES)
+			here = (uint32_t)records[i].pid_cpu;
+		else if (records[i].qualifier != PTRACE_BTS_BRANCH)
+			here = 0;
+		else if (here && in_culprit(&records[i]) && here != (uint64_t)pid)
+			return false;
+	return true;
+}
+
 /* Waits until the culprit shows in the newest branches of its CPU. */
 static void tell(unsigned cpu, long pid)
 {
@@ -33,7 +48,7 @@ static void tell(unsigned cpu, long pid)
 		sleep_us(1000);
 		n = ptrace(PTRACE_BTS_READ, PTRACE_BTS_CPU(cpu), (uint64_t)records,
 			   sizeof(records));
-		CHECK(n >= 0);
+		CHECK(n >= 0 && stretches_are_right(n, pid));
 		own = 0;
 		for (long i = 0; i < n; i++)
 			own += in_culprit(&records[i]);

@@ -65,7 +65,7 @@ static const struct ptrace_bts_config configs[] = {
 	{4096, PTRACE_BTS_SIGNAL, SIGNALS, 0},
 	{4096, PTRACE_BTS_TRACE, 0, 25},
 	{4096, SIGNALLED, SIGKILL, 0},
-	{47, 0, 0, 0},
+	{23, PTRACE_BTS_TRACE, 0, 0},
 	{4096, PTRACE_BTS_TRACE | PTRACE_BTS_KERNEL, 0, 0},
 	{0x4000000, PTRACE_BTS_TRACE, 0, 24}, /* more than RLIMIT_MEMLOCK */
 	{UINT32_MAX, PTRACE_BTS_TRACE, 0, 24},

@@ -5,16 +5,17 @@
 #include "tests/lib/walker.h"
 
 #define SLOTS 5
-#define TURNS 12
+#define TURNS 120
 
-static size_t past_the_end;
+static size_t past_the_end, in_last_slot;
 
 static void yield(struct walker *walker)
 {
 	const struct trace_ring *ring = &walker->tracer->ring;
 
 	task_yield();
-	past_the_end += ring->index >= ring->size || ring->used > ring->size;
+	past_the_end += ring->index >= ring->slots || ring->used > ring->size;
+	in_last_slot += ring->index <= 1; /* the stamp of arrival, or that of departure before it */
 }
 
 /* The trace of a whole life in a few slots, and what stood there before it. */
@@ -47,8 +48,12 @@ TEST(bts_stamps_last_slot, .group = "A", .ids = "A4", .needs = NEED_BTS,
 {
 	struct ptrace_bts_record records[SLOTS];
 
-	past_the_end = 0;
-	EXPECT(trace(TRACE_WRAP, records) > 0);
+	past_the_end = in_last_slot = 0;
+	EXPECT_EQ(trace(TRACE_WRAP, records), SLOTS);
+	for (unsigned i = 0; i < SLOTS - 1; i++)
+		EXPECT_EQ(records[i].qualifier, PTRACE_BTS_BRANCH);
+	EXPECT_EQ(records[SLOTS - 1].qualifier, PTRACE_BTS_TASK_DEPARTS);
+	EXPECT(in_last_slot > 0);
 	EXPECT_EQ(trace(TRACE_STOP, records), SLOTS);
 	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_TASK_ARRIVES);
 	for (unsigned i = 1; i < SLOTS - 1; i++)

@@ -84,10 +84,10 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
 
 		while (walker.task->state != TASK_BLOCKED)
 			task_yield();
-		count = trace_peek(walker.tracer, 0, once, RECORDS);
+		count = trace_peek(walker.tracer, &(uint64_t){0}, once, RECORDS);
 		EXPECT(count > 0);
 		chain_walk(&chain_b, 200);
-		EXPECT_EQ(trace_peek(walker.tracer, 0, twice, RECORDS), count);
+		EXPECT_EQ(trace_peek(walker.tracer, &(uint64_t){0}, twice, RECORDS), count);
 		EXPECT_EQ(equal_records(once, twice, count), count);
 		check_newest(&walker, once, count);
 		unblock();

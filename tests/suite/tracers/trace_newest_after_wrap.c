@@ -7,10 +7,11 @@
 
 #define WALKS 40
 #define SLOTS 50
+#define MOST  500
 
-static struct ptrace_bts_record records[SLOTS];
+static struct ptrace_bts_record records[MOST];
 
-/* They are the last `count` that there were, oldest first. */
+/* They are the last `count` of ring 3 that there were, oldest first. */
 static size_t count_right(const struct user_chain *user, size_t count)
 {
 	uint64_t walk = WALKS - 1, i = chain_length(walk) - 1;
@@ -27,45 +28,60 @@ static size_t count_right(const struct user_chain *user, size_t count)
 	return right;
 }
 
+/* Keeps those of ring 3 alone; how many they are. */
+static size_t keep_user(size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!(records[i].from >> 63) && !(records[i].to >> 63))
+			records[kept++] = records[i];
+	return kept;
+}
+
 /* The historic one counted from the base to the index only, and gave what was never written. */
-static void expect_all(struct tracer *tracer, const struct user_chain *user, bool exact)
+static void expect_all(struct tracer *tracer, const struct user_chain *user, size_t slots,
+		       bool circular)
 {
 	struct ptrace_bts_record newest, none;
 	struct trace_status status;
-	size_t count;
+	size_t kept;
 
 	trace_status(tracer, &status);
-	EXPECT(exact ? status.lost > 0 && !status.lost_more : status.lost_more);
+	EXPECT_EQ(status.circular, circular);
+	EXPECT(circular ? status.lost_more : status.lost > 0 && !status.lost_more);
+	EXPECT_EQ(status.available, slots);
 	EXPECT_EQ(trace_get(tracer, 0, &newest), 0);
-	EXPECT_EQ(trace_get(tracer, status.available, &none), -EINVAL);
-	count = trace_read(tracer, records, SLOTS + 1);
-	EXPECT_EQ(count, status.available);
-	EXPECT(exact ? count == SLOTS : count > 0);
-	EXPECT_EQ(count_right(user, count), count);
-	EXPECT_EQ(records[count - 1].from, newest.from);
+	EXPECT_EQ(trace_get(tracer, slots, &none), -EINVAL);
+	EXPECT_EQ(trace_read(tracer, records, slots + 1), slots);
+	EXPECT_EQ(records[slots - 1].from, newest.from);
+	kept = keep_user(slots);
+	EXPECT(circular ? kept > 0 : kept == slots);
+	EXPECT_EQ(count_right(user, kept), kept);
 	EXPECT_EQ(trace_available(tracer), 0);
 	EXPECT_EQ(trace_get(tracer, 0, &none), -EINVAL);
 }
 
-static void trace(struct user_chain *user, bool circular)
+static void trace(struct user_chain *user, unsigned view, size_t slots, bool alone)
 {
 	struct walker walker = {.name = "wraps", .chain = &chain_a, .walks = WALKS, .user = user};
 	struct trace_options options = sight_options(TRACE_USER, 0), other = options;
 	struct tracer *tracer = NULL, *second = NULL;
 	struct ptrace_bts_record none;
 
+	options.view = view;
 	options.overflow = TRACE_WRAP;
-	options.size = SLOTS * sizeof(none);
+	options.size = slots * sizeof(none);
 	walkers_create(&walker, 1);
 	EXPECT_EQ(trace_attach(walker.task, &options, &tracer), 0);
 	EXPECT_EQ(trace_get(tracer, 0, &none), -EINVAL);
-	if (!circular)
+	if (!alone)
 		EXPECT_EQ(trace_attach(walker.task, &other, &second), 0);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
-	expect_all(tracer, user, !circular);
+	expect_all(tracer, user, slots, alone && view == (TRACE_USER | TRACE_KERNEL));
 	EXPECT(trace_detach(tracer));
-	if (!circular)
+	if (!alone)
 		EXPECT(trace_detach(second));
 	walker_end(&walker);
 }
@@ -78,7 +94,9 @@ TEST(trace_newest_after_wrap, .group = "tracers", .ids = "W4 I8 I9", .needs = NE
 	struct user_chain user;
 
 	user_chain_open(&user, 0);
-	trace(&user, true);
-	trace(&user, false);
+	trace(&user, TRACE_USER | TRACE_KERNEL, MOST - 1, true);
+	trace(&user, TRACE_USER, SLOTS, true);
+	trace(&user, TRACE_USER, SLOTS, false);
+	trace(&user, TRACE_USER, 1, true);
 	user_chain_close(&user);
 }

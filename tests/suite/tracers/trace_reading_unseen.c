@@ -27,7 +27,7 @@ TEST(trace_reading_unseen, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	walkers_join(&walker, 1);
 	newest.overflow = TRACE_WRAP;
 	EXPECT_EQ(trace_attach_cpu(this_cpu()->index, &newest, &cpu), 0);
-	count = trace_peek(sight.tracer, 0, records, 16 * 4096 / sizeof(*records));
+	count = trace_peek(sight.tracer, &(uint64_t){0}, records, 16 * 4096 / sizeof(*records));
 	EXPECT(count > 2000);
 	trace_status(cpu, &status);
 	EXPECT(!status.truncated);

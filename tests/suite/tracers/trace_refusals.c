@@ -39,7 +39,7 @@ static void refuse_values(void)
 
 	options.view = 4;
 	expect_refused(options, -EINVAL);
-	options = walker_options(1);
+	options = walker_options(0);
 	expect_refused(options, -EINVAL);
 	options.size = UINT64_MAX;
 	expect_refused(options, -EINVAL);

@@ -35,6 +35,7 @@ TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 	held_close(&held, WALKS);
 	sight_read(&wrapping);
 	sight_expect(&wrapping, WALKS);
+	held_expect_waits(&held, &wrapping);
 	sight_read(&all);
 	sight_expect(&all, WALKS);
 	trace_status(all.tracer, &status);

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+// A short ring that is read now and then, beside a long one that has everything.
+#include "kernel/cpu.h"
+#include "kernel/lock.h"
+#include "kernel/sched/sched.h"
+#include "kernel/trace/context.h"
+#include "tests/framework/test.h"
+#include "tests/lib/sight.h"
+
+#define WALKS 120
+#define SLOTS 300
+#define MOST  60000
+#define AREA  (MOST * sizeof(struct ptrace_bts_record) / 4096 + 1)
+
+static struct ptrace_bts_record *all, *read;
+
+/* At some points the test reads. */
+static void yield(struct walker *walker)
+{
+	if (walker->walked % 12 < 2)
+		task_yield();
+}
+
+static struct trace_options options_of(unsigned view, enum trace_overflow overflow, size_t records)
+{
+	struct trace_options options = walker_options(records);
+
+	options.view = view;
+	options.overflow = overflow;
+	options.stamps = true;
+	return options;
+}
+
+static bool same(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b)
+{
+	bool stamp = a->qualifier != PTRACE_BTS_BRANCH; /* taken a moment apart */
+
+	return a->qualifier == b->qualifier && a->to == b->to && (stamp || a->from == b->from);
+}
+
+/* After each gap the two agree again, with as many records between as it says. How many were read.
+ */
+static size_t compare(size_t count, size_t available)
+{
+	uint64_t at, missing = 0;
+	size_t right = 0, gaps = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (read[i].qualifier == PTRACE_BTS_GAP) {
+			EXPECT(read[i].missing > 0);
+			missing += read[i].missing;
+			gaps++;
+		}
+	at = available - missing - (count - gaps); /* overwritten before the first was read */
+	for (size_t i = 0; i < count; i++)
+		if (read[i].qualifier == PTRACE_BTS_GAP)
+			at += read[i].missing;
+		else
+			right += at < available && same(&read[i], &all[at++]);
+	EXPECT(gaps > 3);
+	EXPECT_EQ(right, count - gaps);
+	return count - gaps;
+}
+
+static size_t read_more(struct tracer *tracer, uint64_t *position, bool peek,
+			struct ptrace_bts_record *to, size_t most)
+{
+	return peek ? trace_peek(tracer, position, to, most) : trace_read(tracer, to, most);
+}
+
+static void exact(struct user_chain *user, unsigned view, bool peek)
+{
+	struct walker walker = {
+		.name = "gaps", .chain = &chain_a, .walks = WALKS, .user = user, .between = yield};
+	struct trace_options long_one = options_of(view, TRACE_STOP, MOST);
+	struct trace_options short_one = options_of(view, TRACE_WRAP, SLOTS);
+	struct tracer *whole = NULL, *few = NULL;
+	struct trace_status status;
+	uint64_t position = 0;
+	size_t count = 0, more;
+
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(trace_attach(walker.task, &long_one, &whole), 0);
+	REQUIRE_EQ(trace_attach(walker.task, &short_one, &few), 0);
+	task_start(walker.task);
+	do {
+		bool last = walker.task->ended;
+
+		more = read_more(few, &position, peek, read + count, MOST - count);
+		count += more;
+		if (last)
+			break;
+		task_yield();
+	} while (count < MOST);
+	trace_status(few, &status);
+	EXPECT(!status.lost_more);
+	EXPECT(!status.truncated);
+	more = trace_read(whole, all, MOST);
+	EXPECT(more < MOST);
+	EXPECT_EQ(status.available, peek ? SLOTS : 0);
+	count = compare(count, more);
+	EXPECT_EQ(status.lost, more - (peek ? SLOTS : count));
+	EXPECT(trace_detach(whole));
+	EXPECT(trace_detach(few));
+	walker_end(&walker);
+}
+
+/* Ring 3's branches follow each other, but where a gap is told. How many of unknown number. */
+static uint64_t follow(const struct user_chain *user, size_t count, uint64_t *jumps)
+{
+	const struct chain *chain = &user->chain;
+	const struct ptrace_bts_record *last = NULL;
+	uint64_t gaps = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ptrace_bts_record *at = &read[i];
+
+		if (at->qualifier == PTRACE_BTS_GAP) {
+			gaps += !at->missing; /* a few at the end can be counted */
+			last = NULL;
+		}
+		if (at->qualifier != PTRACE_BTS_BRANCH || at->from < (uint64_t)chain->start ||
+		    at->from >= (uint64_t)chain->end || at->to >> 63)
+			continue;
+		if (last && last->from != (uint64_t)chain->exit_jump)
+			*jumps += at->from != last->to && last->to != (uint64_t)chain->last;
+		last = at;
+	}
+	return gaps;
+}
+
+/* In the circular shape nobody can know how many. */
+static void unknown(struct user_chain *user)
+{
+	struct walker walker = {
+		.name = "gaps", .chain = &chain_a, .walks = WALKS, .user = user, .between = yield};
+	struct trace_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_WRAP, SLOTS);
+	struct tracer *tracer = NULL;
+	struct trace_status status;
+	uint64_t jumps = 0;
+	size_t count = 0;
+
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	task_start(walker.task);
+	while (!walker.task->ended) {
+		count += trace_read(tracer, read + count, MOST - count);
+		task_yield();
+	}
+	walkers_join(&walker, 1);
+	trace_status(tracer, &status);
+	EXPECT(status.circular);
+	EXPECT(status.lost_more);
+	EXPECT(count > SLOTS && count < MOST);
+	EXPECT(follow(user, count, &jumps) > 3);
+	EXPECT_EQ(jumps, 0);
+	EXPECT(trace_detach(tracer));
+	walker_end(&walker);
+}
+
+#define ROOM 8
+
+/*
+ * More branches than a staging has room for, while it cannot be emptied: it ends early for that
+ * time. What hardware does at the end is not said, but what follows is whole.
+ */
+static void overflow_staging(struct walker *walker)
+{
+	void *area = this_cpu()->trace->staging[TRACE_USER].area;
+	uint64_t flags = interrupts_save(), maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
+
+	if (walker->walked == WALKS / 2) {
+		trace_available(walker->tracer);
+		ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM,
+		       ds_get(area, DS_BTS_INDEX) + ROOM * ds_configuration->record_size);
+		chain_walk(&chain_b, 20 * ROOM);
+		trace_available(walker->tracer);
+		ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum);
+		trace_available(walker->tracer);
+	}
+	interrupts_restore(flags);
+}
+
+static void truncated(struct user_chain *user)
+{
+	struct walker walker = {.name = "gaps",
+				.chain = &chain_a,
+				.walks = WALKS,
+				.user = user,
+				.between = overflow_staging};
+	struct trace_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, MOST);
+	struct trace_status status;
+	struct sight sight;
+	size_t count, gap = MOST;
+
+	walkers_create(&walker, 1);
+	sight_open(&sight, &walker, &options);
+	walker.tracer = sight.tracer;
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	trace_status(sight.tracer, &status);
+	EXPECT(status.truncated);
+	count = trace_read(sight.tracer, read, MOST);
+	for (size_t i = 0; i < count; i++) {
+		if (read[i].qualifier == PTRACE_BTS_GAP) {
+			EXPECT_EQ(gap, MOST);
+			EXPECT_EQ(read[i].missing, 0);
+			EXPECT_EQ(sight.user.walk, WALKS / 2);
+			gap = i;
+		}
+		sight_feed(&sight, &read[i]);
+	}
+	EXPECT(gap < MOST);
+	chain_expect_walks(&sight.user, WALKS, "ring 3");
+	chain_expect_walks(&sight.kernel, WALKS, "kernel");
+	walker.tracer = NULL;
+	sight_close(&sight);
+	walker_end(&walker);
+}
+
+static void with_memory(void (*test)(struct user_chain *user))
+{
+	struct user_chain user;
+
+	all = test_area(AREA);
+	read = test_area(AREA);
+	user_chain_open(&user, 0);
+	test(&user);
+	user_chain_close(&user);
+}
+
+static void exact_all(struct user_chain *user)
+{
+	exact(user, TRACE_USER, false);
+	exact(user, TRACE_USER, true);
+	exact(user, TRACE_USER | TRACE_KERNEL, false);
+}
+
+TEST(trace_gaps_are_counted, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "where a ring has overwritten what was not read yet, a record says how much that is",
+     .source = "docs/design.md#losses")
+{
+	with_memory(exact_all);
+}
+
+TEST(trace_gaps_of_unknown_number, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "where the hardware went round a ring that was read before, a record says that "
+	      "branches are missing",
+     .source = "docs/design.md#losses")
+{
+	with_memory(unknown);
+}
+
+TEST(trace_gaps_of_hardware, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "where the hardware ran out of room a record says so; what follows is whole",
+     .source = "docs/design.md#losses")
+{
+	with_memory(truncated);
+}

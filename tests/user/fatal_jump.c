@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// A jump into the kernel's half of the address space faults there. Its record says where it came
+// from, and has no address of the kernel but the one that the tracer finds in RIP.
+#include "tests/user/lib/ptrace.h"
+#include "tests/user/lib/walk.h"
+
+#define MOST	400
+#define STEPPED 16 /* added to a way: without walks */
+
+static struct ptrace_bts_record records[MOST];
+static uint64_t target;
+
+extern const char jump_site[], call_site[], return_site[];
+
+static _Noreturn void jump(void)
+{
+	__asm__ volatile("jump_site: jmp *%0" : : "r"(target));
+	__builtin_unreachable();
+}
+
+static _Noreturn void call(void)
+{
+	__asm__ volatile("call_site: call *%0" : : "r"(target));
+	__builtin_unreachable();
+}
+
+static _Noreturn void leave(void)
+{
+	__asm__ volatile("push %0\n\treturn_site: ret" : : "r"(target));
+	__builtin_unreachable();
+}
+
+static const struct way {
+	void (*go)(void);
+	const char *site;
+} ways[] = {{jump, jump_site}, {call, call_site}, {leave, return_site}};
+
+/* With system calls on the way, so that there are transitions that must not show. */
+static void body(uint64_t way)
+{
+	for (unsigned i = 0; i < 5 && way < STEPPED; i++) {
+		walk(10);
+		getpid();
+	}
+	getpid();
+	ways[way % STEPPED].go();
+}
+
+static uint64_t rip(long pid)
+{
+	struct ptrace_registers registers;
+
+	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
+	return registers.rip;
+}
+
+/* It is the newest record; no other has an end in the kernel's half. */
+static void expect_shown(long pid, const struct way *way, long size)
+{
+	long count = ptrace(PTRACE_BTS_READ, pid, (uint64_t)records, sizeof(records));
+
+	CHECK(rip(pid) == target && count > 0 && count <= size);
+	CHECK(records[count - 1].from == (uint64_t)way->site);
+	CHECK(records[count - 1].to == target);
+	for (long i = 0; i < count - 1; i++)
+		CHECK(!(records[i].from >> 63) && !(records[i].to >> 63));
+}
+
+static void crash(uint64_t way, uint32_t size, bool step)
+{
+	long pid = traced_child(body, step ? way + STEPPED : way);
+	int status;
+
+	CHECK(trace_branches(pid, size, PTRACE_BTS_TRACE, 0) > 0);
+	if (step) {
+		do {
+			CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
+			status = next_stop(pid);
+			CHECK(status == WAIT_STOPPED(SIGTRAP) || status == WAIT_STOPPED(SIGSEGV));
+		} while (rip(pid) != target);
+		expect_shown(pid, &ways[way], size);
+	}
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGSEGV));
+	expect_shown(pid, &ways[way], size);
+	end_child(pid);
+}
+
+/* A jump that stays in ring 3's half, where nothing is mapped, needs nothing of this. */
+int main(uint64_t argument)
+{
+	static const uint64_t targets[] = {
+		0xffffffff80000000,
+		0xffff800000000000,
+		0xfffffffffffffff8,
+		0x123456789000,
+	};
+
+	(void)argument;
+	for (unsigned i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
+		for (uint64_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {
+			target = targets[i];
+			crash(way, MOST, false);
+			crash(way, 1, i == way);
+		}
+	return 0;
+}

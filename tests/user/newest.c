@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// A buffer that wraps holds the newest of what a long one holds, whatever its size and whatever
+// stopped the tracee, down to a single record.
+#include "tests/user/lib/ptrace.h"
+#include "tests/user/lib/walk.h"
+
+#define MOST   8000
+#define ROUNDS 1700 /* of the walk: more than 5,000 branches */
+
+static struct ptrace_bts_record all[MOST], newest[MOST];
+
+static _Noreturn void stop_by_signal(void)
+{
+	kill(getpid(), SIGSTOP);
+	exit(0);
+}
+
+/* INTERRUPT comes after INT3, with no branch between: on the way into the call, or in it. */
+static _Noreturn void stop_in_call(void)
+{
+	static const int64_t long_time[2] = {1000000, 0};
+
+	__asm__ volatile("int3\n\tsyscall"
+			 :
+			 : "a"((long)SYS_nanosleep), "D"(long_time), "S"(0ul)
+			 : "rcx", "r11", "memory");
+	for (;;)
+		;
+}
+
+static _Noreturn void stop_by_breakpoint(void)
+{
+	for (;;)
+		__asm__ volatile("int3");
+}
+
+static _Noreturn void stop_by_fault(void)
+{
+	for (;;)
+		__asm__ volatile("movb $0, (%0)" : : "r"(16ul) : "memory");
+}
+
+static _Noreturn void end(void)
+{
+	exit(0);
+}
+
+static const struct kind {
+	void (*stop)(void);
+	int status;
+} kinds[] = {
+	{stop_by_signal, WAIT_STOPPED(SIGSTOP)},
+	{stop_in_call, EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)},
+	{stop_by_breakpoint, WAIT_STOPPED(SIGTRAP)},
+	{stop_by_fault, WAIT_STOPPED(SIGSEGV)},
+	{end, WAIT_EXITED(0)},
+};
+
+static void body(uint64_t kind)
+{
+	walk(ROUNDS);
+	kinds[kind].stop();
+}
+
+/* What a buffer of `size` holds at that stop. */
+static long run(uint64_t kind, uint32_t size, uint32_t flags, struct ptrace_bts_record *records)
+{
+	long pid = traced_child(body, kind), count;
+	struct ptrace_bts_config config;
+
+	CHECK(trace_branches(pid, size, PTRACE_BTS_TRACE | flags, 0) > 0);
+	CHECK(go_on(pid, 0) == 0);
+	if (kinds[kind].stop == stop_in_call) {
+		CHECK(next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+		CHECK(go_on(pid, 0) == 0 && ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+	}
+	if (kinds[kind].stop == end) { /* to be read before it is waited for */
+		int status = -1;
+
+		CHECK(wait4(pid, &status, WNOWAIT) == pid && status == kinds[kind].status);
+	} else {
+		CHECK(next_stop(pid) == kinds[kind].status);
+	}
+	count = ptrace(PTRACE_BTS_SIZE, pid, 0, 0);
+	CHECK(ptrace(PTRACE_BTS_READ, pid, (uint64_t)records, MOST * RECORD) == count);
+	CHECK(ptrace(PTRACE_BTS_STATUS, pid, (uint64_t)&config, sizeof(config)) == sizeof(config));
+	CHECK(!(config.flags & PTRACE_BTS_LOST) == (flags & PTRACE_BTS_STOP || count < size));
+	if (kinds[kind].stop == end)
+		CHECK(next_stop(pid) == kinds[kind].status);
+	else
+		end_child(pid);
+	return count;
+}
+
+static void compare(uint64_t kind, uint32_t size, long count)
+{
+	long first = count - size, got = run(kind, size, 0, newest);
+
+	if (got != size)
+		say_number((uint64_t)got, 10);
+	CHECK(got == size);
+	for (long i = 0; i < size; i++)
+		CHECK(newest[i].from == all[first + i].from && newest[i].to == all[first + i].to);
+}
+
+int main(uint64_t turns)
+{
+	static const uint32_t sizes[] = {1, 2, 3, 20, 50, 100, 200, 1000, 5000};
+
+	for (uint64_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
+		long count = run(kind, MOST, PTRACE_BTS_STOP, all);
+
+		CHECK(count > 5000 && count < MOST);
+		for (uint64_t i = 0; i < turns * sizeof(sizes) / sizeof(sizes[0]); i++)
+			compare(kind, sizes[i % (sizeof(sizes) / sizeof(sizes[0]))], count);
+	}
+	return 0;
+}
