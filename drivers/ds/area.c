@@ -3,59 +3,14 @@
 
 enum ds_maximum ds_maximum = DS_MAXIMUM_AT_END;
 
-/* The hardware reads and writes these cells: volatile. */
-static uint64_t load(const unsigned char *at)
-{
-	if (ds_configuration->field_size == 4)
-		return *(const volatile uint32_t *)at;
-	return *(const volatile uint64_t *)at;
-}
-
-static void store(unsigned char *at, uint64_t value)
-{
-	if (ds_configuration->field_size == 4)
-		*(volatile uint32_t *)at = (uint32_t)value;
-	else
-		*(volatile uint64_t *)at = value;
-}
-
 static uint64_t largest_value(void)
 {
 	return ds_configuration->field_size == 4 ? UINT32_MAX : UINT64_MAX;
 }
 
-uint64_t ds_get(const void *area, enum ds_field field)
-{
-	return load((const unsigned char *)area + field * ds_configuration->field_size);
-}
-
-void ds_set(void *area, enum ds_field field, uint64_t value)
-{
-	store((unsigned char *)area + field * ds_configuration->field_size, value);
-}
-
-/* From the base to the absolute maximum, whole records; 0 where the fields make no sense. */
-size_t ds_get_bts_end(const void *area)
-{
-	uint64_t base = ds_get(area, DS_BTS_BUFFER_BASE);
-	uint64_t maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
-
-	return maximum > base ? (maximum - base) / ds_configuration->record_size : 0;
-}
-
 size_t ds_get_bts_size(const void *area)
 {
 	return ds_get_bts_end(area) * ds_configuration->record_size;
-}
-
-size_t ds_get_bts_index(const void *area)
-{
-	uint64_t base = ds_get(area, DS_BTS_BUFFER_BASE);
-	uint64_t index = ds_get(area, DS_BTS_INDEX);
-	size_t end = ds_get_bts_end(area);
-	size_t at = index > base ? (index - base) / ds_configuration->record_size : 0;
-
-	return at < end ? at : end;
 }
 
 /*

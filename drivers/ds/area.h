@@ -40,9 +40,26 @@ _Static_assert(8 * DS_PEBS_INTERRUPT_THRESHOLD == 0x38, "64-bit DS area");
 _Static_assert(4 * DS_BTS_INTERRUPT_THRESHOLD == 0x0c, "32-bit DS area");
 _Static_assert(4 * DS_PEBS_INTERRUPT_THRESHOLD == 0x1c, "32-bit DS area");
 
-/* The content of a field: a linear address. A value wider than the field is cut off. */
-uint64_t ds_get(const void *area, enum ds_field field);
-void ds_set(void *area, enum ds_field field, uint64_t value);
+/* The content of a field: a linear address. The hardware reads and writes it: volatile. */
+static inline uint64_t ds_get(const void *area, enum ds_field field)
+{
+	size_t size = ds_configuration->field_size;
+	const unsigned char *at = (const unsigned char *)area + field * size;
+
+	return size == 4 ? *(const volatile uint32_t *)at : *(const volatile uint64_t *)at;
+}
+
+/* A value wider than the field is cut off. */
+static inline void ds_set(void *area, enum ds_field field, uint64_t value)
+{
+	size_t size = ds_configuration->field_size;
+	unsigned char *at = (unsigned char *)area + field * size;
+
+	if (size == 4)
+		*(volatile uint32_t *)at = (uint32_t)value;
+	else
+		*(volatile uint64_t *)at = value;
+}
 
 /*
  * Where the absolute maximum is. The SDM says "a multiple of the record size plus 1"; Linux
@@ -75,12 +92,25 @@ enum ds_overflow {
 int ds_set_overflow(void *area, enum ds_overflow overflow, size_t margin);
 enum ds_overflow ds_get_overflow(const void *area);
 
-/* Bytes and number of whole records between base and absolute maximum. */
+/* Bytes and number of whole records between base and absolute maximum; 0 where that is below. */
 size_t ds_get_bts_size(const void *area);
-size_t ds_get_bts_end(const void *area);
+static inline size_t ds_get_bts_end(const void *area)
+{
+	uint64_t base = ds_get(area, DS_BTS_BUFFER_BASE);
+	uint64_t maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
+
+	return maximum > base ? (maximum - base) / ds_configuration->record_size : 0;
+}
 
 /* The record that is written next, 0 to end: never past the end, whatever the field holds. */
-size_t ds_get_bts_index(const void *area);
+static inline size_t ds_get_bts_index(const void *area)
+{
+	uint64_t base = ds_get(area, DS_BTS_BUFFER_BASE), index = ds_get(area, DS_BTS_INDEX);
+	size_t end = ds_get_bts_end(area);
+	size_t at = index > base ? (index - base) / ds_configuration->record_size : 0;
+
+	return at < end ? at : end;
+}
 
 /*
  * True if records may have been lost, or be about to, in a buffer that was last emptied by

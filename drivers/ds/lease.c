@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "drivers/ds/private.h"
+#include "drivers/ds/record.h"
 
 enum { ALIGNMENT = 64 }; /* a cache line: SDM Vol 3, 17.4.9.1 recommends it */
 
@@ -99,11 +100,13 @@ static int check_holder(const struct ds_cpu *cpu, const struct ds_lease *lease)
 static void empty(struct ds_lease *lease)
 {
 	const struct bts_struct none = {BTS_INVALID, 0, 0, 0};
-	size_t end = ds_get_bts_end(lease->area);
+	uintptr_t base = ds_get(lease->area, DS_BTS_BUFFER_BASE);
+	size_t record = ds_configuration->record_size;
+	uintptr_t end = base + ds_get_bts_end(lease->area) * record;
 
-	ds_set(lease->area, DS_BTS_INDEX, ds_get(lease->area, DS_BTS_BUFFER_BASE));
-	ds_put_bts(lease->area, end - 1, &none);
-	ds_put_bts(lease->area, end - 2, &none);
+	ds_set(lease->area, DS_BTS_INDEX, base);
+	ds_record_store(end - record, &none);
+	ds_record_store(end - 2 * record, &none);
 	lease->overflowed = false;
 	ds_set_overflow(lease->area, DS_O_SIGNAL, lease->margin);
 }

@@ -31,30 +31,20 @@ int ds_put_bts(void *area, size_t at, const struct bts_struct *record)
 {
 	if (at >= ds_get_bts_end(area))
 		return -EINVAL;
-	if (ds_configuration->record_size == sizeof(struct ds_record_32)) {
-		if ((record->from | record->to | record->flags) > UINT32_MAX)
-			return -EINVAL;
-		*(volatile struct ds_record_32 *)slot(area, at) = (struct ds_record_32){
-			(uint32_t)record->from, (uint32_t)record->to, (uint32_t)record->flags};
-	} else {
-		*(volatile struct ds_record_64 *)slot(area, at) =
-			(struct ds_record_64){record->from, record->to, record->flags};
-	}
+	if (ds_configuration->record_size == sizeof(struct ds_record_32) &&
+	    (record->from | record->to | record->flags) > UINT32_MAX)
+		return -EINVAL;
+	ds_record_store((uintptr_t)slot(area, at), record);
 	return 0;
-}
-
-static bool holds_record(const void *area, size_t at)
-{
-	struct bts_struct record;
-
-	return !ds_read_bts(area, at, &record) && record.qualifier != BTS_INVALID;
 }
 
 bool ds_bts_full(const void *area)
 {
 	size_t at = ds_get_bts_index(area), end = ds_get_bts_end(area);
+	uintptr_t last = (uintptr_t)slot(area, end) - ds_configuration->record_size;
 
-	return at + 1 >= end || holds_record(area, end - 1) || holds_record(area, end - 2);
+	return at + 1 >= end || ds_record_is_there(last) ||
+	       ds_record_is_there(last - ds_configuration->record_size);
 }
 
 void ds_clear(void *area)

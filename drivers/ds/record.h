@@ -19,6 +19,41 @@ struct __attribute__((packed)) ds_record_64 {
 };
 _Static_assert(sizeof(struct ds_record_64) == 24, "64-bit BTS record");
 
+/* The record at address `at`; what it says of `flags` is as the hardware wrote it. Any context. */
+static inline struct bts_struct ds_record_load(uintptr_t at)
+{
+	struct bts_struct record;
+
+	if (ds_configuration->record_size == sizeof(struct ds_record_32)) {
+		const struct ds_record_32 *raw = (const void *)at;
+
+		record = (struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
+	} else {
+		const struct ds_record_64 *raw = (const void *)at;
+
+		record = (struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
+	}
+	record.qualifier = record.from || record.to ? BTS_BRANCH : BTS_INVALID;
+	return record;
+}
+
+/* True if a record is stored at address `at`, which was cleared before. Any context. */
+static inline bool ds_record_is_there(uintptr_t at)
+{
+	return ds_record_load(at).qualifier != BTS_INVALID;
+}
+
+/* Writes the record at address `at`; values that fit its fields. Any context. */
+static inline void ds_record_store(uintptr_t at, const struct bts_struct *record)
+{
+	if (ds_configuration->record_size == sizeof(struct ds_record_32))
+		*(volatile struct ds_record_32 *)at = (struct ds_record_32){
+			(uint32_t)record->from, (uint32_t)record->to, (uint32_t)record->flags};
+	else
+		*(volatile struct ds_record_64 *)at =
+			(struct ds_record_64){record->from, record->to, record->flags};
+}
+
 /* Where the next record is. */
 struct ds_cursor {
 	uintptr_t next, base, end;
@@ -35,18 +70,8 @@ struct ds_cursor ds_cursor_at(const void *area, size_t at, size_t slots);
 /* Reads the record there and moves on; from the last of the slots to the first. Any context. */
 static inline struct bts_struct ds_cursor_read(struct ds_cursor *cursor)
 {
-	struct bts_struct record;
+	struct bts_struct record = ds_record_load(cursor->next);
 
-	if (cursor->record_size == sizeof(struct ds_record_32)) {
-		const struct ds_record_32 *raw = (const void *)cursor->next;
-
-		record = (struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
-	} else {
-		const struct ds_record_64 *raw = (const void *)cursor->next;
-
-		record = (struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
-	}
-	record.qualifier = record.from || record.to ? BTS_BRANCH : BTS_INVALID;
 	cursor->next += cursor->record_size;
 	if (cursor->next == cursor->end)
 		cursor->next = cursor->base;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trace/ring.h"
 
-static const struct bts_struct empty = {BTS_INVALID, 0, 0, 0};
-
 static size_t before_index(const struct trace_ring *ring, size_t count)
 {
 	return ring->index >= count ? ring->index - count : ring->index + ring->slots - count;
@@ -16,7 +14,12 @@ static size_t all_slots(const struct trace_ring *ring)
 void ring_init(struct trace_ring *ring, void *area, size_t size)
 {
 	*ring = (struct trace_ring){
-		.area = area, .size = size, .slots = size + RING_SPARE, .next = 1};
+		.area = area,
+		.slot = (void *)(uintptr_t)ds_get(area, DS_BTS_BUFFER_BASE),
+		.size = size,
+		.slots = size + RING_SPARE,
+		.next = 1,
+	};
 }
 
 bool ring_put(struct trace_ring *ring, const struct bts_struct *record, bool wrap)
@@ -27,7 +30,7 @@ bool ring_put(struct trace_ring *ring, const struct bts_struct *record, bool wra
 			return false;
 		ring->used--;
 	}
-	ds_put_bts(ring->area, ring->index, record);
+	ring->slot[ring->index] = (struct ds_record_64){record->from, record->to, record->flags};
 	if (++ring->index >= ring->slots)
 		ring->index = 0;
 	ring->used++;
@@ -37,18 +40,14 @@ bool ring_put(struct trace_ring *ring, const struct bts_struct *record, bool wra
 
 static bool is_empty(const struct trace_ring *ring, size_t at)
 {
-	struct bts_struct record = empty;
-
-	ds_read_bts(ring->area, at, &record);
-	return record.qualifier == BTS_INVALID;
+	return !(ring->slot[at].from | ring->slot[at].to);
 }
 
 static void set_sentinel(struct trace_ring *ring, unsigned i, size_t at)
 {
 	ring->sentinels[i].at = at;
-	ring->sentinels[i].replaced = empty;
-	ds_read_bts(ring->area, at, &ring->sentinels[i].replaced);
-	ds_put_bts(ring->area, at, &empty);
+	ring->sentinels[i].replaced = ring->slot[at];
+	ring->slot[at] = (struct ds_record_64){0, 0, 0};
 }
 
 /*
@@ -62,9 +61,7 @@ void ring_lend(struct trace_ring *ring)
 
 	set_sentinel(ring, 0, last);
 	set_sentinel(ring, 1, ring->index ? ring->index - 1 : last - 1);
-	ds_set(ring->area, DS_BTS_INDEX,
-	       ds_get(ring->area, DS_BTS_BUFFER_BASE) +
-		       ring->index * ds_configuration->record_size);
+	ds_set(ring->area, DS_BTS_INDEX, (uintptr_t)&ring->slot[ring->index]);
 }
 
 /*
@@ -89,12 +86,22 @@ static void restore_sentinels(struct trace_ring *ring)
 {
 	for (unsigned i = 0; i < 2; i++)
 		if (is_empty(ring, ring->sentinels[i].at))
-			ds_put_bts(ring->area, ring->sentinels[i].at, &ring->sentinels[i].replaced);
+			ring->slot[ring->sentinels[i].at] = ring->sentinels[i].replaced;
+}
+
+/* The slot that the index is at: one of the ring's, or behind the last, whatever the field holds.
+ */
+static size_t find_stop(const struct trace_ring *ring)
+{
+	uint64_t base = (uintptr_t)ring->slot, index = ds_get(ring->area, DS_BTS_INDEX);
+	size_t at = index > base ? (index - base) / sizeof(struct ds_record_64) : 0;
+
+	return at < all_slots(ring) ? at : all_slots(ring);
 }
 
 void ring_return(struct trace_ring *ring)
 {
-	size_t stop = ds_get_bts_index(ring->area), room = ring->size - ring->used;
+	size_t stop = find_stop(ring), room = ring->size - ring->used;
 	size_t written = count_written(ring, stop);
 
 	if (written == SIZE_MAX) {

@@ -20,18 +20,19 @@
 
 struct trace_ring {
 	void *area;
-	size_t size;	  /* records that it holds at most */
-	size_t slots;	  /* that hardware uses: all, or all but the last */
-	size_t index;	  /* the slot that is written next */
-	size_t used;	  /* slots before it that hold a record */
-	uint64_t next;	  /* position of the next record; that of the first is 1 */
+	struct ds_record_64 *slot; /* the kernel runs in IA-32e mode: records are never shorter */
+	size_t size;		   /* records that it holds at most */
+	size_t slots;		   /* that hardware uses: all, or all but the last */
+	size_t index;		   /* the slot that is written next */
+	size_t used;		   /* slots before it that hold a record */
+	uint64_t next;		   /* position of the next record; that of the first is 1 */
 	uint64_t cursor;  /* where reading goes on; 0: no record was removed since ring_clear() */
 	uint64_t unknown; /* how many records had a position below this one is not known */
 	uint64_t lost;	  /* records overwritten, or not stored, for want of room */
 	bool wrapped;	  /* more than that: the hardware went round */
 	struct {
 		size_t at;
-		struct bts_struct replaced;
+		struct ds_record_64 replaced;
 	} sentinels[2];
 };
 

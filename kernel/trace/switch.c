@@ -136,20 +136,31 @@ static void empty_staging(struct cpu *cpu, struct recorded *to)
 	ds_drain(&cpu->ds, lease, take, to);
 }
 
-/* Recording is stopped: what was recorded goes to the rings, and the contexts come to rest. */
-static void collect(struct cpu *cpu, bool departs)
+/* A ring that wraps comes to no end, and holds nothing that others want. */
+static void collect_circular(struct cpu *cpu, bool departs)
 {
 	struct trace_cpu *trace = cpu->trace;
+	struct trace_context *context = trace->running;
+
+	lock(context);
+	ring_return(&trace->circular->ring);
+	ds_let_go(&cpu->ds);
+	if (departs)
+		stamp_one(trace->circular, PTRACE_BTS_TASK_DEPARTS, cpu);
+	atomic_store(&context->cpu, NULL);
+	trace->running = NULL;
+	trace->circular = NULL;
+	unlock(context);
+}
+
+static void collect_linear(struct cpu *cpu, bool departs)
+{
 	struct recorded from = recorded(cpu);
 
 	lock(from.context[0]);
 	lock(from.context[1]);
-	if (trace->circular) {
-		ring_return(&trace->circular->ring);
-		ds_let_go(&cpu->ds);
-	} else if (cpu->ds.loaded) {
+	if (cpu->ds.loaded)
 		empty_staging(cpu, &from);
-	}
 	for (unsigned i = 0; i < 2; i++) {
 		if (!from.context[i])
 			continue;
@@ -158,10 +169,18 @@ static void collect(struct cpu *cpu, bool departs)
 			stamp(from.context[i], PTRACE_BTS_TASK_DEPARTS, cpu);
 		atomic_store(&from.context[i]->cpu, NULL);
 	}
-	trace->running = NULL;
-	trace->circular = NULL;
+	cpu->trace->running = NULL;
 	unlock(from.context[1]);
 	unlock(from.context[0]);
+}
+
+/* Recording is stopped: what was recorded goes to the rings, and the contexts come to rest. */
+static void collect(struct cpu *cpu, bool departs)
+{
+	if (cpu->trace->circular)
+		collect_circular(cpu, departs);
+	else
+		collect_linear(cpu, departs);
 }
 
 /* The wishes of a context as far as it has any, which is then being recorded here. */
@@ -191,32 +210,50 @@ static size_t room_to_threshold(const struct trace_context *context)
 	return least;
 }
 
-/* The tracer for which the circular shape will do, or NULL. */
+/* A tracer that is alone and for which the circular shape will do, or NULL. */
 static struct tracer *only_wrapping(const struct trace_context *context)
 {
-	struct tracer *tracer = context->tracers;
+	struct tracer *tracer = context ? context->tracers : NULL;
 
-	return !tracer->next && tracer->options.overflow == TRACE_WRAP &&
-			       !tracer->options.no_branches &&
-			       tracer->options.view == (TRACE_USER | TRACE_KERNEL)
+	return tracer && !tracer->next && tracer->options.overflow == TRACE_WRAP &&
+			       tracer->options.view == (TRACE_USER | TRACE_KERNEL) &&
+			       !tracer->options.no_branches && tracer_records(tracer)
 		       ? tracer
 		       : NULL;
 }
 
+static struct ds_lease *start_circular(struct cpu *cpu, struct trace_context *context,
+				       struct tracer *tracer)
+{
+	stamp_one(tracer, PTRACE_BTS_TASK_ARRIVES, cpu);
+	atomic_store(&context->cpu, cpu);
+	context->programmed = TRACE_USER | TRACE_KERNEL;
+	context->circular = true;
+	cpu->trace->running = context;
+	cpu->trace->circular = tracer;
+	ring_lend(&tracer->ring);
+	return &tracer->lease;
+}
+
+/* Staging is empty, with the threshold furthest away. */
 static struct ds_lease *start_staging(struct trace_cpu *trace, struct trace_context *task,
 				      struct trace_context *own, unsigned view)
 {
 	size_t room = task ? room_to_threshold(task) : SIZE_MAX;
 	size_t own_room = own ? room_to_threshold(own) : SIZE_MAX;
 
-	trace_set_staging_threshold(trace, view, room < own_room ? room : own_room);
+	if (own_room < room)
+		room = own_room;
+	if (room != SIZE_MAX)
+		trace_set_staging_threshold(trace, view, room);
 	return &trace->staging[view];
 }
 
-static struct ds_lease *start(struct cpu *cpu, struct trace_context *task)
+static struct ds_lease *start_linear(struct cpu *cpu, struct trace_context *task,
+				     struct trace_context *own)
 {
 	struct trace_cpu *trace = cpu->trace;
-	unsigned task_wishes = take_up(cpu, task), own_wishes = take_up(cpu, &trace->context);
+	unsigned task_wishes = take_up(cpu, task), own_wishes = take_up(cpu, own);
 	unsigned view = trace_hardware_view(task_wishes | own_wishes);
 
 	if (!task_wishes && !own_wishes)
@@ -225,15 +262,9 @@ static struct ds_lease *start(struct cpu *cpu, struct trace_context *task)
 	if (task_wishes) {
 		trace->running = task;
 		task->programmed = view;
-		if (!own_wishes)
-			trace->circular = only_wrapping(task);
-		task->circular = trace->circular;
+		task->circular = false;
 	}
-	if (!trace->circular)
-		return start_staging(trace, task_wishes ? task : NULL,
-				     own_wishes ? &trace->context : NULL, view);
-	ring_lend(&trace->circular->ring);
-	return &trace->circular->lease;
+	return start_staging(trace, task_wishes ? task : NULL, own_wishes ? own : NULL, view);
 }
 
 void trace_rest(struct cpu *cpu)
@@ -250,13 +281,18 @@ void trace_depart(struct cpu *cpu)
 
 void trace_arrive(struct cpu *cpu)
 {
-	struct trace_context *task = cpu->current->trace;
+	struct trace_context *task = cpu->current->trace, *own = &cpu->trace->context;
+	struct tracer *alone;
 	struct ds_lease *lease;
 
+	/* Without the lock: who comes now lets this CPU look again (trace_settle()). */
+	if (!__atomic_load_n(&own->tracers, __ATOMIC_RELAXED))
+		own = NULL;
 	lock(task);
-	lock(&cpu->trace->context);
-	lease = start(cpu, task);
-	unlock(&cpu->trace->context);
+	lock(own);
+	alone = own ? NULL : only_wrapping(task);
+	lease = alone ? start_circular(cpu, task, alone) : start_linear(cpu, task, own);
+	unlock(own);
 	unlock(task);
 	ds_switch_in(&cpu->ds, lease);
 }

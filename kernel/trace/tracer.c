@@ -249,12 +249,13 @@ size_t tracer_available(const struct tracer *tracer)
 
 void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsigned cpu)
 {
-	struct bts_struct stamp = record_stamp(qualifier, pid, cpu);
+	struct bts_struct stamp;
 	bool arrives = qualifier == PTRACE_BTS_TASK_ARRIVES;
 
 	if (!tracer->options.stamps || tracer->options.paused || tracer->arrived == arrives ||
 	    (arrives && (tracer->held || tracer_is_full(tracer))))
 		return;
 	tracer->arrived = arrives;
+	stamp = record_stamp(qualifier, pid, cpu);
 	ring_put(&tracer->ring, &stamp, tracer->options.overflow == TRACE_WRAP);
 }

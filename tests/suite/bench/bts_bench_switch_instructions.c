@@ -24,10 +24,11 @@ static void nothing(void *argument)
 	(void)argument;
 }
 
-/* Of ring 3 alone, so that the steps themselves leave no records that the switch has to move. */
-static uint64_t measure(unsigned tracers)
+/* Of ring 3 alone the steps themselves leave no records that a switch in the linear shape moves. */
+static uint64_t measure(unsigned tracers, unsigned view)
 {
-	const struct trace_options options = {.overflow = TRACE_WRAP, .size = 4096};
+	const struct trace_options options = {
+		.view = view, .privileged = true, .overflow = TRACE_WRAP, .size = 4096};
 	struct tracer *tracer[MOST];
 	uint64_t steps;
 
@@ -40,17 +41,20 @@ static uint64_t measure(unsigned tracers)
 }
 
 TEST(bts_bench_switch_instructions, .group = "bench", .ids = "", .needs = NEED_BTS,
-     .claim = "figures: instructions of tracing in a switch with no tracer, one and four",
+     .claim =
+	     "figures: instructions of tracing in a switch with no tracer, one in either shape, and four",
      .source = "docs/design.md#budgets")
 {
-	uint64_t none, one, four;
+	uint64_t none, one, linear, four;
 
 	test_pin();
-	none = measure(0);
-	one = measure(1);
-	four = measure(MOST);
-	EXPECT(none < one && one < four);
+	none = measure(0, TRACE_USER);
+	one = measure(1, TRACE_USER | TRACE_KERNEL); /* in the circular shape */
+	linear = measure(1, TRACE_USER);
+	four = measure(MOST, TRACE_USER);
+	EXPECT(none < one && one < linear && linear < four);
 	test_figure("switch_instructions_untraced", none, "instructions");
 	test_figure("switch_instructions_one_tracer", one, "instructions");
+	test_figure("switch_instructions_linear", linear, "instructions");
 	test_figure("switch_instructions_four_tracers", four, "instructions");
 }

@@ -126,7 +126,7 @@ static void reach_threshold(struct walker *walker)
 	(void)walker;
 
 	ds_set(area, DS_BTS_INTERRUPT_THRESHOLD,
-	       ds_get(area, DS_BTS_INDEX) + 6 * ds_configuration->record_size);
+	       ds_get(area, DS_BTS_INDEX) + ds_configuration->record_size);
 	task_yield();
 	interrupts_restore(flags);
 }
