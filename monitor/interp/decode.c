@@ -338,6 +338,8 @@ static const struct opcode *take_opcode(struct reader *r, struct insn *i)
 	uint8_t byte = take_prefixes(r, i);
 
 	i->opcode = byte;
+	if (r->mode != MODE_64 && byte == 0x82)
+		return &opcodes_one[0x80]; /* the same group: SDM Vol 2, table A-6 */
 	if (r->mode != MODE_64 && opcode_outside_64(byte))
 		return opcode_outside_64(byte);
 	if (byte != 0x0f)
@@ -361,6 +363,12 @@ static void find_target(struct insn *i, enum mode mode, bool *ends)
 	*ends |= i->immediate < i->next;
 }
 
+/* MOV to and from control and debug registers: mod is ignored (SDM Vol 2, MOV). */
+static bool is_mov_of_system_register(const struct insn *i)
+{
+	return (i->opcode & ~3u) == 0xf20;
+}
+
 enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip, enum mode mode,
 			  struct insn *i, bool *ends)
 {
@@ -377,6 +385,8 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 	i->address_size = (uint8_t)address_size(i, mode);
 	if (modrm) {
 		i->modrm = take(&r);
+		if (is_mov_of_system_register(i))
+			i->modrm |= 0xc0;
 		if (i->modrm < 0xc0 && i->address_size == 2)
 			take_memory_16(&r, i);
 		else if (i->modrm < 0xc0)

@@ -41,7 +41,6 @@ static const struct {
 	{0x40, 0x47, {FORM_R, 0, KIND(inc)}},
 	{0x48, 0x4f, {FORM_R, 0, KIND(dec)}},
 	{0x60, 0x63, LEFT},
-	{0x82, 0x82, LEFT},
 	{0x9a, 0x9a, {FORM_FAR, OPCODE_END, ONE(far_call)}},
 	{0xc4, 0xc5, {FORM_R_RM, OPCODE_END, ONE(load_far_pointer)}},
 	{0xce, 0xce, {FORM_NONE, OPCODE_END, ONE(into)}},
