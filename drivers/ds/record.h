@@ -19,12 +19,12 @@ struct __attribute__((packed)) ds_record_64 {
 };
 _Static_assert(sizeof(struct ds_record_64) == 24, "64-bit BTS record");
 
-/* The record at address `at`; what it says of `flags` is as the hardware wrote it. Any context. */
-static inline struct bts_struct ds_record_load(uintptr_t at)
+/* Returns the record of `record_size` bytes at address `at`. Any context. */
+static inline struct bts_struct ds_record_load(uintptr_t at, size_t record_size)
 {
 	struct bts_struct record;
 
-	if (ds_configuration->record_size == sizeof(struct ds_record_32)) {
+	if (record_size == sizeof(struct ds_record_32)) {
 		const struct ds_record_32 *raw = (const void *)at;
 
 		record = (struct bts_struct){.from = raw->from, .to = raw->to, .flags = raw->flags};
@@ -40,7 +40,7 @@ static inline struct bts_struct ds_record_load(uintptr_t at)
 /* True if a record is stored at address `at`, which was cleared before. Any context. */
 static inline bool ds_record_is_there(uintptr_t at)
 {
-	return ds_record_load(at).qualifier != BTS_INVALID;
+	return ds_record_load(at, ds_configuration->record_size).qualifier != BTS_INVALID;
 }
 
 /* Writes the record at address `at`; values that fit its fields. Any context. */
@@ -70,7 +70,7 @@ struct ds_cursor ds_cursor_at(const void *area, size_t at, size_t slots);
 /* Reads the record there and moves on; from the last of the slots to the first. Any context. */
 static inline struct bts_struct ds_cursor_read(struct ds_cursor *cursor)
 {
-	struct bts_struct record = ds_record_load(cursor->next);
+	struct bts_struct record = ds_record_load(cursor->next, cursor->record_size);
 
 	cursor->next += cursor->record_size;
 	if (cursor->next == cursor->end)
