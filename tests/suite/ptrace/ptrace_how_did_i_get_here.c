@@ -14,6 +14,8 @@ TEST(ptrace_how_did_i_get_here, .group = "I", .ids = "", .needs = NEED_BTS,
 	line = said("*from skip_digits+0x* to sum+0x*", line); /* the return */
 	REQUIRE(line);
 	line = said("*from skip_digits+0x* to skip_digits+0x*", line);
-	EXPECT(line && said("*from sum+0x* to skip_digits+0x0", line));
+	REQUIRE(line);
+	line = said("*from sum+0x* to skip_digits+0x0", line);
+	EXPECT(line && said("*from sum+0x* to number+0x0", line)); /* the twelfth */
 	programs_end(before);
 }
