@@ -62,6 +62,7 @@ struct trace_cpu {
 	struct ds_lease staging[4];    /* of one buffer, by view; 0 is not used */
 	struct tracer *queue;	       /* whose owner is to be told */
 	uint64_t reached;	       /* times that staging was emptied at its threshold */
+	uint64_t fault; /* the RIP in the kernel's half at which ring 3 faults, or 0 */
 };
 
 /* --- tracer.c --- */

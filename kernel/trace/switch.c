@@ -153,6 +153,27 @@ static void collect_circular(struct cpu *cpu, bool departs)
 	unlock(context);
 }
 
+/*
+ * The branch to the address in the kernel's half where ring 3 has just faulted, for the tracers
+ * that see ring 3 only; the others have it. It is ring 3's last: before anything ends for a tracer.
+ */
+static void show_jump(struct recorded *to, uint64_t rip)
+{
+	struct bts_struct jump = {.qualifier = BTS_BRANCH,
+				  .from = to->task->entered.from,
+				  .to = rip,
+				  .flags = BRANCH_SHOWN};
+
+	for (size_t i = 0; i < 2 && to->task->entered.to == rip; i++) {
+		struct tracer *at = to->context[i] ? to->context[i]->tracers : NULL;
+
+		for (; at; at = at->next)
+			if (at->options.view == TRACE_USER)
+				tracer_put(at, &jump);
+	}
+	to->task->entered.to = 0;
+}
+
 static void collect_linear(struct cpu *cpu, bool departs)
 {
 	struct recorded from = recorded(cpu);
@@ -161,6 +182,8 @@ static void collect_linear(struct cpu *cpu, bool departs)
 	lock(from.context[1]);
 	if (cpu->ds.loaded)
 		empty_staging(cpu, &from);
+	if (cpu->trace->fault)
+		show_jump(&from, cpu->trace->fault);
 	for (unsigned i = 0; i < 2; i++) {
 		if (!from.context[i])
 			continue;
@@ -297,27 +320,12 @@ void trace_arrive(struct cpu *cpu)
 	ds_switch_in(&cpu->ds, lease);
 }
 
-/* To the tracers that see ring 3 only; the others have it. */
-static void show_jump(struct trace_context *context, const struct bts_struct *jump)
-{
-	lock(context);
-	for (struct tracer *at = context ? context->tracers : NULL; at; at = at->next)
-		if (at->options.view == TRACE_USER)
-			tracer_put(at, jump);
-	unlock(context);
-}
-
 void trace_user_fault(struct cpu *cpu, uint64_t rip)
 {
-	struct recorded to = recorded(cpu);
-	struct bts_struct jump = {.qualifier = BTS_BRANCH, .to = rip, .flags = BRANCH_SHOWN};
-
 	if (ds_is_lent(&cpu->ds))
 		return;
+	cpu->trace->fault = rip;
 	trace_rest(cpu);
-	jump.from = to.task->entered.from;
-	for (size_t i = 0; i < 2 && to.task->entered.to == rip; i++)
-		show_jump(to.context[i], &jump);
-	to.task->entered.to = 0;
+	cpu->trace->fault = 0;
 	trace_arrive(cpu);
 }

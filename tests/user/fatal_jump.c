@@ -85,6 +85,23 @@ static void crash(uint64_t way, uint32_t size, bool step)
 	end_child(pid);
 }
 
+/* The buffer comes to its threshold with the branches before the jump, and the child is to stop. */
+static void crash_at_threshold(uint64_t way, uint32_t size)
+{
+	long pid = traced_child(body, way + STEPPED);
+	unsigned stops = 0;
+	int status;
+
+	CHECK(trace_branches(pid, size, PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL, SIGUSR2) > 0);
+	while (go_on(pid, 0) == 0 && (status = next_stop(pid)) != WAIT_STOPPED(SIGSEGV)) {
+		CHECK(status == (int)(EVENT(PTRACE_EVENT_BTS) | WAIT_STOPPED(SIGUSR2)));
+		stops++;
+	}
+	CHECK(stops > 0 || !(target >> 63));
+	expect_shown(pid, &ways[way], MOST);
+	end_child(pid);
+}
+
 /* A jump that stays in ring 3's half, where nothing is mapped, needs nothing of this. */
 int main(uint64_t argument)
 {
@@ -101,6 +118,7 @@ int main(uint64_t argument)
 			target = targets[i];
 			crash(way, MOST, false);
 			crash(way, 1, i == way);
+			crash_at_threshold(way, 1 + i);
 		}
 	return 0;
 }
