@@ -86,6 +86,9 @@ variants: images ## boot the suite on every variant of BTS that the manual allow
 soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors; TIME=seconds
 	@tools/soak $(TIME)
 
+debugger-runs: images ## 1000 runs of small programs under a random debugger, on every profile; RUNS="options of tools/debugger-runs"
+	@tools/debugger-runs $(RUNS)
+
 check-load: images iso pxe ubsan ## what could hang on the host's speed, beside a load: hours; LOAD="options of tools/load"
 	@tools/load $(LOAD)
 
@@ -111,7 +114,7 @@ new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buf
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run demo check check-lockstep check-bochs check-load bench mutants variants soak lint format junit docs new-test new-defect debug
+.PHONY: help deps run demo check check-lockstep check-bochs check-load debugger-runs bench mutants variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+#include "tests/user/lib/contents.h"
+
+struct run run;
+struct ptrace_bts_record contents[MOST];
+uint32_t contents_count;
+uint64_t compared;
+
+/* What the buffer has to hold: numbers of branches, from `oldest` to before `newest`. */
+static struct {
+	uint16_t numbers[EXPECTED_MOST];
+	uint32_t oldest, newest;
+	bool lost, full;
+	bool dropped; /* records were removed: it can have lost others and not be full */
+} model;
+
+/* --- What went wrong --- */
+
+void say_value(const char *name, uint64_t value)
+{
+	say(" ");
+	say(name);
+	say("=");
+	say_number(value, 10);
+}
+
+static void say_record(const char *name, const struct ptrace_bts_record *record)
+{
+	say(" ");
+	say(name);
+	say("=");
+	say_number(record->qualifier, 10);
+	say(":");
+	say_number(record->from, 16);
+	say("->");
+	say_number(record->to, 16);
+}
+
+/* A line that says which run it is, to which others add. */
+static void say_run(const char *what)
+{
+	say(what);
+	say(": seed=0x");
+	say_number(run.seed, 16);
+	say_value("size", run.size);
+	say_value("mode", run.mode);
+	say_value("flags", run.flags);
+	say_value("cpus", run.cpus);
+	say("\n");
+	say_value("taken", run.taken);
+	say_value("oldest", model.oldest);
+	say_value("newest", model.newest);
+}
+
+void wrong(const char *what, uint64_t is, uint64_t should_be)
+{
+	say_run(what);
+	say_value("is", is);
+	say_value("should_be", should_be);
+	say("\n");
+	exit(EXIT_FAILED);
+}
+
+void expect(const char *what, uint64_t is, uint64_t should_be)
+{
+	if (is != should_be)
+		wrong(what, is, should_be);
+}
+
+static bool same(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b)
+{
+	return a->qualifier == b->qualifier && a->from == b->from && a->to == b->to;
+}
+
+void expect_same(const char *what, const struct ptrace_bts_record *is,
+		 const struct ptrace_bts_record *should_be, uint64_t place)
+{
+	compared++;
+	if (same(is, should_be))
+		return;
+	say_run(what);
+	say_value("place", place);
+	say_record("is", is);
+	say_record("should_be", should_be);
+	say("\n");
+	exit(EXIT_FAILED);
+}
+
+/* --- The model --- */
+
+static uint32_t model_count(void)
+{
+	return model.newest - model.oldest;
+}
+
+static void model_add(uint32_t number)
+{
+	bool at_size = run.exact && model_count() >= run.size;
+
+	if (model.full)
+		return;
+	if (at_size && run.mode == WRAP) {
+		model.oldest++;
+		model.lost = true;
+	}
+	model.numbers[model.newest++] = (uint16_t)number;
+	model.full = run.exact && run.mode == STOP && model_count() == run.size;
+}
+
+void contents_go(uint32_t taken)
+{
+	if (taken < run.taken)
+		wrong("it went back", taken, run.taken);
+	for (; run.taken < taken; run.taken++)
+		if (run.flags & PTRACE_BTS_TRACE && run.flags & PTRACE_BTS_USER)
+			model_add(run.taken);
+}
+
+static void model_drop(uint32_t count)
+{
+	model.oldest += count;
+	model.full = false;
+}
+
+void contents_clear(void)
+{
+	model.oldest = model.newest = 0;
+	model.lost = model.full = model.dropped = false;
+	contents_count = 0;
+}
+
+/* --- What the buffer holds --- */
+
+static bool is_of_ring_3(const struct ptrace_bts_record *record)
+{
+	return record->qualifier == PTRACE_BTS_BRANCH && !(record->from >> 63) &&
+	       (!(record->to >> 63) || generated_leaves(record->to));
+}
+
+static bool has_gap(void)
+{
+	return contents_count && contents[0].qualifier == PTRACE_BTS_GAP;
+}
+
+/* Whether there was no room for another record. One that stops keeps a slot for a departure. */
+static bool is_at_size(void)
+{
+	bool kept = run.mode == STOP && run.flags & PTRACE_BTS_SCHED;
+
+	return contents_count - has_gap() + kept >= run.size;
+}
+
+/* There are `found` branches in the buffer: whether the others can be missing. */
+static void check_missing(uint32_t found)
+{
+	uint32_t missing = model_count() - found;
+
+	if (missing && (run.mode == SIGNAL || !is_at_size()))
+		wrong("branches are missing", found, model_count());
+	if (!missing || run.mode != WRAP)
+		return;
+	if (model.dropped && run.flags & PTRACE_BTS_SCHED &&
+	    (!has_gap() || (contents[0].missing && contents[0].missing < missing)))
+		wrong("a gap", has_gap() ? contents[0].missing : 0, missing);
+	model.oldest += missing;
+	model.lost = true;
+}
+
+/* READ of everything: ring 3's branches in it are the newest that are expected, or the oldest. */
+static void check_branches(void)
+{
+	uint32_t found = 0, at;
+
+	for (uint32_t i = 0; i < contents_count; i++)
+		found += is_of_ring_3(&contents[i]);
+	if (found > model_count())
+		wrong("branches that were not", found, model_count());
+	check_missing(found);
+	at = model.oldest;
+	for (uint32_t i = 0; i < contents_count; i++) {
+		struct ptrace_bts_record branch;
+
+		if (!is_of_ring_3(&contents[i]))
+			continue;
+		branch = expected_branch(model.numbers[at++]);
+		expect_same("READ", &contents[i], &branch, i);
+	}
+}
+
+/* Stamps alternate, in the order of time; branches are between an arrival and a departure. */
+static void check_stamps(void)
+{
+	uint64_t inside = 1, tsc = 0;
+
+	for (uint32_t i = has_gap(); i < contents_count; i++) {
+		const struct ptrace_bts_record *record = &contents[i];
+		bool arrives = record->qualifier == PTRACE_BTS_TASK_ARRIVES;
+
+		if (record->qualifier == PTRACE_BTS_BRANCH) {
+			expect("a branch after a departure", inside, 1);
+			continue;
+		}
+		if (!arrives)
+			expect("a stamp", record->qualifier, PTRACE_BTS_TASK_DEPARTS);
+		expect("a stamp without SCHED", run.flags & PTRACE_BTS_SCHED, PTRACE_BTS_SCHED);
+		expect("stamp of a task", (uint32_t)record->pid_cpu, (uint64_t)run.pid);
+		if (i > has_gap())
+			expect("stamps that do not alternate", arrives, !inside);
+		if (record->tsc <= tsc)
+			wrong("stamps that are not in order", record->tsc, tsc);
+		inside = arrives;
+		tsc = record->tsc;
+	}
+}
+
+long copy_records(long request, struct ptrace_bts_record *to, uint64_t most)
+{
+	return ptrace(request, run.pid, (uint64_t)to, most * RECORD);
+}
+
+void contents_find(void)
+{
+	if (!run.exact) {
+		long count = copy_records(PTRACE_BTS_READ, contents, MOST);
+
+		if (count < 0 || count > MOST)
+			wrong("READ", (uint64_t)count, 0);
+		contents_count = (uint32_t)count;
+		if (run.mode != SIGNAL && contents_count - has_gap() > run.size)
+			wrong("READ", contents_count, run.size);
+		check_branches();
+		check_stamps();
+		return;
+	}
+	contents_count = model_count();
+	for (uint32_t i = 0; i < contents_count; i++)
+		contents[i] = expected_branch(model.numbers[model.oldest + i]);
+}
+
+void contents_drop(uint32_t count)
+{
+	uint32_t branches = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		branches += is_of_ring_3(&contents[i]);
+	model_drop(branches);
+	model.dropped |= count > 0;
+	contents_count -= count;
+	for (uint32_t i = 0; i < contents_count; i++)
+		contents[i] = contents[i + count];
+}
+
+uint32_t contents_states(uint32_t *known)
+{
+	*known = PTRACE_BTS_TRUNCATED;
+	if (run.exact)
+		*known |= PTRACE_BTS_FULL | (run.mode == STOP ? 0u : PTRACE_BTS_LOST);
+	else if (!model.dropped && !is_at_size())
+		*known |= PTRACE_BTS_FULL | PTRACE_BTS_LOST;
+	return (model.lost ? PTRACE_BTS_LOST : 0u) | (model.full ? PTRACE_BTS_FULL : 0u);
+}
