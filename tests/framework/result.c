@@ -79,7 +79,7 @@ void result_print(unsigned number, const struct test *test, const struct result 
 		       test->source);
 		print_again(test, result->seed);
 	}
-	printk("# time group=%s us=%lu\n", test->group, took / 1000);
+	printk("# time group=%s us=%lu\n", test->group, took);
 	printk("%sok %u %s%s%s\n", bad ? "not " : "", number, test->name, words[result->outcome],
 	       result->why);
 }
