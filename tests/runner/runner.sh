@@ -81,15 +81,16 @@ junit_of_a_cut_log()
 	grep -o '<testcase .*name="[a-z0-9_]*"' junit.xml | sed 's/.* name=//' | tr '\n' ' '
 }
 
-# A QEMU whose wrapper does WRAPPED: run-qemu.sh leaves within seconds, and with it all it started.
+# wrapped WAY SECONDS: a QEMU whose wrapper does WAY. With that time limit run-qemu.sh leaves within
+# seconds of it, and with it all it started.
 wrapped()
 {
 	local code pid started=$SECONDS
 	: >pids
-	WRAPPED=$1 PIDS=$tree/pids QEMU=$here/wrapped-qemu ./run-qemu.sh -q -T 1
+	WRAPPED=$1 PIDS=$tree/pids QEMU=$here/wrapped-qemu ./run-qemu.sh -q -T "$2"
 	code=$?
 	[ -s pids ] || code=97
-	[ $((SECONDS - started)) -le 8 ] || code=98
+	[ $((SECONDS - started)) -le $(($2 + 10)) ] || code=98
 	while read -r pid; do
 		! kill -0 "$pid" 2>/dev/null || code=99
 	done <pids
@@ -133,11 +134,11 @@ reader_leaves()
 	cmp log "$FAKE_LOG" && return "$code"
 }
 
-# A shell starts its background jobs deaf to SIGINT, which a terminal's foreground job is not.
+# A shell starts its background jobs deaf to SIGINT, which a terminal's foreground job is not; `nohup` to SIGHUP.
 interrupted()
 {
 	local runner code
-	FAKE_ACT='echo $$ >pid; exec sleep 60' env --default-signal=INT,QUIT ./run-qemu.sh &
+	FAKE_ACT='echo $$ >pid; exec sleep 60' env --default-signal=INT,QUIT,HUP ./run-qemu.sh &
 	runner=$!
 	until [ -s pid ]; do sleep 0.1; done
 	kill -"$1" "$runner"
@@ -184,9 +185,10 @@ new_tests()
 # tools/bench with the limits given, one a line; it reads ELF files of the build and boots fake-qemu.
 bench()
 {
-	mkdir -p tests/suite/bench
+	mkdir -p tests/suite/bench build/host
 	printf '%s\n' "$@" >tests/suite/bench/budgets.txt
-	cp /bin/true build/monitor.elf && cp /bin/true build/spoor.elf && cp /bin/true build/no-tests.elf
+	cp /bin/true build/monitor.elf && cp /bin/true build/spoor.elf && cp /bin/true build/no-tests.elf &&
+		cp /bin/true build/host/branch_cost
 	FAKE_LOG=${BENCH_LOG:-$here/logs/bench.log} tools/bench
 }
 
@@ -244,11 +246,11 @@ for signal in TERM HUP QUIT USR1 USR2 ALRM; do
 	try "signal $signal" 130 'INTERRUPTED' interrupted $signal
 done
 try 'a broken pipe is no end' 0 'pass' env FAKE_ACT='kill -PIPE $(ps -o ppid= $PPID); sleep 0.3' ./run-qemu.sh
-try 'a wrapper that is deaf' 124 'verdict: TIMEOUT' wrapped deaf
+try 'a wrapper that is deaf' 124 'verdict: TIMEOUT' wrapped deaf 1
 for way in child child-deaf session; do
-	try "a wrapper that leaves a process: $way" 0 'verdict: pass' wrapped $way
+	try "a wrapper that leaves a process: $way" 0 'verdict: pass' wrapped $way 60
 done
-try 'a wrapper that detaches a process' 124 'verdict: TIMEOUT' wrapped daemon
+try 'a wrapper that detaches a process' 124 'verdict: TIMEOUT' wrapped daemon 1
 try 'standard output is closed' 0 'verdict: pass' eval './run-qemu.sh >&-'
 try 'standard output and error are closed' 0 '^$' eval 'timeout 10 ./run-qemu.sh >&- 2>&-'
 try 'a failure, with both closed' 1 '^$' \
