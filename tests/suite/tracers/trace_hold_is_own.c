@@ -12,7 +12,7 @@ static void watch(struct user_chain *user, unsigned held_view)
 				.walks = WALKS,
 				.user = user,
 				.between = held_wait};
-	struct trace_options everything = sight_options(TRACE_USER | TRACE_KERNEL, WALKS * 16);
+	struct trace_options everything = sight_options(TRACE_USER | TRACE_KERNEL, WALKS * 64);
 	struct trace_options options = sight_options(held_view, 0);
 	struct sight task, cpu;
 	struct held held;
