@@ -61,6 +61,7 @@ static void inject_nmi(struct guest *guest)
 	struct vcpu *vcpu = &guest->vcpu;
 
 	vcpu->nmi_pending |= nmi_take();
+	startup_obey(guest);
 	if (!vcpu->nmi_pending || vcpu->nmi_blocked)
 		return;
 	vcpu->nmi_pending = false;
@@ -77,7 +78,6 @@ void run_native(struct guest *guest)
 {
 	guest->stale_translations = true;
 	while (!interp_needed(&guest->vcpu)) {
-		startup_obey(guest);
 		inject_nmi(guest);
 		if (enter(guest, ENTER_FREELY))
 			handle_exit(guest);

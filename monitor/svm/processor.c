@@ -159,6 +159,7 @@ static void run_started(void *argument)
 	ds_init(&guest->vcpu);
 	interp_forget(&guest->vcpu);
 	guest->injection = 0;
+	nmi_take(); /* INIT drops one that pends */
 	run(guest);
 }
 

@@ -27,8 +27,8 @@ static void deliver_pending(struct vcpu *vcpu)
 
 	/* In this order: an NMI in between is looked at once more than necessary, not missed. */
 	vcpu->attention = false;
-	startup_obey(guest_of(vcpu));
 	vcpu->nmi_pending |= nmi_take();
+	startup_obey(guest_of(vcpu));
 	if (vcpu->interrupt_shadow)
 		return;
 	if (vcpu->nmi_pending && !vcpu->nmi_blocked) {

@@ -8,6 +8,7 @@
 #include "monitor/host/traps.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/startup.h"
 
 enum { EXIT_DB = EXIT_EXCEPTION_0 + VECTOR_DB };
 
@@ -28,6 +29,7 @@ static bool begun(struct guest *guest)
 
 	if (!enter(guest, ENTER_STEP)) {
 		vcpu->nmi_pending |= nmi_take();
+		startup_obey(guest);
 		return false;
 	}
 	if (guest->vmcb->exit_code == EXIT_NESTED_PAGE_FAULT)
