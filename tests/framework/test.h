@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a conformance test is written: one claim a file, found by the linker, run as a task of its
+ * How a conformance test is written: one claim a TEST(), found by the linker, run as a task of its
  * own on the boot CPU.
  *
  *	TEST(bts_wrap_half, .group = "W", .ids = "W1", .needs = NEED_BTS,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/ds/ds.h"
+#include "kernel/smp/smp.h"
 #include "kernel/trace/trace.h"
 #include "tests/lib/programs.h"
 
@@ -26,4 +27,98 @@ TEST(ptrace_exact_software, .group = "I", .ids = "P4 P5", .needs = NEED_BTS,
 	trace_filter_in_software(true);
 	program_expect("ptrace_exact", test_scaled(10) << 8 | 2, false);
 	trace_filter_in_software(false);
+}
+
+TEST(ptrace_newest, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "at every kind of stop a buffer of 1 to 5,000 records holds the newest of what a long "
+	     "one holds",
+     .source = "tests/user/newest.c")
+{
+	program_expect("newest", 1, false);
+}
+
+TEST(ptrace_newest_software, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim = "without DS-CPL it holds the same", .source = "tests/user/newest.c")
+{
+	trace_filter_in_software(true);
+	program_expect("newest", 1, false);
+	trace_filter_in_software(false);
+}
+
+TEST(ptrace_fatal_jump, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "the jump that killed a program is its newest record, wherever it led; no other has an "
+	     "address of the kernel",
+     .source = "tests/user/fatal_jump.c")
+{
+	program_expect("fatal_jump", 0, false);
+}
+
+TEST(ptrace_fatal_jump_software, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim = "without DS-CPL it is as well", .source = "tests/user/fatal_jump.c")
+{
+	trace_filter_in_software(true);
+	program_expect("fatal_jump", 0, false);
+	trace_filter_in_software(false);
+}
+
+#define PRIVILEGED (1ul << 48)
+
+static void deliver(void *nmi)
+{
+	trace_deliver_pmi(nmi != NULL);
+}
+
+/* Each way in which the kernel can have the branches: the program cannot tell them apart. */
+static void runs(bool nmi, bool in_software, bool privileged, uint64_t count)
+{
+	uint64_t seed = test_random() & UINT32_MAX;
+
+	test_note("%lu runs from seed 0x%lx%s%s%s", count, seed, nmi ? "" : ", fixed interrupt",
+		  in_software ? ", filtered by the kernel" : "",
+		  privileged ? ", with the right to kernel addresses" : "");
+	smp_call_all(deliver, nmi ? &seed : NULL);
+	trace_filter_in_software(in_software);
+	program_expect("debugger", seed | count << 32 | (privileged ? PRIVILEGED : 0), privileged);
+	trace_filter_in_software(false);
+	smp_call_all(deliver, &seed);
+}
+
+TEST(ptrace_debugger_runs, .group = "I", .ids = "P4 P5 I3 I6 I7", .needs = NEED_BTS,
+     .claim =
+	     "small programs that are stopped in any way have the branches in their buffers, of any "
+	     "size and kind, that single-stepping of them shows, by any request that reads them",
+     .source = "docs/ptrace-bts.2, Tracing branches")
+{
+	uint64_t count = test_scaled(1);
+
+	for (unsigned way = 0; way < 8; way++)
+		runs(!(way & 1), way & 2, way & 4, count);
+}
+
+#define PROCESSES 4
+
+TEST(ptrace_random, .group = "I", .ids = "P5",
+     .claim =
+	     "no request with any arguments, of processes in any state, harms the kernel, stops its "
+	     "caller, or reads a kernel address without the right to it",
+     .source = "docs/ptrace-bts.2: 1000000 calls with -t ptrace_random -a scale=12500")
+{
+	uint64_t before = programs_begin(), each = test_scaled(8000) / PROCESSES + 1;
+	struct process *processes[PROCESSES];
+
+	for (unsigned i = 0; i < PROCESSES; i++) {
+		uint64_t seed = test_random() & UINT32_MAX;
+
+		test_note("%lu calls with seed 0x%lx", each, seed);
+		processes[i] = program_start("ptrace_random", each << 32 | seed);
+	}
+	for (unsigned i = 0; i < PROCESSES; i++)
+		EXPECT_EQ(process_await(processes[i], true), WAIT_STOPPED(SIGSTOP));
+	for (unsigned i = 0; i < PROCESSES; i++)
+		process_signal(processes[i], SIGCONT);
+	for (unsigned i = 0; i < PROCESSES; i++)
+		EXPECT_EQ(program_end(processes[i]), WAIT_EXITED(42));
+	programs_end(before);
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-/* Programs whose children stop at the thresholds of their traces. */
 #include "kernel/smp/smp.h"
 #include "kernel/trace/trace.h"
 #include "tests/framework/test.h"
@@ -7,6 +6,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Programs whose children stop at the thresholds of their traces. */
 
 enum { THRESHOLD_USER, THRESHOLD_KERNEL, THRESHOLD_IN_CALLS, THRESHOLD_KILLED, THRESHOLD_SENT };
 
@@ -74,4 +75,21 @@ TEST(ptrace_signal_sent, .group = "I", .ids = "I7", .needs = NEED_BTS,
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL_TRACEE")
 {
 	threshold_signal(THRESHOLD_SENT, 60, true);
+}
+
+TEST(ptrace_overflow_to_tracee, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim = "the signal of a buffer that is sent to the tracee acts there if its tracer lets it",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL_TRACEE")
+{
+	program_expect("ptrace_overflow", 0, false);
+}
+
+TEST(ptrace_overflow_to_tracer, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim =
+	     "the signal of a buffer that is sent to the tracer arrives there once a crossing, says "
+	     "which tracee's it is, and acts",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL_TRACER")
+{
+	program_expect("ptrace_overflow", 1, false);
+	program_expect("ptrace_overflow", 2, false);
 }

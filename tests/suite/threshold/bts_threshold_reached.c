@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
+#include "kernel/lock.h"
 #include "kernel/trap/trap.h"
+#include "tests/framework/test.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/circular.h"
 #include "tests/lib/own_idt.h"
 #include "tests/lib/pmi.h"
+#include "tests/lib/skid.h"
+#include "tests/lib/walker.h"
 
 /*
  * Silicon that interrupts on the crossing only, and compares after the index moved on, never sees
@@ -146,4 +151,62 @@ TEST(bts_threshold_by_event, .group = "T", .ids = "T1 T8", .needs = NEED_BTS,
 	EXPECT_EQ(most, 1);
 	pmi_release(&pmi);
 	rig_close(&rig);
+}
+
+// No status bit is documented for BTS: counters and PEBS share its interrupt, and only the index
+// says whether it was BTS. Passing means: an interrupt with the index below the threshold is not
+// taken for the buffer's.
+
+#define WALKS 64
+
+/* A PMI without a cause: by the kernel's own vector, and as an NMI. */
+static void interrupt(struct walker *walker)
+{
+	uint64_t flags;
+
+	if (walker->walked % 2) {
+		lapic_self_ipi(VECTOR_PMI);
+		return;
+	}
+	flags = interrupts_save();
+	lapic_self_nmi();
+	interrupts_restore(flags);
+}
+
+TEST(bts_threshold_spurious, .group = "T", .ids = "T11", .needs = NEED_BTS,
+     .claim = "an interrupt with the index below the threshold is not taken for ours",
+     .source = "SDM Vol 3, 17.4.9.5: how the handler finds the cause")
+{
+	struct walker walker = {.name = "spurious",
+				.chain = &chain_a,
+				.walks = WALKS,
+				.options = walker_options(32768),
+				.between = interrupt};
+	uint64_t unknown = nmi_unknown_count();
+	struct trace_status status;
+
+	walker.options.overflow = TRACE_WRAP; /* no threshold to be reached */
+	walkers_start(&walker, 1);
+	walkers_join(&walker, 1);
+	trace_status(walker.tracer, &status);
+	EXPECT(status.circular);
+	EXPECT_EQ(nmi_unknown_count() - unknown, WALKS / 2);
+	walkers_check(&walker, 1);
+}
+
+TEST(bts_threshold_skid, .group = "T", .ids = "T2", .needs = NEED_BTS,
+     .claim = "the interrupt never comes before the threshold, and before the buffer is full",
+     .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
+{
+	size_t runs = test_scaled(200);
+	struct skid skid;
+
+	skid_measure(&skid, runs < SKID_MOST ? runs : SKID_MOST);
+	test_observe("skid_at_first_read", "%lu/%lu/%lu", skid.read.least, skid.read.median,
+		     skid.read.most);
+	test_observe("skid_of_interrupt", "%lu/%lu/%lu", skid.recorded.least, skid.recorded.median,
+		     skid.recorded.most);
+	EXPECT_EQ(skid.missing, 0);
+	EXPECT_EQ(skid.early, 0);
+	EXPECT(skid.read.most < SKID_ROOM);
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/mm/vm.h"
+#include "kernel/trap/trap.h"
+#include "lib/string.h"
 #include "tests/lib/caught.h"
+#include "tests/lib/machine.h"
 #include "tests/lib/own_idt.h"
 #include "tests/lib/rig.h"
 
@@ -16,7 +20,7 @@ __asm__(".pushsection .text\n"
 	"nested_null: xorl %eax, %eax\n\tpushq %rax\n\tpushq %rax\n\tlretq\n"
 	".popsection");
 
-static void check(const char *code)
+static void check_fault(const char *code)
 {
 	struct faulted untraced = caught_run(code, 0, 0, 0, false, 0);
 	struct faulted traced = caught_run(code, 0, 0, 0, false, rig_all());
@@ -37,8 +41,152 @@ TEST(bts_transparent_faults, .group = "transparency", .ids = "", .needs = NEED_B
 	caught_open();
 	own_idt_break(NO_CODE);
 	for (size_t n = 0; n < sizeof(codes) / sizeof(codes[0]); n++)
-		check(codes[n]);
+		check_fault(codes[n]);
 	caught_close();
 	EXPECT(rig_count(&rig) > 0);
+	rig_close(&rig);
+}
+
+#define AT 0x00005b0000000000ul
+
+extern const char access_read[], access_write[], access_string[], access_jump[];
+
+__asm__(".pushsection .text\n"
+	"access_read: movq (%rdi), %rax\n\tjmp *%rbx\n"
+	"access_write: movl %eax, (%rdi)\n\tjmp *%rbx\n"
+	"access_string: rep movsb\n\tjmp *%rbx\n"
+	"access_jump: jmp *%rdi\n"
+	".popsection");
+
+/* Neighbours: what straddles two of them may fault at either. The last one is not there. */
+static const unsigned rights[] = {
+	VM_WRITE, VM_READ, VM_EXECUTE, VM_USER | VM_WRITE, VM_USER | VM_READ, VM_USER | VM_EXECUTE,
+	VM_WRITE};
+#define PAGES (sizeof(rights) / sizeof(rights[0]))
+
+static void open_pages(uint8_t *area)
+{
+	memset(area, 0, PAGES * PAGE_SIZE);
+	for (size_t n = 0; n < PAGES; n++) {
+		uint8_t *page = area + n * PAGE_SIZE;
+
+		/* JMP *RBX at both ends */
+		memcpy(page, "\xff\xe3", 2);
+		memcpy(page + PAGE_SIZE - 2, "\xff\xe3", 2);
+		if (!vm_map(AT + n * PAGE_SIZE, *vm_entry((uint64_t)page) & PTE_ADDRESS, rights[n]))
+			test_error("no memory for page tables");
+	}
+}
+
+static bool is_code(uint16_t offset)
+{
+	return offset == 0 || offset == PAGE_SIZE - 2;
+}
+
+static void check_access(const char *code, uint64_t address, bool ac)
+{
+	uint64_t source = AT + 100;
+	struct faulted untraced = caught_run(code, address, source, 16, ac, 0);
+	struct faulted traced = caught_run(code, address, source, 16, ac, rig_all());
+
+	if (!caught_same(&untraced, &traced))
+		test_note("at %lx, AC = %d", address, ac);
+	EXPECT(caught_same(&untraced, &traced));
+}
+
+TEST(bts_transparent_page_faults, .group = "transparency", .ids = "", .needs = NEED_BTS,
+     .claim = "NX, SMEP, SMAP, read-only and missing pages fault traced as they do untraced",
+     .source = "SDM Vol 3, 4.6 and 4.7: access rights, and the error code of #PF")
+{
+	static const char *const codes[] = {access_read, access_write, access_string, access_jump};
+	static const uint16_t offsets[] = {0, 8, PAGE_SIZE - 9, PAGE_SIZE - 2, PAGE_SIZE - 1};
+	uint8_t *area = test_area(PAGES);
+	struct rig rig;
+
+	open_pages(area);
+	rig_open(&rig, 4096);
+	caught_open();
+	for (size_t page = 0; page < PAGES; page++)
+		for (size_t n = 0; n < sizeof(offsets) / sizeof(offsets[0]); n++)
+			for (size_t code = 0; code < sizeof(codes) / sizeof(codes[0]); code++)
+				if (codes[code] != access_jump || is_code(offsets[n])) {
+					uint64_t at = AT + page * PAGE_SIZE + offsets[n];
+
+					check_access(codes[code], at, false);
+					check_access(codes[code], at, true);
+				}
+	check_access(access_read, 1ul << 47, false);
+	caught_close();
+	for (size_t n = 0; n < PAGES; n++)
+		vm_unmap(AT + n * PAGE_SIZE);
+	EXPECT(rig_count(&rig) > 0);
+	rig_close(&rig);
+}
+
+#define CR4_OSXMMEXCPT (1ul << 10)
+
+extern const char fp_sse[], fp_sse_load[], fp_x87[], fp_x87_load[], fp_state[];
+
+/* RDI: an MXCSR or control word that masks nothing, or a state with it; divides 0 by 0 then. */
+__asm__(".pushsection .text\n"
+	"fp_sse: ldmxcsr (%rdi)\n\txorps %xmm0, %xmm0\n\tdivps %xmm0, %xmm0\n\tjmp *%rbx\n"
+	"fp_sse_load: ldmxcsr (%rdi)\n\tcvtps2pi 8(%rdi), %mm0\n\tjmp *%rbx\n"
+	"fp_x87: fldcw 4(%rdi)\n\tfldz\n\tfldz\n\tfdivp\n\tfwait\n\tjmp *%rbx\n"
+	"fp_x87_load: fldcw 4(%rdi)\n\tfldz\n\tfdivs 16(%rdi)\n\tfldz\n\tjmp *%rbx\n"
+	"fp_state: fxrstor64 (%rsi)\n\txorpd %xmm1, %xmm1\n\tdivsd %xmm1, %xmm1\n\tjmp *%rbx\n"
+	".popsection");
+
+static const struct {
+	uint32_t mxcsr;
+	uint16_t control, unused;
+	float huge[2], zero;
+} operands = {0, 0x340, 0, {1e30f, 1e30f}, 0};
+static uint8_t state[512] __attribute__((aligned(16)));
+
+static struct faulted run(const char *code, uint64_t debugctl)
+{
+	static const uint8_t mxcsr[4] = {0x80, 0x1f, 0, 0};
+	struct faulted caught;
+
+	caught = caught_run(code, (uint64_t)&operands, (uint64_t)state, 0, false, debugctl);
+	__asm__ volatile("fninit\n\tldmxcsr %0" : : "m"(mxcsr));
+	return caught;
+}
+
+/* QEMU 7.2 raises few of them: then none must come traced either. `raises`: it has to come. */
+static void check_fp(const struct rig *rig, const char *code, bool raises)
+{
+	struct faulted untraced = run(code, 0), traced;
+	uint64_t before = rig_index(rig);
+
+	traced = run(code, rig_all());
+	EXPECT(rig_index(rig) != before);
+	EXPECT(!raises || untraced.vector == VECTOR_MF);
+	EXPECT(caught_same(&untraced, &traced));
+}
+
+TEST(bts_transparent_fp_faults, .group = "transparency", .ids = "", .needs = NEED_BTS,
+     .claim = "exceptions of SSE and x87 that are not masked come traced as they do untraced",
+     .source = "SDM Vol 1, 8.4 and 11.5: #MF and #XM")
+{
+	uint64_t cr0, cr4;
+	struct rig rig;
+
+	rig_open(&rig, 256);
+	machine_open();
+	__asm__ volatile("mov %%cr0, %0; mov %%cr4, %1" : "=r"(cr0), "=r"(cr4));
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | 1ul << 5));
+	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4 | CR4_OSXMMEXCPT));
+	__asm__ volatile("fninit\n\tfxsave64 %0" : "=m"(state));
+	state[FXSAVE_MXCSR] = state[FXSAVE_MXCSR + 1] = 0;
+	caught_open();
+	check_fp(&rig, fp_sse, false);
+	check_fp(&rig, fp_sse_load, false);
+	check_fp(&rig, fp_x87, true);
+	check_fp(&rig, fp_x87_load, false);
+	check_fp(&rig, fp_state, false);
+	caught_close();
+	__asm__ volatile("mov %0, %%cr4; mov %1, %%cr0" : : "r"(cr4), "r"(cr0));
+	machine_close();
 	rig_close(&rig);
 }

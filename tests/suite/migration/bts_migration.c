@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+#include "abi/errno.h"
+#include "drivers/cpuid.h"
+#include "drivers/ds/registers.h"
+#include "drivers/msr.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
+#include "kernel/smp/smp.h"
+#include "kernel/trace/context.h"
+#include "tests/framework/test.h"
+#include "tests/lib/sight.h"
+#include "tests/lib/walker.h"
+
+#include <stdint.h>
+
+/* CPUs that record at the same time. */
+
+#define MOST	  8
+#define OWN_WALKS 100
+
+struct one {
+	struct user_chain user;
+	struct walker walker;
+	struct sight sight;
+};
+
+static atomic_uint missing; /* that have not made their first walk */
+
+/* From here on all walk at the same time. */
+static void wait_for_others(struct walker *walker)
+{
+	if (walker->walked > 1)
+		return;
+	atomic_fetch_sub(&missing, 1);
+	while (atomic_load(&missing))
+		__asm__ volatile("pause");
+}
+
+static void prepare_one(struct one *one, unsigned cpu)
+{
+	const struct trace_options options = sight_options(TRACE_USER, OWN_WALKS);
+
+	user_chain_open(&one->user, cpu);
+	one->walker = (struct walker){.name = "own",
+				      .chain = &chain_a,
+				      .walks = OWN_WALKS,
+				      .user = &one->user,
+				      .between = wait_for_others};
+	walkers_create(&one->walker, 1);
+	task_set_affinity(one->walker.task, 1ul << cpu);
+	sight_open_cpu(&one->sight, &one->walker, cpu, &options);
+}
+
+static void finish(struct one *one)
+{
+	walkers_join(&one->walker, 1);
+	sight_read(&one->sight);
+	sight_expect(&one->sight, OWN_WALKS);
+	sight_close(&one->sight);
+	walker_end(&one->walker);
+	user_chain_close(&one->user);
+}
+
+/*
+ * On each CPU of the set (the first eight count) a task walks a chain of its own in ring 3, with a
+ * tracer of the CPU: fails the test unless each has its own branches, all of them, and no other.
+ */
+static void per_cpu_traces(uint64_t cpus)
+{
+	static struct one ones[MOST];
+	unsigned count = 0;
+
+	for (unsigned cpu = 0; cpu < cpu_count() && count < MOST; cpu++)
+		if (cpus >> cpu & 1)
+			prepare_one(&ones[count++], cpu);
+	EXPECT(count > 1);
+	atomic_store(&missing, count);
+	for (unsigned i = 0; i < count; i++)
+		task_start(ones[i].walker.task);
+	for (unsigned i = 0; i < count; i++)
+		finish(&ones[i]);
+}
+
+TEST(bts_migration_own_branches, .group = "S", .ids = "S1", .needs = NEED_BTS | NEED_SMP,
+     .claim = "CPUs that all record at once have each its own branches, and no other's",
+     .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
+{
+	per_cpu_traces(UINT64_MAX);
+}
+
+/* SDM Vol 2, CPUID leaf 0BH: EAX[4:0] shifts the thread off the APIC id in EDX. */
+static void find_core(void *core)
+{
+	struct cpuid_result threads = cpuid(0xb, 0);
+
+	*(uint64_t *)core = threads.ebx ? threads.edx >> (threads.eax & 31) : UINT64_MAX;
+}
+
+TEST(bts_migration_siblings, .group = "S", .ids = "S5", .needs = NEED_BTS | NEED_SMP,
+     .claim = "two threads of one core that record at once have each its own branches",
+     .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
+{
+	uint64_t cores[MAX_CPUS];
+
+	if (cpuid(0, 0).eax < 0xb)
+		test_skip("no CPUID leaf 0BH to tell threads of one core");
+	for (unsigned i = 0; i < cpu_count(); i++) {
+		smp_call(i, find_core, &cores[i]);
+		for (unsigned k = 0; k < i; k++) {
+			if (cores[i] != cores[k] || cores[i] == UINT64_MAX)
+				continue;
+			per_cpu_traces(1ul << i | 1ul << k);
+			return;
+		}
+	}
+	test_skip("no two CPUs are threads of one core");
+}
+
+#define MOVE_WALKS 60
+
+static uint64_t left_recording, moves;
+
+static void look_for_area(void *argument)
+{
+	(void)argument;
+	left_recording +=
+		(rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts)) != 0;
+}
+
+static void move_and_look(struct walker *walker)
+{
+	unsigned from = this_cpu()->index;
+
+	task_set_affinity(walker->task, 1ul << walker->walked % cpu_count());
+	if (this_cpu()->index == from)
+		return;
+	moves++;
+	smp_call(from, look_for_area, NULL);
+}
+
+static void trace(const struct user_chain *user, enum trace_overflow overflow)
+{
+	struct walker walker = {.name = "moves",
+				.chain = &chain_a,
+				.walks = MOVE_WALKS,
+				.user = user,
+				.between = move_and_look};
+	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, MOVE_WALKS * 4);
+	struct sight sight;
+
+	options.overflow = overflow;
+	walkers_create(&walker, 1);
+	sight_open(&sight, &walker, &options);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	sight_read(&sight);
+	sight_expect(&sight, MOVE_WALKS);
+	sight_close(&sight);
+	walker_end(&walker);
+}
+
+TEST(bts_migration_follows, .group = "S", .ids = "S2", .needs = NEED_BTS | NEED_SMP,
+     .claim =
+	     "a task that moves from CPU to CPU has all its branches in order, and none goes on recording",
+     .source = "docs/design.md#contexts")
+{
+	struct user_chain user;
+
+	left_recording = moves = 0;
+	user_chain_open(&user, 0);
+	trace(&user, TRACE_STOP);
+	trace(&user, TRACE_WRAP);
+	user_chain_close(&user);
+	EXPECT(moves >= MOVE_WALKS); /* of two traces */
+	EXPECT_EQ(left_recording, 0);
+}
+
+#define TASKS 4
+#define WALKS 40
+
+static struct user_chain users[TASKS];
+static struct walker walkers[TASKS];
+static struct sight sights[TASKS];
+static unsigned disturbances;
+
+static void move(struct walker *walker)
+{
+	unsigned at = (unsigned)(walker - walkers);
+
+	walker->step = walker->step * 5 + at + 1;
+	task_set_affinity(walker->task, 1ul << walker->step % cpu_count());
+}
+
+static void prepare(unsigned at)
+{
+	struct walker *walker = &walkers[at];
+	/* Without the hardware's filter the kernel's records are in a circular buffer too. */
+	bool few = at % 2 && ds_caps()->filters;
+	struct trace_options options = sight_options(
+		at % 2 ? TRACE_USER : TRACE_USER | TRACE_KERNEL, few ? WALKS : WALKS * 16);
+
+	user_chain_open(&users[at], at);
+	*walker = (struct walker){.name = "moves",
+				  .chain = at < TASKS / 2 ? &chain_a : &chain_b,
+				  .walks = WALKS,
+				  .user = &users[at],
+				  .between = move};
+	walkers_create(walker, 1);
+	options.overflow = at < TASKS / 2 ? TRACE_WRAP : TRACE_STOP;
+	sight_open(&sights[at], walker, &options);
+}
+
+/* A tracer that never holds anybody for long, of a task or of a CPU, for a moment. */
+static bool disturb(void)
+{
+	const struct walker *walker = &walkers[test_random() % TASKS];
+	struct trace_options options = walker_options(2 + test_random() % 200);
+	struct tracer *tracer = NULL;
+	bool of_cpu = test_random() % 3 == 0;
+	int error;
+
+	options.overflow = test_random() % 2 ? TRACE_WRAP : TRACE_STOP;
+	options.view = 1 + (unsigned)(test_random() % 3);
+	options.stamps = test_random() % 2;
+	error = of_cpu ? trace_attach_cpu((unsigned)test_random() % cpu_count(), &options, &tracer)
+		       : trace_attach(walker->task, &options, &tracer);
+	if (error)
+		return error == -ESRCH && walker->task->trace_over;
+	disturbances++;
+	task_sleep(test_random() % 300);
+	return trace_available(tracer) <= options.size / sizeof(struct ptrace_bts_record) &&
+	       trace_detach(tracer);
+}
+
+static bool all_ended(void)
+{
+	for (unsigned i = 0; i < TASKS; i++)
+		if (!walkers[i].task->ended)
+			return false;
+	return true;
+}
+
+TEST(bts_migration_disturbed, .group = "S", .ids = "S2 S3 S4", .needs = NEED_BTS,
+     .claim = "tasks that move lose no branch while tracers of theirs and of CPUs come and go",
+     .source = "docs/design.md#tracers")
+{
+	unsigned wrong = 0;
+
+	disturbances = 0;
+	for (unsigned i = 0; i < TASKS; i++)
+		prepare(i);
+	for (unsigned i = 0; i < TASKS; i++)
+		task_start(walkers[i].task);
+	while (!all_ended())
+		wrong += !disturb();
+	EXPECT_EQ(wrong, 0);
+	EXPECT(disturbances > 0);
+	for (unsigned i = 0; i < TASKS; i++) {
+		walkers_join(&walkers[i], 1);
+		sight_read(&sights[i]);
+		sight_expect(&sights[i], WALKS);
+		sight_close(&sights[i]);
+		walker_end(&walkers[i]);
+		user_chain_close(&users[i]);
+	}
+}
+
+// A CPU's Debug Store MSRs can be written by that CPU only. Releasing a trace from another one
+// without asking frees memory that is still being written. Passing means: a release waits until the
+// CPU that has the trace loaded has let go of it.
+
+#define ROUNDS 50
+
+struct msrs {
+	uint64_t debugctl, area;
+};
+
+static void read_msrs(void *argument)
+{
+	*(struct msrs *)argument = (struct msrs){rdmsr(IA32_DEBUGCTL), rdmsr(IA32_DS_AREA)};
+}
+
+/* What holds of a lease at one moment: the real one may be between two. */
+static struct ds_lease wait_until_loaded(const struct tracer *tracer, const struct ds_cpu *cpu)
+{
+	struct ds_lease lease;
+
+	while ((lease = *(volatile const struct ds_lease *)&tracer->lease).cpu != cpu)
+		task_yield();
+	return lease;
+}
+
+static void release(const struct walker *walker, unsigned there)
+{
+	struct trace_options options = walker_options(64);
+	const struct ds_idle *idle = cpu_by_index(there)->ds.idle;
+	struct tracer *tracer = NULL;
+	struct ds_lease lease;
+	struct msrs msrs;
+
+	options.overflow = TRACE_WRAP;
+	EXPECT_EQ(trace_attach(walker->task, &options, &tracer), 0);
+	lease = wait_until_loaded(tracer, &cpu_by_index(there)->ds);
+	EXPECT_EQ(ds_release_bts(&this_cpu()->ds, &lease), -EPERM);
+	EXPECT_EQ(lease.area, tracer->lease.area);
+	smp_call(there, read_msrs, &msrs);
+	EXPECT_EQ(msrs.debugctl, lease.debugctl);
+	EXPECT(trace_available(tracer) > 0);
+	EXPECT(trace_detach(tracer));
+	smp_call(there, read_msrs, &msrs);
+	EXPECT_EQ(msrs.debugctl, 0);
+	EXPECT_EQ(msrs.area, idle->area);
+}
+
+/* What is freed is not mapped any more: a record that came later would end the run. */
+TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_BTS | NEED_SMP,
+     .claim = "a CPU gives back a trace only by itself; who detaches elsewhere waits until it has",
+     .source = "docs/design.md#ownership")
+{
+	struct walker walker = {.name = "far", .chain = &chain_a, .walks = UINT64_MAX};
+	unsigned there = (this_cpu()->index + 1) % cpu_count();
+
+	walkers_create(&walker, 1);
+	task_set_affinity(walker.task, 1ul << there);
+	task_start(walker.task);
+	for (unsigned i = 0; i < ROUNDS; i++)
+		release(&walker, there);
+	task_kill(walker.task);
+	walkers_join(&walker, 1);
+	walker_end(&walker);
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
+#include "kernel/sched/sched.h"
+#include "kernel/time.h"
+#include "kernel/trap/trap.h"
+#include "tests/framework/test.h"
+#include "tests/lib/calibration.h"
+#include "tests/lib/chain.h"
+#include "tests/lib/exact.h"
+#include "tests/lib/sight.h"
+#include "tests/lib/walker.h"
+
+#define SWITCHES 2000 /* a million with scale=50000 */
+#define SLOTS	 64
+
+/* One record further, round the buffer's `end`; no manual says when the index goes to the base. */
+static bool is_next(const struct rig *rig, uint64_t before, uint64_t after, uint64_t end)
+{
+	if (before == end)
+		return after == rig->base + rig->record;
+	return after == before + rig->record || (before + rig->record == end && after == rig->base);
+}
+
+/* One branch while it is on, one while it is off, then look. */
+TEST(bts_robust_on_off, .group = "Z", .ids = "Z1", .needs = NEED_BTS,
+     .claim =
+	     "however often recording is turned on and off, each branch between is stored, none after",
+     .source = "SDM Vol 3, 17.4.5")
+{
+	uint64_t times = test_scaled(SWITCHES), right = 0, smis = smi_count();
+	size_t capacity = SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end);
+	struct rig rig;
+
+	rig_open(&rig, SLOTS);
+	for (uint64_t i = 0; i < times; i++) {
+		uint64_t at = rig_index(&rig);
+
+		TRACED(rig_all(), "jmp 1f\n1:\n\t");
+		chain_walk(&chain_a, 2);
+		right += is_next(&rig, at, rig_index(&rig), rig.base + capacity * rig.record);
+	}
+	if (smi_count() == smis)
+		EXPECT_EQ(right, times);
+	EXPECT(rig_index(&rig) <= rig.base + SLOTS * rig.record);
+	test_note("%lu times", times);
+	rig_close(&rig);
+}
+
+// Linux tested its driver at boot: stop, read twice, go on, stop, compare. This is that cycle, many
+// times, with every branch known. Passing means: a stopped trace is stable, whole and in order, and
+// nothing is missing between two readings.
+
+#define TIMES 250 /* a thousand with scale=400 */
+
+static atomic_bool go;
+
+static void wait(struct walker *walker)
+{
+	(void)walker;
+	while (!atomic_exchange(&go, false))
+		task_yield();
+}
+
+/* Stopped it reads the same twice; every record is a branch; nothing is missing in the end. */
+TEST(bts_robust_read_go_on, .group = "Z", .ids = "Z4", .needs = NEED_BTS,
+     .claim = "a trace is stopped, read and gone on with again and again: stable, whole, in order",
+     .source = "docs/bts.md#self-test-of-linux; Linux 2.6.32, ds_selftest.c")
+{
+	uint64_t times = test_scaled(TIMES);
+	struct user_chain user;
+	struct walker walker = {.name = "watched",
+				.chain = &chain_a,
+				.walks = times,
+				.user = &user,
+				.between = wait};
+	struct trace_options options = sight_options(TRACE_USER, 0);
+	struct sight sight;
+	size_t unstable = 0;
+
+	options.overflow = TRACE_WRAP;
+	user_chain_open(&user, 0);
+	walkers_create(&walker, 1);
+	sight_open(&sight, &walker, &options);
+	task_start(walker.task);
+	for (uint64_t i = 0; i < times; i++) {
+		struct ptrace_bts_record newest, again;
+
+		while (((volatile struct walker *)&walker)->walked <= i && !walker.task->ended)
+			task_yield();
+		unstable += trace_get(sight.tracer, 0, &newest) != 0 ||
+			    trace_get(sight.tracer, 0, &again) != 0 || newest.from != again.from ||
+			    newest.to != again.to;
+		sight_read(&sight);
+		unstable += trace_available(sight.tracer) != 0;
+		atomic_store(&go, true);
+	}
+	walkers_join(&walker, 1);
+	EXPECT_EQ(unstable, 0);
+	sight_expect(&sight, times);
+	sight_close(&sight);
+	walker_end(&walker);
+	user_chain_close(&user);
+}
+
+#define PERIOD	    200 /* microseconds from the end of one blow to the next */
+#define MOST_ROUNDS 100
+
+static atomic_uint timers, sent, nmis;
+
+static bool claim(struct trap_frame *frame)
+{
+	(void)frame;
+	atomic_fetch_add(&nmis, 1);
+	return atomic_load(&sent) > 0;
+}
+
+static void blow(struct timer *timer)
+{
+	atomic_fetch_add(&timers, 1);
+	atomic_fetch_add(&sent, 1);
+	lapic_self_nmi();
+	timer_start(timer, PERIOD);
+}
+
+static void round(uint64_t walks)
+{
+	struct walker walkers[] = {
+		{.name = "a", .chain = &chain_a, .walks = walks},
+		{.name = "b", .chain = &chain_b, .walks = walks},
+	};
+	struct timer timer = {.expired = blow};
+
+	for (unsigned i = 0; i < 2; i++)
+		walkers[i].options = walker_options(walks * 512 + 65536);
+	timer_start(&timer, PERIOD);
+	while (!atomic_load(&sent)) /* no NMI before the first that is the storm's */
+		task_yield();
+	walkers_start(walkers, 2);
+	walkers_join_reading(walkers, 2);
+	timer_stop(&timer);
+	task_sleep(1000);
+	walkers_check(walkers, 2);
+}
+
+/* On a busy host the timer may come late: as many rounds as it takes to meet it. */
+TEST(bts_robust_storm, .group = "Z", .ids = "Z2", .needs = NEED_BTS,
+     .claim = "in a storm of timer interrupts and NMIs traced tasks get on and lose no branch",
+     .source = "docs/design.md#losses")
+{
+	uint64_t unknown = nmi_unknown_count();
+
+	atomic_store(&timers, 0);
+	atomic_store(&sent, 0);
+	atomic_store(&nmis, 0);
+	nmi_add_handler(claim);
+	sched_set_slice(500);
+	for (unsigned rounds = 0; rounds < MOST_ROUNDS && !atomic_load(&nmis); rounds++)
+		round(test_scaled(300));
+	sched_set_slice(1000);
+	nmi_remove_handler(claim);
+	EXPECT(atomic_load(&timers) > 0);
+	EXPECT(atomic_load(&nmis) > 0);
+	EXPECT_EQ(nmi_unknown_count(), unknown);
+	test_note("%u timer interrupts, %u NMIs", atomic_load(&timers), atomic_load(&nmis));
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/ds/ds.h"
+#include "kernel/cpu.h"
+#include "kernel/lock.h"
+#include "kernel/mm/page.h"
+#include "kernel/trace/trace.h"
+#include "tests/framework/test.h"
+#include "tests/lib/own_idt.h"
+#include "tests/lib/walker.h"
+
+TEST(selftest_fail, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a check that does not hold is a FAIL and shows both values",
+     .source = "docs/design.md#verdicts")
+{
+	volatile uint64_t two = 2;
+
+	EXPECT_EQ(two + two, 5);
+	REQUIRE(two == 3);
+	test_error("a REQUIRE that failed let the test go on");
+}
+
+TEST(selftest_error, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that cannot do its work is an ERROR", .source = "docs/design.md#verdicts")
+{
+	EXPECT_EQ(sizeof(uint64_t), 8);
+	test_error("on purpose: %d", 42);
+}
+
+TEST(selftest_silent, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that checks and observes nothing is an ERROR",
+     .source = "docs/design.md#verdicts")
+{
+	test_note("nothing is checked here");
+}
+
+TEST(selftest_skip, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that finds out while it runs that something is missing is a SKIP",
+     .source = "docs/design.md#verdicts")
+{
+	test_skip("the moon is not full");
+}
+
+TEST(selftest_leak, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that keeps memory is a FAIL", .source = "docs/design.md#verdicts")
+{
+	EXPECT(page_alloc() != 0);
+}
+
+TEST(selftest_left_lent, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that keeps the debug MSRs is a FAIL", .source = "docs/design.md#verdicts")
+{
+	preemption_disable();
+	EXPECT_EQ(ds_checkout(&this_cpu()->ds), 0);
+}
+
+TEST(selftest_fault, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "an exception that a test did not expect is its ERROR, and the run goes on",
+     .source = "docs/design.md#verdicts")
+{
+	__asm__ volatile("ud2");
+}
+
+/* Its own IDT, interrupts off, the debug MSRs borrowed: all of it is put back. */
+TEST(selftest_fault_lent, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that faults with the debug MSRs borrowed is an ERROR, and the run goes on",
+     .source = "docs/design.md#verdicts")
+{
+	preemption_disable();
+	EXPECT_EQ(ds_checkout(&this_cpu()->ds), 0);
+	own_idt_copy();
+	own_idt_set(VECTOR_TEST, own_handler_return, false);
+	interrupts_save();
+	own_idt_load();
+	__asm__ volatile("movb $0, 8");
+}
+
+TEST(selftest_fault_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_BTS,
+     .claim = "a traced test that faults is an ERROR that shows its newest branches",
+     .source = "docs/design.md#verdicts")
+{
+	struct trace_options options = walker_options(1024);
+	struct tracer *tracer;
+
+	options.overflow = TRACE_WRAP;
+	EXPECT_EQ(trace_attach(current_task(), &options, &tracer), 0);
+	chain_walk(&chain_a, 40);
+	__asm__ volatile("ud2");
+}
+
+TEST(selftest_fault_locked, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "an exception with a spinlock held is a panic", .source = "docs/design.md#verdicts")
+{
+	static struct spinlock lock;
+	uint64_t flags = spin_lock(&lock);
+
+	__asm__ volatile("ud2");
+	spin_unlock(&lock, flags);
+}
+
+static void fault(struct trap_frame *frame)
+{
+	(void)frame;
+	__asm__ volatile("ud2");
+}
+
+TEST(selftest_fault_handler, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "an exception in an interrupt handler is a panic, whoever borrowed the debug MSRs",
+     .source = "docs/design.md#verdicts")
+{
+	interrupt_set_handler(VECTOR_TEST, fault);
+	preemption_disable();
+	EXPECT_EQ(ds_checkout(&this_cpu()->ds), 0);
+	__asm__ volatile("int %0" : : "i"(VECTOR_TEST));
+}
+
+static void faulty_task(void *argument)
+{
+	(void)argument;
+	__asm__ volatile("ud2");
+}
+
+TEST(selftest_fault_elsewhere, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "an exception in a task that is not the test's own is a panic",
+     .source = "docs/design.md#verdicts")
+{
+	struct task *task = task_create("faulty", faulty_task, NULL);
+
+	REQUIRE(task != NULL);
+	task_join(task);
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/clock/tsc.h"
+#include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
+#include "kernel/sched/sched.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/context.h"
+#include "kernel/trace/record.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/code.h"
+#include "tests/lib/walker.h"
+
+#define PERIODS 6
+#define MOST	8192
+
+struct check {
+	unsigned pid;
+	bool arrived;
+	uint64_t periods, tsc, branches, wrong;
+};
+
+static void feed(struct check *check, const struct ptrace_bts_record *record)
+{
+	bool arrives = record->qualifier == PTRACE_BTS_TASK_ARRIVES;
+
+	if (record->qualifier == PTRACE_BTS_BRANCH) {
+		check->branches++;
+		check->wrong += !check->arrived;
+		return;
+	}
+	check->wrong += !arrives && record->qualifier != PTRACE_BTS_TASK_DEPARTS;
+	check->wrong += check->arrived == arrives;
+	check->wrong += record->tsc < check->tsc;
+	check->wrong += (uint32_t)record->pid_cpu != check->pid;
+	check->wrong += record->pid_cpu >> 32 >= cpu_count();
+	check->tsc = record->tsc;
+	check->arrived = arrives;
+	check->periods += arrives;
+}
+
+static void move_or_yield(struct walker *walker)
+{
+	if (walker->walked % 2)
+		task_yield();
+	else
+		task_set_affinity(walker->task, 1ul << walker->walked / 2 % cpu_count());
+}
+
+TEST(bts_stamps_alternate, .group = "A", .ids = "A1 A3", .needs = NEED_BTS,
+     .claim =
+	     "stamps of arrival and departure alternate around all branches, in time, with the task's pid",
+     .source = "docs/design.md#stamps")
+{
+	struct walker walkers[] = {
+		{.name = "a", .chain = &chain_a, .walks = 4 * PERIODS, .between = move_or_yield},
+		{.name = "b", .chain = &chain_b, .walks = 4 * PERIODS, .between = move_or_yield},
+	};
+	struct ptrace_bts_record *records = test_area(MOST * sizeof(*records) / 4096);
+	uint64_t before = tsc_read();
+
+	for (unsigned i = 0; i < 2; i++) {
+		walkers[i].options = walker_options(MOST);
+		walkers[i].options.stamps = true;
+	}
+	walkers_start(walkers, 2);
+	walkers_join(walkers, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		struct check check = {.pid = walkers[i].task->pid, .tsc = before};
+		size_t count = trace_read(walkers[i].tracer, records, MOST);
+
+		EXPECT(count < MOST);
+		for (size_t at = 0; at < count; at++)
+			feed(&check, &records[at]);
+		EXPECT_EQ(check.wrong, 0);
+		EXPECT(check.periods >= PERIODS);
+		EXPECT(check.branches > 0);
+		EXPECT(!check.arrived);
+		EXPECT(check.tsc <= tsc_read());
+		walker_end(&walkers[i]);
+	}
+}
+
+#define SLOTS 5
+#define TURNS 120
+
+static size_t past_the_end, in_last_slot;
+
+static void yield_and_look(struct walker *walker)
+{
+	const struct trace_ring *ring = &walker->tracer->ring;
+
+	task_yield();
+	past_the_end += ring->index >= ring->slots || ring->used > ring->size;
+	in_last_slot += ring->index <= 1; /* the stamp of arrival, or that of departure before it */
+}
+
+/* The trace of a whole life in a few slots, and what stood there before it. */
+static size_t trace_short(enum trace_overflow overflow, struct ptrace_bts_record records[SLOTS])
+{
+	struct walker walker = {.name = "short",
+				.chain = &chain_a,
+				.walks = TURNS,
+				.options = walker_options(SLOTS),
+				.between = yield_and_look};
+	struct bts_struct empty;
+	size_t count;
+
+	walker.options.overflow = overflow;
+	walker.options.stamps = true;
+	walkers_create(&walker, 1);
+	EXPECT_EQ(ds_read_bts(walker.tracer->ring.area, SLOTS - 1, &empty), 0);
+	EXPECT_EQ(empty.qualifier, BTS_INVALID);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	count = trace_read(walker.tracer, records, SLOTS);
+	walker_end(&walker);
+	return count;
+}
+
+TEST(bts_stamps_last_slot, .group = "A", .ids = "A4", .needs = NEED_BTS,
+     .claim =
+	     "a stamp in the last slot goes round, or ends a full trace; an empty slot is no record",
+     .source = "docs/design.md#stamps")
+{
+	struct ptrace_bts_record records[SLOTS];
+
+	past_the_end = in_last_slot = 0;
+	EXPECT_EQ(trace_short(TRACE_WRAP, records), SLOTS);
+	for (unsigned i = 0; i < SLOTS - 1; i++)
+		EXPECT_EQ(records[i].qualifier, PTRACE_BTS_BRANCH);
+	EXPECT_EQ(records[SLOTS - 1].qualifier, PTRACE_BTS_TASK_DEPARTS);
+	EXPECT(in_last_slot > 0);
+	EXPECT_EQ(trace_short(TRACE_STOP, records), SLOTS);
+	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_TASK_ARRIVES);
+	for (unsigned i = 1; i < SLOTS - 1; i++)
+		EXPECT_EQ(records[i].qualifier, PTRACE_BTS_BRANCH);
+	EXPECT_EQ(records[SLOTS - 1].qualifier, PTRACE_BTS_TASK_DEPARTS);
+	EXPECT_EQ(past_the_end, 0);
+}
+
+// Stamps are in the same stream as branches, with a `from` in the last 16 bytes of the address
+// space. Passing means: no branch that software can make is taken for a stamp, not even one from
+// there.
+
+#define START 0x10000000ul
+#define JUMPS 16
+
+/* Ring 3 jumps to the last 16 addresses there are, which is where stamps claim to come from. */
+static void jump(void *argument)
+{
+	(void)argument;
+	for (unsigned i = 0; i < JUMPS; i++) {
+		struct trap_frame frame = {.rip = START, .rax = STAMP_ESCAPE + i};
+
+		user_run(&frame);
+	}
+}
+
+static void trace_jumps(enum trace_overflow overflow)
+{
+	static struct ptrace_bts_record records[4096];
+	struct trace_options options = walker_options(4096);
+	struct task *task = task_create_stopped("jumper", jump, NULL);
+	struct tracer *tracer = NULL;
+	size_t count, stamps = 0, faults = 0;
+
+	options.overflow = overflow;
+	if (!task || trace_attach(task, &options, &tracer))
+		test_error("the task cannot be started and traced");
+	task_start(task);
+	task_join(task);
+	count = trace_read(tracer, records, 4096);
+	for (size_t i = 0; i < count; i++) {
+		stamps += records[i].qualifier != PTRACE_BTS_BRANCH;
+		faults += records[i].from == STAMP_ESCAPE + faults;
+	}
+	EXPECT_EQ(stamps, 0);
+	EXPECT_EQ(faults, JUMPS);
+	EXPECT(trace_detach(tracer));
+	task_put(task);
+}
+
+TEST(bts_stamps_no_branch_is_one, .group = "A", .ids = "A2", .needs = NEED_BTS,
+     .claim = "no branch is taken for a stamp, not even from the addresses that stamps carry",
+     .source = "docs/design.md#stamps")
+{
+	static const uint8_t jmp_rax[] = {0xff, 0xe0};
+	uint8_t *page = test_area(1);
+
+	memcpy(page, jmp_rax, sizeof(jmp_rax));
+	code_map(START, page, VM_USER);
+	trace_jumps(TRACE_STOP);
+	trace_jumps(TRACE_WRAP);
+	code_unmap(START);
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+#include "tests/framework/test.h"
+#include "tests/lib/sight.h"
+#include "tests/lib/stage.h"
+
+// All Linux drivers from 2.6.25 to 2.6.32 counted and copied only the records from the base to the
+// index: after a wrap the older part of the buffer was lost. Passing means: the newest records are
+// all there, oldest first, whatever the index.
+
+#define WALKS 40
+#define SLOTS 50
+#define MOST  500
+
+static struct ptrace_bts_record records[MOST];
+
+/* They are the last `count` of ring 3 that there were, oldest first. */
+static size_t count_right(const struct user_chain *user, size_t count)
+{
+	uint64_t walk = WALKS - 1, i = chain_length(walk) - 1;
+	size_t right = 0;
+
+	while (count--) {
+		struct branch due;
+
+		if (i == 0)
+			i = chain_length(--walk) - 1;
+		due = user_chain_branch(user, chain_length(walk), --i);
+		right += records[count].from == due.from && records[count].to == due.to;
+	}
+	return right;
+}
+
+/* Keeps those of ring 3 alone; how many they are. */
+static size_t keep_user(size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!(records[i].from >> 63) && !(records[i].to >> 63))
+			records[kept++] = records[i];
+	return kept;
+}
+
+/* The historic one counted from the base to the index only, and gave what was never written. */
+static void expect_all(struct tracer *tracer, const struct user_chain *user, size_t slots,
+		       bool circular)
+{
+	struct ptrace_bts_record newest, none;
+	struct trace_status status;
+	size_t kept;
+
+	trace_status(tracer, &status);
+	EXPECT_EQ(status.circular, circular);
+	EXPECT(circular ? status.lost_more : status.lost > 0 && !status.lost_more);
+	EXPECT_EQ(status.available, slots);
+	EXPECT_EQ(trace_get(tracer, 0, &newest), 0);
+	EXPECT_EQ(trace_get(tracer, slots, &none), -EINVAL);
+	EXPECT_EQ(trace_read(tracer, records, slots + 1), slots);
+	EXPECT_EQ(records[slots - 1].from, newest.from);
+	kept = keep_user(slots);
+	EXPECT(circular ? kept > 0 : kept == slots);
+	EXPECT_EQ(count_right(user, kept), kept);
+	EXPECT_EQ(trace_available(tracer), 0);
+	EXPECT_EQ(trace_get(tracer, 0, &none), -EINVAL);
+}
+
+static void trace(struct user_chain *user, unsigned view, size_t slots, bool alone)
+{
+	struct walker walker = {.name = "wraps", .chain = &chain_a, .walks = WALKS, .user = user};
+	struct trace_options options = sight_options(TRACE_USER, 0), other = options;
+	struct tracer *tracer = NULL, *second = NULL;
+	struct ptrace_bts_record none;
+
+	options.view = view;
+	options.overflow = TRACE_WRAP;
+	options.size = slots * sizeof(none);
+	walkers_create(&walker, 1);
+	EXPECT_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	EXPECT_EQ(trace_get(tracer, 0, &none), -EINVAL);
+	if (!alone)
+		EXPECT_EQ(trace_attach(walker.task, &other, &second), 0);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	expect_all(tracer, user, slots, alone && view == (TRACE_USER | TRACE_KERNEL));
+	EXPECT(trace_detach(tracer));
+	if (!alone)
+		EXPECT(trace_detach(second));
+	walker_end(&walker);
+}
+
+TEST(trace_newest_after_wrap, .group = "tracers", .ids = "W4 I8 I9", .needs = NEED_BTS,
+     .claim =
+	     "after a wrap the newest records are all there, oldest first, in either shape; none else",
+     .source = "docs/design.md#overflow; docs/historic-bugs.md")
+{
+	struct user_chain user;
+
+	user_chain_open(&user, 0);
+	trace(&user, TRACE_USER | TRACE_KERNEL, MOST - 1, true);
+	trace(&user, TRACE_USER, SLOTS, true);
+	trace(&user, TRACE_USER, SLOTS, false);
+	trace(&user, TRACE_USER, 1, true);
+	user_chain_close(&user);
+}
+
+#define STAGED_WALKS (2 * STAGE)
+#define FEW	     50
+
+static size_t read_in_sequence(struct tracer *tracer, const struct user_chain *user, uint64_t walk)
+{
+	struct ptrace_bts_record record;
+	uint64_t i = 0;
+	size_t right = 0;
+
+	while (trace_read(tracer, &record, 1)) {
+		struct branch due = user_chain_branch(user, chain_length(walk), i);
+
+		right += record.from == due.from && record.to == due.to;
+		if (++i == chain_length(walk) - 1) {
+			i = 0;
+			walk++;
+		}
+	}
+	return right;
+}
+
+TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "a tracer that stops when full keeps the first records, goes on when resumed; others go on",
+     .source = "docs/design.md#overflow")
+{
+	struct user_chain user;
+	struct walker walker = stage_walker(&user, STAGED_WALKS);
+	struct trace_options all = sight_options(TRACE_USER | TRACE_KERNEL, STAGED_WALKS * 4),
+			     few = all;
+	struct trace_status status;
+	struct tracer *tracer = NULL;
+	struct sight other;
+
+	user_chain_open(&user, 0);
+	walkers_create(&walker, 1);
+	few.view = TRACE_USER;
+	few.size = FEW * sizeof(struct ptrace_bts_record);
+	EXPECT_EQ(trace_attach(walker.task, &few, &tracer), 0);
+	sight_open(&other, &walker, &all);
+	stage_next(&walker, STAGE);
+	trace_status(tracer, &status);
+	EXPECT(status.full);
+	EXPECT(!status.truncated);
+	EXPECT_EQ(status.lost, 0);
+	EXPECT_EQ(status.available, FEW);
+	EXPECT_EQ(read_in_sequence(tracer, &user, 0), FEW);
+	trace_resume(tracer);
+	stage_last(&walker);
+	EXPECT_EQ(trace_available(tracer), FEW);
+	EXPECT_EQ(read_in_sequence(tracer, &user, STAGE), FEW);
+	EXPECT(trace_detach(tracer));
+	sight_read(&other);
+	sight_expect(&other, STAGED_WALKS);
+	sight_close(&other);
+	walker_end(&walker);
+	user_chain_close(&user);
+}
+
+#define NULL_SLOTS 200
+
+TEST(trace_null_callback_wraps, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "without a function to call at its threshold a buffer wraps, and holds nothing up",
+     .source = "docs/design.md#overflow")
+{
+	struct user_chain user;
+	struct walker walker = {.name = "alone", .chain = &chain_a, .walks = WALKS, .user = &user};
+	struct trace_options options = sight_options(TRACE_USER, 0);
+	struct tracer *tracer = NULL;
+	struct trace_status status;
+	struct branch last;
+
+	options.overflow = TRACE_SIGNAL;
+	options.overflowed = NULL;
+	options.size = NULL_SLOTS * sizeof(records[0]);
+	user_chain_open(&user, 0);
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	EXPECT_EQ(walker.walked, WALKS);
+	trace_status(tracer, &status);
+	EXPECT_EQ(status.overflow, TRACE_WRAP);
+	EXPECT(!status.held);
+	EXPECT(status.lost > 0);
+	EXPECT_EQ(trace_read(tracer, records, NULL_SLOTS + 1), NULL_SLOTS);
+	last = user_chain_branch(&user, chain_length(WALKS - 1), chain_length(WALKS - 1) - 2);
+	EXPECT_EQ(records[NULL_SLOTS - 1].from, last.from);
+	EXPECT_EQ(records[NULL_SLOTS - 1].to, last.to);
+	EXPECT(trace_detach(tracer));
+	walker_end(&walker);
+	user_chain_close(&user);
+}

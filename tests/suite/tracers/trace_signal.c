@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
+#include "kernel/trace/context.h"
+#include "tests/framework/test.h"
+#include "tests/lib/held.h"
+#include "tests/lib/walker.h"
+
+#include <stdbool.h>
+
+/* TRACE_SIGNAL with rings of all sizes. */
+
+#define EXACT_WALKS 20
+
+static uint64_t trace_ring(struct user_chain *user, size_t records, size_t threshold)
+{
+	struct walker walker = {.name = "signal",
+				.chain = &chain_a,
+				.walks = EXACT_WALKS,
+				.user = user,
+				.between = held_wait};
+	struct trace_options options = sight_options(TRACE_USER, EXACT_WALKS);
+	struct held held;
+
+	options.size = records * sizeof(struct ptrace_bts_record);
+	options.threshold = threshold;
+	walkers_create(&walker, 1);
+	held_open(&held, &walker, user, options);
+	task_start(walker.task);
+	held_join(&held, &walker);
+	held_close(&held, EXACT_WALKS);
+	walker_end(&walker);
+	return held.most_over;
+}
+
+/*
+ * Traces ring 3 into rings from two records up, the interrupt delivered as NMI or by a fixed
+ * vector: fails the test unless each branch is read exactly once.
+ */
+static void signal_exact(bool nmi)
+{
+	static const struct {
+		size_t records, threshold;
+	} rings[] = {{2, 1}, {2, 2}, {5, 3}, {64, 64}, {100, 0}, {400, 0}};
+	struct user_chain user;
+	uint64_t most = 0;
+
+	user_chain_open(&user, 0);
+	trace_deliver_pmi(nmi);
+	for (unsigned i = 0; i < sizeof(rings) / sizeof(rings[0]); i++) {
+		uint64_t over = trace_ring(&user, rings[i].records, rings[i].threshold);
+
+		most = over > most ? over : most;
+	}
+	trace_deliver_pmi(true);
+	user_chain_close(&user);
+	test_observe("most_records_beyond_the_threshold", "%lu", most);
+}
+
+TEST(trace_signal_exact_fixed, .group = "tracers", .ids = "T10", .needs = NEED_BTS,
+     .claim =
+	     "a tracer that is told at its threshold, by a fixed vector, reads each branch once, whatever its ring",
+     .source = "docs/design.md#overflow")
+{
+	signal_exact(false);
+}
+
+TEST(trace_signal_exact_nmi, .group = "tracers", .ids = "T10", .needs = NEED_BTS,
+     .claim =
+	     "a tracer that is told at its threshold, as NMI, reads each branch once, whatever its ring",
+     .source = "docs/design.md#overflow")
+{
+	signal_exact(true);
+}
+
+/* A tracer in TRACE_SIGNAL whose threshold is reached where the test wants it. */
+
+#define WALKS 64
+
+static void (*on_the_way)(struct tracer *tracer);
+static unsigned crossed;
+
+/* What stands in the staging of this CPU has yet to come to the ring. */
+static void put_threshold(struct tracer *tracer, size_t ahead)
+{
+	void *area = this_cpu()->trace->staging[TRACE_USER].area; /* of all views */
+	size_t staged = ds_get_bts_index(area) + ahead;
+
+	tracer->options.threshold = tracer->ring.used + staged;
+	ds_set(area, DS_BTS_INTERRUPT_THRESHOLD,
+	       ds_get(area, DS_BTS_BUFFER_BASE) + staged * ds_configuration->record_size);
+}
+
+static void cross(struct walker *walker)
+{
+	struct tracer *tracer = walker->tracer;
+	uint64_t flags = interrupts_save();
+
+	put_threshold(tracer, walker->step++);
+	on_the_way(tracer);
+	tracer->options.threshold = SIZE_MAX;
+	interrupts_restore(flags);
+	held_wait(walker);
+}
+
+static void walk(struct user_chain *user, bool nmi)
+{
+	struct walker walker = {.name = "crosses",
+				.chain = &chain_a,
+				.walks = WALKS,
+				.user = user,
+				.between = cross};
+	struct held held;
+
+	trace_deliver_pmi(nmi);
+	walkers_create(&walker, 1);
+	held_open(&held, &walker, user, sight_options(TRACE_USER | TRACE_KERNEL, WALKS));
+	walker.tracer = held.sight.tracer;
+	held.sight.tracer->options.threshold = SIZE_MAX;
+	task_start(walker.task);
+	held_join(&held, &walker);
+	trace_deliver_pmi(true);
+	crossed += atomic_load(&held.told);
+	held_close(&held, WALKS);
+	walker.tracer = NULL;
+	walker_end(&walker);
+}
+
+/*
+ * A task that walks in the kernel and in ring 3 is traced in all; after each walk its threshold is
+ * put 0, 1, 2, ... records ahead, with interrupts off, and it calls `way`, on whose way the
+ * threshold is crossed. Fails the test unless that happened and nothing is missing or came twice,
+ * with the interrupt delivered either way.
+ */
+static void crossing_walks(void (*way)(struct tracer *tracer))
+{
+	struct user_chain user;
+
+	on_the_way = way;
+	crossed = 0;
+	user_chain_open(&user, 0);
+	walk(&user, false);
+	walk(&user, true);
+	user_chain_close(&user);
+	EXPECT(crossed > 0);
+	test_observe("crossed_on_the_way", "%u of %u", crossed, 2 * WALKS);
+}
+
+static unsigned wrong;
+
+/* What the call itself finds it also says. */
+static void ask(struct tracer *tracer)
+{
+	struct trace_status status;
+
+	trace_status(tracer, &status);
+	wrong += status.held != (status.available >= tracer->options.threshold);
+	wrong += status.lost || status.truncated;
+}
+
+TEST(trace_signal_in_own_call, .group = "tracers", .ids = "T10", .needs = NEED_BTS,
+     .claim =
+	     "a tracer's threshold that is crossed inside a call of its interface loses and doubles nothing",
+     .source = "docs/design.md#overflow")
+{
+	wrong = 0;
+	crossing_walks(ask);
+	EXPECT_EQ(wrong, 0);
+}
+
+static void yield_on_the_way(struct tracer *tracer)
+{
+	(void)tracer;
+	task_yield();
+}
+
+TEST(trace_signal_in_switch, .group = "tracers", .ids = "C4 T10", .needs = NEED_BTS,
+     .claim =
+	     "a tracer's threshold that is crossed inside a context switch loses and doubles nothing",
+     .source = "docs/design.md#overflow")
+{
+	crossing_walks(yield_on_the_way);
+}
+
+#define ROUNDS 32
+
+static atomic_uint told;
+
+static void tell(struct tracer *tracer, void *argument)
+{
+	(void)tracer;
+	(void)argument;
+	atomic_fetch_add(&told, 1);
+}
+
+static void yield(struct walker *walker)
+{
+	(void)walker;
+	task_yield();
+}
+
+/* Where the threshold was crossed on its way out of the CPU its owner is told only after the kill.
+ */
+static void kill_one(unsigned round)
+{
+	struct walker walker = {.name = "killed",
+				.chain = &chain_a,
+				.walks = UINT64_MAX,
+				.options = walker_options(4096),
+				.between = yield};
+	unsigned before = atomic_load(&told), after;
+	struct trace_status status;
+	uint64_t flags, walked;
+
+	walker.options.overflow = TRACE_SIGNAL;
+	walker.options.overflowed = tell;
+	walker.options.threshold = 4 * round + 4;
+	flags = interrupts_save();
+	walkers_start(&walker, 1);
+	do
+		task_yield();
+	while (walker.walked < 1 || !trace_is_held(walker.tracer));
+	walked = walker.walked;
+	task_kill(walker.task);
+	interrupts_restore(flags);
+	walkers_join(&walker, 1);
+	trace_status(walker.tracer, &status);
+	EXPECT(status.held);
+	EXPECT(status.ended);
+	EXPECT(status.available >= walker.options.threshold);
+	EXPECT_EQ(status.lost, 0);
+	EXPECT(!status.truncated);
+	walker_read(&walker);
+	EXPECT_EQ(walker.reader.wrong, 0);
+	EXPECT(walker.reader.walk <= walked + 1); /* it may not have counted it yet */
+	trace_resume(walker.tracer);
+	after = atomic_load(&told);
+	EXPECT_EQ(after, before + 1);
+	walker_end(&walker);
+	EXPECT_EQ(atomic_load(&told), after);
+}
+
+TEST(trace_signal_while_killed, .group = "tracers", .ids = "C5 T10", .needs = NEED_BTS,
+     .claim =
+	     "a task killed while its tracer's threshold is being crossed: told once, nothing lost or freed early",
+     .source = "docs/design.md#overflow; docs/design.md#accounts")
+{
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		trace_deliver_pmi(round % 2);
+		kill_one(round);
+	}
+	trace_deliver_pmi(true);
+}
+
+#define HELD_WALKS 30
+
+static void watch(struct user_chain *user, unsigned held_view)
+{
+	struct walker walker = {.name = "held",
+				.chain = &chain_a,
+				.walks = HELD_WALKS,
+				.user = user,
+				.between = held_wait};
+	struct trace_options everything = sight_options(TRACE_USER | TRACE_KERNEL, HELD_WALKS * 64);
+	struct trace_options options = sight_options(held_view, 0);
+	struct sight task, cpu;
+	struct held held;
+
+	walkers_create(&walker, 1);
+	sight_open(&task, &walker, &everything);
+	sight_open_cpu(&cpu, &walker, this_cpu()->index, &everything);
+	options.size = 250 * sizeof(struct ptrace_bts_record);
+	held_open(&held, &walker, user, options);
+	task_start(walker.task);
+	held_join(&held, &walker);
+	EXPECT(held.served >= 3);
+	everything.paused = true; /* what the test does from here on */
+	EXPECT_EQ(trace_change(cpu.tracer, &everything), 0);
+	sight_read(&task);
+	sight_expect(&task, HELD_WALKS);
+	held_expect_waits(&held, &task);
+	sight_read(&cpu);
+	sight_expect(&cpu, HELD_WALKS);
+	held_expect_waits(&held, &cpu);
+	EXPECT_EQ(held.sight.waiting.seen, 0);
+	held_close(&held, HELD_WALKS);
+	sight_close(&task);
+	sight_close(&cpu);
+	walker_end(&walker);
+}
+
+TEST(trace_hold_is_own, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "while a trace is held for one tracer, others of the task and of the CPU see all that "
+	     "the task does",
+     .source = "docs/design.md#overflow")
+{
+	struct user_chain user;
+
+	user_chain_open(&user, 0);
+	watch(&user, TRACE_USER);
+	user_chain_close(&user);
+}
+
+#define NEAR_WALKS 60
+
+static void ignore(struct tracer *tracer, void *argument)
+{
+	(void)tracer;
+	(void)argument;
+}
+
+/* One that is told of ring 3, where this task never goes, is one record from its threshold. */
+static void trace_near(bool nmi)
+{
+	struct user_chain user = {.chain = chain_b};
+	struct walker walker = {.name = "near", .chain = &chain_a, .walks = NEAR_WALKS};
+	struct trace_options options = walker_options(NEAR_WALKS * 256 + 4096);
+	struct tracer *near = NULL;
+	uint64_t before, count;
+	struct sight sight;
+
+	walkers_create(&walker, 1);
+	walker.user = &user;
+	sight_open(&sight, &walker, &options);
+	walker.user = NULL;
+	options = walker_options(2);
+	options.view = TRACE_USER;
+	options.overflow = TRACE_SIGNAL;
+	options.overflowed = ignore;
+	EXPECT_EQ(trace_attach(walker.task, &options, &near), 0);
+	before = this_cpu()->trace->reached;
+	trace_deliver_pmi(nmi);
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	trace_deliver_pmi(true);
+	count = this_cpu()->trace->reached - before;
+	EXPECT(count > 0);
+	sight_read(&sight);
+	chain_expect_walks(&sight.kernel, NEAR_WALKS, "kernel");
+	test_observe(nmi ? "own_records_of_nmi" : "own_records_of_fixed", "%lu",
+		     (sight.in_kernel - sight.kernel.seen) / (count ? count : 1));
+	EXPECT_EQ(trace_available(near), 0);
+	EXPECT(trace_detach(near));
+	sight_close(&sight);
+	walker_end(&walker);
+}
+
+TEST(trace_near_threshold, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "a task whose tracer is one record from its threshold gets on, whatever else it records",
+     .source = "docs/design.md#overflow")
+{
+	trace_near(true);
+	trace_near(false);
+}
