@@ -54,7 +54,7 @@ help:
 deps: ## install the Debian packages that `make run` needs (root); FOR=all: all that any goal needs
 	@tools/deps install $(or $(FOR),run)
 
-run check: $(filter deps,$(MAKECMDGOALS))
+run check view: $(filter deps,$(MAKECMDGOALS))
 
 run: ## build and run the suite in QEMU; RUN="options of run-qemu.sh"
 	@tools/deps check run
@@ -188,6 +188,7 @@ $(BUILD)/%.elf32: $(BUILD)/%.elf
 
 include tests/host/host.mk
 include tests/guest/guest.mk
+include tools/view/view.mk
 
 # What every boot is measured against.
 $(BUILD)/minimal.elf32: tests/suite/bench/minimal.asm

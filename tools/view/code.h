@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The code that a trace ran through: ELF files with their functions, source lines and bytes, and
+ * the instructions that branches come from.
+ */
+#ifndef SPOOR_TOOLS_VIEW_CODE_H
+#define SPOOR_TOOLS_VIEW_CODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct function {
+	uint64_t start, end; /* `end`: of its bytes, or the next function's start */
+	const char *name;
+};
+
+struct line {
+	const char *file; /* as the compiler was given it; NULL: not known */
+	int number;
+};
+
+struct code; /* of one ELF file */
+
+/* Opens an ELF64 file for x86-64. NULL with a sentence in `error`. */
+struct code *code_open(const char *path, char *error, size_t size);
+void code_close(struct code *code);
+
+const char *code_path(const struct code *code);
+
+/* The bytes of NT_GNU_BUILD_ID; `*size` 0 if there is none. */
+const uint8_t *code_build_id(const struct code *code, size_t *size);
+
+/* The bytes of the file at `address` of a PT_LOAD segment, up to its end; NULL outside of any. */
+const uint8_t *code_bytes(const struct code *code, uint64_t address, size_t *left);
+
+/* NULL: no function is there. Symbols without a type count where no typed one is. */
+const struct function *code_function(const struct code *code, uint64_t address);
+
+/* The start of the function `name`; 0: there is none. */
+uint64_t code_symbol(const struct code *code, const char *name);
+
+bool code_has_symbols(const struct code *code);
+
+struct line code_line(const struct code *code, uint64_t address);
+
+/* A segment of the file that is loaded: for perf's maps. False after the last. */
+struct segment {
+	uint64_t address, offset, file_size, memory_size;
+	bool executable;
+};
+bool code_segment(const struct code *code, unsigned index, struct segment *segment);
+
+/* What one instruction does to the flow of control. */
+enum flow {
+	FLOW_UNKNOWN, /* no bytes, or no instruction */
+	FLOW_NONE,    /* goes on at the next one */
+	FLOW_CONDITIONAL,
+	FLOW_JUMP,
+	FLOW_CALL,
+	FLOW_RETURN,
+	FLOW_INTERRUPT, /* INT n, INT3, INT1, INTO, SYSCALL, SYSENTER: `next` is returned to */
+	FLOW_INTERRUPT_RETURN, /* IRET, SYSRET, SYSEXIT */
+	FLOW_REPEAT, /* a string instruction with REP: an interrupt comes between its turns */
+};
+
+struct instruction {
+	enum flow flow;
+	bool direct; /* `target` is in the instruction */
+	unsigned length;
+	uint64_t next, target;
+};
+
+/*
+ * What lies at which address: the kernel's file in the upper half and, for each program, its own
+ * file in the lower half. Either may be NULL.
+ */
+struct space {
+	const struct code *kernel, *program;
+};
+
+const struct code *space_code(const struct space *space, uint64_t address);
+const struct function *space_function(const struct space *space, uint64_t address);
+struct line space_line(const struct space *space, uint64_t address);
+struct instruction space_instruction(const struct space *space, uint64_t address);
+
+enum walk {
+	WALK_WHOLE,
+	WALK_BROKEN,  /* another branch lies between: records are missing, or the code differs */
+	WALK_UNKNOWN, /* the code is not known */
+};
+
+/*
+ * Walks from `at` to `from`, the source of a branch, through instructions that go on at the next
+ * one. WALK_WHOLE: `*count` is how many were executed before the one at `from`.
+ */
+enum walk space_walk(const struct space *space, uint64_t at, uint64_t from, uint64_t *count);
+
+/* "name+0x1f", or "0x..." outside of any function. */
+const char *space_describe(const struct space *space, uint64_t address, char *text, size_t size);
+
+#endif

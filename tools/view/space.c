@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// What lies at an address: a function, a line, an instruction.
+#include "tools/view/code.h"
+
+#include <Zydis/Zydis.h>
+#include <stdio.h>
+
+/* The lower half is the program's; without one it holds what the kernel runs before paging. */
+const struct code *space_code(const struct space *space, uint64_t address)
+{
+	return address >> 63 || !space->program ? space->kernel : space->program;
+}
+
+const struct function *space_function(const struct space *space, uint64_t address)
+{
+	const struct code *code = space_code(space, address);
+
+	return code ? code_function(code, address) : NULL;
+}
+
+struct line space_line(const struct space *space, uint64_t address)
+{
+	const struct code *code = space_code(space, address);
+
+	return code ? code_line(code, address) : (struct line){0};
+}
+
+static enum flow flow_of(const ZydisDecodedInstruction *decoded)
+{
+	switch (decoded->meta.category) {
+	case ZYDIS_CATEGORY_COND_BR:
+		return FLOW_CONDITIONAL;
+	case ZYDIS_CATEGORY_UNCOND_BR:
+		return FLOW_JUMP;
+	case ZYDIS_CATEGORY_CALL:
+		return FLOW_CALL;
+	case ZYDIS_CATEGORY_INTERRUPT:
+	case ZYDIS_CATEGORY_SYSCALL:
+		return FLOW_INTERRUPT;
+	case ZYDIS_CATEGORY_RET:
+		return decoded->mnemonic == ZYDIS_MNEMONIC_RET ? FLOW_RETURN
+							       : FLOW_INTERRUPT_RETURN;
+	case ZYDIS_CATEGORY_SYSRET:
+		return FLOW_INTERRUPT_RETURN;
+	default:
+		return decoded->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE |
+					      ZYDIS_ATTRIB_HAS_REPNE)
+			       ? FLOW_REPEAT
+			       : FLOW_NONE;
+	}
+}
+
+static const ZydisDecoder *decoder(void)
+{
+	static ZydisDecoder machine;
+	static bool ready;
+
+	if (!ready)
+		ZydisDecoderInit(&machine, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	ready = true;
+	return &machine;
+}
+
+struct instruction space_instruction(const struct space *space, uint64_t address)
+{
+	const struct code *code = space_code(space, address);
+	struct instruction result = {FLOW_UNKNOWN};
+	ZydisDecodedInstruction decoded;
+	ZydisDecoderContext context;
+	size_t left;
+	const uint8_t *bytes = code ? code_bytes(code, address, &left) : NULL;
+
+	if (!bytes ||
+	    ZYAN_FAILED(ZydisDecoderDecodeInstruction(decoder(), &context, bytes, left, &decoded)))
+		return result;
+	result.flow = flow_of(&decoded);
+	result.length = decoded.length;
+	result.next = address + decoded.length;
+	if (decoded.raw.imm[0].is_relative) {
+		result.direct = true;
+		result.target = result.next + (uint64_t)decoded.raw.imm[0].value.s;
+	}
+	return result;
+}
+
+static bool goes_on(enum flow flow)
+{
+	return flow == FLOW_NONE || flow == FLOW_REPEAT || flow == FLOW_CONDITIONAL ||
+	       flow == FLOW_INTERRUPT;
+}
+
+enum walk space_walk(const struct space *space, uint64_t at, uint64_t from, uint64_t *count)
+{
+	for (*count = 0; at < from; ++*count) {
+		struct instruction instruction = space_instruction(space, at);
+
+		if (instruction.flow == FLOW_UNKNOWN)
+			return WALK_UNKNOWN;
+		if (!goes_on(instruction.flow))
+			return WALK_BROKEN;
+		at = instruction.next;
+	}
+	return at == from ? WALK_WHOLE : WALK_BROKEN;
+}
+
+const char *space_describe(const struct space *space, uint64_t address, char *text, size_t size)
+{
+	const struct function *function = space_function(space, address);
+
+	if (function)
+		snprintf(text, size, "%s+0x%llx", function->name,
+			 (unsigned long long)(address - function->start));
+	else
+		snprintf(text, size, "0x%llx", (unsigned long long)address);
+	return text;
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+#include "tools/view/stack.h"
+
+#include "tools/view/view.h"
+
+#include <stdlib.h>
+
+#define FARTHEST_UNWIND 64 /* frames that a jump into the middle of a function is looked for in */
+
+void stack_init(struct stack *stack, const struct space *space)
+{
+	*stack = (struct stack){.space = space};
+}
+
+void stack_free(struct stack *stack)
+{
+	free(stack->frames);
+	stack->frames = NULL;
+	stack->depth = stack->room = 0;
+}
+
+static void push(struct stack *stack, struct frame frame)
+{
+	if (stack->depth == stack->room) {
+		stack->room = stack->room ? 2 * stack->room : 64;
+		stack->frames = reallocate(stack->frames, stack->room, sizeof(*stack->frames));
+	}
+	frame.position = stack->position;
+	stack->frames[stack->depth++] = frame;
+	if (stack->observer && stack->observer->entered)
+		stack->observer->entered(stack->observer->argument, stack, stack->depth - 1);
+}
+
+/* Removes frames until `depth` are left. */
+static void truncate_to(struct stack *stack, size_t depth)
+{
+	while (stack->depth > depth) {
+		if (stack->observer && stack->observer->left)
+			stack->observer->left(stack->observer->argument, stack, stack->depth - 1);
+		stack->depth--;
+	}
+}
+
+static void push_root(struct stack *stack, uint64_t address)
+{
+	push(stack, (struct frame){.function = space_function(stack->space, address),
+				   .kind = FRAME_ROOT,
+				   .entered = address});
+}
+
+void stack_gap(struct stack *stack)
+{
+	truncate_to(stack, 0);
+	stack->at = 0;
+	stack->counts.gaps++;
+}
+
+void stack_switch(struct stack *stack)
+{
+	stack->switched = true;
+}
+
+void stack_end(struct stack *stack)
+{
+	truncate_to(stack, 0);
+}
+
+static bool is_entry(const struct stack *stack, uint64_t address)
+{
+	size_t low = 0, high = stack->entry_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (stack->entries[middle] == address)
+			return true;
+		if (stack->entries[middle] < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+/* An interrupt or an exception, rather than what the instruction at `from` does. */
+static bool is_event(const struct stack *stack, const struct instruction *instruction,
+		     uint64_t from, uint64_t to)
+{
+	switch (instruction->flow) {
+	case FLOW_NONE:
+	case FLOW_REPEAT:
+	case FLOW_INTERRUPT:
+		return true;
+	case FLOW_UNKNOWN: /* a jump to nowhere has faulted there, say */
+		return is_entry(stack, to) || (!(from >> 63) && to >> 63);
+	default:
+		if (instruction->direct && instruction->target != to)
+			return true;
+		return is_entry(stack, to) || (!(from >> 63) && to >> 63);
+	}
+}
+
+/* The innermost frame that `to` is the resumption of; 0: none. One more than its index. */
+static size_t find_resumption(const struct stack *stack, uint64_t to)
+{
+	for (size_t depth = stack->depth; depth > 0; depth--) {
+		const struct frame *frame = &stack->frames[depth - 1];
+
+		if (frame->resume && (frame->resume == to || frame->resume_after == to))
+			return depth;
+	}
+	return 0;
+}
+
+/* The number of frames up to the innermost one of `function`; 0: none. */
+static size_t find_function(const struct stack *stack, const struct function *function, size_t most)
+{
+	for (size_t depth = stack->depth; depth > 0 && stack->depth - depth < most; depth--)
+		if (stack->frames[depth - 1].function == function)
+			return depth;
+	return 0;
+}
+
+static bool has_calls(const struct stack *stack)
+{
+	for (size_t i = 0; i < stack->depth; i++)
+		if (stack->frames[i].kind == FRAME_CALL || stack->frames[i].kind == FRAME_EVENT)
+			return true;
+	return false;
+}
+
+static void go_to(struct stack *stack, uint64_t to)
+{
+	const struct function *function = space_function(stack->space, to);
+	size_t found;
+
+	if (stack->depth && stack_top(stack)->function == function)
+		return;
+	if (function && to == function->start) {
+		stack->counts.tail_calls++;
+		push(stack,
+		     (struct frame){.function = function, .kind = FRAME_TAIL, .entered = to});
+		return;
+	}
+	found = find_function(stack, function, FARTHEST_UNWIND);
+	if (found) {
+		stack->counts.unwound++;
+		truncate_to(stack, found);
+	}
+}
+
+/* A return that nothing waits for: of a function that was entered before the trace began. */
+static void return_unmatched(struct stack *stack, uint64_t to, bool leaves_kernel)
+{
+	size_t lowest = stack->depth;
+
+	stack->counts.unmatched_returns++;
+	/* No frame of the kernel outlasts its return to ring 3. */
+	while (leaves_kernel && lowest > 0 &&
+	       (!stack->frames[lowest - 1].function || stack->frames[lowest - 1].entered >> 63))
+		lowest--;
+	truncate_to(stack, lowest);
+	if (!has_calls(stack)) {
+		truncate_to(stack, 0);
+		push_root(stack, to);
+	} else {
+		go_to(stack, to);
+	}
+}
+
+static void return_to(struct stack *stack, uint64_t to, bool leaves_kernel)
+{
+	size_t found = find_resumption(stack, to);
+
+	if (found)
+		truncate_to(stack, found - 1);
+	else
+		return_unmatched(stack, to, leaves_kernel);
+}
+
+/* The innermost frame is that of the function at `address`. */
+static void repair(struct stack *stack, uint64_t address, uint64_t *counter)
+{
+	const struct function *function = space_function(stack->space, address);
+	size_t found;
+
+	if (stack->depth && stack_top(stack)->function == function)
+		return;
+	if (counter && stack->depth)
+		(*counter)++;
+	found = find_function(stack, function, stack->depth);
+	if (found) {
+		truncate_to(stack, found);
+	} else if (stack->depth) {
+		struct frame top = *stack_top(stack);
+
+		truncate_to(stack, stack->depth - 1);
+		top.function = function;
+		top.entered = address;
+		push(stack, top);
+	} else {
+		push_root(stack, address);
+	}
+}
+
+static void go_on_at(struct stack *stack, uint64_t from)
+{
+	uint64_t count;
+
+	if (!stack->depth) {
+		push_root(stack, from);
+	} else if (stack->switched) {
+		repair(stack, from, NULL);
+	} else if (stack->at && space_walk(stack->space, stack->at, from, &count) == WALK_BROKEN) {
+		stack->counts.discontinuities++;
+		repair(stack, from, &stack->counts.repairs);
+	}
+	stack->switched = false;
+}
+
+static void push_event(struct stack *stack, const struct instruction *instruction, uint64_t from,
+		       uint64_t to)
+{
+	stack->counts.events++;
+	push(stack, (struct frame){.function = space_function(stack->space, to),
+				   .resume = from,
+				   .resume_after = instruction->next,
+				   .kind = FRAME_EVENT,
+				   .entered = to});
+}
+
+void stack_branch(struct stack *stack, uint64_t from, uint64_t to)
+{
+	struct instruction instruction = space_instruction(stack->space, from);
+
+	stack->counts.branches++;
+	go_on_at(stack, from);
+	if (is_event(stack, &instruction, from, to)) {
+		push_event(stack, &instruction, from, to);
+	} else if (instruction.flow == FLOW_CALL) {
+		if (to != instruction.next)
+			push(stack, (struct frame){.function = space_function(stack->space, to),
+						   .resume = instruction.next,
+						   .kind = FRAME_CALL,
+						   .entered = to});
+	} else if (instruction.flow == FLOW_RETURN || instruction.flow == FLOW_INTERRUPT_RETURN) {
+		return_to(stack, to, from >> 63 && !(to >> 63));
+	} else {
+		go_to(stack, to);
+	}
+	repair(stack, to, &stack->counts.repairs);
+	stack->at = to;
+}

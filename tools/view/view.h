@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* The subcommands of `view`, and what all of them use. */
+#ifndef SPOOR_TOOLS_VIEW_VIEW_H
+#define SPOOR_TOOLS_VIEW_VIEW_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define EXIT_WRONG 1 /* of the input: a sentence says what */
+#define EXIT_USAGE 2
+
+/* Each gets its own name as argv[0], and returns the exit code. */
+int view_panic(int argc, char **argv);
+
+/* "view: " and the sentence on standard error; the program ends with EXIT_WRONG. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* As fail(), for a command line that is wrong: EXIT_USAGE. */
+_Noreturn void fail_usage(const char *command, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* "view: warning: " and the sentence on standard error. */
+void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Zeroed memory for `count` elements; never NULL. */
+void *allocate(size_t count, size_t size) __attribute__((returns_nonnull));
+void *reallocate(void *old, size_t count, size_t size) __attribute__((returns_nonnull));
+
+/* The whole of a file, "-": of standard input, with a 0 after it. Ends the program if it cannot. */
+char *read_file(const char *path, size_t *size);
+
+#endif
