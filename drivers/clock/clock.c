@@ -3,8 +3,7 @@
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/calibrate.h"
 #include "drivers/clock/hpet.h"
-#include "drivers/clock/pit.h"
-#include "drivers/clock/pm_timer.h"
+#include "drivers/clock/reference.h"
 #include "drivers/clock/tsc.h"
 
 #include <stddef.h>

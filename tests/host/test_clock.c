@@ -4,8 +4,7 @@
 
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/hpet.h"
-#include "drivers/clock/pit.h"
-#include "drivers/clock/pm_timer.h"
+#include "drivers/clock/reference.h"
 #include "drivers/clock/tsc.h"
 #include "drivers/cpuid.h"
 #include "tests/host/host.h"

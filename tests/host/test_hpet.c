@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/clock/hpet.c drivers/clock/hpet_nmi.c */
+/* sources: drivers/clock/hpet.c */
 #include "drivers/clock/hpet.h"
 
 #include "drivers/acpi/acpi.h"

@@ -18,7 +18,7 @@ static void wait(void)
 	do {
 		chain_walk(&chain_b, chain_length(now->waits++));
 		task_yield(); /* what was recorded so far goes to the rings */
-	} while (trace_is_held(now->sight.tracer) || atomic_load(&now->told) != now->served);
+	} while (trace_is_held(now->viewer.tracer) || atomic_load(&now->told) != now->served);
 }
 
 void held_wait(struct walker *walker)
@@ -36,18 +36,18 @@ void held_open(struct held *held, struct walker *walker, struct user_chain *user
 	options.overflow = TRACE_SIGNAL;
 	options.overflowed = tell;
 	options.argument = held;
-	sight_open(&held->sight, walker, &options);
+	viewer_open(&held->viewer, walker, &options);
 }
 
 static void serve(struct held *held)
 {
-	uint64_t threshold = held->sight.tracer->options.threshold;
-	uint64_t count = trace_available(held->sight.tracer);
+	uint64_t threshold = held->viewer.tracer->options.threshold;
+	uint64_t count = trace_available(held->viewer.tracer);
 
 	if (count > threshold && count - threshold > held->most_over)
 		held->most_over = count - threshold;
-	sight_read(&held->sight);
-	trace_resume(held->sight.tracer);
+	viewer_read(&held->viewer);
+	trace_resume(held->viewer.tracer);
 	held->served++;
 }
 
@@ -61,7 +61,7 @@ void held_join(struct held *held, struct walker *walker)
 	walkers_join(walker, 1);
 }
 
-void held_expect_waits(const struct held *held, const struct sight *other)
+void held_expect_waits(const struct held *held, const struct viewer *other)
 {
 	EXPECT(held->waits > held->served);
 	chain_expect_walks(&other->waiting, held->waits, "waiting");
@@ -71,10 +71,10 @@ void held_close(struct held *held, uint64_t walks)
 {
 	struct trace_status status;
 
-	trace_status(held->sight.tracer, &status);
+	trace_status(held->viewer.tracer, &status);
 	EXPECT_EQ(atomic_load(&held->told), held->served + status.held);
 	EXPECT(held->served > 0);
-	sight_read(&held->sight);
-	sight_expect(&held->sight, walks);
-	sight_close(&held->sight);
+	viewer_read(&held->viewer);
+	viewer_expect(&held->viewer, walks);
+	viewer_close(&held->viewer);
 }

@@ -7,17 +7,17 @@
 #ifndef SPOOR_TESTS_LIB_HELD_H
 #define SPOOR_TESTS_LIB_HELD_H
 
-#include "tests/lib/sight.h"
+#include "tests/lib/viewer.h"
 
 struct held {
-	struct sight sight;
+	struct viewer viewer;
 	atomic_uint told;   /* times that the owner was told */
 	unsigned served;    /* and has read and resumed */
 	uint64_t most_over; /* records beyond the threshold, at the most */
 	uint64_t waits;	    /* walks of chain_b */
 };
 
-/* Opens the sight in TRACE_SIGNAL; `user` is the walker's. One at a time. */
+/* Opens the viewer in TRACE_SIGNAL; `user` is the walker's. One at a time. */
 void held_open(struct held *held, struct walker *walker, struct user_chain *user,
 	       struct trace_options options);
 
@@ -28,7 +28,7 @@ void held_wait(struct walker *walker);
 void held_join(struct held *held, struct walker *walker);
 
 /* Fails the test unless another tracer that sees the kernel has seen all walks of chain_b. */
-void held_expect_waits(const struct held *held, const struct sight *other);
+void held_expect_waits(const struct held *held, const struct viewer *other);
 
 /* Expects everything to have been seen, and to have been told each time; closes it. */
 void held_close(struct held *held, uint64_t walks);

@@ -4,7 +4,7 @@
 #include "drivers/apic/lapic.h"
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
-#include "tests/lib/text.h"
+#include "tests/lib/code.h"
 
 #define BELOW_TEST_VECTORS ((VECTOR_TEST & 0xf0) - 0x10)
 #define SETTLE		   50 /* microseconds: more than an IPI to oneself takes */

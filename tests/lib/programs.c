@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/programs.h"
-
 #include "kernel/sched/sched.h"
+#include "lib/format.h"
+#include "lib/string.h"
 #include "tests/framework/pages.h"
+#include "tests/framework/select.h"
 
 /* Stacks of tasks that ended are freed in their own time, by whichever CPU is idle. */
 static void settle(void)
@@ -64,4 +66,46 @@ void program_expect(const char *name, uint64_t argument, bool privileged)
 	if (EXPECT_EQ(error, 0))
 		EXPECT_EQ(program_end(process), WAIT_EXITED(0));
 	programs_end(before);
+}
+
+#define MOST_LINES 40
+
+static char lines[MOST_LINES][100];
+static atomic_uint count;
+
+/* On the CPU of the process. */
+static void listen(const struct process *process, const char *line)
+{
+	unsigned at = atomic_fetch_add(&count, 1);
+
+	(void)process;
+	if (at < MOST_LINES)
+		format(lines[at], sizeof(lines[at]), "%s", line);
+}
+
+int program_output_of(const char *name, uint64_t argument, bool privileged)
+{
+	struct process *process = NULL;
+	int status;
+
+	atomic_store(&count, 0);
+	process_said = listen;
+	if (privileged)
+		REQUIRE_EQ(process_spawn_privileged(name, argument, &process), 0);
+	else
+		process = program_start(name, argument);
+	status = program_end(process);
+	process_said = NULL;
+	return status;
+}
+
+const char *program_output(const char *pattern, const char *after)
+{
+	unsigned end = atomic_load(&count) < MOST_LINES ? atomic_load(&count) : MOST_LINES;
+
+	for (unsigned at = 0; at < end; at++)
+		if ((!after || lines[at] > after) &&
+		    glob_match(pattern, strlen(pattern), lines[at]))
+			return lines[at];
+	return NULL;
 }

@@ -27,4 +27,16 @@ void program_expect(const char *name, uint64_t argument, bool privileged);
 /* Waits until a started one has ended and forgets it: its status. */
 int program_end(struct process *process);
 
+/*
+ * Runs one to its end, with the right to kernel addresses if `privileged`, and keeps the lines that
+ * it writes: its status.
+ */
+int program_output_of(const char *name, uint64_t argument, bool privileged);
+
+/*
+ * A line of that run, after the line `after` of it (NULL: any line), that `pattern` with * and ?
+ * matches; NULL if there is none.
+ */
+const char *program_output(const char *pattern, const char *after);
+
 #endif

@@ -1,14 +1,183 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/clock/tsc.h"
+#include "drivers/ds/ds.h"
 #include "kernel/cpu.h"
+#include "kernel/lock.h"
+#include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
+#include "kernel/symbols.h"
+#include "kernel/time.h"
 #include "kernel/trace/switch.h"
 #include "kernel/trace/trace.h"
+#include "kernel/trap/trap.h"
+#include "kernel/trap/user.h"
 #include "tests/framework/test.h"
-#include "tests/lib/instructions.h"
-#include "tests/lib/spinner.h"
+#include "tests/lib/code.h"
+#include "tests/lib/own_idt.h"
 #include "tests/lib/statistics.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How many instructions code takes: counted by single steps. */
+
+/* PUSHFQ, ANDQ and the POPFQ that clears TF. */
+#define STEPS_TO_END 3
+
+static uint64_t instructions_taken __attribute__((used));
+
+__asm__(".pushsection .text\n\t.balign 16\ninstructions_entry:\n\t"
+	"incq instructions_taken(%rip)\n\tiretq\n\t.popsection");
+extern const char instructions_entry[];
+
+/* Of `function(argument)`, with its call and return. IF = 0 meanwhile. Preemption off. */
+static uint64_t instructions_of(void (*function)(void *argument), void *argument)
+{
+	uint64_t flags = interrupts_save();
+
+	instructions_taken = 0;
+	own_idt_copy();
+	own_idt_set(VECTOR_DB, instructions_entry, false);
+	own_idt_load();
+	__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\t"
+			 "call *%[function]\n\t"
+			 "pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq"
+			 : "+D"(argument)
+			 : [function] "r"(function)
+			 : "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc");
+	own_idt_unload();
+	__asm__ volatile("mov %0, %%dr6" : : "r"(DR6_RESET));
+	interrupts_restore(flags);
+	return instructions_taken - STEPS_TO_END;
+}
+
+/* A traced task that spins on one branch, in ring 3 or in the kernel, while another has its turns.
+ */
+
+#define SPINNER_MOST 64
+
+/* The kernel's own records between two spins that the timer parted. */
+struct preemption {
+	uint32_t departure; /* from the interrupt to the end of recording */
+	uint32_t arrival;   /* from the start of recording to the spin */
+};
+
+#define RECORDS	   16384
+#define USER_START 0x10000000ul
+#define SLICE	   100 /* microseconds; 1000 is what the kernel starts with */
+#define TURNS	   8
+#define MOST_TIME  5000000 /* microseconds */
+
+extern const char spinner_spin[];
+
+static void spin_in_kernel(void *argument)
+{
+	(void)argument;
+	__asm__ volatile("spinner_spin:\n\tjmp spinner_spin");
+}
+
+static void spin_in_user(void *argument)
+{
+	struct trap_frame frame = {.rip = USER_START};
+
+	(void)argument;
+	user_run(&frame);
+}
+
+static bool inside(uint64_t address, const void *function)
+{
+	return symbol_start(address) == (uint64_t)function;
+}
+
+/* The WRMSR that turns recording on is inside ds_switch_in(), or in a function that it calls. */
+static bool begins_arrival(const struct ptrace_bts_record *records, size_t at)
+{
+	const void *arrival = (const void *)ds_switch_in;
+	bool from = inside(records[at].from, arrival), to = inside(records[at].to, arrival);
+
+	return from != to && !inside(records[at - 1].to, arrival);
+}
+
+/* `at` is the first record of an arrival. False: the spinner was not spinning before or after. */
+static bool measure(const struct ptrace_bts_record *records, size_t count, size_t at, uint64_t spin,
+		    struct preemption *preemption)
+{
+	size_t first = at, last = at;
+
+	while (first > 0 && records[first].from != spin)
+		first--;
+	while (last < count && records[last].to != spin)
+		last++;
+	if (records[first].from != spin || last == count ||
+	    records[first].to != trap_entry(VECTOR_TIMER))
+		return false;
+	*preemption = (struct preemption){(uint32_t)(at - first), (uint32_t)(last - at + 1)};
+	return true;
+}
+
+/*
+ * Adds to the `found` preemptions what the ring holds: nothing, if a late timer let the spinner
+ * spin all round it.
+ */
+static size_t collect(struct tracer *tracer, struct ptrace_bts_record *records, uint64_t spin,
+		      struct preemption preemptions[SPINNER_MOST], size_t found)
+{
+	size_t count = trace_peek(tracer, &(uint64_t){0}, records, RECORDS);
+
+	for (size_t at = 1; at < count && found < SPINNER_MOST; at++)
+		if (records[at].from != spin && begins_arrival(records, at) &&
+		    measure(records, count, at, spin, &preemptions[found]))
+			found++;
+	return found;
+}
+
+/* Each time that it is the test's turn, the spinner has been preempted once more. */
+static size_t preempt(const struct task *task, struct tracer *tracer, uint64_t spin,
+		      struct preemption preemptions[SPINNER_MOST])
+{
+	struct ptrace_bts_record *records = test_area(RECORDS * sizeof(*records) / PAGE_SIZE);
+	uint64_t end = time_now() + MOST_TIME, turns = 0;
+	size_t found = 0;
+
+	sched_set_slice(SLICE);
+	while ((task->switches < TURNS || !found) && time_now() < end) {
+		if (task->switches == turns)
+			continue;
+		turns = task->switches;
+		found = collect(tracer, records, spin, preemptions, found);
+	}
+	sched_set_slice(1000);
+	return found;
+}
+
+/* Lets the timer preempt the spinner for a while and returns what that left in its buffer. */
+static size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MOST])
+{
+	const struct trace_options options = {.view = TRACE_USER | TRACE_KERNEL,
+					      .privileged = true,
+					      .size = RECORDS * sizeof(struct ptrace_bts_record)};
+	uint8_t *code = test_area(1);
+	struct tracer *tracer = NULL;
+	struct task *task;
+	size_t count = 0;
+
+	code[0] = 0xeb; /* jmp to itself */
+	code[1] = 0xfe;
+	code_map(USER_START, code, VM_USER);
+	test_pin();
+	task = task_create_stopped("spinner", in_user ? spin_in_user : spin_in_kernel, NULL);
+	if (!task || trace_attach(task, &options, &tracer))
+		test_error("the spinner cannot be started and traced");
+	task_start(task);
+	count = preempt(task, tracer, in_user ? USER_START : (uint64_t)spinner_spin, preemptions);
+	task_kill(task);
+	EXPECT(trace_detach(tracer));
+	task_put(task);
+	code_unmap(USER_START);
+	return count;
+}
 
 #define MOST 4 /* tracers */
 
@@ -91,8 +260,8 @@ TEST(bts_bench_switch_records, .group = "bench", .ids = "", .needs = NEED_BTS,
 	measure_records(false, "departure_records_kernel_task", "switch_records_kernel_task");
 }
 
-#define TURNS	     200
-#define TURN_RECORDS (TURNS * 128) /* a ring's: room for those of interrupts too */
+#define YIELDS	     200
+#define TURN_RECORDS (YIELDS * 128) /* a ring's: room for those of interrupts too */
 
 static struct {
 	atomic_bool over;
@@ -111,7 +280,7 @@ static void take_turns(void *argument)
 	uint64_t start = tsc_read();
 
 	(void)argument;
-	for (unsigned i = 0; i < TURNS; i++)
+	for (unsigned i = 0; i < YIELDS; i++)
 		task_yield();
 	run.cycles = tsc_read() - start;
 	atomic_store(&run.over, true);
@@ -145,12 +314,12 @@ static uint64_t cycles_with(unsigned tracers, uint64_t *records)
 	task_start(other);
 	task_join(one);
 	task_join(other);
-	*records = tracers ? trace_available(tracer[0]) / TURNS : 0;
+	*records = tracers ? trace_available(tracer[0]) / YIELDS : 0;
 	for (unsigned i = 0; i < tracers; i++)
 		EXPECT(trace_detach(tracer[i]));
 	task_put(one);
 	task_put(other);
-	return run.cycles / TURNS;
+	return run.cycles / YIELDS;
 }
 
 TEST(bts_bench_tracers, .group = "bench", .ids = "", .needs = NEED_BTS,

@@ -7,18 +7,18 @@
 #include "tests/lib/exact.h"
 #include "tests/lib/own_idt.h"
 #include "tests/lib/pending.h"
-#include "tests/lib/visits.h"
+#include "tests/lib/user_visits.h"
 
 TEST(bts_filter_off_os, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCPL,
      .claim = "with BTS_OFF_OS all branches within CPL 3 are recorded, and none within CPL 0",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
-	struct visits visits;
+	struct user_visits visits;
 	struct rig rig;
 
 	rig_open(&rig, VISITS_SLOTS);
-	visits_open();
-	visits = visits_trace(&rig, rig_all() | ds_configuration->off_os);
+	user_visits_open();
+	visits = user_visits_trace(&rig, rig_all() | ds_configuration->off_os);
 	EXPECT_EQ(visits.user, VISITS_BRANCHES);
 	EXPECT_EQ(visits.kernel, 0);
 	EXPECT_EQ(visits.wrong, 0);
@@ -26,7 +26,7 @@ TEST(bts_filter_off_os, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCP
 	EXPECT(visits.to_user <= VISITS && visits.to_kernel <= VISITS);
 	test_observe("off_os_transitions", "to_user:%zu,to_kernel:%zu of %d", visits.to_user,
 		     visits.to_kernel, VISITS);
-	visits_close();
+	user_visits_close();
 	rig_close(&rig);
 }
 
@@ -34,13 +34,13 @@ TEST(bts_filter_off_usr, .group = "P", .ids = "P2", .needs = NEED_BTS | NEED_DSC
      .claim = "with BTS_OFF_USR all branches within CPL 0 are recorded, and none within CPL 3",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
-	struct visits all, visits;
+	struct user_visits all, visits;
 	struct rig rig;
 
 	rig_open(&rig, VISITS_SLOTS);
-	visits_open();
-	all = visits_trace(&rig, rig_all());
-	visits = visits_trace(&rig, rig_all() | ds_configuration->off_usr);
+	user_visits_open();
+	all = user_visits_trace(&rig, rig_all());
+	visits = user_visits_trace(&rig, rig_all() | ds_configuration->off_usr);
 	EXPECT_EQ(all.user, VISITS_BRANCHES);
 	EXPECT_EQ(all.to_user, VISITS);
 	EXPECT_EQ(all.wrong + all.wrong_from, 0);
@@ -52,14 +52,14 @@ TEST(bts_filter_off_usr, .group = "P", .ids = "P2", .needs = NEED_BTS | NEED_DSC
 	EXPECT(visits.to_user <= VISITS && visits.to_kernel <= VISITS);
 	test_observe("off_usr_transitions", "to_user:%zu,to_kernel:%zu of %d", visits.to_user,
 		     visits.to_kernel, VISITS);
-	visits_close();
+	user_visits_close();
 	rig_close(&rig);
 }
 
 /* Without TR nothing may happen at all; where only one flag is missing it has to be that one. */
 static void expect_nothing(struct rig *rig, const char *what, uint64_t debugctl)
 {
-	struct visits visits = visits_trace(rig, debugctl);
+	struct user_visits visits = user_visits_trace(rig, debugctl);
 
 	if (visits.count)
 		test_note("%s: %zu records", what, visits.count);
@@ -76,7 +76,7 @@ TEST(bts_filter_all_off, .group = "P", .ids = "P3", .needs = NEED_BTS,
 	struct rig rig;
 
 	rig_open(&rig, VISITS_SLOTS);
-	visits_open();
+	user_visits_open();
 	expect_nothing(&rig, "nothing", 0);
 	expect_nothing(&rig, "TR", c->tr);
 	expect_nothing(&rig, "TR, BTINT", c->tr | c->btint);
@@ -87,7 +87,7 @@ TEST(bts_filter_all_off, .group = "P", .ids = "P3", .needs = NEED_BTS,
 		expect_nothing(&rig, "both filters", rig_all() | filters);
 		expect_nothing(&rig, "both filters, BTINT", rig_interrupt() | filters);
 	}
-	visits_close();
+	user_visits_close();
 	rig_close(&rig);
 }
 

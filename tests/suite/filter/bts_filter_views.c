@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/ds/ds.h"
 #include "tests/framework/test.h"
-#include "tests/lib/sight.h"
+#include "tests/lib/viewer.h"
 
 // A filter by privilege level still stores branches that cross the levels, and those carry a kernel
 // address at one end: Linux drops them in software for that reason. Passing means: over a thousand
@@ -19,8 +19,8 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 	struct walker walker = {
 		.name = "both", .chain = &chain_a, .walks = NO_KERNEL_ADDRESS_WALKS};
 	struct trace_options options =
-		sight_options(TRACE_USER | TRACE_KERNEL, NO_KERNEL_ADDRESS_WALKS);
-	struct sight sights[2];
+		viewer_options(TRACE_USER | TRACE_KERNEL, NO_KERNEL_ADDRESS_WALKS);
+	struct viewer viewers[2];
 	struct user_chain user;
 	struct tracer *refused;
 
@@ -29,20 +29,20 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 	walkers_create(&walker, 1);
 	options.privileged = false;
 	options.view = TRACE_USER;
-	sight_open(&sights[0], &walker, &options);
+	viewer_open(&viewers[0], &walker, &options);
 	options.view = TRACE_USER | TRACE_KERNEL;
 	EXPECT_EQ(trace_attach(walker.task, &options, &refused), -EPERM);
 	options.privileged = true;
-	sight_open(&sights[1], &walker, &options);
+	viewer_open(&viewers[1], &walker, &options);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	for (unsigned i = 0; i < 2; i++) {
-		sight_read(&sights[i]);
-		sight_expect(&sights[i], NO_KERNEL_ADDRESS_WALKS);
-		sight_close(&sights[i]);
+		viewer_read(&viewers[i]);
+		viewer_expect(&viewers[i], NO_KERNEL_ADDRESS_WALKS);
+		viewer_close(&viewers[i]);
 	}
-	EXPECT(sights[1].between >= TRANSITIONS);
-	test_observe("transitions", "%lu", sights[1].between);
+	EXPECT(viewers[1].between >= TRANSITIONS);
+	test_observe("transitions", "%lu", viewers[1].between);
 	walker_end(&walker);
 	user_chain_close(&user);
 }
@@ -56,22 +56,22 @@ static void trace(struct user_chain *user, unsigned view, enum trace_overflow ov
 	struct walker walker = {
 		.name = "both", .chain = &chain_a, .walks = SOFTWARE_SAME_WALKS, .user = user};
 	struct trace_options options =
-		sight_options(TRACE_USER | TRACE_KERNEL, SOFTWARE_SAME_WALKS);
+		viewer_options(TRACE_USER | TRACE_KERNEL, SOFTWARE_SAME_WALKS);
 	struct trace_status status;
-	struct sight sight;
+	struct viewer viewer;
 
 	options.view = view;
 	options.overflow = overflow;
 	walkers_create(&walker, 1);
-	sight_open(&sight, &walker, &options);
+	viewer_open(&viewer, &walker, &options);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
-	trace_status(sight.tracer, &status);
+	trace_status(viewer.tracer, &status);
 	EXPECT_EQ(status.filter, filter);
 	EXPECT(!status.circular);
-	sight_read(&sight);
-	sight_expect(&sight, SOFTWARE_SAME_WALKS);
-	sight_close(&sight);
+	viewer_read(&viewer);
+	viewer_expect(&viewer, SOFTWARE_SAME_WALKS);
+	viewer_close(&viewer);
 	walker_end(&walker);
 }
 

@@ -3,11 +3,11 @@
 #include "kernel/lock.h"
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
+#include "tests/lib/code.h"
 #include "tests/lib/exact.h"
 #include "tests/lib/own_idt.h"
 #include "tests/lib/pending.h"
 #include "tests/lib/rig.h"
-#include "tests/lib/text.h"
 
 extern const char interrupt_first[], interrupt_last[];
 

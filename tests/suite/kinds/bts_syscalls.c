@@ -7,7 +7,6 @@
 #include "tests/lib/code.h"
 #include "tests/lib/exact.h"
 #include "tests/lib/rig.h"
-#include "tests/lib/text.h"
 
 #define AT	0x00005a0000001000ul
 #define CALL	(AT + 4) /* SYSCALL */

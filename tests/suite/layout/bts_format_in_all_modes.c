@@ -2,8 +2,8 @@
 #include "kernel/mm/vm.h"
 #include "lib/string.h"
 #include "tests/framework/random.h"
-#include "tests/lib/machine.h"
 #include "tests/lib/own_gdt.h"
+#include "tests/lib/random_programs/machine.h"
 #include "tests/lib/rig.h"
 
 /* Four pages below 1 MiB, mapped where they stand: code, data, DS area, BTS buffer. */

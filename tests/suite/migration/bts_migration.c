@@ -8,7 +8,7 @@
 #include "kernel/smp/smp.h"
 #include "kernel/trace/context.h"
 #include "tests/framework/test.h"
-#include "tests/lib/sight.h"
+#include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
 
 #include <stdint.h>
@@ -21,7 +21,7 @@
 struct one {
 	struct user_chain user;
 	struct walker walker;
-	struct sight sight;
+	struct viewer viewer;
 };
 
 static atomic_uint missing; /* that have not made their first walk */
@@ -38,7 +38,7 @@ static void wait_for_others(struct walker *walker)
 
 static void prepare_one(struct one *one, unsigned cpu)
 {
-	const struct trace_options options = sight_options(TRACE_USER, OWN_WALKS);
+	const struct trace_options options = viewer_options(TRACE_USER, OWN_WALKS);
 
 	user_chain_open(&one->user, cpu);
 	one->walker = (struct walker){.name = "own",
@@ -48,15 +48,15 @@ static void prepare_one(struct one *one, unsigned cpu)
 				      .between = wait_for_others};
 	walkers_create(&one->walker, 1);
 	task_set_affinity(one->walker.task, 1ul << cpu);
-	sight_open_cpu(&one->sight, &one->walker, cpu, &options);
+	viewer_open_cpu(&one->viewer, &one->walker, cpu, &options);
 }
 
 static void finish(struct one *one)
 {
 	walkers_join(&one->walker, 1);
-	sight_read(&one->sight);
-	sight_expect(&one->sight, OWN_WALKS);
-	sight_close(&one->sight);
+	viewer_read(&one->viewer);
+	viewer_expect(&one->viewer, OWN_WALKS);
+	viewer_close(&one->viewer);
 	walker_end(&one->walker);
 	user_chain_close(&one->user);
 }
@@ -145,17 +145,17 @@ static void trace(const struct user_chain *user, enum trace_overflow overflow)
 				.walks = MOVE_WALKS,
 				.user = user,
 				.between = move_and_look};
-	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, MOVE_WALKS * 4);
-	struct sight sight;
+	struct trace_options options = viewer_options(TRACE_USER | TRACE_KERNEL, MOVE_WALKS * 4);
+	struct viewer viewer;
 
 	options.overflow = overflow;
 	walkers_create(&walker, 1);
-	sight_open(&sight, &walker, &options);
+	viewer_open(&viewer, &walker, &options);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
-	sight_read(&sight);
-	sight_expect(&sight, MOVE_WALKS);
-	sight_close(&sight);
+	viewer_read(&viewer);
+	viewer_expect(&viewer, MOVE_WALKS);
+	viewer_close(&viewer);
 	walker_end(&walker);
 }
 
@@ -180,7 +180,7 @@ TEST(bts_migration_follows, .group = "S", .ids = "S2", .needs = NEED_BTS | NEED_
 
 static struct user_chain users[TASKS];
 static struct walker walkers[TASKS];
-static struct sight sights[TASKS];
+static struct viewer viewers[TASKS];
 static unsigned disturbances;
 
 static void move(struct walker *walker)
@@ -196,7 +196,7 @@ static void prepare(unsigned at)
 	struct walker *walker = &walkers[at];
 	/* Without the hardware's filter the kernel's records are in a circular buffer too. */
 	bool few = at % 2 && ds_caps()->filters;
-	struct trace_options options = sight_options(
+	struct trace_options options = viewer_options(
 		at % 2 ? TRACE_USER : TRACE_USER | TRACE_KERNEL, few ? WALKS : WALKS * 16);
 
 	user_chain_open(&users[at], at);
@@ -207,7 +207,7 @@ static void prepare(unsigned at)
 				  .between = move};
 	walkers_create(walker, 1);
 	options.overflow = at < TASKS / 2 ? TRACE_WRAP : TRACE_STOP;
-	sight_open(&sights[at], walker, &options);
+	viewer_open(&viewers[at], walker, &options);
 }
 
 /* A tracer that never holds anybody for long, of a task or of a CPU, for a moment. */
@@ -257,9 +257,9 @@ TEST(bts_migration_disturbed, .group = "S", .ids = "S2 S3 S4", .needs = NEED_BTS
 	EXPECT(disturbances > 0);
 	for (unsigned i = 0; i < TASKS; i++) {
 		walkers_join(&walkers[i], 1);
-		sight_read(&sights[i]);
-		sight_expect(&sights[i], WALKS);
-		sight_close(&sights[i]);
+		viewer_read(&viewers[i]);
+		viewer_expect(&viewers[i], WALKS);
+		viewer_close(&viewers[i]);
 		walker_end(&walkers[i]);
 		user_chain_close(&users[i]);
 	}

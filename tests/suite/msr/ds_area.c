@@ -3,7 +3,7 @@
 #include "kernel/trap/trap.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/rig.h"
-#include "tests/lib/visits.h"
+#include "tests/lib/user_visits.h"
 
 static const uint64_t canonical_48[] = {0x0, 0x00007fffffffffc0, 0xffff800000000000,
 					0xffffffffffffff00};
@@ -111,9 +111,9 @@ TEST(ds_area_holds, .group = "M", .ids = "", .needs = NEED_BTS,
 	expect_held(&rig, "MOV CR3");
 	EXPECT_EQ(debugctl, rig_interrupt());
 	EXPECT_EQ(rig_count(&rig), 2);
-	visits_open();
-	EXPECT_EQ(visits_trace(&rig, rig_interrupt()).debugctl, rig_interrupt());
-	visits_close();
+	user_visits_open();
+	EXPECT_EQ(user_visits_trace(&rig, rig_interrupt()).debugctl, rig_interrupt());
+	user_visits_close();
 	expect_held(&rig, "ring 3");
 	rig_close(&rig);
 }

@@ -4,7 +4,6 @@
 #include "kernel/ptrace/ptrace.h"
 #include "lib/string.h"
 #include "tests/lib/programs.h"
-#include "tests/lib/said.h"
 
 /* Nothing; the structure's size then; other small numbers; -1; an address; an array's size. */
 TEST(ptrace_2007, .group = "I", .ids = "I1 I2", .needs = NEED_BTS,
@@ -96,9 +95,9 @@ TEST(ptrace_two_tracers, .group = "I", .ids = "I11 I9", .needs = NEED_BTS,
 	uint64_t before = programs_begin();
 	const char *reader, *keeper;
 
-	EXPECT_EQ(said_run("two_tracers", 30, false), WAIT_EXITED(0));
-	reader = said("the newest of the reader: *", NULL);
-	keeper = said("the newest of the keeper: *", NULL);
+	EXPECT_EQ(program_output_of("two_tracers", 30, false), WAIT_EXITED(0));
+	reader = program_output("the newest of the reader: *", NULL);
+	keeper = program_output("the newest of the keeper: *", NULL);
 	REQUIRE(reader && keeper);
 	EXPECT(!strcmp(reader + strlen("the newest of the reader: "),
 		       keeper + strlen("the newest of the keeper: ")));

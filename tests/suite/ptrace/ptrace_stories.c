@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "lib/format.h"
-#include "tests/lib/said.h"
+#include "tests/lib/programs.h"
 
 TEST(ptrace_how_did_i_get_here, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "the last branches of a program that crashed say how it came there",
@@ -10,15 +10,15 @@ TEST(ptrace_how_did_i_get_here, .group = "I", .ids = "", .needs = NEED_BTS,
 	uint64_t before = programs_begin();
 	const char *line;
 
-	EXPECT_EQ(said_run("how_did_i_get_here", 0, false), WAIT_EXITED(0));
-	line = said("fault in sum+0x*; before that:", NULL);
+	EXPECT_EQ(program_output_of("how_did_i_get_here", 0, false), WAIT_EXITED(0));
+	line = program_output("fault in sum+0x*; before that:", NULL);
 	REQUIRE(line);
-	line = said("*from skip_digits+0x* to sum+0x*", line); /* the return */
+	line = program_output("*from skip_digits+0x* to sum+0x*", line); /* the return */
 	REQUIRE(line);
-	line = said("*from skip_digits+0x* to skip_digits+0x*", line);
+	line = program_output("*from skip_digits+0x* to skip_digits+0x*", line);
 	REQUIRE(line);
-	line = said("*from sum+0x* to skip_digits+0x0", line);
-	EXPECT(line && said("*from sum+0x* to number+0x0", line)); /* the twelfth */
+	line = program_output("*from sum+0x* to skip_digits+0x0", line);
+	EXPECT(line && program_output("*from sum+0x* to number+0x0", line)); /* the twelfth */
 	programs_end(before);
 }
 
@@ -30,14 +30,15 @@ TEST(ptrace_jumped_to_nowhere, .group = "I", .ids = "", .needs = NEED_BTS,
 	uint64_t before = programs_begin();
 	const char *line;
 
-	EXPECT_EQ(said_run("jumped_to_nowhere", 0, false), WAIT_EXITED(0));
-	line = said("SIGSEGV at 0x616161616161; last branches, newest first:", NULL);
+	EXPECT_EQ(program_output_of("jumped_to_nowhere", 0, false), WAIT_EXITED(0));
+	line = program_output("SIGSEGV at 0x616161616161; last branches, newest first:", NULL);
 	REQUIRE(line);
-	line = said("*handle+0x* -> 0x616161616161", line); /* the return */
+	line = program_output("*handle+0x* -> 0x616161616161", line); /* the return */
 	REQUIRE(line);
-	line = said("*handle+0x* -> handle+0x*, times *", line); /* the copy that went too far */
+	line = program_output("*handle+0x* -> handle+0x*, times *",
+			      line); /* the copy that went too far */
 	REQUIRE(line);
-	EXPECT(said("*serve+0x* -> handle+0x0", line));
+	EXPECT(program_output("*serve+0x* -> handle+0x0", line));
 	programs_end(before);
 }
 
@@ -48,10 +49,10 @@ TEST(ptrace_flight_recorder, .group = "I", .ids = "", .needs = NEED_BTS,
 	uint64_t before = programs_begin();
 	char line[40];
 
-	EXPECT_EQ(said_run("flight_recorder", 0, true), WAIT_EXITED(0));
+	EXPECT_EQ(program_output_of("flight_recorder", 0, true), WAIT_EXITED(0));
 	for (unsigned cpu = 0; cpu < cpu_count(); cpu++) {
 		format(line, sizeof(line), "cpu %u: culprit+0x*", cpu);
-		EXPECT(said(line, NULL));
+		EXPECT(program_output(line, NULL));
 	}
 	programs_end(before);
 }
@@ -61,8 +62,8 @@ TEST(ptrace_profile, .group = "I", .ids = "I7", .needs = NEED_BTS,
 {
 	uint64_t before = programs_begin();
 
-	EXPECT_EQ(said_run("profile", 97, false), WAIT_EXITED(0));
-	EXPECT(said("* branches, ?* stops", NULL));
-	EXPECT(said("*97 calls from collatz+0x* to steps_to_one+0x0", NULL));
+	EXPECT_EQ(program_output_of("profile", 97, false), WAIT_EXITED(0));
+	EXPECT(program_output("* branches, ?* stops", NULL));
+	EXPECT(program_output("*97 calls from collatz+0x* to steps_to_one+0x0", NULL));
 	programs_end(before);
 }

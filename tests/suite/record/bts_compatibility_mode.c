@@ -4,8 +4,8 @@
 #include "tests/framework/random.h"
 #include "tests/lib/code.h"
 #include "tests/lib/exact.h"
-#include "tests/lib/machine.h"
 #include "tests/lib/own_gdt.h"
+#include "tests/lib/random_programs/machine.h"
 
 #define AT    0x0000000040100000ul /* below 4 GiB, where no half of an address is 0 by chance */
 #define STACK (AT + PAGE_SIZE)

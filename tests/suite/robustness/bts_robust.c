@@ -7,7 +7,7 @@
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/exact.h"
-#include "tests/lib/sight.h"
+#include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
 
 #define SWITCHES 2000 /* a million with scale=50000 */
@@ -73,31 +73,31 @@ TEST(bts_robust_read_go_on, .group = "Z", .ids = "Z4", .needs = NEED_BTS,
 				.walks = times,
 				.user = &user,
 				.between = wait};
-	struct trace_options options = sight_options(TRACE_USER, 0);
-	struct sight sight;
+	struct trace_options options = viewer_options(TRACE_USER, 0);
+	struct viewer viewer;
 	size_t unstable = 0;
 
 	options.overflow = TRACE_WRAP;
 	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
-	sight_open(&sight, &walker, &options);
+	viewer_open(&viewer, &walker, &options);
 	task_start(walker.task);
 	for (uint64_t i = 0; i < times; i++) {
 		struct ptrace_bts_record newest, again;
 
 		while (((volatile struct walker *)&walker)->walked <= i && !walker.task->ended)
 			task_yield();
-		unstable += trace_get(sight.tracer, 0, &newest) != 0 ||
-			    trace_get(sight.tracer, 0, &again) != 0 || newest.from != again.from ||
+		unstable += trace_get(viewer.tracer, 0, &newest) != 0 ||
+			    trace_get(viewer.tracer, 0, &again) != 0 || newest.from != again.from ||
 			    newest.to != again.to;
-		sight_read(&sight);
-		unstable += trace_available(sight.tracer) != 0;
+		viewer_read(&viewer);
+		unstable += trace_available(viewer.tracer) != 0;
 		atomic_store(&go, true);
 	}
 	walkers_join(&walker, 1);
 	EXPECT_EQ(unstable, 0);
-	sight_expect(&sight, times);
-	sight_close(&sight);
+	viewer_expect(&viewer, times);
+	viewer_close(&viewer);
 	walker_end(&walker);
 	user_chain_close(&user);
 }

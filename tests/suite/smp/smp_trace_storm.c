@@ -7,7 +7,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
 #include "tests/framework/test.h"
-#include "tests/lib/numbered.h"
+#include "tests/lib/numbered_walks.h"
 
 #define SLOTS	 8
 #define WATCHERS 2 /* of one task, at most */

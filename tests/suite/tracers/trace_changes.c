@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "tests/framework/test.h"
-#include "tests/lib/sight.h"
-#include "tests/lib/stage.h"
+#include "tests/lib/viewer.h"
+#include "tests/lib/walker.h"
 
 #define WALKS (3 * STAGE)
 
@@ -42,40 +42,40 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, WALKS);
-	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, WALKS * 4);
-	struct sight sight;
+	struct trace_options options = viewer_options(TRACE_USER | TRACE_KERNEL, WALKS * 4);
+	struct viewer viewer;
 
 	options.view = TRACE_USER;
 	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
-	sight_open(&sight, &walker, &options);
+	viewer_open(&viewer, &walker, &options);
 	stage_next(&walker, STAGE);
-	sight_read(&sight);
-	sight_expect(&sight, STAGE);
+	viewer_read(&viewer);
+	viewer_expect(&viewer, STAGE);
 	options.paused = true;
-	EXPECT_EQ(trace_change(sight.tracer, &options), 0);
+	EXPECT_EQ(trace_change(viewer.tracer, &options), 0);
 	stage_next(&walker, 2 * STAGE);
-	EXPECT_EQ(trace_available(sight.tracer), 0);
-	refuse_all(sight.tracer, options);
+	EXPECT_EQ(trace_available(viewer.tracer), 0);
+	refuse_all(viewer.tracer, options);
 	options.paused = false;
-	options.view = sight.view = TRACE_KERNEL;
-	EXPECT_EQ(trace_change(sight.tracer, &options), 0);
-	sight.kernel.walk = 2 * STAGE;
-	sight.user = (struct chain_reader){.chain = &user.chain};
-	sight.exits = sight.in_user = 0;
+	options.view = viewer.view = TRACE_KERNEL;
+	EXPECT_EQ(trace_change(viewer.tracer, &options), 0);
+	viewer.kernel.walk = 2 * STAGE;
+	viewer.user = (struct chain_reader){.chain = &user.chain};
+	viewer.exits = viewer.in_user = 0;
 	stage_last(&walker);
-	sight_read(&sight);
-	sight_expect(&sight, WALKS);
-	sight_close(&sight);
+	viewer_read(&viewer);
+	viewer_expect(&viewer, WALKS);
+	viewer_close(&viewer);
 	walker_end(&walker);
 	user_chain_close(&user);
 }
 
-static void finish(struct sight *sight, uint64_t walks)
+static void finish(struct viewer *viewer, uint64_t walks)
 {
-	sight_read(sight);
-	sight_expect(sight, walks);
-	sight_close(sight);
+	viewer_read(viewer);
+	viewer_expect(viewer, walks);
+	viewer_close(viewer);
 }
 
 TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
@@ -85,19 +85,19 @@ TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, WALKS);
-	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, WALKS * 2);
-	struct trace_options in_user = sight_options(TRACE_USER, WALKS);
-	struct sight first, second, third, all;
+	struct trace_options options = viewer_options(TRACE_USER | TRACE_KERNEL, WALKS * 2);
+	struct trace_options in_user = viewer_options(TRACE_USER, WALKS);
+	struct viewer first, second, third, all;
 
 	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
-	sight_open(&first, &walker, &options);
-	sight_open(&second, &walker, &options);
-	sight_open_cpu(&all, &walker, this_cpu()->index, &in_user);
+	viewer_open(&first, &walker, &options);
+	viewer_open(&second, &walker, &options);
+	viewer_open_cpu(&all, &walker, this_cpu()->index, &in_user);
 	stage_next(&walker, STAGE);
 	finish(&first, STAGE);
 	stage_next(&walker, 2 * STAGE);
-	sight_open(&third, &walker, &in_user);
+	viewer_open(&third, &walker, &in_user);
 	third.user.walk = third.exits = 2 * STAGE;
 	stage_last(&walker);
 	EXPECT_EQ(third.in_user, 0);
@@ -112,11 +112,11 @@ TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 #define SHAPE_WALKS (5 * STAGE)
 
 /* The shape of what was recorded since the stage before. */
-static void expect_circular(const struct sight *sight, bool expected)
+static void expect_circular(const struct viewer *viewer, bool expected)
 {
 	struct trace_status status;
 
-	trace_status(sight->tracer, &status);
+	trace_status(viewer->tracer, &status);
 	EXPECT_EQ(status.circular, expected);
 }
 
@@ -127,30 +127,30 @@ TEST(trace_shape_changes, .group = "tracers", .ids = "", .needs = NEED_BTS,
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, SHAPE_WALKS);
-	struct trace_options options = sight_options(TRACE_USER | TRACE_KERNEL, SHAPE_WALKS * 4);
-	struct sight first, second;
+	struct trace_options options = viewer_options(TRACE_USER | TRACE_KERNEL, SHAPE_WALKS * 4);
+	struct viewer first, second;
 
 	options.overflow = TRACE_WRAP;
 	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
-	sight_open(&first, &walker, &options);
+	viewer_open(&first, &walker, &options);
 	stage_next(&walker, STAGE);
 	expect_circular(&first, true);
-	sight_open(&second, &walker, &options);
+	viewer_open(&second, &walker, &options);
 	stage_next(&walker, 2 * STAGE);
 	expect_circular(&first, false);
-	sight_close(&second);
+	viewer_close(&second);
 	stage_next(&walker, 3 * STAGE);
 	expect_circular(&first, true);
-	sight_open_cpu(&second, &walker, this_cpu()->index, &options);
+	viewer_open_cpu(&second, &walker, this_cpu()->index, &options);
 	stage_next(&walker, 4 * STAGE);
 	expect_circular(&first, false);
-	sight_close(&second);
+	viewer_close(&second);
 	stage_last(&walker);
 	expect_circular(&first, true);
-	sight_read(&first);
-	sight_expect(&first, SHAPE_WALKS);
-	sight_close(&first);
+	viewer_read(&first);
+	viewer_expect(&first, SHAPE_WALKS);
+	viewer_close(&first);
 	walker_end(&walker);
 	user_chain_close(&user);
 }

@@ -5,7 +5,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/trace/context.h"
 #include "tests/framework/test.h"
-#include "tests/lib/sight.h"
+#include "tests/lib/viewer.h"
 
 #define WALKS 120
 #define SLOTS                                                                                      \
@@ -192,31 +192,31 @@ static void truncated(struct user_chain *user)
 				.between = overflow_staging};
 	struct trace_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, MOST);
 	struct trace_status status;
-	struct sight sight;
+	struct viewer viewer;
 	size_t count, gap = MOST;
 
 	walkers_create(&walker, 1);
-	sight_open(&sight, &walker, &options);
-	walker.tracer = sight.tracer;
+	viewer_open(&viewer, &walker, &options);
+	walker.tracer = viewer.tracer;
 	task_start(walker.task);
 	walkers_join(&walker, 1);
-	trace_status(sight.tracer, &status);
+	trace_status(viewer.tracer, &status);
 	EXPECT(status.truncated);
-	count = trace_read(sight.tracer, read, MOST);
+	count = trace_read(viewer.tracer, read, MOST);
 	for (size_t i = 0; i < count; i++) {
 		if (read[i].qualifier == PTRACE_BTS_GAP) {
 			EXPECT_EQ(gap, MOST);
 			EXPECT_EQ(read[i].missing, 0);
-			EXPECT_EQ(sight.user.walk, WALKS / 2);
+			EXPECT_EQ(viewer.user.walk, WALKS / 2);
 			gap = i;
 		}
-		sight_feed(&sight, &read[i]);
+		viewer_feed(&viewer, &read[i]);
 	}
 	EXPECT(gap < MOST);
-	chain_expect_walks(&sight.user, WALKS, "ring 3");
-	chain_expect_walks(&sight.kernel, WALKS, "kernel");
+	chain_expect_walks(&viewer.user, WALKS, "ring 3");
+	chain_expect_walks(&viewer.kernel, WALKS, "kernel");
 	walker.tracer = NULL;
-	sight_close(&sight);
+	viewer_close(&viewer);
 	walker_end(&walker);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/framework/test.h"
-#include "tests/lib/sight.h"
-#include "tests/lib/stage.h"
+#include "tests/lib/viewer.h"
+#include "tests/lib/walker.h"
 
 // All Linux drivers from 2.6.25 to 2.6.32 counted and copied only the records from the base to the
 // index: after a wrap the older part of the buffer was lost. Passing means: the newest records are
@@ -67,7 +67,7 @@ static void expect_all(struct tracer *tracer, const struct user_chain *user, siz
 static void trace(struct user_chain *user, unsigned view, size_t slots, bool alone)
 {
 	struct walker walker = {.name = "wraps", .chain = &chain_a, .walks = WALKS, .user = user};
-	struct trace_options options = sight_options(TRACE_USER, 0), other = options;
+	struct trace_options options = viewer_options(TRACE_USER, 0), other = options;
 	struct tracer *tracer = NULL, *second = NULL;
 	struct ptrace_bts_record none;
 
@@ -131,18 +131,18 @@ TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, STAGED_WALKS);
-	struct trace_options all = sight_options(TRACE_USER | TRACE_KERNEL, STAGED_WALKS * 4),
+	struct trace_options all = viewer_options(TRACE_USER | TRACE_KERNEL, STAGED_WALKS * 4),
 			     few = all;
 	struct trace_status status;
 	struct tracer *tracer = NULL;
-	struct sight other;
+	struct viewer other;
 
 	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
 	few.view = TRACE_USER;
 	few.size = FEW * sizeof(struct ptrace_bts_record);
 	EXPECT_EQ(trace_attach(walker.task, &few, &tracer), 0);
-	sight_open(&other, &walker, &all);
+	viewer_open(&other, &walker, &all);
 	stage_next(&walker, STAGE);
 	trace_status(tracer, &status);
 	EXPECT(status.full);
@@ -155,9 +155,9 @@ TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	EXPECT_EQ(trace_available(tracer), FEW);
 	EXPECT_EQ(read_in_sequence(tracer, &user, STAGE), FEW);
 	EXPECT(trace_detach(tracer));
-	sight_read(&other);
-	sight_expect(&other, STAGED_WALKS);
-	sight_close(&other);
+	viewer_read(&other);
+	viewer_expect(&other, STAGED_WALKS);
+	viewer_close(&other);
 	walker_end(&walker);
 	user_chain_close(&user);
 }
@@ -170,7 +170,7 @@ TEST(trace_null_callback_wraps, .group = "tracers", .ids = "", .needs = NEED_BTS
 {
 	struct user_chain user;
 	struct walker walker = {.name = "alone", .chain = &chain_a, .walks = WALKS, .user = &user};
-	struct trace_options options = sight_options(TRACE_USER, 0);
+	struct trace_options options = viewer_options(TRACE_USER, 0);
 	struct tracer *tracer = NULL;
 	struct trace_status status;
 	struct branch last;

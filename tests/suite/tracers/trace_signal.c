@@ -19,7 +19,7 @@ static uint64_t trace_ring(struct user_chain *user, size_t records, size_t thres
 				.walks = EXACT_WALKS,
 				.user = user,
 				.between = held_wait};
-	struct trace_options options = sight_options(TRACE_USER, EXACT_WALKS);
+	struct trace_options options = viewer_options(TRACE_USER, EXACT_WALKS);
 	struct held held;
 
 	options.size = records * sizeof(struct ptrace_bts_record);
@@ -114,9 +114,9 @@ static void walk(struct user_chain *user, bool nmi)
 
 	trace_deliver_pmi(nmi);
 	walkers_create(&walker, 1);
-	held_open(&held, &walker, user, sight_options(TRACE_USER | TRACE_KERNEL, WALKS));
-	walker.tracer = held.sight.tracer;
-	held.sight.tracer->options.threshold = SIZE_MAX;
+	held_open(&held, &walker, user, viewer_options(TRACE_USER | TRACE_KERNEL, WALKS));
+	walker.tracer = held.viewer.tracer;
+	held.viewer.tracer->options.threshold = SIZE_MAX;
 	task_start(walker.task);
 	held_join(&held, &walker);
 	trace_deliver_pmi(true);
@@ -261,14 +261,15 @@ static void watch(struct user_chain *user, unsigned held_view)
 				.walks = HELD_WALKS,
 				.user = user,
 				.between = held_wait};
-	struct trace_options everything = sight_options(TRACE_USER | TRACE_KERNEL, HELD_WALKS * 64);
-	struct trace_options options = sight_options(held_view, 0);
-	struct sight task, cpu;
+	struct trace_options everything =
+		viewer_options(TRACE_USER | TRACE_KERNEL, HELD_WALKS * 64);
+	struct trace_options options = viewer_options(held_view, 0);
+	struct viewer task, cpu;
 	struct held held;
 
 	walkers_create(&walker, 1);
-	sight_open(&task, &walker, &everything);
-	sight_open_cpu(&cpu, &walker, this_cpu()->index, &everything);
+	viewer_open(&task, &walker, &everything);
+	viewer_open_cpu(&cpu, &walker, this_cpu()->index, &everything);
 	options.size = 250 * sizeof(struct ptrace_bts_record);
 	held_open(&held, &walker, user, options);
 	task_start(walker.task);
@@ -276,16 +277,16 @@ static void watch(struct user_chain *user, unsigned held_view)
 	EXPECT(held.served >= 3);
 	everything.paused = true; /* what the test does from here on */
 	EXPECT_EQ(trace_change(cpu.tracer, &everything), 0);
-	sight_read(&task);
-	sight_expect(&task, HELD_WALKS);
+	viewer_read(&task);
+	viewer_expect(&task, HELD_WALKS);
 	held_expect_waits(&held, &task);
-	sight_read(&cpu);
-	sight_expect(&cpu, HELD_WALKS);
+	viewer_read(&cpu);
+	viewer_expect(&cpu, HELD_WALKS);
 	held_expect_waits(&held, &cpu);
-	EXPECT_EQ(held.sight.waiting.seen, 0);
+	EXPECT_EQ(held.viewer.waiting.seen, 0);
 	held_close(&held, HELD_WALKS);
-	sight_close(&task);
-	sight_close(&cpu);
+	viewer_close(&task);
+	viewer_close(&cpu);
 	walker_end(&walker);
 }
 
@@ -318,11 +319,11 @@ static void trace_near(bool nmi)
 	struct trace_options options = walker_options(NEAR_WALKS * 256 + 4096);
 	struct tracer *near = NULL;
 	uint64_t before, count;
-	struct sight sight;
+	struct viewer viewer;
 
 	walkers_create(&walker, 1);
 	walker.user = &user;
-	sight_open(&sight, &walker, &options);
+	viewer_open(&viewer, &walker, &options);
 	walker.user = NULL;
 	options = walker_options(2);
 	options.view = TRACE_USER;
@@ -336,13 +337,13 @@ static void trace_near(bool nmi)
 	trace_deliver_pmi(true);
 	count = this_cpu()->trace->reached - before;
 	EXPECT(count > 0);
-	sight_read(&sight);
-	chain_expect_walks(&sight.kernel, NEAR_WALKS, "kernel");
+	viewer_read(&viewer);
+	chain_expect_walks(&viewer.kernel, NEAR_WALKS, "kernel");
 	test_observe(nmi ? "own_records_of_nmi" : "own_records_of_fixed", "%lu",
-		     (sight.in_kernel - sight.kernel.seen) / (count ? count : 1));
+		     (viewer.in_kernel - viewer.kernel.seen) / (count ? count : 1));
 	EXPECT_EQ(trace_available(near), 0);
 	EXPECT(trace_detach(near));
-	sight_close(&sight);
+	viewer_close(&viewer);
 	walker_end(&walker);
 }
 

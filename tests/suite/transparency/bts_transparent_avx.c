@@ -2,7 +2,7 @@
 #include "drivers/cpuid.h"
 #include "lib/string.h"
 #include "tests/framework/random.h"
-#include "tests/lib/machine.h"
+#include "tests/lib/random_programs/machine.h"
 #include "tests/lib/rig.h"
 
 #define CR4_OSXSAVE  (1ul << 18)

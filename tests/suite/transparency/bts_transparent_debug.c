@@ -2,10 +2,10 @@
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/framework/random.h"
-#include "tests/lib/machine.h"
 #include "tests/lib/own_idt.h"
+#include "tests/lib/random_programs/machine.h"
+#include "tests/lib/random_programs/steps.h"
 #include "tests/lib/rig.h"
-#include "tests/lib/steps.h"
 
 #define INSTRUCTIONS 10000
 #define SLOTS	     4096 /* less than there are steps */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "lib/string.h"
-#include "tests/lib/machine.h"
-#include "tests/lib/program.h"
+#include "tests/lib/random_programs/machine.h"
+#include "tests/lib/random_programs/program.h"
 #include "tests/lib/rig.h"
 
 #define INSTRUCTIONS 10000

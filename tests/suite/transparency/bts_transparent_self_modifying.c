@@ -3,7 +3,7 @@
 #include "tests/framework/random.h"
 #include "tests/lib/code.h"
 #include "tests/lib/exact.h"
-#include "tests/lib/machine.h"
+#include "tests/lib/random_programs/machine.h"
 
 #define AT     0x00005a0000001000ul
 #define ROUNDS 200

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // SSE and SSE2, which each processor with IA-32e mode has: SDM Vol 2.
-#include "tests/lib/program.h"
+#include "tests/lib/random_programs/program.h"
 
 struct form {
 	uint8_t prefix;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Addition and the like, shifts, multiplication, division: SDM Vol 2; the undefined flags too.
-#include "tests/lib/program.h"
+#include "tests/lib/random_programs/program.h"
 
 static uint8_t any_size(struct program *p)
 {

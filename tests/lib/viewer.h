@@ -3,20 +3,20 @@
  * What one tracer sees of a walker, in the kernel and in ring 3. The tracers are the test's own:
  *
  *	walkers_create(&walker, 1);
- *	sight_open(&sight, &walker, &options);
+ *	viewer_open(&viewer, &walker, &options);
  *	task_start(walker.task);
  *	walkers_join(&walker, 1);
- *	sight_read(&sight);
- *	sight_expect(&sight, walker.walks);
- *	sight_close(&sight);
+ *	viewer_read(&viewer);
+ *	viewer_expect(&viewer, walker.walks);
+ *	viewer_close(&viewer);
  *	walker_end(&walker);
  */
-#ifndef SPOOR_TESTS_LIB_SIGHT_H
-#define SPOOR_TESTS_LIB_SIGHT_H
+#ifndef SPOOR_TESTS_LIB_VIEWER_H
+#define SPOOR_TESTS_LIB_VIEWER_H
 
 #include "tests/lib/walker.h"
 
-struct sight {
+struct viewer {
 	struct tracer *tracer;
 	unsigned view;
 	struct chain_reader kernel, user;
@@ -27,27 +27,27 @@ struct sight {
 };
 
 /* Attaches a tracer to the walker's task, or to CPU `index`. The test is an ERROR if that fails. */
-void sight_open(struct sight *sight, const struct walker *walker,
-		const struct trace_options *options);
-void sight_open_cpu(struct sight *sight, const struct walker *walker, unsigned index,
-		    const struct trace_options *options);
+void viewer_open(struct viewer *viewer, const struct walker *walker,
+		 const struct trace_options *options);
+void viewer_open_cpu(struct viewer *viewer, const struct walker *walker, unsigned index,
+		     const struct trace_options *options);
 
 /* Counts one record. */
-void sight_feed(struct sight *sight, const struct ptrace_bts_record *record);
+void viewer_feed(struct viewer *viewer, const struct ptrace_bts_record *record);
 
 /* Reads, and removes, what there was when it began. */
-void sight_read(struct sight *sight);
+void viewer_read(struct viewer *viewer);
 
 /* Fails the test unless all of the view was there, once and in order, and nothing else. */
-void sight_expect(const struct sight *sight, uint64_t walks);
+void viewer_expect(const struct viewer *viewer, uint64_t walks);
 
 /* Detaches it. */
-void sight_close(struct sight *sight);
+void viewer_close(struct viewer *viewer);
 
 /*
  * A ring that overwrites nothing and has room for `walks` walks, in the kernel those of a task that
  * is not often interrupted.
  */
-struct trace_options sight_options(unsigned view, uint64_t walks);
+struct trace_options viewer_options(unsigned view, uint64_t walks);
 
 #endif

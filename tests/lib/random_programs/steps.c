@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/lib/steps.h"
+#include "tests/lib/random_programs/steps.h"
 
 #include "kernel/mm/page.h"
 #include "kernel/trap/trap.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // LOCK, the stack, string instructions: SDM Vol 2.
-#include "tests/lib/program.h"
+#include "tests/lib/random_programs/program.h"
 
 #define STRING_BYTES 64
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // All walks end at the same site: where one stands is told by how far it is from there.
-#include "tests/lib/numbered.h"
+#include "tests/lib/numbered_walks.h"
 
 #include "kernel/mm/vm.h"
 

@@ -3,10 +3,10 @@
  * A random program run step by step: a #DB handler of the test's own notes the address behind each
  * instruction. With preemption off; takes the IDT (own_idt.h) and DR6 meanwhile.
  */
-#ifndef SPOOR_TESTS_LIB_STEPS_H
-#define SPOOR_TESTS_LIB_STEPS_H
+#ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_STEPS_H
+#define SPOOR_TESTS_LIB_RANDOM_PROGRAMS_STEPS_H
 
-#include "tests/lib/program.h"
+#include "tests/lib/random_programs/program.h"
 #include "tests/lib/rig.h"
 
 struct steps {

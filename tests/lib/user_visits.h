@@ -3,8 +3,8 @@
  * Visits to ring 3, each with a known number of branches there, for tests of the filter by CPL.
  * Between visits the kernel runs its own way to ring 3 and back, the same each time.
  */
-#ifndef SPOOR_TESTS_LIB_VISITS_H
-#define SPOOR_TESTS_LIB_VISITS_H
+#ifndef SPOOR_TESTS_LIB_USER_VISITS_H
+#define SPOOR_TESTS_LIB_USER_VISITS_H
 
 #include "tests/lib/rig.h"
 
@@ -13,7 +13,7 @@
 #define VISITS_SLOTS	4096
 #define VISITS_BRANCHES (VISITS * VISIT_BRANCHES)
 
-struct visits {
+struct user_visits {
 	uint64_t debugctl; /* IA32_DEBUGCTL after the last visit */
 	size_t count;	   /* records stored, by the index */
 	size_t user;	   /* within ring 3 */
@@ -27,11 +27,11 @@ struct visits {
 /*
  * Traces VISITS visits with IA32_DEBUGCTL = `debugctl`, interrupts held back by the task priority,
  * and sorts what was recorded; `rig` has VISITS_SLOTS slots. The user code stays mapped at
- * VISITS_AT until visits_close(). Fails the test if a visit went wrong.
+ * VISITS_AT until user_visits_close(). Fails the test if a visit went wrong.
  */
 #define VISITS_AT 0x00005a0000001000ul
-void visits_open(void);
-void visits_close(void);
-struct visits visits_trace(struct rig *rig, uint64_t debugctl);
+void user_visits_open(void);
+void user_visits_close(void);
+struct user_visits user_visits_trace(struct rig *rig, uint64_t debugctl);
 
 #endif

@@ -4,8 +4,8 @@
  * registers, arithmetic flags and DF, XMM registers and MXCSR. With preemption off, and SSE for
  * whoever calls as long as it is open: the kernel itself uses none.
  */
-#ifndef SPOOR_TESTS_LIB_MACHINE_H
-#define SPOOR_TESTS_LIB_MACHINE_H
+#ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_MACHINE_H
+#define SPOOR_TESTS_LIB_RANDOM_PROGRAMS_MACHINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/lib/visits.h"
+#include "tests/lib/user_visits.h"
 
 #include "drivers/apic/lapic.h"
 #include "kernel/mm/vm.h"
@@ -7,7 +7,6 @@
 #include "lib/string.h"
 #include "tests/lib/code.h"
 #include "tests/lib/exact.h"
-#include "tests/lib/text.h"
 
 #define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
 #define CODE_END	 (VISITS_AT + sizeof(code))
@@ -19,7 +18,7 @@
 static const uint8_t code[] = {0xb9, VISIT_BRANCHES + 1, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0x0f,
 			       0x05};
 
-void visits_open(void)
+void user_visits_open(void)
 {
 	uint8_t *page = test_area(1);
 
@@ -27,7 +26,7 @@ void visits_open(void)
 	code_map(VISITS_AT, page, VM_USER);
 }
 
-void visits_close(void)
+void user_visits_close(void)
 {
 	code_unmap(VISITS_AT);
 }
@@ -37,7 +36,7 @@ static bool is_kernel(uint64_t address)
 	return address >> 63;
 }
 
-static void sort(struct visits *visits, const struct bts_struct *record)
+static void sort(struct user_visits *visits, const struct bts_struct *record)
 {
 	uint64_t from = record->from, to = record->to;
 
@@ -77,9 +76,9 @@ static uint64_t trace(uint64_t debugctl)
 	return debugctl;
 }
 
-struct visits visits_trace(struct rig *rig, uint64_t debugctl)
+struct user_visits user_visits_trace(struct rig *rig, uint64_t debugctl)
 {
-	struct visits visits = {0};
+	struct user_visits visits = {0};
 
 	EXACTLY (rig)
 		visits.debugctl = trace(debugctl);

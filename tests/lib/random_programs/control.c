@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Branches of random programs: forward, counted loops, calls. Each is entered in the table.
-#include "tests/lib/program.h"
+#include "tests/lib/random_programs/program.h"
 
 #include "lib/string.h"
 #include "tests/framework/test.h"

@@ -4,8 +4,8 @@
  * A reader may begin anywhere, in the middle of a walk too, and knows from then on which branch has
  * to come next, and soon how many walks were made before.
  */
-#ifndef SPOOR_TESTS_LIB_NUMBERED_H
-#define SPOOR_TESTS_LIB_NUMBERED_H
+#ifndef SPOOR_TESTS_LIB_NUMBERED_WALKS_H
+#define SPOOR_TESTS_LIB_NUMBERED_WALKS_H
 
 #include "kernel/trace/trace.h"
 #include "tests/lib/user_chain.h"

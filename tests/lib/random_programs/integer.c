@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Moves, conversions, conditions, single bits: SDM Vol 2.
-#include "tests/lib/program.h"
+#include "tests/lib/random_programs/program.h"
 
 /* 2, 4 or 8. */
 static uint8_t wide_size(struct program *p)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/lib/machine.h"
+#include "tests/lib/random_programs/machine.h"
 
 #include "lib/string.h"
 #include "tests/framework/random.h"

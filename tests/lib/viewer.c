@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/viewer.h"
+
+#include "drivers/ds/ds.h"
+#include "tests/framework/test.h"
+
+#define BATCH 4096
+
+static void open(struct viewer *viewer, const struct walker *walker,
+		 const struct trace_options *options, int error)
+{
+	if (error)
+		test_error("tracer refused: %d", error);
+	viewer->view = options->view;
+	viewer->kernel = (struct chain_reader){.chain = walker->chain};
+	viewer->user = (struct chain_reader){.chain = &walker->user->chain};
+	viewer->waiting = (struct chain_reader){.chain = &chain_b};
+}
+
+void viewer_open(struct viewer *viewer, const struct walker *walker,
+		 const struct trace_options *options)
+{
+	*viewer = (struct viewer){0};
+	open(viewer, walker, options, trace_attach(walker->task, options, &viewer->tracer));
+}
+
+void viewer_open_cpu(struct viewer *viewer, const struct walker *walker, unsigned index,
+		     const struct trace_options *options)
+{
+	*viewer = (struct viewer){0};
+	open(viewer, walker, options, trace_attach_cpu(index, options, &viewer->tracer));
+}
+
+void viewer_feed(struct viewer *viewer, const struct ptrace_bts_record *record)
+{
+	const struct bts_struct branch = {
+		.qualifier = BTS_BRANCH, .from = record->from, .to = record->to};
+	uint64_t kernel_ends = (record->from >> 63) + (record->to >> 63);
+
+	if (record->qualifier != PTRACE_BTS_BRANCH) {
+		viewer->stamps++;
+		return;
+	}
+	viewer->in_kernel += kernel_ends == 2;
+	viewer->in_user += kernel_ends == 0;
+	viewer->between += kernel_ends == 1;
+	viewer->exits += record->from == (uint64_t)viewer->user.chain->exit_jump;
+	chain_feed(&viewer->kernel, &branch);
+	chain_feed(&viewer->user, &branch);
+	chain_feed(&viewer->waiting, &branch);
+}
+
+void viewer_read(struct viewer *viewer)
+{
+	static struct ptrace_bts_record records[BATCH];
+	size_t count, left = trace_available(viewer->tracer);
+
+	while (left && (count = trace_read(viewer->tracer, records, left < BATCH ? left : BATCH))) {
+		for (size_t i = 0; i < count; i++)
+			viewer_feed(viewer, &records[i]);
+		left -= count;
+	}
+}
+
+static void expect_nothing_lost(const struct viewer *viewer)
+{
+	struct trace_status status;
+
+	trace_status(viewer->tracer, &status);
+	EXPECT(!status.truncated);
+	EXPECT(!status.full);
+	EXPECT(!status.lost_more);
+	EXPECT_EQ(status.lost, 0);
+}
+
+void viewer_expect(const struct viewer *viewer, uint64_t walks)
+{
+	bool user = viewer->view & TRACE_USER, kernel = viewer->view & TRACE_KERNEL;
+
+	expect_nothing_lost(viewer);
+	chain_expect_walks(&viewer->user, user ? walks : 0, "ring 3");
+	chain_expect_walks(&viewer->kernel, kernel ? walks : 0, "kernel");
+	EXPECT_EQ(viewer->exits, user ? walks : 0);
+	if (user && kernel) {
+		EXPECT(viewer->between >= 2 * walks);
+		return;
+	}
+	EXPECT_EQ(viewer->between, 0);
+	EXPECT_EQ(user ? viewer->in_kernel : viewer->in_user, 0);
+	if (user)
+		EXPECT_EQ(viewer->in_user, viewer->user.seen + walks);
+}
+
+void viewer_close(struct viewer *viewer)
+{
+	EXPECT(trace_detach(viewer->tracer));
+}
+
+struct trace_options viewer_options(unsigned view, uint64_t walks)
+{
+	bool with_kernel = view & TRACE_KERNEL || !ds_caps()->filters;
+	size_t each = with_kernel ? 256 : 68;
+	struct trace_options options = walker_options((walks + 16) * each);
+
+	options.view = view;
+	return options;
+}
