@@ -5,6 +5,7 @@
 #include "drivers/clock/clock.h"
 #include "drivers/cpuid.h"
 #include "drivers/msr.h"
+#include "drivers/smbios/smbios.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
@@ -17,6 +18,20 @@
 #include "lib/version.h"
 
 #define IA32_BIOS_SIGN_ID 0x8b
+
+/* Which one of a rack: keys as in Linux' /sys/class/dmi/id. */
+static void print_machine(void)
+{
+	printk("# machine=\"%s\" mac=\"%s\" sys_vendor=\"%s\" product_name=\"%s\" "
+	       "product_serial=\"%s\"\n",
+	       options.machine, options.mac, smbios_text(SMBIOS_SYS_VENDOR),
+	       smbios_text(SMBIOS_PRODUCT_NAME), smbios_text(SMBIOS_PRODUCT_SERIAL));
+	printk("# board_vendor=\"%s\" board_name=\"%s\" bios_vendor=\"%s\" bios_version=\"%s\" "
+	       "bios_date=\"%s\"\n",
+	       smbios_text(SMBIOS_BOARD_VENDOR), smbios_text(SMBIOS_BOARD_NAME),
+	       smbios_text(SMBIOS_BIOS_VENDOR), smbios_text(SMBIOS_BIOS_VERSION),
+	       smbios_text(SMBIOS_BIOS_DATE));
+}
 
 static void print_cpu(void)
 {
@@ -58,6 +73,7 @@ void banner_print(const struct boot_info *info)
 	printk("# spoor version=%s git=%s\n", spoor_version, spoor_git);
 	printk("# boot=multiboot%d loader=\"%s\"\n", info->protocol, info->loader_name);
 	printk("# command_line=\"%s\"\n", info->command_line);
+	print_machine();
 	print_cpu();
 	printk("# hypervisor=\"%s\"\n", silicon_hypervisor());
 	trace_print_units(silicon_name());

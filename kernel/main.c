@@ -4,6 +4,7 @@
 #include "drivers/acpi/acpi.h"
 #include "drivers/apic/ioapic.h"
 #include "drivers/apic/lapic.h"
+#include "drivers/smbios/smbios.h"
 #include "kernel/banner.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
@@ -122,6 +123,7 @@ void kernel_main(uint32_t magic, uint64_t information)
 	cpu_protect();	      /* SMEP, SMAP, SYSCALL */
 	console_add_screen(); /* the text screen, where there is one */
 	acpi_init(&info);     /* tables of the platform */
+	smbios_init(&info);   /* its name */
 	ioapic_init();	      /* all lines masked */
 	start_clocks();	      /* local APIC, calibration, timer */
 	watchdog_init();      /* deadlines that end a hung run */

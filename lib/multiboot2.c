@@ -66,6 +66,17 @@ static void read_rsdp(struct boot_reader *reader, uint64_t physical,
 		info->rsdp_size = size;
 }
 
+static void read_efi_system_table(struct boot_reader *reader, uint64_t physical,
+				  const struct multiboot2_tag *tag)
+{
+	uint64_t *to = &reader->info->efi_system_table;
+
+	if (tag->size - sizeof(*tag) < sizeof(*to))
+		boot_fault(reader, "an EFI system table tag is too short");
+	else
+		boot_copy(reader, to, physical + sizeof(*tag), sizeof(*to));
+}
+
 static void read_tag(struct boot_reader *reader, uint64_t physical,
 		     const struct multiboot2_tag *tag)
 {
@@ -85,6 +96,9 @@ static void read_tag(struct boot_reader *reader, uint64_t physical,
 		break;
 	case MULTIBOOT2_MEMORY_MAP:
 		read_memory_map(reader, physical, tag);
+		break;
+	case MULTIBOOT2_EFI64_SYSTEM_TABLE:
+		read_efi_system_table(reader, physical, tag);
 		break;
 	case MULTIBOOT2_RSDP_V1:
 	case MULTIBOOT2_RSDP_V2:

@@ -40,6 +40,7 @@ struct boot_info {
 	struct boot_module modules[BOOT_MAX_MODULES];
 	unsigned char rsdp[36];	       /* ACPI RSDP, copied */
 	unsigned rsdp_size;	       /* 0: the loader gave none */
+	uint64_t efi_system_table;     /* physical; 0: the loader gave none */
 	uint64_t info_start, info_end; /* physical memory that the loader's information occupies */
 };
 

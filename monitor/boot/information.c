@@ -84,6 +84,9 @@ size_t information_build(void *buffer, size_t size, const struct boot_info *info
 			   info->rsdp_size > RSDP_V1_BYTES ? MULTIBOOT2_RSDP_V2
 							   : MULTIBOOT2_RSDP_V1,
 			   NULL, 0, info->rsdp, info->rsdp_size);
+	if (info->efi_system_table)
+		append_tag(&writer, MULTIBOOT2_EFI64_SYSTEM_TABLE, NULL, 0, &info->efi_system_table,
+			   sizeof(info->efi_system_table));
 	append_tag(&writer, MULTIBOOT2_END, NULL, 0, NULL, 0);
 	if (writer.full)
 		return 0;

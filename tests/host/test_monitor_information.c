@@ -65,6 +65,15 @@ static void carries_either_rsdp(void **state)
 	}
 }
 
+static void carries_the_efi_system_table(void **state)
+{
+	build_and_read();
+	assert_int_equal(result.efi_system_table, 0);
+	written.efi_system_table = 0x3f5ec018;
+	build_and_read();
+	assert_int_equal(result.efi_system_table, 0x3f5ec018);
+}
+
 static void says_when_it_does_not_fit(void **state)
 {
 	size_t needed = information_build(buffer, sizeof(buffer), &written);
@@ -79,6 +88,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(reads_back_as_written, fill),
 		cmocka_unit_test_setup(carries_either_rsdp, fill),
+		cmocka_unit_test_setup(carries_the_efi_system_table, fill),
 		cmocka_unit_test_setup(says_when_it_does_not_fit, fill),
 	};
 

@@ -76,6 +76,7 @@ static void reads_what_grub_leaves(void **state)
 	tag(21, "unknown", 7);
 	module_tag(0x200000, 0x240000, "list", 5);
 	tag(MULTIBOOT2_RSDP_V2, rsdp, sizeof(rsdp));
+	tag(MULTIBOOT2_EFI64_SYSTEM_TABLE, "\x18\xc0\x5e\x3f\0\0\0\0", 8);
 	tag(MULTIBOOT2_RSDP_V1, rsdp, 20); /* the better one stays */
 	map_tag();
 	assert_null(finish());
@@ -86,6 +87,7 @@ static void reads_what_grub_leaves(void **state)
 	assert_string_equal(info.modules[0].string, "list");
 	assert_int_equal(info.rsdp_size, 36);
 	assert_memory_equal(info.rsdp, rsdp, 36);
+	assert_int_equal(info.efi_system_table, 0x3f5ec018);
 	assert_int_equal(info.region_count, 2);
 	assert_int_equal(info.regions[0].base, 0);
 	assert_int_equal(info.info_start, ARENA_BASE);
