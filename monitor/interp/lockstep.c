@@ -3,7 +3,8 @@
  * The interpreter checked against the processor, instruction by instruction. The interpreter goes
  * first; what it wrote is put back, the processor executes the same from the same state, and the
  * interpreter's outcome is what stays. Not seen: a store that the processor makes and the
- * interpreter forgets altogether, and Accessed and Dirty bits.
+ * interpreter forgets altogether, Accessed and Dirty bits, and, where there are several processors,
+ * what a locked instruction does to memory.
  */
 #include "monitor/interp/lockstep.h"
 
@@ -45,10 +46,12 @@ struct lockstep {
 _Static_assert(sizeof(struct lockstep) <= LOCKSTEP_MEMORY, "LOCKSTEP_MEMORY holds one");
 
 static uint64_t compared;
+static unsigned processors;
 
 void lockstep_init(struct vcpu *vcpu, void *memory)
 {
 	memset(memory, 0, sizeof(struct lockstep));
+	__atomic_add_fetch(&processors, 1, __ATOMIC_RELAXED);
 	vcpu->interp->lockstep = memory;
 	vcpu->observed |= OBSERVER_LOCKSTEP;
 	interp_forget(vcpu);
@@ -89,6 +92,15 @@ static unsigned fetch_code(struct vcpu *vcpu, uint8_t *code)
 	return n;
 }
 
+/* Another processor would see the store, then the old value, then the store again: it takes such an
+   instruction for a message. */
+static bool is_message(const struct insn *i)
+{
+	bool locked = i->prefixes & PREFIX_LOCK || (i->opcode | 1) == 0x87; /* XCHG */
+
+	return __atomic_load_n(&processors, __ATOMIC_RELAXED) > 1 && i->memory && locked;
+}
+
 void lockstep_before(struct vcpu *vcpu)
 {
 	struct lockstep *l = vcpu->interp->lockstep;
@@ -97,7 +109,7 @@ void lockstep_before(struct vcpu *vcpu)
 	if (decode(l->code, fetch_code(vcpu, l->code), vcpu->rip, vcpu->interp->mode, &l->insn,
 		   &ends) == DECODE_SHORT)
 		l->insn = (struct insn){.base = NO_REGISTER, .index = NO_REGISTER};
-	l->compares = !lockstep_exempt(&l->insn);
+	l->compares = !lockstep_exempt(&l->insn) && !is_message(&l->insn);
 	l->writes = l->bytes = 0;
 	memset(l->saw, 0, sizeof(l->saw));
 	l->before = *vcpu;
