@@ -32,7 +32,7 @@ sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
 objects         = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 kernel_sources := $(filter-out tests/suite/bench/minimal.asm,$(call sources,$(kernel_dirs)))
 kernel_sources := $(filter-out $(if $(SANITIZE),,kernel/ubsan/%),$(kernel_sources))
-monitor_sources:= $(call sources,$(monitor_dirs))
+monitor_sources:= $(filter-out lib/frame.c,$(call sources,$(monitor_dirs)))
 kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o
 monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
 

@@ -7,7 +7,7 @@ HOST_CFLAGS := -std=gnu11 -g -O1 $(WARN) -Wno-unused-parameter -fno-strict-alias
 
 host_tests   := $(patsubst tests/host/%.c,$(BUILD)/host/%,$(wildcard tests/host/test_*.c))
 host_sources  = $(shell sed -n 's|^/\* sources: \(.*\) \*/$$|\1|p' tests/host/$(1).c)
-host_headers  = $(shell find include lib drivers kernel monitor tests/host -name '*.h')
+host_headers  = $(shell find include lib drivers kernel monitor tests/host tools/view -name '*.h')
 
 .SECONDEXPANSION:
 $(host_tests): $(BUILD)/host/%: tests/host/%.c $$(call host_sources,$$*) $$(host_headers)

@@ -60,10 +60,10 @@ result 'the exception is in the call tree, under its function'
 # As from a chat: quoted, with time stamps, CR LF, cut in front, other text around it.
 sed -nE '/last branches/,/claim/p' "$log" | tr -d '\r' | sed -E 's/^# */> [   12.345678] | /; s/$/\r/' >"$scratch/pasted"
 $view panic - <"$scratch/pasted" | sed 's/^[^ ]*:[0-9]*:/log:/' >"$scratch/one"
-sed 's/^[^ ]*:[0-9]*:/log:/' "$scratch/shown" | cmp -s - "$scratch/one"
+sed 's/^[^ ]*:[0-9]*:/log:/' "$scratch/shown" | cmp -s - "$scratch/one" && [ -s "$scratch/one" ]
 result 'a log that was pasted says the same'
 
-cut -d' ' -f1-3 "$scratch/raw" | $view panic --oldest-first - | sed 's/^[^ ]*:[0-9]*:/log:/' | cmp -s - "$scratch/one"
+cut -d' ' -f1-3 "$scratch/raw" | $view panic --oldest-first - | sed 's/^[^ ]*:[0-9]*:/log:/' | cmp -s - "$scratch/one" && [ -s "$scratch/one" ]
 result 'and bare addresses, oldest first'
 
 sed 's/chain_walk+0x1e/chain_walk+0x2e/' "$log" >"$scratch/other.log"

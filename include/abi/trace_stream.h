@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A trace on its way out of the machine: frames on a byte stream. docs/trace-stream.5 is the
+ * specification. All numbers are little endian.
+ *
+ * On the line a frame is a byte 0, the COBS encoding of header, payload and CRC32C of both, and a
+ * byte 0; what is between two frames and is no frame is text of the console.
+ */
+#ifndef SPOOR_ABI_TRACE_STREAM_H
+#define SPOOR_ABI_TRACE_STREAM_H
+
+#include <stdint.h>
+
+#define TRACE_STREAM_VERSION 1
+
+/* A payload is at most this long, packed and unpacked. */
+#define TRACE_PAYLOAD_BYTES (16u << 10)
+
+enum trace_frame_type {
+	TRACE_FRAME_HELLO = 1,	  /* items: what runs, on what; the first frame, and repeated */
+	TRACE_FRAME_STREAM = 2,	  /* items: what `stream` is */
+	TRACE_FRAME_BRANCHES = 3, /* records of `stream` */
+	TRACE_FRAME_MARK = 4,	  /* text: what happens at this place of `stream` */
+	TRACE_FRAME_END = 5,	  /* struct trace_total for each stream: the last frame */
+	TRACE_FRAME_SAMPLES = 6,  /* PEBS records of `stream`, as the hardware wrote them */
+	TRACE_FRAME_PACKETS = 7,  /* Processor Trace: bytes of `stream` */
+	TRACE_FRAME_CODE = 8,	  /* a uint64_t address and the bytes there: code without a file */
+};
+
+enum trace_encoding {
+	TRACE_ENCODING_RAW = 0,	      /* BRANCHES: struct trace_record each */
+	TRACE_ENCODING_DELTA = 1,     /* BRANCHES: varints */
+	TRACE_ENCODING_DELTA_LZ4 = 2, /* those, as one LZ4 block */
+};
+
+struct trace_frame {
+	uint8_t type, version, encoding;
+	uint8_t cpu;	   /* that sent it */
+	uint32_t sequence; /* of all frames since boot, from 0; wraps */
+	uint32_t stream;   /* a task's id, or TRACE_STREAM_CPU | index; 0: all */
+	uint16_t count;	   /* records; END: totals; else 0 */
+	uint16_t stamps;   /* records of `count` that are no branches */
+	uint64_t index;	   /* records of this stream that were sent before */
+	uint64_t lost;	   /* records of this stream, lost since its last frame */
+	uint64_t tsc;	   /* when it was sent */
+};
+_Static_assert(sizeof(struct trace_frame) == 40, "the stream's format");
+
+#define TRACE_STREAM_CPU (1u << 31)
+
+/*
+ * A branch: linear addresses, and bit 4 of `flags` if it was predicted. A stamp: `from` is
+ * TRACE_STAMP | a qualifier of abi/ptrace_bts.h, `to` the time-stamp counter (of a gap: how many
+ * records are missing, 0 if unknown) and `flags` pid | cpu << 32 | 1 << 63.
+ */
+struct trace_record {
+	uint64_t from, to, flags;
+};
+_Static_assert(sizeof(struct trace_record) == 24, "the stream's format");
+
+#define TRACE_STAMP	 (~0xfull)
+#define TRACE_STAMP_FLAG (1ull << 63)
+#define TRACE_PREDICTED	 (1ull << 4)
+
+/* HELLO and STREAM: items one after the other, not aligned; unknown tags are passed over. */
+struct trace_item {
+	uint16_t tag, size; /* `size` bytes follow */
+};
+_Static_assert(sizeof(struct trace_item) == 4, "the stream's format");
+
+enum trace_item_tag {
+	TRACE_ITEM_NAME = 1,	  /* text: HELLO: the file that runs; STREAM: the task */
+	TRACE_ITEM_BUILD_ID = 2,  /* NT_GNU_BUILD_ID of that file */
+	TRACE_ITEM_CHECKSUM = 3,  /* uint32_t: CRC32C over the file bytes of its PT_LOAD segments */
+	TRACE_ITEM_VERSION = 4,	  /* text */
+	TRACE_ITEM_SILICON = 5,	  /* text: native, guest, virtual or none, as the console says */
+	TRACE_ITEM_PROCESSOR = 6, /* uint32_t: CPUID.1:EAX */
+	TRACE_ITEM_TSC_HZ = 7,	  /* uint64_t */
+	TRACE_ITEM_CPUS = 8,	  /* uint32_t */
+	TRACE_ITEM_RECORD = 9,	  /* uint32_t: bytes of a record in the hardware's buffer */
+	TRACE_ITEM_ENTRIES = 10,  /* uint64_t each: where interrupts and system calls enter */
+	TRACE_ITEM_PROGRAM = 11,  /* text: STREAM: the program's file */
+	TRACE_ITEM_VIEW = 12,	  /* uint32_t: STREAM: PTRACE_BTS_USER and _KERNEL */
+};
+
+struct trace_total {
+	uint32_t stream, frames; /* BRANCHES of this stream */
+	uint64_t records, lost;
+};
+_Static_assert(sizeof(struct trace_total) == 24, "the stream's format");
+
+#endif
