@@ -92,19 +92,18 @@ static void after_hlt_missed_note(struct vcpu *vcpu, enum ds_occasion occasion)
 	*REMEMBERED(vcpu, bool) |= occasion == DS_AT_HLT && ds_tracing(vcpu);
 }
 
-static void after_hlt_missed_store(struct vcpu *vcpu, const struct branch *branch)
+/* A branch that BTS_OFF_OS or BTS_OFF_USR leaves out is the first one too. */
+static bool after_hlt_missed_filter(const struct vcpu *vcpu, const struct branch *branch)
 {
 	bool *halted = REMEMBERED(vcpu, bool),
 	     missed = *halted && branch->cause == CAUSE_INSTRUCTION;
 
-	if (missed)
-		*halted = false;
-	else
-		ds_clean.store(vcpu, branch);
+	*halted = *halted && !missed;
+	return !missed && ds_clean.filter(vcpu, branch);
 }
 DEFECT(after_hlt_missed, "SDM Vol 3, 17.4.4",
        "the first branch instruction after waking from HLT is not recorded",
-       BREAKS(note, after_hlt_missed_note), BREAKS(store, after_hlt_missed_store))
+       BREAKS(note, after_hlt_missed_note), BREAKS(filter, after_hlt_missed_filter))
 
 /* Branches of one kind of instruction are not recorded. */
 #define KIND_MISSED(name, rule, says, kind)                                                        \

@@ -321,6 +321,8 @@ static handler *choose(const struct insn *i, const struct opcode *o, unsigned ki
 		return undefined;
 	if (o->flags & OPCODE_MEMORY && !i->memory)
 		return undefined;
+	if (o->flags & OPCODE_BARE && i->prefixes & (PREFIX_OPERAND | PREFIX_REP | PREFIX_REPNE))
+		return undefined;
 	switch (o->select) {
 	case SELECT_SIZE:
 		return o->run[size_index(i->size)];

@@ -42,6 +42,7 @@ enum opcode_flags {
 	OPCODE_END = 1 << 3,	/* ends a block: RIP, the mode or the privilege may change */
 	OPCODE_STACK = 1 << 4,	/* its address is relative to RSP whatever ModRM says */
 	OPCODE_MEMORY = 1 << 5, /* #UD in register form */
+	OPCODE_BARE = 1 << 6,	/* #UD with 66, F2 or F3: NP in SDM Vol 2, 3.1.1.1 */
 };
 
 /* How the handler is chosen from the row `run`. */

@@ -91,12 +91,6 @@ static bool left_by_handler(const struct both *b, const char *what)
 		 b->ours.prefixes & (PREFIX_REP | PREFIX_REPNE | PREFIX_OPERAND)));
 }
 
-static bool movnti_with_prefix(const struct both *b, const char *what)
-{
-	return is(what, "defined") && b->ours.opcode == 0xfc3 &&
-	       b->ours.prefixes & (PREFIX_OPERAND | PREFIX_REP | PREFIX_REPNE);
-}
-
 static bool no_base_with_rex(const struct both *b, const char *what)
 {
 	return is(what, "base") && b->ours.rex & 1 && b->ours.prefixes & PREFIX_ADDRESS &&
@@ -119,7 +113,6 @@ static const struct {
 	{vex, "C4 and C5 with a register operand outside 64-bit mode: VEX, left to the processor"},
 	{left_by_handler,
 	 "0F 01 with a register operand, 0F AE with a prefix: left to the processor, or #UD"},
-	{movnti_with_prefix, "MOVNTI with 66, F2 or F3: #UD; stored here"},
 	{no_base_with_rex,
 	 "67, REX.B, and a SIB byte without base: Zydis names R13 (SDM Vol 2, table 2-5: none)"},
 };

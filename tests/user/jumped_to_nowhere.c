@@ -88,8 +88,7 @@ int main(uint64_t argument)
 	long pid = traced_child(serve, argument);
 	struct ptrace_registers registers;
 
-	/* Without DS-CPL the kernel's branches take room as well. */
-	CHECK(trace_branches(pid, 2000, PTRACE_BTS_TRACE, 0) > 0);
+	CHECK(trace_branches(pid, 100, PTRACE_BTS_TRACE, 0) > 0);
 	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGSEGV));
 	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
 	say("SIGSEGV at ");
