@@ -12,11 +12,13 @@ OBJCOPY := objcopy
 WARN   := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef \
           -Wvla -Wpointer-arith -Wwrite-strings -Wno-sign-conversion
 WARN   += $(if $(CI),-Werror)
+# Nothing that is built says in which directory it was.
+same_paths := -ffile-prefix-map=$(CURDIR)=.
 # One set of flags serves kernel, monitor and lib: both images live in the top 2 GiB.
 CFLAGS := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -mcmodel=kernel \
           -mno-red-zone -mgeneral-regs-only -fno-pic -fno-pie -fno-stack-protector \
           -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none \
-          -fno-strict-aliasing
+          -fno-strict-aliasing $(same_paths)
 # Nothing here gains from code that begins at round addresses, and the images have to stay small.
 CFLAGS += -falign-functions=1 -falign-loops=1
 # GCC would make the loop of memset() a call of memset(); clang does not where it is -ffreestanding.
@@ -74,7 +76,7 @@ check-lockstep: images ## check the monitor's interpreter against the processor:
 check-bochs: images iso ## run the suite in Bochs, on one and on two processors, and lockstep: a quarter of an hour
 	@prove --verbose --exec '' tools/boots tools/lockstep :: --bochs
 
-bench: images iso $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf $(BUILD)/host/branch_cost ## measure, and compare with the budgets
+bench: images iso pxe $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf $(BUILD)/host/branch_cost ## measure, and compare with the budgets
 	@tools/bench
 
 mutants: images ## boot the suite on silicon that is wrong on purpose; MUTANTS="options of tools/mutants"
