@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/view/code.h"
 
+#include "lib/frame.h"
 #include "tools/view/view.h"
 
 #include <dwarf.h>
@@ -20,6 +21,7 @@ struct row {
 };
 
 struct code {
+	uint64_t serial;
 	char *path;
 	int fd;
 	Elf *elf;
@@ -75,13 +77,9 @@ static void read_segments(struct code *code)
 }
 
 /* A name with a dot, if its symbol has no type, is a label inside a function of nasm. */
-static bool is_function(const struct code *code, const GElf_Sym *symbol, const char *name)
+static bool is_function(const GElf_Shdr *section, const GElf_Sym *symbol, const char *name)
 {
-	Elf_Scn *section = elf_getscn(code->elf, symbol->st_shndx);
-	GElf_Shdr header;
-
-	if (!name || !*name || !section || symbol->st_shndx >= SHN_LORESERVE ||
-	    !gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR))
+	if (!name || !*name || !(section->sh_flags & SHF_EXECINSTR))
 		return false;
 	return GELF_ST_TYPE(symbol->st_info) == STT_FUNC ||
 	       (GELF_ST_TYPE(symbol->st_info) == STT_NOTYPE && !strchr(name, '.'));
@@ -95,14 +93,17 @@ static void read_symbols(struct code *code, Elf_Scn *section, const GElf_Shdr *h
 	code->functions = allocate(count + 1, sizeof(*code->functions));
 	for (size_t i = 0; i < count; i++) {
 		GElf_Sym symbol;
+		GElf_Shdr holder;
 		const char *name;
 
-		if (!gelf_getsym(data, (int)i, &symbol))
+		if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx >= SHN_LORESERVE ||
+		    !gelf_getshdr(elf_getscn(code->elf, symbol.st_shndx), &holder))
 			continue;
 		name = elf_strptr(code->elf, header->sh_link, symbol.st_name);
-		if (is_function(code, &symbol, name))
-			code->functions[code->function_count++] = (struct function){
-				symbol.st_value, symbol.st_value + symbol.st_size, name};
+		if (is_function(&holder, &symbol, name))
+			code->functions[code->function_count++] =
+				(struct function){symbol.st_value, symbol.st_value + symbol.st_size,
+						  holder.sh_addr + holder.sh_size, name};
 	}
 }
 
@@ -129,7 +130,10 @@ static void arrange_functions(struct code *code)
 	code->function_count = kept;
 	for (size_t i = 0; i < kept; i++)
 		if (functions[i].end == functions[i].start)
-			functions[i].end = i + 1 < kept ? functions[i + 1].start : UINT64_MAX;
+			functions[i].end =
+				i + 1 < kept && functions[i + 1].start < functions[i].limit
+					? functions[i + 1].start
+					: functions[i].limit;
 }
 
 static void read_sections(struct code *code)
@@ -247,8 +251,11 @@ static const char *open_elf(struct code *code)
 
 struct code *code_open(const char *path, char *error, size_t size)
 {
+	static uint64_t opened;
 	struct code *code = allocate(1, sizeof(*code));
 	const char *wrong;
+
+	code->serial = ++opened;
 
 	code->path = strdup(path);
 	wrong = open_elf(code);
@@ -286,10 +293,25 @@ const char *code_path(const struct code *code)
 	return code->path;
 }
 
+uint64_t code_serial(const struct code *code)
+{
+	return code->serial;
+}
+
 const uint8_t *code_build_id(const struct code *code, size_t *size)
 {
 	*size = code->build_id_size;
 	return code->build_id;
+}
+
+uint32_t code_checksum(const struct code *code)
+{
+	uint32_t crc = 0;
+
+	for (size_t i = 0; i < code->segment_count; i++)
+		crc = crc32c(crc, code->file + code->segments[i].offset,
+			     code->segments[i].file_size);
+	return crc;
 }
 
 bool code_segment(const struct code *code, unsigned index, struct segment *segment)

@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 struct function {
-	uint64_t start, end; /* `end`: of its bytes, or the next function's start */
+	uint64_t start, end; /* `end`: of its bytes; where unknown, the next function or `limit` */
+	uint64_t limit;	     /* the end of its section */
 	const char *name;
 };
 
@@ -28,8 +29,14 @@ void code_close(struct code *code);
 
 const char *code_path(const struct code *code);
 
+/* Of all files that were opened each has another; not 0. */
+uint64_t code_serial(const struct code *code);
+
 /* The bytes of NT_GNU_BUILD_ID; `*size` 0 if there is none. */
 const uint8_t *code_build_id(const struct code *code, size_t *size);
+
+/* CRC32C over the file bytes of its PT_LOAD segments, in their order: the same if stripped. */
+uint32_t code_checksum(const struct code *code);
 
 /* The bytes of the file at `address` of a PT_LOAD segment, up to its end; NULL outside of any. */
 const uint8_t *code_bytes(const struct code *code, uint64_t address, size_t *left);

@@ -61,9 +61,8 @@ static const ZydisDecoder *decoder(void)
 	return &machine;
 }
 
-struct instruction space_instruction(const struct space *space, uint64_t address)
+static struct instruction decode(const struct code *code, uint64_t address)
 {
-	const struct code *code = space_code(space, address);
 	struct instruction result = {FLOW_UNKNOWN};
 	ZydisDecodedInstruction decoded;
 	ZydisDecoderContext context;
@@ -83,13 +82,40 @@ struct instruction space_instruction(const struct space *space, uint64_t address
 	return result;
 }
 
+/* A trace has the same places again and again. */
+#define CACHED (1u << 16)
+
+static size_t cache_slot(uint64_t a, uint64_t b)
+{
+	return (a * 0x9e3779b97f4a7c15 ^ b * 0xc2b2ae3d27d4eb4f) >> 48 & (CACHED - 1);
+}
+
+struct instruction space_instruction(const struct space *space, uint64_t address)
+{
+	static struct {
+		uint64_t code, address;
+		struct instruction instruction;
+	} cache[CACHED];
+	const struct code *code = space_code(space, address);
+	size_t slot = cache_slot(address, 0);
+
+	if (!code)
+		return (struct instruction){FLOW_UNKNOWN};
+	if (cache[slot].code != code_serial(code) || cache[slot].address != address) {
+		cache[slot].code = code_serial(code);
+		cache[slot].address = address;
+		cache[slot].instruction = decode(code, address);
+	}
+	return cache[slot].instruction;
+}
+
 static bool goes_on(enum flow flow)
 {
 	return flow == FLOW_NONE || flow == FLOW_REPEAT || flow == FLOW_CONDITIONAL ||
 	       flow == FLOW_INTERRUPT;
 }
 
-enum walk space_walk(const struct space *space, uint64_t at, uint64_t from, uint64_t *count)
+static enum walk walk(const struct space *space, uint64_t at, uint64_t from, uint64_t *count)
 {
 	for (*count = 0; at < from; ++*count) {
 		struct instruction instruction = space_instruction(space, at);
@@ -101,6 +127,29 @@ enum walk space_walk(const struct space *space, uint64_t at, uint64_t from, uint
 		at = instruction.next;
 	}
 	return at == from ? WALK_WHOLE : WALK_BROKEN;
+}
+
+enum walk space_walk(const struct space *space, uint64_t at, uint64_t from, uint64_t *count)
+{
+	static struct {
+		uint64_t code, at, from, count;
+		enum walk result;
+	} cache[CACHED];
+	const struct code *code = space_code(space, at);
+	size_t slot = cache_slot(at, from);
+
+	*count = 0;
+	if (!code)
+		return WALK_UNKNOWN;
+	if (cache[slot].code != code_serial(code) || cache[slot].at != at ||
+	    cache[slot].from != from) {
+		cache[slot].code = code_serial(code);
+		cache[slot].at = at;
+		cache[slot].from = from;
+		cache[slot].result = walk(space, at, from, &cache[slot].count);
+	}
+	*count = cache[slot].count;
+	return cache[slot].result;
 }
 
 const char *space_describe(const struct space *space, uint64_t address, char *text, size_t size)

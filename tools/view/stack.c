@@ -4,6 +4,7 @@
 #include "tools/view/view.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define FARTHEST_UNWIND 64 /* frames that a jump into the middle of a function is looked for in */
 
@@ -129,53 +130,79 @@ static bool has_calls(const struct stack *stack)
 	return false;
 }
 
-static void go_to(struct stack *stack, uint64_t to)
+/* The number of frames up to the innermost one in which setjmp() returned to `to`; 0: none. */
+static size_t find_set_jump(const struct stack *stack, uint64_t to)
+{
+	for (size_t depth = stack->depth; depth > 0; depth--)
+		if (stack->frames[depth - 1].set_jump == to)
+			return depth;
+	return 0;
+}
+
+/* A jump, out of the innermost function perhaps. */
+static void go_to(struct stack *stack, uint64_t to, bool direct)
 {
 	const struct function *function = space_function(stack->space, to);
-	size_t found;
+	size_t found = direct ? 0 : find_set_jump(stack, to);
 
-	if (stack->depth && stack_top(stack)->function == function)
+	if (!found && stack->depth && stack_top(stack)->function == function)
 		return;
-	if (function && to == function->start) {
+	if (!found && function && to != function->start)
+		found = find_function(stack, function, FARTHEST_UNWIND);
+	/* Also into a function's middle, or to what the linker made and no symbol has. */
+	if (!found && (direct || !function || to == function->start)) {
 		stack->counts.tail_calls++;
 		push(stack,
 		     (struct frame){.function = function, .kind = FRAME_TAIL, .entered = to});
 		return;
 	}
-	found = find_function(stack, function, FARTHEST_UNWIND);
-	if (found) {
+	if (found && found < stack->depth) {
 		stack->counts.unwound++;
 		truncate_to(stack, found);
 	}
 }
 
-/* A return that nothing waits for: of a function that was entered before the trace began. */
-static void return_unmatched(struct stack *stack, uint64_t to, bool leaves_kernel)
+/*
+ * The kernel returns to ring 3, elsewhere than it came from: to a handler of a signal, which is an
+ * event in its turn, or after a handler. No frame of the kernel outlasts that.
+ */
+static void leave_kernel(struct stack *stack, uint64_t to)
 {
-	size_t lowest = stack->depth;
+	const struct function *function = space_function(stack->space, to);
+	struct frame event = {0};
 
-	stack->counts.unmatched_returns++;
-	/* No frame of the kernel outlasts its return to ring 3. */
-	while (leaves_kernel && lowest > 0 &&
-	       (!stack->frames[lowest - 1].function || stack->frames[lowest - 1].entered >> 63))
-		lowest--;
-	truncate_to(stack, lowest);
-	if (!has_calls(stack)) {
-		truncate_to(stack, 0);
-		push_root(stack, to);
-	} else {
-		go_to(stack, to);
+	while (stack->depth && stack_top(stack)->entered >> 63) {
+		event = *stack_top(stack);
+		truncate_to(stack, stack->depth - 1);
 	}
+	if (event.kind != FRAME_EVENT || !function || to != function->start)
+		return;
+	event.function = function;
+	event.entered = to;
+	push(stack, event);
 }
 
 static void return_to(struct stack *stack, uint64_t to, bool leaves_kernel)
 {
 	size_t found = find_resumption(stack, to);
 
-	if (found)
+	if (found) {
+		const struct function *left = stack->frames[found - 1].function;
+
 		truncate_to(stack, found - 1);
-	else
-		return_unmatched(stack, to, leaves_kernel);
+		if (left && stack->depth && strstr(left->name, "setjmp"))
+			stack->frames[stack->depth - 1].set_jump = to;
+		return;
+	}
+	stack->counts.unmatched_returns++;
+	if (leaves_kernel)
+		leave_kernel(stack, to);
+	if (has_calls(stack)) {
+		go_to(stack, to, false);
+	} else {
+		truncate_to(stack, 0); /* it was entered before the trace began */
+		push_root(stack, to);
+	}
 }
 
 /* The innermost frame is that of the function at `address`. */
@@ -232,6 +259,7 @@ static void push_event(struct stack *stack, const struct instruction *instructio
 void stack_branch(struct stack *stack, uint64_t from, uint64_t to)
 {
 	struct instruction instruction = space_instruction(stack->space, from);
+	bool leaves_kernel = from >> 63 && !(to >> 63);
 
 	stack->counts.branches++;
 	go_on_at(stack, from);
@@ -243,10 +271,11 @@ void stack_branch(struct stack *stack, uint64_t from, uint64_t to)
 						   .resume = instruction.next,
 						   .kind = FRAME_CALL,
 						   .entered = to});
-	} else if (instruction.flow == FLOW_RETURN || instruction.flow == FLOW_INTERRUPT_RETURN) {
-		return_to(stack, to, from >> 63 && !(to >> 63));
+	} else if (instruction.flow == FLOW_RETURN || instruction.flow == FLOW_INTERRUPT_RETURN ||
+		   leaves_kernel) {
+		return_to(stack, to, leaves_kernel);
 	} else {
-		go_to(stack, to);
+		go_to(stack, to, instruction.direct);
 	}
 	repair(stack, to, &stack->counts.repairs);
 	stack->at = to;

@@ -2,6 +2,7 @@
 # build/view, a program of the host: sees traces.
 
 VIEW_CFLAGS  := -std=gnu11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP
+view_libraries := -ldw -lelf -lZydis -llz4
 view_objects := $(patsubst %,$(BUILD)/view-obj/%.o,$(wildcard tools/view/*.c) lib/frame.c)
 
 $(BUILD)/view-obj/%.c.o: %.c
@@ -9,7 +10,21 @@ $(BUILD)/view-obj/%.c.o: %.c
 	$(call short,HOSTCC,$<)$(HOST_CC) $(VIEW_CFLAGS) -c -o $@ $<
 
 $(BUILD)/view: $(view_objects)
-	$(call short,HOSTCC)$(HOST_CC) -o $@ $^ -ldw -lelf -lZydis -llz4
+	$(call short,HOSTCC)$(HOST_CC) -o $@ $^ $(view_libraries)
+
+# A program of the build machine, and what steps through it.
+$(BUILD)/view-test/stepped: tests/view/stepped.c
+	@mkdir -p $(@D)
+	$(call short,HOSTCC,$<)$(HOST_CC) -std=gnu11 -g -O2 $(WARN) -static -no-pie -fcf-protection=none -o $@ $<
+
+view_library := $(filter-out %/main.c.o,$(view_objects))
+$(BUILD)/view-test/test_%: tests/view/test_%.c $(view_library)
+	@mkdir -p $(@D)
+	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -MMD -MP,$(VIEW_CFLAGS)) -o $@ $^ $(view_libraries)
+
+view_tests := $(BUILD)/view-test/stepped $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
+view-tests: $(view_tests)
+.PHONY: view-tests
 
 view: ## build/view: shows the branches of a panic, of a trace
 	@tools/deps check view

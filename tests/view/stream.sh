@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# stream.sh: rx, dump, check, stats and calls on the trace that test_stack made of a program of this
+# machine; its records as they are, objdump and the program itself are the judges. Prints TAP.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+view=build/view program=build/view-test/stepped
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trace=$scratch/trace.spt
+build/view-test/test_stack "$program" "$trace" "$scratch/records" >"$scratch/tap" || cat "$scratch/tap"
+records=$(($(stat -c %s "$scratch/records") / 24))
+
+number=0 failed=0
+# result CLAIM: of the last command's exit status
+result()
+{
+	local status=$?
+	number=$((number + 1))
+	[ $status = 0 ] && { echo "ok $number stream: $1"; return; }
+	echo "not ok $number stream: $1"
+	failed=1
+}
+
+# refuses CODE WORDS COMMAND...: it leaves with CODE, says WORDS and prints nothing
+refuses()
+{
+	local code=$1 words=$2 status=0
+	shift 2
+	"$@" >"$scratch/out" 2>"$scratch/said" || status=$?
+	[ $status = "$code" ] && [ ! -s "$scratch/out" ] && grep -q -- "$words" "$scratch/said"
+}
+
+echo 1..18
+$view rx -q -o "$scratch/copy.spt" <"$trace" >"$scratch/text" 2>"$scratch/said" &&
+	cmp -s "$trace" "$scratch/copy.spt" && [ ! -s "$scratch/text" ] &&
+	grep -q " $records records, 0 lost" "$scratch/said"
+result 'rx keeps the frames as they are'
+
+{ printf 'KTAP version 1\n1..1\n'; cat "$trace"; printf 'ok 1 hello\n'; } >"$scratch/line"
+$view rx -o "$scratch/copy.spt" "$scratch/line" >"$scratch/text" 2>/dev/null &&
+	[ "$(cat "$scratch/text")" = $'KTAP version 1\n1..1\nok 1 hello' ] && cmp -s "$trace" "$scratch/copy.spt"
+result 'and lets console text through'
+
+# A byte in the middle is another one; 3000 bytes are missing; the end is.
+damage()
+{
+	perl -0777 -pe 'substr($_, length($_) / 2, 1) = chr(ord(substr($_, length($_) / 2, 1)) ^ 1)' "$trace" >"$scratch/flipped"
+	perl -0777 -pe 'substr($_, length($_) / 3, 3000) = ""' "$trace" >"$scratch/dropped"
+	head -c -60 "$trace" >"$scratch/cut"
+}
+damage
+refuses 1 '1 frames are damaged, 1 missing' $view rx -o "$scratch/bad.spt" "$scratch/flipped" &&
+	refuses 1 'missing' $view rx "$scratch/dropped" &&
+	refuses 1 'damaged\|no frame END' $view rx "$scratch/cut" && [ -s "$scratch/bad.spt" ]
+result 'rx leaves with 1 where a frame is damaged, missing or cut, and keeps the rest'
+
+refuses 1 'damaged' $view dump -p "$program" "$scratch/flipped" &&
+	$view dump -p "$program" --damaged "$scratch/flipped" 2>/dev/null | grep -q 'GAP [0-9]* records'
+result 'a damaged trace is refused, or shown with its gap'
+
+$view dump -p "$program" --raw "$trace" 2>/dev/null | cmp -s - "$scratch/records"
+result 'dump --raw is byte by byte what was recorded'
+
+$view dump -a -p "$program" "$trace" 2>/dev/null | sed -E 's/.*: ([0-9a-f]{16}) -> ([0-9a-f]{16}) (.)$/\1 \2 \3/' >"$scratch/dumped"
+perl -e '$/ = \24; while (<>) { my ($f, $t, $g) = unpack "Q<3"; printf "%016x %016x %s\n", $f, $t, $g & 16 ? "P" : "-" }' \
+	"$scratch/records" | cmp -s - "$scratch/dumped" && [ -s "$scratch/dumped" ]
+result 'dump has a line for each record'
+
+# What objdump says of each instruction that a branch of the program is from.
+$view dump -p "$program" "$trace" 2>/dev/null | awk '{ print $NF }' >"$scratch/flows"
+objdump -d --no-show-raw-insn "$program" | perl -e '
+	while (<STDIN>) { $is{hex $1} = $2 if /^ *([0-9a-f]+):\s+(?:(?:addr32|data16|bnd|notrack|rep[nz]*|cs|ds|repz) )*(\w+)/ }
+	open(my $records, "<", $ARGV[0]); open(my $flows, "<", $ARGV[1]); $/ = \24;
+	while (my $record = <$records>) {
+		my ($from, $to) = unpack "Q<2", $record; local $/ = "\n"; chomp(my $flow = <$flows>);
+		my $op = $is{$from} // "?";
+		my $want = $from >> 63 ? "?" : $op =~ /^call/ ? "call" : $op =~ /^ret/ ? "return" : $op =~ /^jmp/ ? "jmp"
+			: $op =~ /^(?:j|loop)/ ? "jcc" : $op =~ /^syscall/ ? "syscall" : "event";
+		$seen{$want}++;
+		die "$op is $flow\n" if $want ne $flow;
+	}
+	exit(keys(%seen) == 7 ? 0 : 1)' "$scratch/records" "$scratch/flows"
+result 'dump names the kinds of instructions as objdump does'
+
+$view check -p "$program" "$trace" >"$scratch/tap" 2>/dev/null &&
+	[ "$(grep -c '^ok' "$scratch/tap")" = 9 ] && prove -Q --exec cat "$scratch/tap"
+result 'check passes what ran'
+
+# The same file, but compare() begins with a return: linked at 400000H, loaded from offset 0.
+cp "$program" "$scratch/other"
+printf '\303' | dd of="$scratch/other" bs=1 conv=notrunc status=none seek=$((0x$(nm "$program" | awk '$3 == "compare" { print $1 }') - 0x400000))
+! $view check -p "$scratch/other" "$trace" >"$scratch/tap" 2>/dev/null && grep -q '^not ok 2 .*each branch follows' "$scratch/tap"
+result 'check fails on code that did not run'
+
+! $view check -p "$program" "$scratch/cut" >"$scratch/tap" 2>/dev/null && grep -q '^not ok 1' "$scratch/tap"
+result 'check fails on a stream that was cut'
+
+$view stats -n 1 -p "$program" "$trace" >"$scratch/stats" 2>/dev/null &&
+	grep -q "^task 1 (stepped) *$records branches" "$scratch/stats" &&
+	[ "$(sed -nE 's/^([0-9]+) different.*/\1/p' "$scratch/stats")" = "$(cut -d' ' -f1,2 "$scratch/dumped" | sort -u | wc -l)" ] &&
+	[ "$(tail -n 1 "$scratch/stats" | awk '{ print $1 }')" = "$(cut -d' ' -f1,2 "$scratch/dumped" | sort | uniq -c | sort -rn | awk 'NR == 1 { print $1 }')" ]
+result 'stats counts branches as sort and uniq do'
+
+awk -v "most=1.5" '/ bytes for .* records/ { exit($8 <= most && $8 > 0.2 ? 0 : 1) }' "$scratch/stats"
+result 'a branch takes at most 1.5 bytes on the wire'
+
+$view calls --strict -p "$program" "$trace" >"$scratch/calls" 2>/dev/null
+result 'calls explains every branch'
+
+# Each activation of descend() but the outermost is two columns further right, up to the jump back.
+awk '/ descend$/ || / descend  / { print match($0, /descend/) }' "$scratch/calls" >"$scratch/columns"
+perl -ne '$steps++ if defined $last && $_ == $last + 2; $back++ if defined $last && $_ < $last - 10; $last = $_;
+	END { exit($steps >= 100 && $back >= 15 ? 0 : 1) }' "$scratch/columns"
+result 'calls indents recursion, and takes longjmp() back'
+
+grep -qE '^. .* handler \[event\]  .*stepped.c:[0-9]+' "$scratch/calls" && grep -qE ' (middle|last) \[jump\]' "$scratch/calls"
+result 'with handlers of signals, tail calls and lines'
+
+$view calls -f depth_of -d 1 -p "$program" "$trace" 2>/dev/null | grep -E '^ ' | awk '{ print $2 }' | sort -u | grep -qx depth_of &&
+	[ "$($view calls -d 1 -p "$program" "$trace" 2>/dev/null | grep -cE '^  ')" -le 3 ] &&
+	[ "$($view dump --from 100 --to 109 -p "$program" "$trace" 2>/dev/null | wc -l)" = 10 ]
+result 'filters: function, depth, range'
+
+refuses 1 'no frame of a trace stream' $view dump Makefile && : >"$scratch/empty" &&
+	refuses 1 'no frame of a trace stream' $view rx "$scratch/empty" &&
+	refuses 1 'No such file' $view stats "$scratch/none" &&
+	refuses 2 'which trace' $view check && refuses 2 'is no number' $view dump --from x "$trace" &&
+	refuses 1 "no task 'nobody'" $view dump -t nobody -p "$program" "$trace"
+result 'foreign files, none, and wrong command lines: a sentence'
+
+# The version is byte 1 of the first frame's header, after the delimiter and the code of COBS.
+perl -e 'use strict; binmode STDIN; local $/; my $in = <STDIN>; substr($in, 3, 1) = chr 2; print $in' <"$trace" >"$scratch/future"
+refuses 1 'damaged' $view dump "$scratch/future"
+result 'a frame that is not as it was sent is no frame'
+exit $failed

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+// view check: whether a trace can be what the code did.
+#include "tools/view/filter.h"
+#include "tools/view/view.h"
+
+#include "abi/ptrace_bts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum claim {
+	CLAIM_WAY,	 /* each branch's source follows from the target of the one before */
+	CLAIM_TARGET,	 /* a direct branch goes where its instruction says, or is an event */
+	CLAIM_BRANCH,	 /* what is no branch instruction has an event's target */
+	CLAIM_FLAGS,	 /* no bit but that of the prediction */
+	CLAIM_CANONICAL, /* sources are canonical addresses */
+	CLAIM_STAMPS,	 /* arrivals and departures alternate */
+	CLAIM_TIME,	 /* and their times do not go back */
+	CLAIM_GAPS,	 /* nothing is missing */
+	CLAIMS,
+};
+
+static const char *const claims[CLAIMS] = {
+	[CLAIM_WAY] = "each branch follows from the one before",
+	[CLAIM_TARGET] = "direct branches go where the code says",
+	[CLAIM_BRANCH] = "other instructions only have events",
+	[CLAIM_FLAGS] = "flags have no bit but 4",
+	[CLAIM_CANONICAL] = "sources are canonical",
+	[CLAIM_STAMPS] = "arrivals and departures alternate",
+	[CLAIM_TIME] = "their times do not go back",
+	[CLAIM_GAPS] = "nothing is missing",
+};
+
+struct check {
+	const struct trace *trace;
+	const struct trace_stream *stream;
+	uint64_t at, at_index; /* the last branch's target and index; 0: unknown */
+	bool arrived, any_stamp;
+	uint64_t time, branches, walked, unknown;
+	struct {
+		uint64_t wrong, index;
+		char first[256];
+	} found[CLAIMS];
+};
+
+static void wrong(struct check *check, enum claim claim, const struct cursor_item *item,
+		  const char *what)
+{
+	char from[256], to[256];
+
+	if (check->found[claim].wrong++)
+		return;
+	check->found[claim].index = item->index;
+	snprintf(check->found[claim].first, sizeof(check->found[claim].first), "%s: %s -> %s", what,
+		 space_describe(&check->stream->space, item->record.from, from, 100),
+		 space_describe(&check->stream->space, item->record.to, to, 100));
+}
+
+static bool is_entry(const struct trace *trace, uint64_t address)
+{
+	size_t low = 0, high = trace->entry_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (trace->entries[middle] == address)
+			return true;
+		if (trace->entries[middle] < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+/* Of a view of the kernel alone: the way out to ring 3 and back in by one of the entries. */
+static bool is_by_ring_3(const struct check *check, uint64_t from)
+{
+	const struct trace *trace = check->trace;
+	uint64_t count;
+
+	if (check->stream->view != PTRACE_BTS_KERNEL)
+		return false;
+	for (size_t i = 0; i < trace->entry_count; i++)
+		if (trace->entries[i] <= from && from - trace->entries[i] < 256 &&
+		    space_walk(&check->stream->space, trace->entries[i], from, &count) ==
+			    WALK_WHOLE)
+			return true;
+	return false;
+}
+
+static void check_way(struct check *check, const struct cursor_item *item)
+{
+	uint64_t count;
+
+	if (!check->at)
+		return;
+	switch (space_walk(&check->stream->space, check->at, item->record.from, &count)) {
+	case WALK_WHOLE:
+		check->walked++;
+		return;
+	case WALK_UNKNOWN:
+		check->unknown++;
+		return;
+	case WALK_BROKEN:
+		if (!is_by_ring_3(check, item->record.from))
+			wrong(check, CLAIM_WAY, item, "not after the branch before");
+	}
+}
+
+static bool is_event_target(const struct check *check, const struct trace_record *record)
+{
+	return is_entry(check->trace, record->to) ||
+	       (!check->trace->entry_count && record->to >> 63);
+}
+
+static void check_branch(struct check *check, const struct cursor_item *item)
+{
+	const struct trace_record *record = &item->record;
+	struct instruction instruction = space_instruction(&check->stream->space, record->from);
+
+	if (instruction.direct && instruction.flow != FLOW_NONE &&
+	    instruction.target != record->to && !is_event_target(check, record))
+		wrong(check, CLAIM_TARGET, item, "the instruction has another target");
+	if ((instruction.flow == FLOW_NONE || instruction.flow == FLOW_REPEAT) &&
+	    !is_event_target(check, record))
+		wrong(check, CLAIM_BRANCH, item, "the instruction is no branch");
+	if (record->flags & ~TRACE_PREDICTED)
+		wrong(check, CLAIM_FLAGS, item, "other bits are set");
+	if ((uint64_t)((int64_t)(record->from << 7) >> 7) != record->from)
+		wrong(check, CLAIM_CANONICAL, item, "not canonical");
+}
+
+static void check_stamp(struct check *check, const struct cursor_item *item)
+{
+	bool arrives = item->qualifier == PTRACE_BTS_TASK_ARRIVES;
+
+	if (check->any_stamp && arrives == check->arrived)
+		wrong(check, CLAIM_STAMPS, item, arrives ? "arrives twice" : "departs twice");
+	if (item->record.to < check->time)
+		wrong(check, CLAIM_TIME, item, "before the stamp before");
+	check->any_stamp = true;
+	check->arrived = arrives;
+	check->time = item->record.to;
+	check->at = 0;
+}
+
+static void check_item(struct check *check, const struct cursor_item *item)
+{
+	switch (item->kind) {
+	case CURSOR_BRANCH:
+		check->branches++;
+		check_way(check, item);
+		check_branch(check, item);
+		check->at = item->record.to;
+		return;
+	case CURSOR_STAMP:
+		check_stamp(check, item);
+		return;
+	case CURSOR_GAP:
+		wrong(check, CLAIM_GAPS, item, "a gap");
+		check->at = 0;
+		return;
+	default:
+		return;
+	}
+}
+
+/* Prints the results of a stream; the number of those that failed. */
+static unsigned print_results(const struct check *check, unsigned *number)
+{
+	unsigned failed = 0;
+	char name[256];
+
+	trace_stream_name(check->stream, name, sizeof(name));
+	for (unsigned i = 0; i < CLAIMS; i++) {
+		bool bad = check->found[i].wrong;
+
+		printf("%sok %u - %s: %s\n", bad ? "not " : "", ++*number, name, claims[i]);
+		if (bad)
+			printf("# %llu times, first at record %llu: %s\n",
+			       (unsigned long long)check->found[i].wrong,
+			       (unsigned long long)check->found[i].index, check->found[i].first);
+		failed += bad;
+	}
+	printf("# %s: %llu branches, %llu ways walked, %llu through code that is not known\n", name,
+	       (unsigned long long)check->branches, (unsigned long long)check->walked,
+	       (unsigned long long)check->unknown);
+	return failed;
+}
+
+static unsigned check_stream(const struct filter *filter, const struct trace *trace,
+			     const struct trace_stream *stream, unsigned *number)
+{
+	struct check check = {.trace = trace, .stream = stream};
+	struct cursor_item item;
+	struct cursor cursor;
+
+	cursor_start(&cursor, trace, stream);
+	while (cursor_next(&cursor, &item))
+		if (filter_has_item(filter, &item))
+			check_item(&check, &item);
+	cursor_stop(&cursor);
+	return print_results(&check, number);
+}
+
+int view_check(int argc, char **argv)
+{
+	struct filter filter = {0};
+	struct trace *trace;
+	unsigned number = 1, streams = 0, failed = 0;
+	char flaw[256];
+
+	filter_parse(
+		&filter, argc, argv,
+		"Checks a trace against the code that ran, each pair of branches, and prints "
+		"TAP. A code walk notices about three of four lost records; the sequence numbers "
+		"and totals of the stream, the first result, all.",
+		NULL);
+	filter.damaged = true;
+	trace = filter_load(&filter);
+	for (size_t i = 0; i < trace->stream_count; i++)
+		streams += filter_has_stream(&filter, &trace->streams[i]);
+	printf("1..%u\n", 1 + streams * CLAIMS);
+	if (trace_flaw(trace, flaw, sizeof(flaw))) {
+		printf("not ok 1 - the stream is whole\n# %s\n", flaw);
+		failed++;
+	} else {
+		puts("ok 1 - the stream is whole");
+	}
+	for (size_t i = 0; i < trace->stream_count; i++)
+		if (filter_has_stream(&filter, &trace->streams[i]))
+			failed += check_stream(&filter, trace, &trace->streams[i], &number);
+	trace_free(trace);
+	return failed ? EXIT_WRONG : 0;
+}

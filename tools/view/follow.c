@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+#include "tools/view/follow.h"
+
+#include "tools/view/view.h"
+
+#include "abi/ptrace_bts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A task and its calls. In a CPU's stream a frame of the task's own name is around them. */
+struct follow_task {
+	uint32_t pid;
+	struct stack stack;
+	struct function self;
+	char name[300];
+	struct frame root;
+};
+
+struct follower {
+	const struct filter *filter;
+	struct trace *trace;
+	struct trace_stream *stream;
+	const struct follow_events *events;
+	struct follow_task **tasks;
+	size_t task_count;
+	struct follow_task *current; /* NULL: none yet */
+	uint64_t position;
+	bool visible;	/* the range and the CPU are meant */
+	size_t base;	/* frames of the current stack below the function that is meant */
+	bool based;	/* it is on the stack, or all functions are meant */
+	unsigned outer; /* 1: a frame of the task is around */
+};
+
+const char *frame_name(const struct frame *frame)
+{
+	if (frame->function)
+		return frame->function->name;
+	return frame->entered >> 63 ? "[kernel]" : "[program]";
+}
+
+static bool is_shown(const struct follower *follower, size_t depth)
+{
+	return follower->visible && follower->based && depth >= follower->base &&
+	       depth - follower->base + follower->outer < follower->filter->depth;
+}
+
+static void emit(const struct follower *follower, bool enter, const struct frame *frame,
+		 size_t depth)
+{
+	const struct follow_events *events = follower->events;
+	unsigned shown = (unsigned)(depth - follower->base) + follower->outer;
+
+	if (enter && events->enter)
+		events->enter(events->argument, frame, shown, follower->position);
+	if (!enter && events->leave)
+		events->leave(events->argument, frame, shown, follower->position);
+}
+
+/* The function that is meant: the outermost frame of it is the outermost that is shown. */
+static void find_base(struct follower *follower, size_t depth)
+{
+	const char *function = follower->filter->function;
+	const struct frame *frame = &follower->current->stack.frames[depth];
+
+	if (follower->based || !frame->function || strcmp(frame->function->name, function) != 0)
+		return;
+	follower->based = true;
+	follower->base = depth;
+}
+
+static void entered(void *argument, const struct stack *stack, size_t depth)
+{
+	struct follower *follower = argument;
+
+	if (follower->filter->function)
+		find_base(follower, depth);
+	if (is_shown(follower, depth))
+		emit(follower, true, &stack->frames[depth], depth);
+}
+
+static void left(void *argument, const struct stack *stack, size_t depth)
+{
+	struct follower *follower = argument;
+
+	if (is_shown(follower, depth))
+		emit(follower, false, &stack->frames[depth], depth);
+	if (follower->filter->function && follower->based && depth == follower->base)
+		follower->based = false;
+}
+
+/* What is shown of the current task begins, or ends, at once. */
+static void open_all(struct follower *follower)
+{
+	struct follow_task *task = follower->current;
+
+	follower->visible = true;
+	follower->based = !follower->filter->function;
+	follower->base = 0;
+	if (follower->outer && follower->filter->depth && follower->events->enter)
+		follower->events->enter(follower->events->argument, &task->root, 0,
+					follower->position);
+	for (size_t depth = 0; depth < task->stack.depth; depth++)
+		entered(follower, &task->stack, depth);
+}
+
+static void close_all(struct follower *follower)
+{
+	struct follow_task *task = follower->current;
+
+	for (size_t depth = task->stack.depth; depth-- > 0;)
+		if (is_shown(follower, depth))
+			emit(follower, false, &task->stack.frames[depth], depth);
+	if (follower->outer && follower->filter->depth && follower->events->leave)
+		follower->events->leave(follower->events->argument, &task->root, 0,
+					follower->position);
+	follower->visible = false;
+}
+
+static void set_visible(struct follower *follower, bool visible)
+{
+	if (visible && !follower->visible)
+		open_all(follower);
+	else if (!visible && follower->visible)
+		close_all(follower);
+}
+
+static const struct space *space_of(struct follower *follower, uint32_t pid)
+{
+	if (follower->outer)
+		for (size_t i = 0; i < follower->trace->stream_count; i++)
+			if (follower->trace->streams[i].id == pid)
+				return &follower->trace->streams[i].space;
+	return &follower->stream->space;
+}
+
+static struct follow_task *find_task(struct follower *follower, uint32_t pid,
+				     const struct stack_observer *observer)
+{
+	struct follow_task *task;
+	char name[256];
+
+	for (size_t i = 0; i < follower->task_count; i++)
+		if (follower->tasks[i]->pid == pid)
+			return follower->tasks[i];
+	follower->tasks =
+		reallocate(follower->tasks, follower->task_count + 1, sizeof(*follower->tasks));
+	task = follower->tasks[follower->task_count++] = allocate(1, sizeof(*task));
+	task->pid = pid;
+	stack_init(&task->stack, space_of(follower, pid));
+	task->stack.observer = observer;
+	task->stack.entries = follower->trace->entries;
+	task->stack.entry_count = follower->trace->entry_count;
+	snprintf(task->name, sizeof(task->name), "task %u", pid);
+	for (size_t i = 0; i < follower->trace->stream_count; i++)
+		if (follower->trace->streams[i].id == pid)
+			snprintf(task->name, sizeof(task->name), "%s",
+				 trace_stream_name(&follower->trace->streams[i], name,
+						   sizeof(name)));
+	task->self.name = task->name;
+	task->root.function = &task->self;
+	return task;
+}
+
+/* In a CPU's stream: the task of the stamp runs now. */
+static void switch_to(struct follower *follower, const struct cursor_item *item,
+		      const struct stack_observer *observer)
+{
+	struct follow_task *task =
+		find_task(follower, follower->outer ? item->pid : follower->stream->id, observer);
+	bool visible = follower->visible;
+
+	if (task == follower->current)
+		return;
+	if (follower->current)
+		set_visible(follower, false);
+	follower->current = task;
+	if (visible)
+		set_visible(follower, true);
+}
+
+/* An event comes before the instruction that it is from, unless that causes it. */
+static bool executes(const struct stack *stack, const struct trace_record *record)
+{
+	struct instruction instruction = space_instruction(stack->space, record->from);
+
+	if (instruction.flow == FLOW_NONE || instruction.flow == FLOW_REPEAT ||
+	    instruction.flow == FLOW_UNKNOWN)
+		return false;
+	return !instruction.direct || instruction.target == record->to;
+}
+
+static void take_branch(struct follower *follower, const struct cursor_item *item)
+{
+	struct stack *stack = &follower->current->stack;
+	uint64_t count = 0;
+
+	if (stack->at)
+		space_walk(stack->space, stack->at, item->record.from, &count);
+	follower->position += count + executes(stack, &item->record);
+	stack->position = follower->position;
+	stack_branch(stack, item->record.from, item->record.to);
+	if (follower->visible && follower->events->branch)
+		follower->events->branch(follower->events->argument, item, stack,
+					 follower->position);
+}
+
+static void take_item(struct follower *follower, const struct cursor_item *item,
+		      const struct stack_observer *observer)
+{
+	const struct follow_events *events = follower->events;
+
+	if (!follower->current || item->kind == CURSOR_STAMP)
+		switch_to(follower, item, observer);
+	set_visible(follower, filter_has_item(follower->filter, item));
+	switch (item->kind) {
+	case CURSOR_BRANCH:
+		take_branch(follower, item);
+		return;
+	case CURSOR_STAMP:
+		stack_switch(&follower->current->stack);
+		if (events->stamp && follower->visible)
+			events->stamp(events->argument, item, follower->position);
+		return;
+	case CURSOR_GAP:
+		stack_gap(&follower->current->stack);
+		if (events->gap && follower->visible)
+			events->gap(events->argument, item->missing, follower->position);
+		return;
+	default:
+		if (events->mark && follower->visible)
+			events->mark(events->argument, item, follower->position);
+	}
+}
+
+static void add_counts(struct stack_counts *sum, const struct stack_counts *counts)
+{
+	uint64_t *to = (uint64_t *)sum;
+	const uint64_t *from = (const uint64_t *)counts;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
+uint64_t follow(const struct filter *filter, struct trace *trace, struct trace_stream *stream,
+		const struct follow_events *events, struct stack_counts *counts)
+{
+	struct follower follower = {.filter = filter,
+				    .trace = trace,
+				    .stream = stream,
+				    .events = events,
+				    .outer = stream->id & TRACE_STREAM_CPU ? 1 : 0};
+	const struct stack_observer observer = {entered, left, &follower};
+	struct cursor_item item;
+	struct cursor cursor;
+
+	cursor_start(&cursor, trace, stream);
+	while (cursor_next(&cursor, &item))
+		take_item(&follower, &item, &observer);
+	cursor_stop(&cursor);
+	if (follower.current)
+		set_visible(&follower, false);
+	for (size_t i = 0; i < follower.task_count; i++) {
+		if (counts)
+			add_counts(counts, &follower.tasks[i]->stack.counts);
+		stack_free(&follower.tasks[i]->stack);
+		free(follower.tasks[i]);
+	}
+	free(follower.tasks);
+	return follower.position;
+}

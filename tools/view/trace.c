@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: MIT
+#include "tools/view/trace.h"
+
+#include "abi/ptrace_bts.h"
+#include "lib/frame.h"
+#include "tools/view/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct trace_stream *trace_stream(struct trace *trace, uint32_t id)
+{
+	struct trace_stream *stream;
+
+	for (size_t i = 0; i < trace->stream_count; i++)
+		if (trace->streams[i].id == id)
+			return &trace->streams[i];
+	trace->streams =
+		reallocate(trace->streams, trace->stream_count + 1, sizeof(*trace->streams));
+	stream = &trace->streams[trace->stream_count++];
+	memset(stream, 0, sizeof(*stream));
+	stream->id = id;
+	return stream;
+}
+
+const char *trace_stream_name(const struct trace_stream *stream, char *text, size_t size)
+{
+	const char *name = stream->name[0] ? stream->name : stream->program;
+
+	if (stream->id & TRACE_STREAM_CPU)
+		snprintf(text, size, "CPU %u", stream->id & ~TRACE_STREAM_CPU);
+	else
+		snprintf(text, size, *name ? "task %u (%s)" : "task %u", stream->id, name);
+	return text;
+}
+
+/* Text items become strings of printable characters. */
+static void take_text(char *text, size_t room, const uint8_t *payload, size_t size, unsigned tag)
+{
+	size_t count = 0;
+	const uint8_t *item = stream_item(payload, size, tag, &count);
+
+	if (!item)
+		return;
+	count = count < room ? count : room - 1;
+	for (size_t i = 0; i < count; i++)
+		text[i] = (char)(item[i] > ' ' && item[i] < 0x7f ? item[i]
+				 : item[i] == ' '		 ? ' '
+								 : '?');
+	text[count] = 0;
+}
+
+static uint64_t take_number(const uint8_t *payload, size_t size, unsigned tag, size_t bytes)
+{
+	size_t count = 0;
+	const uint8_t *item = stream_item(payload, size, tag, &count);
+	uint64_t number = 0;
+
+	if (item && count == bytes)
+		memcpy(&number, item, bytes);
+	return number;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+	const uint64_t *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+static void take_entries(struct trace *trace, const uint8_t *payload, size_t size)
+{
+	size_t count = 0;
+	const uint8_t *item = stream_item(payload, size, TRACE_ITEM_ENTRIES, &count);
+
+	free(trace->entries);
+	trace->entry_count = count / sizeof(*trace->entries);
+	trace->entries = allocate(trace->entry_count, sizeof(*trace->entries));
+	if (item)
+		memcpy(trace->entries, item, trace->entry_count * sizeof(*trace->entries));
+	qsort(trace->entries, trace->entry_count, sizeof(*trace->entries), compare_numbers);
+}
+
+static void take_hello(struct trace *trace, const uint8_t *payload, size_t size)
+{
+	size_t count = 0;
+	const uint8_t *id = stream_item(payload, size, TRACE_ITEM_BUILD_ID, &count);
+
+	trace->greeted = true;
+	take_text(trace->name, sizeof(trace->name), payload, size, TRACE_ITEM_NAME);
+	take_text(trace->version, sizeof(trace->version), payload, size, TRACE_ITEM_VERSION);
+	take_text(trace->silicon, sizeof(trace->silicon), payload, size, TRACE_ITEM_SILICON);
+	if (id && count <= sizeof(trace->build_id)) {
+		memcpy(trace->build_id, id, count);
+		trace->build_id_size = count;
+	}
+	trace->processor = (uint32_t)take_number(payload, size, TRACE_ITEM_PROCESSOR, 4);
+	trace->cpus = (uint32_t)take_number(payload, size, TRACE_ITEM_CPUS, 4);
+	trace->record_bytes = (uint32_t)take_number(payload, size, TRACE_ITEM_RECORD, 4);
+	trace->tsc_hz = take_number(payload, size, TRACE_ITEM_TSC_HZ, 8);
+	take_entries(trace, payload, size);
+}
+
+static void take_stream(struct trace_stream *stream, const uint8_t *payload, size_t size)
+{
+	take_text(stream->name, sizeof(stream->name), payload, size, TRACE_ITEM_NAME);
+	take_text(stream->program, sizeof(stream->program), payload, size, TRACE_ITEM_PROGRAM);
+	stream->checksum = (uint32_t)take_number(payload, size, TRACE_ITEM_CHECKSUM, 4);
+	stream->view = (uint32_t)take_number(payload, size, TRACE_ITEM_VIEW, 4);
+}
+
+static void add_part(struct trace_stream *stream, const struct trace_frame *header,
+		     const uint8_t *payload, size_t size, size_t line_size)
+{
+	uint8_t *copy = allocate(size, 1);
+
+	if (size)
+		memcpy(copy, payload, size);
+	if (stream->part_count == stream->part_room) {
+		stream->part_room = stream->part_room ? 2 * stream->part_room : 16;
+		stream->parts =
+			reallocate(stream->parts, stream->part_room, sizeof(*stream->parts));
+	}
+	stream->parts[stream->part_count++] = (struct trace_part){*header, copy, size, line_size};
+}
+
+static bool take_branches(struct trace *trace, const struct trace_frame *header,
+			  const uint8_t *payload, size_t size, size_t line_size)
+{
+	static struct trace_record records[STREAM_RECORDS];
+	struct trace_stream *stream = trace_stream(trace, header->stream);
+	size_t count;
+
+	trace->wrong = stream_records(header, payload, size, records, &count);
+	if (trace->wrong)
+		return false;
+	add_part(stream, header, payload, size, line_size);
+	stream->records += header->count;
+	stream->stamps += header->stamps;
+	stream->lost += header->lost;
+	stream->line_bytes += line_size;
+	return true;
+}
+
+static bool take_end(struct trace *trace, const struct trace_frame *header, const uint8_t *payload,
+		     size_t size)
+{
+	struct trace_total total;
+
+	if (size != header->count * sizeof(total)) {
+		trace->wrong = "the frame END has another number of totals than it says";
+		return false;
+	}
+	for (size_t at = 0; at < size; at += sizeof(total)) {
+		struct trace_stream *stream;
+
+		memcpy(&total, payload + at, sizeof(total));
+		stream = trace_stream(trace, total.stream);
+		stream->total = total;
+		stream->totalled = true;
+	}
+	trace->ended = true;
+	return true;
+}
+
+bool trace_take(struct trace *trace, const struct trace_frame *header, const uint8_t *payload,
+		size_t size, size_t line_size)
+{
+	switch (header->type) {
+	case TRACE_FRAME_HELLO:
+		take_hello(trace, payload, size);
+		return true;
+	case TRACE_FRAME_STREAM:
+		take_stream(trace_stream(trace, header->stream), payload, size);
+		return true;
+	case TRACE_FRAME_BRANCHES:
+		return take_branches(trace, header, payload, size, line_size);
+	case TRACE_FRAME_MARK:
+		add_part(trace_stream(trace, header->stream), header, payload, size, line_size);
+		return true;
+	case TRACE_FRAME_END:
+		return take_end(trace, header, payload, size);
+	default:
+		return true;
+	}
+}
+
+/* Records and frames of a stream against what END says was sent. */
+static const char *stream_flaw(const struct trace_stream *stream, char *text, size_t size)
+{
+	char name[256];
+	uint64_t frames = 0;
+
+	for (size_t i = 0; i < stream->part_count; i++)
+		frames += stream->parts[i].header.type == TRACE_FRAME_BRANCHES;
+	trace_stream_name(stream, name, sizeof(name));
+	if (!stream->totalled && frames)
+		snprintf(text, size, "the frame END does not have %s", name);
+	else if (stream->totalled &&
+		 (stream->total.frames != frames || stream->total.records != stream->records ||
+		  stream->total.lost != stream->lost))
+		snprintf(text, size,
+			 "%s: %u frames with %llu records were sent, %llu with %llu are here", name,
+			 stream->total.frames, (unsigned long long)stream->total.records,
+			 (unsigned long long)frames, (unsigned long long)stream->records);
+	else
+		return NULL;
+	return text;
+}
+
+const char *trace_flaw(const struct trace *trace, char *text, size_t size)
+{
+	const struct stream_received *received = &trace->received;
+
+	if (received->damaged || received->missing || received->backward)
+		snprintf(text, size, "%llu frames are damaged, %llu missing, %llu out of order",
+			 (unsigned long long)received->damaged,
+			 (unsigned long long)received->missing,
+			 (unsigned long long)received->backward);
+	else if (!trace->greeted)
+		snprintf(text, size, "there is no frame HELLO");
+	else if (!trace->ended)
+		snprintf(text, size, "there is no frame END: the stream was cut");
+	else {
+		for (size_t i = 0; i < trace->stream_count; i++)
+			if (stream_flaw(&trace->streams[i], text, size))
+				return text;
+		return NULL;
+	}
+	return text;
+}
+
+static void load_frame(void *argument, const struct trace_frame *header, const uint8_t *payload,
+		       size_t size, const uint8_t *line, size_t line_size)
+{
+	struct trace *trace = argument;
+
+	(void)line;
+	if (!trace_take(trace, header, payload, size, line_size + 2))
+		fail("%s: frame %u: %s", trace->path, header->sequence, trace->wrong);
+}
+
+struct trace *trace_load(const char *path, bool damaged)
+{
+	struct trace *trace = allocate(1, sizeof(*trace));
+	struct receiver *receiver = allocate(1, sizeof(*receiver));
+	char flaw[256];
+	size_t size;
+	char *file = read_file(path, &size);
+
+	trace->path = path;
+	receiver_init(receiver);
+	receiver->frame = load_frame;
+	receiver->argument = trace;
+	receiver_feed(receiver, (uint8_t *)file, size);
+	receiver_end(receiver);
+	trace->received = receiver->received;
+	free(file);
+	free(receiver);
+	if (trace->received.foreign)
+		fail("%s: %llu frames are of a version of the format that this program does not know",
+		     path, (unsigned long long)trace->received.foreign);
+	if (!trace->received.frames)
+		fail("%s: no frame of a trace stream is in it", path);
+	if (trace_flaw(trace, flaw, sizeof(flaw)) && !damaged)
+		fail("%s: %s (--damaged: show what is there)", path, flaw);
+	return trace;
+}
+
+void trace_free(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->stream_count; i++) {
+		for (size_t part = 0; part < trace->streams[i].part_count; part++)
+			free((void *)trace->streams[i].parts[part].payload);
+		free(trace->streams[i].parts);
+	}
+	for (size_t i = 0; i < trace->code_count; i++)
+		code_close(trace->codes[i]);
+	free(trace->codes);
+	free(trace->streams);
+	free(trace->entries);
+	free(trace);
+}
+
+/* NULL, with a warning, if there is no such file. */
+static struct code *open_code(struct trace *trace, const char *path)
+{
+	char error[512];
+	struct code *code;
+
+	for (size_t i = 0; i < trace->code_count; i++)
+		if (!strcmp(code_path(trace->codes[i]), path))
+			return trace->codes[i];
+	if (access(path, F_OK)) {
+		warn("%s is not there: its code is unknown", path);
+		return NULL;
+	}
+	code = code_open(path, error, sizeof(error));
+	if (!code)
+		fail("%s", error);
+	trace->codes = reallocate(trace->codes, trace->code_count + 1, sizeof(*trace->codes));
+	trace->codes[trace->code_count++] = code;
+	return code;
+}
+
+static void open_kernel(struct trace *trace, const char *elf, struct code **kernel)
+{
+	size_t size;
+	const uint8_t *id;
+
+	*kernel = open_code(trace, elf);
+	if (!*kernel || !trace->build_id_size)
+		return;
+	id = code_build_id(*kernel, &size);
+	if (size != trace->build_id_size || memcmp(id, trace->build_id, size))
+		fail("%s is not the kernel that ran: its build-id differs from the trace's", elf);
+}
+
+void trace_open_code(struct trace *trace, const char *elf, const char *program,
+		     const char *directory)
+{
+	struct code *kernel;
+	char path[512];
+
+	open_kernel(trace, elf, &kernel);
+	for (size_t i = 0; i < trace->stream_count; i++) {
+		struct trace_stream *stream = &trace->streams[i];
+		struct code *code;
+
+		stream->space.kernel = kernel;
+		if (!stream->program[0] && !program)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s.elf", directory, stream->program);
+		code = open_code(trace, program ? program : path);
+		stream->space.program = code;
+		if (code && stream->checksum && stream->checksum != code_checksum(code))
+			fail("%s is not the program that ran: its segments' checksum is %08x, not %08x",
+			     code_path(code), code_checksum(code), stream->checksum);
+	}
+}
+
+void cursor_start(struct cursor *cursor, const struct trace *trace,
+		  const struct trace_stream *stream)
+{
+	bool cpu = stream->id & TRACE_STREAM_CPU;
+
+	*cursor = (struct cursor){.trace = trace,
+				  .stream = stream,
+				  .cpu = cpu ? (int)(stream->id & ~TRACE_STREAM_CPU) : -1,
+				  .pid = cpu ? 0 : stream->id};
+	cursor->records = allocate(STREAM_RECORDS, sizeof(*cursor->records));
+}
+
+void cursor_stop(struct cursor *cursor)
+{
+	free(cursor->records);
+	cursor->records = NULL;
+}
+
+/* Opens frame `part`: true with an item if that says something before the first record. */
+static bool open_part(struct cursor *cursor, struct cursor_item *item)
+{
+	const struct trace_part *part = &cursor->stream->parts[cursor->part++];
+	uint64_t missing = part->header.index - cursor->index;
+
+	*item = (struct cursor_item){.index = cursor->index};
+	cursor->at = cursor->count = 0;
+	if (part->header.type == TRACE_FRAME_MARK) {
+		item->kind = CURSOR_MARK;
+		item->text = (const char *)part->payload;
+		item->text_size = part->size;
+		return true;
+	}
+	stream_records(&part->header, part->payload, part->size, cursor->records, &cursor->count);
+	cursor->index = item->index = part->header.index;
+	item->kind = CURSOR_GAP;
+	item->missing = missing + part->header.lost;
+	return item->missing > 0;
+}
+
+static void describe_record(struct cursor *cursor, struct cursor_item *item)
+{
+	const struct trace_record *record = &item->record;
+	uint64_t pid_cpu = record->flags & ~TRACE_STAMP_FLAG;
+
+	item->kind = record_is_stamp(record) ? CURSOR_STAMP : CURSOR_BRANCH;
+	if (item->kind == CURSOR_STAMP)
+		item->qualifier = (unsigned)(record->from & ~TRACE_STAMP);
+	if (item->kind == CURSOR_STAMP && item->qualifier == PTRACE_BTS_GAP) {
+		item->kind = CURSOR_GAP;
+		item->missing = record->to;
+	} else if (item->kind == CURSOR_STAMP) {
+		cursor->cpu = (int)(pid_cpu >> 32);
+		cursor->pid = (uint32_t)pid_cpu;
+	}
+	item->cpu = cursor->cpu;
+	item->pid = cursor->pid;
+	item->of_cpu = cursor->stream->id & TRACE_STREAM_CPU;
+}
+
+bool cursor_next(struct cursor *cursor, struct cursor_item *item)
+{
+	while (cursor->at == cursor->count) {
+		*item = (struct cursor_item){.kind = CURSOR_END, .index = cursor->index};
+		if (cursor->part == cursor->stream->part_count)
+			return false;
+		if (open_part(cursor, item))
+			return true;
+	}
+	*item = (struct cursor_item){.index = cursor->index++};
+	item->has_record = true;
+	item->record = cursor->records[cursor->at++];
+	describe_record(cursor, item);
+	return true;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* A whole trace in memory: its streams, their records one after the other, the code that ran. */
+#ifndef SPOOR_TOOLS_VIEW_TRACE_H
+#define SPOOR_TOOLS_VIEW_TRACE_H
+
+#include "tools/view/code.h"
+#include "tools/view/stream.h"
+
+/* A frame BRANCHES or MARK, of one stream. */
+struct trace_part {
+	struct trace_frame header;
+	const uint8_t *payload;
+	size_t size, line_size;
+};
+
+struct trace_stream {
+	uint32_t id;
+	char name[64], program[128]; /* "": not known */
+	uint32_t checksum, view;     /* 0: not known */
+	struct trace_part *parts;
+	size_t part_count, part_room;
+	uint64_t records, stamps, lost, line_bytes;
+	struct trace_total total; /* as END has it */
+	bool totalled;
+	struct space space;
+};
+
+struct trace {
+	const char *path;
+	char name[128], version[64], silicon[32];
+	uint8_t build_id[32];
+	size_t build_id_size;
+	uint32_t processor, cpus, record_bytes;
+	uint64_t tsc_hz;
+	uint64_t *entries; /* sorted */
+	size_t entry_count;
+	struct trace_stream *streams;
+	size_t stream_count;
+	struct stream_received received;
+	bool greeted, ended;
+	struct code **codes;
+	size_t code_count;
+	/* Before it is loaded, what a frame was wrong with; NULL: none. */
+	const char *wrong;
+};
+
+/*
+ * Takes one frame into the trace: the payload is copied. False with trace->wrong set: it was made
+ * wrongly.
+ */
+bool trace_take(struct trace *trace, const struct trace_frame *header, const uint8_t *payload,
+		size_t size, size_t line_size);
+
+/* The first thing that the trace lacks, as a sentence; NULL: it is whole. */
+const char *trace_flaw(const struct trace *trace, char *text, size_t size);
+
+/*
+ * Reads a file. Ends the program with a sentence if it is no trace stream, or lacks something and
+ * not `damaged`.
+ */
+struct trace *trace_load(const char *path, bool damaged);
+void trace_free(struct trace *trace);
+
+struct trace_stream *trace_stream(struct trace *trace, uint32_t id);
+
+/* "task 12 (hello)", "CPU 0". */
+const char *trace_stream_name(const struct trace_stream *stream, char *text, size_t size);
+
+/*
+ * Opens the kernel's file `elf` and, for each stream with a program, that program: `program` if it
+ * is given, else DIRECTORY/NAME.elf. A file that is not what ran ends the program with a sentence;
+ * one that is not there is a warning, and its code is unknown.
+ */
+void trace_open_code(struct trace *trace, const char *elf, const char *program,
+		     const char *directory);
+
+/* Goes through the records of one stream. */
+struct cursor {
+	const struct trace *trace;
+	const struct trace_stream *stream;
+	size_t part, at, count; /* the frame, and the record in it */
+	uint64_t index;		/* of the next record in its stream */
+	struct trace_record *records;
+	int cpu;      /* where the task is; of a CPU's stream, that CPU; -1: not known */
+	uint32_t pid; /* that runs; of a task's stream, that task */
+};
+
+void cursor_start(struct cursor *cursor, const struct trace *trace,
+		  const struct trace_stream *stream);
+
+/* What comes next in a stream. */
+enum cursor_kind {
+	CURSOR_END,
+	CURSOR_BRANCH,
+	CURSOR_STAMP,
+	CURSOR_GAP,  /* `missing` records are missing here; 0: their number is not known */
+	CURSOR_MARK, /* `text`, `text_size` */
+};
+
+struct cursor_item {
+	enum cursor_kind kind;
+	uint64_t index; /* of the record, or of the next one */
+	bool has_record;
+	struct trace_record record;
+	unsigned qualifier; /* of a stamp */
+	int cpu;	    /* where, -1: not known */
+	uint32_t pid;	    /* what ran */
+	bool of_cpu;	    /* the stream is that of a CPU, not of a task */
+	uint64_t missing;
+	const char *text;
+	size_t text_size;
+};
+
+bool cursor_next(struct cursor *cursor, struct cursor_item *item);
+void cursor_stop(struct cursor *cursor);
+
+#endif

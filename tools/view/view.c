@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "tools/view/view.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void say(const char *before, const char *format, va_list arguments)
+{
+	fflush(stdout);
+	fprintf(stderr, "view: %s", before);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+}
+
+void fail(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	say("", format, arguments);
+	va_end(arguments);
+	exit(EXIT_WRONG);
+}
+
+void fail_usage(const char *command, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	say("", format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "`view %s --help` lists the options\n", command);
+	exit(EXIT_USAGE);
+}
+
+void warn(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	say("warning: ", format, arguments);
+	va_end(arguments);
+}
+
+void *allocate(size_t count, size_t size)
+{
+	void *memory = calloc(count ? count : 1, size);
+
+	if (!memory)
+		fail("no memory for %zu elements of %zu bytes", count, size);
+	return memory;
+}
+
+void *reallocate(void *old, size_t count, size_t size)
+{
+	void *memory = reallocarray(old, count ? count : 1, size);
+
+	if (!memory)
+		fail("no memory for %zu elements of %zu bytes", count, size);
+	return memory;
+}
+
+char *read_file(const char *path, size_t *size)
+{
+	FILE *in = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+	size_t room = 1 << 16, count;
+	char *text = allocate(room + 1, 1);
+
+	if (!in)
+		fail("%s: %s", path, strerror(errno));
+	*size = 0;
+	while ((count = fread(text + *size, 1, room - *size, in)) > 0) {
+		*size += count;
+		if (*size == room)
+			text = reallocate(text, (room *= 2) + 1, 1);
+	}
+	if (ferror(in))
+		fail("%s: %s", path, strerror(errno));
+	if (in != stdin)
+		fclose(in);
+	text[*size] = 0;
+	return text;
+}
