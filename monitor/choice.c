@@ -70,6 +70,7 @@ const struct silicon *choice_make(const struct options *options)
 	static struct silicon silicon;
 
 	silicon.profile = options->profile;
+	silicon.pmu = pmu_clean;
 	ds_make(&silicon.ds, &options->behaviour,
 		options->defect ? options->defect->break_rules : NULL);
 	return &silicon;

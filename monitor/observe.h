@@ -4,9 +4,8 @@
  * what becomes of it: trace.c hands each observation to those that watch, which vcpu->observed
  * names. All but saw_event() are called only while it names one. Linear addresses throughout.
  *
- * An instruction that the interpreter leaves to the processor (INTERP_NATIVE_STEP) is reported by
- * nobody: none of them branches, and no unit here counts instructions. One that does has to be told
- * by svm/step.c and complete_instruction().
+ * An instruction that the interpreter leaves to the processor (INTERP_NATIVE_STEP) does not branch;
+ * that it is complete is reported by svm/step.c and complete_instruction().
  */
 #ifndef SPOOR_MONITOR_OBSERVE_H
 #define SPOOR_MONITOR_OBSERVE_H
@@ -19,10 +18,12 @@ struct vcpu;
 enum observer {
 	OBSERVER_DS = 1 << 0,	    /* TR and BTS are set: monitor/ds */
 	OBSERVER_LOCKSTEP = 1 << 1, /* interpreter against processor: monitor/interp/lockstep.c */
+	OBSERVER_PMU = 1 << 2,	    /* counters of instructions or branches, LBR: monitor/pmu */
+	OBSERVER_PEBS = 1 << 3,	    /* counters of memory accesses: monitor/pebs */
 };
 
 /* The observers that need one instruction at a time, and saw_retired() after each. */
-#define OBSERVERS_OF_INSTRUCTIONS OBSERVER_LOCKSTEP
+#define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | OBSERVER_PMU)
 
 /* The observers that saw_not_taken() is called for. */
 #define OBSERVERS_OF_NOT_TAKEN OBSERVER_LOCKSTEP
@@ -46,6 +47,31 @@ struct branch {
 	uint64_t return_rip; /* what the handler's frame says */
 };
 
+/* What an instruction is: bits of retired.kind. */
+enum retired_kind {
+	RETIRED = 1 << 0, /* always set */
+	RETIRED_BRANCH = 1 << 1,
+	RETIRED_CONDITIONAL = 1 << 2, /* Jcc, LOOP, LOOPcc, JRCXZ */
+	RETIRED_CALL = 1 << 3,	      /* near */
+	RETIRED_RETURN = 1 << 4,      /* near */
+	RETIRED_INDIRECT = 1 << 5,    /* near JMP or CALL through a register or memory */
+	RETIRED_FAR = 1 << 6,	      /* every other: far, INT n, SYSCALL, IRET */
+	RETIRED_TAKEN = 1 << 7,
+	RETIRED_LOAD = 1 << 8, /* it read, wrote memory: while OBSERVER_PEBS is set */
+	RETIRED_STORE = 1 << 9,
+	RETIRED_MISPREDICTED = 1 << 10, /* monitor/pmu adds it */
+};
+
+/* An instruction that is complete; the guest's state is that after it. */
+struct retired {
+	uint64_t from;	      /* where it is, linear */
+	uint64_t to;	      /* the next one */
+	uint64_t rip;	      /* where it is, in its code segment */
+	uint64_t load, store; /* the linear addresses that it accessed last */
+	unsigned from_cpl, to_cpl;
+	unsigned kind; /* enum retired_kind */
+};
+
 /* A branch instruction was taken; the guest's state is that at `to`. */
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 /* The conditional branch at `from` was not: Jcc, LOOP, LOOPcc, JRCXZ. */
@@ -55,7 +81,7 @@ void saw_not_taken(struct vcpu *vcpu, uint64_t from);
 void saw_event(struct vcpu *vcpu, const struct branch *event);
 /* An instruction is complete, what it reports aside from this was reported before. Not called for
    one that faults, or that is to go on with its next iteration. */
-void saw_retired(struct vcpu *vcpu);
+void saw_retired(struct vcpu *vcpu, const struct retired *retired);
 /* MOV to CR3: vcpu->cr3 is the new value. */
 void saw_cr3(struct vcpu *vcpu);
 /* The size of code has changed: to 64, 32 or 16 bits (CS.L with EFER.LMA, CS.D). */

@@ -3,9 +3,21 @@
 
 #include <stddef.h>
 
+#include "monitor/pmu/events.h"
+
 #define P6_LAYOUT                                                                                  \
 	{                                                                                          \
 		.tr = 1 << 6, .bts = 1 << 7, .btint = 1 << 8, .off_os = 1 << 9, .off_usr = 1 << 10 \
+	}
+
+/* SDM Vol 3, 17.5, 17.7 and tables 35-2 and following. */
+#define LBR_OF_CORE(n)                                                                             \
+	{                                                                                          \
+		.depth = (n), .from = 0x40, .to = 0x60, .top = 0x1c9                               \
+	}
+#define LBR_STACK(n, ...)                                                                          \
+	{                                                                                          \
+		.depth = (n), .from = 0x680, .to = 0x6c0, __VA_ARGS__                              \
 	}
 
 static const struct profile profiles[] = {
@@ -13,12 +25,14 @@ static const struct profile profiles[] = {
 	 .brand = "Spoor virtual processor with BTS, Nehalem class",
 	 .signature = 0x000106a5, /* 06_1AH */
 	 .last_leaf = 0x0d,
-	 .performance = {2, 4, 48},
+	 .performance = {3, 4, 48, 0x1c3, pmu_events_nehalem},
+	 .lbr = LBR_STACK(16, .top = 0x1c9, .select = 0x1ff, .flags = true),
 	 .layout = P6_LAYOUT},
 	{.name = "netburst",
 	 .brand = "Spoor virtual processor with BTS, NetBurst",
 	 .signature = 0x00000f41, /* 0F_04H */
 	 .last_leaf = 5,
+	 .lbr = LBR_STACK(16, .top = 0x1da),
 	 .layout = {.tr = 1 << 2,
 		    .bts = 1 << 3,
 		    .btint = 1 << 4,
@@ -30,27 +44,45 @@ static const struct profile profiles[] = {
 	 .brand = "Spoor virtual processor with BTS, Merom",
 	 .signature = 0x000006fb, /* 06_0FH */
 	 .last_leaf = 0x0a,
-	 .performance = {2, 2, 40},
+	 .performance = {2, 2, 40, 0xc1, pmu_events_core},
+	 .lbr = LBR_OF_CORE(4),
 	 .layout = P6_LAYOUT,
 	 .behaviour = {.lbr = DS_LBR_DROPPED}},
 	{.name = "penryn",
 	 .brand = "Spoor virtual processor with BTS, Penryn",
 	 .signature = 0x0001067a, /* 06_17H */
 	 .last_leaf = 0x0d,
-	 .performance = {2, 2, 40},
+	 .performance = {2, 2, 40, 0xc1, pmu_events_core},
+	 .lbr = LBR_OF_CORE(4),
 	 .layout = P6_LAYOUT,
 	 .behaviour = {.lbr = DS_LBR_DROPPED}},
 	{.name = "bonnell",
 	 .brand = "Spoor virtual processor with BTS, Bonnell",
 	 .signature = 0x000106c2, /* 06_1CH */
 	 .last_leaf = 0x0a,
-	 .performance = {3, 2, 40},
+	 .performance = {3, 2, 40, 0xc2, pmu_events_core},
+	 .lbr = LBR_OF_CORE(8),
 	 .layout = P6_LAYOUT},
 	{.name = "skylake",
 	 .brand = "Spoor virtual processor with BTS, Skylake",
 	 .signature = 0x000506e3, /* 06_5EH */
 	 .last_leaf = 0x0d,
-	 .performance = {3, 4, 48},
+	 .performance = {4, 4, 48, 0x23c5, pmu_events_haswell},
+	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
+	 .layout = P6_LAYOUT},
+	{.name = "haswell",
+	 .brand = "Spoor virtual processor with BTS, Haswell",
+	 .signature = 0x000306c3, /* 06_3CH */
+	 .last_leaf = 0x0d,
+	 .performance = {3, 4, 48, 0x22c4, pmu_events_haswell},
+	 .lbr = LBR_STACK(16, .top = 0x1c9, .select = 0x3ff, .flags = true),
+	 .layout = P6_LAYOUT},
+	{.name = "icelake",
+	 .brand = "Spoor virtual processor with BTS, Ice Lake",
+	 .signature = 0x000706e5, /* 06_7EH */
+	 .last_leaf = 0x0d,
+	 .performance = {5, 8, 48, 0x64c5, pmu_events_icelake},
+	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
 	 .layout = P6_LAYOUT},
 };
 

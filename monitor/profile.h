@@ -6,6 +6,7 @@
 #ifndef SPOOR_MONITOR_DS_PROFILE_H
 #define SPOOR_MONITOR_DS_PROFILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "monitor/ds/behaviour.h"
@@ -16,17 +17,42 @@ struct ds_layout {
 	uint64_t tr, bts, btint, off_os, off_usr;
 };
 
+struct pmu_event;
+
+/* Architectural performance monitoring. Version 0: there is none. */
+struct performance {
+	uint8_t version, counters, width; /* CPUID.0AH:EAX */
+	uint64_t capabilities;		  /* IA32_PERF_CAPABILITIES; 0: no PDCM */
+	const struct pmu_event *events;	  /* beside the architectural ones */
+};
+
+/* IA32_PERF_CAPABILITIES: SDM Vol 3, 17.4.8.1 and figure 18-49. */
+#define CAPABILITY_FULL_WIDTH (1ull << 13)
+
+/* The LBR stack: MSRs of its first entry, 0 where there is none. */
+struct lbr_layout {
+	uint8_t depth;
+	uint16_t from, to, info, top;
+	uint16_t select; /* flags that LBR_SELECT has */
+	bool flags;	 /* bit 63 of `from` says that the branch was mispredicted */
+};
+
 struct profile {
 	const char *name;
 	const char brand[48];
 	uint32_t signature; /* CPUID.1:EAX */
 	uint32_t last_leaf; /* CPUID.0:EAX */
-	struct {
-		uint8_t version, counters, width; /* CPUID.0AH:EAX; version 0: there is none */
-	} performance;
+	struct performance performance;
+	struct lbr_layout lbr;
 	struct ds_layout layout;
 	struct ds_behaviour behaviour;
 };
+
+/* IA32_PERF_CAPABILITIES.PEBS_REC_FORMAT. */
+static inline unsigned pebs_format(const struct profile *profile)
+{
+	return profile->performance.capabilities >> 8 & 0xf;
+}
 
 /* Profile `n`, the first being the default; NULL behind the last one. */
 const struct profile *profile_get(unsigned n);

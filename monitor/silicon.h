@@ -4,11 +4,13 @@
 #define SPOOR_MONITOR_SILICON_H
 
 #include "monitor/ds/rules.h"
+#include "monitor/pmu/rules.h"
 #include "monitor/profile.h"
 
 struct silicon {
 	const struct profile *profile;
 	struct ds_silicon ds;
+	struct pmu_rules pmu;
 };
 
 static inline const struct ds_behaviour *ds_behaviour_of(const struct vcpu *vcpu)

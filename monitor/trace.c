@@ -4,12 +4,13 @@
 
 #include "monitor/ds/ds.h"
 #include "monitor/interp/lockstep.h"
+#include "monitor/pmu/pmu.h"
 
-static __attribute__((noinline)) void branch_in_lockstep(struct vcpu *vcpu, uint64_t from,
-							 uint64_t to, unsigned from_cpl,
-							 unsigned to_cpl)
+static __attribute__((noinline)) void
+branch_of_others(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
-	lockstep_saw(vcpu, SAW_BRANCH, to);
+	if (vcpu->observed & OBSERVER_LOCKSTEP)
+		lockstep_saw(vcpu, SAW_BRANCH, to);
 	if (vcpu->observed & OBSERVER_DS)
 		ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
@@ -17,8 +18,8 @@ static __attribute__((noinline)) void branch_in_lockstep(struct vcpu *vcpu, uint
 /* Jumps, without a frame of its own: each branch of a traced guest passes here. */
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
-	if (vcpu->observed & OBSERVER_LOCKSTEP)
-		branch_in_lockstep(vcpu, from, to, from_cpl, to_cpl);
+	if (vcpu->observed != OBSERVER_DS)
+		branch_of_others(vcpu, from, to, from_cpl, to_cpl);
 	else
 		ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
@@ -34,12 +35,15 @@ void saw_event(struct vcpu *vcpu, const struct branch *event)
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_EVENT, event->to);
 	ds_event(vcpu, event);
+	pmu_event(vcpu, event);
 }
 
-void saw_retired(struct vcpu *vcpu)
+void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 {
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_RETIRED, 0);
+	if (vcpu->observed & OBSERVER_PMU)
+		pmu_retired(vcpu, retired);
 }
 
 void saw_cr3(struct vcpu *vcpu)
@@ -68,4 +72,11 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 	vcpu->debugctl = 0;
 	vcpu->observed &= ~(unsigned)OBSERVER_DS;
 	ds_reset(vcpu);
+	pmu_update(vcpu);
+}
+
+void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
+{
+	vcpu->pmu = (struct pmu_state){0};
+	trace_reset(vcpu, silicon);
 }

@@ -5,6 +5,9 @@
 
 #include "monitor/vcpu.h"
 
+/* RESET of a processor: its counters too, which INIT leaves alone (SDM Vol 3, table 9-1). */
+void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon);
+
 /* RESET and INIT of a processor of `silicon`: nothing is traced. Before anything of monitor/ds. */
 void trace_reset(struct vcpu *vcpu, const struct silicon *silicon);
 

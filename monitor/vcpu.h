@@ -8,6 +8,7 @@
 
 #include "monitor/ds/state.h"
 #include "monitor/observe.h"
+#include "monitor/pmu/state.h"
 #include "monitor/x86.h"
 
 struct silicon;
@@ -60,6 +61,7 @@ struct vcpu {
 	unsigned observed; /* enum observer; 0: what the interpreter sees concerns nobody */
 	const struct silicon *silicon;
 	struct ds_state ds;
+	struct pmu_state pmu;
 	struct interp *interp; /* the interpreter's caches: interp_init() */
 };
 

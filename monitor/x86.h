@@ -49,6 +49,9 @@ enum vector {
 /* IA32_DEBUGCTL in every layout of its other flags: SDM Vol 3, 17.4.1. */
 #define DEBUGCTL_LBR 1ull
 #define DEBUGCTL_BTF 2ull /* RFLAGS.TF traps taken branches only */
+/* In that of P6 alone: SDM Vol 3, 17.4.7. */
+#define DEBUGCTL_FREEZE_LBRS	(1ull << 11)
+#define DEBUGCTL_FREEZE_PERFMON (1ull << 12)
 
 enum { INSN_BYTES = 15 }; /* of the longest instruction: SDM Vol 2, 2.3.11 */
 

@@ -10,6 +10,7 @@
 #define IA32_PERF_GLOBAL_STATUS	  0x38eu
 #define IA32_PERF_GLOBAL_CTRL	  0x38fu
 #define IA32_PERF_GLOBAL_OVF_CTRL 0x390u
+#define IA32_A_PMC0		  0x4c1u
 
 #define PERFEVTSEL_INT (1ull << 20)
 #define PERFEVTSEL_EN  (1ull << 22)

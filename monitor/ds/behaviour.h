@@ -87,6 +87,9 @@ struct ds_behaviour {
 	/* A page of buffer or area without Accessed and Dirty, which software must set before. */
 	enum { DS_DIRTY_SET, DS_DIRTY_LEFT_CLEAR, DS_DIRTY_DROPS_RECORD } dirty;
 
+	/* Whose CPL a counter judges an instruction by that changes it, such as SYSCALL. */
+	enum { DS_COUNTED_BY_SOURCE, DS_COUNTED_BY_TARGET } counted;
+
 	/* CPUID.1:ECX[4], and with it bits 9 and 10 of IA32_DEBUGCTL; CPUID.1:ECX[2]. */
 	enum { DS_CPL_FILTERS, DS_CPL_ABSENT } ds_cpl;
 	enum { DS_DTES64, DS_DTES64_ABSENT } dtes64;

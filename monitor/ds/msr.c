@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Enumeration, the MSRs, and what events do to them: SDM Vol 3, 17.4.1 to 17.4.5 and 17.4.9. */
+#include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
 #include "monitor/trace.h"
 
@@ -53,13 +54,22 @@ void ds_set_debugctl(struct vcpu *vcpu, uint64_t value)
 {
 	vcpu->debugctl = value;
 	ds_set_tracing(vcpu, ds_rules_of(vcpu)->enabled(vcpu));
+	pmu_update(vcpu);
+}
+
+/* SDM Vol 3, 17.4.7: with PDCM and version 2 of performance monitoring. */
+static uint64_t freeze_flags(const struct vcpu *vcpu)
+{
+	return vcpu->silicon->profile->performance.capabilities
+		       ? DEBUGCTL_FREEZE_LBRS | DEBUGCTL_FREEZE_PERFMON
+		       : 0;
 }
 
 static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
 	uint64_t defined = DEBUGCTL_LBR | DEBUGCTL_BTF | ds_layout_of(vcpu)->tr |
-			   ds_layout_of(vcpu)->bts | ds_layout_of(vcpu)->btint;
+			   ds_layout_of(vcpu)->bts | ds_layout_of(vcpu)->btint | freeze_flags(vcpu);
 	bool lbr_with_tr = value & DEBUGCTL_LBR && value & ds_layout_of(vcpu)->tr;
 
 	if (behaviour->ds_cpl == DS_CPL_FILTERS)

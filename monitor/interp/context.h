@@ -58,18 +58,20 @@ struct interp {
 	uint64_t watched_page; /* host page number of the code that runs: a store there ends it */
 	uint64_t validity;     /* of blocks: changes with page tables, privilege, mode and CS */
 	uint64_t epoch, code_epoch;
-	uint64_t code_base; /* of CS; 0 in 64-bit mode */
-	uint64_t code_mask; /* of linear addresses */
-	uint8_t mode;	    /* enum mode */
-	bool attention;	    /* look for more than the next block once this one has ended */
-	bool poll;	    /* the caller should look for interrupts */
-	bool mov_ss;	    /* the shadow is that of MOV SS: it holds off #DB as well */
-	bool trap;	    /* TF was set when the instruction began */
-	bool single;	    /* one instruction at a time */
-	bool branched;	    /* a branch was taken */
-	bool breakpoints;   /* DR7 enables some */
-	uint8_t hits;	    /* breakpoints on what was accessed, as in DR6 */
-	bool one;	    /* the caller asked for one instruction */
+	uint64_t code_base;   /* of CS; 0 in 64-bit mode */
+	uint64_t code_mask;   /* of linear addresses */
+	uint8_t mode;	      /* enum mode */
+	bool attention;	      /* look for more than the next block once this one has ended */
+	bool poll;	      /* the caller should look for interrupts */
+	bool mov_ss;	      /* the shadow is that of MOV SS: it holds off #DB as well */
+	bool trap;	      /* TF was set when the instruction began */
+	bool single;	      /* one instruction at a time */
+	bool branched;	      /* a branch was taken */
+	bool breakpoints;     /* DR7 enables some */
+	uint8_t hits;	      /* breakpoints on what was accessed, as in DR6 */
+	bool one;	      /* the caller asked for one instruction */
+	bool refused;	      /* INT n met a fault instead of its handler */
+	struct retired began; /* of a single instruction: where it is */
 	int64_t budget;
 	uint8_t privilege;	   /* of explicit accesses */
 	struct lockstep *lockstep; /* NULL: nothing is compared */

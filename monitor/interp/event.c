@@ -161,6 +161,7 @@ static void nest(struct vcpu *vcpu, struct event *event, const struct fault *fau
 	uint64_t rip = event->kind == EVENT_SOFTWARE ? event->from : event->return_rip;
 	uint32_t external = event->kind == EVENT_SOFTWARE ? 0 : 1;
 
+	vcpu->interp->refused = event->kind == EVENT_SOFTWARE;
 	if (fault->vector == VECTOR_PF) {
 		vcpu->cr2 = fault->address;
 		external = 0;

@@ -67,7 +67,7 @@ struct fault {
  * platform must then answer NULL to platform_guest_page() for all that is not memory. `memory`:
  * LOCKSTEP_MEMORY bytes, for that virtual processor alone.
  */
-#define LOCKSTEP_MEMORY ((size_t)8 << 10)
+#define LOCKSTEP_MEMORY ((size_t)12 << 10)
 void lockstep_init(struct vcpu *vcpu, void *memory);
 
 /* Instructions compared since the start, by all virtual processors. */

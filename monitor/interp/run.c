@@ -151,8 +151,79 @@ static void prepare(struct vcpu *vcpu)
 	interp->attention = true;
 	interp->mov_ss = false;
 	interp->branched = false;
+	interp->refused = false;
+	interp->began = (struct retired){
+		.from = code_linear(interp, vcpu->rip), .rip = vcpu->rip, .from_cpl = vcpu->cpl};
 	vcpu->interrupt_shadow = false;
 	vcpu->rflags &= ~(uint64_t)FLAG_RF;
+}
+
+/* Opcodes of one byte that branch; FFH has its own. */
+static unsigned kind_of_one_byte(const struct insn *i)
+{
+	switch (i->opcode) {
+	case 0xc2:
+	case 0xc3:
+		return RETIRED_BRANCH | RETIRED_RETURN;
+	case 0xe0:
+	case 0xe1:
+	case 0xe2:
+	case 0xe3:
+		return RETIRED_BRANCH | RETIRED_CONDITIONAL;
+	case 0xe8:
+		return RETIRED_BRANCH | RETIRED_CALL;
+	case 0xe9:
+	case 0xeb:
+		return RETIRED_BRANCH;
+	case 0x9a:
+	case 0xca:
+	case 0xcb:
+	case 0xcc:
+	case 0xcd:
+	case 0xcf:
+	case 0xea:
+		return RETIRED_BRANCH | RETIRED_FAR;
+	default:
+		return (i->opcode & ~15u) == 0x70 ? RETIRED_BRANCH | RETIRED_CONDITIONAL : 0;
+	}
+}
+
+static unsigned kind_of(const struct vcpu *vcpu, const struct insn *i)
+{
+	static const uint16_t group_5[8] = {
+		[2] = RETIRED_BRANCH | RETIRED_CALL | RETIRED_INDIRECT,
+		[3] = RETIRED_BRANCH | RETIRED_FAR,
+		[4] = RETIRED_BRANCH | RETIRED_INDIRECT,
+		[5] = RETIRED_BRANCH | RETIRED_FAR,
+	};
+
+	switch (i->opcode) {
+	case 0xff:
+		return group_5[i->modrm >> 3 & 7];
+	case 0xce: /* INTO */
+		return vcpu->interp->branched ? RETIRED_BRANCH | RETIRED_FAR : 0;
+	case 0xf05: /* SYSCALL, SYSRET, SYSENTER, SYSEXIT */
+	case 0xf07:
+	case 0xf34:
+	case 0xf35:
+		return RETIRED_BRANCH | RETIRED_FAR;
+	default:
+		return (i->opcode & ~15u) == 0xf80 ? RETIRED_BRANCH | RETIRED_CONDITIONAL
+						   : kind_of_one_byte(i);
+	}
+}
+
+static void report_retired(struct vcpu *vcpu, const struct insn *i)
+{
+	struct retired *retired = &vcpu->interp->began;
+	unsigned kind = kind_of(vcpu, i);
+
+	if (kind && vcpu->interp->branched)
+		kind |= RETIRED_TAKEN;
+	retired->kind |= RETIRED | kind;
+	retired->to = code_linear(vcpu->interp, vcpu->rip);
+	retired->to_cpl = vcpu->cpl;
+	saw_retired(vcpu, retired);
 }
 
 /* Behind a single instruction that did not fault. */
@@ -160,8 +231,8 @@ static void complete(struct vcpu *vcpu, const struct insn *i)
 {
 	bool repeats = vcpu->rip == insn_rip(i) && !vcpu->interp->branched;
 
-	if (vcpu->observed & OBSERVERS_OF_INSTRUCTIONS && !repeats)
-		saw_retired(vcpu);
+	if (vcpu->observed & OBSERVERS_OF_INSTRUCTIONS && !repeats && !vcpu->interp->refused)
+		report_retired(vcpu, i);
 	if (vcpu->interp->lockstep)
 		lockstep_after(vcpu, NULL);
 }

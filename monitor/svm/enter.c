@@ -91,6 +91,8 @@ static void choose_intercepts(const struct guest *guest, enum entry entry)
 		vmcb->intercept_3 |= INTERCEPT_PORTS;
 	if (guest->vcpu.nmi_blocked && entry == ENTER_FREELY)
 		vmcb->intercept_3 |= INTERCEPT_IRET;
+	if (guest->vcpu.pmu.cycles)
+		vmcb->intercept_3 |= INTERCEPT_HLT;
 	vmcb->intercept_4 = INTERCEPT_VMRUN | INTERCEPT_VMMCALL | INTERCEPT_VMLOAD |
 			    INTERCEPT_VMSAVE | INTERCEPT_STGI | INTERCEPT_CLGI | INTERCEPT_SKINIT |
 			    INTERCEPT_MONITOR | INTERCEPT_MWAIT | INTERCEPT_MWAIT_ARMED;

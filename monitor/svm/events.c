@@ -3,6 +3,7 @@
 #include "lib/string.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
+#include "monitor/pmu/pmu.h"
 #include "monitor/svm/guest.h"
 #include "monitor/trace.h"
 
@@ -75,15 +76,35 @@ static unsigned prefix_bytes(struct guest *guest)
 	return 0;
 }
 
+struct retired native_began(const struct vcpu *vcpu)
+{
+	const struct segment *code = &vcpu->segment[CS];
+	uint64_t base = code->attributes & SEGMENT_LONG ? 0 : code->base;
+
+	return (struct retired){
+		.from = base + vcpu->rip, .rip = vcpu->rip, .from_cpl = vcpu->cpl, .kind = RETIRED};
+}
+
+/* While the interpreter runs: before that nothing counts instructions. */
+void native_retired(struct vcpu *vcpu, struct retired *began)
+{
+	began->to = native_began(vcpu).from;
+	began->to_cpl = vcpu->cpl;
+	if (vcpu->observed & OBSERVER_PMU)
+		pmu_retired(vcpu, began);
+}
+
 void complete_instruction(struct guest *guest, unsigned opcode_bytes)
 {
 	struct vcpu *vcpu = &guest->vcpu;
+	struct retired began = native_began(vcpu);
 
 	interp_forget(vcpu);
 	vcpu->rip += prefix_bytes(guest) + opcode_bytes;
 	if (!(vcpu->segment[CS].attributes & SEGMENT_LONG))
 		vcpu->rip = (uint32_t)vcpu->rip;
 	vcpu->interrupt_shadow = false;
+	native_retired(vcpu, &began);
 	if (vcpu->rflags & RFLAGS_TF) {
 		vcpu->dr6 |= DR6_BS;
 		raise_exception(guest, VECTOR_DB, -1);

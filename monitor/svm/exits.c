@@ -3,11 +3,12 @@
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
+#include "monitor/pmu/pmu.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/lapic.h"
 
 /* TWO_BYTES: all opcodes here are 0FH and one byte more. */
-enum { EXIT_INFO_WRMSR = 1, TWO_BYTES = 2 };
+enum { EXIT_INFO_WRMSR = 1, ONE_BYTE = 1, TWO_BYTES = 2 };
 #define CR4_PCE (1ull << 8)
 
 _Noreturn void report_shutdown(const struct vcpu *vcpu)
@@ -87,7 +88,7 @@ static void exit_rdpmc(struct guest *guest)
 	uint64_t value;
 
 	if ((vcpu->cpl && !(vcpu->cr4 & CR4_PCE)) ||
-	    !pmu_read_counter(&guest->pmu, (uint32_t)vcpu->gpr[RCX], &value)) {
+	    !pmu_read_counter(vcpu, (uint32_t)vcpu->gpr[RCX], &value)) {
 		raise_exception(guest, VECTOR_GP, 0);
 		return;
 	}
@@ -100,6 +101,14 @@ static void exit_invd(struct guest *guest)
 {
 	__asm__ volatile("wbinvd" : : : "memory");
 	complete_instruction(guest, TWO_BYTES);
+}
+
+/* Intercepted while cycles are counted, as none passes in HLT. */
+static void exit_hlt(struct guest *guest)
+{
+	guest->vcpu.halted = true;
+	complete_instruction(guest, ONE_BYTE);
+	wait_while_halted(guest);
 }
 
 static void exit_exception(struct guest *guest, uint8_t vector)
@@ -138,6 +147,9 @@ void handle_exit(struct guest *guest)
 		break;
 	case EXIT_INVD:
 		exit_invd(guest);
+		break;
+	case EXIT_HLT:
+		exit_hlt(guest);
 		break;
 	case EXIT_IRET:
 		/* NMIs stay blocked until IRET is done, be it with an exception. */

@@ -9,6 +9,7 @@
 #include "monitor/host/traps.h"
 #include "monitor/host/wake.h"
 #include "monitor/interp/interp.h"
+#include "monitor/pmu/pmu.h"
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/processor.h"
 #include "monitor/svm/reset.h"
@@ -81,6 +82,7 @@ void run_native(struct guest *guest)
 		inject_nmi(guest);
 		if (enter(guest, ENTER_FREELY))
 			handle_exit(guest);
+		pmu_tick(&guest->vcpu);
 	}
 }
 

@@ -8,7 +8,6 @@
 
 #include "monitor/boot/kernel.h"
 #include "monitor/boot/relocate.h"
-#include "monitor/svm/pmu.h"
 #include "monitor/svm/vmcb.h"
 #include "monitor/vcpu.h"
 
@@ -26,7 +25,6 @@ struct guest {
 	uint64_t injection;	 /* EVENTINJ of the next entry; without EVENT_VALID: none */
 	bool stale_translations; /* page tables changed without the processor's knowledge */
 	uint64_t misc_enable;
-	struct pmu pmu;
 
 	bool x2apic;
 	uint64_t x2apic_destination; /* the upper half of its ICR */
@@ -59,6 +57,8 @@ void exit_port(struct guest *guest);
 /* guest.c, run_traced.c: from one change of the way of execution to the next. */
 void run_native(struct guest *guest);
 void run_traced(struct guest *guest);
+/* run_traced.c: until an event ends HLT, which it delivers. */
+void wait_while_halted(struct guest *guest);
 
 /* enter.c: VMRUN with the state in guest->vcpu; false if an NMI came first and nothing ran. */
 enum entry {
@@ -86,6 +86,9 @@ static inline bool exception_has_error(uint8_t vector)
 {
 	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
 }
+/* An instruction that the processor or the monitor executed is complete: where it was. */
+struct retired native_began(const struct vcpu *vcpu);
+void native_retired(struct vcpu *vcpu, struct retired *began);
 /* The instruction at RIP, `opcode_bytes` long without prefixes, is done. */
 void complete_instruction(struct guest *guest, unsigned opcode_bytes);
 /* The last exit left the guest in an interrupt shadow, which the next entry would lose. */

@@ -7,13 +7,10 @@
 #include "lib/string.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
+#include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
-#include "monitor/svm/pmu.h"
 #include "monitor/vcpu.h"
 
-enum {
-	PMU_EVENTS = 7, /* architectural events, EBX says that none is available */
-};
 #define LAST_EXTENDED_LEAF 0x80000008u
 
 /* Leaf 1, ECX. */
@@ -75,6 +72,8 @@ static struct cpuid features(const struct vcpu *vcpu)
 	leaf.eax = profile_of(vcpu)->signature;
 	leaf.ecx &= ~(DTES64 | MONITOR | DS_CPL | VMX | EIST | TM2 | PDCM | PCID | TSC_DEADLINE |
 		      OSXSAVE);
+	if (profile_of(vcpu)->performance.capabilities)
+		leaf.ecx |= PDCM;
 	leaf.ecx |= (ds.dtes64 ? DTES64 : 0) | (ds.ds_cpl ? DS_CPL : 0) | X2APIC | HYPERVISOR;
 	if (vcpu->cr4 & CR4_OSXSAVE)
 		leaf.ecx |= OSXSAVE;
@@ -83,16 +82,11 @@ static struct cpuid features(const struct vcpu *vcpu)
 	return leaf;
 }
 
-static struct cpuid performance(const struct profile *profile)
+static struct cpuid performance(const struct vcpu *vcpu)
 {
-	if (!profile->performance.version)
-		return (struct cpuid){0};
-	return (struct cpuid){
-		.eax = profile->performance.version | (uint32_t)profile->performance.counters << 8 |
-		       (uint32_t)profile->performance.width << 16 | PMU_EVENTS << 24,
-		.ebx = (1u << PMU_EVENTS) - 1,
-		.edx = PMU_FIXED | (uint32_t)profile->performance.width << 5,
-	};
+	struct pmu_enumeration pmu = pmu_enumerate(vcpu);
+
+	return (struct cpuid){.eax = pmu.eax, .ebx = pmu.ebx, .ecx = pmu.ecx, .edx = pmu.edx};
 }
 
 static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subleaf)
@@ -121,7 +115,7 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 		leaf.edx &= LEAF_7_EDX_KEPT;
 		return leaf;
 	case 0xa:
-		return performance(profile_of(vcpu));
+		return performance(vcpu);
 	default:
 		return leaf;
 	}

@@ -6,6 +6,7 @@
 #include "monitor/host/lapic.h"
 #include "monitor/interp/interp.h"
 #include "monitor/memory.h"
+#include "monitor/pmu/pmu.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/startup.h"
 
@@ -97,7 +98,8 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 	entry = lapic[LAPIC_LVTPC / 4];
 	delivery = ds_deliver(vcpu, entry);
 	if (delivery.status)
-		pmu_buffer_overflow(&guest_of(vcpu)->pmu);
+		pmu_buffer_overflow(vcpu);
+	pmu_interrupted(vcpu);
 	if (delivery.entry != entry)
 		lapic[LAPIC_LVTPC / 4] = delivery.entry;
 	if (delivery.kind != DS_DELIVER_NOTHING)

@@ -3,12 +3,12 @@
 #include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
+#include "monitor/pmu/pmu.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/x2apic.h"
 
 enum {
 	MSR_PAT = 0x277,
-	MSR_PERF_CAPABILITIES = 0x345,
 };
 #define FIRST_AMD_MSR 0xc0010000u
 #define LAST_AMD_MSR  0xc0011fffu
@@ -33,7 +33,7 @@ static uint64_t *sysenter(struct vmcb *vmcb, uint32_t index)
 
 static bool is_refused(uint32_t index)
 {
-	return index == MSR_PERF_CAPABILITIES || (index >= FIRST_AMD_MSR && index <= LAST_AMD_MSR);
+	return index >= FIRST_AMD_MSR && index <= LAST_AMD_MSR;
 }
 
 bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
@@ -41,7 +41,7 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	struct guest *guest = guest_of(vcpu);
 
 	if (pmu_owns_msr(index))
-		return pmu_read_msr(&guest->pmu, index, value);
+		return pmu_read_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_read_msr(guest, index, value);
 	if (is_refused(index))
@@ -87,7 +87,7 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	struct guest *guest = guest_of(vcpu);
 
 	if (pmu_owns_msr(index))
-		return pmu_write_msr(&guest->pmu, index, value);
+		return pmu_write_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_write_msr(guest, index, value);
 	if (is_refused(index))

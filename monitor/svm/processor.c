@@ -96,10 +96,7 @@ struct guest *processor_create(void)
 	guest->apic_id = lapic_id();
 	guest->activity = ACTIVITY_STARTING;
 	guest->misc_enable = FAST_STRINGS;
-	guest->pmu.version = made_of->profile->performance.version;
-	guest->pmu.general = made_of->profile->performance.counters;
-	guest->pmu.width = made_of->profile->performance.width;
-	trace_reset(&guest->vcpu, made_of);
+	trace_power_on(&guest->vcpu, made_of);
 	prepare_interpreter(&guest->vcpu, memory, count);
 	lockstep_attach(guest, memory->lockstep);
 	processors[count] = guest;

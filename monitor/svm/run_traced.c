@@ -4,6 +4,7 @@
 #include "monitor/host/cpu.h"
 #include "monitor/host/traps.h"
 #include "monitor/interp/interp.h"
+#include "monitor/pmu/pmu.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/startup.h"
 
@@ -42,8 +43,11 @@ static void deliver_pending(struct vcpu *vcpu)
 		deliver(vcpu, EVENT_INTERRUPT, vector);
 }
 
-static void wait_while_halted(struct vcpu *vcpu)
+void wait_while_halted(struct guest *guest)
 {
+	struct vcpu *vcpu = &guest->vcpu;
+
+	pmu_wait(vcpu, true);
 	while (vcpu->halted) {
 		int vector = wait_for_interrupt(vcpu->rflags & RFLAGS_IF);
 
@@ -51,6 +55,7 @@ static void wait_while_halted(struct vcpu *vcpu)
 			deliver(vcpu, EVENT_INTERRUPT, vector);
 		deliver_pending(vcpu);
 	}
+	pmu_wait(vcpu, false);
 }
 
 void run_traced(struct guest *guest)
@@ -59,6 +64,7 @@ void run_traced(struct guest *guest)
 
 	interp_forget(vcpu);
 	while (interp_needed(vcpu)) {
+		pmu_tick(vcpu);
 		deliver_pending(vcpu);
 		read_breakpoints(vcpu->dr);
 		switch (interp_run(vcpu, vcpu->interrupt_shadow ? 1 : INSTRUCTIONS)) {
@@ -66,7 +72,7 @@ void run_traced(struct guest *guest)
 		case INTERP_UNTRACED:
 			break;
 		case INTERP_HALTED:
-			wait_while_halted(vcpu);
+			wait_while_halted(guest);
 			break;
 		case INTERP_NATIVE_STEP:
 			step(guest, STEP_KEEPS_TF);

@@ -70,6 +70,7 @@ bool step(struct guest *guest, enum step_flags flags)
 	bool own_trap = vcpu->rflags & RFLAGS_TF;
 	uint64_t own_dr6 = vcpu->dr6, hits = 0;
 	bool breakpoints = vcpu->dr7 & DR7_ENABLE, ran;
+	struct retired began = native_began(vcpu);
 
 	vcpu->rflags |= RFLAGS_TF;
 	/* One on the instruction itself has been seen already. */
@@ -85,6 +86,7 @@ bool step(struct guest *guest, enum step_flags flags)
 		vcpu->dr6 |= own_dr6 & DR6_HITS;
 		hide_trap(vcpu, own_trap, own_dr6, flags);
 		vcpu->interrupt_shadow = false;
+		native_retired(vcpu, &began);
 		if (vcpu->debugctl & DEBUGCTL_BTF)
 			own_trap = false;
 		/* Bochs 2.7 does not say it in the VMCB. */

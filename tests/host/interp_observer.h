@@ -26,6 +26,7 @@ static struct {
 		unsigned from_cpl, to_cpl;
 	} branch[BRANCHES_KEPT];
 	unsigned sights;
+	struct retired retired; /* the last one */
 	struct sight {
 		enum sight_kind kind;
 		uint64_t value; /* `from`; a mode's bits; CR3 */
@@ -75,9 +76,12 @@ void saw_not_taken(struct vcpu *vcpu, uint64_t from)
 	keep(SIGHT_NOT_TAKEN, from);
 }
 
-void saw_retired(struct vcpu *vcpu)
+void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 {
 	assert_true(vcpu->observed & OBSERVERS_OF_INSTRUCTIONS);
+	assert_true(retired->kind & RETIRED);
+	assert_int_equal(retired->to, vcpu->rip);
+	observer.retired = *retired;
 	keep(SIGHT_RETIRED, vcpu->rip);
 }
 

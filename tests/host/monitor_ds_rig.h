@@ -141,8 +141,9 @@ static inline void rig_make(unsigned profile, const struct ds_behaviour *behavio
 			    void (*break_rules)(struct ds_rules *rules))
 {
 	rig.silicon.profile = profile_get(profile);
+	rig.silicon.pmu = pmu_clean;
 	ds_make(&rig.silicon.ds, behaviour, break_rules);
-	trace_reset(&rig.vcpu, &rig.silicon);
+	trace_power_on(&rig.vcpu, &rig.silicon);
 }
 
 static inline int rig_reset(void **state)

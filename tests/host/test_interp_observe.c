@@ -57,6 +57,55 @@ static void events(void **state)
 	EXPECT({SIGHT_EVENT, CODE}, {SIGHT_EVENT, HANDLER(6)}, {SIGHT_RETIRED, HANDLER(3)});
 }
 
+/* What saw_retired() says of the kind; JMP RAX is indirect. */
+static void kinds_of_instructions(void **state)
+{
+	static const struct {
+		uint8_t code[4];
+		unsigned kind;
+	} cases[] = {
+		{{0x90}, 0},
+		{{0x75, 0x02}, RETIRED_BRANCH | RETIRED_CONDITIONAL | RETIRED_TAKEN},
+		{{0x74, 0x02}, RETIRED_BRANCH | RETIRED_CONDITIONAL},
+		{{0xe3, 0x02}, RETIRED_BRANCH | RETIRED_CONDITIONAL},
+		{{0xeb, 0x02}, RETIRED_BRANCH | RETIRED_TAKEN},
+		{{0xe8}, RETIRED_BRANCH | RETIRED_CALL | RETIRED_TAKEN},
+		{{0xc3}, RETIRED_BRANCH | RETIRED_RETURN | RETIRED_TAKEN},
+		{{0xff, 0xe0}, RETIRED_BRANCH | RETIRED_INDIRECT | RETIRED_TAKEN},
+		{{0xff, 0xd0}, RETIRED_BRANCH | RETIRED_INDIRECT | RETIRED_CALL | RETIRED_TAKEN},
+		{{0xcc}, RETIRED_BRANCH | RETIRED_FAR | RETIRED_TAKEN},
+		{{0x0f, 0x05}, RETIRED_BRANCH | RETIRED_FAR | RETIRED_TAKEN},
+		{{0x0f, 0x85, 0x02}, RETIRED_BRANCH | RETIRED_CONDITIONAL | RETIRED_TAKEN},
+	};
+
+	for (unsigned n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+		observe_all(NULL);
+		rig_code(RIG_CODE, cases[n].code, 4);
+		rig.vcpu.gpr[RAX] = rig.vcpu.gpr[RCX] = CODE;
+		rig.vcpu.lstar = CODE;
+		rig_step(1);
+		assert_int_equal(observer.retired.kind, RETIRED | cases[n].kind);
+		assert_int_equal(observer.retired.from, CODE);
+		assert_int_equal(observer.retired.rip, CODE);
+	}
+}
+
+/* From ring 3 through a gate of DPL 0: #GP instead, and INT n does not retire. REP STOSB of three
+   retires once. */
+static void refused_and_repeated(void **state)
+{
+	RIG_PROGRAM(0xcd, 0x30);
+	rig_to_user();
+	rig_step(1);
+	EXPECT({SIGHT_EVENT, CODE});
+	observe_all(state);
+	RIG_PROGRAM(0xf3, 0xaa);
+	rig.vcpu.gpr[RCX] = 3;
+	rig.vcpu.gpr[RDI] = RIG_BASE + RIG_DATA;
+	rig_step(3);
+	EXPECT({SIGHT_RETIRED, CODE + 2});
+}
+
 /* MOV CR3, RAX; HLT. */
 static void cr3_and_halt(void **state)
 {
@@ -116,6 +165,8 @@ int main(void)
 		cmocka_unit_test_setup(conditional_branches, observe_all),
 		cmocka_unit_test_setup(counting_branches, observe_all),
 		cmocka_unit_test_setup(events, observe_all),
+		cmocka_unit_test(kinds_of_instructions),
+		cmocka_unit_test_setup(refused_and_repeated, observe_all),
 		cmocka_unit_test_setup(cr3_and_halt, observe_all),
 		cmocka_unit_test_setup(mode, observe_all),
 		cmocka_unit_test_setup(repeated_instruction, observe_all),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/options.c monitor/ds/variants.c monitor/profile.c */
+/* sources: monitor/options.c monitor/ds/variants.c monitor/profile.c monitor/pmu/events.c */
 /* sources: lib/cmdline.c lib/format.c lib/string.c lib/uart.c */
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "kernel/trace/context.h"
 #include "tests/framework/test.h"
 
-enum { COUNTER = 0, LONG_PERIOD = 0x7fffffff, SHORT_PERIOD = 1000, LOOPS = 40000 };
+enum { COUNTER = 0, LONG_PERIOD = 0x7fffffff, SHORT_PERIOD = 1000, LOOPS = 4000 };
 
 #define INSTRUCTIONS_RETIRED (0xc0 | PMU_USR | PMU_OS) /* SDM Vol 3, table 18-1 */
 

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* What counts, and what an overflow does: SDM Vol 3, 18.2 and 17.4.7. */
+#include <stddef.h>
+
+#include "monitor/ds/ds.h"
+#include "monitor/pmu/rules.h"
+#include "monitor/silicon.h"
+
+static uint16_t place(unsigned n)
+{
+	return (uint16_t)(1u << n);
+}
+
+static unsigned fixed_control(const struct vcpu *vcpu, unsigned n)
+{
+	return (unsigned)(vcpu->pmu.fixed_control >> FIXED_SHIFT(n - PMU_GENERAL)) & 0xf;
+}
+
+static bool interrupts(const struct vcpu *vcpu, unsigned n)
+{
+	return n < PMU_GENERAL ? vcpu->pmu.event_select[n] & SELECT_INT
+			       : fixed_control(vcpu, n) & FIXED_PMI;
+}
+
+bool pmu_rule_privilege(const struct vcpu *vcpu, unsigned n, unsigned cpl)
+{
+	if (n < PMU_GENERAL)
+		return vcpu->pmu.event_select[n] & (cpl ? SELECT_USR : SELECT_OS);
+	return fixed_control(vcpu, n) & (cpl ? FIXED_USR : FIXED_OS);
+}
+
+/* Version 4 leaves IA32_PERF_GLOBAL_CTRL alone and says in the status that all is frozen. */
+static bool is_running(const struct vcpu *vcpu, unsigned n)
+{
+	const struct pmu_state *pmu = &vcpu->pmu;
+
+	return pmu_exists(vcpu, n) && pmu->global_control & pmu_bit(n) &&
+	       !(pmu->global_status & STATUS_CTR_FRZ) &&
+	       (n >= PMU_GENERAL || pmu->event_select[n] & SELECT_EN);
+}
+
+static void take_up(struct vcpu *vcpu, unsigned n)
+{
+	const struct pmu_rules *rules = &vcpu->silicon->pmu;
+	const struct pmu_event *event = is_running(vcpu, n) ? pmu_event_of(vcpu, n) : NULL;
+	bool kernel = rules->privilege(vcpu, n, 0), user = rules->privilege(vcpu, n, 3);
+
+	if (!event || !(kernel || user))
+		return;
+	if (event->kind != EVENT_CYCLES) {
+		vcpu->pmu.counting |= place(n);
+		return;
+	}
+	vcpu->pmu.cycles |= place(n);
+	if (kernel != user)
+		vcpu->pmu.filtered |= place(n);
+}
+
+void pmu_update(struct vcpu *vcpu)
+{
+	struct pmu_state *pmu = &vcpu->pmu;
+
+	pmu_tick(vcpu);
+	pmu->counting = pmu->cycles = pmu->filtered = 0;
+	for (unsigned n = 0; n < PMU_COUNTERS; n++)
+		take_up(vcpu, n);
+	vcpu->observed &= ~(unsigned)OBSERVER_PMU;
+	if (pmu->counting | pmu->filtered || pmu_lbr_runs(vcpu))
+		vcpu->observed |= OBSERVER_PMU;
+}
+
+bool pmu_rule_add(struct vcpu *vcpu, unsigned n, uint64_t count)
+{
+	uint64_t value = vcpu->pmu.value[n] + count, mask = pmu_counter_mask(vcpu);
+
+	vcpu->pmu.value[n] = value & mask;
+	return value > mask;
+}
+
+void pmu_rule_overflow(struct vcpu *vcpu, unsigned n)
+{
+	vcpu->pmu.global_status |= pmu_bit(n);
+	if (interrupts(vcpu, n))
+		platform_performance_interrupt(vcpu);
+}
+
+static void count(struct vcpu *vcpu, unsigned n, uint64_t events)
+{
+	if (events && vcpu->silicon->pmu.add(vcpu, n, events))
+		vcpu->silicon->pmu.overflow(vcpu, n);
+}
+
+void pmu_tick(struct vcpu *vcpu)
+{
+	struct pmu_state *pmu = &vcpu->pmu;
+	uint64_t now = __builtin_ia32_rdtsc(), cycles = now - pmu->clock;
+	unsigned cpl = pmu->cpl;
+
+	pmu->clock = now;
+	pmu->cpl = vcpu->cpl;
+	for (unsigned n = 0; pmu->cycles >> n && !pmu->waits; n++)
+		if (pmu->cycles & place(n) &&
+		    (!(pmu->filtered & place(n)) || vcpu->silicon->pmu.privilege(vcpu, n, cpl)))
+			count(vcpu, n, cycles);
+}
+
+void pmu_wait(struct vcpu *vcpu, bool waits)
+{
+	pmu_tick(vcpu);
+	vcpu->pmu.waits = waits;
+}
+
+unsigned pmu_rule_occurs(const struct vcpu *vcpu, unsigned n, const struct retired *retired)
+{
+	const struct pmu_event *event = pmu_event_of(vcpu, n);
+
+	return event && (retired->kind & event->has) == event->has &&
+	       !(retired->kind & event->without);
+}
+
+/* Edge, INV and CMASK of this silicon, on which one instruction retires a cycle: SDM Vol 3,
+   18.2.1.1. */
+static unsigned by_condition(struct vcpu *vcpu, unsigned n, unsigned occurs)
+{
+	struct pmu_state *pmu = &vcpu->pmu;
+	uint64_t select = n < PMU_GENERAL ? pmu->event_select[n] : 0;
+	bool before = pmu->asserted & place(n), holds;
+
+	if (!SELECT_CMASK(select) && !(select & SELECT_EDGE))
+		return occurs;
+	holds = occurs >= (SELECT_CMASK(select) ? SELECT_CMASK(select) : 1);
+	if (SELECT_CMASK(select) && select & SELECT_INV)
+		holds = !holds;
+	pmu->asserted = (uint16_t)((pmu->asserted & ~place(n)) | (holds ? place(n) : 0));
+	return select & SELECT_EDGE ? holds && !before : holds;
+}
+
+static void count_instruction(struct vcpu *vcpu, unsigned n, const struct retired *retired)
+{
+	const struct pmu_rules *rules = &vcpu->silicon->pmu;
+	bool by_target = ds_behaviour_of(vcpu)->counted == DS_COUNTED_BY_TARGET;
+
+	if (rules->privilege(vcpu, n, by_target ? retired->to_cpl : retired->from_cpl))
+		count(vcpu, n, by_condition(vcpu, n, rules->occurs(vcpu, n, retired)));
+}
+
+static void freeze_if_interrupted(struct vcpu *vcpu)
+{
+	if (!vcpu->pmu.interrupted)
+		return;
+	vcpu->pmu.interrupted = false;
+	vcpu->silicon->pmu.freeze(vcpu);
+}
+
+/* Counters that start with this instruction, by WRMSR, count it; those that it stops do not. */
+void pmu_retired(struct vcpu *vcpu, const struct retired *retired)
+{
+	struct retired seen = *retired;
+	uint16_t counting = vcpu->pmu.counting;
+
+	if (seen.kind & RETIRED_BRANCH && !vcpu->silicon->pmu.predict(vcpu, &seen))
+		seen.kind |= RETIRED_MISPREDICTED;
+	if (vcpu->pmu.filtered && vcpu->pmu.cpl != vcpu->cpl)
+		pmu_tick(vcpu);
+	for (unsigned n = 0; counting >> n; n++)
+		if (counting >> n & 1)
+			count_instruction(vcpu, n, &seen);
+	if (seen.kind & RETIRED_TAKEN && pmu_lbr_runs(vcpu))
+		vcpu->silicon->pmu.lbr(vcpu, &seen);
+	freeze_if_interrupted(vcpu);
+}
+
+/* The LBR stack leaves out debug exceptions: SDM Vol 3, 17.4.2. INT n is an instruction. */
+void pmu_event(struct vcpu *vcpu, const struct branch *event)
+{
+	bool debug = event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB;
+
+	if (debug)
+		pmu_update(vcpu);
+	if (vcpu->pmu.filtered && vcpu->pmu.cpl != vcpu->cpl)
+		pmu_tick(vcpu);
+	if (event->cause == CAUSE_SOFTWARE_INTERRUPT)
+		return;
+	if (!debug && pmu_lbr_runs(vcpu))
+		vcpu->silicon->pmu.lbr(vcpu, &(struct retired){.from = event->from,
+							       .to = event->to,
+							       .from_cpl = event->from_cpl,
+							       .to_cpl = event->to_cpl,
+							       .kind = RETIRED_FAR});
+	freeze_if_interrupted(vcpu);
+}
+
+void pmu_buffer_overflow(struct vcpu *vcpu)
+{
+	vcpu->pmu.global_status |= STATUS_OVFBUF;
+}
+
+/* Where an instruction is under way its own records and counts come first. */
+void pmu_interrupted(struct vcpu *vcpu)
+{
+	vcpu->pmu.interrupted = true;
+	if (!(vcpu->observed & OBSERVER_PMU))
+		freeze_if_interrupted(vcpu);
+}
+
+void pmu_rule_freeze(struct vcpu *vcpu)
+{
+	struct pmu_state *pmu = &vcpu->pmu;
+	bool streamlined = vcpu->silicon->profile->performance.version >= 4;
+
+	if (vcpu->debugctl & DEBUGCTL_FREEZE_PERFMON) {
+		if (streamlined)
+			pmu->global_status |= STATUS_CTR_FRZ;
+		else
+			pmu->global_control = 0;
+	}
+	if (vcpu->debugctl & DEBUGCTL_FREEZE_LBRS) {
+		if (streamlined)
+			pmu->global_status |= STATUS_LBR_FRZ;
+		else
+			vcpu->debugctl &= ~DEBUGCTL_LBR;
+	}
+	pmu_update(vcpu);
+}
+
+/* A near branch whose target is not in the instruction goes where it last went; a conditional one
+   that was not met before is not taken. Direct and far branches are always known. */
+bool pmu_rule_predict(struct vcpu *vcpu, const struct retired *retired)
+{
+	struct pmu_prediction *last = &vcpu->pmu.predicted[retired->from % PMU_PREDICTOR];
+	bool known = last->from == retired->from && last->to;
+	bool right =
+		known ? last->to == retired->to
+		      : retired->kind & RETIRED_CONDITIONAL && !(retired->kind & RETIRED_TAKEN);
+
+	if (!(retired->kind & (RETIRED_CONDITIONAL | RETIRED_INDIRECT | RETIRED_RETURN)))
+		return true;
+	*last = (struct pmu_prediction){retired->from, retired->to};
+	return right;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The performance-monitoring unit of one virtual processor: counters, IA32_PERF_GLOBAL_*, the LBR
+ * stack. Written from the SDM (Vol 3, 17.4 to 17.13 and 18.2), not from the kernel's driver.
+ *
+ * Instructions and branches are counted one by one, so the guest is interpreted while a counter of
+ * them runs or LBR is set, and no longer. Cycles are those of the processor underneath (its TSC)
+ * outside HLT; a counter of cycles of both privilege levels leaves the guest native.
+ */
+#ifndef SPOOR_MONITOR_PMU_PMU_H
+#define SPOOR_MONITOR_PMU_PMU_H
+
+#include "monitor/vcpu.h"
+
+/* CPUID leaf 0AH. */
+struct pmu_enumeration {
+	uint32_t eax, ebx, ecx, edx;
+};
+struct pmu_enumeration pmu_enumerate(const struct vcpu *vcpu);
+
+/* One of the MSRs below, whatever the profile: they all exit. */
+bool pmu_owns_msr(uint32_t index);
+
+/* False: #GP(0), nothing changed. */
+bool pmu_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
+bool pmu_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+bool pmu_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value); /* RDPMC */
+
+/* To be called when IA32_DEBUGCTL or a register of the PMU has changed: what counts, and whether
+   the interpreter is needed for it. */
+void pmu_update(struct vcpu *vcpu);
+
+/* What saw_retired() and saw_event() report; the second is called always. */
+void pmu_retired(struct vcpu *vcpu, const struct retired *retired);
+void pmu_event(struct vcpu *vcpu, const struct branch *event);
+
+/* Counts the cycles up to now, with the overflows that they make. */
+void pmu_tick(struct vcpu *vcpu);
+
+/* HLT begins, ends: no cycle counts meanwhile. */
+void pmu_wait(struct vcpu *vcpu, bool waits);
+
+/* The Debug Store reached a threshold: OvfBuf of IA32_PERF_GLOBAL_STATUS is set. */
+void pmu_buffer_overflow(struct vcpu *vcpu);
+
+/* A performance-monitoring interrupt was asked for, whatever becomes of it: what freezes then. */
+void pmu_interrupted(struct vcpu *vcpu);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* The rules of the counters as a table of hooks, like monitor/ds/rules.h; and the registers that
+   they are about. */
+#ifndef SPOOR_MONITOR_PMU_RULES_H
+#define SPOOR_MONITOR_PMU_RULES_H
+
+#include "monitor/pmu/pmu.h"
+
+/* SDM Vol 3, tables 35-2 and following. */
+enum pmu_msr {
+	MSR_PMC0 = 0xc1,
+	MSR_PERFEVTSEL0 = 0x186,
+	MSR_LBR_SELECT = 0x1c8,
+	MSR_FIXED_CTR0 = 0x309,
+	MSR_PERF_CAPABILITIES = 0x345,
+	MSR_FIXED_CTR_CTRL = 0x38d,
+	MSR_PERF_GLOBAL_STATUS = 0x38e,
+	MSR_PERF_GLOBAL_CTRL = 0x38f,
+	MSR_PERF_GLOBAL_OVF_CTRL = 0x390, /* version 4: IA32_PERF_GLOBAL_STATUS_RESET */
+	MSR_PERF_GLOBAL_STATUS_SET = 0x391,
+	MSR_PERF_GLOBAL_INUSE = 0x392,
+	MSR_A_PMC0 = 0x4c1,
+};
+
+/* IA32_PERFEVTSELx: figure 18-6. */
+#define SELECT_EVENT	0xffffull /* event select and unit mask */
+#define SELECT_USR	(1ull << 16)
+#define SELECT_OS	(1ull << 17)
+#define SELECT_EDGE	(1ull << 18)
+#define SELECT_INT	(1ull << 20)
+#define SELECT_ANY	(1ull << 21)
+#define SELECT_EN	(1ull << 22)
+#define SELECT_INV	(1ull << 23)
+#define SELECT_CMASK(s) ((unsigned)((s) >> 24 & 0xff))
+#define SELECT_ADAPTIVE (1ull << 34)
+/* IA32_FIXED_CTR_CTRL, of each counter: figure 18-2. */
+#define FIXED_OS       1ull
+#define FIXED_USR      2ull
+#define FIXED_ANY      4ull
+#define FIXED_PMI      8ull
+#define FIXED_SHIFT(i) ((i)*4)
+/* IA32_PERF_GLOBAL_STATUS: 18.2.2, 18.2.4. */
+#define STATUS_LBR_FRZ	(1ull << 58)
+#define STATUS_CTR_FRZ	(1ull << 59)
+#define STATUS_OVFBUF	(1ull << 62)
+#define STATUS_CONDCHGD (1ull << 63)
+#define INUSE_PMI	(1ull << 63)
+
+/* LBR_SELECT: table 17-9. A set bit leaves something out, but the last. */
+enum {
+	LBR_NOT_CPL0 = 1 << 0,
+	LBR_NOT_USER = 1 << 1,
+	LBR_NOT_JCC = 1 << 2,
+	LBR_NOT_CALL = 1 << 3,
+	LBR_NOT_CALL_INDIRECT = 1 << 4,
+	LBR_NOT_RETURN = 1 << 5,
+	LBR_NOT_JUMP_INDIRECT = 1 << 6,
+	LBR_NOT_JUMP = 1 << 7,
+	LBR_NOT_FAR = 1 << 8,
+	LBR_CALL_STACK = 1 << 9,
+};
+#define LBR_MISPREDICTED (1ull << 63)
+
+/* What can be counted of an instruction: it has all of `has` and nothing of `without` among the
+   bits of enum retired_kind. */
+struct pmu_event {
+	uint16_t code; /* unit mask << 8 | event select */
+	uint16_t has, without;
+	uint16_t precise; /* the general counters that take PEBS samples of it */
+	enum { EVENT_OF_INSTRUCTION, EVENT_CYCLES, EVENT_LATENCY } kind;
+};
+
+struct pmu_rules {
+	bool (*read_msr)(struct vcpu *vcpu, uint32_t index, uint64_t *value);
+	bool (*write_msr)(struct vcpu *vcpu, uint32_t index, uint64_t value);
+	bool (*read_counter)(struct vcpu *vcpu, uint32_t selector, uint64_t *value);
+	/* Whether counter `n` may count at this privilege level. */
+	bool (*privilege)(const struct vcpu *vcpu, unsigned n, unsigned cpl);
+	/* What this instruction is to counter `n`'s event: 0 or 1. */
+	unsigned (*occurs)(const struct vcpu *vcpu, unsigned n, const struct retired *retired);
+	/* Adds to a counter; true if it overflowed. */
+	bool (*add)(struct vcpu *vcpu, unsigned n, uint64_t count);
+	/* A counter overflowed. */
+	void (*overflow)(struct vcpu *vcpu, unsigned n);
+	void (*freeze)(struct vcpu *vcpu);
+	/* Whether the predictor knew where the branch would lead; it learns. */
+	bool (*predict)(struct vcpu *vcpu, const struct retired *retired);
+	/* A branch enters the LBR stack, if it is selected. */
+	void (*lbr)(struct vcpu *vcpu, const struct retired *branch);
+};
+
+extern const struct pmu_rules pmu_clean;
+
+/* registers.c */
+uint64_t pmu_bit(unsigned n); /* of counter `n` in IA32_PERF_GLOBAL_* */
+bool pmu_exists(const struct vcpu *vcpu, unsigned n);
+uint64_t pmu_counter_mask(const struct vcpu *vcpu);
+bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
+bool pmu_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+bool pmu_rule_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value);
+
+/* events.c: what counter `n` counts; NULL: nothing that happens here. */
+const struct pmu_event *pmu_event_of(const struct vcpu *vcpu, unsigned n);
+
+/* count.c */
+bool pmu_rule_privilege(const struct vcpu *vcpu, unsigned n, unsigned cpl);
+unsigned pmu_rule_occurs(const struct vcpu *vcpu, unsigned n, const struct retired *retired);
+bool pmu_rule_add(struct vcpu *vcpu, unsigned n, uint64_t count);
+void pmu_rule_overflow(struct vcpu *vcpu, unsigned n);
+void pmu_rule_freeze(struct vcpu *vcpu);
+bool pmu_rule_predict(struct vcpu *vcpu, const struct retired *retired);
+
+/* lbr.c */
+bool pmu_lbr_runs(const struct vcpu *vcpu);
+bool pmu_lbr_owns(uint32_t index);
+uint64_t *pmu_lbr_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask);
+void pmu_rule_lbr(struct vcpu *vcpu, const struct retired *branch);
+
+#endif

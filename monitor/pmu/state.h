@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* What the performance-monitoring unit keeps of one virtual processor: its MSRs, and what counts.
+ */
+#ifndef SPOOR_MONITOR_PMU_STATE_H
+#define SPOOR_MONITOR_PMU_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The most that a profile has. A counter is named by its place below: general ones from 0, fixed
+   ones from PMU_GENERAL. */
+#define PMU_GENERAL  8
+#define PMU_FIXED    3
+#define PMU_COUNTERS (PMU_GENERAL + PMU_FIXED)
+#define LBR_MOST     32
+
+/* What predicts: where a branch led when it last retired, for as many as there is room. */
+#define PMU_PREDICTOR 61
+struct pmu_prediction {
+	uint64_t from, to;
+};
+
+struct lbr_entry {
+	uint64_t from, to, info;
+};
+
+struct pmu_state {
+	uint64_t event_select[PMU_GENERAL], value[PMU_COUNTERS];
+	uint64_t fixed_control, global_control, global_status;
+
+	/* Sets of counters, by place: those that count at each instruction, those that run with
+	   the clock, those of them that see one privilege level only, and those whose condition
+	   held at the last instruction (edge detect). */
+	uint16_t counting, cycles, filtered, asserted;
+	bool waits;	  /* in HLT: no cycle counts */
+	uint8_t cpl;	  /* that of the cycles since `clock` */
+	bool interrupted; /* a PMI was asked for; it freezes once the instruction is complete */
+	uint64_t clock;	  /* TSC up to which cycles are counted */
+	struct pmu_prediction predicted[PMU_PREDICTOR];
+
+	uint64_t lbr_select, lbr_top; /* place of the newest */
+	struct lbr_entry lbr[LBR_MOST];
+};
+
+#endif

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+// What counters count: exactly, compared with what the code says and with single steps.
+#include "drivers/apic/lapic.h"
+#include "drivers/msr.h"
+#include "drivers/pmu/registers.h"
+#include "kernel/cpu.h"
+#include "kernel/trap/user.h"
+#include "tests/framework/test.h"
+#include "tests/lib/random_programs/steps.h"
+#include "tests/lib/user_visits.h"
+
+/* Architectural events, SDM Vol 3, table 18-1; their bits in CPUID.0AH:EBX. */
+enum { INSTRUCTIONS = 0xc0, BRANCHES = 0xc4, MISPREDICTED = 0xc5 };
+enum { NO_INSTRUCTIONS = 1 << 1, NO_BRANCHES = 1 << 5, NO_MISPREDICTED = 1 << 6 };
+
+static const struct pmu_owner owner = {.name = "test"};
+
+/* Counter 0 is this test's, and so are fixed counter 0 and the CPU. */
+static void begin(unsigned unavailable)
+{
+	struct pmu_cpu *pmu = &this_cpu()->pmu;
+
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	if (pmu_caps()->unavailable & unavailable)
+		test_skip("CPUID.0AH:EBX says that the event is not there: %x",
+			  pmu_caps()->unavailable);
+	test_pin();
+	REQUIRE_EQ(pmu_request(pmu, 0, &owner), 0);
+	REQUIRE_EQ(pmu_request(pmu, PMU_FIXED, &owner), 0);
+}
+
+static void end(void)
+{
+	EXPECT_EQ(pmu_release(&this_cpu()->pmu, PMU_FIXED, &owner), 0);
+	EXPECT_EQ(pmu_release(&this_cpu()->pmu, 0, &owner), 0);
+}
+
+static void select(unsigned event, uint64_t flags)
+{
+	wrmsr(IA32_PERFEVTSEL0, event | flags | PERFEVTSEL_EN);
+	wrmsr(IA32_PMC0, 0);
+}
+
+/* Runs `body` with IA32_PERF_GLOBAL_CTRL = 1: counter 0 alone. It may change RAX, RBX, RCX, RDX,
+   RDI. */
+#define COUNTED(body)                                                                              \
+	({                                                                                         \
+		__asm__ volatile(                                                                  \
+			"pushfq\n\tcli\n\txorl %%edx, %%edx\n\tmovl $1, %%eax\n\t"                 \
+			"movl $0x38f, %%ecx\n\twrmsr\n\t" body "\n\t"                              \
+			"movl $0x38f, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"         \
+			"wrmsr\n\tpopfq"                                                           \
+			:                                                                          \
+			:                                                                          \
+			: "rax", "rbx", "rcx", "rdx", "rdi", "memory", "cc");                      \
+		rdmsr(IA32_PMC0);                                                                  \
+	})
+
+/* What counter 0 makes of `body`, less what the bracket adds. */
+#define COUNT(event, body)                                                                         \
+	({                                                                                         \
+		uint64_t bracket;                                                                  \
+		select(event, PMU_OS);                                                             \
+		bracket = COUNTED("");                                                             \
+		select(event, PMU_OS);                                                             \
+		COUNTED(body) - bracket;                                                           \
+	})
+
+TEST(pmu_instructions_exact, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "instructions retired are counted one by one, a repeated string instruction once",
+     .source = "SDM Vol 3, 18.2 and table 18-1: C0H, 00H")
+{
+	begin(NO_INSTRUCTIONS);
+	EXPECT_EQ(COUNT(INSTRUCTIONS, ".rept 100\n\tnop\n\t.endr"), 100);
+	EXPECT_EQ(COUNT(INSTRUCTIONS, "movl $500, %%ecx\n1:\tdecl %%ecx\n\tjnz 1b"), 1001);
+	EXPECT_EQ(COUNT(INSTRUCTIONS, "call 1f\n\tjmp 2f\n1:\tret\n2:"), 3);
+	EXPECT_EQ(COUNT(INSTRUCTIONS, "subq $256, %%rsp\n\tleaq (%%rsp), %%rdi\n\t"
+				      "movl $200, %%ecx\n\trep stosb\n\taddq $256, %%rsp"),
+		  5);
+	EXPECT_EQ(COUNT(INSTRUCTIONS, "cpuid\n\trdtsc"), 2);
+	end();
+}
+
+TEST(pmu_branches_exact, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "branch instructions retired are counted one by one: taken or not, near or far",
+     .source = "SDM Vol 3, 18.2 and table 18-1: C4H, 00H")
+{
+	begin(NO_BRANCHES);
+	EXPECT_EQ(COUNT(BRANCHES, ".rept 100\n\tnop\n\t.endr"), 0);
+	EXPECT_EQ(COUNT(BRANCHES, "movl $500, %%ecx\n1:\tdecl %%ecx\n\tjnz 1b"), 500);
+	EXPECT_EQ(COUNT(BRANCHES, "xorl %%ecx, %%ecx\n\tjnz 1f\n1:\tjrcxz 2f\n2:\tjc 2b"), 3);
+	EXPECT_EQ(COUNT(BRANCHES, "movl $10, %%ecx\n1:\tloop 1b"), 10);
+	EXPECT_EQ(COUNT(BRANCHES, "call 1f\n\tjmp 2f\n1:\tret\n2:"), 3);
+	EXPECT_EQ(COUNT(BRANCHES, "leaq 1f(%%rip), %%rax\n\tjmp *%%rax\n1:\t"
+				  "leaq 2f(%%rip), %%rax\n\tmovq %%cs, %%rcx\n\t"
+				  "pushq %%rcx\n\tpushq %%rax\n\tlretq\n2:"),
+		  2);
+	end();
+}
+
+/* A branch that goes the way of a random bit: no predictor knows it. One that always goes the same
+   way soon is known. */
+TEST(pmu_mispredicted_bounded, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "branches of a random direction are mispredicted often, steady ones seldom",
+     .source = "SDM Vol 3, 18.2 and table 18-1: C5H, 00H")
+{
+	uint64_t random, steady;
+
+	begin(NO_MISPREDICTED);
+	random = COUNT(MISPREDICTED,
+		       "movl $1000, %%ecx\n\tmovl $0x2545f491, %%eax\n"
+		       "1:\tmovl %%eax, %%edx\n\tshll $13, %%edx\n\txorl %%edx, %%eax\n\t"
+		       "movl %%eax, %%edx\n\tshrl $17, %%edx\n\txorl %%edx, %%eax\n\t"
+		       "movl %%eax, %%edx\n\tshll $5, %%edx\n\txorl %%edx, %%eax\n\t"
+		       "testl $1, %%eax\n\tjz 2f\n\tnop\n2:\tdecl %%ecx\n\tjnz 1b");
+	steady = COUNT(MISPREDICTED, "movl $1000, %%ecx\n1:\tdecl %%ecx\n\tjnz 1b");
+	test_observe("mispredicted", "%lu of 1000 random, %lu of 1000 steady", random, steady);
+	EXPECT(random >= 250 && random <= 1000);
+	EXPECT(steady <= 50);
+	end();
+}
+
+TEST(pmu_fixed_as_general, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "fixed counter 0 counts what a general one counts as instructions retired",
+     .source = "SDM Vol 3, 18.2.2 and table 18-1")
+{
+	begin(NO_INSTRUCTIONS);
+	select(INSTRUCTIONS, PMU_OS);
+	wrmsr(IA32_FIXED_CTR0, 0);
+	wrmsr(IA32_FIXED_CTR_CTRL, FIXED_OS);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1 | 1ull << PMU_FIXED);
+	for (volatile unsigned i = 0; i < 100; i++)
+		;
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	EXPECT(rdmsr(IA32_PMC0) > 200);
+	EXPECT_EQ(rdmsr(IA32_FIXED_CTR0), rdmsr(IA32_PMC0));
+	end();
+}
+
+#define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
+
+struct by_privilege {
+	uint64_t kernel, user, both;
+};
+
+/* Instructions of ring 3 in a visit: MOV, DEC and JNZ 20 times, SYSCALL. */
+#define VISIT_INSTRUCTIONS (2 + 2 * (VISIT_BRANCHES + 1))
+
+static uint64_t count_visits(unsigned event, uint64_t levels)
+{
+	lapic_set_task_priority(HIGHEST_PRIORITY);
+	select(event, levels);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+	for (unsigned visit = 0; visit < VISITS; visit++) {
+		struct trap_frame frame = {.rip = VISITS_AT};
+
+		user_run(&frame);
+	}
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	lapic_set_task_priority(0);
+	return rdmsr(IA32_PMC0);
+}
+
+static struct by_privilege count_by_privilege(unsigned event)
+{
+	return (struct by_privilege){.kernel = count_visits(event, PMU_OS),
+				     .user = count_visits(event, PMU_USR),
+				     .both = count_visits(event, PMU_OS | PMU_USR)};
+}
+
+/* SYSCALL counts at the level where it began or at that where it ends; IRETQ likewise: one of the
+   two counts in ring 3 either way. */
+TEST(pmu_privilege_exact, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "USR counts ring 3 and nothing else, OS the rest, both together everything",
+     .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
+{
+	struct by_privilege instructions, branches;
+
+	begin(NO_INSTRUCTIONS | NO_BRANCHES);
+	user_visits_open();
+	preemption_disable();
+	count_by_privilege(INSTRUCTIONS); /* pages that are touched for the first time */
+	instructions = count_by_privilege(INSTRUCTIONS);
+	branches = count_by_privilege(BRANCHES);
+	preemption_enable();
+	user_visits_close();
+	EXPECT_EQ(instructions.user, VISITS * VISIT_INSTRUCTIONS);
+	EXPECT_EQ(instructions.kernel + instructions.user, instructions.both);
+	EXPECT_EQ(branches.user, VISITS * (VISIT_BRANCHES + 2));
+	EXPECT_EQ(branches.kernel + branches.user, branches.both);
+	EXPECT(branches.kernel > 0);
+	end();
+}
+
+static struct machine machine;
+
+static void start(struct program *program, uint64_t seed)
+{
+	program_fill_data(program, seed);
+	machine_randomize(&machine, &(struct random){seed});
+	machine.registers[R15] = (uint64_t)program->data;
+}
+
+/* Instructions among the steps: an iteration of a repeated one traps where it stands. */
+static uint64_t stepped_instructions(const struct steps *steps)
+{
+	uint64_t count = 1;
+
+	for (size_t i = 1; i < steps->count; i++)
+		count += steps->noted[i] != steps->noted[i - 1];
+	return count;
+}
+
+/* By the counter; less by single steps. */
+static uint64_t excess(struct program *program, struct steps *steps, uint64_t seed)
+{
+	struct machine stepped;
+	uint64_t counted;
+
+	program_generate(program, seed, 4000);
+	start(program, seed);
+	steps_run(steps, program, &machine, 0);
+	stepped = machine;
+	start(program, seed);
+	select(INSTRUCTIONS, PMU_OS);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+	machine_run(&machine, program->code + program->entry, 0);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	counted = rdmsr(IA32_PMC0);
+	EXPECT(machine_same(&stepped, &machine));
+	return counted - stepped_instructions(steps);
+}
+
+TEST(pmu_random_programs_exact, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "a random program takes as many instructions as single steps, and ends the same",
+     .source = "SDM Vol 3, table 18-1 and 17.3.1.4")
+{
+	struct program program;
+	struct steps steps;
+	struct rig rig;
+	uint64_t first;
+
+	begin(NO_INSTRUCTIONS);
+	program_open(&program, 4100);
+	steps_open(&steps, 100000);
+	rig_open(&rig, 16);
+	machine_open();
+	first = excess(&program, &steps, test_random());
+	for (uint64_t i = test_scaled(3); i; i--)
+		EXPECT_EQ(excess(&program, &steps, test_random()), first);
+	machine_close();
+	rig_close(&rig);
+	end();
+}

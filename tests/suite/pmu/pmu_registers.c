@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+// The registers of the counters, overflow, freezing, cycles.
+#include "drivers/apic/lapic.h"
+#include "drivers/clock/tsc.h"
+#include "drivers/cpuid.h"
+#include "drivers/ds/registers.h"
+#include "drivers/msr.h"
+#include "drivers/pmu/registers.h"
+#include "kernel/cpu.h"
+#include "kernel/time.h"
+#include "kernel/trap/trap.h"
+#include "tests/framework/test.h"
+#include "tests/lib/msr_trial.h"
+
+#define INSTRUCTIONS	  (0xc0 | PMU_OS | PERFEVTSEL_EN)
+#define NO_INSTRUCTIONS	  (1u << 1)
+#define FIXED_CYCLES	  (PMU_FIXED + 1)
+#define STATUS_CTR_FRZ	  (1ull << 59)
+#define FREEZE_PERFMON	  (1ull << 12)
+#define FULL_WIDTH_WRITES (1ull << 13)
+
+static const struct pmu_owner owner = {.name = "test"};
+
+static void begin(unsigned counter)
+{
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	if (pmu_caps()->unavailable & NO_INSTRUCTIONS)
+		test_skip("CPUID.0AH:EBX says that instructions are not counted");
+	test_pin();
+	REQUIRE_EQ(pmu_request(&this_cpu()->pmu, counter, &owner), 0);
+}
+
+static void end(unsigned counter)
+{
+	EXPECT_EQ(pmu_release(&this_cpu()->pmu, counter, &owner), 0);
+}
+
+static uint64_t capabilities(void)
+{
+	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM ? rdmsr(IA32_PERF_CAPABILITIES) : 0;
+}
+
+static uint64_t rdpmc(uint32_t selector)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(selector));
+	return (uint64_t)high << 32 | low;
+}
+
+static void run_nops(void)
+{
+	__asm__ volatile(".rept 200\n\tnop\n\t.endr");
+}
+
+static void count_nops(uint64_t value)
+{
+	uint64_t flags = interrupts_save();
+
+	wrmsr(IA32_PERFEVTSEL0, INSTRUCTIONS);
+	wrmsr(IA32_PMC0, value);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+	run_nops();
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	interrupts_restore(flags);
+}
+
+TEST(pmu_overflow_shows_in_status, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "an overflow sets the counter's status bit, which IA32_PERF_GLOBAL_OVF_CTRL clears",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	begin(0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
+	count_nops(0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
+	count_nops((uint64_t)-100);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+	EXPECT(rdmsr(IA32_PMC0) >= 100 && rdmsr(IA32_PMC0) < 200);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 2);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
+	end(0);
+}
+
+TEST(pmu_counter_keeps_its_width, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "a write of IA32_PMCx sets 32 bits and extends bit 31; IA32_A_PMCx sets all",
+     .source = "SDM Vol 3, 18.2.5")
+{
+	uint64_t mask = (1ull << pmu_caps()->general_width) - 1;
+
+	begin(0);
+	wrmsr(IA32_PMC0, 0x80000000);
+	EXPECT_EQ(rdmsr(IA32_PMC0), 0xffffffff80000000 & mask);
+	wrmsr(IA32_PMC0, 0x1234567fffffff);
+	EXPECT_EQ(rdmsr(IA32_PMC0), 0x67fffffff & 0x7fffffff);
+	EXPECT_EQ(rdpmc(0), 0x7fffffff);
+	if (capabilities() & FULL_WIDTH_WRITES) {
+		wrmsr(IA32_A_PMC0, 0x123456789a & mask);
+		EXPECT_EQ(rdmsr(IA32_PMC0), 0x123456789a & mask);
+		EXPECT(msr_try(IA32_A_PMC0, mask + 1, 0).refused);
+	}
+	end(0);
+}
+
+TEST(pmu_global_bits_are_counters, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "IA32_PERF_GLOBAL_CTRL has a bit for each counter of CPUID.0AH and refuses others",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	uint64_t counters = ((1ull << pmu_caps()->general) - 1) | ((1ull << pmu_caps()->fixed) - 1)
+									  << PMU_FIXED;
+
+	begin(0);
+	EXPECT_EQ(msr_try(IA32_PERF_GLOBAL_CTRL, counters, 0).read_back, counters);
+	for (unsigned bit = 0; bit < 48; bit++)
+		if (!(counters >> bit & 1))
+			EXPECT(msr_try(IA32_PERF_GLOBAL_CTRL, 1ull << bit, 0).refused);
+	EXPECT(msr_try(IA32_PERF_GLOBAL_STATUS, 0, 0).refused);
+	end(0);
+}
+
+TEST(pmu_rdpmc_reads_counters, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "RDPMC reads general and fixed counters, and refuses what is not there",
+     .source = "SDM Vol 2, RDPMC")
+{
+	begin(PMU_FIXED);
+	wrmsr(IA32_FIXED_CTR0, 4711);
+	EXPECT_EQ(rdpmc(1u << 30), 4711);
+	EXPECT_EQ(rdpmc(0), rdmsr(IA32_PMC0));
+	end(PMU_FIXED);
+}
+
+static struct {
+	uint64_t control, status;
+	unsigned count;
+} interrupt;
+
+/* Ours has masked the LVT entry. */
+static bool overflowed(struct trap_frame *frame)
+{
+	(void)frame;
+	if (!(lapic_read_lvtpc() & LVT_MASKED))
+		return false;
+	interrupt.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
+	interrupt.status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	interrupt.count++;
+	wrmsr(IA32_PERFEVTSEL0, 0);
+	lapic_unmask_lvtpc();
+	return true;
+}
+
+TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
+     .claim = "FREEZE_PERFMON_ON_PMI stops the counters when one interrupts, as the version says",
+     .source = "SDM Vol 3, 17.4.7 and 18.2.4")
+{
+	if (!capabilities() || pmu_caps()->version < 2)
+		test_skip("no PDCM with version 2: IA32_DEBUGCTL has no freeze bits");
+	begin(0);
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->ds), 0);
+	nmi_add_handler(overflowed);
+	interrupt.count = 0;
+	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
+	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), FREEZE_PERFMON);
+	wrmsr(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_INT);
+	wrmsr(IA32_PMC0, (uint64_t)-150);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+	run_nops();
+	wrmsr(IA32_DEBUGCTL, 0);
+	EXPECT_EQ(interrupt.count, 1);
+	if (pmu_caps()->version >= 4) {
+		EXPECT_EQ(interrupt.control & 1, 1);
+		EXPECT(interrupt.status & STATUS_CTR_FRZ);
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_CTR_FRZ);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_CTR_FRZ, 0);
+	} else {
+		EXPECT_EQ(interrupt.control, 0);
+	}
+	EXPECT(rdmsr(IA32_PMC0) < 50);
+	nmi_remove_handler(overflowed);
+	ds_checkin(&this_cpu()->ds);
+	preemption_enable();
+	end(0);
+}
+
+static void nothing(struct timer *timer)
+{
+	(void)timer;
+}
+
+static void spin(unsigned rounds)
+{
+	__asm__ volatile("1: decl %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
+}
+
+static uint64_t spin_time(unsigned rounds)
+{
+	uint64_t flags = interrupts_save(), began = tsc_read(), best = UINT64_MAX;
+
+	for (unsigned i = 0; i < 5; i++) {
+		began = tsc_read();
+		spin(rounds);
+		if (tsc_read() - began < best)
+			best = tsc_read() - began;
+	}
+	interrupts_restore(flags);
+	return best;
+}
+
+/* Counting instructions one by one is slow where it is done in software; cycles need no look at
+   instructions, and nothing is left of the counting when it is over. */
+TEST(pmu_cycles_cost_nothing, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "a counter of cycles does not slow the program, nor does one that is stopped",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	enum { ROUNDS = 100000, SLOWER = 8 };
+	uint64_t alone, with_cycles, counted, after;
+
+	begin(FIXED_CYCLES);
+	alone = spin_time(ROUNDS);
+	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR) << FIXED_BITS);
+	wrmsr(IA32_FIXED_CTR0 + 1, 0);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << FIXED_CYCLES);
+	with_cycles = spin_time(ROUNDS);
+	counted = rdmsr(IA32_FIXED_CTR0 + 1);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	count_nops(0);
+	wrmsr(IA32_PERFEVTSEL0, 0);
+	after = spin_time(ROUNDS);
+	test_observe("cycles", "%lu alone, %lu while counted, %lu after", alone, with_cycles,
+		     after);
+	EXPECT(counted >= with_cycles);
+	EXPECT(with_cycles < alone * SLOWER);
+	EXPECT(after < alone * SLOWER);
+	EXPECT_EQ(rdmsr(IA32_FIXED_CTR0 + 1) > 0, true);
+	end(FIXED_CYCLES);
+}
+
+TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "unhalted cycles are not counted in HLT",
+     .source = "SDM Vol 3, 18.2.2 and table 18-1: 3CH")
+{
+	uint64_t began, passed, counted, end_of_wait;
+
+	begin(FIXED_CYCLES);
+	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR) << FIXED_BITS);
+	wrmsr(IA32_FIXED_CTR0 + 1, 0);
+	preemption_disable();
+	began = tsc_read();
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << FIXED_CYCLES);
+	end_of_wait = time_now() + 50000;
+	while (time_now() < end_of_wait) {
+		struct timer timer = {.expired = nothing};
+
+		timer_start(&timer, 20000);
+		__asm__ volatile("hlt");
+		timer_stop(&timer);
+	}
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	passed = tsc_read() - began;
+	preemption_enable();
+	counted = rdmsr(IA32_FIXED_CTR0 + 1);
+	test_observe("unhalted", "%lu of %lu cycles", counted, passed);
+	EXPECT(counted > 0);
+	EXPECT(counted < passed / 2);
+	end(FIXED_CYCLES);
+}
