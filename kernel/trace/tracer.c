@@ -253,9 +253,9 @@ void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsig
 	bool arrives = qualifier == PTRACE_BTS_TASK_ARRIVES;
 
 	if (!tracer->options.stamps || tracer->options.paused || tracer->arrived == arrives ||
-	    (arrives && (tracer->held || tracer_is_full(tracer))))
+	    (arrives && (!tracer_records(tracer) || tracer_is_full(tracer))))
 		return;
 	tracer->arrived = arrives;
 	stamp = record_stamp(qualifier, pid, cpu);
-	ring_put(&tracer->ring, &stamp, tracer->options.overflow == TRACE_WRAP);
+	store(tracer, &stamp);
 }

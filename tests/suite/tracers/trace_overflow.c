@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/sched/sched.h"
 #include "tests/framework/test.h"
 #include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
@@ -159,6 +160,56 @@ TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	viewer_expect(&other, STAGED_WALKS);
 	viewer_close(&other);
 	walker_end(&walker);
+	user_chain_close(&user);
+}
+
+static void yield(struct walker *walker)
+{
+	(void)walker;
+	task_yield();
+}
+
+/* The beginning of a life, as far as `slots` slots have room for branches and stamps. */
+static void stop_with_stamps(const struct user_chain *user, size_t slots)
+{
+	struct walker walker = {
+		.name = "stamped", .chain = &chain_a, .walks = 10, .user = user, .between = yield};
+	struct trace_options options = viewer_options(TRACE_USER, 0);
+	struct trace_status status;
+	struct tracer *tracer = NULL;
+	size_t count;
+
+	options.stamps = true;
+	options.size = slots * sizeof(records[0]);
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	task_start(walker.task);
+	while (walker.walked < walker.walks / 2)
+		task_yield();
+	trace_status(tracer, &status);
+	EXPECT(status.full);
+	EXPECT_EQ(status.lost, 0);
+	count = trace_read(tracer, records, slots + 1);
+	REQUIRE(count == slots || count == slots - 1); /* no room for one more arrival */
+	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_TASK_ARRIVES);
+	EXPECT_EQ(records[count - 1].qualifier, PTRACE_BTS_TASK_DEPARTS);
+	walkers_join(&walker, 1);
+	EXPECT_EQ(trace_available(tracer), 0); /* it was not resumed */
+	EXPECT(trace_detach(tracer));
+	walker_end(&walker);
+}
+
+TEST(trace_stop_with_stamps, .group = "tracers", .ids = "A4", .needs = NEED_BTS,
+     .claim =
+	     "a tracer that stops when full is so, with nothing lost, where a stamp takes the last "
+	     "room too, and stays so until it is resumed",
+     .source = "docs/design.md#overflow; docs/design.md#stamps")
+{
+	struct user_chain user;
+
+	user_chain_open(&user, 0);
+	for (size_t slots = 3; slots < 20; slots++)
+		stop_with_stamps(&user, slots);
 	user_chain_close(&user);
 }
 
