@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: MIT
+# The console log of one boot and the verdict on it, by the contract of docs/console.md.
+package Spoor::Log;
+use strict;
+use warnings;
+use Exporter 'import';
+
+our @EXPORT_OK = qw(parse_log judge_log verdict_word progress kinds ends_in_reboot);
+
+my @kinds = qw(pass fail skip error xfail obs);
+my %rc_of_status = (33 => 0, 35 => 1, 37 => 2, 39 => 3);
+my $done_line = qr/^# SPOOR DONE silicon=(native|guest|virtual|none) /
+	. join(' ', map { "$_=(\\d{1,6})" } @kinds) . ' rc=([0-4])';
+my $number = qr/[1-9]\d{0,5}/;
+my @verdict_words = ('pass', 'FAIL', 'ERROR', 'SKIPPED', 'CRASH');
+my %verdict_words = (124 => 'TIMEOUT', 130 => 'INTERRUPTED');
+my %word_for = ('only one CPU' => '-s 2'); # skips that an option of run-qemu.sh makes run
+
+# The kinds of results, in the order of the DONE line.
+sub kinds { return @kinds }
+
+# The word for an exit code of the judge.
+sub verdict_word {
+	my ($code) = @_;
+	return $verdict_words{$code} // $verdict_words[$code];
+}
+
+# Returns what a log says, for judge_log(). Its keys: lines; banner, key by key; results, each with line,
+# kind, number, name and notes (the lines above it); plans, done, tests (of a list), and what is wrong.
+# A serial line adds NULs when it is plugged, and CRs always.
+sub parse_log {
+	my ($text) = @_;
+	$text =~ s/^\0+|\0+\z//mg;
+
+	my %log = (lines => [split /\r*\n/, $text], plans => [], headers => 0, banners => 0, banner => {},
+		results => [], done => [], tests => [], notes => []);
+	$log{cut} = $text =~ /[^\n]\z/ ? $log{lines}[-1] : undef;
+	for (@{$log{lines}}) {
+		my $before = !$log{headers};
+		tr/\0//d, s/\e(?:\[[0-?]*[ -\/]*[\@-~]|[ -\/]*[0-Z\\-~])//g if $before; # ECMA-48, 5.4 and 5.5
+		$log{banners}++ if /^# spoor version=/;
+		$log{panic} //= $_ if /\bpanic:/i || /^# panic\b/;
+		$log{monitor} = $_ if /^# monitor: /;
+		next if defined $log{cut} && \$_ == \$log{lines}[-1];
+		if ($before) { read_before_header(\%log, $_) } else { read_line(\%log, $_) }
+	}
+	return \%log;
+}
+
+# Firmware and loader may say anything that does not look like a result; then comes the banner.
+sub read_before_header {
+	my ($log, $line) = @_;
+	if ($line eq 'KTAP version 1') {
+		$log->{headers}++;
+	} elsif ($line =~ /^# error: (.*)/) {
+		$log->{refusal} //= $1;
+	} elsif ($line =~ /$done_line$/) {
+		read_done($log, $line);
+	} elsif ($line =~ /^# test name=(\S+) group=(\S*) needs=(\S*) ids=(.*?)(?: claim=.*)?$/) {
+		push @{$log->{tests}}, [$1, $2, $3, $4];
+	} elsif ($line =~ /^# (?!monitor: )/ && $log->{banners}) {
+		$log->{banner}{$1} = $2 // $3 while $line =~ / (\w+)=(?:"([^"]*)"|(\S*))/g;
+	} elsif ($line !~ /^#/ && $line =~ /\bok\s+\d|^1\.\.\d/) {
+		$log->{early} //= $line;
+	}
+}
+
+sub read_done {
+	my ($log, $line) = @_;
+	my %done;
+	(@done{'silicon', @kinds, 'rc'}) = $line =~ /$done_line$/;
+	push @{$log->{done}}, \%done;
+}
+
+# Every line after the header.
+sub read_line {
+	my ($log, $line) = @_;
+	my ($kind, $at, $name) = read_result($line);
+	if ($line eq '' || $line =~ /^# monitor: [ -~]*$/) {
+	} elsif ($line eq 'KTAP version 1') {
+		$log->{headers}++;
+	} elsif (@{$log->{done}} && $line !~ /$done_line$/) {
+		$log->{late} //= $line;
+	} elsif ($line =~ /$done_line$/) {
+		read_done($log, $line);
+	} elsif ($kind) {
+		$log->{strange} //= "a result before the plan: $line" unless @{$log->{plans}};
+		push @{$log->{results}}, {line => $line, kind => $kind, number => $at, name => $name,
+			notes => $log->{notes}};
+		$log->{notes} = [];
+		$log->{strange} //= "a result after Bail out!: $line" if defined $log->{bail_out};
+	} elsif ($line =~ /^1\.\.(0|$number)$/) {
+		push @{$log->{plans}}, $1;
+		$log->{strange} //= "a plan after results: $line" if @{$log->{results}};
+	} elsif ($line =~ /^Bail out! [ -~]+$/) {
+		$log->{strange} //= "a second Bail out!: $line" if defined $log->{bail_out};
+		$log->{bail_out} = $line;
+	} elsif ($line =~ /^#(?: (?!error:|SPOOR DONE)[ -~]*)?$/) {
+		push @{$log->{notes}}, $line;
+	} else {
+		$log->{strange} //= $line =~ /^\s*(?:not )?ok\b/ ? "unreadable result: $line"
+			: "not a line of the contract: $line";
+	}
+}
+
+# Returns the kind, the number and the name; the kind is one of @kinds.
+sub read_result {
+	my ($line) = @_;
+	return unless $line =~ /^(not )?ok ($number) ([a-z][a-z0-9_]*)(?: # (OBS|(SKIP|XFAIL|ERROR) [ -~]+))?$/;
+	my ($not, $at, $name, $directive) = ($1, $2, $3, $5 // $4 // '');
+	my $kind = $not ? {'' => 'fail', ERROR => 'error'}->{$directive}
+		: {'' => 'pass', SKIP => 'skip', XFAIL => 'xfail', OBS => 'obs'}->{$directive};
+	return ($kind, $at, $name);
+}
+
+# Returns the exit code, what is to be said of it, and the word before that. How it ended: status, QEMU's exit
+# status, if there was one, or `timeout` or `interrupt`; errors, the lines that QEMU wrote on standard error; again, options
+# of the run that the kernel does not know; list, true if a list of the tests was asked for.
+sub judge_log {
+	my ($log, %how) = @_;
+	my $said = eval { judge_status($log, %how); judge_whole($log); judge_list($log) if $how{list};
+		judge_counts($log, %how) } // $@;
+	die $said unless ref $said;
+	return ($said->{code}, $said->{why}, $said->{word} // verdict_word($said->{code}));
+}
+
+# Ends judge_log().
+sub verdict {
+	my ($code, $why, $word) = @_;
+	die {code => $code, why => $why, word => $word};
+}
+
+# What QEMU's own end says, before any word of the guest counts.
+sub judge_status {
+	my ($log, %how) = @_;
+	my $status = $how{status} // return;
+	my $words = ($how{errors} // [])->[-1] // "it said nothing\n";
+	chomp $words;
+	verdict(130, 'interrupted; ' . progress($log)) if $status eq 'interrupt';
+	if ($status eq 'timeout') {
+		my $hint = @{$log->{done}}
+			? 'the run ended but the guest did not leave QEMU (end=halt?)'
+			: 'raise it with -T or TIMEOUT_SCALE, or look at the guest with -g';
+		verdict(124, progress($log) . "; $hint");
+	}
+	verdict(2, "QEMU was stopped from outside: $words") if $words =~ /terminating on signal/;
+	verdict(2, "QEMU could not run: $words") if $status == 1 || $status == 126 || $status == 127;
+	verdict(2, 'QEMU was killed by signal ' . ($status - 128) . ": $words") if $status >= 128;
+	verdict(4, "the guest panicked: $log->{panic}") if defined $log->{panic};
+	verdict(4, "the monitor ended the run: $1") if $status == 41
+		&& ($log->{lines}[-1] // '') =~ /^# monitor: (.*)/;
+	verdict(4, 'the guest panicked without a word; ' . progress($log)) if $status == 41;
+	verdict(2, $log->{monitor} =~ s/^# //r) if $status == 37 && !$log->{headers}
+		&& !defined $log->{refusal} && defined $log->{monitor};
+	end_of_list($log) if $status == 33 && !$log->{headers};
+	return if $status == 0 && leaves_by_itself($log);
+	verdict(4, 'the guest reset or powered off: a triple fault, unless -a said end=reboot or '
+		. 'end=poweroff; ' . progress($log)) if $status == 0;
+	verdict(4, "exit status $status is none of Spoor's; " . progress($log))
+		unless exists $rc_of_status{$status};
+}
+
+# True if the kernel was asked to end without QEMU's exit value.
+sub leaves_by_itself {
+	my ($log) = @_;
+	my ($end) = ($log->{banner}{command_line} // '') =~ /.*\bend=(\w+)/ or return 0;
+	return @{$log->{done}} && $end =~ /^(?:reboot|poweroff)$/;
+}
+
+# vbts=list and the like: what was asked for is there, and nothing else.
+sub end_of_list {
+	my ($log) = @_;
+	my ($first) = grep { $log->{lines}[$_] =~ /^# monitor: Spoor / } 0 .. $#{$log->{lines}};
+	return if defined $log->{cut} || defined $log->{early} || !defined $first
+		|| $log->{lines}[-1] ne '# monitor: that is all; nothing was booted'
+		|| grep { !/^(?:# monitor: .*)?$/ } @{$log->{lines}}[$first .. $#{$log->{lines}}];
+	verdict(0, 'nothing was booted', 'listed');
+}
+
+sub progress {
+	my ($log) = @_;
+	return 'the kernel did not reach its tests: no KTAP header; the last line: '
+		. ($log->{lines}[-1] // 'none') unless $log->{headers};
+	my $plan = $log->{plans}[0] // '?';
+	my @results = @{$log->{results}};
+	return "none of $plan results came" unless @results;
+	return scalar(@results) . " of $plan results came, the last: $results[-1]{line}";
+}
+
+sub incomplete {
+	verdict(4, shift() . '; read the log, nothing in it can be relied on');
+}
+
+# Banner, header, plan, every number once and in order, DONE: each exactly once, in one boot.
+sub judge_whole {
+	my ($log) = @_;
+	my @results = @{$log->{results}};
+	verdict(4, "the guest panicked: $log->{panic}") if defined $log->{panic};
+	incomplete('the log is empty') unless @{$log->{lines}};
+	incomplete("more than one boot in the log: the banner came $log->{banners} times, the KTAP header "
+		. "$log->{headers} times") if $log->{headers} > 1 || $log->{banners} > 1;
+	judge_refusal($log) if defined $log->{refusal};
+	incomplete(progress($log)) unless $log->{headers};
+	incomplete('there is no banner') unless $log->{banners};
+	incomplete("the last line was cut: $log->{cut}") if defined $log->{cut} && @{$log->{plans}};
+	incomplete("a result before the KTAP header: $log->{early}") if defined $log->{early};
+	incomplete('there is no plan') unless @{$log->{plans}};
+	incomplete($log->{strange}) if defined $log->{strange};
+	incomplete('more than one plan: ' . join(', ', map { "1..$_" } @{$log->{plans}}))
+		if @{$log->{plans}} > 1;
+	incomplete('no DONE line; ' . progress($log)) unless @{$log->{done}};
+	incomplete('more than one DONE line') if @{$log->{done}} > 1;
+	incomplete("a line after the DONE line: $log->{late}") if defined $log->{late};
+	for my $at (1 .. @results) {
+		my $result = $results[$at - 1];
+		incomplete("result $at expected, but this came: $result->{line}") if $result->{number} != $at;
+	}
+	my $plan = $log->{plans}[0];
+	incomplete('plan 1..' . $plan . ', but ' . scalar(@results) . ' results') if $plan != @results;
+	my ($differs) = grep { /^# monitor: .*\bdifferences=(?!0\b)/ } @{$log->{lines}};
+	incomplete("the interpreter differs from the processor: $differs") if defined $differs;
+}
+
+# The kernel says why it does not come as far as a test.
+sub judge_refusal {
+	my ($log) = @_;
+	my ($done) = @{$log->{done}};
+	incomplete("a refusal and a header: $log->{refusal}") if $log->{headers};
+	incomplete("refused, and no DONE line with rc=2: $log->{refusal}")
+		unless @{$log->{done}} == 1 && $done->{rc} == 2;
+	verdict(2, $log->{refusal});
+}
+
+sub judge_list {
+	my ($log) = @_;
+	incomplete('a list was asked for, but tests ran') if @{$log->{results}};
+	verdict(2, 'no test has such a name or group') unless @{$log->{tests}};
+}
+
+# Banner, results, DONE line and exit status have to tell the same story.
+sub judge_counts {
+	my ($log, %how) = @_;
+	my %done = %{$log->{done}[0]};
+	my @results = @{$log->{results}};
+	my $status = $how{status};
+	my %count = map { $_ => 0 } @kinds;
+	$count{$_->{kind}}++ for @results;
+
+	for my $key (@kinds) {
+		incomplete("DONE says $key=$done{$key}, but the results say $count{$key}")
+			if $done{$key} != $count{$key};
+	}
+	my $silicon = $log->{banner}{silicon} // '';
+	incomplete("DONE says silicon=$done{silicon}, but the banner says silicon=$silicon")
+		if $done{silicon} ne $silicon;
+	my $rc = $done{rc};
+	incomplete("DONE says rc=$rc, but the exit status $status says rc=$rc_of_status{$status}")
+		if $status && $rc != $rc_of_status{$status};
+	my $due = $count{fail} ? '1' : $count{error} ? '2'
+		: @results && $count{skip} == @results ? '3' : '[03]';
+	incomplete("DONE says rc=$rc, which its own counts contradict") unless $rc =~ /^$due$/;
+	incomplete("$log->{bail_out}, but DONE says rc=$rc") if defined $log->{bail_out} && $rc != 3;
+
+	verdict(0) if $how{list};
+	verdict(2, 'no test ran: the plan is 1..0; -t or the words given match none') unless @results;
+	my $observations = grep { /^# obs / } map { @{$_->{notes}} } @results;
+	my $summary = join(', ', (map { "$count{$_} $_" } grep { $count{$_} } @kinds),
+		$observations ? "$observations observation" . ($observations > 1 && 's') : (), "silicon=$silicon")
+		. ($silicon eq 'virtual' ? ': no chip was tested' : '');
+	verdict($rc, $summary . advice($rc, $how{again}, @results) . skips(@results));
+}
+
+sub advice {
+	my ($rc, $options, @results) = @_;
+	my $kind = (undef, 'fail', 'error')[$rc];
+	return '; nothing that needs a branch trace ran' if $rc == 3;
+	return '' unless $kind;
+	my ($first) = grep { $_->{kind} eq $kind } @results;
+	my ($again) = map { /^# again: run-qemu\.sh (.*)/ } @{$first->{notes}};
+	my ($lacks) = map { /^# required, but skipped: (.*)/ ? "; it lacks: $1" : () } @{$first->{notes}};
+	return "; first: $first->{line}" . ($lacks // '') . '; again: ./run-qemu.sh '
+		. ($again // "-t $first->{name}") . ($options ? " $options" : '');
+}
+
+# The reasons why tests were skipped, the most frequent first, with the option that changes it.
+sub skips {
+	my %times;
+	$times{$_}++ for map { $_->{line} =~ / # SKIP (.*)/ } @_;
+	my @reasons = sort { $times{$b} <=> $times{$a} || $a cmp $b } keys %times or return '';
+	return '; skipped: ' . join(', ', map { my $why = $_ =~ tr/;,/:/r;
+		"$times{$_} $why" . ($word_for{$_} ? ": $word_for{$_}" : '') } @reasons);
+}
+
+1;
