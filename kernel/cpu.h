@@ -3,8 +3,6 @@
 #ifndef SPOOR_KERNEL_CPU_H
 #define SPOOR_KERNEL_CPU_H
 
-#include "drivers/ds/ds.h"
-#include "drivers/pmu/pmu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/queue.h"
 
@@ -61,9 +59,8 @@ struct cpu {
 	struct timer *timers; /* sorted by deadline */
 	_Atomic(struct timer *) expiring;
 	_Atomic(struct smp_call *) calls; /* list: what other CPUs want done here */
-	struct ds_cpu ds;
-	struct pmu_cpu pmu;
-	struct trace_cpu *trace; /* trace/context.h */
+	struct trace_cpu *trace;	  /* trace/context.h; NULL before trace_init_cpu() */
+	bool recording;			  /* by a trace unit: see trace/switch.h */
 	uint64_t gdt[7];
 };
 _Static_assert(offsetof(struct cpu, user_rsp) == 8, "kernel/trap/entry.asm");

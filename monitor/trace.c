@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Hands what the interpreter saw to those that watch. */
+/* Hands what the interpreter saw to those that watch; gives them the guest's memory. */
 #include "monitor/trace.h"
 
-#include "monitor/ds/ds.h"
+#include "monitor/interp/interp.h"
 #include "monitor/interp/lockstep.h"
 #include "monitor/pmu/pmu.h"
+#include "monitor/silicon.h"
 
 static __attribute__((noinline)) void
 branch_of_others(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
@@ -79,4 +80,22 @@ void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
 {
 	vcpu->pmu = (struct pmu_state){0};
 	trace_reset(vcpu, silicon);
+}
+
+/* SMAP holds for programs alone. 17.4.9.2 leaves Accessed and Dirty to software. */
+uint8_t *platform_ds_page(struct vcpu *vcpu, uint64_t linear)
+{
+	static const unsigned access[] = {
+		[DS_DIRTY_SET] = ACCESS_WRITE | ACCESS_OVERRIDE,
+		[DS_DIRTY_LEFT_CLEAR] = ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_UNMARKED,
+		[DS_DIRTY_DROPS_RECORD] = ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_DIRTY,
+	};
+	uint64_t physical;
+	uint32_t error;
+
+	if (!guest_translate(vcpu, linear, access[ds_behaviour_of(vcpu)->dirty], &physical,
+			     &error) ||
+	    !platform_is_memory(physical))
+		return NULL;
+	return platform_guest_page(physical);
 }

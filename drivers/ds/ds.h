@@ -160,8 +160,11 @@ static inline bool ds_switch_needed(const struct ds_cpu *cpu, const struct ds_le
 	return (uintptr_t)cpu->loaded | (uintptr_t)next;
 }
 
-/* Stops recording. What is loaded stays loaded until ds_switch_in(). */
-void ds_switch_out(struct ds_cpu *cpu);
+/*
+ * Stops recording. What is loaded stays loaded until ds_switch_in(). -EBUSY: the MSRs are lent;
+ * nothing has changed.
+ */
+int ds_switch_out(struct ds_cpu *cpu);
 
 /*
  * Called after ds_switch_out() to free the loaded lease for another CPU before this one has
@@ -171,19 +174,22 @@ void ds_switch_out(struct ds_cpu *cpu);
 void ds_let_go(struct ds_cpu *cpu);
 
 /*
- * Unloads the loaded lease and starts recording into `next` (NULL: nothing). Returns true if the
+ * Unloads the loaded lease and starts recording into `next` (NULL: nothing). Returns 0, or 1 if the
  * outgoing lease had crossed its threshold but its PMI is still pending: it is marked, and the
- * caller does the PMI's work. Panics if the MSRs are lent, or if
- * `next` is not granted or is loaded elsewhere.
+ * caller does the PMI's work. -EBUSY: the MSRs are lent; -EINVAL: `next` is not granted; -EPERM: it
+ * is loaded on another CPU. An error changes nothing.
  */
-bool ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next);
+int ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next);
 
-static inline bool ds_switch(struct ds_cpu *cpu, struct ds_lease *next)
+/* Both halves; errors as of ds_switch_in(), with recording stopped where `next` is refused. */
+static inline int ds_switch(struct ds_cpu *cpu, struct ds_lease *next)
 {
+	int error;
+
 	if (__builtin_expect(!ds_switch_needed(cpu, next), 1))
-		return false;
-	ds_switch_out(cpu);
-	return ds_switch_in(cpu, next);
+		return 0;
+	error = ds_switch_out(cpu);
+	return error ? error : ds_switch_in(cpu, next);
 }
 
 /*
@@ -202,14 +208,17 @@ void ds_panic_stop(struct ds_cpu *cpu);
 
 /*
  * Lends IA32_DEBUGCTL and IA32_DS_AREA of this CPU to the caller, which writes them with wrmsr();
- * preemption stays off until ds_checkin(). ds_switch() on this CPU panics meanwhile. -EBUSY: lent
+ * preemption stays off until ds_checkin(). ds_switch() on this CPU fails meanwhile. -EBUSY: lent
  * already, or a lease is loaded, or the PEBS half held. Works, and is needed, whether BTS is there
  * or not.
  */
 int ds_checkout(struct ds_cpu *cpu);
 
-/* Takes them back: recording off and the idle area in place, whatever the borrower left. */
-void ds_checkin(struct ds_cpu *cpu);
+/*
+ * Takes them back: recording off and the idle area in place, whatever the borrower left. -EINVAL:
+ * they were not lent.
+ */
+int ds_checkin(struct ds_cpu *cpu);
 
 /* Between the two. Any context. */
 bool ds_is_lent(const struct ds_cpu *cpu);

@@ -7,7 +7,6 @@
 #include "drivers/ds/private.h"
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"
-#include "drivers/panic.h"
 
 /* What `loaded` points to while the MSRs are lent: never on the hardware, never overflowing. */
 static struct ds_lease lent = {.overflow = DS_O_WRAP};
@@ -15,15 +14,14 @@ static struct ds_lease lent = {.overflow = DS_O_WRAP};
 /* The same between ds_let_go() and ds_switch_in(). */
 static struct ds_lease let_go = {.overflow = DS_O_WRAP};
 
+bool ds_is_lent(const struct ds_cpu *cpu)
+{
+	return cpu->loaded == &lent;
+}
+
 static void write_msr(uint32_t msr, uint64_t value)
 {
 	wrmsr(msr, value);
-}
-
-static void check_not_lent(const struct ds_cpu *cpu)
-{
-	if (__builtin_expect(cpu->loaded == &lent, 0))
-		panic("Debug Store switched while its MSRs are lent");
 }
 
 void ds_load_area(struct ds_cpu *cpu, const void *area)
@@ -37,19 +35,20 @@ void ds_load_area(struct ds_cpu *cpu, const void *area)
 	ds_pebs_resume(cpu);
 }
 
-void ds_switch_out(struct ds_cpu *cpu)
+int ds_switch_out(struct ds_cpu *cpu)
 {
 	if (!cpu->loaded)
-		return;
-	check_not_lent(cpu);
+		return 0;
+	if (ds_is_lent(cpu))
+		return -EBUSY;
 	write_msr(IA32_DEBUGCTL, 0);
+	return 0;
 }
 
 void ds_let_go(struct ds_cpu *cpu)
 {
-	if (!cpu->loaded)
+	if (!cpu->loaded || ds_is_lent(cpu))
 		return;
-	check_not_lent(cpu);
 	cpu->loaded->cpu = NULL;
 	cpu->loaded = &let_go;
 }
@@ -58,14 +57,17 @@ void ds_let_go(struct ds_cpu *cpu)
  * The threshold is tested here, with TR clear, because an interrupt that is still on its way would
  * look at the next lease's area.
  */
-bool ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next)
+int ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next)
 {
 	struct ds_lease *prev = cpu->loaded;
 	bool overflowed = false;
 
-	check_not_lent(cpu);
-	if (next && (!next->area || (next->cpu && next != prev)))
-		panic("Debug Store lease loaded twice, or not granted");
+	if (ds_is_lent(cpu))
+		return -EBUSY;
+	if (next && !next->area)
+		return -EINVAL;
+	if (next && next->cpu && next != prev)
+		return -EPERM;
 	if (prev && prev != &let_go) {
 		overflowed = ds_mark_overflow(prev);
 		prev->cpu = NULL;
@@ -116,10 +118,10 @@ int ds_checkout(struct ds_cpu *cpu)
 	return 0;
 }
 
-void ds_checkin(struct ds_cpu *cpu)
+int ds_checkin(struct ds_cpu *cpu)
 {
-	if (cpu->loaded != &lent)
-		panic("Debug Store MSRs returned that were not lent");
+	if (!ds_is_lent(cpu))
+		return -EINVAL;
 	if (ds_present()) {
 		write_msr(IA32_DEBUGCTL, 0);
 		write_msr(IA32_DS_AREA, (uintptr_t)cpu->idle->area);
@@ -128,11 +130,7 @@ void ds_checkin(struct ds_cpu *cpu)
 		ds_quiesce();
 	}
 	cpu->loaded = NULL;
-}
-
-bool ds_is_lent(const struct ds_cpu *cpu)
-{
-	return cpu->loaded == &lent;
+	return 0;
 }
 
 bool ds_msr_holds(uint32_t msr, uint64_t value, struct ds_caps *caps)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/trace/bts/bts.h"
 #include "kernel/cpu.h"
 #include "kernel/ptrace/internal.h"
-#include "kernel/trace/trace.h"
 
 #define RECORD	  sizeof(struct ptrace_bts_record)
 #define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */

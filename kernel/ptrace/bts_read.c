@@ -3,7 +3,7 @@
 #include "kernel/mm/copy.h"
 #include "kernel/mm/vm.h"
 #include "kernel/ptrace/internal.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 
 #define RECORD sizeof(struct ptrace_bts_record)
 #define BATCH  64

@@ -5,7 +5,7 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/copy.h"
 #include "kernel/ptrace/internal.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 
 /* What the tracee has to be: anything; traced by the caller; and stopped; or stopped or ended. */
 enum need { NOTHING, TRACED, STOPPED, READABLE };

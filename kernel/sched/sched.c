@@ -119,7 +119,7 @@ static void finish_rest(struct cpu *cpu)
 		make_ready_locked(cpu->leaves);
 	cpu->left = cpu->leaves = NULL;
 	release();
-	if (cpu->current->trace || cpu->ds.loaded)
+	if (cpu->current->trace || cpu->recording)
 		trace_arrive(cpu);
 }
 
@@ -183,7 +183,7 @@ static void acquire(void)
  */
 static inline void stop_trace_and_lock(struct cpu *cpu)
 {
-	if (cpu->ds.loaded) {
+	if (cpu->recording) {
 		trace_depart(cpu);
 		cpu->unfinished = true;
 	}

@@ -8,7 +8,7 @@
 static struct spinlock attachments; /* of every task's `trace` and `trace_over`, of references */
 
 /* One more attachment to the task's context, which is `fresh` if it has none. NULL: it ended. */
-static struct trace_context *hold(struct task *task, struct trace_context *fresh)
+static struct trace_context *get_context(struct task *task, struct trace_context *fresh)
 {
 	uint64_t flags = spin_lock(&attachments);
 
@@ -23,7 +23,7 @@ static struct trace_context *hold(struct task *task, struct trace_context *fresh
 	return fresh;
 }
 
-static void hold_cpu(struct trace_context *context)
+static void get_cpu_context(struct trace_context *context)
 {
 	uint64_t flags = spin_lock(&attachments);
 
@@ -32,7 +32,7 @@ static void hold_cpu(struct trace_context *context)
 }
 
 /* One attachment less. True: it was the last, and the scheduler finds the context no more. */
-static bool let_go(struct trace_context *context)
+static bool put_context(struct trace_context *context)
 {
 	uint64_t flags = spin_lock(&attachments);
 	bool last = --context->references == 0;
@@ -43,17 +43,17 @@ static bool let_go(struct trace_context *context)
 	return last;
 }
 
-static void link(void *argument)
+static void link_tracer(void *argument)
 {
-	struct tracer *tracer = argument;
+	struct tracer *tracer = argument, **list = &tracer->context->tracers[tracer->unit];
 
-	tracer->next = tracer->context->tracers;
-	tracer->context->tracers = tracer;
+	tracer->next = *list;
+	*list = tracer;
 }
 
-static void unlink(void *argument)
+static void unlink_tracer(void *argument)
 {
-	struct tracer *tracer = argument, **at = &tracer->context->tracers;
+	struct tracer *tracer = argument, **at = &tracer->context->tracers[tracer->unit];
 
 	while (*at != tracer)
 		at = &(*at)->next;
@@ -61,65 +61,41 @@ static void unlink(void *argument)
 	tracer->context = NULL;
 }
 
-static void start(struct trace_context *context, struct tracer *tracer)
+static int refuse(struct tracer *tracer, int error)
+{
+	trace_units[tracer->unit]->free(tracer);
+	return error;
+}
+
+static int start_tracer(struct trace_context *context, struct tracer *tracer)
 {
 	tracer->context = context;
-	trace_perform(context, link, tracer);
+	trace_perform(context, link_tracer, tracer);
 	trace_settle();
-}
-
-int trace_attach(struct task *task, const struct trace_options *options, struct tracer **result)
-{
-	struct trace_context *fresh, *context;
-	struct tracer *tracer = NULL;
-	int error = tracer_create(options, &tracer);
-
-	if (error)
-		return error;
-	fresh = area_alloc(1, VM_WRITE);
-	context = fresh ? hold(task, fresh) : NULL;
-	if (fresh && context != fresh)
-		area_free(fresh, 1);
-	if (!context) {
-		tracer_free(tracer);
-		return fresh ? -ESRCH : -ENOMEM;
-	}
-	start(context, tracer);
-	*result = tracer;
 	return 0;
 }
 
-int trace_attach_cpu(unsigned index, const struct trace_options *options, struct tracer **result)
+int trace_link(struct task *task, struct tracer *tracer)
+{
+	struct trace_context *fresh = area_alloc(1, VM_WRITE), *context;
+
+	if (!fresh)
+		return refuse(tracer, -ENOMEM);
+	context = get_context(task, fresh);
+	if (context != fresh)
+		area_free(fresh, 1);
+	return context ? start_tracer(context, tracer) : refuse(tracer, -ESRCH);
+}
+
+int trace_link_cpu(unsigned index, struct tracer *tracer)
 {
 	struct trace_context *context;
-	struct tracer *tracer = NULL;
-	int error = tracer_create(options, &tracer);
 
-	if (error)
-		return error;
-	if (index >= cpu_count() || !atomic_load(&cpu_by_index(index)->online)) {
-		tracer_free(tracer);
-		return -EINVAL;
-	}
+	if (index >= cpu_count() || !atomic_load(&cpu_by_index(index)->online))
+		return refuse(tracer, -EINVAL);
 	context = &cpu_by_index(index)->trace->context;
-	hold_cpu(context);
-	start(context, tracer);
-	*result = tracer;
-	return 0;
-}
-
-int trace_attach_all_cpus(const struct trace_options *options, struct tracer **tracers)
-{
-	for (unsigned i = 0; i < cpu_count(); i++) {
-		int error = trace_attach_cpu(i, options, &tracers[i]);
-
-		if (!error)
-			continue;
-		while (i)
-			trace_detach(tracers[--i]);
-		return error;
-	}
-	return 0;
+	get_cpu_context(context);
+	return start_tracer(context, tracer);
 }
 
 bool trace_detach(struct tracer *tracer)
@@ -127,12 +103,12 @@ bool trace_detach(struct tracer *tracer)
 	struct trace_context *context = tracer->context;
 	bool last;
 
-	trace_perform(context, unlink, tracer);
-	last = let_go(context);
+	trace_perform(context, unlink_tracer, tracer);
+	last = put_context(context);
 	trace_settle();
 	if (last)
 		area_free(context, 1);
-	return tracer_free(tracer);
+	return trace_units[tracer->unit]->free(tracer);
 }
 
 void trace_task_ended(struct task *task)
@@ -143,7 +119,7 @@ void trace_task_ended(struct task *task)
 
 	task->trace_over = true;
 	if (context) {
-		bool here = task == cpu->current && cpu->ds.loaded;
+		bool here = task == cpu->current && cpu->recording;
 
 		if (here)
 			trace_depart(cpu);

@@ -6,7 +6,6 @@
 #include "kernel/panic.h"
 #include "kernel/trace/context.h"
 
-static struct ds_idle boot_idle __attribute__((aligned(4096)));
 static struct ds_found found_at_boot;
 static uint64_t found_at_start;
 
@@ -20,41 +19,46 @@ uint64_t trace_found_at_start(void)
 	return found_at_start;
 }
 
+/* The first page of a CPU for tracing; the second is its idle DS area, alone in its page. */
+static struct ds_idle *create_trace_cpu(struct cpu *cpu)
+{
+	struct trace_cpu *trace = area_alloc(2, VM_WRITE);
+
+	_Static_assert(sizeof(*trace) <= PAGE_SIZE, "one page");
+	if (!trace)
+		panic("no memory to trace CPU %u", cpu->index);
+	trace->context.references = 1;
+	cpu->trace = trace;
+	return (struct ds_idle *)((uint8_t *)trace + PAGE_SIZE);
+}
+
+static void init_units(struct cpu *cpu, struct ds_idle *idle)
+{
+	ds_init_cpu(&cpu->trace->ds, idle);
+	pmu_init_cpu(&cpu->trace->pmu);
+	for (unsigned i = 0; i < TRACE_UNITS; i++)
+		if (trace_units[i]->is_present())
+			trace_units[i]->init_cpu(cpu);
+	trace_deliver_pmi(true);
+}
+
 void trace_init(void)
 {
+	struct ds_idle *idle = create_trace_cpu(this_cpu());
 	struct ds_caps caps;
 
-	ds_probe(&caps, &boot_idle);
+	ds_probe(&caps, idle);
 	ds_init(&caps);
 	pmu_init();
-	pmu_init_cpu(&this_cpu()->pmu);
 	trace_init_pmi();
-	if (!ds_present())
-		return;
-	ds_init_cpu(&this_cpu()->ds, &boot_idle);
-	trace_create_staging(this_cpu());
 	trace_init_work();
+	init_units(this_cpu(), idle);
 }
 
 void trace_init_cpu(void)
 {
-	struct ds_idle *idle;
-
 	found_at_start |= ds_quiesce().debugctl;
-	pmu_init_cpu(&this_cpu()->pmu);
-	trace_deliver_pmi(true);
-	if (!ds_present())
-		return;
-	idle = area_alloc(1, VM_WRITE);
-	if (!idle)
-		panic("no memory for a Debug Store area");
-	ds_init_cpu(&this_cpu()->ds, idle);
-	trace_create_staging(this_cpu());
-}
-
-bool trace_is_present(void)
-{
-	return ds_present();
+	init_units(this_cpu(), create_trace_cpu(this_cpu()));
 }
 
 void trace_print_units(const char *silicon)
@@ -63,11 +67,8 @@ void trace_print_units(const char *silicon)
 
 	printk("# ds=%d dtes64=%d dscpl=%d bts_unavail=%d silicon=%s\n", caps->ds, caps->dtes64,
 	       caps->dscpl, caps->bts_unavailable, silicon);
-	if (!ds_present())
-		printk("# bts=absent why=\"%s\"\n", ds_status_text(caps->status));
-	else
-		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
-		       caps->configuration->record_size);
+	for (unsigned i = 0; i < TRACE_UNITS; i++)
+		trace_units[i]->print();
 	if (found_at_boot.debugctl)
 		printk("# debugctl_at_boot=%lx\n", found_at_boot.debugctl);
 	if (found_at_boot.rtit_ctl)

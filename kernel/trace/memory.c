@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trace/memory.h"
 
+#include "kernel/lock.h"
 #include "kernel/mm/area.h"
+#include "kernel/trace/trace.h"
 #include "lib/string.h"
 
 #define PATTERN 0xa5
@@ -33,4 +35,35 @@ bool trace_memory_free(void *object, size_t bytes)
 		whole &= at[i] == PATTERN;
 	area_free(object, pages);
 	return whole;
+}
+
+static struct spinlock accounts;
+
+size_t account_charge(struct trace_account *account, size_t bytes, size_t least, size_t spared)
+{
+	size_t used, left;
+	uint64_t flags;
+
+	if (!account)
+		return bytes;
+	flags = spin_lock(&accounts);
+	used = account->used - spared;
+	left = account->limit > used ? account->limit - used : 0;
+	left -= left % PAGE_SIZE;
+	if (bytes > left)
+		bytes = left < least ? 0 : left;
+	account->used += bytes;
+	spin_unlock(&accounts, flags);
+	return bytes;
+}
+
+void account_uncharge(struct trace_account *account, size_t bytes)
+{
+	uint64_t flags;
+
+	if (!account)
+		return;
+	flags = spin_lock(&accounts);
+	account->used -= bytes;
+	spin_unlock(&accounts, flags);
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that trace hardware writes to: an area (mm/area.h), the object at its start, and a
- * pattern from there to the page that is not present. An overrun within one record is legal on
- * some silicon and shows in the pattern; anything longer faults.
+ * Memory that trace hardware writes to, and the accounts that it is charged to. It is an area
+ * (mm/area.h): the object at its start, and a pattern from there to the page that is not present.
+ * An overrun within one record is legal on some silicon and shows in the pattern; anything longer
+ * faults.
  */
 #ifndef SPOOR_KERNEL_TRACE_MEMORY_H
 #define SPOOR_KERNEL_TRACE_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+struct trace_account;
 
 #define TRACE_PATTERN_BYTES 64 /* at the least */
 
@@ -18,7 +21,15 @@ size_t trace_memory_pages(size_t bytes);
 /* NULL when memory is out. */
 void *trace_memory_alloc(size_t bytes);
 
-/* Frees it. False: the pattern was not whole. NULL is allowed, and whole. */
+/* Frees it. Returns false if the pattern was overwritten. NULL is a no-op that returns true. */
 bool trace_memory_free(void *object, size_t bytes);
+
+/*
+ * Returns what it charged: `bytes`, a multiple of PAGE_SIZE; or, where the limit leaves less, all
+ * whole pages that are left; or 0 where these are less than `least`. `spared` bytes of what is
+ * charged already do not count against the limit. NULL charges nothing and returns `bytes`.
+ */
+size_t account_charge(struct trace_account *account, size_t bytes, size_t least, size_t spared);
+void account_uncharge(struct trace_account *account, size_t bytes);
 
 #endif

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What is done to a context while nothing is recorded for it, wherever it is.
+#include "drivers/apic/lapic.h"
 #include "kernel/sched/task.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/context.h"
+#include "kernel/trace/pause.h"
 #include "kernel/trace/switch.h"
+#include "kernel/trap/trap.h"
 
 struct operation {
 	struct trace_context *context;
@@ -12,33 +15,38 @@ struct operation {
 	bool done;
 };
 
-/*
- * On the CPU that recorded it a moment ago, IF = 0. It may have moved on, or come back to rest.
- * What is done here is not recorded for others either: it may have more branches than a staging has
- * room for while interrupts are off.
- */
-static void try(void *argument)
+/* Unless the context is recorded on another CPU: it may have moved on. */
+static void perform_at_rest(struct operation *operation)
 {
-	struct operation *operation = argument;
 	struct trace_context *context = operation->context;
-	struct cpu *cpu = this_cpu();
-	bool here = atomic_load(&context->cpu) == cpu;
-	uint64_t saved = 0;
 
-	if (here)
-		trace_rest(cpu);
-	else
-		saved = ds_pause();
 	spin_lock(&context->lock);
 	if (!atomic_load(&context->cpu)) {
 		operation->function(operation->argument);
 		operation->done = true;
 	}
 	spin_unlock(&context->lock, 0);
-	if (here)
+}
+
+/*
+ * On the CPU that recorded the context a moment ago, IF = 0. What is done here is not recorded for
+ * others either: it may have more branches than a staging has room for while interrupts are off.
+ */
+static void perform_here(void *argument)
+{
+	struct operation *operation = argument;
+	struct cpu *cpu = this_cpu();
+
+	if (atomic_load(&operation->context->cpu) == cpu) {
+		trace_rest(cpu);
+		perform_at_rest(operation);
 		trace_arrive(cpu);
-	else
-		ds_resume(saved);
+	} else {
+		struct trace_paused paused = trace_pause_cpu();
+
+		perform_at_rest(operation);
+		trace_resume_cpu(paused);
+	}
 }
 
 void trace_perform(struct trace_context *context, void (*function)(void *argument), void *argument)
@@ -48,7 +56,7 @@ void trace_perform(struct trace_context *context, void (*function)(void *argumen
 	while (!operation.done) {
 		struct cpu *cpu = atomic_load(&context->cpu);
 
-		smp_call(cpu ? cpu->index : this_cpu()->index, try, &operation);
+		smp_call(cpu ? cpu->index : this_cpu()->index, perform_here, &operation);
 	}
 }
 
@@ -57,13 +65,11 @@ static void settle(void *argument)
 	struct cpu *cpu = this_cpu();
 
 	(void)argument;
-	if (ds_is_lent(&cpu->ds))
-		return;
-	if (cpu->ds.loaded || cpu->current->trace || cpu->trace->context.tracers) {
+	if (cpu->recording)
 		trace_rest(cpu);
+	if (!ds_is_lent(&cpu->trace->ds))
 		trace_arrive(cpu);
-	}
-	trace_serve_queue(cpu);
+	trace_notify_owners(cpu);
 }
 
 void trace_settle(void)
@@ -71,14 +77,46 @@ void trace_settle(void)
 	smp_call_all(settle, NULL);
 }
 
+/* The work that a performance-monitoring interrupt leaves to one of a lower priority. */
+static void work_interrupt(struct trap_frame *frame)
+{
+	(void)frame;
+	lapic_eoi();
+	settle(NULL);
+}
+
+void trace_init_work(void)
+{
+	interrupt_set_handler(VECTOR_TRACE_WORK, work_interrupt);
+}
+
 void trace_unseen(void (*function)(void *argument), void *argument)
 {
 	struct cpu *cpu = this_cpu();
-	bool recorded = cpu->ds.loaded && !ds_is_lent(&cpu->ds);
+	bool recording = cpu->recording;
 
-	if (recorded)
+	if (recording)
 		trace_rest(cpu);
 	function(argument);
-	if (recorded)
+	if (recording)
 		trace_arrive(cpu);
+}
+
+static void resume(void *argument)
+{
+	struct tracer *tracer = argument;
+
+	atomic_store(&tracer->held, false);
+	trace_units[tracer->unit]->go_on(tracer);
+}
+
+void trace_resume(struct tracer *tracer)
+{
+	trace_perform(tracer->context, resume, tracer);
+	trace_settle();
+}
+
+bool trace_is_held(const struct tracer *tracer)
+{
+	return atomic_load(&tracer->held);
 }

@@ -6,14 +6,11 @@
 #ifndef SPOOR_KERNEL_TRACE_PAUSE_H
 #define SPOOR_KERNEL_TRACE_PAUSE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-struct cpu;
+#include "kernel/trace/unit.h"
 
 /* What trace_pause_cpu() paused. */
 struct trace_paused {
-	uint64_t debugctl;
+	uint64_t unit[TRACE_UNITS];
 };
 
 /*

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The performance-monitoring interrupt: one entry of the local vector table for every trace unit.
 #include "drivers/apic/lapic.h"
-#include "kernel/cpu.h"
 #include "kernel/trace/context.h"
+#include "kernel/trace/pause.h"
 #include "kernel/trap/trap.h"
 
 /*
@@ -13,10 +13,13 @@
  */
 static bool serve_pmi(struct cpu *cpu)
 {
-	uint64_t saved = ds_pause();
-	bool reached = ds_pmi(&cpu->ds), counted = pmu_pmi(&cpu->pmu);
+	struct trace_paused paused = trace_pause_cpu();
+	bool reached = false, counted;
 
-	ds_resume(saved);
+	for (unsigned i = 0; i < TRACE_UNITS; i++)
+		reached |= trace_units[i]->interrupt(cpu);
+	counted = pmu_pmi(&cpu->trace->pmu);
+	trace_resume_cpu(paused);
 	if (reached)
 		lapic_self_ipi(VECTOR_TRACE_WORK);
 	lapic_unmask_lvtpc();
@@ -30,13 +33,14 @@ static bool serve_pmi(struct cpu *cpu)
  */
 static bool pmi_nmi(struct trap_frame *frame)
 {
+	struct cpu *cpu = this_cpu();
 	bool masked;
 
 	(void)frame;
-	if (ds_is_lent(&this_cpu()->ds))
+	if (!cpu->trace || ds_is_lent(&cpu->trace->ds))
 		return false;
 	masked = lapic_read_lvtpc() & LVT_MASKED;
-	return serve_pmi(this_cpu()) || masked;
+	return serve_pmi(cpu) || masked;
 }
 
 static void pmi_interrupt(struct trap_frame *frame)
@@ -56,5 +60,4 @@ void trace_init_pmi(void)
 {
 	interrupt_set_handler(VECTOR_PMI, pmi_interrupt);
 	nmi_add_handler(pmi_nmi);
-	trace_deliver_pmi(true);
 }

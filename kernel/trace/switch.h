@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two ends of a context switch, for the scheduler, with IF = 0. On a CPU where nothing is
- * recorded (cpu->ds.loaded is NULL) and nothing is to be (task->trace is NULL) neither is called.
+ * The two ends of a context switch, for the scheduler, with IF = 0. `cpu->recording` is true from
+ * trace_arrive(), if it found anything to record, to the next one. Where it is false, and
+ * task->trace is NULL, neither is called.
  */
 #ifndef SPOOR_KERNEL_TRACE_SWITCH_H
 #define SPOOR_KERNEL_TRACE_SWITCH_H

@@ -1,31 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tracing branches: the interface of the readers.
+ * What the readers of all trace units share. A unit's own interface is in its folder: bts/bts.h.
  *
- * A tracer reads the branches of one task, on whatever CPU it runs, or of one CPU, whatever runs
- * there. Tracers do not know of each other: any number of them may be attached, in any mix, each
- * with a ring, a view and losses of its own, and none is refused for another's sake.
+ * A tracer reads what one task does, on whatever CPU it runs, or one CPU, whatever runs there.
+ * Tracers do not know of each other: any number of them may be attached, in any mix, each with
+ * memory, a view and losses of its own, and none is refused for another's sake.
  *
  * All functions: task context, interrupts on or off, no spinlock held, MSRs of this CPU not lent.
  * What concerns another CPU is done there, and is done when the function returns. A tracer is used
  * by one caller at a time.
- *
- * Records that are missing between two that a reader gets are counted in the status, and, for a
- * tracer that has stamps, marked by a record PTRACE_BTS_GAP between these two. Before the first
- * record that a reader gets there is no such mark. Reading costs no record but those of its own
- * execution on the CPU that it disturbs, which nobody sees.
  */
 #ifndef SPOOR_KERNEL_TRACE_TRACE_H
 #define SPOOR_KERNEL_TRACE_TRACE_H
 
 #include "abi/errno.h"
-#include "abi/ptrace_bts.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-struct task;
 struct tracer;
 
 /*
@@ -43,94 +35,30 @@ enum trace_overflow {
 /*
  * Locked memory that tracers are charged to, in bytes: all pages that a tracer takes. Outlives
  * them; `used` is for reading only. Not charged is what tracers share: a task's context (one page)
- * and the staging of each CPU.
+ * and what a unit has on each CPU.
  */
 struct trace_account {
 	size_t limit, used;
 };
 
 /*
- * TRACE_SIGNAL's owner is told, once a crossing: the ring has reached its threshold, and nothing of
- * the task (or CPU) is recorded for this tracer any more until trace_resume(); other tracers are
- * not concerned. What was recorded beyond the threshold by then is kept, even where that is more
- * than the ring's size. A user_run() of the task comes back meanwhile (sched_break_user()). IF = 0,
- * on any CPU, no lock held; it must not wait nor use this interface, and may still come until
- * trace_detach() returns.
+ * TRACE_SIGNAL's owner is notified, once a crossing: the memory has reached its threshold, and
+ * nothing of the task (or CPU) is recorded for this tracer any more until trace_resume(); other
+ * tracers are not concerned. What was recorded beyond the threshold by then is kept, even where
+ * that is more than its size. A user_run() of the task comes back meanwhile (sched_break_user()).
+ * IF = 0, on any CPU, no lock held; it must not wait nor use this interface, and may still come
+ * until trace_detach() returns.
  */
 typedef void trace_overflowed(struct tracer *tracer, void *argument);
 
-struct trace_options {
-	unsigned view;	  /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
-	bool privileged;  /* may see kernel addresses; TRACE_KERNEL needs it */
-	bool stamps;	  /* also record where the trace of a task begins and ends: SCHED */
-	bool cut_size;	  /* be content with what the account has left */
-	bool no_branches; /* record nothing but stamps */
-	bool paused;	  /* record nothing until trace_change() */
-	enum trace_overflow overflow;
-	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; a record at least */
-	size_t threshold; /* TRACE_SIGNAL: records; 0: room for 170 more, or half of a small ring */
-	trace_overflowed *overflowed; /* TRACE_SIGNAL; NULL makes it TRACE_WRAP */
-	void *argument;
-	struct trace_account *account; /* NULL: the kernel's own, not charged */
-	struct tracer *replaces; /* a tracer whose charge does not count: it will be detached */
-};
-
-/* True if a branch trace unit was found that works. After boot, any context. */
+/* True if a trace unit was found that works. After boot, any context. */
 bool trace_is_present(void);
 
 /*
- * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to
- * record, at once if it runs. -ENODEV: no BTS; -EINVAL: a value out of range; -EPERM: kernel
- * addresses without the right to them; -ENOMEM: no memory, or over the account's limit; -ESRCH: it
- * has ended. A failure leaves nothing behind.
- */
-int trace_attach(struct task *task, const struct trace_options *options, struct tracer **tracer);
-
-/* The same for everything that runs on CPU `index`. -EINVAL: no such CPU, too. */
-int trace_attach_cpu(unsigned index, const struct trace_options *options, struct tracer **tracer);
-
-/*
- * The same for every CPU: tracers[0] to tracers[cpu_count() - 1], each with a ring of
- * options->size. All or none.
- */
-int trace_attach_all_cpus(const struct trace_options *options, struct tracer **tracers);
-
-/*
- * Ends the tracer and gives all its memory back. False: something wrote outside the ring (the
- * pattern behind it is not whole).
+ * Ends the tracer and gives all its memory back. False: something wrote outside its memory (the
+ * pattern after it is not whole).
  */
 bool trace_detach(struct tracer *tracer);
-
-/* Records that can be read. */
-size_t trace_available(struct tracer *tracer);
-
-/* Copies at most `most` of the oldest records, oldest first, removes them; returns how many. */
-size_t trace_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most);
-
-/*
- * Copies at most `most` records from `*position` on (0: from the oldest) and leaves them; returns
- * how many. `*position` is then that of the next record, to go on with.
- */
-size_t trace_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
-		  size_t most);
-
-/* The record at `index`, 0 being the newest. -EINVAL: there are not so many. */
-int trace_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record);
-
-/*
- * Calls `function(argument)` on this CPU, of which nothing is recorded meanwhile. It may use this
- * interface. Interrupts are off, and stay so.
- */
-void trace_unseen(void (*function)(void *argument), void *argument);
-
-/* Removes all records. Losses are counted from 0 again. */
-void trace_clear(struct tracer *tracer);
-
-/*
- * Takes view, stamps, pause, overflow and threshold from `options`; the ring and what is in it
- * stay. -EINVAL, -EPERM, -ENOMEM: as trace_attach(); nothing has changed then.
- */
-int trace_change(struct tracer *tracer, const struct trace_options *options);
 
 /* TRACE_SIGNAL: the trace waits for trace_resume(). Any context but NMI; spinlocks may be held. */
 bool trace_is_held(const struct tracer *tracer);
@@ -138,36 +66,11 @@ bool trace_is_held(const struct tracer *tracer);
 /* Goes on after TRACE_SIGNAL held the trace, or TRACE_STOP ended it. Else does nothing. */
 void trace_resume(struct tracer *tracer);
 
-/* Which filter makes the view out of what is recorded. */
-enum trace_filter {
-	TRACE_FILTER_NONE,     /* everything is wanted */
-	TRACE_FILTER_HARDWARE, /* DS-CPL; what it lets through of transitions is dropped */
-	TRACE_FILTER_SOFTWARE, /* all is recorded, and what is not wanted is dropped */
-};
-
-struct trace_status {
-	unsigned view;
-	enum trace_overflow overflow;
-	enum trace_filter filter;
-	bool circular; /* the hardware writes the ring itself */
-	bool stamps;
-	size_t size;	  /* bytes, whole records */
-	size_t available; /* records */
-	uint64_t lost;	  /* records that the ring had no room for */
-	bool lost_more;	  /* more than that: the hardware went round, number unknown */
-	bool truncated;	  /* the hardware ran out of room before anyone could make some */
-	bool held;	  /* TRACE_SIGNAL: waits for trace_resume() */
-	bool full;	  /* TRACE_STOP: has stopped */
-	bool ended;	  /* the task is no more */
-};
-
-void trace_status(struct tracer *tracer, struct trace_status *status);
-
 /*
- * Makes all views in software, as where there is no DS-CPL: some silicon has wrong addresses with
- * it (errata AR62, W125). While nothing is traced.
+ * Calls `function(argument)` on this CPU, of which nothing is recorded meanwhile. It may use this
+ * interface. Interrupts are off, and stay so.
  */
-void trace_filter_in_software(bool always);
+void trace_unseen(void (*function)(void *argument), void *argument);
 
 /*
  * Where the interrupt at the hardware's threshold is delivered on this CPU: as NMI (how it starts),

@@ -151,7 +151,7 @@ void exception_dispatch(struct trap_frame *frame)
 
 	if (trap_from_user(frame) && task->user) {
 		task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
-		if (frame->rip >> 63 && this_cpu()->ds.loaded)
+		if (frame->rip >> 63 && this_cpu()->recording)
 			trace_user_fault(this_cpu(), frame->rip);
 		user_return(frame);
 	}

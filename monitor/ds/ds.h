@@ -58,10 +58,13 @@ struct ds_delivery {
 };
 struct ds_delivery ds_deliver(struct vcpu *vcpu, uint32_t entry);
 
-/*
- * What the rules need from around them, apart from guest_translate(), platform_guest_page() and
- * platform_is_memory(): a performance-monitoring interrupt as ds_deliver() says.
- */
+/* What the rules need from around them: a performance-monitoring interrupt as ds_deliver() says, */
 void platform_performance_interrupt(struct vcpu *vcpu);
+
+/*
+ * and the page of the guest's memory, as the host sees it, where a store of the Debug Store to the
+ * page `linear` goes. NULL: it is absent, or no memory.
+ */
+uint8_t *platform_ds_page(struct vcpu *vcpu, uint64_t linear);
 
 #endif

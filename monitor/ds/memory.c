@@ -2,7 +2,6 @@
 #include "monitor/ds/memory.h"
 
 #include "lib/string.h"
-#include "monitor/interp/interp.h"
 #include "monitor/silicon.h"
 
 /* An unused place holds a page that is never looked for there: one of the other kind. */
@@ -19,31 +18,14 @@ void ds_forget(struct vcpu *vcpu)
 	vcpu->ds.window_translations = vcpu->translations;
 }
 
-/* Both the DS area and the buffer are written. SMAP holds for programs, not for the Debug Store.
-   17.4.9.2 leaves Accessed and Dirty to software. */
-static bool translate(struct vcpu *vcpu, uint64_t linear, uint64_t *physical)
-{
-	static const unsigned access[] = {
-		[DS_DIRTY_SET] = ACCESS_WRITE | ACCESS_OVERRIDE,
-		[DS_DIRTY_LEFT_CLEAR] = ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_UNMARKED,
-		[DS_DIRTY_DROPS_RECORD] = ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_DIRTY,
-	};
-	uint32_t error;
-
-	return guest_translate(vcpu, linear, access[ds_behaviour_of(vcpu)->dirty], physical,
-			       &error);
-}
-
 static uint8_t *find_page(struct vcpu *vcpu, struct ds_window *window, uint64_t linear)
 {
 	unsigned odd = linear / DS_PAGE_BYTES & 1;
-	uint64_t physical;
-	uint8_t *host = NULL;
+	uint8_t *host;
 
 	if (window->page[odd].linear == linear)
 		return window->page[odd].host;
-	if (translate(vcpu, linear, &physical) && platform_is_memory(physical))
-		host = platform_guest_page(physical);
+	host = platform_ds_page(vcpu, linear);
 	if (host) {
 		window->page[odd].linear = linear;
 		window->page[odd].host = host;

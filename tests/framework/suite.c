@@ -11,6 +11,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/symbols.h"
 #include "kernel/time.h"
+#include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/format.h"
@@ -42,9 +43,9 @@ static void run_task(void *test)
 	test_run_body(((const struct test *)test)->run);
 	cpu = this_cpu();
 	expect_left(!cpu->preemption_off, "kept preemption off");
-	expect_left(!ds_is_lent(&cpu->ds), "kept the debug MSRs");
-	if (ds_is_lent(&cpu->ds))
-		ds_checkin(&cpu->ds);
+	expect_left(!ds_is_lent(&cpu->trace->ds), "kept the debug MSRs");
+	if (ds_is_lent(&cpu->trace->ds))
+		ds_checkin(&cpu->trace->ds);
 	cpu->preemption_off = 0;
 }
 
@@ -63,7 +64,7 @@ static bool records(void)
 /* The checks of every test: it leaves the trace off, and memory and the CPU as they were. */
 static void check_left_behind(uint64_t pages_before)
 {
-	struct ds_cpu *ds = &this_cpu()->ds;
+	struct ds_cpu *ds = &this_cpu()->trace->ds;
 	bool lent = ds_is_lent(ds);
 	int64_t missing;
 
@@ -156,7 +157,7 @@ static void timed_out(const struct trap_frame *frame)
 	struct result not_run = {.outcome = OUTCOME_ERROR};
 	char why[64];
 
-	ds_panic_stop(&this_cpu()->ds);
+	ds_panic_stop(&this_cpu()->trace->ds);
 	console_unlock_for_good();
 	printk("# %s ran longer than timeout=%lu seconds; CPU %u is at:\n", running->name,
 	       options.timeout, this_cpu()->index);

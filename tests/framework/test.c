@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/framework/test.h"
+#include "kernel/trace/context.h"
 
 #include "kernel/console.h"
 #include "kernel/cpu.h"
@@ -36,8 +37,8 @@ static _Noreturn void leave(void)
 
 	if (current_task() == body_task)
 		body_task = NULL;
-	if (ds_is_lent(&cpu->ds))
-		ds_checkin(&cpu->ds);
+	if (ds_is_lent(&cpu->trace->ds))
+		ds_checkin(&cpu->trace->ds);
 	cpu->preemption_off = 0;
 	__asm__ volatile("sti");
 	task_exit();
@@ -69,7 +70,7 @@ static bool nothing_held(const struct trap_frame *frame)
 
 	if (cpu->interrupts)
 		return false;
-	return ds_is_lent(&cpu->ds) || (frame->rflags & FLAG_IF && !cpu->preemption_off);
+	return ds_is_lent(&cpu->trace->ds) || (frame->rflags & FLAG_IF && !cpu->preemption_off);
 }
 
 bool test_claim_exception(struct trap_frame *frame)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "drivers/ds/registers.h"
-#include "drivers/panic.h"
 
 struct fake_cpu fake_cpu;
 
@@ -114,16 +113,4 @@ void wrmsr(uint32_t index, uint64_t value)
 {
 	interrupt();
 	assert_true(wrmsr_safe(index, value));
-}
-
-void panic(const char *template, ...)
-{
-	static char text[256]; /* printed by cmocka after this frame is gone */
-	va_list arguments;
-
-	va_start(arguments, template);
-	vsnprintf(text, sizeof(text), template, arguments);
-	va_end(arguments);
-	mock_assert(0, text, __FILE__, __LINE__);
-	__builtin_unreachable();
 }

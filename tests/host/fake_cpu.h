@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A processor for drivers under test: CPUID leaves, a bank of MSRs that logs every write, and
- * panic(), which a test expects with expect_assert_failure().
+ * A processor for drivers under test: CPUID leaves, and a bank of MSRs that logs every write.
  */
 #ifndef SPOOR_TESTS_FAKE_CPU_H
 #define SPOOR_TESTS_FAKE_CPU_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: kernel/trace/ring.c drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
+/* sources: kernel/trace/bts/ring.c drivers/ds/area.c drivers/ds/record.c */
+/* sources: drivers/ds/configuration.c */
 /* Rings that hardware of each kind writes, compared with a list of all records that there were. */
-#include "kernel/trace/ring.h"
+#include "kernel/trace/bts/ring.h"
 
 #include <string.h>
 

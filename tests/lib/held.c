@@ -2,7 +2,7 @@
 #include "tests/lib/held.h"
 
 #include "kernel/sched/sched.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 
 static struct held *now;
@@ -41,7 +41,7 @@ void held_open(struct held *held, struct walker *walker, struct user_chain *user
 
 static void serve(struct held *held)
 {
-	uint64_t threshold = held->viewer.tracer->options.threshold;
+	uint64_t threshold = bts_of(held->viewer.tracer)->options.threshold;
 	uint64_t count = trace_available(held->viewer.tracer);
 
 	if (count > threshold && count - threshold > held->most_over)

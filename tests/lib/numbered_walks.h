@@ -7,7 +7,7 @@
 #ifndef SPOOR_TESTS_LIB_NUMBERED_WALKS_H
 #define SPOOR_TESTS_LIB_NUMBERED_WALKS_H
 
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 #include "tests/lib/user_chain.h"
 
 /* Whole walks that are certain to hold a group, wherever the first of them stands. */

@@ -3,6 +3,7 @@
 
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
+#include "kernel/trace/context.h"
 #include "lib/string.h"
 
 #define PATTERN 0x5a
@@ -28,7 +29,7 @@ void rig_open_at(struct rig *rig, size_t slots, size_t offset)
 	memset(rig->pages, PATTERN, rig->page_count * PAGE_SIZE);
 	memset(rig->area_page + DS_AREA_SIZE, PATTERN, PAGE_SIZE - DS_AREA_SIZE);
 	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->ds), 0);
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
 	ds_set(rig->area, DS_BTS_BUFFER_BASE, rig->base);
 	ds_set(rig->area, DS_BTS_ABSOLUTE_MAXIMUM, rig->base + slots * rig->record);
 	ds_set(rig->area, DS_BTS_INTERRUPT_THRESHOLD, rig->base + (slots + 1) * rig->record);
@@ -52,7 +53,7 @@ void rig_close_overrun(struct rig *rig, size_t overrun_records)
 	const uint8_t *base = (const uint8_t *)rig->base;
 
 	wrmsr(IA32_DEBUGCTL, 0);
-	ds_checkin(&this_cpu()->ds);
+	ds_checkin(&this_cpu()->trace->ds);
 	preemption_enable();
 	check_pattern(rig->pages, base, "before the buffer");
 	check_pattern(base + (rig->slots + overrun_records) * rig->record,

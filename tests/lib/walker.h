@@ -13,7 +13,7 @@
 #define SPOOR_TESTS_LIB_WALKER_H
 
 #include "kernel/sched/task.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/user_chain.h"
 

@@ -5,7 +5,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/chain.h"

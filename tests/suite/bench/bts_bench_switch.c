@@ -8,8 +8,8 @@
 #include "kernel/sched/task.h"
 #include "kernel/symbols.h"
 #include "kernel/time.h"
+#include "kernel/trace/bts/bts.h"
 #include "kernel/trace/switch.h"
-#include "kernel/trace/trace.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
@@ -186,9 +186,9 @@ static void leave_and_come(void *argument)
 {
 	struct cpu *cpu = argument;
 
-	if (cpu->ds.loaded)
+	if (cpu->recording)
 		trace_depart(cpu);
-	if (cpu->current->trace || cpu->ds.loaded)
+	if (cpu->current->trace || cpu->recording)
 		trace_arrive(cpu);
 }
 

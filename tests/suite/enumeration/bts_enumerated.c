@@ -3,6 +3,7 @@
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"
 #include "kernel/cpu.h"
+#include "kernel/trace/context.h"
 #include "tests/framework/test.h"
 #include "tests/lib/exact.h"
 #include "tests/lib/msr_trial.h"
@@ -46,7 +47,7 @@ TEST(bts_enumerated_is_present, .group = "E", .ids = "E6", .needs = NEED_DS,
 	buffer = test_area(1);
 	REQUIRE_EQ(ds_set_bts_buffer(area, buffer, 4096), 0);
 	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->ds), 0);
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
 	EXPECT(rdmsr_safe(IA32_DEBUGCTL, &old_control));
 	EXPECT(rdmsr_safe(IA32_DS_AREA, &old_area));
 	hold(IA32_DS_AREA, "IA32_DS_AREA", (uint64_t)area, old_area);
@@ -56,7 +57,7 @@ TEST(bts_enumerated_is_present, .group = "E", .ids = "E6", .needs = NEED_DS,
 		hold(IA32_DEBUGCTL, "IA32_DEBUGCTL", old_control, old_control);
 		wrmsr_safe(IA32_DS_AREA, old_area);
 	}
-	ds_checkin(&this_cpu()->ds);
+	ds_checkin(&this_cpu()->trace->ds);
 	preemption_enable();
 }
 

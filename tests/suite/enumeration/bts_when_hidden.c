@@ -6,7 +6,8 @@
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
 #include "kernel/silicon.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
+#include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/framework/needs.h"
@@ -23,7 +24,7 @@ static void hidden_expect_refused(const char *key, uint64_t bits)
 	struct msr_trial trial;
 
 	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->ds), 0);
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
 	if (!rdmsr_safe(IA32_DEBUGCTL, &old) || !wrmsr_safe(IA32_DEBUGCTL, old)) {
 		test_observe(key, "no_such_msr");
 		EXPECT(!wrmsr_safe(IA32_DEBUGCTL, bits));
@@ -38,7 +39,7 @@ static void hidden_expect_refused(const char *key, uint64_t bits)
 		EXPECT_EQ(after, old);
 		test_observe(key, "%s", msr_trial_word(&trial, bits));
 	}
-	ds_checkin(&this_cpu()->ds);
+	ds_checkin(&this_cpu()->trace->ds);
 	preemption_enable();
 }
 

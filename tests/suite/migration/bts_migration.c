@@ -6,7 +6,7 @@
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 #include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
@@ -285,7 +285,7 @@ static struct ds_lease wait_until_loaded(const struct tracer *tracer, const stru
 {
 	struct ds_lease lease;
 
-	while ((lease = *(volatile const struct ds_lease *)&tracer->lease).cpu != cpu)
+	while ((lease = *(volatile const struct ds_lease *)&bts_of(tracer)->lease).cpu != cpu)
 		task_yield();
 	return lease;
 }
@@ -293,16 +293,16 @@ static struct ds_lease wait_until_loaded(const struct tracer *tracer, const stru
 static void release(const struct walker *walker, unsigned there)
 {
 	struct trace_options options = walker_options(64);
-	const struct ds_idle *idle = cpu_by_index(there)->ds.idle;
+	const struct ds_idle *idle = cpu_by_index(there)->trace->ds.idle;
 	struct tracer *tracer = NULL;
 	struct ds_lease lease;
 	struct msrs msrs;
 
 	options.overflow = TRACE_WRAP;
 	EXPECT_EQ(trace_attach(walker->task, &options, &tracer), 0);
-	lease = wait_until_loaded(tracer, &cpu_by_index(there)->ds);
-	EXPECT_EQ(ds_release_bts(&this_cpu()->ds, &lease), -EPERM);
-	EXPECT_EQ(lease.area, tracer->lease.area);
+	lease = wait_until_loaded(tracer, &cpu_by_index(there)->trace->ds);
+	EXPECT_EQ(ds_release_bts(&this_cpu()->trace->ds, &lease), -EPERM);
+	EXPECT_EQ(lease.area, bts_of(tracer)->lease.area);
 	smp_call(there, read_msrs, &msrs);
 	EXPECT_EQ(msrs.debugctl, lease.debugctl);
 	EXPECT(trace_available(tracer) > 0);

@@ -6,6 +6,7 @@
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
+#include "kernel/trace/context.h"
 #include "kernel/trace/init.h"
 #include "tests/framework/test.h"
 
@@ -41,11 +42,11 @@ static void go_through_init(void *argument)
 
 	preemption_disable();
 	flags = interrupts_save();
-	if (ds_checkout(&this_cpu()->ds) == 0) {
+	if (ds_checkout(&this_cpu()->trace->ds) == 0) {
 		wrmsr(IA32_DS_AREA, (uint64_t)trial->area);
 		wrmsr(IA32_DEBUGCTL, trial->debugctl);
 		smp_park(look, trial);
-		ds_checkin(&this_cpu()->ds);
+		ds_checkin(&this_cpu()->trace->ds);
 	}
 	interrupts_restore(flags);
 	preemption_enable();

@@ -2,7 +2,7 @@
 #include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
 #include "kernel/cpu.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 
 enum { COUNTER = 0, LONG_PERIOD = 0x7fffffff, SHORT_PERIOD = 1000, LOOPS = 4000 };
@@ -16,7 +16,7 @@ static void overflowed(unsigned counter, void *argument)
 	const struct pmu_owner *const *owner = argument;
 
 	atomic_fetch_add(&overflows, 1);
-	pmu_stop(&this_cpu()->pmu, counter, *owner);
+	pmu_stop(&this_cpu()->trace->pmu, counter, *owner);
 }
 
 static const struct pmu_owner watchdog, *const watchdog_itself = &watchdog;
@@ -27,7 +27,7 @@ static const struct pmu_owner sampler = {.name = "sampler"};
 /* The counter is this test's until stop(); the test stays on this CPU. */
 static struct pmu_cpu *start(uint64_t period)
 {
-	struct pmu_cpu *pmu = &this_cpu()->pmu;
+	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
 
 	if (!pmu_caps()->version)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
@@ -83,9 +83,9 @@ TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
 
 	for (unsigned i = 0; i < 2; i++)
 		REQUIRE_EQ(trace_attach(current_task(), &options, &tracers[i]), 0);
-	reached = this_cpu()->trace->reached;
+	reached = bts_cpu(this_cpu())->reached;
 	run_loop();
-	EXPECT(this_cpu()->trace->reached - reached >= LOOPS / STAGING_RECORDS);
+	EXPECT(bts_cpu(this_cpu())->reached - reached >= LOOPS / STAGING_RECORDS);
 	for (unsigned i = 0; i < 2; i++)
 		EXPECT(trace_detach(tracers[i]));
 	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), select);

@@ -4,6 +4,7 @@
 #include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
 #include "kernel/cpu.h"
+#include "kernel/trace/context.h"
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
 #include "tests/lib/random_programs/steps.h"
@@ -18,7 +19,7 @@ static const struct pmu_owner owner = {.name = "test"};
 /* Counter 0 is this test's, and so are fixed counter 0 and the CPU. */
 static void begin(unsigned unavailable)
 {
-	struct pmu_cpu *pmu = &this_cpu()->pmu;
+	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
 
 	if (!pmu_caps()->version)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
@@ -32,8 +33,8 @@ static void begin(unsigned unavailable)
 
 static void end(void)
 {
-	EXPECT_EQ(pmu_release(&this_cpu()->pmu, PMU_FIXED, &owner), 0);
-	EXPECT_EQ(pmu_release(&this_cpu()->pmu, 0, &owner), 0);
+	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, PMU_FIXED, &owner), 0);
+	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, 0, &owner), 0);
 }
 
 static void select(unsigned event, uint64_t flags)

@@ -8,6 +8,7 @@
 #include "drivers/pmu/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/time.h"
+#include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
 #include "tests/lib/msr_trial.h"
@@ -28,12 +29,12 @@ static void begin(unsigned counter)
 	if (pmu_caps()->unavailable & NO_INSTRUCTIONS)
 		test_skip("CPUID.0AH:EBX says that instructions are not counted");
 	test_pin();
-	REQUIRE_EQ(pmu_request(&this_cpu()->pmu, counter, &owner), 0);
+	REQUIRE_EQ(pmu_request(&this_cpu()->trace->pmu, counter, &owner), 0);
 }
 
 static void end(unsigned counter)
 {
-	EXPECT_EQ(pmu_release(&this_cpu()->pmu, counter, &owner), 0);
+	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, counter, &owner), 0);
 }
 
 static uint64_t capabilities(void)
@@ -158,7 +159,7 @@ TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
 		test_skip("no PDCM with version 2: IA32_DEBUGCTL has no freeze bits");
 	begin(0);
 	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->ds), 0);
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
 	nmi_add_handler(overflowed);
 	interrupt.count = 0;
 	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
@@ -179,7 +180,7 @@ TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	}
 	EXPECT(rdmsr(IA32_PMC0) < 50);
 	nmi_remove_handler(overflowed);
-	ds_checkin(&this_cpu()->ds);
+	ds_checkin(&this_cpu()->trace->ds);
 	preemption_enable();
 	end(0);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/ds/ds.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 #include "tests/lib/programs.h"
 
 TEST(ptrace_exact_user, .group = "I", .ids = "P5", .needs = NEED_BTS,

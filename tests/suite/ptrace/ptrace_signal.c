@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/smp/smp.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 #include "tests/framework/test.h"
 #include "tests/lib/programs.h"
 

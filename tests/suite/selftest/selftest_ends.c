@@ -3,7 +3,7 @@
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/panic.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 #include "kernel/watchdog.h"
 #include "tests/framework/test.h"
 #include "tests/lib/walker.h"

@@ -3,7 +3,8 @@
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/mm/page.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
+#include "kernel/trace/context.h"
 #include "tests/framework/test.h"
 #include "tests/lib/own_idt.h"
 #include "tests/lib/walker.h"
@@ -50,7 +51,7 @@ TEST(selftest_left_lent, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
      .claim = "a test that keeps the debug MSRs is a FAIL", .source = "docs/design.md#verdicts")
 {
 	preemption_disable();
-	EXPECT_EQ(ds_checkout(&this_cpu()->ds), 0);
+	EXPECT_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
 }
 
 TEST(selftest_fault, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
@@ -66,7 +67,7 @@ TEST(selftest_fault_lent, .group = "selftest", .ids = "", .needs = NEED_SELFTEST
      .source = "docs/design.md#verdicts")
 {
 	preemption_disable();
-	EXPECT_EQ(ds_checkout(&this_cpu()->ds), 0);
+	EXPECT_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
 	own_idt_copy();
 	own_idt_set(VECTOR_TEST, own_handler_return, false);
 	interrupts_save();
@@ -109,7 +110,7 @@ TEST(selftest_fault_handler, .group = "selftest", .ids = "", .needs = NEED_SELFT
 {
 	interrupt_set_handler(VECTOR_TEST, fault);
 	preemption_disable();
-	EXPECT_EQ(ds_checkout(&this_cpu()->ds), 0);
+	EXPECT_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
 	__asm__ volatile("int %0" : : "i"(VECTOR_TEST));
 }
 

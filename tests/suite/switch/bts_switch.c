@@ -3,7 +3,7 @@
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/symbols.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/walker.h"
@@ -87,7 +87,7 @@ TEST(bts_switch_order, .group = "C", .ids = "C3", .needs = NEED_BTS,
 	     "recording stops before the DS area changes and starts after: nothing in between shows",
      .source = "SDM Vol 3, 17.4.9.2; docs/bts.md#order-of-a-switch")
 {
-	const struct ds_idle *idle = this_cpu()->ds.idle;
+	const struct ds_idle *idle = this_cpu()->trace->ds.idle;
 	uint64_t idle_index = ds_get(idle->area, DS_BTS_INDEX);
 	struct walker walkers[] = {
 		{.name = "a", .chain = &chain_a, .walks = TURNS, .between = yield_and_count},
@@ -153,16 +153,16 @@ TEST(bts_switch_preempted, .group = "C", .ids = "C4", .needs = NEED_BTS,
 /* The test's own task is the untraced one. */
 static void run_untraced(const struct walker *traced)
 {
-	const struct trace_ring *ring = &traced->tracer->ring;
-	const void *staging = this_cpu()->trace->staging[TRACE_USER].area;
+	const struct trace_ring *ring = &bts_of(traced->tracer)->ring;
+	const void *staging = bts_cpu(this_cpu())->staging[TRACE_USER].area;
 	uint64_t index, hardware_index;
 
 	preemption_disable();
 	index = ring->index;
 	hardware_index = ds_get(staging, DS_BTS_INDEX);
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts), 0);
-	EXPECT_EQ(rdmsr(IA32_DS_AREA), this_cpu()->ds.idle->area);
-	EXPECT(!this_cpu()->ds.loaded);
+	EXPECT_EQ(rdmsr(IA32_DS_AREA), this_cpu()->trace->ds.idle->area);
+	EXPECT(!this_cpu()->trace->ds.loaded);
 	chain_walk(&chain_b, 100);
 	EXPECT_EQ(ring->index, index);
 	EXPECT_EQ(ds_get(staging, DS_BTS_INDEX), hardware_index);

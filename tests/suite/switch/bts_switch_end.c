@@ -3,7 +3,7 @@
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
@@ -13,7 +13,7 @@
 
 static uint8_t *buffer_of(const struct tracer *tracer)
 {
-	return (uint8_t *)ds_get(tracer->ring.area, DS_BTS_BUFFER_BASE);
+	return (uint8_t *)ds_get(bts_of(tracer)->ring.area, DS_BTS_BUFFER_BASE);
 }
 
 static void run_another(const struct walker *ended)
@@ -31,12 +31,12 @@ static void run_another(const struct walker *ended)
 static void expect_untouched(const struct tracer *tracer, const uint8_t fields[])
 {
 	const uint8_t *buffer = buffer_of(tracer);
-	size_t bytes = ds_get_bts_size(tracer->ring.area), whole = 0;
+	size_t bytes = ds_get_bts_size(bts_of(tracer)->ring.area), whole = 0;
 
 	while (whole < bytes && buffer[whole] == POISON)
 		whole++;
 	EXPECT_EQ(whole, bytes);
-	EXPECT(!memcmp(tracer->ring.area, fields, DS_AREA_SIZE));
+	EXPECT(!memcmp(bts_of(tracer)->ring.area, fields, DS_AREA_SIZE));
 }
 
 /*
@@ -53,8 +53,8 @@ static void expect_after_exit(struct walker *walker)
 	EXPECT(walker->task->ended);
 	EXPECT(!tracer->context->task);
 	EXPECT(!tracer->context->cpu);
-	EXPECT(!tracer->lease.cpu);
-	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)tracer->ring.area);
+	EXPECT(!bts_of(tracer)->lease.cpu);
+	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)bts_of(tracer)->ring.area);
 	trace_status(tracer, &status);
 	EXPECT(status.ended);
 	EXPECT(!status.truncated);
@@ -63,8 +63,8 @@ static void expect_after_exit(struct walker *walker)
 	walker_read(walker);
 	EXPECT(walker->reader.walk > 0);
 	EXPECT_EQ(walker->reader.wrong, 0);
-	memset(buffer_of(tracer), POISON, ds_get_bts_size(tracer->ring.area));
-	memcpy(fields, tracer->ring.area, sizeof(fields));
+	memset(buffer_of(tracer), POISON, ds_get_bts_size(bts_of(tracer)->ring.area));
+	memcpy(fields, bts_of(tracer)->ring.area, sizeof(fields));
 	run_another(walker);
 	expect_untouched(tracer, fields);
 	walker_end(walker);
@@ -121,7 +121,7 @@ TEST(bts_switch_kill_blocked, .group = "C", .ids = "C5", .needs = NEED_BTS,
 static void reach_threshold(struct walker *walker)
 {
 	uint64_t flags = interrupts_save();
-	void *area = this_cpu()->trace->staging[TRACE_USER].area; /* of all views */
+	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area; /* of all views */
 
 	(void)walker;
 
@@ -147,10 +147,10 @@ TEST(bts_switch_kill_pending, .group = "C", .ids = "C5", .needs = NEED_BTS,
 	trace_deliver_pmi(false);
 	walkers_start(&walker, 1);
 	while (!pending && walker.walked < 100) {
-		uint64_t flags = interrupts_save(), before = this_cpu()->trace->reached;
+		uint64_t flags = interrupts_save(), before = bts_cpu(this_cpu())->reached;
 
 		task_yield();
-		pending = walker.walked > 2 && this_cpu()->trace->reached > before;
+		pending = walker.walked > 2 && bts_cpu(this_cpu())->reached > before;
 		if (pending) {
 			walked = walker.walked;
 			task_kill(walker.task);

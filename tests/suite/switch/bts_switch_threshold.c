@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/sched/sched.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 #include "tests/lib/walker.h"
 
@@ -24,7 +24,7 @@ static void yield_rarely(struct walker *walker)
  */
 static void hand_over_walks(bool nmi)
 {
-	uint64_t walks = test_scaled(200), before = this_cpu()->trace->reached;
+	uint64_t walks = test_scaled(200), before = bts_cpu(this_cpu())->reached;
 	struct walker walkers[] = {
 		{.name = "a", .chain = &chain_a, .walks = walks, .between = yield_rarely},
 		{.name = "b", .chain = &chain_b, .walks = walks, .between = yield_rarely},
@@ -38,7 +38,7 @@ static void hand_over_walks(bool nmi)
 	walkers_join(walkers, 2);
 	trace_deliver_pmi(true);
 	sched_set_slice(1000);
-	EXPECT(this_cpu()->trace->reached - before >= walks * 32 / THRESHOLD);
+	EXPECT(bts_cpu(this_cpu())->reached - before >= walks * 32 / THRESHOLD);
 	walkers_check(walkers, 2);
 }
 
@@ -71,13 +71,13 @@ static void reach_threshold(struct walker *walker)
 {
 	uint64_t flags = interrupts_save();
 	uint64_t distance = walker->step++ % AHEAD * RECORD;
-	struct trace_cpu *trace = this_cpu()->trace;
-	void *area = trace->staging[TRACE_USER].area; /* of all views */
-	uint64_t before = trace->reached;
+	struct bts_cpu *bts = bts_cpu(this_cpu());
+	void *area = bts->staging[TRACE_USER].area; /* of all views */
+	uint64_t before = bts->reached;
 
 	ds_set(area, DS_BTS_INTERRUPT_THRESHOLD, ds_get(area, DS_BTS_INDEX) + distance);
 	task_yield();
-	seen_pending += trace->reached > before;
+	seen_pending += bts->reached > before;
 	interrupts_restore(flags);
 }
 

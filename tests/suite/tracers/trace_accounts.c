@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/test.h"
 #include "tests/lib/walker.h"
@@ -14,12 +14,12 @@ static struct trace_account account;
 
 static bool is_empty(const struct tracer *tracer)
 {
-	size_t size = tracer->ring.size, empty = 0;
+	size_t size = bts_of(tracer)->ring.size, empty = 0;
 
 	for (size_t at = 0; at < size; at++) {
 		struct bts_struct record;
 
-		empty += !ds_read_bts(tracer->ring.area, at, &record) &&
+		empty += !ds_read_bts(bts_of(tracer)->ring.area, at, &record) &&
 			 record.qualifier == BTS_INVALID && !record.flags;
 	}
 	return empty == size;

@@ -3,7 +3,7 @@
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 #include "tests/lib/viewer.h"
 
@@ -168,7 +168,7 @@ static void unknown(struct user_chain *user)
  */
 static void overflow_staging(struct walker *walker)
 {
-	void *area = this_cpu()->trace->staging[TRACE_USER].area;
+	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area;
 	uint64_t flags = interrupts_save(), maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
 
 	if (walker->walked == WALKS / 2) {

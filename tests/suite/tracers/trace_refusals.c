@@ -30,7 +30,7 @@ static void expect_refused(struct trace_options options, int expected)
 	refused(trace_attach(walker.task, &options, &result), expected, before, result);
 	EXPECT(!walker.task->trace);
 	refused(trace_attach_cpu(this_cpu()->index, &options, &result), expected, before, result);
-	EXPECT(!this_cpu()->trace->context.tracers);
+	EXPECT(!this_cpu()->trace->context.tracers[TRACE_BTS]);
 }
 
 static void refuse_values(void)

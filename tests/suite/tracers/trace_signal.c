@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 #include "tests/lib/held.h"
 #include "tests/lib/walker.h"
@@ -83,10 +83,10 @@ static unsigned crossed;
 /* What stands in the staging of this CPU has yet to come to the ring. */
 static void put_threshold(struct tracer *tracer, size_t ahead)
 {
-	void *area = this_cpu()->trace->staging[TRACE_USER].area; /* of all views */
+	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area; /* of all views */
 	size_t staged = ds_get_bts_index(area) + ahead;
 
-	tracer->options.threshold = tracer->ring.used + staged;
+	bts_of(tracer)->options.threshold = bts_of(tracer)->ring.used + staged;
 	ds_set(area, DS_BTS_INTERRUPT_THRESHOLD,
 	       ds_get(area, DS_BTS_BUFFER_BASE) + staged * ds_configuration->record_size);
 }
@@ -98,7 +98,7 @@ static void cross(struct walker *walker)
 
 	put_threshold(tracer, walker->step++);
 	on_the_way(tracer);
-	tracer->options.threshold = SIZE_MAX;
+	bts_of(tracer)->options.threshold = SIZE_MAX;
 	interrupts_restore(flags);
 	held_wait(walker);
 }
@@ -116,7 +116,7 @@ static void walk(struct user_chain *user, bool nmi)
 	walkers_create(&walker, 1);
 	held_open(&held, &walker, user, viewer_options(TRACE_USER | TRACE_KERNEL, WALKS));
 	walker.tracer = held.viewer.tracer;
-	held.viewer.tracer->options.threshold = SIZE_MAX;
+	bts_of(held.viewer.tracer)->options.threshold = SIZE_MAX;
 	task_start(walker.task);
 	held_join(&held, &walker);
 	trace_deliver_pmi(true);
@@ -154,7 +154,7 @@ static void ask(struct tracer *tracer)
 	struct trace_status status;
 
 	trace_status(tracer, &status);
-	wrong += status.held != (status.available >= tracer->options.threshold);
+	wrong += status.held != (status.available >= bts_of(tracer)->options.threshold);
 	wrong += status.lost || status.truncated;
 }
 
@@ -330,12 +330,12 @@ static void trace_near(bool nmi)
 	options.overflow = TRACE_SIGNAL;
 	options.overflowed = ignore;
 	EXPECT_EQ(trace_attach(walker.task, &options, &near), 0);
-	before = this_cpu()->trace->reached;
+	before = bts_cpu(this_cpu())->reached;
 	trace_deliver_pmi(nmi);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	trace_deliver_pmi(true);
-	count = this_cpu()->trace->reached - before;
+	count = bts_cpu(this_cpu())->reached - before;
 	EXPECT(count > 0);
 	viewer_read(&viewer);
 	chain_expect_walks(&viewer.kernel, NEAR_WALKS, "kernel");

@@ -6,8 +6,8 @@
  * Every record that enters a ring has the next position. A reader that names the position where it
  * goes on learns what the ring has overwritten in between.
  */
-#ifndef SPOOR_KERNEL_TRACE_RING_H
-#define SPOOR_KERNEL_TRACE_RING_H
+#ifndef SPOOR_KERNEL_TRACE_BTS_RING_H
+#define SPOOR_KERNEL_TRACE_BTS_RING_H
 
 #include "drivers/ds/record.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/area.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
+#include "kernel/trace/bts/record.h"
 #include "kernel/trace/memory.h"
-#include "kernel/trace/record.h"
 
 #define UNIT sizeof(struct ptrace_bts_record)
 
@@ -16,7 +16,7 @@
 #define MOST_RECORDS (1ul << 24)
 
 /* A tracer is the only object in its page, so that its pages can be charged to its owner. */
-_Static_assert(sizeof(struct tracer) <= PAGE_SIZE, "one page");
+_Static_assert(sizeof(struct bts_tracer) <= PAGE_SIZE, "one page");
 
 static bool in_software;
 
@@ -25,7 +25,7 @@ void trace_filter_in_software(bool always)
 	in_software = always;
 }
 
-unsigned trace_hardware_view(unsigned view)
+unsigned hardware_filter(unsigned view)
 {
 	return ds_caps()->filters && !in_software ? view : TRACE_USER | TRACE_KERNEL;
 }
@@ -103,7 +103,7 @@ static size_t largest_size(const struct trace_options *options, size_t charged)
 /* Charges what a tracer takes; cuts options->size to what is left if it may. Bytes, or 0. */
 static size_t charge_memory(struct trace_options *options)
 {
-	size_t spared = options->replaces ? options->replaces->charged : 0, wanted, charged;
+	size_t spared = options->replaces ? bts_of(options->replaces)->charged : 0, wanted, charged;
 	struct trace_options smallest = *options;
 
 	options->size -= options->size % UNIT;
@@ -116,19 +116,19 @@ static size_t charge_memory(struct trace_options *options)
 }
 
 /* With stamps a slot is kept for the one that ends what the ring holds. */
-bool tracer_is_full(const struct tracer *tracer)
+bool tracer_is_full(const struct bts_tracer *tracer)
 {
 	size_t left = tracer->ring.size - tracer->ring.used, kept = tracer->options.stamps;
 
 	return tracer->options.overflow != TRACE_WRAP && left <= kept;
 }
 
-bool tracer_is_stopped(const struct tracer *tracer)
+bool tracer_is_stopped(const struct bts_tracer *tracer)
 {
 	return tracer->options.overflow == TRACE_STOP && tracer_is_full(tracer);
 }
 
-static int build(struct tracer *tracer)
+static int create_ring(struct bts_tracer *tracer)
 {
 	size_t bytes = buffer_bytes(&tracer->options);
 	struct ds_request request = {
@@ -151,10 +151,10 @@ static int build(struct tracer *tracer)
 	return 0;
 }
 
-int tracer_create(const struct trace_options *options, struct tracer **result)
+int tracer_create(const struct trace_options *options, struct bts_tracer **result)
 {
 	struct trace_options settled = *options;
-	struct tracer *tracer;
+	struct bts_tracer *tracer;
 	size_t charged;
 	int error = tracer_check(options);
 
@@ -168,28 +168,30 @@ int tracer_create(const struct trace_options *options, struct tracer **result)
 	}
 	tracer_settle_options(&settled, settled.size);
 	settled.replaces = NULL;
+	tracer->base.unit = TRACE_BTS;
+	tracer->base.overflowed = settled.overflowed;
+	tracer->base.argument = settled.argument;
 	tracer->options = settled;
 	tracer->charged = charged;
-	error = build(tracer);
+	error = create_ring(tracer);
 	if (error) {
-		tracer_free(tracer);
+		tracer_free(&tracer->base);
 		return error;
 	}
 	*result = tracer;
 	return 0;
 }
 
-bool tracer_free(struct tracer *tracer)
+bool tracer_free(struct tracer *freed)
 {
+	struct bts_tracer *tracer = bts_of(freed);
 	bool whole = true;
 
-	if (!tracer)
-		return true;
 	if (tracer->lease.area) {
 		void *area = tracer->ring.area;
 		void *buffer = (void *)ds_get(area, DS_BTS_BUFFER_BASE);
 
-		ds_release_bts(&this_cpu()->ds, &tracer->lease);
+		ds_release_bts(&this_cpu()->trace->ds, &tracer->lease);
 		whole = trace_memory_free(buffer, buffer_bytes(&tracer->options));
 		whole &= trace_memory_free(area, DS_AREA_SIZE);
 	}
@@ -198,27 +200,31 @@ bool tracer_free(struct tracer *tracer)
 	return whole;
 }
 
-bool tracer_records(const struct tracer *tracer)
+unsigned wished_view(const struct trace_context *context)
 {
-	return !tracer->full && !tracer->held && !tracer->options.paused;
+	unsigned view = 0;
+
+	for (const struct bts_tracer *at = bts_first(context); at; at = bts_next(at))
+		view |= tracer_records(at) ? at->options.view : 0;
+	return view;
 }
 
-static void store(struct tracer *tracer, const struct bts_struct *record)
+static void store_record(struct bts_tracer *tracer, const struct bts_struct *record)
 {
 	ring_put(&tracer->ring, record, tracer->options.overflow == TRACE_WRAP);
 	tracer->full = tracer_is_stopped(tracer);
 }
 
-void tracer_put_gap(struct tracer *tracer, uint64_t number)
+void tracer_put_gap(struct bts_tracer *tracer, uint64_t number)
 {
 	struct bts_struct gap = record_gap(number);
 
 	if (tracer->options.stamps && tracer_records(tracer) && !tracer_is_full(tracer))
-		store(tracer, &gap);
+		store_record(tracer, &gap);
 	tracer->missed = 0;
 }
 
-void tracer_put(struct tracer *tracer, const struct bts_struct *record)
+void tracer_put(struct bts_tracer *tracer, const struct bts_struct *record)
 {
 	const struct trace_options *options = &tracer->options;
 
@@ -231,23 +237,23 @@ void tracer_put(struct tracer *tracer, const struct bts_struct *record)
 		tracer->ring.lost++;
 		tracer->missed++;
 	} else {
-		store(tracer, record);
+		store_record(tracer, record);
 	}
 }
 
-bool tracer_has_gap(const struct tracer *tracer, uint64_t position, uint64_t *number)
+bool tracer_has_gap(const struct bts_tracer *tracer, uint64_t position, uint64_t *number)
 {
 	return tracer->options.stamps && ring_has_gap(&tracer->ring, position, number);
 }
 
-size_t tracer_available(const struct tracer *tracer)
+size_t tracer_available(const struct bts_tracer *tracer)
 {
 	uint64_t number;
 
 	return tracer->ring.used + tracer_has_gap(tracer, 0, &number);
 }
 
-void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsigned cpu)
+void tracer_stamp(struct bts_tracer *tracer, unsigned qualifier, unsigned pid, unsigned cpu)
 {
 	struct bts_struct stamp;
 	bool arrives = qualifier == PTRACE_BTS_TASK_ARRIVES;
@@ -257,5 +263,5 @@ void tracer_stamp(struct tracer *tracer, unsigned qualifier, unsigned pid, unsig
 		return;
 	tracer->arrived = arrives;
 	stamp = record_stamp(qualifier, pid, cpu);
-	store(tracer, &stamp);
+	store_record(tracer, &stamp);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/trace/ring.h"
+#include "kernel/trace/bts/ring.h"
 
 static size_t before_index(const struct trace_ring *ring, size_t count)
 {

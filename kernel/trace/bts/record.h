@@ -6,10 +6,11 @@
  * space; but a jump there from ring 3 faults, and the record of that fault comes from there: of the
  * flags hardware sets bit 4 at most, for a branch that it predicted (SDM Vol 3, figure 17-9).
  */
-#ifndef SPOOR_KERNEL_TRACE_RECORD_H
-#define SPOOR_KERNEL_TRACE_RECORD_H
+#ifndef SPOOR_KERNEL_TRACE_BTS_RECORD_H
+#define SPOOR_KERNEL_TRACE_BTS_RECORD_H
 
 #include "abi/ptrace_bts.h"
+#include "drivers/clock/tsc.h"
 #include "drivers/ds/area.h"
 #include "kernel/trace/trace.h"
 
@@ -44,10 +45,22 @@ static inline bool record_enters_kernel(const struct bts_struct *record)
 }
 
 /* The stamp of now. */
-struct bts_struct record_stamp(unsigned qualifier, unsigned pid, unsigned cpu);
+static inline struct bts_struct record_stamp(unsigned qualifier, unsigned pid, unsigned cpu)
+{
+	return (struct bts_struct){.qualifier = BTS_BRANCH,
+				   .from = STAMP_ESCAPE | qualifier,
+				   .to = tsc_read(),
+				   .flags = pid | (uint64_t)cpu << 32 | STAMP_FLAG};
+}
 
 /* A gap of `number` records; 0: of an unknown number. */
-struct bts_struct record_gap(uint64_t number);
+static inline struct bts_struct record_gap(uint64_t number)
+{
+	return (struct bts_struct){.qualifier = BTS_BRANCH,
+				   .from = STAMP_ESCAPE | PTRACE_BTS_GAP,
+				   .to = number,
+				   .flags = STAMP_FLAG};
+}
 
 /* What a reader gets. */
 static inline struct ptrace_bts_record record_for_reader(const struct bts_struct *record)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/trace/context.h"
-#include "kernel/trace/record.h"
+#include "kernel/trace/bts/private.h"
+#include "kernel/trace/bts/record.h"
 
 /* Copied at a time, with the context at rest and IF = 0. */
 #define MOST_AT_ONCE 4096
 
 struct reading {
-	struct tracer *tracer;
+	struct bts_tracer *tracer;
 	struct ptrace_bts_record *records;
 	uint64_t position; /* where it goes on; 0: at the oldest */
 	size_t most;
@@ -34,7 +34,7 @@ static void copy_out(const struct trace_ring *ring, size_t at, struct ptrace_bts
 	}
 }
 
-static void copy(void *argument)
+static void copy_records(void *argument)
 {
 	struct reading *reading = argument;
 	struct trace_ring *ring = &reading->tracer->ring;
@@ -57,7 +57,7 @@ static void copy(void *argument)
 }
 
 /* Never more than there were when it began: a task that reads its own trace adds to it. */
-static size_t read(struct reading reading, uint64_t *position)
+static size_t read_records(struct reading reading, uint64_t *position)
 {
 	size_t done = 0, most = reading.most;
 	struct ptrace_bts_record *records = reading.records;
@@ -65,7 +65,7 @@ static size_t read(struct reading reading, uint64_t *position)
 	do {
 		reading.records = records + done;
 		reading.most = most - done < MOST_AT_ONCE ? most - done : MOST_AT_ONCE;
-		trace_perform(reading.tracer->context, copy, &reading);
+		trace_perform(reading.tracer->base.context, copy_records, &reading);
 		if (!done && reading.available < most)
 			most = reading.available;
 		done += reading.count;
@@ -78,37 +78,38 @@ size_t trace_read(struct tracer *tracer, struct ptrace_bts_record *records, size
 {
 	uint64_t position;
 
-	return read(
+	return read_records(
 		(struct reading){
-			.tracer = tracer, .records = records, .most = most, .remove = true},
+			.tracer = bts_of(tracer), .records = records, .most = most, .remove = true},
 		&position);
 }
 
 size_t trace_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
 		  size_t most)
 {
-	return read(
-		(struct reading){
-			.tracer = tracer, .records = records, .position = *position, .most = most},
-		position);
+	return read_records((struct reading){.tracer = bts_of(tracer),
+					     .records = records,
+					     .position = *position,
+					     .most = most},
+			    position);
 }
 
 size_t trace_available(struct tracer *tracer)
 {
-	struct reading reading = {.tracer = tracer};
+	struct reading reading = {.tracer = bts_of(tracer)};
 
-	trace_perform(tracer->context, copy, &reading);
+	trace_perform(tracer->context, copy_records, &reading);
 	return reading.available;
 }
 
 struct getting {
-	struct tracer *tracer;
+	struct bts_tracer *tracer;
 	size_t index;
 	struct ptrace_bts_record *record;
 	int error;
 };
 
-static void get(void *argument)
+static void get_record(void *argument)
 {
 	struct getting *getting = argument;
 	const struct trace_ring *ring = &getting->tracer->ring;
@@ -124,15 +125,15 @@ static void get(void *argument)
 
 int trace_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record)
 {
-	struct getting getting = {.tracer = tracer, .index = index, .record = record};
+	struct getting getting = {.tracer = bts_of(tracer), .index = index, .record = record};
 
-	trace_perform(tracer->context, get, &getting);
+	trace_perform(tracer->context, get_record, &getting);
 	return getting.error;
 }
 
-static void clear(void *argument)
+static void clear_records(void *argument)
 {
-	struct tracer *tracer = argument;
+	struct bts_tracer *tracer = argument;
 
 	ring_clear(&tracer->ring);
 	tracer->truncated = false;
@@ -141,19 +142,5 @@ static void clear(void *argument)
 
 void trace_clear(struct tracer *tracer)
 {
-	trace_perform(tracer->context, clear, tracer);
-}
-
-static void resume(void *argument)
-{
-	struct tracer *tracer = argument;
-
-	tracer->held = false;
-	tracer->full = tracer_is_stopped(tracer);
-}
-
-void trace_resume(struct tracer *tracer)
-{
-	trace_perform(tracer->context, resume, tracer);
-	trace_settle();
+	trace_perform(tracer->context, clear_records, tracer);
 }

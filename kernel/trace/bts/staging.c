@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The buffer that a CPU's hardware writes in the linear shape. It stands from boot on, so that
 // nothing can be short of it when recording has to start.
-#include "kernel/mm/area.h"
 #include "kernel/panic.h"
-#include "kernel/trace/context.h"
+#include "kernel/trace/bts/private.h"
 #include "kernel/trace/memory.h"
 
 /* The rest is room for what the CPU goes on to record while interrupts are off. */
@@ -18,13 +17,14 @@
 
 _Static_assert(STAGING_RECORDS - STAGING_THRESHOLD >= DS_DEFAULT_MARGIN,
 	       "room after the threshold");
-_Static_assert(sizeof(struct trace_cpu) <= PAGE_SIZE, "one page");
+
+struct bts_cpu bts_cpus[MAX_CPUS];
 
 /*
  * A lease holds one view; a staging has one for each that the hardware knows, all of the same
  * memory. A CPU has one loaded at a time, and leaves it empty.
  */
-void trace_create_staging(struct cpu *cpu)
+void staging_create(struct cpu *cpu)
 {
 	struct ds_request request = {
 		.area = trace_memory_alloc(DS_AREA_SIZE),
@@ -33,20 +33,17 @@ void trace_create_staging(struct cpu *cpu)
 		.overflow = DS_O_SIGNAL,
 		.margin = STAGING_RECORDS - STAGING_THRESHOLD,
 	};
-	struct trace_cpu *trace = area_alloc(1, VM_WRITE);
 
-	if (!request.area || !request.buffer || !trace)
+	if (!request.area || !request.buffer)
 		panic("no memory to trace CPU %u", cpu->index);
-	trace->context.references = 1;
 	for (unsigned view = TRACE_USER; view <= (TRACE_USER | TRACE_KERNEL); view++) {
-		request.filter = trace_hardware_view(view);
-		if (ds_request_bts(&trace->staging[view], &request))
+		request.filter = hardware_filter(view);
+		if (ds_request_bts(&bts_cpu(cpu)->staging[view], &request))
 			panic("no lease to trace CPU %u", cpu->index);
 	}
-	cpu->trace = trace;
 }
 
-void trace_set_staging_threshold(struct trace_cpu *trace, unsigned view, size_t records)
+void staging_set_threshold(struct bts_cpu *bts, unsigned view, size_t records)
 {
 	size_t least = view == TRACE_USER ? LEAST_OF_USER : LEAST;
 
@@ -54,5 +51,5 @@ void trace_set_staging_threshold(struct trace_cpu *trace, unsigned view, size_t 
 		records = least;
 	if (records > STAGING_THRESHOLD)
 		records = STAGING_THRESHOLD;
-	ds_set_overflow(trace->staging[TRACE_USER].area, DS_O_SIGNAL, STAGING_RECORDS - records);
+	ds_set_overflow(bts->staging[TRACE_USER].area, DS_O_SIGNAL, STAGING_RECORDS - records);
 }

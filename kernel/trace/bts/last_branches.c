@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // "How did I get here": the founding use of BTS.
 #include "kernel/console.h"
-#include "kernel/cpu.h"
 #include "kernel/panic.h"
 #include "kernel/symbols.h"
+#include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 
 #define MOST 32
@@ -40,7 +40,7 @@ static size_t find_event(const struct ds_lease *lease, const struct trap_frame *
 
 void print_last_branches(const struct trap_frame *frame)
 {
-	struct ds_lease *lease = this_cpu()->ds.loaded;
+	struct ds_lease *lease = this_cpu()->trace ? this_cpu()->trace->ds.loaded : NULL;
 	struct bts_struct record;
 	size_t at, end;
 

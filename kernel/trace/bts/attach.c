@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// Tracers that begin, change while they are attached, and say how they are.
+#include "kernel/sched/task.h"
+#include "kernel/trace/bts/private.h"
+
+int trace_attach(struct task *task, const struct trace_options *options, struct tracer **result)
+{
+	struct bts_tracer *tracer = NULL;
+	int error = tracer_create(options, &tracer);
+
+	if (!error)
+		error = trace_link(task, &tracer->base);
+	if (!error)
+		*result = &tracer->base;
+	return error;
+}
+
+int trace_attach_cpu(unsigned index, const struct trace_options *options, struct tracer **result)
+{
+	struct bts_tracer *tracer = NULL;
+	int error = tracer_create(options, &tracer);
+
+	if (!error)
+		error = trace_link_cpu(index, &tracer->base);
+	if (!error)
+		*result = &tracer->base;
+	return error;
+}
+
+int trace_attach_all_cpus(const struct trace_options *options, struct tracer **tracers)
+{
+	for (unsigned i = 0; i < cpu_count(); i++) {
+		int error = trace_attach_cpu(i, options, &tracers[i]);
+
+		if (!error)
+			continue;
+		while (i)
+			trace_detach(tracers[--i]);
+		return error;
+	}
+	return 0;
+}
+
+/* --- Changes --- */
+
+struct change {
+	struct bts_tracer *tracer;
+	struct trace_options options;
+	struct bts_tracer *other; /* whose memory it is to have; NULL: it keeps its own */
+};
+
+/* TRACE_SIGNAL needs room beyond the ring's size, which the others must not have. */
+static bool needs_other_memory(const struct bts_tracer *tracer, const struct trace_options *options)
+{
+	return (tracer->options.overflow == TRACE_SIGNAL) != (options->overflow == TRACE_SIGNAL);
+}
+
+static void move_records(struct trace_ring *to, const struct trace_ring *from)
+{
+	struct ds_cursor cursor = ring_cursor(from, 0);
+
+	to->next = ring_first(from);
+	to->cursor = from->cursor;
+	to->unknown = from->unknown;
+	for (size_t i = 0; i < from->used; i++) {
+		struct bts_struct record = ds_cursor_read(&cursor);
+
+		ring_put(to, &record, true);
+	}
+	to->lost += from->lost;
+	to->wrapped = from->wrapped;
+}
+
+static void swap_memory(struct bts_tracer *a, struct bts_tracer *b)
+{
+	struct trace_ring ring = a->ring;
+	struct ds_lease lease = a->lease;
+	size_t charged = a->charged;
+
+	a->ring = b->ring;
+	a->lease = b->lease;
+	a->charged = b->charged;
+	b->ring = ring;
+	b->lease = lease;
+	b->charged = charged;
+	b->options = a->options;
+}
+
+static void change_options(void *argument)
+{
+	struct change *change = argument;
+	struct bts_tracer *tracer = change->tracer;
+	const struct trace_options *options = &change->options;
+
+	if (options->paused && tracer->base.context->task)
+		tracer_stamp(tracer, PTRACE_BTS_TASK_DEPARTS, tracer->base.context->task->pid,
+			     this_cpu()->index);
+	if (options->overflow != TRACE_SIGNAL || options->paused)
+		tracer->base.held = false;
+	if (change->other) {
+		move_records(&change->other->ring, &tracer->ring);
+		swap_memory(tracer, change->other);
+	}
+	tracer->full &= options->overflow == TRACE_STOP;
+	tracer->options = *options;
+	tracer->full |= tracer_is_stopped(tracer);
+}
+
+int trace_change(struct tracer *changed, const struct trace_options *options)
+{
+	struct bts_tracer *tracer = bts_of(changed);
+	struct change work = {.tracer = tracer, .options = *options};
+	int error;
+
+	work.options.size = tracer->options.size;
+	work.options.account = tracer->options.account;
+	work.options.cut_size = false;
+	work.options.overflowed = tracer->options.overflowed;
+	work.options.argument = tracer->options.argument;
+	work.options.replaces = changed;
+	error = needs_other_memory(tracer, options) ? tracer_create(&work.options, &work.other)
+						    : tracer_check(&work.options);
+	if (error)
+		return error;
+	work.options.replaces = NULL;
+	tracer_settle_options(&work.options, work.options.size);
+	trace_perform(changed->context, change_options, &work);
+	trace_settle();
+	if (work.other)
+		tracer_free(&work.other->base);
+	return 0;
+}
+
+/* --- Status --- */
+
+struct question {
+	struct bts_tracer *tracer;
+	struct trace_status *status;
+};
+
+static enum trace_filter find_filter(const struct bts_tracer *tracer)
+{
+	unsigned view = tracer->options.view, hardware = tracer->programmed;
+
+	if (view == (TRACE_USER | TRACE_KERNEL))
+		return TRACE_FILTER_NONE;
+	if (!hardware)
+		hardware = hardware_filter(wished_view(tracer->base.context));
+	return hardware == view ? TRACE_FILTER_HARDWARE : TRACE_FILTER_SOFTWARE;
+}
+
+static bool is_cpu(const struct trace_context *context)
+{
+	for (unsigned i = 0; i < cpu_count(); i++)
+		if (context == &cpu_by_index(i)->trace->context)
+			return true;
+	return false;
+}
+
+static void answer_question(void *argument)
+{
+	struct question *question = argument;
+	const struct bts_tracer *tracer = question->tracer;
+
+	*question->status = (struct trace_status){
+		.view = tracer->options.view,
+		.overflow = tracer->options.overflow,
+		.filter = find_filter(tracer),
+		.circular = tracer->circular,
+		.stamps = tracer->options.stamps,
+		.size = tracer->options.size,
+		.available = tracer_available(tracer),
+		.lost = tracer->ring.lost,
+		.lost_more = tracer->ring.wrapped,
+		.truncated = tracer->truncated,
+		.held = tracer->base.held,
+		.full = tracer->full,
+		.ended = !tracer->base.context->task && !is_cpu(tracer->base.context),
+	};
+}
+
+void trace_status(struct tracer *tracer, struct trace_status *status)
+{
+	struct question question = {bts_of(tracer), status};
+
+	trace_perform(tracer->context, answer_question, &question);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Between the files of this folder. While a CPU records branches, its hardware is in one of two
+ * shapes:
+ *
+ * - circular: the only tracer concerned is a task's, in wrap mode, and wants everything. Its ring
+ *   is the hardware's buffer; no interrupt, no copy, nothing to be filtered: hardware that filters
+ *   by CPL stores some of the transitions too, which would push wanted records out.
+ * - linear: anything else. The hardware writes the CPU's own staging buffer, in interrupt mode,
+ *   which is emptied into the rings of all tracers concerned, each taking what is in its view: at
+ *   the threshold, whenever recording stops (departure, an operation on the context), never later.
+ *
+ * The shape is chosen anew whenever recording starts. Rings look the same in both, so that nothing
+ * is copied when it changes.
+ */
+#ifndef SPOOR_KERNEL_TRACE_BTS_PRIVATE_H
+#define SPOOR_KERNEL_TRACE_BTS_PRIVATE_H
+
+#include "kernel/trace/bts/bts.h"
+#include "kernel/trace/bts/ring.h"
+#include "kernel/trace/context.h"
+
+#define STAGING_RECORDS 2048 /* in a CPU's staging */
+
+struct bts_tracer {
+	struct tracer base; /* its context's lock guards all of it */
+	struct trace_options options;
+	size_t charged; /* bytes of all its pages */
+	struct trace_ring ring;
+	struct ds_lease lease; /* of the ring, for the circular shape */
+	bool arrived, full, truncated;
+	uint64_t missed;     /* records that found no room since the last that did */
+	unsigned programmed; /* view of the hardware when it recorded last; 0: never */
+	bool circular;	     /* shape then */
+};
+
+static inline struct bts_tracer *bts_of(const struct tracer *tracer)
+{
+	return (struct bts_tracer *)(uintptr_t)tracer;
+}
+
+/* The tracers of branches of a context, one after the other; NULL: no more. */
+static inline struct bts_tracer *bts_first(const struct trace_context *context)
+{
+	return bts_of(context->tracers[TRACE_BTS]);
+}
+
+static inline struct bts_tracer *bts_next(const struct bts_tracer *tracer)
+{
+	return bts_of(tracer->base.next);
+}
+
+/* What a CPU has for branches. Only that CPU uses it, with IF = 0; in cache lines of its own. */
+struct bts_cpu {
+	_Alignas(64) struct bts_tracer *circular; /* whose ring the hardware writes, or NULL */
+	struct ds_lease staging[4];		  /* of one buffer, by view; 0 is not used */
+	uint64_t reached; /* times that staging was emptied at its threshold */
+};
+extern struct bts_cpu bts_cpus[MAX_CPUS];
+
+static inline struct bts_cpu *bts_cpu(const struct cpu *cpu)
+{
+	return &bts_cpus[cpu->index];
+}
+
+/* --- tracer.c --- */
+
+/* What trace_attach() refuses of options alone. */
+int tracer_check(const struct trace_options *options);
+
+/* Decides everything that the options leave open; `size` is that of the ring. */
+void tracer_settle_options(struct trace_options *options, size_t size);
+
+/* A tracer with its ring, charged. Errors as trace_attach(). */
+int tracer_create(const struct trace_options *options, struct bts_tracer **tracer);
+
+/* Gives everything back. Returns false if a pattern was overwritten. */
+bool tracer_free(struct tracer *tracer);
+
+/* The ring has no room for another branch, and does not wrap. The context's lock is held. */
+bool tracer_is_full(const struct bts_tracer *tracer);
+
+/* TRACE_STOP has come to its end. The context's lock is held. */
+bool tracer_is_stopped(const struct bts_tracer *tracer);
+
+/* True unless the tracer is full, waits to be resumed, or is paused. As above. */
+static inline bool tracer_records(const struct bts_tracer *tracer)
+{
+	return !tracer->full && !tracer->base.held && !tracer->options.paused;
+}
+
+/* To the ring, if it is a stamp or in the view. As above. */
+void tracer_put(struct bts_tracer *tracer, const struct bts_struct *record);
+
+/* Says in the ring that `number` records are missing here; 0: an unknown number. As above. */
+void tracer_put_gap(struct bts_tracer *tracer, uint64_t number);
+
+/* ring_has_gap(), for a tracer that has stamps; records and a gap before them. As above. */
+bool tracer_has_gap(const struct bts_tracer *tracer, uint64_t position, uint64_t *number);
+size_t tracer_available(const struct bts_tracer *tracer);
+
+/* A stamp, for a tracer that asked for stamps. As above. */
+void tracer_stamp(struct bts_tracer *tracer, unsigned qualifier, unsigned pid, unsigned cpu);
+
+/* The union of the views of a context's tracers that record; 0: none does. As above. */
+unsigned wished_view(const struct trace_context *context);
+
+/* The filter to program for `view`: the same, or none if DS-CPL is absent or has an erratum. */
+unsigned hardware_filter(unsigned view);
+
+/* --- staging.c --- */
+
+/* Gives this CPU its staging; panics if memory is out. Boot. */
+void staging_create(struct cpu *cpu);
+
+/* Asks for the interrupt after `records`, or about then, of `view`. Recording is stopped. */
+void staging_set_threshold(struct bts_cpu *bts, unsigned view, size_t records);
+
+#endif

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+// Where branches begin and cease to be recorded, and in which shape.
+#include "kernel/console.h"
+#include "kernel/panic.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/bts/private.h"
+#include "kernel/trace/bts/record.h"
+#include "kernel/trace/bts/unit.h"
+
+/* Only a test that keeps MSRs which it borrowed, or a bug, makes the driver refuse. */
+static void check_switch(const struct cpu *cpu, int error)
+{
+	if (__builtin_expect(error < 0, 0))
+		panic("the Debug Store of CPU %u cannot be switched: error %d", cpu->index, error);
+}
+
+/* --- Stamps and ends --- */
+
+/* The idle task is nobody. */
+static void stamp_one(struct bts_tracer *tracer, unsigned qualifier, const struct cpu *cpu)
+{
+	if (cpu->current != cpu->idle)
+		tracer_stamp(tracer, qualifier, cpu->current->pid, cpu->index);
+}
+
+static bool at_threshold(const struct bts_tracer *tracer)
+{
+	return tracer->options.overflow == TRACE_SIGNAL && !tracer->options.paused &&
+	       (tracer->ring.used >= tracer->options.threshold || tracer_is_full(tracer));
+}
+
+/*
+ * Its owner hears of it a moment later, by an interrupt of this CPU; a task that was switched out
+ * with its threshold reached may be on another CPU by then.
+ */
+static void keep_out_of_user(struct task *task)
+{
+	if (task)
+		atomic_store(&task->user_break, true);
+}
+
+/* Ends what has come to its end for a tracer; the others are not concerned. */
+static void check_ends(struct cpu *cpu, struct trace_context *context, bool departs)
+{
+	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
+		if (at_threshold(at) && !at->base.held) {
+			at->base.held = true;
+			keep_out_of_user(context->task);
+			trace_queue(cpu, &at->base);
+		}
+		if (departs || at->full || at->base.held)
+			stamp_one(at, PTRACE_BTS_TASK_DEPARTS, cpu);
+	}
+}
+
+/* --- From staging to the rings --- */
+
+static void give_record(struct trace_context *context, const struct bts_struct *record)
+{
+	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at))
+		tracer_put(at, record);
+}
+
+static void mark_truncated(struct trace_context *context)
+{
+	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
+		if (at->options.no_branches)
+			continue;
+		at->truncated |= tracer_records(at);
+		tracer_put_gap(at, 0);
+	}
+}
+
+static void take_records(void *argument, const void *area, size_t count, bool full)
+{
+	const struct cpu *cpu = argument;
+	struct trace_context *to[] = {cpu->trace->running, cpu->trace->own};
+	struct ds_cursor cursor = ds_cursor_at(area, 0, count);
+
+	for (size_t at = 0; at < count; at++) {
+		struct bts_struct record = ds_cursor_read(&cursor);
+
+		record.flags = 0; /* a branch: see record.h */
+		if (record_enters_kernel(&record)) {
+			cpu->current->entered.from = record.from;
+			cpu->current->entered.to = record.to;
+		}
+		for (size_t i = 0; i < 2; i++)
+			if (to[i])
+				give_record(to[i], &record);
+	}
+	for (size_t i = 0; full && i < 2; i++)
+		if (to[i])
+			mark_truncated(to[i]);
+}
+
+static void empty_staging(struct cpu *cpu)
+{
+	struct ds_lease *lease = cpu->trace->ds.loaded;
+
+	bts_cpu(cpu)->reached +=
+		lease->overflowed || ds_get(lease->area, DS_BTS_INDEX) >=
+					     ds_get(lease->area, DS_BTS_INTERRUPT_THRESHOLD);
+	ds_drain(&cpu->trace->ds, lease, take_records, cpu);
+}
+
+/*
+ * The branch to the address in the kernel's half where ring 3 has just faulted, for the tracers
+ * that see ring 3 only; the others have it. It is ring 3's last: before anything ends for a tracer.
+ */
+static void show_jump(const struct cpu *cpu)
+{
+	struct trace_context *to[] = {cpu->trace->running, cpu->trace->own};
+	struct task *task = cpu->current;
+	struct bts_struct jump = {.qualifier = BTS_BRANCH,
+				  .from = task->entered.from,
+				  .to = cpu->trace->fault,
+				  .flags = BRANCH_SHOWN};
+
+	for (size_t i = 0; i < 2 && task->entered.to == jump.to; i++) {
+		struct bts_tracer *at = to[i] ? bts_first(to[i]) : NULL;
+
+		for (; at; at = bts_next(at))
+			if (at->options.view == TRACE_USER)
+				tracer_put(at, &jump);
+	}
+	task->entered.to = 0;
+}
+
+/* Not inlined: the circular shape would save its registers as well. */
+static __attribute__((noinline)) void depart_linear(struct cpu *cpu, bool departs)
+{
+	struct trace_cpu *trace = cpu->trace;
+
+	if (trace->ds.loaded)
+		empty_staging(cpu);
+	if (trace->fault)
+		show_jump(cpu);
+	if (trace->running)
+		check_ends(cpu, trace->running, departs);
+	if (trace->own)
+		check_ends(cpu, trace->own, departs);
+}
+
+/* A ring that wraps comes to no end, and holds nothing that others want. */
+static void depart_circular(struct cpu *cpu, struct bts_tracer *tracer, bool departs)
+{
+	ring_return(&tracer->ring);
+	ds_let_go(&cpu->trace->ds);
+	if (departs)
+		stamp_one(tracer, PTRACE_BTS_TASK_DEPARTS, cpu);
+	bts_cpu(cpu)->circular = NULL;
+}
+
+static void depart(struct cpu *cpu, bool departs)
+{
+	struct bts_tracer *circular = bts_cpu(cpu)->circular;
+
+	check_switch(cpu, ds_switch_out(&cpu->trace->ds));
+	if (circular)
+		depart_circular(cpu, circular, departs);
+	else
+		depart_linear(cpu, departs);
+}
+
+/* --- Which shape --- */
+
+/* A tracer that is alone and for which the circular shape will do, or NULL. */
+static struct bts_tracer *only_wrapping(const struct trace_context *context)
+{
+	struct bts_tracer *tracer = context ? bts_first(context) : NULL;
+
+	return tracer && !bts_next(tracer) && tracer->options.overflow == TRACE_WRAP &&
+			       tracer->options.view == (TRACE_USER | TRACE_KERNEL) &&
+			       !tracer->options.no_branches && tracer_records(tracer)
+		       ? tracer
+		       : NULL;
+}
+
+static struct ds_lease *prepare_circular(struct cpu *cpu, struct bts_tracer *tracer)
+{
+	stamp_one(tracer, PTRACE_BTS_TASK_ARRIVES, cpu);
+	tracer->programmed = TRACE_USER | TRACE_KERNEL;
+	tracer->circular = true;
+	bts_cpu(cpu)->circular = tracer;
+	ring_lend(&tracer->ring);
+	return &tracer->lease;
+}
+
+/* How many records until the first tracer in TRACE_SIGNAL has come to its threshold. */
+static size_t room_to_threshold(const struct bts_tracer *tracer)
+{
+	size_t used = tracer->ring.used, threshold = tracer->options.threshold;
+
+	if (tracer->options.overflow != TRACE_SIGNAL || !tracer_records(tracer))
+		return SIZE_MAX;
+	return threshold > used ? threshold - used : 1;
+}
+
+/* The context is recorded by filter `view`: returns the least room of its tracers. */
+static size_t take_up(struct cpu *cpu, struct trace_context *context, unsigned view)
+{
+	size_t least = SIZE_MAX;
+
+	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
+		size_t room;
+
+		stamp_one(at, PTRACE_BTS_TASK_ARRIVES, cpu);
+		room = room_to_threshold(at);
+		least = room < least ? room : least;
+		at->programmed = view;
+		at->circular = false;
+	}
+	return least;
+}
+
+/* Staging is empty, with the threshold furthest away. Not inlined: as depart_linear(). */
+static __attribute__((noinline)) struct ds_lease *prepare_linear(struct cpu *cpu)
+{
+	struct trace_context *of[] = {cpu->trace->running, cpu->trace->own};
+	struct bts_cpu *bts = bts_cpu(cpu);
+	size_t least = SIZE_MAX;
+	unsigned wishes[2], view;
+
+	for (unsigned i = 0; i < 2; i++)
+		wishes[i] = of[i] ? wished_view(of[i]) : 0;
+	if (!wishes[0] && !wishes[1])
+		return NULL;
+	view = hardware_filter(wishes[0] | wishes[1]);
+	for (unsigned i = 0; i < 2; i++) {
+		size_t room = wishes[i] ? take_up(cpu, of[i], view) : SIZE_MAX;
+
+		least = room < least ? room : least;
+	}
+	if (least != SIZE_MAX)
+		staging_set_threshold(bts, view, least);
+	return &bts->staging[view];
+}
+
+static bool arrive(struct cpu *cpu)
+{
+	const struct trace_context *own = cpu->trace->own;
+	struct bts_tracer *alone =
+		own && bts_first(own) ? NULL : only_wrapping(cpu->trace->running);
+	struct ds_lease *next = alone ? prepare_circular(cpu, alone) : prepare_linear(cpu);
+
+	if (ds_switch_needed(&cpu->trace->ds, next))
+		check_switch(cpu, ds_switch_in(&cpu->trace->ds, next));
+	return next;
+}
+
+/* --- The row --- */
+
+static void end_recording(struct cpu *cpu)
+{
+	ds_panic_stop(&cpu->trace->ds);
+}
+
+static bool interrupt(struct cpu *cpu)
+{
+	return ds_pmi(&cpu->trace->ds);
+}
+
+static void go_on(struct tracer *tracer)
+{
+	bts_of(tracer)->full = tracer_is_stopped(bts_of(tracer));
+}
+
+static void print_unit(void)
+{
+	const struct ds_caps *caps = ds_caps();
+
+	if (!ds_present())
+		printk("# bts=absent why=\"%s\"\n", ds_status_text(caps->status));
+	else
+		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
+		       caps->configuration->record_size);
+}
+
+const struct trace_unit bts_unit = {
+	.is_present = ds_present,
+	.init_cpu = staging_create,
+	.print = print_unit,
+	.pause = ds_pause,
+	.resume = ds_resume,
+	.end = end_recording,
+	.interrupt = interrupt,
+	.depart = depart,
+	.arrive = arrive,
+	.go_on = go_on,
+	.free = tracer_free,
+};

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A trace unit: one kind of trace hardware, in a folder beside this file with a row in units.c. The
+ * files of this folder know a unit by its row only; a unit knows them by context.h. A unit's tracer
+ * begins with a struct tracer.
+ */
+#ifndef SPOOR_KERNEL_TRACE_UNIT_H
+#define SPOOR_KERNEL_TRACE_UNIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cpu;
+struct tracer;
+
+struct trace_unit {
+	bool (*is_present)(void);
+
+	/* Memory that this CPU needs for it; panics if there is none. Boot, every CPU once. */
+	void (*init_cpu)(struct cpu *cpu);
+
+	/* Prints the banner's line. Boot. */
+	void (*print)(void);
+
+	/* trace_pause_cpu(), trace_resume_cpu(), trace_stop_cpu(). */
+	uint64_t (*pause)(void);
+	void (*resume)(uint64_t paused);
+	void (*end)(struct cpu *cpu);
+
+	/*
+	 * The unit's part of a performance-monitoring interrupt, NMI included. True if the unit had
+	 * a reason to interrupt: the contexts of this CPU soon come to rest.
+	 */
+	bool (*interrupt)(struct cpu *cpu);
+
+	/*
+	 * Stops recording on this CPU as its first act, then hands over what was recorded to the
+	 * tracers of both contexts, whose memory no hardware knows afterwards. `departs`: the task
+	 * leaves the CPU, which is stamped. The first unit of the table departs first. IF = 0.
+	 */
+	void (*depart)(struct cpu *cpu, bool departs);
+
+	/*
+	 * Starts to record, as its last act, what the tracers of both contexts (cpu->trace) wish:
+	 * true if that is anything. The first unit of the table arrives last. IF = 0; the MSRs are
+	 * not lent.
+	 */
+	bool (*arrive)(struct cpu *cpu);
+
+	/* trace_resume() of a tracer, at rest and locked. */
+	void (*go_on)(struct tracer *tracer);
+
+	/* Gives all memory back. False: the pattern behind it was not whole. */
+	bool (*free)(struct tracer *tracer);
+};
+
+/* The units, by number. */
+enum { TRACE_BTS, TRACE_UNITS };
+extern const struct trace_unit *const trace_units[TRACE_UNITS];
+
+#endif
