@@ -76,7 +76,7 @@ void banner_print(const struct boot_info *info)
 	print_machine();
 	print_cpu();
 	printk("# hypervisor=\"%s\"\n", silicon_hypervisor());
-	trace_print_units(silicon_name());
+	trace_print_units(silicon_name(), silicon_mark());
 	print_unknown_interrupts();
 	printk("# cpus=%u cpus_listed=%u memory_mb=%lu console=%s watchdog=%s\n", cpu_count(),
 	       acpi_cpu_count(), page_total() * PAGE_SIZE >> 20, console_names(), watchdog_kind());

@@ -41,9 +41,9 @@ void end_run(enum verdict verdict, const char *why)
 		ending = true;
 		end_report(verdict, why);
 	} else {
-		printk("# SPOOR DONE silicon=%s pass=0 fail=0 skip=0 error=%d xfail=0 obs=0 "
+		printk("# SPOOR DONE silicon=%s%s pass=0 fail=0 skip=0 error=%d xfail=0 obs=0 "
 		       "rc=%d\n",
-		       silicon_name(), verdict == VERDICT_ERROR, end_rc(verdict));
+		       silicon_name(), silicon_mark(), verdict == VERDICT_ERROR, end_rc(verdict));
 	}
 	console_flush();
 	switch ((enum end_action)options.end) {

@@ -9,22 +9,31 @@
 
 static const char *name = "none";
 static char hypervisor[13];
-static bool foreign;
+static bool foreign, rehearsal;
+
+static void read_signature(uint32_t leaf, char signature[13])
+{
+	struct cpuid_result at = cpuid(leaf, 0);
+
+	memcpy(signature, &at.ebx, 4);
+	memcpy(signature + 4, &at.ecx, 4);
+	memcpy(signature + 8, &at.edx, 4);
+	signature[12] = '\0';
+}
 
 void silicon_init(void)
 {
 	bool virtual = false;
+	char second[13];
 
 	if (cpuid(1, 0).ecx & 1u << 31) {
-		struct cpuid_result leaf = cpuid(0x40000000, 0);
-
-		memcpy(hypervisor, &leaf.ebx, 4);
-		memcpy(hypervisor + 4, &leaf.ecx, 4);
-		memcpy(hypervisor + 8, &leaf.edx, 4);
+		read_signature(HYPERVISOR_LEAF, hypervisor);
+		read_signature(HYPERVISOR_LEAF_REHEARSAL, second);
 		if (!hypervisor[0])
 			memcpy(hypervisor, "unnamed", 8);
 		virtual = !strcmp(hypervisor, HYPERVISOR_SIGNATURE);
 		foreign = !virtual;
+		rehearsal = foreign && !strcmp(second, HYPERVISOR_SIGNATURE);
 	}
 	if (trace_is_present())
 		name = virtual ? "virtual" : foreign ? "guest" : "native";
@@ -33,6 +42,11 @@ void silicon_init(void)
 const char *silicon_name(void)
 {
 	return name;
+}
+
+const char *silicon_mark(void)
+{
+	return rehearsal ? " rehearsal=yes" : "";
 }
 
 bool silicon_is_foreign_guest(void)

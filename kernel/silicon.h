@@ -14,7 +14,14 @@ void silicon_init(void);
  */
 const char *silicon_name(void);
 
-/* A hypervisor other than Spoor's own monitor: what can hang a host is refused there. */
+/*
+ * What follows `silicon=` in banner and DONE line: " rehearsal=yes" where Spoor's own monitor
+ * presents itself as another hypervisor, else "".
+ */
+const char *silicon_mark(void);
+
+/* A hypervisor other than Spoor's own monitor: what can hang a host is refused there.
+   True in a rehearsal. */
 bool silicon_is_foreign_guest(void);
 
 /* The hypervisor's own name (CPUID 40000000H), "" on bare metal. */

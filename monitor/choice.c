@@ -8,11 +8,13 @@
 static void list_variants(void)
 {
 	const struct profile *profile;
+	const struct hypervisor *hypervisor;
 	struct variant variant;
 
 	for (unsigned n = 0; (profile = profile_get(n)); n++)
 		say("profile %s: %s", profile->name, profile->brand);
-
+	for (unsigned n = 0; (hypervisor = hypervisor_get(n)); n++)
+		say("present %s: %s", hypervisor->name, hypervisor->says);
 	for (unsigned n = 0; variant_get(n, &variant); n++)
 		say("variant %s=%s%s: %s", variant.point, variant.choice,
 		    variant.is_default ? " (default)" : "", variant.meaning);
@@ -50,14 +52,17 @@ void choice_announce(const struct options *options, bool run_as_guest)
 {
 	bool other = options->profile != profile_get(0);
 
-	if (!options->variants[0] && !options->defect && !other)
+	if (!options->variants[0] && !options->defect && !options->hypervisor && !other)
 		return;
 	if (!run_as_guest)
 		end_run(VERDICT_ERROR,
-			"a profile, a variant or a defect was asked for, and there is no "
-			"virtual silicon to have it");
+			"a profile, a variant, a defect or a rehearsal was asked for, and there is "
+			"no virtual silicon to have it");
 	if (other)
 		say("profile=%s", options->profile->name);
+	if (options->hypervisor)
+		say("present=%s: a rehearsal of passthrough on virtual silicon, %s",
+		    options->hypervisor->name, options->hypervisor->says);
 	if (options->variants[0])
 		say("variant=%s", options->variants);
 	if (options->defect)
@@ -71,6 +76,7 @@ const struct silicon *choice_make(const struct options *options)
 
 	silicon.profile = options->profile;
 	silicon.pmu = pmu_clean;
+	silicon.hypervisor = options->hypervisor;
 	ds_make(&silicon.ds, &options->behaviour,
 		options->defect ? options->defect->break_rules : NULL);
 	return &silicon;

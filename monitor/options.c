@@ -72,6 +72,20 @@ static bool read_profile(struct options *options, const char *name, char *error,
 	return false;
 }
 
+/* Between the two: its rules are part of the processor that the guest meets. */
+static bool read_present(struct options *options, const char *name, char *error, size_t error_size)
+{
+	if (!*name)
+		return true;
+	options->hypervisor = hypervisor_find(name);
+	if (!options->hypervisor) {
+		format(error, error_size, "present=%s is unknown; vbts=list prints all", name);
+		return false;
+	}
+	hypervisor_adjust(options->hypervisor, &options->behaviour);
+	return true;
+}
+
 static bool read_defect(struct options *options, const char *name, char *error, size_t error_size)
 {
 	options->list_defects = strcmp(name, "list") == 0;
@@ -112,7 +126,8 @@ static bool read_baud(struct options *options, char *error, size_t error_size)
 
 /* What the command line says, as given. */
 static struct {
-	char vbts[sizeof(((struct options *)0)->variants)], profile[40], defect[80], erratum[40];
+	char vbts[sizeof(((struct options *)0)->variants)], profile[40], present[40], defect[80],
+		erratum[40];
 	int lockstep, console, end;
 	uint64_t baud;
 } given;
@@ -128,6 +143,11 @@ static const struct option table[] = {
 	 .kind = OPTION_TEXT,
 	 .target = given.profile,
 	 .size = sizeof(given.profile)},
+	{.name = "present",
+	 .help = "a rehearsal of passthrough: as which hypervisor",
+	 .kind = OPTION_TEXT,
+	 .target = given.present,
+	 .size = sizeof(given.present)},
 	{.name = "defect",
 	 .help = "virtual BTS that is wrong on purpose: a name, list",
 	 .kind = OPTION_TEXT,
@@ -182,6 +202,7 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 		format(given.profile, sizeof(given.profile), "%s", options->defect->profile);
 	return read_baud(options, error, error_size) &&
 	       read_profile(options, given.profile, error, error_size) &&
+	       read_present(options, given.present, error, error_size) &&
 	       read_vbts(options, given.vbts, error, error_size);
 }
 

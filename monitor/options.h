@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "abi/boot_info.h"
+#include "monitor/present.h"
 #include "monitor/profile.h"
 
 struct defect;
@@ -17,6 +18,7 @@ enum vbts { VBTS_AUTO, VBTS_ON, VBTS_OFF };
 struct options {
 	enum vbts vbts;
 	const struct profile *profile;
+	const struct hypervisor *hypervisor; /* present=; NULL: no rehearsal */
 	char variants[320]; /* what of vbts= chose `behaviour`; "" where it is the default */
 	struct ds_behaviour behaviour;
 	const struct defect *defect; /* or erratum; NULL: none */

@@ -5,10 +5,12 @@
 
 #include "monitor/ds/rules.h"
 #include "monitor/pmu/rules.h"
+#include "monitor/present.h"
 #include "monitor/profile.h"
 
 struct silicon {
 	const struct profile *profile;
+	const struct hypervisor *hypervisor; /* of a rehearsal; NULL: the monitor is no other */
 	struct ds_silicon ds;
 	struct pmu_rules pmu;
 };

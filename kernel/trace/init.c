@@ -61,12 +61,12 @@ void trace_init_cpu(void)
 	init_units(this_cpu(), create_trace_cpu(this_cpu()));
 }
 
-void trace_print_units(const char *silicon)
+void trace_print_units(const char *silicon, const char *mark)
 {
 	const struct ds_caps *caps = ds_caps();
 
-	printk("# ds=%d dtes64=%d dscpl=%d bts_unavail=%d silicon=%s\n", caps->ds, caps->dtes64,
-	       caps->dscpl, caps->bts_unavailable, silicon);
+	printk("# ds=%d dtes64=%d dscpl=%d bts_unavail=%d silicon=%s%s\n", caps->ds, caps->dtes64,
+	       caps->dscpl, caps->bts_unavailable, silicon, mark);
 	for (unsigned i = 0; i < TRACE_UNITS; i++)
 		trace_units[i]->print();
 	if (found_at_boot.debugctl)

@@ -10,9 +10,9 @@ void trace_quiesce(void);
 
 /*
  * Prints the banner's lines on the trace units: what is enumerated, what works, what firmware had
- * left on. `silicon` says whose they are. Boot, once.
+ * left on. `silicon` says whose they are, `mark` is what follows it. Boot, once.
  */
-void trace_print_units(const char *silicon);
+void trace_print_units(const char *silicon, const char *mark);
 
 /* What the IA32_DEBUGCTLs of the other CPUs held when they had been started, or-ed. */
 uint64_t trace_found_at_start(void);

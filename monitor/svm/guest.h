@@ -26,6 +26,7 @@ struct guest {
 	bool stale_translations; /* page tables changed without the processor's knowledge */
 	uint64_t misc_enable;
 
+	bool lvt_disarmed; /* a hypervisor's, in a rehearsal: no PMI until the entry is written */
 	bool x2apic;
 	uint64_t x2apic_destination; /* the upper half of its ICR */
 	uint32_t apic_id;

@@ -66,13 +66,16 @@ static struct cpuid brand_leaf(const struct profile *profile, unsigned part)
 
 static struct cpuid features(const struct vcpu *vcpu)
 {
+	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
 	struct ds_enumeration ds = ds_enumerate(vcpu);
 	struct cpuid leaf = cpuid(1, 0);
 
+	if (hypervisor && hypervisor->hides_ds)
+		ds = (struct ds_enumeration){.ds = false};
 	leaf.eax = profile_of(vcpu)->signature;
 	leaf.ecx &= ~(DTES64 | MONITOR | DS_CPL | VMX | EIST | TM2 | PDCM | PCID | TSC_DEADLINE |
 		      OSXSAVE);
-	if (profile_of(vcpu)->performance.capabilities)
+	if (profile_of(vcpu)->performance.capabilities && !hypervisor)
 		leaf.ecx |= PDCM;
 	leaf.ecx |= (ds.dtes64 ? DTES64 : 0) | (ds.ds_cpl ? DS_CPL : 0) | X2APIC | HYPERVISOR;
 	if (vcpu->cr4 & CR4_OSXSAVE)
@@ -146,14 +149,27 @@ static struct cpuid extended(const struct vcpu *vcpu, uint32_t index)
 	}
 }
 
+/* The hypervisor's leaves: none where it has none. */
+static struct cpuid software(const struct vcpu *vcpu, uint32_t index)
+{
+	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
+
+	if (index == (hypervisor ? HYPERVISOR_LEAF_REHEARSAL : HYPERVISOR_LEAF))
+		return text_leaf(index, HYPERVISOR_SIGNATURE);
+	if (hypervisor && index == HYPERVISOR_LEAF)
+		return text_leaf(HYPERVISOR_LEAF + 1, hypervisor->signature);
+	return (struct cpuid){
+		.eax = hypervisor && index == HYPERVISOR_LEAF + 1 ? hypervisor->version : 0};
+}
+
 void platform_cpuid(struct vcpu *vcpu)
 {
 	uint32_t index = (uint32_t)vcpu->gpr[RAX], subleaf = (uint32_t)vcpu->gpr[RCX];
 	uint32_t last = profile_of(vcpu)->last_leaf;
 	struct cpuid leaf;
 
-	if (index == HYPERVISOR_LEAF)
-		leaf = text_leaf(HYPERVISOR_LEAF, HYPERVISOR_SIGNATURE);
+	if (index >> 16 == HYPERVISOR_LEAF >> 16)
+		leaf = software(vcpu, index);
 	else if (index >= 0x80000000 && index <= LAST_EXTENDED_LEAF)
 		leaf = extended(vcpu, index);
 	else

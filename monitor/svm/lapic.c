@@ -7,6 +7,7 @@
 #include "monitor/interp/interp.h"
 #include "monitor/memory.h"
 #include "monitor/pmu/pmu.h"
+#include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/startup.h"
 
@@ -80,9 +81,24 @@ void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsi
 			    (uint8_t)(lapic[LAPIC_ICR_HIGH / 4] >> DESTINATION_SHIFT)))
 		return;
 	lapic[offset / 4] = value;
+	lapic_note_write(guest, offset);
+}
+
+/* True if a hypervisor keeps its own mask bit for the guest's LVT entry, set by delivery. */
+static bool keeps_mask(const struct guest *guest)
+{
+	const struct hypervisor *hypervisor = guest->vcpu.silicon->hypervisor;
+
+	return hypervisor && hypervisor->leaves_lvt_mask;
+}
+
+void lapic_note_write(struct guest *guest, uint32_t offset)
+{
 	if (offset == LAPIC_ID || offset == LAPIC_LOGICAL_DESTINATION ||
 	    offset == LAPIC_DESTINATION_FORMAT)
 		lapic_note_destination(guest);
+	if (offset == LAPIC_LVTPC)
+		guest->lvt_disarmed = false;
 }
 
 /* A fixed one goes through the APIC itself, so that TPR, ISR and EOI are right without further
@@ -90,16 +106,21 @@ void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsi
 void platform_performance_interrupt(struct vcpu *vcpu)
 {
 	volatile uint32_t *lapic = lapic_registers();
+	struct guest *guest = guest_of(vcpu);
 	struct ds_delivery delivery;
 	uint32_t entry;
 
 	if (!lapic)
 		return;
 	entry = lapic[LAPIC_LVTPC / 4];
-	delivery = ds_deliver(vcpu, entry);
+	delivery = ds_deliver(vcpu, guest->lvt_disarmed ? entry | LVT_MASKED : entry);
 	if (delivery.status)
 		pmu_buffer_overflow(vcpu);
 	pmu_interrupted(vcpu);
+	if (keeps_mask(guest)) {
+		delivery.entry = entry;
+		guest->lvt_disarmed |= delivery.kind != DS_DELIVER_NOTHING;
+	}
 	if (delivery.entry != entry)
 		lapic[LAPIC_LVTPC / 4] = delivery.entry;
 	if (delivery.kind != DS_DELIVER_NOTHING)

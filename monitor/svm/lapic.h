@@ -14,6 +14,8 @@ bool lapic_is_watched(uint64_t physical);
 
 /* Notes what the local APIC of the processor that calls answers to. */
 void lapic_note_destination(struct guest *guest);
+/* The guest wrote its register at `offset`, of the xAPIC's page. */
+void lapic_note_write(struct guest *guest, uint32_t offset);
 
 /* Whether an interrupt command that `sender` writes, in both halves, is for `target`: SDM Vol 3,
    10.6.2. Of the shorthands only "all others" is known. */

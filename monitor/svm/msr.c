@@ -4,6 +4,7 @@
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/pmu/pmu.h"
+#include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/x2apic.h"
 
@@ -36,10 +37,26 @@ static bool is_refused(uint32_t index)
 	return index >= FIRST_AMD_MSR && index <= LAST_AMD_MSR;
 }
 
+/* With a hypervisor that hides DS the processor seems to have none of it. */
+static bool read_misc_enable(struct guest *guest, uint64_t *value)
+{
+	const struct hypervisor *hypervisor = guest->vcpu.silicon->hypervisor;
+
+	if (!ds_read_msr(&guest->vcpu, MSR_MISC_ENABLE, value))
+		return false;
+	*value |= guest->misc_enable | PERF_AVAILABLE;
+	if (hypervisor && hypervisor->hides_ds)
+		*value |= DEBUG_STORE;
+	return true;
+}
+
 bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	struct guest *guest = guest_of(vcpu);
+	enum msr_answer answer = hypervisor_reads(vcpu, index, value);
 
+	if (answer != MSR_GOES_ON)
+		return answer == MSR_DONE;
 	if (pmu_owns_msr(index))
 		return pmu_read_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
@@ -53,10 +70,7 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	case MSR_APIC_BASE:
 		return apic_base_read(guest, value);
 	case MSR_MISC_ENABLE:
-		if (!ds_read_msr(vcpu, index, value))
-			return false;
-		*value |= guest->misc_enable | PERF_AVAILABLE;
-		return true;
+		return read_misc_enable(guest, value);
 	case MSR_PAT:
 		*value = guest->vmcb->pat;
 		return true;
@@ -82,6 +96,38 @@ static bool is_valid_pat(uint64_t value)
 	return true;
 }
 
+/* What is read-only keeps its value; what this processor does not have cannot be turned on, unless
+   a hypervisor keeps it. */
+static bool write_misc_enable(struct guest *guest, uint64_t value)
+{
+	uint64_t old;
+
+	if (!read_misc_enable(guest, &old))
+		return false;
+	switch (hypervisor_writes(&guest->vcpu, MSR_MISC_ENABLE, &value, old)) {
+	case MSR_REFUSED:
+		return false;
+	case MSR_DONE:
+		guest->misc_enable = value & ~(PERF_AVAILABLE | DEBUG_STORE);
+		return true;
+	case MSR_GOES_ON:
+		break;
+	}
+	if (value & ~(WRITABLE | PERF_AVAILABLE | DEBUG_STORE) ||
+	    !ds_write_msr(&guest->vcpu, MSR_MISC_ENABLE, value & DEBUG_STORE))
+		return false;
+	guest->misc_enable = value & WRITABLE;
+	return true;
+}
+
+/* IA32_DEBUGCTL and IA32_DS_AREA. */
+static bool write_debug_store(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	enum msr_answer answer = hypervisor_writes(vcpu, index, &value, 0);
+
+	return answer == MSR_GOES_ON ? ds_write_msr(vcpu, index, value) : answer == MSR_DONE;
+}
+
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	struct guest *guest = guest_of(vcpu);
@@ -95,15 +141,9 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	switch (index) {
 	case MSR_DEBUGCTL:
 	case MSR_DS_AREA:
-		return ds_write_msr(vcpu, index, value);
+		return write_debug_store(vcpu, index, value);
 	case MSR_MISC_ENABLE:
-		/* What is read-only keeps its value; what this processor does not have cannot be
-		   turned on. */
-		if (value & ~(WRITABLE | PERF_AVAILABLE | DEBUG_STORE) ||
-		    !ds_write_msr(vcpu, index, value & DEBUG_STORE))
-			return false;
-		guest->misc_enable = value & WRITABLE;
-		return true;
+		return write_misc_enable(guest, value);
 	case MSR_PAT:
 		if (!is_valid_pat(value))
 			return false;

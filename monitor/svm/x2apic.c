@@ -169,5 +169,6 @@ bool x2apic_write_msr(struct guest *guest, uint32_t index, uint64_t value)
 		lapic_send(0, (uint32_t)value | ICR_ASSERT | ICR_SELF);
 	else
 		lapic[msr * 4] = (uint32_t)value;
+	lapic_note_write(guest, msr * 16);
 	return true;
 }

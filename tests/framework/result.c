@@ -95,8 +95,9 @@ enum verdict totals_verdict(const struct totals *totals)
 
 void totals_print(const struct totals *totals, enum verdict verdict)
 {
-	printk("# SPOOR DONE silicon=%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d\n",
-	       silicon_name(), totals->count[OUTCOME_PASS], totals->count[OUTCOME_FAIL],
-	       totals->count[OUTCOME_SKIP], totals->count[OUTCOME_ERROR],
-	       totals->count[OUTCOME_XFAIL], totals->count[OUTCOME_OBS], end_rc(verdict));
+	printk("# SPOOR DONE silicon=%s%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d\n",
+	       silicon_name(), silicon_mark(), totals->count[OUTCOME_PASS],
+	       totals->count[OUTCOME_FAIL], totals->count[OUTCOME_SKIP],
+	       totals->count[OUTCOME_ERROR], totals->count[OUTCOME_XFAIL],
+	       totals->count[OUTCOME_OBS], end_rc(verdict));
 }

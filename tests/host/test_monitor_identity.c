@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/svm/identity.c monitor/profile.c monitor/pmu/events.c */
+/* sources: monitor/present.c lib/string.c */
 #include <string.h>
 
 #include "abi/hypervisor.h"
@@ -8,7 +9,10 @@
 #include "monitor/vcpu.h"
 #include "tests/host/host.h"
 
+#define PERF_AVAILABLE (1u << 7)
+
 static struct silicon silicon;
+static uint64_t written;
 static struct vcpu vcpu = {.silicon = &silicon};
 
 struct ds_enumeration ds_enumerate(const struct vcpu *unused)
@@ -101,6 +105,95 @@ static void says_whose_silicon_it_is(void **state)
 	assert_text(HYPERVISOR_SIGNATURE, RBX, RCX, RDX);
 }
 
+/* KVM: Linux, Documentation/virt/kvm/x86/cpuid.rst; Xen: xen/include/public/arch-x86/cpuid.h. */
+static void a_rehearsal_shows_another_hypervisor(void **state)
+{
+	silicon.hypervisor = hypervisor_find("kvm");
+	ask(HYPERVISOR_LEAF, 0);
+	assert_int_equal(vcpu.gpr[RAX], HYPERVISOR_LEAF + 1);
+	assert_text("KVMKVMKVM\0\0\0", RBX, RCX, RDX);
+	ask(HYPERVISOR_LEAF + 0x100, 0);
+	assert_text(HYPERVISOR_SIGNATURE, RBX, RCX, RDX);
+	ask(1, 0);
+	assert_true(has(RDX, 21) && has(RCX, 2) && has(RCX, 4));
+	silicon.hypervisor = hypervisor_find("xen");
+	ask(HYPERVISOR_LEAF, 0);
+	assert_text("XenVMMXenVMM", RBX, RCX, RDX);
+	ask(HYPERVISOR_LEAF + 1, 0);
+	assert_int_equal(vcpu.gpr[RAX], 0x40011);
+	silicon.hypervisor = hypervisor_find("xen-default");
+	ask(1, 0);
+	assert_false(has(RDX, 21) || has(RCX, 2) || has(RCX, 4));
+	silicon.hypervisor = NULL;
+	ask(HYPERVISOR_LEAF + 0x100, 0);
+	assert_int_equal(vcpu.gpr[RBX], 0);
+}
+
+enum {
+	TR = 1 << 6,
+	BTS = 1 << 7,
+	BTINT = 1 << 8,
+	OFF_OS = 1 << 9,
+	LBR = 1,
+	BTF = 2,
+	BIT_11 = 1 << 11
+};
+
+static enum msr_answer write(const char *name, uint32_t index, uint64_t value)
+{
+	silicon.hypervisor = hypervisor_find(name);
+	silicon.profile = profile_get(0);
+	enum msr_answer answer = hypervisor_writes(&vcpu, index, &value, PERF_AVAILABLE | 1);
+	written = value;
+	return answer;
+}
+
+/* Linux, vmx_is_valid_debugctl(); Xen, vmx_msr_write_intercept(). */
+static void debug_controls_by_hypervisor(void **state)
+{
+	assert_int_equal(write("kvm", MSR_DEBUGCTL, TR | BTS | BTINT | OFF_OS), MSR_GOES_ON);
+	assert_int_equal(written, TR | BTS | BTINT | OFF_OS);
+	assert_int_equal(write("kvm", MSR_DEBUGCTL, TR | LBR | BTF), MSR_GOES_ON);
+	assert_int_equal(written, TR);
+	assert_int_equal(write("kvm", MSR_DEBUGCTL, BIT_11), MSR_REFUSED);
+	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, BTINT), MSR_REFUSED);
+	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, LBR | BTF), MSR_GOES_ON);
+	assert_int_equal(written, 0);
+	assert_int_equal(write("xen", MSR_DEBUGCTL, TR | LBR), MSR_GOES_ON);
+	assert_int_equal(written, TR | LBR);
+	assert_int_equal(write("xen", MSR_DEBUGCTL, BIT_11), MSR_REFUSED);
+	assert_int_equal(write("xen-default", MSR_DEBUGCTL, TR), MSR_REFUSED);
+	assert_int_equal(write("none", MSR_DEBUGCTL, BIT_11), MSR_GOES_ON);
+}
+
+static void hidden_areas_by_hypervisor(void **state)
+{
+	uint64_t value = 7;
+
+	assert_int_equal(write("kvm", MSR_DS_AREA, 0x1000), MSR_GOES_ON);
+	assert_int_equal(written, 0x1000);
+	assert_int_equal(write("xen", MSR_DS_AREA, 0x1000), MSR_GOES_ON);
+	assert_int_equal(write("kvm-mainline", MSR_DS_AREA, 0x1000), MSR_REFUSED);
+	assert_int_equal(hypervisor_reads(&vcpu, MSR_DS_AREA, &value), MSR_REFUSED);
+	assert_int_equal(write("xen-default", MSR_DS_AREA, 0x1000), MSR_DONE);
+	assert_int_equal(hypervisor_reads(&vcpu, MSR_DS_AREA, &value), MSR_DONE);
+	assert_int_equal(value, 0);
+	assert_int_equal(hypervisor_reads(&vcpu, MSR_DEBUGCTL, &value), MSR_GOES_ON);
+}
+
+/* Linux, kvm_set_msr_common(); Xen, vmx_msr_write_intercept(). */
+static void misc_enable_by_hypervisor(void **state)
+{
+	const uint64_t old = PERF_AVAILABLE | 1;
+
+	assert_int_equal(write("kvm", MSR_MISC_ENABLE, old | BIT_11), MSR_REFUSED);
+	assert_int_equal(write("kvm", MSR_MISC_ENABLE, old | BIT_11 << 1), MSR_REFUSED);
+	assert_int_equal(write("kvm", MSR_MISC_ENABLE, 1 << 3), MSR_DONE);
+	assert_int_equal(write("xen", MSR_MISC_ENABLE, old), MSR_DONE);
+	assert_int_equal(write("xen", MSR_MISC_ENABLE, old | 1 << 3), MSR_REFUSED);
+	silicon.hypervisor = NULL;
+}
+
 /* SDM Vol 2, CPUID: a leaf beyond the last answers as the last basic one. */
 static void leaves_beyond_the_last(void **state)
 {
@@ -123,6 +216,10 @@ int main(void)
 		cmocka_unit_test(osxsave_follows_cr4),
 		cmocka_unit_test(counters_and_their_events),
 		cmocka_unit_test(says_whose_silicon_it_is),
+		cmocka_unit_test(a_rehearsal_shows_another_hypervisor),
+		cmocka_unit_test(debug_controls_by_hypervisor),
+		cmocka_unit_test(hidden_areas_by_hypervisor),
+		cmocka_unit_test(misc_enable_by_hypervisor),
 		cmocka_unit_test(leaves_beyond_the_last),
 	};
 

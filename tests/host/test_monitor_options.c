@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/options.c monitor/ds/variants.c monitor/profile.c monitor/pmu/events.c */
+/* sources: monitor/present.c */
 /* sources: lib/cmdline.c lib/format.c lib/string.c lib/uart.c */
 #include <string.h>
 
@@ -30,6 +31,11 @@ static const struct defect the_erratum = {.name = "XY1", .profile = "merom"};
 const struct defect *erratum_find(const char *name)
 {
 	return strcmp(name, the_erratum.name) ? NULL : &the_erratum;
+}
+
+struct ds_enumeration ds_enumerate(const struct vcpu *vcpu)
+{
+	return (struct ds_enumeration){.ds = true};
 }
 
 static struct options options;
@@ -137,6 +143,24 @@ static void an_erratum_brings_its_processor(void **state)
 	assert_false(parse("profile=i486"));
 }
 
+/* Its rules are the processor's, until a variant says otherwise. */
+static void a_rehearsal_goes_by_its_hypervisor(void **state)
+{
+	assert_true(parse(""));
+	assert_null(options.hypervisor);
+	assert_true(parse("present=xen"));
+	assert_string_equal(options.hypervisor->signature, "XenVMMXenVMM");
+	assert_int_equal(options.behaviour.circular, DS_CIRCULAR_INTERRUPTS);
+	assert_true(parse("present=kvm profile=skylake"));
+	assert_string_equal(options.hypervisor->signature, "KVMKVMKVM");
+	assert_int_equal(options.behaviour.circular, DS_CIRCULAR_IS_SILENT);
+	assert_true(parse("vbts=circular=interrupts present=kvm"));
+	assert_int_equal(options.behaviour.circular, DS_CIRCULAR_INTERRUPTS);
+	assert_false(parse("present=vmware end=exit"));
+	assert_non_null(strstr(error, "present=vmware is unknown; vbts=list"));
+	assert_true(options.end_exit);
+}
+
 static const char *words_from(enum boot_protocol protocol, const char *loader, const char *string)
 {
 	static struct boot_info info;
@@ -166,6 +190,7 @@ int main(void)
 		cmocka_unit_test(unknown_variants_are_named),
 		cmocka_unit_test(defects_go_by_name),
 		cmocka_unit_test(an_erratum_brings_its_processor),
+		cmocka_unit_test(a_rehearsal_goes_by_its_hypervisor),
 		cmocka_unit_test(file_names_are_not_words),
 	};
 

@@ -9,7 +9,7 @@ our @EXPORT_OK = qw(parse_log judge_log verdict_word progress kinds ends_in_rebo
 
 my @kinds = qw(pass fail skip error xfail obs);
 my %rc_of_status = (33 => 0, 35 => 1, 37 => 2, 39 => 3);
-my $done_line = qr/^# SPOOR DONE silicon=(native|guest|virtual|none) /
+my $done_line = qr/^# SPOOR DONE silicon=(native|guest|virtual|none)( rehearsal=yes)? /
 	. join(' ', map { "$_=(\\d{1,6})" } @kinds) . ' rc=([0-4])';
 my $number = qr/[1-9]\d{0,5}/;
 my @verdict_words = ('pass', 'FAIL', 'ERROR', 'SKIPPED', 'CRASH');
@@ -41,6 +41,9 @@ sub parse_log {
 		$log{banners}++ if /^# spoor version=/;
 		$log{panic} //= $_ if /\bpanic:/i || /^# panic\b/;
 		$log{monitor} = $_ if /^# monitor: /;
+		$log{monitor_ran} = 1 if /^# monitor: Spoor /;
+		$log{presented} //= $_ if /^# monitor: present=/;
+		$log{own_guest} //= $_ if /^# monitor: the kernel runs as a guest with virtual BTS/;
 		next if defined $log{cut} && \$_ == \$log{lines}[-1];
 		if ($before) { read_before_header(\%log, $_) } else { read_line(\%log, $_) }
 	}
@@ -68,7 +71,7 @@ sub read_before_header {
 sub read_done {
 	my ($log, $line) = @_;
 	my %done;
-	(@done{'silicon', @kinds, 'rc'}) = $line =~ /$done_line$/;
+	(@done{'silicon', 'rehearsal', @kinds, 'rc'}) = $line =~ /$done_line$/;
 	push @{$log->{done}}, \%done;
 }
 
@@ -253,6 +256,7 @@ sub judge_counts {
 	my $silicon = $log->{banner}{silicon} // '';
 	incomplete("DONE says silicon=$done{silicon}, but the banner says silicon=$silicon")
 		if $done{silicon} ne $silicon;
+	judge_rehearsal($log, %done);
 	my $rc = $done{rc};
 	incomplete("DONE says rc=$rc, but the exit status $status says rc=$rc_of_status{$status}")
 		if $status && $rc != $rc_of_status{$status};
@@ -266,8 +270,29 @@ sub judge_counts {
 	my $observations = grep { /^# obs / } map { @{$_->{notes}} } @results;
 	my $summary = join(', ', (map { "$count{$_} $_" } grep { $count{$_} } @kinds),
 		$observations ? "$observations observation" . ($observations > 1 && 's') : (), "silicon=$silicon")
-		. ($silicon eq 'virtual' ? ': no chip was tested' : '');
+		. ($done{rehearsal} ? ': a rehearsal on virtual silicon, no chip was tested'
+			: $silicon eq 'virtual' ? ': no chip was tested' : '');
 	verdict($rc, $summary . advice($rc, $how{again}, @results) . skips(@results));
+}
+
+# A rehearsal shows another hypervisor's guest on virtual silicon: its log must say so everywhere,
+# and no other log anywhere.
+sub judge_rehearsal {
+	my ($log, %done) = @_;
+	my $mark = defined $done{rehearsal};
+	my $banner = ($log->{banner}{rehearsal} // '') eq 'yes';
+	my $own = $log->{own_guest} // (($log->{banner}{hypervisor} // '') eq 'SpoorMonitor'
+		? 'the banner says hypervisor="SpoorMonitor"' : undef);
+	my $silicon = "silicon=$done{silicon}";
+	incomplete("DONE says $silicon, a rehearsal: that is a hypervisor's guest, or has no BTS")
+		if $mark && $done{silicon} !~ /^(?:guest|none)$/;
+	incomplete('of banner and DONE line only one says rehearsal=yes') if $mark != $banner;
+	incomplete("DONE says $silicon without rehearsal=yes, but: $log->{presented}")
+		if !$mark && defined $log->{presented};
+	incomplete("DONE says $silicon rehearsal=yes, but the monitor presents no hypervisor")
+		if $mark && $log->{monitor_ran} && !defined $log->{presented};
+	incomplete("DONE says $silicon, but: $own")
+		if !$mark && defined $own && $done{silicon} =~ /^(?:guest|native)$/;
 }
 
 sub advice {
