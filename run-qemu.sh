@@ -29,7 +29,7 @@ usage()
 	  -b, --boot kernel|iso|usb|pxe    how to boot (default kernel)
 	  -f, --firmware bios|uefi         firmware (default bios)
 	  -x, --accel tcg|kvm              accelerator (default tcg)
-	  -c, --cpu MODEL[,flags]          processor (default max; of Bochs: ryzen)
+	  -c, --cpu MODEL[,flags]          processor (default max, on KVM with pmu=on,migratable=no; of Bochs: ryzen)
 	  -s, --smp N                      processors (default 1)
 	  -m, --memory MB                  memory (default 256)
 	  -T, --timeout SECONDS            end the run after that (default 120; of Bochs: 900)
@@ -124,16 +124,21 @@ version()
 	exit 0
 }
 
+# KVM shows its PMU, and what keeps a guest from moving to another host, only where it is asked to.
 # Bochs has no exit value to give, no hypervisor leaf that says emulator, and a clock of its own.
 defaults()
 {
 	if [ "$emulator" = qemu ]; then
-		: "${cpu:=max}" "${timeout:=120}"
+		default_cpu=max
+		[ "$accel" = tcg ] || default_cpu+=,pmu=on,migratable=no
+		: "${timeout:=120}"
 		kernel_words='end=exit' monitor_words='end=exit'
 	else
-		: "${cpu:=ryzen}" "${timeout:=900}"
+		default_cpu=ryzen
+		: "${timeout:=900}"
 		kernel_words='end=poweroff' monitor_words='vbts=on'
 	fi
+	: "${cpu:=$default_cpu}"
 }
 
 check()
@@ -261,7 +266,7 @@ unknown_to_kernel()
 	[ "$firmware" = bios ] || words+=(-f "$firmware")
 	[ "$accel" = tcg ] || words+=(-x "$accel")
 	[ "$emulator" = qemu ] || words+=(-e "$emulator")
-	[[ $emulator-$cpu =~ ^(qemu-max|bochs-ryzen)$ ]] || words+=(-c "$cpu")
+	[ "$cpu" = "$default_cpu" ] || words+=(-c "$cpu")
 	[ "$memory" = 256 ] || words+=(-m "$memory")
 	[ -z "$monitor" ] || words+=(-M "$monitor")
 	[ ${#extra[@]} = 0 ] || words+=(-- "${extra[@]}")

@@ -79,7 +79,8 @@ bool ds_pt_is_active(void);
  */
 void ds_probe(struct ds_caps *caps, struct ds_idle *idle);
 
-/* A sentence for banner and skip lines. Any context. */
+/* A sentence for banner and skip lines: what there is to see and to do without a hypervisor. Any
+ * context. */
 const char *ds_status_text(enum ds_status status);
 
 struct ds_cpu {

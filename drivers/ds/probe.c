@@ -98,15 +98,15 @@ const char *ds_status_text(enum ds_status status)
 	case DS_PRESENT:
 		return "present";
 	case DS_NOT_INTEL:
-		return "not an Intel processor";
+		return "not an Intel processor: only these have BTS";
 	case DS_NOT_ENUMERATED:
-		return "CPUID.1:EDX[21] DS = 0";
+		return "this processor has no Debug Store";
 	case DS_BTS_UNAVAILABLE:
-		return "IA32_MISC_ENABLE[11] BTS_UNAVAILABLE = 1";
+		return "BTS is turned off in the BIOS, or not there";
 	case DS_PT_ACTIVE:
-		return "IA32_RTIT_CTL.TraceEn = 1 suspends BTS";
+		return "Processor Trace is on and suspends BTS: turn it off in the BIOS, or on the host";
 	case DS_ENUMERATED_BUT_ABSENT:
-		return "enumerated but absent";
+		return "BTS is enumerated but absent: bts_enumerated_is_present says which MSR refuses it";
 	}
 	return "unknown";
 }

@@ -6,6 +6,7 @@
 #include "kernel/cpu.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
+#include "kernel/trace/trace.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
@@ -20,14 +21,6 @@ static const struct {
 	{NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
 	{NEED_SMP, "SMP"},
 };
-
-/* What gives a false promise away is a test of its own; the others name it. */
-static const char *missing_bts(enum ds_status status)
-{
-	if (status == DS_ENUMERATED_BUT_ABSENT)
-		return "BTS is enumerated but absent: E6, bts_enumerated_is_present";
-	return ds_status_text(status);
-}
 
 static bool has_la57(void)
 {
@@ -52,17 +45,15 @@ const char *needs_missing(unsigned needs)
 	if (needs & NEED_SMP && cpu_count() < 2)
 		return "only one CPU";
 	if (needs & NEED_NO_DS && caps->ds)
-		return "DS is enumerated (CPUID.1:EDX[21])";
-	if (needs & NEED_DS && !caps->ds)
-		return "no DS (CPUID.1:EDX[21])";
-	if (needs & NEED_BTS && !ds_present())
-		return missing_bts(caps->status);
+		return "the Debug Store is there";
+	if ((needs & NEED_DS && !caps->ds) || (needs & NEED_BTS && !ds_present()))
+		return trace_missing();
 	if (needs & NEED_DTES64 && !caps->dtes64)
-		return "no DTES64 (CPUID.1:ECX[2])";
+		return "the processor has no 64-bit format of the DS area (DTES64)";
 	if (needs & NEED_DSCPL && !caps->dscpl)
-		return "no DS-CPL (CPUID.1:ECX[4])";
+		return "the processor does not filter by CPL (DS-CPL)";
 	if (needs & NEED_LA57 && !has_la57())
-		return "no LA57 (CPUID.7.0:ECX[16])";
+		return "the processor has no 57-bit addresses (LA57)";
 	return NULL;
 }
 

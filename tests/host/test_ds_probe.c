@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: drivers/ds/probe.c drivers/ds/init.c drivers/ds/switch.c drivers/ds/pmi.c */
 /* sources: drivers/ds/pebs.c drivers/ds/area.c drivers/ds/configuration.c */
-/* sources: tests/host/fake_cpu.c */
+/* sources: tests/host/fake_cpu.c kernel/trace/bts/missing.c lib/format.c lib/string.c */
+#include <string.h>
+
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
+#include "kernel/silicon.h"
+#include "kernel/trace/trace.h"
 #include "tests/host/fake_cpu.h"
 
 static struct ds_caps caps;
@@ -181,8 +185,71 @@ static void quiesces_what_firmware_left(void **state)
 	assert_no_writes();
 }
 
+static const char *hypervisor = "";
+
+const char *silicon_hypervisor(void)
+{
+	return hypervisor;
+}
+
+bool silicon_is_foreign_guest(void)
+{
+	return *hypervisor;
+}
+
+static void assert_missing(const char *under, const char *words)
+{
+	hypervisor = under;
+	ds_init(&caps);
+	assert_string_equal(trace_missing(), words);
+	hypervisor = "";
+}
+
+static void a_hypervisor_that_hides_bts_is_named(void **state)
+{
+	fake_cpu.leaf[1].edx = 0;
+	expect(DS_NOT_ENUMERATED);
+	assert_missing("", "this processor has no Debug Store");
+	assert_missing("KVMKVMKVM", "KVM hides the Debug Store: it needs the BTS patches of 2022 "
+				    "on the host");
+	assert_missing("XenVMMXenVMM", "Xen hides the Debug Store: it needs vpmu=bts on Xen's "
+				       "command line");
+	assert_missing("TCGTCGTCGTCG", "QEMU's translator has no Debug Store: Spoor's monitor "
+				       "gives it a virtual one");
+	assert_missing("VMwareVMware", "VMware hides the Debug Store: no setting is known that "
+				       "shows it");
+	assert_missing("unnamed", "the hypervisor hides the Debug Store: its documentation may "
+				  "know a setting");
+
+	fake_cpu_reset(NEHALEM);
+	fake_msr(IA32_MISC_ENABLE)->value = 1 << 11;
+	expect(DS_BTS_UNAVAILABLE);
+	assert_missing("", "BTS is turned off in the BIOS, or not there");
+	assert_missing("KVMKVMKVM", "KVM shows the Debug Store without BTS: it needs the BTS "
+				    "patches of 2022 on the host");
+}
+
+static void what_hides_bts_is_said_in_words(void **state)
+{
+	expect(DS_PRESENT);
+	assert_missing("KVMKVMKVM", "");
+	fake_cpu_reset(SKYLAKE);
+	fake_cpu.leaf[7].ebx = CPUID_7_EBX_PT;
+	fake_msr(IA32_RTIT_CTL)->value = 1;
+	expect(DS_PT_ACTIVE);
+	assert_missing("XenVMMXenVMM", "Processor Trace is on and suspends BTS: turn it off in "
+				       "the BIOS, or on the host");
+	fake_cpu_reset(NEHALEM);
+	fake_cpu.leaf[0].edx = 0x69746e65;
+	expect(DS_NOT_INTEL);
+	assert_missing("KVMKVMKVM", "not an Intel processor: only these have BTS");
+}
+
+/* No bit is named: a number says nothing to the person at the machine. */
 static void every_status_has_a_text(void **state)
 {
+	for (int status = DS_NOT_PROBED; status <= DS_ENUMERATED_BUT_ABSENT; status++)
+		assert_null(strpbrk(ds_status_text((enum ds_status)status), "[]=."));
 	for (int status = DS_NOT_PROBED; status <= DS_ENUMERATED_BUT_ABSENT; status++)
 		assert_string_not_equal(ds_status_text((enum ds_status)status), "unknown");
 }
@@ -204,6 +271,8 @@ int main(void)
 		cmocka_unit_test_setup(tr_faults, nehalem),
 		cmocka_unit_test_setup(bts_dropped, nehalem),
 		cmocka_unit_test_setup(quiesces_what_firmware_left, nehalem),
+		cmocka_unit_test_setup(a_hypervisor_that_hides_bts_is_named, nehalem),
+		cmocka_unit_test_setup(what_hides_bts_is_said_in_words, nehalem),
 		cmocka_unit_test(every_status_has_a_text),
 	};
 

@@ -336,6 +336,7 @@ composes 'words for both' "-append 'end=exit vbts=on x,y' -initrd './build/spoor
 composes 'words that are given one by one' "end=exit seed=1 scale=50'" -a seed=1 -a scale=50
 BUILD=/b composes 'images from elsewhere' '-kernel /b/monitor.elf32 .*/b/spoor.elf end=exit' --
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
+composes 'what KVM shows when asked' '-accel kvm -cpu max,pmu=on,migratable=no ' -x kvm
 composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
 composes 'tests that may not be skipped' "spoor.elf end=exit test=a require=b,,-c'" -t a -r b,-c

@@ -271,7 +271,7 @@ static void print_unit(void)
 	const struct ds_caps *caps = ds_caps();
 
 	if (!ds_present())
-		printk("# bts=absent why=\"%s\"\n", ds_status_text(caps->status));
+		printk("# bts=absent why=\"%s\"\n", trace_missing());
 	else
 		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
 		       caps->configuration->record_size);

@@ -25,7 +25,7 @@ static void check_exceptions_aside(void)
 	const struct ds_caps *caps = ds_caps();
 
 	if (caps->status == DS_BTS_UNAVAILABLE || caps->status == DS_PT_ACTIVE)
-		test_skip("%s", ds_status_text(caps->status));
+		test_skip("%s", trace_missing());
 	if (caps->status == DS_ENUMERATED_BUT_ABSENT)
 		test_note("the probe wrote %lx to MSR %x and %s %lx", caps->refused_value,
 			  caps->refused_msr, caps->refused_with_gp ? "got #GP; before:" : "read",

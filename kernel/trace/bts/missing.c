@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// What hides BTS, for the person who booted this: in words, with what can be done about it.
+#include "drivers/ds/ds.h"
+#include "kernel/silicon.h"
+#include "kernel/trace/trace.h"
+#include "lib/format.h"
+#include "lib/string.h"
+
+#define HIDES	   "hides the Debug Store"
+#define NO_SETTING "no setting is known that shows it"
+
+/* What a hypervisor does, and needs to show BTS: docs/sources.md, Linux KVM and Xen vpmu. */
+static const struct hides {
+	const char *signature, *name, *does, *needs;
+} hypervisors[] = {
+	{"KVMKVMKVM", "KVM", HIDES, "it needs the BTS patches of 2022 on the host"},
+	{"XenVMMXenVMM", "Xen", HIDES, "it needs vpmu=bts on Xen's command line"},
+	{"TCGTCGTCGTCG", "QEMU's translator", "has no Debug Store",
+	 "Spoor's monitor gives it a virtual one"},
+	{"VMwareVMware", "VMware", HIDES, NO_SETTING},
+	{"Microsoft Hv", "Hyper-V", HIDES, NO_SETTING},
+	{"VBoxVBoxVBox", "VirtualBox", HIDES, NO_SETTING},
+	{NULL, "the hypervisor", HIDES, "its documentation may know a setting"},
+};
+
+static const struct hides *find_hypervisor(void)
+{
+	const struct hides *at = hypervisors;
+
+	while (at->signature && strcmp(at->signature, silicon_hypervisor()))
+		at++;
+	return at;
+}
+
+const char *trace_missing(void)
+{
+	static char text[120];
+	enum ds_status status = ds_caps()->status;
+	const struct hides *by = find_hypervisor();
+
+	if (status == DS_PRESENT)
+		return "";
+	if (!silicon_is_foreign_guest() ||
+	    (status != DS_NOT_ENUMERATED && status != DS_BTS_UNAVAILABLE))
+		return ds_status_text(status);
+	format(text, sizeof(text), "%s %s: %s", by->name,
+	       status == DS_NOT_ENUMERATED ? by->does : "shows the Debug Store without BTS",
+	       by->needs);
+	return text;
+}
