@@ -374,3 +374,17 @@ static bool rewrite_resets_index(struct vcpu *vcpu, uint32_t index, uint64_t val
 DEFECT(rewrite_resets_index, "SDM Vol 3, 17.4.9",
        "a write of IA32_DEBUGCTL that leaves TR set takes the index back to the base",
        BREAKS(write_msr, rewrite_resets_index))
+
+/* A processor that cannot have both may drop TR, but takes it once LBR is clear. */
+static bool lbr_ends_tr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool *ended = REMEMBERED(vcpu, bool);
+	uint64_t tr = ds_layout_of(vcpu)->tr;
+
+	if (index != MSR_DEBUGCTL)
+		return ds_clean.write_msr(vcpu, index, value);
+	*ended |= value & DEBUGCTL_LBR && value & tr;
+	return ds_clean.write_msr(vcpu, index, *ended ? value & ~tr : value);
+}
+DEFECT(lbr_ends_tr, "SDM Vol 3, 17.4.4", "once TR was set beside LBR it cannot be set any more",
+       BREAKS(write_msr, lbr_ends_tr))

@@ -259,3 +259,16 @@ DEFECT(lvt_mask_ignored, "SDM Vol 3, 10.5.1", "a masked LVT entry delivers all t
 ENTRY_LEFT(lvt_not_masked, "SDM Vol 3, 10.5.1", "delivery does not mask the LVT entry", entry)
 ENTRY_LEFT(lvt_vector_lost, "SDM Vol 3, 10.5.1", "delivery clears the vector of the LVT entry",
 	   delivery.entry & ~(uint32_t)LVT_VECTOR)
+
+static struct ds_delivery ovfbuf_every_second(struct vcpu *vcpu, uint32_t entry)
+{
+	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
+	bool *before = REMEMBERED(vcpu, bool);
+
+	delivery.status = delivery.kind != DS_DELIVER_NOTHING && !*before;
+	*before ^= delivery.kind != DS_DELIVER_NOTHING;
+	return delivery;
+}
+DEFECT(ovfbuf_every_second, "SDM Vol 3, table 35-2: 38EH",
+       "of two crossings of the threshold the first sets IA32_PERF_GLOBAL_STATUS.OvfBuf",
+       BREAKS(deliver, ovfbuf_every_second))

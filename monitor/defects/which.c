@@ -230,3 +230,19 @@ static void filter_stops_at_transition(struct vcpu *vcpu, const struct branch *b
 DEFECT(filter_stops_at_transition, "SDM Vol 3, 17.4.9.4",
        "with a filter set recording stops at the first change of privilege",
        BREAKS(store, filter_stops_at_transition))
+
+/* Between CPL 0 and 3, with a filter set, which may leave out such branches. */
+static bool second_transition_missed(const struct vcpu *vcpu, const struct branch *branch)
+{
+	uint64_t filters = ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
+	bool *before = REMEMBERED(vcpu, bool);
+
+	if (!ds_clean.filter(vcpu, branch))
+		return false;
+	if (branch->from_cpl == branch->to_cpl || !(vcpu->debugctl & filters))
+		return true;
+	return *before = !*before;
+}
+DEFECT(second_transition_missed, "SDM Vol 3, 17.4.9.4",
+       "of the branches between privilege levels that a filter passes every other is not recorded",
+       BREAKS(filter, second_transition_missed))
