@@ -77,6 +77,7 @@ const struct silicon *choice_make(const struct options *options)
 	silicon.profile = options->profile;
 	silicon.pmu = pmu_clean;
 	silicon.hypervisor = options->hypervisor;
+	silicon.pebs = pebs_clean;
 	ds_make(&silicon.ds, &options->behaviour,
 		options->defect ? options->defect->break_rules : NULL);
 	return &silicon;

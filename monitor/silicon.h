@@ -4,6 +4,7 @@
 #define SPOOR_MONITOR_SILICON_H
 
 #include "monitor/ds/rules.h"
+#include "monitor/pebs/rules.h"
 #include "monitor/pmu/rules.h"
 #include "monitor/present.h"
 #include "monitor/profile.h"
@@ -13,6 +14,7 @@ struct silicon {
 	const struct hypervisor *hypervisor; /* of a rehearsal; NULL: the monitor is no other */
 	struct ds_silicon ds;
 	struct pmu_rules pmu;
+	struct pebs_rules pebs;
 };
 
 static inline const struct ds_behaviour *ds_behaviour_of(const struct vcpu *vcpu)

@@ -4,6 +4,7 @@
 
 #include "monitor/interp/interp.h"
 #include "monitor/interp/lockstep.h"
+#include "monitor/pebs/pebs.h"
 #include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
 
@@ -73,6 +74,7 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 	vcpu->debugctl = 0;
 	vcpu->observed &= ~(unsigned)OBSERVER_DS;
 	ds_reset(vcpu);
+	pebs_reset(vcpu);
 	pmu_update(vcpu);
 }
 

@@ -8,6 +8,7 @@
 
 #include "monitor/ds/state.h"
 #include "monitor/observe.h"
+#include "monitor/pebs/state.h"
 #include "monitor/pmu/state.h"
 #include "monitor/x86.h"
 
@@ -62,6 +63,7 @@ struct vcpu {
 	const struct silicon *silicon;
 	struct ds_state ds;
 	struct pmu_state pmu;
+	struct pebs_state pebs;
 	struct interp *interp; /* the interpreter's caches: interp_init() */
 };
 

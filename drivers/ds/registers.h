@@ -7,6 +7,8 @@
 #define IA32_DEBUGCTL	       0x1d9u
 #define IA32_PERF_CAPABILITIES 0x345u
 #define IA32_PEBS_ENABLE       0x3f1u
+#define MSR_PEBS_DATA_CFG      0x3f2u
+#define MSR_PEBS_LD_LAT	       0x3f6u
 #define IA32_RTIT_CTL	       0x570u
 #define IA32_DS_AREA	       0x600u
 

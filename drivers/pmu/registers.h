@@ -12,8 +12,9 @@
 #define IA32_PERF_GLOBAL_OVF_CTRL 0x390u
 #define IA32_A_PMC0		  0x4c1u
 
-#define PERFEVTSEL_INT (1ull << 20)
-#define PERFEVTSEL_EN  (1ull << 22)
+#define PERFEVTSEL_INT	    (1ull << 20)
+#define PERFEVTSEL_EN	    (1ull << 22)
+#define PERFEVTSEL_ADAPTIVE (1ull << 34)
 
 /* IA32_FIXED_CTR_CTRL: four bits a counter. */
 #define FIXED_OS   1ull

@@ -191,7 +191,7 @@ DEFECT(writes_fourth_quadword, "SDM Vol 3, 17.4.9.1",
        "a fourth quadword is written behind each record", BREAKS(store, writes_fourth_quadword))
 
 /* In quadwords of the DS area: SDM Vol 3, 17.4.9.2. */
-enum { PEBS_INDEX = 5, AFTER_COUNTER_RESETS = 16 };
+enum { INDEX_OF_PEBS = 5, AFTER_COUNTER_RESETS = 16 };
 
 static void writes_behind_area(struct vcpu *vcpu, const struct branch *branch)
 {
@@ -209,7 +209,7 @@ static void writes_pebs_index(struct vcpu *vcpu, const struct branch *branch)
 	if (!load_field(vcpu, BTS_INDEX, &index))
 		return;
 	ds_clean.store(vcpu, branch);
-	store_field(vcpu, PEBS_INDEX, index);
+	store_field(vcpu, INDEX_OF_PEBS, index);
 }
 DEFECT(writes_pebs_index, "SDM Vol 3, 17.4.9.1",
        "the PEBS index of the DS area moves with the BTS index", BREAKS(store, writes_pebs_index))

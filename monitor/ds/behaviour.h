@@ -90,6 +90,14 @@ struct ds_behaviour {
 	/* Whose CPL a counter judges an instruction by that changes it, such as SYSCALL. */
 	enum { DS_COUNTED_BY_SOURCE, DS_COUNTED_BY_TARGET } counted;
 
+	/* PEBS: whether it is there (IA32_MISC_ENABLE); what RIP a record shows, that after the
+	   instruction or its own (IA32_PERF_CAPABILITIES.PEBS_TRAP); which record asks for the
+	   interrupt; whether OvfBuf is set when a record found no room. */
+	enum { DS_PEBS, DS_PEBS_ABSENT } pebs;
+	enum { DS_PEBS_IP_OF_NEXT, DS_PEBS_IP_OF_INSTRUCTION } pebs_ip;
+	enum { DS_PEBS_REACHED, DS_PEBS_CROSSED } pebs_trigger;
+	enum { DS_PEBS_FULL_IS_SILENT, DS_PEBS_FULL_SAYS_SO } pebs_full;
+
 	/* CPUID.1:ECX[4], and with it bits 9 and 10 of IA32_DEBUGCTL; CPUID.1:ECX[2]. */
 	enum { DS_CPL_FILTERS, DS_CPL_ABSENT } ds_cpl;
 	enum { DS_DTES64, DS_DTES64_ABSENT } dtes64;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Enumeration, the MSRs, and what events do to them: SDM Vol 3, 17.4.1 to 17.4.5 and 17.4.9. */
+#include "monitor/pebs/pebs.h"
 #include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
 #include "monitor/trace.h"
@@ -12,7 +13,7 @@ struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu)
 		.ds = true,
 		.dtes64 = behaviour->dtes64 == DS_DTES64,
 		.ds_cpl = behaviour->ds_cpl == DS_CPL_FILTERS,
-		.unavailable = MISC_ENABLE_PEBS_UNAVAILABLE,
+		.unavailable = pebs_present(vcpu) ? 0 : MISC_ENABLE_PEBS_UNAVAILABLE,
 	};
 }
 

@@ -31,7 +31,7 @@ struct ds_state {
 	bool fast_path[2]; /* at CPL 0, at CPL > 0: may records pass the rules by? store.c */
 	unsigned skid;	   /* branches that an interrupt still waits for; 0: none waits */
 	uint64_t window_translations; /* vcpu->translations when the windows were filled */
-	struct ds_window area, buffer;
+	struct ds_window area, buffer, samples; /* of PEBS the last one */
 	struct ds_history history;
 	uint64_t remembered[DS_REMEMBERED];
 };

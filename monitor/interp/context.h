@@ -70,6 +70,7 @@ struct interp {
 	bool breakpoints;     /* DR7 enables some */
 	uint8_t hits;	      /* breakpoints on what was accessed, as in DR6 */
 	bool one;	      /* the caller asked for one instruction */
+	bool watching;	      /* OBSERVER_PEBS: each access takes the long way */
 	bool refused;	      /* INT n met a fault instead of its handler */
 	struct retired began; /* of a single instruction: where it is */
 	int64_t budget;

@@ -96,7 +96,8 @@ static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privile
 		lockstep_skip(vcpu);
 	if (write && platform_takes_writes(physical & ~(uint64_t)(PAGE - 1)))
 		interp->platform_takes = physical;
-	else if (privilege != PRIVILEGE_ALIGNED && !interp->lockstep && !interp->breakpoints)
+	else if (privilege != PRIVILEGE_ALIGNED && !interp->lockstep && !interp->breakpoints &&
+		 !interp->watching)
 		*t = (struct translation){.tag = page | interp->generation,
 					  .delta = (uintptr_t)host - (uintptr_t)page};
 	return host + (linear - page);
@@ -148,6 +149,10 @@ const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, u
 	check_address(vcpu, i, linear, size);
 	if (vcpu->interp->breakpoints)
 		debug_access(vcpu, linear, size, false);
+	if (vcpu->interp->watching) {
+		vcpu->interp->began.load = linear;
+		vcpu->interp->began.kind |= RETIRED_LOAD;
+	}
 	if (size <= first)
 		return reach_or_raise(vcpu, i, linear, false);
 
@@ -177,6 +182,10 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 	check_address(vcpu, i, linear, size);
 	if (vcpu->interp->breakpoints)
 		debug_access(vcpu, linear, size, true);
+	if (interp->watching) {
+		interp->began.store = linear;
+		interp->began.kind |= RETIRED_STORE;
+	}
 	interp->platform_takes = 0;
 	if (size <= first) {
 		uint8_t *to = reach_or_raise(vcpu, i, linear, true);

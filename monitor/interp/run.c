@@ -132,6 +132,10 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 	if ((interp->poll || vcpu->attention) && !vcpu->interrupt_shadow)
 		return true;
 
+	if (interp->watching != !!(vcpu->observed & OBSERVER_PEBS)) {
+		interp->watching = vcpu->observed & OBSERVER_PEBS;
+		interp_forget(vcpu);
+	}
 	/* One at a time while something is to happen behind the next instruction. */
 	interp->single = interp->one || vcpu->observed & OBSERVERS_OF_INSTRUCTIONS ||
 			 interp->breakpoints || vcpu->rflags & (FLAG_TF | FLAG_RF) ||

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "monitor/ds/ds.h"
+#include "monitor/pebs/rules.h"
 #include "monitor/pmu/rules.h"
 #include "monitor/silicon.h"
 
@@ -49,6 +50,8 @@ static void take_up(struct vcpu *vcpu, unsigned n)
 		return;
 	if (event->kind != EVENT_CYCLES) {
 		vcpu->pmu.counting |= place(n);
+		if (event->has & (RETIRED_LOAD | RETIRED_STORE))
+			vcpu->observed |= OBSERVER_PEBS;
 		return;
 	}
 	vcpu->pmu.cycles |= place(n);
@@ -62,9 +65,9 @@ void pmu_update(struct vcpu *vcpu)
 
 	pmu_tick(vcpu);
 	pmu->counting = pmu->cycles = pmu->filtered = 0;
+	vcpu->observed &= ~(unsigned)(OBSERVER_PMU | OBSERVER_PEBS);
 	for (unsigned n = 0; n < PMU_COUNTERS; n++)
 		take_up(vcpu, n);
-	vcpu->observed &= ~(unsigned)OBSERVER_PMU;
 	if (pmu->counting | pmu->filtered || pmu_lbr_runs(vcpu))
 		vcpu->observed |= OBSERVER_PMU;
 }
@@ -80,6 +83,7 @@ bool pmu_rule_add(struct vcpu *vcpu, unsigned n, uint64_t count)
 void pmu_rule_overflow(struct vcpu *vcpu, unsigned n)
 {
 	vcpu->pmu.global_status |= pmu_bit(n);
+	pebs_overflow(vcpu, n);
 	if (interrupts(vcpu, n))
 		platform_performance_interrupt(vcpu);
 }
@@ -114,8 +118,9 @@ unsigned pmu_rule_occurs(const struct vcpu *vcpu, unsigned n, const struct retir
 {
 	const struct pmu_event *event = pmu_event_of(vcpu, n);
 
-	return event && (retired->kind & event->has) == event->has &&
-	       !(retired->kind & event->without);
+	if (!event || (event->kind == EVENT_LATENCY && vcpu->pebs.latency > LOAD_LATENCY))
+		return 0;
+	return (retired->kind & event->has) == event->has && !(retired->kind & event->without);
 }
 
 /* Edge, INV and CMASK of this silicon, on which one instruction retires a cycle: SDM Vol 3,
@@ -140,8 +145,13 @@ static void count_instruction(struct vcpu *vcpu, unsigned n, const struct retire
 	const struct pmu_rules *rules = &vcpu->silicon->pmu;
 	bool by_target = ds_behaviour_of(vcpu)->counted == DS_COUNTED_BY_TARGET;
 
-	if (rules->privilege(vcpu, n, by_target ? retired->to_cpl : retired->from_cpl))
-		count(vcpu, n, by_condition(vcpu, n, rules->occurs(vcpu, n, retired)));
+	unsigned events;
+
+	if (!rules->privilege(vcpu, n, by_target ? retired->to_cpl : retired->from_cpl))
+		return;
+	events = by_condition(vcpu, n, rules->occurs(vcpu, n, retired));
+	if (events && !pebs_take(vcpu, n, retired))
+		count(vcpu, n, events);
 }
 
 static void freeze_if_interrupted(struct vcpu *vcpu)

@@ -3,6 +3,7 @@
 #include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
+#include "monitor/pebs/pebs.h"
 #include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
@@ -59,6 +60,8 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 		return answer == MSR_DONE;
 	if (pmu_owns_msr(index))
 		return pmu_read_msr(vcpu, index, value);
+	if (pebs_owns_msr(index))
+		return pebs_read_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_read_msr(guest, index, value);
 	if (is_refused(index))
@@ -134,6 +137,8 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 
 	if (pmu_owns_msr(index))
 		return pmu_write_msr(vcpu, index, value);
+	if (pebs_owns_msr(index))
+		return pebs_write_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_write_msr(guest, index, value);
 	if (is_refused(index))

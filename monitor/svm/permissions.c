@@ -25,6 +25,7 @@ static const struct {
 	{0x309, 0x30b, EXIT_BOTH}, /* IA32_FIXED_CTR0.. */
 	{0x345, 0x345, EXIT_BOTH}, /* IA32_PERF_CAPABILITIES */
 	{0x38d, 0x392, EXIT_BOTH}, /* IA32_FIXED_CTR_CTRL to IA32_PERF_GLOBAL_INUSE */
+	{0x3f1, 0x3f7, EXIT_BOTH}, /* IA32_PEBS_ENABLE and what belongs to it */
 	{0x4c1, 0x4c8, EXIT_BOTH}, /* IA32_A_PMC0.. */
 	{0x600, 0x600, EXIT_BOTH}, /* IA32_DS_AREA */
 	{0x680, 0x69f, EXIT_BOTH}, /* MSR_LASTBRANCH_0_FROM_IP.. */

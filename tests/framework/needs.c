@@ -19,7 +19,7 @@ static const struct {
 	{NEED_DTES64, "DTES64"}, {NEED_DSCPL, "DSCPL"},
 	{NEED_LA57, "LA57"},	 {NEED_NO_DS, "NO_DS"},
 	{NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
-	{NEED_SMP, "SMP"},
+	{NEED_SMP, "SMP"},	 {NEED_PEBS, "PEBS"},
 };
 
 static bool has_la57(void)
@@ -46,8 +46,10 @@ const char *needs_missing(unsigned needs)
 		return "only one CPU";
 	if (needs & NEED_NO_DS && caps->ds)
 		return "the Debug Store is there";
-	if ((needs & NEED_DS && !caps->ds) || (needs & NEED_BTS && !ds_present()))
+	if ((needs & NEED_DS && !caps->ds) || (needs & (NEED_BTS | NEED_PEBS) && !ds_present()))
 		return trace_missing();
+	if (needs & NEED_PEBS && !caps->pebs)
+		return "the processor takes no samples (PEBS)";
 	if (needs & NEED_DTES64 && !caps->dtes64)
 		return "the processor has no 64-bit format of the DS area (DTES64)";
 	if (needs & NEED_DSCPL && !caps->dscpl)

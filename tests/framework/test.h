@@ -30,6 +30,7 @@ enum {
 	NEED_NO_DS = 1u << 5,	 /* the opposite: what must hold where DS is hidden */
 	NEED_UNSAFE = 1u << 6,	 /* can hang a host: only with unsafe=1 */
 	NEED_SMP = 1u << 8,	 /* more than one CPU */
+	NEED_PEBS = 1u << 9,	 /* PEBS of a 64-bit DS area, and BTS */
 	NEED_SELFTEST = 1u << 7, /* breaks the run on purpose: only when named in test= */
 };
 

@@ -57,18 +57,36 @@ static void sort(struct user_visits *visits, const struct bts_struct *record)
 	}
 }
 
-static uint64_t trace(uint64_t debugctl)
+static inline __attribute__((always_inline)) bool visit(void)
 {
 	bool whole = true;
 
-	lapic_set_task_priority(HIGHEST_PRIORITY);
-	wrmsr(IA32_DEBUGCTL, debugctl);
-	for (unsigned visit = 0; visit < VISITS; visit++) {
+	for (unsigned n = 0; n < VISITS; n++) {
 		struct trap_frame frame = {.rip = VISITS_AT};
 
 		user_run(&frame);
 		whole &= frame.vector == VECTOR_SYSCALL && frame.rip == CODE_END;
 	}
+	return whole;
+}
+
+void user_visits_run(void)
+{
+	bool whole;
+
+	lapic_set_task_priority(HIGHEST_PRIORITY);
+	whole = visit();
+	lapic_set_task_priority(0);
+	EXPECT(whole);
+}
+
+static uint64_t trace(uint64_t debugctl)
+{
+	bool whole;
+
+	lapic_set_task_priority(HIGHEST_PRIORITY);
+	wrmsr(IA32_DEBUGCTL, debugctl);
+	whole = visit();
 	debugctl = rdmsr(IA32_DEBUGCTL);
 	wrmsr(IA32_DEBUGCTL, 0);
 	lapic_set_task_priority(0);

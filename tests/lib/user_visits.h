@@ -32,6 +32,9 @@ struct user_visits {
 #define VISITS_AT 0x00005a0000001000ul
 void user_visits_open(void);
 void user_visits_close(void);
+
+/* The visits alone. */
+void user_visits_run(void);
 struct user_visits user_visits_trace(struct rig *rig, uint64_t debugctl);
 
 #endif

@@ -44,7 +44,7 @@ static const char *toggle(unsigned bit, uint64_t old)
 	return trial.refused ? "refused" : "ignored";
 }
 
-TEST(ds_unavailable_bits_read_only, .group = "E", .ids = "E4", .needs = NEED_DS,
+TEST(ds_unavailable_bits_read_only, .group = "E", .ids = "E4 PE2", .needs = NEED_DS,
      .claim = "software cannot change BTS_UNAVAILABLE and PEBS_UNAVAILABLE of IA32_MISC_ENABLE",
      .source = "SDM Vol 3, table 35-2: 1A0H bits 11 and 12, read-only")
 {

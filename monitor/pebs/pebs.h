@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Precise event-based sampling of one virtual processor: SDM Vol 3, 18.4.4, 18.8.1.1, 18.11, 18.13;
+ * the adaptive records of format 4: Linux 6.1, arch/x86/include/asm/perf_event.h. Written from
+ * these, not from the kernel's driver.
+ */
+#ifndef SPOOR_MONITOR_PEBS_PEBS_H
+#define SPOOR_MONITOR_PEBS_PEBS_H
+
+#include "monitor/vcpu.h"
+
+/* Whether IA32_MISC_ENABLE says that PEBS is available. */
+bool pebs_present(const struct vcpu *vcpu);
+
+/* INIT and RESET: the Debug Store is off. SDM Vol 3, 17.4.9. */
+void pebs_reset(struct vcpu *vcpu);
+
+/* One of its MSRs, whatever the profile. */
+bool pebs_owns_msr(uint32_t index);
+
+/* False: #GP(0), nothing changed. */
+bool pebs_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
+bool pebs_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+
+/* Counter `n` overflowed: it is armed, if it takes samples. */
+void pebs_overflow(struct vcpu *vcpu, unsigned n);
+
+/* The event of counter `n` occurred. True: a sample was taken of it, and the counter begins again;
+   false: it counts as any other. */
+bool pebs_take(struct vcpu *vcpu, unsigned n, const struct retired *retired);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* When a counter is armed, and what the assist does: SDM Vol 3, 18.4.2, 18.4.4 and 18.8.1.1. */
+#include "monitor/ds/memory.h"
+#include "monitor/pebs/rules.h"
+#include "monitor/silicon.h"
+
+static const struct pebs_rules *rules_of(const struct vcpu *vcpu)
+{
+	return &vcpu->silicon->pebs;
+}
+
+/* The event must be a precise one of this counter; from format 4 on any is. */
+bool pebs_rule_arms(const struct vcpu *vcpu, unsigned n)
+{
+	const struct pmu_event *event = pmu_event_of(vcpu, n);
+
+	if (!(vcpu->pebs.enable & pmu_bit(n)) || !event)
+		return false;
+	if (pebs_format(vcpu->silicon->profile) >= 4)
+		return true;
+	return n < PMU_GENERAL && event->precise >> n & 1 &&
+	       (event->kind != EVENT_LATENCY || vcpu->pebs.enable >> 32 & 1u << n);
+}
+
+void pebs_overflow(struct vcpu *vcpu, unsigned n)
+{
+	if (rules_of(vcpu)->arms(vcpu, n))
+		vcpu->pebs.armed |= (uint16_t)(1u << n);
+}
+
+bool pebs_take(struct vcpu *vcpu, unsigned n, const struct retired *retired)
+{
+	if (!(vcpu->pebs.armed >> n & 1) || !rules_of(vcpu)->sample(vcpu, n, retired))
+		return false;
+	vcpu->pebs.armed &= (uint16_t) ~(1u << n);
+	return true;
+}
+
+bool pebs_rule_room(const struct vcpu *vcpu, const uint64_t field[PEBS_FIELDS], unsigned bytes)
+{
+	(void)vcpu;
+	return field[PEBS_INDEX] >= field[PEBS_BASE] && field[PEBS_MAXIMUM] >= bytes &&
+	       field[PEBS_INDEX] <= field[PEBS_MAXIMUM] - bytes;
+}
+
+uint64_t pebs_rule_advance(const struct vcpu *vcpu, const uint64_t field[PEBS_FIELDS],
+			   unsigned bytes)
+{
+	(void)vcpu;
+	return field[PEBS_INDEX] + bytes;
+}
+
+/* Formats 0 to 2 of one counter have one value; fixed counters follow eight general ones. */
+unsigned pebs_reset_offset(const struct vcpu *vcpu, unsigned n)
+{
+	(void)vcpu;
+	return n < PMU_GENERAL ? PEBS_RESET + n * 8 : PEBS_RESET_FIXED + (n - PMU_GENERAL) * 8;
+}
+
+void pebs_rule_reload(struct vcpu *vcpu, unsigned n)
+{
+	uint64_t value;
+
+	if (ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + pebs_reset_offset(vcpu, n), &value, 1))
+		vcpu->pmu.value[n] = value & pmu_counter_mask(vcpu);
+}
+
+void pebs_rule_clear_status(struct vcpu *vcpu, unsigned n)
+{
+	vcpu->pmu.global_status &= ~pmu_bit(n);
+}
+
+bool pebs_rule_threshold(const struct vcpu *vcpu, const uint64_t field[PEBS_FIELDS])
+{
+	bool crossed_only = ds_behaviour_of(vcpu)->pebs_trigger == DS_PEBS_CROSSED;
+
+	return crossed_only ? field[PEBS_INDEX] == field[PEBS_THRESHOLD]
+			    : field[PEBS_INDEX] >= field[PEBS_THRESHOLD];
+}
+
+void pebs_rule_interrupt(struct vcpu *vcpu)
+{
+	pmu_buffer_overflow(vcpu);
+	platform_performance_interrupt(vcpu);
+}
+
+/* Without room everything is skipped: 18.4.2. The index is in memory before the counter runs
+   again. */
+bool pebs_rule_sample(struct vcpu *vcpu, unsigned n, const struct retired *retired)
+{
+	const struct pebs_rules *rules = rules_of(vcpu);
+	uint64_t area = vcpu->ds.ds_area + PEBS_AREA;
+	uint64_t field[PEBS_FIELDS], record[PEBS_MOST_WORDS];
+	unsigned words;
+
+	ds_refresh(vcpu);
+	words = rules->record(vcpu, n, retired, record);
+	if (!ds_load(vcpu, &vcpu->ds.area, area, field, PEBS_FIELDS))
+		return false;
+	if (!rules->room(vcpu, field, words * 8)) {
+		if (ds_behaviour_of(vcpu)->pebs_full == DS_PEBS_FULL_SAYS_SO)
+			pmu_buffer_overflow(vcpu);
+		return false;
+	}
+	if (!ds_store(vcpu, &vcpu->ds.samples, field[PEBS_INDEX], record, words))
+		return false;
+	field[PEBS_INDEX] = rules->advance(vcpu, field, words * 8);
+	ds_store(vcpu, &vcpu->ds.area, area + PEBS_INDEX * 8, &field[PEBS_INDEX], 1);
+	rules->clear_status(vcpu, n);
+	rules->reload(vcpu, n);
+	if (rules->threshold(vcpu, field))
+		rules->interrupt(vcpu);
+	return true;
+}

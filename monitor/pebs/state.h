@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What PEBS keeps of one virtual processor. */
+#ifndef SPOOR_MONITOR_PEBS_STATE_H
+#define SPOOR_MONITOR_PEBS_STATE_H
+
+#include <stdint.h>
+
+struct pebs_state {
+	uint64_t enable;	/* IA32_PEBS_ENABLE */
+	uint64_t data_cfg;	/* MSR_PEBS_DATA_CFG, of adaptive records */
+	uint64_t latency;	/* MSR_PEBS_LD_LAT_THRESHOLD */
+	uint16_t armed;		/* counters, by place, whose next event is sampled */
+	uint64_t remembered[2]; /* of silicon that is wrong on purpose */
+};
+
+#endif

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/pebs_rig.h"
+
+#include "drivers/cpuid.h"
+#include "kernel/mm/page.h"
+#include "lib/string.h"
+
+enum { POISON = 0xa5, BTS_SLOTS = 64, GUARD = 256, ALIGNMENT = 64 };
+
+static const struct pmu_owner owner = {.name = "PEBS test"};
+
+/* The portable event: SDM Vol 3, chapter 19. Silvermont and Goldmont have C4/00 precise. */
+static void choose_event(struct pebs *pebs)
+{
+	uint32_t eax = cpuid(1, 0).eax;
+	unsigned model = (eax >> 4 & 0xf) | (eax >> 12 & 0xf0);
+	bool atom = model == 0x37 || model == 0x4a || model == 0x4c || model == 0x4d ||
+		    model == 0x5a || model == 0x5c || model == 0x5d || model == 0x5f ||
+		    model == 0x7a;
+
+	pebs->branches = pebs->format > 0;
+	pebs->event = pebs->format ? atom || pebs->format >= 4 ? 0x00c4 : 0x04c4 : 0x00c0;
+	pebs->event |= PMU_OS | PMU_USR;
+}
+
+/* SDM Vol 3, tables 18-10, 18-23, 18-44, 18-55. Format 4: basic, memory and register groups. */
+static size_t record_bytes(unsigned format)
+{
+	static const size_t bytes[] = {144, 176, 192, 200, 0x20 + 0x20 + 0x90};
+
+	if (format >= sizeof(bytes) / sizeof(bytes[0]))
+		test_skip("PEBS format %u is unknown here", format);
+	return bytes[format];
+}
+
+static void map_fields(struct pebs *pebs)
+{
+	pebs_set(pebs, DS_PEBS_BUFFER_BASE, pebs->base);
+	pebs_set(pebs, DS_PEBS_ABSOLUTE_MAXIMUM, pebs->base + pebs->slots * pebs->record + 1);
+}
+
+void pebs_open(struct pebs *pebs, size_t slots)
+{
+	size_t bytes;
+
+	*pebs = (struct pebs){.format = ds_caps()->pebs_format, .slots = slots};
+	pebs->record = record_bytes(pebs->format);
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	choose_event(pebs);
+	if (!pebs->format && slots * pebs->record > PAGE_SIZE)
+		test_error("%zu records are more than Core 2 takes", slots);
+	bytes = GUARD + slots * pebs->record + GUARD;
+	pebs->page_count = (bytes + PAGE_SIZE - 1) / PAGE_SIZE;
+	pebs->pages = test_area(pebs->page_count);
+	pebs->base = (uint64_t)pebs->pages + GUARD;
+	test_pin();
+	rig_open(&pebs->rig, BTS_SLOTS);
+	for (unsigned n = 0; n < pmu_caps()->general && n < 4; n++)
+		REQUIRE_EQ(pmu_request(&this_cpu()->trace->pmu, n, &owner), 0);
+	memset(pebs->pages, POISON, pebs->page_count * PAGE_SIZE);
+	map_fields(pebs);
+	pebs_reset(pebs);
+	if (pebs->format >= 4)
+		wrmsr(MSR_PEBS_DATA_CFG, CFG_MEMINFO | CFG_GPR);
+}
+
+static void stop(void)
+{
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	wrmsr(IA32_PEBS_ENABLE, 0);
+}
+
+static bool is_poison(const uint8_t *from, const uint8_t *to)
+{
+	while (from < to)
+		if (*from++ != POISON)
+			return false;
+	return true;
+}
+
+void pebs_close(struct pebs *pebs)
+{
+	const uint8_t *base = (const uint8_t *)pebs->base;
+
+	stop();
+	for (unsigned n = 0; n < pmu_caps()->general && n < 4; n++)
+		EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, n, &owner), 0);
+	if (pebs->format >= 4)
+		wrmsr(MSR_PEBS_DATA_CFG, 0);
+	rig_close(&pebs->rig);
+	EXPECT(is_poison(pebs->pages, base));
+	EXPECT(is_poison(base + pebs->slots * pebs->record,
+			 pebs->pages + pebs->page_count * PAGE_SIZE));
+}
+
+void pebs_reset(struct pebs *pebs)
+{
+	stop();
+	memset((void *)pebs->base, POISON, pebs->slots * pebs->record);
+	pebs_set(pebs, DS_PEBS_INDEX, pebs->base);
+	pebs_set_threshold(pebs, pebs->slots + 1);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, rdmsr(IA32_PERF_GLOBAL_STATUS));
+}
+
+void pebs_set(struct pebs *pebs, enum ds_field field, uint64_t value)
+{
+	ds_set(pebs->rig.area, field, value);
+}
+
+uint64_t pebs_get(const struct pebs *pebs, enum ds_field field)
+{
+	return ds_get(pebs->rig.area, field);
+}
+
+void pebs_set_threshold(struct pebs *pebs, size_t slot)
+{
+	pebs_set(pebs, DS_PEBS_INTERRUPT_THRESHOLD, pebs->base + slot * pebs->record);
+}
+
+size_t pebs_count(const struct pebs *pebs)
+{
+	return (pebs_get(pebs, DS_PEBS_INDEX) - pebs->base) / pebs->record;
+}
+
+bool pebs_is_poison(const struct pebs *pebs, size_t slot)
+{
+	const uint8_t *at = (const uint8_t *)pebs->base + slot * pebs->record;
+
+	return is_poison(at, at + pebs->record);
+}
+
+void pebs_arm_event(struct pebs *pebs, unsigned n, uint64_t event, uint64_t period)
+{
+	uint64_t adaptive = pebs->format >= 4 ? PERFEVTSEL_ADAPTIVE : 0;
+	uint64_t mask = (1ull << pmu_caps()->general_width) - 1;
+
+	stop();
+	wrmsr(IA32_PERFEVTSEL0 + n, 0);
+	wrmsr(IA32_PMC0 + n, -period);
+	pebs_set(pebs, DS_PEBS_COUNTER_RESET + n, -period & mask);
+	wrmsr(IA32_PERFEVTSEL0 + n, event | adaptive | PERFEVTSEL_EN);
+	wrmsr(IA32_PEBS_ENABLE, 1ull << n);
+}
+
+void pebs_arm(struct pebs *pebs, unsigned n, uint64_t period)
+{
+	pebs_arm_event(pebs, n, pebs->event, period);
+}
+
+void pebs_count_plainly(struct pebs *pebs)
+{
+	stop();
+	wrmsr(IA32_PERFEVTSEL0, 0);
+	wrmsr(IA32_PMC0, 0);
+	wrmsr(IA32_PERFEVTSEL0, pebs->event | PERFEVTSEL_EN);
+}
+
+/* Figures 17-10 and 18-49: AX BX CX DX SI DI BP SP; adaptive: AX CX DX BX SP BP SI DI. */
+struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
+{
+	static const uint8_t old[] = {0, 2, 3, 1, 7, 6, 4, 5}; /* of RAX, RCX, RDX, RBX, ... */
+	const uint64_t *at = (const uint64_t *)(pebs->base + slot * pebs->record), *general = at;
+	struct pebs_sample sample = {0};
+	bool adaptive = pebs->format >= 4;
+
+	if (adaptive) {
+		sample.event_ip = at[1];
+		sample.status = at[2];
+		sample.tsc = at[3];
+		sample.address = at[4];
+		sample.source = at[5];
+		sample.latency = at[6];
+		general = at + 8;
+	} else if (pebs->format) {
+		sample.status = at[18];
+		sample.address = at[19];
+		sample.source = at[20];
+		sample.latency = at[21];
+		sample.event_ip = pebs->format >= 2 ? at[22] : 0;
+		sample.tsc = pebs->format >= 3 ? at[24] : 0;
+	}
+	sample.flags = general[0];
+	sample.ip = general[1];
+	for (unsigned i = 0; i < 8; i++)
+		sample.registers[i] = general[2 + (adaptive ? i : old[i])];
+	for (unsigned i = 8; i < 16; i++)
+		sample.registers[i] = general[2 + i];
+	return sample;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A PEBS buffer that a test drives by hand, in the DS area of a rig: counter 0, IA32_PEBS_ENABLE
+ *and what belongs to it are the test's from pebs_open() to pebs_close(), preemption is off. What
+ *lies around the buffer is a pattern, and so is each slot until a record is there.
+ *
+ *	struct pebs pebs;
+ *	pebs_open(&pebs, 8);
+ *	pebs_arm(&pebs, 0, 100);
+ *	SAMPLED(1, ".rept 200; jmp 1f; 1: .endr");
+ *	EXPECT_EQ(pebs_count(&pebs), 1);
+ *	pebs_close(&pebs);
+ */
+#ifndef SPOOR_TESTS_LIB_PEBS_RIG_H
+#define SPOOR_TESTS_LIB_PEBS_RIG_H
+
+#include "drivers/pmu/registers.h"
+#include "kernel/cpu.h"
+#include "kernel/trace/context.h"
+#include "tests/lib/rig.h"
+
+/* MSR_PEBS_DATA_CFG: groups of an adaptive record. */
+#define CFG_MEMINFO    1ull
+#define CFG_GPR	       2ull
+#define CFG_XMM	       4ull
+#define CFG_LBR	       8ull
+#define CFG_ENTRIES(n) (((n)-1ull) << 24)
+
+struct pebs {
+	struct rig rig;
+	unsigned format;
+	uint64_t event; /* event select and unit mask of the portable event, with USR and OS */
+	bool branches;	/* it is branches retired, not instructions */
+	size_t slots, record;
+	uint8_t *pages;
+	size_t page_count;
+	uint64_t base;
+};
+
+/* More than 4 KiB of format 0 hang Core 2. Ends the test as SKIP where the format is unknown, or
+ * there are no counters of version 2. */
+void pebs_open(struct pebs *pebs, size_t slots);
+
+/* Everything off and given back; the patterns checked. */
+void pebs_close(struct pebs *pebs);
+
+/* Poisons the slots; index at the base, threshold above the end; status clear. */
+void pebs_reset(struct pebs *pebs);
+
+/* Counter `n` counts `event` from -period on, its reset value is -period, it takes samples. It runs
+   once IA32_PERF_GLOBAL_CTRL says so. */
+void pebs_arm_event(struct pebs *pebs, unsigned n, uint64_t event, uint64_t period);
+void pebs_arm(struct pebs *pebs, unsigned n, uint64_t period);
+
+/* Fields of the PEBS half of the DS area. */
+void pebs_set(struct pebs *pebs, enum ds_field field, uint64_t value);
+uint64_t pebs_get(const struct pebs *pebs, enum ds_field field);
+void pebs_set_threshold(struct pebs *pebs, size_t slot);
+size_t pebs_count(const struct pebs *pebs); /* by the index */
+
+/* Whether the slot is as pebs_reset() left it. */
+bool pebs_is_poison(const struct pebs *pebs, size_t slot);
+
+/* A record whatever its format. What a format does not have is 0. */
+struct pebs_sample {
+	uint64_t ip;	   /* where the program goes on */
+	uint64_t event_ip; /* of the instruction that was sampled; formats 2 and later */
+	uint64_t flags, registers[16]; /* RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8 to R15 */
+	uint64_t status;	       /* the counters, formats 1 and later */
+	uint64_t address, source, latency;
+	uint64_t tsc; /* formats 3 and later */
+};
+struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot);
+
+/* Where the records of a body of distinct instructions are to be: see SAMPLED(). */
+static inline uint64_t pebs_quadword(const struct pebs *pebs, size_t slot, size_t n)
+{
+	return ((const uint64_t *)(pebs->base + slot * pebs->record))[n];
+}
+
+/* Runs `body` with IA32_PERF_GLOBAL_CTRL = `counters` and IF = 0. It may change all general
+   registers but RSP and RBP. */
+#define SAMPLED(counters, body)                                                                    \
+	do {                                                                                       \
+		uint32_t sampled_low = (uint32_t)(counters), sampled_msr = IA32_PERF_GLOBAL_CTRL;  \
+		uint32_t sampled_high = (uint32_t)((uint64_t)(counters) >> 32);                    \
+                                                                                                   \
+		__asm__ volatile(                                                                  \
+			"pushfq\n\tcli\n\twrmsr\n\t" body "\n\t"                                   \
+			"movl $0x38f, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"         \
+			"wrmsr\n\tpopfq"                                                           \
+			: "+&a"(sampled_low), "+&d"(sampled_high), "+&c"(sampled_msr)              \
+			:                                                                          \
+			: "rbx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14",      \
+			  "r15", "memory", "cc");                                                  \
+	} while (0)
+
+/* `n` jumps to the next instruction: each one instruction and one branch. */
+#define JUMPS(n) ".rept " #n "\n\tjmp 771f\n771:\n\t.endr\n\t"
+
+/* How many of the portable event `statement`, a SAMPLED(1, ...), makes: counted, not sampled. */
+#define EVENTS_OF(pebs, statement)                                                                 \
+	({                                                                                         \
+		pebs_count_plainly(pebs);                                                          \
+		statement;                                                                         \
+		rdmsr(IA32_PMC0);                                                                  \
+	})
+void pebs_count_plainly(struct pebs *pebs);
+
+#endif

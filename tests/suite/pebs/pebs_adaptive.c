@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// Adaptive records: format 4 and IA32_PERF_CAPABILITIES.PEBS_BASELINE.
+#include "drivers/msr.h"
+#include "tests/lib/pebs_rig.h"
+
+#define LBR 1ull
+
+enum { BASIC = 0x20, MEMINFO = 0x20, GENERAL = 0x90, XMM = 0x100, ENTRY = 0x18 };
+
+static void open(struct pebs *pebs, size_t slots)
+{
+	pebs_open(pebs, slots);
+	if (pebs->format == 4)
+		return;
+	pebs_close(pebs);
+	test_skip("format %u is not adaptive", pebs->format);
+}
+
+static uint64_t size_of(uint64_t cfg)
+{
+	return BASIC + (cfg & CFG_MEMINFO ? MEMINFO : 0) + (cfg & CFG_GPR ? GENERAL : 0) +
+	       (cfg & CFG_XMM ? XMM : 0) + (cfg & CFG_LBR ? ENTRY * (1 + (cfg >> 24 & 0xff)) : 0);
+}
+
+static void check(struct pebs *pebs, uint64_t cfg)
+{
+	uint64_t size = size_of(cfg);
+
+	pebs_reset(pebs);
+	wrmsr(MSR_PEBS_DATA_CFG, cfg);
+	EXPECT_EQ(rdmsr(MSR_PEBS_DATA_CFG), cfg);
+	pebs_arm(pebs, 0, 150);
+	SAMPLED(1, JUMPS(200));
+	EXPECT_EQ(pebs_get(pebs, DS_PEBS_INDEX), pebs->base + size);
+	EXPECT_EQ(pebs_quadword(pebs, 0, 0), size << 48 | cfg);
+	EXPECT_EQ(pebs_quadword(pebs, 0, 2), 1);
+	EXPECT(pebs_quadword(pebs, 0, size / 8 - 1) != 0xa5a5a5a5a5a5a5a5);
+	EXPECT_EQ(pebs_quadword(pebs, 0, size / 8), 0xa5a5a5a5a5a5a5a5);
+}
+
+TEST(pebs_adaptive_groups, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
+     .claim = "an adaptive record is as long as its groups, and says which it has",
+     .source = "Linux 6.1, perf_event.h")
+{
+	struct pebs pebs;
+
+	open(&pebs, 8);
+	for (uint64_t groups = 0; groups < 16; groups++)
+		check(&pebs, groups | (groups & CFG_LBR ? CFG_ENTRIES(1 + groups) : 0));
+	check(&pebs, CFG_LBR | CFG_ENTRIES(32));
+	pebs_close(&pebs);
+}
+
+TEST(pebs_adaptive_registers, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
+     .claim = "registers of an adaptive record are in the order AX CX DX BX SP BP SI DI",
+     .source = "Linux 6.1, perf_event.h")
+{
+	struct pebs pebs;
+	uint64_t stack, frame;
+
+	open(&pebs, 8);
+	wrmsr(MSR_PEBS_DATA_CFG, CFG_GPR);
+	pebs_arm(&pebs, 0, 100);
+	__asm__ volatile("movq %%rsp, %0\n\tmovq %%rbp, %1" : "=r"(stack), "=r"(frame));
+	SAMPLED(1, "movl $11, %%eax\n\tmovl $12, %%ecx\n\tmovl $13, %%edx\n\tmovl $14, %%ebx\n\t"
+		   "movl $15, %%esi\n\tmovl $16, %%edi\n\tmovl $17, %%r8d\n\tmovl $18, %%r15d\n\t"
+		   "stc\n\t" JUMPS(150));
+	REQUIRE_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + BASIC + GENERAL);
+	EXPECT_EQ(pebs_quadword(&pebs, 0, 4) & 1, 1);
+	for (unsigned i = 0; i < 4; i++)
+		EXPECT_EQ(pebs_quadword(&pebs, 0, 6 + i), 11 + i);
+	EXPECT(stack - pebs_quadword(&pebs, 0, 10) < 256);
+	EXPECT_EQ(pebs_quadword(&pebs, 0, 11), frame);
+	EXPECT_EQ(pebs_quadword(&pebs, 0, 12), 15);
+	EXPECT_EQ(pebs_quadword(&pebs, 0, 13), 16);
+	EXPECT_EQ(pebs_quadword(&pebs, 0, 14), 17);
+	EXPECT_EQ(pebs_quadword(&pebs, 0, 21), 18);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_adaptive_branches, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
+     .claim = "the LBR group of an adaptive record holds the newest branches, the newest first",
+     .source = "Linux 6.1, perf_event.h")
+{
+	struct pebs pebs;
+
+	open(&pebs, 8);
+	wrmsr(MSR_PEBS_DATA_CFG, CFG_LBR | CFG_ENTRIES(4));
+	pebs_arm(&pebs, 0, 100);
+	wrmsr(IA32_DEBUGCTL, LBR);
+	SAMPLED(1, JUMPS(150));
+	wrmsr(IA32_DEBUGCTL, 0);
+	REQUIRE_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + BASIC + 4 * ENTRY);
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t from = pebs_quadword(&pebs, 0, 4 + 3 * i);
+
+		EXPECT_EQ(pebs_quadword(&pebs, 0, 5 + 3 * i), from + 2);
+		EXPECT_EQ(pebs_quadword(&pebs, 0, 7 + 3 * i), from - 2);
+	}
+	/* The sampled branch itself is the newest, or the one before it is. */
+	EXPECT(pebs_quadword(&pebs, 0, 1) - pebs_quadword(&pebs, 0, 4) <= 2);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_presets, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
+     .claim = "a counter of -16, -2 or -1 is sampled after its overflow, one of 0 not for long",
+     .source = "Linux 6.1, perf_event.h")
+{
+	static const uint64_t periods[] = {16, 2, 1, 0};
+	struct pebs pebs;
+
+	open(&pebs, 8);
+	for (unsigned i = 0; i < 4; i++) {
+		pebs_reset(&pebs);
+		pebs_arm(&pebs, 0, periods[i]);
+		pebs_set(&pebs, DS_PEBS_COUNTER_RESET, 0);
+		SAMPLED(1, JUMPS(40));
+		EXPECT_EQ(pebs_count(&pebs), periods[i] ? 1 : 0);
+	}
+	pebs_close(&pebs);
+}
+
+TEST(pebs_fixed_counter, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
+     .claim = "with PEBS_BASELINE fixed counter 0 takes samples, with a reset value of its own",
+     .source = "Linux 6.1, perf_event.h")
+{
+	uint64_t mask = (1ull << pmu_caps()->fixed_width) - 1;
+	struct pebs pebs;
+
+	open(&pebs, 16);
+	wrmsr(IA32_FIXED_CTR0, -100 & mask);
+	*(uint64_t *)((uint8_t *)pebs.rig.area + 0x80) = -50 & mask;
+	wrmsr(IA32_FIXED_CTR_CTRL, FIXED_OS | 1ull << 32);
+	wrmsr(IA32_PEBS_ENABLE, 1ull << PMU_FIXED);
+	SAMPLED(1ull << PMU_FIXED, JUMPS(300));
+	wrmsr(IA32_FIXED_CTR_CTRL, 0);
+	test_observe("samples", "%zu", pebs_count(&pebs));
+	EXPECT(pebs_count(&pebs) == 4 || pebs_count(&pebs) == 5);
+	EXPECT_EQ(pebs_sample(&pebs, 0).status, 1ull << PMU_FIXED);
+	EXPECT(((rdmsr(IA32_FIXED_CTR0) + 50) & mask) <= 51);
+	pebs_close(&pebs);
+}

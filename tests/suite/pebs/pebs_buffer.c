@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+// The buffer of PEBS: bounds, and what is enabled.
+#include "drivers/msr.h"
+#include "tests/lib/pebs_rig.h"
+#include "tests/lib/user_visits.h"
+
+/* What a bad index or a full buffer must not do: write anywhere. */
+static void expect_nothing(struct pebs *pebs, uint64_t index)
+{
+	EXPECT_EQ(pebs_get(pebs, DS_PEBS_INDEX), index);
+	for (size_t slot = 0; slot < pebs->slots; slot++)
+		EXPECT(pebs_is_poison(pebs, slot));
+	test_observe("status", "%lx, counter %lx", rdmsr(IA32_PERF_GLOBAL_STATUS),
+		     rdmsr(IA32_PMC0));
+}
+
+static void run_at(struct pebs *pebs, uint64_t index)
+{
+	pebs_reset(pebs);
+	pebs_set(pebs, DS_PEBS_INDEX, index);
+	pebs_arm(pebs, 0, 10);
+	SAMPLED(1, JUMPS(200));
+	expect_nothing(pebs, index);
+}
+
+TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21", .needs = NEED_PEBS,
+     .claim = "with the index at the absolute maximum nothing is written, and the index stays",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	run_at(&pebs, pebs_get(&pebs, DS_PEBS_ABSOLUTE_MAXIMUM));
+	EXPECT(rdmsr(IA32_PMC0) < 400); /* no reload: the counter runs on */
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+	run_at(&pebs, pebs.base + pebs.slots * pebs.record);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_index_out_of_bounds, .group = "PE", .ids = "PE22", .needs = NEED_PEBS | NEED_UNSAFE,
+     .claim = "an index below the base or far above the maximum writes nothing outside the buffer",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	run_at(&pebs, pebs.base - pebs.record);
+	run_at(&pebs, pebs.base + (pebs.slots + 1) * pebs.record + 1);
+	run_at(&pebs, pebs.base + pebs.slots * pebs.record - 8);
+	pebs_close(&pebs);
+}
+
+/* The manual wants base + n * size + 1; Linux leaves the 1 out. */
+TEST(pebs_maximum_conventions, .group = "PE", .ids = "PE23 PE24", .needs = NEED_PEBS,
+     .claim = "a buffer takes as many records as fit, then no more: the index never returns",
+     .source = "SDM Vol 3, 18.4.4 and 17.4.9.2")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	for (unsigned plus = 0; plus < 2; plus++) {
+		size_t count;
+
+		pebs_reset(&pebs);
+		pebs_set(&pebs, DS_PEBS_ABSOLUTE_MAXIMUM,
+			 pebs.base + pebs.slots * pebs.record + plus);
+		pebs_arm(&pebs, 0, 10);
+		SAMPLED(1, JUMPS(300));
+		count = pebs_count(&pebs);
+		test_observe(plus ? "with_one" : "without", "%zu of 4", count);
+		EXPECT(count == pebs.slots || (!plus && count == pebs.slots - 1));
+		EXPECT(!pebs_is_poison(&pebs, 0));
+		EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + count * pebs.record);
+		EXPECT(pebs_sample(&pebs, 0).ip < pebs_sample(&pebs, 1).ip);
+	}
+	pebs_close(&pebs);
+}
+
+TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
+     .claim = "edge detect, INV or CMASK of a sampled counter write nothing out of bounds",
+     .source = "SDM Vol 3, 18.8.1.1")
+{
+	static const uint64_t flags[] = {1ull << 18, 1ull << 23, 1ull << 24,
+					 1ull << 23 | 1ull << 24, 2ull << 24};
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		pebs_reset(&pebs);
+		pebs_arm_event(&pebs, 0, pebs.event | flags[i], 10);
+		SAMPLED(1, JUMPS(200));
+		test_observe("samples", "flags %lx: %zu", flags[i], pebs_count(&pebs));
+		EXPECT(pebs_count(&pebs) <= pebs.slots);
+	}
+	pebs_close(&pebs);
+}
+
+TEST(pebs_four_counters, .group = "PE", .ids = "PE27", .needs = NEED_PEBS,
+     .claim = "four counters at once: every record is whole, and each counter is sampled",
+     .source = "SDM Vol 3, 18.8.1.1")
+{
+	uint64_t seen = 0;
+	struct pebs pebs;
+
+	pebs_open(&pebs, ds_caps()->pebs_format ? 64 : 4);
+	if (!pebs.format || pmu_caps()->general < 4) {
+		pebs_close(&pebs);
+		test_skip("format 0 samples counter 0 alone");
+	}
+	for (unsigned n = 0; n < 4; n++)
+		pebs_arm(&pebs, n, 49);
+	wrmsr(IA32_PEBS_ENABLE, 0xf);
+	SAMPLED(0xf, JUMPS(500));
+	test_observe("samples", "%zu", pebs_count(&pebs));
+	EXPECT(pebs_count(&pebs) >= 10 && pebs_count(&pebs) <= 40);
+	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
+		struct pebs_sample sample = pebs_sample(&pebs, slot);
+
+		seen |= sample.status;
+		EXPECT(sample.ip >> 47 == 0x1ffff);
+	}
+	EXPECT_EQ(seen & 0xf, 0xf);
+	for (unsigned n = 0; n < 4; n++)
+		EXPECT(rdmsr(IA32_PMC0 + n) >> (pmu_caps()->general_width - 1));
+	pebs_close(&pebs);
+}
+
+static bool is_kernel(uint64_t address)
+{
+	return address >> 63;
+}
+
+/* What SYSCALL and IRETQ are taken for may differ: their records may show either side. */
+TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,
+     .claim = "a counter of ring 3 samples no instruction of the kernel, and conversely",
+     .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
+{
+	size_t kernel[2] = {0}, user[2] = {0};
+	struct pebs pebs;
+
+	pebs_open(&pebs, ds_caps()->pebs_format ? 128 : 28);
+	user_visits_open();
+	for (unsigned level = 0; level < 2; level++) {
+		pebs_reset(&pebs);
+		pebs_arm_event(&pebs, 0, (pebs.event & 0xffff) | (level ? PMU_USR : PMU_OS),
+			       pebs.branches ? 2 : 40);
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+		user_visits_run();
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+		for (size_t slot = 0; slot < pebs_count(&pebs); slot++)
+			(is_kernel(pebs_sample(&pebs, slot).ip) ? kernel : user)[level]++;
+	}
+	user_visits_close();
+	test_observe("samples", "OS: %zu kernel, %zu user; USR: %zu kernel, %zu user", kernel[0],
+		     user[0], kernel[1], user[1]);
+	EXPECT(kernel[0] > 2 && user[0] <= VISITS);
+	EXPECT(user[1] > 2 && kernel[1] <= VISITS);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_off_counts_plainly, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
+     .claim = "with IA32_PEBS_ENABLE clear the counter overflows, and nothing is sampled",
+     .source = "SDM Vol 3, 18.4.4 and 18.2.2")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	pebs_arm(&pebs, 0, 10);
+	wrmsr(IA32_PEBS_ENABLE, 0);
+	SAMPLED(1, JUMPS(100));
+	expect_nothing(&pebs, pebs.base);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+	EXPECT(rdmsr(IA32_PMC0) >= 90 && rdmsr(IA32_PMC0) < 120);
+	pebs_close(&pebs);
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// What says that there is PEBS, and its MSRs.
+#include "drivers/cpuid.h"
+#include "drivers/msr.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
+#include "kernel/smp/smp.h"
+#include "kernel/trace/init.h"
+#include "tests/lib/msr_trial.h"
+#include "tests/lib/pebs_rig.h"
+
+#define BASELINE  (1ull << 14)
+#define SAVE_REGS (1ull << 7)
+
+TEST(pebs_format_known, .group = "PE", .ids = "PE1", .needs = NEED_PEBS,
+     .claim = "IA32_PERF_CAPABILITIES names a record format that the manual has",
+     .source = "SDM Vol 3, 18.4.4 and table 35-2")
+{
+	uint64_t capabilities =
+		cpuid(1, 0).ecx & CPUID_1_ECX_PDCM ? rdmsr(IA32_PERF_CAPABILITIES) : 0;
+
+	test_observe("capabilities", "%lx", capabilities);
+	EXPECT(ds_caps()->ds);
+	EXPECT(ds_caps()->pebs_format <= 5 || ds_caps()->pebs_format == 15);
+	EXPECT(!capabilities || capabilities & SAVE_REGS);
+	if (ds_caps()->pebs_format >= 4)
+		test_observe("baseline", "%d", !!(capabilities & BASELINE));
+}
+
+/* Which bits exist: table 18-10, figure 18-21; every counter with PEBS_BASELINE. */
+static uint64_t enable_bits(const struct pebs *pebs)
+{
+	if (!pebs->format)
+		return 1;
+	if (pebs->format < 4)
+		return ds_configuration->pebs_counters & 2 ? 0xf0000000full : 1;
+	return ((1ull << pmu_caps()->general) - 1) | ((1ull << pmu_caps()->fixed) - 1) << PMU_FIXED;
+}
+
+TEST(pebs_enable_bits, .group = "PE", .ids = "PE3", .needs = NEED_PEBS,
+     .claim = "IA32_PEBS_ENABLE keeps a bit for each counter that takes samples, refuses others",
+     .source = "SDM Vol 3, 18.4.4 and 18.8.1.1")
+{
+	uint64_t refused = 0, kept = 0;
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		struct msr_trial trial = msr_try(IA32_PEBS_ENABLE, 1ull << bit, 0);
+
+		refused |= trial.refused ? 1ull << bit : 0;
+		kept |= trial.read_back & 1ull << bit;
+		if (trial.refused)
+			EXPECT_EQ(trial.read_back, 0);
+	}
+	test_observe("kept", "%lx", kept);
+	EXPECT_EQ(kept & 0xffffff0fffffffff, enable_bits(&pebs) & 0xffffff0fffffffff);
+	EXPECT_EQ(refused & kept, 0);
+	EXPECT_EQ(rdmsr(IA32_PEBS_ENABLE), 0);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_absent_refuses, .group = "PE", .ids = "PE4", .needs = NEED_BTS,
+     .claim = "where PEBS is unavailable IA32_PEBS_ENABLE raises #GP or stays 0",
+     .source = "SDM Vol 3, 18.4.4 and table 35-2")
+{
+	struct msr_trial trial;
+
+	if (ds_caps()->pebs)
+		test_skip("PEBS is available");
+	test_pin();
+	trial = msr_try(IA32_PEBS_ENABLE, 1, 0);
+	EXPECT(trial.refused || trial.read_back == 0);
+}
+
+TEST(pebs_off_area_moves, .group = "PE", .ids = "PE5", .needs = NEED_PEBS,
+     .claim = "IA32_DS_AREA takes canonical addresses and no other while PEBS is off",
+     .source = "SDM Vol 2, WRMSR")
+{
+	uint64_t area;
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	area = rdmsr(IA32_DS_AREA);
+	EXPECT(msr_try(IA32_DS_AREA, 1ull << 63, area).refused);
+	EXPECT(!msr_try(IA32_DS_AREA, area + 64, area).refused);
+	EXPECT_EQ(rdmsr(IA32_DS_AREA), area);
+	pebs_close(&pebs);
+}
+
+#define MOST_WAIT 1000000 /* microseconds */
+
+static struct {
+	void *area;
+	uint64_t enable, area_after, counter;
+} init;
+
+/* The first thing that runs on the CPU once it is in C again. */
+static void look(void *argument)
+{
+	(void)argument;
+	init.enable = rdmsr(IA32_PEBS_ENABLE);
+	init.area_after = rdmsr(IA32_DS_AREA);
+	init.counter = rdmsr(IA32_PMC0);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	wrmsr(IA32_PERFEVTSEL0, 0);
+	wrmsr(IA32_PMC0, 0);
+}
+
+/* On the CPU that gets the INIT. */
+static void go_through_init(void *argument)
+{
+	uint64_t flags;
+
+	(void)argument;
+	preemption_disable();
+	flags = interrupts_save();
+	if (ds_checkout(&this_cpu()->trace->ds) == 0) {
+		wrmsr(IA32_DS_AREA, (uint64_t)init.area);
+		wrmsr(IA32_PMC0, 4711);
+		wrmsr(IA32_PEBS_ENABLE, 1);
+		smp_park(look, NULL);
+		ds_checkin(&this_cpu()->trace->ds);
+	}
+	interrupts_restore(flags);
+	preemption_enable();
+}
+
+TEST(pebs_off_after_init, .group = "PE", .ids = "PE34", .needs = NEED_PEBS | NEED_SMP,
+     .claim = "INIT turns PEBS off", .source = "SDM Vol 3, 17.4.9")
+{
+	unsigned index = cpu_count() - 1;
+	uint64_t end = time_now() + MOST_WAIT;
+	struct task *task;
+
+	task_set_affinity(current_task(), 1); /* INIT is for the others */
+	init.enable = 1;
+	init.area = test_area(1);
+	task = task_create_stopped("init", go_through_init, NULL);
+	if (!task)
+		test_error("no memory for a task");
+	task_set_affinity(task, 1ul << index);
+	task_start(task);
+	while (atomic_load(&cpu_by_index(index)->online))
+		if (time_now() > end)
+			test_error("CPU %u does not wait", index);
+	EXPECT(smp_unpark(index));
+	task_join(task);
+	task_put(task);
+	EXPECT_EQ(init.enable, 0);
+	test_observe("after_init", "area %lx, counter %lx", init.area_after, init.counter);
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// The threshold of PEBS and its interrupt, alone and beside BTS.
+#include "drivers/apic/lapic.h"
+#include "drivers/cpuid.h"
+#include "drivers/msr.h"
+#include "kernel/trap/trap.h"
+#include "tests/lib/pebs_rig.h"
+#include "tests/lib/pmi.h"
+
+#define OVFBUF	       (1ull << 62)
+#define CTR_FRZ	       (1ull << 59)
+#define FREEZE_PERFMON (1ull << 12)
+
+/* At the newest interrupt, the first things that its handler read. */
+static struct {
+	struct pebs *pebs;
+	uint64_t index, bts_index, status, control;
+	uint32_t entry;
+	unsigned count;
+	bool go_on;
+} seen;
+
+static bool nmi(struct trap_frame *frame)
+{
+	uint32_t entry = lapic_read_lvtpc();
+
+	(void)frame;
+	if (!(entry & LVT_MASKED))
+		return false;
+	seen.index = pebs_get(seen.pebs, DS_PEBS_INDEX);
+	seen.bts_index = rig_index(&seen.pebs->rig);
+	seen.status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	seen.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	seen.entry = entry;
+	seen.count++;
+	wrmsr(IA32_DEBUGCTL, 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, seen.status);
+	pebs_set(seen.pebs, DS_PEBS_INDEX, seen.pebs->base);
+	lapic_unmask_lvtpc();
+	if (seen.go_on && seen.count < 100)
+		wrmsr(IA32_PERF_GLOBAL_CTRL, seen.control);
+	return true;
+}
+
+static void take(struct pebs *pebs)
+{
+	seen.pebs = pebs;
+	seen.count = 0;
+	seen.go_on = false;
+	nmi_add_handler(nmi);
+}
+
+static void release(void)
+{
+	pmi_settle();
+	nmi_remove_handler(nmi);
+}
+
+static size_t records_then(const struct pebs *pebs)
+{
+	return (seen.index - pebs->base) / pebs->record;
+}
+
+TEST(pebs_threshold_interrupts, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
+     .claim = "the record that brings the index to the threshold interrupts and sets OvfBuf",
+     .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	for (size_t records = 1; records <= 8; records += 7) {
+		pebs_reset(&pebs);
+		seen.count = 0;
+		pebs_set_threshold(&pebs, records);
+		pebs_arm(&pebs, 0, 400);
+		SAMPLED(1, JUMPS(4000));
+		pmi_settle();
+		EXPECT_EQ(seen.count, 1);
+		EXPECT(records_then(&pebs) == records || records_then(&pebs) == records + 1);
+		EXPECT_EQ(seen.status & OVFBUF, OVFBUF);
+		EXPECT_EQ(seen.status & 1, 0);
+	}
+	release();
+	pebs_close(&pebs);
+}
+
+TEST(pebs_below_threshold_silent, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
+     .claim = "records that stay below the threshold neither interrupt nor set OvfBuf",
+     .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	pebs_set_threshold(&pebs, 12);
+	pebs_arm(&pebs, 0, 20);
+	SAMPLED(1, JUMPS(200));
+	pmi_settle();
+	EXPECT(pebs_count(&pebs) >= 9);
+	EXPECT_EQ(seen.count, 0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF, 0);
+	release();
+	pebs_close(&pebs);
+}
+
+/* Interrupts off at the local APIC: what the status says stays until software clears it. */
+TEST(pebs_status_is_cleared, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
+     .claim = "OvfBuf is cleared by IA32_PERF_GLOBAL_OVF_CTRL alone, and no other bit with it",
+     .source = "SDM Vol 3, 18.2.2 and 18.4.4")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	lapic_mask_lvtpc();
+	pebs_set_threshold(&pebs, 1);
+	pebs_arm(&pebs, 0, 20);
+	wrmsr(IA32_PMC0 + 1, (uint64_t)-5);
+	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
+	SAMPLED(3, JUMPS(100));
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 2), OVFBUF | 2);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, OVFBUF);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 2), 2);
+	EXPECT(lapic_read_lvtpc() & LVT_MASKED);
+	lapic_unmask_lvtpc();
+	pebs_close(&pebs);
+}
+
+TEST(pebs_delivery_masks, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
+     .claim = "delivery masks the LVT entry until software unmasks it; then the next one arrives",
+     .source = "SDM Vol 3, 10.5.1")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	seen.go_on = true;
+	pebs_set_threshold(&pebs, 2);
+	pebs_arm(&pebs, 0, 100);
+	SAMPLED(1, JUMPS(1000));
+	pmi_settle();
+	test_observe("interrupts", "%u", seen.count);
+	EXPECT(seen.count >= 2 && seen.count <= 10);
+	EXPECT(seen.entry & LVT_MASKED);
+	release();
+	pebs_close(&pebs);
+}
+
+TEST(pebs_with_counter_interrupt, .group = "PE", .ids = "PE25", .needs = NEED_PEBS,
+     .claim = "INT of a sampled counter adds interrupts of its overflows, and no storm",
+     .source = "SDM Vol 3, 18.8.1.1")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	seen.go_on = true;
+	pebs_set_threshold(&pebs, 3);
+	pebs_arm_event(&pebs, 0, (pebs.event & 0xffff) | PMU_OS | PERFEVTSEL_INT, 150);
+	SAMPLED(1, JUMPS(1000));
+	pmi_settle();
+	test_observe("interrupts", "%u", seen.count);
+	EXPECT(seen.count >= 1 && seen.count < 100);
+	release();
+	pebs_close(&pebs);
+}
+
+TEST(pebs_and_bts_thresholds, .group = "PE", .ids = "PE28 B2", .needs = NEED_PEBS,
+     .claim = "one branch that crosses both thresholds: both indices have moved at the interrupt",
+     .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
+{
+	struct pebs pebs;
+	uint64_t flags;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	pebs_set_threshold(&pebs, 1);
+	rig_set_threshold(&pebs.rig, 41);
+	pebs_arm(&pebs, 0, 40);
+	flags = interrupts_save();
+	wrmsr(IA32_DEBUGCTL, rig_interrupt());
+	SAMPLED(1, JUMPS(60));
+	wrmsr(IA32_DEBUGCTL, 0);
+	interrupts_restore(flags);
+	pmi_settle();
+	test_observe("interrupts", "%u", seen.count);
+	EXPECT(seen.count >= 1 && seen.count <= 2);
+	EXPECT(seen.index >= pebs.base + pebs.record || seen.count == 2);
+	EXPECT(seen.bts_index > pebs.rig.base + 38 * pebs.rig.record);
+	release();
+	pebs_close(&pebs);
+}
+
+static bool can_freeze(void)
+{
+	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM;
+}
+
+TEST(pebs_threshold_freezes, .group = "PE", .ids = "PE29", .needs = NEED_PEBS,
+     .claim = "FREEZE_PERFMON_ON_PMI stops the counters at the threshold, as the version says",
+     .source = "SDM Vol 3, 17.4.7 and 18.2.4")
+{
+	struct pebs pebs;
+
+	if (!can_freeze())
+		test_skip("no PDCM: IA32_DEBUGCTL has no freeze bits");
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	pebs_set_threshold(&pebs, 2);
+	pebs_arm(&pebs, 0, 20);
+	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
+	SAMPLED(1, JUMPS(100));
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmi_settle();
+	EXPECT_EQ(seen.count, 1);
+	EXPECT_EQ(records_then(&pebs), 2);
+	if (pmu_caps()->version >= 4) {
+		EXPECT_EQ(seen.control, 1);
+		EXPECT_EQ(seen.status & CTR_FRZ, CTR_FRZ);
+	} else {
+		EXPECT_EQ(seen.control, 0);
+	}
+	release();
+	pebs_close(&pebs);
+}

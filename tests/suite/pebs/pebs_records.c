@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+// One sample: when it comes, what it holds, what else changes.
+#include "drivers/clock/tsc.h"
+#include "drivers/msr.h"
+#include "lib/string.h"
+#include "tests/lib/pebs_rig.h"
+
+TEST(pebs_record_size, .group = "PE", .ids = "PE6 PE7", .needs = NEED_PEBS,
+     .claim = "one sample writes one record of its format's size, and of the DS area its index",
+     .source = "SDM Vol 3, 18.4.4 and figure 17-8")
+{
+	uint8_t before[DS_AREA_SIZE];
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	for (size_t i = 0x80; i < DS_AREA_SIZE; i++)
+		pebs.rig.area_page[i] = (uint8_t)(i * 7 + 1);
+	pebs_arm(&pebs, 0, 100);
+	memcpy(before, pebs.rig.area_page, sizeof(before));
+	SAMPLED(1, JUMPS(150));
+	EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + pebs.record);
+	EXPECT(!pebs_is_poison(&pebs, 0));
+	EXPECT(pebs_quadword(&pebs, 0, pebs.record / 8 - 1) != 0xa5a5a5a5a5a5a5a5);
+	for (size_t slot = 1; slot < pebs.slots; slot++)
+		EXPECT(pebs_is_poison(&pebs, slot));
+	for (size_t i = 0; i < DS_AREA_SIZE; i++)
+		if (i < 8 * DS_PEBS_INDEX || i >= 8 * DS_PEBS_INDEX + 8)
+			EXPECT_EQ(pebs.rig.area_page[i], before[i]);
+	pebs_close(&pebs);
+}
+
+/* Events of the body and of the instructions around it are counted first, without PEBS. */
+TEST(pebs_after_overflow, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
+     .claim = "N events overflow a counter of -N and arm it, the one after them is sampled",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	struct pebs pebs;
+	uint64_t events;
+
+	pebs_open(&pebs, 4);
+	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
+	EXPECT(events >= 1000);
+	pebs_arm(&pebs, 0, events + 1);
+	SAMPLED(1, JUMPS(1000));
+	EXPECT_EQ(pebs_count(&pebs), 0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
+	pebs_arm(&pebs, 0, events);
+	SAMPLED(1, JUMPS(1000));
+	EXPECT_EQ(pebs_count(&pebs), 0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
+	pebs_arm(&pebs, 0, events - 1);
+	SAMPLED(1, JUMPS(1000));
+	EXPECT_EQ(pebs_count(&pebs), 1);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_reloads_counter, .group = "PE", .ids = "PE9 PE10", .needs = NEED_PEBS,
+     .claim = "a sample loads the counter with its reset value and clears its status bit",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	uint64_t mask = (1ull << pmu_caps()->general_width) - 1, value, events;
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
+	pebs_arm(&pebs, 0, 899);
+	pebs_set(&pebs, DS_PEBS_COUNTER_RESET, -5000ull & mask);
+	SAMPLED(1, JUMPS(1000));
+	value = (rdmsr(IA32_PMC0) + 5000) & mask;
+	EXPECT_EQ(pebs_count(&pebs), 1);
+	EXPECT_EQ(value, events - 900);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
+	pebs_close(&pebs);
+}
+
+/* Counter 1 overflows by itself, at the same event as counter 0 or not. */
+TEST(pebs_leaves_others_alone, .group = "PE", .ids = "PE11", .needs = NEED_PEBS,
+     .claim = "a sample changes neither value nor status of a counter without PEBS",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	struct pebs pebs;
+	uint64_t events;
+
+	pebs_open(&pebs, 4);
+	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
+	pebs_arm(&pebs, 0, 600);
+	wrmsr(IA32_PMC0 + 1, (uint64_t)-100);
+	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
+	SAMPLED(3, JUMPS(1000));
+	EXPECT_EQ(pebs_count(&pebs), 1);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 3, 2);
+	EXPECT_EQ(rdmsr(IA32_PMC0 + 1), events - 100);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_period, .group = "PE", .ids = "PE12", .needs = NEED_PEBS,
+     .claim = "a counter of -N takes a sample at every N+1st event", .source = "SDM Vol 3, 18.4.4")
+{
+	bool format_0 = !ds_caps()->pebs_format;
+	struct pebs pebs;
+	size_t count = 0;
+
+	pebs_open(&pebs, format_0 ? 28 : 128);
+	for (unsigned round = 0; round < (format_0 ? 10 : 1); round++) {
+		pebs_reset(&pebs);
+		pebs_arm(&pebs, 0, 1000);
+		if (format_0)
+			SAMPLED(1, "movl $5005, %%ebx\n1: decl %%ebx\n\tjnz 1b");
+		else
+			SAMPLED(1, "movl $100100, %%ebx\n1: decl %%ebx\n\tjnz 1b");
+		count += pebs_count(&pebs);
+	}
+	test_observe("samples", "%zu of 100100 events", count);
+	EXPECT(count >= 98 && count <= 102);
+	EXPECT_EQ(count, 100);
+	pebs_close(&pebs);
+}
+
+extern const char pebs_body[];
+
+/* RBX is the number of JMPs so far; each INC takes 3 bytes, each JMP 2. */
+#define NUMBERED_JUMPS                                                                             \
+	"movabsq $0x1111222233334444, %%r8\n\tleaq 1(%%r8), %%r9\n\tleaq 2(%%r8), %%r10\n\t"       \
+	"leaq 3(%%r8), %%r11\n\tleaq 4(%%r8), %%r12\n\tleaq 5(%%r8), %%r13\n\t"                    \
+	"leaq 6(%%r8), %%r14\n\tleaq 7(%%r8), %%r15\n\tleaq 8(%%r8), %%rax\n\t"                    \
+	"leaq 9(%%r8), %%rcx\n\tleaq 10(%%r8), %%rdx\n\tleaq 11(%%r8), %%rsi\n\t"                  \
+	"leaq 12(%%r8), %%rdi\n\txorl %%ebx, %%ebx\n"                                              \
+	"pebs_body: .rept 400\n\tincq %%rbx\n\tjmp 771f\n771:\n\t.endr\n\t"
+
+static __attribute__((noinline)) void run_numbered_jumps(void)
+{
+	SAMPLED(1, NUMBERED_JUMPS);
+}
+
+static void expect_registers(const struct pebs_sample *sample)
+{
+	static const uint8_t order[] = {8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 6, 7};
+
+	for (unsigned i = 0; i < sizeof(order); i++)
+		EXPECT_EQ(sample->registers[order[i]], 0x1111222233334444 + i);
+}
+
+TEST(pebs_registers, .group = "PE", .ids = "PE13", .needs = NEED_PEBS,
+     .claim = "a record has the registers as its instruction left them, and the next one's address",
+     .source = "SDM Vol 3, 18.4.4 and figure 17-8")
+{
+	struct pebs_sample sample;
+	struct pebs pebs;
+	uint64_t at, stack, flags;
+
+	pebs_open(&pebs, 8);
+	pebs_arm(&pebs, 0, 99);
+	__asm__ volatile("movq %%rsp, %0" : "=r"(stack));
+	run_numbered_jumps();
+	REQUIRE_EQ(pebs_count(&pebs) > 2, true);
+	for (size_t slot = 0; slot < 3; slot++) {
+		sample = pebs_sample(&pebs, slot);
+		expect_registers(&sample);
+		at = sample.ip - (uint64_t)pebs_body;
+		test_observe("ip", "%lu bytes, %lu jumps", at, sample.registers[3]);
+		if (sample.event_ip == sample.ip) /* IA32_PERF_CAPABILITIES.PEBS_TRAP = 0 */
+			EXPECT_EQ(at % 5, 3);
+		else
+			EXPECT(at == 5 * sample.registers[3] || at + 2 == 5 * sample.registers[3] ||
+			       !pebs.branches);
+		EXPECT(sample.registers[4] <= stack && stack - sample.registers[4] < 256);
+		flags = sample.flags;
+		EXPECT(flags & 2 && !(flags & 0x200));
+	}
+	pebs_close(&pebs);
+}
+
+TEST(pebs_event_address, .group = "PE", .ids = "PE14", .needs = NEED_PEBS,
+     .claim = "EventingIP is the sampled instruction, IP where it leads to",
+     .source = "SDM Vol 3, 18.11.2")
+{
+	struct pebs_sample sample;
+	struct pebs pebs;
+	uint64_t at;
+
+	pebs_open(&pebs, 8);
+	if (pebs.format < 2) {
+		pebs_close(&pebs);
+		test_skip("format %u has no EventingIP", pebs.format);
+	}
+	pebs_arm(&pebs, 0, 99);
+	run_numbered_jumps();
+	REQUIRE_EQ(pebs_count(&pebs) > 2, true);
+	for (size_t slot = 0; slot < 3; slot++) {
+		sample = pebs_sample(&pebs, slot);
+		at = sample.event_ip - (uint64_t)pebs_body;
+		EXPECT_EQ(at % 5, 3);
+		EXPECT_EQ(at + 2, 5 * sample.registers[3]);
+		EXPECT(sample.ip == sample.event_ip + 2 || sample.ip == sample.event_ip);
+	}
+	pebs_close(&pebs);
+}
+
+TEST(pebs_agrees_with_bts, .group = "PE", .ids = "PE15 B2", .needs = NEED_PEBS,
+     .claim = "a sampled branch is among the records of BTS, whose index moves beside PEBS's",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	struct bts_struct record;
+	struct pebs_sample sample;
+	struct pebs pebs;
+	uint64_t flags;
+
+	pebs_open(&pebs, 8);
+	pebs_arm(&pebs, 0, 20);
+	flags = interrupts_save();
+	wrmsr(IA32_DEBUGCTL, rig_all());
+	SAMPLED(1, JUMPS(50));
+	wrmsr(IA32_DEBUGCTL, 0);
+	interrupts_restore(flags);
+	EXPECT(rig_count(&pebs.rig) >= 50);
+	REQUIRE_EQ(pebs_count(&pebs), 2);
+	for (size_t slot = 0; slot < 2; slot++) {
+		bool found = false;
+
+		sample = pebs_sample(&pebs, slot);
+		for (size_t i = 0; i < rig_count(&pebs.rig); i++) {
+			record = rig_record(&pebs.rig, i);
+			found |= (!sample.event_ip || record.from == sample.event_ip) &&
+				 (record.to == sample.ip || record.from == sample.ip);
+		}
+		EXPECT(found);
+	}
+	pebs_close(&pebs);
+}
+
+TEST(pebs_says_which_counter, .group = "PE", .ids = "PE16", .needs = NEED_PEBS,
+     .claim = "a record names the counter that was sampled, from format 3 on no other",
+     .source = "SDM Vol 3, 18.8.1.1 and 18.13")
+{
+	struct pebs_sample sample;
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	if (!pebs.format) {
+		pebs_close(&pebs);
+		test_skip("format 0 does not name counters");
+	}
+	pebs_arm(&pebs, 0, 100);
+	wrmsr(IA32_PMC0 + 1, (uint64_t)-10);
+	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
+	SAMPLED(3, JUMPS(150));
+	REQUIRE_EQ(pebs_count(&pebs), 1);
+	sample = pebs_sample(&pebs, 0);
+	EXPECT_EQ(sample.status, pebs.format >= 3 ? 1 : 3);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_time, .group = "PE", .ids = "PE17", .needs = NEED_PEBS,
+     .claim = "the time stamps of records are within those of the program, and do not go back",
+     .source = "SDM Vol 3, 18.13")
+{
+	uint64_t before, after, last;
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	if (pebs.format < 3) {
+		pebs_close(&pebs);
+		test_skip("format %u has no time stamp", pebs.format);
+	}
+	pebs_arm(&pebs, 0, 20);
+	before = last = tsc_read();
+	SAMPLED(1, JUMPS(200));
+	after = tsc_read();
+	EXPECT(pebs_count(&pebs) >= 9);
+	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
+		uint64_t tsc = pebs_sample(&pebs, slot).tsc;
+
+		EXPECT(tsc >= last && tsc <= after);
+		last = tsc;
+	}
+	EXPECT(before < after);
+	pebs_close(&pebs);
+}
+
+/* Loads and stores of Nehalem, Haswell and their successors: the load latency event, and all
+   stores. */
+TEST(pebs_data_address, .group = "PE", .ids = "PE14", .needs = NEED_PEBS,
+     .claim = "the record of a load or store has the address that it accessed",
+     .source = "SDM Vol 3, 18.8.1.1 and 18.11.2")
+{
+	static uint64_t words[256];
+	struct pebs_sample sample;
+	struct pebs pebs;
+
+	pebs_open(&pebs, 8);
+	if (pebs.format < 2) {
+		pebs_close(&pebs);
+		test_skip("format %u has addresses of the load latency event only", pebs.format);
+	}
+	pebs_arm_event(&pebs, 0, 0x82d0 | PMU_OS, 50);
+	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\txorl %%ebx, %%ebx\n"
+			 "1: movq %%rbx, (%[words], %%rbx, 8)\n\tincl %%ebx\n\t"
+			 "cmpl $256, %%ebx\n\tjb 1b\n\t"
+			 "movl $0x38f, %%ecx\n\txorl %%eax, %%eax\n\twrmsr\n\tpopfq"
+			 :
+			 : [words] "r"(words), "a"(1), "d"(0), "c"(IA32_PERF_GLOBAL_CTRL)
+			 : "rbx", "memory", "cc");
+	REQUIRE_EQ(pebs_count(&pebs) >= 4, true);
+	for (size_t slot = 0; slot < 4; slot++) {
+		sample = pebs_sample(&pebs, slot);
+		EXPECT_EQ(sample.address, (uint64_t)&words[sample.registers[3]]);
+	}
+	pebs_close(&pebs);
+}
