@@ -31,4 +31,10 @@ view: ## build/view: shows the branches of a panic, of a trace
 	@$(MAKE) --no-print-directory $(BUILD)/view
 .PHONY: view
 
+check-view: ## check what `view` writes by the tools that read it: perf
+	@tools/deps check view check-view
+	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
+	@prove --verbose --exec '' tests/view/perf.sh
+.PHONY: check-view
+
 -include $(shell find $(BUILD)/view-obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# perf.sh: perf.data that `view perf` makes of the trace of test_stack.c, as the perf of Linux reads it;
+# the records themselves are the judge. Prints TAP. A part of `make check-view`.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+view=build/view program=build/view-test/stepped
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+build/view-test/test_stack "$program" "$scratch/trace.spt" "$scratch/records" >/dev/null
+perl -e '$/ = \24; while (<>) { printf "%x %x %s\n", unpack("Q<2"), (unpack("Q<3"))[2] & 16 ? "P" : "M" }' \
+	"$scratch/records" >"$scratch/expected"
+$view perf -p "$program" -o "$scratch/samples.data" "$scratch/trace.spt" 2>/dev/null
+$view perf --aux -p "$program" -o "$scratch/aux.data" "$scratch/trace.spt" 2>/dev/null
+
+number=0 failed=0
+# result CLAIM: of the last command's exit status
+result()
+{
+	local status=$?
+	number=$((number + 1))
+	[ $status = 0 ] && { echo "ok $number perf: $1"; return; }
+	echo "not ok $number perf: $1"
+	failed=1
+}
+
+read_perf()
+{
+	perf "$@" 2>/dev/null
+}
+
+echo 1..6
+# Newest first, and each sample but the first begins with a branch of the one before.
+read_perf script -D -i "$scratch/samples.data" | perl -ne '
+	sub flush { pop @pairs if $after++; print reverse map { "$_\n" } @pairs; @pairs = () }
+	flush() if /PERF_RECORD_SAMPLE/ && @pairs;
+	push @pairs, sprintf "%x %x %s", hex $1, hex $2, $3 if /^\.+ +\d+: ([0-9a-f]{16}) -> ([0-9a-f]{16}) \d+ cycles +([PM])/;
+	END { flush() }' >"$scratch/got"
+[ -s "$scratch/got" ] && cmp -s "$scratch/expected" "$scratch/got"
+result 'perf script has the branches of all samples, in order, with their prediction'
+
+# Without a kernel of which there is a file perf cannot decode what is from there, and says so.
+read_perf script -i "$scratch/aux.data" --itrace=b -F ip,addr | sed -nE 's/^ *([0-9a-f]+) => *([0-9a-f]+)$/\1 \2/p' |
+	grep -v '^0 \| 0$' >"$scratch/got"
+awk '{ print $1, $2 }' "$scratch/expected" | cmp -s - "$scratch/got"
+result 'perf script --itrace=b has the branches of the AUX area, in order'
+
+# Instructions of the last block of each sample are not executed yet: more are listed than were, by few.
+listed=$(read_perf script -i "$scratch/samples.data" -F +brstackinsn | grep -c 'insn:')
+[ "$listed" -ge 95000 ] && [ "$listed" -le 99000 ]
+result 'perf script -F +brstackinsn lists the instructions'
+
+read_perf report -i "$scratch/samples.data" --branch-history --no-children --stdio >"$scratch/report"
+grep -q 'compare stepped.c:' "$scratch/report" && grep -q 'msort_with_tmp' "$scratch/report"
+result 'perf report --branch-history has functions and lines'
+
+# Every sample in descend() has main() among its callers.
+read_perf script -i "$scratch/samples.data" -F ip,sym | perl -00 -ne '
+	next unless /^\s*[0-9a-f]+ descend/; $all++; $right++ if /\bmain\b/; END { exit($all && $all == $right ? 0 : 1) }'
+result 'the call chains lead to main()'
+
+read_perf annotate -i "$scratch/samples.data" --stdio compare | grep -qE '^ +100\.00 .*mov .*# \+100\.00%'
+result 'perf annotate has the coverage of a function'
+exit $failed
