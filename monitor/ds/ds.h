@@ -31,8 +31,11 @@ static inline bool ds_tracing(const struct vcpu *vcpu)
 void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 void ds_event(struct vcpu *vcpu, const struct branch *event);
 
-/* What else a program does while it is traced that real silicon has been confused by. */
-enum ds_occasion { DS_AT_HLT, DS_AT_MOV_CR3 };
+/*
+ * What else a program does while it is traced that real silicon has been confused by; and, traced
+ * or not, an instruction at which a hypervisor takes over, for monitor/defects/passthrough.c.
+ */
+enum ds_occasion { DS_AT_HLT, DS_AT_MOV_CR3, DS_AT_EXIT };
 void ds_note(struct vcpu *vcpu, enum ds_occasion occasion);
 
 /* What CPUID leaf 1 and IA32_MISC_ENABLE say: SDM Vol 3, 17.4.5 and 17.4.9. */

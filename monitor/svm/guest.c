@@ -4,6 +4,7 @@
 #include "monitor/svm/guest.h"
 
 #include "lib/io.h"
+#include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/lapic.h"
 #include "monitor/host/traps.h"
@@ -39,7 +40,7 @@ void platform_write_cr8(struct vcpu *vcpu, uint64_t value)
 
 uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes)
 {
-	(void)vcpu;
+	ds_note(vcpu, DS_AT_EXIT);
 	if (bytes == 1)
 		return inb(port);
 	return bytes == 2 ? inw(port) : inl(port);
@@ -47,7 +48,7 @@ uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes)
 
 void platform_out(struct vcpu *vcpu, uint16_t port, unsigned bytes, uint32_t value)
 {
-	(void)vcpu;
+	ds_note(vcpu, DS_AT_EXIT);
 	if (bytes == 1)
 		outb(port, (uint8_t)value);
 	else if (bytes == 2)

@@ -168,6 +168,7 @@ void platform_cpuid(struct vcpu *vcpu)
 	uint32_t last = profile_of(vcpu)->last_leaf;
 	struct cpuid leaf;
 
+	ds_note(vcpu, DS_AT_EXIT);
 	if (index >> 16 == HYPERVISOR_LEAF >> 16)
 		leaf = software(vcpu, index);
 	else if (index >= 0x80000000 && index <= LAST_EXTENDED_LEAF)

@@ -49,7 +49,7 @@ static void exercise(void)
 		rig_branches(n, 1);
 		rig_branch(0x7fff00000000 + n, n, 3, 3);
 		saw_event(&rig.vcpu, &event);
-		ds_note(&rig.vcpu, n % 2 ? DS_AT_HLT : DS_AT_MOV_CR3);
+		ds_note(&rig.vcpu, (enum ds_occasion)(n % 3));
 		ds_deliver(&rig.vcpu, (uint32_t)n << 8);
 	}
 }

@@ -25,13 +25,23 @@ struct pmu_enumeration pmu_enumerate(const struct vcpu *unused)
 	return (struct pmu_enumeration){0x07300403, 0x18, 0, 0x603};
 }
 
+/* Each CPUID is one of a guest's exits. */
+static unsigned exits;
+
+void ds_note(struct vcpu *unused, enum ds_occasion occasion)
+{
+	exits += occasion == DS_AT_EXIT;
+}
+
 static void ask(uint32_t leaf, uint32_t subleaf)
 {
 	if (!silicon.profile)
 		silicon.profile = profile_get(0);
 	vcpu.gpr[RAX] = 0xdeadbeef00000000 | leaf;
 	vcpu.gpr[RCX] = subleaf;
+	exits = 0;
 	platform_cpuid(&vcpu);
+	assert_int_equal(exits, 1);
 	for (unsigned i = RAX; i <= RBX; i++)
 		assert_int_equal(vcpu.gpr[i] >> 32, 0);
 }

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// Under a hypervisor CPUID, IN and OUT run in the hypervisor: it leaves the guest and comes back.
+// What it forgets on that way (to load IA32_DEBUGCTL or IA32_DS_AREA again, to clear TR before its
+// own branches, whose interrupt it was) shows at these instructions and nowhere else. On a bare
+// processor nothing happens at them.
+#include "drivers/apic/lapic.h"
+#include "drivers/cpuid.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/task.h"
+#include "lib/io.h"
+#include "tests/lib/chain.h"
+#include "tests/lib/exact.h"
+#include "tests/lib/pmi.h"
+
+#include <stdatomic.h>
+
+#define POST_CODE 0x80 /* a port that nothing minds */
+
+extern const char over_first[], over_in[], over_out[], over_cpuid[], over_end[];
+
+TEST(bts_taken_over_records, .group = "K", .ids = "K11", .needs = NEED_BTS,
+     .claim = "recording goes on over IN, OUT and CPUID, each branch once and no other",
+     .source = "SDM Vol 3, 17.4.4 and 17.4.5: taken branch, interrupt, or exception")
+{
+	uint64_t debugctl = 0, area = 0;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	EXACTLY (&rig)
+		TRACED_WITH(rig_all(),
+			    "over_first: jmp over_in\n\tud2\n"
+			    "over_in: inb $0x80, %%al\n\tjmp over_out\n\tud2\n"
+			    "over_out: outb %%al, $0x80\n\tjmp over_cpuid\n\tud2\n"
+			    "over_cpuid: xorl %%eax, %%eax\n\tcpuid\n\tjmp over_end\n\tud2\n"
+			    "over_end: movl $0x1d9, %%ecx\n\trdmsr\n\tmovl %%eax, %k[debugctl]\n\t"
+			    "movl $0x600, %%ecx\n\trdmsr\n\tshlq $32, %%rdx\n\torq %%rdx, %%rax\n\t"
+			    "movq %%rax, %[area]\n\t",
+			    AND([debugctl] "=&r"(debugctl), [area] "=&r"(area)), , "rbx");
+	EXPECT_EQ(rig_count(&rig), 4);
+	EXPECT_EQ(rig_record(&rig, 0).from, (uintptr_t)over_first);
+	EXPECT_EQ(rig_record(&rig, 0).to, (uintptr_t)over_in);
+	EXPECT_EQ(rig_record(&rig, 1).to, (uintptr_t)over_out);
+	EXPECT_EQ(rig_record(&rig, 2).to, (uintptr_t)over_cpuid);
+	EXPECT_EQ(rig_record(&rig, 3).to, (uintptr_t)over_end);
+	EXPECT_EQ(debugctl, rig_all());
+	EXPECT_EQ(area, (uintptr_t)rig.area);
+	rig_close(&rig);
+}
+
+static void be_taken_over(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		cpuid(0, 0);
+		inb(POST_CODE);
+	}
+	pmi_settle();
+}
+
+static void fill(struct rig *rig)
+{
+	rig_reset(rig);
+	chain_trace(rig, rig_interrupt(), &chain_a, 16);
+	pmi_settle();
+}
+
+TEST(bts_taken_over_mask, .group = "T", .ids = "T4", .needs = NEED_BTS,
+     .claim = "the mask that a delivery set in the LVT entry stays over CPUID and IN",
+     .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: mask")
+{
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};
+
+	rig_open(&rig, 64);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, 8);
+	fill(&rig);
+	EXPECT_EQ(pmi.count, 1);
+	be_taken_over();
+	EXPECT(lapic_read_lvtpc() & LVT_MASKED);
+	fill(&rig);
+	EXPECT_EQ(pmi.count, 1);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+TEST(bts_taken_over_interrupt, .group = "T", .ids = "T3", .needs = NEED_BTS,
+     .claim = "one crossing of the threshold gives one interrupt, and none at a later CPUID or IN",
+     .source = "SDM Vol 3, 17.4.9.5 and 10.5.1")
+{
+	for (enum pmi_delivery delivery = PMI_FIXED; delivery <= PMI_NMI; delivery++) {
+		struct rig rig;
+		struct pmi pmi = {.rig = &rig, .delivery = delivery};
+
+		rig_open(&rig, 64);
+		pmi_take(&pmi);
+		rig_set_threshold(&rig, 8);
+		fill(&rig);
+		be_taken_over();
+		EXPECT_EQ(pmi.count, 1);
+		pmi_release(&pmi);
+		rig_close(&rig);
+	}
+}
+
+#define ROUNDS 200
+
+static atomic_uint rounds;
+static atomic_bool over;
+
+/* Branches of another CPU, which nobody records. */
+static void branch_elsewhere(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&over)) {
+		cpuid(0, 0);
+		chain_walk(&chain_b, 64);
+		atomic_fetch_add(&rounds, 1);
+	}
+}
+
+static void wait_for_rounds(unsigned more)
+{
+	for (unsigned from = atomic_load(&rounds); atomic_load(&rounds) - from < more;)
+		__asm__ volatile("pause");
+}
+
+extern const char alone_loop[], alone_again[];
+
+TEST(bts_taken_over_other_cpu, .group = "S", .ids = "S1", .needs = NEED_BTS | NEED_SMP,
+     .claim = "a CPU that records has its own branches over CPUID, and none of another CPU's",
+     .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
+{
+	struct task *task = task_create_stopped("elsewhere", branch_elsewhere, NULL);
+	unsigned there = (this_cpu()->index + 1) % cpu_count();
+	uint64_t left = ROUNDS, foreign = 0;
+	struct rig rig;
+
+	REQUIRE(task);
+	atomic_store(&over, false);
+	task_set_affinity(task, 1ul << there);
+	rig_open(&rig, 8 * ROUNDS);
+	task_start(task);
+	wait_for_rounds(2);
+	TRACED_WITH(rig_all(),
+		    "alone_loop: xorl %%eax, %%eax\n\tcpuid\n\tdecq %[left]\n"
+		    "alone_again: jnz alone_loop\n\t",
+		    AND([left] "+r"(left)), , "rbx");
+	wait_for_rounds(2);
+	atomic_store(&over, true);
+	EXPECT_EQ(rig_count(&rig), ROUNDS - 1);
+	for (unsigned i = 0; i < ROUNDS - 1; i++)
+		foreign += rig_record(&rig, i).from != (uintptr_t)alone_again;
+	EXPECT_EQ(foreign, 0);
+	rig_close(&rig);
+	task_join(task);
+	task_put(task);
+}
