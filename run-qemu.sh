@@ -238,7 +238,7 @@ compose()
 	fi
 	command=("$qemu" -accel "$accel" -cpu "$cpu" -smp "$smp" -m "$memory"
 		-nodefaults -display none -vga none -no-reboot
-		-device 'isa-debug-exit,iobase=0xf4,iosize=4' -serial stdio)
+		-device 'isa-debug-exit,iobase=0xf4,iosize=4' -serial stdio -global hpet.msi=on)
 	[ "$firmware" = bios ] || command+=(-machine q35 -bios "$ovmf")
 	if [ "$boot" = kernel ]; then command_for_kernel; else command_for_grub; fi
 	[ $gdb = 0 ] || command+=(-s -S)

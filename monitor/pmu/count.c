@@ -108,6 +108,21 @@ void pmu_tick(struct vcpu *vcpu)
 			count(vcpu, n, cycles);
 }
 
+uint64_t pmu_deadline(const struct vcpu *vcpu)
+{
+	const struct pmu_state *pmu = &vcpu->pmu;
+	uint64_t least = 0, left;
+
+	for (unsigned n = 0; pmu->cycles >> n && !pmu->waits; n++) {
+		if (!(pmu->cycles & place(n)) || !interrupts(vcpu, n))
+			continue;
+		left = pmu_counter_mask(vcpu) - pmu->value[n] + 1;
+		if (!least || left < least)
+			least = left;
+	}
+	return least ? pmu->clock + least : 0;
+}
+
 void pmu_wait(struct vcpu *vcpu, bool waits)
 {
 	pmu_tick(vcpu);

@@ -37,6 +37,9 @@ void pmu_event(struct vcpu *vcpu, const struct branch *event);
 /* Counts the cycles up to now, with the overflows that they make. */
 void pmu_tick(struct vcpu *vcpu);
 
+/* The TSC at which a counter of cycles of both levels overflows and interrupts; 0: none does. */
+uint64_t pmu_deadline(const struct vcpu *vcpu);
+
 /* HLT begins, ends: no cycle counts meanwhile. */
 void pmu_wait(struct vcpu *vcpu, bool waits);
 

@@ -11,6 +11,7 @@
 #include "monitor/host/wake.h"
 #include "monitor/interp/interp.h"
 #include "monitor/pmu/pmu.h"
+#include "monitor/svm/deadline.h"
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/processor.h"
 #include "monitor/svm/reset.h"
@@ -62,7 +63,8 @@ static void inject_nmi(struct guest *guest)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 
-	vcpu->nmi_pending |= nmi_take();
+	deadline_set(guest);
+	vcpu->nmi_pending |= deadline_take_nmi(guest);
 	startup_obey(guest);
 	if (!vcpu->nmi_pending || vcpu->nmi_blocked)
 		return;

@@ -25,6 +25,8 @@ struct guest {
 	uint64_t injection;	 /* EVENTINJ of the next entry; without EVENT_VALID: none */
 	bool stale_translations; /* page tables changed without the processor's knowledge */
 	uint64_t misc_enable;
+	uint64_t deadline; /* TSC of the next overflow of a counter of cycles; 0: none */
+	bool own_nmi;	   /* deadline.c: one is still to come */
 
 	bool lvt_disarmed; /* a hypervisor's, in a rehearsal: no PMI until the entry is written */
 	bool x2apic;

@@ -5,6 +5,7 @@
 #include "monitor/host/traps.h"
 #include "monitor/interp/interp.h"
 #include "monitor/pmu/pmu.h"
+#include "monitor/svm/deadline.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/startup.h"
 
@@ -28,7 +29,7 @@ static void deliver_pending(struct vcpu *vcpu)
 
 	/* In this order: an NMI in between is looked at once more than necessary, not missed. */
 	vcpu->attention = false;
-	vcpu->nmi_pending |= nmi_take();
+	vcpu->nmi_pending |= deadline_take_nmi(guest_of(vcpu));
 	startup_obey(guest_of(vcpu));
 	if (vcpu->interrupt_shadow)
 		return;

@@ -7,6 +7,7 @@
 #include "monitor/host/cpu.h"
 #include "monitor/host/traps.h"
 #include "monitor/interp/interp.h"
+#include "monitor/svm/deadline.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/startup.h"
 
@@ -28,7 +29,7 @@ static bool begun(struct guest *guest)
 	struct vcpu *vcpu = &guest->vcpu;
 
 	if (!enter(guest, ENTER_STEP)) {
-		vcpu->nmi_pending |= nmi_take();
+		vcpu->nmi_pending |= deadline_take_nmi(guest);
 		startup_obey(guest);
 		return false;
 	}

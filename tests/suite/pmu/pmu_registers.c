@@ -267,3 +267,49 @@ TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "", .needs = 0,
 	EXPECT(counted < passed / 2);
 	end(FIXED_CYCLES);
 }
+
+/* With IF = 0 nothing but the counter's own NMI ends the loop. */
+static uint64_t wait_for_overflow(uint64_t cycles)
+{
+	uint64_t began = tsc_read(), limit = cycles * 100 + 1000000000;
+
+	interrupt.count = 0;
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	wrmsr(IA32_FIXED_CTR0 + 1, -cycles & ((1ull << pmu_caps()->fixed_width) - 1));
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << FIXED_CYCLES);
+	while (!*(volatile unsigned *)&interrupt.count && tsc_read() - began < limit)
+		spin(1000);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1ull << FIXED_CYCLES);
+	return tsc_read() - began;
+}
+
+TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "a counter of cycles interrupts at its overflow, interrupts off or not, and not early",
+     .source = "SDM Vol 3, 18.2.2 and table 18-1: 3CH")
+{
+	uint64_t flags, took, cycles = 2000000, late = UINT64_MAX;
+
+	begin(FIXED_CYCLES);
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	flags = interrupts_save();
+	nmi_add_handler(overflowed);
+	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
+	for (unsigned i = 0; i < 5; i++) {
+		took = wait_for_overflow(cycles);
+		EXPECT_EQ(interrupt.count, 1);
+		EXPECT(interrupt.status >> FIXED_CYCLES & 1);
+		EXPECT(took >= cycles);
+		if (took - cycles < late)
+			late = took - cycles;
+	}
+	test_observe("late", "%lu cycles at the least", late);
+	EXPECT(late < cycles * 10);
+	nmi_remove_handler(overflowed);
+	interrupts_restore(flags);
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+	end(FIXED_CYCLES);
+}
