@@ -35,8 +35,8 @@ objects         = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 kernel_sources := $(filter-out tests/suite/bench/minimal.asm,$(call sources,$(kernel_dirs)))
 kernel_sources := $(filter-out $(if $(SANITIZE),,kernel/ubsan/%),$(kernel_sources))
 monitor_sources:= $(filter-out lib/frame.c,$(call sources,$(monitor_dirs)))
-kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o
-monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o
+kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o $(BUILD)/obj/font.o
+monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o $(BUILD)/obj/font.o
 
 .DEFAULT_GOAL := help
 
@@ -153,6 +153,15 @@ $(BUILD)/version.c: FORCE
 	  '$(VERSION)' "$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo none)" > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(BUILD)/obj/version.o: $(BUILD)/version.c
+	@mkdir -p $(@D)
+	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
+
+# The subset of a console font that the screen needs.
+FONT := /usr/share/consolefonts/Unifont-APL8x16.psf.gz
+$(BUILD)/font.c: tools/font $(FONT)
+	@mkdir -p $(@D)
+	$(call short,FONT)tools/font $(FONT) > $@
+$(BUILD)/obj/font.o: $(BUILD)/font.c
 	@mkdir -p $(@D)
 	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
 FORCE:

@@ -48,6 +48,8 @@ usage()
 	  -V, --version
 	  -h, --help
 
+	The log is what QEMU writes to its standard output: COM1, unless a QEMU argument names stdio.
+
 	environment: QEMU (the binary), BUILD (where the images are), TIMEOUT_SCALE (multiplies the
 	time limit)
 
@@ -238,7 +240,8 @@ compose()
 	fi
 	command=("$qemu" -accel "$accel" -cpu "$cpu" -smp "$smp" -m "$memory"
 		-nodefaults -display none -vga none -no-reboot
-		-device 'isa-debug-exit,iobase=0xf4,iosize=4' -serial stdio -global hpet.msi=on)
+		-device 'isa-debug-exit,iobase=0xf4,iosize=4' -global hpet.msi=on)
+	[[ "${extra[*]-}" == *stdio* ]] || command+=(-serial stdio)
 	[ "$firmware" = bios ] || command+=(-machine q35 -bios "$ovmf")
 	if [ "$boot" = kernel ]; then command_for_kernel; else command_for_grub; fi
 	[ $gdb = 0 ] || command+=(-s -S)

@@ -17,8 +17,8 @@ align 8
 multiboot2:
 	dd 0xe85250d6, 0, multiboot2_end - multiboot2
 	dd -(0xe85250d6 + 0 + (multiboot2_end - multiboot2))
-	dw 0, 0                         ; end tag
-	dd 8
+	dd 5 | 1 << 16, 20, 0, 0, 0, 0  ; optional: a framebuffer of any kind
+	dd 0, 8                         ; end tag
 multiboot2_end:
 
 section .boot progbits alloc exec nowrite align=16
@@ -86,7 +86,7 @@ enter_long_mode:
 	lgdt [boot_gdt_pointer]
 	jmp 8:long_mode
 
-; ESI: the reason. Says it on COM1 and the debug console; under a hypervisor ends with exit value
+; ESI: the reason. Says it on COM1, COM2 and the debug console; under a hypervisor ends with exit value
 ; 37 (error). A machine has no such port, so it halts.
 refuse:
 	call put_text
@@ -108,15 +108,17 @@ put_text:
 	jz .end
 	out 0xe9, al
 	mov ah, al
-	mov dx, 0x3fd
-	mov ecx, 100000                 ; bounded: a wedged port loses text, not the verdict
-.wait:
-	in al, dx
+	mov dx, 0x3fd                   ; line status of COM1, then of COM2
+.port:	mov ecx, 100000                 ; bounded: a wedged port loses text, not the verdict
+.wait:	in al, dx
 	test al, 0x20
 	loopz .wait
+	sub dx, 5
 	mov al, ah
-	mov dx, 0x3f8
 	out dx, al
+	sub dx, 0x100 - 5
+	cmp dh, 1
+	ja .port
 	jmp put_text
 .end:
 	ret

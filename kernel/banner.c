@@ -14,6 +14,7 @@
 #include "kernel/trace/init.h"
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
+#include "lib/console.h"
 #include "lib/string.h"
 #include "lib/version.h"
 

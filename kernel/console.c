@@ -1,148 +1,160 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/console.h"
 
-#include "drivers/screen/screen.h"
 #include "kernel/lock.h"
+#include "kernel/options.h"
+#include "kernel/silicon.h"
+#include "lib/console.h"
 #include "lib/format.h"
+#include "lib/screen.h"
 #include "lib/string.h"
-#include "lib/uart.h"
+#include "lib/version.h"
 
 #define LINE_SIZE 512
 
 static struct spinlock lock;
 static bool lock_is_off;
-static struct uart uarts[4];
-static bool debugcon, screen_wanted, screen;
-static char names[48];
 
-static void note(const char *name)
+static uint64_t take_lock(void)
 {
-	size_t used = strlen(names);
-
-	format(names + used, sizeof(names) - used, "%s%s", used ? "," : "", name);
+	return lock_is_off ? interrupts_save() : spin_lock(&lock);
 }
 
-static bool open_com(unsigned index, uint32_t baud)
+static void release_lock(uint64_t flags)
 {
-	static const char *const com_names[] = {"com1", "com2", "com3", "com4"};
-
-	if (!uart_init(&uarts[index], uart_com_bases[index], baud))
-		return false;
-	note(com_names[index]);
-	return true;
-}
-
-static void open_debugcon(void)
-{
-	debugcon = debugcon_present();
-	if (debugcon)
-		note("debugcon");
-}
-
-static void open_auto(uint32_t baud)
-{
-	for (unsigned i = 0; i < 4; i++)
-		if (open_com(i, baud))
-			break;
-	open_debugcon();
-	screen_wanted = true;
-}
-
-static bool open_named(const char *word, size_t length, uint32_t baud)
-{
-	if (length == 4 && !strncmp(word, "auto", 4))
-		open_auto(baud);
-	else if (length == 4 && !strncmp(word, "com", 3) && word[3] >= '1' && word[3] <= '4')
-		open_com((unsigned)(word[3] - '1'), baud);
-	else if (length == 8 && !strncmp(word, "debugcon", 8))
-		open_debugcon();
-	else if (length == 6 && !strncmp(word, "screen", 6))
-		screen_wanted = true;
-	else
-		return length == 4 && !strncmp(word, "none", 4);
-	return true;
-}
-
-const char *console_init(const char *list, uint32_t baud)
-{
-	static char error[96];
-
-	if (!uart_can_give(baud)) {
-		format(error, sizeof(error),
-		       "baud=%u: a serial port gives 300 to 115200, near a divisor of 115200",
-		       baud);
-		open_auto(115200);
-		return error;
-	}
-	while (*list) {
-		size_t length = 0;
-
-		while (list[length] && list[length] != ',')
-			length++;
-		if (!open_named(list, length, baud)) {
-			format(error, sizeof(error),
-			       "console=%.*s: not one of auto com1 com2 com3 com4 debugcon screen none",
-			       (int)(length < 16 ? length : 16), list);
-			if (!names[0])
-				open_auto(baud);
-			return error;
-		}
-		list += length + (list[length] == ',');
-	}
-	return NULL;
-}
-
-void console_add_screen(void)
-{
-	screen = screen_wanted && screen_init();
-	if (screen)
-		note("screen");
-}
-
-const char *console_names(void)
-{
-	return names[0] ? names : "none";
-}
-
-static void put(char c)
-{
-	for (unsigned i = 0; i < 4; i++)
-		if (uarts[i].base)
-			uart_put(&uarts[i], c);
-	if (debugcon)
-		debugcon_put(c);
-	if (screen)
-		screen_put(c);
-}
-
-void printk(const char *template, ...)
-{
-	char line[LINE_SIZE];
-	va_list arguments;
-	uint64_t flags;
-
-	va_start(arguments, template);
-	vformat(line, sizeof(line), template, arguments);
-	va_end(arguments);
-	flags = lock_is_off ? interrupts_save() : spin_lock(&lock);
-	for (const char *c = line; *c; c++) {
-		if (*c == '\n')
-			put('\r');
-		put(*c);
-	}
 	if (lock_is_off)
 		interrupts_restore(flags);
 	else
 		spin_unlock(&lock, flags);
 }
 
+static bool starts_with_one_of(const char *line, const char *const *starts)
+{
+	for (; *starts; starts++)
+		if (!strncmp(line, *starts, strlen(*starts)))
+			return true;
+	return false;
+}
+
+/* Results that are good and figures are too many for a screen; the log has them. */
+static void print_on_screen(const char *line)
+{
+	static const char *const hidden[] = {"ok ",	"# time ", "# obs ", "# bench ", "# beat ",
+					     "# test ", "KTAP",	   "1..",    NULL};
+	static const char *const bad[] = {"not ok",	  "# error",   "# panic",
+					  "# unexpected", "Bail out!", NULL};
+
+	while (*line == '\n')
+		line++;
+	if (*line && !starts_with_one_of(line, hidden))
+		screen_write(line, starts_with_one_of(line, bad) ? SCREEN_RED : SCREEN_GREY);
+}
+
+void printk(const char *template, ...)
+{
+	char line[LINE_SIZE];
+	const char *lost;
+	va_list arguments;
+	uint64_t flags;
+
+	va_start(arguments, template);
+	vformat(line, sizeof(line), template, arguments);
+	va_end(arguments);
+	flags = take_lock();
+	console_write(line);
+	if (console_has_screen())
+		print_on_screen(line);
+	lost = console_lost();
+	release_lock(flags);
+	if (lost)
+		printk("# console: %s takes no more characters; the log goes on at %s\n", lost,
+		       console_names());
+}
+
+void console_print_notes(const char *notes)
+{
+	while (*notes) {
+		const char *end = strchr(notes, ';');
+		size_t length = end ? (size_t)(end - notes) : strlen(notes);
+
+		printk("# console: %.*s\n", (int)length, notes);
+		notes += length + (end ? 2 : 0);
+	}
+}
+
+void console_print_title(void)
+{
+	char title[100];
+
+	format(title, sizeof(title),
+	       " Spoor %s: a conformance suite for Intel's Branch Trace Store", spoor_version);
+	if (console_has_screen())
+		screen_title(title);
+}
+
+void console_progress(unsigned n, unsigned all, const char *name)
+{
+	char text[100];
+	uint64_t flags;
+
+	if (!console_has_screen())
+		return;
+	format(text, sizeof(text), " %u of %u: %s", n, all, name);
+	flags = take_lock();
+	screen_progress(text);
+	release_lock(flags);
+}
+
+static const char *what_was_tested(void)
+{
+	switch (*silicon_name()) {
+	case 'g':
+		if (*silicon_mark())
+			return "Tested: a rehearsal on virtual silicon: it proves nothing about a chip";
+		return "Tested: the Debug Store that a hypervisor shows";
+	case 'v':
+		return "Tested: virtual silicon of Spoor's monitor: it proves nothing about a chip";
+	case 'n':
+		if (strcmp(silicon_name(), "native") == 0)
+			return "Tested: the Debug Store of this processor, without a hypervisor";
+	}
+	return "Tested: nothing: no Branch Trace Store was met";
+}
+
+static const char *what_comes_now(void)
+{
+	switch ((enum end_action)options.end) {
+	case END_EXIT:
+		return "This run is over; without an emulator to leave, the machine has halted";
+	case END_REBOOT:
+		return "This run is over; the machine restarts";
+	case END_POWEROFF:
+		return "This run is over; the machine switches itself off";
+	case END_HALT:
+		break;
+	}
+	return "This run is over; the machine has halted and can be switched off";
+}
+
+void console_verdict(enum verdict verdict)
+{
+	static const struct {
+		const char *word;
+		enum screen_colour colour;
+	} verdicts[] = {
+		[VERDICT_PASS] = {"PASS", SCREEN_GREEN},
+		[VERDICT_FAIL] = {"FAIL", SCREEN_RED},
+		[VERDICT_ERROR] = {"ERROR", SCREEN_RED},
+		[VERDICT_ALL_SKIPPED] = {"SKIP", SCREEN_YELLOW},
+		[VERDICT_PANIC] = {"PANIC", SCREEN_RED},
+	};
+
+	if (console_has_screen() && !options.list)
+		screen_verdict(verdicts[verdict].word, verdicts[verdict].colour, what_was_tested(),
+			       what_comes_now());
+}
+
 void console_unlock_for_good(void)
 {
 	lock_is_off = true;
-}
-
-void console_flush(void)
-{
-	for (unsigned i = 0; i < sizeof(uarts) / sizeof(uarts[0]); i++)
-		uart_flush(&uarts[i]);
 }

@@ -1,35 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The console: every line goes to each device in use, the UARTs first. Lines are written whole,
- * with CR LF. A device that wedges is dropped, the others go on.
+ * What the kernel says. Lines go whole to every device of lib/console.h, with CR LF; the screen
+ * gets those that a reader there needs.
  */
 #ifndef SPOOR_KERNEL_CONSOLE_H
 #define SPOOR_KERNEL_CONSOLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/*
- * Opens the devices that `list` names ("com1,debugcon"; "auto": the first COM port that answers
- * and QEMU's debug console; "none"). NULL, or a sentence that names the word at fault, with "auto"
- * opened in its place.
- */
-const char *console_init(const char *list, uint32_t baud);
-
-/* The text screen, if the list named it: once the kernel's memory map stands. */
-void console_add_screen(void);
-
-/* The devices in use, as words: "com1,debugcon". */
-const char *console_names(void);
+#include "kernel/end.h"
 
 /* Prints to the console. Any context but NMI; a panic may print from anywhere. */
 void printk(const char *template, ...) __attribute__((format(printf, 1, 2)));
 
+/* One line for each sentence of console_open() or console_move(). */
+void console_print_notes(const char *notes);
+
+/* Titles the screen, where there is one. */
+void console_print_title(void);
+
+/* On the screen only: the test `name`, number `n` of `all`, runs. */
+void console_progress(unsigned n, unsigned all, const char *name);
+
+/* On the screen only: how the run ended, what it tested, and what the machine does now. */
+void console_verdict(enum verdict verdict);
+
 /* From here on printk() takes no lock: one CPU is left and whoever held the lock may be gone. */
 void console_unlock_for_good(void);
-
-/* Waits until everything has left the machine. Any context. */
-void console_flush(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/pause.h"
+#include "lib/console.h"
 #include "lib/format.h"
 
 void (*end_report)(enum verdict verdict, const char *why);
@@ -45,6 +46,7 @@ void end_run(enum verdict verdict, const char *why)
 		       "rc=%d\n",
 		       silicon_name(), silicon_mark(), verdict == VERDICT_ERROR, end_rc(verdict));
 	}
+	console_verdict(verdict);
 	console_flush();
 	switch ((enum end_action)options.end) {
 	case END_EXIT:

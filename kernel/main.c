@@ -4,6 +4,7 @@
 #include "drivers/acpi/acpi.h"
 #include "drivers/apic/ioapic.h"
 #include "drivers/apic/lapic.h"
+#include "drivers/mmio.h"
 #include "drivers/smbios/smbios.h"
 #include "kernel/banner.h"
 #include "kernel/console.h"
@@ -23,6 +24,8 @@
 #include "lib/boot_info.h"
 #include "lib/checksum.h"
 #include "lib/cmdline.h"
+#include "lib/console.h"
+#include "lib/uart.h"
 
 #define LOAD	     0x100000ul /* linker.ld */
 #define LEAST_MEMORY (8ul << 20)
@@ -57,22 +60,33 @@ static void read_boot_information(uint32_t magic, uint64_t physical, bool whole)
 {
 	const char *error = boot_info_read(&info, magic, physical, boot_memory_at);
 	const char *line = info.command_line;
-	bool understood;
-	const char *console_error;
+	bool understood, speed;
+	const char *notes;
 
 	if (info.protocol == BOOT_MULTIBOOT1)
 		line = cmdline_skip_file_name(line);
 	understood = options_read(line);
-	console_error = console_init(options.console, (uint32_t)options.baud);
+	speed = uart_can_give((uint32_t)options.baud);
+	notes = console_open(options.console, speed ? (uint32_t)options.baud : 115200, &info,
+			     boot_memory_at);
+	console_print_title();
 	printk("\n"); /* firmware leaves the cursor, and terminal escapes, anywhere */
+	console_print_notes(notes);
 	if (!whole)
 		refuse("this image is damaged: its checksum is not that of what was built");
 	if (error)
 		refuse("boot information: %s", error);
 	if (!understood)
 		refuse("command line: %s", options_error());
-	if (console_error)
-		refuse("command line: %s", console_error);
+	if (!speed)
+		refuse("command line: baud=%lu: a serial port gives 300 to 115200, near a divisor of "
+		       "115200",
+		       options.baud);
+}
+
+static const void *device_memory(uint64_t physical, uint64_t bytes)
+{
+	return (const void *)mmio_map(physical, bytes);
 }
 
 static void start_memory(void)
@@ -86,6 +100,7 @@ static void start_memory(void)
 	error = vm_init(&info);
 	if (error)
 		refuse("%s", error);
+	console_print_notes(console_move(device_memory));
 }
 
 static void start_clocks(void)
@@ -119,20 +134,19 @@ void kernel_main(uint32_t magic, uint64_t information)
 	trap_init();	 /* exceptions can be caught from here on */
 	trace_quiesce(); /* what firmware left on: recorded, then off */
 	read_boot_information(magic, information, whole); /* command line, console */
-	start_memory();	      /* pages, the kernel's own address space */
-	cpu_protect();	      /* SMEP, SMAP, SYSCALL */
-	console_add_screen(); /* the text screen, where there is one */
-	acpi_init(&info);     /* tables of the platform */
-	smbios_init(&info);   /* its name */
-	ioapic_init();	      /* all lines masked */
-	start_clocks();	      /* local APIC, calibration, timer */
-	watchdog_init();      /* deadlines that end a hung run */
-	trace_init();	      /* Debug Store: probe, PMI */
-	silicon_init();	      /* whose it is */
-	programs_init();      /* of ring 3 */
-	ptrace_init();	      /* its system call */
-	sched_init();	      /* this becomes the idle task */
-	smp_start(&info);     /* the other CPUs */
+	start_memory();	    /* pages, own address space; the console in it */
+	cpu_protect();	    /* SMEP, SMAP, SYSCALL */
+	acpi_init(&info);   /* tables of the platform */
+	smbios_init(&info); /* its name */
+	ioapic_init();	    /* all lines masked */
+	start_clocks();	    /* local APIC, calibration, timer */
+	watchdog_init();    /* deadlines that end a hung run */
+	trace_init();	    /* Debug Store: probe, PMI */
+	silicon_init();	    /* whose it is */
+	programs_init();    /* of ring 3 */
+	ptrace_init();	    /* its system call */
+	sched_init();	    /* this becomes the idle task */
+	smp_start(&info);   /* the other CPUs */
 	banner_print(&info);
 	start_first_task();
 	sched_idle();

@@ -3,6 +3,7 @@
 
 #include "drivers/clock/tsc.h"
 #include "lib/cmdline.h"
+#include "lib/console.h"
 
 struct options options = {
 	.repeat = 1,
@@ -70,7 +71,7 @@ static const struct option words[] = {
 	 .kind = OPTION_FLAG,
 	 .target = &options.x2apic},
 	{.name = "console",
-	 .help = "devices: auto com1..com4 debugcon screen none",
+	 .help = "devices: " CONSOLE_WORDS,
 	 .kind = OPTION_TEXT,
 	 .target = options.console,
 	 .size = sizeof(options.console)},

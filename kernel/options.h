@@ -19,7 +19,7 @@ struct options {
 	uint64_t seed;	   /* of everything random; never 0: that word takes one from the clock */
 	uint64_t timeout;  /* seconds that one test may take */
 	bool x2apic;	   /* not xAPIC mode, which is what firmware mostly leaves */
-	char console[64];
+	char console[128];
 	char machine[64]; /* this one's name in the banner */
 	char mac[32];	  /* of the network card that it booted from, as the loader wrote it */
 	uint64_t baud;

@@ -77,6 +77,27 @@ static void read_efi_system_table(struct boot_reader *reader, uint64_t physical,
 		boot_copy(reader, to, physical + sizeof(*tag), sizeof(*to));
 }
 
+/* A screen is not worth the run: a tag that is too short for an RGB framebuffer is passed over. */
+static void read_framebuffer(struct boot_reader *reader, uint64_t physical,
+			     const struct multiboot2_tag *tag)
+{
+	struct multiboot2_framebuffer fb;
+
+	if (tag->size < sizeof(fb) || !boot_copy(reader, &fb, physical, sizeof(fb)))
+		return;
+	reader->info->framebuffer = (struct boot_framebuffer){
+		.address = fb.address,
+		.pitch = fb.pitch,
+		.width = fb.width,
+		.height = fb.height,
+		.bits = fb.bits,
+		.type = fb.type,
+		.red = {fb.red_position, fb.red_size},
+		.green = {fb.green_position, fb.green_size},
+		.blue = {fb.blue_position, fb.blue_size},
+	};
+}
+
 static void read_tag(struct boot_reader *reader, uint64_t physical,
 		     const struct multiboot2_tag *tag)
 {
@@ -99,6 +120,9 @@ static void read_tag(struct boot_reader *reader, uint64_t physical,
 		break;
 	case MULTIBOOT2_EFI64_SYSTEM_TABLE:
 		read_efi_system_table(reader, physical, tag);
+		break;
+	case MULTIBOOT2_FRAMEBUFFER:
+		read_framebuffer(reader, physical, tag);
 		break;
 	case MULTIBOOT2_RSDP_V1:
 	case MULTIBOOT2_RSDP_V2:

@@ -34,11 +34,30 @@ enum { STATUS_HOLDING_EMPTY = 0x20, STATUS_ALL_EMPTY = 0x40 };
 
 static uint8_t get(const struct uart *uart, uint16_t reg)
 {
+	switch (uart->memory ? uart->size : 0) {
+	case 1:
+		return ((const volatile uint8_t *)uart->memory)[reg];
+	case 2:
+		return (uint8_t)((const volatile uint16_t *)uart->memory)[reg];
+	case 4:
+		return (uint8_t)((const volatile uint32_t *)uart->memory)[reg];
+	}
 	return inb((uint16_t)(uart->base + reg));
 }
 
 static void set(const struct uart *uart, uint16_t reg, uint8_t value)
 {
+	switch (uart->memory ? uart->size : 0) {
+	case 1:
+		((volatile uint8_t *)uart->memory)[reg] = value;
+		return;
+	case 2:
+		((volatile uint16_t *)uart->memory)[reg] = value;
+		return;
+	case 4:
+		((volatile uint32_t *)uart->memory)[reg] = value;
+		return;
+	}
 	outb((uint16_t)(uart->base + reg), value);
 }
 
@@ -73,33 +92,48 @@ bool uart_can_give(uint32_t baud)
 	return off * 50 <= baud;
 }
 
-bool uart_init(struct uart *uart, uint16_t base, uint32_t baud)
+static void set_baud(struct uart *uart, uint32_t baud)
 {
-	uint32_t divisor;
+	uint32_t divisor = divisor_for(baud);
 
-	*uart = (struct uart){.base = base};
-	/* Where no port answers the bus reads as all ones. */
-	if (!base || !uart_can_give(baud) || get(uart, LINE_STATUS) == 0xff ||
-	    !scratch_holds(uart, 0x5a) || !scratch_holds(uart, 0xa5)) {
-		uart->base = 0;
-		return false;
-	}
-	divisor = divisor_for(baud);
-
-	wait_for(uart, STATUS_ALL_EMPTY, MOST_POLLS);
-	set(uart, INTERRUPTS, 0);
 	set(uart, LINE_CONTROL, LINE_DLAB | LINE_8N1);
 	set(uart, DIVISOR_LOW, (uint8_t)divisor);
 	set(uart, DIVISOR_HIGH, (uint8_t)(divisor >> 8));
+}
+
+static bool begin(struct uart *uart, uint32_t baud)
+{
+	/* Where no port answers the bus reads as all ones. */
+	if ((baud && !uart_can_give(baud)) || get(uart, LINE_STATUS) == 0xff ||
+	    !scratch_holds(uart, 0x5a) || !scratch_holds(uart, 0xa5)) {
+		*uart = (struct uart){0};
+		return false;
+	}
+	wait_for(uart, STATUS_ALL_EMPTY, MOST_POLLS);
+	set(uart, INTERRUPTS, 0);
+	if (baud)
+		set_baud(uart, baud);
 	set(uart, LINE_CONTROL, LINE_8N1);
 	set(uart, FIFO_CONTROL, FIFO_ENABLE_AND_CLEAR);
 	set(uart, MODEM_CONTROL, MODEM_DTR | MODEM_RTS);
 	return true;
 }
 
+bool uart_init(struct uart *uart, uint16_t base, uint32_t baud)
+{
+	*uart = (struct uart){.base = base};
+	return base && begin(uart, baud);
+}
+
+bool uart_init_memory(struct uart *uart, volatile void *memory, uint8_t size, uint32_t baud)
+{
+	*uart = (struct uart){.memory = memory, .size = size};
+	return memory && begin(uart, baud);
+}
+
 void uart_put(struct uart *uart, char c)
 {
-	if (!uart->base)
+	if (!uart_is_open(uart))
 		return;
 	uart->wedged = !wait_for(uart, STATUS_HOLDING_EMPTY, uart->wedged ? 1 : MOST_POLLS);
 	if (!uart->wedged)
@@ -108,7 +142,7 @@ void uart_put(struct uart *uart, char c)
 
 void uart_flush(const struct uart *uart)
 {
-	if (uart->base && !uart->wedged)
+	if (uart_is_open(uart) && !uart->wedged)
 		wait_for(uart, STATUS_ALL_EMPTY, MOST_POLLS);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Polled 16550 UART by port I/O, and QEMU's debug console. Every wait is bounded: a wedged or
- * absent port costs a bounded time and loses characters, never the run. Any context, no lock.
+ * Polled 16550 UART in I/O or memory space, and QEMU's debug console. Every wait is bounded: a
+ * wedged or absent port costs a bounded time and loses characters, never the run. Any context, no
+ * lock.
  */
 #ifndef SPOOR_LIB_UART_H
 #define SPOOR_LIB_UART_H
@@ -13,8 +14,10 @@
 extern const uint16_t uart_com_bases[4];
 
 struct uart {
-	uint16_t base; /* 0: no port here */
-	bool wedged;   /* the transmitter stayed busy past the bound: no more waiting for it */
+	uint16_t base;	       /* I/O port of its first register; 0: not a port */
+	volatile void *memory; /* its registers in memory; NULL: none */
+	uint8_t size; /* in memory: bytes of an access, and to the next register: 1, 2, 4 */
+	bool wedged;  /* the transmitter stayed busy past the bound: no more waiting for it */
 };
 
 /*
@@ -24,10 +27,24 @@ struct uart {
 bool uart_can_give(uint32_t baud);
 
 /*
- * True, and 8N1 at `baud` (one that uart_can_give()) with FIFOs on, if a 16550 answers at `base`;
- * what the transmitter still held is let out first. Else false, and uart_put() on it does nothing.
+ * True, and 8N1 at `baud` (0, or one that uart_can_give()) with FIFOs on, if a 16550 answers at
+ * `base`; what the transmitter still held is let out first. Else false, and uart_put() on it does
+ * nothing.
  */
 bool uart_init(struct uart *uart, uint16_t base, uint32_t baud);
+
+/*
+ * The same for registers at `memory`, `size` bytes apart and accessed as `size` bytes: 1, 2 or 4.
+ * With `baud` 0 the divisor stays as firmware set it, here and in uart_init(): the clock of such a
+ * port may be any.
+ */
+bool uart_init_memory(struct uart *uart, volatile void *memory, uint8_t size, uint32_t baud);
+
+/* Whether one of the two found a port. */
+static inline bool uart_is_open(const struct uart *uart)
+{
+	return uart->base || uart->memory;
+}
 
 /*
  * Sends `c` as it is. Waits for the transmitter up to some seconds, once: past that the port

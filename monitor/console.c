@@ -3,42 +3,53 @@
 
 #include <stdarg.h>
 
+#include "lib/console.h"
 #include "lib/format.h"
 #include "lib/io.h"
-#include "lib/uart.h"
+#include "lib/screen.h"
+#include "monitor/boot/relocate.h"
 #include "monitor/host/lock.h"
 
 enum { DEBUG_EXIT_PORT = 0xf4, END_PATIENCE = 1000000 };
 
-static struct uart uart;
-static bool debugcon;
-static bool leave_at_end;
+static bool leave_at_end, screen_is_guests;
 static void (*stop_others_at_end)(void);
 static struct lock lock;
 
-static void put(char c)
+static const void *direct_memory(uint64_t physical, uint64_t bytes)
 {
-	if (uart.base) {
-		if (c == '\n')
-			uart_put(&uart, '\r');
-		uart_put(&uart, c);
-	}
-	if (debugcon)
-		debugcon_put(c);
+	uint64_t end = direct_end();
+
+	return physical < end && bytes <= end - physical ? direct(physical) : NULL;
 }
 
-void console_open(uint16_t port, uint32_t baud)
+static void title_screen(void)
 {
-	uart = (struct uart){0};
-	if (port)
-		uart_init(&uart, port, baud);
-	debugcon = debugcon_present();
-	put('\n'); /* firmware leaves the cursor, and terminal escapes, anywhere */
+	if (console_has_screen())
+		screen_title(" Spoor's monitor");
 }
 
-void console_flush(void)
+void console_start(const char *list, uint32_t baud, struct boot_info *info)
 {
-	uart_flush(&uart);
+	const char *notes = console_open(list, baud, info, direct_memory);
+
+	title_screen();
+	console_write("\n"); /* firmware leaves the cursor, and terminal escapes, anywhere */
+	if (*notes)
+		say("console: %s", notes);
+}
+
+void console_moved(void)
+{
+	const char *notes = console_move(direct_memory);
+
+	if (*notes)
+		say("console: %s", notes);
+}
+
+void console_give_screen(void)
+{
+	screen_is_guests = true;
 }
 
 void console_exit_at_end(bool leave)
@@ -53,29 +64,33 @@ void console_stop_at_end(void (*stop_others)(void))
 
 static void put_text(const char *text)
 {
-	while (*text)
-		put(*text++);
+	console_write(text);
+	if (console_has_screen() && !screen_is_guests)
+		screen_write(text, SCREEN_GREY);
 }
 
-static void put_line(const char *template, va_list arguments)
+static void put_line(const char *line)
 {
-	char line[400];
-
-	vformat(line, sizeof(line), template, arguments);
 	put_text("# monitor: ");
 	put_text(line);
-	put('\n');
+	put_text("\n");
 }
 
 void say(const char *template, ...)
 {
+	char line[400];
+	const char *lost;
 	va_list arguments;
 
 	va_start(arguments, template);
-	lock_take(&lock);
-	put_line(template, arguments);
-	lock_release(&lock);
+	vformat(line, sizeof(line), template, arguments);
 	va_end(arguments);
+	lock_take(&lock);
+	put_line(line);
+	lost = console_lost();
+	lock_release(&lock);
+	if (lost)
+		say("console: %s takes no more characters", lost);
 }
 
 /* Returns on the first processor that ends the run, once no other writes. */
@@ -92,16 +107,32 @@ static void be_the_last(void)
 		__asm__ volatile("pause");
 }
 
+/* The guest may have been in the middle of a line, and of drawing. */
+static void take_back_console(void)
+{
+	console_write("\n");
+	if (console_has_screen() && screen_is_guests) {
+		screen_is_guests = false;
+		screen_clear();
+		title_screen();
+	}
+}
+
 void end_run(enum verdict verdict, const char *template, ...)
 {
+	char line[400];
 	va_list arguments;
 
 	be_the_last();
-	/* The guest may have been in the middle of a line. */
-	put('\n');
 	va_start(arguments, template);
-	put_line(template, arguments);
+	vformat(line, sizeof(line), template, arguments);
 	va_end(arguments);
+	take_back_console();
+	put_line(line);
+	if (console_has_screen() && verdict != VERDICT_LISTED)
+		screen_verdict(verdict == VERDICT_PANIC ? "PANIC" : "ERROR", SCREEN_RED,
+			       "The monitor ended this run: nothing can be said of the rest",
+			       "The machine has halted and can be switched off");
 	console_flush();
 	if (leave_at_end)
 		outb(DEBUG_EXIT_PORT, (uint8_t)verdict);

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* What the monitor says: whole lines that start with "# monitor: ". Any context of the monitor but
-   its NMI entry, on any processor. */
+/* What the monitor says: whole lines that start with "# monitor: ", at the devices of
+   lib/console.h. Any context of the monitor but its NMI entry, on any processor. */
 #ifndef SPOOR_MONITOR_CONSOLE_H
 #define SPOOR_MONITOR_CONSOLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Speaks to the UART at `port` (0: none) and to the debug console where there is one. */
-void console_open(uint16_t port, uint32_t baud);
+#include "abi/boot_info.h"
+
+/* Opens the devices of `list` (lib/console.h). `info` has to stay where it is. */
+void console_start(const char *list, uint32_t baud, struct boot_info *info);
+
+/* After the move to the monitor's own page tables: what was out of reach may be in it now. */
+void console_moved(void);
+
+/* The guest draws on the screen from here on; end_run() takes it back. */
+void console_give_screen(void);
 
 /* One line, without its newline; at most 400 characters. */
 void say(const char *template, ...) __attribute__((format(printf, 1, 2)));
-
-/* Waits until all of it has left the machine: before that is switched off. */
-void console_flush(void);
 
 /* How a run ends that the guest cannot end itself: values for QEMU's isa-debug-exit. */
 enum verdict {

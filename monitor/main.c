@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* What the monitor does, in order. */
+#include "lib/acpi.h"
 #include "lib/boot_info.h"
 #include "lib/checksum.h"
 #include "lib/format.h"
-#include "lib/uart.h"
 #include "lib/version.h"
 #include "monitor/boot/handover.h"
 #include "monitor/boot/kernel.h"
 #include "monitor/boot/memory_map.h"
 #include "monitor/boot/relocate.h"
-#include "monitor/boot/rsdp.h"
 #include "monitor/choice.h"
 #include "monitor/console.h"
 #include "monitor/decision.h"
@@ -55,7 +54,9 @@ static struct options start(uint32_t magic, uint64_t information)
 	fault = boot_info_read(&info, magic, information, boot_memory_below_4_gib);
 	understood = options_parse(&options, loader_words(&info, info.command_line), error,
 				   sizeof(error));
-	console_open(options.console_port, options.baud);
+	options_follow_kernel(&options,
+			      info.module_count ? loader_words(&info, info.modules[0].string) : "");
+	console_start(options.console, options.baud, &info);
 	console_exit_at_end(options.end_exit);
 	say("Spoor %s (%s), loaded by %s", spoor_version, spoor_git,
 	    info.loader_name[0] ? info.loader_name : "a loader without a name");
@@ -83,8 +84,9 @@ void monitor_main(uint32_t magic, uint64_t information)
 	uint32_t entry;
 
 	clear_leftover_tracing();
-	rsdp_find(&info);
+	acpi_find_rsdp(&info, boot_memory_below_4_gib);
 	residence = relocate(&info, modules_size(&info), processors_memory());
+	console_moved();
 	modules_copy(&info, residence.copies.start);
 	taken = (struct range){residence.copies.start, residence.hidden.end};
 	entry = kernel_load(&info, taken);
@@ -96,6 +98,7 @@ void monitor_main(uint32_t magic, uint64_t information)
 		end_run(VERDICT_ERROR, "the memory map has no room for the monitor's own range");
 	wake_page = decision.run_as_guest ? low_page_reserve(&info) : 0;
 	kernel = kernel_inform(&info, taken, entry);
+	console_give_screen();
 	if (decision.run_as_guest)
 		guest_run(&info, &residence, &kernel, wake_page, choice_make(&options),
 			  options.lockstep);

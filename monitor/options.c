@@ -10,13 +10,14 @@
 
 enum { END_HALT, END_EXIT };
 enum { LOCKSTEP_OFF, LOCKSTEP_ON };
-enum { CONSOLE_NONE = 4 };
+
+#define BAUD_UNSAID UINT64_MAX
+#define BAUD_USUAL  115200
 
 static const char *const vbts_names[] = {
 	[VBTS_AUTO] = "auto", [VBTS_ON] = "on", [VBTS_OFF] = "off"};
 static const char *const lockstep_choices[] = {"off", "on", NULL};
 static const char *const end_choices[] = {"halt", "exit", NULL};
-static const char *const console_choices[] = {"com1", "com2", "com3", "com4", "none", NULL};
 
 /* "auto", "on", "off", "list", or a variant. */
 static bool apply_vbts(struct options *options, const char *word)
@@ -112,23 +113,26 @@ static bool read_erratum(struct options *options, const char *id, char *error, s
 	return options->defect;
 }
 
-/* The console speaks at 115200 where it cannot as it was told. */
-static bool read_baud(struct options *options, char *error, size_t error_size)
+static bool read_baud(struct options *options, uint64_t baud, char *error, size_t error_size)
 {
-	if (uart_can_give(options->baud))
+	options->baud = BAUD_USUAL;
+	options->baud_said = baud != BAUD_UNSAID;
+	if (!options->baud_said)
 		return true;
+	if (uart_can_give((uint32_t)baud)) {
+		options->baud = (uint32_t)baud;
+		return true;
+	}
 	format(error, error_size,
-	       "baud=%u: a serial port gives 300 to 115200, near a divisor of 115200",
-	       options->baud);
-	options->baud = 115200;
+	       "baud=%lu: a serial port gives 300 to 115200, near a divisor of 115200", baud);
 	return false;
 }
 
 /* What the command line says, as given. */
 static struct {
 	char vbts[sizeof(((struct options *)0)->variants)], profile[40], present[40], defect[80],
-		erratum[40];
-	int lockstep, console, end;
+		erratum[40], console[sizeof(((struct options *)0)->console)];
+	int lockstep, end;
 	uint64_t baud;
 } given;
 
@@ -164,12 +168,12 @@ static const struct option table[] = {
 	 .target = &given.lockstep,
 	 .choices = lockstep_choices},
 	{.name = "console",
-	 .help = "where the monitor speaks",
-	 .kind = OPTION_CHOICE,
-	 .target = &given.console,
-	 .choices = console_choices},
+	 .help = "as of the kernel, whose word it is without one",
+	 .kind = OPTION_TEXT,
+	 .target = given.console,
+	 .size = sizeof(given.console)},
 	{.name = "baud",
-	 .help = "speed of the console",
+	 .help = "of the serial ports, as `console`",
 	 .kind = OPTION_NUMBER,
 	 .target = &given.baud,
 	 .min = 0,
@@ -183,27 +187,48 @@ static const struct option table[] = {
 
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
 {
-	bool valid;
+	char unused[80];
+	bool valid, speed;
 
 	memset(&given, 0, sizeof(given));
 	memcpy(given.vbts, "auto", sizeof("auto"));
-	given.baud = 115200;
+	given.baud = BAUD_UNSAID;
 	valid = cmdline_parse(line, table, sizeof(table) / sizeof(table[0]), error, error_size);
 
 	*options = (struct options){.vbts = VBTS_AUTO};
 	options->lockstep = given.lockstep == LOCKSTEP_ON;
 	options->end_exit = given.end == END_EXIT;
-	options->console_port = given.console == CONSOLE_NONE ? 0 : uart_com_bases[given.console];
-	options->baud = (uint32_t)given.baud;
-	if (!valid || !read_defect(options, given.defect, error, error_size) ||
+	memcpy(options->console, given.console, sizeof(options->console));
+	speed = read_baud(options, given.baud, valid ? error : unused,
+			  valid ? error_size : sizeof(unused));
+	if (!valid || !speed || !read_defect(options, given.defect, error, error_size) ||
 	    !read_erratum(options, given.erratum, error, error_size))
 		return false;
 	if (!given.profile[0] && options->defect && options->defect->profile)
 		format(given.profile, sizeof(given.profile), "%s", options->defect->profile);
-	return read_baud(options, error, error_size) &&
-	       read_profile(options, given.profile, error, error_size) &&
+	return read_profile(options, given.profile, error, error_size) &&
 	       read_present(options, given.present, error, error_size) &&
 	       read_vbts(options, given.vbts, error, error_size);
+}
+
+void options_follow_kernel(struct options *options, const char *words)
+{
+	char console[sizeof(options->console)] = "auto", unused[80];
+	uint64_t baud = BAUD_USUAL;
+	const struct option both[] = {
+		{.name = "console",
+		 .kind = OPTION_TEXT,
+		 .target = console,
+		 .size = sizeof(console)},
+		{.name = "baud", .kind = OPTION_NUMBER, .target = &baud, .max = UINT32_MAX},
+	};
+
+	/* The other words are the kernel's to judge. */
+	cmdline_parse(words, both, 2, unused, sizeof(unused));
+	if (!options->console[0])
+		memcpy(options->console, console, sizeof(console));
+	if (!options->baud_said && uart_can_give((uint32_t)baud))
+		options->baud = (uint32_t)baud;
 }
 
 /* QEMU, iPXE and GRUB Legacy do; GRUB 2 does not, under either protocol. */

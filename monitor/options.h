@@ -25,8 +25,9 @@ struct options {
 	bool list_variants, list_defects, list_errata;
 	bool lockstep;
 	bool end_exit;
-	uint16_t console_port; /* 0: none */
+	char console[128]; /* lib/console.h; "": not said */
 	uint32_t baud;
+	bool baud_said;
 };
 
 /*
@@ -34,6 +35,9 @@ struct options {
  * the run can end with a verdict.
  */
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size);
+
+/* What the command line did not say of the console is as in the kernel's `words`, or usual. */
+void options_follow_kernel(struct options *options, const char *words);
 
 /* The words of `string`: without the file name, where this loader puts one first. */
 const char *loader_words(const struct boot_info *info, const char *string);

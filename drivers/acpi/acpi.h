@@ -8,45 +8,19 @@
 #ifndef SPOOR_DRIVERS_ACPI_H
 #define SPOOR_DRIVERS_ACPI_H
 
-#include "abi/boot_info.h"
-#include <stdbool.h>
-#include <stdint.h>
-
-struct acpi_header {
-	char signature[4];
-	uint32_t length; /* of the whole table, this header included */
-	uint8_t revision;
-	uint8_t checksum; /* makes the sum of all bytes 0 */
-	char oem_id[6];
-	char oem_table_id[8];
-	uint32_t oem_revision;
-	uint32_t creator_id;
-	uint32_t creator_revision;
-} __attribute__((packed));
-_Static_assert(sizeof(struct acpi_header) == 36, "ACPI 6.5 table 5.4");
+#include "lib/acpi.h"
 
 /*
- * Finds the RSDP the loader handed over, else the one in BIOS memory, and from it the XSDT or
- * RSDT. False: no ACPI here; every other function then finds nothing.
+ * Maps every table of the machine (lib/acpi.h), from the first RSDP that is valid: the loader's,
+ * or the one in BIOS memory, which is copied to `boot`. False: no ACPI here; every other function
+ * then finds nothing.
  */
-bool acpi_init(const struct boot_info *boot);
+bool acpi_init(struct boot_info *boot);
 
 /* The valid table with this signature, header->length bytes of it; NULL if there is none. */
 const struct acpi_header *acpi_find(const char signature[4]);
 /* The `index`th of them, from 0: there may be several SSDTs. */
 const struct acpi_header *acpi_find_nth(const char signature[4], unsigned index);
-
-/* Generic Address Structure, ACPI 6.5 section 5.2.3.2. */
-enum acpi_space { ACPI_MEMORY = 0, ACPI_IO_PORT = 1 };
-
-struct acpi_address {
-	uint8_t space;	     /* enum acpi_space, or one this driver does not know */
-	uint8_t bit_width;   /* of the register */
-	uint8_t bit_offset;  /* of the register */
-	uint8_t access_size; /* 0 as the register, 1 byte, 2 word, 3 dword, 4 qword */
-	uint64_t address;
-} __attribute__((packed));
-_Static_assert(sizeof(struct acpi_address) == 12, "ACPI 6.5 table 5.1");
 
 /*
  * MADT. Each *cursor starts at 0; false after the last entry.
@@ -110,15 +84,5 @@ struct acpi_power {
 };
 /* As acpi_init() found it; NULL if there is no FADT. */
 const struct acpi_power *acpi_power(void);
-
-/* SPCR: the serial console that firmware uses. */
-struct acpi_console {
-	uint8_t space;	       /* enum acpi_space */
-	uint64_t address;      /* port or physical address of the first register */
-	uint8_t register_size; /* bytes from one register to the next: 1, 2 or 4 */
-	uint32_t baud;	       /* 0: leave it as firmware set it */
-};
-/* False if there is no SPCR, or if it describes anything but a 16550-like UART. */
-bool acpi_console(struct acpi_console *console);
 
 #endif

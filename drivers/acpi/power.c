@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/acpi/tables.h"
+#include "drivers/mmio.h"
 #include "lib/string.h"
 
 /* Fixed ACPI Description Table, ACPI 6.5 section 5.2.9. */
@@ -56,9 +57,9 @@ static uint16_t port(uint32_t address, const struct acpi_address *extended)
 /* \_S5 is in the DSDT, or, where firmware chose so, in one of the SSDTs. */
 static bool find_s5(const struct fadt *fadt, struct acpi_s5 *s5)
 {
-	const struct acpi_header *dsdt = acpi_table_at(fadt->x_dsdt);
+	const struct acpi_header *dsdt = acpi_table_at(physical_map, fadt->x_dsdt);
 	if (!dsdt)
-		dsdt = acpi_table_at(fadt->dsdt);
+		dsdt = acpi_table_at(physical_map, fadt->dsdt);
 	if (dsdt && acpi_s5_in(dsdt, s5))
 		return true;
 	const struct acpi_header *ssdt;

@@ -5,17 +5,6 @@
 
 #include "drivers/acpi/acpi.h"
 
-struct acpi_roots {
-	uint64_t rsdt, xsdt; /* physical; 0: not there */
-};
-
-bool acpi_find_roots(const struct boot_info *boot, struct acpi_roots *roots);
-
-bool acpi_sum_is_zero(const void *bytes, uint64_t size);
-
-/* A valid table of any signature at `physical`, or NULL. */
-const struct acpi_header *acpi_table_at(uint64_t physical);
-
 /* Reads what acpi_power() will return. */
 void acpi_read_power(void);
 

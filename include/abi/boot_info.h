@@ -30,6 +30,18 @@ struct boot_module {
 	char string[BOOT_TEXT_SIZE];
 };
 
+/* As the loader said it, unchecked: lib/screen.h says which can be used. */
+struct boot_framebuffer {
+	uint64_t address;
+	uint32_t pitch;		/* bytes from one line to the next */
+	uint32_t width, height; /* pixels; width 0: the loader gave none */
+	uint8_t bits;		/* of a pixel */
+	uint8_t type;		/* 0 indexed, 1 RGB, 2 EGA text */
+	struct {
+		uint8_t position, size; /* bits */
+	} red, green, blue;
+};
+
 struct boot_info {
 	enum boot_protocol protocol;
 	char command_line[BOOT_TEXT_SIZE];
@@ -38,9 +50,10 @@ struct boot_info {
 	struct boot_region regions[BOOT_MAX_REGIONS];
 	unsigned module_count;
 	struct boot_module modules[BOOT_MAX_MODULES];
-	unsigned char rsdp[36];	       /* ACPI RSDP, copied */
-	unsigned rsdp_size;	       /* 0: the loader gave none */
-	uint64_t efi_system_table;     /* physical; 0: the loader gave none */
+	unsigned char rsdp[36];	   /* ACPI RSDP, copied */
+	unsigned rsdp_size;	   /* 0: the loader gave none */
+	uint64_t efi_system_table; /* physical; 0: the loader gave none */
+	struct boot_framebuffer framebuffer;
 	uint64_t info_start, info_end; /* physical memory that the loader's information occupies */
 };
 

@@ -51,6 +51,7 @@ enum multiboot2_tag_type {
 	MULTIBOOT2_LOADER_NAME = 2,
 	MULTIBOOT2_MODULE = 3,
 	MULTIBOOT2_MEMORY_MAP = 6,
+	MULTIBOOT2_FRAMEBUFFER = 8,
 	MULTIBOOT2_EFI64_SYSTEM_TABLE = 12,
 	MULTIBOOT2_RSDP_V1 = 14,
 	MULTIBOOT2_RSDP_V2 = 15,
@@ -84,5 +85,15 @@ struct multiboot2_mmap_entry {
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct multiboot2_mmap_entry) == 24, "Multiboot 2 memory map entry");
+
+struct multiboot2_framebuffer {
+	struct multiboot2_tag tag;
+	uint64_t address;
+	uint32_t pitch, width, height;
+	uint8_t bits, type;
+	uint16_t reserved;
+	uint8_t red_position, red_size, green_position, green_size, blue_position, blue_size;
+} __attribute__((packed));
+_Static_assert(sizeof(struct multiboot2_framebuffer) == 38, "Multiboot 2 framebuffer tag, RGB");
 
 #endif

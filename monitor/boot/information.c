@@ -69,6 +69,27 @@ static void append_memory_map(struct writer *writer, const struct boot_info *inf
 		   info->region_count * sizeof(entries[0]));
 }
 
+static void append_framebuffer(struct writer *writer, const struct boot_framebuffer *fb)
+{
+	struct multiboot2_framebuffer tag = {
+		.address = fb->address,
+		.pitch = fb->pitch,
+		.width = fb->width,
+		.height = fb->height,
+		.bits = fb->bits,
+		.type = fb->type,
+		.red_position = fb->red.position,
+		.red_size = fb->red.size,
+		.green_position = fb->green.position,
+		.green_size = fb->green.size,
+		.blue_position = fb->blue.position,
+		.blue_size = fb->blue.size,
+	};
+
+	append_tag(writer, MULTIBOOT2_FRAMEBUFFER, (const char *)&tag + sizeof(tag.tag),
+		   sizeof(tag) - sizeof(tag.tag), NULL, 0);
+}
+
 size_t information_build(void *buffer, size_t size, const struct boot_info *info)
 {
 	struct writer writer = {.buffer = buffer, .size = size};
@@ -79,6 +100,8 @@ size_t information_build(void *buffer, size_t size, const struct boot_info *info
 	append_text(&writer, MULTIBOOT2_LOADER_NAME, info->loader_name);
 	append_modules(&writer, info);
 	append_memory_map(&writer, info);
+	if (info->framebuffer.width)
+		append_framebuffer(&writer, &info->framebuffer);
 	if (info->rsdp_size)
 		append_tag(&writer,
 			   info->rsdp_size > RSDP_V1_BYTES ? MULTIBOOT2_RSDP_V2

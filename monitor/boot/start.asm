@@ -27,10 +27,8 @@ section .multiboot align=8
 	dd MULTIBOOT1, 3, -(MULTIBOOT1 + 3)     ; modules on page boundaries, memory map
 	align 8
 multiboot2_header:
-	dd MULTIBOOT2, 0, .end - multiboot2_header
-	dd -(MULTIBOOT2 + .end - multiboot2_header)
-	dd 6, 8                         ; modules on page boundaries
-	dd 0, 8
+	dd MULTIBOOT2, 0, .end - multiboot2_header, -(MULTIBOOT2 + .end - multiboot2_header)
+	dd 6, 8, 5 | 1 << 16, 20, 0, 0, 0, 0, 0, 8  ; modules on page boundaries; optional: a framebuffer
 .end:
 
 section .boot align=16
@@ -121,21 +119,23 @@ to_c:	lgdt [gdt_pointer_high]
 
 section .boot
 bits 32
-complain:
-	mov esi, complaint
+complain: mov esi, complaint
 .next:	lodsb
 	test al, al
 	jz .end
 	out 0xe9, al
 	mov ah, al
-	mov dx, 0x3fd
-	mov ecx, 100000
+	mov dx, 0x3fd                   ; line status of COM1, then of COM2
+.port:	mov ecx, 100000
 .wait:	in al, dx
 	test al, 1 << 5                 ; transmitter holding register empty
 	loopz .wait
+	sub dx, 5
 	mov al, ah
-	mov dx, 0x3f8
 	out dx, al
+	sub dx, 0x100 - 5
+	cmp dh, 1
+	ja .port
 	jmp .next
 .end:	mov al, 0x12                    ; isa-debug-exit: status 37, error
 	out 0xf4, al

@@ -116,6 +116,7 @@ static void run(const struct test *test)
 	number++;
 	result_begin(seed_of(number));
 	test_seed(test_result.seed);
+	console_progress(number, plan, test->name);
 	if (missing) {
 		test_result.outcome = OUTCOME_SKIP;
 		format(test_result.why, sizeof(test_result.why), "%s", missing);

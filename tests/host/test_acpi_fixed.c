@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/acpi/[a-z]*.c */
+/* sources: drivers/acpi/[a-z]*.c lib/acpi.c */
 #include "tests/host/acpi_memory.h"
 
 /* Table bodies are written by their offsets from the start of the table. */
@@ -193,6 +193,18 @@ static void refuses_hpet(void **state)
 	assert_false(acpi_hpet_address(&address));
 }
 
+static const char *fault;
+
+/* Whether the published SPCR or DBG2 has a port that can be driven, else why not. */
+static bool find_console(struct acpi_console *console)
+{
+	const struct acpi_header *found = acpi_find("SPCR");
+
+	found = found ? found : acpi_find("DBG2");
+	fault = NULL;
+	return found && acpi_console(found, 0, console, &fault) && console->address;
+}
+
 static void reads_spcr(void **state)
 {
 	struct acpi_console console;
@@ -200,7 +212,7 @@ static void reads_spcr(void **state)
 	put_address(40, ACPI_IO_PORT, 8, 0x3f8);
 	put(58, 7, 1);
 	publish("SPCR", 80);
-	assert_true(acpi_console(&console));
+	assert_true(find_console(&console));
 	assert_int_equal(console.space, ACPI_IO_PORT);
 	assert_int_equal(console.address, 0x3f8);
 	assert_int_equal(console.register_size, 1);
@@ -211,7 +223,7 @@ static void reads_spcr(void **state)
 	put_address(40, ACPI_MEMORY, 32, 0xfe032000);
 	put(80, 1500000, 4);
 	publish("SPCR", 88);
-	assert_true(acpi_console(&console));
+	assert_true(find_console(&console));
 	assert_int_equal(console.space, ACPI_MEMORY);
 	assert_int_equal(console.register_size, 4);
 	assert_int_equal(console.baud, 1500000);
@@ -224,24 +236,92 @@ static void refuses_spcr(void **state)
 	put(36, 3, 1); /* an Arm PL011 */
 	put_address(40, ACPI_MEMORY, 32, 0xfe032000);
 	publish("SPCR", 80);
-	assert_false(acpi_console(&console));
+	assert_false(find_console(&console));
 	clear(NULL);
 	publish("SPCR", 80); /* redirection off */
-	assert_false(acpi_console(&console));
+	assert_false(find_console(&console));
 	clear(NULL);
 	put_address(40, ACPI_IO_PORT, 8, 0xfff9);
 	publish("SPCR", 80);
-	assert_false(acpi_console(&console));
+	assert_false(find_console(&console));
 	clear(NULL);
 	put_address(40, ACPI_IO_PORT, 8, 0x3f8);
 	put(58, 0xff, 1);
 	publish("SPCR", 76);
-	assert_true(acpi_console(&console));
+	assert_true(find_console(&console));
 	assert_int_equal(console.baud, 0);
 	clear(NULL);
 	put_address(40, ACPI_IO_PORT, 8, 0x3f8);
 	publish("SPCR", 75);
-	assert_false(acpi_console(&console));
+	assert_false(find_console(&console));
+}
+
+/* A DBG2 of `count` ports of 0x40 bytes each from 44 on. */
+static void put_dbg2(unsigned count)
+{
+	put(36, 44, 4);
+	put(40, count, 4);
+	for (unsigned i = 0; i < count; i++) {
+		unsigned at = 44 + 0x40 * i;
+
+		put(at + 1, 0x40, 2);
+		put(at + 3, 1, 1);
+		put(at + 12, 0x8000, 2);
+		put(at + 18, 22, 2);
+		put_address(at + 22, ACPI_IO_PORT, 8, 0x3f8 + 0x1000 * i);
+	}
+}
+
+static void reads_dbg2(void **state)
+{
+	struct acpi_console console;
+	const struct acpi_header *dbg2;
+
+	put_dbg2(3);
+	put(44 + 0x40 + 12, 0x8002, 2); /* USB */
+	put_address(44 + 0x80 + 22, ACPI_MEMORY, 32, 0xfe032000);
+	publish("DBG2", 44 + 3 * 0x40);
+	dbg2 = acpi_find("DBG2");
+	assert_true(acpi_console(dbg2, 0, &console, &fault));
+	assert_int_equal(console.address, 0x3f8);
+	assert_int_equal(console.space, ACPI_IO_PORT);
+	assert_true(acpi_console(dbg2, 1, &console, &fault));
+	assert_int_equal(console.address, 0);
+	assert_null(fault);
+	assert_true(acpi_console(dbg2, 2, &console, &fault));
+	assert_int_equal(console.address, 0xfe032000);
+	assert_int_equal(console.register_size, 4);
+	assert_false(acpi_console(dbg2, 3, &console, &fault));
+}
+
+static void refuses_dbg2(void **state)
+{
+	struct acpi_console console;
+
+	put_dbg2(1);
+	put(44 + 14, 3, 2); /* an Arm PL011 */
+	publish("DBG2", 44 + 0x40);
+	assert_false(find_console(&console));
+	assert_string_equal(fault, "names a port that is no 16550");
+	clear(NULL);
+	put_dbg2(1);
+	put(44 + 18, 0xfff0, 2); /* an address after the end */
+	publish("DBG2", 44 + 0x40);
+	assert_false(find_console(&console));
+	assert_string_equal(fault, "is too short");
+	clear(NULL);
+	put_dbg2(1);
+	put(36, 0xfffffff0, 4);
+	publish("DBG2", 44 + 0x40);
+	assert_false(find_console(&console));
+	assert_string_equal(fault, "is too short");
+	clear(NULL);
+	put_dbg2(2);
+	put(44 + 1, 0, 2); /* a device that the next does not follow */
+	publish("DBG2", 44 + 2 * 0x40);
+	assert_false(find_console(&console));
+	assert_string_equal(fault, "is too short");
+	assert_false(acpi_console(acpi_find("DBG2"), 1, &console, &fault));
 }
 
 static uint32_t random_state = 1;
@@ -257,11 +337,11 @@ static uint32_t random_below(uint32_t limit)
 /* Any bytes under a right checksum: no read out of bounds, no endless list. */
 static void survives_noise(void **state)
 {
-	static const char *const names[] = {"APIC", "FACP", "HPET", "SPCR", "SSDT"};
+	static const char *const names[] = {"APIC", "FACP", "HPET", "SPCR", "SSDT", "DBG2"};
 
 	for (unsigned round = 0; round < 3000; round++) {
 		clear(NULL);
-		for (unsigned i = 0; i < 5; i++) {
+		for (unsigned i = 0; i < 6; i++) {
 			uint8_t body[120];
 			const uint32_t size = random_below(sizeof(body));
 			for (uint32_t j = 0; j < size; j++)
@@ -286,7 +366,9 @@ static void survives_noise(void **state)
 		assert_true(acpi_power()->s5_type_a <= 7);
 		if (acpi_hpet_address(&hpet))
 			assert_true(hpet != 0);
-		if (acpi_console(&console))
+		for (unsigned i = 0; i < 9 && acpi_find("DBG2"); i++)
+			acpi_console(acpi_find("DBG2"), i, &console, &fault);
+		if (find_console(&console))
 			assert_true(console.space <= ACPI_IO_PORT);
 	}
 }
@@ -304,6 +386,8 @@ int main(void)
 		cmocka_unit_test_setup(refuses_hpet, clear),
 		cmocka_unit_test_setup(reads_spcr, clear),
 		cmocka_unit_test_setup(refuses_spcr, clear),
+		cmocka_unit_test_setup(reads_dbg2, clear),
+		cmocka_unit_test_setup(refuses_dbg2, clear),
 		cmocka_unit_test_setup(survives_noise, clear),
 	};
 	return cmocka_run_group_tests_name("acpi_fixed", tests, NULL, clear);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/acpi/[a-z]*.c */
+/* sources: drivers/acpi/[a-z]*.c lib/acpi.c */
 #include "tests/host/acpi_memory.h"
 
 /* A MADT's body: local APIC address, flags, entries. */

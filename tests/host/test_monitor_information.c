@@ -54,6 +54,24 @@ static void reads_back_as_written(void **state)
 	assert_int_equal(result.info_end - result.info_start, built);
 }
 
+static void carries_the_framebuffer(void **state)
+{
+	const struct boot_framebuffer fb = {0xfd00000000, 7777,	  1280,	 800, 24, 1,
+					    {16, 8},	  {8, 7}, {1, 6}};
+
+	build_and_read();
+	assert_int_equal(result.framebuffer.width, 0);
+	written.framebuffer = fb;
+	build_and_read();
+	assert_int_equal(result.framebuffer.address, fb.address);
+	assert_int_equal(result.framebuffer.pitch, fb.pitch);
+	assert_int_equal(result.framebuffer.width, fb.width);
+	assert_int_equal(result.framebuffer.height, fb.height);
+	assert_int_equal(result.framebuffer.bits, fb.bits);
+	assert_int_equal(result.framebuffer.type, fb.type);
+	assert_memory_equal(&result.framebuffer.red, &fb.red, 6);
+}
+
 static void carries_either_rsdp(void **state)
 {
 	memset(written.rsdp, 0x5a, sizeof(written.rsdp));
@@ -87,6 +105,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(reads_back_as_written, fill),
+		cmocka_unit_test_setup(carries_the_framebuffer, fill),
 		cmocka_unit_test_setup(carries_either_rsdp, fill),
 		cmocka_unit_test_setup(carries_the_efi_system_table, fill),
 		cmocka_unit_test_setup(says_when_it_does_not_fit, fill),

@@ -52,7 +52,8 @@ static void has_defaults(void **state)
 	assert_true(parse(""));
 	assert_int_equal(options.vbts, VBTS_AUTO);
 	assert_false(options.end_exit);
-	assert_int_equal(options.console_port, 0x3f8);
+	assert_string_equal(options.console, "");
+	assert_false(options.baud_said);
 	assert_int_equal(options.baud, 115200);
 }
 
@@ -60,13 +61,30 @@ static void reads_every_word(void **state)
 {
 	assert_true(parse("vbts=on console=com2 baud=9600 end=exit"));
 	assert_int_equal(options.vbts, VBTS_ON);
-	assert_int_equal(options.console_port, 0x2f8);
+	assert_string_equal(options.console, "com2");
 	assert_int_equal(options.baud, 9600);
 	assert_true(options.end_exit);
 	assert_true(parse("vbts=off console=none end=halt"));
 	assert_int_equal(options.vbts, VBTS_OFF);
-	assert_int_equal(options.console_port, 0);
+	assert_string_equal(options.console, "none");
 	assert_false(options.end_exit);
+}
+
+/* What the monitor was not told of the console is as in the words of its kernel. */
+static void speaks_where_the_kernel_does(void **state)
+{
+	assert_true(parse(""));
+	options_follow_kernel(&options, "test=a console=com2,mmio,0x9000 tset=b baud=9600");
+	assert_string_equal(options.console, "com2,mmio,0x9000");
+	assert_int_equal(options.baud, 9600);
+	assert_true(parse("console=com1 baud=115200"));
+	options_follow_kernel(&options, "console=com2 baud=9600");
+	assert_string_equal(options.console, "com1");
+	assert_int_equal(options.baud, 115200);
+	assert_true(parse(""));
+	options_follow_kernel(&options, "baud=7");
+	assert_string_equal(options.console, "auto");
+	assert_int_equal(options.baud, 115200);
 }
 
 static void unknown_words_are_named_and_the_others_applied(void **state)
@@ -76,7 +94,7 @@ static void unknown_words_are_named_and_the_others_applied(void **state)
 	assert_non_null(strstr(error, "vbts"));
 	assert_true(options.end_exit);
 	assert_false(parse("vbst=on console=com3"));
-	assert_int_equal(options.console_port, 0x3e8);
+	assert_string_equal(options.console, "com3");
 	assert_false(parse("baud=7"));
 	assert_false(parse("vbts=maybe"));
 	assert_false(options.end_exit);
@@ -186,6 +204,7 @@ int main(void)
 		cmocka_unit_test(has_defaults),
 		cmocka_unit_test(reads_every_word),
 		cmocka_unit_test(unknown_words_are_named_and_the_others_applied),
+		cmocka_unit_test(speaks_where_the_kernel_does),
 		cmocka_unit_test(variants_stand_beside_the_choice),
 		cmocka_unit_test(unknown_variants_are_named),
 		cmocka_unit_test(defects_go_by_name),

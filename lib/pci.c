@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/pci.h"
+
+#include "lib/io.h"
+
+enum { CONFIG_ADDRESS = 0xcf8, CONFIG_DATA = 0xcfc };
+enum { ID = 0x00, COMMAND = 0x04, CLASS = 0x08, HEADER = 0x0c, BAR = 0x10, BUSES = 0x18 };
+enum { COMMAND_IO = 1, COMMAND_MEMORY = 2 };
+enum { BAR_IO = 1, BAR_64 = 4, BARS = 6 };
+enum { UART_PORTS = 8, MOST_UARTS = 4 };
+#define ENABLE		   0x80000000u
+#define CLASS_SERIAL	   0x0700
+#define MOST_INTERFACE	   6
+#define HEADER_MULTI	   0x800000
+#define HEADER_TYPE	   0x7f0000
+#define HEADER_TYPE_BRIDGE 0x010000
+
+struct function {
+	uint8_t bus, device, number;
+};
+
+static void select(struct function f, unsigned reg)
+{
+	outl(CONFIG_ADDRESS, ENABLE | (uint32_t)f.bus << 16 | (uint32_t)f.device << 11 |
+				     (uint32_t)f.number << 8 | reg);
+}
+
+static uint32_t get(struct function f, unsigned reg)
+{
+	select(f, reg);
+	return inl(CONFIG_DATA);
+}
+
+static void set(struct function f, unsigned reg, uint32_t value)
+{
+	select(f, reg);
+	outl(CONFIG_DATA, value);
+}
+
+/* The upper half of the register is status, where a 1 clears: it is written as 0. */
+static void decode(struct function f, uint32_t bits, bool on)
+{
+	uint32_t command = get(f, COMMAND) & 0xffff;
+
+	set(f, COMMAND, on ? command | bits : command & ~bits);
+}
+
+/* Bytes of an I/O range, section 6.2.5.1; decoding is off meanwhile. */
+static unsigned io_size(struct function f, unsigned reg, uint32_t bar)
+{
+	uint32_t mask;
+
+	decode(f, COMMAND_IO | COMMAND_MEMORY, false);
+	set(f, reg, 0xffffffff);
+	mask = get(f, reg);
+	set(f, reg, bar);
+	return (~(mask & ~3u) & 0xffff) + 1;
+}
+
+static struct pci_serial range_of(struct function f)
+{
+	return (struct pci_serial){.bus = f.bus, .device = f.device, .function = f.number};
+}
+
+static unsigned io_ranges(struct function f, struct pci_serial *found, unsigned most)
+{
+	uint32_t command = get(f, COMMAND) & 0xffff;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < BARS && count < most; i++) {
+		unsigned reg = BAR + 4 * i, size;
+		uint32_t bar = get(f, reg);
+
+		if (!(bar & BAR_IO)) {
+			i += (bar & BAR_64) != 0;
+			continue;
+		}
+		if (!(bar & 0xfff8))
+			continue;
+		size = io_size(f, reg, bar);
+		found[count] = range_of(f);
+		found[count].port = bar & 0xfff8;
+		found[count].uarts =
+			size / UART_PORTS < MOST_UARTS ? size / UART_PORTS : MOST_UARTS;
+		count += size >= UART_PORTS;
+	}
+	set(f, COMMAND, command | (count ? COMMAND_IO : 0));
+	return count;
+}
+
+static uint64_t memory_range(struct function f)
+{
+	uint32_t bar = get(f, BAR);
+	uint64_t physical = bar & ~15u;
+
+	if (bar & BAR_IO)
+		return 0;
+	if (bar & BAR_64)
+		physical |= (uint64_t)get(f, BAR + 4) << 32;
+	return physical;
+}
+
+static unsigned serial_ports(struct function f, struct pci_serial *found, unsigned most)
+{
+	unsigned count = io_ranges(f, found, most);
+
+	if (count || !most)
+		return count;
+	found[0] = range_of(f);
+	found[0].memory = memory_range(f);
+	found[0].uarts = 1;
+	if (found[0].memory)
+		decode(f, COMMAND_MEMORY, true);
+	return 1;
+}
+
+static bool is_serial(struct function f)
+{
+	uint32_t class = get(f, CLASS);
+
+	return class >> 16 == CLASS_SERIAL && (class >> 8 & 0xff) <= MOST_INTERFACE;
+}
+
+/* Raises `last` to the last bus after the bridge `f`. */
+static void follow_bridge(struct function f, unsigned *last)
+{
+	unsigned subordinate = get(f, BUSES) >> 16 & 0xff;
+
+	if (subordinate > *last)
+		*last = subordinate;
+}
+
+unsigned pci_serial_ports(struct pci_serial *found, unsigned most)
+{
+	unsigned count = 0, last = 0;
+
+	outl(CONFIG_ADDRESS, ENABLE);
+	if (inl(CONFIG_ADDRESS) != ENABLE)
+		return 0;
+	for (unsigned bus = 0; bus <= last; bus++) {
+		for (unsigned slot = 0; slot < 32 * 8; slot++) {
+			struct function f = {(uint8_t)bus, (uint8_t)(slot / 8), slot % 8};
+			uint32_t header;
+
+			if (get(f, ID) == 0xffffffff) {
+				slot += f.number ? 0 : 7;
+				continue;
+			}
+			header = get(f, HEADER);
+			if ((header & HEADER_TYPE) == HEADER_TYPE_BRIDGE)
+				follow_bridge(f, &last);
+			else if (is_serial(f))
+				count += serial_ports(f, found + count, most - count);
+			if (!f.number && !(header & HEADER_MULTI))
+				slot += 7;
+		}
+	}
+	return count;
+}

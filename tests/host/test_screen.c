@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: lib/screen.c lib/string.c */
+#include "lib/screen.h"
+
+#include "lib/font.h"
+#include "tests/host/host.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A glyph is the character's own bits, in rows 3 to 12; a blank has none. */
+#define GLYPH(c) [c - FONT_FIRST] = {0, 0, 0, c, c, c, c, c, c, c, c, c, c}
+const uint8_t font[FONT_LAST - FONT_FIRST + 1][FONT_HEIGHT] = {
+	GLYPH('?'), GLYPH('A'), GLYPH('B'), GLYPH('C'), GLYPH('F'), GLYPH('I'),
+	GLYPH('L'), GLYPH('P'), GLYPH('S'), GLYPH('T'), GLYPH('a'), GLYPH('z')};
+
+enum { FIRST_ROW = 3, LETTER_ROWS = 10 };
+
+static struct boot_framebuffer fb;
+static uint8_t *pixels, text[0x1000], mode;
+static uint64_t out_of_reach; /* an address that memory() does not map */
+static const char *fault;
+
+static const void *memory(uint64_t physical, uint64_t bytes)
+{
+	if (physical == 0x449)
+		return &mode;
+	if (physical == 0xb8000)
+		return text;
+	assert_int_equal(physical, fb.address);
+	assert_int_equal(bytes, (uint64_t)fb.pitch * fb.height);
+	return physical == out_of_reach ? NULL : pixels;
+}
+
+static int reset(void **state)
+{
+	free(pixels);
+	pixels = NULL;
+	memset(text, 0, sizeof(text));
+	mode = 3;
+	out_of_reach = 0;
+	return 0;
+}
+
+static bool open_rgb(uint32_t width, uint32_t height, uint8_t bits, uint32_t pitch)
+{
+	fb = (struct boot_framebuffer){0xfd000000, pitch,   width,  height, bits,
+				       1,	   {16, 8}, {8, 8}, {0, 8}};
+	if (bits < 24)
+		fb.red.position = 11, fb.green.position = 5, fb.red.size = fb.blue.size = 5,
+		fb.green.size = 6;
+	if (bits == 15)
+		fb.red.position = 10, fb.green.size = 5;
+	reset(NULL);
+	/* Exactly as large as it says: ASan sees a pixel outside. */
+	pixels = calloc(height ? height : 1, pitch);
+	return screen_open(&fb, memory, &fault);
+}
+
+static uint32_t pixel(unsigned x, unsigned y)
+{
+	uint32_t value = 0;
+
+	memcpy(&value, pixels + (size_t)y * fb.pitch + x * ((fb.bits + 7u) / 8),
+	       (fb.bits + 7u) / 8);
+	return value;
+}
+
+/* The colour of a character's own bits at a cell: each of its pixels has to be that, or black. */
+static void expect_glyph(unsigned left, unsigned top, unsigned scale, char c, uint32_t ink)
+{
+	for (unsigned y = 0; y < FONT_HEIGHT * scale; y++)
+		for (unsigned x = 0; x < FONT_WIDTH * scale; x++) {
+			uint8_t bits = font[c - FONT_FIRST][y / scale];
+			uint32_t expected = bits << x / scale & 0x80 ? ink : 0;
+
+			assert_int_equal(pixel(left + x, top + y), expected);
+		}
+}
+
+static void draws_in_every_depth_and_pitch(void **state)
+{
+	static const struct {
+		uint32_t width, height, pitch;
+		uint8_t bits;
+		unsigned scale, left, top;
+		uint32_t grey;
+	} cases[] = {
+		{640, 480, 2560, 32, 1, 0, 0, 0xaaaaaa},
+		{643, 485, 2572, 32, 1, 1, 2, 0xaaaaaa},
+		{640, 480, 2561, 32, 1, 0, 0, 0xaaaaaa},
+		{1280, 800, 5120, 32, 2, 0, 0, 0xaaaaaa},
+		{1920, 1080, 7680, 32, 2, 0, 12, 0xaaaaaa},
+		{800, 600, 2401, 24, 1, 0, 4, 0xaaaaaa},
+		{1024, 768, 2051, 16, 1, 0, 0, 21 << 11 | 42 << 5 | 21},
+		{1024, 768, 2048, 15, 1, 0, 0, 21 << 10 | 21 << 5 | 21},
+		{320, 200, 1280, 32, 1, 0, 4, 0xaaaaaa},
+		{7680, 4320, 7680 * 4, 32, 10, 0, 0, 0xaaaaaa},
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_true(
+			open_rgb(cases[i].width, cases[i].height, cases[i].bits, cases[i].pitch));
+		screen_write("\nAz", SCREEN_GREY);
+		/* The log begins in row 2. */
+		expect_glyph(cases[i].left, cases[i].top + 3 * FONT_HEIGHT * cases[i].scale,
+			     cases[i].scale, 'A', cases[i].grey);
+		expect_glyph(cases[i].left + FONT_WIDTH * cases[i].scale,
+			     cases[i].top + 3 * FONT_HEIGHT * cases[i].scale, cases[i].scale, 'z',
+			     cases[i].grey);
+		screen_verdict("PASS", SCREEN_GREEN, "A", "z");
+		screen_clear();
+		for (unsigned y = 0; y < fb.height; y++)
+			for (unsigned x = 0; x < fb.width; x++)
+				assert_int_equal(pixel(x, y), 0);
+	}
+}
+
+static void refuses_what_it_cannot_draw_on(void **state)
+{
+	assert_false(open_rgb(640, 480, 8, 640));
+	assert_string_equal(fault, "this framebuffer is not RGB of 15 to 32 bits a pixel");
+	assert_false(open_rgb(640, 480, 33, 4000));
+	assert_non_null(fault);
+	assert_false(open_rgb(640, 480, 32, 2559));
+	assert_string_equal(fault, "this framebuffer has an impossible pitch");
+	assert_false(open_rgb(640, 0, 32, 2560));
+	assert_non_null(fault);
+	assert_false(open_rgb(319, 480, 32, 2560));
+	assert_string_equal(fault,
+			    "this framebuffer is smaller than 320 by 200, or impossibly large");
+	assert_true(open_rgb(640, 480, 32, 2560));
+	fb.red.position = 25;
+	assert_false(screen_open(&fb, memory, &fault));
+	assert_string_equal(fault, "this framebuffer has colours outside its pixels");
+	fb.red.position = 16;
+	fb.type = 0;
+	assert_false(screen_open(&fb, memory, &fault));
+	fb.type = 1;
+	out_of_reach = fb.address;
+	assert_false(screen_open(&fb, memory, &fault));
+	assert_null(fault);
+	out_of_reach = 0;
+	assert_true(screen_open(&fb, memory, &fault));
+	out_of_reach = fb.address;
+	assert_false(screen_move(memory));
+}
+
+static bool open_text(void)
+{
+	reset(NULL);
+	fb = (struct boot_framebuffer){0};
+	return screen_open(&fb, memory, &fault);
+}
+
+static char cell(unsigned row, unsigned column)
+{
+	return (char)text[2 * (80 * row + column)];
+}
+
+static uint8_t colour(unsigned row, unsigned column)
+{
+	return text[2 * (80 * row + column) + 1];
+}
+
+/* The text of a row, without blanks at its ends. */
+static const char *row_text(unsigned row)
+{
+	static char line[81];
+	unsigned end = 80, start = 0;
+
+	for (unsigned i = 0; i < 80; i++)
+		line[i] = cell(row, i);
+	while (end && line[end - 1] == ' ')
+		end--;
+	line[end] = '\0';
+	while (line[start] == ' ')
+		start++;
+	return line + start;
+}
+
+static void writes_and_scrolls(void **state)
+{
+	char line[16];
+
+	assert_true(open_text());
+	screen_title("title");
+	screen_progress("1 of 2");
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(line, sizeof(line), "%u\n", i);
+		screen_write(line, i == 99 ? SCREEN_RED : SCREEN_GREY);
+	}
+	screen_progress("2 of 2");
+	assert_string_equal(row_text(0), "title");
+	assert_int_equal(colour(0, 79), SCREEN_TITLE);
+	assert_string_equal(row_text(1), "2 of 2");
+	/* The newest line is the last that is not blank, and those before it are above it. */
+	for (unsigned row = 24, seen = 0; row >= 2; row--) {
+		if (!seen && !*row_text(row))
+			continue;
+		snprintf(line, sizeof(line), "%u", 99 - seen);
+		assert_string_equal(row_text(row), line);
+		assert_int_equal(colour(row, 0), seen ? SCREEN_GREY : SCREEN_RED);
+		seen++;
+		assert_true(row > 2 || seen >= 16);
+	}
+}
+
+static void wraps_long_lines(void **state)
+{
+	char line[200];
+
+	assert_true(open_text());
+	memset(line, 'a', 170);
+	strcpy(line + 170, "z\nB");
+	screen_write(line, SCREEN_GREY);
+	assert_int_equal(cell(3, 79), 'a');
+	assert_int_equal(cell(4, 10), 'z');
+	assert_int_equal(cell(5, 0), 'B');
+	/* Exactly a row makes no blank one. */
+	memset(line, 'C', 79);
+	strcpy(line + 79, "\nA");
+	screen_write(line, SCREEN_GREY);
+	assert_int_equal(cell(5, 79), 'C');
+	assert_int_equal(cell(6, 0), 'A');
+}
+
+static void needs_colour_text_that_keeps_what_is_written(void **state)
+{
+	reset(NULL);
+	fb = (struct boot_framebuffer){0};
+	mode = 7;
+	assert_false(screen_open(&fb, memory, &fault));
+	assert_null(fault);
+	fb.type = 2;
+	fb.width = 80; /* the loader says so too */
+	mode = 3;
+	assert_true(screen_open(&fb, memory, &fault));
+	assert_int_equal(cell(24, 79), ' ');
+}
+
+/* Rows of cells that are whole blocks, two columns for each bit of the letter. */
+static void expect_letters(unsigned row, unsigned column, const char *word, uint8_t ink)
+{
+	for (unsigned r = 0; r < LETTER_ROWS; r++)
+		for (unsigned i = 0; i < strlen(word) * 16; i++) {
+			uint8_t bits = font[word[i / 16] - FONT_FIRST][FIRST_ROW + r];
+			bool set = bits << i % 16 / 2 & 0x80;
+
+			assert_int_equal((uint8_t)cell(row + r, column + i), set ? 0xdb : ' ');
+			assert_true(!set || colour(row + r, column + i) == ink);
+		}
+}
+
+static void verdict_is_large_and_keeps_the_log(void **state)
+{
+	char line[16];
+
+	assert_true(open_text());
+	screen_title("title");
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(line, sizeof(line), "%u\n", i);
+		screen_write(line, SCREEN_GREY);
+	}
+	screen_verdict("FAIL", SCREEN_RED, "A first line", "the second");
+	assert_string_equal(row_text(0), "title");
+	assert_string_equal(row_text(23), "A first line");
+	assert_string_equal(row_text(24), "the second");
+	expect_letters(12, 8, "FAIL", SCREEN_RED);
+	for (unsigned row = 2; row <= 10; row++) {
+		snprintf(line, sizeof(line), "%u", 39 - (10 - row));
+		assert_string_equal(row_text(row), line);
+	}
+	assert_string_equal(row_text(11), "");
+	/* What is written after it does not touch it. */
+	screen_write("B\nC\nA\n", SCREEN_GREY);
+	expect_letters(12, 8, "FAIL", SCREEN_RED);
+	assert_true(open_text());
+	screen_verdict("STALL", SCREEN_YELLOW, "a", "z");
+	expect_letters(12, 0, "STALL", SCREEN_YELLOW);
+}
+
+static void verdict_grows_with_the_screen(void **state)
+{
+	/* 96 by 27 cells of 5 times the font, as 3840 by 2160 has; and 60 rows of 1. */
+	assert_true(open_rgb(1279, 960, 32, 1279 * 4));
+	screen_verdict("PASS", SCREEN_GREEN, "a", "z");
+	/* 159 columns, 60 rows: letters of 2 by 4 cells a pixel of the font, 20 rows high, from
+	 * row 37. */
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned x = 0; x < 8; x++)
+			for (unsigned y = 0; y < LETTER_ROWS; y++) {
+				bool set = font["PASS"[i] - FONT_FIRST][FIRST_ROW + y] << x & 0x80;
+				unsigned column = (159 - 128) / 2 + i * 32 + x * 4,
+					 row = 37 + 2 * y;
+
+				assert_int_equal(pixel(3 + column * 8, row * 16),
+						 set ? 0x55ff55 : 0);
+				assert_int_equal(pixel(3 + column * 8 + 31, row * 16 + 31),
+						 set ? 0x55ff55 : 0);
+			}
+	/* A small screen has it in small letters. */
+	assert_true(open_rgb(320, 200, 32, 1280));
+	screen_verdict("FAIL", SCREEN_RED, "a", "z");
+	expect_glyph(0, 4 + 8 * 16, 1, 'F', 0xff5555);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(draws_in_every_depth_and_pitch, reset),
+		cmocka_unit_test_teardown(refuses_what_it_cannot_draw_on, reset),
+		cmocka_unit_test_teardown(writes_and_scrolls, reset),
+		cmocka_unit_test_teardown(wraps_long_lines, reset),
+		cmocka_unit_test_teardown(needs_colour_text_that_keeps_what_is_written, reset),
+		cmocka_unit_test_teardown(verdict_is_large_and_keeps_the_log, reset),
+		cmocka_unit_test_teardown(verdict_grows_with_the_screen, reset),
+	};
+
+	return cmocka_run_group_tests_name("screen", tests, NULL, NULL);
+}
