@@ -89,7 +89,9 @@ TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
 }
 
 TEST(ptrace_two_tracers, .group = "I", .ids = "I11 I9", .needs = NEED_BTS,
-     .claim = "two processes trace a third, each in its own way, and see the same branches",
+     .claim =
+	     "two processes trace a third, each in its own way, and see the same branches; what one "
+	     "holds the other sees",
      .source = "tests/user/two_tracers.c")
 {
 	uint64_t before = programs_begin();
@@ -101,5 +103,6 @@ TEST(ptrace_two_tracers, .group = "I", .ids = "I11 I9", .needs = NEED_BTS,
 	REQUIRE(reader && keeper);
 	EXPECT(!strcmp(reader + strlen("the newest of the reader: "),
 		       keeper + strlen("the newest of the keeper: ")));
+	EXPECT_EQ(program_output_of("two_tracers", 0, true), WAIT_EXITED(0));
 	programs_end(before);
 }
