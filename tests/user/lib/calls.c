@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The system calls, each a function of its own: whoever calls them often stays small.
 #include "tests/user/lib/user.h"
+
+#include <stddef.h>
+
+// The system calls, each a function of its own: whoever calls them often stays small.
 
 /* long system_call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d) */
 __asm__(".pushsection .text.system_call, \"ax\"\n"
@@ -113,4 +116,67 @@ uint64_t next_random(uint64_t *state)
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
 	z = (z ^ z >> 27) * 0x94d049bb133111eb;
 	return z ^ z >> 31;
+}
+
+static char line[128];
+static size_t length;
+
+static void say_character(char character)
+{
+	line[length++] = character;
+	if (character != '\n' && length < sizeof(line))
+		return;
+	system_call(SYS_write, 1, (uint64_t)line, length, 0);
+	length = 0;
+}
+
+void say(const char *text)
+{
+	while (*text)
+		say_character(*text++);
+}
+
+void say_number(uint64_t number, unsigned base)
+{
+	if (number >= base)
+		say_number(number / base, base);
+	say_character("0123456789abcdef"[number % base]);
+}
+
+void check_failed(const char *file, unsigned at)
+{
+	say(file);
+	say(":");
+	say_number(at, 10);
+	say(": failed\n");
+	exit(EXIT_FAILED);
+}
+
+_Noreturn void start(uint64_t argument);
+
+/* The kernel enters here with the stack as behind a CALL. */
+void start(uint64_t argument)
+{
+	exit(main(argument));
+}
+
+// What compilers call for structures.
+
+void *memset(void *to, int byte, size_t bytes);
+void *memcpy(void *to, const void *from, size_t bytes);
+
+void *memset(void *to, int byte, size_t bytes)
+{
+	void *at = to;
+
+	__asm__ volatile("rep stosb" : "+D"(at), "+c"(bytes) : "a"(byte) : "memory");
+	return to;
+}
+
+void *memcpy(void *to, const void *from, size_t bytes)
+{
+	void *at = to;
+
+	__asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(bytes) : : "memory");
+	return to;
 }

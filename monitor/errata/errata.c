@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "monitor/defects/defect.h"
 
 struct memory {
@@ -25,3 +25,17 @@ static void aaj122_record(struct vcpu *vcpu, const struct branch *branch,
 
 ERRATUM(AAJ122, "SDM Vol 3, 17.4.9.1", "after C1E `from` of the first record is wrong", "nehalem",
 	BREAKS(note, aaj122_note), BREAKS(record, aaj122_record))
+
+static void ar62_record(struct vcpu *vcpu, const struct branch *branch,
+			uint64_t record[RECORD_WORDS])
+{
+	uint64_t filters = ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
+
+	ds_clean.record(vcpu, branch, record);
+	if (vcpu->debugctl & filters && branch->from_cpl != branch->to_cpl)
+		record[0] = branch->to;
+}
+
+ERRATUM(AR62, "SDM Vol 3, 17.4.9.4",
+	"with a CPL filter set `from` of a change of privilege is wrong", "merom",
+	BREAKS(record, ar62_record))

@@ -8,6 +8,51 @@
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/random_programs/machine.h"
 
+extern const char high_call[], high_back[];
+
+/* A jump whose last byte is the page's last, over the boundary to a RET in the next. */
+#define JUMP_AT (PAGE_SIZE - 5) /* in the first page */
+#define RET_AT	4u		/* in the second */
+
+static const uint8_t jump[] = {0xe9, RET_AT, 0, 0, 0};
+
+/* `linear`: where the second page begins. */
+static void check(struct rig *rig, uint8_t *pages, uint64_t linear)
+{
+	uint64_t from = linear - PAGE_SIZE + JUMP_AT, to = linear + RET_AT;
+
+	code_map(linear - PAGE_SIZE, pages, VM_READ);
+	code_map(linear, pages + PAGE_SIZE, VM_READ);
+	EXACTLY (rig)
+		TRACED_WITH(rig_all(), "high_call: call *%[from]\nhigh_back:\n\t", ,
+			    AND([from] "r"(from)));
+	code_unmap(linear);
+	code_unmap(linear - PAGE_SIZE);
+	EXPECT_EQ(rig_count(rig), 3);
+	rig_expect(rig, 0, high_call, (void *)from, "call");
+	rig_expect(rig, 1, (void *)from, (void *)to, "jmp over the boundary");
+	rig_expect(rig, 2, (void *)to, high_back, "ret");
+}
+
+TEST(bts_high_addresses, .group = "R", .ids = "R5", .needs = NEED_BTS,
+     .claim = "from and to are whole 64-bit linear addresses, in either half and over any boundary",
+     .source = "SDM Vol 3, 17.4.4, 17.4.9.1 and figure 17-9")
+{
+	static const uint64_t at[] = {0x0000000000201000, 0x0000000080000000, 0x0000000100000000,
+				      0x00005a5aa5a50000, 0x00007fffffffe000, 0xffff900000000000,
+				      0xffffc7ff00000000, 0xfffffffe00000000, 0xffffffffffe00000};
+	uint8_t *pages = test_area(2);
+	struct rig rig;
+
+	memset(pages, 0xcc, 2 * PAGE_SIZE);
+	memcpy(pages + JUMP_AT, jump, sizeof(jump));
+	pages[PAGE_SIZE + RET_AT] = 0xc3;
+	rig_open(&rig, 16);
+	for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		check(&rig, pages, at[i]);
+	rig_close(&rig);
+}
+
 #define AT    0x0000000040100000ul /* below 4 GiB, where no half of an address is 0 by chance */
 #define STACK (AT + PAGE_SIZE)
 #define LOOPS 3
@@ -44,7 +89,7 @@ static const void *at(const uint8_t *label)
 
 static uint64_t counters; /* IA32_PERF_GLOBAL_CTRL meanwhile; 0: as it is */
 
-static uint64_t run(uint64_t debugctl)
+static uint64_t run_compatible(uint64_t debugctl)
 {
 	static struct machine machine;
 
@@ -84,9 +129,9 @@ TEST(bts_compatibility_mode, .group = "R", .ids = "R6", .needs = NEED_BTS,
 	map();
 	rig_open(&rig, 32);
 	machine_open();
-	EXPECT_EQ(run(0), LOOPS + 0x100);
+	EXPECT_EQ(run_compatible(0), LOOPS + 0x100);
 	EXACTLY (&rig)
-		EXPECT_EQ(run(rig_all()), LOOPS + 0x100);
+		EXPECT_EQ(run_compatible(rig_all()), LOOPS + 0x100);
 	machine_close();
 	code_unmap(STACK);
 	code_unmap(AT);
@@ -117,7 +162,7 @@ TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
 	machine_open();
 	pebs_arm(&pebs, 0, pebs.branches ? 1 : 4);
 	counters = 1;
-	EXPECT_EQ(run(0), LOOPS + 0x100);
+	EXPECT_EQ(run_compatible(0), LOOPS + 0x100);
 	counters = 0;
 	machine_close();
 	code_unmap(STACK);
@@ -134,4 +179,70 @@ TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
 	test_observe("samples", "%zu in 32-bit code", within);
 	EXPECT(within >= 2);
 	pebs_close(&pebs);
+}
+
+#define ROUNDS	  1000
+#define PREDICTED (1ull << 4)
+
+extern const char predicted_top[], predicted_branch[], predicted_taken[], predicted_loop[];
+
+/*
+ * One branch a round goes where bit 0 of a byte of `choices` says; the loop's own branch comes
+ * after it. Returns how many records of the first branch have the flag set; `taken`: how many
+ * there are; `others`: all further flags that were seen.
+ */
+static size_t run_choices(struct rig *rig, const uint8_t *choices, size_t *taken, uint64_t *others)
+{
+	size_t set = 0, expected = ROUNDS - 1;
+
+	for (size_t i = 0; i < ROUNDS; i++)
+		expected += choices[i] & 1;
+	EXACTLY (rig)
+		TRACED_WITH(rig_all(),
+			    "xorl %%ecx, %%ecx\n"
+			    "predicted_top: testb $1, (%[choices], %%rcx)\n"
+			    "predicted_branch: jnz predicted_taken\n\tnop\n"
+			    "predicted_taken: incl %%ecx\n\tcmpl %[rounds], %%ecx\n"
+			    "predicted_loop: jb predicted_top\n\t",
+			    , AND([choices] "r"(choices), [rounds] "i"(ROUNDS)));
+	EXPECT_EQ(rig_count(rig), expected);
+	*taken = 0;
+	for (size_t slot = 0; slot < rig_count(rig); slot++) {
+		struct bts_struct record = rig_record(rig, slot);
+
+		*others |= record.flags & ~PREDICTED;
+		if (record.from != (uint64_t)predicted_branch)
+			continue;
+		++*taken;
+		set += (record.flags & PREDICTED) != 0;
+	}
+	EXPECT_EQ(*taken, expected - (ROUNDS - 1));
+	return set;
+}
+
+/* Only NetBurst supports the flag; what others leave in it is worth comparing, no more. */
+TEST(bts_predicted_flag, .group = "R", .ids = "R4", .needs = NEED_BTS,
+     .claim = "NetBurst: the flag is set for predictable branches and mixed for random ones",
+     .source = "SDM Vol 3, 17.4.9.1: branch predicted, which Core and Atom do not support")
+{
+	uint8_t *choices = test_area(1);
+	size_t taken, predictable, set;
+	uint64_t others = 0;
+	struct rig rig;
+
+	rig_open(&rig, 2 * ROUNDS + 2);
+	for (size_t i = 0; i < ROUNDS; i++)
+		choices[i] = 1;
+	predictable = run_choices(&rig, choices, &taken, &others);
+	test_observe("predictable", "%zu_of_%zu", predictable, taken);
+	for (size_t i = 0; i < ROUNDS; i++)
+		choices[i] = (uint8_t)(test_random() >> 32);
+	set = run_choices(&rig, choices, &taken, &others);
+	test_observe("random", "%zu_of_%zu", set, taken);
+	test_observe("other_flags", "%lx", others);
+	if (ds_configuration->predicted) {
+		EXPECT(predictable > ROUNDS * 9 / 10);
+		EXPECT(set > 0 && set < taken);
+	}
+	rig_close(&rig);
 }

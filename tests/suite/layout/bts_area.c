@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/mm/vm.h"
+#include "tests/lib/chain.h"
+#include "tests/lib/exact.h"
+#include "tests/lib/rig.h"
+#include "tests/lib/two_jumps.h"
+
+/* Whether a buffer works that begins `offset` bytes behind the start of a page. */
+
+#define ALIGNED_BRANCHES 24
+
+/*
+ * Traces so many branches into such a buffer and returns how many of the first records are right.
+ * Fails the test if anything around the buffer was written.
+ */
+static size_t aligned_right(size_t offset)
+{
+	struct rig rig;
+	size_t right = 0;
+
+	rig_open_at(&rig, 2 * ALIGNED_BRANCHES, offset);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, ALIGNED_BRANCHES);
+	if (rig_index(&rig) == rig.base + ALIGNED_BRANCHES * rig.record)
+		for (; right < ALIGNED_BRANCHES; right++) {
+			struct bts_struct record = rig_record(&rig, right);
+			struct branch branch = chain_branch(&chain_a, ALIGNED_BRANCHES, right);
+
+			if (record.from != branch.from || record.to != branch.to)
+				break;
+		}
+	rig_close(&rig);
+	return right;
+}
+
+TEST(bts_base_alignment, .group = "L", .ids = "L3", .needs = NEED_BTS,
+     .claim = "a buffer may begin at any multiple of 64 or of 8",
+     .source = "SDM Vol 3, 17.4.9 and 17.4.9.2: doubleword boundary, cache line recommended")
+{
+	static const size_t offsets[] = {0, 64, 192, 8, 16, 24, 56, 4096 - 64, 4096 - 8};
+
+	for (unsigned i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
+		EXPECT_EQ(aligned_right(offsets[i]), ALIGNED_BRANCHES);
+}
+
+/* The manual allows it, no system is known to do it: measured, not required. */
+TEST(bts_base_doubleword, .group = "L", .ids = "L3", .needs = NEED_BTS,
+     .claim = "a buffer that begins at an odd multiple of 4 makes the processor write nowhere else",
+     .source = "SDM Vol 3, 17.4.9: natural doubleword boundary")
+{
+	test_observe("right_at_4", "%zu_of_%d", aligned_right(4), ALIGNED_BRANCHES);
+	test_observe("right_at_60", "%zu_of_%d", aligned_right(60), ALIGNED_BRANCHES);
+	test_observe("right_at_4092", "%zu_of_%d", aligned_right(4092), ALIGNED_BRANCHES);
+}
+
+#define BRANCHES 12
+
+/* The area of `rig` from here on: the fields of the one that it has, and no pattern. */
+static void move(struct rig *rig, void *area)
+{
+	for (unsigned field = DS_BTS_BUFFER_BASE; field <= DS_BTS_INTERRUPT_THRESHOLD; field++)
+		ds_set(area, field, ds_get(rig->area, field));
+	rig->area = area;
+	wrmsr(IA32_DS_AREA, (uint64_t)area);
+}
+
+TEST(bts_area_anywhere, .group = "L", .ids = "L1 L4", .needs = NEED_BTS,
+     .claim = "the DS area may begin anywhere in a page, and its fields may lie in two",
+     .source = "SDM Vol 3, 17.4.9, 17.4.9.2 and figure 17-8: contiguous linear addresses")
+{
+	static const size_t offsets[] = {0,	    64,	       2048 + 8, 4096 - 32,
+					 4096 - 24, 4096 - 16, 4096 - 8, 4096};
+	uint8_t *pages = test_area(3);
+	struct rig rig, moved;
+
+	rig_open(&rig, 2 * BRANCHES);
+	for (unsigned i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		moved = rig;
+		move(&moved, pages + offsets[i]);
+		EXACTLY (&moved)
+			chain_trace(&moved, rig_all(), &chain_a, BRANCHES);
+		EXPECT_EQ(rig_count(&moved), BRANCHES);
+		chain_expect(&moved, 0, BRANCHES, &chain_a, BRANCHES, 0);
+	}
+	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
+	rig_close(&rig);
+}
+
+/* The page of the DS area becomes another, with the same content, between two jumps. */
+static void remap(uint64_t *place, uint64_t entry, const void *area)
+{
+	TRACED_WITH(rig_all(),
+		    "jmp 1f\n\tud2\n1:\tmovq %[entry], (%[place])\n\tinvlpg (%[area])\n\t"
+		    "jmp 2f\n\tud2\n2:\n\t",
+		    , AND([entry] "r"(entry), [place] "r"(place), [area] "r"(area)));
+}
+
+TEST(bts_area_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
+     .claim = "the DS area is found by the page tables: INVLPG makes a change count",
+     .source = "SDM Vol 3, 17.4.9.2 and 4.10.4: linear addresses, invalidation")
+{
+	uint8_t *other = test_area(1);
+	uint64_t *place, old;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	for (unsigned field = DS_BTS_BUFFER_BASE; field <= DS_BTS_INTERRUPT_THRESHOLD; field++)
+		ds_set(other, field, ds_get(rig.area, field));
+	ds_set(other, DS_BTS_INDEX, rig.base + 4 * rig.record);
+	place = vm_entry((uint64_t)rig.area);
+	old = *place;
+	remap(place, *vm_entry((uint64_t)other), rig.area);
+	*place = old;
+	vm_flush((uint64_t)rig.area);
+	EXPECT_EQ(rig_count(&rig), 1);
+	EXPECT_EQ(ds_get(other, DS_BTS_INDEX), rig.base + 5 * rig.record);
+	EXPECT(rig_record(&rig, 0).from != 0);
+	EXPECT(rig_record(&rig, 4).from > rig_record(&rig, 0).from);
+	rig_close(&rig);
+}
+
+#define MANY 100000 /* 2.4 MB */
+
+TEST(bts_buffer_large, .group = "L", .ids = "L1", .needs = NEED_BTS,
+     .claim = "a buffer of more than 2 MiB is filled from end to end",
+     .source = "SDM Vol 3, 17.4.9: BTS absolute maximum")
+{
+	struct rig rig;
+
+	rig_open(&rig, MANY + 2);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, MANY);
+	EXPECT_EQ(rig_count(&rig), MANY);
+	chain_expect(&rig, 0, MANY, &chain_a, MANY, 0);
+	rig_close(&rig);
+}
+
+/* Software must set both bits before; what happens else is only measured. */
+static uint64_t *clear(const void *linear)
+{
+	uint64_t *entry = vm_entry((uint64_t)linear);
+
+	*entry &= ~(PTE_ACCESSED | PTE_DIRTY);
+	vm_flush((uint64_t)linear);
+	return entry;
+}
+
+/* 1: the record is right; 0: nothing was stored. Anything else is corruption. */
+static size_t right(const struct rig *rig, size_t slot, const char *from, const char *to)
+{
+	struct bts_struct record = rig_record(rig, slot);
+	bool is = record.from == (uint64_t)from && record.to == (uint64_t)to;
+
+	EXPECT(is || !(record.from | record.to | record.flags));
+	return is;
+}
+
+/* With the bits clear in the entry of one page, the buffer's or the DS area's. */
+static void measure(const char *key, bool buffer)
+{
+	struct rig rig;
+	uint64_t *entry, before, after;
+	size_t found = 0;
+	bool faulted;
+
+	rig_open(&rig, 16);
+	entry = clear(buffer ? rig.pages : rig.area_page);
+	before = *entry;
+	faulted = two_jumps_fault(rig_all());
+	after = *entry;
+	*entry = before | PTE_ACCESSED | PTE_DIRTY;
+	EXPECT_EQ(after & ~(PTE_ACCESSED | PTE_DIRTY), before);
+	if (!faulted) {
+		found = right(&rig, 0, two_jumps_from1, two_jumps_to1);
+		found += right(&rig, 1, two_jumps_from2, two_jumps_to2);
+		EXPECT(rig_count(&rig) <= 2);
+		for (size_t slot = 2; slot < 16; slot++)
+			EXPECT_EQ(rig_record(&rig, slot).from | rig_record(&rig, slot).to, 0);
+	}
+	test_observe(key, "accessed:%d,dirty:%d,fault:%d,records:%zu,right:%zu",
+		     (after & PTE_ACCESSED) != 0, (after & PTE_DIRTY) != 0, faulted,
+		     rig_count(&rig), found);
+	rig_close(&rig);
+}
+
+TEST(bts_accessed_dirty_clear, .group = "L", .ids = "L5", .needs = NEED_BTS,
+     .claim =
+	     "clear Accessed and Dirty bits of a page of the DS corrupt no memory and hang nothing",
+     .source = "SDM Vol 3, 17.4.9.2: all pages pre-marked Accessed and Dirty")
+{
+	measure("buffer_page", true);
+	measure("area_page", false);
+}
