@@ -73,6 +73,9 @@ check: ## run every test of the project, host and boots: about a quarter of an h
 check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
 	@prove --verbose --exec '' tools/lockstep
 
+check-lava: images iso pxe ## run the jobs of tools/fleet with lava-run (root; make deps FOR=check-lava): two minutes
+	@prove --verbose --exec '' tools/check-lava
+
 check-bochs: images iso ## run the suite in Bochs, on one and on two processors, and lockstep: a quarter of an hour
 	@prove --verbose --exec '' tools/boots tools/lockstep :: --bochs
 
@@ -116,7 +119,7 @@ new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buf
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run demo check check-lockstep check-bochs check-load debugger-runs bench mutants variants soak lint format junit docs new-test new-defect debug
+.PHONY: help deps run demo check check-lockstep check-lava check-bochs check-load debugger-runs bench mutants variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

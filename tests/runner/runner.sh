@@ -122,7 +122,7 @@ leaves_nothing()
 lava()
 {
 	local pattern log=${1:-every-kind}
-	pattern=$(sed -n 's/^ *pattern: "\(.*\)"$/\1/p' "$top/docs/lab.md")
+	pattern=$(sed -n 's/^ *pattern: "\(.*\)"$/\1/p' "$top/tools/fleet/lava-${2:-qemu}-job.yaml")
 	perl -0777 -ne 'BEGIN { $p = shift; $p =~ s/\\\\/\\/g }
 		print "$+{test_case_id}=$+{result};" while /$p/g' "$pattern" "$here/logs/$log.log"
 }
@@ -214,6 +214,7 @@ try 'list prints a table' 0 'NAME.*bts_wrap_half +W +BTS +W1 W2' \
 try 'the pattern for LAVA' 0 \
 	'^ds_enumerated=ok;bts_la57=SKIP;bts_erratum=ok;bts_slots=ok;bts_wrap=not ok;bts_silent=not ok;$' lava
 try 'LAVA: no test that needs a branch trace ran' 0 ';Bail=Bail;$' lava nothing-ran
+try 'LAVA: the same on a rack' 0 ';Bail=Bail;$' lava nothing-ran pxe
 try 'LAVA: a panic' 0 '^bts_record_format=ok;selftest_panic_mid_line=not ok;$' lava died
 try 'prove: no test that needs a branch trace ran' 0 'Further testing stopped: no test that needs' \
 	eval '! prove --exec cat "$here/logs/nothing-ran.log" 2>&1'
