@@ -10,7 +10,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top"/tools/{judge,bench,check,supervise} "$tree/tools"
+ln -s "$top"/tools/{judge,bench,check,supervise,view} "$tree/tools"
 ln -s "$top"/{README.md,boot,kernel,drivers,lib,include} "$tree"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
