@@ -428,6 +428,9 @@ static void work(uint64_t seed)
 	}
 }
 
+/* Branches until both run on one CPU: on two, each step waits for the other. */
+#define ACROSS 10
+
 /* Each step is a branch that was recorded, or leads to the next instruction and was not. */
 static void stepped(void)
 {
@@ -446,6 +449,8 @@ static void stepped(void)
 		CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&now) == 0);
 		count = copy(PTRACE_BTS_DRAIN, pid, records, MOST);
 		branches += count;
+		if (branches == ACROSS)
+			CHECK(set_affinity(pid, 1) == 0 && set_affinity(0, 1) == 0);
 		if (count)
 			CHECK(count == 1 && records[0].from == before.rip &&
 			      records[0].to == now.rip);
