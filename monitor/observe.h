@@ -20,10 +20,11 @@ enum observer {
 	OBSERVER_LOCKSTEP = 1 << 1, /* interpreter against processor: monitor/interp/lockstep.c */
 	OBSERVER_PMU = 1 << 2,	    /* counters of instructions or branches, LBR: monitor/pmu */
 	OBSERVER_PEBS = 1 << 3,	    /* counters of memory accesses: monitor/pebs */
+	OBSERVER_PT = 1 << 4,	    /* TraceEn is set: monitor/pt */
 };
 
 /* The observers that need one instruction at a time, and saw_retired() after each. */
-#define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | OBSERVER_PMU)
+#define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | OBSERVER_PMU | OBSERVER_PT)
 
 /* The observers that saw_not_taken() is called for. */
 #define OBSERVERS_OF_NOT_TAKEN OBSERVER_LOCKSTEP
@@ -69,7 +70,8 @@ struct retired {
 	uint64_t rip;	      /* where it is, in its code segment */
 	uint64_t load, store; /* the linear addresses that it accessed last */
 	unsigned from_cpl, to_cpl;
-	unsigned kind; /* enum retired_kind */
+	unsigned kind;	 /* enum retired_kind */
+	unsigned length; /* bytes; 0 where the processor executed it */
 };
 
 /* A branch instruction was taken; the guest's state is that at `to`. */

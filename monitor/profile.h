@@ -18,6 +18,7 @@ struct ds_layout {
 };
 
 struct pmu_event;
+struct pt_enumeration;
 
 /* Architectural performance monitoring. Version 0: there is none. */
 struct performance {
@@ -44,6 +45,7 @@ struct profile {
 	uint32_t last_leaf; /* CPUID.0:EAX */
 	struct performance performance;
 	struct lbr_layout lbr;
+	const struct pt_enumeration *pt; /* NULL: no Intel Processor Trace */
 	struct ds_layout layout;
 	struct ds_behaviour behaviour;
 };

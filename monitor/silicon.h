@@ -8,6 +8,7 @@
 #include "monitor/pmu/rules.h"
 #include "monitor/present.h"
 #include "monitor/profile.h"
+#include "monitor/pt/rules.h"
 
 struct silicon {
 	const struct profile *profile;
@@ -15,6 +16,7 @@ struct silicon {
 	struct ds_silicon ds;
 	struct pmu_rules pmu;
 	struct pebs_rules pebs;
+	struct pt_rules pt;
 };
 
 static inline const struct ds_behaviour *ds_behaviour_of(const struct vcpu *vcpu)

@@ -10,6 +10,7 @@
 #include "monitor/observe.h"
 #include "monitor/pebs/state.h"
 #include "monitor/pmu/state.h"
+#include "monitor/pt/state.h"
 #include "monitor/x86.h"
 
 struct silicon;
@@ -64,6 +65,7 @@ struct vcpu {
 	struct ds_state ds;
 	struct pmu_state pmu;
 	struct pebs_state pebs;
+	struct pt_state pt;
 	struct interp *interp; /* the interpreter's caches: interp_init() */
 };
 

@@ -225,6 +225,7 @@ static void report_retired(struct vcpu *vcpu, const struct insn *i)
 	if (kind && vcpu->interp->branched)
 		kind |= RETIRED_TAKEN;
 	retired->kind |= RETIRED | kind;
+	retired->length = i->length;
 	retired->to = code_linear(vcpu->interp, vcpu->rip);
 	retired->to_cpl = vcpu->cpl;
 	saw_retired(vcpu, retired);

@@ -12,7 +12,7 @@ host_headers  = $(shell find include lib drivers kernel monitor tests/host tools
 .SECONDEXPANSION:
 $(host_tests): $(BUILD)/host/%: tests/host/%.c $$(call host_sources,$$*) $$(host_headers)
 	@mkdir -p $(@D)
-	$(call short,HOSTCC,$<)$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.c,$^) -lcmocka -llz4 -lZydis
+	$(call short,HOSTCC,$<)$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.c,$^) -lcmocka -llz4 -lZydis -lipt
 
 # The monitor's own objects in a program of the build machine, for `make bench`.
 branch_cost_objects = $(filter $(BUILD)/obj/monitor/interp/% $(BUILD)/obj/monitor/ds/% \

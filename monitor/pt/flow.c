@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* What is traced, and what an instruction or event emits: SDM Vol 3, 36.2.4, 36.2.5 and table
+   36-50. Addresses are those within the code segment (RIP): ECX.LIP is 0. */
+#include "monitor/pt/rules.h"
+#include "monitor/silicon.h"
+
+static const struct pt_rules *rules_of(const struct vcpu *vcpu)
+{
+	return &vcpu->silicon->pt;
+}
+
+bool pt_rule_context(const struct vcpu *vcpu)
+{
+	const struct pt_state *pt = &vcpu->pt;
+	const uint64_t efer_lma = 1u << 10, cr4_pae = 1u << 5;
+	bool pae = !(vcpu->efer & efer_lma) && vcpu->cr4 & cr4_pae;
+	uint64_t compared = pae ? ~0x1full : ~0xfffull;
+
+	if (!(pt->ctl & (vcpu->cpl ? CTL_USER : CTL_OS)))
+		return false;
+	return !(pt->ctl & CTL_CR3_FILTER) || !((vcpu->cr3 ^ pt->cr3_match) & compared);
+}
+
+static bool within(const struct pt_state *pt, unsigned range, uint64_t ip)
+{
+	return ip >= pt->address[range][0] && ip <= pt->address[range][1];
+}
+
+bool pt_rule_filter(const struct vcpu *vcpu, uint64_t ip)
+{
+	bool filters = false;
+
+	for (unsigned n = 0; n < PT_RANGES; n++) {
+		if (CTL_ADDR_CFG(vcpu->pt.ctl, n) != ADDR_FILTER)
+			continue;
+		if (within(&vcpu->pt, n, ip))
+			return true;
+		filters = true;
+	}
+	return !filters;
+}
+
+bool pt_rule_stop(const struct vcpu *vcpu, uint64_t ip)
+{
+	for (unsigned n = 0; n < PT_RANGES; n++)
+		if (CTL_ADDR_CFG(vcpu->pt.ctl, n) == ADDR_STOP && within(&vcpu->pt, n, ip))
+			return true;
+	return false;
+}
+
+/* The enables, the processor being about to execute `ip` after a transfer to it: 36.2.5. */
+static void take_up(struct vcpu *vcpu, uint64_t ip)
+{
+	struct pt_state *pt = &vcpu->pt;
+	bool filter;
+
+	pt->context_enabled = pt_triggers(vcpu) && rules_of(vcpu)->context(vcpu);
+	filter = rules_of(vcpu)->filter(vcpu, ip);
+	pt->packet_enabled = pt->context_enabled && filter && pt->ctl & CTL_BRANCH_EN;
+	pt->status &= ~(STATUS_CONTEXT_EN | STATUS_FILTER_EN);
+	pt->status |= pt->context_enabled ? STATUS_CONTEXT_EN : 0;
+	pt->status |= filter ? STATUS_FILTER_EN : 0;
+}
+
+/* True if a TraceStop range begins here: 36.4.2.9. */
+static bool stops(struct vcpu *vcpu, uint64_t to, bool was_enabled)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	if (!pt->context_enabled || !rules_of(vcpu)->stop(vcpu, to))
+		return false;
+	if (was_enabled)
+		rules_of(vcpu)->ip(vcpu, TIP_PGD, to, true);
+	pt_trace_stop(vcpu);
+	pt->status |= STATUS_STOPPED;
+	pt->packet_enabled = pt->context_enabled = false;
+	return true;
+}
+
+static void pip_if_changed(struct vcpu *vcpu)
+{
+	if (vcpu->pt.ctl & CTL_OS && vcpu->pt.context_enabled && vcpu->cr3 != vcpu->pt.reported_cr3)
+		rules_of(vcpu)->pip(vcpu);
+}
+
+static void begin_at(struct vcpu *vcpu, uint64_t ip)
+{
+	pip_if_changed(vcpu);
+	rules_of(vcpu)->mode(vcpu);
+	rules_of(vcpu)->ip(vcpu, TIP_PGE, ip, true);
+}
+
+static void end_at(struct vcpu *vcpu, uint64_t ip)
+{
+	rules_of(vcpu)->ip(vcpu, TIP_PGD, ip, vcpu->pt.context_enabled);
+	vcpu->pt.reported_mode = PT_MODE_NONE;
+	pt_forget_returns(vcpu);
+}
+
+void pt_rule_far(struct vcpu *vcpu, uint64_t to, bool was_enabled)
+{
+	if (vcpu->pt.packet_enabled && was_enabled) {
+		pip_if_changed(vcpu);
+		rules_of(vcpu)->mode(vcpu);
+		rules_of(vcpu)->ip(vcpu, TIP, to, true);
+	} else if (vcpu->pt.packet_enabled) {
+		begin_at(vcpu, to);
+	} else if (was_enabled) {
+		end_at(vcpu, to);
+	}
+}
+
+/* 36.4.2.3 and table 36-23: `from` is where the handler returns to, or INT n itself. */
+void pt_rule_event(struct vcpu *vcpu, uint64_t from, uint64_t to, bool was_enabled)
+{
+	if (was_enabled)
+		rules_of(vcpu)->ip(vcpu, FUP, from, true);
+	rules_of(vcpu)->far(vcpu, to, was_enabled);
+}
+
+/* A near branch that was taken, traced before and after. */
+static void near(struct vcpu *vcpu, const struct retired *retired, uint64_t to)
+{
+	const struct pt_rules *rules = rules_of(vcpu);
+	uint64_t next = retired->rip + retired->length;
+
+	if (retired->kind & RETIRED_CONDITIONAL)
+		rules->tnt(vcpu, true);
+	else if (retired->kind & RETIRED_RETURN && rules->returns(vcpu, to))
+		rules->tnt(vcpu, true);
+	else if (retired->kind & (RETIRED_RETURN | RETIRED_INDIRECT))
+		rules->ip(vcpu, TIP, to, true);
+	if (retired->kind & RETIRED_CALL && (retired->kind & RETIRED_INDIRECT || to != next))
+		rules->call(vcpu, next);
+}
+
+static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to)
+{
+	bool was_enabled = vcpu->pt.packet_enabled;
+
+	if (!(retired->kind & RETIRED_TAKEN)) {
+		if (was_enabled && retired->kind & RETIRED_CONDITIONAL)
+			rules_of(vcpu)->tnt(vcpu, false);
+		return;
+	}
+	take_up(vcpu, to);
+	if (stops(vcpu, to, was_enabled))
+		return;
+	if (retired->kind & RETIRED_FAR || !was_enabled || !vcpu->pt.packet_enabled)
+		rules_of(vcpu)->far(vcpu, to, was_enabled);
+	else
+		near(vcpu, retired, to);
+}
+
+/* TraceEn was set: 36.2.7.2 and 36.3.7. */
+static void enable(struct vcpu *vcpu, uint64_t next)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	pt->enabling = pt->packet_enabled = pt->context_enabled = false;
+	pt->tnt = pt->tnt_count = 0;
+	pt->last_ip = 0;
+	pt->reported_mode = PT_MODE_NONE;
+	pt->reported_cr3 = ~0ull;
+	pt->cycles = platform_pt_tsc(vcpu);
+	pt_forget_returns(vcpu);
+	pt_check_output(vcpu);
+	if (!pt_triggers(vcpu))
+		return;
+	pt->context_enabled = rules_of(vcpu)->context(vcpu);
+	if (!pt->packet_bytes || !(vcpu->silicon->profile->pt->ebx & EBX_PSB_CYC))
+		rules_of(vcpu)->sync(vcpu, next);
+	else
+		pt_time(vcpu);
+	take_up(vcpu, next);
+	if (!stops(vcpu, next, false) && pt->packet_enabled)
+		begin_at(vcpu, next);
+}
+
+/* TraceEn was cleared by the instruction at `from`. */
+static void disable(struct vcpu *vcpu, uint64_t from)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	if (pt->packet_enabled) {
+		rules_of(vcpu)->ip(vcpu, FUP, from, true);
+		rules_of(vcpu)->ip(vcpu, TIP_PGD, 0, false);
+	}
+	pt_flush_tnt(vcpu);
+	pt->disabling = pt->packet_enabled = pt->context_enabled = false;
+	pt->ctl = pt->next_ctl;
+	vcpu->observed &= ~(unsigned)OBSERVER_PT;
+}
+
+/* MOV to CR3: 36.4.2.7; with CR3Filter it may begin or end the trace. */
+static void moved_cr3(struct vcpu *vcpu, uint64_t next)
+{
+	bool was_enabled = vcpu->pt.packet_enabled;
+
+	vcpu->pt.cr3_written = false;
+	take_up(vcpu, next);
+	if (stops(vcpu, next, was_enabled))
+		return;
+	if (vcpu->pt.packet_enabled && !was_enabled)
+		begin_at(vcpu, next);
+	else if (was_enabled && !vcpu->pt.packet_enabled)
+		end_at(vcpu, next);
+	else if (vcpu->pt.context_enabled && vcpu->pt.ctl & CTL_OS)
+		rules_of(vcpu)->pip(vcpu);
+}
+
+static uint64_t code_base(const struct vcpu *vcpu)
+{
+	const uint16_t is_long = 1u << 9;
+	const struct segment *cs = &vcpu->segment[CS];
+
+	return vcpu->efer & 1u << 10 && cs->attributes & is_long ? 0 : cs->base;
+}
+
+void pt_retired(struct vcpu *vcpu, const struct retired *retired)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	if (pt->enabling)
+		enable(vcpu, vcpu->rip);
+	else if (pt->disabling)
+		disable(vcpu, retired->rip);
+	else if (pt->cr3_written)
+		moved_cr3(vcpu, vcpu->rip);
+	else if (retired->kind & RETIRED_BRANCH && !pt->interrupted_itself)
+		branch(vcpu, retired, vcpu->rip);
+	if (pt->sync_due && pt_triggers(vcpu))
+		rules_of(vcpu)->sync(vcpu, vcpu->rip);
+	pt->interrupted_itself = false;
+	pt->code_base = code_base(vcpu);
+}
+
+void pt_event(struct vcpu *vcpu, const struct branch *event)
+{
+	struct pt_state *pt = &vcpu->pt;
+	bool was_enabled = pt->packet_enabled;
+	uint64_t from = event->from - pt->code_base;
+
+	pt->interrupted_itself = event->cause == CAUSE_SOFTWARE_INTERRUPT;
+	take_up(vcpu, vcpu->rip);
+	pt->code_base = code_base(vcpu);
+	if (was_enabled && vcpu->pt.context_enabled && rules_of(vcpu)->stop(vcpu, vcpu->rip))
+		rules_of(vcpu)->ip(vcpu, FUP, from, true);
+	if (!stops(vcpu, vcpu->rip, was_enabled))
+		rules_of(vcpu)->event(vcpu, from, vcpu->rip, was_enabled);
+}
+
+void pt_cr3(struct vcpu *vcpu)
+{
+	vcpu->pt.cr3_written = true;
+}

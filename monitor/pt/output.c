@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* Bytes to the guest's memory: SDM Vol 3, 36.2.6. */
+#include "monitor/pt/rules.h"
+#include "monitor/silicon.h"
+
+/* A ToPA entry: table 36-3. */
+#define ENTRY_END      (1ull << 0)
+#define ENTRY_INT      (1ull << 2)
+#define ENTRY_STOP     (1ull << 4)
+#define ENTRY_SIZE(e)  (0x1000ull << ((e) >> 6 & 0xf))
+#define ENTRY_ADDRESS  (~0xfffull)
+#define ENTRY_RESERVED (1ull << 1 | 1ull << 3 | 1ull << 5 | 3ull << 10)
+enum { PAGE_BYTES = 4096, INDEX_SHIFT = 7, OFFSET_SHIFT = 32 };
+#define INDEX_MASK 0x1ffffffull
+
+static unsigned physical_bits(const struct vcpu *vcpu)
+{
+	return vcpu->silicon->profile->pt->physical_bits;
+}
+
+static uint64_t table_index(const struct vcpu *vcpu)
+{
+	return vcpu->pt.output_mask_ptrs >> INDEX_SHIFT & INDEX_MASK;
+}
+
+static uint32_t offset(const struct vcpu *vcpu)
+{
+	return (uint32_t)(vcpu->pt.output_mask_ptrs >> OFFSET_SHIFT);
+}
+
+static void set_pointers(struct vcpu *vcpu, uint64_t index, uint32_t at)
+{
+	vcpu->pt.output_mask_ptrs =
+		(uint64_t)at << OFFSET_SHIFT | index << INDEX_SHIFT | MASK_PTRS_FIXED;
+}
+
+static bool fails(struct vcpu *vcpu)
+{
+	vcpu->pt.status |= STATUS_ERROR;
+	return false;
+}
+
+/* "ToPA errors". An address without memory cannot be written to; nor is it read as a table. */
+static bool read_entry(struct vcpu *vcpu, uint64_t *entry)
+{
+	uint64_t at = vcpu->pt.output_base + table_index(vcpu) * sizeof(*entry);
+	const uint8_t *page;
+
+	if (vcpu->pt.output_base % PAGE_BYTES || at >> physical_bits(vcpu) ||
+	    !(page = platform_pt_page(vcpu, at & ENTRY_ADDRESS)))
+		return fails(vcpu);
+	*entry = *(const uint64_t *)(const void *)(page + at % PAGE_BYTES);
+	if (*entry & ENTRY_RESERVED || *entry >> physical_bits(vcpu))
+		return fails(vcpu);
+	if (*entry & ENTRY_END)
+		return !(*entry & (ENTRY_INT | ENTRY_STOP)) && table_index(vcpu) ? true
+										 : fails(vcpu);
+	if ((*entry & ENTRY_ADDRESS) & (ENTRY_SIZE(*entry) - 1) ||
+	    offset(vcpu) >= ENTRY_SIZE(*entry))
+		return fails(vcpu);
+	return true;
+}
+
+/* With one output region the second entry leads back to it: 36.2.6.2. */
+static bool is_single_entry_table(struct vcpu *vcpu)
+{
+	uint64_t old = vcpu->pt.output_mask_ptrs, entry;
+	bool good;
+
+	if (vcpu->silicon->profile->pt->ecx & ECX_TOPA_MANY)
+		return true;
+	if (table_index(vcpu))
+		return fails(vcpu);
+	set_pointers(vcpu, 1, 0);
+	good = read_entry(vcpu, &entry) && entry & ENTRY_END &&
+	       (entry & ENTRY_ADDRESS) == vcpu->pt.output_base;
+	vcpu->pt.output_mask_ptrs = old;
+	return good ? true : fails(vcpu);
+}
+
+/* The region to write to, END entries followed. An endless chain of them is no table either. */
+static bool find_region(struct vcpu *vcpu, uint64_t *entry)
+{
+	for (unsigned links = 0; links < 2; links++) {
+		if (!read_entry(vcpu, entry))
+			return false;
+		if (!(*entry & ENTRY_END))
+			return true;
+		vcpu->pt.output_base = *entry & ENTRY_ADDRESS;
+		set_pointers(vcpu, 0, 0);
+	}
+	return fails(vcpu);
+}
+
+/* 36.2.6.1: the mask is contiguous ones from bit 0, the base aligned to it. */
+static bool is_valid_range(struct vcpu *vcpu)
+{
+	uint64_t mask = vcpu->pt.output_mask_ptrs & 0xffffffff;
+
+	if (mask & (mask + 1) || vcpu->pt.output_base & mask || offset(vcpu) > mask)
+		return fails(vcpu);
+	return true;
+}
+
+void pt_check_output(struct vcpu *vcpu)
+{
+	uint64_t entry;
+
+	if (!(vcpu->pt.ctl & CTL_TOPA))
+		is_valid_range(vcpu);
+	else if (is_single_entry_table(vcpu))
+		find_region(vcpu, &entry);
+}
+
+/* STOP leaves the pointers at the end of the region, and comes before INT. */
+void pt_rule_region_full(struct vcpu *vcpu, uint64_t entry)
+{
+	if (entry & ENTRY_STOP)
+		vcpu->pt.status |= STATUS_STOPPED;
+	if (entry & ENTRY_INT)
+		platform_pt_interrupt(vcpu);
+	if (entry & ENTRY_STOP)
+		return;
+	set_pointers(vcpu, (table_index(vcpu) + 1) & INDEX_MASK, 0);
+	find_region(vcpu, &entry);
+}
+
+static bool store(struct vcpu *vcpu, uint64_t physical, uint8_t byte)
+{
+	uint8_t *page = platform_pt_page(vcpu, physical & ENTRY_ADDRESS);
+
+	if (!page)
+		return fails(vcpu);
+	page[physical % PAGE_BYTES] = byte;
+	return true;
+}
+
+static void put_in_range(struct vcpu *vcpu, uint8_t byte)
+{
+	uint32_t mask = (uint32_t)vcpu->pt.output_mask_ptrs;
+
+	if (store(vcpu, vcpu->pt.output_base + (offset(vcpu) & mask), byte))
+		vcpu->pt.output_mask_ptrs =
+			(uint64_t)((offset(vcpu) + 1) & mask) << OFFSET_SHIFT | mask;
+}
+
+static void put_in_region(struct vcpu *vcpu, uint8_t byte)
+{
+	uint64_t entry;
+
+	if (!find_region(vcpu, &entry) ||
+	    !store(vcpu, (entry & ENTRY_ADDRESS) + offset(vcpu), byte))
+		return;
+	set_pointers(vcpu, table_index(vcpu), offset(vcpu) + 1);
+	if (offset(vcpu) == ENTRY_SIZE(entry))
+		vcpu->silicon->pt.region_full(vcpu, entry);
+}
+
+/* A packet may go on in the next region; what does not fit before a STOP is lost. */
+void pt_rule_output(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
+{
+	for (unsigned n = 0; n < count; n++) {
+		if (vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED))
+			return;
+		if (vcpu->pt.ctl & CTL_TOPA)
+			put_in_region(vcpu, bytes[n]);
+		else
+			put_in_range(vcpu, bytes[n]);
+	}
+}

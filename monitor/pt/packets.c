@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* The packets: SDM Vol 3, 36.4. */
+#include "lib/string.h"
+#include "monitor/pt/rules.h"
+#include "monitor/silicon.h"
+
+/* First bytes, and second ones of 02H: table 36-16. */
+enum {
+	EXTENDED = 0x02,
+	PSB = 0x82,
+	PSBEND = 0x23,
+	PIP = 0x43,
+	CBR = 0x03,
+	OVF = 0xf3,
+	TRACE_STOP = 0x83,
+	MODE = 0x99,
+	TSC = 0x19,
+	CYC = 0x03,
+};
+enum { PSB_PAIRS = 8, IP_BYTES_SHIFT = 5, PIP_CR3_SHIFT = 5 };
+enum { MODE_64 = 1, MODE_32 = 2 };
+
+static const struct pt_rules *rules_of(const struct vcpu *vcpu)
+{
+	return &vcpu->silicon->pt;
+}
+
+/* A PSB follows after so many bytes; without PSBFreq after 2 KiB. */
+static void count_bytes(struct vcpu *vcpu, unsigned count)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	pt->packet_bytes += pt->packet_bytes + count <= PT_MOST_PACKET_BYTES ? count : 0;
+	pt->sync_due |= pt->packet_bytes >= 2048u << (pt->ctl >> 24 & 0xf);
+}
+
+static void put(struct vcpu *vcpu, const void *bytes, unsigned count)
+{
+	if (vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED))
+		return;
+	rules_of(vcpu)->output(vcpu, bytes, count);
+	count_bytes(vcpu, count);
+}
+
+static void put_extended(struct vcpu *vcpu, uint8_t code)
+{
+	const uint8_t bytes[] = {EXTENDED, code};
+
+	put(vcpu, bytes, sizeof(bytes));
+}
+
+/* The core clock of this silicon is its TSC: 36.4.2.14. Before each packet that may have one. */
+static void put_cycles(struct vcpu *vcpu)
+{
+	static const uint16_t least[] = {0,  1,	  2,   4,   8,	  16,	32,
+					 64, 128, 256, 512, 1024, 2048, 4096};
+	unsigned threshold = (unsigned)(vcpu->pt.ctl >> 19 & 0xf), count = 1;
+	uint64_t now, passed;
+	uint8_t bytes[10];
+
+	if (!(vcpu->pt.ctl & CTL_CYC_EN))
+		return;
+	now = platform_pt_tsc(vcpu);
+	passed = now - vcpu->pt.cycles;
+	if (passed < least[threshold < 13 ? threshold : 13])
+		return;
+	vcpu->pt.cycles = now;
+	bytes[0] = (uint8_t)(CYC | (passed & 0x1f) << 3 | (passed >> 5 ? 4 : 0));
+	for (passed >>= 5; passed && count < sizeof(bytes); passed >>= 7)
+		bytes[count++] = (uint8_t)((passed & 0x7f) << 1 | (passed >> 7 ? 1 : 0));
+	put(vcpu, bytes, count);
+}
+
+void pt_flush_tnt(struct vcpu *vcpu)
+{
+	struct pt_state *pt = &vcpu->pt;
+	uint8_t byte = (uint8_t)((1u << pt->tnt_count | pt->tnt) << 1);
+
+	if (!pt->tnt_count)
+		return;
+	pt->tnt = pt->tnt_count = 0;
+	put_cycles(vcpu);
+	put(vcpu, &byte, 1);
+}
+
+void pt_rule_tnt(struct vcpu *vcpu, bool taken)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	pt->tnt = (uint8_t)(pt->tnt << 1 | taken);
+	if (++pt->tnt_count == PT_TNT_BITS)
+		pt_flush_tnt(vcpu);
+}
+
+/* How many bytes of `ip` follow, by what it shares with the last one: table 36-18. */
+static unsigned compression(uint64_t ip, uint64_t last, unsigned *bytes)
+{
+	if (ip >> 16 == last >> 16)
+		return *bytes = 2, 1;
+	if (ip >> 32 == last >> 32)
+		return *bytes = 4, 2;
+	if ((uint64_t)((int64_t)(ip << 16) >> 16) == ip)
+		return *bytes = 6, 3;
+	return *bytes = 8, 6;
+}
+
+void pt_rule_ip(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with_ip)
+{
+	unsigned bytes = 0, code = with_ip ? compression(ip, vcpu->pt.last_ip, &bytes) : 0;
+	uint8_t out[9] = {(uint8_t)(packet | code << IP_BYTES_SHIFT)};
+
+	pt_flush_tnt(vcpu);
+	put_cycles(vcpu);
+	memcpy(out + 1, &ip, bytes);
+	put(vcpu, out, 1 + bytes);
+	if (with_ip)
+		vcpu->pt.last_ip = ip;
+}
+
+static uint8_t current_mode(const struct vcpu *vcpu)
+{
+	const uint16_t is_long = 1u << 9, is_32 = 1u << 10; /* CS.L, CS.D as a VMCB packs them */
+	uint16_t attributes = vcpu->segment[CS].attributes;
+
+	if (vcpu->efer & 1u << 10 && attributes & is_long)
+		return MODE_64;
+	return attributes & is_32 ? MODE_32 : 0;
+}
+
+/* MODE.Exec, where the size of code is not that of the last one: 36.4.2.8. */
+void pt_rule_mode(struct vcpu *vcpu)
+{
+	const uint8_t bytes[] = {MODE, current_mode(vcpu)};
+
+	if (vcpu->pt.reported_mode == bytes[1])
+		return;
+	pt_flush_tnt(vcpu);
+	vcpu->pt.reported_mode = bytes[1];
+	put(vcpu, bytes, sizeof(bytes));
+}
+
+/* 36.4.2.7: bits 51:5 from bit 1 on; in IA-32e mode 11:5 are 0. */
+void pt_rule_pip(struct vcpu *vcpu)
+{
+	const uint64_t efer_lma = 1u << 10, cr4_pae = 1u << 5;
+	uint64_t cr3 = vcpu->cr3 & ((1ull << 52) - 1) & ~0x1full, payload;
+	uint8_t bytes[8] = {EXTENDED, PIP};
+
+	if (vcpu->efer & efer_lma || !(vcpu->cr4 & cr4_pae))
+		cr3 &= ~0xfffull;
+	payload = cr3 >> PIP_CR3_SHIFT << 1;
+	pt_flush_tnt(vcpu);
+	memcpy(bytes + 2, &payload, 6);
+	vcpu->pt.reported_cr3 = vcpu->cr3;
+	put(vcpu, bytes, sizeof(bytes));
+}
+
+void pt_time(struct vcpu *vcpu)
+{
+	const uint8_t cbr[] = {EXTENDED, CBR, vcpu->silicon->profile->pt->ratio, 0};
+	uint64_t now = platform_pt_tsc(vcpu);
+	uint8_t tsc[8] = {TSC};
+
+	memcpy(tsc + 1, &now, 7);
+	if (vcpu->pt.ctl & CTL_TSC_EN)
+		put(vcpu, tsc, sizeof(tsc));
+	put(vcpu, cbr, sizeof(cbr));
+}
+
+void pt_forget_returns(struct vcpu *vcpu)
+{
+	vcpu->pt.return_count = 0;
+}
+
+/* 36.3.7. A decoder may begin here: what packets before it said counts no longer. */
+void pt_rule_sync(struct vcpu *vcpu, uint64_t ip)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	pt_flush_tnt(vcpu);
+	for (unsigned n = 0; n < PSB_PAIRS; n++)
+		put_extended(vcpu, PSB);
+	pt->packet_bytes = 0;
+	pt->sync_due = false;
+	pt->last_ip = 0;
+	pt->reported_mode = PT_MODE_NONE;
+	pt->cycles = platform_pt_tsc(vcpu);
+	pt_forget_returns(vcpu);
+	pt_time(vcpu);
+	if (pt->context_enabled && pt->ctl & CTL_OS)
+		rules_of(vcpu)->pip(vcpu);
+	if (pt->packet_enabled) {
+		rules_of(vcpu)->mode(vcpu);
+		rules_of(vcpu)->ip(vcpu, FUP, ip, true);
+	}
+	put_extended(vcpu, PSBEND);
+}
+
+void pt_trace_stop(struct vcpu *vcpu)
+{
+	pt_flush_tnt(vcpu);
+	put_extended(vcpu, TRACE_STOP);
+}
+
+/* 36.3.8: what was not sent is lost; the next address comes whole. */
+void pt_overflow(struct vcpu *vcpu, uint64_t ip)
+{
+	struct pt_state *pt = &vcpu->pt;
+	uint8_t whole[7] = {FUP | 3 << IP_BYTES_SHIFT};
+
+	pt->tnt = pt->tnt_count = 0;
+	pt_forget_returns(vcpu);
+	put_extended(vcpu, OVF);
+	pt->reported_mode = PT_MODE_NONE;
+	if (!pt->packet_enabled)
+		return;
+	memcpy(whole + 1, &ip, 6);
+	put(vcpu, whole, sizeof(whole));
+	pt->last_ip = ip;
+}
+
+/* A CALL of the next instruction is no call: 36.4.2.2. The 65th drops the oldest. */
+void pt_rule_call(struct vcpu *vcpu, uint64_t ip)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	pt->returns[pt->return_top++ % PT_RETURNS] = ip;
+	if (pt->return_count < PT_RETURNS)
+		pt->return_count++;
+}
+
+/*
+ * 36.4.2.2 says that every near RET pops. Decoders differ in whether one that is not compressed
+ * does: none can be wrong about a stack that is empty then.
+ */
+bool pt_rule_returns(struct vcpu *vcpu, uint64_t ip)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	if (pt->ctl & CTL_DIS_RETC)
+		return false;
+	if (pt->return_count && pt->returns[(pt->return_top - 1) % PT_RETURNS] == ip) {
+		pt->return_top--;
+		pt->return_count--;
+		return true;
+	}
+	pt_forget_returns(vcpu);
+	return false;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Intel Processor Trace of one virtual processor: SDM Vol 3, chapter 36. The guest is interpreted
+ * while TraceEn is set, whatever is filtered: the packets of each instruction and event are in
+ * memory before the next one begins.
+ */
+#ifndef SPOOR_MONITOR_PT_PT_H
+#define SPOOR_MONITOR_PT_PT_H
+
+#include "monitor/vcpu.h"
+
+/* CPUID leaf 14H, subleafs 0 and 1: what a profile's processor has; NULL in a profile: nothing. */
+struct pt_enumeration {
+	uint32_t eax, ebx, ecx;
+	uint32_t eax_1, ebx_1;
+	uint8_t physical_bits; /* MAXPHYADDR */
+	uint8_t ratio;	       /* of TSC to bus clock: CBR packets */
+	bool suspends_bts;     /* 36.3.1.2: LBR and BTS do nothing while TraceEn is set */
+};
+
+/* All zero where there is none, or no such subleaf. */
+void pt_enumerate(const struct vcpu *vcpu, uint32_t subleaf, uint32_t value[4]);
+
+/* One of the MSRs that are Intel PT's, whatever the profile. */
+bool pt_owns_msr(uint32_t index);
+
+/* False: #GP(0), nothing changed. */
+bool pt_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
+bool pt_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+
+/* IA32_PERF_GLOBAL_STATUS.Trace_ToPA_PMI. */
+#define PT_STATUS_PMI (1ull << 55)
+
+/* RESET: all zero but what 36.2.7 says. INIT changes no register (table 9-1). */
+void pt_power_on(struct vcpu *vcpu);
+
+/* True while LBR and BTS have to rest. */
+bool pt_suspends_bts(const struct vcpu *vcpu);
+
+/* What saw_retired(), saw_not_taken() and saw_event() report while OBSERVER_PT is set. */
+void pt_retired(struct vcpu *vcpu, const struct retired *retired);
+void pt_event(struct vcpu *vcpu, const struct branch *event);
+void pt_cr3(struct vcpu *vcpu);
+
+/* The caller's: a page of the guest's memory, NULL where there is no memory; the guest's TSC; a
+   region with INT is full. */
+uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical);
+uint64_t platform_pt_tsc(struct vcpu *vcpu);
+void platform_pt_interrupt(struct vcpu *vcpu);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Enumeration and the MSRs: SDM Vol 3, 36.2.7 and 36.3.1.1. */
+#include "lib/string.h"
+#include "monitor/pt/rules.h"
+#include "monitor/silicon.h"
+
+enum { RANGES = 7 }; /* CPUID.(14H,1):EAX */
+
+const struct pt_rules pt_clean = {
+	.read_msr = pt_rule_read_msr,
+	.write_msr = pt_rule_write_msr,
+	.context = pt_rule_context,
+	.filter = pt_rule_filter,
+	.stop = pt_rule_stop,
+	.tnt = pt_rule_tnt,
+	.ip = pt_rule_ip,
+	.mode = pt_rule_mode,
+	.pip = pt_rule_pip,
+	.sync = pt_rule_sync,
+	.call = pt_rule_call,
+	.returns = pt_rule_returns,
+	.event = pt_rule_event,
+	.far = pt_rule_far,
+	.output = pt_rule_output,
+	.region_full = pt_rule_region_full,
+};
+
+static const struct pt_enumeration *has(const struct vcpu *vcpu)
+{
+	return vcpu->silicon->profile->pt;
+}
+
+void pt_enumerate(const struct vcpu *vcpu, uint32_t subleaf, uint32_t value[4])
+{
+	const struct pt_enumeration *pt = has(vcpu);
+
+	memset(value, 0, 4 * sizeof(value[0]));
+	if (!pt || subleaf > pt->eax)
+		return;
+	value[0] = subleaf ? pt->eax_1 : pt->eax;
+	value[1] = subleaf ? pt->ebx_1 : pt->ebx;
+	value[2] = subleaf ? 0 : pt->ecx;
+}
+
+bool pt_owns_msr(uint32_t index)
+{
+	return index == MSR_RTIT_OUTPUT_BASE || index == MSR_RTIT_OUTPUT_MASK_PTRS ||
+	       (index >= MSR_RTIT_CTL && index <= MSR_RTIT_CR3_MATCH) ||
+	       (index >= MSR_RTIT_ADDR0_A && index <= MSR_RTIT_LAST);
+}
+
+/* The register `index`; NULL: this processor has no such register. */
+static uint64_t *find(struct vcpu *vcpu, uint32_t index)
+{
+	const struct pt_enumeration *pt = has(vcpu);
+	struct pt_state *state = &vcpu->pt;
+
+	if (!pt)
+		return NULL;
+	switch (index) {
+	case MSR_RTIT_OUTPUT_BASE:
+		return pt->ecx & (ECX_TOPA | ECX_SINGLE_RANGE) ? &state->output_base : NULL;
+	case MSR_RTIT_OUTPUT_MASK_PTRS:
+		return pt->ecx & (ECX_TOPA | ECX_SINGLE_RANGE) ? &state->output_mask_ptrs : NULL;
+	case MSR_RTIT_CTL:
+		return &state->ctl;
+	case MSR_RTIT_STATUS:
+		return &state->status;
+	case MSR_RTIT_CR3_MATCH:
+		return pt->ebx & EBX_CR3_FILTER ? &state->cr3_match : NULL;
+	default:
+		index -= MSR_RTIT_ADDR0_A;
+		if (!(pt->ebx & EBX_IP_FILTER) || index / 2 >= (pt->eax_1 & RANGES))
+			return NULL;
+		return &state->address[index / 2][index % 2];
+	}
+}
+
+bool pt_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	const uint64_t *found = find(vcpu, index);
+
+	if (!found)
+		return false;
+	*value = *found;
+	if (index == MSR_RTIT_STATUS && pt_triggers(vcpu))
+		*value |= STATUS_TRIGGER_EN;
+	if (index == MSR_RTIT_STATUS && has(vcpu)->ebx & EBX_PSB_CYC)
+		*value |= (uint64_t)vcpu->pt.packet_bytes << STATUS_BYTES_SHIFT;
+	return true;
+}
+
+/* Table 36-6: what is reserved, and encodings that CPUID does not offer. */
+static bool is_valid_ctl(const struct vcpu *vcpu, uint64_t value)
+{
+	const struct pt_enumeration *pt = has(vcpu);
+	uint64_t allowed =
+		CTL_TRACE_EN | CTL_OS | CTL_USER | CTL_TSC_EN | CTL_DIS_RETC | CTL_BRANCH_EN;
+
+	allowed |= pt->ecx & ECX_TOPA ? CTL_TOPA : 0;
+	allowed |= pt->ebx & EBX_CR3_FILTER ? CTL_CR3_FILTER : 0;
+	if (pt->ebx & EBX_PSB_CYC) {
+		allowed |= CTL_CYC_EN | CTL_CYC_THRESHOLD | CTL_PSB_FREQUENCY;
+		if (!(pt->ebx_1 >> (value >> 19 & 0xf) & 1) ||
+		    !(pt->ebx_1 >> (16 + (value >> 24 & 0xf)) & 1))
+			return false;
+	}
+	for (unsigned n = 0; n < (pt->eax_1 & RANGES); n++) {
+		allowed |= 0xfull << (32 + 4 * n);
+		if (CTL_ADDR_CFG(value, n) > ADDR_STOP)
+			return false;
+	}
+	if (value & CTL_TRACE_EN && !(value & CTL_TOPA) && !(pt->ecx & ECX_SINGLE_RANGE))
+		return false;
+	return !(value & ~allowed);
+}
+
+static bool write_ctl(struct vcpu *vcpu, uint64_t value)
+{
+	struct pt_state *pt = &vcpu->pt;
+	bool traced = pt->ctl & CTL_TRACE_EN, traces = value & CTL_TRACE_EN;
+
+	if (!is_valid_ctl(vcpu, value) || (traced && traces && value != pt->ctl))
+		return false;
+	if (traced && !traces) {
+		pt->disabling = true;
+		pt->next_ctl = value;
+		return true;
+	}
+	pt->ctl = value;
+	pt->enabling |= traces && !traced;
+	if (traces)
+		vcpu->observed |= OBSERVER_PT;
+	return true;
+}
+
+/* What the processor sets and software cannot. */
+static bool write_status(struct vcpu *vcpu, uint64_t value)
+{
+	const uint64_t read_only = STATUS_FILTER_EN | STATUS_CONTEXT_EN | STATUS_TRIGGER_EN;
+	uint64_t allowed = read_only | STATUS_ERROR | STATUS_STOPPED;
+
+	allowed |= has(vcpu)->ebx & EBX_PSB_CYC ? STATUS_PACKET_BYTES : 0;
+	if (value & ~allowed)
+		return false;
+	vcpu->pt.packet_bytes = (uint32_t)(value >> STATUS_BYTES_SHIFT);
+	vcpu->pt.status = (vcpu->pt.status & read_only) | (value & (STATUS_ERROR | STATUS_STOPPED));
+	return true;
+}
+
+bool pt_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	uint64_t *found = find(vcpu, index);
+
+	if (!found || (index != MSR_RTIT_CTL && vcpu->pt.ctl & CTL_TRACE_EN))
+		return false;
+	switch (index) {
+	case MSR_RTIT_CTL:
+		return write_ctl(vcpu, value);
+	case MSR_RTIT_STATUS:
+		return write_status(vcpu, value);
+	case MSR_RTIT_OUTPUT_BASE:
+		if (value & MASK_PTRS_FIXED || value >> has(vcpu)->physical_bits)
+			return false;
+		break;
+	case MSR_RTIT_OUTPUT_MASK_PTRS:
+		value |= MASK_PTRS_FIXED;
+		break;
+	case MSR_RTIT_CR3_MATCH:
+		if (value & 0x1f)
+			return false;
+		break;
+	default:
+		if (!canonical(value))
+			return false;
+	}
+	*found = value;
+	return true;
+}
+
+bool pt_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	return vcpu->silicon->pt.read_msr(vcpu, index, value);
+}
+
+bool pt_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	return vcpu->silicon->pt.write_msr(vcpu, index, value);
+}
+
+void pt_power_on(struct vcpu *vcpu)
+{
+	vcpu->pt = (struct pt_state){.output_mask_ptrs = MASK_PTRS_FIXED};
+	vcpu->observed &= ~(unsigned)OBSERVER_PT;
+}
+
+bool pt_suspends_bts(const struct vcpu *vcpu)
+{
+	return vcpu->pt.ctl & CTL_TRACE_EN && has(vcpu)->suspends_bts;
+}

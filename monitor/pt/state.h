@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Intel PT of one virtual processor: a member of struct vcpu. */
+#ifndef SPOOR_MONITOR_PT_STATE_H
+#define SPOOR_MONITOR_PT_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PT_RANGES = 4, PT_RETURNS = 64, PT_TNT_BITS = 6, PT_MODE_NONE = 0xff };
+enum { PT_MOST_PACKET_BYTES = 0x1ffff };
+
+struct pt_state {
+	/* The MSRs: SDM Vol 3, 36.2.7. */
+	uint64_t ctl, status, output_base, output_mask_ptrs, cr3_match;
+	uint64_t address[PT_RANGES][2]; /* IA32_RTIT_ADDRn_A, _B */
+
+	/* What the next instruction or event begins with. */
+	bool packet_enabled, context_enabled;
+	bool enabling, disabling; /* WRMSR changed TraceEn: the instruction is not complete yet */
+	uint64_t next_ctl;	  /* disabling: after the last packets */
+	bool cr3_written, interrupted_itself; /* by the instruction under way: MOV CR3, INT n */
+	uint64_t code_base;
+	uint64_t reported_cr3; /* by the last PIP */
+	uint8_t reported_mode; /* by the last MODE.Exec */
+
+	/* The encoder's: SDM Vol 3, 36.4.2. */
+	uint64_t last_ip;
+	uint64_t returns[PT_RETURNS];
+	unsigned return_count, return_top;
+	uint8_t tnt, tnt_count;
+	uint32_t packet_bytes; /* since the last PSB: IA32_RTIT_STATUS.PacketByteCnt */
+	bool sync_due;	       /* a PSB comes after the instruction */
+	uint64_t cycles;       /* the TSC at the last CYC */
+};
+
+#endif
