@@ -4,6 +4,9 @@
 #include "monitor/console.h"
 #include "monitor/defects/defect.h"
 #include "monitor/ds/variants.h"
+#include "monitor/host/cpu.h"
+
+#define PHYSICAL_BITS_LEAF 0x80000008u /* EAX[7:0]: SDM Vol 2, CPUID */
 
 static void list_variants(void)
 {
@@ -70,11 +73,30 @@ void choice_announce(const struct options *options, bool run_as_guest)
 		    options->defect->name, options->defect->says, options->defect->rule);
 }
 
+/* The profile as it was asked for; its addresses are as wide as those of the processor underneath.
+ */
+static const struct profile *profile_made(const struct options *options)
+{
+	static struct profile profile;
+	static struct pt_enumeration pt;
+
+	profile = *options->profile;
+	if (!options->pt) {
+		profile.pt = NULL;
+		return &profile;
+	}
+	pt = *profile.pt;
+	pt.physical_bits = (uint8_t)cpuid(PHYSICAL_BITS_LEAF, 0).eax;
+	profile.pt = &pt;
+	return &profile;
+}
+
 const struct silicon *choice_make(const struct options *options)
 {
 	static struct silicon silicon;
 
-	silicon.profile = options->profile;
+	silicon.profile = profile_made(options);
+	silicon.pt = pt_clean;
 	silicon.pmu = pmu_clean;
 	silicon.hypervisor = options->hypervisor;
 	silicon.pebs = pebs_clean;

@@ -10,12 +10,14 @@
 
 enum { END_HALT, END_EXIT };
 enum { LOCKSTEP_OFF, LOCKSTEP_ON };
+enum { PT_OFF, PT_ON };
 
 #define BAUD_UNSAID UINT64_MAX
 #define BAUD_USUAL  115200
 
 static const char *const vbts_names[] = {
 	[VBTS_AUTO] = "auto", [VBTS_ON] = "on", [VBTS_OFF] = "off"};
+static const char *const pt_choices[] = {"off", "on", NULL};
 static const char *const lockstep_choices[] = {"off", "on", NULL};
 static const char *const end_choices[] = {"halt", "exit", NULL};
 
@@ -70,6 +72,16 @@ static bool read_profile(struct options *options, const char *name, char *error,
 			return true;
 		}
 	format(error, error_size, "profile=%s is unknown; vbts=list prints all", name);
+	return false;
+}
+
+static bool read_pt(struct options *options, char *error, size_t error_size)
+{
+	if (!options->pt || options->profile->pt)
+		return true;
+	format(error, error_size, "pt=on: profile=%s has no Intel Processor Trace",
+	       options->profile->name);
+	options->pt = false;
 	return false;
 }
 
@@ -132,7 +144,7 @@ static bool read_baud(struct options *options, uint64_t baud, char *error, size_
 static struct {
 	char vbts[sizeof(((struct options *)0)->variants)], profile[40], present[40], defect[80],
 		erratum[40], console[sizeof(((struct options *)0)->console)];
-	int lockstep, end;
+	int lockstep, pt, end;
 	uint64_t baud;
 } given;
 
@@ -167,6 +179,11 @@ static const struct option table[] = {
 	 .kind = OPTION_CHOICE,
 	 .target = &given.lockstep,
 	 .choices = lockstep_choices},
+	{.name = "pt",
+	 .help = "virtual Intel Processor Trace: off, on",
+	 .kind = OPTION_CHOICE,
+	 .target = &given.pt,
+	 .choices = pt_choices},
 	{.name = "console",
 	 .help = "as of the kernel, whose word it is without one",
 	 .kind = OPTION_TEXT,
@@ -197,6 +214,7 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 
 	*options = (struct options){.vbts = VBTS_AUTO};
 	options->lockstep = given.lockstep == LOCKSTEP_ON;
+	options->pt = given.pt == PT_ON;
 	options->end_exit = given.end == END_EXIT;
 	memcpy(options->console, given.console, sizeof(options->console));
 	speed = read_baud(options, given.baud, valid ? error : unused,
@@ -207,6 +225,7 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 	if (!given.profile[0] && options->defect && options->defect->profile)
 		format(given.profile, sizeof(given.profile), "%s", options->defect->profile);
 	return read_profile(options, given.profile, error, error_size) &&
+	       read_pt(options, error, error_size) &&
 	       read_present(options, given.present, error, error_size) &&
 	       read_vbts(options, given.vbts, error, error_size);
 }

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "monitor/pmu/events.h"
+#include "monitor/pt/pt.h"
 
 #define P6_LAYOUT                                                                                  \
 	{                                                                                          \
@@ -19,6 +20,26 @@
 	{                                                                                          \
 		.depth = (n), .from = 0x680, .to = 0x6c0, __VA_ARGS__                              \
 	}
+
+/* CPUID leaf 14H: the 36.3.1.2 processors suspend BTS. One output region, and no more, before
+   Skylake. */
+static const struct pt_enumeration pt_of_broadwell = {
+	.ebx = 1, .ecx = 1, .physical_bits = 36, .ratio = 24, .suspends_bts = true};
+static const struct pt_enumeration pt_of_skylake = {.eax = 1,
+						    .ebx = 7,
+						    .ecx = 7,
+						    .eax_1 = 2,
+						    .ebx_1 = 0x003f3fff,
+						    .physical_bits = 36,
+						    .ratio = 24,
+						    .suspends_bts = true};
+static const struct pt_enumeration pt_of_icelake = {.eax = 1,
+						    .ebx = 7,
+						    .ecx = 7,
+						    .eax_1 = 2,
+						    .ebx_1 = 0x003f3fff,
+						    .physical_bits = 36,
+						    .ratio = 24};
 
 static const struct profile profiles[] = {
 	{.name = "nehalem",
@@ -69,6 +90,7 @@ static const struct profile profiles[] = {
 	 .last_leaf = 0x0d,
 	 .performance = {4, 4, 48, 0x23c5, pmu_events_haswell},
 	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
+	 .pt = &pt_of_skylake,
 	 .layout = P6_LAYOUT},
 	{.name = "haswell",
 	 .brand = "Spoor virtual processor with BTS, Haswell",
@@ -77,12 +99,21 @@ static const struct profile profiles[] = {
 	 .performance = {3, 4, 48, 0x22c4, pmu_events_haswell},
 	 .lbr = LBR_STACK(16, .top = 0x1c9, .select = 0x3ff, .flags = true),
 	 .layout = P6_LAYOUT},
+	{.name = "broadwell",
+	 .brand = "Spoor virtual processor with BTS, Broadwell",
+	 .signature = 0x000306d4, /* 06_3DH */
+	 .last_leaf = 0x0d,
+	 .performance = {3, 4, 48, 0x22c4, pmu_events_haswell},
+	 .lbr = LBR_STACK(16, .top = 0x1c9, .select = 0x3ff, .flags = true),
+	 .pt = &pt_of_broadwell,
+	 .layout = P6_LAYOUT},
 	{.name = "icelake",
 	 .brand = "Spoor virtual processor with BTS, Ice Lake",
 	 .signature = 0x000706e5, /* 06_7EH */
 	 .last_leaf = 0x0d,
 	 .performance = {5, 8, 48, 0x64c5, pmu_events_icelake},
 	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
+	 .pt = &pt_of_icelake,
 	 .layout = P6_LAYOUT},
 };
 

@@ -40,7 +40,7 @@ struct lbr_layout {
 
 struct profile {
 	const char *name;
-	const char brand[48];
+	char brand[48];
 	uint32_t signature; /* CPUID.1:EAX */
 	uint32_t last_leaf; /* CPUID.0:EAX */
 	struct performance performance;

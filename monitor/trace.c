@@ -6,6 +6,7 @@
 #include "monitor/interp/lockstep.h"
 #include "monitor/pebs/pebs.h"
 #include "monitor/pmu/pmu.h"
+#include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
 
 static __attribute__((noinline)) void
@@ -13,7 +14,7 @@ branch_of_others(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cp
 {
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_BRANCH, to);
-	if (vcpu->observed & OBSERVER_DS)
+	if (vcpu->observed & OBSERVER_DS && !pt_suspends_bts(vcpu))
 		ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
 
@@ -36,8 +37,11 @@ void saw_event(struct vcpu *vcpu, const struct branch *event)
 {
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_EVENT, event->to);
-	ds_event(vcpu, event);
+	if (!pt_suspends_bts(vcpu))
+		ds_event(vcpu, event);
 	pmu_event(vcpu, event);
+	if (vcpu->observed & OBSERVER_PT)
+		pt_event(vcpu, event);
 }
 
 void saw_retired(struct vcpu *vcpu, const struct retired *retired)
@@ -46,6 +50,8 @@ void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 		lockstep_saw(vcpu, SAW_RETIRED, 0);
 	if (vcpu->observed & OBSERVER_PMU)
 		pmu_retired(vcpu, retired);
+	if (vcpu->observed & OBSERVER_PT)
+		pt_retired(vcpu, retired);
 }
 
 void saw_cr3(struct vcpu *vcpu)
@@ -54,6 +60,8 @@ void saw_cr3(struct vcpu *vcpu)
 		lockstep_saw(vcpu, SAW_CR3, vcpu->cr3);
 	if (vcpu->observed & OBSERVER_DS)
 		ds_note(vcpu, DS_AT_MOV_CR3);
+	if (vcpu->observed & OBSERVER_PT)
+		pt_cr3(vcpu);
 }
 
 void saw_mode(struct vcpu *vcpu, unsigned bits)
@@ -81,6 +89,7 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
 {
 	vcpu->pmu = (struct pmu_state){0};
+	pt_power_on(vcpu);
 	trace_reset(vcpu, silicon);
 }
 
@@ -100,4 +109,22 @@ uint8_t *platform_ds_page(struct vcpu *vcpu, uint64_t linear)
 	    !platform_is_memory(physical))
 		return NULL;
 	return platform_guest_page(physical);
+}
+
+/* Physical addresses: no page table is asked. */
+uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical)
+{
+	(void)vcpu;
+	return platform_is_memory(physical) ? platform_guest_page(physical) : NULL;
+}
+
+uint64_t platform_pt_tsc(struct vcpu *vcpu)
+{
+	(void)vcpu;
+	return __builtin_ia32_rdtsc();
+}
+
+void platform_pt_interrupt(struct vcpu *vcpu)
+{
+	pmu_trace_interrupt(vcpu);
 }

@@ -8,7 +8,6 @@
 
 #include "monitor/x86.h"
 
-#define MSR_RTIT_CTL	0x570u
 #define MSR_VM_CR	0xc0010114u
 #define MSR_VM_HSAVE_PA 0xc0010117u
 

@@ -220,6 +220,12 @@ void pmu_buffer_overflow(struct vcpu *vcpu)
 	vcpu->pmu.global_status |= STATUS_OVFBUF;
 }
 
+void pmu_trace_interrupt(struct vcpu *vcpu)
+{
+	vcpu->pmu.global_status |= STATUS_TOPA;
+	platform_performance_interrupt(vcpu);
+}
+
 /* Where an instruction is under way its own records and counts come first. */
 void pmu_interrupted(struct vcpu *vcpu)
 {

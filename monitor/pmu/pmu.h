@@ -46,6 +46,10 @@ void pmu_wait(struct vcpu *vcpu, bool waits);
 /* The Debug Store reached a threshold: OvfBuf of IA32_PERF_GLOBAL_STATUS is set. */
 void pmu_buffer_overflow(struct vcpu *vcpu);
 
+/* A region of Intel PT's output is full: Trace_ToPA_PMI of IA32_PERF_GLOBAL_STATUS, and an
+   interrupt (36.2.6.2). */
+void pmu_trace_interrupt(struct vcpu *vcpu);
+
 /* A performance-monitoring interrupt was asked for, whatever becomes of it: what freezes then. */
 void pmu_interrupted(struct vcpu *vcpu);
 

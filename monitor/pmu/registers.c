@@ -77,7 +77,9 @@ static uint64_t status_mask(const struct vcpu *vcpu)
 {
 	uint64_t frozen = performance_of(vcpu)->version >= 4 ? STATUS_CTR_FRZ | STATUS_LBR_FRZ : 0;
 
-	return global_mask(vcpu) | STATUS_OVFBUF | STATUS_CONDCHGD | frozen;
+	uint64_t topa = vcpu->silicon->profile->pt ? STATUS_TOPA : 0;
+
+	return global_mask(vcpu) | STATUS_OVFBUF | STATUS_CONDCHGD | frozen | topa;
 }
 
 /* AnyThread is there in versions 3 and 4: SDM Vol 3, 18.2.3. */

@@ -40,6 +40,7 @@ enum pmu_msr {
 #define FIXED_PMI      8ull
 #define FIXED_SHIFT(i) ((i)*4)
 /* IA32_PERF_GLOBAL_STATUS: 18.2.2, 18.2.4. */
+#define STATUS_TOPA	(1ull << 55) /* 36.2.6.2: of Intel PT */
 #define STATUS_LBR_FRZ	(1ull << 58)
 #define STATUS_CTR_FRZ	(1ull << 59)
 #define STATUS_OVFBUF	(1ull << 62)

@@ -4,6 +4,7 @@
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/pmu/pmu.h"
+#include "monitor/pt/pt.h"
 #include "monitor/svm/guest.h"
 #include "monitor/trace.h"
 
@@ -92,6 +93,8 @@ void native_retired(struct vcpu *vcpu, struct retired *began)
 	began->to_cpl = vcpu->cpl;
 	if (vcpu->observed & OBSERVER_PMU)
 		pmu_retired(vcpu, began);
+	if (vcpu->observed & OBSERVER_PT)
+		pt_retired(vcpu, began);
 }
 
 void complete_instruction(struct guest *guest, unsigned opcode_bytes)

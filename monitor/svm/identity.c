@@ -8,6 +8,7 @@
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/pmu/pmu.h"
+#include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
 #include "monitor/vcpu.h"
 
@@ -32,8 +33,9 @@
 #define TM	     (1u << 29)
 /* Leaf 7. */
 #define LEAF_7_EBX_HIDDEN (1u << 2 | 1u << 4 | 1u << 11 | 1u << 25) /* SGX, HLE, RTM, PT */
-#define LEAF_7_ECX_KEPT	  (1u << 2)				    /* UMIP */
-#define LEAF_7_EDX_KEPT	  (1u << 4)				    /* FSRM */
+#define PROCESSOR_TRACE	  (1u << 25)
+#define LEAF_7_ECX_KEPT	  (1u << 2) /* UMIP */
+#define LEAF_7_EDX_KEPT	  (1u << 4) /* FSRM */
 /* Leaf 8000_0001H. */
 #define EXTENDED_ECX_KEPT (1u << 0 | 1u << 5 | 1u << 8) /* LAHF, LZCNT, PREFETCHW */
 #define EXTENDED_EDX_KEPT (1u << 11 | 1u << 20 | 1u << 26 | 1u << 27 | 1u << 29)
@@ -54,6 +56,11 @@ static struct cpuid text_leaf(uint32_t eax, const char *text)
 static const struct profile *profile_of(const struct vcpu *vcpu)
 {
 	return vcpu->silicon->profile;
+}
+
+static uint32_t last_leaf(const struct vcpu *vcpu)
+{
+	return profile_of(vcpu)->pt ? 0x14 : profile_of(vcpu)->last_leaf;
 }
 
 static struct cpuid brand_leaf(const struct profile *profile, unsigned part)
@@ -92,15 +99,23 @@ static struct cpuid performance(const struct vcpu *vcpu)
 	return (struct cpuid){.eax = pmu.eax, .ebx = pmu.ebx, .ecx = pmu.ecx, .edx = pmu.edx};
 }
 
+static struct cpuid processor_trace(const struct vcpu *vcpu, uint32_t subleaf)
+{
+	uint32_t value[4];
+
+	pt_enumerate(vcpu, subleaf, value);
+	return (struct cpuid){value[0], value[1], value[2], value[3]};
+}
+
 static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subleaf)
 {
 	struct cpuid leaf = cpuid(index, subleaf);
 
 	switch (index) {
 	case 0:
-		return text_leaf(profile_of(vcpu)->last_leaf, "Genu"
-							      "ntel"
-							      "ineI");
+		return text_leaf(last_leaf(vcpu), "Genu"
+						  "ntel"
+						  "ineI");
 	case 1:
 		return features(vcpu);
 	case 5: /* MONITOR */
@@ -114,11 +129,14 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 			return (struct cpuid){0};
 		leaf.eax = 0;
 		leaf.ebx &= ~LEAF_7_EBX_HIDDEN;
+		leaf.ebx |= profile_of(vcpu)->pt ? PROCESSOR_TRACE : 0;
 		leaf.ecx &= LEAF_7_ECX_KEPT;
 		leaf.edx &= LEAF_7_EDX_KEPT;
 		return leaf;
 	case 0xa:
 		return performance(vcpu);
+	case 0x14:
+		return processor_trace(vcpu, subleaf);
 	default:
 		return leaf;
 	}
@@ -165,7 +183,7 @@ static struct cpuid software(const struct vcpu *vcpu, uint32_t index)
 void platform_cpuid(struct vcpu *vcpu)
 {
 	uint32_t index = (uint32_t)vcpu->gpr[RAX], subleaf = (uint32_t)vcpu->gpr[RCX];
-	uint32_t last = profile_of(vcpu)->last_leaf;
+	uint32_t last = last_leaf(vcpu);
 	struct cpuid leaf;
 
 	ds_note(vcpu, DS_AT_EXIT);

@@ -5,6 +5,7 @@
 #include "monitor/interp/interp.h"
 #include "monitor/pebs/pebs.h"
 #include "monitor/pmu/pmu.h"
+#include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/x2apic.h"
@@ -62,6 +63,8 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 		return pmu_read_msr(vcpu, index, value);
 	if (pebs_owns_msr(index))
 		return pebs_read_msr(vcpu, index, value);
+	if (pt_owns_msr(index))
+		return pt_read_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_read_msr(guest, index, value);
 	if (is_refused(index))
@@ -139,6 +142,8 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		return pmu_write_msr(vcpu, index, value);
 	if (pebs_owns_msr(index))
 		return pebs_write_msr(vcpu, index, value);
+	if (pt_owns_msr(index))
+		return pt_write_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_write_msr(guest, index, value);
 	if (is_refused(index))

@@ -41,6 +41,7 @@ static void prepare(void)
 	rig_reset();
 	silicon.profile = profile_get(0);
 	silicon.pmu = pmu_clean;
+	silicon.pt = pt_clean;
 	silicon.pebs = pebs_clean;
 	ds_make(&silicon.ds, &(struct ds_behaviour){0}, NULL);
 	trace_reset(&rig.vcpu, &silicon);

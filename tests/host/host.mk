@@ -16,7 +16,7 @@ $(host_tests): $(BUILD)/host/%: tests/host/%.c $$(call host_sources,$$*) $$(host
 
 # The monitor's own objects in a program of the build machine, for `make bench`.
 branch_cost_objects = $(filter $(BUILD)/obj/monitor/interp/% $(BUILD)/obj/monitor/ds/% \
-  $(BUILD)/obj/monitor/pmu/% $(BUILD)/obj/monitor/pebs/% \
+  $(BUILD)/obj/monitor/pmu/% $(BUILD)/obj/monitor/pebs/% $(BUILD)/obj/monitor/pt/% \
   $(BUILD)/obj/monitor/trace.c.o $(BUILD)/obj/monitor/profile.c.o,$(monitor_objects)) \
   $(BUILD)/obj/lib/format.c.o $(BUILD)/obj/lib/string.c.o
 $(BUILD)/host/branch_cost: tests/host/branch_cost.c $$(branch_cost_objects) $$(host_headers)

@@ -143,6 +143,7 @@ static inline void rig_make(unsigned profile, const struct ds_behaviour *behavio
 	rig.silicon.profile = profile_get(profile);
 	rig.silicon.pmu = pmu_clean;
 	rig.silicon.pebs = pebs_clean;
+	rig.silicon.pt = pt_clean;
 	ds_make(&rig.silicon.ds, behaviour, break_rules);
 	trace_power_on(&rig.vcpu, &rig.silicon);
 }

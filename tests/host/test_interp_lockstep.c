@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c */
+/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c */
 /* sources: monitor/ds/?*.c monitor/trace.c monitor/interp/?*.c monitor/profile.c */
 /* sources: lib/format.c */
 /* The comparison of interpreter and processor, with a processor that is right or wrong at will. */
@@ -22,6 +22,7 @@ static int setup(void **state)
 
 	silicon.profile = profile_get(0);
 	silicon.pmu = pmu_clean;
+	silicon.pt = pt_clean;
 	silicon.pebs = pebs_clean;
 	ds_make(&silicon.ds, &(struct ds_behaviour){0}, NULL);
 	rig_reset();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c */
+/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c */
 /* sources: monitor/ds/?*.c monitor/trace.c monitor/profile.c monitor/defects/[a-z]*.c */
 /* sources: monitor/errata/[a-z]*.c */
 #include "monitor/defects/defect.h"

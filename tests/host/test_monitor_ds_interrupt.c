@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c */
+/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c */
 /* sources: monitor/ds/?*.c monitor/trace.c monitor/profile.c */
 #include "tests/host/monitor_ds_rig.h"
 

@@ -25,6 +25,12 @@ struct pmu_enumeration pmu_enumerate(const struct vcpu *unused)
 	return (struct pmu_enumeration){0x07300403, 0x18, 0, 0x603};
 }
 
+void pt_enumerate(const struct vcpu *unused, uint32_t subleaf, uint32_t value[4])
+{
+	for (unsigned n = 0; n < 4; n++)
+		value[n] = subleaf * 4 + n;
+}
+
 /* Each CPUID is one of a guest's exits. */
 static unsigned exits;
 
@@ -106,6 +112,27 @@ static void counters_and_their_events(void **state)
 	assert_int_equal(vcpu.gpr[RAX], 0x07300403);
 	assert_int_equal(vcpu.gpr[RBX], 0x18); /* no cache events */
 	assert_int_equal(vcpu.gpr[RDX], 0x603);
+}
+
+/* Leaf 7 and the last leaf say that leaf 14H is there, and only of a profile that has it. */
+static void processor_trace_where_there_is_some(void **state)
+{
+	static const struct pt_enumeration some;
+	struct profile profile = *profile_get(0);
+
+	profile.pt = NULL;
+	silicon.profile = &profile;
+	ask(7, 0);
+	assert_int_equal(vcpu.gpr[RBX] >> 25 & 1, 0);
+	profile.pt = &some;
+	ask(7, 0);
+	assert_int_equal(vcpu.gpr[RBX] >> 25 & 1, 1);
+	ask(0, 0);
+	assert_int_equal(vcpu.gpr[RAX], 0x14);
+	ask(0x14, 1);
+	assert_int_equal(vcpu.gpr[RAX], 4);
+	assert_int_equal(vcpu.gpr[RDX], 7);
+	silicon.profile = NULL;
 }
 
 static void says_whose_silicon_it_is(void **state)
@@ -225,6 +252,7 @@ int main(void)
 		cmocka_unit_test(hides_what_it_does_not_provide),
 		cmocka_unit_test(osxsave_follows_cr4),
 		cmocka_unit_test(counters_and_their_events),
+		cmocka_unit_test(processor_trace_where_there_is_some),
 		cmocka_unit_test(says_whose_silicon_it_is),
 		cmocka_unit_test(a_rehearsal_shows_another_hypervisor),
 		cmocka_unit_test(debug_controls_by_hypervisor),

@@ -162,6 +162,16 @@ static void an_erratum_brings_its_processor(void **state)
 }
 
 /* Its rules are the processor's, until a variant says otherwise. */
+static void processor_trace_of_the_profile(void **state)
+{
+	assert_true(parse("profile=skylake"));
+	assert_false(options.pt);
+	assert_true(parse("profile=skylake pt=on"));
+	assert_true(options.pt);
+	assert_false(parse("profile=nehalem pt=on"));
+	assert_string_equal(error, "pt=on: profile=nehalem has no Intel Processor Trace");
+}
+
 static void a_rehearsal_goes_by_its_hypervisor(void **state)
 {
 	assert_true(parse(""));
@@ -201,6 +211,7 @@ static void file_names_are_not_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(processor_trace_of_the_profile),
 		cmocka_unit_test(has_defaults),
 		cmocka_unit_test(reads_every_word),
 		cmocka_unit_test(unknown_words_are_named_and_the_others_applied),

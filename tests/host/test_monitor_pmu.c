@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/ds/?*.c monitor/trace.c monitor/profile.c */
+/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c monitor/trace.c monitor/profile.c */
 /* The rules of the counters and of the LBR stack, with instructions that the test makes up. */
 #include "monitor/pmu/rules.h"
 #include "tests/host/monitor_ds_rig.h"
 
-enum { NEHALEM = 0, NETBURST = 1, MERON = 2, SKYLAKE = 5, ICELAKE = 7 };
+enum { NEHALEM = 0, NETBURST = 1, MERON = 2, SKYLAKE = 5, ICELAKE = 8 };
 
 static void of_profile(unsigned profile)
 {
