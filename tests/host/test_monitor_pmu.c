@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c monitor/trace.c monitor/profile.c */
+/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
+/* sources: monitor/trace.c monitor/profile.c */
 /* The rules of the counters and of the LBR stack, with instructions that the test makes up. */
 #include "monitor/pmu/rules.h"
 #include "tests/host/monitor_ds_rig.h"
