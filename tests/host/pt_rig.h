@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Virtual Intel PT against libipt: the interpreter runs a random program, the packets that
+ * monitor/pt writes to the guest's memory are decoded, and the addresses of the instructions must
+ * be those that were executed. What libipt leaves out is left out of the expected list as well: an
+ * instruction that faults, INT n, and the WRMSR that turns tracing on or off.
+ */
+#ifndef SPOOR_TESTS_PT_RIG_H
+#define SPOOR_TESTS_PT_RIG_H
+
+#include <intel-pt.h>
+#include <stdio.h>
+
+#include "monitor/pt/rules.h"
+#include "monitor/silicon.h"
+#include "tests/host/interp_rig.h"
+
+enum { TOPA = 0x80000, REGIONS = 0x200000, MOST = 400000 };
+enum { CTL_DEFAULT = CTL_TRACE_EN | CTL_OS | CTL_USER | CTL_TOPA | CTL_BRANCH_EN };
+
+static const struct pt_enumeration everything = {.eax = 1,
+						 .ebx = 7,
+						 .ecx = 7,
+						 .eax_1 = 2,
+						 .ebx_1 = 0x003f3fff,
+						 .physical_bits = 40,
+						 .ratio = 24};
+static const struct pt_enumeration least = {.ebx = 1, .ecx = 1, .physical_bits = 40, .ratio = 24};
+
+static struct profile profile;
+static struct silicon silicon;
+static uint64_t expected[MOST], decoded[MOST], tsc;
+static unsigned executed, interrupts;
+static bool expecting;
+
+uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical)
+{
+	return platform_is_memory(physical) ? platform_guest_page(physical) : NULL;
+}
+
+uint64_t platform_pt_tsc(struct vcpu *vcpu)
+{
+	return tsc += 7;
+}
+
+void platform_pt_interrupt(struct vcpu *vcpu)
+{
+	interrupts++;
+}
+
+static void expect(uint64_t ip)
+{
+	if (expecting && executed < MOST)
+		expected[executed++] = ip;
+}
+
+void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
+{
+}
+
+void saw_not_taken(struct vcpu *vcpu, uint64_t from)
+{
+}
+
+void saw_event(struct vcpu *vcpu, const struct branch *event)
+{
+	if (vcpu->observed & OBSERVER_PT)
+		pt_event(vcpu, event);
+}
+
+/* Before the instruction the trace decides whether it shows it; after it, whether the next. */
+void saw_retired(struct vcpu *vcpu, const struct retired *retired)
+{
+	bool shown = vcpu->pt.packet_enabled, itself = vcpu->pt.interrupted_itself,
+	     ends = vcpu->pt.disabling;
+
+	if (!(vcpu->observed & OBSERVER_PT))
+		return;
+	pt_retired(vcpu, retired);
+	if (shown && !itself && !ends)
+		expect(retired->from);
+}
+
+void saw_cr3(struct vcpu *vcpu)
+{
+	if (vcpu->observed & OBSERVER_PT)
+		pt_cr3(vcpu);
+}
+
+void saw_mode(struct vcpu *vcpu, unsigned bits)
+{
+}
+
+void saw_halt(struct vcpu *vcpu)
+{
+}
+
+static void write_msr(uint32_t index, uint64_t value)
+{
+	assert_true(pt_write_msr(&rig.vcpu, index, value));
+}
+
+static uint64_t read_msr(uint32_t index)
+{
+	uint64_t value;
+
+	assert_true(pt_read_msr(&rig.vcpu, index, &value));
+	return value;
+}
+
+static uint64_t *topa(unsigned entry)
+{
+	return (uint64_t *)(void *)(rig.memory + TOPA) + entry;
+}
+
+static void of(const struct pt_enumeration *pt)
+{
+	rig_reset();
+	memset(rig.memory + 0x200000, 0, RIG_MEMORY - 0x200000);
+	profile.pt = pt;
+	silicon.profile = &profile;
+	silicon.pt = pt_clean;
+	rig.vcpu.silicon = &silicon;
+	rig.vcpu.observed = 0;
+	pt_power_on(&rig.vcpu);
+	executed = interrupts = 0;
+	expecting = true;
+}
+
+/* `count` regions of 4 KiB << order, one after the other, then END to the first. */
+static void make_topa(unsigned count, unsigned order, uint64_t last)
+{
+	for (unsigned n = 0; n < count; n++)
+		*topa(n) = (REGIONS + ((uint64_t)n << (12 + order))) | order << 6;
+	*topa(count - 1) |= last;
+	*topa(count) = TOPA | 1;
+	write_msr(MSR_RTIT_OUTPUT_BASE, TOPA);
+	write_msr(MSR_RTIT_OUTPUT_MASK_PTRS, 0);
+}
+
+/* As WRMSR in the guest does; it lies somewhere ahead of the code. */
+static void write_ctl(uint64_t value)
+{
+	struct retired wrmsr = {.from = rig.vcpu.rip, .rip = rig.vcpu.rip, .kind = RETIRED};
+
+	write_msr(MSR_RTIT_CTL, value);
+	if (rig.vcpu.observed & OBSERVER_PT)
+		pt_retired(&rig.vcpu, &wrmsr);
+}
+
+static int read_image(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
+		      void *context)
+{
+	uint64_t end = RIG_BASE + RIG_MEMORY;
+
+	if (ip < RIG_BASE || ip >= end)
+		return -pte_nomap;
+	size = size < end - ip ? size : (size_t)(end - ip);
+	memcpy(buffer, (const void *)(uintptr_t)ip, size);
+	return (int)size;
+}
+
+/* The addresses that libipt finds in `bytes`; a negative error, the last one. */
+static int decode(uint8_t *bytes, size_t size, unsigned *count)
+{
+	struct pt_config config;
+	struct pt_image *image = pt_image_alloc("guest");
+	struct pt_insn_decoder *decoder;
+	int status, error = 0;
+
+	pt_config_init(&config);
+	config.begin = bytes;
+	config.end = bytes + size;
+	decoder = pt_insn_alloc_decoder(&config);
+	assert_non_null(decoder);
+	pt_image_set_callback(image, read_image, NULL);
+	assert_int_equal(pt_insn_set_image(decoder, image), 0);
+	*count = 0;
+	status = pt_insn_sync_forward(decoder);
+	while (status >= 0) {
+		struct pt_insn insn = {0};
+		struct pt_event event;
+
+		while (status >= 0 && status & pts_event_pending)
+			status = pt_insn_event(decoder, &event, sizeof(event));
+		if (status < 0 || status & pts_eos)
+			break;
+		status = pt_insn_next(decoder, &insn, sizeof(insn));
+		if (insn.iclass != ptic_error && *count < MOST)
+			decoded[(*count)++] = insn.ip;
+	}
+	error = status < 0 && status != -pte_eos ? status : 0;
+	pt_insn_free_decoder(decoder);
+	pt_image_free(image);
+	return error;
+}
+
+/* Where the next byte goes, from the start of the regions of 4 KiB << order. */
+static size_t bytes_out(unsigned order)
+{
+	uint64_t pointers = read_msr(MSR_RTIT_OUTPUT_MASK_PTRS);
+
+	return ((pointers >> 7 & 0x1ffffff) << (12 + order)) + (pointers >> 32);
+}
+
+static void assert_same(unsigned count)
+{
+	for (unsigned n = 0; n < count && n < executed; n++)
+		if (decoded[n] != expected[n])
+			fail_msg("instruction %u of %u: decoded %llx, executed %llx", n, executed,
+				 (unsigned long long)decoded[n], (unsigned long long)expected[n]);
+	assert_int_equal(count, executed);
+}
+
+static void assert_decodes(unsigned order)
+{
+	unsigned count;
+	int error = decode(rig.memory + REGIONS, bytes_out(order), &count);
+
+	if (error)
+		fail_msg("libipt, after %u of %u instructions: %s", count, executed,
+			 pt_errstr(pt_errcode(error)));
+	assert_same(count);
+}
+
+/* --- Random programs -------------------------------------------------------------------------- */
+
+static uint64_t seed;
+static uint8_t *code;
+
+static unsigned below(unsigned n)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(seed >> 33) % n;
+}
+
+static void emit(const void *bytes, unsigned count)
+{
+	memcpy(code, bytes, count);
+	code += count;
+}
+#define EMIT(...) emit((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+static void emit32(uint32_t value)
+{
+	emit(&value, sizeof(value));
+}
+
+enum { FUNCTIONS = 24, FUNCTION_BYTES = 512, VECTOR = 0x80 };
+
+static uint8_t *function(unsigned n)
+{
+	return rig.memory + RIG_CODE + 64 + n * FUNCTION_BYTES;
+}
+
+/* One of what control flow knows. Only later functions are called: the program ends. */
+static void emit_step(unsigned n)
+{
+	unsigned next = n + 1 + below(3), skip;
+
+	EMIT(0x48, 0x69, 0xc0); /* imul rax, rax, odd */
+	emit32(below(1 << 20) * 2 + 1);
+	EMIT(0x48, 0x05); /* add rax, x */
+	emit32(below(1 << 30));
+	EMIT(0x48, 0x0f, 0xba, 0xe0, (uint8_t)(20 + below(40))); /* bt rax, bit */
+	switch (below(9)) {
+	case 0:
+	case 1: /* jc or jnc over nothing much */
+		skip = 1 + below(4);
+		EMIT((uint8_t)(0x72 + below(2)), (uint8_t)skip);
+		while (skip--)
+			EMIT(0x90);
+		break;
+	case 2: /* jc near; a jump of its own */
+		EMIT(0x0f, 0x82, 2, 0, 0, 0, 0xeb, 0);
+		break;
+	case 3: /* a loop */
+		EMIT(0xb9, (uint8_t)(1 + below(9)), 0, 0, 0, 0x90, 0xe2, 0xfd);
+		break;
+	case 4: /* call, jump to the return address instead of RET: the stack of returns differs */
+		EMIT(0xe8, 2, 0, 0, 0, 0xeb, 4, 0x59, 0xff, 0xe1, 0x90);
+		break;
+	case 5: /* call of the next instruction */
+		EMIT(0xe8, 0, 0, 0, 0, 0x59);
+		break;
+	case 6: /* RET to what was pushed */
+		EMIT(0x48, 0x8d, 0x0d, 2, 0, 0, 0, 0x51, 0xc3);
+		break;
+	case 7:
+		if (next >= FUNCTIONS)
+			break;
+		EMIT(0xe8);
+		emit32((uint32_t)(function(next) - (code + 4)));
+		break;
+	default:
+		if (next >= FUNCTIONS)
+			break;
+		EMIT(0xb9); /* mov ecx, function; call rcx */
+		emit32((uint32_t)(uintptr_t)function(next));
+		EMIT(0xff, 0xd1);
+	}
+}
+
+static const uint8_t iretq[] = {0x48, 0xcf};
+/* add qword [rsp], 2; iretq: past UD2 */
+static const uint8_t skip_two[] = {0x48, 0x83, 0x04, 0x24, 0x02, 0x48, 0xcf};
+
+static void make_program(uint64_t with_seed, bool events)
+{
+	seed = with_seed;
+	for (unsigned n = 0; n < FUNCTIONS; n++) {
+		code = function(n);
+		for (unsigned steps = 3 + below(6); steps--;)
+			emit_step(n);
+		if (events && !below(3))
+			EMIT(0xcd, VECTOR);
+		if (events && !below(3))
+			EMIT(0x0f, 0x0b);
+		EMIT(0xc3);
+	}
+	rig_code(RIG_HANDLERS + VECTOR * 16, iretq, sizeof(iretq));
+	rig_code(RIG_HANDLERS + 2 * 16, iretq, sizeof(iretq));
+	rig_code(RIG_HANDLERS + 6 * 16, skip_two, sizeof(skip_two));
+	/* call function 0; again */
+	code = rig.memory + RIG_CODE;
+	EMIT(0xe8);
+	emit32((uint32_t)(function(0) - (code + 4)));
+	EMIT(0xeb, 0xf9);
+}
+
+static void run(unsigned instructions, bool nmis)
+{
+	while (instructions--) {
+		if (nmis && !below(97) && !rig.vcpu.nmi_blocked)
+			rig.vcpu.nmi_pending = true;
+		assert_int_equal(interp_run(&rig.vcpu, 1), INTERP_BUDGET);
+	}
+}
+
+#endif

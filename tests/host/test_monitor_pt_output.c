@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
+/* Where the packets go, and the MSRs. */
+#include "tests/host/pt_rig.h"
+
+/* --- Output ------------------------------------------------------------------------------------
+ */
+
+static void run_into(unsigned count, uint64_t last, uint64_t ctl)
+{
+	of(&everything);
+	make_program(21, true);
+	make_topa(count, 0, last);
+	write_ctl(CTL_DEFAULT | CTL_DIS_RETC | ctl);
+	run(100000, true);
+}
+
+/* What is decoded from the first PSB on is what was executed last. */
+static void a_ring_has_the_newest(void **state)
+{
+	uint8_t linear[2 * PAGE];
+	unsigned count;
+	size_t at;
+
+	run_into(2, 0, 0);
+	write_ctl(0);
+	at = bytes_out(0);
+	memcpy(linear, rig.memory + REGIONS + at, sizeof(linear) - at);
+	memcpy(linear + sizeof(linear) - at, rig.memory + REGIONS, at);
+	assert_int_equal(decode(linear, sizeof(linear), &count), 0);
+	assert_in_range(count, 1000, executed - 1);
+	memmove(expected, expected + executed - count, count * sizeof(expected[0]));
+	executed = count;
+	assert_same(count);
+}
+
+static void stop_has_the_oldest(void **state)
+{
+	unsigned count, all;
+
+	run_into(2, 1 << 4, 0);
+	assert_int_equal(read_msr(MSR_RTIT_STATUS) & STATUS_STOPPED, STATUS_STOPPED);
+	write_ctl(0);
+	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_MASK_PTRS), 4096ull << 32 | 1 << 7 | 0x7f);
+	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_BASE), TOPA);
+	for (unsigned n = 0; n < PAGE; n++)
+		assert_int_equal(rig.memory[REGIONS + 2 * PAGE + n], 0);
+	decode(rig.memory + REGIONS, 2 * PAGE, &count);
+	assert_in_range(count, 1000, executed);
+	all = executed;
+	executed = count;
+	assert_same(count);
+	/* At most the bits of one TNT and what follows an address are not in it. */
+	assert_in_range(all, count, count + 64);
+}
+
+/* Cleared Stopped alone, the pointers are behind the region: an error, and nothing is written. */
+static void a_full_region_is_an_error(void **state)
+{
+	run_into(1, 1 << 4, 0);
+	write_ctl(0);
+	write_msr(MSR_RTIT_STATUS, 0);
+	write_ctl(CTL_DEFAULT);
+	assert_int_equal(read_msr(MSR_RTIT_STATUS) & STATUS_ERROR, STATUS_ERROR);
+	assert_int_equal(read_msr(MSR_RTIT_CTL) & CTL_TRACE_EN, CTL_TRACE_EN);
+	write_ctl(0);
+	write_msr(MSR_RTIT_STATUS, 0);
+	write_msr(MSR_RTIT_OUTPUT_MASK_PTRS, 0);
+	memset(rig.memory + REGIONS, 0, PAGE);
+	executed = 0;
+	write_ctl(CTL_DEFAULT);
+	run(100, false);
+	write_ctl(0);
+	assert_decodes(0);
+}
+
+static void full_regions_interrupt(void **state)
+{
+	run_into(1, 1 << 2, 0);
+	write_ctl(0);
+	assert_in_range(interrupts, 2, 30);
+	assert_int_equal(read_msr(MSR_RTIT_STATUS) & (STATUS_STOPPED | STATUS_ERROR), 0);
+}
+
+static void bad_tables_are_errors(void **state)
+{
+	static const uint64_t bad[] = {
+		REGIONS | 1 << 1,	   /* reserved */
+		REGIONS | 1 << 3,	   /* reserved */
+		REGIONS | 3 << 10,	   /* reserved */
+		(REGIONS + PAGE) | 1 << 6, /* not aligned to its size */
+		TOPA | 1,		   /* END at once */
+		1ull << 40,		   /* beyond MAXPHYADDR */
+	};
+
+	for (unsigned n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
+		of(&everything);
+		make_program(1, false);
+		make_topa(4, 0, 0);
+		*topa(0) = bad[n];
+		write_ctl(CTL_DEFAULT);
+		run(100, false);
+		assert_int_equal(read_msr(MSR_RTIT_STATUS) & (STATUS_ERROR | STATUS_TRIGGER_EN),
+				 STATUS_ERROR);
+		assert_int_equal(executed, 0);
+	}
+}
+
+static void one_range_is_a_ring(void **state)
+{
+	of(&everything);
+	make_program(5, true);
+	write_msr(MSR_RTIT_OUTPUT_BASE, REGIONS);
+	write_msr(MSR_RTIT_OUTPUT_MASK_PTRS, 0xffff);
+	write_ctl(CTL_DEFAULT & ~(uint64_t)CTL_TOPA);
+	run(6000, true);
+	write_ctl(0);
+	{
+		unsigned count;
+
+		assert_int_equal(decode(rig.memory + REGIONS,
+					read_msr(MSR_RTIT_OUTPUT_MASK_PTRS) >> 32, &count),
+				 0);
+		assert_same(count);
+	}
+}
+
+/* --- Registers ---------------------------------------------------------------------------------
+ */
+
+static bool refuses(uint32_t index, uint64_t value)
+{
+	return !pt_write_msr(&rig.vcpu, index, value);
+}
+
+static void reserved_bits_fault(void **state)
+{
+	uint64_t value;
+
+	of(NULL);
+	for (uint32_t index = 0x560; index < 0x590; index++)
+		assert_true(!pt_owns_msr(index) ||
+			    (refuses(index, 0) && !pt_read_msr(&rig.vcpu, index, &value)));
+	of(&least);
+	assert_true(refuses(MSR_RTIT_CTL, CTL_CYC_EN) && refuses(MSR_RTIT_CTL, 1ull << 24));
+	assert_true(refuses(MSR_RTIT_CTL, CTL_TRACE_EN)); /* no single range */
+	assert_true(refuses(MSR_RTIT_STATUS, 1ull << 32) && refuses(MSR_RTIT_ADDR0_A, 0));
+	of(&everything);
+	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_MASK_PTRS), 0x7f);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		bool known = (bit >= 32 && bit < 40) || bit == 2 || bit == 3 || bit == 1 ||
+			     bit == 7 || bit == 8 || bit == 10 || bit == 11 || bit == 13 ||
+			     bit == 0 || (bit >= 19 && bit < 23) || (bit >= 24 && bit < 28);
+
+		if (!known)
+			assert_true(refuses(MSR_RTIT_CTL, 1ull << bit));
+	}
+	assert_true(refuses(MSR_RTIT_CTL, 3ull << 32) && refuses(MSR_RTIT_CTL, 14ull << 19) &&
+		    refuses(MSR_RTIT_CTL, 6ull << 24));
+	assert_true(refuses(MSR_RTIT_OUTPUT_BASE, 1) && refuses(MSR_RTIT_OUTPUT_BASE, 1ull << 40));
+	assert_true(refuses(MSR_RTIT_STATUS, 1 << 3) && refuses(MSR_RTIT_STATUS, 1ull << 49));
+	assert_true(refuses(MSR_RTIT_CR3_MATCH, 1 << 4));
+	assert_true(refuses(MSR_RTIT_ADDR0_A, 1ull << 47) && refuses(MSR_RTIT_ADDR0_A + 4, 0));
+}
+
+/* While it traces no register but IA32_RTIT_CTL can be written, and that only to turn it off. */
+static void tracing_locks_the_registers(void **state)
+{
+	static const uint32_t others[] = {0x560, 0x561, 0x571, 0x572, 0x580, 0x583};
+
+	of(&everything);
+	make_topa(4, 0, 0);
+	write_ctl(CTL_DEFAULT);
+	for (unsigned n = 0; n < sizeof(others) / sizeof(others[0]); n++)
+		assert_true(refuses(others[n], 0));
+	assert_true(refuses(MSR_RTIT_CTL, CTL_DEFAULT | CTL_TSC_EN));
+	write_msr(MSR_RTIT_CTL, CTL_DEFAULT);
+	assert_int_equal(read_msr(MSR_RTIT_STATUS) & 7, 7);
+	write_ctl(CTL_TSC_EN);
+	assert_int_equal(read_msr(MSR_RTIT_STATUS) & STATUS_TRIGGER_EN, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_ring_has_the_newest),
+		cmocka_unit_test(stop_has_the_oldest),
+		cmocka_unit_test(a_full_region_is_an_error),
+		cmocka_unit_test(full_regions_interrupt),
+		cmocka_unit_test(bad_tables_are_errors),
+		cmocka_unit_test(one_range_is_a_ring),
+		cmocka_unit_test(reserved_bits_fault),
+		cmocka_unit_test(tracing_locks_the_registers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
