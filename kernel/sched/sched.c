@@ -209,18 +209,19 @@ static void switch_away(struct cpu *cpu)
 
 void schedule(void)
 {
-	uint64_t flags = interrupts_save();
 	struct cpu *cpu = this_cpu();
 
 	stop_trace_and_lock(cpu);
 	switch_away(cpu);
-	interrupts_restore(flags);
 }
 
 void schedule_if_due(void)
 {
+	uint64_t flags = interrupts_save();
+
 	if (this_cpu()->reschedule && !this_cpu()->preemption_off)
 		schedule();
+	interrupts_restore(flags);
 }
 
 void task_yield(void)

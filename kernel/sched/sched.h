@@ -12,10 +12,10 @@ void sched_init(void);
 /* Becomes the idle task: runs whatever is ready, halts when nothing is. Interrupts on. */
 _Noreturn void sched_idle(void);
 
-/* Gives the CPU to the next ready task, if any. Any task context; interrupts may be off. */
+/* Gives the CPU to the next ready task, if any. Any task context; IF = 0. */
 void schedule(void);
 
-/* The same, where a reschedule was asked for and preemption is on. */
+/* The same, where a reschedule was asked for and preemption is on; interrupts on or off. */
 void schedule_if_due(void);
 
 /* The length of a time slice, in microseconds; 1000 unless set (100 at least). */

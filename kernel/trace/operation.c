@@ -63,11 +63,12 @@ void trace_perform(struct trace_context *context, void (*function)(void *argumen
 static void settle(void *argument)
 {
 	struct cpu *cpu = this_cpu();
+	bool has_tracers = cpu->current->trace || cpu->trace->context.references > 1;
 
 	(void)argument;
 	if (cpu->recording)
 		trace_rest(cpu);
-	if (!ds_is_lent(&cpu->trace->ds))
+	if (cpu->recording || (has_tracers && !ds_is_lent(&cpu->trace->ds)))
 		trace_arrive(cpu);
 	trace_notify_owners(cpu);
 }

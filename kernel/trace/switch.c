@@ -23,19 +23,14 @@ static void put_context(struct trace_context *context)
 		atomic_store_explicit(&context->cpu, NULL, memory_order_release);
 }
 
-static void put_contexts(struct trace_cpu *trace)
-{
-	put_context(trace->running);
-	put_context(trace->own);
-	trace->running = trace->own = NULL;
-}
-
-/* What was recorded goes to the tracers, and the contexts come to rest. */
-static void stop_recording(struct cpu *cpu, bool departs)
+/* Inline: a call on the way to the WRMSR that stops the trace would be one more record in it. */
+static inline void stop_recording(struct cpu *cpu, bool departs)
 {
 	for (unsigned i = 0; i < TRACE_UNITS; i++)
 		trace_units[i]->depart(cpu, departs);
-	put_contexts(cpu->trace);
+	put_context(cpu->trace->running);
+	put_context(cpu->trace->own);
+	cpu->trace->running = cpu->trace->own = NULL;
 }
 
 void trace_rest(struct cpu *cpu)
@@ -51,18 +46,15 @@ void trace_depart(struct cpu *cpu)
 void trace_arrive(struct cpu *cpu)
 {
 	struct trace_cpu *trace = cpu->trace;
-	bool recording = false;
 
 	if (cpu->current->trace)
 		trace->running = take_context(cpu, cpu->current->trace);
 	/* Read without a lock: a CPU that gets a tracer looks again (trace_settle()). */
 	if (trace->context.references > 1)
 		trace->own = take_context(cpu, &trace->context);
+	cpu->recording = trace->running || trace->own;
 	for (unsigned i = TRACE_UNITS; i-- > 0;)
-		recording |= trace_units[i]->arrive(cpu);
-	cpu->recording = recording;
-	if (!recording)
-		put_contexts(trace);
+		trace_units[i]->arrive(cpu);
 }
 
 void trace_user_fault(struct cpu *cpu, uint64_t rip)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The two ends of a context switch, for the scheduler, with IF = 0. `cpu->recording` is true from
- * trace_arrive(), if it found anything to record, to the next one. Where it is false, and
+ * trace_arrive(), if the task or the CPU has a tracer, to the next one. Where it is false, and
  * task->trace is NULL, neither is called.
  */
 #ifndef SPOOR_KERNEL_TRACE_SWITCH_H
@@ -12,10 +12,13 @@
 struct cpu;
 struct task;
 
-/* Recording is on: stops it, and hands over what was recorded. Takes context locks only. */
+/* Recording is on: stops it, and hands over what was recorded. */
 void trace_depart(struct cpu *cpu);
 
-/* Starts recording what cpu->current's tracers and this CPU's wish, if anything. */
+/*
+ * Starts recording what cpu->current's tracers and this CPU's wish, if anything. Takes context
+ * locks only.
+ */
 void trace_arrive(struct cpu *cpu);
 
 /*

@@ -41,11 +41,10 @@ struct trace_unit {
 	void (*depart)(struct cpu *cpu, bool departs);
 
 	/*
-	 * Starts to record, as its last act, what the tracers of both contexts (cpu->trace) wish:
-	 * true if that is anything. The first unit of the table arrives last. IF = 0; the MSRs are
-	 * not lent.
+	 * Starts to record, as its last act, what the tracers of both contexts (cpu->trace) wish,
+	 * if anything. The first unit of the table arrives last. IF = 0; the MSRs are not lent.
 	 */
-	bool (*arrive)(struct cpu *cpu);
+	void (*arrive)(struct cpu *cpu);
 
 	/* trace_resume() of a tracer, at rest and locked. */
 	void (*go_on)(struct tracer *tracer);

@@ -19,7 +19,7 @@ static void check_switch(const struct cpu *cpu, int error)
 /* The idle task is nobody. */
 static void stamp_one(struct bts_tracer *tracer, unsigned qualifier, const struct cpu *cpu)
 {
-	if (cpu->current != cpu->idle)
+	if (tracer->options.stamps && cpu->current != cpu->idle)
 		tracer_stamp(tracer, qualifier, cpu->current->pid, cpu->index);
 }
 
@@ -237,16 +237,14 @@ static __attribute__((noinline)) struct ds_lease *prepare_linear(struct cpu *cpu
 	return &bts->staging[view];
 }
 
-static bool arrive(struct cpu *cpu)
+static void arrive(struct cpu *cpu)
 {
 	const struct trace_context *own = cpu->trace->own;
 	struct bts_tracer *alone =
 		own && bts_first(own) ? NULL : only_wrapping(cpu->trace->running);
 	struct ds_lease *next = alone ? prepare_circular(cpu, alone) : prepare_linear(cpu);
 
-	if (ds_switch_needed(&cpu->trace->ds, next))
-		check_switch(cpu, ds_switch_in(&cpu->trace->ds, next));
-	return next;
+	check_switch(cpu, ds_switch_in(&cpu->trace->ds, next));
 }
 
 /* --- The row --- */
