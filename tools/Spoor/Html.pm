@@ -12,12 +12,13 @@ our @EXPORT_OK = qw(html_page);
 
 my %class = ('.' => 'pass', F => 'fail', E => 'error', s => 'skip', x => 'xfail', o => 'obs', '-' => 'none', '?' => 'none');
 my $style = <<'EOF';
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; background: #fff }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 92rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; background: #fff }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem } h3 { font-size: 1rem; margin: 1rem 0 .3rem }
 table { border-collapse: collapse; margin: .6rem 0 } .wide { overflow-x: auto }
-th, td { text-align: left; vertical-align: top; padding: .2rem .6rem; border-bottom: 1px solid #ddd }
+th, td { text-align: left; vertical-align: top; white-space: nowrap; padding: .2rem .6rem; border-bottom: 1px solid #ddd }
 .number { text-align: right; font-variant-numeric: tabular-nums }
-.matrix td, .matrix th { padding: .05rem .3rem; border: 1px solid #eee; text-align: center; font: 12px/1.4 ui-monospace, monospace }
+td.text { white-space: normal }
+.matrix td, .matrix th { padding: .05rem .2rem; border: 1px solid #eee; text-align: center; font: 12px/1.3 ui-monospace, monospace }
 .matrix th.test, .matrix td.test { text-align: left; white-space: nowrap }
 .matrix th.machine { writing-mode: vertical-rl; transform: rotate(180deg); white-space: nowrap; text-align: left; font-weight: normal }
 .pass { background: #e4f3e4 } .fail { background: #c62828; color: #fff; font-weight: bold } .error { background: #ef8e1d; font-weight: bold }
@@ -103,13 +104,13 @@ sub observations_of {
 		for my $value (sort { @{$machines{$b}} <=> @{$machines{$a}} || $a cmp $b } keys %machines) {
 			my @names = @{$machines{$value}};
 			$text .= '<tr>' . cell($key) . cell($value)
-				. cell(@names > 8 ? scalar(@names) . ' machines' : join(', ', @names)) . "</tr>\n";
+				. cell(@names > 8 ? scalar(@names) . ' machines' : join(', ', @names), 'text') . "</tr>\n";
 		}
 	}
 	return "$text</table>\n";
 }
 
-sub rows { return "<table>\n" . join('', map { '<tr>' . join('', map { cell($_) } @$_) . "</tr>\n" } @_) . "</table>\n" }
+sub rows { return "<table>\n" . join('', map { '<tr>' . join('', map { cell($_, 'text') } @$_) . "</tr>\n" } @_) . "</table>\n" }
 
 # A heading and a table, or nothing.
 sub section {
