@@ -66,6 +66,7 @@ try 'a machine without BTS makes no difference' 0 '4 of 4 tests have the same re
 try 'a log that is not whole makes no difference' 1 '51 of 51 tests have the same result' \
 	eval 'head -n 40 "$logs/machine-nehalem.log" >"$scratch/cut.log"; tools/report "$logs/machine-nehalem.log" "$scratch/cut.log"'
 try 'a machine is called what its lab calls it' 1 '^.defect-wrap_to_second_slot \(' tools/report "$logs/machine-defect.log"
+try 'a rehearsal is no result of a guest' 0 'silicon +guest, rehearsed: no chip was tested' tools/report "$logs/rehearsal.log"
 try 'or by its serial number' 0 '^.B1234 \(' by_serial
 try 'which is none if the maker forgot it' 0 '^.x \(' no_serial
 try 'two logs of one machine' 0 'nehalem .*nehalem \(2\) ' same_machine_twice

@@ -33,7 +33,7 @@ sub html_page {
 	my $failed = grep { $_->{code} != 0 && $_->{code} != 3 } @machines;
 	my $title = 'Spoor: ' . @machines . (@machines == 1 ? ' machine' : ' machines') . ', '
 		. ($failed ? "$failed without a pass" : 'none failed');
-	my @virtual = grep { $_->{silicon} eq 'virtual' } @machines;
+	my @virtual = grep { $_->{silicon} =~ /virtual|rehearsed/ } @machines;
 	return qq{<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n}
 		. qq{<meta name="viewport" content="width=device-width"/>\n<title>$title</title>\n<style>\n$style</style>\n</head>\n<body>\n}
 		. "<h1>$title</h1>\n"

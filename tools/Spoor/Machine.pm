@@ -12,7 +12,7 @@ my %letters = (pass => '.', fail => 'F', error => 'E', skip => 's', xfail => 'x'
 
 my @severity = qw(pass obs skip xfail error fail); # a test that ran several times counts with its worst result
 
-# Returns what a log tells: file, name, code, word and why of its verdict, silicon, banner, state (of the log: `whole` or what
+# Returns what a log tells: file, name, code, word and why of its verdict, silicon (`guest, rehearsed` is virtual), banner, state (of the log: `whole` or what
 # is wrong with it), tests (name => kind, line, notes, us), observations (key => value, test), figures (name => value, unit),
 # errata (id => tests), skipped (reason => count).
 sub machine_of {
@@ -20,7 +20,7 @@ sub machine_of {
 	my $log = parse_log($text);
 	my ($code, $why, $word) = judge_log($log);
 	my %machine = (file => $file, log => $log, code => $code, why => $why, word => $word, banner => $log->{banner},
-		silicon => $log->{banner}{silicon} // '?', name => name_of($file, $log->{banner}),
+		silicon => ($log->{banner}{silicon} // '?') . (defined $log->{banner}{rehearsal} ? ', rehearsed' : ''), name => name_of($file, $log->{banner}),
 		state => $code == 4 ? state_of($log) : 'whole', tests => {}, observations => {}, figures => {}, errata => {},
 		skipped => {}, us => 0);
 	take_result(\%machine, $_) for @{$log->{results}};
