@@ -48,6 +48,8 @@ junit()
 	tools/report --junit "$scratch/all.xml" "$@" >/dev/null
 	xmllint --noout --schema tests/runner/junit.xsd "$scratch/all.xml" && grep -c '<testsuite ' "$scratch/all.xml"
 }
+figures() { for value in 100 "$1"; do sed "s/val=17/val=$value/" "$logs/every-kind.log" >"$scratch/$value.log"; done; tools/report --diff "$scratch/100.log" "$scratch/$1.log"; }
+noisy() { sed '/^ok 20 /s/ok/\xdf/' "$logs/machine-nehalem.log" >"$scratch/noisy.log"; tools/report "$scratch/noisy.log" "$logs"/machine-{nehalem,defect}.log; }
 state() { tools/report "$logs/$1.log" | sed -n 's/^  log  *//p'; }
 same_machine_twice() { tools/report "$logs/machine-nehalem.log" "$logs/machine-nehalem.log"; }
 by_serial() { sed '/^# machine=/s/machine=[^ ]* mac=[^ ]* //; s/product_serial=""/product_serial="B1234"/' "$logs/machine-nehalem.log" >"$scratch/x.log"; tools/report "$scratch/x.log"; }
@@ -65,6 +67,7 @@ try 'a machine without BTS makes no difference' 0 '4 of 4 tests have the same re
 	tools/report "$logs/pass.log" "$logs/lf.log" "$logs/skipped.log"
 try 'a log that is not whole makes no difference' 1 '51 of 51 tests have the same result' \
 	eval 'head -n 40 "$logs/machine-nehalem.log" >"$scratch/cut.log"; tools/report "$logs/machine-nehalem.log" "$scratch/cut.log"'
+try 'what a bad line says of a test counts for nothing' 1 'bts_wrap_order +\?\.F' noisy
 try 'a machine is called what its lab calls it' 1 '^.defect-wrap_to_second_slot \(' tools/report "$logs/machine-defect.log"
 try 'a rehearsal is no result of a guest' 0 'silicon +guest, rehearsed: no chip was tested' tools/report "$logs/rehearsal.log"
 try 'or by its serial number' 0 '^.B1234 \(' by_serial
@@ -81,6 +84,8 @@ try 'diff of one run with itself' 0 '^nehalem.*nehalem.*nothing differs$|nothing
 	tools/report --diff "$logs/machine-nehalem.log" "$logs/machine-nehalem.log"
 try 'diff of what is observed' 1 'observed wrap +before +after' \
 	eval 'sed s/wrap=before/wrap=after/ "$logs/every-kind.log" >"$scratch/after.log"; tools/report --diff "$logs/every-kind.log" "$scratch/after.log"'
+try 'diff of a figure' 1 'figure walk +100 records +120 records' figures 120
+try 'figures are never quite the same' 0 'nothing differs' figures 105
 try 'JUnit XML of several machines' 0 'all.xml validates.3$' junit "$logs"/machine-*.log
 try 'JUnit XML of every log' 0 'all.xml validates' junit "$logs"/*.log
 try 'a page that is well-formed and needs nothing' 0 '^$' page "$logs"/*.log
