@@ -21,10 +21,11 @@
 
 #define RFLAGS_RF (1ull << 16)
 
-#define DR6_HITS   0xfull
-#define DR6_BS	   (1ull << 14)
-#define DR7_ENABLE 0xffull
-#define DR7_RESET  0x400ull
+#define DR6_HITS	0xfull
+#define DR6_BREAKPOINTS 0xfull /* B0 to B3 */
+#define DR6_BS		(1ull << 14)
+#define DR7_ENABLE	0xffull
+#define DR7_RESET	0x400ull
 
 struct cpuid {
 	uint32_t eax, ebx, ecx, edx;

@@ -8,7 +8,13 @@
 
 struct vcpu;
 
-enum { DR6_BD = 1 << 13, DR6_BS = 1 << 14, DR7_ENABLE = 0xff, DR7_GD = 1 << 13 };
+enum {
+	DR6_BREAKPOINTS = 0xf,
+	DR6_BD = 1 << 13,
+	DR6_BS = 1 << 14,
+	DR7_ENABLE = 0xff,
+	DR7_GD = 1 << 13
+};
 
 /* DR7 may have changed: interp.breakpoints says whether any is enabled. */
 void debug_changed(struct vcpu *vcpu);

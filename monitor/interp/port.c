@@ -57,7 +57,8 @@ void out_port(struct vcpu *vcpu, const struct insn *i)
 
 	check_port(vcpu, i, port, size);
 	platform_out(vcpu, port, size, (uint32_t)low_bytes(vcpu->gpr[RAX], size));
-	vcpu->interp->attention = true;
+	/* It may have made an interrupt deliverable. */
+	vcpu->interp->poll = vcpu->interp->attention = true;
 	leave(vcpu, i);
 }
 
@@ -89,5 +90,6 @@ void outs(struct vcpu *vcpu, const struct insn *i)
 	platform_out(vcpu, port, size,
 		     (uint32_t)get(read_at(vcpu, i, source_address(vcpu, i, size), size), size));
 	advance(vcpu, i, RSI, 1, size);
+	vcpu->interp->poll = vcpu->interp->attention = true;
 	iterated(vcpu, i, 1, true);
 }

@@ -58,9 +58,10 @@ bool interp_needed(const struct vcpu *vcpu)
 	return vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP || vcpu->debugctl & DEBUGCTL_BTF;
 }
 
+/* What of B0 to B3 does not hold any more is cleared (SDM Vol 3, 17.2.3: "may clear"). */
 static void debug_exception(struct vcpu *vcpu, uint64_t causes)
 {
-	vcpu->dr6 |= causes;
+	vcpu->dr6 = (vcpu->dr6 & ~DR6_BREAKPOINTS) | causes;
 	event_deliver(vcpu, &(struct event){.kind = EVENT_EXCEPTION,
 					    .vector = VECTOR_DB,
 					    .return_rip = vcpu->rip,

@@ -87,6 +87,11 @@ static void choose_intercepts(const struct guest *guest, enum entry entry)
 
 	vmcb->intercept_3 = INTERCEPT_NMI | INTERCEPT_INIT | INTERCEPT_RDPMC | INTERCEPT_CPUID |
 			    INTERCEPT_INVD | INTERCEPT_INVLPGA | INTERCEPT_MSR | INTERCEPT_SHUTDOWN;
+	/* Values that the guest may not load: VMRUN would refuse some of them, and QEMU's processor
+	   takes them. MOV to CR3 is too frequent to be looked at. */
+	vmcb->cr_write = entry == ENTER_FREELY ? INTERCEPT_CR4 : 0;
+	if (entry == ENTER_FREELY)
+		vmcb->intercept_3 |= INTERCEPT_CR0_SELECTIVE | INTERCEPT_LIDT | INTERCEPT_LGDT;
 	if (vmcb->io_permissions)
 		vmcb->intercept_3 |= INTERCEPT_PORTS;
 	if (guest->vcpu.nmi_blocked && entry == ENTER_FREELY)

@@ -109,7 +109,7 @@ void complete_instruction(struct guest *guest, unsigned opcode_bytes)
 	vcpu->interrupt_shadow = false;
 	native_retired(vcpu, &began);
 	if (vcpu->rflags & RFLAGS_TF) {
-		vcpu->dr6 |= DR6_BS;
+		vcpu->dr6 = (vcpu->dr6 & ~DR6_BREAKPOINTS) | DR6_BS;
 		raise_exception(guest, VECTOR_DB, -1);
 	}
 }

@@ -49,8 +49,8 @@ static void exit_msr(struct guest *guest)
 		raise_exception(guest, VECTOR_GP, 0);
 }
 
-/* By the interpreter, which hands what is written to platform_write(). */
-static void write_lapic(struct guest *guest)
+/* Executes one instruction by the interpreter. False: it has to be stepped. */
+static bool interpret_one(struct guest *guest)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 
@@ -61,12 +61,27 @@ static void write_lapic(struct guest *guest)
 		report_shutdown(vcpu);
 	case INTERP_NATIVE_STEP:
 	case INTERP_MODE:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* The interpreter hands what is written to platform_write(). */
+static void write_lapic(struct guest *guest)
+{
+	if (!interpret_one(guest))
 		end_run(VERDICT_ERROR,
 			"the local APIC is written in a way that is not provided at rip=0x%016llx",
-			(unsigned long long)vcpu->rip);
-	default:
-		break;
-	}
+			(unsigned long long)guest->vcpu.rip);
+}
+
+/* CR0, CR4, GDTR, IDTR: with the checks of the processor that the guest sees. */
+static void exit_control(struct guest *guest)
+{
+	if (!interpret_one(guest))
+		step(guest, STEP_KEEPS_TF);
+	guest->stale_translations = true;
 }
 
 static void exit_nested_page_fault(struct guest *guest)
@@ -122,6 +137,13 @@ static void exit_exception(struct guest *guest, uint8_t vector)
 	raise_exception(guest, vector, has_error ? (int64_t)(uint32_t)vmcb->exit_info_1 : -1);
 }
 
+/* SVM's own instructions, MONITOR and MWAIT: the guest's processor has none of them. */
+static bool is_svm_or_wait(uint64_t code)
+{
+	return code == EXIT_INVLPGA || (code >= EXIT_VMRUN && code <= EXIT_SKINIT) ||
+	       (code >= EXIT_MONITOR && code <= EXIT_MWAIT_ARMED);
+}
+
 void handle_exit(struct guest *guest)
 {
 	uint64_t code = guest->vmcb->exit_code;
@@ -132,6 +154,12 @@ void handle_exit(struct guest *guest)
 		break;
 	case EXIT_NESTED_PAGE_FAULT:
 		exit_nested_page_fault(guest);
+		break;
+	case EXIT_WRITE_CR4:
+	case EXIT_CR0_SELECTIVE:
+	case EXIT_LIDT:
+	case EXIT_LGDT:
+		exit_control(guest);
 		break;
 	case EXIT_CPUID:
 		exit_cpuid(guest);
@@ -156,22 +184,13 @@ void handle_exit(struct guest *guest)
 		if (step(guest, STEP_LOADS_TF))
 			guest->vcpu.nmi_blocked = false;
 		break;
-	case EXIT_VMRUN:
-	case EXIT_VMMCALL:
-	case EXIT_VMLOAD:
-	case EXIT_VMSAVE:
-	case EXIT_STGI:
-	case EXIT_CLGI:
-	case EXIT_SKINIT:
-	case EXIT_INVLPGA:
-	case EXIT_MONITOR:
-	case EXIT_MWAIT:
-	case EXIT_MWAIT_ARMED:
-		raise_exception(guest, VECTOR_UD, -1);
-		break;
 	case EXIT_SHUTDOWN:
 		report_shutdown(&guest->vcpu);
 	default:
+		if (is_svm_or_wait(code)) {
+			raise_exception(guest, VECTOR_UD, -1);
+			break;
+		}
 		if (code >= EXIT_EXCEPTION_0 && code <= EXIT_EXCEPTION_31) {
 			exit_exception(guest, (uint8_t)(code - EXIT_EXCEPTION_0));
 			break;

@@ -58,9 +58,27 @@ bool lapic_addresses(uint32_t command, uint8_t destination, const struct guest *
 	return destination == BROADCAST || destination == target->apic_id;
 }
 
+/* Where chipsets have I/O APICs: FEC0_0000H to FECF_FFFFH. */
+static bool is_ioapic(uint64_t physical)
+{
+	return physical >> 20 == 0xfec;
+}
+
 bool platform_takes_writes(uint64_t physical)
 {
-	return physical == watched;
+	return physical == watched || is_ioapic(physical);
+}
+
+/* Registers are 32 bits wide and 16 bytes apart (82093AA, 3.1); what else is written goes nowhere.
+   The entry may have an interrupt that waits. */
+static void write_ioapic(struct vcpu *vcpu, uint64_t physical, const void *data, unsigned bytes)
+{
+	volatile uint32_t *at = direct(physical);
+
+	if (bytes != sizeof(*at) || physical % sizeof(*at))
+		return;
+	*at = *(const uint32_t *)data;
+	vcpu->attention = true;
 }
 
 /* SDM Vol 3, 10.4.1: registers are accessed by aligned 32-bit words; what else happens is
@@ -71,6 +89,10 @@ void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsi
 	struct guest *guest = guest_of(vcpu);
 	uint32_t offset = (uint32_t)(physical - watched), value;
 
+	if (is_ioapic(physical)) {
+		write_ioapic(vcpu, physical, data, bytes);
+		return;
+	}
 	if (!lapic || bytes != sizeof(value) || offset % sizeof(value))
 		return;
 	value = *(const uint32_t *)data;

@@ -10,6 +10,9 @@
 enum {
 	INTERCEPT_NMI = 1u << 1,
 	INTERCEPT_INIT = 1u << 3,
+	INTERCEPT_CR0_SELECTIVE = 1u << 5, /* writes that change more than TS and MP */
+	INTERCEPT_LIDT = 1u << 10,
+	INTERCEPT_LGDT = 1u << 11,
 	INTERCEPT_RDPMC = 1u << 15,
 	INTERCEPT_CPUID = 1u << 18,
 	INTERCEPT_IRET = 1u << 20,
@@ -33,12 +36,18 @@ enum {
 	INTERCEPT_MWAIT_ARMED = 1u << 12,
 };
 
+enum { INTERCEPT_CR4 = 1u << 4 }; /* bit of cr_write */
+
 /* Exit codes: APM Vol 2, appendix C. */
 enum {
+	EXIT_WRITE_CR4 = 0x14,
 	EXIT_EXCEPTION_0 = 0x40,
 	EXIT_EXCEPTION_31 = 0x5f,
 	EXIT_NMI = 0x61,
 	EXIT_INIT = 0x63,
+	EXIT_CR0_SELECTIVE = 0x65,
+	EXIT_LIDT = 0x6a,
+	EXIT_LGDT = 0x6b,
 	EXIT_RDPMC = 0x6f,
 	EXIT_CPUID = 0x72,
 	EXIT_IRET = 0x74,

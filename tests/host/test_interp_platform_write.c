@@ -74,6 +74,20 @@ static void ordinary_writes_go_on(void **state)
 	assert_int_equal(rig.vcpu.gpr[RDI], WATCHED + 4);
 }
 
+/* A device that is written to may interrupt: the caller looks before the next instruction. */
+static void leaves_behind_an_out(void **state)
+{
+	rig.vcpu.gpr[RSI] = RIG_BASE + RIG_DATA;
+	RIG_PROGRAM(0xe6, 0x80,	 /* out 80h, al */
+		    0xff, 0xc0,	 /* inc eax */
+		    0x6e,	 /* outsb */
+		    0xff, 0xc0); /* inc eax */
+	assert_int_equal(interp_run(&rig.vcpu, 100), INTERP_BUDGET);
+	assert_int_equal(rig.vcpu.rip, CODE + 2);
+	assert_int_equal(interp_run(&rig.vcpu, 100), INTERP_BUDGET);
+	assert_int_equal(rig.vcpu.rip, CODE + 5);
+}
+
 /* One instruction is one instruction, whether branches are traced or not. */
 static void one_instruction_untraced(void **state)
 {
@@ -94,6 +108,7 @@ int main(void)
 		cmocka_unit_test_setup(leaves_behind_the_write, reset),
 		cmocka_unit_test_setup(reads_see_the_page, reset),
 		cmocka_unit_test_setup(ordinary_writes_go_on, reset),
+		cmocka_unit_test_setup(leaves_behind_an_out, reset),
 		cmocka_unit_test_setup(one_instruction_untraced, reset),
 	};
 

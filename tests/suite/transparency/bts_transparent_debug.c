@@ -148,6 +148,45 @@ static void check(uint64_t dr7, unsigned least)
 	}
 }
 
+extern const char status_handler[];
+static uint64_t status __attribute__((used));
+
+__asm__(".pushsection .text\n"
+	"status_handler: pushq %rax\n\tmovq %dr6, %rax\n\tmovq %rax, status(%rip)\n\t"
+	"andq $~0x100, 24(%rsp)\n\tpopq %rax\n\tiretq\n"
+	".popsection");
+
+#define DR6_B0_B2 5ul
+
+/* DR6 behind a single step that began with B0 and B2 set, as a handler may have left them. */
+static uint64_t status_after(uint64_t debugctl)
+{
+	own_idt_load();
+	__asm__ volatile("mov %0, %%dr6" : : "r"(DR6_RESET | DR6_B0_B2));
+	TRACED(debugctl, "pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop\n\t");
+	__asm__ volatile("mov %0, %%dr6" : : "r"(DR6_RESET));
+	own_idt_unload();
+	return status;
+}
+
+TEST(bts_transparent_debug_status, .group = "transparency", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "what #DB makes of B0 to B3 that a handler left in DR6 is the same traced and untraced",
+     .source = "SDM Vol 3, 17.2: certain debug exceptions may clear bits 0-3")
+{
+	uint64_t before;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	own_idt_copy();
+	own_idt_set(VECTOR_DB, status_handler, false);
+	before = status_after(0);
+	EXPECT_EQ(before & ~DR6_B0_B2, DR6_RESET | 1u << 14);
+	EXPECT_EQ(status_after(rig_all()), before);
+	test_observe("b0_to_b3_cleared", "%d", !(before & DR6_B0_B2));
+	rig_close(&rig);
+}
+
 TEST(bts_transparent_breakpoints, .group = "transparency", .ids = "", .needs = NEED_BTS,
      .claim = "DR0 to DR3 trap at the same instructions for the same reasons traced and untraced",
      .source = "SDM Vol 3, 17.2 and 17.3.1: BTS changes nothing of it")

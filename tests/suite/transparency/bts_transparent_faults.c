@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/cpuid.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
@@ -136,6 +137,64 @@ TEST(bts_transparent_faults, .group = "transparency", .ids = "", .needs = NEED_B
 		check_fault(codes[n]);
 	caught_close();
 	EXPECT(rig_count(&rig) > 0);
+	rig_close(&rig);
+}
+
+extern const char control_cr0[], control_cr4[], control_gdt[], control_idt[], control_efer[];
+
+/* RCX: the bits that change; RDI: the base of a table. */
+__asm__(".pushsection .text\n"
+	"control_cr0: movq %cr0, %rax\n\txorq %rcx, %rax\n\tmovq %rax, %cr0\n\tjmp *%rbx\n"
+	"control_cr4: movq %cr4, %rax\n\txorq %rcx, %rax\n\tmovq %rax, %cr4\n\tjmp *%rbx\n"
+	"control_gdt: pushq %rdi\n\tpushq %rdi\n\tlgdt (%rsp)\n\tjmp *%rbx\n"
+	"control_idt: pushq %rdi\n\tpushq %rdi\n\tlidt (%rsp)\n\tjmp *%rbx\n"
+	"control_efer: movl $0xc0000080, %ecx\n\trdmsr\n\torl $2, %eax\n\twrmsr\n\tjmp *%rbx\n"
+	".popsection");
+
+static void check_control(const char *code, uint64_t base, uint64_t bits)
+{
+	struct faulted untraced = caught_run(code, base, 0, bits, false, 0);
+	struct faulted traced = caught_run(code, base, 0, bits, false, rig_all());
+
+	EXPECT_EQ(untraced.vector, VECTOR_GP);
+	EXPECT_EQ(untraced.error, 0);
+	EXPECT(caught_same(&untraced, &traced));
+}
+
+#define CR0_PE	 (1ul << 0)
+#define CR0_NW	 (1ul << 29)
+#define CR4_LA57 (1ul << 12)
+#define CR4_VMXE (1ul << 13)
+#define CR4_PKE	 (1ul << 22)
+
+// A hypervisor that lets a guest load what CPUID hides finds out at the next entry, or never: the
+// processor refuses its own values only.
+TEST(bts_transparent_controls, .group = "transparency", .ids = "", .needs = NEED_BTS,
+     .claim = "CR0, CR4, EFER, GDTR and IDTR refuse reserved values with #GP traced and untraced",
+     .source = "SDM Vol 3, 2.5 and 6.15: control registers; SDM Vol 2, WRMSR")
+{
+	struct cpuid_result one = cpuid(1, 0), seven = {0};
+	uint64_t not_canonical = 0x8000000000000000;
+	struct rig rig;
+
+	if (cpuid(0, 0).eax >= 7)
+		seven = cpuid(7, 0);
+	rig_open(&rig, 256);
+	caught_open();
+	check_control(control_cr0, 0, CR0_PE);
+	check_control(control_cr0, 0, CR0_NW);
+	check_control(control_cr4, 0, 1ul << 31);
+	check_control(control_cr4, 0, 1ul << 63);
+	if (!(one.ecx & 1u << 5))
+		check_control(control_cr4, 0, CR4_VMXE);
+	if (!(seven.ecx & 1u << 16))
+		check_control(control_cr4, 0, CR4_LA57);
+	if (!(seven.ecx & 1u << 3))
+		check_control(control_cr4, 0, CR4_PKE);
+	check_control(control_efer, 0, 0);
+	check_control(control_gdt, not_canonical, 0);
+	check_control(control_idt, not_canonical, 0);
+	caught_close();
 	rig_close(&rig);
 }
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* The registers of the machine that startup.c tests, written a second time: SDM Vol 3, 10. */
+#ifndef SPOOR_TESTS_GUEST_MACHINE_H
+#define SPOOR_TESTS_GUEST_MACHINE_H
+
+#include <stdint.h>
+
+enum { LAPIC = 0xfee00000u, IOAPIC = 0xfec00000u, HPET = 0xfed00000u };
+enum {
+	REGISTER_ID = 0x20,
+	REGISTER_TPR = 0x80,
+	REGISTER_EOI = 0xb0,
+	REGISTER_LDR = 0xd0,
+	REGISTER_DFR = 0xe0,
+	REGISTER_SPURIOUS = 0xf0,
+	REGISTER_ICR = 0x300,
+	REGISTER_ICR_HIGH = 0x310,
+	REGISTER_LVT_TIMER = 0x320,
+};
+enum {
+	ICR_FIXED = 0x4000,
+	ICR_NMI = 0x4400,
+	ICR_INIT = 0x4500,
+	ICR_INIT_DEASSERT = 0x8500,
+	ICR_STARTUP = 0x4600,
+	ICR_LOGICAL = 0x800,
+	ICR_SELF = 0x40000,
+	ICR_OTHERS = 0xc0000,
+};
+enum { MSR_DEBUGCTL = 0x1d9, MSR_DS_AREA = 0x600, DEBUGCTL_TR_BTS = 0xc0 };
+
+static inline uint32_t lapic_read(uint32_t offset)
+{
+	return *(volatile uint32_t *)(uintptr_t)(LAPIC + offset);
+}
+
+static inline void lapic_write(uint32_t offset, uint32_t value)
+{
+	*(volatile uint32_t *)(uintptr_t)(LAPIC + offset) = value;
+}
+
+static inline uint64_t read_msr(uint32_t index)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(index));
+	return (uint64_t)high << 32 | low;
+}
+
+static inline void write_msr(uint32_t index, uint64_t value)
+{
+	__asm__ volatile("wrmsr"
+			 :
+			 : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+			 : "memory");
+}
+
+/* The I/O APIC: 82093AA, 3.2. */
+enum { PIT_ENTRY = 0x14, IO_LEVEL = 0x8000, IO_MASKED = 0x10000 };
+
+static inline void io_write(uint32_t index, uint32_t value)
+{
+	*(volatile uint32_t *)(uintptr_t)IOAPIC = index;
+	*(volatile uint32_t *)(uintptr_t)(IOAPIC + 0x10) = value;
+}
+
+static inline uint64_t read_tsc(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+#endif
