@@ -11,11 +11,21 @@
 /* Offsets of registers: SDM Vol 3, table 10-1. */
 enum lapic_register {
 	LAPIC_ID = 0x20,
+	LAPIC_TPR = 0x80,
+	LAPIC_EOI = 0xb0,
 	LAPIC_LOGICAL_DESTINATION = 0xd0,
 	LAPIC_DESTINATION_FORMAT = 0xe0,
+	LAPIC_SPURIOUS = 0xf0,
+	LAPIC_ISR = 0x100, /* 8 words, 16 bytes apart */
 	LAPIC_ICR_LOW = 0x300,
 	LAPIC_ICR_HIGH = 0x310,
+	LAPIC_LVT = 0x320, /* timer, thermal sensor, LVTPC, LINT0, LINT1, error: 16 bytes apart */
 	LAPIC_LVTPC = 0x340,
+	LAPIC_LINT0 = 0x350,
+	LAPIC_LINT1 = 0x360,
+	LAPIC_LVT_END = 0x380,
+	LAPIC_INITIAL_COUNT = 0x380,
+	LAPIC_DIVIDE = 0x3e0,
 };
 
 /* The interrupt command register: SDM Vol 3, figure 10-12. */

@@ -29,6 +29,7 @@ struct guest {
 	bool own_nmi;	   /* deadline.c: one is still to come */
 
 	bool lvt_disarmed; /* a hypervisor's, in a rehearsal: no PMI until the entry is written */
+	bool apic_off;	   /* IA32_APIC_BASE.EN = 0 for the guest; the real one stays on */
 	bool x2apic;
 	uint64_t x2apic_destination; /* the upper half of its ICR */
 	uint32_t apic_id;

@@ -10,6 +10,7 @@
 #include "monitor/pmu/pmu.h"
 #include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
+#include "monitor/svm/x2apic.h"
 #include "monitor/vcpu.h"
 
 #define LAST_EXTENDED_LEAF 0x80000008u
@@ -28,6 +29,7 @@
 #define OSXSAVE	     (1u << 27)
 #define HYPERVISOR   (1u << 31)
 /* Leaf 1, EDX. */
+#define APIC_FLAG    (1u << 9)
 #define DS_FLAG	     (1u << 21)
 #define ACPI_THERMAL (1u << 22)
 #define TM	     (1u << 29)
@@ -87,7 +89,7 @@ static struct cpuid features(const struct vcpu *vcpu)
 	leaf.ecx |= (ds.dtes64 ? DTES64 : 0) | (ds.ds_cpl ? DS_CPL : 0) | X2APIC | HYPERVISOR;
 	if (vcpu->cr4 & CR4_OSXSAVE)
 		leaf.ecx |= OSXSAVE;
-	leaf.edx &= ~(DS_FLAG | ACPI_THERMAL | TM);
+	leaf.edx &= ~(DS_FLAG | ACPI_THERMAL | TM | (apic_is_on(vcpu) ? 0 : APIC_FLAG));
 	leaf.edx |= ds.ds ? DS_FLAG : 0;
 	return leaf;
 }

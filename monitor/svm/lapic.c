@@ -36,6 +36,47 @@ void lapic_note_destination(struct guest *guest)
 	guest->destination_format = lapic[LAPIC_DESTINATION_FORMAT / 4];
 }
 
+enum { SVR_OFF = 0xff, SVR_ON = 0x1ff, LINT_EXTINT = 7 << 8, LINT_NMI = 4 << 8 };
+
+/* What waits in IRR stays: nothing but the processor's acceptance takes it away. */
+static void reset_registers(volatile uint32_t *lapic)
+{
+	lapic[LAPIC_TPR / 4] = 0;
+	for (unsigned word = 0; word < 8; word++)
+		while (lapic[(LAPIC_ISR + word * 16) / 4])
+			lapic[LAPIC_EOI / 4] = 0;
+	for (unsigned entry = LAPIC_LVT; entry < LAPIC_LVT_END; entry += 16)
+		lapic[entry / 4] = LVT_MASKED;
+	lapic[LAPIC_INITIAL_COUNT / 4] = 0;
+	lapic[LAPIC_DIVIDE / 4] = 0;
+	lapic[LAPIC_DESTINATION_FORMAT / 4] = ~0u;
+	lapic[LAPIC_LOGICAL_DESTINATION / 4] = 0;
+}
+
+void lapic_power_up(struct guest *guest)
+{
+	volatile uint32_t *lapic = lapic_registers();
+
+	if (!lapic)
+		return;
+	reset_registers(lapic);
+	lapic[LAPIC_SPURIOUS / 4] = SVR_OFF;
+	guest->lvt_disarmed = false;
+	lapic_note_destination(guest);
+}
+
+void lapic_turn_off(bool boot_processor)
+{
+	volatile uint32_t *lapic = lapic_registers();
+
+	if (!lapic)
+		return;
+	reset_registers(lapic);
+	lapic[LAPIC_SPURIOUS / 4] = SVR_ON;
+	lapic[LAPIC_LINT0 / 4] = boot_processor ? LINT_EXTINT : LVT_MASKED;
+	lapic[LAPIC_LINT1 / 4] = LINT_NMI;
+}
+
 /* SDM Vol 3, 10.6.2.2: the flat model, and the flat cluster model. */
 static bool is_logical(uint8_t destination, const struct guest *target)
 {
@@ -93,7 +134,9 @@ void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsi
 		write_ioapic(vcpu, physical, data, bytes);
 		return;
 	}
-	if (!lapic || bytes != sizeof(value) || offset % sizeof(value))
+	/* Without the xAPIC's registers the page is memory that nothing answers for. */
+	if (!lapic || guest->apic_off || guest->x2apic || bytes != sizeof(value) ||
+	    offset % sizeof(value))
 		return;
 	value = *(const uint32_t *)data;
 	/* It may have made an interrupt deliverable. */

@@ -14,6 +14,13 @@ bool lapic_is_watched(uint64_t physical);
 
 /* Notes what the local APIC of the processor that calls answers to. */
 void lapic_note_destination(struct guest *guest);
+/*
+ * What the local APIC of the processor that calls is after power-up, and what stands for one that
+ * is off: the pins LINT0 (of the boot processor) and LINT1 as INTR and NMI. SDM Vol
+ * 3, 10.4.3, 10.4.7.1.
+ */
+void lapic_power_up(struct guest *guest);
+void lapic_turn_off(bool boot_processor);
 /* The guest wrote its register at `offset`, of the xAPIC's page. */
 void lapic_note_write(struct guest *guest, uint32_t offset);
 

@@ -9,9 +9,10 @@
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/startup.h"
 
-#define BASE_X2APIC  (1ull << 10)
-#define BASE_ENABLE  (1ull << 11)
-#define BASE_ADDRESS 0x000ffffffffff000ull
+#define BASE_BOOT_PROCESSOR (1ull << 8)
+#define BASE_X2APIC	    (1ull << 10)
+#define BASE_ENABLE	    (1ull << 11)
+#define BASE_ADDRESS	    0x000ffffffffff000ull
 
 enum { FIRST_MSR = 0x800, LAST_MSR = 0x8ff, DESTINATION_SHIFT = 24, IDS_OF_A_CLUSTER = 16 };
 enum { FLAT_MODEL = 0xfu << 28, EVERYBODY = 0xffu };
@@ -61,31 +62,57 @@ static size_t find(uint32_t msr)
 	return n;
 }
 
+/* The ID that the processor had at power-up, whatever the guest wrote since. */
+static uint32_t initial_id(void)
+{
+	return cpuid(1, 0).ebx >> 24;
+}
+
+bool apic_is_on(const struct vcpu *vcpu)
+{
+	return !guest_of((struct vcpu *)vcpu)->apic_off;
+}
+
 bool apic_base_read(const struct guest *guest, uint64_t *value)
 {
 	*value = read_msr(MSR_APIC_BASE) | (guest->x2apic ? BASE_X2APIC : 0);
+	if (guest->apic_off)
+		*value &= ~BASE_ENABLE;
 	return true;
 }
 
-/* SDM Vol 3, 10.12.5: from xAPIC to x2APIC, and from there to disabled alone. */
+/* x2APIC mode takes the ID of power-up, not one that was written: SDM Vol 3, 10.12.5.1. Interrupts
+   by logical destination still find the real local APIC, in the flat model. */
+static void enter_x2apic(struct guest *guest)
+{
+	volatile uint32_t *lapic = lapic_registers();
+
+	if (!lapic)
+		return;
+	lapic[LAPIC_ID / 4] = initial_id() << DESTINATION_SHIFT;
+	lapic[LAPIC_DESTINATION_FORMAT / 4] = FLAT_MODEL;
+	lapic[LAPIC_LOGICAL_DESTINATION / 4] = 1u << (DESTINATION_SHIFT + initial_id() % 8);
+	lapic_note_destination(guest);
+}
+
+/* SDM Vol 3, 10.12.5: from xAPIC to x2APIC, and from there to disabled alone. The real local APIC
+   stays on: QEMU's, once off, cannot be turned on again. */
 bool apic_base_write(struct guest *guest, uint64_t value)
 {
-	volatile uint32_t *lapic;
-	bool enabled = read_msr(MSR_APIC_BASE) & BASE_ENABLE;
-	bool enable = value & BASE_ENABLE, x2apic = value & BASE_X2APIC;
+	bool on = value & BASE_ENABLE, x2apic = value & BASE_X2APIC, was_off = guest->apic_off;
 
-	if (!lapic_is_watched(value & BASE_ADDRESS) || (x2apic && (!enable || !enabled)) ||
-	    (guest->x2apic && enable && !x2apic) ||
-	    !write_msr_safe(MSR_APIC_BASE, value & ~BASE_X2APIC))
+	if (!lapic_is_watched(value & BASE_ADDRESS) || (x2apic && (!on || was_off)) ||
+	    (guest->x2apic && on && !x2apic) ||
+	    !write_msr_safe(MSR_APIC_BASE, (value & ~BASE_X2APIC) | BASE_ENABLE))
 		return false;
-	lapic = lapic_registers();
-	/* Interrupts by logical destination still find the real one, in the flat model. */
-	if (x2apic && !guest->x2apic && lapic) {
-		lapic[LAPIC_DESTINATION_FORMAT / 4] = FLAT_MODEL;
-		lapic[LAPIC_LOGICAL_DESTINATION / 4] = 1u << (DESTINATION_SHIFT + lapic_id() % 8);
-		lapic_note_destination(guest);
-	}
+	if (x2apic && !guest->x2apic)
+		enter_x2apic(guest);
 	guest->x2apic = x2apic;
+	guest->apic_off = !on;
+	if (!on && !was_off)
+		lapic_turn_off(value & BASE_BOOT_PROCESSOR);
+	if (on && was_off)
+		lapic_power_up(guest);
 	return true;
 }
 

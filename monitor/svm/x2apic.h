@@ -10,6 +10,10 @@
 #include <stdint.h>
 
 struct guest;
+struct vcpu;
+
+/* IA32_APIC_BASE.EN, as the guest has it: CPUID.1:EDX[9] follows it (SDM Vol 3, 10.4.3). */
+bool apic_is_on(const struct vcpu *vcpu);
 
 /* IA32_APIC_BASE. False: #GP(0). */
 bool apic_base_read(const struct guest *guest, uint64_t *value);

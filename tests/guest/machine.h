@@ -16,6 +16,7 @@ enum {
 	REGISTER_ICR = 0x300,
 	REGISTER_ICR_HIGH = 0x310,
 	REGISTER_LVT_TIMER = 0x320,
+	LVT_MASKED = 0x10000,
 };
 enum {
 	ICR_FIXED = 0x4000,
@@ -27,6 +28,7 @@ enum {
 	ICR_SELF = 0x40000,
 	ICR_OTHERS = 0xc0000,
 };
+enum { MSR_APIC_BASE = 0x1b, BASE_X2APIC = 0x400, BASE_ENABLE = 0x800, X2APIC_ID = 0x802 };
 enum { MSR_DEBUGCTL = 0x1d9, MSR_DS_AREA = 0x600, DEBUGCTL_TR_BTS = 0xc0 };
 
 static inline uint32_t lapic_read(uint32_t offset)

@@ -336,6 +336,7 @@ static void check_at_once(uint64_t address, uint32_t value, const char *what)
 {
 	uint64_t after = 0;
 
+	processors[self()].at = ~0ull;
 	trace(true);
 	/* Behind STI a monitor looks for interrupts once anyway. */
 	__asm__ volatile("sti\n\tnop\n\tnop\n\tnop\n\t"
@@ -360,7 +361,6 @@ static void check_io_interrupt(void)
 	outb(0x40, 1);
 	outb(0x40, 0);
 	wait_ms(2);
-	processors[self()].at = ~0ull;
 	check_at_once(IOAPIC + 0x10, IO_LEVEL | CALL, "an interrupt of the I/O APIC comes at once");
 }
 
@@ -381,6 +381,40 @@ static void check_records_spare_devices(void)
 		write_msr(MSR_DEBUGCTL, 0);
 		check(mine[1] == mine[0], "a record that would go to a device is lost");
 	}
+}
+
+static bool cpuid_has_apic(void)
+{
+	uint32_t a, b, c, d;
+
+	__asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(1), "c"(0));
+	return d & 1u << 9;
+}
+
+/* SDM Vol 3, 10.4.3, 10.4.7.1 and 10.12.5.1. QEMU's own local APIC, once off, stays off. */
+static void check_apic_base(void)
+{
+	uint64_t on = read_msr(MSR_APIC_BASE), off = on & ~(uint64_t)BASE_ENABLE;
+	uint32_t id = self();
+
+	write_msr(MSR_APIC_BASE, off);
+	check(read_msr(MSR_APIC_BASE) == off && !cpuid_has_apic(), "the local APIC is off");
+	lapic_write(REGISTER_TPR, 0xf0);
+	write_msr(MSR_APIC_BASE, on);
+	check(read_msr(MSR_APIC_BASE) == on && cpuid_has_apic(), "the local APIC is on again");
+	check(lapic_read(REGISTER_SPURIOUS) == 0xff && lapic_read(REGISTER_TPR) == 0 &&
+		      lapic_read(REGISTER_LVT_TIMER) == LVT_MASKED,
+	      "what was off comes back as from power-up");
+	lapic_write(REGISTER_SPURIOUS, 0x13f);
+	lapic_write(REGISTER_ID, (id + 40) << 24);
+	write_msr(MSR_APIC_BASE, on | BASE_X2APIC);
+	check(read_msr(X2APIC_ID) == id, "x2APIC mode has the ID of power-up");
+	write_msr(MSR_APIC_BASE, off);
+	write_msr(MSR_APIC_BASE, on);
+	check(self() == id, "and xAPIC mode after it");
+	lapic_write(REGISTER_SPURIOUS, 0x13f);
+	check_at_once(LAPIC + REGISTER_ICR, ICR_FIXED | ICR_SELF | CALL,
+		      "an interrupt to oneself comes at once, after that");
 }
 
 /* What the first costs over the second is the price of a write that a monitor looks at. */
@@ -428,6 +462,7 @@ void boot_main(void)
 		check_at_once(LAPIC + REGISTER_ICR, ICR_FIXED | ICR_SELF | CALL,
 			      "an interrupt to oneself comes at once");
 		check_io_interrupt();
+		check_apic_base();
 		check_records_spare_devices();
 	}
 	measure();

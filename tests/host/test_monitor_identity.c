@@ -6,6 +6,7 @@
 #include "abi/hypervisor.h"
 #include "monitor/interp/interp.h"
 #include "monitor/silicon.h"
+#include "monitor/svm/x2apic.h"
 #include "monitor/vcpu.h"
 #include "tests/host/host.h"
 
@@ -37,6 +38,13 @@ static unsigned exits;
 void ds_note(struct vcpu *unused, enum ds_occasion occasion)
 {
 	exits += occasion == DS_AT_EXIT;
+}
+
+static bool apic_on = true;
+
+bool apic_is_on(const struct vcpu *unused)
+{
+	return apic_on;
 }
 
 static void ask(uint32_t leaf, uint32_t subleaf)
@@ -231,6 +239,17 @@ static void misc_enable_by_hypervisor(void **state)
 	silicon.hypervisor = NULL;
 }
 
+/* SDM Vol 3, 10.4.3. */
+static void apic_follows_its_enable(void **state)
+{
+	ask(1, 0);
+	assert_true(has(RDX, 9));
+	apic_on = false;
+	ask(1, 0);
+	assert_false(has(RDX, 9));
+	apic_on = true;
+}
+
 /* SDM Vol 2, CPUID: a leaf beyond the last answers as the last basic one. */
 static void leaves_beyond_the_last(void **state)
 {
@@ -258,6 +277,7 @@ int main(void)
 		cmocka_unit_test(debug_controls_by_hypervisor),
 		cmocka_unit_test(hidden_areas_by_hypervisor),
 		cmocka_unit_test(misc_enable_by_hypervisor),
+		cmocka_unit_test(apic_follows_its_enable),
 		cmocka_unit_test(leaves_beyond_the_last),
 	};
 
