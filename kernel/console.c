@@ -136,8 +136,9 @@ static const char *what_comes_now(void)
 	return "This run is over; the machine has halted and can be switched off";
 }
 
-void console_verdict(enum verdict verdict)
+void console_verdict(enum verdict verdict, const char *why)
 {
+	const char *const lines[] = {why ? why : "", what_was_tested(), what_comes_now()};
 	static const struct {
 		const char *word;
 		enum screen_colour colour;
@@ -150,8 +151,7 @@ void console_verdict(enum verdict verdict)
 	};
 
 	if (console_has_screen() && !options.list)
-		screen_verdict(verdicts[verdict].word, verdicts[verdict].colour, what_was_tested(),
-			       what_comes_now());
+		screen_verdict(verdicts[verdict].word, verdicts[verdict].colour, lines);
 }
 
 void console_unlock_for_good(void)

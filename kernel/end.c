@@ -46,7 +46,7 @@ void end_run(enum verdict verdict, const char *why)
 		       "rc=%d\n",
 		       silicon_name(), silicon_mark(), verdict == VERDICT_ERROR, end_rc(verdict));
 	}
-	console_verdict(verdict);
+	console_verdict(verdict, why);
 	console_flush();
 	switch ((enum end_action)options.end) {
 	case END_EXIT:

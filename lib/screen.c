@@ -292,8 +292,7 @@ static void put_centred(unsigned at_row, const char *text)
 	put_text(at_row, length < columns ? (columns - length) / 2 : 0, text, SCREEN_TITLE & 15);
 }
 
-void screen_verdict(const char *word, enum screen_colour colour, const char *first_line,
-		    const char *second_line)
+void screen_verdict(const char *word, enum screen_colour colour, const char *const lines[3])
 {
 	unsigned first, end, times, height, log_rows;
 	unsigned width = (unsigned)strlen(word) * LETTER_COLUMNS;
@@ -312,6 +311,6 @@ void screen_verdict(const char *word, enum screen_colour colour, const char *fir
 		put_letters(log_end + 1, word, times, colour);
 	else
 		put_text(log_end, 0, word, colour);
-	put_centred(rows - 2, first_line);
-	put_centred(rows - 1, second_line);
+	for (unsigned i = 0; i < VERDICT_LINES; i++)
+		put_centred(rows - VERDICT_LINES + i, lines[i]);
 }

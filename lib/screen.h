@@ -46,7 +46,6 @@ void screen_write(const char *text, enum screen_colour colour);
  * `word`, at most 5 capitals, as large as there is room for, and two lines below it; the end of
  * what was written before stays above.
  */
-void screen_verdict(const char *word, enum screen_colour colour, const char *first,
-		    const char *second);
+void screen_verdict(const char *word, enum screen_colour colour, const char *const lines[3]);
 
 #endif

@@ -121,6 +121,9 @@ static void take_back_console(void)
 void end_run(enum verdict verdict, const char *template, ...)
 {
 	char line[400];
+	const char *const lines[] = {line,
+				     "The monitor ended this run: nothing can be said of the rest",
+				     "The machine has halted and can be switched off"};
 	va_list arguments;
 
 	be_the_last();
@@ -130,9 +133,7 @@ void end_run(enum verdict verdict, const char *template, ...)
 	take_back_console();
 	put_line(line);
 	if (console_has_screen() && verdict != VERDICT_LISTED)
-		screen_verdict(verdict == VERDICT_PANIC ? "PANIC" : "ERROR", SCREEN_RED,
-			       "The monitor ended this run: nothing can be said of the rest",
-			       "The machine has halted and can be switched off");
+		screen_verdict(verdict == VERDICT_PANIC ? "PANIC" : "ERROR", SCREEN_RED, lines);
 	console_flush();
 	if (leave_at_end)
 		outb(DEBUG_EXIT_PORT, (uint8_t)verdict);

@@ -108,7 +108,7 @@ static void draws_in_every_depth_and_pitch(void **state)
 		expect_glyph(cases[i].left + FONT_WIDTH * cases[i].scale,
 			     cases[i].top + 3 * FONT_HEIGHT * cases[i].scale, cases[i].scale, 'z',
 			     cases[i].grey);
-		screen_verdict("PASS", SCREEN_GREEN, "A", "z");
+		screen_verdict("PASS", SCREEN_GREEN, (const char *[]){"", "A", "z"});
 		screen_clear();
 		for (unsigned y = 0; y < fb.height; y++)
 			for (unsigned x = 0; x < fb.width; x++)
@@ -262,8 +262,9 @@ static void verdict_is_large_and_keeps_the_log(void **state)
 		snprintf(line, sizeof(line), "%u\n", i);
 		screen_write(line, SCREEN_GREY);
 	}
-	screen_verdict("FAIL", SCREEN_RED, "A first line", "the second");
+	screen_verdict("FAIL", SCREEN_RED, (const char *[]){"why", "A first line", "the second"});
 	assert_string_equal(row_text(0), "title");
+	assert_string_equal(row_text(22), "why");
 	assert_string_equal(row_text(23), "A first line");
 	assert_string_equal(row_text(24), "the second");
 	expect_letters(12, 8, "FAIL", SCREEN_RED);
@@ -276,7 +277,7 @@ static void verdict_is_large_and_keeps_the_log(void **state)
 	screen_write("B\nC\nA\n", SCREEN_GREY);
 	expect_letters(12, 8, "FAIL", SCREEN_RED);
 	assert_true(open_text());
-	screen_verdict("STALL", SCREEN_YELLOW, "a", "z");
+	screen_verdict("STALL", SCREEN_YELLOW, (const char *[]){"", "a", "z"});
 	expect_letters(12, 0, "STALL", SCREEN_YELLOW);
 }
 
@@ -284,7 +285,7 @@ static void verdict_grows_with_the_screen(void **state)
 {
 	/* 96 by 27 cells of 5 times the font, as 3840 by 2160 has; and 60 rows of 1. */
 	assert_true(open_rgb(1279, 960, 32, 1279 * 4));
-	screen_verdict("PASS", SCREEN_GREEN, "a", "z");
+	screen_verdict("PASS", SCREEN_GREEN, (const char *[]){"", "a", "z"});
 	/* 159 columns, 60 rows: letters of 2 by 4 cells a pixel of the font, 20 rows high, from
 	 * row 37. */
 	for (unsigned i = 0; i < 4; i++)
@@ -301,7 +302,7 @@ static void verdict_grows_with_the_screen(void **state)
 			}
 	/* A small screen has it in small letters. */
 	assert_true(open_rgb(320, 200, 32, 1280));
-	screen_verdict("FAIL", SCREEN_RED, "a", "z");
+	screen_verdict("FAIL", SCREEN_RED, (const char *[]){"", "a", "z"});
 	expect_glyph(0, 4 + 8 * 16, 1, 'F', 0xff5555);
 }
 
