@@ -83,11 +83,13 @@ static enum msr_answer write_misc_enable(const struct hypervisor *hypervisor, ui
 	return (value ^ old) & fixed ? MSR_REFUSED : MSR_DONE;
 }
 
+/* BTS alone is passed through: KVM has no IA32_PEBS_ENABLE then, of Xen it takes 0 and reads 0. */
 enum msr_answer hypervisor_reads(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
 
-	if (!hypervisor || !hypervisor->hides_ds || index != MSR_DS_AREA)
+	if (!hypervisor ||
+	    (index != MSR_PEBS_ENABLE && !(hypervisor->hides_ds && index == MSR_DS_AREA)))
 		return MSR_GOES_ON;
 	*value = 0;
 	return hypervisor->ignores_hidden ? MSR_DONE : MSR_REFUSED;
@@ -106,6 +108,8 @@ enum msr_answer hypervisor_writes(const struct vcpu *vcpu, uint32_t index, uint6
 		return write_debugctl(vcpu, value);
 	case MSR_MISC_ENABLE:
 		return write_misc_enable(hypervisor, *value, old);
+	case MSR_PEBS_ENABLE:
+		return *value ? MSR_REFUSED : hypervisor_reads(vcpu, index, &ignored);
 	default:
 		return hypervisor_reads(vcpu, index, &ignored);
 	}

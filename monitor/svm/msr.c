@@ -39,7 +39,7 @@ static bool is_refused(uint32_t index)
 	return index >= FIRST_AMD_MSR && index <= LAST_AMD_MSR;
 }
 
-/* With a hypervisor that hides DS the processor seems to have none of it. */
+/* A hypervisor passes BTS through at most, not PEBS. */
 static bool read_misc_enable(struct guest *guest, uint64_t *value)
 {
 	const struct hypervisor *hypervisor = guest->vcpu.silicon->hypervisor;
@@ -47,8 +47,8 @@ static bool read_misc_enable(struct guest *guest, uint64_t *value)
 	if (!ds_read_msr(&guest->vcpu, MSR_MISC_ENABLE, value))
 		return false;
 	*value |= guest->misc_enable | PERF_AVAILABLE;
-	if (hypervisor && hypervisor->hides_ds)
-		*value |= DEBUG_STORE;
+	if (hypervisor)
+		*value |= hypervisor->hides_ds ? DEBUG_STORE : MISC_ENABLE_PEBS_UNAVAILABLE;
 	return true;
 }
 
@@ -126,18 +126,16 @@ static bool write_misc_enable(struct guest *guest, uint64_t value)
 	return true;
 }
 
-/* IA32_DEBUGCTL and IA32_DS_AREA. */
-static bool write_debug_store(struct vcpu *vcpu, uint32_t index, uint64_t value)
-{
-	enum msr_answer answer = hypervisor_writes(vcpu, index, &value, 0);
-
-	return answer == MSR_GOES_ON ? ds_write_msr(vcpu, index, value) : answer == MSR_DONE;
-}
-
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	struct guest *guest = guest_of(vcpu);
+	enum msr_answer answer;
 
+	if (index == MSR_MISC_ENABLE)
+		return write_misc_enable(guest, value);
+	answer = hypervisor_writes(vcpu, index, &value, 0);
+	if (answer != MSR_GOES_ON)
+		return answer == MSR_DONE;
 	if (pmu_owns_msr(index))
 		return pmu_write_msr(vcpu, index, value);
 	if (pebs_owns_msr(index))
@@ -151,9 +149,7 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	switch (index) {
 	case MSR_DEBUGCTL:
 	case MSR_DS_AREA:
-		return write_debug_store(vcpu, index, value);
-	case MSR_MISC_ENABLE:
-		return write_misc_enable(guest, value);
+		return ds_write_msr(vcpu, index, value);
 	case MSR_PAT:
 		if (!is_valid_pat(value))
 			return false;

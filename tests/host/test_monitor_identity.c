@@ -224,6 +224,10 @@ static void hidden_areas_by_hypervisor(void **state)
 	assert_int_equal(hypervisor_reads(&vcpu, MSR_DS_AREA, &value), MSR_DONE);
 	assert_int_equal(value, 0);
 	assert_int_equal(hypervisor_reads(&vcpu, MSR_DEBUGCTL, &value), MSR_GOES_ON);
+	/* No PEBS, whatever is hidden. */
+	assert_int_equal(write("kvm", MSR_PEBS_ENABLE, 0), MSR_REFUSED);
+	assert_int_equal(write("xen", MSR_PEBS_ENABLE, 0), MSR_DONE);
+	assert_int_equal(write("xen", MSR_PEBS_ENABLE, 1), MSR_REFUSED);
 }
 
 /* Linux, kvm_set_msr_common(); Xen, vmx_msr_write_intercept(). */

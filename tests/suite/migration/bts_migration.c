@@ -273,11 +273,13 @@ TEST(bts_migration_disturbed, .group = "S", .ids = "S2 S3 S4", .needs = NEED_BTS
 
 struct msrs {
 	uint64_t debugctl, area;
+	bool loaded; /* a lease is on this CPU */
 };
 
 static void read_msrs(void *argument)
 {
-	*(struct msrs *)argument = (struct msrs){rdmsr(IA32_DEBUGCTL), rdmsr(IA32_DS_AREA)};
+	*(struct msrs *)argument = (struct msrs){rdmsr(IA32_DEBUGCTL), rdmsr(IA32_DS_AREA),
+						 this_cpu()->trace->ds.loaded != NULL};
 }
 
 /* What holds of a lease at one moment: the real one may be between two. */
@@ -300,10 +302,12 @@ static void release(const struct walker *walker, unsigned there)
 
 	options.overflow = TRACE_WRAP;
 	EXPECT_EQ(trace_attach(walker->task, &options, &tracer), 0);
-	lease = wait_until_loaded(tracer, &cpu_by_index(there)->trace->ds);
+	do { /* it may be preempted between the two */
+		lease = wait_until_loaded(tracer, &cpu_by_index(there)->trace->ds);
+		smp_call(there, read_msrs, &msrs);
+	} while (!msrs.loaded);
 	EXPECT_EQ(ds_release_bts(&this_cpu()->trace->ds, &lease), -EPERM);
 	EXPECT_EQ(lease.area, bts_of(tracer)->lease.area);
-	smp_call(there, read_msrs, &msrs);
 	EXPECT_EQ(msrs.debugctl, lease.debugctl);
 	EXPECT(trace_available(tracer) > 0);
 	EXPECT(trace_detach(tracer));
