@@ -56,7 +56,7 @@ help:
 deps: ## install the Debian packages that `make run` needs (root); FOR=all: all that any goal needs
 	@tools/deps install $(or $(FOR),run)
 
-run check view: $(filter deps,$(MAKECMDGOALS))
+run check view images: $(filter deps,$(MAKECMDGOALS))
 
 run: ## build and run the suite in QEMU; RUN="options of run-qemu.sh"
 	@tools/deps check run
@@ -184,11 +184,11 @@ include tests/user/user.mk
 $(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols tools/checksum
 	@tools/symbols /dev/null > $(BUILD)/symbols-empty.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols-empty.o $(BUILD)/symbols-empty.c
-	@$(LD) $(LDFLAGS) -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
+	@$(LD) $(LDFLAGS) --build-id=sha1 -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
 	@nm -n $@.1 | grep -i ' t ' > $(BUILD)/symbols.nm
 	@tools/symbols $(BUILD)/symbols.nm > $(BUILD)/symbols.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols.o $(BUILD)/symbols.c
-	$(call short,LD)$(LD) $(LDFLAGS) -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
+	$(call short,LD)$(LD) $(LDFLAGS) --build-id=sha1 -T linker.ld -o $@ $(kernel_objects) $(BUILD)/symbols.o
 	@tools/checksum $@
 	@nm -n $@ | grep -i ' t ' | cmp -s - $(BUILD)/symbols.nm || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
 

@@ -19,6 +19,7 @@ ovmf=/usr/share/ovmf/OVMF.fd
 
 boot=kernel firmware=bios accel=tcg cpu='' smp=1 memory=256 timeout='' emulator=qemu
 kernel_words='' monitor_words='' test='' require='' append='' monitor='' log='' extra=()
+trace='' program='' argument=''
 kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0
 
 usage()
@@ -34,6 +35,8 @@ usage()
 	  -m, --memory MB                  memory (default 256)
 	  -T, --timeout SECONDS            end the run after that (default 120; of Bochs: 900)
 	  -l, --log FILE                   keep the console log
+	      --trace FILE.spt             keep the traces of its programs; build/view shows them
+	      --program ELF [NUMBER]       run this program, with this argument, and no test
 	  -t, --test GLOB[,-GLOB]          only the tests that match
 	  -r, --require GLOB[,-GLOB]       a test that matches may not be skipped
 	  -a, --append "WORDS"             words for the kernel's command line; each -a adds some
@@ -83,7 +86,7 @@ parse()
 		case $option in
 		-b | --boot | -f | --firmware | -x | --accel | -c | --cpu | -s | --smp | -m | --memory | \
 			-T | --timeout | -l | --log | -t | --test | -r | --require | -a | --append | -M | --monitor | \
-			-e | --emulator)
+			-e | --emulator | --trace | --program)
 			[ $# -ge 2 ] || die "$option needs a value; -h lists the options"
 			shift
 			[[ $1 != -* || $option == -t || $option == --test ]] ||
@@ -104,6 +107,11 @@ parse()
 		-a | --append) append+=${append:+ }$1 ;;
 		-M | --monitor) monitor+=${monitor:+ }$1 ;;
 		-e | --emulator) emulator=$1 ;;
+		--trace) trace=$1 ;;
+		--program)
+			program=$1
+			[[ ! ${2-} =~ ^[0-9]+$ ]] || { argument=$2 && shift; }
+			;;
 		-K | --kernel-only) kernel_only=1 ;;
 		-u | --ubsan) ubsan=1 ;;
 		-g | --gdb) gdb=1 ;;
@@ -166,6 +174,13 @@ check()
 	[ $kernel_only = 0 ] || [ -z "$monitor" ] ||
 		die '--monitor gives words to the monitor, which --kernel-only leaves out'
 
+	[ -z "$trace$program" ] || [ "$emulator" = qemu ] || die '--trace and --program need --emulator qemu'
+	[ -z "$program" ] || [ "$boot" = kernel ] ||
+		die '--program works with --boot kernel only: no other way to boot loads a program'
+	[ -z "$program" ] || [ -r "$program" ] || die "cannot read the program $program"
+	[ -z "$program" ] || : "${test:=user_given}"
+	# What is not for the trace's line goes to another.
+	[ -z "$trace" ] || { kernel_words+=' console=com1 export=debugcon' && monitor_words+=' console=com1'; }
 	[ $list = 0 ] || kernel_words+=' list'
 	[ -z "$test" ] || kernel_words+=" test=$test"
 	[ -z "$require" ] || kernel_words+=" require=$require"
@@ -188,10 +203,11 @@ command_for_kernel()
 	if [ $kernel_only = 1 ]; then
 		images=("${kernel}32")
 		command+=(-kernel "${images[0]}" -append "$kernel_words")
+		[ -z "$program" ] || command+=(-initrd "$(commas "$program${argument:+ $argument}")")
 	else
 		images=("$build/monitor.elf32" "$kernel")
 		command+=(-kernel "${images[0]}" -append "$monitor_words"
-			-initrd "$(commas "${images[1]} $kernel_words")")
+			-initrd "$(commas "${images[1]} $kernel_words")${program:+,$(commas "$program${argument:+ $argument}")}")
 	fi
 }
 
@@ -244,6 +260,7 @@ compose()
 	[[ "${extra[*]-}" == *stdio* ]] || command+=(-serial stdio)
 	[ "$firmware" = bios ] || command+=(-machine q35 -bios "$ovmf")
 	if [ "$boot" = kernel ]; then command_for_kernel; else command_for_grub; fi
+	[ -z "$trace" ] || command+=(-debugcon "file:$(commas "$trace")")
 	[ $gdb = 0 ] || command+=(-s -S)
 	command+=(${extra[@]+"${extra[@]}"})
 }
@@ -272,6 +289,8 @@ unknown_to_kernel()
 	[ "$cpu" = "$default_cpu" ] || words+=(-c "$cpu")
 	[ "$memory" = 256 ] || words+=(-m "$memory")
 	[ -z "$monitor" ] || words+=(-M "$monitor")
+	[ -z "$trace" ] || words+=(--trace "$trace")
+	[ -z "$program" ] || words+=(--program "$program" ${argument:+"$argument"})
 	[ ${#extra[@]} = 0 ] || words+=(-- "${extra[@]}")
 	quoted ${words[@]+"${words[@]}"}
 }
@@ -303,6 +322,7 @@ check_files()
 			die '--accel kvm: /dev/kvm cannot be opened: no rights, or no virtualisation'
 	fi
 	[ -z "$log" ] || (: >"$log") 2>/dev/null || die "cannot write the log $log"
+	[ -z "$trace" ] || (: >"$trace") 2>/dev/null || die "cannot write the trace $trace"
 }
 
 # Sets `status`: QEMU's exit status, `timeout` or `interrupt`.

@@ -10,6 +10,7 @@
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
+#include "kernel/export/export.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
 #include "kernel/process/program.h"
@@ -126,6 +127,14 @@ static void start_first_task(void)
 	task_put(task);
 }
 
+static void open_export(void)
+{
+	const char *error = export_init();
+
+	if (error)
+		refuse("command line: %s", error);
+}
+
 void kernel_main(uint32_t magic, uint64_t information)
 {
 	bool whole = image_is_whole();
@@ -134,19 +143,20 @@ void kernel_main(uint32_t magic, uint64_t information)
 	trap_init();	 /* exceptions can be caught from here on */
 	trace_quiesce(); /* what firmware left on: recorded, then off */
 	read_boot_information(magic, information, whole); /* command line, console */
-	start_memory();	    /* pages, own address space; the console in it */
-	cpu_protect();	    /* SMEP, SMAP, SYSCALL */
-	acpi_init(&info);   /* tables of the platform */
-	smbios_init(&info); /* its name */
-	ioapic_init();	    /* all lines masked */
-	start_clocks();	    /* local APIC, calibration, timer */
-	watchdog_init();    /* deadlines that end a hung run */
-	trace_init();	    /* Debug Store: probe, PMI */
-	silicon_init();	    /* whose it is */
-	programs_init();    /* of ring 3 */
-	ptrace_init();	    /* its system call */
-	sched_init();	    /* this becomes the idle task */
-	smp_start(&info);   /* the other CPUs */
+	start_memory();	      /* pages, own address space; the console in it */
+	cpu_protect();	      /* SMEP, SMAP, SYSCALL */
+	acpi_init(&info);     /* tables of the platform */
+	smbios_init(&info);   /* its name */
+	ioapic_init();	      /* all lines masked */
+	start_clocks();	      /* local APIC, calibration, timer */
+	watchdog_init();      /* deadlines that end a hung run */
+	trace_init();	      /* Debug Store: probe, PMI */
+	silicon_init();	      /* whose it is */
+	programs_init(&info); /* of ring 3 */
+	ptrace_init();	      /* its system call */
+	sched_init();	      /* this becomes the idle task */
+	smp_start(&info);     /* the other CPUs */
+	open_export();	      /* the line that traces leave by */
 	banner_print(&info);
 	start_first_task();
 	sched_idle();

@@ -12,9 +12,13 @@ struct options options = {
 	.console = "auto",
 	.baud = 115200,
 	.end = END_HALT,
+	.trace_size = 128 << 10,
 };
 
 static const char *const unsafe_choices[] = {"0", "1", "force", NULL};
+static const char *const trace_choices[] = {"programs", "tests", "cpus", NULL};
+static const char *const view_choices[] = {"default", "user", "kernel", "both", NULL};
+static const char *const mode_choices[] = {"whole", "wrap", "stop", NULL};
 static const char *const end_choices[] = {"halt", "exit", "reboot", "poweroff", NULL};
 
 static const struct option words[] = {
@@ -96,6 +100,36 @@ static const struct option words[] = {
 	 .kind = OPTION_CHOICE,
 	 .target = &options.end,
 	 .choices = end_choices},
+	{.name = "export",
+	 .help = "where traces go: com1..com4 debugcon",
+	 .kind = OPTION_TEXT,
+	 .target = options.export,
+	 .size = sizeof(options.export)},
+	{.name = "trace",
+	 .help = "what is exported",
+	 .kind = OPTION_CHOICE,
+	 .target = &options.trace,
+	 .choices = trace_choices},
+	{.name = "trace_view",
+	 .help = "which of its branches",
+	 .kind = OPTION_CHOICE,
+	 .target = &options.trace_view,
+	 .choices = view_choices},
+	{.name = "trace_mode",
+	 .help = "all, the newest or the oldest of them",
+	 .kind = OPTION_CHOICE,
+	 .target = &options.trace_mode,
+	 .choices = mode_choices},
+	{.name = "trace_size",
+	 .help = "bytes of a ring",
+	 .kind = OPTION_NUMBER,
+	 .target = &options.trace_size,
+	 .min = 4096,
+	 .max = 64 << 20},
+	{.name = "trace_raw",
+	 .help = "records as they are, not packed",
+	 .kind = OPTION_FLAG,
+	 .target = &options.trace_raw},
 };
 
 static char error[512];

@@ -41,8 +41,8 @@ struct trace_frame {
 	uint16_t count;	   /* records; END: totals; else 0 */
 	uint16_t stamps;   /* records of `count` that are no branches */
 	uint64_t index;	   /* records of this stream that were sent before */
-	uint64_t lost;	   /* records of this stream, lost since its last frame */
-	uint64_t tsc;	   /* when it was sent */
+	uint64_t lost; /* records of this stream, lost since its last frame, that no gap counts */
+	uint64_t tsc;  /* when it was sent */
 };
 _Static_assert(sizeof(struct trace_frame) == 40, "the stream's format");
 
@@ -77,7 +77,6 @@ enum trace_item_tag {
 	TRACE_ITEM_PROCESSOR = 6, /* uint32_t: CPUID.1:EAX */
 	TRACE_ITEM_TSC_HZ = 7,	  /* uint64_t */
 	TRACE_ITEM_CPUS = 8,	  /* uint32_t */
-	TRACE_ITEM_RECORD = 9,	  /* uint32_t: bytes of a record in the hardware's buffer */
 	TRACE_ITEM_ENTRIES = 10,  /* uint64_t each: where interrupts and system calls enter */
 	TRACE_ITEM_PROGRAM = 11,  /* text: STREAM: the program's file */
 	TRACE_ITEM_VIEW = 12,	  /* uint32_t: STREAM: PTRACE_BTS_USER and _KERNEL */

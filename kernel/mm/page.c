@@ -13,7 +13,9 @@ struct span {
 };
 
 static struct spinlock lock;
-static struct span spans[BOOT_MAX_REGIONS];
+#define SPANS (BOOT_MAX_REGIONS + BOOT_MAX_MODULES)
+
+static struct span spans[SPANS];
 static unsigned span_count, current;
 static uint64_t freed; /* head of the list; 0: empty */
 static uint64_t free_pages, total_pages;
@@ -22,6 +24,25 @@ static uint64_t free_pages, total_pages;
 static uint64_t lowest(void)
 {
 	return ((uint64_t)kernel_end - KERNEL_BASE + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+}
+
+/* What the loader's modules from `first` on do not take of [start, end). */
+static void add_span(const struct boot_info *info, unsigned first, uint64_t start, uint64_t end)
+{
+	for (unsigned i = first; i < info->module_count && start < end; i++) {
+		uint64_t from = info->modules[i].start & ~(PAGE_SIZE - 1);
+		uint64_t to = (info->modules[i].end + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+
+		if (to <= start || from >= end)
+			continue;
+		if (from > start)
+			add_span(info, i + 1, start, from);
+		start = to;
+	}
+	if (start >= end || span_count == SPANS)
+		return;
+	spans[span_count++] = (struct span){.next = start, .end = end};
+	total_pages += (end - start) / PAGE_SIZE;
 }
 
 void page_init(const struct boot_info *info)
@@ -35,10 +56,7 @@ void page_init(const struct boot_info *info)
 			continue;
 		if (start < lowest())
 			start = lowest();
-		if (start >= end)
-			continue;
-		spans[span_count++] = (struct span){.next = start, .end = end};
-		total_pages += (end - start) / PAGE_SIZE;
+		add_span(info, 0, start, end);
 	}
 	free_pages = total_pages;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/export/export.h"
 #include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
 #include "kernel/sched/sched.h"
@@ -44,6 +45,8 @@ void process_end(struct process *self, int status)
 	space_destroy(&self->space);
 	give_up_children(self);
 	attachments_drop(self);
+	if (export_on)
+		export_task_end(self->task);
 	trace_task_ended(self->task); /* whoever hears of the end finds all of its trace */
 	flags = spin_lock(&processes_lock);
 	self->status = status;

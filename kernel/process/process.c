@@ -4,11 +4,14 @@
 #include "kernel/process/process.h"
 
 #include "abi/errno.h"
+#include "kernel/export/export.h"
 #include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
 #include "kernel/process/program.h"
 #include "kernel/sched/sched.h"
+#include "lib/elf.h"
 #include "lib/format.h"
+#include "lib/frame.h"
 
 #define FLAG_TF 0x100u
 
@@ -68,6 +71,8 @@ static void process_main(void *argument)
 		signals_act(self);
 		schedule_if_due();
 		run_user(self);
+		if (export_on)
+			export_serve();
 	}
 }
 
@@ -146,12 +151,31 @@ static int start_process(struct process *process, struct process *parent)
 	spin_unlock(&processes_lock, flags);
 	if (error)
 		return error;
+	if (export_wants(EXPORT_PROGRAMS))
+		export_task(process->task, EXPORT_PROGRAMS, process->name, process->checksum);
 	task_start(process->task);
 	return 0;
 }
 
+/* By this a reader of the trace knows the program's file. */
+static uint32_t checksum_of(const struct program *program)
+{
+	struct elf_image elf;
+	struct elf_segment segment;
+	unsigned cursor = 0;
+	uint32_t crc = 0;
+
+	if (elf_open(&elf, program->image, program->size))
+		return 0;
+	while (elf_next_segment(&elf, &cursor, &segment))
+		crc = crc32c(crc, segment.data, segment.file_size);
+	return crc;
+}
+
 static int load_image(struct process *process, const struct program *program, uint64_t argument)
 {
+	if (export_wants(EXPORT_PROGRAMS))
+		process->checksum = checksum_of(program);
 	process->frame.rdi = argument;
 	/* As behind a CALL: the return address, 0, is the zero that stands there. */
 	process->frame.rsp = STACK_TOP - sizeof(uint64_t);
@@ -201,6 +225,7 @@ long process_fork(struct process *parent)
 	result = space_copy(&child->space, &parent->space);
 	if (!result) {
 		child->frame = parent->frame;
+		child->checksum = parent->checksum;
 		child->frame.rax = 0;
 		user_context_copy_fpu(&child->context);
 		result = start_process(child, parent);

@@ -35,9 +35,10 @@ struct process {
 	struct task *task;	 /* with the same pid; gone as a task once state is PROCESS_ENDED */
 	unsigned pid;
 	char name[24];
-	bool privileged; /* may see kernel addresses */
-	bool in_call;	 /* of the system */
-	bool stepped;	 /* some tracer waits for one instruction */
+	uint32_t checksum; /* of its program, if that is exported */
+	bool privileged;   /* may see kernel addresses */
+	bool in_call;	   /* of the system */
+	bool stepped;	   /* some tracer waits for one instruction */
 	struct trace_account
 		account;       /* of what it has in trace buffers; its limit: RLIMIT_MEMLOCK */
 	uint64_t account_most; /* what the limit can be set to */

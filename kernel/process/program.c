@@ -4,6 +4,7 @@
 #include "kernel/end.h"
 #include "kernel/mm/area.h"
 #include "lib/elf.h"
+#include "lib/format.h"
 #include "lib/string.h"
 #include "lib/unpack.h"
 
@@ -11,8 +12,46 @@ extern const uint8_t user_programs_start[], user_programs_end[]; /* linker.ld */
 
 static const uint8_t *first;
 static size_t total;
+static struct program *given;
+static uint64_t given_argument;
 
-void programs_init(void)
+/* "dir/name.elf 17": the name without directory and ending, and the number. */
+static void read_words(const char *words)
+{
+	size_t length = 0, start = 0, dot;
+
+	for (; words[length] && words[length] != ' '; length++)
+		if (words[length] == '/')
+			start = length + 1;
+	for (dot = length; dot > start && words[dot] != '.';)
+		dot--;
+	format(given->name, sizeof(given->name), "%.*s",
+	       (int)((dot > start ? dot : length) - start), words + start);
+	for (words += length; *words == ' ';)
+		words++;
+	for (; *words >= '0' && *words <= '9'; words++)
+		given_argument = 10 * given_argument + (uint64_t)(*words - '0');
+}
+
+static void take_given(const struct boot_module *module)
+{
+	size_t size = module->end - module->start;
+
+	given = area_alloc((sizeof(*given) + size + PAGE_SIZE - 1) / PAGE_SIZE, VM_WRITE);
+	if (!given)
+		refuse("no memory for the program %s", module->string);
+	given->size = size;
+	memcpy(given->image, direct(module->start), size);
+	read_words(module->string);
+}
+
+const struct program *program_given(uint64_t *argument)
+{
+	*argument = given_argument;
+	return given;
+}
+
+void programs_init(const struct boot_info *info)
 {
 	const uint8_t *packed = user_programs_start;
 	size_t size = (size_t)(user_programs_end - packed);
@@ -29,12 +68,16 @@ void programs_init(void)
 		refuse("the programs in the kernel's image are damaged");
 	first = area;
 	total = bytes;
+	if (info->module_count)
+		take_given(&info->modules[0]);
 }
 
 const struct program *program_find(const char *name)
 {
 	const struct program *program;
 
+	if (given && !strcmp(given->name, name))
+		return given;
 	for (size_t at = 0; at < total; at += sizeof(*program) + ((program->size + 7) & ~7ul)) {
 		program = (const struct program *)(first + at);
 		if (!strcmp(program->name, name))

@@ -3,6 +3,7 @@
 #ifndef SPOOR_KERNEL_PROCESS_PROGRAM_H
 #define SPOOR_KERNEL_PROCESS_PROGRAM_H
 
+#include "abi/boot_info.h"
 #include "kernel/mm/space.h"
 
 /* One after the other, each at a multiple of 8 bytes, in the archive of tests/user/archive.asm. */
@@ -13,10 +14,16 @@ struct program {
 };
 
 /* Unpacks what the kernel was linked with; once, while it boots, before any other function here. */
-void programs_init(void);
+void programs_init(const struct boot_info *info);
 
 /* NULL if there is none of that name. */
 const struct program *program_find(const char *name);
+
+/*
+ * The boot loader's module, if it gave one: a program that program_find() finds by its name. NULL:
+ * none. `*argument` is the number after its name in the module's words, 0 without one.
+ */
+const struct program *program_given(uint64_t *argument);
 
 #define STACK_TOP   0x00007fffffffe000ul /* nothing is mapped above it, or below the stack */
 #define STACK_PAGES 16

@@ -4,6 +4,7 @@
 #include "drivers/msr.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
+#include "kernel/export/export.h"
 #include "kernel/main.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
@@ -71,7 +72,8 @@ static void check_left_behind(uint64_t pages_before)
 	if (lent)
 		ds_checkin(ds);
 	expect_left(!lent, "kept the debug MSRs");
-	expect_left(!ds->loaded && !records(), "left branches being recorded");
+	expect_left(export_wants(EXPORT_CPUS) || (!ds->loaded && !records()),
+		    "left branches being recorded");
 	missing = pages_missing(pages_before);
 	expect_left(!missing, "did not give back all memory");
 	if (missing)
@@ -134,8 +136,12 @@ static void run(const struct test *test)
 	}
 	timer_start(&beat, HEARTBEAT);
 	watchdog_arm(options.timeout);
+	if (export_wants(EXPORT_TESTS))
+		export_task(task, EXPORT_TESTS, test->name, 0);
 	task_start(task);
 	task_join(task);
+	if (export_wants(EXPORT_TESTS))
+		export_task_end(task);
 	watchdog_disarm();
 	timer_stop(&beat);
 	task_put(task);
@@ -229,8 +235,10 @@ void init(void *argument)
 	watchdog_set_handler(timed_out);
 	plan = (unsigned)options.repeat * selected_count;
 	printk("KTAP version 1\n1..%u\n", plan);
+	export_begin();
 	for (uint64_t i = 0; i < options.repeat; i++)
 		for (unsigned t = 0; t < selected_count; t++)
 			run(selected[t]);
+	export_end();
 	end_run(totals_verdict(&totals), NULL);
 }

@@ -153,7 +153,7 @@ interrupted()
 first_command()
 {
 	local parts=(Makefile boot drivers include kernel lib monitor tests)
-	mkdir -p first && cd first && ln -s "${parts[@]/#/$top/}" . && mkdir tools
+	mkdir -p first && cd first && ln -s "${parts[@]/#/$top/}" . && mkdir tools && ln -s "$top/tools/view" tools
 	printf '#!/bin/sh\n[ $1 = check ] && exec test -e installed\nsleep 1; echo "$@" >installed\n' >tools/deps
 	printf '#!/bin/sh\necho booted\n' >run-qemu.sh
 	chmod +x tools/deps run-qemu.sh

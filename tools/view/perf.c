@@ -315,7 +315,7 @@ static void put_start(struct perf *perf)
 	size_t record;
 
 	if (aux) {
-		/* intel-bts.c: type, PMU, time_shift, time_mult, time_zero, cap, snapshot */
+		/* of intel_bts: type, PMU, time_shift, time_mult, time_zero, cap, snapshot */
 		static const uint64_t info[] = {TYPE_BTS, 0, 1, 0, 0, 0};
 
 		record = begin_record(&perf->data, RECORD_AUXTRACE_INFO, 0);

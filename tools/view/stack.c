@@ -58,7 +58,7 @@ void stack_gap(struct stack *stack)
 
 void stack_switch(struct stack *stack)
 {
-	stack->switched = true;
+	stack->switched = stack->resuming = true;
 }
 
 void stack_end(struct stack *stack)
@@ -157,7 +157,8 @@ static void go_to(struct stack *stack, uint64_t to, bool direct)
 		return;
 	}
 	if (found && found < stack->depth) {
-		stack->counts.unwound++;
+		stack->counts.unwound += !stack->resuming;
+		stack->resuming = false;
 		truncate_to(stack, found);
 	}
 }
@@ -190,11 +191,12 @@ static void return_to(struct stack *stack, uint64_t to, bool leaves_kernel)
 		const struct function *left = stack->frames[found - 1].function;
 
 		truncate_to(stack, found - 1);
+		stack->resuming = false;
 		if (left && stack->depth && strstr(left->name, "setjmp"))
 			stack->frames[stack->depth - 1].set_jump = to;
 		return;
 	}
-	stack->counts.unmatched_returns++;
+	stack->counts.unmatched_returns += !stack->resuming;
 	if (leaves_kernel)
 		leave_kernel(stack, to);
 	if (has_calls(stack)) {
@@ -277,6 +279,7 @@ void stack_branch(struct stack *stack, uint64_t from, uint64_t to)
 	} else {
 		go_to(stack, to, instruction.direct);
 	}
-	repair(stack, to, &stack->counts.repairs);
+	/* The way into a switch is not the way out of it. */
+	repair(stack, to, stack->resuming ? NULL : &stack->counts.repairs);
 	stack->at = to;
 }

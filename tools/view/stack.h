@@ -50,6 +50,7 @@ struct stack {
 	uint64_t position; /* given to frames that are entered; the caller sets it */
 	uint64_t at;	   /* where the code goes on: the last branch's target; 0: unknown */
 	bool switched;	   /* the task was away: it may go on elsewhere in the switch */
+	bool resuming;	   /* and has not returned from the switch to what called it */
 	/* Entry points of interrupts and system calls, sorted; may be NULL. */
 	const uint64_t *entries;
 	size_t entry_count;

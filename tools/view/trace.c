@@ -97,7 +97,6 @@ static void take_hello(struct trace *trace, const uint8_t *payload, size_t size)
 	}
 	trace->processor = (uint32_t)take_number(payload, size, TRACE_ITEM_PROCESSOR, 4);
 	trace->cpus = (uint32_t)take_number(payload, size, TRACE_ITEM_CPUS, 4);
-	trace->record_bytes = (uint32_t)take_number(payload, size, TRACE_ITEM_RECORD, 4);
 	trace->tsc_hz = take_number(payload, size, TRACE_ITEM_TSC_HZ, 8);
 	take_entries(trace, payload, size);
 }

@@ -30,7 +30,7 @@ struct trace {
 	char name[128], version[64], silicon[32];
 	uint8_t build_id[32];
 	size_t build_id_size;
-	uint32_t processor, cpus, record_bytes;
+	uint32_t processor, cpus;
 	uint64_t tsc_hz;
 	uint64_t *entries; /* sorted */
 	size_t entry_count;

@@ -17,18 +17,24 @@ $(BUILD)/view-test/stepped: tests/view/stepped.c
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) -std=gnu11 -g -O2 $(WARN) -static -no-pie -fcf-protection=none -o $@ $<
 
+# A program for Spoor's ring 3, which runs on the build machine as well.
+$(BUILD)/obj/tests/view/%.c.o: CFLAGS := $(user_cflags)
+$(BUILD)/view-test/example.elf: $(BUILD)/obj/tests/view/example.c.o $(user_library) tests/user/user.ld
+	@mkdir -p $(@D)
+	$(call short,LD)$(LD) -nostdlib -static -O2 --gc-sections -z noexecstack -T tests/user/user.ld -o $@ $(filter %.o,$^)
+
 view_library := $(filter-out %/main.c.o,$(view_objects))
 $(BUILD)/view-test/test_%: tests/view/test_%.c $(view_library)
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -MMD -MP,$(VIEW_CFLAGS)) -o $@ $^ $(view_libraries)
 
-view_tests := $(BUILD)/view-test/stepped $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
+view_tests := $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
 view-tests: $(view_tests)
 .PHONY: view-tests
 
 view: ## build/view: shows the branches of a panic, of a trace
 	@tools/deps check view
-	@$(MAKE) --no-print-directory $(BUILD)/view
+	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
 .PHONY: view
 
 check-view: ## check what `view` writes by the tools that read it: perf

@@ -57,6 +57,10 @@ size_t trace_available(struct tracer *tracer);
 /* Copies at most `most` of the oldest records, oldest first, removes them; returns how many. */
 size_t trace_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most);
 
+/* trace_read(); predicted[n] says of branch n whether the processor had predicted it. */
+size_t trace_read_predicted(struct tracer *tracer, struct ptrace_bts_record *records,
+			    bool *predicted, size_t most);
+
 /*
  * Copies at most `most` records from `*position` on (0: from the oldest) and leaves them; returns
  * how many. `*position` is then that of the next record, to go on with.

@@ -8,6 +8,7 @@
 struct reading {
 	struct bts_tracer *tracer;
 	struct ptrace_bts_record *records;
+	bool *predicted;   /* each branch; NULL: not wanted */
 	uint64_t position; /* where it goes on; 0: at the oldest */
 	size_t most;
 	bool remove;
@@ -23,7 +24,7 @@ static struct ptrace_bts_record gap_for_reader(uint64_t number)
 
 /* Copies `count` records, which are there, from the one at `at`, 0 being the oldest. */
 static void copy_out(const struct trace_ring *ring, size_t at, struct ptrace_bts_record *to,
-		     size_t count)
+		     bool *predicted, size_t count)
 {
 	struct ds_cursor cursor = ring_cursor(ring, at);
 
@@ -31,6 +32,8 @@ static void copy_out(const struct trace_ring *ring, size_t at, struct ptrace_bts
 		struct bts_struct record = ds_cursor_read(&cursor);
 
 		*to++ = record_for_reader(&record);
+		if (predicted)
+			*predicted++ = record.flags & ds_configuration->predicted;
 	}
 }
 
@@ -49,7 +52,8 @@ static void copy_records(void *argument)
 	if (left > reading->most - gap)
 		left = reading->most - gap;
 	if (left)
-		copy_out(ring, at, reading->records + gap, left);
+		copy_out(ring, at, reading->records + gap,
+			 reading->predicted ? reading->predicted + gap : NULL, left);
 	reading->count = gap + left;
 	reading->position = first + at + left;
 	if (reading->remove && reading->count)
@@ -61,9 +65,11 @@ static size_t read_records(struct reading reading, uint64_t *position)
 {
 	size_t done = 0, most = reading.most;
 	struct ptrace_bts_record *records = reading.records;
+	bool *predicted = reading.predicted;
 
 	do {
 		reading.records = records + done;
+		reading.predicted = predicted ? predicted + done : NULL;
 		reading.most = most - done < MOST_AT_ONCE ? most - done : MOST_AT_ONCE;
 		trace_perform(reading.tracer->base.context, copy_records, &reading);
 		if (!done && reading.available < most)
@@ -82,6 +88,19 @@ size_t trace_read(struct tracer *tracer, struct ptrace_bts_record *records, size
 		(struct reading){
 			.tracer = bts_of(tracer), .records = records, .most = most, .remove = true},
 		&position);
+}
+
+size_t trace_read_predicted(struct tracer *tracer, struct ptrace_bts_record *records,
+			    bool *predicted, size_t most)
+{
+	uint64_t position;
+
+	return read_records((struct reading){.tracer = bts_of(tracer),
+					     .records = records,
+					     .predicted = predicted,
+					     .most = most,
+					     .remove = true},
+			    &position);
 }
 
 size_t trace_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
@@ -116,7 +135,7 @@ static void get_record(void *argument)
 	uint64_t number;
 
 	if (getting->index < ring->used)
-		copy_out(ring, ring->used - 1 - getting->index, getting->record, 1);
+		copy_out(ring, ring->used - 1 - getting->index, getting->record, NULL, 1);
 	else if (getting->index == ring->used && tracer_has_gap(getting->tracer, 0, &number))
 		*getting->record = gap_for_reader(number);
 	else

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
+#include "kernel/process/program.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
 #include "tests/lib/programs.h"
@@ -13,6 +14,23 @@ TEST(user_hello, .group = "process", .ids = "",
 	EXPECT_EQ(program_run("hello", 0), WAIT_EXITED(0));
 	EXPECT_EQ(program_run("hello", 77), WAIT_EXITED(77));
 	EXPECT_EQ(program_run("hello", 0x1ff), WAIT_EXITED(0xff));
+	programs_end(before);
+}
+
+/* For people who bring a program: run-qemu.sh --program. */
+TEST(user_given, .group = "process", .ids = "", .needs = NEED_SELFTEST | NEED_BTS,
+     .claim = "the program that the boot loader gave runs, and exits with 0",
+     .source = "kernel/process/program.h")
+{
+	uint64_t argument, before = programs_begin();
+	const struct program *program = program_given(&argument);
+	int status;
+
+	if (!program)
+		test_error("the boot loader gave no program");
+	status = program_run(program->name, argument);
+	test_note("%s: status %x, as wait4() has it", program->name, status);
+	EXPECT_EQ(status, WAIT_EXITED(0));
 	programs_end(before);
 }
 

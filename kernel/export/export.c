@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/export/export.h"
+
+#include "drivers/clock/clock.h"
+#include "drivers/clock/tsc.h"
+#include "drivers/cpuid.h"
+#include "kernel/console.h"
+#include "kernel/cpu.h"
+#include "kernel/image.h"
+#include "kernel/mm/area.h"
+#include "kernel/options.h"
+#include "kernel/sched/sched.h"
+#include "kernel/silicon.h"
+#include "kernel/trace/bts/bts.h"
+#include "kernel/trap/user.h"
+#include "lib/console.h"
+#include "lib/frame.h"
+#include "lib/string.h"
+#include "lib/uart.h"
+#include "lib/version.h"
+
+#define AT_ONCE	     512 /* records that are read at a time */
+#define STREAMS_MOST 600 /* whose totals fit the frame END */
+#define VECTORS	     256
+#define NOTE_HEADER  16 /* bytes of a note before its contents: "GNU" */
+
+struct export_stream {
+	struct export_stream *next;
+	struct task *task; /* NULL: a CPU's */
+	enum export_what what;
+	struct tracer *tracer;
+	unsigned view;
+	uint64_t gaps; /* records that gaps in the stream stand for */
+	bool taken;    /* something was read */
+	struct frame_block block;
+};
+
+bool export_on;
+
+static struct uart uart;
+static struct export_stream *streams;
+static struct trace_total totals[STREAMS_MOST];
+static unsigned stream_count; /* and of those that have ended, totals */
+static unsigned total_count;
+
+/* The line and all above: the task that has it may wait for the device. */
+static struct spinlock guard;
+static struct run_queue waiting;
+static bool busy;
+static struct frame_line line;
+static struct ptrace_bts_record records[AT_ONCE];
+static bool predicted[AT_ONCE]; /* of these */
+static uint8_t payload[TRACE_PAYLOAD_BYTES];
+
+extern const uint8_t build_id_start[], build_id_end[]; /* linker.ld: a note */
+
+static void take_line(void)
+{
+	uint64_t flags = spin_lock(&guard);
+
+	while (busy)
+		sched_wait(&waiting, &guard);
+	busy = true;
+	spin_unlock(&guard, flags);
+}
+
+static void give_line(void)
+{
+	uint64_t flags = spin_lock(&guard);
+
+	busy = false;
+	spin_unlock(&guard, flags);
+	sched_wake_all(&waiting);
+}
+
+static void put_uart(void *argument, const uint8_t *bytes, size_t count)
+{
+	(void)argument;
+	while (count--)
+		uart_put(&uart, (char)*bytes++);
+}
+
+static void put_debugcon(void *argument, const uint8_t *bytes, size_t count)
+{
+	(void)argument;
+	while (count--)
+		debugcon_put((char)*bytes++);
+}
+
+/* Text between the bytes of a frame would spoil it. */
+static bool is_console(const char *name)
+{
+	size_t length = strlen(name);
+
+	for (const char *at = console_names(); *at; at++)
+		if (!strncmp(at, name, length) && (!at[length] || at[length] == ','))
+			return true;
+	return false;
+}
+
+const char *export_init(void)
+{
+	const char *name = options.export;
+
+	if (!*name)
+		return NULL;
+	if (is_console(name))
+		return "export=: the console has this device: name its own by console=";
+	if (!strcmp(name, "debugcon") && debugcon_present()) {
+		line.put = put_debugcon;
+	} else if (strlen(name) == 4 && !strncmp(name, "com", 3) && name[3] >= '1' &&
+		   name[3] <= '4') {
+		line.put = put_uart;
+		if (!uart_init(&uart, uart_com_bases[name[3] - '1'], (uint32_t)options.baud))
+			return "export=: there is no such serial port";
+	} else {
+		return "export=: neither one of com1 com2 com3 com4 nor a debugcon that answers";
+	}
+	line.raw = options.trace_raw;
+	return NULL;
+}
+
+bool export_wants(enum export_what what)
+{
+	return export_on && options.trace == (int)what;
+}
+
+static void add_text(size_t *used, unsigned tag, const char *text)
+{
+	frame_item(payload, used, tag, text, strlen(text));
+}
+
+static void add_number(size_t *used, unsigned tag, uint64_t number, size_t bytes)
+{
+	frame_item(payload, used, tag, &number, bytes);
+}
+
+static struct trace_frame header_of(uint8_t type, uint32_t stream)
+{
+	return (struct trace_frame){.type = type,
+				    .cpu = (uint8_t)this_cpu()->index,
+				    .stream = stream,
+				    .tsc = tsc_read()};
+}
+
+static void send_hello(void)
+{
+	static uint64_t entries[VECTORS + 1];
+	size_t used = 0, note = (size_t)(build_id_end - build_id_start);
+
+	for (unsigned vector = 0; vector < VECTORS; vector++)
+		entries[vector] = trap_entry(vector);
+	entries[VECTORS] = (uint64_t)syscall_entry;
+	add_text(&used, TRACE_ITEM_NAME, "spoor.elf");
+	add_text(&used, TRACE_ITEM_VERSION, spoor_version);
+	add_text(&used, TRACE_ITEM_SILICON, silicon_name());
+	if (note > NOTE_HEADER)
+		frame_item(payload, &used, TRACE_ITEM_BUILD_ID, build_id_start + NOTE_HEADER,
+			   note - NOTE_HEADER);
+	add_number(&used, TRACE_ITEM_PROCESSOR, cpuid(1, 0).eax, 4);
+	add_number(&used, TRACE_ITEM_TSC_HZ, clock_tsc_hz(), 8);
+	add_number(&used, TRACE_ITEM_CPUS, cpu_count(), 4);
+	frame_item(payload, &used, TRACE_ITEM_ENTRIES, entries, sizeof(entries));
+	frame_send(&line, header_of(TRACE_FRAME_HELLO, 0), payload, used);
+}
+
+static void send_stream(const struct export_stream *stream, const char *name, uint32_t checksum)
+{
+	size_t used = 0;
+
+	add_text(&used, TRACE_ITEM_NAME, name);
+	if (stream->what == EXPORT_PROGRAMS)
+		add_text(&used, TRACE_ITEM_PROGRAM, name);
+	if (checksum)
+		add_number(&used, TRACE_ITEM_CHECKSUM, checksum, 4);
+	add_number(&used, TRACE_ITEM_VIEW,
+		   (stream->view & TRACE_USER ? PTRACE_BTS_USER : 0) |
+			   (stream->view & TRACE_KERNEL ? PTRACE_BTS_KERNEL : 0),
+		   4);
+	frame_send(&line, header_of(TRACE_FRAME_STREAM, stream->block.header.stream), payload,
+		   used);
+}
+
+static struct trace_record record_to_send(const struct ptrace_bts_record *record,
+					  bool was_predicted)
+{
+	if (record->qualifier == PTRACE_BTS_BRANCH)
+		return (struct trace_record){record->from, record->to,
+					     was_predicted ? TRACE_PREDICTED : 0};
+	return (struct trace_record){TRACE_STAMP | record->qualifier, record->tsc,
+				     TRACE_STAMP_FLAG | record->pid_cpu};
+}
+
+static void add_record(struct export_stream *stream, const struct trace_record *record)
+{
+	if (frame_add(&line, &stream->block, record))
+		return;
+	frame_flush(&line, &stream->block, this_cpu()->index, tsc_read());
+	frame_add(&line, &stream->block, record);
+}
+
+/* Adds what was lost before the first record, which no gap in the stream stands for. */
+static void add_loss(struct export_stream *stream)
+{
+	struct trace_record unknown = {TRACE_STAMP | PTRACE_BTS_GAP, 0, TRACE_STAMP_FLAG};
+	struct trace_status status;
+
+	trace_status(stream->tracer, &status);
+	if (stream->taken)
+		return;
+	stream->taken = true;
+	stream->block.header.lost = status.lost;
+	if (status.lost_more || status.truncated)
+		add_record(stream, &unknown);
+}
+
+/* Sends what can be read, except what is too little for a frame. With the line. */
+static void drain(struct export_stream *stream)
+{
+	size_t count;
+
+	if (trace_available(stream->tracer))
+		add_loss(stream);
+	do {
+		count = trace_read_predicted(stream->tracer, records, predicted, AT_ONCE);
+		for (size_t i = 0; i < count; i++) {
+			struct trace_record record = record_to_send(&records[i], predicted[i]);
+
+			add_record(stream, &record);
+		}
+	} while (count == AT_ONCE);
+}
+
+static unsigned view_of(enum export_what what)
+{
+	switch ((enum export_view)options.trace_view) {
+	case EXPORT_VIEW_USER:
+		return TRACE_USER;
+	case EXPORT_VIEW_KERNEL:
+		return TRACE_KERNEL;
+	case EXPORT_VIEW_BOTH:
+		return TRACE_USER | TRACE_KERNEL;
+	default:
+		return what == EXPORT_PROGRAMS ? TRACE_USER : TRACE_KERNEL;
+	}
+}
+
+/* The trace waits for export_serve(). */
+static void reached_threshold(struct tracer *tracer, void *argument)
+{
+	(void)tracer;
+	(void)argument;
+}
+
+static struct trace_options options_of(const struct export_stream *stream)
+{
+	struct trace_options wish = {.view = stream->view,
+				     .privileged = true,
+				     .stamps = true,
+				     .size = options.trace_size,
+				     .overflow = options.trace_mode == EXPORT_STOP ? TRACE_STOP
+										   : TRACE_WRAP};
+
+	if (stream->what == EXPORT_PROGRAMS && options.trace_mode == EXPORT_WHOLE) {
+		wish.overflow = TRACE_SIGNAL;
+		wish.overflowed = reached_threshold;
+	}
+	return wish;
+}
+
+#define STREAM_PAGES ((sizeof(struct export_stream) + PAGE_SIZE - 1) / PAGE_SIZE)
+
+static struct export_stream *new_stream(struct task *task, enum export_what what, uint32_t id)
+{
+	struct export_stream *stream =
+		stream_count < STREAMS_MOST ? area_alloc(STREAM_PAGES, VM_WRITE) : NULL;
+
+	if (!stream)
+		return NULL;
+	stream->task = task;
+	stream->what = what;
+	stream->view = view_of(what);
+	frame_block_init(&stream->block, id);
+	return stream;
+}
+
+/* Into the list, if its tracer could be attached. With the line. */
+static void enter(struct export_stream *stream, int error, const char *name, uint32_t checksum)
+{
+	if (error) {
+		printk("# export: %s is not traced: error %d\n", name, -error);
+		area_free(stream, STREAM_PAGES);
+		return;
+	}
+	stream_count++;
+	send_stream(stream, name, checksum);
+	stream->next = streams;
+	streams = stream;
+}
+
+void export_task(struct task *task, enum export_what what, const char *name, uint32_t checksum)
+{
+	struct trace_options wish;
+	struct export_stream *stream;
+
+	take_line();
+	stream = new_stream(task, what, task->pid);
+	if (stream) {
+		wish = options_of(stream);
+		enter(stream, trace_attach(task, &wish, &stream->tracer), name, checksum);
+	} else {
+		printk("# export: %s is not traced: no memory, or too many tasks\n", name);
+	}
+	give_line();
+}
+
+/* With the line. */
+static struct export_stream **find(const struct task *task)
+{
+	struct export_stream **at = &streams;
+
+	while (*at && (*at)->task != task)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Branches of the kernel between the threshold and here were not recorded. */
+static void mark_hold(struct export_stream *stream)
+{
+	struct trace_record unknown = {TRACE_STAMP | PTRACE_BTS_GAP, 0, TRACE_STAMP_FLAG};
+
+	if (stream->view & TRACE_KERNEL)
+		add_record(stream, &unknown);
+}
+
+void export_serve(void)
+{
+	struct export_stream *stream;
+
+	take_line();
+	stream = *find(current_task());
+	if (stream && trace_is_held(stream->tracer)) {
+		drain(stream);
+		mark_hold(stream);
+		trace_resume(stream->tracer);
+	}
+	give_line();
+}
+
+/* What it takes to send a record is more than that record. */
+static void pause(struct export_stream *stream)
+{
+	struct trace_options still = options_of(stream);
+
+	still.paused = true;
+	trace_change(stream->tracer, &still);
+}
+
+/* Sends the rest and takes the stream out of the list. With the line. */
+static void finish(struct export_stream **at)
+{
+	struct export_stream *stream = *at;
+
+	pause(stream);
+	drain(stream);
+	frame_flush(&line, &stream->block, this_cpu()->index, tsc_read());
+	totals[total_count++] = stream->block.total;
+	trace_detach(stream->tracer);
+	*at = stream->next;
+	area_free(stream, STREAM_PAGES);
+}
+
+void export_task_end(struct task *task)
+{
+	struct export_stream **at;
+
+	take_line();
+	at = find(task);
+	if (*at)
+		finish(at);
+	give_line();
+}
+
+static void trace_cpus(void)
+{
+	for (unsigned i = 0; i < cpu_count(); i++) {
+		struct export_stream *stream = new_stream(NULL, EXPORT_CPUS, TRACE_STREAM_CPU | i);
+		struct trace_options wish;
+
+		if (!stream)
+			return;
+		wish = options_of(stream);
+		enter(stream, trace_attach_cpu(i, &wish, &stream->tracer), "cpu", 0);
+	}
+}
+
+void export_begin(void)
+{
+	if (!line.put || !trace_is_present())
+		return;
+	export_on = true;
+	take_line();
+	send_hello();
+	if (export_wants(EXPORT_CPUS))
+		trace_cpus();
+	give_line();
+}
+
+void export_end(void)
+{
+	struct trace_frame header;
+
+	if (!export_on)
+		return;
+	take_line();
+	export_on = false;
+	for (struct export_stream *stream = streams; stream; stream = stream->next)
+		pause(stream);
+	while (streams)
+		finish(&streams);
+	header = header_of(TRACE_FRAME_END, 0);
+	header.count = (uint16_t)total_count;
+	frame_send(&line, header, totals, total_count * sizeof(totals[0]));
+	uart_flush(&uart);
+	give_line();
+}
