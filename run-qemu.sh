@@ -27,7 +27,7 @@ usage()
 	cat <<-'EOF'
 	usage: run-qemu.sh [options] [-- QEMU arguments]
 
-	  -b, --boot kernel|iso|usb|pxe    how to boot (default kernel)
+	  -b, --boot kernel|iso|usb|pxe|other  how to boot (default kernel); other: QEMU arguments say it
 	  -f, --firmware bios|uefi         firmware (default bios)
 	  -x, --accel tcg|kvm              accelerator (default tcg)
 	  -c, --cpu MODEL[,flags]          processor (default max, on KVM with pmu=on,migratable=no; of Bochs: ryzen)
@@ -153,7 +153,7 @@ defaults()
 
 check()
 {
-	choice --boot "$boot" 'kernel iso usb pxe'
+	choice --boot "$boot" 'kernel iso usb pxe other'
 	choice --firmware "$firmware" 'bios uefi'
 	choice --accel "$accel" 'tcg kvm'
 	choice --emulator "$emulator" 'qemu bochs'
@@ -169,6 +169,8 @@ check()
 		die '--emulator bochs goes without --boot, --firmware, --accel, --gdb and QEMU arguments'
 	[ "$boot-$firmware" != kernel-uefi ] ||
 		die '--boot kernel works under --firmware bios only: QEMU cannot load Multiboot under UEFI'
+	[ "$boot" != other ] || [ ${#extra[@]} -gt 0 ] ||
+		die '--boot other boots what QEMU arguments after -- say, and there is none'
 	[ $ubsan = 0 ] || [ "$boot" = kernel ] ||
 		die "--ubsan works with --boot kernel only: no other image has that kernel"
 	[ $kernel_only = 0 ] || [ -z "$monitor" ] ||
@@ -225,6 +227,7 @@ command_for_grub()
 	file=$(commas "${images[0]}")
 
 	case $boot in
+	other) images=() ;;
 	iso) command+=(-drive "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=$file"
 		-device ide-cd,drive=cd,bootindex=0) ;;
 	usb) command+=(-device qemu-xhci
@@ -304,7 +307,7 @@ check_files()
 		[ "$emulator" = qemu ] || targets+=' iso'
 		[ $ubsan = 0 ] || targets+=' ubsan'
 	fi
-	for image in "${images[@]}"; do
+	for image in ${images[@]+"${images[@]}"}; do
 		[ -r "$image" ] || die "$image is missing: 'make $targets' builds it"
 	done
 	if [ "$emulator" = bochs ]; then

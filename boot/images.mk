@@ -3,7 +3,7 @@
 # has everything inside; and a directory for a TFTP or HTTP server.
 
 grub_modules := normal multiboot2 serial terminal smbios regexp test echo configfile sleep reboot halt \
-                memdisk tar search_fs_file
+                memdisk tar search_fs_file minicmd
 grub_disk    := part_msdos part_gpt fat iso9660
 grub_net     := tftp http
 grub_bios    := $(grub_modules) biosdisk iso9660
@@ -24,10 +24,10 @@ pxe: $(addprefix $(BUILD)/pxe/,spoor.0 spoor.efi spoor.cfg spoor.ipxe monitor.el
 .PHONY: iso usb pxe
 
 # GRUB's memory disks: the menu alone, and the menu with what it boots.
-$(BUILD)/grub/menu.tar: boot/grub/grub.cfg
+$(BUILD)/grub/menu.tar: boot/grub/grub.cfg boot/images.mk
 	@mkdir -p $(BUILD)/grub/menu/boot/grub && cp $< $(BUILD)/grub/menu/boot/grub
 	@$(reproducible_tar) -C $(BUILD)/grub/menu -cf $@ boot
-$(BUILD)/grub/whole.tar: boot/grub/grub.cfg $(images_elf)
+$(BUILD)/grub/whole.tar: boot/grub/grub.cfg boot/images.mk $(images_elf)
 	@mkdir -p $(BUILD)/grub/whole/boot/grub && cp $< $(BUILD)/grub/whole/boot/grub
 	@for image in $(images_elf); do strip -o $(BUILD)/grub/whole/boot/$${image##*/} $$image || exit 1; done
 	@$(reproducible_tar) -C $(BUILD)/grub/whole -cf $@ boot
