@@ -219,8 +219,8 @@ command_for_grub()
 {
 	local entry=monitor words file
 	[ $kernel_only = 0 ] || entry=kernel
-	words="spoor:$entry:$kernel_words|$monitor_words"
-	[[ $kernel_words != *'|'* ]] || die "a word for the kernel has a '|': only --boot kernel takes it"
+	words="spoor $entry '$kernel_words' '$monitor_words'"
+	[[ $kernel_words$monitor_words != *\'* ]] || die "a word has a \"'\": only --boot kernel takes it"
 	[ ${#words} -le 255 ] || die "the words are ${#words} bytes long: --boot $boot takes up to 255"
 	command+=(-smbios "type=11,value=$(commas "$words")")
 	images=("$build/spoor.iso")

@@ -2,12 +2,11 @@
 # What boots a machine: one ISO for CD and USB, BIOS and UEFI; spoor.0 and spoor.efi, each of which
 # has everything inside; and a directory for a TFTP or HTTP server.
 
-grub_modules := normal multiboot2 serial terminal smbios regexp test echo configfile sleep reboot halt \
+grub_modules := normal multiboot2 serial terminal smbios eval test echo configfile sleep reboot halt \
                 memdisk tar search_fs_file minicmd
 grub_disk    := part_msdos part_gpt fat iso9660
-grub_net     := tftp http
 grub_bios    := $(grub_modules) biosdisk iso9660
-grub_efi     := $(grub_modules) $(grub_disk) efi_gop
+grub_efi     := $(grub_modules) $(grub_disk) efi_gop regexp
 
 images_elf := $(BUILD)/spoor.elf $(BUILD)/monitor.elf
 
@@ -20,7 +19,7 @@ iso: ## build the image for CD and USB stick, BIOS and UEFI
 usb: ## the same: `dd` it to a stick
 iso usb: $(BUILD)/spoor.iso
 pxe: ## build a directory for a TFTP or HTTP server, BIOS and UEFI
-pxe: $(addprefix $(BUILD)/pxe/,spoor.0 spoor.efi spoor.cfg spoor.ipxe monitor.elf32 spoor.elf)
+pxe: $(addprefix $(BUILD)/pxe/,spoor.0 spoor.efi spoor.cfg spoor.ipxe monitor.elf32 monitor.elf spoor.elf)
 .PHONY: iso usb pxe
 
 # GRUB's memory disks: the menu alone, and the menu with what it boots.
@@ -53,19 +52,23 @@ $(BUILD)/spoor.iso: $(BUILD)/grub/bios.img $(BUILD)/grub/efi.img $(BUILD)/grub/w
 	  -append_partition 2 0xef $(BUILD)/grub/efi.img \
 	  -eltorito-alt-boot -e --interval:appended_partition_2:all:: -no-emul-boot $(BUILD)/iso
 
-# A network's first stage stays below 640 KiB: grub-mkimage refuses an spoor.0 beyond that.
-$(BUILD)/pxe/spoor.0: $(BUILD)/grub/whole.tar
+# BIOS loads a network's first stage below 640 KiB, GRUB takes 445 of it: where kernel and monitor are
+# too large, spoor.0 has the menu alone, which fetches them from beside.
+$(BUILD)/grub/menu.0: $(BUILD)/grub/menu.tar
+	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p /boot/grub -m $< $(grub_modules) pxe tftp
+$(BUILD)/pxe/spoor.0: $(BUILD)/grub/whole.tar $(BUILD)/grub/menu.0
 	@mkdir -p $(@D)
-	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p /boot/grub -m $< $(grub_modules) pxe $(grub_net)
+	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p /boot/grub -m $< $(grub_modules) pxe tftp || \
+	  { echo '$@: the menu alone' >&2; cp $(BUILD)/grub/menu.0 $@; }
 $(BUILD)/pxe/spoor.efi: $(BUILD)/grub/whole.tar
 	@mkdir -p $(@D)
-	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -m $< $(grub_efi) efinet $(grub_net)
+	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -m $< $(grub_efi) efinet tftp http
 $(BUILD)/pxe/spoor.cfg: boot/grub/spoor.cfg
 $(BUILD)/pxe/spoor.ipxe: boot/spoor.ipxe
 $(BUILD)/pxe/monitor.elf32: $(BUILD)/monitor.elf32
 $(addprefix $(BUILD)/pxe/,spoor.cfg spoor.ipxe monitor.elf32):
 	@mkdir -p $(@D)
 	@cp $< $@
-$(BUILD)/pxe/spoor.elf: $(BUILD)/grub/whole.tar
+$(BUILD)/pxe/%.elf: $(BUILD)/grub/whole.tar
 	@mkdir -p $(@D)
-	@cp $(BUILD)/grub/whole/boot/spoor.elf $@
+	@cp $(BUILD)/grub/whole/boot/$*.elf $@

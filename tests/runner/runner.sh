@@ -291,7 +291,7 @@ try 'checks in an image' 2 'works with --boot kernel only' ./run-qemu.sh -u -b i
 try 'words for an absent monitor' 2 'leaves out' ./run-qemu.sh -K -M vbts=on
 try 'words too long for SMBIOS' 2 'takes up to 255' \
 	./run-qemu.sh -b iso -a "$(printf 'x%.0s' {1..300})"
-try 'a bar in the words for SMBIOS' 2 "has a '.'" ./run-qemu.sh -b iso -a 'a|b'
+try 'a quote in the words for SMBIOS' 2 "has a \"'\"" ./run-qemu.sh -b iso -a "a'b"
 try 'help' 0 'usage: run-qemu.sh' ./run-qemu.sh -h
 try 'version' 0 '^spoor [0-9]' ./run-qemu.sh -V
 
@@ -343,10 +343,10 @@ composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 composes 'tests that may not be skipped' "spoor.elf end=exit test=a require=b,,-c'" -t a -r b,-c
 try 'the words that repeat a failure' 1 "again: ./run-qemu.sh -t bts_wrap -a seed=77 -a scale=50 -c qemu64 -M 'lockstep=on vbts=on' -- -M q35;" \
 	env FAKE_LOG="$here/logs/fail-again.log" FAKE_STATUS=35 ./run-qemu.sh -M lockstep=on -M vbts=on -c qemu64 -- -M q35
-composes 'ISO' "value=spoor:monitor:end=exit test=a,,-b.end=exit vbts=on'.*media=cdrom.*spoor.iso" \
+composes 'ISO' "value=spoor.monitor.*end=exit test=a,,-b.*end=exit vbts=on.*media=cdrom.*spoor.iso" \
 	-b iso -t a,-b -M vbts=on
 composes 'kernel with checks' "-initrd './build/ubsan/spoor.elf end=exit'" -u
-composes 'ISO, kernel alone' 'value=spoor:kernel:end=exit' -b iso -K
+composes 'ISO, kernel alone' 'value=spoor.kernel.*end=exit' -b iso -K
 composes 'stick' 'qemu-xhci.*usb-storage' -b usb
 composes 'PXE under BIOS' 'tftp=./build/pxe,bootfile=spoor.0 ' -b pxe
 composes 'PXE under UEFI' '-machine q35 -bios .*OVMF.fd.*bootfile=spoor.efi ' -b pxe -f uefi
