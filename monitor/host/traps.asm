@@ -28,15 +28,15 @@ trap_stubs:                             ; one every 16 bytes
 %endrep
 %endmacro
 
-; Builds the struct trap_frame of traps.c around a call of trap(). The stack is not always aligned.
+; Builds the struct trap_frame of traps.c around a call of trap(), which returns it.
 enter_trap:
 	each push, rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, rbp
-	mov rbp, rsp
 	mov rdi, rsp
+	sub rsp, 16                     ; trap() may move the frame down by 8
 	and rsp, -16
 	cld
 	call trap
-	mov rsp, rbp
+	mov rsp, rax
 	each pop, rbp, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
 	add rsp, 16
 	iretq

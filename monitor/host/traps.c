@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/host/traps.h"
 
+#include <stddef.h>
+
+#include "lib/string.h"
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 
@@ -34,7 +37,7 @@ extern const struct fixup fixups_start[], fixups_end[];
 extern const char halt_window_end[];
 void interrupt_window(void);
 void halt_window(bool interruptible, const volatile bool *nmi);
-void trap(struct trap_frame *frame);
+struct trap_frame *trap(struct trap_frame *frame);
 
 /* Of one processor: at the lower end of its stack, which any trap runs on. */
 struct taken {
@@ -123,14 +126,45 @@ static void take_exception(struct trap_frame *frame)
 		(unsigned long long)frame->error, (unsigned long long)cr2);
 }
 
-void trap(struct trap_frame *frame)
+static bool is_in_window(uint64_t rip)
 {
-	if (frame->vector == VECTOR_NMI)
+	return rip >= (uint64_t)interrupt_window && rip <= (uint64_t)halt_window_end;
+}
+
+/*
+ * Below FIRST_EXTERNAL it is an interrupt of the 8259 where IF is 1, in whose instructions nothing
+ * faults. Where an exception would have an error code its entry took RIP for one: the frame lies a
+ * quadword too high then.
+ */
+static struct trap_frame *external_frame(struct trap_frame *frame)
+{
+	struct trap_frame *moved = (struct trap_frame *)((uint64_t *)frame - 1);
+
+	if (frame->vector >= FIRST_EXTERNAL || is_in_window(frame->rip))
+		return frame;
+	if (!is_in_window(frame->error))
+		return NULL;
+	memmove(moved, frame, offsetof(struct trap_frame, error));
+	moved->error = 0;
+	return moved;
+}
+
+struct trap_frame *trap(struct trap_frame *frame)
+{
+	struct trap_frame *external = NULL;
+
+	if (frame->vector == VECTOR_NMI) {
 		take_nmi(frame);
-	else if (frame->vector >= FIRST_EXTERNAL)
-		take_external(frame);
-	else
+		return frame;
+	}
+	if (frame->vector != VECTOR_DB)
+		external = external_frame(frame);
+	if (!external) {
 		take_exception(frame);
+		return frame;
+	}
+	take_external(external);
+	return external;
 }
 
 int take_interrupt(void)

@@ -3,7 +3,10 @@
 #ifndef SPOOR_TESTS_GUEST_MACHINE_H
 #define SPOOR_TESTS_GUEST_MACHINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "lib/io.h"
 
 enum { LAPIC = 0xfee00000u, IOAPIC = 0xfec00000u, HPET = 0xfed00000u };
 enum {
@@ -16,6 +19,7 @@ enum {
 	REGISTER_ICR = 0x300,
 	REGISTER_ICR_HIGH = 0x310,
 	REGISTER_LVT_TIMER = 0x320,
+	REGISTER_LINT0 = 0x350,
 	LVT_MASKED = 0x10000,
 };
 enum {
@@ -66,12 +70,42 @@ static inline void io_write(uint32_t index, uint32_t value)
 	*(volatile uint32_t *)(uintptr_t)(IOAPIC + 0x10) = value;
 }
 
+/* The 8259: IRQ 0 alone, by vector `base`, through LINT0 as ExtINT. The PIT raises it once. */
+static inline void pic_open(uint8_t base)
+{
+	static const uint8_t pit[] = {0x30, 1, 0};
+
+	outb(0x20, 0x11);
+	outb(0x21, base);
+	outb(0x21, 4);
+	outb(0x21, 1);
+	outb(0x21, 0xfe);
+	lapic_write(REGISTER_LINT0, 0x700);
+	for (unsigned i = 0; i < sizeof(pit); i++)
+		outb(i ? 0x40 : 0x43, pit[i]);
+}
+
+static inline void pic_close(void)
+{
+	outb(0x20, 0x20);
+	outb(0x21, 0xff);
+	lapic_write(REGISTER_LINT0, LVT_MASKED);
+}
+
 static inline uint64_t read_tsc(void)
 {
 	uint32_t low, high;
 
 	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
 	return (uint64_t)high << 32 | low;
+}
+
+static inline bool cpuid_has_apic(void)
+{
+	uint32_t a, b, c, d;
+
+	__asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(1), "c"(0));
+	return d & 1u << 9;
 }
 
 #endif
