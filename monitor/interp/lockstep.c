@@ -353,7 +353,8 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 	enum native_outcome outcome;
 	uint64_t flags = ~lockstep_undefined_flags(&l->before, &l->insn);
 
-	if (!l->compares)
+	if (!l->compares ||
+	    (fault && fault->vector == VECTOR_GP && lockstep_refuses_more(&l->insn)))
 		return;
 	take_back(l);
 	if (l->insn.form) {

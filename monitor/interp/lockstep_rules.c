@@ -61,6 +61,13 @@ const char *lockstep_exempt(const struct insn *i)
 	return NULL;
 }
 
+bool lockstep_refuses_more(const struct insn *i)
+{
+	int reg = i->modrm >> 3 & 7;
+
+	return i->opcode == 0xf22 || (i->opcode == 0xf01 && i->memory && (reg == 2 || reg == 3));
+}
+
 enum {
 	ALL = FLAG_ARITHMETIC,
 	NOT_CF = ALL & ~FLAG_CF,
