@@ -69,7 +69,7 @@ void choice_announce(const struct options *options, bool run_as_guest)
 	if (options->variants[0])
 		say("variant=%s", options->variants);
 	if (options->defect)
-		say("%s=%s: %s (%s)", options->defect->profile ? "erratum" : "defect",
+		say("%s=%s: %s (%s)", erratum_find(options->defect->name) ? "erratum" : "defect",
 		    options->defect->name, options->defect->says, options->defect->rule);
 }
 
@@ -100,7 +100,8 @@ const struct silicon *choice_make(const struct options *options)
 	silicon.pmu = pmu_clean;
 	silicon.hypervisor = options->hypervisor;
 	silicon.pebs = pebs_clean;
-	ds_make(&silicon.ds, &options->behaviour,
-		options->defect ? options->defect->break_rules : NULL);
+	ds_make(&silicon.ds, &options->behaviour);
+	if (options->defect)
+		options->defect->break_rules(&silicon);
 	return &silicon;
 }

@@ -28,6 +28,7 @@ struct performance {
 };
 
 /* IA32_PERF_CAPABILITIES: SDM Vol 3, 17.4.8.1 and figure 18-49. */
+#define CAPABILITY_PEBS_TRAP  (1ull << 6)
 #define CAPABILITY_FULL_WIDTH (1ull << 13)
 
 /* The LBR stack: MSRs of its first entry, 0 where there is none. */

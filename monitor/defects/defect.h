@@ -2,8 +2,8 @@
 /*
  * Silicon that is wrong on purpose: a defect breaks one rule of the manual. It has a name, the
  * place of the rule in the manual, one sentence on what such a processor does, and the hooks of
- * struct ds_rules that differ from the clean ones, as functions named after the defect. The linker
- * collects all defects.
+ * struct ds_rules, pmu_rules or pebs_rules that differ from the clean ones, as functions named
+ * after the defect. The linker collects all defects.
  *
  *	static uint64_t index_four_quadwords(const struct vcpu *vcpu,
  *					     const uint64_t field[BTS_FIELDS])
@@ -11,8 +11,8 @@
  *		return ds_clean.advance(vcpu, field) + FIELD_BYTES;
  *	}
  *	DEFECT(index_four_quadwords, "SDM Vol 3, 17.4.9.1",
- *	       "the index moves on by four quadwords a record", BREAKS(advance,
- *index_four_quadwords))
+ *	       "the index moves on by four quadwords a record",
+ *	       BREAKS(advance, index_four_quadwords))
  *
  * A file holds the defects of one group of rules; defects that differ in an expression only are
  * made by a macro of their file, one line each. While a defect is selected every branch passes
@@ -28,16 +28,19 @@
 struct defect {
 	const char *name;
 	const char *rule, *says;
-	const char *profile; /* of an erratum: a processor that has it; else NULL */
-	void (*break_rules)(struct ds_rules *rules);
+	const char *profile; /* the processor that has it, if it cannot be any; else NULL */
+	void (*break_rules)(struct silicon *silicon);
 };
 
-#define DEFECT(name, rule, says, ...) DEFECT_IN("defects", name, rule, says, NULL, __VA_ARGS__)
+#define DEFECT(name, rule, says, ...) DEFECT_ON(NULL, name, rule, says, __VA_ARGS__)
+/* The same of a processor of `profile`, which has what the rule is about. */
+#define DEFECT_ON(profile, name, rule, says, ...)                                                  \
+	DEFECT_IN("defects", name, rule, says, profile, __VA_ARGS__)
 /* monitor/errata: the same, and the profile of a processor that has it. */
 #define ERRATUM(id, rule, says, profile, ...)                                                      \
 	DEFECT_IN("errata", id, rule, says, profile, __VA_ARGS__)
 #define DEFECT_IN(place, name, rule, says, profile, ...)                                           \
-	static void name##_break_rules(struct ds_rules *rules)                                     \
+	static void name##_break_rules(struct silicon *silicon)                                    \
 	{                                                                                          \
 		__VA_ARGS__;                                                                       \
 	}                                                                                          \
@@ -46,8 +49,11 @@ struct defect {
 	__attribute__((section(place), used)) static const struct defect *const name##_entry =     \
 		&name##_defect;
 
-/* The last arguments of DEFECT() and ERRATUM(): `hook` of struct ds_rules is `function`. */
-#define BREAKS(hook, function) rules->hook = (function)
+/* The last arguments of DEFECT() and ERRATUM(): `hook` of struct ds_rules, of struct pmu_rules, of
+   struct pebs_rules is `function`. */
+#define BREAKS(hook, function)		ds_break(&silicon->ds)->hook = (function)
+#define BREAKS_COUNTERS(hook, function) silicon->pmu.hook = (function)
+#define BREAKS_SAMPLES(hook, function)	silicon->pebs.hook = (function)
 
 /*
  * What a defect remembers from one call of its hooks to the next, as a pointer to `type`: of each

@@ -65,9 +65,10 @@ struct ds_silicon {
 	bool clean; /* no rule is replaced */
 };
 
-/* `break_rules` replaces rules; NULL: they stay clean. */
-void ds_make(struct ds_silicon *ds, const struct ds_behaviour *behaviour,
-	     void (*break_rules)(struct ds_rules *rules));
+void ds_make(struct ds_silicon *ds, const struct ds_behaviour *behaviour);
+
+/* Its rules, of which the caller is to replace some: branches take the long way from now on. */
+struct ds_rules *ds_break(struct ds_silicon *ds);
 
 /* The clean rules, in the files that hold them. */
 

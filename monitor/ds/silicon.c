@@ -20,14 +20,17 @@ const struct ds_rules ds_clean = {
 	.deliver = ds_rule_deliver,
 };
 
-void ds_make(struct ds_silicon *ds, const struct ds_behaviour *behaviour,
-	     void (*break_rules)(struct ds_rules *rules))
+void ds_make(struct ds_silicon *ds, const struct ds_behaviour *behaviour)
 {
 	ds->behaviour = *behaviour;
 	ds->rules = ds_clean;
-	ds->clean = !break_rules;
-	if (break_rules)
-		break_rules(&ds->rules);
+	ds->clean = true;
+}
+
+struct ds_rules *ds_break(struct ds_silicon *ds)
+{
+	ds->clean = false;
+	return &ds->rules;
 }
 
 void ds_reset(struct vcpu *vcpu)

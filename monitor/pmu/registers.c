@@ -178,6 +178,8 @@ bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	switch (index) {
 	case MSR_PERF_CAPABILITIES:
 		*value = has->capabilities;
+		if (ds_behaviour_of(vcpu)->pebs_ip == DS_PEBS_IP_OF_INSTRUCTION)
+			*value &= ~(uint64_t)CAPABILITY_PEBS_TRAP;
 		return has->capabilities;
 	case MSR_PERF_GLOBAL_STATUS:
 		*value = vcpu->pmu.global_status;

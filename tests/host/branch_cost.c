@@ -43,7 +43,7 @@ static void prepare(void)
 	silicon.pmu = pmu_clean;
 	silicon.pt = pt_clean;
 	silicon.pebs = pebs_clean;
-	ds_make(&silicon.ds, &(struct ds_behaviour){0}, NULL);
+	ds_make(&silicon.ds, &(struct ds_behaviour){0});
 	trace_reset(&rig.vcpu, &silicon);
 	area = (void *)(rig.memory + AREA);
 	area[BTS_BASE] = area[BTS_INDEX] = RIG_BASE + BUFFER;

@@ -138,13 +138,15 @@ static inline unsigned rig_index(void)
 
 /* The processor is of `profile`, with this behaviour, and has just been reset. */
 static inline void rig_make(unsigned profile, const struct ds_behaviour *behaviour,
-			    void (*break_rules)(struct ds_rules *rules))
+			    void (*break_rules)(struct silicon *silicon))
 {
 	rig.silicon.profile = profile_get(profile);
 	rig.silicon.pmu = pmu_clean;
 	rig.silicon.pebs = pebs_clean;
 	rig.silicon.pt = pt_clean;
-	ds_make(&rig.silicon.ds, behaviour, break_rules);
+	ds_make(&rig.silicon.ds, behaviour);
+	if (break_rules)
+		break_rules(&rig.silicon);
 	trace_power_on(&rig.vcpu, &rig.silicon);
 }
 

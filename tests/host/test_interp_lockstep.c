@@ -24,7 +24,7 @@ static int setup(void **state)
 	silicon.pmu = pmu_clean;
 	silicon.pt = pt_clean;
 	silicon.pebs = pebs_clean;
-	ds_make(&silicon.ds, &(struct ds_behaviour){0}, NULL);
+	ds_make(&silicon.ds, &(struct ds_behaviour){0});
 	rig_reset();
 	trace_reset(&rig.vcpu, &silicon);
 	lockstep_init(&rig.vcpu, lockstep_memory);

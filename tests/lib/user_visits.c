@@ -10,7 +10,6 @@
 
 #define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
 #define CODE_END	 (VISITS_AT + sizeof(code))
-#define SYSCALL_AT	 (CODE_END - 2)
 #define JNZ_AT		 (CODE_END - 4)
 #define DEC_AT		 (CODE_END - 6)
 
@@ -31,6 +30,8 @@ void user_visits_close(void)
 	code_unmap(VISITS_AT);
 }
 
+_Static_assert(VISITS_SYSCALL_AT == CODE_END - 2, "the last instruction");
+
 static bool is_kernel(uint64_t address)
 {
 	return address >> 63;
@@ -45,7 +46,7 @@ static void sort(struct user_visits *visits, const struct bts_struct *record)
 		visits->wrong_from += !text_is_iretq(from);
 	} else if (to == (uint64_t)syscall_entry) {
 		visits->to_kernel++;
-		visits->wrong_from += from != SYSCALL_AT;
+		visits->wrong_from += from != VISITS_SYSCALL_AT;
 	} else if (from == JNZ_AT && to == DEC_AT) {
 		visits->user++;
 	} else if (is_kernel(from) && is_kernel(to)) {

@@ -29,7 +29,8 @@ struct user_visits {
  * and sorts what was recorded; `rig` has VISITS_SLOTS slots. The user code stays mapped at
  * VISITS_AT until user_visits_close(). Fails the test if a visit went wrong.
  */
-#define VISITS_AT 0x00005a0000001000ul
+#define VISITS_AT	  0x00005a0000001000ul
+#define VISITS_SYSCALL_AT (VISITS_AT + 9)
 void user_visits_open(void);
 void user_visits_close(void);
 

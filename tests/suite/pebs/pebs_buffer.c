@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The buffer of PEBS: bounds, and what is enabled.
 #include "drivers/msr.h"
+#include "kernel/trap/user.h"
+#include "tests/lib/code.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/user_visits.h"
 
@@ -125,6 +127,13 @@ TEST(pebs_four_counters, .group = "PE", .ids = "PE27", .needs = NEED_PEBS,
 	pebs_close(&pebs);
 }
 
+/* The instructions that change the level, and where they lead to. */
+static bool is_transition(uint64_t ip)
+{
+	return ip == VISITS_AT || ip == VISITS_SYSCALL_AT || ip == (uint64_t)syscall_entry ||
+	       (ip >> 63 && text_is_iretq(ip));
+}
+
 static bool is_kernel(uint64_t address)
 {
 	return address >> 63;
@@ -147,8 +156,12 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 		user_visits_run();
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-		for (size_t slot = 0; slot < pebs_count(&pebs); slot++)
-			(is_kernel(pebs_sample(&pebs, slot).ip) ? kernel : user)[level]++;
+		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
+			uint64_t ip = pebs_sample(&pebs, slot).ip;
+
+			(is_kernel(ip) ? kernel : user)[level]++;
+			EXPECT(is_kernel(ip) == !level || is_transition(ip));
+		}
 	}
 	user_visits_close();
 	test_observe("samples", "OS: %zu kernel, %zu user; USR: %zu kernel, %zu user", kernel[0],

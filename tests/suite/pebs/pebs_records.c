@@ -7,7 +7,7 @@
 
 TEST(pebs_record_size, .group = "PE", .ids = "PE6 PE7", .needs = NEED_PEBS,
      .claim = "one sample writes one record of its format's size, and of the DS area its index",
-     .source = "SDM Vol 3, 18.4.4 and figure 17-8")
+     .source = "SDM Vol 3, 17.4.9, 18.4.4 and figure 17-8")
 {
 	uint8_t before[DS_AREA_SIZE];
 	struct pebs pebs;
