@@ -126,7 +126,10 @@ TEST(pmu_fixed_as_general, .group = "pmu", .ids = "", .needs = 0,
      .claim = "fixed counter 0 counts what a general one counts as instructions retired",
      .source = "SDM Vol 3, 18.2.2 and table 18-1")
 {
+	uint64_t flags;
+
 	begin(NO_INSTRUCTIONS);
+	flags = interrupts_save();
 	select(INSTRUCTIONS, PMU_OS);
 	wrmsr(IA32_FIXED_CTR0, 0);
 	wrmsr(IA32_FIXED_CTR_CTRL, FIXED_OS);
@@ -134,6 +137,7 @@ TEST(pmu_fixed_as_general, .group = "pmu", .ids = "", .needs = 0,
 	for (volatile unsigned i = 0; i < 100; i++)
 		;
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	interrupts_restore(flags);
 	EXPECT(rdmsr(IA32_PMC0) > 200);
 	EXPECT_EQ(rdmsr(IA32_FIXED_CTR0), rdmsr(IA32_PMC0));
 	end();
@@ -217,17 +221,19 @@ static uint64_t stepped_instructions(const struct steps *steps)
 static uint64_t excess(struct program *program, struct steps *steps, uint64_t seed)
 {
 	struct machine stepped;
-	uint64_t counted;
+	uint64_t counted, flags;
 
 	program_generate(program, seed, 4000);
 	start(program, seed);
 	steps_run(steps, program, &machine, 0);
 	stepped = machine;
 	start(program, seed);
+	flags = interrupts_save();
 	select(INSTRUCTIONS, PMU_OS);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	machine_run(&machine, program->code + program->entry, 0);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	interrupts_restore(flags);
 	counted = rdmsr(IA32_PMC0);
 	EXPECT(machine_same(&stepped, &machine));
 	return counted - stepped_instructions(steps);
