@@ -53,13 +53,15 @@ static const struct profile profiles[] = {
 	 .brand = "Spoor virtual processor with BTS, NetBurst",
 	 .signature = 0x00000f41, /* 0F_04H */
 	 .last_leaf = 5,
+	 .performance = {0, 1, 40, 0, NULL},
 	 .lbr = LBR_STACK(16, .top = 0x1da),
+	 .netburst = true,
 	 .layout = {.tr = 1 << 2,
 		    .bts = 1 << 3,
 		    .btint = 1 << 4,
 		    .off_os = 1 << 5,
 		    .off_usr = 1 << 6},
-	 .behaviour = {.predicted = DS_PREDICTED_BY_HISTORY}},
+	 .behaviour = {.predicted = DS_PREDICTED_BY_HISTORY, .pebs_ip = DS_PEBS_IP_OF_INSTRUCTION}},
 	/* TR and LBR cannot be set together: SDM Vol 3, 17.4.8. */
 	{.name = "merom",
 	 .brand = "Spoor virtual processor with BTS, Merom",

@@ -21,7 +21,7 @@ const struct pebs_rules pebs_clean = {
 
 bool pebs_present(const struct vcpu *vcpu)
 {
-	return vcpu->silicon->profile->performance.capabilities &&
+	return (vcpu->silicon->profile->performance.capabilities || is_netburst(vcpu)) &&
 	       ds_behaviour_of(vcpu)->pebs == DS_PEBS;
 }
 
@@ -39,6 +39,8 @@ bool pebs_owns_msr(uint32_t index)
    every counter, fixed ones from bit 32. */
 uint64_t pebs_enable_mask(const struct vcpu *vcpu)
 {
+	if (is_netburst(vcpu))
+		return NETBURST_ENABLE_MASK;
 	switch (pebs_format(vcpu->silicon->profile)) {
 	case 0:
 		return 1;
@@ -52,6 +54,12 @@ uint64_t pebs_enable_mask(const struct vcpu *vcpu)
 	}
 }
 
+/* NetBurst: by bit 25, ENABLE_PEBS_MY_THR (tables 18-71 and 35-41; 18.15.7.3 says bit 24). */
+bool pebs_enabled(const struct vcpu *vcpu, unsigned n)
+{
+	return vcpu->pebs.enable & (is_netburst(vcpu) ? NETBURST_MY_THREAD : pmu_bit(n));
+}
+
 /* The register behind `index`, and what may be set in it. */
 static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 {
@@ -62,6 +70,9 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 		return NULL;
 	if (index == MSR_PEBS_ENABLE)
 		return &vcpu->pebs.enable;
+	*mask = MATRIX_VERT_MASK;
+	if (index == MSR_PEBS_DATA_CFG && is_netburst(vcpu))
+		return &vcpu->pebs.data_cfg;
 	*mask = LD_LAT_MASK;
 	if (index == MSR_PEBS_LD_LAT && format)
 		return &vcpu->pebs.latency;
@@ -87,7 +98,7 @@ bool pebs_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		return false;
 	*at = value;
 	for (unsigned n = 0; n < PMU_COUNTERS; n++)
-		if (!(vcpu->pebs.enable & pmu_bit(n)))
+		if (!pebs_enabled(vcpu, n))
 			vcpu->pebs.armed &= (uint16_t) ~(1u << n);
 	return true;
 }

@@ -12,6 +12,11 @@ enum pebs_msr {
 };
 #define LD_LAT_MASK 0xffffull
 
+/* NetBurst: replay metrics, tags, UOP_TAG, and one flag for each thread; 3F2H, MATRIX_VERT. */
+#define NETBURST_ENABLE_MASK 0x07019fffull
+#define NETBURST_MY_THREAD   (1ull << 25)
+#define MATRIX_VERT_MASK     0x13ull
+
 /* MSR_PEBS_DATA_CFG. */
 enum { CFG_MEMINFO = 1, CFG_GPR = 2, CFG_XMM = 4, CFG_LBR = 8, CFG_LBR_SHIFT = 24 };
 #define CFG_MASK	   0x1f00000full
@@ -54,6 +59,7 @@ extern const struct pebs_rules pebs_clean;
 
 /* registers.c */
 uint64_t pebs_enable_mask(const struct vcpu *vcpu);
+bool pebs_enabled(const struct vcpu *vcpu, unsigned n);
 bool pebs_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pebs_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 

@@ -14,7 +14,7 @@ bool pebs_rule_arms(const struct vcpu *vcpu, unsigned n)
 {
 	const struct pmu_event *event = pmu_event_of(vcpu, n);
 
-	if (!(vcpu->pebs.enable & pmu_bit(n)) || !event)
+	if (!pebs_enabled(vcpu, n) || !event)
 		return false;
 	if (pebs_format(vcpu->silicon->profile) >= 4)
 		return true;

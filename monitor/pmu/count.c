@@ -19,12 +19,16 @@ static unsigned fixed_control(const struct vcpu *vcpu, unsigned n)
 
 static bool interrupts(const struct vcpu *vcpu, unsigned n)
 {
+	if (is_netburst(vcpu))
+		return netburst_interrupts(vcpu);
 	return n < PMU_GENERAL ? vcpu->pmu.event_select[n] & SELECT_INT
 			       : fixed_control(vcpu, n) & FIXED_PMI;
 }
 
 bool pmu_rule_privilege(const struct vcpu *vcpu, unsigned n, unsigned cpl)
 {
+	if (is_netburst(vcpu))
+		return netburst_counts(vcpu, cpl);
 	if (n < PMU_GENERAL)
 		return vcpu->pmu.event_select[n] & (cpl ? SELECT_USR : SELECT_OS);
 	return fixed_control(vcpu, n) & (cpl ? FIXED_USR : FIXED_OS);
@@ -35,6 +39,8 @@ static bool is_running(const struct vcpu *vcpu, unsigned n)
 {
 	const struct pmu_state *pmu = &vcpu->pmu;
 
+	if (is_netburst(vcpu))
+		return !n && netburst_runs(vcpu);
 	return pmu_exists(vcpu, n) && pmu->global_control & pmu_bit(n) &&
 	       !(pmu->global_status & STATUS_CTR_FRZ) &&
 	       (n >= PMU_GENERAL || pmu->event_select[n] & SELECT_EN);
@@ -83,6 +89,8 @@ bool pmu_rule_add(struct vcpu *vcpu, unsigned n, uint64_t count)
 void pmu_rule_overflow(struct vcpu *vcpu, unsigned n)
 {
 	vcpu->pmu.global_status |= pmu_bit(n);
+	if (is_netburst(vcpu))
+		netburst_overflow(vcpu);
 	pebs_overflow(vcpu, n);
 	if (interrupts(vcpu, n))
 		platform_performance_interrupt(vcpu);

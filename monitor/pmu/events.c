@@ -30,6 +30,9 @@ static const struct pmu_event architectural[] = {
 static const struct pmu_event fixed[PMU_FIXED] = {
 	{.has = RETIRED, .precise = 1}, {.kind = EVENT_CYCLES}, {.kind = EVENT_CYCLES}};
 
+/* The one of netburst.c. */
+static const struct pmu_event execution_event = {.has = RETIRED, .precise = 1};
+
 /* SDM Vol 3, table 18-10 and chapter 19: the precise ones of those that exist here. */
 const struct pmu_event pmu_events_core[] = {
 	{.code = CODE(0xc0, 0x00), .has = RETIRED, .precise = 1},
@@ -106,6 +109,8 @@ const struct pmu_event *pmu_event_of(const struct vcpu *vcpu, unsigned n)
 	const struct pmu_event *event;
 	uint16_t code;
 
+	if (is_netburst(vcpu))
+		return &execution_event;
 	if (n >= PMU_GENERAL)
 		return &fixed[n - PMU_GENERAL];
 	code = (uint16_t)(vcpu->pmu.event_select[n] & SELECT_EVENT);

@@ -13,6 +13,11 @@ enum {
 	ANY_DEPRECATED = 1 << 15,
 };
 
+bool is_netburst(const struct vcpu *vcpu)
+{
+	return vcpu->silicon->profile->netburst;
+}
+
 static const struct performance *performance_of(const struct vcpu *vcpu)
 {
 	return &vcpu->silicon->profile->performance;
@@ -54,6 +59,8 @@ uint64_t pmu_bit(unsigned n)
 
 bool pmu_exists(const struct vcpu *vcpu, unsigned n)
 {
+	if (is_netburst(vcpu))
+		return !n;
 	return performance_of(vcpu)->version &&
 	       (n < PMU_GENERAL ? n < performance_of(vcpu)->counters : n < PMU_COUNTERS);
 }
@@ -119,6 +126,8 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 
 	if (lbr)
 		return lbr;
+	if (is_netburst(vcpu))
+		return netburst_register(vcpu, index, mask);
 	if (!has->version)
 		return NULL;
 	*mask = pmu_counter_mask(vcpu);
@@ -144,7 +153,8 @@ bool pmu_owns_msr(uint32_t index)
 	       within(index, MSR_PERFEVTSEL0, PMU_GENERAL) ||
 	       within(index, MSR_FIXED_CTR0, PMU_FIXED) || index == MSR_PERF_CAPABILITIES ||
 	       within(index, MSR_FIXED_CTR_CTRL, MSR_PERF_GLOBAL_INUSE - MSR_FIXED_CTR_CTRL + 1) ||
-	       within(index, MSR_A_PMC0, PMU_GENERAL) || pmu_lbr_owns(index);
+	       within(index, MSR_A_PMC0, PMU_GENERAL) || pmu_lbr_owns(index) ||
+	       netburst_owns(index);
 }
 
 /* IA32_PERF_GLOBAL_INUSE: SDM Vol 3, 18.2.4.3. */

@@ -111,6 +111,15 @@ void pmu_rule_overflow(struct vcpu *vcpu, unsigned n);
 void pmu_rule_freeze(struct vcpu *vcpu);
 bool pmu_rule_predict(struct vcpu *vcpu, const struct retired *retired);
 
+/* netburst.c: its counter is the one at place 0 */
+bool netburst_owns(uint32_t index);
+uint64_t *netburst_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask);
+bool netburst_runs(const struct vcpu *vcpu);
+bool netburst_counts(const struct vcpu *vcpu, unsigned cpl);
+bool netburst_interrupts(const struct vcpu *vcpu);
+void netburst_overflow(struct vcpu *vcpu);
+bool is_netburst(const struct vcpu *vcpu);
+
 /* lbr.c */
 bool pmu_lbr_runs(const struct vcpu *vcpu);
 bool pmu_lbr_owns(uint32_t index);

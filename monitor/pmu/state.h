@@ -26,6 +26,7 @@ struct lbr_entry {
 
 struct pmu_state {
 	uint64_t event_select[PMU_GENERAL], value[PMU_COUNTERS];
+	uint64_t cccr, escr; /* of NetBurst */
 	uint64_t fixed_control, global_control, global_status;
 
 	/* Sets of counters, by place: those that count at each instruction, those that run with

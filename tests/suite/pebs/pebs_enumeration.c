@@ -66,7 +66,7 @@ TEST(pebs_absent_refuses, .group = "PE", .ids = "PE4", .needs = NEED_BTS,
 {
 	struct msr_trial trial;
 
-	if (ds_caps()->pebs)
+	if (!(rdmsr(IA32_MISC_ENABLE) & MISC_ENABLE_PEBS_UNAVAILABLE))
 		test_skip("PEBS is available");
 	test_pin();
 	trial = msr_try(IA32_PEBS_ENABLE, 1, 0);
@@ -133,6 +133,8 @@ TEST(pebs_off_after_init, .group = "PE", .ids = "PE34", .needs = NEED_PEBS | NEE
 	uint64_t end = time_now() + MOST_WAIT;
 	struct task *task;
 
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
 	task_set_affinity(current_task(), 1); /* INIT is for the others */
 	init.enable = 1;
 	init.area = test_area(1);

@@ -149,6 +149,7 @@ static bool overflowed(struct trap_frame *frame)
 	interrupt.status = rdmsr(IA32_PERF_GLOBAL_STATUS);
 	interrupt.count++;
 	wrmsr(IA32_PERFEVTSEL0, 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, counters);
 	lapic_unmask_lvtpc();
 	return true;
 }

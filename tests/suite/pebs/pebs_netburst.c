@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// PEBS of NetBurst with 64-bit records: IQ_COUNTER4, IQ_CCCR4 and CRU_ESCR2, execution_event.
+#include "drivers/cpuid.h"
+#include "drivers/msr.h"
+#include "lib/string.h"
+#include "tests/lib/msr_trial.h"
+#include "tests/lib/rig.h"
+
+#define IQ_COUNTER4 0x310u
+#define IQ_CCCR4    0x370u
+#define CRU_ESCR2   0x3ccu
+#define MY_THREAD   (1ull << 25)
+#define UOP_TAG	    (1ull << 24)
+/* ENABLE, ESCR select 5, both thread bits; execution_event 0CH, NBOGUS0 to 3, OS. */
+#define CCCR 0x0003b000u
+#define ESCR (0x0cull << 25 | 0xfull << 9 | 1ull << 3)
+#define MASK ((1ull << 40) - 1)
+
+enum { RECORD = 144, SLOTS = 8 };
+
+static uint64_t *records;
+
+static void open(struct rig *rig)
+{
+	if ((cpuid(1, 0).eax >> 8 & 0xf) != 0xf)
+		test_skip("no NetBurst");
+	if (rdmsr(IA32_MISC_ENABLE) & MISC_ENABLE_PEBS_UNAVAILABLE)
+		test_skip("no PEBS (IA32_MISC_ENABLE[12])");
+	records = test_area(1);
+	memset(records, 0xa5, 4096);
+	rig_open(rig, 16);
+	ds_set(rig->area, DS_PEBS_BUFFER_BASE, (uint64_t)records);
+	ds_set(rig->area, DS_PEBS_INDEX, (uint64_t)records);
+	ds_set(rig->area, DS_PEBS_ABSOLUTE_MAXIMUM, (uint64_t)records + SLOTS * RECORD + 1);
+	ds_set(rig->area, DS_PEBS_INTERRUPT_THRESHOLD, (uint64_t)records + (SLOTS + 1) * RECORD);
+}
+
+static void close(struct rig *rig)
+{
+	wrmsr(IQ_CCCR4, 0);
+	wrmsr(IA32_PEBS_ENABLE, 0);
+	wrmsr(CRU_ESCR2, 0);
+	rig_close(rig);
+}
+
+static uint64_t count(const struct rig *rig)
+{
+	return (ds_get(rig->area, DS_PEBS_INDEX) - (uint64_t)records) / RECORD;
+}
+
+static void arm(struct rig *rig, uint64_t period, uint64_t enable)
+{
+	wrmsr(IQ_CCCR4, 0);
+	wrmsr(CRU_ESCR2, ESCR);
+	wrmsr(IQ_COUNTER4, -period & MASK);
+	ds_set(rig->area, DS_PEBS_COUNTER_RESET, -period & MASK);
+	wrmsr(IA32_PEBS_ENABLE, enable);
+}
+
+static __attribute__((noinline)) void run(void)
+{
+	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\tmovl $0x11223344, %%r8d\n\t"
+			 ".rept 500\n\tincq %%rbx\n\t.endr\n\t"
+			 "xorl %%eax, %%eax\n\twrmsr\n\tpopfq"
+			 :
+			 : "a"(CCCR), "d"(0), "c"(IQ_CCCR4), "b"(0)
+			 : "r8", "memory", "cc");
+}
+
+TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13", .needs = NEED_BTS,
+     .claim = "NetBurst: every N+1st execution_event writes a 64-bit record of 18 quadwords",
+     .source = "SDM Vol 3, 18.15 and 17.4.9.1")
+{
+	struct rig rig;
+
+	open(&rig);
+	arm(&rig, 99, MY_THREAD | UOP_TAG);
+	run();
+	EXPECT_EQ(count(&rig), 5);
+	for (unsigned slot = 0; slot < 5; slot++) {
+		const uint64_t *at = records + slot * RECORD / 8;
+
+		EXPECT(at[3] >= 95 + slot * 100ull && at[3] <= 100 + slot * 100ull); /* RBX */
+		EXPECT_EQ(at[10], 0x11223344);					     /* R8 */
+		EXPECT(at[1] >> 47 == 0x1ffff);
+		EXPECT_EQ(at[1] - records[1], 300 * slot);
+	}
+	EXPECT_EQ(records[5 * RECORD / 8], 0xa5a5a5a5a5a5a5a5);
+	EXPECT_EQ(rig_count(&rig), 0);
+	close(&rig);
+}
+
+TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31", .needs = NEED_BTS,
+     .claim = "NetBurst: ENABLE_PEBS_MY_THR turns samples on; reserved bits are refused",
+     .source = "SDM Vol 3, 18.15 and table 35-2")
+{
+	struct rig rig;
+
+	open(&rig);
+	arm(&rig, 99, UOP_TAG);
+	run();
+	test_observe("by_bit_24", "%lu records", count(&rig));
+	ds_set(rig.area, DS_PEBS_INDEX, (uint64_t)records);
+	arm(&rig, 99, 0);
+	run();
+	EXPECT_EQ(count(&rig), 0);
+	EXPECT(rdmsr(IQ_COUNTER4) < 1000);
+	EXPECT(msr_try(IA32_PEBS_ENABLE, 1ull << 40, 0).refused);
+	close(&rig);
+}
