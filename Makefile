@@ -150,7 +150,7 @@ $(BUILD)/obj/%.c.o: %.c
 
 # What a traced branch does not pass through is to be small.
 small := $(filter-out monitor/trace.c,$(wildcard monitor/*.c)) monitor/boot/% monitor/defects/% monitor/errata/% monitor/host/% \
-         $(patsubst %,monitor/ds/%.c,interrupt msr silicon variants) monitor/pmu/% monitor/pebs/% monitor/svm/% \
+         $(patsubst %,monitor/ds/%.c,interrupt msr silicon variants) $(patsubst %,monitor/pmu/%.c,events lbr netburst registers) monitor/pebs/% monitor/svm/% \
          $(patsubst %,monitor/interp/%.c,control debug decode event_outside_ia32e far linear lockstep) \
          $(patsubst %,monitor/interp/%.c,lockstep_rules msr multiply port segment shift system table) \
          $(patsubst %,monitor/interp/%.c,thunk_forms verify)

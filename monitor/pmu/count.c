@@ -52,6 +52,7 @@ static void take_up(struct vcpu *vcpu, unsigned n)
 	const struct pmu_event *event = is_running(vcpu, n) ? pmu_event_of(vcpu, n) : NULL;
 	bool kernel = rules->privilege(vcpu, n, 0), user = rules->privilege(vcpu, n, 3);
 
+	vcpu->pmu.event[n] = event;
 	if (!event || !(kernel || user))
 		return;
 	if (event->kind != EVENT_CYCLES) {
@@ -139,7 +140,7 @@ void pmu_wait(struct vcpu *vcpu, bool waits)
 
 unsigned pmu_rule_occurs(const struct vcpu *vcpu, unsigned n, const struct retired *retired)
 {
-	const struct pmu_event *event = pmu_event_of(vcpu, n);
+	const struct pmu_event *event = vcpu->pmu.event[n];
 
 	if (!event || (event->kind == EVENT_LATENCY && vcpu->pebs.latency > LOAD_LATENCY))
 		return 0;

@@ -14,6 +14,8 @@
 #define PMU_COUNTERS (PMU_GENERAL + PMU_FIXED)
 #define LBR_MOST     32
 
+struct pmu_event;
+
 /* What predicts: where a branch led when it last retired, for as many as there is room. */
 #define PMU_PREDICTOR 61
 struct pmu_prediction {
@@ -27,6 +29,7 @@ struct lbr_entry {
 struct pmu_state {
 	uint64_t event_select[PMU_GENERAL], value[PMU_COUNTERS];
 	uint64_t cccr, escr; /* of NetBurst */
+	const struct pmu_event *event[PMU_COUNTERS]; /* of those that run: pmu_update() */
 	uint64_t fixed_control, global_control, global_status;
 
 	/* Sets of counters, by place: those that count at each instruction, those that run with
