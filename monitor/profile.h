@@ -47,7 +47,7 @@ struct profile {
 	struct performance performance;
 	struct lbr_layout lbr;
 	const struct pt_enumeration *pt; /* NULL: no Intel Processor Trace */
-	bool netburst; /* counters with ESCRs and CCCRs */
+	bool netburst;			 /* counters with ESCRs and CCCRs */
 	struct ds_layout layout;
 	struct ds_behaviour behaviour;
 };

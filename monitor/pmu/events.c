@@ -104,6 +104,11 @@ static const struct pmu_event *look_up(const struct pmu_event *events, uint16_t 
 	return NULL;
 }
 
+bool is_netburst(const struct vcpu *vcpu)
+{
+	return vcpu->silicon->profile->netburst;
+}
+
 const struct pmu_event *pmu_event_of(const struct vcpu *vcpu, unsigned n)
 {
 	const struct pmu_event *event;

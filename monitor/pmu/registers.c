@@ -13,11 +13,6 @@ enum {
 	ANY_DEPRECATED = 1 << 15,
 };
 
-bool is_netburst(const struct vcpu *vcpu)
-{
-	return vcpu->silicon->profile->netburst;
-}
-
 static const struct performance *performance_of(const struct vcpu *vcpu)
 {
 	return &vcpu->silicon->profile->performance;

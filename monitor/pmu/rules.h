@@ -100,7 +100,9 @@ bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pmu_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 bool pmu_rule_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value);
 
-/* events.c: what counter `n` counts; NULL: nothing that happens here. */
+/* events.c */
+bool is_netburst(const struct vcpu *vcpu);
+/* What counter `n` counts; NULL: nothing that happens here. */
 const struct pmu_event *pmu_event_of(const struct vcpu *vcpu, unsigned n);
 
 /* count.c */
@@ -118,7 +120,6 @@ bool netburst_runs(const struct vcpu *vcpu);
 bool netburst_counts(const struct vcpu *vcpu, unsigned cpl);
 bool netburst_interrupts(const struct vcpu *vcpu);
 void netburst_overflow(struct vcpu *vcpu);
-bool is_netburst(const struct vcpu *vcpu);
 
 /* lbr.c */
 bool pmu_lbr_runs(const struct vcpu *vcpu);
