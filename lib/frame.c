@@ -252,7 +252,7 @@ bool frame_add(struct frame_line *line, struct frame_block *block,
 
 	if (block->header.count && block->header.encoding != encoding)
 		return false;
-	block->header.encoding = encoding;
+	block->header.encoding = (uint8_t)encoding;
 	if (encoding == TRACE_ENCODING_RAW)
 		added = add_raw(block, record);
 	else

@@ -48,7 +48,7 @@ shown()
 	$view dump --raw -p "$program" "$scratch/$1.spt" 2>/dev/null | branches
 }
 
-echo 1..12
+echo 1..13
 build/view-test/test_stack "$program" "$scratch/native.spt" "$scratch/native" >/dev/null
 branches <"$scratch/native" >"$scratch/expected"
 trace plain 0
@@ -77,6 +77,12 @@ trace both 0 -a 'trace_view=both trace_size=8000000' &&
 	$view calls -p "$program" "$scratch/both.spt" >"$scratch/calls" && grep -q 'syscall_entry \[event\]' "$scratch/calls" &&
 	tail -n 1 "$scratch/calls" | grep -q ' 0 gaps, .* 0 discontinuities'
 result 'with the branches of the kernel too, each way is known'
+
+trace again 0 -a 'trace_view=both trace_size=8000000' && trace longer 1 &&
+	$view diff -p "$program" "$scratch/both.spt" "$scratch/again.spt" | grep -qE '^task [0-9]+ \(example\): [0-9]{5} branches, the same \([1-9]' &&
+	! $view diff -p "$program" "$scratch/plain.spt" "$scratch/longer.spt" >"$scratch/differs" &&
+	grep -qE '^- .* main\+0x[0-9a-f]+ -> say\+0x0' "$scratch/differs" && grep -qE '^\+ .* main\+0x[0-9a-f]+ -> main' "$scratch/differs"
+result 'diff finds two runs the same but for interrupts, and where a longer one differs'
 
 trace oldest 0 -a 'trace_mode=stop trace_size=4800' && shown oldest >"$scratch/got" &&
 	[ "$(wc -l <"$scratch/got")" -ge 150 ] && head -n "$(wc -l <"$scratch/got")" "$scratch/expected" | cmp -s - "$scratch/got"

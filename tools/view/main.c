@@ -15,6 +15,7 @@ static const struct command {
 	{"check", "whether a trace can be what the code did; TAP", view_check},
 	{"stats", "how much of what a trace has, and its hottest branches", view_stats},
 	{"calls", "the calls of each task, indented, with instructions and lines", view_calls},
+	{"diff", "the first branch in which two runs of a task differ", view_diff},
 	{"perf", "perf.data, which the perf of Linux reads", view_perf},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

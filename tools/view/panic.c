@@ -284,7 +284,7 @@ int view_panic(int argc, char **argv)
 					      {"program", required_argument, NULL, 'p'},
 					      {"oldest-first", no_argument, NULL, 'o'},
 					      {"help", no_argument, NULL, 'h'},
-					      {NULL}};
+					      {NULL, 0, NULL, 0}};
 	struct options options = {.elf = "build/spoor.elf"};
 	struct code *kernel, *program;
 	int option;

@@ -63,7 +63,7 @@ static const ZydisDecoder *decoder(void)
 
 static struct instruction decode(const struct code *code, uint64_t address)
 {
-	struct instruction result = {FLOW_UNKNOWN};
+	struct instruction result = {.flow = FLOW_UNKNOWN};
 	ZydisDecodedInstruction decoded;
 	ZydisDecoderContext context;
 	size_t left;
@@ -100,7 +100,7 @@ struct instruction space_instruction(const struct space *space, uint64_t address
 	size_t slot = cache_slot(address, 0);
 
 	if (!code)
-		return (struct instruction){FLOW_UNKNOWN};
+		return (struct instruction){.flow = FLOW_UNKNOWN};
 	if (cache[slot].code != code_serial(code) || cache[slot].address != address) {
 		cache[slot].code = code_serial(code);
 		cache[slot].address = address;

@@ -255,6 +255,7 @@ static void push_event(struct stack *stack, const struct instruction *instructio
 				   .resume = from,
 				   .resume_after = instruction->next,
 				   .kind = FRAME_EVENT,
+				   .unasked = instruction->flow != FLOW_INTERRUPT,
 				   .entered = to});
 }
 

@@ -21,6 +21,7 @@ struct frame {
 	uint64_t resume;       /* where the frame below goes on; 0: unknown, or a tail call's */
 	uint64_t resume_after; /* an event's other possible place: after the instruction */
 	enum frame_kind kind;
+	bool unasked;	   /* an event that is no system call or INT */
 	uint64_t set_jump; /* where setjmp() returned to in it, last; 0: nowhere */
 	uint64_t entered;  /* the address of its first instruction that was seen */
 	uint64_t position; /* the caller's own, at the time: instructions, say */

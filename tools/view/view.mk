@@ -28,7 +28,12 @@ $(BUILD)/view-test/test_%: tests/view/test_%.c $(view_library)
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -MMD -MP,$(VIEW_CFLAGS)) -o $@ $^ $(view_libraries)
 
-view_tests := $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
+$(BUILD)/view-test/fuzz_%: tests/view/fuzz_%.c $(filter-out tools/view/main.c,$(wildcard tools/view/*.c)) lib/frame.c $(wildcard tools/view/*.h)
+	@mkdir -p $(@D)
+	$(call short,CLANG,$<)clang $(filter-out -O2 -MMD -MP,$(VIEW_CFLAGS)) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+	  -o $@ $(filter %.c,$^) $(view_libraries)
+
+view_tests := $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
 view-tests: $(view_tests)
 .PHONY: view-tests
 
