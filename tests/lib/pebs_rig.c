@@ -7,6 +7,11 @@
 
 enum { POISON = 0xa5, BTS_SLOTS = 64, GUARD = 256, ALIGNMENT = 64 };
 
+/* For JUMPS(). */
+__asm__(".pushsection .text\n"
+	"pebs_jumps: .rept 4000\n\tjmp 1f\n1:\n\t.endr\n\tret\n"
+	".globl pebs_jumps\n\t.popsection");
+
 static const struct pmu_owner owner = {.name = "PEBS test"};
 
 /* The portable event: SDM Vol 3, chapter 19. Silvermont and Goldmont have C4/00 precise. */

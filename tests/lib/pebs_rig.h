@@ -95,8 +95,9 @@ static inline uint64_t pebs_quadword(const struct pebs *pebs, size_t slot, size_
 			  "r15", "memory", "cc");                                                  \
 	} while (0)
 
-/* `n` jumps to the next instruction: each one instruction and one branch. */
-#define JUMPS(n) ".rept " #n "\n\tjmp 771f\n771:\n\t.endr\n\t"
+/* CALL, `n` jumps to the next instruction (4000 at most), RET: each one instruction and one branch.
+ */
+#define JUMPS(n) "call pebs_jumps+2*(4000-" #n ")\n\t"
 
 /* How many of the portable event `statement`, a SAMPLED(1, ...), makes: counted, not sampled. */
 #define EVENTS_OF(pebs, statement)                                                                 \
