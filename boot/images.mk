@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# What boots a machine: one ISO for CD and USB, BIOS and UEFI; spoor.0 and spoor.efi, each of which
-# has everything inside; and a directory for a TFTP or HTTP server.
+# What boots a machine: one ISO for CD and USB, BIOS and UEFI; spoor.efi, which has
+# everything inside; and a directory for a TFTP or HTTP server.
 
 grub_modules := normal multiboot2 serial terminal smbios eval test echo configfile sleep reboot halt \
                 memdisk tar search_fs_file minicmd
@@ -22,7 +22,7 @@ pxe: ## build a directory for a TFTP or HTTP server, BIOS and UEFI
 pxe: $(addprefix $(BUILD)/pxe/,spoor.0 spoor.efi spoor.cfg spoor.ipxe monitor.elf32 monitor.elf spoor.elf)
 .PHONY: iso usb pxe
 
-# GRUB's memory disks: the menu alone, and the menu with what it boots.
+# GRUB's memory disks: the menu alone, the menu with all that it boots, and with the kernel alone.
 $(BUILD)/grub/menu.tar: boot/grub/grub.cfg boot/images.mk
 	@mkdir -p $(BUILD)/grub/menu/boot/grub && cp $< $(BUILD)/grub/menu/boot/grub
 	@$(reproducible_tar) -C $(BUILD)/grub/menu -cf $@ boot
@@ -30,6 +30,9 @@ $(BUILD)/grub/whole.tar: boot/grub/grub.cfg boot/images.mk $(images_elf)
 	@mkdir -p $(BUILD)/grub/whole/boot/grub && cp $< $(BUILD)/grub/whole/boot/grub
 	@for image in $(images_elf); do strip -o $(BUILD)/grub/whole/boot/$${image##*/} $$image || exit 1; done
 	@$(reproducible_tar) -C $(BUILD)/grub/whole -cf $@ boot
+
+$(BUILD)/grub/kernel.tar: $(BUILD)/grub/whole.tar
+	@$(reproducible_tar) -C $(BUILD)/grub/whole -cf $@ boot/grub boot/spoor.elf
 
 $(BUILD)/grub/bios.img: $(BUILD)/grub/menu.tar
 	$(call short,GRUB)grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -m $< $(grub_bios)
@@ -52,14 +55,11 @@ $(BUILD)/spoor.iso: $(BUILD)/grub/bios.img $(BUILD)/grub/efi.img $(BUILD)/grub/w
 	  -append_partition 2 0xef $(BUILD)/grub/efi.img \
 	  -eltorito-alt-boot -e --interval:appended_partition_2:all:: -no-emul-boot $(BUILD)/iso
 
-# BIOS loads a network's first stage below 640 KiB, GRUB takes 445 of it: where kernel and monitor are
-# too large, spoor.0 has the menu alone, which fetches them from beside.
-$(BUILD)/grub/menu.0: $(BUILD)/grub/menu.tar
-	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p /boot/grub -m $< $(grub_modules) pxe tftp
-$(BUILD)/pxe/spoor.0: $(BUILD)/grub/whole.tar $(BUILD)/grub/menu.0
+# BIOS loads a network's first stage below 640 KiB, of which GRUB 2.06 lets it have 445: room for
+# menu and kernel, while the monitor is beside.
+$(BUILD)/pxe/spoor.0: $(BUILD)/grub/kernel.tar
 	@mkdir -p $(@D)
-	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p /boot/grub -m $< $(grub_modules) pxe tftp || \
-	  { echo '$@: the menu alone' >&2; cp $(BUILD)/grub/menu.0 $@; }
+	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p /boot/grub -m $< $(grub_modules) pxe tftp
 $(BUILD)/pxe/spoor.efi: $(BUILD)/grub/whole.tar
 	@mkdir -p $(@D)
 	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -m $< $(grub_efi) efinet tftp http
