@@ -217,12 +217,12 @@ command_for_kernel()
 # GRUB finds the words in an SMBIOS OEM string; boot/grub/grub.cfg takes it apart again.
 command_for_grub()
 {
-	local entry=monitor words file
+	local entry=monitor string file
 	[ $kernel_only = 0 ] || entry=kernel
-	words="spoor $entry '$kernel_words' '$monitor_words'"
+	string="spoor $entry '$kernel_words' '$monitor_words'"
 	[[ $kernel_words$monitor_words != *\'* ]] || die "a word has a \"'\": only --boot kernel takes it"
-	[ ${#words} -le 255 ] || die "the words are ${#words} bytes long: --boot $boot takes up to 255"
-	command+=(-smbios "type=11,value=$(commas "$words")")
+	[ ${#string} -le 255 ] || die "the words are ${#string} bytes long: --boot $boot takes up to 255"
+	command+=(-smbios "type=11,value=$(commas "$string")")
 	images=("$build/spoor.iso")
 	file=$(commas "${images[0]}")
 
