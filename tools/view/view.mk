@@ -42,10 +42,10 @@ view: ## build/view: shows the branches of a panic, of a trace
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
 .PHONY: view
 
-check-view: ## check what `view` writes by the tools that read it: perf
+check-view: ## check what `view` writes by the tools that read it: perf, protoc
 	@tools/deps check view check-view
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
-	@prove --verbose --exec '' tests/view/perf.sh
+	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh
 .PHONY: check-view
 
 -include $(shell find $(BUILD)/view-obj -name '*.d' 2>/dev/null)

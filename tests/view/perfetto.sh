@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# perfetto.sh: what `view perfetto` makes of the trace of test_stack, decoded by protoc; prints TAP. A part of
+# `make check-view`.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+program=build/view-test/stepped
+build/view-test/test_stack "$program" "$scratch/trace.spt" "$scratch/records" >/dev/null
+build/view perfetto -p "$program" -o "$scratch/trace.perfetto" "$scratch/trace.spt" 2>"$scratch/said"
+protoc --decode=Trace --proto_path=tests/view tests/view/perfetto.proto <"$scratch/trace.perfetto" >"$scratch/text"
+decoded=$?
+number=0 failed=0
+# result CLAIM: of the last command's exit status
+result()
+{
+	local status=$?
+	number=$((number + 1))
+	[ $status = 0 ] && { echo "ok $number perfetto: $1"; return; }
+	echo "not ok $number perfetto: $1"
+	failed=1
+}
+
+echo 1..3
+# A field that the description does not have is shown by its number.
+[ $decoded = 0 ] && [ -s "$scratch/text" ] && ! grep -qE '^ *[0-9]+[:{ ]' "$scratch/text"
+result 'protoc decodes it, and no field is unknown'
+
+# Slices nest, times do not go back, and each name is sent before it is used.
+perl -ne '
+	if (/timestamp: (\d+)/) { $back++ if $1 < $last; $last = $1 }
+	$known{$1} = 1 if /^\s+iid: (\d+)/;
+	$used{$1} = 1 if /name_iid: (\d+)/;
+	if (/TYPE_SLICE_BEGIN/) { $depth++; $begins++; $deepest = $depth if $depth > $deepest }
+	if (/TYPE_SLICE_END/) { $depth--; $under++ if $depth < 0 }
+	END { exit(!$back && !$under && $depth == 0 && $begins > 1000 && $deepest >= 15 && keys %used == keys %known ? 0 : 1) }' "$scratch/text"
+result 'slices nest in order'
+
+[ "$(grep -c TYPE_SLICE_BEGIN "$scratch/text")" = "$(sed -nE 's/.*: ([0-9]+) calls/\1/p' "$scratch/said")" ] &&
+	grep -q '"descend"' "$scratch/text" && grep -q '"task 1 (stepped)"' "$scratch/text"
+result 'calls, names and the task are there'
+exit $failed

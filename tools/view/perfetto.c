@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+/*
+ * view perfetto: a trace for ui.perfetto.dev, as protos/perfetto/trace/trace.proto of Perfetto has
+ * it: a track for each stream, its calls as slices that nest. One instruction is one nanosecond.
+ */
+#include "tools/view/follow.h"
+#include "tools/view/view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Fields, by number. */
+enum { TRACE_PACKET = 1 };
+enum {
+	PACKET_TIMESTAMP = 8,
+	PACKET_SEQUENCE = 10,
+	PACKET_EVENT = 11,
+	PACKET_INTERNED = 12,
+	PACKET_FLAGS = 13,
+	PACKET_TRACK = 60,
+};
+enum { EVENT_TYPE = 9, EVENT_NAME_ID = 10, EVENT_TRACK = 11, EVENT_NAME = 23 };
+enum { EVENT_BEGIN = 1, EVENT_END = 2, EVENT_INSTANT = 3 };
+enum { INTERNED_NAMES = 2, NAME_ID = 1, NAME_TEXT = 2, TRACK_UUID = 1, TRACK_NAME = 2 };
+enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
+
+static const char *output = "trace.perfetto";
+static FILE *out;
+static uint64_t slices;
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+	(void)state;
+	if (key != 'o')
+		return ARGP_ERR_UNKNOWN;
+	output = argument;
+	return 0;
+}
+
+static const struct argp_option options[] = {
+	{"output", 'o', "FILE", 0, "the file to write (trace.perfetto)", 0},
+	{0},
+};
+
+#define LONGEST_TEXT 300
+
+/* One message: nothing of ours is longer. */
+struct message {
+	uint8_t bytes[1024];
+	size_t used;
+};
+
+static void add_varint(struct message *message, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		message->bytes[message->used++] = (uint8_t)(value | 0x80);
+	message->bytes[message->used++] = (uint8_t)value;
+}
+
+static void add_number(struct message *message, unsigned field, uint64_t value)
+{
+	add_varint(message, field << 3);
+	add_varint(message, value);
+}
+
+static void add_bytes(struct message *message, unsigned field, const void *bytes, size_t size)
+{
+	add_varint(message, field << 3 | 2);
+	add_varint(message, size);
+	memcpy(message->bytes + message->used, bytes, size);
+	message->used += size;
+}
+
+static void add_text(struct message *message, unsigned field, const char *text)
+{
+	size_t size = strlen(text);
+
+	add_bytes(message, field, text, size < LONGEST_TEXT ? size : LONGEST_TEXT);
+}
+
+static void add_message(struct message *message, unsigned field, const struct message *inner)
+{
+	add_bytes(message, field, inner->bytes, inner->used);
+}
+
+static void send_packet(const struct message *packet)
+{
+	struct message start = {.used = 0};
+
+	add_varint(&start, TRACE_PACKET << 3 | 2);
+	add_varint(&start, packet->used);
+	fwrite(start.bytes, 1, start.used, out);
+	fwrite(packet->bytes, 1, packet->used, out);
+}
+
+/* A stream's track, and the names that it has sent. */
+struct track {
+	uint64_t id;
+	const char **names;
+	size_t name_count;
+	uint64_t time; /* of the last event */
+};
+
+/* The number of a name; `*fresh` if the track has not sent it. Functions share their strings. */
+static uint64_t name_id(struct track *track, const char *name, bool *fresh)
+{
+	*fresh = false;
+	for (size_t i = track->name_count; i-- > 0;)
+		if (track->names[i] == name)
+			return i + 1;
+	track->names = reallocate(track->names, track->name_count + 1, sizeof(*track->names));
+	track->names[track->name_count++] = name;
+	*fresh = true;
+	return track->name_count;
+}
+
+static struct message packet_at(struct track *track, uint64_t position)
+{
+	struct message packet = {.used = 0};
+
+	track->time = position > track->time ? position : track->time;
+	add_number(&packet, PACKET_TIMESTAMP, track->time);
+	add_number(&packet, PACKET_SEQUENCE, track->id);
+	add_number(&packet, PACKET_FLAGS, STATE_NEEDED);
+	return packet;
+}
+
+static void enter(void *argument, const struct frame *frame, unsigned depth, uint64_t position)
+{
+	struct track *track = argument;
+	struct message packet = packet_at(track, position), event = {.used = 0};
+	bool fresh;
+	uint64_t id = name_id(track, frame_name(frame), &fresh);
+
+	(void)depth;
+	if (fresh) {
+		struct message name = {.used = 0}, interned = {.used = 0};
+
+		add_number(&name, NAME_ID, id);
+		add_text(&name, NAME_TEXT, frame_name(frame));
+		add_message(&interned, INTERNED_NAMES, &name);
+		add_message(&packet, PACKET_INTERNED, &interned);
+	}
+	add_number(&event, EVENT_TYPE, EVENT_BEGIN);
+	add_number(&event, EVENT_NAME_ID, id);
+	add_number(&event, EVENT_TRACK, track->id);
+	add_message(&packet, PACKET_EVENT, &event);
+	send_packet(&packet);
+	slices++;
+}
+
+static void leave(void *argument, const struct frame *frame, unsigned depth, uint64_t position)
+{
+	struct track *track = argument;
+	struct message packet = packet_at(track, position), event = {.used = 0};
+
+	(void)frame;
+	(void)depth;
+	add_number(&event, EVENT_TYPE, EVENT_END);
+	add_number(&event, EVENT_TRACK, track->id);
+	add_message(&packet, PACKET_EVENT, &event);
+	send_packet(&packet);
+}
+
+static void gap(void *argument, uint64_t missing, uint64_t position)
+{
+	struct track *track = argument;
+	struct message packet = packet_at(track, position), event = {.used = 0};
+	char text[64] = "gap of unknown length";
+
+	if (missing)
+		snprintf(text, sizeof(text), "gap: %llu records", (unsigned long long)missing);
+	add_number(&event, EVENT_TYPE, EVENT_INSTANT);
+	add_text(&event, EVENT_NAME, text);
+	add_number(&event, EVENT_TRACK, track->id);
+	add_message(&packet, PACKET_EVENT, &event);
+	send_packet(&packet);
+}
+
+static void send_track(const struct track *track, const struct trace_stream *stream)
+{
+	struct message packet = {.used = 0}, descriptor = {.used = 0};
+	char name[256];
+
+	add_number(&descriptor, TRACK_UUID, track->id);
+	add_text(&descriptor, TRACK_NAME, trace_stream_name(stream, name, sizeof(name)));
+	add_number(&packet, PACKET_SEQUENCE, track->id);
+	add_number(&packet, PACKET_FLAGS, STATE_CLEARED);
+	add_message(&packet, PACKET_TRACK, &descriptor);
+	send_packet(&packet);
+}
+
+static void send_stream(const struct filter *filter, struct trace *trace,
+			struct trace_stream *stream, uint64_t id)
+{
+	struct track track = {.id = id};
+	const struct follow_events events = {
+		.enter = enter, .leave = leave, .gap = gap, .argument = &track};
+
+	send_track(&track, stream);
+	follow(filter, trace, stream, &events, NULL);
+	free(track.names);
+}
+
+int view_perfetto(int argc, char **argv)
+{
+	struct filter filter = {.option = parse_option};
+	struct trace *trace;
+	char part[512];
+
+	filter_parse(
+		&filter, argc, argv,
+		"Writes a trace for ui.perfetto.dev: a track for each task or CPU with its calls, "
+		"one instruction being one nanosecond.",
+		options);
+	trace = filter_load(&filter);
+	snprintf(part, sizeof(part), "%s.part", output);
+	out = fopen(part, "wb");
+	if (!out)
+		fail("%s: %s", part, strerror(errno));
+	for (size_t i = 0; i < trace->stream_count; i++)
+		if (filter_has_stream(&filter, &trace->streams[i]))
+			send_stream(&filter, trace, &trace->streams[i], i + 1);
+	if (ferror(out) | fclose(out) || rename(part, output))
+		fail("%s: %s", output, strerror(errno));
+	fprintf(stderr, "view: %s: %llu calls\n", output, (unsigned long long)slices);
+	trace_free(trace);
+	return 0;
+}
