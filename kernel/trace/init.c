@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trace/init.h"
 
+#include "drivers/pt/pt.h"
 #include "kernel/console.h"
 #include "kernel/mm/area.h"
 #include "kernel/panic.h"
@@ -50,6 +51,7 @@ void trace_init(void)
 	ds_probe(&caps, idle);
 	ds_init(&caps);
 	pmu_init();
+	pt_init();
 	trace_init_pmi();
 	trace_init_work();
 	init_units(this_cpu(), idle);

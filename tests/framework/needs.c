@@ -3,6 +3,7 @@
 
 #include "drivers/cpuid.h"
 #include "drivers/ds/ds.h"
+#include "drivers/pt/pt.h"
 #include "kernel/cpu.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
@@ -20,6 +21,7 @@ static const struct {
 	{NEED_LA57, "LA57"},	 {NEED_NO_DS, "NO_DS"},
 	{NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
 	{NEED_SMP, "SMP"},	 {NEED_PEBS, "PEBS"},
+	{NEED_PT, "PT"},
 };
 
 static bool has_la57(void)
@@ -50,6 +52,8 @@ const char *needs_missing(unsigned needs)
 		return trace_missing();
 	if (needs & NEED_PEBS && !caps->pebs)
 		return "the processor takes no samples (PEBS)";
+	if (needs & NEED_PT && !pt_caps()->topa)
+		return "the processor has no Intel Processor Trace (CPUID leaf 14H)";
 	if (needs & NEED_DTES64 && !caps->dtes64)
 		return "the processor has no 64-bit format of the DS area (DTES64)";
 	if (needs & NEED_DSCPL && !caps->dscpl)

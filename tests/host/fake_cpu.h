@@ -22,7 +22,7 @@ struct fake_write {
 };
 
 extern struct fake_cpu {
-	struct cpuid_result leaf[16];
+	struct cpuid_result leaf[32], subleaf_1[32];
 	struct fake_msr msrs[24];
 	struct fake_write log[64];
 	unsigned writes, reads;

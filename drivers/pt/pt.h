@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Intel Processor Trace: what a CPU can trace, its output through a table of physical addresses
+ * (ToPA), and starting and stopping it (SDM Vol 3, chapter 36).
+ *
+ * A struct pt_trace is one CPU's, or one thread's: it outlives a stop, and the next start goes on
+ * with the same configuration where the last one stopped. pt_load(), pt_start() and pt_stop() are
+ * for the CPU that is to be traced, with interrupts off or with the caller unable to move; they may
+ * be called in an NMI. The caller sees to it that one trace at a time is started on a CPU.
+ */
+#ifndef SPOOR_DRIVERS_PT_H
+#define SPOOR_DRIVERS_PT_H
+
+#include "abi/errno.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	PT_RANGES_MOST = 4,
+	PT_ORDER_MOST = 15, /* of a chunk: 4 KiB << order */
+	PT_MARK_BYTES = 32,
+};
+
+/* CPUID leaf 14H. All zero: no Intel PT, or not Intel. */
+struct pt_caps {
+	bool present;
+	bool cr3_filter, psb_cyc, ip_filter, mtc, ptwrite, power_events;
+	bool topa, topa_many, single_range, fabric, lip;
+	unsigned ranges; /* pairs of IA32_RTIT_ADDRn_A and _B */
+	/* Bitmaps of values that IA32_RTIT_CTL takes: MTCFreq, CycThresh, PSBFreq. */
+	uint16_t mtc_periods, cycle_thresholds, psb_frequencies;
+};
+
+/* Detects Intel PT. Boot, once. */
+void pt_init(void);
+
+/* What pt_init() found. Any context. */
+const struct pt_caps *pt_caps(void);
+
+/* The memory of a trace. The driver allocates nothing. */
+struct pt_buffer {
+	uint64_t *table; /* count + 1 entries, contiguous, 4 KiB aligned, at physical address: */
+	uint64_t table_address;
+	const uint64_t *chunks; /* physical addresses, each a multiple of 4096 << order */
+	size_t count;		/* 1 or more; 1 alone where the processor has no topa_many */
+	unsigned order;
+	uint8_t *last_end; /* where the end of the last chunk is mapped: one past its last byte */
+	bool circular;	   /* false: tracing stops when the last chunk is full */
+	bool interrupts;   /* each chunk that is full raises the PMI */
+};
+
+struct pt_configuration {
+	/* IA32_RTIT_CTL without TraceEn, ToPA, FabricEn and ADDRn_CFG. */
+	uint64_t control;
+	uint64_t cr3_match;
+	struct {
+		uint64_t first, last; /* linear addresses, both within the range */
+		unsigned use;	      /* 0: none; RTIT_ADDR_FILTER, RTIT_ADDR_TRACE_STOP */
+	} range[PT_RANGES_MOST];
+};
+
+struct pt_trace {
+	struct pt_buffer buffer;
+	struct pt_configuration configuration;
+	uint64_t output_base, output_mask_ptrs; /* where the capture goes on */
+	uint64_t status;			/* IA32_RTIT_STATUS at the last stop */
+};
+
+struct pt_state {
+	uint64_t end;	  /* bytes from the start of chunk 0 to where the capture ended */
+	uint64_t valid;	  /* bytes of the buffer that hold packets */
+	bool wrapped;	  /* circular: the oldest byte is at `end` */
+	bool stopped;	  /* it ended because the last chunk was full, or by a TraceStop range */
+	bool full;	  /* of these, the last chunk */
+	bool table_error; /* IA32_RTIT_STATUS.Error: the processor gave up on the table */
+};
+
+/*
+ * Prepares `trace` from its buffer and configuration: writes the table, marks the buffer's end,
+ * begins at chunk 0. -ENODEV: no Intel PT with ToPA; -EINVAL: a buffer or a value that is out of
+ * range; -EOPNOTSUPP: the processor has no such filter, packet, or table of more than one chunk. A
+ * refusal changes nothing. Any CPU, while the trace is not started.
+ */
+int pt_prepare(struct pt_trace *trace);
+
+/* Back to an empty buffer: chunk 0, no status. Any CPU, while the trace is not started. */
+void pt_rewind(struct pt_trace *trace);
+
+/*
+ * Writes all MSRs but IA32_RTIT_CTL and IA32_RTIT_STATUS. -EBUSY: TraceEn is set; -ENOSPC: the
+ * buffer is full; -EIO: its table has an error; pt_rewind() mends both. Ranges that are not used
+ * are written as 0.
+ */
+int pt_load(const struct pt_trace *trace);
+
+/* Starts what pt_load() loaded: status first, control last. */
+void pt_start(const struct pt_trace *trace);
+
+/*
+ * Clears TraceEn, then sees to it that all packets are in memory, and keeps where the trace
+ * stopped. Harmless if it stopped by itself.
+ */
+void pt_stop(struct pt_trace *trace);
+
+/*
+ * What a stopped trace holds. The processor does not say that it wrapped: pt_prepare() and
+ * pt_rewind() mark the last PT_MARK_BYTES of the buffer with a byte that begins no packet, and no
+ * payload is long enough to hold half of them. A capture that ends within 15 bytes of the end, all
+ * of them that byte, counts as one that did not wrap. Any CPU.
+ */
+struct pt_state pt_state(const struct pt_trace *trace);
+
+#endif

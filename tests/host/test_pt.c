@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: drivers/pt/pt.c tests/host/fake_cpu.c */
+#include "drivers/pt/pt.h"
+
+#include "drivers/pt/registers.h"
+#include "tests/host/fake_cpu.h"
+
+#include <string.h>
+
+enum { ORDER = 1, CHUNKS = 3, BYTES = 4096 << ORDER, ENTRY_SIZE = 1 << 6 };
+#define TABLE  0x7000ull
+#define BRANCH (RTIT_CTL_BRANCH_EN | RTIT_CTL_OS)
+
+static const uint64_t chunks[CHUNKS] = {0x10000, 0x40000, 0x22000};
+static uint64_t table[CHUNKS + 2];
+static uint8_t last[BYTES];
+static struct pt_trace trace;
+
+/* Leaf 14H of Skylake. */
+static int start(void **state)
+{
+	(void)state;
+	fake_cpu_reset(SKYLAKE);
+	fake_cpu.leaf[0].eax = 0x14;
+	fake_cpu.leaf[7].ebx = 1 << 25;
+	fake_cpu.leaf[0x14] = (struct cpuid_result){.eax = 1, .ebx = 0xf, .ecx = 7};
+	fake_cpu.subleaf_1[0x14] = (struct cpuid_result){.eax = 0x02490002, .ebx = 0x003f3fff};
+	fake_msr(IA32_RTIT_OUTPUT_BASE);
+	fake_msr(IA32_RTIT_OUTPUT_MASK_PTRS);
+	fake_msr(IA32_RTIT_CTL);
+	fake_msr(IA32_RTIT_STATUS);
+	fake_msr(IA32_RTIT_CR3_MATCH);
+	for (uint32_t n = 0; n < 4; n++)
+		fake_msr(IA32_RTIT_ADDR0_A + n);
+	memset(table, 0x77, sizeof(table));
+	memset(last, 0, sizeof(last));
+	trace = (struct pt_trace){
+		.buffer = {.table = table,
+			   .table_address = TABLE,
+			   .chunks = chunks,
+			   .count = CHUNKS,
+			   .order = ORDER,
+			   .last_end = last + BYTES},
+		.configuration = {.control = BRANCH},
+	};
+	pt_init();
+	fake_log_clear();
+	return 0;
+}
+
+static void detects(void **state)
+{
+	const struct pt_caps *caps = pt_caps();
+
+	assert_true(caps->present && caps->cr3_filter && caps->psb_cyc && caps->ip_filter);
+	assert_true(caps->mtc && caps->topa && caps->topa_many && caps->single_range);
+	assert_false(caps->ptwrite || caps->power_events || caps->fabric || caps->lip);
+	assert_int_equal(caps->ranges, 2);
+	assert_int_equal(caps->mtc_periods, 0x0249);
+	assert_int_equal(caps->cycle_thresholds, 0x3fff);
+	assert_int_equal(caps->psb_frequencies, 0x003f);
+}
+
+/* The address ranges are in leaf 14H.1, whatever EBX[1] says of PSB. */
+static void detects_ranges_without_psb_frequencies(void **state)
+{
+	fake_cpu.leaf[0x14].ebx = 5;
+	pt_init();
+	assert_int_equal(pt_caps()->ranges, 2);
+	fake_cpu.leaf[0x14].eax = 0;
+	pt_init();
+	assert_int_equal(pt_caps()->ranges, 0);
+	assert_int_equal(pt_caps()->psb_frequencies, 0);
+}
+
+static void detects_nothing(void **state)
+{
+	fake_cpu.leaf[7].ebx = 0;
+	pt_init();
+	assert_false(pt_caps()->present);
+	assert_int_equal(pt_prepare(&trace), -ENODEV);
+	fake_cpu.leaf[7].ebx = 1 << 25;
+	fake_cpu.leaf[0].eax = 0x13;
+	pt_init();
+	assert_false(pt_caps()->present);
+	fake_cpu.leaf[0].eax = 0x14;
+	fake_cpu.leaf[0].ebx = 0;
+	pt_init();
+	assert_false(pt_caps()->present);
+}
+
+static void table_stops_at_the_last_chunk(void **state)
+{
+	assert_int_equal(pt_prepare(&trace), 0);
+	assert_int_equal(table[0], chunks[0] | ENTRY_SIZE);
+	assert_int_equal(table[1], chunks[1] | ENTRY_SIZE);
+	assert_int_equal(table[2], chunks[2] | ENTRY_SIZE | TOPA_STOP);
+	assert_int_equal(table[3], TABLE | TOPA_END);
+	assert_int_equal(table[4], 0x7777777777777777);
+	assert_no_writes();
+}
+
+static void table_is_circular(void **state)
+{
+	trace.buffer.circular = trace.buffer.interrupts = true;
+	assert_int_equal(pt_prepare(&trace), 0);
+	for (unsigned n = 0; n < CHUNKS; n++)
+		assert_int_equal(table[n], chunks[n] | ENTRY_SIZE | TOPA_INT);
+	assert_int_equal(table[3], TABLE | TOPA_END);
+}
+
+static void one_chunk_where_there_is_one(void **state)
+{
+	fake_cpu.leaf[0x14].ecx = 1;
+	pt_init();
+	assert_int_equal(pt_prepare(&trace), -EOPNOTSUPP);
+	assert_int_equal(table[0], 0x7777777777777777);
+	trace.buffer.count = 1;
+	assert_int_equal(pt_prepare(&trace), 0);
+	assert_int_equal(table[0], chunks[0] | ENTRY_SIZE | TOPA_STOP);
+	assert_int_equal(table[1], TABLE | TOPA_END);
+	assert_int_equal(table[2], 0x7777777777777777);
+}
+
+/* Each changes one field of a good trace. */
+static void refuses_buffers(void **state)
+{
+	static const uint64_t misaligned[CHUNKS] = {0x10000, 0x41000, 0x22000};
+	const struct pt_trace good = trace;
+
+#define REFUSED(change, error)                                                                     \
+	do {                                                                                       \
+		trace = good;                                                                      \
+		change;                                                                            \
+		assert_int_equal(pt_prepare(&trace), -(error));                                    \
+		assert_int_equal(table[0], 0x7777777777777777);                                    \
+	} while (0)
+	REFUSED(trace.buffer.count = 0, EINVAL);
+	REFUSED(trace.buffer.order = 16, EINVAL);
+	REFUSED(trace.buffer.chunks = misaligned, EINVAL);
+	REFUSED(trace.buffer.table = NULL, EINVAL);
+	REFUSED(trace.buffer.last_end = NULL, EINVAL);
+	REFUSED(trace.buffer.table_address = 0x7008, EINVAL);
+}
+
+static void refuses_configurations(void **state)
+{
+	const struct pt_trace good = trace;
+
+	REFUSED(trace.configuration.control |= RTIT_CTL_TRACE_EN, EINVAL);
+	REFUSED(trace.configuration.control |= RTIT_CTL_TOPA, EINVAL);
+	REFUSED(trace.configuration.control |= RTIT_CTL_FABRIC_EN, EINVAL);
+	REFUSED(trace.configuration.control |= 1ull << 18, EINVAL);
+	REFUSED(trace.configuration.control |= RTIT_CTL_ADDR_CFG(0, 1), EINVAL);
+	REFUSED(trace.configuration.control |= RTIT_CTL_PTW_EN, EOPNOTSUPP);
+	REFUSED(trace.configuration.control |= RTIT_CTL_PWR_EVT_EN, EOPNOTSUPP);
+	REFUSED(trace.configuration.control |= 1ull << 14, EOPNOTSUPP); /* MTCFreq 1 */
+	REFUSED(trace.configuration.control |= 14ull << 19, EOPNOTSUPP);
+	REFUSED(trace.configuration.control |= 6ull << 24, EOPNOTSUPP);
+	REFUSED(trace.configuration.cr3_match = 0x10, EINVAL);
+	REFUSED(trace.configuration.range[0].use = 3, EINVAL);
+	REFUSED(trace.configuration.range[2].use = RTIT_ADDR_FILTER, EOPNOTSUPP);
+	REFUSED((trace.configuration.range[0].use = 1, trace.configuration.range[0].first = 1),
+		EINVAL);
+	REFUSED((trace.configuration.range[0].use = 1,
+		 trace.configuration.range[0].last = 1ull << 47),
+		EINVAL);
+	trace = good;
+	trace.configuration.control |= 5ull << 24 | 3ull << 14 | 13ull << 19;
+	assert_int_equal(pt_prepare(&trace), 0);
+}
+
+static void starts_status_first_control_last(void **state)
+{
+	trace.configuration.control |= RTIT_CTL_CR3_FILTER;
+	trace.configuration.cr3_match = 0x1000;
+	trace.configuration.range[1].use = RTIT_ADDR_TRACE_STOP;
+	trace.configuration.range[1].first = 0xffff800000000000;
+	trace.configuration.range[1].last = 0xffff800000000fff;
+	fake_msr(IA32_RTIT_ADDR0_A)->value = 99;
+	fake_msr(IA32_RTIT_STATUS)->value = RTIT_STATUS_STOPPED;
+	assert_int_equal(pt_prepare(&trace), 0);
+	assert_int_equal(pt_load(&trace), 0);
+	assert_writes({IA32_RTIT_OUTPUT_BASE, TABLE}, {IA32_RTIT_OUTPUT_MASK_PTRS, 0x7f},
+		      {IA32_RTIT_CR3_MATCH, 0x1000}, {IA32_RTIT_ADDR0_A, 0},
+		      {IA32_RTIT_ADDR0_A + 1, 0}, {IA32_RTIT_ADDR0_A + 2, 0xffff800000000000},
+		      {IA32_RTIT_ADDR0_A + 3, 0xffff800000000fff});
+	fake_log_clear();
+	pt_start(&trace);
+	assert_writes({IA32_RTIT_STATUS, 0},
+		      {IA32_RTIT_CTL, BRANCH | RTIT_CTL_CR3_FILTER | RTIT_CTL_TOPA |
+					      RTIT_CTL_TRACE_EN | 2ull << 36});
+	fake_log_clear();
+	assert_int_equal(pt_load(&trace), -EBUSY);
+	assert_no_writes();
+}
+
+/* What the processor does, `bytes` later. */
+static void play_output(uint64_t index, uint64_t offset, uint64_t status)
+{
+	fake_msr(IA32_RTIT_OUTPUT_MASK_PTRS)->value = RTIT_POINTERS(index, offset);
+	fake_msr(IA32_RTIT_STATUS)->value = status;
+}
+
+static void run(uint64_t index, uint64_t offset, uint64_t status)
+{
+	assert_int_equal(pt_load(&trace), 0);
+	pt_start(&trace);
+	play_output(index, offset, status);
+	fake_log_clear();
+	pt_stop(&trace);
+	assert_writes({IA32_RTIT_CTL, 0});
+	fake_log_clear();
+}
+
+/* A second start traces again, with the same control, from where the first one ended. */
+static void goes_on(void **state)
+{
+	assert_int_equal(pt_prepare(&trace), 0);
+	run(1, 100, 0);
+	assert_int_equal(pt_state(&trace).end, BYTES + 100);
+	assert_int_equal(pt_state(&trace).valid, BYTES + 100);
+	assert_false(pt_state(&trace).stopped);
+	assert_int_equal(trace.configuration.control, BRANCH);
+	assert_int_equal(pt_load(&trace), 0);
+	assert_int_equal(fake_cpu.log[1].value, RTIT_POINTERS(1, 100));
+	fake_log_clear();
+	pt_start(&trace);
+	assert_writes({IA32_RTIT_STATUS, 0},
+		      {IA32_RTIT_CTL, BRANCH | RTIT_CTL_TOPA | RTIT_CTL_TRACE_EN});
+}
+
+static void full_is_not_started_again(void **state)
+{
+	struct pt_state full;
+
+	assert_int_equal(pt_prepare(&trace), 0);
+	run(CHUNKS - 1, BYTES, RTIT_STATUS_STOPPED);
+	full = pt_state(&trace);
+	assert_int_equal(full.end, CHUNKS * BYTES);
+	assert_true(full.stopped && full.full);
+	assert_false(full.wrapped || full.table_error);
+	assert_int_equal(pt_load(&trace), -ENOSPC);
+	assert_no_writes();
+	pt_rewind(&trace);
+	assert_int_equal(pt_load(&trace), 0);
+	assert_int_equal(pt_state(&trace).end, 0);
+}
+
+/* A TraceStop range stops too, and leaves room. */
+static void stopped_is_not_full(void **state)
+{
+	assert_int_equal(pt_prepare(&trace), 0);
+	run(0, 64, RTIT_STATUS_STOPPED);
+	assert_true(pt_state(&trace).stopped);
+	assert_false(pt_state(&trace).full);
+	assert_int_equal(pt_load(&trace), 0);
+}
+
+static void tells_an_error(void **state)
+{
+	assert_int_equal(pt_prepare(&trace), 0);
+	run(0, 64, RTIT_STATUS_ERROR);
+	assert_true(pt_state(&trace).table_error);
+	assert_int_equal(pt_load(&trace), -EIO);
+	assert_no_writes();
+	pt_rewind(&trace);
+	assert_false(pt_state(&trace).table_error);
+	assert_int_equal(pt_load(&trace), 0);
+}
+
+static void tells_a_wrap(void **state)
+{
+	trace.buffer.circular = true;
+	assert_int_equal(pt_prepare(&trace), 0);
+	run(2, BYTES - 20, 0);
+	memset(last, 0x80, BYTES - 20);
+	assert_false(pt_state(&trace).wrapped);
+	assert_int_equal(pt_state(&trace).valid, 3 * BYTES - 20);
+	memset(last, 0x80, BYTES);
+	assert_true(pt_state(&trace).wrapped);
+	run(0, 8, 0);
+	assert_true(pt_state(&trace).wrapped);
+	assert_int_equal(pt_state(&trace).end, 8);
+	assert_int_equal(pt_state(&trace).valid, 3 * BYTES);
+	pt_rewind(&trace);
+	run(0, 8, 0);
+	assert_false(pt_state(&trace).wrapped);
+	assert_int_equal(pt_state(&trace).valid, 8);
+	run(0, 0, 0); /* the last byte was the buffer's last one */
+	memset(last, 0x80, BYTES);
+	assert_true(pt_state(&trace).wrapped);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(detects, start),
+		cmocka_unit_test_setup(detects_ranges_without_psb_frequencies, start),
+		cmocka_unit_test_setup(detects_nothing, start),
+		cmocka_unit_test_setup(table_stops_at_the_last_chunk, start),
+		cmocka_unit_test_setup(table_is_circular, start),
+		cmocka_unit_test_setup(one_chunk_where_there_is_one, start),
+		cmocka_unit_test_setup(refuses_buffers, start),
+		cmocka_unit_test_setup(refuses_configurations, start),
+		cmocka_unit_test_setup(starts_status_first_control_last, start),
+		cmocka_unit_test_setup(goes_on, start),
+		cmocka_unit_test_setup(full_is_not_started_again, start),
+		cmocka_unit_test_setup(stopped_is_not_full, start),
+		cmocka_unit_test_setup(tells_an_error, start),
+		cmocka_unit_test_setup(tells_a_wrap, start),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
