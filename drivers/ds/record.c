@@ -41,10 +41,13 @@ int ds_put_bts(void *area, size_t at, const struct bts_struct *record)
 bool ds_bts_full(const void *area)
 {
 	size_t at = ds_get_bts_index(area), end = ds_get_bts_end(area);
-	uintptr_t last = (uintptr_t)slot(area, end) - ds_configuration->record_size;
+	size_t record = ds_configuration->record_size;
+	uintptr_t last = (uintptr_t)slot(area, end) - record;
+	bool uses_last = (uintptr_t)slot(area, end) < ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
 
-	return at + 1 >= end || ds_record_is_there(last) ||
-	       ds_record_is_there(last - ds_configuration->record_size);
+	if (at >= end || ds_record_is_there(last))
+		return true;
+	return !uses_last && (at + 1 >= end || ds_record_is_there(last - record));
 }
 
 void ds_clear(void *area)

@@ -196,6 +196,25 @@ static void clears(void **state)
 	assert_int_equal(ds_get_bts_index(area), 0);
 }
 
+/* By the manual's maximum every slot is used: a free last slot means that nothing is lost. */
+static void knows_when_it_is_nearly_full(void **state)
+{
+	ds_set_bts_buffer(area, buffer, 8 * RECORD);
+	ds_clear(area);
+	area[1] = base() + 7 * RECORD;
+	buffer[6 * 3 + 1] = 1;
+	assert_true(ds_bts_full(area));
+	area[2]++;
+	assert_false(ds_bts_full(area));
+	buffer[7 * 3] = 1;
+	assert_true(ds_bts_full(area));
+	area[1] = base() + 2 * RECORD; /* wrapped */
+	assert_true(ds_bts_full(area));
+	buffer[7 * 3] = 0;
+	area[1] = base() + 8 * RECORD;
+	assert_true(ds_bts_full(area));
+}
+
 static void knows_when_it_is_full(void **state)
 {
 	ds_set_bts_buffer(area, buffer, 8 * RECORD);
@@ -228,6 +247,7 @@ int main(void)
 		cmocka_unit_test_setup(reads_around_the_end, set_up),
 		cmocka_unit_test_setup(clears, set_up),
 		cmocka_unit_test_setup(knows_when_it_is_full, set_up),
+		cmocka_unit_test_setup(knows_when_it_is_nearly_full, set_up),
 	};
 
 	return cmocka_run_group_tests_name("ds_area", tests, NULL, NULL);

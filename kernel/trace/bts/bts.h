@@ -2,10 +2,10 @@
 /*
  * Tracing branches by BTS: the interface of the readers, with what trace.h says of all tracers.
  *
- * Records that are missing between two that a reader gets are counted in the status, and, for a
- * tracer that has stamps, marked by a record PTRACE_BTS_GAP between these two. Before the first
- * record that a reader gets there is no such mark. Reading costs no record but those of its own
- * execution on the CPU that it disturbs, which nobody sees.
+ * Records that are missing are counted in the status, and, for a tracer that has stamps, marked by
+ * a record PTRACE_BTS_GAP in their place: before the first record that a reader gets, between two,
+ * or after the last. Reading costs no record but those of its own execution on the CPU that it
+ * disturbs, which nobody sees.
  */
 #ifndef SPOOR_KERNEL_TRACE_BTS_H
 #define SPOOR_KERNEL_TRACE_BTS_H

@@ -29,7 +29,7 @@ struct bts_tracer {
 	struct trace_ring ring;
 	struct ds_lease lease; /* of the ring, for the circular shape */
 	bool arrived, full, truncated;
-	uint64_t missed;     /* records that found no room since the last that did */
+	uint64_t gap;	     /* position of a gap after which no record was stored, or 0 */
 	unsigned programmed; /* view of the hardware when it recorded last; 0: never */
 	bool circular;	     /* shape then */
 };
@@ -92,7 +92,7 @@ static inline bool tracer_records(const struct bts_tracer *tracer)
 /* To the ring, if it is a stamp or in the view. As above. */
 void tracer_put(struct bts_tracer *tracer, const struct bts_struct *record);
 
-/* Says in the ring that `number` records are missing here; 0: an unknown number. As above. */
+/* Says in the ring that `number` more records are missing here; 0: an unknown number. As above. */
 void tracer_put_gap(struct bts_tracer *tracer, uint64_t number);
 
 /* ring_has_gap(), for a tracer that has stamps; records and a gap before them. As above. */

@@ -156,7 +156,7 @@ static void clear_records(void *argument)
 
 	ring_clear(&tracer->ring);
 	tracer->truncated = false;
-	tracer->missed = 0;
+	tracer->gap = 0;
 }
 
 void trace_clear(struct tracer *tracer)

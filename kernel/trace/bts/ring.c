@@ -19,6 +19,7 @@ void ring_init(struct trace_ring *ring, void *area, size_t size)
 		.size = size,
 		.slots = size + RING_SPARE,
 		.next = 1,
+		.cursor = 1,
 	};
 }
 
@@ -123,7 +124,12 @@ bool ring_has_gap(const struct trace_ring *ring, uint64_t position, uint64_t *nu
 	uint64_t from = position ? position : ring->cursor;
 
 	*number = from < ring->unknown ? 0 : ring_first(ring) - from;
-	return from && from < ring_first(ring);
+	return from < ring_first(ring);
+}
+
+struct ds_record_64 *ring_slot(const struct trace_ring *ring, uint64_t position)
+{
+	return &ring->slot[before_index(ring, ring->next - position)];
 }
 
 struct ds_cursor ring_cursor(const struct trace_ring *ring, size_t at)
@@ -140,7 +146,7 @@ void ring_drop(struct trace_ring *ring, size_t count)
 void ring_clear(struct trace_ring *ring)
 {
 	ring->used = 0;
-	ring->cursor = 0;
+	ring->cursor = ring->next;
 	ring->lost = 0;
 	ring->wrapped = false;
 }

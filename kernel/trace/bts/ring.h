@@ -26,7 +26,7 @@ struct trace_ring {
 	size_t index;		   /* the slot that is written next */
 	size_t used;		   /* slots before it that hold a record */
 	uint64_t next;		   /* position of the next record; that of the first is 1 */
-	uint64_t cursor;  /* where reading goes on; 0: no record was removed since ring_clear() */
+	uint64_t cursor;  /* where reading goes on: the position after the last that was removed */
 	uint64_t unknown; /* how many records had a position below this one is not known */
 	uint64_t lost;	  /* records overwritten, or not stored, for want of room */
 	bool wrapped;	  /* more than that: the hardware went round */
@@ -57,6 +57,9 @@ static inline uint64_t ring_first(const struct trace_ring *ring)
  * `*number`, or an unknown number if that is 0.
  */
 bool ring_has_gap(const struct trace_ring *ring, uint64_t position, uint64_t *number);
+
+/* Where the record at `position` is, which the ring holds. */
+struct ds_record_64 *ring_slot(const struct trace_ring *ring, uint64_t position);
 
 /* To read from the record at `at` on, 0 being the oldest: one of the first `used`. */
 struct ds_cursor ring_cursor(const struct trace_ring *ring, size_t at);

@@ -41,6 +41,9 @@ void staging_create(struct cpu *cpu)
 		if (ds_request_bts(&bts_cpu(cpu)->staging[view], &request))
 			panic("no lease to trace CPU %u", cpu->index);
 	}
+	/* With the maximum of the manual a buffer that has room left never looks full. */
+	ds_set(request.area, DS_BTS_ABSOLUTE_MAXIMUM,
+	       (uintptr_t)request.buffer + request.bytes + 1);
 }
 
 void staging_set_threshold(struct bts_cpu *bts, unsigned view, size_t records)

@@ -8,9 +8,9 @@
 
 /*
  * What a staging holds, and stamps: of the departure that ends the last record below the threshold,
- * and of gap, arrival and departure around what follows it.
+ * of gap, arrival and departure around what follows it, and what tracer_is_full() keeps.
  */
-#define SIGNAL_ROOM (STAGING_RECORDS + 4)
+#define SIGNAL_ROOM (STAGING_RECORDS + 5)
 
 /* Keeps every product of sizes far from overflow. */
 #define MOST_RECORDS (1ul << 24)
@@ -115,12 +115,17 @@ static size_t charge_memory(struct trace_options *options)
 	return charged;
 }
 
-/* With stamps a slot is kept for the one that ends what the ring holds. */
+/*
+ * With stamps a slot is kept for the one that ends what the ring holds, and, unless recording ends
+ * there, one for the gap that follows.
+ */
 bool tracer_is_full(const struct bts_tracer *tracer)
 {
-	size_t left = tracer->ring.size - tracer->ring.used, kept = tracer->options.stamps;
+	enum trace_overflow overflow = tracer->options.overflow;
+	size_t left = tracer->ring.size - tracer->ring.used;
+	size_t kept = tracer->options.stamps ? 1 + (overflow == TRACE_SIGNAL) : 0;
 
-	return tracer->options.overflow != TRACE_WRAP && left <= kept;
+	return overflow != TRACE_WRAP && left <= kept;
 }
 
 bool tracer_is_stopped(const struct bts_tracer *tracer)
@@ -211,17 +216,30 @@ unsigned wished_view(const struct trace_context *context)
 
 static void store_record(struct bts_tracer *tracer, const struct bts_struct *record)
 {
+	if (!tracer_is_full(tracer))
+		tracer->gap = 0;
 	ring_put(&tracer->ring, record, tracer->options.overflow == TRACE_WRAP);
 	tracer->full = tracer_is_stopped(tracer);
 }
 
+static void grow_gap(struct ds_record_64 *gap, uint64_t number)
+{
+	gap->to = gap->to && number ? gap->to + number : 0;
+}
+
 void tracer_put_gap(struct bts_tracer *tracer, uint64_t number)
 {
+	struct trace_ring *ring = &tracer->ring;
 	struct bts_struct gap = record_gap(number);
 
-	if (tracer->options.stamps && tracer_records(tracer) && !tracer_is_full(tracer))
+	if (!tracer->options.stamps || !tracer_records(tracer))
+		return;
+	if (tracer->gap && tracer->gap >= ring_first(ring)) {
+		grow_gap(ring_slot(ring, tracer->gap), number);
+	} else if (tracer->options.overflow == TRACE_WRAP || ring->used < ring->size) {
 		store_record(tracer, &gap);
-	tracer->missed = 0;
+		tracer->gap = ring->next - 1;
+	}
 }
 
 void tracer_put(struct bts_tracer *tracer, const struct bts_struct *record)
@@ -231,11 +249,9 @@ void tracer_put(struct bts_tracer *tracer, const struct bts_struct *record)
 	if (!tracer_records(tracer) || options->no_branches ||
 	    !record_in_view(record, options->view))
 		return;
-	if (tracer->missed && !tracer_is_full(tracer))
-		tracer_put_gap(tracer, tracer->missed);
 	if (tracer_is_full(tracer)) {
 		tracer->ring.lost++;
-		tracer->missed++;
+		tracer_put_gap(tracer, 1);
 	} else {
 		store_record(tracer, record);
 	}

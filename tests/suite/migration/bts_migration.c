@@ -217,6 +217,7 @@ static bool disturb(void)
 	struct trace_options options = walker_options(2 + test_random() % 200);
 	struct tracer *tracer = NULL;
 	bool of_cpu = test_random() % 3 == 0;
+	size_t available; /* a gap before the oldest record takes no place */
 	int error;
 
 	options.overflow = test_random() % 2 ? TRACE_WRAP : TRACE_STOP;
@@ -228,8 +229,9 @@ static bool disturb(void)
 		return error == -ESRCH && walker->task->trace_over;
 	disturbances++;
 	task_sleep(test_random() % 300);
-	return trace_available(tracer) <= options.size / sizeof(struct ptrace_bts_record) &&
-	       trace_detach(tracer);
+	available = trace_available(tracer);
+	return trace_detach(tracer) &&
+	       available <= options.size / sizeof(struct ptrace_bts_record) + options.stamps;
 }
 
 static bool all_ended(void)

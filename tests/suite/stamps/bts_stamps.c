@@ -97,7 +97,7 @@ static void yield_and_look(struct walker *walker)
 }
 
 /* The trace of a whole life in a few slots, and what stood there before it. */
-static size_t trace_short(enum trace_overflow overflow, struct ptrace_bts_record records[SLOTS])
+static size_t trace_short(enum trace_overflow overflow, struct ptrace_bts_record records[SLOTS + 1])
 {
 	struct walker walker = {.name = "short",
 				.chain = &chain_a,
@@ -114,7 +114,7 @@ static size_t trace_short(enum trace_overflow overflow, struct ptrace_bts_record
 	EXPECT_EQ(empty.qualifier, BTS_INVALID);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
-	count = trace_read(walker.tracer, records, SLOTS);
+	count = trace_read(walker.tracer, records, SLOTS + 1);
 	walker_end(&walker);
 	return count;
 }
@@ -124,13 +124,14 @@ TEST(bts_stamps_last_slot, .group = "A", .ids = "A4", .needs = NEED_BTS,
 	     "a stamp in the last slot goes round, or ends a full trace; an empty slot is no record",
      .source = "docs/design.md#stamps")
 {
-	struct ptrace_bts_record records[SLOTS];
+	struct ptrace_bts_record records[SLOTS + 1];
 
 	past_the_end = in_last_slot = 0;
-	EXPECT_EQ(trace_short(TRACE_WRAP, records), SLOTS);
-	for (unsigned i = 0; i < SLOTS - 1; i++)
+	EXPECT_EQ(trace_short(TRACE_WRAP, records), SLOTS + 1);
+	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_GAP);
+	for (unsigned i = 1; i < SLOTS; i++)
 		EXPECT_EQ(records[i].qualifier, PTRACE_BTS_BRANCH);
-	EXPECT_EQ(records[SLOTS - 1].qualifier, PTRACE_BTS_TASK_DEPARTS);
+	EXPECT_EQ(records[SLOTS].qualifier, PTRACE_BTS_TASK_DEPARTS);
 	EXPECT(in_last_slot > 0);
 	EXPECT_EQ(trace_short(TRACE_STOP, records), SLOTS);
 	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_TASK_ARRIVES);

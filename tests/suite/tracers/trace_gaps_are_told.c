@@ -53,7 +53,8 @@ static size_t compare(size_t count, size_t available)
 			missing += read[i].missing;
 			gaps++;
 		}
-	at = available - missing - (count - gaps); /* overwritten before the first was read */
+	at = available - missing - (count - gaps);
+	EXPECT_EQ(at, 0); /* nor is anything missing before the first that was read */
 	for (size_t i = 0; i < count; i++)
 		if (read[i].qualifier == PTRACE_BTS_GAP)
 			at += read[i].missing;
@@ -99,7 +100,7 @@ static void exact(struct user_chain *user, unsigned view, bool peek)
 	EXPECT(!status.truncated);
 	more = trace_read(whole, all, MOST);
 	EXPECT(more < MOST);
-	EXPECT_EQ(status.available, peek ? SLOTS : 0);
+	EXPECT_EQ(status.available, peek ? SLOTS + 1 : 0); /* the gap before them */
 	count = compare(count, more);
 	EXPECT_EQ(status.lost, more - (peek ? SLOTS : count));
 	EXPECT(trace_detach(whole));
@@ -258,4 +259,135 @@ TEST(trace_gaps_of_hardware, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .source = "docs/design.md#losses")
 {
 	with_memory(truncated);
+}
+
+/* --- Before the first, and after the last --- */
+
+static void ignore(struct tracer *tracer, void *argument)
+{
+	(void)tracer, (void)argument;
+}
+
+static size_t read_at_end(struct walker *walker, struct tracer *tracer, struct trace_status *status)
+{
+	size_t count;
+
+	walkers_join(walker, 1);
+	trace_status(tracer, status);
+	EXPECT(!status->lost_more && !status->truncated);
+	count = trace_read(tracer, read, MOST);
+	EXPECT(trace_detach(tracer));
+	walker_end(walker);
+	return count;
+}
+
+static void before_first(struct user_chain *user)
+{
+	struct walker walker = {
+		.name = "gaps", .chain = &chain_a, .walks = WALKS, .user = user, .between = yield};
+	struct trace_options options = options_of(TRACE_USER, TRACE_WRAP, SLOTS);
+	struct tracer *tracer = NULL;
+	struct trace_status status;
+	size_t count;
+
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	task_start(walker.task);
+	count = read_at_end(&walker, tracer, &status);
+	EXPECT_EQ(count, SLOTS + 1);
+	EXPECT_EQ(status.available, SLOTS + 1);
+	EXPECT(status.lost > 0);
+	EXPECT_EQ(read[0].qualifier, PTRACE_BTS_GAP);
+	EXPECT_EQ(read[0].missing, status.lost);
+}
+
+TEST(trace_gap_before_the_first, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "where a ring wrapped before it was ever read, a record says first how much is missing",
+     .source = "docs/design.md#losses")
+{
+	with_memory(before_first);
+}
+
+static void always_yield(struct walker *walker)
+{
+	(void)walker;
+	task_yield();
+}
+
+/* Its owner resumes a full trace and reads nothing; there is no record after the last loss. */
+TEST(trace_gap_after_the_last, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "where a trace that signals is full, its last record says how much is missing",
+     .source = "docs/design.md#losses")
+{
+	struct walker walker = {
+		.name = "gaps", .chain = &chain_a, .walks = 400, .between = always_yield};
+	struct trace_options options = options_of(TRACE_KERNEL, TRACE_SIGNAL, SLOTS);
+	struct tracer *tracer = NULL;
+	struct trace_status status;
+	uint64_t gaps = 0, missing = 0;
+	size_t count, last;
+
+	read = test_area(AREA);
+	options.overflowed = ignore;
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	task_start(walker.task);
+	while (!walker.task->ended) {
+		trace_resume(tracer);
+		task_yield();
+	}
+	count = last = read_at_end(&walker, tracer, &status);
+	EXPECT(status.lost > 0);
+	for (size_t i = 0; i < count; i++) {
+		gaps += read[i].qualifier == PTRACE_BTS_GAP;
+		missing += read[i].qualifier == PTRACE_BTS_GAP ? read[i].missing : 0;
+	}
+	while (last && read[last - 1].qualifier == PTRACE_BTS_TASK_DEPARTS)
+		last--;
+	REQUIRE(last > 0);
+	EXPECT_EQ(read[last - 1].qualifier, PTRACE_BTS_GAP);
+	EXPECT_EQ(gaps, 1);
+	EXPECT_EQ(missing, status.lost);
+}
+
+/* --- A staging that is nearly full --- */
+
+/* Records the same few branches into a staging that ends after `room` records. */
+static struct trace_status record_into(struct tracer *tracer, size_t room)
+{
+	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area;
+	uint64_t flags = interrupts_save(), maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
+	size_t record = ds_configuration->record_size;
+	struct trace_status status;
+
+	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum - (STAGING_RECORDS - room) * record);
+	trace_clear(tracer); /* an empty staging, by the new maximum */
+	chain_walk(&chain_b, 20);
+	trace_status(tracer, &status);
+	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum);
+	interrupts_restore(flags);
+	return status;
+}
+
+TEST(trace_nearly_full_loses_nothing, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "hardware that has room for one record more has lost none, and the status says so",
+     .source = "docs/design.md#losses")
+{
+	struct trace_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, MOST);
+	struct tracer *tracer = NULL;
+	struct trace_status status;
+	size_t all_records;
+
+	test_pin();
+	options.stamps = false;
+	REQUIRE_EQ(trace_attach(current_task(), &options, &tracer), 0);
+	all_records = record_into(tracer, STAGING_RECORDS / 2).available;
+	EXPECT(all_records > 20);
+	status = record_into(tracer, all_records + 1);
+	EXPECT_EQ(status.available, all_records);
+	EXPECT(!status.truncated && !status.lost && !status.lost_more);
+	status = record_into(tracer, all_records - 1);
+	EXPECT(status.truncated);
+	EXPECT(trace_detach(tracer));
 }
