@@ -63,3 +63,125 @@ void pt_close(struct pt_rig *rig)
 		return;
 	}
 }
+
+void pt_put(struct pt_bytes *bytes, uint8_t byte)
+{
+	if (bytes->count == sizeof(bytes->byte))
+		test_error("more than %zu bytes", bytes->count);
+	bytes->byte[bytes->count++] = byte;
+}
+
+void pt_put_ip(struct pt_bytes *bytes, uint8_t packet, uint64_t ip)
+{
+	unsigned code = 3, size = 6;
+
+	if (ip >> 16 == bytes->last_ip >> 16)
+		code = 1, size = 2;
+	else if (ip >> 32 == bytes->last_ip >> 32)
+		code = 2, size = 4;
+	pt_put(bytes, (uint8_t)(packet | code << 5));
+	for (unsigned n = 0; n < size; n++)
+		pt_put(bytes, (uint8_t)(ip >> 8 * n));
+	bytes->last_ip = ip;
+}
+
+/* After 02H: table 36-16. */
+static size_t extended_bytes(uint8_t second)
+{
+	static const struct {
+		uint8_t second, bytes;
+	} packets[] = {{0x82, 16}, {0x23, 2}, {0x43, 8}, {0x03, 4}, {0xf3, 2},
+		       {0x83, 2},  {0xa3, 8}, {0x73, 7}, {0xc8, 7}};
+
+	for (size_t n = 0; n < sizeof(packets) / sizeof(packets[0]); n++)
+		if (packets[n].second == second)
+			return packets[n].bytes;
+	return 0;
+}
+
+static size_t packet_bytes(const uint8_t *at)
+{
+	static const uint8_t ip_bytes[] = {0, 2, 4, 6, 6, 0, 8, 0};
+	uint8_t low = at[0] & 0x1f;
+
+	if (at[0] == 0x02)
+		return extended_bytes(at[1]);
+	if (!(at[0] & 1))
+		return 1; /* TNT, PAD */
+	if (at[0] == 0x19)
+		return 8;
+	if (at[0] == 0x99 || at[0] == 0x59)
+		return 2;
+	if (low == PT_TIP || low == PT_PGE || low == PT_PGD || low == PT_FUP)
+		return 1 + ip_bytes[at[0] >> 5];
+	return 0;
+}
+
+size_t pt_packet(const struct pt_rig *rig, size_t at)
+{
+	size_t end = pt_state(&rig->trace).end, bytes;
+
+	if (at >= end)
+		return 0;
+	bytes = packet_bytes(rig->memory + at);
+	if (!bytes || bytes > end - at) {
+		test_note("%02x at offset %zu of %zu", rig->memory[at], at, end);
+		EXPECT(false && "a packet begins here");
+		return 0;
+	}
+	return bytes;
+}
+
+/* May be between the packets that begin a trace. */
+static bool is_status(const uint8_t *at)
+{
+	return at[0] == 0x19 || at[0] == 0x99 ||
+	       (at[0] == 0x02 && (at[1] == 0x03 || at[1] == 0x43));
+}
+
+size_t pt_header(const struct pt_rig *rig)
+{
+	bool synchronising = false, enabled = false;
+	size_t at = 0, bytes;
+
+	for (; (bytes = pt_packet(rig, at)); at += bytes) {
+		const uint8_t *byte = rig->memory + at;
+		uint8_t second = byte[0] == 0x02 ? byte[1] : 0, low = byte[0] & 0x1f;
+
+		if (second == 0x82)
+			synchronising = true;
+		else if (second == 0x23)
+			synchronising = false;
+		else if (low == PT_PGE && !enabled)
+			enabled = true;
+		else if (synchronising ? low != PT_FUP && !is_status(byte)
+				       : enabled || !is_status(byte))
+			break;
+	}
+	EXPECT(!synchronising);
+	return at;
+}
+
+void pt_expect(const struct pt_rig *rig, const struct pt_bytes *bytes)
+{
+	size_t header = pt_header(rig), end = pt_state(&rig->trace).end;
+	size_t most = end - header < bytes->count ? end - header : bytes->count;
+
+	EXPECT(header > 0);
+	EXPECT_EQ(end - header, bytes->count);
+	for (size_t n = 0; n < most; n++) {
+		if (rig->memory[header + n] == bytes->byte[n])
+			continue;
+		test_note("byte %zu of %zu", n, bytes->count);
+		EXPECT_EQ(rig->memory[header + n], bytes->byte[n]);
+		return;
+	}
+}
+
+/* 36.2.7 and table 36-50: FUP of the WRMSR, and TIP.PGD without an address. */
+void pt_expect_traced(const struct pt_rig *rig, struct pt_bytes *bytes)
+{
+	pt_put_ip(bytes, PT_FUP, rig->last);
+	pt_put(bytes, PT_PGD);
+	pt_expect(rig, bytes);
+}

@@ -28,6 +28,7 @@ struct pt_rig {
 	uint64_t *table;
 	uint8_t *memory; /* of the chunks, and of a guard page after them */
 	uint64_t chunks[PT_RIG_CHUNKS];
+	uint64_t first, last; /* of PT_TRACED() */
 	uint64_t flags;
 };
 
@@ -48,6 +49,68 @@ uint64_t pt_physical(const void *page);
 static inline uint64_t pt_on(uint64_t control)
 {
 	return control | RTIT_CTL_TOPA | RTIT_CTL_TRACE_EN;
+}
+
+/*
+ * Runs `body` (assembly text) with IA32_RTIT_CTL = `control`, ToPA and TraceEn, then stops. It may
+ * change all general registers but RSP and RBP. `first` is then the address of its first
+ * instruction, `last` that of the WRMSR that clears TraceEn, which is PT_TRACED_TAIL bytes after
+ * the end of the body.
+ */
+#define PT_TRACED(rig, control, body)                                                              \
+	do {                                                                                       \
+		struct pt_rig *traced_rig = (rig);                                                 \
+		uint64_t traced_value = pt_on(control), traced_first, traced_last;                 \
+		uint32_t traced_low = (uint32_t)traced_value, traced_msr = IA32_RTIT_CTL;          \
+		uint32_t traced_high = (uint32_t)(traced_value >> 32);                             \
+                                                                                                   \
+		__asm__ volatile("leaq 881f(%%rip), %[first]\n\t"                                  \
+				 "leaq 882f(%%rip), %[last]\n\t"                                   \
+				 "wrmsr\n881:\n\t" body "\n\t"                                     \
+				 "movl $0x570, %%ecx\n\txorl %%eax, %%eax\n\t"                     \
+				 "xorl %%edx, %%edx\n882:\twrmsr"                                  \
+				 : "+&a"(traced_low), "+&d"(traced_high), "+&c"(traced_msr),       \
+				   [first] "=&r"(traced_first), [last] "=&r"(traced_last)          \
+				 :                                                                 \
+				 : "rbx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc"); \
+		traced_rig->first = traced_first;                                                  \
+		traced_rig->last = traced_last;                                                    \
+		pt_stop(&traced_rig->trace);                                                       \
+	} while (0)
+enum { PT_TRACED_TAIL = 9 };
+
+/* Bytes that are to follow the packets of enabling; addresses compressed as table 36-18 says. */
+struct pt_bytes {
+	uint8_t byte[128];
+	size_t count;
+	uint64_t last_ip;
+};
+void pt_put(struct pt_bytes *bytes, uint8_t byte);
+void pt_put_ip(struct pt_bytes *bytes, uint8_t packet, uint64_t ip);
+
+/* The packets with an address: table 36-17. */
+enum { PT_TIP = 0x0d, PT_PGE = 0x11, PT_PGD = 0x01, PT_FUP = 0x1d };
+
+/*
+ * Bytes of the packet at offset `at` of the capture; 0 at its end, or, with a failed check, where
+ * there is no packet.
+ */
+size_t pt_packet(const struct pt_rig *rig, size_t at);
+
+/* Where the packets of enabling end: PSB to PSBEND, TIP.PGE, and CBR, TSC, MODE and PIP in or
+ * before them. */
+size_t pt_header(const struct pt_rig *rig);
+
+/* The capture's packets after those of enabling are these bytes. */
+void pt_expect(const struct pt_rig *rig, const struct pt_bytes *bytes);
+
+/* The same, before the two packets of disabling. */
+void pt_expect_traced(const struct pt_rig *rig, struct pt_bytes *bytes);
+
+/* Bytes begin with `ip` as the last one: that of TIP.PGE. */
+static inline struct pt_bytes pt_bytes(const struct pt_rig *rig)
+{
+	return (struct pt_bytes){.last_ip = rig->first};
 }
 
 #endif

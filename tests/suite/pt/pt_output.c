@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+// The output table: where bytes go, where they stop, what is wrong with a table; BTS beside it.
+#include "drivers/apic/lapic.h"
+#include "drivers/cpuid.h"
+#include "drivers/pmu/registers.h"
+#include "kernel/cpu.h"
+#include "kernel/trace/context.h"
+#include "kernel/trap/trap.h"
+#include "tests/lib/pmi.h"
+#include "tests/lib/pt_rig.h"
+
+#define SUPPORTED_ADDRESSES 0x80000008u
+
+/* Three bytes or more each turn: a page takes 1365 at most. */
+#define INDIRECT_JUMPS(n)                                                                          \
+	"movl $" #n ", %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\tdecl %%esi\n\tjz 2f\n\tjmp *%%rbx\n2:"
+
+/* Chunks hold packets up to `end` and nothing after. */
+static void expect_written(const struct pt_rig *rig, uint64_t end)
+{
+	uint64_t size = rig->trace.buffer.count * PT_RIG_BYTES, at = size;
+
+	while (at && rig->memory[at - 1] == PT_RIG_POISON)
+		at--;
+	EXPECT_EQ(at, end);
+}
+
+TEST(pt_pointers_follow, .group = "PT", .ids = "PT34", .needs = NEED_PT,
+     .claim = "index and offset of the table say how many bytes were written, over regions",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	struct pt_state state;
+	struct pt_rig rig;
+	size_t packets = 0;
+
+	pt_open(&rig, PT_RIG_CHUNKS, false);
+	if (rig.trace.buffer.count == 1)
+		PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(100));
+	else
+		PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(2000));
+	state = pt_state(&rig.trace);
+	EXPECT(state.end > (rig.trace.buffer.count == 1 ? 300 : PT_RIG_BYTES));
+	EXPECT(!state.stopped && !state.table_error);
+	EXPECT_EQ(rig.trace.output_base, rig.trace.buffer.table_address);
+	expect_written(&rig, state.end);
+	for (size_t at = 0, bytes; (bytes = pt_packet(&rig, at)); at += bytes)
+		packets += (rig.memory[at] & 0x1f) == PT_TIP;
+	EXPECT_EQ(packets, rig.trace.buffer.count == 1 ? 99 : 1999);
+	pt_close(&rig);
+}
+
+TEST(pt_stop_when_full, .group = "PT", .ids = "PT36 PT37", .needs = NEED_PT,
+     .claim = "STOP ends the trace at the end of its region; started again there, it is an error",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	struct pt_state state;
+	struct pt_rig rig;
+
+	pt_open(&rig, 2, false);
+	PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(3000));
+	state = pt_state(&rig.trace);
+	EXPECT(state.stopped && state.full && !state.table_error);
+	EXPECT_EQ(state.end, rig.trace.buffer.count * PT_RIG_BYTES);
+	EXPECT_EQ(rig.trace.output_base, rig.trace.buffer.table_address);
+	EXPECT_EQ(rig.trace.output_mask_ptrs,
+		  RTIT_POINTERS(rig.trace.buffer.count - 1, PT_RIG_BYTES));
+	EXPECT_EQ(pt_load(&rig.trace), -ENOSPC);
+	wrmsr(IA32_RTIT_STATUS, 0);
+	PT_TRACED(&rig, PT_PLAIN, "nop");
+	EXPECT(pt_state(&rig.trace).table_error);
+	EXPECT_EQ(pt_load(&rig.trace), -EIO);
+	pt_again(&rig, PT_PLAIN);
+	PT_TRACED(&rig, PT_PLAIN, "nop");
+	expect_written(&rig, pt_state(&rig.trace).end);
+	EXPECT(pt_state(&rig.trace).end > 0);
+	pt_close(&rig);
+}
+
+TEST(pt_circular, .group = "PT", .ids = "PT35", .needs = NEED_PT,
+     .claim = "END leads back to the table's first entry, and output goes on there",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	struct pt_state state;
+	struct pt_rig rig;
+
+	pt_open(&rig, 2, true);
+	PT_TRACED(&rig, PT_PLAIN, "nop");
+	EXPECT(!pt_state(&rig.trace).wrapped);
+	pt_again(&rig, PT_PLAIN);
+	PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(3000));
+	state = pt_state(&rig.trace);
+	EXPECT(state.wrapped && !state.stopped && !state.table_error);
+	EXPECT_EQ(state.valid, rig.trace.buffer.count * PT_RIG_BYTES);
+	EXPECT(state.end < state.valid);
+	EXPECT_EQ(rig.trace.output_base, rig.trace.buffer.table_address);
+	if (state.end)
+		EXPECT_EQ(rig.memory[state.end - 1], PT_PGD);
+	pt_close(&rig);
+}
+
+/* Enabling with entry `n` replaced: an error, no #GP, not a byte. */
+static void expect_error(struct pt_rig *rig, size_t n, uint64_t entry)
+{
+	uint64_t good;
+
+	pt_again(rig, PT_PLAIN);
+	good = rig->table[n];
+	rig->table[n] = entry;
+	PT_TRACED(rig, PT_PLAIN, "jmp 1f\n1:");
+	rig->table[n] = good;
+	if (!pt_state(&rig->trace).table_error)
+		test_note("entry %zu = %lx", n, entry);
+	EXPECT(pt_state(&rig->trace).table_error);
+	EXPECT(!(rig->trace.status & RTIT_STATUS_TRIGGER_EN));
+	expect_written(rig, 0);
+}
+
+TEST(pt_table_errors, .group = "PT", .ids = "PT38 PT5", .needs = NEED_PT,
+     .claim = "a table with reserved bits, a misaligned region or END first sets Error",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	static const unsigned reserved[] = {1, 3, 5, 10, 11};
+	unsigned most = cpuid(SUPPORTED_ADDRESSES, 0).eax & 0xff;
+	struct pt_rig rig;
+	uint64_t first;
+
+	pt_open(&rig, 1, false);
+	first = rig.table[0];
+	for (size_t n = 0; n < sizeof(reserved) / sizeof(reserved[0]); n++)
+		expect_error(&rig, 0, first | 1ull << reserved[n]);
+	expect_error(&rig, 0, first | 1ull << most);
+	expect_error(&rig, 0, first | 1ull << 63);
+	expect_error(&rig, 0, first | 0x1000 | TOPA_SIZE(1));
+	expect_error(&rig, 0, rig.table[1]);
+	if (!pt_caps()->topa_many) {
+		expect_error(&rig, 1, first);
+		expect_error(&rig, 1, rig.chunks[0] | TOPA_END);
+	}
+	pt_again(&rig, PT_PLAIN);
+	wrmsr(IA32_RTIT_OUTPUT_BASE, rig.trace.buffer.table_address | 0x80);
+	PT_TRACED(&rig, PT_PLAIN, "nop");
+	EXPECT(pt_state(&rig.trace).table_error);
+	expect_written(&rig, 0);
+	pt_close(&rig);
+}
+
+TEST(pt_end_flags, .group = "PT", .ids = "PT38", .needs = NEED_PT,
+     .claim = "END with INT or STOP sets Error once it is reached", .source = "SDM Vol 3, 36.2.6")
+{
+	struct pt_rig rig;
+
+	if (!pt_caps()->topa_many)
+		test_skip("a table of one region is checked as a whole");
+	pt_open(&rig, 1, true);
+	for (unsigned n = 0; n < 2; n++) {
+		pt_again(&rig, PT_PLAIN);
+		rig.table[1] |= n ? TOPA_STOP : TOPA_INT;
+		PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(2000));
+		EXPECT(pt_state(&rig.trace).table_error);
+		expect_written(&rig, PT_RIG_BYTES);
+	}
+	pt_close(&rig);
+}
+
+TEST(pt_status_left, .group = "PT", .ids = "PT39", .needs = NEED_PT,
+     .claim = "with Error or Stopped left in IA32_RTIT_STATUS nothing is traced",
+     .source = "SDM Vol 3, 36.2.5")
+{
+	static const uint64_t left[] = {RTIT_STATUS_ERROR, RTIT_STATUS_STOPPED};
+	struct pt_rig rig;
+	uint64_t control, status;
+
+	pt_open(&rig, 1, false);
+	for (unsigned n = 0; n < 2; n++) {
+		pt_again(&rig, PT_PLAIN);
+		wrmsr(IA32_RTIT_STATUS, left[n]);
+		wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
+		control = rdmsr(IA32_RTIT_CTL);
+		status = rdmsr(IA32_RTIT_STATUS);
+		pt_stop(&rig.trace);
+		EXPECT_EQ(control, pt_on(PT_PLAIN));
+		EXPECT(!(status & RTIT_STATUS_TRIGGER_EN));
+		EXPECT(status & left[n]);
+		EXPECT_EQ(pt_state(&rig.trace).end, 0);
+		expect_written(&rig, 0);
+	}
+	pt_close(&rig);
+}
+
+/* What the interrupt's handler read first. */
+static struct {
+	unsigned count;
+	uint64_t status, global;
+} seen;
+
+static bool nmi(struct trap_frame *frame)
+{
+	uint64_t status, global;
+
+	(void)frame;
+	if (!(lapic_read_lvtpc() & LVT_MASKED))
+		return false;
+	status = rdmsr(IA32_RTIT_STATUS);
+	global = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	wrmsr(IA32_RTIT_CTL, 0);
+	seen.count++;
+	seen.status = status;
+	seen.global = global;
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, TRACE_TOPA_PMI);
+	lapic_unmask_lvtpc();
+	return true;
+}
+
+/* Fills the first region at least, the interrupt being an NMI. */
+static void interrupted(struct pt_rig *rig)
+{
+	seen.count = 0;
+	nmi_add_handler(nmi);
+	PT_TRACED(rig, PT_PLAIN, INDIRECT_JUMPS(3000));
+	pmi_settle();
+	nmi_remove_handler(nmi);
+}
+
+TEST(pt_interrupt, .group = "PT", .ids = "PT40", .needs = NEED_PT | NEED_BTS,
+     .claim = "INT interrupts once its region is full and sets Trace_ToPA_PMI; STOP comes first",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	struct pt_rig rig;
+
+	for (unsigned stops = 0; stops < 2; stops++) {
+		pt_open(&rig, stops ? 1 : PT_RIG_CHUNKS, !stops);
+		rig.trace.buffer.interrupts = true;
+		pt_again(&rig, PT_PLAIN);
+		REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+		interrupted(&rig);
+		EXPECT_EQ(seen.count, 1);
+		EXPECT(seen.global & TRACE_TOPA_PMI);
+		EXPECT_EQ(!!(seen.status & RTIT_STATUS_STOPPED), stops);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & TRACE_TOPA_PMI, 0);
+		ds_checkin(&this_cpu()->trace->ds);
+		pt_close(&rig);
+	}
+}
+
+TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
+     .claim = "while TraceEn is set BTS rests on the processors that say so, and goes on on others",
+     .source = "SDM Vol 3, 36.3.1.2")
+{
+	uint64_t debugctl = 0;
+	struct rig bts;
+	struct pt_rig rig;
+	size_t traced;
+
+	rig_open(&bts, 16);
+	pt_open(&rig, 1, false);
+	wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_OS));
+	TRACED_WITH(rig_all(),
+		    "jmp 1f\n1:\tmovl $0x1d9, %%ecx\n\trdmsr\n\tmovl %%eax, %k[debugctl]\n\t"
+		    "jmp 1f\n1:",
+		    AND([debugctl] "=&r"(debugctl)), );
+	pt_stop(&rig.trace);
+	traced = rig_count(&bts);
+	rig_reset(&bts);
+	TRACED(rig_all(), "jmp 1f\n1:\tjmp 1f\n1:");
+	EXPECT_EQ((uint32_t)debugctl, (uint32_t)rig_all());
+	EXPECT_EQ(traced, ds_caps()->suspended_by_pt ? 0 : 2);
+	EXPECT_EQ(rig_count(&bts), 2);
+	pt_close(&rig);
+	rig_close(&bts);
+}
