@@ -30,8 +30,6 @@ struct export_stream {
 	enum export_what what;
 	struct tracer *tracer;
 	unsigned view;
-	uint64_t gaps; /* records that gaps in the stream stand for */
-	bool taken;    /* something was read */
 	struct frame_block block;
 };
 
@@ -199,28 +197,11 @@ static void add_record(struct export_stream *stream, const struct trace_record *
 	frame_add(&line, &stream->block, record);
 }
 
-/* Adds what was lost before the first record, which no gap in the stream stands for. */
-static void add_loss(struct export_stream *stream)
-{
-	struct trace_record unknown = {TRACE_STAMP | PTRACE_BTS_GAP, 0, TRACE_STAMP_FLAG};
-	struct trace_status status;
-
-	trace_status(stream->tracer, &status);
-	if (stream->taken)
-		return;
-	stream->taken = true;
-	stream->block.header.lost = status.lost;
-	if (status.lost_more || status.truncated)
-		add_record(stream, &unknown);
-}
-
 /* Sends what can be read, except what is too little for a frame. With the line. */
 static void drain(struct export_stream *stream)
 {
 	size_t count;
 
-	if (trace_available(stream->tracer))
-		add_loss(stream);
 	do {
 		count = trace_read_predicted(stream->tracer, records, predicted, AT_ONCE);
 		for (size_t i = 0; i < count; i++) {
