@@ -50,10 +50,11 @@ struct defect {
 		&name##_defect;
 
 /* The last arguments of DEFECT() and ERRATUM(): `hook` of struct ds_rules, of struct pmu_rules, of
-   struct pebs_rules is `function`. */
+   struct pebs_rules, of struct pt_rules is `function`. */
 #define BREAKS(hook, function)		ds_break(&silicon->ds)->hook = (function)
 #define BREAKS_COUNTERS(hook, function) silicon->pmu.hook = (function)
 #define BREAKS_SAMPLES(hook, function)	silicon->pebs.hook = (function)
+#define BREAKS_PT(hook, function)	silicon->pt.hook = (function)
 
 /*
  * What a defect remembers from one call of its hooks to the next, as a pointer to `type`: of each

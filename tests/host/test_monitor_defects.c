@@ -9,7 +9,7 @@ enum { BRANCHES = 400 };
 
 static struct silicon clean(void)
 {
-	struct silicon silicon = {.pmu = pmu_clean, .pebs = pebs_clean};
+	struct silicon silicon = {.pmu = pmu_clean, .pebs = pebs_clean, .pt = pt_clean};
 
 	ds_make(&silicon.ds, &(struct ds_behaviour){0});
 	return silicon;
@@ -30,7 +30,8 @@ static void every_defect_is_described(void **state)
 		defect->break_rules(&silicon);
 		assert_true(memcmp(&silicon.ds.rules, &ds_clean, sizeof(ds_clean)) ||
 			    memcmp(&silicon.pmu, &pmu_clean, sizeof(pmu_clean)) ||
-			    memcmp(&silicon.pebs, &pebs_clean, sizeof(pebs_clean)));
+			    memcmp(&silicon.pebs, &pebs_clean, sizeof(pebs_clean)) ||
+			    memcmp(&silicon.pt, &pt_clean, sizeof(pt_clean)));
 	}
 	assert_true(n >= 60);
 }

@@ -31,7 +31,8 @@ TEST(pt_pointers_follow, .group = "PT", .ids = "PT34", .needs = NEED_PT,
 {
 	struct pt_state state;
 	struct pt_rig rig;
-	size_t packets = 0;
+	const uint8_t *first = NULL;
+	size_t packets = 0, bits = 0;
 
 	pt_open(&rig, PT_RIG_CHUNKS, false);
 	if (rig.trace.buffer.count == 1)
@@ -43,9 +44,17 @@ TEST(pt_pointers_follow, .group = "PT", .ids = "PT34", .needs = NEED_PT,
 	EXPECT(!state.stopped && !state.table_error);
 	EXPECT_EQ(rig.trace.output_base, rig.trace.buffer.table_address);
 	expect_written(&rig, state.end);
-	for (size_t at = 0, bytes; (bytes = pt_packet(&rig, at)); at += bytes)
-		packets += (rig.memory[at] & 0x1f) == PT_TIP;
+	for (size_t at = 0, bytes; (bytes = pt_packet(&rig, at)); at += bytes) {
+		const uint8_t *packet = rig.memory + at;
+
+		bits += !(packet[0] & 1) && packet[0] != 0x02;
+		if ((packet[0] & 0x1f) != PT_TIP)
+			continue;
+		first = packets++ ? first : packet; /* all have the same target */
+		EXPECT(packet[1] == first[1] && packet[2] == first[2]);
+	}
 	EXPECT_EQ(packets, rig.trace.buffer.count == 1 ? 99 : 1999);
+	EXPECT_EQ(bits, packets + 1);
 	pt_close(&rig);
 }
 
