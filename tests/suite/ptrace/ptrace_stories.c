@@ -40,8 +40,8 @@ TEST(ptrace_jumped_to_nowhere, .group = "I", .ids = "", .needs = NEED_BTS,
 	REQUIRE(line);
 	line = program_output("*serve+0x* -> handle+0x0", line);
 	REQUIRE(line);
-	EXPECT(program_output("*serve+0x* -> handle+0x0",
-			      line)); /* the twelfth: the first message */
+	/* The first message: the eleventh line or the twelfth, as the compiler made the loops. */
+	EXPECT(program_output("*handle+0x* -> handle+0x*, times 2", line));
 	programs_end(before);
 }
 
