@@ -69,4 +69,16 @@ struct vcpu {
 	struct interp *interp; /* the interpreter's caches: interp_init() */
 };
 
+/* 64-bit mode: outside IA-32e mode CS.L means nothing (SDM Vol 3, 5.2.1). */
+static inline bool vcpu_in_64_bit_mode(const struct vcpu *vcpu)
+{
+	return vcpu->efer & EFER_LMA && vcpu->segment[CS].attributes & SEGMENT_L;
+}
+
+/* What RIP is relative to. */
+static inline uint64_t vcpu_code_base(const struct vcpu *vcpu)
+{
+	return vcpu_in_64_bit_mode(vcpu) ? 0 : vcpu->segment[CS].base;
+}
+
 #endif

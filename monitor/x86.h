@@ -47,6 +47,12 @@ enum vector {
 #define MSR_GS_BASE	   0xc0000101u
 #define MSR_KERNEL_GS_BASE 0xc0000102u
 
+/* Bits of IA32_EFER, CR4, and of a code segment as a VMCB packs its attributes. */
+#define EFER_LMA   (1ull << 10)
+#define CR4_PAE	   (1ull << 5)
+#define SEGMENT_L  (1u << 9)
+#define SEGMENT_DB (1u << 10)
+
 /* IA32_DEBUGCTL in every layout of its other flags: SDM Vol 3, 17.4.1. */
 #define DEBUGCTL_LBR 1ull
 #define DEBUGCTL_BTF 2ull /* RFLAGS.TF traps taken branches only */

@@ -4,6 +4,7 @@
 #include "drivers/ds/private.h"
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"
+#include "drivers/pt/registers.h"
 
 bool ds_pt_is_active(void)
 {

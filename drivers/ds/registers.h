@@ -9,13 +9,11 @@
 #define IA32_PEBS_ENABLE       0x3f1u
 #define MSR_PEBS_DATA_CFG      0x3f2u
 #define MSR_PEBS_LD_LAT	       0x3f6u
-#define IA32_RTIT_CTL	       0x570u
 #define IA32_DS_AREA	       0x600u
 
 #define MISC_ENABLE_EMON_AVAILABLE   (1ull << 7)
 #define MISC_ENABLE_BTS_UNAVAILABLE  (1ull << 11)
 #define MISC_ENABLE_PEBS_UNAVAILABLE (1ull << 12)
-#define RTIT_CTL_TRACE_EN	     (1ull << 0)
 
 #define CPUID_1_EDX_DS	   (1u << 21)
 #define CPUID_1_ECX_DTES64 (1u << 2)

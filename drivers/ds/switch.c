@@ -7,6 +7,7 @@
 #include "drivers/ds/private.h"
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"
+#include "drivers/pt/registers.h"
 
 /* What `loaded` points to while the MSRs are lent: never on the hardware, never overflowing. */
 static struct ds_lease lent = {.overflow = DS_O_WRAP};

@@ -12,7 +12,6 @@
 #define MSR_VM_HSAVE_PA 0xc0010117u
 
 #define EFER_LME  (1ull << 8)
-#define EFER_LMA  (1ull << 10)
 #define EFER_NXE  (1ull << 11)
 #define EFER_SVME (1ull << 12)
 

@@ -18,7 +18,6 @@
 #define CR4_TSD	       (1ULL << 2)
 #define CR4_DE	       (1ULL << 3)
 #define CR4_PSE	       (1ULL << 4)
-#define CR4_PAE	       (1ULL << 5)
 #define CR4_PGE	       (1ULL << 7)
 #define CR4_OSFXSR     (1ULL << 9)
 #define CR4_OSXMMEXCPT (1ULL << 10)
@@ -35,7 +34,6 @@
 
 #define EFER_SCE (1ULL << 0)
 #define EFER_LME (1ULL << 8)
-#define EFER_LMA (1ULL << 10)
 #define EFER_NXE (1ULL << 11)
 
 #endif

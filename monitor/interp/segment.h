@@ -17,8 +17,6 @@ enum attributes {
 	SEGMENT_S = 1 << 4,
 	SEGMENT_DPL = 3 << 5,
 	SEGMENT_P = 1 << 7,
-	SEGMENT_L = 1 << 9,
-	SEGMENT_DB = 1 << 10,
 	SEGMENT_G = 1 << 11,
 };
 

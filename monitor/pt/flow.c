@@ -12,13 +12,10 @@ static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 bool pt_rule_context(const struct vcpu *vcpu)
 {
 	const struct pt_state *pt = &vcpu->pt;
-	const uint64_t efer_lma = 1u << 10, cr4_pae = 1u << 5;
-	bool pae = !(vcpu->efer & efer_lma) && vcpu->cr4 & cr4_pae;
-	uint64_t compared = pae ? ~0x1full : ~0xfffull;
 
 	if (!(pt->ctl & (vcpu->cpl ? CTL_USER : CTL_OS)))
 		return false;
-	return !(pt->ctl & CTL_CR3_FILTER) || !((vcpu->cr3 ^ pt->cr3_match) & compared);
+	return !(pt->ctl & CTL_CR3_FILTER) || !((vcpu->cr3 ^ pt->cr3_match) & pt_cr3_bits(vcpu));
 }
 
 static bool within(const struct pt_state *pt, unsigned range, uint64_t ip)
@@ -209,14 +206,6 @@ static void moved_cr3(struct vcpu *vcpu, uint64_t next)
 		rules_of(vcpu)->pip(vcpu);
 }
 
-static uint64_t code_base(const struct vcpu *vcpu)
-{
-	const uint16_t is_long = 1u << 9;
-	const struct segment *cs = &vcpu->segment[CS];
-
-	return vcpu->efer & 1u << 10 && cs->attributes & is_long ? 0 : cs->base;
-}
-
 void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 {
 	struct pt_state *pt = &vcpu->pt;
@@ -232,7 +221,7 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 	if (pt->sync_due && pt_triggers(vcpu))
 		rules_of(vcpu)->sync(vcpu, vcpu->rip);
 	pt->interrupted_itself = false;
-	pt->code_base = code_base(vcpu);
+	pt->code_base = vcpu_code_base(vcpu);
 }
 
 void pt_event(struct vcpu *vcpu, const struct branch *event)
@@ -243,7 +232,7 @@ void pt_event(struct vcpu *vcpu, const struct branch *event)
 
 	pt->interrupted_itself = event->cause == CAUSE_SOFTWARE_INTERRUPT;
 	take_up(vcpu, vcpu->rip);
-	pt->code_base = code_base(vcpu);
+	pt->code_base = vcpu_code_base(vcpu);
 	if (was_enabled && vcpu->pt.context_enabled && rules_of(vcpu)->stop(vcpu, vcpu->rip))
 		rules_of(vcpu)->ip(vcpu, FUP, from, true);
 	if (!stops(vcpu, vcpu->rip, was_enabled))

@@ -119,12 +119,9 @@ void pt_rule_ip(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with
 
 static uint8_t current_mode(const struct vcpu *vcpu)
 {
-	const uint16_t is_long = 1u << 9, is_32 = 1u << 10; /* CS.L, CS.D as a VMCB packs them */
-	uint16_t attributes = vcpu->segment[CS].attributes;
-
-	if (vcpu->efer & 1u << 10 && attributes & is_long)
+	if (vcpu_in_64_bit_mode(vcpu))
 		return MODE_64;
-	return attributes & is_32 ? MODE_32 : 0;
+	return vcpu->segment[CS].attributes & SEGMENT_DB ? MODE_32 : 0;
 }
 
 /* MODE.Exec, where the size of code is not that of the last one: 36.4.2.8. */
@@ -139,16 +136,13 @@ void pt_rule_mode(struct vcpu *vcpu)
 	put(vcpu, bytes, sizeof(bytes));
 }
 
-/* 36.4.2.7: bits 51:5 from bit 1 on; in IA-32e mode 11:5 are 0. */
+/* 36.4.2.7: bits 51:5 from bit 1 on. */
 void pt_rule_pip(struct vcpu *vcpu)
 {
-	const uint64_t efer_lma = 1u << 10, cr4_pae = 1u << 5;
-	uint64_t cr3 = vcpu->cr3 & ((1ull << 52) - 1) & ~0x1full, payload;
+	uint64_t cr3 = vcpu->cr3 & pt_cr3_bits(vcpu) & ((1ull << 52) - 1);
+	uint64_t payload = cr3 >> PIP_CR3_SHIFT << 1;
 	uint8_t bytes[8] = {EXTENDED, PIP};
 
-	if (vcpu->efer & efer_lma || !(vcpu->cr4 & cr4_pae))
-		cr3 &= ~0xfffull;
-	payload = cr3 >> PIP_CR3_SHIFT << 1;
 	pt_flush_tnt(vcpu);
 	memcpy(bytes + 2, &payload, 6);
 	vcpu->pt.reported_cr3 = vcpu->cr3;

@@ -105,6 +105,13 @@ static inline bool pt_triggers(const struct vcpu *vcpu)
 	return vcpu->pt.ctl & CTL_TRACE_EN && !(vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED));
 }
 
+/* The bits of CR3 that are compared and reported: 11:5 with PAE paging alone (36.2.4.2, 36.4.2.7).
+ */
+static inline uint64_t pt_cr3_bits(const struct vcpu *vcpu)
+{
+	return vcpu->cr4 & CR4_PAE && !(vcpu->efer & EFER_LMA) ? ~0x1full : ~0xfffull;
+}
+
 /* Packets of packets.c without a rule of their own. */
 void pt_flush_tnt(struct vcpu *vcpu);
 void pt_time(struct vcpu *vcpu); /* CBR, and TSC where TSCEn is set */

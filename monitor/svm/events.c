@@ -9,7 +9,6 @@
 #include "monitor/trace.h"
 
 enum { OPCODE_STI = 0xfb, OPCODE_MOV_TO_SEGMENT = 0x8e };
-#define SEGMENT_LONG (1u << 9)
 
 /* By the interpreter's rules while branches are traced, so that they are recorded. */
 void raise_exception(struct guest *guest, uint8_t vector, int64_t error)
@@ -71,7 +70,7 @@ static unsigned prefix_bytes(struct guest *guest)
 	for (unsigned n = 0; n < INSN_BYTES; n++) {
 		if (!fetch(guest, code->base + guest->vcpu.rip + n, &byte, 1))
 			return 0;
-		if (!is_prefix(byte, code->attributes & SEGMENT_LONG))
+		if (!is_prefix(byte, code->attributes & SEGMENT_L))
 			return n;
 	}
 	return 0;
@@ -79,11 +78,10 @@ static unsigned prefix_bytes(struct guest *guest)
 
 struct retired native_began(const struct vcpu *vcpu)
 {
-	const struct segment *code = &vcpu->segment[CS];
-	uint64_t base = code->attributes & SEGMENT_LONG ? 0 : code->base;
-
-	return (struct retired){
-		.from = base + vcpu->rip, .rip = vcpu->rip, .from_cpl = vcpu->cpl, .kind = RETIRED};
+	return (struct retired){.from = vcpu_code_base(vcpu) + vcpu->rip,
+				.rip = vcpu->rip,
+				.from_cpl = vcpu->cpl,
+				.kind = RETIRED};
 }
 
 /* While the interpreter runs: before that nothing counts instructions. */
@@ -104,7 +102,7 @@ void complete_instruction(struct guest *guest, unsigned opcode_bytes)
 
 	interp_forget(vcpu);
 	vcpu->rip += prefix_bytes(guest) + opcode_bytes;
-	if (!(vcpu->segment[CS].attributes & SEGMENT_LONG))
+	if (!(vcpu->segment[CS].attributes & SEGMENT_L))
 		vcpu->rip = (uint32_t)vcpu->rip;
 	vcpu->interrupt_shadow = false;
 	native_retired(vcpu, &began);

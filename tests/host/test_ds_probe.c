@@ -6,6 +6,7 @@
 
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
+#include "drivers/pt/registers.h"
 #include "kernel/silicon.h"
 #include "kernel/trace/trace.h"
 #include "tests/host/fake_cpu.h"

@@ -7,25 +7,9 @@ cd "$(dirname "$0")/../.." || exit 2
 logs=tests/runner/logs
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-number=0 failed=0
-
-# try NAME CODE WORDS COMMAND...: the exit status, and a regular expression for all it printed.
-try()
-{
-	local name=$1 expected=$2 words=$3 said code
-	shift 3
-	said=$("$@" 2>&1)
-	code=$?
-	number=$((number + 1))
-	if [ $code = "$expected" ] && [[ $said =~ $words ]]; then
-		echo "ok $number report: $name"
-	else
-		echo "not ok $number report: $name"
-		echo "# expected $expected: $words"
-		echo "# got $code: ${said//$'\n'/$'\n# '}"
-		failed=1
-	fi
-}
+tested=report
+# shellcheck source=tests/runner/tap.sh
+. tests/runner/tap.sh
 
 # A log with HTML in all that a machine can say, and a second tag where an attribute would end.
 hostile()

@@ -15,27 +15,11 @@ ln -s "$top"/{README.md,boot,kernel,drivers,lib,include} "$tree"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
 
-number=0 failed=0
+tested=runner
+# shellcheck source=tests/runner/tap.sh
+. "$here/tap.sh"
 unset BUILD TIMEOUT_SCALE
 export QEMU=$here/fake-qemu FAKE_LOG=$here/logs/pass.log
-
-# try NAME CODE WORDS COMMAND...: the exit status, and a regular expression for all it printed.
-try()
-{
-	local name=$1 expected=$2 words=$3 said code
-	shift 3
-	said=$("$@" 2>&1)
-	code=$?
-	number=$((number + 1))
-	if [ $code = "$expected" ] && [[ $said =~ $words ]]; then
-		echo "ok $number runner: $name"
-	else
-		echo "not ok $number runner: $name"
-		echo "# expected $expected: $words"
-		echo "# got $code: ${said//$'\n'/$'\n# '}"
-		failed=1
-	fi
-}
 
 # The command line that a dry run prints, with what has to stand in it.
 composes()

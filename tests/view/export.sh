@@ -8,16 +8,9 @@ view=build/view program=build/view-test/example.elf
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-number=0 failed=0
-# result CLAIM: of the last command's exit status
-result()
-{
-	local status=$?
-	number=$((number + 1))
-	[ $status = 0 ] && { echo "ok $number export: $1"; return; }
-	echo "not ok $number export: $1"
-	failed=1
-}
+tested='export'
+# shellcheck source=tests/runner/tap.sh
+. tests/runner/tap.sh
 
 # refuses CODE WORDS COMMAND...: it leaves with CODE and says WORDS
 refuses()

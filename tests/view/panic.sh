@@ -10,16 +10,9 @@ trap 'rm -rf "$scratch"' EXIT
 log=$scratch/panic.log
 ./run-qemu.sh -q -a unsafe=1 -t selftest_panic_traced -l "$log" >/dev/null 2>&1
 
-number=0 failed=0
-# result CLAIM: of the last command's exit status
-result()
-{
-	local status=$?
-	number=$((number + 1))
-	[ $status = 0 ] && { echo "ok $number panic: $1"; return; }
-	echo "not ok $number panic: $1"
-	failed=1
-}
+tested=panic
+# shellcheck source=tests/runner/tap.sh
+. tests/runner/tap.sh
 
 # refuses CODE WORDS COMMAND...: it leaves with CODE, says WORDS and prints nothing
 refuses()

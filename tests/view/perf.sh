@@ -13,16 +13,9 @@ perl -e '$/ = \24; while (<>) { printf "%x %x %s\n", unpack("Q<2"), (unpack("Q<3
 $view perf -p "$program" -o "$scratch/samples.data" "$scratch/trace.spt" 2>/dev/null
 $view perf --aux -p "$program" -o "$scratch/aux.data" "$scratch/trace.spt" 2>/dev/null
 
-number=0 failed=0
-# result CLAIM: of the last command's exit status
-result()
-{
-	local status=$?
-	number=$((number + 1))
-	[ $status = 0 ] && { echo "ok $number perf: $1"; return; }
-	echo "not ok $number perf: $1"
-	failed=1
-}
+tested=perf
+# shellcheck source=tests/runner/tap.sh
+. tests/runner/tap.sh
 
 read_perf()
 {

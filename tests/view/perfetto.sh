@@ -11,16 +11,9 @@ build/view-test/test_stack "$program" "$scratch/trace.spt" "$scratch/records" >/
 build/view perfetto -p "$program" -o "$scratch/trace.perfetto" "$scratch/trace.spt" 2>"$scratch/said"
 protoc --decode=Trace --proto_path=tests/view tests/view/perfetto.proto <"$scratch/trace.perfetto" >"$scratch/text"
 decoded=$?
-number=0 failed=0
-# result CLAIM: of the last command's exit status
-result()
-{
-	local status=$?
-	number=$((number + 1))
-	[ $status = 0 ] && { echo "ok $number perfetto: $1"; return; }
-	echo "not ok $number perfetto: $1"
-	failed=1
-}
+tested=perfetto
+# shellcheck source=tests/runner/tap.sh
+. tests/runner/tap.sh
 
 echo 1..3
 # A field that the description does not have is shown by its number.

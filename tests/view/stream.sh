@@ -11,16 +11,9 @@ trace=$scratch/trace.spt
 build/view-test/test_stack "$program" "$trace" "$scratch/records" >"$scratch/tap" || cat "$scratch/tap"
 records=$(($(stat -c %s "$scratch/records") / 24))
 
-number=0 failed=0
-# result CLAIM: of the last command's exit status
-result()
-{
-	local status=$?
-	number=$((number + 1))
-	[ $status = 0 ] && { echo "ok $number stream: $1"; return; }
-	echo "not ok $number stream: $1"
-	failed=1
-}
+tested=stream
+# shellcheck source=tests/runner/tap.sh
+. tests/runner/tap.sh
 
 # refuses CODE WORDS COMMAND...: it leaves with CODE, says WORDS and prints nothing
 refuses()
