@@ -203,7 +203,7 @@ static void drain(struct export_stream *stream)
 	size_t count;
 
 	do {
-		count = trace_read_predicted(stream->tracer, records, predicted, AT_ONCE);
+		count = bts_read_predicted(stream->tracer, records, predicted, AT_ONCE);
 		for (size_t i = 0; i < count; i++) {
 			struct trace_record record = record_to_send(&records[i], predicted[i]);
 
@@ -233,14 +233,14 @@ static void reached_threshold(struct tracer *tracer, void *argument)
 	(void)argument;
 }
 
-static struct trace_options options_of(const struct export_stream *stream)
+static struct bts_options options_of(const struct export_stream *stream)
 {
-	struct trace_options wish = {.view = stream->view,
-				     .privileged = true,
-				     .stamps = true,
-				     .size = options.trace_size,
-				     .overflow = options.trace_mode == EXPORT_STOP ? TRACE_STOP
-										   : TRACE_WRAP};
+	struct bts_options wish = {.view = stream->view,
+				   .privileged = true,
+				   .stamps = true,
+				   .size = options.trace_size,
+				   .overflow = options.trace_mode == EXPORT_STOP ? TRACE_STOP
+										 : TRACE_WRAP};
 
 	if (stream->what == EXPORT_PROGRAMS && options.trace_mode == EXPORT_WHOLE) {
 		wish.overflow = TRACE_SIGNAL;
@@ -281,14 +281,14 @@ static void enter(struct export_stream *stream, int error, const char *name, uin
 
 void export_task(struct task *task, enum export_what what, const char *name, uint32_t checksum)
 {
-	struct trace_options wish;
+	struct bts_options wish;
 	struct export_stream *stream;
 
 	take_line();
 	stream = new_stream(task, what, task->pid);
 	if (stream) {
 		wish = options_of(stream);
-		enter(stream, trace_attach(task, &wish, &stream->tracer), name, checksum);
+		enter(stream, bts_attach(task, &wish, &stream->tracer), name, checksum);
 	} else {
 		printk("# export: %s is not traced: no memory, or too many tasks\n", name);
 	}
@@ -331,10 +331,10 @@ void export_serve(void)
 /* What it takes to send a record is more than that record. */
 static void pause(struct export_stream *stream)
 {
-	struct trace_options still = options_of(stream);
+	struct bts_options still = options_of(stream);
 
 	still.paused = true;
-	trace_change(stream->tracer, &still);
+	bts_change(stream->tracer, &still);
 }
 
 /* Sends the rest and takes the stream out of the list. With the line. */
@@ -366,12 +366,12 @@ static void trace_cpus(void)
 {
 	for (unsigned i = 0; i < cpu_count(); i++) {
 		struct export_stream *stream = new_stream(NULL, EXPORT_CPUS, TRACE_STREAM_CPU | i);
-		struct trace_options wish;
+		struct bts_options wish;
 
 		if (!stream)
 			return;
 		wish = options_of(stream);
-		enter(stream, trace_attach_cpu(i, &wish, &stream->tracer), "cpu", 0);
+		enter(stream, bts_attach_cpu(i, &wish, &stream->tracer), "cpu", 0);
 	}
 }
 

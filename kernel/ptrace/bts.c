@@ -68,13 +68,12 @@ static void stop_at_threshold(struct tracer *tracer, void *argument)
 	spin_unlock(&processes_lock, flags);
 }
 
-static struct trace_options options_of(struct attachment *at,
-				       const struct ptrace_bts_config *config)
+static struct bts_options options_of(struct attachment *at, const struct ptrace_bts_config *config)
 {
 	uint64_t flags = config->flags;
 	bool branches = flags & PTRACE_BTS_TRACE;
 
-	return (struct trace_options){
+	return (struct bts_options){
 		/* Where no branches are recorded the hardware shall find as few as it can. */
 		.view = branches ? flags / PTRACE_BTS_USER & (TRACE_USER | TRACE_KERNEL) : 0,
 		.privileged = may_see_kernel(at),
@@ -93,11 +92,11 @@ static struct trace_options options_of(struct attachment *at,
 	};
 }
 
-static int replace_buffer(struct attachment *at, const struct trace_options *options)
+static int replace_buffer(struct attachment *at, const struct bts_options *options)
 {
 	struct tracer *fresh = NULL;
-	int error = at->tracee ? trace_attach(at->tracee->task, options, &fresh)
-			       : trace_attach_cpu(at->cpu, options, &fresh);
+	int error = at->tracee ? bts_attach(at->tracee->task, options, &fresh)
+			       : bts_attach_cpu(at->cpu, options, &fresh);
 
 	if (error)
 		return error;
@@ -114,10 +113,10 @@ static uint64_t whole_records(uint64_t size)
 /* Its defaults and its size decided; the tracee reads it when it has to stop. */
 static void keep_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
-	struct trace_status status;
+	struct bts_status status;
 	uint64_t flags;
 
-	trace_status(at->trace, &status);
+	bts_status(at->trace, &status);
 	flags = spin_lock(&processes_lock);
 	at->config = *config;
 	at->config.flags &= PTRACE_BTS_SETTABLE;
@@ -142,7 +141,7 @@ static bool has_size(const struct attachment *at, const struct ptrace_bts_config
 
 long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
-	struct trace_options options = options_of(at, config);
+	struct bts_options options = options_of(at, config);
 	int error = config->size ? check_config(at, config) : 0;
 
 	if (error)
@@ -152,7 +151,7 @@ long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *co
 		return 0;
 	}
 	if (has_size(at, config))
-		error = trace_change(at->trace, &options);
+		error = bts_change(at->trace, &options);
 	else
 		error = replace_buffer(at, &options);
 	if (!error)
@@ -162,14 +161,14 @@ long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *co
 
 void ptrace_bts_status(struct attachment *at, struct ptrace_bts_config *config)
 {
-	struct trace_status status;
+	struct bts_status status;
 
 	*config = at->config;
 	if (!at->trace)
 		return;
-	trace_status(at->trace, &status);
+	bts_status(at->trace, &status);
 	config->flags |=
-		(status.filter == TRACE_FILTER_SOFTWARE ? PTRACE_BTS_SOFTWARE : 0u) |
+		(status.filter == BTS_FILTER_SOFTWARE ? PTRACE_BTS_SOFTWARE : 0u) |
 		(status.lost || status.lost_more || status.truncated ? PTRACE_BTS_LOST : 0u) |
 		(status.truncated ? PTRACE_BTS_TRUNCATED : 0u) |
 		(status.full ? PTRACE_BTS_FULL : 0u);

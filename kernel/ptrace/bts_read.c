@@ -15,19 +15,19 @@ static void resume_recording(struct attachment *at)
 		trace_resume(at->trace);
 }
 
-long bts_get(struct attachment *at, uint64_t user, uint64_t index)
+long ptrace_bts_get(struct attachment *at, uint64_t user, uint64_t index)
 {
 	struct ptrace_bts_record record;
-	int error = trace_get(at->trace, index, &record);
+	int error = bts_get(at->trace, index, &record);
 
 	if (!error)
 		error = copy_to_user(user, &record, RECORD);
 	return error ? error : (long)RECORD;
 }
 
-long bts_clear(struct attachment *at)
+long ptrace_bts_clear(struct attachment *at)
 {
-	trace_clear(at->trace);
+	bts_clear(at->trace);
 	resume_recording(at);
 	return 0;
 }
@@ -59,8 +59,8 @@ static size_t next_records(const struct reading *reading, uint64_t *position,
 {
 	if (most > BATCH)
 		most = BATCH;
-	return reading->remove ? trace_read(reading->trace, batch, most)
-			       : trace_peek(reading->trace, position, batch, most);
+	return reading->remove ? bts_read(reading->trace, batch, most)
+			       : bts_peek(reading->trace, position, batch, most);
 }
 
 static void copy_records(void *argument)
@@ -95,9 +95,9 @@ static void copy_unseen(const struct attachment *at, struct reading *reading)
 		copy_records(reading);
 }
 
-long bts_read(struct attachment *at, uint64_t user, uint64_t bytes, bool remove)
+long ptrace_bts_read(struct attachment *at, uint64_t user, uint64_t bytes, bool remove)
 {
-	size_t available = trace_available(at->trace);
+	size_t available = bts_available(at->trace);
 	struct reading reading = {
 		.trace = at->trace,
 		.user = user,

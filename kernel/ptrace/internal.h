@@ -23,8 +23,8 @@ long ptrace_get_message(struct attachment *attachment, uint64_t user);
 long ptrace_get_siginfo(struct attachment *attachment, uint64_t user);
 
 /* Of a buffer that there is, to `user`, which has room for `bytes`. -EFAULT, -EINVAL, -EIO. */
-long bts_get(struct attachment *attachment, uint64_t user, uint64_t index);
-long bts_read(struct attachment *attachment, uint64_t user, uint64_t bytes, bool remove);
-long bts_clear(struct attachment *attachment);
+long ptrace_bts_get(struct attachment *attachment, uint64_t user, uint64_t index);
+long ptrace_bts_read(struct attachment *attachment, uint64_t user, uint64_t bytes, bool remove);
+long ptrace_bts_clear(struct attachment *attachment);
 
 #endif

@@ -145,14 +145,14 @@ static long do_buffer(const struct call *call)
 		return -ENXIO;
 	switch (call->request) {
 	case PTRACE_BTS_SIZE:
-		return (long)trace_available(call->at->trace);
+		return (long)bts_available(call->at->trace);
 	case PTRACE_BTS_GET:
-		return bts_get(call->at, call->address, call->data);
+		return ptrace_bts_get(call->at, call->address, call->data);
 	case PTRACE_BTS_CLEAR:
-		return bts_clear(call->at);
+		return ptrace_bts_clear(call->at);
 	default:
-		return bts_read(call->at, call->address, call->data,
-				call->request == PTRACE_BTS_DRAIN);
+		return ptrace_bts_read(call->at, call->address, call->data,
+				       call->request == PTRACE_BTS_DRAIN);
 	}
 }
 

@@ -55,12 +55,6 @@ typedef void trace_overflowed(struct tracer *tracer, void *argument);
 bool trace_is_present(void);
 
 /*
- * Why there is no BTS, in words for the person at the machine, with what can be done about it; ""
- * where there is one. After boot, task context.
- */
-const char *trace_missing(void);
-
-/*
  * Ends the tracer and gives all its memory back. False: something wrote outside its memory (the
  * pattern after it is not whole).
  */

@@ -7,7 +7,7 @@
 #include "kernel/cpu.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
@@ -49,7 +49,7 @@ const char *needs_missing(unsigned needs)
 	if (needs & NEED_NO_DS && caps->ds)
 		return "the Debug Store is there";
 	if ((needs & NEED_DS && !caps->ds) || (needs & (NEED_BTS | NEED_PEBS) && !ds_present()))
-		return trace_missing();
+		return bts_missing();
 	if (needs & NEED_PEBS && !caps->pebs)
 		return "the processor takes no samples (PEBS)";
 	if (needs & NEED_PT && !pt_caps()->topa)

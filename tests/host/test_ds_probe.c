@@ -8,7 +8,7 @@
 #include "drivers/ds/registers.h"
 #include "drivers/pt/registers.h"
 #include "kernel/silicon.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 #include "tests/host/fake_cpu.h"
 
 static struct ds_caps caps;
@@ -202,7 +202,7 @@ static void assert_missing(const char *under, const char *words)
 {
 	hypervisor = under;
 	ds_init(&caps);
-	assert_string_equal(trace_missing(), words);
+	assert_string_equal(bts_missing(), words);
 	hypervisor = "";
 }
 

@@ -28,7 +28,7 @@ void held_wait(struct walker *walker)
 }
 
 void held_open(struct held *held, struct walker *walker, struct user_chain *user,
-	       struct trace_options options)
+	       struct bts_options options)
 {
 	*held = (struct held){0};
 	now = held;
@@ -42,7 +42,7 @@ void held_open(struct held *held, struct walker *walker, struct user_chain *user
 static void serve(struct held *held)
 {
 	uint64_t threshold = bts_of(held->viewer.tracer)->options.threshold;
-	uint64_t count = trace_available(held->viewer.tracer);
+	uint64_t count = bts_available(held->viewer.tracer);
 
 	if (count > threshold && count - threshold > held->most_over)
 		held->most_over = count - threshold;
@@ -69,9 +69,9 @@ void held_expect_waits(const struct held *held, const struct viewer *other)
 
 void held_close(struct held *held, uint64_t walks)
 {
-	struct trace_status status;
+	struct bts_status status;
 
-	trace_status(held->viewer.tracer, &status);
+	bts_status(held->viewer.tracer, &status);
 	EXPECT_EQ(atomic_load(&held->told), held->served + status.held);
 	EXPECT(held->served > 0);
 	viewer_read(&held->viewer);

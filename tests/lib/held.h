@@ -19,7 +19,7 @@ struct held {
 
 /* Opens the viewer in TRACE_SIGNAL; `user` is the walker's. One at a time. */
 void held_open(struct held *held, struct walker *walker, struct user_chain *user,
-	       struct trace_options options);
+	       struct bts_options options);
 
 /* The walker waits here while its trace is held: what `between` calls at its end. */
 void held_wait(struct walker *walker);

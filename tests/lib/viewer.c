@@ -7,7 +7,7 @@
 #define BATCH 4096
 
 static void open(struct viewer *viewer, const struct walker *walker,
-		 const struct trace_options *options, int error)
+		 const struct bts_options *options, int error)
 {
 	if (error)
 		test_error("tracer refused: %d", error);
@@ -18,17 +18,17 @@ static void open(struct viewer *viewer, const struct walker *walker,
 }
 
 void viewer_open(struct viewer *viewer, const struct walker *walker,
-		 const struct trace_options *options)
+		 const struct bts_options *options)
 {
 	*viewer = (struct viewer){0};
-	open(viewer, walker, options, trace_attach(walker->task, options, &viewer->tracer));
+	open(viewer, walker, options, bts_attach(walker->task, options, &viewer->tracer));
 }
 
 void viewer_open_cpu(struct viewer *viewer, const struct walker *walker, unsigned index,
-		     const struct trace_options *options)
+		     const struct bts_options *options)
 {
 	*viewer = (struct viewer){0};
-	open(viewer, walker, options, trace_attach_cpu(index, options, &viewer->tracer));
+	open(viewer, walker, options, bts_attach_cpu(index, options, &viewer->tracer));
 }
 
 void viewer_feed(struct viewer *viewer, const struct ptrace_bts_record *record)
@@ -53,9 +53,9 @@ void viewer_feed(struct viewer *viewer, const struct ptrace_bts_record *record)
 void viewer_read(struct viewer *viewer)
 {
 	static struct ptrace_bts_record records[BATCH];
-	size_t count, left = trace_available(viewer->tracer);
+	size_t count, left = bts_available(viewer->tracer);
 
-	while (left && (count = trace_read(viewer->tracer, records, left < BATCH ? left : BATCH))) {
+	while (left && (count = bts_read(viewer->tracer, records, left < BATCH ? left : BATCH))) {
 		for (size_t i = 0; i < count; i++)
 			viewer_feed(viewer, &records[i]);
 		left -= count;
@@ -64,9 +64,9 @@ void viewer_read(struct viewer *viewer)
 
 static void expect_nothing_lost(const struct viewer *viewer)
 {
-	struct trace_status status;
+	struct bts_status status;
 
-	trace_status(viewer->tracer, &status);
+	bts_status(viewer->tracer, &status);
 	EXPECT(!status.truncated);
 	EXPECT(!status.full);
 	EXPECT(!status.lost_more);
@@ -96,11 +96,11 @@ void viewer_close(struct viewer *viewer)
 	EXPECT(trace_detach(viewer->tracer));
 }
 
-struct trace_options viewer_options(unsigned view, uint64_t walks)
+struct bts_options viewer_options(unsigned view, uint64_t walks)
 {
 	bool with_kernel = view & TRACE_KERNEL || !ds_caps()->filters;
 	size_t each = with_kernel ? 256 : 68;
-	struct trace_options options = walker_options((walks + 16) * each);
+	struct bts_options options = walker_options((walks + 16) * each);
 
 	options.view = view;
 	return options;

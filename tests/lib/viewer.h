@@ -28,9 +28,9 @@ struct viewer {
 
 /* Attaches a tracer to the walker's task, or to CPU `index`. The test is an ERROR if that fails. */
 void viewer_open(struct viewer *viewer, const struct walker *walker,
-		 const struct trace_options *options);
+		 const struct bts_options *options);
 void viewer_open_cpu(struct viewer *viewer, const struct walker *walker, unsigned index,
-		     const struct trace_options *options);
+		     const struct bts_options *options);
 
 /* Counts one record. */
 void viewer_feed(struct viewer *viewer, const struct ptrace_bts_record *record);
@@ -48,6 +48,6 @@ void viewer_close(struct viewer *viewer);
  * A ring that overwrites nothing and has room for `walks` walks, in the kernel those of a task that
  * is not often interrupted.
  */
-struct trace_options viewer_options(unsigned view, uint64_t walks);
+struct bts_options viewer_options(unsigned view, uint64_t walks);
 
 #endif

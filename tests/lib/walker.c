@@ -37,7 +37,7 @@ void walker_read(struct walker *walker)
 	size_t count;
 
 	preemption_disable();
-	while ((count = trace_read(walker->tracer, records, BATCH)) > 0)
+	while ((count = bts_read(walker->tracer, records, BATCH)) > 0)
 		for (size_t i = 0; i < count; i++)
 			feed(walker, &records[i]);
 	preemption_enable();
@@ -66,7 +66,7 @@ static void prepare(struct walker *walker)
 	if (!walker->task)
 		test_error("no memory for task %s", walker->name);
 	if (walker->options.size)
-		error = trace_attach(walker->task, &walker->options, &walker->tracer);
+		error = bts_attach(walker->task, &walker->options, &walker->tracer);
 	if (error)
 		test_error("task %s cannot be traced: %d", walker->name, error);
 }
@@ -111,10 +111,10 @@ void walker_end(struct walker *walker)
 
 static void check(struct walker *walker)
 {
-	struct trace_status status;
+	struct bts_status status;
 
 	if (walker->tracer) {
-		trace_status(walker->tracer, &status);
+		bts_status(walker->tracer, &status);
 		EXPECT(!status.truncated);
 		EXPECT(!status.full);
 		EXPECT(!status.lost_more);
@@ -132,9 +132,9 @@ void walkers_check(struct walker *walkers, size_t count)
 		check(&walkers[i]);
 }
 
-struct trace_options walker_options(size_t records)
+struct bts_options walker_options(size_t records)
 {
-	return (struct trace_options){
+	return (struct bts_options){
 		.view = TRACE_USER | TRACE_KERNEL,
 		.privileged = true,
 		.overflow = TRACE_STOP,

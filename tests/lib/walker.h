@@ -21,7 +21,7 @@ struct walker {
 	const char *name;
 	const struct chain *chain;
 	uint64_t walks;				/* to be made */
-	struct trace_options options;		/* size 0: not traced */
+	struct bts_options options;		/* size 0: not traced */
 	const struct user_chain *user;		/* walked in ring 3 after each walk; or NULL */
 	void (*between)(struct walker *walker); /* called after these, traced */
 	unsigned step;				/* for `between` */
@@ -59,7 +59,7 @@ void walker_end(struct walker *walker);
 const struct chain *walker_other_chain(const struct chain *chain);
 
 /* Everything, in a ring of `records` that overwrites nothing: the hardware's shape is linear. */
-struct trace_options walker_options(size_t records);
+struct bts_options walker_options(size_t records);
 
 /* A walker that halts after every STAGE walks until the test has done something. */
 

@@ -3,7 +3,7 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/private.h"
 
-int trace_attach(struct task *task, const struct trace_options *options, struct tracer **result)
+int bts_attach(struct task *task, const struct bts_options *options, struct tracer **result)
 {
 	struct bts_tracer *tracer = NULL;
 	int error = tracer_create(options, &tracer);
@@ -15,7 +15,7 @@ int trace_attach(struct task *task, const struct trace_options *options, struct 
 	return error;
 }
 
-int trace_attach_cpu(unsigned index, const struct trace_options *options, struct tracer **result)
+int bts_attach_cpu(unsigned index, const struct bts_options *options, struct tracer **result)
 {
 	struct bts_tracer *tracer = NULL;
 	int error = tracer_create(options, &tracer);
@@ -27,10 +27,10 @@ int trace_attach_cpu(unsigned index, const struct trace_options *options, struct
 	return error;
 }
 
-int trace_attach_all_cpus(const struct trace_options *options, struct tracer **tracers)
+int bts_attach_all_cpus(const struct bts_options *options, struct tracer **tracers)
 {
 	for (unsigned i = 0; i < cpu_count(); i++) {
-		int error = trace_attach_cpu(i, options, &tracers[i]);
+		int error = bts_attach_cpu(i, options, &tracers[i]);
 
 		if (!error)
 			continue;
@@ -45,12 +45,12 @@ int trace_attach_all_cpus(const struct trace_options *options, struct tracer **t
 
 struct change {
 	struct bts_tracer *tracer;
-	struct trace_options options;
+	struct bts_options options;
 	struct bts_tracer *other; /* whose memory it is to have; NULL: it keeps its own */
 };
 
 /* TRACE_SIGNAL needs room beyond the ring's size, which the others must not have. */
-static bool needs_other_memory(const struct bts_tracer *tracer, const struct trace_options *options)
+static bool needs_other_memory(const struct bts_tracer *tracer, const struct bts_options *options)
 {
 	return (tracer->options.overflow == TRACE_SIGNAL) != (options->overflow == TRACE_SIGNAL);
 }
@@ -90,7 +90,7 @@ static void change_options(void *argument)
 {
 	struct change *change = argument;
 	struct bts_tracer *tracer = change->tracer;
-	const struct trace_options *options = &change->options;
+	const struct bts_options *options = &change->options;
 
 	if (options->paused && tracer->base.context->task)
 		tracer_stamp(tracer, PTRACE_BTS_TASK_DEPARTS, tracer->base.context->task->pid,
@@ -106,7 +106,7 @@ static void change_options(void *argument)
 	tracer->full |= tracer_is_stopped(tracer);
 }
 
-int trace_change(struct tracer *changed, const struct trace_options *options)
+int bts_change(struct tracer *changed, const struct bts_options *options)
 {
 	struct bts_tracer *tracer = bts_of(changed);
 	struct change work = {.tracer = tracer, .options = *options};
@@ -135,18 +135,18 @@ int trace_change(struct tracer *changed, const struct trace_options *options)
 
 struct question {
 	struct bts_tracer *tracer;
-	struct trace_status *status;
+	struct bts_status *status;
 };
 
-static enum trace_filter find_filter(const struct bts_tracer *tracer)
+static enum bts_filter find_filter(const struct bts_tracer *tracer)
 {
 	unsigned view = tracer->options.view, hardware = tracer->programmed;
 
 	if (view == (TRACE_USER | TRACE_KERNEL))
-		return TRACE_FILTER_NONE;
+		return BTS_FILTER_NONE;
 	if (!hardware)
 		hardware = hardware_filter(wished_view(tracer->base.context));
-	return hardware == view ? TRACE_FILTER_HARDWARE : TRACE_FILTER_SOFTWARE;
+	return hardware == view ? BTS_FILTER_HARDWARE : BTS_FILTER_SOFTWARE;
 }
 
 static bool is_cpu(const struct trace_context *context)
@@ -162,7 +162,7 @@ static void answer_question(void *argument)
 	struct question *question = argument;
 	const struct bts_tracer *tracer = question->tracer;
 
-	*question->status = (struct trace_status){
+	*question->status = (struct bts_status){
 		.view = tracer->options.view,
 		.overflow = tracer->options.overflow,
 		.filter = find_filter(tracer),
@@ -179,7 +179,7 @@ static void answer_question(void *argument)
 	};
 }
 
-void trace_status(struct tracer *tracer, struct trace_status *status)
+void bts_status(struct tracer *tracer, struct bts_status *status)
 {
 	struct question question = {bts_of(tracer), status};
 

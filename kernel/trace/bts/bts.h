@@ -18,13 +18,13 @@
 
 struct task;
 
-struct trace_options {
+struct bts_options {
 	unsigned view;	  /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
 	bool privileged;  /* may see kernel addresses; TRACE_KERNEL needs it */
 	bool stamps;	  /* also record where the trace of a task begins and ends: SCHED */
 	bool cut_size;	  /* be content with what the account has left */
 	bool no_branches; /* record nothing but stamps */
-	bool paused;	  /* record nothing until trace_change() */
+	bool paused;	  /* record nothing until bts_change() */
 	enum trace_overflow overflow;
 	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; a record at least */
 	size_t threshold; /* TRACE_SIGNAL: records; 0: room for 170 more, or half of a small ring */
@@ -40,57 +40,57 @@ struct trace_options {
  * addresses without the right to them; -ENOMEM: no memory, or over the account's limit; -ESRCH: it
  * has ended. A failure leaves nothing behind.
  */
-int trace_attach(struct task *task, const struct trace_options *options, struct tracer **tracer);
+int bts_attach(struct task *task, const struct bts_options *options, struct tracer **tracer);
 
 /* The same for everything that runs on CPU `index`. -EINVAL: no such CPU, too. */
-int trace_attach_cpu(unsigned index, const struct trace_options *options, struct tracer **tracer);
+int bts_attach_cpu(unsigned index, const struct bts_options *options, struct tracer **tracer);
 
 /*
  * The same for every CPU: tracers[0] to tracers[cpu_count() - 1], each with a ring of
  * options->size. All or none.
  */
-int trace_attach_all_cpus(const struct trace_options *options, struct tracer **tracers);
+int bts_attach_all_cpus(const struct bts_options *options, struct tracer **tracers);
 
 /* Records that can be read. */
-size_t trace_available(struct tracer *tracer);
+size_t bts_available(struct tracer *tracer);
 
 /* Copies at most `most` of the oldest records, oldest first, removes them; returns how many. */
-size_t trace_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most);
+size_t bts_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most);
 
-/* trace_read(); predicted[n] says of branch n whether the processor had predicted it. */
-size_t trace_read_predicted(struct tracer *tracer, struct ptrace_bts_record *records,
-			    bool *predicted, size_t most);
+/* bts_read(); predicted[n] says of branch n whether the processor had predicted it. */
+size_t bts_read_predicted(struct tracer *tracer, struct ptrace_bts_record *records, bool *predicted,
+			  size_t most);
 
 /*
  * Copies at most `most` records from `*position` on (0: from the oldest) and leaves them; returns
  * how many. `*position` is then that of the next record, to go on with.
  */
-size_t trace_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
-		  size_t most);
+size_t bts_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
+		size_t most);
 
 /* The record at `index`, 0 being the newest. -EINVAL: there are not so many. */
-int trace_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record);
+int bts_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record);
 
 /* Removes all records. Losses are counted from 0 again. */
-void trace_clear(struct tracer *tracer);
+void bts_clear(struct tracer *tracer);
 
 /*
  * Takes view, stamps, pause, overflow and threshold from `options`; the ring and what is in it
- * stay. -EINVAL, -EPERM, -ENOMEM: as trace_attach(); nothing has changed then.
+ * stay. -EINVAL, -EPERM, -ENOMEM: as bts_attach(); nothing has changed then.
  */
-int trace_change(struct tracer *tracer, const struct trace_options *options);
+int bts_change(struct tracer *tracer, const struct bts_options *options);
 
 /* Which filter makes the view out of what is recorded. */
-enum trace_filter {
-	TRACE_FILTER_NONE,     /* everything is wanted */
-	TRACE_FILTER_HARDWARE, /* DS-CPL; what it lets through of transitions is dropped */
-	TRACE_FILTER_SOFTWARE, /* all is recorded, and what is not wanted is dropped */
+enum bts_filter {
+	BTS_FILTER_NONE,     /* everything is wanted */
+	BTS_FILTER_HARDWARE, /* DS-CPL; what it lets through of transitions is dropped */
+	BTS_FILTER_SOFTWARE, /* all is recorded, and what is not wanted is dropped */
 };
 
-struct trace_status {
+struct bts_status {
 	unsigned view;
 	enum trace_overflow overflow;
-	enum trace_filter filter;
+	enum bts_filter filter;
 	bool circular; /* the hardware writes the ring itself */
 	bool stamps;
 	size_t size;	  /* bytes, whole records */
@@ -103,12 +103,18 @@ struct trace_status {
 	bool ended;	  /* the task is no more */
 };
 
-void trace_status(struct tracer *tracer, struct trace_status *status);
+void bts_status(struct tracer *tracer, struct bts_status *status);
+
+/*
+ * Why there is no BTS, in words for the person at the machine, with what can be done about it; ""
+ * where there is one. After boot, task context.
+ */
+const char *bts_missing(void);
 
 /*
  * Makes all views in software, as where there is no DS-CPL: some silicon has wrong addresses with
  * it (errata AR62, W125). While nothing is traced.
  */
-void trace_filter_in_software(bool always);
+void bts_filter_in_software(bool always);
 
 #endif

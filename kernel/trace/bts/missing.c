@@ -2,7 +2,7 @@
 // What hides BTS, for the person who booted this: in words, with what can be done about it.
 #include "drivers/ds/ds.h"
 #include "kernel/silicon.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/bts/bts.h"
 #include "lib/format.h"
 #include "lib/string.h"
 
@@ -32,7 +32,7 @@ static const struct hides *find_hypervisor(void)
 	return at;
 }
 
-const char *trace_missing(void)
+const char *bts_missing(void)
 {
 	static char text[120];
 	enum ds_status status = ds_caps()->status;

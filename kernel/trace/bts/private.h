@@ -24,7 +24,7 @@
 
 struct bts_tracer {
 	struct tracer base; /* its context's lock guards all of it */
-	struct trace_options options;
+	struct bts_options options;
 	size_t charged; /* bytes of all its pages */
 	struct trace_ring ring;
 	struct ds_lease lease; /* of the ring, for the circular shape */
@@ -65,14 +65,14 @@ static inline struct bts_cpu *bts_cpu(const struct cpu *cpu)
 
 /* --- tracer.c --- */
 
-/* What trace_attach() refuses of options alone. */
-int tracer_check(const struct trace_options *options);
+/* What bts_attach() refuses of options alone. */
+int tracer_check(const struct bts_options *options);
 
 /* Decides everything that the options leave open; `size` is that of the ring. */
-void tracer_settle_options(struct trace_options *options, size_t size);
+void tracer_settle_options(struct bts_options *options, size_t size);
 
-/* A tracer with its ring, charged. Errors as trace_attach(). */
-int tracer_create(const struct trace_options *options, struct bts_tracer **tracer);
+/* A tracer with its ring, charged. Errors as bts_attach(). */
+int tracer_create(const struct bts_options *options, struct bts_tracer **tracer);
 
 /* Gives everything back. Returns false if a pattern was overwritten. */
 bool tracer_free(struct tracer *tracer);

@@ -80,7 +80,7 @@ static size_t read_records(struct reading reading, uint64_t *position)
 	return done;
 }
 
-size_t trace_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most)
+size_t bts_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most)
 {
 	uint64_t position;
 
@@ -90,8 +90,8 @@ size_t trace_read(struct tracer *tracer, struct ptrace_bts_record *records, size
 		&position);
 }
 
-size_t trace_read_predicted(struct tracer *tracer, struct ptrace_bts_record *records,
-			    bool *predicted, size_t most)
+size_t bts_read_predicted(struct tracer *tracer, struct ptrace_bts_record *records, bool *predicted,
+			  size_t most)
 {
 	uint64_t position;
 
@@ -103,8 +103,8 @@ size_t trace_read_predicted(struct tracer *tracer, struct ptrace_bts_record *rec
 			    &position);
 }
 
-size_t trace_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
-		  size_t most)
+size_t bts_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
+		size_t most)
 {
 	return read_records((struct reading){.tracer = bts_of(tracer),
 					     .records = records,
@@ -113,7 +113,7 @@ size_t trace_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_r
 			    position);
 }
 
-size_t trace_available(struct tracer *tracer)
+size_t bts_available(struct tracer *tracer)
 {
 	struct reading reading = {.tracer = bts_of(tracer)};
 
@@ -142,7 +142,7 @@ static void get_record(void *argument)
 		getting->error = -EINVAL;
 }
 
-int trace_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record)
+int bts_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record)
 {
 	struct getting getting = {.tracer = bts_of(tracer), .index = index, .record = record};
 
@@ -159,7 +159,7 @@ static void clear_records(void *argument)
 	tracer->gap = 0;
 }
 
-void trace_clear(struct tracer *tracer)
+void bts_clear(struct tracer *tracer)
 {
 	trace_perform(tracer->context, clear_records, tracer);
 }

@@ -269,7 +269,7 @@ static void print_unit(void)
 	const struct ds_caps *caps = ds_caps();
 
 	if (!ds_present())
-		printk("# bts=absent why=\"%s\"\n", trace_missing());
+		printk("# bts=absent why=\"%s\"\n", bts_missing());
 	else
 		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
 		       caps->configuration->record_size);

@@ -20,7 +20,7 @@ _Static_assert(sizeof(struct bts_tracer) <= PAGE_SIZE, "one page");
 
 static bool in_software;
 
-void trace_filter_in_software(bool always)
+void bts_filter_in_software(bool always)
 {
 	in_software = always;
 }
@@ -30,7 +30,7 @@ unsigned hardware_filter(unsigned view)
 	return ds_caps()->filters && !in_software ? view : TRACE_USER | TRACE_KERNEL;
 }
 
-int tracer_check(const struct trace_options *options)
+int tracer_check(const struct bts_options *options)
 {
 	size_t records = options->size / UNIT;
 
@@ -49,7 +49,7 @@ static size_t default_threshold(size_t records)
 						: records - records / 2;
 }
 
-void tracer_settle_options(struct trace_options *options, size_t size)
+void tracer_settle_options(struct bts_options *options, size_t size)
 {
 	options->size = size;
 	if (!options->view)
@@ -65,17 +65,17 @@ void tracer_settle_options(struct trace_options *options, size_t size)
  * threshold when a staging is emptied into its ring, so that with room for one more it cannot lose
  * a record, however late the interrupt comes.
  */
-static size_t records_beyond(const struct trace_options *options)
+static size_t records_beyond(const struct bts_options *options)
 {
 	return options->overflow == TRACE_SIGNAL && options->overflowed ? SIGNAL_ROOM : 0;
 }
 
-static size_t ring_size(const struct trace_options *options)
+static size_t ring_size(const struct bts_options *options)
 {
 	return options->size / UNIT + records_beyond(options);
 }
 
-static size_t buffer_bytes(const struct trace_options *options)
+static size_t buffer_bytes(const struct bts_options *options)
 {
 	return (ring_size(options) + RING_SPARE) * ds_configuration->record_size;
 }
@@ -86,13 +86,13 @@ static size_t fixed_pages(void)
 	return 1 + trace_memory_pages(DS_AREA_SIZE);
 }
 
-static size_t bytes_taken(const struct trace_options *options)
+static size_t bytes_taken(const struct bts_options *options)
 {
 	return (fixed_pages() + trace_memory_pages(buffer_bytes(options))) * PAGE_SIZE;
 }
 
 /* The largest ring for which `charged` bytes are taken. */
-static size_t largest_size(const struct trace_options *options, size_t charged)
+static size_t largest_size(const struct bts_options *options, size_t charged)
 {
 	size_t buffer = charged - fixed_pages() * PAGE_SIZE - TRACE_PATTERN_BYTES;
 
@@ -101,10 +101,10 @@ static size_t largest_size(const struct trace_options *options, size_t charged)
 }
 
 /* Charges what a tracer takes; cuts options->size to what is left if it may. Bytes, or 0. */
-static size_t charge_memory(struct trace_options *options)
+static size_t charge_memory(struct bts_options *options)
 {
 	size_t spared = options->replaces ? bts_of(options->replaces)->charged : 0, wanted, charged;
-	struct trace_options smallest = *options;
+	struct bts_options smallest = *options;
 
 	options->size -= options->size % UNIT;
 	smallest.size = options->cut_size ? UNIT : options->size;
@@ -156,9 +156,9 @@ static int create_ring(struct bts_tracer *tracer)
 	return 0;
 }
 
-int tracer_create(const struct trace_options *options, struct bts_tracer **result)
+int tracer_create(const struct bts_options *options, struct bts_tracer **result)
 {
-	struct trace_options settled = *options;
+	struct bts_options settled = *options;
 	struct bts_tracer *tracer;
 	size_t charged;
 	int error = tracer_check(options);
@@ -244,7 +244,7 @@ void tracer_put_gap(struct bts_tracer *tracer, uint64_t number)
 
 void tracer_put(struct bts_tracer *tracer, const struct bts_struct *record)
 {
-	const struct trace_options *options = &tracer->options;
+	const struct bts_options *options = &tracer->options;
 
 	if (!tracer_records(tracer) || options->no_branches ||
 	    !record_in_view(record, options->view))

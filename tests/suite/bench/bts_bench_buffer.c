@@ -25,22 +25,22 @@ struct round {
  */
 static struct round run(struct ptrace_bts_record *records, struct ptrace_bts_record *copy)
 {
-	struct trace_options options = {.view = TRACE_USER | TRACE_KERNEL,
-					.privileged = true,
-					.overflow = TRACE_WRAP,
-					.size = BYTES};
+	struct bts_options options = {.view = TRACE_USER | TRACE_KERNEL,
+				      .privileged = true,
+				      .overflow = TRACE_WRAP,
+				      .size = BYTES};
 	struct tracer *tracer;
 	struct round round;
 	uint64_t start;
 
-	REQUIRE_EQ(trace_attach(current_task(), &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	start = tsc_read();
 	chain_walk(&chain_a, 2 * RECORDS);
 	round.recording = tsc_read() - start;
 	options.paused = true;
-	EXPECT_EQ(trace_change(tracer, &options), 0);
+	EXPECT_EQ(bts_change(tracer, &options), 0);
 	start = tsc_read();
-	EXPECT_EQ(trace_read(tracer, records, RECORDS), RECORDS);
+	EXPECT_EQ(bts_read(tracer, records, RECORDS), RECORDS);
 	round.draining = tsc_read() - start;
 	EXPECT(trace_detach(tracer));
 	start = tsc_read();
@@ -73,10 +73,10 @@ TEST(bts_bench_drain, .group = "bench", .ids = "", .needs = NEED_BTS,
      .source = "docs/design.md#budgets")
 {
 	struct round circular = median(), linear;
-	struct trace_options other = {.overflow = TRACE_WRAP, .size = 4096};
+	struct bts_options other = {.overflow = TRACE_WRAP, .size = 4096};
 	struct tracer *second;
 
-	REQUIRE_EQ(trace_attach(current_task(), &other, &second), 0);
+	REQUIRE_EQ(bts_attach(current_task(), &other, &second), 0);
 	linear = median();
 	EXPECT(trace_detach(second));
 	test_figure("drain_over_memcpy", circular.copying * 100 / circular.draining, "percent");
@@ -115,12 +115,12 @@ TEST(bts_bench_slice, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim = "figures: what a task that branches all the time leaves in a slice of a millisecond",
      .source = "docs/bts.md#costs: more than 512 KiB in Linux")
 {
-	const struct trace_options options = {.view = TRACE_USER | TRACE_KERNEL,
-					      .privileged = true,
-					      .overflow = TRACE_STOP,
-					      .stamps = true,
-					      .size = SLICE_RECORDS *
-						      sizeof(struct ptrace_bts_record)};
+	const struct bts_options options = {.view = TRACE_USER | TRACE_KERNEL,
+					    .privileged = true,
+					    .overflow = TRACE_STOP,
+					    .stamps = true,
+					    .size = SLICE_RECORDS *
+						    sizeof(struct ptrace_bts_record)};
 	struct ptrace_bts_record *records = test_area(options.size / PAGE_SIZE);
 	uint64_t slices[MOST], end = time_now() + MOST_TIME, middle;
 	struct tracer *tracer;
@@ -129,14 +129,14 @@ TEST(bts_bench_slice, .group = "bench", .ids = "", .needs = NEED_BTS,
 
 	test_pin();
 	task = task_create_stopped("slices", spin, NULL);
-	if (!task || trace_attach(task, &options, &tracer))
+	if (!task || bts_attach(task, &options, &tracer))
 		test_error("the task cannot be started and traced");
 	task_start(task);
 	while (task->switches < SLICES && time_now() < end)
 		;
 	task_kill(task);
 	task_join(task);
-	found = collect(records, trace_read(tracer, records, SLICE_RECORDS), slices);
+	found = collect(records, bts_read(tracer, records, SLICE_RECORDS), slices);
 	REQUIRE(found > 0);
 	middle = distribution(slices, found).median;
 	test_figure("slice_records", middle, "records");

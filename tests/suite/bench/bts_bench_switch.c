@@ -124,7 +124,7 @@ static bool measure(const struct ptrace_bts_record *records, size_t count, size_
 static size_t collect(struct tracer *tracer, struct ptrace_bts_record *records, uint64_t spin,
 		      struct preemption preemptions[SPINNER_MOST], size_t found)
 {
-	size_t count = trace_peek(tracer, &(uint64_t){0}, records, RECORDS);
+	size_t count = bts_peek(tracer, &(uint64_t){0}, records, RECORDS);
 
 	for (size_t at = 1; at < count && found < SPINNER_MOST; at++)
 		if (records[at].from != spin && begins_arrival(records, at) &&
@@ -155,9 +155,9 @@ static size_t preempt(const struct task *task, struct tracer *tracer, uint64_t s
 /* Lets the timer preempt the spinner for a while and returns what that left in its buffer. */
 static size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MOST])
 {
-	const struct trace_options options = {.view = TRACE_USER | TRACE_KERNEL,
-					      .privileged = true,
-					      .size = RECORDS * sizeof(struct ptrace_bts_record)};
+	const struct bts_options options = {.view = TRACE_USER | TRACE_KERNEL,
+					    .privileged = true,
+					    .size = RECORDS * sizeof(struct ptrace_bts_record)};
 	uint8_t *code = test_area(1);
 	struct tracer *tracer = NULL;
 	struct task *task;
@@ -168,7 +168,7 @@ static size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MO
 	code_map(USER_START, code, VM_USER);
 	test_pin();
 	task = task_create_stopped("spinner", in_user ? spin_in_user : spin_in_kernel, NULL);
-	if (!task || trace_attach(task, &options, &tracer))
+	if (!task || bts_attach(task, &options, &tracer))
 		test_error("the spinner cannot be started and traced");
 	task_start(task);
 	count = preempt(task, tracer, in_user ? USER_START : (uint64_t)spinner_spin, preemptions);
@@ -200,13 +200,13 @@ static void nothing(void *argument)
 /* Of ring 3 alone the steps themselves leave no records that a switch in the linear shape moves. */
 static uint64_t instructions_with(unsigned tracers, unsigned view)
 {
-	const struct trace_options options = {
+	const struct bts_options options = {
 		.view = view, .privileged = true, .overflow = TRACE_WRAP, .size = 4096};
 	struct tracer *tracer[MOST];
 	uint64_t steps;
 
 	for (unsigned i = 0; i < tracers; i++)
-		REQUIRE_EQ(trace_attach(current_task(), &options, &tracer[i]), 0);
+		REQUIRE_EQ(bts_attach(current_task(), &options, &tracer[i]), 0);
 	steps = instructions_of(leave_and_come, this_cpu()) - instructions_of(nothing, NULL);
 	for (unsigned i = 0; i < tracers; i++)
 		EXPECT(trace_detach(tracer[i]));
@@ -298,23 +298,23 @@ static struct task *create(const char *name, void (*entry)(void *argument))
 /* Cycles of a turn, a switch there and one back; and the records of one that each tracer gets. */
 static uint64_t cycles_with(unsigned tracers, uint64_t *records)
 {
-	const struct trace_options options = {.view = TRACE_USER | TRACE_KERNEL,
-					      .privileged = true,
-					      .overflow = TRACE_STOP,
-					      .size = TURN_RECORDS *
-						      sizeof(struct ptrace_bts_record)};
+	const struct bts_options options = {.view = TRACE_USER | TRACE_KERNEL,
+					    .privileged = true,
+					    .overflow = TRACE_STOP,
+					    .size = TURN_RECORDS *
+						    sizeof(struct ptrace_bts_record)};
 	struct task *one = create("turns", take_turns), *other = create("answers", answer);
 	struct tracer *tracer[MOST];
 
 	atomic_store(&run.over, false);
 	for (unsigned i = 0; i < tracers; i++)
-		if (trace_attach(one, &options, &tracer[i]))
+		if (bts_attach(one, &options, &tracer[i]))
 			test_error("the task cannot be traced");
 	task_start(one);
 	task_start(other);
 	task_join(one);
 	task_join(other);
-	*records = tracers ? trace_available(tracer[0]) / YIELDS : 0;
+	*records = tracers ? bts_available(tracer[0]) / YIELDS : 0;
 	for (unsigned i = 0; i < tracers; i++)
 		EXPECT(trace_detach(tracer[i]));
 	task_put(one);

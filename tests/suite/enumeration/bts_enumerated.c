@@ -3,6 +3,7 @@
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"
 #include "kernel/cpu.h"
+#include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
 #include "tests/framework/test.h"
 #include "tests/lib/exact.h"
@@ -25,7 +26,7 @@ static void check_exceptions_aside(void)
 	const struct ds_caps *caps = ds_caps();
 
 	if (caps->status == DS_BTS_UNAVAILABLE || caps->status == DS_PT_ACTIVE)
-		test_skip("%s", trace_missing());
+		test_skip("%s", bts_missing());
 	if (caps->status == DS_ENUMERATED_BUT_ABSENT)
 		test_note("the probe wrote %lx to MSR %x and %s %lx", caps->refused_value,
 			  caps->refused_msr, caps->refused_with_gp ? "got #GP; before:" : "read",

@@ -18,7 +18,7 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 {
 	struct walker walker = {
 		.name = "both", .chain = &chain_a, .walks = NO_KERNEL_ADDRESS_WALKS};
-	struct trace_options options =
+	struct bts_options options =
 		viewer_options(TRACE_USER | TRACE_KERNEL, NO_KERNEL_ADDRESS_WALKS);
 	struct viewer viewers[2];
 	struct user_chain user;
@@ -31,7 +31,7 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 	options.view = TRACE_USER;
 	viewer_open(&viewers[0], &walker, &options);
 	options.view = TRACE_USER | TRACE_KERNEL;
-	EXPECT_EQ(trace_attach(walker.task, &options, &refused), -EPERM);
+	EXPECT_EQ(bts_attach(walker.task, &options, &refused), -EPERM);
 	options.privileged = true;
 	viewer_open(&viewers[1], &walker, &options);
 	task_start(walker.task);
@@ -51,13 +51,12 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 
 /* The same program: a view that has to be filtered is never made in the circular shape. */
 static void trace(struct user_chain *user, unsigned view, enum trace_overflow overflow,
-		  enum trace_filter filter)
+		  enum bts_filter filter)
 {
 	struct walker walker = {
 		.name = "both", .chain = &chain_a, .walks = SOFTWARE_SAME_WALKS, .user = user};
-	struct trace_options options =
-		viewer_options(TRACE_USER | TRACE_KERNEL, SOFTWARE_SAME_WALKS);
-	struct trace_status status;
+	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, SOFTWARE_SAME_WALKS);
+	struct bts_status status;
 	struct viewer viewer;
 
 	options.view = view;
@@ -66,7 +65,7 @@ static void trace(struct user_chain *user, unsigned view, enum trace_overflow ov
 	viewer_open(&viewer, &walker, &options);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
-	trace_status(viewer.tracer, &status);
+	bts_status(viewer.tracer, &status);
 	EXPECT_EQ(status.filter, filter);
 	EXPECT(!status.circular);
 	viewer_read(&viewer);
@@ -87,10 +86,10 @@ TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
 	for (unsigned i = 0; i < 2; i++)
 		for (unsigned view = TRACE_USER; view <= TRACE_KERNEL; view++) {
 			if (ds_caps()->filters)
-				trace(&user, view, overflows[i], TRACE_FILTER_HARDWARE);
-			trace_filter_in_software(true);
-			trace(&user, view, overflows[i], TRACE_FILTER_SOFTWARE);
-			trace_filter_in_software(false);
+				trace(&user, view, overflows[i], BTS_FILTER_HARDWARE);
+			bts_filter_in_software(true);
+			trace(&user, view, overflows[i], BTS_FILTER_SOFTWARE);
+			bts_filter_in_software(false);
 		}
 	user_chain_close(&user);
 }

@@ -38,7 +38,7 @@ static void wait_for_others(struct walker *walker)
 
 static void prepare_one(struct one *one, unsigned cpu)
 {
-	const struct trace_options options = viewer_options(TRACE_USER, OWN_WALKS);
+	const struct bts_options options = viewer_options(TRACE_USER, OWN_WALKS);
 
 	user_chain_open(&one->user, cpu);
 	one->walker = (struct walker){.name = "own",
@@ -145,7 +145,7 @@ static void trace(const struct user_chain *user, enum trace_overflow overflow)
 				.walks = MOVE_WALKS,
 				.user = user,
 				.between = move_and_look};
-	struct trace_options options = viewer_options(TRACE_USER | TRACE_KERNEL, MOVE_WALKS * 4);
+	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, MOVE_WALKS * 4);
 	struct viewer viewer;
 
 	options.overflow = overflow;
@@ -196,8 +196,8 @@ static void prepare(unsigned at)
 	struct walker *walker = &walkers[at];
 	/* Without the hardware's filter the kernel's records are in a circular buffer too. */
 	bool few = at % 2 && ds_caps()->filters;
-	struct trace_options options = viewer_options(
-		at % 2 ? TRACE_USER : TRACE_USER | TRACE_KERNEL, few ? WALKS : WALKS * 16);
+	struct bts_options options = viewer_options(at % 2 ? TRACE_USER : TRACE_USER | TRACE_KERNEL,
+						    few ? WALKS : WALKS * 16);
 
 	user_chain_open(&users[at], at);
 	*walker = (struct walker){.name = "moves",
@@ -214,7 +214,7 @@ static void prepare(unsigned at)
 static bool disturb(void)
 {
 	const struct walker *walker = &walkers[test_random() % TASKS];
-	struct trace_options options = walker_options(2 + test_random() % 200);
+	struct bts_options options = walker_options(2 + test_random() % 200);
 	struct tracer *tracer = NULL;
 	bool of_cpu = test_random() % 3 == 0;
 	size_t available; /* a gap before the oldest record takes no place */
@@ -223,13 +223,13 @@ static bool disturb(void)
 	options.overflow = test_random() % 2 ? TRACE_WRAP : TRACE_STOP;
 	options.view = 1 + (unsigned)(test_random() % 3);
 	options.stamps = test_random() % 2;
-	error = of_cpu ? trace_attach_cpu((unsigned)test_random() % cpu_count(), &options, &tracer)
-		       : trace_attach(walker->task, &options, &tracer);
+	error = of_cpu ? bts_attach_cpu((unsigned)test_random() % cpu_count(), &options, &tracer)
+		       : bts_attach(walker->task, &options, &tracer);
 	if (error)
 		return error == -ESRCH && walker->task->trace_over;
 	disturbances++;
 	task_sleep(test_random() % 300);
-	available = trace_available(tracer);
+	available = bts_available(tracer);
 	return trace_detach(tracer) &&
 	       available <= options.size / sizeof(struct ptrace_bts_record) + options.stamps;
 }
@@ -296,14 +296,14 @@ static struct ds_lease wait_until_loaded(const struct tracer *tracer, const stru
 
 static void release(const struct walker *walker, unsigned there)
 {
-	struct trace_options options = walker_options(64);
+	struct bts_options options = walker_options(64);
 	const struct ds_idle *idle = cpu_by_index(there)->trace->ds.idle;
 	struct tracer *tracer = NULL;
 	struct ds_lease lease;
 	struct msrs msrs;
 
 	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(trace_attach(walker->task, &options, &tracer), 0);
+	EXPECT_EQ(bts_attach(walker->task, &options, &tracer), 0);
 	do { /* it may be preempted between the two */
 		lease = wait_until_loaded(tracer, &cpu_by_index(there)->trace->ds);
 		smp_call(there, read_msrs, &msrs);
@@ -311,7 +311,7 @@ static void release(const struct walker *walker, unsigned there)
 	EXPECT_EQ(ds_release_bts(&this_cpu()->trace->ds, &lease), -EPERM);
 	EXPECT_EQ(lease.area, bts_of(tracer)->lease.area);
 	EXPECT_EQ(msrs.debugctl, lease.debugctl);
-	EXPECT(trace_available(tracer) > 0);
+	EXPECT(bts_available(tracer) > 0);
 	EXPECT(trace_detach(tracer));
 	smp_call(there, read_msrs, &msrs);
 	EXPECT_EQ(msrs.debugctl, 0);

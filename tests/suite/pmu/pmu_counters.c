@@ -76,13 +76,13 @@ TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
      .claim = "interrupts of a branch trace change nothing of a counter that another owns",
      .source = "SDM Vol 3, 17.4.9.5 and 18.2")
 {
-	struct trace_options options = {.view = TRACE_KERNEL, .privileged = true, .size = 2400};
+	struct bts_options options = {.view = TRACE_KERNEL, .privileged = true, .size = 2400};
 	struct pmu_cpu *pmu = start(LONG_PERIOD);
 	uint64_t select = rdmsr(IA32_PERFEVTSEL0), reached;
 	struct tracer *tracers[2];
 
 	for (unsigned i = 0; i < 2; i++)
-		REQUIRE_EQ(trace_attach(current_task(), &options, &tracers[i]), 0);
+		REQUIRE_EQ(bts_attach(current_task(), &options, &tracers[i]), 0);
 	reached = bts_cpu(this_cpu())->reached;
 	run_loop();
 	EXPECT(bts_cpu(this_cpu())->reached - reached >= LOOPS / STAGING_RECORDS);

@@ -24,9 +24,9 @@ TEST(ptrace_exact_software, .group = "I", .ids = "P4 P5", .needs = NEED_BTS,
      .claim = "without DS-CPL a tracer sees exactly the branches of ring 3 too",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SOFTWARE")
 {
-	trace_filter_in_software(true);
+	bts_filter_in_software(true);
 	program_expect("ptrace_exact", test_scaled(10) << 8 | 2, false);
-	trace_filter_in_software(false);
+	bts_filter_in_software(false);
 }
 
 TEST(ptrace_newest, .group = "I", .ids = "", .needs = NEED_BTS,
@@ -41,9 +41,9 @@ TEST(ptrace_newest, .group = "I", .ids = "", .needs = NEED_BTS,
 TEST(ptrace_newest_software, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "without DS-CPL it holds the same", .source = "tests/user/newest.c")
 {
-	trace_filter_in_software(true);
+	bts_filter_in_software(true);
 	program_expect("newest", 1, false);
-	trace_filter_in_software(false);
+	bts_filter_in_software(false);
 }
 
 TEST(ptrace_fatal_jump, .group = "I", .ids = "", .needs = NEED_BTS,
@@ -58,9 +58,9 @@ TEST(ptrace_fatal_jump, .group = "I", .ids = "", .needs = NEED_BTS,
 TEST(ptrace_fatal_jump_software, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "without DS-CPL it is as well", .source = "tests/user/fatal_jump.c")
 {
-	trace_filter_in_software(true);
+	bts_filter_in_software(true);
 	program_expect("fatal_jump", 0, false);
-	trace_filter_in_software(false);
+	bts_filter_in_software(false);
 }
 
 #define PRIVILEGED (1ul << 48)
@@ -79,9 +79,9 @@ static void runs(bool nmi, bool in_software, bool privileged, uint64_t count)
 		  in_software ? ", filtered by the kernel" : "",
 		  privileged ? ", with the right to kernel addresses" : "");
 	smp_call_all(deliver, nmi ? &seed : NULL);
-	trace_filter_in_software(in_software);
+	bts_filter_in_software(in_software);
 	program_expect("debugger", seed | count << 32 | (privileged ? PRIVILEGED : 0), privileged);
-	trace_filter_in_software(false);
+	bts_filter_in_software(false);
 	smp_call_all(deliver, &seed);
 }
 

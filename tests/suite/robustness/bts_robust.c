@@ -73,7 +73,7 @@ TEST(bts_robust_read_go_on, .group = "Z", .ids = "Z4", .needs = NEED_BTS,
 				.walks = times,
 				.user = &user,
 				.between = wait};
-	struct trace_options options = viewer_options(TRACE_USER, 0);
+	struct bts_options options = viewer_options(TRACE_USER, 0);
 	struct viewer viewer;
 	size_t unstable = 0;
 
@@ -87,11 +87,11 @@ TEST(bts_robust_read_go_on, .group = "Z", .ids = "Z4", .needs = NEED_BTS,
 
 		while (((volatile struct walker *)&walker)->walked <= i && !walker.task->ended)
 			task_yield();
-		unstable += trace_get(viewer.tracer, 0, &newest) != 0 ||
-			    trace_get(viewer.tracer, 0, &again) != 0 || newest.from != again.from ||
+		unstable += bts_get(viewer.tracer, 0, &newest) != 0 ||
+			    bts_get(viewer.tracer, 0, &again) != 0 || newest.from != again.from ||
 			    newest.to != again.to;
 		viewer_read(&viewer);
-		unstable += trace_available(viewer.tracer) != 0;
+		unstable += bts_available(viewer.tracer) != 0;
 		atomic_store(&go, true);
 	}
 	walkers_join(&walker, 1);

@@ -29,11 +29,11 @@ TEST(selftest_hang_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTES
      .claim = "a traced test that hangs with interrupts off is ended by the watchdog's NMI: FAIL",
      .source = "docs/design.md#deadlines")
 {
-	struct trace_options options = walker_options(1024);
+	struct bts_options options = walker_options(1024);
 	struct tracer *tracer;
 
 	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(trace_attach(current_task(), &options, &tracer), 0);
+	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	__asm__ volatile("cli");
 	for (;;)
 		__asm__ volatile("pause");
@@ -61,11 +61,11 @@ TEST(selftest_panic_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTE
      .claim = "a panic in a traced task prints registers, backtrace and the newest 32 branches",
      .source = "docs/design.md#last-branches-in-a-panic")
 {
-	struct trace_options options = walker_options(1024);
+	struct bts_options options = walker_options(1024);
 	struct tracer *tracer;
 
 	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(trace_attach(current_task(), &options, &tracer), 0);
+	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	interrupts_save(); /* as with a spinlock held: the end of one test is not enough */
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");

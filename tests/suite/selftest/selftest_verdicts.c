@@ -79,11 +79,11 @@ TEST(selftest_fault_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTE
      .claim = "a traced test that faults is an ERROR that shows its newest branches",
      .source = "docs/design.md#verdicts")
 {
-	struct trace_options options = walker_options(1024);
+	struct bts_options options = walker_options(1024);
 	struct tracer *tracer;
 
 	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(trace_attach(current_task(), &options, &tracer), 0);
+	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");
 }

@@ -144,7 +144,7 @@ static void attach(struct slot *slot, struct watcher *watcher)
 	static const enum trace_overflow kinds[WATCHERS][4] = {
 		{TRACE_SIGNAL, TRACE_SIGNAL, TRACE_SIGNAL, TRACE_WRAP},
 		{TRACE_SIGNAL, TRACE_STOP, TRACE_STOP, TRACE_WRAP}};
-	struct trace_options options = {
+	struct bts_options options = {
 		.view = test_random() % 4 ? TRACE_USER : TRACE_USER | TRACE_KERNEL,
 		.privileged = true,
 		.stamps = test_random() % 2,
@@ -165,7 +165,7 @@ static void attach(struct slot *slot, struct watcher *watcher)
 	watcher->served = 0;
 	before_recording(slot, watcher);
 	change(slot, watcher, true, NULL);
-	REQUIRE_EQ(trace_attach(slot->task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(slot->task, &options, &tracer), 0);
 	change(slot, watcher, false, tracer);
 	after_recording(slot, watcher);
 	counts.attached++;
@@ -181,10 +181,9 @@ static bool is_wait(const struct ptrace_bts_record *record)
 static void read(struct watcher *watcher)
 {
 	static struct ptrace_bts_record records[BATCH];
-	size_t left = trace_available(watcher->tracer), count;
+	size_t left = bts_available(watcher->tracer), count;
 
-	while (left &&
-	       (count = trace_read(watcher->tracer, records, left < BATCH ? left : BATCH))) {
+	while (left && (count = bts_read(watcher->tracer, records, left < BATCH ? left : BATCH))) {
 		for (size_t i = 0; i < count; i++) {
 			numbered_feed(&watcher->reader, &records[i]);
 			watcher->waits.seen += is_wait(&records[i]);
@@ -197,9 +196,9 @@ static void read(struct watcher *watcher)
 /* True if the trace has ended, so that records are missing: it goes on, and is read from there. */
 static bool begins_anew(struct slot *slot, struct watcher *watcher)
 {
-	struct trace_status status;
+	struct bts_status status;
 
-	trace_status(watcher->tracer, &status);
+	bts_status(watcher->tracer, &status);
 	EXPECT_EQ(status.lost, 0);
 	if (!status.full)
 		return false;
@@ -251,10 +250,10 @@ static void serve(struct slot *slot, struct watcher *watcher)
 static void detach(struct slot *slot, struct watcher *watcher)
 {
 	struct tracer *tracer = watcher->tracer;
-	struct trace_status status;
+	struct bts_status status;
 
 	drain(slot, watcher);
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	EXPECT(!status.truncated);
 	if (watcher->overflow == TRACE_SIGNAL)
 		EXPECT_EQ(status.lost, 0);

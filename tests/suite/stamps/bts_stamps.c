@@ -68,7 +68,7 @@ TEST(bts_stamps_alternate, .group = "A", .ids = "A1 A3", .needs = NEED_BTS,
 	walkers_join(walkers, 2);
 	for (unsigned i = 0; i < 2; i++) {
 		struct check check = {.pid = walkers[i].task->pid, .tsc = before};
-		size_t count = trace_read(walkers[i].tracer, records, MOST);
+		size_t count = bts_read(walkers[i].tracer, records, MOST);
 
 		EXPECT(count < MOST);
 		for (size_t at = 0; at < count; at++)
@@ -114,7 +114,7 @@ static size_t trace_short(enum trace_overflow overflow, struct ptrace_bts_record
 	EXPECT_EQ(empty.qualifier, BTS_INVALID);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
-	count = trace_read(walker.tracer, records, SLOTS + 1);
+	count = bts_read(walker.tracer, records, SLOTS + 1);
 	walker_end(&walker);
 	return count;
 }
@@ -162,17 +162,17 @@ static void jump(void *argument)
 static void trace_jumps(enum trace_overflow overflow)
 {
 	static struct ptrace_bts_record records[4096];
-	struct trace_options options = walker_options(4096);
+	struct bts_options options = walker_options(4096);
 	struct task *task = task_create_stopped("jumper", jump, NULL);
 	struct tracer *tracer = NULL;
 	size_t count, stamps = 0, faults = 0;
 
 	options.overflow = overflow;
-	if (!task || trace_attach(task, &options, &tracer))
+	if (!task || bts_attach(task, &options, &tracer))
 		test_error("the task cannot be started and traced");
 	task_start(task);
 	task_join(task);
-	count = trace_read(tracer, records, 4096);
+	count = bts_read(tracer, records, 4096);
 	for (size_t i = 0; i < count; i++) {
 		stamps += records[i].qualifier != PTRACE_BTS_BRANCH;
 		faults += records[i].from == STAMP_ESCAPE + faults;

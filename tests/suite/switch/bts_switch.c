@@ -79,7 +79,7 @@ static void yield_and_count(struct walker *walker)
 static void check(const struct walker *walker)
 {
 	struct ptrace_bts_record *records = test_area(MOST * sizeof(*records) / 4096);
-	size_t count = trace_read(walker->tracer, records, MOST);
+	size_t count = bts_read(walker->tracer, records, MOST);
 
 	EXPECT(count < MOST);
 	/* The scheduler may also stop the trace and then let the same task go on. */
@@ -275,10 +275,10 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
 
 		while (walker.task->state != TASK_BLOCKED)
 			task_yield();
-		count = trace_peek(walker.tracer, &(uint64_t){0}, once, RECORDS);
+		count = bts_peek(walker.tracer, &(uint64_t){0}, once, RECORDS);
 		EXPECT(count > 0);
 		chain_walk(&chain_b, 200);
-		EXPECT_EQ(trace_peek(walker.tracer, &(uint64_t){0}, twice, RECORDS), count);
+		EXPECT_EQ(bts_peek(walker.tracer, &(uint64_t){0}, twice, RECORDS), count);
 		EXPECT_EQ(equal_records(once, twice, count), count);
 		check_newest(&walker, once, count);
 		unblock();

@@ -47,7 +47,7 @@ static void expect_untouched(const struct tracer *tracer, const uint8_t fields[]
 static void expect_after_exit(struct walker *walker)
 {
 	struct tracer *tracer = walker->tracer;
-	struct trace_status status;
+	struct bts_status status;
 	uint8_t fields[DS_AREA_SIZE];
 
 	EXPECT(walker->task->ended);
@@ -55,7 +55,7 @@ static void expect_after_exit(struct walker *walker)
 	EXPECT(!tracer->context->cpu);
 	EXPECT(!bts_of(tracer)->lease.cpu);
 	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)bts_of(tracer)->ring.area);
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	EXPECT(status.ended);
 	EXPECT(!status.truncated);
 	EXPECT(!status.full);

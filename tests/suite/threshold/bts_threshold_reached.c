@@ -183,12 +183,12 @@ TEST(bts_threshold_spurious, .group = "T", .ids = "T11", .needs = NEED_BTS,
 				.options = walker_options(32768),
 				.between = interrupt};
 	uint64_t unknown = nmi_unknown_count();
-	struct trace_status status;
+	struct bts_status status;
 
 	walker.options.overflow = TRACE_WRAP; /* no threshold to be reached */
 	walkers_start(&walker, 1);
 	walkers_join(&walker, 1);
-	trace_status(walker.tracer, &status);
+	bts_status(walker.tracer, &status);
 	EXPECT(status.circular);
 	EXPECT_EQ(nmi_unknown_count() - unknown, WALKS / 2);
 	walkers_check(&walker, 1);

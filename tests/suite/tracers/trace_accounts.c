@@ -26,10 +26,10 @@ static bool is_empty(const struct tracer *tracer)
 }
 
 /* A tracer's life; the memory is another's that wrote it. */
-static void live(struct trace_options options, size_t size)
+static void live(struct bts_options options, size_t size)
 {
 	struct walker walker = {.name = "task", .chain = &chain_a, .walks = 20};
-	struct trace_status status;
+	struct bts_status status;
 	size_t charged;
 
 	walker.options = options;
@@ -37,7 +37,7 @@ static void live(struct trace_options options, size_t size)
 	charged = account.used;
 	EXPECT(charged > size && charged % PAGE_SIZE == 0);
 	EXPECT(is_empty(walker.tracer));
-	trace_status(walker.tracer, &status);
+	bts_status(walker.tracer, &status);
 	EXPECT_EQ(status.size, size);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
@@ -47,22 +47,22 @@ static void live(struct trace_options options, size_t size)
 	EXPECT_EQ(account.used, 0);
 }
 
-static void all_cpus(const struct trace_options *options)
+static void all_cpus(const struct bts_options *options)
 {
 	struct tracer *tracers[MAX_CPUS] = {NULL};
 	unsigned count = cpu_count();
 
 	account.limit = SIZE_MAX;
-	EXPECT_EQ(trace_attach_all_cpus(options, tracers), 0);
+	EXPECT_EQ(bts_attach_all_cpus(options, tracers), 0);
 	account.limit = account.used;
 	for (unsigned i = 0; i < count; i++)
 		EXPECT(trace_detach(tracers[i]));
-	EXPECT_EQ(trace_attach_all_cpus(options, tracers), 0);
+	EXPECT_EQ(bts_attach_all_cpus(options, tracers), 0);
 	EXPECT_EQ(account.used, account.limit);
 	for (unsigned i = 0; i < count; i++)
 		EXPECT(trace_detach(tracers[i]));
 	account.limit--;
-	EXPECT_EQ(trace_attach_all_cpus(options, tracers), -ENOMEM);
+	EXPECT_EQ(bts_attach_all_cpus(options, tracers), -ENOMEM);
 	EXPECT_EQ(account.used, 0);
 }
 
@@ -71,7 +71,7 @@ TEST(trace_accounts, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	     "a ring is empty when it is got, charged while it lives, and everything is given back",
      .source = "docs/design.md#accounts")
 {
-	struct trace_options options = walker_options(SLOTS);
+	struct bts_options options = walker_options(SLOTS);
 
 	account = (struct trace_account){.limit = SIZE_MAX};
 	options.account = &account;
@@ -92,35 +92,35 @@ static void ignore(struct tracer *tracer, void *argument)
 }
 
 /* Attaches a tracer to a CPU and expects the charge to be the pages that this took. */
-static struct tracer *attach_counted(const struct trace_options *options)
+static struct tracer *attach_counted(const struct bts_options *options)
 {
 	size_t used = account.used;
 	struct tracer *tracer;
 	uint64_t pages;
 
 	/* Once before, for the page tables and the ranges of addresses. */
-	REQUIRE_EQ(trace_attach_cpu(this_cpu()->index, options, &tracer), 0);
+	REQUIRE_EQ(bts_attach_cpu(this_cpu()->index, options, &tracer), 0);
 	EXPECT(trace_detach(tracer));
 	pages = pages_left();
-	REQUIRE_EQ(trace_attach_cpu(this_cpu()->index, options, &tracer), 0);
+	REQUIRE_EQ(bts_attach_cpu(this_cpu()->index, options, &tracer), 0);
 	EXPECT_EQ(account.used - used, (pages - pages_left()) * PAGE_SIZE);
 	return tracer;
 }
 
-static void change_counted(struct tracer *tracer, struct trace_options *options,
+static void change_counted(struct tracer *tracer, struct bts_options *options,
 			   enum trace_overflow overflow)
 {
 	uint64_t pages = pages_left() + account.used / PAGE_SIZE;
 
 	options->overflow = overflow;
-	EXPECT_EQ(trace_change(tracer, options), 0);
+	EXPECT_EQ(bts_change(tracer, options), 0);
 	EXPECT_EQ(pages_left() + account.used / PAGE_SIZE, pages);
 }
 
 /* As large as the limit allows: one page more would be over it. */
-static void cut(struct trace_options options)
+static void cut(struct bts_options options)
 {
-	struct trace_status status;
+	struct bts_status status;
 	struct tracer *tracer;
 
 	options.cut_size = true;
@@ -128,7 +128,7 @@ static void cut(struct trace_options options)
 	account.limit = 40 * PAGE_SIZE + 1;
 	tracer = attach_counted(&options);
 	EXPECT_EQ(account.used, 40 * PAGE_SIZE);
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	EXPECT(trace_detach(tracer));
 	options.cut_size = false;
 	options.size = status.size;
@@ -136,7 +136,7 @@ static void cut(struct trace_options options)
 	EXPECT_EQ(account.used, 40 * PAGE_SIZE);
 	EXPECT(trace_detach(tracer));
 	options.size += RECORD;
-	EXPECT_EQ(trace_attach_cpu(this_cpu()->index, &options, &tracer), -ENOMEM);
+	EXPECT_EQ(bts_attach_cpu(this_cpu()->index, &options, &tracer), -ENOMEM);
 	account.limit = SIZE_MAX;
 }
 
@@ -146,7 +146,7 @@ TEST(trace_charges_pages, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .source = "kernel/trace/trace.h, struct trace_account")
 {
 	static const size_t sizes[] = {2, 166, 167, 168, 169, 5000};
-	struct trace_options options = walker_options(0);
+	struct bts_options options = walker_options(0);
 	struct tracer *tracer;
 
 	test_pin();
@@ -169,7 +169,7 @@ TEST(trace_charges_pages, .group = "tracers", .ids = "", .needs = NEED_BTS,
 		change_counted(tracer, &options, TRACE_STOP);
 		account.limit = account.used;
 		options.overflow = TRACE_SIGNAL;
-		EXPECT_EQ(trace_change(tracer, &options), -ENOMEM);
+		EXPECT_EQ(bts_change(tracer, &options), -ENOMEM);
 		EXPECT_EQ(account.used, account.limit);
 		EXPECT(trace_detach(tracer));
 		EXPECT_EQ(account.used, 0);

@@ -6,13 +6,13 @@
 
 #define WALKS (3 * STAGE)
 
-static void refuse(struct tracer *tracer, const struct trace_options *options, int expected)
+static void refuse(struct tracer *tracer, const struct bts_options *options, int expected)
 {
-	struct trace_status before, after;
+	struct bts_status before, after;
 
-	trace_status(tracer, &before);
-	EXPECT_EQ(trace_change(tracer, options), expected);
-	trace_status(tracer, &after);
+	bts_status(tracer, &before);
+	EXPECT_EQ(bts_change(tracer, options), expected);
+	bts_status(tracer, &after);
 	EXPECT_EQ(after.view, before.view);
 	EXPECT_EQ(after.overflow, before.overflow);
 	EXPECT_EQ(after.available, before.available);
@@ -20,7 +20,7 @@ static void refuse(struct tracer *tracer, const struct trace_options *options, i
 	EXPECT(!after.full && !after.held && !after.lost);
 }
 
-static void refuse_all(struct tracer *tracer, struct trace_options options)
+static void refuse_all(struct tracer *tracer, struct bts_options options)
 {
 	options.view = 4;
 	refuse(tracer, &options, -EINVAL);
@@ -42,7 +42,7 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, WALKS);
-	struct trace_options options = viewer_options(TRACE_USER | TRACE_KERNEL, WALKS * 4);
+	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, WALKS * 4);
 	struct viewer viewer;
 
 	options.view = TRACE_USER;
@@ -53,13 +53,13 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
 	viewer_read(&viewer);
 	viewer_expect(&viewer, STAGE);
 	options.paused = true;
-	EXPECT_EQ(trace_change(viewer.tracer, &options), 0);
+	EXPECT_EQ(bts_change(viewer.tracer, &options), 0);
 	stage_next(&walker, 2 * STAGE);
-	EXPECT_EQ(trace_available(viewer.tracer), 0);
+	EXPECT_EQ(bts_available(viewer.tracer), 0);
 	refuse_all(viewer.tracer, options);
 	options.paused = false;
 	options.view = viewer.view = TRACE_KERNEL;
-	EXPECT_EQ(trace_change(viewer.tracer, &options), 0);
+	EXPECT_EQ(bts_change(viewer.tracer, &options), 0);
 	viewer.kernel.walk = 2 * STAGE;
 	viewer.user = (struct chain_reader){.chain = &user.chain};
 	viewer.exits = viewer.in_user = 0;
@@ -85,8 +85,8 @@ TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, WALKS);
-	struct trace_options options = viewer_options(TRACE_USER | TRACE_KERNEL, WALKS * 2);
-	struct trace_options in_user = viewer_options(TRACE_USER, WALKS);
+	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, WALKS * 2);
+	struct bts_options in_user = viewer_options(TRACE_USER, WALKS);
 	struct viewer first, second, third, all;
 
 	user_chain_open(&user, 0);
@@ -114,9 +114,9 @@ TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 /* The shape of what was recorded since the stage before. */
 static void expect_circular(const struct viewer *viewer, bool expected)
 {
-	struct trace_status status;
+	struct bts_status status;
 
-	trace_status(viewer->tracer, &status);
+	bts_status(viewer->tracer, &status);
 	EXPECT_EQ(status.circular, expected);
 }
 
@@ -127,7 +127,7 @@ TEST(trace_shape_changes, .group = "tracers", .ids = "", .needs = NEED_BTS,
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, SHAPE_WALKS);
-	struct trace_options options = viewer_options(TRACE_USER | TRACE_KERNEL, SHAPE_WALKS * 4);
+	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, SHAPE_WALKS * 4);
 	struct viewer first, second;
 
 	options.overflow = TRACE_WRAP;

@@ -23,9 +23,9 @@ static void yield(struct walker *walker)
 		task_yield();
 }
 
-static struct trace_options options_of(unsigned view, enum trace_overflow overflow, size_t records)
+static struct bts_options options_of(unsigned view, enum trace_overflow overflow, size_t records)
 {
-	struct trace_options options = walker_options(records);
+	struct bts_options options = walker_options(records);
 
 	options.view = view;
 	options.overflow = overflow;
@@ -68,23 +68,23 @@ static size_t compare(size_t count, size_t available)
 static size_t read_more(struct tracer *tracer, uint64_t *position, bool peek,
 			struct ptrace_bts_record *to, size_t most)
 {
-	return peek ? trace_peek(tracer, position, to, most) : trace_read(tracer, to, most);
+	return peek ? bts_peek(tracer, position, to, most) : bts_read(tracer, to, most);
 }
 
 static void exact(struct user_chain *user, unsigned view, bool peek)
 {
 	struct walker walker = {
 		.name = "gaps", .chain = &chain_a, .walks = WALKS, .user = user, .between = yield};
-	struct trace_options long_one = options_of(view, TRACE_STOP, MOST);
-	struct trace_options short_one = options_of(view, TRACE_WRAP, SLOTS);
+	struct bts_options long_one = options_of(view, TRACE_STOP, MOST);
+	struct bts_options short_one = options_of(view, TRACE_WRAP, SLOTS);
 	struct tracer *whole = NULL, *few = NULL;
-	struct trace_status status;
+	struct bts_status status;
 	uint64_t position = 0;
 	size_t count = 0, more;
 
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(trace_attach(walker.task, &long_one, &whole), 0);
-	REQUIRE_EQ(trace_attach(walker.task, &short_one, &few), 0);
+	REQUIRE_EQ(bts_attach(walker.task, &long_one, &whole), 0);
+	REQUIRE_EQ(bts_attach(walker.task, &short_one, &few), 0);
 	task_start(walker.task);
 	do {
 		bool last = walker.task->ended;
@@ -95,10 +95,10 @@ static void exact(struct user_chain *user, unsigned view, bool peek)
 			break;
 		task_yield();
 	} while (count < MOST);
-	trace_status(few, &status);
+	bts_status(few, &status);
 	EXPECT(!status.lost_more);
 	EXPECT(!status.truncated);
-	more = trace_read(whole, all, MOST);
+	more = bts_read(whole, all, MOST);
 	EXPECT(more < MOST);
 	EXPECT_EQ(status.available, peek ? SLOTS + 1 : 0); /* the gap before them */
 	count = compare(count, more);
@@ -137,21 +137,21 @@ static void unknown(struct user_chain *user)
 {
 	struct walker walker = {
 		.name = "gaps", .chain = &chain_a, .walks = WALKS, .user = user, .between = yield};
-	struct trace_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_WRAP, SLOTS);
+	struct bts_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_WRAP, SLOTS);
 	struct tracer *tracer = NULL;
-	struct trace_status status;
+	struct bts_status status;
 	uint64_t jumps = 0;
 	size_t count = 0;
 
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
 	task_start(walker.task);
 	while (!walker.task->ended) {
-		count += trace_read(tracer, read + count, MOST - count);
+		count += bts_read(tracer, read + count, MOST - count);
 		task_yield();
 	}
 	walkers_join(&walker, 1);
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	EXPECT(status.circular);
 	EXPECT(status.lost_more);
 	EXPECT(count > SLOTS && count < MOST);
@@ -173,13 +173,13 @@ static void overflow_staging(struct walker *walker)
 	uint64_t flags = interrupts_save(), maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
 
 	if (walker->walked == WALKS / 2) {
-		trace_available(walker->tracer);
+		bts_available(walker->tracer);
 		ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM,
 		       ds_get(area, DS_BTS_INDEX) + ROOM * ds_configuration->record_size);
 		chain_walk(&chain_b, 20 * ROOM);
-		trace_available(walker->tracer);
+		bts_available(walker->tracer);
 		ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum);
-		trace_available(walker->tracer);
+		bts_available(walker->tracer);
 	}
 	interrupts_restore(flags);
 }
@@ -191,8 +191,8 @@ static void truncated(struct user_chain *user)
 				.walks = WALKS,
 				.user = user,
 				.between = overflow_staging};
-	struct trace_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, MOST);
-	struct trace_status status;
+	struct bts_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, MOST);
+	struct bts_status status;
 	struct viewer viewer;
 	size_t count, gap = MOST;
 
@@ -201,9 +201,9 @@ static void truncated(struct user_chain *user)
 	walker.tracer = viewer.tracer;
 	task_start(walker.task);
 	walkers_join(&walker, 1);
-	trace_status(viewer.tracer, &status);
+	bts_status(viewer.tracer, &status);
 	EXPECT(status.truncated);
-	count = trace_read(viewer.tracer, read, MOST);
+	count = bts_read(viewer.tracer, read, MOST);
 	for (size_t i = 0; i < count; i++) {
 		if (read[i].qualifier == PTRACE_BTS_GAP) {
 			EXPECT_EQ(gap, MOST);
@@ -268,14 +268,14 @@ static void ignore(struct tracer *tracer, void *argument)
 	(void)tracer, (void)argument;
 }
 
-static size_t read_at_end(struct walker *walker, struct tracer *tracer, struct trace_status *status)
+static size_t read_at_end(struct walker *walker, struct tracer *tracer, struct bts_status *status)
 {
 	size_t count;
 
 	walkers_join(walker, 1);
-	trace_status(tracer, status);
+	bts_status(tracer, status);
 	EXPECT(!status->lost_more && !status->truncated);
-	count = trace_read(tracer, read, MOST);
+	count = bts_read(tracer, read, MOST);
 	EXPECT(trace_detach(tracer));
 	walker_end(walker);
 	return count;
@@ -285,13 +285,13 @@ static void before_first(struct user_chain *user)
 {
 	struct walker walker = {
 		.name = "gaps", .chain = &chain_a, .walks = WALKS, .user = user, .between = yield};
-	struct trace_options options = options_of(TRACE_USER, TRACE_WRAP, SLOTS);
+	struct bts_options options = options_of(TRACE_USER, TRACE_WRAP, SLOTS);
 	struct tracer *tracer = NULL;
-	struct trace_status status;
+	struct bts_status status;
 	size_t count;
 
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
 	task_start(walker.task);
 	count = read_at_end(&walker, tracer, &status);
 	EXPECT_EQ(count, SLOTS + 1);
@@ -322,16 +322,16 @@ TEST(trace_gap_after_the_last, .group = "tracers", .ids = "", .needs = NEED_BTS,
 {
 	struct walker walker = {
 		.name = "gaps", .chain = &chain_a, .walks = 400, .between = always_yield};
-	struct trace_options options = options_of(TRACE_KERNEL, TRACE_SIGNAL, SLOTS);
+	struct bts_options options = options_of(TRACE_KERNEL, TRACE_SIGNAL, SLOTS);
 	struct tracer *tracer = NULL;
-	struct trace_status status;
+	struct bts_status status;
 	uint64_t gaps = 0, missing = 0;
 	size_t count, last;
 
 	read = test_area(AREA);
 	options.overflowed = ignore;
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
 	task_start(walker.task);
 	while (!walker.task->ended) {
 		trace_resume(tracer);
@@ -354,17 +354,17 @@ TEST(trace_gap_after_the_last, .group = "tracers", .ids = "", .needs = NEED_BTS,
 /* --- A staging that is nearly full --- */
 
 /* Records the same few branches into a staging that ends after `room` records. */
-static struct trace_status record_into(struct tracer *tracer, size_t room)
+static struct bts_status record_into(struct tracer *tracer, size_t room)
 {
 	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area;
 	uint64_t flags = interrupts_save(), maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
 	size_t record = ds_configuration->record_size;
-	struct trace_status status;
+	struct bts_status status;
 
 	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum - (STAGING_RECORDS - room) * record);
-	trace_clear(tracer); /* an empty staging, by the new maximum */
+	bts_clear(tracer); /* an empty staging, by the new maximum */
 	chain_walk(&chain_b, 20);
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum);
 	interrupts_restore(flags);
 	return status;
@@ -374,14 +374,14 @@ TEST(trace_nearly_full_loses_nothing, .group = "tracers", .ids = "", .needs = NE
      .claim = "hardware that has room for one record more has lost none, and the status says so",
      .source = "docs/design.md#losses")
 {
-	struct trace_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, MOST);
+	struct bts_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, MOST);
 	struct tracer *tracer = NULL;
-	struct trace_status status;
+	struct bts_status status;
 	size_t all_records;
 
 	test_pin();
 	options.stamps = false;
-	REQUIRE_EQ(trace_attach(current_task(), &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	all_records = record_into(tracer, STAGING_RECORDS / 2).available;
 	EXPECT(all_records > 20);
 	status = record_into(tracer, all_records + 1);

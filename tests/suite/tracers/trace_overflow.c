@@ -47,28 +47,28 @@ static void expect_all(struct tracer *tracer, const struct user_chain *user, siz
 		       bool circular)
 {
 	struct ptrace_bts_record newest, none;
-	struct trace_status status;
+	struct bts_status status;
 	size_t kept;
 
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	EXPECT_EQ(status.circular, circular);
 	EXPECT(circular ? status.lost_more : status.lost > 0 && !status.lost_more);
 	EXPECT_EQ(status.available, slots);
-	EXPECT_EQ(trace_get(tracer, 0, &newest), 0);
-	EXPECT_EQ(trace_get(tracer, slots, &none), -EINVAL);
-	EXPECT_EQ(trace_read(tracer, records, slots + 1), slots);
+	EXPECT_EQ(bts_get(tracer, 0, &newest), 0);
+	EXPECT_EQ(bts_get(tracer, slots, &none), -EINVAL);
+	EXPECT_EQ(bts_read(tracer, records, slots + 1), slots);
 	EXPECT_EQ(records[slots - 1].from, newest.from);
 	kept = keep_user(slots);
 	EXPECT(circular ? kept > 0 : kept == slots);
 	EXPECT_EQ(count_right(user, kept), kept);
-	EXPECT_EQ(trace_available(tracer), 0);
-	EXPECT_EQ(trace_get(tracer, 0, &none), -EINVAL);
+	EXPECT_EQ(bts_available(tracer), 0);
+	EXPECT_EQ(bts_get(tracer, 0, &none), -EINVAL);
 }
 
 static void trace(struct user_chain *user, unsigned view, size_t slots, bool alone)
 {
 	struct walker walker = {.name = "wraps", .chain = &chain_a, .walks = WALKS, .user = user};
-	struct trace_options options = viewer_options(TRACE_USER, 0), other = options;
+	struct bts_options options = viewer_options(TRACE_USER, 0), other = options;
 	struct tracer *tracer = NULL, *second = NULL;
 	struct ptrace_bts_record none;
 
@@ -76,10 +76,10 @@ static void trace(struct user_chain *user, unsigned view, size_t slots, bool alo
 	options.overflow = TRACE_WRAP;
 	options.size = slots * sizeof(none);
 	walkers_create(&walker, 1);
-	EXPECT_EQ(trace_attach(walker.task, &options, &tracer), 0);
-	EXPECT_EQ(trace_get(tracer, 0, &none), -EINVAL);
+	EXPECT_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	EXPECT_EQ(bts_get(tracer, 0, &none), -EINVAL);
 	if (!alone)
-		EXPECT_EQ(trace_attach(walker.task, &other, &second), 0);
+		EXPECT_EQ(bts_attach(walker.task, &other, &second), 0);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	expect_all(tracer, user, slots, alone && view == (TRACE_USER | TRACE_KERNEL));
@@ -113,7 +113,7 @@ static size_t read_in_sequence(struct tracer *tracer, const struct user_chain *u
 	uint64_t i = 0;
 	size_t right = 0;
 
-	while (trace_read(tracer, &record, 1)) {
+	while (bts_read(tracer, &record, 1)) {
 		struct branch due = user_chain_branch(user, chain_length(walk), i);
 
 		right += record.from == due.from && record.to == due.to;
@@ -132,9 +132,9 @@ TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
 {
 	struct user_chain user;
 	struct walker walker = stage_walker(&user, STAGED_WALKS);
-	struct trace_options all = viewer_options(TRACE_USER | TRACE_KERNEL, STAGED_WALKS * 4),
-			     few = all;
-	struct trace_status status;
+	struct bts_options all = viewer_options(TRACE_USER | TRACE_KERNEL, STAGED_WALKS * 4),
+			   few = all;
+	struct bts_status status;
 	struct tracer *tracer = NULL;
 	struct viewer other;
 
@@ -142,10 +142,10 @@ TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	walkers_create(&walker, 1);
 	few.view = TRACE_USER;
 	few.size = FEW * sizeof(struct ptrace_bts_record);
-	EXPECT_EQ(trace_attach(walker.task, &few, &tracer), 0);
+	EXPECT_EQ(bts_attach(walker.task, &few, &tracer), 0);
 	viewer_open(&other, &walker, &all);
 	stage_next(&walker, STAGE);
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	EXPECT(status.full);
 	EXPECT(!status.truncated);
 	EXPECT_EQ(status.lost, 0);
@@ -153,7 +153,7 @@ TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	EXPECT_EQ(read_in_sequence(tracer, &user, 0), FEW);
 	trace_resume(tracer);
 	stage_last(&walker);
-	EXPECT_EQ(trace_available(tracer), FEW);
+	EXPECT_EQ(bts_available(tracer), FEW);
 	EXPECT_EQ(read_in_sequence(tracer, &user, STAGE), FEW);
 	EXPECT(trace_detach(tracer));
 	viewer_read(&other);
@@ -174,27 +174,27 @@ static void stop_with_stamps(const struct user_chain *user, size_t slots)
 {
 	struct walker walker = {
 		.name = "stamped", .chain = &chain_a, .walks = 10, .user = user, .between = yield};
-	struct trace_options options = viewer_options(TRACE_USER, 0);
-	struct trace_status status;
+	struct bts_options options = viewer_options(TRACE_USER, 0);
+	struct bts_status status;
 	struct tracer *tracer = NULL;
 	size_t count;
 
 	options.stamps = true;
 	options.size = slots * sizeof(records[0]);
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
 	task_start(walker.task);
 	while (walker.walked < walker.walks / 2)
 		task_yield();
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	EXPECT(status.full);
 	EXPECT_EQ(status.lost, 0);
-	count = trace_read(tracer, records, slots + 1);
+	count = bts_read(tracer, records, slots + 1);
 	REQUIRE(count == slots || count == slots - 1); /* no room for one more arrival */
 	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_TASK_ARRIVES);
 	EXPECT_EQ(records[count - 1].qualifier, PTRACE_BTS_TASK_DEPARTS);
 	walkers_join(&walker, 1);
-	EXPECT_EQ(trace_available(tracer), 0); /* it was not resumed */
+	EXPECT_EQ(bts_available(tracer), 0); /* it was not resumed */
 	EXPECT(trace_detach(tracer));
 	walker_end(&walker);
 }
@@ -221,9 +221,9 @@ TEST(trace_null_callback_wraps, .group = "tracers", .ids = "", .needs = NEED_BTS
 {
 	struct user_chain user;
 	struct walker walker = {.name = "alone", .chain = &chain_a, .walks = WALKS, .user = &user};
-	struct trace_options options = viewer_options(TRACE_USER, 0);
+	struct bts_options options = viewer_options(TRACE_USER, 0);
 	struct tracer *tracer = NULL;
-	struct trace_status status;
+	struct bts_status status;
 	struct branch last;
 
 	options.overflow = TRACE_SIGNAL;
@@ -231,15 +231,15 @@ TEST(trace_null_callback_wraps, .group = "tracers", .ids = "", .needs = NEED_BTS
 	options.size = NULL_SLOTS * sizeof(records[0]);
 	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(trace_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	EXPECT_EQ(walker.walked, WALKS);
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	EXPECT_EQ(status.overflow, TRACE_WRAP);
 	EXPECT(!status.held);
 	EXPECT(status.lost > 0);
-	EXPECT_EQ(trace_read(tracer, records, NULL_SLOTS + 1), NULL_SLOTS);
+	EXPECT_EQ(bts_read(tracer, records, NULL_SLOTS + 1), NULL_SLOTS);
 	last = user_chain_branch(&user, chain_length(WALKS - 1), chain_length(WALKS - 1) - 2);
 	EXPECT_EQ(records[NULL_SLOTS - 1].from, last.from);
 	EXPECT_EQ(records[NULL_SLOTS - 1].to, last.to);

@@ -21,21 +21,21 @@ static void refused(int error, int expected, uint64_t before, const struct trace
 }
 
 /* Of its task, and of a CPU: nothing is left behind. */
-static void expect_refused(struct trace_options options, int expected)
+static void expect_refused(struct bts_options options, int expected)
 {
 	struct tracer *result = NULL;
 	uint64_t before = pages_left();
 
 	options.account = &account;
-	refused(trace_attach(walker.task, &options, &result), expected, before, result);
+	refused(bts_attach(walker.task, &options, &result), expected, before, result);
 	EXPECT(!walker.task->trace);
-	refused(trace_attach_cpu(this_cpu()->index, &options, &result), expected, before, result);
+	refused(bts_attach_cpu(this_cpu()->index, &options, &result), expected, before, result);
 	EXPECT(!this_cpu()->trace->context.tracers[TRACE_BTS]);
 }
 
 static void refuse_values(void)
 {
-	struct trace_options options = walker_options(64);
+	struct bts_options options = walker_options(64);
 
 	options.view = 4;
 	expect_refused(options, -EINVAL);
@@ -63,20 +63,20 @@ static void refuse_memory(void)
 /* More than this machine has: it fails half-way. */
 static void refuse_what_is_not_there(void)
 {
-	struct trace_options options = walker_options(1ul << 24);
+	struct bts_options options = walker_options(1ul << 24);
 	struct tracer *result = NULL;
 	uint64_t before = pages_left();
 
 	account.limit = SIZE_MAX;
 	options.account = &account;
-	refused(trace_attach(walker.task, &options, &result), -ENOMEM, before, result);
+	refused(bts_attach(walker.task, &options, &result), -ENOMEM, before, result);
 }
 
 TEST(trace_refusals, .group = "tracers", .ids = "", .needs = NEED_BTS,
      .claim = "a tracer that is refused leaves everything as it was, with the error that says why",
      .source = "kernel/trace/trace.h")
 {
-	struct trace_options options = walker_options(64);
+	struct bts_options options = walker_options(64);
 	struct tracer *result = NULL;
 	uint64_t before;
 
@@ -90,11 +90,11 @@ TEST(trace_refusals, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	before = pages_left();
 	options.account = &account;
 	account.limit = SIZE_MAX;
-	refused(trace_attach_cpu(cpu_count(), &options, &result), -EINVAL, before, result);
+	refused(bts_attach_cpu(cpu_count(), &options, &result), -EINVAL, before, result);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	before = pages_left();
-	refused(trace_attach(walker.task, &options, &result), -ESRCH, before, result);
+	refused(bts_attach(walker.task, &options, &result), -ESRCH, before, result);
 	walker_end(&walker);
 }
 
@@ -102,11 +102,11 @@ TEST(trace_refused_without_bts, .group = "tracers", .ids = "", .needs = NEED_NO_
      .claim = "where there is no Debug Store no tracer of a task or a CPU is to be had: -ENODEV",
      .source = "kernel/trace/trace.h")
 {
-	const struct trace_options options = walker_options(64);
+	const struct bts_options options = walker_options(64);
 	struct tracer *tracer = NULL;
 
-	EXPECT_EQ(trace_attach(current_task(), &options, &tracer), -ENODEV);
-	EXPECT_EQ(trace_attach_cpu(0, &options, &tracer), -ENODEV);
-	EXPECT_EQ(trace_attach_all_cpus(&options, &tracer), -ENODEV);
+	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), -ENODEV);
+	EXPECT_EQ(bts_attach_cpu(0, &options, &tracer), -ENODEV);
+	EXPECT_EQ(bts_attach_all_cpus(&options, &tracer), -ENODEV);
 	EXPECT(!tracer && !current_task()->trace);
 }

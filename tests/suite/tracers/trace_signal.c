@@ -19,7 +19,7 @@ static uint64_t trace_ring(struct user_chain *user, size_t records, size_t thres
 				.walks = EXACT_WALKS,
 				.user = user,
 				.between = held_wait};
-	struct trace_options options = viewer_options(TRACE_USER, EXACT_WALKS);
+	struct bts_options options = viewer_options(TRACE_USER, EXACT_WALKS);
 	struct held held;
 
 	options.size = records * sizeof(struct ptrace_bts_record);
@@ -151,9 +151,9 @@ static unsigned wrong;
 /* What the call itself finds it also says. */
 static void ask(struct tracer *tracer)
 {
-	struct trace_status status;
+	struct bts_status status;
 
-	trace_status(tracer, &status);
+	bts_status(tracer, &status);
 	wrong += status.held != (status.available >= bts_of(tracer)->options.threshold);
 	wrong += status.lost || status.truncated;
 }
@@ -209,7 +209,7 @@ static void kill_one(unsigned round)
 				.options = walker_options(4096),
 				.between = yield};
 	unsigned before = atomic_load(&told), after;
-	struct trace_status status;
+	struct bts_status status;
 	uint64_t flags, walked;
 
 	walker.options.overflow = TRACE_SIGNAL;
@@ -224,7 +224,7 @@ static void kill_one(unsigned round)
 	task_kill(walker.task);
 	interrupts_restore(flags);
 	walkers_join(&walker, 1);
-	trace_status(walker.tracer, &status);
+	bts_status(walker.tracer, &status);
 	EXPECT(status.held);
 	EXPECT(status.ended);
 	EXPECT(status.available >= walker.options.threshold);
@@ -261,9 +261,8 @@ static void watch(struct user_chain *user, unsigned held_view)
 				.walks = HELD_WALKS,
 				.user = user,
 				.between = held_wait};
-	struct trace_options everything =
-		viewer_options(TRACE_USER | TRACE_KERNEL, HELD_WALKS * 64);
-	struct trace_options options = viewer_options(held_view, 0);
+	struct bts_options everything = viewer_options(TRACE_USER | TRACE_KERNEL, HELD_WALKS * 64);
+	struct bts_options options = viewer_options(held_view, 0);
 	struct viewer task, cpu;
 	struct held held;
 
@@ -276,7 +275,7 @@ static void watch(struct user_chain *user, unsigned held_view)
 	held_join(&held, &walker);
 	EXPECT(held.served >= 3);
 	everything.paused = true; /* what the test does from here on */
-	EXPECT_EQ(trace_change(cpu.tracer, &everything), 0);
+	EXPECT_EQ(bts_change(cpu.tracer, &everything), 0);
 	viewer_read(&task);
 	viewer_expect(&task, HELD_WALKS);
 	held_expect_waits(&held, &task);
@@ -316,7 +315,7 @@ static void trace_near(bool nmi)
 {
 	struct user_chain user = {.chain = chain_b};
 	struct walker walker = {.name = "near", .chain = &chain_a, .walks = NEAR_WALKS};
-	struct trace_options options = walker_options(NEAR_WALKS * 256 + 4096);
+	struct bts_options options = walker_options(NEAR_WALKS * 256 + 4096);
 	struct tracer *near = NULL;
 	uint64_t before, count;
 	struct viewer viewer;
@@ -329,7 +328,7 @@ static void trace_near(bool nmi)
 	options.view = TRACE_USER;
 	options.overflow = TRACE_SIGNAL;
 	options.overflowed = ignore;
-	EXPECT_EQ(trace_attach(walker.task, &options, &near), 0);
+	EXPECT_EQ(bts_attach(walker.task, &options, &near), 0);
 	before = bts_cpu(this_cpu())->reached;
 	trace_deliver_pmi(nmi);
 	task_start(walker.task);
@@ -341,7 +340,7 @@ static void trace_near(bool nmi)
 	chain_expect_walks(&viewer.kernel, NEAR_WALKS, "kernel");
 	test_observe(nmi ? "own_records_of_nmi" : "own_records_of_fixed", "%lu",
 		     (viewer.in_kernel - viewer.kernel.seen) / (count ? count : 1));
-	EXPECT_EQ(trace_available(near), 0);
+	EXPECT_EQ(bts_available(near), 0);
 	EXPECT(trace_detach(near));
 	viewer_close(&viewer);
 	walker_end(&walker);

@@ -17,8 +17,8 @@ TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 				.walks = WALKS,
 				.user = &user,
 				.between = held_wait};
-	struct trace_options options = viewer_options(TRACE_KERNEL, WALKS * 16);
-	struct trace_status status;
+	struct bts_options options = viewer_options(TRACE_KERNEL, WALKS * 16);
+	struct bts_status status;
 	struct viewer wrapping, all;
 	struct held held;
 
@@ -39,7 +39,7 @@ TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 	held_expect_waits(&held, &wrapping);
 	viewer_read(&all);
 	viewer_expect(&all, WALKS);
-	trace_status(all.tracer, &status);
+	bts_status(all.tracer, &status);
 	EXPECT(!status.circular);
 	viewer_close(&wrapping);
 	viewer_close(&all);
@@ -54,15 +54,15 @@ TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 static uint64_t recorded_by_reading(struct tracer *other, struct ptrace_bts_record *records,
 				    size_t most)
 {
-	struct trace_options newest = walker_options(64);
+	struct bts_options newest = walker_options(64);
 	uint64_t flags = interrupts_save();
-	struct trace_status status;
+	struct bts_status status;
 	struct tracer *cpu = NULL;
 
 	newest.overflow = TRACE_WRAP;
-	REQUIRE_EQ(trace_attach_cpu(this_cpu()->index, &newest, &cpu), 0);
-	EXPECT_EQ(trace_peek(other, &(uint64_t){0}, records, most), most);
-	trace_status(cpu, &status);
+	REQUIRE_EQ(bts_attach_cpu(this_cpu()->index, &newest, &cpu), 0);
+	EXPECT_EQ(bts_peek(other, &(uint64_t){0}, records, most), most);
+	bts_status(cpu, &status);
 	interrupts_restore(flags);
 	EXPECT(!status.truncated && !status.lost_more);
 	EXPECT(trace_detach(cpu));
@@ -77,7 +77,7 @@ TEST(trace_reading_unseen, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	struct user_chain user;
 	struct walker walker = {
 		.name = "read", .chain = &chain_a, .walks = READ_WALKS, .user = &user};
-	struct trace_options options = viewer_options(TRACE_USER | TRACE_KERNEL, READ_WALKS);
+	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, READ_WALKS);
 	struct ptrace_bts_record *records = test_area(16);
 	struct viewer viewer;
 	uint64_t of_one, of_most;
