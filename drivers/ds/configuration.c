@@ -58,6 +58,7 @@ static const struct ds_configuration atom = {
 	.off_os = BIT(9),
 	.off_usr = BIT(10),
 	.pebs_counters = BIT(0),
+	.pebs_reserved = true,
 	.field_size = 8,
 	.record_size = 24,
 };

@@ -13,8 +13,9 @@ struct ds_configuration {
 	bool filter_changes_from; /* with either set, `from` of a change of CPL may be wrong */
 	uint64_t predicted;	  /* bit of a record's flags; 0: not supported */
 	uint64_t pebs_counters;	  /* bits of IA32_PEBS_ENABLE; 0: no PEBS that is known here */
-	unsigned field_size;	  /* bytes of an address in the DS area and in a record: 4 or 8 */
-	unsigned record_size;	  /* bytes of a BTS record: three fields */
+	bool pebs_reserved;   /* of a record's fields for memory and transactions are reserved */
+	unsigned field_size;  /* bytes of an address in the DS area and in a record: 4 or 8 */
+	unsigned record_size; /* bytes of a BTS record: three fields */
 };
 
 /* The row for a family and model as CPUID.1 says them. Never NULL. Any context. */

@@ -8,8 +8,10 @@
 
 enum { ALIGNMENT = 64, FORMAT_0_BYTES = 4096 }; /* Core 2 takes no more: reference B4 */
 
-/* SDM Vol 3, tables 18-10, 18-12, 18-26 and 18-43. */
-static const size_t record_sizes[] = {144, 176, 192, 200};
+enum { ADAPTIVE = 4, GENERAL_OF_ADAPTIVE = 0xff };
+
+/* SDM Vol 3, tables 18-10, 18-12, 18-26 and 18-43. Format 4: the groups of DATA_CFG. */
+static const size_t record_sizes[] = {144, 176, 192, 200, 0x20 + 0x20 + 0x90};
 
 size_t ds_pebs_record_size(void)
 {
@@ -17,6 +19,20 @@ size_t ds_pebs_record_size(void)
 	size_t formats = sizeof(record_sizes) / sizeof(record_sizes[0]);
 
 	return caps->pebs && caps->pebs_format < formats ? record_sizes[caps->pebs_format] : 0;
+}
+
+/* From format 4 on every counter can (IA32_PERF_CAPABILITIES.PEBS_BASELINE). */
+uint64_t ds_pebs_counters(void)
+{
+	if (!ds_pebs_record_size())
+		return 0;
+	return ds_caps()->pebs_format < ADAPTIVE ? ds_configuration->pebs_counters
+						 : GENERAL_OF_ADAPTIVE;
+}
+
+const char *ds_pebs_holder(const struct ds_cpu *cpu)
+{
+	return cpu->pebs ? cpu->pebs->name : NULL;
 }
 
 static unsigned char *half(uint64_t area)
@@ -96,9 +112,13 @@ int ds_request_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease,
 	ds_set(area_of(cpu), DS_PEBS_ABSOLUTE_MAXIMUM, base + request->bytes / record * record + 1);
 	ds_set(area_of(cpu), DS_PEBS_INTERRUPT_THRESHOLD,
 	       base + (request->bytes / record - request->margin) * record);
-	*lease = (struct ds_pebs_lease){
-		.cpu = cpu, .tell = request->tell, .argument = request->argument};
+	*lease = (struct ds_pebs_lease){.cpu = cpu,
+					.name = request->name,
+					.tell = request->tell,
+					.argument = request->argument};
 	cpu->pebs = lease;
+	if (ds_caps()->pebs_format >= ADAPTIVE && rdmsr(MSR_PEBS_DATA_CFG) != PEBS_DATA_CFG)
+		wrmsr(MSR_PEBS_DATA_CFG, PEBS_DATA_CFG);
 	return 0;
 }
 
@@ -129,7 +149,7 @@ int ds_pebs_start(struct ds_cpu *cpu, struct ds_pebs_lease *lease, uint64_t coun
 
 	if (error)
 		return error;
-	if (counters & ~ds_configuration->pebs_counters)
+	if (counters & ~ds_pebs_counters())
 		return -EINVAL;
 	ds_pebs_pause(cpu);
 	lease->counters = counters;
@@ -144,7 +164,7 @@ int ds_set_pebs_reset(struct ds_cpu *cpu, struct ds_pebs_lease *lease, unsigned 
 
 	if (error)
 		return error;
-	if (counter >= 64 || !(ds_configuration->pebs_counters >> counter & 1))
+	if (counter >= 64 || !(ds_pebs_counters() >> counter & 1))
 		return -EINVAL;
 	ds_set(area_of(cpu), DS_PEBS_COUNTER_RESET + counter, value);
 	return 0;

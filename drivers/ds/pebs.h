@@ -3,7 +3,7 @@
  * The PEBS half of a CPU's DS area (SDM Vol 3, 17.4.9 and 18.8.1.1), beside whatever BTS lease is
  * loaded there: each half has its own holder and changes nothing of the other's. The counters,
  * their event selects and IA32_PERF_GLOBAL_CTRL are the holder's; IA32_PEBS_ENABLE is this
- * driver's. Formats up to 3 (IA32_PERF_CAPABILITIES[11:8]), P6 family.
+ * driver's, and so is MSR_PEBS_DATA_CFG. Formats up to 4 (IA32_PERF_CAPABILITIES[11:8]), P6 family.
  *
  * All functions: this CPU, on which the lease was granted; on another -EPERM, for a lease that was
  * not granted -EINVAL.
@@ -24,6 +24,7 @@ typedef void ds_pebs_overflowed(struct ds_pebs_lease *lease, void *argument);
 /* The right to a CPU's PEBS half. Zero-initialised by the caller, then only read by it. */
 struct ds_pebs_lease {
 	struct ds_cpu *cpu; /* where it was granted, or NULL */
+	const char *name;   /* of the holder */
 	uint64_t counters;  /* started: what IA32_PEBS_ENABLE holds; 0: stopped */
 	bool overflowed;    /* stopped by the threshold */
 	ds_pebs_overflowed *tell;
@@ -34,12 +35,19 @@ struct ds_pebs_request {
 	void *buffer;  /* aligned to 64, memory as a BTS lease's */
 	size_t bytes;  /* rounded down to whole records, at least two */
 	size_t margin; /* records between threshold and end, at least one, less than all */
+	const char *name;
 	ds_pebs_overflowed *tell;
 	void *argument;
 };
 
 /* Bytes of a record; 0: no PEBS, or of a format that is not known here. Any context. */
 size_t ds_pebs_record_size(void);
+
+/* Bits of the general counters that can take samples on this processor, if it has them. */
+uint64_t ds_pebs_counters(void);
+
+/* The name of the holder of this CPU's half, or NULL. */
+const char *ds_pebs_holder(const struct ds_cpu *cpu);
 
 /*
  * Grants the half of this CPU, stopped. -ENODEV: no PEBS; -EOPNOTSUPP: no callback, since PEBS
@@ -64,6 +72,33 @@ long ds_get_pebs_index(const struct ds_cpu *cpu, const struct ds_pebs_lease *lea
 
 /* The record in slot `at`, as the hardware wrote it; NULL: there is none. While stopped. */
 const void *ds_read_pebs(const struct ds_cpu *cpu, const struct ds_pebs_lease *lease, size_t at);
+
+/* A record whatever its format; a member that `has` does not name is 0. */
+struct ds_sample {
+	unsigned has;	      /* DS_SAMPLE_... */
+	uint64_t ip, flags;   /* where the program goes on */
+	uint64_t general[16]; /* RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8 to R15 */
+	uint64_t event_ip;    /* of the instruction that was sampled */
+	uint64_t counters;    /* STATUS, COUNTERS */
+	uint64_t address, source, latency, transaction, tsc;
+};
+
+enum {
+	DS_SAMPLE_EVENT_IP = 1,
+	DS_SAMPLE_STATUS = 2,	/* `counters` is IA32_PERF_GLOBAL_STATUS before the record */
+	DS_SAMPLE_COUNTERS = 4, /* `counters` caused the record */
+	DS_SAMPLE_ADDRESS = 8,
+	DS_SAMPLE_SOURCE = 0x10,
+	DS_SAMPLE_LATENCY = 0x20,
+	DS_SAMPLE_TRANSACTION = 0x40,
+	DS_SAMPLE_TSC = 0x80,
+};
+
+/* What every record of this processor has. Any context. */
+unsigned ds_sample_has(void);
+
+/* Decodes a record, as ds_read_pebs() returns it. Any context. */
+void ds_read_sample(const void *record, struct ds_sample *sample);
 
 /* Empties the buffer, and goes on if the threshold had stopped it. */
 int ds_pebs_reset(struct ds_cpu *cpu, struct ds_pebs_lease *lease);

@@ -11,6 +11,9 @@
 #define MSR_PEBS_LD_LAT	       0x3f6u
 #define IA32_DS_AREA	       0x600u
 
+/* Memory and registers in each record: L61 include/asm/perf_event.h. */
+#define PEBS_DATA_CFG 3ull
+
 #define MISC_ENABLE_EMON_AVAILABLE   (1ull << 7)
 #define MISC_ENABLE_BTS_UNAVAILABLE  (1ull << 11)
 #define MISC_ENABLE_PEBS_UNAVAILABLE (1ull << 12)

@@ -8,7 +8,6 @@
 #include <stddef.h>
 
 #define CPUID_ARCHITECTURAL_PERFMON 0xau
-#define LARGEST_PERIOD		    0x7fffffffull
 
 static const struct pmu_owner firmware = {.name = "firmware"};
 static struct pmu_caps caps;
@@ -75,16 +74,23 @@ static void select_event(unsigned counter, uint64_t value)
 	wrmsr(IA32_FIXED_CTR_CTRL, control | value << fixed_shift(counter));
 }
 
-static void enable(unsigned counter, bool on)
+void pmu_run(uint64_t counters, bool on)
 {
-	uint64_t control = rdmsr(IA32_PERF_GLOBAL_CTRL) & ~bit(counter);
+	uint64_t now = rdmsr(IA32_PERF_GLOBAL_CTRL);
+	uint64_t next = on ? now | counters : now & ~counters;
 
-	wrmsr(IA32_PERF_GLOBAL_CTRL, control | (on ? bit(counter) : 0));
+	if (next != now)
+		wrmsr(IA32_PERF_GLOBAL_CTRL, next);
+}
+
+uint64_t pmu_running(uint64_t counters)
+{
+	return rdmsr(IA32_PERF_GLOBAL_CTRL) & counters;
 }
 
 static void stop(unsigned counter)
 {
-	enable(counter, false);
+	pmu_run(bit(counter), false);
 	select_event(counter, 0);
 }
 
@@ -172,6 +178,12 @@ static uint64_t counter_mask(unsigned counter)
 	return width < 64 ? (1ull << width) - 1 : UINT64_MAX;
 }
 
+static bool is_loadable(uint64_t event, uint64_t period)
+{
+	return period && period <= PMU_LARGEST_PERIOD &&
+	       !(event & (PERFEVTSEL_EN | PERFEVTSEL_INT)) && !(event >> 32);
+}
+
 /* Stopped while it changes, so that no event counts from the old value by the new select. */
 int pmu_start(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner, uint64_t event,
 	      uint64_t period)
@@ -180,15 +192,35 @@ int pmu_start(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *own
 
 	if (!is_owner(cpu, counter, owner))
 		return -EPERM;
-	if (!period || period > LARGEST_PERIOD || event & (PERFEVTSEL_EN | PERFEVTSEL_INT) ||
-	    event >> 32 || (is_fixed(counter) && event & ~(PMU_USR | PMU_OS)))
+	if (!is_loadable(event, period) || (is_fixed(counter) && event & ~(PMU_USR | PMU_OS)))
 		return -EINVAL;
 	stop(counter);
 	wrmsr(value_msr(counter), -period & counter_mask(counter));
 	select_event(counter, is_fixed(counter) ? fixed_control(event, interrupts)
 						: general_control(event, interrupts));
-	enable(counter, true);
+	pmu_run(bit(counter), true);
 	return 0;
+}
+
+int pmu_load(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner, uint64_t event,
+	     uint64_t left)
+{
+	if (!is_owner(cpu, counter, owner))
+		return -EPERM;
+	if (is_fixed(counter) || !is_loadable(event & ~PERFEVTSEL_ADAPTIVE, left))
+		return -EINVAL;
+	wrmsr(value_msr(counter), -left & counter_mask(counter));
+	select_event(counter, general_control(event, false));
+	return 0;
+}
+
+uint64_t pmu_take_overflows(uint64_t counters)
+{
+	uint64_t found = rdmsr(IA32_PERF_GLOBAL_STATUS) & (counters | GLOBAL_STATUS_OVF_BUF);
+
+	if (found)
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, found);
+	return found & counters;
 }
 
 int pmu_stop(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner)

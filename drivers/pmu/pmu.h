@@ -45,6 +45,9 @@ struct pmu_owner {
 	void *argument;
 };
 
+/* SDM Vol 3, 18.2.5: a write sets bits 31:0 of a general counter and extends bit 31. */
+#define PMU_LARGEST_PERIOD 0x7fffffffull
+
 /* What this driver keeps of a CPU. */
 struct pmu_cpu {
 	const struct pmu_owner *owner[PMU_COUNTERS_MOST];
@@ -82,11 +85,32 @@ const char *pmu_owner(const struct pmu_cpu *cpu, unsigned counter);
 /*
  * Starts the counter on this CPU: it overflows after `period` events. `event` is an event select
  * without EN and INT; a fixed counter has its event already and takes PMU_USR and PMU_OS alone.
- * -EPERM: `owner` does not own the counter; -EINVAL: a period of 0 or above 7FFFFFFFH (SDM Vol 3,
- * 18.2.5: a write sets bits 31:0 and extends bit 31), or other bits in `event`.
+ * -EPERM: `owner` does not own the counter; -EINVAL: a period of 0 or above
+ * PMU_LARGEST_PERIOD, or other bits in `event`.
  */
 int pmu_start(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner, uint64_t event,
 	      uint64_t period);
+
+/*
+ * For an owner that starts and stops several counters with one write each: loads a general counter,
+ * which is stopped, so that it overflows after `left` events, without an interrupt; pmu_run()
+ * starts it. `event` may have PERFEVTSEL_ADAPTIVE (registers.h). Errors as pmu_start(); -EINVAL for
+ * a fixed counter, too.
+ */
+int pmu_load(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner, uint64_t event,
+	     uint64_t left);
+
+/* Starts or stops the counters with these bits, all of them the caller's. Any context. */
+void pmu_run(uint64_t counters, bool on);
+
+/* Those of these counters that run. Any context. */
+uint64_t pmu_running(uint64_t counters);
+
+/*
+ * Those of these stopped counters that reached zero; their bits in IA32_PERF_GLOBAL_STATUS are
+ * cleared, and OvfBuf, the bit of the DS area's buffers.
+ */
+uint64_t pmu_take_overflows(uint64_t counters);
 
 /* Stops the counter; its value stays. -EPERM: as above. */
 int pmu_stop(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner);

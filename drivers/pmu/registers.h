@@ -16,6 +16,9 @@
 #define PERFEVTSEL_EN	    (1ull << 22)
 #define PERFEVTSEL_ADAPTIVE (1ull << 34)
 
+/* IA32_PERF_GLOBAL_STATUS, beside a bit for each counter. */
+#define GLOBAL_STATUS_OVF_BUF (1ull << 62)
+
 /* IA32_FIXED_CTR_CTRL: four bits a counter. */
 #define FIXED_OS   1ull
 #define FIXED_USR  2ull

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/pebs.c */
 /* sources: drivers/ds/init.c drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
-/* sources: drivers/ds/configuration.c tests/host/fake_cpu.c */
+/* sources: drivers/ds/configuration.c drivers/ds/pebs_record.c tests/host/fake_cpu.c */
 #include "drivers/ds/pebs.h"
 
 #include "tests/host/ds_fixture.h"
+
+#define ICE_LAKE   0x000706e5u
+#define SILVERMONT 0x00030678u
 
 enum { RECORD = 176, PEBS_RECORDS = 8, PEBS_MARGIN = 2 };
 
@@ -25,6 +28,7 @@ static struct ds_pebs_request ask(void)
 	return (struct ds_pebs_request){.buffer = buffer,
 					.bytes = sizeof(buffer),
 					.margin = PEBS_MARGIN,
+					.name = "sampler",
 					.tell = tell,
 					.argument = buffer};
 }
@@ -94,7 +98,7 @@ static void expect_fields(uint64_t index)
 
 static void is_detected(void **state)
 {
-	static const unsigned sizes[] = {144, 176, 192, 200, 0, 0};
+	static const unsigned sizes[] = {144, 176, 192, 200, 208, 0};
 
 	for (unsigned format = 0; format < 6; format++) {
 		probe(NEHALEM, MISC_ENABLE_EMON_AVAILABLE, format);
@@ -159,6 +163,8 @@ static void at_most_one_of_a_cpu(void **state)
 	struct ds_cpu other = {.idle = NULL};
 
 	expect_fields(0);
+	assert_string_equal(ds_pebs_holder(&cpu), "sampler");
+	assert_null(ds_pebs_holder(&other));
 	assert_int_equal(ds_request_pebs(&cpu, &second, &request), -EBUSY);
 	assert_int_equal(ds_request_pebs(&other, &pebs, &request), -EBUSY);
 	assert_int_equal(ds_checkout(&cpu), -EBUSY);
@@ -256,6 +262,7 @@ static void releases(void **state)
 	assert_memory_equal(idle.area + 0x20, none, DS_AREA_SIZE - 0x20);
 	assert_int_equal(ds_release_pebs(&cpu, &pebs), -EINVAL);
 	assert_null(cpu.pebs);
+	assert_null(ds_pebs_holder(&cpu));
 }
 
 static void a_panic_stops_it_before_the_area_goes(void **state)
@@ -273,6 +280,86 @@ static void firmware_left_it_on(void **state)
 	assert_writes({IA32_PEBS_ENABLE, 0}, {IA32_DS_AREA, 0});
 }
 
+/* Format 4: all general counters, and groups of memory and registers, which are asked for once. */
+static void adaptive(void **state)
+{
+	struct ds_pebs_request request = ask();
+
+	probe(ICE_LAKE, MISC_ENABLE_EMON_AVAILABLE, 4);
+	fake_msr(MSR_PEBS_DATA_CFG);
+	request.bytes = sizeof(buffer) / 208 * 208;
+	assert_int_equal(ds_pebs_counters(), 0xff);
+	assert_int_equal(ds_request_pebs(&cpu, &pebs, &request), 0);
+	assert_writes({MSR_PEBS_DATA_CFG, 3});
+	assert_int_equal(ds_pebs_start(&cpu, &pebs, 0x80), 0);
+	assert_int_equal(ds_pebs_start(&cpu, &pebs, 0x100), -EINVAL);
+	assert_int_equal(ds_release_pebs(&cpu, &pebs), 0);
+	fake_log_clear();
+	assert_int_equal(ds_request_pebs(&cpu, &pebs, &request), 0);
+	assert_no_writes();
+}
+
+/* Of a record whose quadword n is 1000 + n, what the manual's figures say. */
+static void decode(uint32_t signature, unsigned format, struct ds_sample expected)
+{
+	static const unsigned general[2][8] = {{2, 4, 5, 3, 9, 8, 6, 7},
+					       {10, 11, 12, 13, 14, 15, 16, 17}};
+	unsigned first = format == 4 ? 8 : 0;
+	struct ds_sample sample;
+	uint64_t record[26];
+
+	for (unsigned i = 0; i < 26; i++)
+		record[i] = 1000 + i;
+	for (unsigned i = 0; i < 8; i++) {
+		expected.general[i] = 1000 + (format == 4 ? 10 + i : general[0][i]);
+		expected.general[8 + i] = 1000 + first + general[1][i];
+	}
+	expected.flags = 1000 + first;
+	expected.ip = 1001 + first;
+	probe(signature, MISC_ENABLE_EMON_AVAILABLE, format);
+	ds_read_sample(record, &sample);
+	assert_int_equal(sample.has, ds_sample_has());
+	assert_memory_equal(&sample, &expected, sizeof(sample));
+}
+
+static void decodes_each_format(void **state)
+{
+	enum { MEMORY = DS_SAMPLE_ADDRESS | DS_SAMPLE_SOURCE | DS_SAMPLE_LATENCY };
+	enum { LATER = DS_SAMPLE_EVENT_IP | DS_SAMPLE_TRANSACTION };
+	struct ds_sample sample = {.has = 0};
+
+	decode(CORE_2, 0, sample);
+	sample = (struct ds_sample){.has = DS_SAMPLE_STATUS | MEMORY,
+				    .counters = 1018,
+				    .address = 1019,
+				    .source = 1020,
+				    .latency = 1021};
+	decode(NEHALEM, 1, sample);
+	sample.has |= LATER;
+	sample.event_ip = 1022;
+	sample.transaction = 1023;
+	decode(NEHALEM, 2, sample);
+	sample.has = DS_SAMPLE_COUNTERS | MEMORY | LATER | DS_SAMPLE_TSC;
+	sample.tsc = 1024;
+	decode(NEHALEM, 3, sample);
+	sample = (struct ds_sample){.has = sample.has,
+				    .event_ip = 1001,
+				    .counters = 1002,
+				    .tsc = 1003,
+				    .address = 1004,
+				    .source = 1005,
+				    .latency = 1006,
+				    .transaction = 1007};
+	decode(ICE_LAKE, 4, sample);
+	sample = (struct ds_sample){
+		.has = DS_SAMPLE_STATUS | DS_SAMPLE_EVENT_IP, .counters = 1018, .event_ip = 1022};
+	decode(SILVERMONT, 2, sample);
+	sample.has = DS_SAMPLE_COUNTERS | DS_SAMPLE_EVENT_IP | DS_SAMPLE_ADDRESS | DS_SAMPLE_TSC;
+	sample.address = 1019;
+	sample.tsc = 1024;
+	decode(SILVERMONT, 3, sample);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +373,8 @@ int main(void)
 		cmocka_unit_test_setup(releases, granted),
 		cmocka_unit_test_setup(a_panic_stops_it_before_the_area_goes, granted),
 		cmocka_unit_test_setup(firmware_left_it_on, with_pebs),
+		cmocka_unit_test(adaptive),
+		cmocka_unit_test(decodes_each_format),
 	};
 
 	return cmocka_run_group_tests_name("ds_pebs", tests, NULL, NULL);

@@ -132,6 +132,8 @@ static void starts_a_general_counter(void **state)
 {
 	pmu_request(&cpu, 1, &watchdog);
 	assert_int_equal(pmu_start(&cpu, 1, &watchdog, INSTRUCTIONS | PMU_USR | PMU_OS, 1000), 0);
+	fake_log_clear(); /* again, while it runs */
+	assert_int_equal(pmu_start(&cpu, 1, &watchdog, INSTRUCTIONS | PMU_USR | PMU_OS, 1000), 0);
 	assert_writes({IA32_PERF_GLOBAL_CTRL, 0}, {IA32_PERFEVTSEL0 + 1, 0},
 		      {IA32_PMC0 + 1, -1000ull & MASK},
 		      {IA32_PERFEVTSEL0 + 1,
@@ -233,6 +235,46 @@ static void firmware_keeps_what_it_runs(void **state)
 	assert_no_writes();
 }
 
+/* SDM Vol 3, table 18-11: counter and event select while it is stopped, IA32_PERF_GLOBAL_CTRL last.
+ */
+static void loads_two_and_runs_them_with_one_write(void **state)
+{
+	pmu_request(&cpu, 0, &reader);
+	pmu_request(&cpu, 1, &reader);
+	assert_int_equal(pmu_load(&cpu, 0, &reader, INSTRUCTIONS | PMU_USR, 7), 0);
+	assert_int_equal(pmu_load(&cpu, 1, &reader, INSTRUCTIONS | PMU_OS | PERFEVTSEL_ADAPTIVE, 1),
+			 0);
+	pmu_run(3, true);
+	assert_int_equal(pmu_running(7), 3);
+	pmu_run(3, true);
+	assert_writes(
+		{IA32_PMC0, -7ull & MASK},
+		{IA32_PERFEVTSEL0, INSTRUCTIONS | PMU_USR | PERFEVTSEL_EN}, {IA32_PMC0 + 1, MASK},
+		{IA32_PERFEVTSEL0 + 1, INSTRUCTIONS | PMU_OS | PERFEVTSEL_ADAPTIVE | PERFEVTSEL_EN},
+		{IA32_PERF_GLOBAL_CTRL, 3});
+	fake_log_clear();
+	pmu_run(1, false);
+	assert_writes({IA32_PERF_GLOBAL_CTRL, 2});
+	assert_int_equal(pmu_load(&cpu, 0, &watchdog, INSTRUCTIONS, 1), -EPERM);
+	assert_int_equal(pmu_load(&cpu, 0, &reader, INSTRUCTIONS, 0), -EINVAL);
+	assert_int_equal(pmu_load(&cpu, 0, &reader, INSTRUCTIONS, PMU_LARGEST_PERIOD + 1), -EINVAL);
+	assert_int_equal(pmu_load(&cpu, 0, &reader, PERFEVTSEL_INT, 1), -EINVAL);
+	pmu_request(&cpu, PMU_FIXED, &reader);
+	assert_int_equal(pmu_load(&cpu, PMU_FIXED, &reader, PMU_OS, 1), -EINVAL);
+}
+
+static void takes_overflows_of_its_own_counters(void **state)
+{
+	overflow(1ull << 62 | 5);
+	fake_log_clear();
+	assert_int_equal(pmu_take_overflows(1), 1);
+	assert_writes({IA32_PERF_GLOBAL_OVF_CTRL, 1ull << 62 | 1});
+	play_overflow_control();
+	fake_log_clear();
+	assert_int_equal(pmu_take_overflows(2), 0);
+	assert_no_writes();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +293,8 @@ int main(void)
 		cmocka_unit_test_setup(leaves_the_bits_of_others, start),
 		cmocka_unit_test_setup(reads_no_msr_while_nobody_waits, start),
 		cmocka_unit_test_setup(firmware_keeps_what_it_runs, start),
+		cmocka_unit_test_setup(loads_two_and_runs_them_with_one_write, start),
+		cmocka_unit_test_setup(takes_overflows_of_its_own_counters, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
