@@ -8,11 +8,17 @@ HOST_CFLAGS := -std=gnu11 -g -O1 $(WARN) -Wno-unused-parameter -fno-strict-alias
 host_tests   := $(patsubst tests/host/%.c,$(BUILD)/host/%,$(wildcard tests/host/test_*.c))
 host_sources  = $(shell sed -n 's|^/\* sources: \(.*\) \*/$$|\1|p' tests/host/$(1).c)
 host_headers  = $(shell find include lib drivers kernel monitor tests/host tools/view -name '*.h')
+host_object   = $(patsubst %,$(BUILD)/host/obj/%.o,$(foreach file,$(1),$(or $(wildcard $(file)),$(file))))
+
+# Each source once, whatever number of tests it is in.
+$(BUILD)/host/obj/%.c.o: %.c
+	@mkdir -p $(@D)
+	$(call short,HOSTCC,$<)$(HOST_CC) $(HOST_CFLAGS) -MMD -MP -c -o $@ $<
+-include $(shell find $(BUILD)/host/obj -name '*.d' 2>/dev/null)
 
 .SECONDEXPANSION:
-$(host_tests): $(BUILD)/host/%: tests/host/%.c $$(call host_sources,$$*) $$(host_headers)
-	@mkdir -p $(@D)
-	$(call short,HOSTCC,$<)$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.c,$^) -lcmocka -llz4 -lZydis -lipt
+$(host_tests): $(BUILD)/host/%: $$(call host_object,tests/host/%.c) $$(call host_object,$$(call host_sources,$$*))
+	$(call short,LD,$@)$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.o,$^) -lcmocka -llz4 -lZydis -lipt
 
 # The monitor's own objects in a program of the build machine, for `make bench`.
 branch_cost_objects = $(filter $(BUILD)/obj/monitor/interp/% $(BUILD)/obj/monitor/ds/% \
