@@ -5,7 +5,7 @@
 #include "kernel/mm/page.h"
 #include "lib/string.h"
 
-enum { POISON = 0xa5, BTS_SLOTS = 64, GUARD = 256, ALIGNMENT = 64 };
+enum { POISON = 0xa5, BTS_SLOTS = 256, GUARD = 256, ALIGNMENT = 64 };
 
 /* For JUMPS(). */
 __asm__(".pushsection .text\n"

@@ -27,14 +27,18 @@ extern const char event_handler[], event_iret[], event_enter[], event_back[];
 
 /*
  * Makes the frame of an event from ring 3 one that goes on at event_back on the stack in R12, with
- * IF = 0, and leaves its RIP in R13. One from the kernel, an NMI that came twice, just returns.
+ * IF = 0, and leaves its RIP in R13. One from the kernel, an NMI that came twice, clears
+ * IA32_DEBUGCTL: where delivery leaves the LVT entry unmasked each record would raise another.
  */
 __asm__(".pushsection .text\n"
-	"event_handler: testb $3, 8(%rsp)\n\tjz event_iret\n\tswapgs\n\t"
+	"event_handler: testb $3, 8(%rsp)\n\tjz event_again\n\tswapgs\n\t"
 	"movq (%rsp), %r13\n\tleaq event_back(%rip), %rax\n\tmovq %rax, (%rsp)\n\t"
 	"movl %cs, %eax\n\tmovq %rax, 8(%rsp)\n\tandq $~0x200, 16(%rsp)\n\t"
 	"movq %r12, 24(%rsp)\n\tmovq $0x10, 32(%rsp)\n"
 	"event_iret: iretq\n"
+	"event_again: pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\t"
+	"movl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
+	"popq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
 	".popsection");
 _Static_assert(KERNEL_DATA == 0x10, "event_handler counts on it");
 

@@ -3,6 +3,7 @@
 #include "drivers/cpuid.h"
 #include "drivers/msr.h"
 #include "tests/framework/test.h"
+#include "tests/lib/msr_trial.h"
 #include "tests/lib/rig.h"
 
 #define LBR	   1ull
@@ -127,15 +128,15 @@ TEST(lbr_agrees_with_bts, .group = "pmu", .ids = "", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and 17.4.8")
 {
 	const struct stack *s = stack();
+	struct msr_trial trial;
 	struct rig rig;
 
 	rig_open(&rig, 16);
-	wrmsr(IA32_DEBUGCTL, rig_all() | LBR);
-	if (rdmsr(IA32_DEBUGCTL) != (rig_all() | LBR)) {
+	trial = msr_try(IA32_DEBUGCTL, rig_all() | LBR, 0);
+	if (trial.refused || trial.read_back != (rig_all() | LBR)) {
 		rig_close(&rig);
 		test_skip("TR and LBR cannot be set together on this processor");
 	}
-	wrmsr(IA32_DEBUGCTL, 0);
 	rig_reset(&rig);
 	TRACED(rig_all() | LBR, "jmp 1f\n1: movl $4, %%ecx\n2: decl %%ecx\n\tjnz 2b\n\tjmp 3f\n3:");
 	REQUIRE_EQ(rig_count(&rig), 5);
