@@ -377,9 +377,12 @@ const char *console_move(boot_memory memory)
 
 	notes[0] = '\0';
 	given.memory = memory;
-	for (unsigned i = 0; i < port_count; i++)
-		if (ports[i].address && (!reach(&ports[i]) || !uart_is_open(&ports[i].uart)))
+	for (unsigned i = 0; i < port_count; i++) {
+		if (ports[i].address && !reach(&ports[i]))
 			note("%s: no UART answers at %lXH", ports[i].name, ports[i].address);
+		else if (ports[i].address && !uart_is_open(&ports[i].uart))
+			note("%s: %lXH cannot be reached", ports[i].name, ports[i].address);
+	}
 	if (screen)
 		screen = screen_move(memory);
 	else if (screen_wanted && given.info->framebuffer.width)

@@ -4,16 +4,15 @@
 #include "lib/io.h"
 
 enum { CONFIG_ADDRESS = 0xcf8, CONFIG_DATA = 0xcfc };
-enum { ID = 0x00, COMMAND = 0x04, CLASS = 0x08, HEADER = 0x0c, BAR = 0x10, BUSES = 0x18 };
+enum { ID = 0x00, COMMAND = 0x04, CLASS = 0x08, HEADER = 0x0c, BAR = 0x10 };
 enum { COMMAND_IO = 1, COMMAND_MEMORY = 2 };
 enum { BAR_IO = 1, BAR_64 = 4, BARS = 6 };
 enum { UART_PORTS = 8, MOST_UARTS = 4 };
-#define ENABLE		   0x80000000u
-#define CLASS_SERIAL	   0x0700
-#define MOST_INTERFACE	   6
-#define HEADER_MULTI	   0x800000
-#define HEADER_TYPE	   0x7f0000
-#define HEADER_TYPE_BRIDGE 0x010000
+enum { BUSES = 256, SLOTS = 32 * 8 /* functions of a bus */ };
+#define ENABLE	       0x80000000u
+#define CLASS_SERIAL   0x0700
+#define MOST_INTERFACE 6
+#define HEADER_MULTI   0x800000
 
 struct function {
 	uint8_t bus, device, number;
@@ -121,37 +120,25 @@ static bool is_serial(struct function f)
 	return class >> 16 == CLASS_SERIAL && (class >> 8 & 0xff) <= MOST_INTERFACE;
 }
 
-/* Raises `last` to the last bus after the bridge `f`. */
-static void follow_bridge(struct function f, unsigned *last)
-{
-	unsigned subordinate = get(f, BUSES) >> 16 & 0xff;
-
-	if (subordinate > *last)
-		*last = subordinate;
-}
-
+/* Bridges lead to most buses; those that firmware's AML alone names are found as well. */
 unsigned pci_serial_ports(struct pci_serial *found, unsigned most)
 {
-	unsigned count = 0, last = 0;
+	unsigned count = 0;
 
 	outl(CONFIG_ADDRESS, ENABLE);
 	if (inl(CONFIG_ADDRESS) != ENABLE)
 		return 0;
-	for (unsigned bus = 0; bus <= last; bus++) {
-		for (unsigned slot = 0; slot < 32 * 8; slot++) {
+	for (unsigned bus = 0; bus < BUSES; bus++) {
+		for (unsigned slot = 0; slot < SLOTS; slot++) {
 			struct function f = {(uint8_t)bus, (uint8_t)(slot / 8), slot % 8};
-			uint32_t header;
 
 			if (get(f, ID) == 0xffffffff) {
 				slot += f.number ? 0 : 7;
 				continue;
 			}
-			header = get(f, HEADER);
-			if ((header & HEADER_TYPE) == HEADER_TYPE_BRIDGE)
-				follow_bridge(f, &last);
-			else if (is_serial(f))
+			if (is_serial(f))
 				count += serial_ports(f, found + count, most - count);
-			if (!f.number && !(header & HEADER_MULTI))
+			if (!f.number && !(get(f, HEADER) & HEADER_MULTI))
 				slot += 7;
 		}
 	}

@@ -15,8 +15,8 @@ struct pci_serial {
 };
 
 /*
- * Fills `found` with at most `most` ranges of serial ports, behind bridges as well, and returns how
- * many: one for each I/O range of a function, else one for its first memory range. It turns
+ * Fills `found` with at most `most` ranges of serial ports of every bus of segment 0, and returns
+ * how many: one for each I/O range of a function, else one for its first memory range. It turns
  * their decoding on where firmware left that off. A function to which firmware gave no address has
  * neither port nor memory. Early boot, one CPU: it sizes the I/O ranges.
  */

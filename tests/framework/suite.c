@@ -21,7 +21,7 @@
 #include "tests/framework/result.h"
 #include "tests/framework/select.h"
 
-#define HEARTBEAT 10000000 /* microseconds */
+#define LONGEST_SILENCE 10000000 /* microseconds */
 
 static const struct test *selected[MAX_TESTS];
 static unsigned selected_count, number, plan;
@@ -50,10 +50,18 @@ static void run_task(void *test)
 	cpu->preemption_off = 0;
 }
 
+/* A test that hangs is named before it is ended. */
+static uint64_t until_heartbeat(void)
+{
+	uint64_t half = options.timeout * 1000000 / 2;
+
+	return half < LONGEST_SILENCE ? half : LONGEST_SILENCE;
+}
+
 static void heartbeat(struct timer *timer)
 {
 	printk("# beat ts=%lu test=%s\n", time_now() / 1000000, running->name);
-	timer_start(timer, HEARTBEAT);
+	timer_start(timer, until_heartbeat());
 }
 
 static bool records(void)
@@ -134,7 +142,7 @@ static void run(const struct test *test)
 		settle();
 		return;
 	}
-	timer_start(&beat, HEARTBEAT);
+	timer_start(&beat, until_heartbeat());
 	watchdog_arm(options.timeout);
 	if (export_wants(EXPORT_TESTS))
 		export_task(task, EXPORT_TESTS, test->name, 0);

@@ -287,8 +287,8 @@ static void waits_for_what_is_out_of_reach(void **state)
 	assert_int_equal(uart[0], 'b');
 	reachable = MEMORY_BASE;
 	assert_string_equal(console_move(memory),
-			    "mmio-fe000100: no UART answers at FE000100H; mmio-fe000200: no UART "
-			    "answers at FE000200H");
+			    "mmio-fe000100: FE000100H cannot be reached; mmio-fe000200: FE000200H "
+			    "cannot be reached");
 	assert_string_equal(console_names(), "com1");
 }
 
@@ -395,16 +395,15 @@ static void finds_ports_on_pci(void **state)
 	assert_int_equal(last->count, 1);
 }
 
-static void finds_functions_bridges_and_memory(void **state)
+/* Bus 80H is a root of its own: no bridge leads there, only firmware's AML. */
+static void finds_functions_buses_and_memory(void **state)
 {
-	struct function *bridge = add_function(1, 0, 0x060400), *far = add_pci_uart(7, 0xd000, 8);
+	struct function *far = add_pci_uart(7, 0xd000, 8);
 	struct function *sol = add_function(0x16, 3, 0x070002),
 			*host = add_function(0x16, 0, 0x0780);
 	struct function *card = add_function(2, 0, 0x070002);
 
-	bridge->registers[3] = 0x010000;
-	bridge->registers[6] = 0x020200;
-	far->bus = 2;
+	far->bus = 0x80;
 	host->registers[3] = 0x800000; /* has more functions */
 	sol->registers[5] = 0xe001;
 	sol->io_size[1] = 8;
@@ -413,7 +412,7 @@ static void finds_functions_bridges_and_memory(void **state)
 	add_uart(0xd000);
 	add_uart(0xe000);
 	assert_string_equal(open_list("pci"), "");
-	assert_string_equal(console_names(), "pci-00:02.0,pci-00:16.3,pci-02:07.0");
+	assert_string_equal(console_names(), "pci-00:02.0,pci-00:16.3,pci-80:07.0");
 	assert_int_equal(card->registers[1], 2);
 }
 
@@ -489,7 +488,7 @@ int main(void)
 		cmocka_unit_test_setup(follows_spcr, reset),
 		cmocka_unit_test_setup(says_what_is_wrong_with_spcr, reset),
 		cmocka_unit_test_setup(finds_ports_on_pci, reset),
-		cmocka_unit_test_setup(finds_functions_bridges_and_memory, reset),
+		cmocka_unit_test_setup(finds_functions_buses_and_memory, reset),
 		cmocka_unit_test_setup(says_what_is_wrong_on_pci, reset),
 		cmocka_unit_test_setup(goes_on_without_a_port_that_wedges, reset),
 		cmocka_unit_test_setup(takes_the_screen_where_it_can, reset),
