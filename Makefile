@@ -84,13 +84,11 @@ check-boot: images iso pxe ## boot in every way of docs/boot.md, and build the i
 	@prove --verbose --exec '' tools/boots :: --ways
 	@prove --verbose --exec '' tools/reproducible
 
-release: ## build/release: images, their checksums, the index of tests; after check-boot
-	@$(MAKE) --no-print-directory check-boot
-	@rm -rf $(BUILD)/release && mkdir -p $(BUILD)/release
-	@cp -r $(BUILD)/spoor.iso $(BUILD)/pxe boot/grub/41_spoor docs/tests.md LICENSE $(BUILD)/release
-	@strip -o $(BUILD)/release/monitor.elf $(BUILD)/monitor.elf
-	@cd $(BUILD)/release && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
-	@cat $(BUILD)/release/SHA256SUMS
+check-kunit: ## read the recorded logs with Linux' kunit.py, which is fetched from Debian (139 MB): seconds
+	@prove --verbose --exec '' tests/runner/kunit.sh :: --fetch
+
+release: ## build/release: images, their checksums, the index of tests; after make check, makes check-boot
+	@tools/release
 
 bench: images iso pxe $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf $(BUILD)/host/branch_cost ## measure, and compare with the budgets
 	@tools/bench
@@ -132,7 +130,7 @@ new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buf
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run demo check check-lockstep check-lava check-boot release check-bochs check-load debugger-runs bench mutants variants soak lint format junit docs new-test new-defect debug
+.PHONY: help deps run demo check check-lockstep check-lava check-kunit check-boot release check-bochs check-load debugger-runs bench mutants variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

@@ -154,6 +154,37 @@ check()
 	tools/check assertions
 }
 
+# tools/release in a repository of one commit, after a `make check` of COMMIT with RESULT, and parts that it skipped.
+release()
+{
+	local commit=$1 result=$2
+	shift 2
+	rm -rf release && mkdir -p release/{tools,docs,boot/grub,build/pxe,build/check} && cd release || return
+	cp "$top/tools/release" tools && cp /bin/true build/monitor.elf
+	touch build/spoor.iso build/pxe/spoor.0 boot/grub/41_spoor docs/tests.md LICENSE
+	echo /build >.gitignore
+	git init -q . && git add . && git -c user.name=x -c user.email=x@example.org commit -q -m x || return
+	[ "$commit" != HEAD ] || commit=$(git describe --always --abbrev=40)
+	[ -z "$commit" ] || printf '%s\n' "$commit" "$@" >build/check/whole
+	echo "$result" >build/check/result
+	[ -z "${CHANGED-}" ] || echo change >>LICENSE
+	# The make that runs check-boot
+	printf '#!/bin/sh\nexit %s\n' "${CHECK_BOOT:-0}" >build/make && chmod +x build/make
+	PATH=$PWD/build:$PATH tools/release && (cd build/release && sha256sum --check --quiet SHA256SUMS && ls)
+}
+
+# The commands of CI services' files, without those that install and build: of GitLab one shell runs all, of GitHub
+# another one each, and those after a failure `if: always()`.
+in_one_shell() { bash -eo pipefail; }
+in_many() { local line code=0; while read -r line; do bash -ec "$line" || code=$?; done; return "$code"; }
+ci_job()
+{
+	rm -f build/spoor.{log,xml}
+	sed -nE 's/^ +- (run: )?|^ +run: //p' "$top/tools/fleet/$1" | grep -E '^(\./run-qemu|tools/|exit)' | "$2" 2>&1
+	local code=$?
+	echo "exit $code, $(grep -c '<testcase' build/spoor.xml) tests, $(wc -l <build/spoor.log) lines"
+}
+
 # A new test of every group that a test has, in a copy of the suite.
 new_tests()
 {
@@ -204,6 +235,13 @@ try 'prove: no test that needs a branch trace ran' 0 'Further testing stopped: n
 	eval '! prove --exec cat "$here/logs/nothing-ran.log" 2>&1'
 try 'prove: a panic' 0 'Failed test: +2' eval '! prove --exec cat "$here/logs/died.log" 2>&1'
 try 'prove reads a log' 0 'Tests: 6 Failed: 2' eval '! prove --exec cat "$here/logs/every-kind.log" 2>&1'
+for service in 'gitlab-ci.yml in_one_shell' 'github-workflow.yml in_many'; do
+	# shellcheck disable=SC2086 # two words
+	try "the commands of ${service%% *}" 0 'exit 0, 3 tests, 1[0-9] lines$' ci_job $service
+	# shellcheck disable=SC2086
+	FAKE_LOG=$here/logs/fail.log FAKE_STATUS=35 try "the commands of ${service%% *}, a test fails" 0 \
+		'FAIL.*exit 1, 3 tests, 1[0-9] lines$' ci_job $service
+done
 try 'JUnit XML' 0 '^$' junit
 try 'JUnit XML of every log is valid' 0 '^$' junit_is_valid
 try 'JUnit: a line that was cut is no test case' 0 \
@@ -286,6 +324,14 @@ try 'check: a result that fails' 1 $'\n1 passed, 1 failed$' check 1 1..2 'ok 1 a
 try 'check: a plan that is not kept' 1 $'\n1 passed, 1 failed$' check 0 1..2 'ok 1 a'
 try 'check: an exit status against all results' 1 $'\n1 passed, 1 failed$' check 3 1..1 'ok 1 a'
 try 'check: a part that says nothing' 1 $'\n0 passed, 1 failed$' check 0
+try 'check: parts alone are not the whole' 0 '^$' eval '! ls build/check/whole 2>/dev/null'
+try 'release' 0 $'LICENSE\nSHA256SUMS\nmonitor.elf\npxe\nresult\nspoor.iso\ntests.md$' release HEAD '9 passed, 0 failed'
+try 'release: no check' 1 "'make check' has not run whole" release '' '9 passed, 0 failed'
+try 'release: a check of another commit' 1 "'make check' ran on 1234" release 1234 '9 passed, 0 failed'
+try 'release: a check that failed' 1 'release: .*8 passed, 1 failed' release HEAD '8 passed, 1 failed'
+try 'release: a part that was skipped' 1 "'make check' skipped: lava:" release HEAD '8 passed, 0 failed' lava
+CHANGED=1 try 'release: not committed' 1 'not committed' release HEAD '9 passed, 0 failed'
+CHECK_BOOT=1 try 'release: a way to boot fails' 1 "'make check-boot' fails" release HEAD '9 passed, 0 failed'
 try 'check: no such part' 2 'no such part: lin' tools/check lin
 try 'a new test of each group' 0 'ptrace/bts_new_i.c.*filter/bts_new_p.c.*robustness/bts_new_z.c.*tracers/' new_tests
 try 'a new test of no group' 2 'GROUP is one of: A B C E' new/tools/new-test bts_foo Q
