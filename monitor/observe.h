@@ -2,7 +2,8 @@
 /*
  * What the interpreter reports, in the order in which it happens. The interpreter knows nothing of
  * what becomes of it: trace.c hands each observation to those that watch, which vcpu->observed
- * names. All but saw_event() are called only while it names one. Linear addresses throughout.
+ * names. All but saw_event() and saw_jump() are called only while it names one. Linear addresses
+ * throughout.
  *
  * An instruction that the interpreter leaves to the processor (INTERP_NATIVE_STEP) does not branch;
  * that it is complete is reported by svm/step.c and complete_instruction().
@@ -76,6 +77,12 @@ struct retired {
 
 /* A branch instruction was taken; the guest's state is that at `to`. */
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
+/*
+ * The same of a near branch, which stays at its CPL, as the last act of its handler: calls
+ * go_on(vcpu, left) then. Always called, whether anybody watches or not. One function for both,
+ * since on QEMU's translator a call and its return cost as much as six accesses to memory.
+ */
+void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left);
 /* The conditional branch at `from` was not: Jcc, LOOP, LOOPcc, JRCXZ. */
 void saw_not_taken(struct vcpu *vcpu, uint64_t from);
 /* An interrupt or exception was delivered to its handler. Always called: #DB changes IA32_DEBUGCTL

@@ -2,6 +2,7 @@
 /* Hands what the interpreter saw to those that watch; gives them the guest's memory. */
 #include "monitor/trace.h"
 
+#include "monitor/ds/quick.h"
 #include "monitor/interp/interp.h"
 #include "monitor/interp/lockstep.h"
 #include "monitor/pebs/pebs.h"
@@ -9,8 +10,7 @@
 #include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
 
-static __attribute__((noinline)) void
-branch_of_others(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
+void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_BRANCH, to);
@@ -18,13 +18,21 @@ branch_of_others(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cp
 		ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
 
-/* Jumps, without a frame of its own: each branch of a traced guest passes here. */
-void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
+static __attribute__((noinline)) void jumped(struct vcpu *vcpu, uint64_t from, uint64_t to,
+					     unsigned left)
 {
-	if (vcpu->observed != OBSERVER_DS)
-		branch_of_others(vcpu, from, to, from_cpl, to_cpl);
+	if (vcpu->observed)
+		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
+	go_on(vcpu, left);
+}
+
+/* Without a frame of its own, nor a call on its short way: each branch of a traced guest passes. */
+HOT void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
+{
+	if (vcpu->observed == OBSERVER_DS && ds_branch_quickly(vcpu, from, to, vcpu->cpl))
+		go_on(vcpu, left);
 	else
-		ds_branch(vcpu, from, to, from_cpl, to_cpl);
+		jumped(vcpu, from, to, left);
 }
 
 void saw_not_taken(struct vcpu *vcpu, uint64_t from)

@@ -15,6 +15,12 @@
 
 struct silicon;
 
+/*
+ * Of what each branch of a traced guest runs through: linker.ld keeps it in one page, since QEMU's
+ * translator follows a direct jump without a look-up only within a page.
+ */
+#define HOT __attribute__((section(".text.hot")))
+
 /* General registers in their encoding order. */
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
 

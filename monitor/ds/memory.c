@@ -16,6 +16,7 @@ void ds_forget(struct vcpu *vcpu)
 	forget(&vcpu->ds.area);
 	forget(&vcpu->ds.buffer);
 	forget(&vcpu->ds.samples);
+	vcpu->ds.fields = NULL;
 	vcpu->ds.window_translations = vcpu->translations;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Enumeration, the MSRs, and what events do to them: SDM Vol 3, 17.4.1 to 17.4.5 and 17.4.9. */
+#include <stddef.h>
+
 #include "monitor/pebs/pebs.h"
 #include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
@@ -96,6 +98,7 @@ bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		if (!canonical(value))
 			return false;
 		vcpu->ds.ds_area = value;
+		vcpu->ds.fields = NULL;
 		return true;
 	default:
 		return false;

@@ -28,9 +28,10 @@ struct ds_history {
 
 struct ds_state {
 	uint64_t ds_area;  /* IA32_DS_AREA, 600H */
-	bool fast_path[2]; /* at CPL 0, at CPL > 0: may records pass the rules by? store.c */
+	bool fast_path[4]; /* by CPL: may records pass the rules by? store.c */
 	unsigned skid;	   /* branches that an interrupt still waits for; 0: none waits */
 	uint64_t window_translations; /* vcpu->translations when the windows were filled */
+	uint8_t *fields; /* of the area, all in one page, as the last record found them; or NULL */
 	struct ds_window area, buffer, samples; /* of PEBS the last one */
 	struct ds_history history;
 	uint64_t remembered[DS_REMEMBERED];

@@ -22,45 +22,56 @@ static __attribute__((noinline)) void next_reported(struct vcpu *vcpu, const str
 	next(vcpu, i);
 }
 
-static inline void taken(struct vcpu *vcpu, const struct insn *i, uint64_t target)
+/* `wide`: 64-bit mode. A constant in what is hot: code elsewhere has functions of its own. */
+TEMPLATE void check_target(struct vcpu *vcpu, const struct insn *i, uint64_t target, bool wide)
 {
-	const struct interp *interp = vcpu->interp;
-
-	vcpu->rip = target;
-	branch_taken(vcpu, code_linear(interp, insn_rip(i)), code_linear(interp, target), vcpu->cpl,
-		     vcpu->cpl);
-}
-
-static __attribute__((noinline)) void check_far_target(struct vcpu *vcpu, const struct insn *i,
-						       uint64_t target)
-{
-	if (in_64_bit_mode(vcpu) ? !canonical(target) : target > vcpu->segment[CS].limit)
+	if (__builtin_expect(wide ? !canonical(target) : target > vcpu->segment[CS].limit, 0))
 		general_protection(vcpu, i);
 }
 
-static inline void check_target(struct vcpu *vcpu, const struct insn *i, uint64_t target)
+/* A branch to `target` was taken: the last act of a handler. */
+TEMPLATE void jump(struct vcpu *vcpu, const struct insn *i, uint64_t target, bool wide)
 {
-	if (__builtin_expect(!canonical(target) || !in_64_bit_mode(vcpu), 0))
-		check_far_target(vcpu, i, target);
+	const struct interp *interp = vcpu->interp;
+	uint64_t from = insn_rip(i);
+
+	vcpu->rip = target;
+	vcpu->interp->branched = true;
+	if (wide)
+		saw_jump(vcpu, from, target, i->behind);
+	else
+		saw_jump(vcpu, code_linear(interp, from), code_linear(interp, target), i->behind);
+}
+
+static __attribute__((noinline)) void jmp_outside_64(struct vcpu *vcpu, const struct insn *i)
+{
+	check_target(vcpu, i, i->immediate, false);
+	jump(vcpu, i, i->immediate, false);
+}
+
+HOT void jmp(struct vcpu *vcpu, const struct insn *i)
+{
+	if (!in_64_bit_mode(vcpu)) {
+		jmp_outside_64(vcpu, i);
+		return;
+	}
+	check_target(vcpu, i, i->immediate, true);
+	jump(vcpu, i, i->immediate, true);
 }
 
 TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code)
 {
-	if (!condition(vcpu->rflags, code)) {
-		if (reports_not_taken(vcpu))
-			next_reported(vcpu, i);
-		else
-			next(vcpu, i);
-		return;
-	}
-	check_target(vcpu, i, i->immediate);
-	vcpu->interp->budget += i->behind;
-	taken(vcpu, i, i->immediate);
+	if (condition(vcpu->rflags, code))
+		jmp(vcpu, i);
+	else if (reports_not_taken(vcpu))
+		next_reported(vcpu, i);
+	else
+		next(vcpu, i);
 }
 
 /* jcc0 to jcc15, by the low four bits of the opcode. */
 #define JCC(code)                                                                                  \
-	static void jcc##code(struct vcpu *vcpu, const struct insn *i)                             \
+	HOT static void jcc##code(struct vcpu *vcpu, const struct insn *i)                         \
 	{                                                                                          \
 		jcc(vcpu, i, code);                                                                \
 	}
@@ -84,61 +95,98 @@ JCC(15)
 handler *const run_jcc[16] = {jcc0, jcc1, jcc2,	 jcc3,	jcc4,  jcc5,  jcc6,  jcc7,
 			      jcc8, jcc9, jcc10, jcc11, jcc12, jcc13, jcc14, jcc15};
 
-void jmp(struct vcpu *vcpu, const struct insn *i)
-{
-	check_target(vcpu, i, i->immediate);
-	taken(vcpu, i, i->immediate);
-}
-
 static inline uint64_t target_operand(struct vcpu *vcpu, const struct insn *i)
 {
 	unsigned size = branch_size(vcpu, i);
 	uint64_t target = i->memory ? load(vcpu, i, size) : get_register(vcpu, i->reg, size);
 
-	check_target(vcpu, i, target);
+	check_target(vcpu, i, target, in_64_bit_mode(vcpu));
 	return target;
 }
 
 void jmp_operand(struct vcpu *vcpu, const struct insn *i)
 {
-	taken(vcpu, i, target_operand(vcpu, i));
+	jump(vcpu, i, target_operand(vcpu, i), in_64_bit_mode(vcpu));
 }
 
-static inline void call_to(struct vcpu *vcpu, const struct insn *i, uint64_t target)
+/* Pushes the RIP behind `i`; a fault is one of the stack where i->segment is SS. */
+TEMPLATE void push_next(struct vcpu *vcpu, const struct insn *i, bool wide)
 {
-	unsigned size = branch_size(vcpu, i);
+	unsigned size = wide ? 8 : i->size;
 	uint64_t rsp = vcpu->gpr[RSP] - size;
-	void *at = write_at(vcpu, i, stack_address(vcpu, i, rsp, size), size);
+	uint64_t linear = wide ? rsp : stack_linear(vcpu, i, rsp, size);
+	void *at = write_at(vcpu, i, linear, size);
 
 	put(at, i->next, size);
 	written(vcpu, at);
-	set_stack_pointer(vcpu, rsp);
-	taken(vcpu, i, target);
+	if (wide)
+		vcpu->gpr[RSP] = rsp;
+	else
+		set_stack_pointer_outside_64(vcpu, rsp);
 }
 
-void call(struct vcpu *vcpu, const struct insn *i)
+static __attribute__((noinline)) void call_outside_64(struct vcpu *vcpu, const struct insn *i)
 {
-	check_target(vcpu, i, i->immediate);
-	call_to(vcpu, i, i->immediate);
+	check_target(vcpu, i, i->immediate, false);
+	push_next(vcpu, i, false);
+	jump(vcpu, i, i->immediate, false);
 }
 
-void call_operand(struct vcpu *vcpu, const struct insn *i)
+HOT void call(struct vcpu *vcpu, const struct insn *i)
+{
+	if (!in_64_bit_mode(vcpu)) {
+		call_outside_64(vcpu, i);
+		return;
+	}
+	check_target(vcpu, i, i->immediate, true);
+	push_next(vcpu, i, true);
+	jump(vcpu, i, i->immediate, true);
+}
+
+/* Apart from call_operand(), whose last act is no tail call while `stack` is there. */
+static __attribute__((noinline)) void push_behind_operand(struct vcpu *vcpu, const struct insn *i)
 {
 	struct insn stack = *i;
 
 	stack.segment = SS;
-	call_to(vcpu, &stack, target_operand(vcpu, i));
+	push_next(vcpu, &stack, in_64_bit_mode(vcpu));
 }
 
-void ret(struct vcpu *vcpu, const struct insn *i)
+void call_operand(struct vcpu *vcpu, const struct insn *i)
 {
-	unsigned size = branch_size(vcpu, i);
-	uint64_t rsp = vcpu->gpr[RSP];
-	uint64_t target = get(read_at(vcpu, i, stack_address(vcpu, i, rsp, size), size), size);
+	uint64_t target = target_operand(vcpu, i);
 
-	check_target(vcpu, i, target);
-	set_stack_pointer(vcpu, rsp + size + i->immediate);
-	taken(vcpu, i, target);
+	push_behind_operand(vcpu, i);
+	jump(vcpu, i, target, in_64_bit_mode(vcpu));
+}
+
+TEMPLATE void return_from(struct vcpu *vcpu, const struct insn *i, bool wide)
+{
+	unsigned size = wide ? 8 : i->size;
+	uint64_t rsp = vcpu->gpr[RSP];
+	uint64_t linear = wide ? rsp : stack_linear(vcpu, i, rsp, size);
+	uint64_t target = get(read_at(vcpu, i, linear, size), size);
+
+	check_target(vcpu, i, target, wide);
+	rsp += size + i->immediate;
+	if (wide)
+		vcpu->gpr[RSP] = rsp;
+	else
+		set_stack_pointer_outside_64(vcpu, rsp);
+	jump(vcpu, i, target, wide);
+}
+
+static __attribute__((noinline)) void ret_outside_64(struct vcpu *vcpu, const struct insn *i)
+{
+	return_from(vcpu, i, false);
+}
+
+HOT void ret(struct vcpu *vcpu, const struct insn *i)
+{
+	if (in_64_bit_mode(vcpu))
+		return_from(vcpu, i, true);
+	else
+		ret_outside_64(vcpu, i);
 }
 
 static void fall_through(struct vcpu *vcpu, const struct insn *i)
@@ -146,6 +194,7 @@ static void fall_through(struct vcpu *vcpu, const struct insn *i)
 	if (reports_not_taken(vcpu))
 		report_not_taken(vcpu, i);
 	leave(vcpu, i);
+	go_on(vcpu, 0);
 }
 
 static uint64_t counter(const struct vcpu *vcpu, const struct insn *i)
@@ -162,10 +211,10 @@ void loop_while(struct vcpu *vcpu, const struct insn *i)
 	bool again = low_bytes(count, width) && (i->opcode == 0xe2 || zf == (i->opcode & 1));
 
 	if (again)
-		check_target(vcpu, i, i->immediate);
+		check_target(vcpu, i, i->immediate, in_64_bit_mode(vcpu));
 	set_register(vcpu, RCX * 8, count, width);
 	if (again)
-		taken(vcpu, i, i->immediate);
+		jump(vcpu, i, i->immediate, in_64_bit_mode(vcpu));
 	else
 		fall_through(vcpu, i);
 }
@@ -176,8 +225,8 @@ void jump_if_rcx_zero(struct vcpu *vcpu, const struct insn *i)
 		fall_through(vcpu, i);
 		return;
 	}
-	check_target(vcpu, i, i->immediate);
-	taken(vcpu, i, i->immediate);
+	check_target(vcpu, i, i->immediate, in_64_bit_mode(vcpu));
+	jump(vcpu, i, i->immediate, in_64_bit_mode(vcpu));
 }
 
 static void interrupt(struct vcpu *vcpu, const struct insn *i, enum event_kind kind, uint8_t vector)

@@ -29,32 +29,44 @@ void too_long(struct vcpu *vcpu, const struct insn *i)
 void end_of_block(struct vcpu *vcpu, const struct insn *i)
 {
 	leave(vcpu, i);
+	go_on(vcpu, 0);
 }
 
-static inline uint64_t differ(const uint8_t *a, const uint8_t *b, uint32_t at)
+/* Without memcmp(): go_on() would need a frame for the call. */
+static inline bool same_words(const struct block *b)
 {
-	return get(a + at, 8) ^ get(b + at, 8);
+	return !(((get(b->word, 8) ^ b->first) | (get(b->word + b->last_at, 8) ^ b->last)) &
+		 b->mask);
 }
 
-/* Without memcmp(): the call would cost more than the comparison. The last words may overlap. */
-static inline bool same(const uint8_t *a, const uint8_t *b, uint32_t bytes)
+/* True if the guest's bytes in the block's first page are those that were decoded. */
+static inline bool same_bytes(const struct block *b)
 {
-	if (bytes >= 8) {
-		for (uint32_t at = 0; at + 8 < bytes; at += 8)
-			if (differ(a, b, at))
-				return false;
-		return !differ(a, b, bytes - 8);
-	}
-	while (bytes--)
-		if (a[bytes] != b[bytes])
+	for (uint32_t at = 8; at < b->last_at; at += 8)
+		if (get(b->word + at, 8) != get(b->copy + at, 8))
 			return false;
-	return true;
+	return same_words(b);
+}
+
+/* Fewer than eight bytes are the low ones of a word, or the high ones at the end of a page. */
+static void keep_words(struct block *b)
+{
+	uint32_t bytes = b->bytes[0], missing = bytes < 8 ? 8 - bytes : 0;
+	unsigned shift = (uintptr_t)b->code[0] % PAGE > PAGE - 8 ? missing * 8 : 0;
+
+	b->word = b->code[0] - shift / 8;
+	b->mask = ~0ULL >> missing * 8 << shift;
+	b->last_at = missing ? 0 : bytes - 8;
+	memcpy(&b->first, b->copy, 8 - missing);
+	b->first <<= shift;
+	memcpy(&b->last, b->copy + b->last_at, 8 - missing);
+	b->last <<= shift;
 }
 
 static bool unchanged(const struct block *b)
 {
-	return same(b->code[0], b->copy, b->bytes[0]) &&
-	       same(b->code[1], b->copy + b->bytes[0], b->bytes[1]);
+	return same_bytes(b) &&
+	       (!b->bytes[1] || !memcmp(b->code[1], b->copy + b->bytes[0], b->bytes[1]));
 }
 
 /* The bytes at `offset` in the code segment, up to the end of their page; raises what fetching them
@@ -156,6 +168,7 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 	if (b->bytes[1])
 		memcpy(copy + b->bytes[0], b->code[1], b->bytes[1]);
 	b->copy = copy;
+	keep_words(b);
 	for (uint32_t n = 0; n < b->count; n++)
 		b->insn[n].behind = (uint8_t)(b->count - 1 - n);
 	allocate(interp, (size_t)(copy + bytes - (uint8_t *)b));
@@ -180,15 +193,49 @@ static __attribute__((noinline)) struct block *find_or_build(struct vcpu *vcpu, 
 	return known;
 }
 
+/* NULL: it has to be looked for. */
+static inline const struct block *known_block(struct vcpu *vcpu, bool single)
+{
+	const struct interp *interp = vcpu->interp;
+	uint64_t rip = vcpu->rip;
+	const struct block *b = interp->blocks[single][rip % BLOCKS];
+
+	return b && b->rip == rip && b->validity == interp->validity && same_bytes(b) ? b : NULL;
+}
+
 const struct block *find_block(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
-	uint64_t rip = vcpu->rip;
-	struct block **slot = &interp->blocks[interp->single][rip % BLOCKS];
-	const struct block *b = *slot;
+	const struct block *b = known_block(vcpu, interp->single);
 
-	if (b && b->rip == rip && b->validity == interp->validity &&
-	    same(b->code[0], b->copy, b->bytes[0]))
-		return b;
-	return find_or_build(vcpu, slot);
+	return b ? b : find_or_build(vcpu, &interp->blocks[interp->single][vcpu->rip % BLOCKS]);
+}
+
+static inline void enter(struct vcpu *vcpu, const struct block *b, int64_t budget)
+{
+	vcpu->interp->budget = budget - b->count;
+	vcpu->interp->watched_page = (uintptr_t)b->word / PAGE;
+	b->insn->run(vcpu, b->insn);
+}
+
+void enter_block(struct vcpu *vcpu, const struct block *block)
+{
+	enter(vcpu, block, vcpu->interp->budget);
+}
+
+/* `attention` is set while instructions are executed one at a time. */
+HOT void go_on(struct vcpu *vcpu, unsigned left)
+{
+	struct interp *interp = vcpu->interp;
+	int64_t budget = interp->budget + left;
+	const struct block *b;
+
+	if (!interp->attention && !vcpu->attention && budget > 0) {
+		b = known_block(vcpu, false);
+		if (b) {
+			enter(vcpu, b, budget);
+			return;
+		}
+	}
+	interp->budget = budget;
 }

@@ -37,14 +37,19 @@ enum privilege {
 
 /*
  * A straight run of decoded code, in one page; an instruction that straddles two is a block of its
- * own. The guest's bytes are compared with those that were decoded each time it is entered.
+ * own. The guest's bytes are compared with those that were decoded each time it is entered: two
+ * words of eight bytes, which overlap and hold the first and the last of 16 at most, and what is
+ * between them in a longer block.
  */
 struct block {
 	uint64_t rip;
-	uint64_t validity;	/* what interp.validity was when the pages were last translated */
-	const uint8_t *code[2]; /* the guest's bytes, in the host's view */
-	uint32_t bytes[2];	/* those in the first and in the second page */
-	const uint8_t *copy;	/* those that were decoded */
+	uint64_t validity;   /* what interp.validity was when the pages were last translated */
+	const uint8_t *word; /* the first word, in the host's view */
+	uint64_t first, last, mask; /* what the words held; the bytes of them that count */
+	uint32_t last_at;	    /* the last word, in bytes from the first on */
+	const uint8_t *code[2];	    /* the guest's bytes, in the host's view */
+	uint32_t bytes[2];	    /* those in the first and in the second page */
+	const uint8_t *copy;	    /* those that were decoded */
 	uint32_t count;
 	uint32_t mode;
 	struct insn insn[];
@@ -87,7 +92,7 @@ struct interp {
 	uint64_t platform_takes; /* the physical address of the last write, if it does; else 0 */
 	uint32_t write_first;	 /* bytes in the first page */
 	uint32_t write_bytes;
-	uint64_t code_page; /* what watched_page is while no such write is under way */
+	uint64_t code_page; /* what watched_page was when it began */
 
 	/* What the guest's processor has. */
 	uint64_t physical_reserved; /* bits of a physical address that must be 0 */
@@ -152,5 +157,8 @@ void privilege_changed(struct vcpu *vcpu);
 
 /* The block at RIP; raises what fetching it raises. One instruction long if interp.single. */
 const struct block *find_block(struct vcpu *vcpu);
+
+/* Executes `block`, and those that follow it as long as go_on() finds them. */
+void enter_block(struct vcpu *vcpu, const struct block *block);
 
 #endif

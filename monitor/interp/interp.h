@@ -152,4 +152,11 @@ enum native_outcome {
 enum native_outcome platform_step(struct vcpu *vcpu, bool loads_tf, struct fault *fault);
 _Noreturn void platform_stop(const char *why);
 
+/*
+ * To be called last by what ended a block and has set RIP, with `left` instructions of it not
+ * executed: executes the next one, unless something else has to happen before or it has to be
+ * looked for; then it returns, and run() sees to it.
+ */
+void go_on(struct vcpu *vcpu, unsigned left);
+
 #endif

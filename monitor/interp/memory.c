@@ -164,13 +164,19 @@ const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, u
 	return bounce;
 }
 
+static void watch_bounce(struct interp *interp)
+{
+	interp->code_page = interp->watched_page;
+	interp->watched_page = (uintptr_t)interp->write_bounce / PAGE;
+}
+
 /* The instruction may read it first. */
 static void *write_for_platform(struct interp *interp, const uint8_t *from, unsigned size)
 {
 	if (size <= 8)
 		put(interp->write_bounce, get(from, size), size);
 	interp->write_bytes = size;
-	interp->watched_page = (uintptr_t)interp->write_bounce / PAGE;
+	watch_bounce(interp);
 	return interp->write_bounce;
 }
 
@@ -210,9 +216,22 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 	interp->write_to[1] = high;
 	interp->write_first = first;
 	interp->write_bytes = size;
-	interp->watched_page = (uintptr_t)interp->write_bounce / PAGE;
+	watch_bounce(interp);
 	return interp->write_bounce;
 }
+
+/* For CALL_SLOWLY(). */
+#define SLOWLY(function)                                                                              \
+	__asm__(".pushsection .text\n\t"                                                              \
+		".globl " #function "_slowly\n" #function "_slowly:\n\t"                              \
+		"push %rbp\n\tmov %rsp, %rbp\n\tpush %rcx\n\tpush %rdx\n\tpush %rsi\n\tpush %rdi\n\t" \
+		"push %r8\n\tpush %r9\n\tpush %r10\n\tpush %r11\n\tand $-16, %rsp\n\t"                \
+		"call " #function "\n\tlea -64(%rbp), %rsp\n\t"                                       \
+		"pop %r11\n\tpop %r10\n\tpop %r9\n\tpop %r8\n\tpop %rdi\n\tpop %rsi\n\t"              \
+		"pop %rdx\n\tpop %rcx\n\tpop %rbp\n\tret\n\t.popsection")
+SLOWLY(read_far);
+SLOWLY(write_far);
+SLOWLY(address_general);
 
 void write_watched(struct vcpu *vcpu, const void *where)
 {

@@ -17,6 +17,20 @@ uint64_t address_offset(const struct vcpu *vcpu, const struct insn *i);
 void write_watched(struct vcpu *vcpu, const void *where);
 void leave_after_write(struct vcpu *vcpu, const struct insn *i, const void *where);
 
+/*
+ * `function`(vcpu, i, third, fourth) by a call that keeps all registers (memory.c): a handler,
+ * which seldom goes there, then has nothing to save on its short way.
+ */
+#define CALL_SLOWLY(function, third, fourth)                                                       \
+	({                                                                                         \
+		void *result;                                                                      \
+		__asm__ volatile("call " #function "_slowly"                                       \
+				 : "=a"(result)                                                    \
+				 : "D"(vcpu), "S"(i), "d"(third), "c"(fourth)                      \
+				 : "memory", "cc");                                                \
+		result;                                                                            \
+	})
+
 /* Where `size` bytes at `linear` can be read; a copy where they straddle two pages. May raise. */
 static inline const void *read_at(struct vcpu *vcpu, const struct insn *i, uint64_t linear,
 				  unsigned size)
@@ -27,7 +41,7 @@ static inline const void *read_at(struct vcpu *vcpu, const struct insn *i, uint6
 	/* By the page of the last byte: the access of two pages matches neither entry. */
 	if (t->tag == (((linear + size - 1) & ~(uint64_t)(PAGE - 1)) | interp->generation))
 		return (const void *)((uintptr_t)linear + t->delta);
-	return read_far(vcpu, i, linear, size);
+	return CALL_SLOWLY(read_far, linear, size);
 }
 
 /*
@@ -42,7 +56,7 @@ static inline void *write_at(struct vcpu *vcpu, const struct insn *i, uint64_t l
 
 	if (t->tag == (((linear + size - 1) & ~(uint64_t)(PAGE - 1)) | interp->generation))
 		return (void *)((uintptr_t)linear + t->delta);
-	return write_far(vcpu, i, linear, size);
+	return CALL_SLOWLY(write_far, linear, size);
 }
 
 /* True if the write at `where` needs write_watched(): code of this block, or two pages. */
@@ -109,7 +123,7 @@ static inline uint64_t effective_address(struct vcpu *vcpu, const struct insn *i
 		return get_register(vcpu, i->base, 8) + i->displacement;
 	if (i->addressing == ADDRESS_ABSOLUTE)
 		return i->displacement;
-	return address_general(vcpu, i, write);
+	return (uint64_t)CALL_SLOWLY(address_general, (unsigned)write, 0);
 }
 
 static inline uint64_t load(struct vcpu *vcpu, const struct insn *i, unsigned size)

@@ -99,12 +99,31 @@ row_of_two run_movsxd = {
 };
 
 /* No segment goes into it. */
+static __attribute__((noinline)) void lea_general(struct vcpu *vcpu, const struct insn *i)
+{
+	uint64_t address = address_offset(vcpu, i);
+
+	switch (i->size) {
+	case 2:
+		set_register(vcpu, i->reg, address, 2);
+		break;
+	case 4:
+		set_register(vcpu, i->reg, address, 4);
+		break;
+	default:
+		set_register(vcpu, i->reg, address, 8);
+		break;
+	}
+	next(vcpu, i);
+}
+
 TEMPLATE void lea(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	uint64_t address = i->addressing == ADDRESS_GENERAL ? address_offset(vcpu, i)
-							    : effective_address(vcpu, i, false);
-
-	set_register(vcpu, i->reg, address, size);
+	if (i->addressing == ADDRESS_GENERAL) {
+		lea_general(vcpu, i);
+		return;
+	}
+	set_register(vcpu, i->reg, effective_address(vcpu, i, false), size);
 	next(vcpu, i);
 }
 SIZED_ROW_WITHOUT_BYTES(lea)

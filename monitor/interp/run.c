@@ -251,10 +251,7 @@ static void run_block(struct vcpu *vcpu)
 	if (interp->single)
 		prepare(vcpu);
 	block = find_block(vcpu);
-	interp->budget -= block->count;
-	interp->code_page = (uintptr_t)block->code[0] / PAGE;
-	interp->watched_page = interp->code_page;
-	block->insn->run(vcpu, block->insn);
+	enter_block(vcpu, block);
 	if (interp->single)
 		complete(vcpu, block->insn);
 }

@@ -2,7 +2,7 @@
 # Unit tests that run on the build machine: make check-host
 
 HOST_CC     := $(CC)
-HOST_CFLAGS := -std=gnu11 -g -O1 $(WARN) -Wno-unused-parameter -fno-strict-aliasing \
+HOST_CFLAGS := -std=gnu11 -g -O1 $(WARN) -mno-red-zone -Wno-unused-parameter -fno-strict-aliasing \
                -fsanitize=address,undefined -fno-sanitize-recover=all -Itests/host/fake -I. -Iinclude
 
 host_tests   := $(patsubst tests/host/%.c,$(BUILD)/host/%,$(wildcard tests/host/test_*.c))

@@ -64,6 +64,13 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 				  .from = from, .to = to, .from_cpl = from_cpl, .to_cpl = to_cpl});
 }
 
+void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
+{
+	if (vcpu->observed)
+		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
+	go_on(vcpu, left);
+}
+
 void saw_event(struct vcpu *vcpu, const struct branch *event)
 {
 	keep(SIGHT_EVENT, event->from);

@@ -58,6 +58,13 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 {
 }
 
+void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
+{
+	if (vcpu->observed)
+		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
+	go_on(vcpu, left);
+}
+
 void saw_not_taken(struct vcpu *vcpu, uint64_t from)
 {
 }
