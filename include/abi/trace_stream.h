@@ -23,12 +23,13 @@ enum trace_frame_type {
 	TRACE_FRAME_MARK = 4,	  /* text: what happens at this place of `stream` */
 	TRACE_FRAME_END = 5,	  /* struct trace_total for each stream: the last frame */
 	TRACE_FRAME_SAMPLES = 6,  /* PEBS records of `stream`, as the hardware wrote them */
-	TRACE_FRAME_PACKETS = 7,  /* Processor Trace: bytes of `stream` */
-	TRACE_FRAME_CODE = 8,	  /* a uint64_t address and the bytes there: code without a file */
+	TRACE_FRAME_PACKETS =
+		7,	      /* Processor Trace: bytes of `stream`, from any place of a packet */
+	TRACE_FRAME_CODE = 8, /* a uint64_t address and the bytes there: code without a file */
 };
 
 enum trace_encoding {
-	TRACE_ENCODING_RAW = 0,	      /* BRANCHES: struct trace_record each */
+	TRACE_ENCODING_RAW = 0,	      /* BRANCHES: struct trace_record each; PACKETS: the bytes */
 	TRACE_ENCODING_DELTA = 1,     /* BRANCHES: varints */
 	TRACE_ENCODING_DELTA_LZ4 = 2, /* those, as one LZ4 block */
 };
@@ -37,16 +38,19 @@ struct trace_frame {
 	uint8_t type, version, encoding;
 	uint8_t cpu;	   /* that sent it */
 	uint32_t sequence; /* of all frames since boot, from 0; wraps */
-	uint32_t stream;   /* a task's id, or TRACE_STREAM_CPU | index; 0: all */
+	uint32_t stream;   /* a task's id, TRACE_STREAM_CPU | index, with TRACE_STREAM_PT; 0: all */
 	uint16_t count;	   /* records; END: totals; else 0 */
 	uint16_t stamps;   /* records of `count` that are no branches */
-	uint64_t index;	   /* records of this stream that were sent before */
-	uint64_t lost; /* records of this stream, lost since its last frame, that no gap counts */
-	uint64_t tsc;  /* when it was sent */
+	uint64_t index;	   /* records of this stream that were sent before; PACKETS: bytes */
+	/* Records of this stream, lost since its last frame, that no gap counts; PACKETS: 1 if any
+	   bytes were. */
+	uint64_t lost;
+	uint64_t tsc; /* when it was sent */
 };
 _Static_assert(sizeof(struct trace_frame) == 40, "the stream's format");
 
 #define TRACE_STREAM_CPU (1u << 31)
+#define TRACE_STREAM_PT	 (1u << 30) /* PACKETS of that CPU; its BRANCHES are another stream */
 
 /*
  * A branch: linear addresses, and bit 4 of `flags` if it was predicted. A stamp: `from` is

@@ -20,6 +20,9 @@ $(BUILD)/host/obj/%.c.o: %.c
 $(host_tests): $(BUILD)/host/%: $$(call host_object,tests/host/%.c) $$(call host_object,$$(call host_sources,$$*))
 	$(call short,LD,$@)$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.o,$^) -lcmocka -llz4 -lZydis -lipt
 
+# The heap of a program that is not moved begins up to 1 GiB after it, and RIG_BASE has to stay free.
+above_rig := -no-pie -fno-pie -Wl,-Ttext-segment=0x40000000
+
 # The monitor's own objects in a program of the build machine, for `make bench`.
 branch_cost_objects = $(filter $(BUILD)/obj/monitor/interp/% $(BUILD)/obj/monitor/ds/% \
   $(BUILD)/obj/monitor/pmu/% $(BUILD)/obj/monitor/pebs/% $(BUILD)/obj/monitor/pt/% \
@@ -27,8 +30,15 @@ branch_cost_objects = $(filter $(BUILD)/obj/monitor/interp/% $(BUILD)/obj/monito
   $(BUILD)/obj/lib/format.c.o $(BUILD)/obj/lib/string.c.o
 $(BUILD)/host/branch_cost: tests/host/branch_cost.c $$(branch_cost_objects) $$(host_headers)
 	@mkdir -p $(@D)
-	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) -no-pie -fno-pie \
+	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) $(above_rig) \
 	  -o $@ $< $(branch_cost_objects) -lcmocka
+
+# Those with the defects: BTS and Processor Trace of one run, for tests/view.
+one_run_objects = $(branch_cost_objects) $(filter $(BUILD)/obj/monitor/defects/% $(BUILD)/obj/monitor/errata/%,$(monitor_objects))
+$(BUILD)/host/one_run: tests/host/one_run.c lib/frame.c $$(one_run_objects) $$(host_headers)
+	@mkdir -p $(@D)
+	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) $(above_rig) \
+	  -o $@ $(filter %.c,$^) $(one_run_objects) -lcmocka
 
 host-tests: $(host_tests)
 check-host: $(host_tests)

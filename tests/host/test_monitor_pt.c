@@ -46,30 +46,12 @@ static void one_region_will_do(void **state)
 
 /* --- Filters ---------------------------------------------------------------------------------- */
 
-enum { SYSCALL_ENTRY = 0x28000 };
-
-/* Ring 3 calls the system between any two steps; the kernel's side is a branch and SYSRET. */
-static void make_user_program(void)
-{
-	static const uint8_t entry[] = {0xeb, 0x00, 0x48, 0x0f, 0x07};
-
-	make_program(7, false);
-	rig_code(SYSCALL_ENTRY, entry, sizeof(entry));
-	code = rig.memory + RIG_CODE; /* call a function; push rax; syscall; pop rax; again */
-	EMIT(0xe8);
-	emit32((uint32_t)(function(FUNCTIONS - 4) - (code + 4)));
-	EMIT(0x50, 0x0f, 0x05, 0x58, 0xeb, 0xf5);
-	rig.vcpu.lstar = RIG_BASE + SYSCALL_ENTRY;
-	rig.vcpu.star = (uint64_t)(RIG_KERNEL_CS | (uint64_t)RIG_KERNEL_SS << 16) << 32;
-	rig_to_user();
-}
-
 static void one_ring_alone(uint64_t ring)
 {
 	unsigned kernel = 0;
 
 	of(&everything);
-	make_user_program();
+	make_user_program(7, FUNCTIONS - 4, false);
 	make_topa(4, 5, 0);
 	write_ctl((CTL_DEFAULT & ~(uint64_t)(CTL_OS | CTL_USER)) | ring);
 	run(6000, false);

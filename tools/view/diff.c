@@ -96,7 +96,7 @@ static struct trace_stream *find_stream(struct trace *trace, const struct trace_
 	for (size_t i = 0; i < trace->stream_count; i++) {
 		struct trace_stream *stream = &trace->streams[i];
 
-		if ((stream->id & TRACE_STREAM_CPU) == (like->id & TRACE_STREAM_CPU) &&
+		if (!((stream->id ^ like->id) & (TRACE_STREAM_CPU | TRACE_STREAM_PT)) &&
 		    !strcmp(name_of(stream), name_of(like)) && !nth--)
 			return stream;
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/view/filter.h"
 
+#include "tools/view/pt.h"
 #include "tools/view/view.h"
 
 #include <errno.h>
@@ -126,6 +127,7 @@ struct trace *filter_load(const struct filter *filter)
 	bool any = false;
 
 	trace_open_code(trace, filter->elf, filter->program, filter->directory);
+	pt_decode_trace(trace);
 	for (size_t i = 0; i < trace->stream_count; i++)
 		any |= filter_has_stream(filter, &trace->streams[i]);
 	if (!any && filter->task)
@@ -142,8 +144,7 @@ bool filter_has_stream(const struct filter *filter, const struct trace_stream *s
 {
 	char id[16];
 
-	if (filter->cpu >= 0 && is_cpu(stream) &&
-	    (stream->id & ~TRACE_STREAM_CPU) != (uint32_t)filter->cpu)
+	if (filter->cpu >= 0 && is_cpu(stream) && trace_stream_cpu(stream) != filter->cpu)
 		return false;
 	snprintf(id, sizeof(id), "%u", stream->id);
 	return !filter->task || is_cpu(stream) || !strcmp(filter->task, id) ||

@@ -16,6 +16,7 @@ static const struct command {
 	{"stats", "how much of what a trace has, and its hottest branches", view_stats},
 	{"calls", "the calls of each task, indented, with instructions and lines", view_calls},
 	{"diff", "the first branch in which two runs of a task differ", view_diff},
+	{"same", "whether BTS and Processor Trace have the same branches", view_same},
 	{"perfetto", "a trace for ui.perfetto.dev", view_perfetto},
 	{"perf", "perf.data, which the perf of Linux reads", view_perf},
 };

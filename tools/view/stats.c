@@ -98,6 +98,11 @@ static void print_stream(const struct filter *filter, const struct trace *trace,
 	       (unsigned long long)predicted, (unsigned long long)stamps, (unsigned long long)gaps,
 	       (unsigned long long)missing,
 	       branches ? (double)stream->line_bytes / (double)branches : 0.0);
+	if (stream->instructions)
+		printf("%-24s %9llu instructions in %llu bytes of packets, %.2f bits each\n", "",
+		       (unsigned long long)stream->instructions,
+		       (unsigned long long)stream->taken.records,
+		       8.0 * (double)stream->taken.records / (double)stream->instructions);
 }
 
 static int compare_edges(const void *left, const void *right)

@@ -24,12 +24,20 @@ struct trace_stream *trace_stream(struct trace *trace, uint32_t id)
 	return stream;
 }
 
+int trace_stream_cpu(const struct trace_stream *stream)
+{
+	if (!(stream->id & TRACE_STREAM_CPU))
+		return -1;
+	return (int)(stream->id & ~(TRACE_STREAM_CPU | TRACE_STREAM_PT));
+}
+
 const char *trace_stream_name(const struct trace_stream *stream, char *text, size_t size)
 {
 	const char *name = stream->name[0] ? stream->name : stream->program;
 
 	if (stream->id & TRACE_STREAM_CPU)
-		snprintf(text, size, "CPU %u", stream->id & ~TRACE_STREAM_CPU);
+		snprintf(text, size, stream->id & TRACE_STREAM_PT ? "CPU %d (PT)" : "CPU %d",
+			 trace_stream_cpu(stream));
 	else
 		snprintf(text, size, *name ? "task %u (%s)" : "task %u", stream->id, name);
 	return text;
@@ -109,19 +117,18 @@ static void take_stream(struct trace_stream *stream, const uint8_t *payload, siz
 	stream->view = (uint32_t)take_number(payload, size, TRACE_ITEM_VIEW, 4);
 }
 
-static void add_part(struct trace_stream *stream, const struct trace_frame *header,
-		     const uint8_t *payload, size_t size, size_t line_size)
+void trace_add_part(struct trace_parts *parts, const struct trace_frame *header,
+		    const uint8_t *payload, size_t size, size_t line_size)
 {
 	uint8_t *copy = allocate(size, 1);
 
 	if (size)
 		memcpy(copy, payload, size);
-	if (stream->part_count == stream->part_room) {
-		stream->part_room = stream->part_room ? 2 * stream->part_room : 16;
-		stream->parts =
-			reallocate(stream->parts, stream->part_room, sizeof(*stream->parts));
+	if (parts->count == parts->room) {
+		parts->room = parts->room ? 2 * parts->room : 16;
+		parts->part = reallocate(parts->part, parts->room, sizeof(*parts->part));
 	}
-	stream->parts[stream->part_count++] = (struct trace_part){*header, copy, size, line_size};
+	parts->part[parts->count++] = (struct trace_part){*header, copy, size, line_size};
 }
 
 static bool take_branches(struct trace *trace, const struct trace_frame *header,
@@ -134,11 +141,31 @@ static bool take_branches(struct trace *trace, const struct trace_frame *header,
 	trace->wrong = stream_records(header, payload, size, records, &count);
 	if (trace->wrong)
 		return false;
-	add_part(stream, header, payload, size, line_size);
+	trace_add_part(&stream->parts, header, payload, size, line_size);
 	stream->records += header->count;
 	stream->stamps += header->stamps;
 	stream->lost += header->lost;
 	stream->line_bytes += line_size;
+	stream->taken.frames++;
+	stream->taken.records += header->count;
+	stream->taken.lost += header->lost;
+	return true;
+}
+
+static bool take_packets(struct trace *trace, const struct trace_frame *header,
+			 const uint8_t *payload, size_t size, size_t line_size)
+{
+	struct trace_stream *stream = trace_stream(trace, header->stream);
+
+	if (header->encoding != TRACE_ENCODING_RAW) {
+		trace->wrong = "a frame has an encoding that this program does not know";
+		return false;
+	}
+	trace_add_part(&stream->packets, header, payload, size, line_size);
+	stream->line_bytes += line_size;
+	stream->taken.frames++;
+	stream->taken.records += size;
+	stream->taken.lost += header->lost;
 	return true;
 }
 
@@ -176,8 +203,11 @@ bool trace_take(struct trace *trace, const struct trace_frame *header, const uin
 	case TRACE_FRAME_BRANCHES:
 		return take_branches(trace, header, payload, size, line_size);
 	case TRACE_FRAME_MARK:
-		add_part(trace_stream(trace, header->stream), header, payload, size, line_size);
+		trace_add_part(&trace_stream(trace, header->stream)->parts, header, payload, size,
+			       line_size);
 		return true;
+	case TRACE_FRAME_PACKETS:
+		return take_packets(trace, header, payload, size, line_size);
 	case TRACE_FRAME_END:
 		return take_end(trace, header, payload, size);
 	default:
@@ -185,24 +215,22 @@ bool trace_take(struct trace *trace, const struct trace_frame *header, const uin
 	}
 }
 
-/* Records and frames of a stream against what END says was sent. */
+/* Records, or bytes of packets, and frames of a stream against what END says was sent. */
 static const char *stream_flaw(const struct trace_stream *stream, char *text, size_t size)
 {
+	const struct trace_total *taken = &stream->taken, *total = &stream->total;
+	const char *unit = stream->packets.count ? "bytes" : "records";
 	char name[256];
-	uint64_t frames = 0;
 
-	for (size_t i = 0; i < stream->part_count; i++)
-		frames += stream->parts[i].header.type == TRACE_FRAME_BRANCHES;
 	trace_stream_name(stream, name, sizeof(name));
-	if (!stream->totalled && frames)
+	if (!stream->totalled && taken->frames)
 		snprintf(text, size, "the frame END does not have %s", name);
 	else if (stream->totalled &&
-		 (stream->total.frames != frames || stream->total.records != stream->records ||
-		  stream->total.lost != stream->lost))
-		snprintf(text, size,
-			 "%s: %u frames with %llu records were sent, %llu with %llu are here", name,
-			 stream->total.frames, (unsigned long long)stream->total.records,
-			 (unsigned long long)frames, (unsigned long long)stream->records);
+		 (total->frames != taken->frames || total->records != taken->records ||
+		  total->lost != taken->lost))
+		snprintf(text, size, "%s: %u frames with %llu %s were sent, %u with %llu are here",
+			 name, total->frames, (unsigned long long)total->records, unit,
+			 taken->frames, (unsigned long long)taken->records);
 	else
 		return NULL;
 	return text;
@@ -267,12 +295,18 @@ struct trace *trace_load(const char *path, bool damaged)
 	return trace;
 }
 
+static void free_parts(struct trace_parts *parts)
+{
+	for (size_t i = 0; i < parts->count; i++)
+		free((void *)parts->part[i].payload);
+	free(parts->part);
+}
+
 void trace_free(struct trace *trace)
 {
 	for (size_t i = 0; i < trace->stream_count; i++) {
-		for (size_t part = 0; part < trace->streams[i].part_count; part++)
-			free((void *)trace->streams[i].parts[part].payload);
-		free(trace->streams[i].parts);
+		free_parts(&trace->streams[i].parts);
+		free_parts(&trace->streams[i].packets);
 	}
 	for (size_t i = 0; i < trace->code_count; i++)
 		code_close(trace->codes[i]);
@@ -342,12 +376,10 @@ void trace_open_code(struct trace *trace, const char *elf, const char *program,
 void cursor_start(struct cursor *cursor, const struct trace *trace,
 		  const struct trace_stream *stream)
 {
-	bool cpu = stream->id & TRACE_STREAM_CPU;
+	int cpu = trace_stream_cpu(stream);
 
-	*cursor = (struct cursor){.trace = trace,
-				  .stream = stream,
-				  .cpu = cpu ? (int)(stream->id & ~TRACE_STREAM_CPU) : -1,
-				  .pid = cpu ? 0 : stream->id};
+	*cursor = (struct cursor){
+		.trace = trace, .stream = stream, .cpu = cpu, .pid = cpu < 0 ? stream->id : 0};
 	cursor->records = allocate(STREAM_RECORDS, sizeof(*cursor->records));
 }
 
@@ -360,7 +392,7 @@ void cursor_stop(struct cursor *cursor)
 /* Opens frame `part`: true with an item if that says something before the first record. */
 static bool open_part(struct cursor *cursor, struct cursor_item *item)
 {
-	const struct trace_part *part = &cursor->stream->parts[cursor->part++];
+	const struct trace_part *part = &cursor->stream->parts.part[cursor->part++];
 	uint64_t missing = part->header.index - cursor->index;
 
 	*item = (struct cursor_item){.index = cursor->index};
@@ -402,7 +434,7 @@ bool cursor_next(struct cursor *cursor, struct cursor_item *item)
 {
 	while (cursor->at == cursor->count) {
 		*item = (struct cursor_item){.kind = CURSOR_END, .index = cursor->index};
-		if (cursor->part == cursor->stream->part_count)
+		if (cursor->part == cursor->stream->parts.count)
 			return false;
 		if (open_part(cursor, item))
 			return true;

@@ -6,20 +6,28 @@
 #include "tools/view/code.h"
 #include "tools/view/stream.h"
 
-/* A frame BRANCHES or MARK, of one stream. */
+/* A frame BRANCHES, MARK or PACKETS, of one stream. */
 struct trace_part {
 	struct trace_frame header;
 	const uint8_t *payload;
 	size_t size, line_size;
 };
 
+struct trace_parts {
+	struct trace_part *part;
+	size_t count, room;
+};
+
 struct trace_stream {
 	uint32_t id;
 	char name[64], program[128]; /* "": not known */
 	uint32_t checksum, view;     /* 0: not known */
-	struct trace_part *parts;
-	size_t part_count, part_room;
+	struct trace_parts parts;    /* BRANCHES and MARK */
+	struct trace_parts
+		packets; /* PACKETS: their records are in `parts` once the code is open */
 	uint64_t records, stamps, lost, line_bytes;
+	uint64_t instructions;	  /* that the packets show; 0: there are none */
+	struct trace_total taken; /* of the frames that are here */
 	struct trace_total total; /* as END has it */
 	bool totalled;
 	struct space space;
@@ -63,7 +71,10 @@ void trace_free(struct trace *trace);
 
 struct trace_stream *trace_stream(struct trace *trace, uint32_t id);
 
-/* "task 12 (hello)", "CPU 0". */
+/* The CPU whose stream this is; -1: it is a task's. */
+int trace_stream_cpu(const struct trace_stream *stream);
+
+/* "task 12 (hello)", "CPU 0", "CPU 0 (PT)". */
 const char *trace_stream_name(const struct trace_stream *stream, char *text, size_t size);
 
 /*
@@ -73,6 +84,10 @@ const char *trace_stream_name(const struct trace_stream *stream, char *text, siz
  */
 void trace_open_code(struct trace *trace, const char *elf, const char *program,
 		     const char *directory);
+
+/* Gives `stream` a part more; the payload is copied. */
+void trace_add_part(struct trace_parts *parts, const struct trace_frame *header,
+		    const uint8_t *payload, size_t size, size_t line_size);
 
 /* Goes through the records of one stream. */
 struct cursor {

@@ -2,7 +2,7 @@
 # build/view, a program of the host: sees traces.
 
 VIEW_CFLAGS  := -std=gnu11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP
-view_libraries := -ldw -lelf -lZydis -llz4
+view_libraries := -ldw -lelf -lZydis -llz4 -lipt
 view_objects := $(patsubst %,$(BUILD)/view-obj/%.o,$(wildcard tools/view/*.c) lib/frame.c)
 
 $(BUILD)/view-obj/%.c.o: %.c
@@ -47,5 +47,11 @@ check-view: ## check what `view` writes by the tools that read it: perf, protoc
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
 	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh
 .PHONY: check-view
+
+check-pt: ## compare Processor Trace with BTS in random programs of 12 million instructions: a minute
+	@tools/deps check view check
+	@$(MAKE) --no-print-directory $(BUILD)/view view-tests $(BUILD)/host/one_run
+	@prove --verbose --exec '' tests/view/pt.sh :: 64 200000
+.PHONY: check-pt
 
 -include $(shell find $(BUILD)/view-obj -name '*.d' 2>/dev/null)

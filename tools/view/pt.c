@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+#include "tools/view/pt.h"
+
+#include "abi/ptrace_bts.h"
+#include "tools/view/view.h"
+
+#include <intel-pt.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The last instruction that was found, until it is known where it led. */
+struct last {
+	bool known, transfers; /* `transfers`: it never goes on at the next one by itself */
+	uint64_t ip, next;
+};
+
+struct work {
+	const struct trace_stream *stream;
+	struct pt_image *image;
+	struct pt_decoded *out;
+	struct last last;
+	bool enabled;
+};
+
+static void add_record(struct pt_decoded *out, struct trace_record record)
+{
+	if (out->count == out->room) {
+		out->room = out->room ? 2 * out->room : 4096;
+		out->records = reallocate(out->records, out->room, sizeof(*out->records));
+	}
+	out->records[out->count++] = record;
+}
+
+/* One gap says as much as two. */
+static void add_gap(struct work *work)
+{
+	const struct pt_decoded *out = work->out;
+
+	work->last.known = false;
+	if (!out->count || !record_is_stamp(&out->records[out->count - 1]))
+		add_record(work->out, (struct trace_record){TRACE_STAMP | PTRACE_BTS_GAP, 0,
+							    TRACE_STAMP_FLAG});
+}
+
+/* The processor was about to execute `ip`: the instruction before may have been a branch to it. */
+static void arrive(struct work *work, uint64_t ip)
+{
+	if (work->last.known && (work->last.transfers || ip != work->last.next))
+		add_record(work->out, (struct trace_record){work->last.ip, ip, 0});
+	work->last.known = false;
+}
+
+/* At `from` an event took the processor to `to`. */
+static void depart(struct work *work, uint64_t from, uint64_t to)
+{
+	arrive(work, from);
+	add_record(work->out, (struct trace_record){from, to, 0});
+}
+
+static void take_event(struct work *work, const struct pt_event *event)
+{
+	switch (event->type) {
+	case ptev_enabled:
+		work->last.known = false;
+		work->enabled = true;
+		return;
+	case ptev_disabled:
+		if (!event->ip_suppressed)
+			arrive(work, event->variant.disabled.ip);
+		work->last.known = work->enabled = false;
+		return;
+	case ptev_async_disabled:
+		arrive(work, event->variant.async_disabled.at);
+		if (!event->ip_suppressed)
+			depart(work, event->variant.async_disabled.at,
+			       event->variant.async_disabled.ip);
+		work->enabled = false;
+		return;
+	case ptev_async_branch:
+		depart(work, event->variant.async_branch.from, event->variant.async_branch.to);
+		return;
+	case ptev_overflow:
+		add_gap(work);
+		work->enabled = !event->ip_suppressed;
+		return;
+	default:
+		return; /* of times, address spaces and modes no branch is made */
+	}
+}
+
+static bool transfers(enum pt_insn_class class)
+{
+	return class == ptic_call || class == ptic_return || class == ptic_jump ||
+	       class == ptic_far_call || class == ptic_far_return || class == ptic_far_jump;
+}
+
+/* --- The two decoders behind one interface ------------------------------------------------------
+ */
+
+/* Each function returns what libipt's does: a negative error, or bits of enum pt_status_flag. */
+struct decoder {
+	void *(*open)(const struct pt_config *config, struct pt_image *image);
+	int (*sync)(void *decoder);
+	int (*event)(void *decoder, struct pt_event *event, size_t size);
+	int (*next)(void *decoder, struct work *work);
+	int (*offset)(void *decoder, uint64_t *offset);
+	void (*close)(void *decoder);
+};
+
+static void *open_instructions(const struct pt_config *config, struct pt_image *image)
+{
+	struct pt_insn_decoder *decoder = pt_insn_alloc_decoder(config);
+
+	if (decoder)
+		pt_insn_set_image(decoder, image);
+	return decoder;
+}
+
+static int sync_instructions(void *decoder)
+{
+	return pt_insn_sync_forward(decoder);
+}
+
+static int event_of_instructions(void *decoder, struct pt_event *event, size_t size)
+{
+	return pt_insn_event(decoder, event, size);
+}
+
+static int next_instruction(void *decoder, struct work *work)
+{
+	struct pt_insn insn = {0};
+	int status = pt_insn_next(decoder, &insn, sizeof(insn));
+
+	if (insn.iclass == ptic_error)
+		return status;
+	arrive(work, insn.ip);
+	work->last = (struct last){true, transfers(insn.iclass), insn.ip, insn.ip + insn.size};
+	work->out->instructions++;
+	return status;
+}
+
+static int offset_of_instructions(void *decoder, uint64_t *offset)
+{
+	return pt_insn_get_offset(decoder, offset);
+}
+
+static void close_instructions(void *decoder)
+{
+	pt_insn_free_decoder(decoder);
+}
+
+static void *open_blocks(const struct pt_config *config, struct pt_image *image)
+{
+	struct pt_config ending = *config;
+	struct pt_block_decoder *decoder;
+
+	ending.flags.variant.block.end_on_call = 1;
+	ending.flags.variant.block.end_on_jump = 1;
+	decoder = pt_blk_alloc_decoder(&ending);
+	if (decoder)
+		pt_blk_set_image(decoder, image);
+	return decoder;
+}
+
+static int sync_blocks(void *decoder)
+{
+	return pt_blk_sync_forward(decoder);
+}
+
+static int event_of_blocks(void *decoder, struct pt_event *event, size_t size)
+{
+	return pt_blk_event(decoder, event, size);
+}
+
+/* Of the last instruction of a block libipt says where it is, and not always what it is. */
+static struct last last_of_block(const struct work *work, const struct pt_block *block)
+{
+	struct instruction instruction = space_instruction(&work->stream->space, block->end_ip);
+	bool always = instruction.flow != FLOW_UNKNOWN && instruction.flow != FLOW_NONE &&
+		      instruction.flow != FLOW_REPEAT && instruction.flow != FLOW_CONDITIONAL;
+
+	return (struct last){true, block->iclass == ptic_error ? always : transfers(block->iclass),
+			     block->end_ip, instruction.next};
+}
+
+static int next_block(void *decoder, struct work *work)
+{
+	struct pt_block block = {0};
+	int status = pt_blk_next(decoder, &block, sizeof(block));
+
+	if (!block.ninsn)
+		return status;
+	arrive(work, block.ip);
+	work->last = last_of_block(work, &block);
+	work->out->instructions += block.ninsn;
+	return status;
+}
+
+static int offset_of_blocks(void *decoder, uint64_t *offset)
+{
+	return pt_blk_get_offset(decoder, offset);
+}
+
+static void close_blocks(void *decoder)
+{
+	pt_blk_free_decoder(decoder);
+}
+
+static const struct decoder decoders[] = {
+	[PT_INSTRUCTIONS] = {open_instructions, sync_instructions, event_of_instructions,
+			     next_instruction, offset_of_instructions, close_instructions},
+	[PT_BLOCKS] = {open_blocks, sync_blocks, event_of_blocks, next_block, offset_of_blocks,
+		       close_blocks},
+};
+
+/* --- A stream -----------------------------------------------------------------------------------
+ */
+
+static void add_segments(struct pt_image *image, const struct code *code, bool lower_half_too)
+{
+	struct segment segment;
+
+	for (unsigned i = 0; code_segment(code, i, &segment); i++)
+		if (segment.executable && segment.file_size &&
+		    (segment.address >> 63 || lower_half_too))
+			pt_image_add_file(image, code_path(code), segment.offset, segment.file_size,
+					  NULL, segment.address);
+}
+
+/* What space_code() says: the lower half is the program's, or without one the kernel's. */
+static struct pt_image *image_of(const struct space *space)
+{
+	struct pt_image *image = pt_image_alloc(NULL);
+
+	if (!image)
+		fail("libipt has no memory");
+	if (space->kernel)
+		add_segments(image, space->kernel, !space->program);
+	if (space->program)
+		add_segments(image, space->program, true);
+	return image;
+}
+
+static void note_error(struct work *work, int error, uint64_t at)
+{
+	if (!work->out->errors++) {
+		work->out->error = pt_errstr(pt_errcode(error));
+		work->out->error_at = at;
+	}
+	add_gap(work);
+}
+
+/* From one PSB up to an error, or to the end: -pte_eos, or not below 0. */
+static int run(const struct decoder *decoder, void *handle, struct work *work)
+{
+	int status = decoder->sync(handle);
+
+	work->last.known = work->enabled = false;
+	while (status >= 0) {
+		while (status >= 0 && status & pts_event_pending) {
+			struct pt_event event;
+
+			status = decoder->event(handle, &event, sizeof(event));
+			if (status >= 0)
+				take_event(work, &event);
+		}
+		if (status < 0 || status & pts_eos)
+			break;
+		status = decoder->next(handle, work);
+	}
+	return status;
+}
+
+enum { PSB_BYTES = 16, PART_RECORDS = TRACE_PAYLOAD_BYTES / sizeof(struct trace_record) };
+
+/* Packets without a hole between them; `before`: bytes of the stream ahead of them. */
+static void decode_bytes(const struct decoder *decoder, struct work *work, uint8_t *bytes,
+			 size_t size, uint64_t before)
+{
+	struct pt_config config;
+	uint64_t at = 0;
+	void *handle;
+	int status = 0;
+
+	pt_config_init(&config);
+	config.begin = bytes;
+	config.end = bytes + size;
+	handle = decoder->open(&config, work->image);
+	if (!handle)
+		fail("libipt has no memory");
+	for (size_t syncs = 0; status != -pte_eos && syncs <= size / PSB_BYTES; syncs++) {
+		status = run(decoder, handle, work);
+		if (status >= 0)
+			break;
+		if (status == -pte_eos)
+			continue;
+		decoder->offset(handle, &at);
+		note_error(work, status, before + at);
+	}
+	if (work->enabled)
+		add_gap(work);
+	decoder->close(handle);
+}
+
+struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder decoder)
+{
+	struct pt_decoded out = {0};
+	struct work work = {.stream = stream, .image = image_of(&stream->space), .out = &out};
+	uint8_t *bytes = allocate(stream->taken.records, 1);
+	uint64_t next = 0;
+	size_t used = 0;
+
+	for (size_t i = 0; i <= stream->packets.count; i++) {
+		const struct trace_part *part =
+			i < stream->packets.count ? &stream->packets.part[i] : NULL;
+		bool hole = part && (part->header.index != next || part->header.lost);
+
+		if (used && (hole || !part))
+			decode_bytes(&decoders[decoder], &work, bytes, used, next - used);
+		if (hole)
+			add_gap(&work);
+		used = hole ? 0 : used;
+		if (part && part->size)
+			memcpy(bytes + used, part->payload, part->size);
+		used += part ? part->size : 0;
+		next = part ? part->header.index + part->size : next;
+	}
+	pt_image_free(work.image);
+	free(bytes);
+	return out;
+}
+
+static void take_records(struct trace_stream *stream, const struct pt_decoded *decoded)
+{
+	for (size_t at = 0; at < decoded->count; at += PART_RECORDS) {
+		size_t left = decoded->count - at,
+		       count = left < PART_RECORDS ? left : PART_RECORDS;
+		const struct trace_frame header = {.type = TRACE_FRAME_BRANCHES,
+						   .encoding = TRACE_ENCODING_RAW,
+						   .count = (uint16_t)count,
+						   .index = at};
+
+		trace_add_part(&stream->parts, &header, (const uint8_t *)(decoded->records + at),
+			       count * sizeof(struct trace_record), 0);
+	}
+	stream->records = decoded->count;
+	stream->instructions = decoded->instructions;
+}
+
+void pt_decode_trace(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->stream_count; i++) {
+		struct trace_stream *stream = &trace->streams[i];
+		struct pt_decoded decoded;
+		char name[64];
+
+		if (!stream->packets.count)
+			continue;
+		decoded = pt_decode(stream, PT_BLOCKS);
+		take_records(stream, &decoded);
+		if (decoded.errors)
+			warn("%s: %s: %llu errors of decoding, the first before byte %llu: %s",
+			     trace->path, trace_stream_name(stream, name, sizeof(name)),
+			     (unsigned long long)decoded.errors,
+			     (unsigned long long)decoded.error_at, decoded.error);
+		free(decoded.records);
+	}
+}
