@@ -32,14 +32,16 @@ static const struct pt_enumeration pt_of_skylake = {.eax = 1,
 						    .ebx_1 = 0x003f3fff,
 						    .physical_bits = 36,
 						    .ratio = 24,
-						    .suspends_bts = true};
+						    .suspends_bts = true,
+						    .xsaves = true};
 static const struct pt_enumeration pt_of_icelake = {.eax = 1,
 						    .ebx = 7,
 						    .ecx = 7,
 						    .eax_1 = 2,
 						    .ebx_1 = 0x003f3fff,
 						    .physical_bits = 36,
-						    .ratio = 24};
+						    .ratio = 24,
+						    .xsaves = true};
 
 static const struct profile profiles[] = {
 	{.name = "nehalem",

@@ -51,6 +51,9 @@ struct vcpu {
 	uint64_t dr6, dr7;
 	uint64_t dr[4]; /* DR0 to DR3 as the processor holds them: to be read before interp_run() */
 	uint64_t star, lstar, cstar, sfmask, kernel_gs_base;
+	/* IA32_XSS, and its bits that there are: the monitor has XSAVES and XRSTORS then. 0: the
+	   processor underneath may have its own. */
+	uint64_t xss, xss_supported;
 	uint8_t cpl;
 
 	bool interrupt_shadow; /* the next instruction runs before any interrupt (STI, MOV SS) */

@@ -38,6 +38,7 @@ enum vector {
 #define MSR_DEBUGCTL	   0x1d9u
 #define MSR_RTIT_CTL	   0x570u
 #define MSR_DS_AREA	   0x600u
+#define MSR_XSS		   0xda0u
 #define MSR_EFER	   0xc0000080u
 #define MSR_STAR	   0xc0000081u
 #define MSR_LSTAR	   0xc0000082u

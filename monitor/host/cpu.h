@@ -60,6 +60,15 @@ static inline void write_msr(uint32_t index, uint64_t value)
 bool read_msr_safe(uint32_t index, uint64_t *value);
 bool write_msr_safe(uint32_t index, uint64_t value);
 
+/* CR4.OSXSAVE: for XSAVE, XRSTOR and XGETBV. */
+static inline void enable_xsave(void)
+{
+	uint64_t cr4;
+
+	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
+	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4 | 1ull << 18));
+}
+
 static inline uint64_t read_cr8(void)
 {
 	uint64_t value;

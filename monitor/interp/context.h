@@ -55,7 +55,15 @@ struct block {
 	struct insn insn[];
 };
 
-enum { BLOCKS = 2048, BLOCK_ARENA = 640 << 10, BOUNCE = 512, THUNK_BYTES = 32 };
+enum { BLOCKS = 2048, BLOCK_ARENA = 640 << 10, BOUNCE = PAGE, THUNK_BYTES = 32 };
+
+/* A state component of CPUID leaf 0DH: its place in the standard form, its size; whether it is
+   aligned in the compacted one. */
+enum { STATE_COMPONENTS = 63 };
+struct state_component {
+	uint16_t offset, bytes;
+	bool aligned;
+};
 
 struct interp {
 	struct tlb *tlb;       /* that of the current privilege */
@@ -105,9 +113,12 @@ struct interp {
 	const uint8_t *thunks_executable;
 	size_t thunk_bytes, thunks_used;
 
+	struct state_component component[STATE_COMPONENTS]; /* where XSAVES is interpreted */
+
 	size_t arena_used;
 	struct block *blocks[2][BLOCKS]; /* the second: blocks of one instruction */
 	uint8_t read_bounce[BOUNCE] __attribute__((aligned(64)));
+	uint8_t state[PAGE] __attribute__((aligned(64))); /* for XSAVE and XRSTOR */
 	uint8_t write_bounce[PAGE] __attribute__((aligned(PAGE)));
 	struct tlb tlbs[PRIVILEGES];
 	uint8_t arena[BLOCK_ARENA] __attribute__((aligned(64)));
@@ -150,6 +161,12 @@ static inline void branch_taken(struct vcpu *vcpu, uint64_t from, uint64_t to, u
 	if (vcpu->observed)
 		saw_branch(vcpu, from, to, from_cpl, to_cpl);
 }
+
+/* CPUID as the guest would see it; `value` by register: RAX, RCX, RDX, RBX. */
+void interp_cpuid(struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
+
+/* xsave.c: after interp_cpuid() works. */
+void xsave_init(struct vcpu *vcpu);
 
 /* CPL, CS, RFLAGS.AC, CR0, CR4 or EFER may have changed: chooses the tables that accesses go
    through, and how code is decoded. */

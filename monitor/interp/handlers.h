@@ -58,7 +58,7 @@ handler sgdt_group, sidt_group, lgdt_group, lidt_group, sldt, str, lldt, ltr;
 handler load_access_rights, load_limit, verify_read, verify_write;
 handler mov_from_segment, mov_to_segment, load_far_pointer;
 
-/* thunk.c */
-handler wait_x87;
+/* thunk.c, xsave.c */
+handler wait_x87, xsaves, xrstors;
 
 #endif

@@ -122,6 +122,10 @@ bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64
 bool guest_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool guest_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 
+/* Bytes of an XSAVE area in compacted form with all that XCR0 and IA32_XSS name: CPUID.(0DH,1):EBX.
+   Where vcpu->xss_supported is not 0. */
+unsigned interp_xsave_bytes(const struct vcpu *vcpu);
+
 /* What the interpreter needs from around it; the monitor has one, a host test another. */
 
 /* The page of guest-physical memory that holds `physical`, as the host sees it, 4 KiB aligned.
@@ -138,6 +142,11 @@ void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsi
 void platform_cpuid(struct vcpu *vcpu); /* EAX, ECX in; EAX..EDX out */
 bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value); /* false: #GP(0) */
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+/* State component `n`, one of vcpu->xss_supported, to and from `area`, as XSAVES at `rip` and
+   XRSTORS have it. True if it is not in its initial configuration. False: #GP(0), nothing changed;
+   `area` NULL: to the initial configuration. */
+bool platform_save_state(struct vcpu *vcpu, unsigned n, uint64_t rip, void *area);
+bool platform_load_state(struct vcpu *vcpu, unsigned n, const void *area);
 uint64_t platform_read_cr8(struct vcpu *vcpu);
 void platform_write_cr8(struct vcpu *vcpu, uint64_t value);
 uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes);

@@ -13,6 +13,7 @@ static const char time[] = "reads a clock";
 static const char trap[] = "the trap comes an instruction late: SDM Vol 3, 6.8.3, and QEMU's STI";
 static const char lost[] = "QEMU loses RFLAGS.TF on the way, and with it the trap";
 
+static const char own[] = "the processor has no such instruction";
 static const char live[] = "the processor's own debug registers are not the guest's then";
 
 /* `reg`: the reg field of ModRM. */
@@ -41,6 +42,8 @@ static const struct {
 	{0xf32, 0xf32, ANY, twice}, /* RDMSR */
 	{0xf34, 0xf35, ANY, lost},  /* SYSENTER, SYSEXIT */
 	{0xfa2, 0xfa2, ANY, twice}, /* CPUID */
+	{0xfc7, 0xfc7, 3, own},	    /* XRSTORS, where there is none underneath */
+	{0xfc7, 0xfc7, 5, own},	    /* XSAVES */
 	{0xfb2, 0xfb2, ANY, trap},  /* LSS */
 };
 

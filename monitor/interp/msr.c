@@ -25,10 +25,17 @@ static uint64_t *plain_msr(struct vcpu *vcpu, uint32_t index)
 	}
 }
 
+static bool is_own_xss(const struct vcpu *vcpu, uint32_t index)
+{
+	return index == MSR_XSS && vcpu->xss_supported;
+}
+
 bool guest_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	const uint64_t *msr = index == MSR_EFER ? &vcpu->efer : plain_msr(vcpu, index);
 
+	if (is_own_xss(vcpu, index))
+		msr = &vcpu->xss;
 	if (!msr)
 		return platform_read_msr(vcpu, index, value);
 	*value = *msr;
@@ -55,6 +62,12 @@ bool guest_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 
 	if (index == MSR_EFER)
 		return write_efer(vcpu, value);
+	if (is_own_xss(vcpu, index)) {
+		if (value & ~vcpu->xss_supported)
+			return false;
+		vcpu->xss = value;
+		return true;
+	}
 	if (!msr)
 		return platform_write_msr(vcpu, index, value);
 	if (index == MSR_SFMASK && value >> 32)

@@ -46,6 +46,8 @@ static const struct opcode group_8[8] = {
 static const struct opcode group_9[8] = {
 	UNDEFINED,
 	{FORM_RM, LOCK | OPCODE_MEMORY, ONE(cmpxchg_wide)},
+	[3] = {FORM_RM, OPCODE_MEMORY | OPCODE_BARE | END, ONE(xrstors)},
+	[5] = {FORM_RM, OPCODE_MEMORY | OPCODE_BARE | END, ONE(xsaves)},
 };
 /* 0 to 3 in memory form: FXSAVE and its kin, thunk_decode(). */
 static const struct opcode group_15[8] = {

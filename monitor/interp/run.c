@@ -297,19 +297,25 @@ enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
 	return run(vcpu);
 }
 
-static uint32_t cpuid(struct vcpu *vcpu, uint32_t leaf, unsigned reg)
+void interp_cpuid(struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
 {
 	uint64_t saved[4];
 
 	memcpy(saved, vcpu->gpr, sizeof(saved));
 	vcpu->gpr[RAX] = leaf;
-	vcpu->gpr[RCX] = 0;
+	vcpu->gpr[RCX] = subleaf;
 	platform_cpuid(vcpu);
-
-	uint32_t value = (uint32_t)vcpu->gpr[reg];
-
+	for (unsigned n = 0; n < 4; n++)
+		value[n] = (uint32_t)vcpu->gpr[n];
 	memcpy(vcpu->gpr, saved, sizeof(saved));
-	return value;
+}
+
+static uint32_t cpuid(struct vcpu *vcpu, uint32_t leaf, unsigned reg)
+{
+	uint32_t value[4];
+
+	interp_cpuid(vcpu, leaf, 0, value);
+	return value[reg];
 }
 
 /* The bits of CR4 that the guest's CPUID allows (SDM Vol 3, 2.5). */
@@ -343,5 +349,6 @@ void interp_init(struct vcpu *vcpu, void *memory)
 		allowed_cr4(ecx1, leaf7 ? cpuid(vcpu, 7, RBX) : 0, leaf7 ? cpuid(vcpu, 7, RCX) : 0);
 	interp->pages_1g = cpuid(vcpu, 0x80000001, RDX) >> 26 & 1;
 	interp->sse4 = (ecx1 & sse4) == sse4;
+	xsave_init(vcpu);
 	interp_forget(vcpu);
 }

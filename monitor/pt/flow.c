@@ -174,8 +174,7 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 		begin_at(vcpu, next);
 }
 
-/* TraceEn was cleared by the instruction at `from`. */
-static void disable(struct vcpu *vcpu, uint64_t from)
+void pt_disable(struct vcpu *vcpu, uint64_t from)
 {
 	struct pt_state *pt = &vcpu->pt;
 
@@ -213,7 +212,7 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 	if (pt->enabling)
 		enable(vcpu, vcpu->rip);
 	else if (pt->disabling)
-		disable(vcpu, retired->rip);
+		pt_disable(vcpu, retired->rip);
 	else if (pt->cr3_written)
 		moved_cr3(vcpu, vcpu->rip);
 	else if (retired->kind & RETIRED_BRANCH && !pt->interrupted_itself)

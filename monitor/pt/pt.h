@@ -16,6 +16,7 @@ struct pt_enumeration {
 	uint8_t physical_bits; /* MAXPHYADDR */
 	uint8_t ratio;	       /* of TSC to bus clock: CBR packets */
 	bool suspends_bts;     /* 36.3.1.2: LBR and BTS do nothing while TraceEn is set */
+	bool xsaves;	       /* its state is component 8 of XSAVES */
 };
 
 /* All zero where there is none, or no such subleaf. */
@@ -27,6 +28,16 @@ bool pt_owns_msr(uint32_t index);
 /* False: #GP(0), nothing changed. */
 bool pt_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pt_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+
+/* State component 8: SDM Vol 1, 13.5.6. Nine MSRs; the rest is reserved. */
+enum { PT_STATE = 8, PT_STATE_MSRS = 9, PT_STATE_BYTES = 128 };
+
+/* XSAVES at `rip`: the state in `area`, then TraceEn is clear, with all packets in memory. True if
+   it was not the initial configuration. */
+bool pt_save(struct vcpu *vcpu, uint64_t rip, uint64_t area[PT_STATE_MSRS]);
+
+/* XRSTORS; NULL: to the initial configuration. False: #GP(0), nothing changed. */
+bool pt_restore(struct vcpu *vcpu, const uint64_t *area);
 
 /* IA32_PERF_GLOBAL_STATUS.Trace_ToPA_PMI. */
 #define PT_STATUS_PMI (1ull << 55)

@@ -9,6 +9,8 @@ enum { RANGES = 7 }; /* CPUID.(14H,1):EAX */
 const struct pt_rules pt_clean = {
 	.read_msr = pt_rule_read_msr,
 	.write_msr = pt_rule_write_msr,
+	.save = pt_rule_save,
+	.restore = pt_rule_restore,
 	.context = pt_rule_context,
 	.filter = pt_rule_filter,
 	.stop = pt_rule_stop,
@@ -186,6 +188,57 @@ bool pt_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 bool pt_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	return vcpu->silicon->pt.write_msr(vcpu, index, value);
+}
+
+static const uint32_t saved[PT_STATE_MSRS] = {
+	MSR_RTIT_CTL,	      MSR_RTIT_OUTPUT_BASE, MSR_RTIT_OUTPUT_MASK_PTRS,
+	MSR_RTIT_STATUS,      MSR_RTIT_CR3_MATCH,   MSR_RTIT_ADDR0_A,
+	MSR_RTIT_ADDR0_A + 1, MSR_RTIT_ADDR0_A + 2, MSR_RTIT_ADDR0_A + 3,
+};
+
+/* IA32_RTIT_CTL is saved as it was, the others as they are once TraceEn is clear. */
+bool pt_rule_save(struct vcpu *vcpu, uint64_t rip, uint64_t area[PT_STATE_MSRS])
+{
+	bool in_use = vcpu->pt.ctl;
+
+	area[0] = vcpu->pt.ctl;
+	if (vcpu->pt.ctl & CTL_TRACE_EN) {
+		vcpu->pt.next_ctl = vcpu->pt.ctl & ~CTL_TRACE_EN;
+		pt_disable(vcpu, rip);
+	}
+	for (unsigned n = 1; n < PT_STATE_MSRS; n++) {
+		area[n] = 0;
+		pt_read_msr(vcpu, saved[n], &area[n]);
+		in_use |= area[n] != (saved[n] == MSR_RTIT_OUTPUT_MASK_PTRS ? MASK_PTRS_FIXED : 0);
+	}
+	return in_use;
+}
+
+/* IA32_RTIT_CTL last: the others are locked from then on. */
+bool pt_rule_restore(struct vcpu *vcpu, const uint64_t *area)
+{
+	struct pt_state old = vcpu->pt;
+
+	if (old.ctl & CTL_TRACE_EN)
+		return false;
+	if (!area)
+		vcpu->pt.status = 0;
+	for (unsigned n = PT_STATE_MSRS; n--;)
+		if (find(vcpu, saved[n]) && !pt_write_msr(vcpu, saved[n], area ? area[n] : 0)) {
+			vcpu->pt = old;
+			return false;
+		}
+	return true;
+}
+
+bool pt_save(struct vcpu *vcpu, uint64_t rip, uint64_t area[PT_STATE_MSRS])
+{
+	return vcpu->silicon->pt.save(vcpu, rip, area);
+}
+
+bool pt_restore(struct vcpu *vcpu, const uint64_t *area)
+{
+	return vcpu->silicon->pt.restore(vcpu, area);
 }
 
 void pt_power_on(struct vcpu *vcpu)

@@ -57,6 +57,9 @@ enum ip_packet { TIP = 0x0d, TIP_PGE = 0x11, TIP_PGD = 0x01, FUP = 0x1d };
 struct pt_rules {
 	bool (*read_msr)(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 	bool (*write_msr)(struct vcpu *vcpu, uint32_t index, uint64_t value);
+	/* XSAVES and XRSTORS: as pt_save() and pt_restore(). */
+	bool (*save)(struct vcpu *vcpu, uint64_t rip, uint64_t area[PT_STATE_MSRS]);
+	bool (*restore)(struct vcpu *vcpu, const uint64_t *area);
 	/* ContextEn at the processor's CPL and CR3, but for TriggerEn: 36.2.5.3. */
 	bool (*context)(const struct vcpu *vcpu);
 	/* Whether an instruction at `ip` passes, or stops, by the address ranges: 36.2.4.3. */
@@ -84,6 +87,8 @@ extern const struct pt_rules pt_clean;
 
 bool pt_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pt_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
+bool pt_rule_save(struct vcpu *vcpu, uint64_t rip, uint64_t area[PT_STATE_MSRS]);
+bool pt_rule_restore(struct vcpu *vcpu, const uint64_t *area);
 bool pt_rule_context(const struct vcpu *vcpu);
 bool pt_rule_filter(const struct vcpu *vcpu, uint64_t ip);
 bool pt_rule_stop(const struct vcpu *vcpu, uint64_t ip);
@@ -118,6 +123,9 @@ void pt_time(struct vcpu *vcpu); /* CBR, and TSC where TSCEn is set */
 void pt_trace_stop(struct vcpu *vcpu);
 void pt_overflow(struct vcpu *vcpu, uint64_t ip);
 void pt_forget_returns(struct vcpu *vcpu);
+
+/* TraceEn is clear from the instruction at `from` on: the last packets. */
+void pt_disable(struct vcpu *vcpu, uint64_t from);
 
 /* Whether the output is well described: Error is set where it is not, 36.2.6.2. */
 void pt_check_output(struct vcpu *vcpu);

@@ -103,6 +103,9 @@ static void choose_intercepts(const struct guest *guest, enum entry entry)
 			    INTERCEPT_MONITOR | INTERCEPT_MWAIT | INTERCEPT_MWAIT_ARMED;
 	/* #DB clears LBR, so it has to be seen while LBR is set. */
 	vmcb->exceptions = entry == ENTER_STEP ? ~0u : lbr ? 1u << VECTOR_DB : 0;
+	/* XSAVES and XRSTORS, which the processor does not know. */
+	if (guest->vcpu.xss_supported)
+		vmcb->exceptions |= 1u << VECTOR_UD;
 	/* With V_INTR_MASKING the host's RFLAGS.IF, which is 0, holds back interrupts. */
 	vmcb->interrupt_control = entry == ENTER_STEP ? INTERRUPT_V_MASKING | read_cr8() : 0;
 }

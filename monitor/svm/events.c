@@ -76,6 +76,18 @@ static unsigned prefix_bytes(struct guest *guest)
 	return 0;
 }
 
+int modrm_of(struct guest *guest, uint8_t opcode)
+{
+	uint64_t at = guest->vcpu.segment[CS].base + guest->vcpu.rip;
+	uint8_t bytes[3];
+
+	interp_forget(&guest->vcpu);
+	if (!fetch(guest, at + prefix_bytes(guest), bytes, 3) || bytes[0] != 0x0f ||
+	    bytes[1] != opcode)
+		return -1;
+	return bytes[2];
+}
+
 struct retired native_began(const struct vcpu *vcpu)
 {
 	return (struct retired){.from = vcpu_code_base(vcpu) + vcpu->rip,

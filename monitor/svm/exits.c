@@ -126,11 +126,23 @@ static void exit_hlt(struct guest *guest)
 	wait_while_halted(guest);
 }
 
+/* XSAVES or XRSTORS of the monitor's own. */
+static bool is_state_instruction(struct guest *guest)
+{
+	enum { XRSTORS = 3, XSAVES = 5 };
+	int modrm = guest->vcpu.xss_supported ? modrm_of(guest, 0xc7) : -1;
+
+	return modrm >= 0 && modrm < 0xc0 &&
+	       ((modrm >> 3 & 7) == XRSTORS || (modrm >> 3 & 7) == XSAVES);
+}
+
 static void exit_exception(struct guest *guest, uint8_t vector)
 {
 	const struct vmcb *vmcb = guest->vmcb;
 	bool has_error = exception_has_error(vector);
 
+	if (vector == VECTOR_UD && is_state_instruction(guest) && interpret_one(guest))
+		return;
 	/* CR2 is not written when #PF is intercepted: APM Vol 2, 15.12.15. */
 	if (vector == VECTOR_PF)
 		guest->vcpu.cr2 = vmcb->exit_info_2;

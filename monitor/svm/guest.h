@@ -19,6 +19,8 @@ enum activity {
 	ACTIVITY_HALTED, /* out of the guest for good, until an INIT of the bare processor */
 };
 
+struct profile;
+
 struct guest {
 	struct vcpu vcpu;
 	struct vmcb *vmcb;
@@ -95,6 +97,8 @@ struct retired native_began(const struct vcpu *vcpu);
 void native_retired(struct vcpu *vcpu, struct retired *began);
 /* The instruction at RIP, `opcode_bytes` long without prefixes, is done. */
 void complete_instruction(struct guest *guest, unsigned opcode_bytes);
+/* The ModRM byte of the instruction at RIP if that is 0FH `opcode`; else -1. */
+int modrm_of(struct guest *guest, uint8_t opcode);
 /* The last exit left the guest in an interrupt shadow, which the next entry would lose. */
 void keep_interrupt_shadow(struct guest *guest);
 
@@ -108,6 +112,10 @@ void nested_map(uint64_t physical);
 bool nested_is_memory(uint64_t physical);
 /* The page of guest-physical memory, as the monitor sees it; NULL beyond its direct map. */
 uint8_t *nested_page(uint64_t physical);
+
+/* identity.c: the bits of IA32_XSS, and with them XSAVES, that the monitor adds to the processor
+   underneath. 0 where that has its own. */
+uint64_t virtual_xss(const struct profile *profile);
 
 /* permissions.c: physical address of the map of the MSRs that exit. */
 uint64_t msr_permissions(void);

@@ -10,6 +10,7 @@
 #include "monitor/pmu/pmu.h"
 #include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
+#include "monitor/svm/guest.h"
 #include "monitor/svm/x2apic.h"
 #include "monitor/vcpu.h"
 
@@ -26,6 +27,7 @@
 #define PCID	     (1u << 17)
 #define X2APIC	     (1u << 21)
 #define TSC_DEADLINE (1u << 24)
+#define XSAVE	     (1u << 26)
 #define OSXSAVE	     (1u << 27)
 #define HYPERVISOR   (1u << 31)
 /* Leaf 1, EDX. */
@@ -38,6 +40,11 @@
 #define PROCESSOR_TRACE	  (1u << 25)
 #define LEAF_7_ECX_KEPT	  (1u << 2) /* UMIP */
 #define LEAF_7_EDX_KEPT	  (1u << 4) /* FSRM */
+/* Leaf 0DH. */
+#define PAGE_BYTES 4096u
+#define LEAF_STATE 0xdu
+#define XSAVES	   (1u << 3) /* subleaf 1, EAX */
+#define IN_XSS	   (1u << 0) /* of a component, ECX */
 /* Leaf 8000_0001H. */
 #define EXTENDED_ECX_KEPT (1u << 0 | 1u << 5 | 1u << 8) /* LAHF, LZCNT, PREFETCHW */
 #define EXTENDED_EDX_KEPT (1u << 11 | 1u << 20 | 1u << 26 | 1u << 27 | 1u << 29)
@@ -109,6 +116,31 @@ static struct cpuid processor_trace(const struct vcpu *vcpu, uint32_t subleaf)
 	return (struct cpuid){value[0], value[1], value[2], value[3]};
 }
 
+/* One page holds an XSAVE area, also in the interpreter. */
+uint64_t virtual_xss(const struct profile *profile)
+{
+	bool has = profile->pt && profile->pt->xsaves && cpuid(1, 0).ecx & XSAVE;
+
+	if (!has || cpuid(LEAF_STATE, 1).eax & XSAVES ||
+	    cpuid(LEAF_STATE, 0).ecx + PT_STATE_BYTES > PAGE_BYTES)
+		return 0;
+	return 1ull << PT_STATE;
+}
+
+/* Beside the components of the processor underneath: SDM Vol 1, 13.2. */
+static struct cpuid extended_state(const struct vcpu *vcpu, uint32_t subleaf, struct cpuid leaf)
+{
+	if (!vcpu->xss_supported)
+		return leaf;
+	if (subleaf == PT_STATE)
+		return (struct cpuid){.eax = PT_STATE_BYTES, .ecx = IN_XSS};
+	if (subleaf == 1)
+		return (struct cpuid){.eax = leaf.eax | XSAVES,
+				      .ebx = interp_xsave_bytes(vcpu),
+				      .ecx = (uint32_t)vcpu->xss_supported};
+	return leaf;
+}
+
 static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subleaf)
 {
 	struct cpuid leaf = cpuid(index, subleaf);
@@ -137,6 +169,8 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 		return leaf;
 	case 0xa:
 		return performance(vcpu);
+	case LEAF_STATE:
+		return extended_state(vcpu, subleaf, leaf);
 	case 0x14:
 		return processor_trace(vcpu, subleaf);
 	default:

@@ -90,6 +90,17 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	}
 }
 
+/* Component 8 is that of MSRs: the platform has no other. */
+bool platform_save_state(struct vcpu *vcpu, unsigned n, uint64_t rip, void *area)
+{
+	return n == PT_STATE && pt_save(vcpu, rip, area);
+}
+
+bool platform_load_state(struct vcpu *vcpu, unsigned n, const void *area)
+{
+	return n == PT_STATE && pt_restore(vcpu, area);
+}
+
 /* Eight memory types: 0, 1, 4, 5, 6 and 7 exist. SDM Vol 3, 11.12.2. */
 static bool is_valid_pat(uint64_t value)
 {

@@ -37,6 +37,7 @@ static const struct {
 	{0x680, 0x69f, EXIT_BOTH}, /* MSR_LASTBRANCH_0_FROM_IP.. */
 	{0x6c0, 0x6df, EXIT_BOTH}, /* MSR_LASTBRANCH_0_TO_IP.. */
 	{0x800, 0x8ff, EXIT_BOTH}, /* x2APIC */
+	{MSR_XSS, MSR_XSS, EXIT_BOTH},
 	{0xdc0, 0xddf, EXIT_BOTH}, /* MSR_LBR_INFO_0.. */
 	{MSR_EFER, MSR_EFER, EXIT_BOTH},
 };

@@ -97,6 +97,7 @@ struct guest *processor_create(void)
 	guest->activity = ACTIVITY_STARTING;
 	guest->misc_enable = FAST_STRINGS;
 	trace_power_on(&guest->vcpu, made_of);
+	guest->vcpu.xss_supported = virtual_xss(made_of->profile);
 	prepare_interpreter(&guest->vcpu, memory, count);
 	lockstep_attach(guest, memory->lockstep);
 	processors[count] = guest;
@@ -124,6 +125,8 @@ static _Noreturn void run(struct guest *guest)
 	nmi_announce(&guest->vcpu.attention);
 	write_msr(MSR_EFER, read_msr(MSR_EFER) | EFER_SVME);
 	write_msr(MSR_VM_HSAVE_PA, direct_physical(memory_of(guest)->host_save_area));
+	if (guest->vcpu.xss_supported)
+		enable_xsave();
 	lapic_note_destination(guest);
 	for (;;) {
 		run_native(guest);

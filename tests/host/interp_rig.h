@@ -66,6 +66,8 @@ static struct {
 	void *caches, *thunks;
 	uint64_t cr8, msr[4];
 	enum native_outcome (*native)(struct vcpu *vcpu, struct fault *fault); /* platform_step() */
+	bool (*save_state)(struct vcpu *vcpu, uint64_t rip, uint64_t *area);
+	bool (*load_state)(struct vcpu *vcpu, const uint64_t *area);
 	char stopped[512]; /* platform_stop(), which goes on at `stop` */
 	jmp_buf stop;
 	unsigned outs, ins;
@@ -107,7 +109,10 @@ void platform_cpuid(struct vcpu *vcpu)
 {
 	uint32_t a = (uint32_t)vcpu->gpr[RAX], b, c = (uint32_t)vcpu->gpr[RCX], d;
 
-	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	if (a == 0xd && vcpu->xss_supported >> c & 1)
+		a = 128, b = d = 0, c = 1;
+	else
+		__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
 	vcpu->gpr[RAX] = a;
 	vcpu->gpr[RBX] = b;
 	vcpu->gpr[RCX] = c;
@@ -128,6 +133,16 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	if (index < 4)
 		rig.msr[index] = value;
 	return index < 4;
+}
+
+bool platform_save_state(struct vcpu *vcpu, unsigned n, uint64_t rip, void *area)
+{
+	return rig.save_state && rig.save_state(vcpu, rip, area);
+}
+
+bool platform_load_state(struct vcpu *vcpu, unsigned n, const void *area)
+{
+	return !rig.load_state || rig.load_state(vcpu, area);
 }
 
 uint64_t platform_read_cr8(struct vcpu *vcpu)

@@ -219,7 +219,7 @@ static void assert_same(unsigned count)
 	assert_int_equal(count, executed);
 }
 
-static void assert_decodes(unsigned order)
+static inline void assert_decodes(unsigned order)
 {
 	unsigned count;
 	int error = decode(rig.memory + REGIONS, bytes_out(order), &count);

@@ -6,6 +6,7 @@
 #include "abi/hypervisor.h"
 #include "monitor/interp/interp.h"
 #include "monitor/silicon.h"
+#include "monitor/svm/guest.h"
 #include "monitor/svm/x2apic.h"
 #include "monitor/vcpu.h"
 #include "tests/host/host.h"
@@ -30,6 +31,11 @@ void pt_enumerate(const struct vcpu *unused, uint32_t subleaf, uint32_t value[4]
 {
 	for (unsigned n = 0; n < 4; n++)
 		value[n] = subleaf * 4 + n;
+}
+
+unsigned interp_xsave_bytes(const struct vcpu *unused)
+{
+	return 960;
 }
 
 /* Each CPUID is one of a guest's exits. */
@@ -254,6 +260,32 @@ static void apic_follows_its_enable(void **state)
 	apic_on = true;
 }
 
+/* SDM Vol 1, 13.2: component 8, in no processor that has XSAVES itself. */
+static void state_of_processor_trace(void **state)
+{
+	static const struct pt_enumeration pt = {.xsaves = true}, without = {0};
+	struct profile profile = {.pt = &pt};
+	uint32_t own;
+
+	ask(0xd, 1);
+	own = (uint32_t)vcpu.gpr[RAX];
+	assert_int_equal(virtual_xss(&profile), own >> 3 & 1 ? 0 : 1 << 8);
+	profile.pt = &without;
+	assert_int_equal(virtual_xss(&profile), 0);
+	profile.pt = NULL;
+	assert_int_equal(virtual_xss(&profile), 0);
+	vcpu.xss_supported = 1 << 8;
+	ask(0xd, 1);
+	assert_int_equal(vcpu.gpr[RAX], own | 1 << 3);
+	assert_int_equal(vcpu.gpr[RBX], 960);
+	assert_int_equal(vcpu.gpr[RCX], 1 << 8);
+	ask(0xd, 8);
+	assert_int_equal(vcpu.gpr[RAX], 128);
+	assert_int_equal(vcpu.gpr[RBX], 0);
+	assert_int_equal(vcpu.gpr[RCX], 1);
+	vcpu.xss_supported = 0;
+}
+
 /* SDM Vol 2, CPUID: a leaf beyond the last answers as the last basic one. */
 static void leaves_beyond_the_last(void **state)
 {
@@ -282,6 +314,7 @@ int main(void)
 		cmocka_unit_test(hidden_areas_by_hypervisor),
 		cmocka_unit_test(misc_enable_by_hypervisor),
 		cmocka_unit_test(apic_follows_its_enable),
+		cmocka_unit_test(state_of_processor_trace),
 		cmocka_unit_test(leaves_beyond_the_last),
 	};
 

@@ -132,6 +132,41 @@ size_t pt_packet(const struct pt_rig *rig, size_t at)
 	return bytes;
 }
 
+/* Table 36-18; of a kernel's address with six bytes bit 47 is the sign. */
+static uint64_t packet_ip(const uint8_t *at, uint64_t last)
+{
+	uint64_t ip = 0;
+	unsigned count = (unsigned)packet_bytes(at) - 1;
+
+	for (unsigned n = 0; n < count; n++)
+		ip |= (uint64_t)at[1 + n] << 8 * n;
+	if (count == 6 && at[0] >> 5 == 3)
+		return (uint64_t)((int64_t)(ip << 16) >> 16);
+	return count == 8 ? ip : (last & ~0ull << 8 * count) | ip;
+}
+
+bool pt_next(const struct pt_rig *rig, struct pt_walk *walk)
+{
+	const uint8_t *at = rig->memory + walk->next;
+	size_t bytes = pt_packet(rig, walk->next);
+	uint8_t low = at[0] & 0x1f;
+
+	if (!bytes)
+		return false;
+	*walk = (struct pt_walk){.next = walk->next + bytes, .last_ip = walk->last_ip, .byte = at};
+	if (at[0] == 0x02) {
+		walk->last_ip = at[1] == 0x82 ? 0 : walk->last_ip;
+	} else if (!(at[0] & 1) && at[0]) {
+		walk->bits = 30 - (unsigned)__builtin_clz(at[0]);
+	} else if (low == PT_TIP || low == PT_PGE || low == PT_PGD || low == PT_FUP) {
+		walk->packet = low;
+		walk->with_ip = at[0] >> 5;
+		if (walk->with_ip)
+			walk->last_ip = walk->ip = packet_ip(at, walk->last_ip);
+	}
+	return true;
+}
+
 /* May be between the packets that begin a trace. */
 static bool is_status(const uint8_t *at)
 {

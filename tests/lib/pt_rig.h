@@ -97,6 +97,18 @@ enum { PT_TIP = 0x0d, PT_PGE = 0x11, PT_PGD = 0x01, PT_FUP = 0x1d };
  */
 size_t pt_packet(const struct pt_rig *rig, size_t at);
 
+/* One packet after the other, from offset 0 on: `{0}` to begin with. */
+struct pt_walk {
+	size_t next; /* offset */
+	uint64_t last_ip;
+	const uint8_t *byte; /* the packet's first */
+	uint8_t packet;	     /* PT_TIP, PT_PGE, PT_PGD, PT_FUP, or 0 */
+	unsigned bits;	     /* of TNT */
+	bool with_ip;
+	uint64_t ip;
+};
+bool pt_next(const struct pt_rig *rig, struct pt_walk *walk);
+
 /* Where the packets of enabling end: PSB to PSBEND, TIP.PGE, and CBR, TSC, MODE and PIP in or
  * before them. */
 size_t pt_header(const struct pt_rig *rig);

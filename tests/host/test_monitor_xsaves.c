@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
+/*
+ * XSAVES and XRSTORS of the monitor. XSAVEC of the machine that runs this test judges the form of
+ * the area: it writes the same one for user components. Of the vector registers only XMM12 to XMM15
+ * and their upper halves are looked at: the test itself uses others.
+ */
+#include "tests/host/pt_rig.h"
+
+enum { HEADER = 512, XCOMP = 520, EXTENDED = 576, PT_BIT = 1 << PT_STATE, WIDE = 0x48 };
+enum {
+	AREA = RIG_DATA,
+	CODE_AT = 0x30000,
+	SECOND_TOPA = TOPA + PAGE,
+	SECOND_REGIONS = REGIONS + 0x100000
+};
+#define AT(offset)	(RIG_BASE + (offset))
+#define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector)*16)
+#define COMPACTED	(1ull << 63)
+#define USER_FEATURES	7ull /* x87, SSE, AVX */
+
+static bool save(struct vcpu *vcpu, uint64_t rip, uint64_t *area)
+{
+	return pt_save(vcpu, rip, area);
+}
+
+static int reset(void **state)
+{
+	of(&everything);
+	rig.vcpu.xss_supported = PT_BIT;
+	rig.vcpu.cr4 |= CR4_OSXSAVE;
+	rig.save_state = save;
+	rig.load_state = pt_restore;
+	xsave_init(&rig.vcpu);
+	assert_true(guest_write_msr(&rig.vcpu, MSR_XSS, PT_BIT));
+	return 0;
+}
+
+static uint64_t word(uint64_t offset)
+{
+	return rig_word(AT(offset));
+}
+
+static void set_word(uint64_t offset, uint64_t value)
+{
+	memcpy(rig.memory + offset, &value, 8);
+}
+
+/* One instruction at CODE_AT, [RDI] being the area; where RIP is then. */
+static uint64_t execute(const uint8_t *bytes, size_t count, uint64_t offset, uint64_t features)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	rig_code(CODE_AT, bytes, count);
+	v->rip = AT(CODE_AT);
+	v->gpr[RDI] = AT(offset);
+	v->gpr[RAX] = (uint32_t)features;
+	v->gpr[RDX] = features >> 32;
+	assert_int_equal(interp_run(v, 1), INTERP_BUDGET);
+	return v->rip;
+}
+
+#define EXECUTE(offset, features, ...)                                                             \
+	execute((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), offset,    \
+		features)
+
+static void xsaves_at(uint64_t offset, uint64_t features)
+{
+	assert_int_equal(EXECUTE(offset, features, WIDE, 0x0f, 0xc7, 0x2f), AT(CODE_AT) + 4);
+}
+
+static void xrstors_at(uint64_t offset, uint64_t features)
+{
+	assert_int_equal(EXECUTE(offset, features, WIDE, 0x0f, 0xc7, 0x1f), AT(CODE_AT) + 4);
+}
+
+/* --- User components -------------------------------------------------------------------------- */
+
+static bool has_xsavec(void)
+{
+	uint32_t a = 0xd, b, c = 1, d;
+
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	return a >> 1 & 1 && __builtin_cpu_supports("avx");
+}
+
+static const uint8_t ymm[4][32] = {{1, 2, 3}, {[31] = 4}, {5, [16] = 6}, {7, 8, [20] = 9}};
+
+static void set_registers(void)
+{
+	static const double x87 = 1.25;
+
+	__asm__ volatile("vmovdqu (%0), %%ymm12\n\tvmovdqu 32(%0), %%ymm13\n\t"
+			 "vmovdqu 64(%0), %%ymm14\n\tvmovdqu 96(%0), %%ymm15\n\t"
+			 "fninit\n\tfldl %1\n\tfldpi"
+			 :
+			 : "r"(ymm), "m"(x87)
+			 : "memory", "xmm12", "xmm13", "xmm14", "xmm15");
+}
+
+static void xsavec(uint8_t *to, uint32_t features)
+{
+	__asm__ volatile("xsavec64 (%0)" : : "r"(to), "a"(features), "d"(0) : "memory");
+}
+
+static void xrstor(const uint8_t *from, uint32_t features)
+{
+	__asm__ volatile("xrstor64 (%0)" : : "r"(from), "a"(features), "d"(0) : "memory");
+}
+
+/* Of two areas what this test has set. */
+static void assert_same_registers(const uint8_t *area, const uint8_t *other)
+{
+	assert_memory_equal(area, other, 28); /* FCW to FDP, MXCSR */
+	assert_memory_equal(area + 32, other + 32, 8 * 16);
+	assert_memory_equal(area + 160 + 12 * 16, other + 160 + 12 * 16, 4 * 16);
+	assert_memory_equal(area + EXTENDED + 12 * 16, other + EXTENDED + 12 * 16, 4 * 16);
+}
+
+static void xsaves_writes_what_xsavec_writes(void **state)
+{
+	static uint8_t native[PAGE] __attribute__((aligned(64)));
+
+	if (!has_xsavec())
+		skip();
+	set_registers();
+	xsavec(native, USER_FEATURES);
+	set_registers();
+	xsaves_at(AREA, USER_FEATURES);
+	assert_int_equal(word(AREA + HEADER) & 7, 7);
+	assert_int_equal(word(AREA + XCOMP), COMPACTED | USER_FEATURES);
+	assert_memory_equal(rig.memory + AREA + XCOMP, native + XCOMP, EXTENDED - XCOMP);
+	assert_same_registers(rig.memory + AREA, native);
+}
+
+static void xrstors_loads_what_xsavec_wrote(void **state)
+{
+	static uint8_t before[PAGE] __attribute__((aligned(64)));
+	static uint8_t after[PAGE] __attribute__((aligned(64)));
+
+	if (!has_xsavec())
+		skip();
+	set_registers();
+	xsavec(before, USER_FEATURES);
+	memcpy(rig.memory + AREA, before, sizeof(before));
+	__asm__ volatile("fninit\n\tvzeroall");
+	xrstors_at(AREA, USER_FEATURES);
+	xsavec(after, USER_FEATURES);
+	assert_same_registers(after, before);
+}
+
+/* And the other way round: what XSAVES wrote XRSTOR of this machine takes. */
+static void xrstor_loads_what_xsaves_wrote(void **state)
+{
+	static uint8_t after[PAGE] __attribute__((aligned(64)));
+
+	if (!has_xsavec())
+		skip();
+	set_registers();
+	xsaves_at(AREA, USER_FEATURES);
+	__asm__ volatile("fninit\n\tvzeroall");
+	xrstor(rig.memory + AREA, USER_FEATURES);
+	xsavec(after, USER_FEATURES);
+	assert_same_registers(after, rig.memory + AREA);
+}
+
+static void what_is_absent_is_initialised(void **state)
+{
+	static uint8_t after[PAGE] __attribute__((aligned(64)));
+	static const uint8_t zero[64];
+
+	if (!has_xsavec())
+		skip();
+	set_registers();
+	set_word(AREA + XCOMP, COMPACTED | USER_FEATURES);
+	xrstors_at(AREA, USER_FEATURES);
+	__asm__ volatile("xsave64 (%0)" : : "r"(after), "a"(7), "d"(0) : "memory");
+	assert_int_equal(*(uint16_t *)(void *)after, 0x37f);
+	assert_int_equal(*(uint32_t *)(void *)(after + 24), 0x1f80);
+	assert_memory_equal(after + 160 + 12 * 16, zero, 64);
+	assert_memory_equal(after + EXTENDED + 12 * 16, zero, 64);
+}
+
+/* MXCSR belongs to SSE alone: 13.12. */
+static void avx_alone_leaves_mxcsr(void **state)
+{
+	uint32_t mxcsr = 0x9f80, found;
+
+	if (!has_xsavec())
+		skip();
+	set_word(AREA + 24, 0x1f80);
+	set_word(AREA + XCOMP, COMPACTED | 4);
+	__asm__ volatile("ldmxcsr %0" : : "m"(mxcsr));
+	xrstors_at(AREA, 4);
+	__asm__ volatile("stmxcsr %0" : "=m"(found));
+	__asm__ volatile("ldmxcsr %0" : : "m"((uint32_t){0x1f80}));
+	assert_int_equal(found, mxcsr);
+}
+
+static void only_what_is_requested_is_written(void **state)
+{
+	memset(rig.memory + AREA, 0xcc, PAGE);
+	xsaves_at(AREA, PT_BIT);
+	assert_int_equal(word(AREA + HEADER), 0);
+	assert_int_equal(word(AREA + XCOMP), COMPACTED | PT_BIT);
+	for (unsigned n = 0; n < PAGE; n++)
+		if (n < HEADER || n >= HEADER + 16)
+			assert_int_equal(rig.memory[AREA + n], 0xcc);
+}
+
+/* --- What is refused -------------------------------------------------------------------------- */
+
+static void expect_fault(const uint8_t *bytes, size_t count, uint64_t offset, unsigned vector)
+{
+	uint64_t ctl = rig.vcpu.pt.ctl;
+	struct pt_state before = rig.vcpu.pt;
+
+	assert_int_equal(execute(bytes, count, offset, PT_BIT | USER_FEATURES), HANDLER(vector));
+	assert_int_equal(rig.vcpu.pt.ctl, ctl);
+	assert_memory_equal(before.address, rig.vcpu.pt.address, sizeof(before.address));
+	assert_int_equal(before.output_base, rig.vcpu.pt.output_base);
+}
+
+static const uint8_t save_bytes[] = {0x0f, 0xc7, 0x2f}, load_bytes[] = {0x0f, 0xc7, 0x1f};
+
+static void expect_both_fault(uint64_t offset, unsigned vector)
+{
+	expect_fault(save_bytes, 3, offset, vector);
+	expect_fault(load_bytes, 3, offset, vector);
+}
+
+static void the_processor_decides(void **state)
+{
+	static const uint8_t prefixed[][4] = {{0x66, 0x0f, 0xc7, 0x2f}, {0xf2, 0x0f, 0xc7, 0x1f},
+					      {0xf3, 0x0f, 0xc7, 0x2f}, {0xf0, 0x0f, 0xc7, 0x1f},
+					      {0xf0, 0x0f, 0xc7, 0x2f}, {0x0f, 0xc7, 0xef},
+					      {0x0f, 0xc7, 0xdf}};
+
+	for (unsigned n = 0; n < sizeof(prefixed) / sizeof(prefixed[0]); n++) {
+		reset(NULL);
+		expect_fault(prefixed[n], 4, AREA, VECTOR_UD);
+	}
+	reset(NULL);
+	rig.vcpu.cr4 &= ~CR4_OSXSAVE;
+	expect_both_fault(AREA, VECTOR_UD);
+	reset(NULL);
+	rig.vcpu.cr0 |= CR0_TS;
+	expect_both_fault(AREA, VECTOR_NM);
+	for (unsigned n = 0; n < 2; n++) {
+		reset(NULL);
+		rig_to_user();
+		expect_fault(n ? load_bytes : save_bytes, 3, AREA, VECTOR_GP);
+	}
+	reset(NULL);
+	rig.vcpu.xss_supported = 0;
+	rig_code(RIG_CODE, save_bytes, 3);
+	assert_int_equal(interp_run(&rig.vcpu, 1), INTERP_NATIVE_STEP);
+}
+
+static void the_area_decides(void **state)
+{
+	static const struct {
+		uint64_t offset, value;
+	} wrong[] = {
+		{XCOMP, PT_BIT | 7},			      /* not compacted */
+		{XCOMP, COMPACTED | 7},			      /* without what XSTATE_BV has */
+		{XCOMP, COMPACTED | PT_BIT | 7 | 1ull << 62}, /* a component that is not there */
+		{HEADER, PT_BIT | COMPACTED},
+		{HEADER + 16, 1},
+		{HEADER + 56, 1ull << 63},
+		{24, 1 << 16}, /* MXCSR */
+	};
+
+	for (unsigned n = 0; n < sizeof(wrong) / sizeof(wrong[0]); n++) {
+		reset(NULL);
+		set_word(AREA + 24, 0x1f80);
+		set_word(AREA + HEADER, PT_BIT | 2);
+		set_word(AREA + XCOMP, COMPACTED | PT_BIT | 7);
+		set_word(AREA + wrong[n].offset, wrong[n].value);
+		expect_fault(load_bytes, 3, AREA, VECTOR_GP);
+	}
+	reset(NULL);
+	expect_both_fault(AREA + 32, VECTOR_GP);
+	reset(NULL);
+	assert_true(guest_write_msr(&rig.vcpu, MSR_XSS, 0));
+	set_word(AREA + XCOMP, COMPACTED | PT_BIT);
+	expect_fault(load_bytes, 3, AREA, VECTOR_GP);
+}
+
+static void ia32_xss_has_one_bit(void **state)
+{
+	uint64_t value = 1;
+
+	for (unsigned bit = 0; bit < 64; bit++)
+		assert_int_equal(guest_write_msr(&rig.vcpu, MSR_XSS, 1ull << bit), bit == PT_STATE);
+	assert_true(guest_read_msr(&rig.vcpu, MSR_XSS, &value));
+	assert_int_equal(value, PT_BIT);
+	rig.vcpu.xss_supported = 0;
+	assert_false(guest_read_msr(&rig.vcpu, MSR_XSS, &value));
+}
+
+/* --- Intel PT --------------------------------------------------------------------------------- */
+
+static void xsaves_ends_the_trace(void **state)
+{
+	uint64_t component = AREA + EXTENDED;
+	size_t last;
+
+	make_topa(4, 5, 0);
+	write_msr(MSR_RTIT_ADDR0_A + 3, 0x1234);
+	write_ctl(CTL_DEFAULT);
+	memset(rig.memory + component, 0xcc, PT_STATE_BYTES);
+	xsaves_at(AREA, PT_BIT);
+	assert_int_equal(word(AREA + HEADER), PT_BIT);
+	assert_int_equal(word(component), CTL_DEFAULT);
+	assert_int_equal(word(component + 8), TOPA);
+	assert_int_equal(word(component + 16), read_msr(MSR_RTIT_OUTPUT_MASK_PTRS));
+	assert_int_equal(word(component + 64), 0x1234);
+	for (unsigned at = 72; at < PT_STATE_BYTES; at += 8)
+		assert_int_equal(word(component + at), 0);
+	assert_int_equal(read_msr(MSR_RTIT_CTL), CTL_DEFAULT & ~(uint64_t)CTL_TRACE_EN);
+	assert_int_equal(rig.vcpu.observed & OBSERVER_PT, 0);
+	/* FUP of XSAVES, of which four bytes differ from the last address, and TIP.PGD. */
+	last = bytes_out(5);
+	assert_int_equal(rig.memory[REGIONS + last - 1], TIP_PGD);
+	assert_int_equal(rig.memory[REGIONS + last - 6], FUP | 2 << 5);
+	assert_memory_equal(rig.memory + REGIONS + last - 5, &(uint32_t){AT(CODE_AT)}, 4);
+}
+
+static void a_fault_of_xsaves_ends_nothing(void **state)
+{
+	make_topa(4, 5, 0);
+	write_ctl(CTL_DEFAULT);
+	*rig_pte(AREA + PAGE) &= ~(uint64_t)RIG_P;
+	interp_forget(&rig.vcpu);
+	expect_fault(save_bytes, 3, AREA + PAGE - 128, VECTOR_PF);
+	assert_true(rig.vcpu.observed & OBSERVER_PT);
+}
+
+static void xrstors_refuses_while_it_traces(void **state)
+{
+	make_topa(4, 5, 0);
+	write_ctl(CTL_DEFAULT);
+	set_word(AREA + XCOMP, COMPACTED | PT_BIT);
+	expect_fault(load_bytes, 3, AREA, VECTOR_GP); /* to the initial configuration */
+	set_word(AREA + HEADER, PT_BIT);
+	expect_fault(load_bytes, 3, AREA, VECTOR_GP);
+	/* Without component 8 it is none of its business. */
+	set_word(AREA + 24, 0x1f80);
+	set_word(AREA + HEADER, 2);
+	set_word(AREA + XCOMP, COMPACTED | 2);
+	xrstors_at(AREA, 2);
+}
+
+static void reserved_values_are_refused_as_a_whole(void **state)
+{
+	write_msr(MSR_RTIT_ADDR0_A, 0x55);
+	set_word(AREA + HEADER, PT_BIT);
+	set_word(AREA + XCOMP, COMPACTED | PT_BIT);
+	for (unsigned n = 0; n < PT_STATE_MSRS; n++) {
+		static const uint64_t wrong[] = {1 << 23,    1,		 0,	     8,		1,
+						 1ull << 47, 1ull << 47, 1ull << 47, 1ull << 47};
+
+		memset(rig.memory + AREA + EXTENDED, 0, PT_STATE_BYTES);
+		set_word(AREA + EXTENDED + 40, 0x66);
+		set_word(AREA + EXTENDED + 8 * n, wrong[n]);
+		if (!wrong[n])
+			continue;
+		expect_fault(load_bytes, 3, AREA, VECTOR_GP);
+		assert_int_equal(read_msr(MSR_RTIT_ADDR0_A), 0x55);
+	}
+}
+
+static void absent_means_reset(void **state)
+{
+	make_topa(4, 5, 0);
+	write_msr(MSR_RTIT_CTL, CTL_OS);
+	write_msr(MSR_RTIT_CR3_MATCH, 0x1000);
+	set_word(AREA + XCOMP, COMPACTED | PT_BIT);
+	xrstors_at(AREA, PT_BIT);
+	assert_int_equal(read_msr(MSR_RTIT_CTL), 0);
+	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_BASE), 0);
+	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_MASK_PTRS), 0x7f);
+	assert_int_equal(read_msr(MSR_RTIT_CR3_MATCH), 0);
+}
+
+/* --- Two threads ------------------------------------------------------------------------------ */
+
+enum { THREADS = 2, SLICES = 60, SLICE = 150 };
+
+struct thread {
+	uint64_t area, regions;
+	uint64_t gpr[16], frame[5];
+	unsigned count;
+	uint64_t executed[SLICES * SLICE];
+};
+
+static void prepare_thread(struct thread *thread, unsigned n)
+{
+	uint64_t table = n ? SECOND_TOPA : TOPA;
+	const uint64_t frame[] = {AT(RIG_CODE), RIG_USER_CS, FLAG_FIXED, AT(0x60000 + n * 0x8000),
+				  RIG_USER_SS};
+
+	memset(thread, 0, sizeof(*thread));
+	thread->area = AREA + n * PAGE;
+	thread->regions = n ? SECOND_REGIONS : REGIONS;
+	set_word(table, thread->regions | 7 << 6); /* 512 KiB */
+	set_word(table + 8, (table) | 1);
+	set_word(thread->area + HEADER, PT_BIT);
+	set_word(thread->area + XCOMP, COMPACTED | PT_BIT);
+	set_word(thread->area + EXTENDED, CTL_DEFAULT & ~(uint64_t)CTL_OS);
+	set_word(thread->area + EXTENDED + 8, table);
+	set_word(thread->area + EXTENDED + 16, 0x7f);
+	thread->gpr[RAX] = n * 12345;
+	memcpy(thread->frame, frame, sizeof(frame));
+}
+
+/* From the NMI's handler, which is at CPL 0 and not traced, to the program and back. */
+static void run_slice(struct thread *thread, unsigned instructions)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	xrstors_at(thread->area, PT_BIT);
+	memcpy(v->gpr, thread->gpr, sizeof(v->gpr));
+	v->gpr[RSP] = AT(RIG_STACK0) - sizeof(thread->frame);
+	memcpy((void *)(uintptr_t)v->gpr[RSP], thread->frame, sizeof(thread->frame));
+	v->rip = HANDLER(VECTOR_NMI) + 1;
+	executed = 0;
+	run(1 + instructions, false);
+	assert_int_equal(v->cpl, 3);
+	v->nmi_pending = true;
+	run(1, false);
+	assert_int_equal(v->rip, HANDLER(VECTOR_NMI) + 1);
+	assert_int_equal(executed, instructions);
+	memcpy(thread->executed + thread->count, expected, executed * sizeof(expected[0]));
+	thread->count += executed;
+	memcpy(thread->gpr, v->gpr, sizeof(v->gpr));
+	memcpy(thread->frame, (const void *)(uintptr_t)v->gpr[RSP], sizeof(thread->frame));
+	xsaves_at(thread->area, PT_BIT);
+}
+
+static void each_thread_has_its_own_trace(void **state)
+{
+	static const uint8_t nop_iretq[] = {0x90, 0x48, 0xcf};
+	static struct thread threads[THREADS];
+
+	make_program(77, false);
+	rig_code(RIG_HANDLERS + VECTOR_NMI * 16, nop_iretq, sizeof(nop_iretq));
+	for (unsigned n = 0; n < THREADS; n++)
+		prepare_thread(&threads[n], n);
+	for (unsigned slice = 0; slice < SLICES; slice++)
+		run_slice(&threads[slice % THREADS], 1 + below(SLICE));
+	for (unsigned n = 0; n < THREADS; n++) {
+		const struct thread *thread = &threads[n];
+		uint64_t bytes = word(thread->area + EXTENDED + 16) >> 32;
+		unsigned count;
+
+		assert_true(thread->count > SLICES && bytes > SLICES);
+		assert_int_equal(decode(rig.memory + thread->regions, bytes, &count), 0);
+		executed = thread->count;
+		memcpy(expected, thread->executed, executed * sizeof(expected[0]));
+		assert_same(count);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(xsaves_writes_what_xsavec_writes, reset),
+		cmocka_unit_test_setup(xrstors_loads_what_xsavec_wrote, reset),
+		cmocka_unit_test_setup(xrstor_loads_what_xsaves_wrote, reset),
+		cmocka_unit_test_setup(what_is_absent_is_initialised, reset),
+		cmocka_unit_test_setup(avx_alone_leaves_mxcsr, reset),
+		cmocka_unit_test_setup(only_what_is_requested_is_written, reset),
+		cmocka_unit_test_setup(the_processor_decides, reset),
+		cmocka_unit_test_setup(the_area_decides, reset),
+		cmocka_unit_test_setup(ia32_xss_has_one_bit, reset),
+		cmocka_unit_test_setup(xsaves_ends_the_trace, reset),
+		cmocka_unit_test_setup(a_fault_of_xsaves_ends_nothing, reset),
+		cmocka_unit_test_setup(xrstors_refuses_while_it_traces, reset),
+		cmocka_unit_test_setup(reserved_values_are_refused_as_a_whole, reset),
+		cmocka_unit_test_setup(absent_means_reset, reset),
+		cmocka_unit_test_setup(each_thread_has_its_own_trace, reset),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: MIT
+// The state of Intel PT as component 8 of XSAVES and XRSTORS, with IA32_XSS.
+#include "drivers/cpuid.h"
+#include "kernel/trap/extable.h"
+#include "kernel/trap/trap.h"
+#include "lib/string.h"
+#include "tests/lib/msr_trial.h"
+#include "tests/lib/pt_rig.h"
+
+#define IA32_XSS    0xda0u
+#define LEAF_STATE  0xdu
+#define HAS_XSAVES  (1u << 3) /* CPUID.(0DH,1):EAX */
+#define PT_BIT	    (1u << 8)
+#define CR4_OSXSAVE (1ul << 18)
+#define CR0_TS	    (1ul << 3)
+#define COMPACTED   (1ull << 63)
+#define POISON	    0xcccccccccccccccc
+
+/* SDM Vol 1, 13.4 and 13.5.6: the area of component 8 alone. */
+enum { SAVED = 9, RESERVED = 7, DEVICE_NOT_AVAILABLE = 7 };
+struct pt_area {
+	uint8_t legacy[512];
+	uint64_t xstate_bv, xcomp_bv, header[6];
+	uint64_t msr[SAVED], reserved[RESERVED];
+};
+struct pt_area pt_area[2] __attribute__((aligned(64)));
+
+static const uint32_t saved_msrs[SAVED] = {
+	IA32_RTIT_CTL,	       IA32_RTIT_OUTPUT_BASE, IA32_RTIT_OUTPUT_MASK_PTRS,
+	IA32_RTIT_STATUS,      IA32_RTIT_CR3_MATCH,   IA32_RTIT_ADDR0_A,
+	IA32_RTIT_ADDR0_A + 1, IA32_RTIT_ADDR0_A + 2, IA32_RTIT_ADDR0_A + 3};
+
+static uint64_t old_cr4;
+
+static uint64_t read_cr4(void)
+{
+	uint64_t value;
+
+	__asm__ volatile("movq %%cr4, %0" : "=r"(value));
+	return value;
+}
+
+static void write_cr4(uint64_t value)
+{
+	__asm__ volatile("movq %0, %%cr4" : : "r"(value) : "memory");
+}
+
+/* XSAVES, or XRSTORS, of component 8; the vector that it raised, -1 for none. */
+static int save(struct pt_area *area)
+{
+	bool done = false;
+
+	__asm__ volatile(
+		"1:\txsaves64 (%[area])\n\tmovb $1, %[done]\n2:" EXCEPTION_TABLE("1b", "2b")
+		: [done] "+&q"(done)
+		: [area] "r"(area), "a"(PT_BIT), "d"(0)
+		: "memory");
+	return done ? -1 : (int)trap_caught().vector;
+}
+
+static int restore(const struct pt_area *area)
+{
+	bool done = false;
+
+	__asm__ volatile(
+		"1:\txrstors64 (%[area])\n\tmovb $1, %[done]\n2:" EXCEPTION_TABLE("1b", "2b")
+		: [done] "+&q"(done)
+		: [area] "r"(area), "a"(PT_BIT), "d"(0)
+		: "memory");
+	return done ? -1 : (int)trap_caught().vector;
+}
+
+/* An area as XSAVES leaves it, of a processor in its initial configuration. */
+static void clear(struct pt_area *area)
+{
+	*area = (struct pt_area){.xcomp_bv = COMPACTED | PT_BIT};
+}
+
+static bool has_state(void)
+{
+	return cpuid(0, 0).eax >= LEAF_STATE && cpuid(LEAF_STATE, 1).eax & HAS_XSAVES &&
+	       cpuid(LEAF_STATE, 1).ecx & PT_BIT;
+}
+
+/* The low seven bits of one of them are always set. */
+static uint64_t initial_value(unsigned n)
+{
+	return saved_msrs[n] == IA32_RTIT_OUTPUT_MASK_PTRS ? 0x7f : 0;
+}
+
+/* Skips the test where there is no such state. */
+static void open_state(struct pt_rig *rig, size_t chunks)
+{
+	if (!has_state())
+		test_skip("XSAVES does not have the state of Intel PT (CPUID.(0DH,1):ECX[8])");
+	pt_open(rig, chunks, false);
+	old_cr4 = read_cr4();
+	write_cr4(old_cr4 | CR4_OSXSAVE);
+	wrmsr(IA32_XSS, PT_BIT);
+	memset(pt_area, 0xcc, sizeof(pt_area));
+}
+
+static void close_state(struct pt_rig *rig)
+{
+	wrmsr(IA32_XSS, 0);
+	write_cr4(old_cr4);
+	pt_close(rig);
+}
+
+TEST(pt_state_leaf, .group = "PT", .ids = "PT43", .needs = NEED_PT,
+     .claim = "CPUID leaf 0DH has Intel PT's state as component 8 of IA32_XSS, in compacted form",
+     .source = "SDM Vol 1, 13.2")
+{
+	struct cpuid_result leaf;
+	struct pt_rig rig;
+	unsigned without;
+
+	open_state(&rig, 1);
+	leaf = cpuid(LEAF_STATE, 8);
+	EXPECT_EQ(cpuid(1, 0).ecx >> 27 & 1, 1); /* OSXSAVE */
+	EXPECT(leaf.eax >= SAVED * sizeof(uint64_t));
+	EXPECT_EQ(leaf.ebx, 0);
+	EXPECT_EQ(leaf.ecx & 1, 1);
+	wrmsr(IA32_XSS, 0);
+	without = cpuid(LEAF_STATE, 1).ebx;
+	wrmsr(IA32_XSS, PT_BIT);
+	EXPECT(without >= 576);
+	EXPECT_EQ(cpuid(LEAF_STATE, 1).ebx,
+		  (leaf.ecx & 2 ? (without + 63) & ~63u : without) + leaf.eax);
+	close_state(&rig);
+}
+
+TEST(pt_xss_register, .group = "PT", .ids = "PT43", .needs = NEED_PT,
+     .claim = "IA32_XSS takes the components that CPUID.(0DH,1) names, and nothing else",
+     .source = "SDM Vol 1, 13.3")
+{
+	struct cpuid_result leaf;
+	struct pt_rig rig;
+	uint64_t offered;
+
+	open_state(&rig, 1);
+	leaf = cpuid(LEAF_STATE, 1);
+	offered = (uint64_t)leaf.edx << 32 | leaf.ecx;
+	wrmsr(IA32_XSS, 0);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		struct msr_trial trial = msr_try(IA32_XSS, 1ull << bit, 0);
+
+		EXPECT_EQ(trial.refused, !(offered >> bit & 1));
+		EXPECT_EQ(trial.read_back, trial.refused ? 0 : 1ull << bit);
+	}
+	close_state(&rig);
+}
+
+TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43", .needs = NEED_PT,
+     .claim = "XSAVES saves nine MSRs with TraceEn as it was, clears TraceEn and ends the packets",
+     .source = "SDM Vol 1, 13.5.6")
+{
+	const struct pt_area *area = &pt_area[0];
+	struct pt_bytes bytes;
+	struct pt_rig rig;
+	uint64_t value;
+
+	open_state(&rig, 1);
+	for (unsigned n = 5; n < SAVED; n++)
+		if (rdmsr_safe(saved_msrs[n], &value))
+			wrmsr(saved_msrs[n], 0xffff800000000000 + n);
+	PT_TRACED(&rig, PT_PLAIN,
+		  "leaq pt_area(%%rip), %%rdi\n\tmovl $0x100, %%eax\n\txorl %%edx, %%edx\n\t"
+		  "xsaves64 (%%rdi)\n\tmovl $0x570, %%ecx\n\trdmsr\n\tmovl %%eax, 584(%%rdi)\n\t"
+		  "movl $4, %%ecx\n1:\tloop 1b");
+	bytes = pt_bytes(&rig);
+	/* XSAVES64 and what follows it: 4, 5, 2, 6, 5 and 2 bytes. */
+	pt_put_ip(&bytes, PT_FUP, rig.last - PT_TRACED_TAIL - 24);
+	pt_put(&bytes, PT_PGD);
+	pt_expect(&rig, &bytes);
+	EXPECT_EQ(area->xstate_bv, PT_BIT);
+	EXPECT_EQ(area->xcomp_bv, COMPACTED | PT_BIT);
+	EXPECT_EQ(area->header[0], POISON);
+	EXPECT_EQ(area->msr[0], pt_on(PT_PLAIN));
+	/* The low half of the next field was replaced by IA32_RTIT_CTL after XSAVES. */
+	EXPECT_EQ((uint32_t)area->msr[1], (uint32_t)(pt_on(PT_PLAIN) & ~RTIT_CTL_TRACE_EN));
+	EXPECT_EQ(area->msr[1] >> 32, rdmsr(IA32_RTIT_OUTPUT_BASE) >> 32);
+	for (unsigned n = 2; n < SAVED; n++) {
+		value = 0;
+		rdmsr_safe(saved_msrs[n], &value);
+		EXPECT_EQ(area->msr[n], value);
+	}
+	for (unsigned n = 0; n < RESERVED; n++)
+		EXPECT_EQ(area->reserved[n], 0);
+	close_state(&rig);
+}
+
+TEST(pt_xsaves_initial, .group = "PT", .ids = "PT43", .needs = NEED_PT,
+     .claim = "XSAVES of a state that is all reset says so in XSTATE_BV, or saves reset values",
+     .source = "SDM Vol 1, 13.6")
+{
+	struct pt_area *area = &pt_area[0];
+	struct pt_rig rig;
+
+	open_state(&rig, 1);
+	clear(area);
+	EXPECT_EQ(restore(area), -1);
+	memset(area, 0xcc, sizeof(*area));
+	EXPECT_EQ(save(area), -1);
+	test_observe("in_use", "%d", !!area->xstate_bv);
+	EXPECT(!(area->xstate_bv & ~(uint64_t)PT_BIT));
+	EXPECT_EQ(area->xcomp_bv, COMPACTED | PT_BIT);
+	for (unsigned n = 0; n < SAVED; n++) {
+		EXPECT_EQ(area->msr[n], area->xstate_bv ? initial_value(n) : POISON);
+	}
+	close_state(&rig);
+}
+
+TEST(pt_xrstors_starts, .group = "PT", .ids = "PT44", .needs = NEED_PT,
+     .claim = "XRSTORS loads the MSRs, and a trace with TraceEn goes on after it",
+     .source = "SDM Vol 1, 13.5.6")
+{
+	struct pt_area *area = &pt_area[0];
+	struct pt_bytes bytes;
+	struct pt_rig rig;
+
+	open_state(&rig, 1);
+	clear(area);
+	area->xstate_bv = PT_BIT;
+	area->msr[0] = pt_on(PT_PLAIN);
+	area->msr[1] = rdmsr(IA32_RTIT_OUTPUT_BASE);
+	area->msr[2] = 0x7f;
+	wrmsr(IA32_RTIT_OUTPUT_BASE, 0);
+	/* The WRMSR in front of the body turns nothing on. */
+	PT_TRACED(&rig, RTIT_CTL_USER,
+		  "movl $0x570, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
+		  "leaq pt_area(%%rip), %%rdi\n\tmovl $0x100, %%eax\n\txrstors64 (%%rdi)\n\t"
+		  "movl $3, %%esi\n1:\tdecl %%esi\n\tjnz 1b");
+	bytes = (struct pt_bytes){.last_ip = rig.last - PT_TRACED_TAIL - 9};
+	EXPECT(!pt_state(&rig.trace).table_error);
+	pt_put(&bytes, 0x1c);
+	pt_expect_traced(&rig, &bytes);
+	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), area->msr[1]);
+	close_state(&rig);
+}
+
+TEST(pt_xrstors_initial, .group = "PT", .ids = "PT44", .needs = NEED_PT,
+     .claim = "XRSTORS of an area without component 8 resets the MSRs",
+     .source = "SDM Vol 1, 13.5.6")
+{
+	struct pt_area *area = &pt_area[0];
+	struct pt_rig rig;
+	uint64_t value;
+
+	open_state(&rig, 1);
+	clear(area);
+	wrmsr(IA32_RTIT_CTL, PT_PLAIN);
+	if (rdmsr_safe(IA32_RTIT_CR3_MATCH, &value))
+		wrmsr(IA32_RTIT_CR3_MATCH, 0x5000);
+	EXPECT_EQ(restore(area), -1);
+	for (unsigned n = 0; n < SAVED; n++) {
+		value = initial_value(n);
+		rdmsr_safe(saved_msrs[n], &value);
+		EXPECT_EQ(value, initial_value(n));
+	}
+	close_state(&rig);
+}
+
+/* With `area`, while TraceEn is set, XRSTORS is to raise #GP and leave the trace alone. */
+static void refuses_traced(const struct pt_area *area, const struct pt_rig *rig)
+{
+	int vector;
+	uint64_t control;
+
+	wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
+	vector = restore(area);
+	control = rdmsr(IA32_RTIT_CTL);
+	wrmsr(IA32_RTIT_CTL, 0);
+	EXPECT_EQ(vector, VECTOR_GP);
+	EXPECT_EQ(control, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
+	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), rig->trace.buffer.table_address);
+}
+
+TEST(pt_xrstors_while_traced, .group = "PT", .ids = "PT44", .needs = NEED_PT,
+     .claim = "while TraceEn is set XRSTORS of component 8 raises #GP, be it to its initial state",
+     .source = "SDM Vol 1, 13.5.6")
+{
+	struct pt_area *area = &pt_area[0];
+	struct pt_rig rig;
+
+	open_state(&rig, 1);
+	clear(area);
+	refuses_traced(area, &rig);
+	area->xstate_bv = PT_BIT;
+	area->msr[2] = 0x7f;
+	refuses_traced(area, &rig);
+	close_state(&rig);
+}
+
+TEST(pt_xrstors_reserved, .group = "PT", .ids = "PT44", .needs = NEED_PT,
+     .claim = "XRSTORS of a reserved bit of an MSR raises #GP and loads none",
+     .source = "SDM Vol 1, 13.5.6")
+{
+	static const uint64_t wrong[SAVED] = {1 << 23, 1, 0, 8};
+	struct pt_area *area = &pt_area[0];
+	struct pt_rig rig;
+
+	open_state(&rig, 1);
+	for (unsigned n = 0; n < SAVED; n++) {
+		if (!wrong[n])
+			continue;
+		clear(area);
+		area->xstate_bv = PT_BIT;
+		area->msr[n] = wrong[n];
+		EXPECT_EQ(restore(area), VECTOR_GP);
+		EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), rig.trace.buffer.table_address);
+	}
+	close_state(&rig);
+}
+
+/* XRSTORS, and XSAVES where `both`, raise `vector` at `address`. */
+static void expect_refused(const void *address, int vector, bool both)
+{
+	EXPECT_EQ(restore(address), vector);
+	if (both)
+		EXPECT_EQ(save((struct pt_area *)address), vector);
+}
+
+TEST(pt_xrstors_header, .group = "PT", .ids = "PT44", .needs = NEED_PT,
+     .claim = "XRSTORS raises #GP by what is wrong with the header of the area, or its alignment",
+     .source = "SDM Vol 1, 13.12")
+{
+	struct pt_area *area = &pt_area[0];
+	struct pt_rig rig;
+
+	open_state(&rig, 1);
+	clear(area);
+	EXPECT_EQ(restore(area), -1);
+	area->xcomp_bv = PT_BIT;
+	expect_refused(area, VECTOR_GP, false);
+	area->xcomp_bv = COMPACTED;
+	area->xstate_bv = PT_BIT;
+	expect_refused(area, VECTOR_GP, false);
+	clear(area);
+	area->xcomp_bv |= 1ull << 62;
+	expect_refused(area, VECTOR_GP, false);
+	clear(area);
+	area->xstate_bv = COMPACTED;
+	expect_refused(area, VECTOR_GP, false);
+	for (unsigned n = 0; n < 6; n++) {
+		clear(area);
+		area->header[n] = 1;
+		expect_refused(area, VECTOR_GP, false);
+	}
+	clear(area);
+	memcpy((uint8_t *)area + 32, area, sizeof(*area));
+	expect_refused((uint8_t *)area + 32, VECTOR_GP, true);
+	/* IA32_XSS decides what an area may have. */
+	clear(area);
+	wrmsr(IA32_XSS, 0);
+	expect_refused(area, VECTOR_GP, false);
+	close_state(&rig);
+}
+
+TEST(pt_xsaves_controls, .group = "PT", .ids = "PT44", .needs = NEED_PT,
+     .claim = "XSAVES and XRSTORS raise #UD without CR4.OSXSAVE, and #NM with CR0.TS",
+     .source = "SDM Vol 2, XSAVES")
+{
+	struct pt_area *area = &pt_area[0];
+	struct pt_rig rig;
+	uint64_t cr0;
+
+	open_state(&rig, 1);
+	clear(area);
+	write_cr4(read_cr4() & ~CR4_OSXSAVE);
+	expect_refused(area, VECTOR_UD, true);
+	write_cr4(read_cr4() | CR4_OSXSAVE);
+	__asm__ volatile("movq %%cr0, %0" : "=r"(cr0));
+	__asm__ volatile("movq %0, %%cr0" : : "r"(cr0 | CR0_TS));
+	expect_refused(area, DEVICE_NOT_AVAILABLE, true);
+	__asm__ volatile("movq %0, %%cr0" : : "r"(cr0));
+	close_state(&rig);
+}
+
+/* What thread `n` runs between XRSTORS and XSAVES; addresses of the one are not the other's. */
+extern const char pt_thread_0[], pt_thread_0_end[], pt_thread_1[], pt_thread_1_end[];
+__asm__(".pushsection .text\n"
+	"pt_thread_0: xrstors64 (%rdi)\n\tmovl $5, %ecx\n1:\tloop 1b\n\txsaves64 (%rdi)\n\tret\n"
+	"pt_thread_0_end: .skip 16, 0xcc\n"
+	"pt_thread_1: xrstors64 (%rdi)\n\tleaq 1f(%rip), %rcx\n\tjmp *%rcx\n1:\txsaves64 (%rdi)\n\t"
+	"ret\n"
+	"pt_thread_1_end:\n"
+	".popsection");
+
+static void run_thread(unsigned n)
+{
+	uint32_t low = PT_BIT, high = 0;
+
+	__asm__ volatile("call *%[thread]"
+			 : "+a"(low), "+d"(high)
+			 : [thread] "r"(n ? pt_thread_1 : pt_thread_0), "D"(&pt_area[n])
+			 : "rcx", "memory", "cc");
+}
+
+/* Packets of `rig` lie in the code from `start` to `end`: `tips` TIP, `bits` of TNT. */
+static void expect_own(const struct pt_rig *rig, const char *start, const char *end, unsigned tips,
+		       unsigned bits)
+{
+	struct pt_walk walk = {0};
+	unsigned seen_tips = 0, seen_bits = 0, seen_starts = 0;
+
+	while (pt_next(rig, &walk)) {
+		if (walk.with_ip)
+			EXPECT(walk.ip > (uint64_t)start && walk.ip < (uint64_t)end);
+		seen_starts += walk.packet == PT_PGE;
+		seen_tips += walk.packet == PT_TIP;
+		seen_bits += walk.bits;
+	}
+	EXPECT(seen_starts > 0);
+	EXPECT_EQ(seen_tips, tips);
+	EXPECT_EQ(seen_bits, bits);
+}
+
+TEST(pt_two_threads, .group = "PT", .ids = "PT45", .needs = NEED_PT,
+     .claim = "threads that XSAVES and XRSTORS switch have a trace each, of its own code alone",
+     .source = "SDM Vol 1, 13.5.6")
+{
+	enum { TURNS = 10 };
+	struct pt_rig other, rig;
+
+	open_state(&other, 1);
+	close_state(&other);
+	open_state(&rig, 1);
+	for (unsigned n = 0; n < 2; n++) {
+		clear(&pt_area[n]);
+		pt_area[n].xstate_bv = PT_BIT;
+		pt_area[n].msr[0] = pt_on(PT_PLAIN);
+		pt_area[n].msr[1] = (n ? &other : &rig)->trace.buffer.table_address;
+		pt_area[n].msr[2] = 0x7f;
+	}
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		run_thread(0);
+		run_thread(1);
+	}
+	rig.trace.output_base = pt_area[0].msr[1];
+	rig.trace.output_mask_ptrs = pt_area[0].msr[2];
+	rig.trace.status = pt_area[0].msr[3];
+	other.trace.output_base = pt_area[1].msr[1];
+	other.trace.output_mask_ptrs = pt_area[1].msr[2];
+	other.trace.status = pt_area[1].msr[3];
+	EXPECT(pt_area[0].xstate_bv && pt_area[1].xstate_bv);
+	close_state(&rig);
+	expect_own(&rig, pt_thread_0, pt_thread_0_end, 0, 5 * TURNS);
+	expect_own(&other, pt_thread_1, pt_thread_1_end, TURNS, 0);
+}
