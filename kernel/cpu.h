@@ -57,6 +57,7 @@ struct cpu {
 	struct run_queue ready;
 	struct spinlock timer_lock;
 	struct timer *timers; /* sorted by deadline */
+	uint64_t timer_due;   /* when the local APIC's timer fires; UINT64_MAX: it does not */
 	_Atomic(struct timer *) expiring;
 	_Atomic(struct smp_call *) calls; /* list: what other CPUs want done here */
 	struct trace_cpu *trace;	  /* trace/context.h; NULL before trace_init_cpu() */

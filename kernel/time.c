@@ -12,15 +12,21 @@ uint64_t time_now(void)
 	return clock_us();
 }
 
-/* A count of 0 would stop the timer. */
-static void program(const struct timer *first)
+/*
+ * The local APIC's timer fires for the first of the list or sooner. One that fires too soon is
+ * cheaper than a write of its register at every switch of tasks, which a hypervisor intercepts.
+ */
+static void program(struct cpu *cpu)
 {
-	uint64_t now = time_now();
+	const struct timer *first = cpu->timers;
+	uint64_t now;
 
-	if (first)
-		lapic_timer_start_us(first->deadline > now ? first->deadline - now : 1);
-	else
-		lapic_timer_stop();
+	if (!first || first->deadline >= cpu->timer_due)
+		return;
+	cpu->timer_due = first->deadline;
+	now = time_now();
+	/* A count of 0 would stop it. */
+	lapic_timer_start_us(first->deadline > now ? first->deadline - now : 1);
 }
 
 /* The list's lock is held. */
@@ -50,8 +56,7 @@ void timer_start(struct timer *timer, uint64_t microseconds)
 		at = &(*at)->next;
 	timer->next = *at;
 	*at = timer;
-	if (cpu->timers == timer)
-		program(timer);
+	program(cpu);
 	spin_unlock(&cpu->timer_lock, flags);
 }
 
@@ -81,7 +86,7 @@ static struct timer *take_due(struct cpu *cpu)
 		cpu->timers = timer->next;
 		timer->running = false;
 	} else {
-		program(timer);
+		program(cpu);
 		timer = NULL;
 	}
 	atomic_store(&cpu->expiring, timer);
@@ -94,6 +99,7 @@ void time_interrupt_work(struct cpu *cpu)
 	struct timer *timer;
 
 	cpu->timer_fired = false;
+	cpu->timer_due = UINT64_MAX;
 	lapic_eoi();
 	while ((timer = take_due(cpu)))
 		timer->expired(timer);
@@ -125,5 +131,6 @@ const char *time_init(void)
 void time_init_cpu(void)
 {
 	lapic_timer_set_vector(VECTOR_TIMER);
-	program(this_cpu()->timers);
+	this_cpu()->timer_due = UINT64_MAX;
+	program(this_cpu());
 }

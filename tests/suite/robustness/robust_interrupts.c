@@ -3,6 +3,7 @@
 #include "drivers/apic/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
+#include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
@@ -100,4 +101,52 @@ TEST(robust_no_ldt, .group = "Z", .ids = "", .needs = 0,
 		__asm__ volatile("sldt %0" : "=m"(selector));
 		EXPECT_EQ(selector, 0);
 	}
+}
+
+static atomic_uint expiries;
+
+static void expired(struct timer *timer)
+{
+	(void)timer;
+	atomic_fetch_add(&expiries, 1);
+}
+
+/* What the local APIC counts from, when `first` was started, and when it was put off. */
+static void put_off(struct timer *first, uint32_t *started, uint32_t *later)
+{
+	uint64_t flags;
+
+	task_sleep(1); /* a new slice: its end comes after `first` */
+	flags = interrupts_save();
+	timer_start(first, 20);
+	*started = apic_read(APIC_TIMER_INITIAL);
+	timer_start(first, 25);
+	*later = apic_read(APIC_TIMER_INITIAL);
+	interrupts_restore(flags);
+}
+
+/* A hypervisor intercepts a write of the register, and a tracer that steps switches tasks all the
+   time. */
+TEST(robust_timer_restarts, .group = "Z", .ids = "", .needs = 0,
+     .claim = "a timer that is put off leaves the local APIC's timer alone and expires once; one "
+	      "that is to expire sooner than another does",
+     .source = "kernel/time.h")
+{
+	struct timer first = {.expired = expired}, late = {.expired = expired};
+
+	test_pin();
+	atomic_store(&expiries, 0);
+	timer_start(&late, 100 * LONG_AFTER);
+	for (unsigned i = 1; i <= 20; i++) {
+		uint64_t end = time_now() + 10 * LONG_AFTER;
+		uint32_t started, later;
+
+		put_off(&first, &started, &later);
+		EXPECT_EQ(later, started);
+		while (((volatile struct timer *)&first)->running && time_now() < end)
+			__asm__ volatile("pause");
+		EXPECT_EQ(atomic_load(&expiries), i);
+	}
+	EXPECT(late.running);
+	timer_stop(&late);
 }
