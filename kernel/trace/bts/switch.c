@@ -249,6 +249,15 @@ static void arrive(struct cpu *cpu)
 
 /* --- The row --- */
 
+/* A CPU without a lease records nothing: it does not read the MSR, which a hypervisor intercepts.
+ */
+static uint64_t pause_recording(void)
+{
+	const struct trace_cpu *trace = this_cpu()->trace;
+
+	return trace && trace->ds.loaded ? ds_pause() : 0;
+}
+
 static void end_recording(struct cpu *cpu)
 {
 	ds_panic_stop(&cpu->trace->ds);
@@ -279,7 +288,7 @@ const struct trace_unit bts_unit = {
 	.is_present = ds_present,
 	.init_cpu = staging_create,
 	.print = print_unit,
-	.pause = ds_pause,
+	.pause = pause_recording,
 	.resume = ds_resume,
 	.end = end_recording,
 	.interrupt = interrupt,
