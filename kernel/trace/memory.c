@@ -6,7 +6,8 @@
 #include "kernel/trace/trace.h"
 #include "lib/string.h"
 
-#define PATTERN 0xa5
+#define PATTERN	 0xa5
+#define PATTERNS 0xa5a5a5a5a5a5a5a5
 
 size_t trace_memory_pages(size_t bytes)
 {
@@ -23,17 +24,28 @@ void *trace_memory_alloc(size_t bytes)
 	return object;
 }
 
+/* By quadwords: a tracer of the kernel that is detached has each turn of the loop in its trace. */
+static bool is_whole(const unsigned char *at, const unsigned char *end)
+{
+	bool whole = true;
+
+	for (; (uintptr_t)at % sizeof(uint64_t); at++)
+		whole &= *at == PATTERN;
+	for (; at < end; at += sizeof(uint64_t))
+		whole &= *(const uint64_t *)at == PATTERNS;
+	return whole;
+}
+
 bool trace_memory_free(void *object, size_t bytes)
 {
-	size_t pages = trace_memory_pages(bytes);
+	size_t size = trace_memory_pages(bytes) * PAGE_SIZE;
 	const unsigned char *at = object;
-	bool whole = true;
+	bool whole;
 
 	if (!object)
 		return true;
-	for (size_t i = bytes; i < pages * PAGE_SIZE; i++)
-		whole &= at[i] == PATTERN;
-	area_free(object, pages);
+	whole = is_whole(at + bytes, at + size);
+	area_free(object, size / PAGE_SIZE);
 	return whole;
 }
 

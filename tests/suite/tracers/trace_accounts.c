@@ -2,6 +2,7 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trace/bts/private.h"
+#include "kernel/trace/memory.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/test.h"
 #include "tests/lib/walker.h"
@@ -175,4 +176,31 @@ TEST(trace_charges_pages, .group = "tracers", .ids = "", .needs = NEED_BTS,
 		EXPECT_EQ(account.used, 0);
 		account.limit = SIZE_MAX;
 	}
+}
+
+/* --- The pattern after an object --- */
+
+/* True if freeing an object of `bytes` notices that its byte at `place` was written. */
+static bool notices(size_t bytes, size_t place)
+{
+	unsigned char *object = trace_memory_alloc(bytes);
+
+	REQUIRE(object);
+	object[place] ^= 1;
+	return !trace_memory_free(object, bytes);
+}
+
+TEST(trace_memory_pattern, .group = "tracers", .ids = "", .needs = 0,
+     .claim =
+	     "a byte written after an object that trace hardware writes to is noticed when that is "
+	     "freed, up to the end of its page; one inside it is its own",
+     .source = "kernel/trace/memory.h")
+{
+	for (size_t bytes = 2400; bytes < 2409; bytes++) {
+		for (size_t place = bytes; place < bytes + 9; place++)
+			EXPECT(notices(bytes, place));
+		EXPECT(notices(bytes, PAGE_SIZE - 1));
+		EXPECT(!notices(bytes, bytes - 1));
+	}
+	EXPECT(trace_memory_free(NULL, 1));
 }
