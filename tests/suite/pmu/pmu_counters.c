@@ -45,10 +45,8 @@ static void stop(struct pmu_cpu *pmu)
 	EXPECT_EQ(pmu_release(pmu, COUNTER, &watchdog), 0);
 }
 
-static void run_loop(void)
+static void run_loop(uint64_t left)
 {
-	uint64_t left = LOOPS;
-
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(left) : : "cc", "memory");
 }
 
@@ -70,7 +68,9 @@ TEST(pmu_counter_has_one_owner, .group = "pmu", .ids = "", .needs = 0,
 	EXPECT_EQ(pmu_release(pmu, COUNTER, &sampler), 0);
 }
 
-/* Two tracers make the shape linear: staging interrupts at its threshold, through the same entry.
+/*
+ * Two tracers make the shape linear: staging interrupts at its threshold, through the same entry.
+ * It has one at half its records, so that two turns reach it twice.
  */
 TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
      .claim = "interrupts of a branch trace change nothing of a counter that another owns",
@@ -84,8 +84,9 @@ TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	for (unsigned i = 0; i < 2; i++)
 		REQUIRE_EQ(bts_attach(current_task(), &options, &tracers[i]), 0);
 	reached = bts_cpu(this_cpu())->reached;
-	run_loop();
-	EXPECT(bts_cpu(this_cpu())->reached - reached >= LOOPS / STAGING_RECORDS);
+	for (unsigned i = 0; i < 2; i++)
+		run_loop(STAGING_RECORDS / 2);
+	EXPECT(bts_cpu(this_cpu())->reached - reached >= 2);
 	for (unsigned i = 0; i < 2; i++)
 		EXPECT(trace_detach(tracers[i]));
 	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), select);
@@ -101,13 +102,13 @@ TEST(pmu_counter_overflow, .group = "pmu", .ids = "", .needs = 0,
 	struct pmu_cpu *pmu = start(LONG_PERIOD);
 	uint64_t value = pmu_read(COUNTER);
 
-	run_loop();
+	run_loop(LOOPS);
 	value = pmu_read(COUNTER) - value;
 	stop(pmu);
 	if (!value)
 		test_skip("counter 0 does not count instructions on this processor");
 	pmu = start(SHORT_PERIOD);
-	run_loop();
+	run_loop(LOOPS);
 	EXPECT_EQ(atomic_load(&overflows), 1);
 	stop(pmu);
 }
