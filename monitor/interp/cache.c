@@ -76,10 +76,13 @@ static const uint8_t *fetch(struct vcpu *vcpu, uint64_t offset)
 	uint64_t linear = code_linear(vcpu->interp, offset);
 	unsigned access = ACCESS_EXECUTE | (vcpu->cpl == 3 ? ACCESS_USER : 0);
 	struct fault fault = {.vector = VECTOR_GP, .has_error = true};
-	uint64_t physical;
+	struct code_page *known = &vcpu->interp->code_pages[linear / PAGE % CODE_PAGES];
+	uint64_t physical, validity = vcpu->interp->validity;
 
 	if (in_64_bit_mode(vcpu) ? !canonical(linear) : offset > vcpu->segment[CS].limit)
 		raise_at(vcpu, vcpu->rip, &fault);
+	if (known->validity == validity && known->linear == linear / PAGE)
+		return known->host + linear % PAGE;
 	if (!walk(vcpu, linear, access, &physical, &fault.error)) {
 		fault.vector = VECTOR_PF;
 		fault.address = linear;
@@ -92,6 +95,7 @@ static const uint8_t *fetch(struct vcpu *vcpu, uint64_t offset)
 		vcpu->interp->native = true;
 		__builtin_longjmp(vcpu->interp->escape, 1);
 	}
+	*known = (struct code_page){validity, linear / PAGE, page};
 	return page + physical % PAGE;
 }
 

@@ -18,6 +18,13 @@ struct translation {
 	uintptr_t delta; /* host address - linear address */
 };
 
+/* A page of code: valid while `validity` is that of the interpreter. */
+struct code_page {
+	uint64_t validity, linear;
+	const uint8_t *host;
+};
+enum { CODE_PAGES = 32 };
+
 /* One page in all: an emulated host has few translations of its own. */
 enum { TRANSLATIONS = 128 };
 struct tlb {
@@ -71,6 +78,7 @@ struct interp {
 	uint64_t watched_page; /* host page number of the code that runs: a store there ends it */
 	uint64_t validity;     /* of blocks: changes with page tables, privilege, mode and CS */
 	uint64_t epoch, code_epoch;
+	struct code_page code_pages[CODE_PAGES];
 	uint64_t code_base;   /* of CS; 0 in 64-bit mode */
 	uint64_t code_mask;   /* of linear addresses */
 	uint8_t mode;	      /* enum mode */
