@@ -19,7 +19,7 @@ ovmf=/usr/share/ovmf/OVMF.fd
 
 boot=kernel firmware=bios accel=tcg cpu='' smp=1 memory=256 timeout='' emulator=qemu
 kernel_words='' monitor_words='' test='' require='' append='' monitor='' log='' extra=()
-trace='' program='' argument=''
+trace='' program='' argument='' linux='' initrd=''
 kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0
 
 usage()
@@ -37,6 +37,8 @@ usage()
 	  -l, --log FILE                   keep the console log
 	      --trace FILE.spt             keep the traces of its programs; build/view shows them
 	      --program ELF [NUMBER]       run this program, with this argument, and no test
+	      --linux BZIMAGE              boot this Linux in the kernel's place (docs/guests.md)
+	      --initrd FILE                its initrd or initramfs
 	  -t, --test GLOB[,-GLOB]          only the tests that match
 	  -r, --require GLOB[,-GLOB]       a test that matches may not be skipped
 	  -a, --append "WORDS"             words for the kernel's command line; each -a adds some
@@ -57,7 +59,7 @@ usage()
 	time limit)
 
 	exit: 0 pass, 1 fail, 2 error or harness, 3 all skipped, 4 crash or incomplete, 124 timeout,
-	130 interrupt
+	130 interrupt; of a Linux: 0 if it powers off
 	EOF
 }
 
@@ -86,7 +88,7 @@ parse()
 		case $option in
 		-b | --boot | -f | --firmware | -x | --accel | -c | --cpu | -s | --smp | -m | --memory | \
 			-T | --timeout | -l | --log | -t | --test | -r | --require | -a | --append | -M | --monitor | \
-			-e | --emulator | --trace | --program)
+			-e | --emulator | --trace | --program | --linux | --initrd)
 			[ $# -ge 2 ] || die "$option needs a value; -h lists the options"
 			shift
 			[[ $1 != -* || $option == -t || $option == --test ]] ||
@@ -108,6 +110,8 @@ parse()
 		-M | --monitor) monitor+=${monitor:+ }$1 ;;
 		-e | --emulator) emulator=$1 ;;
 		--trace) trace=$1 ;;
+		--linux) linux=$1 ;;
+		--initrd) initrd=$1 ;;
 		--program)
 			program=$1
 			[[ ! ${2-} =~ ^[0-9]+$ ]] || { argument=$2 && shift; }
@@ -188,6 +192,24 @@ check()
 	[ -z "$require" ] || kernel_words+=" require=$require"
 	[ -z "$append" ] || kernel_words+=" $append"
 	[ -z "$monitor" ] || monitor_words+=" $monitor"
+	[ -n "$linux" ] || [ -z "$initrd" ] || die '--initrd is of a Linux: --linux says which'
+	[ -z "$linux" ] || check_linux
+}
+
+# A Linux has words of its own, and the console where the log is taken from.
+check_linux()
+{
+	[ "$emulator-$ubsan-$list-$trace$program$test$require" = qemu-0-0- ] ||
+		die '--linux goes without --emulator bochs, --ubsan, --list, --trace, --program, --test and --require'
+	choice '--boot with --linux' "$boot" 'kernel iso other'
+	[ $kernel_only = 0 ] || [ "$boot" = kernel ] || die '--linux without the monitor works with --boot kernel'
+	local file
+	for file in "$linux" ${initrd:+"$initrd"}; do
+		[ -r "$file" ] || die "cannot read $file; 'make linux' has a Linux and an initrd"
+		[[ $file != *' '* ]] || die "QEMU cannot load a file with a blank in its name: $file"
+	done
+	kernel_words='console=ttyS0 panic=-1'
+	[ -z "$append" ] || kernel_words+=" $append"
 }
 
 # QEMU splits several of its arguments at commas; a doubled comma stands for one.
@@ -196,11 +218,29 @@ commas()
 	echo "${1//,/,,}"
 }
 
+# Without the monitor it is QEMU's own loader that boots a Linux.
+command_for_linux()
+{
+	if [ $kernel_only = 1 ]; then
+		images=()
+		command+=(-kernel "$linux" -append "$kernel_words")
+		[ -z "$initrd" ] || command+=(-initrd "$(commas "$initrd")")
+	else
+		images=("$build/monitor.elf32")
+		command+=(-kernel "${images[0]}" -append "$monitor_words"
+			-initrd "$(commas "$linux $kernel_words")${initrd:+,$(commas "$initrd")}")
+	fi
+}
+
 # QEMU's Multiboot loader puts each file's name in front of its words, and ends it at a blank.
 command_for_kernel()
 {
 	[[ $build != *' '* ]] || die "QEMU cannot boot from a path with a blank: cd '$top' first"
 	local kernel=$build/spoor.elf
+	if [ -n "$linux" ]; then
+		command_for_linux
+		return
+	fi
 	[ $ubsan = 0 ] || kernel=$top/build/ubsan/spoor.elf
 	if [ $kernel_only = 1 ]; then
 		images=("${kernel}32")
@@ -219,6 +259,7 @@ command_for_grub()
 {
 	local entry=monitor string file
 	[ $kernel_only = 0 ] || entry=kernel
+	[ -z "$linux" ] || entry=linux
 	string="spoor $entry '$kernel_words' '$monitor_words'"
 	[[ $kernel_words$monitor_words != *\'* ]] || die "a word has a \"'\": only --boot kernel takes it"
 	[ ${#string} -le 255 ] || die "the words are ${#string} bytes long: --boot $boot takes up to 255"
@@ -226,6 +267,9 @@ command_for_grub()
 	images=("$build/spoor.iso")
 	file=$(commas "${images[0]}")
 
+	# The menu's entry looks for the files on all disks. No IDE disk is read-only.
+	[ -z "$linux" ] || [ "$boot" = other ] || command+=(-drive "if=none,id=linux,snapshot=on,format=raw,file=$(commas "$build/linux.iso")"
+		-device ide-hd,drive=linux,bus=ide.1)
 	case $boot in
 	other) images=() ;;
 	iso) command+=(-drive "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=$file"
@@ -293,6 +337,7 @@ unknown_to_kernel()
 	[ "$memory" = 256 ] || words+=(-m "$memory")
 	[ -z "$monitor" ] || words+=(-M "$monitor")
 	[ -z "$trace" ] || words+=(--trace "$trace")
+	[ -z "$linux" ] || words+=(--linux "$linux" ${initrd:+--initrd "$initrd"} ${append:+-a "$append"})
 	[ -z "$program" ] || words+=(--program "$program" ${argument:+"$argument"})
 	[ ${#extra[@]} = 0 ] || words+=(-- "${extra[@]}")
 	quoted ${words[@]+"${words[@]}"}
@@ -326,6 +371,17 @@ check_files()
 	fi
 	[ -z "$log" ] || (: >"$log") 2>/dev/null || die "cannot write the log $log"
 	[ -z "$trace" ] || (: >"$trace") 2>/dev/null || die "cannot write the trace $trace"
+	[ -z "$linux" ] || [ "$boot" != iso ] || make_linux_disk
+}
+
+# A disk with the files of a Linux for the menu's entry. One write, since two runs may make it at once.
+make_linux_disk()
+{
+	command -v xorriso >/dev/null || die "xorriso is not installed: apt-get install xorriso"
+	local new=$build/linux.iso.$$
+	xorriso -as mkisofs -quiet -r -o "$new" -graft-points linux/vmlinuz="$linux" \
+		${initrd:+linux/initrd="$initrd"} 2>/dev/null || die "cannot write $new"
+	mv "$new" "$build/linux.iso" || die "cannot write $build/linux.iso"
 }
 
 # Sets `status`: QEMU's exit status, `timeout` or `interrupt`.
@@ -368,6 +424,7 @@ judge()
 	[ "$emulator-$status" = bochs-0 ] || options+=(--status "$status")
 	[ $quiet = 0 ] || options+=(--quiet)
 	[ $list = 0 ] || options+=(--list)
+	[ -z "$linux" ] || options+=(--linux)
 	options+=(--again "$(unknown_to_kernel)")
 	"$top/tools/judge" "${options[@]}" --kept "$kept" "$scratch/console"
 	code=$?

@@ -4,10 +4,7 @@
 
 #include "monitor/boot/kernel.h"
 
-/*
- * Gives the processor to the kernel as a Multiboot 2 loader would (32-bit, paging off) and ends
- * the monitor for good. `root`: the page tables in use.
- */
+/* Gives the processor to the kernel and ends the monitor. `root`: the page tables in use. */
 _Noreturn void handover(const struct kernel_entry *kernel, uint64_t root);
 
 #endif

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/boot/kernel.h"
 
+#include "abi/multiboot.h"
 #include "lib/elf.h"
 #include "lib/string.h"
 #include "monitor/boot/information.h"
+#include "monitor/boot/linux.h"
 #include "monitor/boot/memory_map.h"
 #include "monitor/console.h"
 #include "monitor/options.h"
 
 #define INFORMATION_BYTES (3 * PAGE_SIZE)
 
-/* What the kernel's segments occupy, first to last. */
+/* What the kernel occupies, first to last. */
 static struct range loaded;
+
+/* Where `base` is not NULL, the kernel is a Linux. */
+static struct linux_image linux_image;
+static struct linux_places linux_places;
 
 uint64_t modules_size(const struct boot_info *info)
 {
@@ -81,23 +87,62 @@ static void load_segments(const struct boot_info *info, const struct elf_image *
 	}
 }
 
-uint32_t kernel_load(struct boot_info *info, struct range taken)
+static uint32_t load_elf(const struct boot_info *info, const void *image, size_t size,
+			 struct range taken)
 {
-	struct boot_module *module = &info->modules[0];
 	struct elf_image elf;
-	const char *fault, *words;
+	const char *fault = elf_open(&elf, image, size);
 
-	fault = elf_open(&elf, direct(module->start), module->end - module->start);
 	if (fault)
-		end_run(VERDICT_ERROR, "the first module cannot be run as a kernel: %s", fault);
+		end_run(VERDICT_ERROR,
+			"the first module cannot be run as a kernel: no Linux bzImage, and %s",
+			fault);
 	load_segments(info, &elf, taken);
 	if (elf.entry_physical < loaded.start || elf.entry_physical >= loaded.end)
 		end_run(VERDICT_ERROR, "the kernel's entry point is in none of its segments");
-	words = loader_words(info, module->string);
+	return (uint32_t)elf.entry_physical;
+}
+
+static uint32_t load_linux(const struct boot_info *info, const void *image, size_t size,
+			   struct range taken)
+{
+	struct range initrd = {0, 0};
+	char error[160];
+
+	if (info->module_count > 2)
+		end_run(VERDICT_ERROR,
+			"a Linux kernel takes one more module, its initrd; there are %u",
+			info->module_count - 1);
+	if (info->module_count == 2)
+		initrd = (struct range){info->modules[1].start, info->modules[1].end};
+	if (!linux_open(&linux_image, image, size, error, sizeof(error)) ||
+	    !linux_place(&linux_places, &linux_image, info, taken, initrd, error, sizeof(error)))
+		end_run(VERDICT_ERROR, "%s", error);
+	loaded = linux_places.kernel;
+	if (linux_places.initrd.start != initrd.start)
+		memcpy(direct(linux_places.initrd.start), direct(initrd.start),
+		       initrd.end - initrd.start);
+	memcpy(direct(loaded.start), linux_image.base + linux_image.setup_size,
+	       linux_image.payload_size);
+	return (uint32_t)loaded.start;
+}
+
+uint32_t kernel_load(struct boot_info *info, struct range taken)
+{
+	struct boot_module *module = &info->modules[0];
+	const void *image = direct(module->start);
+	size_t size = module->end - module->start;
+	const char *words = loader_words(info, module->string);
+	uint32_t entry = linux_recognised(image, size) ? load_linux(info, image, size, taken)
+						       : load_elf(info, image, size, taken);
+
+	if (linux_image.base && strlen(words) > linux_image.words_most)
+		end_run(VERDICT_ERROR, "the Linux kernel takes %u bytes of words, not %u",
+			linux_image.words_most, (unsigned)strlen(words));
 	memmove(info->command_line, words, strlen(words) + 1);
 	info->module_count--;
 	memmove(&info->modules[0], &info->modules[1], info->module_count * sizeof(*module));
-	return (uint32_t)elf.entry_physical;
+	return entry;
 }
 
 uint64_t low_page_reserve(struct boot_info *info)
@@ -117,13 +162,14 @@ uint64_t low_page_reserve(struct boot_info *info)
 	return page;
 }
 
-struct kernel_entry kernel_inform(const struct boot_info *info, struct range taken, uint32_t entry)
+/* The scratch page, and `size` bytes after it. */
+static uint64_t find_information(const struct boot_info *info, struct range taken, uint64_t size)
 {
 	struct memory_request request = {
-		.size = PAGE_SIZE + INFORMATION_BYTES,
+		.size = PAGE_SIZE + size,
 		.within = {1 << 20, 4 * GIB},
-		.avoided = 2,
-		.avoid = {taken, loaded},
+		.avoided = 3,
+		.avoid = {taken, loaded, linux_places.initrd},
 	};
 	uint64_t place;
 
@@ -134,7 +180,49 @@ struct kernel_entry kernel_inform(const struct boot_info *info, struct range tak
 		if (!memory_find(info, &request, &place))
 			end_run(VERDICT_ERROR, "no memory left for the kernel's boot information");
 	}
-	if (!information_build(direct(place + PAGE_SIZE), INFORMATION_BYTES, info))
+	return place;
+}
+
+static void write_gdt(uint64_t scratch)
+{
+	const uint64_t gdt[KERNEL_GDT_BYTES / 8] = {
+		[KERNEL_CS / 8] = 0x00cf9b000000ffff, /* 32-bit code */
+		[KERNEL_DS / 8] = 0x00cf93000000ffff,
+	};
+
+	memcpy(direct(scratch), gdt, sizeof(gdt));
+}
+
+static struct kernel_entry inform_linux(struct boot_info *info, struct range taken, uint32_t entry)
+{
+	uint64_t scratch = find_information(info, taken, 2 * PAGE_SIZE);
+	uint64_t parameters = scratch + PAGE_SIZE, rsdp = parameters + PAGE_SIZE;
+	uint64_t words = rsdp + sizeof(info->rsdp);
+
+	if (!memory_reserve(info, (struct range){rsdp, rsdp + PAGE_SIZE}))
+		end_run(VERDICT_ERROR, "the memory map has no room for the ACPI RSDP");
+	memcpy(direct(rsdp), info->rsdp, info->rsdp_size);
+	memcpy(direct(words), info->command_line, strlen(info->command_line) + 1);
+	linux_parameters(direct(parameters), &linux_image, &linux_places, info, words,
+			 info->rsdp_size ? rsdp : 0);
+	write_gdt(scratch);
+	return (struct kernel_entry){
+		.entry = entry, .esi = (uint32_t)parameters, .scratch = (uint32_t)scratch};
+}
+
+struct kernel_entry kernel_inform(struct boot_info *info, struct range taken, uint32_t entry)
+{
+	uint64_t scratch, information;
+
+	if (linux_image.base)
+		return inform_linux(info, taken, entry);
+	scratch = find_information(info, taken, INFORMATION_BYTES);
+	information = scratch + PAGE_SIZE;
+	if (!information_build(direct(information), INFORMATION_BYTES, info))
 		end_run(VERDICT_ERROR, "the kernel's boot information is too large");
-	return (struct kernel_entry){entry, (uint32_t)(place + PAGE_SIZE), (uint32_t)place};
+	write_gdt(scratch);
+	return (struct kernel_entry){.entry = entry,
+				     .eax = MULTIBOOT2_LOADER_MAGIC,
+				     .ebx = (uint32_t)information,
+				     .scratch = (uint32_t)scratch};
 }

@@ -1,22 +1,33 @@
 ; SPDX-License-Identifier: MIT
-; The way out of long mode. Copied to a page that is mapped where it stands; independent of where.
+; The way out of long mode. Copied behind the GDT of a page that is mapped where it is; independent of where.
 
-MULTIBOOT2_LOADER_MAGIC equ 0x36d76289
+GDT_BYTES       equ 4 * 8               ; as KERNEL_GDT_BYTES, KERNEL_CS and KERNEL_DS of kernel.h
+CODE_32         equ 0x10
+DATA_32         equ 0x18
+PAGE            equ 4096
 
 section .rodata
 bits 64
 global leave_start, leave_end
 
-; _Noreturn void leave(uint32_t entry, uint32_t information)
+; _Noreturn void leave(uint32_t entry, uint32_t eax, uint32_t ebx, uint32_t esi)
 leave_start:
-	mov ebx, esi
-	push 0x18                       ; 32-bit code
-	lea rax, [rel .compatibility]
-	push rax
-	o64 retf
+	mov ebx, edx
+	mov ebp, ecx
+	lea rax, [rel leave_start - GDT_BYTES]
+	sub rsp, 16
+	mov word [rsp], GDT_BYTES - 1
+	mov [rsp + 2], rax
+	lgdt [rsp]
+	lea ecx, [rel .compatibility]
+	mov [rsp], ecx
+	mov word [rsp + 4], CODE_32
+	mov rcx, rsp
+	lea rsp, [rax + PAGE]           ; read-only: nothing is pushed before paging is off
+	jmp far dword [rcx]
 bits 32
 .compatibility:
-	mov eax, 0x10
+	mov eax, DATA_32
 	mov ds, eax
 	mov es, eax
 	mov fs, eax
@@ -29,6 +40,11 @@ bits 32
 	mov ecx, 0xc0000080             ; EFER
 	xor edx, edx
 	wrmsr
-	mov eax, MULTIBOOT2_LOADER_MAGIC
-	jmp edi
+	mov eax, esi
+	mov esi, ebp
+	push edi
+	xor ebp, ebp
+	xor ecx, ecx
+	xor edi, edi
+	ret
 leave_end:

@@ -106,6 +106,6 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	lapic_watch();
 	processors_init(residence->root, nested_init(info), silicon);
 	guest = processor_create();
-	reset_to_multiboot(&guest->vcpu, kernel);
+	reset_to_kernel(&guest->vcpu, kernel);
 	processor_run_first(guest);
 }

@@ -43,7 +43,7 @@ struct guest {
 /* The guest that `vcpu` is the processor of. */
 struct guest *guest_of(struct vcpu *vcpu);
 
-/* Runs `kernel` as a guest from its Multiboot 2 entry on. `info` is the machine's memory map,
+/* Runs `kernel` as a guest from its entry on. `info` is the machine's memory map,
    `wake_page` a page below 1 MiB that the map does not offer; 0: there is none. `silicon` is the
    Debug Store of each of its processors. With `lockstep` the interpreter is checked against the
    processor: interp.h. */

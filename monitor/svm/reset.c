@@ -4,7 +4,6 @@
 #include "monitor/host/cpu.h"
 #include "monitor/silicon.h"
 
-#include "abi/multiboot.h"
 #include "lib/string.h"
 
 enum {
@@ -31,17 +30,20 @@ static void set_common(struct vcpu *vcpu)
 	vcpu->dr7 = DR7_RESET;
 }
 
-/* Multiboot2 specification 2.0, 3.3 "I386 machine state". */
-void reset_to_multiboot(struct vcpu *vcpu, const struct kernel_entry *kernel)
+/* Multiboot2 specification 2.0, 3.3 "I386 machine state"; Linux, Documentation/arch/x86/boot.rst,
+   "32-bit Boot Protocol". */
+void reset_to_kernel(struct vcpu *vcpu, const struct kernel_entry *kernel)
 {
 	set_common(vcpu);
 	for (unsigned i = 0; i < SEGMENTS; i++)
-		vcpu->segment[i] = (struct segment){16, i == CS ? CODE_32 : DATA_32, ~0u, 0};
-	vcpu->segment[CS].selector = 8;
+		vcpu->segment[i] = (struct segment){KERNEL_DS, DATA_32, ~0u, 0};
+	vcpu->segment[CS] = (struct segment){KERNEL_CS, CODE_32, ~0u, 0};
+	vcpu->gdtr = (struct descriptor_table){KERNEL_GDT_BYTES - 1, kernel->scratch};
 	vcpu->cr0 = CR0_PE_ET;
 	vcpu->rip = kernel->entry;
-	vcpu->gpr[RAX] = MULTIBOOT2_LOADER_MAGIC;
-	vcpu->gpr[RBX] = kernel->information;
+	vcpu->gpr[RAX] = kernel->eax;
+	vcpu->gpr[RBX] = kernel->ebx;
+	vcpu->gpr[RSI] = kernel->esi;
 }
 
 /* SDM Vol 3, table 9-1, column INIT, and 8.4.4. MSRs, and the x87 and SSE state, are unchanged,

@@ -8,8 +8,8 @@
 #include "monitor/boot/kernel.h"
 #include "monitor/vcpu.h"
 
-/* As a Multiboot 2 loader leaves the boot processor. */
-void reset_to_multiboot(struct vcpu *vcpu, const struct kernel_entry *kernel);
+/* As the kernel's loader leaves the boot processor. */
+void reset_to_kernel(struct vcpu *vcpu, const struct kernel_entry *kernel);
 
 /* As INIT and then a start-up IPI with `vector` leave the others. */
 void reset_by_init(struct vcpu *vcpu, uint8_t vector);

@@ -13,5 +13,10 @@ $(BUILD)/leftover.elf32: tests/guest/leftover.asm
 	@$(NASM) -f elf32 -o $(BUILD)/leftover.o $<
 	$(call short,LD)$(LD) -m elf_i386 -nostdlib -static -z noexecstack -Ttext 0x2000000 -e start -o $@ $(BUILD)/leftover.o
 
+# A bzImage that checks what it is given: boots.txt
+$(BUILD)/bzimage: tests/guest/bzimage.asm
+	@mkdir -p $(@D)
+	$(call short,NASM,$<)$(NASM) -f bin -o $@ $<
+
 $(BUILD)/startup.elf: $(call objects,$(guest_sources)) tests/guest/linker.ld
 	$(call short,LD)$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 -T tests/guest/linker.ld -o $@ $(filter %.o,$^)

@@ -253,6 +253,16 @@ try 'keeps a log' 0 '^$' eval './run-qemu.sh -l log >/dev/null 2>&1 && cmp log "
 try 'a reader that leaves loses no line of the log' 0 'verdict: pass' reader_leaves
 
 try 'triple fault' 4 'triple fault' env FAKE_STATUS=0 ./run-qemu.sh
+try 'Linux powers off' 0 'pass \(0\): the guest powered off' \
+	env FAKE_LOG="$here/logs/linux-poweroff.log" FAKE_STATUS=0 ./run-qemu.sh --linux README.md
+try 'Linux is not there' 2 "cannot read nowhere; 'make linux' has" ./run-qemu.sh --linux nowhere
+try 'its initrd is not there' 2 'cannot read nowhere;' ./run-qemu.sh --linux README.md --initrd nowhere
+try 'an initrd of nothing' 2 'initrd is of a Linux' ./run-qemu.sh --initrd README.md
+try 'a Linux with a blank' 2 'with a blank in its name: c d' sh -c 'touch "c d" && ./run-qemu.sh --linux "c d"'
+try 'a Linux and tests' 2 'linux goes without .*--test' ./run-qemu.sh --linux README.md -t 'bts_*'
+try 'a Linux from a stick' 2 'knows kernel or iso or other' ./run-qemu.sh --linux README.md -b usb
+try 'a Linux alone on a CD' 2 'without the monitor works with --boot kernel' \
+	./run-qemu.sh --linux README.md -K -b iso
 try 'QEMU refuses its arguments' 2 'could not run: fake-qemu: -foo: invalid option' \
 	env FAKE_LOG= FAKE_STATUS=1 FAKE_WORDS='-foo: invalid option' ./run-qemu.sh
 try 'QEMU aborts' 2 'killed by signal 6: fake-qemu: Assertion failed' \
@@ -364,6 +374,11 @@ composes 'kernel' "-kernel ./build/monitor.elf32 -append end=exit -initrd './bui
 composes 'commas in -initrd are doubled' "test=a,,-b'" -t a,-b
 composes 'words for both' "-append 'end=exit vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
 	-M 'vbts=on x,y' -a seed=1
+composes 'Linux' "-append end=exit -initrd 'README.md console=ttyS0 panic=-1 a,,b,Makefile'" \
+	--linux README.md --initrd Makefile -a a,b
+composes 'Linux without the monitor' "-kernel README.md -append 'console=ttyS0 panic=-1' -initrd Makefile" \
+	-K --linux README.md --initrd Makefile
+composes 'Linux from a CD' "value=spoor.linux.*console=ttyS0.*ide-hd,drive=linux.*spoor.iso" -b iso --linux README.md
 composes 'words that are given one by one' "end=exit seed=1 scale=50'" -a seed=1 -a scale=50
 BUILD=/b composes 'images from elsewhere' '-kernel /b/monitor.elf32 .*/b/spoor.elf end=exit' --
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b

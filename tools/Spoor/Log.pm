@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(parse_log judge_log verdict_word progress kinds ends_in_reboot);
+our @EXPORT_OK = qw(parse_log judge_linux judge_log verdict_word progress kinds ends_in_reboot);
 
 my @kinds = qw(pass fail skip error xfail obs);
 my %rc_of_status = (33 => 0, 35 => 1, 37 => 2, 39 => 3);
@@ -146,9 +146,7 @@ sub judge_status {
 			: 'raise it with -T or TIMEOUT_SCALE, or look at the guest with -g';
 		verdict(124, progress($log) . "; $hint");
 	}
-	verdict(2, "QEMU was stopped from outside: $words") if $words =~ /terminating on signal/;
-	verdict(2, "QEMU could not run: $words") if $status == 1 || $status == 126 || $status == 127;
-	verdict(2, 'QEMU was killed by signal ' . ($status - 128) . ": $words") if $status >= 128;
+	judge_qemu($status, $words);
 	verdict(4, "the guest panicked: $log->{panic}") if defined $log->{panic};
 	verdict(4, "the monitor ended the run: $1") if $status == 41
 		&& ($log->{lines}[-1] // '') =~ /^# monitor: (.*)/;
@@ -161,6 +159,43 @@ sub judge_status {
 		. 'end=poweroff; ' . progress($log)) if $status == 0;
 	verdict(4, "exit status $status is none of Spoor's; " . progress($log))
 		unless exists $rc_of_status{$status};
+}
+
+# QEMU ended by itself, or was ended.
+sub judge_qemu {
+	my ($status, $words) = @_;
+	verdict(2, "QEMU was stopped from outside: $words") if $words =~ /terminating on signal/;
+	verdict(2, "QEMU could not run: $words") if $status == 1 || $status == 126 || $status == 127;
+	verdict(2, 'QEMU was killed by signal ' . ($status - 128) . ": $words") if $status >= 128;
+}
+
+# Returns as judge_log(), for a guest that is a Linux: its own last words decide, or the value that it writes to
+# isa-debug-exit.
+sub judge_linux {
+	my ($log, %how) = @_;
+	my $status = $how{status};
+	my $words = ($how{errors} // [])->[-1] // "it said nothing\n";
+	chomp $words;
+	my @lines = grep { /\S/ } map { s/\e\[[0-?]*[ -\/]*[\@-~]|[^ -~]//gr } @{$log->{lines}};
+	my $last = 'the last line: ' . ($lines[-1] // 'none');
+	my ($panic) = map { /\b(Kernel panic - .*)/ } @lines;
+	my ($monitor) = grep { /^# monitor: / } reverse @lines;
+
+	eval {
+		verdict(130, "interrupted; $last") if $status eq 'interrupt';
+		verdict(4, "the guest panicked: $panic") if defined $panic;
+		verdict(124, "$last; raise it with -T or TIMEOUT_SCALE") if $status eq 'timeout';
+		judge_qemu($status, $words);
+		verdict($status == 37 ? 2 : 4, $monitor =~ s/^# //r)
+			if $status =~ /^(?:37|41)$/ && ($lines[-1] // '') eq ($monitor // '-');
+		verdict($rc_of_status{$status}, sprintf('the guest wrote %XH to port F4H', $status >> 1))
+			if exists $rc_of_status{$status};
+		verdict(4, "exit status $status is none of Spoor's; $last") if $status;
+		verdict(0, 'the guest powered off') if grep { /\breboot: Power down$/ } @lines;
+		verdict(4, "the guest reset the machine; $last");
+	};
+	die $@ unless ref $@;
+	return ($@->{code}, $@->{why}, $@->{word} // verdict_word($@->{code}));
 }
 
 # True if the kernel was asked to end without QEMU's exit value.
