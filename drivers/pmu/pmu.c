@@ -178,6 +178,16 @@ static uint64_t counter_mask(unsigned counter)
 	return width < 64 ? (1ull << width) - 1 : UINT64_MAX;
 }
 
+uint64_t pmu_value(unsigned counter, uint64_t left)
+{
+	return -left & counter_mask(counter);
+}
+
+uint64_t pmu_left(unsigned counter)
+{
+	return pmu_value(counter, pmu_read(counter));
+}
+
 static bool is_loadable(uint64_t event, uint64_t period)
 {
 	return period && period <= PMU_LARGEST_PERIOD &&
@@ -195,7 +205,7 @@ int pmu_start(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *own
 	if (!is_loadable(event, period) || (is_fixed(counter) && event & ~(PMU_USR | PMU_OS)))
 		return -EINVAL;
 	stop(counter);
-	wrmsr(value_msr(counter), -period & counter_mask(counter));
+	wrmsr(value_msr(counter), pmu_value(counter, period));
 	select_event(counter, is_fixed(counter) ? fixed_control(event, interrupts)
 						: general_control(event, interrupts));
 	pmu_run(bit(counter), true);
@@ -209,7 +219,7 @@ int pmu_load(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owne
 		return -EPERM;
 	if (is_fixed(counter) || !is_loadable(event & ~PERFEVTSEL_ADAPTIVE, left))
 		return -EINVAL;
-	wrmsr(value_msr(counter), -left & counter_mask(counter));
+	wrmsr(value_msr(counter), pmu_value(counter, left));
 	select_event(counter, general_control(event, false));
 	return 0;
 }

@@ -49,6 +49,7 @@ static void link_tracer(void *argument)
 
 	tracer->next = *list;
 	*list = tracer;
+	tracer->context->units |= 1u << tracer->unit;
 }
 
 static void unlink_tracer(void *argument)
@@ -58,6 +59,8 @@ static void unlink_tracer(void *argument)
 	while (*at != tracer)
 		at = &(*at)->next;
 	*at = tracer->next;
+	if (!tracer->context->tracers[tracer->unit])
+		tracer->context->units &= ~(1u << tracer->unit);
 	tracer->context = NULL;
 }
 

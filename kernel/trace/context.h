@@ -26,6 +26,7 @@ struct trace_context {
 	struct task *task;	   /* NULL: a CPU's, or the task ended */
 	_Atomic(struct cpu *) cpu; /* where it is being recorded, or NULL: at rest */
 	struct tracer *tracers[TRACE_UNITS];
+	unsigned units;	     /* bits of those that have tracers */
 	unsigned references; /* attachments; the context of a CPU has one besides */
 };
 
@@ -46,6 +47,7 @@ struct trace_cpu {
 	struct trace_context context;  /* the catch-all */
 	struct trace_context *running; /* the running task's while it is being recorded, or NULL */
 	struct trace_context *own;     /* &context while it is being recorded, or NULL */
+	unsigned arrived;	       /* bits of the units that had tracers in one of the two */
 	struct tracer *queue;	       /* whose owner is to be notified */
 	uint64_t fault; /* the RIP in the kernel's half at which ring 3 faults, or 0 */
 	struct ds_cpu ds;

@@ -23,11 +23,20 @@ static void put_context(struct trace_context *context)
 		atomic_store_explicit(&context->cpu, NULL, memory_order_release);
 }
 
-/* Inline: a call on the way to the WRMSR that stops the trace would be one more record in it. */
+/*
+ * Inline, and expected: a call or a jump on the way to the WRMSR that stops the trace would be one
+ * more record in it.
+ */
 static inline void stop_recording(struct cpu *cpu, bool departs)
 {
+	unsigned arrived = cpu->trace->arrived;
+
 	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		trace_units[i]->depart(cpu, departs);
+		if (__builtin_expect(arrived >> i & 1, 1))
+			trace_units[i]->stop(cpu);
+	for (unsigned i = 0; i < TRACE_UNITS; i++)
+		if (arrived >> i & 1)
+			trace_units[i]->depart(cpu, departs);
 	put_context(cpu->trace->running);
 	put_context(cpu->trace->own);
 	cpu->trace->running = cpu->trace->own = NULL;
@@ -46,6 +55,7 @@ void trace_depart(struct cpu *cpu)
 void trace_arrive(struct cpu *cpu)
 {
 	struct trace_cpu *trace = cpu->trace;
+	unsigned left = trace->arrived, due;
 
 	if (cpu->current->trace)
 		trace->running = take_context(cpu, cpu->current->trace);
@@ -53,8 +63,12 @@ void trace_arrive(struct cpu *cpu)
 	if (trace->context.references > 1)
 		trace->own = take_context(cpu, &trace->context);
 	cpu->recording = trace->running || trace->own;
+	trace->arrived =
+		(trace->running ? trace->running->units : 0) | (trace->own ? trace->own->units : 0);
+	due = left | trace->arrived;
 	for (unsigned i = TRACE_UNITS; i-- > 0;)
-		trace_units[i]->arrive(cpu);
+		if (due >> i & 1)
+			trace_units[i]->arrive(cpu);
 }
 
 void trace_user_fault(struct cpu *cpu, uint64_t rip)

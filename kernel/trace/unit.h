@@ -34,15 +34,18 @@ struct trace_unit {
 	bool (*interrupt)(struct cpu *cpu);
 
 	/*
-	 * Stops recording on this CPU as its first act, then hands over what was recorded to the
-	 * tracers of both contexts, whose memory no hardware knows afterwards. `departs`: the task
-	 * leaves the CPU, which is stamped. The first unit of the table departs first. IF = 0.
+	 * stop() ends recording on this CPU as its first act; depart() hands over what was recorded
+	 * to the tracers of both contexts, whose memory no hardware knows afterwards. `departs`:
+	 * the task leaves the CPU, which is stamped. All units that arrived stop, in the order of
+	 * the table, before the first departs: none records what another does then. IF = 0.
 	 */
+	void (*stop)(struct cpu *cpu);
 	void (*depart)(struct cpu *cpu, bool departs);
 
 	/*
 	 * Starts to record, as its last act, what the tracers of both contexts (cpu->trace) wish,
-	 * if anything. The first unit of the table arrives last. IF = 0; the MSRs are not lent.
+	 * if anything. Called if there are any, or were at the last arrival. The first unit of the
+	 * table arrives last. IF = 0; the MSRs are not lent.
 	 */
 	void (*arrive)(struct cpu *cpu);
 
@@ -54,7 +57,7 @@ struct trace_unit {
 };
 
 /* The units, by number. */
-enum { TRACE_BTS, TRACE_UNITS };
+enum { TRACE_BTS, TRACE_PEBS, TRACE_UNITS };
 extern const struct trace_unit *const trace_units[TRACE_UNITS];
 
 #endif

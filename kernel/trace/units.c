@@ -3,10 +3,14 @@
 #include "kernel/cpu.h"
 #include "kernel/trace/bts/unit.h"
 #include "kernel/trace/pause.h"
+#include "kernel/trace/pebs/unit.h"
 #include "kernel/trace/trace.h"
 #include "kernel/trace/unit.h"
 
-const struct trace_unit *const trace_units[TRACE_UNITS] = {[TRACE_BTS] = &bts_unit};
+const struct trace_unit *const trace_units[TRACE_UNITS] = {
+	[TRACE_BTS] = &bts_unit,
+	[TRACE_PEBS] = &pebs_unit,
+};
 
 bool trace_is_present(void)
 {

@@ -152,11 +152,15 @@ static void depart_circular(struct cpu *cpu, struct bts_tracer *tracer, bool dep
 	bts_cpu(cpu)->circular = NULL;
 }
 
+static void stop(struct cpu *cpu)
+{
+	check_switch(cpu, ds_switch_out(&cpu->trace->ds));
+}
+
 static void depart(struct cpu *cpu, bool departs)
 {
 	struct bts_tracer *circular = bts_cpu(cpu)->circular;
 
-	check_switch(cpu, ds_switch_out(&cpu->trace->ds));
 	if (circular)
 		depart_circular(cpu, circular, departs);
 	else
@@ -292,6 +296,7 @@ const struct trace_unit bts_unit = {
 	.resume = ds_resume,
 	.end = end_recording,
 	.interrupt = interrupt,
+	.stop = stop,
 	.depart = depart,
 	.arrive = arrive,
 	.go_on = go_on,

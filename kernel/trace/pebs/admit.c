@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// Whether a tracer would find a counter on every CPU where it may run, and who has it if not.
+#include "kernel/smp/smp.h"
+#include "kernel/trace/pebs/private.h"
+#include "lib/string.h"
+
+struct wish {
+	uint64_t counters;
+	char name[PTRACE_PEBS_HOLDER];
+};
+
+struct admission {
+	const struct trace_context *context;
+	struct wish wishes[2 * PEBS_COUNTERS];
+	unsigned count, of_context;
+	const struct wish *taken[PEBS_COUNTERS]; /* of the CPU that is looked at */
+	bool refused;
+	char holder[PTRACE_PEBS_HOLDER];
+};
+
+static void add_wishes(struct admission *admission, const struct trace_context *context)
+{
+	for (const struct pebs_tracer *at = pebs_first(context); at; at = pebs_next(at)) {
+		struct wish *wish = &admission->wishes[admission->count];
+
+		if (admission->count == 2 * PEBS_COUNTERS)
+			return;
+		wish->counters = at->counters;
+		pebs_copy_name(wish->name, at->name);
+		admission->count++;
+	}
+}
+
+static void add_context(void *argument)
+{
+	struct admission *admission = argument;
+
+	add_wishes(admission, admission->context);
+	admission->of_context = admission->count;
+}
+
+/* Who has the counter, or would have it. */
+static const char *holder_of(const struct admission *admission, const struct cpu *cpu,
+			     unsigned counter)
+{
+	if (admission->taken[counter])
+		return admission->taken[counter]->name;
+	return pebs_cpu(cpu)->loaded[counter] ? NULL : pmu_owner(&cpu->trace->pmu, counter);
+}
+
+static void grant_wish(struct admission *admission, const struct cpu *cpu, const struct wish *wish)
+{
+	const char *first = NULL;
+
+	for (unsigned counter = 0; counter < PEBS_COUNTERS; counter++) {
+		const char *holder;
+
+		if (!(wish->counters >> counter & 1))
+			continue;
+		holder = holder_of(admission, cpu, counter);
+		if (!holder) {
+			admission->taken[counter] = wish;
+			return;
+		}
+		first = first ? first : holder;
+	}
+	admission->refused = true;
+	pebs_copy_name(admission->holder, first);
+}
+
+/* The newest of the context is its first: it chooses last, so that what it lacks has a name. */
+static void grant_wishes(struct admission *admission, const struct cpu *cpu)
+{
+	memset(admission->taken, 0, sizeof(admission->taken));
+	for (unsigned i = 0; i < 2 * admission->count && !admission->refused; i++) {
+		unsigned at = admission->count - 1 - i % admission->count;
+		const struct wish *wish = &admission->wishes[at];
+
+		if (pebs_has_no_choice(wish->counters) == (i < admission->count))
+			grant_wish(admission, cpu, wish);
+	}
+}
+
+/* On each CPU concerned, with IF = 0. */
+static void look_at_cpu(void *argument)
+{
+	struct admission *admission = argument;
+	const struct cpu *cpu = this_cpu();
+	struct trace_context *own = &cpu->trace->context;
+	const struct ds_pebs_lease *half = cpu->trace->ds.pebs;
+
+	if (admission->refused)
+		return;
+	if (half && half != &pebs_cpu(cpu)->lease) {
+		admission->refused = true;
+		pebs_copy_name(admission->holder, ds_pebs_holder(&cpu->trace->ds));
+		return;
+	}
+	admission->count = admission->of_context;
+	if (own != admission->context) {
+		spin_lock(&own->lock);
+		add_wishes(admission, own);
+		spin_unlock(&own->lock, 0);
+	}
+	grant_wishes(admission, cpu);
+}
+
+int pebs_admit(struct pebs_tracer *tracer, unsigned index, char *holder)
+{
+	struct trace_context *context = tracer->base.context;
+	struct admission admission = {.context = context};
+
+	trace_perform(context, add_context, &admission);
+	for (unsigned i = 0; i < cpu_count(); i++)
+		if ((index == ALL_CPUS || i == index) && atomic_load(&cpu_by_index(i)->online))
+			smp_call(i, look_at_cpu, &admission);
+	if (admission.refused && holder)
+		pebs_copy_name(holder, admission.holder);
+	return admission.refused ? -EBUSY : 0;
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Tracers that begin, are read, and say how they are.
+#include "kernel/sched/task.h"
+#include "kernel/trace/pebs/private.h"
+#include "lib/format.h"
+#include "lib/string.h"
+
+static void begin_recording(void *argument)
+{
+	struct pebs_tracer *tracer = argument;
+
+	tracer->admitted = true;
+}
+
+/* It is attached, and records once it has been found a counter. */
+static int admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_options *options,
+		 struct tracer **result)
+{
+	int error = pebs_admit(tracer, index, options->holder);
+
+	if (error) {
+		trace_detach(&tracer->base);
+		return error;
+	}
+	trace_perform(tracer->base.context, begin_recording, tracer);
+	trace_settle();
+	*result = &tracer->base;
+	return 0;
+}
+
+int pebs_attach(struct task *task, const struct pebs_options *options, struct tracer **result)
+{
+	struct pebs_tracer *tracer = NULL;
+	int error = pebs_create(options, &tracer);
+
+	if (error)
+		return error;
+	format(tracer->name, sizeof(tracer->name), "tracer of task %u", task->pid);
+	error = trace_link(task, &tracer->base);
+	return error ? error : admit(tracer, ALL_CPUS, options, result);
+}
+
+int pebs_attach_cpu(unsigned index, const struct pebs_options *options, struct tracer **result)
+{
+	struct pebs_tracer *tracer = NULL;
+	int error = pebs_create(options, &tracer);
+
+	if (error)
+		return error;
+	format(tracer->name, sizeof(tracer->name), "tracer of CPU %u", index);
+	error = trace_link_cpu(index, &tracer->base);
+	return error ? error : admit(tracer, index, options, result);
+}
+
+/* --- Reading --- */
+
+struct reading {
+	struct pebs_tracer *tracer;
+	struct ptrace_pebs_sample *samples;
+	size_t from, most, count;
+	bool remove;
+};
+
+static void copy_samples(void *argument)
+{
+	struct reading *reading = argument;
+	struct pebs_tracer *tracer = reading->tracer;
+	size_t left = tracer->used > reading->from ? tracer->used - reading->from : 0;
+
+	reading->count = left < reading->most ? left : reading->most;
+	for (size_t i = 0; i < reading->count; i++)
+		reading->samples[i] =
+			tracer->slot[(tracer->first + reading->from + i) % tracer->slots];
+	if (!reading->remove)
+		return;
+	tracer->first = (tracer->first + reading->count) % tracer->slots;
+	tracer->used -= reading->count;
+}
+
+size_t pebs_read(struct tracer *tracer, struct ptrace_pebs_sample *samples, size_t most)
+{
+	struct reading reading = {
+		.tracer = pebs_of(tracer), .samples = samples, .most = most, .remove = true};
+
+	trace_perform(tracer->context, copy_samples, &reading);
+	return reading.count;
+}
+
+size_t pebs_peek(struct tracer *tracer, size_t from, struct ptrace_pebs_sample *samples,
+		 size_t most)
+{
+	struct reading reading = {
+		.tracer = pebs_of(tracer), .samples = samples, .from = from, .most = most};
+
+	trace_perform(tracer->context, copy_samples, &reading);
+	return reading.count;
+}
+
+static void clear_samples(void *argument)
+{
+	struct pebs_tracer *tracer = argument;
+
+	tracer->used = 0;
+	tracer->lost = 0;
+	tracer->truncated = tracer->blocked = false;
+}
+
+void pebs_clear(struct tracer *tracer)
+{
+	trace_perform(tracer->context, clear_samples, pebs_of(tracer));
+}
+
+/* --- Status --- */
+
+struct question {
+	struct pebs_tracer *tracer;
+	struct pebs_status *status;
+};
+
+static void answer_question(void *argument)
+{
+	struct question *question = argument;
+	const struct pebs_tracer *tracer = question->tracer;
+
+	*question->status = (struct pebs_status){
+		.view = tracer->options.view,
+		.overflow = tracer->options.overflow,
+		.size = tracer->options.size,
+		.available = tracer->used,
+		.lost = tracer->lost,
+		.truncated = tracer->truncated,
+		.blocked = tracer->blocked,
+		.held = tracer->base.held,
+		.full = tracer->full,
+	};
+	if (tracer->blocked)
+		memcpy(question->status->holder, tracer->holder, sizeof(tracer->holder));
+}
+
+void pebs_status(struct tracer *tracer, struct pebs_status *status)
+{
+	struct question question = {pebs_of(tracer), status};
+
+	trace_perform(tracer->context, answer_question, &question);
+}
+
+size_t pebs_available(struct tracer *tracer)
+{
+	struct pebs_status status;
+
+	pebs_status(tracer, &status);
+	return status.available;
+}

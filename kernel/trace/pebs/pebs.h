@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Samples of counted events by PEBS: the interface of the readers, with what trace.h says of all
+ * tracers. A tracer counts one event by a counter of its own, which runs while its task (or
+ * anything on its CPU) does: the processor records the registers at every period + 1st event.
+ * Counters are few: a tracer for which none is left is refused, and the refusal names the holder.
+ *
+ * A view is of the instructions that are counted. Without TRACE_KERNEL a sample has no address of
+ * the kernel's half but those that ring 3 has in its own registers: after a system call, for one,
+ * IP and registers are the kernel's, and absent.
+ */
+#ifndef SPOOR_KERNEL_TRACE_PEBS_H
+#define SPOOR_KERNEL_TRACE_PEBS_H
+
+#include "abi/ptrace_pebs.h"
+#include "kernel/trace/trace.h"
+
+#include <stdint.h>
+
+struct task;
+
+struct pebs_options {
+	unsigned event;	   /* PTRACE_PEBS_INST_RETIRED and the like */
+	uint64_t period;   /* 2 to PMU_LARGEST_PERIOD: events before the one that is sampled */
+	uint64_t counters; /* bits of those to choose from; 0: any */
+	unsigned view;	   /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
+	bool privileged;   /* may see kernel addresses; TRACE_KERNEL needs it */
+	bool cut_size;	   /* be content with what the account has left */
+	enum trace_overflow overflow; /* TRACE_WRAP is refused: PEBS has no circular mode */
+	size_t size;	  /* of the buffer: bytes of struct ptrace_pebs_sample; one at the least */
+	size_t threshold; /* TRACE_SIGNAL: samples; 0: as many as there is room for */
+	trace_overflowed *overflowed; /* TRACE_SIGNAL needs it */
+	void *argument;
+	struct trace_account *account; /* NULL: the kernel's own, not charged */
+	struct tracer *replaces;       /* one that will be detached: its charge does not count */
+	char *holder; /* -EBUSY: gets a name, of PTRACE_PEBS_HOLDER bytes; or NULL */
+};
+
+/*
+ * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to take
+ * samples, at once if it runs. -ENODEV: no PEBS; -EINVAL: a value out of range, no such event or
+ * counter; -EOPNOTSUPP: TRACE_WRAP, or TRACE_SIGNAL without a callback, or an event that this
+ * processor cannot sample; -EPERM: kernel addresses without the right to them; -ENOMEM: no memory,
+ * or over the account's limit; -ESRCH: it has ended; -EBUSY: another has the counters that would
+ * do, or the PEBS half of the Debug Store, on some CPU. A failure leaves nothing behind.
+ */
+int pebs_attach(struct task *task, const struct pebs_options *options, struct tracer **tracer);
+
+/* The same for everything that runs on CPU `index`. -EINVAL: no such CPU, too. */
+int pebs_attach_cpu(unsigned index, const struct pebs_options *options, struct tracer **tracer);
+
+/* Samples that can be read. */
+size_t pebs_available(struct tracer *tracer);
+
+/* Copies at most `most` of the oldest samples, oldest first, removes them; returns how many. */
+size_t pebs_read(struct tracer *tracer, struct ptrace_pebs_sample *samples, size_t most);
+
+/* Copies at most `most` samples from the one at `from` on, 0 being the oldest, and leaves them. */
+size_t pebs_peek(struct tracer *tracer, size_t from, struct ptrace_pebs_sample *samples,
+		 size_t most);
+
+/* Removes all samples, and forgets what status says of those that are missing. */
+void pebs_clear(struct tracer *tracer);
+
+struct pebs_status {
+	unsigned view;
+	enum trace_overflow overflow;
+	size_t size;	  /* bytes, whole samples */
+	size_t available; /* samples */
+	uint64_t lost;	  /* no room; the kernel's instructions; no knowing whose they are */
+	bool truncated;	  /* the hardware ran out of room before anyone could make some */
+	bool blocked;	  /* on some CPU another had what it needs: `holder` */
+	bool held;	  /* TRACE_SIGNAL: waits for trace_resume() */
+	bool full;	  /* TRACE_STOP: has stopped */
+	char holder[PTRACE_PEBS_HOLDER];
+};
+
+void pebs_status(struct tracer *tracer, struct pebs_status *status);
+
+/* True if the processor takes samples and the kernel knows their format. After boot, any context.
+ */
+bool pebs_present(void);
+
+#endif

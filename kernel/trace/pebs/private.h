@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Between the files of this folder. While a CPU has tracers of samples to serve, each has a counter
+ * there, and the hardware writes all samples into the CPU's staging. That is emptied at its
+ * threshold and whenever recording stops; each sample then goes to the tracer whose counter it is
+ * of. Counters, and the PEBS half of the DS area, are taken at arrival and given back at departure.
+ */
+#ifndef SPOOR_KERNEL_TRACE_PEBS_PRIVATE_H
+#define SPOOR_KERNEL_TRACE_PEBS_PRIVATE_H
+
+#include "drivers/ds/pebs.h"
+#include "kernel/trace/context.h"
+#include "kernel/trace/pebs/pebs.h"
+
+/* What Core 2 takes at most: more hangs it (L61 arch/x86/events/intel/ds.c). */
+#define STAGING_BYTES 4096
+#define STAGING_MOST  (STAGING_BYTES / 144)
+
+enum { PEBS_COUNTERS = 8 }; /* general counters that take samples, at most */
+
+struct pebs_event {
+	uint16_t code;	  /* event select and unit mask; 0: this processor has none */
+	uint8_t counters; /* that can sample it */
+	bool memory;	  /* it accesses memory */
+};
+
+struct pebs_tracer {
+	struct tracer base; /* its context's lock guards all of it */
+	struct pebs_options options;
+	struct pebs_event event;
+	uint64_t counters; /* that it can take */
+	struct pmu_owner owner;
+	char name[PTRACE_PEBS_HOLDER];
+	size_t charged; /* bytes of all its pages */
+
+	struct ptrace_pebs_sample *slot;
+	size_t slots, first, used;
+	uint64_t lost;
+	bool admitted, full, truncated, blocked;
+	char holder[PTRACE_PEBS_HOLDER]; /* if blocked */
+
+	/*
+	 * Where its counter is in the period. 0 left: it has reached zero, and the next event was
+	 * to be sampled. No write can bring a counter back there: it goes on one event before, and
+	 * `late` is by how many the next sample is behind; the period after that is shorter.
+	 */
+	uint64_t left;
+	int64_t late;
+	uint64_t taken; /* samples since it was loaded */
+	uint64_t reset; /* what the period after the next sample is then */
+};
+
+static inline struct pebs_tracer *pebs_of(const struct tracer *tracer)
+{
+	return (struct pebs_tracer *)(uintptr_t)tracer;
+}
+
+static inline struct pebs_tracer *pebs_first(const struct trace_context *context)
+{
+	return context ? pebs_of(context->tracers[TRACE_PEBS]) : NULL;
+}
+
+static inline struct pebs_tracer *pebs_next(const struct pebs_tracer *tracer)
+{
+	return pebs_of(tracer->base.next);
+}
+
+/* What a CPU has for samples. Only that CPU uses it, with IF = 0. */
+struct pebs_cpu {
+	_Alignas(64) struct ds_pebs_lease lease;
+	struct pebs_tracer *loaded[PEBS_COUNTERS]; /* by counter */
+	uint64_t counters;			   /* bits of these; 0: nothing is recorded */
+	uint64_t kernel; /* those of them that count the kernel's instructions */
+	void *staging;
+	bool reached; /* staging's threshold */
+};
+extern struct pebs_cpu pebs_cpus[MAX_CPUS];
+
+static inline struct pebs_cpu *pebs_cpu(const struct cpu *cpu)
+{
+	return &pebs_cpus[cpu->index];
+}
+
+/* --- events.c --- */
+
+/* How this processor samples `event`. -EINVAL: no such event; -EOPNOTSUPP: it cannot. */
+int pebs_find_event(unsigned event, struct pebs_event *found);
+
+/* --- tracer.c --- */
+
+/* A tracer with its buffer, charged, not admitted. Errors as pebs_attach(). */
+int pebs_create(const struct pebs_options *options, struct pebs_tracer **tracer);
+
+/* Gives everything back. Returns false if a pattern was overwritten. */
+bool pebs_free(struct tracer *tracer);
+
+/* No more samples are wanted until it is resumed or emptied. */
+static inline bool pebs_records(const struct pebs_tracer *tracer)
+{
+	return tracer->admitted && !tracer->full && !tracer->base.held;
+}
+
+/* TRACE_STOP has come to its end; TRACE_SIGNAL has come to its threshold. */
+bool pebs_is_full(const struct pebs_tracer *tracer);
+bool pebs_at_threshold(const struct pebs_tracer *tracer);
+
+/* Samples until then. */
+size_t pebs_room(const struct pebs_tracer *tracer);
+
+/* To the buffer, without what is not in the view; `cpu` recorded it. */
+void pebs_put(struct pebs_tracer *tracer, const struct ds_sample *sample, const struct cpu *cpu);
+
+/* --- counters.c --- */
+
+/* Those with one counter to take choose first. */
+static inline bool pebs_has_no_choice(uint64_t counters)
+{
+	return !(counters & (counters - 1));
+}
+
+/* To PTRACE_PEBS_HOLDER bytes; NULL is "". */
+static inline void pebs_copy_name(char *to, const char *name)
+{
+	size_t at = 0;
+
+	for (; name && name[at] && at < PTRACE_PEBS_HOLDER - 1; at++)
+		to[at] = name[at];
+	for (; at < PTRACE_PEBS_HOLDER; at++)
+		to[at] = 0;
+}
+
+/* Gives each tracer of both contexts that records a counter of this CPU, loaded but not running. */
+void pebs_take_counters(struct cpu *cpu);
+
+/* Gives the stopped counters back; `overflowed` are those that had reached zero. */
+void pebs_give_counters(struct cpu *cpu, uint64_t overflowed);
+
+/* The tracer cannot record here because of `holder`. */
+void pebs_block(struct pebs_tracer *tracer, const char *holder);
+
+/* --- admit.c --- */
+
+#define ALL_CPUS MAX_CPUS
+
+/*
+ * 0: the tracer, which is attached and does not record yet, finds a counter beside all tracers of
+ * its context and, on CPU `index` (ALL_CPUS: a task may run on any), those of the CPU. -EBUSY: it
+ * does not; `holder`, if not NULL, gets a name.
+ */
+int pebs_admit(struct pebs_tracer *tracer, unsigned index, char *holder);
+
+#endif

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+// Where events begin and cease to be counted and sampled.
+#include "kernel/console.h"
+#include "kernel/panic.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/memory.h"
+#include "kernel/trace/pebs/private.h"
+#include "kernel/trace/pebs/unit.h"
+
+/* Records after the threshold: what an interrupt that is late finds stored besides. */
+#define MARGIN 4
+
+/* --- From staging to the tracers --- */
+
+/*
+ * Which counter a record is of, as bits. Formats 1 and 2 say which counters had reached zero before
+ * it: the one that has not any more after it (`next`) is the one. 0: that cannot be told.
+ */
+static uint64_t find_counters(const struct pebs_cpu *pebs, const struct ds_sample *sample,
+			      uint64_t next)
+{
+	uint64_t bits = sample->counters & pebs->counters;
+
+	if (!(pebs->counters & (pebs->counters - 1)))
+		return pebs->counters;
+	if (sample->has & DS_SAMPLE_COUNTERS)
+		return bits;
+	if (bits & (bits - 1))
+		bits &= ~next;
+	return bits & (bits - 1) ? 0 : bits;
+}
+
+static void give_sample(const struct cpu *cpu, const struct ds_sample *sample, uint64_t next)
+{
+	struct pebs_cpu *pebs = pebs_cpu(cpu);
+	uint64_t counters = find_counters(pebs, sample, next);
+
+	for (unsigned i = 0; i < PEBS_COUNTERS; i++) {
+		if (counters >> i & 1)
+			pebs_put(pebs->loaded[i], sample, cpu);
+		else if (!counters && pebs->loaded[i])
+			pebs->loaded[i]->lost++;
+	}
+}
+
+static void empty_staging(struct cpu *cpu, uint64_t overflowed)
+{
+	struct pebs_cpu *pebs = pebs_cpu(cpu);
+	struct ds_cpu *ds = &cpu->trace->ds;
+	long count = ds_get_pebs_index(ds, &pebs->lease);
+	struct ds_sample sample, next;
+
+	if (count > 0)
+		ds_read_sample(ds_read_pebs(ds, &pebs->lease, 0), &next);
+	for (long at = 0; at < count; at++) {
+		sample = next;
+		next.counters = overflowed;
+		if (at + 1 < count)
+			ds_read_sample(ds_read_pebs(ds, &pebs->lease, (size_t)at + 1), &next);
+		give_sample(cpu, &sample, next.counters);
+	}
+	for (unsigned i = 0;
+	     (size_t)count >= STAGING_BYTES / ds_pebs_record_size() && i < PEBS_COUNTERS; i++)
+		if (pebs->loaded[i])
+			pebs->loaded[i]->truncated = true;
+}
+
+/* Holds the tracers that came to their threshold; their task gets no further in ring 3. */
+static void check_ends(struct cpu *cpu, struct trace_context *context)
+{
+	for (struct pebs_tracer *at = pebs_first(context); at; at = pebs_next(at)) {
+		if (!pebs_at_threshold(at) || at->base.held)
+			continue;
+		at->base.held = true;
+		if (context->task)
+			atomic_store(&context->task->user_break, true);
+		trace_queue(cpu, &at->base);
+	}
+}
+
+static void stop(struct cpu *cpu)
+{
+	if (pebs_cpu(cpu)->counters)
+		pmu_run(pebs_cpu(cpu)->counters, false);
+}
+
+static void depart(struct cpu *cpu, bool departs)
+{
+	struct pebs_cpu *pebs = pebs_cpu(cpu);
+	uint64_t overflowed;
+
+	(void)departs;
+	if (!pebs->counters)
+		return;
+	ds_pebs_start(&cpu->trace->ds, &pebs->lease, 0);
+	overflowed = pmu_take_overflows(pebs->counters);
+	empty_staging(cpu, overflowed);
+	pebs_give_counters(cpu, overflowed);
+	ds_release_pebs(&cpu->trace->ds, &pebs->lease);
+	check_ends(cpu, cpu->trace->running);
+	check_ends(cpu, cpu->trace->own);
+}
+
+/* --- Arrival --- */
+
+/*
+ * The interrupt may come no later than a tracer needs it: at its end, at the first record if its
+ * next period alone is of another length, or if records do not say whose they are while several
+ * have reached zero.
+ */
+static size_t find_threshold(const struct pebs_cpu *pebs, size_t records)
+{
+	bool several = pebs->counters & (pebs->counters - 1);
+	size_t least = records - MARGIN;
+
+	if (several && !(ds_sample_has() & DS_SAMPLE_COUNTERS))
+		return 1;
+	for (unsigned i = 0; i < PEBS_COUNTERS; i++) {
+		const struct pebs_tracer *tracer = pebs->loaded[i];
+		size_t room = tracer ? pebs_room(tracer) : least;
+
+		if (tracer && tracer->reset != tracer->options.period)
+			return 1;
+		least = room < least ? room : least;
+	}
+	return least;
+}
+
+static void stop_at_threshold(struct ds_pebs_lease *lease, void *argument)
+{
+	struct pebs_cpu *pebs = argument;
+
+	(void)lease;
+	pmu_run(pebs->counters, false);
+	pebs->reached = true;
+}
+
+static int take_half(struct cpu *cpu)
+{
+	struct pebs_cpu *pebs = pebs_cpu(cpu);
+	size_t records = STAGING_BYTES / ds_pebs_record_size();
+	struct ds_pebs_request request = {
+		.buffer = pebs->staging,
+		.bytes = STAGING_BYTES,
+		.margin = records - find_threshold(pebs, records),
+		.name = "tracers of samples",
+		.tell = stop_at_threshold,
+		.argument = pebs,
+	};
+
+	return ds_request_pebs(&cpu->trace->ds, &pebs->lease, &request);
+}
+
+static void block_all(struct cpu *cpu)
+{
+	struct pebs_cpu *pebs = pebs_cpu(cpu);
+
+	for (unsigned i = 0; i < PEBS_COUNTERS; i++)
+		if (pebs->loaded[i])
+			pebs_block(pebs->loaded[i], ds_pebs_holder(&cpu->trace->ds));
+	pebs_give_counters(cpu, 0);
+}
+
+static void arrive(struct cpu *cpu)
+{
+	struct pebs_cpu *pebs = pebs_cpu(cpu);
+
+	pebs->reached = false;
+	pebs_take_counters(cpu);
+	if (!pebs->counters)
+		return;
+	if (take_half(cpu)) {
+		block_all(cpu);
+		return;
+	}
+	for (unsigned i = 0; i < PEBS_COUNTERS; i++)
+		if (pebs->loaded[i])
+			ds_set_pebs_reset(&cpu->trace->ds, &pebs->lease, i,
+					  pmu_value(i, pebs->loaded[i]->reset));
+	ds_pebs_start(&cpu->trace->ds, &pebs->lease, pebs->counters);
+	pmu_run(pebs->counters, true);
+}
+
+/* --- The row --- */
+
+static void create_staging(struct cpu *cpu)
+{
+	pebs_cpu(cpu)->staging = trace_memory_alloc(STAGING_BYTES);
+	if (!pebs_cpu(cpu)->staging)
+		panic("no memory to take samples on CPU %u", cpu->index);
+}
+
+static void print_unit(void)
+{
+	if (pebs_present())
+		printk("# pebs=present format=%u record=%zu\n", ds_caps()->pebs_format,
+		       ds_pebs_record_size());
+}
+
+/* Counters of ring 3 alone need no pause. */
+static uint64_t pause_counters(void)
+{
+	uint64_t kernel = pebs_cpu(this_cpu())->kernel, running = kernel ? pmu_running(kernel) : 0;
+
+	if (running)
+		pmu_run(running, false);
+	return running;
+}
+
+static void resume_counters(uint64_t paused)
+{
+	if (paused && !pebs_cpu(this_cpu())->lease.overflowed)
+		pmu_run(paused, true);
+}
+
+/* The driver of the Debug Store has looked at both halves when the branches' unit was asked. */
+static bool was_reached(struct cpu *cpu)
+{
+	bool reached = pebs_cpu(cpu)->reached;
+
+	pebs_cpu(cpu)->reached = false;
+	return reached;
+}
+
+static void go_on(struct tracer *tracer)
+{
+	pebs_of(tracer)->full = pebs_is_full(pebs_of(tracer));
+}
+
+const struct trace_unit pebs_unit = {
+	.is_present = pebs_present,
+	.init_cpu = create_staging,
+	.print = print_unit,
+	.pause = pause_counters,
+	.resume = resume_counters,
+	.end = stop,
+	.interrupt = was_reached,
+	.stop = stop,
+	.depart = depart,
+	.arrive = arrive,
+	.go_on = go_on,
+	.free = pebs_free,
+};

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+// A tracer with its buffer, what it is charged, and what of a sample it may see.
+#include "kernel/mm/area.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/memory.h"
+#include "kernel/trace/pebs/private.h"
+#include "lib/string.h"
+
+#define UNIT sizeof(struct ptrace_pebs_sample)
+
+/* Keeps every product of sizes far from overflow. */
+#define MOST_SAMPLES (1ul << 24)
+
+#define LEAST_PERIOD 2 /* the shorter period after a late sample has an event */
+
+_Static_assert(sizeof(struct pebs_tracer) <= PAGE_SIZE, "one page");
+
+/* Samples that may be on their way when a tracer comes to its threshold. */
+static size_t slots_beyond(const struct pebs_options *options)
+{
+	return options->overflow == TRACE_SIGNAL ? STAGING_MOST : 0;
+}
+
+static int check_overflow(const struct pebs_options *options)
+{
+	if (options->overflow > TRACE_STOP)
+		return -EINVAL;
+	return options->overflow == TRACE_WRAP ||
+			       (options->overflow == TRACE_SIGNAL && !options->overflowed)
+		       ? -EOPNOTSUPP
+		       : 0;
+}
+
+static uint64_t existing_counters(void)
+{
+	return ds_pebs_counters() & ((1ull << pmu_caps()->general) - 1);
+}
+
+/* Chooses among the counters. The named ones have to exist, and one of them to take the event. */
+static int choose_counters(const struct pebs_options *options, const struct pebs_event *event,
+			   uint64_t *counters)
+{
+	uint64_t wanted = options->counters ? options->counters : existing_counters();
+
+	*counters = wanted & event->counters;
+	return wanted & ~existing_counters() || !*counters ? -EINVAL : 0;
+}
+
+static int check_options(const struct pebs_options *options, struct pebs_event *event,
+			 uint64_t *counters)
+{
+	size_t samples = options->size / UNIT;
+	int error;
+
+	if (!pebs_present())
+		return -ENODEV;
+	if (options->view & ~(unsigned)(TRACE_USER | TRACE_KERNEL) || samples < 1 ||
+	    samples > MOST_SAMPLES || options->threshold > samples ||
+	    options->period < LEAST_PERIOD || options->period > PMU_LARGEST_PERIOD)
+		return -EINVAL;
+	error = pebs_find_event(options->event, event);
+	if (!error)
+		error = choose_counters(options, event, counters);
+	if (!error)
+		error = check_overflow(options);
+	if (!error && options->view & TRACE_KERNEL && !options->privileged)
+		error = -EPERM;
+	return error;
+}
+
+static size_t buffer_bytes(const struct pebs_options *options)
+{
+	return (options->size / UNIT + slots_beyond(options)) * UNIT;
+}
+
+static size_t bytes_taken(const struct pebs_options *options)
+{
+	return (1 + trace_memory_pages(buffer_bytes(options))) * PAGE_SIZE;
+}
+
+/* Charges what a tracer takes; cuts options->size to what is left if it may. Bytes, or 0. */
+static size_t charge_memory(struct pebs_options *options)
+{
+	size_t spared = options->replaces ? pebs_of(options->replaces)->charged : 0, wanted,
+	       charged;
+	struct pebs_options smallest = *options;
+
+	options->size -= options->size % UNIT;
+	smallest.size = options->cut_size ? UNIT : options->size;
+	wanted = bytes_taken(options);
+	charged = account_charge(options->account, wanted, bytes_taken(&smallest), spared);
+	if (charged && charged < wanted)
+		options->size = ((charged - PAGE_SIZE - TRACE_PATTERN_BYTES) / UNIT -
+				 slots_beyond(options)) *
+				UNIT;
+	return charged;
+}
+
+int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
+{
+	struct pebs_options settled = *options;
+	struct pebs_event event;
+	uint64_t counters;
+	struct pebs_tracer *tracer;
+	size_t charged;
+	int error = check_options(options, &event, &counters);
+
+	if (error)
+		return error;
+	charged = charge_memory(&settled);
+	tracer = charged ? area_alloc(1, VM_WRITE) : NULL;
+	if (!tracer) {
+		account_uncharge(options->account, charged);
+		return -ENOMEM;
+	}
+	if (!settled.view)
+		settled.view = TRACE_USER;
+	if (!settled.threshold || settled.threshold > settled.size / UNIT)
+		settled.threshold = settled.size / UNIT;
+	settled.replaces = NULL;
+	settled.holder = NULL;
+	*tracer = (struct pebs_tracer){
+		.base = {.unit = TRACE_PEBS,
+			 .overflowed = settled.overflowed,
+			 .argument = settled.argument},
+		.options = settled,
+		.event = event,
+		.counters = counters,
+		.charged = charged,
+		.slots = buffer_bytes(&settled) / UNIT,
+		.slot = trace_memory_alloc(buffer_bytes(&settled)),
+		.left = settled.period,
+	};
+	tracer->owner.name = tracer->name;
+	if (!tracer->slot) {
+		pebs_free(&tracer->base);
+		return -ENOMEM;
+	}
+	*result = tracer;
+	return 0;
+}
+
+bool pebs_free(struct tracer *freed)
+{
+	struct pebs_tracer *tracer = pebs_of(freed);
+	bool whole = trace_memory_free(tracer->slot, tracer->slots * UNIT);
+
+	account_uncharge(tracer->options.account, tracer->charged);
+	area_free(tracer, 1);
+	return whole;
+}
+
+bool pebs_is_full(const struct pebs_tracer *tracer)
+{
+	return tracer->options.overflow == TRACE_STOP &&
+	       tracer->used >= tracer->options.size / UNIT;
+}
+
+bool pebs_at_threshold(const struct pebs_tracer *tracer)
+{
+	return tracer->options.overflow == TRACE_SIGNAL &&
+	       tracer->used >= tracer->options.threshold;
+}
+
+size_t pebs_room(const struct pebs_tracer *tracer)
+{
+	size_t end = tracer->options.overflow == TRACE_SIGNAL ? tracer->options.threshold
+							      : tracer->options.size / UNIT;
+
+	return end > tracer->used ? end - tracer->used : 1;
+}
+
+/* --- What a tracer may see --- */
+
+static bool is_kernel(uint64_t address)
+{
+	return address >> 63;
+}
+
+static unsigned has_of(const struct pebs_tracer *tracer, const struct ds_sample *sample)
+{
+	/* Before format 2 the address is that of other events (SDM Vol 3, 18.8.1.2). */
+	bool address = tracer->event.memory && sample->has & DS_SAMPLE_EVENT_IP;
+
+	return PTRACE_PEBS_HAS_IP | PTRACE_PEBS_HAS_REGISTERS |
+	       (sample->has & DS_SAMPLE_EVENT_IP ? PTRACE_PEBS_HAS_EVENT_IP : 0u) |
+	       (address && sample->has & DS_SAMPLE_ADDRESS ? PTRACE_PEBS_HAS_ADDRESS : 0u) |
+	       (sample->has & DS_SAMPLE_TRANSACTION ? PTRACE_PEBS_HAS_TRANSACTION : 0u) |
+	       (sample->has & DS_SAMPLE_TSC ? PTRACE_PEBS_HAS_TSC : 0u);
+}
+
+/* What ring 3 may see of it: after a transition the state is the kernel's. */
+static unsigned hide_kernel(unsigned has, const struct ds_sample *sample)
+{
+	if (is_kernel(sample->ip))
+		has &= ~(unsigned)(PTRACE_PEBS_HAS_IP | PTRACE_PEBS_HAS_REGISTERS);
+	if (is_kernel(sample->event_ip))
+		has &= ~(unsigned)PTRACE_PEBS_HAS_EVENT_IP;
+	if (is_kernel(sample->address))
+		has &= ~(unsigned)PTRACE_PEBS_HAS_ADDRESS;
+	return has;
+}
+
+static struct ptrace_pebs_sample sample_for_reader(const struct ds_sample *sample, unsigned has,
+						   const struct cpu *cpu)
+{
+	struct ptrace_pebs_sample shown = {
+		.has = has,
+		.pid_cpu = cpu->current->pid | (uint64_t)cpu->index << 32,
+		.ip = has & PTRACE_PEBS_HAS_IP ? sample->ip : 0,
+		.event_ip = has & PTRACE_PEBS_HAS_EVENT_IP ? sample->event_ip : 0,
+		.address = has & PTRACE_PEBS_HAS_ADDRESS ? sample->address : 0,
+		.transaction = has & PTRACE_PEBS_HAS_TRANSACTION ? sample->transaction : 0,
+		.tsc = has & PTRACE_PEBS_HAS_TSC ? sample->tsc : 0,
+	};
+
+	if (has & PTRACE_PEBS_HAS_REGISTERS) {
+		shown.rflags = sample->flags;
+		memcpy(shown.general, sample->general, sizeof(shown.general));
+	}
+	return shown;
+}
+
+/* An instruction of the kernel, not in the view: errata AR63, W126 and AJ67. */
+static bool is_others(const struct pebs_tracer *tracer, const struct ds_sample *sample)
+{
+	return !(tracer->options.view & TRACE_KERNEL) && is_kernel(sample->event_ip) &&
+	       is_kernel(sample->ip);
+}
+
+void pebs_put(struct pebs_tracer *tracer, const struct ds_sample *sample, const struct cpu *cpu)
+{
+	unsigned has = has_of(tracer, sample);
+	size_t at;
+
+	tracer->taken++;
+	if (tracer->full)
+		return;
+	if (tracer->used == tracer->slots || is_others(tracer, sample)) {
+		tracer->lost++;
+		return;
+	}
+	if (!(tracer->options.view & TRACE_KERNEL))
+		has = hide_kernel(has, sample);
+	at = tracer->first + tracer->used;
+	tracer->slot[at >= tracer->slots ? at - tracer->slots : at] =
+		sample_for_reader(sample, has, cpu);
+	tracer->used++;
+	tracer->full = pebs_is_full(tracer);
+}

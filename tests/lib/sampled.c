@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/sampled.h"
+
+#include "drivers/ds/ds.h"
+#include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
+#include "kernel/sched/sched.h"
+#include "kernel/sched/task.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/code.h"
+
+enum { JUMPS = 48, JUMP = 2, LOAD = 3, DEC = 3, LOOP = 6, SYSCALL = 2 };
+enum { LOAD_AT = JUMPS * JUMP, DEC_AT = LOAD_AT + LOAD, LOOP_AT = DEC_AT + DEC };
+enum { SYSCALL_AT = LOOP_AT + LOOP, END = SYSCALL_AT + SYSCALL };
+
+#define START 0x28000000ul
+
+/* JMP to the next; MOV (%RSI), %RAX; DEC %RCX; JNZ to the first; SYSCALL. */
+static void write_code(uint8_t *page)
+{
+	static const uint8_t rest[] = {0x48, 0x8b, 0x06, 0x48, 0xff, 0xc9, 0x0f, 0x85};
+	int32_t back = -SYSCALL_AT;
+
+	for (unsigned i = 0; i < JUMPS; i++) {
+		page[i * JUMP] = 0xeb;
+		page[i * JUMP + 1] = 0;
+	}
+	memcpy(page + LOAD_AT, rest, sizeof(rest));
+	memcpy(page + LOOP_AT + 2, &back, sizeof(back));
+	page[SYSCALL_AT] = 0x0f;
+	page[SYSCALL_AT + 1] = 0x05;
+}
+
+static void visit(struct sampled *sampled)
+{
+	struct trap_frame frame = {.rip = sampled->start,
+				   .rcx = SAMPLED_ROUNDS,
+				   .rsi = sampled->start,
+				   .r8 = sampled->visited};
+
+	do {
+		user_run(&frame);
+		atomic_store(&current_task()->user_break, false);
+		while (sampled->held && trace_is_held(sampled->held))
+			task_sleep(100);
+	} while (frame.vector != VECTOR_SYSCALL);
+}
+
+static void make_visits(void *argument)
+{
+	struct sampled *sampled = argument;
+
+	while (sampled->visited < sampled->visits) {
+		visit(sampled);
+		sampled->visited++;
+		if (sampled->between)
+			sampled->between(sampled);
+	}
+}
+
+void sampled_open(struct sampled *sampled)
+{
+	uint8_t *page = test_area(1);
+
+	write_code(page);
+	sampled->start = START + sampled->number * PAGE_SIZE;
+	sampled->visited = 0;
+	code_map(sampled->start, page, VM_USER);
+	sampled->task = task_create_stopped("sampled", make_visits, sampled);
+	if (!sampled->task)
+		test_error("no memory for a task");
+}
+
+void sampled_run(struct sampled *sampled)
+{
+	task_start(sampled->task);
+	task_join(sampled->task);
+}
+
+/* A task that never ran keeps its memory. */
+void sampled_close(struct sampled *sampled)
+{
+	if (!sampled->task->ended)
+		sampled_run(sampled);
+	task_put(sampled->task);
+	code_unmap(sampled->start);
+}
+
+enum sampled_kind sampled_portable(void)
+{
+	return ds_caps()->pebs_format ? SAMPLED_BRANCHES : SAMPLED_INSTRUCTIONS;
+}
+
+struct pebs_options sampled_options(enum sampled_kind kind, uint64_t period, size_t samples)
+{
+	static const unsigned events[] = {
+		[SAMPLED_BRANCHES] = PTRACE_PEBS_BR_INST_RETIRED_ALL_BRANCHES,
+		[SAMPLED_INSTRUCTIONS] = PTRACE_PEBS_INST_RETIRED,
+		[SAMPLED_LOADS] = PTRACE_PEBS_MEM_INST_RETIRED_ALL_LOADS,
+	};
+
+	return (struct pebs_options){
+		.event = events[kind],
+		.period = period,
+		.view = TRACE_USER,
+		.privileged = true,
+		.overflow = TRACE_STOP,
+		.size = samples * sizeof(struct ptrace_pebs_sample),
+	};
+}
+
+static uint64_t events_of_round(enum sampled_kind kind)
+{
+	static const uint64_t events[] = {
+		[SAMPLED_BRANCHES] = JUMPS + 1,
+		[SAMPLED_INSTRUCTIONS] = JUMPS + 3,
+		[SAMPLED_LOADS] = 1,
+	};
+
+	return events[kind];
+}
+
+uint64_t sampled_events(enum sampled_kind kind)
+{
+	return SAMPLED_ROUNDS * events_of_round(kind) + (kind != SAMPLED_LOADS);
+}
+
+/* The instruction of event `n` of a round, from the start of the code. */
+static uint64_t offset_of(enum sampled_kind kind, uint64_t n)
+{
+	static const uint8_t rest[] = {LOAD_AT, DEC_AT, LOOP_AT};
+
+	if (kind == SAMPLED_LOADS)
+		return LOAD_AT;
+	if (n < JUMPS)
+		return n * JUMP;
+	return kind == SAMPLED_BRANCHES ? LOOP_AT : rest[n - JUMPS];
+}
+
+static uint64_t next_offset(uint64_t offset, bool last_round)
+{
+	if (offset < LOAD_AT)
+		return offset + JUMP;
+	if (offset == LOOP_AT)
+		return last_round ? SYSCALL_AT : 0;
+	return offset == LOAD_AT ? DEC_AT : LOOP_AT;
+}
+
+struct sampled_place sampled_place(const struct sampled *sampled, enum sampled_kind kind,
+				   uint64_t n)
+{
+	uint64_t in_visit = n % sampled_events(kind), round = in_visit / events_of_round(kind);
+	uint64_t offset = offset_of(kind, in_visit % events_of_round(kind));
+	bool last = round == SAMPLED_ROUNDS - 1;
+	struct sampled_place place = {.visit = n / sampled_events(kind)};
+
+	place.call = round == SAMPLED_ROUNDS;
+	place.event_ip = sampled->start + (place.call ? SYSCALL_AT : offset);
+	if (place.call)
+		return place;
+	place.ip = sampled->start + next_offset(offset, last);
+	place.rcx = SAMPLED_ROUNDS - round - (offset >= DEC_AT);
+	place.taken = offset < LOAD_AT || (offset == LOOP_AT && !last);
+	place.edge = place.visit * (SAMPLED_ROUNDS * (JUMPS + 1) - 1) + round * (JUMPS + 1) +
+		     (offset < LOAD_AT ? offset / JUMP : JUMPS);
+	return place;
+}
+
+static bool is_as_expected(const struct ptrace_pebs_sample *sample,
+			   const struct sampled_place *place, uint64_t start)
+{
+	if (sample->has & PTRACE_PEBS_HAS_EVENT_IP && sample->event_ip != place->event_ip)
+		return false;
+	if (place->call)
+		return !(sample->has & (PTRACE_PEBS_HAS_IP | PTRACE_PEBS_HAS_REGISTERS)) &&
+		       !sample->ip && !sample->general[1];
+	return sample->has & PTRACE_PEBS_HAS_IP && sample->ip == place->ip &&
+	       sample->general[1] == place->rcx && sample->general[6] == start &&
+	       sample->general[8] == place->visit;
+}
+
+void sampled_expect(const struct sampled *sampled, const struct ptrace_pebs_sample *samples,
+		    size_t count, enum sampled_kind kind, uint64_t period)
+{
+	size_t wrong = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ptrace_pebs_sample *sample = &samples[i];
+		struct sampled_place place =
+			sampled_place(sampled, kind, (i + 1) * (period + 1) - 1);
+
+		if (is_as_expected(sample, &place, sampled->start) || wrong++)
+			continue;
+		test_note(
+			"sample %zu: IP %lx of %lx, RCX %lu, R8 %lu; expected %lx of %lx, %lu, %lu",
+			i, sample->ip, sample->event_ip, sample->general[1], sample->general[8],
+			place.ip, place.event_ip, place.rcx, place.visit);
+	}
+	EXPECT_EQ(wrong, 0);
+}

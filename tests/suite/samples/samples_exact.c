@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+// Samples of tasks: how many, of which events, whose.
+#include "drivers/ds/ds.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/bts/bts.h"
+#include "kernel/trace/pebs/pebs.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/sampled.h"
+
+#define PERIOD	157 /* a visit has fewer events: SAMPLES periods end in the last one */
+#define SAMPLES 100
+#define FEW	15 /* visits */
+#define MOST	256
+#define RING	2000 /* records of branches */
+
+static struct ptrace_pebs_sample samples[MOST];
+
+/* As many visits as SAMPLES periods need. */
+static uint64_t visits_for(enum sampled_kind kind)
+{
+	return (SAMPLES * (PERIOD + 1) + sampled_events(kind) - 1) / sampled_events(kind);
+}
+
+static uint64_t samples_in(const struct sampled *sampled, enum sampled_kind kind, uint64_t period)
+{
+	return sampled->visits * sampled_events(kind) / (period + 1);
+}
+
+/* Reads a tracer's samples and ends it; all are there, each of its own event. */
+static void expect_all(const struct sampled *sampled, struct tracer *tracer, enum sampled_kind kind,
+		       uint64_t period)
+{
+	size_t count = pebs_read(tracer, samples, MOST);
+	struct pebs_status status;
+
+	pebs_status(tracer, &status);
+	EXPECT_EQ(status.lost, 0);
+	EXPECT(!status.truncated && !status.blocked);
+	EXPECT_EQ(count, samples_in(sampled, kind, period));
+	sampled_expect(sampled, samples, count, kind, period);
+	EXPECT(trace_detach(tracer));
+}
+
+static void sample_exactly(bool nmi)
+{
+	enum sampled_kind kind = sampled_portable();
+	struct pebs_options options = sampled_options(kind, PERIOD, MOST);
+	struct sampled sampled = {.visits = visits_for(kind)};
+	struct tracer *tracer;
+
+	trace_deliver_pmi(nmi);
+	sampled_open(&sampled);
+	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	sampled_run(&sampled);
+	EXPECT_EQ(samples_in(&sampled, kind, PERIOD), SAMPLES);
+	expect_all(&sampled, tracer, kind, PERIOD);
+	sampled_close(&sampled);
+	trace_deliver_pmi(true);
+}
+
+TEST(samples_exact_nmi, .group = "samples", .ids = "PE12", .needs = NEED_PEBS,
+     .claim = "a task's sample is of every N+1st event that it causes: as NMI",
+     .source = "SDM Vol 3, 18.4.4; kernel/trace/pebs/pebs.h")
+{
+	sample_exactly(true);
+}
+
+TEST(samples_exact_fixed, .group = "samples", .ids = "PE12", .needs = NEED_PEBS,
+     .claim = "a task's sample is of every N+1st event that it causes: by a fixed vector",
+     .source = "SDM Vol 3, 18.4.4; kernel/trace/pebs/pebs.h")
+{
+	sample_exactly(false);
+}
+
+/* --- A task that moves, beside a tracer of its branches --- */
+
+static uint64_t moves;
+
+static void move(struct sampled *sampled)
+{
+	unsigned from = this_cpu()->index;
+
+	task_set_affinity(sampled->task, 1ul << sampled->visited % cpu_count());
+	moves += this_cpu()->index != from;
+}
+
+static struct tracer *trace_branches(const struct sampled *sampled, enum trace_overflow overflow,
+				     unsigned view, size_t records)
+{
+	struct bts_options options = {.view = view,
+				      .privileged = true,
+				      .overflow = overflow,
+				      .size = records * sizeof(struct ptrace_bts_record)};
+	struct tracer *tracer = NULL;
+
+	REQUIRE_EQ(bts_attach(sampled->task, &options, &tracer), 0);
+	return tracer;
+}
+
+/* The branch that the sample is of is at its place among all branches of ring 3. */
+static bool has_edge(struct tracer *branches, const struct sampled_place *place)
+{
+	struct ptrace_bts_record record;
+	size_t count = bts_available(branches);
+
+	return place->edge < count && !bts_get(branches, count - 1 - place->edge, &record) &&
+	       record.from == place->event_ip && record.to == place->ip;
+}
+
+static void expect_edges(const struct sampled *sampled, struct tracer *branches,
+			 enum sampled_kind kind)
+{
+	uint64_t taken = 0, found = 0;
+
+	for (uint64_t i = 0; i < SAMPLES; i++) {
+		struct sampled_place place =
+			sampled_place(sampled, kind, (i + 1) * (PERIOD + 1) - 1);
+
+		taken += place.taken;
+		found += place.taken && has_edge(branches, &place);
+	}
+	EXPECT(taken > SAMPLES / 2);
+	EXPECT_EQ(found, taken);
+}
+
+static void sample_one_that_moves(bool nmi)
+{
+	enum sampled_kind kind = sampled_portable();
+	struct pebs_options options = sampled_options(kind, PERIOD, MOST);
+	struct sampled sampled = {.visits = visits_for(kind), .between = move};
+	struct tracer *tracer, *branches;
+
+	moves = 0;
+	trace_deliver_pmi(nmi);
+	sampled_open(&sampled);
+	branches = trace_branches(&sampled, TRACE_STOP, TRACE_USER, 20000);
+	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	sampled_run(&sampled);
+	expect_edges(&sampled, branches, kind);
+	EXPECT(trace_detach(branches));
+	expect_all(&sampled, tracer, kind, PERIOD);
+	EXPECT(cpu_count() == 1 || moves > sampled.visits / 2);
+	sampled_close(&sampled);
+	trace_deliver_pmi(true);
+}
+
+TEST(samples_of_one_that_moves, .group = "samples", .ids = "PE12 PE15", .needs = NEED_PEBS,
+     .claim =
+	     "a task that moves from CPU to CPU beside a tracer of its branches has its samples, in "
+	     "order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
+	     "branches: as NMI",
+     .source = "SDM Vol 3, 18.4.4; docs/design.md#contexts")
+{
+	sample_one_that_moves(true);
+}
+
+TEST(samples_of_one_that_moves_fixed, .group = "samples", .ids = "PE12 PE15", .needs = NEED_PEBS,
+     .claim =
+	     "a task that moves from CPU to CPU beside a tracer of its branches has its samples, in "
+	     "order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
+	     "branches: by a fixed vector",
+     .source = "SDM Vol 3, 18.4.4; docs/design.md#contexts")
+{
+	sample_one_that_moves(false);
+}
+
+TEST(samples_beside_circular_branches, .group = "samples", .ids = "PE12", .needs = NEED_PEBS,
+     .claim =
+	     "a task's samples are exact while the hardware writes its branches into a ring of its "
+	     "tracer's, and that has the newest",
+     .source = "SDM Vol 3, 18.4.4; docs/design.md#shapes")
+{
+	enum sampled_kind kind = sampled_portable();
+	struct pebs_options options = sampled_options(kind, PERIOD, MOST);
+	struct sampled sampled = {.visits = visits_for(kind), .between = move};
+	struct tracer *tracer, *branches;
+	struct bts_status status;
+
+	sampled_open(&sampled);
+	branches = trace_branches(&sampled, TRACE_WRAP, TRACE_USER | TRACE_KERNEL, RING);
+	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	sampled_run(&sampled);
+	bts_status(branches, &status);
+	EXPECT(status.circular);
+	EXPECT_EQ(status.available, RING);
+	EXPECT(trace_detach(branches));
+	expect_all(&sampled, tracer, kind, PERIOD);
+	sampled_close(&sampled);
+}
+
+/* --- Several readers --- */
+
+static void take_turns(struct sampled *sampled)
+{
+	(void)sampled;
+	task_yield();
+}
+
+static bool are_counters_enough(void)
+{
+	return ds_caps()->pebs_format > 0;
+}
+
+/* Each has its counter: none counts for another. */
+TEST(samples_of_two_readers, .group = "samples", .ids = "", .needs = NEED_PEBS,
+     .claim = "two readers of one task have each its own samples, by counters of their own; where "
+	      "there is one counter the second is refused, and learns who has it",
+     .source = "kernel/trace/pebs/pebs.h; docs/design.md#samples")
+{
+	enum sampled_kind kind = sampled_portable();
+	struct sampled sampled = {.visits = FEW, .between = move};
+	struct pebs_options options = sampled_options(kind, PERIOD, MOST), other = options;
+	char holder[PTRACE_PEBS_HOLDER] = "", expected[PTRACE_PEBS_HOLDER];
+	struct tracer *first, *second = NULL;
+
+	other.period = 61;
+	other.holder = holder;
+	sampled_open(&sampled);
+	REQUIRE_EQ(pebs_attach(sampled.task, &options, &first), 0);
+	EXPECT_EQ(pebs_attach(sampled.task, &other, &second), are_counters_enough() ? 0 : -EBUSY);
+	sampled_run(&sampled);
+	if (second)
+		expect_all(&sampled, second, kind, 61);
+	format(expected, sizeof(expected), "tracer of task %u", sampled.task->pid);
+	EXPECT(second || !strcmp(holder, expected));
+	expect_all(&sampled, first, kind, PERIOD);
+	sampled_close(&sampled);
+}
+
+/* Each count of a task's events is that of its own instructions, whoever ran in between. */
+TEST(samples_of_two_tasks, .group = "samples", .ids = "", .needs = NEED_PEBS,
+     .claim = "two tasks that take turns on one CPU have each the samples of its own instructions",
+     .source = "docs/design.md#contexts")
+{
+	enum sampled_kind kind = sampled_portable();
+	struct pebs_options options = sampled_options(kind, PERIOD, MOST);
+	struct sampled both[2] = {{.number = 0}, {.number = 1}};
+	struct tracer *tracers[2];
+
+	test_pin();
+	for (unsigned i = 0; i < 2; i++) {
+		both[i].visits = FEW;
+		both[i].between = take_turns;
+		sampled_open(&both[i]);
+		REQUIRE_EQ(pebs_attach(both[i].task, &options, &tracers[i]), 0);
+	}
+	task_start(both[0].task);
+	sampled_run(&both[1]);
+	task_join(both[0].task);
+	for (unsigned i = 0; i < 2; i++) {
+		expect_all(&both[i], tracers[i], kind, PERIOD);
+		sampled_close(&both[i]);
+	}
+}
+
+/* --- The CPU's own --- */
+
+TEST(samples_of_a_cpu, .group = "samples", .ids = "", .needs = NEED_PEBS,
+     .claim = "a tracer of a CPU has the samples of each task that runs there, and says whose each "
+	      "is",
+     .source = "kernel/trace/pebs/pebs.h; docs/design.md#contexts")
+{
+	enum sampled_kind kind = sampled_portable();
+	struct pebs_options options = sampled_options(kind, PERIOD, MOST);
+	struct sampled sampled = {.visits = visits_for(kind)};
+	size_t count, own = 0;
+	struct tracer *tracer;
+
+	test_pin();
+	sampled_open(&sampled);
+	REQUIRE_EQ(pebs_attach_cpu(this_cpu()->index, &options, &tracer), 0);
+	sampled_run(&sampled);
+	count = pebs_read(tracer, samples, MOST);
+	EXPECT_EQ(count, SAMPLES);
+	sampled_expect(&sampled, samples, count, kind, PERIOD);
+	for (size_t i = 0; i < count; i++)
+		own += samples[i].pid_cpu ==
+		       (sampled.task->pid | (uint64_t)this_cpu()->index << 32);
+	EXPECT_EQ(own, count);
+	EXPECT(trace_detach(tracer));
+	sampled_close(&sampled);
+}
