@@ -5,6 +5,7 @@
 #include "drivers/ds/private.h"
 #include "drivers/ds/registers.h"
 #include "drivers/msr.h"
+#include "lib/string.h"
 
 enum { ALIGNMENT = 64, FORMAT_0_BYTES = 4096 }; /* Core 2 takes no more: reference B4 */
 
@@ -70,12 +71,10 @@ void ds_pebs_resume(const struct ds_cpu *cpu)
 
 void ds_pebs_move(const struct ds_cpu *cpu, uint64_t to)
 {
-	volatile unsigned char *old = half(cpu->area), *new = half(to);
-
-	for (size_t i = 0; cpu->pebs && i < HALF_BYTES; i++) {
-		new[i] = old[i];
-		old[i] = 0;
-	}
+	if (!cpu->pebs)
+		return;
+	memcpy(half(to), half(cpu->area), HALF_BYTES);
+	memset(half(cpu->area), 0, HALF_BYTES);
 }
 
 static int check_request(const struct ds_cpu *cpu, const struct ds_pebs_lease *lease,
@@ -136,8 +135,7 @@ int ds_release_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease)
 	if (error)
 		return error;
 	ds_pebs_pause(cpu);
-	for (size_t i = 0; i < HALF_BYTES; i++)
-		half(cpu->area)[i] = 0;
+	memset(half(cpu->area), 0, HALF_BYTES);
 	cpu->pebs = NULL;
 	*lease = (struct ds_pebs_lease){.cpu = NULL};
 	return 0;

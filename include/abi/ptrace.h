@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SYS_ptrace: (request, pid, addr, data), with Linux's numbers and layouts; docs/ptrace-bts.2 is
- * the manual page. What traces branches is in ptrace_bts.h.
+ * the manual page. What traces branches is in ptrace_bts.h,
+ * what takes samples in ptrace_pebs.h.
  */
 #ifndef SPOOR_ABI_PTRACE_H
 #define SPOOR_ABI_PTRACE_H
@@ -47,6 +48,7 @@ enum {
 	PTRACE_EVENT_FORK = 1,	 /* PTRACE_GETEVENTMSG: the child's pid */
 	PTRACE_EVENT_EXIT = 6,	 /* PTRACE_GETEVENTMSG: the status that wait4() will report */
 	PTRACE_EVENT_BTS = 64,	 /* its trace came to the threshold */
+	PTRACE_EVENT_PEBS = 65,	 /* its buffer of samples is full */
 	PTRACE_EVENT_STOP = 128, /* PTRACE_INTERRUPT */
 };
 

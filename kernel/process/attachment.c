@@ -90,12 +90,25 @@ void attachment_free_trace(struct attachment *at)
 		trace_detach(trace);
 }
 
+void attachment_free_samples(struct attachment *at)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	struct tracer *samples = at->samples;
+
+	at->samples = NULL;
+	at->samples_config = (struct ptrace_pebs_config){0};
+	spin_unlock(&processes_lock, flags);
+	if (samples)
+		trace_detach(samples);
+}
+
 void attachment_end(struct attachment *at, unsigned signal)
 {
 	struct process *tracee = at->tracee;
 	uint64_t flags;
 
 	attachment_free_trace(at);
+	attachment_free_samples(at);
 	flags = spin_lock(&processes_lock);
 	unlink_attachment(at);
 	if (tracee) {

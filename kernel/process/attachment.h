@@ -7,6 +7,7 @@
 #define SPOOR_KERNEL_PROCESS_ATTACHMENT_H
 
 #include "abi/ptrace_bts.h"
+#include "abi/ptrace_pebs.h"
 #include "kernel/process/process.h"
 
 #include <stdbool.h>
@@ -20,18 +21,21 @@ struct attachment {
 
 	/* Under the lock of all processes: */
 	struct attachment *next_of_tracer, *next_of_tracee;
-	int stop;      /* it is stopped for this tracer: the status of wait4(); 0: it is not */
-	bool seen;     /* that, by the tracer's wait4() */
-	bool delivery; /* the stop is for a signal that is about to act */
-	int due;       /* a stop to come */
-	bool step;     /* due once an instruction is done */
-	bool told;     /* the stop is for the trace, which is held */
+	int stop;	   /* it is stopped for this tracer: the status of wait4(); 0: it is not */
+	bool seen;	   /* that, by the tracer's wait4() */
+	bool delivery;	   /* the stop is for a signal that is about to act */
+	int due;	   /* a stop to come */
+	bool step;	   /* due once an instruction is done */
+	bool told;	   /* the stop is for the trace, which is held */
+	bool told_samples; /* the stop is for the samples, which are held */
 	struct signal_cause cause; /* of the stop */
 	uint32_t options;	   /* PTRACE_O_... */
 	uint64_t message;	   /* of the newest event */
 	struct tracer *trace;	   /* NULL: no buffer; changed by the tracer only */
 	struct ptrace_bts_config config;
-	uint64_t requested; /* size that CONFIG was given; config.size: what it got */
+	uint64_t requested;	/* size that CONFIG was given; config.size: what it got */
+	struct tracer *samples; /* NULL: no buffer; changed by the tracer only */
+	struct ptrace_pebs_config samples_config;
 };
 
 /* --- stop.c; under the lock --- */
@@ -80,8 +84,9 @@ void attachments_exit(struct process *self, int status);
 struct attachment *attachment_create(void);
 void attachment_free(struct attachment *attachment);
 
-/* Frees its buffer, if it has one. */
+/* Frees its buffer of branches, and that of samples, if it has one. */
 void attachment_free_trace(struct attachment *attachment);
+void attachment_free_samples(struct attachment *attachment);
 
 /* Detaches `self`, which ends, from all it traces. */
 void attachments_drop(struct process *self);

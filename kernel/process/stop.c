@@ -25,6 +25,11 @@ static bool waits_for_tracer(const struct attachment *at)
 	return at->trace && !at->told && trace_is_held(at->trace);
 }
 
+static bool samples_wait_for_tracer(const struct attachment *at)
+{
+	return at->samples && !at->told_samples && trace_is_held(at->samples);
+}
+
 /* The status of a stop that is due; 0: none is. */
 static int next_stop(const struct attachment *at)
 {
@@ -32,6 +37,8 @@ static int next_stop(const struct attachment *at)
 		return at->stop ? 0 : at->due;
 	if (waits_for_tracer(at) && !(at->config.flags & PTRACE_BTS_SIGNAL_TRACEE))
 		return EVENT(PTRACE_EVENT_BTS, (int)at->config.signal);
+	if (samples_wait_for_tracer(at))
+		return EVENT(PTRACE_EVENT_PEBS, (int)at->samples_config.signal);
 	return 0;
 }
 
@@ -50,9 +57,9 @@ bool attachments_due(const struct process *self)
 	return false;
 }
 
-static struct signal_cause overflow_cause(const struct attachment *at)
+static struct signal_cause overflow_cause(const struct attachment *at, int event, unsigned signal)
 {
-	return (struct signal_cause){.code = SI_EVENT(PTRACE_EVENT_BTS, (int)at->config.signal),
+	return (struct signal_cause){.code = SI_EVENT(event, (int)signal),
 				     .pid = (int32_t)at->tracee->pid};
 }
 
@@ -61,8 +68,8 @@ static struct signal_cause stop_cause(const struct attachment *at, int status)
 {
 	int event = status >> 16, signal = status >> 8 & 0xff;
 
-	if (event == PTRACE_EVENT_BTS)
-		return overflow_cause(at);
+	if (event == PTRACE_EVENT_BTS || event == PTRACE_EVENT_PEBS)
+		return overflow_cause(at, event, (unsigned)signal);
 	if (event)
 		return (struct signal_cause){.code = SI_EVENT(event, signal)};
 	if (signal == SIGTRAP)
@@ -86,7 +93,8 @@ static void begin_stop(struct attachment *at, int status)
 {
 	struct signal_cause cause = stop_cause(at, status);
 
-	at->told = !at->due;
+	at->told = status >> 16 == PTRACE_EVENT_BTS;
+	at->told_samples = status >> 16 == PTRACE_EVENT_PEBS;
 	at->due = 0;
 	report_stop(at, status, &cause);
 	if (at->told && at->config.flags & PTRACE_BTS_SIGNAL_TRACER)
@@ -106,7 +114,7 @@ static bool begin_due(struct process *self)
 			any = true;
 			begin_stop(at, status);
 		} else if (is_signal_due(at)) {
-			cause = overflow_cause(at);
+			cause = overflow_cause(at, PTRACE_EVENT_BTS, at->config.signal);
 			signal_post(self, at->config.signal, &cause);
 		}
 	}
@@ -203,7 +211,7 @@ void attachment_finish(struct attachment *at, unsigned signal)
 		signal_post(tracee, signal, &cause);
 	}
 	at->stop = 0;
-	at->delivery = at->told = false;
+	at->delivery = at->told = at->told_samples = false;
 	update_stepped(tracee);
 	process_release(tracee);
 }

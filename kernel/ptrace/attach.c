@@ -49,12 +49,14 @@ long ptrace_traceme(struct process *self)
 int ptrace_continue(struct attachment *at, unsigned signal, bool step)
 {
 	uint64_t flags = spin_lock(&processes_lock);
-	bool resume = at->told;
+	bool resume = at->told, resume_samples = at->told_samples;
 	int error = 0;
 
 	spin_unlock(&processes_lock, flags);
 	if (resume && at->trace)
 		trace_resume(at->trace);
+	if (resume_samples && at->samples)
+		trace_resume(at->samples);
 	flags = spin_lock(&processes_lock);
 	if (at->stop) {
 		at->step = step;

@@ -35,7 +35,7 @@ static int check_values(const struct ptrace_bts_config *config)
 		       : 0;
 }
 
-static bool may_see_kernel(const struct attachment *at)
+bool ptrace_may_see_kernel(const struct attachment *at)
 {
 	return !at->tracer || at->tracer->privileged;
 }
@@ -46,7 +46,7 @@ static int check_config(const struct attachment *at, const struct ptrace_bts_con
 
 	if (error)
 		return error;
-	if (config->flags & PTRACE_BTS_KERNEL && !may_see_kernel(at))
+	if (config->flags & PTRACE_BTS_KERNEL && !ptrace_may_see_kernel(at))
 		return -EPERM;
 	if (config->size > MOST_SIZE && !(config->flags & PTRACE_BTS_CUT_SIZE))
 		return -ENOMEM;
@@ -58,7 +58,7 @@ static int check_config(const struct attachment *at, const struct ptrace_bts_con
 }
 
 /* The tracee stops as soon as it looks; that the trace is held says why. */
-static void stop_at_threshold(struct tracer *tracer, void *argument)
+void ptrace_stop_at_threshold(struct tracer *tracer, void *argument)
 {
 	struct attachment *at = argument;
 	uint64_t flags = spin_lock(&processes_lock);
@@ -76,7 +76,7 @@ static struct bts_options options_of(struct attachment *at, const struct ptrace_
 	return (struct bts_options){
 		/* Where no branches are recorded the hardware shall find as few as it can. */
 		.view = branches ? flags / PTRACE_BTS_USER & (TRACE_USER | TRACE_KERNEL) : 0,
-		.privileged = may_see_kernel(at),
+		.privileged = ptrace_may_see_kernel(at),
 		.stamps = flags & PTRACE_BTS_SCHED,
 		.cut_size = flags & PTRACE_BTS_CUT_SIZE,
 		.no_branches = !branches,
@@ -85,7 +85,7 @@ static struct bts_options options_of(struct attachment *at, const struct ptrace_
 			    : flags & PTRACE_BTS_STOP ? TRACE_STOP
 						      : TRACE_WRAP,
 		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
-		.overflowed = stop_at_threshold,
+		.overflowed = ptrace_stop_at_threshold,
 		.argument = at,
 		.account = at->tracer ? &at->tracer->account : NULL,
 		.replaces = at->trace,

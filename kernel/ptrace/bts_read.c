@@ -32,8 +32,7 @@ long ptrace_bts_clear(struct attachment *at)
 	return 0;
 }
 
-/* Whether records can be stored there: nothing is changed, and nothing changes it meanwhile. */
-static int check_writable(uint64_t user, size_t bytes)
+int ptrace_check_writable(uint64_t user, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at += PAGE_SIZE) {
 		size_t last = bytes - at > PAGE_SIZE ? at + PAGE_SIZE - 1 : bytes - 1;
@@ -107,7 +106,7 @@ long ptrace_bts_read(struct attachment *at, uint64_t user, uint64_t bytes, bool 
 
 	if (bytes < RECORD || bytes % RECORD)
 		return -EIO;
-	if (check_writable(user, reading.most * RECORD))
+	if (ptrace_check_writable(user, reading.most * RECORD))
 		return -EFAULT;
 	copy_unseen(at, &reading);
 	if (reading.result > 0 && remove)

@@ -27,4 +27,22 @@ long ptrace_bts_get(struct attachment *attachment, uint64_t user, uint64_t index
 long ptrace_bts_read(struct attachment *attachment, uint64_t user, uint64_t bytes, bool remove);
 long ptrace_bts_clear(struct attachment *attachment);
 
+/*
+ * The buffer of samples. CONFIG writes the name of the holder that it is refused for (EBUSY) to
+ * config->holder. The others need a buffer. Errors as in the manual page docs/ptrace-pebs.2.
+ */
+long ptrace_pebs_config(struct attachment *attachment, struct ptrace_pebs_config *config);
+void ptrace_pebs_status(struct attachment *attachment, struct ptrace_pebs_config *config);
+long ptrace_pebs_read(struct attachment *attachment, uint64_t user, uint64_t bytes, bool remove);
+long ptrace_pebs_clear(struct attachment *attachment);
+
+/* -EFAULT unless `bytes` can be stored at `user`: nothing is changed. */
+int ptrace_check_writable(uint64_t user, size_t bytes);
+
+/* Whether the tracer has the right to kernel addresses. */
+bool ptrace_may_see_kernel(const struct attachment *attachment);
+
+/* What a tracer calls at its threshold: its attachment's tracee stops as soon as it looks. */
+void ptrace_stop_at_threshold(struct tracer *tracer, void *attachment);
+
 #endif

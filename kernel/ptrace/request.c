@@ -6,6 +6,7 @@
 #include "kernel/mm/copy.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/bts/bts.h"
+#include "kernel/trace/pebs/pebs.h"
 
 /* What the tracee has to be: anything; traced by the caller; and stopped; or stopped or ended. */
 enum need { NOTHING, TRACED, STOPPED, READABLE };
@@ -156,6 +157,49 @@ static long do_buffer(const struct call *call)
 	}
 }
 
+/* One that is refused names the holder, where that can be written. */
+static long do_pebs_config(const struct call *call)
+{
+	struct ptrace_pebs_config config;
+	long error;
+
+	if (call->data != sizeof(config))
+		return -EINVAL;
+	if (copy_from_user(&config, call->address, sizeof(config)))
+		return -EFAULT;
+	error = ptrace_pebs_config(call->at, &config);
+	if (error == -EBUSY)
+		copy_to_user(call->address + offsetof(struct ptrace_pebs_config, holder),
+			     config.holder, sizeof(config.holder));
+	return error ? error : (long)sizeof(config);
+}
+
+static long do_pebs_status(const struct call *call)
+{
+	struct ptrace_pebs_config config;
+
+	if (call->data != sizeof(config))
+		return -EINVAL;
+	ptrace_pebs_status(call->at, &config);
+	return copy_to_user(call->address, &config, sizeof(config)) ? -EFAULT
+								    : (long)sizeof(config);
+}
+
+static long do_samples(const struct call *call)
+{
+	if (!call->at->samples)
+		return -ENXIO;
+	switch (call->request) {
+	case PTRACE_PEBS_SIZE:
+		return (long)pebs_available(call->at->samples);
+	case PTRACE_PEBS_CLEAR:
+		return ptrace_pebs_clear(call->at);
+	default:
+		return ptrace_pebs_read(call->at, call->address, call->data,
+					call->request == PTRACE_PEBS_DRAIN);
+	}
+}
+
 static long do_singleblock(const struct call *call)
 {
 	(void)call;
@@ -193,6 +237,12 @@ static const struct request {
 	{PTRACE_BTS_CLEAR, READABLE, do_buffer},
 	{PTRACE_BTS_DRAIN, READABLE, do_buffer},
 	{PTRACE_BTS_READ, READABLE, do_buffer},
+	{PTRACE_PEBS_CONFIG, STOPPED, do_pebs_config},
+	{PTRACE_PEBS_STATUS, READABLE, do_pebs_status},
+	{PTRACE_PEBS_SIZE, READABLE, do_samples},
+	{PTRACE_PEBS_CLEAR, READABLE, do_samples},
+	{PTRACE_PEBS_DRAIN, READABLE, do_samples},
+	{PTRACE_PEBS_READ, READABLE, do_samples},
 };
 
 static bool is_in_need(const struct attachment *at, enum need need)
@@ -256,9 +306,16 @@ static long of_cpu(struct call *call, const struct request *request, unsigned cp
 	}
 	call->at = at;
 	result = request->perform(call);
-	if (!at->trace)
+	if (!at->trace && !at->samples)
 		attachment_end(at, 0);
 	return result;
+}
+
+/* A negative pid is a CPU to the requests for buffers. */
+static bool can_be_of_cpu(uint64_t request)
+{
+	return (request >= PTRACE_BTS_CONFIG && request <= PTRACE_BTS_READ) ||
+	       (request >= PTRACE_PEBS_CONFIG && request <= PTRACE_PEBS_READ);
 }
 
 static long call_ptrace(struct process *self, const uint64_t *argument)
@@ -274,7 +331,7 @@ static long call_ptrace(struct process *self, const uint64_t *argument)
 			continue;
 		if (request->need == NOTHING)
 			return request->perform(&call);
-		if (pid < 0 && call.request >= PTRACE_BTS_CONFIG && call.request <= PTRACE_BTS_READ)
+		if (pid < 0 && can_be_of_cpu(call.request))
 			return of_cpu(&call, request, (unsigned)(-1 - pid));
 		return of_process(&call, request);
 	}

@@ -11,6 +11,7 @@ struct wish {
 
 struct admission {
 	const struct trace_context *context;
+	const struct tracer *replaces; /* does not count */
 	struct wish wishes[2 * PEBS_COUNTERS];
 	unsigned count, of_context;
 	const struct wish *taken[PEBS_COUNTERS]; /* of the CPU that is looked at */
@@ -25,6 +26,8 @@ static void add_wishes(struct admission *admission, const struct trace_context *
 
 		if (admission->count == 2 * PEBS_COUNTERS)
 			return;
+		if (&at->base == admission->replaces)
+			continue;
 		wish->counters = at->counters;
 		pebs_copy_name(wish->name, at->name);
 		admission->count++;
@@ -105,16 +108,16 @@ static void look_at_cpu(void *argument)
 	grant_wishes(admission, cpu);
 }
 
-int pebs_admit(struct pebs_tracer *tracer, unsigned index, char *holder)
+int pebs_admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_options *options)
 {
 	struct trace_context *context = tracer->base.context;
-	struct admission admission = {.context = context};
+	struct admission admission = {.context = context, .replaces = options->replaces};
 
 	trace_perform(context, add_context, &admission);
 	for (unsigned i = 0; i < cpu_count(); i++)
 		if ((index == ALL_CPUS || i == index) && atomic_load(&cpu_by_index(i)->online))
 			smp_call(i, look_at_cpu, &admission);
-	if (admission.refused && holder)
-		pebs_copy_name(holder, admission.holder);
+	if (admission.refused && options->holder)
+		pebs_copy_name(options->holder, admission.holder);
 	return admission.refused ? -EBUSY : 0;
 }

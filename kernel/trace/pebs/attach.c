@@ -16,7 +16,7 @@ static void begin_recording(void *argument)
 static int admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_options *options,
 		 struct tracer **result)
 {
-	int error = pebs_admit(tracer, index, options->holder);
+	int error = pebs_admit(tracer, index, options);
 
 	if (error) {
 		trace_detach(&tracer->base);

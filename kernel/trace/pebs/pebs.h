@@ -20,12 +20,13 @@
 struct task;
 
 struct pebs_options {
-	unsigned event;	   /* PTRACE_PEBS_INST_RETIRED and the like */
-	uint64_t period;   /* 2 to PMU_LARGEST_PERIOD: events before the one that is sampled */
-	uint64_t counters; /* bits of those to choose from; 0: any */
-	unsigned view;	   /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
-	bool privileged;   /* may see kernel addresses; TRACE_KERNEL needs it */
-	bool cut_size;	   /* be content with what the account has left */
+	unsigned event;	 /* PTRACE_PEBS_INST_RETIRED and the like */
+	uint64_t period; /* 2 (with TRACE_KERNEL 2000) to PMU_LARGEST_PERIOD: events before the one
+			    that is sampled */
+	uint64_t counters;	      /* bits of those to choose from; 0: any */
+	unsigned view;		      /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
+	bool privileged;	      /* may see kernel addresses; TRACE_KERNEL needs it */
+	bool cut_size;		      /* be content with what the account has left */
 	enum trace_overflow overflow; /* TRACE_WRAP is refused: PEBS has no circular mode */
 	size_t size;	  /* of the buffer: bytes of struct ptrace_pebs_sample; one at the least */
 	size_t threshold; /* TRACE_SIGNAL: samples; 0: as many as there is room for */

@@ -145,8 +145,8 @@ void pebs_block(struct pebs_tracer *tracer, const char *holder);
 /*
  * 0: the tracer, which is attached and does not record yet, finds a counter beside all tracers of
  * its context and, on CPU `index` (ALL_CPUS: a task may run on any), those of the CPU. -EBUSY: it
- * does not; `holder`, if not NULL, gets a name.
+ * does not; options->holder gets a name. options->replaces does not count.
  */
-int pebs_admit(struct pebs_tracer *tracer, unsigned index, char *holder);
+int pebs_admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_options *options);
 
 #endif

@@ -11,7 +11,12 @@
 /* Keeps every product of sizes far from overflow. */
 #define MOST_SAMPLES (1ul << 24)
 
-#define LEAST_PERIOD 2 /* the shorter period after a late sample has an event */
+/*
+ * The shorter period after a late sample has an event. Of the kernel's events a sample causes
+ * hundreds itself: a CPU that takes them more often gets nowhere.
+ */
+#define LEAST_PERIOD	    2
+#define LEAST_KERNEL_PERIOD 2000
 
 _Static_assert(sizeof(struct pebs_tracer) <= PAGE_SIZE, "one page");
 
@@ -46,6 +51,13 @@ static int choose_counters(const struct pebs_options *options, const struct pebs
 	return wanted & ~existing_counters() || !*counters ? -EINVAL : 0;
 }
 
+static bool is_period(const struct pebs_options *options)
+{
+	return options->period <= PMU_LARGEST_PERIOD &&
+	       options->period >=
+		       (options->view & TRACE_KERNEL ? LEAST_KERNEL_PERIOD : LEAST_PERIOD);
+}
+
 static int check_options(const struct pebs_options *options, struct pebs_event *event,
 			 uint64_t *counters)
 {
@@ -55,8 +67,7 @@ static int check_options(const struct pebs_options *options, struct pebs_event *
 	if (!pebs_present())
 		return -ENODEV;
 	if (options->view & ~(unsigned)(TRACE_USER | TRACE_KERNEL) || samples < 1 ||
-	    samples > MOST_SAMPLES || options->threshold > samples ||
-	    options->period < LEAST_PERIOD || options->period > PMU_LARGEST_PERIOD)
+	    samples > MOST_SAMPLES || options->threshold > samples || !is_period(options))
 		return -EINVAL;
 	error = pebs_find_event(options->event, event);
 	if (!error)

@@ -9,6 +9,7 @@
 #include "kernel/symbols.h"
 #include "kernel/time.h"
 #include "kernel/trace/bts/bts.h"
+#include "kernel/trace/pebs/pebs.h"
 #include "kernel/trace/switch.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
@@ -26,18 +27,24 @@
 /* PUSHFQ, ANDQ and the POPFQ that clears TF. */
 #define STEPS_TO_END 3
 
-static uint64_t instructions_taken __attribute__((used));
+static uint64_t instructions_taken __attribute__((used)), writes_taken __attribute__((used));
 
+/* WRMSR is 0F 30. */
 __asm__(".pushsection .text\n\t.balign 16\ninstructions_entry:\n\t"
-	"incq instructions_taken(%rip)\n\tiretq\n\t.popsection");
+	"incq instructions_taken(%rip)\n\t"
+	"pushq %rax\n\tmovq 8(%rsp), %rax\n\tcmpw $0x300f, (%rax)\n\tpopq %rax\n\t"
+	"jne 1f\n\tincq writes_taken(%rip)\n1:\tiretq\n\t.popsection");
 extern const char instructions_entry[];
 
-/* Of `function(argument)`, with its call and return. IF = 0 meanwhile. Preemption off. */
+/*
+ * Of `function(argument)`, with its call and return; `writes_taken` are those of MSRs. IF = 0
+ * meanwhile. Preemption off.
+ */
 static uint64_t instructions_of(void (*function)(void *argument), void *argument)
 {
 	uint64_t flags = interrupts_save();
 
-	instructions_taken = 0;
+	instructions_taken = writes_taken = 0;
 	own_idt_copy();
 	own_idt_set(VECTOR_DB, instructions_entry, false);
 	own_idt_load();
@@ -230,6 +237,61 @@ TEST(bts_bench_switch_instructions, .group = "bench", .ids = "", .needs = NEED_B
 	test_figure("switch_instructions_one_tracer", one, "instructions");
 	test_figure("switch_instructions_linear", linear, "instructions");
 	test_figure("switch_instructions_four_tracers", four, "instructions");
+}
+
+/* --- A tracer of samples --- */
+
+struct cost {
+	uint64_t instructions, writes;
+};
+
+static struct cost cost_of_switch(void)
+{
+	uint64_t call = instructions_of(nothing, NULL), all;
+
+	all = instructions_of(leave_and_come, this_cpu());
+	return (struct cost){all - call, writes_taken};
+}
+
+static struct tracer *take_samples(void)
+{
+	const struct pebs_options options = {.event = PTRACE_PEBS_INST_RETIRED,
+					     .period = 1000000,
+					     .overflow = TRACE_STOP,
+					     .size = 4096};
+	struct tracer *tracer = NULL;
+
+	REQUIRE_EQ(pebs_attach(current_task(), &options, &tracer), 0);
+	return tracer;
+}
+
+TEST(samples_bench_switch, .group = "bench", .ids = "", .needs = NEED_PEBS,
+     .claim =
+	     "figures: instructions and WRMSR of a switch with a tracer of samples, of branches, and "
+	     "both; none for tasks without",
+     .source = "docs/design.md#budgets")
+{
+	const struct bts_options options = {
+		.view = TRACE_USER, .privileged = true, .overflow = TRACE_WRAP, .size = 4096};
+	struct cost none, samples, both, branches;
+	struct tracer *tracer, *other = NULL;
+
+	test_pin();
+	none = cost_of_switch();
+	tracer = take_samples();
+	samples = cost_of_switch();
+	REQUIRE_EQ(bts_attach(current_task(), &options, &other), 0);
+	both = cost_of_switch();
+	EXPECT(trace_detach(tracer));
+	branches = cost_of_switch();
+	EXPECT(trace_detach(other));
+	EXPECT_EQ(none.writes, 0);
+	EXPECT(samples.writes > 0 && branches.writes > 0 && both.writes > branches.writes);
+	test_figure("switch_writes_untraced", none.writes, "WRMSR");
+	test_figure("switch_writes_branches", branches.writes, "WRMSR");
+	test_figure("switch_writes_samples", samples.writes, "WRMSR");
+	test_figure("switch_writes_both", both.writes, "WRMSR");
+	test_figure("switch_instructions_samples", samples.instructions, "instructions");
 }
 
 #define TRIES 10

@@ -113,6 +113,9 @@ TEST(samples_refuse_values, .group = "samples", .ids = "", .needs = NEED_PEBS,
 	EXPECT_REFUSED(overflow, TRACE_STOP + 1, -EINVAL);
 	options = options_now();
 	options.view = TRACE_KERNEL;
+	options.period = 1999;
+	expect_refused(options, -EINVAL);
+	options.period = 2000;
 	options.privileged = false;
 	expect_refused(options, -EPERM);
 	account.limit = PAGE_SIZE;

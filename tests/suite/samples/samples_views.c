@@ -21,10 +21,18 @@ static bool shows_kernel(const struct ptrace_pebs_sample *sample)
 	return shows;
 }
 
+/* Some thousands of instructions of the kernel. */
+static void spin(struct sampled *sampled)
+{
+	(void)sampled;
+	for (unsigned i = 0; i < 2000; i++)
+		__asm__ volatile("");
+}
+
 static size_t sample_view(unsigned view, enum sampled_kind kind, uint64_t period)
 {
 	struct pebs_options options = sampled_options(kind, period, MOST);
-	struct sampled sampled = {.visits = 20};
+	struct sampled sampled = {.visits = 20, .between = spin};
 	struct tracer *tracer;
 	size_t count;
 
@@ -63,7 +71,7 @@ TEST(samples_of_the_kernel, .group = "samples", .ids = "", .needs = NEED_PEBS,
      .claim = "a tracer of the kernel's events has samples of the kernel's instructions",
      .source = "docs/design.md#views; kernel/trace/pebs/pebs.h")
 {
-	size_t count = sample_view(TRACE_KERNEL, sampled_portable(), 20), shown = 0;
+	size_t count = sample_view(TRACE_KERNEL, SAMPLED_INSTRUCTIONS, 2000), shown = 0;
 
 	EXPECT(count > 10);
 	for (size_t i = 0; i < count; i++)

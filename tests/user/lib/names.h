@@ -16,6 +16,9 @@ struct name {
 /* The functions that the program wants to be told by name; the last entry is NULL. */
 extern const struct name names[];
 
+/* The function that `address` is in; NULL: none of these. */
+const struct name *find_name(uint64_t address);
+
 /* Adds to a line on the console: the function that `address` is in and the offset, or the address.
  */
 void say_place(uint64_t address);

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// The buffer of samples of a tracer: how it is configured; what is read from it.
+#include "kernel/trace/pebs/pebs.h"
+#include "kernel/cpu.h"
+#include "kernel/mm/copy.h"
+#include "kernel/ptrace/internal.h"
+#include "lib/string.h"
+
+#define SAMPLE	  sizeof(struct ptrace_pebs_sample)
+#define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */
+#define BATCH	  8
+
+_Static_assert(PTRACE_PEBS_USER == TRACE_USER << 4 && PTRACE_PEBS_KERNEL == TRACE_KERNEL << 4,
+	       "a view in the flags");
+
+static bool is_signal_refused(const struct ptrace_pebs_config *config)
+{
+	if (!(config->flags & PTRACE_PEBS_SIGNAL))
+		return config->signal;
+	return config->signal >= SIGNALS || config->signal == SIGKILL || config->signal == SIGSTOP;
+}
+
+static bool is_counter_refused(const struct ptrace_pebs_config *config)
+{
+	return config->flags & PTRACE_PEBS_COUNTER ? config->counter >= 64 : config->counter;
+}
+
+/* Periods, events and counters are the unit's to judge. */
+static int check_values(const struct ptrace_pebs_config *config)
+{
+	uint64_t flags = config->flags;
+
+	return flags & ~(uint64_t)(PTRACE_PEBS_SETTABLE | PTRACE_PEBS_REPORTED) ||
+			       (flags & PTRACE_PEBS_SIGNAL && flags & PTRACE_PEBS_STOP) ||
+			       is_signal_refused(config) || is_counter_refused(config) ||
+			       (config->sample_size && config->sample_size != SAMPLE) ||
+			       config->size < SAMPLE
+		       ? -EINVAL
+		       : 0;
+}
+
+static int check_config(const struct attachment *at, const struct ptrace_pebs_config *config)
+{
+	int error = check_values(config);
+
+	if (error)
+		return error;
+	if (config->size > MOST_SIZE && !(config->flags & PTRACE_PEBS_CUT_SIZE))
+		return -ENOMEM;
+	return (!at->tracee && config->flags & PTRACE_PEBS_SIGNAL) || !pebs_present() ? -EOPNOTSUPP
+										      : 0;
+}
+
+static struct pebs_options options_of(struct attachment *at, struct ptrace_pebs_config *config)
+{
+	uint64_t flags = config->flags;
+
+	return (struct pebs_options){
+		.event = config->event,
+		.period = config->period,
+		.counters = flags & PTRACE_PEBS_COUNTER ? 1ull << config->counter : 0,
+		.view = flags / PTRACE_PEBS_USER & (TRACE_USER | TRACE_KERNEL),
+		.privileged = ptrace_may_see_kernel(at),
+		.cut_size = flags & PTRACE_PEBS_CUT_SIZE,
+		.overflow = flags & PTRACE_PEBS_SIGNAL ? TRACE_SIGNAL
+			    : flags & PTRACE_PEBS_STOP ? TRACE_STOP
+						       : TRACE_WRAP,
+		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
+		.overflowed = ptrace_stop_at_threshold,
+		.argument = at,
+		.account = at->tracer ? &at->tracer->account : NULL,
+		.replaces = at->samples,
+		.holder = config->holder,
+	};
+}
+
+/* Its defaults and its size decided; the tracee reads it when it has to stop. */
+static void keep_config(struct attachment *at, const struct ptrace_pebs_config *config)
+{
+	struct pebs_status status;
+	uint64_t flags;
+
+	pebs_status(at->samples, &status);
+	flags = spin_lock(&processes_lock);
+	at->samples_config = *config;
+	at->samples_config.flags &= PTRACE_PEBS_SETTABLE;
+	at->samples_config.size = status.size;
+	at->samples_config.sample_size = SAMPLE;
+	memset(at->samples_config.holder, 0, sizeof(at->samples_config.holder));
+	if (!(config->flags & (PTRACE_PEBS_USER | PTRACE_PEBS_KERNEL)))
+		at->samples_config.flags |= PTRACE_PEBS_USER;
+	if (config->flags & PTRACE_PEBS_SIGNAL && !config->signal)
+		at->samples_config.signal = SIGPROF;
+	spin_unlock(&processes_lock, flags);
+}
+
+/* The one there was may have had the counter that the new one needed for a moment. */
+static void replace_buffer(struct attachment *at, struct tracer *fresh)
+{
+	attachment_free_samples(at);
+	pebs_clear(fresh);
+	at->samples = fresh;
+}
+
+long ptrace_pebs_config(struct attachment *at, struct ptrace_pebs_config *config)
+{
+	struct tracer *fresh = NULL;
+	struct pebs_options options;
+	int error;
+
+	if (!config->size) {
+		attachment_free_samples(at);
+		return 0;
+	}
+	error = check_config(at, config);
+	if (error)
+		return error;
+	options = options_of(at, config);
+	error = at->tracee ? pebs_attach(at->tracee->task, &options, &fresh)
+			   : pebs_attach_cpu(at->cpu, &options, &fresh);
+	if (error)
+		return error;
+	replace_buffer(at, fresh);
+	keep_config(at, config);
+	return 0;
+}
+
+void ptrace_pebs_status(struct attachment *at, struct ptrace_pebs_config *config)
+{
+	struct pebs_status status;
+
+	*config = at->samples_config;
+	if (!at->samples)
+		return;
+	pebs_status(at->samples, &status);
+	config->flags |= (status.lost ? PTRACE_PEBS_LOST : 0u) |
+			 (status.truncated ? PTRACE_PEBS_TRUNCATED : 0u) |
+			 (status.full ? PTRACE_PEBS_FULL : 0u) |
+			 (status.blocked ? PTRACE_PEBS_BLOCKED : 0u);
+	memcpy(config->holder, status.holder, sizeof(config->holder));
+}
+
+/* --- Reading --- */
+
+/* Room was made: a buffer that was full takes samples again. */
+static void resume_recording(struct attachment *at)
+{
+	if (at->samples_config.flags & PTRACE_PEBS_STOP)
+		trace_resume(at->samples);
+}
+
+long ptrace_pebs_clear(struct attachment *at)
+{
+	pebs_clear(at->samples);
+	resume_recording(at);
+	return 0;
+}
+
+static size_t next_samples(const struct attachment *at, struct ptrace_pebs_sample *batch,
+			   size_t from, size_t most, bool remove)
+{
+	if (most > BATCH)
+		most = BATCH;
+	return remove ? pebs_read(at->samples, batch, most)
+		      : pebs_peek(at->samples, from, batch, most);
+}
+
+static long copy_samples(const struct attachment *at, uint64_t user, size_t most, bool remove)
+{
+	struct ptrace_pebs_sample batch[BATCH];
+	size_t done = 0, count;
+
+	do {
+		count = next_samples(at, batch, done, most - done, remove);
+		if (copy_to_user(user + done * SAMPLE, batch, count * SAMPLE))
+			return -EFAULT;
+		done += count;
+	} while (count && done < most);
+	return (long)done;
+}
+
+/* Never more than there were when it began: who reads a CPU's adds to them. */
+long ptrace_pebs_read(struct attachment *at, uint64_t user, uint64_t bytes, bool remove)
+{
+	size_t available = pebs_available(at->samples);
+	size_t most = bytes / SAMPLE < available ? bytes / SAMPLE : available;
+	long result;
+
+	if (bytes < SAMPLE || bytes % SAMPLE)
+		return -EIO;
+	if (ptrace_check_writable(user, most * SAMPLE))
+		return -EFAULT;
+	result = copy_samples(at, user, most, remove);
+	if (result > 0 && remove)
+		resume_recording(at);
+	return result;
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// The requests for branches and samples in any order, with arguments that are mostly possible, on
+// children that run, move, stop, end and are killed, and on CPUs.
+// argument: seed in the low, count in the high 32 bits.
+#include "abi/ptrace_pebs.h"
+#include "tests/user/lib/ptrace.h"
+#include "tests/user/lib/walk.h"
+
+enum { CHILDREN = 3 };
+
+static uint64_t state;
+static long pids[CHILDREN];
+static uint8_t buffer[16384];
+
+static uint64_t below(uint64_t most)
+{
+	return next_random(&state) % most;
+}
+
+/* One of those that a list has, or anything. */
+#define ONE_OF(...)                                                                                \
+	({                                                                                         \
+		static const uint64_t one_of[] = {__VA_ARGS__};                                    \
+		below(60) ? one_of[below(sizeof(one_of) / 8)] : next_random(&state);               \
+	})
+
+/* --- The children --- */
+
+static void run(uint64_t seed)
+{
+	state ^= seed;
+	for (uint64_t rounds = below(2) ? below(200) : UINT64_MAX; rounds; rounds--) {
+		walk(below(50));
+		if (!below(4))
+			set_affinity(0, next_random(&state) | 1);
+		if (!below(4))
+			yield();
+		if (!below(20))
+			kill(getpid(), SIGPROF);
+	}
+}
+
+static void start(unsigned i)
+{
+	uint64_t seed = next_random(&state);
+
+	pids[i] = fork();
+	CHECK(pids[i] >= 0);
+	if (!pids[i]) {
+		run(seed);
+		exit(0);
+	}
+	if (below(8) && !ptrace(PTRACE_SEIZE, pids[i], 0, 0)) {
+		ptrace(PTRACE_INTERRUPT, pids[i], 0, 0);
+		yield();
+	}
+}
+
+/* One that ended, for whatever reason, has a successor. */
+static void replace_ended(unsigned i)
+{
+	int status = 0;
+	long ended = wait4(pids[i], &status, WNOHANG | WUNTRACED);
+
+	if (ended == pids[i] && (status & 0xff) != 0x7f)
+		start(i);
+}
+
+/* --- The requests --- */
+
+static long random_pid(void)
+{
+	uint64_t pick = below(24);
+
+	if (pick < 20)
+		return pids[pick % CHILDREN];
+	return pick < 22 ? PTRACE_BTS_CPU(below(4)) : (long)(pick == 22 ? getpid() : 0);
+}
+
+static void fill_bts(void)
+{
+	struct ptrace_bts_config *config = (struct ptrace_bts_config *)buffer;
+
+	config->size = ONE_OF(0, 23, 24, 2400, 2400, 24000, 24000, 200000, 1 << 20);
+	config->flags = below(8) ? (below(0x10) & ~4ul) | ONE_OF(1, 5, 0x41) : next_random(&state);
+	config->signal = (uint32_t)(config->flags & 4 ? ONE_OF(0, 0, SIGIO, SIGPROF, SIGKILL) : 0);
+	config->bts_size = (uint32_t)ONE_OF(0, 24);
+}
+
+static void fill_pebs(void)
+{
+	struct ptrace_pebs_config *config = (struct ptrace_pebs_config *)buffer;
+
+	config->size = ONE_OF(0, 191, 192, 1920, 1920, 19200, 19200, 200000, 1 << 20);
+	config->flags =
+		ONE_OF(PTRACE_PEBS_STOP, PTRACE_PEBS_STOP, PTRACE_PEBS_SIGNAL, PTRACE_PEBS_SIGNAL,
+		       PTRACE_PEBS_STOP | 0xb0, PTRACE_PEBS_SIGNAL | 0x90, 0);
+	config->period =
+		ONE_OF(0, 2, 20, 20, 100, 100, 2000, 2000, 1000, 100000, 0x7fffffff, 0x80000000);
+	config->event = (uint32_t)(below(4) ? 1 + below(2) : below(PTRACE_PEBS_EVENTS + 1));
+	config->counter = (uint32_t)(config->flags & PTRACE_PEBS_COUNTER ? below(5) : 0);
+	config->signal = (uint32_t)(config->flags & 4 ? ONE_OF(0, 0, SIGIO, SIGPROF, SIGKILL) : 0);
+	config->sample_size = (uint32_t)ONE_OF(0, 192);
+}
+
+static uint64_t random_request(void)
+{
+	static const uint16_t often[] = {
+		PTRACE_SEIZE,	    PTRACE_INTERRUPT,	PTRACE_INTERRUPT,  PTRACE_CONT,
+		PTRACE_BTS_CONFIG,  PTRACE_BTS_STATUS,	PTRACE_BTS_DRAIN,  PTRACE_BTS_READ,
+		PTRACE_PEBS_CONFIG, PTRACE_PEBS_STATUS, PTRACE_PEBS_DRAIN, PTRACE_PEBS_READ,
+		PTRACE_PEBS_CLEAR,  PTRACE_PEBS_SIZE,	PTRACE_BTS_CONFIG, PTRACE_PEBS_CONFIG,
+	};
+	uint64_t pick = below(64);
+
+	if (pick)
+		return often[pick % 16];
+	return below(8) ? below(56) : below(8) ? PTRACE_DETACH : next_random(&state);
+}
+
+static uint64_t random_data(uint64_t request)
+{
+	switch (request) {
+	case PTRACE_BTS_CONFIG:
+	case PTRACE_BTS_STATUS:
+		return ONE_OF(24, 24, 24, 0);
+	case PTRACE_PEBS_CONFIG:
+	case PTRACE_PEBS_STATUS:
+		return ONE_OF(72, 72, 72, 24);
+	case PTRACE_BTS_DRAIN:
+	case PTRACE_BTS_READ:
+		return ONE_OF(24, 240, 16368, 25);
+	case PTRACE_PEBS_DRAIN:
+	case PTRACE_PEBS_READ:
+		return ONE_OF(192, 1920, 16320, 193);
+	case PTRACE_SEIZE:
+		return 0;
+	default:
+		return below(3) ? 0 : below(40);
+	}
+}
+
+static uint64_t random_address(uint64_t request)
+{
+	return request == PTRACE_SEIZE ? 0
+				       : ONE_OF((uint64_t)buffer, (uint64_t)buffer,
+						(uint64_t)buffer, (uint64_t)buffer + 8);
+}
+
+int main(uint64_t argument)
+{
+	uint64_t done[2] = {0, 0}, reads = 0;
+
+	state = argument & UINT32_MAX;
+	for (unsigned i = 0; i < CHILDREN; i++)
+		start(i);
+	for (uint64_t left = argument >> 32; left; left--) {
+		uint64_t request = random_request();
+		long result;
+
+		if (request == PTRACE_TRACEME)
+			continue;
+		if (request == PTRACE_BTS_CONFIG)
+			fill_bts();
+		if (request == PTRACE_PEBS_CONFIG)
+			fill_pebs();
+		result = ptrace((long)request, random_pid(), random_address(request),
+				random_data(request));
+		if (request == PTRACE_INTERRUPT || request == PTRACE_CONT)
+			yield(); /* it stops, or gets on */
+		done[0] += request == PTRACE_BTS_CONFIG && result == 24;
+		done[1] += request == PTRACE_PEBS_CONFIG && result == 72;
+		reads += request == PTRACE_PEBS_DRAIN && result > 0;
+		if (!below(200))
+			kill(pids[below(CHILDREN)], SIGKILL);
+		replace_ended((unsigned)below(CHILDREN));
+	}
+	for (unsigned i = 0; i < CHILDREN; i++)
+		kill(pids[i], SIGKILL);
+	say_number(done[0], 10);
+	say(" buffers of branches, ");
+	say_number(done[1], 10);
+	say(" of samples, ");
+	say_number(reads, 10);
+	say(" read\n");
+	return 42;
+}
