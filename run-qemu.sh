@@ -20,7 +20,7 @@ ovmf=/usr/share/ovmf/OVMF.fd
 boot=kernel firmware=bios accel=tcg cpu='' smp=1 memory=256 timeout='' emulator=qemu
 kernel_words='' monitor_words='' test='' require='' append='' monitor='' log='' extra=()
 trace='' program='' argument='' linux='' initrd=''
-kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0
+kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0 interactive=0
 
 usage()
 {
@@ -39,6 +39,7 @@ usage()
 	      --program ELF [NUMBER]       run this program, with this argument, and no test
 	      --linux BZIMAGE              boot this Linux in the kernel's place (docs/guests.md)
 	      --initrd FILE                its initrd or initramfs
+	      --interactive                type into its console; no time limit
 	  -t, --test GLOB[,-GLOB]          only the tests that match
 	  -r, --require GLOB[,-GLOB]       a test that matches may not be skipped
 	  -a, --append "WORDS"             words for the kernel's command line; each -a adds some
@@ -112,6 +113,7 @@ parse()
 		--trace) trace=$1 ;;
 		--linux) linux=$1 ;;
 		--initrd) initrd=$1 ;;
+		--interactive) interactive=1 ;;
 		--program)
 			program=$1
 			[[ ! ${2-} =~ ^[0-9]+$ ]] || { argument=$2 && shift; }
@@ -192,7 +194,7 @@ check()
 	[ -z "$require" ] || kernel_words+=" require=$require"
 	[ -z "$append" ] || kernel_words+=" $append"
 	[ -z "$monitor" ] || monitor_words+=" $monitor"
-	[ -n "$linux" ] || [ -z "$initrd" ] || die '--initrd is of a Linux: --linux says which'
+	[ -n "$linux" ] || [ "$initrd$interactive" = 0 ] || die '--initrd and --interactive are of a Linux: --linux says which'
 	[ -z "$linux" ] || check_linux
 }
 
@@ -208,7 +210,8 @@ check_linux()
 		[ -r "$file" ] || die "cannot read $file; 'make linux' has a Linux and an initrd"
 		[[ $file != *' '* ]] || die "QEMU cannot load a file with a blank in its name: $file"
 	done
-	kernel_words='console=ttyS0 panic=-1'
+	# On a busy host Linux would take the timer for broken.
+	kernel_words='console=ttyS0 panic=-1 no_timer_check'
 	[ -z "$append" ] || kernel_words+=" $append"
 }
 
@@ -304,7 +307,13 @@ compose()
 	command=("$qemu" -accel "$accel" -cpu "$cpu" -smp "$smp" -m "$memory"
 		-nodefaults -display none -vga none -no-reboot
 		-device 'isa-debug-exit,iobase=0xf4,iosize=4' -global hpet.msi=on)
-	[[ "${extra[*]-}" == *stdio* ]] || command+=(-serial stdio)
+	if [ $interactive = 1 ]; then
+		# Ctrl-C is the guest's.
+		# shellcheck disable=SC2054 # the commas are QEMU's
+		command+=(-chardev stdio,id=console,signal=off -serial chardev:console)
+	elif [[ "${extra[*]-}" != *stdio* ]]; then
+		command+=(-serial stdio)
+	fi
 	[ "$firmware" = bios ] || command+=(-machine q35 -bios "$ovmf")
 	if [ "$boot" = kernel ]; then command_for_kernel; else command_for_grub; fi
 	[ -z "$trace" ] || command+=(-debugcon "file:$(commas "$trace")")
@@ -394,6 +403,11 @@ run()
 		echo "run-qemu.sh: waiting for: gdb -ex 'target remote :1234' $build/spoor.elf" >&2
 	fi
 
+	if [ $interactive = 1 ]; then
+		"${command[@]}" 2>"$scratch/errors" | tee "${logs[@]}"
+		status=${PIPESTATUS[0]}
+		return
+	fi
 	trap 'interrupted=1; kill "${!-}" 2>/dev/null' "${signals[@]}"
 	"$top/tools/supervise" "$limit" $copy "$scratch/status" "$scratch/errors" \
 		"${logs[@]}" -- "${command[@]}" &

@@ -255,9 +255,16 @@ try 'a reader that leaves loses no line of the log' 0 'verdict: pass' reader_lea
 try 'triple fault' 4 'triple fault' env FAKE_STATUS=0 ./run-qemu.sh
 try 'Linux powers off' 0 'pass \(0\): the guest powered off' \
 	env FAKE_LOG="$here/logs/linux-poweroff.log" FAKE_STATUS=0 ./run-qemu.sh --linux README.md
+typed()
+{
+	echo 'typed into it' | FAKE_LOG=$here/logs/linux-poweroff.log FAKE_ACT=cat FAKE_STATUS=0 \
+		./run-qemu.sh --linux README.md --interactive
+	echo "exit $?, kept: $(tail -n 1 build/run.log)"
+}
+try 'Linux is typed into' 0 'typed into it.*the guest powered off.*exit 0, kept: typed into it' typed
 try 'Linux is not there' 2 "cannot read nowhere; 'make linux' has" ./run-qemu.sh --linux nowhere
 try 'its initrd is not there' 2 'cannot read nowhere;' ./run-qemu.sh --linux README.md --initrd nowhere
-try 'an initrd of nothing' 2 'initrd is of a Linux' ./run-qemu.sh --initrd README.md
+try 'an initrd of nothing' 2 'are of a Linux' ./run-qemu.sh --initrd README.md
 try 'a Linux with a blank' 2 'with a blank in its name: c d' sh -c 'touch "c d" && ./run-qemu.sh --linux "c d"'
 try 'a Linux and tests' 2 'linux goes without .*--test' ./run-qemu.sh --linux README.md -t 'bts_*'
 try 'a Linux from a stick' 2 'knows kernel or iso or other' ./run-qemu.sh --linux README.md -b usb
@@ -374,9 +381,9 @@ composes 'kernel' "-kernel ./build/monitor.elf32 -append end=exit -initrd './bui
 composes 'commas in -initrd are doubled' "test=a,,-b'" -t a,-b
 composes 'words for both' "-append 'end=exit vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
 	-M 'vbts=on x,y' -a seed=1
-composes 'Linux' "-append end=exit -initrd 'README.md console=ttyS0 panic=-1 a,,b,Makefile'" \
+composes 'Linux' "-append end=exit -initrd 'README.md console=ttyS0 panic=-1 no_timer_check a,,b,Makefile'" \
 	--linux README.md --initrd Makefile -a a,b
-composes 'Linux without the monitor' "-kernel README.md -append 'console=ttyS0 panic=-1' -initrd Makefile" \
+composes 'Linux without the monitor' "-kernel README.md -append 'console=ttyS0 panic=-1 no_timer_check' -initrd Makefile" \
 	-K --linux README.md --initrd Makefile
 composes 'Linux from a CD' "value=spoor.linux.*console=ttyS0.*ide-hd,drive=linux.*spoor.iso" -b iso --linux README.md
 composes 'words that are given one by one' "end=exit seed=1 scale=50'" -a seed=1 -a scale=50

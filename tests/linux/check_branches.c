@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_branches: reads lines on standard input, and judges the branches by the code; linked with
+ *Zydis.
+ *
+ *	text ADDRESS BYTES	code, in hexadecimal
+ *	entry ADDRESS		where exceptions and interrupts of ring 0 begin
+ *	expect FROM TO		the branches of ring 3 are these and no others, in this order
+ *	branch FROM TO		a record, in order
+ *	start ADDRESS		straight code leads from there to the first source
+ *	stop ADDRESS		straight code leads there from the last target
+ *
+ * Every source is a branch instruction or, at a change of the privilege level and where an event
+ *begins, any instruction; a direct branch goes to its target; between a target and the next source
+ *is straight code. A trace may pause at a WRMSR of ring 0. Prints what it counted; leaves with 1,
+ *and the first errors, if one is wrong.
+ */
+#include <Zydis/Zydis.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct text {
+	uint64_t start, bytes;
+	uint8_t *data;
+};
+
+struct branch {
+	uint64_t from, to;
+};
+
+static struct text *texts;
+static size_t text_count;
+static struct branch *branches, *expected;
+static size_t branch_count, expected_count;
+static uint64_t *entries;
+static size_t entry_count;
+static unsigned errors, pauses;
+static uint64_t first, stop;
+static size_t ring_3, ring_0, instructions, next_expected;
+static ZydisDecoder decoder;
+
+enum { ERRORS_SHOWN = 10, STRAIGHT_MOST = 4096 };
+
+static void error(const struct branch *branch, const char *why)
+{
+	if (errors++ < ERRORS_SHOWN)
+		printf("%" PRIx64 " => %" PRIx64 ": %s\n", branch->from, branch->to, why);
+}
+
+static void *grown(void *array, size_t count, size_t size)
+{
+	if (count & (count - 1))
+		return array;
+	array = realloc(array, (count ? count * 2 : 1) * size);
+	if (!array)
+		exit(2);
+	return array;
+}
+
+static bool is_kernel(uint64_t address)
+{
+	return address >> 63;
+}
+
+static const uint8_t *code_at(uint64_t address)
+{
+	static size_t last;
+
+	for (size_t n = 0; n < text_count; n++) {
+		size_t i = (last + n) % text_count;
+
+		if (address - texts[i].start < texts[i].bytes) {
+			last = i;
+			return texts[i].data + (address - texts[i].start);
+		}
+	}
+	return NULL;
+}
+
+struct instruction {
+	ZydisMnemonic mnemonic;
+	uint64_t next;
+	bool branch, direct, goes_on;
+	uint64_t target;
+};
+
+static bool decode(uint64_t address, struct instruction *out)
+{
+	ZydisDecodedInstruction decoded;
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+	uint8_t code[ZYDIS_MAX_INSTRUCTION_LENGTH];
+	unsigned bytes = 0;
+	const uint8_t *byte;
+
+	while (bytes < sizeof(code) && (byte = code_at(address + bytes)))
+		code[bytes++] = *byte;
+	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, bytes, &decoded, operands)))
+		return false;
+	*out = (struct instruction){.mnemonic = decoded.mnemonic, .next = address + decoded.length};
+	switch (decoded.meta.category) {
+	case ZYDIS_CATEGORY_COND_BR:
+		out->goes_on = true;
+		out->branch = true;
+		break;
+	case ZYDIS_CATEGORY_UNCOND_BR:
+	case ZYDIS_CATEGORY_CALL:
+	case ZYDIS_CATEGORY_RET:
+	case ZYDIS_CATEGORY_SYSRET:
+	case ZYDIS_CATEGORY_INTERRUPT:
+		out->branch = true;
+		break;
+	case ZYDIS_CATEGORY_SYSCALL: /* its records have an end in ring 0 */
+		out->branch = out->goes_on = true;
+		break;
+	default:
+		out->goes_on = decoded.mnemonic != ZYDIS_MNEMONIC_UD2;
+	}
+	if (out->branch && operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+	    operands[0].imm.is_relative)
+		out->direct = ZYAN_SUCCESS(
+			ZydisCalcAbsoluteAddress(&decoded, &operands[0], address, &out->target));
+	return true;
+}
+
+static bool is_entry(uint64_t address)
+{
+	for (size_t i = 0; i < entry_count; i++)
+		if (entries[i] == address)
+			return true;
+	return false;
+}
+
+/* From the last target to this source nothing branches. */
+static void check_straight(const struct branch *branch, uint64_t at)
+{
+	struct instruction now;
+
+	for (unsigned n = 0; at != branch->from; at = now.next) {
+		if (n++ == STRAIGHT_MOST || !decode(at, &now)) {
+			error(branch, "no straight code leads to the source");
+			return;
+		}
+		instructions++;
+		if (now.mnemonic == ZYDIS_MNEMONIC_WRMSR) {
+			pauses++;
+			return;
+		}
+		if (!now.goes_on) {
+			error(branch, "an instruction before the source branches");
+			return;
+		}
+	}
+}
+
+static void check_source(const struct branch *branch)
+{
+	struct instruction source;
+
+	if (!decode(branch->from, &source)) {
+		error(branch, "the source is no instruction");
+		return;
+	}
+	instructions++;
+	if (is_kernel(branch->from) != is_kernel(branch->to) || is_entry(branch->to))
+		return;
+	if (!source.branch)
+		error(branch, "the source does not branch");
+	else if (source.direct && source.target != branch->to)
+		error(branch, "the direct branch goes elsewhere");
+}
+
+static void check_expected(const struct branch *branch)
+{
+	const struct branch *due = &expected[next_expected];
+
+	if (next_expected == expected_count)
+		error(branch, "more records than the program has branches");
+	else if (due->from != branch->from || due->to != branch->to)
+		error(branch, "not the record that the program makes next");
+	if (next_expected < expected_count)
+		next_expected++;
+}
+
+static void check(void)
+{
+	uint64_t at = first; /* the last target, if the code at it is known */
+
+	for (const struct branch *branch = branches; branch < branches + branch_count; branch++) {
+		bool user = !is_kernel(branch->from) && !is_kernel(branch->to);
+
+		ring_3 += user;
+		ring_0 += is_kernel(branch->from) && is_kernel(branch->to);
+		if (user && expected_count)
+			check_expected(branch);
+		if (code_at(branch->from)) {
+			if (at && is_kernel(at) == is_kernel(branch->from))
+				check_straight(branch, at);
+			check_source(branch);
+		} else if (is_kernel(branch->from) == is_kernel(branch->to)) {
+			error(branch, "there is no code at the source");
+		}
+		at = code_at(branch->to) ? branch->to : 0;
+	}
+	if (stop)
+		check_straight(&(struct branch){stop, 0}, at);
+}
+
+static void add_text(uint64_t address, const char *hex)
+{
+	struct text *text;
+
+	texts = grown(texts, text_count, sizeof(*texts));
+	text = &texts[text_count++];
+	*text = (struct text){.start = address, .data = malloc(strlen(hex) / 2 + 1)};
+	if (!text->data)
+		exit(2);
+	for (unsigned byte; sscanf(hex, "%2x", &byte) == 1; hex += 2)
+		text->data[text->bytes++] = (uint8_t)byte;
+}
+
+static void add_branch(struct branch **array, size_t *count, uint64_t from, uint64_t to)
+{
+	*array = grown(*array, *count, sizeof(**array));
+	(*array)[(*count)++] = (struct branch){from, to};
+}
+
+static void read_lines(void)
+{
+	static char line[65536], hex[65536];
+	uint64_t a, b;
+
+	while (fgets(line, sizeof(line), stdin)) {
+		if (sscanf(line, "text %" SCNx64 " %65535[0-9a-f]", &a, hex) == 2)
+			add_text(a, hex);
+		else if (sscanf(line, "branch %" SCNx64 " %" SCNx64, &a, &b) == 2)
+			add_branch(&branches, &branch_count, a, b);
+		else if (sscanf(line, "expect %" SCNx64 " %" SCNx64, &a, &b) == 2)
+			add_branch(&expected, &expected_count, a, b);
+		else if (sscanf(line, "start %" SCNx64, &first) == 1 ||
+			 sscanf(line, "stop %" SCNx64, &stop) == 1)
+			continue;
+		else if (sscanf(line, "entry %" SCNx64, &a) == 1) {
+			entries = grown(entries, entry_count, sizeof(*entries));
+			entries[entry_count++] = a;
+		} else {
+			fprintf(stderr, "check_branches: not a line of the format: %s", line);
+			exit(2);
+		}
+	}
+}
+
+int main(void)
+{
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	read_lines();
+	check();
+	if (next_expected < expected_count) {
+		printf("%zu branches of the program have no record\n",
+		       expected_count - next_expected);
+		errors++;
+	}
+	printf("%zu records, %zu of ring 3, %zu of ring 0, %zu instructions, %u pauses, %u errors\n",
+	       branch_count, ring_3, ring_0, instructions, pauses, errors);
+	return errors || !branch_count;
+}

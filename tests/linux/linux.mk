@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+# Debian's Linux on virtual silicon: tools/linux
+
+linux: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/check_branches ## record branches with perf and gdb in a Linux on virtual silicon, check each: minutes
+	@tools/deps check run linux
+	@prove --verbose --exec '' tools/linux :: check
+linux-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd ## a shell in that Linux, with perf and gdb; RUN="options of run-qemu.sh"
+	@tools/linux shell $(RUN)
+.PHONY: linux linux-shell
+
+$(BUILD)/linux/initrd: tests/linux/init tests/linux/program.gdb $(BUILD)/linux/program tools/linux
+	@tools/linux build
+
+$(BUILD)/linux/program: tests/linux/program.asm
+	@mkdir -p $(@D)
+	$(call short,NASM,$<)$(NASM) -f elf64 -o $@.o $<
+	@$(LD) -static -z noexecstack -o $@ $@.o
+
+$(BUILD)/linux/check_branches: tests/linux/check_branches.c
+	@mkdir -p $(@D)
+	$(call short,HOSTCC,$<)$(HOST_CC) $(HOST_CFLAGS) -o $@ $< -lZydis
