@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random requests of ptrace(), well-formed and not, among a family that comes and goes; and that
-// nothing of the kernel's is read by them. argument: seed in the low, count in the high 32 bits.
+// nothing of the kernel's is read by them. argument: seed in the low 32 bits, count in the next 31,
+// and the highest: there are branches, of which it has to read some.
 #include "tests/user/lib/ptrace.h"
 
 #define FAMILY 6
@@ -12,6 +13,7 @@ static struct ptrace_bts_config config;
 static struct ptrace_registers registers;
 static struct siginfo info;
 static uint64_t word;
+static uint64_t read; /* records */
 
 static const uint16_t requests[] = {
 	PTRACE_TRACEME,	    PTRACE_PEEKTEXT,   PTRACE_PEEKDATA,	  PTRACE_POKEDATA,
@@ -56,8 +58,11 @@ static _Noreturn void member(uint64_t way)
 {
 	switch (way % 4) {
 	case 0:
-		for (volatile unsigned i = 0; i < way % 100000; i++)
-			;
+		for (unsigned turns = way >> 8 & 63; turns; turns--) {
+			for (volatile unsigned i = 0; i < way % 5000; i++)
+				;
+			yield();
+		}
 		break;
 	case 1:
 		sleep_us((int64_t)(way % 3000));
@@ -163,6 +168,14 @@ static long choose_pid(void)
 	}
 }
 
+static void count_records(long number, long result)
+{
+	if (number == PTRACE_BTS_GET)
+		read += result == RECORD;
+	else if (number == PTRACE_BTS_DRAIN || number == PTRACE_BTS_READ)
+		read += result > 0 ? (uint64_t)result : 0;
+}
+
 static void request(void)
 {
 	long number = random(32) ? requests[random(sizeof(requests) / sizeof(requests[0]))]
@@ -172,7 +185,29 @@ static void request(void)
 	if (number == PTRACE_TRACEME || (number == PTRACE_KILL && random(8)))
 		return; /* nobody would let this process go on; too many would die */
 	choose(number, &address, &data);
-	ptrace(number, choose_pid(), address, data);
+	count_records(number, ptrace(number, choose_pid(), address, data));
+}
+
+/* What has to be done for records, in order: each step may fail, as others trace the same family.
+ */
+static void trace_one(void)
+{
+	long pid = family[random(FAMILY)];
+
+	config = (struct ptrace_bts_config){1000 * RECORD, PTRACE_BTS_TRACE, 0, 0};
+	ptrace(PTRACE_SEIZE, pid, 0, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		ptrace(PTRACE_INTERRUPT, pid, 0, 0);
+		yield();
+		if (!i)
+			ptrace(PTRACE_BTS_CONFIG, pid, (uint64_t)&config, sizeof(config));
+		ptrace(PTRACE_CONT, pid, 0, 0);
+		yield();
+	}
+	ptrace(PTRACE_INTERRUPT, pid, 0, 0);
+	yield();
+	count_records(PTRACE_BTS_READ,
+		      ptrace(PTRACE_BTS_READ, pid, (uint64_t)records, sizeof(records)));
 }
 
 /* Only branches of ring 3 come into `records`, whatever was asked for. */
@@ -190,7 +225,7 @@ int main(uint64_t argument)
 	kill(getpid(), SIGSTOP); /* until all of its kind are there */
 	for (unsigned i = 0; i < FAMILY; i++)
 		renew(i);
-	for (uint64_t left = argument >> 32; left; left--) {
+	for (uint64_t left = argument << 1 >> 33; left; left--) {
 		int status;
 
 		switch (random(64)) {
@@ -206,10 +241,19 @@ int main(uint64_t argument)
 		case 7:
 			random(4) ? yield() : (void)sleep_us((int64_t)random(500));
 			break;
+		case 8:
+			trace_one();
+			expect_no_kernel_address();
+			break;
 		default:
 			request();
 			expect_no_kernel_address();
 		}
 	}
+	for (unsigned tries = 0; argument >> 63 && !read && tries < 50; tries++) {
+		renew((unsigned)random(FAMILY));
+		trace_one();
+	}
+	CHECK(read > 0 || !(argument >> 63));
 	return 42; /* its family is left behind, stopped or not */
 }

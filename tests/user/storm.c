@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Does a bit of everything without an end, in ever more processes.
+// Does a bit of everything without an end, in ever more processes. argument: a seed; its lowest
+// bits say how there come to be more: by fork(), by spawn(), or by both.
 #include "tests/user/lib/user.h"
+
+enum { FORKS = 1, SPAWNS = 2, WAYS = FORKS | SPAWNS };
 
 static uint64_t state;
 
@@ -19,17 +22,19 @@ static void touch(void)
 
 int main(uint64_t argument)
 {
+	const uint64_t ways = argument & WAYS;
 	int status;
 
 	state = argument;
 	for (;;) {
 		switch (next_random(&state) % 12) {
 		case 0:
-			if (fork() == 0)
+			if (ways & FORKS && fork() == 0)
 				state ^= (uint64_t)getpid() << 32;
 			break;
 		case 1:
-			spawn("storm", next_random(&state));
+			if (ways & SPAWNS)
+				spawn("storm", (next_random(&state) & ~(uint64_t)WAYS) | ways);
 			break;
 		case 2 ... 3:
 			touch();

@@ -113,7 +113,53 @@ TEST(user_orphans, .group = "process", .ids = "",
 }
 
 #define ROOTS  6
+#define WAYS   3 /* in which there come to be more: tests/user/storm.c */
+#define PIDS   500
 #define ENOUGH 10 /* seconds, for a machine under load */
+
+static bool is_root(struct process *const *roots, const struct process *process)
+{
+	for (unsigned i = 0; i < ROOTS; i++)
+		if (roots[i] == process)
+			return true;
+	return false;
+}
+
+/* How many processes there are that the roots have made. Every task has the next pid. */
+static uint64_t count_made(struct process *const *roots)
+{
+	unsigned first = roots[0]->task->pid;
+	uint64_t made = 0;
+
+	for (unsigned pid = first; pid < first + PIDS; pid++) {
+		struct process *process = process_find(pid);
+
+		if (!process)
+			continue;
+		made += !is_root(roots, process);
+		process_put(process);
+	}
+	return made;
+}
+
+/* Starts the roots, which make more `way`; kills all. How many there were besides. */
+static uint64_t storm(uint64_t way)
+{
+	struct process *roots[ROOTS];
+	uint64_t made;
+
+	for (unsigned i = 0; i < ROOTS; i++)
+		roots[i] = program_start("storm", (test_random() & ~3ul) | way);
+	for (unsigned i = 0; i < ROOTS; i++) {
+		task_sleep(test_random() % 4000);
+		process_signal(roots[i], i & 1 ? SIGKILL : SIGSTOP);
+	}
+	made = count_made(roots);
+	process_kill_all();
+	for (unsigned i = 0; i < ROOTS; i++)
+		program_end(roots[i]);
+	return made;
+}
 
 TEST(user_kill_storm, .group = "process", .ids = "",
      .claim =
@@ -121,20 +167,15 @@ TEST(user_kill_storm, .group = "process", .ids = "",
      .source = "kernel/process/process.h")
 {
 	uint64_t before = programs_begin(), end = time_now() + test_scaled(ENOUGH) * 1000000;
+	uint64_t made[WAYS] = {0};
 
-	for (uint64_t round = 0; round < test_scaled(15) && time_now() < end; round++) {
-		struct process *roots[ROOTS];
-
-		for (unsigned i = 0; i < ROOTS; i++)
-			roots[i] = program_start("storm", test_random());
-		for (unsigned i = 0; i < ROOTS; i++) {
-			task_sleep(test_random() % 4000);
-			process_signal(roots[i], i & 1 ? SIGKILL : SIGSTOP);
-		}
-		process_kill_all();
-		for (unsigned i = 0; i < ROOTS; i++)
-			program_end(roots[i]);
-	}
+	for (uint64_t round = 0; round < test_scaled(3) && time_now() < end; round++)
+		for (unsigned way = 0; way < WAYS; way++)
+			made[way] += storm(1 + way);
+	for (unsigned way = 0; way < WAYS; way++)
+		EXPECT(made[way] > 0);
+	test_note("processes made by fork: %lu, by spawn: %lu, by both: %lu", made[0], made[1],
+		  made[2]);
 	programs_end(before);
 }
 
