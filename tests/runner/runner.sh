@@ -10,7 +10,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top"/tools/{judge,bench,check,supervise,view} "$tree/tools"
+ln -s "$top"/tools/{judge,bench,check,lockstep,supervise,view} "$tree/tools"
 ln -s "$top"/{README.md,boot,kernel,drivers,lib,include} "$tree"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
@@ -36,6 +36,14 @@ without()
 	local code=$?
 	mv "$file.away" "$file"
 	return "$code"
+}
+
+# How long each test may take under lockstep.
+lockstep_limits()
+{
+	rm -f arguments
+	FAKE_ACT='echo "$*" >>arguments' tools/lockstep >/dev/null
+	grep -o 'timeout=[0-9]*' arguments | sort -u
 }
 
 quiet_lines()
@@ -281,6 +289,7 @@ try 'time limit' 124 'TIMEOUT' env FAKE_ACT='exec sleep 60' ./run-qemu.sh -T 1
 try 'time limit for a QEMU that does not listen' 124 'TIMEOUT' \
 	env FAKE_ACT='trap "" TERM; while :; do sleep 1; done' ./run-qemu.sh -T 1
 try 'TIMEOUT_SCALE' 0 'pass' env TIMEOUT_SCALE=9 FAKE_ACT='sleep 1.2' ./run-qemu.sh -T 1
+TIMEOUT_SCALE=3 try 'TIMEOUT_SCALE, each test under lockstep' 0 '^timeout=600$' lockstep_limits
 try 'interrupt' 130 'INTERRUPTED' interrupted INT
 for signal in TERM HUP QUIT USR1 USR2 ALRM; do
 	try "signal $signal" 130 'INTERRUPTED' interrupted $signal
