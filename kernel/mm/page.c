@@ -18,7 +18,7 @@ static struct spinlock lock;
 static struct span spans[SPANS];
 static unsigned span_count, current;
 static uint64_t freed; /* head of the list; 0: empty */
-static uint64_t free_pages, total_pages;
+static uint64_t free_pages, total_pages, kept_back;
 
 /* The first MiB is left to firmware and to starting processors; the kernel stands above it. */
 static uint64_t lowest(void)
@@ -81,7 +81,7 @@ static uint64_t take(void)
 uint64_t page_alloc(void)
 {
 	uint64_t flags = spin_lock(&lock);
-	uint64_t page = take();
+	uint64_t page = free_pages > kept_back ? take() : 0;
 
 	if (page)
 		free_pages--;
@@ -98,6 +98,14 @@ void page_free(uint64_t physical)
 	*(uint64_t *)direct(physical) = freed;
 	freed = physical;
 	free_pages++;
+	spin_unlock(&lock, flags);
+}
+
+void page_keep_back(uint64_t pages)
+{
+	uint64_t flags = spin_lock(&lock);
+
+	kept_back = pages;
 	spin_unlock(&lock, flags);
 }
 

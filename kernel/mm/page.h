@@ -25,7 +25,10 @@ void page_init(const struct boot_info *info);
 uint64_t page_alloc(void);
 void page_free(uint64_t physical);
 
-/* Pages that page_alloc() could still hand out, and pages there were at boot. */
+/* Memory is out for page_alloc() while no more than `pages` are free; 0 at boot. For tests. */
+void page_keep_back(uint64_t pages);
+
+/* Pages that are free, and pages there were at boot. */
 uint64_t page_free_count(void);
 uint64_t page_total(void);
 

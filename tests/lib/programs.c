@@ -6,13 +6,16 @@
 #include "tests/framework/pages.h"
 #include "tests/framework/select.h"
 
-/* Stacks of tasks that ended are freed in their own time, by whichever CPU is idle. */
+/*
+ * Stacks of tasks that ended are freed in their own time, by whichever CPU is idle. Each test
+ * before waited for its own (check_left_behind()): this is for one that failed there.
+ */
 static void settle(void)
 {
 	uint64_t last = 0;
 
 	for (unsigned same = 0; same < 3; same++) {
-		task_sleep(10000);
+		task_sleep(1000);
 		sched_reap();
 		if (pages_left() != last)
 			same = 0;

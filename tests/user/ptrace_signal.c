@@ -49,7 +49,7 @@ static void start(struct child *child)
 	if (mode == 1 || mode == 2)
 		flags |= PTRACE_BTS_USER | PTRACE_BTS_KERNEL;
 	*child = (struct child){0};
-	child->reader.rounds = 1 + next_random(&state) % 50;
+	child->reader.rounds = 1 + next_random(&state) % 20;
 	child->pid = traced_child(walker, child->reader.rounds);
 	child->size =
 		2 + (uint32_t)(next_random(&state) % (flags & PTRACE_BTS_KERNEL ? 2000 : 300));

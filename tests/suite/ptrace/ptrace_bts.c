@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/page.h"
-#include "kernel/mm/vm.h"
 #include "tests/lib/programs.h"
 
 TEST(ptrace_bts_sizes, .group = "I", .ids = "I3 I4 I10", .needs = NEED_BTS,
@@ -78,40 +77,18 @@ TEST(ptrace_bts_slice, .group = "I", .ids = "I5", .needs = NEED_BTS,
 	program_expect("ptrace_memory", 0, false);
 }
 
-/* A chain of pages: each begins with the address of the next. */
-static uint64_t take_all(void)
-{
-	uint64_t chain = 0, page;
-
-	while ((page = page_alloc())) {
-		*(uint64_t *)direct(page) = chain;
-		chain = page;
-	}
-	return chain;
-}
-
-static void give_back(uint64_t chain)
-{
-	while (chain) {
-		uint64_t page = chain;
-
-		chain = *(uint64_t *)direct(page);
-		page_free(page);
-	}
-}
-
 TEST(ptrace_bts_no_memory, .group = "I", .ids = "I6", .needs = NEED_BTS,
      .claim = "where memory is out a request is refused and changes nothing",
      .source = "docs/ptrace-bts.2, ERRORS: ENOMEM")
 {
-	uint64_t before = programs_begin(), chain;
+	uint64_t before = programs_begin();
 	struct process *process = program_start("ptrace_bts", 6);
 
 	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGSTOP));
-	chain = take_all();
+	page_keep_back(UINT64_MAX);
 	process_signal(process, SIGCONT);
 	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGSTOP));
-	give_back(chain);
+	page_keep_back(0);
 	process_signal(process, SIGCONT);
 	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
 	programs_end(before);

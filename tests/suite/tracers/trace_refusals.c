@@ -60,16 +60,23 @@ static void refuse_memory(void)
 	expect_refused(walker_options(64), -ENOMEM);
 }
 
-/* More than this machine has: it fails half-way. */
+/* Pages of a tracer of 1024 records: itself, its buffer, the DS area. */
+#define PAGES (1 + 1024 * 24 / PAGE_SIZE + 1 + 1)
+
+/* It fails at each page that it takes. */
 static void refuse_what_is_not_there(void)
 {
-	struct bts_options options = walker_options(1ul << 24);
+	struct bts_options options = walker_options(1024);
 	struct tracer *result = NULL;
 	uint64_t before = pages_left();
 
 	account.limit = SIZE_MAX;
 	options.account = &account;
-	refused(bts_attach(walker.task, &options, &result), -ENOMEM, before, result);
+	for (uint64_t left = 0; left < PAGES; left++) {
+		page_keep_back(page_free_count() - left);
+		refused(bts_attach(walker.task, &options, &result), -ENOMEM, before, result);
+	}
+	page_keep_back(0);
 }
 
 TEST(trace_refusals, .group = "tracers", .ids = "", .needs = NEED_BTS,
@@ -85,8 +92,7 @@ TEST(trace_refusals, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	walkers_create(&walker, 1);
 	refuse_values();
 	refuse_memory();
-	if (page_free_count() < (1ul << 24) * 24 / PAGE_SIZE)
-		refuse_what_is_not_there();
+	refuse_what_is_not_there();
 	before = pages_left();
 	options.account = &account;
 	account.limit = SIZE_MAX;
