@@ -12,6 +12,8 @@ static const struct ds_configuration netburst = {
 	.off_os = BIT(5),
 	.off_usr = BIT(6),
 	.predicted = BIT(4),
+	.pebs_counters = BIT(0),	  /* IQ_COUNTER4 */
+	.pebs_enable = BIT(25) | BIT(24), /* ENABLE_PEBS_MY_THR, UOP_TAG: docs/bts.md */
 	.field_size = 8,
 	.record_size = 24,
 };

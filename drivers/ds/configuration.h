@@ -12,7 +12,8 @@ struct ds_configuration {
 	uint64_t off_os, off_usr; /* 0: this family cannot filter by CPL */
 	bool filter_changes_from; /* with either set, `from` of a change of CPL may be wrong */
 	uint64_t predicted;	  /* bit of a record's flags; 0: not supported */
-	uint64_t pebs_counters;	  /* bits of IA32_PEBS_ENABLE; 0: no PEBS that is known here */
+	uint64_t pebs_counters;	  /* those that take samples; 0: no PEBS that is known here */
+	uint64_t pebs_enable;	  /* what IA32_PEBS_ENABLE is set to for them; 0: their own bits */
 	bool pebs_reserved;   /* of a record's fields for memory and transactions are reserved */
 	unsigned field_size;  /* bytes of an address in the DS area and in a record: 4 or 8 */
 	unsigned record_size; /* bytes of a BTS record: three fields */

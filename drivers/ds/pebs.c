@@ -63,10 +63,15 @@ void ds_pebs_pause(const struct ds_cpu *cpu)
 	while (index != ds_get(area_of(cpu), DS_PEBS_INDEX));
 }
 
+static uint64_t enable_of(uint64_t counters)
+{
+	return counters && ds_configuration->pebs_enable ? ds_configuration->pebs_enable : counters;
+}
+
 void ds_pebs_resume(const struct ds_cpu *cpu)
 {
 	if (cpu->pebs && cpu->pebs->counters && !cpu->pebs->overflowed)
-		wrmsr(IA32_PEBS_ENABLE, cpu->pebs->counters);
+		wrmsr(IA32_PEBS_ENABLE, enable_of(cpu->pebs->counters));
 }
 
 void ds_pebs_move(const struct ds_cpu *cpu, uint64_t to)

@@ -3,7 +3,8 @@
  * The PEBS half of a CPU's DS area (SDM Vol 3, 17.4.9 and 18.8.1.1), beside whatever BTS lease is
  * loaded there: each half has its own holder and changes nothing of the other's. The counters,
  * their event selects and IA32_PERF_GLOBAL_CTRL are the holder's; IA32_PEBS_ENABLE is this
- * driver's, and so is MSR_PEBS_DATA_CFG. Formats up to 4 (IA32_PERF_CAPABILITIES[11:8]), P6 family.
+ * driver's, and so is MSR_PEBS_DATA_CFG. Formats up to 4 (IA32_PERF_CAPABILITIES[11:8]); NetBurst
+ * has the records of format 0, and IQ_COUNTER4 for its counter 0.
  *
  * All functions: this CPU, on which the lease was granted; on another -EPERM, for a lease that was
  * not granted -EINVAL.
@@ -25,7 +26,7 @@ typedef void ds_pebs_overflowed(struct ds_pebs_lease *lease, void *argument);
 struct ds_pebs_lease {
 	struct ds_cpu *cpu; /* where it was granted, or NULL */
 	const char *name;   /* of the holder */
-	uint64_t counters;  /* started: what IA32_PEBS_ENABLE holds; 0: stopped */
+	uint64_t counters;  /* started: of ds_pebs_counters(); 0: stopped */
 	bool overflowed;    /* stopped by the threshold */
 	ds_pebs_overflowed *tell;
 	void *argument;
@@ -60,7 +61,7 @@ int ds_request_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease,
 /* Stops, and ends the lease: the memory is the caller's again, records included. */
 int ds_release_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease);
 
-/* Starts what `counters` says, bits of IA32_PEBS_ENABLE (-EINVAL: not these), or stops with 0. */
+/* Starts `counters`, some of ds_pebs_counters() (-EINVAL: others), or stops with 0. */
 int ds_pebs_start(struct ds_cpu *cpu, struct ds_pebs_lease *lease, uint64_t counters);
 
 /* What counter `counter` is set to after each of its records. -EINVAL, too: no such counter. */

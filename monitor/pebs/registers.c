@@ -32,7 +32,8 @@ void pebs_reset(struct vcpu *vcpu)
 
 bool pebs_owns_msr(uint32_t index)
 {
-	return index == MSR_PEBS_ENABLE || index == MSR_PEBS_DATA_CFG || index == MSR_PEBS_LD_LAT;
+	return index == MSR_PEBS_ENABLE || index == MSR_PEBS_DATA_CFG || index == MSR_PEBS_LD_LAT ||
+	       index == MSR_PEBS_FRONTEND;
 }
 
 /* Table 18-10 and figure 18-21: one counter, then four with load latency each; from format 4 on
@@ -76,6 +77,9 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 	*mask = LD_LAT_MASK;
 	if (index == MSR_PEBS_LD_LAT && format)
 		return &vcpu->pebs.latency;
+	*mask = FRONTEND_MASK;
+	if (index == MSR_PEBS_FRONTEND)
+		return format >= 3 ? &vcpu->pebs.frontend : NULL;
 	*mask = CFG_MASK;
 	return index == MSR_PEBS_DATA_CFG && format >= 4 ? &vcpu->pebs.data_cfg : NULL;
 }

@@ -9,8 +9,12 @@ enum pebs_msr {
 	MSR_PEBS_ENABLE = 0x3f1,
 	MSR_PEBS_DATA_CFG = 0x3f2,
 	MSR_PEBS_LD_LAT = 0x3f6,
+	MSR_PEBS_FRONTEND = 0x3f7,
 };
 #define LD_LAT_MASK 0xffffull
+
+/* Event, its length and its width; no event of these occurs here (18.13). */
+#define FRONTEND_MASK 0x7fff17ull
 
 /* NetBurst: replay metrics, tags, UOP_TAG, and one flag for each thread; 3F2H, MATRIX_VERT. */
 #define NETBURST_ENABLE_MASK 0x07019fffull

@@ -109,6 +109,8 @@ static void is_detected(void **state)
 	probe(NEHALEM, 0, 1);
 	assert_int_equal(ds_pebs_record_size(), 0);
 	probe(NETBURST, MISC_ENABLE_EMON_AVAILABLE, 0);
+	assert_int_equal(ds_pebs_record_size(), 144);
+	probe(NETBURST, 0, 0);
 	assert_int_equal(ds_pebs_record_size(), 0);
 	probe(CORE_2, MISC_ENABLE_EMON_AVAILABLE, 0);
 	assert_int_equal(ds_pebs_record_size(), 144);
@@ -224,6 +226,23 @@ static void starting_it_does_not_stop_bts(void **state)
 	assert_writes({IA32_PEBS_ENABLE, 5});
 	fake_log_clear();
 	ds_pebs_start(&cpu, &pebs, 0);
+	assert_writes({IA32_PEBS_ENABLE, 0});
+}
+
+/* By the flag of the thread, not by the bit of a counter: SDM Vol 3, table 35-41. */
+static void netburst_enables_its_thread(void **state)
+{
+	const uint64_t my_thread = 1ull << 25, uop_tag = 1ull << 24;
+	struct ds_pebs_request request = ask();
+
+	probe(NETBURST, MISC_ENABLE_EMON_AVAILABLE, 0);
+	assert_int_equal(ds_request_pebs(&cpu, &pebs, &request), 0);
+	fake_log_clear();
+	assert_int_equal(ds_pebs_start(&cpu, &pebs, 2), -EINVAL);
+	assert_int_equal(ds_pebs_start(&cpu, &pebs, 1), 0);
+	assert_writes({IA32_PEBS_ENABLE, my_thread | uop_tag});
+	fake_log_clear();
+	assert_int_equal(ds_pebs_start(&cpu, &pebs, 0), 0);
 	assert_writes({IA32_PEBS_ENABLE, 0});
 }
 
@@ -369,6 +388,7 @@ int main(void)
 		cmocka_unit_test_setup(counters_have_bounds, granted),
 		cmocka_unit_test_setup(goes_along_with_a_switch, granted),
 		cmocka_unit_test_setup(starting_it_does_not_stop_bts, granted),
+		cmocka_unit_test_setup(netburst_enables_its_thread, with_pebs),
 		cmocka_unit_test_setup(tells_once, granted),
 		cmocka_unit_test_setup(releases, granted),
 		cmocka_unit_test_setup(a_panic_stops_it_before_the_area_goes, granted),

@@ -60,6 +60,40 @@ TEST(pebs_enable_bits, .group = "PE", .ids = "PE3", .needs = NEED_PEBS,
 	pebs_close(&pebs);
 }
 
+#define MSR_PEBS_FRONTEND 0x3f7u
+#define FRONTEND_BITS	  0x7fff17ull /* event, length, width */
+
+/* Skylake and what followed it, by the model of CPUID.1: SDM Vol 3, 18.13. */
+static bool has_frontend_events(void)
+{
+	static const uint8_t models[] = {0x4e, 0x5e, 0x55, 0x8e, 0x9e, 0x7d, 0x7e, 0x6a, 0x6c};
+	struct cpuid_signature signature = cpuid_signature(cpuid(1, 0).eax);
+
+	for (unsigned i = 0; i < sizeof(models); i++)
+		if (signature.family == 6 && signature.model == models[i])
+			return true;
+	return false;
+}
+
+TEST(pebs_frontend_bits, .group = "PE", .ids = "PE3", .needs = NEED_PEBS,
+     .claim = "MSR_PEBS_FRONTEND keeps an event with its length and width, refuses other bits",
+     .source = "SDM Vol 3, 18.13")
+{
+	uint64_t refused = 0, kept = 0;
+
+	if (!has_frontend_events())
+		test_skip("the processor has no MSR_PEBS_FRONTEND (3F7H)");
+	test_pin();
+	for (unsigned bit = 0; bit < 64; bit++) {
+		struct msr_trial trial = msr_try(MSR_PEBS_FRONTEND, 1ull << bit, 0);
+
+		refused |= trial.refused ? 1ull << bit : 0;
+		kept |= trial.read_back & 1ull << bit;
+	}
+	EXPECT_EQ(kept, FRONTEND_BITS);
+	EXPECT_EQ(refused, ~FRONTEND_BITS);
+}
+
 TEST(pebs_absent_refuses, .group = "PE", .ids = "PE4", .needs = NEED_BTS,
      .claim = "where PEBS is unavailable IA32_PEBS_ENABLE raises #GP or stays 0",
      .source = "SDM Vol 3, 18.4.4 and table 35-2")

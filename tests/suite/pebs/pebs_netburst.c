@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 // PEBS of NetBurst with 64-bit records: IQ_COUNTER4, IQ_CCCR4 and CRU_ESCR2, execution_event.
 #include "drivers/cpuid.h"
+#include "drivers/ds/pebs.h"
 #include "drivers/msr.h"
+#include "kernel/cpu.h"
+#include "kernel/time.h"
+#include "kernel/trace/context.h"
 #include "lib/string.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/rig.h"
@@ -20,12 +24,17 @@ enum { RECORD = 144, SLOTS = 8 };
 
 static uint64_t *records;
 
-static void open(struct rig *rig)
+static void need_netburst(void)
 {
 	if ((cpuid(1, 0).eax >> 8 & 0xf) != 0xf)
 		test_skip("no NetBurst");
 	if (rdmsr(IA32_MISC_ENABLE) & MISC_ENABLE_PEBS_UNAVAILABLE)
 		test_skip("no PEBS (IA32_MISC_ENABLE[12])");
+}
+
+static void open(struct rig *rig)
+{
+	need_netburst();
 	records = test_area(1);
 	memset(records, 0xa5, 4096);
 	rig_open(rig, 16);
@@ -107,4 +116,60 @@ TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31", .needs = NEED_BTS,
 	EXPECT(rdmsr(IQ_COUNTER4) < 1000);
 	EXPECT(msr_try(IA32_PEBS_ENABLE, 1ull << 40, 0).refused);
 	close(&rig);
+}
+
+enum { MARGIN = 5, PERIOD = 99 };
+
+static atomic_uint told;
+
+static void tell(struct ds_pebs_lease *lease, void *argument)
+{
+	(void)lease, (void)argument;
+	atomic_fetch_add(&told, 1);
+}
+
+/* The counter of the driver's lease; it counts until run() stops it. */
+static void start(struct ds_cpu *ds, struct ds_pebs_lease *lease)
+{
+	wrmsr(CRU_ESCR2, ESCR);
+	wrmsr(IQ_COUNTER4, -PERIOD & MASK);
+	EXPECT_EQ(ds_set_pebs_reset(ds, lease, 0, -PERIOD & MASK), 0);
+	EXPECT_EQ(ds_pebs_start(ds, lease, ds_pebs_counters()), 0);
+}
+
+TEST(pebs_netburst_lease, .group = "PE", .ids = "PE12 PE19", .needs = NEED_BTS,
+     .claim = "NetBurst: the lease of the PEBS half takes samples and tells its holder, once, when "
+	      "they reach the threshold",
+     .source = "SDM Vol 3, 18.15 and 17.4.9.5")
+{
+	struct ds_cpu *ds = &this_cpu()->trace->ds;
+	struct ds_pebs_lease lease = {.cpu = NULL};
+	uint64_t end = time_now() + 1000000;
+	long threshold = SLOTS - MARGIN, count;
+
+	need_netburst();
+	test_pin();
+	atomic_store(&told, 0);
+	records = test_area(1);
+	REQUIRE_EQ(ds_request_pebs(ds, &lease,
+				   &(struct ds_pebs_request){.buffer = records,
+							     .bytes = SLOTS * RECORD,
+							     .margin = MARGIN,
+							     .name = "test",
+							     .tell = tell}),
+		   0);
+	start(ds, &lease);
+	run();
+	while (!atomic_load(&told) && time_now() < end)
+		__asm__ volatile("pause");
+	count = ds_get_pebs_index(ds, &lease);
+	EXPECT_EQ(atomic_load(&told), 1);
+	EXPECT(lease.overflowed);
+	/* The way to the handler is sampled too. */
+	EXPECT(count >= threshold && count <= SLOTS);
+	for (long slot = 0; slot < threshold; slot++)
+		EXPECT_EQ(records[slot * RECORD / 8 + 10], 0x11223344); /* R8 */
+	EXPECT_EQ(ds_release_pebs(ds, &lease), 0);
+	EXPECT_EQ(rdmsr(IA32_PEBS_ENABLE), 0);
+	wrmsr(CRU_ESCR2, 0);
 }
