@@ -76,6 +76,19 @@ static bool is_branch(const struct program *program, uint32_t from, uint32_t to)
 	return branch && (branch->kind != BRANCH_CONDITIONAL || to == branch->to);
 }
 
+size_t steps_branches(const struct steps *steps, const struct program *program)
+{
+	uint32_t code = (uint32_t)(uint64_t)program->code;
+	size_t branches = 0;
+
+	for (size_t i = 0; i < steps->count; i++) {
+		uint32_t offset = steps->noted[i] - code;
+
+		branches += offset < program->size && branch_at(program, offset);
+	}
+	return branches;
+}
+
 void steps_expect(const struct steps *steps, const struct program *program, const struct rig *rig)
 {
 	uint32_t code = (uint32_t)(uint64_t)program->code;

@@ -21,6 +21,9 @@ void steps_open(struct steps *steps, size_t most);
 void steps_run(struct steps *steps, const struct program *program, struct machine *machine,
 	       uint64_t debugctl);
 
+/* How many of the steps were branch instructions of the program, taken or not. */
+size_t steps_branches(const struct steps *steps, const struct program *program);
+
 /*
  * Fails the test unless `rig` holds the branches that the steps took, and no other: the call of
  * the program first, its return last.

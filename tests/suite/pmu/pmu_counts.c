@@ -217,11 +217,15 @@ static uint64_t stepped_instructions(const struct steps *steps)
 	return count;
 }
 
-/* By the counter; less by single steps. */
-static uint64_t excess(struct program *program, struct steps *steps, uint64_t seed)
+struct excess {
+	uint64_t instructions, branches;
+};
+
+/* By counters 0 and 1; less by single steps. */
+static struct excess excess(struct program *program, struct steps *steps, uint64_t seed)
 {
 	struct machine stepped;
-	uint64_t counted, flags;
+	uint64_t flags;
 
 	program_generate(program, seed, 4000);
 	start(program, seed);
@@ -230,33 +234,46 @@ static uint64_t excess(struct program *program, struct steps *steps, uint64_t se
 	start(program, seed);
 	flags = interrupts_save();
 	select(INSTRUCTIONS, PMU_OS);
-	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+	wrmsr(IA32_PERFEVTSEL0 + 1, BRANCHES | PMU_OS | PERFEVTSEL_EN);
+	wrmsr(IA32_PMC0 + 1, 0);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 3);
 	machine_run(&machine, program->code + program->entry, 0);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	interrupts_restore(flags);
-	counted = rdmsr(IA32_PMC0);
 	EXPECT(machine_same(&stepped, &machine));
-	return counted - stepped_instructions(steps);
+	return (struct excess){
+		.instructions = rdmsr(IA32_PMC0) - stepped_instructions(steps),
+		.branches = rdmsr(IA32_PMC0 + 1) - steps_branches(steps, program),
+	};
 }
 
 TEST(pmu_random_programs_exact, .group = "pmu", .ids = "", .needs = 0,
-     .claim = "a random program takes as many instructions as single steps, and ends the same",
+     .claim = "a random program takes as many instructions, and branches among them, as single "
+	      "steps, and ends the same",
      .source = "SDM Vol 3, table 18-1 and 17.3.1.4")
 {
+	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
 	struct program program;
 	struct steps steps;
+	struct excess first;
 	struct rig rig;
-	uint64_t first;
 
-	begin(NO_INSTRUCTIONS);
+	begin(NO_INSTRUCTIONS | NO_BRANCHES);
+	REQUIRE_EQ(pmu_request(pmu, 1, &owner), 0);
 	program_open(&program, 4100);
 	steps_open(&steps, 100000);
 	rig_open(&rig, 16);
 	machine_open();
 	first = excess(&program, &steps, test_random());
-	for (uint64_t i = test_scaled(3); i; i--)
-		EXPECT_EQ(excess(&program, &steps, test_random()), first);
+	for (uint64_t i = test_scaled(2); i; i--) {
+		struct excess next = excess(&program, &steps, test_random());
+
+		EXPECT(steps_branches(&steps, &program) > 100);
+		EXPECT_EQ(next.instructions, first.instructions);
+		EXPECT_EQ(next.branches, first.branches);
+	}
 	machine_close();
 	rig_close(&rig);
+	EXPECT_EQ(pmu_release(pmu, 1, &owner), 0);
 	end();
 }
