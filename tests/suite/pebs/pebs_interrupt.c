@@ -64,6 +64,36 @@ static void release(void)
 	nmi_remove_handler(nmi);
 }
 
+static unsigned by_vector;
+
+static void fixed(struct trap_frame *frame)
+{
+	by_vector++;
+	nmi(frame);
+	lapic_eoi();
+}
+
+/* Delivered by a vector; the kernel's own interrupts wait. Returns what the LVT entry was. */
+static uint32_t take_by_vector(struct pebs *pebs)
+{
+	uint32_t entry = lapic_read_lvtpc();
+
+	take(pebs);
+	by_vector = 0;
+	interrupt_set_handler(PMI_VECTOR, fixed);
+	lapic_set_task_priority(PMI_VECTOR - 1);
+	lapic_set_lvtpc(PMI_VECTOR, false);
+	return entry;
+}
+
+static void release_by_vector(uint32_t entry)
+{
+	release();
+	interrupt_set_handler(PMI_VECTOR, NULL);
+	lapic_set_task_priority(0);
+	lapic_set_lvtpc((uint8_t)(entry & LVT_VECTOR_MASK), entry & LVT_NMI);
+}
+
 static size_t records_then(const struct pebs *pebs)
 {
 	return (seen.index - pebs->base) / pebs->record;
@@ -90,6 +120,35 @@ TEST(pebs_threshold_interrupts, .group = "PE", .ids = "PE19", .needs = NEED_PEBS
 		EXPECT_EQ(seen.status & 1, 0);
 	}
 	release();
+	pebs_close(&pebs);
+}
+
+TEST(pebs_threshold_interrupts_fixed, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
+     .claim = "by a fixed vector the threshold interrupts as by NMI where interrupts are on; where "
+	      "they are off it waits, and samples go on",
+     .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
+{
+	struct pebs pebs;
+	uint32_t entry;
+
+	pebs_open(&pebs, 16);
+	entry = take_by_vector(&pebs);
+	pebs_set_threshold(&pebs, 3);
+	pebs_arm(&pebs, 0, 400);
+	SAMPLED(1, "sti\n\t" JUMPS(4000) "cli\n\t");
+	pmi_settle();
+	EXPECT_EQ(seen.count, 1);
+	EXPECT(records_then(&pebs) == 3 || records_then(&pebs) == 4);
+	EXPECT_EQ(seen.status & OVFBUF, OVFBUF);
+	pebs_reset(&pebs);
+	pebs_set_threshold(&pebs, 3);
+	pebs_arm(&pebs, 0, 400);
+	SAMPLED(1, JUMPS(4000));
+	pmi_settle();
+	EXPECT_EQ(seen.count, 2);
+	EXPECT(records_then(&pebs) >= 9);
+	EXPECT_EQ(by_vector, 2);
+	release_by_vector(entry);
 	pebs_close(&pebs);
 }
 
