@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Where branches begin and cease to be recorded, and in which shape.
-#include "kernel/console.h"
 #include "kernel/panic.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/private.h"
 #include "kernel/trace/bts/record.h"
-#include "kernel/trace/bts/unit.h"
 
 /* Only a test that keeps MSRs which it borrowed, or a bug, makes the driver refuse. */
 static void check_switch(const struct cpu *cpu, int error)
@@ -152,12 +150,12 @@ static void depart_circular(struct cpu *cpu, struct bts_tracer *tracer, bool dep
 	bts_cpu(cpu)->circular = NULL;
 }
 
-static void stop(struct cpu *cpu)
+void bts_stop(struct cpu *cpu)
 {
 	check_switch(cpu, ds_switch_out(&cpu->trace->ds));
 }
 
-static void depart(struct cpu *cpu, bool departs)
+void bts_depart(struct cpu *cpu, bool departs)
 {
 	struct bts_tracer *circular = bts_cpu(cpu)->circular;
 
@@ -241,7 +239,7 @@ static __attribute__((noinline)) struct ds_lease *prepare_linear(struct cpu *cpu
 	return &bts->staging[view];
 }
 
-static void arrive(struct cpu *cpu)
+void bts_arrive(struct cpu *cpu)
 {
 	const struct trace_context *own = cpu->trace->own;
 	struct bts_tracer *alone =
@@ -250,55 +248,3 @@ static void arrive(struct cpu *cpu)
 
 	check_switch(cpu, ds_switch_in(&cpu->trace->ds, next));
 }
-
-/* --- The row --- */
-
-/* A CPU without a lease records nothing: it does not read the MSR, which a hypervisor intercepts.
- */
-static uint64_t pause_recording(void)
-{
-	const struct trace_cpu *trace = this_cpu()->trace;
-
-	return trace && trace->ds.loaded ? ds_pause() : 0;
-}
-
-static void end_recording(struct cpu *cpu)
-{
-	ds_panic_stop(&cpu->trace->ds);
-}
-
-static bool interrupt(struct cpu *cpu)
-{
-	return ds_pmi(&cpu->trace->ds);
-}
-
-static void go_on(struct tracer *tracer)
-{
-	bts_of(tracer)->full = tracer_is_stopped(bts_of(tracer));
-}
-
-static void print_unit(void)
-{
-	const struct ds_caps *caps = ds_caps();
-
-	if (!ds_present())
-		printk("# bts=absent why=\"%s\"\n", bts_missing());
-	else
-		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
-		       caps->configuration->record_size);
-}
-
-const struct trace_unit bts_unit = {
-	.is_present = ds_present,
-	.init_cpu = staging_create,
-	.print = print_unit,
-	.pause = pause_recording,
-	.resume = ds_resume,
-	.end = end_recording,
-	.interrupt = interrupt,
-	.stop = stop,
-	.depart = depart,
-	.arrive = arrive,
-	.go_on = go_on,
-	.free = tracer_free,
-};

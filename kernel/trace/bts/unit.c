@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// The row of BTS in the table of trace units.
+#include "kernel/trace/bts/unit.h"
+
+#include "kernel/console.h"
+#include "kernel/trace/bts/private.h"
+
+/* A CPU without a lease records nothing: it does not read the MSR, which a hypervisor intercepts.
+ */
+static uint64_t pause_recording(void)
+{
+	const struct trace_cpu *trace = this_cpu()->trace;
+
+	return trace && trace->ds.loaded ? ds_pause() : 0;
+}
+
+static void end_recording(struct cpu *cpu)
+{
+	ds_panic_stop(&cpu->trace->ds);
+}
+
+static bool interrupt(struct cpu *cpu)
+{
+	return ds_pmi(&cpu->trace->ds);
+}
+
+static void go_on(struct tracer *tracer)
+{
+	bts_of(tracer)->full = tracer_is_stopped(bts_of(tracer));
+}
+
+static void print_unit(void)
+{
+	const struct ds_caps *caps = ds_caps();
+
+	if (!ds_present())
+		printk("# bts=absent why=\"%s\"\n", bts_missing());
+	else
+		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
+		       caps->configuration->record_size);
+}
+
+const struct trace_unit bts_unit = {
+	.is_present = ds_present,
+	.init_cpu = staging_create,
+	.print = print_unit,
+	.pause = pause_recording,
+	.resume = ds_resume,
+	.end = end_recording,
+	.interrupt = interrupt,
+	.stop = bts_stop,
+	.depart = bts_depart,
+	.arrive = bts_arrive,
+	.go_on = go_on,
+	.free = tracer_free,
+};
