@@ -56,25 +56,28 @@ typedef void locked_operation(struct vcpu *vcpu, void *a, uint64_t b, unsigned s
 /* The kinds of operands; those of CMP and TEST write nothing back. */
 TEMPLATE void r_r(struct vcpu *vcpu, const struct insn *i, operation *run, unsigned size)
 {
-	uint64_t a = get_register(vcpu, i->reg, size), b = get_register(vcpu, i->rm, size);
+	unsigned reg = i->reg;
+	uint64_t a = get_register(vcpu, reg, size), b = get_register(vcpu, i->rm, size);
 
-	set_register(vcpu, i->reg, run(vcpu, a, b, size), size);
+	set_register(vcpu, reg, run(vcpu, a, b, size), size);
 	next(vcpu, i);
 }
 
 TEMPLATE void r_i(struct vcpu *vcpu, const struct insn *i, operation *run, unsigned size)
 {
-	uint64_t a = get_register(vcpu, i->reg, size);
+	unsigned reg = i->reg;
+	uint64_t a = get_register(vcpu, reg, size);
 
-	set_register(vcpu, i->reg, run(vcpu, a, i->immediate, size), size);
+	set_register(vcpu, reg, run(vcpu, a, i->immediate, size), size);
 	next(vcpu, i);
 }
 
 TEMPLATE void r_m(struct vcpu *vcpu, const struct insn *i, operation *run, unsigned size)
 {
-	uint64_t b = load(vcpu, i, size), a = get_register(vcpu, i->reg, size);
+	unsigned reg = i->reg;
+	uint64_t b = load(vcpu, i, size), a = get_register(vcpu, reg, size);
 
-	set_register(vcpu, i->reg, run(vcpu, a, b, size), size);
+	set_register(vcpu, reg, run(vcpu, a, b, size), size);
 	next(vcpu, i);
 }
 

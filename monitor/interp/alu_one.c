@@ -5,14 +5,13 @@
 typedef uint64_t operation(struct vcpu *vcpu, uint64_t a, unsigned size);
 typedef void locked_operation(struct vcpu *vcpu, void *a, unsigned size);
 
-/* INC and DEC keep CF: it goes through the host's. */
-#define OPERATION(name)                                                                            \
+#define OPERATION(name, keep_flags)                                                                \
 	TEMPLATE uint64_t name(struct vcpu *vcpu, uint64_t a, unsigned size)                       \
 	{                                                                                          \
 		uint32_t ax;                                                                       \
                                                                                                    \
 		FOR_SIZE(size, RUN_##name)                                                         \
-		set_flags(vcpu, ax);                                                               \
+		keep_flags(vcpu, ax);                                                              \
 		return a;                                                                          \
 	}                                                                                          \
 	TEMPLATE void locked_##name(struct vcpu *vcpu, void *a, unsigned size)                     \
@@ -20,17 +19,14 @@ typedef void locked_operation(struct vcpu *vcpu, void *a, unsigned size);
 		uint32_t ax;                                                                       \
                                                                                                    \
 		FOR_SIZE(size, LOCKED_##name)                                                      \
-		set_flags(vcpu, ax);                                                               \
+		keep_flags(vcpu, ax);                                                              \
 	}
 #define RUN_ONE(mnemonic, suffix, modifier)                                                        \
-	__asm__("btq $0, %[flags]\n\t" mnemonic suffix " %" modifier "[a]" SAVE_FLAGS              \
-		: [a] "+r"(a), "=&a"(ax)                                                           \
-		: [flags] "r"(vcpu->rflags)                                                        \
-		: "cc")
+	__asm__(mnemonic suffix " %" modifier "[a]" SAVE_FLAGS : [a] "+r"(a), "=&a"(ax) : : "cc")
 #define LOCKED_ONE(mnemonic, suffix)                                                               \
-	__asm__ volatile("btq $0, %[flags]\n\tlock " mnemonic suffix " (%[a])" SAVE_FLAGS          \
+	__asm__ volatile("lock " mnemonic suffix " (%[a])" SAVE_FLAGS                              \
 			 : "=&a"(ax)                                                               \
-			 : [a] "r"(a), [flags] "r"(vcpu->rflags)                                   \
+			 : [a] "r"(a)                                                              \
 			 : "cc", "memory")
 
 #define RUN_inc(suffix, modifier)    RUN_ONE("inc", suffix, modifier)
@@ -40,9 +36,9 @@ typedef void locked_operation(struct vcpu *vcpu, void *a, unsigned size);
 #define LOCKED_dec(suffix, modifier) LOCKED_ONE("dec", suffix)
 #define LOCKED_neg(suffix, modifier) LOCKED_ONE("neg", suffix)
 
-OPERATION(inc)
-OPERATION(dec)
-OPERATION(neg)
+OPERATION(inc, set_flags_but_carry)
+OPERATION(dec, set_flags_but_carry)
+OPERATION(neg, set_flags)
 
 /* NOT leaves the flags alone. */
 TEMPLATE uint64_t not(struct vcpu * vcpu, uint64_t a, unsigned size)
@@ -61,7 +57,9 @@ TEMPLATE void locked_not(struct vcpu *vcpu, void *a, unsigned size)
 
 TEMPLATE void r(struct vcpu *vcpu, const struct insn *i, operation *run, unsigned size)
 {
-	set_register(vcpu, i->reg, run(vcpu, get_register(vcpu, i->reg, size), size), size);
+	unsigned reg = i->reg;
+
+	set_register(vcpu, reg, run(vcpu, get_register(vcpu, reg, size), size), size);
 	next(vcpu, i);
 }
 

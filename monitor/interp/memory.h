@@ -119,7 +119,7 @@ static inline unsigned branch_size(const struct vcpu *vcpu, const struct insn *i
 /* Of the operand in memory, which is to be written if `write`. */
 static inline uint64_t effective_address(struct vcpu *vcpu, const struct insn *i, bool write)
 {
-	if (i->addressing == ADDRESS_REGISTER)
+	if (__builtin_expect(i->addressing == ADDRESS_REGISTER, 1))
 		return get_register(vcpu, i->base, 8) + i->displacement;
 	if (i->addressing == ADDRESS_ABSOLUTE)
 		return i->displacement;

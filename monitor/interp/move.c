@@ -119,11 +119,14 @@ static __attribute__((noinline)) void lea_general(struct vcpu *vcpu, const struc
 
 TEMPLATE void lea(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	if (i->addressing == ADDRESS_GENERAL) {
+	if (__builtin_expect(i->addressing == ADDRESS_REGISTER, 1))
+		set_register(vcpu, i->reg, get_register(vcpu, i->base, 8) + i->displacement, size);
+	else if (i->addressing == ADDRESS_ABSOLUTE)
+		set_register(vcpu, i->reg, i->displacement, size);
+	else {
 		lea_general(vcpu, i);
 		return;
 	}
-	set_register(vcpu, i->reg, effective_address(vcpu, i, false), size);
 	next(vcpu, i);
 }
 SIZED_ROW_WITHOUT_BYTES(lea)

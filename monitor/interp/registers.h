@@ -119,12 +119,22 @@ static inline int64_t sign_extend(uint64_t value, unsigned size)
 }
 
 /* AH and AL as LAHF and SETO AL leave them: the flags of an instruction that the host executed. */
+static inline void set_some_flags(struct vcpu *vcpu, uint32_t ax, uint64_t which)
+{
+	const uint64_t low = which & ~FLAG_OF;
+
+	vcpu->rflags = (vcpu->rflags & ~which) | (ax >> 8 & low) | (uint64_t)(ax & 1) << 11;
+}
+
 static inline void set_flags(struct vcpu *vcpu, uint32_t ax)
 {
-	const uint64_t low = FLAG_ARITHMETIC & ~FLAG_OF;
+	set_some_flags(vcpu, ax, FLAG_ARITHMETIC);
+}
 
-	vcpu->rflags = (vcpu->rflags & ~(uint64_t)FLAG_ARITHMETIC) | (ax >> 8 & low) |
-		       (uint64_t)(ax & 1) << 11;
+/* INC and DEC: the guest's CF stays. */
+static inline void set_flags_but_carry(struct vcpu *vcpu, uint32_t ax)
+{
+	set_some_flags(vcpu, ax, FLAG_ARITHMETIC & ~FLAG_CF);
 }
 
 /* The way back: what goes into AX for ADDB $7FH, %AL and SAHF. */
