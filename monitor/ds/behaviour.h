@@ -98,6 +98,16 @@ struct ds_behaviour {
 	enum { DS_PEBS_REACHED, DS_PEBS_CROSSED } pebs_trigger;
 	enum { DS_PEBS_FULL_IS_SILENT, DS_PEBS_FULL_SAYS_SO } pebs_full;
 
+	/* Intel PT (36.4.2.2, table 36-50, 36.3.8): what a near RET that is not compressed does to
+	   the stack of returns; whether TIP.PGD of a conditional branch out of a range has its
+	   target; FUP packets of INT n; where PSB is when a trace begins; whether output overflows
+	   now and then while CYCEn is set. */
+	enum { DS_PT_RETURN_EMPTIES, DS_PT_RETURN_POPS } pt_return;
+	enum { DS_PT_LEAVE_TARGET, DS_PT_LEAVE_SUPPRESSED } pt_leave;
+	enum { DS_PT_INT_N_ONCE, DS_PT_INT_N_TWICE } pt_int_n;
+	enum { DS_PT_PSB_FIRST, DS_PT_PSB_LAST } pt_psb;
+	enum { DS_PT_OVERFLOWS_NEVER, DS_PT_OVERFLOWS } pt_overflow;
+
 	/* CPUID.1:ECX[4], and with it bits 9 and 10 of IA32_DEBUGCTL; CPUID.1:ECX[2]. */
 	enum { DS_CPL_FILTERS, DS_CPL_ABSENT } ds_cpl;
 	enum { DS_DTES64, DS_DTES64_ABSENT } dtes64;

@@ -243,6 +243,18 @@ static void complete(struct vcpu *vcpu, const struct insn *i)
 		lockstep_after(vcpu, NULL);
 }
 
+/* The WRMSR or XRSTORS that ends a block has turned on what looks at single instructions. */
+static void complete_first(struct vcpu *vcpu, const struct insn *i)
+{
+	struct interp *interp = vcpu->interp;
+
+	interp->began = (struct retired){.from = code_linear(interp, insn_rip(i)),
+					 .rip = insn_rip(i),
+					 .from_cpl = vcpu->cpl};
+	interp->branched = false;
+	report_retired(vcpu, i);
+}
+
 static void run_block(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
@@ -254,6 +266,8 @@ static void run_block(struct vcpu *vcpu)
 	enter_block(vcpu, block);
 	if (interp->single)
 		complete(vcpu, block->insn);
+	else if (vcpu->observed & OBSERVERS_OF_INSTRUCTIONS)
+		complete_first(vcpu, &block->insn[block->count - 1]);
 }
 
 /* Until there is a reason to stop. Faults leave it by the escape. */

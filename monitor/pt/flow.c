@@ -87,9 +87,9 @@ static void begin_at(struct vcpu *vcpu, uint64_t ip)
 	rules_of(vcpu)->ip(vcpu, TIP_PGE, ip, true);
 }
 
-static void end_at(struct vcpu *vcpu, uint64_t ip)
+static void end_at(struct vcpu *vcpu, uint64_t ip, bool with_ip)
 {
-	rules_of(vcpu)->ip(vcpu, TIP_PGD, ip, vcpu->pt.context_enabled);
+	rules_of(vcpu)->ip(vcpu, TIP_PGD, ip, with_ip && vcpu->pt.context_enabled);
 	vcpu->pt.reported_mode = PT_MODE_NONE;
 	pt_forget_returns(vcpu);
 }
@@ -103,7 +103,7 @@ void pt_rule_far(struct vcpu *vcpu, uint64_t to, bool was_enabled)
 	} else if (vcpu->pt.packet_enabled) {
 		begin_at(vcpu, to);
 	} else if (was_enabled) {
-		end_at(vcpu, to);
+		end_at(vcpu, to, true);
 	}
 }
 
@@ -143,7 +143,9 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 	take_up(vcpu, to);
 	if (stops(vcpu, to, was_enabled))
 		return;
-	if (retired->kind & RETIRED_FAR || !was_enabled || !vcpu->pt.packet_enabled)
+	if (was_enabled && !vcpu->pt.packet_enabled && retired->kind & RETIRED_CONDITIONAL)
+		end_at(vcpu, to, ds_behaviour_of(vcpu)->pt_leave == DS_PT_LEAVE_TARGET);
+	else if (retired->kind & RETIRED_FAR || !was_enabled || !vcpu->pt.packet_enabled)
 		rules_of(vcpu)->far(vcpu, to, was_enabled);
 	else
 		near(vcpu, retired, to);
@@ -153,8 +155,10 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 static void enable(struct vcpu *vcpu, uint64_t next)
 {
 	struct pt_state *pt = &vcpu->pt;
+	bool last = ds_behaviour_of(vcpu)->pt_psb == DS_PT_PSB_LAST, syncs;
 
 	pt->enabling = pt->packet_enabled = pt->context_enabled = false;
+	pt->sync_due = pt->overflow_due = false;
 	pt->tnt = pt->tnt_count = 0;
 	pt->last_ip = 0;
 	pt->reported_mode = PT_MODE_NONE;
@@ -165,13 +169,15 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 	if (!pt_triggers(vcpu))
 		return;
 	pt->context_enabled = rules_of(vcpu)->context(vcpu);
-	if (!pt->packet_bytes || !(vcpu->silicon->profile->pt->ebx & EBX_PSB_CYC))
-		rules_of(vcpu)->sync(vcpu, next);
-	else
+	syncs = !pt->packet_bytes || !(vcpu->silicon->profile->pt->ebx & EBX_PSB_CYC);
+	if (!syncs)
 		pt_time(vcpu);
+	else if (!last)
+		rules_of(vcpu)->sync(vcpu, next);
 	take_up(vcpu, next);
 	if (!stops(vcpu, next, false) && pt->packet_enabled)
 		begin_at(vcpu, next);
+	pt->sync_due |= syncs && last;
 }
 
 void pt_disable(struct vcpu *vcpu, uint64_t from)
@@ -197,12 +203,14 @@ static void moved_cr3(struct vcpu *vcpu, uint64_t next)
 	take_up(vcpu, next);
 	if (stops(vcpu, next, was_enabled))
 		return;
+	if (was_enabled && !vcpu->pt.packet_enabled) {
+		end_at(vcpu, next, true);
+		return;
+	}
+	if (vcpu->pt.context_enabled && vcpu->pt.ctl & CTL_OS)
+		rules_of(vcpu)->pip(vcpu);
 	if (vcpu->pt.packet_enabled && !was_enabled)
 		begin_at(vcpu, next);
-	else if (was_enabled && !vcpu->pt.packet_enabled)
-		end_at(vcpu, next);
-	else if (vcpu->pt.context_enabled && vcpu->pt.ctl & CTL_OS)
-		rules_of(vcpu)->pip(vcpu);
 }
 
 void pt_retired(struct vcpu *vcpu, const struct retired *retired)
@@ -217,6 +225,8 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 		moved_cr3(vcpu, vcpu->rip);
 	else if (retired->kind & RETIRED_BRANCH && !pt->interrupted_itself)
 		branch(vcpu, retired, vcpu->rip);
+	if (pt->overflow_due && pt_triggers(vcpu))
+		pt_overflow(vcpu, vcpu->rip);
 	if (pt->sync_due && pt_triggers(vcpu))
 		rules_of(vcpu)->sync(vcpu, vcpu->rip);
 	pt->interrupted_itself = false;
@@ -234,6 +244,11 @@ void pt_event(struct vcpu *vcpu, const struct branch *event)
 	pt->code_base = vcpu_code_base(vcpu);
 	if (was_enabled && vcpu->pt.context_enabled && rules_of(vcpu)->stop(vcpu, vcpu->rip))
 		rules_of(vcpu)->ip(vcpu, FUP, from, true);
+	if (was_enabled && pt->interrupted_itself &&
+	    ds_behaviour_of(vcpu)->pt_int_n == DS_PT_INT_N_TWICE) {
+		rules_of(vcpu)->ip(vcpu, FUP, from, true);
+		from = event->return_rip;
+	}
 	if (!stops(vcpu, vcpu->rip, was_enabled))
 		rules_of(vcpu)->event(vcpu, from, vcpu->rip, was_enabled);
 }

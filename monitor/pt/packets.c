@@ -17,6 +17,8 @@ enum {
 	TSC = 0x19,
 	CYC = 0x03,
 };
+/* Of which one overflows: any number will do. */
+enum { OVERFLOW_BYTES = 1 << 9 };
 enum { PSB_PAIRS = 8, IP_BYTES_SHIFT = 5, PIP_CR3_SHIFT = 5 };
 enum { MODE_64 = 1, MODE_32 = 2 };
 
@@ -30,8 +32,12 @@ static void count_bytes(struct vcpu *vcpu, unsigned count)
 {
 	struct pt_state *pt = &vcpu->pt;
 
+	uint32_t before = pt->packet_bytes;
+
 	pt->packet_bytes += pt->packet_bytes + count <= PT_MOST_PACKET_BYTES ? count : 0;
 	pt->sync_due |= pt->packet_bytes >= 2048u << (pt->ctl >> 24 & 0xf);
+	pt->overflow_due |= (before ^ pt->packet_bytes) & OVERFLOW_BYTES && pt->ctl & CTL_CYC_EN &&
+			    ds_behaviour_of(vcpu)->pt_overflow;
 }
 
 static void put(struct vcpu *vcpu, const void *bytes, unsigned count)
@@ -204,6 +210,7 @@ void pt_overflow(struct vcpu *vcpu, uint64_t ip)
 
 	pt->tnt = pt->tnt_count = 0;
 	pt_forget_returns(vcpu);
+	pt->overflow_due = false;
 	put_extended(vcpu, OVF);
 	pt->reported_mode = PT_MODE_NONE;
 	if (!pt->packet_enabled)
@@ -238,6 +245,9 @@ bool pt_rule_returns(struct vcpu *vcpu, uint64_t ip)
 		pt->return_count--;
 		return true;
 	}
-	pt_forget_returns(vcpu);
+	if (ds_behaviour_of(vcpu)->pt_return == DS_PT_RETURN_EMPTIES)
+		pt_forget_returns(vcpu);
+	else if (pt->return_count)
+		pt->return_top--, pt->return_count--;
 	return false;
 }

@@ -29,7 +29,8 @@ struct pt_state {
 	unsigned return_count, return_top;
 	uint8_t tnt, tnt_count;
 	uint32_t packet_bytes; /* since the last PSB: IA32_RTIT_STATUS.PacketByteCnt */
-	bool sync_due;	       /* a PSB comes after the instruction */
+	bool sync_due;	       /* a PSB follows the instruction */
+	bool overflow_due;     /* OVF does */
 	uint64_t cycles;       /* the TSC at the last CYC */
 };
 

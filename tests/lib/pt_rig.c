@@ -99,6 +99,17 @@ static size_t extended_bytes(uint8_t second)
 	return 0;
 }
 
+/* CYC: table 36-27. */
+static size_t cycle_bytes(const uint8_t *at)
+{
+	size_t bytes = 1;
+
+	if (at[0] & 4)
+		while (bytes < 10 && at[bytes++] & 1)
+			;
+	return bytes;
+}
+
 static size_t packet_bytes(const uint8_t *at)
 {
 	static const uint8_t ip_bytes[] = {0, 2, 4, 6, 6, 0, 8, 0};
@@ -108,6 +119,8 @@ static size_t packet_bytes(const uint8_t *at)
 		return extended_bytes(at[1]);
 	if (!(at[0] & 1))
 		return 1; /* TNT, PAD */
+	if ((at[0] & 3) == 3)
+		return cycle_bytes(at);
 	if (at[0] == 0x19)
 		return 8;
 	if (at[0] == 0x99 || at[0] == 0x59)

@@ -79,6 +79,11 @@ static inline uint64_t pt_on(uint64_t control)
 	} while (0)
 enum { PT_TRACED_TAIL = 9 };
 
+static inline uint64_t pt_body_end(const struct pt_rig *rig)
+{
+	return rig->last - PT_TRACED_TAIL;
+}
+
 /* Bytes that are to follow the packets of enabling; addresses compressed as table 36-18 says. */
 struct pt_bytes {
 	uint8_t byte[128];

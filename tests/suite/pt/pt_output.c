@@ -251,6 +251,54 @@ TEST(pt_interrupt, .group = "PT", .ids = "PT40", .needs = NEED_PT | NEED_BTS,
 	}
 }
 
+/* The fixed vector, which waits while IF = 0. */
+static void fixed(struct trap_frame *frame)
+{
+	(void)frame;
+	seen.count++;
+	seen.global = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, TRACE_TOPA_PMI);
+	lapic_eoi();
+	lapic_unmask_lvtpc();
+}
+
+TEST(pt_interrupts_pending, .group = "PT", .ids = "PT41", .needs = NEED_PT | NEED_BTS,
+     .claim = "two regions with INT that fill while IF = 0 interrupt once or twice after STI, and "
+	      "the pointers account for both",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	uint32_t before = lapic_read_lvtpc();
+	struct pt_state state;
+	struct pt_rig rig;
+
+	if (!pt_caps()->topa_many)
+		test_skip("the processor has one region");
+	pt_open(&rig, PT_RIG_CHUNKS, true);
+	rig.trace.buffer.interrupts = true;
+	pt_again(&rig, PT_PLAIN);
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	seen.count = 0;
+	interrupt_set_handler(PMI_VECTOR, fixed);
+	lapic_set_task_priority(PMI_VECTOR - 1);
+	lapic_set_lvtpc(PMI_VECTOR, false);
+	PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(2600));
+	EXPECT_EQ(seen.count, 0);
+	__asm__ volatile("sti" : : : "memory");
+	pmi_settle();
+	__asm__ volatile("cli" : : : "memory");
+	lapic_set_lvtpc((uint8_t)(before & LVT_VECTOR_MASK), before & LVT_NMI);
+	lapic_set_task_priority(0);
+	interrupt_set_handler(PMI_VECTOR, NULL);
+	state = pt_state(&rig.trace);
+	test_observe("interrupts", "%u", seen.count);
+	EXPECT(seen.count == 1 || seen.count == 2);
+	EXPECT(seen.global & TRACE_TOPA_PMI);
+	EXPECT(state.end > 2 * PT_RIG_BYTES && state.end < 3 * PT_RIG_BYTES);
+	expect_written(&rig, state.end);
+	ds_checkin(&this_cpu()->trace->ds);
+	pt_close(&rig);
+}
+
 TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
      .claim = "while TraceEn is set BTS rests on the processors that say so, and goes on on others",
      .source = "SDM Vol 3, 36.3.1.2")
@@ -274,6 +322,35 @@ TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
 	EXPECT_EQ((uint32_t)debugctl, (uint32_t)rig_all());
 	EXPECT_EQ(traced, ds_caps()->suspended_by_pt ? 0 : 2);
 	EXPECT_EQ(rig_count(&bts), 2);
+	pt_close(&rig);
+	rig_close(&bts);
+}
+
+TEST(pt_begins_beside_bts, .group = "PT", .ids = "PT42 PT15", .needs = NEED_PT | NEED_BTS,
+     .claim = "while BTS records a trace begins with the instruction after the WRMSR as well",
+     .source = "SDM Vol 3, 36.2.7")
+{
+	struct rig bts;
+	struct pt_rig rig;
+	struct pt_walk walk = {0};
+	uint64_t next = 0, begins = 0;
+	unsigned bits = 0;
+
+	rig_open(&bts, 16);
+	pt_open(&rig, 1, false);
+	TRACED_WITH(rig_all(),
+		    "leaq 1f(%%rip), %[next]\n\tmovl $0x570, %%ecx\n\tmovl $0x2105, %%eax\n\t"
+		    "xorl %%edx, %%edx\n\twrmsr\n1:\tjz 2f\n2:\tjnz 2f\n2:",
+		    AND([next] "=&r"(next)), );
+	pt_stop(&rig.trace);
+	while (pt_next(&rig, &walk)) {
+		begins = walk.packet == PT_PGE && !begins ? walk.ip : begins;
+		if (walk.bits && !bits)
+			EXPECT_EQ(walk.byte[0] >> (walk.bits - 1) & 3, 2);
+		bits += walk.bits;
+	}
+	EXPECT_EQ(begins, next);
+	EXPECT(bits >= 2);
 	pt_close(&rig);
 	rig_close(&bts);
 }

@@ -4,18 +4,15 @@
 #include "tests/lib/pt_rig.h"
 
 /* Somewhere else in the kernel's code, with a single way on: to RBX. */
-extern const char pt_elsewhere[];
+extern const char pt_elsewhere[], pt_jcc[];
 __asm__(".pushsection .text\n"
 	".globl pt_elsewhere\n"
 	"pt_elsewhere: jmp *%rbx\n"
+	/* JNZ and JZ, two bytes each, to the RET after them */
+	"pt_jcc: jnz 1f\n\tjz 1f\n1:\tret\n"
 	".popsection");
 #define GO_ELSEWHERE                                                                               \
 	"leaq 771f(%%rip), %%rbx\n\tleaq pt_elsewhere(%%rip), %%rax\n\tjmp *%%rax\n771:"
-
-static uint64_t body_end(const struct pt_rig *rig)
-{
-	return rig->last - PT_TRACED_TAIL;
-}
 
 /* Expects the bytes of `...` of a body between enabling and disabling. */
 #define EXPECT_BYTES(rig, control, body, ...)                                                      \
@@ -131,7 +128,7 @@ TEST(pt_indirect_targets, .group = "PT", .ids = "PT20", .needs = NEED_PT,
 	PT_TRACED(&rig, PT_PLAIN, GO_ELSEWHERE);
 	bytes = pt_bytes(&rig);
 	pt_put_ip(&bytes, PT_TIP, (uint64_t)pt_elsewhere);
-	pt_put_ip(&bytes, PT_TIP, body_end(&rig));
+	pt_put_ip(&bytes, PT_TIP, pt_body_end(&rig));
 	pt_expect_traced(&rig, &bytes);
 	pt_close(&rig);
 }
@@ -161,7 +158,7 @@ TEST(pt_far_targets, .group = "PT", .ids = "PT20", .needs = NEED_PT,
 	bytes = pt_bytes(&rig);
 	pt_put_ip(&bytes, PT_TIP, (uint64_t)pt_far[0]);
 	pt_put_ip(&bytes, PT_TIP, (uint64_t)pt_far[1]);
-	pt_put_ip(&bytes, PT_TIP, body_end(&rig));
+	pt_put_ip(&bytes, PT_TIP, pt_body_end(&rig));
 	pt_expect_traced(&rig, &bytes);
 	EXPECT_EQ(bytes.byte[0] >> 5, 3);
 	EXPECT_EQ(bytes.byte[7] >> 5, 2);
@@ -198,7 +195,33 @@ TEST(pt_return_elsewhere, .group = "PT", .ids = "PT22", .needs = NEED_PT,
 	PT_TRACED(&rig, PT_PLAIN,
 		  "call 1f\n\tnop\n1:\tleaq 2f(%%rip), %%rax\n\tmovq %%rax, (%%rsp)\n\tret\n2:");
 	bytes = pt_bytes(&rig);
-	pt_put_ip(&bytes, PT_TIP, body_end(&rig));
+	pt_put_ip(&bytes, PT_TIP, pt_body_end(&rig));
+	pt_expect_traced(&rig, &bytes);
+	pt_close(&rig);
+}
+
+TEST(pt_return_after_other, .group = "PT", .ids = "PT22", .needs = NEED_PT,
+     .claim = "after a RET that is not compressed the next one is compressed or has its target",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	struct pt_bytes bytes;
+	struct pt_walk walk = {0};
+	unsigned targets = 0;
+	struct pt_rig rig;
+
+	pt_open(&rig, 1, false);
+	PT_TRACED(&rig, PT_PLAIN,
+		  "call 1f\n\tjmp 3f\n1:\tcall 2f\n\tnop\n2:\tleaq 4f(%%rip), %%rax\n\t"
+		  "movq %%rax, (%%rsp)\n\tret\n4:\tret\n3:");
+	while (pt_next(&rig, &walk))
+		targets += walk.packet == PT_TIP;
+	test_observe("outer_return", "%s", targets == 2 ? "target" : "compressed");
+	bytes = pt_bytes(&rig);
+	pt_put_ip(&bytes, PT_TIP, pt_body_end(&rig) - 1); /* RET */
+	if (targets == 2)
+		pt_put_ip(&bytes, PT_TIP, rig.first + 5); /* after CALL */
+	else
+		pt_put(&bytes, 0x06);
 	pt_expect_traced(&rig, &bytes);
 	pt_close(&rig);
 }
@@ -212,7 +235,7 @@ TEST(pt_returns_uncompressed, .group = "PT", .ids = "PT24", .needs = NEED_PT,
 	pt_open(&rig, 1, false);
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_DIS_RETC, "call 1f\n\tjmp 2f\n1:\tret\n2:");
 	bytes = pt_bytes(&rig);
-	pt_put_ip(&bytes, PT_TIP, body_end(&rig) - 3); /* of JMP and RET */
+	pt_put_ip(&bytes, PT_TIP, pt_body_end(&rig) - 3); /* of JMP and RET */
 	pt_expect_traced(&rig, &bytes);
 	pt_close(&rig);
 }
@@ -258,7 +281,34 @@ TEST(pt_address_filter, .group = "PT", .ids = "PT31", .needs = NEED_PT,
 	load_range(&rig, RTIT_ADDR_FILTER);
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
 		  "call 1f\n\tjmp 2f\n1:\tret\n2:\n\t" GO_ELSEWHERE);
-	pt_put_ip(&bytes, PT_PGD, body_end(&rig));
+	pt_put_ip(&bytes, PT_PGD, pt_body_end(&rig));
+	pt_expect(&rig, &bytes);
+	pt_close(&rig);
+}
+
+TEST(pt_filter_left_by_jcc, .group = "PT", .ids = "PT31", .needs = NEED_PT,
+     .claim = "a conditional branch out of a range ends the packets, with its target or without",
+     .source = "SDM Vol 3, 36.2.5")
+{
+	struct pt_bytes bytes = {.last_ip = (uint64_t)pt_jcc};
+	struct pt_walk walk = {0};
+	bool target = false;
+	struct pt_rig rig;
+
+	load_range(&rig, RTIT_ADDR_FILTER);
+	rig.trace.configuration.range[0].first = (uint64_t)pt_jcc;
+	rig.trace.configuration.range[0].last = (uint64_t)pt_jcc + 3;
+	pt_again(&rig, PT_PLAIN);
+	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
+		  "xorl %%esi, %%esi\n\tcall pt_jcc");
+	while (pt_next(&rig, &walk))
+		target |= walk.packet == PT_PGD && walk.with_ip;
+	test_observe("jcc_out_of_range", "%s", target ? "target" : "suppressed");
+	pt_put(&bytes, 0x04); /* the JNZ that is not taken */
+	if (target)
+		pt_put_ip(&bytes, PT_PGD, (uint64_t)pt_jcc + 4);
+	else
+		pt_put(&bytes, PT_PGD);
 	pt_expect(&rig, &bytes);
 	pt_close(&rig);
 }

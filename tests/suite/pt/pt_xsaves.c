@@ -170,7 +170,7 @@ TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43", .needs = NEED_PT,
 		  "movl $4, %%ecx\n1:\tloop 1b");
 	bytes = pt_bytes(&rig);
 	/* XSAVES64 and what follows it: 4, 5, 2, 6, 5 and 2 bytes. */
-	pt_put_ip(&bytes, PT_FUP, rig.last - PT_TRACED_TAIL - 24);
+	pt_put_ip(&bytes, PT_FUP, pt_body_end(&rig) - 24);
 	pt_put(&bytes, PT_PGD);
 	pt_expect(&rig, &bytes);
 	EXPECT_EQ(area->xstate_bv, PT_BIT);
@@ -231,7 +231,7 @@ TEST(pt_xrstors_starts, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 		  "movl $0x570, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
 		  "leaq pt_area(%%rip), %%rdi\n\tmovl $0x100, %%eax\n\txrstors64 (%%rdi)\n\t"
 		  "movl $3, %%esi\n1:\tdecl %%esi\n\tjnz 1b");
-	bytes = (struct pt_bytes){.last_ip = rig.last - PT_TRACED_TAIL - 9};
+	bytes = (struct pt_bytes){.last_ip = pt_body_end(&rig) - 9};
 	EXPECT(!pt_state(&rig.trace).table_error);
 	pt_put(&bytes, 0x1c);
 	pt_expect_traced(&rig, &bytes);
