@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Bytes to the guest's memory: SDM Vol 3, 36.2.6. */
+#include "lib/string.h"
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
 
@@ -11,6 +12,7 @@
 #define ENTRY_ADDRESS  (~0xfffull)
 #define ENTRY_RESERVED (1ull << 1 | 1ull << 3 | 1ull << 5 | 3ull << 10)
 enum { PAGE_BYTES = 4096, INDEX_SHIFT = 7, OFFSET_SHIFT = 32 };
+enum { TABLE_PAGE, OUTPUT_PAGE }; /* of pt_state.page */
 #define INDEX_MASK 0x1ffffffull
 
 static unsigned physical_bits(const struct vcpu *vcpu)
@@ -40,6 +42,17 @@ static bool fails(struct vcpu *vcpu)
 	return false;
 }
 
+/* Where the guest's page is in the host, for as long as there is one: looked up once. */
+static uint8_t *find_page(struct vcpu *vcpu, unsigned which, uint64_t physical)
+{
+	struct pt_page *page = &vcpu->pt.page[which];
+
+	if (page->host && page->physical == physical)
+		return page->host;
+	*page = (struct pt_page){physical, platform_pt_page(vcpu, physical)};
+	return page->host;
+}
+
 /* "ToPA errors". An address without memory cannot be written to; nor is it read as a table. */
 static bool read_entry(struct vcpu *vcpu, uint64_t *entry)
 {
@@ -47,7 +60,7 @@ static bool read_entry(struct vcpu *vcpu, uint64_t *entry)
 	const uint8_t *page;
 
 	if (vcpu->pt.output_base % PAGE_BYTES || at >> physical_bits(vcpu) ||
-	    !(page = platform_pt_page(vcpu, at & ENTRY_ADDRESS)))
+	    !(page = find_page(vcpu, TABLE_PAGE, at & ENTRY_ADDRESS)))
 		return fails(vcpu);
 	*entry = *(const uint64_t *)(const void *)(page + at % PAGE_BYTES);
 	if (*entry & ENTRY_RESERVED || *entry >> physical_bits(vcpu))
@@ -125,46 +138,59 @@ void pt_rule_region_full(struct vcpu *vcpu, uint64_t entry)
 	find_region(vcpu, &entry);
 }
 
-static bool store(struct vcpu *vcpu, uint64_t physical, uint8_t byte)
+/* Of `count` bytes those that fit into `room` and into the page at `physical`; 0: Error. */
+static unsigned store(struct vcpu *vcpu, uint64_t physical, const uint8_t *bytes, unsigned count,
+		      uint64_t room)
 {
-	uint8_t *page = platform_pt_page(vcpu, physical & ENTRY_ADDRESS);
+	unsigned at = physical % PAGE_BYTES;
+	uint8_t *page = find_page(vcpu, OUTPUT_PAGE, physical & ENTRY_ADDRESS);
 
 	if (!page)
 		return fails(vcpu);
-	page[physical % PAGE_BYTES] = byte;
-	return true;
+	count = count < PAGE_BYTES - at ? count : PAGE_BYTES - at;
+	count = count < room ? count : (unsigned)room;
+	memcpy(page + at, bytes, count);
+	return count;
 }
 
-static void put_in_range(struct vcpu *vcpu, uint8_t byte)
+static unsigned put_in_range(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
-	uint32_t mask = (uint32_t)vcpu->pt.output_mask_ptrs;
+	uint32_t mask = (uint32_t)vcpu->pt.output_mask_ptrs, at = offset(vcpu) & mask;
 
-	if (store(vcpu, vcpu->pt.output_base + (offset(vcpu) & mask), byte))
+	count = store(vcpu, vcpu->pt.output_base + at, bytes, count, (uint64_t)mask + 1 - at);
+	if (count)
 		vcpu->pt.output_mask_ptrs =
-			(uint64_t)((offset(vcpu) + 1) & mask) << OFFSET_SHIFT | mask;
+			(uint64_t)((offset(vcpu) + count) & mask) << OFFSET_SHIFT | mask;
+	return count;
 }
 
-static void put_in_region(struct vcpu *vcpu, uint8_t byte)
+static unsigned put_in_region(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
 	uint64_t entry;
 
-	if (!find_region(vcpu, &entry) ||
-	    !store(vcpu, (entry & ENTRY_ADDRESS) + offset(vcpu), byte))
-		return;
-	set_pointers(vcpu, table_index(vcpu), offset(vcpu) + 1);
+	if (!find_region(vcpu, &entry))
+		return 0;
+	count = store(vcpu, (entry & ENTRY_ADDRESS) + offset(vcpu), bytes, count,
+		      ENTRY_SIZE(entry) - offset(vcpu));
+	if (!count)
+		return 0;
+	set_pointers(vcpu, table_index(vcpu), offset(vcpu) + count);
 	if (offset(vcpu) == ENTRY_SIZE(entry))
 		vcpu->silicon->pt.region_full(vcpu, entry);
+	return count;
 }
 
-/* A packet may go on in the next region; what does not fit before a STOP is lost. */
+/*
+ * A packet may go on in the next region; what does not fit before a STOP is lost. An entry is read
+ * once for all bytes that go into its region: a table may be changed while TraceEn is clear only.
+ */
 void pt_rule_output(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
-	for (unsigned n = 0; n < count; n++) {
-		if (vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED))
-			return;
-		if (vcpu->pt.ctl & CTL_TOPA)
-			put_in_region(vcpu, bytes[n]);
-		else
-			put_in_range(vcpu, bytes[n]);
+	while (count && !(vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED))) {
+		unsigned done = vcpu->pt.ctl & CTL_TOPA ? put_in_region(vcpu, bytes, count)
+							: put_in_range(vcpu, bytes, count);
+
+		bytes += done;
+		count -= done;
 	}
 }

@@ -176,10 +176,12 @@ void pt_forget_returns(struct vcpu *vcpu)
 void pt_rule_sync(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;
+	uint8_t psb[2 * PSB_PAIRS];
 
+	for (unsigned n = 0; n < sizeof(psb); n++)
+		psb[n] = n % 2 ? PSB : EXTENDED;
 	pt_flush_tnt(vcpu);
-	for (unsigned n = 0; n < PSB_PAIRS; n++)
-		put_extended(vcpu, PSB);
+	put(vcpu, psb, sizeof(psb));
 	pt->packet_bytes = 0;
 	pt->sync_due = false;
 	pt->last_ip = 0;

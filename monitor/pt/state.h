@@ -9,6 +9,11 @@
 enum { PT_RANGES = 4, PT_RETURNS = 64, PT_TNT_BITS = 6, PT_MODE_NONE = 0xff };
 enum { PT_MOST_PACKET_BYTES = 0x1ffff };
 
+struct pt_page {
+	uint64_t physical;
+	uint8_t *host;
+};
+
 struct pt_state {
 	/* The MSRs: SDM Vol 3, 36.2.7. */
 	uint64_t ctl, status, output_base, output_mask_ptrs, cr3_match;
@@ -32,6 +37,8 @@ struct pt_state {
 	bool sync_due;	       /* a PSB follows the instruction */
 	bool overflow_due;     /* OVF does */
 	uint64_t cycles;       /* the TSC at the last CYC */
+
+	struct pt_page page[2]; /* output.c: of the table, of the output */
 };
 
 #endif
