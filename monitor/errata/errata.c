@@ -39,3 +39,13 @@ static void ar62_record(struct vcpu *vcpu, const struct branch *branch,
 ERRATUM(AR62, "SDM Vol 3, 17.4.9.4",
 	"with a CPL filter set `from` of a change of privilege is wrong", "merom",
 	BREAKS(record, ar62_record))
+
+static bool bdm106_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_RTIT_CTL && value & CTL_TRACE_EN && !(value & CTL_BRANCH_EN))
+		return false;
+	return pt_clean.write_msr(vcpu, index, value);
+}
+
+ERRATUM(BDM106, "SDM Vol 3, 36.2.7", "setting TraceEn without BranchEn raises #GP", "broadwell",
+	BREAKS_PT(write_msr, bdm106_write_msr))

@@ -310,7 +310,7 @@ TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
 
 	rig_open(&bts, 16);
 	pt_open(&rig, 1, false);
-	wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_OS));
+	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
 	TRACED_WITH(rig_all(),
 		    "jmp 1f\n1:\tmovl $0x1d9, %%ecx\n\trdmsr\n\tmovl %%eax, %k[debugctl]\n\t"
 		    "jmp 1f\n1:",
