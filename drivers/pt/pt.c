@@ -13,6 +13,7 @@
 #define MARK	    0x05	 /* begins no packet: table 36-15 */
 
 static struct pt_caps caps;
+static struct pt_found found;
 
 static bool bit(uint32_t word, unsigned n)
 {
@@ -20,12 +21,11 @@ static bool bit(uint32_t word, unsigned n)
 }
 
 /* SDM Vol 3, 36.3.1 and tables 36-11 to 36-13. Leaf 14H.1 is there whenever EAX says so. */
-void pt_init(void)
+static void detect(void)
 {
 	uint32_t most = cpuid(0, 0).eax;
 	struct cpuid_result leaf;
 
-	caps = (struct pt_caps){0};
 	if (!cpuid_is_intel() || most < CPUID_PT || !(cpuid(7, 0).ebx & CPUID_7_PT))
 		return;
 	leaf = cpuid(CPUID_PT, 0);
@@ -50,6 +50,30 @@ void pt_init(void)
 	caps.mtc_periods = (uint16_t)(leaf.eax >> 16);
 	caps.cycle_thresholds = (uint16_t)leaf.ebx;
 	caps.psb_frequencies = (uint16_t)(leaf.ebx >> 16);
+}
+
+void pt_init(void)
+{
+	caps = (struct pt_caps){0};
+	found = (struct pt_found){0};
+	detect();
+	if (!caps.present)
+		return;
+	found.control = rdmsr(IA32_RTIT_CTL);
+	found.status = rdmsr(IA32_RTIT_STATUS);
+	if (caps.topa || caps.single_range) {
+		found.output_base = rdmsr(IA32_RTIT_OUTPUT_BASE);
+		found.output_mask_ptrs = rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS);
+	}
+	if (caps.cr3_filter)
+		found.cr3_match = rdmsr(IA32_RTIT_CR3_MATCH);
+	for (unsigned n = 0; n < 2 * caps.ranges; n++)
+		found.address[n] = rdmsr(IA32_RTIT_ADDR0_A + n);
+}
+
+const struct pt_found *pt_found(void)
+{
+	return &found;
 }
 
 const struct pt_caps *pt_caps(void)

@@ -39,6 +39,13 @@ void pt_init(void);
 /* What pt_init() found. Any context. */
 const struct pt_caps *pt_caps(void);
 
+/* The MSRs as pt_init() found them: after RESET, if no firmware used them. 0: there is none. */
+struct pt_found {
+	uint64_t output_base, output_mask_ptrs, control, status, cr3_match;
+	uint64_t address[2 * PT_RANGES_MOST];
+};
+const struct pt_found *pt_found(void);
+
 /* The memory of a trace. The driver allocates nothing. */
 struct pt_buffer {
 	uint64_t *table; /* count + 1 entries, contiguous, 4 KiB aligned, at physical address: */

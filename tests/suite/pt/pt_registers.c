@@ -28,6 +28,21 @@ TEST(pt_absent_refuses, .group = "PT", .ids = "PT1", .needs = NEED_BTS,
 		EXPECT(!rdmsr_safe(msr, &value));
 }
 
+TEST(pt_after_reset, .group = "PT", .ids = "PT2 PT3", .needs = NEED_PT,
+     .claim = "after RESET the MSRs read 0, but IA32_RTIT_OUTPUT_MASK_PTRS 7FH",
+     .source = "SDM Vol 3, 36.2.7")
+{
+	const struct pt_found *found = pt_found();
+
+	EXPECT_EQ(found->output_base, 0);
+	EXPECT_EQ(found->output_mask_ptrs, 0x7f);
+	EXPECT_EQ(found->control, 0);
+	EXPECT_EQ(found->status, 0);
+	EXPECT_EQ(found->cr3_match, 0);
+	for (unsigned n = 0; n < 2 * PT_RANGES_MOST; n++)
+		EXPECT_EQ(found->address[n], 0);
+}
+
 TEST(pt_leaf_consistent, .group = "PT", .ids = "PT10", .needs = NEED_PT,
      .claim = "what CPUID leaf 14H says fits together", .source = "SDM Vol 3, 36.3.1")
 {
@@ -216,14 +231,14 @@ TEST(pt_enabled_is_locked, .group = "PT", .ids = "PT11", .needs = NEED_PT,
 	pt_open(&rig, 1, true);
 	for (unsigned n = 0; n < 2; n++)
 		before[n] = rdmsr(fixed_msrs[n]);
-	wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_OS));
+	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
 	for (unsigned n = 0; n < 3; n++)
 		EXPECT(!wrmsr_safe(fixed_msrs[n], 0));
 	EXPECT(!wrmsr_safe(IA32_RTIT_CR3_MATCH, 0));
 	for (uint32_t n = 0; n < 2 * pt_caps()->ranges; n++)
 		EXPECT(!wrmsr_safe(IA32_RTIT_ADDR0_A + n, 0));
 	EXPECT(rdmsr_safe(IA32_RTIT_CTL, &now));
-	EXPECT_EQ(now, pt_on(RTIT_CTL_OS));
+	EXPECT_EQ(now, pt_on(PT_PLAIN));
 	pt_stop(&rig.trace);
 	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), before[0]);
 	pt_close(&rig);
