@@ -110,3 +110,304 @@ static bool pt_base_rounded(struct vcpu *vcpu, uint32_t index, uint64_t value)
 }
 PT_DEFECT(pt_base_rounded, "SDM Vol 3, 36.2.7",
 	  "IA32_RTIT_OUTPUT_BASE drops its low bits without #GP", write_msr)
+
+/* Component 8 of XSAVES. */
+
+static bool pt_xsaves_goes_on(struct vcpu *vcpu, uint64_t rip, uint64_t area[PT_STATE_MSRS])
+{
+	uint64_t ctl = vcpu->pt.ctl;
+
+	(void)rip;
+	vcpu->pt.ctl &= ~CTL_TRACE_EN;
+	pt_clean.save(vcpu, 0, area);
+	area[0] = vcpu->pt.ctl = ctl;
+	return true;
+}
+PT_DEFECT(pt_xsaves_goes_on, "SDM Vol 1, 13.5.6", "XSAVES leaves TraceEn set", save)
+
+static bool pt_xsaves_saves_stopped(struct vcpu *vcpu, uint64_t rip, uint64_t area[PT_STATE_MSRS])
+{
+	bool in_use = pt_clean.save(vcpu, rip, area);
+
+	area[0] &= ~CTL_TRACE_EN;
+	return in_use;
+}
+PT_DEFECT(pt_xsaves_saves_stopped, "SDM Vol 1, 13.5.6", "XSAVES saves TraceEn as it leaves it",
+	  save)
+
+/* zx_x86_pt_regs_t of Fuchsia has its registers in this order. */
+static bool pt_xsaves_order(struct vcpu *vcpu, uint64_t rip, uint64_t area[PT_STATE_MSRS])
+{
+	bool in_use = pt_clean.save(vcpu, rip, area);
+	uint64_t status = area[3];
+
+	area[3] = area[2];
+	area[2] = area[1];
+	area[1] = status;
+	return in_use;
+}
+PT_DEFECT(pt_xsaves_order, "SDM Vol 1, 13.5.6", "XSAVES saves IA32_RTIT_STATUS second", save)
+
+static bool pt_xrstors_while_traced(struct vcpu *vcpu, const uint64_t *area)
+{
+	return vcpu->pt.ctl & CTL_TRACE_EN || pt_clean.restore(vcpu, area);
+}
+PT_DEFECT(pt_xrstors_while_traced, "SDM Vol 1, 13.5.6",
+	  "while TraceEn is set XRSTORS loads nothing, without #GP", restore)
+
+static bool pt_xrstors_keeps(struct vcpu *vcpu, const uint64_t *area)
+{
+	return !area || pt_clean.restore(vcpu, area);
+}
+PT_DEFECT(pt_xrstors_keeps, "SDM Vol 1, 13.5.6",
+	  "XRSTORS of an area without component 8 changes no MSR", restore)
+
+/* Registers. */
+
+/* KVM did this until 2024: clearing TraceEn together with another bit. */
+static bool pt_clearing_refused(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_RTIT_CTL && vcpu->pt.ctl & CTL_TRACE_EN && value &&
+	    (value ^ vcpu->pt.ctl) & ~CTL_TRACE_EN)
+		return false;
+	return pt_clean.write_msr(vcpu, index, value);
+}
+PT_DEFECT(pt_clearing_refused, "SDM Vol 3, 36.2.7",
+	  "a write that clears TraceEn and another bit, but not all, raises #GP", write_msr)
+
+static bool pt_status_forgotten(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_RTIT_CTL && value & CTL_TRACE_EN)
+		vcpu->pt.status &= ~(STATUS_ERROR | STATUS_STOPPED);
+	return pt_clean.write_msr(vcpu, index, value);
+}
+PT_DEFECT(pt_status_forgotten, "SDM Vol 3, 36.2.5", "setting TraceEn clears Error and Stopped",
+	  write_msr)
+
+static bool pt_status_reserved(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_RTIT_STATUS)
+		value &= STATUS_ERROR | STATUS_STOPPED | STATUS_PACKET_BYTES;
+	return pt_clean.write_msr(vcpu, index, value);
+}
+PT_DEFECT(pt_status_reserved, "SDM Vol 3, 36.2.7",
+	  "reserved bits of IA32_RTIT_STATUS are dropped without #GP", write_msr)
+
+static bool pt_control_reserved(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_RTIT_CTL)
+		value &= ~(1ull << 18 | 1ull << 23);
+	return pt_clean.write_msr(vcpu, index, value);
+}
+PT_DEFECT(pt_control_reserved, "SDM Vol 3, 36.2.7",
+	  "bits 18 and 23 of IA32_RTIT_CTL are dropped without #GP", write_msr)
+
+static bool pt_range_not_canonical(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index >= MSR_RTIT_ADDR0_A)
+		value = (uint64_t)((int64_t)(value << 16) >> 16);
+	return pt_clean.write_msr(vcpu, index, value);
+}
+PT_DEFECT(pt_range_not_canonical, "SDM Vol 3, 36.2.7",
+	  "an address of a range is made canonical without #GP", write_msr)
+
+static bool pt_pointers_low(struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	bool found = pt_clean.read_msr(vcpu, index, value);
+
+	if (found && index == MSR_RTIT_OUTPUT_MASK_PTRS)
+		*value &= ~MASK_PTRS_FIXED;
+	return found;
+}
+PT_DEFECT(pt_pointers_low, "SDM Vol 3, 36.2.7",
+	  "the low bits of IA32_RTIT_OUTPUT_MASK_PTRS read as 0", read_msr)
+
+/* Filters. */
+
+static bool pt_any_level(const struct vcpu *vcpu)
+{
+	struct vcpu *other = (struct vcpu *)vcpu;
+	uint64_t ctl = vcpu->pt.ctl;
+	bool traced;
+
+	other->pt.ctl |= CTL_OS | CTL_USER;
+	traced = pt_clean.context(vcpu);
+	other->pt.ctl = ctl;
+	return traced;
+}
+PT_DEFECT(pt_any_level, "SDM Vol 3, 36.2.4", "OS and User filter nothing", context)
+
+static bool pt_cr3_ignored(const struct vcpu *vcpu)
+{
+	struct vcpu *other = (struct vcpu *)vcpu;
+	uint64_t ctl = vcpu->pt.ctl;
+	bool traced;
+
+	other->pt.ctl &= ~CTL_CR3_FILTER;
+	traced = pt_clean.context(vcpu);
+	other->pt.ctl = ctl;
+	return traced;
+}
+PT_DEFECT(pt_cr3_ignored, "SDM Vol 3, 36.2.4", "CR3Filter filters nothing", context)
+
+static bool pt_cr3_all_bits(const struct vcpu *vcpu)
+{
+	return pt_clean.context(vcpu) &&
+	       (!(vcpu->pt.ctl & CTL_CR3_FILTER) || vcpu->cr3 == vcpu->pt.cr3_match);
+}
+PT_DEFECT(pt_cr3_all_bits, "SDM Vol 3, 36.2.4", "CR3Filter compares bits 11:0 as well", context)
+
+/* Fuchsia's driver never wrote IA32_RTIT_ADDRn_A and _B: the range was address 0. */
+static bool pt_range_of_zero(const struct vcpu *vcpu, uint64_t ip)
+{
+	return CTL_ADDR_CFG(vcpu->pt.ctl, 0) != ADDR_FILTER ? pt_clean.filter(vcpu, ip) : !ip;
+}
+PT_DEFECT(pt_range_of_zero, "SDM Vol 3, 36.2.5", "range 0 is address 0", filter)
+
+static bool pt_stop_range_ignored(const struct vcpu *vcpu, uint64_t ip)
+{
+	(void)vcpu;
+	(void)ip;
+	return false;
+}
+PT_DEFECT(pt_stop_range_ignored, "SDM Vol 3, 36.4.2", "a TraceStop range stops nothing", stop)
+
+/* Packets. */
+
+static void pt_last_ip_of_tip(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with_ip)
+{
+	uint64_t last = vcpu->pt.last_ip;
+
+	pt_clean.ip(vcpu, packet, ip, with_ip);
+	if (packet == FUP)
+		vcpu->pt.last_ip = last;
+}
+PT_DEFECT(pt_last_ip_of_tip, "SDM Vol 3, 36.4.2", "FUP does not count as the last address", ip)
+
+static void pt_end_tells(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with_ip)
+{
+	if (packet == TIP_PGD && !with_ip)
+		ip = vcpu->rip;
+	pt_clean.ip(vcpu, packet, ip, true);
+}
+PT_DEFECT(pt_end_tells, "SDM Vol 3, 36.2.4", "TIP.PGD has the address of what is not traced", ip)
+
+static void pt_bits_late(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with_ip)
+{
+	struct pt_state *pt = &vcpu->pt;
+	uint8_t tnt = pt->tnt, count = pt->tnt_count;
+
+	pt->tnt_count = 0;
+	pt_clean.ip(vcpu, packet, ip, with_ip);
+	pt->tnt = tnt;
+	pt->tnt_count = count;
+	pt_flush_tnt(vcpu);
+}
+PT_DEFECT(pt_bits_late, "SDM Vol 3, 36.4.2", "TNT follows the packet that it is to precede", ip)
+
+static void pt_no_end(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with_ip)
+{
+	if (packet != TIP_PGD)
+		pt_clean.ip(vcpu, packet, ip, with_ip);
+}
+PT_DEFECT(pt_no_end, "SDM Vol 3, 36.2.7", "there are no TIP.PGD packets", ip)
+
+static void pt_psb_keeps_calls(struct vcpu *vcpu, uint64_t ip)
+{
+	unsigned count = vcpu->pt.return_count;
+
+	pt_clean.sync(vcpu, ip);
+	vcpu->pt.return_count = count;
+}
+PT_DEFECT(pt_psb_keeps_calls, "SDM Vol 3, 36.3.7",
+	  "a RET is compressed though a PSB came after its CALL", sync)
+
+static bool pt_returns_always(struct vcpu *vcpu, uint64_t ip)
+{
+	uint64_t ctl = vcpu->pt.ctl;
+	bool compressed;
+
+	vcpu->pt.ctl &= ~CTL_DIS_RETC;
+	compressed = pt_clean.returns(vcpu, ip);
+	vcpu->pt.ctl = ctl;
+	return compressed;
+}
+PT_DEFECT(pt_returns_always, "SDM Vol 3, 36.2.7", "DisRETC does nothing", returns)
+
+static void pt_no_cr3(struct vcpu *vcpu)
+{
+	(void)vcpu;
+}
+PT_DEFECT(pt_no_cr3, "SDM Vol 3, 36.4.2", "there are no PIP packets", pip)
+
+/* A packet with `flips` of byte `at` inverted. */
+static void put_changed(struct vcpu *vcpu, const uint8_t *bytes, unsigned count, unsigned at,
+			uint8_t flips)
+{
+	uint8_t changed[16];
+
+	for (unsigned n = 0; n < count; n++)
+		changed[n] = bytes[n] ^ (n == at ? flips : 0);
+	pt_clean.output(vcpu, changed, count);
+}
+
+static void pt_cr3_not_root(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
+{
+	if (count == 8 && bytes[0] == 0x02 && bytes[1] == 0x43)
+		put_changed(vcpu, bytes, count, 2, 1);
+	else
+		pt_clean.output(vcpu, bytes, count);
+}
+PT_DEFECT(pt_cr3_not_root, "SDM Vol 3, 36.4.2", "PIP has NR set outside VMX", output)
+
+static void pt_mode_swapped(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
+{
+	if (count == 2 && bytes[0] == 0x99)
+		put_changed(vcpu, bytes, count, 1, bytes[1] == 1 || bytes[1] == 2 ? 3 : 0);
+	else
+		pt_clean.output(vcpu, bytes, count);
+}
+PT_DEFECT(pt_mode_swapped, "SDM Vol 3, 36.4.2", "MODE.Exec has CS.L and CS.D swapped", output)
+
+static void pt_tsc_high(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
+{
+	if (count == 8 && bytes[0] == 0x19)
+		put_changed(vcpu, bytes, count, 7, 0x80);
+	else
+		pt_clean.output(vcpu, bytes, count);
+}
+PT_DEFECT(pt_tsc_high, "SDM Vol 3, 36.4.2", "bit 55 of a TSC packet is inverted", output)
+
+static void pt_far_silent(struct vcpu *vcpu, uint64_t to, bool was_enabled)
+{
+	if (!vcpu->pt.packet_enabled || !was_enabled)
+		pt_clean.far(vcpu, to, was_enabled);
+}
+PT_DEFECT(pt_far_silent, "SDM Vol 3, 36.4.2", "far transfers have no TIP", far)
+
+static void pt_source_behind(struct vcpu *vcpu, uint64_t from, uint64_t to, bool was_enabled)
+{
+	pt_clean.event(vcpu, from + 1, to, was_enabled);
+}
+PT_DEFECT(pt_source_behind, "SDM Vol 3, 36.4.2", "FUP of an event is one byte past its place",
+	  event)
+
+/* Output. */
+
+static void pt_region_skipped(struct vcpu *vcpu, uint64_t entry)
+{
+	pt_clean.region_full(vcpu, entry);
+	if (!(vcpu->pt.status & (STATUS_STOPPED | STATUS_ERROR)))
+		vcpu->pt.output_mask_ptrs += 1ull << 7;
+}
+PT_DEFECT(pt_region_skipped, "SDM Vol 3, 36.2.6", "every other entry of the table is used",
+	  region_full)
+
+static void pt_stop_moves_on(struct vcpu *vcpu, uint64_t entry)
+{
+	pt_clean.region_full(vcpu, entry);
+	if (vcpu->pt.status & STATUS_STOPPED)
+		vcpu->pt.output_mask_ptrs = (uint32_t)vcpu->pt.output_mask_ptrs + (1ull << 7);
+}
+PT_DEFECT(pt_stop_moves_on, "SDM Vol 3, 36.2.6",
+	  "a full region with STOP leaves the pointers at the next entry", region_full)

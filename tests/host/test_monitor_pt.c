@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
+/* sources: monitor/interp/?*.c monitor/pt/?*.c monitor/defects/pt.c lib/format.c */
 /* The packets of random programs, and what filters leave of them. */
+#include "monitor/defects/defect.h"
 #include "tests/host/pt_rig.h"
 
 static void programs_decode(const struct pt_enumeration *pt, uint64_t ctl, unsigned order,
@@ -165,6 +166,63 @@ static void a_flipped_bit_is_noticed(void **state)
 	assert_in_range(noticed, 380, 400);
 }
 
+/* --- Defects -----------------------------------------------------------------------------------
+ */
+
+/* The linker's: those of monitor/defects/pt.c. */
+extern const struct defect *const __start_defects[], *const __stop_defects[];
+
+static const struct defect *defect_named(const char *name)
+{
+	for (const struct defect *const *at = __start_defects; at < __stop_defects; at++)
+		if (strcmp((*at)->name, name) == 0)
+			return *at;
+	fail_msg("no defect is called %s", name);
+	return NULL;
+}
+
+/* What libipt makes of a program's packets is not what was executed. */
+static bool is_noticed(const struct defect *defect)
+{
+	enum { REGIONS_USED = 16 };
+	bool noticed = false;
+	unsigned count;
+
+	for (unsigned n = 0; n < 4 && !noticed; n++) {
+		of(&everything);
+		if (defect)
+			defect->break_rules(&silicon);
+		make_program(n * 131 + 5, true);
+		make_topa(REGIONS_USED, 0, 0);
+		write_ctl(CTL_DEFAULT);
+		run(40000, true);
+		write_ctl(0);
+		assert_in_range(bytes_out(0), 0, REGIONS_USED * PAGE - 1);
+		if (!defect)
+			assert_in_range(bytes_out(0), PAGE + 1, REGIONS_USED * PAGE - 1);
+		noticed = decode(rig.memory + REGIONS, bytes_out(0), &count) || count != executed ||
+			  memcmp(decoded, expected, count * sizeof(decoded[0]));
+	}
+	return noticed;
+}
+
+/* Those whose packets say something else than what was executed. */
+static void defects_of_content_are_noticed(void **state)
+{
+	static const char *const names[] = {
+		"pt_return_anywhere", "pt_bits_newest_first", "pt_bits_not_taken",
+		"pt_no_source",	      "pt_two_bytes",	      "pt_no_end_of_psb",
+		"pt_no_mode",	      "pt_region_from_one",   "pt_bits_late",
+		"pt_far_silent",      "pt_source_behind",     "pt_mode_swapped",
+		"pt_region_skipped",
+	};
+
+	assert_false(is_noticed(NULL));
+	for (unsigned n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+		if (!is_noticed(defect_named(names[n])))
+			fail_msg("%s is not noticed", names[n]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +236,7 @@ int main(void)
 		cmocka_unit_test(a_range_stops_the_trace),
 		cmocka_unit_test(address_spaces_are_filtered),
 		cmocka_unit_test(a_flipped_bit_is_noticed),
+		cmocka_unit_test(defects_of_content_are_noticed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,48 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
+/* Two places of code that are not within 64 KiB: JMP to the other; UD2, and its handler. */
+const uint8_t *pt_jump, *pt_fault;
+
+TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26", .needs = NEED_PT,
+     .claim =
+	     "of a handler's address two bytes follow where it is near the instruction that faults",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	static const uint8_t fault[] = {0x0f, 0x0b}; /* UD2 */
+	static const uint8_t resume[] = {0x48, 0x89, 0x1c, 0x24, 0x48, 0xcf};
+	enum { PAGES = 17, HANDLER = 16 };
+	uint8_t *code = test_area(PAGES);
+	uint8_t jump[5] = {0xe9};
+	struct pt_bytes bytes;
+	struct pt_rig rig;
+
+	pt_jump = code;
+	pt_fault = code + (PAGES - 1) * PT_RIG_BYTES;
+	memcpy(jump + 1, &(uint32_t){(PAGES - 1) * PT_RIG_BYTES - sizeof(jump)}, 4);
+	memcpy(code, jump, sizeof(jump));
+	memcpy((uint8_t *)pt_fault, fault, sizeof(fault));
+	memcpy((uint8_t *)pt_fault + HANDLER, resume, sizeof(resume));
+	code_seal(code, PAGES);
+	pt_open(&rig, 1, false);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, pt_fault + HANDLER, false);
+	own_idt_load();
+	PT_TRACED(&rig, PT_PLAIN,
+		  "leaq 771f(%%rip), %%rbx\n\tmovq pt_jump(%%rip), %%rax\n\tjmp *%%rax\n771:");
+	own_idt_unload();
+	bytes = pt_bytes(&rig);
+	pt_put_ip(&bytes, PT_TIP, (uint64_t)pt_jump);
+	pt_put_ip(&bytes, PT_FUP, (uint64_t)pt_fault);
+	EXPECT_EQ(bytes.byte[bytes.count - 5], PT_FUP | 2 << 5);
+	pt_put_ip(&bytes, PT_TIP, (uint64_t)pt_fault + HANDLER);
+	EXPECT_EQ(bytes.byte[bytes.count - 3], PT_TIP | 1 << 5);
+	pt_put_ip(&bytes, PT_TIP, pt_body_end(&rig));
+	pt_expect_traced(&rig, &bytes);
+	pt_close(&rig);
+	code_unseal(code, PAGES);
+}
+
 #define USER_AT	  0x00005a0000001000ul
 #define USER_BACK (USER_AT + 6) /* where SYSRET leads */
 

@@ -379,13 +379,11 @@ TEST(pt_xsaves_controls, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 
 /* What thread `n` runs between XRSTORS and XSAVES; addresses of the one are not the other's. */
 extern const char pt_thread_0[], pt_thread_0_end[], pt_thread_1[], pt_thread_1_end[];
-__asm__(".pushsection .text\n"
-	"pt_thread_0: xrstors64 (%rdi)\n\tmovl $5, %ecx\n1:\tloop 1b\n\txsaves64 (%rdi)\n\tret\n"
-	"pt_thread_0_end: .skip 16, 0xcc\n"
-	"pt_thread_1: xrstors64 (%rdi)\n\tleaq 1f(%rip), %rcx\n\tjmp *%rcx\n1:\txsaves64 (%rdi)\n\t"
-	"ret\n"
-	"pt_thread_1_end:\n"
-	".popsection");
+#define THREAD(name, body)                                                                         \
+	name ": xrstors64 (%rdi)\n\t" body "\n8:\txsaves64 (%rdi)\n9:\tret\n" name                 \
+	     "_end: .skip 16, 0xcc\n" EXCEPTION_TABLE(name, "9b") EXCEPTION_TABLE("8b", "9b")
+__asm__(".pushsection .text\n" THREAD("pt_thread_0", "movl $5, %ecx\n1:\tloop 1b")
+		THREAD("pt_thread_1", "leaq 1f(%rip), %rcx\n\tjmp *%rcx\n1:") ".popsection");
 
 static void run_thread(unsigned n)
 {
