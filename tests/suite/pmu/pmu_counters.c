@@ -69,26 +69,28 @@ TEST(pmu_counter_has_one_owner, .group = "pmu", .ids = "", .needs = 0,
 }
 
 /*
- * Two tracers make the shape linear: staging interrupts at its threshold, through the same entry.
- * It has one at half its records, so that two turns reach it twice.
+ * A tracer that stops when it is full makes the shape linear: staging interrupts at its threshold,
+ * through the same entry. It has one at half its records, so that two turns reach it twice.
  */
 TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
      .claim = "interrupts of a branch trace change nothing of a counter that another owns",
      .source = "SDM Vol 3, 17.4.9.5 and 18.2")
 {
-	struct bts_options options = {.view = TRACE_KERNEL, .privileged = true, .size = 2400};
+	struct bts_options options = {.view = TRACE_KERNEL,
+				      .privileged = true,
+				      .size = 2 * STAGING_RECORDS *
+					      sizeof(struct ptrace_bts_record),
+				      .overflow = TRACE_STOP};
 	struct pmu_cpu *pmu = start(LONG_PERIOD);
 	uint64_t select = rdmsr(IA32_PERFEVTSEL0), reached;
-	struct tracer *tracers[2];
+	struct tracer *tracer;
 
-	for (unsigned i = 0; i < 2; i++)
-		REQUIRE_EQ(bts_attach(current_task(), &options, &tracers[i]), 0);
+	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	reached = bts_cpu(this_cpu())->reached;
 	for (unsigned i = 0; i < 2; i++)
 		run_loop(STAGING_RECORDS / 2);
 	EXPECT(bts_cpu(this_cpu())->reached - reached >= 2);
-	for (unsigned i = 0; i < 2; i++)
-		EXPECT(trace_detach(tracers[i]));
+	EXPECT(trace_detach(tracer));
 	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), select);
 	EXPECT(rdmsr(IA32_PERF_GLOBAL_CTRL) & 1);
 	EXPECT_EQ(atomic_load(&overflows), 0);
