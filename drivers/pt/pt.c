@@ -20,6 +20,15 @@ static bool bit(uint32_t word, unsigned n)
 	return word >> n & 1;
 }
 
+/* Erratum BDM106 of Broadwell; Linux, arch/x86/events/intel/pt.c: branch_en_always_on. */
+static bool has_bdm106(void)
+{
+	struct cpuid_signature signature = cpuid_signature(cpuid(1, 0).eax);
+
+	return signature.family == 6 && (signature.model == 0x3d || signature.model == 0x47 ||
+					 signature.model == 0x4f || signature.model == 0x56);
+}
+
 /* SDM Vol 3, 36.3.1 and tables 36-11 to 36-13. Leaf 14H.1 is there whenever EAX says so. */
 static void detect(void)
 {
@@ -41,6 +50,7 @@ static void detect(void)
 				.single_range = bit(leaf.ecx, 2),
 				.fabric = bit(leaf.ecx, 3),
 				.lip = bit(leaf.ecx, 31)};
+	caps.always_branches = has_bdm106();
 	if (leaf.eax < 1)
 		return;
 	leaf = cpuid(CPUID_PT, 1);
@@ -106,7 +116,8 @@ static int check_control(uint64_t control)
 	offered |= caps.ptwrite ? ptwrite : 0;
 	offered |= caps.power_events ? RTIT_CTL_PWR_EVT_EN : 0;
 	offered |= caps.cr3_filter ? RTIT_CTL_CR3_FILTER : 0;
-	if (control & ~offered || !is_offered(control, RTIT_CTL_MTC_FREQ, caps.mtc_periods) ||
+	if (control & ~offered || (caps.always_branches && !(control & RTIT_CTL_BRANCH_EN)) ||
+	    !is_offered(control, RTIT_CTL_MTC_FREQ, caps.mtc_periods) ||
 	    !is_offered(control, RTIT_CTL_CYC_THRESH, caps.cycle_thresholds) ||
 	    !is_offered(control, RTIT_CTL_PSB_FREQ, caps.psb_frequencies))
 		return -EOPNOTSUPP;

@@ -28,7 +28,8 @@ struct pt_caps {
 	bool present;
 	bool cr3_filter, psb_cyc, ip_filter, mtc, ptwrite, power_events;
 	bool topa, topa_many, single_range, fabric, lip;
-	unsigned ranges; /* pairs of IA32_RTIT_ADDRn_A and _B */
+	bool always_branches; /* erratum BDM106: no trace without BranchEn */
+	unsigned ranges;      /* pairs of IA32_RTIT_ADDRn_A and _B */
 	/* Bitmaps of values that IA32_RTIT_CTL takes: MTCFreq, CycThresh, PSBFreq. */
 	uint16_t mtc_periods, cycle_thresholds, psb_frequencies;
 };

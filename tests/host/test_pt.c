@@ -59,6 +59,42 @@ static void detects(void **state)
 	assert_int_equal(caps->mtc_periods, 0x0249);
 	assert_int_equal(caps->cycle_thresholds, 0x3fff);
 	assert_int_equal(caps->psb_frequencies, 0x003f);
+	assert_false(caps->always_branches);
+}
+
+static void keeps_what_reset_left(void **state)
+{
+	fake_msr(IA32_RTIT_CTL)->value = 4;
+	fake_msr(IA32_RTIT_STATUS)->value = 0x20;
+	fake_msr(IA32_RTIT_OUTPUT_BASE)->value = 0x3000;
+	fake_msr(IA32_RTIT_OUTPUT_MASK_PTRS)->value = 0x7f;
+	fake_msr(IA32_RTIT_CR3_MATCH)->value = 0x5000;
+	fake_msr(IA32_RTIT_ADDR0_A + 3)->value = 9;
+	pt_init();
+	assert_int_equal(pt_found()->control, 4);
+	assert_int_equal(pt_found()->status, 0x20);
+	assert_int_equal(pt_found()->output_base, 0x3000);
+	assert_int_equal(pt_found()->output_mask_ptrs, 0x7f);
+	assert_int_equal(pt_found()->cr3_match, 0x5000);
+	assert_int_equal(pt_found()->address[3], 9);
+	assert_no_writes();
+}
+
+/* Erratum BDM106: the WRMSR that would start it raises #GP. */
+static void broadwell_traces_branches_always(void **state)
+{
+	static const uint32_t broadwell[] = {0x306d4, 0x40671, 0x406f1, 0x50663};
+
+	trace.configuration.control = RTIT_CTL_OS;
+	assert_int_equal(pt_prepare(&trace), 0);
+	for (unsigned n = 0; n < sizeof(broadwell) / sizeof(broadwell[0]); n++) {
+		fake_cpu.leaf[1].eax = broadwell[n];
+		pt_init();
+		trace.configuration.control = RTIT_CTL_OS;
+		assert_int_equal(pt_prepare(&trace), -EOPNOTSUPP);
+		trace.configuration.control = BRANCH;
+		assert_int_equal(pt_prepare(&trace), 0);
+	}
 }
 
 /* The address ranges are in leaf 14H.1, whatever EBX[1] says of PSB. */
@@ -71,6 +107,10 @@ static void detects_ranges_without_psb_frequencies(void **state)
 	pt_init();
 	assert_int_equal(pt_caps()->ranges, 0);
 	assert_int_equal(pt_caps()->psb_frequencies, 0);
+	/* EAX[2:0] of leaf 14H.1 counts only where there is filtering by address. */
+	fake_cpu.leaf[0x14] = (struct cpuid_result){.eax = 1, .ebx = 1, .ecx = 7};
+	pt_init();
+	assert_int_equal(pt_caps()->ranges, 0);
 }
 
 static void detects_nothing(void **state)
@@ -136,6 +176,7 @@ static void refuses_buffers(void **state)
 		assert_int_equal(table[0], 0x7777777777777777);                                    \
 	} while (0)
 	REFUSED(trace.buffer.count = 0, EINVAL);
+	REFUSED(trace.buffer.count = 0x1ffffff, EINVAL);
 	REFUSED(trace.buffer.order = 16, EINVAL);
 	REFUSED(trace.buffer.chunks = misaligned, EINVAL);
 	REFUSED(trace.buffer.table = NULL, EINVAL);
@@ -287,6 +328,8 @@ static void tells_a_wrap(void **state)
 	run(0, 8, 0);
 	assert_false(pt_state(&trace).wrapped);
 	assert_int_equal(pt_state(&trace).valid, 8);
+	run(CHUNKS, 0, 0); /* at the END entry */
+	assert_int_equal(pt_state(&trace).end, 0);
 	run(0, 0, 0); /* the last byte was the buffer's last one */
 	memset(last, 0x80, BYTES);
 	assert_true(pt_state(&trace).wrapped);
@@ -298,6 +341,8 @@ int main(void)
 		cmocka_unit_test_setup(detects, start),
 		cmocka_unit_test_setup(detects_ranges_without_psb_frequencies, start),
 		cmocka_unit_test_setup(detects_nothing, start),
+		cmocka_unit_test_setup(keeps_what_reset_left, start),
+		cmocka_unit_test_setup(broadwell_traces_branches_always, start),
 		cmocka_unit_test_setup(table_stops_at_the_last_chunk, start),
 		cmocka_unit_test_setup(table_is_circular, start),
 		cmocka_unit_test_setup(one_chunk_where_there_is_one, start),

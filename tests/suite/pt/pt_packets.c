@@ -340,14 +340,13 @@ TEST(pt_without_branches, .group = "PT", .ids = "PT47", .needs = NEED_PT,
 	bool taken;
 
 	pt_open(&rig, 1, false);
-	pt_again(&rig, RTIT_CTL_OS);
 	taken = wrmsr_safe(IA32_RTIT_CTL, pt_on(RTIT_CTL_OS));
 	EXPECT_OR_ERRATUM(taken, "BDM106");
 	if (!taken) {
 		pt_close(&rig);
 		return;
 	}
-	pt_again(&rig, RTIT_CTL_OS);
+	pt_again(&rig, PT_PLAIN);
 	PT_TRACED(&rig, RTIT_CTL_OS, "movl $20, %%ecx\n1:\tloop 1b\n\t" GO_ELSEWHERE);
 	pt_expect(&rig, &none);
 	for (size_t at = 0, bytes; (bytes = pt_packet(&rig, at)); at += bytes)
