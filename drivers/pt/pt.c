@@ -7,6 +7,7 @@
 #include "lib/string.h"
 
 #define CPUID_PT    0x14u
+#define CPUID_STATE 0xdu
 #define CPUID_7_PT  (1u << 25)
 #define CHUNK_BYTES 4096ull
 #define INDEX_MOST  0x1ffffffull /* entries of a table: table 36-9 */
@@ -29,6 +30,14 @@ static bool has_bdm106(void)
 					 signature.model == 0x4f || signature.model == 0x56);
 }
 
+/* SDM Vol 1, 13.2. */
+static bool has_saved_state(void)
+{
+	struct cpuid_result leaf = cpuid(CPUID_STATE, 1);
+
+	return bit(leaf.eax, 3) && bit(leaf.ecx, 8);
+}
+
 /* SDM Vol 3, 36.3.1 and tables 36-11 to 36-13. Leaf 14H.1 is there whenever EAX says so. */
 static void detect(void)
 {
@@ -49,8 +58,9 @@ static void detect(void)
 				.topa_many = bit(leaf.ecx, 1),
 				.single_range = bit(leaf.ecx, 2),
 				.fabric = bit(leaf.ecx, 3),
-				.lip = bit(leaf.ecx, 31)};
-	caps.always_branches = has_bdm106();
+				.lip = bit(leaf.ecx, 31),
+				.always_branches = has_bdm106(),
+				.xsaves = has_saved_state()};
 	if (leaf.eax < 1)
 		return;
 	leaf = cpuid(CPUID_PT, 1);
@@ -172,20 +182,24 @@ static void build_table(const struct pt_buffer *buffer)
 	buffer->table[buffer->count] = buffer->table_address | TOPA_END;
 }
 
+int pt_check(const struct pt_configuration *configuration)
+{
+	int result = check_control(configuration->control);
+
+	if (!result)
+		result = check_ranges(configuration);
+	return !result && configuration->cr3_match & 0x1f ? -EINVAL : result;
+}
+
 int pt_prepare(struct pt_trace *trace)
 {
-	const struct pt_configuration *configuration = &trace->configuration;
 	int result;
 
 	if (!caps.present || !caps.topa)
 		return -ENODEV;
 	result = check_buffer(&trace->buffer);
 	if (!result)
-		result = check_control(configuration->control);
-	if (!result)
-		result = check_ranges(configuration);
-	if (!result && configuration->cr3_match & 0x1f)
-		result = -EINVAL;
+		result = pt_check(&trace->configuration);
 	if (result)
 		return result;
 	build_table(&trace->buffer);
@@ -207,21 +221,19 @@ static uint64_t chunk_bytes(const struct pt_trace *trace)
 }
 
 /* STOP leaves the offset at the chunk's size: with Stopped clear that is an error of the table. */
-static bool is_full(const struct pt_trace *trace)
+int pt_ready(const struct pt_trace *trace)
 {
-	return RTIT_OUTPUT_OFFSET(trace->output_mask_ptrs) >= chunk_bytes(trace);
+	return trace->status & RTIT_STATUS_ERROR ? -EIO : pt_is_full(trace) ? -ENOSPC : 0;
 }
 
 int pt_load(const struct pt_trace *trace)
 {
 	const struct pt_configuration *configuration = &trace->configuration;
 
-	if (rdmsr(IA32_RTIT_CTL) & RTIT_CTL_TRACE_EN)
-		return -EBUSY;
-	if (trace->status & RTIT_STATUS_ERROR)
-		return -EIO;
-	if (is_full(trace))
-		return -ENOSPC;
+	int error = rdmsr(IA32_RTIT_CTL) & RTIT_CTL_TRACE_EN ? -EBUSY : pt_ready(trace);
+
+	if (error)
+		return error;
 	wrmsr(IA32_RTIT_OUTPUT_BASE, trace->output_base);
 	wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, trace->output_mask_ptrs);
 	if (caps.cr3_filter)
@@ -235,24 +247,42 @@ int pt_load(const struct pt_trace *trace)
 	return 0;
 }
 
-void pt_start(const struct pt_trace *trace)
+uint64_t pt_control(const struct pt_trace *trace)
 {
 	uint64_t control = trace->configuration.control | RTIT_CTL_TOPA | RTIT_CTL_TRACE_EN;
 
 	for (unsigned n = 0; n < caps.ranges; n++)
 		control |= RTIT_CTL_ADDR_CFG(n, trace->configuration.range[n].use);
-	wrmsr(IA32_RTIT_STATUS, 0);
-	wrmsr(IA32_RTIT_CTL, control);
+	return control;
 }
 
-/* 36.3.3: a fence after TraceEn = 0, for the packets to be seen by all. */
+int pt_start(const struct pt_trace *trace)
+{
+	wrmsr(IA32_RTIT_STATUS, 0);
+	return wrmsr_safe(IA32_RTIT_CTL, pt_control(trace)) ? 0 : -EIO;
+}
+
+uint64_t pt_pause(void)
+{
+	uint64_t control = rdmsr(IA32_RTIT_CTL);
+
+	if (!(control & RTIT_CTL_TRACE_EN))
+		return 0;
+	wrmsr(IA32_RTIT_CTL, control & ~RTIT_CTL_TRACE_EN);
+	return control;
+}
+
+/* A full region that is enabled again may be an error of the table: 36.2.6.2. */
+void pt_resume(uint64_t control)
+{
+	if (control && !(rdmsr(IA32_RTIT_STATUS) & (RTIT_STATUS_STOPPED | RTIT_STATUS_ERROR)))
+		wrmsr(IA32_RTIT_CTL, control);
+}
+
 void pt_stop(struct pt_trace *trace)
 {
 	wrmsr(IA32_RTIT_CTL, 0);
-	__asm__ volatile("mfence" : : : "memory");
-	trace->status = rdmsr(IA32_RTIT_STATUS);
-	trace->output_base = rdmsr(IA32_RTIT_OUTPUT_BASE);
-	trace->output_mask_ptrs = rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS);
+	pt_look(trace);
 }
 
 /* Whether the mark from `left` bytes before the buffer's end on is as it was written. */

@@ -29,6 +29,7 @@ struct pt_caps {
 	bool cr3_filter, psb_cyc, ip_filter, mtc, ptwrite, power_events;
 	bool topa, topa_many, single_range, fabric, lip;
 	bool always_branches; /* erratum BDM106: no trace without BranchEn */
+	bool xsaves;	      /* XSAVES and XRSTORS have the state of Intel PT: component 8 */
 	unsigned ranges;      /* pairs of IA32_RTIT_ADDRn_A and _B */
 	/* Bitmaps of values that IA32_RTIT_CTL takes: MTCFreq, CycThresh, PSBFreq. */
 	uint16_t mtc_periods, cycle_thresholds, psb_frequencies;
@@ -86,6 +87,12 @@ struct pt_state {
 };
 
 /*
+ * Whether the processor takes a configuration: 0, or -EINVAL: a value that no processor takes;
+ * -EOPNOTSUPP: this one has no such filter or packet. Any context.
+ */
+int pt_check(const struct pt_configuration *configuration);
+
+/*
  * Prepares `trace` from its buffer and configuration: writes the table, marks the buffer's end,
  * begins at chunk 0. -ENODEV: no Intel PT with ToPA; -EINVAL: a buffer or a value that is out of
  * range; -EOPNOTSUPP: the processor has no such filter, packet, or table of more than one chunk. A
@@ -96,15 +103,31 @@ int pt_prepare(struct pt_trace *trace);
 /* Back to an empty buffer: chunk 0, no status. Any CPU, while the trace is not started. */
 void pt_rewind(struct pt_trace *trace);
 
+/* What IA32_RTIT_CTL holds while the trace is started. Any context. */
+uint64_t pt_control(const struct pt_trace *trace);
+
+/* 0; -ENOSPC: the buffer is full; -EIO: its table has an error; pt_rewind() mends both. */
+int pt_ready(const struct pt_trace *trace);
+
 /*
- * Writes all MSRs but IA32_RTIT_CTL and IA32_RTIT_STATUS. -EBUSY: TraceEn is set; -ENOSPC: the
- * buffer is full; -EIO: its table has an error; pt_rewind() mends both. Ranges that are not used
- * are written as 0.
+ * Writes all MSRs but IA32_RTIT_CTL and IA32_RTIT_STATUS. -EBUSY: TraceEn is set; else as
+ * pt_ready(). Ranges that are not used are written as 0.
  */
 int pt_load(const struct pt_trace *trace);
 
-/* Starts what pt_load() loaded: status first, control last. */
-void pt_start(const struct pt_trace *trace);
+/*
+ * Starts what pt_load() loaded: status first, control last. -EIO: the processor refuses `control`
+ * though CPUID offers it; nothing is started.
+ */
+int pt_start(const struct pt_trace *trace);
+
+/*
+ * Clears TraceEn on this CPU; pt_resume() is given what it returned and sets it again, if it was
+ * set and the trace has not stopped by itself. They nest as ds_pause() does. Any context, NMI
+ * included.
+ */
+uint64_t pt_pause(void);
+void pt_resume(uint64_t control);
 
 /*
  * Clears TraceEn, then sees to it that all packets are in memory, and keeps where the trace
@@ -119,5 +142,31 @@ void pt_stop(struct pt_trace *trace);
  * of them that byte, counts as one that did not wrap. Any CPU.
  */
 struct pt_state pt_state(const struct pt_trace *trace);
+
+/*
+ * --- A buffer that is read while it is written: not circular, with interrupts; stream.c ---------
+ *
+ * Its chunks are used in a ring: pt_set_stop() moves the chunk at whose end the trace stops to the
+ * one before the reader's, so that nothing is overwritten before it was read.
+ */
+
+/*
+ * True if a chunk that is full raised the performance-monitoring interrupt; it is acknowledged. Any
+ * context, NMI included, where Intel PT is present.
+ */
+bool pt_pmi(void);
+
+/* Keeps where `trace` is, which is started on this CPU while pt_pause() has TraceEn clear. NMI. */
+void pt_look(struct pt_trace *trace);
+
+/* Of a stopped trace: it stopped at the end of a chunk; the offset at which it goes on. Any CPU. */
+bool pt_is_full(const struct pt_trace *trace);
+uint64_t pt_position(const struct pt_trace *trace);
+
+/*
+ * The trace is to stop at the end of `chunk`, and goes on in the next chunk when it is started if
+ * it has stopped at the end of one. Any CPU, while it is not started.
+ */
+void pt_set_stop(struct pt_trace *trace, size_t chunk);
 
 #endif

@@ -23,6 +23,7 @@ enum {
 	EINVAL = 22,	 /* a value out of range */
 	ENOSPC = 28,	 /* full */
 	ENOSYS = 38,	 /* no such call */
+	EBADFD = 77,	 /* not in the state that the call needs */
 	EOPNOTSUPP = 95, /* the hardware cannot do that */
 	ETIMEDOUT = 110, /* it took too long */
 };

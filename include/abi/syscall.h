@@ -32,7 +32,8 @@ enum {
 	SYS_clock_gettime = 228,     /* (CLOCK_MONOTONIC, struct timespec *) */
 	SYS_getcpu = 309,	     /* (uint32_t *cpu, NULL, NULL) */
 
-	SYS_spawn = 500, /* (const char *program, argument): a child; Linux has no such call */
+	SYS_spawn = 500,     /* (const char *program, argument): a child; Linux has no such call */
+	SYS_insntrace = 501, /* abi/insntrace.h; the same */
 };
 
 enum { PROT_READ = 1, PROT_WRITE = 2, PROT_EXEC = 4 }; /* one of READ, READ|WRITE, READ|EXEC */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Fresh pages are taken in order from the loader's memory map; freed ones are kept in a list that
-// runs through the pages themselves. Nothing is touched before it is used: boot stays short on
-// machines with much memory.
+// Fresh pages are taken in order from the loader's memory map; freed ones are kept in lists that
+// run through the pages themselves, a list for each size: what is freed serves its own size again,
+// so that no mix of sizes breaks memory up. Only when fresh pages are out is a larger run split.
+// Nothing is touched before it is used: boot stays short on machines with much memory.
 #include "kernel/mm/page.h"
 
 #include "kernel/image.h"
@@ -16,8 +17,8 @@ static struct spinlock lock;
 #define SPANS (BOOT_MAX_REGIONS + BOOT_MAX_MODULES)
 
 static struct span spans[SPANS];
-static unsigned span_count, current;
-static uint64_t freed; /* head of the list; 0: empty */
+static unsigned span_count;
+static uint64_t freed[PAGE_ORDER_MOST + 1]; /* heads of the lists; 0: empty */
 static uint64_t free_pages, total_pages, kept_back;
 
 /* The first MiB is left to firmware and to starting processors; the kernel stands above it. */
@@ -61,44 +62,97 @@ void page_init(const struct boot_info *info)
 	free_pages = total_pages;
 }
 
-static uint64_t take(void)
+static uint64_t run_bytes(unsigned order)
 {
-	uint64_t page = freed;
+	return PAGE_SIZE << order;
+}
 
-	if (page) {
-		freed = *(uint64_t *)direct(page);
-		return page;
+static void push(uint64_t run, unsigned order)
+{
+	*(uint64_t *)direct(run) = freed[order];
+	freed[order] = run;
+}
+
+static uint64_t pop(unsigned order)
+{
+	uint64_t run = freed[order];
+
+	if (run)
+		freed[order] = *(uint64_t *)direct(run);
+	return run;
+}
+
+static uint64_t take_fresh(unsigned order)
+{
+	uint64_t bytes = run_bytes(order);
+
+	for (struct span *span = spans; span < spans + span_count; span++) {
+		uint64_t run = (span->next + bytes - 1) & ~(bytes - 1);
+
+		if (run > span->end || span->end - run < bytes)
+			continue;
+		for (uint64_t page = span->next; page < run; page += PAGE_SIZE)
+			push(page, 0);
+		span->next = run + bytes;
+		return run;
 	}
-	while (current < span_count && spans[current].next == spans[current].end)
-		current++;
-	if (current == span_count)
-		return 0;
-	page = spans[current].next;
-	spans[current].next += PAGE_SIZE;
-	return page;
+	return 0;
+}
+
+/* Of a larger run that was freed: its first part; the rest is freed in runs of the same size. */
+static uint64_t take_part(unsigned order)
+{
+	uint64_t run = 0;
+
+	for (unsigned larger = order + 1; larger <= PAGE_ORDER_MOST && !run; larger++) {
+		run = pop(larger);
+		for (uint64_t at = run_bytes(order); run && at < run_bytes(larger);
+		     at += run_bytes(order))
+			push(run + at, order);
+	}
+	return run;
+}
+
+static uint64_t take(unsigned order)
+{
+	uint64_t run = pop(order);
+
+	if (!run)
+		run = take_fresh(order);
+	return run ? run : take_part(order);
+}
+
+uint64_t page_alloc_run(unsigned order)
+{
+	uint64_t flags = spin_lock(&lock);
+	uint64_t left = free_pages > kept_back ? free_pages - kept_back : 0;
+	uint64_t run = left >> order ? take(order) : 0;
+
+	if (run)
+		free_pages -= 1ul << order;
+	spin_unlock(&lock, flags);
+	if (run)
+		memset(direct(run), 0, run_bytes(order));
+	return run;
+}
+
+void page_free_run(uint64_t physical, unsigned order)
+{
+	uint64_t flags = spin_lock(&lock);
+
+	push(physical, order);
+	free_pages += 1ul << order;
+	spin_unlock(&lock, flags);
 }
 
 uint64_t page_alloc(void)
 {
-	uint64_t flags = spin_lock(&lock);
-	uint64_t page = free_pages > kept_back ? take() : 0;
-
-	if (page)
-		free_pages--;
-	spin_unlock(&lock, flags);
-	if (page)
-		memset(direct(page), 0, PAGE_SIZE);
-	return page;
+	return page_alloc_run(0);
 }
 
 void page_free(uint64_t physical)
 {
-	uint64_t flags = spin_lock(&lock);
-
-	*(uint64_t *)direct(physical) = freed;
-	freed = physical;
-	free_pages++;
-	spin_unlock(&lock, flags);
+	page_free_run(physical, 0);
 }
 
 void page_keep_back(uint64_t pages)

@@ -25,6 +25,14 @@ void page_init(const struct boot_info *info);
 uint64_t page_alloc(void);
 void page_free(uint64_t physical);
 
+/*
+ * The same for 1 << order pages, contiguous and aligned to their size; 0, too, where no such run is
+ * left. They are freed as they were allocated.
+ */
+enum { PAGE_ORDER_MOST = 8 };
+uint64_t page_alloc_run(unsigned order);
+void page_free_run(uint64_t physical, unsigned order);
+
 /* Memory is out for page_alloc() while no more than `pages` are free; 0 at boot. For tests. */
 void page_keep_back(uint64_t pages);
 

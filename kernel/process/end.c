@@ -4,6 +4,7 @@
 #include "kernel/process/internal.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
+#include "kernel/trace/pt/insntrace.h"
 #include "kernel/trace/switch.h"
 
 /* Nobody will wait for them: one that has ended goes at once, the others when they end. */
@@ -45,6 +46,7 @@ void process_end(struct process *self, int status)
 	space_destroy(&self->space);
 	give_up_children(self);
 	attachments_drop(self);
+	insntrace_owner_ended(&self->account);
 	if (export_on)
 		export_task_end(self->task);
 	trace_task_ended(self->task); /* whoever hears of the end finds all of its trace */

@@ -9,6 +9,7 @@
 #include "kernel/process/internal.h"
 #include "kernel/process/program.h"
 #include "kernel/sched/sched.h"
+#include "kernel/trace/pt/insntrace.h"
 #include "lib/elf.h"
 #include "lib/format.h"
 #include "lib/frame.h"
@@ -153,6 +154,8 @@ static int start_process(struct process *process, struct process *parent)
 		return error;
 	if (export_wants(EXPORT_PROGRAMS))
 		export_task(process->task, EXPORT_PROGRAMS, process->name, process->checksum);
+	if (parent)
+		insntrace_inherit(process->task);
 	task_start(process->task);
 	return 0;
 }

@@ -288,6 +288,7 @@ static struct {
 	{SYS_clock_gettime, call_clock_gettime},
 	{SYS_getcpu, call_getcpu},
 	{SYS_spawn, call_spawn},
+	{SYS_insntrace, NULL},
 };
 
 static unsigned find_call(uint64_t number)

@@ -45,4 +45,7 @@ bool ptrace_may_see_kernel(const struct attachment *attachment);
 /* What a tracer calls at its threshold: its attachment's tracee stops as soon as it looks. */
 void ptrace_stop_at_threshold(struct tracer *tracer, void *attachment);
 
+/* SYS_insntrace, of which docs/insntrace.2 is the manual page. */
+system_call call_insntrace;
+
 #endif

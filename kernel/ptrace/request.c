@@ -341,4 +341,5 @@ static long call_ptrace(struct process *self, const uint64_t *argument)
 void ptrace_init(void)
 {
 	syscall_register(SYS_ptrace, call_ptrace);
+	syscall_register(SYS_insntrace, call_insntrace);
 }

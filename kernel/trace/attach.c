@@ -66,6 +66,7 @@ static void unlink_tracer(void *argument)
 
 static int refuse(struct tracer *tracer, int error)
 {
+	trace_unclaim(&tracer->claim);
 	trace_units[tracer->unit]->free(tracer);
 	return error;
 }
@@ -80,8 +81,12 @@ static int start_tracer(struct trace_context *context, struct tracer *tracer)
 
 int trace_link(struct task *task, struct tracer *tracer)
 {
-	struct trace_context *fresh = area_alloc(1, VM_WRITE), *context;
+	int error = trace_claim(&tracer->claim, tracer->unit);
+	struct trace_context *fresh, *context;
 
+	if (error)
+		return refuse(tracer, error);
+	fresh = area_alloc(1, VM_WRITE);
 	if (!fresh)
 		return refuse(tracer, -ENOMEM);
 	context = get_context(task, fresh);
@@ -93,7 +98,10 @@ int trace_link(struct task *task, struct tracer *tracer)
 int trace_link_cpu(unsigned index, struct tracer *tracer)
 {
 	struct trace_context *context;
+	int error = trace_claim(&tracer->claim, tracer->unit);
 
+	if (error)
+		return refuse(tracer, error);
 	if (index >= cpu_count() || !atomic_load(&cpu_by_index(index)->online))
 		return refuse(tracer, -EINVAL);
 	context = &cpu_by_index(index)->trace->context;
@@ -109,6 +117,7 @@ bool trace_detach(struct tracer *tracer)
 	trace_perform(context, unlink_tracer, tracer);
 	last = put_context(context);
 	trace_settle();
+	trace_unclaim(&tracer->claim);
 	if (last)
 		area_free(context, 1);
 	return trace_units[tracer->unit]->free(tracer);

@@ -30,9 +30,16 @@ struct trace_context {
 	unsigned references; /* attachments; the context of a CPU has one besides */
 };
 
+/* That a unit is in use. */
+struct trace_claim {
+	unsigned unit, pid;
+	struct trace_claim *next;
+};
+
 /* What the tracers of all units begin with. */
 struct tracer {
 	struct trace_context *context; /* NULL once detached */
+	struct trace_claim claim;      /* while it is attached */
 	struct tracer *next;	       /* of the same context and unit */
 	unsigned unit;
 	atomic_bool held;   /* waits for trace_resume() */
@@ -77,10 +84,20 @@ void trace_settle(void);
 
 /*
  * Attaches a tracer that a unit has made, to a task or to CPU `index`, and starts to record.
- * -ESRCH: the task has ended; -ENOMEM; -EINVAL: no such CPU. An error frees the tracer.
+ * -ESRCH: the task has ended; -ENOMEM; -EINVAL: no such CPU; -EBUSY: as trace_claim(). An error
+ * frees the tracer.
  */
 int trace_link(struct task *task, struct tracer *tracer);
 int trace_link_cpu(unsigned index, struct tracer *tracer);
+
+/* --- claim.c --- */
+
+/*
+ * The running task uses a unit until trace_unclaim(). -EBUSY: a unit is in use that records nothing
+ * while this one does, or the other way round; trace_holder() says by whom. Any context but NMI.
+ */
+int trace_claim(struct trace_claim *claim, unsigned unit);
+void trace_unclaim(const struct trace_claim *claim); /* nothing, if it is not held */
 
 /* --- pmi.c --- */
 

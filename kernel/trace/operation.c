@@ -108,7 +108,8 @@ static void resume(void *argument)
 	struct tracer *tracer = argument;
 
 	atomic_store(&tracer->held, false);
-	trace_units[tracer->unit]->go_on(tracer);
+	if (trace_units[tracer->unit]->go_on)
+		trace_units[tracer->unit]->go_on(tracer);
 }
 
 void trace_resume(struct tracer *tracer)

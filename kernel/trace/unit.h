@@ -49,7 +49,10 @@ struct trace_unit {
 	 */
 	void (*arrive)(struct cpu *cpu);
 
-	/* trace_resume() of a tracer, at rest and locked. */
+	/* The units, as bits, that record nothing while this one does; NULL: none. */
+	unsigned (*excludes)(void);
+
+	/* trace_resume() of a tracer, at rest and locked; NULL: none waits for it. */
 	void (*go_on)(struct tracer *tracer);
 
 	/* Gives all memory back. False: the pattern behind it was not whole. */
@@ -57,7 +60,7 @@ struct trace_unit {
 };
 
 /* The units, by number. */
-enum { TRACE_BTS, TRACE_PEBS, TRACE_UNITS };
+enum { TRACE_BTS, TRACE_PEBS, TRACE_PT, TRACE_UNITS };
 extern const struct trace_unit *const trace_units[TRACE_UNITS];
 
 #endif

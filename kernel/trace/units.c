@@ -4,12 +4,14 @@
 #include "kernel/trace/bts/unit.h"
 #include "kernel/trace/pause.h"
 #include "kernel/trace/pebs/unit.h"
+#include "kernel/trace/pt/unit.h"
 #include "kernel/trace/trace.h"
 #include "kernel/trace/unit.h"
 
 const struct trace_unit *const trace_units[TRACE_UNITS] = {
 	[TRACE_BTS] = &bts_unit,
 	[TRACE_PEBS] = &pebs_unit,
+	[TRACE_PT] = &pt_unit,
 };
 
 bool trace_is_present(void)

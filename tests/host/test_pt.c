@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/pt/pt.c tests/host/fake_cpu.c */
+/* sources: drivers/pt/pt.c drivers/pt/stream.c tests/host/fake_cpu.c */
 #include "drivers/pt/pt.h"
 
 #include "drivers/pt/registers.h"
@@ -236,6 +236,36 @@ static void starts_status_first_control_last(void **state)
 	assert_no_writes();
 }
 
+static void refused_control_starts_nothing(void **state)
+{
+	fake_msr(IA32_RTIT_CTL)->reserved = RTIT_CTL_BRANCH_EN;
+	assert_int_equal(pt_prepare(&trace), 0);
+	assert_int_equal(pt_load(&trace), 0);
+	assert_int_equal(pt_start(&trace), -EIO);
+	assert_int_equal(fake_msr(IA32_RTIT_CTL)->value, 0);
+}
+
+/* What has stopped by itself stays off: its offset may be an error of the table. */
+static void pauses(void **state)
+{
+	const uint64_t on = BRANCH | RTIT_CTL_TOPA | RTIT_CTL_TRACE_EN;
+
+	assert_int_equal(pt_pause(), 0);
+	pt_resume(0);
+	assert_no_writes();
+	fake_msr(IA32_RTIT_CTL)->value = on;
+	assert_int_equal(pt_pause(), on);
+	pt_resume(on);
+	assert_writes({IA32_RTIT_CTL, BRANCH | RTIT_CTL_TOPA}, {IA32_RTIT_CTL, on});
+	pt_pause();
+	fake_msr(IA32_RTIT_STATUS)->value = RTIT_STATUS_STOPPED;
+	pt_resume(on);
+	assert_int_equal(fake_msr(IA32_RTIT_CTL)->value, BRANCH | RTIT_CTL_TOPA);
+	fake_msr(IA32_RTIT_STATUS)->value = RTIT_STATUS_ERROR;
+	pt_resume(on);
+	assert_int_equal(fake_msr(IA32_RTIT_CTL)->value, BRANCH | RTIT_CTL_TOPA);
+}
+
 /* What the processor does, `bytes` later. */
 static void play_output(uint64_t index, uint64_t offset, uint64_t status)
 {
@@ -349,6 +379,8 @@ int main(void)
 		cmocka_unit_test_setup(refuses_buffers, start),
 		cmocka_unit_test_setup(refuses_configurations, start),
 		cmocka_unit_test_setup(starts_status_first_control_last, start),
+		cmocka_unit_test_setup(refused_control_starts_nothing, start),
+		cmocka_unit_test_setup(pauses, start),
 		cmocka_unit_test_setup(goes_on, start),
 		cmocka_unit_test_setup(full_is_not_started_again, start),
 		cmocka_unit_test_setup(stopped_is_not_full, start),

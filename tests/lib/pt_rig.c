@@ -110,7 +110,7 @@ static size_t cycle_bytes(const uint8_t *at)
 	return bytes;
 }
 
-static size_t packet_bytes(const uint8_t *at)
+size_t pt_packet_bytes(const uint8_t *at)
 {
 	static const uint8_t ip_bytes[] = {0, 2, 4, 6, 6, 0, 8, 0};
 	uint8_t low = at[0] & 0x1f;
@@ -136,7 +136,7 @@ size_t pt_packet(const struct pt_rig *rig, size_t at)
 
 	if (at >= end)
 		return 0;
-	bytes = packet_bytes(rig->memory + at);
+	bytes = pt_packet_bytes(rig->memory + at);
 	if (!bytes || bytes > end - at) {
 		test_note("%02x at offset %zu of %zu", rig->memory[at], at, end);
 		EXPECT(false && "a packet begins here");
@@ -149,7 +149,7 @@ size_t pt_packet(const struct pt_rig *rig, size_t at)
 static uint64_t packet_ip(const uint8_t *at, uint64_t last)
 {
 	uint64_t ip = 0;
-	unsigned count = (unsigned)packet_bytes(at) - 1;
+	unsigned count = (unsigned)pt_packet_bytes(at) - 1;
 
 	for (unsigned n = 0; n < count; n++)
 		ip |= (uint64_t)at[1 + n] << 8 * n;

@@ -96,6 +96,9 @@ void pt_put_ip(struct pt_bytes *bytes, uint8_t packet, uint64_t ip);
 /* The packets with an address: table 36-17. */
 enum { PT_TIP = 0x0d, PT_PGE = 0x11, PT_PGD = 0x01, PT_FUP = 0x1d };
 
+/* Bytes of the packet at `at`, of which there may be fewer; 0: no packet begins so. */
+size_t pt_packet_bytes(const uint8_t *at);
+
 /*
  * Bytes of the packet at offset `at` of the capture; 0 at its end, or, with a failed check, where
  * there is no packet.

@@ -15,6 +15,7 @@
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
+#include "tests/lib/insntrace.h"
 #include "tests/lib/own_idt.h"
 #include "tests/lib/statistics.h"
 
@@ -292,6 +293,45 @@ TEST(samples_bench_switch, .group = "bench", .ids = "", .needs = NEED_PEBS,
 	test_figure("switch_writes_samples", samples.writes, "WRMSR");
 	test_figure("switch_writes_both", both.writes, "WRMSR");
 	test_figure("switch_instructions_samples", samples.instructions, "instructions");
+}
+
+enum { PT_SWITCHES = 50 };
+
+/* Of a thread that is traced by Intel PT; packets that a switch alone leaves: PSB to PSBEND. */
+TEST(pt_bench_switch, .group = "bench", .ids = "", .needs = NEED_PT,
+     .claim =
+	     "figures: instructions of tracing in a switch of a thread that Intel PT traces, and the "
+	     "bytes that it leaves",
+     .source = "docs/design.md#budgets")
+{
+	struct insntrace_config config = insntrace_config(2, 2, 0);
+	struct insntrace_state before, after;
+	uint64_t steps;
+
+	test_pin();
+	config.control = RTIT_CTL_BRANCH_EN;
+	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, 1), 0);
+	EXPECT_EQ(insntrace_allocate_buffer(NULL, &config, 0), 0);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 0, current_task()), 0);
+	EXPECT_EQ(insntrace_start(NULL), 0);
+	steps = instructions_of(leave_and_come, this_cpu()) - instructions_of(nothing, NULL);
+	EXPECT_EQ(insntrace_stop(NULL), 0);
+	EXPECT_EQ(insntrace_get_buffer_state(NULL, 0, &before), 0);
+	EXPECT_EQ(insntrace_start(NULL), 0);
+	for (unsigned n = 0; n < PT_SWITCHES; n++) {
+		uint64_t flags = interrupts_save();
+
+		leave_and_come(this_cpu());
+		interrupts_restore(flags);
+	}
+	EXPECT_EQ(insntrace_stop(NULL), 0);
+	EXPECT_EQ(insntrace_get_buffer_state(NULL, 0, &after), 0);
+	insntrace_release_thread(NULL, 0);
+	EXPECT_EQ(insntrace_terminate(NULL), 0);
+	EXPECT(after.available > before.available && !after.flags);
+	test_figure("pt_switch_instructions", steps, "instructions");
+	test_figure("pt_switch_bytes", (after.available - before.available) / (PT_SWITCHES - 1),
+		    "bytes");
 }
 
 #define TRIES 10

@@ -30,7 +30,7 @@ static const uint32_t saved_msrs[SAVED] = {
 	IA32_RTIT_STATUS,      IA32_RTIT_CR3_MATCH,   IA32_RTIT_ADDR0_A,
 	IA32_RTIT_ADDR0_A + 1, IA32_RTIT_ADDR0_A + 2, IA32_RTIT_ADDR0_A + 3};
 
-static uint64_t old_cr4;
+static uint64_t old_cr4, old_xss;
 
 static uint64_t read_cr4(void)
 {
@@ -96,13 +96,14 @@ static void open_state(struct pt_rig *rig, size_t chunks)
 	pt_open(rig, chunks, false);
 	old_cr4 = read_cr4();
 	write_cr4(old_cr4 | CR4_OSXSAVE);
+	old_xss = rdmsr(IA32_XSS);
 	wrmsr(IA32_XSS, PT_BIT);
 	memset(pt_area, 0xcc, sizeof(pt_area));
 }
 
 static void close_state(struct pt_rig *rig)
 {
-	wrmsr(IA32_XSS, 0);
+	wrmsr(IA32_XSS, old_xss);
 	write_cr4(old_cr4);
 	pt_close(rig);
 }

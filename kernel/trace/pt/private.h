@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the files of this folder. */
+#ifndef SPOOR_KERNEL_TRACE_PT_PRIVATE_H
+#define SPOOR_KERNEL_TRACE_PT_PRIVATE_H
+
+#include "drivers/pt/pt.h"
+#include "kernel/mm/page.h"
+#include "kernel/trace/context.h"
+#include "kernel/trace/pt/insntrace.h"
+
+/* What XSAVES stores of component 8 alone, compacted: SDM Vol 1, 13.4 and 13.5.6. */
+struct saved_state {
+	uint8_t legacy[512];
+	uint64_t xstate_bv, xcomp_bv, header[6];
+	uint64_t control, output_base, output_mask_ptrs, status, cr3_match, address[4];
+	uint64_t reserved[7];
+};
+_Static_assert(sizeof(struct saved_state) == 576 + 128, "13.5.6");
+
+/* A trace and its memory: chunks and table are runs of pages, which hardware knows by address. */
+struct insntrace_buffer {
+	struct tracer base; /* INSNTRACE_THREADS: of the thread that has it */
+	struct pt_trace trace;
+	struct insntrace_config config;
+	uint64_t *chunks; /* their physical addresses: an area */
+	struct trace_account *account;
+	/* INSNTRACE_STREAM: bytes since the start, of the processor and of the reader. */
+	_Atomic uint64_t handed, taken;
+	bool gap; /* it has been full */
+	/* Under the lock of all buffers: */
+	_Atomic unsigned pid; /* of the thread; 0: none */
+	bool used;	      /* had a thread since the last start */
+	atomic_bool linked;   /* the thread's tracer is attached */
+	_Alignas(64) struct saved_state state;
+};
+_Static_assert(sizeof(struct insntrace_buffer) <= PAGE_SIZE, "one page");
+
+/* --- buffer.c --- */
+
+extern struct spinlock buffers_lock; /* which thread has which buffer */
+
+/* Its tracer is detached: no thread has it. As the unit's row. */
+bool buffer_release(struct tracer *tracer);
+
+/* Checked, charged, prepared. Errors as insntrace_allocate_buffer(). */
+int buffer_create(struct trace_account *account, const struct insntrace_config *config,
+		  unsigned mode, uint64_t cr3_match, struct insntrace_buffer **buffer);
+
+/* Gives everything back. No CPU is traced into it. NULL is a no-op. */
+void buffer_free(struct insntrace_buffer *buffer);
+
+/* As insntrace_read_buffer(). */
+size_t buffer_find(const struct insntrace_buffer *buffer, uint64_t offset, const void **from);
+
+/* --- stream.c --- */
+
+static inline bool is_stream(const struct insntrace_buffer *buffer)
+{
+	return buffer->config.flags & INSNTRACE_STREAM;
+}
+
+/* Empties it. Not started. */
+void stream_begin(struct insntrace_buffer *buffer);
+
+/* Hands over what pt_look() or pt_stop() has found. Where it was started; NMI. */
+void stream_look(struct insntrace_buffer *buffer);
+
+/* What can be read now, contiguous. The reader. */
+size_t stream_find(const struct insntrace_buffer *buffer, const void **from);
+
+/* The reader has read so many of these bytes. True: stream_make_room() is to be called. */
+bool stream_take(struct insntrace_buffer *buffer, size_t bytes);
+
+/* Lets the processor write what has been read. Not started, at rest. */
+void stream_make_room(void *buffer);
+
+/* --- xsaves.c; this CPU, IF = 0 --- */
+
+/* Lets this CPU save Intel PT's state. Boot. */
+void state_init(void);
+
+/* Starts the buffer's trace by XRSTORS, which pt_ready() lets go on. False: it cannot be used. */
+bool state_restore(struct insntrace_buffer *buffer);
+
+/* Stops it by XSAVES: as pt_stop(). False: it cannot be used. */
+bool state_save(struct insntrace_buffer *buffer);
+
+/* --- unit.c --- */
+
+extern atomic_bool threads_started; /* those that have a buffer are traced */
+
+/*
+ * Goes on with a buffer on this CPU, a thread's or the CPU's own. IF = 0. Errors as
+ * insntrace_start(), -ENOSPC: it is full.
+ */
+int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread);
+
+/* Stops what cpu_start_trace() started here, if anything: that, or NULL. IF = 0. */
+struct insntrace_buffer *cpu_stop_trace(void);
+
+#endif

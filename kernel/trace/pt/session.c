@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: MIT
+// The life cycle: which call is allowed when, and what it does to every CPU.
+#include "kernel/sched/sched.h"
+#include "kernel/smp/smp.h"
+#include "kernel/trace/pt/private.h"
+
+/*
+ * An owner makes one call at a time; beside it is a traced thread that gets a child. The lock of
+ * the buffers guards `open`, `owner`, `started` and `missed` too.
+ */
+static struct {
+	bool open;
+	struct trace_account *owner;
+	struct trace_claim claim;
+	bool started;
+	unsigned mode, traces, missed;
+	struct insntrace_buffer *buffers[INSNTRACE_TRACES_MOST];
+} session;
+
+_Static_assert((int)MAX_CPUS <= (int)INSNTRACE_TRACES_MOST, "a buffer for every CPU");
+
+static bool owns_session(const struct trace_account *owner)
+{
+	uint64_t flags = spin_lock(&buffers_lock);
+	bool owns = session.open && session.owner == owner;
+
+	spin_unlock(&buffers_lock, flags);
+	return owns;
+}
+
+static bool owns_stopped(const struct trace_account *owner)
+{
+	return owns_session(owner) && !session.started;
+}
+
+static int check_mode(unsigned mode, unsigned traces)
+{
+	if (!pt_caps()->present || !pt_caps()->topa)
+		return -EOPNOTSUPP;
+	if (mode == INSNTRACE_THREADS && traces && traces <= INSNTRACE_TRACES_MOST)
+		return 0;
+	return mode == INSNTRACE_CPUS && traces == cpu_count() ? 0 : -EINVAL;
+}
+
+int insntrace_initialize(struct trace_account *owner, unsigned mode, unsigned traces)
+{
+	int error = owns_session(owner) ? -EBADFD : check_mode(mode, traces);
+	uint64_t flags;
+
+	if (error)
+		return error;
+	flags = spin_lock(&buffers_lock);
+	error = session.open ? -EBUSY : trace_claim(&session.claim, TRACE_PT);
+	if (!error) {
+		session.open = true;
+		session.owner = owner;
+		session.mode = mode;
+		session.traces = traces;
+		session.missed = 0;
+	}
+	spin_unlock(&buffers_lock, flags);
+	return error;
+}
+
+int insntrace_get_allocation(struct trace_account *owner, struct insntrace_allocation *allocation)
+{
+	if (!owns_session(owner))
+		return -EBADFD;
+	*allocation = (struct insntrace_allocation){
+		.mode = session.mode,
+		.traces = session.traces,
+		.started = session.started,
+		.missed = session.missed,
+	};
+	return 0;
+}
+
+/* --- Buffers --- */
+
+static struct insntrace_buffer *any_buffer(void)
+{
+	for (unsigned i = 0; i < session.traces; i++)
+		if (session.buffers[i])
+			return session.buffers[i];
+	return NULL;
+}
+
+static bool has_other_size(const struct insntrace_config *config)
+{
+	const struct insntrace_buffer *buffer = any_buffer();
+
+	return buffer && (buffer->config.chunks != config->chunks ||
+			  buffer->config.chunk_order != config->chunk_order);
+}
+
+int insntrace_allocate_buffer(struct trace_account *owner, const struct insntrace_config *config,
+			      uint64_t cr3_match)
+{
+	unsigned descriptor = 0;
+	int error;
+
+	if (!owns_stopped(owner))
+		return -EBADFD;
+	if (has_other_size(config))
+		return -EINVAL;
+	while (descriptor < session.traces && session.buffers[descriptor])
+		descriptor++;
+	if (descriptor == session.traces)
+		return -ENOSPC;
+	error = buffer_create(owner, config, session.mode, cr3_match, &session.buffers[descriptor]);
+	return error ? error : (int)descriptor;
+}
+
+static int find_buffer(const struct trace_account *owner, unsigned descriptor,
+		       struct insntrace_buffer **buffer)
+{
+	if (!owns_session(owner))
+		return -EBADFD;
+	if (descriptor >= session.traces)
+		return -EINVAL;
+	*buffer = session.buffers[descriptor];
+	return *buffer ? 0 : -ENXIO;
+}
+
+/* One that no CPU writes to. */
+static int find_resting(const struct trace_account *owner, unsigned descriptor,
+			struct insntrace_buffer **buffer)
+{
+	int error = owns_stopped(owner) || session.mode == INSNTRACE_THREADS
+			    ? find_buffer(owner, descriptor, buffer)
+			    : -EBADFD;
+
+	return !error && session.started && (*buffer)->pid ? -EBADFD : error;
+}
+
+int insntrace_free_buffer(struct trace_account *owner, unsigned descriptor)
+{
+	struct insntrace_buffer *buffer;
+	int error = owns_stopped(owner) ? find_buffer(owner, descriptor, &buffer) : -EBADFD;
+
+	if (error)
+		return error;
+	if (buffer->pid)
+		return -EBADFD;
+	session.buffers[descriptor] = NULL;
+	buffer_free(buffer);
+	return 0;
+}
+
+int insntrace_get_buffer_config(struct trace_account *owner, unsigned descriptor,
+				struct insntrace_config *config)
+{
+	struct insntrace_buffer *buffer;
+	int error = find_buffer(owner, descriptor, &buffer);
+
+	if (!error)
+		*config = buffer->config;
+	return error;
+}
+
+int insntrace_get_buffer_state(struct trace_account *owner, unsigned descriptor,
+			       struct insntrace_state *state)
+{
+	struct insntrace_buffer *buffer;
+	int error = find_resting(owner, descriptor, &buffer);
+	struct pt_state found;
+
+	if (error)
+		return error;
+	found = pt_state(&buffer->trace);
+	if (is_stream(buffer)) {
+		found.end = buffer->handed;
+		found.valid = buffer->handed - buffer->taken;
+	}
+	*state = (struct insntrace_state){
+		.capture_end = found.end,
+		.available = found.valid,
+		.flags = (found.wrapped ? INSNTRACE_WRAPPED : 0u) |
+			 (found.stopped ? INSNTRACE_STOPPED : 0u) |
+			 (found.full ? INSNTRACE_FULL : 0u) |
+			 (found.table_error ? INSNTRACE_ERROR : 0u) |
+			 (buffer->gap ? INSNTRACE_GAP : 0u),
+		.pid = buffer->pid,
+	};
+	return 0;
+}
+
+int insntrace_read_buffer(struct trace_account *owner, unsigned descriptor, uint64_t offset,
+			  const void **from, size_t *bytes)
+{
+	struct insntrace_buffer *buffer;
+	int error = find_resting(owner, descriptor, &buffer);
+	size_t found;
+
+	if (!error && is_stream(buffer))
+		error = -EINVAL;
+	if (error)
+		return error;
+	found = buffer_find(buffer, offset, from);
+	*bytes = found < *bytes ? found : *bytes;
+	return 0;
+}
+
+/* --- Streams --- */
+
+/* True once a thread has it: a child that inherits it is about to be linked to it, by its parent.
+ */
+static bool has_thread(const struct insntrace_buffer *buffer)
+{
+	while (buffer->pid && !atomic_load(&buffer->linked))
+		task_yield();
+	return buffer->pid;
+}
+
+static int find_stream(const struct trace_account *owner, unsigned descriptor,
+		       struct insntrace_buffer **buffer)
+{
+	int error = find_buffer(owner, descriptor, buffer);
+
+	return !error && !is_stream(*buffer) ? -EINVAL : error;
+}
+
+int insntrace_read_stream(struct trace_account *owner, unsigned descriptor, const void **from,
+			  size_t *bytes)
+{
+	struct insntrace_buffer *buffer;
+	int error = find_stream(owner, descriptor, &buffer);
+	size_t found;
+
+	if (error)
+		return error;
+	found = stream_find(buffer, from);
+	*bytes = found < *bytes ? found : *bytes;
+	return 0;
+}
+
+/* The CPU's own: it goes on at once. */
+static void make_room_here(void *argument)
+{
+	struct insntrace_buffer *buffer = cpu_stop_trace();
+
+	stream_make_room(argument);
+	if (buffer)
+		cpu_start_trace(buffer, false);
+}
+
+int insntrace_take_stream(struct trace_account *owner, unsigned descriptor, size_t bytes)
+{
+	struct insntrace_buffer *buffer;
+	int error = find_stream(owner, descriptor, &buffer);
+
+	if (error || !stream_take(buffer, bytes))
+		return error;
+	if (session.mode == INSNTRACE_CPUS) {
+		smp_call(descriptor, make_room_here, buffer);
+	} else if (has_thread(buffer)) {
+		trace_perform(buffer->base.context, stream_make_room, buffer);
+	} else {
+		stream_make_room(buffer);
+	}
+	return 0;
+}
+
+/* --- Threads --- */
+
+static void empty_buffer(struct insntrace_buffer *buffer)
+{
+	pt_rewind(&buffer->trace);
+	if (is_stream(buffer))
+		stream_begin(buffer);
+}
+
+/* Under the lock. -EBUSY. */
+static int take_buffer(struct insntrace_buffer *buffer, unsigned pid)
+{
+	for (unsigned i = 0; i < session.traces; i++)
+		if (session.buffers[i] && session.buffers[i]->pid == pid)
+			return -EBUSY;
+	if (buffer->pid)
+		return -EBUSY;
+	empty_buffer(buffer);
+	buffer->pid = pid;
+	buffer->used = true;
+	return 0;
+}
+
+/* What was taken. An error gives the buffer back. */
+static int link_thread(struct insntrace_buffer *buffer, struct task *task)
+{
+	int error = trace_link(task, &buffer->base);
+
+	if (!error)
+		atomic_store(&buffer->linked, true);
+	return error;
+}
+
+int insntrace_assign_thread(struct trace_account *owner, unsigned descriptor, struct task *task)
+{
+	struct insntrace_buffer *buffer;
+	int error = find_buffer(owner, descriptor, &buffer);
+	uint64_t flags;
+
+	if (!error && session.mode != INSNTRACE_THREADS)
+		error = -EBADFD;
+	if (error)
+		return error;
+	flags = spin_lock(&buffers_lock);
+	error = take_buffer(buffer, task->pid);
+	spin_unlock(&buffers_lock, flags);
+	return error ? error : link_thread(buffer, task);
+}
+
+int insntrace_release_thread(struct trace_account *owner, unsigned descriptor)
+{
+	struct insntrace_buffer *buffer;
+	int error = find_buffer(owner, descriptor, &buffer);
+
+	if (error)
+		return error;
+	if (!has_thread(buffer))
+		return -EBADFD;
+	trace_detach(&buffer->base);
+	return 0;
+}
+
+/* Under the lock: a buffer that holds nothing of this run; NULL: none. */
+static struct insntrace_buffer *find_unused(void)
+{
+	for (unsigned i = 0; i < session.traces; i++)
+		if (session.buffers[i] && !session.buffers[i]->used)
+			return session.buffers[i];
+	return NULL;
+}
+
+/* Under the lock. The running task's own buffer, if it has one. */
+static const struct insntrace_buffer *own_buffer(void)
+{
+	for (unsigned i = 0; i < session.traces; i++)
+		if (session.buffers[i] && session.buffers[i]->pid == current_task()->pid)
+			return session.buffers[i];
+	return NULL;
+}
+
+/* Under the lock. A buffer for a child of the running task, which it has then; NULL: none. */
+static struct insntrace_buffer *take_inherited(const struct task *child)
+{
+	const struct insntrace_buffer *own = session.started ? own_buffer() : NULL;
+	struct insntrace_buffer *buffer;
+
+	if (!own || !(own->config.flags & INSNTRACE_INHERIT))
+		return NULL;
+	buffer = find_unused();
+	if (buffer && take_buffer(buffer, child->pid))
+		buffer = NULL;
+	session.missed += !buffer;
+	return buffer;
+}
+
+void insntrace_inherit(struct task *child)
+{
+	struct insntrace_buffer *buffer;
+	uint64_t flags;
+
+	if (!atomic_load(&threads_started))
+		return;
+	flags = spin_lock(&buffers_lock);
+	buffer = take_inherited(child);
+	spin_unlock(&buffers_lock, flags);
+	if (buffer)
+		link_thread(buffer, child);
+}
+
+/* --- Start and stop --- */
+
+static void start_here(void *argument)
+{
+	*(int *)argument = cpu_start_trace(session.buffers[this_cpu()->index], false);
+}
+
+static void stop_here(void *argument)
+{
+	(void)argument;
+	cpu_stop_trace();
+}
+
+static int start_cpus(void)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < session.traces && !error; i++)
+		smp_call(i, start_here, &error);
+	if (error)
+		smp_call_all(stop_here, NULL);
+	return error;
+}
+
+/* Every CPU has a buffer, or some thread has one. */
+static bool is_ready(void)
+{
+	unsigned buffers = 0, threads = 0;
+
+	for (unsigned i = 0; i < session.traces; i++) {
+		buffers += session.buffers[i] != NULL;
+		threads += session.buffers[i] && session.buffers[i]->pid;
+	}
+	return session.mode == INSNTRACE_CPUS ? buffers == session.traces : threads;
+}
+
+static void empty_buffers(void)
+{
+	for (unsigned i = 0; i < session.traces; i++) {
+		if (!session.buffers[i])
+			continue;
+		empty_buffer(session.buffers[i]);
+		session.buffers[i]->used = session.buffers[i]->pid;
+	}
+	session.missed = 0;
+}
+
+/* Threads are traced, or not, once every CPU has looked. No child inherits after a stop. */
+static void set_started(bool is)
+{
+	uint64_t flags = spin_lock(&buffers_lock);
+
+	session.started = is;
+	atomic_store(&threads_started, is && session.mode == INSNTRACE_THREADS);
+	spin_unlock(&buffers_lock, flags);
+	if (session.mode == INSNTRACE_THREADS)
+		trace_settle();
+}
+
+int insntrace_start(struct trace_account *owner)
+{
+	int error = 0;
+
+	if (!owns_stopped(owner) || !is_ready())
+		return -EBADFD;
+	empty_buffers();
+	if (session.mode == INSNTRACE_CPUS)
+		error = start_cpus();
+	set_started(!error);
+	return error;
+}
+
+int insntrace_stop(struct trace_account *owner)
+{
+	if (!owns_session(owner) || !session.started)
+		return -EBADFD;
+	if (session.mode == INSNTRACE_CPUS)
+		smp_call_all(stop_here, NULL);
+	set_started(false);
+	return 0;
+}
+
+/* --- The end --- */
+
+int insntrace_terminate(struct trace_account *owner)
+{
+	uint64_t flags;
+
+	if (!owns_stopped(owner) || (session.mode == INSNTRACE_THREADS && is_ready()))
+		return -EBADFD;
+	for (unsigned i = 0; i < session.traces; i++) {
+		if (session.buffers[i])
+			buffer_free(session.buffers[i]);
+		session.buffers[i] = NULL;
+	}
+	flags = spin_lock(&buffers_lock);
+	trace_unclaim(&session.claim);
+	session.open = false;
+	spin_unlock(&buffers_lock, flags);
+	return 0;
+}
+
+void insntrace_owner_ended(struct trace_account *owner)
+{
+	insntrace_stop(owner);
+	for (unsigned i = 0; owns_session(owner) && i < session.traces; i++)
+		insntrace_release_thread(owner, i);
+	insntrace_terminate(owner);
+}

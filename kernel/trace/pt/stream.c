@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// A ring of chunks between the processor and a reader: both count bytes since the start.
+#include "kernel/trace/pt/private.h"
+
+static uint64_t chunk_bytes(const struct insntrace_buffer *buffer)
+{
+	return PAGE_SIZE << buffer->config.chunk_order;
+}
+
+static uint64_t all_bytes(const struct insntrace_buffer *buffer)
+{
+	return buffer->config.chunks * chunk_bytes(buffer);
+}
+
+void stream_begin(struct insntrace_buffer *buffer)
+{
+	atomic_store(&buffer->handed, 0);
+	atomic_store(&buffer->taken, 0);
+	buffer->gap = false;
+	pt_set_stop(&buffer->trace, buffer->config.chunks - 1);
+}
+
+/*
+ * The processor is less than a lap before the reader, or has stopped exactly one before it. Taking
+ * bytes meanwhile does not change what is found: both then are nearer by as much.
+ */
+void stream_look(struct insntrace_buffer *buffer)
+{
+	uint64_t taken = atomic_load(&buffer->taken), size = all_bytes(buffer);
+	uint64_t ahead = (pt_position(&buffer->trace) + size - taken % size) % size;
+	bool full = pt_is_full(&buffer->trace);
+
+	buffer->gap |= full;
+	atomic_store(&buffer->handed, taken + (full && !ahead ? size : ahead));
+}
+
+size_t stream_find(const struct insntrace_buffer *buffer, const void **from)
+{
+	uint64_t at = buffer->taken % all_bytes(buffer), size = chunk_bytes(buffer);
+	uint64_t found = buffer->handed - buffer->taken, left = size - at % size;
+
+	*from = (const uint8_t *)direct(buffer->chunks[at / size]) + at % size;
+	return found < left ? found : left;
+}
+
+bool stream_take(struct insntrace_buffer *buffer, size_t bytes)
+{
+	uint64_t before = buffer->taken / chunk_bytes(buffer);
+
+	return (atomic_fetch_add(&buffer->taken, bytes) + bytes) / chunk_bytes(buffer) != before;
+}
+
+/* The trace is to stop before the chunk that the reader is in. */
+void stream_make_room(void *argument)
+{
+	struct insntrace_buffer *buffer = argument;
+	uint64_t chunk = buffer->taken / chunk_bytes(buffer) + buffer->config.chunks - 1;
+
+	pt_set_stop(&buffer->trace, chunk % buffer->config.chunks);
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// What a CPU does: starts, pauses, stops.
+#include "kernel/trace/pt/unit.h"
+
+#include "drivers/pt/registers.h"
+#include "kernel/console.h"
+#include "kernel/trace/pt/private.h"
+
+/* What is started on a CPU, by this unit; tests drive the hardware themselves. */
+static struct {
+	_Alignas(64) struct insntrace_buffer *buffer;
+	bool of_thread;
+} started[MAX_CPUS];
+
+atomic_bool threads_started;
+
+int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread)
+{
+	unsigned here = this_cpu()->index;
+	int error = pt_ready(&buffer->trace);
+
+	if (error)
+		return error;
+	started[here].of_thread = of_thread;
+	started[here].buffer = buffer;
+	if (of_thread && state_restore(buffer))
+		return 0;
+	error = pt_load(&buffer->trace);
+	if (!error)
+		error = pt_start(&buffer->trace);
+	if (error)
+		started[here].buffer = NULL;
+	return error;
+}
+
+struct insntrace_buffer *cpu_stop_trace(void)
+{
+	unsigned here = this_cpu()->index;
+	struct insntrace_buffer *buffer = started[here].buffer;
+
+	if (!buffer)
+		return NULL;
+	if (!started[here].of_thread || !state_save(buffer))
+		pt_stop(&buffer->trace);
+	started[here].buffer = NULL;
+	if (is_stream(buffer))
+		stream_look(buffer);
+	return buffer;
+}
+
+static bool is_present(void)
+{
+	return pt_caps()->present && pt_caps()->topa;
+}
+
+static void init_cpu(struct cpu *cpu)
+{
+	(void)cpu;
+	if (pt_caps()->xsaves)
+		state_init();
+}
+
+static void print_unit(void)
+{
+	const struct pt_caps *caps = pt_caps();
+
+	if (is_present())
+		printk("# pt=present chunks=%s ranges=%u xsaves=%d\n",
+		       caps->topa_many ? "many" : "one", caps->ranges, caps->xsaves);
+}
+
+static uint64_t pause_trace(void)
+{
+	return started[this_cpu()->index].buffer ? pt_pause() : 0;
+}
+
+static void end_trace(struct cpu *cpu)
+{
+	if (started[cpu->index].buffer)
+		pt_pause();
+}
+
+/* Recording is paused: what the processor has written until now is handed over. */
+static bool interrupt(struct cpu *cpu)
+{
+	struct insntrace_buffer *buffer = started[cpu->index].buffer;
+
+	if (!is_present() || !pt_pmi())
+		return false;
+	if (buffer) {
+		pt_look(&buffer->trace);
+		stream_look(buffer);
+	}
+	return true;
+}
+
+/* A CPU's own trace is of everything that runs there, the switch too. */
+static void stop(struct cpu *cpu)
+{
+	if (started[cpu->index].of_thread)
+		cpu_stop_trace();
+}
+
+/* The processor wrote the tracer's memory itself. */
+static void depart(struct cpu *cpu, bool departs)
+{
+	(void)cpu, (void)departs;
+}
+
+/* A buffer that is full, or has an error, says so itself. */
+static void arrive(struct cpu *cpu)
+{
+	struct trace_context *context = cpu->trace->running;
+	struct tracer *tracer = context ? context->tracers[TRACE_PT] : NULL;
+	struct insntrace_buffer *buffer = (struct insntrace_buffer *)tracer;
+
+	if (buffer && atomic_load(&threads_started) && cpu_start_trace(buffer, true) == -EIO)
+		buffer->trace.status |= RTIT_STATUS_ERROR;
+}
+
+static unsigned excludes(void)
+{
+	return ds_caps()->suspended_by_pt ? 1u << TRACE_BTS : 0;
+}
+
+const struct trace_unit pt_unit = {
+	.is_present = is_present,
+	.init_cpu = init_cpu,
+	.print = print_unit,
+	.pause = pause_trace,
+	.resume = pt_resume,
+	.end = end_trace,
+	.interrupt = interrupt,
+	.stop = stop,
+	.depart = depart,
+	.arrive = arrive,
+	.excludes = excludes,
+	.free = buffer_release,
+};

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* A session of Intel PT as a test has it, by the kernel's interface. */
+#ifndef SPOOR_TESTS_LIB_INSNTRACE_H
+#define SPOOR_TESTS_LIB_INSNTRACE_H
+
+#include "drivers/pt/pt.h"
+#include "drivers/pt/registers.h"
+#include "kernel/cpu.h"
+#include "kernel/trace/pt/insntrace.h"
+#include "tests/framework/test.h"
+
+/* Everything that branches. */
+#define INSNTRACE_ALL (RTIT_CTL_OS | RTIT_CTL_USER | RTIT_CTL_BRANCH_EN)
+
+/* `chunks` of 4 KiB << `order`, at most one where the processor has tables of one only. */
+static inline struct insntrace_config insntrace_config(unsigned chunks, unsigned order,
+						       unsigned flags)
+{
+	return (struct insntrace_config){
+		.chunks = pt_caps()->topa_many ? chunks : 1,
+		.chunk_order = order,
+		.flags = flags,
+		.control = INSNTRACE_ALL,
+	};
+}
+
+/* A session of all CPUs, each with a buffer of `config`. Ends the test if that fails. */
+void insntrace_open(struct trace_account *owner, const struct insntrace_config *config);
+
+/* Stops it if it is started, and ends it. */
+void insntrace_close(struct trace_account *owner);
+
+/* Copies what descriptor `n` has, from `offset` on: the number of bytes. */
+size_t insntrace_copy(struct trace_account *owner, unsigned n, uint64_t offset, uint8_t *to,
+		      size_t bytes);
+
+/* What the packets of a trace say of indirect branches: the number of each target. */
+struct insntrace_targets {
+	size_t count, bytes;
+	bool kernel; /* some packet has an address in the kernel's half */
+	struct {
+		uint64_t ip;
+		unsigned times;
+	} target[64];
+};
+
+/* Of bytes that begin with a packet. A check fails where no packet is. */
+struct insntrace_targets insntrace_targets_of(const uint8_t *packets, size_t bytes);
+
+/* Of what descriptor `n` holds. */
+struct insntrace_targets insntrace_targets(struct trace_account *owner, unsigned n);
+
+/* The times that packets go to `ip`. */
+unsigned insntrace_times(const struct insntrace_targets *targets, uint64_t ip);
+
+/* IA32_RTIT_CTL.TraceEn of the CPUs, as bits. */
+uint64_t insntrace_traced_cpus(void);
+
+/* Jumps indirectly `n` times, which takes two bytes of packets each time and more; to where. */
+uint64_t insntrace_jump(unsigned n);
+
+#endif

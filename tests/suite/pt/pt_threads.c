@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+// A session that traces threads; and units that exclude each other.
+#include "drivers/ds/ds.h"
+#include "drivers/msr.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
+#include "kernel/smp/smp.h"
+#include "kernel/trace/bts/bts.h"
+#include "kernel/trace/unit.h"
+#include "tests/lib/insntrace.h"
+#include "tests/lib/programs.h"
+
+/* Of tests/user/insntrace.c. */
+enum part { JUMPS_A = 7, JUMPS_B, HAS_CHILD };
+
+static struct insntrace_config config_of_thread(unsigned flags)
+{
+	struct insntrace_config config = insntrace_config(1, 4, flags);
+
+	config.control = RTIT_CTL_BRANCH_EN;
+	return config;
+}
+
+static void open(unsigned traces, unsigned flags)
+{
+	struct insntrace_config config = config_of_thread(flags);
+
+	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, traces), 0);
+	for (unsigned n = 0; n < traces; n++)
+		EXPECT_EQ(insntrace_allocate_buffer(NULL, &config, 0), n);
+}
+
+static void close(void)
+{
+	insntrace_owner_ended(NULL);
+}
+
+/* A program that waits to go on. */
+static struct process *start(enum part part)
+{
+	struct process *process = program_start("insntrace", part);
+
+	process_await(process, true);
+	return process;
+}
+
+/* Times that the packets of buffer `n` go to its most frequent target, `*ip`. */
+static unsigned most_frequent(unsigned n, uint64_t *ip)
+{
+	struct insntrace_targets targets = insntrace_targets(NULL, n);
+	unsigned most = 0;
+
+	EXPECT(!targets.kernel);
+	for (size_t i = 0; i < targets.count; i++)
+		if (targets.target[i].times > most) {
+			most = targets.target[i].times;
+			*ip = targets.target[i].ip;
+		}
+	return most;
+}
+
+static bool goes_to(unsigned n, uint64_t ip)
+{
+	struct insntrace_targets targets = insntrace_targets(NULL, n);
+
+	return insntrace_times(&targets, ip) > 0;
+}
+
+TEST(pt_threads_own, .group = "PT", .ids = "PT45", .needs = NEED_PT,
+     .claim = "a thread's buffer holds all of its own instructions and no other's, over all CPUs",
+     .source = "docs/insntrace.2, INSNTRACE_ASSIGN_THREAD")
+{
+	uint64_t before = programs_begin(), ip[2] = {0};
+	struct process *process[2];
+
+	open(2, 0);
+	for (unsigned n = 0; n < 2; n++) {
+		process[n] = start(JUMPS_A + n);
+		EXPECT_EQ(insntrace_assign_thread(NULL, n, process[n]->task), 0);
+	}
+	EXPECT_EQ(insntrace_start(NULL), 0);
+	for (unsigned n = 0; n < 2; n++)
+		process_signal(process[n], SIGCONT);
+	for (unsigned i = 0; i < 40; i++) {
+		task_set_affinity(process[i % 2]->task, 1ul << i / 2 % cpu_count());
+		task_yield();
+	}
+	for (unsigned n = 0; n < 2; n++)
+		task_set_affinity(process[n]->task, UINT64_MAX);
+	for (unsigned n = 0; n < 2; n++)
+		EXPECT_EQ(program_end(process[n]), WAIT_EXITED(0));
+	EXPECT_EQ(insntrace_stop(NULL), 0);
+	EXPECT_EQ(most_frequent(0, &ip[0]), 300);
+	EXPECT_EQ(most_frequent(1, &ip[1]), 200);
+	EXPECT(!goes_to(0, ip[1]) && !goes_to(1, ip[0]));
+	EXPECT_EQ(insntrace_traced_cpus(), 0);
+	close();
+	programs_end(before);
+}
+
+static void clear_control(void *argument)
+{
+	(void)argument;
+	wrmsr(IA32_RTIT_CTL, 0);
+}
+
+/* XSAVES clears TraceEn alone, the driver all of IA32_RTIT_CTL. */
+static void find_left(void *argument)
+{
+	*(uint64_t *)argument |= rdmsr(IA32_RTIT_CTL);
+}
+
+TEST(pt_threads_by_state, .group = "PT", .ids = "PT43 PT44", .needs = NEED_PT,
+     .claim = "a thread's trace is switched by XSAVES and XRSTORS where they have its state",
+     .source = "docs/design.md#instructions-by-intel-pt")
+{
+	uint64_t before = programs_begin(), left = 0, ip;
+	struct process *process;
+
+	open(1, 0);
+	process = start(JUMPS_B);
+	smp_call_all(clear_control, NULL);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 0, process->task), 0);
+	EXPECT_EQ(insntrace_start(NULL), 0);
+	process_signal(process, SIGCONT);
+	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
+	EXPECT_EQ(insntrace_stop(NULL), 0);
+	smp_call_all(find_left, &left);
+	EXPECT_EQ(most_frequent(0, &ip), 200);
+	EXPECT_EQ(left, pt_caps()->xsaves ? RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | RTIT_CTL_TOPA : 0);
+	close();
+	programs_end(before);
+}
+
+TEST(pt_threads_inherit, .group = "PT", .ids = "PT45", .needs = NEED_PT,
+     .claim = "a child of a traced thread gets a buffer that was asked for it, and none otherwise",
+     .source = "docs/insntrace.2, INSNTRACE_INHERIT")
+{
+	uint64_t before = programs_begin(), ip;
+	struct insntrace_allocation allocation;
+	struct insntrace_state state;
+	struct process *process;
+
+	for (unsigned i = 0; i < 3; i++) {
+		unsigned buffers = i == 1 ? 1 : 2;
+
+		open(buffers, i == 2 ? 0 : INSNTRACE_INHERIT);
+		process = start(HAS_CHILD);
+		EXPECT_EQ(insntrace_assign_thread(NULL, 0, process->task), 0);
+		EXPECT_EQ(insntrace_start(NULL), 0);
+		process_signal(process, SIGCONT);
+		EXPECT_EQ(program_end(process), WAIT_EXITED(0));
+		EXPECT_EQ(insntrace_stop(NULL), 0);
+		EXPECT_EQ(insntrace_get_allocation(NULL, &allocation), 0);
+		EXPECT_EQ(allocation.missed, i == 1);
+		EXPECT_EQ(most_frequent(0, &ip), 120);
+		if (buffers == 2) {
+			EXPECT_EQ(insntrace_get_buffer_state(NULL, 1, &state), 0);
+			EXPECT_EQ(!!state.pid, i == 0);
+			EXPECT_EQ(most_frequent(1, &ip), i == 0 ? 80 : 0);
+		}
+		close();
+	}
+	programs_end(before);
+}
+
+/* --- The table --- */
+
+enum state { CLOSED, EMPTY, ALLOCATED, ASSIGNED, STARTED, STATES };
+enum call { TERMINATE, GET_STATE, FREE, START, STOP, ASSIGN, RELEASE, ALLOCATE, CALLS };
+
+static const int expected[CALLS][STATES] = {
+	/*	      CLOSED    EMPTY     ALLOCATED ASSIGNED  STARTED */
+	[TERMINATE] = {-EBADFD, 0, 0, -EBADFD, -EBADFD},
+	[GET_STATE] = {-EBADFD, -ENXIO, 0, 0, -EBADFD},
+	[FREE] = {-EBADFD, -ENXIO, 0, -EBADFD, -EBADFD},
+	[START] = {-EBADFD, -EBADFD, -EBADFD, 0, -EBADFD},
+	[STOP] = {-EBADFD, -EBADFD, -EBADFD, -EBADFD, 0},
+	[ASSIGN] = {-EBADFD, -ENXIO, 0, -EBUSY, -EBUSY},
+	[RELEASE] = {-EBADFD, -ENXIO, -EBADFD, 0, 0},
+	[ALLOCATE] = {-EBADFD, 0, 1, 1, -EBADFD},
+};
+
+static void enter(enum state state, struct task *task)
+{
+	if (state == CLOSED)
+		return;
+	if (state == EMPTY)
+		REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, 2), 0);
+	else
+		open(2, 0);
+	if (state > EMPTY)
+		EXPECT_EQ(insntrace_free_buffer(NULL, 1), 0);
+	if (state >= ASSIGNED)
+		EXPECT_EQ(insntrace_assign_thread(NULL, 0, task), 0);
+	if (state == STARTED)
+		EXPECT_EQ(insntrace_start(NULL), 0);
+}
+
+static int perform(enum call call, struct task *task)
+{
+	struct insntrace_config config = config_of_thread(0);
+	struct insntrace_state state;
+
+	switch (call) {
+	case TERMINATE:
+		return insntrace_terminate(NULL);
+	case GET_STATE:
+		return insntrace_get_buffer_state(NULL, 0, &state);
+	case FREE:
+		return insntrace_free_buffer(NULL, 0);
+	case START:
+		return insntrace_start(NULL);
+	case STOP:
+		return insntrace_stop(NULL);
+	case ASSIGN:
+		return insntrace_assign_thread(NULL, 0, task);
+	case RELEASE:
+		return insntrace_release_thread(NULL, 0);
+	case ALLOCATE:
+		return insntrace_allocate_buffer(NULL, &config, 0);
+	case CALLS:
+		break;
+	}
+	return 0;
+}
+
+static void expect_state(enum state state, const struct task *task)
+{
+	struct insntrace_allocation allocation = {0};
+	struct insntrace_config config;
+
+	EXPECT_EQ(insntrace_get_allocation(NULL, &allocation), state == CLOSED ? -EBADFD : 0);
+	EXPECT_EQ(allocation.started, state == STARTED);
+	if (state != CLOSED)
+		EXPECT_EQ(insntrace_get_buffer_config(NULL, 0, &config),
+			  state == EMPTY ? -ENXIO : 0);
+	EXPECT_EQ(task->trace != NULL, state >= ASSIGNED);
+}
+
+TEST(pt_threads_table, .group = "PT", .ids = "PT49", .needs = NEED_PT,
+     .claim =
+	     "a call in the wrong order has its status and changes nothing, where threads are traced",
+     .source = "docs/insntrace.2, Life cycle")
+{
+	uint64_t before = programs_begin();
+	struct process *process = start(JUMPS_A);
+
+	for (enum state state = CLOSED; state < STATES; state++)
+		for (enum call call = TERMINATE; call < CALLS; call++) {
+			int result;
+
+			enter(state, process->task);
+			expect_state(state, process->task);
+			result = perform(call, process->task);
+			if (result != expected[call][state])
+				test_note("call %u in state %u", call, state);
+			EXPECT_EQ(result, expected[call][state]);
+			if (result < 0)
+				expect_state(state, process->task);
+			close();
+			expect_state(CLOSED, process->task);
+		}
+	process_signal(process, SIGKILL);
+	program_end(process);
+	programs_end(before);
+}
+
+TEST(pt_threads_refusals, .group = "PT", .ids = "PT53", .needs = NEED_PT,
+     .claim = "where threads are traced filters are refused, and a thread has one buffer",
+     .source = "docs/insntrace.2, ERRORS")
+{
+	static const uint64_t filters[] = {RTIT_CTL_OS, RTIT_CTL_CR3_FILTER,
+					   RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
+					   RTIT_CTL_ADDR_CFG(3, RTIT_ADDR_TRACE_STOP)};
+	uint64_t before = programs_begin();
+	struct process *process = start(JUMPS_A), *other = start(JUMPS_B);
+	struct insntrace_config config = config_of_thread(0);
+
+	EXPECT_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, 0), -EINVAL);
+	EXPECT_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, INSNTRACE_TRACES_MOST + 1),
+		  -EINVAL);
+	open(2, 0);
+	EXPECT_EQ(insntrace_free_buffer(NULL, 1), 0);
+	for (unsigned n = 0; n < sizeof(filters) / sizeof(filters[0]); n++) {
+		config.control = RTIT_CTL_BRANCH_EN | filters[n];
+		EXPECT_EQ(insntrace_allocate_buffer(NULL, &config, 0), -EOPNOTSUPP);
+	}
+	config.control = RTIT_CTL_BRANCH_EN;
+	EXPECT_EQ(insntrace_allocate_buffer(NULL, &config, 0), 1);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 2, process->task), -EINVAL);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 0, process->task), 0);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 1, process->task), -EBUSY);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 0, other->task), -EBUSY);
+	process_signal(other, SIGKILL);
+	process_await(other, false);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 1, other->task), -ESRCH);
+	EXPECT_EQ(insntrace_release_thread(NULL, 1), -EBADFD);
+	process_put(other);
+	close();
+	process_signal(process, SIGKILL);
+	program_end(process);
+	programs_end(before);
+}
+
+TEST(pt_claim, .group = "PT", .ids = "PT54", .needs = NEED_PT | NEED_BTS,
+     .claim =
+	     "BTS and Intel PT exclude each other where the processor says so, the second is refused "
+	     "and the holder named; elsewhere both trace",
+     .source = "SDM Vol 3, 36.3.1.2")
+{
+	const struct bts_options options = {.size = 24 * 64};
+	bool excludes = ds_caps()->suspended_by_pt;
+	unsigned self = current_task()->pid;
+	struct tracer *tracer = NULL;
+	int error;
+
+	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
+	EXPECT_EQ(trace_holder(TRACE_BTS), -ENXIO);
+	REQUIRE_EQ(bts_attach_cpu(0, &options, &tracer), 0);
+	EXPECT_EQ(trace_holder(TRACE_BTS), self);
+	error = insntrace_initialize(NULL, INSNTRACE_CPUS, cpu_count());
+	EXPECT_EQ(error, excludes ? -EBUSY : 0);
+	if (!error)
+		EXPECT_EQ(insntrace_terminate(NULL), 0);
+	trace_detach(tracer);
+	EXPECT_EQ(trace_holder(TRACE_BTS), -ENXIO);
+	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_CPUS, cpu_count()), 0);
+	EXPECT_EQ(trace_holder(TRACE_PT), self);
+	EXPECT_EQ(bts_attach_cpu(0, &options, &tracer), excludes ? -EBUSY : 0);
+	if (!excludes)
+		trace_detach(tracer);
+	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), excludes ? -EBUSY : 0);
+	if (!excludes)
+		trace_detach(tracer);
+	EXPECT_EQ(insntrace_terminate(NULL), 0);
+	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
+	REQUIRE_EQ(bts_attach_cpu(0, &options, &tracer), 0);
+	trace_detach(tracer);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Programs of ring 3 that trace by SYS_insntrace.
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
+#include "tests/lib/insntrace.h"
+#include "tests/lib/programs.h"
+
+enum part {
+	REFUSED,
+	LIFE_CYCLE,
+	BAD_ARGUMENTS,
+	ANOTHER,
+	ADDRESS_SPACE,
+	LEAVES,
+	IS_KILLED,
+	TRACES = 11,
+	STREAMS,
+	MAY_NOT
+};
+
+static uint64_t argument_of(enum part part)
+{
+	return (uint64_t)cpu_count() << 8 | part;
+}
+
+TEST(pt_user_refused, .group = "PT", .ids = "PT55",
+     .claim = "without the right to kernel addresses a program cannot trace CPUs",
+     .source = "docs/insntrace.2, Who may trace what")
+{
+	program_expect("insntrace", argument_of(REFUSED), false);
+}
+
+TEST(pt_user_absent, .group = "PT", .ids = "PT55",
+     .claim = "where there is no Intel PT a session is refused, and so are calls without one",
+     .source = "docs/insntrace.2, ERRORS")
+{
+	struct insntrace_allocation allocation;
+
+	if (pt_caps()->topa)
+		test_skip("Intel Processor Trace is there");
+	EXPECT_EQ(insntrace_initialize(NULL, INSNTRACE_CPUS, cpu_count()), -EOPNOTSUPP);
+	EXPECT_EQ(insntrace_get_allocation(NULL, &allocation), -EBADFD);
+	EXPECT_EQ(insntrace_start(NULL), -EBADFD);
+}
+
+TEST(pt_user_life_cycle, .group = "PT", .ids = "PT49 PT55", .needs = NEED_PT,
+     .claim = "a program with the right traces every CPU, twice, and reads what each buffer holds",
+     .source = "docs/insntrace.2, Life cycle")
+{
+	program_expect("insntrace", argument_of(LIFE_CYCLE), true);
+	program_expect("insntrace", argument_of(ANOTHER), true);
+}
+
+TEST(pt_user_bad_arguments, .group = "PT", .ids = "PT53 PT55", .needs = NEED_PT,
+     .claim = "a bad request, size, address or pid has its error and changes nothing",
+     .source = "docs/insntrace.2, ERRORS")
+{
+	program_expect("insntrace", argument_of(BAD_ARGUMENTS), true);
+}
+
+TEST(pt_user_address_space, .group = "PT", .ids = "PT53 PT55", .needs = NEED_PT,
+     .claim = "with CR3Filter a CPU's buffer holds one process's branches",
+     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER")
+{
+	if (!pt_caps()->cr3_filter)
+		test_skip("no filter by CR3");
+	program_expect("insntrace", argument_of(ADDRESS_SPACE), true);
+}
+
+TEST(pt_user_ends, .group = "PT", .ids = "PT51 PT55", .needs = NEED_PT,
+     .claim = "a program that ends while it traces leaves no CPU traced, and no memory",
+     .source = "docs/insntrace.2, Life cycle")
+{
+	uint64_t before = programs_begin();
+	struct process *process = NULL;
+
+	program_expect("insntrace", argument_of(LEAVES), true);
+	EXPECT_EQ(insntrace_traced_cpus(), 0);
+	REQUIRE_EQ(process_spawn_privileged("insntrace", argument_of(IS_KILLED), &process), 0);
+	for (unsigned n = 0; n < 1000 && insntrace_traced_cpus() == 0; n++)
+		task_sleep(1000);
+	EXPECT_EQ(insntrace_traced_cpus(), (1ul << cpu_count()) - 1);
+	process_signal(process, SIGKILL);
+	EXPECT_EQ(program_end(process), WAIT_KILLED(SIGKILL));
+	EXPECT_EQ(insntrace_traced_cpus(), 0);
+	programs_end(before);
+}
+
+TEST(pt_user_traces_another, .group = "PT", .ids = "PT45 PT55", .needs = NEED_PT,
+     .claim =
+	     "a program without any right traces another in ring 3, and reads it after or meanwhile",
+     .source = "docs/insntrace.2, INSNTRACE_ASSIGN_THREAD")
+{
+	program_expect("insntrace", argument_of(TRACES), false);
+	if (pt_caps()->topa_many)
+		program_expect("insntrace", argument_of(STREAMS), false);
+}
+
+TEST(pt_user_may_not_trace, .group = "PT", .ids = "PT55", .needs = NEED_PT,
+     .claim = "a program without the right to kernel addresses cannot trace one that has it",
+     .source = "docs/insntrace.2, Who may trace what")
+{
+	uint64_t before = programs_begin();
+	struct process *privileged = NULL;
+
+	REQUIRE_EQ(process_spawn_privileged("spin", 0, &privileged), 0);
+	EXPECT_EQ(program_run("insntrace", (uint64_t)privileged->pid << 8 | MAY_NOT),
+		  WAIT_EXITED(0));
+	process_signal(privileged, SIGKILL);
+	program_end(privileged);
+	programs_end(before);
+}
+
+TEST(pt_user_random, .group = "PT", .ids = "PT49 PT55", .needs = NEED_PT,
+     .claim = "whatever a program calls in whatever state returns what that state says",
+     .source = "docs/insntrace.2, Life cycle")
+{
+	program_expect("insntrace_random",
+		       test_scaled(120) << 32 | (uint64_t)cpu_count() << 24 |
+			       (uint64_t)pt_caps()->topa_many << 31 | (test_random() & 0xffffff),
+		       true);
+}

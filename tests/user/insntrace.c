@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+// Intel PT by SYS_insntrace. argument: what is tried, in the low byte; the number of CPUs above it.
+#include "abi/insntrace.h"
+#include "tests/user/lib/user.h"
+
+enum { OS = 1 << 2, USER = 1 << 3, CR3_FILTER = 1 << 7, BRANCH_EN = 1 << 13 };
+
+static uint64_t cpus;
+
+static long insntrace(unsigned request, uint64_t first, const void *address, uint64_t bytes)
+{
+	return system_call(SYS_insntrace, request, first, (uint64_t)address, bytes);
+}
+
+static long initialize(void)
+{
+	return insntrace(INSNTRACE_INITIALIZE, INSNTRACE_CPUS, NULL, cpus);
+}
+
+static struct insntrace_config config = {
+	.chunks = 1, .flags = INSNTRACE_CIRCULAR, .control = USER | BRANCH_EN};
+
+static long allocate(void)
+{
+	return insntrace(INSNTRACE_ALLOCATE_BUFFER, 0, &config, sizeof(config));
+}
+
+static void open_all(void)
+{
+	CHECK(initialize() == 0);
+	for (uint64_t n = 0; n < cpus; n++)
+		CHECK(allocate() == (long)n);
+}
+
+/* A process without the right to kernel addresses has no session, and nothing without one. */
+static void refused(void)
+{
+	CHECK(initialize() == -EPERM);
+	CHECK(allocate() == -EBADFD);
+	for (unsigned request = INSNTRACE_TERMINATE; request <= INSNTRACE_STOP; request++)
+		CHECK(insntrace(request, 0, NULL, 0) < 0);
+}
+
+static struct insntrace_state state_of(uint64_t n)
+{
+	struct insntrace_state state = {0};
+
+	CHECK(insntrace(INSNTRACE_GET_BUFFER_STATE, n, &state, sizeof(state)) == 0);
+	return state;
+}
+
+static uint8_t bytes[8192];
+
+/* Every CPU: bytes that can be read begin with PSB, and are no more than the state says. */
+static void read_all(void)
+{
+	for (uint64_t n = 0; n < cpus; n++) {
+		struct insntrace_read read = {0, (uint64_t)bytes, sizeof(bytes)};
+		uint64_t available = state_of(n).available;
+		uint8_t last;
+
+		CHECK(insntrace(INSNTRACE_READ_BUFFER, n, &read, sizeof(read)) == (long)available);
+		CHECK(available >= 16 && bytes[0] == 0x02 && bytes[1] == 0x82);
+		last = bytes[available - 1];
+		bytes[0] = 0;
+		read = (struct insntrace_read){available - 1, (uint64_t)bytes, 5};
+		CHECK(insntrace(INSNTRACE_READ_BUFFER, n, &read, sizeof(read)) == 1);
+		CHECK(bytes[0] == last);
+		read.offset = available;
+		CHECK(insntrace(INSNTRACE_READ_BUFFER, n, &read, sizeof(read)) == 0);
+		read.offset = UINT64_MAX;
+		CHECK(insntrace(INSNTRACE_READ_BUFFER, n, &read, sizeof(read)) == 0);
+		read = (struct insntrace_read){0, 0xffffffff80000000, 16};
+		CHECK(insntrace(INSNTRACE_READ_BUFFER, n, &read, sizeof(read)) == -EFAULT);
+	}
+}
+
+static void life_cycle(void)
+{
+	struct insntrace_allocation allocation;
+	struct insntrace_config found;
+
+	open_all();
+	CHECK(initialize() == -EBADFD && allocate() == -ENOSPC);
+	CHECK(insntrace(INSNTRACE_GET_ALLOCATION, 0, &allocation, sizeof(allocation)) == 0);
+	CHECK(allocation.mode == INSNTRACE_CPUS && allocation.traces == cpus);
+	CHECK(insntrace(INSNTRACE_GET_BUFFER_CONFIG, 0, &found, sizeof(found)) == 0);
+	CHECK(found.chunks == 1 && found.control == config.control);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
+		CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == -EBADFD);
+		CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == 0);
+		read_all();
+	}
+	CHECK(insntrace(INSNTRACE_FREE_BUFFER, 0, NULL, 0) == 0);
+	CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == -EBADFD);
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == -EBADFD);
+}
+
+/* What one call looks like that is refused for its arguments. */
+static void bad_arguments(void)
+{
+	struct insntrace_config bad = config;
+
+	CHECK(insntrace(INSNTRACE_STOP + 100, 0, NULL, 0) == -EINVAL);
+	CHECK(system_call(SYS_insntrace, UINT64_MAX, 0, 0, 0) == -EINVAL);
+	CHECK(insntrace(INSNTRACE_INITIALIZE, 1ul << 32, NULL, cpus) == -EINVAL);
+	CHECK(insntrace(INSNTRACE_INITIALIZE, INSNTRACE_CPUS, &bad, cpus) == -EINVAL);
+	CHECK(insntrace(INSNTRACE_INITIALIZE, INSNTRACE_CPUS, NULL, cpus + 1) == -EINVAL);
+	CHECK(initialize() == 0);
+	CHECK(insntrace(INSNTRACE_ALLOCATE_BUFFER, 0, &config, sizeof(config) - 1) == -EINVAL);
+	CHECK(insntrace(INSNTRACE_ALLOCATE_BUFFER, 1, &config, sizeof(config)) == -EINVAL);
+	CHECK(insntrace(INSNTRACE_ALLOCATE_BUFFER, 0, NULL, sizeof(config)) == -EFAULT);
+	CHECK(insntrace(INSNTRACE_START, 0, &config, 0) == -EINVAL);
+	bad.address_space = (uint64_t)getpid();
+	CHECK(insntrace(INSNTRACE_ALLOCATE_BUFFER, 0, &bad, sizeof(bad)) == -EINVAL);
+	bad.control |= CR3_FILTER;
+	bad.address_space = 1ul << 32;
+	CHECK(insntrace(INSNTRACE_ALLOCATE_BUFFER, 0, &bad, sizeof(bad)) == -ESRCH);
+	bad.address_space = 0;
+	CHECK(insntrace(INSNTRACE_ALLOCATE_BUFFER, 0, &bad, sizeof(bad)) == -ESRCH);
+	CHECK(allocate() == 0);
+	CHECK(insntrace(INSNTRACE_GET_BUFFER_STATE, 1ul << 32, &bad,
+			sizeof(struct insntrace_state)) == -EINVAL);
+	CHECK(insntrace(INSNTRACE_GET_BUFFER_STATE, 0, (void *)8, sizeof(struct insntrace_state)) ==
+	      -EFAULT);
+	CHECK(insntrace(INSNTRACE_FREE_BUFFER, 1ul << 32, NULL, 0) == -EINVAL);
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+}
+
+/* Another process has no part in the session, and does not get one while there is another. */
+static void another(void)
+{
+	long child;
+
+	open_all();
+	CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK(initialize() == -EBUSY);
+		CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == -EBADFD);
+		CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == -EBADFD);
+		exit(0);
+	}
+	CHECK(wait4(child, NULL, 0) == child);
+	CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == 0);
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+}
+
+/* Of the CPU's trace, by CR3: what this process did, and nothing of the child's. */
+static uint64_t traced_by_space(long pid)
+{
+	volatile unsigned turns = 3000;
+
+	config.control = USER | BRANCH_EN | CR3_FILTER;
+	config.address_space = (uint64_t)pid;
+	open_all();
+	CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
+	while (turns)
+		turns = turns - 1;
+	CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == 0);
+	for (uint64_t n = 1; n < cpus; n++)
+		CHECK(state_of(n).available < 200);
+	turns = (unsigned)state_of(0).available;
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+	return turns;
+}
+
+static void address_space(void)
+{
+	long child;
+
+	CHECK(set_affinity(0, 1) == 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK(set_affinity(0, 1) == 0);
+		for (;;)
+			sleep_us(1000000);
+	}
+	CHECK(traced_by_space(getpid()) > 500);
+	CHECK(traced_by_space(child) < 400);
+	kill(child, SIGKILL);
+	CHECK(wait4(child, NULL, 0) == child);
+}
+
+/* Each of the two has a target that the other has not; they go on when somebody lets them. */
+#define JUMP() __asm__ volatile("lea 1f(%%rip), %%rax\n\tjmp *%%rax\n1:" : : : "rax")
+
+static void jump_a(unsigned n)
+{
+	for (; n; n--) {
+		JUMP();
+		if (n % 50 == 0)
+			yield();
+	}
+}
+
+static void jump_b(unsigned n)
+{
+	for (; n; n--) {
+		__asm__ volatile("nop");
+		JUMP();
+		if (n % 50 == 0)
+			yield();
+	}
+}
+
+static void wait_for_owner(void)
+{
+	CHECK(kill(getpid(), SIGSTOP) == 0);
+}
+
+/* After START: a child that inherits, or does not. */
+static void jump_with_child(void)
+{
+	long child;
+
+	wait_for_owner();
+	child = fork();
+	CHECK(child >= 0);
+	if (child) {
+		jump_a(120);
+		CHECK(wait4(child, NULL, 0) == child);
+	} else {
+		jump_b(80);
+	}
+}
+
+/* --- A program that traces another, without any right --- */
+
+static long child_that_waits(void)
+{
+	long child = fork();
+	int status;
+
+	CHECK(child >= 0);
+	if (!child) {
+		wait_for_owner();
+		jump_a(800);
+		exit(0);
+	}
+	CHECK(wait4(child, &status, WUNTRACED) == child);
+	return child;
+}
+
+static void open_thread(long child, uint32_t flags)
+{
+	config = (struct insntrace_config){.chunks = flags & INSNTRACE_STREAM ? 2 : 1,
+					   .chunk_order = flags & INSNTRACE_STREAM ? 0 : 2,
+					   .flags = flags,
+					   .control = BRANCH_EN};
+	CHECK(insntrace(INSNTRACE_INITIALIZE, INSNTRACE_THREADS, NULL, 1) == 0);
+	config.control |= OS;
+	CHECK(allocate() == -EOPNOTSUPP);
+	config.control &= ~(uint64_t)OS;
+	CHECK(allocate() == 0);
+	CHECK(insntrace(INSNTRACE_ASSIGN_THREAD, 0, (void *)child, 0) == 0);
+	CHECK(insntrace(INSNTRACE_GET_HOLDER, INSNTRACE_HOLDER_PT, NULL, 0) == getpid());
+	CHECK(insntrace(INSNTRACE_GET_HOLDER, 2, NULL, 0) == -EINVAL);
+	CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
+	CHECK(kill(child, SIGCONT) == 0);
+}
+
+static void close_thread(void)
+{
+	CHECK(insntrace(INSNTRACE_RELEASE_THREAD, 0, NULL, 0) == 0);
+	CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == 0);
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+}
+
+/* Three bytes a jump at the least; the child's end does not end its trace. */
+static void trace_child(void)
+{
+	struct insntrace_read read = {0, (uint64_t)bytes, sizeof(bytes)};
+	long child = child_that_waits();
+
+	open_thread(child, 0);
+	CHECK(wait4(child, NULL, 0) == child);
+	CHECK(insntrace(INSNTRACE_READ_BUFFER, 0, &read, sizeof(read)) == -EBADFD);
+	CHECK(insntrace(INSNTRACE_RELEASE_THREAD, 0, NULL, 0) == 0);
+	CHECK(insntrace(INSNTRACE_READ_BUFFER, 0, &read, sizeof(read)) >= 3 * 800);
+	CHECK(bytes[0] == 0x02 && bytes[1] == 0x82 && state_of(0).pid == 0);
+	CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == 0);
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+}
+
+static long read_stream(void)
+{
+	struct insntrace_read read = {0, (uint64_t)bytes, 1000};
+	long count = insntrace(INSNTRACE_READ_STREAM, 0, &read, sizeof(read));
+
+	CHECK(count >= 0 && count <= 1000);
+	return count;
+}
+
+static void stream_child(void)
+{
+	struct insntrace_read read = {1, (uint64_t)bytes, 1000};
+	long child = child_that_waits(), all = 0, count;
+
+	open_thread(child, INSNTRACE_STREAM);
+	CHECK(insntrace(INSNTRACE_READ_STREAM, 0, &read, sizeof(read)) == -EINVAL);
+	while (wait4(child, NULL, WNOHANG) == 0) {
+		all += read_stream();
+		sleep_us(500);
+	}
+	while ((count = read_stream()))
+		all += count;
+	CHECK(all >= 3 * 800);
+	close_thread();
+}
+
+/* `pid` has the right to kernel addresses, this one not. */
+static void may_not_trace(long pid)
+{
+	CHECK(insntrace(INSNTRACE_INITIALIZE, INSNTRACE_THREADS, NULL, 2) == 0);
+	CHECK(allocate() == 0);
+	CHECK(insntrace(INSNTRACE_ASSIGN_THREAD, 0, (void *)pid, 0) == -EPERM);
+	CHECK(insntrace(INSNTRACE_ASSIGN_THREAD, 0, (void *)(1ul << 32), 0) == -ESRCH);
+	CHECK(insntrace(INSNTRACE_ASSIGN_THREAD, 0, (void *)getpid(), 0) == 0);
+	CHECK(insntrace(INSNTRACE_ASSIGN_THREAD, 1, (void *)getpid(), 0) == -ENXIO);
+}
+
+int main(uint64_t argument)
+{
+	cpus = argument >> 8;
+	switch (argument & 0xff) {
+	case 0:
+		refused();
+		break;
+	case 1:
+		life_cycle();
+		break;
+	case 2:
+		bad_arguments();
+		break;
+	case 3:
+		another();
+		break;
+	case 4:
+		address_space();
+		break;
+	case 5: /* leaves it all to the kernel */
+		open_all();
+		CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
+		break;
+	case 6: /* and is killed */
+		open_all();
+		CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
+		for (;;)
+			;
+	case 7:
+		wait_for_owner();
+		jump_a(300);
+		break;
+	case 8:
+		wait_for_owner();
+		jump_b(200);
+		break;
+	case 9:
+		jump_with_child();
+		break;
+	case 10: /* as often as it is continued */
+		for (unsigned round = 0; round < 8; round++) {
+			wait_for_owner();
+			jump_a(400);
+		}
+		break;
+	case 11:
+		trace_child();
+		break;
+	case 12:
+		stream_child();
+		break;
+	case 13:
+		may_not_trace((long)cpus);
+		break;
+	default:
+		return 1;
+	}
+	return 0;
+}
