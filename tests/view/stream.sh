@@ -24,7 +24,7 @@ refuses()
 	[ $status = "$code" ] && [ ! -s "$scratch/out" ] && grep -q -- "$words" "$scratch/said"
 }
 
-echo 1..18
+echo 1..20
 $view rx -q -o "$scratch/copy.spt" <"$trace" >"$scratch/text" 2>"$scratch/said" &&
 	cmp -s "$trace" "$scratch/copy.spt" && [ ! -s "$scratch/text" ] &&
 	grep -q " $records records, 0 lost" "$scratch/said"
@@ -114,6 +114,41 @@ $view calls -f depth_of -d 1 -p "$program" "$trace" 2>/dev/null | grep -E '^ ' |
 	[ "$($view calls -d 1 -p "$program" "$trace" 2>/dev/null | grep -cE '^  ')" -le 3 ] &&
 	[ "$($view dump --from 100 --to 109 -p "$program" "$trace" 2>/dev/null | wc -l)" = 10 ]
 result 'filters: function, depth, range'
+
+# page FILE: of each function the instructions in it and not in its calls, from the profile in the page.
+page()
+{
+	perl -MMIME::Base64 -MIO::Uncompress::Gunzip=gunzip -MJSON::PP -0777 -ne '
+		my ($base64) = m{class="profile">([^<]*)<} or die "no profile\n";
+		my $packed = decode_base64($base64);
+		gunzip(\$packed, \my $text) or die "not packed\n";
+		my $all = decode_json($text);
+		my $profile = $all->{profiles}[0];
+		my ($at, @stack, %own) = (0);
+		for my $event (@{$profile->{events}}) {
+			my $name = $all->{shared}{frames}[$event->{frame}]{name};
+			die "back to $event->{at}\n" if $event->{at} < $at;
+			$own{$stack[-1]} += $event->{at} - $at if @stack;
+			$at = $event->{at};
+			push(@stack, $name), next if $event->{type} eq "O";
+			die "$name ends in @stack\n" if !@stack || pop(@stack) ne $name;
+		}
+		die "@stack do not end\n" if @stack;
+		printf "%s %d\n", $_, $own{$_} for grep { $own{$_} } sort keys %own;' "$1"
+}
+$view html -p "$program" -o "$scratch/page.html" "$trace" 2>/dev/null && page "$scratch/page.html" >"$scratch/own"
+perl -ne 'if (/^. +(\d+),(\d+) +(\S+)/) { $own{$3} += $2 - $1 + 1 } END { print "$_ $own{$_}\n" for sort keys %own }' "$scratch/calls" |
+	cmp -s - "$scratch/own" && [ "$(wc -l <"$scratch/own")" -ge 20 ] &&
+	grep -q 'Jamie Wong' "$scratch/page.html" && ! grep -qE '(src|href)="?(https?:)?//' "$scratch/page.html"
+result 'html has the calls of calls in one page, with its licence'
+
+# The frames of the middle are missing: a gap of the same number of records in dump, page and counters.
+$view html -p "$program" --damaged -o "$scratch/page.html" "$scratch/flipped" 2>/dev/null && page "$scratch/page.html" >"$scratch/own"
+missing=$($view dump -p "$program" --damaged "$scratch/flipped" 2>/dev/null | sed -nE 's/.*GAP ([0-9]+) records.*/\1/p')
+[ "$missing" -gt 1000 ] && grep -q "^\[gap.* $missing$" "$scratch/own" && grep -q "\"missing\":$missing," "$scratch/page.html" &&
+	refuses 1 'no branch of what is meant' $view html -p "$program" --from 99999999 -o "$scratch/none.html" "$trace" &&
+	! ls "$scratch"/none.html* 2>/dev/null
+result 'html shows a gap with its size, and writes no page without a branch'
 
 refuses 1 'no frame of a trace stream' $view dump Makefile && : >"$scratch/empty" &&
 	refuses 1 'no frame of a trace stream' $view rx "$scratch/empty" &&

@@ -17,6 +17,7 @@ static const struct command {
 	{"calls", "the calls of each task, indented, with instructions and lines", view_calls},
 	{"diff", "the first branch in which two runs of a task differ", view_diff},
 	{"same", "whether BTS and Processor Trace have the same branches", view_same},
+	{"html", "one page that a browser opens without a network", view_html},
 	{"perfetto", "a trace for ui.perfetto.dev", view_perfetto},
 	{"perf", "perf.data, which the perf of Linux reads", view_perf},
 };

@@ -27,6 +27,7 @@ static void push(struct stack *stack, struct frame frame)
 		stack->frames = reallocate(stack->frames, stack->room, sizeof(*stack->frames));
 	}
 	frame.position = stack->position;
+	frame.space = stack->space;
 	stack->frames[stack->depth++] = frame;
 	if (stack->observer && stack->observer->entered)
 		stack->observer->entered(stack->observer->argument, stack, stack->depth - 1);

@@ -18,6 +18,7 @@ enum frame_kind {
 
 struct frame {
 	const struct function *function; /* NULL: outside of any */
+	const struct space *space;	 /* the stack's: what its addresses are in */
 	uint64_t resume;       /* where the frame below goes on; 0: unknown, or a tail call's */
 	uint64_t resume_after; /* an event's other possible place: after the instruction */
 	enum frame_kind kind;

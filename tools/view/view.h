@@ -19,6 +19,7 @@ int view_stats(int argc, char **argv);
 int view_calls(int argc, char **argv);
 int view_diff(int argc, char **argv);
 int view_same(int argc, char **argv);
+int view_html(int argc, char **argv);
 int view_perfetto(int argc, char **argv);
 int view_perf(int argc, char **argv);
 

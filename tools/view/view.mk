@@ -2,13 +2,20 @@
 # build/view, a program of the host: sees traces.
 
 VIEW_CFLAGS  := -std=gnu11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP
-view_libraries := -ldw -lelf -lZydis -llz4 -lipt
+view_libraries := -ldw -lelf -lZydis -llz4 -lipt -lz
 view_objects := $(patsubst %,$(BUILD)/view-obj/%.o,$(wildcard tools/view/*.c) lib/frame.c)
 
 $(BUILD)/view-obj/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(VIEW_CFLAGS) -c -o $@ $<
 
+# What the page of `view html` has inside.
+view_page := tools/view/page.html $(addprefix third_party/speedscope/,speedscope.js speedscope.css LICENSE)
+$(BUILD)/view-obj/page.o: $(view_page)
+	@mkdir -p $(@D)
+	$(call short,LD)$(LD) -r -b binary -z noexecstack -o $@ $^
+
+view_objects += $(BUILD)/view-obj/page.o
 $(BUILD)/view: $(view_objects)
 	$(call short,HOSTCC)$(HOST_CC) -o $@ $^ $(view_libraries)
 
@@ -28,10 +35,10 @@ $(BUILD)/view-test/test_%: tests/view/test_%.c $(view_library)
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -MMD -MP,$(VIEW_CFLAGS)) -o $@ $^ $(view_libraries)
 
-$(BUILD)/view-test/fuzz_%: tests/view/fuzz_%.c $(filter-out tools/view/main.c,$(wildcard tools/view/*.c)) lib/frame.c $(wildcard tools/view/*.h)
+$(BUILD)/view-test/fuzz_%: tests/view/fuzz_%.c $(filter-out tools/view/main.c,$(wildcard tools/view/*.c)) lib/frame.c $(BUILD)/view-obj/page.o $(wildcard tools/view/*.h)
 	@mkdir -p $(@D)
 	$(call short,CLANG,$<)clang $(filter-out -O2 -MMD -MP,$(VIEW_CFLAGS)) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-	  -o $@ $(filter %.c,$^) $(view_libraries)
+	  -o $@ $(filter %.c %.o,$^) $(view_libraries)
 
 view_tests := $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
 view-tests: $(view_tests)
@@ -42,10 +49,10 @@ view: ## build/view: shows the branches of a panic, of a trace
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
 .PHONY: view
 
-check-view: ## check what `view` writes by the tools that read it: perf, protoc
+check-view: ## check what `view` writes by what reads it: perf, protoc, a browser
 	@tools/deps check view check-view
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
-	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh
+	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh tests/view/browser.pl
 .PHONY: check-view
 
 check-pt: ## compare Processor Trace with BTS in random programs of 12 million instructions: a minute

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: MIT
+/*
+ * view html: one page with everything inside, which a browser opens without a network: page.html,
+ * the viewer speedscope, and for each stream its calls as a profile in speedscope's format.
+ */
+#define _GNU_SOURCE
+#include "tools/view/follow.h"
+#include "tools/view/view.h"
+
+#include "abi/ptrace_bts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* A browser reads a profile as one string, of which V8 has no longer ones. */
+#define PROFILE_BYTES_MOST (500u << 20)
+
+#define EMBEDDED(name, file)                                                                       \
+	extern const char name##_start[] __asm__("_binary_" file "_start");                        \
+	extern const char name##_end[] __asm__("_binary_" file "_end")
+
+EMBEDDED(page, "tools_view_page_html");
+EMBEDDED(viewer, "third_party_speedscope_speedscope_js");
+EMBEDDED(style, "third_party_speedscope_speedscope_css");
+EMBEDDED(licence, "third_party_speedscope_LICENSE");
+
+/* The line of page.html that the data take the place of. */
+static const char place[] = "<!-- the trace -->\n";
+
+static const char *output = "trace.html";
+static char part[512]; /* the page until it is whole */
+static FILE *page;
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+	(void)state;
+	if (key != 'o')
+		return ARGP_ERR_UNKNOWN;
+	output = argument;
+	return 0;
+}
+
+static const struct argp_option options[] = {
+	{"output", 'o', "FILE", 0, "the file to write (trace.html)", 0},
+	{0},
+};
+
+/* What is written into it is in the page as gzip in base64. */
+struct packed {
+	z_stream gzip;
+	uint8_t bytes[3 << 14]; /* packed, not in the page yet */
+};
+
+static void put_base64(const uint8_t *bytes, size_t count)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (size_t i = 0; i < count; i += 3) {
+		uint32_t three = (uint32_t)bytes[i] << 16;
+		char four[4];
+
+		three |= i + 1 < count ? (uint32_t)bytes[i + 1] << 8 : 0;
+		three |= i + 2 < count ? bytes[i + 2] : 0;
+		for (unsigned at = 0; at < 4; at++)
+			four[at] = i + at > count ? '=' : digits[three >> (18 - 6 * at) & 63];
+		fwrite(four, 1, sizeof(four), page);
+	}
+}
+
+static void pack(struct packed *packed, int flush)
+{
+	int code;
+
+	do {
+		code = deflate(&packed->gzip, flush);
+		if (packed->gzip.avail_out && code != Z_STREAM_END)
+			return;
+		put_base64(packed->bytes, sizeof(packed->bytes) - packed->gzip.avail_out);
+		packed->gzip.next_out = packed->bytes;
+		packed->gzip.avail_out = sizeof(packed->bytes);
+	} while (code != Z_STREAM_END);
+}
+
+static ssize_t write_packed(void *cookie, const char *bytes, size_t count)
+{
+	struct packed *packed = cookie;
+
+	packed->gzip.next_in = (uint8_t *)bytes;
+	packed->gzip.avail_in = (unsigned)count;
+	pack(packed, Z_NO_FLUSH);
+	return (ssize_t)count;
+}
+
+static int close_packed(void *cookie)
+{
+	struct packed *packed = cookie;
+
+	pack(packed, Z_FINISH);
+	deflateEnd(&packed->gzip);
+	free(packed);
+	return 0;
+}
+
+static FILE *open_packed(void)
+{
+	struct packed *packed = allocate(1, sizeof(*packed));
+	FILE *file = fopencookie(
+		packed, "w", (cookie_io_functions_t){.write = write_packed, .close = close_packed});
+
+	packed->gzip.next_out = packed->bytes;
+	packed->gzip.avail_out = sizeof(packed->bytes);
+	if (!file || deflateInit2(&packed->gzip, 6, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY))
+		fail("no memory to pack the page");
+	return file;
+}
+
+/* As a string of JSON, which can be in a script of a page. */
+static void put_string(FILE *to, const char *text)
+{
+	fputc('"', to);
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || strchr("\"\\<>&\x7f", *text))
+			fprintf(to, "\\u%04x", (unsigned char)*text);
+		else
+			fputc(*text, to);
+	fputc('"', to);
+}
+
+/* Frames with the same name at the same address in memory are one. */
+struct profile_frame {
+	const char *name;
+	struct line line;
+};
+
+/* A stream on its way into the page. */
+struct profile {
+	FILE *json, *stamps, *gaps;
+	struct profile_frame *frames;
+	size_t frame_count, *slots, slot_count; /* of `frames`, plus one; 0: free */
+	uint64_t shift;				/* what gaps take of the axis */
+	uint64_t end, predicted, calls, missing, size;
+	bool begun; /* a branch was seen */
+	struct stack_counts counts;
+};
+
+static size_t *find_slot(const struct profile *profile, const char *name)
+{
+	size_t slot = ((uintptr_t)name * 0x9e3779b97f4a7c15 >> 32) & (profile->slot_count - 1);
+
+	while (profile->slots[slot] && profile->frames[profile->slots[slot] - 1].name != name)
+		slot = (slot + 1) & (profile->slot_count - 1);
+	return &profile->slots[slot];
+}
+
+static void grow_slots(struct profile *profile)
+{
+	profile->slot_count = profile->slot_count ? 2 * profile->slot_count : 256;
+	free(profile->slots);
+	profile->slots = allocate(profile->slot_count, sizeof(*profile->slots));
+	for (size_t i = 0; i < profile->frame_count; i++)
+		*find_slot(profile, profile->frames[i].name) = i + 1;
+}
+
+/* The number of a frame; `frame` NULL: of one that is only a name. */
+static size_t frame_number(struct profile *profile, const char *name, const struct frame *frame)
+{
+	struct line line = {0};
+
+	if (2 * profile->frame_count >= profile->slot_count)
+		grow_slots(profile);
+	if (*find_slot(profile, name))
+		return *find_slot(profile, name) - 1;
+	if (frame && frame->function && frame->space)
+		line = space_line(frame->space, frame->function->start);
+	profile->frames =
+		reallocate(profile->frames, profile->frame_count + 1, sizeof(*profile->frames));
+	profile->frames[profile->frame_count] = (struct profile_frame){name, line};
+	*find_slot(profile, name) = profile->frame_count + 1;
+	return profile->frame_count++;
+}
+
+static void put_event(struct profile *profile, char type, size_t frame, uint64_t position)
+{
+	profile->end = position + profile->shift;
+	profile->size += (uint64_t)fprintf(
+		profile->json, "%s\n{\"type\":\"%c\",\"frame\":%zu,\"at\":%llu}",
+		profile->size ? "," : "", type, frame, (unsigned long long)profile->end);
+	if (profile->size < PROFILE_BYTES_MOST)
+		return;
+	unlink(part);
+	fail("%s: a browser cannot read so many calls of one stream: --from, --to, --depth and "
+	     "--function leave some out",
+	     output);
+}
+
+static void enter(void *argument, const struct frame *frame, unsigned depth, uint64_t position)
+{
+	struct profile *profile = argument;
+
+	(void)depth;
+	profile->calls++;
+	put_event(profile, 'O', frame_number(profile, frame_name(frame), frame), position);
+}
+
+static void leave(void *argument, const struct frame *frame, unsigned depth, uint64_t position)
+{
+	struct profile *profile = argument;
+
+	(void)depth;
+	put_event(profile, 'C', frame_number(profile, frame_name(frame), frame), position);
+}
+
+/* A gap takes an instruction of the axis for each record; one before all branches takes nothing. */
+static void gap(void *argument, uint64_t missing, uint64_t position)
+{
+	struct profile *profile = argument;
+	static const char name[] = "[gap: as many records as it is wide, or an unknown number]";
+
+	profile->missing += missing;
+	fprintf(profile->gaps, ",[%llu,%llu]", (unsigned long long)position,
+		(unsigned long long)missing);
+	if (!profile->begun)
+		return;
+	put_event(profile, 'O', frame_number(profile, name, NULL), position);
+	profile->shift += missing ? missing : 1;
+	put_event(profile, 'C', frame_number(profile, name, NULL), position);
+}
+
+static void stamp(void *argument, const struct cursor_item *item, uint64_t position)
+{
+	struct profile *profile = argument;
+
+	/* A double of JavaScript does not hold every stamp: they are strings. */
+	fprintf(profile->stamps, ",[\"%llu\",%d,%u,%d,%llu]", (unsigned long long)item->record.to,
+		item->cpu, item->pid, item->qualifier == PTRACE_BTS_TASK_ARRIVES,
+		(unsigned long long)position);
+}
+
+static void branch(void *argument, const struct cursor_item *item, const struct stack *stack,
+		   uint64_t position)
+{
+	struct profile *profile = argument;
+
+	(void)stack;
+	(void)position;
+	profile->begun = true;
+	profile->predicted += !!(item->record.flags & TRACE_PREDICTED);
+}
+
+static void put_frames(struct profile *profile)
+{
+	fputs("],\n\"shared\":{\"frames\":[", profile->json);
+	for (size_t i = 0; i < profile->frame_count; i++) {
+		fprintf(profile->json, "%s\n{\"name\":", i ? "," : "");
+		put_string(profile->json, profile->frames[i].name);
+		if (profile->frames[i].line.file) {
+			fputs(",\"file\":", profile->json);
+			put_string(profile->json, profile->frames[i].line.file);
+			fprintf(profile->json, ",\"line\":%d", profile->frames[i].line.number);
+		}
+		fputc('}', profile->json);
+	}
+	fputs("]}}\n", profile->json);
+}
+
+static void put_counter(const char *name, uint64_t value)
+{
+	fprintf(page, ",\"%s\":%llu", name, (unsigned long long)value);
+}
+
+static void put_counters(const struct profile *profile, const struct trace_stream *stream)
+{
+	const struct stack_counts *counts = &profile->counts;
+
+	put_counter("instructions", profile->end - profile->shift);
+	put_counter("branches", counts->branches);
+	put_counter("predicted", profile->predicted);
+	put_counter("calls", profile->calls);
+	put_counter("events", counts->events);
+	put_counter("tail_calls", counts->tail_calls);
+	put_counter("unwound", counts->unwound);
+	put_counter("unmatched_returns", counts->unmatched_returns);
+	put_counter("repairs", counts->repairs);
+	put_counter("discontinuities", counts->discontinuities);
+	put_counter("gaps", counts->gaps);
+	put_counter("missing", profile->missing);
+	put_counter("bytes", stream->line_bytes);
+}
+
+/* Text that stays in memory until it is put into the page. */
+struct text {
+	char *bytes;
+	size_t size;
+	FILE *file;
+};
+
+static FILE *open_text(struct text *text)
+{
+	text->file = open_memstream(&text->bytes, &text->size);
+	if (!text->file)
+		fail("no memory for the page");
+	return text->file;
+}
+
+/* An array of what was written, each with a comma before it. */
+static void put_text(const char *name, struct text *text)
+{
+	fclose(text->file);
+	fprintf(page, ",\"%s\":[%s]", name, text->size ? text->bytes + 1 : "");
+	free(text->bytes);
+}
+
+static void put_stream(const struct filter *filter, struct trace *trace,
+		       struct trace_stream *stream, uint64_t *calls)
+{
+	struct profile profile = {.json = open_packed()};
+	struct text stamps, gaps;
+	const struct follow_events events = {
+		.enter = enter,
+		.leave = leave,
+		.gap = gap,
+		.stamp = stamp,
+		.branch = branch,
+		.argument = &profile,
+	};
+	char name[256];
+
+	profile.stamps = open_text(&stamps);
+	profile.gaps = open_text(&gaps);
+	trace_stream_name(stream, name, sizeof(name));
+	fputs("<script type=\"text/plain\" class=\"profile\">", page);
+	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"name\":",
+	      profile.json);
+	put_string(profile.json, name);
+	fputs(",\n\"profiles\":[{\"type\":\"evented\",\"unit\":\"none\",\"name\":", profile.json);
+	put_string(profile.json, name);
+	fputs(",\"events\":[", profile.json);
+	follow(filter, trace, stream, &events, &profile.counts);
+	fprintf(profile.json, "],\"startValue\":0,\"endValue\":%llu}",
+		(unsigned long long)profile.end);
+	put_frames(&profile);
+	fclose(profile.json);
+	fputs("</script>\n<script type=\"application/json\" class=\"stream\">{\"name\":", page);
+	put_string(page, name);
+	fprintf(page, ",\"id\":%u", stream->id);
+	put_counters(&profile, stream);
+	put_text("stamps", &stamps);
+	put_text("gap_list", &gaps);
+	fputs("}</script>\n", page);
+	free(profile.frames);
+	free(profile.slots);
+	*calls += profile.calls;
+}
+
+static void put_script(const char *id, const char *start, const char *end)
+{
+	fprintf(page, "<script type=\"text/plain\" id=\"%s\">", id);
+	fwrite(start, 1, (size_t)(end - start), page);
+	fputs("</script>\n", page);
+}
+
+static void put_about(const struct trace *trace)
+{
+	fputs("<script type=\"application/json\" id=\"about\">{\"path\":", page);
+	put_string(page, trace->path);
+	fputs(",\"file\":", page);
+	put_string(page, trace->name);
+	fputs(",\"version\":", page);
+	put_string(page, trace->version);
+	fputs(",\"silicon\":", page);
+	put_string(page, trace->silicon);
+	put_counter("cpus", trace->cpus);
+	put_counter("tsc_hz", trace->tsc_hz);
+	put_counter("bytes", trace->received.line_bytes);
+	put_counter("damaged", trace->received.damaged);
+	put_counter("missing", trace->received.missing);
+	fputs("}</script>\n", page);
+}
+
+/* Returns how many calls the page has. */
+static uint64_t put_page(const struct filter *filter, struct trace *trace)
+{
+	const char *at = memmem(page_start, (size_t)(page_end - page_start), place, strlen(place));
+	uint64_t calls = 0;
+
+	fwrite(page_start, 1, (size_t)(at - page_start), page);
+	put_script("viewer", viewer_start, viewer_end);
+	put_script("style", style_start, style_end);
+	put_script("licence", licence_start, licence_end);
+	put_about(trace);
+	for (size_t i = 0; i < trace->stream_count; i++)
+		if (filter_has_stream(filter, &trace->streams[i]))
+			put_stream(filter, trace, &trace->streams[i], &calls);
+	at += strlen(place);
+	fwrite(at, 1, (size_t)(page_end - at), page);
+	return calls;
+}
+
+int view_html(int argc, char **argv)
+{
+	struct filter filter = {.option = parse_option};
+	struct trace *trace;
+	uint64_t calls;
+
+	filter_parse(&filter, argc, argv,
+		     "Writes one page with everything inside, which a browser opens without a "
+		     "network: for each task or CPU its calls in the order of time and as a tree, "
+		     "counters, and which task ran where and when.",
+		     options);
+	trace = filter_load(&filter);
+	snprintf(part, sizeof(part), "%s.part", output);
+	page = fopen(part, "wb");
+	if (!page)
+		fail("%s: %s", part, strerror(errno));
+	calls = put_page(&filter, trace);
+	if (!calls) {
+		unlink(part);
+		fail("%s: no branch of what is meant is in it", trace->path);
+	}
+	if (ferror(page) | fclose(page) || rename(part, output))
+		fail("%s: %s", output, strerror(errno));
+	fprintf(stderr, "view: %s: %llu calls\n", output, (unsigned long long)calls);
+	trace_free(trace);
+	return 0;
+}
