@@ -26,6 +26,7 @@ enum trace_frame_type {
 	TRACE_FRAME_PACKETS =
 		7,	      /* Processor Trace: bytes of `stream`, from any place of a packet */
 	TRACE_FRAME_CODE = 8, /* a uint64_t address and the bytes there: code without a file */
+	TRACE_FRAME_SUM = 9,  /* a uint32_t: CRC32C of all records of `stream` */
 };
 
 enum trace_encoding {

@@ -30,6 +30,7 @@ struct export_stream {
 	enum export_what what;
 	struct tracer *tracer;
 	unsigned view;
+	uint32_t sum; /* of the records, as they were in the ring */
 	struct frame_block block;
 };
 
@@ -191,6 +192,7 @@ static struct trace_record record_to_send(const struct ptrace_bts_record *record
 
 static void add_record(struct export_stream *stream, const struct trace_record *record)
 {
+	stream->sum = crc32c(stream->sum, record, sizeof(*record));
 	if (frame_add(&line, &stream->block, record))
 		return;
 	frame_flush(&line, &stream->block, this_cpu()->index, tsc_read());
@@ -345,6 +347,8 @@ static void finish(struct export_stream **at)
 	pause(stream);
 	drain(stream);
 	frame_flush(&line, &stream->block, this_cpu()->index, tsc_read());
+	frame_send(&line, header_of(TRACE_FRAME_SUM, stream->block.header.stream), &stream->sum,
+		   sizeof(stream->sum));
 	totals[total_count++] = stream->block.total;
 	trace_detach(stream->tracer);
 	*at = stream->next;

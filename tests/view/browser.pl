@@ -149,7 +149,7 @@ sub check {
 	result($shown eq 'task 1 (stepped)' && -s "$scratch/records" > 0, 'the page shows the calls of its task without a network');
 
 	my @cells = @{run(q{Array.from(document.querySelectorAll('#streams tbody td'), cell => cell.textContent.replace(/\D/g, ''))})};
-	my ($branches, $predicted) = view("stats $program $trace") =~ /(\d+) branches, (\d+) predicted/;
+	my ($branches, $predicted) = view("stats $program $trace") =~ /(\d+) branches, \d+ instructions, (\d+) predicted/;
 	my ($walked, $events, $tails, $unwound) = view("calls $program $trace") =~ /(\d+)[^,\n]*\n[^\n]*?: (\d+) events, (\d+) tail calls, (\d+) unwound/;
 	result($cells[1] == $branches && $cells[4] == $predicted && $cells[5] == $events && $cells[6] == $tails && $cells[7] == $unwound,
 		'its counters are those of stats and calls');

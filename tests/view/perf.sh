@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# perf.sh: perf.data that `view perf` makes of the trace of test_stack.c, as the perf of Linux reads it;
-# the records themselves are the judge. Prints TAP. A part of `make check-view`.
+# perf.sh: perf.data that `view perf` makes of the trace of test_stack.c and of those of `make corpus`, as the perf of Linux
+# reads it; the records themselves are the judge. Prints TAP. A part of `make check-view`.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 view=build/view program=build/view-test/stepped
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 build/view-test/test_stack "$program" "$scratch/trace.spt" "$scratch/records" >/dev/null
-perl -e '$/ = \24; while (<>) { printf "%x %x %s\n", unpack("Q<2"), (unpack("Q<3"))[2] & 16 ? "P" : "M" }' \
-	"$scratch/records" >"$scratch/expected"
+
+# Of records the branches, with their prediction; stamps are none.
+branches()
+{
+	perl -e 'binmode STDIN; $/ = \24; while (<STDIN>) {
+		my ($from, $to, $flags) = unpack "Q<3"; printf "%x %x %s\n", $from, $to, $flags & 16 ? "P" : "M" unless $flags >> 63 }'
+}
+
+branches <"$scratch/records" >"$scratch/expected"
 $view perf -p "$program" -o "$scratch/samples.data" "$scratch/trace.spt" 2>/dev/null
 $view perf --aux -p "$program" -o "$scratch/aux.data" "$scratch/trace.spt" 2>/dev/null
 
@@ -22,19 +29,28 @@ read_perf()
 	perf "$@" 2>/dev/null
 }
 
-echo 1..6
-# Newest first, and each sample but the first begins with a branch of the one before.
-read_perf script -D -i "$scratch/samples.data" | perl -ne '
-	sub flush { pop @pairs if $after++; print reverse map { "$_\n" } @pairs; @pairs = () }
+# Newest first; a sample may begin with the last branch of the one before.
+sampled()
+{
+	read_perf script -D -i "$1" | perl -ne '
+	sub flush { pop @pairs if defined $last && $pairs[-1] eq $last; $last = $pairs[0] // $last; print reverse map { "$_\n" } @pairs; @pairs = () }
 	flush() if /PERF_RECORD_SAMPLE/ && @pairs;
 	push @pairs, sprintf "%x %x %s", hex $1, hex $2, $3 if /^\.+ +\d+: ([0-9a-f]{16}) -> ([0-9a-f]{16}) \d+ cycles +([PM])/;
-	END { flush() }' >"$scratch/got"
+	END { flush() if @pairs }'
+}
+
+# Without a kernel of which there is a file perf cannot decode what is from there, and says so.
+in_aux_area()
+{
+	read_perf script -i "$1" --itrace=b -F ip,addr | sed -nE 's/^ *([0-9a-f]+) => *([0-9a-f]+)$/\1 \2/p' | grep -v '^0 \| 0$'
+}
+
+echo 1..16
+sampled "$scratch/samples.data" >"$scratch/got"
 [ -s "$scratch/got" ] && cmp -s "$scratch/expected" "$scratch/got"
 result 'perf script has the branches of all samples, in order, with their prediction'
 
-# Without a kernel of which there is a file perf cannot decode what is from there, and says so.
-read_perf script -i "$scratch/aux.data" --itrace=b -F ip,addr | sed -nE 's/^ *([0-9a-f]+) => *([0-9a-f]+)$/\1 \2/p' |
-	grep -v '^0 \| 0$' >"$scratch/got"
+in_aux_area "$scratch/aux.data" >"$scratch/got"
 awk '{ print $1, $2 }' "$scratch/expected" | cmp -s - "$scratch/got"
 result 'perf script --itrace=b has the branches of the AUX area, in order'
 
@@ -54,4 +70,15 @@ result 'the call chains lead to main()'
 
 read_perf annotate -i "$scratch/samples.data" --stdio compare | grep -qE '^ +100\.00 .*mov .*# \+100\.00%'
 result 'perf annotate has the coverage of a function'
+
+for name in sort jumps distinct tasks newest; do
+	trace=build/corpus/$name
+	$view dump --raw -e build/corpus/spoor.elf -p $trace.elf $trace.spt 2>/dev/null | branches >"$scratch/expected"
+	sampled $trace.data >"$scratch/got"
+	[ -s "$scratch/expected" ] && cmp "$scratch/expected" "$scratch/got"
+	result "corpus: $name: perf script has the branches of all samples"
+	in_aux_area $trace.aux >"$scratch/got"
+	awk '{ print $1, $2 }' "$scratch/expected" | cmp - "$scratch/got"
+	result "corpus: $name: perf script --itrace=b has those of the AUX area"
+done
 exit $failed

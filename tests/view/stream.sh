@@ -24,7 +24,7 @@ refuses()
 	[ $status = "$code" ] && [ ! -s "$scratch/out" ] && grep -q -- "$words" "$scratch/said"
 }
 
-echo 1..20
+echo 1..21
 $view rx -q -o "$scratch/copy.spt" <"$trace" >"$scratch/text" 2>"$scratch/said" &&
 	cmp -s "$trace" "$scratch/copy.spt" && [ ! -s "$scratch/text" ] &&
 	grep -q " $records records, 0 lost" "$scratch/said"
@@ -156,6 +156,23 @@ refuses 1 'no frame of a trace stream' $view dump Makefile && : >"$scratch/empty
 	refuses 2 'which trace' $view check && refuses 2 'is no number' $view dump --from x "$trace" &&
 	refuses 1 "no task 'nobody'" $view dump -t nobody -p "$program" "$trace"
 result 'foreign files, none, and wrong command lines: a sentence'
+
+# Another sum, in a frame that is right: type 9, CRC32C over all before it, and no zero more than COBS takes.
+perl -0777 -ne '
+	sub crc { my $crc = 0xffffffff; for my $byte (unpack "C*", shift) { $crc ^= $byte; $crc = $crc >> 1 ^ ($crc & 1 ? 0x82f63b78 : 0) for 1 .. 8 } $crc ^ 0xffffffff }
+	for my $chunk (split /(\0)/) {
+		my $frame = "";
+		for (my $rest = $chunk; length $rest > 1 && length $chunk < 250;) {
+			my $code = ord $rest; $frame .= substr($rest, 1, $code - 1) . "\0"; $rest = substr($rest, $code);
+		}
+		chop $frame;
+		print(ord $frame == 9 && length $frame == 48 ? do {
+			substr($frame, 40, 1) ^= "\1"; substr($frame, 44, 4) = pack "V", crc(substr($frame, 0, 44));
+			join "", map { chr(1 + length) . $_ } split /\0/, $frame, -1 } : $chunk);
+	}' "$trace" >"$scratch/summed"
+! cmp -s "$trace" "$scratch/summed" && refuses 1 'the records are not those that were sent' $view rx "$scratch/summed" &&
+	refuses 1 'the records are not those that were sent' $view dump "$scratch/summed"
+result 'records that are not those that were in the ring are refused'
 
 # The version is byte 1 of the first frame's header, after the delimiter and the code of COBS.
 perl -e 'use strict; binmode STDIN; local $/; my $in = <STDIN>; substr($in, 3, 1) = chr 2; print $in' <"$trace" >"$scratch/future"

@@ -38,6 +38,7 @@ static uint64_t executed, executed_then, walked, at; /* `then`: up to the last b
 static char first_wrong[512];
 static struct frame_line line;
 static struct frame_block block;
+static uint32_t sum;
 static FILE *out, *raw;
 
 static void put(void *argument, const uint8_t *bytes, size_t count)
@@ -51,6 +52,7 @@ static void send(uint64_t from, uint64_t to)
 {
 	struct trace_record record = {from, to, branches % 16 ? TRACE_PREDICTED : 0};
 
+	sum = crc32c(sum, &record, sizeof(record));
 	if (raw && fwrite(&record, sizeof(record), 1, raw) != 1)
 		fail("the records cannot be written");
 	if (frame_add(&line, &block, &record))
@@ -84,6 +86,8 @@ static void send_hello(const char *program)
 static void send_end(void)
 {
 	frame_flush(&line, &block, 0, branches);
+	frame_send(&line, (struct trace_frame){.type = TRACE_FRAME_SUM, .stream = 1}, &sum,
+		   sizeof(sum));
 	frame_send(&line, (struct trace_frame){.type = TRACE_FRAME_END, .count = 1}, &block.total,
 		   sizeof(block.total));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // view stats: how much of what a trace has, and its hottest branches.
-#include "tools/view/filter.h"
+#include "tools/view/follow.h"
 #include "tools/view/view.h"
 
 #include <stdlib.h>
@@ -70,9 +70,10 @@ static void add_edge(const struct trace_stream *stream, const struct trace_recor
 	edge->predicted += !!(record->flags & TRACE_PREDICTED);
 }
 
-static void print_stream(const struct filter *filter, const struct trace *trace,
-			 const struct trace_stream *stream)
+static void print_stream(const struct filter *filter, struct trace *trace,
+			 struct trace_stream *stream)
 {
+	const struct follow_events nothing = {.argument = NULL};
 	uint64_t branches = 0, predicted = 0, gaps = 0, missing = 0, stamps = 0;
 	struct cursor_item item;
 	struct cursor cursor;
@@ -92,9 +93,10 @@ static void print_stream(const struct filter *filter, const struct trace *trace,
 		add_edge(stream, &item.record);
 	}
 	cursor_stop(&cursor);
-	printf("%-24s %9llu branches, %llu predicted, %llu stamps, %llu gaps (%llu missing), "
+	printf("%-24s %9llu branches, %llu instructions, %llu predicted, %llu stamps, %llu gaps (%llu missing), "
 	       "%.3f bytes a branch\n",
 	       trace_stream_name(stream, name, sizeof(name)), (unsigned long long)branches,
+	       (unsigned long long)follow(filter, trace, stream, &nothing, NULL),
 	       (unsigned long long)predicted, (unsigned long long)stamps, (unsigned long long)gaps,
 	       (unsigned long long)missing,
 	       branches ? (double)stream->line_bytes / (double)branches : 0.0);

@@ -142,6 +142,7 @@ static bool take_branches(struct trace *trace, const struct trace_frame *header,
 	if (trace->wrong)
 		return false;
 	trace_add_part(&stream->parts, header, payload, size, line_size);
+	stream->sum = crc32c(stream->sum, records, count * sizeof(*records));
 	stream->records += header->count;
 	stream->stamps += header->stamps;
 	stream->lost += header->lost;
@@ -190,6 +191,20 @@ static bool take_end(struct trace *trace, const struct trace_frame *header, cons
 	return true;
 }
 
+static bool take_sum(struct trace *trace, const struct trace_frame *header, const uint8_t *payload,
+		     size_t size)
+{
+	struct trace_stream *stream = trace_stream(trace, header->stream);
+
+	if (size != sizeof(stream->sum_sent)) {
+		trace->wrong = "a frame SUM is not of four bytes";
+		return false;
+	}
+	memcpy(&stream->sum_sent, payload, size);
+	stream->summed = true;
+	return true;
+}
+
 bool trace_take(struct trace *trace, const struct trace_frame *header, const uint8_t *payload,
 		size_t size, size_t line_size)
 {
@@ -208,6 +223,8 @@ bool trace_take(struct trace *trace, const struct trace_frame *header, const uin
 		return true;
 	case TRACE_FRAME_PACKETS:
 		return take_packets(trace, header, payload, size, line_size);
+	case TRACE_FRAME_SUM:
+		return take_sum(trace, header, payload, size);
 	case TRACE_FRAME_END:
 		return take_end(trace, header, payload, size);
 	default:
@@ -231,6 +248,10 @@ static const char *stream_flaw(const struct trace_stream *stream, char *text, si
 		snprintf(text, size, "%s: %u frames with %llu %s were sent, %u with %llu are here",
 			 name, total->frames, (unsigned long long)total->records, unit,
 			 taken->frames, (unsigned long long)taken->records);
+	else if (stream->summed && stream->sum != stream->sum_sent)
+		snprintf(text, size,
+			 "%s: the records are not those that were sent: CRC32C %08x, not %08x",
+			 name, stream->sum, stream->sum_sent);
 	else
 		return NULL;
 	return text;

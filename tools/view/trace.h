@@ -30,6 +30,8 @@ struct trace_stream {
 	struct trace_total taken; /* of the frames that are here */
 	struct trace_total total; /* as END has it */
 	bool totalled;
+	uint32_t sum, sum_sent; /* CRC32C of the records; of SUM */
+	bool summed;
 	struct space space;
 };
 

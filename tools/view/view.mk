@@ -24,9 +24,9 @@ $(BUILD)/view-test/stepped: tests/view/stepped.c
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) -std=gnu11 -g -O2 $(WARN) -static -no-pie -fcf-protection=none -o $@ $<
 
-# A program for Spoor's ring 3, which runs on the build machine as well.
+# Programs for Spoor's ring 3, which run on the build machine as well.
 $(BUILD)/obj/tests/view/%.c.o: CFLAGS := $(user_cflags)
-$(BUILD)/view-test/example.elf: $(BUILD)/obj/tests/view/example.c.o $(user_library) tests/user/user.ld
+$(BUILD)/view-test/%.elf: $(BUILD)/obj/tests/view/%.c.o $(user_library) tests/user/user.ld
 	@mkdir -p $(@D)
 	$(call short,LD)$(LD) -nostdlib -static -O2 --gc-sections -z noexecstack -T tests/user/user.ld -o $@ $(filter %.o,$^)
 
@@ -37,10 +37,10 @@ $(BUILD)/view-test/test_%: tests/view/test_%.c $(view_library)
 
 $(BUILD)/view-test/fuzz_%: tests/view/fuzz_%.c $(filter-out tools/view/main.c,$(wildcard tools/view/*.c)) lib/frame.c $(BUILD)/view-obj/page.o $(wildcard tools/view/*.h)
 	@mkdir -p $(@D)
-	$(call short,CLANG,$<)clang $(filter-out -O2 -MMD -MP,$(VIEW_CFLAGS)) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+	$(call short,CLANG,$<)clang $(filter-out -O2 -MMD -MP,$(VIEW_CFLAGS)) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Wl,$(if $(findstring file,$@),--wrap=fail,--gc-sections) \
 	  -o $@ $(filter %.c %.o,$^) $(view_libraries)
 
-view_tests := $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
+view_tests := $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/fuzz_file $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
 view-tests: $(view_tests)
 .PHONY: view-tests
 
@@ -49,7 +49,22 @@ view: ## build/view: shows the branches of a panic, of a trace
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
 .PHONY: view
 
-check-view: ## check what `view` writes by what reads it: perf, protoc, a browser
+corpus_programs := $(patsubst tests/view/%.c,$(BUILD)/view-test/%.elf,$(wildcard tests/view/corpus/*.c))
+corpus: ## build/corpus: traces with their programs, listings and figures, for tests of decoders
+	@tools/deps check run view
+	@$(MAKE) --no-print-directory images $(BUILD)/view view-tests $(corpus_programs)
+	@prove --verbose --exec '' tests/view/corpus.sh :: $(BUILD)/corpus
+.PHONY: corpus
+
+fuzz-view: view-tests ## the readers of `view` on random input, SECONDS= each
+	@prove --verbose --exec '' tests/view/fuzz.sh :: $(SECONDS)
+.PHONY: fuzz-view
+
+round-trip: $(BUILD)/view $(corpus_programs) ## 10,000,000 random records out of the machine (THOUSANDS=, SEED=)
+	@prove --verbose --exec '' tests/view/round_trip.sh :: $(THOUSANDS) $(SEED)
+.PHONY: round-trip
+
+check-view: corpus ## check what `view` writes by what reads it: perf, protoc, a browser
 	@tools/deps check view check-view
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
 	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh tests/view/browser.pl
