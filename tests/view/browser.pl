@@ -18,7 +18,7 @@ use constant PATIENCE => 300; # seconds
 chdir(($0 =~ m{(.*)/})[0] . '/../..') or die "browser: $!\n";
 my $scratch = tempdir(CLEANUP => 1);
 my $http = HTTP::Tiny->new(timeout => PATIENCE);
-my ($driver, $base);
+my ($driver, $base) = (0, '');
 my ($number, $failed) = (0, 0);
 
 start_driver();
@@ -26,8 +26,10 @@ if (($ARGV[0] // '') eq '--open') {
 	die "usage: browser.pl --open PAGE [SCREENSHOT.png]\n" unless defined $ARGV[1];
 	my $began = time;
 	open_page($ARGV[1]);
-	printf "%.1f\n", time - $began;
+	my $took = time - $began;
 	screenshot($ARGV[2]) if $ARGV[2];
+	stop_driver();
+	printf "%.1f\n", $took;
 	exit 0;
 }
 check();
@@ -35,11 +37,15 @@ exit($failed ? 1 : 0);
 
 END {
 	local $?;
-	eval { ask('DELETE', '') } if $base && $base =~ /session/;
-	if ($driver) {
-		kill 'TERM', $driver;
-		waitpid $driver, 0;
-	}
+	stop_driver();
+}
+
+sub stop_driver {
+	return unless $driver;
+	eval { ask('DELETE', '') } if $base =~ /session/;
+	kill 'TERM', $driver;
+	waitpid $driver, 0;
+	$driver = 0;
 }
 
 # With a port that nothing listens on; the browser resolves no name.

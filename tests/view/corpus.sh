@@ -66,7 +66,7 @@ stepped()
 	result "$name: the branches and the $figures instructions of the same file on this machine"
 }
 
-echo 1..15
+echo 1..16
 cp build/spoor.elf "$out/"
 echo '# name branches different instructions bytes bytes-a-branch' >"$out/figures.txt"
 tests=build/view-test
@@ -82,4 +82,6 @@ stepped distinct
 result 'distinct: at least 20,000 different branches'
 [ "$(grep -o ' task [0-9]* arrives' "$out/tasks.calls" | sort | uniq -c | awk '$1 >= 3' | wc -l)" -ge 4 ] && [ "$(grep -c ' trap_stubs \[event\]' "$out/tasks.calls")" -ge 3 ]
 result 'tasks: the kernel with interrupts and four tasks'
+tail -n 1 "$out/tasks.calls" | grep -q ' 0 gaps, 0 repairs, 0 discontinuities'
+result 'tasks: the calls of the kernel over switches, interrupts and system calls need no repair'
 exit $failed

@@ -42,37 +42,70 @@ static const char *const flows[] = {
 	[FLOW_REPEAT] = "event",
 };
 
-static void print_address(const struct space *space, uint64_t address, int width)
+static int put_address(char *text, size_t size, const struct space *space, uint64_t address,
+		       int width)
 {
 	char name[256];
 
 	if (addresses)
-		printf("%016llx", (unsigned long long)address);
-	else
-		printf("%*s", width, space_describe(space, address, name, sizeof(name)));
+		return snprintf(text, size, "%016llx", (unsigned long long)address);
+	return snprintf(text, size, "%*s", width,
+			space_describe(space, address, name, sizeof(name)));
 }
 
 /* Task, CPU and index: the same three columns in each line. */
 static void print_start(const struct trace_stream *stream, const struct cursor_item *item)
 {
-	char cpu[16] = "-";
+	static const struct trace_stream *of;
+	static int on = -2;
+	static uint32_t pid;
+	static char start[64];
 	const char *name = stream->name[0] ? stream->name : stream->program;
 
-	if (item->cpu >= 0)
-		snprintf(cpu, sizeof(cpu), "%03d", item->cpu);
-	printf("%16.16s %6u [%s] %9llu: ", *name ? name : "-", item->pid, cpu,
-	       (unsigned long long)item->index);
+	if (of != stream || on != item->cpu || pid != item->pid) {
+		of = stream;
+		on = item->cpu;
+		pid = item->pid;
+		snprintf(start, sizeof(start), on < 0 ? "%16.16s %6u [-]" : "%16.16s %6u [%03d]",
+			 *name ? name : "-", pid, on);
+	}
+	printf("%s %9llu: ", start, (unsigned long long)item->index);
+}
+
+/* What is printed of a branch; most were printed before. */
+struct line_text {
+	const struct trace_stream *stream; /* NULL: none */
+	struct trace_record record;
+	size_t size;
+	char text[2 * 256 + 64];
+};
+
+static void make_line(struct line_text *line)
+{
+	const struct space *space = &line->stream->space;
+	const struct trace_record *record = &line->record;
+	size_t room = sizeof(line->text);
+	int used = put_address(line->text, room, space, record->from, 32);
+
+	used += snprintf(line->text + used, room - (size_t)used, " -> ");
+	used += put_address(line->text + used, room - (size_t)used, space, record->to, -32);
+	used += snprintf(line->text + used, room - (size_t)used, " %c%s%s\n",
+			 record->flags & TRACE_PREDICTED ? 'P' : '-', addresses ? "" : " ",
+			 addresses ? "" : flows[space_instruction(space, record->from).flow]);
+	line->size = (size_t)used;
 }
 
 static void print_branch(const struct trace_stream *stream, const struct trace_record *record)
 {
-	print_address(&stream->space, record->from, 32);
-	printf(" -> ");
-	print_address(&stream->space, record->to, -32);
-	printf(" %c", record->flags & TRACE_PREDICTED ? 'P' : '-');
-	if (!addresses)
-		printf(" %s", flows[space_instruction(&stream->space, record->from).flow]);
-	putchar('\n');
+	static struct line_text lines[4096];
+	struct line_text *line = &lines[(record->from * 31 + record->to) % 4096];
+
+	if (line->stream != stream || memcmp(&line->record, record, sizeof(*record)) != 0) {
+		line->stream = stream;
+		line->record = *record;
+		make_line(line);
+	}
+	fwrite(line->text, 1, line->size, stdout);
 }
 
 static void print_item(const struct trace_stream *stream, const struct cursor_item *item)

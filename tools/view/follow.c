@@ -151,7 +151,7 @@ static struct follow_task *find_task(struct follower *follower, uint32_t pid,
 	task->stack.observer = observer;
 	task->stack.entries = follower->trace->entries;
 	task->stack.entry_count = follower->trace->entry_count;
-	snprintf(task->name, sizeof(task->name), "task %u", pid);
+	snprintf(task->name, sizeof(task->name), pid ? "task %u" : "no task", pid);
 	for (size_t i = 0; i < follower->trace->stream_count; i++)
 		if (follower->trace->streams[i].id == pid)
 			snprintf(task->name, sizeof(task->name), "%s",
@@ -210,7 +210,7 @@ static void take_item(struct follower *follower, const struct cursor_item *item,
 {
 	const struct follow_events *events = follower->events;
 
-	if (!follower->current || item->kind == CURSOR_STAMP)
+	if (!follower->current || (follower->outer && item->pid != follower->current->pid))
 		switch_to(follower, item, observer);
 	set_visible(follower, filter_has_item(follower->filter, item));
 	switch (item->kind) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
 #include "tools/view/stack.h"
 
 #include "tools/view/view.h"
@@ -184,7 +185,35 @@ static void leave_kernel(struct stack *stack, uint64_t to)
 	push(stack, event);
 }
 
-static void return_to(struct stack *stack, uint64_t to, bool leaves_kernel)
+/* WRMSR is on the way to `from`: recording may have been off, and calls and returns with it. */
+static bool may_have_paused(const struct stack *stack, uint64_t from)
+{
+	const struct code *code = space_code(stack->space, stack->at);
+	size_t left = 0;
+	const uint8_t *bytes = code && stack->at ? code_bytes(code, stack->at, &left) : NULL;
+
+	return bytes && from > stack->at && from - stack->at < left &&
+	       memmem(bytes, from - stack->at, "\x0f\x30", 2);
+}
+
+/*
+ * RSP is another one, by a jump of the stack that no symbol tells of: what was called since the
+ * innermost event is over.
+ */
+static void return_elsewhere(struct stack *stack, uint64_t to)
+{
+	const struct function *function = space_function(stack->space, to);
+	size_t depth = stack->depth;
+
+	while (depth > 0 && stack->frames[depth - 1].kind != FRAME_EVENT)
+		depth--;
+	truncate_to(stack, depth);
+	push(stack, (struct frame){.function = function,
+				   .kind = depth ? FRAME_TAIL : FRAME_ROOT,
+				   .entered = to});
+}
+
+static void return_to(struct stack *stack, uint64_t from, uint64_t to, bool leaves_kernel)
 {
 	size_t found = find_resumption(stack, to);
 
@@ -197,10 +226,14 @@ static void return_to(struct stack *stack, uint64_t to, bool leaves_kernel)
 			stack->frames[stack->depth - 1].set_jump = to;
 		return;
 	}
+	stack->resuming |= may_have_paused(stack, from);
 	stack->counts.unmatched_returns += !stack->resuming;
 	if (leaves_kernel)
 		leave_kernel(stack, to);
-	if (has_calls(stack)) {
+	if (has_calls(stack) && !stack->resuming && !leaves_kernel && !find_set_jump(stack, to) &&
+	    !find_function(stack, space_function(stack->space, to), FARTHEST_UNWIND)) {
+		return_elsewhere(stack, to);
+	} else if (has_calls(stack)) {
 		go_to(stack, to, false);
 	} else {
 		truncate_to(stack, 0); /* it was entered before the trace began */
@@ -277,7 +310,7 @@ void stack_branch(struct stack *stack, uint64_t from, uint64_t to)
 						   .entered = to});
 	} else if (instruction.flow == FLOW_RETURN || instruction.flow == FLOW_INTERRUPT_RETURN ||
 		   leaves_kernel) {
-		return_to(stack, to, leaves_kernel);
+		return_to(stack, from, to, leaves_kernel);
 	} else {
 		go_to(stack, to, instruction.direct);
 	}

@@ -131,6 +131,27 @@ void trace_add_part(struct trace_parts *parts, const struct trace_frame *header,
 	parts->part[parts->count++] = (struct trace_part){*header, copy, size, line_size};
 }
 
+/* crc32c() by the processor's instruction: half the time of a `view dump` was that of the table. */
+__attribute__((target("sse4.2"))) static uint32_t
+sum_fast(uint32_t sum, const struct trace_record *records, size_t count)
+{
+	uint64_t crc = ~sum;
+
+	for (size_t i = 0; i < count; i++) {
+		crc = __builtin_ia32_crc32di(crc, records[i].from);
+		crc = __builtin_ia32_crc32di(crc, records[i].to);
+		crc = __builtin_ia32_crc32di(crc, records[i].flags);
+	}
+	return ~(uint32_t)crc;
+}
+
+static uint32_t sum_records(uint32_t sum, const struct trace_record *records, size_t count)
+{
+	if (__builtin_cpu_supports("sse4.2"))
+		return sum_fast(sum, records, count);
+	return crc32c(sum, records, count * sizeof(*records));
+}
+
 static bool take_branches(struct trace *trace, const struct trace_frame *header,
 			  const uint8_t *payload, size_t size, size_t line_size)
 {
@@ -142,7 +163,7 @@ static bool take_branches(struct trace *trace, const struct trace_frame *header,
 	if (trace->wrong)
 		return false;
 	trace_add_part(&stream->parts, header, payload, size, line_size);
-	stream->sum = crc32c(stream->sum, records, count * sizeof(*records));
+	stream->sum = sum_records(stream->sum, records, count);
 	stream->records += header->count;
 	stream->stamps += header->stamps;
 	stream->lost += header->lost;
@@ -449,6 +470,10 @@ static void describe_record(struct cursor *cursor, struct cursor_item *item)
 	item->cpu = cursor->cpu;
 	item->pid = cursor->pid;
 	item->of_cpu = cursor->stream->id & TRACE_STREAM_CPU;
+	/* Nothing arrives where a CPU idles. */
+	if (item->of_cpu && item->kind == CURSOR_STAMP &&
+	    item->qualifier == PTRACE_BTS_TASK_DEPARTS)
+		cursor->pid = 0;
 }
 
 bool cursor_next(struct cursor *cursor, struct cursor_item *item)

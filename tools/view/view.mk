@@ -67,7 +67,7 @@ round-trip: $(BUILD)/view $(corpus_programs) ## 10,000,000 random records out of
 check-view: corpus ## check what `view` writes by what reads it: perf, protoc, a browser
 	@tools/deps check view check-view
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
-	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh tests/view/browser.pl
+	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh tests/view/browser.pl tests/view/bench.sh
 .PHONY: check-view
 
 check-pt: ## compare Processor Trace with BTS in random programs of 12 million instructions: a minute
