@@ -27,9 +27,10 @@ enum { CAPABILITIES = 0, CONFIGURATION = 2, COUNTER = 0x1e, COMPARATORS = 0x20 }
 #define DESTINATION_SHIFT     12
 #define ADDRESS_SHIFT	      32
 
-/* Ticks: what is past would come a whole round later; nobody changes the comparator so short
-   before; the processor has been reset meanwhile. */
-enum { NEVER_SOONER = 100, SOON = 1000, LOST = 100000000 };
+/* Ticks. What is past would come a whole round later; so short before an NMI nobody changes the
+   comparator; the processor of an NMI that is not taken for so long has been reset; an NMI that was
+   overtaken has arrived by then, if it was sent. */
+enum { NEVER_SOONER = 100, SOON = 1000, LOST = 100000000, OVERTAKEN = 10000000 };
 
 static struct lock lock;
 static volatile uint64_t *hpet; /* NULL: not looked for, or not there */
@@ -38,7 +39,9 @@ static unsigned comparator;
 static uint64_t cycles_a_tick_16; /* TSC over HPET, times 65536 */
 static struct guest *armed;	  /* the comparator's NMI is for this processor; NULL: none */
 static uint64_t armed_until;	  /* HPET ticks */
-static uint64_t ticks_most;	  /* of counter and comparator */
+static struct guest *overtaken;	  /* its NMI left while another was being armed, or did not */
+static uint64_t overtaken_until;
+static uint64_t ticks_most; /* of counter and comparator */
 static uint64_t mode;
 
 static volatile uint64_t *registers_of(unsigned n)
@@ -113,6 +116,10 @@ static void program(void)
 		if (guest->deadline && (!next || guest->deadline < next->deadline))
 			next = guest;
 	registers[0] = mode;
+	if (in_flight()) {
+		overtaken = armed;
+		overtaken_until = hpet[COUNTER] + OVERTAKEN;
+	}
 	armed = next;
 	if (!next)
 		return;
@@ -153,8 +160,12 @@ static bool take_own(const struct guest *guest)
 
 	lock_take(&lock);
 	own = armed == guest && in_flight();
-	if (own)
+	if (own) {
 		armed = NULL;
+	} else if (overtaken == guest) {
+		own = ((overtaken_until - hpet[COUNTER]) & ticks_most) <= OVERTAKEN;
+		overtaken = NULL;
+	}
 	lock_release(&lock);
 	return own;
 }
