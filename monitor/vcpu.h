@@ -68,8 +68,10 @@ struct vcpu {
 
 	uint64_t translations; /* counts the calls of interp_forget() */
 
-	uint64_t debugctl; /* IA32_DEBUGCTL: written by ds_write_msr(), read by all */
-	unsigned observed; /* enum observer; 0: what the interpreter sees concerns nobody */
+	uint64_t debugctl;   /* IA32_DEBUGCTL: written by ds_write_msr(), read by all */
+	uint64_t taken_away; /* by IA32_MISC_ENABLE: MISC_ENABLE_LIMIT_CPUID, MISC_ENABLE_XD_DISABLE
+			      */
+	unsigned observed;   /* enum observer; 0: what the interpreter sees concerns nobody */
 	const struct silicon *silicon;
 	struct ds_state ds;
 	struct pmu_state pmu;

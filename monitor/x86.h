@@ -48,6 +48,10 @@ enum vector {
 #define MSR_GS_BASE	   0xc0000101u
 #define MSR_KERNEL_GS_BASE 0xc0000102u
 
+/* Bits of IA32_MISC_ENABLE that take something away: SDM Vol 3, table 35-2. */
+#define MISC_ENABLE_LIMIT_CPUID (1ull << 22)
+#define MISC_ENABLE_XD_DISABLE	(1ull << 34)
+
 /* Bits of IA32_EFER, CR4, and of a code segment as a VMCB packs its attributes. */
 #define EFER_LMA   (1ull << 10)
 #define CR4_PAE	   (1ull << 5)

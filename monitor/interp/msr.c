@@ -45,8 +45,10 @@ bool guest_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 /* LMA cannot be written, and LME not changed while paging is on (SDM Vol 3, 2.2.1, 9.8.5). */
 static bool write_efer(struct vcpu *vcpu, uint64_t value)
 {
-	const uint64_t known = EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE;
+	uint64_t known = EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE;
 
+	if (vcpu->taken_away & MISC_ENABLE_XD_DISABLE)
+		known &= ~EFER_NXE;
 	if (value & ~known)
 		return false;
 	if ((value ^ vcpu->efer) & EFER_LME && vcpu->cr0 & CR0_PG)

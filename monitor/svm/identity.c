@@ -15,6 +15,7 @@
 #include "monitor/vcpu.h"
 
 #define LAST_EXTENDED_LEAF 0x80000008u
+#define LIMITED_LEAF	   2u /* SDM Vol 3, table 35-2: IA32_MISC_ENABLE */
 
 /* Leaf 1, ECX. */
 #define DTES64	     (1u << 2)
@@ -48,6 +49,7 @@
 /* Leaf 8000_0001H. */
 #define EXTENDED_ECX_KEPT (1u << 0 | 1u << 5 | 1u << 8) /* LAHF, LZCNT, PREFETCHW */
 #define EXTENDED_EDX_KEPT (1u << 11 | 1u << 20 | 1u << 26 | 1u << 27 | 1u << 29)
+#define XD		  (1u << 20)
 #define INVARIANT_TSC	  (1u << 8)
 #define ARAT		  (1u << 2)
 
@@ -69,6 +71,8 @@ static const struct profile *profile_of(const struct vcpu *vcpu)
 
 static uint32_t last_leaf(const struct vcpu *vcpu)
 {
+	if (vcpu->taken_away & MISC_ENABLE_LIMIT_CPUID)
+		return LIMITED_LEAF;
 	return profile_of(vcpu)->pt ? 0x14 : profile_of(vcpu)->last_leaf;
 }
 
@@ -180,6 +184,7 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 
 static struct cpuid extended(const struct vcpu *vcpu, uint32_t index)
 {
+	bool no_xd = vcpu->taken_away & MISC_ENABLE_XD_DISABLE;
 	struct cpuid leaf = cpuid(index, 0);
 
 	switch (index & 0xffff) {
@@ -187,7 +192,7 @@ static struct cpuid extended(const struct vcpu *vcpu, uint32_t index)
 		return (struct cpuid){.eax = LAST_EXTENDED_LEAF};
 	case 1:
 		return (struct cpuid){.ecx = leaf.ecx & EXTENDED_ECX_KEPT,
-				      .edx = leaf.edx & EXTENDED_EDX_KEPT};
+				      .edx = leaf.edx & EXTENDED_EDX_KEPT & ~(no_xd ? XD : 0)};
 	case 2:
 	case 3:
 	case 4:

@@ -20,7 +20,8 @@ enum {
 #define FAST_STRINGS   (1ull << 0)
 #define PERF_AVAILABLE (1ull << 7)
 #define DEBUG_STORE    (3ull << 11) /* BTS_UNAVAILABLE, PEBS_UNAVAILABLE */
-#define WRITABLE       FAST_STRINGS
+#define TAKES_AWAY     (MISC_ENABLE_LIMIT_CPUID | MISC_ENABLE_XD_DISABLE)
+#define WRITABLE       (FAST_STRINGS | TAKES_AWAY)
 
 static uint64_t *sysenter(struct vmcb *vmcb, uint32_t index)
 {
@@ -113,6 +114,17 @@ static bool is_valid_pat(uint64_t value)
 	return true;
 }
 
+/* Without XD the bit in page tables is reserved again, as before IA32_EFER.NXE is set. */
+static void take_away(struct guest *guest, uint64_t bits)
+{
+	guest->vcpu.taken_away = bits;
+	if (!(bits & MISC_ENABLE_XD_DISABLE))
+		return;
+	guest->vcpu.efer &= ~EFER_NXE;
+	guest->stale_translations = true;
+	interp_forget(&guest->vcpu);
+}
+
 /* What is read-only keeps its value; what this processor does not have cannot be turned on, unless
    a hypervisor keeps it. */
 static bool write_misc_enable(struct guest *guest, uint64_t value)
@@ -134,6 +146,7 @@ static bool write_misc_enable(struct guest *guest, uint64_t value)
 	    !ds_write_msr(&guest->vcpu, MSR_MISC_ENABLE, value & DEBUG_STORE))
 		return false;
 	guest->misc_enable = value & WRITABLE;
+	take_away(guest, value & TAKES_AWAY);
 	return true;
 }
 

@@ -378,12 +378,25 @@ static void more_code_than_the_cache_holds(void **state)
 	}
 }
 
+static void no_execute_can_be_taken_away(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	assert_true(guest_write_msr(v, MSR_EFER, v->efer | EFER_NXE));
+	v->taken_away = MISC_ENABLE_XD_DISABLE;
+	assert_false(guest_write_msr(v, MSR_EFER, v->efer | EFER_NXE));
+	assert_true(guest_write_msr(v, MSR_EFER, v->efer & ~EFER_NXE));
+	v->taken_away = 0;
+	assert_true(guest_write_msr(v, MSR_EFER, v->efer | EFER_NXE));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(rights_decide_who_may_do_what, reset),
 		cmocka_unit_test_setup(smap_yields_to_ac_for_explicit_accesses, reset),
 		cmocka_unit_test_setup(accesses_leave_or_need_dirty, reset),
+		cmocka_unit_test_setup(no_execute_can_be_taken_away, reset),
 		cmocka_unit_test_setup(large_pages_and_tables_absent, reset),
 		cmocka_unit_test_setup(straddling_write_faults_before_it_writes, reset),
 		cmocka_unit_test_setup(noncanonical_is_gp_or_ss, reset),

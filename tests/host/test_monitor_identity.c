@@ -109,6 +109,28 @@ static void hides_what_it_does_not_provide(void **state)
 	assert_int_equal(vcpu.gpr[RAX] | vcpu.gpr[RBX] | vcpu.gpr[RCX] | vcpu.gpr[RDX], 0);
 }
 
+static void misc_enable_takes_away(void **state)
+{
+	ask(2, 0);
+	uint64_t second = vcpu.gpr[RAX];
+
+	vcpu.taken_away = MISC_ENABLE_LIMIT_CPUID;
+	ask(0, 0);
+	assert_int_equal(vcpu.gpr[RAX], 2);
+	assert_text("GenuineIntel", RBX, RDX, RCX);
+	ask(10, 0); /* beyond the last leaf: the last */
+	assert_int_equal(vcpu.gpr[RAX], second);
+	ask(0x80000001, 0);
+	assert_true(has(RDX, 20));
+	vcpu.taken_away = MISC_ENABLE_XD_DISABLE;
+	ask(0x80000001, 0);
+	assert_false(has(RDX, 20));
+	assert_true(has(RDX, 29));
+	vcpu.taken_away = 0;
+	ask(10, 0);
+	assert_int_equal(vcpu.gpr[RAX], 0x07300403);
+}
+
 static void osxsave_follows_cr4(void **state)
 {
 	vcpu.cr4 = 0;
@@ -305,6 +327,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_an_intel_with_debug_store),
 		cmocka_unit_test(hides_what_it_does_not_provide),
+		cmocka_unit_test(misc_enable_takes_away),
 		cmocka_unit_test(osxsave_follows_cr4),
 		cmocka_unit_test(counters_and_their_events),
 		cmocka_unit_test(processor_trace_where_there_is_some),
