@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Debian's Linux on virtual silicon: tools/linux
 
-linux: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/check_branches ## record branches with perf and gdb in a Linux on virtual silicon, check each: minutes
-	@tools/deps check run linux
+linux: $(BUILD)/monitor.elf32 $(BUILD)/spoor.iso $(BUILD)/linux/initrd $(BUILD)/linux/check_branches ## record branches with perf and gdb in a Linux on virtual silicon, check each: minutes
+	@tools/deps check run image linux
 	@prove --verbose --exec '' tools/linux :: check
 linux-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd ## a shell in that Linux, with perf and gdb; RUN="options of run-qemu.sh"
 	@tools/linux shell $(RUN)
