@@ -364,7 +364,7 @@ int main(uint64_t argument)
 		jump_with_child();
 		break;
 	case 10: /* as often as it is continued */
-		for (unsigned round = 0; round < 8; round++) {
+		for (unsigned round = 0; round < 5; round++) {
 			wait_for_owner();
 			jump_a(400);
 		}

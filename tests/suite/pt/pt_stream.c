@@ -146,7 +146,7 @@ TEST(pt_stream_thread, .group = "PT", .ids = "PT41 PT45", .needs = NEED_PT,
 	EXPECT_EQ(insntrace_allocate_buffer(NULL, &config, 0), 0);
 	EXPECT_EQ(insntrace_assign_thread(NULL, 0, process->task), 0);
 	EXPECT_EQ(insntrace_start(NULL), 0);
-	for (unsigned round = 0; round < 8; round++) {
+	for (unsigned round = 0; round < 5; round++) {
 		task_set_affinity(process->task, 1ul << round % cpu_count());
 		process_signal(process, SIGCONT);
 		process_await(process, true);
@@ -159,8 +159,8 @@ TEST(pt_stream_thread, .group = "PT", .ids = "PT41 PT45", .needs = NEED_PT,
 	targets = insntrace_targets_of(got.bytes, got.count);
 	for (size_t i = 0; i < targets.count; i++)
 		most = targets.target[i].times > most ? targets.target[i].times : most;
-	EXPECT(reads >= 2 && got.count > 2 * PAGE_SIZE);
-	EXPECT_EQ(most, 8 * 400);
+	EXPECT(reads >= 1 && got.count > PAGE_SIZE);
+	EXPECT_EQ(most, 5 * 400);
 	EXPECT(!targets.kernel);
 	programs_end(before);
 }

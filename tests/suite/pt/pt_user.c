@@ -116,7 +116,7 @@ TEST(pt_user_random, .group = "PT", .ids = "PT49 PT55", .needs = NEED_PT,
      .source = "docs/insntrace.2, Life cycle")
 {
 	program_expect("insntrace_random",
-		       test_scaled(120) << 32 | (uint64_t)cpu_count() << 24 |
+		       test_scaled(80) << 32 | (uint64_t)cpu_count() << 24 |
 			       (uint64_t)pt_caps()->topa_many << 31 | (test_random() & 0xffffff),
 		       true);
 }
