@@ -188,24 +188,29 @@ static void request(void)
 	count_records(number, ptrace(number, choose_pid(), address, data));
 }
 
-/* What has to be done for records, in order: each step may fail, as others trace the same family.
+/* Stops it, or gives up after so many looks: others trace the same family, and it may have ended.
  */
-static void trace_one(void)
+static void stop(long pid, unsigned looks)
+{
+	int status;
+
+	ptrace(PTRACE_INTERRUPT, pid, 0, 0);
+	while (looks-- && wait4(pid, &status, WNOHANG | WUNTRACED) != pid)
+		looks % 2 ? yield() : (void)sleep_us(100);
+}
+
+/* What has to be done for records, in order; each step may fail. */
+static void trace_one(unsigned looks)
 {
 	long pid = family[random(FAMILY)];
 
 	config = (struct ptrace_bts_config){1000 * RECORD, PTRACE_BTS_TRACE, 0, 0};
 	ptrace(PTRACE_SEIZE, pid, 0, 0);
-	for (unsigned i = 0; i < 2; i++) {
-		ptrace(PTRACE_INTERRUPT, pid, 0, 0);
-		yield();
-		if (!i)
-			ptrace(PTRACE_BTS_CONFIG, pid, (uint64_t)&config, sizeof(config));
-		ptrace(PTRACE_CONT, pid, 0, 0);
-		yield();
-	}
-	ptrace(PTRACE_INTERRUPT, pid, 0, 0);
+	stop(pid, looks);
+	ptrace(PTRACE_BTS_CONFIG, pid, (uint64_t)&config, sizeof(config));
+	ptrace(PTRACE_CONT, pid, 0, 0);
 	yield();
+	stop(pid, looks);
 	count_records(PTRACE_BTS_READ,
 		      ptrace(PTRACE_BTS_READ, pid, (uint64_t)records, sizeof(records)));
 }
@@ -242,7 +247,7 @@ int main(uint64_t argument)
 			random(4) ? yield() : (void)sleep_us((int64_t)random(500));
 			break;
 		case 8:
-			trace_one();
+			trace_one(4);
 			expect_no_kernel_address();
 			break;
 		default:
@@ -250,9 +255,9 @@ int main(uint64_t argument)
 			expect_no_kernel_address();
 		}
 	}
-	for (unsigned tries = 0; argument >> 63 && !read && tries < 50; tries++) {
+	for (unsigned tries = 0; argument >> 63 && !read && tries < 10; tries++) {
 		renew((unsigned)random(FAMILY));
-		trace_one();
+		trace_one(300);
 	}
 	CHECK(read > 0 || !(argument >> 63));
 	return 42; /* its family is left behind, stopped or not */
