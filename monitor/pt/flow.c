@@ -158,7 +158,8 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 	bool last = ds_behaviour_of(vcpu)->pt_psb == DS_PT_PSB_LAST, syncs;
 
 	pt->enabling = pt->packet_enabled = pt->context_enabled = false;
-	pt->sync_due = pt->overflow_due = false;
+	pt->sync_due = false;
+	pt->overflowing = 0;
 	pt->tnt = pt->tnt_count = 0;
 	pt->last_ip = 0;
 	pt->reported_mode = PT_MODE_NONE;
@@ -184,6 +185,8 @@ void pt_disable(struct vcpu *vcpu, uint64_t from)
 {
 	struct pt_state *pt = &vcpu->pt;
 
+	if (pt->overflowing)
+		pt_overflow(vcpu, from);
 	if (pt->packet_enabled) {
 		rules_of(vcpu)->ip(vcpu, FUP, from, true);
 		rules_of(vcpu)->ip(vcpu, TIP_PGD, 0, false);
@@ -225,9 +228,9 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 		moved_cr3(vcpu, vcpu->rip);
 	else if (retired->kind & RETIRED_BRANCH && !pt->interrupted_itself)
 		branch(vcpu, retired, vcpu->rip);
-	if (pt->overflow_due && pt_triggers(vcpu))
+	if (pt->overflowing && !--pt->overflowing && pt_triggers(vcpu))
 		pt_overflow(vcpu, vcpu->rip);
-	if (pt->sync_due && pt_triggers(vcpu))
+	if (pt->sync_due && !pt->overflowing && pt_triggers(vcpu))
 		rules_of(vcpu)->sync(vcpu, vcpu->rip);
 	pt->interrupted_itself = false;
 	pt->code_base = vcpu_code_base(vcpu);

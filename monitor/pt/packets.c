@@ -18,7 +18,7 @@ enum {
 	CYC = 0x03,
 };
 /* Of which one overflows: any number will do. */
-enum { OVERFLOW_BYTES = 1 << 9 };
+enum { OVERFLOW_BYTES = 1 << 9, OVERFLOW_INSTRUCTIONS = 9 };
 enum { PSB_PAIRS = 8, IP_BYTES_SHIFT = 5, PIP_CR3_SHIFT = 5 };
 enum { MODE_64 = 1, MODE_32 = 2 };
 
@@ -36,13 +36,14 @@ static void count_bytes(struct vcpu *vcpu, unsigned count)
 
 	pt->packet_bytes += pt->packet_bytes + count <= PT_MOST_PACKET_BYTES ? count : 0;
 	pt->sync_due |= pt->packet_bytes >= 2048u << (pt->ctl >> 24 & 0xf);
-	pt->overflow_due |= (before ^ pt->packet_bytes) & OVERFLOW_BYTES && pt->ctl & CTL_CYC_EN &&
-			    ds_behaviour_of(vcpu)->pt_overflow;
+	if ((before ^ pt->packet_bytes) & OVERFLOW_BYTES && pt->ctl & CTL_CYC_EN &&
+	    ds_behaviour_of(vcpu)->pt_overflow)
+		pt->overflowing = OVERFLOW_INSTRUCTIONS;
 }
 
 static void put(struct vcpu *vcpu, const void *bytes, unsigned count)
 {
-	if (vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED))
+	if (vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED) || vcpu->pt.overflowing)
 		return;
 	rules_of(vcpu)->output(vcpu, bytes, count);
 	count_bytes(vcpu, count);
@@ -212,7 +213,7 @@ void pt_overflow(struct vcpu *vcpu, uint64_t ip)
 
 	pt->tnt = pt->tnt_count = 0;
 	pt_forget_returns(vcpu);
-	pt->overflow_due = false;
+	pt->overflowing = 0;
 	put_extended(vcpu, OVF);
 	pt->reported_mode = PT_MODE_NONE;
 	if (!pt->packet_enabled)

@@ -35,7 +35,7 @@ struct pt_state {
 	uint8_t tnt, tnt_count;
 	uint32_t packet_bytes; /* since the last PSB: IA32_RTIT_STATUS.PacketByteCnt */
 	bool sync_due;	       /* a PSB follows the instruction */
-	bool overflow_due;     /* OVF does */
+	uint8_t overflowing;   /* instructions until OVF: their packets are lost */
 	uint64_t cycles;       /* the TSC at the last CYC */
 
 	struct pt_page page[2]; /* output.c: of the table, of the output */

@@ -139,6 +139,54 @@ static void address_spaces_are_filtered(void **state)
 	assert_int_equal(executed, 200);
 }
 
+/* What was decoded is executed, in this order; the newest of it, `newest` at least, without a hole.
+ */
+static void assert_parts(unsigned count, unsigned newest)
+{
+	unsigned at = 0;
+
+	for (unsigned n = 0; n < count; n++, at++) {
+		while (at < executed && expected[at] != decoded[n])
+			at++;
+		if (at == executed)
+			fail_msg("decoded %llx, instruction %u of %u, was not executed after the "
+				 "one before it",
+				 (unsigned long long)decoded[n], n, count);
+	}
+	assert_in_range(count, newest, executed - 1);
+	for (unsigned n = 1; n <= newest; n++)
+		assert_int_equal(decoded[count - n], expected[executed - n]);
+}
+
+/* 36.3.8: bits of TNT are lost with an overflow, and no instruction after the address that follows.
+ */
+static void an_overflow_loses_a_part(void **state)
+{
+	for (unsigned n = 0; n < 4; n++) {
+		unsigned count;
+
+		of(&everything);
+		silicon.ds.behaviour.pt_overflow = DS_PT_OVERFLOWS;
+		make_program(n * 271 + 9, true);
+		make_topa(4, 5, 0);
+		write_ctl(CTL_DEFAULT | CTL_CYC_EN);
+		run(6000, true);
+		write_ctl(0);
+		silicon.ds.behaviour.pt_overflow = DS_PT_OVERFLOWS_NEVER;
+		assert_int_equal(decode(rig.memory + REGIONS, bytes_out(5), &count), 0);
+		assert_parts(count, 20);
+		assert_in_range(count, executed / 2, executed);
+	}
+}
+
+/* The variants of the manual's open points that libipt takes too. */
+static void open_points_do_not_disturb(void **state)
+{
+	silicon.ds.behaviour.pt_psb = DS_PT_PSB_LAST;
+	programs_decode(&everything, 0, 5, true);
+	silicon.ds.behaviour.pt_psb = DS_PT_PSB_FIRST;
+}
+
 /* The comparison itself: one bit of a good stream that differs changes what is decoded. */
 static void a_flipped_bit_is_noticed(void **state)
 {
@@ -235,6 +283,8 @@ int main(void)
 		cmocka_unit_test(addresses_are_filtered),
 		cmocka_unit_test(a_range_stops_the_trace),
 		cmocka_unit_test(address_spaces_are_filtered),
+		cmocka_unit_test(an_overflow_loses_a_part),
+		cmocka_unit_test(open_points_do_not_disturb),
 		cmocka_unit_test(a_flipped_bit_is_noticed),
 		cmocka_unit_test(defects_of_content_are_noticed),
 	};

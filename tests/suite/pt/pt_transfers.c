@@ -320,6 +320,7 @@ TEST(pt_overflow, .group = "PT", .ids = "PT46", .needs = NEED_PT,
 	const uint64_t control = PT_PLAIN | RTIT_CTL_CYC_EN;
 	struct pt_walk walk = {0};
 	unsigned overflows = 0, calls = 0;
+	uint64_t resumed = 0;
 	bool overflown = false;
 	struct pt_rig rig;
 
@@ -335,8 +336,9 @@ TEST(pt_overflow, .group = "PT", .ids = "PT46", .needs = NEED_PT,
 
 		if (overflown && (walk.packet || walk.bits)) {
 			EXPECT(walk.packet == PT_FUP && walk.byte[0] >> 5 == 3);
-			EXPECT(walk.ip >= rig.first && walk.ip < rig.last);
+			EXPECT(walk.ip >= rig.first && walk.ip <= rig.last);
 			overflown = false;
+			resumed = walk.ip;
 		}
 		overflows += overflow;
 		overflown |= overflow;
@@ -347,5 +349,6 @@ TEST(pt_overflow, .group = "PT", .ids = "PT46", .needs = NEED_PT,
 	test_observe("overflows", "%u", overflows);
 	if (!overflows)
 		test_skip("the output did not overflow");
-	EXPECT_EQ(calls, 1);
+	/* It may be lost itself. */
+	EXPECT(calls == 1 || resumed == rig.first + 5 || resumed >= pt_body_end(&rig));
 }
