@@ -41,6 +41,7 @@ struct ds_caps {
 	bool suspended_by_pt; /* this model records no branch while Intel PT traces */
 	bool pebs; /* IA32_MISC_ENABLE[12] = 0 and [7] = 1, of a family that is known here */
 	unsigned pebs_format; /* IA32_PERF_CAPABILITIES[11:8], 0 where there is none */
+	bool pebs_fault; /* its PEBS_TRAP = 0: a record has the IP of the sampled instruction */
 	/*
 	 * DS_ENUMERATED_BUT_ABSENT: the MSR that gave it away, what was written to it, and whether
 	 * it raised #GP or else what it read back.

@@ -93,6 +93,7 @@ enum {
 	DS_SAMPLE_LATENCY = 0x20,
 	DS_SAMPLE_TRANSACTION = 0x40,
 	DS_SAMPLE_TSC = 0x80,
+	DS_SAMPLE_IP = 0x100,
 };
 
 /* What every record of this processor has. Any context. */

@@ -30,7 +30,7 @@ enum {
 
 #define MEMORY (DS_SAMPLE_ADDRESS | DS_SAMPLE_SOURCE | DS_SAMPLE_LATENCY)
 
-unsigned ds_sample_has(void)
+static unsigned has_by_format(void)
 {
 	static const unsigned has[FORMATS] = {
 		0,
@@ -48,6 +48,20 @@ unsigned ds_sample_has(void)
 	/* Silvermont, table 18-13, and Goldmont, table 18-20, which has the address. */
 	of_format &= ~(unsigned)(DS_SAMPLE_SOURCE | DS_SAMPLE_LATENCY | DS_SAMPLE_TRANSACTION);
 	return format < 3 ? of_format & ~(unsigned)DS_SAMPLE_ADDRESS : of_format;
+}
+
+unsigned ds_sample_has(void)
+{
+	return has_by_format() | (ds_caps()->pebs_fault ? DS_SAMPLE_EVENT_IP : DS_SAMPLE_IP);
+}
+
+/* IP of the sampled instruction itself: where the program goes on is not known then. */
+static void sort_addresses(struct ds_sample *sample)
+{
+	if (sample->has & DS_SAMPLE_IP)
+		return;
+	sample->event_ip = sample->ip;
+	sample->ip = 0;
 }
 
 /* Flags and IP, eight registers in an order by format, R8 to R15. */
@@ -84,11 +98,12 @@ void ds_read_sample(const void *record, struct ds_sample *sample)
 {
 	static const uint8_t order[] = {0, 3, 1, 2, 6, 7, 5, 4}; /* AX BX CX DX SI DI BP SP */
 	const uint64_t *at = record;
-	unsigned has = ds_sample_has();
+	unsigned has = has_by_format();
 
-	*sample = (struct ds_sample){.has = has};
+	*sample = (struct ds_sample){.has = ds_sample_has()};
 	if (ds_caps()->pebs_format >= ADAPTIVE) {
 		read_adaptive(at, sample);
+		sort_addresses(sample);
 		return;
 	}
 	read_registers(at, order, sample);
@@ -99,4 +114,5 @@ void ds_read_sample(const void *record, struct ds_sample *sample)
 	sample->event_ip = quadword(at, EVENT_IP, has, DS_SAMPLE_EVENT_IP);
 	sample->transaction = quadword(at, TRANSACTION, has, DS_SAMPLE_TRANSACTION);
 	sample->tsc = quadword(at, TSC, has, DS_SAMPLE_TSC);
+	sort_addresses(sample);
 }

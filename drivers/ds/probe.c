@@ -23,8 +23,10 @@ static void detect_pebs(struct ds_caps *caps, const struct cpuid_result *one)
 		     (enable & MISC_ENABLE_EMON_AVAILABLE) &&
 		     !(enable & MISC_ENABLE_PEBS_UNAVAILABLE);
 	if (caps->pebs && (one->ecx & CPUID_1_ECX_PDCM) &&
-	    rdmsr_safe(IA32_PERF_CAPABILITIES, &capabilities))
+	    rdmsr_safe(IA32_PERF_CAPABILITIES, &capabilities)) {
 		caps->pebs_format = capabilities >> 8 & 0xf;
+		caps->pebs_fault = !(capabilities & PERF_CAPABILITIES_PEBS_TRAP);
+	}
 }
 
 /* An IA32_MISC_ENABLE that cannot be read says nothing; the active probe decides. */

@@ -11,6 +11,9 @@
 #define MSR_PEBS_LD_LAT	       0x3f6u
 #define IA32_DS_AREA	       0x600u
 
+/* SDM Vol 3, 18.4.4.2: the state of a record is that after the sampled instruction. */
+#define PERF_CAPABILITIES_PEBS_TRAP (1ull << 6)
+
 /* Memory and registers in each record: L61 include/asm/perf_event.h. */
 #define PEBS_DATA_CFG 3ull
 

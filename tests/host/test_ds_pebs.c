@@ -40,7 +40,7 @@ static void probe(uint32_t signature, uint64_t misc_enable, unsigned format)
 	fake_cpu_reset(signature);
 	fake_cpu.leaf[1].ecx |= CPUID_1_ECX_PDCM;
 	fake_msr(IA32_MISC_ENABLE)->value = misc_enable;
-	fake_msr(IA32_PERF_CAPABILITIES)->value = (uint64_t)format << 8 | 0xf03f;
+	fake_msr(IA32_PERF_CAPABILITIES)->value = (uint64_t)format << 8 | 0xf07f;
 	fake_msr(IA32_PEBS_ENABLE);
 	memset(&idle, 0, sizeof(idle));
 	ds_probe(&caps, &idle);
@@ -337,6 +337,7 @@ static void decode(uint32_t signature, unsigned format, struct ds_sample expecte
 	expected.ip = 1001 + first;
 	probe(signature, MISC_ENABLE_EMON_AVAILABLE, format);
 	ds_read_sample(record, &sample);
+	expected.has |= DS_SAMPLE_IP;
 	assert_int_equal(sample.has, ds_sample_has());
 	assert_memory_equal(&sample, &expected, sizeof(sample));
 }
@@ -379,6 +380,26 @@ static void decodes_each_format(void **state)
 	decode(SILVERMONT, 3, sample);
 }
 
+/* IA32_PERF_CAPABILITIES.PEBS_TRAP = 0: the record's IP is that of the sampled instruction. */
+static void tells_the_two_addresses_apart(void **state)
+{
+	struct ds_sample sample;
+	uint64_t record[26] = {[1] = 7};
+	struct ds_caps caps;
+
+	fake_cpu_reset(NEHALEM);
+	fake_cpu.leaf[1].ecx |= CPUID_1_ECX_PDCM;
+	fake_msr(IA32_MISC_ENABLE)->value = MISC_ENABLE_EMON_AVAILABLE;
+	fake_msr(IA32_PERF_CAPABILITIES)->value = 1 << 8;
+	fake_msr(IA32_PEBS_ENABLE);
+	ds_probe(&caps, &idle);
+	ds_init(&caps);
+	ds_read_sample(record, &sample);
+	assert_int_equal(sample.has & (DS_SAMPLE_IP | DS_SAMPLE_EVENT_IP), DS_SAMPLE_EVENT_IP);
+	assert_int_equal(sample.event_ip, 7);
+	assert_int_equal(sample.ip, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -395,6 +416,7 @@ int main(void)
 		cmocka_unit_test_setup(firmware_left_it_on, with_pebs),
 		cmocka_unit_test(adaptive),
 		cmocka_unit_test(decodes_each_format),
+		cmocka_unit_test(tells_the_two_addresses_apart),
 	};
 
 	return cmocka_run_group_tests_name("ds_pebs", tests, NULL, NULL);

@@ -31,6 +31,13 @@ struct sampled {
 	uint64_t start, visited;
 };
 
+/*
+ * Ends the test as SKIP where the processor counts what changes the privilege level at the level
+ * that it leads to: each interrupt of ring 3 is an event of ring 3 there, and no count is exact.
+ * Before anything else.
+ */
+void sampled_needs_exact(void);
+
 /* Makes the task, which waits for sampled_run(). The test is an ERROR without memory. */
 void sampled_open(struct sampled *sampled);
 
@@ -59,7 +66,17 @@ struct sampled_place {
 struct sampled_place sampled_place(const struct sampled *sampled, enum sampled_kind kind,
 				   uint64_t n);
 
-/* Fails the test unless sample i is of event (i + 1) * (period + 1) - 1. */
+/*
+ * The event that `sample` is of: number `n`, or the one after it, which the kernel's interface
+ * allows where the task was interrupted between the two. False: neither.
+ */
+bool sampled_find(const struct sampled *sampled, enum sampled_kind kind, uint64_t n,
+		  const struct ptrace_pebs_sample *sample, struct sampled_place *place);
+
+/*
+ * Fails the test unless sample i is of event (i + 1) * (period + 1) - 1, or a few of them of the
+ * one after.
+ */
 void sampled_expect(const struct sampled *sampled, const struct ptrace_pebs_sample *samples,
 		    size_t count, enum sampled_kind kind, uint64_t period);
 

@@ -45,6 +45,8 @@ int main(uint64_t argument)
 
 		if (number == SYS_exit || (number == SYS_fork && pick >> 60))
 			continue;
+		if (number == SYS_ptrace && pick >> 40 & 1)
+			a = 40 + (pick >> 41) % 14; /* the requests for branches and samples */
 		if (number == SYS_kill && a < 100000)
 			a = 0; /* not those that it could stop or end */
 		if (number == SYS_nanosleep) {

@@ -94,10 +94,10 @@ static void show_functions(void)
 	}
 }
 
-/* An older processor does not say which instruction was sampled: where that led to has to do. */
+/* Both ends, as far as the processor says them. */
 static bool is_of(const struct ptrace_pebs_sample *sample, const struct ptrace_bts_record *branch)
 {
-	return branch->to == sample->ip &&
+	return (branch->to == sample->ip || !(sample->has & PTRACE_PEBS_HAS_IP)) &&
 	       (branch->from == sample->event_ip || !(sample->has & PTRACE_PEBS_HAS_EVENT_IP));
 }
 

@@ -6,6 +6,7 @@
 
 struct wish {
 	uint64_t counters;
+	uint32_t counted;
 	char name[PTRACE_PEBS_HOLDER];
 };
 
@@ -29,6 +30,7 @@ static void add_wishes(struct admission *admission, const struct trace_context *
 		if (&at->base == admission->replaces)
 			continue;
 		wish->counters = at->counters;
+		wish->counted = pebs_counted(at);
 		pebs_copy_name(wish->name, at->name);
 		admission->count++;
 	}
@@ -51,11 +53,20 @@ static const char *holder_of(const struct admission *admission, const struct cpu
 	return pebs_cpu(cpu)->loaded[counter] ? NULL : pmu_owner(&cpu->trace->pmu, counter);
 }
 
+/* The name of one that has a counter and that this one cannot be beside, or NULL. */
+static const char *find_rival(const struct admission *admission, const struct wish *wish)
+{
+	for (unsigned i = 0; pebs_must_count_the_same() && i < PEBS_COUNTERS; i++)
+		if (admission->taken[i] && admission->taken[i]->counted != wish->counted)
+			return admission->taken[i]->name;
+	return NULL;
+}
+
 static void grant_wish(struct admission *admission, const struct cpu *cpu, const struct wish *wish)
 {
-	const char *first = NULL;
+	const char *rival = find_rival(admission, wish), *first = rival;
 
-	for (unsigned counter = 0; counter < PEBS_COUNTERS; counter++) {
+	for (unsigned counter = 0; !rival && counter < PEBS_COUNTERS; counter++) {
 		const char *holder;
 
 		if (!(wish->counters >> counter & 1))

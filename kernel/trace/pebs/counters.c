@@ -32,7 +32,6 @@ static void load_counter(struct cpu *cpu, struct pebs_tracer *tracer, unsigned c
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
 
 	tracer->taken = 0;
-	tracer->reset = tracer->options.period - (uint64_t)to_make_up(tracer);
 	pmu_load(&cpu->trace->pmu, counter, &tracer->owner, event_select(tracer),
 		 tracer->left ? tracer->left : 1);
 	pebs->loaded[counter] = tracer;
@@ -41,10 +40,27 @@ static void load_counter(struct cpu *cpu, struct pebs_tracer *tracer, unsigned c
 		pebs->kernel |= 1ull << counter;
 }
 
+/* A tracer on this CPU that this one cannot be beside, or NULL. */
+static const struct pebs_tracer *find_rival(const struct cpu *cpu, const struct pebs_tracer *tracer)
+{
+	for (unsigned i = 0; pebs_must_count_the_same() && i < PEBS_COUNTERS; i++) {
+		const struct pebs_tracer *loaded = pebs_cpu(cpu)->loaded[i];
+
+		if (loaded && pebs_counted(loaded) != pebs_counted(tracer))
+			return loaded;
+	}
+	return NULL;
+}
+
 static void take_counter(struct cpu *cpu, struct pebs_tracer *tracer)
 {
+	const struct pebs_tracer *rival = find_rival(cpu, tracer);
 	unsigned first = PMU_COUNTERS_MOST;
 
+	if (rival) {
+		pebs_block(tracer, rival->name);
+		return;
+	}
 	for (unsigned counter = 0; counter < PEBS_COUNTERS; counter++) {
 		if (!(tracer->counters >> counter & 1))
 			continue;
@@ -57,6 +73,37 @@ static void take_counter(struct cpu *cpu, struct pebs_tracer *tracer)
 	pebs_block(tracer, pmu_owner(&cpu->trace->pmu, first));
 }
 
+static bool count_all_the_same(const struct pebs_cpu *pebs)
+{
+	const struct pebs_tracer *first = NULL;
+
+	for (unsigned i = 0; i < PEBS_COUNTERS; i++) {
+		const struct pebs_tracer *tracer = pebs->loaded[i];
+
+		if (tracer && first && pebs_counted(tracer) != pebs_counted(first))
+			return false;
+		first = tracer ? tracer : first;
+	}
+	return true;
+}
+
+/*
+ * A period of another length ends with an interrupt at the next record. Beside a more frequent
+ * event that would come again and again before a rare one is sampled: there nothing is made up for.
+ */
+static void choose_periods(const struct pebs_cpu *pebs)
+{
+	bool same = count_all_the_same(pebs);
+
+	for (unsigned i = 0; i < PEBS_COUNTERS; i++) {
+		struct pebs_tracer *tracer = pebs->loaded[i];
+
+		if (tracer)
+			tracer->reset =
+				tracer->options.period - (uint64_t)(same ? to_make_up(tracer) : 0);
+	}
+}
+
 /* Those that have no choice choose first. */
 void pebs_take_counters(struct cpu *cpu)
 {
@@ -66,6 +113,7 @@ void pebs_take_counters(struct cpu *cpu)
 		for (struct pebs_tracer *at = pebs_first(of[i % 2]); at; at = pebs_next(at))
 			if (pebs_records(at) && pebs_has_no_choice(at->counters) == (i < 2))
 				take_counter(cpu, at);
+	choose_periods(pebs_cpu(cpu));
 }
 
 /*

@@ -118,6 +118,22 @@ static inline bool pebs_has_no_choice(uint64_t counters)
 	return !(counters & (counters - 1));
 }
 
+/* What is counted: equal for tracers of the same event and view. */
+static inline uint32_t pebs_counted(const struct pebs_tracer *tracer)
+{
+	return tracer->event.code | tracer->options.view << 16;
+}
+
+/*
+ * Records of formats 1 and 2 name all counters that have reached zero, those that wait for an event
+ * too. Where all count the same none waits longer than another, and the records tell whose they
+ * are.
+ */
+static inline bool pebs_must_count_the_same(void)
+{
+	return !(ds_sample_has() & DS_SAMPLE_COUNTERS);
+}
+
 /* To PTRACE_PEBS_HOLDER bytes; NULL is "". */
 static inline void pebs_copy_name(char *to, const char *name)
 {

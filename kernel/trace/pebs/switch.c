@@ -104,17 +104,13 @@ static void depart(struct cpu *cpu, bool departs)
 /* --- Arrival --- */
 
 /*
- * The interrupt may come no later than a tracer needs it: at its end, at the first record if its
- * next period alone is of another length, or if records do not say whose they are while several
- * have reached zero.
+ * The interrupt may come no later than a tracer needs it: at its end, or at the first record if its
+ * next period alone is of another length.
  */
 static size_t find_threshold(const struct pebs_cpu *pebs, size_t records)
 {
-	bool several = pebs->counters & (pebs->counters - 1);
 	size_t least = records - MARGIN;
 
-	if (several && !(ds_sample_has() & DS_SAMPLE_COUNTERS))
-		return 1;
 	for (unsigned i = 0; i < PEBS_COUNTERS; i++) {
 		const struct pebs_tracer *tracer = pebs->loaded[i];
 		size_t room = tracer ? pebs_room(tracer) : least;

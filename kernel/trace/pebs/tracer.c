@@ -183,6 +183,8 @@ size_t pebs_room(const struct pebs_tracer *tracer)
 
 /* --- What a tracer may see --- */
 
+enum { RSP = 4 };
+
 static bool is_kernel(uint64_t address)
 {
 	return address >> 63;
@@ -191,19 +193,19 @@ static bool is_kernel(uint64_t address)
 static unsigned has_of(const struct pebs_tracer *tracer, const struct ds_sample *sample)
 {
 	/* Before format 2 the address is that of other events (SDM Vol 3, 18.8.1.2). */
-	bool address = tracer->event.memory && sample->has & DS_SAMPLE_EVENT_IP;
+	bool address = tracer->event.memory && ds_caps()->pebs_format >= 2;
 
-	return PTRACE_PEBS_HAS_IP | PTRACE_PEBS_HAS_REGISTERS |
+	return PTRACE_PEBS_HAS_REGISTERS | (sample->has & DS_SAMPLE_IP ? PTRACE_PEBS_HAS_IP : 0u) |
 	       (sample->has & DS_SAMPLE_EVENT_IP ? PTRACE_PEBS_HAS_EVENT_IP : 0u) |
 	       (address && sample->has & DS_SAMPLE_ADDRESS ? PTRACE_PEBS_HAS_ADDRESS : 0u) |
 	       (sample->has & DS_SAMPLE_TRANSACTION ? PTRACE_PEBS_HAS_TRANSACTION : 0u) |
 	       (sample->has & DS_SAMPLE_TSC ? PTRACE_PEBS_HAS_TSC : 0u);
 }
 
-/* What ring 3 may see of it: after a transition the state is the kernel's. */
+/* What ring 3 may see of it: after a transition the state is the kernel's, or its stack is. */
 static unsigned hide_kernel(unsigned has, const struct ds_sample *sample)
 {
-	if (is_kernel(sample->ip))
+	if (is_kernel(sample->ip) || is_kernel(sample->general[RSP]))
 		has &= ~(unsigned)(PTRACE_PEBS_HAS_IP | PTRACE_PEBS_HAS_REGISTERS);
 	if (is_kernel(sample->event_ip))
 		has &= ~(unsigned)PTRACE_PEBS_HAS_EVENT_IP;
@@ -236,7 +238,7 @@ static struct ptrace_pebs_sample sample_for_reader(const struct ds_sample *sampl
 static bool is_others(const struct pebs_tracer *tracer, const struct ds_sample *sample)
 {
 	return !(tracer->options.view & TRACE_KERNEL) && is_kernel(sample->event_ip) &&
-	       is_kernel(sample->ip);
+	       (is_kernel(sample->ip) || !(sample->has & DS_SAMPLE_IP));
 }
 
 void pebs_put(struct pebs_tracer *tracer, const struct ds_sample *sample, const struct cpu *cpu)

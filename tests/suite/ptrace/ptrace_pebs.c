@@ -4,6 +4,7 @@
 #include "kernel/cpu.h"
 #include "kernel/trace/pebs/pebs.h"
 #include "tests/lib/programs.h"
+#include "tests/lib/sampled.h"
 
 /* What tests/user/ptrace_pebs.c is told of this machine. */
 static uint64_t pebs_of_machine(void)
@@ -20,6 +21,8 @@ TEST(ptrace_pebs, .group = "I", .ids = "",
 	     "and changes nothing",
      .source = "docs/ptrace-pebs.2")
 {
+	if (pebs_present())
+		sampled_needs_exact();
 	program_expect("ptrace_pebs", pebs_of_machine(), false);
 }
 

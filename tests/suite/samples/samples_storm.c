@@ -105,6 +105,7 @@ TEST(samples_storm, .group = "samples", .ids = "", .needs = NEED_PEBS,
 {
 	unsigned wrong = 0;
 
+	sampled_needs_exact();
 	disturbances = 0;
 	for (unsigned i = 0; i < TASKS; i++)
 		prepare(i);
