@@ -15,7 +15,7 @@ tested=perfetto
 # shellcheck source=tests/runner/tap.sh
 . tests/runner/tap.sh
 
-echo 1..3
+echo 1..4
 # A field that the description does not have is shown by its number.
 [ $decoded = 0 ] && [ -s "$scratch/text" ] && ! grep -qE '^ *[0-9]+[:{ ]' "$scratch/text"
 result 'protoc decodes it, and no field is unknown'
@@ -33,4 +33,18 @@ result 'slices nest in order'
 [ "$(grep -c TYPE_SLICE_BEGIN "$scratch/text")" = "$(sed -nE 's/.*: ([0-9]+) calls/\1/p' "$scratch/said")" ] &&
 	grep -q '"descend"' "$scratch/text" && grep -q '"task 1 (stepped)"' "$scratch/text"
 result 'calls, names and the task are there'
+
+# A run on the virtual silicon: each stay of the task on its CPU, by its stamps, in nanoseconds from the first.
+program=build/view-test/example.elf
+./run-qemu.sh -q -l "$scratch/log" --trace "$scratch/run.spt" --program $program >/dev/null 2>&1
+build/view perfetto -p $program -o "$scratch/run.perfetto" "$scratch/run.spt" 2>/dev/null
+build/view dump -p $program "$scratch/run.spt" | perl -ne '
+	BEGIN { ($hz) = `build/view stats -p build/view-test/example.elf $ARGV[0]` =~ /counter (\d+) Hz/; shift }
+	if (/(ARRIVES|DEPARTS) task \d+ tsc (\d+)/) { $first //= $2; printf "%s %d\n", $1 eq "ARRIVES" ? "BEGIN" : "END", ($2 - $first) * 1e9 / $hz }' \
+	"$scratch/run.spt" - >"$scratch/expected"
+protoc --decode=Trace --proto_path=tests/view tests/view/perfetto.proto <"$scratch/run.perfetto" | perl -ne '
+	$time = $1 if /timestamp: (\d+)/; $kind = $1 if /TYPE_SLICE_(BEGIN|END)/;
+	print "$kind $time\n" if /track_uuid: 65536/' >"$scratch/got"
+[ "$(wc -l <"$scratch/expected")" -ge 2 ] && cmp -s "$scratch/expected" "$scratch/got"
+result 'the stays of a task on its CPU are there in real time'
 exit $failed

@@ -2,9 +2,12 @@
 /*
  * view perfetto: a trace for ui.perfetto.dev, as protos/perfetto/trace/trace.proto of Perfetto has
  * it: a track for each stream, its calls as slices that nest. One instruction is one nanosecond.
+ * By the stamps of the scheduler, a track for each CPU with the tasks on it, in real time.
  */
 #include "tools/view/follow.h"
 #include "tools/view/view.h"
+
+#include "abi/ptrace_bts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +30,7 @@ enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
 
 static const char *output = "trace.perfetto";
 static FILE *out;
-static uint64_t slices;
+static uint64_t slices, first_stamp; /* calls that were sent; the first stamp's time */
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
@@ -94,9 +97,12 @@ static void send_packet(const struct message *packet)
 	fwrite(packet->bytes, 1, packet->used, out);
 }
 
+#define REAL_TIME (1u << 16) /* and a CPU's index: its track of tasks */
+
 /* A stream's track, and the names that it has sent. */
 struct track {
 	uint64_t id;
+	const struct trace *trace;
 	const char **names;
 	size_t name_count;
 	uint64_t time; /* of the last event */
@@ -178,27 +184,92 @@ static void gap(void *argument, uint64_t missing, uint64_t position)
 	send_packet(&packet);
 }
 
-static void send_track(const struct track *track, const struct trace_stream *stream)
+static void send_track(uint64_t id, const char *name)
 {
 	struct message packet = {.used = 0}, descriptor = {.used = 0};
-	char name[256];
 
-	add_number(&descriptor, TRACK_UUID, track->id);
-	add_text(&descriptor, TRACK_NAME, trace_stream_name(stream, name, sizeof(name)));
-	add_number(&packet, PACKET_SEQUENCE, track->id);
+	add_number(&descriptor, TRACK_UUID, id);
+	add_text(&descriptor, TRACK_NAME, name);
+	add_number(&packet, PACKET_SEQUENCE, id);
 	add_number(&packet, PACKET_FLAGS, STATE_CLEARED);
 	add_message(&packet, PACKET_TRACK, &descriptor);
+	send_packet(&packet);
+}
+
+/* Of all stamps the earliest; UINT64_MAX: there is none. */
+static uint64_t find_start(const struct trace *trace)
+{
+	uint64_t start = UINT64_MAX;
+
+	for (size_t i = 0; i < trace->stream_count; i++) {
+		struct cursor_item item;
+		struct cursor cursor;
+
+		cursor_start(&cursor, trace, &trace->streams[i]);
+		while (cursor_next(&cursor, &item))
+			if (item.kind == CURSOR_STAMP && item.record.to < start)
+				start = item.record.to;
+		cursor_stop(&cursor);
+	}
+	return start;
+}
+
+static void name_task(const struct trace *trace, uint32_t pid, char *name, size_t size)
+{
+	snprintf(name, size, "task %u", pid);
+	for (size_t i = 0; i < trace->stream_count; i++)
+		if (trace->streams[i].id == pid)
+			trace_stream_name(&trace->streams[i], name, size);
+}
+
+/* The first time that a CPU is seen, its track. */
+static void send_processor(unsigned cpu)
+{
+	static bool sent[REAL_TIME];
+	char name[64];
+
+	if (sent[cpu % REAL_TIME])
+		return;
+	sent[cpu % REAL_TIME] = true;
+	snprintf(name, sizeof(name), "CPU %u, real time", cpu);
+	send_track(REAL_TIME + cpu, name);
+}
+
+static void stamp(void *argument, const struct cursor_item *item, uint64_t position)
+{
+	struct track *track = argument;
+	struct message packet = {.used = 0}, event = {.used = 0};
+	bool arrives = item->qualifier == PTRACE_BTS_TASK_ARRIVES;
+	double ticks = (double)(item->record.to - first_stamp);
+	char name[256];
+
+	(void)position;
+	if (!track->trace->tsc_hz || item->cpu < 0)
+		return;
+	send_processor((unsigned)item->cpu);
+	add_number(&packet, PACKET_TIMESTAMP,
+		   (uint64_t)(ticks * 1e9 / (double)track->trace->tsc_hz));
+	add_number(&packet, PACKET_SEQUENCE, REAL_TIME + (unsigned)item->cpu);
+	add_number(&packet, PACKET_FLAGS, STATE_NEEDED);
+	add_number(&event, EVENT_TYPE, arrives ? EVENT_BEGIN : EVENT_END);
+	add_number(&event, EVENT_TRACK, REAL_TIME + (unsigned)item->cpu);
+	if (arrives) {
+		name_task(track->trace, item->pid, name, sizeof(name));
+		add_text(&event, EVENT_NAME, name);
+	}
+	add_message(&packet, PACKET_EVENT, &event);
 	send_packet(&packet);
 }
 
 static void send_stream(const struct filter *filter, struct trace *trace,
 			struct trace_stream *stream, uint64_t id)
 {
-	struct track track = {.id = id};
+	struct track track = {.id = id, .trace = trace};
 	const struct follow_events events = {
-		.enter = enter, .leave = leave, .gap = gap, .argument = &track};
+		.enter = enter, .leave = leave, .gap = gap, .stamp = stamp, .argument = &track};
+	char name[256];
 
-	send_track(&track, stream);
+	send_track(id, trace_stream_name(stream, name, sizeof(name)));
 	follow(filter, trace, stream, &events, NULL);
 	free(track.names);
 }
@@ -212,9 +283,11 @@ int view_perfetto(int argc, char **argv)
 	filter_parse(
 		&filter, argc, argv,
 		"Writes a trace for ui.perfetto.dev: a track for each task or CPU with its calls, "
-		"one instruction being one nanosecond.",
+		"one instruction being one nanosecond; and one for each CPU with its tasks, in real "
+		"time.",
 		options);
 	trace = filter_load(&filter);
+	first_stamp = find_start(trace);
 	snprintf(part, sizeof(part), "%s.part", output);
 	out = fopen(part, "wb");
 	if (!out)
