@@ -126,7 +126,7 @@ TEST(pt_stream_behind, .group = "PT", .ids = "PT36 PT41", .needs = NEED_PT,
 	first = find_psb(CHUNKS * PAGE_SIZE);
 	targets = insntrace_targets_of(got.bytes + first, got.count - first);
 	EXPECT_EQ(insntrace_times(&targets, target), 400);
-	EXPECT_EQ(find_psb(0), 0);
+	EXPECT(find_psb(0) <= 32); /* after TIP.PGE, or before it */
 }
 
 TEST(pt_stream_thread, .group = "PT", .ids = "PT41 PT45", .needs = NEED_PT,
