@@ -20,18 +20,13 @@ bool ds_is_lent(const struct ds_cpu *cpu)
 	return cpu->loaded == &lent;
 }
 
-static void write_msr(uint32_t msr, uint64_t value)
-{
-	wrmsr(msr, value);
-}
-
 void ds_load_area(struct ds_cpu *cpu, const void *area)
 {
 	if (cpu->area == (uintptr_t)area)
 		return;
 	ds_pebs_pause(cpu);
 	ds_pebs_move(cpu, (uintptr_t)area);
-	write_msr(IA32_DS_AREA, (uintptr_t)area);
+	wrmsr(IA32_DS_AREA, (uintptr_t)area);
 	cpu->area = (uintptr_t)area;
 	ds_pebs_resume(cpu);
 }
@@ -42,7 +37,7 @@ int ds_switch_out(struct ds_cpu *cpu)
 		return 0;
 	if (ds_is_lent(cpu))
 		return -EBUSY;
-	write_msr(IA32_DEBUGCTL, 0);
+	wrmsr(IA32_DEBUGCTL, 0);
 	return 0;
 }
 
@@ -77,7 +72,7 @@ int ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next)
 	ds_load_area(cpu, next ? next->area : cpu->idle->area);
 	if (next) {
 		next->cpu = cpu;
-		write_msr(IA32_DEBUGCTL, next->debugctl);
+		wrmsr(IA32_DEBUGCTL, next->debugctl);
 	}
 	return overflowed;
 }
@@ -90,24 +85,24 @@ uint64_t ds_pause(void)
 		return 0;
 	saved = rdmsr(IA32_DEBUGCTL);
 	if (saved & ds_configuration->tr)
-		write_msr(IA32_DEBUGCTL, saved & ~ds_configuration->tr);
+		wrmsr(IA32_DEBUGCTL, saved & ~ds_configuration->tr);
 	return saved;
 }
 
 void ds_resume(uint64_t saved)
 {
 	if (ds_present() && (saved & ds_configuration->tr))
-		write_msr(IA32_DEBUGCTL, saved);
+		wrmsr(IA32_DEBUGCTL, saved);
 }
 
 void ds_panic_stop(struct ds_cpu *cpu)
 {
 	if (!ds_present())
 		return;
-	write_msr(IA32_DEBUGCTL,
-		  rdmsr(IA32_DEBUGCTL) & ~(ds_configuration->tr | ds_configuration->bts));
+	wrmsr(IA32_DEBUGCTL,
+	      rdmsr(IA32_DEBUGCTL) & ~(ds_configuration->tr | ds_configuration->bts));
 	ds_pebs_pause(cpu); /* it would store at 0 */
-	write_msr(IA32_DS_AREA, 0);
+	wrmsr(IA32_DS_AREA, 0);
 	cpu->area = 0;
 }
 
@@ -124,8 +119,8 @@ int ds_checkin(struct ds_cpu *cpu)
 	if (!ds_is_lent(cpu))
 		return -EINVAL;
 	if (ds_present()) {
-		write_msr(IA32_DEBUGCTL, 0);
-		write_msr(IA32_DS_AREA, (uintptr_t)cpu->idle->area);
+		wrmsr(IA32_DEBUGCTL, 0);
+		wrmsr(IA32_DS_AREA, (uintptr_t)cpu->idle->area);
 		cpu->area = (uintptr_t)cpu->idle->area;
 	} else {
 		ds_quiesce();

@@ -23,10 +23,7 @@ static void put_context(struct trace_context *context)
 		atomic_store_explicit(&context->cpu, NULL, memory_order_release);
 }
 
-/*
- * Inline, and expected: a call or a jump on the way to the WRMSR that stops the trace would be one
- * more record in it.
- */
+/* Inline, and expected: a call or a jump before the WRMSR that stops a trace is a record in it. */
 static inline void stop_recording(struct cpu *cpu, bool departs)
 {
 	unsigned arrived = cpu->trace->arrived;
