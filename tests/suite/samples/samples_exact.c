@@ -212,7 +212,8 @@ static bool are_counters_enough(void)
 	return ds_caps()->pebs_format > 0;
 }
 
-/* Each has its counter: none counts for another. */
+/* Each has its counter; both reach zero at the same event, and the records have to be told apart.
+ */
 TEST(samples_of_two_readers, .group = "samples", .ids = "", .needs = NEED_PEBS,
      .claim = "two readers of one task have each its own samples, by counters of their own; where "
 	      "there is one counter the second is refused, and learns who has it",
@@ -225,14 +226,13 @@ TEST(samples_of_two_readers, .group = "samples", .ids = "", .needs = NEED_PEBS,
 	struct tracer *first, *second = NULL;
 
 	sampled_needs_exact();
-	other.period = 61;
 	other.holder = holder;
 	sampled_open(&sampled);
 	REQUIRE_EQ(pebs_attach(sampled.task, &options, &first), 0);
 	EXPECT_EQ(pebs_attach(sampled.task, &other, &second), are_counters_enough() ? 0 : -EBUSY);
 	sampled_run(&sampled);
 	if (second)
-		expect_all(&sampled, second, kind, 61);
+		expect_all(&sampled, second, kind, PERIOD);
 	format(expected, sizeof(expected), "tracer of task %u", sampled.task->pid);
 	EXPECT(second || !strcmp(holder, expected));
 	expect_all(&sampled, first, kind, PERIOD);
