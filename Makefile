@@ -70,6 +70,12 @@ check: ## run every test of the project, host and boots: about a quarter of an h
 	@tools/deps check all
 	@tools/check
 
+# Everything but what takes hours (check-load) or has no end (soak).
+check-all: ## make check, then all that is too heavy for it: Linux guests, browsers, Bochs, every defect and variant: hours
+	@$(MAKE) --no-print-directory check
+	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-bochs variants mutants debugger-runs bench; do \
+		echo "# make $$goal"; $(MAKE) --no-print-directory $$goal || exit; done
+
 check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
 	@prove --verbose --exec '' tools/lockstep
 
@@ -130,7 +136,7 @@ new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buf
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run demo check check-lockstep check-lava check-kunit check-boot release check-bochs check-load debugger-runs bench mutants variants soak lint format junit docs new-test new-defect debug
+.PHONY: help deps run demo check check-all check-lockstep check-lava check-kunit check-boot release check-bochs check-load debugger-runs bench mutants variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor
