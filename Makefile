@@ -99,7 +99,7 @@ release: ## build/release: images, their checksums, the index of tests; after ma
 bench: images iso pxe $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf $(BUILD)/host/branch_cost ## measure, and compare with the budgets
 	@tools/bench
 
-mutants: images ## boot the suite on silicon that is wrong on purpose; MUTANTS="options of tools/mutants"
+mutants: images $(BUILD)/view $(BUILD)/host/one_run ## boot the suite on silicon that is wrong on purpose; MUTANTS="options of tools/mutants"
 	@tools/mutants $(MUTANTS)
 
 variants: images ## boot the suite on every variant of BTS that the manual allows, and on pairs of them

@@ -23,13 +23,15 @@ struct options {
 	char machine[64]; /* this one's name in the banner */
 	char mac[32];	  /* of the network card that it booted from, as the loader wrote it */
 	uint64_t baud;
-	int end;	     /* enum end_action */
-	char export[16];     /* where traces go: com1..com4, debugcon; empty: nowhere */
-	int trace;	     /* enum export_what */
-	int trace_view;	     /* enum export_view */
-	int trace_mode;	     /* enum export_mode */
-	uint64_t trace_size; /* bytes of a tracer's ring */
-	bool trace_raw;	     /* records as they are */
+	int end;		/* enum end_action */
+	char export[16];	/* where traces go: com1..com4, debugcon; empty: nowhere */
+	int trace;		/* enum export_what */
+	int trace_view;		/* enum export_view */
+	int trace_mode;		/* enum export_mode */
+	uint64_t trace_size;	/* bytes of a tracer's ring */
+	int trace_unit;		/* enum export_unit */
+	uint64_t trace_packets; /* bytes of a CPU's buffer for Processor Trace */
+	bool trace_raw;		/* records as they are */
 };
 
 enum { UNSAFE_NO, UNSAFE_YES, UNSAFE_FORCE };

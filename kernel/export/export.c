@@ -6,6 +6,7 @@
 #include "drivers/cpuid.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
+#include "kernel/export/packets.h"
 #include "kernel/image.h"
 #include "kernel/mm/area.h"
 #include "kernel/options.h"
@@ -38,7 +39,8 @@ bool export_on;
 
 static struct uart uart;
 static struct export_stream *streams;
-static struct trace_total totals[STREAMS_MOST];
+static struct trace_total totals[STREAMS_MOST + MAX_CPUS];
+_Static_assert(sizeof(totals) <= TRACE_PAYLOAD_BYTES, "one frame END");
 static unsigned stream_count; /* and of those that have ended, totals */
 static unsigned total_count;
 
@@ -124,6 +126,12 @@ bool export_wants(enum export_what what)
 	return export_on && options.trace == (int)what;
 }
 
+/* By BTS. */
+static bool records_branches(void)
+{
+	return options.trace_unit != EXPORT_PT;
+}
+
 static void add_text(size_t *used, unsigned tag, const char *text)
 {
 	frame_item(payload, used, tag, text, strlen(text));
@@ -163,21 +171,38 @@ static void send_hello(void)
 	frame_send(&line, header_of(TRACE_FRAME_HELLO, 0), payload, used);
 }
 
-static void send_stream(const struct export_stream *stream, const char *name, uint32_t checksum)
+static unsigned view_of(enum export_what what)
+{
+	switch ((enum export_view)options.trace_view) {
+	case EXPORT_VIEW_USER:
+		return TRACE_USER;
+	case EXPORT_VIEW_KERNEL:
+		return TRACE_KERNEL;
+	case EXPORT_VIEW_BOTH:
+		return TRACE_USER | TRACE_KERNEL;
+	default:
+		return what == EXPORT_PROGRAMS ? TRACE_USER : TRACE_KERNEL;
+	}
+}
+
+/* A view as PTRACE_BTS_USER and _KERNEL. */
+static uint32_t view_number(unsigned view)
+{
+	return (view & TRACE_USER ? PTRACE_BTS_USER : 0) |
+	       (view & TRACE_KERNEL ? PTRACE_BTS_KERNEL : 0);
+}
+
+static void send_stream(uint32_t id, enum export_what what, const char *name, uint32_t checksum)
 {
 	size_t used = 0;
 
 	add_text(&used, TRACE_ITEM_NAME, name);
-	if (stream->what == EXPORT_PROGRAMS)
+	if (what == EXPORT_PROGRAMS)
 		add_text(&used, TRACE_ITEM_PROGRAM, name);
 	if (checksum)
 		add_number(&used, TRACE_ITEM_CHECKSUM, checksum, 4);
-	add_number(&used, TRACE_ITEM_VIEW,
-		   (stream->view & TRACE_USER ? PTRACE_BTS_USER : 0) |
-			   (stream->view & TRACE_KERNEL ? PTRACE_BTS_KERNEL : 0),
-		   4);
-	frame_send(&line, header_of(TRACE_FRAME_STREAM, stream->block.header.stream), payload,
-		   used);
+	add_number(&used, TRACE_ITEM_VIEW, view_number(view_of(what)), 4);
+	frame_send(&line, header_of(TRACE_FRAME_STREAM, id), payload, used);
 }
 
 static struct trace_record record_to_send(const struct ptrace_bts_record *record,
@@ -212,20 +237,6 @@ static void drain(struct export_stream *stream)
 			add_record(stream, &record);
 		}
 	} while (count == AT_ONCE);
-}
-
-static unsigned view_of(enum export_what what)
-{
-	switch ((enum export_view)options.trace_view) {
-	case EXPORT_VIEW_USER:
-		return TRACE_USER;
-	case EXPORT_VIEW_KERNEL:
-		return TRACE_KERNEL;
-	case EXPORT_VIEW_BOTH:
-		return TRACE_USER | TRACE_KERNEL;
-	default:
-		return what == EXPORT_PROGRAMS ? TRACE_USER : TRACE_KERNEL;
-	}
 }
 
 /* The trace waits for export_serve(). */
@@ -276,7 +287,7 @@ static void enter(struct export_stream *stream, int error, const char *name, uin
 		return;
 	}
 	stream_count++;
-	send_stream(stream, name, checksum);
+	send_stream(stream->block.header.stream, stream->what, name, checksum);
 	stream->next = streams;
 	streams = stream;
 }
@@ -287,13 +298,16 @@ void export_task(struct task *task, enum export_what what, const char *name, uin
 	struct export_stream *stream;
 
 	take_line();
-	stream = new_stream(task, what, task->pid);
-	if (stream) {
+	stream = records_branches() ? new_stream(task, what, task->pid) : NULL;
+	if (!records_branches()) {
+		send_stream(task->pid, what, name, checksum);
+	} else if (stream) {
 		wish = options_of(stream);
 		enter(stream, bts_attach(task, &wish, &stream->tracer), name, checksum);
 	} else {
 		printk("# export: %s is not traced: no memory, or too many tasks\n", name);
 	}
+	packets_start();
 	give_line();
 }
 
@@ -362,6 +376,9 @@ void export_task_end(struct task *task)
 	take_line();
 	at = find(task);
 	if (*at)
+		pause(*at);
+	packets_stop(&line);
+	if (*at)
 		finish(at);
 	give_line();
 }
@@ -386,7 +403,11 @@ void export_begin(void)
 	export_on = true;
 	take_line();
 	send_hello();
+	if (options.trace_unit != EXPORT_BTS)
+		packets_begin(&line, view_number(view_of((enum export_what)options.trace)));
 	if (export_wants(EXPORT_CPUS))
+		packets_start();
+	if (export_wants(EXPORT_CPUS) && records_branches())
 		trace_cpus();
 	give_line();
 }
@@ -401,6 +422,7 @@ void export_end(void)
 	export_on = false;
 	for (struct export_stream *stream = streams; stream; stream = stream->next)
 		pause(stream);
+	total_count += packets_end(&line, &totals[total_count]);
 	while (streams)
 		finish(&streams);
 	header = header_of(TRACE_FRAME_END, 0);

@@ -24,6 +24,9 @@ enum export_view { EXPORT_VIEW_DEFAULT, EXPORT_VIEW_USER, EXPORT_VIEW_KERNEL, EX
 /* `trace_mode=`: all of a program; the newest, or the oldest, that one ring holds. */
 enum export_mode { EXPORT_WHOLE, EXPORT_WRAP, EXPORT_STOP };
 
+/* `trace_unit=`; EXPORT_PT, EXPORT_BOTH: each CPU's packets too, of ring 3, the kernel or both. */
+enum export_unit { EXPORT_BTS, EXPORT_PT, EXPORT_BOTH };
+
 extern bool export_on; /* read-only */
 
 /* Opens the line that `export=` names, if any. NULL, or what is wrong with it. Boot. */

@@ -47,7 +47,7 @@ void process_end(struct process *self, int status)
 	give_up_children(self);
 	attachments_drop(self);
 	insntrace_owner_ended(&self->account);
-	if (export_on)
+	if (export_wants(EXPORT_PROGRAMS))
 		export_task_end(self->task);
 	trace_task_ended(self->task); /* whoever hears of the end finds all of its trace */
 	flags = spin_lock(&processes_lock);

@@ -4,6 +4,9 @@
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
 
+/* Not canonical: of the next IP nothing is left out. */
+#define NO_IP (1ull << 63)
+
 static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 {
 	return &vcpu->silicon->pt;
@@ -161,7 +164,7 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 	pt->sync_due = false;
 	pt->overflowing = 0;
 	pt->tnt = pt->tnt_count = 0;
-	pt->last_ip = 0;
+	pt->last_ip = NO_IP; /* until sync(): a decoder has that of the last packet of this trace */
 	pt->reported_mode = PT_MODE_NONE;
 	pt->reported_cr3 = ~0ull;
 	pt->cycles = platform_pt_tsc(vcpu);

@@ -45,6 +45,28 @@ static void one_region_will_do(void **state)
 	programs_decode(&least, 0, 7, true);
 }
 
+/* What a decoder last read may be of another trace: the first address is whole, IPBytes 3. */
+static void an_enable_without_psb_has_a_whole_address(void **state)
+{
+	const uint8_t *packets;
+
+	of(&everything);
+	make_program(5, false);
+	make_topa(4, 5, 0);
+	write_ctl(CTL_DEFAULT);
+	run(50, false);
+	write_ctl(0);
+	packets = rig.memory + REGIONS + bytes_out(5);
+	write_ctl(CTL_DEFAULT);
+	assert_memory_equal(packets, "\x02\x03", 2);	  /* CBR, */
+	assert_memory_equal(packets + 4, "\x02\x43", 2);  /* PIP, */
+	assert_memory_equal(packets + 12, "\x99\x01", 2); /* MODE.Exec, */
+	assert_int_equal(packets[14], 0x71);		  /* TIP.PGE */
+	run(50, false);
+	write_ctl(0);
+	assert_decodes(5);
+}
+
 /* --- Filters ---------------------------------------------------------------------------------- */
 
 static void one_ring_alone(uint64_t ring)
@@ -279,6 +301,7 @@ int main(void)
 		cmocka_unit_test(returns_need_no_compression),
 		cmocka_unit_test(times_do_not_disturb),
 		cmocka_unit_test(one_region_will_do),
+		cmocka_unit_test(an_enable_without_psb_has_a_whole_address),
 		cmocka_unit_test(rings_are_told_apart),
 		cmocka_unit_test(addresses_are_filtered),
 		cmocka_unit_test(a_range_stops_the_trace),

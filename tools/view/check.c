@@ -97,6 +97,12 @@ static bool is_by_ring_3(const struct check *check, uint64_t from)
 	return false;
 }
 
+/* Packets of ring 3 alone do not say that another task runs after a system call or interrupt. */
+static bool is_by_kernel(const struct check *check)
+{
+	return check->stream->packets.count && check->stream->view == PTRACE_BTS_USER;
+}
+
 static void check_way(struct check *check, const struct cursor_item *item)
 {
 	uint64_t count;
@@ -111,7 +117,7 @@ static void check_way(struct check *check, const struct cursor_item *item)
 		check->unknown++;
 		return;
 	case WALK_BROKEN:
-		if (!is_by_ring_3(check, item->record.from))
+		if (!is_by_ring_3(check, item->record.from) && !is_by_kernel(check))
 			wrong(check, CLAIM_WAY, item, "not after the branch before");
 	}
 }

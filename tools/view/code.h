@@ -103,6 +103,10 @@ enum walk {
  */
 enum walk space_walk(const struct space *space, uint64_t at, uint64_t from, uint64_t *count);
 
+/* Whether WRMSR is among the instructions from `at` on, up to `from` or to one that does not go on.
+ */
+bool space_has_wrmsr(const struct space *space, uint64_t at, uint64_t from);
+
 /* "name+0x1f", or "0x..." outside of any function. */
 const char *space_describe(const struct space *space, uint64_t address, char *text, size_t size);
 

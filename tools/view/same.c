@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #define CONTEXT 5 /* branches that are shown before the first difference */
+#define OFF_MOST                                                                                   \
+	64 /* of BTS while PT is off: PT is switched off last and on first, or the reverse */
 
 struct list {
 	struct trace_record *records;
@@ -17,7 +19,7 @@ struct list {
 	size_t holes;		    /* and elsewhere */
 };
 
-/* What a CPU recorded between two places where BTS was off, from `time` on. */
+/* What a CPU recorded of one task, from `time` on. */
 struct piece {
 	uint64_t time;
 	size_t first, count;
@@ -224,71 +226,99 @@ static void print_difference(const struct list *bts, size_t at_bts, const struct
 	print_branch("+ PT ", pt, at_pt, space);
 }
 
-/* How many records from there on are the same. */
-static size_t count_common(const struct list *bts, const struct piece *piece, const struct list *pt,
-			   size_t at)
-{
-	size_t count = 0;
+/* Two lists, and how much of them was compared. */
+struct comparison {
+	const struct list *bts, *pt;
+	const struct space *space;
+	size_t at_bts, at_pt;
+	size_t only_bts, only_pt; /* passed over while the other was off */
+};
 
-	while (count < piece->count && at + count < pt->count &&
-	       are_same(&bts->records[piece->first + count], &pt->records[at + count]))
-		count++;
-	return count;
+static bool is_same_at(const struct comparison *now, size_t at_bts, size_t at_pt)
+{
+	return at_bts < now->bts->count && at_pt < now->pt->count &&
+	       are_same(&now->bts->records[at_bts], &now->pt->records[at_pt]);
 }
 
-/*
- * Finds a piece at `*at` of PT's list or later: what is passed over, while BTS was off, has an end
- * in the kernel. False, with the longest that was found printed: it is nowhere.
- */
-static bool find_piece(const struct list *bts, const struct piece *piece, const struct list *pt,
-		       size_t *at, const struct space *space)
+/* Whether tracing may have been switched on or off ahead of a record: by WRMSR, in the kernel. */
+static bool may_switch(const struct comparison *now, const struct list *list, size_t at)
 {
-	size_t best = 0, best_at = *at;
+	return !at || (at <= list->count &&
+		       space_has_wrmsr(now->space, list->records[at - 1].to,
+				       at < list->count ? list->records[at].from : 0));
+}
 
-	for (size_t here = *at;; here++) {
-		size_t count = count_common(bts, piece, pt, here);
+/* Whether both lists go on there, the other one having been switched on. */
+static bool is_meeting(const struct comparison *now, size_t more_bts, size_t more_pt)
+{
+	size_t at_bts = now->at_bts + more_bts, at_pt = now->at_pt + more_pt;
 
-		if (count == piece->count) {
-			*at = here + count;
-			return true;
+	if (at_bts == now->bts->count && at_pt == now->pt->count)
+		return true;
+	return is_same_at(now, at_bts, at_pt) &&
+	       (is_same_at(now, at_bts + 1, at_pt + 1) || at_bts + 1 == now->bts->count ||
+		at_pt + 1 == now->pt->count || may_switch(now, now->bts, at_bts + 1)) &&
+	       (!more_bts || may_switch(now, now->bts, at_bts)) &&
+	       (!more_pt || may_switch(now, now->pt, at_pt));
+}
+
+/* Passes over what one has of the kernel while the other was off. False: that is no explanation. */
+static bool meet(struct comparison *now)
+{
+	if (!may_switch(now, now->bts, now->at_bts) && !may_switch(now, now->pt, now->at_pt))
+		return false;
+	for (size_t more_pt = 0; now->at_pt + more_pt <= now->pt->count; more_pt++) {
+		for (size_t more_bts = 0;
+		     more_bts < OFF_MOST && now->at_bts + more_bts <= now->bts->count; more_bts++) {
+			if (is_meeting(now, more_bts, more_pt)) {
+				now->at_bts += more_bts;
+				now->at_pt += more_pt;
+				now->only_bts += more_bts;
+				now->only_pt += more_pt;
+				return true;
+			}
+			if (now->at_bts + more_bts < now->bts->count &&
+			    !is_kernel(&now->bts->records[now->at_bts + more_bts]))
+				break;
 		}
-		if (count > best) {
-			best = count;
-			best_at = here;
-		}
-		if (here >= pt->count || !is_kernel(&pt->records[here]))
+		if (now->at_pt + more_pt < now->pt->count &&
+		    !is_kernel(&now->pt->records[now->at_pt + more_pt]))
 			break;
 	}
-	print_difference(bts, piece->first + best, pt, best_at + best, space);
 	return false;
 }
 
-/* True if PT's list is that of BTS, but for what PT has of the kernel while BTS was off: `*more`.
- */
-static bool compare(const struct by_bts *bts, const struct list *pt, const struct space *space,
-		    size_t *more)
+/* True if the lists are the same but for what one has while the other is off. */
+static bool compare(struct comparison *now)
 {
-	size_t at = 0;
-
-	for (size_t i = 0; i < bts->count; i++)
-		if (!find_piece(&bts->list, &bts->pieces[i], pt, &at, space))
+	while (now->at_bts < now->bts->count || now->at_pt < now->pt->count) {
+		if (is_same_at(now, now->at_bts, now->at_pt)) {
+			now->at_bts++;
+			now->at_pt++;
+		} else if (!meet(now)) {
+			print_difference(now->bts, now->at_bts, now->pt, now->at_pt, now->space);
 			return false;
-	while (at < pt->count && is_kernel(&pt->records[at]))
-		at++;
-	if (at < pt->count)
-		print_difference(&bts->list, bts->list.count, pt, at, space);
-	*more = pt->count - bts->list.count;
-	return at == pt->count;
+		}
+	}
+	return true;
+}
+
+static bool has_kernel(const struct list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (is_kernel(&list->records[i]))
+			return true;
+	return false;
 }
 
 /* Where one list was cut, what the other has there is left out: `*cut` of them. */
-static void cut_alike(struct by_bts *bts, struct list *pt, const char **how, size_t *cut)
+static void cut_alike(struct list *bts, struct list *pt, const char **how, size_t *cut)
 {
-	struct list *longer = bts->list.count > pt->count ? &bts->list : pt;
-	struct list *shorter = longer == pt ? &bts->list : pt;
+	struct list *longer = bts->count > pt->count ? bts : pt;
+	struct list *shorter = longer == pt ? bts : pt;
 	size_t difference = longer->count - shorter->count;
 
-	if (!difference || shorter->cut_before == shorter->cut_after)
+	if (!difference || shorter->cut_before == shorter->cut_after || has_kernel(longer))
 		return;
 	*how = shorter->cut_before ? "last" : "first";
 	*cut = difference;
@@ -296,18 +326,6 @@ static void cut_alike(struct by_bts *bts, struct list *pt, const char **how, siz
 		for (size_t i = 0; i < shorter->count; i++)
 			longer->records[i] = longer->records[i + difference];
 	longer->count = shorter->count;
-	bts->pieces[0] = (struct piece){0, 0, bts->list.count};
-	bts->count = 1;
-}
-
-/* Pieces that have records. */
-static size_t count_whole(const struct by_bts *bts)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < bts->count; i++)
-		count += bts->pieces[i].count > 0;
-	return count;
 }
 
 static const char *const decoder_names[] = {
@@ -321,21 +339,22 @@ static bool compare_cpu(const struct filter *filter, const struct trace *trace,
 	struct by_bts bts = collect(filter, trace, trace_stream_cpu(stream), view);
 	struct pt_decoded decoded = pt_decode(stream, decoder);
 	struct list pt = by_pt(&decoded, view);
-	size_t more = 0, cut = 0;
+	struct comparison now = {.bts = &bts.list, .pt = &pt, .space = &stream->space};
+	size_t cut = 0;
 	const char *how = NULL;
 	bool same;
 
 	printf("CPU %d, by %s: ", trace_stream_cpu(stream), decoder_names[decoder]);
-	if (view == PTRACE_BTS_USER || count_whole(&bts) == 1)
-		cut_alike(&bts, &pt, &how, &cut);
+	cut_alike(&bts.list, &pt, &how, &cut);
 	printf("%zu branches by BTS, %zu by PT, %llu instructions", bts.list.count, pt.count,
 	       (unsigned long long)decoded.instructions);
 	if (how)
 		printf("; the %s of %zu", how, bts.list.count + cut);
 	puts("");
-	same = compare(&bts, &pt, &stream->space, &more);
-	if (more && same)
-		printf("  %zu of PT are of the kernel while BTS was off\n", more);
+	same = compare(&now);
+	if (same && now.only_bts + now.only_pt)
+		printf("  of the kernel %zu of BTS while PT was off, %zu of PT while BTS was off\n",
+		       now.only_bts, now.only_pt);
 	if (decoded.errors)
 		printf("  libipt, %llu times, first before byte %llu: %s\n",
 		       (unsigned long long)decoded.errors, (unsigned long long)decoded.error_at,

@@ -4,6 +4,7 @@
 
 #include <Zydis/Zydis.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The lower half is the program's; without one it holds what the kernel runs before paging. */
 const struct code *space_code(const struct space *space, uint64_t address)
@@ -109,6 +110,8 @@ struct instruction space_instruction(const struct space *space, uint64_t address
 	return cache[slot].instruction;
 }
 
+#define WRMSR_MOST 4096 /* bytes of code that are looked at */
+
 static bool goes_on(enum flow flow)
 {
 	return flow == FLOW_NONE || flow == FLOW_REPEAT || flow == FLOW_CONDITIONAL ||
@@ -127,6 +130,25 @@ static enum walk walk(const struct space *space, uint64_t at, uint64_t from, uin
 		at = instruction.next;
 	}
 	return at == from ? WALK_WHOLE : WALK_BROKEN;
+}
+
+bool space_has_wrmsr(const struct space *space, uint64_t at, uint64_t from)
+{
+	static const uint8_t wrmsr[] = {0x0f, 0x30};
+	uint64_t first = at;
+
+	while (at != from && at - first < WRMSR_MOST) {
+		struct instruction instruction = space_instruction(space, at);
+		size_t left;
+
+		if (instruction.flow == FLOW_UNKNOWN || !(goes_on(instruction.flow)))
+			return false;
+		if (instruction.length == sizeof(wrmsr) &&
+		    !memcmp(code_bytes(space_code(space, at), at, &left), wrmsr, sizeof(wrmsr)))
+			return true;
+		at = instruction.next;
+	}
+	return false;
 }
 
 enum walk space_walk(const struct space *space, uint64_t at, uint64_t from, uint64_t *count)

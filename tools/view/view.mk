@@ -24,7 +24,7 @@ $(BUILD)/view-test/stepped: tests/view/stepped.c
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) -std=gnu11 -g -O2 $(WARN) -static -no-pie -fcf-protection=none -o $@ $<
 
-# Programs for Spoor's ring 3, which run on the build machine as well.
+# Programs for Spoor's ring 3; all but `events` run on the build machine as well.
 $(BUILD)/obj/tests/view/%.c.o: CFLAGS := $(user_cflags)
 $(BUILD)/view-test/%.elf: $(BUILD)/obj/tests/view/%.c.o $(user_library) tests/user/user.ld
 	@mkdir -p $(@D)
@@ -40,7 +40,7 @@ $(BUILD)/view-test/fuzz_%: tests/view/fuzz_%.c $(filter-out tools/view/main.c,$(
 	$(call short,CLANG,$<)clang $(filter-out -O2 -MMD -MP,$(VIEW_CFLAGS)) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Wl,$(if $(findstring file,$@),--wrap=fail,--gc-sections) \
 	  -o $@ $(filter %.c %.o,$^) $(view_libraries)
 
-view_tests := $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/fuzz_file $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
+view_tests := $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/fuzz_file $(BUILD)/view-test/fuzz_pt $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(BUILD)/view-test/events.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
 view-tests: $(view_tests)
 .PHONY: view-tests
 
@@ -70,9 +70,10 @@ check-view: corpus ## check what `view` writes by what reads it: perf, protoc, a
 	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh tests/view/browser.pl tests/view/bench.sh
 .PHONY: check-view
 
-check-pt: ## compare Processor Trace with BTS in random programs of 12 million instructions: a minute
-	@tools/deps check view check
+check-pt: images ## compare Processor Trace with BTS: programs on the machine, random ones of 12 million instructions: two minutes
+	@tools/deps check run view check
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests $(BUILD)/host/one_run
+	@prove --verbose --exec '' tests/view/both.sh :: --all
 	@prove --verbose --exec '' tests/view/pt.sh :: 64 200000
 .PHONY: check-pt
 
