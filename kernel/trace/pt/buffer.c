@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Buffers: a table of chunks, each of contiguous pages.
+// Buffers: a table of chunks, each of contiguous pages. All of it is reached by the direct map.
 #include "drivers/pt/registers.h"
-#include "kernel/mm/area.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/pt/private.h"
 
@@ -30,25 +29,25 @@ static size_t list_bytes(const struct insntrace_config *config)
 	return config->chunks * sizeof(uint64_t);
 }
 
-static size_t list_pages(const struct insntrace_config *config)
-{
-	return (list_bytes(config) + PAGE_SIZE - 1) / PAGE_SIZE;
-}
-
-/* Of the table: one entry more than chunks. */
-static unsigned table_order(const struct insntrace_config *config)
+static unsigned order_of(size_t bytes)
 {
 	unsigned order = 0;
 
-	while (PAGE_SIZE << order < list_bytes(config) + sizeof(uint64_t))
+	while (PAGE_SIZE << order < bytes)
 		order++;
 	return order;
+}
+
+/* One entry more than chunks. */
+static unsigned table_order(const struct insntrace_config *config)
+{
+	return order_of(list_bytes(config) + sizeof(uint64_t));
 }
 
 static size_t all_bytes(const struct insntrace_config *config)
 {
 	return config->chunks * chunk_bytes(config) + (PAGE_SIZE << table_order(config)) +
-	       (list_pages(config) + 1) * PAGE_SIZE;
+	       (PAGE_SIZE << order_of(list_bytes(config))) + PAGE_SIZE;
 }
 
 static int check_size(const struct insntrace_config *config)
@@ -95,13 +94,15 @@ static bool allocate_chunks(struct insntrace_buffer *buffer)
 {
 	const struct insntrace_config *config = &buffer->config;
 
-	buffer->chunks = area_alloc(list_pages(config), VM_WRITE);
-	for (unsigned n = 0; buffer->chunks && n < config->chunks; n++) {
+	uint64_t list = page_alloc_run(order_of(list_bytes(config)));
+
+	buffer->chunks = list ? direct(list) : NULL;
+	for (unsigned n = 0; list && n < config->chunks; n++) {
 		buffer->chunks[n] = page_alloc_run(config->chunk_order);
 		if (!buffer->chunks[n])
 			return false;
 	}
-	return buffer->chunks;
+	return list;
 }
 
 static uint8_t *chunk_at(const struct insntrace_buffer *buffer, uint64_t n)
@@ -136,6 +137,7 @@ int buffer_create(struct trace_account *account, const struct insntrace_config *
 {
 	struct pt_configuration configuration = configuration_of(config, cr3_match);
 	struct insntrace_buffer *buffer;
+	uint64_t page;
 	int error = check_size(config);
 
 	if (!error)
@@ -146,11 +148,12 @@ int buffer_create(struct trace_account *account, const struct insntrace_config *
 		return error;
 	if (!account_charge(account, all_bytes(config), all_bytes(config), 0))
 		return -ENOMEM;
-	buffer = area_alloc(1, VM_WRITE);
-	if (!buffer) {
+	page = page_alloc();
+	if (!page) {
 		account_uncharge(account, all_bytes(config));
 		return -ENOMEM;
 	}
+	buffer = direct(page);
 	buffer->base.unit = TRACE_PT;
 	buffer->config = *config;
 	buffer->account = account;
@@ -171,9 +174,10 @@ void buffer_free(struct insntrace_buffer *buffer)
 		page_free_run(memory->table_address, table_order(config));
 	for (unsigned n = 0; buffer->chunks && n < config->chunks && buffer->chunks[n]; n++)
 		page_free_run(buffer->chunks[n], config->chunk_order);
-	area_free(buffer->chunks, list_pages(config));
+	if (buffer->chunks)
+		page_free_run((uint64_t)buffer->chunks - DIRECT_MAP, order_of(list_bytes(config)));
 	account_uncharge(buffer->account, all_bytes(config));
-	area_free(buffer, 1);
+	page_free((uint64_t)buffer - DIRECT_MAP);
 }
 
 size_t buffer_find(const struct insntrace_buffer *buffer, uint64_t offset, const void **from)
