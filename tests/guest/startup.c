@@ -363,9 +363,18 @@ static void check_io_interrupt(void)
 	io_write(PIT_ENTRY + 1, self() << 24);
 	io_write(PIT_ENTRY, IO_MASKED | IO_LEVEL | CALL);
 	outb(0x43, 0x30);
+	/* QEMU raises the line when it comes to it. The 8259 has it too: ICW1 to ICW4, so that no older
+	   request is there, everything masked, and OCW3 to read the requests. */
+	outb(0x20, 0x11);
+	outb(0x21, 0x20);
+	outb(0x21, 4);
+	outb(0x21, 1);
+	outb(0x21, 0xff);
+	outb(0x20, 0x0a);
 	outb(0x40, 1);
 	outb(0x40, 0);
-	wait_ms(2);
+	for (unsigned ms = 0; ms < 10000 && !(inb(0x20) & 1); ms++)
+		wait_ms(1);
 	check_at_once(IOAPIC + 0x10, IO_LEVEL | CALL, "an interrupt of the I/O APIC comes at once");
 }
 
