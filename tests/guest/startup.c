@@ -75,12 +75,10 @@ static void send(uint32_t to, uint32_t command)
 static void wait_ms(unsigned ms)
 {
 	while (ms--) {
-		uint16_t ticks = PIT_HZ / 1000;
-
 		outb(0x61, (uint8_t)((inb(0x61) & ~2) | 1));
 		outb(0x43, 0xb0);
-		outb(0x42, (uint8_t)ticks);
-		outb(0x42, (uint8_t)(ticks >> 8));
+		outb(0x42, (uint8_t)(PIT_HZ / 1000));
+		outb(0x42, PIT_HZ / 1000 >> 8);
 		while (!(inb(0x61) & 0x20))
 			;
 	}
@@ -363,16 +361,11 @@ static void check_io_interrupt(void)
 	io_write(PIT_ENTRY + 1, self() << 24);
 	io_write(PIT_ENTRY, IO_MASKED | IO_LEVEL | CALL);
 	outb(0x43, 0x30);
-	/* QEMU raises the line when it comes to it. The 8259 has it too: ICW1 to ICW4, so that no older
-	   request is there, everything masked, and OCW3 to read the requests. */
-	outb(0x20, 0x11);
-	outb(0x21, 0x20);
-	outb(0x21, 4);
-	outb(0x21, 1);
-	outb(0x21, 0xff);
-	outb(0x20, 0x0a);
-	outb(0x40, 1);
-	outb(0x40, 0);
+	/* ICW1 to ICW4: no request is left in the 8259, which has the line too and shows (OCW3)
+	   when QEMU, in its own time, has raised it. */
+	for (unsigned i = 0; i < 8; i++)
+		outb((const uint8_t[]){0x20, 0x21, 0x21, 0x21, 0x21, 0x20, 0x40, 0x40}[i],
+		     (const uint8_t[]){0x11, 0x20, 4, 1, 0xff, 0x0a, 1, 0}[i]);
 	for (unsigned ms = 0; ms < 10000 && !(inb(0x20) & 1); ms++)
 		wait_ms(1);
 	check_at_once(IOAPIC + 0x10, IO_LEVEL | CALL, "an interrupt of the I/O APIC comes at once");
