@@ -54,8 +54,8 @@ static void emit_step(unsigned n)
 		while (skip--)
 			EMIT(0x90);
 		break;
-	case 2: /* jc near; a jump of its own */
-		EMIT(0x0f, 0x82, 2, 0, 0, 0, 0xeb, 0);
+	case 2: /* jc to the next; jc near; a jump of its own */
+		EMIT(0x72, 0, 0x0f, 0x82, 2, 0, 0, 0, 0xeb, 0);
 		break;
 	case 3: /* a loop */
 		EMIT(0xb9, (uint8_t)(1 + below(9)), 0, 0, 0, 0x90, 0xe2, 0xfd);

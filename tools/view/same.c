@@ -101,6 +101,14 @@ static struct piece *begin_piece(struct by_bts *bts, uint64_t time)
 	return &bts->pieces[bts->count++];
 }
 
+/* libipt does not tell a conditional branch to the next instruction from one not taken. */
+static bool is_hidden(const struct space *space, const struct trace_record *record)
+{
+	struct instruction instruction = space_instruction(space, record->from);
+
+	return instruction.flow == FLOW_CONDITIONAL && record->to == instruction.next;
+}
+
 static void add_stream(struct by_bts *bts, const struct trace *trace,
 		       const struct trace_stream *stream, int cpu, unsigned view)
 {
@@ -119,7 +127,8 @@ static void add_stream(struct by_bts *bts, const struct trace *trace,
 			add_gap(&bts->list);
 		if (item.kind != CURSOR_BRANCH) {
 			piece = begin_piece(bts, time);
-		} else if (is_in_view(&item.record, view)) {
+		} else if (is_in_view(&item.record, view) &&
+			   !is_hidden(&stream->space, &item.record)) {
 			add(&bts->list, &item.record);
 			piece->count++;
 		}
