@@ -42,17 +42,18 @@ $(BUILD)/view-test/fuzz_%: tests/view/fuzz_%.c $(filter-out tools/view/main.c,$(
 
 view_tests := $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/fuzz_file $(BUILD)/view-test/fuzz_pt $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(BUILD)/view-test/events.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
 view-tests: $(view_tests)
+view_judges := $(addprefix $(BUILD)/view-test/,test_stack stepped example.elf) # without clang
 .PHONY: view-tests
 
 view: ## build/view: shows the branches of a panic, of a trace
 	@tools/deps check view
-	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
+	@$(MAKE) --no-print-directory $(BUILD)/view $(BUILD)/view-test/example.elf
 .PHONY: view
 
 corpus_programs := $(patsubst tests/view/%.c,$(BUILD)/view-test/%.elf,$(wildcard tests/view/corpus/*.c))
 corpus: ## build/corpus: traces with their programs, listings and figures, for tests of decoders
 	@tools/deps check run view
-	@$(MAKE) --no-print-directory images $(BUILD)/view view-tests $(corpus_programs)
+	@$(MAKE) --no-print-directory images $(BUILD)/view $(view_judges) $(corpus_programs)
 	@prove --verbose --exec '' tests/view/corpus.sh :: $(BUILD)/corpus
 .PHONY: corpus
 
@@ -66,7 +67,7 @@ round-trip: $(BUILD)/view $(corpus_programs) ## 10,000,000 random records out of
 
 check-view: corpus ## check what `view` writes by what reads it: perf, protoc, a browser
 	@tools/deps check view check-view
-	@$(MAKE) --no-print-directory $(BUILD)/view view-tests
+	@$(MAKE) --no-print-directory $(BUILD)/view $(view_judges)
 	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh tests/view/browser.pl tests/view/bench.sh
 .PHONY: check-view
 
