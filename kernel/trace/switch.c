@@ -28,12 +28,10 @@ static inline void stop_recording(struct cpu *cpu, bool departs)
 {
 	unsigned arrived = cpu->trace->arrived;
 
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		if (__builtin_expect(arrived >> i & 1, 1))
-			trace_units[i]->stop(cpu);
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		if (arrived >> i & 1)
-			trace_units[i]->depart(cpu, departs);
+	for (unsigned left = arrived; __builtin_expect(left, 1); left &= left - 1)
+		trace_units[__builtin_ctz(left)]->stop(cpu);
+	for (unsigned left = arrived; left; left &= left - 1)
+		trace_units[__builtin_ctz(left)]->depart(cpu, departs);
 	put_context(cpu->trace->running);
 	put_context(cpu->trace->own);
 	cpu->trace->running = cpu->trace->own = NULL;
@@ -52,7 +50,7 @@ void trace_depart(struct cpu *cpu)
 void trace_arrive(struct cpu *cpu)
 {
 	struct trace_cpu *trace = cpu->trace;
-	unsigned left = trace->arrived, due;
+	unsigned due = trace->arrived, last;
 
 	if (cpu->current->trace)
 		trace->running = take_context(cpu, cpu->current->trace);
@@ -62,10 +60,10 @@ void trace_arrive(struct cpu *cpu)
 	cpu->recording = trace->running || trace->own;
 	trace->arrived =
 		(trace->running ? trace->running->units : 0) | (trace->own ? trace->own->units : 0);
-	due = left | trace->arrived;
-	for (unsigned i = TRACE_UNITS; i-- > 0;)
-		if (due >> i & 1)
-			trace_units[i]->arrive(cpu);
+	for (due |= trace->arrived; due; due &= ~(1u << last)) {
+		last = 31 - (unsigned)__builtin_clz(due);
+		trace_units[last]->arrive(cpu);
+	}
 }
 
 void trace_user_fault(struct cpu *cpu, uint64_t rip)
