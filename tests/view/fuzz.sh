@@ -25,7 +25,8 @@ perl -0777 -ne '
 	}' "$scratch/trace.spt" >"$scratch/corpus/frames"
 mkdir "$scratch/files"
 { printf '\1'; cat build/view-test/example.elf; } >"$scratch/files/elf"
-{ printf '\1'; strip -o /dev/stdout build/view-test/example.elf; } >"$scratch/files/stripped"
+strip -o "$scratch/stripped" build/view-test/example.elf
+{ printf '\1'; cat "$scratch/stripped"; } >"$scratch/files/stripped"
 printf '\0# %016x -> %016x  start+0x0 -> main+0x0\r\n%x->%x\n' 0x400000 0x400010 0x400020 0x400000 >"$scratch/files/log"
 
 tested=fuzz
