@@ -131,21 +131,27 @@ static void wait_for_rounds(unsigned more)
 
 extern const char alone_loop[], alone_again[];
 
-/* Records a loop of CPUID on this CPU, and it alone. True if the other one was at work behind the
-   first CPUID and before the last. */
+/*
+ * Records a loop of CPUID on this CPU, and it alone. True if the other one was at work behind the
+ * first CPUID and before the last. What the other one writes is read by a locked instruction, since
+ * lockstep compares two executions of any other.
+ */
 static bool record_alone(struct rig *rig)
 {
 	uint64_t left = ROUNDS, foreign = 0;
 	uint32_t from, to;
 
 	rig_reset(rig);
-	TRACED_WITH(rig_all(),
-		    "xorl %%eax, %%eax\n\tcpuid\n\tmovl %[rounds], %[from]\n"
-		    "alone_loop: xorl %%eax, %%eax\n\tcpuid\n\tmovl %[rounds], %[to]\n\t"
-		    "decq %[left]\n"
-		    "alone_again: jnz alone_loop\n\t",
-		    AND([left] "+r"(left), [from] "=&r"(from), [to] "=&r"(to)),
-		    AND([rounds] "m"(rounds)), "rbx");
+	TRACED_WITH(
+		rig_all(),
+		"xorl %%eax, %%eax\n\tcpuid\n\t"
+		"xorl %[from], %[from]\n\tlock xaddl %[from], %[rounds]\n"
+		"alone_loop: xorl %%eax, %%eax\n\tcpuid\n\t"
+		"xorl %[to], %[to]\n\tlock xaddl %[to], %[rounds]\n\t"
+		"decq %[left]\n"
+		"alone_again: jnz alone_loop\n\t",
+		AND([left] "+r"(left), [from] "=&r"(from), [to] "=&r"(to), [rounds] "+m"(rounds)), ,
+		"rbx");
 	EXPECT_EQ(rig_count(rig), ROUNDS - 1);
 	for (unsigned i = 0; i < ROUNDS - 1; i++)
 		foreign += rig_record(rig, i).from != (uintptr_t)alone_again;
