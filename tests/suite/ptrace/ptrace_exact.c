@@ -108,6 +108,7 @@ TEST(ptrace_random, .group = "I", .ids = "P5",
 	uint64_t before = programs_begin(), each = test_scaled(8000) / PROCESSES + 1;
 	uint64_t branches = ds_present() ? 1ul << 63 : 0;
 	struct process *processes[PROCESSES];
+	unsigned readers = 0;
 
 	for (unsigned i = 0; i < PROCESSES; i++) {
 		uint64_t seed = test_random() & UINT32_MAX;
@@ -119,7 +120,13 @@ TEST(ptrace_random, .group = "I", .ids = "P5",
 		EXPECT_EQ(process_await(processes[i], true), WAIT_STOPPED(SIGSTOP));
 	for (unsigned i = 0; i < PROCESSES; i++)
 		process_signal(processes[i], SIGCONT);
-	for (unsigned i = 0; i < PROCESSES; i++)
-		EXPECT_EQ(program_end(processes[i]), WAIT_EXITED(42));
+	for (unsigned i = 0; i < PROCESSES; i++) {
+		int status = program_end(processes[i]);
+
+		readers += status == WAIT_EXITED(42);
+		EXPECT(status == WAIT_EXITED(42) || status == WAIT_EXITED(43));
+	}
+	/* One whose family others trace, or have used up the memory for, may read no record. */
+	EXPECT(readers || !branches);
 	programs_end(before);
 }
