@@ -96,7 +96,7 @@ enum {
 	DS_SAMPLE_IP = 0x100,
 };
 
-/* What every record of this processor has. Any context. */
+/* The fields (DS_SAMPLE_*) that every record of this processor has. Any context. */
 unsigned ds_sample_has(void);
 
 /* Decodes a record, as ds_read_pebs() returns it. Any context. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is where in a record, by format: SDM Vol 3, figures 17-10 and 18-49, tables 18-23 to 18-55.
- */
+/* Where the fields of a record are, by format: SDM Vol 3, figures 17-10 and 18-49, tables 18-23 to
+   18-55. */
 #include "drivers/ds/pebs.h"
 
 enum { ADAPTIVE = 4, FORMATS };

@@ -118,7 +118,7 @@ int pmu_stop(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owne
 /* The counter's value; 0 where there is no such counter. This CPU. */
 uint64_t pmu_read(unsigned counter);
 
-/* What counter `counter` holds `left` events before it overflows; and how many it has left. */
+/* The value of `counter` that is `left` events before its overflow; and the events it has left. */
 uint64_t pmu_value(unsigned counter, uint64_t left);
 uint64_t pmu_left(unsigned counter);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SYS_ptrace: (request, pid, addr, data), with Linux's numbers and layouts; docs/ptrace-bts.2 is
- * the manual page. What traces branches is in ptrace_bts.h,
- * what takes samples in ptrace_pebs.h.
+ * the manual page. The requests for branches are in ptrace_bts.h, those for samples in
+ * ptrace_pebs.h.
  */
 #ifndef SPOOR_ABI_PTRACE_H
 #define SPOOR_ABI_PTRACE_H

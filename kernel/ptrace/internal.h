@@ -42,7 +42,7 @@ int ptrace_check_writable(uint64_t user, size_t bytes);
 /* Whether the tracer has the right to kernel addresses. */
 bool ptrace_may_see_kernel(const struct attachment *attachment);
 
-/* What a tracer calls at its threshold: its attachment's tracee stops as soon as it looks. */
+/* A tracer's `overflowed`: the tracee of its attachment stops as soon as it looks. */
 void ptrace_stop_at_threshold(struct tracer *tracer, void *attachment);
 
 /* SYS_insntrace, of which docs/insntrace.2 is the manual page. */

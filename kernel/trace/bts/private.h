@@ -65,7 +65,7 @@ static inline struct bts_cpu *bts_cpu(const struct cpu *cpu)
 
 /* --- tracer.c --- */
 
-/* What bts_attach() refuses of options alone. */
+/* bts_attach() of these options, whatever to: -ENODEV, -EINVAL or -EPERM, or 0 if none of these. */
 int tracer_check(const struct bts_options *options);
 
 /* Decides everything that the options leave open; `size` is that of the ring. */

@@ -44,7 +44,7 @@ static void add_context(void *argument)
 	admission->of_context = admission->count;
 }
 
-/* Who has the counter, or would have it. */
+/* The name of the one that has the counter, or would have it. */
 static const char *holder_of(const struct admission *admission, const struct cpu *cpu,
 			     unsigned counter)
 {
