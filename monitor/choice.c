@@ -36,7 +36,8 @@ static void list_errata(void)
 	const struct defect *erratum;
 
 	for (unsigned n = 0; (erratum = erratum_get(n)); n++)
-		say("erratum %s (%s): %s", erratum->name, erratum->profile, erratum->says);
+		say("erratum %s (%s; %s): %s", erratum->name, erratum->profile, erratum->rule,
+		    erratum->says);
 }
 
 void choice_list(const struct options *options)

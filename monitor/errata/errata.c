@@ -9,7 +9,17 @@ struct memory {
 static void aaj122_note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
-	REMEMBERED(vcpu, struct memory)->slept |= occasion == DS_AT_HLT;
+	REMEMBERED(vcpu, struct memory)->slept |= occasion == DS_AT_HLT && ds_tracing(vcpu);
+}
+
+/* The first branch is the wrong one, also where BTS_OFF_OS or BTS_OFF_USR leaves it out. */
+static bool aaj122_filter(const struct vcpu *vcpu, const struct branch *branch)
+{
+	bool passes = ds_clean.filter(vcpu, branch);
+
+	if (!passes)
+		REMEMBERED(vcpu, struct memory)->slept = false;
+	return passes;
 }
 
 static void aaj122_record(struct vcpu *vcpu, const struct branch *branch,
@@ -24,7 +34,7 @@ static void aaj122_record(struct vcpu *vcpu, const struct branch *branch,
 }
 
 ERRATUM(AAJ122, "SDM Vol 3, 17.4.9.1", "after C1E `from` of the first record is wrong", "nehalem",
-	BREAKS(note, aaj122_note), BREAKS(record, aaj122_record))
+	BREAKS(note, aaj122_note), BREAKS(filter, aaj122_filter), BREAKS(record, aaj122_record))
 
 static void ar62_record(struct vcpu *vcpu, const struct branch *branch,
 			uint64_t record[RECORD_WORDS])
