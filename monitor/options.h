@@ -19,7 +19,7 @@ struct options {
 	enum vbts vbts;
 	const struct profile *profile;
 	const struct hypervisor *hypervisor; /* present=; NULL: no rehearsal */
-	char variants[320]; /* what of vbts= chose `behaviour`; "" where it is the default */
+	char variants[480]; /* what of vbts= chose `behaviour`; "" where it is the default */
 	struct ds_behaviour behaviour;
 	const struct defect *defect; /* or erratum; NULL: none */
 	bool list_variants, list_defects, list_errata;
