@@ -8,6 +8,7 @@
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "kernel/trace/bts/bts.h"
+#include "kernel/trace/pebs/pebs.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
@@ -21,7 +22,7 @@ static const struct {
 	{NEED_LA57, "LA57"},	 {NEED_NO_DS, "NO_DS"},
 	{NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
 	{NEED_SMP, "SMP"},	 {NEED_PEBS, "PEBS"},
-	{NEED_PT, "PT"},
+	{NEED_PT, "PT"},	 {NEED_SAMPLES, "SAMPLES"},
 };
 
 static bool has_la57(void)
@@ -48,10 +49,13 @@ const char *needs_missing(unsigned needs)
 		return "only one CPU";
 	if (needs & NEED_NO_DS && caps->ds)
 		return "the Debug Store is there";
-	if ((needs & NEED_DS && !caps->ds) || (needs & (NEED_BTS | NEED_PEBS) && !ds_present()))
+	if ((needs & NEED_DS && !caps->ds) ||
+	    (needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES) && !ds_present()))
 		return bts_missing();
-	if (needs & NEED_PEBS && !caps->pebs)
+	if (needs & (NEED_PEBS | NEED_SAMPLES) && !caps->pebs)
 		return "the processor takes no samples (PEBS)";
+	if (needs & NEED_SAMPLES && !pebs_present())
+		return "samples need counters of architectural performance monitoring (CPUID.0AH)";
 	if (needs & NEED_PT && !pt_caps()->topa)
 		return "the processor has no Intel Processor Trace (CPUID leaf 14H)";
 	if (needs & NEED_DTES64 && !caps->dtes64)

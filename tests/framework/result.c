@@ -72,7 +72,8 @@ void result_print(unsigned number, const struct test *test, const struct result 
 	uint64_t took = result->began ? time_now() - result->began : 0;
 
 	totals->count[result->outcome]++;
-	if (test->needs & (NEED_BTS | NEED_PEBS | NEED_PT) && result->outcome != OUTCOME_SKIP)
+	if (test->needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES | NEED_PT) &&
+	    result->outcome != OUTCOME_SKIP)
 		totals->with_bts++;
 	if (bad) {
 		printk("# claim: %s (%s%s%s)\n", test->claim, test->ids, test->ids[0] ? "; " : "",

@@ -31,6 +31,7 @@ enum {
 	NEED_UNSAFE = 1u << 6,	 /* can hang a host: only with unsafe=1 */
 	NEED_SMP = 1u << 8,	 /* more than one CPU */
 	NEED_PEBS = 1u << 9,	 /* PEBS of a 64-bit DS area, and BTS */
+	NEED_SAMPLES = 1u << 11, /* samples of the kernel's: PEBS, and counters of version 1 on */
 	NEED_PT = 1u << 10,	 /* Intel Processor Trace with output through ToPA */
 	NEED_SELFTEST = 1u << 7, /* breaks the run on purpose: only when named in test= */
 };

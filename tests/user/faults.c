@@ -42,7 +42,7 @@ int main(uint64_t argument)
 		TRY(20, "pushq $0x7202; popfq; cli");
 		TRY(21, "swapgs");
 		TRY(22, "int $2");
-		TRY(23, "mov $1, %ecx; xgetbv");
+		TRY(23, "mov $-1, %ecx; xgetbv");
 		TRY(24, "fninit; movw $0x37b, -8(%rsp); fldcw -8(%rsp); fld1; fldz; fdivrp; fwait");
 	case 25:
 		return 7 / zero;

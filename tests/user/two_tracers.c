@@ -8,7 +8,8 @@
 
 #define KEPT  100
 #define CALLS 3
-#define PAGES 40 /* of each call: the kernel has a loop over them */
+#define PAGES 41 /* of each call: the kernel has a loop over them, and no other of as many turns   \
+		  */
 #define ROOM  40000
 #define PAIRS 1021
 
@@ -50,7 +51,7 @@ static void count_calls(const struct ptrace_bts_record *record)
 		return;
 	}
 	for (unsigned i = 0; i < PAIRS; i++) {
-		whole |= taken[i] >= PAGES;
+		whole |= taken[i] == PAGES;
 		taken[i] = 0;
 	}
 	whole_calls += whole;

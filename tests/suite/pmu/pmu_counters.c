@@ -70,7 +70,8 @@ TEST(pmu_counter_has_one_owner, .group = "pmu", .ids = "", .needs = 0,
 
 /*
  * A tracer that stops when it is full makes the shape linear: staging interrupts at its threshold,
- * through the same entry. It has one at half its records, so that two turns reach it twice.
+ * through the same entry. It has one at half its records, so that three turns reach it twice, also
+ * where an interrupt is late by as many branches as a buffer allows.
  */
 TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
      .claim = "interrupts of a branch trace change nothing of a counter that another owns",
@@ -78,7 +79,7 @@ TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
 {
 	struct bts_options options = {.view = TRACE_KERNEL,
 				      .privileged = true,
-				      .size = 2 * STAGING_RECORDS *
+				      .size = 3 * STAGING_RECORDS *
 					      sizeof(struct ptrace_bts_record),
 				      .overflow = TRACE_STOP};
 	struct pmu_cpu *pmu = start(LONG_PERIOD);
@@ -87,7 +88,7 @@ TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
 
 	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	reached = bts_cpu(this_cpu())->reached;
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 3; i++)
 		run_loop(STAGING_RECORDS / 2);
 	EXPECT(bts_cpu(this_cpu())->reached - reached >= 2);
 	EXPECT(trace_detach(tracer));

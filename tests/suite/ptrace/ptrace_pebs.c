@@ -27,7 +27,7 @@ TEST(ptrace_pebs, .group = "I", .ids = "",
 }
 
 /* By instructions: about 1800, 1300 (or 1700), 50 and 15 in each round. */
-TEST(ptrace_sample_profile, .group = "I", .ids = "", .needs = NEED_PEBS,
+TEST(ptrace_sample_profile, .group = "I", .ids = "", .needs = NEED_SAMPLES,
      .claim = "a profiler that takes samples names the functions of a program by their share",
      .source = "tests/user/sample_profile.c")
 {
@@ -43,7 +43,7 @@ TEST(ptrace_sample_profile, .group = "I", .ids = "", .needs = NEED_PEBS,
 	programs_end(before);
 }
 
-TEST(ptrace_side_by_side, .group = "I", .ids = "PE15", .needs = NEED_PEBS,
+TEST(ptrace_side_by_side, .group = "I", .ids = "PE15", .needs = NEED_SAMPLES,
      .claim =
 	     "a program shows the same code by its branches and by its samples, taken at once, and "
 	     "finds each sample of a taken branch among the branches",

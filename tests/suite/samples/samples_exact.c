@@ -63,14 +63,14 @@ static void sample_exactly(bool nmi)
 	trace_deliver_pmi(true);
 }
 
-TEST(samples_exact_nmi, .group = "samples", .ids = "PE12", .needs = NEED_PEBS,
+TEST(samples_exact_nmi, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
      .claim = "a task's sample is of every N+1st event that it causes: as NMI",
      .source = "SDM Vol 3, 18.4.4; kernel/trace/pebs/pebs.h")
 {
 	sample_exactly(true);
 }
 
-TEST(samples_exact_fixed, .group = "samples", .ids = "PE12", .needs = NEED_PEBS,
+TEST(samples_exact_fixed, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
      .claim = "a task's sample is of every N+1st event that it causes: by a fixed vector",
      .source = "SDM Vol 3, 18.4.4; kernel/trace/pebs/pebs.h")
 {
@@ -154,7 +154,7 @@ static void sample_one_that_moves(bool nmi)
 	trace_deliver_pmi(true);
 }
 
-TEST(samples_of_one_that_moves, .group = "samples", .ids = "PE12 PE15", .needs = NEED_PEBS,
+TEST(samples_of_one_that_moves, .group = "samples", .ids = "PE12 PE15", .needs = NEED_SAMPLES,
      .claim =
 	     "a task that moves from CPU to CPU beside a tracer of its branches has its samples, in "
 	     "order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
@@ -164,7 +164,7 @@ TEST(samples_of_one_that_moves, .group = "samples", .ids = "PE12 PE15", .needs =
 	sample_one_that_moves(true);
 }
 
-TEST(samples_of_one_that_moves_fixed, .group = "samples", .ids = "PE12 PE15", .needs = NEED_PEBS,
+TEST(samples_of_one_that_moves_fixed, .group = "samples", .ids = "PE12 PE15", .needs = NEED_SAMPLES,
      .claim =
 	     "a task that moves from CPU to CPU beside a tracer of its branches has its samples, in "
 	     "order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
@@ -174,7 +174,7 @@ TEST(samples_of_one_that_moves_fixed, .group = "samples", .ids = "PE12 PE15", .n
 	sample_one_that_moves(false);
 }
 
-TEST(samples_beside_circular_branches, .group = "samples", .ids = "PE12", .needs = NEED_PEBS,
+TEST(samples_beside_circular_branches, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
      .claim =
 	     "a task's samples are exact while the hardware writes its branches into a ring of its "
 	     "tracer's, and that has the newest",
@@ -214,7 +214,7 @@ static bool are_counters_enough(void)
 
 /* Each has its counter; both reach zero at the same event, and the records have to be told apart.
  */
-TEST(samples_of_two_readers, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_of_two_readers, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim = "two readers of one task have each its own samples, by counters of their own; where "
 	      "there is one counter the second is refused, and learns who has it",
      .source = "kernel/trace/pebs/pebs.h; docs/design.md#samples")
@@ -254,7 +254,7 @@ static void expect_loads(const struct sampled *sampled, struct tracer *tracer)
 
 /* Of one that waits for its event while the other has many: formats 1 and 2 would name both then.
  */
-TEST(samples_of_two_events, .group = "samples", .ids = "PE16", .needs = NEED_PEBS,
+TEST(samples_of_two_events, .group = "samples", .ids = "PE16", .needs = NEED_SAMPLES,
      .claim =
 	     "the samples of a rare event and those of a frequent one go each to its own reader; where "
 	     "records do not say of which counter they are the second reader is refused",
@@ -283,7 +283,7 @@ TEST(samples_of_two_events, .group = "samples", .ids = "PE16", .needs = NEED_PEB
 }
 
 /* Each count of a task's events is that of its own instructions, whoever ran in between. */
-TEST(samples_of_two_tasks, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_of_two_tasks, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim = "two tasks that take turns on one CPU have each the samples of its own instructions",
      .source = "docs/design.md#contexts")
 {
@@ -311,7 +311,7 @@ TEST(samples_of_two_tasks, .group = "samples", .ids = "", .needs = NEED_PEBS,
 
 /* --- The CPU's own --- */
 
-TEST(samples_of_a_cpu, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_of_a_cpu, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim = "a tracer of a CPU has the samples of each task that runs there, and says whose each "
 	      "is",
      .source = "kernel/trace/pebs/pebs.h; docs/design.md#contexts")

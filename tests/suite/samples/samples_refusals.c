@@ -87,7 +87,7 @@ static void ignore(struct tracer *tracer, void *argument)
 	(void)tracer, (void)argument;
 }
 
-TEST(samples_refuse_values, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_refuse_values, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim = "unknown events, counters that are not there, periods of 0 or beyond the counter and "
 	      "buffers too small for a sample are refused, and nothing has changed",
      .source = "kernel/trace/pebs/pebs.h")
@@ -123,7 +123,7 @@ TEST(samples_refuse_values, .group = "samples", .ids = "", .needs = NEED_PEBS,
 	sampled_close(&sampled);
 }
 
-TEST(samples_refuse_circular, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_refuse_circular, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim = "a circular buffer of samples is refused, and so is a threshold without a callback: "
 	      "-EOPNOTSUPP",
      .source = "SDM Vol 3, 18.15; kernel/trace/pebs/pebs.h")
@@ -159,7 +159,7 @@ static void give_all_counters(void *argument)
 }
 
 /* A task may go to any CPU: the last one counts too. */
-TEST(samples_refused_counter, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_refused_counter, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim = "where another has the counters of a CPU a tracer is refused with -EBUSY, learns the "
 	      "holder's name, and has changed nothing",
      .source = "kernel/trace/pebs/pebs.h; drivers/pmu/pmu.h")
@@ -189,7 +189,7 @@ static void never(struct ds_pebs_lease *lease, void *argument)
 	(void)lease, (void)argument;
 }
 
-TEST(samples_refused_half, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_refused_half, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim =
 	     "where another has the PEBS half of the Debug Store a tracer of samples is refused "
 	     "with -EBUSY and the holder's name; BTS is traced meanwhile, by who knows nothing of it",
@@ -209,7 +209,7 @@ TEST(samples_refused_half, .group = "samples", .ids = "", .needs = NEED_PEBS,
 }
 
 /* A counter that goes away while a tracer that could have it does not run. */
-TEST(samples_blocked, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_blocked, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim = "a tracer whose counter another takes meanwhile takes no samples, says so and names "
 	      "the holder",
      .source = "kernel/trace/pebs/pebs.h")
@@ -249,7 +249,7 @@ static struct tracer *attach_counted(const struct pebs_options *options)
 	return tracer;
 }
 
-TEST(samples_accounts, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_accounts, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim =
 	     "a tracer of samples is charged for the pages that it takes, a limit cuts it to these, "
 	     "and everything is given back",
@@ -280,13 +280,16 @@ TEST(samples_accounts, .group = "samples", .ids = "", .needs = NEED_PEBS,
 	sampled_close(&sampled);
 }
 
-TEST(samples_refused_without_pebs, .group = "samples", .ids = "", .needs = NEED_NO_DS,
-     .claim = "where there is no Debug Store no tracer of samples is to be had: -ENODEV",
+TEST(samples_refused_without_pebs, .group = "samples", .ids = "", .needs = 0,
+     .claim =
+	     "where there is no Debug Store, or no counter that PEBS could use, no tracer of samples is to be had: -ENODEV",
      .source = "kernel/trace/pebs/pebs.h")
 {
 	struct pebs_options options = sampled_options(SAMPLED_BRANCHES, PERIOD, 10);
 	struct tracer *tracer = NULL;
 
+	if (pebs_present())
+		test_skip("the processor takes samples");
 	EXPECT_EQ(pebs_attach(current_task(), &options, &tracer), -ENODEV);
 	EXPECT_EQ(pebs_attach_cpu(0, &options, &tracer), -ENODEV);
 	EXPECT(!tracer && !current_task()->trace);

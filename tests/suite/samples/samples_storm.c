@@ -97,7 +97,7 @@ static void expect_everything(unsigned i)
 	sampled_close(&tasks[i]);
 }
 
-TEST(samples_storm, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_storm, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim =
 	     "tasks that move and are killed lose no sample while tracers of branches and samples, "
 	     "of theirs and of CPUs, come and go; no page is left",

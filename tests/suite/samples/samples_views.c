@@ -48,7 +48,7 @@ static size_t sample_view(unsigned view, enum sampled_kind kind, uint64_t period
 }
 
 /* Every other event, the system calls among them: their registers are the kernel's. */
-TEST(samples_hide_the_kernel, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_hide_the_kernel, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim = "a tracer of ring 3 finds no address of the kernel in any sample, also not in the "
 	      "registers of a system call",
      .source = "docs/design.md#views; kernel/trace/pebs/pebs.h")
@@ -68,7 +68,7 @@ TEST(samples_hide_the_kernel, .group = "samples", .ids = "", .needs = NEED_PEBS,
 	EXPECT_EQ(shown, 0);
 }
 
-TEST(samples_of_the_kernel, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_of_the_kernel, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim = "a tracer of the kernel's events has samples of the kernel's instructions",
      .source = "docs/design.md#views; kernel/trace/pebs/pebs.h")
 {
@@ -80,7 +80,7 @@ TEST(samples_of_the_kernel, .group = "samples", .ids = "", .needs = NEED_PEBS,
 	EXPECT(shown > count / 2);
 }
 
-TEST(samples_of_loads, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_of_loads, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim =
 	     "a sample of a load has the address where the record has one, and marks it absent else",
      .source = "SDM Vol 3, 18.11.2; include/abi/ptrace_pebs.h")
@@ -104,7 +104,7 @@ TEST(samples_of_loads, .group = "samples", .ids = "", .needs = NEED_PEBS,
 
 /* --- The end of the buffer --- */
 
-TEST(samples_stop_on_full, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_stop_on_full, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim =
 	     "a tracer that stops when it is full keeps the oldest samples, each of its event, and "
 	     "goes on when it is resumed",
@@ -188,7 +188,7 @@ static void sample_with_threshold(size_t size, size_t threshold, bool nmi)
 	trace_deliver_pmi(true);
 }
 
-TEST(samples_signal_exact, .group = "samples", .ids = "", .needs = NEED_PEBS,
+TEST(samples_signal_exact, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim =
 	     "a tracer that is called at its threshold reads each sample once, whatever its buffer, "
 	     "as NMI and by a fixed vector",
