@@ -147,6 +147,173 @@ static void no_rsdp_at_all(void **state)
 	assert_null(acpi_power());
 }
 
+/* A MADT's body: local APIC address, flags, entries. */
+#define MADT(flags, ...)                                                                           \
+	{                                                                                          \
+		0, 0, 0xe0, 0xfe, (flags), 0, 0, 0, __VA_ARGS__                                    \
+	}
+
+static void publish(const uint8_t *body, uint32_t size)
+{
+	table_add("APIC", body, size);
+	assert_true(tables_publish());
+}
+
+static void lists_cpus(void **state)
+{
+	static const uint8_t body[] =
+		MADT(1, 0, 8, 0, 4, 1, 0, 0, 0,			       /* APIC 4, enabled */
+		     1, 12, 9, 0, 0, 0, 0xc0, 0xfe, 0, 0, 0, 0,	       /* an I/O APIC between */
+		     0, 8, 1, 5, 0, 0, 0, 0,			       /* APIC 5, not enabled */
+		     0, 8, 2, 0xff, 1, 0, 0, 0,			       /* broadcast: not a CPU */
+		     9, 16, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0,  /* APIC 4 once more */
+		     9, 16, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0); /* x2APIC 100H */
+	struct acpi_cpu cpu;
+	unsigned cursor = 0;
+
+	publish(body, sizeof(body));
+	assert_true(acpi_next_cpu(&cursor, &cpu));
+	assert_int_equal(cpu.apic_id, 4);
+	assert_true(cpu.enabled);
+	assert_true(acpi_next_cpu(&cursor, &cpu));
+	assert_int_equal(cpu.apic_id, 5);
+	assert_int_equal(cpu.uid, 1);
+	assert_false(cpu.enabled);
+	assert_true(acpi_next_cpu(&cursor, &cpu));
+	assert_int_equal(cpu.apic_id, 0x100);
+	assert_int_equal(cpu.uid, 8);
+	assert_false(acpi_next_cpu(&cursor, &cpu));
+	assert_false(acpi_next_cpu(&cursor, &cpu));
+	assert_true(acpi_has_8259());
+}
+
+static void lists_io_apics(void **state)
+{
+	static const uint8_t body[] = MADT(0, 1, 12, 9, 0, 0, 0, 0xc0, 0xfe, 0, 0, 0, 0, 1, 12, 10,
+					   0, 0, 0x10, 0xc0, 0xfe, 24, 0, 0, 0);
+	struct acpi_ioapic ioapic;
+	unsigned cursor = 0;
+
+	publish(body, sizeof(body));
+	assert_true(acpi_next_ioapic(&cursor, &ioapic));
+	assert_int_equal(ioapic.address, 0xfec00000);
+	assert_true(acpi_next_ioapic(&cursor, &ioapic));
+	assert_int_equal(ioapic.id, 10);
+	assert_int_equal(ioapic.address, 0xfec01000);
+	assert_int_equal(ioapic.first_gsi, 24);
+	assert_false(acpi_next_ioapic(&cursor, &ioapic));
+	assert_false(acpi_has_8259());
+}
+
+static void overrides_isa_interrupts(void **state)
+{
+	static const uint8_t body[] = MADT(1, 2, 10, 0, 0, 2, 0, 0, 0, 0, 0,  /* IRQ 0: GSI 2 */
+					   2, 10, 0, 9, 9, 0, 0, 0, 0xf, 0,   /* low, level */
+					   2, 10, 0, 5, 21, 0, 0, 0, 0x5, 0,  /* high, edge */
+					   2, 10, 1, 3, 99, 0, 0, 0, 0xf, 0); /* not ISA */
+	struct acpi_irq irq;
+
+	publish(body, sizeof(body));
+	irq = acpi_isa_irq(0);
+	assert_int_equal(irq.gsi, 2);
+	assert_false(irq.active_low || irq.level);
+	irq = acpi_isa_irq(9);
+	assert_int_equal(irq.gsi, 9);
+	assert_true(irq.active_low && irq.level);
+	irq = acpi_isa_irq(5);
+	assert_int_equal(irq.gsi, 21);
+	assert_false(irq.active_low || irq.level);
+	irq = acpi_isa_irq(3);
+	assert_int_equal(irq.gsi, 3);
+	assert_false(irq.active_low || irq.level);
+}
+
+static void lists_nmi_pins(void **state)
+{
+	static const uint8_t body[] = MADT(1, 4, 6, 0xff, 0, 0, 1, /* all CPUs, LINT1 */
+					   4, 6, 3, 0xf, 0, 0,	   /* UID 3, LINT0 */
+					   4, 6, 3, 0, 0, 2,	   /* no such pin */
+					   10, 12, 5, 0, 0, 1, 0, 0, 1, 0, 0, 0); /* UID 100H */
+	struct acpi_lapic_nmi nmi;
+	unsigned cursor = 0;
+
+	publish(body, sizeof(body));
+	assert_true(acpi_next_lapic_nmi(&cursor, &nmi));
+	assert_int_equal(nmi.uid, ACPI_ALL_CPUS);
+	assert_int_equal(nmi.lint, 1);
+	assert_false(nmi.active_low || nmi.level);
+	assert_true(acpi_next_lapic_nmi(&cursor, &nmi));
+	assert_int_equal(nmi.uid, 3);
+	assert_int_equal(nmi.lint, 0);
+	assert_true(nmi.active_low && nmi.level);
+	assert_true(acpi_next_lapic_nmi(&cursor, &nmi));
+	assert_int_equal(nmi.uid, 0x100);
+	assert_false(acpi_next_lapic_nmi(&cursor, &nmi));
+}
+
+static unsigned count_cpus(void)
+{
+	struct acpi_cpu cpu;
+	unsigned cursor = 0, count = 0;
+
+	while (acpi_next_cpu(&cursor, &cpu))
+		count++;
+	return count;
+}
+
+/* A zero length would never end, one beyond the table would leave it. */
+static void bad_entry_lengths_end_the_list(void **state)
+{
+	static const uint8_t lengths[] = {0, 1, 9, 200, 255};
+	const uint8_t body[] = MADT(1, 0, 8, 0, 1, 1, 0, 0, 0, 0, 8, 1, 2, 1, 0, 0, 0);
+	const uint32_t table = table_add("APIC", body, sizeof(body));
+	uint8_t *second = memory_at(table) + HEADER + 16;
+
+	assert_true(tables_publish());
+	assert_int_equal(count_cpus(), 2);
+	for (unsigned i = 0; i < sizeof(lengths); i++) {
+		second[1] = lengths[i];
+		seal(memory_at(table), HEADER + sizeof(body), 9);
+		assert_true(acpi_init(&memory.boot));
+		assert_int_equal(count_cpus(), 1);
+	}
+}
+
+/* Too short for its type, but with a length to step over. */
+static void short_entries_are_stepped_over(void **state)
+{
+	static const uint8_t body[] =
+		MADT(1, 0, 4, 0, 1, 9, 8, 0, 0, 1, 0, 0, 0, 1, 4, 0, 0, 2, 4, 0, 0, 4, 4, 0xff, 0,
+		     10, 4, 0, 0, 0, 8, 1, 2, 1, 0, 0, 0);
+	struct acpi_ioapic ioapic;
+	struct acpi_lapic_nmi nmi;
+	unsigned cursor = 0;
+
+	publish(body, sizeof(body));
+	assert_int_equal(count_cpus(), 1);
+	assert_false(acpi_next_ioapic(&cursor, &ioapic));
+	cursor = 0;
+	assert_false(acpi_next_lapic_nmi(&cursor, &nmi));
+	assert_int_equal(acpi_isa_irq(0).gsi, 0);
+}
+
+static void short_tables_have_no_entries(void **state)
+{
+	static const uint8_t body[] = {0, 0, 0xe0, 0xfe, 0};
+
+	publish(body, sizeof(body));
+	assert_int_equal(count_cpus(), 0);
+	assert_true(acpi_has_8259());
+}
+
+static void no_madt(void **state)
+{
+	assert_true(tables_publish());
+	assert_int_equal(count_cpus(), 0);
+	assert_int_equal(acpi_isa_irq(7).gsi, 7);
+	assert_true(acpi_has_8259());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +329,15 @@ int main(void)
 		cmocka_unit_test_setup(broken_rsdp_is_refused, memory_clear),
 		cmocka_unit_test_setup(broken_extension_leaves_the_rsdt, memory_clear),
 		cmocka_unit_test_setup(no_rsdp_at_all, memory_clear),
+		cmocka_unit_test_setup(lists_cpus, memory_clear),
+		cmocka_unit_test_setup(lists_io_apics, memory_clear),
+		cmocka_unit_test_setup(overrides_isa_interrupts, memory_clear),
+		cmocka_unit_test_setup(lists_nmi_pins, memory_clear),
+		cmocka_unit_test_setup(bad_entry_lengths_end_the_list, memory_clear),
+		cmocka_unit_test_setup(short_entries_are_stepped_over, memory_clear),
+		cmocka_unit_test_setup(short_tables_have_no_entries, memory_clear),
+		cmocka_unit_test_setup(no_madt, memory_clear),
 	};
+
 	return cmocka_run_group_tests_name("acpi", tests, NULL, memory_clear);
 }

@@ -2,8 +2,8 @@
 #include "tests/lib/calibration.h"
 
 #include "tests/lib/chain.h"
-#include "tests/lib/circular.h"
 #include "tests/lib/pmi.h"
+#include "tests/lib/rig.h"
 
 #define SLOTS CALIBRATION_SLOTS
 #define ROOM  (3 * SLOTS) /* the buffer's memory goes on: nothing measured here leaves it */

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/chain.h"
 
-#include "tests/lib/exact.h"
+#include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
+#include "kernel/sched/task.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/code.h"
+#include "tests/lib/rig.h"
 
 /*
  * Site s jumps to site 5 s + 3 modulo 256, a sequence that visits all of them before it repeats.
@@ -139,6 +146,20 @@ void chain_expect(const struct rig *rig, size_t slot, size_t count, const struct
 	EXPECT_EQ(right, count);
 }
 
+void circular_expect(struct rig *rig, size_t capacity, const struct chain *chain, uint64_t n)
+{
+	size_t newest = n % capacity; /* slots written in the round under way */
+	uint64_t index = rig_index(rig), behind = rig->base + newest * rig->record;
+	bool at_end = !newest && index == rig->base + capacity * rig->record;
+
+	EXPECT_EQ(at_end ? rig->base : index, behind);
+	rig_lengthen(rig);
+	chain_expect(rig, 0, newest, chain, n, n - newest);
+	if (n >= capacity)
+		chain_expect(rig, newest, capacity - newest, chain, n, n - capacity);
+	EXPECT_EQ(rig_used(rig), n < capacity ? n : capacity);
+}
+
 uint64_t chain_length(uint64_t walk)
 {
 	return 3 + walk * 37 % 64;
@@ -179,4 +200,148 @@ void chain_expect_walks(const struct chain_reader *reader, uint64_t walks, const
 	EXPECT_EQ(reader->wrong, 0);
 	EXPECT_EQ(reader->walk, walks);
 	EXPECT_EQ(reader->i, 0);
+}
+
+#define START 0x20000000ul
+
+void user_chain_open(struct user_chain *user, unsigned number)
+{
+	static const uint8_t system_call[] = {0x0f, 0x05};
+	const struct chain *from = &chain_a;
+	size_t size = (size_t)(from->end - from->start);
+	uint8_t *page = test_area(1);
+	const char *to = (const char *)(START + number * PAGE_SIZE);
+
+	memcpy(page, from->start, size);
+	memcpy(page + size, system_call, sizeof(system_call));
+	code_map((uint64_t)to, page, VM_USER);
+	*user = (struct user_chain){
+		.chain = {.start = to,
+			  .last = to + (from->last - from->start),
+			  .last_jump = to + (from->last_jump - from->start),
+			  .exit_jump = to + (from->exit_jump - from->start),
+			  .end = to + size},
+		.exit = (uint64_t)to + size,
+	};
+}
+
+void user_chain_close(const struct user_chain *user)
+{
+	code_unmap((uint64_t)user->chain.start);
+}
+
+struct branch user_chain_branch(const struct user_chain *user, uint64_t n, uint64_t i)
+{
+	struct branch branch = chain_branch(&user->chain, n, i + 1);
+
+	if (i == n - 2)
+		branch.to = user->exit;
+	return branch;
+}
+
+void user_chain_walk(const struct user_chain *user, uint64_t n)
+{
+	struct trap_frame frame = {.rdx = user->exit};
+	uint32_t times;
+
+	frame.rip = chain_entry(&user->chain, n, &times);
+	frame.rcx = times;
+	do {
+		user_run(&frame);
+		if (frame.vector != VECTOR_SYSCALL && user->broken) {
+			atomic_store(&current_task()->user_break, false);
+			user->broken();
+		}
+	} while (frame.vector != VECTOR_SYSCALL);
+}
+
+/* All walks end at the same site: a place in a walk is known by its distance from there. */
+
+#define DIGITS	 4 /* of base 64, behind a mark; the lowest first */
+#define GROUP	 (DIGITS + 1)
+#define SHORTEST 3
+#define LONGEST	 (SHORTEST + 64) /* the mark */
+#define LAST	 (LONGEST - 2)	 /* place of the branch that ends a walk */
+
+uint64_t numbered_length(uint64_t walk)
+{
+	uint64_t digit = walk % GROUP;
+
+	return digit ? SHORTEST + (walk / GROUP >> 6 * (digit - 1)) % 64 : LONGEST;
+}
+
+void numbered_begin(struct numbered *reader, const struct user_chain *user, bool gaps)
+{
+	*reader = (struct numbered){.chain = &user->chain, .gaps = gaps};
+}
+
+/* The branch at `place` of the longest walk; shorter ones begin later. */
+static bool is_at(const struct numbered *reader, const struct ptrace_bts_record *record,
+		  uint64_t place)
+{
+	struct branch branch = chain_branch(reader->chain, LONGEST, place + 1);
+
+	return record->from == branch.from &&
+	       record->to == (place == LAST ? (uint64_t)reader->chain->end : branch.to);
+}
+
+static bool find(struct numbered *reader, const struct ptrace_bts_record *record)
+{
+	for (reader->at = 0; reader->at <= LAST; reader->at++)
+		if (is_at(reader, record, reader->at))
+			return true;
+	return false;
+}
+
+static void begin_walk(struct numbered *reader, bool *right)
+{
+	uint64_t length = LONGEST - reader->at;
+
+	if (reader->known)
+		*right &= length == numbered_length(reader->walk);
+	else if (length == LONGEST) {
+		reader->digits = 1;
+		reader->number = 0;
+	} else if (reader->digits)
+		reader->number |= (length - SHORTEST) << 6 * (reader->digits++ - 1);
+	if (!reader->known && reader->digits == GROUP) {
+		reader->known = true;
+		reader->walk = reader->number * GROUP + DIGITS;
+	}
+}
+
+static void count_wrong(struct numbered *reader, const struct ptrace_bts_record *record)
+{
+	if (!reader->gaps && !reader->wrong++)
+		reader->first_wrong = *record;
+	reader->next = NUMBERED_ANYWHERE;
+	reader->known = false;
+	reader->digits = 0;
+}
+
+void numbered_feed(struct numbered *reader, const struct ptrace_bts_record *record)
+{
+	const struct chain *chain = reader->chain;
+	bool right;
+
+	if (record->qualifier != PTRACE_BTS_BRANCH || record->from >> 63 || record->to >> 63)
+		return;
+	if (record->from < (uint64_t)chain->start || record->from >= (uint64_t)chain->end) {
+		reader->foreign++;
+		return;
+	}
+	reader->seen++;
+	right = reader->next == NUMBERED_INSIDE ? is_at(reader, record, reader->at)
+						: find(reader, record);
+	if (right && reader->next == NUMBERED_BETWEEN)
+		begin_walk(reader, &right);
+	if (!right) {
+		count_wrong(reader, record);
+		return;
+	}
+	reader->next = NUMBERED_INSIDE;
+	if (reader->at++ == LAST) {
+		reader->next = NUMBERED_BETWEEN;
+		reader->walk++;
+	}
 }

@@ -10,11 +10,12 @@
 #ifndef SPOOR_TESTS_LIB_CHAIN_H
 #define SPOOR_TESTS_LIB_CHAIN_H
 
+#include "drivers/ds/area.h"
+#include "kernel/trace/bts/bts.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "drivers/ds/area.h"
 
 #define CHAIN_SITES 256
 #define CHAIN_SLOT  5 /* bytes between two sites */
@@ -55,6 +56,13 @@ void chain_expect(const struct rig *rig, size_t slot, size_t count, const struct
 		  uint64_t n, uint64_t i);
 
 /*
+ * Fails the test unless the buffer looks as `n` branches of chain_trace() leave it that went round
+ * `capacity` slots: the newest in each slot, nothing behind them, the index behind the newest. If
+ * that is the last slot the index may stand at the base as well: no manual says when it wraps.
+ */
+void circular_expect(struct rig *rig, size_t capacity, const struct chain *chain, uint64_t n);
+
+/*
  * Follows walks of changing length in a stream of records that holds other branches too: walk k is
  * chain_walk(chain, chain_length(k)), k = 0, 1, ...
  */
@@ -71,5 +79,60 @@ void chain_feed(struct chain_reader *reader, const struct bts_struct *record);
 
 /* Fails the test unless exactly `walks` whole walks were seen, in sequence. */
 void chain_expect_walks(const struct chain_reader *reader, uint64_t walks, const char *whose);
+
+/*
+ * A chain that is walked in ring 3. Walk k of chain_length(k) = n branches leaves, of the branches
+ * with both ends there, n - 2 from site to site and the jump behind them, to `exit`.
+ */
+struct user_chain {
+	struct chain chain;
+	uint64_t exit;
+	/* Called when sched_break_user() ended a walk, which then goes on; NULL if nobody does. */
+	void (*broken)(void);
+};
+
+/*
+ * Maps chain number `number`, below 32; each has addresses of its own. Stays until
+ * user_chain_close(), which must come before the test is over.
+ */
+void user_chain_open(struct user_chain *user, unsigned number);
+void user_chain_close(const struct user_chain *user);
+
+/* Branch `i`, below n - 1, of those with both ends in ring 3. */
+struct branch user_chain_branch(const struct user_chain *user, uint64_t n, uint64_t i);
+
+/* A walk of `n` branches, there and back. Task context, of a task without an address space. */
+void user_chain_walk(const struct user_chain *user, uint64_t n);
+
+/*
+ * Walks of a chain in ring 3 that carry their number: their lengths, in groups of five, spell it.
+ * A reader may begin anywhere, in the middle of a walk too, and knows from then on which branch has
+ * to come next, and soon how many walks were made before.
+ */
+/* Whole walks that are certain to hold a group, wherever the first of them stands. */
+#define NUMBERED_ENOUGH 10
+
+/* How many branches walk `walk` has, for user_chain_walk(). */
+uint64_t numbered_length(uint64_t walk);
+
+struct numbered {
+	const struct chain *chain;
+	bool gaps; /* records may be missing: only what is foreign counts */
+	enum { NUMBERED_ANYWHERE, NUMBERED_INSIDE, NUMBERED_BETWEEN } next;
+	uint64_t at; /* NUMBERED_INSIDE: how far */
+	bool known;  /* `walk` is the number of the walk that it is in, or of the next */
+	uint64_t walk;
+	unsigned digits; /* seen of a group, its mark counted; 0: wait for a mark */
+	uint64_t number; /* that they make so far */
+	uint64_t seen, wrong, foreign;
+	struct ptrace_bts_record first_wrong;
+};
+
+/* A reader of the walks on `user`. */
+void numbered_begin(struct numbered *reader, const struct user_chain *user, bool gaps);
+
+/* Takes the next record of a view that has ring 3 in it; one with an end in the kernel is skipped.
+ */
+void numbered_feed(struct numbered *reader, const struct ptrace_bts_record *record);
 
 #endif

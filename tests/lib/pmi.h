@@ -10,6 +10,10 @@
 
 #include "kernel/trap/trap.h"
 #include "tests/lib/rig.h"
+#include "tests/lib/statistics.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 #define PMI_VECTOR VECTOR_TEST
 
@@ -44,5 +48,20 @@ void pmi_cross(struct pmi *pmi, size_t records, size_t slots);
 
 /* Waits until an interrupt that was raised has been delivered. IF = 1, TR clear. */
 void pmi_settle(void);
+
+/* How far the interrupt at the threshold lags behind it. */
+#define SKID_ROOM 256 /* records between threshold and end while it is measured */
+#define SKID_MOST 2048
+
+struct skid {
+	size_t runs, missing;	      /* missing: no interrupt came before the buffer was full */
+	size_t early;		      /* interrupts with the index below the threshold */
+	struct distribution recorded; /* branches between the crossing one and the interrupt */
+	struct distribution read;     /* records past the threshold at the handler's first read */
+};
+
+/* `runs` (SKID_MOST at most) crossings with the fixed vector and IF = 1. Not while a rig is open.
+ */
+void skid_measure(struct skid *skid, size_t runs);
 
 #endif

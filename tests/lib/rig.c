@@ -4,9 +4,12 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/trace/context.h"
+#include "kernel/trap/extable.h"
 #include "lib/string.h"
 
-#define PATTERN 0x5a
+#define PATTERN	      0x5a
+#define MSR_SMI_COUNT 0x34u /* SDM Vol 3, chapter 35: Nehalem and later */
+#define MOST_TRIES    20
 
 void rig_open(struct rig *rig, size_t slots)
 {
@@ -108,4 +111,86 @@ void rig_expect(const struct rig *rig, size_t slot, const void *from, const void
 	test_note("record %zu (%s): %016lx -> %016lx, expected %016lx -> %016lx", slot, what,
 		  record.from, record.to, (uint64_t)from, (uint64_t)to);
 	EXPECT(false && "the record is the branch");
+}
+
+uint64_t smi_count(void)
+{
+	uint64_t count = 0;
+
+	rdmsr_safe(MSR_SMI_COUNT, &count);
+	return count & 0xffffffff;
+}
+
+static struct exact begin(struct rig *rig)
+{
+	return (struct exact){.rig = rig};
+}
+
+bool exact_again(struct exact *exact)
+{
+	uint64_t count = smi_count();
+
+	if (exact->tries && count == exact->smi_count)
+		return false;
+	if (exact->tries++ == MOST_TRIES)
+		test_error("a system management interrupt came in each of %d tries", MOST_TRIES);
+	exact->smi_count = count;
+	rig_reset(exact->rig);
+	return true;
+}
+
+struct exact exact_begin(struct rig *rig)
+{
+	for (struct exact control = begin(rig); exact_again(&control);)
+		TRACED(rig_all(), "nop");
+	REQUIRE_EQ(rig_index(rig), rig->base);
+	return begin(rig);
+}
+
+static void set_end(struct rig *rig, size_t slots, uint64_t extra)
+{
+	uint64_t end = rig->base + slots * rig->record + extra;
+
+	ds_set(rig->area, DS_BTS_ABSOLUTE_MAXIMUM, end);
+	ds_set(rig->area, DS_BTS_INTERRUPT_THRESHOLD, end + rig->record);
+}
+
+void rig_shorten(struct rig *rig, size_t slots, uint64_t extra)
+{
+	rig_reset(rig);
+	set_end(rig, slots, extra);
+}
+
+void rig_lengthen(struct rig *rig)
+{
+	set_end(rig, rig->slots, 0);
+}
+
+size_t rig_used(const struct rig *rig)
+{
+	const uint8_t *bytes = (const uint8_t *)rig->base;
+	size_t end = rig->slots * rig->record;
+
+	while (end > 0 && !bytes[end - 1])
+		end--;
+	return (end + rig->record - 1) / rig->record;
+}
+
+/* A page fault for the store would be blamed on the jump or on its target: both go on. */
+bool two_jumps_fault(uint64_t debugctl)
+{
+	uint64_t faulted = 1;
+
+	TRACED_WITH(debugctl,
+		    ".globl two_jumps_from1, two_jumps_to1, two_jumps_from2, two_jumps_to2\n"
+		    "two_jumps_from1: jmp two_jumps_to1\n\tud2\n"
+		    "two_jumps_to1: nop\n"
+		    "two_jumps_from2: jmp two_jumps_to2\n\tud2\n"
+		    "two_jumps_to2: xorl %k[faulted], %k[faulted]\n"
+		    "two_jumps_out:\n\t" EXCEPTION_TABLE("two_jumps_from1", "two_jumps_out")
+			    EXCEPTION_TABLE("two_jumps_to1", "two_jumps_out")
+				    EXCEPTION_TABLE("two_jumps_from2", "two_jumps_out")
+					    EXCEPTION_TABLE("two_jumps_to2", "two_jumps_out"),
+		    AND([faulted] "+&r"(faulted)), );
+	return faulted;
 }

@@ -18,6 +18,9 @@
 #include "drivers/msr.h"
 #include "tests/framework/test.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct rig {
 	uint8_t *area_page; /* the DS area stands at its start */
 	void *area;
@@ -91,5 +94,51 @@ static inline uint64_t rig_interrupt(void)
 			: "i"(0)inputs                                                             \
 			: "memory", "cc", ##__VA_ARGS__);                                          \
 	} while (0)
+
+/*
+ * What an exact count needs around a TRACED() bracket: a control run without any branch before it,
+ * and another try from an empty buffer when a system management interrupt came in between, since
+ * the branches of its handler, or none at all from there on, may have been recorded.
+ *
+ *	EXACTLY(&rig)
+ *		TRACED(rig_all(), "...");
+ */
+struct exact {
+	struct rig *rig;
+	uint64_t smi_count;
+	unsigned tries;
+};
+
+#define EXACTLY(of_rig) for (struct exact exact = exact_begin(of_rig); exact_again(&exact);)
+
+/* The control run: ends the test if a bracket without a branch leaves a record. */
+struct exact exact_begin(struct rig *rig);
+
+/* True if the bracket has to be run (again). */
+bool exact_again(struct exact *exact);
+
+/* System management interrupts so far; always 0 where no MSR counts them. Any context. */
+uint64_t smi_count(void);
+
+/* For tests of the buffer's end: a rig whose buffer ends before its memory does. */
+
+/*
+ * Gives the buffer of `rig` its first `slots` slots only, with the maximum `extra` bytes above
+ * their end and the threshold one record above that: what is written further on can be seen.
+ * Empties the buffer.
+ */
+void rig_shorten(struct rig *rig, size_t slots, uint64_t extra);
+
+/* Makes all slots readable again; the buffer keeps its content and index. TR must be clear. */
+void rig_lengthen(struct rig *rig);
+
+/* Slots from 0 on, up to the last one that is not all zero. Whatever the maximum. */
+size_t rig_used(const struct rig *rig);
+
+/* Two jumps whose records may fail to be stored: a page fault then ends the trace, not the test. */
+extern const char two_jumps_from1[], two_jumps_to1[], two_jumps_from2[], two_jumps_to2[];
+
+/* With IA32_DEBUGCTL = `debugctl`; true if there was a fault. Under a rig. */
+bool two_jumps_fault(uint64_t debugctl);
 
 #endif

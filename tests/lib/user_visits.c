@@ -6,7 +6,7 @@
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/lib/code.h"
-#include "tests/lib/exact.h"
+#include "tests/lib/rig.h"
 
 #define HIGHEST_PRIORITY 0xf0 /* of tasks: all fixed interrupts wait */
 #define CODE_END	 (VISITS_AT + sizeof(code))

@@ -15,7 +15,6 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/bts.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/user_chain.h"
 
 struct walker {
 	const char *name;

@@ -4,7 +4,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
 
 #define TF 0x100u
 

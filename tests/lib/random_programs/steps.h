@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A random program run step by step: a #DB handler of the test's own notes the address behind each
- * instruction. With preemption off; takes the IDT (own_idt.h) and DR6 meanwhile.
+ * instruction. With preemption off; takes the IDT (own_tables.h) and DR6 meanwhile.
  */
 #ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_STEPS_H
 #define SPOOR_TESTS_LIB_RANDOM_PROGRAMS_STEPS_H

@@ -7,10 +7,9 @@
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/exact.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/pmi.h"
 #include "tests/lib/rig.h"
-#include "tests/lib/skid.h"
 #include "tests/lib/statistics.h"
 
 #include <stddef.h>

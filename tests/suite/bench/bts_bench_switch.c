@@ -16,7 +16,7 @@
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
 #include "tests/lib/insntrace.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/statistics.h"
 
 #include <stdbool.h>

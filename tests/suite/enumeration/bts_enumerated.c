@@ -6,8 +6,8 @@
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
 #include "tests/framework/test.h"
-#include "tests/lib/exact.h"
 #include "tests/lib/msr_trial.h"
+#include "tests/lib/rig.h"
 
 /* The value has to be there, and nothing else. */
 static void hold(uint32_t msr, const char *name, uint64_t value, uint64_t restore)

@@ -4,9 +4,8 @@
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/lib/code.h"
-#include "tests/lib/exact.h"
-#include "tests/lib/own_idt.h"
-#include "tests/lib/pending.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
 /* Whether a transition is recorded is for the silicon to say, but for each visit the same. */

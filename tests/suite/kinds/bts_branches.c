@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/lib/exact.h"
+#include "tests/lib/rig.h"
 
 #define CF (1u << 0)
 #define PF (1u << 2)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trap/trap.h"
-#include "tests/lib/exact.h"
 #include "tests/lib/msr_trial.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/rig.h"
 
 // A debug exception clears LBR and BTF and leaves TR and BTS set: a debugger that steps a traced
 // task finds its own exceptions in the trace. Passing means: recording goes on, and the way back

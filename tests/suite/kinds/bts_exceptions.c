@@ -2,9 +2,8 @@
 #include "drivers/apic/lapic.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
-#include "tests/lib/exact.h"
-#include "tests/lib/own_idt.h"
-#include "tests/lib/pending.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/rig.h"
 
 extern const char fault_de[], fault_ud[], fault_gp[], fault_pf[];
 extern const char fault_de_out[], fault_ud_out[], fault_gp_out[], fault_pf_out[];

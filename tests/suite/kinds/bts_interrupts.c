@@ -5,9 +5,7 @@
 #include "kernel/trap/extable.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/code.h"
-#include "tests/lib/exact.h"
-#include "tests/lib/own_idt.h"
-#include "tests/lib/pending.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/rig.h"
 
 extern const char interrupt_first[], interrupt_last[];

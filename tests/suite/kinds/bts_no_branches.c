@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/page.h"
 #include "lib/string.h"
-#include "tests/lib/exact.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/rig.h"
 
 extern const char goes_first[], goes_first_to[], goes_cr3[], goes_cr3_to[], goes_invlpg[],
 	goes_invlpg_to[], goes_cpuid[], goes_cpuid_to[], goes_rep[], goes_rep_to[], goes_rdmsr[],

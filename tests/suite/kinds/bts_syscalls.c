@@ -6,8 +6,7 @@
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/lib/code.h"
-#include "tests/lib/exact.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/rig.h"
 
 #define AT	0x00005a0000001000ul

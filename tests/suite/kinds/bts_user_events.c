@@ -10,9 +10,8 @@
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/lib/code.h"
-#include "tests/lib/exact.h"
-#include "tests/lib/own_idt.h"
-#include "tests/lib/pending.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/rig.h"
 
 #define AT     0x00005a0000001000ul
 #define UD_AT  (AT + 2 + 5 + 4)

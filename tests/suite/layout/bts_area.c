@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/vm.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/exact.h"
 #include "tests/lib/rig.h"
-#include "tests/lib/two_jumps.h"
 
 /* Whether a buffer works that begins `offset` bytes behind the start of a page. */
 

@@ -3,8 +3,6 @@
 #include "lib/string.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/circular.h"
-#include "tests/lib/exact.h"
 #include "tests/lib/rig.h"
 
 #define BOUNDARY 0xffffc7ff00000000ul /* a multiple of 4 GiB that nothing is mapped at */

@@ -2,7 +2,7 @@
 #include "kernel/mm/vm.h"
 #include "lib/string.h"
 #include "tests/framework/random.h"
-#include "tests/lib/own_gdt.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/random_programs/machine.h"
 #include "tests/lib/rig.h"
 

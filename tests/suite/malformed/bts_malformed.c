@@ -5,9 +5,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/lib/code.h"
-#include "tests/lib/exact.h"
 #include "tests/lib/rig.h"
-#include "tests/lib/two_jumps.h"
 
 #define MALFORMED_SLOTS 16
 

@@ -2,10 +2,8 @@
 #include "drivers/apic/lapic.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/calibration.h"
-#include "tests/lib/circular.h"
-#include "tests/lib/exact.h"
-#include "tests/lib/own_idt.h"
-#include "tests/lib/pending.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/rig.h"
 
 /*
  * A control that changes while TR and BTS stay set. Drivers turn TR off around every change, so

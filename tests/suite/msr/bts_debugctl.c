@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trap/trap.h"
-#include "tests/lib/exact.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/rig.h"
 

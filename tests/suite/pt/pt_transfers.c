@@ -4,8 +4,7 @@
 #include "kernel/mm/vm.h"
 #include "kernel/trap/user.h"
 #include "tests/lib/code.h"
-#include "tests/lib/own_gdt.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pt_rig.h"
 
 #define SOFTWARE_VECTOR	 0x60

@@ -3,10 +3,10 @@
 #include "lib/string.h"
 #include "tests/framework/random.h"
 #include "tests/lib/code.h"
-#include "tests/lib/exact.h"
-#include "tests/lib/own_gdt.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/random_programs/machine.h"
+#include "tests/lib/rig.h"
 
 extern const char high_call[], high_back[];
 

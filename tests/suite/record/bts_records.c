@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "lib/string.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/exact.h"
+#include "tests/lib/rig.h"
 
 extern const char jump_from[], jump_to[];
 

@@ -6,7 +6,7 @@
 #include "tests/framework/test.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/exact.h"
+#include "tests/lib/rig.h"
 #include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
 

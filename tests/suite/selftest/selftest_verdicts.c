@@ -6,7 +6,7 @@
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
 #include "tests/framework/test.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/walker.h"
 
 TEST(selftest_fail, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,

@@ -10,7 +10,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
 #include "tests/framework/test.h"
-#include "tests/lib/numbered_walks.h"
+#include "tests/lib/chain.h"
 
 #define SLOTS	 8
 #define WATCHERS 2 /* of one task, at most */

@@ -4,9 +4,8 @@
 #include "kernel/trap/trap.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/circular.h"
 #include "tests/lib/msr_trial.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pmi.h"
 #include "tests/lib/rig.h"
 

@@ -5,10 +5,9 @@
 #include "tests/framework/test.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/circular.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pmi.h"
-#include "tests/lib/skid.h"
+#include "tests/lib/rig.h"
 #include "tests/lib/walker.h"
 
 /*

@@ -3,7 +3,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
-#include "tests/lib/held.h"
+#include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
 
 #include <stdbool.h>

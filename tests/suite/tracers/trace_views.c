@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "tests/framework/test.h"
-#include "tests/lib/held.h"
 #include "tests/lib/viewer.h"
 
 #define WALKS 30

@@ -9,8 +9,8 @@
 #include "kernel/sched/task.h"
 #include "lib/io.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/exact.h"
 #include "tests/lib/pmi.h"
+#include "tests/lib/rig.h"
 
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tests/lib/exact.h"
 #include "tests/lib/random_programs/steps.h"
+#include "tests/lib/rig.h"
 
 #define INSTRUCTIONS 10000
 #define PROGRAMS     2

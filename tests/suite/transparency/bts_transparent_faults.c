@@ -4,7 +4,7 @@
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
-#include "tests/lib/own_idt.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/random_programs/machine.h"
 #include "tests/lib/rig.h"
 

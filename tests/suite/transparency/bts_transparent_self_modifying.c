@@ -2,8 +2,8 @@
 #include "lib/string.h"
 #include "tests/framework/random.h"
 #include "tests/lib/code.h"
-#include "tests/lib/exact.h"
 #include "tests/lib/random_programs/machine.h"
+#include "tests/lib/rig.h"
 
 #define AT     0x00005a0000001000ul
 #define ROUNDS 200

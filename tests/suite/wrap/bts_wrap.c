@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/circular.h"
-#include "tests/lib/exact.h"
+#include "tests/lib/rig.h"
 
 #define SLOTS 16
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/circular.h"
 #include "tests/lib/pmi.h"
+#include "tests/lib/rig.h"
 
 // BTINT = 0 alone does not make a buffer silent: the SDM asks for a threshold above the maximum as
 // well. A driver that never writes the threshold (libiht left it as it was) gets interrupts from a

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
+/* sources: monitor/trace.c monitor/profile.c */
+#include "tests/host/monitor_ds_rig.h"
+
+#include <stdlib.h>
+
+static void record_holds_from_to_and_no_flags(void **state)
+{
+	rig_configure(10 * RIG_RECORD, 11 * RIG_RECORD, RIG_ON);
+	memset(rig_at(rig.base), 0xaa, 2 * RIG_RECORD);
+	rig_branch(0x1111222233334444, 0xffffffff80001000, 0, 0);
+	assert_int_equal(rig_get(rig.base), 0x1111222233334444);
+	assert_int_equal(rig_get(rig.base + 8), 0xffffffff80001000);
+	assert_int_equal(rig_get(rig.base + 16), 0);
+	assert_int_equal(rig_get(rig.base + 24), 0xaaaaaaaaaaaaaaaa);
+	assert_int_equal(rig_index(), 1);
+	assert_int_equal(rig_field(0), rig.base);
+	assert_int_equal(rig_field(3), rig.base + 11 * RIG_RECORD);
+}
+
+static void needs_tr_and_bts(void **state)
+{
+	rig_configure(240, 264, RIG_TR);
+	assert_false(ds_tracing(&rig.vcpu));
+	rig_branches(1, 1);
+	ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, RIG_BTS);
+	rig_branches(1, 1);
+	assert_int_equal(rig_index(), 0);
+	ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, RIG_ON);
+	assert_true(ds_tracing(&rig.vcpu));
+	rig_branches(1, 1);
+	assert_int_equal(rig_index(), 1);
+}
+
+static unsigned stored_with(uint64_t bits, unsigned from_cpl, unsigned to_cpl)
+{
+	rig_configure(240, 264, RIG_ON | bits);
+	rig_branch(1, 2, from_cpl, to_cpl);
+	return rig_index();
+}
+
+static void filters_by_privilege(void **state)
+{
+	assert_int_equal(stored_with(0, 0, 0), 1);
+	assert_int_equal(stored_with(0, 3, 3), 1);
+	assert_int_equal(stored_with(RIG_OFF_OS, 0, 0), 0);
+	assert_int_equal(stored_with(RIG_OFF_OS, 3, 3), 1);
+	assert_int_equal(stored_with(RIG_OFF_OS, 1, 1), 1);
+	assert_int_equal(stored_with(RIG_OFF_USR, 0, 0), 1);
+	assert_int_equal(stored_with(RIG_OFF_USR, 3, 3), 0);
+	assert_int_equal(stored_with(RIG_OFF_USR, 1, 1), 0);
+	assert_int_equal(stored_with(RIG_OFF_OS | RIG_OFF_USR, 0, 0), 0);
+	assert_int_equal(stored_with(RIG_OFF_OS | RIG_OFF_USR, 3, 3), 0);
+}
+
+static void transitions_follow_the_behaviour(void **state)
+{
+	assert_int_equal(stored_with(RIG_OFF_OS, 3, 0), 0);
+	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 1);
+	assert_int_equal(stored_with(RIG_OFF_USR, 3, 0), 1);
+	assert_int_equal(stored_with(RIG_OFF_USR, 0, 3), 0);
+	rig.silicon.ds.behaviour.filter = DS_FILTER_BY_SOURCE;
+	assert_int_equal(stored_with(RIG_OFF_OS, 3, 0), 1);
+	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 0);
+}
+
+static void check_circle(unsigned slots)
+{
+	rig_branches(1, slots);
+	assert_int_equal(rig_slot(0), 1);
+	assert_int_equal(rig_slot(slots - 1), slots);
+	rig_branches(slots + 1, 1);
+	assert_int_equal(rig_slot(0), slots + 1);
+	assert_int_equal(rig_index(), 1);
+	assert_int_equal(rig_slot(slots), 0);
+	assert_int_equal(rig.interrupts, 0);
+}
+
+/* Linux puts the absolute maximum at the end of the last record, the SDM one byte further. */
+static void both_conventions_of_the_maximum_give_all_slots(void **state)
+{
+	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
+	check_circle(4);
+	rig_reset(NULL);
+	rig_configure(4 * RIG_RECORD + 1, 5 * RIG_RECORD, RIG_ON);
+	check_circle(4);
+	rig_reset(NULL);
+	rig.silicon.ds.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
+	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
+	check_circle(4);
+	rig_reset(NULL);
+	rig_configure(4 * RIG_RECORD - 1, 5 * RIG_RECORD, RIG_ON);
+	check_circle(3);
+}
+
+static void index_wraps_when_the_behaviour_says(void **state)
+{
+	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
+	rig_branches(1, 4);
+	assert_int_equal(rig_index(), 0);
+	rig.silicon.ds.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
+	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
+	rig_branches(1, 4);
+	assert_int_equal(rig_index(), 4);
+}
+
+static void one_record_is_a_buffer(void **state)
+{
+	rig_configure(RIG_RECORD, 2 * RIG_RECORD, RIG_ON);
+	rig_branches(1, 100);
+	assert_int_equal(rig_slot(0), 100);
+	assert_int_equal(rig_slot(1), 0);
+}
+
+static void no_room_at_all_stores_nothing(void **state)
+{
+	rig_configure(RIG_RECORD - 1, 2 * RIG_RECORD, RIG_ON);
+	rig_branches(1, 10);
+	assert_int_equal(rig_slot(0), 0);
+	assert_int_equal(rig_index(), 0);
+}
+
+static void records_and_fields_may_straddle_pages(void **state)
+{
+	rig.area = RIG_LINEAR + RIG_PAGE - 13;
+	rig.base = RIG_LINEAR + 3 * RIG_PAGE - 36;
+	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
+	rig_branches(1, 3);
+	for (unsigned n = 0; n < 3; n++) {
+		assert_int_equal(rig_slot(n), n + 1);
+		assert_int_equal(rig_get(rig.base + n * RIG_RECORD + 8), n + 0x1001);
+	}
+	assert_int_equal(rig_index(), 3);
+}
+
+static void absent_pages_lose_the_record(void **state)
+{
+	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
+	rig.absent[1] = true;
+	rig_branches(1, 3);
+	assert_int_equal(rig_index(), 0);
+	assert_int_equal(rig.interrupts, 0);
+	rig.absent[1] = false;
+	rig.absent[0] = true;
+	rig.vcpu.translations++;
+	rig_branches(1, 3);
+	assert_int_equal(rig_slot(0), 0);
+}
+
+/* A record that would be half written is not written at all. */
+static void half_absent_record_is_lost(void **state)
+{
+	rig.base = RIG_LINEAR + 2 * RIG_PAGE - 12;
+	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
+	rig.absent[2] = true;
+	rig_branches(1, 1);
+	assert_int_equal(rig_slot(0), 0);
+	assert_int_equal(rig_index(), 0);
+}
+
+static void translations_are_remembered_until_forgotten(void **state)
+{
+	unsigned before;
+
+	rig_configure(100 * RIG_RECORD, 101 * RIG_RECORD, RIG_ON);
+	rig_branches(1, 1);
+	before = rig.translations;
+	rig_branches(2, 50);
+	assert_int_equal(rig.translations, before);
+	rig.vcpu.translations++;
+	rig_branches(52, 1);
+	assert_true(rig.translations > before);
+	before = rig.translations;
+	rig.vcpu.translations++;
+	rig_branches(53, 1);
+	assert_true(rig.translations > before);
+	assert_int_equal(rig_index(), 53);
+}
+
+/* A page of a device is neither read as DS area nor written as buffer. */
+static void devices_are_not_touched(void **state)
+{
+	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
+	rig.device[1] = true;
+	rig_branches(1, 3);
+	assert_int_equal(rig_slot(0), 0);
+	assert_int_equal(rig_index(), 0);
+	rig.device[1] = false;
+	rig.device[0] = true;
+	rig.vcpu.translations++;
+	rig_branches(1, 3);
+	assert_int_equal(rig_slot(0), 0);
+	rig.device[0] = false;
+	rig_branches(1, 3);
+	assert_int_equal(rig_index(), 3);
+}
+
+/* SMAP is suspended; the page tables are left to guest_translate(), which knows the guest's mode:
+   CR3 means nothing here. */
+static void behaviour_chooses_the_access(void **state)
+{
+	static const struct {
+		unsigned dirty, access;
+	} cases[] = {{DS_DIRTY_SET, ACCESS_WRITE | ACCESS_OVERRIDE},
+		     {DS_DIRTY_LEFT_CLEAR, ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_UNMARKED},
+		     {DS_DIRTY_DROPS_RECORD, ACCESS_WRITE | ACCESS_OVERRIDE | ACCESS_DIRTY}};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rig_reset(NULL);
+		rig.silicon.ds.behaviour.dirty = cases[i].dirty;
+		rig.vcpu.cr3 = 0x3;
+		rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
+		rig_branches(1, 1);
+		assert_int_equal(rig.access, cases[i].access);
+		assert_int_equal(rig_index(), 1);
+	}
+}
+
+static bool write_debugctl(uint64_t value)
+{
+	return ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, value);
+}
+
+static void debugctl_refuses_reserved_bits(void **state)
+{
+	const uint64_t writable = 0x1fc3; /* with PDCM the FREEZE bits */
+	uint64_t value;
+
+	for (unsigned bit = 0; bit < 64; bit++)
+		assert_int_equal(write_debugctl(1ull << bit), writable >> bit & 1);
+	assert_true(write_debugctl(writable));
+	assert_false(write_debugctl(writable | 1 << 5));
+	assert_true(ds_read_msr(&rig.vcpu, RIG_DEBUGCTL, &value));
+	assert_int_equal(value, writable);
+}
+
+static void ds_area_is_canonical(void **state)
+{
+	static const uint64_t good[] = {0, 0x00007fffffffffff, 0xffff800000000000, ~0ull};
+	static const uint64_t bad[] = {0x0000800000000000, 0xffff7fffffffffff, 1ull << 63};
+	uint64_t value;
+
+	for (unsigned i = 0; i < 4; i++) {
+		assert_true(ds_write_msr(&rig.vcpu, RIG_DS_AREA, good[i]));
+		assert_true(ds_read_msr(&rig.vcpu, RIG_DS_AREA, &value));
+		assert_int_equal(value, good[i]);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		assert_false(ds_write_msr(&rig.vcpu, RIG_DS_AREA, bad[i]));
+	assert_true(ds_read_msr(&rig.vcpu, RIG_DS_AREA, &value));
+	assert_int_equal(value, ~0ull);
+}
+
+static void debug_exception_clears_lbr_only(void **state)
+{
+	write_debugctl(RIG_ON | 1);
+	trace_debug_exception(&rig.vcpu);
+	assert_int_equal(rig.vcpu.debugctl, RIG_ON);
+}
+
+/* Interrupts after each of the first four branches, one digit each. */
+static unsigned interrupts_with(uint64_t threshold, uint64_t debugctl)
+{
+	unsigned digits = 0;
+
+	rig_configure(8 * RIG_RECORD, threshold, RIG_ON | debugctl);
+	for (uint64_t n = 1; n <= 4; n++) {
+		rig.interrupts = 0;
+		rig_branches(n, 1);
+		digits = digits * 10 + rig.interrupts;
+	}
+	return digits;
+}
+
+static void every_record_at_or_past_the_threshold(void **state)
+{
+	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 111);
+	assert_int_equal(interrupts_with(0, RIG_BTINT), 1111);
+	assert_int_equal(interrupts_with(9 * RIG_RECORD, RIG_BTINT), 0);
+}
+
+static void other_ways_to_compare(void **state)
+{
+	rig.silicon.ds.behaviour.threshold = DS_THRESHOLD_CROSSED;
+	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 100);
+	assert_int_equal(interrupts_with(2 * RIG_RECORD - 1, RIG_BTINT), 100);
+	rig.silicon.ds.behaviour.threshold = DS_THRESHOLD_EQUAL;
+	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 100);
+	assert_int_equal(interrupts_with(2 * RIG_RECORD - 1, RIG_BTINT), 0);
+	rig.silicon.ds.behaviour.compare = DS_COMPARE_BEFORE;
+	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 10);
+}
+
+static void clearing_btint_is_not_enough(void **state)
+{
+	assert_int_equal(interrupts_with(2 * RIG_RECORD, 0), 111);
+	rig.silicon.ds.behaviour.circular = DS_CIRCULAR_IS_SILENT;
+	assert_int_equal(interrupts_with(2 * RIG_RECORD, 0), 0);
+	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 111);
+}
+
+static void full_buffer_stops(void **state)
+{
+	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
+	rig_branches(1, 10);
+	assert_int_equal(rig_index(), 4);
+	assert_int_equal(rig_slot(0), 1);
+	assert_int_equal(rig_slot(3), 4);
+	assert_int_equal(rig_slot(4), 0);
+}
+
+static void full_buffer_may_wrap_or_run_on(void **state)
+{
+	rig.silicon.ds.behaviour.full = DS_FULL_WRAP;
+	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
+	rig_branches(1, 5);
+	assert_int_equal(rig_slot(0), 5);
+	assert_int_equal(rig_index(), 1);
+	rig.silicon.ds.behaviour.full = DS_FULL_WRITE;
+	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
+	rig_branches(1, 5);
+	assert_int_equal(rig_slot(4), 5);
+	assert_int_equal(rig_index(), 5);
+}
+
+static void sees_what_the_handler_resets(void **state)
+{
+	rig_configure(8 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
+	rig_branches(1, 2);
+	assert_int_equal(rig.interrupts, 1);
+	rig_set_index(rig.base);
+	rig_branches(3, 1);
+	assert_int_equal(rig.interrupts, 1);
+	assert_int_equal(rig_slot(0), 3);
+}
+
+/* Random Debug Stores: what a branch does must not depend on what was remembered of the last one.
+ */
+
+enum { ROUNDS = 3000, BRANCHES = 60 };
+
+static uint64_t state;
+
+static unsigned below(unsigned bound)
+{
+	state = state * 6364136223846793005 + 1442695040888963407;
+	return (unsigned)(state >> 33) % bound;
+}
+
+static void randomize(void)
+{
+	rig_reset(NULL);
+	rig.area = RIG_LINEAR + below(RIG_PAGE + 1);
+	rig.base = RIG_LINEAR + 3 * RIG_PAGE - 8 * below(120) - below(4);
+	rig.silicon.ds.behaviour.room = below(3);
+	rig.silicon.ds.behaviour.wrap = below(2);
+	rig.silicon.ds.behaviour.full = below(3);
+	rig.silicon.ds.behaviour.threshold = below(3);
+	rig.silicon.ds.behaviour.compare = below(2);
+	rig.silicon.ds.behaviour.circular = below(2);
+	rig_configure(below(30 * RIG_RECORD), below(33 * RIG_RECORD),
+		      RIG_ON | (below(2) ? RIG_BTINT : 0));
+	rig_set_index(rig.base + below(3) * RIG_RECORD);
+}
+
+static void run(bool forgetting)
+{
+	for (unsigned n = 1; n <= BRANCHES; n++) {
+		if (forgetting)
+			rig.vcpu.translations++;
+		rig_branches(n, 1);
+		if (n % 32 == 0)
+			rig_set_index(rig.base);
+	}
+}
+
+static void remembering_changes_nothing(void **unused)
+{
+	static uint8_t memory[RIG_PAGES][RIG_PAGE];
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		uint64_t seed = state = round;
+		unsigned interrupts;
+
+		randomize();
+		run(true);
+		memcpy(memory, rig.memory, sizeof(memory));
+		interrupts = rig.interrupts;
+		state = seed;
+		randomize();
+		run(false);
+		assert_memory_equal(rig.memory, memory, sizeof(memory));
+		assert_int_equal(rig.interrupts, interrupts);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(record_holds_from_to_and_no_flags, rig_reset),
+		cmocka_unit_test_setup(needs_tr_and_bts, rig_reset),
+		cmocka_unit_test_setup(filters_by_privilege, rig_reset),
+		cmocka_unit_test_setup(transitions_follow_the_behaviour, rig_reset),
+		cmocka_unit_test_setup(both_conventions_of_the_maximum_give_all_slots, rig_reset),
+		cmocka_unit_test_setup(index_wraps_when_the_behaviour_says, rig_reset),
+		cmocka_unit_test_setup(one_record_is_a_buffer, rig_reset),
+		cmocka_unit_test_setup(no_room_at_all_stores_nothing, rig_reset),
+		cmocka_unit_test_setup(records_and_fields_may_straddle_pages, rig_reset),
+		cmocka_unit_test_setup(absent_pages_lose_the_record, rig_reset),
+		cmocka_unit_test_setup(half_absent_record_is_lost, rig_reset),
+		cmocka_unit_test_setup(translations_are_remembered_until_forgotten, rig_reset),
+		cmocka_unit_test_setup(devices_are_not_touched, rig_reset),
+		cmocka_unit_test_setup(behaviour_chooses_the_access, rig_reset),
+		cmocka_unit_test_setup(debugctl_refuses_reserved_bits, rig_reset),
+		cmocka_unit_test_setup(ds_area_is_canonical, rig_reset),
+		cmocka_unit_test_setup(debug_exception_clears_lbr_only, rig_reset),
+		cmocka_unit_test_setup(every_record_at_or_past_the_threshold, rig_reset),
+		cmocka_unit_test_setup(other_ways_to_compare, rig_reset),
+		cmocka_unit_test_setup(clearing_btint_is_not_enough, rig_reset),
+		cmocka_unit_test_setup(full_buffer_stops, rig_reset),
+		cmocka_unit_test_setup(full_buffer_may_wrap_or_run_on, rig_reset),
+		cmocka_unit_test_setup(sees_what_the_handler_resets, rig_reset),
+		cmocka_unit_test(remembering_changes_nothing),
+	};
+
+	return cmocka_run_group_tests_name("monitor_ds", tests, NULL, NULL);
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/own_tables.h"
+
+#include "drivers/apic/lapic.h"
+#include "kernel/time.h"
+#include "kernel/trap/trap.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/code.h"
+
+#include <stdint.h>
+
+enum { ENTRIES = (OWN_CODE_64 + 8) / 8 };
+
+static uint64_t segments[ENTRIES] __attribute__((aligned(16)));
+static struct table_pointer kernel_gdt;
+
+/* The selectors that are loaded keep their places. */
+void own_gdt_load(void)
+{
+	struct table_pointer own = {sizeof(segments) - 1, (uint64_t)segments};
+
+	__asm__ volatile("sgdt %0" : "=m"(kernel_gdt));
+	if (kernel_gdt.limit >= OWN_CODE_32)
+		test_error("the kernel's GDT ends at %x", kernel_gdt.limit);
+	memset(segments, 0, sizeof(segments));
+	memcpy(segments, (const void *)kernel_gdt.base, kernel_gdt.limit + 1ul);
+	segments[OWN_CODE_32 / 8] = 0x00cf9b000000ffff;
+	segments[OWN_DATA_32 / 8] = 0x00cf93000000ffff;
+	segments[OWN_CODE_16 / 8] = 0x00009b000000ffff;
+	segments[OWN_DATA_16 / 8] = 0x000093000000ffff;
+	segments[OWN_CODE_64 / 8] = 0x00af9b000000ffff;
+	__asm__ volatile("lgdt %0" : : "m"(own));
+}
+
+void own_gdt_unload(void)
+{
+	__asm__ volatile("lgdt %0" : : "m"(kernel_gdt));
+}
+
+void own_gdt_copy(void *to, size_t bytes)
+{
+	memset(to, 0, bytes);
+	memcpy(to, segments, bytes < sizeof(segments) ? bytes : sizeof(segments));
+}
+
+#define PRESENT_INTERRUPT_GATE 0x8e
+#define TRAP_GATE	       0x01 /* besides: IF stays as it is */
+#define DPL_3		       0x60
+#define DATA_SELECTOR	       0x10
+
+/* SDM Vol 3, figure 6-8. */
+struct gate {
+	uint16_t offset_low, selector;
+	uint8_t ist, type;
+	uint16_t offset_middle;
+	uint32_t offset_high, reserved;
+};
+_Static_assert(sizeof(struct gate) == 16, "64-bit IDT gate descriptor");
+
+static struct gate gates[256] __attribute__((aligned(16)));
+static struct table_pointer kernel_idt;
+
+void own_idt_copy(void)
+{
+	__asm__ volatile("sidt %0" : "=m"(kernel_idt));
+	memcpy(gates, (const void *)kernel_idt.base, sizeof(gates));
+}
+
+void own_idt_set(unsigned vector, const void *handler, bool user)
+{
+	uint64_t entry = (uint64_t)handler;
+	struct gate *gate = &gates[vector];
+
+	gate->offset_low = (uint16_t)entry;
+	gate->offset_middle = (uint16_t)(entry >> 16);
+	gate->offset_high = (uint32_t)(entry >> 32);
+	gate->type = PRESENT_INTERRUPT_GATE | (user ? DPL_3 : 0);
+}
+
+void own_idt_make_trap(unsigned vector)
+{
+	gates[vector].type |= TRAP_GATE;
+}
+
+void own_idt_break(unsigned vector)
+{
+	gates[vector].selector = DATA_SELECTOR;
+}
+
+void own_idt_load(void)
+{
+	struct table_pointer own = {sizeof(gates) - 1, (uint64_t)gates};
+
+	__asm__ volatile("lidt %0" : : "m"(own) : "memory");
+}
+
+void own_idt_unload(void)
+{
+	__asm__ volatile("lidt %0" : : "m"(kernel_idt) : "memory");
+}
+
+const struct table_pointer *own_idt_kernel(void)
+{
+	return &kernel_idt;
+}
+
+__asm__(".pushsection .text\n"
+	".globl own_handler_return, own_handler_resume, own_handler_resume_iret\n"
+	".globl own_handler_resume_error, own_handler_resume_error_iret\n"
+	"own_handler_return: iretq\n"
+	"own_handler_resume: movq %rbx, (%rsp)\n"
+	"own_handler_resume_iret: iretq\n"
+	"own_handler_resume_error: addq $8, %rsp\n\t"
+	"movq %rbx, (%rsp)\n"
+	"own_handler_resume_error_iret: iretq\n"
+	".popsection");
+
+#define BELOW_TEST_VECTORS ((VECTOR_TEST & 0xf0) - 0x10)
+#define SETTLE		   50 /* microseconds: more than an IPI to oneself takes */
+_Static_assert(VECTOR_TIMER < (VECTOR_TEST & 0xf0), "the task priority can part them");
+
+static struct pending *waiting;
+
+static void came(struct trap_frame *frame)
+{
+	waiting->count++;
+	waiting->rip = frame->rip;
+	lapic_eoi();
+}
+
+void pending_raise(struct pending *pending)
+{
+	uint64_t start;
+
+	*pending = (struct pending){0};
+	__asm__ volatile("cli");
+	waiting = pending;
+	interrupt_set_handler(VECTOR_TEST, came);
+	lapic_set_task_priority(BELOW_TEST_VECTORS);
+	lapic_self_ipi(VECTOR_TEST);
+	for (start = time_now(); time_now() < start + SETTLE;)
+		__asm__ volatile("pause");
+}
+
+void pending_settle(void)
+{
+	lapic_set_task_priority(0);
+	__asm__ volatile("sti\n\tnop");
+	interrupt_set_handler(VECTOR_TEST, NULL);
+}
+
+void pending_expect(const struct rig *rig, size_t slot, const struct pending *pending)
+{
+	pending_expect_way(rig, slot, pending);
+	rig_expect(rig, slot, (void *)pending->rip, (void *)trap_entry(VECTOR_TEST), "interrupt");
+}
+
+void pending_expect_way(const struct rig *rig, size_t slot, const struct pending *pending)
+{
+	struct bts_struct last;
+
+	EXPECT_EQ(pending->count, 1);
+	REQUIRE(rig_count(rig) > slot + 1);
+	EXPECT_EQ(rig_record(rig, slot).to, trap_entry(VECTOR_TEST));
+	last = rig_record(rig, rig_count(rig) - 1);
+	EXPECT_EQ(last.to, pending->rip);
+	EXPECT(text_is_iretq(last.from));
+}

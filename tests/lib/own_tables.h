@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Descriptor tables of the test's own, and an interrupt that waits for a place of the test's
+ * choice. A table is loaded on this CPU only, from own_gdt_load() to own_gdt_unload(), or from
+ * own_idt_load() to own_idt_unload(), preemption off; nothing in between may end the test.
+ */
+#ifndef SPOOR_TESTS_LIB_OWN_TABLES_H
+#define SPOOR_TESTS_LIB_OWN_TABLES_H
+
+#include "tests/lib/rig.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The kernel's GDT, and after it segments of CPL 0, base 0; limits 4 GiB, or 64 KiB for 16 bits. */
+enum {
+	OWN_CODE_32 = 0x80,
+	OWN_DATA_32 = 0x88,
+	OWN_CODE_16 = 0x90,
+	OWN_DATA_16 = 0x98,
+	OWN_CODE_64 = 0xa0,
+};
+
+void own_gdt_load(void);
+void own_gdt_unload(void);
+
+/* The table as it was loaded last, cut or filled with 0. */
+void own_gdt_copy(void *to, size_t bytes);
+
+/*
+ * The own IDT is for handlers whose every instruction the test knows. It begins as a copy of the
+ * kernel's, so that whatever else happens is served as usual.
+ *
+ * A handler is reached through an interrupt gate, on the stack that the kernel's handler of that
+ * vector would get.
+ */
+
+/* What a #DB handler of the test's own leaves for the test to put back. SDM Vol 3, table 9-1. */
+#define DR6_RESET 0xffff0ff0ul
+
+/* Begins a new copy of the kernel's table. Not while the own one is loaded. */
+void own_idt_copy(void);
+
+/* Sends `vector` to `handler`; `user`: ring 3 may call it with INT n. */
+void own_idt_set(unsigned vector, const void *handler, bool user);
+
+/* Makes a gate of the own table a trap gate. */
+void own_idt_make_trap(unsigned vector);
+
+/* Makes a gate of the own table one to a data segment. */
+void own_idt_break(unsigned vector);
+
+void own_idt_load(void);
+void own_idt_unload(void);
+
+/* The operand of the LIDT that own_idt_unload() is, for code that has to do it itself. */
+struct table_pointer {
+	uint16_t limit;
+	uint64_t base;
+} __attribute__((packed));
+const struct table_pointer *own_idt_kernel(void);
+
+/*
+ * Handlers without a branch of their own but the IRETQ at their end, whose address is known. The
+ * first returns; the others, the last of them for exceptions with an error code, return to RBX.
+ */
+extern const char own_handler_return[];
+extern const char own_handler_resume[], own_handler_resume_iret[];
+extern const char own_handler_resume_error[], own_handler_resume_error_iret[];
+
+/*
+ * One external interrupt, of VECTOR_TEST, that waits for IF = 1 while all the kernel's own wait
+ * for the task priority. For code that is to be interrupted at a place of its choice.
+ *
+ *	struct pending pending;
+ *	EXACTLY (&rig) {
+ *		pending_raise(&pending);
+ *		TRACED(rig_all(), "sti\n\tnop\n\t");
+ *		pending_settle();
+ *	}
+ */
+struct pending {
+	unsigned count; /* interrupts that came */
+	uint64_t rip;	/* the RIP that the newest one saved */
+};
+
+/* Leaves IF = 0 and the interrupt pending in the local APIC. Preemption off. */
+void pending_raise(struct pending *pending);
+
+/* Task priority and IF as usual again; an interrupt that did not come yet comes now. */
+void pending_settle(void);
+
+/*
+ * Fails the test unless slot `slot` is the interrupt, from its saved RIP to the kernel's entry,
+ * and the newest record is an IRETQ back to there. pending_expect_way() leaves out where it came
+ * from.
+ */
+void pending_expect_way(const struct rig *rig, size_t slot, const struct pending *pending);
+void pending_expect(const struct rig *rig, size_t slot, const struct pending *pending);
+
+#endif
