@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads an ELF64 x86-64 executable in memory. Trusts nothing in it. Any context. */
+/* Reads an ELF64 x86-64 executable, or an ELF32 one, in memory. Trusts nothing in it. Any context.
+ */
 #ifndef SPOOR_LIB_ELF_H
 #define SPOOR_LIB_ELF_H
 
@@ -20,11 +21,16 @@ struct elf_image {
 	size_t size;
 	uint64_t entry;		 /* virtual address, as the header has it */
 	uint64_t entry_physical; /* where `entry` is under the segments' physical addresses */
+	uint64_t headers;	 /* offset of the program headers */
 	uint16_t header_count;
+	bool is_32;
 };
 
 /* NULL, or a sentence that says why `image` is not an executable that can be loaded. */
 const char *elf_open(struct elf_image *elf, const void *image, size_t size);
+
+/* The same of an ELF64 executable for x86-64 or an ELF32 one for i386. */
+const char *elf_open_either(struct elf_image *elf, const void *image, size_t size);
 
 /* The next PT_LOAD segment; *cursor starts at 0. False after the last one. */
 bool elf_next_segment(const struct elf_image *elf, unsigned *cursor, struct elf_segment *segment);

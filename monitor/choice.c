@@ -56,17 +56,20 @@ void choice_announce(const struct options *options, bool run_as_guest)
 {
 	bool other = options->profile != profile_get(0);
 
-	if (!options->variants[0] && !options->defect && !options->hypervisor && !other)
+	if (!options->variants[0] && !options->defect && !options->hypervisor && !other &&
+	    !options->interpret)
 		return;
 	if (!run_as_guest)
 		end_run(VERDICT_ERROR,
-			"a profile, a variant, a defect or a rehearsal was asked for, and there is "
-			"no virtual silicon to have it");
+			"a profile, a variant, a defect, a rehearsal or interpret=always was asked "
+			"for, and there is no virtual silicon to have it");
 	if (other)
 		say("profile=%s", options->profile->name);
 	if (options->hypervisor)
 		say("present=%s: a rehearsal of passthrough on virtual silicon, %s",
 		    options->hypervisor->name, options->hypervisor->says);
+	if (options->interpret)
+		say("interpret=always: the guest never runs natively");
 	if (options->variants[0])
 		say("variant=%s", options->variants);
 	if (options->defect)
@@ -100,6 +103,7 @@ const struct silicon *choice_make(const struct options *options)
 	silicon.pt = pt_clean;
 	silicon.pmu = pmu_clean;
 	silicon.hypervisor = options->hypervisor;
+	silicon.interpreted = options->interpret;
 	silicon.pebs = pebs_clean;
 	ds_make(&silicon.ds, &options->behaviour);
 	if (options->defect)

@@ -22,6 +22,7 @@ enum observer {
 	OBSERVER_PMU = 1 << 2,	    /* counters of instructions or branches, LBR: monitor/pmu */
 	OBSERVER_PEBS = 1 << 3,	    /* counters of memory accesses: monitor/pebs */
 	OBSERVER_PT = 1 << 4,	    /* TraceEn is set: monitor/pt */
+	OBSERVER_NONE = 1 << 5,	    /* nobody watches: the guest is interpreted all the same */
 };
 
 /* The observers that need one instruction at a time, and saw_retired() after each. */

@@ -10,6 +10,7 @@
 
 enum { END_HALT, END_EXIT };
 enum { LOCKSTEP_OFF, LOCKSTEP_ON };
+enum { INTERPRET_TRACED, INTERPRET_ALWAYS };
 enum { PT_OFF, PT_ON };
 
 #define BAUD_UNSAID UINT64_MAX
@@ -19,6 +20,7 @@ static const char *const vbts_names[] = {
 	[VBTS_AUTO] = "auto", [VBTS_ON] = "on", [VBTS_OFF] = "off"};
 static const char *const pt_choices[] = {"off", "on", NULL};
 static const char *const lockstep_choices[] = {"off", "on", NULL};
+static const char *const interpret_choices[] = {"traced", "always", NULL};
 static const char *const end_choices[] = {"halt", "exit", NULL};
 
 /* "auto", "on", "off", "list", or a variant. */
@@ -144,7 +146,7 @@ static bool read_baud(struct options *options, uint64_t baud, char *error, size_
 static struct {
 	char vbts[sizeof(((struct options *)0)->variants)], profile[40], present[40], defect[80],
 		erratum[40], console[sizeof(((struct options *)0)->console)];
-	int lockstep, pt, end;
+	int lockstep, interpret, pt, end;
 	uint64_t baud;
 } given;
 
@@ -179,6 +181,11 @@ static const struct option table[] = {
 	 .kind = OPTION_CHOICE,
 	 .target = &given.lockstep,
 	 .choices = lockstep_choices},
+	{.name = "interpret",
+	 .help = "what of the guest: what is traced, or everything",
+	 .kind = OPTION_CHOICE,
+	 .target = &given.interpret,
+	 .choices = interpret_choices},
 	{.name = "pt",
 	 .help = "virtual Intel Processor Trace: off, on",
 	 .kind = OPTION_CHOICE,
@@ -214,6 +221,7 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 
 	*options = (struct options){.vbts = VBTS_AUTO};
 	options->lockstep = given.lockstep == LOCKSTEP_ON;
+	options->interpret = given.interpret == INTERPRET_ALWAYS;
 	options->pt = given.pt == PT_ON;
 	options->end_exit = given.end == END_EXIT;
 	memcpy(options->console, given.console, sizeof(options->console));

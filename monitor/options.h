@@ -24,7 +24,8 @@ struct options {
 	const struct defect *defect; /* or erratum; NULL: none */
 	bool list_variants, list_defects, list_errata;
 	bool lockstep;
-	bool pt; /* the profile's Intel PT is there */
+	bool interpret; /* from the first instruction on, traced or not */
+	bool pt;	/* the profile's Intel PT is there */
 	bool end_exit;
 	char console[128]; /* lib/console.h; "": not said */
 	uint32_t baud;

@@ -13,6 +13,7 @@
 struct silicon {
 	const struct profile *profile;
 	const struct hypervisor *hypervisor; /* of a rehearsal; NULL: the monitor is no other */
+	bool interpreted;		     /* it never runs natively */
 	struct ds_silicon ds;
 	struct pmu_rules pmu;
 	struct pebs_rules pebs;

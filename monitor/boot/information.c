@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Multiboot2 specification 2.0, 3.6 "Boot information". */
+/* Multiboot2 specification 2.0, 3.6 "Boot information"; Multiboot specification 0.6.96, 3.1
+ * and 3.3. */
 #include "monitor/boot/information.h"
 
 #include <stdbool.h>
@@ -115,5 +116,113 @@ size_t information_build(void *buffer, size_t size, const struct boot_info *info
 		return 0;
 	header.total_size = (uint32_t)writer.used;
 	memcpy(buffer, &header, sizeof(header));
+	return writer.used;
+}
+
+/* The first header of Multiboot 2 or, if that is none, of Multiboot 1; 0: there is neither. */
+static uint32_t header_magic(const void *image, size_t size)
+{
+	uint32_t words[3]; /* magic, flags, checksum; or magic, architecture, length */
+	uint32_t found = 0;
+
+	for (size_t at = 0; at + sizeof(words) <= size && at < MULTIBOOT2_HEADER_WITHIN; at += 4) {
+		memcpy(words, (const uint8_t *)image + at, sizeof(words));
+		if (words[0] == MULTIBOOT2_HEADER_MAGIC && !(at & 7))
+			return words[0];
+		if (words[0] == MULTIBOOT1_HEADER_MAGIC && !(words[0] + words[1] + words[2]) &&
+		    at < MULTIBOOT1_HEADER_WITHIN)
+			found = words[0];
+	}
+	return found;
+}
+
+bool information_wanted_1(const void *image, size_t size)
+{
+	return header_magic(image, size) == MULTIBOOT1_HEADER_MAGIC;
+}
+
+/* Usable memory from `start` on without a gap, in KiB. */
+static uint32_t memory_from(const struct boot_info *info, uint64_t start)
+{
+	uint64_t end = start;
+
+	for (unsigned i = 0; i < info->region_count; i++) {
+		const struct boot_region *region = &info->regions[i];
+
+		if (region->type == MEMORY_USABLE && region->base <= end &&
+		    region->base + region->length > end)
+			end = region->base + region->length;
+	}
+	return (end - start) >> 10 > UINT32_MAX ? UINT32_MAX : (uint32_t)((end - start) >> 10);
+}
+
+/* Appends `bytes` at a multiple of 4; returns how far into the buffer they are. */
+static uint32_t append_aligned(struct writer *writer, const void *data, size_t bytes)
+{
+	static const uint8_t padding[4];
+	uint32_t at;
+
+	append(writer, padding, -writer->used & 3);
+	at = (uint32_t)writer->used;
+	append(writer, data, bytes);
+	return at;
+}
+
+static uint32_t append_string(struct writer *writer, const char *text)
+{
+	return append_aligned(writer, text, strlen(text) + 1);
+}
+
+static void append_modules_1(struct writer *writer, uint32_t physical, const struct boot_info *from,
+			     struct multiboot1_info *info)
+{
+	struct multiboot1_module modules[BOOT_MAX_MODULES];
+
+	for (unsigned i = 0; i < from->module_count; i++)
+		modules[i] = (struct multiboot1_module){
+			.start = (uint32_t)from->modules[i].start,
+			.end = (uint32_t)from->modules[i].end,
+			.string = physical + append_string(writer, from->modules[i].string),
+		};
+	info->mods_count = from->module_count;
+	info->mods_addr =
+		physical + append_aligned(writer, modules, from->module_count * sizeof(modules[0]));
+}
+
+static void append_memory_map_1(struct writer *writer, uint32_t physical,
+				const struct boot_info *from, struct multiboot1_info *info)
+{
+	struct multiboot1_mmap_entry entry = {.size = sizeof(entry) - sizeof(entry.size)};
+
+	info->mmap_addr = physical + append_aligned(writer, NULL, 0);
+	for (unsigned i = 0; i < from->region_count; i++) {
+		entry.base = from->regions[i].base;
+		entry.length = from->regions[i].length;
+		entry.type = from->regions[i].type;
+		append(writer, &entry, sizeof(entry));
+	}
+	info->mmap_length = from->region_count * (uint32_t)sizeof(entry);
+}
+
+size_t information_build_1(void *buffer, size_t size, uint32_t physical,
+			   const struct boot_info *from)
+{
+	struct writer writer = {.buffer = buffer, .size = size};
+	struct multiboot1_info info = {
+		.flags = MULTIBOOT1_HAS_MEMORY | MULTIBOOT1_HAS_COMMAND_LINE |
+			 MULTIBOOT1_HAS_MODULES | MULTIBOOT1_HAS_MEMORY_MAP |
+			 MULTIBOOT1_HAS_LOADER_NAME,
+		.mem_lower = memory_from(from, 0),
+		.mem_upper = memory_from(from, 1 << 20),
+	};
+
+	append(&writer, &info, sizeof(info));
+	info.cmdline = physical + append_string(&writer, from->command_line);
+	info.boot_loader_name = physical + append_string(&writer, from->loader_name);
+	append_modules_1(&writer, physical, from, &info);
+	append_memory_map_1(&writer, physical, from, &info);
+	if (writer.full)
+		return 0;
+	memcpy(buffer, &info, sizeof(info));
 	return writer.used;
 }

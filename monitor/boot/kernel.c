@@ -15,6 +15,9 @@
 /* What the kernel occupies, first to last. */
 static struct range loaded;
 
+/* The kernel is to be told by Multiboot 1. */
+static bool multiboot1;
+
 /* Where `base` is not NULL, the kernel is a Linux. */
 static struct linux_image linux_image;
 static struct linux_places linux_places;
@@ -91,12 +94,13 @@ static uint32_t load_elf(const struct boot_info *info, const void *image, size_t
 			 struct range taken)
 {
 	struct elf_image elf;
-	const char *fault = elf_open(&elf, image, size);
+	const char *fault = elf_open_either(&elf, image, size);
 
 	if (fault)
 		end_run(VERDICT_ERROR,
 			"the first module cannot be run as a kernel: no Linux bzImage, and %s",
 			fault);
+	multiboot1 = information_wanted_1(image, size);
 	load_segments(info, &elf, taken);
 	if (elf.entry_physical < loaded.start || elf.entry_physical >= loaded.end)
 		end_run(VERDICT_ERROR, "the kernel's entry point is in none of its segments");
@@ -173,10 +177,14 @@ static uint64_t find_information(const struct boot_info *info, struct range take
 	};
 	uint64_t place;
 
-	/* Kernels like to use the first MiB for their own purposes: only if there is nothing
-	   else, and never the first page, which the BIOS uses. */
+	/* A kernel of Multiboot 1 takes all from 1 MiB on that mem_upper offers; others like to
+	   use the first MiB for their own purposes. The first page is the BIOS's. */
+	if (multiboot1) {
+		request.within = (struct range){PAGE_SIZE, 1 << 20};
+		request.from_top = true;
+	}
 	if (!memory_find(info, &request, &place)) {
-		request.within.start = PAGE_SIZE;
+		request.within = (struct range){PAGE_SIZE, 4 * GIB};
 		if (!memory_find(info, &request, &place))
 			end_run(VERDICT_ERROR, "no memory left for the kernel's boot information");
 	}
@@ -210,6 +218,12 @@ static struct kernel_entry inform_linux(struct boot_info *info, struct range tak
 		.entry = entry, .esi = (uint32_t)parameters, .scratch = (uint32_t)scratch};
 }
 
+static size_t build_information(uint64_t at, const struct boot_info *info)
+{
+	return multiboot1 ? information_build_1(direct(at), INFORMATION_BYTES, (uint32_t)at, info)
+			  : information_build(direct(at), INFORMATION_BYTES, info);
+}
+
 struct kernel_entry kernel_inform(struct boot_info *info, struct range taken, uint32_t entry)
 {
 	uint64_t scratch, information;
@@ -218,11 +232,12 @@ struct kernel_entry kernel_inform(struct boot_info *info, struct range taken, ui
 		return inform_linux(info, taken, entry);
 	scratch = find_information(info, taken, INFORMATION_BYTES);
 	information = scratch + PAGE_SIZE;
-	if (!information_build(direct(information), INFORMATION_BYTES, info))
+	if (!build_information(information, info))
 		end_run(VERDICT_ERROR, "the kernel's boot information is too large");
 	write_gdt(scratch);
 	return (struct kernel_entry){.entry = entry,
-				     .eax = MULTIBOOT2_LOADER_MAGIC,
+				     .eax = multiboot1 ? MULTIBOOT1_LOADER_MAGIC
+						       : MULTIBOOT2_LOADER_MAGIC,
 				     .ebx = (uint32_t)information,
 				     .scratch = (uint32_t)scratch};
 }

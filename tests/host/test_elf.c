@@ -141,9 +141,64 @@ static void the_entry_stands_in_code(void **state)
 	assert_string_equal(open_copy(sizeof(image)), sentence);
 }
 
+static void reads_either_class(void **state)
+{
+	static const struct {
+		Elf32_Ehdr header;
+		Elf32_Phdr segment;
+		uint8_t code[64];
+	} narrow = {
+		.header = {.e_ident = ELFMAG,
+			   .e_type = ET_EXEC,
+			   .e_machine = EM_386,
+			   .e_entry = 0xc0100010,
+			   .e_phoff = sizeof(Elf32_Ehdr),
+			   .e_phentsize = sizeof(Elf32_Phdr),
+			   .e_phnum = 1},
+		.segment = {.p_type = PT_LOAD,
+			    .p_flags = PF_R | PF_X,
+			    .p_offset = sizeof(Elf32_Ehdr) + sizeof(Elf32_Phdr),
+			    .p_vaddr = 0xc0100000,
+			    .p_paddr = 0x100000,
+			    .p_filesz = 64,
+			    .p_memsz = 128},
+	};
+	struct elf_image elf;
+	struct elf_segment segment;
+	unsigned cursor = 0;
+	uint8_t *copy = malloc(sizeof(narrow));
+
+	memcpy(copy, &narrow, sizeof(narrow));
+	copy[EI_CLASS] = ELFCLASS32;
+	copy[EI_DATA] = ELFDATA2LSB;
+	copy[EI_VERSION] = EV_CURRENT;
+	assert_string_equal(elf_open(&elf, copy, sizeof(narrow)), "not an ELF64 file for x86-64");
+	assert_null(elf_open_either(&elf, copy, sizeof(narrow)));
+	assert_int_equal(elf.entry_physical, 0x100010);
+	assert_true(elf_next_segment(&elf, &cursor, &segment));
+	assert_int_equal(segment.physical_address, 0x100000);
+	assert_int_equal(segment.memory_size, 128);
+	assert_memory_equal(segment.data, narrow.code, 64);
+	assert_false(elf_next_segment(&elf, &cursor, &segment));
+	for (size_t size = 0; size < sizeof(narrow); size++) {
+		uint8_t *cut = malloc(size);
+
+		memcpy(cut, copy, size);
+		assert_non_null(elf_open_either(&elf, cut, size));
+		free(cut);
+	}
+	copy[offsetof(Elf32_Ehdr, e_machine)] = EM_ARM;
+	assert_string_equal(elf_open_either(&elf, copy, sizeof(narrow)),
+			    "not an ELF32 file for i386");
+	free(copy);
+	assert_null(elf_open_either(&elf, &image, sizeof(image)));
+	assert_int_equal(elf.entry_physical, HIGH_HALF_OFFSET + 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(reads_either_class, build),
 		cmocka_unit_test_setup(reads_the_segments, build),
 		cmocka_unit_test_setup(every_truncation_is_refused, build),
 		cmocka_unit_test_setup(refuses_other_files, build),

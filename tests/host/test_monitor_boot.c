@@ -103,6 +103,71 @@ static void says_when_it_does_not_fit(void **state)
 	assert_int_equal(information_build(buffer, 0, &written), 0);
 }
 
+static void build_and_read_1(void)
+{
+	built = information_build_1(buffer, sizeof(buffer), 0, &written);
+	assert_true(built > 0);
+	memset(&result, 0, sizeof(result));
+	assert_null(boot_info_read(&result, MULTIBOOT1_LOADER_MAGIC, 0, memory));
+}
+
+static void multiboot_1_reads_back_as_written(void **state)
+{
+	build_and_read_1();
+	assert_string_equal(result.command_line, "test=bts_* end=exit");
+	assert_string_equal(result.loader_name, "qemu");
+	assert_int_equal(result.region_count, 2);
+	assert_memory_equal(result.regions, written.regions, 2 * sizeof(written.regions[0]));
+	assert_int_equal(result.module_count, 1);
+	assert_int_equal(result.modules[0].start, 0x200000);
+	assert_int_equal(result.modules[0].end, 0x212345);
+	assert_string_equal(result.modules[0].string, "data");
+}
+
+/* A kernel that asks for no memory map takes all that mem_upper says. */
+static void multiboot_1_says_how_much_memory_has_no_gap(void **state)
+{
+	const struct multiboot1_info *info = (const void *)buffer;
+
+	written.region_count = 4;
+	written.regions[1] = (struct boot_region){0x100000, 0x700000, MEMORY_USABLE};
+	written.regions[2] = (struct boot_region){0x800000, 0x100000, MEMORY_RESERVED};
+	written.regions[3] = (struct boot_region){0x900000, 0x100000, MEMORY_USABLE};
+	build_and_read_1();
+	assert_int_equal(info->mem_lower, 0x9fc00 >> 10);
+	assert_int_equal(info->mem_upper, 0x700000 >> 10);
+	assert_int_equal(info->flags & MULTIBOOT1_HAS_MEMORY, MULTIBOOT1_HAS_MEMORY);
+}
+
+static void multiboot_1_says_when_it_does_not_fit(void **state)
+{
+	size_t needed = information_build_1(buffer, sizeof(buffer), 0, &written);
+
+	assert_int_equal(information_build_1(buffer, needed, 0, &written), needed);
+	assert_int_equal(information_build_1(buffer, needed - 1, 0, &written), 0);
+}
+
+static void a_kernel_has_the_information_of_its_header(void **state)
+{
+	const uint32_t one[] = {MULTIBOOT1_HEADER_MAGIC, 3, -(MULTIBOOT1_HEADER_MAGIC + 3)};
+	const uint32_t two = MULTIBOOT2_HEADER_MAGIC;
+	static uint32_t file[MULTIBOOT2_HEADER_WITHIN / 4];
+
+	memset(file, 0, sizeof(file));
+	assert_false(information_wanted_1(file, sizeof(file)));
+	memcpy(&file[MULTIBOOT1_HEADER_WITHIN / 4 - 1], one, sizeof(one));
+	assert_true(information_wanted_1(file, sizeof(file)));
+	assert_false(information_wanted_1(file, MULTIBOOT1_HEADER_WITHIN));
+	file[MULTIBOOT1_HEADER_WITHIN / 4]++; /* the checksum is wrong */
+	assert_false(information_wanted_1(file, sizeof(file)));
+	memcpy(&file[MULTIBOOT1_HEADER_WITHIN / 4], one, sizeof(one));
+	assert_false(information_wanted_1(file, sizeof(file)));
+	memcpy(&file[1], one, sizeof(one));
+	assert_true(information_wanted_1(file, sizeof(file)));
+	file[100] = two; /* and Multiboot 2 is preferred */
+	assert_false(information_wanted_1(file, sizeof(file)));
+}
+
 #define MIB (1ull << 20)
 
 static struct boot_info info;
@@ -226,6 +291,10 @@ int main(void)
 		cmocka_unit_test_setup(carries_either_rsdp, fill),
 		cmocka_unit_test_setup(carries_the_efi_system_table, fill),
 		cmocka_unit_test_setup(says_when_it_does_not_fit, fill),
+		cmocka_unit_test_setup(multiboot_1_reads_back_as_written, fill),
+		cmocka_unit_test_setup(multiboot_1_says_how_much_memory_has_no_gap, fill),
+		cmocka_unit_test_setup(multiboot_1_says_when_it_does_not_fit, fill),
+		cmocka_unit_test_setup(a_kernel_has_the_information_of_its_header, fill),
 		cmocka_unit_test_setup(knows_what_is_usable, pc),
 		cmocka_unit_test(neighbours_make_one_piece_and_overlaps_do_not_count),
 		cmocka_unit_test_setup(finds_the_highest_and_the_lowest_place, pc),

@@ -64,7 +64,9 @@ static void reads_every_word(void **state)
 	assert_string_equal(options.console, "com2");
 	assert_int_equal(options.baud, 9600);
 	assert_true(options.end_exit);
-	assert_true(parse("vbts=off console=none end=halt"));
+	assert_false(options.interpret);
+	assert_true(parse("vbts=off console=none end=halt interpret=always"));
+	assert_true(options.interpret);
 	assert_int_equal(options.vbts, VBTS_OFF);
 	assert_string_equal(options.console, "none");
 	assert_false(options.end_exit);
