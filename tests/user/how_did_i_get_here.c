@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A program crashes; its tracer says by which way it came there, newest branch first. The trace
 // costs nothing while it runs: the processor itself keeps the newest branches.
-#include "tests/user/lib/names.h"
 #include "tests/user/lib/ptrace.h"
 
 #define SHOWN 12

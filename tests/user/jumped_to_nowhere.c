@@ -3,7 +3,6 @@
 // address that is no code, and its stack says nothing any more: only the branches that the
 // processor kept say by which way it went there. `make demo` runs this and adds lines of this file
 // to them.
-#include "tests/user/lib/names.h"
 #include "tests/user/lib/ptrace.h"
 
 #define SHOWN	12

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Counts how often each branch of a program is taken: all of them, not a sample. The program stops
 // whenever its buffer is nearly full.
-#include "tests/user/lib/names.h"
 #include "tests/user/lib/ptrace.h"
 
 #define MOST_EDGES 64

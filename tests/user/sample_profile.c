@@ -2,7 +2,6 @@
 // A profiler that takes samples: every 500th instruction of another program says in which function
 // it is. Prints the functions by their share. The program is slowed down by its samples only.
 #include "abi/ptrace_pebs.h"
-#include "tests/user/lib/names.h"
 #include "tests/user/lib/ptrace.h"
 
 #define PERIOD	499

@@ -3,7 +3,6 @@
 // every 32nd of its events with the registers (PEBS). Prints both by function, and finds each
 // sample of a taken branch among the branches.
 #include "abi/ptrace_pebs.h"
-#include "tests/user/lib/names.h"
 #include "tests/user/lib/ptrace.h"
 
 #define PERIOD	31

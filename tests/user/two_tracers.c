@@ -8,8 +8,9 @@
 
 #define KEPT  100
 #define CALLS 3
-#define PAGES 41 /* of each call: the kernel has a loop over them, and no other of as many turns   \
-		  */
+#define PAGES                                                                                      \
+	41 /* of each call: the kernel has a loop over them, and no other of as many turns         \
+	    */
 #define ROOM  40000
 #define PAIRS 1021
 

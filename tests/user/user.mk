@@ -1,20 +1,32 @@
 # SPDX-License-Identifier: MIT
-# Each tests/user/NAME.c becomes a program of ring 3; packed, they become part of the kernel.
+# A tests/user/NAME.c becomes a program of ring 3, or several: one for each MAIN(name) in it. Packed, they
+# become part of the kernel.
 
 user_cflags   := -std=c11 -Oz -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -fno-pic -fno-pie \
                  -fno-stack-protector -fomit-frame-pointer -fno-asynchronous-unwind-tables \
                  -fcf-protection=none $(if $(findstring clang,$(CC)),,-fno-tree-loop-distribute-patterns) \
                  -ffunction-sections -fdata-sections
-user_names    := $(patsubst tests/user/%.c,%,$(sort $(wildcard tests/user/*.c)))
+user_sources  := $(sort $(wildcard tests/user/*.c))
+user_objects  := $(user_sources:%=$(BUILD)/obj/%.o)
+# NAME:FILE, and :OPTION of the linker where main() is one of several in its file.
+find_programs  = /^int main\(/ { name = FILENAME; gsub(/.*\/|\.c$$/, "", name); print name ":" FILENAME } \
+                 /^MAIN\(/ { gsub(/MAIN\(|\)/, ""); print $$0 ":" FILENAME ":--defsym=main=main_" $$0 }
+user_programs := $(sort $(shell awk '$(find_programs)' $(user_sources)))
+user_field     = $(word $(1),$(subst :, ,$(2)))
+user_names    := $(foreach program,$(user_programs),$(call user_field,1,$(program)))
 user_library  := $(patsubst %,$(BUILD)/obj/%.o,$(sort $(wildcard tests/user/lib/*.c)))
 kernel_objects += $(BUILD)/user/programs.o
 
 $(BUILD)/obj/tests/user/%.c.o: CFLAGS := $(user_cflags)
 
-# -n: the file without the padding of its pages.
-$(BUILD)/user/%.elf: $(BUILD)/obj/tests/user/%.c.o $(user_library) tests/user/user.ld
-	@mkdir -p $(@D)
-	$(call short,LD)$(LD) -nostdlib -static -O2 --gc-sections -n -z noexecstack -T tests/user/user.ld -o $@ $(filter %.o,$^)
+# NAME, FILE, OPTION. -n: the file without the padding of its pages.
+define user_program
+$(BUILD)/user/$(1).elf: $(BUILD)/obj/$(2).o $(user_library) tests/user/user.ld
+	@mkdir -p $$(@D)
+	$$(call short,LD)$(LD) -nostdlib -static -O2 --gc-sections -n -z noexecstack $(3) -T tests/user/user.ld -o $$@ $$(filter %.o,$$^)
+endef
+$(foreach program,$(user_programs),$(eval \
+  $(call user_program,$(call user_field,1,$(program)),$(call user_field,2,$(program)),$(call user_field,3,$(program)))))
 
 # Sections are nothing to a loader: without symbols, and without the table of sections at its end.
 $(BUILD)/user/%.stripped: $(BUILD)/user/%.elf
@@ -28,4 +40,4 @@ $(BUILD)/user/programs.o: $(user_names:%=$(BUILD)/user/%.stripped) tests/user/ar
 	@$(NASM) -f elf64 -dFILE="'$(@:.o=.lz4)'" -dBYTES=$$(stat -c %s $(@:.o=.archive)) -o $@ tests/user/programs.asm
 
 .SECONDARY: $(user_names:%=$(BUILD)/user/%.elf) $(user_names:%=$(BUILD)/user/%.stripped) $(user_library) \
-            $(user_names:%=$(BUILD)/obj/tests/user/%.c.o)
+            $(user_objects)

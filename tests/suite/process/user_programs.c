@@ -113,7 +113,7 @@ TEST(user_orphans, .group = "process", .ids = "",
 }
 
 #define ROOTS  6
-#define WAYS   3 /* in which there come to be more: tests/user/storm.c */
+#define WAYS   3 /* in which there come to be more: tests/user/processes.c */
 #define PIDS   500
 #define ENOUGH 10 /* seconds, for a machine under load */
 

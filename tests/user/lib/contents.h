@@ -1,14 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the buffer of a debugged program has to hold. A model of the buffer goes on with the
- * branches that lib/expected.h found; what does not agree with it ends this process, with a line
- * that says which run it was.
+ * The branches of the program that generate() made last, in order, as single-stepping shows them.
+ * They are numbered from 0.
  */
 #ifndef SPOOR_TESTS_USER_LIB_CONTENTS_H
 #define SPOOR_TESTS_USER_LIB_CONTENTS_H
 
-#include "tests/user/lib/expected.h"
+#include "abi/ptrace_bts.h"
+#include "tests/user/lib/generated.h"
 #include "tests/user/lib/ptrace.h"
+
+#define EXPECTED_MOST 8192
+
+/* Steps a child through the program, to its end. */
+void expected_find(void);
+
+/* How many there are. */
+uint32_t expected_count(void);
+
+/* The branch `number` as a record. */
+struct ptrace_bts_record expected_branch(uint32_t number);
+
+/* How many a child with these registers has taken. */
+uint32_t expected_taken(const struct ptrace_registers *registers);
+
+/*
+ * What the buffer of a debugged program has to hold. A model of the buffer goes on with the
+ * branches that expected_find() found; what does not agree with it ends this process, with a line
+ * that says which run it was.
+ */
 
 #define MOST EXPECTED_MOST /* records that are read at once */
 

@@ -30,4 +30,24 @@ long trace_branches(long pid, uint32_t records, uint32_t flags, uint32_t signal)
 /* Ends a child that is traced: SIGKILL, and waits for it. */
 void end_child(long pid);
 
+/* Names for addresses of a program that has no table of symbols when it runs. */
+
+/* For a function that shall have branches of its own. */
+#define NOINLINE __attribute__((noinline))
+
+struct name {
+	const void *start;
+	const char *name;
+};
+
+/* The functions that the program wants to be told by name; the last entry is NULL. */
+extern const struct name names[];
+
+/* The function that `address` is in; NULL: none of these. */
+const struct name *find_name(uint64_t address);
+
+/* Adds to a line on the console: the function that `address` is in and the offset, or the address.
+ */
+void say_place(uint64_t address);
+
 #endif

@@ -14,6 +14,11 @@
 /* The program; its result is the exit code. */
 int main(uint64_t argument);
 
+/* Begins the main() of program `name` in a file that has several programs. */
+#define MAIN(name)                                                                                 \
+	int main_##name(uint64_t argument);                                                        \
+	int main_##name(__attribute__((unused)) uint64_t argument)
+
 long system_call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
 _Noreturn void exit(int code);
