@@ -17,6 +17,7 @@ enum {
 #define LEAF_EXTENDED_1	      0x80000001u
 #define LEAF_SVM	      0x8000000au
 #define LEAF_EXTENDED_1_SVM   (1u << 2) /* ECX */
+#define LEAF_EXTENDED_1_LAHF  (1u << 0) /* in 64-bit mode; ECX */
 #define LEAF_SVM_NESTED_PAGES (1u << 0) /* EDX */
 
 static bool is_intel(void)
@@ -61,6 +62,9 @@ static const char *svm_missing(void)
 		return "the processor has neither BTS nor SVM; the kernel runs without BTS";
 	if (!(cpuid(LEAF_SVM, 0).edx & LEAF_SVM_NESTED_PAGES))
 		return "no BTS, and SVM without nested paging; the kernel runs without BTS";
+	/* The interpreter has flags of it. */
+	if (!(cpuid(LEAF_EXTENDED_1, 0).ecx & LEAF_EXTENDED_1_LAHF))
+		return "no BTS, and no LAHF in 64-bit mode; the kernel runs without BTS";
 	if (read_msr_safe(MSR_VM_CR, &vm_cr) && vm_cr & VM_CR_SVMDIS)
 		return "no BTS, and SVM is disabled by firmware; the kernel runs without BTS";
 	return NULL;

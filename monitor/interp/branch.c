@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Near branches and software interrupts. A branch to where no code can be faults where it stands.
  */
+#include "monitor/interp/debug.h"
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/memory.h"
 #include "monitor/interp/template.h"
@@ -242,9 +243,11 @@ void int3(struct vcpu *vcpu, const struct insn *i)
 	interrupt(vcpu, i, EVENT_SOFTWARE, VECTOR_BP);
 }
 
-/* INT1: no DPL check (SDM Vol 2, INT n). */
+/* INT1: no DPL check (SDM Vol 2, INT n). It is a #DB: a breakpoint that MOV SS put off goes with it
+   (SDM Vol 3, 6.8.3). */
 void int1(struct vcpu *vcpu, const struct insn *i)
 {
+	debug_merge(vcpu);
 	interrupt(vcpu, i, EVENT_EXCEPTION, VECTOR_DB);
 }
 

@@ -61,6 +61,15 @@ void debug_port(struct vcpu *vcpu, uint16_t port, unsigned bytes)
 		vcpu->interp->hits |= (uint8_t)hits(vcpu, 1u << ON_PORT, port, bytes);
 }
 
+void debug_merge(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+
+	if (interp->hits)
+		vcpu->dr6 = (vcpu->dr6 & ~(uint64_t)DR6_BREAKPOINTS) | interp->hits;
+	interp->hits = 0;
+}
+
 unsigned debug_fetch(const struct vcpu *vcpu)
 {
 	return hits(vcpu, 1u << ON_EXECUTION, code_linear(vcpu->interp, vcpu->rip), 1);

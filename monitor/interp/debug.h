@@ -23,6 +23,10 @@ void debug_changed(struct vcpu *vcpu);
 void debug_access(struct vcpu *vcpu, uint64_t linear, unsigned bytes, bool write);
 void debug_port(struct vcpu *vcpu, uint16_t port, unsigned bytes);
 
+/* A #DB is about to be delivered that is no trap: those that an instruction has hit go into DR6
+   with it, and raise none of their own. */
+void debug_merge(struct vcpu *vcpu);
+
 /* The enabled breakpoints, as in DR6, on the instruction at RIP. */
 unsigned debug_fetch(const struct vcpu *vcpu);
 

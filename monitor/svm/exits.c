@@ -84,6 +84,19 @@ static void exit_control(struct guest *guest)
 	guest->stale_translations = true;
 }
 
+/* MOV to CR3 exits so in QEMU where the value has reserved bits
+   (target/i386/tcg/sysemu/misc_helper.c, helper_write_crN); a processor raises #GP itself. */
+static bool is_cr3_refused(struct guest *guest)
+{
+	enum { MOV_TO_CR = 0x22, CR3 = 3 };
+	int modrm;
+
+	if ((int32_t)guest->vmcb->exit_code != EXIT_INVALID)
+		return false;
+	modrm = modrm_of(guest, MOV_TO_CR);
+	return modrm >= 0 && (modrm >> 3 & 7) == CR3;
+}
+
 static void exit_nested_page_fault(struct guest *guest)
 {
 	uint64_t physical = guest->vmcb->exit_info_2;
@@ -199,6 +212,10 @@ void handle_exit(struct guest *guest)
 	case EXIT_SHUTDOWN:
 		report_shutdown(&guest->vcpu);
 	default:
+		if (is_cr3_refused(guest)) {
+			raise_exception(guest, VECTOR_GP, 0);
+			break;
+		}
 		if (is_svm_or_wait(code)) {
 			raise_exception(guest, VECTOR_UD, -1);
 			break;

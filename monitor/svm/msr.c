@@ -21,7 +21,9 @@ enum {
 #define PERF_AVAILABLE (1ull << 7)
 #define DEBUG_STORE    (3ull << 11) /* BTS_UNAVAILABLE, PEBS_UNAVAILABLE */
 #define TAKES_AWAY     (MISC_ENABLE_LIMIT_CPUID | MISC_ENABLE_XD_DISABLE)
-#define WRITABLE       (FAST_STRINGS | TAKES_AWAY)
+/* Of what CPUID hides: they keep their value. TM1, EIST, MONITOR, xTPR messages. */
+#define WITHOUT_EFFECT (1ull << 3 | 1ull << 16 | 1ull << 18 | 1ull << 23)
+#define WRITABLE       (FAST_STRINGS | TAKES_AWAY | WITHOUT_EFFECT)
 
 static uint64_t *sysenter(struct vmcb *vmcb, uint32_t index)
 {

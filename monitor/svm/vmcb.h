@@ -68,6 +68,7 @@ enum {
 	EXIT_MWAIT = 0x8b,
 	EXIT_MWAIT_ARMED = 0x8c,
 	EXIT_NESTED_PAGE_FAULT = 0x400,
+	EXIT_INVALID = -1, /* QEMU 7.2 has 32 bits of it */
 };
 
 /* EVENTINJ and EXITINTINFO: APM Vol 2, 15.20. */

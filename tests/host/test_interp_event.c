@@ -323,6 +323,27 @@ static void mov_ss_holds_off_trap_and_nmi(void **state)
 	check_branch(1, HANDLER(1), HANDLER(2), 0, 0);
 }
 
+static void int1_takes_along_what_mov_ss_put_off(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0x8e, 0x13, 0xf1); /* mov ss, [rbx]; int1 */
+	rig_code(RIG_HANDLERS + 16, "\x90\x90", 2);
+	v->gpr[RBX] = DATA;
+	*(uint16_t *)(uintptr_t)DATA = RIG_KERNEL_SS;
+	v->dr[0] = DATA;
+	v->dr7 = 0x400 | 1 << 1 | 3 << 16 | 1 << 18; /* accesses of 2 bytes */
+	interp_run(v, 1);
+	assert_int_equal(v->rip, CODE + 2);
+	interp_run(v, 1);
+	assert_int_equal(v->rip, HANDLER(1));
+	assert_int_equal(rig_word(v->gpr[RSP]), CODE + 3);
+	assert_int_equal(v->dr6 & 0xf, 1);
+	interp_run(v, 1);
+	assert_int_equal(v->rip, HANDLER(1) + 1);
+	assert_int_equal(observer.branches, 1);
+}
+
 static void sti_shadow_then_poll(void **state)
 {
 	struct vcpu *v = &rig.vcpu;
@@ -364,6 +385,7 @@ int main(void)
 		cmocka_unit_test_setup(iret_refuses_bad_frames, reset),
 		cmocka_unit_test_setup(single_step_traps_behind_each_instruction, reset),
 		cmocka_unit_test_setup(mov_ss_holds_off_trap_and_nmi, reset),
+		cmocka_unit_test_setup(int1_takes_along_what_mov_ss_put_off, reset),
 		cmocka_unit_test_setup(sti_shadow_then_poll, reset),
 		cmocka_unit_test_setup(halt_stops, reset),
 	};

@@ -140,11 +140,13 @@ TEST(bts_transparent_faults, .group = "transparency", .ids = "", .needs = NEED_B
 	rig_close(&rig);
 }
 
-extern const char control_cr0[], control_cr4[], control_gdt[], control_idt[], control_efer[];
+extern const char control_cr0[], control_cr3[], control_cr4[], control_gdt[], control_idt[],
+	control_efer[];
 
 /* RCX: the bits that change; RDI: the base of a table. */
 __asm__(".pushsection .text\n"
 	"control_cr0: movq %cr0, %rax\n\txorq %rcx, %rax\n\tmovq %rax, %cr0\n\tjmp *%rbx\n"
+	"control_cr3: movq %cr3, %rax\n\txorq %rcx, %rax\n\tmovq %rax, %cr3\n\tjmp *%rbx\n"
 	"control_cr4: movq %cr4, %rax\n\txorq %rcx, %rax\n\tmovq %rax, %cr4\n\tjmp *%rbx\n"
 	"control_gdt: pushq %rdi\n\tpushq %rdi\n\tlgdt (%rsp)\n\tjmp *%rbx\n"
 	"control_idt: pushq %rdi\n\tpushq %rdi\n\tlidt (%rsp)\n\tjmp *%rbx\n"
@@ -170,7 +172,8 @@ static void check_control(const char *code, uint64_t base, uint64_t bits)
 // A hypervisor that lets a guest load what CPUID hides finds out at the next entry, or never: the
 // processor refuses its own values only.
 TEST(bts_transparent_controls, .group = "transparency", .ids = "", .needs = NEED_BTS,
-     .claim = "CR0, CR4, EFER, GDTR and IDTR refuse reserved values with #GP traced and untraced",
+     .claim =
+	     "CR0, CR3, CR4, EFER, GDTR and IDTR refuse reserved values with #GP traced and untraced",
      .source = "SDM Vol 3, 2.5 and 6.15: control registers; SDM Vol 2, WRMSR")
 {
 	struct cpuid_result one = cpuid(1, 0), seven = {0};
@@ -183,6 +186,7 @@ TEST(bts_transparent_controls, .group = "transparency", .ids = "", .needs = NEED
 	caught_open();
 	check_control(control_cr0, 0, CR0_PE);
 	check_control(control_cr0, 0, CR0_NW);
+	check_control(control_cr3, 0, 1ul << 52);
 	check_control(control_cr4, 0, 1ul << 31);
 	check_control(control_cr4, 0, 1ul << 63);
 	if (!(one.ecx & 1u << 5))
