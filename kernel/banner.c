@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/banner.h"
+#include "kernel/main.h"
 
 #include "drivers/acpi/acpi.h"
 #include "drivers/clock/clock.h"
@@ -11,7 +11,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
-#include "kernel/trace/init.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/console.h"

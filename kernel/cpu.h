@@ -61,7 +61,7 @@ struct cpu {
 	_Atomic(struct timer *) expiring;
 	_Atomic(struct smp_call *) calls; /* list: what other CPUs want done here */
 	struct trace_cpu *trace;	  /* trace/context.h; NULL before trace_init_cpu() */
-	bool recording;			  /* by a trace unit: see trace/switch.h */
+	bool recording;			  /* by a trace unit: see trace/cpu.h */
 	uint64_t gdt[7];
 };
 _Static_assert(offsetof(struct cpu, user_rsp) == 8, "kernel/trap/entry.asm");

@@ -7,7 +7,7 @@
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/pause.h"
+#include "kernel/trace/cpu.h"
 #include "lib/console.h"
 #include "lib/format.h"
 

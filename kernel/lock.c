@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/lock.h"
 
-#include "kernel/trace/pause.h"
+#include "kernel/trace/cpu.h"
 
 /*
  * Pauses tracing while it spins: with interrupts off, the loop's branches would overflow the buffer

@@ -2,6 +2,8 @@
 #ifndef SPOOR_KERNEL_MAIN_H
 #define SPOOR_KERNEL_MAIN_H
 
+#include "abi/boot_info.h"
+
 #include <stdint.h>
 
 /* From the 32-bit entry (boot/entry.asm): what the loader left in EAX and EBX. */
@@ -9,5 +11,8 @@ _Noreturn void kernel_main(uint32_t magic, uint64_t information);
 
 /* The first task. The payload that the kernel is linked with provides it. */
 void init(void *argument);
+
+/* What ran where: lines of `# key=value` before any result: banner.c. */
+void banner_print(const struct boot_info *info);
 
 #endif

@@ -7,7 +7,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"
 #include "kernel/symbols.h"
-#include "kernel/trace/pause.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trap/extable.h"
 #include "kernel/trap/trap.h"
 #include "lib/format.h"

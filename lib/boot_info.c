@@ -2,16 +2,25 @@
 #include "lib/boot_info.h"
 
 #include "abi/multiboot.h"
-#include "lib/boot_reader.h"
 #include "lib/string.h"
 
-void boot_fault(struct boot_reader *reader, const char *sentence)
+#include <stdbool.h>
+
+struct boot_reader {
+	struct boot_info *info;
+	boot_memory memory;
+	const char *fault; /* the first one met */
+};
+
+/* Keeps the first fault; reading goes on. */
+static void boot_fault(struct boot_reader *reader, const char *sentence)
 {
 	if (!reader->fault)
 		reader->fault = sentence;
 }
 
-bool boot_copy(struct boot_reader *reader, void *to, uint64_t physical, uint64_t bytes)
+/* Copies `bytes` of physical memory. False, and a fault, where they cannot be read. */
+static bool boot_copy(struct boot_reader *reader, void *to, uint64_t physical, uint64_t bytes)
 {
 	const void *from = NULL;
 
@@ -25,9 +34,14 @@ bool boot_copy(struct boot_reader *reader, void *to, uint64_t physical, uint64_t
 	return true;
 }
 
-/* A byte at a time: the length of a Multiboot 1 text is known only once its NUL is found. */
-void boot_copy_text(struct boot_reader *reader, char *to, size_t size, uint64_t physical,
-		    uint64_t available, const char *too_long)
+/*
+ * Copies a text of at most `available` bytes, and cuts it off to `size` with its NUL. `too_long`
+ * is the fault if that lost a part of it, NULL if the loss is none; a text without a NUL within
+ * `available` bytes is a fault. A byte at a time: the length of a Multiboot 1 text is known only
+ * once its NUL is found.
+ */
+static void boot_copy_text(struct boot_reader *reader, char *to, size_t size, uint64_t physical,
+			   uint64_t available, const char *too_long)
 {
 	for (size_t length = 0; length < size; length++) {
 		to[length] = '\0';
@@ -48,7 +62,8 @@ static uint32_t known_type(uint32_t type)
 	return type >= MEMORY_USABLE && type <= MEMORY_BAD ? type : MEMORY_RESERVED;
 }
 
-void boot_add_region(struct boot_reader *reader, uint64_t base, uint64_t length, uint32_t type)
+static void boot_add_region(struct boot_reader *reader, uint64_t base, uint64_t length,
+			    uint32_t type)
 {
 	struct boot_info *info = reader->info;
 	unsigned place = info->region_count;
@@ -67,8 +82,9 @@ void boot_add_region(struct boot_reader *reader, uint64_t base, uint64_t length,
 	info->region_count++;
 }
 
-void boot_add_module(struct boot_reader *reader, uint64_t start, uint64_t end, uint64_t string,
-		     uint64_t available)
+/* The module's string: at `string`, at most `available` bytes; 0 bytes: it has none. */
+static void boot_add_module(struct boot_reader *reader, uint64_t start, uint64_t end,
+			    uint64_t string, uint64_t available)
 {
 	struct boot_info *info = reader->info;
 	struct boot_module *module = &info->modules[info->module_count];
@@ -87,6 +103,252 @@ void boot_add_module(struct boot_reader *reader, uint64_t start, uint64_t end, u
 		boot_copy_text(reader, module->string, sizeof(module->string), string, available,
 			       "the string of a boot module is too long");
 	info->module_count++;
+}
+
+/* `size` must at least cover base, length and type; what a longer entry adds is passed over. */
+enum { SMALLEST_ENTRY = sizeof(struct multiboot1_mmap_entry) - sizeof(uint32_t) };
+
+static void multiboot1_memory_map(struct boot_reader *reader, uint64_t physical, uint64_t length)
+{
+	while (length) {
+		struct multiboot1_mmap_entry entry;
+		uint64_t bytes;
+
+		if (length < sizeof(entry)) {
+			boot_fault(reader, "the memory map ends within an entry");
+			return;
+		}
+		if (!boot_copy(reader, &entry, physical, sizeof(entry)))
+			return;
+		bytes = (uint64_t)entry.size + sizeof(entry.size);
+		if (entry.size < SMALLEST_ENTRY || bytes > length) {
+			boot_fault(reader, "the memory map has an entry of an impossible size");
+			return;
+		}
+		boot_add_region(reader, entry.base, entry.length, entry.type);
+		physical += bytes;
+		length -= bytes;
+	}
+}
+
+/* In KiB; the lower one starts at 0, the upper one at 1 MiB. */
+static void multiboot1_memory_sizes(struct boot_reader *reader, uint32_t lower, uint32_t upper)
+{
+	boot_add_region(reader, 0, (uint64_t)lower << 10, MEMORY_USABLE);
+	boot_add_region(reader, 1 << 20, (uint64_t)upper << 10, MEMORY_USABLE);
+}
+
+static void multiboot1_modules(struct boot_reader *reader, uint64_t physical, uint32_t count)
+{
+	for (uint32_t i = 0; i < count && i <= BOOT_MAX_MODULES; i++) {
+		struct multiboot1_module module;
+
+		if (!boot_copy(reader, &module, physical + i * sizeof(module), sizeof(module)))
+			return;
+		boot_add_module(reader, module.start, module.end, module.string,
+				module.string ? UINT64_MAX : 0);
+	}
+}
+
+/* Multiboot specification 0.6.96, 3.3 "Boot information format". */
+static void multiboot1_read(struct boot_reader *reader, uint64_t physical)
+{
+	struct boot_info *info = reader->info;
+	struct multiboot1_info from;
+
+	info->protocol = BOOT_MULTIBOOT1;
+	if (!boot_copy(reader, &from, physical, sizeof(from)))
+		return;
+	info->info_start = physical;
+	info->info_end = physical + sizeof(from);
+
+	if (from.flags & MULTIBOOT1_HAS_COMMAND_LINE)
+		boot_copy_text(reader, info->command_line, sizeof(info->command_line), from.cmdline,
+			       UINT64_MAX, "the command line is too long");
+	if (from.flags & MULTIBOOT1_HAS_LOADER_NAME)
+		boot_copy_text(reader, info->loader_name, sizeof(info->loader_name),
+			       from.boot_loader_name, UINT64_MAX, NULL);
+	if (from.flags & MULTIBOOT1_HAS_MEMORY_MAP)
+		multiboot1_memory_map(reader, from.mmap_addr, from.mmap_length);
+	else if (from.flags & MULTIBOOT1_HAS_MEMORY)
+		multiboot1_memory_sizes(reader, from.mem_lower, from.mem_upper);
+	if (from.flags & MULTIBOOT1_HAS_MODULES)
+		multiboot1_modules(reader, from.mods_addr, from.mods_count);
+}
+
+enum { TAG_ALIGNMENT = 8, RSDP_V1_SIZE = 20 };
+
+static void read_text(struct boot_reader *reader, char *to, size_t size, uint64_t physical,
+		      const struct multiboot2_tag *tag, const char *too_long)
+{
+	boot_copy_text(reader, to, size, physical + sizeof(*tag), tag->size - sizeof(*tag),
+		       too_long);
+}
+
+static void read_module(struct boot_reader *reader, uint64_t physical,
+			const struct multiboot2_tag *tag)
+{
+	struct multiboot2_module module;
+
+	if (tag->size < sizeof(module))
+		boot_fault(reader, "a module tag is too short");
+	else if (boot_copy(reader, &module, physical, sizeof(module)))
+		boot_add_module(reader, module.start, module.end, physical + sizeof(module),
+				tag->size - sizeof(module));
+}
+
+static void read_memory_map(struct boot_reader *reader, uint64_t physical,
+			    const struct multiboot2_tag *tag)
+{
+	struct multiboot2_memory_map map;
+	uint64_t offset = sizeof(map);
+
+	if (tag->size < sizeof(map)) {
+		boot_fault(reader, "the memory map tag is too short");
+		return;
+	}
+	if (!boot_copy(reader, &map, physical, sizeof(map)))
+		return;
+	if (map.entry_size < sizeof(struct multiboot2_mmap_entry) ||
+	    map.entry_size % TAG_ALIGNMENT) {
+		boot_fault(reader, "the memory map has entries of an impossible size");
+		return;
+	}
+	for (; tag->size - offset >= map.entry_size; offset += map.entry_size) {
+		struct multiboot2_mmap_entry entry;
+
+		if (!boot_copy(reader, &entry, physical + offset, sizeof(entry)))
+			return;
+		boot_add_region(reader, entry.base, entry.length, entry.type);
+	}
+	if (offset != tag->size)
+		boot_fault(reader, "the memory map ends within an entry");
+}
+
+/* A version 2 table is the better one, whichever order the tags have. */
+static void read_rsdp(struct boot_reader *reader, uint64_t physical,
+		      const struct multiboot2_tag *tag)
+{
+	struct boot_info *info = reader->info;
+	unsigned size = tag->type == MULTIBOOT2_RSDP_V1 ? RSDP_V1_SIZE : sizeof(info->rsdp);
+
+	if (tag->size - sizeof(*tag) < size)
+		boot_fault(reader, "an RSDP tag is too short");
+	else if (size > info->rsdp_size &&
+		 boot_copy(reader, info->rsdp, physical + sizeof(*tag), size))
+		info->rsdp_size = size;
+}
+
+static void read_efi_system_table(struct boot_reader *reader, uint64_t physical,
+				  const struct multiboot2_tag *tag)
+{
+	uint64_t *to = &reader->info->efi_system_table;
+
+	if (tag->size - sizeof(*tag) < sizeof(*to))
+		boot_fault(reader, "an EFI system table tag is too short");
+	else
+		boot_copy(reader, to, physical + sizeof(*tag), sizeof(*to));
+}
+
+/* A screen is not worth the run: a tag that is too short for an RGB framebuffer is passed over. */
+static void read_framebuffer(struct boot_reader *reader, uint64_t physical,
+			     const struct multiboot2_tag *tag)
+{
+	struct multiboot2_framebuffer fb;
+
+	if (tag->size < sizeof(fb) || !boot_copy(reader, &fb, physical, sizeof(fb)))
+		return;
+	reader->info->framebuffer = (struct boot_framebuffer){
+		.address = fb.address,
+		.pitch = fb.pitch,
+		.width = fb.width,
+		.height = fb.height,
+		.bits = fb.bits,
+		.type = fb.type,
+		.red = {fb.red_position, fb.red_size},
+		.green = {fb.green_position, fb.green_size},
+		.blue = {fb.blue_position, fb.blue_size},
+	};
+}
+
+static void read_tag(struct boot_reader *reader, uint64_t physical,
+		     const struct multiboot2_tag *tag)
+{
+	struct boot_info *info = reader->info;
+
+	switch (tag->type) {
+	case MULTIBOOT2_COMMAND_LINE:
+		read_text(reader, info->command_line, sizeof(info->command_line), physical, tag,
+			  "the command line is too long");
+		break;
+	case MULTIBOOT2_LOADER_NAME:
+		read_text(reader, info->loader_name, sizeof(info->loader_name), physical, tag,
+			  NULL);
+		break;
+	case MULTIBOOT2_MODULE:
+		read_module(reader, physical, tag);
+		break;
+	case MULTIBOOT2_MEMORY_MAP:
+		read_memory_map(reader, physical, tag);
+		break;
+	case MULTIBOOT2_EFI64_SYSTEM_TABLE:
+		read_efi_system_table(reader, physical, tag);
+		break;
+	case MULTIBOOT2_FRAMEBUFFER:
+		read_framebuffer(reader, physical, tag);
+		break;
+	case MULTIBOOT2_RSDP_V1:
+	case MULTIBOOT2_RSDP_V2:
+		read_rsdp(reader, physical, tag);
+		break;
+	}
+}
+
+static void walk_tags(struct boot_reader *reader, uint64_t physical, uint64_t size)
+{
+	uint64_t offset = sizeof(struct multiboot2_info);
+
+	while (offset < size) {
+		struct multiboot2_tag tag;
+
+		if (size - offset < sizeof(tag)) {
+			boot_fault(reader, "the boot information ends within a tag");
+			return;
+		}
+		if (!boot_copy(reader, &tag, physical + offset, sizeof(tag)))
+			return;
+		if (tag.size < sizeof(tag) || tag.size > size - offset) {
+			boot_fault(reader, "the boot information has a tag of an impossible size");
+			return;
+		}
+		if (tag.type == MULTIBOOT2_END)
+			return;
+		read_tag(reader, physical + offset, &tag);
+		offset += ((uint64_t)tag.size + TAG_ALIGNMENT - 1) & ~(uint64_t)(TAG_ALIGNMENT - 1);
+	}
+	boot_fault(reader, "the boot information has no end tag");
+}
+
+/* Multiboot specification 2.0, 3.6 "Boot information". */
+static void multiboot2_read(struct boot_reader *reader, uint64_t physical)
+{
+	struct boot_info *info = reader->info;
+	struct multiboot2_info header;
+
+	info->protocol = BOOT_MULTIBOOT2;
+	if (physical % TAG_ALIGNMENT) {
+		boot_fault(reader, "the boot information is misaligned");
+		return;
+	}
+	if (!boot_copy(reader, &header, physical, sizeof(header)))
+		return;
+	if (header.total_size < sizeof(header)) {
+		boot_fault(reader, "the boot information is too short");
+		return;
+	}
+	info->info_start = physical;
+	info->info_end = physical + header.total_size;
+	walk_tags(reader, physical, header.total_size);
 }
 
 const char *boot_info_read(struct boot_info *info, uint32_t magic, uint64_t physical,

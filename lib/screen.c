@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/screen.h"
 
-#include "lib/font.h"
 #include "lib/string.h"
 
 enum { MOST_COLUMNS = 160, MOST_ROWS = 64, LOG_ROW = 2 };

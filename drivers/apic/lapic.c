@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "drivers/apic/lapic.h"
+
 #include "drivers/apic/registers.h"
 #include "drivers/cpuid.h"
 #include "drivers/mmio.h"
@@ -160,4 +161,167 @@ uint32_t lapic_take_errors(void)
 	/* A write makes the register show what came since the last write. */
 	apic_write(APIC_ESR, 0);
 	return apic_read(APIC_ESR);
+}
+
+/* Interrupt command register (SDM Vol 3, "Issuing Interprocessor Interrupts"). */
+
+enum {
+	ICR_FIXED = 0u << 8,
+	ICR_NMI = 4u << 8,
+	ICR_INIT = 5u << 8,
+	ICR_STARTUP = 6u << 8,
+	ICR_PENDING = 1u << 12,
+	ICR_ASSERT = 1u << 14,
+	ICR_SELF = 1u << 18,
+};
+
+/* An IPI leaves within microseconds; one that never does must not hang the sender. */
+#define PENDING_READS 100000u
+
+static void wait_until_sent(void)
+{
+	for (unsigned i = 0; i < PENDING_READS && (apic_read(APIC_ICR) & ICR_PENDING); i++)
+		__asm__ volatile("pause");
+}
+
+static bool send(uint32_t apic_id, uint32_t command)
+{
+	if (lapic_is_x2apic()) {
+		apic_write_icr64((uint64_t)apic_id << 32 | command);
+		return true;
+	}
+	if (apic_id >= 0xff) /* eight bits; FFH is a broadcast */
+		return false;
+	wait_until_sent();
+	apic_write(APIC_ICR_HIGH, apic_id << 24);
+	apic_write(APIC_ICR, command);
+	return true;
+}
+
+void lapic_self_ipi(uint8_t vector)
+{
+	if (lapic_is_x2apic()) {
+		apic_write(APIC_SELF_IPI, vector);
+		return;
+	}
+	/* With the shorthand the destination field does not count: an NMI handler may do this
+	 * between the two writes of send(). */
+	wait_until_sent();
+	apic_write(APIC_ICR, ICR_SELF | ICR_ASSERT | ICR_FIXED | vector);
+}
+
+bool lapic_send_ipi(uint32_t apic_id, uint8_t vector)
+{
+	return send(apic_id, ICR_ASSERT | ICR_FIXED | vector);
+}
+
+bool lapic_send_nmi(uint32_t apic_id)
+{
+	return send(apic_id, ICR_ASSERT | ICR_NMI);
+}
+
+void lapic_self_nmi(void)
+{
+	/* The self shorthand is valid with fixed delivery only (SDM table "Valid Combinations"). */
+	lapic_send_nmi(lapic_id());
+}
+
+bool lapic_send_init(uint32_t apic_id)
+{
+	return send(apic_id, ICR_ASSERT | ICR_INIT);
+}
+
+bool lapic_send_startup(uint32_t apic_id, uint32_t address)
+{
+	if (address & 0xfff || address >= 0x100000)
+		return false;
+	return send(apic_id, ICR_ASSERT | ICR_STARTUP | address >> 12);
+}
+
+/* Local vector table: performance counter (PMI), NMI pins, timer. */
+
+#define LVT_ACTIVE_LOW (1u << 13)
+#define LVT_LEVEL      (1u << 15)
+
+bool lapic_has_lvtpc(void)
+{
+	/* Entries come in a fixed order; this is the fifth (SDM figure "Local Vector Table"). */
+	return (lapic_version() >> 16 & 0xff) >= 4;
+}
+
+void lapic_set_lvtpc(uint8_t vector, bool nmi)
+{
+	apic_write(APIC_LVT_PC, nmi ? LVT_NMI : vector);
+}
+
+void lapic_unmask_lvtpc(void)
+{
+	apic_write(APIC_LVT_PC, apic_read(APIC_LVT_PC) & ~LVT_MASKED);
+}
+
+void lapic_mask_lvtpc(void)
+{
+	apic_write(APIC_LVT_PC, apic_read(APIC_LVT_PC) | LVT_MASKED);
+}
+
+uint32_t lapic_read_lvtpc(void)
+{
+	return apic_read(APIC_LVT_PC);
+}
+
+void lapic_set_nmi_pin(unsigned lint, bool active_low, bool level)
+{
+	apic_write(lint ? APIC_LVT_LINT1 : APIC_LVT_LINT0,
+		   LVT_NMI | (active_low ? LVT_ACTIVE_LOW : 0) | (level ? LVT_LEVEL : 0));
+}
+
+#define DIVIDE_BY_16 0x3u
+#define SECOND_US    1000000u
+
+static uint64_t frequency;
+
+void lapic_timer_set_vector(uint8_t vector)
+{
+	apic_write(APIC_TIMER_INITIAL, 0);
+	apic_write(APIC_TIMER_DIVIDE, DIVIDE_BY_16);
+	apic_write(APIC_LVT_TIMER, vector);
+}
+
+void lapic_timer_start(uint32_t ticks)
+{
+	apic_write(APIC_TIMER_INITIAL, ticks);
+}
+
+void lapic_timer_stop(void)
+{
+	apic_write(APIC_TIMER_INITIAL, 0);
+}
+
+uint32_t lapic_timer_remaining(void)
+{
+	return apic_read(APIC_TIMER_CURRENT);
+}
+
+void lapic_timer_run_masked(void)
+{
+	apic_write(APIC_LVT_TIMER, LVT_MASKED);
+	apic_write(APIC_TIMER_DIVIDE, DIVIDE_BY_16);
+	apic_write(APIC_TIMER_INITIAL, UINT32_MAX);
+}
+
+void lapic_timer_set_frequency(uint64_t hz)
+{
+	frequency = hz;
+}
+
+void lapic_timer_start_us(uint64_t microseconds)
+{
+	const uint64_t seconds = microseconds / SECOND_US;
+	uint64_t ticks = UINT32_MAX;
+
+	if (seconds <= UINT32_MAX / frequency)
+		ticks = seconds * frequency + microseconds % SECOND_US * frequency / SECOND_US;
+	if (ticks > UINT32_MAX)
+		ticks = UINT32_MAX;
+	lapic_timer_start(ticks ? (uint32_t)ticks : 1);
 }

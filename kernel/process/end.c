@@ -4,8 +4,8 @@
 #include "kernel/process/internal.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trace/pt/insntrace.h"
-#include "kernel/trace/switch.h"
 
 /* Nobody will wait for them: one that has ended goes at once, the others when they end. */
 static void give_up_children(const struct process *self)

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/sched/queue.h"
+#include "kernel/sched/task.h"
+
+#include <stddef.h>
+
 // One lock guards all queues. It is held across task_switch() and released by whoever comes out of
 // it: the task that waited there, or task_begin() for a new one.
 #include "kernel/sched/sched.h"
@@ -7,7 +12,7 @@
 #include "kernel/panic.h"
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
-#include "kernel/trace/switch.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trap/user.h"
 
 static struct spinlock lock;
@@ -363,4 +368,44 @@ void sched_idle(void)
 			schedule();
 		__asm__ volatile("sti");
 	}
+}
+
+void queue_push(struct run_queue *queue, struct task *task)
+{
+	task->next = NULL;
+	if (queue->last)
+		queue->last->next = task;
+	else
+		queue->first = task;
+	queue->last = task;
+}
+
+struct task *queue_pop(struct run_queue *queue)
+{
+	struct task *task = queue->first;
+
+	if (!task)
+		return NULL;
+	queue->first = task->next;
+	if (!queue->first)
+		queue->last = NULL;
+	return task;
+}
+
+bool queue_remove(struct run_queue *queue, struct task *task)
+{
+	struct task *before = NULL;
+
+	for (struct task *at = queue->first; at; before = at, at = at->next) {
+		if (at != task)
+			continue;
+		if (before)
+			before->next = task->next;
+		else
+			queue->first = task->next;
+		if (queue->last == task)
+			queue->last = before;
+		return true;
+	}
+	return false;
 }

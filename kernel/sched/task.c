@@ -6,7 +6,7 @@
 #include "kernel/panic.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
-#include "kernel/trace/switch.h"
+#include "kernel/trace/cpu.h"
 #include "lib/format.h"
 
 #define STACK_PAGES 4

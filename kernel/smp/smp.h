@@ -51,4 +51,8 @@ void smp_flush(uint64_t start, uint64_t bytes);
  */
 void smp_stop_others(void);
 
+/* Boot; for start.c. */
+void smp_init_calls(void);
+void smp_init_stop(void);
+
 #endif

@@ -3,7 +3,7 @@
 #include "kernel/mm/area.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
-#include "kernel/trace/switch.h"
+#include "kernel/trace/cpu.h"
 
 static struct spinlock attachments; /* of every task's `trace` and `trace_over`, of references */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/trace/init.h"
+#include "kernel/trace/cpu.h"
 
 #include "drivers/pt/pt.h"
 #include "kernel/console.h"

@@ -4,8 +4,7 @@
 #include "kernel/sched/task.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/context.h"
-#include "kernel/trace/pause.h"
-#include "kernel/trace/switch.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trap/trap.h"
 
 struct operation {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Where recording stops and starts.
-#include "kernel/trace/switch.h"
+#include "kernel/trace/cpu.h"
 
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"

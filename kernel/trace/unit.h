@@ -62,5 +62,6 @@ struct trace_unit {
 /* The units, by number. */
 enum { TRACE_BTS, TRACE_PEBS, TRACE_PT, TRACE_UNITS };
 extern const struct trace_unit *const trace_units[TRACE_UNITS];
+extern const struct trace_unit bts_unit, pebs_unit, pt_unit;
 
 #endif

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The trace units, and what is done to all of them at once.
 #include "kernel/cpu.h"
-#include "kernel/trace/bts/unit.h"
-#include "kernel/trace/pause.h"
-#include "kernel/trace/pebs/unit.h"
-#include "kernel/trace/pt/unit.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trace/trace.h"
 #include "kernel/trace/unit.h"
 

@@ -6,7 +6,7 @@
 #include "kernel/panic.h"
 #include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
-#include "kernel/trace/switch.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trap/extable.h"
 #include "kernel/trap/user.h"
 

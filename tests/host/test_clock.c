@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/clock/clock.c drivers/clock/calibrate.c */
+/* sources: drivers/clock/clock.c */
 #include "drivers/clock/clock.h"
 
 #include "drivers/apic/lapic.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/apic/lapic[a-z_]*.c drivers/apic/lapic.c */
+/* sources: drivers/apic/lapic.c */
 #include "drivers/apic/lapic.h"
 
 #include "drivers/cpuid.h"

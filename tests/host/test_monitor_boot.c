@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/boot/information.c lib/boot_info.c lib/multiboot1.c lib/multiboot2.c */
+/* sources: monitor/boot/information.c lib/boot_info.c */
 /* sources: monitor/boot/memory_map.c */
 #include "abi/multiboot.h"
 #include "lib/boot_info.h"

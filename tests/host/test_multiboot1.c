@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: lib/boot_info.c lib/multiboot1.c lib/multiboot2.c */
+/* sources: lib/boot_info.c */
 #include "abi/multiboot.h"
 #include "tests/host/boot_arena.h"
 

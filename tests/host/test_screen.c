@@ -2,7 +2,6 @@
 /* sources: lib/screen.c lib/string.c */
 #include "lib/screen.h"
 
-#include "lib/font.h"
 #include "tests/host/host.h"
 #include <stdio.h>
 #include <stdlib.h>

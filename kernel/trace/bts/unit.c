@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The row of BTS in the table of trace units.
-#include "kernel/trace/bts/unit.h"
+#include "kernel/trace/unit.h"
 
 #include "kernel/console.h"
 #include "kernel/trace/bts/private.h"

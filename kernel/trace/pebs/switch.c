@@ -5,7 +5,7 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/pebs/private.h"
-#include "kernel/trace/pebs/unit.h"
+#include "kernel/trace/unit.h"
 
 /* Records after the threshold: what an interrupt that is late finds stored besides. */
 #define MARGIN 4

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a CPU does: starts, pauses, stops.
-#include "kernel/trace/pt/unit.h"
+#include "kernel/trace/unit.h"
 
 #include "drivers/pt/registers.h"
 #include "kernel/console.h"

@@ -7,7 +7,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/context.h"
-#include "kernel/trace/init.h"
+#include "kernel/trace/cpu.h"
 #include "tests/framework/test.h"
 
 /*

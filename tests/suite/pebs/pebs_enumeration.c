@@ -5,7 +5,7 @@
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/init.h"
+#include "kernel/trace/cpu.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/pebs_rig.h"
 

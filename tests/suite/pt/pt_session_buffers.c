@@ -3,7 +3,7 @@
 #include "drivers/msr.h"
 #include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/pause.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trace/trace.h"
 #include "lib/string.h"
 #include "tests/framework/pages.h"

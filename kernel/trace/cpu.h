@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tracing on a CPU, for the rest of the kernel: at boot, where it is paused, at a switch of tasks,
+ * at the end of a run.
+ */
+#ifndef SPOOR_KERNEL_TRACE_CPU_H
+#define SPOOR_KERNEL_TRACE_CPU_H
+
+#include "kernel/trace/unit.h"
+
+#include <stdint.h>
+
+struct cpu;
+struct task;
+
+/* What firmware left on is recorded and turned off. Boot, once exceptions can be caught. */
+void trace_quiesce(void);
+
+/*
+ * Prints the banner's lines on the trace units: what is enumerated, what works, what firmware had
+ * left on. `silicon` says whose they are, `mark` is what follows it. Boot, once.
+ */
+void trace_print_units(const char *silicon, const char *mark);
+
+/* What the IA32_DEBUGCTLs of the other CPUs held when they had been started, or-ed. */
+uint64_t trace_found_at_start(void);
+
+/* Probes the trace units and the counters, gives this CPU its staging, takes the PMI. Boot. */
+void trace_init(void);
+
+/* The same for another CPU, which has what the boot CPU has. */
+void trace_init_cpu(void);
+
+/* What trace_pause_cpu() paused. */
+struct trace_paused {
+	uint64_t unit[TRACE_UNITS];
+};
+
+/*
+ * Stops recording on this CPU until trace_resume_cpu() is given what this returned. Pairs nest, in
+ * any context, NMI included, as long as each pair is closed before the pair that it interrupted
+ * goes on, and no task switch lies between.
+ */
+struct trace_paused trace_pause_cpu(void);
+void trace_resume_cpu(struct trace_paused paused);
+
+/*
+ * Stops recording on this CPU until the machine is reset. What was recorded can still be read. Any
+ * context; takes no lock.
+ */
+void trace_stop_cpu(void);
+
+/*
+ * The two ends of a context switch, for the scheduler, with IF = 0. `cpu->recording` is true from
+ * trace_arrive(), if the task or the CPU has a tracer, to the next one. Where it is false, and
+ * task->trace is NULL, neither is called.
+ */
+
+/* Recording is on: stops it, and hands over what was recorded. */
+void trace_depart(struct cpu *cpu);
+
+/*
+ * Starts recording what cpu->current's tracers and this CPU's wish, if anything. Takes context
+ * locks only.
+ */
+void trace_arrive(struct cpu *cpu);
+
+/*
+ * Ring 3 of cpu->current has raised an exception at `rip`, which is in the kernel's half: shows its
+ * tracers the branch that went there. Transitions go there too, but none of them leaves RIP there
+ * at CPL 3, so that no tracer learns an address that it does not find in RIP. Recording is on;
+ * IF = 0.
+ */
+void trace_user_fault(struct cpu *cpu, uint64_t rip);
+
+/*
+ * The task is at its end: nothing of it is recorded any more; its tracers keep what they have. The
+ * task itself, or one that does not run and never will. Task context, no lock held.
+ */
+void trace_task_ended(struct task *task);
+
+#endif
