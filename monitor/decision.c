@@ -6,9 +6,7 @@
 #include "monitor/host/cpu.h"
 
 enum {
-	LEAF_HYPERVISOR = 0x40000000,
 	LEAF_1_EDX_DS = 1 << 21,
-	LEAF_1_ECX_HYPERVISOR = 1u << 31,
 	LEAF_7_EBX_PT = 1 << 25,
 	MISC_ENABLE_BTS_UNAVAILABLE = 1 << 11,
 	VM_CR_SVMDIS = 1 << 4,
@@ -40,16 +38,6 @@ static bool has_bts(void)
 
 	return has_ds() && read_msr_safe(MSR_MISC_ENABLE, &misc_enable) &&
 	       !(misc_enable & MISC_ENABLE_BTS_UNAVAILABLE);
-}
-
-static bool is_emulator(void)
-{
-	struct cpuid leaf;
-
-	if (!(cpuid(1, 0).ecx & LEAF_1_ECX_HYPERVISOR))
-		return false;
-	leaf = cpuid(LEAF_HYPERVISOR, 0);
-	return memcmp(&leaf.ebx, "TCGTCGTCGTCG", 12) == 0;
 }
 
 /* NULL, or why the kernel cannot run as a guest. */

@@ -32,6 +32,7 @@ static const struct pt_enumeration pt_of_skylake = {.eax = 1,
 						    .ebx_1 = 0x003f3fff,
 						    .physical_bits = 36,
 						    .ratio = 24,
+						    .crystal = true,
 						    .suspends_bts = true,
 						    .xsaves = true};
 static const struct pt_enumeration pt_of_icelake = {.eax = 1,
@@ -41,6 +42,7 @@ static const struct pt_enumeration pt_of_icelake = {.eax = 1,
 						    .ebx_1 = 0x003f3fff,
 						    .physical_bits = 36,
 						    .ratio = 24,
+						    .crystal = true,
 						    .xsaves = true};
 
 static const struct profile profiles[] = {

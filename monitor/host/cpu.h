@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/string.h"
 #include "monitor/x86.h"
 
 #define MSR_VM_CR	0xc0010114u
@@ -38,6 +39,15 @@ static inline struct cpuid cpuid(uint32_t leaf, uint32_t subleaf)
 			 : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
 			 : "a"(leaf), "c"(subleaf));
 	return r;
+}
+
+/* QEMU's translator. */
+static inline bool is_emulator(void)
+{
+	const uint32_t hypervisor = 1u << 31; /* leaf 1, ECX */
+	struct cpuid leaf = cpuid(0x40000000, 0);
+
+	return cpuid(1, 0).ecx & hypervisor && !memcmp(&leaf.ebx, "TCGTCGTCGTCG", 12);
 }
 
 static inline uint64_t read_msr(uint32_t index)

@@ -14,7 +14,8 @@ struct pt_enumeration {
 	uint32_t eax, ebx, ecx;
 	uint32_t eax_1, ebx_1;
 	uint8_t physical_bits; /* MAXPHYADDR */
-	uint8_t ratio;	       /* of TSC to bus clock: CBR packets */
+	uint8_t ratio;	       /* of TSC to bus clock: CBR packets, MSR_PLATFORM_INFO */
+	bool crystal;	       /* CPUID leaf 15H */
 	bool suspends_bts;     /* 36.3.1.2: LBR and BTS do nothing while TraceEn is set */
 	bool xsaves;	       /* its state is component 8 of XSAVES */
 };

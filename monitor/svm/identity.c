@@ -73,7 +73,9 @@ static uint32_t last_leaf(const struct vcpu *vcpu)
 {
 	if (vcpu->taken_away & MISC_ENABLE_LIMIT_CPUID)
 		return LIMITED_LEAF;
-	return profile_of(vcpu)->pt ? 0x14 : profile_of(vcpu)->last_leaf;
+	if (!profile_of(vcpu)->pt)
+		return profile_of(vcpu)->last_leaf;
+	return profile_of(vcpu)->pt->crystal ? 0x15 : 0x14;
 }
 
 static struct cpuid brand_leaf(const struct profile *profile, unsigned part)
@@ -118,6 +120,20 @@ static struct cpuid processor_trace(const struct vcpu *vcpu, uint32_t subleaf)
 
 	pt_enumerate(vcpu, subleaf, value);
 	return (struct cpuid){value[0], value[1], value[2], value[3]};
+}
+
+/* SDM Vol 2, CPUID: the TSC over the crystal. Bus clock and crystal have 100 and 24 MHz. */
+static struct cpuid crystal(const struct profile *profile)
+{
+	if (!profile->pt || !profile->pt->crystal)
+		return (struct cpuid){0};
+	return (struct cpuid){.eax = 24, .ebx = 100u * profile->pt->ratio};
+}
+
+/* That of processors with Intel PT, and QEMU's own, which does not say so. */
+static bool is_tsc_invariant(const struct vcpu *vcpu)
+{
+	return cpuid(0x80000007, 0).edx & INVARIANT_TSC || (profile_of(vcpu)->pt && is_emulator());
 }
 
 /* One page holds an XSAVE area, also in the interpreter. */
@@ -177,6 +193,8 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 		return extended_state(vcpu, subleaf, leaf);
 	case 0x14:
 		return processor_trace(vcpu, subleaf);
+	case 0x15:
+		return crystal(profile_of(vcpu));
 	default:
 		return leaf;
 	}
@@ -200,7 +218,7 @@ static struct cpuid extended(const struct vcpu *vcpu, uint32_t index)
 	case 6:
 		return (struct cpuid){.ecx = leaf.ecx};
 	case 7:
-		return (struct cpuid){.edx = leaf.edx & INVARIANT_TSC};
+		return (struct cpuid){.edx = is_tsc_invariant(vcpu) ? INVARIANT_TSC : 0};
 	case 8:
 		return (struct cpuid){.eax = leaf.eax};
 	default:

@@ -11,10 +11,12 @@
 #include "monitor/svm/x2apic.h"
 
 enum {
+	MSR_PLATFORM_INFO = 0xce,
 	MSR_PAT = 0x277,
 };
-#define FIRST_AMD_MSR 0xc0010000u
-#define LAST_AMD_MSR  0xc0011fffu
+#define MAXIMUM_RATIO_SHIFT 8 /* of the TSC to the bus clock, in MSR_PLATFORM_INFO */
+#define FIRST_AMD_MSR	    0xc0010000u
+#define LAST_AMD_MSR	    0xc0011fffu
 
 /* IA32_MISC_ENABLE: SDM Vol 3, table 35-2. */
 #define FAST_STRINGS   (1ull << 0)
@@ -80,6 +82,11 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 		return apic_base_read(guest, value);
 	case MSR_MISC_ENABLE:
 		return read_misc_enable(guest, value);
+	case MSR_PLATFORM_INFO: /* SDM Vol 3, chapter 35: maximum ratio */
+		if (!vcpu->silicon->profile->pt)
+			return read_msr_safe(index, value);
+		*value = (uint64_t)vcpu->silicon->profile->pt->ratio << MAXIMUM_RATIO_SHIFT;
+		return true;
 	case MSR_PAT:
 		*value = guest->vmcb->pat;
 		return true;
@@ -176,6 +183,8 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	case MSR_DEBUGCTL:
 	case MSR_DS_AREA:
 		return ds_write_msr(vcpu, index, value);
+	case MSR_PLATFORM_INFO:
+		return !vcpu->silicon->profile->pt && write_msr_safe(index, value);
 	case MSR_PAT:
 		if (!is_valid_pat(value))
 			return false;

@@ -153,7 +153,7 @@ static void counters_and_their_events(void **state)
 /* Leaf 7 and the last leaf say that leaf 14H is there, and only of a profile that has it. */
 static void processor_trace_where_there_is_some(void **state)
 {
-	static const struct pt_enumeration some;
+	static const struct pt_enumeration some, timed = {.ratio = 24, .crystal = true};
 	struct profile profile = *profile_get(0);
 
 	profile.pt = NULL;
@@ -168,6 +168,11 @@ static void processor_trace_where_there_is_some(void **state)
 	ask(0x14, 1);
 	assert_int_equal(vcpu.gpr[RAX], 4);
 	assert_int_equal(vcpu.gpr[RDX], 7);
+	profile.pt = &timed;
+	ask(0, 0);
+	assert_int_equal(vcpu.gpr[RAX], 0x15);
+	ask(0x15, 0);
+	assert_int_equal(vcpu.gpr[RBX] * 24, vcpu.gpr[RAX] * 24 * 100); /* MHz of crystal and bus */
 	silicon.profile = NULL;
 }
 

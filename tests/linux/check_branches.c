@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * check_branches: reads lines on standard input, and judges the branches by the code; linked with
- *Zydis.
+ * Zydis.
  *
  *	text ADDRESS BYTES	code, in hexadecimal
  *	entry ADDRESS		where exceptions and interrupts of ring 0 begin
@@ -10,10 +10,19 @@
  *	start ADDRESS		straight code leads from there to the first source
  *	stop ADDRESS		straight code leads there from the last target
  *
+ * Where the branches are all that a program takes from start to stop, what a counter says of it:
+ *
+ *	count EVENT NUMBER	instructions:u, branches:u: as many as retire
+ *	every NUMBER		one of so many branches that retire is sampled
+ *	source ADDRESS		a sample: a branch
+ *	target ADDRESS		a sample: where a branch leads, taken or not
+ *	any ADDRESS		a sample: any instruction of ring 3, or ring 0
+ *	stack FROM/TO/... ...	a sample of the LBR stack: the newest first
+ *
  * Every source is a branch instruction or, at a change of the privilege level and where an event
- *begins, any instruction; a direct branch goes to its target; between a target and the next source
- *is straight code. A trace may pause at a WRMSR of ring 0. Prints what it counted; leaves with 1,
- *and the first errors, if one is wrong.
+ * begins, any instruction; a direct branch goes to its target; between a target and the next source
+ * is straight code. A trace may pause at a WRMSR of ring 0. Prints what it counted; leaves with 1,
+ * and the first errors, if one is wrong.
  */
 #include <Zydis/Zydis.h>
 #include <inttypes.h>
@@ -25,6 +34,7 @@
 struct text {
 	uint64_t start, bytes;
 	uint8_t *data;
+	bool *executed; /* an instruction that the records lead through begins here */
 };
 
 struct branch {
@@ -41,6 +51,18 @@ static unsigned errors, pauses;
 static uint64_t first, stop;
 static size_t ring_3, ring_0, instructions, next_expected;
 static ZydisDecoder decoder;
+
+enum sample_kind { SOURCE, TARGET, ANY };
+struct sample {
+	enum sample_kind kind;
+	uint64_t address;
+};
+
+static struct branch *retired; /* taken or not, in order */
+static struct sample *samples;
+static struct branch *stacks; /* newest first; a source of 0 ends one */
+static size_t retired_count, sample_count, samples_of_ring_3, stacked_count, stack_count, every;
+static size_t counted_instructions, counted_branches;
 
 enum { ERRORS_SHOWN = 10, STRAIGHT_MOST = 4096 };
 
@@ -65,7 +87,7 @@ static bool is_kernel(uint64_t address)
 	return address >> 63;
 }
 
-static const uint8_t *code_at(uint64_t address)
+static struct text *text_at(uint64_t address)
 {
 	static size_t last;
 
@@ -74,10 +96,17 @@ static const uint8_t *code_at(uint64_t address)
 
 		if (address - texts[i].start < texts[i].bytes) {
 			last = i;
-			return texts[i].data + (address - texts[i].start);
+			return &texts[i];
 		}
 	}
 	return NULL;
+}
+
+static const uint8_t *code_at(uint64_t address)
+{
+	const struct text *text = text_at(address);
+
+	return text ? text->data + (address - text->start) : NULL;
 }
 
 struct instruction {
@@ -133,6 +162,22 @@ static bool is_entry(uint64_t address)
 	return false;
 }
 
+static void add_branch(struct branch **array, size_t *count, uint64_t from, uint64_t to)
+{
+	*array = grown(*array, *count, sizeof(**array));
+	(*array)[(*count)++] = (struct branch){from, to};
+}
+
+static void retire(uint64_t address, const struct instruction *instruction, uint64_t to)
+{
+	struct text *text = text_at(address);
+
+	instructions++;
+	text->executed[address - text->start] = true;
+	if (instruction->branch)
+		add_branch(&retired, &retired_count, address, to);
+}
+
 /* From the last target to this source nothing branches. */
 static void check_straight(const struct branch *branch, uint64_t at)
 {
@@ -143,7 +188,7 @@ static void check_straight(const struct branch *branch, uint64_t at)
 			error(branch, "no straight code leads to the source");
 			return;
 		}
-		instructions++;
+		retire(at, &now, now.next);
 		if (now.mnemonic == ZYDIS_MNEMONIC_WRMSR) {
 			pauses++;
 			return;
@@ -163,7 +208,7 @@ static void check_source(const struct branch *branch)
 		error(branch, "the source is no instruction");
 		return;
 	}
-	instructions++;
+	retire(branch->from, &source, branch->to);
 	if (is_kernel(branch->from) != is_kernel(branch->to) || is_entry(branch->to))
 		return;
 	if (!source.branch)
@@ -208,23 +253,133 @@ static void check(void)
 		check_straight(&(struct branch){stop, 0}, at);
 }
 
+static bool is_explained(const struct sample *sample)
+{
+	const struct text *text = text_at(sample->address);
+
+	if (sample->kind == ANY)
+		return is_kernel(sample->address) ||
+		       (text && text->executed[sample->address - text->start]);
+	if (sample->kind == TARGET && is_entry(sample->address))
+		return true;
+	for (size_t i = 0; i < retired_count; i++)
+		if (sample->address == (sample->kind == SOURCE ? retired[i].from : retired[i].to))
+			return true;
+	return false;
+}
+
+static void check_samples(void)
+{
+	for (size_t i = 0; i < sample_count; i++) {
+		samples_of_ring_3 += !is_kernel(samples[i].address);
+		if (!is_explained(&samples[i]))
+			error(&(struct branch){samples[i].address, 0},
+			      "the sample is not of this program");
+	}
+	/* Of those at the end, and when Linux takes the processor away, some have no sample. */
+	if (every && (sample_count > retired_count / every ||
+		      sample_count < retired_count / every * 9 / 10)) {
+		printf("%zu samples, one of %zu of %zu branches\n", sample_count, every,
+		       retired_count);
+		errors++;
+	}
+}
+
+/* The stack's entries, from the oldest at `oldest` back to `newest`, are branches in a row, the
+   oldest at or after the place `*at` of the list. */
+static bool follows(const struct branch *newest, const struct branch *oldest, size_t *at)
+{
+	size_t count = (size_t)(oldest - newest) + 1, i;
+
+	for (; *at + count <= expected_count; ++*at) {
+		for (i = 0; i < count; i++)
+			if (oldest[-(ptrdiff_t)i].from != expected[*at + i].from ||
+			    oldest[-(ptrdiff_t)i].to != expected[*at + i].to)
+				break;
+		if (i == count)
+			return true;
+	}
+	return false;
+}
+
+static void check_stacks(void)
+{
+	const struct branch *newest = stacks;
+	size_t at = 0;
+
+	for (size_t i = 0; i < stacked_count; i++) {
+		if (stacks[i].from)
+			continue;
+		if (newest == &stacks[i] || !follows(newest, &stacks[i] - 1, &at)) {
+			error(newest, "the stack's branches are not branches in a row");
+			at = 0;
+		}
+		newest = &stacks[i + 1];
+		stack_count++;
+	}
+}
+
+static void check_counts(void)
+{
+	if (!counted_instructions && !counted_branches)
+		return;
+	printf("instructions:u %zu of %zu, branches:u %zu of %zu\n", counted_instructions,
+	       instructions, counted_branches, retired_count);
+	errors += counted_instructions != instructions || counted_branches != retired_count;
+}
+
 static void add_text(uint64_t address, const char *hex)
 {
 	struct text *text;
 
 	texts = grown(texts, text_count, sizeof(*texts));
 	text = &texts[text_count++];
-	*text = (struct text){.start = address, .data = malloc(strlen(hex) / 2 + 1)};
-	if (!text->data)
+	*text = (struct text){.start = address,
+			      .data = malloc(strlen(hex) / 2 + 1),
+			      .executed = calloc(strlen(hex) / 2 + 1, sizeof(bool))};
+	if (!text->data || !text->executed)
 		exit(2);
 	for (unsigned byte; sscanf(hex, "%2x", &byte) == 1; hex += 2)
 		text->data[text->bytes++] = (uint8_t)byte;
 }
 
-static void add_branch(struct branch **array, size_t *count, uint64_t from, uint64_t to)
+static void add_sample(enum sample_kind kind, uint64_t address)
 {
-	*array = grown(*array, *count, sizeof(**array));
-	(*array)[(*count)++] = (struct branch){from, to};
+	samples = grown(samples, sample_count, sizeof(*samples));
+	samples[sample_count++] = (struct sample){kind, address};
+}
+
+/* FROM/TO/ and flags of each entry, a space after each. */
+static void add_stack(const char *text)
+{
+	struct branch entry;
+
+	for (text += strspn(text, " ");
+	     sscanf(text, "%" SCNx64 "/%" SCNx64, &entry.from, &entry.to) == 2;
+	     text += strspn(text, " ")) {
+		add_branch(&stacks, &stacked_count, entry.from, entry.to);
+		text += strcspn(text, " ");
+	}
+	add_branch(&stacks, &stacked_count, 0, 0);
+}
+
+static bool read_sample(const char *line)
+{
+	uint64_t address;
+
+	if (sscanf(line, "source %" SCNx64, &address) == 1)
+		add_sample(SOURCE, address);
+	else if (sscanf(line, "target %" SCNx64, &address) == 1)
+		add_sample(TARGET, address);
+	else if (sscanf(line, "any %" SCNx64, &address) == 1)
+		add_sample(ANY, address);
+	else if (!strncmp(line, "stack ", 6))
+		add_stack(line + 6);
+	else
+		return sscanf(line, "every %zu", &every) == 1 ||
+		       sscanf(line, "count instructions:u %zu", &counted_instructions) == 1 ||
+		       sscanf(line, "count branches:u %zu", &counted_branches) == 1;
+	return true;
 }
 
 static void read_lines(void)
@@ -240,7 +395,7 @@ static void read_lines(void)
 		else if (sscanf(line, "expect %" SCNx64 " %" SCNx64, &a, &b) == 2)
 			add_branch(&expected, &expected_count, a, b);
 		else if (sscanf(line, "start %" SCNx64, &first) == 1 ||
-			 sscanf(line, "stop %" SCNx64, &stop) == 1)
+			 sscanf(line, "stop %" SCNx64, &stop) == 1 || read_sample(line))
 			continue;
 		else if (sscanf(line, "entry %" SCNx64, &a) == 1) {
 			entries = grown(entries, entry_count, sizeof(*entries));
@@ -262,6 +417,13 @@ int main(void)
 		       expected_count - next_expected);
 		errors++;
 	}
+	check_counts();
+	check_samples();
+	check_stacks();
+	if (sample_count || stack_count)
+		printf("%zu samples, %zu of ring 3, %zu LBR stacks of %zu branches, %u errors\n",
+		       sample_count, samples_of_ring_3, stack_count, stacked_count - stack_count,
+		       errors);
 	printf("%zu records, %zu of ring 3, %zu of ring 0, %zu instructions, %u pauses, %u errors\n",
 	       branch_count, ring_3, ring_0, instructions, pauses, errors);
 	return errors || !branch_count;

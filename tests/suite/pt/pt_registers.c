@@ -6,6 +6,9 @@
 
 #define SUPPORTED_ADDRESSES 0x80000008u
 #define NOT_CANONICAL	    (1ull << 63)
+#define MSR_PLATFORM_INFO   0xceu
+#define POWER_LEAF	    0x80000007u
+#define CRYSTAL_LEAF	    0x15u
 
 static const uint32_t fixed_msrs[] = {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_OUTPUT_MASK_PTRS,
 				      IA32_RTIT_STATUS};
@@ -55,6 +58,23 @@ TEST(pt_leaf_consistent, .group = "PT", .ids = "PT10", .needs = NEED_PT,
 	EXPECT(!pt_caps()->psb_cyc || pt_caps()->psb_frequencies & 1);
 	EXPECT(!pt_caps()->psb_cyc || pt_caps()->cycle_thresholds & 1);
 	EXPECT_EQ(leaf.edx, 0);
+}
+
+TEST(pt_clocks, .group = "PT", .ids = "PT10", .needs = NEED_PT,
+     .claim =
+	     "the TSC is invariant; MSR_PLATFORM_INFO has its ratio to the bus clock, and CPUID leaf "
+	     "15H, where it is there, to the crystal",
+     .source = "SDM Vol 2, CPUID; SDM Vol 3, chapter 35")
+{
+	struct cpuid_result crystal = cpuid(CRYSTAL_LEAF, 0);
+	uint64_t platform_info = 0;
+
+	test_pin();
+	EXPECT(cpuid(POWER_LEAF, 0).edx & 1u << 8);
+	EXPECT(rdmsr_safe(MSR_PLATFORM_INFO, &platform_info));
+	EXPECT(platform_info >> 8 & 0xff);
+	if (cpuid(0, 0).eax >= CRYSTAL_LEAF)
+		EXPECT(crystal.eax && crystal.ebx > crystal.eax);
 }
 
 TEST(pt_pointers_register, .group = "PT", .ids = "PT3 PT4", .needs = NEED_PT,
