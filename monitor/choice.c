@@ -104,6 +104,7 @@ const struct silicon *choice_make(const struct options *options)
 	silicon.pmu = pmu_clean;
 	silicon.hypervisor = options->hypervisor;
 	silicon.interpreted = options->interpret;
+	silicon.tells_stack = options->stack;
 	silicon.pebs = pebs_clean;
 	ds_make(&silicon.ds, &options->behaviour);
 	if (options->defect)

@@ -23,10 +23,11 @@ enum observer {
 	OBSERVER_PEBS = 1 << 3,	    /* counters of memory accesses: monitor/pebs */
 	OBSERVER_PT = 1 << 4,	    /* TraceEn is set: monitor/pt */
 	OBSERVER_NONE = 1 << 5,	    /* nobody watches: the guest is interpreted all the same */
+	OBSERVER_STACK = 1 << 6,    /* stack=on, from the first record on: trace.c */
 };
 
 /* The observers that need one instruction at a time, and saw_retired() after each. */
-#define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | OBSERVER_PMU | OBSERVER_PT)
+#define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | OBSERVER_PMU | OBSERVER_PT | OBSERVER_STACK)
 
 /* The observers that saw_not_taken() is called for. */
 #define OBSERVERS_OF_NOT_TAKEN OBSERVER_LOCKSTEP

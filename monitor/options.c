@@ -12,6 +12,7 @@ enum { END_HALT, END_EXIT };
 enum { LOCKSTEP_OFF, LOCKSTEP_ON };
 enum { INTERPRET_TRACED, INTERPRET_ALWAYS };
 enum { PT_OFF, PT_ON };
+enum { STACK_OFF, STACK_ON };
 
 #define BAUD_UNSAID UINT64_MAX
 #define BAUD_USUAL  115200
@@ -19,6 +20,7 @@ enum { PT_OFF, PT_ON };
 static const char *const vbts_names[] = {
 	[VBTS_AUTO] = "auto", [VBTS_ON] = "on", [VBTS_OFF] = "off"};
 static const char *const pt_choices[] = {"off", "on", NULL};
+static const char *const stack_choices[] = {"off", "on", NULL};
 static const char *const lockstep_choices[] = {"off", "on", NULL};
 static const char *const interpret_choices[] = {"traced", "always", NULL};
 static const char *const end_choices[] = {"halt", "exit", NULL};
@@ -146,7 +148,7 @@ static bool read_baud(struct options *options, uint64_t baud, char *error, size_
 static struct {
 	char vbts[sizeof(((struct options *)0)->variants)], profile[40], present[40], defect[80],
 		erratum[40], console[sizeof(((struct options *)0)->console)];
-	int lockstep, interpret, pt, end;
+	int lockstep, interpret, pt, stack, end;
 	uint64_t baud;
 } given;
 
@@ -191,6 +193,11 @@ static const struct option table[] = {
 	 .kind = OPTION_CHOICE,
 	 .target = &given.pt,
 	 .choices = pt_choices},
+	{.name = "stack",
+	 .help = "each branch with RSP to I/O port 4E9H, from the first record on: off, on",
+	 .kind = OPTION_CHOICE,
+	 .target = &given.stack,
+	 .choices = stack_choices},
 	{.name = "console",
 	 .help = "as of the kernel, whose word it is without one",
 	 .kind = OPTION_TEXT,
@@ -223,6 +230,7 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 	options->lockstep = given.lockstep == LOCKSTEP_ON;
 	options->interpret = given.interpret == INTERPRET_ALWAYS;
 	options->pt = given.pt == PT_ON;
+	options->stack = given.stack == STACK_ON;
 	options->end_exit = given.end == END_EXIT;
 	memcpy(options->console, given.console, sizeof(options->console));
 	speed = read_baud(options, given.baud, valid ? error : unused,

@@ -26,6 +26,7 @@ struct options {
 	bool lockstep;
 	bool interpret; /* from the first instruction on, traced or not */
 	bool pt;	/* the profile's Intel PT is there */
+	bool stack;	/* branches leave with RSP */
 	bool end_exit;
 	char console[128]; /* lib/console.h; "": not said */
 	uint32_t baud;

@@ -18,6 +18,7 @@ struct silicon {
 	struct pmu_rules pmu;
 	struct pebs_rules pebs;
 	struct pt_rules pt;
+	bool tells_stack; /* stack=on */
 };
 
 static inline const struct ds_behaviour *ds_behaviour_of(const struct vcpu *vcpu)

@@ -2,13 +2,67 @@
 /* Hands what the interpreter saw to those that watch; gives them the guest's memory. */
 #include "monitor/trace.h"
 
+#include "lib/io.h"
 #include "monitor/ds/quick.h"
+#include "monitor/host/lock.h"
 #include "monitor/interp/interp.h"
 #include "monitor/interp/lockstep.h"
 #include "monitor/pebs/pebs.h"
 #include "monitor/pmu/pmu.h"
 #include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
+
+#define STACK_PORT 0x4e9 /* 402H has the debug output of SeaBIOS */
+#define UNRECORDED_MOST                                                                            \
+	65536 /* calls: the kernel empties a buffer between two records of one task */
+
+static void put_account(struct account *account, const struct told *told)
+{
+	static struct lock one_at_a_time;
+
+	lock_take(&one_at_a_time);
+	for (unsigned call = 0; call <= account->calls; call++) {
+		const uint8_t *bytes =
+			(const uint8_t *)(call < account->calls ? &account->call[call] : told);
+
+		for (unsigned i = 0; i < sizeof(*told); i++)
+			outb(STACK_PORT, bytes[i]);
+	}
+	lock_release(&one_at_a_time);
+	account->calls = 0;
+}
+
+/*
+ * The account goes on while nothing is recorded, so that it has each CALL and RET, but not forever,
+ * and without what was called and has returned then.
+ */
+static void tell_stack(struct vcpu *vcpu, const struct branch *branch, unsigned kind)
+{
+	struct account *account = &vcpu->account;
+	bool recorded = ds_tracing(vcpu) && !pt_suspends_bts(vcpu) &&
+			ds_rules_of(vcpu)->filter(vcpu, branch);
+	const struct told told = {vcpu->gpr[RSP],
+				  (uint32_t)branch->from,
+				  (uint32_t)branch->to,
+				  (uint32_t)(uintptr_t)vcpu,
+				  (uint16_t)kind,
+				  (uint8_t)(branch->from_cpl | branch->to_cpl << 4),
+				  recorded};
+
+	if (recorded)
+		account->unrecorded = 0;
+	else if (kind && !(kind & (RETIRED_CALL | RETIRED_RETURN | RETIRED_FAR)))
+		return;
+	else if (++account->unrecorded >= UNRECORDED_MOST && !ds_tracing(vcpu))
+		vcpu->observed &= ~(unsigned)OBSERVER_STACK;
+	if (!recorded && kind & RETIRED_CALL && account->calls < ACCOUNT_CALLS)
+		account->call[account->calls++] = told;
+	else if (!recorded && kind & RETIRED_RETURN && account->calls &&
+		 account->call[account->calls - 1].rsp + 8 == told.rsp)
+		account->calls--;
+	else
+		put_account(account, &told);
+}
 
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
@@ -45,6 +99,8 @@ void saw_event(struct vcpu *vcpu, const struct branch *event)
 {
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_EVENT, event->to);
+	if (vcpu->observed & OBSERVER_STACK)
+		tell_stack(vcpu, event, 0);
 	if (!pt_suspends_bts(vcpu))
 		ds_event(vcpu, event);
 	pmu_event(vcpu, event);
@@ -58,6 +114,13 @@ void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 		lockstep_saw(vcpu, SAW_RETIRED, 0);
 	if (vcpu->observed & OBSERVER_PMU)
 		pmu_retired(vcpu, retired);
+	if (vcpu->observed & OBSERVER_STACK && retired->kind & RETIRED_TAKEN)
+		tell_stack(vcpu,
+			   &(struct branch){.from = retired->from,
+					    .to = retired->to,
+					    .from_cpl = retired->from_cpl,
+					    .to_cpl = retired->to_cpl},
+			   retired->kind);
 	if (vcpu->observed & OBSERVER_PT)
 		pt_retired(vcpu, retired);
 }
@@ -88,7 +151,7 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 {
 	vcpu->silicon = silicon;
 	vcpu->debugctl = 0;
-	vcpu->observed &= ~(unsigned)OBSERVER_DS;
+	vcpu->observed &= ~(unsigned)(OBSERVER_DS | OBSERVER_STACK);
 	ds_reset(vcpu);
 	pebs_reset(vcpu);
 	pmu_update(vcpu);

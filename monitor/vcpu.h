@@ -40,6 +40,24 @@ struct descriptor_table {
 	uint64_t base;
 };
 
+/* A branch that was taken, as stack=on tells of it: tests/view/test_shadow.c reads them. */
+struct told {
+	uint64_t rsp;	    /* after it */
+	uint32_t from, to;  /* the low halves */
+	uint32_t processor; /* of each another */
+	uint16_t kind;	    /* enum retired_kind; 0: an interrupt or exception */
+	uint8_t cpl;	    /* before it; after it in bits 4 and 5 */
+	uint8_t recorded;
+};
+
+/* What stack=on has not told of. */
+#define ACCOUNT_CALLS 32
+struct account {
+	unsigned unrecorded; /* branches in a row */
+	unsigned calls;	     /* unrecorded, and those that they are in */
+	struct told call[ACCOUNT_CALLS];
+};
+
 struct vcpu {
 	uint64_t gpr[16];
 	uint64_t rip, rflags;
@@ -72,6 +90,7 @@ struct vcpu {
 	uint64_t taken_away; /* by IA32_MISC_ENABLE: MISC_ENABLE_LIMIT_CPUID, MISC_ENABLE_XD_DISABLE
 			      */
 	unsigned observed;   /* enum observer; 0: what the interpreter sees concerns nobody */
+	struct account account;
 	const struct silicon *silicon;
 	struct ds_state ds;
 	struct pmu_state pmu;

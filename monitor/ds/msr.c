@@ -47,7 +47,7 @@ void ds_set_tracing(struct vcpu *vcpu, bool on)
 {
 	vcpu->observed &= ~(unsigned)OBSERVER_DS;
 	if (on)
-		vcpu->observed |= OBSERVER_DS;
+		vcpu->observed |= OBSERVER_DS | (vcpu->silicon->tells_stack ? OBSERVER_STACK : 0);
 	else
 		ds_end_skid(vcpu);
 	ds_choose_path(vcpu);

@@ -3,6 +3,7 @@
 /* sources: monitor/ds/?*.c monitor/trace.c monitor/interp/?*.c monitor/profile.c */
 /* sources: lib/format.c */
 /* The comparison of interpreter and processor, with a processor that is right or wrong at will. */
+#include "lib/io.h"
 #include "monitor/silicon.h"
 #include "monitor/trace.h"
 #include "tests/host/interp_rig.h"
@@ -13,6 +14,10 @@ static uint8_t lockstep_memory[LOCKSTEP_MEMORY] __attribute__((aligned(64)));
 static unsigned asked;
 
 void platform_performance_interrupt(struct vcpu *vcpu)
+{
+}
+
+void outb(uint16_t port, uint8_t value)
 {
 }
 

@@ -300,6 +300,42 @@ static void clearing_btint_is_not_enough(void **state)
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 111);
 }
 
+static void retire(uint64_t from, uint64_t to, unsigned kind, uint64_t rsp)
+{
+	rig.vcpu.gpr[RSP] = rsp;
+	saw_retired(&rig.vcpu, &(struct retired){.from = from, .to = to, .kind = RETIRED | kind});
+}
+
+/* Not told of: jumps that are not recorded, what is called and returns meanwhile. */
+static void stack_on_tells_of_each_branch_with_rsp(void **state)
+{
+	const unsigned call = RETIRED_BRANCH | RETIRED_CALL | RETIRED_TAKEN,
+		       ret = RETIRED_BRANCH | RETIRED_RETURN | RETIRED_TAKEN,
+		       jump = RETIRED_BRANCH | RETIRED_TAKEN;
+	struct told told[4];
+
+	rig.silicon.tells_stack = true;
+	rig_configure(240, 264, RIG_ON);
+	retire(0x10, 0x20, jump, 0x1000);
+	retire(0x20, 0x22, RETIRED_BRANCH | RETIRED_CONDITIONAL, 0x1000);
+	ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 0);
+	retire(0x30, 0x40, call, 0xff8);
+	retire(0x41, 0x50, call, 0xff0);
+	retire(0x50, 0x45, ret, 0xff8);
+	retire(0x45, 0x48, jump, 0xff8);
+	assert_int_equal(rig.told_bytes, sizeof(struct told));
+	ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, RIG_ON);
+	retire(0x48, 0x35, ret, 0x1000);
+	saw_event(&rig.vcpu, &(struct branch){.from = 0x35, .to = 0x80, .cause = CAUSE_NMI});
+	assert_int_equal(rig.told_bytes, sizeof(told));
+	memcpy(told, rig.told, sizeof(told));
+	assert_true(told[0].from == 0x10 && told[0].to == 0x20 && told[0].rsp == 0x1000);
+	assert_true(told[0].recorded && told[0].kind == (RETIRED | jump));
+	assert_true(told[1].from == 0x30 && told[1].rsp == 0xff8 && !told[1].recorded);
+	assert_true(told[2].from == 0x48 && told[2].rsp == 0x1000 && told[2].recorded);
+	assert_true(told[3].to == 0x80 && !told[3].kind && told[3].recorded);
+}
+
 static void full_buffer_stops(void **state)
 {
 	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
@@ -421,6 +457,7 @@ int main(void)
 		cmocka_unit_test_setup(full_buffer_stops, rig_reset),
 		cmocka_unit_test_setup(full_buffer_may_wrap_or_run_on, rig_reset),
 		cmocka_unit_test_setup(sees_what_the_handler_resets, rig_reset),
+		cmocka_unit_test_setup(stack_on_tells_of_each_branch_with_rsp, rig_reset),
 		cmocka_unit_test(remembering_changes_nothing),
 	};
 

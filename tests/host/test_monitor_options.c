@@ -172,6 +172,9 @@ static void processor_trace_of_the_profile(void **state)
 	assert_true(options.pt);
 	assert_false(parse("profile=nehalem pt=on"));
 	assert_string_equal(error, "pt=on: profile=nehalem has no Intel Processor Trace");
+	assert_false(options.stack);
+	assert_true(parse("stack=on"));
+	assert_true(options.stack);
 }
 
 static void a_rehearsal_goes_by_its_hypervisor(void **state)

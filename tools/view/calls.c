@@ -39,6 +39,7 @@ struct stay {
 static const char *const kinds[] = {
 	[FRAME_ROOT] = " [from before]",
 	[FRAME_CALL] = "",
+	[FRAME_UNSEEN] = " [call not recorded]",
 	[FRAME_TAIL] = " [jump]",
 	[FRAME_EVENT] = " [event]",
 };

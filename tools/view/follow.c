@@ -30,6 +30,8 @@ struct follower {
 	size_t base;	/* frames of the current stack below the function that is meant */
 	bool based;	/* it is on the stack, or all functions are meant */
 	unsigned outer; /* 1: a frame of the task is around */
+	struct cursor cursor, ahead; /* `ahead` is where branches to come are looked for */
+	struct stack_future future;
 };
 
 const char *frame_name(const struct frame *frame)
@@ -149,6 +151,7 @@ static struct follow_task *find_task(struct follower *follower, uint32_t pid,
 	task->pid = pid;
 	stack_init(&task->stack, space_of(follower, pid));
 	task->stack.observer = observer;
+	task->stack.future = &follower->future;
 	task->stack.entries = follower->trace->entries;
 	task->stack.entry_count = follower->trace->entry_count;
 	snprintf(task->name, sizeof(task->name), pid ? "task %u" : "no task", pid);
@@ -242,6 +245,34 @@ static void add_counts(struct stack_counts *sum, const struct stack_counts *coun
 		to[i] += from[i];
 }
 
+static void begin_ahead(void *argument)
+{
+	struct follower *follower = argument;
+	struct cursor *ahead = &follower->ahead;
+	struct trace_record *records = ahead->records;
+
+	*ahead = follower->cursor;
+	ahead->records = records;
+	memcpy(&records[ahead->at], &follower->cursor.records[ahead->at],
+	       (ahead->count - ahead->at) * sizeof(*records));
+}
+
+static bool next_ahead(void *argument, uint64_t *from, uint64_t *to)
+{
+	struct follower *follower = argument;
+	struct cursor_item item;
+
+	while (cursor_next(&follower->ahead, &item) && item.kind != CURSOR_GAP) {
+		if (item.kind != CURSOR_BRANCH ||
+		    (follower->outer && item.pid != follower->current->pid))
+			continue;
+		*from = item.record.from;
+		*to = item.record.to;
+		return true;
+	}
+	return false;
+}
+
 uint64_t follow(const struct filter *filter, struct trace *trace, struct trace_stream *stream,
 		const struct follow_events *events, struct stack_counts *counts)
 {
@@ -252,12 +283,14 @@ uint64_t follow(const struct filter *filter, struct trace *trace, struct trace_s
 				    .outer = stream->id & TRACE_STREAM_CPU ? 1 : 0};
 	const struct stack_observer observer = {entered, left, &follower};
 	struct cursor_item item;
-	struct cursor cursor;
 
-	cursor_start(&cursor, trace, stream);
-	while (cursor_next(&cursor, &item))
+	follower.future = (struct stack_future){begin_ahead, next_ahead, &follower};
+	cursor_start(&follower.cursor, trace, stream);
+	cursor_start(&follower.ahead, trace, stream);
+	while (cursor_next(&follower.cursor, &item))
 		take_item(&follower, &item, &observer);
-	cursor_stop(&cursor);
+	cursor_stop(&follower.cursor);
+	cursor_stop(&follower.ahead);
 	if (follower.current)
 		set_visible(&follower, false);
 	for (size_t i = 0; i < follower.task_count; i++) {

@@ -166,6 +166,7 @@ static void print_frame(void *space, const struct stack *stack, size_t depth)
 {
 	static const char *const kinds[] = {[FRAME_ROOT] = "",
 					    [FRAME_CALL] = "",
+					    [FRAME_UNSEEN] = "",
 					    [FRAME_TAIL] = " (jumped to)",
 					    [FRAME_EVENT] =
 						    " (interrupt, exception or system call)"};

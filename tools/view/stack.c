@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#define _GNU_SOURCE
 #include "tools/view/stack.h"
 
 #include "tools/view/view.h"
@@ -7,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FARTHEST_UNWIND 64 /* frames that a jump into the middle of a function is looked for in */
+#define FARTHEST_UNWIND 64   /* frames that a jump into the middle of a function is looked for in */
+#define FARTHEST_AHEAD	4096 /* branches, until the way out of what was not recorded is known */
+#define DEEPEST_AHEAD	64
 
 void stack_init(struct stack *stack, const struct space *space)
 {
@@ -124,10 +125,96 @@ static size_t find_function(const struct stack *stack, const struct function *fu
 	return 0;
 }
 
+/* Of the function that runs now, and of what it calls: where the way out is looked for. */
+struct ahead {
+	struct {
+		uint64_t resume, resume_after;
+	} inner[DEEPEST_AHEAD]; /* calls that begin after now */
+	size_t inner_count;
+	uint64_t unseen[DEEPEST_AHEAD]; /* that runs now, then where each returns to */
+	size_t unseen_count;
+	size_t found; /* frames of the stack that are left then; 0: none is known */
+};
+
+static bool ahead_enter(struct ahead *ahead, uint64_t resume, uint64_t resume_after)
+{
+	if (ahead->inner_count == DEEPEST_AHEAD)
+		return false;
+	ahead->inner[ahead->inner_count].resume = resume;
+	ahead->inner[ahead->inner_count++].resume_after = resume_after;
+	return true;
+}
+
+/* False: nothing more can be told. */
+static bool ahead_return(const struct stack *stack, struct ahead *ahead, uint64_t to)
+{
+	for (size_t depth = ahead->inner_count; depth > 0; depth--)
+		if (ahead->inner[depth - 1].resume == to ||
+		    ahead->inner[depth - 1].resume_after == to) {
+			ahead->inner_count = depth - 1;
+			return true;
+		}
+	if (ahead->inner_count || ahead->unseen_count == DEEPEST_AHEAD ||
+	    to >> 63 != ahead->unseen[0] >> 63)
+		return false;
+	ahead->unseen[ahead->unseen_count++] = to;
+	ahead->found = find_resumption(stack, to);
+	if (ahead->found)
+		ahead->found--;
+	else
+		ahead->found = find_function(stack, space_function(stack->space, to), stack->depth);
+	return !ahead->found;
+}
+
+static bool ahead_branch(const struct stack *stack, struct ahead *ahead, uint64_t from, uint64_t to)
+{
+	struct instruction instruction = space_instruction(stack->space, from);
+
+	if (is_event(stack, &instruction, from, to))
+		return ahead_enter(ahead, from, instruction.next);
+	if (instruction.flow == FLOW_CALL)
+		return to == instruction.next || ahead_enter(ahead, instruction.next, 0);
+	if (instruction.flow == FLOW_RETURN || instruction.flow == FLOW_INTERRUPT_RETURN ||
+	    (from >> 63 && !(to >> 63)))
+		return ahead_return(stack, ahead, to);
+	return true;
+}
+
+/*
+ * The code at `now`, in a function that no branch led to, was called while nothing was recorded.
+ * The returns that are to come tell by how many calls from which frame: those become frames. The
+ * branch from `from` to `to` is the first of them, unless it is 0. False: they do not tell.
+ */
+static bool add_unseen(struct stack *stack, uint64_t now, uint64_t from, uint64_t to)
+{
+	struct ahead ahead = {.unseen = {now}, .unseen_count = 1};
+	bool more = stack->future;
+
+	if (!more)
+		return false;
+	stack->future->begin(stack->future->argument);
+	if (from)
+		more = ahead_branch(stack, &ahead, from, to);
+	for (unsigned i = 0;
+	     more && i < FARTHEST_AHEAD && stack->future->next(stack->future->argument, &from, &to);
+	     i++)
+		more = ahead_branch(stack, &ahead, from, to);
+	if (!ahead.found)
+		return false;
+	truncate_to(stack, ahead.found);
+	for (size_t i = ahead.unseen_count - 1; i-- > 0;)
+		push(stack,
+		     (struct frame){.function = space_function(stack->space, ahead.unseen[i]),
+				    .resume = ahead.unseen[i + 1],
+				    .kind = FRAME_UNSEEN,
+				    .entered = ahead.unseen[i]});
+	return true;
+}
+
 static bool has_calls(const struct stack *stack)
 {
 	for (size_t i = 0; i < stack->depth; i++)
-		if (stack->frames[i].kind == FRAME_CALL || stack->frames[i].kind == FRAME_EVENT)
+		if (stack->frames[i].kind != FRAME_ROOT && stack->frames[i].kind != FRAME_TAIL)
 			return true;
 	return false;
 }
@@ -185,17 +272,6 @@ static void leave_kernel(struct stack *stack, uint64_t to)
 	push(stack, event);
 }
 
-/* WRMSR is on the way to `from`: recording may have been off, and calls and returns with it. */
-static bool may_have_paused(const struct stack *stack, uint64_t from)
-{
-	const struct code *code = space_code(stack->space, stack->at);
-	size_t left = 0;
-	const uint8_t *bytes = code && stack->at ? code_bytes(code, stack->at, &left) : NULL;
-
-	return bytes && from > stack->at && from - stack->at < left &&
-	       memmem(bytes, from - stack->at, "\x0f\x30", 2);
-}
-
 /*
  * RSP is another one, by a jump of the stack that no symbol tells of: what was called since the
  * innermost event is over.
@@ -226,7 +302,11 @@ static void return_to(struct stack *stack, uint64_t from, uint64_t to, bool leav
 			stack->frames[stack->depth - 1].set_jump = to;
 		return;
 	}
-	stack->resuming |= may_have_paused(stack, from);
+	stack->resuming |= stack->at && space_has_wrmsr(stack->space, stack->at, from);
+	if (stack->resuming && !leaves_kernel && add_unseen(stack, to, 0, 0)) {
+		stack->resuming = false;
+		return;
+	}
 	stack->counts.unmatched_returns += !stack->resuming;
 	if (leaves_kernel)
 		leave_kernel(stack, to);
@@ -266,14 +346,16 @@ static void repair(struct stack *stack, uint64_t address, uint64_t *counter)
 	}
 }
 
-static void go_on_at(struct stack *stack, uint64_t from)
+static void go_on_at(struct stack *stack, uint64_t from, uint64_t to)
 {
 	uint64_t count;
 
 	if (!stack->depth) {
 		push_root(stack, from);
 	} else if (stack->switched) {
-		repair(stack, from, NULL);
+		if (stack_top(stack)->function != space_function(stack->space, from) &&
+		    !add_unseen(stack, from, from, to))
+			repair(stack, from, NULL);
 	} else if (stack->at && space_walk(stack->space, stack->at, from, &count) == WALK_BROKEN) {
 		stack->counts.discontinuities++;
 		repair(stack, from, &stack->counts.repairs);
@@ -299,7 +381,7 @@ void stack_branch(struct stack *stack, uint64_t from, uint64_t to)
 	bool leaves_kernel = from >> 63 && !(to >> 63);
 
 	stack->counts.branches++;
-	go_on_at(stack, from);
+	go_on_at(stack, from, to);
 	if (is_event(stack, &instruction, from, to)) {
 		push_event(stack, &instruction, from, to);
 	} else if (instruction.flow == FLOW_CALL) {

@@ -10,10 +10,11 @@
 #include "tools/view/code.h"
 
 enum frame_kind {
-	FRAME_ROOT,  /* the trace begins in it, or goes on in it after a gap */
-	FRAME_CALL,  /* by a call */
-	FRAME_TAIL,  /* by a jump to its first instruction; ends with the frame below */
-	FRAME_EVENT, /* by an interrupt, an exception or a system call */
+	FRAME_ROOT,   /* the trace begins in it, or goes on in it after a gap */
+	FRAME_CALL,   /* by a call */
+	FRAME_UNSEEN, /* by a call that was not recorded; the return from it is */
+	FRAME_TAIL,   /* by a jump to its first instruction; ends with the frame below */
+	FRAME_EVENT,  /* by an interrupt, an exception or a system call */
 };
 
 struct frame {
@@ -45,6 +46,13 @@ struct stack_observer {
 	void *argument;
 };
 
+/* The branches of this task that are still to come, up to the next gap. */
+struct stack_future {
+	void (*begin)(void *argument);
+	bool (*next)(void *argument, uint64_t *from, uint64_t *to); /* false: there are no more */
+	void *argument;
+};
+
 struct stack {
 	const struct space *space;
 	struct frame *frames;
@@ -57,6 +65,7 @@ struct stack {
 	const uint64_t *entries;
 	size_t entry_count;
 	const struct stack_observer *observer; /* NULL: none */
+	const struct stack_future *future;     /* NULL: it is not known */
 	struct stack_counts counts;
 };
 

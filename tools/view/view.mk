@@ -40,9 +40,9 @@ $(BUILD)/view-test/fuzz_%: tests/view/fuzz_%.c $(filter-out tools/view/main.c,$(
 	$(call short,CLANG,$<)clang $(filter-out -O2 -MMD -MP,$(VIEW_CFLAGS)) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Wl,$(if $(findstring file,$@),--wrap=fail,--gc-sections) \
 	  -o $@ $(filter %.c %.o,$^) $(view_libraries)
 
-view_tests := $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/fuzz_file $(BUILD)/view-test/fuzz_pt $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(BUILD)/view-test/events.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
+view_tests := $(BUILD)/view-test/corpus/jumps.elf $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/fuzz_file $(BUILD)/view-test/fuzz_pt $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(BUILD)/view-test/events.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
 view-tests: $(view_tests)
-view_judges := $(addprefix $(BUILD)/view-test/,test_stack stepped example.elf) # without clang
+view_judges := $(addprefix $(BUILD)/view-test/,test_stack test_shadow stepped example.elf) # without clang
 .PHONY: view-tests
 
 view: ## build/view: shows the branches of a panic, of a trace
@@ -57,7 +57,8 @@ corpus: ## build/corpus: traces with their programs, listings and figures, for t
 	@prove --verbose --exec '' tests/view/corpus.sh :: $(BUILD)/corpus
 .PHONY: corpus
 
-fuzz-view: view-tests ## the readers of `view` on random input, SECONDS= each
+fuzz-view: view-tests ## the readers of `view` on random input, SECONDS= of CPU each
+	@$(MAKE) --no-print-directory $(BUILD)/host/one_run
 	@prove --verbose --exec '' tests/view/fuzz.sh :: $(SECONDS)
 .PHONY: fuzz-view
 
@@ -69,6 +70,7 @@ check-view: corpus ## check what `view` writes by what reads it: perf, protoc, a
 	@tools/deps check view check-view
 	@$(MAKE) --no-print-directory $(BUILD)/view $(view_judges)
 	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh tests/view/browser.pl tests/view/bench.sh
+	@prove --verbose --exec '' tests/view/shadow.sh :: --all
 .PHONY: check-view
 
 check-pt: images ## compare Processor Trace with BTS: programs on the machine, random ones of 12 million instructions: two minutes
