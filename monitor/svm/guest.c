@@ -104,7 +104,8 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	}
 	startup_init(wake_page);
 	lapic_watch();
-	processors_init(residence->root, nested_init(info), silicon);
+	nested_init(info);
+	processors_init(residence->root, silicon);
 	guest = processor_create();
 	reset_to_kernel(&guest->vcpu, kernel);
 	processor_run_first(guest);

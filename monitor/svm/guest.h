@@ -104,8 +104,9 @@ void keep_interrupt_shadow(struct guest *guest);
 /* nested.c: the tables that all processors share */
 /* No access of the guest reaches `range`. Before nested_init(). */
 void nested_hide(struct range range);
-/* Returns the root. */
-uint64_t nested_init(const struct boot_info *info);
+void nested_init(const struct boot_info *info);
+/* The tables of a processor whose local APIC answers in its page, and of one where nothing does. */
+uint64_t nested_root(bool lapic);
 void nested_map(uint64_t physical);
 /* True if the memory map offers the page and the monitor does not hide it. */
 bool nested_is_memory(uint64_t physical);

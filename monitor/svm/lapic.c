@@ -9,6 +9,7 @@
 #include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/processor.h"
 #include "monitor/svm/startup.h"
 
 enum { BROADCAST = 0xff, DESTINATION_SHIFT = 24, CLUSTER = 0xf0 };
@@ -23,6 +24,13 @@ void lapic_watch(void)
 bool lapic_is_watched(uint64_t physical)
 {
 	return physical == watched;
+}
+
+bool lapic_answers(void)
+{
+	const struct guest *guest = processor_by_apic_id(lapic_id());
+
+	return !guest || !(guest->apic_off || guest->x2apic);
 }
 
 void lapic_note_destination(struct guest *guest)

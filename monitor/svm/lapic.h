@@ -11,6 +11,9 @@ struct guest;
 /* The page of the registers, which the nested tables map read-only. Once, on the boot processor. */
 void lapic_watch(void);
 bool lapic_is_watched(uint64_t physical);
+/* Whether the registers of the processor that calls are in that page: not while the guest has its
+   local APIC off or in x2APIC mode. */
+bool lapic_answers(void);
 
 /* Notes what the local APIC of the processor that calls answers to. */
 void lapic_note_destination(struct guest *guest);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Nested page tables: guest-physical is physical, except for the monitor's own memory. */
+#include "lib/string.h"
 #include "monitor/boot/memory_map.h"
 #include "monitor/host/lapic.h"
 #include "monitor/host/lock.h"
@@ -14,7 +15,9 @@ enum { MOST_HIDDEN = 2 };
 static uint8_t nobody[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 static struct range hidden[MOST_HIDDEN];
 static unsigned hidden_count;
-static uint64_t root;
+/* What it reads where the local APIC's page answers nothing: SDM Vol 3, 10.4.3 and 10.12.2. */
+static uint8_t silence[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+static uint64_t root, root_without_lapic;
 static const struct boot_info *map;
 
 void nested_hide(struct range range)
@@ -37,9 +40,20 @@ static bool is_hidden(uint64_t physical)
 
 static void map_by_pages(uint64_t large_page)
 {
-	for (uint64_t at = large_page; at < large_page + LARGE_PAGE_SIZE; at += PAGE_SIZE)
-		map_page(root, at, is_hidden(at) ? image_physical(nobody) : at,
-			 lapic_is_watched(at) ? PAGE_USER : NESTED_FLAGS);
+	for (uint64_t at = large_page; at < large_page + LARGE_PAGE_SIZE; at += PAGE_SIZE) {
+		bool watched = lapic_is_watched(at);
+		uint64_t to = is_hidden(at) ? image_physical(nobody) : at;
+
+		map_page(root, at, to, watched ? PAGE_USER : NESTED_FLAGS);
+		map_page(root_without_lapic, at, watched ? image_physical(silence) : to,
+			 watched ? PAGE_USER : NESTED_FLAGS);
+	}
+}
+
+static void map_large_page(uint64_t at)
+{
+	map_page(root, at, at, NESTED_FLAGS | PAGE_LARGE);
+	map_page(root_without_lapic, at, at, NESTED_FLAGS | PAGE_LARGE);
 }
 
 /* Entries only ever come to be, or are replaced by the same: other processors need not be told. */
@@ -53,19 +67,25 @@ void nested_map(uint64_t physical)
 	if (hides_in(range) || lapic_page() - large_page < LARGE_PAGE_SIZE)
 		map_by_pages(large_page);
 	else
-		map_page(root, large_page, large_page, NESTED_FLAGS | PAGE_LARGE);
+		map_large_page(large_page);
 	lock_release(&lock);
 }
 
-uint64_t nested_init(const struct boot_info *info)
+uint64_t nested_root(bool lapic)
+{
+	return lapic ? root : root_without_lapic;
+}
+
+void nested_init(const struct boot_info *info)
 {
 	uint64_t end = memory_end(info);
 
 	map = info;
+	memset(silence, 0xff, sizeof(silence));
 	root = page_allocate();
+	root_without_lapic = page_allocate();
 	for (uint64_t at = 0; at < end; at += LARGE_PAGE_SIZE)
 		nested_map(at);
-	return root;
 }
 
 bool nested_is_memory(uint64_t physical)
@@ -80,6 +100,8 @@ uint8_t *nested_page(uint64_t physical)
 	physical = page_down(physical);
 	if (is_hidden(physical))
 		return nobody;
+	if (lapic_is_watched(physical) && !lapic_answers())
+		return silence;
 	if (!lockstep_allows(physical) && !lapic_is_watched(physical))
 		return NULL;
 	return physical < direct_end() ? direct(physical) : NULL;

@@ -35,7 +35,7 @@ struct processor_memory {
 
 static struct guest *processors[MOST_PROCESSORS];
 static unsigned count;
-static uint64_t tables, nested_tables;
+static uint64_t tables;
 static const struct silicon *made_of;
 
 uint64_t processors_memory(void)
@@ -43,10 +43,9 @@ uint64_t processors_memory(void)
 	return (MOST_PROCESSORS + 1) * sizeof(struct processor_memory);
 }
 
-void processors_init(uint64_t root, uint64_t nested_root, const struct silicon *silicon)
+void processors_init(uint64_t root, const struct silicon *silicon)
 {
 	tables = root;
-	nested_tables = nested_root;
 	made_of = silicon;
 }
 
@@ -66,7 +65,7 @@ static void prepare_vmcb(struct vmcb *vmcb)
 	memset(vmcb, 0, sizeof(*vmcb));
 	vmcb->msr_permissions = msr_permissions();
 	vmcb->nested_paging = NESTED_PAGING_ENABLE;
-	vmcb->nested_cr3 = nested_tables;
+	vmcb->nested_cr3 = nested_root(true);
 	vmcb->pat = PAT_RESET;
 }
 

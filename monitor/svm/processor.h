@@ -12,9 +12,8 @@
 /* Bytes that MOST_PROCESSORS need of the pool of pages. */
 uint64_t processors_memory(void);
 
-/* `root`: the monitor's page tables; `nested_root`: the guest's; `silicon`: what all processors are
-   made of. */
-void processors_init(uint64_t root, uint64_t nested_root, const struct silicon *silicon);
+/* `root`: the monitor's page tables; `silicon`: what all processors are made of. */
+void processors_init(uint64_t root, const struct silicon *silicon);
 
 /* Makes the processor that calls one of the guest's: all but its architectural state, which is
    zero. Ends the run if there are more than MOST_PROCESSORS. */

@@ -5,6 +5,7 @@
 
 #include "monitor/host/cpu.h"
 #include "monitor/host/lapic.h"
+#include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/startup.h"
@@ -109,6 +110,9 @@ bool apic_base_write(struct guest *guest, uint64_t value)
 		enter_x2apic(guest);
 	guest->x2apic = x2apic;
 	guest->apic_off = !on;
+	guest->vmcb->nested_cr3 = nested_root(on && !x2apic);
+	guest->stale_translations = true;
+	interp_forget(&guest->vcpu);
 	if (!on && !was_off)
 		lapic_turn_off(value & BASE_BOOT_PROCESSOR);
 	if (on && was_off)

@@ -92,6 +92,29 @@ static inline void pic_close(void)
 	lapic_write(REGISTER_LINT0, LVT_MASKED);
 }
 
+enum { PIT_HZ = 1193182 };
+
+static inline void send(uint32_t to, uint32_t command)
+{
+	lapic_write(REGISTER_ICR_HIGH, to << 24);
+	lapic_write(REGISTER_ICR, command);
+	while (lapic_read(REGISTER_ICR) & 0x1000)
+		;
+}
+
+/* By the PIT's second counter, in its own time. */
+static inline void wait_ms(unsigned ms)
+{
+	while (ms--) {
+		outb(0x61, (uint8_t)((inb(0x61) & ~2) | 1));
+		outb(0x43, 0xb0);
+		outb(0x42, (uint8_t)(PIT_HZ / 1000));
+		outb(0x42, PIT_HZ / 1000 >> 8);
+		while (!(inb(0x61) & 0x20))
+			;
+	}
+}
+
 static inline uint64_t read_tsc(void)
 {
 	uint32_t low, high;
