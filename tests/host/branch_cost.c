@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts the host's instructions for each branch that the monitor interprets and records: the
- * monitor's own objects, linked into a program of the build machine, run a loop of guest code while
- * the parent process steps through it (PTRACE_SINGLESTEP) and counts. The number is the same on
- * every run. Prints a line of `make bench`.
+ * Counts the host's instructions for each branch that the monitor interprets and records, by BTS
+ * and by Intel PT: the monitor's own objects, linked into a program of the build machine, run a
+ * loop of guest code while the parent process steps through it (PTRACE_SINGLESTEP) and counts. The
+ * numbers are the same on every run. Prints lines of `make bench`.
  */
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
 #include "monitor/trace.h"
 #include "tests/host/interp_rig.h"
 
 enum { ROUNDS = 40, BRANCHES_A_ROUND = 6, AREA = RIG_DATA, BUFFER = RIG_DATA + 0x1000 };
-enum { SLOTS = ROUNDS * BRANCHES_A_ROUND + 4 };
+enum { SLOTS = 2 * ROUNDS * BRANCHES_A_ROUND, RANGE = 0x200000, RANGE_BYTES = 0x4000 };
+enum {
+	INSTRUCTIONS_A_ROUND = 25,
+	PACKET_BYTES_A_ROUND = 4
+}; /* seven bits of TNT; TIP with two bytes */
+enum unit { BTS, PT };
 
 void platform_performance_interrupt(struct vcpu *vcpu)
 {
 }
 
-/* Six taken branches a round and three that are not, between instructions of a compiler's mix. RBX
+/* Six taken branches a round and four that are not, between instructions of a compiler's mix. RBX
    points to data, RSI to `callee`. */
 __asm__(".pushsection .rodata\n"
 	"loop: movl (%rbx), %eax\n\t addl $1, %eax\n\t movl %eax, (%rbx)\n\t testl %eax, %eax\n\t"
@@ -33,78 +39,143 @@ __asm__(".pushsection .rodata\n"
 	"loop_end: .popsection");
 extern const uint8_t loop[], callee[], loop_end[];
 
-static void prepare(void)
+static void record_by_bts(void)
 {
-	static struct silicon silicon;
-	uint64_t *area;
+	uint64_t *area = (void *)(rig.memory + AREA);
 
-	rig_reset();
-	silicon.profile = profile_get(0);
-	silicon.pmu = pmu_clean;
-	silicon.pt = pt_clean;
-	silicon.pebs = pebs_clean;
-	ds_make(&silicon.ds, &(struct ds_behaviour){0});
-	trace_reset(&rig.vcpu, &silicon);
-	area = (void *)(rig.memory + AREA);
 	area[BTS_BASE] = area[BTS_INDEX] = RIG_BASE + BUFFER;
 	area[BTS_MAXIMUM] = area[BTS_BASE] + SLOTS * RECORD_BYTES;
 	area[BTS_THRESHOLD] = area[BTS_MAXIMUM] + RECORD_BYTES;
 	ds_write_msr(&rig.vcpu, MSR_DS_AREA, RIG_BASE + AREA);
 	ds_write_msr(&rig.vcpu, MSR_DEBUGCTL, 0xc0);
+}
+
+/* Into one range; packets of branches alone, with returns compressed, as a tracer has by default.
+ */
+static void record_by_pt(void)
+{
+	struct retired wrmsr = {.from = rig.vcpu.rip, .rip = rig.vcpu.rip, .kind = RETIRED};
+
+	pt_write_msr(&rig.vcpu, MSR_RTIT_OUTPUT_BASE, RANGE);
+	pt_write_msr(&rig.vcpu, MSR_RTIT_OUTPUT_MASK_PTRS, RANGE_BYTES - 1);
+	pt_write_msr(&rig.vcpu, MSR_RTIT_CTL, CTL_TRACE_EN | CTL_OS | CTL_USER | CTL_BRANCH_EN);
+	pt_retired(&rig.vcpu, &wrmsr);
+}
+
+static void prepare(enum unit unit)
+{
+	static struct silicon silicon;
+
+	rig_reset();
+	for (unsigned n = 0; !silicon.profile || strcmp(silicon.profile->name, "icelake"); n++)
+		silicon.profile = profile_get(n);
+	silicon.pmu = pmu_clean;
+	silicon.pt = pt_clean;
+	silicon.pebs = pebs_clean;
+	ds_make(&silicon.ds, &(struct ds_behaviour){0});
+	trace_reset(&rig.vcpu, &silicon);
 	rig_code(RIG_CODE, loop, (size_t)(loop_end - loop));
 	rig.vcpu.gpr[RBX] = RIG_BASE + RIG_DATA + 0x800;
 	rig.vcpu.gpr[RSI] = RIG_BASE + RIG_CODE + (uint64_t)(callee - loop);
 	rig.vcpu.gpr[RCX] = ROUNDS;
+	unit == BTS ? record_by_bts() : record_by_pt();
 }
 
-static uint64_t records(void)
+/* Bytes that the unit has written. */
+static uint64_t bytes_written(enum unit unit)
 {
 	const uint64_t *area = (void *)(rig.memory + AREA);
+	uint64_t pointers = 0;
 
-	return (area[BTS_INDEX] - area[BTS_BASE]) / RECORD_BYTES;
+	if (unit == BTS)
+		return area[BTS_INDEX] - area[BTS_BASE];
+	pt_read_msr(&rig.vcpu, MSR_RTIT_OUTPUT_MASK_PTRS, &pointers);
+	return pointers >> 32;
 }
 
-/* The child: the loop once to decode it, then between two signals. Its status: 0 if all branches
-   were recorded. */
-static void child(void)
+static bool is_recorded(enum unit unit, uint64_t bytes)
 {
-	prepare();
-	while (interp_run(&rig.vcpu, 200) != INTERP_HALTED)
-		;
+	if (unit == BTS)
+		return bytes == (ROUNDS * BRANCHES_A_ROUND - 1) * RECORD_BYTES;
+	return bytes / PACKET_BYTES_A_ROUND >= ROUNDS - 1 &&
+	       bytes < 2 * ROUNDS * PACKET_BYTES_A_ROUND;
+}
+
+static void run_loop(void)
+{
 	rig.vcpu.halted = false;
 	rig.vcpu.rip = RIG_BASE + RIG_CODE;
 	rig.vcpu.gpr[RCX] = ROUNDS;
-	((uint64_t *)(void *)(rig.memory + AREA))[BTS_INDEX] = RIG_BASE + BUFFER;
-	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-	kill(getpid(), SIGSTOP);
 	while (interp_run(&rig.vcpu, 200) != INTERP_HALTED)
 		;
+}
+
+/* The child: the loop once to decode it, then between two signals; bytes to `pipe`. */
+static _Noreturn void child(enum unit unit, int pipe)
+{
+	uint64_t before, bytes;
+
+	prepare(unit);
+	run_loop();
+	before = bytes_written(unit);
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	kill(getpid(), SIGSTOP);
-	_exit(records() != ROUNDS * BRANCHES_A_ROUND - 1);
+	run_loop();
+	kill(getpid(), SIGSTOP);
+	bytes = bytes_written(unit) - before;
+	_exit(!is_recorded(unit, bytes) || write(pipe, &bytes, sizeof(bytes)) != sizeof(bytes));
+}
+
+static void stopped(pid_t pid, int *status)
+{
+	if (waitpid(pid, status, 0) == pid && WIFSTOPPED(*status))
+		return;
+	fprintf(stderr, "branch_cost: the loop did not run\n");
+	exit(2);
+}
+
+/* Host instructions of the loop, and in `bytes` those that the unit wrote meanwhile. */
+static unsigned long measure(enum unit unit, uint64_t *bytes)
+{
+	unsigned long steps = 0;
+	int status, ends[2];
+	pid_t pid;
+
+	if (pipe(ends) || (pid = fork()) < 0)
+		exit(2);
+	if (!pid)
+		child(unit, ends[1]);
+	stopped(pid, &status);
+	do {
+		ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL);
+		stopped(pid, &status);
+		steps++;
+	} while (WSTOPSIG(status) == SIGTRAP);
+	ptrace(PTRACE_CONT, pid, NULL, NULL);
+	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) ||
+	    read(ends[0], bytes, sizeof(*bytes)) != sizeof(*bytes)) {
+		fprintf(stderr, "branch_cost: the loop was not recorded\n");
+		exit(2);
+	}
+	return steps;
+}
+
+static void print_figure(const char *name, double value, const char *unit)
+{
+	printf("# bench name=%s val=%.*f unit=%s\n", name, value < 10 ? 2 : 1, value, unit);
 }
 
 int main(void)
 {
-	pid_t pid = fork();
-	unsigned long steps = 0;
-	int status;
+	uint64_t bytes;
+	double bts, pt;
 
-	if (!pid)
-		child();
-	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-		return 2;
-	do {
-		ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL);
-		if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-			return 2;
-		steps++;
-	} while (WSTOPSIG(status) == SIGTRAP);
-	ptrace(PTRACE_CONT, pid, NULL, NULL);
-	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status)) {
-		fprintf(stderr, "branch_cost: the loop was not recorded\n");
-		return 2;
-	}
-	printf("# bench name=branch_instructions val=%.1f unit=instructions\n",
-	       (double)steps / (ROUNDS * BRANCHES_A_ROUND));
+	bts = (double)measure(BTS, &bytes) / (ROUNDS * BRANCHES_A_ROUND);
+	pt = (double)measure(PT, &bytes) / (ROUNDS * BRANCHES_A_ROUND);
+	print_figure("branch_instructions", bts, "instructions");
+	print_figure("branch_instructions_pt", pt, "instructions");
+	print_figure("branch_pt_over_bts", pt / bts, "ratio");
+	print_figure("pt_instruction_bits", 8.0 * (double)bytes / (ROUNDS * INSTRUCTIONS_A_ROUND),
+		     "bits");
 	return 0;
 }

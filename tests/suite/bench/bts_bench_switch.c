@@ -13,6 +13,7 @@
 #include "kernel/trace/pebs/pebs.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
+#include "lib/format.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
 #include "tests/lib/insntrace.h"
@@ -297,16 +298,25 @@ TEST(samples_bench_switch, .group = "bench", .ids = "", .needs = NEED_SAMPLES,
 
 enum { PT_SWITCHES = 50 };
 
+/* The name says how the kernel switches on this processor. */
+static void print_pt_figure(const char *what, uint64_t value, const char *unit)
+{
+	char name[48];
+
+	format(name, sizeof(name), "pt_switch_%s_%s", pt_caps()->xsaves ? "xsaves" : "msrs", what);
+	test_figure(name, value, unit);
+}
+
 /* Of a thread that is traced by Intel PT; packets that a switch alone leaves: PSB to PSBEND. */
 TEST(pt_bench_switch, .group = "bench", .ids = "", .needs = NEED_PT,
      .claim =
-	     "figures: instructions of tracing in a switch of a thread that Intel PT traces, and the "
-	     "bytes that it leaves",
+	     "figures: instructions and WRMSR of tracing in a switch of a thread that Intel PT traces, "
+	     "by XSAVES or by MSRs, and the bytes of packets that it leaves",
      .source = "docs/design.md#budgets")
 {
 	struct insntrace_config config = insntrace_config(2, 2, 0);
 	struct insntrace_state before, after;
-	uint64_t steps;
+	struct cost cost;
 
 	test_pin();
 	config.control = RTIT_CTL_BRANCH_EN;
@@ -314,7 +324,7 @@ TEST(pt_bench_switch, .group = "bench", .ids = "", .needs = NEED_PT,
 	EXPECT_EQ(insntrace_allocate_buffer(NULL, &config, 0), 0);
 	EXPECT_EQ(insntrace_assign_thread(NULL, 0, current_task()), 0);
 	EXPECT_EQ(insntrace_start(NULL), 0);
-	steps = instructions_of(leave_and_come, this_cpu()) - instructions_of(nothing, NULL);
+	cost = cost_of_switch();
 	EXPECT_EQ(insntrace_stop(NULL), 0);
 	EXPECT_EQ(insntrace_get_buffer_state(NULL, 0, &before), 0);
 	EXPECT_EQ(insntrace_start(NULL), 0);
@@ -329,9 +339,10 @@ TEST(pt_bench_switch, .group = "bench", .ids = "", .needs = NEED_PT,
 	insntrace_release_thread(NULL, 0);
 	EXPECT_EQ(insntrace_terminate(NULL), 0);
 	EXPECT(after.available > before.available && !after.flags);
-	test_figure("pt_switch_instructions", steps, "instructions");
-	test_figure("pt_switch_bytes", (after.available - before.available) / (PT_SWITCHES - 1),
-		    "bytes");
+	EXPECT_EQ(cost.writes > 0, !pt_caps()->xsaves);
+	print_pt_figure("instructions", cost.instructions, "instructions");
+	print_pt_figure("writes", cost.writes, "WRMSR");
+	print_pt_figure("bytes", (after.available - before.available) / (PT_SWITCHES - 1), "bytes");
 }
 
 #define TRIES 10
