@@ -190,6 +190,12 @@ uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical)
 	return platform_is_memory(physical) ? platform_guest_page(physical) : NULL;
 }
 
+bool platform_pt_is_apic(struct vcpu *vcpu, uint64_t physical)
+{
+	(void)vcpu;
+	return platform_takes_writes(physical);
+}
+
 uint64_t platform_pt_tsc(struct vcpu *vcpu)
 {
 	(void)vcpu;

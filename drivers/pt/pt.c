@@ -15,6 +15,7 @@
 
 static struct pt_caps caps;
 static struct pt_found found;
+static bool (*is_trace_memory)(uint64_t physical, uint64_t bytes);
 
 static bool bit(uint32_t word, unsigned n)
 {
@@ -72,8 +73,9 @@ static void detect(void)
 	caps.psb_frequencies = (uint16_t)(leaf.ebx >> 16);
 }
 
-void pt_init(void)
+void pt_init(bool (*is_memory)(uint64_t physical, uint64_t bytes))
 {
+	is_trace_memory = is_memory;
 	caps = (struct pt_caps){0};
 	found = (struct pt_found){0};
 	detect();
@@ -156,6 +158,23 @@ static int check_ranges(const struct pt_configuration *configuration)
 	return 0;
 }
 
+/*
+ * The processor writes wherever a table says, to code and tables too; it signals no error for the
+ * local APIC's page, and may signal none for memory that the platform keeps: 36.2.6.4.
+ */
+static bool is_in_memory(const struct pt_buffer *buffer)
+{
+	uint64_t size = CHUNK_BYTES << buffer->order,
+		 table_size = (buffer->count + 1) * sizeof(buffer->table[0]);
+
+	for (size_t n = 0; n < buffer->count; n++)
+		if (!is_trace_memory(buffer->chunks[n], size) ||
+		    (buffer->chunks[n] < buffer->table_address + table_size &&
+		     buffer->table_address < buffer->chunks[n] + size))
+			return false;
+	return is_trace_memory(buffer->table_address, table_size);
+}
+
 /* Table 36-3 and "ToPA errors": 36.2.6.2. */
 static int check_buffer(const struct pt_buffer *buffer)
 {
@@ -167,7 +186,7 @@ static int check_buffer(const struct pt_buffer *buffer)
 	for (size_t n = 0; n < buffer->count; n++)
 		if (buffer->chunks[n] & ((CHUNK_BYTES << buffer->order) - 1))
 			return -EINVAL;
-	return 0;
+	return is_in_memory(buffer) ? 0 : -EINVAL;
 }
 
 /* END leads back to this table: it is needed after a STOP too where topa_many is not. */

@@ -35,8 +35,11 @@ struct pt_caps {
 	uint16_t mtc_periods, cycle_thresholds, psb_frequencies;
 };
 
-/* Detects Intel PT. Boot, once. */
-void pt_init(void);
+/*
+ * Detects Intel PT. Boot, once. `is_memory` says whether all bytes from a physical address on are
+ * memory that a trace may be written to; pt_prepare() calls it.
+ */
+void pt_init(bool (*is_memory)(uint64_t physical, uint64_t bytes));
 
 /* What pt_init() found. Any context. */
 const struct pt_caps *pt_caps(void);
@@ -95,8 +98,9 @@ int pt_check(const struct pt_configuration *configuration);
 /*
  * Prepares `trace` from its buffer and configuration: writes the table, marks the buffer's end,
  * begins at chunk 0. -ENODEV: no Intel PT with ToPA; -EINVAL: a buffer or a value that is out of
- * range; -EOPNOTSUPP: the processor has no such filter, packet, or table of more than one chunk. A
- * refusal changes nothing. Any CPU, while the trace is not started.
+ * range, or a chunk or a table where no trace may be written, or a table inside a chunk;
+ * -EOPNOTSUPP: the processor has no such filter, packet, or table of more than one chunk. A refusal
+ * changes nothing. Any CPU, while the trace is not started.
  */
 int pt_prepare(struct pt_trace *trace);
 

@@ -10,7 +10,7 @@
 #include "lib/string.h"
 
 struct span {
-	uint64_t next, end; /* fresh pages: [next, end) */
+	uint64_t first, next, end; /* fresh pages: [next, end) */
 };
 
 static struct spinlock lock;
@@ -42,7 +42,7 @@ static void add_span(const struct boot_info *info, unsigned first, uint64_t star
 	}
 	if (start >= end || span_count == SPANS)
 		return;
-	spans[span_count++] = (struct span){.next = start, .end = end};
+	spans[span_count++] = (struct span){.first = start, .next = start, .end = end};
 	total_pages += (end - start) / PAGE_SIZE;
 }
 
@@ -60,6 +60,15 @@ void page_init(const struct boot_info *info)
 		add_span(info, 0, start, end);
 	}
 	free_pages = total_pages;
+}
+
+bool page_is_managed(uint64_t physical, uint64_t bytes)
+{
+	for (const struct span *span = spans; span < spans + span_count; span++)
+		if (physical >= span->first && physical < span->end &&
+		    bytes <= span->end - physical)
+			return true;
+	return false;
 }
 
 static uint64_t run_bytes(unsigned order)

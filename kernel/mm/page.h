@@ -5,6 +5,7 @@
 
 #include "abi/boot_info.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,9 @@ void page_free_run(uint64_t physical, unsigned order);
 
 /* Memory is out for page_alloc() while no more than `pages` are free; 0 at boot. For tests. */
 void page_keep_back(uint64_t pages);
+
+/* True if page_alloc() may hand out all of these bytes: RAM, and none of the kernel's own. */
+bool page_is_managed(uint64_t physical, uint64_t bytes);
 
 /* Pages that are free, and pages there were at boot. */
 uint64_t page_free_count(void);

@@ -4,6 +4,7 @@
 #include "drivers/pt/pt.h"
 #include "kernel/console.h"
 #include "kernel/mm/area.h"
+#include "kernel/mm/page.h"
 #include "kernel/panic.h"
 #include "kernel/trace/context.h"
 
@@ -51,7 +52,7 @@ void trace_init(void)
 	ds_probe(&caps, idle);
 	ds_init(&caps);
 	pmu_init();
-	pt_init();
+	pt_init(page_is_managed);
 	trace_init_pmi();
 	trace_init_work();
 	init_units(this_cpu(), idle);

@@ -138,18 +138,23 @@ void pt_rule_region_full(struct vcpu *vcpu, uint64_t entry)
 	find_region(vcpu, &entry);
 }
 
-/* Of `count` bytes those that fit into `room` and into the page at `physical`; 0: Error. */
+/*
+ * Of `count` bytes those that fit into `room` and into the page at `physical`; 0: Error, which
+ * 36.2.6.4 allows where there is no memory. For the local APIC's page "no error is signaled": they
+ * are lost.
+ */
 static unsigned store(struct vcpu *vcpu, uint64_t physical, const uint8_t *bytes, unsigned count,
 		      uint64_t room)
 {
 	unsigned at = physical % PAGE_BYTES;
 	uint8_t *page = find_page(vcpu, OUTPUT_PAGE, physical & ENTRY_ADDRESS);
 
-	if (!page)
+	if (!page && !platform_pt_is_apic(vcpu, physical & ENTRY_ADDRESS))
 		return fails(vcpu);
 	count = count < PAGE_BYTES - at ? count : PAGE_BYTES - at;
 	count = count < room ? count : (unsigned)room;
-	memcpy(page + at, bytes, count);
+	if (page)
+		memcpy(page + at, bytes, count);
 	return count;
 }
 

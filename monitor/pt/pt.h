@@ -54,9 +54,10 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired);
 void pt_event(struct vcpu *vcpu, const struct branch *event);
 void pt_cr3(struct vcpu *vcpu);
 
-/* The caller's: a page of the guest's memory, NULL where there is no memory; the guest's TSC; a
-   region with INT is full. */
+/* The caller's: a page of the guest's memory, NULL where there is no memory; whether it is the
+   local APIC's; the guest's TSC; a region with INT is full. */
 uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical);
+bool platform_pt_is_apic(struct vcpu *vcpu, uint64_t physical);
 uint64_t platform_pt_tsc(struct vcpu *vcpu);
 void platform_pt_interrupt(struct vcpu *vcpu);
 

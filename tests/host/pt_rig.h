@@ -15,7 +15,7 @@
 #include "monitor/silicon.h"
 #include "tests/host/pt_program.h"
 
-enum { TOPA = 0x80000, REGIONS = 0x200000, MOST = 400000 };
+enum { TOPA = 0x80000, REGIONS = 0x200000, MOST = 400000, APIC = 0xfee00000 };
 enum { CTL_DEFAULT = CTL_TRACE_EN | CTL_OS | CTL_USER | CTL_TOPA | CTL_BRANCH_EN };
 
 static const struct pt_enumeration everything = {.eax = 1,
@@ -36,6 +36,11 @@ static bool expecting;
 uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical)
 {
 	return platform_is_memory(physical) ? platform_guest_page(physical) : NULL;
+}
+
+bool platform_pt_is_apic(struct vcpu *vcpu, uint64_t physical)
+{
+	return physical == APIC;
 }
 
 uint64_t platform_pt_tsc(struct vcpu *vcpu)

@@ -106,6 +106,90 @@ static void bad_tables_are_errors(void **state)
 	}
 }
 
+/* --- Memory that is not the guest's: 36.2.6.4 ---------------------------------------------------
+ */
+
+enum { KEPT = RIG_MEMORY, MIXED = 0x60000, RUN = 30000 };
+
+/* The same program without a trace leaves the same memory, but from `from` up to `to`. */
+static void assert_only_written(uint64_t from, uint64_t to)
+{
+	uint8_t *traced = malloc(RIG_MEMORY);
+
+	memcpy(traced, rig.memory, RIG_MEMORY);
+	of(&everything);
+	make_program(1, false);
+	memcpy(rig.memory + TOPA, traced + TOPA, PAGE);
+	run(RUN, false);
+	memcpy(rig.memory + from, traced + from, to - from);
+	for (size_t at = 0; at < RIG_MEMORY; at++)
+		if (traced[at] != rig.memory[at])
+			fail_msg("%zx was written", at);
+	free(traced);
+}
+
+/* A table of `entries`, which is at `base`, is used from `pointers` on. Returns the status. */
+static uint64_t run_with(const uint64_t entries[3], uint64_t base, uint64_t pointers)
+{
+	uint64_t status;
+
+	of(&everything);
+	make_program(1, false);
+	for (unsigned n = 0; n < 3; n++)
+		*topa(n) = entries[n];
+	write_msr(MSR_RTIT_OUTPUT_BASE, base);
+	write_msr(MSR_RTIT_OUTPUT_MASK_PTRS, pointers);
+	write_ctl(CTL_DEFAULT | CTL_DIS_RETC);
+	run(RUN, false);
+	status = read_msr(MSR_RTIT_STATUS);
+	write_ctl(0);
+	return status & (STATUS_ERROR | STATUS_STOPPED | STATUS_TRIGGER_EN);
+}
+
+/* A device, memory that the platform keeps, a table in either. */
+static void other_memory_is_an_error(void **state)
+{
+	static const struct {
+		uint64_t entries[3], base;
+	} bad[] = {
+		{{RIG_DEVICE, TOPA | 1}, TOPA},
+		{{KEPT, TOPA | 1}, TOPA},
+		{{(1ull << 40) - PAGE, TOPA | 1}, TOPA},
+		{{0}, RIG_DEVICE},
+		{{0}, KEPT},
+	};
+
+	for (unsigned n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
+		assert_int_equal(run_with(bad[n].entries, bad[n].base, 0), STATUS_ERROR);
+		assert_int_equal(executed, 0);
+		assert_only_written(0, 0);
+	}
+}
+
+static void other_memory_is_an_error_once_it_is_reached(void **state)
+{
+	static const uint64_t leads_away[3] = {REGIONS, KEPT | 1}, region[3] = {MIXED | 5 << 6};
+
+	assert_int_equal(run_with(leads_away, TOPA, 0), STATUS_ERROR);
+	assert_int_equal(rig.memory[REGIONS], 0x02);
+	assert_only_written(REGIONS, REGIONS + PAGE);
+	assert_int_equal(run_with(region, TOPA, (uint64_t)(RIG_DEVICE - MIXED - PAGE) << 32),
+			 STATUS_ERROR);
+	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_MASK_PTRS) >> 32, RIG_DEVICE - MIXED);
+	assert_only_written(RIG_DEVICE - PAGE, RIG_DEVICE);
+}
+
+/* "No error is signaled": they are lost, and output goes on in the next region. */
+static void packets_to_the_apic_are_lost(void **state)
+{
+	static const uint64_t entries[3] = {APIC, REGIONS, TOPA | 1};
+
+	assert_int_equal(run_with(entries, TOPA, 0), STATUS_TRIGGER_EN);
+	assert_int_not_equal(rig.memory[REGIONS], 0);
+	assert_only_written(REGIONS, REGIONS + PAGE);
+	assert_int_equal(run_with(entries, APIC, 0), STATUS_ERROR); /* as a table */
+}
+
 static void one_range_is_a_ring(void **state)
 {
 	of(&everything);
@@ -188,6 +272,9 @@ int main(void)
 		cmocka_unit_test(a_full_region_is_an_error),
 		cmocka_unit_test(full_regions_interrupt),
 		cmocka_unit_test(bad_tables_are_errors),
+		cmocka_unit_test(other_memory_is_an_error),
+		cmocka_unit_test(other_memory_is_an_error_once_it_is_reached),
+		cmocka_unit_test(packets_to_the_apic_are_lost),
 		cmocka_unit_test(one_range_is_a_ring),
 		cmocka_unit_test(reserved_bits_fault),
 		cmocka_unit_test(tracing_locks_the_registers),

@@ -9,12 +9,20 @@
 
 enum { ORDER = 1, CHUNKS = 3, BYTES = 4096 << ORDER, ENTRY_SIZE = 1 << 6 };
 #define TABLE  0x7000ull
+#define KEPT   0x51000ull
 #define BRANCH (RTIT_CTL_BRANCH_EN | RTIT_CTL_OS)
 
 static const uint64_t chunks[CHUNKS] = {0x10000, 0x40000, 0x22000};
 static uint64_t table[CHUNKS + 2];
 static uint8_t last[BYTES];
 static struct pt_trace trace;
+
+/* The machine has 1 MiB, less one page. */
+static bool is_memory(uint64_t physical, uint64_t bytes)
+{
+	return physical + bytes <= 0x100000 &&
+	       (physical + bytes <= KEPT || physical >= KEPT + 4096);
+}
 
 /* Leaf 14H of Skylake. */
 static int start(void **state)
@@ -43,7 +51,7 @@ static int start(void **state)
 			   .last_end = last + BYTES},
 		.configuration = {.control = BRANCH},
 	};
-	pt_init();
+	pt_init(is_memory);
 	fake_log_clear();
 	return 0;
 }
@@ -70,7 +78,7 @@ static void keeps_what_reset_left(void **state)
 	fake_msr(IA32_RTIT_OUTPUT_MASK_PTRS)->value = 0x7f;
 	fake_msr(IA32_RTIT_CR3_MATCH)->value = 0x5000;
 	fake_msr(IA32_RTIT_ADDR0_A + 3)->value = 9;
-	pt_init();
+	pt_init(is_memory);
 	assert_int_equal(pt_found()->control, 4);
 	assert_int_equal(pt_found()->status, 0x20);
 	assert_int_equal(pt_found()->output_base, 0x3000);
@@ -89,7 +97,7 @@ static void broadwell_traces_branches_always(void **state)
 	assert_int_equal(pt_prepare(&trace), 0);
 	for (unsigned n = 0; n < sizeof(broadwell) / sizeof(broadwell[0]); n++) {
 		fake_cpu.leaf[1].eax = broadwell[n];
-		pt_init();
+		pt_init(is_memory);
 		trace.configuration.control = RTIT_CTL_OS;
 		assert_int_equal(pt_prepare(&trace), -EOPNOTSUPP);
 		trace.configuration.control = BRANCH;
@@ -101,31 +109,31 @@ static void broadwell_traces_branches_always(void **state)
 static void detects_ranges_without_psb_frequencies(void **state)
 {
 	fake_cpu.leaf[0x14].ebx = 5;
-	pt_init();
+	pt_init(is_memory);
 	assert_int_equal(pt_caps()->ranges, 2);
 	fake_cpu.leaf[0x14].eax = 0;
-	pt_init();
+	pt_init(is_memory);
 	assert_int_equal(pt_caps()->ranges, 0);
 	assert_int_equal(pt_caps()->psb_frequencies, 0);
 	/* EAX[2:0] of leaf 14H.1 counts only where there is filtering by address. */
 	fake_cpu.leaf[0x14] = (struct cpuid_result){.eax = 1, .ebx = 1, .ecx = 7};
-	pt_init();
+	pt_init(is_memory);
 	assert_int_equal(pt_caps()->ranges, 0);
 }
 
 static void detects_nothing(void **state)
 {
 	fake_cpu.leaf[7].ebx = 0;
-	pt_init();
+	pt_init(is_memory);
 	assert_false(pt_caps()->present);
 	assert_int_equal(pt_prepare(&trace), -ENODEV);
 	fake_cpu.leaf[7].ebx = 1 << 25;
 	fake_cpu.leaf[0].eax = 0x13;
-	pt_init();
+	pt_init(is_memory);
 	assert_false(pt_caps()->present);
 	fake_cpu.leaf[0].eax = 0x14;
 	fake_cpu.leaf[0].ebx = 0;
-	pt_init();
+	pt_init(is_memory);
 	assert_false(pt_caps()->present);
 }
 
@@ -152,7 +160,7 @@ static void table_is_circular(void **state)
 static void one_chunk_where_there_is_one(void **state)
 {
 	fake_cpu.leaf[0x14].ecx = 1;
-	pt_init();
+	pt_init(is_memory);
 	assert_int_equal(pt_prepare(&trace), -EOPNOTSUPP);
 	assert_int_equal(table[0], 0x7777777777777777);
 	trace.buffer.count = 1;
@@ -182,6 +190,27 @@ static void refuses_buffers(void **state)
 	REFUSED(trace.buffer.table = NULL, EINVAL);
 	REFUSED(trace.buffer.last_end = NULL, EINVAL);
 	REFUSED(trace.buffer.table_address = 0x7008, EINVAL);
+}
+
+/* Code of the kernel, a device, and the table itself: the processor would write there. */
+static void refuses_other_memory(void **state)
+{
+	static const uint64_t others[][CHUNKS] = {
+		{0x10000, KEPT & ~(BYTES - 1ull), 0x22000}, /* its last page */
+		{0x10000, 0x40000, 0xfee00000},
+		{0x100000, 0x40000, 0x22000},
+		{0x10000, 0x40000, TABLE & ~(BYTES - 1ull)},
+	};
+	static const uint64_t beside[CHUNKS] = {0x4e000, 0x52000, 0xfe000};
+	const struct pt_trace good = trace;
+
+	for (unsigned n = 0; n < sizeof(others) / sizeof(others[0]); n++)
+		REFUSED(trace.buffer.chunks = others[n], EINVAL);
+	REFUSED(trace.buffer.table_address = KEPT, EINVAL);
+	REFUSED(trace.buffer.table_address = 0x100000, EINVAL);
+	trace = good;
+	trace.buffer.chunks = beside;
+	assert_int_equal(pt_prepare(&trace), 0);
 }
 
 static void refuses_configurations(void **state)
@@ -377,6 +406,7 @@ int main(void)
 		cmocka_unit_test_setup(table_is_circular, start),
 		cmocka_unit_test_setup(one_chunk_where_there_is_one, start),
 		cmocka_unit_test_setup(refuses_buffers, start),
+		cmocka_unit_test_setup(refuses_other_memory, start),
 		cmocka_unit_test_setup(refuses_configurations, start),
 		cmocka_unit_test_setup(starts_status_first_control_last, start),
 		cmocka_unit_test_setup(refused_control_starts_nothing, start),
