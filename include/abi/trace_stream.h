@@ -85,6 +85,7 @@ enum trace_item_tag {
 	TRACE_ITEM_ENTRIES = 10,  /* uint64_t each: where interrupts and system calls enter */
 	TRACE_ITEM_PROGRAM = 11,  /* text: STREAM: the program's file */
 	TRACE_ITEM_VIEW = 12,	  /* uint32_t: STREAM: PTRACE_BTS_USER and _KERNEL */
+	TRACE_ITEM_CR3 = 13,	  /* uint64_t: STREAM: CR3 while the program runs, as in PIP */
 };
 
 struct trace_total {

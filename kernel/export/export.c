@@ -192,7 +192,8 @@ static uint32_t view_number(unsigned view)
 	       (view & TRACE_KERNEL ? PTRACE_BTS_KERNEL : 0);
 }
 
-static void send_stream(uint32_t id, enum export_what what, const char *name, uint32_t checksum)
+static void send_stream(const struct task *task, uint32_t id, enum export_what what,
+			const char *name, uint32_t checksum)
 {
 	size_t used = 0;
 
@@ -202,6 +203,8 @@ static void send_stream(uint32_t id, enum export_what what, const char *name, ui
 	if (checksum)
 		add_number(&used, TRACE_ITEM_CHECKSUM, checksum, 4);
 	add_number(&used, TRACE_ITEM_VIEW, view_number(view_of(what)), 4);
+	if (task && task->context)
+		add_number(&used, TRACE_ITEM_CR3, task->context->root, 8);
 	frame_send(&line, header_of(TRACE_FRAME_STREAM, id), payload, used);
 }
 
@@ -287,7 +290,7 @@ static void enter(struct export_stream *stream, int error, const char *name, uin
 		return;
 	}
 	stream_count++;
-	send_stream(stream->block.header.stream, stream->what, name, checksum);
+	send_stream(stream->task, stream->block.header.stream, stream->what, name, checksum);
 	stream->next = streams;
 	streams = stream;
 }
@@ -300,7 +303,7 @@ void export_task(struct task *task, enum export_what what, const char *name, uin
 	take_line();
 	stream = records_branches() ? new_stream(task, what, task->pid) : NULL;
 	if (!records_branches()) {
-		send_stream(task->pid, what, name, checksum);
+		send_stream(task, task->pid, what, name, checksum);
 	} else if (stream) {
 		wish = options_of(stream);
 		enter(stream, bts_attach(task, &wish, &stream->tracer), name, checksum);
@@ -308,6 +311,17 @@ void export_task(struct task *task, enum export_what what, const char *name, uin
 		printk("# export: %s is not traced: no memory, or too many tasks\n", name);
 	}
 	packets_start();
+	give_line();
+}
+
+void export_free_root(uint64_t root)
+{
+	if (!export_on) {
+		page_free(root);
+		return;
+	}
+	take_line();
+	packets_free_root(root);
 	give_line();
 }
 

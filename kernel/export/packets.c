@@ -3,18 +3,22 @@
 
 #include "abi/ptrace_bts.h"
 #include "drivers/clock/tsc.h"
+#include "drivers/pt/pt.h"
 #include "drivers/pt/registers.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/export/export.h"
+#include "kernel/mm/page.h"
 #include "kernel/options.h"
 #include "kernel/trace/pt/insntrace.h"
 #include "lib/string.h"
 
 #define CHUNK_ORDER_MOST INSNTRACE_ORDER_MOST
-#define PAGE_BYTES	 4096ull
+
+#define USER_LAST 0x00007ffffffffffful
 
 static bool is_on, is_started;
+static uint64_t kept;	/* roots that packets name, each with the address of the next */
 static unsigned traced; /* what packets_start() was called for */
 static struct trace_total totals[MAX_CPUS];
 
@@ -26,18 +30,35 @@ static uint32_t stream_of(unsigned cpu)
 	return TRACE_STREAM_CPU | TRACE_STREAM_PT | cpu;
 }
 
+/*
+ * PIP, which says whose program follows, is written where MOV to CR3 is executed in a context that
+ * is traced: with OS set, whatever the ranges let through (36.4.2.7).
+ */
+static void add_view(struct insntrace_config *config, uint32_t view)
+{
+	bool filters = view == PTRACE_BTS_USER && pt_caps()->ranges;
+
+	config->control |= view & PTRACE_BTS_USER ? RTIT_CTL_USER : 0;
+	config->control |= view & PTRACE_BTS_KERNEL || filters ? RTIT_CTL_OS : 0;
+	if (filters) {
+		config->control |= RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER);
+		config->range[0].last = USER_LAST;
+	}
+}
+
 /* Chunks as large as there may be: each has to be contiguous. */
 static struct insntrace_config config_of(uint32_t view)
 {
 	struct insntrace_config config = {
 		.flags = options.trace_mode == EXPORT_WRAP ? INSNTRACE_CIRCULAR : 0,
-		.control = RTIT_CTL_BRANCH_EN | (view & PTRACE_BTS_USER ? RTIT_CTL_USER : 0) |
-			   (view & PTRACE_BTS_KERNEL ? RTIT_CTL_OS : 0)};
+		.control = RTIT_CTL_BRANCH_EN};
+
+	add_view(&config, view);
 
 	while (config.chunk_order < CHUNK_ORDER_MOST &&
-	       PAGE_BYTES << (config.chunk_order + 1) <= options.trace_packets)
+	       PAGE_SIZE << (config.chunk_order + 1) <= options.trace_packets)
 		config.chunk_order++;
-	config.chunks = (uint32_t)(options.trace_packets / (PAGE_BYTES << config.chunk_order));
+	config.chunks = (uint32_t)(options.trace_packets / (PAGE_SIZE << config.chunk_order));
 	return config;
 }
 
@@ -140,6 +161,22 @@ static void stop_all(struct frame_line *line)
 	insntrace_stop(owner);
 	for (unsigned i = 0; i < cpu_count(); i++)
 		send_buffer(line, i);
+	while (kept) {
+		uint64_t root = kept;
+
+		kept = *(uint64_t *)direct(root);
+		page_free(root);
+	}
+}
+
+void packets_free_root(uint64_t root)
+{
+	if (!is_started) {
+		page_free(root);
+		return;
+	}
+	*(uint64_t *)direct(root) = kept;
+	kept = root;
 }
 
 void packets_stop(struct frame_line *line)

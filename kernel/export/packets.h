@@ -19,6 +19,9 @@ void packets_begin(struct frame_line *line, uint32_t view);
 void packets_start(void);
 void packets_stop(struct frame_line *line);
 
+/* As export_free_root(). */
+void packets_free_root(uint64_t root);
+
 /* Stops, gives the buffers back; returns how many of `totals` it wrote, one a CPU. */
 unsigned packets_end(struct frame_line *line, struct trace_total *totals);
 

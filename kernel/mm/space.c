@@ -41,8 +41,8 @@ static unsigned next_entry(const uint64_t *entries, unsigned at, unsigned count)
 	return found ? (unsigned)(end - entries) - 1 : count;
 }
 
-/* Frees what the table at `level` leads to from its first `count` entries, and the table. */
-static void free_tree(uint64_t table, unsigned level, unsigned count)
+/* Frees what the table at `level` leads to from its first `count` entries. */
+static void free_below(uint64_t table, unsigned level, unsigned count)
 {
 	const uint64_t *entries = direct(table);
 
@@ -50,19 +50,28 @@ static void free_tree(uint64_t table, unsigned level, unsigned count)
 		uint64_t below = entries[i] & PTE_ADDRESS;
 
 		if (level)
-			free_tree(below, level - 1, ENTRIES);
-		else
-			page_free(below);
+			free_below(below, level - 1, ENTRIES);
+		page_free(below);
 	}
-	page_free(table);
+}
+
+uint64_t space_clear(struct space *space)
+{
+	uint64_t root = space->root;
+
+	if (root)
+		free_below(root, TOP, USER_SLOTS);
+	space->root = 0;
+	space->pages = 0;
+	return root;
 }
 
 void space_destroy(struct space *space)
 {
-	if (space->root)
-		free_tree(space->root, TOP, USER_SLOTS);
-	space->root = 0;
-	space->pages = 0;
+	uint64_t root = space_clear(space);
+
+	if (root)
+		page_free(root);
 }
 
 static uint64_t *find(const struct space *space, uint64_t linear)

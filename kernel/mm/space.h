@@ -36,6 +36,10 @@ int space_create(struct space *space);
 /* Frees all of it; no CPU may have it loaded. */
 void space_destroy(struct space *space);
 
+/* The same, except the page of `root`, which it returns for the caller to free; 0: there is none.
+ */
+uint64_t space_clear(struct space *space);
+
 /*
  * Maps `pages` zeroed pages from `linear` on with the rights `flags`, of which VM_USER is implied.
  * -EINVAL: not page-aligned, outside ring 3's half, or both VM_WRITE and VM_EXECUTE; -EEXIST:

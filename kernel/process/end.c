@@ -37,18 +37,19 @@ static void stop_before_end(struct process *self, int status)
 
 void process_end(struct process *self, int status)
 {
-	uint64_t flags;
+	uint64_t flags, root;
 
 	if (status != WAIT_KILLED(SIGKILL))
 		stop_before_end(self, status);
 	timer_stop(&self->alarm);
 	user_context_drop();
-	space_destroy(&self->space);
+	root = space_clear(&self->space);
 	give_up_children(self);
 	attachments_drop(self);
 	insntrace_owner_ended(&self->account);
 	if (export_wants(EXPORT_PROGRAMS))
 		export_task_end(self->task);
+	export_free_root(root);
 	trace_task_ended(self->task); /* whoever hears of the end finds all of its trace */
 	flags = spin_lock(&processes_lock);
 	self->status = status;

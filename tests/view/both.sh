@@ -25,6 +25,22 @@ trace()
 	esac
 }
 
+# same_of_each TRACE: the listing of each task, of five or more, by its CPU's packets is that by BTS
+same_of_each()
+{
+	$view dump --programs "$scratch/programs" "$1" | perl -ne '
+		/^\s*(\S+)\s+(\d+) \[\d+\] .*?: +(\S+ -> \S+)/ or next;
+		push @{$listing{$1 eq "cpu" ? "PT" : "BTS"}{$2}}, $3;
+		$program{$1} = 1;
+		END {
+			my $bts = $listing{BTS};
+			exit 1 if keys(%$bts) < 5 || keys(%program) < 3;
+			for my $task (sort keys %$bts) {
+				print("task $task differs\n"), exit 1 if "@{$bts->{$task}}" ne "@{$listing{PT}{$task} // []}";
+			}
+		}'
+}
+
 # same PROGRAM LEAST TRACE...: both decoders find the same, on each CPU so many branches
 same()
 {
@@ -37,8 +53,8 @@ same()
 	return 1
 }
 
-plan=2 events=build/view-test/events.elf example=build/view-test/example.elf
-[ "${1-}" != --all ] || plan=10
+plan=3 events=build/view-test/events.elf example=build/view-test/example.elf programs=build/view-test/programs.elf
+[ "${1-}" != --all ] || plan=11
 echo 1..$plan
 trace events icelake "$events" -a trace_unit=both -s 2 && same "$events" 500 "$scratch/events.spt" &&
 	$view dump -p "$events" "$scratch/events.spt" >"$scratch/dump" &&
@@ -48,7 +64,14 @@ result 'system calls, faults, signals, interrupts, a task on two CPUs: the same 
 $view check -p "$events" "$scratch/events.spt" >"$scratch/tap" 2>&1 && [ "$(grep -c '^ok .*CPU . (PT)' "$scratch/tap")" = 18 ] &&
 	$view calls -c 1 -p "$events" "$scratch/events.spt" 2>&1 | grep -qE ' (even|odd|work)  tests/view/events.c:[0-9]+'
 result 'check and calls take the packets of a machine'
-[ $plan = 10 ] || exit $failed
+
+mkdir "$scratch/programs" && cp "$programs" build/user/hello.elf "$scratch/programs" &&
+	trace programs icelake "$programs" -a trace_unit=both &&
+	$view same --programs "$scratch/programs" "$scratch/programs.spt" >"$scratch/same" 2>&1 &&
+	[ "$(awk '$5 == $9 && $5 > 1000' "$scratch/same" | wc -l)" = 2 ] && same_of_each "$scratch/programs.spt" &&
+	$view check --programs "$scratch/programs" "$scratch/programs.spt" >"$scratch/tap" 2>&1
+result 'two programs at the same addresses, by turns on one CPU: each is told by its CR3' || sed 's/^/# /' "$scratch/same"
+[ $plan = 11 ] || exit $failed
 
 trace kernel icelake "$example" -a 'trace_unit=both trace_view=both trace_size=8000000' &&
 	same "$example" 10000 "$scratch/kernel.spt" && grep -q ' [1-9][0-9]* of PT while BTS was off' "$scratch/same"

@@ -37,7 +37,8 @@ static const char *const claims[CLAIMS] = {
 struct check {
 	const struct trace *trace;
 	const struct trace_stream *stream;
-	uint64_t at, at_index; /* the last branch's target and index; 0: unknown */
+	const struct space *space; /* of the task that runs */
+	uint64_t at, at_index;	   /* the last branch's target and index; 0: unknown */
 	bool arrived, any_stamp;
 	uint64_t time, branches, walked, unknown;
 	struct {
@@ -60,8 +61,8 @@ static void wrong(struct check *check, enum claim claim, const struct cursor_ite
 		return;
 	check->found[claim].index = item->index;
 	snprintf(check->found[claim].first, sizeof(check->found[claim].first), "%s: %s -> %s", what,
-		 space_describe(&check->stream->space, item->record.from, from, 100),
-		 space_describe(&check->stream->space, item->record.to, to, 100));
+		 space_describe(check->space, item->record.from, from, 100),
+		 space_describe(check->space, item->record.to, to, 100));
 }
 
 static bool is_entry(const struct trace *trace, uint64_t address)
@@ -91,8 +92,7 @@ static bool is_by_ring_3(const struct check *check, uint64_t from)
 		return false;
 	for (size_t i = 0; i < trace->entry_count; i++)
 		if (trace->entries[i] <= from && from - trace->entries[i] < 256 &&
-		    space_walk(&check->stream->space, trace->entries[i], from, &count) ==
-			    WALK_WHOLE)
+		    space_walk(check->space, trace->entries[i], from, &count) == WALK_WHOLE)
 			return true;
 	return false;
 }
@@ -109,7 +109,7 @@ static void check_way(struct check *check, const struct cursor_item *item)
 
 	if (!check->at)
 		return;
-	switch (space_walk(&check->stream->space, check->at, item->record.from, &count)) {
+	switch (space_walk(check->space, check->at, item->record.from, &count)) {
 	case WALK_WHOLE:
 		check->walked++;
 		return;
@@ -131,7 +131,7 @@ static bool is_event_target(const struct check *check, const struct trace_record
 static void check_branch(struct check *check, const struct cursor_item *item)
 {
 	const struct trace_record *record = &item->record;
-	struct instruction instruction = space_instruction(&check->stream->space, record->from);
+	struct instruction instruction = space_instruction(check->space, record->from);
 
 	if (instruction.direct && instruction.flow != FLOW_NONE &&
 	    instruction.target != record->to && !is_event_target(check, record))
@@ -151,7 +151,7 @@ static void check_stamp(struct check *check, const struct cursor_item *item)
 
 	if (check->any_stamp && arrives == check->arrived)
 		wrong(check, CLAIM_STAMPS, item, arrives ? "arrives twice" : "departs twice");
-	if (item->record.to < check->time)
+	if (item->record.to && item->record.to < check->time)
 		wrong(check, CLAIM_TIME, item, "before the stamp before");
 	check->any_stamp = true;
 	check->arrived = arrives;
@@ -225,14 +225,16 @@ static unsigned print_results(const struct check *check, unsigned *number)
 static unsigned check_stream(const struct filter *filter, const struct trace *trace,
 			     const struct trace_stream *stream, unsigned *number)
 {
-	struct check check = {.trace = trace, .stream = stream};
+	struct check check = {.trace = trace, .stream = stream, .space = &stream->space};
 	struct cursor_item item;
 	struct cursor cursor;
 
 	cursor_start(&cursor, trace, stream);
 	while (cursor_next(&cursor, &item))
-		if (filter_has_item(filter, &item))
+		if (filter_has_item(filter, &item)) {
+			check.space = trace_space(stream, item.pid);
 			check_item(&check, &item);
+		}
 	cursor_stop(&cursor);
 	if (stream->packets.count)
 		check_packets(&check);

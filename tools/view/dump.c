@@ -74,7 +74,7 @@ static void print_start(const struct trace_stream *stream, const struct cursor_i
 
 /* What is printed of a branch; most were printed before. */
 struct line_text {
-	const struct trace_stream *stream; /* NULL: none */
+	const struct space *space; /* NULL: none */
 	struct trace_record record;
 	size_t size;
 	char text[2 * 256 + 64];
@@ -82,7 +82,7 @@ struct line_text {
 
 static void make_line(struct line_text *line)
 {
-	const struct space *space = &line->stream->space;
+	const struct space *space = line->space;
 	const struct trace_record *record = &line->record;
 	size_t room = sizeof(line->text);
 	int used = put_address(line->text, room, space, record->from, 32);
@@ -95,13 +95,13 @@ static void make_line(struct line_text *line)
 	line->size = (size_t)used;
 }
 
-static void print_branch(const struct trace_stream *stream, const struct trace_record *record)
+static void print_branch(const struct space *space, const struct trace_record *record)
 {
 	static struct line_text lines[4096];
 	struct line_text *line = &lines[(record->from * 31 + record->to) % 4096];
 
-	if (line->stream != stream || memcmp(&line->record, record, sizeof(*record)) != 0) {
-		line->stream = stream;
+	if (line->space != space || memcmp(&line->record, record, sizeof(*record)) != 0) {
+		line->space = space;
 		line->record = *record;
 		make_line(line);
 	}
@@ -113,7 +113,7 @@ static void print_item(const struct trace_stream *stream, const struct cursor_it
 	print_start(stream, item);
 	switch (item->kind) {
 	case CURSOR_BRANCH:
-		print_branch(stream, &item->record);
+		print_branch(trace_space(stream, item->pid), &item->record);
 		return;
 	case CURSOR_STAMP:
 		printf("%s task %u tsc %llu\n",
@@ -136,11 +136,13 @@ static void print_item(const struct trace_stream *stream, const struct cursor_it
 static bool is_meant(const struct filter *filter, const struct trace_stream *stream,
 		     const struct cursor_item *item)
 {
+	const struct space *space = trace_space(stream, item->pid);
+
 	if (!filter_has_item(filter, item))
 		return false;
 	return item->kind != CURSOR_BRANCH ||
-	       filter_has_address(filter, &stream->space, item->record.from) ||
-	       filter_has_address(filter, &stream->space, item->record.to);
+	       filter_has_address(filter, space, item->record.from) ||
+	       filter_has_address(filter, space, item->record.to);
 }
 
 static void dump_stream(const struct filter *filter, const struct trace *trace,

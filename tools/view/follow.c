@@ -127,15 +127,6 @@ static void set_visible(struct follower *follower, bool visible)
 		close_all(follower);
 }
 
-static const struct space *space_of(struct follower *follower, uint32_t pid)
-{
-	if (follower->outer)
-		for (size_t i = 0; i < follower->trace->stream_count; i++)
-			if (follower->trace->streams[i].id == pid)
-				return &follower->trace->streams[i].space;
-	return &follower->stream->space;
-}
-
 static struct follow_task *find_task(struct follower *follower, uint32_t pid,
 				     const struct stack_observer *observer)
 {
@@ -149,7 +140,7 @@ static struct follow_task *find_task(struct follower *follower, uint32_t pid,
 		reallocate(follower->tasks, follower->task_count + 1, sizeof(*follower->tasks));
 	task = follower->tasks[follower->task_count++] = allocate(1, sizeof(*task));
 	task->pid = pid;
-	stack_init(&task->stack, space_of(follower, pid));
+	stack_init(&task->stack, trace_space(follower->stream, pid));
 	task->stack.observer = observer;
 	task->stack.future = &follower->future;
 	task->stack.entries = follower->trace->entries;
@@ -222,7 +213,7 @@ static void take_item(struct follower *follower, const struct cursor_item *item,
 		return;
 	case CURSOR_STAMP:
 		stack_switch(&follower->current->stack);
-		if (events->stamp && follower->visible)
+		if (events->stamp && follower->visible && item->record.to)
 			events->stamp(events->argument, item, follower->position);
 		return;
 	case CURSOR_GAP:

@@ -207,7 +207,7 @@ static uint64_t find_start(const struct trace *trace)
 
 		cursor_start(&cursor, trace, &trace->streams[i]);
 		while (cursor_next(&cursor, &item))
-			if (item.kind == CURSOR_STAMP && item.record.to < start)
+			if (item.kind == CURSOR_STAMP && item.record.to && item.record.to < start)
 				start = item.record.to;
 		cursor_stop(&cursor);
 	}

@@ -16,10 +16,13 @@ struct last {
 
 struct work {
 	const struct trace_stream *stream;
+	uint32_t sequence; /* of the frame that ends the packets: roots after it are others' */
 	struct pt_image *image;
 	struct pt_decoded *out;
 	struct last last;
 	bool enabled;
+	uint32_t task;		   /* that has the CR3 of the last PIP; 0: none */
+	const struct space *space; /* its */
 };
 
 static void add_record(struct pt_decoded *out, struct trace_record record)
@@ -31,22 +34,71 @@ static void add_record(struct pt_decoded *out, struct trace_record record)
 	out->records[out->count++] = record;
 }
 
+/* Ranges filter by the address of the instruction: what leads to the kernel is not filtered. */
+static void add_branch(struct work *work, uint64_t from, uint64_t to)
+{
+	if (work->stream->view != PTRACE_BTS_USER || !((from | to) >> 63))
+		add_record(work->out, (struct trace_record){from, to, 0});
+}
+
+/* Of a time that is not known. */
+static void add_stamp(struct work *work, unsigned qualifier, uint32_t task)
+{
+	uint64_t cpu = (uint64_t)trace_stream_cpu(work->stream);
+
+	add_record(work->out, (struct trace_record){TRACE_STAMP | qualifier, 0,
+						    TRACE_STAMP_FLAG | cpu << 32 | task});
+}
+
 /* One gap says as much as two. */
 static void add_gap(struct work *work)
 {
 	const struct pt_decoded *out = work->out;
 
 	work->last.known = false;
-	if (!out->count || !record_is_stamp(&out->records[out->count - 1]))
+	if (!out->count || !record_is_gap(&out->records[out->count - 1]))
 		add_record(work->out, (struct trace_record){TRACE_STAMP | PTRACE_BTS_GAP, 0,
 							    TRACE_STAMP_FLAG});
 }
+
+/* --- Whose program it is: by CR3 ----------------------------------------------------------------
+ */
+
+/* The one that was sent last before the packets; NULL: of no program. */
+static const struct trace_root *find_root(const struct work *work, uint64_t cr3)
+{
+	const struct trace *trace = work->stream->trace;
+	const struct trace_root *found = NULL;
+
+	for (size_t i = 0; trace && i < trace->root_count; i++)
+		if (trace->roots[i].cr3 == cr3 && trace->roots[i].sequence < work->sequence)
+			found = &trace->roots[i];
+	return found;
+}
+
+static void take_cr3(struct work *work, uint64_t cr3)
+{
+	const struct trace_root *root = find_root(work, cr3);
+	uint32_t task = root ? root->task : 0;
+
+	if (task == work->task)
+		return;
+	if (work->task)
+		add_stamp(work, PTRACE_BTS_TASK_DEPARTS, work->task);
+	if (task)
+		add_stamp(work, PTRACE_BTS_TASK_ARRIVES, task);
+	work->task = task;
+	work->space = trace_space(work->stream, task);
+}
+
+/* --- Events and instructions into branches ------------------------------------------------------
+ */
 
 /* The processor was about to execute `ip`: the instruction before may have been a branch to it. */
 static void arrive(struct work *work, uint64_t ip)
 {
 	if (work->last.known && (work->last.transfers || ip != work->last.next))
-		add_record(work->out, (struct trace_record){work->last.ip, ip, 0});
+		add_branch(work, work->last.ip, ip);
 	work->last.known = false;
 }
 
@@ -54,7 +106,7 @@ static void arrive(struct work *work, uint64_t ip)
 static void depart(struct work *work, uint64_t from, uint64_t to)
 {
 	arrive(work, from);
-	add_record(work->out, (struct trace_record){from, to, 0});
+	add_branch(work, from, to);
 }
 
 static void take_event(struct work *work, const struct pt_event *event)
@@ -83,8 +135,14 @@ static void take_event(struct work *work, const struct pt_event *event)
 		add_gap(work);
 		work->enabled = !event->ip_suppressed;
 		return;
+	case ptev_paging:
+		take_cr3(work, event->variant.paging.cr3);
+		return;
+	case ptev_async_paging:
+		take_cr3(work, event->variant.async_paging.cr3);
+		return;
 	default:
-		return; /* of times, address spaces and modes no branch is made */
+		return; /* of times and modes no branch is made */
 	}
 }
 
@@ -175,7 +233,7 @@ static int event_of_blocks(void *decoder, struct pt_event *event, size_t size)
 /* Of the last instruction of a block libipt says where it is, and not always what it is. */
 static struct last last_of_block(const struct work *work, const struct pt_block *block)
 {
-	struct instruction instruction = space_instruction(&work->stream->space, block->end_ip);
+	struct instruction instruction = space_instruction(work->space, block->end_ip);
 	bool always = instruction.flow != FLOW_UNKNOWN && instruction.flow != FLOW_NONE &&
 		      instruction.flow != FLOW_REPEAT && instruction.flow != FLOW_CONDITIONAL;
 
@@ -216,7 +274,9 @@ static const struct decoder decoders[] = {
 /* --- A stream -----------------------------------------------------------------------------------
  */
 
-static void add_segments(struct pt_image *image, const struct code *code, bool lower_half_too)
+/* `asid`: of one CR3 alone; NULL: of all. */
+static void add_segments(struct pt_image *image, const struct code *code, bool lower_half_too,
+			 const struct pt_asid *asid)
 {
 	struct segment segment;
 
@@ -224,21 +284,46 @@ static void add_segments(struct pt_image *image, const struct code *code, bool l
 		if (segment.executable && segment.file_size &&
 		    (segment.address >> 63 || lower_half_too))
 			pt_image_add_file(image, code_path(code), segment.offset, segment.file_size,
-					  NULL, segment.address);
+					  asid, segment.address);
 }
 
-/* What space_code() says: the lower half is the program's, or without one the kernel's. */
-static struct pt_image *image_of(const struct space *space)
+/* False: no root is known. */
+static bool add_programs(const struct work *work)
 {
-	struct pt_image *image = pt_image_alloc(NULL);
+	const struct trace *trace = work->stream->trace;
+	bool any = false;
 
-	if (!image)
+	for (size_t i = 0; trace && i < trace->root_count; i++) {
+		const struct trace_root *root = &trace->roots[i];
+		const struct code *code = trace_space(work->stream, root->task)->program;
+		struct pt_asid asid;
+
+		if (find_root(work, root->cr3) != root)
+			continue;
+		pt_asid_init(&asid);
+		asid.cr3 = root->cr3;
+		if (code)
+			add_segments(work->image, code, true, &asid);
+		any = true;
+	}
+	return any;
+}
+
+/*
+ * What space_code() says: the lower half is the program's, or without one the kernel's. Where roots
+ * are known it is that of the program with the CR3 of the last PIP, or of any before the first.
+ */
+static void open_image(struct work *work)
+{
+	const struct space *space = &work->stream->space;
+
+	work->image = pt_image_alloc(NULL);
+	if (!work->image)
 		fail("libipt has no memory");
 	if (space->kernel)
-		add_segments(image, space->kernel, !space->program);
-	if (space->program)
-		add_segments(image, space->program, true);
-	return image;
+		add_segments(work->image, space->kernel, !space->program, NULL);
+	if (!add_programs(work) && space->program)
+		add_segments(work->image, space->program, true, NULL);
 }
 
 static void note_error(struct work *work, int error, uint64_t at)
@@ -302,30 +387,57 @@ static void decode_bytes(const struct decoder *decoder, struct work *work, uint8
 	decoder->close(handle);
 }
 
+/* Bytes of frames up to `last`, which follow each other; `before`: bytes of the stream ahead. */
+static void decode_part(const struct decoder *decoder, struct work *work,
+			const struct trace_part *last, uint8_t *bytes, size_t size, uint64_t before)
+{
+	if (!size)
+		return;
+	work->sequence = last->header.sequence;
+	open_image(work);
+	decode_bytes(decoder, work, bytes, size, before);
+	pt_image_free(work->image);
+}
+
+/* Whether a program began between two frames: then CR3 may be another's, and a trace begins. */
+static bool has_new_root(const struct trace_stream *stream, const struct trace_part *before,
+			 const struct trace_part *part)
+{
+	for (size_t i = 0; stream->trace && i < stream->trace->root_count; i++) {
+		uint32_t sequence = stream->trace->roots[i].sequence;
+
+		if (sequence > before->header.sequence && sequence < part->header.sequence)
+			return true;
+	}
+	return false;
+}
+
 struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder decoder)
 {
+	const struct trace_part *parts = stream->packets.part;
 	struct pt_decoded out = {0};
-	struct work work = {.stream = stream, .image = image_of(&stream->space), .out = &out};
+	struct work work = {.stream = stream, .out = &out, .space = &stream->space};
 	uint8_t *bytes = allocate(stream->taken.records, 1);
 	uint64_t next = 0;
-	size_t used = 0;
+	size_t used = 0, count = stream->packets.count;
 
-	for (size_t i = 0; i <= stream->packets.count; i++) {
-		const struct trace_part *part =
-			i < stream->packets.count ? &stream->packets.part[i] : NULL;
-		bool hole = part && (part->header.index != next || part->header.lost);
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_part *part = &parts[i];
+		bool hole = part->header.index != next || part->header.lost;
 
-		if (used && (hole || !part))
-			decode_bytes(&decoders[decoder], &work, bytes, used, next - used);
+		if (i && (hole || has_new_root(stream, part - 1, part))) {
+			decode_part(&decoders[decoder], &work, part - 1, bytes, used, next - used);
+			used = 0;
+		}
 		if (hole)
 			add_gap(&work);
-		used = hole ? 0 : used;
-		if (part && part->size)
+		if (part->size)
 			memcpy(bytes + used, part->payload, part->size);
-		used += part ? part->size : 0;
-		next = part ? part->header.index + part->size : next;
+		used += part->size;
+		next = part->header.index + part->size;
 	}
-	pt_image_free(work.image);
+	if (count)
+		decode_part(&decoders[decoder], &work, &parts[count - 1], bytes, used, next - used);
 	free(bytes);
 	return out;
 }

@@ -197,9 +197,10 @@ static struct list by_pt(const struct pt_decoded *decoded, unsigned view)
 	struct list list = {0};
 
 	for (size_t i = 0; i < decoded->count; i++)
-		if (record_is_stamp(&decoded->records[i]))
+		if (record_is_gap(&decoded->records[i]))
 			add_gap(&list);
-		else if (is_in_view(&decoded->records[i], view))
+		else if (!record_is_stamp(&decoded->records[i]) &&
+			 is_in_view(&decoded->records[i], view))
 			add(&list, &decoded->records[i]);
 	return list;
 }

@@ -264,3 +264,24 @@ const char *stream_records(const struct trace_frame *header, const uint8_t *payl
 		return "a frame has an encoding that this program does not know";
 	}
 }
+
+/* crc32c() by the processor's instruction: half the time of a `view dump` was that of the table. */
+__attribute__((target("sse4.2"))) static uint32_t
+sum_fast(uint32_t sum, const struct trace_record *records, size_t count)
+{
+	uint64_t crc = ~sum;
+
+	for (size_t i = 0; i < count; i++) {
+		crc = __builtin_ia32_crc32di(crc, records[i].from);
+		crc = __builtin_ia32_crc32di(crc, records[i].to);
+		crc = __builtin_ia32_crc32di(crc, records[i].flags);
+	}
+	return ~(uint32_t)crc;
+}
+
+uint32_t stream_sum(uint32_t sum, const struct trace_record *records, size_t count)
+{
+	if (__builtin_cpu_supports("sse4.2"))
+		return sum_fast(sum, records, count);
+	return crc32c(sum, records, count * sizeof(*records));
+}

@@ -6,6 +6,7 @@
 #ifndef SPOOR_TOOLS_VIEW_STREAM_H
 #define SPOOR_TOOLS_VIEW_STREAM_H
 
+#include "abi/ptrace_bts.h"
 #include "abi/trace_stream.h"
 
 #include <stdbool.h>
@@ -53,12 +54,20 @@ void receiver_end(struct receiver *receiver);
 const char *stream_records(const struct trace_frame *header, const uint8_t *payload, size_t size,
 			   struct trace_record *records, size_t *count);
 
+/* CRC32C of records, `sum` being that of those before. */
+uint32_t stream_sum(uint32_t sum, const struct trace_record *records, size_t count);
+
 /* The item `tag` of a payload of items, and its size; NULL: there is none. */
 const uint8_t *stream_item(const uint8_t *payload, size_t size, unsigned tag, size_t *item_size);
 
 static inline bool record_is_stamp(const struct trace_record *record)
 {
 	return record->from >= TRACE_STAMP && record->flags & TRACE_STAMP_FLAG;
+}
+
+static inline bool record_is_gap(const struct trace_record *record)
+{
+	return record_is_stamp(record) && record->from == (TRACE_STAMP | PTRACE_BTS_GAP);
 }
 
 #endif

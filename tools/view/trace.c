@@ -109,6 +109,15 @@ static void take_hello(struct trace *trace, const uint8_t *payload, size_t size)
 	take_entries(trace, payload, size);
 }
 
+static void take_root(struct trace *trace, const struct trace_frame *header, uint64_t cr3)
+{
+	if (!cr3)
+		return;
+	trace->roots = reallocate(trace->roots, trace->root_count + 1, sizeof(*trace->roots));
+	trace->roots[trace->root_count++] =
+		(struct trace_root){header->sequence, header->stream, cr3};
+}
+
 static void take_stream(struct trace_stream *stream, const uint8_t *payload, size_t size)
 {
 	take_text(stream->name, sizeof(stream->name), payload, size, TRACE_ITEM_NAME);
@@ -131,27 +140,6 @@ void trace_add_part(struct trace_parts *parts, const struct trace_frame *header,
 	parts->part[parts->count++] = (struct trace_part){*header, copy, size, line_size};
 }
 
-/* crc32c() by the processor's instruction: half the time of a `view dump` was that of the table. */
-__attribute__((target("sse4.2"))) static uint32_t
-sum_fast(uint32_t sum, const struct trace_record *records, size_t count)
-{
-	uint64_t crc = ~sum;
-
-	for (size_t i = 0; i < count; i++) {
-		crc = __builtin_ia32_crc32di(crc, records[i].from);
-		crc = __builtin_ia32_crc32di(crc, records[i].to);
-		crc = __builtin_ia32_crc32di(crc, records[i].flags);
-	}
-	return ~(uint32_t)crc;
-}
-
-static uint32_t sum_records(uint32_t sum, const struct trace_record *records, size_t count)
-{
-	if (__builtin_cpu_supports("sse4.2"))
-		return sum_fast(sum, records, count);
-	return crc32c(sum, records, count * sizeof(*records));
-}
-
 static bool take_branches(struct trace *trace, const struct trace_frame *header,
 			  const uint8_t *payload, size_t size, size_t line_size)
 {
@@ -163,7 +151,7 @@ static bool take_branches(struct trace *trace, const struct trace_frame *header,
 	if (trace->wrong)
 		return false;
 	trace_add_part(&stream->parts, header, payload, size, line_size);
-	stream->sum = sum_records(stream->sum, records, count);
+	stream->sum = stream_sum(stream->sum, records, count);
 	stream->records += header->count;
 	stream->stamps += header->stamps;
 	stream->lost += header->lost;
@@ -235,6 +223,7 @@ bool trace_take(struct trace *trace, const struct trace_frame *header, const uin
 		return true;
 	case TRACE_FRAME_STREAM:
 		take_stream(trace_stream(trace, header->stream), payload, size);
+		take_root(trace, header, take_number(payload, size, TRACE_ITEM_CR3, 8));
 		return true;
 	case TRACE_FRAME_BRANCHES:
 		return take_branches(trace, header, payload, size, line_size);
@@ -355,6 +344,7 @@ void trace_free(struct trace *trace)
 	free(trace->codes);
 	free(trace->streams);
 	free(trace->entries);
+	free(trace->roots);
 	free(trace);
 }
 
@@ -404,6 +394,7 @@ void trace_open_code(struct trace *trace, const char *elf, const char *program,
 		struct code *code;
 
 		stream->space.kernel = kernel;
+		stream->trace = trace;
 		if (!stream->program[0] && !program)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s.elf", directory, stream->program);
@@ -413,6 +404,17 @@ void trace_open_code(struct trace *trace, const char *elf, const char *program,
 			fail("%s is not the program that ran: its segments' checksum is %08x, not %08x",
 			     code_path(code), code_checksum(code), stream->checksum);
 	}
+}
+
+const struct space *trace_space(const struct trace_stream *stream, uint32_t pid)
+{
+	const struct trace *trace = stream->trace;
+
+	if (stream->id & TRACE_STREAM_CPU && trace)
+		for (size_t i = 0; i < trace->stream_count; i++)
+			if (trace->streams[i].id == pid)
+				return &trace->streams[i].space;
+	return &stream->space;
 }
 
 void cursor_start(struct cursor *cursor, const struct trace *trace,

@@ -33,6 +33,13 @@ struct trace_stream {
 	uint32_t sum, sum_sent; /* CRC32C of the records; of SUM */
 	bool summed;
 	struct space space;
+	const struct trace *trace; /* once the code is open */
+};
+
+/* From frame `sequence` on CR3 is that of the program of a task. */
+struct trace_root {
+	uint32_t sequence, task;
+	uint64_t cr3;
 };
 
 struct trace {
@@ -46,6 +53,8 @@ struct trace {
 	size_t entry_count;
 	struct trace_stream *streams;
 	size_t stream_count;
+	struct trace_root *roots; /* as they were sent */
+	size_t root_count;
 	struct stream_received received;
 	bool greeted, ended;
 	struct code **codes;
@@ -86,6 +95,12 @@ const char *trace_stream_name(const struct trace_stream *stream, char *text, siz
  */
 void trace_open_code(struct trace *trace, const char *elf, const char *program,
 		     const char *directory);
+
+/*
+ * The code that the task `pid` runs, whose stream is there; else, and where `stream` is a task's,
+ * that of the stream. The code is open.
+ */
+const struct space *trace_space(const struct trace_stream *stream, uint32_t pid);
 
 /* Gives `stream` a part more; the payload is copied. */
 void trace_add_part(struct trace_parts *parts, const struct trace_frame *header,

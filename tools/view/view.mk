@@ -40,7 +40,7 @@ $(BUILD)/view-test/fuzz_%: tests/view/fuzz_%.c $(filter-out tools/view/main.c,$(
 	$(call short,CLANG,$<)clang $(filter-out -O2 -MMD -MP,$(VIEW_CFLAGS)) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Wl,$(if $(findstring file,$@),--wrap=fail,--gc-sections) \
 	  -o $@ $(filter %.c %.o,$^) $(view_libraries)
 
-view_tests := $(BUILD)/view-test/corpus/jumps.elf $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/fuzz_file $(BUILD)/view-test/fuzz_pt $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(BUILD)/view-test/events.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
+view_tests := $(BUILD)/view-test/corpus/jumps.elf $(BUILD)/view-test/fuzz_stream $(BUILD)/view-test/fuzz_file $(BUILD)/view-test/fuzz_pt $(BUILD)/view-test/stepped $(BUILD)/view-test/example.elf $(BUILD)/view-test/events.elf $(BUILD)/view-test/programs.elf $(patsubst tests/view/%.c,$(BUILD)/view-test/%,$(wildcard tests/view/test_*.c))
 view-tests: $(view_tests)
 view_judges := $(addprefix $(BUILD)/view-test/,test_stack test_shadow stepped example.elf) # without clang
 .PHONY: view-tests
