@@ -156,8 +156,8 @@ $(BUILD)/obj/%.c.o: %.c
 small := $(filter-out monitor/trace.c,$(wildcard monitor/*.c)) monitor/boot/% monitor/defects/% monitor/errata/% monitor/host/% \
          $(patsubst %,monitor/ds/%.c,interrupt msr silicon variants) $(patsubst %,monitor/pmu/%.c,events lbr netburst registers) monitor/pebs/% monitor/svm/% \
          $(patsubst %,monitor/interp/%.c,control debug decode event_outside_ia32e far linear lockstep) \
-         $(patsubst %,monitor/interp/%.c,lockstep_rules msr multiply port segment shift system table) \
-         $(patsubst %,monitor/interp/%.c,thunk_forms verify)
+         $(patsubst %,monitor/interp/%.c,lockstep_rules multiply segment system) \
+         $(patsubst %,monitor/interp/%.c,thunk_forms)
 $(patsubst %,$(BUILD)/obj/%.o,$(small)): CFLAGS += -Os
 # What begins at a multiple of 64 bytes and is no longer does not lie on two pages: QEMU's translator
 # looks up each block of code that does, whenever it runs.

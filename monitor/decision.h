@@ -3,9 +3,10 @@
 #ifndef SPOOR_MONITOR_DECISION_H
 #define SPOOR_MONITOR_DECISION_H
 
-#include <stdbool.h>
-
 #include "monitor/options.h"
+#include "monitor/silicon.h"
+
+#include <stdbool.h>
 
 /* Firmware may have left branch tracing on: says so and turns it off. */
 void clear_leftover_tracing(void);
@@ -16,5 +17,19 @@ struct decision {
 };
 
 struct decision decide(enum vbts wanted);
+
+/* Which virtual silicon the command line asked for: a variant, or a defect. */
+
+/* Prints what can be chosen and ends the run, if the line asked for that. */
+void choice_list(const struct options *options);
+
+/*
+ * Says what was chosen, on the monitor's own lines: the guest does not know. Ends the run where
+ * something was chosen and the kernel does not run on virtual silicon.
+ */
+void choice_announce(const struct options *options, bool run_as_guest);
+
+/* The chosen silicon. */
+const struct silicon *choice_make(const struct options *options);
 
 #endif

@@ -104,6 +104,8 @@ void trace_unclaim(const struct trace_claim *claim); /* nothing, if it is not he
 /* Takes the performance-monitoring interrupt, as NMI. Boot. */
 void trace_init_pmi(void);
 
+/* --- queue.c --- */
+
 /* Has the owner notified, by this CPU, as soon as interrupts are on. The context is locked. */
 void trace_queue(struct cpu *cpu, struct tracer *tracer);
 

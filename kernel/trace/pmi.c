@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The performance-monitoring interrupt: one entry of the local vector table for every trace unit;
-// and the owners of tracers that are to be notified after it.
+// The performance-monitoring interrupt: one entry of the local vector table for every trace unit.
 #include "drivers/apic/lapic.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
@@ -61,26 +60,4 @@ void trace_init_pmi(void)
 {
 	interrupt_set_handler(VECTOR_PMI, pmi_interrupt);
 	nmi_add_handler(pmi_nmi);
-}
-
-void trace_queue(struct cpu *cpu, struct tracer *tracer)
-{
-	if (atomic_exchange(&tracer->queued, true))
-		return;
-	tracer->next_queued = cpu->trace->queue;
-	cpu->trace->queue = tracer;
-	lapic_self_ipi(VECTOR_TRACE_WORK);
-}
-
-/* Once `queued` is false it may be queued again, by another CPU as well. */
-void trace_notify_owners(struct cpu *cpu)
-{
-	while (cpu->trace->queue) {
-		struct tracer *tracer = cpu->trace->queue;
-
-		cpu->trace->queue = tracer->next_queued;
-		atomic_store(&tracer->queued, false);
-		if (tracer->context)
-			tracer->overflowed(tracer, tracer->argument);
-	}
 }

@@ -39,4 +39,7 @@ uint64_t low_page_reserve(struct boot_info *info);
    that nothing else takes; Linux's ACPI RSDP is reserved in the memory map. */
 struct kernel_entry kernel_inform(struct boot_info *info, struct range taken, uint32_t entry);
 
+/* Gives the processor to the kernel and ends the monitor. `root`: the page tables in use. */
+_Noreturn void handover(const struct kernel_entry *kernel, uint64_t root);
+
 #endif

@@ -5,7 +5,7 @@ section .rodata
 bits 64
 global leave_start, leave_32, leave_end
 
-; _Noreturn void leave(const struct departure *): handover.c; physical, below 4 GiB
+; _Noreturn void leave(const struct departure *): kernel.c; physical, below 4 GiB
 leave_start:
 	mov rsp, rdi
 	lgdt [rdi + 38]

@@ -90,11 +90,9 @@ void ds_set_tracing(struct vcpu *vcpu, bool on);
 /* IA32_DEBUGCTL gets `value`, with what depends on it. */
 void ds_set_debugctl(struct vcpu *vcpu, uint64_t value);
 
-/* record.c */
+/* store.c */
 bool ds_rule_filter(const struct vcpu *vcpu, const struct branch *branch);
 void ds_rule_record(struct vcpu *vcpu, const struct branch *branch, uint64_t record[RECORD_WORDS]);
-
-/* buffer.c */
 bool ds_rule_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS]);
 uint64_t ds_rule_advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]);
 bool ds_rule_threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]);

@@ -1,11 +1,155 @@
 /* SPDX-License-Identifier: MIT */
+/* Which branches are recorded, and as what: SDM Vol 3, 17.4.4, 17.4.8 and 17.4.9.1. */
+#include "monitor/ds/memory.h"
+#include "monitor/silicon.h"
+
+#define FLAGS_PREDICTED (1u << 4)
+
+/* Table 17-6, "CPL-Qualified Branch Trace Store Encodings". */
+static bool is_off(const struct vcpu *vcpu, unsigned cpl)
+{
+	return vcpu->debugctl & (cpl ? ds_layout_of(vcpu)->off_usr : ds_layout_of(vcpu)->off_os);
+}
+
+static bool has_wanted_privilege(const struct vcpu *vcpu, const struct branch *branch)
+{
+	bool from_off = is_off(vcpu, branch->from_cpl), to_off = is_off(vcpu, branch->to_cpl);
+
+	switch (ds_behaviour_of(vcpu)->filter) {
+	case DS_FILTER_BY_SOURCE:
+		return !from_off;
+	case DS_FILTER_BY_BOTH:
+		return !from_off && !to_off;
+	case DS_FILTER_BY_EITHER:
+		return !from_off || !to_off;
+	default:
+		return !to_off;
+	}
+}
+
+bool ds_rule_filter(const struct vcpu *vcpu, const struct branch *branch)
+{
+	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
+
+	if (branch->cause == CAUSE_SOFTWARE_INTERRUPT &&
+	    behaviour->software == DS_SOFTWARE_NOT_RECORDED)
+		return false;
+	if (branch->cause == CAUSE_EXCEPTION && branch->vector == VECTOR_DB &&
+	    behaviour->debug == DS_DEBUG_NOT_RECORDED)
+		return false;
+	if (!(vcpu->debugctl & (ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr)))
+		return true;
+	return ds_behaviour_of(vcpu)->ds_cpl == DS_CPL_ABSENT || has_wanted_privilege(vcpu, branch);
+}
+
+/* What followed each branch when it was last taken, for as many as there is room. */
+static bool predicted(struct vcpu *vcpu, uint64_t from)
+{
+	struct ds_history *history = &vcpu->ds.history;
+	uint64_t *followed_by = &history->followed_by[history->last % DS_HISTORY];
+	bool as_before = *followed_by == from;
+
+	*followed_by = from;
+	history->last = from;
+	return as_before;
+}
+
+static uint64_t flags(struct vcpu *vcpu, const struct branch *branch)
+{
+	switch (ds_behaviour_of(vcpu)->predicted) {
+	case DS_PREDICTED_SET:
+		return FLAGS_PREDICTED;
+	case DS_PREDICTED_MIXED:
+		return branch->from & 2 ? FLAGS_PREDICTED : 0;
+	case DS_PREDICTED_BY_HISTORY:
+		return predicted(vcpu, branch->from) ? FLAGS_PREDICTED : 0;
+	default:
+		return 0;
+	}
+}
+
+void ds_rule_record(struct vcpu *vcpu, const struct branch *branch, uint64_t record[RECORD_WORDS])
+{
+	bool from_next = branch->cause == CAUSE_SOFTWARE_INTERRUPT &&
+			 ds_behaviour_of(vcpu)->software == DS_SOFTWARE_FROM_NEXT;
+
+	record[0] = from_next ? branch->return_rip : branch->from;
+	record[1] = branch->to;
+	record[2] = flags(vcpu, branch);
+}
+
+/*
+ * The arithmetic of the buffer: SDM Vol 3, 17.4.9.1 to 17.4.9.5. An index outside the buffer is
+ * used as it stands as long as there is room below the absolute maximum.
+ */
+static bool has_room(const struct ds_behaviour *behaviour, uint64_t index, uint64_t maximum)
+{
+	uint64_t least = RECORD_BYTES;
+
+	if (behaviour->room == DS_ROOM_ANY_BYTE)
+		least = 1;
+	else if (behaviour->room == DS_ROOM_BELOW)
+		least++;
+	return maximum >= least && index <= maximum - least;
+}
+
+static bool is_circular(const struct vcpu *vcpu)
+{
+	return !(vcpu->debugctl & ds_layout_of(vcpu)->btint);
+}
+
+bool ds_rule_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
+{
+	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
+
+	if (has_room(behaviour, field[BTS_INDEX], field[BTS_MAXIMUM]))
+		return true;
+	if (!is_circular(vcpu) && behaviour->full == DS_FULL_WRITE)
+		return true;
+	if (!is_circular(vcpu) && behaviour->full == DS_FULL_DROP)
+		return false;
+	field[BTS_INDEX] = field[BTS_BASE];
+	return has_room(behaviour, field[BTS_INDEX], field[BTS_MAXIMUM]);
+}
+
+uint64_t ds_rule_advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+{
+	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
+	uint64_t next = field[BTS_INDEX] + RECORD_BYTES;
+
+	if (is_circular(vcpu) && behaviour->wrap == DS_WRAP_AFTER_INCREMENT &&
+	    !has_room(behaviour, next, field[BTS_MAXIMUM]))
+		return field[BTS_BASE];
+	return next;
+}
+
+/*
+ * The default: an interrupt handler is told that the index "matches or exceeds" the threshold
+ * (17.4.9.5), and that clearing BTINT is not enough to prevent an interrupt (17.4.9.3).
+ */
+bool ds_rule_threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+{
+	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
+	bool at_record = behaviour->compare == DS_COMPARE_BEFORE;
+	uint64_t before = field[BTS_INDEX] - (at_record ? RECORD_BYTES : 0);
+	uint64_t after = before + RECORD_BYTES, threshold = field[BTS_THRESHOLD];
+
+	if (is_circular(vcpu) && behaviour->circular == DS_CIRCULAR_IS_SILENT)
+		return false;
+	switch (behaviour->threshold) {
+	case DS_THRESHOLD_CROSSED:
+		return before < threshold && after >= threshold;
+	case DS_THRESHOLD_EQUAL:
+		return after == threshold;
+	default:
+		return after >= threshold;
+	}
+}
+
 /*
  * A branch on its way into the buffer: SDM Vol 3, 17.4.9. A record whose DS area or buffer is not
  * mapped writable for the supervisor is dropped.
  */
-#include "monitor/ds/memory.h"
-#include "monitor/silicon.h"
-
 void ds_rule_store(struct vcpu *vcpu, const struct branch *branch)
 {
 	const struct ds_rules *rules = ds_rules_of(vcpu);

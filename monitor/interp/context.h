@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "monitor/interp/insn.h"
+#include "monitor/interp/decode.h"
 #include "monitor/interp/interp.h"
 
 enum { PAGE = 4096 };

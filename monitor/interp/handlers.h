@@ -13,11 +13,9 @@ typedef handler *const row_of_sizes[SIZES];
 extern row_of_two run_add, run_or, run_adc, run_sbb, run_and, run_sub, run_xor, run_cmp, run_test;
 extern row_of_one run_inc, run_dec, run_neg, run_not;
 
-/* shift.c */
+/* multiply.c: shifts and rotates too */
 extern row_of_sizes run_rol, run_ror, run_rcl, run_rcr, run_shl, run_shr, run_sar, run_shld,
 	run_shrd;
-
-/* multiply.c */
 extern row_of_sizes run_mul, run_imul, run_imul_two, run_imul_three, run_div, run_idiv;
 handler crc32_or_movbe;
 
@@ -51,7 +49,7 @@ handler far_jmp, far_call, far_ret, iret, int3, int1, into, int_n, syscall_, sys
 extern row_of_sizes run_movs, run_stos, run_lods, run_cmps, run_scas;
 handler ins, outs, in_port, out_port;
 
-/* system.c, debug.c, control.c, table.c, msr.c */
+/* system.c, debug.c, control.c, segment.c */
 handler hlt, cpuid, rdtsc, rdmsr, wrmsr, cache_control, swapgs_group, fence, fs_gs_base;
 handler mov_from_dr, mov_to_dr, mov_from_cr, mov_to_cr, clts, smsw, lmsw, invlpg_group;
 handler sgdt_group, sidt_group, lgdt_group, lidt_group, sldt, str, lldt, ltr;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "monitor/interp/insn.h"
+#include "monitor/interp/decode.h"
 
 struct fault;
 

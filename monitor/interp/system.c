@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* HLT, CPUID, RDTSC, RDMSR, WRMSR, the cache instructions, fences, SWAPGS, FS and GS bases. */
+/* HLT, CPUID, RDTSC, RDMSR, WRMSR, the cache instructions, fences, SWAPGS, FS and GS bases; ports.
+ */
+#include "monitor/interp/context.h"
 #include "monitor/interp/control.h"
+#include "monitor/interp/debug.h"
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/memory.h"
+#include "monitor/interp/string.h"
 
 void hlt(struct vcpu *vcpu, const struct insn *i)
 {
@@ -142,4 +146,175 @@ void invlpg_group(struct vcpu *vcpu, const struct insn *i)
 	default:
 		native_step(vcpu, i);
 	}
+}
+
+/* IN, OUT, INS, OUTS. */
+
+enum { TSS_IO_MAP = 102 };
+
+/* CPL above IOPL needs a clear bit for every port in the TSS (SDM Vol 1, 19.5.2). */
+static void check_port(struct vcpu *vcpu, const struct insn *i, uint16_t port, unsigned size)
+{
+	uint16_t base, bits;
+	struct fault fault;
+
+	if (vcpu->interp->breakpoints)
+		debug_port(vcpu, port, size);
+	if (vcpu->cpl <= (vcpu->rflags & FLAG_IOPL) >> 12)
+		return;
+	if (TSS_IO_MAP + 1 > vcpu->tr.limit)
+		general_protection(vcpu, i);
+	if (!system_read(vcpu, vcpu->tr.base + TSS_IO_MAP, &base, 2, &fault))
+		raise_fault(vcpu, i, &fault);
+	if (base + port / 8u + 1 > vcpu->tr.limit)
+		general_protection(vcpu, i);
+	if (!system_read(vcpu, vcpu->tr.base + base + port / 8, &bits, 2, &fault))
+		raise_fault(vcpu, i, &fault);
+	if (bits >> port % 8 & ((1u << size) - 1))
+		general_protection(vcpu, i);
+}
+
+/* A 64-bit operand size means 32 bits. */
+static unsigned port_size(const struct insn *i)
+{
+	return i->size > 4 ? 4 : i->size;
+}
+
+static uint16_t port_number(const struct vcpu *vcpu, const struct insn *i)
+{
+	return i->opcode < 0xe8 ? (uint8_t)i->immediate : (uint16_t)vcpu->gpr[RDX];
+}
+
+void in_port(struct vcpu *vcpu, const struct insn *i)
+{
+	unsigned size = port_size(i);
+	uint16_t port = port_number(vcpu, i);
+
+	check_port(vcpu, i, port, size);
+	set_register(vcpu, RAX * 8, platform_in(vcpu, port, size), size);
+	vcpu->interp->attention = true;
+	leave(vcpu, i);
+}
+
+void out_port(struct vcpu *vcpu, const struct insn *i)
+{
+	unsigned size = port_size(i);
+	uint16_t port = port_number(vcpu, i);
+
+	check_port(vcpu, i, port, size);
+	platform_out(vcpu, port, size, (uint32_t)low_bytes(vcpu->gpr[RAX], size));
+	/* It may have made an interrupt deliverable. */
+	vcpu->interp->poll = vcpu->interp->attention = true;
+	leave(vcpu, i);
+}
+
+void ins(struct vcpu *vcpu, const struct insn *i)
+{
+	unsigned size = port_size(i);
+	uint16_t port = (uint16_t)vcpu->gpr[RDX];
+
+	check_port(vcpu, i, port, size);
+	if (nothing_to_do(vcpu, i))
+		return;
+
+	void *to = write_at(vcpu, i, target_address(vcpu, i, size, true), size);
+
+	put(to, platform_in(vcpu, port, size), size);
+	written(vcpu, to);
+	advance(vcpu, i, RDI, 1, size);
+	iterated(vcpu, i, 1, true);
+}
+
+void outs(struct vcpu *vcpu, const struct insn *i)
+{
+	unsigned size = port_size(i);
+	uint16_t port = (uint16_t)vcpu->gpr[RDX];
+
+	check_port(vcpu, i, port, size);
+	if (nothing_to_do(vcpu, i))
+		return;
+	platform_out(vcpu, port, size,
+		     (uint32_t)get(read_at(vcpu, i, source_address(vcpu, i, size), size), size));
+	advance(vcpu, i, RSI, 1, size);
+	vcpu->interp->poll = vcpu->interp->attention = true;
+	iterated(vcpu, i, 1, true);
+}
+
+/* The MSRs that struct vcpu holds. */
+
+static uint64_t *plain_msr(struct vcpu *vcpu, uint32_t index)
+{
+	switch (index) {
+	case MSR_STAR:
+		return &vcpu->star;
+	case MSR_SFMASK:
+		return &vcpu->sfmask;
+	case MSR_LSTAR:
+		return &vcpu->lstar;
+	case MSR_CSTAR:
+		return &vcpu->cstar;
+	case MSR_FS_BASE:
+		return &vcpu->segment[FS].base;
+	case MSR_GS_BASE:
+		return &vcpu->segment[GS].base;
+	case MSR_KERNEL_GS_BASE:
+		return &vcpu->kernel_gs_base;
+	default:
+		return NULL;
+	}
+}
+
+static bool is_own_xss(const struct vcpu *vcpu, uint32_t index)
+{
+	return index == MSR_XSS && vcpu->xss_supported;
+}
+
+bool guest_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	const uint64_t *msr = index == MSR_EFER ? &vcpu->efer : plain_msr(vcpu, index);
+
+	if (is_own_xss(vcpu, index))
+		msr = &vcpu->xss;
+	if (!msr)
+		return platform_read_msr(vcpu, index, value);
+	*value = *msr;
+	return true;
+}
+
+/* LMA cannot be written, and LME not changed while paging is on (SDM Vol 3, 2.2.1, 9.8.5). */
+static bool write_efer(struct vcpu *vcpu, uint64_t value)
+{
+	uint64_t known = EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE;
+
+	if (vcpu->taken_away & MISC_ENABLE_XD_DISABLE)
+		known &= ~EFER_NXE;
+	if (value & ~known)
+		return false;
+	if ((value ^ vcpu->efer) & EFER_LME && vcpu->cr0 & CR0_PG)
+		return false;
+	vcpu->efer = (value & ~EFER_LMA) | (vcpu->efer & EFER_LMA);
+	interp_forget(vcpu);
+	return true;
+}
+
+bool guest_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	uint64_t *msr = plain_msr(vcpu, index);
+
+	if (index == MSR_EFER)
+		return write_efer(vcpu, value);
+	if (is_own_xss(vcpu, index)) {
+		if (value & ~vcpu->xss_supported)
+			return false;
+		vcpu->xss = value;
+		return true;
+	}
+	if (!msr)
+		return platform_write_msr(vcpu, index, value);
+	if (index == MSR_SFMASK && value >> 32)
+		return false;
+	if (index != MSR_STAR && index != MSR_SFMASK && !canonical(value))
+		return false;
+	*msr = value;
+	return true;
 }
