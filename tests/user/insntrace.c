@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Intel PT by SYS_insntrace. argument: what is tried, in the low byte; the number of CPUs above it.
 #include "abi/insntrace.h"
-#include "tests/user/lib/user.h"
+#include "tests/user/lib/ptrace.h"
 
 enum { OS = 1 << 2, USER = 1 << 3, CR3_FILTER = 1 << 7, BRANCH_EN = 1 << 13 };
 
@@ -324,6 +324,70 @@ static void may_not_trace(long pid)
 	CHECK(insntrace(INSNTRACE_ASSIGN_THREAD, 1, (void *)getpid(), 0) == -ENXIO);
 }
 
+/* --- Beside a tracer of branches --- */
+
+static long begin_threads(void)
+{
+	return insntrace(INSNTRACE_INITIALIZE, INSNTRACE_THREADS, NULL, 2);
+}
+
+static long holder(unsigned unit)
+{
+	return insntrace(INSNTRACE_GET_HOLDER, unit, NULL, 0);
+}
+
+static void spin(uint64_t argument)
+{
+	(void)argument;
+	for (;;)
+		yield();
+}
+
+static long status_size(long pid)
+{
+	struct ptrace_bts_config status = {.size = 1};
+
+	CHECK(ptrace(PTRACE_BTS_STATUS, pid, (uint64_t)&status, sizeof(status)) >= 0);
+	return (long)status.size;
+}
+
+/* Another process is refused as well, and learns who has what. */
+static void expect_from_another(long session, long pt, long bts)
+{
+	long child = fork();
+	int status = -1;
+
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK(begin_threads() == session);
+		CHECK(session || insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+		CHECK(holder(INSNTRACE_HOLDER_PT) == pt && holder(INSNTRACE_HOLDER_BTS) == bts);
+		exit(0);
+	}
+	CHECK(wait4(child, &status, 0) == child && !status);
+}
+
+/* Whoever is second is refused where the processor has one of both record nothing. */
+static void beside_branches(bool excludes)
+{
+	long traced = traced_child(spin, 0), self = getpid(), second = excludes ? -EBUSY : 0;
+
+	CHECK(begin_threads() == 0);
+	CHECK(trace_branches(traced, 100, 0, 0) == (excludes ? -EBUSY : 24));
+	CHECK(status_size(traced) == (excludes ? 0 : 2400));
+	expect_from_another(-EBUSY, self, excludes ? -ENXIO : self);
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+	CHECK(trace_branches(traced, 50, 0, 0) == 24);
+	CHECK(begin_threads() == second);
+	expect_from_another(-EBUSY, second ? -ENXIO : self, self);
+	CHECK(status_size(traced) == 1200); /* it has what it had */
+	CHECK(second || insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+	CHECK(go_on(traced, 0) == 0);
+	end_child(traced);
+	CHECK(holder(INSNTRACE_HOLDER_BTS) == -ENXIO);
+	CHECK(begin_threads() == 0 && insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+}
+
 int main(uint64_t argument)
 {
 	cpus = argument >> 8;
@@ -377,6 +441,9 @@ int main(uint64_t argument)
 		break;
 	case 13:
 		may_not_trace((long)cpus);
+		break;
+	case 14:
+		beside_branches(cpus);
 		break;
 	default:
 		return 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Programs of ring 3 that trace by SYS_insntrace.
+#include "drivers/ds/ds.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "tests/lib/insntrace.h"
@@ -15,7 +16,8 @@ enum part {
 	IS_KILLED,
 	TRACES = 11,
 	STREAMS,
-	MAY_NOT
+	MAY_NOT,
+	BESIDE_BRANCHES
 };
 
 static uint64_t argument_of(enum part part)
@@ -109,6 +111,17 @@ TEST(pt_user_may_not_trace, .group = "PT", .ids = "PT55", .needs = NEED_PT,
 	process_signal(privileged, SIGKILL);
 	program_end(privileged);
 	programs_end(before);
+}
+
+TEST(pt_user_beside_branches, .group = "PT", .ids = "PT54 PT55", .needs = NEED_PT | NEED_BTS,
+     .claim =
+	     "where BTS and Intel PT exclude each other PTRACE_BTS_CONFIG beside a session, and a "
+	     "session beside a tracer of branches, get EBUSY, change nothing, and any program learns "
+	     "the pid of the holder; elsewhere both are had",
+     .source = "docs/insntrace.2, Beside ptrace-bts")
+{
+	program_expect("insntrace", (uint64_t)ds_caps()->suspended_by_pt << 8 | BESIDE_BRANCHES,
+		       false);
 }
 
 TEST(pt_user_random, .group = "PT", .ids = "PT49 PT55", .needs = NEED_PT,

@@ -11,6 +11,8 @@
 #include "tests/framework/test.h"
 #include "tests/lib/sampled.h"
 
+#include <stdatomic.h>
+
 #define PERIOD	157 /* a visit has fewer events: SAMPLES periods end in the last one */
 #define SAMPLES 100
 #define FEW	15 /* visits */
@@ -196,6 +198,63 @@ TEST(samples_beside_circular_branches, .group = "samples", .ids = "PE12", .needs
 	EXPECT_EQ(status.available, RING);
 	EXPECT(trace_detach(branches));
 	expect_all(&sampled, tracer, kind, PERIOD);
+	sampled_close(&sampled);
+}
+
+/* --- A switch between the event that brings the counter to zero and the one that is sampled --- */
+
+static atomic_bool waits, may_go_on;
+
+/* Where the CPU is shared it has been given to the test, which lets it go on. */
+static void leave_once(struct sampled *sampled)
+{
+	(void)sampled;
+	atomic_store(&waits, true);
+	while (!atomic_load(&may_go_on))
+		task_sleep(1000);
+}
+
+static void run_and_leave(struct sampled *sampled)
+{
+	atomic_store(&waits, false);
+	atomic_store(&may_go_on, false);
+	task_start(sampled->task);
+	while (!atomic_load(&waits))
+		task_sleep(100);
+	task_sleep(2000);
+	atomic_store(&may_go_on, true);
+	task_join(sampled->task);
+}
+
+static bool is_of_event(const struct sampled *sampled, const struct ptrace_pebs_sample *sample,
+			enum sampled_kind kind, uint64_t n)
+{
+	struct sampled_place place = sampled_place(sampled, kind, n);
+
+	return sample->general[8] == place.visit && sample->general[1] == place.rcx &&
+	       (ds_caps()->pebs_fault || sample->ip == place.ip);
+}
+
+/* A period is a visit's events: the last one of the first visit, its system call, arms. */
+TEST(samples_switched_while_armed, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
+     .claim =
+	     "of a task that is switched out when its counter has reached zero and before the sample, "
+	     "the sample is of one event later, and no other: their number stays exact",
+     .source = "docs/ptrace-pebs.2, Exactness")
+{
+	enum sampled_kind kind = sampled_portable();
+	uint64_t period = sampled_events(kind);
+	struct pebs_options options = sampled_options(kind, period, MOST);
+	struct sampled sampled = {.visits = FEW, .between = leave_once};
+	struct tracer *tracer;
+
+	sampled_needs_exact();
+	sampled_open(&sampled);
+	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	run_and_leave(&sampled);
+	REQUIRE_EQ(pebs_peek(tracer, 0, samples, 1), 1);
+	EXPECT(is_of_event(&sampled, &samples[0], kind, period + 1));
+	expect_all(&sampled, tracer, kind, period);
 	sampled_close(&sampled);
 }
 
