@@ -18,6 +18,7 @@
 
 #define RFLAGS_TF (1ull << 8)
 #define RFLAGS_IF (1ull << 9)
+#define RFLAGS_NT (1ull << 14)
 
 #define RFLAGS_RF (1ull << 16)
 

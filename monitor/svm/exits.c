@@ -162,6 +162,22 @@ static void exit_exception(struct guest *guest, uint8_t vector)
 	raise_exception(guest, vector, has_error ? (int64_t)(uint32_t)vmcb->exit_info_1 : -1);
 }
 
+/* NMIs stay blocked until IRET is done, be it with an exception. One that returns from a task (SDM
+   Vol 3, 7.3) would save the TF of a step in the task's TSS: it runs freely, and no NMI is injected
+   before. */
+static void exit_iret(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	if (vcpu->rflags & RFLAGS_NT && !(vcpu->efer & EFER_LMA)) {
+		vcpu->nmi_blocked = false;
+		if (enter(guest, ENTER_FREELY))
+			handle_exit(guest);
+	} else if (step(guest, STEP_LOADS_TF)) {
+		vcpu->nmi_blocked = false;
+	}
+}
+
 /* SVM's own instructions, MONITOR and MWAIT: the guest's processor has none of them. */
 static bool is_svm_or_wait(uint64_t code)
 {
@@ -205,9 +221,7 @@ void handle_exit(struct guest *guest)
 		exit_hlt(guest);
 		break;
 	case EXIT_IRET:
-		/* NMIs stay blocked until IRET is done, be it with an exception. */
-		if (step(guest, STEP_LOADS_TF))
-			guest->vcpu.nmi_blocked = false;
+		exit_iret(guest);
 		break;
 	case EXIT_SHUTDOWN:
 		report_shutdown(&guest->vcpu);

@@ -14,9 +14,11 @@ header:	dd 0xe85250d6, 0, .end - header, -(0xe85250d6 + .end - header)
 section .text
 bits 32
 global start
-extern boot_main, processor_main
+extern boot_main, processor_main, take_nmis_by_task
 start:
 	cli
+	mov esp, stacks + STACK_BYTES
+	call take_nmis_by_task
 	mov edi, page_directories + 3
 	mov ecx, 4
 	mov ebx, pointers
@@ -99,6 +101,7 @@ section .text
 bits 64
 global stubs
 extern interrupt
+	align 16
 stubs:
 %assign vector 0
 %rep 64

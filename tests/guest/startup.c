@@ -16,9 +16,10 @@
 
 enum { PROCESSORS = 16 };
 enum { FIRST_PAGE = 8, SECOND_PAGE = 9 };
-enum { NMI = 2, CALL = 32 };
+enum { NMI = 2, CALL = 32, FLAG_TF = 0x100 };
 extern const uint8_t arrival[], arrival_cr0[], arrival_end[], stubs[64][16];
 extern uint64_t entry;
+extern const uint32_t nmis_by_task, nmi_task_flags; /* task.asm */
 void boot_main(void);
 void processor_main(uint32_t cs_sp, uint32_t signature);
 void interrupt(uint64_t vector, const uint64_t *frame);
@@ -463,6 +464,7 @@ void boot_main(void)
 	outb(0x21, 0xff); /* nothing from the 8259 */
 	outb(0xa1, 0xff);
 	load_idt();
+	check(nmis_by_task == 2 && !(nmi_task_flags & FLAG_TF), "NMIs by a task gate");
 	lapic_write(REGISTER_SPURIOUS, 0x13f);
 	prepare_page(FIRST_PAGE);
 	prepare_page(SECOND_PAGE);
