@@ -316,7 +316,7 @@ void export_task(struct task *task, enum export_what what, const char *name, uin
 
 void export_free_root(uint64_t root)
 {
-	if (!export_on) {
+	if (!export_wants(EXPORT_PROGRAMS)) {
 		page_free(root);
 		return;
 	}

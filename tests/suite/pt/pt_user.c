@@ -3,6 +3,7 @@
 #include "drivers/ds/ds.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
+#include "kernel/trace/unit.h"
 #include "tests/lib/insntrace.h"
 #include "tests/lib/programs.h"
 
@@ -122,6 +123,42 @@ TEST(pt_user_beside_branches, .group = "PT", .ids = "PT54 PT55", .needs = NEED_P
 {
 	program_expect("insntrace", (uint64_t)ds_caps()->suspended_by_pt << 8 | BESIDE_BRANCHES,
 		       false);
+}
+
+#define HOSTILE 3
+
+TEST(pt_user_hostile, .group = "PT", .ids = "PT51 PT55", .needs = NEED_PT,
+     .claim =
+	     "whatever programs call at once on all CPUs, with whatever arguments, and however they "
+	     "end, nothing is traced afterwards, nobody has a session, and no memory is gone",
+     .source = "docs/insntrace.2")
+{
+	uint64_t before = programs_begin(), calls = test_scaled(60);
+	struct process *processes[HOSTILE];
+	unsigned successes = 0;
+
+	for (unsigned i = 0; i < HOSTILE; i++) {
+		uint64_t seed = test_random() & 0xffffff,
+			 argument = calls << 32 | (uint64_t)cpu_count() << 24 | seed;
+
+		test_note("%lu calls with seed 0x%lx", calls, seed);
+		if (i)
+			processes[i] = program_start("insntrace_hostile", argument);
+		else
+			REQUIRE_EQ(process_spawn_privileged("insntrace_hostile", argument,
+							    &processes[i]),
+				   0);
+	}
+	for (unsigned i = 0; i < HOSTILE; i++) {
+		int status = program_end(processes[i]);
+
+		EXPECT(status == WAIT_EXITED(42) || status == WAIT_EXITED(0));
+		successes += status == WAIT_EXITED(42);
+	}
+	EXPECT(successes > 0);
+	EXPECT_EQ(insntrace_traced_cpus(), 0);
+	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
+	programs_end(before);
 }
 
 TEST(pt_user_random, .group = "PT", .ids = "PT49 PT55", .needs = NEED_PT,

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// Calls of SYS_insntrace with arguments that are mostly possible, in any order, beside others that
+// make them at the same time on other CPUs; children of it make them too, end in the middle and are
+// killed. It leaves everything as it is then, with 42 if any call had success.
+// argument: seed in the low 24 bits, CPUs in the next 8, count above.
+#include "abi/insntrace.h"
+#include "tests/user/lib/user.h"
+
+enum { OS = 1 << 2, USER = 1 << 3, CR3_FILTER = 1 << 7, BRANCH_EN = 1 << 13, PIDS = 24 };
+
+static uint64_t random_state, cpus, done;
+static uint64_t words[512];
+
+static uint64_t below(uint64_t most)
+{
+	return (next_random(&random_state) >> 32) % most;
+}
+
+/* One of those that a list has, or anything. */
+#define ONE_OF(...)                                                                                \
+	({                                                                                         \
+		static const uint64_t one_of[] = {__VA_ARGS__};                                    \
+		below(30) ? one_of[below(sizeof(one_of) / 8)] : next_random(&random_state);        \
+	})
+
+static uint64_t random_address(void)
+{
+	switch (below(16)) {
+	case 0:
+		return 0;
+	case 1:
+		return (uint64_t)&words[512] - below(64); /* its end is not mapped, or another's */
+	case 2:
+		return 0xffffffff80000000 + below(1 << 22);
+	case 3:
+		return 0x00007fffffffffff - below(64);
+	case 4:
+		return next_random(&random_state);
+	default:
+		return (uint64_t)words + below(8);
+	}
+}
+
+static void fill_config(struct insntrace_config *config)
+{
+	*config = (struct insntrace_config){
+		.chunks = (uint32_t)ONE_OF(1, 1, 1, 2, 2, 3, 0, 4096),
+		.chunk_order = (uint32_t)ONE_OF(0, 0, 0, 1, 2, 8),
+		.flags = (uint32_t)ONE_OF(0, 1, 2, 4, 6, 3, 5),
+		.control =
+			ONE_OF(USER | BRANCH_EN, USER | BRANCH_EN, OS | USER | BRANCH_EN, BRANCH_EN,
+			       USER | BRANCH_EN | CR3_FILTER, USER | BRANCH_EN | 1ul << 32, 0),
+	};
+	config->address_space = config->control & CR3_FILTER ? below(PIDS) : 0;
+	config->range[0].first = ONE_OF(0, 0x400000, 0xffff800000000000, 1ul << 47);
+	config->range[0].last = ONE_OF(0x7fffffffffff, 0x400fff, 0xffffffffffffffff);
+}
+
+static uint64_t size_of(uint64_t request)
+{
+	switch (request) {
+	case INSNTRACE_ALLOCATE_BUFFER:
+	case INSNTRACE_GET_BUFFER_CONFIG:
+		return sizeof(struct insntrace_config);
+	case INSNTRACE_GET_BUFFER_STATE:
+		return sizeof(struct insntrace_state);
+	case INSNTRACE_READ_BUFFER:
+	case INSNTRACE_READ_STREAM:
+		return sizeof(struct insntrace_read);
+	case INSNTRACE_GET_ALLOCATION:
+		return sizeof(struct insntrace_allocation);
+	default:
+		return 0;
+	}
+}
+
+static void call(void)
+{
+	uint64_t request =
+		ONE_OF(INSNTRACE_INITIALIZE, INSNTRACE_ALLOCATE_BUFFER, INSNTRACE_ALLOCATE_BUFFER,
+		       INSNTRACE_START, INSNTRACE_STOP, INSNTRACE_ASSIGN_THREAD,
+		       INSNTRACE_ASSIGN_THREAD, INSNTRACE_READ_STREAM, INSNTRACE_READ_BUFFER,
+		       INSNTRACE_GET_BUFFER_STATE, INSNTRACE_RELEASE_THREAD, INSNTRACE_FREE_BUFFER,
+		       INSNTRACE_TERMINATE, INSNTRACE_GET_ALLOCATION, INSNTRACE_GET_HOLDER);
+	uint64_t size = below(20) ? size_of(request) : below(200), first = below(4), address;
+
+	address = size ? random_address() : 0;
+	if (request == INSNTRACE_INITIALIZE) {
+		first = below(2);
+		size = below(8) ? first == INSNTRACE_CPUS ? cpus : 4 : below(100);
+	} else if (request == INSNTRACE_ASSIGN_THREAD) {
+		address = below(3) ? below(PIDS) : (uint64_t)getpid();
+	} else if (request == INSNTRACE_ALLOCATE_BUFFER) {
+		first = 0;
+		fill_config((struct insntrace_config *)words);
+	} else if (size == sizeof(struct insntrace_read)) {
+		words[0] = ONE_OF(0, 0, 0, 100, 1ul << 63);
+		words[1] = random_address();
+		words[2] = ONE_OF(0, 1, 100, 2000, 1ul << 40, 1ul << 63);
+	} else if (!size && (request == INSNTRACE_START || request == INSNTRACE_STOP)) {
+		first = 0;
+	}
+	done += system_call(SYS_insntrace, request, first, address, size) >= 0;
+}
+
+/* A child goes on as its parent does, ends in the middle or is killed. */
+static void have_child(uint64_t left)
+{
+	long child = fork();
+
+	if (child < 0)
+		return;
+	if (!child) {
+		random_state ^= (uint64_t)getpid() << 20;
+		for (left = below(left + 1); left; left--)
+			call();
+		exit(0);
+	}
+	if (below(2)) {
+		call();
+		kill(child, SIGKILL);
+	}
+	CHECK(wait4(child, NULL, 0) == child);
+}
+
+int main(uint64_t argument)
+{
+	random_state = argument & 0xffffff;
+	cpus = argument >> 24 & 0xff;
+	for (uint64_t left = argument >> 32; left; left--) {
+		if (!below(10))
+			set_affinity(0, next_random(&random_state) | 1);
+		if (!below(16))
+			yield();
+		if (below(24))
+			call();
+		else
+			have_child(8);
+	}
+	return done ? 42 : 0;
+}
