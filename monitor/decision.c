@@ -145,14 +145,16 @@ void choice_announce(const struct options *options, bool run_as_guest)
 		return;
 	if (!run_as_guest)
 		end_run(VERDICT_ERROR,
-			"a profile, a variant, a defect, a rehearsal or interpret=always was asked "
+			"a profile, a variant, a defect, a rehearsal or interpret= was asked "
 			"for, and there is no virtual silicon to have it");
 	if (other)
 		say("profile=%s", options->profile->name);
 	if (options->hypervisor)
 		say("present=%s: a rehearsal of passthrough on virtual silicon, %s",
 		    options->hypervisor->name, options->hypervisor->says);
-	if (options->interpret)
+	if (options->interpret == INTERPRET_TRACED)
+		say("interpret=traced: ring 0 is interpreted while ring 3 alone is traced");
+	if (options->interpret == INTERPRET_ALWAYS)
 		say("interpret=always: the guest never runs natively");
 	if (options->variants[0])
 		say("variant=%s", options->variants);
@@ -187,7 +189,9 @@ const struct silicon *choice_make(const struct options *options)
 	silicon.pt = pt_clean;
 	silicon.pmu = pmu_clean;
 	silicon.hypervisor = options->hypervisor;
-	silicon.interpreted = options->interpret;
+	/* Lockstep compares all that may be interpreted. */
+	silicon.native_ring_0 = options->interpret == INTERPRET_WANTED && !options->lockstep;
+	silicon.interpreted = options->interpret == INTERPRET_ALWAYS;
 	silicon.tells_stack = options->stack;
 	silicon.pebs = pebs_clean;
 	ds_make(&silicon.ds, &options->behaviour);

@@ -77,6 +77,12 @@ struct retired {
 	unsigned length; /* bytes; 0 where the processor executed it */
 };
 
+/*
+ * The CPLs, one bit each, whose code has to be interpreted: what happens at another one changes
+ * nothing for those that watch, a branch to or from one of these apart. 0: nobody watches.
+ */
+unsigned observed_levels(const struct vcpu *vcpu);
+
 /* A branch instruction was taken; the guest's state is that at `to`. */
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 /*

@@ -10,7 +10,6 @@
 
 enum { END_HALT, END_EXIT };
 enum { LOCKSTEP_OFF, LOCKSTEP_ON };
-enum { INTERPRET_TRACED, INTERPRET_ALWAYS };
 enum { PT_OFF, PT_ON };
 enum { STACK_OFF, STACK_ON };
 
@@ -22,7 +21,7 @@ static const char *const vbts_names[] = {
 static const char *const pt_choices[] = {"off", "on", NULL};
 static const char *const stack_choices[] = {"off", "on", NULL};
 static const char *const lockstep_choices[] = {"off", "on", NULL};
-static const char *const interpret_choices[] = {"traced", "always", NULL};
+static const char *const interpret_choices[] = {"wanted", "traced", "always", NULL};
 static const char *const end_choices[] = {"halt", "exit", NULL};
 
 /* "auto", "on", "off", "list", or a variant. */
@@ -184,7 +183,7 @@ static const struct option table[] = {
 	 .target = &given.lockstep,
 	 .choices = lockstep_choices},
 	{.name = "interpret",
-	 .help = "what of the guest: what is traced, or everything",
+	 .help = "ring 3 alone while no other branch is wanted, all that is traced, or everything",
 	 .kind = OPTION_CHOICE,
 	 .target = &given.interpret,
 	 .choices = interpret_choices},
@@ -228,7 +227,7 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 
 	*options = (struct options){.vbts = VBTS_AUTO};
 	options->lockstep = given.lockstep == LOCKSTEP_ON;
-	options->interpret = given.interpret == INTERPRET_ALWAYS;
+	options->interpret = (enum interpret)given.interpret;
 	options->pt = given.pt == PT_ON;
 	options->stack = given.stack == STACK_ON;
 	options->end_exit = given.end == END_EXIT;

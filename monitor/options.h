@@ -15,6 +15,10 @@ struct defect;
 
 enum vbts { VBTS_AUTO, VBTS_ON, VBTS_OFF };
 
+/* What of the guest: ring 3 alone while no other branch is wanted; all that is traced; everything.
+ */
+enum interpret { INTERPRET_WANTED, INTERPRET_TRACED, INTERPRET_ALWAYS };
+
 struct options {
 	enum vbts vbts;
 	const struct profile *profile;
@@ -24,9 +28,9 @@ struct options {
 	const struct defect *defect; /* or erratum; NULL: none */
 	bool list_variants, list_defects, list_errata;
 	bool lockstep;
-	bool interpret; /* from the first instruction on, traced or not */
-	bool pt;	/* the profile's Intel PT is there */
-	bool stack;	/* branches leave with RSP */
+	enum interpret interpret;
+	bool pt;    /* the profile's Intel PT is there */
+	bool stack; /* branches leave with RSP */
 	bool end_exit;
 	char console[128]; /* lib/console.h; "": not said */
 	uint32_t baud;

@@ -10,10 +10,15 @@
 #include "monitor/profile.h"
 #include "monitor/pt/rules.h"
 
+/* Of struct silicon: a defect leaves these ways to ring 3 unnoticed. */
+enum { UNNOTICED_SYSRET = 1 << 0, UNNOTICED_IRET = 1 << 1 };
+
 struct silicon {
 	const struct profile *profile;
 	const struct hypervisor *hypervisor; /* of a rehearsal; NULL: the monitor is no other */
 	bool interpreted;		     /* it never runs natively */
+	bool native_ring_0;		     /* struct vcpu has one of this name */
+	unsigned unnoticed;
 	struct ds_silicon ds;
 	struct pmu_rules pmu;
 	struct pebs_rules pebs;

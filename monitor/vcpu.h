@@ -74,6 +74,9 @@ struct vcpu {
 	uint64_t xss, xss_supported;
 	uint8_t cpl;
 
+	/* Ring 0 may run natively while ring 3 alone is observed: the platform notices the return
+	   to ring 3. */
+	bool native_ring_0;
 	bool interrupt_shadow; /* the next instruction runs before any interrupt (STI, MOV SS) */
 	bool nmi_blocked;      /* from delivery of an NMI to the guest's next IRET */
 	bool nmi_pending;

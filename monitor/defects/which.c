@@ -117,6 +117,17 @@ MISSED(return_to_user_missed, "SDM Vol 3, 17.4.4", "a branch from CPL 0 to CPL 3
 MISSED(user_branch_missed, "SDM Vol 3, 17.4.4", "branches within ring 3 are not recorded",
        branch->from_cpl == 3 && branch->to_cpl == 3)
 
+/* Ring 0 runs natively while branches of ring 3 alone are recorded: its way back goes unseen, up to
+   the next exit. */
+#define UNNOTICED(name, rule, says, way) DEFECT(name, rule, says, silicon->unnoticed = (way))
+
+UNNOTICED(iret_unnoticed, "SDM Vol 3, 17.4.4",
+	  "with BTS_OFF_OS nothing is recorded after an IRET to ring 3, until ring 3 is left",
+	  UNNOTICED_IRET)
+UNNOTICED(sysret_unnoticed, "SDM Vol 3, 17.4.4",
+	  "with BTS_OFF_OS nothing is recorded after SYSRET, until ring 3 is left",
+	  UNNOTICED_SYSRET)
+
 /* Events by where they arrive and how they enter their handler. */
 #define RFLAGS_IF	    (1ull << 9)
 #define VECTOR_DOUBLE_FAULT 8

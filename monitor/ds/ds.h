@@ -24,6 +24,9 @@ static inline bool ds_tracing(const struct vcpu *vcpu)
 	return vcpu->observed & OBSERVER_DS;
 }
 
+/* The CPLs, one bit each, at which a branch may be recorded while ds_tracing(). */
+unsigned ds_levels(const struct vcpu *vcpu);
+
 /*
  * Branches that saw_branch() and saw_event() reported. ds_branch() is called only while
  * ds_tracing(), ds_event() always. Each stores a record if the rules say so, and may raise a PMI.

@@ -42,6 +42,17 @@ bool ds_rule_filter(const struct vcpu *vcpu, const struct branch *branch)
 	return ds_behaviour_of(vcpu)->ds_cpl == DS_CPL_ABSENT || has_wanted_privilege(vcpu, branch);
 }
 
+/* Rules that are replaced, and an interrupt that waits for branches, look at every one. */
+unsigned ds_levels(const struct vcpu *vcpu)
+{
+	const struct ds_silicon *ds = &vcpu->silicon->ds;
+	unsigned os = 1 << 0, user = 7 << 1;
+
+	if (!ds->clean || vcpu->ds.skid || ds->behaviour.ds_cpl == DS_CPL_ABSENT)
+		return os | user;
+	return (is_off(vcpu, 0) ? 0 : os) | (is_off(vcpu, 3) ? 0 : user);
+}
+
 /* What followed each branch when it was last taken, for as many as there is room. */
 static bool predicted(struct vcpu *vcpu, uint64_t from)
 {

@@ -31,6 +31,10 @@ enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget);
 /* True while the guest must not run natively: its branches are traced, or single-stepped. */
 bool interp_needed(const struct vcpu *vcpu);
 
+/* True while that is so at some CPL. A guest that runs natively nevertheless is in ring 0 then, and
+   what leads to another CPL has to be interpreted. */
+bool interp_awaited(const struct vcpu *vcpu);
+
 /*
  * Gives `vcpu` its caches: INTERP_MEMORY bytes, page-aligned, for that virtual processor alone and
  * for good. Once, before anything else here. Asks platform_cpuid() what the guest's processor has.

@@ -53,9 +53,23 @@ static void deliver_fault(struct vcpu *vcpu)
 					    .from = vcpu->rip});
 }
 
+/* In 64-bit mode ring 0 is left by IRET, SYSRET, SYSEXIT and the far RET alone. */
+static bool may_run_natively(const struct vcpu *vcpu)
+{
+	return !vcpu->cpl && vcpu_in_64_bit_mode(vcpu) && !(vcpu->rflags & FLAG_TF) &&
+	       !(vcpu->dr7 & DR7_ENABLE);
+}
+
+bool interp_awaited(const struct vcpu *vcpu)
+{
+	return observed_levels(vcpu);
+}
+
 bool interp_needed(const struct vcpu *vcpu)
 {
-	return vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP || vcpu->debugctl & DEBUGCTL_BTF;
+	unsigned levels = observed_levels(vcpu);
+
+	return levels >> vcpu->cpl & 1 || (levels && !may_run_natively(vcpu));
 }
 
 /* What of B0 to B3 does not hold any more is cleared (SDM Vol 3, 17.2.3: "may clear"). */

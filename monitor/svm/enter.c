@@ -3,6 +3,8 @@
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/traps.h"
+#include "monitor/interp/interp.h"
+#include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
 
 enum { ASID = 1, SEGMENT_DPL_SHIFT = 5 };
@@ -19,8 +21,9 @@ static struct segment from_vmcb(const struct vmcb_segment *from)
 	return (struct segment){from->selector, from->attributes, from->limit, from->base};
 }
 
-static void store(const struct vcpu *vcpu, struct vmcb *vmcb)
+static void store(const struct guest *guest, struct vmcb *vmcb)
 {
+	const struct vcpu *vcpu = &guest->vcpu;
 	const uint16_t dpl = 3 << SEGMENT_DPL_SHIFT;
 
 	for (unsigned i = 0; i < SEGMENTS; i++)
@@ -49,6 +52,7 @@ static void store(const struct vcpu *vcpu, struct vmcb *vmcb)
 	vmcb->cstar = vcpu->cstar;
 	vmcb->sfmask = vcpu->sfmask;
 	vmcb->kernel_gs_base = vcpu->kernel_gs_base;
+	vmcb->sysenter_cs = guest->sysenter_cs;
 }
 
 static void load(struct vcpu *vcpu, const struct vmcb *vmcb)
@@ -60,7 +64,7 @@ static void load(struct vcpu *vcpu, const struct vmcb *vmcb)
 	vcpu->tr = from_vmcb(&vmcb->tr);
 	vcpu->gdtr = (struct descriptor_table){(uint16_t)vmcb->gdtr.limit, vmcb->gdtr.base};
 	vcpu->idtr = (struct descriptor_table){(uint16_t)vmcb->idtr.limit, vmcb->idtr.base};
-	vcpu->efer = vmcb->efer & ~EFER_SVME;
+	vcpu->efer = (vmcb->efer & ~(EFER_SVME | EFER_SCE)) | (vcpu->efer & EFER_SCE);
 	vcpu->cr0 = vmcb->cr0;
 	vcpu->cr2 = vmcb->cr2;
 	vcpu->cr3 = vmcb->cr3;
@@ -79,8 +83,25 @@ static void load(struct vcpu *vcpu, const struct vmcb *vmcb)
 	vcpu->interrupt_shadow = vmcb->interrupt_state & INTERRUPT_STATE_SHADOW;
 }
 
+/*
+ * Ring 0 runs natively and ring 3 does not: all that leads there exits but the far RET, and all
+ * that leads back, so that a far RET is noticed. SYSCALL and SYSRET raise #UD without EFER.SCE,
+ * SYSENTER and SYSEXIT raise #GP where IA32_SYSENTER_CS is 0 (APM Vol 3), or #UD in long mode on a
+ * processor of AMD's. The guest's accesses to both MSRs exit.
+ */
+static void watch_ring_3(struct vmcb *vmcb, unsigned unnoticed)
+{
+	vmcb->intercept_3 |= INTERCEPT_INTR | INTERCEPT_INT_N;
+	if (!(unnoticed & UNNOTICED_IRET))
+		vmcb->intercept_3 |= INTERCEPT_IRET;
+	vmcb->exceptions = ~0u;
+	if (!(unnoticed & UNNOTICED_SYSRET))
+		vmcb->efer &= ~EFER_SCE;
+	vmcb->sysenter_cs = 0;
+}
+
 /* As few as possible while the guest runs freely: each exit costs thousands of instructions. */
-static void choose_intercepts(const struct guest *guest, enum entry entry)
+static void choose_intercepts(struct guest *guest, enum entry entry)
 {
 	struct vmcb *vmcb = guest->vmcb;
 	bool lbr = guest->vcpu.debugctl & DEBUGCTL_LBR;
@@ -108,6 +129,9 @@ static void choose_intercepts(const struct guest *guest, enum entry entry)
 		vmcb->exceptions |= 1u << VECTOR_UD;
 	/* With V_INTR_MASKING the host's RFLAGS.IF, which is 0, holds back interrupts. */
 	vmcb->interrupt_control = entry == ENTER_STEP ? INTERRUPT_V_MASKING | read_cr8() : 0;
+	guest->watches_ring_3 = entry == ENTER_FREELY && interp_awaited(&guest->vcpu);
+	if (guest->watches_ring_3)
+		watch_ring_3(vmcb, guest->vcpu.silicon->unnoticed);
 }
 
 /* The delivery of an event was interrupted by the exit: it starts again with the next entry. An
@@ -125,7 +149,7 @@ bool enter(struct guest *guest, enum entry entry)
 	struct vmcb *vmcb = guest->vmcb;
 	bool entered;
 
-	store(&guest->vcpu, vmcb);
+	store(guest, vmcb);
 	choose_intercepts(guest, entry);
 	vmcb->asid = ASID;
 	vmcb->tlb_control = guest->stale_translations ? TLB_CONTROL_FLUSH_ALL : 0;

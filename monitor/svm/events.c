@@ -10,12 +10,14 @@
 
 enum { OPCODE_STI = 0xfb, OPCODE_MOV_TO_SEGMENT = 0x8e };
 
-/* By the interpreter's rules while branches are traced, so that they are recorded. */
+/* By the interpreter's rules while branches are traced, so that they are recorded, be it at another
+   CPL: #DF then arises where both exceptions are seen. */
 void raise_exception(struct guest *guest, uint8_t vector, int64_t error)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 
-	if (interp_needed(vcpu)) {
+	if (interp_awaited(vcpu)) {
+		interp_forget(vcpu);
 		event_deliver(vcpu, &(struct event){
 					    .kind = EVENT_EXCEPTION,
 					    .vector = vector,

@@ -55,6 +55,7 @@ static bool interpret_one(struct guest *guest)
 	struct vcpu *vcpu = &guest->vcpu;
 
 	vcpu->attention = false;
+	read_breakpoints(vcpu->dr);
 	interp_forget(vcpu);
 	switch (interp_run(vcpu, 1)) {
 	case INTERP_SHUTDOWN:
@@ -149,17 +150,33 @@ static bool is_state_instruction(struct guest *guest)
 	       ((modrm >> 3 & 7) == XRSTORS || (modrm >> 3 & 7) == XSAVES);
 }
 
+/* Perhaps an instruction that watch_ring_3() makes fault, or one of those that enter their handler
+   by intention: the interpreter executes it, or finds that it faults. */
+static bool may_change_ring(uint8_t vector)
+{
+	return vector == VECTOR_UD || vector == VECTOR_GP || vector == VECTOR_BP ||
+	       vector == VECTOR_OF;
+}
+
 static void exit_exception(struct guest *guest, uint8_t vector)
 {
 	const struct vmcb *vmcb = guest->vmcb;
 	bool has_error = exception_has_error(vector);
 
+	if (guest->watches_ring_3 && may_change_ring(vector) && interpret_one(guest))
+		return;
 	if (vector == VECTOR_UD && is_state_instruction(guest) && interpret_one(guest))
 		return;
 	/* CR2 is not written when #PF is intercepted: APM Vol 2, 15.12.15. */
 	if (vector == VECTOR_PF)
 		guest->vcpu.cr2 = vmcb->exit_info_2;
 	raise_exception(guest, vector, has_error ? (int64_t)(uint32_t)vmcb->exit_info_1 : -1);
+}
+
+static void exit_int_n(struct guest *guest)
+{
+	if (!interpret_one(guest))
+		step(guest, STEP_KEEPS_TF);
 }
 
 /* NMIs stay blocked until IRET is done, be it with an exception. One that returns from a task (SDM
@@ -169,6 +186,8 @@ static void exit_iret(struct guest *guest)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 
+	if (guest->watches_ring_3 && interpret_one(guest))
+		return;
 	if (vcpu->rflags & RFLAGS_NT && !(vcpu->efer & EFER_LMA)) {
 		vcpu->nmi_blocked = false;
 		if (enter(guest, ENTER_FREELY))
@@ -219,6 +238,11 @@ void handle_exit(struct guest *guest)
 		break;
 	case EXIT_HLT:
 		exit_hlt(guest);
+		break;
+	case EXIT_INTR: /* it still waits: run_native() */
+		break;
+	case EXIT_INT_N:
+		exit_int_n(guest);
 		break;
 	case EXIT_IRET:
 		exit_iret(guest);

@@ -4,6 +4,7 @@
 #include "monitor/svm/guest.h"
 
 #include "lib/io.h"
+#include "monitor/console.h"
 #include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/lapic.h"
@@ -78,13 +79,38 @@ static void inject_nmi(struct guest *guest)
 	vcpu->nmi_blocked = true;
 }
 
+/* Ring 0 whose entry to ring 3 exits: choose_intercepts() has external interrupts exit too. */
+static void enter_ring_0(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	deadline_set(guest);
+	interp_forget(vcpu);
+	deliver_pending(vcpu);
+	if (vcpu->shut_down)
+		report_shutdown(vcpu);
+	if (interp_needed(vcpu) || !enter(guest, ENTER_FREELY))
+		return;
+	if (vcpu->cpl) {
+		say("ring 3 was entered unseen, by a far RET: branches up to rip=0x%016llx are not "
+		    "recorded; from now on ring 0 is interpreted too",
+		    (unsigned long long)vcpu->rip);
+		vcpu->native_ring_0 = false;
+	}
+	handle_exit(guest);
+}
+
 void run_native(struct guest *guest)
 {
 	guest->stale_translations = true;
 	while (!interp_needed(&guest->vcpu)) {
-		inject_nmi(guest);
-		if (enter(guest, ENTER_FREELY))
-			handle_exit(guest);
+		if (interp_awaited(&guest->vcpu)) {
+			enter_ring_0(guest);
+		} else {
+			inject_nmi(guest);
+			if (enter(guest, ENTER_FREELY))
+				handle_exit(guest);
+		}
 		pmu_tick(&guest->vcpu);
 	}
 }

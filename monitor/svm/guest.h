@@ -25,8 +25,9 @@ struct guest {
 	struct vcpu vcpu;
 	struct vmcb *vmcb;
 	uint64_t injection;	 /* EVENTINJ of the next entry; without EVENT_VALID: none */
+	bool watches_ring_3;	 /* the last entry was of ring 0, and ring 3 is interpreted */
 	bool stale_translations; /* page tables changed without the processor's knowledge */
-	uint64_t misc_enable;
+	uint64_t misc_enable, sysenter_cs;
 	uint64_t deadline; /* TSC of the next overflow of a counter of cycles; 0: none */
 
 	bool lvt_disarmed; /* a hypervisor's, in a rehearsal: no PMI until the entry is written */
@@ -62,7 +63,10 @@ void exit_port(struct guest *guest);
 /* guest.c, run_traced.c: from one change of the way of execution to the next. */
 void run_native(struct guest *guest);
 void run_traced(struct guest *guest);
-/* run_traced.c: until an event ends HLT, which it delivers. */
+/* run_traced.c: by the interpreter, NMI before external interrupts. One that the guest cannot
+   accept now stays where it is. */
+void deliver_pending(struct vcpu *vcpu);
+/* The same: until an event ends HLT, which it delivers. */
 void wait_while_halted(struct guest *guest);
 
 /* enter.c: VMRUN with the state in guest->vcpu; false if an NMI came first and nothing ran. */

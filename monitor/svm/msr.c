@@ -27,15 +27,15 @@ enum {
 #define WITHOUT_EFFECT (1ull << 3 | 1ull << 16 | 1ull << 18 | 1ull << 23)
 #define WRITABLE       (FAST_STRINGS | TAKES_AWAY | WITHOUT_EFFECT)
 
-static uint64_t *sysenter(struct vmcb *vmcb, uint32_t index)
+static uint64_t *sysenter(struct guest *guest, uint32_t index)
 {
 	switch (index) {
 	case MSR_SYSENTER_CS:
-		return &vmcb->sysenter_cs;
+		return &guest->sysenter_cs;
 	case MSR_SYSENTER_ESP:
-		return &vmcb->sysenter_esp;
+		return &guest->vmcb->sysenter_esp;
 	default:
-		return &vmcb->sysenter_eip;
+		return &guest->vmcb->sysenter_eip;
 	}
 }
 
@@ -93,7 +93,7 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	case MSR_SYSENTER_CS:
 	case MSR_SYSENTER_ESP:
 	case MSR_SYSENTER_EIP:
-		*value = *sysenter(guest->vmcb, index);
+		*value = *sysenter(guest, index);
 		return true;
 	default:
 		return read_msr_safe(index, value);
@@ -195,7 +195,7 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	case MSR_SYSENTER_EIP:
 		if (!canonical(value))
 			return false;
-		*sysenter(guest->vmcb, index) = value;
+		*sysenter(guest, index) = value;
 		return true;
 	case MSR_APIC_BASE:
 		return apic_base_write(guest, value);

@@ -14,10 +14,11 @@ static const struct {
 	uint8_t exits;
 } intercepted[] = {
 	{MSR_APIC_BASE, MSR_APIC_BASE, EXIT_BOTH},
-	{0x40, 0x47, EXIT_BOTH},   /* MSR_LASTBRANCH_0_FROM_IP.. of Core and Atom */
-	{0x60, 0x67, EXIT_BOTH},   /* MSR_LASTBRANCH_0_TO_IP.. */
-	{0xc1, 0xc8, EXIT_BOTH},   /* IA32_PMC0.. */
-	{0xce, 0xce, EXIT_BOTH},   /* MSR_PLATFORM_INFO */
+	{0x40, 0x47, EXIT_BOTH}, /* MSR_LASTBRANCH_0_FROM_IP.. of Core and Atom */
+	{0x60, 0x67, EXIT_BOTH}, /* MSR_LASTBRANCH_0_TO_IP.. */
+	{0xc1, 0xc8, EXIT_BOTH}, /* IA32_PMC0.. */
+	{0xce, 0xce, EXIT_BOTH}, /* MSR_PLATFORM_INFO */
+	{MSR_SYSENTER_CS, MSR_SYSENTER_CS, EXIT_BOTH},
 	{0x186, 0x18d, EXIT_BOTH}, /* IA32_PERFEVTSEL0.. */
 	{0x1a0, 0x1a0, EXIT_BOTH}, /* IA32_MISC_ENABLE */
 	{0x1c8, 0x1c9, EXIT_BOTH}, /* MSR_LBR_SELECT, MSR_LASTBRANCH_TOS */

@@ -96,6 +96,7 @@ struct guest *processor_create(void)
 	guest->activity = ACTIVITY_STARTING;
 	guest->misc_enable = FAST_STRINGS;
 	trace_power_on(&guest->vcpu, made_of);
+	guest->vcpu.native_ring_0 = made_of->native_ring_0;
 	guest->vcpu.xss_supported = virtual_xss(made_of->profile);
 	prepare_interpreter(&guest->vcpu, memory, count);
 	lockstep_attach(guest, memory->lockstep);

@@ -22,8 +22,7 @@ static void deliver(struct vcpu *vcpu, enum event_kind kind, int vector)
 			    });
 }
 
-/* NMI before external interrupts. One that the guest cannot accept now stays where it is. */
-static void deliver_pending(struct vcpu *vcpu)
+void deliver_pending(struct vcpu *vcpu)
 {
 	int vector;
 

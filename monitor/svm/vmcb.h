@@ -8,6 +8,7 @@
 
 /* Bits of intercept_3 (offset 00CH) and intercept_4 (010H). */
 enum {
+	INTERCEPT_INTR = 1u << 0,
 	INTERCEPT_NMI = 1u << 1,
 	INTERCEPT_INIT = 1u << 3,
 	INTERCEPT_CR0_SELECTIVE = 1u << 5, /* writes that change more than TS and MP */
@@ -16,6 +17,7 @@ enum {
 	INTERCEPT_RDPMC = 1u << 15,
 	INTERCEPT_CPUID = 1u << 18,
 	INTERCEPT_IRET = 1u << 20,
+	INTERCEPT_INT_N = 1u << 21,
 	INTERCEPT_INVD = 1u << 22,
 	INTERCEPT_HLT = 1u << 24,
 	INTERCEPT_INVLPGA = 1u << 26,
@@ -43,6 +45,7 @@ enum {
 	EXIT_WRITE_CR4 = 0x14,
 	EXIT_EXCEPTION_0 = 0x40,
 	EXIT_EXCEPTION_31 = 0x5f,
+	EXIT_INTR = 0x60,
 	EXIT_NMI = 0x61,
 	EXIT_INIT = 0x63,
 	EXIT_CR0_SELECTIVE = 0x65,
@@ -51,6 +54,7 @@ enum {
 	EXIT_RDPMC = 0x6f,
 	EXIT_CPUID = 0x72,
 	EXIT_IRET = 0x74,
+	EXIT_INT_N = 0x75,
 	EXIT_INVD = 0x76,
 	EXIT_HLT = 0x78,
 	EXIT_INVLPGA = 0x7a,

@@ -56,6 +56,12 @@ static void keep_branch(const struct vcpu *vcpu, const struct branch *branch)
 	observer.branch[n].to_cpl = branch->to_cpl;
 }
 
+unsigned observed_levels(const struct vcpu *vcpu)
+{
+	return vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP || vcpu->debugctl & DEBUGCTL_BTF ? 0xf
+											      : 0;
+}
+
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
 	assert_true(vcpu->observed);

@@ -64,6 +64,11 @@ bool platform_is_memory(uint64_t physical)
 	return !rig.device[RIG_PAGES - 1 - physical / RIG_PAGE];
 }
 
+bool platform_takes_writes(uint64_t physical)
+{
+	return false;
+}
+
 void platform_performance_interrupt(struct vcpu *vcpu)
 {
 	rig.interrupts++;

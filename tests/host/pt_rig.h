@@ -59,6 +59,11 @@ static void expect(uint64_t ip)
 		expected[executed++] = ip;
 }
 
+unsigned observed_levels(const struct vcpu *vcpu)
+{
+	return vcpu->observed ? 0xf : 0;
+}
+
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
 }

@@ -32,7 +32,8 @@ static void every_defect_is_described(void **state)
 		struct silicon silicon = clean();
 
 		defect->break_rules(&silicon);
-		assert_true(memcmp(&silicon.ds.rules, &ds_clean, sizeof(ds_clean)) ||
+		assert_true(silicon.unnoticed ||
+			    memcmp(&silicon.ds.rules, &ds_clean, sizeof(ds_clean)) ||
 			    memcmp(&silicon.pmu, &pmu_clean, sizeof(pmu_clean)) ||
 			    memcmp(&silicon.pebs, &pebs_clean, sizeof(pebs_clean)) ||
 			    memcmp(&silicon.pt, &pt_clean, sizeof(pt_clean)));

@@ -65,6 +65,35 @@ static void transitions_follow_the_behaviour(void **state)
 	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 0);
 }
 
+static unsigned levels_with(uint64_t debugctl)
+{
+	rig_configure(4 * RIG_RECORD, 8 * RIG_RECORD, debugctl);
+	return observed_levels(&rig.vcpu);
+}
+
+/* The code of a level that is filtered out may run natively, unless something else looks at it. */
+static void levels_are_those_of_the_filters(void **state)
+{
+	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS), 0xf);
+	rig.vcpu.native_ring_0 = true;
+	assert_int_equal(levels_with(RIG_ON), 0xf);
+	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS), 0xe);
+	assert_int_equal(levels_with(RIG_ON | RIG_OFF_USR), 0x1);
+	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS | RIG_OFF_USR), 0);
+	assert_int_equal(levels_with(RIG_TR | RIG_OFF_OS), 0);
+	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS | DEBUGCTL_BTF), 0xf);
+	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS | DEBUGCTL_LBR), 0xf);
+	rig_configure(4 * RIG_RECORD, 8 * RIG_RECORD, RIG_ON | RIG_OFF_OS);
+	rig.vcpu.ds.skid = 3;
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+	rig.vcpu.ds.skid = 0;
+	rig.vcpu.observed |= OBSERVER_PT;
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+	rig.vcpu.observed &= ~(unsigned)OBSERVER_PT;
+	ds_break(&rig.silicon.ds);
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+}
+
 static void check_circle(unsigned slots)
 {
 	rig_branches(1, slots);
@@ -438,6 +467,7 @@ int main(void)
 		cmocka_unit_test_setup(needs_tr_and_bts, rig_reset),
 		cmocka_unit_test_setup(filters_by_privilege, rig_reset),
 		cmocka_unit_test_setup(transitions_follow_the_behaviour, rig_reset),
+		cmocka_unit_test_setup(levels_are_those_of_the_filters, rig_reset),
 		cmocka_unit_test_setup(both_conventions_of_the_maximum_give_all_slots, rig_reset),
 		cmocka_unit_test_setup(index_wraps_when_the_behaviour_says, rig_reset),
 		cmocka_unit_test_setup(one_record_is_a_buffer, rig_reset),

@@ -64,9 +64,11 @@ static void reads_every_word(void **state)
 	assert_string_equal(options.console, "com2");
 	assert_int_equal(options.baud, 9600);
 	assert_true(options.end_exit);
-	assert_false(options.interpret);
+	assert_int_equal(options.interpret, INTERPRET_WANTED);
+	assert_true(parse("interpret=traced"));
+	assert_int_equal(options.interpret, INTERPRET_TRACED);
 	assert_true(parse("vbts=off console=none end=halt interpret=always"));
-	assert_true(options.interpret);
+	assert_int_equal(options.interpret, INTERPRET_ALWAYS);
 	assert_int_equal(options.vbts, VBTS_OFF);
 	assert_string_equal(options.console, "none");
 	assert_false(options.end_exit);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
+#include "kernel/trap/trap.h"
+#include "lib/string.h"
+#include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/rig.h"
+
+#define AT		 0x00005a0000001000ul
+#define JNZ_AT		 (AT + 7)
+#define DEC_AT		 (AT + 5)
+#define SYSCALL_AT	 (AT + 9)
+#define IA32_SYSENTER_CS 0x174u
+#define IA32_LSTAR	 0xc0000082u
+enum { BRANCHES = 3, WAYS = 3, FAULTS = 4 };
+
+/* MOV ECX, 4; DEC ECX; JNZ to the DEC; SYSCALL; UD2 */
+static const uint8_t code[] = {0xb9, BRANCHES + 1, 0,	 0,    0,    0xff, 0xc9,
+			       0x75, 0xfc,	   0x0f, 0x05, 0x0f, 0x0b};
+
+extern const char returns_iret[], returns_sysret[], returns_sysexit[], returns_back[];
+extern uint64_t returns_stack, returns_count, returns_efer;
+uint64_t returns_stack, returns_count, returns_efer;
+
+/* Where SYSCALL and #UD arrive: goes on at RBX on the stack that was left. */
+__asm__(".pushsection .text\n"
+	"returns_back: incq returns_count(%rip)\n\tmovq returns_stack(%rip), %rsp\n\tjmp *%rbx\n"
+	".popsection\n");
+
+/* To ring 3 at `target`, and back by RBX to what follows. */
+#define BY_IRET(target)                                                                            \
+	"leaq 1f(%%rip), %%rbx\n\tmovq $" target ", %%rax\n\t"                                     \
+	"pushq $0x1b\n\tpushq $0\n\tpushq $2\n\tpushq $0x23\n\tpushq %%rax\n\t"
+#define BY_SYSRET(target) "leaq 1f(%%rip), %%rbx\n\tmovq $" target ", %%rcx\n\tmovl $2, %%r11d\n\t"
+
+/* The selectors of SYSEXIT are those of no code segment here: nothing loads them. */
+static __attribute__((noinline)) void visit_each_way(uint64_t debugctl)
+{
+	TRACED_WITH(
+		debugctl,
+		"movq %%rsp, returns_stack(%%rip)\n\t" BY_IRET("0x5a0000001000") "returns_iret: iretq\n1:\n\t" BY_SYSRET(
+			"0x5a0000001000") "returns_sysret: sysretq\n1:\n\t"
+					  "leaq 1f(%%rip), %%rbx\n\tmovq $0x5a0000001000, %%rdx\n\t"
+					  "xorl %%ecx, %%ecx\n\treturns_sysexit: rex.w sysexit\n1:\n\t",
+		, , "rbx", "r11");
+}
+
+/*
+ * #UD of ring 0 and of ring 3; that of SYSRET without IA32_EFER.SCE; SYSCALL of ring 0, which is
+ * none with it. EFER reads as it was written.
+ */
+static __attribute__((noinline)) void fault_each_way(uint64_t debugctl)
+{
+	TRACED_WITH(
+		debugctl,
+		"movq %%rsp, returns_stack(%%rip)\n\t"
+		"leaq 1f(%%rip), %%rbx\n\tud2\n1:\n\t" BY_IRET("0x5a000000100b") "iretq\n1:\n\t" BY_SYSRET(
+			"0x5a000000100b") "sysretq\n1:\n\t"
+					  "leaq 1f(%%rip), %%rbx\n\tsyscall\n1:\n\t"
+					  "movl $0xc0000080, %%ecx\n\trdmsr\n\tmovq %%rax, returns_efer(%%rip)\n\t"
+					  "andl $~1, %%eax\n\twrmsr\n\t" BY_SYSRET(
+						  "0x5a0000001000") "sysretq\n1:\n\t"
+								    "movl $0xc0000080, %%ecx\n\trdmsr\n\tshlq $32, %%rax\n\t"
+								    "orq %%rax, returns_efer(%%rip)\n\tshrq $32, %%rax\n\torl $1, %%eax\n\twrmsr\n\t",
+		, , "rbx", "r11");
+}
+
+static void run(struct rig *rig, void (*ways)(uint64_t debugctl), uint64_t debugctl)
+{
+	struct task_state *task_state = &this_cpu()->task_state;
+	uint64_t stack = (uint64_t)test_area(1) + PAGE_SIZE, rsp0 = task_state->rsp[0];
+	uint64_t entry = rdmsr(IA32_LSTAR), selector = rdmsr(IA32_SYSENTER_CS);
+
+	EXACTLY (rig) {
+		returns_count = 0;
+		own_idt_load();
+		task_state->rsp[0] = stack;
+		wrmsr(IA32_LSTAR, (uint64_t)returns_back);
+		wrmsr(IA32_SYSENTER_CS, 8);
+		ways(debugctl);
+		wrmsr(IA32_SYSENTER_CS, selector);
+		wrmsr(IA32_LSTAR, entry);
+		task_state->rsp[0] = rsp0;
+		own_idt_unload();
+	}
+}
+
+static void open(struct rig *rig)
+{
+	uint8_t *page = test_area(1);
+
+	memcpy(page, code, sizeof(code));
+	code_map(AT, page, VM_USER);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, returns_back, false);
+	rig_open(rig, 256);
+}
+
+static void close(struct rig *rig)
+{
+	rig_close(rig);
+	code_unmap(AT);
+}
+
+/* Whether a transition is recorded is for the silicon to say; `*slot` is behind it then. */
+static void skip_transition(struct rig *rig, size_t *slot, const void *from, const void *to)
+{
+	struct bts_struct record = rig_record(rig, *slot);
+
+	if (record.to == (uint64_t)to) {
+		EXPECT_OR_ERRATUM(record.from == (uint64_t)from, "AR62");
+		(*slot)++;
+	}
+}
+
+TEST(bts_filter_returns, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCPL,
+     .claim =
+	     "with BTS_OFF_OS recording goes on with the first branch after IRET, SYSRET and SYSEXIT",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	const char *const from[WAYS] = {returns_iret, returns_sysret, returns_sysexit};
+	size_t slot = 0;
+	struct rig rig;
+
+	open(&rig);
+	run(&rig, visit_each_way, rig_all() | ds_configuration->off_os);
+	EXPECT_EQ(returns_count, WAYS);
+	for (unsigned way = 0; way < WAYS; way++) {
+		skip_transition(&rig, &slot, from[way], (void *)AT);
+		for (unsigned n = 0; n < BRANCHES; n++)
+			rig_expect(&rig, slot++, (void *)JNZ_AT, (void *)DEC_AT, "jnz");
+		skip_transition(&rig, &slot, (void *)SYSCALL_AT, returns_back);
+	}
+	EXPECT_EQ(rig_count(&rig), slot);
+	close(&rig);
+}
+
+TEST(bts_filter_undefined, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "with BTS_OFF_OS #UD arrives from ring 0 and ring 3, and IA32_EFER is as written",
+     .source = "SDM Vol 3, 17.4.9.4 and 17.4.5: BTS stores records, and does nothing else")
+{
+	struct rig rig;
+
+	open(&rig);
+	run(&rig, fault_each_way, rig_all() | ds_configuration->off_os);
+	EXPECT_EQ(returns_count, FAULTS + 1);
+	EXPECT_EQ(returns_efer & 1, 1);
+	EXPECT_EQ(returns_efer >> 32 & 1, 0);
+	close(&rig);
+}
