@@ -3,7 +3,7 @@
 #
 # browser.pl [SCREENSHOT.png]: opens what `view html` makes in Chromium without a network, by WebDriver, clicks, and
 # compares with `view stats` and `view calls`; prints TAP. A part of `make check-view`.
-# browser.pl --open PAGE [SCREENSHOT.png]: prints how many seconds it takes until the calls are shown.
+# browser.pl --open PAGE [SCREENSHOT.png]: prints how many seconds it takes until the calls are shown, and how many of CPU.
 use strict;
 use warnings;
 use File::Temp 'tempdir';
@@ -24,12 +24,13 @@ my ($number, $failed) = (0, 0);
 start_driver();
 if (($ARGV[0] // '') eq '--open') {
 	die "usage: browser.pl --open PAGE [SCREENSHOT.png]\n" unless defined $ARGV[1];
-	my $began = time;
+	my ($began, $used) = (time, processor_seconds());
 	open_page($ARGV[1]);
 	my $took = time - $began;
+	$used = processor_seconds() - $used;
 	screenshot($ARGV[2]) if $ARGV[2];
 	stop_driver();
-	printf "%.1f\n", $took;
+	printf "%.1f %.1f\n", $took, $used;
 	exit 0;
 }
 check();
@@ -38,6 +39,25 @@ exit($failed ? 1 : 0);
 END {
 	local $?;
 	stop_driver();
+}
+
+# Of the browser and all its processes, so far.
+sub processor_seconds {
+	my (%parent, %ticks);
+	for my $stat (glob '/proc/[0-9]*/stat') {
+		open(my $in, '<', $stat) or next;
+		my ($pid, $rest) = (<$in> // '') =~ /^(\d+) .*\) (.*)/s or next;
+		my @field = split ' ', $rest;
+		$parent{$pid} = $field[1];
+		$ticks{$pid} = $field[11] + $field[12] + $field[13] + $field[14]; # utime, stime, and those of children that ended
+	}
+	my $sum = 0;
+	for my $pid (keys %ticks) {
+		my $of = $pid;
+		$of = $parent{$of} while $parent{$of} && $of != $driver;
+		$sum += $ticks{$pid} if $of == $driver;
+	}
+	return $sum / 100;
 }
 
 sub stop_driver {

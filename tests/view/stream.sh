@@ -120,20 +120,20 @@ page()
 {
 	perl -MMIME::Base64 -MIO::Uncompress::Gunzip=gunzip -MJSON::PP -0777 -ne '
 		my ($base64) = m{class="profile">([^<]*)<} or die "no profile\n";
+		my ($stream) = m{class="stream">([^<]*)<} or die "no stream\n";
 		my $packed = decode_base64($base64);
-		gunzip(\$packed, \my $text) or die "not packed\n";
-		my $all = decode_json($text);
-		my $profile = $all->{profiles}[0];
-		my ($at, @stack, %own) = (0);
-		for my $event (@{$profile->{events}}) {
-			my $name = $all->{shared}{frames}[$event->{frame}]{name};
-			die "back to $event->{at}\n" if $event->{at} < $at;
-			$own{$stack[-1]} += $event->{at} - $at if @stack;
-			$at = $event->{at};
-			push(@stack, $name), next if $event->{type} eq "O";
-			die "$name ends in @stack\n" if !@stack || pop(@stack) ne $name;
+		gunzip(\$packed, \my $bytes) or die "not packed\n";
+		my ($all, $at, @stack, %own) = (decode_json($stream), 0);
+		my @numbers = map { my $number = 0; $number = $number << 7 | ord($_) & 127 for reverse split //; $number } $bytes =~ /[\x80-\xff]*[\x00-\x7f]/g;
+		while (my ($entered, $passed) = splice @numbers, 0, 2) {
+			$own{$stack[-1]} += $passed if @stack;
+			$at += $passed;
+			push(@stack, $all->{frames}[$entered - 1]{name}), next if $entered;
+			die "a return of nothing at $at\n" if !@stack;
+			pop @stack;
 		}
 		die "@stack do not end\n" if @stack;
+		die "the end is $at\n" if $at != $all->{end};
 		printf "%s %d\n", $_, $own{$_} for grep { $own{$_} } sort keys %own;' "$1"
 }
 $view html -p "$program" -o "$scratch/page.html" "$trace" 2>/dev/null && page "$scratch/page.html" >"$scratch/own"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * view html: one page with everything inside, which a browser opens without a network: page.html,
- * the viewer speedscope, and for each stream its calls as a profile in speedscope's format.
+ * the viewer speedscope, and for each stream its calls. These are numbers of 7 bits a byte, the
+ * lowest first, the eighth bit set in all but the last: 0 for a return, or one more than the place
+ * in "frames" of the function that is entered; then the instructions since the one before.
  */
 #define _GNU_SOURCE
 #include "tools/view/follow.h"
@@ -15,8 +17,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* A browser reads a profile as one string, of which V8 has no longer ones. */
-#define PROFILE_BYTES_MOST (500u << 20)
+/* The viewer needs some 400 bytes for each, and a browser gives a page 4 GiB. */
+#define CALLS_MOST (8u << 20)
 
 #define EMBEDDED(name, file)                                                                       \
 	extern const char name##_start[] __asm__("_binary_" file "_start");                        \
@@ -138,11 +140,11 @@ struct profile_frame {
 
 /* A stream on its way into the page. */
 struct profile {
-	FILE *json, *stamps, *gaps;
+	FILE *packed, *stamps, *gaps;
 	struct profile_frame *frames;
 	size_t frame_count, *slots, slot_count; /* of `frames`, plus one; 0: free */
 	uint64_t shift;				/* what gaps take of the axis */
-	uint64_t end, predicted, calls, missing, size;
+	uint64_t end, predicted, calls, missing;
 	bool begun; /* a branch was seen */
 	struct stack_counts counts;
 };
@@ -183,18 +185,19 @@ static size_t frame_number(struct profile *profile, const char *name, const stru
 	return profile->frame_count++;
 }
 
-static void put_event(struct profile *profile, char type, size_t frame, uint64_t position)
+static void put_number(FILE *to, uint64_t number)
 {
+	for (; number >> 7; number >>= 7)
+		putc_unlocked((int)(number & 127) | 128, to);
+	putc_unlocked((int)number, to);
+}
+
+/* `entered`: one more than the number of a frame; 0: a return. */
+static void put_event(struct profile *profile, size_t entered, uint64_t position)
+{
+	put_number(profile->packed, entered);
+	put_number(profile->packed, position + profile->shift - profile->end);
 	profile->end = position + profile->shift;
-	profile->size += (uint64_t)fprintf(
-		profile->json, "%s\n{\"type\":\"%c\",\"frame\":%zu,\"at\":%llu}",
-		profile->size ? "," : "", type, frame, (unsigned long long)profile->end);
-	if (profile->size < PROFILE_BYTES_MOST)
-		return;
-	unlink(part);
-	fail("%s: a browser cannot read so many calls of one stream: --from, --to, --depth and "
-	     "--function leave some out",
-	     output);
 }
 
 static void enter(void *argument, const struct frame *frame, unsigned depth, uint64_t position)
@@ -202,16 +205,20 @@ static void enter(void *argument, const struct frame *frame, unsigned depth, uin
 	struct profile *profile = argument;
 
 	(void)depth;
-	profile->calls++;
-	put_event(profile, 'O', frame_number(profile, frame_name(frame), frame), position);
+	if (profile->calls++ == CALLS_MOST) {
+		unlink(part);
+		fail("%s: a browser cannot show so many calls of one stream: --from, --to, --depth "
+		     "and --function leave some out",
+		     output);
+	}
+	put_event(profile, frame_number(profile, frame_name(frame), frame) + 1, position);
 }
 
 static void leave(void *argument, const struct frame *frame, unsigned depth, uint64_t position)
 {
-	struct profile *profile = argument;
-
+	(void)frame;
 	(void)depth;
-	put_event(profile, 'C', frame_number(profile, frame_name(frame), frame), position);
+	put_event(argument, 0, position);
 }
 
 /* A gap takes an instruction of the axis for each record; one before all branches takes nothing. */
@@ -225,9 +232,9 @@ static void gap(void *argument, uint64_t missing, uint64_t position)
 		(unsigned long long)missing);
 	if (!profile->begun)
 		return;
-	put_event(profile, 'O', frame_number(profile, name, NULL), position);
+	put_event(profile, frame_number(profile, name, NULL) + 1, position);
 	profile->shift += missing ? missing : 1;
-	put_event(profile, 'C', frame_number(profile, name, NULL), position);
+	put_event(profile, 0, position);
 }
 
 static void stamp(void *argument, const struct cursor_item *item, uint64_t position)
@@ -251,20 +258,21 @@ static void branch(void *argument, const struct cursor_item *item, const struct 
 	profile->predicted += !!(item->record.flags & TRACE_PREDICTED);
 }
 
-static void put_frames(struct profile *profile)
+/* As speedscope takes them. */
+static void put_frames(const struct profile *profile)
 {
-	fputs("],\n\"shared\":{\"frames\":[", profile->json);
+	fputs(",\"frames\":[", page);
 	for (size_t i = 0; i < profile->frame_count; i++) {
-		fprintf(profile->json, "%s\n{\"name\":", i ? "," : "");
-		put_string(profile->json, profile->frames[i].name);
+		fprintf(page, "%s\n{\"name\":", i ? "," : "");
+		put_string(page, profile->frames[i].name);
 		if (profile->frames[i].line.file) {
-			fputs(",\"file\":", profile->json);
-			put_string(profile->json, profile->frames[i].line.file);
-			fprintf(profile->json, ",\"line\":%d", profile->frames[i].line.number);
+			fputs(",\"file\":", page);
+			put_string(page, profile->frames[i].line.file);
+			fprintf(page, ",\"line\":%d", profile->frames[i].line.number);
 		}
-		fputc('}', profile->json);
+		fputc('}', page);
 	}
-	fputs("]}}\n", profile->json);
+	fputc(']', page);
 }
 
 static void put_counter(const char *name, uint64_t value)
@@ -317,7 +325,7 @@ static void put_text(const char *name, struct text *text)
 static void put_stream(const struct filter *filter, struct trace *trace,
 		       struct trace_stream *stream, uint64_t *calls)
 {
-	struct profile profile = {.json = open_packed()};
+	struct profile profile = {.packed = open_packed()};
 	struct text stamps, gaps;
 	const struct follow_events events = {
 		.enter = enter,
@@ -333,21 +341,14 @@ static void put_stream(const struct filter *filter, struct trace *trace,
 	profile.gaps = open_text(&gaps);
 	trace_stream_name(stream, name, sizeof(name));
 	fputs("<script type=\"text/plain\" class=\"profile\">", page);
-	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"name\":",
-	      profile.json);
-	put_string(profile.json, name);
-	fputs(",\n\"profiles\":[{\"type\":\"evented\",\"unit\":\"none\",\"name\":", profile.json);
-	put_string(profile.json, name);
-	fputs(",\"events\":[", profile.json);
 	follow(filter, trace, stream, &events, &profile.counts);
-	fprintf(profile.json, "],\"startValue\":0,\"endValue\":%llu}",
-		(unsigned long long)profile.end);
-	put_frames(&profile);
-	fclose(profile.json);
+	fclose(profile.packed);
 	fputs("</script>\n<script type=\"application/json\" class=\"stream\">{\"name\":", page);
 	put_string(page, name);
 	fprintf(page, ",\"id\":%u", stream->id);
 	put_counters(&profile, stream);
+	put_counter("end", profile.end);
+	put_frames(&profile);
 	put_text("stamps", &stamps);
 	put_text("gap_list", &gaps);
 	fputs("}</script>\n", page);
