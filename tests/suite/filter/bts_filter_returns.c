@@ -19,7 +19,8 @@ enum { BRANCHES = 3, WAYS = 3, FAULTS = 4 };
 static const uint8_t code[] = {0xb9, BRANCHES + 1, 0,	 0,    0,    0xff, 0xc9,
 			       0x75, 0xfc,	   0x0f, 0x05, 0x0f, 0x0b};
 
-extern const char returns_iret[], returns_sysret[], returns_sysexit[], returns_back[];
+extern const char returns_iret[], returns_sysret[], returns_sysexit[], returns_far[],
+	returns_back[];
 extern uint64_t returns_stack, returns_count, returns_efer;
 uint64_t returns_stack, returns_count, returns_efer;
 
@@ -44,6 +45,16 @@ static __attribute__((noinline)) void visit_each_way(uint64_t debugctl)
 					  "leaq 1f(%%rip), %%rbx\n\tmovq $0x5a0000001000, %%rdx\n\t"
 					  "xorl %%ecx, %%ecx\n\treturns_sysexit: rex.w sysexit\n1:\n\t",
 		, , "rbx", "r11");
+}
+
+static __attribute__((noinline)) void visit_by_far_return(uint64_t debugctl)
+{
+	TRACED_WITH(debugctl,
+		    "movq %%rsp, returns_stack(%%rip)\n\tleaq 1f(%%rip), %%rbx\n\t"
+		    "movq $0x5a0000001000, %%rax\n\t"
+		    "pushq $0x1b\n\tpushq $0\n\tpushq $0x23\n\tpushq %%rax\n\t"
+		    "returns_far: lretq\n1:\n\t",
+		    , , "rbx", "r11");
 }
 
 /*
@@ -114,6 +125,14 @@ static void skip_transition(struct rig *rig, size_t *slot, const void *from, con
 	}
 }
 
+static void expect_visit(struct rig *rig, size_t *slot, const char *from)
+{
+	skip_transition(rig, slot, from, (void *)AT);
+	for (unsigned n = 0; n < BRANCHES; n++)
+		rig_expect(rig, (*slot)++, (void *)JNZ_AT, (void *)DEC_AT, "jnz");
+	skip_transition(rig, slot, (void *)SYSCALL_AT, returns_back);
+}
+
 TEST(bts_filter_returns, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCPL,
      .claim =
 	     "with BTS_OFF_OS recording goes on with the first branch after IRET, SYSRET and SYSEXIT",
@@ -126,12 +145,29 @@ TEST(bts_filter_returns, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSC
 	open(&rig);
 	run(&rig, visit_each_way, rig_all() | ds_configuration->off_os);
 	EXPECT_EQ(returns_count, WAYS);
-	for (unsigned way = 0; way < WAYS; way++) {
-		skip_transition(&rig, &slot, from[way], (void *)AT);
-		for (unsigned n = 0; n < BRANCHES; n++)
-			rig_expect(&rig, slot++, (void *)JNZ_AT, (void *)DEC_AT, "jnz");
-		skip_transition(&rig, &slot, (void *)SYSCALL_AT, returns_back);
-	}
+	for (unsigned way = 0; way < WAYS; way++)
+		expect_visit(&rig, &slot, from[way]);
+	EXPECT_EQ(rig_count(&rig), slot);
+	close(&rig);
+}
+
+/* A hypervisor may learn from the first visit that there are such returns, and has to say so. */
+TEST(bts_filter_far_return, .group = "P", .ids = "P1",
+     .needs = NEED_BTS | NEED_DSCPL | NEED_SELFTEST,
+     .claim =
+	     "with BTS_OFF_OS recording goes on after a far RET to ring 3, the second one at the latest",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	size_t slot = 0;
+	struct rig rig;
+
+	open(&rig);
+	run(&rig, visit_by_far_return, rig_all() | ds_configuration->off_os);
+	EXPECT_EQ(returns_count, 1);
+	test_observe("first_far_return", "%zu records", rig_count(&rig));
+	run(&rig, visit_by_far_return, rig_all() | ds_configuration->off_os);
+	EXPECT_EQ(returns_count, 1);
+	expect_visit(&rig, &slot, returns_far);
 	EXPECT_EQ(rig_count(&rig), slot);
 	close(&rig);
 }
