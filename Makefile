@@ -140,7 +140,7 @@ debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor
-images: $(BUILD)/leftover.elf32 $(BUILD)/bzimage $(BUILD)/spoor.elf $(BUILD)/spoor.elf32 $(BUILD)/monitor.elf $(BUILD)/monitor.elf32
+images: $(BUILD)/leftover.elf32 $(BUILD)/bzimage $(BUILD)/startup.elf $(BUILD)/spoor.elf $(BUILD)/spoor.elf32 $(BUILD)/monitor.elf $(BUILD)/monitor.elf32
 .PHONY: images
 
 ubsan: ## build/ubsan: the kernel with checks for undefined behaviour; run-qemu.sh --ubsan

@@ -34,6 +34,8 @@ enum {
 };
 enum { MSR_APIC_BASE = 0x1b, BASE_X2APIC = 0x400, BASE_ENABLE = 0x800, X2APIC_ID = 0x802 };
 enum { MSR_DEBUGCTL = 0x1d9, MSR_DS_AREA = 0x600, DEBUGCTL_TR_BTS = 0xc0 };
+/* TM1, EIST, MONITOR, xTPR messages: SDM Vol 3, table 35-2. */
+enum { MSR_MISC_ENABLE = 0x1a0, MISC_ENABLE_KEPT = 1 << 3 | 1 << 16 | 1 << 18 | 1 << 23 };
 
 static inline uint32_t lapic_read(uint32_t offset)
 {
@@ -59,6 +61,18 @@ static inline void write_msr(uint32_t index, uint64_t value)
 			 :
 			 : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
 			 : "memory");
+}
+
+/* Whether IA32_MISC_ENABLE holds `bits` once they are set: #GP where they are reserved. */
+static inline bool misc_enable_keeps(uint64_t bits)
+{
+	uint64_t before = read_msr(MSR_MISC_ENABLE);
+	bool kept;
+
+	write_msr(MSR_MISC_ENABLE, before | bits);
+	kept = (read_msr(MSR_MISC_ENABLE) & bits) == bits;
+	write_msr(MSR_MISC_ENABLE, before);
+	return kept;
 }
 
 /* The I/O APIC: 82093AA, 3.2. */

@@ -471,6 +471,7 @@ void boot_main(void)
 	one = (self() + 1) % 4;
 	two = (self() + 2) % 4;
 	if (has_bts) {
+		check(misc_enable_keeps(MISC_ENABLE_KEPT), "IA32_MISC_ENABLE keeps its bits");
 		check_at_once(LAPIC + REGISTER_ICR, ICR_FIXED | ICR_SELF | CALL,
 			      "an interrupt to oneself comes at once");
 		check_io_interrupt();
