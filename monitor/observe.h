@@ -6,7 +6,7 @@
  * throughout.
  *
  * An instruction that the interpreter leaves to the processor (INTERP_NATIVE_STEP) does not branch;
- * that it is complete is reported by svm/step.c and complete_instruction().
+ * that it is complete is reported by svm/run_traced.c and complete_instruction().
  */
 #ifndef SPOOR_MONITOR_OBSERVE_H
 #define SPOOR_MONITOR_OBSERVE_H

@@ -15,7 +15,6 @@
 #include "monitor/svm/deadline.h"
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/processor.h"
-#include "monitor/svm/reset.h"
 #include "monitor/svm/startup.h"
 
 uint8_t *platform_guest_page(uint64_t physical)

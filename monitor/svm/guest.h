@@ -76,8 +76,8 @@ enum entry {
 };
 bool enter(struct guest *guest, enum entry entry);
 
-/* step.c: executes one instruction of the guest natively, or raises what it raises. False if it
-   still has to be executed. */
+/* run_traced.c: executes one instruction of the guest natively, or raises what it raises. False if
+   it still has to be executed. */
 enum step_flags {
 	STEP_KEEPS_TF, /* the instruction leaves TF as it is */
 	STEP_LOADS_TF, /* IRET, POPF: TF is what the instruction left */

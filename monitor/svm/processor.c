@@ -11,7 +11,6 @@
 #include "monitor/interp/interp.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/lapic.h"
-#include "monitor/svm/reset.h"
 #include "monitor/svm/startup.h"
 #include "monitor/trace.h"
 

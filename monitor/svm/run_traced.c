@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The guest by the interpreter, while every branch has to be seen. */
+/* The guest by the interpreter, while every branch has to be seen, and by single steps. */
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/traps.h"
@@ -85,4 +85,106 @@ void run_traced(struct guest *guest)
 			report_shutdown(vcpu);
 		}
 	}
+}
+
+/*
+ * One instruction of the guest by the processor itself, with RFLAGS.TF. Not for instructions under
+ * which QEMU loses the trap (STI, MOV SS, PAUSE, INT n, SYSCALL, SYSRET): the interpreter knows
+ * these.
+ */
+
+enum { EXIT_DB = EXIT_EXCEPTION_0 + VECTOR_DB };
+
+/* TF and BS as the guest would find them had it not been stepped. */
+static void hide_trap(struct vcpu *vcpu, bool own_trap, uint64_t own_dr6, enum step_flags flags)
+{
+	if (flags == STEP_KEEPS_TF)
+		vcpu->rflags = (vcpu->rflags & ~RFLAGS_TF) | (own_trap ? RFLAGS_TF : 0);
+	if (!own_trap && !(own_dr6 & DR6_BS))
+		vcpu->dr6 &= ~DR6_BS;
+}
+
+/* True once the processor has begun the instruction: NMIs and pages that are mapped late go first.
+ */
+static bool begun(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	if (!enter(guest, ENTER_STEP)) {
+		vcpu->nmi_pending |= deadline_take_nmi(guest);
+		startup_obey(guest);
+		return false;
+	}
+	if (guest->vmcb->exit_code == EXIT_NESTED_PAGE_FAULT)
+		nested_map(guest->vmcb->exit_info_2);
+	return guest->vmcb->exit_code != EXIT_NESTED_PAGE_FAULT &&
+	       guest->vmcb->exit_code != EXIT_NMI;
+}
+
+enum native_outcome platform_step(struct vcpu *vcpu, bool loads_tf, struct fault *fault)
+{
+	struct guest *guest = guest_of(vcpu);
+	const struct vmcb *vmcb = guest->vmcb;
+	bool own_trap = vcpu->rflags & RFLAGS_TF;
+	uint64_t own_dr6 = vcpu->dr6;
+
+	vcpu->rflags |= RFLAGS_TF;
+	vcpu->dr7 = DR7_RESET;
+	do {
+		guest->stale_translations = true;
+	} while (!begun(guest));
+	if (vmcb->exit_code == EXIT_DB) {
+		hide_trap(vcpu, own_trap, own_dr6, loads_tf ? STEP_LOADS_TF : STEP_KEEPS_TF);
+		return NATIVE_DONE;
+	}
+	hide_trap(vcpu, own_trap, own_dr6, STEP_KEEPS_TF);
+	if (vmcb->exit_code < EXIT_EXCEPTION_0 || vmcb->exit_code > EXIT_EXCEPTION_31)
+		return NATIVE_INTERCEPTED;
+	fault->vector = (uint8_t)(vmcb->exit_code - EXIT_EXCEPTION_0);
+	fault->has_error = exception_has_error(fault->vector);
+	fault->error = (uint32_t)vmcb->exit_info_1;
+	fault->address = vmcb->exit_info_2;
+	return NATIVE_FAULTED;
+}
+
+bool step(struct guest *guest, enum step_flags flags)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+	bool own_trap = vcpu->rflags & RFLAGS_TF;
+	uint64_t own_dr6 = vcpu->dr6, hits = 0;
+	bool breakpoints = vcpu->dr7 & DR7_ENABLE, ran;
+	struct retired began = native_began(vcpu);
+
+	vcpu->rflags |= RFLAGS_TF;
+	/* One on the instruction itself has been seen already. */
+	if (breakpoints) {
+		vcpu->rflags |= RFLAGS_RF;
+		vcpu->dr6 &= ~(uint64_t)DR6_HITS;
+	}
+	guest->stale_translations = true;
+	ran = enter(guest, ENTER_STEP);
+	interp_forget(vcpu);
+	if (ran && guest->vmcb->exit_code == EXIT_DB) {
+		hits = breakpoints ? vcpu->dr6 & DR6_HITS : 0;
+		vcpu->dr6 |= own_dr6 & DR6_HITS;
+		hide_trap(vcpu, own_trap, own_dr6, flags);
+		vcpu->interrupt_shadow = false;
+		native_retired(vcpu, &began);
+		if (vcpu->debugctl & DEBUGCTL_BTF)
+			own_trap = false;
+		/* Bochs 2.7 does not say it in the VMCB. */
+		if (own_trap)
+			vcpu->dr6 |= DR6_BS;
+		if (hits || own_trap)
+			raise_exception(guest, VECTOR_DB, -1);
+		return true;
+	}
+	/* An NMI came first, or the instruction faults, or it exits and was done by that. */
+	vcpu->dr6 |= own_dr6 & DR6_HITS;
+	hide_trap(vcpu, own_trap, own_dr6, STEP_KEEPS_TF);
+	if (!ran)
+		return false;
+	handle_exit(guest);
+	return guest->vmcb->exit_code != EXIT_NMI &&
+	       guest->vmcb->exit_code != EXIT_NESTED_PAGE_FAULT;
 }

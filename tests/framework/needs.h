@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests need and what this machine has. */
+/* What tests need and what this machine has, errata among it. */
 #ifndef SPOOR_TESTS_FRAMEWORK_NEEDS_H
 #define SPOOR_TESTS_FRAMEWORK_NEEDS_H
 
@@ -10,5 +10,19 @@ const char *needs_missing(unsigned needs);
 
 /* "BTS,DSCPL", or "none". */
 void needs_names(unsigned needs, char *buffer, size_t size);
+
+/*
+ * Known errata: by processor, each with the symptom that a test may meet. Where a check fails just
+ * as the erratum of this very processor says, the result is XFAIL; anything else stays a FAIL.
+ */
+struct erratum {
+	const char *id;
+	const char *symptom; /* half a sentence */
+	unsigned family;
+	const unsigned char *models; /* 0 at the end */
+};
+
+/* The erratum if this processor is known to have it, else NULL. A bad id is the test's ERROR. */
+const struct erratum *erratum_here(const char *id);
 
 #endif

@@ -11,7 +11,7 @@
 #include "kernel/symbols.h"
 #include "kernel/trap/trap.h"
 #include "lib/format.h"
-#include "tests/framework/errata.h"
+#include "tests/framework/needs.h"
 #include "tests/framework/random.h"
 #include "tests/framework/result.h"
 

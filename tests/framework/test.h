@@ -62,7 +62,7 @@ struct test {
 #define REQUIRE_EQ(actual, expected) test_require(EXPECT_EQ(actual, expected))
 
 /*
- * A check that may fail on a processor with the erratum `id` (errata.c), as the erratum says and no
+ * A check that may fail on a processor with the erratum `id` (needs.c), as the erratum says and no
  * further: the test is XFAIL there, and FAIL on any other.
  */
 #define EXPECT_OR_ERRATUM(condition, id)                                                           \

@@ -5,11 +5,15 @@
 #include "drivers/msr.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
+#include "kernel/sched/task.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
+#include "kernel/trace/bts/bts.h"
+#include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
+#include "tests/framework/needs.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
 #include "tests/lib/msr_trial.h"
@@ -193,4 +197,155 @@ TEST(ds_unavailable_bits_read_only, .group = "E", .ids = "E4 PE2", .needs = NEED
 		test_skip("IA32_MISC_ENABLE cannot be written back");
 	test_observe("bts_unavailable_write", "%s", toggle(11, old));
 	test_observe("pebs_unavailable_write", "%s", toggle(12, old));
+}
+
+/* The value has to be there, and nothing else. */
+static void hold(uint32_t msr, const char *name, uint64_t value, uint64_t restore)
+{
+	struct msr_trial trial = msr_try(msr, value, restore);
+
+	if (trial.refused)
+		test_note("%s: writing %lx raised an exception", name, value);
+	else if (trial.read_back != value)
+		test_note("%s: wrote %lx, read %lx", name, value, trial.read_back);
+	EXPECT(!trial.refused && trial.read_back == value);
+}
+
+static void check_exceptions_aside(void)
+{
+	const struct ds_caps *caps = ds_caps();
+
+	if (caps->status == DS_BTS_UNAVAILABLE || caps->status == DS_PT_ACTIVE)
+		test_skip("%s", bts_missing());
+	if (caps->status == DS_ENUMERATED_BUT_ABSENT)
+		test_note("the probe wrote %lx to MSR %x and %s %lx", caps->refused_value,
+			  caps->refused_msr, caps->refused_with_gp ? "got #GP; before:" : "read",
+			  caps->read_back);
+	EXPECT_EQ(caps->status, DS_PRESENT);
+}
+
+/* Every MSR write here is fixed up, and undone before the next branch. */
+TEST(bts_enumerated_is_present, .group = "E", .ids = "E6", .needs = NEED_DS,
+     .claim = "TR, then BTS, can be set where CPUID and IA32_MISC_ENABLE say that BTS is there",
+     .source = "SDM Vol 3, 17.4.5 and 17.4.9")
+{
+	const struct ds_configuration *c = ds_configuration;
+	uint64_t old_area = 0, old_control = 0;
+	uint8_t *area, *buffer;
+
+	check_exceptions_aside();
+	area = test_area(1);
+	buffer = test_area(1);
+	REQUIRE_EQ(ds_set_bts_buffer(area, buffer, 4096), 0);
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	EXPECT(rdmsr_safe(IA32_DEBUGCTL, &old_control));
+	EXPECT(rdmsr_safe(IA32_DS_AREA, &old_area));
+	hold(IA32_DS_AREA, "IA32_DS_AREA", (uint64_t)area, old_area);
+	if (wrmsr_safe(IA32_DS_AREA, (uint64_t)area)) {
+		hold(IA32_DEBUGCTL, "IA32_DEBUGCTL", c->tr, old_control);
+		hold(IA32_DEBUGCTL, "IA32_DEBUGCTL", c->tr | c->bts, old_control);
+		hold(IA32_DEBUGCTL, "IA32_DEBUGCTL", old_control, old_control);
+		wrmsr_safe(IA32_DS_AREA, old_area);
+	}
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
+extern const char format_from1[], format_from2[], format_to1[], format_to2[];
+
+TEST(bts_record_format, .group = "E", .ids = "E5", .needs = NEED_BTS,
+     .claim =
+	     "in IA-32e mode a record is three quadwords, from, to and flags, whatever DTES64 says",
+     .source = "SDM Vol 3, 17.4.9.1, figure 17-8 and figure 17-9")
+{
+	const uint64_t *raw;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	EXACTLY (&rig)
+		TRACED(rig_all(), "format_from1: jmp format_to1\n\tud2\n"
+				  "format_to1: nop\n"
+				  "format_from2: jmp format_to2\n\tud2\n"
+				  "format_to2:\n\t");
+	raw = (const uint64_t *)rig.base;
+	EXPECT_EQ(rig_index(&rig), rig.base + 48);
+	EXPECT_EQ(raw[0], format_from1);
+	EXPECT_EQ(raw[1], format_to1);
+	EXPECT_EQ(raw[3], format_from2);
+	EXPECT_EQ(raw[4], format_to2);
+	for (unsigned i = 6; i < 16 * 3; i++)
+		EXPECT_EQ(raw[i], 0);
+	test_observe("dtes64", "%d", ds_caps()->dtes64);
+	test_observe("flags", "%lx", raw[2]);
+	rig_close(&rig);
+}
+
+/* Debug controls that must not be had where CPUID hides the Debug Store. */
+
+/*
+ * Fails the test if IA32_DEBUGCTL takes any bit of `bits`, or if a refused write changed it;
+ * observes under `key` how it was refused. What it held before is put back. Task context.
+ */
+static void hidden_expect_refused(const char *key, uint64_t bits)
+{
+	uint64_t old = 0, after = 0;
+	struct msr_trial trial;
+
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	if (!rdmsr_safe(IA32_DEBUGCTL, &old) || !wrmsr_safe(IA32_DEBUGCTL, old)) {
+		test_observe(key, "no_such_msr");
+		EXPECT(!wrmsr_safe(IA32_DEBUGCTL, bits));
+	} else {
+		trial = msr_try(IA32_DEBUGCTL, old | bits, old);
+		EXPECT_EQ(trial.read_back & bits, 0);
+		if (trial.refused) {
+			EXPECT_EQ(trap_caught().vector, VECTOR_GP);
+			EXPECT_EQ(trial.read_back, old);
+		}
+		EXPECT(rdmsr_safe(IA32_DEBUGCTL, &after));
+		EXPECT_EQ(after, old);
+		test_observe(key, "%s", msr_trial_word(&trial, bits));
+	}
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
+// Xen once passed a guest's writes of IA32_DEBUGCTL through unchecked (XSA-269): BTS without a DS
+// area that the processor could write hung the host. Passing means: where DS is hidden, TR and
+// BTINT are refused or read back 0. BTS itself is left to bts_store_refused_when_hidden, which is
+// unsafe.
+
+TEST(bts_refused_when_hidden, .group = "E", .ids = "", .needs = NEED_NO_DS,
+     .claim = "where DS is not enumerated TR and BTINT are refused with #GP or read back 0",
+     .source = "SDM Vol 3, 17.4.1 and 17.4.5; XSA-269")
+{
+	hidden_expect_refused("tr", ds_configuration->tr);
+	hidden_expect_refused("btint", ds_configuration->btint);
+	hidden_expect_refused("tr_btint", ds_configuration->tr | ds_configuration->btint);
+}
+
+TEST(bts_store_refused_when_hidden, .group = "E", .ids = "", .needs = NEED_NO_DS | NEED_UNSAFE,
+     .claim =
+	     "where DS is not enumerated BTS is refused with #GP or reads back 0, and hangs nothing",
+     .source = "SDM Vol 3, 17.4.1 and 17.4.5; XSA-269")
+{
+	hidden_expect_refused("bts", ds_configuration->bts);
+	hidden_expect_refused("tr_bts", ds_configuration->tr | ds_configuration->bts);
+}
+
+TEST(bts_reported_missing_without_ds, .group = "E", .ids = "E2", .needs = NEED_NO_DS,
+     .claim = "where DS is not enumerated BTS is reported missing, and a request for it is refused",
+     .source = "SDM Vol 3, 17.4.9: CPUID.1:EDX[21] says that the MSR exists")
+{
+	struct bts_options wanted = {.size = 64 * sizeof(struct ptrace_bts_record)};
+	struct tracer *tracer = NULL;
+
+	EXPECT(!ds_present());
+	EXPECT(!strcmp(silicon_name(), "none"));
+	EXPECT(needs_missing(NEED_BTS) != NULL);
+	EXPECT(needs_missing(NEED_DS) != NULL);
+	EXPECT_EQ(bts_attach(current_task(), &wanted, &tracer), -ENODEV);
+	EXPECT(!tracer);
 }

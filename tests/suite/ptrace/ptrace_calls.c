@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "abi/ptrace.h"
 #include "drivers/ds/ds.h"
+#include "kernel/mm/page.h"
 #include "kernel/ptrace/ptrace.h"
+#include "kernel/smp/smp.h"
+#include "kernel/trace/bts/bts.h"
 #include "lib/string.h"
+#include "tests/framework/test.h"
 #include "tests/lib/programs.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 /* Nothing; the structure's size then; other small numbers; -1; an address; an array's size. */
 TEST(ptrace_2007, .group = "I", .ids = "I1 I2", .needs = NEED_BTS,
@@ -105,4 +112,198 @@ TEST(ptrace_two_tracers, .group = "I", .ids = "I11 I9", .needs = NEED_BTS,
 		       keeper + strlen("the newest of the keeper: ")));
 	EXPECT_EQ(program_output_of("two_tracers", 0, true), WAIT_EXITED(0));
 	programs_end(before);
+}
+
+TEST(ptrace_bts_sizes, .group = "I", .ids = "I3 I4 I10", .needs = NEED_BTS,
+     .claim =
+	     "a buffer's size is rounded down and told, its records stay while the size does, size 0 frees it",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
+{
+	program_expect("ptrace_bts", 0, false);
+}
+
+TEST(ptrace_bts_idioms, .group = "I", .ids = "I3 I4 I10", .needs = NEED_BTS,
+     .claim =
+	     "what STATUS returns can be given to CONFIG, a size of 0 frees whatever the flags, the "
+	     "same request that is cut again keeps the records, SCHED alone records stamps alone",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
+{
+	program_expect("ptrace_bts", 8, false);
+}
+
+TEST(ptrace_bts_reads, .group = "I", .ids = "I8 I9 I10", .needs = NEED_BTS,
+     .claim =
+	     "records are read newest first by index, oldest first in one piece or several, wrapped or not",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
+{
+	program_expect("ptrace_bts", 2, false);
+}
+
+TEST(ptrace_bts_stops, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "a buffer that keeps the oldest records stops when full and goes on when there is room",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
+{
+	program_expect("ptrace_bts", 3, false);
+}
+
+TEST(ptrace_bts_stepped, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim = "a process that is stepped and traced at once has a record for each step that is a "
+	      "branch, from where to where, and none for the others",
+     .source = "docs/ptrace-bts.2, PTRACE_SINGLESTEP")
+{
+	program_expect("ptrace_bts", 7, false);
+}
+
+TEST(ptrace_bts_outlives, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "a trace can be read when its process has ended, until wait4() has reported that or it "
+	     "is detached",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
+{
+	program_expect("ptrace_bts", 4, false);
+}
+
+TEST(ptrace_bts_ends, .group = "I", .ids = "I5", .needs = NEED_BTS,
+     .claim =
+	     "a process that ended and was waited for gives back its place and its tracer's buffer "
+	     "without being detached",
+     .source = "docs/ptrace-bts.2, Stops")
+{
+	program_expect("ptrace_memory", 1, false);
+}
+
+TEST(ptrace_bts_limits, .group = "I", .ids = "I5", .needs = NEED_BTS,
+     .claim =
+	     "over the limit of memory a buffer is refused or cut, as asked; a replaced one does not count",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
+{
+	program_expect("ptrace_bts", 1, false);
+}
+
+TEST(ptrace_bts_slice, .group = "I", .ids = "I5", .needs = NEED_BTS,
+     .claim = "the default limit of memory is enough for what a task that branches all the time "
+	      "leaves in its time slice",
+     .source = "docs/ptrace-bts.2, Limits")
+{
+	program_expect("ptrace_memory", 0, false);
+}
+
+TEST(ptrace_bts_no_memory, .group = "I", .ids = "I6", .needs = NEED_BTS,
+     .claim = "where memory is out a request is refused and changes nothing",
+     .source = "docs/ptrace-bts.2, ERRORS: ENOMEM")
+{
+	uint64_t before = programs_begin();
+	struct process *process = program_start("ptrace_bts", 6);
+
+	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGSTOP));
+	page_keep_back(UINT64_MAX);
+	process_signal(process, SIGCONT);
+	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGSTOP));
+	page_keep_back(0);
+	process_signal(process, SIGCONT);
+	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
+	programs_end(before);
+}
+
+TEST(ptrace_bts_cpus, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim = "a process with the right to it traces a CPU as it does a process, but for signals",
+     .source = "docs/ptrace-bts.2, Tracing a CPU")
+{
+	program_expect("ptrace_bts", 5, true);
+}
+
+TEST(ptrace_bts_read_elsewhere, .group = "I", .ids = "", .needs = NEED_BTS | NEED_SMP,
+     .claim = "reading a CPU's trace from another costs no stamp, and no branch shows as another "
+	      "process's",
+     .source = "tests/user/cpu_reader.c")
+{
+	program_expect("cpu_reader", test_scaled(300), true);
+}
+
+/* Programs whose children stop at the thresholds of their traces. */
+
+enum { THRESHOLD_USER, THRESHOLD_KERNEL, THRESHOLD_IN_CALLS, THRESHOLD_KILLED, THRESHOLD_SENT };
+
+static void deliver(void *nmi)
+{
+	trace_deliver_pmi(nmi != NULL);
+}
+
+/*
+ * Runs the program ptrace_signal in this mode for so many walks, or more if scale= says so (fewer
+ * may not come to a threshold), with the interrupt delivered as NMI, or as a fixed vector, on all
+ * CPUs; expects it to find nothing wrong.
+ */
+static void threshold_signal(unsigned mode, uint64_t walks, bool nmi)
+{
+	uint64_t scaled = test_scaled(walks), most = scaled > walks ? scaled : walks;
+	uint64_t argument = most << 32 | (test_random() & 0xffffff) << 8 | mode;
+
+	smp_call_all(deliver, nmi ? &argument : NULL);
+	program_expect("ptrace_signal", argument, true);
+	smp_call_all(deliver, &argument);
+}
+
+TEST(ptrace_signal_fixed, .group = "I", .ids = "I6 I7", .needs = NEED_BTS,
+     .claim = "the same with an interrupt that waits while interrupts are off",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL")
+{
+	threshold_signal(THRESHOLD_USER, 60, false);
+}
+
+TEST(ptrace_signal_nmi, .group = "I", .ids = "I6 I7", .needs = NEED_BTS,
+     .claim =
+	     "processes stop at the thresholds of their traces, once a crossing; no branch is lost or comes twice",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL")
+{
+	threshold_signal(THRESHOLD_USER, 60, true);
+}
+
+TEST(ptrace_signal_kernel, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim =
+	     "the same where the kernel's branches are recorded too, so that thresholds come in calls and switches",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL")
+{
+	threshold_signal(THRESHOLD_KERNEL, 40, true);
+}
+
+TEST(ptrace_signal_in_calls, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim = "the same where the tracee is a tracer itself, and its own requests are recorded",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL")
+{
+	threshold_signal(THRESHOLD_IN_CALLS, 20, false);
+}
+
+TEST(ptrace_signal_killed, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim =
+	     "what was recorded of processes that are killed at their thresholds is in order and complete",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL")
+{
+	threshold_signal(THRESHOLD_KILLED, 15, true);
+}
+
+TEST(ptrace_signal_sent, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim = "the same where the buffer's signal is sent to the tracee: it stops at the threshold "
+	      "because that is about to act",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL_TRACEE")
+{
+	threshold_signal(THRESHOLD_SENT, 60, true);
+}
+
+TEST(ptrace_overflow_to_tracee, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim = "the signal of a buffer that is sent to the tracee acts there if its tracer lets it",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL_TRACEE")
+{
+	program_expect("ptrace_overflow", 0, false);
+}
+
+TEST(ptrace_overflow_to_tracer, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim =
+	     "the signal of a buffer that is sent to the tracer arrives there once a crossing, says "
+	     "which tracee's it is, and acts",
+     .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL_TRACER")
+{
+	program_expect("ptrace_overflow", 1, false);
+	program_expect("ptrace_overflow", 2, false);
 }
