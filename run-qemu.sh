@@ -186,6 +186,9 @@ check()
 	[ -z "$program" ] || [ "$boot" = kernel ] ||
 		die '--program works with --boot kernel only: no other way to boot loads a program'
 	[ -z "$program" ] || [ -r "$program" ] || die "cannot read the program $program"
+	# EI_CLASS, EI_DATA, e_type ET_EXEC, e_machine.
+	[ -z "$program" ] || [[ $(od -An -v -tx1 -N 20 "$program" 2>/dev/null | tr -d ' \n') == 7f454c460201????????????????????02003e00 ]] ||
+		die "the program $program is no static ELF64 for x86-64, not position-independent: docs/view.md"
 	[ -z "$program" ] || : "${test:=user_given}"
 	# What is not for the trace's line goes to another.
 	[ -z "$trace" ] || { kernel_words+=' console=com1 export=debugcon' && monitor_words+=' console=com1'; }

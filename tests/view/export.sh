@@ -105,6 +105,7 @@ refuses 1 'not the program that ran' $view dump -p "$scratch/other.elf" "$scratc
 result 'another program, another kernel: refused by checksum and build-id'
 
 refuses 2 'cannot read the program' ./run-qemu.sh --program "$scratch/none" &&
+	refuses 2 'no static ELF64' ./run-qemu.sh --program tests/view/export.sh && refuses 2 'no static ELF64' ./run-qemu.sh --program "$view" &&
 	refuses 2 'cannot write the trace' ./run-qemu.sh --trace "$scratch/none/x.spt" &&
 	refuses 2 'needs a value' ./run-qemu.sh --trace &&
 	refuses 2 'boot kernel only' ./run-qemu.sh --program "$program" -b iso &&

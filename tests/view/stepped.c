@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static volatile unsigned sink;
+#include "tests/view/corpus/calls.h"
+
 static jmp_buf place;
 static sigjmp_buf signal_place;
 
@@ -37,28 +38,6 @@ __attribute__((noinline)) static unsigned depth_of(const struct tree *tree)
 	unsigned left = tree ? depth_of(tree->left) : 0, right = tree ? depth_of(tree->right) : 0;
 
 	return tree ? 1 + (left > right ? left : right) : 0;
-}
-
-__attribute__((noinline)) static unsigned last(unsigned number)
-{
-	for (unsigned i = 0; i < number % 5; i++)
-		sink += i;
-	return sink;
-}
-
-/* Both end with a jump where the compiler can. */
-__attribute__((noinline)) static unsigned middle(unsigned number)
-{
-	sink ^= number;
-	return last(number + 1);
-}
-
-__attribute__((noinline)) static unsigned first(unsigned number)
-{
-	unsigned (*volatile next)(unsigned) = middle;
-
-	sink += 3;
-	return next(number * 2);
 }
 
 /* setjmp() in the outermost activation only: the jump goes over those of the same function. */

@@ -112,8 +112,10 @@ result 'with handlers of signals, tail calls and lines'
 
 $view calls -f depth_of -d 1 -p "$program" "$trace" 2>/dev/null | grep -E '^ ' | awk '{ print $2 }' | sort -u | grep -qx depth_of &&
 	[ "$($view calls -d 1 -p "$program" "$trace" 2>/dev/null | grep -cE '^  ')" -le 3 ] &&
-	[ "$($view dump --from 100 --to 109 -p "$program" "$trace" 2>/dev/null | wc -l)" = 10 ]
-result 'filters: function, depth, range'
+	[ "$($view dump --from 100 --to 109 -p "$program" "$trace" 2>/dev/null | wc -l)" = 10 ] &&
+	refuses 1 "no file .* function 'none'" $view calls -f none -p "$program" "$trace" && refuses 1 'no CPU 9' $view dump -c 9 -p "$program" "$trace" &&
+	refuses 2 'from is after' $view dump --from 9 --to 8 -p "$program" "$trace"
+result 'filters: function, depth, range, and what none of them can be'
 
 # page FILE: of each function the instructions in it and not in its calls, from the profile in the page.
 page()

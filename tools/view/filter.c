@@ -83,6 +83,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!filter->path)
 			argp_error(state, "which trace?");
+		if (filter->from > filter->to)
+			argp_error(state, "--from is after --to");
 		return 0;
 	default:
 		return filter->option ? filter->option(key, argument, state) : ARGP_ERR_UNKNOWN;
@@ -121,6 +123,14 @@ void filter_parse(struct filter *filter, int argc, char **argv, const char *does
 	free(all);
 }
 
+static bool has_function(const struct trace *trace, const char *name)
+{
+	for (size_t i = 0; i < trace->code_count; i++)
+		if (code_symbol(trace->codes[i], name))
+			return true;
+	return false;
+}
+
 struct trace *filter_load(const struct filter *filter)
 {
 	struct trace *trace = trace_load(filter->path, filter->damaged);
@@ -132,6 +142,10 @@ struct trace *filter_load(const struct filter *filter)
 		any |= filter_has_stream(filter, &trace->streams[i]);
 	if (!any && filter->task)
 		fail("%s: there is no task '%s' in it", filter->path, filter->task);
+	if (trace->cpus && filter->cpu >= (int)trace->cpus)
+		fail("%s: there is no CPU %d in it", filter->path, filter->cpu);
+	if (filter->function && !has_function(trace, filter->function))
+		fail("no file of the code that ran has a function '%s'", filter->function);
 	return trace;
 }
 

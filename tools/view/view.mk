@@ -20,9 +20,9 @@ $(BUILD)/view: $(view_objects)
 	$(call short,HOSTCC)$(HOST_CC) -o $@ $^ $(view_libraries)
 
 # A program of the build machine, and what steps through it.
-$(BUILD)/view-test/stepped: tests/view/stepped.c
+$(BUILD)/view-test/stepped: tests/view/stepped.c tests/view/corpus/calls.h
 	@mkdir -p $(@D)
-	$(call short,HOSTCC,$<)$(HOST_CC) -std=gnu11 -g -O2 $(WARN) -static -no-pie -fcf-protection=none -o $@ $<
+	$(call short,HOSTCC,$<)$(HOST_CC) -std=gnu11 -g -O2 $(WARN) -I. -static -no-pie -fcf-protection=none -o $@ $<
 
 # Programs for Spoor's ring 3; all but `events` run on the build machine as well.
 $(BUILD)/obj/tests/view/%.c.o: CFLAGS := $(user_cflags)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Recursion, calls by pointer, tail calls, and longjmp() through many frames.
 #include "tests/user/lib/user.h"
+#include "tests/view/corpus/calls.h"
 
 /* RBX, RBP, R12 to R15, RSP after the return, where it returns to. */
 typedef uint64_t jmp_buf[8];
@@ -22,7 +23,6 @@ __asm__(".type setjmp, @function\n"
 	"	mov 48(%rdi), %rsp\n	mov %esi, %eax\n	jmp *56(%rdi)\n"
 	".size longjmp, . - longjmp\n");
 
-static volatile unsigned sink;
 static jmp_buf place;
 
 __attribute__((noinline)) static unsigned ackermann(unsigned m, unsigned n)
@@ -30,27 +30,6 @@ __attribute__((noinline)) static unsigned ackermann(unsigned m, unsigned n)
 	if (!m)
 		return n + 1;
 	return ackermann(m - 1, n ? ackermann(m, n - 1) : 1);
-}
-
-__attribute__((noinline)) static unsigned last(unsigned number)
-{
-	for (unsigned i = 0; i < number % 5; i++)
-		sink += i;
-	return sink;
-}
-
-__attribute__((noinline)) static unsigned middle(unsigned number)
-{
-	sink ^= number;
-	return last(number + 1);
-}
-
-__attribute__((noinline)) static unsigned first(unsigned number)
-{
-	unsigned (*volatile next)(unsigned) = middle;
-
-	sink += 3;
-	return next(number * 2);
 }
 
 /* The jump goes back over the activations of the same function. */
