@@ -39,8 +39,8 @@ strip -o "$scratch/stripped" build/view-test/example.elf
 { printf '\1'; cat "$scratch/stripped"; } >"$scratch/file/stripped"
 printf '\0# %016x -> %016x  start+0x0 -> main+0x0\r\n%x->%x\n' 0x400000 0x400010 0x400020 0x400000 >"$scratch/file/log"
 # The payloads of its frames PACKETS, and a byte that says into how many frames they are cut.
-# shellcheck disable=SC2016
 build/host/one_run 3 3000 "$scratch/packets.spt" "$scratch/one.elf"
+# shellcheck disable=SC2016
 { printf '\3'; frames 'print substr($_, 40, -4) if ord($_) == 7;' <"$scratch/packets.spt"; } >"$scratch/pt/packets"
 
 tested=fuzz

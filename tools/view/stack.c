@@ -61,7 +61,7 @@ void stack_gap(struct stack *stack)
 
 void stack_switch(struct stack *stack)
 {
-	stack->switched = stack->resuming = true;
+	stack->switched = stack->resuming = stack->depth;
 }
 
 void stack_end(struct stack *stack)
@@ -188,9 +188,10 @@ static bool ahead_branch(const struct stack *stack, struct ahead *ahead, uint64_
 static bool add_unseen(struct stack *stack, uint64_t now, uint64_t from, uint64_t to)
 {
 	struct ahead ahead = {.unseen = {now}, .unseen_count = 1};
-	bool more = stack->future;
+	bool more = true;
 
-	if (!more)
+	/* The kernel turns recording off for itself alone. */
+	if (!stack->future || !(now >> 63))
 		return false;
 	stack->future->begin(stack->future->argument);
 	if (from)
