@@ -52,8 +52,12 @@ enum vector {
 #define MISC_ENABLE_LIMIT_CPUID (1ull << 22)
 #define MISC_ENABLE_XD_DISABLE	(1ull << 34)
 
-/* Bits of IA32_EFER, CR4, and of a code segment as a VMCB packs its attributes. */
+/* Bits of IA32_EFER, CR0, CR4, and of a code segment as a VMCB packs its attributes. */
+#define EFER_SCE   (1ull << 0)
+#define EFER_LME   (1ull << 8)
 #define EFER_LMA   (1ull << 10)
+#define EFER_NXE   (1ull << 11)
+#define CR0_PG	   (1ull << 31)
 #define CR4_PAE	   (1ull << 5)
 #define SEGMENT_L  (1u << 9)
 #define SEGMENT_DB (1u << 10)

@@ -12,9 +12,6 @@
 #define MSR_VM_CR	0xc0010114u
 #define MSR_VM_HSAVE_PA 0xc0010117u
 
-#define EFER_SCE  (1ull << 0)
-#define EFER_LME  (1ull << 8)
-#define EFER_NXE  (1ull << 11)
 #define EFER_SVME (1ull << 12)
 
 #define RFLAGS_TF (1ull << 8)

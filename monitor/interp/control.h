@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Control register and EFER bits (SDM Vol 3, 2.2.1 and 2.5), and the MSRs of struct vcpu. */
+/* Bits of control registers (SDM Vol 3, 2.5); monitor/x86.h has those of EFER, and CR0.PG. */
 #ifndef SPOOR_MONITOR_INTERP_CONTROL_H
 #define SPOOR_MONITOR_INTERP_CONTROL_H
+
+#include "monitor/x86.h"
 
 #define CR0_PE (1ULL << 0)
 #define CR0_MP (1ULL << 1)
@@ -13,7 +15,6 @@
 #define CR0_AM (1ULL << 18)
 #define CR0_NW (1ULL << 29)
 #define CR0_CD (1ULL << 30)
-#define CR0_PG (1ULL << 31)
 
 #define CR4_TSD	       (1ULL << 2)
 #define CR4_DE	       (1ULL << 3)
@@ -31,9 +32,5 @@
 #define CR4_PKE	       (1ULL << 22)
 #define CR4_CET	       (1ULL << 23)
 #define CR4_PKS	       (1ULL << 24)
-
-#define EFER_SCE (1ULL << 0)
-#define EFER_LME (1ULL << 8)
-#define EFER_NXE (1ULL << 11)
 
 #endif
