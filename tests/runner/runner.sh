@@ -11,7 +11,7 @@ trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
 ln -s "$top"/tools/{judge,bench,check,lockstep,supervise,view} "$tree/tools"
-ln -s "$top"/{README.md,boot,kernel,drivers,lib,include} "$tree"
+ln -s "$top"/{README.md,boot,docs,kernel,drivers,lib,include,monitor} "$tree"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
 
@@ -372,6 +372,13 @@ try 'bench: a limit from below that is passed' 1 'over_steps +300 percent +>= 30
 	bench 'switch_records <= 20 why' 'over_steps >= 301 why'
 try 'bench: the path that README names can be read' 0 'bts_path_lines +[0-9]+ lines +<= 2500 +ok' \
 	bench 'bts_path_lines <= 2500 why' 'kernel_lines >= 2500 why'
+try 'bench: the lines of each unit are left out of the rest' 0 'kernel_lines_pt +[0-9]+ lines .*kernel_lines_rest +[0-9]+ lines +>= 2500 +ok' \
+	bench 'kernel_lines_rest >= 2500 why'
+try 'bench: a table of units that names no file' 2 'there is no kernel/none/' eval 'rm docs && mkdir docs &&
+	sed "s|.kernel/ubsan/.|\`kernel/none/\`|" "$top/docs/design.md" >docs/design.md && tools/bench --source; status=$?
+	rm -r docs && ln -s "$top/docs" . && (exit $status)'
+try 'bench: more files than the limit' 1 'not ok - source_files [0-9]+ <= 1$' \
+	eval 'mkdir -p tests/suite/bench; echo "source_files <= 1 why" >tests/suite/bench/budgets.txt; tools/bench --source'
 try 'bench: a limit without its figure' 1 'no_such_figure +- - +<= 5 +NOT MEASURED' \
 	bench 'no_such_figure <= 5 why'
 try 'bench: a limit that cannot be read' 2 'budgets.txt:2: figure' \
