@@ -6,7 +6,6 @@
 #include "lib/string.h"
 #include "monitor/boot/information.h"
 #include "monitor/boot/linux.h"
-#include "monitor/boot/memory_map.h"
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/paging.h"

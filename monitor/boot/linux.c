@@ -3,7 +3,7 @@
 
 #include "lib/format.h"
 #include "lib/string.h"
-#include "monitor/boot/memory_map.h"
+#include "monitor/boot/information.h"
 
 /* The setup header, as its bytes are in the file and in the boot parameters. */
 struct setup_header {

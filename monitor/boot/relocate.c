@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "monitor/boot/relocate.h"
 
-#include "monitor/boot/memory_map.h"
+#include "monitor/boot/information.h"
 #include "monitor/console.h"
 #include "monitor/host/paging.h"
 

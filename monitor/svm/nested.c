@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Nested page tables: guest-physical is physical, except for the monitor's own memory. */
 #include "lib/string.h"
-#include "monitor/boot/memory_map.h"
+#include "monitor/boot/information.h"
 #include "monitor/host/lapic.h"
 #include "monitor/host/lock.h"
 #include "monitor/host/paging.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* sources: monitor/boot/information.c lib/boot_info.c */
-/* sources: monitor/boot/memory_map.c */
+/* sources: monitor/boot/information.c */
 #include "abi/multiboot.h"
 #include "lib/boot_info.h"
 #include "monitor/boot/information.h"
-#include "monitor/boot/memory_map.h"
 #include "tests/host/host.h"
 
 #include <string.h>

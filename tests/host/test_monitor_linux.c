@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: monitor/boot/linux.c monitor/boot/memory_map.c lib/format.c */
+/* sources: monitor/boot/linux.c monitor/boot/information.c lib/format.c */
 #include <string.h>
 
 #include "monitor/boot/linux.h"
