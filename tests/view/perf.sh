@@ -29,12 +29,13 @@ read_perf()
 	perf "$@" 2>/dev/null
 }
 
-# Newest first; a sample may begin with the last branch of the one before.
+# Newest first; a sample begins with the last branch of the one before, if that is of the same stay on a CPU.
 sampled()
 {
 	read_perf script -D -i "$1" | perl -ne '
 	sub flush { pop @pairs if defined $last && $pairs[-1] eq $last; $last = $pairs[0] // $last; print reverse map { "$_\n" } @pairs; @pairs = () }
-	flush() if /PERF_RECORD_SAMPLE/ && @pairs;
+	flush() if /PERF_RECORD_S(AMPLE|WITCH)/ && @pairs;
+	undef $last if /PERF_RECORD_SWITCH/;
 	push @pairs, sprintf "%x %x %s", hex $1, hex $2, $3 if /^\.+ +\d+: ([0-9a-f]{16}) -> ([0-9a-f]{16}) \d+ cycles +([PM])/;
 	END { flush() if @pairs }'
 }
