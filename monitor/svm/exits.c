@@ -209,7 +209,8 @@ void handle_exit(struct guest *guest)
 	uint64_t code = guest->vmcb->exit_code;
 
 	switch (code) {
-	case EXIT_NMI: /* the NMI itself was noted when GIF was set again */
+	case EXIT_INTR: /* it still waits: run_native() */
+	case EXIT_NMI:	/* the NMI itself was noted when GIF was set again */
 		keep_interrupt_shadow(guest);
 		break;
 	case EXIT_NESTED_PAGE_FAULT:
@@ -238,8 +239,6 @@ void handle_exit(struct guest *guest)
 		break;
 	case EXIT_HLT:
 		exit_hlt(guest);
-		break;
-	case EXIT_INTR: /* it still waits: run_native() */
 		break;
 	case EXIT_INT_N:
 		exit_int_n(guest);
