@@ -204,6 +204,14 @@ static bool is_svm_or_wait(uint64_t code)
 	       (code >= EXIT_MONITOR && code <= EXIT_MWAIT_ARMED);
 }
 
+static _Noreturn void end_unexpected(const struct guest *guest)
+{
+	end_run(VERDICT_PANIC, "unexpected exit 0x%llx (0x%llx, 0x%llx) at rip=0x%016llx",
+		(unsigned long long)guest->vmcb->exit_code,
+		(unsigned long long)guest->vmcb->exit_info_1,
+		(unsigned long long)guest->vmcb->exit_info_2, (unsigned long long)guest->vcpu.rip);
+}
+
 void handle_exit(struct guest *guest)
 {
 	uint64_t code = guest->vmcb->exit_code;
@@ -261,9 +269,6 @@ void handle_exit(struct guest *guest)
 			exit_exception(guest, (uint8_t)(code - EXIT_EXCEPTION_0));
 			break;
 		}
-		end_run(VERDICT_PANIC, "unexpected exit 0x%llx (0x%llx, 0x%llx) at rip=0x%016llx",
-			(unsigned long long)code, (unsigned long long)guest->vmcb->exit_info_1,
-			(unsigned long long)guest->vmcb->exit_info_2,
-			(unsigned long long)guest->vcpu.rip);
+		end_unexpected(guest);
 	}
 }
