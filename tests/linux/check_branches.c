@@ -16,7 +16,6 @@
  *	every NUMBER		one of so many branches that retire is sampled
  *	source ADDRESS		a sample: a branch
  *	target ADDRESS		a sample: where a branch leads, taken or not
- *	any ADDRESS		a sample: any instruction of ring 3, or ring 0
  *	stack FROM/TO/... ...	a sample of the LBR stack: the newest first
  *
  * Every source is a branch instruction or, at a change of the privilege level and where an event
@@ -34,7 +33,6 @@
 struct text {
 	uint64_t start, bytes;
 	uint8_t *data;
-	bool *executed; /* an instruction that the records lead through begins here */
 };
 
 struct branch {
@@ -52,7 +50,7 @@ static uint64_t first, stop;
 static size_t ring_3, ring_0, instructions, next_expected;
 static ZydisDecoder decoder;
 
-enum sample_kind { SOURCE, TARGET, ANY };
+enum sample_kind { SOURCE, TARGET };
 struct sample {
 	enum sample_kind kind;
 	uint64_t address;
@@ -87,7 +85,7 @@ static bool is_kernel(uint64_t address)
 	return address >> 63;
 }
 
-static struct text *text_at(uint64_t address)
+static const uint8_t *code_at(uint64_t address)
 {
 	static size_t last;
 
@@ -96,17 +94,10 @@ static struct text *text_at(uint64_t address)
 
 		if (address - texts[i].start < texts[i].bytes) {
 			last = i;
-			return &texts[i];
+			return texts[i].data + (address - texts[i].start);
 		}
 	}
 	return NULL;
-}
-
-static const uint8_t *code_at(uint64_t address)
-{
-	const struct text *text = text_at(address);
-
-	return text ? text->data + (address - text->start) : NULL;
 }
 
 struct instruction {
@@ -170,10 +161,7 @@ static void add_branch(struct branch **array, size_t *count, uint64_t from, uint
 
 static void retire(uint64_t address, const struct instruction *instruction, uint64_t to)
 {
-	struct text *text = text_at(address);
-
 	instructions++;
-	text->executed[address - text->start] = true;
 	if (instruction->branch)
 		add_branch(&retired, &retired_count, address, to);
 }
@@ -255,11 +243,6 @@ static void check(void)
 
 static bool is_explained(const struct sample *sample)
 {
-	const struct text *text = text_at(sample->address);
-
-	if (sample->kind == ANY)
-		return is_kernel(sample->address) ||
-		       (text && text->executed[sample->address - text->start]);
 	if (sample->kind == TARGET && is_entry(sample->address))
 		return true;
 	for (size_t i = 0; i < retired_count; i++)
@@ -334,10 +317,8 @@ static void add_text(uint64_t address, const char *hex)
 
 	texts = grown(texts, text_count, sizeof(*texts));
 	text = &texts[text_count++];
-	*text = (struct text){.start = address,
-			      .data = malloc(strlen(hex) / 2 + 1),
-			      .executed = calloc(strlen(hex) / 2 + 1, sizeof(bool))};
-	if (!text->data || !text->executed)
+	*text = (struct text){.start = address, .data = malloc(strlen(hex) / 2 + 1)};
+	if (!text->data)
 		exit(2);
 	for (unsigned byte; sscanf(hex, "%2x", &byte) == 1; hex += 2)
 		text->data[text->bytes++] = (uint8_t)byte;
@@ -371,8 +352,6 @@ static bool read_sample(const char *line)
 		add_sample(SOURCE, address);
 	else if (sscanf(line, "target %" SCNx64, &address) == 1)
 		add_sample(TARGET, address);
-	else if (sscanf(line, "any %" SCNx64, &address) == 1)
-		add_sample(ANY, address);
 	else if (!strncmp(line, "stack ", 6))
 		add_stack(line + 6);
 	else

@@ -8,13 +8,18 @@ linux-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd ## a shell in that Lin
 	@tools/linux shell $(RUN)
 .PHONY: linux linux-shell
 
-$(BUILD)/linux/initrd: tests/linux/init tests/linux/program.gdb $(addprefix $(BUILD)/linux/,program long lockup) tools/linux
+$(BUILD)/linux/initrd: tests/linux/init tests/linux/program.gdb $(addprefix $(BUILD)/linux/,program long spin lockup) tools/linux
 	@tools/linux build
 
 $(BUILD)/linux/long: private NASM_ROUNDS := -DROUNDS=8200 -DCALLS=16
 $(BUILD)/linux/program $(BUILD)/linux/long: tests/linux/program.asm
 	@mkdir -p $(@D)
 	$(call short,NASM,$<)$(NASM) $(NASM_ROUNDS) -f elf64 -o $@.o $<
+	@$(LD) -static -z noexecstack -o $@ $@.o
+
+$(BUILD)/linux/spin: tests/linux/lockup.asm
+	@mkdir -p $(@D)
+	$(call short,NASM,$<)$(NASM) -f elf64 -o $@.o $<
 	@$(LD) -static -z noexecstack -o $@ $@.o
 
 $(BUILD)/linux/lockup: tests/linux/lockup.asm
