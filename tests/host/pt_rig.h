@@ -178,7 +178,7 @@ static int read_image(uint8_t *buffer, size_t size, const struct pt_asid *asid, 
 }
 
 /* The addresses that libipt finds in `bytes`; a negative error, the last one. */
-static int decode(uint8_t *bytes, size_t size, unsigned *count)
+static int decode_packets(uint8_t *bytes, size_t size, unsigned *count)
 {
 	struct pt_config config;
 	struct pt_image *image = pt_image_alloc("guest");
@@ -232,7 +232,7 @@ static void assert_same(unsigned count)
 static inline void assert_decodes(unsigned order)
 {
 	unsigned count;
-	int error = decode(rig.memory + REGIONS, bytes_out(order), &count);
+	int error = decode_packets(rig.memory + REGIONS, bytes_out(order), &count);
 
 	if (error)
 		fail_msg("libipt, after %u of %u instructions: %s", count, executed,

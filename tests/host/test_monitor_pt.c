@@ -195,7 +195,7 @@ static void an_overflow_loses_a_part(void **state)
 		run(6000, true);
 		write_ctl(0);
 		silicon.ds.behaviour.pt_overflow = DS_PT_OVERFLOWS_NEVER;
-		assert_int_equal(decode(rig.memory + REGIONS, bytes_out(5), &count), 0);
+		assert_int_equal(decode_packets(rig.memory + REGIONS, bytes_out(5), &count), 0);
 		assert_parts(count, 20);
 		assert_in_range(count, executed / 2, executed);
 	}
@@ -228,7 +228,7 @@ static void a_flipped_bit_is_noticed(void **state)
 		int error;
 
 		*at ^= bit;
-		error = decode(rig.memory + REGIONS, bytes, &count);
+		error = decode_packets(rig.memory + REGIONS, bytes, &count);
 		noticed += error || count != executed ||
 			   memcmp(decoded, expected, count * sizeof(decoded[0]));
 		*at ^= bit;
@@ -270,7 +270,8 @@ static bool is_noticed(const struct defect *defect)
 		assert_in_range(bytes_out(0), 0, REGIONS_USED * PAGE - 1);
 		if (!defect)
 			assert_in_range(bytes_out(0), PAGE + 1, REGIONS_USED * PAGE - 1);
-		noticed = decode(rig.memory + REGIONS, bytes_out(0), &count) || count != executed ||
+		noticed = decode_packets(rig.memory + REGIONS, bytes_out(0), &count) ||
+			  count != executed ||
 			  memcmp(decoded, expected, count * sizeof(decoded[0]));
 	}
 	return noticed;

@@ -27,7 +27,7 @@ static void a_ring_has_the_newest(void **state)
 	at = bytes_out(0);
 	memcpy(linear, rig.memory + REGIONS + at, sizeof(linear) - at);
 	memcpy(linear + sizeof(linear) - at, rig.memory + REGIONS, at);
-	assert_int_equal(decode(linear, sizeof(linear), &count), 0);
+	assert_int_equal(decode_packets(linear, sizeof(linear), &count), 0);
 	assert_in_range(count, 1000, executed - 1);
 	memmove(expected, expected + executed - count, count * sizeof(expected[0]));
 	executed = count;
@@ -45,7 +45,7 @@ static void stop_has_the_oldest(void **state)
 	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_BASE), TOPA);
 	for (unsigned n = 0; n < PAGE; n++)
 		assert_int_equal(rig.memory[REGIONS + 2 * PAGE + n], 0);
-	decode(rig.memory + REGIONS, 2 * PAGE, &count);
+	decode_packets(rig.memory + REGIONS, 2 * PAGE, &count);
 	assert_in_range(count, 1000, executed);
 	all = executed;
 	executed = count;
@@ -202,8 +202,8 @@ static void one_range_is_a_ring(void **state)
 	{
 		unsigned count;
 
-		assert_int_equal(decode(rig.memory + REGIONS,
-					read_msr(MSR_RTIT_OUTPUT_MASK_PTRS) >> 32, &count),
+		assert_int_equal(decode_packets(rig.memory + REGIONS,
+						read_msr(MSR_RTIT_OUTPUT_MASK_PTRS) >> 32, &count),
 				 0);
 		assert_same(count);
 	}

@@ -456,7 +456,7 @@ static void each_thread_has_its_own_trace(void **state)
 		unsigned count;
 
 		assert_true(thread->count > SLICES && bytes > SLICES);
-		assert_int_equal(decode(rig.memory + thread->regions, bytes, &count), 0);
+		assert_int_equal(decode_packets(rig.memory + thread->regions, bytes, &count), 0);
 		executed = thread->count;
 		memcpy(expected, thread->executed, executed * sizeof(expected[0]));
 		assert_same(count);

@@ -43,7 +43,7 @@ static __attribute__((noinline)) void visit_each_way(uint64_t debugctl)
 		"movq %%rsp, returns_stack(%%rip)\n\t" BY_IRET("0x5a0000001000") "returns_iret: iretq\n1:\n\t" BY_SYSRET(
 			"0x5a0000001000") "returns_sysret: sysretq\n1:\n\t"
 					  "leaq 1f(%%rip), %%rbx\n\tmovq $0x5a0000001000, %%rdx\n\t"
-					  "xorl %%ecx, %%ecx\n\treturns_sysexit: rex.w sysexit\n1:\n\t",
+					  "xorl %%ecx, %%ecx\n\treturns_sysexit: sysexitq\n1:\n\t",
 		, , "rbx", "r11");
 }
 
