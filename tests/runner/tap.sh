@@ -4,7 +4,7 @@
 # `exit $failed`.
 number=0 failed=0
 
-# result CLAIM: of the last command's exit status, which it returns as 0 or 1.
+# result CLAIM: of the last command's exit status, which it returns as 0 or 1. CLAIM has no $(...): its status would be taken.
 result()
 {
 	local status=$?
