@@ -12,7 +12,8 @@ _Noreturn void kernel_main(uint32_t magic, uint64_t information);
 /* The first task. The payload that the kernel is linked with provides it. */
 void init(void *argument);
 
-/* What ran where: lines of `# key=value` before any result: banner.c. */
+/* Prints the kernel, its loader and the machine as lines of `# key=value`, before any result:
+ * banner.c. */
 void banner_print(const struct boot_info *info);
 
 #endif

@@ -8,7 +8,7 @@
 #define MULTIBOOT1_LOADER_MAGIC 0x2badb002u
 #define MULTIBOOT2_LOADER_MAGIC 0x36d76289u
 
-/* What a kernel's header begins with, within how many bytes of its file. */
+/* The first word of a kernel's header, and within how many bytes of the file it is. */
 #define MULTIBOOT1_HEADER_MAGIC 0x1badb002u
 #define MULTIBOOT2_HEADER_MAGIC 0xe85250d6u
 enum { MULTIBOOT1_HEADER_WITHIN = 8192, MULTIBOOT2_HEADER_WITHIN = 32768 };

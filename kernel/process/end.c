@@ -104,7 +104,7 @@ void process_kill_all(void)
 		task_sleep(1000);
 }
 
-/* What a parent or a tracer has not heard of yet. */
+/* A change of a process that its parent or tracer has not heard of yet. */
 struct news {
 	struct process *process;
 	struct attachment *by; /* as its tracer; NULL: as its parent */

@@ -115,7 +115,7 @@ static struct ptrace_registers registers_of(const struct trap_frame *frame, bool
 	};
 }
 
-/* What it had stays where it is not one of these. */
+/* Registers of the frame that a debugger may not set keep their values. */
 static void put_registers(struct trap_frame *frame, const struct ptrace_registers *registers)
 {
 	frame->r15 = registers->r15;

@@ -13,7 +13,8 @@
 struct cpu;
 struct task;
 
-/* What firmware left on is recorded and turned off. Boot, once exceptions can be caught. */
+/* Turns off the units that firmware left on, and notes them. Boot, once exceptions can be caught.
+ */
 void trace_quiesce(void);
 
 /*
@@ -22,7 +23,7 @@ void trace_quiesce(void);
  */
 void trace_print_units(const char *silicon, const char *mark);
 
-/* What the IA32_DEBUGCTLs of the other CPUs held when they had been started, or-ed. */
+/* Returns the IA32_DEBUGCTLs of the other CPUs as each was when it started, or-ed. */
 uint64_t trace_found_at_start(void);
 
 /* Probes the trace units and the counters, gives this CPU its staging, takes the PMI. Boot. */
@@ -31,7 +32,7 @@ void trace_init(void);
 /* The same for another CPU, which has what the boot CPU has. */
 void trace_init_cpu(void);
 
-/* What trace_pause_cpu() paused. */
+/* The units of a CPU that trace_pause_cpu() paused. */
 struct trace_paused {
 	uint64_t unit[TRACE_UNITS];
 };

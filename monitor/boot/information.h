@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel learns of the machine: questions to the memory map and the one change made to it,
+ * The machine that the kernel finds: questions to the memory map, the one change made to it,
  * and Multiboot information. Pure: any context, host tests too.
  */
 #ifndef SPOOR_MONITOR_BOOT_INFORMATION_H

@@ -65,8 +65,7 @@ static void load(struct vcpu *vcpu, const struct vmcb *vmcb)
 	vcpu->gdtr = (struct descriptor_table){(uint16_t)vmcb->gdtr.limit, vmcb->gdtr.base};
 	vcpu->idtr = (struct descriptor_table){(uint16_t)vmcb->idtr.limit, vmcb->idtr.base};
 	vcpu->efer = (vmcb->efer & ~(EFER_SVME | EFER_SCE)) | (vcpu->efer & EFER_SCE);
-	/* Bochs clears LMA before it looks at the intercept of the MOV to CR0 that would clear it.
-	 */
+	/* Bochs clears LMA before it looks at the intercept of MOV to CR0. */
 	if (vmcb->cr0 & CR0_PG && vcpu->efer & EFER_LME)
 		vcpu->efer |= EFER_LMA;
 	vcpu->cr0 = vmcb->cr0;

@@ -77,11 +77,16 @@ static void write_lapic(struct guest *guest)
 			(unsigned long long)guest->vcpu.rip);
 }
 
-/* CR0, CR4, GDTR, IDTR: with the checks of the processor that the guest sees. */
-static void exit_control(struct guest *guest)
+static void execute_one(struct guest *guest)
 {
 	if (!interpret_one(guest))
 		step(guest, STEP_KEEPS_TF);
+}
+
+/* CR0, CR4, GDTR, IDTR: with the checks of the processor that the guest sees. */
+static void exit_control(struct guest *guest)
+{
+	execute_one(guest);
 	guest->stale_translations = true;
 }
 
@@ -173,12 +178,6 @@ static void exit_exception(struct guest *guest, uint8_t vector)
 	raise_exception(guest, vector, has_error ? (int64_t)(uint32_t)vmcb->exit_info_1 : -1);
 }
 
-static void exit_int_n(struct guest *guest)
-{
-	if (!interpret_one(guest))
-		step(guest, STEP_KEEPS_TF);
-}
-
 /* NMIs stay blocked until IRET is done, be it with an exception. One that returns from a task (SDM
    Vol 3, 7.3) would save the TF of a step in the task's TSS: it runs freely, and no NMI is injected
    before. */
@@ -249,7 +248,7 @@ void handle_exit(struct guest *guest)
 		exit_hlt(guest);
 		break;
 	case EXIT_INT_N:
-		exit_int_n(guest);
+		execute_one(guest);
 		break;
 	case EXIT_IRET:
 		exit_iret(guest);
