@@ -411,3 +411,22 @@ static void pt_stop_moves_on(struct vcpu *vcpu, uint64_t entry)
 }
 PT_DEFECT(pt_stop_moves_on, "SDM Vol 3, 36.2.6",
 	  "a full region with STOP leaves the pointers at the next entry", region_full)
+
+/* 36.2.6.4: "no error is signaled". */
+static void pt_apic_refused(struct vcpu *vcpu, uint64_t entry)
+{
+	if (platform_pt_is_apic(vcpu, entry & 0xffffff000))
+		vcpu->pt.status |= STATUS_ERROR;
+	else
+		pt_clean.region_full(vcpu, entry);
+}
+PT_DEFECT(pt_apic_refused, "SDM Vol 3, 36.2.6",
+	  "a region that is the local APIC's page sets Error once it is full", region_full)
+
+static bool pt_table_wraps(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_RTIT_CTL && value & CTL_TRACE_EN)
+		vcpu->pt.output_base = (uint32_t)vcpu->pt.output_base;
+	return pt_clean.write_msr(vcpu, index, value);
+}
+PT_DEFECT(pt_table_wraps, "SDM Vol 3, 36.2.6", "a table above 4 GiB is looked for below", write_msr)

@@ -122,11 +122,10 @@ static struct cpuid processor_trace(const struct vcpu *vcpu, uint32_t subleaf)
 	return (struct cpuid){value[0], value[1], value[2], value[3]};
 }
 
-/* SDM Vol 2, CPUID: the TSC over the crystal. Bus clock and crystal have 100 and 24 MHz. */
+/* SDM Vol 2, CPUID: the TSC over the crystal. Bus clock and crystal have 100 and 24 MHz. Where
+   last_leaf() says that there is one. */
 static struct cpuid crystal(const struct profile *profile)
 {
-	if (!profile->pt || !profile->pt->crystal)
-		return (struct cpuid){0};
 	return (struct cpuid){.eax = 24, .ebx = 100u * profile->pt->ratio};
 }
 

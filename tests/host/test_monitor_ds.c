@@ -87,6 +87,10 @@ static void levels_are_those_of_the_filters(void **state)
 	rig.vcpu.ds.skid = 3;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 	rig.vcpu.ds.skid = 0;
+	rig.silicon.ds.behaviour.ds_cpl = DS_CPL_ABSENT;
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+	rig.silicon.ds.behaviour.ds_cpl = DS_CPL_FILTERS;
+	assert_int_equal(observed_levels(&rig.vcpu), 0xe);
 	rig.vcpu.observed |= OBSERVER_PT;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 	rig.vcpu.observed &= ~(unsigned)OBSERVER_PT;

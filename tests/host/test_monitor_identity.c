@@ -165,6 +165,8 @@ static void processor_trace_where_there_is_some(void **state)
 	assert_int_equal(vcpu.gpr[RBX] >> 25 & 1, 1);
 	ask(0, 0);
 	assert_int_equal(vcpu.gpr[RAX], 0x14);
+	ask(0x15, 1); /* beyond the last */
+	assert_int_equal(vcpu.gpr[RAX], 4);
 	ask(0x14, 1);
 	assert_int_equal(vcpu.gpr[RAX], 4);
 	assert_int_equal(vcpu.gpr[RDX], 7);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Calls of SYS_insntrace with arguments that are mostly possible, in any order, beside others that
-// make them at the same time on other CPUs; children of it make them too, end in the middle and are
-// killed. It leaves everything as it is then, with 42 if any call had success.
-// argument: seed in the low 24 bits, CPUs in the next 8, count above.
+// Calls of SYS_insntrace with arguments that are mostly possible, in any order or one step after
+// the other to a trace, beside others that make them at the same time on other CPUs; children of it
+// make them too, end in the middle and are killed. It leaves everything as it is then, with 42 if
+// it had a trace at any time. argument: seed in the low 24 bits, CPUs in the next 8, count above.
 #include "abi/insntrace.h"
 #include "tests/user/lib/user.h"
 
 enum { OS = 1 << 2, USER = 1 << 3, CR3_FILTER = 1 << 7, BRANCH_EN = 1 << 13, PIDS = 24 };
 
-static uint64_t random_state, cpus, done;
+static uint64_t random_state, cpus, starts;
 static uint64_t words[512];
 
 static uint64_t below(uint64_t most)
@@ -100,7 +100,43 @@ static void call(void)
 	} else if (!size && (request == INSNTRACE_START || request == INSNTRACE_STOP)) {
 		first = 0;
 	}
-	done += system_call(SYS_insntrace, request, first, address, size) >= 0;
+	starts += system_call(SYS_insntrace, request, first, address, size) >= 0 &&
+		  request == INSNTRACE_START;
+}
+
+/* The next step to a trace: of all CPUs, where that is allowed, or of this program. */
+static void step(void)
+{
+	static const struct insntrace_config plain = {.chunks = 1, .control = USER | BRANCH_EN};
+	static uint64_t mode, next;
+	uint64_t traces = mode == INSNTRACE_CPUS ? cpus : 1;
+	long result;
+
+	switch (next++) {
+	case 0:
+		result = system_call(SYS_insntrace, INSNTRACE_INITIALIZE, mode, 0, traces);
+		mode = result == -EPERM ? INSNTRACE_THREADS : mode;
+		break;
+	case 1:
+		for (result = 0; result >= 0 && traces; traces--)
+			result = system_call(SYS_insntrace, INSNTRACE_ALLOCATE_BUFFER, 0,
+					     (uint64_t)&plain, sizeof(plain));
+		break;
+	case 2:
+		result = mode == INSNTRACE_CPUS
+				 ? 0
+				 : system_call(SYS_insntrace, INSNTRACE_ASSIGN_THREAD, 0,
+					       (uint64_t)getpid(), 0);
+		break;
+	case 3:
+		result = system_call(SYS_insntrace, INSNTRACE_START, 0, 0, 0);
+		starts += result >= 0;
+		break;
+	default:
+		result = -EBADFD;
+		mode = below(2);
+	}
+	next = result < 0 ? 0 : next;
 }
 
 /* A child goes on as its parent does, ends in the middle or is killed. */
@@ -132,10 +168,12 @@ int main(uint64_t argument)
 			set_affinity(0, next_random(&random_state) | 1);
 		if (!below(16))
 			yield();
-		if (below(24))
+		if (below(2))
+			step();
+		else if (below(12))
 			call();
 		else
 			have_child(8);
 	}
-	return done ? 42 : 0;
+	return starts ? 42 : 0;
 }

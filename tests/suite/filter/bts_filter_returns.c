@@ -11,6 +11,7 @@
 #define JNZ_AT		 (AT + 7)
 #define DEC_AT		 (AT + 5)
 #define SYSCALL_AT	 (AT + 9)
+#define UD2_AT		 (AT + 11)
 #define IA32_SYSENTER_CS 0x174u
 #define IA32_LSTAR	 0xc0000082u
 enum { BRANCHES = 3, WAYS = 3, FAULTS = 4 };
@@ -20,12 +21,14 @@ static const uint8_t code[] = {0xb9, BRANCHES + 1, 0,	 0,    0,    0xff, 0xc9,
 			       0x75, 0xfc,	   0x0f, 0x05, 0x0f, 0x0b};
 
 extern const char returns_iret[], returns_sysret[], returns_sysexit[], returns_far[],
-	returns_back[];
-extern uint64_t returns_stack, returns_count, returns_efer;
-uint64_t returns_stack, returns_count, returns_efer;
+	returns_back[], returns_undefined[], undefined_ud2[], undefined_sysret[];
+extern uint64_t returns_stack, returns_count, returns_efer, undefined_count, undefined_at[8];
+uint64_t returns_stack, returns_count, returns_efer, undefined_count, undefined_at[8];
 
-/* Where SYSCALL and #UD arrive: goes on at RBX on the stack that was left. */
+/* Where SYSCALL and #UD arrive: go on at RBX on the stack that was left. */
 __asm__(".pushsection .text\n"
+	"returns_undefined: movq undefined_count(%rip), %rcx\n\tincq undefined_count(%rip)\n\t"
+	"andl $7, %ecx\n\tleaq undefined_at(%rip), %rdx\n\tpopq (%rdx, %rcx, 8)\n"
 	"returns_back: incq returns_count(%rip)\n\tmovq returns_stack(%rip), %rsp\n\tjmp *%rbx\n"
 	".popsection\n");
 
@@ -66,12 +69,12 @@ static __attribute__((noinline)) void fault_each_way(uint64_t debugctl)
 	TRACED_WITH(
 		debugctl,
 		"movq %%rsp, returns_stack(%%rip)\n\t"
-		"leaq 1f(%%rip), %%rbx\n\tud2\n1:\n\t" BY_IRET("0x5a000000100b") "iretq\n1:\n\t" BY_SYSRET(
+		"leaq 1f(%%rip), %%rbx\n\tundefined_ud2: ud2\n1:\n\t" BY_IRET("0x5a000000100b") "iretq\n1:\n\t" BY_SYSRET(
 			"0x5a000000100b") "sysretq\n1:\n\t"
 					  "leaq 1f(%%rip), %%rbx\n\tsyscall\n1:\n\t"
 					  "movl $0xc0000080, %%ecx\n\trdmsr\n\tmovq %%rax, returns_efer(%%rip)\n\t"
 					  "andl $~1, %%eax\n\twrmsr\n\t" BY_SYSRET(
-						  "0x5a0000001000") "sysretq\n1:\n\t"
+						  "0x5a0000001000") "undefined_sysret: sysretq\n1:\n\t"
 								    "movl $0xc0000080, %%ecx\n\trdmsr\n\tshlq $32, %%rax\n\t"
 								    "orq %%rax, returns_efer(%%rip)\n\tshrq $32, %%rax\n\torl $1, %%eax\n\twrmsr\n\t",
 		, , "rbx", "r11");
@@ -84,7 +87,7 @@ static void run(struct rig *rig, void (*ways)(uint64_t debugctl), uint64_t debug
 	uint64_t entry = rdmsr(IA32_LSTAR), selector = rdmsr(IA32_SYSENTER_CS);
 
 	EXACTLY (rig) {
-		returns_count = 0;
+		returns_count = undefined_count = 0;
 		own_idt_load();
 		task_state->rsp[0] = stack;
 		wrmsr(IA32_LSTAR, (uint64_t)returns_back);
@@ -104,7 +107,7 @@ static void open(struct rig *rig)
 	memcpy(page, code, sizeof(code));
 	code_map(AT, page, VM_USER);
 	own_idt_copy();
-	own_idt_set(VECTOR_UD, returns_back, false);
+	own_idt_set(VECTOR_UD, returns_undefined, false);
 	rig_open(rig, 256);
 }
 
@@ -176,11 +179,16 @@ TEST(bts_filter_undefined, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_D
      .claim = "with BTS_OFF_OS #UD arrives from ring 0 and ring 3, and IA32_EFER is as written",
      .source = "SDM Vol 3, 17.4.9.4 and 17.4.5: BTS stores records, and does nothing else")
 {
+	const uint64_t at[FAULTS] = {(uint64_t)undefined_ud2, UD2_AT, UD2_AT,
+				     (uint64_t)undefined_sysret};
 	struct rig rig;
 
 	open(&rig);
 	run(&rig, fault_each_way, rig_all() | ds_configuration->off_os);
 	EXPECT_EQ(returns_count, FAULTS + 1);
+	EXPECT_EQ(undefined_count, FAULTS);
+	for (unsigned n = 0; n < FAULTS; n++)
+		EXPECT_EQ(undefined_at[n], at[n]);
 	EXPECT_EQ(returns_efer & 1, 1);
 	EXPECT_EQ(returns_efer >> 32 & 1, 0);
 	close(&rig);

@@ -133,9 +133,9 @@ TEST(pt_user_hostile, .group = "PT", .ids = "PT51 PT55", .needs = NEED_PT,
 	     "end, nothing is traced afterwards, nobody has a session, and no memory is gone",
      .source = "docs/insntrace.2")
 {
-	uint64_t before = programs_begin(), calls = test_scaled(60);
+	uint64_t before = programs_begin(), calls = test_scaled(40);
 	struct process *processes[HOSTILE];
-	unsigned successes = 0;
+	unsigned tracing = 0;
 
 	for (unsigned i = 0; i < HOSTILE; i++) {
 		uint64_t seed = test_random() & 0xffffff,
@@ -153,9 +153,9 @@ TEST(pt_user_hostile, .group = "PT", .ids = "PT51 PT55", .needs = NEED_PT,
 		int status = program_end(processes[i]);
 
 		EXPECT(status == WAIT_EXITED(42) || status == WAIT_EXITED(0));
-		successes += status == WAIT_EXITED(42);
+		tracing += status == WAIT_EXITED(42);
 	}
-	EXPECT(successes > 0);
+	EXPECT(tracing > 0);
 	EXPECT_EQ(insntrace_traced_cpus(), 0);
 	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
 	programs_end(before);
