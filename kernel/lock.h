@@ -43,4 +43,19 @@ static inline void spin_unlock(struct spinlock *lock, uint64_t flags)
 	interrupts_restore(flags);
 }
 
+struct spin_guard {
+	struct spinlock *lock;
+	uint64_t flags;
+};
+
+static inline void spin_guard_end(const struct spin_guard *guard)
+{
+	spin_unlock(guard->lock, guard->flags);
+}
+
+/* Holds the lock from here to the end of the block. */
+#define SPIN_GUARD(lock)                                                                           \
+	const struct spin_guard guard                                                              \
+		__attribute__((cleanup(spin_guard_end))) = {(lock), spin_lock(lock)}
+
 #endif

@@ -21,13 +21,24 @@ enum option_kind {
 
 struct option {
 	const char *name;
-	const char *help; /* one line for the list of words */
 	enum option_kind kind;
 	void *target;
 	uint64_t min, max;	    /* OPTION_NUMBER */
 	const char *const *choices; /* OPTION_CHOICE, NULL at the end */
 	size_t size;		    /* OPTION_TEXT */
 };
+
+/* What a row of a table has for the variable `to`. */
+#define FLAG_OPTION(word, to) .name = (word), .kind = OPTION_FLAG, .target = &(to)
+#define TEXT_OPTION(word, to)                                                                      \
+	.name = (word), .kind = OPTION_TEXT, .target = &(to), .size = sizeof(to)
+#define NUMBER_OPTION(word, to, least, most)                                                       \
+	.name = (word), .kind = OPTION_NUMBER, .target = &(to), .min = (least), .max = (most)
+#define CHOICE_OPTION(word, to, ...)                                                               \
+	.name = (word), .kind = OPTION_CHOICE, .target = &(to), .choices = (const char *const[])   \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
 
 /*
  * Applies each word of `line` to `options`. False with a sentence in `error` that names the first

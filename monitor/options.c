@@ -18,11 +18,6 @@ enum { STACK_OFF, STACK_ON };
 
 static const char *const vbts_names[] = {
 	[VBTS_AUTO] = "auto", [VBTS_ON] = "on", [VBTS_OFF] = "off"};
-static const char *const pt_choices[] = {"off", "on", NULL};
-static const char *const stack_choices[] = {"off", "on", NULL};
-static const char *const lockstep_choices[] = {"off", "on", NULL};
-static const char *const interpret_choices[] = {"wanted", "traced", "always", NULL};
-static const char *const end_choices[] = {"halt", "exit", NULL};
 
 /* "auto", "on", "off", "list", or a variant. */
 static bool apply_vbts(struct options *options, const char *word)
@@ -152,67 +147,18 @@ static struct {
 } given;
 
 static const struct option table[] = {
-	{.name = "vbts",
-	 .help = "virtual BTS: auto (on an emulator), on, off; list, variants of it",
-	 .kind = OPTION_TEXT,
-	 .target = given.vbts,
-	 .size = sizeof(given.vbts)},
-	{.name = "profile",
-	 .help = "virtual BTS: which processor",
-	 .kind = OPTION_TEXT,
-	 .target = given.profile,
-	 .size = sizeof(given.profile)},
-	{.name = "present",
-	 .help = "a rehearsal of passthrough: as which hypervisor",
-	 .kind = OPTION_TEXT,
-	 .target = given.present,
-	 .size = sizeof(given.present)},
-	{.name = "defect",
-	 .help = "virtual BTS that is wrong on purpose: a name, list",
-	 .kind = OPTION_TEXT,
-	 .target = given.defect,
-	 .size = sizeof(given.defect)},
-	{.name = "erratum",
-	 .help = "virtual BTS with a known erratum: its id, list",
-	 .kind = OPTION_TEXT,
-	 .target = given.erratum,
-	 .size = sizeof(given.erratum)},
-	{.name = "lockstep",
-	 .help = "check each interpreted instruction against the processor",
-	 .kind = OPTION_CHOICE,
-	 .target = &given.lockstep,
-	 .choices = lockstep_choices},
-	{.name = "interpret",
-	 .help = "ring 3 alone while no other branch is wanted, all that is traced, or everything",
-	 .kind = OPTION_CHOICE,
-	 .target = &given.interpret,
-	 .choices = interpret_choices},
-	{.name = "pt",
-	 .help = "virtual Intel Processor Trace: off, on",
-	 .kind = OPTION_CHOICE,
-	 .target = &given.pt,
-	 .choices = pt_choices},
-	{.name = "stack",
-	 .help = "each branch with RSP to I/O port 4E9H, from the first record on: off, on",
-	 .kind = OPTION_CHOICE,
-	 .target = &given.stack,
-	 .choices = stack_choices},
-	{.name = "console",
-	 .help = "as of the kernel, whose word it is without one",
-	 .kind = OPTION_TEXT,
-	 .target = given.console,
-	 .size = sizeof(given.console)},
-	{.name = "baud",
-	 .help = "of the serial ports, as `console`",
-	 .kind = OPTION_NUMBER,
-	 .target = &given.baud,
-	 .min = 0,
-	 .max = UINT32_MAX},
-	{.name = "end",
-	 .help = "what follows an error: halt, or exit by isa-debug-exit",
-	 .kind = OPTION_CHOICE,
-	 .target = &given.end,
-	 .choices = end_choices},
+	{TEXT_OPTION("vbts", given.vbts)},
+	{TEXT_OPTION("profile", given.profile)},
+	{TEXT_OPTION("present", given.present)},
+	{TEXT_OPTION("defect", given.defect)},
+	{TEXT_OPTION("erratum", given.erratum)},
+	{CHOICE_OPTION("lockstep", given.lockstep, "off", "on")},
+	{CHOICE_OPTION("interpret", given.interpret, "wanted", "traced", "always")},
+	{CHOICE_OPTION("pt", given.pt, "off", "on")},
+	{CHOICE_OPTION("stack", given.stack, "off", "on")},
+	{TEXT_OPTION("console", given.console)},
+	{NUMBER_OPTION("baud", given.baud, 0, UINT32_MAX)},
+	{CHOICE_OPTION("end", given.end, "halt", "exit")},
 };
 
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
@@ -250,11 +196,8 @@ void options_follow_kernel(struct options *options, const char *words)
 	char console[sizeof(options->console)] = "auto", unused[80];
 	uint64_t baud = BAUD_USUAL;
 	const struct option both[] = {
-		{.name = "console",
-		 .kind = OPTION_TEXT,
-		 .target = console,
-		 .size = sizeof(console)},
-		{.name = "baud", .kind = OPTION_NUMBER, .target = &baud, .max = UINT32_MAX},
+		{TEXT_OPTION("console", console)},
+		{NUMBER_OPTION("baud", baud, 0, UINT32_MAX)},
 	};
 
 	/* The other words are the kernel's to judge. */

@@ -28,7 +28,6 @@ const struct acpi_header *acpi_find_nth(const char signature[4], unsigned index)
 
 struct acpi_cpu {
 	uint32_t apic_id;
-	uint32_t uid; /* ACPI processor UID */
 	bool enabled; /* ready to be started */
 };
 /* A CPU listed twice, as local APIC and as local x2APIC, is returned once. */
@@ -37,30 +36,9 @@ bool acpi_next_cpu(unsigned *cursor, struct acpi_cpu *cpu);
 unsigned acpi_cpu_count(void);
 
 struct acpi_ioapic {
-	uint8_t id;
-	uint32_t address;
-	uint32_t first_gsi;
+	uint32_t address, first_gsi;
 };
 bool acpi_next_ioapic(unsigned *cursor, struct acpi_ioapic *ioapic);
-
-/* How an interrupt reaches an I/O APIC. */
-struct acpi_irq {
-	uint32_t gsi;
-	bool active_low;
-	bool level;
-};
-/* ISA interrupt 0..15 after the source overrides; without one it is its own GSI, edge, high. */
-struct acpi_irq acpi_isa_irq(uint8_t irq);
-
-#define ACPI_ALL_CPUS 0xffffffffu
-
-struct acpi_lapic_nmi {
-	uint32_t uid; /* ACPI processor UID, or ACPI_ALL_CPUS */
-	uint8_t lint; /* 0 or 1 */
-	bool active_low;
-	bool level;
-};
-bool acpi_next_lapic_nmi(unsigned *cursor, struct acpi_lapic_nmi *nmi);
 
 /* True if the PC has 8259 interrupt controllers, or if the MADT is missing. */
 bool acpi_has_8259(void);

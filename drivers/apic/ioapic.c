@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "drivers/apic/ioapic.h"
 #include "drivers/acpi/acpi.h"
-#include "drivers/apic/pic.h"
 #include "drivers/mmio.h"
+#include "lib/io.h"
 
 #include <stddef.h>
 
@@ -13,8 +13,6 @@
 #define MODE_MASK   (7u << 8)
 #define MODE_SMI    (2u << 8)
 #define MODE_NMI    (4u << 8)
-#define ACTIVE_LOW  (1u << 13)
-#define LEVEL	    (1u << 15)
 #define MASKED	    (1u << 16)
 #define MAX_IOAPICS 16
 #define MAX_INPUTS  120u /* as the 8-bit index reaches */
@@ -48,11 +46,6 @@ static const struct ioapic *find(uint32_t gsi)
 	return NULL;
 }
 
-static uint32_t low_half(const struct ioapic *ioapic, uint32_t gsi)
-{
-	return REDIRECTION + 2 * (gsi - ioapic->first_gsi);
-}
-
 /* False if nothing answers there. */
 static bool take_over(struct ioapic *ioapic)
 {
@@ -70,13 +63,34 @@ static bool take_over(struct ioapic *ioapic)
 	return true;
 }
 
+#define PIC	   0x20 /* command of the first 8259; data at +1, the second at +80H */
+#define PIC_SECOND 0x80
+
+static void silence_pic(uint16_t offset, uint8_t vector, uint8_t cascade)
+{
+	const uint16_t command = (uint16_t)(PIC + offset), data = command + 1;
+
+	outb(command, 0x11); /* ICW1: four words, cascaded, edge */
+	outb(data, vector);  /* ICW2 */
+	outb(data, cascade); /* ICW3 */
+	outb(data, 0x01);    /* ICW4: 8086 mode */
+	outb(data, 0xff);    /* OCW1: all masked */
+}
+
+/* To vectors 20H to 2FH, where even a spurious interrupt hits no exception, and off. */
+static void silence_pics(void)
+{
+	silence_pic(0, 0x20, 1u << 2);
+	silence_pic(PIC_SECOND, 0x28, 2);
+}
+
 unsigned ioapic_init(void)
 {
 	struct acpi_ioapic entry;
 	unsigned cursor = 0;
 
 	if (acpi_has_8259())
-		pic_disable();
+		silence_pics();
 	ioapic_count = 0;
 	while (ioapic_count < MAX_IOAPICS && acpi_next_ioapic(&cursor, &entry)) {
 		struct ioapic *ioapic = &ioapics[ioapic_count];
@@ -93,30 +107,16 @@ bool ioapic_has(uint32_t gsi)
 	return find(gsi) != NULL;
 }
 
-bool ioapic_route(const struct ioapic_route *route)
-{
-	const struct ioapic *ioapic = find(route->gsi);
-
-	if (!ioapic || route->apic_id >= 0xff)
-		return false;
-	const uint32_t index = low_half(ioapic, route->gsi);
-	uint32_t low = route->active_low ? ACTIVE_LOW : 0;
-	if (route->nmi)
-		low |= MODE_NMI;
-	else
-		low |= route->vector | (route->level ? LEVEL : 0);
-	write(ioapic, index, MASKED);
-	write(ioapic, index + 1, route->apic_id << 24);
-	write(ioapic, index, low);
-	return true;
-}
-
-bool ioapic_mask(uint32_t gsi)
+bool ioapic_route_nmi(uint32_t gsi, uint32_t apic_id)
 {
 	const struct ioapic *ioapic = find(gsi);
+	uint32_t index;
 
-	if (!ioapic)
+	if (!ioapic || apic_id >= 0xff)
 		return false;
-	write(ioapic, low_half(ioapic, gsi), MASKED);
+	index = REDIRECTION + 2 * (gsi - ioapic->first_gsi);
+	write(ioapic, index, MASKED);
+	write(ioapic, index + 1, apic_id << 24);
+	write(ioapic, index, MODE_NMI);
 	return true;
 }

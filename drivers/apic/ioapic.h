@@ -19,19 +19,10 @@ unsigned ioapic_init(void);
 /* True if one of them has this input. */
 bool ioapic_has(uint32_t gsi);
 
-struct ioapic_route {
-	uint32_t gsi;
-	uint32_t apic_id; /* of the CPU, below FFH */
-	uint8_t vector;	  /* does not count for an NMI */
-	bool nmi;	  /* the trigger is then always an edge */
-	bool active_low;
-	bool level;
-};
-
-/* Routes and unmasks. False: no such input, or the CPU cannot be addressed. */
-bool ioapic_route(const struct ioapic_route *route);
-
-/* False: no such input. */
-bool ioapic_mask(uint32_t gsi);
+/*
+ * Has this input interrupt a CPU, whose APIC id is below FFH, by NMI at each rising edge. False: no
+ * such input, or the CPU cannot be addressed.
+ */
+bool ioapic_route_nmi(uint32_t gsi, uint32_t apic_id);
 
 #endif

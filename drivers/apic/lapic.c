@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "drivers/apic/lapic.h"
 
-#include "drivers/apic/registers.h"
 #include "drivers/cpuid.h"
 #include "drivers/mmio.h"
 #include "drivers/msr.h"
@@ -25,20 +24,12 @@ uint32_t apic_read(enum lapic_register reg)
 	return x2apic ? (uint32_t)rdmsr(X2APIC_MSR + (reg >> 4)) : mmio_read32(registers, reg);
 }
 
-void apic_write(enum lapic_register reg, uint32_t value)
+static void apic_write(enum lapic_register reg, uint32_t value)
 {
 	if (x2apic)
 		wrmsr(X2APIC_MSR + (reg >> 4), value);
 	else
 		mmio_write32(registers, reg, value);
-}
-
-void apic_write_icr64(uint64_t value)
-{
-	/* This WRMSR does not serialize: what the target shall see must be visible before it
-	 * (SDM Vol 3, "MSR Access in x2APIC Mode"). */
-	__asm__ volatile("mfence; lfence" : : : "memory");
-	wrmsr(X2APIC_MSR + (APIC_ICR >> 4), value);
 }
 
 /* SDM Vol 3, 10.8.4: a bit for each vector, in ISR and in IRR alike. */
@@ -82,7 +73,7 @@ static void take_over(void)
 	apic_write(APIC_TIMER_INITIAL, 0);
 	apic_write(APIC_TPR, 0);
 	end_leftovers();
-	lapic_take_errors();
+	apic_write(APIC_ESR, 0); /* what was noted until now */
 }
 
 const char *lapic_init(void)
@@ -136,11 +127,6 @@ uint32_t lapic_id(void)
 	return x2apic ? id : id >> 24;
 }
 
-uint32_t lapic_version(void)
-{
-	return apic_read(APIC_VERSION);
-}
-
 void lapic_eoi(void)
 {
 	apic_write(APIC_EOI, 0);
@@ -149,18 +135,6 @@ void lapic_eoi(void)
 void lapic_set_task_priority(uint8_t priority)
 {
 	apic_write(APIC_TPR, priority);
-}
-
-uint8_t lapic_task_priority(void)
-{
-	return (uint8_t)apic_read(APIC_TPR);
-}
-
-uint32_t lapic_take_errors(void)
-{
-	/* A write makes the register show what came since the last write. */
-	apic_write(APIC_ESR, 0);
-	return apic_read(APIC_ESR);
 }
 
 /* Interrupt command register (SDM Vol 3, "Issuing Interprocessor Interrupts"). */
@@ -186,8 +160,11 @@ static void wait_until_sent(void)
 
 static bool send(uint32_t apic_id, uint32_t command)
 {
-	if (lapic_is_x2apic()) {
-		apic_write_icr64((uint64_t)apic_id << 32 | command);
+	if (x2apic) {
+		/* This WRMSR does not serialize: what the target shall see must be visible before
+		 * it (SDM Vol 3, "MSR Access in x2APIC Mode"). The whole register is one MSR. */
+		__asm__ volatile("mfence; lfence" : : : "memory");
+		wrmsr(X2APIC_MSR + (APIC_ICR >> 4), (uint64_t)apic_id << 32 | command);
 		return true;
 	}
 	if (apic_id >= 0xff) /* eight bits; FFH is a broadcast */
@@ -200,7 +177,7 @@ static bool send(uint32_t apic_id, uint32_t command)
 
 void lapic_self_ipi(uint8_t vector)
 {
-	if (lapic_is_x2apic()) {
+	if (x2apic) {
 		apic_write(APIC_SELF_IPI, vector);
 		return;
 	}
@@ -238,15 +215,12 @@ bool lapic_send_startup(uint32_t apic_id, uint32_t address)
 	return send(apic_id, ICR_ASSERT | ICR_STARTUP | address >> 12);
 }
 
-/* Local vector table: performance counter (PMI), NMI pins, timer. */
-
-#define LVT_ACTIVE_LOW (1u << 13)
-#define LVT_LEVEL      (1u << 15)
+/* Local vector table: performance counter (PMI), timer. */
 
 bool lapic_has_lvtpc(void)
 {
 	/* Entries come in a fixed order; this is the fifth (SDM figure "Local Vector Table"). */
-	return (lapic_version() >> 16 & 0xff) >= 4;
+	return (apic_read(APIC_VERSION) >> 16 & 0xff) >= 4;
 }
 
 void lapic_set_lvtpc(uint8_t vector, bool nmi)
@@ -267,12 +241,6 @@ void lapic_mask_lvtpc(void)
 uint32_t lapic_read_lvtpc(void)
 {
 	return apic_read(APIC_LVT_PC);
-}
-
-void lapic_set_nmi_pin(unsigned lint, bool active_low, bool level)
-{
-	apic_write(lint ? APIC_LVT_LINT1 : APIC_LVT_LINT0,
-		   LVT_NMI | (active_low ? LVT_ACTIVE_LOW : 0) | (level ? LVT_LEVEL : 0));
 }
 
 #define DIVIDE_BY_16 0x3u

@@ -12,6 +12,31 @@
 
 #define LAPIC_SPURIOUS_VECTOR 0xffu /* takes no EOI */
 
+/* Registers by their offset in memory; the MSR is 800H + offset / 16. */
+enum lapic_register {
+	APIC_ID = 0x020,
+	APIC_VERSION = 0x030,
+	APIC_TPR = 0x080,
+	APIC_EOI = 0x0b0,
+	APIC_SVR = 0x0f0,
+	APIC_ISR = 0x100, /* 256 bits, 32 in every 16 bytes */
+	APIC_IRR = 0x200, /* as APIC_ISR */
+	APIC_ESR = 0x280,
+	APIC_LVT_CMCI = 0x2f0,
+	APIC_ICR = 0x300,
+	APIC_ICR_HIGH = 0x310, /* xAPIC only */
+	APIC_LVT_TIMER = 0x320,
+	APIC_LVT_THERMAL = 0x330,
+	APIC_LVT_PC = 0x340,
+	APIC_LVT_LINT0 = 0x350,
+	APIC_LVT_LINT1 = 0x360,
+	APIC_LVT_ERROR = 0x370,
+	APIC_TIMER_INITIAL = 0x380,
+	APIC_TIMER_CURRENT = 0x390,
+	APIC_TIMER_DIVIDE = 0x3e0,
+	APIC_SELF_IPI = 0x3f0, /* x2APIC only */
+};
+
 /*
  * Takes over this CPU's APIC: enabled, all local interrupts masked, task priority 0. The boot CPU
  * calls it first and decides the mode: x2APIC if firmware left it so, else xAPIC. NULL, or a
@@ -29,17 +54,13 @@ bool lapic_is_x2apic(void);
 
 /* The rest needs lapic_init() on this CPU. Marked NMI: may also be called in an NMI handler. */
 
-uint32_t lapic_id(void);	       /* NMI */
-uint32_t lapic_version(void);	       /* NMI. Bits 7:0 version, bits 23:16 highest LVT entry */
-bool lapic_in_service(uint8_t vector); /* NMI. It waits for its EOI */
+uint32_t apic_read(enum lapic_register reg); /* NMI */
+uint32_t lapic_id(void);		     /* NMI */
+bool lapic_in_service(uint8_t vector);	     /* NMI. It waits for its EOI */
 bool lapic_requested(void); /* NMI. An interrupt waits for IF, or for the task priority */
 void lapic_eoi(void);	    /* Ends the fixed-vector interrupt in service. Not for an NMI */
 
 void lapic_set_task_priority(uint8_t priority); /* NMI. Vectors up to priority | 0FH wait */
-uint8_t lapic_task_priority(void);		/* NMI */
-
-/* Errors collected since the last call, SDM figure "Error Status Register". Clears them. */
-uint32_t lapic_take_errors(void);
 
 /*
  * LVT performance counter entry: the interrupt of the PMU and of the DS area (PMI).
@@ -56,9 +77,6 @@ void lapic_unmask_lvtpc(void);	 /* NMI. The APIC masks it at each delivery */
 void lapic_mask_lvtpc(void);	 /* NMI */
 uint32_t lapic_read_lvtpc(void); /* NMI */
 bool lapic_has_lvtpc(void);	 /* NMI */
-
-/* LINT0 or LINT1 as NMI input, where the MADT says so. */
-void lapic_set_nmi_pin(unsigned lint, bool active_low, bool level);
 
 /*
  * Interprocessor interrupts. The waits for an earlier one to leave are bounded. False: the target

@@ -122,14 +122,9 @@ static bool calibrate(const struct reference *reference, struct clock_rates *rat
 static struct clock_rates rates = {.tsc_hz = 1000000000, .reference = "none"};
 static uint64_t start;
 
-static const struct reference *find_hpet(void)
-{
-	return hpet_init() ? hpet_reference() : NULL;
-}
-
 const char *clock_init(void)
 {
-	static const struct reference *(*const finders[])(void) = {find_hpet, pit_start,
+	static const struct reference *(*const finders[])(void) = {hpet_init, pit_start,
 								   pm_timer_find};
 	for (unsigned i = 0; i < sizeof(finders) / sizeof(finders[0]); i++) {
 		const struct reference *reference = finders[i]();
@@ -145,11 +140,6 @@ const char *clock_init(void)
 uint64_t clock_tsc_hz(void)
 {
 	return rates.tsc_hz;
-}
-
-uint64_t clock_lapic_timer_hz(void)
-{
-	return rates.lapic_timer_hz;
 }
 
 const char *clock_reference(void)

@@ -16,7 +16,6 @@
 const char *clock_init(void);
 
 uint64_t clock_tsc_hz(void);
-uint64_t clock_lapic_timer_hz(void);
 const char *clock_reference(void); /* what was measured against, one word */
 
 /* The rest works in any context; before clock_init() as if the TSC ran at 1 GHz. */

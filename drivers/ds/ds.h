@@ -116,7 +116,7 @@ struct ds_lease {
 	size_t margin;
 	uint64_t debugctl; /* what IA32_DEBUGCTL holds while it is loaded */
 	/*
-	 * The index reached the threshold. Until ds_reset_bts() the threshold is parked above the
+	 * The index reached the threshold. Until ds_drain() the threshold is parked above the
 	 * maximum: neither a level-triggered interrupt nor the next record raises it again.
 	 */
 	bool overflowed;
@@ -146,23 +146,13 @@ int ds_request_bts(struct ds_lease *lease, const struct ds_request *request);
  */
 int ds_release_bts(struct ds_cpu *cpu, struct ds_lease *lease);
 
-/* Changes what is recorded. -EBUSY: loaded; else as ds_request_bts(). */
-int ds_set_filter(struct ds_lease *lease, unsigned filter);
-
 /* --- Switching ------------------------------------------------------------------------------ */
 
 /*
  * A switch is ds_switch_out(), then the caller's departure stamp into the old lease's buffer and
  * arrival stamp into the new one's, then ds_switch_in(). MSR writes: traced to traced 3, untraced
- * to traced 2, traced to untraced 2, untraced to untraced none: ask ds_switch_needed() first, or
- * use ds_switch() where nothing is stamped. Interrupts off.
- */
-static inline bool ds_switch_needed(const struct ds_cpu *cpu, const struct ds_lease *next)
-{
-	return (uintptr_t)cpu->loaded | (uintptr_t)next;
-}
-
-/*
+ * to traced 2, traced to untraced 2, untraced to untraced none. Interrupts off.
+ *
  * Stops recording. What is loaded stays loaded until ds_switch_in(). -EBUSY: the MSRs are lent;
  * nothing has changed.
  */
@@ -186,12 +176,9 @@ int ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next);
 /* Both halves; errors as of ds_switch_in(), with recording stopped where `next` is refused. */
 static inline int ds_switch(struct ds_cpu *cpu, struct ds_lease *next)
 {
-	int error;
+	int error = ds_switch_out(cpu);
 
-	if (__builtin_expect(!ds_switch_needed(cpu, next), 1))
-		return 0;
-	error = ds_switch_out(cpu);
-	return error ? error : ds_switch_in(cpu, next);
+	return error || (!cpu->loaded && !next) ? error : ds_switch_in(cpu, next);
 }
 
 /*
@@ -248,8 +235,5 @@ typedef void ds_take(void *argument, const void *area, size_t count, bool full);
  * -EINVAL: not granted, or DS_O_WRAP. This CPU; not in an NMI.
  */
 long ds_drain(struct ds_cpu *cpu, struct ds_lease *lease, ds_take *take, void *argument);
-
-/* Empties the buffer without reading it: index, mark and threshold as when granted. As above. */
-int ds_reset_bts(struct ds_cpu *cpu, struct ds_lease *lease);
 
 #endif

@@ -77,22 +77,6 @@ int ds_release_bts(struct ds_cpu *cpu, struct ds_lease *lease)
 	return 0;
 }
 
-int ds_set_filter(struct ds_lease *lease, unsigned filter)
-{
-	if (!lease->area)
-		return -EINVAL;
-	if (lease->cpu)
-		return -EBUSY;
-	return find_debugctl(filter, lease->overflow, &lease->debugctl);
-}
-
-static int check_holder(const struct ds_cpu *cpu, const struct ds_lease *lease)
-{
-	if (!lease->area || lease->overflow != DS_O_SIGNAL)
-		return -EINVAL;
-	return lease->cpu && lease->cpu != cpu ? -EPERM : 0;
-}
-
 /*
  * The index goes first: an interrupt in between then finds nothing at a threshold. The last two
  * slots are what ds_bts_full() goes by.
@@ -111,27 +95,15 @@ static void empty(struct ds_lease *lease)
 	ds_set_overflow(lease->area, DS_O_SIGNAL, lease->margin);
 }
 
-int ds_reset_bts(struct ds_cpu *cpu, struct ds_lease *lease)
-{
-	int error = check_holder(cpu, lease);
-	uint64_t saved;
-
-	if (error)
-		return error;
-	saved = lease->cpu ? ds_pause() : 0;
-	empty(lease);
-	ds_resume(saved);
-	return 0;
-}
-
 long ds_drain(struct ds_cpu *cpu, struct ds_lease *lease, ds_take *take, void *argument)
 {
-	int error = check_holder(cpu, lease);
 	size_t count;
 	uint64_t saved;
 
-	if (error)
-		return error;
+	if (!lease->area || lease->overflow != DS_O_SIGNAL)
+		return -EINVAL;
+	if (lease->cpu && lease->cpu != cpu)
+		return -EPERM;
 	saved = lease->cpu ? ds_pause() : 0;
 	count = ds_get_bts_index(lease->area);
 	take(argument, lease->area, count, ds_bts_full(lease->area));

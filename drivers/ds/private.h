@@ -23,7 +23,4 @@ void ds_pebs_resume(const struct ds_cpu *cpu);
 void ds_pebs_move(const struct ds_cpu *cpu, uint64_t to);
 void ds_pebs_interrupt(struct ds_cpu *cpu);
 
-/* Marks the overflow and parks the threshold if the index reached it. True if that was news. */
-bool ds_mark_overflow(struct ds_lease *lease);
-
 #endif

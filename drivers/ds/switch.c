@@ -49,6 +49,17 @@ void ds_let_go(struct ds_cpu *cpu)
 	cpu->loaded = &let_go;
 }
 
+/* A parked threshold lies above the maximum, so that this is news once. */
+static bool mark_overflow(struct ds_lease *lease)
+{
+	if (lease->overflow != DS_O_SIGNAL ||
+	    ds_get(lease->area, DS_BTS_INDEX) < ds_get(lease->area, DS_BTS_INTERRUPT_THRESHOLD))
+		return false;
+	lease->overflowed = true;
+	ds_set_overflow(lease->area, DS_O_WRAP, 0);
+	return true;
+}
+
 /*
  * The threshold is tested here, with TR clear, because an interrupt that is still on its way would
  * look at the next lease's area.
@@ -65,7 +76,7 @@ int ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next)
 	if (next && next->cpu && next != prev)
 		return -EPERM;
 	if (prev && prev != &let_go) {
-		overflowed = ds_mark_overflow(prev);
+		overflowed = mark_overflow(prev);
 		prev->cpu = NULL;
 	}
 	cpu->loaded = next;
@@ -93,6 +104,18 @@ void ds_resume(uint64_t saved)
 {
 	if (ds_present() && (saved & ds_configuration->tr))
 		wrmsr(IA32_DEBUGCTL, saved);
+}
+
+/* SDM Vol 3, 17.4.9.5: TR is clear while the handler looks. */
+bool ds_pmi(struct ds_cpu *cpu)
+{
+	uint64_t saved = ds_pause();
+	bool reached;
+
+	ds_pebs_interrupt(cpu);
+	reached = cpu->loaded && mark_overflow(cpu->loaded);
+	ds_resume(saved);
+	return reached;
 }
 
 void ds_panic_stop(struct ds_cpu *cpu)

@@ -15,7 +15,7 @@ struct attachment *attachment_create(void)
 	return page ? direct(page) : NULL;
 }
 
-void attachment_free(struct attachment *at)
+static void free_attachment(struct attachment *at)
 {
 	page_free((uint64_t)at - DIRECT_MAP);
 }
@@ -34,12 +34,21 @@ static int refuse_attachment(const struct process *tracer, const struct process 
 	return 0;
 }
 
-int attachment_link(struct attachment *at, struct process *tracer, struct process *tracee)
+int attachment_link(struct process *tracer, struct process *tracee, bool exclusive,
+		    struct attachment **result)
 {
-	int error = refuse_attachment(tracer, tracee, at->exclusive);
+	struct attachment *at = attachment_create();
+	int error;
 
-	if (error)
+	if (!at)
+		return -ENOMEM;
+	error = refuse_attachment(tracer, tracee, exclusive);
+	if (error) {
+		free_attachment(at);
 		return error;
+	}
+	*result = at;
+	at->exclusive = exclusive;
 	at->tracer = tracer;
 	at->tracee = tracee;
 	at->next_of_tracee = tracee->attachments;
@@ -52,54 +61,44 @@ int attachment_link(struct attachment *at, struct process *tracer, struct proces
 	return 0;
 }
 
-static void remove_from_tracer(struct attachment *at)
-{
-	struct attachment **link = &at->tracer->traced;
-
-	while (*link != at)
-		link = &(*link)->next_of_tracer;
-	*link = at->next_of_tracer;
-}
-
-static void remove_from_tracee(struct attachment *at)
-{
-	struct attachment **link = &at->tracee->attachments;
-
-	while (*link != at)
-		link = &(*link)->next_of_tracee;
-	*link = at->next_of_tracee;
-}
-
 static void unlink_attachment(struct attachment *at)
 {
-	if (at->tracer)
-		remove_from_tracer(at);
-	if (at->tracee)
-		remove_from_tracee(at);
+	struct attachment **link;
+
+	if (at->tracer) {
+		for (link = &at->tracer->traced; *link != at; link = &(*link)->next_of_tracer)
+			;
+		*link = at->next_of_tracer;
+	}
+	if (at->tracee) {
+		for (link = &at->tracee->attachments; *link != at; link = &(*link)->next_of_tracee)
+			;
+		*link = at->next_of_tracee;
+	}
+}
+
+/* The tracee looks at the buffer while it holds the lock. */
+static void free_buffer(struct tracer **buffer)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	struct tracer *tracer = *buffer;
+
+	*buffer = NULL;
+	spin_unlock(&processes_lock, flags);
+	if (tracer)
+		trace_detach(tracer);
 }
 
 void attachment_free_trace(struct attachment *at)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	struct tracer *trace = at->trace;
-
-	at->trace = NULL;
+	free_buffer(&at->trace);
 	at->config = (struct ptrace_bts_config){0};
-	spin_unlock(&processes_lock, flags);
-	if (trace)
-		trace_detach(trace);
 }
 
 void attachment_free_samples(struct attachment *at)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	struct tracer *samples = at->samples;
-
-	at->samples = NULL;
+	free_buffer(&at->samples);
 	at->samples_config = (struct ptrace_pebs_config){0};
-	spin_unlock(&processes_lock, flags);
-	if (samples)
-		trace_detach(samples);
 }
 
 void attachment_end(struct attachment *at, unsigned signal)
@@ -118,7 +117,7 @@ void attachment_end(struct attachment *at, unsigned signal)
 	spin_unlock(&processes_lock, flags);
 	if (tracee)
 		process_put(tracee);
-	attachment_free(at);
+	free_attachment(at);
 }
 
 /* The signal that a stop was for acts as if nobody had traced. */
@@ -138,26 +137,26 @@ void attachments_drop(struct process *self)
 
 /* --- Events --- */
 
-static void make_due(struct attachment *at, int event, uint64_t message)
+/* A stop of all tracers that asked for it by `option`. */
+static void make_due(const struct process *self, uint32_t option, int event, uint64_t message)
 {
-	at->due = event << 16 | WAIT_STOPPED(SIGTRAP);
-	at->message = message;
+	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee)
+		if (at->options & option) {
+			at->due = event << 16 | WAIT_STOPPED(SIGTRAP);
+			at->message = message;
+		}
 }
 
 static int inherit_attachment(const struct attachment *at, struct process *child)
 {
-	struct attachment *copy = attachment_create();
-	int error;
+	struct attachment *copy;
+	int error = attachment_link(at->tracer, child, at->exclusive, &copy);
 
-	if (!copy)
-		return -ENOMEM;
-	copy->exclusive = at->exclusive;
+	if (error)
+		return error;
 	copy->options = at->options;
 	copy->due = WAIT_STOPPED(SIGSTOP);
-	error = attachment_link(copy, at->tracer, child);
-	if (error)
-		attachment_free(copy);
-	return error;
+	return 0;
 }
 
 static void drop_inherited(struct process *child)
@@ -167,7 +166,7 @@ static void drop_inherited(struct process *child)
 
 		unlink_attachment(at);
 		child->references--;
-		attachment_free(at);
+		free_attachment(at);
 	}
 }
 
@@ -181,15 +180,11 @@ int attachments_fork(struct process *parent, struct process *child)
 			return error;
 		}
 	}
-	for (struct attachment *at = parent->attachments; at; at = at->next_of_tracee)
-		if (at->options & PTRACE_O_TRACEFORK)
-			make_due(at, PTRACE_EVENT_FORK, child->pid);
+	make_due(parent, PTRACE_O_TRACEFORK, PTRACE_EVENT_FORK, child->pid);
 	return 0;
 }
 
 void attachments_exit(struct process *self, int status)
 {
-	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee)
-		if (at->options & PTRACE_O_TRACEEXIT)
-			make_due(at, PTRACE_EVENT_EXIT, (uint64_t)status);
+	make_due(self, PTRACE_O_TRACEEXIT, PTRACE_EVENT_EXIT, (uint64_t)status);
 }

@@ -66,8 +66,9 @@ void attachment_finish(struct attachment *attachment, unsigned signal);
 
 /* --- attachment.c; under the lock --- */
 
-/* `tracer` (NULL: the kernel) traces `tracee` by it. -ESRCH: it ended; -EPERM. */
-int attachment_link(struct attachment *attachment, struct process *tracer, struct process *tracee);
+/* `tracer` (NULL: the kernel) traces `tracee` from here on. -ESRCH: it ended; -EPERM; -ENOMEM. */
+int attachment_link(struct process *tracer, struct process *tracee, bool exclusive,
+		    struct attachment **attachment);
 
 /*
  * `child`, which has not started, is traced by all tracers of `parent` that asked for it; a stop of
@@ -80,9 +81,8 @@ void attachments_exit(struct process *self, int status);
 
 /* --- attachment.c; without the lock --- */
 
-/* A page of zeroes; NULL when memory is out. One that is not linked is freed without more. */
+/* A page of zeroes; NULL when memory is out. */
 struct attachment *attachment_create(void);
-void attachment_free(struct attachment *attachment);
 
 /* Frees its buffer of branches, and that of samples, if it has one. */
 void attachment_free_trace(struct attachment *attachment);

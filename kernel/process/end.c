@@ -31,11 +31,10 @@ static void give_up_children(const struct process *self)
 /* A tracer that asked for it looks at the process as it was when it made the call. */
 static void stop_before_end(struct process *self, int status)
 {
-	uint64_t flags = spin_lock(&processes_lock);
+	SPIN_GUARD(&processes_lock);
 
 	attachments_exit(self, status);
 	attachments_stop(self);
-	spin_unlock(&processes_lock, flags);
 }
 
 void process_end(struct process *self, int status)
@@ -74,27 +73,23 @@ void process_changed(struct process *process, int status)
 
 int process_await(struct process *process, bool stops)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	int status;
+	SPIN_GUARD(&processes_lock);
 
 	while (process->state == PROCESS_RUNS || (process->state == PROCESS_STOPPED && !stops))
 		sched_wait(&process->watchers, &processes_lock);
-	status = process->state == PROCESS_ENDED ? process->status : process->stop_status;
-	spin_unlock(&processes_lock, flags);
-	return status;
+	return process->state == PROCESS_ENDED ? process->status : process->stop_status;
 }
 
 /* False: all have ended. */
 static bool kill_once(void)
 {
-	uint64_t flags = spin_lock(&processes_lock);
 	bool left = false;
+	SPIN_GUARD(&processes_lock);
 
 	for (struct process *process = processes; process; process = process->next) {
 		left |= process->state != PROCESS_ENDED;
 		signal_post(process, SIGKILL, &(struct signal_cause){.code = SI_KERNEL});
 	}
-	spin_unlock(&processes_lock, flags);
 	return left;
 }
 
@@ -176,10 +171,9 @@ static void mark_seen(const struct news *news, bool seen)
 
 static long unmark_seen(const struct news *news)
 {
-	uint64_t flags = spin_lock(&processes_lock);
+	SPIN_GUARD(&processes_lock);
 
 	mark_seen(news, false);
-	spin_unlock(&processes_lock, flags);
 	return -EFAULT;
 }
 

@@ -24,9 +24,6 @@ void stand_still(struct process *self);
 /* Lets a stopped one go on if nobody stops it. Under the lock. */
 void process_release(struct process *process);
 
-/* Gives back a reference where it is not the last one. Under the lock; false: it is the last. */
-bool process_drop(struct process *process);
-
 /* process_signal_from() under the lock. The cause of one that is pending already stays. */
 void signal_post(struct process *process, unsigned signal, const struct signal_cause *cause);
 

@@ -31,10 +31,9 @@ static unsigned count;
 
 static void end_step(struct process *self)
 {
-	uint64_t flags = spin_lock(&processes_lock);
+	SPIN_GUARD(&processes_lock);
 
 	attachments_stepped(self);
-	spin_unlock(&processes_lock, flags);
 }
 
 /* One stay in ring 3, and what came of it. */
@@ -126,11 +125,12 @@ static struct process *create_process(const char *name, const struct process *pa
 	return process;
 }
 
-/* Under the lock. */
 static int enter_list(struct process *process, struct process *parent)
 {
-	int error = count < PROCESS_MOST ? 0 : -EAGAIN;
+	int error;
+	SPIN_GUARD(&processes_lock);
 
+	error = count < PROCESS_MOST ? 0 : -EAGAIN;
 	process->references = parent ? 3 : 2;
 	if (parent && !error)
 		error = attachments_fork(parent, process);
@@ -146,10 +146,8 @@ static int enter_list(struct process *process, struct process *parent)
 /* Into the list and off; with one more reference for the caller. */
 static int start_process(struct process *process, struct process *parent)
 {
-	uint64_t flags = spin_lock(&processes_lock);
 	int error = enter_list(process, parent);
 
-	spin_unlock(&processes_lock, flags);
 	if (error)
 		return error;
 	if (export_wants(EXPORT_PROGRAMS))
@@ -250,29 +248,21 @@ static bool is_forgotten(const struct process *process)
 
 struct process *process_find(unsigned pid)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	struct process *process = processes;
+	struct process *process;
+	SPIN_GUARD(&processes_lock);
 
-	while (process && (process->pid != pid || is_forgotten(process)))
-		process = process->next;
-	if (process)
-		process->references++;
-	spin_unlock(&processes_lock, flags);
+	for (process = processes; process; process = process->next)
+		if (process->pid == pid && !is_forgotten(process)) {
+			process->references++;
+			break;
+		}
 	return process;
-}
-
-bool process_drop(struct process *process)
-{
-	if (process->references == 1)
-		return false;
-	process->references--;
-	return true;
 }
 
 void process_put(struct process *process)
 {
 	uint64_t flags = spin_lock(&processes_lock);
-	bool last = !process_drop(process);
+	bool last = --process->references == 0;
 	struct process **at = &processes;
 
 	if (last) {

@@ -50,10 +50,9 @@ void signal_post_child(struct process *to, const struct process *process, int st
 
 void process_signal_from(struct process *process, unsigned signal, const struct signal_cause *cause)
 {
-	uint64_t flags = spin_lock(&processes_lock);
+	SPIN_GUARD(&processes_lock);
 
 	signal_post(process, signal, cause);
-	spin_unlock(&processes_lock, flags);
 }
 
 void process_signal(struct process *process, unsigned signal)
@@ -61,53 +60,35 @@ void process_signal(struct process *process, unsigned signal)
 	process_signal_from(process, signal, &(struct signal_cause){.code = SI_KERNEL});
 }
 
-static unsigned signal_of(const struct trap_frame *frame)
-{
-	switch (frame->vector) {
-	case VECTOR_DE:
-	case VECTOR_MF:
-	case VECTOR_XM:
-		return SIGFPE;
-	case VECTOR_DB:
-	case VECTOR_BP:
-		return SIGTRAP;
-	case VECTOR_UD:
-		return SIGILL;
-	case VECTOR_SS:
-	case VECTOR_AC:
-		return SIGBUS;
-	case VECTOR_DF:
-	case VECTOR_MC:
-		panic_trap(frame, NULL);
-	default:
-		return SIGSEGV;
-	}
-}
-
-static struct signal_cause cause_of(const struct process *self, const struct trap_frame *frame)
-{
-	switch (frame->vector) {
-	case VECTOR_DE:
-		return (struct signal_cause){.code = FPE_INTDIV, .address = frame->rip};
-	case VECTOR_DB:
-		return (struct signal_cause){.code = TRAP_TRACE, .address = frame->rip};
-	case VECTOR_UD:
-		return (struct signal_cause){.code = ILL_ILLOPN, .address = frame->rip};
-	case VECTOR_AC:
-		return (struct signal_cause){.code = BUS_ADRALN};
-	case VECTOR_PF:
-		return (struct signal_cause){.code = frame->error & 1 ? SEGV_ACCERR : SEGV_MAPERR,
-					     .address = self->fault.cr2};
-	default:
-		return (struct signal_cause){.code = SI_KERNEL};
-	}
-}
+/* What an exception in ring 3 is to its process: SIGSEGV by the kernel, where no row says else. */
+static const struct {
+	uint8_t vector, signal, code;
+	bool has_address; /* that of the instruction */
+} faults[] = {
+	{VECTOR_DE, SIGFPE, FPE_INTDIV, true},	{VECTOR_DB, SIGTRAP, TRAP_TRACE, true},
+	{VECTOR_BP, SIGTRAP, SI_KERNEL, false}, {VECTOR_UD, SIGILL, ILL_ILLOPN, true},
+	{VECTOR_SS, SIGBUS, SI_KERNEL, false},	{VECTOR_MF, SIGFPE, SI_KERNEL, false},
+	{VECTOR_AC, SIGBUS, BUS_ADRALN, false}, {VECTOR_XM, SIGFPE, SI_KERNEL, false},
+};
 
 void signal_fault(struct process *self, const struct trap_frame *frame)
 {
-	struct signal_cause cause = cause_of(self, frame);
+	struct signal_cause cause = {.code = SI_KERNEL};
+	unsigned signal = SIGSEGV;
 
-	process_signal_from(self, signal_of(frame), &cause);
+	if (frame->vector == VECTOR_DF || frame->vector == VECTOR_MC)
+		panic_trap(frame, NULL);
+	if (frame->vector == VECTOR_PF) {
+		cause.code = frame->error & 1 ? SEGV_ACCERR : SEGV_MAPERR;
+		cause.address = self->fault.cr2;
+	}
+	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (faults[i].vector == frame->vector) {
+			signal = faults[i].signal;
+			cause.code = faults[i].code;
+			cause.address = faults[i].has_address ? frame->rip : 0;
+		}
+	process_signal_from(self, signal, &cause);
 }
 
 /* SIGKILL first, then by number; 0 if none is pending. */

@@ -124,12 +124,10 @@ static long call_getpid(struct process *self, const uint64_t *argument)
 
 static long call_getppid(struct process *self, const uint64_t *argument)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	unsigned pid = self->parent ? self->parent->pid : 0;
+	SPIN_GUARD(&processes_lock);
 
 	(void)argument;
-	spin_unlock(&processes_lock, flags);
-	return pid;
+	return self->parent ? self->parent->pid : 0;
 }
 
 static long call_fork(struct process *self, const uint64_t *argument)

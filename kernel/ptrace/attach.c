@@ -8,77 +8,55 @@
 int ptrace_attach(struct process *tracer, struct process *tracee, bool exclusive,
 		  struct attachment **result)
 {
-	struct attachment *at = attachment_create();
-	uint64_t flags;
 	int error;
+	SPIN_GUARD(&processes_lock);
 
-	if (!at)
-		return -ENOMEM;
-	at->exclusive = exclusive;
-	flags = spin_lock(&processes_lock);
-	error = attachment_link(at, tracer, tracee);
+	error = attachment_link(tracer, tracee, exclusive, result);
 	if (!error && exclusive) {
-		at->due = WAIT_STOPPED(SIGSTOP);
+		(*result)->due = WAIT_STOPPED(SIGSTOP);
 		attachments_look(tracee);
 	}
-	spin_unlock(&processes_lock, flags);
-	if (error)
-		attachment_free(at);
-	else
-		*result = at;
 	return error;
 }
 
-long ptrace_traceme(struct process *self)
+long ptrace_traceme(const struct ptrace_call *call)
 {
-	struct attachment *at = attachment_create();
-	uint64_t flags;
-	int error;
+	struct process *self = call->self;
+	struct attachment *at;
+	SPIN_GUARD(&processes_lock);
 
-	if (!at)
-		return -ENOMEM;
-	at->exclusive = true;
-	flags = spin_lock(&processes_lock);
-	error = self->parent ? attachment_link(at, self->parent, self) : -EPERM;
-	spin_unlock(&processes_lock, flags);
-	if (error)
-		attachment_free(at);
-	return error;
+	return self->parent ? attachment_link(self->parent, self, true, &at) : -EPERM;
 }
 
 int ptrace_continue(struct attachment *at, unsigned signal, bool step)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 	bool resume = at->told, resume_samples = at->told_samples;
-	int error = 0;
 
 	spin_unlock(&processes_lock, flags);
 	if (resume && at->trace)
 		trace_resume(at->trace);
 	if (resume_samples && at->samples)
 		trace_resume(at->samples);
-	flags = spin_lock(&processes_lock);
-	if (at->stop) {
-		at->step = step;
-		attachment_finish(at, signal);
-	} else {
-		error = -ESRCH;
-	}
-	spin_unlock(&processes_lock, flags);
-	return error;
+	SPIN_GUARD(&processes_lock);
+	if (!at->stop)
+		return -ESRCH;
+	at->step = step;
+	attachment_finish(at, signal);
+	return 0;
 }
 
 int ptrace_interrupt(struct attachment *at)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	bool ended = at->tracee->state == PROCESS_ENDED;
+	SPIN_GUARD(&processes_lock);
 
-	if (!ended && !at->stop && !at->due) {
+	if (at->tracee->state == PROCESS_ENDED)
+		return -ESRCH;
+	if (!at->stop && !at->due) {
 		at->due = PTRACE_EVENT_STOP << 16 | WAIT_STOPPED(SIGTRAP);
 		attachments_look(at->tracee);
 	}
-	spin_unlock(&processes_lock, flags);
-	return ended ? -ESRCH : 0;
+	return 0;
 }
 
 void ptrace_detach(struct attachment *attachment, unsigned signal)

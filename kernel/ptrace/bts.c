@@ -9,11 +9,19 @@
 _Static_assert(PTRACE_BTS_USER == TRACE_USER << 4 && PTRACE_BTS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
 
-static bool is_signal_refused(const struct ptrace_bts_config *config)
+bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal)
 {
-	if (!(config->flags & PTRACE_BTS_SIGNAL))
-		return config->signal;
-	return config->signal >= SIGNALS || config->signal == SIGKILL || config->signal == SIGSTOP;
+	if (!(flags & PTRACE_BTS_SIGNAL))
+		return signal;
+	return signal >= SIGNALS || signal == SIGKILL || signal == SIGSTOP;
+}
+
+void ptrace_fill_in(uint64_t *flags, uint32_t *signal, uint32_t usual)
+{
+	if (!(*flags & (PTRACE_BTS_USER | PTRACE_BTS_KERNEL)))
+		*flags |= PTRACE_BTS_USER;
+	if (*flags & PTRACE_BTS_SIGNAL && !*signal)
+		*signal = usual;
 }
 
 static bool are_flags_refused(uint64_t flags)
@@ -26,15 +34,6 @@ static bool are_flags_refused(uint64_t flags)
 	       sends == (PTRACE_BTS_SIGNAL_TRACEE | PTRACE_BTS_SIGNAL_TRACER);
 }
 
-static int check_values(const struct ptrace_bts_config *config)
-{
-	return are_flags_refused(config->flags) || is_signal_refused(config) ||
-			       (config->bts_size && config->bts_size != RECORD) ||
-			       config->size < RECORD
-		       ? -EINVAL
-		       : 0;
-}
-
 bool ptrace_may_see_kernel(const struct attachment *at)
 {
 	return !at->tracer || at->tracer->privileged;
@@ -42,10 +41,10 @@ bool ptrace_may_see_kernel(const struct attachment *at)
 
 static int check_config(const struct attachment *at, const struct ptrace_bts_config *config)
 {
-	int error = check_values(config);
-
-	if (error)
-		return error;
+	if (are_flags_refused(config->flags) ||
+	    ptrace_is_signal_refused(config->flags, config->signal) ||
+	    (config->bts_size && config->bts_size != RECORD) || config->size < RECORD)
+		return -EINVAL;
 	if (config->flags & PTRACE_BTS_KERNEL && !ptrace_may_see_kernel(at))
 		return -EPERM;
 	if (config->size > MOST_SIZE && !(config->flags & PTRACE_BTS_CUT_SIZE))
@@ -61,11 +60,10 @@ static int check_config(const struct attachment *at, const struct ptrace_bts_con
 void ptrace_stop_at_threshold(struct tracer *tracer, void *argument)
 {
 	struct attachment *at = argument;
-	uint64_t flags = spin_lock(&processes_lock);
+	SPIN_GUARD(&processes_lock);
 
 	(void)tracer;
 	attachments_look(at->tracee);
-	spin_unlock(&processes_lock, flags);
 }
 
 static struct bts_options options_of(struct attachment *at, const struct ptrace_bts_config *config)
@@ -114,20 +112,15 @@ static uint64_t whole_records(uint64_t size)
 static void keep_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
 	struct bts_status status;
-	uint64_t flags;
 
 	bts_status(at->trace, &status);
-	flags = spin_lock(&processes_lock);
+	SPIN_GUARD(&processes_lock);
 	at->config = *config;
 	at->config.flags &= PTRACE_BTS_SETTABLE;
 	at->config.size = status.size;
 	at->requested = whole_records(config->size);
 	at->config.bts_size = RECORD;
-	if (!(config->flags & (PTRACE_BTS_USER | PTRACE_BTS_KERNEL)))
-		at->config.flags |= PTRACE_BTS_USER;
-	if (config->flags & PTRACE_BTS_SIGNAL && !config->signal)
-		at->config.signal = SIGIO;
-	spin_unlock(&processes_lock, flags);
+	ptrace_fill_in(&at->config.flags, &at->config.signal, SIGIO);
 }
 
 /* The buffer there is has that size, or is what the same request was cut to. */
@@ -142,14 +135,15 @@ static bool has_size(const struct attachment *at, const struct ptrace_bts_config
 long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
 	struct bts_options options = options_of(at, config);
-	int error = config->size ? check_config(at, config) : 0;
+	int error;
 
-	if (error)
-		return error;
 	if (!config->size) {
 		attachment_free_trace(at);
 		return 0;
 	}
+	error = check_config(at, config);
+	if (error)
+		return error;
 	if (has_size(at, config))
 		error = bts_change(at->trace, &options);
 	else

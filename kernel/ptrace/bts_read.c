@@ -15,20 +15,25 @@ static void resume_recording(struct attachment *at)
 		trace_resume(at->trace);
 }
 
-long ptrace_bts_get(struct attachment *at, uint64_t user, uint64_t index)
+long ptrace_bts_size(const struct ptrace_call *call)
+{
+	return (long)bts_available(call->at->trace);
+}
+
+long ptrace_bts_get(const struct ptrace_call *call)
 {
 	struct ptrace_bts_record record;
-	int error = bts_get(at->trace, index, &record);
+	int error = bts_get(call->at->trace, call->data, &record);
 
 	if (!error)
-		error = copy_to_user(user, &record, RECORD);
+		error = copy_to_user(call->address, &record, RECORD);
 	return error ? error : (long)RECORD;
 }
 
-long ptrace_bts_clear(struct attachment *at)
+long ptrace_bts_clear(const struct ptrace_call *call)
 {
-	bts_clear(at->trace);
-	resume_recording(at);
+	bts_clear(call->at->trace);
+	resume_recording(call->at);
 	return 0;
 }
 
@@ -94,22 +99,22 @@ static void copy_unseen(const struct attachment *at, struct reading *reading)
 		copy_records(reading);
 }
 
-long ptrace_bts_read(struct attachment *at, uint64_t user, uint64_t bytes, bool remove)
+long ptrace_bts_read(const struct ptrace_call *call)
 {
-	size_t available = bts_available(at->trace);
+	size_t available = bts_available(call->at->trace), asked = call->data / RECORD;
 	struct reading reading = {
-		.trace = at->trace,
-		.user = user,
-		.most = bytes / RECORD < available ? bytes / RECORD : available,
-		.remove = remove,
+		.trace = call->at->trace,
+		.user = call->address,
+		.most = asked < available ? asked : available,
+		.remove = call->request == PTRACE_BTS_DRAIN,
 	};
 
-	if (bytes < RECORD || bytes % RECORD)
+	if (!asked || call->data % RECORD)
 		return -EIO;
-	if (ptrace_check_writable(user, reading.most * RECORD))
+	if (ptrace_check_writable(call->address, reading.most * RECORD))
 		return -EFAULT;
-	copy_unseen(at, &reading);
-	if (reading.result > 0 && remove)
-		resume_recording(at);
+	copy_unseen(call->at, &reading);
+	if (reading.result > 0 && reading.remove)
+		resume_recording(call->at);
 	return reading.result;
 }

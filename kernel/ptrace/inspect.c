@@ -5,73 +5,79 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/copy.h"
 #include "kernel/ptrace/internal.h"
+#include "lib/string.h"
 
 int ptrace_get_frame(struct attachment *at, struct trap_frame *frame)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	bool stopped = at->stop;
+	SPIN_GUARD(&processes_lock);
 
-	if (stopped)
-		*frame = at->tracee->frame;
-	spin_unlock(&processes_lock, flags);
-	return stopped ? 0 : -ESRCH;
+	if (!at->stop)
+		return -ESRCH;
+	*frame = at->tracee->frame;
+	return 0;
 }
 
 /* SYSRET could not give it an RCX and R11 of its own: it goes on as from an interrupt. */
 int ptrace_set_frame(struct attachment *at, const struct trap_frame *frame)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	bool stopped = at->stop;
+	SPIN_GUARD(&processes_lock);
 
-	if (stopped) {
-		at->tracee->frame = *frame;
-		at->tracee->frame.vector = VECTOR_KICK;
-	}
-	spin_unlock(&processes_lock, flags);
-	return stopped ? 0 : -ESRCH;
+	if (!at->stop)
+		return -ESRCH;
+	at->tracee->frame = *frame;
+	at->tracee->frame.vector = VECTOR_KICK;
+	return 0;
 }
 
 int ptrace_peek(struct attachment *at, uint64_t address, void *buffer, size_t bytes)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	int error = -ESRCH;
+	SPIN_GUARD(&processes_lock);
 
-	if (at->stop)
-		error = space_read(&at->tracee->space, address, buffer, bytes) ? -EIO : 0;
-	spin_unlock(&processes_lock, flags);
-	return error;
+	if (!at->stop)
+		return -ESRCH;
+	return space_read(&at->tracee->space, address, buffer, bytes) ? -EIO : 0;
 }
 
 int ptrace_poke(struct attachment *at, uint64_t address, const void *buffer, size_t bytes)
 {
-	uint64_t flags = spin_lock(&processes_lock);
-	int error = -ESRCH;
+	SPIN_GUARD(&processes_lock);
 
-	if (at->stop)
-		error = space_write(&at->tracee->space, address, buffer, bytes) ? -EIO : 0;
-	spin_unlock(&processes_lock, flags);
-	return error;
+	if (!at->stop)
+		return -ESRCH;
+	return space_write(&at->tracee->space, address, buffer, bytes) ? -EIO : 0;
 }
 
-long ptrace_set_options(struct attachment *at, uint64_t options)
+long ptrace_peek_word(const struct ptrace_call *call)
 {
-	uint64_t flags;
+	uint64_t word;
+	int error = ptrace_peek(call->at, call->address, &word, sizeof(word));
 
-	if (options & ~(uint64_t)PTRACE_O_MASK)
+	return error ? error : copy_to_user(call->data, &word, sizeof(word));
+}
+
+long ptrace_poke_word(const struct ptrace_call *call)
+{
+	return ptrace_poke(call->at, call->address, &call->data, sizeof(call->data));
+}
+
+long ptrace_set_options(const struct ptrace_call *call)
+{
+	SPIN_GUARD(&processes_lock);
+
+	if (call->data & ~(uint64_t)PTRACE_O_MASK)
 		return -EINVAL;
-	flags = spin_lock(&processes_lock);
-	at->options = (uint32_t)options;
-	spin_unlock(&processes_lock, flags);
+	call->at->options = (uint32_t)call->data;
 	return 0;
 }
 
-long ptrace_get_message(struct attachment *at, uint64_t user)
+long ptrace_get_message(const struct ptrace_call *call)
 {
-	return copy_to_user(user, &at->message, sizeof(at->message));
+	return copy_to_user(call->data, &call->at->message, sizeof(call->at->message));
 }
 
-long ptrace_get_siginfo(struct attachment *at, uint64_t user)
+long ptrace_get_siginfo(const struct ptrace_call *call)
 {
+	const struct attachment *at = call->at;
 	uint64_t flags = spin_lock(&processes_lock);
 	struct siginfo info = {.si_signo = at->stop >> 8 & 0xff, .si_code = at->cause.code};
 	bool stopped = at->stop;
@@ -83,29 +89,24 @@ long ptrace_get_siginfo(struct attachment *at, uint64_t user)
 		info.si_status = at->cause.status;
 	}
 	spin_unlock(&processes_lock, flags);
-	return stopped ? copy_to_user(user, &info, sizeof(info)) : -ESRCH;
+	return stopped ? copy_to_user(call->data, &info, sizeof(info)) : -ESRCH;
 }
 
 #define NO_CALL UINT64_MAX
 
+/* Both structures begin with the same registers. */
+#define GENERAL offsetof(struct ptrace_registers, orig_rax)
+
+_Static_assert(offsetof(struct trap_frame, vector) == GENERAL &&
+		       offsetof(struct trap_frame, rbp) == offsetof(struct ptrace_registers, rbp) &&
+		       offsetof(struct trap_frame, r8) == offsetof(struct ptrace_registers, r8) &&
+		       offsetof(struct trap_frame, rax) == offsetof(struct ptrace_registers, rax) &&
+		       offsetof(struct trap_frame, rdi) == offsetof(struct ptrace_registers, rdi),
+	       "copied as they are");
+
 static struct ptrace_registers registers_of(const struct trap_frame *frame, bool in_call)
 {
-	return (struct ptrace_registers){
-		.r15 = frame->r15,
-		.r14 = frame->r14,
-		.r13 = frame->r13,
-		.r12 = frame->r12,
-		.rbp = frame->rbp,
-		.rbx = frame->rbx,
-		.r11 = frame->r11,
-		.r10 = frame->r10,
-		.r9 = frame->r9,
-		.r8 = frame->r8,
-		.rax = frame->rax,
-		.rcx = frame->rcx,
-		.rdx = frame->rdx,
-		.rsi = frame->rsi,
-		.rdi = frame->rdi,
+	struct ptrace_registers registers = {
 		.orig_rax = in_call ? frame->rax : NO_CALL,
 		.rip = frame->rip,
 		.cs = USER_CODE,
@@ -113,29 +114,9 @@ static struct ptrace_registers registers_of(const struct trap_frame *frame, bool
 		.rsp = frame->rsp,
 		.ss = USER_DATA,
 	};
-}
 
-/* Registers of the frame that a debugger may not set keep their values. */
-static void put_registers(struct trap_frame *frame, const struct ptrace_registers *registers)
-{
-	frame->r15 = registers->r15;
-	frame->r14 = registers->r14;
-	frame->r13 = registers->r13;
-	frame->r12 = registers->r12;
-	frame->rbp = registers->rbp;
-	frame->rbx = registers->rbx;
-	frame->r11 = registers->r11;
-	frame->r10 = registers->r10;
-	frame->r9 = registers->r9;
-	frame->r8 = registers->r8;
-	frame->rax = registers->rax;
-	frame->rcx = registers->rcx;
-	frame->rdx = registers->rdx;
-	frame->rsi = registers->rsi;
-	frame->rdi = registers->rdi;
-	frame->rip = registers->rip;
-	frame->rflags = registers->rflags;
-	frame->rsp = registers->rsp;
+	memcpy(&registers, frame, GENERAL);
+	return registers;
 }
 
 static bool are_allowed(const struct ptrace_registers *registers, uint64_t orig_rax)
@@ -147,36 +128,56 @@ static bool are_allowed(const struct ptrace_registers *registers, uint64_t orig_
 		 registers->fs | registers->gs);
 }
 
-long ptrace_get_registers(struct attachment *at, uint64_t user)
+/* -ESRCH: it is not stopped. */
+static int read_registers(struct attachment *at, struct trap_frame *frame,
+			  struct ptrace_registers *registers)
 {
-	struct ptrace_registers registers;
-	struct trap_frame frame;
-	int error = ptrace_get_frame(at, &frame);
+	int error = ptrace_get_frame(at, frame);
 
-	if (error)
-		return error;
-	registers = registers_of(&frame, at->tracee->in_call);
-	return copy_to_user(user, &registers, sizeof(registers));
+	if (!error)
+		*registers = registers_of(frame, at->tracee->in_call);
+	return error;
 }
 
-static long set_registers(struct attachment *at, struct trap_frame *frame,
-			  const struct ptrace_registers *registers)
+/* Registers of the frame that a debugger may not set keep their values. */
+static long write_registers(struct attachment *at, struct trap_frame *frame,
+			    const struct ptrace_registers *registers)
 {
 	if (!are_allowed(registers, at->tracee->in_call ? frame->rax : NO_CALL))
 		return -EIO;
-	put_registers(frame, registers);
+	memcpy(frame, registers, GENERAL);
+	frame->rip = registers->rip;
+	frame->rflags = registers->rflags;
+	frame->rsp = registers->rsp;
 	return ptrace_set_frame(at, frame);
 }
 
-long ptrace_set_registers(struct attachment *at, uint64_t user)
+long ptrace_get_registers(const struct ptrace_call *call)
 {
 	struct ptrace_registers registers;
 	struct trap_frame frame;
-	int error = copy_from_user(&registers, user, sizeof(registers));
+	int error = read_registers(call->at, &frame, &registers);
+
+	return error ? error : copy_to_user(call->data, &registers, sizeof(registers));
+}
+
+long ptrace_set_registers(const struct ptrace_call *call)
+{
+	struct ptrace_registers registers;
+	struct trap_frame frame;
+	int error = copy_from_user(&registers, call->data, sizeof(registers));
 
 	if (!error)
-		error = ptrace_get_frame(at, &frame);
-	return error ? error : set_registers(at, &frame, &registers);
+		error = ptrace_get_frame(call->at, &frame);
+	return error ? error : write_registers(call->at, &frame, &registers);
+}
+
+/* Where the register at `address` of struct user is in `registers`; NULL: nowhere. */
+static uint64_t *find_register(struct ptrace_registers *registers, uint64_t address)
+{
+	return address % sizeof(uint64_t) || address >= sizeof(*registers)
+		       ? NULL
+		       : (uint64_t *)registers + address / sizeof(uint64_t);
 }
 
 static bool is_debug_register(uint64_t address)
@@ -185,36 +186,33 @@ static bool is_debug_register(uint64_t address)
 	       address < PTRACE_USER_DEBUGREG_END;
 }
 
-long ptrace_peek_register(struct attachment *at, uint64_t address, uint64_t user)
+long ptrace_peek_register(const struct ptrace_call *call)
 {
 	struct ptrace_registers registers;
 	struct trap_frame frame;
-	uint64_t value = 0;
-	int error = ptrace_get_frame(at, &frame);
+	int error = read_registers(call->at, &frame, &registers);
+	const uint64_t zero = 0, *found = find_register(&registers, call->address);
 
-	if (error)
-		return error;
-	registers = registers_of(&frame, at->tracee->in_call);
-	if (address % sizeof(value) == 0 && address < sizeof(registers))
-		value = ((uint64_t *)&registers)[address / sizeof(value)];
-	else if (!is_debug_register(address))
-		return -EIO;
-	return copy_to_user(user, &value, sizeof(value));
+	if (!found && is_debug_register(call->address))
+		found = &zero;
+	if (error || !found)
+		return error ? error : -EIO;
+	return copy_to_user(call->data, found, sizeof(*found));
 }
 
-long ptrace_poke_register(struct attachment *at, uint64_t address, uint64_t value)
+long ptrace_poke_register(const struct ptrace_call *call)
 {
 	struct ptrace_registers registers;
 	struct trap_frame frame;
-	int error = ptrace_get_frame(at, &frame);
+	int error = read_registers(call->at, &frame, &registers);
+	uint64_t *found = find_register(&registers, call->address);
 
 	if (error)
 		return error;
-	if (is_debug_register(address))
-		return value ? -EIO : 0;
-	if (address % sizeof(value) || address >= sizeof(registers))
+	if (is_debug_register(call->address))
+		return call->data ? -EIO : 0;
+	if (!found)
 		return -EIO;
-	registers = registers_of(&frame, at->tracee->in_call);
-	((uint64_t *)&registers)[address / sizeof(value)] = value;
-	return set_registers(at, &frame, &registers);
+	*found = call->data;
+	return write_registers(call->at, &frame, &registers);
 }

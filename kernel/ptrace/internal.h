@@ -6,35 +6,32 @@
 #include "kernel/process/attachment.h"
 #include "kernel/ptrace/ptrace.h"
 
-/* The parent of `self` becomes its tracer. -EPERM, -ENOMEM. */
-long ptrace_traceme(struct process *self);
+struct ptrace_call {
+	struct process *self;
+	struct attachment *at; /* NULL for those that need none: request.c */
+	uint64_t request, pid, address, data;
+};
 
-/* Registers as the call has them, at `user` in the caller's memory. -ESRCH, -EFAULT, -EIO. */
-long ptrace_get_registers(struct attachment *attachment, uint64_t user);
-long ptrace_set_registers(struct attachment *attachment, uint64_t user);
+/* What a request does. Returns what the call does, errors as in the manual pages. */
+typedef long ptrace_request(const struct ptrace_call *call);
 
-/* One register, at `address` of struct user. -ESRCH, -EIO; to or from `user`: -EFAULT. */
-long ptrace_peek_register(struct attachment *attachment, uint64_t address, uint64_t user);
-long ptrace_poke_register(struct attachment *attachment, uint64_t address, uint64_t value);
+/* inspect.c, attach.c */
+ptrace_request ptrace_traceme, ptrace_set_options, ptrace_get_message, ptrace_get_siginfo;
+ptrace_request ptrace_get_registers, ptrace_set_registers, ptrace_peek_register;
+ptrace_request ptrace_poke_register, ptrace_peek_word, ptrace_poke_word;
 
-/* Of a stopped tracee, as the calls have it. -EINVAL, -EFAULT. */
-long ptrace_set_options(struct attachment *attachment, uint64_t options);
-long ptrace_get_message(struct attachment *attachment, uint64_t user);
-long ptrace_get_siginfo(struct attachment *attachment, uint64_t user);
+/* bts_read.c, pebs.c: of a buffer that there is. */
+ptrace_request ptrace_bts_size, ptrace_bts_get, ptrace_bts_read, ptrace_bts_clear;
+ptrace_request ptrace_pebs_size, ptrace_pebs_read, ptrace_pebs_clear;
 
-/* Of a buffer that there is, to `user`, which has room for `bytes`. -EFAULT, -EINVAL, -EIO. */
-long ptrace_bts_get(struct attachment *attachment, uint64_t user, uint64_t index);
-long ptrace_bts_read(struct attachment *attachment, uint64_t user, uint64_t bytes, bool remove);
-long ptrace_bts_clear(struct attachment *attachment);
+/* pebs.c: CONFIG writes the name of the holder that it is refused for to config->holder. */
+ptrace_request ptrace_pebs_config, ptrace_pebs_status;
 
-/*
- * The buffer of samples. CONFIG writes the name of the holder that it is refused for (EBUSY) to
- * config->holder. The others need a buffer. Errors as in the manual page docs/ptrace-pebs.2.
- */
-long ptrace_pebs_config(struct attachment *attachment, struct ptrace_pebs_config *config);
-void ptrace_pebs_status(struct attachment *attachment, struct ptrace_pebs_config *config);
-long ptrace_pebs_read(struct attachment *attachment, uint64_t user, uint64_t bytes, bool remove);
-long ptrace_pebs_clear(struct attachment *attachment);
+/* A CONFIG with a signal that cannot be sent, or that the flag SIGNAL does not ask for. */
+bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal);
+
+/* Decides what a CONFIG left open: the view is that of ring 3, the signal `usual`. */
+void ptrace_fill_in(uint64_t *flags, uint32_t *signal, uint32_t usual);
 
 /* -EFAULT unless `bytes` can be stored at `user`: nothing is changed. */
 int ptrace_check_writable(uint64_t user, size_t bytes);

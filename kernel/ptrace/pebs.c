@@ -13,38 +13,21 @@
 _Static_assert(PTRACE_PEBS_USER == TRACE_USER << 4 && PTRACE_PEBS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
 
-static bool is_signal_refused(const struct ptrace_pebs_config *config)
-{
-	if (!(config->flags & PTRACE_PEBS_SIGNAL))
-		return config->signal;
-	return config->signal >= SIGNALS || config->signal == SIGKILL || config->signal == SIGSTOP;
-}
-
 static bool is_counter_refused(const struct ptrace_pebs_config *config)
 {
 	return config->flags & PTRACE_PEBS_COUNTER ? config->counter >= 64 : config->counter;
 }
 
 /* Periods, events and counters are the unit's to judge. */
-static int check_values(const struct ptrace_pebs_config *config)
+static int check_config(const struct attachment *at, const struct ptrace_pebs_config *config)
 {
 	uint64_t flags = config->flags;
 
-	return flags & ~(uint64_t)(PTRACE_PEBS_SETTABLE | PTRACE_PEBS_REPORTED) ||
-			       (flags & PTRACE_PEBS_SIGNAL && flags & PTRACE_PEBS_STOP) ||
-			       is_signal_refused(config) || is_counter_refused(config) ||
-			       (config->sample_size && config->sample_size != SAMPLE) ||
-			       config->size < SAMPLE
-		       ? -EINVAL
-		       : 0;
-}
-
-static int check_config(const struct attachment *at, const struct ptrace_pebs_config *config)
-{
-	int error = check_values(config);
-
-	if (error)
-		return error;
+	if (flags & ~(uint64_t)(PTRACE_PEBS_SETTABLE | PTRACE_PEBS_REPORTED) ||
+	    (flags & PTRACE_PEBS_SIGNAL && flags & PTRACE_PEBS_STOP) ||
+	    ptrace_is_signal_refused(flags, config->signal) || is_counter_refused(config) ||
+	    (config->sample_size && config->sample_size != SAMPLE) || config->size < SAMPLE)
+		return -EINVAL;
 	if (config->size > MOST_SIZE && !(config->flags & PTRACE_PEBS_CUT_SIZE))
 		return -ENOMEM;
 	return (!at->tracee && config->flags & PTRACE_PEBS_SIGNAL) || !pebs_present() ? -EOPNOTSUPP
@@ -78,20 +61,15 @@ static struct pebs_options options_of(struct attachment *at, struct ptrace_pebs_
 static void keep_config(struct attachment *at, const struct ptrace_pebs_config *config)
 {
 	struct pebs_status status;
-	uint64_t flags;
 
 	pebs_status(at->samples, &status);
-	flags = spin_lock(&processes_lock);
+	SPIN_GUARD(&processes_lock);
 	at->samples_config = *config;
 	at->samples_config.flags &= PTRACE_PEBS_SETTABLE;
 	at->samples_config.size = status.size;
 	at->samples_config.sample_size = SAMPLE;
 	memset(at->samples_config.holder, 0, sizeof(at->samples_config.holder));
-	if (!(config->flags & (PTRACE_PEBS_USER | PTRACE_PEBS_KERNEL)))
-		at->samples_config.flags |= PTRACE_PEBS_USER;
-	if (config->flags & PTRACE_PEBS_SIGNAL && !config->signal)
-		at->samples_config.signal = SIGPROF;
-	spin_unlock(&processes_lock, flags);
+	ptrace_fill_in(&at->samples_config.flags, &at->samples_config.signal, SIGPROF);
 }
 
 /* The one there was may have had the counter that the new one needed for a moment. */
@@ -102,7 +80,7 @@ static void replace_buffer(struct attachment *at, struct tracer *fresh)
 	at->samples = fresh;
 }
 
-long ptrace_pebs_config(struct attachment *at, struct ptrace_pebs_config *config)
+static int configure(struct attachment *at, struct ptrace_pebs_config *config)
 {
 	struct tracer *fresh = NULL;
 	struct pebs_options options;
@@ -125,19 +103,45 @@ long ptrace_pebs_config(struct attachment *at, struct ptrace_pebs_config *config
 	return 0;
 }
 
-void ptrace_pebs_status(struct attachment *at, struct ptrace_pebs_config *config)
+/* One that is refused names the holder, where that can be written. */
+long ptrace_pebs_config(const struct ptrace_call *call)
+{
+	struct ptrace_pebs_config config;
+	int error;
+
+	if (call->data != sizeof(config))
+		return -EINVAL;
+	if (copy_from_user(&config, call->address, sizeof(config)))
+		return -EFAULT;
+	error = configure(call->at, &config);
+	if (error == -EBUSY)
+		copy_to_user(call->address + offsetof(struct ptrace_pebs_config, holder),
+			     config.holder, sizeof(config.holder));
+	return error ? error : (long)sizeof(config);
+}
+
+static void add_status(struct tracer *samples, struct ptrace_pebs_config *config)
 {
 	struct pebs_status status;
 
-	*config = at->samples_config;
-	if (!at->samples)
-		return;
-	pebs_status(at->samples, &status);
+	pebs_status(samples, &status);
 	config->flags |= (status.lost ? PTRACE_PEBS_LOST : 0u) |
 			 (status.truncated ? PTRACE_PEBS_TRUNCATED : 0u) |
 			 (status.full ? PTRACE_PEBS_FULL : 0u) |
 			 (status.blocked ? PTRACE_PEBS_BLOCKED : 0u);
 	memcpy(config->holder, status.holder, sizeof(config->holder));
+}
+
+long ptrace_pebs_status(const struct ptrace_call *call)
+{
+	struct ptrace_pebs_config config = call->at->samples_config;
+
+	if (call->data != sizeof(config))
+		return -EINVAL;
+	if (call->at->samples)
+		add_status(call->at->samples, &config);
+	return copy_to_user(call->address, &config, sizeof(config)) ? -EFAULT
+								    : (long)sizeof(config);
 }
 
 /* --- Reading --- */
@@ -149,10 +153,15 @@ static void resume_recording(struct attachment *at)
 		trace_resume(at->samples);
 }
 
-long ptrace_pebs_clear(struct attachment *at)
+long ptrace_pebs_size(const struct ptrace_call *call)
 {
-	pebs_clear(at->samples);
-	resume_recording(at);
+	return (long)pebs_available(call->at->samples);
+}
+
+long ptrace_pebs_clear(const struct ptrace_call *call)
+{
+	pebs_clear(call->at->samples);
+	resume_recording(call->at);
 	return 0;
 }
 
@@ -180,18 +189,19 @@ static long copy_samples(const struct attachment *at, uint64_t user, size_t most
 }
 
 /* Never more than there were when it began: who reads a CPU's adds to them. */
-long ptrace_pebs_read(struct attachment *at, uint64_t user, uint64_t bytes, bool remove)
+long ptrace_pebs_read(const struct ptrace_call *call)
 {
-	size_t available = pebs_available(at->samples);
-	size_t most = bytes / SAMPLE < available ? bytes / SAMPLE : available;
+	size_t available = pebs_available(call->at->samples), asked = call->data / SAMPLE;
+	size_t most = asked < available ? asked : available;
+	bool remove = call->request == PTRACE_PEBS_DRAIN;
 	long result;
 
-	if (bytes < SAMPLE || bytes % SAMPLE)
+	if (!asked || call->data % SAMPLE)
 		return -EIO;
-	if (ptrace_check_writable(user, most * SAMPLE))
+	if (ptrace_check_writable(call->address, most * SAMPLE))
 		return -EFAULT;
-	result = copy_samples(at, user, most, remove);
+	result = copy_samples(call->at, call->address, most, remove);
 	if (result > 0 && remove)
-		resume_recording(at);
+		resume_recording(call->at);
 	return result;
 }

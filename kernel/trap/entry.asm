@@ -55,13 +55,13 @@ align 16
 
 ; The registers of struct trap_frame.
 %macro SAVE 0
-	PUSH rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15
+	PUSH rdi, rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
 	cld
 	mov rdi, rsp
 %endmacro
 
 %macro RESTORE 0
-	POP r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax
+	POP r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi
 	add rsp, 16
 %endmacro
 

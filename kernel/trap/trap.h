@@ -38,7 +38,7 @@ enum {
 
 /* Grows down from the stack that the processor chose; the entry code fills it (entry.asm). */
 struct trap_frame {
-	uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax;
+	uint64_t r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
 	uint64_t vector, error;
 	uint64_t rip, cs, rflags, rsp, ss;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/pebs.c */
-/* sources: drivers/ds/probe.c drivers/ds/init.c drivers/ds/area.c drivers/ds/record.c */
+/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
+/* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c tests/host/fake_cpu.c */
 #include "drivers/pt/registers.h"
 #include "tests/host/ds_fixture.h"
@@ -51,7 +51,6 @@ static void without_dscpl(void **state)
 	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, DS_USER), -EOPNOTSUPP);
 	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, DS_KERNEL), -EOPNOTSUPP);
 	assert_int_equal(request(&a, &memory_a, DS_O_WRAP, EVERYTHING), 0);
-	assert_int_equal(ds_set_filter(&a, DS_USER), -EOPNOTSUPP);
 	assert_int_equal(a.debugctl, 0xc0);
 }
 
@@ -157,18 +156,6 @@ static void releases(void **state)
 	assert_int_equal(ds_get_bts_index(memory_a.area), 4);
 }
 
-static void changes_the_filter_while_unloaded(void **state)
-{
-	assert_int_equal(ds_set_filter(&a, DS_USER), -EINVAL);
-	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
-	ds_switch(&cpu, &a);
-	assert_int_equal(ds_set_filter(&a, DS_USER), -EBUSY);
-	ds_switch(&cpu, NULL);
-	assert_int_equal(ds_set_filter(&a, 0), -EINVAL);
-	assert_int_equal(ds_set_filter(&a, DS_USER), 0);
-	assert_int_equal(a.debugctl, TR | BTS | BTINT | OFF_OS);
-}
-
 static struct {
 	unsigned calls;
 	size_t count;
@@ -224,7 +211,6 @@ static void drains_an_unloaded_lease(void **state)
 	assert_int_equal(ds_drain(&cpu, &a, take, &taken), 9);
 	assert_no_writes();
 	assert_int_equal(ds_drain(&cpu, &b, take, &taken), -EINVAL);
-	assert_int_equal(ds_reset_bts(&cpu, &b), -EINVAL);
 }
 
 static void only_where_it_is_loaded(void **state)
@@ -237,7 +223,6 @@ static void only_where_it_is_loaded(void **state)
 	fake_msr(IA32_DS_AREA)->value = (uintptr_t)idle.area;
 	ds_switch(&cpu, &a);
 	assert_int_equal(ds_drain(&cpu_2, &a, take, &taken), -EPERM);
-	assert_int_equal(ds_reset_bts(&cpu_2, &a), -EPERM);
 }
 
 static void a_full_buffer_says_so_once(void **state)
@@ -258,7 +243,7 @@ static void resets(void **state)
 	ds_switch(&cpu, &a);
 	branches(RECORDS - MARGIN);
 	assert_true(ds_pmi(&cpu));
-	assert_int_equal(ds_reset_bts(&cpu, &a), 0);
+	assert_int_equal(ds_drain(&cpu, &a, take, &taken), RECORDS - MARGIN);
 	assert_false(a.overflowed);
 	assert_int_equal(ds_get_bts_index(a.area), 0);
 	assert_int_equal(ds_get_overflow(a.area), DS_O_SIGNAL);
@@ -420,7 +405,6 @@ int main(void)
 		cmocka_unit_test_setup(refusals, start),
 		cmocka_unit_test_setup(starts_clean, start),
 		cmocka_unit_test_setup(releases, start),
-		cmocka_unit_test_setup(changes_the_filter_while_unloaded, start),
 		cmocka_unit_test_setup(drains, start),
 		cmocka_unit_test_setup(drains_an_unloaded_lease, start),
 		cmocka_unit_test_setup(only_where_it_is_loaded, start),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/pebs.c */
-/* sources: drivers/ds/probe.c drivers/ds/init.c drivers/ds/area.c drivers/ds/record.c */
+/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
+/* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c drivers/ds/pebs_record.c tests/host/fake_cpu.c */
 #include "drivers/ds/pebs.h"
 

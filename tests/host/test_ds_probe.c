@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/ds/configuration.c drivers/ds/probe.c drivers/ds/init.c */
-/* sources: drivers/ds/switch.c drivers/ds/pmi.c drivers/ds/pebs.c drivers/ds/area.c */
+/* sources: drivers/ds/configuration.c drivers/ds/probe.c */
+/* sources: drivers/ds/switch.c drivers/ds/pebs.c drivers/ds/area.c */
 /* sources: tests/host/fake_cpu.c kernel/trace/bts/missing.c lib/format.c lib/string.c */
 #include "drivers/cpuid.h"
 #include "drivers/ds/configuration.h"

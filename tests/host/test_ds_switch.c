@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pmi.c drivers/ds/pebs.c */
-/* sources: drivers/ds/probe.c drivers/ds/init.c drivers/ds/area.c drivers/ds/record.c */
+/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
+/* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c tests/host/fake_cpu.c */
 /* Number and order of the MSR writes of every switch, and who may hold the MSRs. */
 #include "tests/host/ds_fixture.h"
@@ -18,7 +18,6 @@ static int with_leases(void **state)
 
 static void untraced_to_untraced(void **state)
 {
-	assert_false(ds_switch_needed(&cpu, NULL));
 	assert_false(ds_switch(&cpu, NULL));
 	assert_no_writes();
 	assert_int_equal(fake_cpu.reads, 0);
@@ -197,7 +196,6 @@ static void a_lease_that_was_let_go_may_be_loaded_elsewhere(void **state)
 	ds_switch_out(&cpu);
 	ds_let_go(&cpu);
 	assert_null(a.cpu);
-	assert_true(ds_switch_needed(&cpu, NULL));
 	assert_false(ds_switch(&other, &a));
 	ds_set(a.area, DS_BTS_INDEX, ds_get(a.area, DS_BTS_ABSOLUTE_MAXIMUM));
 	assert_false(ds_pmi(&cpu));

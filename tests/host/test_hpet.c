@@ -13,7 +13,7 @@ static struct {
 	bool in_acpi;
 	uint64_t counter, step; /* per read of a half */
 	uint64_t inputs;	/* of the I/O APIC, a bit each */
-	struct ioapic_route route;
+	uint32_t gsi, apic_id;	/* of the NMI */
 } device;
 
 static uint32_t *at(uint32_t offset)
@@ -57,10 +57,11 @@ bool ioapic_has(uint32_t gsi)
 	return gsi < 64 && (device.inputs >> gsi & 1);
 }
 
-bool ioapic_route(const struct ioapic_route *route)
+bool ioapic_route_nmi(uint32_t gsi, uint32_t apic_id)
 {
-	device.route = *route;
-	return route->apic_id < 0xff;
+	device.gsi = gsi;
+	device.apic_id = apic_id;
+	return apic_id < 0xff;
 }
 
 static int build(void **state)
@@ -80,18 +81,17 @@ static int build(void **state)
 static int start(void **state)
 {
 	build(state);
-	assert_true(hpet_init());
+	assert_non_null(hpet_init());
+	assert_true(hpet_nmi_init(0));
 	return 0;
 }
 
 static void takes_over(void **state)
 {
 	*at(0x120) = 0x20 | 0x4e; /* firmware's periodic interrupt */
-	assert_true(hpet_init());
-	assert_true(hpet_present());
-	assert_int_equal(hpet_frequency(), 10000000);
-	assert_int_equal(hpet_reference()->hz, 10000000);
-	assert_int_equal(hpet_timer_count(), 3);
+	const struct reference *reference = hpet_init();
+	assert_non_null(reference);
+	assert_int_equal(reference->hz, 10000000);
 	assert_int_equal(*at(0x120), 0x20);
 	assert_int_equal(*at(0x10), 1);
 }
@@ -99,16 +99,14 @@ static void takes_over(void **state)
 static void refuses_what_makes_no_sense(void **state)
 {
 	*at(4) = 0;
-	assert_false(hpet_init());
+	assert_null(hpet_init());
 	*at(4) = 100000001;
-	assert_false(hpet_init());
+	assert_null(hpet_init());
 	*at(4) = UINT32_MAX;
-	assert_false(hpet_init());
-	assert_false(hpet_present());
-	assert_int_equal(hpet_timer_count(), 0);
+	assert_null(hpet_init());
 	assert_false(hpet_nmi_init(0));
 	device.in_acpi = false;
-	assert_false(hpet_init());
+	assert_null(hpet_init());
 }
 
 /* The low half turns between the two reads. */
@@ -125,7 +123,7 @@ static void reads_64_bits_in_halves(void **state)
 static void reads_32_bits(void **state)
 {
 	*at(0) &= ~(1u << 13);
-	assert_true(hpet_init());
+	assert_non_null(hpet_init());
 	device.counter = 0x123456789;
 	assert_int_equal(hpet_counter(), 0x23456789);
 }
@@ -133,61 +131,62 @@ static void reads_32_bits(void **state)
 static void starts_a_comparator(void **state)
 {
 	device.counter = 0x1fffffff0;
-	assert_int_equal(hpet_timer_start(1, 1000000), 1000000);
-	assert_int_equal(*at(0x128), 0x1fffffff0 + 10000000 - 0x200000000);
-	assert_int_equal(*at(0x12c), 2);
-	assert_int_equal(*at(0x120), 0x24);
-	assert_false(hpet_timer_expired(1));
+	assert_int_equal(hpet_nmi_after(1000000), 1000000);
+	assert_int_equal(*at(0x108), 0x1fffffff0 + 10000000 - 0x200000000);
+	assert_int_equal(*at(0x10c), 2);
+	assert_int_equal(*at(0x100), 0x24);
+	assert_false(hpet_nmi_expired());
 	device.counter += 9999999;
-	assert_false(hpet_timer_expired(1));
+	assert_false(hpet_nmi_expired());
 	device.counter++;
-	assert_true(hpet_timer_expired(1));
-	hpet_timer_stop(1);
-	assert_false(hpet_timer_expired(1));
-	assert_int_equal(*at(0x120), 0x20);
+	assert_true(hpet_nmi_expired());
+	hpet_nmi_cancel();
+	assert_false(hpet_nmi_expired());
+	assert_int_equal(*at(0x100), 0x20);
 }
 
 static void too_near_and_too_far(void **state)
 {
-	assert_int_equal(hpet_timer_start(0, 0), 20);
-	assert_int_equal(hpet_timer_start(0, UINT64_MAX), INT64_MAX / 10);
-	assert_false(hpet_timer_expired(0));
+	assert_int_equal(hpet_nmi_after(0), 20);
+	assert_int_equal(hpet_nmi_after(UINT64_MAX), INT64_MAX / 10);
+	assert_false(hpet_nmi_expired());
 }
 
 static void a_32_bit_comparator_wraps(void **state)
 {
 	*at(0x100) &= ~0x20u;
 	device.counter = 0xfffffff0;
-	assert_int_equal(hpet_timer_start(0, 1000), 1000);
+	assert_int_equal(hpet_nmi_after(1000), 1000);
 	assert_int_equal(*at(0x108), 10000 - 0x10);
 	assert_int_equal(*at(0x10c), 0);
-	assert_false(hpet_timer_expired(0));
+	assert_false(hpet_nmi_expired());
 	device.counter += 10000;
-	assert_true(hpet_timer_expired(0));
-	assert_int_equal(hpet_timer_start(0, UINT64_MAX), INT32_MAX / 10);
-	assert_false(hpet_timer_expired(0));
+	assert_true(hpet_nmi_expired());
+	assert_int_equal(hpet_nmi_after(UINT64_MAX), INT32_MAX / 10);
+	assert_false(hpet_nmi_expired());
 }
 
+/* Only the last comparator reaches inputs that are no ISA device's: GSI 23 and 24. */
 static void routes_only_where_it_can(void **state)
 {
-	assert_int_equal(hpet_routes(2), 0xff0104);
-	assert_int_equal(hpet_routes(3), 0);
-	assert_true(hpet_set_route(2, 23));
+	*at(0) &= ~(1u << 15);
+	*at(0x104) = *at(0x124) = 0x0104;
+	*at(0x144) = 0x1800104;
+	device.inputs = 1 << 23 | 1 << 3 | 1 << 2;
+	assert_true(hpet_nmi_init(0));
+	assert_int_equal(device.gsi, 23);
+	assert_int_equal(*at(0x100), 0x20);
 	assert_int_equal(*at(0x140), 0x20 | 23 << 9);
-	assert_false(hpet_set_route(2, 24));
-	assert_false(hpet_set_route(2, 3));
-	assert_false(hpet_set_route(2, 32));
-	assert_false(hpet_set_route(3, 23));
+	device.inputs = 1 << 3 | 1 << 2 | 1 << 22;
+	assert_false(hpet_nmi_init(0));
 }
 
 static void nmi_by_the_legacy_line(void **state)
 {
 	assert_true(hpet_nmi_init(5));
 	assert_int_equal(*at(0x10), 3);
-	assert_int_equal(device.route.gsi, 2);
-	assert_int_equal(device.route.apic_id, 5);
-	assert_true(device.route.nmi);
-	assert_false(device.route.level || device.route.active_low);
+	assert_int_equal(device.gsi, 2);
+	assert_int_equal(device.apic_id, 5);
 	assert_int_equal(hpet_nmi_after(100), 100);
 	assert_int_equal(*at(0x100), 0x24);
 	assert_false(hpet_nmi_expired());
@@ -201,9 +200,10 @@ static void nmi_by_a_line_of_its_own(void **state)
 {
 	*at(0) &= ~(1u << 15);
 	*at(0x104) = 0x1004; /* ISA lines only */
+	assert_non_null(hpet_init());
 	assert_true(hpet_nmi_init(0));
 	assert_int_equal(*at(0x10), 1);
-	assert_int_equal(device.route.gsi, 16);
+	assert_int_equal(device.gsi, 16);
 	assert_int_equal(*at(0x120), 0x20 | 16 << 9);
 	hpet_nmi_after(100);
 	assert_int_equal(*at(0x120), 0x24 | 16 << 9);

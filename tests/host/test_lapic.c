@@ -160,10 +160,6 @@ static void local_vector_table(void **state)
 	assert_int_equal(lapic_read_lvtpc(), 0x22);
 	lapic_set_lvtpc(0x22, true);
 	assert_int_equal(REGISTER(0x340), 0x400);
-	lapic_set_nmi_pin(1, false, false);
-	assert_int_equal(REGISTER(0x360), 0x400);
-	lapic_set_nmi_pin(0, true, true);
-	assert_int_equal(REGISTER(0x350), 0xa400);
 	REGISTER(0x30) = 0x30014;
 	assert_false(lapic_has_lvtpc());
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/apic/lapic.h"
-#include "drivers/apic/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"
