@@ -4,7 +4,7 @@
 #define SPOOR_KERNEL_CPU_H
 
 #include "kernel/lock.h"
-#include "kernel/sched/queue.h"
+#include "kernel/sched/task.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

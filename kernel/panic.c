@@ -8,7 +8,6 @@
 #include "kernel/smp/smp.h"
 #include "kernel/symbols.h"
 #include "kernel/trace/cpu.h"
-#include "kernel/trap/extable.h"
 #include "kernel/trap/trap.h"
 #include "lib/format.h"
 

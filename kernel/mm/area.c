@@ -25,31 +25,29 @@ static unsigned reusable_count;
 /* 0 when the addresses are used up. */
 static uint64_t take_range(size_t pages)
 {
-	uint64_t flags = spin_lock(&lock);
-	uint64_t start = 0;
+	uint64_t start;
+	SPIN_GUARD(&lock);
 
-	for (unsigned i = 0; i < reusable_count && !start; i++) {
-		if (reusable[i].pages != pages)
-			continue;
-		start = reusable[i].start;
-		reusable[i] = reusable[--reusable_count];
-	}
-	if (!start && pages < (AREA_END - next) / PAGE_SIZE) {
-		start = next + PAGE_SIZE;
-		next = start + pages * PAGE_SIZE;
-	}
-	spin_unlock(&lock, flags);
+	for (struct range *range = reusable; range < reusable + reusable_count; range++)
+		if (range->pages == pages) {
+			start = range->start;
+			*range = reusable[--reusable_count];
+			return start;
+		}
+	if (pages >= (AREA_END - next) / PAGE_SIZE)
+		return 0;
+	start = next + PAGE_SIZE;
+	next = start + pages * PAGE_SIZE;
 	return start;
 }
 
 /* When the table is full the addresses are given up; there are 512 GiB of them. */
 static void give_range(uint64_t start, size_t pages)
 {
-	uint64_t flags = spin_lock(&lock);
+	SPIN_GUARD(&lock);
 
 	if (reusable_count < REUSABLE)
 		reusable[reusable_count++] = (struct range){.start = start, .pages = pages};
-	spin_unlock(&lock, flags);
 }
 
 /* No page may be used again while some CPU can still reach it here. */

@@ -147,11 +147,10 @@ uint64_t page_alloc_run(unsigned order)
 
 void page_free_run(uint64_t physical, unsigned order)
 {
-	uint64_t flags = spin_lock(&lock);
+	SPIN_GUARD(&lock);
 
 	push(physical, order);
 	free_pages += 1ul << order;
-	spin_unlock(&lock, flags);
 }
 
 uint64_t page_alloc(void)
@@ -166,10 +165,7 @@ void page_free(uint64_t physical)
 
 void page_keep_back(uint64_t pages)
 {
-	uint64_t flags = spin_lock(&lock);
-
 	kept_back = pages;
-	spin_unlock(&lock, flags);
 }
 
 uint64_t page_free_count(void)

@@ -62,15 +62,15 @@ uint64_t vm_table_count(void)
 
 bool vm_map(uint64_t linear, uint64_t physical, unsigned flags)
 {
-	uint64_t saved = spin_lock(&lock);
-	uint64_t *entry = walk(root, linear, 0, true);
+	uint64_t *entry;
+	SPIN_GUARD(&lock);
 
-	if (entry) {
-		*entry = physical | vm_entry_bits(flags);
-		vm_flush(linear);
-	}
-	spin_unlock(&lock, saved);
-	return entry != NULL;
+	entry = walk(root, linear, 0, true);
+	if (!entry)
+		return false;
+	*entry = physical | vm_entry_bits(flags);
+	vm_flush(linear);
+	return true;
 }
 
 void vm_protect(uint64_t linear, unsigned flags)
@@ -127,12 +127,6 @@ static bool map_image(void)
 	return true;
 }
 
-static bool map_direct_page(uint64_t physical)
-{
-	return vm_map(DIRECT_MAP + physical, physical,
-		      image_rights(KERNEL_BASE + physical) & VM_WRITE);
-}
-
 /* RAM at [start, end) in the direct map: large pages but where the image stands. */
 static bool map_direct(uint64_t start, uint64_t end)
 {
@@ -140,24 +134,20 @@ static bool map_direct(uint64_t start, uint64_t end)
 	uint64_t at = start & ~(PAGE_SIZE - 1);
 
 	while (at < end) {
-		if (at % LARGE_PAGE || at + LARGE_PAGE > end || at < image_end) {
-			if (!map_direct_page(at))
-				return false;
-			at += PAGE_SIZE;
-			continue;
-		}
 		uint64_t *entry = walk(root, DIRECT_MAP + at, 1, true);
+
 		if (!entry)
 			return false;
 		/* Two loader regions may meet inside one large page, whose table then exists. */
-		if (*entry & PTE_PRESENT && !(*entry & PTE_LARGE)) {
-			if (!map_direct_page(at))
+		if (at % LARGE_PAGE || at + LARGE_PAGE > end || at < image_end ||
+		    (*entry & PTE_PRESENT && !(*entry & PTE_LARGE))) {
+			if (!vm_map(DIRECT_MAP + at, at, image_rights(KERNEL_BASE + at) & VM_WRITE))
 				return false;
 			at += PAGE_SIZE;
-			continue;
+		} else {
+			*entry = at | vm_entry_bits(VM_WRITE) | PTE_LARGE;
+			at += LARGE_PAGE;
 		}
-		*entry = at | vm_entry_bits(VM_WRITE) | PTE_LARGE;
-		at += LARGE_PAGE;
 	}
 	return true;
 }

@@ -2,13 +2,11 @@
 #include "abi/errno.h"
 #include "abi/syscall.h"
 #include "kernel/export/export.h"
-#include "kernel/mm/copy.h"
 #include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
 #include "kernel/trace/cpu.h"
-#include "kernel/trace/pt/insntrace.h"
 
 /* Nobody will wait for them: one that has ended goes at once, the others when they end. */
 static void give_up_children(const struct process *self)
@@ -48,7 +46,8 @@ void process_end(struct process *self, int status)
 	root = space_clear(&self->space);
 	give_up_children(self);
 	attachments_drop(self);
-	insntrace_owner_ended(&self->account);
+	if (process_ends)
+		process_ends(self);
 	if (export_wants(EXPORT_PROGRAMS))
 		export_task_end(self->task);
 	export_free_root(root);

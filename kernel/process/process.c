@@ -9,7 +9,6 @@
 #include "kernel/process/internal.h"
 #include "kernel/process/program.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trace/pt/insntrace.h"
 #include "lib/elf.h"
 #include "lib/format.h"
 #include "lib/frame.h"
@@ -27,6 +26,8 @@ _Static_assert(sizeof(struct process) <= PAGE_SIZE, "page_alloc() gives one page
 
 struct spinlock processes_lock;
 struct process *processes;
+void (*process_forked)(struct process *child);
+void (*process_ends)(struct process *process);
 static unsigned count;
 
 static void end_step(struct process *self)
@@ -152,8 +153,8 @@ static int start_process(struct process *process, struct process *parent)
 		return error;
 	if (export_wants(EXPORT_PROGRAMS))
 		export_task(process->task, EXPORT_PROGRAMS, process->name, process->checksum);
-	if (parent)
-		insntrace_inherit(process->task);
+	if (parent && process_forked)
+		process_forked(process);
 	task_start(process->task);
 	return 0;
 }

@@ -96,6 +96,13 @@ int process_await(struct process *process, bool stops);
 /* Who reads the lines that processes write, besides the console; NULL: nobody. Task context. */
 extern void (*process_said)(const struct process *process, const char *line);
 
+/*
+ * For a system call that keeps something for processes: what it does for the child of the running
+ * process, which has not started, and at the end of one. NULL: nothing. Task context, no lock held.
+ */
+extern void (*process_forked)(struct process *child);
+extern void (*process_ends)(struct process *process);
+
 /* A system call of `self`; `argument`: RDI, RSI, RDX, R10, R8, R9. Returns what RAX gets. */
 typedef long system_call(struct process *self, const uint64_t *argument);
 

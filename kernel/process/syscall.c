@@ -5,7 +5,6 @@
 #include "abi/errno.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
-#include "kernel/mm/copy.h"
 #include "kernel/process/internal.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"

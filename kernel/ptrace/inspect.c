@@ -3,7 +3,6 @@
 #include "abi/errno.h"
 #include "abi/ptrace.h"
 #include "kernel/cpu.h"
-#include "kernel/mm/copy.h"
 #include "kernel/ptrace/internal.h"
 #include "lib/string.h"
 

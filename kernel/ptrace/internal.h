@@ -42,7 +42,7 @@ bool ptrace_may_see_kernel(const struct attachment *attachment);
 /* A tracer's `overflowed`: the tracee of its attachment stops as soon as it looks. */
 void ptrace_stop_at_threshold(struct tracer *tracer, void *attachment);
 
-/* SYS_insntrace, of which docs/insntrace.2 is the manual page. */
-system_call call_insntrace;
+/* Makes SYS_insntrace a system call; docs/insntrace.2 is its manual page. Boot. */
+void insntrace_init(void);
 
 #endif

@@ -2,7 +2,6 @@
 // The buffer of samples of a tracer: how it is configured; what is read from it.
 #include "kernel/trace/pebs/pebs.h"
 #include "kernel/cpu.h"
-#include "kernel/mm/copy.h"
 #include "kernel/ptrace/internal.h"
 #include "lib/string.h"
 

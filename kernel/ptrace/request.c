@@ -3,7 +3,6 @@
 #include "abi/ptrace.h"
 #include "abi/syscall.h"
 #include "kernel/cpu.h"
-#include "kernel/mm/copy.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/pebs/pebs.h"
@@ -222,5 +221,5 @@ static long call_ptrace(struct process *self, const uint64_t *argument)
 void ptrace_init(void)
 {
 	syscall_register(SYS_ptrace, call_ptrace);
-	syscall_register(SYS_insntrace, call_insntrace);
+	insntrace_init();
 }

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/sched/queue.h"
-#include "kernel/sched/task.h"
-
-#include <stddef.h>
-
 // One lock guards all queues. It is held across task_switch() and released by whoever comes out of
 // it: the task that waited there, or task_begin() for a new one.
 #include "kernel/sched/sched.h"
@@ -19,6 +14,45 @@ static struct spinlock lock;
 static struct run_queue dead;
 static uint64_t slice = 1000, switches;
 static struct timer slice_timers[MAX_CPUS];
+
+static void queue_push(struct run_queue *queue, struct task *task)
+{
+	task->next = NULL;
+	if (queue->last)
+		queue->last->next = task;
+	else
+		queue->first = task;
+	queue->last = task;
+}
+
+static struct task *queue_pop(struct run_queue *queue)
+{
+	struct task *task = queue->first;
+
+	if (!task)
+		return NULL;
+	queue->first = task->next;
+	if (!queue->first)
+		queue->last = NULL;
+	return task;
+}
+
+static void queue_remove(struct run_queue *queue, struct task *task)
+{
+	struct task *before = NULL;
+
+	for (struct task *at = queue->first; at; before = at, at = at->next) {
+		if (at != task)
+			continue;
+		if (before)
+			before->next = task->next;
+		else
+			queue->first = task->next;
+		if (queue->last == task)
+			queue->last = before;
+		return;
+	}
+}
 
 static void slice_expired(struct timer *timer)
 {
@@ -238,12 +272,11 @@ void task_yield(void)
 	interrupts_restore(flags);
 }
 
-void sched_make_ready(struct task *task)
+void task_start(struct task *task)
 {
-	uint64_t flags = spin_lock(&lock);
+	SPIN_GUARD(&lock);
 
 	make_ready_locked(task);
-	spin_unlock(&lock, flags);
 }
 
 /*
@@ -271,44 +304,41 @@ void sched_wait(struct run_queue *queue, struct spinlock *guard)
 
 void sched_wake_all(struct run_queue *queue)
 {
-	uint64_t flags = spin_lock(&lock);
 	struct task *task;
+	SPIN_GUARD(&lock);
 
 	while ((task = queue_pop(queue)))
 		make_ready_locked(task);
-	spin_unlock(&lock, flags);
 }
 
 bool sched_remove(struct task *task)
 {
-	uint64_t flags = spin_lock(&lock);
-	bool removed = task->state == TASK_READY || task->state == TASK_BLOCKED;
+	SPIN_GUARD(&lock);
 
+	if (task->state == TASK_RUNNING) {
+		task->killed = true;
+		smp_kick(task->cpu);
+	}
+	if (task->state != TASK_READY && task->state != TASK_BLOCKED)
+		return false;
 	if (task->state == TASK_READY)
 		queue_remove(&cpu_by_index(task->cpu)->ready, task);
 	else if (task->waiting)
 		queue_remove(task->waiting, task);
-	if (removed) {
-		task->waiting = NULL;
-		task->state = TASK_DEAD;
-		queue_push(&dead, task);
-	} else if (task->state == TASK_RUNNING) {
-		task->killed = true;
-		smp_kick(task->cpu);
-	}
-	spin_unlock(&lock, flags);
-	return removed;
+	task->waiting = NULL;
+	task->state = TASK_DEAD;
+	queue_push(&dead, task);
+	return true;
 }
 
 /* Wherever the task is, it passes user_run() or the end of an interrupt before it is in ring 3. */
 void sched_break_user(struct task *task)
 {
-	uint64_t flags = spin_lock(&lock);
+	SPIN_GUARD(&lock);
 
 	atomic_store(&task->user_break, true);
 	if (task->state == TASK_RUNNING && task != this_cpu()->current)
 		smp_kick(task->cpu);
-	spin_unlock(&lock, flags);
 }
 
 void task_set_affinity(struct task *task, uint64_t cpus)
@@ -368,44 +398,4 @@ void sched_idle(void)
 			schedule();
 		__asm__ volatile("sti");
 	}
-}
-
-void queue_push(struct run_queue *queue, struct task *task)
-{
-	task->next = NULL;
-	if (queue->last)
-		queue->last->next = task;
-	else
-		queue->first = task;
-	queue->last = task;
-}
-
-struct task *queue_pop(struct run_queue *queue)
-{
-	struct task *task = queue->first;
-
-	if (!task)
-		return NULL;
-	queue->first = task->next;
-	if (!queue->first)
-		queue->last = NULL;
-	return task;
-}
-
-bool queue_remove(struct run_queue *queue, struct task *task)
-{
-	struct task *before = NULL;
-
-	for (struct task *at = queue->first; at; before = at, at = at->next) {
-		if (at != task)
-			continue;
-		if (before)
-			before->next = task->next;
-		else
-			queue->first = task->next;
-		if (queue->last == task)
-			queue->last = before;
-		return true;
-	}
-	return false;
 }

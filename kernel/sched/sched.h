@@ -21,9 +21,6 @@ void schedule_if_due(void);
 /* The length of a time slice, in microseconds; 1000 unless set (100 at least). */
 void sched_set_slice(uint64_t microseconds);
 
-/* A task that can run again: into the queue of a CPU. Any context but NMI. */
-void sched_make_ready(struct task *task);
-
 /*
  * Blocks the running task in `queue` until sched_wake_all(). `guard`, which the caller holds,
  * protects the condition that it tested; it is released while the task waits and held again

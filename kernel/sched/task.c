@@ -57,11 +57,6 @@ struct task *task_create_stopped(const char *name, void (*entry)(void *), void *
 	return task;
 }
 
-void task_start(struct task *task)
-{
-	sched_make_ready(task);
-}
-
 struct task *task_create(const char *name, void (*entry)(void *), void *argument)
 {
 	struct task *task = task_create_stopped(name, entry, argument);
@@ -84,11 +79,10 @@ void task_put(struct task *task)
 /* Nothing of the task runs any more, or it is the caller itself at its end. */
 static void announce_end(struct task *task)
 {
-	uint64_t flags = spin_lock(&lock);
+	SPIN_GUARD(&lock);
 
 	task->ended = true;
 	sched_wake_all(&task->joiners);
-	spin_unlock(&lock, flags);
 }
 
 void task_exit(void)
@@ -117,11 +111,10 @@ void task_kill(struct task *task)
 
 void task_join(struct task *task)
 {
-	uint64_t flags = spin_lock(&lock);
+	SPIN_GUARD(&lock);
 
 	while (!task->ended)
 		sched_wait(&task->joiners, &lock);
-	spin_unlock(&lock, flags);
 }
 
 static void sleep_over(struct timer *timer)
@@ -135,12 +128,11 @@ void task_sleep(uint64_t microseconds)
 {
 	struct task *task = current_task();
 	uint64_t end = time_now() + microseconds;
-	struct spinlock guard = {0};
-	uint64_t flags = spin_lock(&guard);
+	struct spinlock own = {0};
+	SPIN_GUARD(&own);
 
 	task->sleep.expired = sleep_over;
 	timer_start(&task->sleep, microseconds);
 	while (time_now() < end)
-		sched_wait(&task->sleeping, &guard);
-	spin_unlock(&guard, flags);
+		sched_wait(&task->sleeping, &own);
 }

@@ -6,7 +6,6 @@
 #ifndef SPOOR_KERNEL_SCHED_TASK_H
 #define SPOOR_KERNEL_SCHED_TASK_H
 
-#include "kernel/sched/queue.h"
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
 
@@ -18,6 +17,11 @@ enum task_state_kind { TASK_READY, TASK_RUNNING, TASK_BLOCKED, TASK_DEAD };
 
 struct trace_context;
 struct user_context;
+
+/* First in, first out; a task is in one queue at most. */
+struct run_queue {
+	struct task *first, *last;
+};
 
 struct task {
 	uint64_t rsp;	     /* while it does not run: what task_switch() left (switch.asm) */

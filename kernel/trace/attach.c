@@ -10,7 +10,7 @@ static struct spinlock attachments; /* of every task's `trace` and `trace_over`,
 /* One more attachment to the task's context, which is `fresh` if it has none. NULL: it ended. */
 static struct trace_context *get_context(struct task *task, struct trace_context *fresh)
 {
-	uint64_t flags = spin_lock(&attachments);
+	SPIN_GUARD(&attachments);
 
 	if (!task->trace_over && !task->trace) {
 		fresh->task = task;
@@ -18,29 +18,26 @@ static struct trace_context *get_context(struct task *task, struct trace_context
 	}
 	if (task->trace)
 		task->trace->references++;
-	fresh = task->trace;
-	spin_unlock(&attachments, flags);
-	return fresh;
+	return task->trace;
 }
 
 static void get_cpu_context(struct trace_context *context)
 {
-	uint64_t flags = spin_lock(&attachments);
+	SPIN_GUARD(&attachments);
 
 	context->references++;
-	spin_unlock(&attachments, flags);
 }
 
 /* One attachment less. True: it was the last, and the scheduler finds the context no more. */
 static bool put_context(struct trace_context *context)
 {
-	uint64_t flags = spin_lock(&attachments);
-	bool last = --context->references == 0;
+	SPIN_GUARD(&attachments);
 
-	if (last && context->task)
+	if (--context->references)
+		return false;
+	if (context->task)
 		context->task->trace = NULL;
-	spin_unlock(&attachments, flags);
-	return last;
+	return true;
 }
 
 static void link_tracer(void *argument)
@@ -125,20 +122,19 @@ bool trace_detach(struct tracer *tracer)
 
 void trace_task_ended(struct task *task)
 {
-	uint64_t flags = spin_lock(&attachments);
-	struct trace_context *context = task->trace;
-	struct cpu *cpu = this_cpu();
+	struct cpu *cpu;
+	bool here;
+	SPIN_GUARD(&attachments);
 
 	task->trace_over = true;
-	if (context) {
-		bool here = task == cpu->current && cpu->recording;
-
-		if (here)
-			trace_depart(cpu);
-		context->task = NULL;
-		task->trace = NULL;
-		if (here)
-			trace_arrive(cpu);
-	}
-	spin_unlock(&attachments, flags);
+	if (!task->trace)
+		return;
+	cpu = this_cpu();
+	here = task == cpu->current && cpu->recording;
+	if (here)
+		trace_depart(cpu);
+	task->trace->task = NULL;
+	task->trace = NULL;
+	if (here)
+		trace_arrive(cpu);
 }

@@ -54,28 +54,23 @@ static struct spinlock accounts;
 size_t account_charge(struct trace_account *account, size_t bytes, size_t least, size_t spared)
 {
 	size_t used, left;
-	uint64_t flags;
+	SPIN_GUARD(&accounts);
 
 	if (!account)
 		return bytes;
-	flags = spin_lock(&accounts);
 	used = account->used - spared;
 	left = account->limit > used ? account->limit - used : 0;
 	left -= left % PAGE_SIZE;
 	if (bytes > left)
 		bytes = left < least ? 0 : left;
 	account->used += bytes;
-	spin_unlock(&accounts, flags);
 	return bytes;
 }
 
 void account_uncharge(struct trace_account *account, size_t bytes)
 {
-	uint64_t flags;
+	SPIN_GUARD(&accounts);
 
-	if (!account)
-		return;
-	flags = spin_lock(&accounts);
-	account->used -= bytes;
-	spin_unlock(&accounts, flags);
+	if (account)
+		account->used -= bytes;
 }

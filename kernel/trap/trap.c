@@ -2,12 +2,12 @@
 #include "kernel/trap/trap.h"
 
 #include "drivers/apic/lapic.h"
+#include "drivers/msr.h"
 #include "kernel/cpu.h"
 #include "kernel/panic.h"
 #include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/cpu.h"
-#include "kernel/trap/extable.h"
 #include "kernel/trap/user.h"
 
 #include <stdatomic.h>
@@ -144,6 +144,22 @@ static uint64_t read_cr2(void)
 	return value;
 }
 
+struct fixup {
+	uint64_t at, go_on;
+};
+
+extern const struct fixup exception_table_start[], exception_table_end[];
+
+/* Where to go on from an exception at `rip`; 0 if it was not expected. */
+static uint64_t find_fixup(uint64_t rip)
+{
+	for (const struct fixup *entry = exception_table_start; entry < exception_table_end;
+	     entry++)
+		if (entry->at == rip)
+			return entry->go_on;
+	return 0;
+}
+
 void exception_dispatch(struct trap_frame *frame)
 {
 	struct task *task = current_task();
@@ -155,7 +171,7 @@ void exception_dispatch(struct trap_frame *frame)
 			trace_user_fault(this_cpu(), frame->rip);
 		user_return(frame);
 	}
-	go_on = trap_from_user(frame) ? 0 : extable_find(frame->rip);
+	go_on = trap_from_user(frame) ? 0 : find_fixup(frame->rip);
 	if (!go_on) {
 		if (trap_from_user(frame) || !exception_unexpected || !exception_unexpected(frame))
 			panic_trap(frame, NULL);
@@ -204,4 +220,34 @@ void nmi_dispatch(struct trap_frame *frame)
 	}
 	if (!known)
 		nmi_unknown++;
+}
+
+/* --- drivers/msr.h --- */
+
+bool rdmsr_safe(uint32_t index, uint64_t *value)
+{
+	uint32_t low, high;
+	bool done = false;
+
+	__asm__ volatile("1:\trdmsr\n\t"
+			 "movb $1, %0\n"
+			 "2:\n\t" EXCEPTION_TABLE("1b", "2b")
+			 : "+q"(done), "=a"(low), "=d"(high)
+			 : "c"(index), "1"(0), "2"(0));
+	if (done)
+		*value = (uint64_t)high << 32 | low;
+	return done;
+}
+
+bool wrmsr_safe(uint32_t index, uint64_t value)
+{
+	bool done = false;
+
+	__asm__ volatile("1:\twrmsr\n\t"
+			 "movb $1, %0\n"
+			 "2:\n\t" EXCEPTION_TABLE("1b", "2b")
+			 : "+q"(done)
+			 : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+			 : "memory");
+	return done;
 }

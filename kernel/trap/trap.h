@@ -103,6 +103,14 @@ struct caught trap_caught(void);
 /* The linear address of the first instruction that the IDT names for `vector`. */
 uint64_t trap_entry(unsigned vector);
 
+/*
+ * Inside an asm statement: an exception whose saved RIP is `at` continues at `go_on`, and
+ * trap_caught() says what it was. For INT3 and the like the saved RIP is the address behind the
+ * instruction.
+ */
+#define EXCEPTION_TABLE(at, go_on)                                                                 \
+	".pushsection .exception_table, \"a\"\n\t.quad " at ", " go_on "\n\t.popsection\n\t"
+
 /* Called by the entry code (entry.asm) only. */
 void exception_dispatch(struct trap_frame *frame);
 void interrupt_dispatch(struct trap_frame *frame);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/msr_trial.h"
 
-#include "kernel/trap/extable.h"
+#include "kernel/trap/trap.h"
 
 struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore)
 {

@@ -4,7 +4,7 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/trace/context.h"
-#include "kernel/trap/extable.h"
+#include "kernel/trap/trap.h"
 #include "lib/string.h"
 
 #define PATTERN	      0x5a

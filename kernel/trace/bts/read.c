@@ -80,16 +80,6 @@ static size_t read_records(struct reading reading, uint64_t *position)
 	return done;
 }
 
-size_t bts_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most)
-{
-	uint64_t position;
-
-	return read_records(
-		(struct reading){
-			.tracer = bts_of(tracer), .records = records, .most = most, .remove = true},
-		&position);
-}
-
 size_t bts_read_predicted(struct tracer *tracer, struct ptrace_bts_record *records, bool *predicted,
 			  size_t most)
 {
@@ -101,6 +91,11 @@ size_t bts_read_predicted(struct tracer *tracer, struct ptrace_bts_record *recor
 					     .most = most,
 					     .remove = true},
 			    &position);
+}
+
+size_t bts_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most)
+{
+	return bts_read_predicted(tracer, records, NULL, most);
 }
 
 size_t bts_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,

@@ -4,7 +4,7 @@
 #include "drivers/msr.h"
 #include "drivers/pt/registers.h"
 #include "kernel/trace/pt/private.h"
-#include "kernel/trap/extable.h"
+#include "kernel/trap/trap.h"
 
 #define IA32_XSS    0xda0u
 #define CR4_OSXSAVE (1ul << 18)

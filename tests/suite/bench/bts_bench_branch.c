@@ -9,7 +9,6 @@
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
 #include "kernel/trace/bts/bts.h"
-#include "kernel/trap/extable.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"

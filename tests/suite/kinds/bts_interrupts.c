@@ -2,7 +2,6 @@
 #include "drivers/apic/lapic.h"
 #include "kernel/lock.h"
 #include "kernel/time.h"
-#include "kernel/trap/extable.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"

@@ -3,7 +3,7 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trap/extable.h"
+#include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
