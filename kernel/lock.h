@@ -56,6 +56,6 @@ static inline void spin_guard_end(const struct spin_guard *guard)
 /* Holds the lock from here to the end of the block. */
 #define SPIN_GUARD(lock)                                                                           \
 	const struct spin_guard guard                                                              \
-		__attribute__((cleanup(spin_guard_end))) = {(lock), spin_lock(lock)}
+		__attribute__((cleanup(spin_guard_end), unused)) = {(lock), spin_lock(lock)}
 
 #endif
