@@ -159,9 +159,9 @@ small := $(filter-out monitor/trace.c,$(wildcard monitor/*.c)) monitor/boot/% mo
          $(patsubst %,monitor/interp/%.c,lockstep_rules multiply segment system) \
          $(patsubst %,monitor/interp/%.c,thunk_forms)
 $(patsubst %,$(BUILD)/obj/%.o,$(small)): CFLAGS += -Os
-# What begins at a multiple of 64 bytes and is no longer does not lie on two pages: QEMU's translator
+# What begins at a multiple of 128 bytes and is no longer does not lie on two pages: QEMU's translator
 # looks up each block of code that does, whenever it runs.
-$(patsubst %,$(BUILD)/obj/monitor/interp/%.c.o,alu alu_one move stack): CFLAGS += -falign-functions=64
+$(patsubst %,$(BUILD)/obj/monitor/interp/%.c.o,alu alu_one move stack): CFLAGS += -falign-functions=128
 # Nothing in the monitor follows frame pointers.
 $(BUILD)/obj/monitor/%.c.o: CFLAGS += -fomit-frame-pointer
 

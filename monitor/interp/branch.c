@@ -23,7 +23,7 @@ static __attribute__((noinline)) void next_reported(struct vcpu *vcpu, const str
 	next(vcpu, i);
 }
 
-/* `wide`: 64-bit mode. A constant in what is hot: code elsewhere has functions of its own. */
+/* `wide`: 64-bit mode. */
 TEMPLATE void check_target(struct vcpu *vcpu, const struct insn *i, uint64_t target, bool wide)
 {
 	if (__builtin_expect(wide ? !canonical(target) : target > vcpu->segment[CS].limit, 0))
@@ -44,26 +44,28 @@ TEMPLATE void jump(struct vcpu *vcpu, const struct insn *i, uint64_t target, boo
 		saw_jump(vcpu, code_linear(interp, from), code_linear(interp, target), i->behind);
 }
 
-static __attribute__((noinline)) void jmp_outside_64(struct vcpu *vcpu, const struct insn *i)
+/*
+ * The decoder chooses between two handlers of a branch: the first for 64-bit mode and, if it is
+ * relative, a target that is canonical.
+ */
+HOT static void jmp(struct vcpu *vcpu, const struct insn *i)
 {
-	check_target(vcpu, i, i->immediate, false);
-	jump(vcpu, i, i->immediate, false);
-}
-
-HOT void jmp(struct vcpu *vcpu, const struct insn *i)
-{
-	if (!in_64_bit_mode(vcpu)) {
-		jmp_outside_64(vcpu, i);
-		return;
-	}
-	check_target(vcpu, i, i->immediate, true);
 	jump(vcpu, i, i->immediate, true);
 }
 
-TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code)
+static void jmp_checked(struct vcpu *vcpu, const struct insn *i)
+{
+	bool wide = in_64_bit_mode(vcpu);
+
+	check_target(vcpu, i, i->immediate, wide);
+	jump(vcpu, i, i->immediate, wide);
+}
+handler *const run_jmp[2] = {jmp, jmp_checked};
+
+TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code, handler *taken)
 {
 	if (condition(vcpu->rflags, code))
-		jmp(vcpu, i);
+		taken(vcpu, i);
 	else if (reports_not_taken(vcpu))
 		next_reported(vcpu, i);
 	else
@@ -74,7 +76,7 @@ TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code)
 #define JCC(code)                                                                                  \
 	HOT static void jcc##code(struct vcpu *vcpu, const struct insn *i)                         \
 	{                                                                                          \
-		jcc(vcpu, i, code);                                                                \
+		jcc(vcpu, i, code, jmp);                                                           \
 	}
 
 JCC(0)
@@ -93,8 +95,14 @@ JCC(12)
 JCC(13)
 JCC(14)
 JCC(15)
-handler *const run_jcc[16] = {jcc0, jcc1, jcc2,	 jcc3,	jcc4,  jcc5,  jcc6,  jcc7,
-			      jcc8, jcc9, jcc10, jcc11, jcc12, jcc13, jcc14, jcc15};
+
+static void jcc_checked(struct vcpu *vcpu, const struct insn *i)
+{
+	jcc(vcpu, i, i->opcode & 15, jmp_checked);
+}
+
+handler *const run_jcc[17] = {jcc0, jcc1,  jcc2,  jcc3,	 jcc4,	jcc5,  jcc6,  jcc7,	  jcc8,
+			      jcc9, jcc10, jcc11, jcc12, jcc13, jcc14, jcc15, jcc_checked};
 
 static inline uint64_t target_operand(struct vcpu *vcpu, const struct insn *i)
 {
@@ -126,23 +134,21 @@ TEMPLATE void push_next(struct vcpu *vcpu, const struct insn *i, bool wide)
 		set_stack_pointer_outside_64(vcpu, rsp);
 }
 
-static __attribute__((noinline)) void call_outside_64(struct vcpu *vcpu, const struct insn *i)
+HOT static void call(struct vcpu *vcpu, const struct insn *i)
 {
-	check_target(vcpu, i, i->immediate, false);
-	push_next(vcpu, i, false);
-	jump(vcpu, i, i->immediate, false);
-}
-
-HOT void call(struct vcpu *vcpu, const struct insn *i)
-{
-	if (!in_64_bit_mode(vcpu)) {
-		call_outside_64(vcpu, i);
-		return;
-	}
-	check_target(vcpu, i, i->immediate, true);
 	push_next(vcpu, i, true);
 	jump(vcpu, i, i->immediate, true);
 }
+
+static void call_checked(struct vcpu *vcpu, const struct insn *i)
+{
+	bool wide = in_64_bit_mode(vcpu);
+
+	check_target(vcpu, i, i->immediate, wide);
+	push_next(vcpu, i, wide);
+	jump(vcpu, i, i->immediate, wide);
+}
+handler *const run_call[2] = {call, call_checked};
 
 /* Apart from call_operand(), whose last act is no tail call while `stack` is there. */
 static __attribute__((noinline)) void push_behind_operand(struct vcpu *vcpu, const struct insn *i)
@@ -177,18 +183,16 @@ TEMPLATE void return_from(struct vcpu *vcpu, const struct insn *i, bool wide)
 	jump(vcpu, i, target, wide);
 }
 
-static __attribute__((noinline)) void ret_outside_64(struct vcpu *vcpu, const struct insn *i)
+HOT static void ret(struct vcpu *vcpu, const struct insn *i)
+{
+	return_from(vcpu, i, true);
+}
+
+static void ret_outside_64(struct vcpu *vcpu, const struct insn *i)
 {
 	return_from(vcpu, i, false);
 }
-
-HOT void ret(struct vcpu *vcpu, const struct insn *i)
-{
-	if (in_64_bit_mode(vcpu))
-		return_from(vcpu, i, true);
-	else
-		ret_outside_64(vcpu, i);
-}
+handler *const run_ret[2] = {ret, ret_outside_64};
 
 static void fall_through(struct vcpu *vcpu, const struct insn *i)
 {

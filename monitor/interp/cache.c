@@ -42,8 +42,8 @@ static inline bool same_words(const struct block *b)
 /* True if the guest's bytes in the block's first page are those that were decoded. */
 static inline bool same_bytes(const struct block *b)
 {
-	for (uint32_t at = 8; at < b->last_at; at += 8)
-		if (get(b->word + at, 8) != get(b->copy + at, 8))
+	for (uint64_t at = 8; at < b->last_at; at += 8)
+		if (get(b->word + at, 8) != *(const any64 *)(const void *)(b->copy + at))
 			return false;
 	return same_words(b);
 }
@@ -198,33 +198,35 @@ static __attribute__((noinline)) struct block *find_or_build(struct vcpu *vcpu, 
 }
 
 /* NULL: it has to be looked for. */
-static inline const struct block *known_block(struct vcpu *vcpu, bool single)
+static inline const struct block *known_block(const struct interp *interp, uint64_t rip,
+					      bool single)
 {
-	const struct interp *interp = vcpu->interp;
-	uint64_t rip = vcpu->rip;
 	const struct block *b = interp->blocks[single][rip % BLOCKS];
 
-	return b && b->rip == rip && b->validity == interp->validity && same_bytes(b) ? b : NULL;
+	if (!b || (b->rip ^ rip) | (b->validity ^ interp->validity) || !same_bytes(b))
+		return NULL;
+	return b;
 }
 
 const struct block *find_block(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
-	const struct block *b = known_block(vcpu, interp->single);
+	const struct block *b = known_block(interp, vcpu->rip, interp->single);
 
 	return b ? b : find_or_build(vcpu, &interp->blocks[interp->single][vcpu->rip % BLOCKS]);
 }
 
-static inline void enter(struct vcpu *vcpu, const struct block *b, int64_t budget)
+static inline void enter(struct vcpu *vcpu, struct interp *interp, const struct block *b,
+			 int64_t budget)
 {
-	vcpu->interp->budget = budget - b->count;
-	vcpu->interp->watched_page = (uintptr_t)b->word / PAGE;
+	interp->budget = budget - b->count;
+	interp->watched_page = (uintptr_t)b->word / PAGE;
 	b->insn->run(vcpu, b->insn);
 }
 
 void enter_block(struct vcpu *vcpu, const struct block *block)
 {
-	enter(vcpu, block, vcpu->interp->budget);
+	enter(vcpu, vcpu->interp, block, vcpu->interp->budget);
 }
 
 /* `attention` is set while instructions are executed one at a time. */
@@ -235,9 +237,9 @@ HOT void go_on(struct vcpu *vcpu, unsigned left)
 	const struct block *b;
 
 	if (!interp->attention && !vcpu->attention && budget > 0) {
-		b = known_block(vcpu, false);
+		b = known_block(interp, vcpu->rip, false);
 		if (b) {
-			enter(vcpu, b, budget);
+			enter(vcpu, interp, b, budget);
 			return;
 		}
 	}

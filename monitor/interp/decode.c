@@ -315,7 +315,13 @@ static unsigned size_index(unsigned size)
 	return size == 8 ? 3 : size >> 1;
 }
 
-static handler *choose(const struct insn *i, const struct opcode *o, unsigned kind)
+/* True if a near branch needs no check when it is taken, unless its target is an operand. */
+static bool is_plain_branch(const struct insn *i, enum mode mode)
+{
+	return mode == MODE_64 && canonical(i->immediate);
+}
+
+static handler *choose(const struct insn *i, const struct opcode *o, unsigned kind, enum mode mode)
 {
 	if (i->prefixes & PREFIX_LOCK && !(o->flags & OPCODE_LOCK && i->memory))
 		return undefined;
@@ -329,7 +335,9 @@ static handler *choose(const struct insn *i, const struct opcode *o, unsigned ki
 	case SELECT_KIND:
 		return o->run[kind * SIZES + size_index(i->size)];
 	case SELECT_CONDITION:
-		return o->run[i->opcode & 15];
+		return o->run[is_plain_branch(i, mode) ? i->opcode & 15 : 16];
+	case SELECT_BRANCH:
+		return o->run[!is_plain_branch(i, mode)];
 	default:
 		return *o->run;
 	}
@@ -355,14 +363,15 @@ static const struct opcode *take_opcode(struct reader *r, struct insn *i)
 	return &opcodes_0f[byte];
 }
 
-/* Where a relative branch leads; the operand's size bounds it outside 64-bit mode. */
-static void find_target(struct insn *i, enum mode mode, bool *ends)
+static bool is_relative(const struct opcode *o)
 {
-	i->immediate += i->next;
-	if (mode != MODE_64)
-		i->immediate = low_bytes(i->immediate, i->size);
-	/* Backwards it closes a loop: what is behind it would mostly be decoded in vain. */
-	*ends |= i->immediate < i->next;
+	return o->form == FORM_J8 || o->form == FORM_J;
+}
+
+/* Where a relative branch leads; the operand's size bounds it outside 64-bit mode. */
+static uint64_t relative_target(const struct insn *i, uint64_t next, enum mode mode)
+{
+	return mode == MODE_64 ? next + i->immediate : low_bytes(next + i->immediate, i->size);
 }
 
 /* MOV to and from control and debug registers: mod is ignored (SDM Vol 2, MOV). */
@@ -400,12 +409,14 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 	if (o->flags & OPCODE_STACK && mode == MODE_64)
 		i->segment = i->segment == DS ? SS : i->segment;
 	take_immediate(&r, i, o->form);
+	if (is_relative(o))
+		i->immediate = relative_target(i, rip + r.at, mode);
 
 	unsigned kind = place_operands(i, o->form, (uint8_t)i->opcode);
 
 	i->run = unknown;
 	if (o->run) {
-		i->run = choose(i, o, kind);
+		i->run = choose(i, o, kind, mode);
 		*ends = o->flags & OPCODE_END || i->run == undefined;
 	} else {
 		enum thunk_status status = thunk_decode(i);
@@ -423,8 +434,8 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 	i->next = rip + r.at;
 	if (rip_relative)
 		i->displacement += i->next;
-	if (o->form == FORM_J8 || o->form == FORM_J)
-		find_target(i, mode, ends);
+	/* Backwards it closes a loop: what is behind it would mostly be decoded in vain. */
+	*ends |= is_relative(o) && i->immediate < i->next;
 	choose_addressing(i, mode);
 	return DECODE_DONE;
 }

@@ -134,7 +134,8 @@ enum select {
 	SELECT_ONE,
 	SELECT_SIZE,	  /* one for each operand size */
 	SELECT_KIND,	  /* sizes within kinds of operands */
-	SELECT_CONDITION, /* by the low four bits of the opcode */
+	SELECT_CONDITION, /* by the low four bits of the opcode; the 17th as for SELECT_BRANCH */
+	SELECT_BRANCH, /* the second outside 64-bit mode, and where the target has to be checked */
 };
 
 /* Kinds of two operands, destination first. */

@@ -40,8 +40,8 @@ handler enter_frame, leave_frame, push_segment, pop_segment;
 handler lahf, sahf, cmc, clc, stc, cld, std_, cli, sti, nop;
 
 /* branch.c, far.c, syscall.c */
-extern handler *const run_jcc[16];
-handler jmp, jmp_operand, call, call_operand, ret, loop_while, jump_if_rcx_zero;
+extern handler *const run_jcc[17], *const run_jmp[2], *const run_call[2], *const run_ret[2];
+handler jmp_operand, call_operand, loop_while, jump_if_rcx_zero;
 handler far_jmp, far_call, far_ret, iret, int3, int1, into, int_n, syscall_, sysret, sysenter,
 	sysexit;
 

@@ -232,6 +232,7 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 SLOWLY(read_far);
 SLOWLY(write_far);
 SLOWLY(address_general);
+SLOWLY(write_watched);
 
 void write_watched(struct vcpu *vcpu, const void *where)
 {

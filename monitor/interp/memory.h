@@ -18,18 +18,24 @@ void write_watched(struct vcpu *vcpu, const void *where);
 void leave_after_write(struct vcpu *vcpu, const struct insn *i, const void *where);
 
 /*
- * `function`(vcpu, i, third, fourth) by a call that keeps all registers (memory.c): a handler,
+ * `function`(vcpu, second, third, fourth) by a call that keeps all registers (memory.c): a handler,
  * which seldom goes there, then has nothing to save on its short way.
  */
-#define CALL_SLOWLY(function, third, fourth)                                                       \
+#define CALL_SLOWLY(function, second, third, fourth)                                               \
 	({                                                                                         \
 		void *result;                                                                      \
 		__asm__ volatile("call " #function "_slowly"                                       \
 				 : "=a"(result)                                                    \
-				 : "D"(vcpu), "S"(i), "d"(third), "c"(fourth)                      \
+				 : "D"(vcpu), "S"(second), "d"(third), "c"(fourth)                 \
 				 : "memory", "cc");                                                \
 		result;                                                                            \
 	})
+
+/* By the page of the last byte: the access of two pages matches neither entry. */
+static inline uint64_t tag_of_access(const struct interp *interp, uint64_t linear, unsigned size)
+{
+	return ((linear + size - 1) & ~(uint64_t)(PAGE - 1)) | interp->generation;
+}
 
 /* Where `size` bytes at `linear` can be read; a copy where they straddle two pages. May raise. */
 static inline const void *read_at(struct vcpu *vcpu, const struct insn *i, uint64_t linear,
@@ -37,11 +43,11 @@ static inline const void *read_at(struct vcpu *vcpu, const struct insn *i, uint6
 {
 	const struct interp *interp = vcpu->interp;
 	const struct translation *t = &interp->tlb->read[(linear / PAGE) % TRANSLATIONS];
+	uint64_t tag = tag_of_access(interp, linear, size);
 
-	/* By the page of the last byte: the access of two pages matches neither entry. */
-	if (t->tag == (((linear + size - 1) & ~(uint64_t)(PAGE - 1)) | interp->generation))
+	if (__builtin_expect(t->tag == tag, 1))
 		return (const void *)((uintptr_t)linear + t->delta);
-	return CALL_SLOWLY(read_far, linear, size);
+	return CALL_SLOWLY(read_far, i, linear, size);
 }
 
 /*
@@ -53,10 +59,11 @@ static inline void *write_at(struct vcpu *vcpu, const struct insn *i, uint64_t l
 {
 	const struct interp *interp = vcpu->interp;
 	const struct translation *t = &interp->tlb->write[(linear / PAGE) % TRANSLATIONS];
+	uint64_t tag = tag_of_access(interp, linear, size);
 
-	if (t->tag == (((linear + size - 1) & ~(uint64_t)(PAGE - 1)) | interp->generation))
+	if (__builtin_expect(t->tag == tag, 1))
 		return (void *)((uintptr_t)linear + t->delta);
-	return CALL_SLOWLY(write_far, linear, size);
+	return CALL_SLOWLY(write_far, i, linear, size);
 }
 
 /* True if the write at `where` needs write_watched(): code of this block, or two pages. */
@@ -69,7 +76,7 @@ static inline bool is_watched(const struct vcpu *vcpu, const void *where)
 static inline void written(struct vcpu *vcpu, const void *where)
 {
 	if (__builtin_expect(is_watched(vcpu, where), 0))
-		write_watched(vcpu, where);
+		CALL_SLOWLY(write_watched, where, 0, 0);
 }
 
 /* Completes a write: what was written may have been the next instruction. */
@@ -123,7 +130,7 @@ static inline uint64_t effective_address(struct vcpu *vcpu, const struct insn *i
 		return get_register(vcpu, i->base, 8) + i->displacement;
 	if (i->addressing == ADDRESS_ABSOLUTE)
 		return i->displacement;
-	return (uint64_t)CALL_SLOWLY(address_general, (unsigned)write, 0);
+	return (uint64_t)CALL_SLOWLY(address_general, i, (unsigned)write, 0);
 }
 
 static inline uint64_t load(struct vcpu *vcpu, const struct insn *i, unsigned size)

@@ -7,6 +7,7 @@
 #define ONE(name)      SELECT_ONE, (handler *const[]){name}, NULL
 #define SIZE(name)     SELECT_SIZE, run_##name, NULL
 #define KIND(name)     SELECT_KIND, run_##name, NULL
+#define NEAR(name)     SELECT_BRANCH, run_##name, NULL
 #define GROUP(members) FORM_NONE, 0, 0, NULL, members
 #define NOT_IN_64                                                                                  \
 	{                                                                                          \
@@ -156,8 +157,8 @@ const struct opcode opcodes_one[256] = {
 	[0xb8 ... 0xbf] = {FORM_R_I, 0, KIND(mov)},
 	[0xc0] = {GROUP(group_c0)},
 	[0xc1] = {GROUP(group_c1)},
-	[0xc2] = {FORM_I16, BRANCH, ONE(ret)},
-	[0xc3] = {FORM_NONE, BRANCH, ONE(ret)},
+	[0xc2] = {FORM_I16, BRANCH, NEAR(ret)},
+	[0xc3] = {FORM_NONE, BRANCH, NEAR(ret)},
 	[0xc6] = {GROUP(group_c6)},
 	[0xc7] = {GROUP(group_c7)},
 	[0xc8] = {FORM_I16_I8, STACK, ONE(enter_frame)},
@@ -180,10 +181,10 @@ const struct opcode opcodes_one[256] = {
 	[0xe5] = {FORM_I8, END, ONE(in_port)},
 	[0xe6] = {FORM_I8, BYTE | END, ONE(out_port)},
 	[0xe7] = {FORM_I8, END, ONE(out_port)},
-	[0xe8] = {FORM_J, BRANCH, ONE(call)},
-	[0xe9] = {FORM_J, BRANCH, ONE(jmp)},
+	[0xe8] = {FORM_J, BRANCH, NEAR(call)},
+	[0xe9] = {FORM_J, BRANCH, NEAR(jmp)},
 	[0xea] = NOT_IN_64,
-	[0xeb] = {FORM_J8, BRANCH, ONE(jmp)},
+	[0xeb] = {FORM_J8, BRANCH, NEAR(jmp)},
 	[0xec] = {FORM_NONE, BYTE | END, ONE(in_port)},
 	[0xed] = {FORM_NONE, END, ONE(in_port)},
 	[0xee] = {FORM_NONE, BYTE | END, ONE(out_port)},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Counts the host's instructions for each branch that the monitor interprets and records, by BTS
- * and by Intel PT: the monitor's own objects, linked into a program of the build machine, run a
- * loop of guest code while the parent process steps through it (PTRACE_SINGLESTEP) and counts. The
- * numbers are the same on every run. Prints lines of `make bench`.
+ * and by Intel PT: the monitor's own objects, linked into a program of the build machine, run
+ * loops of guest code while the parent process steps through them (PTRACE_SINGLESTEP) and counts.
+ * The numbers are the same on every run. Prints lines of `make bench`.
  */
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -15,10 +15,10 @@
 #include "monitor/trace.h"
 #include "tests/host/interp_rig.h"
 
-enum { ROUNDS = 40, BRANCHES_A_ROUND = 6, AREA = RIG_DATA, BUFFER = RIG_DATA + 0x1000 };
-enum { SLOTS = 2 * ROUNDS * BRANCHES_A_ROUND, RANGE = 0x200000, RANGE_BYTES = 0x4000 };
+enum { ROUNDS = 40, MOST_BRANCHES = 6, AREA = RIG_DATA, BUFFER = RIG_DATA + 0x1000 };
+enum { SLOTS = 2 * ROUNDS * MOST_BRANCHES, RANGE = 0x200000, RANGE_BYTES = 0x4000 };
 enum {
-	INSTRUCTIONS_A_ROUND = 25,
+	INSTRUCTIONS_A_ROUND = 25, /* of `mixed` */
 	PACKET_BYTES_A_ROUND = 4
 }; /* seven bits of TNT; TIP with two bytes */
 enum unit { BTS, PT };
@@ -27,17 +27,33 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 {
 }
 
-/* Six taken branches a round and four that are not, between instructions of a compiler's mix. RBX
-   points to data, RSI to `callee`. */
+/*
+ * RBX points to data, RCX counts rounds. `mixed`: six taken branches a round and four that are not,
+ * between instructions of a compiler's mix; RSI points to `callee`. `registers` is the loop of
+ * bts_bench_branch. `memory` has seven operands in memory for each branch, `calls` three branches
+ * in seven instructions.
+ */
 __asm__(".pushsection .rodata\n"
-	"loop: movl (%rbx), %eax\n\t addl $1, %eax\n\t movl %eax, (%rbx)\n\t testl %eax, %eax\n\t"
+	"mixed: movl (%rbx), %eax\n\t addl $1, %eax\n\t movl %eax, (%rbx)\n\t testl %eax, %eax\n\t"
 	"je end\n\t call callee\n\t testq %rcx, %rcx\n\t js end\n\t jmp 2f\n\t nop\n"
-	"2: leaq 8(%rdx), %rdx\n\t call *%rsi\n\t decq %rcx\n\t jnz loop\n"
+	"2: leaq 8(%rdx), %rdx\n\t call *%rsi\n\t decq %rcx\n\t jnz mixed\n"
 	"end: hlt\n"
 	"callee: push %rbp\n\t movq %rsp, %rbp\n\t cmpl %eax, %eax\n\t jne end\n\t"
 	"pop %rbp\n\t ret\n"
-	"loop_end: .popsection");
-extern const uint8_t loop[], callee[], loop_end[];
+	"registers: addq $3, %rax\n\t xorq %rax, %rdx\n\t leaq 5(%rdx), %rdx\n\t"
+	"decq %rcx\n\t jnz registers\n\t hlt\n"
+	"memory: movq (%rbx), %rax\n\t addq 8(%rbx), %rax\n\t movq %rax, 16(%rbx)\n\t"
+	"addl $1, 24(%rbx)\n\t movzbl 32(%rbx), %edx\n\t cmpq %rdx, 40(%rbx)\n\t"
+	"movl $7, 48(%rbx)\n\t leaq 8(%rdx), %rdx\n\t decq %rcx\n\t jnz memory\n\t hlt\n"
+	"calls: call 1f\n\t decq %rcx\n\t jnz calls\n\t hlt\n"
+	"1: push %rbp\n\t movq %rsp, %rbp\n\t pop %rbp\n\t ret\n"
+	"loops_end: .popsection");
+extern const uint8_t mixed[], callee[], registers[], memory[], calls[], loops_end[];
+
+struct loop {
+	const uint8_t *start;
+	unsigned branches; /* taken in a round, the last of the loop among them */
+};
 
 static void record_by_bts(void)
 {
@@ -74,9 +90,9 @@ static void prepare(enum unit unit)
 	silicon.pebs = pebs_clean;
 	ds_make(&silicon.ds, &(struct ds_behaviour){0});
 	trace_reset(&rig.vcpu, &silicon);
-	rig_code(RIG_CODE, loop, (size_t)(loop_end - loop));
+	rig_code(RIG_CODE, mixed, (size_t)(loops_end - mixed));
 	rig.vcpu.gpr[RBX] = RIG_BASE + RIG_DATA + 0x800;
-	rig.vcpu.gpr[RSI] = RIG_BASE + RIG_CODE + (uint64_t)(callee - loop);
+	rig.vcpu.gpr[RSI] = RIG_BASE + RIG_CODE + (uint64_t)(callee - mixed);
 	rig.vcpu.gpr[RCX] = ROUNDS;
 	unit == BTS ? record_by_bts() : record_by_pt();
 }
@@ -93,37 +109,38 @@ static uint64_t bytes_written(enum unit unit)
 	return pointers >> 32;
 }
 
-static bool is_recorded(enum unit unit, uint64_t bytes)
+static bool is_recorded(enum unit unit, const struct loop *loop, uint64_t bytes)
 {
 	if (unit == BTS)
-		return bytes == (ROUNDS * BRANCHES_A_ROUND - 1) * RECORD_BYTES;
+		return bytes == (ROUNDS * loop->branches - 1) * RECORD_BYTES;
 	return bytes / PACKET_BYTES_A_ROUND >= ROUNDS - 1 &&
 	       bytes < 2 * ROUNDS * PACKET_BYTES_A_ROUND;
 }
 
-static void run_loop(void)
+static void run_loop(const struct loop *loop)
 {
 	rig.vcpu.halted = false;
-	rig.vcpu.rip = RIG_BASE + RIG_CODE;
+	rig.vcpu.rip = RIG_BASE + RIG_CODE + (uint64_t)(loop->start - mixed);
 	rig.vcpu.gpr[RCX] = ROUNDS;
 	while (interp_run(&rig.vcpu, 200) != INTERP_HALTED)
 		;
 }
 
 /* The child: the loop once to decode it, then between two signals; bytes to `pipe`. */
-static _Noreturn void child(enum unit unit, int pipe)
+static _Noreturn void child(enum unit unit, const struct loop *loop, int pipe)
 {
 	uint64_t before, bytes;
 
 	prepare(unit);
-	run_loop();
+	run_loop(loop);
 	before = bytes_written(unit);
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	kill(getpid(), SIGSTOP);
-	run_loop();
+	run_loop(loop);
 	kill(getpid(), SIGSTOP);
 	bytes = bytes_written(unit) - before;
-	_exit(!is_recorded(unit, bytes) || write(pipe, &bytes, sizeof(bytes)) != sizeof(bytes));
+	_exit(!is_recorded(unit, loop, bytes) ||
+	      write(pipe, &bytes, sizeof(bytes)) != sizeof(bytes));
 }
 
 static void stopped(pid_t pid, int *status)
@@ -134,8 +151,9 @@ static void stopped(pid_t pid, int *status)
 	exit(2);
 }
 
-/* Host instructions of the loop, and in `bytes` those that the unit wrote meanwhile. */
-static unsigned long measure(enum unit unit, uint64_t *bytes)
+/* Host instructions for a branch of the loop, and in `bytes` those that the unit wrote meanwhile.
+ */
+static double measure(enum unit unit, struct loop loop, uint64_t *bytes)
 {
 	unsigned long steps = 0;
 	int status, ends[2];
@@ -144,7 +162,7 @@ static unsigned long measure(enum unit unit, uint64_t *bytes)
 	if (pipe(ends) || (pid = fork()) < 0)
 		exit(2);
 	if (!pid)
-		child(unit, ends[1]);
+		child(unit, &loop, ends[1]);
 	stopped(pid, &status);
 	do {
 		ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL);
@@ -157,7 +175,7 @@ static unsigned long measure(enum unit unit, uint64_t *bytes)
 		fprintf(stderr, "branch_cost: the loop was not recorded\n");
 		exit(2);
 	}
-	return steps;
+	return (double)steps / (ROUNDS * loop.branches);
 }
 
 static void print_figure(const char *name, double value, const char *unit)
@@ -170,9 +188,15 @@ int main(void)
 	uint64_t bytes;
 	double bts, pt;
 
-	bts = (double)measure(BTS, &bytes) / (ROUNDS * BRANCHES_A_ROUND);
-	pt = (double)measure(PT, &bytes) / (ROUNDS * BRANCHES_A_ROUND);
+	bts = measure(BTS, (struct loop){mixed, 6}, &bytes);
 	print_figure("branch_instructions", bts, "instructions");
+	print_figure("branch_instructions_registers",
+		     measure(BTS, (struct loop){registers, 1}, &bytes), "instructions");
+	print_figure("branch_instructions_memory", measure(BTS, (struct loop){memory, 1}, &bytes),
+		     "instructions");
+	print_figure("branch_instructions_calls", measure(BTS, (struct loop){calls, 3}, &bytes),
+		     "instructions");
+	pt = measure(PT, (struct loop){mixed, 6}, &bytes);
 	print_figure("branch_instructions_pt", pt, "instructions");
 	print_figure("branch_pt_over_bts", pt / bts, "ratio");
 	print_figure("pt_instruction_bits", 8.0 * (double)bytes / (ROUNDS * INSTRUCTIONS_A_ROUND),

@@ -67,6 +67,31 @@ static void noncanonical_target_faults_at_the_branch(void **state)
 	assert_int_equal(observer.branches, 1);
 }
 
+/* In the last page below the addresses that are not canonical, which is a page of the rig too. */
+static void relative_target_faults_at_the_branch(void **state)
+{
+	const uint64_t last_page = (1ull << 47) - PAGE;
+	struct vcpu *v = &rig.vcpu;
+
+	((uint64_t *)(void *)(rig.memory + RIG_PML4))[255] = RIG_PDPT | RIG_ALL;
+	((uint64_t *)(void *)(rig.memory + RIG_PDPT))[511] = RIG_PD | RIG_ALL;
+	((uint64_t *)(void *)(rig.memory + RIG_PD))[511] = RIG_PT | RIG_ALL;
+	rig_code(512 * PAGE - 16,
+		 "\x31\xc0"	/* f0: xor eax, eax */
+		 "\x75\x7e"	/* f2: jnz: not taken, so that its target does not matter */
+		 "\xe8\0\0\0\0" /* f4: call f9 */
+		 "\x74\x05"	/* f9: jz: beyond the last address */
+		 "\xcc\xcc\xcc\xcc\xcc",
+		 16);
+	v->rip = last_page + PAGE - 16;
+	interp_run(v, 4);
+	assert_int_equal(v->rip, HANDLER(13));
+	assert_int_equal(rig_word(v->gpr[RSP] + 8), last_page + 0xff9);
+	assert_int_equal(observer.branches, 2);
+	check_branch(0, last_page + 0xff4, last_page + 0xff9, 0, 0);
+	check_branch(1, last_page + 0xff9, HANDLER(13), 0, 0);
+}
+
 static void syscall_and_sysret(void **state)
 {
 	struct vcpu *v = &rig.vcpu;
@@ -292,6 +317,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(near_branches_are_recorded_exactly, reset),
 		cmocka_unit_test_setup(noncanonical_target_faults_at_the_branch, reset),
+		cmocka_unit_test_setup(relative_target_faults_at_the_branch, reset),
 		cmocka_unit_test_setup(syscall_and_sysret, reset),
 		cmocka_unit_test_setup(far_transfers, reset),
 		cmocka_unit_test_setup(tracing_off_stops, reset),
