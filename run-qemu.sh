@@ -73,7 +73,7 @@ die()
 # number NAME VALUE: a harness that takes "1o" for 1 lies about what it ran.
 number()
 {
-	[[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || die "$1 needs a number above 0, not '$2'"
+	[[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || die "$1 needs a number from 1 to 9999999, not '$2'"
 }
 
 choice()
@@ -94,6 +94,8 @@ parse()
 			shift
 			[[ $1 != -* || $option == -t || $option == --test ]] ||
 				die "$option needs a value, not '$1'; -h lists the options"
+			[[ -n $1 || $option =~ ^(-a|--append|-M|--monitor)$ ]] ||
+				die "$option needs a value, not an empty word; -h lists the options"
 			;;
 		esac
 		case $option in

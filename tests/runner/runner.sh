@@ -119,6 +119,17 @@ lava()
 		print "$+{test_case_id}=$+{result};" while /$p/g' "$pattern" "$here/logs/$log.log"
 }
 
+# Tools that do not begin what --help prints with their name; none does anything else then.
+silent_tools()
+{
+	local tool
+	for tool in "$top"/tools/*; do
+		[ ! -f "$tool" ] || [ ! -x "$tool" ] ||
+			timeout 20 "$tool" --help 2>&1 </dev/null | sed '/./!d; q' | grep -qE "^(usage: )?${tool##*/}( |:|$)" ||
+			echo "${tool##*/}"
+	done
+}
+
 reader_leaves()
 {
 	./run-qemu.sh -l log | head -n 1
@@ -322,6 +333,8 @@ try 'from another directory' 0 'pass' eval 'cd / && "$tree/run-qemu.sh"'
 try 'unknown option' 2 "unknown option '-z'" ./run-qemu.sh -z
 try 'option without its value' 2 '-t needs a value' ./run-qemu.sh -t
 try 'an option in place of a value' 2 "-l needs a value, not '-a'" ./run-qemu.sh -l -a seed=1
+try 'an empty word in place of a value' 2 '-t needs a value, not an empty word' ./run-qemu.sh -t ''
+composes 'no words' "spoor.elf end=exit'" -a ''
 composes 'tests that are left out' "test=-bts_wrap'" -t -bts_wrap
 try 'less memory than firmware takes' 2 '--memory needs 2 or more' ./run-qemu.sh -m 1
 try 'unknown way to boot' 2 'kernel or iso or usb or pxe' ./run-qemu.sh -b floppy
@@ -329,6 +342,7 @@ try 'unknown firmware' 2 'bios or uefi' ./run-qemu.sh -f coreboot
 try 'unknown accelerator' 2 'tcg or kvm' ./run-qemu.sh -x hvf
 try 'no processors' 2 '--smp needs a number' ./run-qemu.sh -s 0
 try 'memory that is no number' 2 '--memory needs a number' ./run-qemu.sh -m 1G
+try 'more memory than there can be' 2 'a number from 1 to 9999999' ./run-qemu.sh -m 10000000
 try 'time limit that is no number' 2 '--timeout needs' ./run-qemu.sh -T soon
 try 'scale that is no number' 2 'TIMEOUT_SCALE needs' env TIMEOUT_SCALE=x ./run-qemu.sh
 try 'bochs-options' 2 '--emulator bochs goes without' ./run-qemu.sh -e bochs -b iso
@@ -358,6 +372,11 @@ try 'release: a check that failed' 1 'release: .*8 passed, 1 failed' release HEA
 try 'release: a part that was skipped' 1 "'make check' skipped: lava:" release HEAD '8 passed, 0 failed' lava
 CHANGED=1 try 'release: not committed' 1 'not committed' release HEAD '9 passed, 0 failed'
 CHECK_BOOT=1 try 'release: a way to boot fails' 1 "'make check-boot' fails" release HEAD '9 passed, 0 failed'
+try 'every tool has --help' 0 '^$' silent_tools
+try 'boots: no such boot' 2 'no boot is named kernal in' "$top/tools/boots" kernel kernal
+try 'deps: no such purpose' 2 "'rnu' is no purpose; these are: all .*run" "$top/tools/deps" check rnu
+try 'a word that a tool does not know' 2 "'--chek' is unknown" "$top/tools/assertions" --chek
+try 'soak: a time that is none' 2 "'10m': soak" "$top/tools/soak" 10m
 try 'check: no such part' 2 'no such part: lin' tools/check lin
 try 'a new test of each group' 0 'ptrace/bts_new_i.c.*filter/bts_new_p.c.*robustness/bts_new_z.c.*tracers/' new_tests
 try 'a new test of no group' 2 'GROUP is one of: A B C E' new/tools/new-test bts_foo Q

@@ -14,13 +14,28 @@ static void take_walks(uint64_t count)
 		walk(20);
 }
 
-/* Lets the signal act. */
+/* Of a stop, or of the signal that is about to act there. */
+static void expect_cause(long pid)
+{
+	struct siginfo info;
+
+	CHECK(ptrace(PTRACE_GETSIGINFO, pid, 0, (uint64_t)&info) == 0);
+	CHECK(info.si_signo == SIGXCPU && info.si_pid == pid);
+	CHECK(info.si_code == SI_EVENT(PTRACE_EVENT_BTS, SIGXCPU));
+}
+
+/* It stops at its threshold; then the signal is sent to it as well, and acts. */
 static void end_tracee(void)
 {
 	long pid = traced_child(take_walks, 100);
 
+	CHECK(trace_branches(pid, 100, TRACED, SIGXCPU) > 0 && go_on(pid, 0) == 0);
+	CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_BTS) | WAIT_STOPPED(SIGXCPU)));
+	expect_cause(pid);
+	CHECK(ptrace(PTRACE_BTS_CLEAR, pid, 0, 0) == 0);
 	CHECK(trace_branches(pid, 100, TRACED | PTRACE_BTS_SIGNAL_TRACEE, SIGXCPU) > 0);
 	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGXCPU));
+	expect_cause(pid);
 	CHECK(ptrace(PTRACE_BTS_SIZE, pid, 0, 0) >= 50);
 	CHECK(go_on(pid, SIGXCPU) == 0 && next_stop(pid) == WAIT_KILLED(SIGXCPU));
 }

@@ -82,6 +82,57 @@ TEST(bts_stamps_alternate, .group = "A", .ids = "A1 A3", .needs = NEED_BTS,
 	}
 }
 
+static struct ptrace_bts_record *all;
+static size_t count_of_all;
+static unsigned holds;
+
+static void count_hold(struct tracer *tracer, void *argument)
+{
+	(void)tracer, (void)argument;
+	holds++;
+}
+
+/* By the task itself, which runs on while its trace is held. */
+static void read_and_resume(struct walker *walker)
+{
+	if (!trace_is_held(walker->tracer))
+		return;
+	count_of_all += bts_read(walker->tracer, all + count_of_all, MOST - count_of_all);
+	trace_resume(walker->tracer);
+}
+
+TEST(bts_stamps_around_hold, .group = "A", .ids = "A1", .needs = NEED_BTS,
+     .claim = "where a trace is held at its threshold a stamp of departure ends it and one of "
+	      "arrival begins it when it is resumed, though the task runs on",
+     .source = "docs/design.md#stamps; docs/design.md#losses")
+{
+	struct walker walker = {.name = "held",
+				.chain = &chain_a,
+				.walks = 10 * PERIODS,
+				.options = walker_options(200),
+				.between = read_and_resume};
+	struct check check = {0};
+
+	all = test_area(MOST * sizeof(*all) / 4096);
+	count_of_all = holds = 0;
+	walker.options.overflow = TRACE_SIGNAL;
+	walker.options.overflowed = count_hold;
+	walker.options.threshold = 100;
+	walker.options.stamps = true;
+	walkers_start(&walker, 1);
+	walkers_join(&walker, 1);
+	count_of_all += bts_read(walker.tracer, all + count_of_all, MOST - count_of_all);
+	check.pid = walker.task->pid;
+	for (size_t at = 0; at < count_of_all; at++)
+		feed(&check, &all[at]);
+	EXPECT(count_of_all < MOST);
+	EXPECT(holds >= PERIODS);
+	EXPECT(check.periods >= holds);
+	EXPECT_EQ(check.wrong, 0);
+	EXPECT(!check.arrived);
+	walker_end(&walker);
+}
+
 #define SLOTS 5
 #define TURNS 120
 
