@@ -19,7 +19,7 @@ ovmf=/usr/share/ovmf/OVMF.fd
 
 boot=kernel firmware=bios accel=tcg cpu='' smp=1 memory=256 timeout='' emulator=qemu
 kernel_words='' monitor_words='' test='' require='' append='' monitor='' log='' extra=()
-trace='' program='' argument='' linux='' initrd=''
+trace='' program='' argument='' linux='' initrd='' disks=()
 kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0 interactive=0
 
 usage()
@@ -39,6 +39,7 @@ usage()
 	      --program ELF [NUMBER]       run this program, with this argument, and no test
 	      --linux BZIMAGE              boot this Linux in the kernel's place (docs/guests.md)
 	      --initrd FILE                its initrd or initramfs
+	      --disk FILE                  its next disk, virtio-blk; -- -snapshot leaves the file as it is
 	      --interactive                type into its console; no time limit
 	  -t, --test GLOB[,-GLOB]          only the tests that match
 	  -r, --require GLOB[,-GLOB]       a test that matches may not be skipped
@@ -89,7 +90,7 @@ parse()
 		case $option in
 		-b | --boot | -f | --firmware | -x | --accel | -c | --cpu | -s | --smp | -m | --memory | \
 			-T | --timeout | -l | --log | -t | --test | -r | --require | -a | --append | -M | --monitor | \
-			-e | --emulator | --trace | --program | --linux | --initrd)
+			-e | --emulator | --trace | --program | --linux | --initrd | --disk)
 			[ $# -ge 2 ] || die "$option needs a value; -h lists the options"
 			shift
 			[[ $1 != -* || $option == -t || $option == --test ]] ||
@@ -115,6 +116,7 @@ parse()
 		--trace) trace=$1 ;;
 		--linux) linux=$1 ;;
 		--initrd) initrd=$1 ;;
+		--disk) disks+=("$1") ;;
 		--interactive) interactive=1 ;;
 		--program)
 			program=$1
@@ -199,7 +201,7 @@ check()
 	[ -z "$require" ] || kernel_words+=" require=$require"
 	[ -z "$append" ] || kernel_words+=" $append"
 	[ -z "$monitor" ] || monitor_words+=" $monitor"
-	[ -n "$linux" ] || [ "$initrd$interactive" = 0 ] || die '--initrd and --interactive are of a Linux: --linux says which'
+	[ -n "$linux" ] || [ "${#disks[@]}$initrd$interactive" = 00 ] || die '--initrd, --disk and --interactive are of a Linux: --linux says which'
 	[ -z "$linux" ] || check_linux
 }
 
@@ -214,6 +216,9 @@ check_linux()
 	for file in "$linux" ${initrd:+"$initrd"}; do
 		[ -r "$file" ] || die "cannot read $file; 'make linux' has a Linux and an initrd"
 		[[ $file != *' '* ]] || die "QEMU cannot load a file with a blank in its name: $file"
+	done
+	for file in ${disks[@]+"${disks[@]}"}; do
+		[ -f "$file" ] || die "there is no disk $file; 'make linux-disk' builds one"
 	done
 	# On a busy host Linux would take the timer for broken.
 	kernel_words='console=ttyS0 panic=-1 no_timer_check'
@@ -320,6 +325,10 @@ compose()
 		command+=(-serial stdio)
 	fi
 	[ "$firmware" = bios ] || command+=(-machine q35 -bios "$ovmf")
+	local disk
+	for disk in ${disks[@]+"${disks[@]}"}; do
+		command+=(-drive "if=virtio,format=raw,file=$(commas "$disk")")
+	done
 	if [ "$boot" = kernel ]; then command_for_kernel; else command_for_grub; fi
 	[ -z "$trace" ] || command+=(-debugcon "file:$(commas "$trace")")
 	[ $gdb = 0 ] || command+=(-s -S)
@@ -352,6 +361,8 @@ unknown_to_kernel()
 	[ -z "$monitor" ] || words+=(-M "$monitor")
 	[ -z "$trace" ] || words+=(--trace "$trace")
 	[ -z "$linux" ] || words+=(--linux "$linux" ${initrd:+--initrd "$initrd"} ${append:+-a "$append"})
+	local disk
+	for disk in ${disks[@]+"${disks[@]}"}; do words+=(--disk "$disk"); done
 	[ -z "$program" ] || words+=(--program "$program" ${argument:+"$argument"})
 	[ ${#extra[@]} = 0 ] || words+=(-- "${extra[@]}")
 	quoted ${words[@]+"${words[@]}"}

@@ -6,9 +6,16 @@ linux: $(BUILD)/monitor.elf32 $(BUILD)/spoor.iso $(BUILD)/linux/initrd $(BUILD)/
 	@prove --verbose --exec '' tools/linux :: check
 linux-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd ## a shell in that Linux, with perf and gdb; RUN="options of run-qemu.sh"
 	@tools/linux shell $(RUN)
-.PHONY: linux linux-shell
+linux-disk: $(BUILD)/linux/root.img ## a root disk for that Linux: compiler, Python, perf, gdb, dejagnu and PACKAGES="..." (1 GB)
+disk-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/root.img ## a shell on that disk, which keeps what it writes; RUN="options of run-qemu.sh"
+	@tools/linux disk-shell $(RUN)
+.PHONY: linux linux-shell linux-disk disk-shell anew
 
-$(BUILD)/linux/initrd: tests/linux/init tests/linux/program.gdb $(addprefix $(BUILD)/linux/,program long spin lockup) tools/linux
+$(BUILD)/linux/root.img: tests/linux/disk-init $(BUILD)/linux/verdict $(if $(PACKAGES),anew)
+	@tools/deps check check-linux
+	@tools/linux-disk $(PACKAGES)
+
+$(BUILD)/linux/initrd: tests/linux/init tests/linux/program.gdb $(addprefix $(BUILD)/linux/,program long spin lockup verdict) tools/linux
 	@tools/linux build
 
 $(BUILD)/linux/long: private NASM_ROUNDS := -DROUNDS=8200 -DCALLS=16
@@ -18,6 +25,8 @@ $(BUILD)/linux/program $(BUILD)/linux/long: tests/linux/program.asm
 	@$(LD) -static -z noexecstack -o $@ $@.o
 
 $(BUILD)/linux/spin: tests/linux/lockup.asm
+$(BUILD)/linux/verdict: tests/linux/verdict.asm
+$(BUILD)/linux/spin $(BUILD)/linux/verdict:
 	@mkdir -p $(@D)
 	$(call short,NASM,$<)$(NASM) -f elf64 -o $@.o $<
 	@$(LD) -static -z noexecstack -o $@ $@.o

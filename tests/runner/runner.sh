@@ -10,7 +10,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top"/tools/{judge,bench,check,lockstep,supervise,view} "$tree/tools"
+ln -s "$top"/tools/{judge,bench,check,lockstep,supervise,view,linux-disk} "$tree/tools"
 ln -s "$top"/{README.md,boot,docs,kernel,drivers,lib,include,monitor} "$tree"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
 cd "$tree" || exit 2
@@ -284,6 +284,11 @@ try 'Linux is typed into' 0 'typed into it.*the guest powered off.*exit 0, kept:
 try 'Linux is not there' 2 "cannot read nowhere; 'make linux' has" ./run-qemu.sh --linux nowhere
 try 'its initrd is not there' 2 'cannot read nowhere;' ./run-qemu.sh --linux README.md --initrd nowhere
 try 'an initrd of nothing' 2 'are of a Linux' ./run-qemu.sh --initrd README.md
+try 'its disk is not there' 2 'there is no disk nowhere;' ./run-qemu.sh --linux README.md --disk nowhere
+try 'a disk of nothing' 2 'are of a Linux' ./run-qemu.sh --disk README.md
+try 'a root disk of no size' 2 "needs a size, as 4G, not 'x'" tools/linux-disk -s x
+try 'a root disk: an option that is none' 2 "unknown option '--frob'" tools/linux-disk --frob
+try 'a root disk with no such package' 2 'apt knows no package spoor-none' tools/linux-disk spoor-none
 try 'a Linux with a blank' 2 'with a blank in its name: c d' sh -c 'touch "c d" && ./run-qemu.sh --linux "c d"'
 try 'a Linux and tests' 2 'linux goes without .*--test' ./run-qemu.sh --linux README.md -t 'bts_*'
 try 'a Linux from a stick' 2 'knows kernel or iso or other' ./run-qemu.sh --linux README.md -b usb
@@ -420,6 +425,8 @@ composes 'Linux' "-append end=exit -initrd 'README.md console=ttyS0 panic=-1 no_
 	--linux README.md --initrd Makefile -a a,b
 composes 'Linux without the monitor' "-kernel README.md -append 'console=ttyS0 panic=-1 no_timer_check' -initrd Makefile" \
 	-K --linux README.md --initrd Makefile
+composes 'disks of a Linux' "-drive if=virtio,format=raw,file=README.md -drive if=virtio,format=raw,file=Makefile" \
+	--linux README.md --disk README.md --disk Makefile
 composes 'Linux from a CD' "value=spoor.linux.*console=ttyS0.*ide-hd,drive=linux.*spoor.iso" -b iso --linux README.md
 composes 'words that are given one by one' "end=exit seed=1 scale=50'" -a seed=1 -a scale=50
 BUILD=/b composes 'images from elsewhere' '-kernel /b/monitor.elf32 .*/b/spoor.elf end=exit' --
