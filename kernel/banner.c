@@ -37,7 +37,7 @@ static void print_machine(void)
 static void print_cpu(void)
 {
 	struct cpuid_result first = cpuid(0, 0), one = cpuid(1, 0);
-	unsigned family = one.eax >> 8 & 15, model = one.eax >> 4 & 15;
+	struct cpuid_signature is = cpuid_signature(one.eax);
 	uint64_t microcode = 0;
 	uint32_t brand[13] = {0};
 	const char *name = (const char *)brand;
@@ -49,15 +49,11 @@ static void print_cpu(void)
 	}
 	while (*name == ' ')
 		name++;
-	if (family == 6 || family == 15)
-		model |= one.eax >> 12 & 0xf0;
-	if (family == 15)
-		family += one.eax >> 20 & 0xff;
 	printk("# vendor=%.4s%.4s%.4s cpu=\"%s\"\n", (const char *)&first.ebx,
 	       (const char *)&first.edx, (const char *)&first.ecx, name);
 	rdmsr_safe(IA32_BIOS_SIGN_ID, &microcode);
-	printk("# family=%02x model=%02x stepping=%x microcode=%lx\n", family, model, one.eax & 15,
-	       microcode >> 32);
+	printk("# family=%02x model=%02x stepping=%x microcode=%lx\n", is.family, is.model,
+	       is.stepping, microcode >> 32);
 }
 
 static void print_unknown_interrupts(void)

@@ -123,17 +123,15 @@ static const char *what_was_tested(void)
 
 static const char *what_comes_now(void)
 {
-	switch ((enum end_action)options.end) {
-	case END_EXIT:
-		return "This run is over; without an emulator to leave, the machine has halted";
-	case END_REBOOT:
-		return "This run is over; the machine restarts";
-	case END_POWEROFF:
-		return "This run is over; the machine switches itself off";
-	case END_HALT:
-		break;
-	}
-	return "This run is over; the machine has halted and can be switched off";
+	static const char *const sentences[] = {
+		[END_HALT] = "This run is over; the machine has halted and can be switched off",
+		[END_EXIT] =
+			"This run is over; without an emulator to leave, the machine has halted",
+		[END_REBOOT] = "This run is over; the machine restarts",
+		[END_POWEROFF] = "This run is over; the machine switches itself off",
+	};
+
+	return sentences[options.end];
 }
 
 void console_verdict(enum verdict verdict, const char *why)

@@ -15,19 +15,7 @@ void (*end_report)(enum verdict verdict, const char *why);
 
 int end_rc(enum verdict verdict)
 {
-	switch (verdict) {
-	case VERDICT_PASS:
-		return 0;
-	case VERDICT_FAIL:
-		return 1;
-	case VERDICT_ERROR:
-		return 2;
-	case VERDICT_ALL_SKIPPED:
-		return 3;
-	case VERDICT_PANIC:
-		break;
-	}
-	return 4;
+	return (int)verdict - VERDICT_PASS;
 }
 
 void end_run(enum verdict verdict, const char *why)

@@ -3,7 +3,7 @@
 #ifndef SPOOR_KERNEL_END_H
 #define SPOOR_KERNEL_END_H
 
-/* Values for QEMU's isa-debug-exit, which turns v into the exit status 2v + 1. */
+/* The rc of the run, from 10H on: QEMU's isa-debug-exit turns v into the exit status 2v + 1. */
 enum verdict {
 	VERDICT_PASS = 0x10,
 	VERDICT_FAIL = 0x11,

@@ -56,11 +56,7 @@ int memcmp(const void *a, const void *b, size_t bytes)
 
 size_t strlen(const char *s)
 {
-	const char *end = s;
-
-	while (*end)
-		end++;
-	return (size_t)(end - s);
+	return strnlen(s, SIZE_MAX);
 }
 
 size_t strnlen(const char *s, size_t most)
@@ -74,11 +70,7 @@ size_t strnlen(const char *s, size_t most)
 
 int strcmp(const char *a, const char *b)
 {
-	while (*a && *a == *b) {
-		a++;
-		b++;
-	}
-	return (unsigned char)*a - (unsigned char)*b;
+	return strncmp(a, b, SIZE_MAX);
 }
 
 int strncmp(const char *a, const char *b, size_t most)

@@ -3,7 +3,13 @@
 
 #define BIT(n) (1ull << (n))
 
-/* SDM Vol 3 (2009), 18.15.1: MSR_DEBUGCTLA. Formats: IA-32e mode always has 8-byte fields. */
+/* SDM Vol 3 (2016), 17.5 and 17.13: the bits of MSR_DEBUGCTLB and IA32_DEBUGCTL are the same. */
+#define P6_BITS	    .tr = BIT(6), .bts = BIT(7), .btint = BIT(8)
+#define P6_FILTERS  .off_os = BIT(9), .off_usr = BIT(10)
+#define FIELDS_OF_4 .field_size = 4, .record_size = 12 /* no IA-32e mode */
+#define FIELDS_OF_8 .field_size = 8, .record_size = 24 /* IA-32e mode always has these */
+
+/* SDM Vol 3 (2009), 18.15.1: MSR_DEBUGCTLA. */
 static const struct ds_configuration netburst = {
 	.name = "NetBurst",
 	.tr = BIT(2),
@@ -14,106 +20,67 @@ static const struct ds_configuration netburst = {
 	.predicted = BIT(4),
 	.pebs_counters = BIT(0),	  /* IQ_COUNTER4 */
 	.pebs_enable = BIT(25) | BIT(24), /* ENABLE_PEBS_MY_THR, UOP_TAG: docs/bts.md */
-	.field_size = 8,
-	.record_size = 24,
+	FIELDS_OF_8,
 };
 
-/* SDM Vol 3 (2016), 17.13 and 17.14: MSR_DEBUGCTLB, no CPL bits, no IA-32e mode. */
-static const struct ds_configuration pentium_m = {
-	.name = "Pentium M",
-	.tr = BIT(6),
-	.bts = BIT(7),
-	.btint = BIT(8),
-	.field_size = 4,
-	.record_size = 12,
-};
+/* 17.13 and 17.14: no CPL bits. */
+static const struct ds_configuration pentium_m = {.name = "Pentium M", P6_BITS, FIELDS_OF_4};
+static const struct ds_configuration core_duo = {.name = "Core Duo", P6_BITS, FIELDS_OF_4};
 
-static const struct ds_configuration core_duo = {
-	.name = "Core Duo",
-	.tr = BIT(6),
-	.bts = BIT(7),
-	.btint = BIT(8),
-	.field_size = 4,
-	.record_size = 12,
-};
-
-/* SDM Vol 3 (2016), 17.5: IA32_DEBUGCTL. Erratum AR62 of the Core 2 specification updates. */
+/* Erratum AR62 of the Core 2 specification updates. PEBS: table 18-10. */
 static const struct ds_configuration core2 = {
 	.name = "Core 2",
-	.tr = BIT(6),
-	.bts = BIT(7),
-	.btint = BIT(8),
-	.off_os = BIT(9),
-	.off_usr = BIT(10),
+	P6_BITS,
+	P6_FILTERS,
 	.filter_changes_from = true,
-	.pebs_counters = BIT(0), /* table 18-10 */
-	.field_size = 8,
-	.record_size = 24,
+	.pebs_counters = BIT(0),
+	FIELDS_OF_8,
 };
 
-/* The same bits; Bonnell to Goldmont. PEBS: SDM Vol 3, tables 18-10 and 18-19. */
+/* Bonnell to Goldmont. PEBS: SDM Vol 3, tables 18-10 and 18-19. */
 static const struct ds_configuration atom = {
 	.name = "Atom",
-	.tr = BIT(6),
-	.bts = BIT(7),
-	.btint = BIT(8),
-	.off_os = BIT(9),
-	.off_usr = BIT(10),
+	P6_BITS,
+	P6_FILTERS,
 	.pebs_counters = BIT(0),
 	.pebs_reserved = true,
-	.field_size = 8,
-	.record_size = 24,
+	FIELDS_OF_8,
 };
 
-/* SDM Vol 3 (2016), 17.6: the same bits; a row of its own for the name. */
+/* SDM Vol 3 (2016), 17.6. PEBS: figure 18-21. */
 static const struct ds_configuration nehalem = {
 	.name = "Nehalem and later",
-	.tr = BIT(6),
-	.bts = BIT(7),
-	.btint = BIT(8),
-	.off_os = BIT(9),
-	.off_usr = BIT(10),
-	.pebs_counters = BIT(0) | BIT(1) | BIT(2) | BIT(3), /* figure 18-21 */
-	.field_size = 8,
-	.record_size = 24,
+	P6_BITS,
+	P6_FILTERS,
+	.pebs_counters = BIT(0) | BIT(1) | BIT(2) | BIT(3),
+	FIELDS_OF_8,
 };
 
 const struct ds_configuration *ds_configuration = &nehalem;
+
+/* Models that are not listed are as Nehalem. */
+static const struct {
+	uint8_t model;
+	const struct ds_configuration *is;
+} family_6[] = {
+	{0x09, &pentium_m}, {0x0d, &pentium_m}, {0x0e, &core_duo},
+	{0x0f, &core2},	    {0x16, &core2},		       /* Merom */
+	{0x17, &core2},	    {0x1d, &core2},		       /* Penryn */
+	{0x1c, &atom},	    {0x26, &atom},		       /* Bonnell */
+	{0x27, &atom},	    {0x35, &atom},	{0x36, &atom}, /* Saltwell */
+	{0x37, &atom},	    {0x4a, &atom},	{0x4c, &atom},
+	{0x4d, &atom},	    {0x5a, &atom},	{0x5d, &atom}, /* Silvermont */
+	{0x5c, &atom},	    {0x5f, &atom},		       /* Goldmont */
+};
 
 const struct ds_configuration *ds_find_configuration(unsigned family, unsigned model)
 {
 	if (family == 15)
 		return &netburst;
-	if (family != 6)
-		return &nehalem;
-	switch (model) {
-	case 0x09:
-	case 0x0d:
-		return &pentium_m;
-	case 0x0e:
-		return &core_duo;
-	case 0x0f: /* Merom */
-	case 0x16:
-	case 0x17: /* Penryn */
-	case 0x1d:
-		return &core2;
-	case 0x1c: /* Bonnell */
-	case 0x26:
-	case 0x27: /* Saltwell */
-	case 0x35:
-	case 0x36:
-	case 0x37: /* Silvermont */
-	case 0x4a:
-	case 0x4c:
-	case 0x4d:
-	case 0x5a:
-	case 0x5d:
-	case 0x5c: /* Goldmont */
-	case 0x5f:
-		return &atom;
-	default:
-		return &nehalem;
-	}
+	for (unsigned i = 0; family == 6 && i < sizeof(family_6) / sizeof(family_6[0]); i++)
+		if (family_6[i].model == model)
+			return family_6[i].is;
+	return &nehalem;
 }
 
 bool ds_is_suspended_by_pt(unsigned family, unsigned model)

@@ -95,23 +95,19 @@ void ds_probe(struct ds_caps *caps, struct ds_idle *idle)
 
 const char *ds_status_text(enum ds_status status)
 {
-	switch (status) {
-	case DS_NOT_PROBED:
-		return "not probed";
-	case DS_PRESENT:
-		return "present";
-	case DS_NOT_INTEL:
-		return "not an Intel processor: only these have BTS";
-	case DS_NOT_ENUMERATED:
-		return "this processor has no Debug Store";
-	case DS_BTS_UNAVAILABLE:
-		return "BTS is turned off in the BIOS, or not there";
-	case DS_PT_ACTIVE:
-		return "Processor Trace is on and suspends BTS: turn it off in the BIOS, or on the host";
-	case DS_ENUMERATED_BUT_ABSENT:
-		return "BTS is enumerated but absent: bts_enumerated_is_present says which MSR refuses it";
-	}
-	return "unknown";
+	static const char *const texts[] = {
+		[DS_NOT_PROBED] = "not probed",
+		[DS_PRESENT] = "present",
+		[DS_NOT_INTEL] = "not an Intel processor: only these have BTS",
+		[DS_NOT_ENUMERATED] = "this processor has no Debug Store",
+		[DS_BTS_UNAVAILABLE] = "BTS is turned off in the BIOS, or not there",
+		[DS_PT_ACTIVE] = "Processor Trace is on and suspends BTS: turn it off in the BIOS, "
+				 "or on the host",
+		[DS_ENUMERATED_BUT_ABSENT] = "BTS is enumerated but absent: "
+					     "bts_enumerated_is_present says which MSR refuses it",
+	};
+
+	return texts[status];
 }
 
 static struct ds_caps adopted;

@@ -195,43 +195,32 @@ static bool all_mapped(const struct space *space, uint64_t address, size_t bytes
 	return true;
 }
 
-/* The next piece of [address, end) that does not cross a page: where it stands, and its length. */
-static uint8_t *piece(const struct space *space, uint64_t address, uint64_t end, size_t *bytes)
+static int transfer(const struct space *space, uint64_t address, uint8_t *buffer, size_t bytes,
+		    bool write)
 {
-	uint64_t offset = address % PAGE_SIZE;
+	if (!all_mapped(space, address, bytes))
+		return -EFAULT;
+	while (bytes) {
+		uint64_t offset = address % PAGE_SIZE, left = PAGE_SIZE - offset;
+		size_t piece = bytes < left ? bytes : left;
+		uint8_t *page = (uint8_t *)direct(*find(space, address) & PTE_ADDRESS) + offset;
 
-	*bytes = end - address < PAGE_SIZE - offset ? end - address : PAGE_SIZE - offset;
-	return (uint8_t *)direct(*find(space, address) & PTE_ADDRESS) + offset;
+		memcpy(write ? page : buffer, write ? buffer : page, piece);
+		address += piece;
+		buffer += piece;
+		bytes -= piece;
+	}
+	return 0;
 }
 
 int space_read(const struct space *space, uint64_t address, void *buffer, size_t bytes)
 {
-	uint8_t *to = buffer;
-	size_t length;
-
-	if (!all_mapped(space, address, bytes))
-		return -EFAULT;
-	for (uint64_t at = address; at < address + bytes; at += length, to += length) {
-		const uint8_t *page = piece(space, at, address + bytes, &length);
-
-		memcpy(to, page, length);
-	}
-	return 0;
+	return transfer(space, address, buffer, bytes, false);
 }
 
 int space_write(const struct space *space, uint64_t address, const void *buffer, size_t bytes)
 {
-	const uint8_t *from = buffer;
-	size_t length;
-
-	if (!all_mapped(space, address, bytes))
-		return -EFAULT;
-	for (uint64_t at = address; at < address + bytes; at += length, from += length) {
-		uint8_t *page = piece(space, at, address + bytes, &length);
-
-		memcpy(page, from, length);
-	}
-	return 0;
+	return transfer(space, address, (uint8_t *)(uintptr_t)buffer, bytes, true);
 }
 
 /* --- The space that is loaded --- */
