@@ -89,32 +89,30 @@ static const void *device_memory(uint64_t physical, uint64_t bytes)
 	return (const void *)mmio_map(physical, bytes);
 }
 
+/* `error` is what is missing; NULL: nothing. */
+static void require(const char *error)
+{
+	if (error)
+		refuse("%s", error);
+}
+
 static void start_memory(void)
 {
-	const char *error;
-
 	page_init(&info);
 	if (page_total() * PAGE_SIZE < LEAST_MEMORY)
 		refuse("%lu KiB of usable memory above the kernel; it needs %lu",
 		       page_total() * PAGE_SIZE / 1024, LEAST_MEMORY / 1024);
-	error = vm_init(&info);
-	if (error)
-		refuse("%s", error);
+	require(vm_init(&info));
 	console_print_notes(console_move(device_memory));
 }
 
 static void start_clocks(void)
 {
-	const char *error = lapic_init();
-
-	if (!error && options.x2apic && !lapic_enable_x2apic())
-		error = "x2apic: this processor has no x2APIC mode";
-	if (!error) {
-		interrupt_take_pending();
-		error = time_init();
-	}
-	if (error)
-		refuse("%s", error);
+	require(lapic_init());
+	if (options.x2apic && !lapic_enable_x2apic())
+		require("x2apic: this processor has no x2APIC mode");
+	interrupt_take_pending();
+	require(time_init());
 }
 
 static void start_first_task(void)

@@ -56,7 +56,7 @@ int memcmp(const void *a, const void *b, size_t bytes)
 
 size_t strlen(const char *s)
 {
-	return strnlen(s, SIZE_MAX);
+	return strnlen(s, PTRDIFF_MAX);
 }
 
 size_t strnlen(const char *s, size_t most)
@@ -70,7 +70,7 @@ size_t strnlen(const char *s, size_t most)
 
 int strcmp(const char *a, const char *b)
 {
-	return strncmp(a, b, SIZE_MAX);
+	return strncmp(a, b, PTRDIFF_MAX);
 }
 
 int strncmp(const char *a, const char *b, size_t most)

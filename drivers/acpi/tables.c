@@ -93,8 +93,7 @@ enum {
 	AML_ZERO = 0x00,
 	AML_ONE = 0x01,
 	AML_NAME = 0x08,
-	AML_BYTE = 0x0a,
-	AML_WORD = 0x0b,
+	AML_BYTE = 0x0a, /* WORD is between: 1 << (prefix - AML_BYTE) bytes follow */
 	AML_DWORD = 0x0c,
 	AML_PACKAGE = 0x12,
 };
@@ -116,35 +115,25 @@ static bool take(struct aml *aml, uint8_t *byte)
 	return true;
 }
 
-static bool take_byte_of(struct aml *aml, unsigned size, uint8_t *low)
-{
-	if ((size_t)(aml->end - aml->at) < size)
-		return false;
-	*low = aml->at[0];
-	aml->at += size;
-	return true;
-}
-
 /* An integer constant; SLP_TYP has three bits, so the lowest byte is enough. */
 static bool take_integer(struct aml *aml, uint8_t *value)
 {
 	uint8_t prefix;
+	size_t size;
+
 	if (!take(aml, &prefix))
 		return false;
-	switch (prefix) {
-	case AML_ZERO:
-	case AML_ONE:
-		*value = prefix;
+	*value = prefix;
+	if (prefix == AML_ZERO || prefix == AML_ONE)
 		return true;
-	case AML_BYTE:
-		return take_byte_of(aml, 1, value);
-	case AML_WORD:
-		return take_byte_of(aml, 2, value);
-	case AML_DWORD:
-		return take_byte_of(aml, 4, value);
-	default:
+	if (prefix < AML_BYTE || prefix > AML_DWORD)
 		return false;
-	}
+	size = 1u << (prefix - AML_BYTE);
+	if ((size_t)(aml->end - aml->at) < size)
+		return false;
+	*value = aml->at[0];
+	aml->at += size;
+	return true;
 }
 
 static bool take_package(struct aml aml, struct acpi_s5 *s5)

@@ -255,11 +255,6 @@ void lapic_timer_set_vector(uint8_t vector)
 	apic_write(APIC_LVT_TIMER, vector);
 }
 
-void lapic_timer_start(uint32_t ticks)
-{
-	apic_write(APIC_TIMER_INITIAL, ticks);
-}
-
 void lapic_timer_stop(void)
 {
 	apic_write(APIC_TIMER_INITIAL, 0);
@@ -291,5 +286,5 @@ void lapic_timer_start_us(uint64_t microseconds)
 		ticks = seconds * frequency + microseconds % SECOND_US * frequency / SECOND_US;
 	if (ticks > UINT32_MAX)
 		ticks = UINT32_MAX;
-	lapic_timer_start(ticks ? (uint32_t)ticks : 1);
+	apic_write(APIC_TIMER_INITIAL, ticks ? (uint32_t)ticks : 1);
 }

@@ -103,9 +103,8 @@ void lapic_timer_set_vector(uint8_t vector); /* stopped, unmasked. Each CPU */
  * beyond the counter's range expires when the range does. Needs lapic_timer_set_frequency().
  */
 void lapic_timer_start_us(uint64_t microseconds);
-void lapic_timer_start(uint32_t ticks); /* ticks > 0 */
-void lapic_timer_stop(void);		/* an interrupt already pending still arrives */
-uint32_t lapic_timer_remaining(void);	/* ticks; 0: stopped or expired */
+void lapic_timer_stop(void);	      /* an interrupt already pending still arrives */
+uint32_t lapic_timer_remaining(void); /* ticks; 0: stopped or expired */
 
 /* Lets the timer count down from its largest value without any interrupt, to be measured. */
 void lapic_timer_run_masked(void);

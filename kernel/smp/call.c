@@ -45,12 +45,6 @@ static void kicked(struct trap_frame *frame)
 	this_cpu()->reschedule = true;
 }
 
-void smp_init_calls(void)
-{
-	interrupt_set_handler(VECTOR_CALL, interrupt);
-	interrupt_set_handler(VECTOR_KICK, kicked);
-}
-
 /* Pauses tracing while it spins, as spin_wait() does. */
 static void wait(const struct cpu *self, const struct smp_call *call)
 {
@@ -145,8 +139,10 @@ static bool stop(struct trap_frame *frame)
 		__asm__ volatile("cli; hlt");
 }
 
-void smp_init_stop(void)
+void smp_init_calls(void)
 {
+	interrupt_set_handler(VECTOR_CALL, interrupt);
+	interrupt_set_handler(VECTOR_KICK, kicked);
 	nmi_add_handler(stop);
 }
 

@@ -51,8 +51,7 @@ void smp_flush(uint64_t start, uint64_t bytes);
  */
 void smp_stop_others(void);
 
-/* Boot; for start.c. */
+/* For start.c: takes the interrupts of all above. Boot. */
 void smp_init_calls(void);
-void smp_init_stop(void);
 
 #endif

@@ -156,7 +156,6 @@ void smp_start(const struct boot_info *info)
 	cpu_by_index(0)->apic_id = self;
 	atomic_store(&cpu_by_index(0)->online, true);
 	smp_init_calls();
-	smp_init_stop();
 	if (acpi_cpu_count() == 1)
 		return;
 	start_page = find_low_page(info);

@@ -21,11 +21,27 @@ static struct trace_context *get_context(struct task *task, struct trace_context
 	return task->trace;
 }
 
-static void get_cpu_context(struct trace_context *context)
+static int get_task_context(struct task *task, struct trace_context **context)
+{
+	struct trace_context *fresh = area_alloc(1, VM_WRITE);
+
+	if (!fresh)
+		return -ENOMEM;
+	*context = get_context(task, fresh);
+	if (*context != fresh)
+		area_free(fresh, 1);
+	return *context ? 0 : -ESRCH;
+}
+
+static int get_cpu_context(unsigned index, struct trace_context **context)
 {
 	SPIN_GUARD(&attachments);
 
-	context->references++;
+	if (index >= cpu_count() || !atomic_load(&cpu_by_index(index)->online))
+		return -EINVAL;
+	*context = &cpu_by_index(index)->trace->context;
+	(*context)->references++;
+	return 0;
 }
 
 /* One attachment less. True: it was the last, and the scheduler finds the context no more. */
@@ -61,49 +77,21 @@ static void unlink_tracer(void *argument)
 	tracer->context = NULL;
 }
 
-static int refuse(struct tracer *tracer, int error)
+int trace_link(struct task *task, unsigned index, struct tracer *tracer)
 {
-	trace_unclaim(&tracer->claim);
-	trace_units[tracer->unit]->free(tracer);
-	return error;
-}
+	int error = trace_claim(&tracer->claim, tracer->unit);
 
-static int start_tracer(struct trace_context *context, struct tracer *tracer)
-{
-	tracer->context = context;
-	trace_perform(context, link_tracer, tracer);
+	if (!error)
+		error = task ? get_task_context(task, &tracer->context)
+			     : get_cpu_context(index, &tracer->context);
+	if (error) {
+		trace_unclaim(&tracer->claim);
+		trace_units[tracer->unit]->free(tracer);
+		return error;
+	}
+	trace_perform(tracer->context, link_tracer, tracer);
 	trace_settle();
 	return 0;
-}
-
-int trace_link(struct task *task, struct tracer *tracer)
-{
-	int error = trace_claim(&tracer->claim, tracer->unit);
-	struct trace_context *fresh, *context;
-
-	if (error)
-		return refuse(tracer, error);
-	fresh = area_alloc(1, VM_WRITE);
-	if (!fresh)
-		return refuse(tracer, -ENOMEM);
-	context = get_context(task, fresh);
-	if (context != fresh)
-		area_free(fresh, 1);
-	return context ? start_tracer(context, tracer) : refuse(tracer, -ESRCH);
-}
-
-int trace_link_cpu(unsigned index, struct tracer *tracer)
-{
-	struct trace_context *context;
-	int error = trace_claim(&tracer->claim, tracer->unit);
-
-	if (error)
-		return refuse(tracer, error);
-	if (index >= cpu_count() || !atomic_load(&cpu_by_index(index)->online))
-		return refuse(tracer, -EINVAL);
-	context = &cpu_by_index(index)->trace->context;
-	get_cpu_context(context);
-	return start_tracer(context, tracer);
 }
 
 bool trace_detach(struct tracer *tracer)

@@ -83,12 +83,12 @@ void trace_settle(void);
 /* --- attach.c --- */
 
 /*
- * Attaches a tracer that a unit has made, to a task or to CPU `index`, and starts to record.
+ * Attaches a tracer that a unit has made, to a task or, if that is NULL, to CPU `index`, and starts
+ * to record.
  * -ESRCH: the task has ended; -ENOMEM; -EINVAL: no such CPU; -EBUSY: as trace_claim(). An error
  * frees the tracer.
  */
-int trace_link(struct task *task, struct tracer *tracer);
-int trace_link_cpu(unsigned index, struct tracer *tracer);
+int trace_link(struct task *task, unsigned index, struct tracer *tracer);
 
 /* --- claim.c --- */
 

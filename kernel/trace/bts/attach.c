@@ -3,28 +3,27 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/private.h"
 
-int bts_attach(struct task *task, const struct bts_options *options, struct tracer **result)
+static int attach_tracer(struct task *task, unsigned index, const struct bts_options *options,
+			 struct tracer **result)
 {
 	struct bts_tracer *tracer = NULL;
 	int error = tracer_create(options, &tracer);
 
 	if (!error)
-		error = trace_link(task, &tracer->base);
+		error = trace_link(task, index, &tracer->base);
 	if (!error)
 		*result = &tracer->base;
 	return error;
 }
 
+int bts_attach(struct task *task, const struct bts_options *options, struct tracer **result)
+{
+	return attach_tracer(task, 0, options, result);
+}
+
 int bts_attach_cpu(unsigned index, const struct bts_options *options, struct tracer **result)
 {
-	struct bts_tracer *tracer = NULL;
-	int error = tracer_create(options, &tracer);
-
-	if (!error)
-		error = trace_link_cpu(index, &tracer->base);
-	if (!error)
-		*result = &tracer->base;
-	return error;
+	return attach_tracer(NULL, index, options, result);
 }
 
 int bts_attach_all_cpus(const struct bts_options *options, struct tracer **tracers)

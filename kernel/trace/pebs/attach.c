@@ -12,12 +12,24 @@ static void begin_recording(void *argument)
 	tracer->admitted = true;
 }
 
-/* It is attached, and records once it has been found a counter. */
-static int admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_options *options,
-		 struct tracer **result)
+/* It records once it has been found a counter: on `index`, or on ALL_CPUS where the task may run.
+ */
+static int attach_tracer(struct task *task, unsigned index, const struct pebs_options *options,
+			 struct tracer **result)
 {
-	int error = pebs_admit(tracer, index, options);
+	struct pebs_tracer *tracer = NULL;
+	int error = pebs_create(options, &tracer);
 
+	if (error)
+		return error;
+	if (task)
+		format(tracer->name, sizeof(tracer->name), "tracer of task %u", task->pid);
+	else
+		format(tracer->name, sizeof(tracer->name), "tracer of CPU %u", index);
+	error = trace_link(task, index, &tracer->base);
+	if (error)
+		return error;
+	error = pebs_admit(tracer, index, options);
 	if (error) {
 		trace_detach(&tracer->base);
 		return error;
@@ -30,26 +42,12 @@ static int admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_o
 
 int pebs_attach(struct task *task, const struct pebs_options *options, struct tracer **result)
 {
-	struct pebs_tracer *tracer = NULL;
-	int error = pebs_create(options, &tracer);
-
-	if (error)
-		return error;
-	format(tracer->name, sizeof(tracer->name), "tracer of task %u", task->pid);
-	error = trace_link(task, &tracer->base);
-	return error ? error : admit(tracer, ALL_CPUS, options, result);
+	return attach_tracer(task, ALL_CPUS, options, result);
 }
 
 int pebs_attach_cpu(unsigned index, const struct pebs_options *options, struct tracer **result)
 {
-	struct pebs_tracer *tracer = NULL;
-	int error = pebs_create(options, &tracer);
-
-	if (error)
-		return error;
-	format(tracer->name, sizeof(tracer->name), "tracer of CPU %u", index);
-	error = trace_link_cpu(index, &tracer->base);
-	return error ? error : admit(tracer, index, options, result);
+	return attach_tracer(NULL, index, options, result);
 }
 
 /* --- Reading --- */

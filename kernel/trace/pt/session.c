@@ -287,7 +287,7 @@ static int take_buffer(struct insntrace_buffer *buffer, unsigned pid)
 /* What was taken. An error gives the buffer back. */
 static int link_thread(struct insntrace_buffer *buffer, struct task *task)
 {
-	int error = trace_link(task, &buffer->base);
+	int error = trace_link(task, 0, &buffer->base);
 
 	if (!error)
 		atomic_store(&buffer->linked, true);
