@@ -3,7 +3,7 @@
 
 #include "drivers/cpuid.h"
 #include "drivers/msr.h"
-#include "kernel/mm/area.h"
+#include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"

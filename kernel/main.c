@@ -27,20 +27,19 @@
 #include "lib/console.h"
 #include "lib/uart.h"
 
-#define LOAD	     0x100000ul /* linker.ld */
 #define LEAST_MEMORY (8ul << 20)
 
 static struct boot_info info;
 
 /* linker.ld: what is loaded, and what tools/checksum wrote. */
-extern const uint64_t text_start[], text_loaded_end[], rodata_start[], rodata_loaded_end[];
+extern const uint64_t text_loaded_end[], rodata_start[], rodata_loaded_end[];
 extern const uint64_t data_start[], image_checksum[];
 extern const char boot_loaded_end[];
 
 /* Before anything is written to. The entry page is at its physical address, mapped high as well. */
 static bool image_is_whole(void)
 {
-	uint64_t sum = checksum(0, direct(LOAD), direct((uint64_t)boot_loaded_end));
+	uint64_t sum = checksum(0, direct(KERNEL_LOAD), direct((uint64_t)boot_loaded_end));
 
 	sum = checksum(sum, text_start, text_loaded_end);
 	sum = checksum(sum, rodata_start, rodata_loaded_end);
@@ -60,12 +59,12 @@ static void read_boot_information(uint32_t magic, uint64_t physical, bool whole)
 {
 	const char *error = boot_info_read(&info, magic, physical, boot_memory_at);
 	const char *line = info.command_line;
-	bool understood, speed;
-	const char *notes;
+	const char *fault, *notes;
+	bool speed;
 
 	if (info.protocol == BOOT_MULTIBOOT1)
 		line = cmdline_skip_file_name(line);
-	understood = options_read(line);
+	fault = options_read(line);
 	speed = uart_can_give((uint32_t)options.baud);
 	notes = console_open(options.console, speed ? (uint32_t)options.baud : 115200, &info,
 			     boot_memory_at);
@@ -76,8 +75,8 @@ static void read_boot_information(uint32_t magic, uint64_t physical, bool whole)
 		refuse("this image is damaged: its checksum is not that of what was built");
 	if (error)
 		refuse("boot information: %s", error);
-	if (!understood)
-		refuse("command line: %s", options_error());
+	if (fault)
+		refuse("command line: %s", fault);
 	if (!speed)
 		refuse("command line: baud=%lu: a serial port gives 300 to 115200, near a divisor of "
 		       "115200",

@@ -41,20 +41,14 @@ static const struct option words[] = {
 	{FLAG_OPTION("trace_raw", options.trace_raw)},
 };
 
-static char error[512];
-
-bool options_read(const char *line)
+const char *options_read(const char *line)
 {
+	static char error[512];
 	bool valid =
 		cmdline_parse(line, words, sizeof(words) / sizeof(words[0]), error, sizeof(error));
 
 	/* Another one in each run, and short enough to be typed again. */
 	if (!options.seed)
 		options.seed = (uint32_t)tsc_read() | 1;
-	return valid;
-}
-
-const char *options_error(void)
-{
-	return error;
+	return valid ? NULL : error;
 }

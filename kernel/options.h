@@ -40,10 +40,9 @@ enum { UNSAFE_NO, UNSAFE_YES, UNSAFE_FORCE };
 extern struct options options;
 
 /*
- * False with a sentence in options_error() that names the word and lists the words there are. All
- * other words count.
+ * NULL, or a sentence that names the word at fault and lists the words there are. All other words
+ * count. Boot.
  */
-bool options_read(const char *line);
-const char *options_error(void);
+const char *options_read(const char *line);
 
 #endif

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/panic.h"
 
 #include "kernel/console.h"
 #include "kernel/cpu.h"

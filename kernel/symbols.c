@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/symbols.h"
 
-#include "kernel/image.h"
+#include "kernel/mm/page.h"
 #include "lib/format.h"
 #include "lib/string.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Linear addresses are taken upwards from AREA_START and used again for areas of the same size.
-#include "kernel/mm/area.h"
+#include "kernel/mm/vm.h"
 
 #include "drivers/cpuid.h"
 #include "drivers/mmio.h"

@@ -5,7 +5,6 @@
 // Nothing is touched before it is used: boot stays short on machines with much memory.
 #include "kernel/mm/page.h"
 
-#include "kernel/image.h"
 #include "kernel/lock.h"
 #include "lib/string.h"
 
@@ -151,16 +150,6 @@ void page_free_run(uint64_t physical, unsigned order)
 
 	push(physical, order);
 	free_pages += 1ul << order;
-}
-
-uint64_t page_alloc(void)
-{
-	return page_alloc_run(0);
-}
-
-void page_free(uint64_t physical)
-{
-	page_free_run(physical, 0);
 }
 
 void page_keep_back(uint64_t pages)

@@ -11,6 +11,13 @@
 
 #define PAGE_SIZE 4096ul
 
+/* Where the linker put the parts of the kernel (linker.ld). */
+#define KERNEL_BASE 0xffffffff80000000ul
+#define KERNEL_LOAD 0x100000ul
+
+extern const uint64_t text_start[], text_end[], rodata_end[];
+extern uint8_t kernel_end[];
+
 /* All RAM that page_alloc() hands out stands readable and writable from here on. */
 #define DIRECT_MAP 0xffff800000000000ul
 
@@ -22,17 +29,23 @@ static inline void *direct(uint64_t physical)
 /* Takes over the usable memory that `info` names, less what the kernel occupies. Once, at boot. */
 void page_init(const struct boot_info *info);
 
-/* A zeroed page's physical address, or 0 when memory is out. */
-uint64_t page_alloc(void);
-void page_free(uint64_t physical);
-
 /*
- * The same for 1 << order pages, contiguous and aligned to their size; 0, too, where no such run is
- * left. They are freed as they were allocated.
+ * The physical address of 1 << order zeroed pages, contiguous and aligned to their size, or 0 where
+ * no such run is left. They are freed as they were allocated.
  */
 enum { PAGE_ORDER_MOST = 8 };
 uint64_t page_alloc_run(unsigned order);
 void page_free_run(uint64_t physical, unsigned order);
+
+static inline uint64_t page_alloc(void)
+{
+	return page_alloc_run(0);
+}
+
+static inline void page_free(uint64_t physical)
+{
+	page_free_run(physical, 0);
+}
 
 /* Memory is out for page_alloc() while no more than `pages` are free; 0 at boot. For tests. */
 void page_keep_back(uint64_t pages);

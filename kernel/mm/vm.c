@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/vm.h"
 
-#include "kernel/image.h"
 #include "kernel/lock.h"
+#include "kernel/mm/page.h"
 
 #include <stddef.h>
 

@@ -71,4 +71,14 @@ uint64_t vm_root(void);
 /* Takes up the kernel's address space on a CPU that comes from the boot tables. */
 void vm_load(void);
 
+/*
+ * Areas: runs of zeroed pages, contiguous in linear memory only, each with a not-present page
+ * before and behind it, so that an overrun faults instead of spreading. Stacks, DS areas and trace
+ * buffers are areas. NULL when memory is out; nothing is kept then. Task context; takes locks.
+ */
+void *area_alloc(size_t pages, unsigned flags);
+
+/* `area` NULL is allowed. `pages` as it was asked for. */
+void area_free(void *area, size_t pages);
+
 #endif

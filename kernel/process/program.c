@@ -2,7 +2,7 @@
 #include "kernel/process/program.h"
 #include "abi/errno.h"
 #include "kernel/end.h"
-#include "kernel/mm/area.h"
+#include "kernel/mm/vm.h"
 #include "lib/elf.h"
 #include "lib/format.h"
 #include "lib/string.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/panic.h"
+#include "kernel/end.h"
 #include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
 #include "kernel/sched/sched.h"

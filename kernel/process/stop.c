@@ -20,14 +20,9 @@ void attachments_look(struct process *process)
 }
 
 /* Nothing of the tracee is recorded for this tracer until it hears of it and lets it go on. */
-static bool waits_for_tracer(const struct attachment *at)
+static bool waits_for_tracer(const struct tracer *buffer, bool told)
 {
-	return at->trace && !at->told && trace_is_held(at->trace);
-}
-
-static bool samples_wait_for_tracer(const struct attachment *at)
-{
-	return at->samples && !at->told_samples && trace_is_held(at->samples);
+	return buffer && !told && trace_is_held(buffer);
 }
 
 /* The status of a stop that is due; 0: none is. */
@@ -35,9 +30,9 @@ static int next_stop(const struct attachment *at)
 {
 	if (at->stop || at->due)
 		return at->stop ? 0 : at->due;
-	if (waits_for_tracer(at) && !(at->config.flags & PTRACE_BTS_SIGNAL_TRACEE))
+	if (waits_for_tracer(at->trace, at->told) && !(at->config.flags & PTRACE_BTS_SIGNAL_TRACEE))
 		return EVENT(PTRACE_EVENT_BTS, (int)at->config.signal);
-	if (samples_wait_for_tracer(at))
+	if (waits_for_tracer(at->samples, at->told_samples))
 		return EVENT(PTRACE_EVENT_PEBS, (int)at->samples_config.signal);
 	return 0;
 }
@@ -45,7 +40,8 @@ static int next_stop(const struct attachment *at)
 /* The buffer's signal is to be sent to the tracee, and is not on its way. */
 static bool is_signal_due(const struct attachment *at)
 {
-	return at->config.flags & PTRACE_BTS_SIGNAL_TRACEE && waits_for_tracer(at) &&
+	return at->config.flags & PTRACE_BTS_SIGNAL_TRACEE &&
+	       waits_for_tracer(at->trace, at->told) &&
 	       !(at->tracee->pending & 1u << at->config.signal);
 }
 
@@ -147,7 +143,7 @@ unsigned attachments_deliver(struct process *self, unsigned signal)
 	self->resume_signal = 0;
 	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
 		at->delivery = true;
-		at->told = waits_for_tracer(at) && at->config.signal == signal &&
+		at->told = waits_for_tracer(at->trace, at->told) && at->config.signal == signal &&
 			   at->config.flags & PTRACE_BTS_SIGNAL_TRACEE;
 		report_stop(at, WAIT_STOPPED((int)signal), &self->causes[signal]);
 	}

@@ -15,8 +15,8 @@ struct ptrace_call {
 /* What a request does. Returns what the call does, errors as in the manual pages. */
 typedef long ptrace_request(const struct ptrace_call *call);
 
-/* inspect.c, attach.c */
-ptrace_request ptrace_traceme, ptrace_set_options, ptrace_get_message, ptrace_get_siginfo;
+/* inspect.c */
+ptrace_request ptrace_set_options, ptrace_get_message, ptrace_get_siginfo;
 ptrace_request ptrace_get_registers, ptrace_set_registers, ptrace_peek_register;
 ptrace_request ptrace_poke_register, ptrace_peek_word, ptrace_poke_word;
 

@@ -4,7 +4,7 @@
 #include "kernel/sched/sched.h"
 
 #include "kernel/cpu.h"
-#include "kernel/panic.h"
+#include "kernel/end.h"
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
 #include "kernel/trace/cpu.h"

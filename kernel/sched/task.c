@@ -2,8 +2,8 @@
 #include "kernel/sched/task.h"
 
 #include "kernel/cpu.h"
-#include "kernel/mm/area.h"
-#include "kernel/panic.h"
+#include "kernel/end.h"
+#include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
 #include "kernel/trace/cpu.h"

@@ -4,7 +4,7 @@
 #include "drivers/clock/clock.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
-#include "kernel/mm/area.h"
+#include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"

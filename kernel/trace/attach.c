@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Who traces whom.
-#include "kernel/mm/area.h"
+#include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"

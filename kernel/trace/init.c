@@ -3,9 +3,9 @@
 
 #include "drivers/pt/pt.h"
 #include "kernel/console.h"
-#include "kernel/mm/area.h"
+#include "kernel/end.h"
 #include "kernel/mm/page.h"
-#include "kernel/panic.h"
+#include "kernel/mm/vm.h"
 #include "kernel/trace/context.h"
 
 static struct ds_found found_at_boot;

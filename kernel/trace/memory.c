@@ -2,7 +2,7 @@
 #include "kernel/trace/memory.h"
 
 #include "kernel/lock.h"
-#include "kernel/mm/area.h"
+#include "kernel/mm/vm.h"
 #include "kernel/trace/trace.h"
 #include "lib/string.h"
 

@@ -4,7 +4,7 @@
 #include "drivers/apic/lapic.h"
 #include "drivers/msr.h"
 #include "kernel/cpu.h"
-#include "kernel/panic.h"
+#include "kernel/end.h"
 #include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/cpu.h"

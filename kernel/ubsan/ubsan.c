@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the compiler's checks call when one fails. Their arguments differ, but for the first: data
 // that begins with a place in the source.
-#include "kernel/panic.h"
+#include "kernel/end.h"
 
 #include <stdint.h>
 

@@ -8,7 +8,7 @@
 #include "kernel/main.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
-#include "kernel/panic.h"
+#include "kernel/end.h"
 #include "kernel/sched/sched.h"
 #include "kernel/symbols.h"
 #include "kernel/time.h"

@@ -6,7 +6,7 @@
 #ifndef SPOOR_TESTS_LIB_CODE_H
 #define SPOOR_TESTS_LIB_CODE_H
 
-#include "kernel/image.h"
+#include "kernel/mm/page.h"
 #include "lib/string.h"
 
 #include <stdbool.h>

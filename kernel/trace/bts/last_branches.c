@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // "How did I get here": the founding use of BTS.
 #include "kernel/console.h"
-#include "kernel/panic.h"
+#include "kernel/end.h"
 #include "kernel/symbols.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The buffer that a CPU's hardware writes in the linear shape. It stands from boot on, so that
 // nothing can be short of it when recording has to start.
-#include "kernel/panic.h"
+#include "kernel/end.h"
 #include "kernel/trace/bts/private.h"
 #include "kernel/trace/memory.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Where branches begin and cease to be recorded, and in which shape.
-#include "kernel/panic.h"
+#include "kernel/end.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/private.h"
 #include "kernel/trace/bts/record.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/mm/area.h"
+#include "kernel/mm/vm.h"
 #include "kernel/trace/bts/private.h"
 #include "kernel/trace/bts/record.h"
 #include "kernel/trace/memory.h"

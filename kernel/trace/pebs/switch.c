@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Where events begin and cease to be counted and sampled.
 #include "kernel/console.h"
-#include "kernel/panic.h"
+#include "kernel/end.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/pebs/private.h"

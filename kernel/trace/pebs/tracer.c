@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A tracer with its buffer, what it is charged, and what of a sample it may see.
-#include "kernel/mm/area.h"
+#include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/pebs/private.h"

@@ -3,7 +3,7 @@
  */
 #include "drivers/apic/lapic.h"
 #include "drivers/cpuid.h"
-#include "kernel/image.h"
+#include "kernel/mm/page.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/code.h"

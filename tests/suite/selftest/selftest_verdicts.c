@@ -5,7 +5,7 @@
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/mm/page.h"
-#include "kernel/panic.h"
+#include "kernel/end.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
 #include "kernel/watchdog.h"
