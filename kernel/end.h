@@ -34,8 +34,8 @@ int end_rc(enum verdict verdict);
 _Noreturn void refuse(const char *template, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * The end when the kernel itself is wrong. Tracing is stopped on this CPU before anything is printed.
- * Any context, NMI included.
+ * The end when the kernel itself is wrong. Tracing is stopped on this CPU before anything is
+ * printed. Any context, NMI included.
  */
 _Noreturn void panic(const char *template, ...) __attribute__((format(printf, 1, 2)));
 

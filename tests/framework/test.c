@@ -4,9 +4,9 @@
 
 #include "kernel/console.h"
 #include "kernel/cpu.h"
+#include "kernel/end.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
-#include "kernel/end.h"
 #include "kernel/sched/task.h"
 #include "kernel/symbols.h"
 #include "kernel/trap/trap.h"
