@@ -18,7 +18,7 @@ $(BUILD)/linux/root.img: tests/linux/disk-init $(BUILD)/linux/verdict $(if $(PAC
 $(BUILD)/linux/initrd: tests/linux/init tests/linux/program.gdb $(addprefix $(BUILD)/linux/,program long spin lockup verdict) tools/linux
 	@tools/linux build
 
-$(BUILD)/linux/long: private NASM_ROUNDS := -DROUNDS=8200 -DCALLS=16
+$(BUILD)/linux/long: private NASM_ROUNDS := -DROUNDS=12064 -DCALLS=16
 $(BUILD)/linux/program $(BUILD)/linux/long: tests/linux/program.asm
 	@mkdir -p $(@D)
 	$(call short,NASM,$<)$(NASM) $(NASM_ROUNDS) -f elf64 -o $@.o $<
