@@ -77,6 +77,9 @@ struct retired {
 	unsigned length; /* bytes; 0 where the processor executed it */
 };
 
+/* Sets of CPLs, one bit each. */
+enum { LEVEL_OS = 1 << 0, LEVELS_USER = 7 << 1, EVERY_LEVEL = LEVEL_OS | LEVELS_USER };
+
 /*
  * The CPLs, one bit each, whose code has to be interpreted: what happens at another one changes
  * nothing for those that watch, a branch to or from one of these apart. 0: nobody watches.

@@ -64,19 +64,23 @@ static void tell_stack(struct vcpu *vcpu, const struct branch *branch, unsigned 
 		put_account(account, &told);
 }
 
-enum { EVERY_LEVEL = 0xf };
-
-/* Of the units that count and of PT every level is wanted: what filters they have, they judge. */
 unsigned observed_levels(const struct vcpu *vcpu)
 {
-	unsigned observed = vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP;
+	const unsigned have_filters = OBSERVER_DS | OBSERVER_PMU | OBSERVER_PEBS | OBSERVER_PT;
+	unsigned observed = vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP, levels = 0;
 	bool steps = vcpu->debugctl & DEBUGCTL_BTF;
 
 	if (!observed && !steps)
 		return 0;
-	if (observed != OBSERVER_DS || steps || !vcpu->native_ring_0)
+	if (observed & ~have_filters || steps || !vcpu->native_ring_0)
 		return EVERY_LEVEL;
-	return ds_levels(vcpu);
+	if (observed & OBSERVER_DS)
+		levels |= ds_levels(vcpu);
+	if (observed & (OBSERVER_PMU | OBSERVER_PEBS))
+		levels |= pmu_levels(vcpu);
+	if (observed & OBSERVER_PT)
+		levels |= pt_levels(vcpu);
+	return levels;
 }
 
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)

@@ -46,11 +46,10 @@ bool ds_rule_filter(const struct vcpu *vcpu, const struct branch *branch)
 unsigned ds_levels(const struct vcpu *vcpu)
 {
 	const struct ds_silicon *ds = &vcpu->silicon->ds;
-	unsigned os = 1 << 0, user = 7 << 1;
 
 	if (!ds->clean || vcpu->ds.skid || ds->behaviour.ds_cpl == DS_CPL_ABSENT)
-		return os | user;
-	return (is_off(vcpu, 0) ? 0 : os) | (is_off(vcpu, 3) ? 0 : user);
+		return EVERY_LEVEL;
+	return (is_off(vcpu, 0) ? 0 : LEVEL_OS) | (is_off(vcpu, 3) ? 0 : LEVELS_USER);
 }
 
 /* What followed each branch when it was last taken, for as many as there is room. */

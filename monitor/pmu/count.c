@@ -2,6 +2,7 @@
 /* What counts, and what an overflow does: SDM Vol 3, 18.2 and 17.4.7. */
 #include <stddef.h>
 
+#include "lib/string.h"
 #include "monitor/ds/ds.h"
 #include "monitor/pebs/rules.h"
 #include "monitor/pmu/rules.h"
@@ -55,6 +56,8 @@ static void take_up(struct vcpu *vcpu, unsigned n)
 	vcpu->pmu.event[n] = event;
 	if (!event || !(kernel || user))
 		return;
+	if (event->kind != EVENT_CYCLES || kernel != user)
+		vcpu->pmu.levels |= (kernel ? LEVEL_OS : 0) | (user ? LEVELS_USER : 0);
 	if (event->kind != EVENT_CYCLES) {
 		vcpu->pmu.counting |= place(n);
 		if (event->has & (RETIRED_LOAD | RETIRED_STORE))
@@ -66,12 +69,25 @@ static void take_up(struct vcpu *vcpu, unsigned n)
 		vcpu->pmu.filtered |= place(n);
 }
 
+/* A rule that is replaced may look at every instruction. */
+static bool is_clean(const struct silicon *silicon)
+{
+	return !memcmp(&silicon->pmu, &pmu_clean, sizeof(pmu_clean)) &&
+	       !memcmp(&silicon->pebs, &pebs_clean, sizeof(pebs_clean));
+}
+
+unsigned pmu_levels(const struct vcpu *vcpu)
+{
+	return vcpu->pmu.levels;
+}
+
 void pmu_update(struct vcpu *vcpu)
 {
 	struct pmu_state *pmu = &vcpu->pmu;
 
 	pmu_tick(vcpu);
 	pmu->counting = pmu->cycles = pmu->filtered = 0;
+	pmu->levels = is_clean(vcpu->silicon) ? (uint8_t)pmu_lbr_levels(vcpu) : EVERY_LEVEL;
 	vcpu->observed &= ~(unsigned)(OBSERVER_PMU | OBSERVER_PEBS);
 	for (unsigned n = 0; n < PMU_COUNTERS; n++)
 		take_up(vcpu, n);
@@ -123,7 +139,7 @@ uint64_t pmu_deadline(const struct vcpu *vcpu)
 	uint64_t least = 0, left;
 
 	for (unsigned n = 0; pmu->cycles >> n && !pmu->waits; n++) {
-		if (!(pmu->cycles & place(n)) || !interrupts(vcpu, n))
+		if (!(pmu->cycles & ~pmu->filtered & place(n)) || !interrupts(vcpu, n))
 			continue;
 		left = pmu_counter_mask(vcpu) - pmu->value[n] + 1;
 		if (!least || left < least)
@@ -184,6 +200,12 @@ static void freeze_if_interrupted(struct vcpu *vcpu)
 		return;
 	vcpu->pmu.interrupted = false;
 	vcpu->silicon->pmu.freeze(vcpu);
+}
+
+void pmu_pass(struct vcpu *vcpu)
+{
+	pmu_tick(vcpu);
+	freeze_if_interrupted(vcpu);
 }
 
 /* Counters that start with this instruction, by WRMSR, count it; those that it stops do not. */
@@ -267,7 +289,8 @@ void pmu_rule_freeze(struct vcpu *vcpu)
    that was not met before is not taken. Direct and far branches are always known. */
 bool pmu_rule_predict(struct vcpu *vcpu, const struct retired *retired)
 {
-	struct pmu_prediction *last = &vcpu->pmu.predicted[retired->from % PMU_PREDICTOR];
+	struct pmu_prediction *last =
+		&vcpu->pmu.predicted[!!retired->from_cpl][retired->from % PMU_PREDICTOR];
 	bool known = last->from == retired->from && last->to;
 	bool right =
 		known ? last->to == retired->to

@@ -30,6 +30,15 @@ bool pmu_lbr_runs(const struct vcpu *vcpu)
 	       !(vcpu->pmu.global_status & STATUS_LBR_FRZ);
 }
 
+unsigned pmu_lbr_levels(const struct vcpu *vcpu)
+{
+	uint64_t select = vcpu->pmu.lbr_select;
+
+	if (!pmu_lbr_runs(vcpu))
+		return 0;
+	return (select & LBR_NOT_CPL0 ? 0 : LEVEL_OS) | (select & LBR_NOT_USER ? 0 : LEVELS_USER);
+}
+
 static bool within(uint32_t index, uint32_t first, uint32_t count)
 {
 	return first && index >= first && index - first < count;

@@ -4,8 +4,9 @@
  * stack. Written from the SDM (Vol 3, 17.4 to 17.13 and 18.2), not from the kernel's driver.
  *
  * Instructions and branches are counted one by one, so the guest is interpreted while a counter of
- * them runs or LBR is set, and no longer. Cycles are those of the processor underneath (its TSC)
- * outside HLT; a counter of cycles of both privilege levels leaves the guest native.
+ * them runs or LBR is set, at the privilege levels that these are for, and no longer. Cycles are
+ * those of the processor underneath (its TSC) outside HLT; a counter of cycles of both privilege
+ * levels leaves the guest native.
  */
 #ifndef SPOOR_MONITOR_PMU_PMU_H
 #define SPOOR_MONITOR_PMU_PMU_H
@@ -30,12 +31,19 @@ bool pmu_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value); /*
    the interpreter is needed for it. */
 void pmu_update(struct vcpu *vcpu);
 
+/* The CPLs, one bit each, at which something may be counted or enter the LBR stack, while
+   OBSERVER_PMU is set. */
+unsigned pmu_levels(const struct vcpu *vcpu);
+
 /* What saw_retired() and saw_event() report; the second is called always. */
 void pmu_retired(struct vcpu *vcpu, const struct retired *retired);
 void pmu_event(struct vcpu *vcpu, const struct branch *event);
 
 /* Counts the cycles up to now, with the overflows that they make. */
 void pmu_tick(struct vcpu *vcpu);
+
+/* The same between two instructions of the guest: what freezes at an overflow is frozen. */
+void pmu_pass(struct vcpu *vcpu);
 
 /* The TSC at which a counter of cycles of both levels overflows and interrupts; 0: none does. */
 uint64_t pmu_deadline(const struct vcpu *vcpu);

@@ -123,6 +123,7 @@ void netburst_overflow(struct vcpu *vcpu);
 
 /* lbr.c */
 bool pmu_lbr_runs(const struct vcpu *vcpu);
+unsigned pmu_lbr_levels(const struct vcpu *vcpu); /* of what may enter it */
 bool pmu_lbr_owns(uint32_t index);
 uint64_t *pmu_lbr_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask);
 void pmu_rule_lbr(struct vcpu *vcpu, const struct retired *branch);

@@ -16,7 +16,8 @@
 
 struct pmu_event;
 
-/* What predicts: where a branch led when it last retired, for as many as there is room. */
+/* What predicts: where a branch led when it last retired, for as many as there is room. What ring 0
+   does, which may run natively, changes nothing for the others. */
 #define PMU_PREDICTOR 61
 struct pmu_prediction {
 	uint64_t from, to;
@@ -38,9 +39,10 @@ struct pmu_state {
 	uint16_t counting, cycles, filtered, asserted;
 	bool waits;	  /* in HLT: no cycle counts */
 	uint8_t cpl;	  /* that of the cycles since `clock` */
+	uint8_t levels;	  /* pmu_levels() */
 	bool interrupted; /* a PMI was asked for; it freezes once the instruction is complete */
 	uint64_t clock;	  /* TSC up to which cycles are counted */
-	struct pmu_prediction predicted[PMU_PREDICTOR];
+	struct pmu_prediction predicted[2][PMU_PREDICTOR]; /* of CPL 0; of the others */
 
 	uint64_t lbr_select, lbr_top; /* place of the newest */
 	struct lbr_entry lbr[LBR_MOST];

@@ -98,7 +98,8 @@ struct retired native_began(const struct vcpu *vcpu)
 				.kind = RETIRED};
 }
 
-/* While the interpreter runs: before that nothing counts instructions. */
+/* While something counts or traces instructions: of ring 0 perhaps none, which then judges the
+   level. */
 void native_retired(struct vcpu *vcpu, struct retired *began)
 {
 	began->to = native_began(vcpu).from;

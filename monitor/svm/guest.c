@@ -92,7 +92,7 @@ static void enter_ring_0(struct guest *guest)
 		return;
 	if (vcpu->cpl) {
 		say("ring 3 was entered unseen, by a far RET: branches up to rip=0x%016llx are not "
-		    "recorded; from now on ring 0 is interpreted too",
+		    "recorded, nor counted; from now on ring 0 is interpreted too",
 		    (unsigned long long)vcpu->rip);
 		vcpu->native_ring_0 = false;
 	}
@@ -110,7 +110,7 @@ void run_native(struct guest *guest)
 			if (enter(guest, ENTER_FREELY))
 				handle_exit(guest);
 		}
-		pmu_tick(&guest->vcpu);
+		pmu_pass(&guest->vcpu);
 	}
 }
 

@@ -64,7 +64,7 @@ void run_traced(struct guest *guest)
 
 	interp_forget(vcpu);
 	while (interp_needed(vcpu)) {
-		pmu_tick(vcpu);
+		pmu_pass(vcpu);
 		deliver_pending(vcpu);
 		read_breakpoints(vcpu->dr);
 		switch (interp_run(vcpu, vcpu->interrupt_shadow ? 1 : INSTRUCTIONS)) {

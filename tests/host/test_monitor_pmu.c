@@ -136,6 +136,47 @@ static void the_interpreter_is_needed_while_it_counts(void **state)
 	assert_false(rig.vcpu.observed);
 }
 
+static unsigned levels_with(uint64_t select, uint64_t fixed, uint64_t lbr)
+{
+	of_profile(SKYLAKE);
+	rig.vcpu.native_ring_0 = true;
+	put(0x1c8, lbr);
+	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, lbr ? 1 : 0));
+	put(0x186, select);
+	put(0x38d, fixed);
+	put(0x38f, 1 | 7ull << 32);
+	return observed_levels(&rig.vcpu);
+}
+
+static unsigned broken_occurs(const struct vcpu *vcpu, unsigned n, const struct retired *retired)
+{
+	return pmu_clean.occurs(vcpu, n, retired);
+}
+
+/* The code of a level that no counter and no LBR stack is for may run natively. */
+static void levels_are_those_that_count(void **state)
+{
+	assert_int_equal(levels_with(0x4100c0, 0, 0), 0xe);
+	rig.vcpu.native_ring_0 = false;
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+	assert_int_equal(levels_with(0x4200c0, 0, 0), 0x1);
+	assert_int_equal(levels_with(0x4300c0, 0, 0), 0xf);
+	assert_int_equal(levels_with(0x4100c0, 1, 0), 0xf);
+	assert_int_equal(levels_with(0x4100c0, 2, 0), 0xe);
+	assert_int_equal(levels_with(0x4100c0, 0x30, 0), 0xe); /* cycles of both */
+	assert_int_equal(levels_with(0x41003c, 0, 0), 0xe);
+	assert_int_equal(levels_with(0x41003c, 0x10, 0), 0xf);
+	assert_int_equal(levels_with(0, 0x30, 0), 0);
+	assert_int_equal(levels_with(0, 0, 1), 0xe);
+	assert_int_equal(levels_with(0, 0, 2), 0x1);
+	assert_int_equal(levels_with(0x4100c0, 0, 2), 0xf);
+	assert_int_equal(levels_with(0, 0, 4), 0xf);
+	assert_int_equal(levels_with(0x4100c0, 0, 0), 0xe);
+	rig.silicon.pmu.occurs = broken_occurs;
+	put(0x186, 0x4100c0);
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+}
+
 static void events_by_kind_and_privilege(void **state)
 {
 	of_profile(SKYLAKE);
@@ -203,6 +244,10 @@ static void freezing_follows_the_version(void **state)
 	assert_int_equal(get(0x38f), 0);
 	assert_int_equal(get(0xc1), 1);
 	assert_int_equal(rig.vcpu.debugctl, 0x1800);
+	put(0x38f, 1);
+	pmu_interrupted(&rig.vcpu);
+	pmu_pass(&rig.vcpu); /* none is under way */
+	assert_int_equal(get(0x38f), 0);
 	of_profile(SKYLAKE);
 	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 0x1801));
 	put(0x186, 0x4300c0);
@@ -228,12 +273,13 @@ static void predictor_knows_the_last_way(void **state)
 	put(0x38f, 1);
 	retire(jcc, 10, 12, 0); /* unknown, not taken: right */
 	retire(taken, 10, 30, 0);
+	retire(taken, 10 + PMU_PREDICTOR, 30, 3); /* unknown; another level's place */
 	retire(taken, 10, 30, 0);
 	retire(jcc, 10, 12, 0);
 	retire(RETIRED_BRANCH | RETIRED_TAKEN, 70, 90, 0); /* direct */
 	retire(RETIRED_BRANCH | RETIRED_TAKEN | RETIRED_RETURN, 75, 90, 0);
 	retire(RETIRED_BRANCH | RETIRED_TAKEN | RETIRED_RETURN, 75, 90, 0);
-	assert_int_equal(get(0xc1), 3);
+	assert_int_equal(get(0xc1), 4);
 }
 
 static void cycles_pass_but_not_in_hlt(void **state)
@@ -328,6 +374,7 @@ int main(void)
 		cmocka_unit_test(general_counters_extend_bit_31),
 		cmocka_unit_test(rdpmc_selects),
 		cmocka_unit_test(the_interpreter_is_needed_while_it_counts),
+		cmocka_unit_test(levels_are_those_that_count),
 		cmocka_unit_test(events_by_kind_and_privilege),
 		cmocka_unit_test(cmask_invert_and_edge),
 		cmocka_unit_test(overflow_interrupts_where_it_shall),

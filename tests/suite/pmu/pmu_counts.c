@@ -4,9 +4,11 @@
 #include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
 #include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
+#include "tests/lib/code.h"
 #include "tests/lib/random_programs/steps.h"
 #include "tests/lib/user_visits.h"
 
@@ -195,6 +197,101 @@ TEST(pmu_privilege_exact, .group = "pmu", .ids = "", .needs = 0,
 	EXPECT_EQ(branches.user, VISITS * (VISIT_BRANCHES + 2));
 	EXPECT_EQ(branches.kernel + branches.user, branches.both);
 	EXPECT(branches.kernel > 0);
+	end();
+}
+
+#define CROSSING_TURNS	      20
+#define CROSSING_INSTRUCTIONS (2 * CROSSING_TURNS + 5)
+#define CROSSING_BRANCHES     (CROSSING_TURNS + 1)
+
+/* MOV ECX, turns; DEC ECX; JNZ to the DEC; SYSCALL. NOP; UD2. NOP; MOV AL, [RAX]. NOP; HLT */
+static const uint8_t crossing_code[] = {0xb9, CROSSING_TURNS, 0,    0,	  0,	0xff, 0xc9,
+					0x75, 0xfc,	      0x0f, 0x05, 0x90, 0x0f, 0x0b,
+					0x90, 0x8a,	      0x00, 0x90, 0xf4};
+
+static unsigned crossing_interrupts;
+
+static void note_interrupt(struct trap_frame *frame)
+{
+	(void)frame;
+	crossing_interrupts++;
+	lapic_eoi();
+}
+
+/* Goes on in ring 3, behind what faulted there. */
+static void cross_on(struct trap_frame *frame, unsigned skipped, unsigned vector)
+{
+	frame->rip += skipped;
+	user_run(frame);
+	EXPECT_EQ(frame->vector, vector);
+}
+
+/* Ring 3 is entered by IRETQ and SYSRET, and left by an interrupt that waits for the entry, by
+   SYSCALL and by faults: nothing is there that ring 0 does. */
+static void cross(bool interrupted)
+{
+	struct trap_frame frame = {.rip = VISITS_AT, .rax = VISITS_AT + PAGE_SIZE};
+
+	__asm__ volatile("cli");
+	if (interrupted)
+		lapic_self_ipi(VECTOR_TEST);
+	cross_on(&frame, 0, VECTOR_SYSCALL);
+	frame.rax = VISITS_AT + PAGE_SIZE;
+	cross_on(&frame, 0, VECTOR_UD);
+	cross_on(&frame, 2, VECTOR_PF);
+	cross_on(&frame, 2, VECTOR_GP);
+	EXPECT_EQ(frame.rip, VISITS_AT + sizeof(crossing_code) - 1);
+}
+
+/* Counter 0, USR alone; counter 1 with `beside`. */
+static uint64_t count_crossings(unsigned event, uint64_t beside)
+{
+	select(event, PMU_USR);
+	wrmsr(IA32_PERFEVTSEL0 + 1, beside);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 3);
+	for (unsigned visit = 0; visit < VISITS; visit++)
+		cross(visit % 2);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	wrmsr(IA32_PERFEVTSEL0 + 1, 0);
+	return rdmsr(IA32_PMC0);
+}
+
+/* Silicon may count an interrupt or fault as one, and IRETQ at the level that it leads to. */
+static void expect_crossings(unsigned event, uint64_t most)
+{
+	const uint64_t entries = VISITS * 5;
+	uint64_t kernel = event | PMU_OS | PERFEVTSEL_EN, alone, beside;
+
+	alone = count_crossings(event, 0);
+	beside = count_crossings(event, kernel);
+	test_observe("crossings", "%x: %lu of %lu", event, alone, VISITS * most);
+	EXPECT_EQ(alone, beside);
+	EXPECT(alone >= VISITS * most && alone - VISITS * most <= entries);
+}
+
+TEST(pmu_crossings_exact, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "USR counts the same where ring 3 is interrupted and faults, whether a counter of "
+	      "ring 0 runs beside it or not",
+     .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
+{
+	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
+	uint8_t *page = test_area(1);
+
+	begin(NO_INSTRUCTIONS | NO_BRANCHES);
+	REQUIRE_EQ(pmu_request(pmu, 1, &owner), 0);
+	memcpy(page, crossing_code, sizeof(crossing_code));
+	code_map(VISITS_AT, page, VM_USER);
+	interrupt_set_handler(VECTOR_TEST, note_interrupt);
+	preemption_disable();
+	cross(true); /* pages that are touched for the first time */
+	crossing_interrupts = 0;
+	expect_crossings(INSTRUCTIONS, CROSSING_INSTRUCTIONS);
+	expect_crossings(BRANCHES, CROSSING_BRANCHES);
+	preemption_enable();
+	interrupt_set_handler(VECTOR_TEST, NULL);
+	code_unmap(VISITS_AT);
+	EXPECT_EQ(crossing_interrupts, 4 * VISITS / 2);
+	EXPECT_EQ(pmu_release(pmu, 1, &owner), 0);
 	end();
 }
 

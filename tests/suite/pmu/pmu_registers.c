@@ -154,6 +154,19 @@ static bool overflowed(struct trap_frame *frame)
 	return true;
 }
 
+static void expect_frozen(uint64_t control)
+{
+	EXPECT_EQ(interrupt.count, 1);
+	if (pmu_caps()->version >= 4) {
+		EXPECT_EQ(interrupt.control, control);
+		EXPECT(interrupt.status & STATUS_CTR_FRZ);
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_CTR_FRZ);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_CTR_FRZ, 0);
+	} else {
+		EXPECT_EQ(interrupt.control, 0);
+	}
+}
+
 TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
      .claim = "FREEZE_PERFMON_ON_PMI stops the counters when one interrupts, as the version says",
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
@@ -172,15 +185,7 @@ TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	run_nops();
 	wrmsr(IA32_DEBUGCTL, 0);
-	EXPECT_EQ(interrupt.count, 1);
-	if (pmu_caps()->version >= 4) {
-		EXPECT_EQ(interrupt.control & 1, 1);
-		EXPECT(interrupt.status & STATUS_CTR_FRZ);
-		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_CTR_FRZ);
-		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_CTR_FRZ, 0);
-	} else {
-		EXPECT_EQ(interrupt.control, 0);
-	}
+	expect_frozen(1);
 	EXPECT(rdmsr(IA32_PMC0) < 50);
 	nmi_remove_handler(overflowed);
 	ds_checkin(&this_cpu()->trace->ds);
@@ -271,15 +276,15 @@ TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "", .needs = 0,
 	end(FIXED_CYCLES);
 }
 
-/* With IF = 0 nothing but the counter's own NMI ends the loop. */
-static uint64_t wait_for_overflow(uint64_t cycles)
+/* With IF = 0 nothing but the counter's own NMI ends the loop. `others` count meanwhile. */
+static uint64_t wait_for_overflow(uint64_t cycles, uint64_t others)
 {
 	uint64_t began = tsc_read(), limit = cycles * 100 + 1000000000;
 
 	interrupt.count = 0;
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	wrmsr(IA32_FIXED_CTR0 + 1, -cycles & ((1ull << pmu_caps()->fixed_width) - 1));
-	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << FIXED_CYCLES);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << FIXED_CYCLES | others);
 	while (!*(volatile unsigned *)&interrupt.count && tsc_read() - began < limit)
 		spin(1000);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -301,7 +306,7 @@ TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	nmi_add_handler(overflowed);
 	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
 	for (unsigned i = 0; i < 5; i++) {
-		took = wait_for_overflow(cycles);
+		took = wait_for_overflow(cycles, 0);
 		EXPECT_EQ(interrupt.count, 1);
 		EXPECT(interrupt.status >> FIXED_CYCLES & 1);
 		EXPECT(took >= cycles);
@@ -315,4 +320,39 @@ TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	ds_checkin(&this_cpu()->trace->ds);
 	preemption_enable();
 	end(FIXED_CYCLES);
+}
+
+/* A counter of ring 3 asks nobody to look at ring 0, where the other one overflows. */
+TEST(pmu_freezes_beside_user_counter, .group = "pmu", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "a counter of cycles that overflows in ring 0 freezes itself and one of ring 3, which "
+	     "has counted nothing",
+     .source = "SDM Vol 3, 17.4.7 and 18.2.4")
+{
+	const uint64_t both = 1 | 1ull << FIXED_CYCLES;
+	uint64_t flags;
+
+	if (!capabilities() || pmu_caps()->version < 2)
+		test_skip("no PDCM with version 2: IA32_DEBUGCTL has no freeze bits");
+	begin(0);
+	begin(FIXED_CYCLES);
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	flags = interrupts_save();
+	nmi_add_handler(overflowed);
+	wrmsr(IA32_PERFEVTSEL0, (INSTRUCTIONS & ~PMU_OS) | PMU_USR);
+	wrmsr(IA32_PMC0, 0);
+	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
+	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
+	wait_for_overflow(2000000, 1);
+	wrmsr(IA32_DEBUGCTL, 0);
+	expect_frozen(both);
+	EXPECT(interrupt.status >> FIXED_CYCLES & 1);
+	EXPECT_EQ(rdmsr(IA32_PMC0), 0);
+	nmi_remove_handler(overflowed);
+	interrupts_restore(flags);
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+	end(FIXED_CYCLES);
+	end(0);
 }
