@@ -57,11 +57,6 @@ static void boot_copy_text(struct boot_reader *reader, char *to, size_t size, ui
 		boot_fault(reader, too_long);
 }
 
-static uint32_t known_type(uint32_t type)
-{
-	return type >= MEMORY_USABLE && type <= MEMORY_BAD ? type : MEMORY_RESERVED;
-}
-
 static void boot_add_region(struct boot_reader *reader, uint64_t base, uint64_t length,
 			    uint32_t type)
 {
@@ -70,6 +65,8 @@ static void boot_add_region(struct boot_reader *reader, uint64_t base, uint64_t 
 
 	if (length > UINT64_MAX - base)
 		length = UINT64_MAX - base;
+	if (type < MEMORY_USABLE || type > MEMORY_BAD)
+		type = MEMORY_RESERVED;
 	if (!length)
 		return;
 	if (info->region_count == BOOT_MAX_REGIONS) {
@@ -78,7 +75,7 @@ static void boot_add_region(struct boot_reader *reader, uint64_t base, uint64_t 
 	}
 	for (; place && info->regions[place - 1].base > base; place--)
 		info->regions[place] = info->regions[place - 1];
-	info->regions[place] = (struct boot_region){base, length, known_type(type)};
+	info->regions[place] = (struct boot_region){base, length, type};
 	info->region_count++;
 }
 
@@ -131,13 +128,6 @@ static void multiboot1_memory_map(struct boot_reader *reader, uint64_t physical,
 	}
 }
 
-/* In KiB; the lower one starts at 0, the upper one at 1 MiB. */
-static void multiboot1_memory_sizes(struct boot_reader *reader, uint32_t lower, uint32_t upper)
-{
-	boot_add_region(reader, 0, (uint64_t)lower << 10, MEMORY_USABLE);
-	boot_add_region(reader, 1 << 20, (uint64_t)upper << 10, MEMORY_USABLE);
-}
-
 static void multiboot1_modules(struct boot_reader *reader, uint64_t physical, uint32_t count)
 {
 	for (uint32_t i = 0; i < count && i <= BOOT_MAX_MODULES; i++) {
@@ -168,22 +158,17 @@ static void multiboot1_read(struct boot_reader *reader, uint64_t physical)
 	if (from.flags & MULTIBOOT1_HAS_LOADER_NAME)
 		boot_copy_text(reader, info->loader_name, sizeof(info->loader_name),
 			       from.boot_loader_name, UINT64_MAX, NULL);
-	if (from.flags & MULTIBOOT1_HAS_MEMORY_MAP)
+	if (from.flags & MULTIBOOT1_HAS_MEMORY_MAP) {
 		multiboot1_memory_map(reader, from.mmap_addr, from.mmap_length);
-	else if (from.flags & MULTIBOOT1_HAS_MEMORY)
-		multiboot1_memory_sizes(reader, from.mem_lower, from.mem_upper);
+	} else if (from.flags & MULTIBOOT1_HAS_MEMORY) { /* in KiB, from 0 and from 1 MiB on */
+		boot_add_region(reader, 0, (uint64_t)from.mem_lower << 10, MEMORY_USABLE);
+		boot_add_region(reader, 1 << 20, (uint64_t)from.mem_upper << 10, MEMORY_USABLE);
+	}
 	if (from.flags & MULTIBOOT1_HAS_MODULES)
 		multiboot1_modules(reader, from.mods_addr, from.mods_count);
 }
 
 enum { TAG_ALIGNMENT = 8, RSDP_V1_SIZE = 20 };
-
-static void read_text(struct boot_reader *reader, char *to, size_t size, uint64_t physical,
-		      const struct multiboot2_tag *tag, const char *too_long)
-{
-	boot_copy_text(reader, to, size, physical + sizeof(*tag), tag->size - sizeof(*tag),
-		       too_long);
-}
 
 static void read_module(struct boot_reader *reader, uint64_t physical,
 			const struct multiboot2_tag *tag)
@@ -239,17 +224,6 @@ static void read_rsdp(struct boot_reader *reader, uint64_t physical,
 		info->rsdp_size = size;
 }
 
-static void read_efi_system_table(struct boot_reader *reader, uint64_t physical,
-				  const struct multiboot2_tag *tag)
-{
-	uint64_t *to = &reader->info->efi_system_table;
-
-	if (tag->size - sizeof(*tag) < sizeof(*to))
-		boot_fault(reader, "an EFI system table tag is too short");
-	else
-		boot_copy(reader, to, physical + sizeof(*tag), sizeof(*to));
-}
-
 /* A screen is not worth the run: a tag that is too short for an RGB framebuffer is passed over. */
 static void read_framebuffer(struct boot_reader *reader, uint64_t physical,
 			     const struct multiboot2_tag *tag)
@@ -275,15 +249,16 @@ static void read_tag(struct boot_reader *reader, uint64_t physical,
 		     const struct multiboot2_tag *tag)
 {
 	struct boot_info *info = reader->info;
+	uint64_t content = physical + sizeof(*tag), bytes = tag->size - sizeof(*tag);
 
 	switch (tag->type) {
 	case MULTIBOOT2_COMMAND_LINE:
-		read_text(reader, info->command_line, sizeof(info->command_line), physical, tag,
-			  "the command line is too long");
+		boot_copy_text(reader, info->command_line, sizeof(info->command_line), content,
+			       bytes, "the command line is too long");
 		break;
 	case MULTIBOOT2_LOADER_NAME:
-		read_text(reader, info->loader_name, sizeof(info->loader_name), physical, tag,
-			  NULL);
+		boot_copy_text(reader, info->loader_name, sizeof(info->loader_name), content, bytes,
+			       NULL);
 		break;
 	case MULTIBOOT2_MODULE:
 		read_module(reader, physical, tag);
@@ -292,7 +267,11 @@ static void read_tag(struct boot_reader *reader, uint64_t physical,
 		read_memory_map(reader, physical, tag);
 		break;
 	case MULTIBOOT2_EFI64_SYSTEM_TABLE:
-		read_efi_system_table(reader, physical, tag);
+		if (bytes < sizeof(info->efi_system_table))
+			boot_fault(reader, "an EFI system table tag is too short");
+		else
+			boot_copy(reader, &info->efi_system_table, content,
+				  sizeof(info->efi_system_table));
 		break;
 	case MULTIBOOT2_FRAMEBUFFER:
 		read_framebuffer(reader, physical, tag);

@@ -109,24 +109,19 @@ static struct conversion read_conversion(const char **template, va_list *argumen
 	return how;
 }
 
-static void put_signed(struct output *out, const struct conversion *how, int64_t value)
-{
-	uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-
-	put_number(out, how, magnitude, 10, value < 0 ? "-" : "");
-}
-
 /* False: not a conversion of ours, and no argument was taken. */
 static bool convert(struct output *out, struct conversion *how, va_list *arguments)
 {
 	const char *text;
+	int64_t value;
 	char c;
 
 	switch (how->letter) {
 	case 'd':
 	case 'i':
-		put_signed(out, how,
-			   how->longs ? va_arg(*arguments, int64_t) : va_arg(*arguments, int));
+		value = how->longs ? va_arg(*arguments, int64_t) : va_arg(*arguments, int);
+		put_number(out, how, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10,
+			   value < 0 ? "-" : "");
 		return true;
 	case 'u':
 	case 'x':

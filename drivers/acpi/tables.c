@@ -47,30 +47,21 @@ bool acpi_hpet_address(uint64_t *physical)
 /* Fixed ACPI Description Table, ACPI 6.5 section 5.2.9. */
 struct fadt {
 	struct acpi_header header;
-	uint32_t firmware_control;
-	uint32_t dsdt;
-	uint8_t reserved_44;
-	uint8_t preferred_profile;
-	uint16_t sci_interrupt;
+	uint32_t firmware_control, dsdt;
+	uint8_t unused_44[4];
 	uint32_t smi_command;
-	uint8_t acpi_enable, acpi_disable;
-	uint8_t s4bios_request;
-	uint8_t pstate_control;
-	uint32_t pm1a_event, pm1b_event;
+	uint8_t acpi_enable;
+	uint8_t unused_53[11];
 	uint32_t pm1a_control, pm1b_control;
-	uint32_t pm2_control;
-	uint32_t pm_timer;
+	uint32_t pm2_control, pm_timer;
 	uint8_t unused_80[32];
 	uint32_t flags;
 	struct acpi_address reset_register;
 	uint8_t reset_value;
 	uint8_t unused_129[3];
-	uint64_t x_firmware_control;
-	uint64_t x_dsdt;
-	struct acpi_address x_pm1a_event, x_pm1b_event;
-	struct acpi_address x_pm1a_control, x_pm1b_control;
-	struct acpi_address x_pm2_control;
-	struct acpi_address x_pm_timer;
+	uint64_t x_firmware_control, x_dsdt;
+	struct acpi_address x_pm1a_event, x_pm1b_event, x_pm1a_control, x_pm1b_control;
+	struct acpi_address x_pm2_control, x_pm_timer;
 } __attribute__((packed));
 _Static_assert(offsetof(struct fadt, smi_command) == 48, "ACPI 6.5 table 5.9");
 _Static_assert(offsetof(struct fadt, pm_timer) == 76, "ACPI 6.5 table 5.9");

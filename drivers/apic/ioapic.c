@@ -66,6 +66,7 @@ static bool take_over(struct ioapic *ioapic)
 #define PIC	   0x20 /* command of the first 8259; data at +1, the second at +80H */
 #define PIC_SECOND 0x80
 
+/* Its vectors are then above 20H, where even a spurious interrupt hits no exception. */
 static void silence_pic(uint16_t offset, uint8_t vector, uint8_t cascade)
 {
 	const uint16_t command = (uint16_t)(PIC + offset), data = command + 1;
@@ -77,20 +78,15 @@ static void silence_pic(uint16_t offset, uint8_t vector, uint8_t cascade)
 	outb(data, 0xff);    /* OCW1: all masked */
 }
 
-/* To vectors 20H to 2FH, where even a spurious interrupt hits no exception, and off. */
-static void silence_pics(void)
-{
-	silence_pic(0, 0x20, 1u << 2);
-	silence_pic(PIC_SECOND, 0x28, 2);
-}
-
 unsigned ioapic_init(void)
 {
 	struct acpi_ioapic entry;
 	unsigned cursor = 0;
 
-	if (acpi_has_8259())
-		silence_pics();
+	if (acpi_has_8259()) {
+		silence_pic(0, 0x20, 1u << 2);
+		silence_pic(PIC_SECOND, 0x28, 2);
+	}
 	ioapic_count = 0;
 	while (ioapic_count < MAX_IOAPICS && acpi_next_ioapic(&cursor, &entry)) {
 		struct ioapic *ioapic = &ioapics[ioapic_count];

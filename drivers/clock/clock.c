@@ -47,15 +47,10 @@ static struct sample take_sample(const struct reference *reference)
 	return best;
 }
 
-static uint32_t elapsed(const struct reference *reference, uint32_t since)
-{
-	return (reference->read() - since) & reference->mask;
-}
-
 static bool wait_for(const struct reference *reference, uint32_t since, uint32_t ticks,
 		     uint32_t reads)
 {
-	while (reads && elapsed(reference, since) < ticks)
+	while (reads && ((reference->read() - since) & reference->mask) < ticks)
 		reads--;
 	return reads != 0;
 }

@@ -3,11 +3,6 @@
 
 enum ds_maximum ds_maximum = DS_MAXIMUM_AT_END;
 
-static uint64_t largest_value(void)
-{
-	return ds_configuration->field_size == 4 ? UINT32_MAX : UINT64_MAX;
-}
-
 size_t ds_get_bts_size(const void *area)
 {
 	return ds_get_bts_end(area) * ds_configuration->record_size;
@@ -22,11 +17,12 @@ int ds_set_bts_buffer(void *area, void *buffer, size_t bytes)
 {
 	size_t record = ds_configuration->record_size, size = bytes - bytes % record;
 	uint64_t base = (uintptr_t)buffer, end, furthest;
+	uint64_t largest = ds_configuration->field_size == 4 ? UINT32_MAX : UINT64_MAX;
 
 	if (!area || !base || base % ds_configuration->field_size || size < 2 * record)
 		return -EINVAL;
 	if (__builtin_add_overflow(base, size, &end) ||
-	    __builtin_add_overflow(end, record + 1, &furthest) || furthest > largest_value())
+	    __builtin_add_overflow(end, record + 1, &furthest) || furthest > largest)
 		return -EINVAL;
 	ds_set(area, DS_BTS_BUFFER_BASE, base);
 	ds_set(area, DS_BTS_INDEX, base);

@@ -241,19 +241,15 @@ long process_fork(struct process *parent)
 	return result;
 }
 
-/* Only looked at still, or on its last instructions. */
-static bool is_forgotten(const struct process *process)
-{
-	return process->state == PROCESS_ENDED && !process->parent;
-}
-
 struct process *process_find(unsigned pid)
 {
 	struct process *process;
 	SPIN_GUARD(&processes_lock);
 
 	for (process = processes; process; process = process->next)
-		if (process->pid == pid && !is_forgotten(process)) {
+		/* Without a parent one that ended is only looked at, or on its last instructions.
+		 */
+		if (process->pid == pid && (process->state != PROCESS_ENDED || process->parent)) {
 			process->references++;
 			break;
 		}

@@ -151,13 +151,6 @@ unsigned attachments_deliver(struct process *self, unsigned signal)
 	return self->averted ? 0 : self->resume_signal;
 }
 
-static void update_stepped(struct process *process)
-{
-	process->stepped = false;
-	for (const struct attachment *at = process->attachments; at; at = at->next_of_tracee)
-		process->stepped |= at->step;
-}
-
 void attachments_stepped(struct process *self)
 {
 	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
@@ -208,6 +201,8 @@ void attachment_finish(struct attachment *at, unsigned signal)
 	}
 	at->stop = 0;
 	at->delivery = at->told = at->told_samples = false;
-	update_stepped(tracee);
+	tracee->stepped = false;
+	for (at = tracee->attachments; at; at = at->next_of_tracee)
+		tracee->stepped |= at->step;
 	process_release(tracee);
 }

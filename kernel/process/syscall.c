@@ -189,10 +189,7 @@ static long call_sched_yield(struct process *self, const uint64_t *argument)
 	return 0;
 }
 
-static uint64_t cpus_online(void)
-{
-	return cpu_count() < 64 ? (1ul << cpu_count()) - 1 : UINT64_MAX;
-}
+_Static_assert(MAX_CPUS < 64, "a set of CPUs is a quadword");
 
 static long call_sched_setaffinity(struct process *self, const uint64_t *argument)
 {
@@ -203,7 +200,7 @@ static long call_sched_setaffinity(struct process *self, const uint64_t *argumen
 		return -EINVAL;
 	if (copy_from_user(&cpus, argument[2], sizeof(cpus)))
 		return -EFAULT;
-	if (!(cpus & cpus_online()))
+	if (!(cpus & ((1ul << cpu_count()) - 1)))
 		return -EINVAL;
 	process = process_find(argument[0] ? (unsigned)argument[0] : self->pid);
 	if (!process)

@@ -31,7 +31,6 @@ enum {
 	VECTOR_CALL = 0x23,	  /* smp_call() */
 	VECTOR_KICK = 0x24,	  /* look at the run queue */
 	VECTOR_TEST = 0x30,	  /* the first of 16 that the kernel leaves to its payload */
-	VECTOR_SPURIOUS = 0xff,
 
 	VECTOR_SYSCALL = 0x100, /* not in the IDT: how a SYSCALL shows in a trap frame */
 };

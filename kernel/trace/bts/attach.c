@@ -48,12 +48,6 @@ struct change {
 	struct bts_tracer *other; /* whose memory it is to have; NULL: it keeps its own */
 };
 
-/* TRACE_SIGNAL needs room beyond the ring's size, which the others must not have. */
-static bool needs_other_memory(const struct bts_tracer *tracer, const struct bts_options *options)
-{
-	return (tracer->options.overflow == TRACE_SIGNAL) != (options->overflow == TRACE_SIGNAL);
-}
-
 static void move_records(struct trace_ring *to, const struct trace_ring *from)
 {
 	struct ds_cursor cursor = ring_cursor(from, 0);
@@ -117,8 +111,10 @@ int bts_change(struct tracer *changed, const struct bts_options *options)
 	work.options.overflowed = tracer->options.overflowed;
 	work.options.argument = tracer->options.argument;
 	work.options.replaces = changed;
-	error = needs_other_memory(tracer, options) ? tracer_create(&work.options, &work.other)
-						    : tracer_check(&work.options);
+	/* TRACE_SIGNAL needs room beyond the ring's size, which the others must not have. */
+	error = (tracer->options.overflow == TRACE_SIGNAL) == (options->overflow == TRACE_SIGNAL)
+			? tracer_check(&work.options)
+			: tracer_create(&work.options, &work.other);
 	if (error)
 		return error;
 	work.options.replaces = NULL;

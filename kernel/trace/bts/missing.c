@@ -23,26 +23,19 @@ static const struct hides {
 	{NULL, "the hypervisor", HIDES, "its documentation may know a setting"},
 };
 
-static const struct hides *find_hypervisor(void)
-{
-	const struct hides *at = hypervisors;
-
-	while (at->signature && strcmp(at->signature, silicon_hypervisor()))
-		at++;
-	return at;
-}
-
 const char *bts_missing(void)
 {
 	static char text[120];
 	enum ds_status status = ds_caps()->status;
-	const struct hides *by = find_hypervisor();
+	const struct hides *by = hypervisors;
 
 	if (status == DS_PRESENT)
 		return "";
 	if (!silicon_is_foreign_guest() ||
 	    (status != DS_NOT_ENUMERATED && status != DS_BTS_UNAVAILABLE))
 		return ds_status_text(status);
+	while (by->signature && strcmp(by->signature, silicon_hypervisor()))
+		by++;
 	format(text, sizeof(text), "%s %s: %s", by->name,
 	       status == DS_NOT_ENUMERATED ? by->does : "shows the Debug Store without BTS",
 	       by->needs);

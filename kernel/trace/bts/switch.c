@@ -28,22 +28,17 @@ static bool at_threshold(const struct bts_tracer *tracer)
 }
 
 /*
- * Its owner hears of it a moment later, by an interrupt of this CPU; a task that was switched out
- * with its threshold reached may be on another CPU by then.
+ * Ends what has come to its end for a tracer; the others are not concerned. Its owner hears of it a
+ * moment later, by an interrupt of this CPU; a task that was switched out with its threshold
+ * reached may be on another CPU by then, and is kept out of ring 3.
  */
-static void keep_out_of_user(struct task *task)
-{
-	if (task)
-		atomic_store(&task->user_break, true);
-}
-
-/* Ends what has come to its end for a tracer; the others are not concerned. */
 static void check_ends(struct cpu *cpu, struct trace_context *context, bool departs)
 {
 	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
 		if (at_threshold(at) && !at->base.held) {
 			at->base.held = true;
-			keep_out_of_user(context->task);
+			if (context->task)
+				atomic_store(&context->task->user_break, true);
 			trace_queue(cpu, &at->base);
 		}
 		if (departs || at->full || at->base.held)

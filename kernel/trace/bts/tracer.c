@@ -222,20 +222,17 @@ static void store_record(struct bts_tracer *tracer, const struct bts_struct *rec
 	tracer->full = tracer_is_stopped(tracer);
 }
 
-static void grow_gap(struct ds_record_64 *gap, uint64_t number)
-{
-	gap->to = gap->to && number ? gap->to + number : 0;
-}
-
 void tracer_put_gap(struct bts_tracer *tracer, uint64_t number)
 {
 	struct trace_ring *ring = &tracer->ring;
 	struct bts_struct gap = record_gap(number);
+	uint64_t *missing;
 
 	if (!tracer->options.stamps || !tracer_records(tracer))
 		return;
 	if (tracer->gap && tracer->gap >= ring_first(ring)) {
-		grow_gap(ring_slot(ring, tracer->gap), number);
+		missing = &ring_slot(ring, tracer->gap)->to;
+		*missing = *missing && number ? *missing + number : 0;
 	} else if (tracer->options.overflow == TRACE_WRAP || ring->used < ring->size) {
 		store_record(tracer, &gap);
 		tracer->gap = ring->next - 1;
