@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "drivers/cpuid.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 
 struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
 {

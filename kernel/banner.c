@@ -3,8 +3,7 @@
 
 #include "drivers/acpi/acpi.h"
 #include "drivers/clock/clock.h"
-#include "drivers/cpuid.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "drivers/smbios/smbios.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"

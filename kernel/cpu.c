@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 
-#include "drivers/cpuid.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/trap/user.h"

@@ -12,8 +12,7 @@ _Noreturn void kernel_main(uint32_t magic, uint64_t information);
 /* The first task. The payload that the kernel is linked with provides it. */
 void init(void *argument);
 
-/* Prints the kernel, its loader and the machine as lines of `# key=value`, before any result:
- * banner.c. */
+/* banner.c: prints kernel, loader and machine as lines of `# key=value`, before any result. */
 void banner_print(const struct boot_info *info);
 
 #endif

@@ -3,7 +3,7 @@
 #include "kernel/silicon.h"
 
 #include "abi/hypervisor.h"
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/trace/trace.h"
 #include "lib/string.h"
 

@@ -28,8 +28,7 @@ uint64_t time_now(void);
 /* Serves the timer interrupt that is due on `cpu`, this one. For the scheduler; IF = 0. */
 void time_interrupt_work(struct cpu *cpu);
 
-/* Starts, or restarts, `timer` on this CPU; expires once, `microseconds` from now at the soonest.
- */
+/* Starts, or restarts, `timer` on this CPU; it expires once, in `microseconds` at the soonest. */
 void timer_start(struct timer *timer, uint64_t microseconds);
 
 /*

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads an ELF64 x86-64 executable, or an ELF32 one, in memory. Trusts nothing in it. Any context.
- */
+/* Reads an ELF64 x86-64 executable, or an ELF32 one, in memory; trusts nothing. Any context. */
 #ifndef SPOOR_LIB_ELF_H
 #define SPOOR_LIB_ELF_H
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "drivers/apic/lapic.h"
 
-#include "drivers/cpuid.h"
 #include "drivers/mmio.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
 #include "drivers/clock/hpet.h"
 #include "drivers/clock/reference.h"
 #include "drivers/clock/tsc.h"
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 
 #include <stddef.h>
 

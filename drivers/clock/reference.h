@@ -22,8 +22,7 @@ struct reference {
  */
 const struct reference *pit_start(void);
 
-/* ACPI power management timer (ACPI 6.5 section 4.8.3.3). NULL: ACPI names none. After acpi_init().
- */
+/* ACPI power management timer (ACPI 6.5, 4.8.3.3). NULL: ACPI names none. After acpi_init(). */
 const struct reference *pm_timer_find(void);
 
 #endif

@@ -3,11 +3,6 @@
 
 enum ds_maximum ds_maximum = DS_MAXIMUM_AT_END;
 
-size_t ds_get_bts_size(const void *area)
-{
-	return ds_get_bts_end(area) * ds_configuration->record_size;
-}
-
 /*
  * The furthest address that any setting stores is DS_O_WRAP's threshold, a record above the
  * maximum. A buffer that ends closer to the top of the address space than that is refused, which
@@ -49,11 +44,4 @@ int ds_set_overflow(void *area, enum ds_overflow overflow, size_t margin)
 		return -EINVAL;
 	ds_set(area, DS_BTS_INTERRUPT_THRESHOLD, base + (records - margin) * record);
 	return 0;
-}
-
-enum ds_overflow ds_get_overflow(const void *area)
-{
-	return ds_get(area, DS_BTS_INTERRUPT_THRESHOLD) > ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM)
-		       ? DS_O_WRAP
-		       : DS_O_SIGNAL;
 }

@@ -90,10 +90,8 @@ enum ds_overflow {
  * an overflow mode, belongs to the lease.
  */
 int ds_set_overflow(void *area, enum ds_overflow overflow, size_t margin);
-enum ds_overflow ds_get_overflow(const void *area);
 
-/* Bytes and number of whole records between base and absolute maximum; 0 where that is below. */
-size_t ds_get_bts_size(const void *area);
+/* The number of whole records between base and absolute maximum; 0 where that is below. */
 static inline size_t ds_get_bts_end(const void *area)
 {
 	uint64_t base = ds_get(area, DS_BTS_BUFFER_BASE);

@@ -80,8 +80,7 @@ bool ds_pt_is_active(void);
  */
 void ds_probe(struct ds_caps *caps, struct ds_idle *idle);
 
-/* A sentence for banner and skip lines: what there is to see and to do without a hypervisor. Any
- * context. */
+/* A sentence for banner and skip lines: what there is to see and to do. Any context. */
 const char *ds_status_text(enum ds_status status);
 
 struct ds_cpu {
@@ -91,8 +90,7 @@ struct ds_cpu {
 	struct ds_pebs_lease *pebs; /* holder of the PEBS half (pebs.h), or NULL */
 };
 
-/* Adopts what ds_probe() found on the boot CPU; processors of one machine have the same. Boot,
- * once. */
+/* Adopts what ds_probe() found on the boot CPU: the others have the same. Boot, once. */
 void ds_init(const struct ds_caps *caps);
 
 /*

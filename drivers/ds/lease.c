@@ -4,8 +4,7 @@
 
 enum { ALIGNMENT = 64 }; /* a cache line: SDM Vol 3, 17.4.9.1 recommends it */
 
-/* What IA32_DEBUGCTL has to be, or an error: SDM Vol 3, 17.4.8, table of CPL-qualified encodings.
- */
+/* What IA32_DEBUGCTL has to be, or an error: SDM Vol 3, 17.4.8, CPL-qualified encodings. */
 static int find_debugctl(unsigned filter, enum ds_overflow overflow, uint64_t *debugctl)
 {
 	const struct ds_configuration *c = ds_configuration;

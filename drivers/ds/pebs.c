@@ -4,7 +4,7 @@
 
 #include "drivers/ds/private.h"
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "lib/string.h"
 
 enum { ALIGNMENT = 64, FORMAT_0_BYTES = 4096 }; /* Core 2 takes no more: reference B4 */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Detection, in the manual's order: nothing is touched that what came before did not announce. */
-#include "drivers/cpuid.h"
 #include "drivers/ds/private.h"
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "drivers/pt/registers.h"
 
 bool ds_pt_is_active(void)

@@ -3,10 +3,9 @@
  * The only file that writes IA32_DEBUGCTL and IA32_DS_AREA. TR is clear whenever IA32_DS_AREA
  * changes, and each value of IA32_DEBUGCTL goes out in one write.
  */
-#include "drivers/cpuid.h"
 #include "drivers/ds/private.h"
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "drivers/pt/registers.h"
 
 /* What `loaded` points to while the MSRs are lent: never on the hardware, never overflowing. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "drivers/pmu/pmu.h"
 
-#include "drivers/cpuid.h"
-#include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 
 #include <stddef.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "drivers/pt/pt.h"
 
-#include "drivers/cpuid.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "drivers/pt/registers.h"
 #include "lib/string.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 #include "drivers/pt/pt.h"
 #include "drivers/pt/registers.h"
 

@@ -3,7 +3,7 @@
 
 #include "drivers/clock/clock.h"
 #include "drivers/clock/tsc.h"
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/export/packets.h"

@@ -2,8 +2,8 @@
 // Linear addresses are taken upwards from AREA_START and used again for areas of the same size.
 #include "kernel/mm/vm.h"
 
-#include "drivers/cpuid.h"
 #include "drivers/mmio.h"
+#include "drivers/processor.h"
 #include "kernel/lock.h"
 #include "kernel/smp/smp.h"
 

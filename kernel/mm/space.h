@@ -36,8 +36,7 @@ int space_create(struct space *space);
 /* Frees all of it; no CPU may have it loaded. */
 void space_destroy(struct space *space);
 
-/* The same, except the page of `root`, which it returns for the caller to free; 0: there is none.
- */
+/* The same, except the page of `root`, which it returns for the caller to free; or 0. */
 uint64_t space_clear(struct space *space);
 
 /*

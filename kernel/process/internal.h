@@ -8,8 +8,7 @@
 /* The list of all, newest first. Under the lock. */
 extern struct process *processes;
 
-/* A child that goes on where `parent` is, with 0 as the result of its call. Its pid, or an error.
- */
+/* A child that goes on where `parent` is, its call returning 0. Returns its pid, or an error. */
 long process_fork(struct process *parent);
 
 /* The end of the running process; `status` as wait4() says it. */

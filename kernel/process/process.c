@@ -247,8 +247,7 @@ struct process *process_find(unsigned pid)
 	SPIN_GUARD(&processes_lock);
 
 	for (process = processes; process; process = process->next)
-		/* Without a parent one that ended is only looked at, or on its last instructions.
-		 */
+		/* One that ended without a parent is forgotten. */
 		if (process->pid == pid && (process->state != PROCESS_ENDED || process->parent)) {
 			process->references++;
 			break;

@@ -84,8 +84,7 @@ static void copy_records(void *argument)
 	reading->result = (long)done;
 }
 
-/* Where a reader runs on the CPU whose trace it reads, it would add to that faster than it reads.
- */
+/* A reader on the CPU whose trace it reads would add to that faster than it reads. */
 static void copy_unseen(const struct attachment *at, struct reading *reading)
 {
 	uint64_t flags = interrupts_save();

@@ -13,8 +13,7 @@
 struct cpu;
 struct task;
 
-/* Turns off the units that firmware left on, and notes them. Boot, once exceptions can be caught.
- */
+/* Turns off and notes the units that firmware left on. Boot, once exceptions can be caught. */
 void trace_quiesce(void);
 
 /*

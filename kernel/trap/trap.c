@@ -2,7 +2,7 @@
 #include "kernel/trap/trap.h"
 
 #include "drivers/apic/lapic.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
 #include "kernel/sched/sched.h"
@@ -222,7 +222,7 @@ void nmi_dispatch(struct trap_frame *frame)
 		nmi_unknown++;
 }
 
-/* --- drivers/msr.h --- */
+/* --- drivers/processor.h --- */
 
 bool rdmsr_safe(uint32_t index, uint64_t *value)
 {

@@ -85,8 +85,7 @@ bool user_run(struct trap_frame *frame)
 	/* SYSRET that sets TF traps before the next instruction, IRET behind it. */
 	bool sysret = frame->vector == VECTOR_SYSCALL && !(frame->rflags & FLAG_TF);
 
-	/* SYSRET to a non-canonical RCX faults in ring 0 on the user's stack (SDM Vol 2, SYSRET).
-	 */
+	/* SYSRET to a non-canonical RCX faults in ring 0 on the user's stack: SDM Vol 2. */
 	if (!canonical(frame->rip))
 		return false;
 	frame->cs = USER_CODE;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/framework/needs.h"
 
-#include "drivers/cpuid.h"
 #include "drivers/ds/ds.h"
+#include "drivers/processor.h"
 #include "drivers/pt/pt.h"
 #include "kernel/cpu.h"
 #include "kernel/options.h"

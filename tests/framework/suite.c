@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The first task of the kernel when the conformance suite is what it was linked with.
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"

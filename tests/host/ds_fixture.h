@@ -48,6 +48,14 @@ static inline int start(void **state)
 	return 0;
 }
 
+/* The overflow method that the threshold says. */
+static inline enum ds_overflow threshold_says(const void *area)
+{
+	return ds_get(area, DS_BTS_INTERRUPT_THRESHOLD) > ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM)
+		       ? DS_O_WRAP
+		       : DS_O_SIGNAL;
+}
+
 /* What the hardware does for one record; the index is back at the base after the last slot, or
  * stays behind it. */
 static inline void store_record(void *area, uint64_t from)
@@ -56,7 +64,7 @@ static inline void store_record(void *area, uint64_t from)
 
 	if (ds_put_bts(area, at, &(struct bts_struct){.from = from}))
 		return;
-	at = at + 1 == ds_get_bts_end(area) && ds_get_overflow(area) == DS_O_WRAP ? 0 : at + 1;
+	at = at + 1 == ds_get_bts_end(area) && threshold_says(area) == DS_O_WRAP ? 0 : at + 1;
 	ds_set(area, DS_BTS_INDEX,
 	       ds_get(area, DS_BTS_BUFFER_BASE) + at * ds_configuration->record_size);
 }

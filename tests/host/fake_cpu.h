@@ -5,8 +5,7 @@
 #ifndef SPOOR_TESTS_FAKE_CPU_H
 #define SPOOR_TESTS_FAKE_CPU_H
 
-#include "drivers/cpuid.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "tests/host/host.h"
 
 struct fake_msr {

@@ -6,7 +6,7 @@
 #include "drivers/clock/hpet.h"
 #include "drivers/clock/reference.h"
 #include "drivers/clock/tsc.h"
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "tests/host/host.h"
 
 /* A machine whose time passes only while something is read. */

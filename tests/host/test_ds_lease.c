@@ -22,7 +22,7 @@ static void filters_and_modes(void **state)
 	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		assert_int_equal(request(&a, &memory_a, known[i].overflow, known[i].filter), 0);
 		assert_int_equal(a.debugctl, known[i].debugctl);
-		assert_int_equal(ds_get_overflow(a.area), known[i].overflow);
+		assert_int_equal(threshold_says(a.area), known[i].overflow);
 		assert_int_equal(ds_release_bts(&cpu, &a), 0);
 	}
 	assert_no_writes();
@@ -246,7 +246,7 @@ static void resets(void **state)
 	assert_int_equal(ds_drain(&cpu, &a, take, &taken), RECORDS - MARGIN);
 	assert_false(a.overflowed);
 	assert_int_equal(ds_get_bts_index(a.area), 0);
-	assert_int_equal(ds_get_overflow(a.area), DS_O_SIGNAL);
+	assert_int_equal(threshold_says(a.area), DS_O_SIGNAL);
 	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, TR | BTS | BTINT);
 }
 
@@ -266,7 +266,7 @@ static void one_below_the_threshold(void **state)
 	assert_false(ds_pmi(&cpu));
 	assert_false(a.overflowed);
 	assert_int_equal(ds_get_bts_index(a.area), THRESHOLD - 1);
-	assert_int_equal(ds_get_overflow(a.area), DS_O_SIGNAL);
+	assert_int_equal(threshold_says(a.area), DS_O_SIGNAL);
 }
 
 /* Paused while it looks. */
@@ -389,7 +389,7 @@ static void pending_at_a_drain(void **state)
 		assert_false(ds_pmi(&cpu));
 		assert_int_equal(told, access < 2);
 		assert_false(a.overflowed);
-		assert_int_equal(ds_get_overflow(a.area), DS_O_SIGNAL);
+		assert_int_equal(threshold_says(a.area), DS_O_SIGNAL);
 		assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, TR | BTS | BTINT);
 	}
 }

@@ -2,9 +2,8 @@
 /* sources: drivers/apic/lapic.c */
 #include "drivers/apic/lapic.h"
 
-#include "drivers/cpuid.h"
 #include "drivers/mmio.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "tests/host/host.h"
 
 /* One local APIC; by memory or by MSR, never by both. `lapic_init` decides once a run, so the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/insntrace.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"
 #include "lib/string.h"

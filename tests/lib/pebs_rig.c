@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/pebs_rig.h"
 
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/mm/page.h"
 #include "lib/string.h"
 

@@ -13,7 +13,7 @@
 #ifndef SPOOR_TESTS_LIB_PT_RIG_H
 #define SPOOR_TESTS_LIB_PT_RIG_H
 
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "drivers/pt/pt.h"
 #include "drivers/pt/registers.h"
 #include "tests/framework/test.h"

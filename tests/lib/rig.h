@@ -15,7 +15,7 @@
 
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "tests/framework/test.h"
 
 #include <stdbool.h>

@@ -17,8 +17,7 @@
 #define STAMP_ESCAPE (~0xfull)
 #define STAMP_FLAG   (1ull << 63)
 
-/* In the flags of a branch of ring 3 into the kernel's half that is in the view of ring 3 as well.
- */
+/* In the flags of a branch of ring 3 into the kernel's half that ring 3's view has as well. */
 #define BRANCH_SHOWN (1ull << 62)
 
 static inline bool record_is_stamp(const struct bts_struct *record)

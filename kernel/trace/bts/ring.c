@@ -90,8 +90,7 @@ static void restore_sentinels(struct trace_ring *ring)
 			ring->slot[ring->sentinels[i].at] = ring->sentinels[i].replaced;
 }
 
-/* The slot that the index is at: one of the ring's, or behind the last, whatever the field holds.
- */
+/* The slot that the index is at: one of the ring's, or after the last, whatever the field holds. */
 static size_t find_stop(const struct trace_ring *ring)
 {
 	uint64_t base = (uintptr_t)ring->slot, index = ds_get(ring->area, DS_BTS_INDEX);

@@ -226,13 +226,13 @@ void tracer_put_gap(struct bts_tracer *tracer, uint64_t number)
 {
 	struct trace_ring *ring = &tracer->ring;
 	struct bts_struct gap = record_gap(number);
-	uint64_t *missing;
+	struct ds_record_64 *last;
 
 	if (!tracer->options.stamps || !tracer_records(tracer))
 		return;
 	if (tracer->gap && tracer->gap >= ring_first(ring)) {
-		missing = &ring_slot(ring, tracer->gap)->to;
-		*missing = *missing && number ? *missing + number : 0;
+		last = ring_slot(ring, tracer->gap);
+		last->to = last->to && number ? last->to + number : 0;
 	} else if (tracer->options.overflow == TRACE_WRAP || ring->used < ring->size) {
 		store_record(tracer, &gap);
 		tracer->gap = ring->next - 1;

@@ -5,8 +5,7 @@
 #include "kernel/console.h"
 #include "kernel/trace/bts/private.h"
 
-/* A CPU without a lease records nothing: it does not read the MSR, which a hypervisor intercepts.
- */
+/* A CPU without a lease records nothing, and reads no MSR, which a hypervisor would intercept. */
 static uint64_t pause_recording(void)
 {
 	const struct trace_cpu *trace = this_cpu()->trace;

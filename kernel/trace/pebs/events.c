@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How each family samples the events that have names here: SDM Vol 3, tables 18-10, 18-12, 18-19
 // and 18-22, and chapter 19.
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/trace/pebs/private.h"
 
 #define CODE(select, mask) ((mask) << 8 | (select))

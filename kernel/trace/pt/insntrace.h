@@ -109,8 +109,7 @@ int insntrace_release_thread(struct trace_account *owner, unsigned descriptor);
  */
 void insntrace_inherit(struct task *child);
 
-/* The owner is at its end: stops every CPU, then frees everything. Nothing, if it has no session.
- */
+/* The owner is at its end: stops every CPU, then frees everything. Nothing without a session. */
 void insntrace_owner_ended(struct trace_account *owner);
 
 #endif

@@ -2,7 +2,7 @@
 #include "drivers/clock/tsc.h"
 #include "drivers/ds/configuration.h"
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/mm/page.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "drivers/cpuid.h"
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"

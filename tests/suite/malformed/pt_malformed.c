@@ -2,7 +2,7 @@
 /* Tables of Intel PT that lead where no trace belongs. What the driver refuses is written by hand.
  */
 #include "drivers/apic/lapic.h"
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/mm/page.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"

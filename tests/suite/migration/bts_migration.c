@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "abi/errno.h"
-#include "drivers/cpuid.h"
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"

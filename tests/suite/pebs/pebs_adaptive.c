@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Adaptive records: format 4 and IA32_PERF_CAPABILITIES.PEBS_BASELINE.
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "tests/lib/pebs_rig.h"
 
 #define LBR 1ull

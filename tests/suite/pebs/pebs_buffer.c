@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The buffer of PEBS: bounds, and what is enabled.
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/trap/user.h"
 #include "tests/lib/code.h"
 #include "tests/lib/pebs_rig.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What says that there is PEBS, and its MSRs.
-#include "drivers/cpuid.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"

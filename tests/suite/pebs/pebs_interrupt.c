@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The threshold of PEBS and its interrupt, alone and beside BTS.
 #include "drivers/apic/lapic.h"
-#include "drivers/cpuid.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmi.h"

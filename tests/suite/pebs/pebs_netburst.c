@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // PEBS of NetBurst with 64-bit records: IQ_COUNTER4, IQ_CCCR4 and CRU_ESCR2, execution_event.
-#include "drivers/cpuid.h"
 #include "drivers/ds/pebs.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One sample: when it comes, what it holds, what else changes.
 #include "drivers/clock/tsc.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "lib/string.h"
 #include "tests/lib/pebs_rig.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What counters count: exactly, compared with what the code says and with single steps.
 #include "drivers/apic/lapic.h"
-#include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trace/context.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The stack of last branches.
-#include "drivers/cpuid.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "tests/framework/test.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/rig.h"

@@ -2,10 +2,9 @@
 // The registers of the counters, overflow, freezing, cycles.
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/tsc.h"
-#include "drivers/cpuid.h"
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "abi/errno.h"
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/process/program.h"
 #include "kernel/ptrace/ptrace.h"
 #include "kernel/sched/sched.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"

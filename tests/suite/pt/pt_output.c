@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The output table: where bytes go, where they stop, what is wrong with a table; BTS beside it.
 #include "drivers/apic/lapic.h"
-#include "drivers/cpuid.h"
 #include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"

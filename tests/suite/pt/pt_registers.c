@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // CPUID leaf 14H, and the MSRs of Intel PT with what they refuse.
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/pt_rig.h"
 

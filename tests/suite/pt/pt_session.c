@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The life cycle of a session that traces every CPU: which call is allowed when, what a failure
 // leaves, what a buffer holds.
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/trace.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a session's buffers hold, what it refuses, and how it ends.
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Packets that are read while they are written.
-#include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/sched/sched.h"

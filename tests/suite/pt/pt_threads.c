@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A session that traces threads; and units that exclude each other.
 #include "drivers/ds/ds.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The state of Intel PT as component 8 of XSAVES and XRSTORS, with IA32_XSS.
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/lib/msr_trial.h"

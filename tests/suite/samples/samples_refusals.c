@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What is refused, and that nothing has changed then; what a tracer is charged.
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
 #include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/sched/sched.h"

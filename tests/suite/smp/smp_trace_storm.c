@@ -4,7 +4,7 @@
 // the kernel has to see all of these walks. This kernel once let the hold of one tracer end the
 // records of all.
 #include "drivers/ds/registers.h"
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"

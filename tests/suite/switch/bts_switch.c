@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "drivers/msr.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/symbols.h"

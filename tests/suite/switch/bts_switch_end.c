@@ -30,10 +30,15 @@ static void run_another(const struct walker *ended)
 	walkers_check(&another, 1);
 }
 
+static size_t buffer_bytes(const struct tracer *tracer)
+{
+	return ds_get_bts_end(bts_of(tracer)->ring.area) * ds_configuration->record_size;
+}
+
 static void expect_untouched(const struct tracer *tracer, const uint8_t fields[])
 {
 	const uint8_t *buffer = buffer_of(tracer);
-	size_t bytes = ds_get_bts_size(bts_of(tracer)->ring.area), whole = 0;
+	size_t bytes = buffer_bytes(tracer), whole = 0;
 
 	while (whole < bytes && buffer[whole] == POISON)
 		whole++;
@@ -65,7 +70,7 @@ static void expect_after_exit(struct walker *walker)
 	walker_read(walker);
 	EXPECT(walker->reader.walk > 0);
 	EXPECT_EQ(walker->reader.wrong, 0);
-	memset(buffer_of(tracer), POISON, ds_get_bts_size(bts_of(tracer)->ring.area));
+	memset(buffer_of(tracer), POISON, buffer_bytes(tracer));
 	memcpy(fields, bts_of(tracer)->ring.area, sizeof(fields));
 	run_another(walker);
 	expect_untouched(tracer, fields);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/apic/lapic.h"
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/lock.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/pmi.h"

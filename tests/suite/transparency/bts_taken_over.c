@@ -4,7 +4,7 @@
 // own branches, whose interrupt it was) shows at these instructions and nowhere else. On a bare
 // processor nothing happens at them.
 #include "drivers/apic/lapic.h"
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
 #include "lib/io.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "drivers/cpuid.h"
+#include "drivers/processor.h"
 #include "lib/string.h"
 #include "tests/framework/random.h"
 #include "tests/lib/random_programs/machine.h"

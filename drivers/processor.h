@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* CPUID, as an ordinary function that host tests can replace. Any context. */
-#ifndef SPOOR_DRIVERS_CPUID_H
-#define SPOOR_DRIVERS_CPUID_H
+/*
+ * CPUID and model-specific registers, as ordinary functions that host tests can replace. Any
+ * context; MSRs: CPL 0 only.
+ */
+#ifndef SPOOR_DRIVERS_PROCESSOR_H
+#define SPOOR_DRIVERS_PROCESSOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +39,16 @@ static inline struct cpuid_signature cpuid_signature(uint32_t eax)
 		signature.family += eax >> 20 & 0xff;
 	return signature;
 }
+
+/* An MSR that does not exist raises #GP, which has no handler. */
+uint64_t rdmsr(uint32_t index);
+void wrmsr(uint32_t index, uint64_t value);
+
+/*
+ * False if the instruction raised #GP: then `*value` is unchanged, or nothing was written. Supplied
+ * by the kernel, from when its exception table works.
+ */
+bool rdmsr_safe(uint32_t index, uint64_t *value);
+bool wrmsr_safe(uint32_t index, uint64_t value);
 
 #endif
