@@ -204,6 +204,19 @@ ci_job()
 	echo "exit $code, $(grep -c '<testcase' build/spoor.xml) tests, $(wc -l <build/spoor.log) lines"
 }
 
+# The commands of a CI service's file for Linux, which is YAML, are those that docs/guests.md says, and goals of the Makefile.
+linux_job()
+{
+	perl -MCPAN::Meta::YAML -we 'sub commands {
+			my ($at, $is) = @_;
+			ref $at eq "HASH" ? map { commands($at->{$_}, /^(run|script)$/) } sort keys %$at :
+				ref $at ? map { commands($_, $is) } @$at : $is ? $at : ();
+		}
+		print "$_\n" for commands(CPAN::Meta::YAML->read($ARGV[0])->[0], 0)' "$top/tools/fleet/$1" >commands || return
+	sed '/^\*\*CI/,$!d' "$top/docs/guests.md" | awk '/^```/ { fences++; next } fences == 1' | diff - commands || return
+	(cd "$top" && sed -n 's/^make /make -n /p' "$OLDPWD/commands" | bash -e) | grep -o 'tools/deps .*'
+}
+
 # A new test of every group that a test has, in a copy of the suite.
 new_tests()
 {
@@ -260,6 +273,9 @@ for service in 'gitlab-ci.yml in_one_shell' 'github-workflow.yml in_many'; do
 	# shellcheck disable=SC2086
 	FAKE_LOG=$here/logs/fail.log FAKE_STATUS=35 try "the commands of ${service%% *}, a test fails" 0 \
 		'FAIL.*exit 1, 3 tests, 1[0-9] lines$' ci_job $service
+done
+for service in gitlab-ci github-workflow; do
+	try "the commands of linux-$service.yml" 0 '^tools/deps install run image linux.tools/deps check run image linux$' linux_job "linux-$service.yml"
 done
 try 'JUnit XML' 0 '^$' junit
 try 'JUnit XML of every log is valid' 0 '^$' junit_is_valid
