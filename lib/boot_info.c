@@ -12,7 +12,7 @@ struct boot_reader {
 	const char *fault; /* the first one met */
 };
 
-/* Keeps the first fault; reading goes on. */
+/* Keeps the first fault, NULL being none; reading goes on. */
 static void boot_fault(struct boot_reader *reader, const char *sentence)
 {
 	if (!reader->fault)
@@ -105,27 +105,25 @@ static void boot_add_module(struct boot_reader *reader, uint64_t start, uint64_t
 /* `size` must at least cover base, length and type; what a longer entry adds is passed over. */
 enum { SMALLEST_ENTRY = sizeof(struct multiboot1_mmap_entry) - sizeof(uint32_t) };
 
-static void multiboot1_memory_map(struct boot_reader *reader, uint64_t physical, uint64_t length)
+static const char *multiboot1_memory_map(struct boot_reader *reader, uint64_t physical,
+					 uint64_t length)
 {
 	while (length) {
 		struct multiboot1_mmap_entry entry;
 		uint64_t bytes;
 
-		if (length < sizeof(entry)) {
-			boot_fault(reader, "the memory map ends within an entry");
-			return;
-		}
+		if (length < sizeof(entry))
+			return "the memory map ends within an entry";
 		if (!boot_copy(reader, &entry, physical, sizeof(entry)))
-			return;
+			return NULL;
 		bytes = (uint64_t)entry.size + sizeof(entry.size);
-		if (entry.size < SMALLEST_ENTRY || bytes > length) {
-			boot_fault(reader, "the memory map has an entry of an impossible size");
-			return;
-		}
+		if (entry.size < SMALLEST_ENTRY || bytes > length)
+			return "the memory map has an entry of an impossible size";
 		boot_add_region(reader, entry.base, entry.length, entry.type);
 		physical += bytes;
 		length -= bytes;
 	}
+	return NULL;
 }
 
 static void multiboot1_modules(struct boot_reader *reader, uint64_t physical, uint32_t count)
@@ -159,7 +157,7 @@ static void multiboot1_read(struct boot_reader *reader, uint64_t physical)
 		boot_copy_text(reader, info->loader_name, sizeof(info->loader_name),
 			       from.boot_loader_name, UINT64_MAX, NULL);
 	if (from.flags & MULTIBOOT1_HAS_MEMORY_MAP) {
-		multiboot1_memory_map(reader, from.mmap_addr, from.mmap_length);
+		boot_fault(reader, multiboot1_memory_map(reader, from.mmap_addr, from.mmap_length));
 	} else if (from.flags & MULTIBOOT1_HAS_MEMORY) { /* in KiB, from 0 and from 1 MiB on */
 		boot_add_region(reader, 0, (uint64_t)from.mem_lower << 10, MEMORY_USABLE);
 		boot_add_region(reader, 1 << 20, (uint64_t)from.mem_upper << 10, MEMORY_USABLE);
@@ -182,32 +180,26 @@ static void read_module(struct boot_reader *reader, uint64_t physical,
 				tag->size - sizeof(module));
 }
 
-static void read_memory_map(struct boot_reader *reader, uint64_t physical,
-			    const struct multiboot2_tag *tag)
+static const char *read_memory_map(struct boot_reader *reader, uint64_t physical,
+				   const struct multiboot2_tag *tag)
 {
 	struct multiboot2_memory_map map;
 	uint64_t offset = sizeof(map);
 
-	if (tag->size < sizeof(map)) {
-		boot_fault(reader, "the memory map tag is too short");
-		return;
-	}
+	if (tag->size < sizeof(map))
+		return "the memory map tag is too short";
 	if (!boot_copy(reader, &map, physical, sizeof(map)))
-		return;
-	if (map.entry_size < sizeof(struct multiboot2_mmap_entry) ||
-	    map.entry_size % TAG_ALIGNMENT) {
-		boot_fault(reader, "the memory map has entries of an impossible size");
-		return;
-	}
+		return NULL;
+	if (map.entry_size < sizeof(struct multiboot2_mmap_entry) || map.entry_size % TAG_ALIGNMENT)
+		return "the memory map has entries of an impossible size";
 	for (; tag->size - offset >= map.entry_size; offset += map.entry_size) {
 		struct multiboot2_mmap_entry entry;
 
 		if (!boot_copy(reader, &entry, physical + offset, sizeof(entry)))
-			return;
+			return NULL;
 		boot_add_region(reader, entry.base, entry.length, entry.type);
 	}
-	if (offset != tag->size)
-		boot_fault(reader, "the memory map ends within an entry");
+	return offset == tag->size ? NULL : "the memory map ends within an entry";
 }
 
 /* A version 2 table is the better one, whichever order the tags have. */
@@ -264,7 +256,7 @@ static void read_tag(struct boot_reader *reader, uint64_t physical,
 		read_module(reader, physical, tag);
 		break;
 	case MULTIBOOT2_MEMORY_MAP:
-		read_memory_map(reader, physical, tag);
+		boot_fault(reader, read_memory_map(reader, physical, tag));
 		break;
 	case MULTIBOOT2_EFI64_SYSTEM_TABLE:
 		if (bytes < sizeof(info->efi_system_table))
@@ -283,51 +275,43 @@ static void read_tag(struct boot_reader *reader, uint64_t physical,
 	}
 }
 
-static void walk_tags(struct boot_reader *reader, uint64_t physical, uint64_t size)
+static const char *walk_tags(struct boot_reader *reader, uint64_t physical, uint64_t size)
 {
 	uint64_t offset = sizeof(struct multiboot2_info);
 
 	while (offset < size) {
 		struct multiboot2_tag tag;
 
-		if (size - offset < sizeof(tag)) {
-			boot_fault(reader, "the boot information ends within a tag");
-			return;
-		}
+		if (size - offset < sizeof(tag))
+			return "the boot information ends within a tag";
 		if (!boot_copy(reader, &tag, physical + offset, sizeof(tag)))
-			return;
-		if (tag.size < sizeof(tag) || tag.size > size - offset) {
-			boot_fault(reader, "the boot information has a tag of an impossible size");
-			return;
-		}
+			return NULL;
+		if (tag.size < sizeof(tag) || tag.size > size - offset)
+			return "the boot information has a tag of an impossible size";
 		if (tag.type == MULTIBOOT2_END)
-			return;
+			return NULL;
 		read_tag(reader, physical + offset, &tag);
 		offset += ((uint64_t)tag.size + TAG_ALIGNMENT - 1) & ~(uint64_t)(TAG_ALIGNMENT - 1);
 	}
-	boot_fault(reader, "the boot information has no end tag");
+	return "the boot information has no end tag";
 }
 
 /* Multiboot specification 2.0, 3.6 "Boot information". */
-static void multiboot2_read(struct boot_reader *reader, uint64_t physical)
+static const char *multiboot2_read(struct boot_reader *reader, uint64_t physical)
 {
 	struct boot_info *info = reader->info;
 	struct multiboot2_info header;
 
 	info->protocol = BOOT_MULTIBOOT2;
-	if (physical % TAG_ALIGNMENT) {
-		boot_fault(reader, "the boot information is misaligned");
-		return;
-	}
+	if (physical % TAG_ALIGNMENT)
+		return "the boot information is misaligned";
 	if (!boot_copy(reader, &header, physical, sizeof(header)))
-		return;
-	if (header.total_size < sizeof(header)) {
-		boot_fault(reader, "the boot information is too short");
-		return;
-	}
+		return NULL;
+	if (header.total_size < sizeof(header))
+		return "the boot information is too short";
 	info->info_start = physical;
 	info->info_end = physical + header.total_size;
-	walk_tags(reader, physical, header.total_size);
+	return walk_tags(reader, physical, header.total_size);
 }
 
 const char *boot_info_read(struct boot_info *info, uint32_t magic, uint64_t physical,
@@ -339,7 +323,7 @@ const char *boot_info_read(struct boot_info *info, uint32_t magic, uint64_t phys
 	if (magic == MULTIBOOT1_LOADER_MAGIC)
 		multiboot1_read(&reader, physical);
 	else if (magic == MULTIBOOT2_LOADER_MAGIC)
-		multiboot2_read(&reader, physical);
+		boot_fault(&reader, multiboot2_read(&reader, physical));
 	else
 		return "not started by a Multiboot loader";
 

@@ -122,6 +122,7 @@ void trace_task_ended(struct task *task)
 	if (here)
 		trace_depart(cpu);
 	task->trace->task = NULL;
+	task->trace->ended = true;
 	task->trace = NULL;
 	if (here)
 		trace_arrive(cpu);

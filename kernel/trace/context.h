@@ -23,7 +23,8 @@
 
 struct trace_context {
 	struct spinlock lock;
-	struct task *task;	   /* NULL: a CPU's, or the task ended */
+	struct task *task; /* NULL: a CPU's, or the task `ended` */
+	bool ended;
 	_Atomic(struct cpu *) cpu; /* where it is being recorded, or NULL: at rest */
 	struct tracer *tracers[TRACE_UNITS];
 	unsigned units;	     /* bits of those that have tracers */

@@ -66,17 +66,15 @@ static void move_records(struct trace_ring *to, const struct trace_ring *from)
 
 static void swap_memory(struct bts_tracer *a, struct bts_tracer *b)
 {
-	struct trace_ring ring = a->ring;
-	struct ds_lease lease = a->lease;
-	size_t charged = a->charged;
+	struct bts_tracer was = *a;
 
 	a->ring = b->ring;
 	a->lease = b->lease;
 	a->charged = b->charged;
-	b->ring = ring;
-	b->lease = lease;
-	b->charged = charged;
-	b->options = a->options;
+	b->ring = was.ring;
+	b->lease = was.lease;
+	b->charged = was.charged;
+	b->options = was.options;
 }
 
 static void change_options(void *argument)
@@ -144,14 +142,6 @@ static enum bts_filter find_filter(const struct bts_tracer *tracer)
 	return hardware == view ? BTS_FILTER_HARDWARE : BTS_FILTER_SOFTWARE;
 }
 
-static bool is_cpu(const struct trace_context *context)
-{
-	for (unsigned i = 0; i < cpu_count(); i++)
-		if (context == &cpu_by_index(i)->trace->context)
-			return true;
-	return false;
-}
-
 static void answer_question(void *argument)
 {
 	struct question *question = argument;
@@ -170,7 +160,7 @@ static void answer_question(void *argument)
 		.truncated = tracer->truncated,
 		.held = tracer->base.held,
 		.full = tracer->full,
-		.ended = !tracer->base.context->task && !is_cpu(tracer->base.context),
+		.ended = tracer->base.context->ended,
 	};
 }
 
