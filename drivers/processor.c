@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/processor.h"
 
 struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)

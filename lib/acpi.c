@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Sources: ACPI 6.5 section 5.2.5; SPCR and DBG2 as Microsoft publishes them. */
 #include "lib/acpi.h"
 

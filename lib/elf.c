@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Layout and constants: System V ABI, chapters 4 and 5, with the ELF-64 object file format. */
 #include "lib/elf.h"
 

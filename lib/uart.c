@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Registers: National Semiconductor PC16550D data sheet, table II. */
 #include "lib/uart.h"
 

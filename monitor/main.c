@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* What the monitor does, in order. */
 #include "lib/acpi.h"
 #include "lib/boot_info.h"

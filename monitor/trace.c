@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Hands what the interpreter saw to those that watch; gives them the guest's memory. */
 #include "monitor/trace.h"
 

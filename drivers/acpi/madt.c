@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Multiple APIC Description Table, ACPI 6.5 section 5.2.12. */
 #include "drivers/acpi/acpi.h"
 #include "lib/string.h"

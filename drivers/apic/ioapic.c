@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/apic/ioapic.h"
 #include "drivers/acpi/acpi.h"
 #include "drivers/mmio.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/apic/lapic.h"
 
 #include "drivers/mmio.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/clock/clock.h"
 
 #include "drivers/apic/lapic.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/ds/area.h"
 
 enum ds_maximum ds_maximum = DS_MAXIMUM_AT_END;

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/ds/configuration.h"
 
 #define BIT(n) (1ull << (n))

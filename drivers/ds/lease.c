@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/ds/private.h"
 #include "drivers/ds/record.h"
 

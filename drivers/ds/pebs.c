@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The only file that writes IA32_PEBS_ENABLE. */
 #include "drivers/ds/pebs.h"
 

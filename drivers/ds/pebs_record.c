@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Where the fields of a record are, by format: SDM Vol 3, figures 17-10 and 18-49, tables 18-23 to
    18-55. */
 #include "drivers/ds/pebs.h"

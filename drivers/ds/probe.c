@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Detection, in the manual's order: nothing is touched that what came before did not announce. */
 #include "drivers/ds/private.h"
 #include "drivers/ds/registers.h"

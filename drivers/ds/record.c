@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/ds/record.h"
 
 static void *slot(const void *area, size_t at)

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * The only file that writes IA32_DEBUGCTL and IA32_DS_AREA. TR is clear whenever IA32_DS_AREA
  * changes, and each value of IA32_DEBUGCTL goes out in one write.

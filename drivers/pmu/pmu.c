@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/pmu/pmu.h"
 
 #include "drivers/pmu/registers.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
 #include "drivers/pt/pt.h"

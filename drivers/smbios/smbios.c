@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "drivers/smbios/smbios.h"
 
 #include "drivers/mmio.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "monitor/boot/kernel.h"
 
 #include "abi/multiboot.h"

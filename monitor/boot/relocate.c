@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "monitor/boot/relocate.h"
 
 #include "monitor/boot/information.h"

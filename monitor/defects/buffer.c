@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The index of the buffer: where it moves on to, and where it wraps. SDM Vol 3, 17.4.9.1. */
 #include "monitor/defects/defect.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* IA32_DEBUGCTL and IA32_DS_AREA: SDM Vol 3, 17.4.1 and 17.4.9; table 35-2. */
 #include "monitor/defects/defect.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Counters and the LBR stack: SDM Vol 3, 17.4.7, 17.4.8 and 18.2. */
 #include "monitor/defects/defect.h"
 

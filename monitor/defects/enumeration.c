@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* CPUID leaf 1 and IA32_MISC_ENABLE: SDM Vol 3, 17.4.5 and 17.4.9. */
 #include "monitor/defects/defect.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* What events, HLT and changes of control registers do: SDM Vol 3, 17.4.2 to 17.4.4. */
 #include "monitor/defects/defect.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The threshold, and what the local APIC makes of its interrupt: SDM Vol 3, 17.4.9.5 and 10.5.1. */
 #include "monitor/defects/defect.h"
 

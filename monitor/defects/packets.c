@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* What the packets of Intel Processor Trace say: no MSR and no table tells, a decoder does. */
 #include "monitor/defects/defect.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * Mistakes of a hypervisor that passes the Debug Store through to its guests: what it forgets at an
  * exit, the instructions at which it takes over from the guest, or at the entry after it. CPUID,

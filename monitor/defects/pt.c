@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Intel Processor Trace: SDM Vol 3, chapter 36. Such a defect is named pt_, and needs pt=on. */
 #include "monitor/defects/defect.h"
 

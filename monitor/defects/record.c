@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The content of a record: SDM Vol 3, 17.4.4, 17.4.8 and 17.4.9.1. */
 #include "monitor/defects/defect.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "lib/string.h"
 #include "monitor/defects/defect.h"
 

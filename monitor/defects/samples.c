@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* PEBS: SDM Vol 3, 18.4.4, 18.8.1.1, 18.11.2 and 18.13. */
 #include "monitor/defects/defect.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Which branches are recorded: SDM Vol 3, 17.4.4, 17.4.8 and 17.4.9.4. */
 #include "monitor/defects/defect.h"
 #include "monitor/ds/ds.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The interrupt at the threshold: SDM Vol 3, 17.4.9.5, and 10.5.1 for the local APIC's part. */
 #include "monitor/silicon.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Which branches are recorded, and as what: SDM Vol 3, 17.4.4, 17.4.8 and 17.4.9.1. */
 #include "monitor/ds/memory.h"
 #include "monitor/silicon.h"

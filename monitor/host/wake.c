@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "monitor/host/wake.h"
 
 #include "lib/string.h"

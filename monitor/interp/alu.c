@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* ADD to CMP, and TEST: the host's own instruction on the guest's operands. */
 #include "monitor/interp/template.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* INC, DEC, NEG, NOT. */
 #include "monitor/interp/template.h"
 

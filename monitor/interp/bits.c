@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Bit tests and scans, POPCNT, BSWAP, MOVBE, CRC32. */
 #include "monitor/interp/template.h"
 

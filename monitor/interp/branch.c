@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Near branches and software interrupts. A branch to where no code can be faults where it stands.
  */
 #include "monitor/interp/debug.h"

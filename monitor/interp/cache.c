@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The cache of decoded code. */
 #include "lib/string.h"
 #include "monitor/interp/context.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Control registers (SDM Vol 3, 2.5; Vol 2, MOV to and from control registers). */
 #include "monitor/interp/control.h"
 

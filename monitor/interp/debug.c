@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "monitor/interp/debug.h"
 
 #include "monitor/interp/control.h"

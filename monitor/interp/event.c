@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Delivery of interrupts and exceptions in IA-32e mode (SDM Vol 3, 6.13 to 6.15). */
 #include "monitor/interp/event.h"
 #include "monitor/interp/control.h"

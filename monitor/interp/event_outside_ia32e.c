@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Interrupts and exceptions in real-address mode and protected mode (SDM Vol 3, 6.12 and 20.1.4).
  */
 #include "lib/string.h"

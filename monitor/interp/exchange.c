@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* XCHG, XADD, CMPXCHG and its 8- and 16-byte forms. */
 #include "monitor/interp/template.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* IRET and the far JMP, CALL and RET. */
 #include "monitor/interp/control.h"
 #include "monitor/interp/handlers.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Instructions on RFLAGS alone. */
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/memory.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* From logical to linear addresses outside 64-bit mode (SDM Vol 3, 3.4.2, 5.3 and 20.1.1). */
 #include "monitor/interp/control.h"
 #include "monitor/interp/memory.h"

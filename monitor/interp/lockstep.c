@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * The interpreter checked against the processor, instruction by instruction. The interpreter goes
  * first; what it wrote is put back, the processor executes the same from the same state, and the

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* What lockstep does not compare, each with its reason. */
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Guest memory the long way, and what fills the software TLB. */
 #include "monitor/interp/memory.h"
 

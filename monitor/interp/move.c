@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* MOV, MOVZX, MOVSX, LEA, CMOVcc, SETcc and the accumulator's sign extensions. */
 #include "monitor/interp/template.h"
 

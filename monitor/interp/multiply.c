@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* MUL, IMUL, DIV, IDIV; rotates and shifts. A division that would fault is found out before the
  * host is asked. */
 #include "monitor/interp/template.h"

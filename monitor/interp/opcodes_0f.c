@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The two-byte opcodes of 64-bit mode (SDM Vol 2, table A-3). SSE is in thunk_forms.c. */
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The one-byte opcodes of 64-bit mode, and those of other modes (SDM Vol 2, table A-2). */
 #include "monitor/interp/handlers.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The interpreter's loop, and the ways in which an instruction is left early. */
 #include "lib/string.h"
 #include "monitor/interp/control.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Descriptors: loads of segment registers, TR and LDTR, the tables' registers, LAR to VERW. */
 #include "monitor/interp/segment.h"
 

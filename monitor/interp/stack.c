@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* PUSH, POP, PUSHF, POPF, ENTER, LEAVE. */
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/memory.h"

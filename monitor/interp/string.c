@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* MOVS, STOS, LODS, CMPS, SCAS. */
 #include "monitor/interp/string.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* SYSCALL and SYSRET as Intel's processors do them, SYSENTER and SYSEXIT (SDM Vol 2). */
 #include "monitor/interp/control.h"
 #include "monitor/interp/handlers.h"

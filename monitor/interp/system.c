@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* HLT, CPUID, RDTSC, RDMSR, WRMSR, the cache instructions, fences, SWAPGS, FS and GS bases; ports.
  */
 #include "monitor/interp/context.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * Which SSE, MMX and x87 instructions can run as thunks, and the memory they touch (SDM Vol 2,
  * appendix A). What is missing here is left to the processor: it also knows best what is #UD.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The guest's page tables: 32-bit, PAE and 4-level paging (SDM Vol 3, 4.3 to 4.8). */
 #include "monitor/interp/control.h"
 #include "monitor/interp/memory.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * XSAVES and XRSTORS, where the processor underneath has none (SDM Vol 1, 13.11 and 13.12). The
  * user components are live in it: its own XSAVE and XRSTOR take them to and from an image in

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* What the assist writes, by format. */
 #include "lib/string.h"
 #include "monitor/pebs/rules.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* When a counter is armed, and what the assist does: SDM Vol 3, 18.4.2, 18.4.4 and 18.8.1.1. */
 #include "monitor/ds/memory.h"
 #include "monitor/pebs/rules.h"

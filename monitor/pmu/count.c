@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* What counts, and what an overflow does: SDM Vol 3, 18.2 and 17.4.7. */
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * Which events there are. What is counted of them: docs/monitor.md, "Counters". Events that a
  * profile does not list count nothing.

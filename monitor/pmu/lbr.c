@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The LBR stack: SDM Vol 3, 17.4.8 and 17.5 to 17.13. */
 #include <stddef.h>
 

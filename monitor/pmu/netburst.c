@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * The one counter of NetBurst that takes samples: IQ_COUNTER4 with IQ_CCCR4 and CRU_ESCR2, for
  * execution_event, of which every instruction here is one tagged micro-operation that is not bogus.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Enumeration and the MSRs: SDM Vol 3, 18.2; CPUID leaf 0AH: SDM Vol 2. */
 #include <stddef.h>
 

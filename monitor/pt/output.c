@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Bytes to the guest's memory: SDM Vol 3, 36.2.6. */
 #include "lib/string.h"
 #include "monitor/pt/rules.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The packets: SDM Vol 3, 36.4. */
 #include "lib/string.h"
 #include "monitor/pt/rules.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Enumeration and the MSRs: SDM Vol 3, 36.2.7 and 36.3.1.1. */
 #include "lib/string.h"
 #include "monitor/pt/rules.h"

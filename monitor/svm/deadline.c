@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "monitor/svm/deadline.h"
 
 #include "monitor/host/lock.h"

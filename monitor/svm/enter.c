@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Between struct vcpu and the VMCB, and across VMRUN. */
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Exceptions that the monitor raises in the guest, and where an instruction ends. */
 #include "lib/string.h"
 #include "monitor/host/cpu.h"

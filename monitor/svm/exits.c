@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* What each intercepted instruction or event does. */
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* How a guest begins, how it runs natively, and what the interpreter reaches outside the processor.
  */
 #include "monitor/svm/guest.h"

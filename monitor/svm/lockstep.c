@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The comparison of interpreter and processor: what it needs, and what it says at the end. */
 #include "lib/console.h"
 #include "lib/io.h"

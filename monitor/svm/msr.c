@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* RDMSR and WRMSR, apart from the MSRs that struct vcpu holds. */
 #include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"

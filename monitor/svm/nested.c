@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* Nested page tables: guest-physical is physical, except for the monitor's own memory. */
 #include "lib/string.h"
 #include "monitor/boot/information.h"

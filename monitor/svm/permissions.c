@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The MSR permission map: APM Vol 2, 15.11. Two bits an MSR, read and write; others always exit. */
 #include "lib/string.h"
 #include "monitor/host/cpu.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* The guest by the interpreter, while every branch has to be seen, and by single steps. */
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"

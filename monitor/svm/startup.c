@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * A processor that the guest has not started waits for a start-up IPI as it does on the bare
  * machine. The guest's start-up IPI goes to it with another vector, that of the monitor's own

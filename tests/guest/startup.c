@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * A kernel of its own that starts, resets and interrupts processors in every way of SDM Vol 3, 8.4
  * and 10.6, and says what came of it. Its results are the same on any machine, with a monitor

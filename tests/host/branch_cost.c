@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * Counts the host's instructions for each branch that the monitor interprets and records, by BTS
  * and by Intel PT: the monitor's own objects, linked into a program of the build machine, run

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 #include "tests/host/fake_cpu.h"
 
 #include <stdio.h>

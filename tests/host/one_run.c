@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * one_run [-w|-s] [-d DEFECT] SEED INSTRUCTIONS TRACE.spt CODE.elf: runs a random program on the
  * virtual silicon, the monitor's own objects, with BTS and Intel PT on at once, and writes what

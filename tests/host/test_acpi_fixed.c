@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/acpi/[a-z]*.c lib/acpi.c */
 #include "tests/host/acpi_memory.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/clock/clock.c */
 #include "drivers/clock/clock.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: lib/cmdline.c lib/format.c */
 #include "lib/cmdline.h"
 

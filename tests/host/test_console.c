@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: lib/console.c lib/acpi.c lib/pci.c lib/uart.c lib/cmdline.c lib/format.c lib/string.c */
 #include "lib/console.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
 #include "drivers/ds/record.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
 /* The layout of 4-byte fields and 12-byte records, which no 64-bit kernel ever meets. */
 #include "drivers/ds/record.h"

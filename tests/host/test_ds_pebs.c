@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
 /* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c drivers/ds/pebs_record.c tests/host/fake_cpu.c */

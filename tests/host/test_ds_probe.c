@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/ds/configuration.c drivers/ds/probe.c */
 /* sources: drivers/ds/switch.c drivers/ds/pebs.c drivers/ds/area.c */
 /* sources: tests/host/fake_cpu.c kernel/trace/bts/missing.c lib/format.c lib/string.c */

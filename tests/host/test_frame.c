@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: lib/frame.c tools/view/stream.c */
 /* The sending side in lib/ against the receiving one in tools/view/; liblz4 judges the packer. */
 #include "lib/frame.h"

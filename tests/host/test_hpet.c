@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/clock/hpet.c */
 #include "drivers/clock/hpet.h"
 

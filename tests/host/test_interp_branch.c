@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c lib/format.c */
 /* Control transfers and their records; instructions run as thunks; what is refused. */
 #include "tests/host/interp_observer.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c lib/format.c */
 /*
  * The interpreter's decoder against Zydis (Debian's libzydis-dev), which knows nothing of it: what

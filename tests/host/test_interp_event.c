@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c lib/format.c */
 /* Delivery of events through the guest's IDT, what is nested in it, and IRET. */
 #include "tests/host/interp_observer.h"

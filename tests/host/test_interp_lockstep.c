@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c */
 /* sources: monitor/ds/?*.c monitor/trace.c monitor/interp/?*.c monitor/profile.c */
 /* sources: lib/format.c */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c lib/format.c */
 /* The guest's paging as the interpreter sees it, string instructions over it, changed code. */
 #include "tests/host/interp_observer.h"

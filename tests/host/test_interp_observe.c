@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c lib/format.c */
 /* What the interpreter reports, in which order, and to whom. */
 #include "tests/host/interp_observer.h"

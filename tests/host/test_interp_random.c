@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c lib/format.c */
 /*
  * Random integer instructions, run by the processor of this machine and by the interpreter, from

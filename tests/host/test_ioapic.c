@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/apic/ioapic.c */
 #include "drivers/apic/ioapic.h"
 

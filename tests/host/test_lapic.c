@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/apic/lapic.c */
 #include "drivers/apic/lapic.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/boot/information.c lib/boot_info.c */
 /* sources: monitor/boot/information.c */
 #include "abi/multiboot.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
 /* sources: monitor/trace.c monitor/profile.c */
 #include "tests/host/monitor_ds_rig.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/svm/identity.c monitor/profile.c monitor/pmu/events.c */
 /* sources: monitor/present.c lib/string.c */
 #include <string.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/boot/linux.c monitor/boot/information.c lib/format.c */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/options.c monitor/ds/variants.c monitor/profile.c monitor/pmu/events.c */
 /* sources: monitor/present.c */
 /* sources: lib/cmdline.c lib/format.c lib/string.c lib/uart.c */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
 /* sources: monitor/trace.c monitor/profile.c */
 /* The rules of the counters and of the LBR stack, with instructions that the test makes up. */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c monitor/pt/?*.c monitor/defects/pt.c lib/format.c */
 /* The packets of random programs, and what filters leave of them. */
 #include "monitor/defects/defect.h"

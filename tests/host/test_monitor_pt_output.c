@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
 /* Where the packets go, and the MSRs. */
 #include "tests/host/pt_rig.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
 /*
  * XSAVES and XRSTORS of the monitor. XSAVEC of the machine that runs this test judges the form of

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: lib/boot_info.c */
 #include "abi/multiboot.h"
 #include "tests/host/boot_arena.h"

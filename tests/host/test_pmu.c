@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/pmu/pmu.c tests/host/fake_cpu.c */
 #include "drivers/pmu/pmu.h"
 

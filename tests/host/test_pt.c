@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/pt/pt.c drivers/pt/stream.c tests/host/fake_cpu.c */
 #include "drivers/pt/pt.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: lib/screen.c lib/string.c */
 #include "lib/screen.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: drivers/smbios/smbios.c */
 #include <stdlib.h>
 #include <string.h>

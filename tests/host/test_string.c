@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* lib/string.c under names of its own, so that libc's stay in place. */
 #include <string.h>
 

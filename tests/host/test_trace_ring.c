@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /* sources: kernel/trace/bts/ring.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c */
 /* Rings that hardware of each kind writes, compared with a list of all records that there were. */

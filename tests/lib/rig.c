@@ -191,6 +191,6 @@ bool two_jumps_fault(uint64_t debugctl)
 			    EXCEPTION_TABLE("two_jumps_to1", "two_jumps_out")
 				    EXCEPTION_TABLE("two_jumps_from2", "two_jumps_out")
 					    EXCEPTION_TABLE("two_jumps_to2", "two_jumps_out"),
-		    AND([faulted] "+&r"(faulted)), );
+		    OPERANDS([faulted] "+&r"(faulted)), );
 	return faulted;
 }

@@ -75,12 +75,14 @@ static inline uint64_t rig_interrupt(void)
  * the two WRMSRs are its own. It may change RAX, RCX, RDX and the flags. WRMSR serialises: the
  * records are in memory after.
  *
- * Operands that it needs follow as outputs, inputs, clobbers; outputs and inputs each in AND():
+ * Operands that it needs follow as outputs, inputs, clobbers; outputs and inputs each in
+ * OPERANDS():
  *
- *	TRACED_WITH(rig_all(), "movq %[in], %[out]", AND([out] "=&r"(x)), AND([in] "r"(y)), "rbx");
+ *	TRACED_WITH(rig_all(), "movq %[in], %[out]", OPERANDS([out] "=&r"(x)),
+ *		    OPERANDS([in] "r"(y)), "rbx");
  */
 #define TRACED(value, body) TRACED_WITH(value, body, , )
-#define AND(...)	    , __VA_ARGS__
+#define OPERANDS(...)	    , __VA_ARGS__
 #define TRACED_WITH(value, body, outputs, inputs, ...)                                             \
 	do {                                                                                       \
 		uint64_t traced_value = (value);                                                   \

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT */
+// SPDX-License-Identifier: MIT
 /*
  * check_branches: reads lines on standard input, and judges the branches by the code; linked with
  * Zydis.

@@ -123,7 +123,7 @@ TEST(ds_enumeration_while_recording, .group = "E", .ids = "E1 E3", .needs = NEED
 		    "movl %%ecx, %[ecx]\n\tmovl %%edx, %[edx]\n\t"
 		    "movl $0x1a0, %%ecx\n\trdmsr\n\tshlq $32, %%rdx\n\torq %%rax, %%rdx\n\t"
 		    "movq %%rdx, %[enable]\n\t",
-		    AND([ecx] "=&r"(ecx), [edx] "=&r"(edx), [enable] "=&r"(enable)), , "rbx");
+		    OPERANDS([ecx] "=&r"(ecx), [edx] "=&r"(edx), [enable] "=&r"(enable)), , "rbx");
 	EXPECT_EQ(ecx & ECX, one.ecx & ECX);
 	EXPECT_EQ(edx & EDX, one.edx & EDX);
 	EXPECT_EQ(enable, before);

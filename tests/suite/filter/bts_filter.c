@@ -112,7 +112,7 @@ static __attribute__((noinline)) void trace(struct rig *rig, uint64_t debugctl)
 {
 	EXACTLY (rig)
 		TRACED_WITH(debugctl, "filter_call: call *%[at]\nfilter_back:\n\t", ,
-			    AND([at] "r"(AT)));
+			    OPERANDS([at] "r"(AT)));
 }
 
 TEST(bts_filter_by_cpl, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
@@ -148,7 +148,7 @@ static __attribute__((noinline)) size_t count(struct rig *rig, uint64_t debugctl
 		TRACED_WITH(debugctl,
 			    "leaq 1f(%%rip), %%rbx\n\tud2\n1:\tint %[vector]\n\t"
 			    "sti\n\t.fill 64, 1, 0x90\n\tcli\n\t",
-			    , AND([vector] "i"(VECTOR_TEST + 1)), "rbx");
+			    , OPERANDS([vector] "i"(VECTOR_TEST + 1)), "rbx");
 		own_idt_unload();
 		lapic_eoi();
 		pending_settle();

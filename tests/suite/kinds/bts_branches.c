@@ -32,7 +32,7 @@ static void trace(uint64_t flags)
 		    "conditional_near:\n\t"
 		    ".irp c, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
 		    ".byte 0x0f, 0x80 + \\c\n\t.long 1\n\tnop\n\t.endr\n\t",
-		    , AND([flags] "r"(flags)));
+		    , OPERANDS([flags] "r"(flags)));
 }
 
 /* The records from `slot` on of the 16 branches at `first`; returns the slot behind them. */
@@ -127,7 +127,7 @@ TEST(bts_jump_forms, .group = "K", .ids = "K1", .needs = NEED_BTS,
 			    "form_memory_to: nop\n"
 			    "form_next: .byte 0xeb, 0\n"
 			    "form_next_to:\n\t",
-			    , AND([target] "r"(&target)));
+			    , OPERANDS([target] "r"(&target)));
 	EXPECT_EQ(rig_count(&rig), 5);
 	rig_expect(&rig, 0, form_short, form_short_to, "jmp rel8");
 	rig_expect(&rig, 1, form_near, form_near_to, "jmp rel32");
@@ -168,8 +168,8 @@ TEST(bts_calls_and_returns, .group = "K", .ids = "K2", .needs = NEED_BTS,
 			    "call_memory_back: nop\n"
 			    "call_next: call call_next_to\n"
 			    "call_next_to: popq %%rax\n\tmovq %%rsp, %[after]\n\t",
-			    AND([before] "=&r"(before), [after] "=&r"(after)),
-			    AND([target] "r"(&target)));
+			    OPERANDS([before] "=&r"(before), [after] "=&r"(after)),
+			    OPERANDS([target] "r"(&target)));
 	EXPECT_EQ(after, before);
 	EXPECT_EQ(rig_count(&rig), 7);
 	rig_expect(&rig, 0, call_near, call_function, "call rel32");
@@ -218,7 +218,7 @@ TEST(bts_far_transfers, .group = "K", .ids = "K3", .needs = NEED_BTS,
 			    "far_callee: nop\n"
 			    "far_callee_ret: lretq\n"
 			    "far_returned:\n\t",
-			    , AND([jump] "m"(jump), [call] "m"(call)));
+			    , OPERANDS([jump] "m"(jump), [call] "m"(call)));
 	EXPECT_EQ(rig_count(&rig), 4);
 	rig_expect(&rig, 0, far_jump, far_jumped, "far jmp");
 	rig_expect(&rig, 1, far_call, far_callee, "far call");

@@ -34,7 +34,7 @@ static struct single_step_step trace_single_step(uint64_t value)
 		    "pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n"
 		    "step_target: nop\n"
 		    "step_next: movq %%r8, %[debugctl]\n\tmovq %%r9, %[rip]\n\t",
-		    AND([debugctl] "=&r"(step.debugctl), [rip] "=&r"(step.rip)), , "r8", "r9");
+		    OPERANDS([debugctl] "=&r"(step.debugctl), [rip] "=&r"(step.rip)), , "r8", "r9");
 	return step;
 }
 
@@ -107,8 +107,8 @@ static struct block_step_step trace_block_step(uint64_t value)
 		    "block_target: nop\n\tnop\n"
 		    "block_end: movq %%r8, %[debugctl]\n\tmovq %%r9, %[rip]\n\t"
 		    "movq %%r10, %[count]\n\t",
-		    AND([debugctl] "=&r"(step.debugctl), [rip] "=&r"(step.rip),
-			[count] "=&r"(step.count)),
+		    OPERANDS([debugctl] "=&r"(step.debugctl), [rip] "=&r"(step.rip),
+			     [count] "=&r"(step.count)),
 		    , "r8", "r9", "r10");
 	return step;
 }
@@ -179,7 +179,8 @@ static uint64_t trace_breakpoint(uint64_t debugctl)
 		    "breakpoint_to: movq %[off], %%dr7\n"
 		    "breakpoint_last: jmp breakpoint_end\n\tud2\n"
 		    "breakpoint_end: movq %%r8, %[seen]\n\t",
-		    AND([seen] "=&r"(seen)), AND([on] "r"(DR7_FIRST), [off] "r"(DR7_RESET)), "r8");
+		    OPERANDS([seen] "=&r"(seen)),
+		    OPERANDS([on] "r"(DR7_FIRST), [off] "r"(DR7_RESET)), "r8");
 	return seen;
 }
 

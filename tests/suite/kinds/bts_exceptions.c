@@ -14,7 +14,7 @@ extern const char fault_de_out[], fault_ud_out[], fault_gp_out[], fault_pf_out[]
 		    "leaq fault_" name "_out(%%rip), %%rbx\n\txorl %%eax, %%eax\n\t"               \
 		    "xorl %%ecx, %%ecx\n"                                                          \
 		    "fault_" name ": " instruction "\nfault_" name "_out:\n\t",                    \
-		    , AND("D"(address)), "rbx")
+		    , OPERANDS("D"(address)), "rbx")
 
 static void trace_de(uint64_t unused)
 {
@@ -82,7 +82,7 @@ static void trace(uint64_t nowhere)
 		    "leaq fetch_out(%%rip), %%rbx\n"
 		    "fetch_jump: jmp *%[nowhere]\n\tud2\n"
 		    "fetch_out:\n\t",
-		    , AND([nowhere] "r"(nowhere)), "rbx");
+		    , OPERANDS([nowhere] "r"(nowhere)), "rbx");
 }
 
 TEST(bts_fetch_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
@@ -153,7 +153,7 @@ static void trace_double(uint64_t address)
 		    "leaq gate_double_out(%%rip), %%rbx\n"
 		    "gate_double: movq (%[address]), %%rax\n"
 		    "gate_double_out:\n\t",
-		    , AND([address] "r"(address)), "rbx");
+		    , OPERANDS([address] "r"(address)), "rbx");
 }
 
 /* The #GP never reaches a handler: its gate is broken. What RIP a #DF saves is not defined. */
@@ -295,7 +295,7 @@ static void trace_nmi(void)
 		    "call lapic_self_nmi\n\t"
 		    "movl $500, %%ecx\n"
 		    "1:\tpause\n\tcmpq $0, %[handled]\n\tjne 2f\n\tdecl %%ecx\n\tjnz 1b\n2:\n\t",
-		    , AND([handled] "m"(handled)), "rsi", "rdi", "r8", "r9", "r10", "r11");
+		    , OPERANDS([handled] "m"(handled)), "rsi", "rdi", "r8", "r9", "r10", "r11");
 }
 
 TEST(bts_nmi_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,

@@ -133,7 +133,7 @@ static void trace_timer_interrupt(void)
 		    "timer_top: decl %%ecx\n\tjz 1f\n\tcmpl $0, %[expired]\n"
 		    "timer_jump: je timer_top\n"
 		    "1:\tcli\n\t",
-		    , AND([expired] "m"(expired), [ends] "i"(ENDS)));
+		    , OPERANDS([expired] "m"(expired), [ends] "i"(ENDS)));
 }
 
 /* The buffer went round: the slot behind, past one at the end that some processors leave out. */
@@ -212,7 +212,7 @@ static void trace_nmi_addresses(void)
 		    "call lapic_self_nmi\n\t"
 		    "movl $1000, %%ecx\n"
 		    "1:\tpause\n\tcmpq $0, %[rip]\n\tjne 2f\n\tdecl %%ecx\n\tjnz 1b\n2:\t",
-		    , AND([rip] "m"(nmi_rip)), "rsi", "rdi", "r8", "r9", "r10", "r11");
+		    , OPERANDS([rip] "m"(nmi_rip)), "rsi", "rdi", "r8", "r9", "r10", "r11");
 }
 
 TEST(bts_nmi_addresses, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,

@@ -32,7 +32,7 @@ TEST(bts_goes_on, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    "goes_rep_to: movl $0x1d9, %%ecx\n\trdmsr\n"
 			    "goes_rdmsr: jmp goes_rdmsr_to\n\tud2\n"
 			    "goes_rdmsr_to:\n\t",
-			    AND("+&S"(from), "+&D"(to)), AND([words] "r"(words)), "rbx");
+			    OPERANDS("+&S"(from), "+&D"(to)), OPERANDS([words] "r"(words)), "rbx");
 	EXPECT_EQ(rig_count(&rig), 6);
 	rig_expect(&rig, 0, goes_first, goes_first_to, "jmp");
 	rig_expect(&rig, 1, goes_cr3, goes_cr3_to, "jmp behind MOV CR3");
@@ -72,8 +72,8 @@ TEST(bts_goes_on_controls, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    "control_idt: jmp control_idt_to\n\tud2\n"
 			    "control_idt_to:\n\t",
 			    ,
-			    AND([cr0] "r"(cr0), [cr4] "r"(cr4), [ts] "i"(CR0_TS), [de] "i"(CR4_DE),
-				[idt] "m"(*own_idt_kernel())));
+			    OPERANDS([cr0] "r"(cr0), [cr4] "r"(cr4), [ts] "i"(CR0_TS),
+				     [de] "i"(CR4_DE), [idt] "m"(*own_idt_kernel())));
 		own_idt_unload();
 	}
 	EXPECT_EQ(rig_count(&rig), 3);
@@ -104,7 +104,7 @@ TEST(bts_no_branch_no_record, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    "lock addq $1, (%[word])\n\txchgq %%rax, (%[word])\n\t"
 			    "pushfq\n\tpopfq\n\tmovl %%ss, %%eax\n\tmovl %%eax, %%ss\n\tnop\n\t"
 			    "leaq (%%rsp), %%rax\n\tbswapq %%rax\n\tnop\n\t",
-			    , AND([word] "r"(&word)), "rbx");
+			    , OPERANDS([word] "r"(&word)), "rbx");
 	EXPECT_EQ(rig_count(&rig), 0);
 	EXPECT_EQ(rig_record(&rig, 0).from, 0);
 	rig_close(&rig);
@@ -136,8 +136,8 @@ TEST(bts_string_instructions, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    "subq $4096, %%rdi\n\tmovb 77(%%rdi), %%al\n\tmovl $4096, %%ecx\n\t"
 			    "repne scasb\n\tmovq %%rcx, %[scanned]\n\t"
 			    "movl $0x11223344, %%eax\n\tmovl $16, %%ecx\n\trep stosl\n\t",
-			    AND([compared] "=&r"(compared), [scanned] "=&r"(scanned), "+&S"(source),
-				"+&D"(target)), );
+			    OPERANDS([compared] "=&r"(compared), [scanned] "=&r"(scanned),
+				     "+&S"(source), "+&D"(target)), );
 	}
 	EXPECT_EQ(rig_count(&rig), 0);
 	EXPECT_EQ(compared, 0);

@@ -115,7 +115,7 @@ static __attribute__((noinline)) uint64_t trace(uint64_t debugctl)
 		    "own_jump: jmp own_jump_to\n\tud2\n"
 		    "own_jump_to: movl $0x1d9, %%ecx\n\trdmsr\n\t"
 		    "shlq $32, %%rdx\n\torq %%rax, %%rdx\n\tmovq %%rdx, %[seen]\n\t",
-		    AND([seen] "=&r"(seen)), AND([at] "r"(AT)), "r11", "r12");
+		    OPERANDS([seen] "=&r"(seen)), OPERANDS([at] "r"(AT)), "r11", "r12");
 	return seen;
 }
 
@@ -201,8 +201,8 @@ static void trace_iretq(void)
 		"user_handler: swapgs\n\tmovl %[kernel_data], %%eax\n\tmovl %%eax, %%ss\n\t"
 		"movq %%r12, %%rsp\n\t",
 		,
-		AND([at] "r"(AT), [user_data] "i"(USER_DATA), [user_code] "i"(USER_CODE),
-		    [kernel_data] "i"(KERNEL_DATA)),
+		OPERANDS([at] "r"(AT), [user_data] "i"(USER_DATA), [user_code] "i"(USER_CODE),
+			 [kernel_data] "i"(KERNEL_DATA)),
 		"r12");
 }
 

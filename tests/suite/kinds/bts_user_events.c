@@ -52,9 +52,9 @@ static __attribute__((noinline)) uint64_t visit(uint64_t debugctl, uint64_t flag
 		    "pushq %[at]\n\tswapgs\n"
 		    "event_enter: iretq\n\tud2\n"
 		    "event_back: movq %%r13, %[rip]\n\t",
-		    AND([rip] "=&r"(rip)),
-		    AND([at] "r"(AT), [flags] "r"(flags), [user_data] "i"(USER_DATA),
-			[user_code] "i"(USER_CODE)),
+		    OPERANDS([rip] "=&r"(rip)),
+		    OPERANDS([at] "r"(AT), [flags] "r"(flags), [user_data] "i"(USER_DATA),
+			     [user_code] "i"(USER_CODE)),
 		    "r12", "r13");
 	return rip;
 }

@@ -91,7 +91,7 @@ static void remap(uint64_t *place, uint64_t entry, const void *area)
 	TRACED_WITH(rig_all(),
 		    "jmp 1f\n\tud2\n1:\tmovq %[entry], (%[place])\n\tinvlpg (%[area])\n\t"
 		    "jmp 2f\n\tud2\n2:\n\t",
-		    , AND([entry] "r"(entry), [place] "r"(place), [area] "r"(area)));
+		    , OPERANDS([entry] "r"(entry), [place] "r"(place), [area] "r"(area)));
 }
 
 TEST(bts_area_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,

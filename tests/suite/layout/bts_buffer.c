@@ -120,12 +120,14 @@ static void remap(struct rig *rig, uint64_t entry, bool by_cr3)
 		TRACED_WITH(rig_all(),
 			    "jmp 1f\n\tud2\n1:\tmovq %[entry], (%[place])\n\t"
 			    "movq %%cr3, %%rax\n\tmovq %%rax, %%cr3\n\tjmp 2f\n\tud2\n2:\n\t",
-			    , AND([entry] "r"(entry), [place] "r"(place)));
+			    , OPERANDS([entry] "r"(entry), [place] "r"(place)));
 	else
-		TRACED_WITH(rig_all(),
-			    "jmp 1f\n\tud2\n1:\tmovq %[entry], (%[place])\n\t"
-			    "invlpg (%[linear])\n\tjmp 2f\n\tud2\n2:\n\t",
-			    , AND([entry] "r"(entry), [place] "r"(place), [linear] "r"(rig->base)));
+		TRACED_WITH(
+			rig_all(),
+			"jmp 1f\n\tud2\n1:\tmovq %[entry], (%[place])\n\t"
+			"invlpg (%[linear])\n\tjmp 2f\n\tud2\n2:\n\t",
+			,
+			OPERANDS([entry] "r"(entry), [place] "r"(place), [linear] "r"(rig->base)));
 }
 
 /* The first jump is recorded in the one page, the second in the other. */

@@ -152,7 +152,7 @@ TEST(bts_malformed_code_page, .group = "X", .ids = "X5", .needs = NEED_BTS | NEE
 	code_map(AT, page, VM_READ);
 	EXACTLY (&rig)
 		TRACED_WITH(rig_all(), "code_page_call: call *%[at]\ncode_page_back:\n\t", ,
-			    AND([at] "r"(AT)));
+			    OPERANDS([at] "r"(AT)));
 	code_unmap(AT);
 	EXPECT_EQ(rig_count(&rig), ROUNDS + 1);
 	rig_expect(&rig, 0, code_page_call, (void *)AT, "call");

@@ -43,7 +43,7 @@ static __attribute__((noinline)) void trace(struct rig *rig, uint64_t a, uint64_
 								"%[d]") "\n"
 									"control_d: jmp control_d_to\n\tud2\n"
 									"control_d_to:\n\t",
-			, AND([b] LOW(b), [c] LOW(c), [d] LOW(d)));
+			, OPERANDS([b] LOW(b), [c] LOW(c), [d] LOW(d)));
 }
 
 static void expect(const struct rig *rig, bool a, bool b, bool c, bool d)
@@ -119,7 +119,8 @@ static __attribute__((noinline)) void overrun(struct rig *rig, uint64_t before, 
 				    "%[after]") "movl %[many], %%ecx\n"
 						"control_many_top: decl %%ecx\n"
 						"control_many: jnz control_many_top\n\t",
-			    , AND([few] "i"(FEW + 1), [many] "i"(MANY + 1), [after] LOW(after)));
+			    ,
+			    OPERANDS([few] "i"(FEW + 1), [many] "i"(MANY + 1), [after] LOW(after)));
 }
 
 /* The threshold stays out of reach of what is written past the maximum. */
@@ -193,8 +194,8 @@ __asm__(".pushsection .text\n"
 		TRACED_WITH(debugctl,                                                              \
 			    before "\n\tmovl $0x1d9, %%ecx\n\trdmsr\n\tshlq $32, %%rdx\n\t"        \
 				   "orq %%rax, %%rdx\n\tmovq %%rdx, %[after]\n\t",                 \
-			    AND([after] "=&r"(after)), , "rbx", "rsi", "rdi", "r8", "r9", "r10",   \
-			    "r11");                                                                \
+			    OPERANDS([after] "=&r"(after)), , "rbx", "rsi", "rdi", "r8", "r9",     \
+			    "r10", "r11");                                                         \
 		after;                                                                             \
 	})
 

@@ -111,7 +111,7 @@ TEST(ds_area_holds, .group = "M", .ids = "", .needs = NEED_BTS,
 		    "movq %%cr3, %%rax\n\tmovq %%rax, %%cr3\n\tjmp 1f\n\tud2\n1:\t"
 		    "movl $0x1d9, %%ecx\n\trdmsr\n\tshlq $32, %%rdx\n\torq %%rax, %%rdx\n\t"
 		    "movq %%rdx, %[debugctl]\n\t",
-		    AND([debugctl] "=&r"(debugctl)), );
+		    OPERANDS([debugctl] "=&r"(debugctl)), );
 	expect_held(&rig, "MOV CR3");
 	EXPECT_EQ(debugctl, rig_interrupt());
 	EXPECT_EQ(rig_count(&rig), 2);

@@ -310,7 +310,7 @@ TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
 	TRACED_WITH(rig_all(),
 		    "jmp 1f\n1:\tmovl $0x1d9, %%ecx\n\trdmsr\n\tmovl %%eax, %k[debugctl]\n\t"
 		    "jmp 1f\n1:",
-		    AND([debugctl] "=&r"(debugctl)), );
+		    OPERANDS([debugctl] "=&r"(debugctl)), );
 	pt_stop(&rig.trace);
 	traced = rig_count(&bts);
 	rig_reset(&bts);
@@ -337,7 +337,7 @@ TEST(pt_begins_beside_bts, .group = "PT", .ids = "PT42 PT15", .needs = NEED_PT |
 	TRACED_WITH(rig_all(),
 		    "leaq 1f(%%rip), %[next]\n\tmovl $0x570, %%ecx\n\tmovl $0x2105, %%eax\n\t"
 		    "xorl %%edx, %%edx\n\twrmsr\n1:\tjz 2f\n2:\tjnz 2f\n2:",
-		    AND([next] "=&r"(next)), );
+		    OPERANDS([next] "=&r"(next)), );
 	pt_stop(&rig.trace);
 	while (pt_next(&rig, &walk)) {
 		begins = walk.packet == PT_PGE && !begins ? walk.ip : begins;

@@ -25,7 +25,7 @@ static void check(struct rig *rig, uint8_t *pages, uint64_t linear)
 	code_map(linear, pages + PAGE_SIZE, VM_READ);
 	EXACTLY (rig)
 		TRACED_WITH(rig_all(), "high_call: call *%[from]\nhigh_back:\n\t", ,
-			    AND([from] "r"(from)));
+			    OPERANDS([from] "r"(from)));
 	code_unmap(linear);
 	code_unmap(linear - PAGE_SIZE);
 	EXPECT_EQ(rig_count(rig), 3);
@@ -207,7 +207,7 @@ static size_t run_choices(struct rig *rig, const uint8_t *choices, size_t *taken
 			    "predicted_branch: jnz predicted_taken\n\tnop\n"
 			    "predicted_taken: incl %%ecx\n\tcmpl %[rounds], %%ecx\n"
 			    "predicted_loop: jb predicted_top\n\t",
-			    , AND([choices] "r"(choices), [rounds] "i"(ROUNDS)));
+			    , OPERANDS([choices] "r"(choices), [rounds] "i"(ROUNDS)));
 	EXPECT_EQ(rig_count(rig), expected);
 	*taken = 0;
 	for (size_t slot = 0; slot < rig_count(rig); slot++) {

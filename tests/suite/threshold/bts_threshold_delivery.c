@@ -148,7 +148,7 @@ static void trace(void)
 	TRACED_WITH(rig_interrupt(),
 		    "call lapic_self_nmi\n\tmovl $1000, %%ecx\n"
 		    "1:\tpause\n\tcmpq $1, %[nmis]\n\tja 2f\n\tdecl %%ecx\n\tjnz 1b\n2:\n\t",
-		    , AND([nmis] "m"(nmis)), "rsi", "rdi", "r8", "r9", "r10", "r11");
+		    , OPERANDS([nmis] "m"(nmis)), "rsi", "rdi", "r8", "r9", "r10", "r11");
 }
 
 TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,

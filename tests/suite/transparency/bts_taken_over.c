@@ -35,7 +35,7 @@ TEST(bts_taken_over_records, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    "over_end: movl $0x1d9, %%ecx\n\trdmsr\n\tmovl %%eax, %k[debugctl]\n\t"
 			    "movl $0x600, %%ecx\n\trdmsr\n\tshlq $32, %%rdx\n\torq %%rdx, %%rax\n\t"
 			    "movq %%rax, %[area]\n\t",
-			    AND([debugctl] "=&r"(debugctl), [area] "=&r"(area)), , "rbx");
+			    OPERANDS([debugctl] "=&r"(debugctl), [area] "=&r"(area)), , "rbx");
 	EXPECT_EQ(rig_count(&rig), 4);
 	EXPECT_EQ(rig_record(&rig, 0).from, (uintptr_t)over_first);
 	EXPECT_EQ(rig_record(&rig, 0).to, (uintptr_t)over_in);
@@ -142,16 +142,16 @@ static bool record_alone(struct rig *rig)
 	uint32_t from, to;
 
 	rig_reset(rig);
-	TRACED_WITH(
-		rig_all(),
-		"xorl %%eax, %%eax\n\tcpuid\n\t"
-		"xorl %[from], %[from]\n\tlock xaddl %[from], %[rounds]\n"
-		"alone_loop: xorl %%eax, %%eax\n\tcpuid\n\t"
-		"xorl %[to], %[to]\n\tlock xaddl %[to], %[rounds]\n\t"
-		"decq %[left]\n"
-		"alone_again: jnz alone_loop\n\t",
-		AND([left] "+r"(left), [from] "=&r"(from), [to] "=&r"(to), [rounds] "+m"(rounds)), ,
-		"rbx");
+	TRACED_WITH(rig_all(),
+		    "xorl %%eax, %%eax\n\tcpuid\n\t"
+		    "xorl %[from], %[from]\n\tlock xaddl %[from], %[rounds]\n"
+		    "alone_loop: xorl %%eax, %%eax\n\tcpuid\n\t"
+		    "xorl %[to], %[to]\n\tlock xaddl %[to], %[rounds]\n\t"
+		    "decq %[left]\n"
+		    "alone_again: jnz alone_loop\n\t",
+		    OPERANDS([left] "+r"(left), [from] "=&r"(from), [to] "=&r"(to),
+			     [rounds] "+m"(rounds)),
+		    , "rbx");
 	EXPECT_EQ(rig_count(rig), ROUNDS - 1);
 	for (unsigned i = 0; i < ROUNDS - 1; i++)
 		foreign += rig_record(rig, i).from != (uintptr_t)alone_again;
