@@ -163,6 +163,21 @@ first_command()
 	make -s -j4 MAKE=true deps run 2>&1 && cat installed
 }
 
+# What make prints of one file that it compiles.
+compiles()
+{
+	rm -rf lines && make --no-print-directory -C "$top" BUILD="$tree/lines" "$@" "$tree/lines/obj/lib/string.c.o"
+}
+
+# tools/deps with a list of its own, no package of which is there, and a stand-in for apt-get.
+deps()
+{
+	mkdir -p apt/tools && cp "$top/tools/deps" apt/tools
+	printf '%s no-such-command %s\n' one run two run three check four check-boot >apt/tools/packages
+	printf '#!/bin/sh\necho "apt-get $@"\n' >apt/apt-get && printf '#!/bin/sh\necho 0\n' >apt/id
+	chmod +x apt/apt-get apt/id && PATH=$tree/apt:$PATH apt/tools/deps "$@"
+}
+
 # tools/check with one part, which prints these lines and leaves with CODE.
 check()
 {
@@ -281,6 +296,8 @@ try 'JUnit XML' 0 '^$' junit
 try 'JUnit XML of every log is valid' 0 '^$' junit_is_valid
 try 'JUnit: a line that was cut is no test case' 0 \
 	'^"ds_enumerated" "bts_la57" "bts_erratum" "bts_slots" "run" $' junit_of_a_cut_log
+try 'JUnit: no test that needs a branch trace ran' 0 'errors="1".*name="run" time="0.000000">.*<error message=".*nothing that needs a branch' \
+	eval 'tools/judge --junit junit.xml "$here/logs/nothing-ran.log" 2>&1; cat junit.xml'
 try 'the judge wants a value for --status' 2 'usage: judge' tools/judge "$FAKE_LOG" --status
 try 'keeps a log that nobody asked for' 0 'log: ./build/run.log.*same' \
 	eval 'rm -f build/run.log; ./run-qemu.sh -q 2>&1 && cmp build/run.log "$FAKE_LOG" && echo same'
@@ -398,6 +415,12 @@ try 'boots: no such boot' 2 'no boot is named kernal in' "$top/tools/boots" kern
 try 'deps: no such purpose' 2 "'rnu' is no purpose; these are: all .*run" "$top/tools/deps" check rnu
 try 'a word that a tool does not know' 2 "'--chek' is unknown" "$top/tools/assertions" --chek
 try 'soak: a time that is none' 2 "'10m': soak" "$top/tools/soak" 10m
+try 'deps: the lists of packages come first, and no package but those that the purpose needs' 0 \
+	$'^apt-get update -q\napt-get install -q -y --no-install-recommends one two$' deps install run
+try 'deps: all, but what a goal alone needs' 0 'recommends one two three$' deps install all
+try 'deps: what is missing' 1 "missing: three: 'make deps FOR=.check.' installs" deps check check
+try 'make: short lines' 0 $'^ CC lib/string.c$' compiles
+try 'make V=1: whole commands' 0 ' -c -o .*/lines/obj/lib/string.c.o lib/string.c' compiles V=1
 try 'check: no such part' 2 'no such part: lin' tools/check lin
 try 'a new test of each group' 0 'ptrace/bts_new_i.c.*filter/bts_new_p.c.*robustness/bts_new_z.c.*tracers/' new_tests
 try 'a new test of no group' 2 'GROUP is one of: A B C E' new/tools/new-test bts_foo Q

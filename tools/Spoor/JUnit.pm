@@ -24,7 +24,7 @@ sub junit_suite {
 	my @cases = map { test_case($_, $element{$_->{kind}}) } @{$log->{results}};
 	my %total = map { $_ => 0 } values %element;
 	$total{$_->{element} // 'passed'}++ for @cases;
-	if ($code > 3 || $code == 2 && !$total{failure} && !$total{error}) {
+	if ($code >= 3 || $code == 2 && !$total{failure} && !$total{error}) {
 		push @cases, {class => 'spoor', name => 'run', us => 0, element => 'error', message => $why,
 			text => '', output => ''};
 		$total{error}++;
