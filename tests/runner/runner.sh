@@ -73,13 +73,17 @@ junit_of_a_cut_log()
 	grep -o '<testcase .*name="[a-z0-9_]*"' junit.xml | sed 's/.* name=//' | tr '\n' ' '
 }
 
-# wrapped WAY SECONDS: a QEMU whose wrapper does WAY. With that time limit run-qemu.sh leaves within
-# seconds of it, and with it all it started.
+# wrapped WAY SECONDS [SIGNAL]: a QEMU whose wrapper does WAY. With that time limit, or after the signal,
+# run-qemu.sh leaves within seconds, and with it all it started.
 wrapped()
 {
 	local code pid started=$SECONDS
 	: >pids
-	WRAPPED=$1 PIDS=$tree/pids QEMU=$here/wrapped-qemu ./run-qemu.sh -q -T "$2"
+	WRAPPED=$1 PIDS=$tree/pids QEMU=$here/wrapped-qemu \
+		env --default-signal=INT,HUP ./run-qemu.sh -q -T "$2" &
+	until [ -z "${3-}" ] || [ "$(wc -l <pids)" -ge 2 ]; do sleep 0.1; done
+	[ -z "${3-}" ] || kill -"$3" $!
+	wait $!
 	code=$?
 	[ -s pids ] || code=97
 	[ $((SECONDS - started)) -le $(($2 + 10)) ] || code=98
@@ -349,6 +353,9 @@ for way in child child-deaf session; do
 	try "a wrapper that leaves a process: $way" 0 'verdict: pass' wrapped $way 60
 done
 try 'a wrapper that detaches a process' 124 'verdict: TIMEOUT' wrapped daemon 1
+for signal in TERM INT HUP; do
+	try "a wrapper that is deaf, signal $signal" 130 'verdict: INTERRUPTED' wrapped deaf 60 $signal
+done
 try 'standard output is closed' 0 'verdict: pass' eval './run-qemu.sh >&-'
 try 'standard output and error are closed' 0 '^$' eval 'timeout 10 ./run-qemu.sh >&- 2>&-'
 try 'a failure, with both closed' 1 '^$' \
@@ -411,7 +418,7 @@ try 'release: a part that was skipped' 1 "'make check' skipped: lava:" release H
 CHANGED=1 try 'release: not committed' 1 'not committed' release HEAD '9 passed, 0 failed'
 CHECK_BOOT=1 try 'release: a way to boot fails' 1 "'make check-boot' fails" release HEAD '9 passed, 0 failed'
 try 'every tool has --help' 0 '^$' silent_tools
-try 'boots: no such boot' 2 'no boot is named kernal in' "$top/tools/boots" kernel kernal
+try 'boots: no such boot' 2 'no boot is named keernel in' "$top/tools/boots" kernel keernel
 try 'deps: no such purpose' 2 "'rnu' is no purpose; these are: all .*run" "$top/tools/deps" check rnu
 try 'a word that a tool does not know' 2 "'--chek' is unknown" "$top/tools/assertions" --chek
 try 'soak: a time that is none' 2 "'10m': soak" "$top/tools/soak" 10m
