@@ -70,7 +70,7 @@ check: ## run every test of the project, host and boots: about a quarter of an h
 	@tools/deps check all
 	@tools/check
 
-# Everything but what takes hours (check-load) or has no end (soak).
+# Everything but what takes hours (check-load) or has no end (soak, linux-soak).
 check-all: ## make check, then all that is too heavy for it: Linux guests, browsers, Bochs, every defect and variant: hours
 	@$(MAKE) --no-print-directory check
 	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-bochs variants mutants debugger-runs bench; do \

@@ -7,6 +7,7 @@
  *	entry ADDRESS		where exceptions and interrupts of ring 0 begin
  *	expect FROM TO		the branches of ring 3 are these and no others, in this order
  *	branch FROM TO		a record, in order
+ *	part			the program was stopped: the last of them may have no record
  *	start ADDRESS		straight code leads from there to the first source
  *	stop ADDRESS		straight code leads there from the last target
  *
@@ -47,6 +48,7 @@ static uint64_t *entries;
 static size_t entry_count;
 static unsigned errors, pauses;
 static uint64_t first, stop;
+static bool part;
 static size_t ring_3, ring_0, instructions, next_expected;
 static ZydisDecoder decoder;
 
@@ -373,6 +375,8 @@ static void read_lines(void)
 			add_branch(&branches, &branch_count, a, b);
 		else if (sscanf(line, "expect %" SCNx64 " %" SCNx64, &a, &b) == 2)
 			add_branch(&expected, &expected_count, a, b);
+		else if (!strcmp(line, "part\n"))
+			part = true;
 		else if (sscanf(line, "start %" SCNx64, &first) == 1 ||
 			 sscanf(line, "stop %" SCNx64, &stop) == 1 || read_sample(line))
 			continue;
@@ -391,7 +395,7 @@ int main(void)
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	read_lines();
 	check();
-	if (next_expected < expected_count) {
+	if (next_expected < expected_count && !part) {
 		printf("%zu branches of the program have no record\n",
 		       expected_count - next_expected);
 		errors++;
@@ -405,5 +409,5 @@ int main(void)
 		       errors);
 	printf("%zu records, %zu of ring 3, %zu of ring 0, %zu instructions, %u pauses, %u errors\n",
 	       branch_count, ring_3, ring_0, instructions, pauses, errors);
-	return errors || !branch_count;
+	return errors || (!branch_count && !part);
 }

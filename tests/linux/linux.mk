@@ -9,7 +9,10 @@ linux-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd ## a shell in that Lin
 linux-disk: $(BUILD)/linux/root.img ## a root disk for that Linux: compiler, Python, perf, gdb, dejagnu and PACKAGES="..." (1 GB)
 disk-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/root.img ## a shell on that disk, which keeps what it writes; RUN="options of run-qemu.sh"
 	@tools/linux disk-shell $(RUN)
-.PHONY: linux linux-shell linux-disk disk-shell anew
+linux-soak: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/check_branches ## perf in a loop on four processors there that go and come, with kill and exec; TIME=seconds (an hour)
+	@tools/deps check run image linux
+	@tools/linux-soak $(TIME)
+.PHONY: linux linux-shell linux-soak linux-disk disk-shell anew
 
 $(BUILD)/linux/root.img: tests/linux/disk-init $(BUILD)/linux/verdict $(if $(PACKAGES),anew)
 	@tools/deps check check-linux

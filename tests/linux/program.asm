@@ -7,6 +7,7 @@
 %define CALLS   1                       ; one round of so many, a power of 2, calls the system
 %endif
 SYS_GETPID      equ 39
+SYS_EXECVE      equ 59
 SYS_EXIT        equ 60
 
 ; One record: the branch at %1 goes to %2.
@@ -18,8 +19,8 @@ section .text
 
 section .text
 global _start
-_start:	cmp dword [rsp], 1              ; with a word: begins when standard input has something, or ends
-	jne hold
+_start:	cmp dword [rsp], 1
+.named:	jne named
 .alone:	jmp begin
 	ud2
 begin:	mov ebx, ROUNDS
@@ -68,6 +69,19 @@ finished:
 wrong:	mov eax, SYS_EXIT
 	mov edi, 1
 	syscall
+
+; With `exec`: executes itself without. With another word: begins when standard input has something, or ends.
+named:	mov rax, [rsp + 16]
+	cmp byte [rax], 'e'
+	jne hold
+	mov rdi, [rsp + 8]
+	push 0
+	push rdi
+	mov rsi, rsp
+	xor edx, edx
+	mov eax, SYS_EXECVE
+	syscall
+	jmp wrong
 
 hold:	xor edi, edi
 	lea rsi, [rel copy]
