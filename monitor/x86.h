@@ -53,14 +53,19 @@ enum vector {
 #define MISC_ENABLE_XD_DISABLE	(1ull << 34)
 
 /* Bits of IA32_EFER, CR0, CR4, and of a code segment as a VMCB packs its attributes. */
-#define EFER_SCE   (1ull << 0)
-#define EFER_LME   (1ull << 8)
-#define EFER_LMA   (1ull << 10)
-#define EFER_NXE   (1ull << 11)
-#define CR0_PG	   (1ull << 31)
-#define CR4_PAE	   (1ull << 5)
-#define SEGMENT_L  (1u << 9)
-#define SEGMENT_DB (1u << 10)
+#define EFER_SCE    (1ull << 0)
+#define EFER_LME    (1ull << 8)
+#define EFER_LMA    (1ull << 10)
+#define EFER_NXE    (1ull << 11)
+#define CR0_PG	    (1ull << 31)
+#define CR4_PSE	    (1ull << 4)
+#define CR4_PAE	    (1ull << 5)
+#define CR4_PGE	    (1ull << 7)
+#define CR4_OSXSAVE (1ull << 18)
+#define CR4_SMEP    (1ull << 20)
+#define CR4_SMAP    (1ull << 21)
+#define SEGMENT_L   (1u << 9)
+#define SEGMENT_DB  (1u << 10)
 
 /* IA32_DEBUGCTL in every layout of its other flags: SDM Vol 3, 17.4.1. */
 #define DEBUGCTL_LBR 1ull

@@ -69,13 +69,21 @@ static inline void write_msr(uint32_t index, uint64_t value)
 bool read_msr_safe(uint32_t index, uint64_t *value);
 bool write_msr_safe(uint32_t index, uint64_t value);
 
+/* Gives CR4 these values of the bits in `mask`. */
+static inline void change_cr4(uint64_t mask, uint64_t values)
+{
+	uint64_t cr4, wanted;
+
+	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
+	wanted = (cr4 & ~mask) | (values & mask);
+	if (wanted != cr4)
+		__asm__ volatile("mov %0, %%cr4" : : "r"(wanted) : "memory");
+}
+
 /* CR4.OSXSAVE: for XSAVE, XRSTOR and XGETBV. */
 static inline void enable_xsave(void)
 {
-	uint64_t cr4;
-
-	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
-	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4 | 1ull << 18));
+	change_cr4(CR4_OSXSAVE, CR4_OSXSAVE);
 }
 
 static inline uint64_t read_cr8(void)

@@ -147,6 +147,16 @@ static void keep_interrupted_event(struct guest *guest)
 		guest->injection = event;
 }
 
+/*
+ * QEMU's translator forgets every translation where VMRUN or an exit changes one of these bits
+ * (target/i386/helper.c, cpu_x86_update_cr4), beside the time for CR3: the monitor, none of whose
+ * pages is global or the user's, keeps them as the guest has them.
+ */
+static void follow_cr4(uint64_t guest_cr4)
+{
+	change_cr4(CR4_PSE | CR4_PGE | CR4_SMEP | CR4_SMAP, guest_cr4);
+}
+
 bool enter(struct guest *guest, enum entry entry)
 {
 	struct vmcb *vmcb = guest->vmcb;
@@ -154,6 +164,7 @@ bool enter(struct guest *guest, enum entry entry)
 
 	store(guest, vmcb);
 	choose_intercepts(guest, entry);
+	follow_cr4(guest->vcpu.cr4);
 	vmcb->asid = ASID;
 	vmcb->tlb_control = guest->stale_translations ? TLB_CONTROL_FLUSH_ALL : 0;
 	guest->stale_translations = false;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
 #include "drivers/clock/tsc.h"
 #include "drivers/ds/configuration.h"
 #include "drivers/ds/registers.h"
@@ -208,6 +209,44 @@ TEST(bts_bench_skid, .group = "bench", .ids = "", .needs = NEED_BTS,
 	test_figure("skid_handler_least", skid.read.least, "records");
 	test_figure("skid_handler_median", skid.read.median, "records");
 	test_figure("skid_handler_most", skid.read.most, "records");
+}
+
+static void execute_cpuid(void)
+{
+	uint32_t eax = 0, ebx, ecx = 0, edx;
+
+	__asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+}
+
+static void write_lapic(void)
+{
+	lapic_set_task_priority(0);
+}
+
+/* Cycles of one call, the median of the runs. */
+static uint64_t cycles_of(void (*call)(void), size_t n)
+{
+	uint64_t cycles[RUNS];
+
+	for (unsigned run = 0; run < RUNS; run++) {
+		uint64_t flags = interrupts_save(), start = tsc_read();
+
+		for (size_t i = 0; i < n; i++)
+			call();
+		cycles[run] = (tsc_read() - start) / n;
+		interrupts_restore(flags);
+	}
+	return distribution(cycles, RUNS).median;
+}
+
+TEST(bts_bench_exits, .group = "bench", .ids = "",
+     .claim = "figures: cycles of CPUID and of a write to the local APIC while nothing is traced",
+     .source = "docs/design.md#budgets")
+{
+	size_t n = test_scaled(300);
+
+	test_figure("exit_cpuid", cycles_of(execute_cpuid, n), "cycles");
+	test_figure("exit_lapic", cycles_of(write_lapic, n), "cycles");
 }
 
 #define RECORDS 16384
