@@ -96,7 +96,7 @@ check-kunit: ## read the recorded logs with Linux' kunit.py, which is fetched fr
 release: ## build/release: images, their checksums, the index of tests; after make check, makes check-boot
 	@tools/release
 
-bench: images iso pxe $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf $(BUILD)/host/branch_cost ## measure, and compare with the budgets
+bench: images iso pxe $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf $(BUILD)/host/branch_cost $(BUILD)/linux/initrd ## measure, and compare with the budgets
 	@tools/bench
 
 mutants: images $(BUILD)/view $(BUILD)/host/one_run ## boot the suite on silicon that is wrong on purpose; MUTANTS="options of tools/mutants"
