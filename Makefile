@@ -112,6 +112,7 @@ debugger-runs: images ## 1000 runs of small programs under a random debugger, on
 	@tools/debugger-runs $(RUNS)
 
 check-load: images iso pxe ubsan ## what could hang on the host's speed, beside a load: hours; LOAD="options of tools/load"
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/clang CC=clang images
 	@tools/load $(LOAD)
 
 lint: images ## formatting, shellcheck, headers, sizes, spelling, what directories may know

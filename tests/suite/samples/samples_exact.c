@@ -251,7 +251,9 @@ TEST(samples_switched_while_armed, .group = "samples", .ids = "PE12", .needs = N
 	sampled_needs_exact();
 	sampled_open(&sampled);
 	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	sched_set_slice(UINT32_MAX); /* the end of a slice would switch it a second time */
 	run_and_leave(&sampled);
+	sched_set_slice(1000);
 	REQUIRE_EQ(pebs_peek(tracer, 0, samples, 1), 1);
 	EXPECT(is_of_event(&sampled, &samples[0], kind, period + 1));
 	expect_all(&sampled, tracer, kind, period);
