@@ -180,6 +180,19 @@ TEST(bts_bench_single_step, .group = "bench", .ids = "", .needs = NEED_BTS,
 	rig_close(&rig);
 }
 
+TEST(bts_bench_stepper, .group = "bench", .ids = "",
+     .claim = "figure: cycles of a branch in the loop, for a tracer by single steps",
+     .source = "docs/design.md#budgets")
+{
+	struct stepped_branch *ring = test_area(SLOTS * sizeof(*ring) / 4096);
+	uint64_t n = test_scaled(10000), cycles[RUNS];
+
+	check_stepped(ring, loop_stepped(ring, SLOTS, 8, &cycles[0]), 8);
+	for (unsigned run = 0; run < RUNS; run++)
+		EXPECT_EQ(loop_stepped(ring, SLOTS, n, &cycles[run]), n + 1);
+	test_figure("stepper_branch", distribution(cycles, RUNS).median / n, "cycles");
+}
+
 TEST(bts_bench_fault_records, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim = "figure: records from a fault in the kernel to the instruction it goes on at",
      .source = "docs/bts.md#costs: 400 records on the path of SIGSEGV in 2008")
