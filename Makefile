@@ -73,7 +73,7 @@ check: ## run every test of the project, host and boots: about a quarter of an h
 # Everything but what takes hours (check-load) or has no end (soak, linux-soak).
 check-all: ## make check, then all that is too heavy for it: Linux guests, browsers, Bochs, every defect and variant: hours
 	@$(MAKE) --no-print-directory check
-	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-bochs variants mutants debugger-runs bench; do \
+	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-linux check-bochs variants mutants debugger-runs bench; do \
 		echo "# make $$goal"; $(MAKE) --no-print-directory $$goal || exit; done
 
 check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
