@@ -28,6 +28,7 @@ static uint64_t start_page; /* 0: none */
 static struct cpu *starting;
 static uint64_t starting_stack_top;
 static void *parked[5]; /* where smp_park() goes on: __builtin_setjmp() */
+static uint64_t parked_cr4;
 /* The boot tables map the image, but no area: the first steps need a stack there. */
 static uint8_t first_stack[1024] __attribute__((aligned(16)));
 
@@ -126,6 +127,7 @@ void smp_park(void (*started)(void *argument), void *argument)
 {
 	struct cpu *cpu = this_cpu();
 
+	__asm__ volatile("movq %%cr4, %0" : "=r"(parked_cr4));
 	if (!__builtin_setjmp(parked)) {
 		atomic_store(&cpu->online, false);
 		while (!atomic_load(&cpu->online))
@@ -133,6 +135,7 @@ void smp_park(void (*started)(void *argument), void *argument)
 	}
 	started(argument);
 	load_processor(cpu);
+	__asm__ volatile("movq %0, %%cr4" : : "r"(parked_cr4) : "memory"); /* as units set it */
 	trace_deliver_pmi(true);
 	atomic_store(&cpu->online, true);
 }

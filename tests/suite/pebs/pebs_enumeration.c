@@ -125,7 +125,7 @@ TEST(pebs_off_area_moves, .group = "PE", .ids = "PE5", .needs = NEED_PEBS,
 
 static struct {
 	void *area;
-	uint64_t enable, area_after, counter;
+	uint64_t enable, area_after, counter, cr4_before, cr4_after;
 } init;
 
 /* The first thing that runs on the CPU once it is in C again. */
@@ -140,6 +140,14 @@ static void look(void *argument)
 	wrmsr(IA32_PMC0, 0);
 }
 
+static uint64_t read_cr4(void)
+{
+	uint64_t cr4;
+
+	__asm__ volatile("movq %%cr4, %0" : "=r"(cr4));
+	return cr4;
+}
+
 /* On the CPU that gets the INIT. */
 static void go_through_init(void *argument)
 {
@@ -152,22 +160,21 @@ static void go_through_init(void *argument)
 		wrmsr(IA32_DS_AREA, (uint64_t)init.area);
 		wrmsr(IA32_PMC0, 4711);
 		wrmsr(IA32_PEBS_ENABLE, 1);
+		init.cr4_before = read_cr4();
 		smp_park(look, NULL);
+		init.cr4_after = read_cr4();
 		ds_checkin(&this_cpu()->trace->ds);
 	}
 	interrupts_restore(flags);
 	preemption_enable();
 }
 
-TEST(pebs_off_after_init, .group = "PE", .ids = "PE34", .needs = NEED_PEBS | NEED_SMP,
-     .claim = "INIT turns PEBS off", .source = "SDM Vol 3, 17.4.9")
+static void send_init(void)
 {
 	unsigned index = cpu_count() - 1;
 	uint64_t end = time_now() + MOST_WAIT;
 	struct task *task;
 
-	if (!pmu_caps()->version)
-		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
 	task_set_affinity(current_task(), 1); /* INIT is for the others */
 	init.enable = 1;
 	init.area = test_area(1);
@@ -182,6 +189,25 @@ TEST(pebs_off_after_init, .group = "PE", .ids = "PE34", .needs = NEED_PEBS | NEE
 	EXPECT(smp_unpark(index));
 	task_join(task);
 	task_put(task);
+}
+
+TEST(pebs_off_after_init, .group = "PE", .ids = "PE34", .needs = NEED_PEBS | NEED_SMP,
+     .claim = "INIT turns PEBS off", .source = "SDM Vol 3, 17.4.9")
+{
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	send_init();
 	EXPECT_EQ(init.enable, 0);
 	test_observe("after_init", "area %lx, counter %lx", init.area_after, init.counter);
+}
+
+TEST(pebs_cr4_after_init, .group = "PE", .ids = "", .needs = NEED_PEBS | NEED_SMP,
+     .claim = "a CPU that goes on after INIT has the CR4 that it had",
+     .source = "SDM Vol 3, table 9-1")
+{
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	send_init();
+	EXPECT(init.cr4_before);
+	EXPECT_EQ(init.cr4_after, init.cr4_before);
 }
