@@ -202,8 +202,7 @@ TEST(pebs_off_after_init, .group = "PE", .ids = "PE34", .needs = NEED_PEBS | NEE
 }
 
 TEST(pebs_cr4_after_init, .group = "PE", .ids = "", .needs = NEED_PEBS | NEED_SMP,
-     .claim = "a CPU that goes on after INIT has the CR4 that it had",
-     .source = "SDM Vol 3, 9.1.1")
+     .claim = "a CPU that goes on after INIT has the CR4 that it had", .source = "SDM Vol 3, 9.1.1")
 {
 	if (!pmu_caps()->version)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
