@@ -66,7 +66,7 @@ static void tell_stack(struct vcpu *vcpu, const struct branch *branch, unsigned 
 
 unsigned observed_levels(const struct vcpu *vcpu)
 {
-	const unsigned have_filters = OBSERVER_DS | OBSERVER_PMU | OBSERVER_PEBS | OBSERVER_PT;
+	const unsigned have_filters = OBSERVER_DS | OBSERVER_PMU | OBSERVER_PEBS;
 	unsigned observed = vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP, levels = 0;
 	bool steps = vcpu->debugctl & DEBUGCTL_BTF;
 
@@ -78,8 +78,6 @@ unsigned observed_levels(const struct vcpu *vcpu)
 		levels |= ds_levels(vcpu);
 	if (observed & (OBSERVER_PMU | OBSERVER_PEBS))
 		levels |= pmu_levels(vcpu);
-	if (observed & OBSERVER_PT)
-		levels |= pt_levels(vcpu);
 	return levels;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What is traced, and what an instruction or event emits: SDM Vol 3, 36.2.4, 36.2.5 and table
    36-50. Addresses are those within the code segment (RIP): ECX.LIP is 0. */
-#include "lib/string.h"
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
 
@@ -155,26 +154,6 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 		near(vcpu, retired, to);
 }
 
-/* With address ranges each branch of ring 0 changes FilterEn. A rule that is replaced may look at
-   every instruction. */
-static bool is_of_user_alone(const struct vcpu *vcpu)
-{
-	uint64_t ctl = vcpu->pt.ctl;
-
-	return ctl & CTL_USER && !(ctl & (CTL_OS | CTL_ADDR_CFGS)) &&
-	       !memcmp(rules_of(vcpu), &pt_clean, sizeof(pt_clean));
-}
-
-/* What waits for the end of an instruction waits for the next one, at any level. */
-unsigned pt_levels(const struct vcpu *vcpu)
-{
-	const struct pt_state *pt = &vcpu->pt;
-	bool waits =
-		pt->enabling || pt->disabling || pt->cr3_written || pt->sync_due || pt->overflowing;
-
-	return pt->user_alone && !waits ? LEVELS_USER : EVERY_LEVEL;
-}
-
 /* TraceEn was set: 36.2.7.2 and 36.3.7. */
 static void enable(struct vcpu *vcpu, uint64_t next)
 {
@@ -182,7 +161,6 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 	bool last = ds_behaviour_of(vcpu)->pt_psb == DS_PT_PSB_LAST, syncs;
 
 	pt->enabling = pt->packet_enabled = pt->context_enabled = false;
-	pt->user_alone = is_of_user_alone(vcpu);
 	pt->sync_due = false;
 	pt->overflowing = 0;
 	pt->tnt = pt->tnt_count = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Intel Processor Trace of one virtual processor: SDM Vol 3, chapter 36. The guest is interpreted
- * while TraceEn is set, at the privilege levels of pt_levels(): the packets of each instruction and
- * event are in memory before the next one begins.
+ * while TraceEn is set, whatever is filtered: the packets of each instruction and event are in
+ * memory before the next one begins.
  */
 #ifndef SPOOR_MONITOR_PT_PT_H
 #define SPOOR_MONITOR_PT_PT_H
@@ -48,10 +48,6 @@ void pt_power_on(struct vcpu *vcpu);
 
 /* True while LBR and BTS have to rest. */
 bool pt_suspends_bts(const struct vcpu *vcpu);
-
-/* The CPLs, one bit each, at which an instruction may emit a packet or change a register, while
-   OBSERVER_PT is set. */
-unsigned pt_levels(const struct vcpu *vcpu);
 
 /* What saw_retired(), saw_not_taken() and saw_event() report while OBSERVER_PT is set. */
 void pt_retired(struct vcpu *vcpu, const struct retired *retired);

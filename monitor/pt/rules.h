@@ -29,7 +29,6 @@ enum pt_msr {
 #define CTL_CYC_THRESHOLD  (0xfull << 19)
 #define CTL_PSB_FREQUENCY  (0xfull << 24)
 #define CTL_ADDR_CFG(c, n) ((unsigned)((c) >> (32 + 4 * (n)) & 0xf))
-#define CTL_ADDR_CFGS	   (~0ull << 32)
 enum { ADDR_FILTER = 1, ADDR_STOP = 2 };
 
 /* IA32_RTIT_STATUS: table 36-7. */

@@ -22,7 +22,6 @@ struct pt_state {
 	/* What the next instruction or event begins with. */
 	bool packet_enabled, context_enabled;
 	bool enabling, disabling; /* WRMSR changed TraceEn: the instruction is not complete yet */
-	bool user_alone;	  /* OS is clear, and nothing else looks at ring 0 */
 	uint64_t next_ctl;	  /* disabling: after the last packets */
 	bool cr3_written, interrupted_itself; /* by the instruction under way: MOV CR3, INT n */
 	uint64_t code_base;

@@ -31,8 +31,7 @@ static struct profile profile;
 static struct silicon silicon;
 static uint64_t expected[MOST], decoded[MOST], tsc;
 static unsigned executed, interrupts;
-static bool expecting, blind; /* blind: to what pt_levels() does not ask for */
-static unsigned unseen;
+static bool expecting;
 
 uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical)
 {
@@ -52,15 +51,6 @@ uint64_t platform_pt_tsc(struct vcpu *vcpu)
 void platform_pt_interrupt(struct vcpu *vcpu)
 {
 	interrupts++;
-}
-
-/* What happens from this CPL to that one is not reported. */
-static bool is_unseen(const struct vcpu *vcpu, unsigned from_cpl, unsigned to_cpl)
-{
-	bool is = blind && !from_cpl && !to_cpl && !(pt_levels(vcpu) & LEVEL_OS);
-
-	unseen += is;
-	return is;
 }
 
 static void expect(uint64_t ip)
@@ -91,7 +81,7 @@ void saw_not_taken(struct vcpu *vcpu, uint64_t from)
 
 void saw_event(struct vcpu *vcpu, const struct branch *event)
 {
-	if (vcpu->observed & OBSERVER_PT && !is_unseen(vcpu, event->from_cpl, event->to_cpl))
+	if (vcpu->observed & OBSERVER_PT)
 		pt_event(vcpu, event);
 }
 
@@ -101,7 +91,7 @@ void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 	bool shown = vcpu->pt.packet_enabled, itself = vcpu->pt.interrupted_itself,
 	     ends = vcpu->pt.disabling;
 
-	if (!(vcpu->observed & OBSERVER_PT) || is_unseen(vcpu, retired->from_cpl, retired->to_cpl))
+	if (!(vcpu->observed & OBSERVER_PT))
 		return;
 	pt_retired(vcpu, retired);
 	if (shown && !itself && !ends)

@@ -93,41 +93,6 @@ static void rings_are_told_apart(void **state)
 	one_ring_alone(CTL_OS);
 }
 
-static size_t packets_of_ring_3(uint64_t with_seed, uint64_t more)
-{
-	of(&everything);
-	tsc = unseen = 0;
-	make_user_program(with_seed, FUNCTIONS - 4, true);
-	make_topa(4, 5, 0);
-	write_ctl((CTL_DEFAULT & ~(uint64_t)CTL_OS) | CTL_CYC_EN | more);
-	run(6000, false);
-	write_ctl(0);
-	return bytes_out(5);
-}
-
-/* Ring 0 may run natively then: there are the same packets, byte for byte, with PSB at each 2 KiB,
-   whether its instructions are reported or not. */
-static void ring_0_need_not_be_seen(void **state)
-{
-	static uint8_t all[1 << 17];
-
-	for (unsigned n = 1; n <= 16; n++) {
-		size_t bytes = packets_of_ring_3(n, 0);
-
-		assert_in_range(bytes, 2000, sizeof(all));
-		memcpy(all, rig.memory + REGIONS, bytes);
-		blind = true;
-		assert_int_equal(packets_of_ring_3(n, 0), bytes);
-		assert_memory_equal(all, rig.memory + REGIONS, bytes);
-		assert_in_range(unseen, 10, 6000);
-		packets_of_ring_3(n, CTL_OS);
-		assert_int_equal(unseen, 0);
-		packets_of_ring_3(n, (uint64_t)ADDR_FILTER << 32);
-		assert_int_equal(unseen, 0);
-		blind = false;
-	}
-}
-
 /* Six functions in the middle are traced; toggles happen at taken branches alone. */
 static void addresses_are_filtered(void **state)
 {
@@ -339,7 +304,6 @@ int main(void)
 		cmocka_unit_test(one_region_will_do),
 		cmocka_unit_test(an_enable_without_psb_has_a_whole_address),
 		cmocka_unit_test(rings_are_told_apart),
-		cmocka_unit_test(ring_0_need_not_be_seen),
 		cmocka_unit_test(addresses_are_filtered),
 		cmocka_unit_test(a_range_stops_the_trace),
 		cmocka_unit_test(address_spaces_are_filtered),
