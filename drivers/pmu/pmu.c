@@ -132,6 +132,13 @@ static bool is_owner(const struct pmu_cpu *cpu, unsigned counter, const struct p
 	return counter < PMU_COUNTERS_MOST && owner && cpu->owner[counter] == owner;
 }
 
+/* Where the counter's last owner, firmware or a debugger left its bit. */
+static void clear_overflow(unsigned counter)
+{
+	if (rdmsr(IA32_PERF_GLOBAL_STATUS) & bit(counter))
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, bit(counter));
+}
+
 int pmu_request(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner)
 {
 	if (!caps.version)
@@ -140,6 +147,7 @@ int pmu_request(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *o
 		return -EINVAL;
 	if (cpu->owner[counter])
 		return -EBUSY;
+	clear_overflow(counter);
 	give(cpu, counter, owner);
 	return 0;
 }

@@ -67,7 +67,8 @@ const struct pmu_caps *pmu_caps(void);
 void pmu_init_cpu(struct pmu_cpu *cpu);
 
 /*
- * Makes `owner` the owner of `counter` on this CPU. The counter is stopped. -ENODEV: there are no
+ * Makes `owner` the owner of `counter` on this CPU. The counter is stopped, and its bit in
+ * IA32_PERF_GLOBAL_STATUS is clear: no overflow from before is the owner's. -ENODEV: there are no
  * counters; -EINVAL: not this one; -EBUSY: it has an owner. A refusal changes nothing.
  */
 int pmu_request(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner);

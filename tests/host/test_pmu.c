@@ -275,6 +275,19 @@ static void takes_overflows_of_its_own_counters(void **state)
 	assert_no_writes();
 }
 
+static void gives_no_overflow_from_before(void **state)
+{
+	overflow(5);
+	fake_log_clear();
+	assert_int_equal(pmu_request(&cpu, 0, &sampler), 0);
+	assert_writes({IA32_PERF_GLOBAL_OVF_CTRL, 1});
+	play_overflow_control();
+	fake_log_clear();
+	assert_int_equal(pmu_take_overflows(1), 0);
+	assert_int_equal(pmu_request(&cpu, 1, &sampler), 0);
+	assert_no_writes();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +297,7 @@ int main(void)
 		cmocka_unit_test_setup(detects_nothing_on_another_vendor, start),
 		cmocka_unit_test_setup(names_the_owner_in_a_conflict, start),
 		cmocka_unit_test_setup(refuses_counters_that_are_not_there, start),
+		cmocka_unit_test_setup(gives_no_overflow_from_before, start),
 		cmocka_unit_test_setup(released_counters_can_be_had_again, start),
 		cmocka_unit_test_setup(starts_a_general_counter, start),
 		cmocka_unit_test_setup(starts_a_fixed_counter_beside_another, start),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Samples of tasks: how many, of which events, whose.
 #include "drivers/ds/pebs.h"
+#include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/bts.h"
+#include "kernel/trace/context.h"
 #include "kernel/trace/pebs/pebs.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -17,7 +20,8 @@
 #define SAMPLES 100
 #define FEW	15 /* visits */
 #define MOST	256
-#define RING	2000 /* records of branches */
+#define RING	2000	      /* records of branches */
+enum { INSTRUCTIONS = 0xc0 }; /* SDM Vol 3, table 18-1 */
 
 static struct ptrace_pebs_sample samples[MOST];
 
@@ -77,6 +81,43 @@ TEST(samples_exact_fixed, .group = "samples", .ids = "PE12", .needs = NEED_SAMPL
      .source = "SDM Vol 3, 18.4.4; kernel/trace/pebs/pebs.h")
 {
 	sample_exactly(false);
+}
+
+static void leave_overflow(void)
+{
+	static const struct pmu_owner owner = {.name = "test"};
+	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
+
+	REQUIRE_EQ(pmu_request(pmu, 0, &owner), 0);
+	REQUIRE_EQ(pmu_start(pmu, 0, &owner, INSTRUCTIONS | PMU_OS, 1), 0);
+	EXPECT_EQ(pmu_release(pmu, 0, &owner), 0);
+	REQUIRE(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1);
+}
+
+/* A departure looks at what has overflowed. */
+static void depart(struct sampled *sampled)
+{
+	(void)sampled;
+	task_sleep(10);
+}
+
+TEST(samples_after_an_overflow, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
+     .claim = "a task's samples are exact where its counter's last owner left an overflow",
+     .source = "SDM Vol 3, 18.2.2; drivers/pmu/pmu.h")
+{
+	enum sampled_kind kind = sampled_portable();
+	struct pebs_options options = sampled_options(kind, PERIOD, MOST);
+	struct sampled sampled = {.visits = visits_for(kind), .between = depart};
+	struct tracer *tracer;
+
+	sampled_needs_exact();
+	test_pin();
+	sampled_open(&sampled);
+	leave_overflow();
+	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	sampled_run(&sampled);
+	expect_all(&sampled, tracer, kind, PERIOD);
+	sampled_close(&sampled);
 }
 
 /* --- A task that moves, beside a tracer of its branches --- */
