@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel says. Lines go whole to every device of lib/console.h, with CR LF; the screen
+ * The kernel's output. Lines go whole to every device of lib/console.h, with CR LF; the screen
  * gets those that a reader there needs.
  */
 #ifndef SPOOR_KERNEL_CONSOLE_H

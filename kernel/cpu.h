@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What each CPU has of its own. Reached through GS in the kernel. */
+/* The data of each CPU. The kernel reaches its CPU's through GS. */
 #ifndef SPOOR_KERNEL_CPU_H
 #define SPOOR_KERNEL_CPU_H
 

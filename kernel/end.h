@@ -16,7 +16,7 @@ enum verdict {
 	VERDICT_PANIC = 0x14,
 };
 
-/* What `end=` chose. */
+/* The values of `end=`. */
 enum end_action { END_HALT, END_EXIT, END_REBOOT, END_POWEROFF };
 
 /*

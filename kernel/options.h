@@ -36,7 +36,7 @@ struct options {
 
 enum { UNSAFE_NO, UNSAFE_YES, UNSAFE_FORCE };
 
-/* What the command line said, or the defaults. Read-only after boot. */
+/* The options of the command line, or the defaults. Read-only after boot. */
 extern struct options options;
 
 /*

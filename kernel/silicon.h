@@ -15,8 +15,8 @@ void silicon_init(void);
 const char *silicon_name(void);
 
 /*
- * What follows `silicon=` in banner and DONE line: " rehearsal=yes" where Spoor's own monitor
- * presents itself as another hypervisor, else "".
+ * Returns what follows `silicon=` in banner and DONE line: " rehearsal=yes" where Spoor's own
+ * monitor presents itself as another hypervisor, else "".
  */
 const char *silicon_mark(void);
 

@@ -16,7 +16,7 @@ void watchdog_init(void);
 /* "timer+nmi", or "timer" where no NMI can be had. */
 const char *watchdog_kind(void);
 
-/* Who is called when the deadline is missed, with the state of this CPU; it ends the run. */
+/* Sets the function for a missed deadline. It gets the state of this CPU and ends the run. */
 void watchdog_set_handler(void (*handler)(const struct trap_frame *frame));
 
 void watchdog_arm(uint64_t seconds);

@@ -28,7 +28,7 @@ struct option {
 	size_t size;		    /* OPTION_TEXT */
 };
 
-/* What a row of a table has for the variable `to`. */
+/* The fields of a row of a table, for the variable `to`. */
 #define FLAG_OPTION(word, to) .name = (word), .kind = OPTION_FLAG, .target = &(to)
 #define TEXT_OPTION(word, to)                                                                      \
 	.name = (word), .kind = OPTION_TEXT, .target = &(to), .size = sizeof(to)

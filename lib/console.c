@@ -22,7 +22,7 @@ static struct port {
 static unsigned port_count;
 static bool debugcon, screen_wanted, screen;
 
-/* What console_open() got. */
+/* The arguments of console_open(). */
 static struct {
 	struct boot_info *info;
 	boot_memory memory;
@@ -160,7 +160,7 @@ static bool open_table(const struct acpi_header *table, uint32_t baud)
 	return i;
 }
 
-/* What SPCR and DBG2 name, at the speed that firmware gave it. */
+/* The devices that SPCR and DBG2 name, at the speed that firmware set. */
 static void open_acpi(uint32_t baud, enum wish wish)
 {
 	struct acpi_tables tables;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What console_open() takes, for a list of words. */
+/* The words of console_open(), to be listed. */
 #define CONSOLE_WORDS                                                                              \
 	"auto com1..com4 io,PORT mmio,ADDRESS mmio32,ADDRESS acpi pci debugcon screen none"
 

@@ -17,7 +17,7 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t size);
 
 #define LZ4_TABLE 4096 /* entries, for lz4_pack() */
 
-/* What lz4_pack() writes at most: lz4_Block_format.md. */
+/* The most bytes that lz4_pack() writes: lz4_Block_format.md. */
 #define LZ4_ROOM(size) ((size) + (size) / 255 + 16)
 
 /*

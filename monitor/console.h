@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the monitor says: whole lines that start with "# monitor: ", at the devices of
+/* The monitor's output: whole lines that start with "# monitor: ", at the devices of
    lib/console.h. Any context of the monitor but its NMI entry, on any processor. */
 #ifndef SPOOR_MONITOR_CONSOLE_H
 #define SPOOR_MONITOR_CONSOLE_H
@@ -31,7 +31,7 @@ enum verdict {
 /* Whether end_run() leaves the emulator; otherwise it halts. */
 void console_exit_at_end(bool leave);
 
-/* What end_run() does first: it makes the other processors stop. */
+/* Sets what end_run() calls first, to stop the other processors. */
 void console_stop_at_end(void (*stop_others)(void));
 
 _Noreturn void end_run(enum verdict verdict, const char *template, ...)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the monitor does, in order. */
+/* The monitor's steps, in order. */
 #include "lib/acpi.h"
 #include "lib/boot_info.h"
 #include "lib/checksum.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the interpreter reports, in the order in which it happens. The interpreter knows nothing of
+ * The interpreter's reports, in the order of events. The interpreter knows nothing of
  * what becomes of it: trace.c hands each observation to those that watch, which vcpu->observed
  * names. All but saw_event() and saw_jump() are called only while it names one. Linear addresses
  * throughout.
@@ -51,7 +51,7 @@ struct branch {
 	uint64_t return_rip; /* what the handler's frame says */
 };
 
-/* What an instruction is: bits of retired.kind. */
+/* Kinds of instructions: bits of retired.kind. */
 enum retired_kind {
 	RETIRED = 1 << 0, /* always set */
 	RETIRED_BRANCH = 1 << 1,

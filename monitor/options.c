@@ -138,7 +138,7 @@ static bool read_baud(struct options *options, uint64_t baud, char *error, size_
 	return false;
 }
 
-/* What the command line says, as given. */
+/* The words of the command line, as given. */
 static struct {
 	char vbts[sizeof(((struct options *)0)->variants)], profile[40], present[40], defect[80],
 		erratum[40], console[sizeof(((struct options *)0)->console)];

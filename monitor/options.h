@@ -15,7 +15,7 @@ struct defect;
 
 enum vbts { VBTS_AUTO, VBTS_ON, VBTS_OFF };
 
-/* What of the guest: ring 3 alone while no other branch is wanted; all that is traced; everything.
+/* Which code is interpreted: ring 3 while no other branch is wanted; all that is traced; all.
  */
 enum interpret { INTERPRET_WANTED, INTERPRET_TRACED, INTERPRET_ALWAYS };
 
@@ -43,7 +43,7 @@ struct options {
  */
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size);
 
-/* What the command line did not say of the console is as in the kernel's `words`, or usual. */
+/* Takes the console's options that were not given from the kernel's `words`, or the defaults. */
 void options_follow_kernel(struct options *options, const char *words);
 
 /* The words of `string`: without the file name, where this loader puts one first. */

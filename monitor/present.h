@@ -27,7 +27,7 @@ struct hypervisor {
 	bool silent_in_circular; /* with BTINT = 0 no PMI reaches the guest */
 };
 
-/* What becomes of a guest's access to an MSR. */
+/* The fate of a guest's access to an MSR. */
 enum msr_answer {
 	MSR_GOES_ON, /* to the processor, a write with what is in `value` then */
 	MSR_REFUSED, /* #GP(0) */

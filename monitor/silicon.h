@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a processor is made of: the same for all of a machine, and unchanged while it runs. */
+/* The parts of a processor: the same for all of a machine, and unchanged while it runs. */
 #ifndef SPOOR_MONITOR_SILICON_H
 #define SPOOR_MONITOR_SILICON_H
 

@@ -50,7 +50,7 @@ struct told {
 	uint8_t recorded;
 };
 
-/* What stack=on has not told of. */
+/* Branches and calls that stack=on has not printed yet. */
 #define ACCOUNT_CALLS 32
 struct account {
 	unsigned unrecorded; /* branches in a row */
@@ -108,7 +108,7 @@ static inline bool vcpu_in_64_bit_mode(const struct vcpu *vcpu)
 	return vcpu->efer & EFER_LMA && vcpu->segment[CS].attributes & SEGMENT_L;
 }
 
-/* What RIP is relative to. */
+/* The linear address that RIP is relative to. */
 static inline uint64_t vcpu_code_base(const struct vcpu *vcpu)
 {
 	return vcpu_in_64_bit_mode(vcpu) ? 0 : vcpu->segment[CS].base;

@@ -89,7 +89,7 @@ enum {
 	AML_PACKAGE = 0x12,
 };
 
-/* What \_S5 gives: SLP_TYPa and SLP_TYPb. */
+/* The values of \_S5: SLP_TYPa and SLP_TYPb. */
 struct acpi_s5 {
 	uint8_t type_a, type_b;
 };

@@ -45,7 +45,7 @@ bool lapic_requested(void)
 	return false;
 }
 
-/* What firmware left in service would hold back every interrupt of lower priority. */
+/* A vector that firmware left in service holds back every interrupt of lower priority. */
 static void end_leftovers(void)
 {
 	unsigned ended = 0;

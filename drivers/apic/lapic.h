@@ -108,7 +108,7 @@ uint32_t lapic_timer_remaining(void); /* ticks; 0: stopped or expired */
 
 /* Lets the timer count down from its largest value without any interrupt, to be measured. */
 void lapic_timer_run_masked(void);
-/* What was measured: ticks per second, the same on all CPUs. */
+/* Sets the measured ticks per second, the same on all CPUs. */
 void lapic_timer_set_frequency(uint64_t hz);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What differs between processor families: bits of IA32_DEBUGCTL, sizes of fields and records. */
+/* Differences of processor families: bits of IA32_DEBUGCTL, sizes of fields and records. */
 #ifndef SPOOR_DRIVERS_DS_CONFIGURATION_H
 #define SPOOR_DRIVERS_DS_CONFIGURATION_H
 

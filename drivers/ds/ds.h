@@ -58,7 +58,7 @@ struct ds_idle {
 };
 _Static_assert(sizeof(struct ds_idle) == 1280, "no store beyond it");
 
-/* What ds_quiesce() found: 0 where firmware had left nothing on, or the MSR is not there. */
+/* The MSRs as ds_quiesce() found them: 0 where nothing was on, or there is no such MSR. */
 struct ds_found {
 	uint64_t debugctl, rtit_ctl;
 };
@@ -99,7 +99,7 @@ void ds_init(const struct ds_caps *caps);
  */
 void ds_init_cpu(struct ds_cpu *cpu, struct ds_idle *idle);
 
-/* What ds_init() adopted. Any context. */
+/* The configuration that ds_init() adopted. Any context. */
 const struct ds_caps *ds_caps(void);
 bool ds_present(void);
 
@@ -125,7 +125,7 @@ struct ds_request {
 	void *area;	 /* DS_AREA_SIZE bytes, aligned to 64 */
 	void *buffer;	 /* aligned to 64 */
 	size_t bytes;	 /* rounded down to whole records, at least two */
-	unsigned filter; /* enum ds_filter, or-ed */
+	unsigned filter; /* bits of enum ds_filter */
 	enum ds_overflow overflow;
 	size_t margin; /* DS_O_SIGNAL: see ds_set_overflow() */
 };

@@ -4,7 +4,7 @@
 
 enum { ALIGNMENT = 64 }; /* a cache line: SDM Vol 3, 17.4.9.1 recommends it */
 
-/* What IA32_DEBUGCTL has to be, or an error: SDM Vol 3, 17.4.8, CPL-qualified encodings. */
+/* The IA32_DEBUGCTL of this filter, or an error: SDM Vol 3, 17.4.8, CPL-qualified encodings. */
 static int find_debugctl(unsigned filter, enum ds_overflow overflow, uint64_t *debugctl)
 {
 	const struct ds_configuration *c = ds_configuration;

@@ -64,7 +64,7 @@ int ds_release_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease);
 /* Starts `counters`, some of ds_pebs_counters() (-EINVAL: others), or stops with 0. */
 int ds_pebs_start(struct ds_cpu *cpu, struct ds_pebs_lease *lease, uint64_t counters);
 
-/* What counter `counter` is set to after each of its records. -EINVAL, too: no such counter. */
+/* Sets the value of counter `counter` after each of its records. -EINVAL, too: no such counter. */
 int ds_set_pebs_reset(struct ds_cpu *cpu, struct ds_pebs_lease *lease, unsigned counter,
 		      uint64_t value);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of this directory share. */
+/* Between the files of this directory. */
 #ifndef SPOOR_DRIVERS_DS_PRIVATE_H
 #define SPOOR_DRIVERS_DS_PRIVATE_H
 

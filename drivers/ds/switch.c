@@ -8,7 +8,7 @@
 #include "drivers/processor.h"
 #include "drivers/pt/registers.h"
 
-/* What `loaded` points to while the MSRs are lent: never on the hardware, never overflowing. */
+/* `loaded` points to it while the MSRs are lent: never on the hardware, never overflowing. */
 static struct ds_lease lent = {.overflow = DS_O_WRAP};
 
 /* The same between ds_let_go() and ds_switch_in(). */

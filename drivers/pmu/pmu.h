@@ -48,7 +48,7 @@ struct pmu_owner {
 /* SDM Vol 3, 18.2.5: a write sets bits 31:0 of a general counter and extends bit 31. */
 #define PMU_LARGEST_PERIOD 0x7fffffffull
 
-/* What this driver keeps of a CPU. */
+/* This driver's record of a CPU. */
 struct pmu_cpu {
 	const struct pmu_owner *owner[PMU_COUNTERS_MOST];
 	uint64_t interrupting; /* bits of the counters whose owner has a callback */
@@ -57,7 +57,7 @@ struct pmu_cpu {
 /* Detects the counters. Boot, once. */
 void pmu_init(void);
 
-/* What pmu_init() found. Any context. */
+/* The counters that pmu_init() found. Any context. */
 const struct pmu_caps *pmu_caps(void);
 
 /*

@@ -41,7 +41,7 @@ struct pt_caps {
  */
 void pt_init(bool (*is_memory)(uint64_t physical, uint64_t bytes));
 
-/* What pt_init() found. Any context. */
+/* The capabilities that pt_init() found. Any context. */
 const struct pt_caps *pt_caps(void);
 
 /* The MSRs as pt_init() found them: after RESET, if no firmware used them. 0: there is none. */
@@ -107,7 +107,7 @@ int pt_prepare(struct pt_trace *trace);
 /* Back to an empty buffer: chunk 0, no status. Any CPU, while the trace is not started. */
 void pt_rewind(struct pt_trace *trace);
 
-/* What IA32_RTIT_CTL holds while the trace is started. Any context. */
+/* The value of IA32_RTIT_CTL while the trace is started. Any context. */
 uint64_t pt_control(const struct pt_trace *trace);
 
 /* 0; -ENOSPC: the buffer is full; -EIO: its table has an error; pt_rewind() mends both. */
@@ -140,7 +140,7 @@ void pt_resume(uint64_t control);
 void pt_stop(struct pt_trace *trace);
 
 /*
- * What a stopped trace holds. The processor does not say that it wrapped: pt_prepare() and
+ * The capture of a stopped trace. The processor does not say that it wrapped: pt_prepare() and
  * pt_rewind() mark the last PT_MARK_BYTES of the buffer with a byte that begins no packet, and no
  * payload is long enough to hold half of them. A capture that ends within 15 bytes of the end, all
  * of them that byte, counts as one that did not wrap. Any CPU.

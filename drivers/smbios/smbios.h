@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What firmware says this machine is (System Management BIOS, DSP0134 3.6). Nothing in its tables
+ * The machine's name from firmware (System Management BIOS, DSP0134 3.6). Nothing in its tables
  * is trusted: addresses, lengths and checksums are checked, and what fails is passed over. No
  * allocation.
  */

@@ -358,7 +358,7 @@ void export_serve(void)
 	give_line();
 }
 
-/* What it takes to send a record is more than that record. */
+/* Sending a record makes more branches than that record. */
 static void pause(struct export_stream *stream)
 {
 	struct bts_options still = options_of(stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is traced leaves the machine as frames (abi/trace_stream.h) on a line of its own. Off unless
+ * Traces leave the machine as frames (abi/trace_stream.h) on a serial line. Off unless
  * the command line has `export=`. Task context, interrupts on, no lock held, unless said otherwise.
  *
  * A program's trace is whole: where its ring comes to the threshold, the program sends what is
@@ -15,7 +15,7 @@
 
 struct task;
 
-/* What `trace=` says. */
+/* The values of `trace=`. */
 enum export_what { EXPORT_PROGRAMS, EXPORT_TESTS, EXPORT_CPUS };
 
 /* `trace_view=`; by default the kernel's branches of what runs there, ring 3's of a program. */

@@ -26,7 +26,7 @@ static uint64_t lowest(void)
 	return ((uint64_t)kernel_end - KERNEL_BASE + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
 }
 
-/* What the loader's modules from `first` on do not take of [start, end). */
+/* Adds the parts of [start, end) that no module of the loader from `first` on takes. */
 static void add_span(const struct boot_info *info, unsigned first, uint64_t start, uint64_t end)
 {
 	for (unsigned i = first; i < info->module_count && start < end; i++) {

@@ -11,8 +11,8 @@
 #include "kernel/mm/vm.h"
 
 /*
- * What ring 3 may have: not the lowest 64 KiB, where a NULL pointer leads, nor the last page below
- * the addresses that are not canonical.
+ * The addresses of ring 3: not the lowest 64 KiB, where a NULL pointer leads, nor the last page
+ * below the addresses that are not canonical.
  */
 #define USER_START 0x0000000000010000ul
 #define USER_END   0x00007ffffffff000ul

@@ -109,7 +109,7 @@ uint64_t vm_root(void)
 	return root;
 }
 
-/* What the image's own rights are, also where it shows through the direct map. */
+/* The rights of the image's parts, also where the direct map shows them. */
 static unsigned image_rights(uint64_t linear)
 {
 	if (linear >= (uint64_t)text_start && linear < (uint64_t)text_end)

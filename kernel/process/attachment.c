@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who traces whom.
+// Tracers and tracees: attaching and detaching.
 #include "kernel/process/attachment.h"
 
 #include "abi/errno.h"

@@ -74,7 +74,7 @@ int process_spawn(const char *name, uint64_t argument, struct process *parent,
 /* The same for a child of the kernel that may see kernel addresses, as may its children. */
 int process_spawn_privileged(const char *name, uint64_t argument, struct process **process);
 
-/* Who has this pid, with a reference for the caller; NULL if nobody. */
+/* The process with this pid, with a reference for the caller; NULL if there is none. */
 struct process *process_find(unsigned pid);
 
 /* Gives a reference back; with the last one the process is forgotten. */
@@ -93,7 +93,7 @@ void process_signal_from(struct process *process, unsigned signal,
 /* Waits until it is stopped (only if `stops`) or has ended. How it is, as wait4() says it. */
 int process_await(struct process *process, bool stops);
 
-/* Who reads the lines that processes write, besides the console; NULL: nobody. Task context. */
+/* Called for each line that a process writes, besides the console; NULL: nothing. Task context. */
 extern void (*process_said)(const struct process *process, const char *line);
 
 /*

@@ -6,7 +6,7 @@
 
 #define BIT(signal) (1u << (signal))
 
-/* What a signal does where nobody traces; all others end the process. */
+/* Actions of signals where no process traces; all others end the process. */
 #define STOPPING (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
 #define IGNORED	 (BIT(SIGCHLD) | BIT(SIGCONT) | BIT(SIGURG) | BIT(SIGWINCH))
 
@@ -60,7 +60,7 @@ void process_signal(struct process *process, unsigned signal)
 	process_signal_from(process, signal, &(struct signal_cause){.code = SI_KERNEL});
 }
 
-/* What an exception in ring 3 is to its process: SIGSEGV by the kernel, where no row says else. */
+/* The signal of an exception in ring 3: SIGSEGV from the kernel where there is no row. */
 static const struct {
 	uint8_t vector, signal, code;
 	bool has_address; /* that of the instruction */
@@ -114,7 +114,7 @@ static void job_stop(struct process *self, unsigned signal)
 	stand_still(self);
 }
 
-/* What was asked for before user_break is cleared is seen here; what comes later sets it again. */
+/* A request before user_break is cleared is seen here; a later one sets it again. */
 void signals_act(struct process *self)
 {
 	uint64_t flags = spin_lock(&processes_lock);

@@ -12,7 +12,7 @@ struct ptrace_call {
 	uint64_t request, pid, address, data;
 };
 
-/* What a request does. Returns what the call does, errors as in the manual pages. */
+/* A request's function. Returns the value of the call, errors as in the manual pages. */
 typedef long ptrace_request(const struct ptrace_call *call);
 
 /* inspect.c */

@@ -8,8 +8,8 @@
 #include "kernel/trace/pebs/pebs.h"
 
 /*
- * What the tracee has to be: anything; traced by the caller; and stopped; or stopped or ended; and
- * with a buffer of branches, or of samples.
+ * The state that a request needs of the tracee: any; traced by the caller; that and stopped; that
+ * and stopped or ended; stopped and with a buffer of branches, or of samples.
  */
 enum need { NOTHING, TRACED, STOPPED, READABLE, BRANCHES, SAMPLES };
 

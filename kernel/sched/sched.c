@@ -98,7 +98,7 @@ static struct cpu *place(const struct task *task)
 	return first;
 }
 
-/* Who ran alone may have come to the end of its slice long ago: it gets one when another waits. */
+/* A task that ran alone may be past the end of its slice: it gets a new one when another waits. */
 static void give_slice(struct cpu *cpu)
 {
 	if (cpu->ready.first && !slice_timers[cpu->index].running)
@@ -119,7 +119,7 @@ static void make_ready_locked(struct task *task)
 		smp_kick(cpu->index);
 }
 
-/* Who runs next; the running task goes on while it can and its slice is not over. */
+/* The task that runs next; the running one goes on while it can and its slice is not over. */
 static struct task *pick(struct cpu *cpu)
 {
 	struct task *now = cpu->current;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who runs: one queue a CPU, round robin with preemption by the timer. */
+/* The scheduler: one queue a CPU, round robin with preemption by the timer. */
 #ifndef SPOOR_KERNEL_SCHED_SCHED_H
 #define SPOOR_KERNEL_SCHED_SCHED_H
 

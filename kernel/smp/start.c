@@ -32,7 +32,7 @@ static uint64_t parked_cr4;
 /* The boot tables map the image, but no area: the first steps need a stack there. */
 static uint8_t first_stack[1024] __attribute__((aligned(16)));
 
-/* What INIT leaves of a CPU is far from what the kernel wants: SDM Vol 3, table 9-1. */
+/* INIT leaves few registers as the kernel needs them: SDM Vol 3, table 9-1. */
 static void load_processor(struct cpu *cpu)
 {
 	cpu_load(cpu);

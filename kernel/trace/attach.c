@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who traces whom.
+// Tracers join a context and leave it.
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"

@@ -37,7 +37,7 @@ struct trace_claim {
 	struct trace_claim *next;
 };
 
-/* What the tracers of all units begin with. */
+/* The beginning of every unit's tracers. */
 struct tracer {
 	struct trace_context *context; /* NULL once detached */
 	struct trace_claim claim;      /* while it is attached */
@@ -50,7 +50,7 @@ struct tracer {
 	void *argument;
 };
 
-/* What a CPU has for tracing. Only that CPU uses it, with IF = 0. */
+/* A CPU's state for tracing. Only that CPU uses it, with IF = 0. */
 struct trace_cpu {
 	struct trace_context context;  /* the catch-all */
 	struct trace_context *running; /* the running task's while it is being recorded, or NULL */

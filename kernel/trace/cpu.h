@@ -22,7 +22,7 @@ void trace_quiesce(void);
  */
 void trace_print_units(const char *silicon, const char *mark);
 
-/* Returns the IA32_DEBUGCTLs of the other CPUs as each was when it started, or-ed. */
+/* Returns the bits that were set in IA32_DEBUGCTL of any other CPU when it started. */
 uint64_t trace_found_at_start(void);
 
 /* Probes the trace units and the counters, gives this CPU its staging, takes the PMI. Boot. */

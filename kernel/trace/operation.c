@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is done to a context while nothing is recorded for it, wherever it is.
+// Operations on a context, wherever it is, while nothing is recorded for it.
 #include "drivers/apic/lapic.h"
 #include "kernel/sched/task.h"
 #include "kernel/smp/smp.h"

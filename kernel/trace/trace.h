@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the readers of all trace units share. A unit's own interface is in its folder: bts/bts.h.
+ * Common to the readers of all trace units. A unit's own interface is in its folder: bts/bts.h.
  *
  * A tracer reads what one task does, on whatever CPU it runs, or one CPU, whatever runs there.
  * Tracers do not know of each other: any number of them may be attached, in any mix, each with
  * memory, a view and losses of its own, and none is refused for another's sake.
  *
  * All functions: task context, interrupts on or off, no spinlock held, MSRs of this CPU not lent.
- * What concerns another CPU is done there, and is done when the function returns. A tracer is used
+ * A function that concerns another CPU acts there, and has acted when it returns. A tracer is used
  * by one caller at a time.
  */
 #ifndef SPOOR_KERNEL_TRACE_TRACE_H
@@ -21,7 +21,7 @@
 struct tracer;
 
 /*
- * What a tracer sees: branches with both ends in the user's range of addresses, with both in the
+ * The view of a tracer: branches with both ends in the user's range of addresses, with both in the
  * kernel's, or, both bits together, everything, the transitions between the two included.
  */
 enum { TRACE_USER = 1, TRACE_KERNEL = 2 };

@@ -96,7 +96,7 @@ uint64_t nmi_unknown_count(void);
  */
 extern bool (*exception_unexpected)(struct trap_frame *frame);
 
-/* What the newest exception caught on behalf of this task was. Any task. */
+/* The newest exception that was caught for this task. Any task. */
 struct caught trap_caught(void);
 
 /* The linear address of the first instruction that the IDT names for `vector`. */

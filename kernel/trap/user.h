@@ -6,7 +6,7 @@
 #include "kernel/trap/trap.h"
 
 /*
- * What a task with user state has on the CPU besides its frame: the address space and the x87 and
+ * The state of a task in ring 3 on the CPU besides its frame: the address space and the x87 and
  * SSE registers, switched with the task. No two tasks share one.
  */
 struct user_context {
@@ -14,7 +14,7 @@ struct user_context {
 	uint64_t root;				       /* what CR3 holds while the task runs */
 };
 
-/* What ring 3 may set of RFLAGS (CF PF AF ZF SF TF DF OF AC ID), and what it always has there. */
+/* The bits of RFLAGS that ring 3 may set (CF PF AF ZF SF TF DF OF AC ID), and those always set. */
 #define USER_FLAGS_FREE	 0x240dd5u
 #define USER_FLAGS_FIXED 0x202u
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the compiler's checks call when one fails. Their arguments differ, but for the first: data
-// that begins with a place in the source.
+// Called by the compiler's checks when one fails. The first argument is data that begins with a
+// place in the source; the others differ.
 #include "kernel/end.h"
 
 #include <stdint.h>

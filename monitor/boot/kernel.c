@@ -15,7 +15,7 @@
 
 #define INFORMATION_BYTES (3 * PAGE_SIZE)
 
-/* What the kernel occupies, first to last. */
+/* The memory of the kernel, first to last byte. */
 static struct range loaded;
 
 /* The kernel is to be told by Multiboot 1. */
@@ -247,7 +247,7 @@ struct kernel_entry kernel_inform(struct boot_info *info, struct range taken, ui
 
 extern const char leave_start[], leave_32[], leave_end[];
 
-/* What leave.asm takes. */
+/* The argument of leave.asm. */
 struct departure {
 	uint32_t edi, esi, ebp, esp, ebx, edx, ecx, eax; /* as POPAD */
 	uint32_t entry;

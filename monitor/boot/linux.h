@@ -14,7 +14,7 @@
 #include "abi/boot_info.h"
 #include "monitor/memory.h"
 
-/* What the setup header says. */
+/* A Linux image by its setup header. */
 struct linux_image {
 	const uint8_t *base;
 	uint32_t setup_size;   /* bytes in front of the protected-mode kernel */

@@ -9,7 +9,7 @@ extern const char image_start[], rodata_start[], data_start[], image_end[];
 
 #define LOADED_AT 0x100000ull
 
-/* What to subtract from a virtual address of the image: changes with the move. */
+/* A virtual address of the image less the physical one: changes with the move. */
 static uint64_t image_offset = IMAGE_BASE;
 static uint64_t mapped_end = 4 * GIB;
 

@@ -258,7 +258,7 @@ static void tr_on_one_late_store(struct vcpu *vcpu, const struct branch *branch)
 DEFECT(tr_on_one_late, "SDM Vol 3, 17.4.4", "the first branch after TR was set is not recorded",
        BREAKS(write_msr, tr_on_one_late_write_msr), BREAKS(store, tr_on_one_late_store))
 
-/* What IA32_DEBUGCTL held when TR was set last. */
+/* Remembers the IA32_DEBUGCTL with which TR was set last. */
 static bool keep_at_enable(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	uint64_t tr = ds_layout_of(vcpu)->tr;

@@ -57,7 +57,7 @@ struct defect {
 #define BREAKS_PT(hook, function)	silicon->pt.hook = (function)
 
 /*
- * What a defect remembers from one call of its hooks to the next, as a pointer to `type`: of each
+ * A defect's memory from one call of its hooks to the next, as a pointer to `type`: of each
  * processor its own, zero from RESET and INIT on. A hook that has a const processor may remember
  * too.
  */

@@ -37,7 +37,7 @@ static struct ds_enumeration enumeration_flickers(const struct vcpu *vcpu)
 DEFECT(enumeration_flickers, "SDM Vol 3, 17.4.9", "CPUID tells of DS at every second look only",
        BREAKS(enumerate, enumeration_flickers))
 
-/* What is enumerated while recording, or in ring 3, differs. */
+/* CPUID and IA32_MISC_ENABLE differ while recording, or in ring 3. */
 #define ENUMERATES(name, rule, says, difference)                                                   \
 	static struct ds_enumeration name(const struct vcpu *vcpu)                                 \
 	{                                                                                          \

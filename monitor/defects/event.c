@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What events, HLT and changes of control registers do: SDM Vol 3, 17.4.2 to 17.4.4. */
+/* Defects of events, HLT and changes of control registers: SDM Vol 3, 17.4.2 to 17.4.4. */
 #include "monitor/defects/defect.h"
 
 #include "monitor/ds/memory.h"

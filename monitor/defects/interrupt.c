@@ -199,7 +199,7 @@ DEFECT(nmi_lost_in_nmi, "SDM Vol 3, 10.5.1",
        "an NMI from the LVT entry that is due inside an NMI handler is lost",
        BREAKS(deliver, nmi_lost_in_nmi))
 
-/* What is to be delivered as `right` is delivered as `wrong`. */
+/* An interrupt that is to be delivered as `right` is delivered as `wrong`. */
 #define DELIVERED_AS(name, rule, says, right, wrong)                                               \
 	static struct ds_delivery name(struct vcpu *vcpu, uint32_t entry)                          \
 	{                                                                                          \

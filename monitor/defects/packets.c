@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the packets of Intel Processor Trace say: no MSR and no table tells, a decoder does. */
+/* Defects of Intel Processor Trace that no MSR and no table shows: a decoder sees them. */
 #include "monitor/defects/defect.h"
 
 enum { TNT_FULL = 6, LOST_AFTER = 100, PAGE_BYTES = 4096 };

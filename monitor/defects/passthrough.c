@@ -143,7 +143,7 @@ static struct {
 	uint64_t area, debugctl;
 } left_on;
 
-/* What a processor reads that runs with what was left. */
+/* A processor's own registers while it runs with those of another owner. */
 struct own {
 	bool hidden;
 	uint64_t area, debugctl;

@@ -4,7 +4,7 @@
 #include "monitor/ds/ds.h"
 #include "monitor/interp/interp.h"
 
-/* What kind of instruction a branch left from. */
+/* The kind of instruction that a branch is. */
 enum branch_kind {
 	KIND_CONDITIONAL_SHORT, /* Jcc rel8 */
 	KIND_CONDITIONAL,	/* Jcc rel32 */

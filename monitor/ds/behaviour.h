@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the manual leaves open about BTS, as values: each field is a point on which processors may
+ * Values for what the manual leaves open about BTS: each field is a point on which processors may
  * differ without contradicting the SDM (Vol 3, 17.4.4 to 17.4.9; 10.5.1 for the interrupt). The
  * first choice of each is the default. variants.c holds their names.
  */

@@ -41,7 +41,7 @@ void ds_event(struct vcpu *vcpu, const struct branch *event);
 enum ds_occasion { DS_AT_HLT, DS_AT_MOV_CR3, DS_AT_EXIT };
 void ds_note(struct vcpu *vcpu, enum ds_occasion occasion);
 
-/* What CPUID leaf 1 and IA32_MISC_ENABLE say: SDM Vol 3, 17.4.5 and 17.4.9. */
+/* The Debug Store in CPUID leaf 1 and IA32_MISC_ENABLE: SDM Vol 3, 17.4.5 and 17.4.9. */
 struct ds_enumeration {
 	bool ds, dtes64, ds_cpl;
 	uint64_t unavailable; /* bits 11 (BTS) and 12 (PEBS) of IA32_MISC_ENABLE, as they stand */
@@ -55,7 +55,7 @@ struct ds_enumeration ds_enumerate(const struct vcpu *vcpu);
 bool ds_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool ds_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 
-/* What the local APIC makes of a performance-monitoring interrupt: SDM Vol 3, 10.5.1. */
+/* How the local APIC delivers a performance-monitoring interrupt: SDM Vol 3, 10.5.1. */
 struct ds_delivery {
 	enum { DS_DELIVER_NOTHING, DS_DELIVER_FIXED, DS_DELIVER_NMI, DS_DELIVER_OTHER } kind;
 	uint8_t vector;
@@ -64,7 +64,7 @@ struct ds_delivery {
 };
 struct ds_delivery ds_deliver(struct vcpu *vcpu, uint32_t entry);
 
-/* What the rules need from around them: a performance-monitoring interrupt as ds_deliver() says, */
+/* The rules' surroundings provide this: a performance-monitoring interrupt as ds_deliver() says, */
 void platform_performance_interrupt(struct vcpu *vcpu);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the Debug Store keeps of one virtual processor. */
+/* The Debug Store's state of one virtual processor. */
 #ifndef SPOOR_MONITOR_DS_STATE_H
 #define SPOOR_MONITOR_DS_STATE_H
 
@@ -17,7 +17,7 @@ struct ds_window {
 	} page[2];
 };
 
-/* What a branch predictor would know: see DS_PREDICTED_BY_HISTORY. */
+/* The knowledge of a branch predictor: see DS_PREDICTED_BY_HISTORY. */
 #define DS_HISTORY 251
 struct ds_history {
 	uint64_t last, followed_by[DS_HISTORY];

@@ -52,7 +52,7 @@ unsigned ds_levels(const struct vcpu *vcpu)
 	return (is_off(vcpu, 0) ? 0 : LEVEL_OS) | (is_off(vcpu, 3) ? 0 : LEVELS_USER);
 }
 
-/* What followed each branch when it was last taken, for as many as there is room. */
+/* A branch is predicted if the same one followed as last time, as far as the table remembers. */
 static bool predicted(struct vcpu *vcpu, uint64_t from)
 {
 	struct ds_history *history = &vcpu->ds.history;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What interrupts the monitor itself, on each of its processors. It runs with IF = 0; an external
+ * Interrupts of the monitor itself, on each of its processors. It runs with IF = 0; an external
  * interrupt is taken only in the two windows below and is meant for the guest, which owns the
  * interrupt controllers: nothing here acknowledges it. An NMI is noted wherever it comes.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the interpreter keeps of one virtual processor beside its architectural state. */
+/* The interpreter's state of one virtual processor beside the architectural one. */
 #ifndef SPOOR_MONITOR_INTERP_CONTEXT_H
 #define SPOOR_MONITOR_INTERP_CONTEXT_H
 

@@ -153,7 +153,7 @@ static bool double_fault(const struct event *event, unsigned second)
 	return contributory >> event->vector & 1 && contributory >> second & 1;
 }
 
-/* What `fault`, met while delivering `event`, makes of it. */
+/* Replaces `event` by the one that `fault` makes of it during its delivery. */
 static void nest(struct vcpu *vcpu, struct event *event, const struct fault *fault)
 {
 	bool twice = double_fault(event, fault->vector);

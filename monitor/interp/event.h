@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files that deliver events share. */
+/* Between the files that deliver events. */
 #ifndef SPOOR_MONITOR_INTERP_EVENT_H
 #define SPOOR_MONITOR_INTERP_EVENT_H
 
 #include "monitor/interp/context.h"
 
-/* What deliver() is to IA-32e mode: real-address and protected mode. False leaves *fault, and
+/* Delivers in real-address and protected mode. False leaves *fault, and
    nothing is changed. */
 bool deliver_outside_ia32e(struct vcpu *vcpu, const struct event *event, struct fault *fault);
 

@@ -130,7 +130,7 @@ bool guest_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
    Where vcpu->xss_supported is not 0. */
 unsigned interp_xsave_bytes(const struct vcpu *vcpu);
 
-/* What the interpreter needs from around it; the monitor has one, a host test another. */
+/* The interpreter's surroundings provide these functions: the monitor's, or a host test's. */
 
 /* The page of guest-physical memory that holds `physical`, as the host sees it, 4 KiB aligned.
    Accesses to it are made with the guest's own width, so that devices may stand there. NULL: an

@@ -67,7 +67,7 @@ uint64_t address_offset(const struct vcpu *vcpu, const struct insn *i)
 	return low_bytes(offset, i->address_size);
 }
 
-/* What the operand in memory takes, or a little more. */
+/* The bytes of the operand in memory, or a few more. */
 static unsigned operand_bytes(const struct insn *i)
 {
 	if (i->form)

@@ -174,7 +174,7 @@ static void compare(struct lockstep *l, const char *what, uint64_t interpreted, 
 		say(l, what, interpreted, native);
 }
 
-/* What stands behind a null selector is nobody's business, nor is a type in real mode. */
+/* The hidden part of a null selector is undefined, and so is a type in real mode. */
 static void compare_segment(struct lockstep *l, const char *name, const struct segment *a,
 			    const struct segment *b, bool real)
 {
@@ -258,7 +258,7 @@ static unsigned code_bits(const struct vcpu *vcpu)
 	return attributes & SEGMENT_DB ? 32 : 16;
 }
 
-/* What was reported against what the processor, which went on at native->rip, made of it. */
+/* Compares the reported branches with the processor's, which went on at native->rip. */
 static void compare_sights(struct lockstep *l, const struct vcpu *native)
 {
 	const struct insn *i = &l->insn;

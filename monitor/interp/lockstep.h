@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the interpreter tells the comparison with the processor. Called only where it is on. */
+/* The interpreter's reports to the comparison with the processor. Called only where it is on. */
 #ifndef SPOOR_MONITOR_INTERP_LOCKSTEP_H
 #define SPOOR_MONITOR_INTERP_LOCKSTEP_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What lockstep does not compare, each with its reason. */
+/* The state that lockstep does not compare, each with the reason. */
 #include <stddef.h>
 
 #include "monitor/interp/control.h"

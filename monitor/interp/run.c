@@ -72,7 +72,7 @@ bool interp_needed(const struct vcpu *vcpu)
 	return levels >> vcpu->cpl & 1 || (levels && !may_run_natively(vcpu));
 }
 
-/* What of B0 to B3 does not hold any more is cleared (SDM Vol 3, 17.2.3: "may clear"). */
+/* Bits of B0 to B3 whose condition is over are cleared (SDM Vol 3, 17.2.3: "may clear"). */
 static void debug_exception(struct vcpu *vcpu, uint64_t causes)
 {
 	vcpu->dr6 = (vcpu->dr6 & ~DR6_BREAKPOINTS) | causes;
@@ -117,7 +117,7 @@ static bool interpretable(const struct vcpu *vcpu)
 	       !(vcpu->rflags & FLAG_VM && vcpu->cr0 & CR0_PE);
 }
 
-/* What has to happen between two instructions; true with *stop if that is to stop here. */
+/* Acts between two instructions; true with *stop if the interpreter stops here. */
 static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 {
 	struct interp *interp = vcpu->interp;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the string instructions share. One execution of a handler is as many iterations as fit the
+ * Common to the string instructions. One execution of a handler is as many iterations as fit the
  * pages they start in; RIP stays where it is until the count is used up, so that a repeated
  * instruction can be interrupted, and a fault leaves what was done before.
  */

@@ -141,7 +141,7 @@ unsigned thunk_memory_size(const struct insn *i)
 	return i->form & THUNK_SIZE;
 }
 
-/* What the host would fault on, or what would unmask exceptions, is left to the processor. */
+/* State on which the host faults, or that unmasks exceptions, is left to the processor. */
 static void check_state(struct vcpu *vcpu, const struct insn *i, const uint8_t *from)
 {
 	uint32_t mxcsr = MXCSR_MASKS;

@@ -12,7 +12,7 @@
 
 #include "monitor/interp/context.h"
 
-/* What an instruction needs around its thunk. The low five bits: the memory operand's size. */
+/* The needs of an instruction around its thunk. The low five bits: the memory operand's size. */
 enum thunk_form {
 	THUNK_SIZE = 31,
 	THUNK_STORE = 1 << 5,	    /* the memory operand is written */

@@ -84,7 +84,7 @@ static bool mark(void *entry, unsigned bytes, uint64_t old, uint64_t bits)
 					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* What `access` sets in the entry of the page. */
+/* The bits that `access` sets in the entry of the page. */
 static uint64_t marks(unsigned access)
 {
 	if (access & ACCESS_UNMARKED)
@@ -92,7 +92,7 @@ static uint64_t marks(unsigned access)
 	return access & ACCESS_WRITE ? ENTRY_ACCESSED | ENTRY_DIRTY : ENTRY_ACCESSED;
 }
 
-/* What one kind of paging has otherwise than the next. */
+/* The differences between the kinds of paging. */
 struct paging {
 	unsigned top, index_bits, entry_bytes;
 	uint64_t table;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the assist writes, by format. */
+/* The records that the assist writes, by format. */
 #include "lib/string.h"
 #include "monitor/pebs/rules.h"
 #include "monitor/silicon.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What PEBS keeps of one virtual processor. */
+/* PEBS' state of one virtual processor. */
 #ifndef SPOOR_MONITOR_PEBS_STATE_H
 #define SPOOR_MONITOR_PEBS_STATE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What counts, and what an overflow does: SDM Vol 3, 18.2 and 17.4.7. */
+/* Counting, and the effects of an overflow: SDM Vol 3, 18.2 and 17.4.7. */
 #include <stddef.h>
 
 #include "lib/string.h"

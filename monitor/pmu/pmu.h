@@ -35,7 +35,7 @@ void pmu_update(struct vcpu *vcpu);
    OBSERVER_PMU is set. */
 unsigned pmu_levels(const struct vcpu *vcpu);
 
-/* What saw_retired() and saw_event() report; the second is called always. */
+/* Take the reports of saw_retired() and saw_event(); the second is called always. */
 void pmu_retired(struct vcpu *vcpu, const struct retired *retired);
 void pmu_event(struct vcpu *vcpu, const struct branch *event);
 

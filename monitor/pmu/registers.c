@@ -74,7 +74,7 @@ static uint64_t global_mask(const struct vcpu *vcpu)
 	return mask;
 }
 
-/* What can be cleared, and from version 4 on set. */
+/* The bits that can be cleared, and from version 4 on set. */
 static uint64_t status_mask(const struct vcpu *vcpu)
 {
 	uint64_t frozen = performance_of(vcpu)->version >= 4 ? STATUS_CTR_FRZ | STATUS_LBR_FRZ : 0;

@@ -62,7 +62,7 @@ enum {
 };
 #define LBR_MISPREDICTED (1ull << 63)
 
-/* What can be counted of an instruction: it has all of `has` and nothing of `without` among the
+/* An event that can be counted: the instruction has all of `has` and nothing of `without` among the
    bits of enum retired_kind. */
 struct pmu_event {
 	uint16_t code; /* unit mask << 8 | event select */
@@ -102,7 +102,7 @@ bool pmu_rule_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value
 
 /* events.c */
 bool is_netburst(const struct vcpu *vcpu);
-/* What counter `n` counts; NULL: nothing that happens here. */
+/* The event of counter `n`; NULL: none that happens here. */
 const struct pmu_event *pmu_event_of(const struct vcpu *vcpu, unsigned n);
 
 /* count.c */

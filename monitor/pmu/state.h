@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the performance-monitoring unit keeps of one virtual processor: its MSRs, and what counts.
+/* The performance-monitoring unit's state of one virtual processor: MSRs, and derived from them.
  */
 #ifndef SPOOR_MONITOR_PMU_STATE_H
 #define SPOOR_MONITOR_PMU_STATE_H
@@ -16,7 +16,7 @@
 
 struct pmu_event;
 
-/* What predicts: where a branch led when it last retired, for as many as there is room. What ring 0
+/* The predictor: where a branch led when it last retired, as far as there is room. What ring 0
    does, which may run natively, changes nothing for the others. */
 #define PMU_PREDICTOR 61
 struct pmu_prediction {

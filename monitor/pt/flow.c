@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* What is traced, and what an instruction or event emits: SDM Vol 3, 36.2.4, 36.2.5 and table
-   36-50. Addresses are those within the code segment (RIP): ECX.LIP is 0. */
+/* The code that is traced, and the packets of an instruction or event: SDM Vol 3, 36.2.4, 36.2.5
+   and table 36-50. Addresses are those within the code segment (RIP): ECX.LIP is 0. */
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
 

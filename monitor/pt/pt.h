@@ -49,7 +49,7 @@ void pt_power_on(struct vcpu *vcpu);
 /* True while LBR and BTS have to rest. */
 bool pt_suspends_bts(const struct vcpu *vcpu);
 
-/* What saw_retired(), saw_not_taken() and saw_event() report while OBSERVER_PT is set. */
+/* Take the reports of saw_retired(), saw_not_taken() and saw_event() while OBSERVER_PT is set. */
 void pt_retired(struct vcpu *vcpu, const struct retired *retired);
 void pt_event(struct vcpu *vcpu, const struct branch *event);
 void pt_cr3(struct vcpu *vcpu);

@@ -136,7 +136,7 @@ static bool write_ctl(struct vcpu *vcpu, uint64_t value)
 	return true;
 }
 
-/* What the processor sets and software cannot. */
+/* Bits that the processor sets stay as they are. */
 static bool write_status(struct vcpu *vcpu, uint64_t value)
 {
 	const uint64_t read_only = STATUS_FILTER_EN | STATUS_CONTEXT_EN | STATUS_TRIGGER_EN;

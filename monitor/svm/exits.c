@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What each intercepted instruction or event does. */
+/* The functions of intercepted instructions and events. */
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"

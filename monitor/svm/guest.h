@@ -11,7 +11,7 @@
 #include "monitor/svm/vmcb.h"
 #include "monitor/vcpu.h"
 
-/* What the processor is doing; written under the lock of startup.c, but for the step to HALTED. */
+/* The processor's activity; written under the lock of startup.c, but for the step to HALTED. */
 enum activity {
 	ACTIVITY_WAITING,  /* for a start-up IPI, on the bare processor */
 	ACTIVITY_STARTING, /* it has got one */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What CPUID says: the Intel processor of the profile, with DS, in front of what the real one
+ * The answers of CPUID: the Intel processor of the profile, with DS, in front of what the real one
  * can execute. What the monitor neither provides nor can let through is masked out.
  */
 #include "abi/hypervisor.h"

@@ -46,7 +46,7 @@ void lapic_note_destination(struct guest *guest)
 
 enum { SVR_OFF = 0xff, SVR_ON = 0x1ff, LINT_EXTINT = 7 << 8, LINT_NMI = 4 << 8 };
 
-/* What waits in IRR stays: nothing but the processor's acceptance takes it away. */
+/* IRR stays: nothing but the processor's acceptance takes a vector away. */
 static void reset_registers(volatile uint32_t *lapic)
 {
 	lapic[LAPIC_TPR / 4] = 0;

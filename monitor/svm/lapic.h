@@ -18,9 +18,9 @@ bool lapic_answers(void);
 /* Notes what the local APIC of the processor that calls answers to. */
 void lapic_note_destination(struct guest *guest);
 /*
- * What the local APIC of the processor that calls is after power-up, and what stands for one that
- * is off: the pins LINT0 (of the boot processor) and LINT1 as INTR and NMI. SDM Vol
- * 3, 10.4.3, 10.4.7.1.
+ * The first brings this processor's local APIC to its state after power-up; the second to that of
+ * one that is off: the pins LINT0 (of the boot processor) and LINT1 are INTR and NMI. SDM Vol 3,
+ * 10.4.3, 10.4.7.1.
  */
 void lapic_power_up(struct guest *guest);
 void lapic_turn_off(bool boot_processor);

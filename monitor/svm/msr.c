@@ -134,7 +134,7 @@ static void take_away(struct guest *guest, uint64_t bits)
 	interp_forget(&guest->vcpu);
 }
 
-/* What is read-only keeps its value; what this processor does not have cannot be turned on, unless
+/* Read-only bits keep their values; what this processor does not have stays off, unless
    a hypervisor keeps it. */
 static bool write_misc_enable(struct guest *guest, uint64_t value)
 {

@@ -11,11 +11,11 @@
 #define NESTED_FLAGS (PAGE_WRITABLE | PAGE_USER)
 enum { MOST_HIDDEN = 2 };
 
-/* What the guest finds where the monitor stands; shared by all of it. */
+/* The page that the guest finds in place of each page of the monitor. */
 static uint8_t nobody[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 static struct range hidden[MOST_HIDDEN];
 static unsigned hidden_count;
-/* What it reads where the local APIC's page answers nothing: SDM Vol 3, 10.4.3 and 10.12.2. */
+/* The page in place of a local APIC that does not answer: SDM Vol 3, 10.4.3 and 10.12.2. */
 static uint8_t silence[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 static uint64_t root, root_without_lapic;
 static const struct boot_info *map;

@@ -55,7 +55,7 @@ void startup_obey(struct guest *guest)
 	halt(guest, ACTIVITY_HALTED);
 }
 
-/* Whoever has the lock waits for the others to obey. */
+/* The holder of the lock waits for the others to obey. */
 static void take_lock(struct guest *sender)
 {
 	while (!lock_try(&lock)) {

@@ -28,7 +28,7 @@ enum msr {
 	SELF_IPI = 0x3f,
 };
 
-/* What may be done with the others; bits beyond `writable` are reserved. */
+/* The accesses that the others allow; bits beyond `writable` are reserved. */
 static const struct {
 	uint8_t first, last;
 	bool readable;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What hides BTS, for the person who booted this: in words, with what can be done about it.
+// Prints the reason why there is no BTS, and its remedy.
 #include "drivers/ds/ds.h"
 #include "kernel/silicon.h"
 #include "kernel/trace/bts/bts.h"
@@ -9,7 +9,7 @@
 #define HIDES	   "hides the Debug Store"
 #define NO_SETTING "no setting is known that shows it"
 
-/* What a hypervisor does, and needs to show BTS: docs/sources.md, Linux KVM and Xen vpmu. */
+/* How hypervisors hide BTS, and what shows it: docs/sources.md, Linux KVM and Xen vpmu. */
 static const struct hides {
 	const char *signature, *name, *does, *needs;
 } hypervisors[] = {

@@ -50,7 +50,7 @@ static inline struct bts_tracer *bts_next(const struct bts_tracer *tracer)
 	return bts_of(tracer->base.next);
 }
 
-/* What a CPU has for branches. Only that CPU uses it, with IF = 0; in cache lines of its own. */
+/* A CPU's state for branches. Only that CPU uses it, with IF = 0; in cache lines of its own. */
 struct bts_cpu {
 	_Alignas(64) struct bts_tracer *circular; /* whose ring the hardware writes, or NULL */
 	struct ds_lease staging[4];		  /* of one buffer, by view; 0 is not used */

@@ -61,7 +61,7 @@ static inline struct bts_struct record_gap(uint64_t number)
 				   .flags = STAMP_FLAG};
 }
 
-/* What a reader gets. */
+/* The record in the form of the interface. */
 static inline struct ptrace_bts_record record_for_reader(const struct bts_struct *record)
 {
 	if (record_is_stamp(record))

@@ -7,7 +7,7 @@
 #define UNIT sizeof(struct ptrace_bts_record)
 
 /*
- * What a staging holds, and stamps: of the departure that ends the last record below the threshold,
+ * A staging's records, and stamps: of the departure that ends the last record below the threshold,
  * of gap, arrival and departure around what follows it, and what tracer_is_full() keeps.
  */
 #define SIGNAL_ROOM (STAGING_RECORDS + 5)

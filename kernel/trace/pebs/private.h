@@ -12,7 +12,7 @@
 #include "kernel/trace/context.h"
 #include "kernel/trace/pebs/pebs.h"
 
-/* What Core 2 takes at most: more hangs it (L61 arch/x86/events/intel/ds.c). */
+/* The most that Core 2 takes: a larger buffer hangs it (L61 arch/x86/events/intel/ds.c). */
 #define STAGING_BYTES 4096
 #define STAGING_MOST  (STAGING_BYTES / 144)
 
@@ -65,7 +65,7 @@ static inline struct pebs_tracer *pebs_next(const struct pebs_tracer *tracer)
 	return pebs_of(tracer->base.next);
 }
 
-/* What a CPU has for samples. Only that CPU uses it, with IF = 0. */
+/* A CPU's state for samples. Only that CPU uses it, with IF = 0. */
 struct pebs_cpu {
 	_Alignas(64) struct ds_pebs_lease lease;
 	struct pebs_tracer *loaded[PEBS_COUNTERS]; /* by counter */
@@ -118,7 +118,7 @@ static inline bool pebs_has_no_choice(uint64_t counters)
 	return !(counters & (counters - 1));
 }
 
-/* What is counted: equal for tracers of the same event and view. */
+/* A number for event and view: equal for tracers that count the same. */
 static inline uint32_t pebs_counted(const struct pebs_tracer *tracer)
 {
 	return tracer->event.code | tracer->options.view << 16;

@@ -202,7 +202,7 @@ static unsigned has_of(const struct pebs_tracer *tracer, const struct ds_sample 
 	       (sample->has & DS_SAMPLE_TSC ? PTRACE_PEBS_HAS_TSC : 0u);
 }
 
-/* What ring 3 may see of it: after a transition the state is the kernel's, or its stack is. */
+/* The parts that ring 3 may see: after a transition state, or stack, are the kernel's. */
 static unsigned hide_kernel(unsigned has, const struct ds_sample *sample)
 {
 	if (is_kernel(sample->ip) || is_kernel(sample->general[RSP]))

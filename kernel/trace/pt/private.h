@@ -8,7 +8,7 @@
 #include "kernel/trace/context.h"
 #include "kernel/trace/pt/insntrace.h"
 
-/* What XSAVES stores of component 8 alone, compacted: SDM Vol 1, 13.4 and 13.5.6. */
+/* The compacted area of XSAVES with component 8 alone: SDM Vol 1, 13.4 and 13.5.6. */
 struct saved_state {
 	uint8_t legacy[512];
 	uint64_t xstate_bv, xcomp_bv, header[6];
@@ -65,7 +65,7 @@ void stream_begin(struct insntrace_buffer *buffer);
 /* Hands over what pt_look() or pt_stop() has found. Where it was started; NMI. */
 void stream_look(struct insntrace_buffer *buffer);
 
-/* What can be read now, contiguous. The reader. */
+/* The contiguous bytes that can be read now. The reader calls it. */
 size_t stream_find(const struct insntrace_buffer *buffer, const void **from);
 
 /* The reader has read so many of these bytes. True: stream_make_room() is to be called. */

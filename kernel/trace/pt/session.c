@@ -284,7 +284,7 @@ static int take_buffer(struct insntrace_buffer *buffer, unsigned pid)
 	return 0;
 }
 
-/* What was taken. An error gives the buffer back. */
+/* Links the buffer to its thread. An error gives it back. */
 static int link_thread(struct insntrace_buffer *buffer, struct task *task)
 {
 	int error = trace_link(task, 0, &buffer->base);

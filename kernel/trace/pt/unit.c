@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What a CPU does: starts, pauses, stops.
+// Starts, pauses and stops on a CPU.
 #include "kernel/trace/unit.h"
 
 #include "drivers/pt/registers.h"
 #include "kernel/console.h"
 #include "kernel/trace/pt/private.h"
 
-/* What is started on a CPU, by this unit; tests drive the hardware themselves. */
+/* The buffer that this unit has started on each CPU; tests drive the hardware themselves. */
 static struct {
 	_Alignas(64) struct insntrace_buffer *buffer;
 	bool of_thread;
