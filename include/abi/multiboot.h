@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What Multiboot 1 (0.6.96) and Multiboot 2 (2.0) loaders leave in memory. Layout only. */
+/* The structures that loaders of Multiboot 1 (0.6.96) and 2 (2.0) leave in memory. Layout only. */
 #ifndef SPOOR_ABI_MULTIBOOT_H
 #define SPOOR_ABI_MULTIBOOT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests need and what this machine has, errata among it. */
+/* The needs of tests, and whether this machine meets them; its errata. */
 #ifndef SPOOR_TESTS_FRAMEWORK_NEEDS_H
 #define SPOOR_TESTS_FRAMEWORK_NEEDS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the suite does around a test on behalf of test.h, and what became of it. */
+/* The result of a test, which the suite begins and settles around it for test.h. */
 #ifndef SPOOR_TESTS_FRAMEWORK_RESULT_H
 #define SPOOR_TESTS_FRAMEWORK_RESULT_H
 

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a test cannot do without; a missing one is a SKIP that names it. */
+/* The needs of a test; without one of them it is a SKIP that names it. */
 enum {
 	NEED_BTS = 1u << 0,	 /* the probe found a Branch Trace Store that works */
 	NEED_DS = 1u << 1,	 /* CPUID.1:EDX[21] */
@@ -77,7 +77,7 @@ void test_require(bool holds);
 /* The test or its environment is wrong, not the thing under test. Ends the test. */
 _Noreturn void test_error(const char *template, ...) __attribute__((format(printf, 1, 2)));
 
-/* What this machine lacks, found out only while running. Ends the test. */
+/* Ends the test: this machine lacks something that no need names. */
 _Noreturn void test_skip(const char *template, ...) __attribute__((format(printf, 1, 2)));
 
 /*

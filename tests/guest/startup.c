@@ -24,7 +24,7 @@ void boot_main(void);
 void processor_main(uint32_t cs_sp, uint32_t signature);
 void interrupt(uint64_t vector, const uint64_t *frame);
 
-/* What a processor does once it is there. */
+/* The work of a processor that has started. */
 enum work { SPIN, SLEEP, SLEEP_INTERRUPTIBLE, SPIN_TRACED, RESET_SELF };
 
 struct processor {
@@ -434,7 +434,7 @@ static void put_cycles(const char *name, uint64_t cycles)
 	put(line);
 }
 
-/* What the first costs over the second is the price of a write that a monitor looks at. */
+/* The first less the second is the price of a write that a monitor looks at. */
 static void measure(void)
 {
 	enum { TIMES = 10000 };

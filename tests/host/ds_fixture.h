@@ -56,7 +56,7 @@ static inline enum ds_overflow threshold_says(const void *area)
 		       : DS_O_SIGNAL;
 }
 
-/* What the hardware does for one record; the index is back at the base after the last slot, or
+/* Acts as the hardware for one record; the index is back at the base after the last slot, or
  * stays behind it. */
 static inline void store_record(void *area, uint64_t from)
 {
@@ -69,7 +69,7 @@ static inline void store_record(void *area, uint64_t from)
 	       ds_get(area, DS_BTS_BUFFER_BASE) + at * ds_configuration->record_size);
 }
 
-/* What the hardware does for `count` branches, if it records at all. */
+/* Acts as the hardware for `count` branches, if it records at all. */
 static inline void branches(unsigned count)
 {
 	uint64_t on = TR | BTS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every host unit test includes: cmocka, with the headers that it wants before it. */
+/* Every host unit test includes this: cmocka, with the headers that it wants before it. */
 #ifndef SPOOR_TESTS_HOST_H
 #define SPOOR_TESTS_HOST_H
 

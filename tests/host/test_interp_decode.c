@@ -118,7 +118,7 @@ static const struct {
 };
 enum { DIFFERENCES = sizeof(differences) / sizeof(differences[0]) };
 
-/* What is wrong, in a word; NULL: they agree. */
+/* A word for the difference; NULL: they agree. */
 static const char *compare_address(const struct both *b)
 {
 	const ZydisDecodedOperandMem *m = NULL;

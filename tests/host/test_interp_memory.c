@@ -16,7 +16,7 @@ static int reset(void **state)
 
 enum who { SUPERVISOR, USER };
 
-/* What an access of `access` through a page of `rights` comes to: -1, or the error code. */
+/* An access of `access` through a page of `rights` gives -1, no fault, or the error code. */
 static void check_access(uint64_t rights, unsigned access, enum who who, int64_t expected)
 {
 	struct vcpu *v = &rig.vcpu;
@@ -156,7 +156,7 @@ static uint64_t *page_entry(struct vcpu *v, unsigned kind)
 	}
 }
 
-/* What the Debug Store asks of a page that is not Dirty, in every kind of paging. */
+/* The Debug Store's access to a page that is not Dirty, in every kind of paging. */
 static void accesses_leave_or_need_dirty(void **state)
 {
 	struct vcpu *v = &rig.vcpu;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c lib/format.c */
-/* What the interpreter reports, in which order, and to whom. */
+/* The interpreter's reports, their order, and their observers. */
 #include "tests/host/interp_observer.h"
 
 #define CODE	   (RIG_BASE + RIG_CODE)
@@ -58,7 +58,7 @@ static void events(void **state)
 	EXPECT({SIGHT_EVENT, CODE}, {SIGHT_EVENT, HANDLER(6)}, {SIGHT_RETIRED, HANDLER(3)});
 }
 
-/* What saw_retired() says of the kind; JMP RAX is indirect. */
+/* The kinds of saw_retired(); JMP RAX is indirect. */
 static void kinds_of_instructions(void **state)
 {
 	static const struct {

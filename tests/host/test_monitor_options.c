@@ -74,7 +74,7 @@ static void reads_every_word(void **state)
 	assert_false(options.end_exit);
 }
 
-/* What the monitor was not told of the console is as in the words of its kernel. */
+/* Options of the console that the monitor does not get are as in the words of its kernel. */
 static void speaks_where_the_kernel_does(void **state)
 {
 	assert_true(parse(""));

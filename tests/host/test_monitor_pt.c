@@ -45,7 +45,7 @@ static void one_region_will_do(void **state)
 	programs_decode(&least, 0, 7, true);
 }
 
-/* What a decoder last read may be of another trace: the first address is whole, IPBytes 3. */
+/* A decoder may have read another trace before: the first address is whole, IPBytes 3. */
 static void an_enable_without_psb_has_a_whole_address(void **state)
 {
 	const uint8_t *packets;
@@ -161,7 +161,7 @@ static void address_spaces_are_filtered(void **state)
 	assert_int_equal(executed, 200);
 }
 
-/* What was decoded is executed, in this order; the newest of it, `newest` at least, without a hole.
+/* Decoded instructions were executed, in this order; the newest `newest` at least without a hole.
  */
 static void assert_parts(unsigned count, unsigned newest)
 {
@@ -251,7 +251,7 @@ static const struct defect *defect_named(const char *name)
 	return NULL;
 }
 
-/* What libipt makes of a program's packets is not what was executed. */
+/* libipt decodes something else than was executed. */
 static bool is_noticed(const struct defect *defect)
 {
 	enum { REGIONS_USED = 16 };

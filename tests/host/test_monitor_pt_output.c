@@ -15,7 +15,7 @@ static void run_into(unsigned count, uint64_t last, uint64_t ctl)
 	run(100000, true);
 }
 
-/* What is decoded from the first PSB on is what was executed last. */
+/* The code decoded from the first PSB on is that executed last. */
 static void a_ring_has_the_newest(void **state)
 {
 	uint8_t linear[2 * PAGE];

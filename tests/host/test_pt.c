@@ -274,7 +274,7 @@ static void refused_control_starts_nothing(void **state)
 	assert_int_equal(fake_msr(IA32_RTIT_CTL)->value, 0);
 }
 
-/* What has stopped by itself stays off: its offset may be an error of the table. */
+/* A trace that has stopped by itself stays off: its offset may be an error of the table. */
 static void pauses(void **state)
 {
 	const uint64_t on = BRANCH | RTIT_CTL_TOPA | RTIT_CTL_TRACE_EN;
@@ -295,7 +295,7 @@ static void pauses(void **state)
 	assert_int_equal(fake_msr(IA32_RTIT_CTL)->value, BRANCH | RTIT_CTL_TOPA);
 }
 
-/* What the processor does, `bytes` later. */
+/* Acts as the processor, `bytes` later. */
 static void play_output(uint64_t index, uint64_t offset, uint64_t status)
 {
 	fake_msr(IA32_RTIT_OUTPUT_MASK_PTRS)->value = RTIT_POINTERS(index, offset);

@@ -10,7 +10,7 @@
 
 enum { MOST = 12, ROUNDS = 200000 };
 
-/* What no manual fixes: which slots hardware uses, and where the index is after the last. */
+/* No manual fixes which slots hardware uses, and where the index is after the last. */
 static struct {
 	bool uses_last, index_stays;
 } hardware;
@@ -144,7 +144,7 @@ static void in_turns(void **state)
 	}
 }
 
-/* What is missing where a reader goes on is told there, exactly if it can be. */
+/* A gap is told at the place where a reader goes on, with its length if that is known. */
 static void gaps(void **state)
 {
 	uint64_t number;

@@ -24,7 +24,7 @@ void code_unmap(uint64_t linear);
 void code_seal(void *area, size_t pages);
 void code_unseal(void *area, size_t pages);
 
-/* What stands in the kernel's own code, for addresses that a record claims. Any context. */
+/* Instructions in the kernel's own code, for addresses that a record has. Any context. */
 
 /* False also where `address` is not in the kernel's code at all. */
 static inline bool text_is(uint64_t address, const uint8_t *bytes, size_t size)

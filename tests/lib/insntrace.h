@@ -34,7 +34,7 @@ void insntrace_close(struct trace_account *owner);
 size_t insntrace_copy(struct trace_account *owner, unsigned n, uint64_t offset, uint8_t *to,
 		      size_t bytes);
 
-/* What the packets of a trace say of indirect branches: the number of each target. */
+/* The targets of indirect branches in the packets of a trace, and how often each is there. */
 struct insntrace_targets {
 	size_t count, bytes;
 	bool kernel; /* some packet has an address in the kernel's half */

@@ -17,7 +17,7 @@ struct msr_trial {
  */
 struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore);
 
-/* What became of `bits`: "gp", "ignored" or "kept" (any of them). */
+/* The outcome for `bits`: "gp", "ignored" or "kept" (any of them). */
 const char *msr_trial_word(const struct msr_trial *trial, uint64_t bits);
 
 #endif

@@ -36,7 +36,7 @@ void own_gdt_copy(void *to, size_t bytes);
  * vector would get.
  */
 
-/* What a #DB handler of the test's own leaves for the test to put back. SDM Vol 3, table 9-1. */
+/* The DR6 that a test puts back after its own #DB handler. SDM Vol 3, table 9-1. */
 #define DR6_RESET 0xffff0ff0ul
 
 /* Begins a new copy of the kernel's table. Not while the own one is loaded. */

@@ -70,7 +70,7 @@ void pmi_take(struct pmi *pmi)
 	lapic_set_lvtpc(PMI_VECTOR, pmi->delivery == PMI_NMI);
 }
 
-/* What is still on its way comes before the handler goes. */
+/* An interrupt that is on its way arrives before the handler is removed. */
 void pmi_release(struct pmi *pmi)
 {
 	lapic_mask_lvtpc();

@@ -64,7 +64,7 @@ struct bts_options walker_options(size_t records);
 
 #define STAGE 10
 
-/* What `between` is, or calls. */
+/* Functions for `between`, or for it to call. */
 void stage_halt(struct walker *walker);
 
 /* A walker in kernel and ring 3 that halts so and does nothing else between. */

@@ -38,9 +38,9 @@ static long start(const struct program *program)
 	return pid;
 }
 
-/* What is known of the CPU at a place in its trace. */
+/* The state of the CPU, as far as it is known, at a place in its trace. */
 static struct {
-	uint64_t pid; /* who is there; 0: nobody, or it is not known */
+	uint64_t pid; /* of the process that runs there; 0: none, or not known */
 	uint64_t stretches, gaps, branches, wrong;
 } now;
 

@@ -98,7 +98,7 @@ static void life_cycle(void)
 	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == -EBADFD);
 }
 
-/* What one call looks like that is refused for its arguments. */
+/* Calls that are refused for one argument. */
 static void bad_arguments(void)
 {
 	struct insntrace_config bad = config;
@@ -367,7 +367,7 @@ static void expect_from_another(long session, long pt, long bts)
 	CHECK(wait4(child, &status, 0) == child && !status);
 }
 
-/* Whoever is second is refused where the processor has one of both record nothing. */
+/* The second of both is refused where the processor lets one of them record nothing. */
 static void beside_branches(bool excludes)
 {
 	long traced = traced_child(spin, 0), self = getpid(), second = excludes ? -EBUSY : 0;

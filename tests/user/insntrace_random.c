@@ -76,7 +76,7 @@ static void get_allocation(void)
 			      allocation.started == model.started));
 }
 
-/* What is wrong with it in itself. */
+/* A configuration that is wrong in itself, and its error. */
 static long break_config(struct insntrace_config *config)
 {
 	switch (random_below(12)) {
@@ -127,7 +127,7 @@ static void allocate(void)
 	model.buffer[free].stream = config.flags & INSNTRACE_STREAM;
 }
 
-/* What a descriptor is refused for, whatever is done with it. */
+/* The error of every call with this descriptor. */
 static long descriptor_error(unsigned n)
 {
 	return !model.open	       ? -EBADFD
@@ -141,7 +141,7 @@ static bool is_written(unsigned n)
 	return model.started && (model.mode == INSNTRACE_CPUS || model.buffer[n].pid);
 }
 
-/* What CPUs are traced into cannot be asked for, whichever descriptor it is. */
+/* While CPUs are traced no buffer can be asked for, by any descriptor. */
 static long resting_error(unsigned n)
 {
 	long error = model.open && model.started && model.mode == INSNTRACE_CPUS

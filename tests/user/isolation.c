@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What ring 3 has for itself, and what it may not: registers, memory, pointers, faults, calls.
+// The isolation of ring 3: registers, memory, pointers, faults, calls.
 #include "tests/user/lib/user.h"
 
 // Keeps its argument in every register and looks whether it stays, until the time is over.

@@ -63,7 +63,7 @@ static void body(uint64_t kind)
 	kinds[kind].stop();
 }
 
-/* What a buffer of `size` holds at that stop. */
+/* The records of a buffer of `size` at that stop. */
 static long run(uint64_t kind, uint32_t size, uint32_t flags, struct ptrace_bts_record *records)
 {
 	long pid = traced_child(body, kind), count;

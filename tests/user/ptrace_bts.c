@@ -128,7 +128,7 @@ static void set_limit(uint64_t pages)
 	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
 }
 
-/* What a process may have in all its buffers together; a replaced one does not count. */
+/* The limit of all buffers of a process together; a replaced one does not count. */
 static void limits(void)
 {
 	const uint32_t trace = PTRACE_BTS_TRACE, cut = trace | PTRACE_BTS_CUT_SIZE;
@@ -177,7 +177,7 @@ static long configure(long pid, const struct ptrace_bts_config *config)
 	return ptrace(PTRACE_BTS_CONFIG, pid, (uint64_t)config, sizeof(*config));
 }
 
-/* What STATUS says can be given to CONFIG, whatever has happened to the buffer: nothing changes. */
+/* CONFIG takes the structure of STATUS, in every state of the buffer, and changes nothing. */
 static void repeat_status(long pid)
 {
 	struct ptrace_bts_config before = status(pid), after;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a debugger asks of a stop: why, by which signal from whom, which registers; and children and
-// ends that it wants to be stopped for.
+// A debugger's questions at a stop: why, by which signal from whom, which registers; and children
+// and ends that it wants to be stopped for.
 #include "tests/user/lib/ptrace.h"
 
 #define OFFSET(name) offsetof(struct ptrace_registers, name)
@@ -126,7 +126,7 @@ static void parent(uint64_t argument)
 	exit(pid < 0);
 }
 
-/* What gdb tries with a child of its own before it says that it can follow forks. */
+/* gdb tries this with a child of its own before it says that it can follow forks. */
 static void forks(bool spawned)
 {
 	long pid = traced_child(parent, spawned), child;

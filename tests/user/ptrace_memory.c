@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the memory of traces is enough for. argument: 0: a time slice; 1: one tracee after the
+// The memory of traces suffices. argument: 0: for a time slice; 1: one tracee after the
 // other.
 #include "tests/user/lib/ptrace.h"
 

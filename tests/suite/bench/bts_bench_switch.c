@@ -190,7 +190,7 @@ static size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MO
 
 #define MOST 4 /* tracers */
 
-/* What the scheduler does for tracing where a task leaves and where one comes: see sched.c. */
+/* The scheduler's calls for tracing where a task leaves and where one arrives: see sched.c. */
 static void leave_and_come(void *argument)
 {
 	struct cpu *cpu = argument;

@@ -29,7 +29,7 @@ static bool is_intel(const struct cpuid_result *zero)
 	       !memcmp(&zero->ecx, "ntel", 4);
 }
 
-/* What silicon= in the banner has to be. */
+/* The right word of silicon= in the banner. */
 static const char *expected_silicon(uint32_t ecx)
 {
 	if (!ds_present())

@@ -283,7 +283,7 @@ static void read_msrs(void *argument)
 						 this_cpu()->trace->ds.loaded != NULL};
 }
 
-/* What holds of a lease at one moment: the real one may be between two. */
+/* A copy of the lease at one moment: the real one may be between two. */
 static struct ds_lease wait_until_loaded(const struct tracer *tracer, const struct ds_cpu *cpu)
 {
 	struct ds_lease lease;
@@ -317,7 +317,7 @@ static void release(const struct walker *walker, unsigned there)
 	EXPECT_EQ(msrs.area, idle->area);
 }
 
-/* What is freed is not mapped any more: a record that came later would end the run. */
+/* Freed memory is not mapped any more: a later record would end the run. */
 TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_BTS | NEED_SMP,
      .claim = "a CPU gives back a trace only by itself; who detaches elsewhere waits until it has",
      .source = "docs/design.md#ownership")

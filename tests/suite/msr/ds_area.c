@@ -127,7 +127,7 @@ TEST(ds_area_holds, .group = "M", .ids = "", .needs = NEED_BTS,
 static const uint8_t read_msr[] = {0x0f, 0x32, 0x0f, 0x0b};  /* rdmsr; ud2 */
 static const uint8_t write_msr[] = {0x0f, 0x30, 0x0f, 0x0b}; /* wrmsr; ud2 */
 
-/* What WRMSR would write is harmless, should it be let through. */
+/* The value of WRMSR is harmless, should it be let through. */
 static void attempt(uint32_t msr, uint64_t value, const uint8_t *code, uint8_t *page)
 {
 	struct trap_frame frame = {

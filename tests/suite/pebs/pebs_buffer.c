@@ -6,7 +6,7 @@
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/user_visits.h"
 
-/* What a bad index or a full buffer must not do: write anywhere. */
+/* A bad index or a full buffer writes nowhere. */
 static void expect_nothing(struct pebs *pebs, uint64_t index)
 {
 	EXPECT_EQ(pebs_get(pebs, DS_PEBS_INDEX), index);
@@ -139,7 +139,7 @@ static bool is_kernel(uint64_t address)
 	return address >> 63;
 }
 
-/* What SYSCALL and IRETQ are taken for may differ: their records may show either side. */
+/* SYSCALL and IRETQ may count at either level: their records may show either side. */
 TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,
      .claim = "a counter of ring 3 samples no instruction of the kernel, and conversely",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")

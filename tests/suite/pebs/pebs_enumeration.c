@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What says that there is PEBS, and its MSRs.
+// The enumeration of PEBS, and its MSRs.
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What counters count: exactly, compared with what the code says and with single steps.
+// Counts are exact: they are compared with the code and with single steps.
 #include "drivers/apic/lapic.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
@@ -60,7 +60,7 @@ static void select(unsigned event, uint64_t flags)
 		rdmsr(IA32_PMC0);                                                                  \
 	})
 
-/* What counter 0 makes of `body`, less what the bracket adds. */
+/* Counter 0's count of `body`, less what the bracket adds. */
 #define COUNT(event, body)                                                                         \
 	({                                                                                         \
 		uint64_t bracket;                                                                  \

@@ -72,7 +72,7 @@ static int load(size_t bytes)
 	return error;
 }
 
-/* What loading says with one number of program header `segment` changed. */
+/* The error of loading with one number of program header `segment` changed. */
 static int load_with(unsigned segment, unsigned offset, uint64_t value, size_t bytes)
 {
 	uint8_t *at = copy + PROGRAM_HEADERS + segment * 56 + offset;

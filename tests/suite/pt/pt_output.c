@@ -196,7 +196,7 @@ TEST(pt_status_left, .group = "PT", .ids = "PT39", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
-/* What the interrupt's handler read first. */
+/* The registers as the interrupt's handler found them. */
 static struct {
 	unsigned count;
 	uint64_t status, global;

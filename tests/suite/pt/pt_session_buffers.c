@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a session's buffers hold, what it refuses, and how it ends.
+// The buffers of a session, its refusals, and its end.
 #include "drivers/processor.h"
 #include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"

@@ -377,7 +377,7 @@ TEST(pt_xsaves_controls, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	close_state(&rig);
 }
 
-/* What thread `n` runs between XRSTORS and XSAVES; addresses of the one are not the other's. */
+/* The code of thread `n` between XRSTORS and XSAVES; the threads share no address. */
 extern const char pt_thread_0[], pt_thread_0_end[], pt_thread_1[], pt_thread_1_end[];
 #define THREAD(name, body)                                                                         \
 	name ": xrstors64 (%rdi)\n\t" body "\n8:\txsaves64 (%rdi)\n9:\tret\n" name                 \

@@ -76,7 +76,7 @@ TEST(ptrace_profile, .group = "I", .ids = "I7", .needs = NEED_BTS,
 
 // The requests for samples, by programs of ring 3.
 
-/* What tests/user/ptrace_pebs.c is told of this machine. */
+/* The argument of tests/user/ptrace_pebs.c: PEBS of this machine. */
 static uint64_t pebs_of_machine(void)
 {
 	if (!pebs_present())

@@ -81,7 +81,7 @@ static void trace(struct rig *rig, uint8_t filling, uint64_t flags[BRANCHES])
 		EXPECT_EQ(*at, filling);
 }
 
-/* What stood there before must not shine through; the predicted flag may differ of itself. */
+/* The slot's former bytes must not remain; the predicted flag may differ between two runs. */
 TEST(bts_record_is_whole, .group = "R", .ids = "R1", .needs = NEED_BTS,
      .claim = "a record overwrites all of its slot, the flags too, and no byte of the next",
      .source = "SDM Vol 3, 17.4.9.1 and figure 17-9")

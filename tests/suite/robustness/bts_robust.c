@@ -269,7 +269,7 @@ static void expired(struct timer *timer)
 	atomic_fetch_add(&expiries, 1);
 }
 
-/* What the local APIC counts from, when `first` was started, and when it was put off. */
+/* The initial count of the local APIC when `first` was started, and when it was put off. */
 static void put_off(struct timer *first, uint32_t *started, uint32_t *later)
 {
 	uint64_t flags;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is refused, and that nothing has changed then; what a tracer is charged.
+// Refusals, after which nothing has changed; the pages that a tracer is charged.
 #include "drivers/ds/registers.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
@@ -20,7 +20,7 @@ static struct trace_account account;
 static struct sampled sampled;
 static char holder[PTRACE_PEBS_HOLDER];
 
-/* What no refusal may change. */
+/* The state that no refusal may change. */
 struct machine {
 	uint64_t pages, used, enable, control, selects, area;
 };

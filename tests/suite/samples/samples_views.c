@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a tracer may see, and what it has when its buffer comes to its end.
+// The samples that a tracer may see, and those that it has at the end of its buffer.
 #include "drivers/ds/ds.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"

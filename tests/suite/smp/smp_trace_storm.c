@@ -79,7 +79,7 @@ static bool must_wait(struct slot *slot)
 	return held;
 }
 
-/* What ends a walk in the middle, for a while: some watcher's ring is full to the threshold. */
+/* A walk ends in the middle, for a while, where some watcher's ring is full to the threshold. */
 static void broken(void)
 {
 	struct slot *slot = slot_of(current_task());

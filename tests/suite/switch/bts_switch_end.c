@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What must hold once a traced task is gone. */
+/* The state after the end of a traced task. */
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"

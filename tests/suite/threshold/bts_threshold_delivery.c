@@ -53,7 +53,7 @@ TEST(bts_threshold_x2apic, .group = "T", .ids = "T9", .needs = NEED_BTS,
 #define PENDS_SLOTS 64
 #define N	    200
 
-/* What 200 branches leave in 64 slots of a longer piece of memory. */
+/* The state after 200 branches in 64 slots of a longer piece of memory. */
 static void check_buffer(struct rig *rig, const struct calibration *c)
 {
 	size_t capacity = PENDS_SLOTS - c->unused;

@@ -109,7 +109,7 @@ TEST(bts_threshold_status, .group = "T", .ids = "T1", .needs = NEED_BTS,
 	rig_close(&rig);
 }
 
-/* What a driver of BTS in interrupt mode does, as a test: T10 of the reference. */
+/* The work of a driver of BTS in interrupt mode, as a test: T10 of the reference. */
 
 #define SLOTS	  512 /* a handler's own way in must fit behind the threshold */
 #define THRESHOLD 128

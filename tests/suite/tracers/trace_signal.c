@@ -80,7 +80,7 @@ TEST(trace_signal_exact_nmi, .group = "tracers", .ids = "T10", .needs = NEED_BTS
 static void (*on_the_way)(struct tracer *tracer);
 static unsigned crossed;
 
-/* What stands in the staging of this CPU has yet to come to the ring. */
+/* The records in this CPU's staging are not in the ring yet. */
 static void put_threshold(struct tracer *tracer, size_t ahead)
 {
 	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area; /* of all views */
@@ -148,7 +148,7 @@ static void crossing_walks(void (*way)(struct tracer *tracer))
 
 static unsigned wrong;
 
-/* What the call itself finds it also says. */
+/* The call returns what it finds itself, too. */
 static void ask(struct tracer *tracer)
 {
 	struct bts_status status;

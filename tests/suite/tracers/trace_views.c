@@ -49,7 +49,7 @@ TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 #define READ_WALKS 100
 #define READ_MOST  (16 * 4096 / sizeof(struct ptrace_bts_record))
 
-/* What a tracer of this CPU has after `most` of the records of `other` were read; IF = 0. */
+/* The records of a tracer of this CPU after `most` of those of `other` were read; IF = 0. */
 static uint64_t recorded_by_reading(struct tracer *other, struct ptrace_bts_record *records,
 				    size_t most)
 {

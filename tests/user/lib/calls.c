@@ -160,7 +160,7 @@ void start(uint64_t argument)
 	exit(main(argument));
 }
 
-// What compilers call for structures.
+// Compilers call these for structures.
 
 void *memset(void *to, int byte, size_t bytes);
 void *memcpy(void *to, const void *from, size_t bytes);

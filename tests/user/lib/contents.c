@@ -105,7 +105,7 @@ struct ptrace_bts_record contents[MOST];
 uint32_t contents_count;
 uint64_t compared;
 
-/* What the buffer has to hold: numbers of branches, from `oldest` to before `newest`. */
+/* The branches that the buffer has to hold: numbers from `oldest` to before `newest`. */
 static struct {
 	uint16_t numbers[EXPECTED_MOST];
 	uint32_t oldest, newest;

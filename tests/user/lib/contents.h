@@ -25,16 +25,16 @@ struct ptrace_bts_record expected_branch(uint32_t number);
 uint32_t expected_taken(const struct ptrace_registers *registers);
 
 /*
- * What the buffer of a debugged program has to hold. A model of the buffer goes on with the
- * branches that expected_find() found; what does not agree with it ends this process, with a line
- * that says which run it was.
+ * The contents that the buffer of a debugged program has to have. A model of the buffer goes on
+ * with the branches that expected_find() found; what does not agree with it ends this process, with
+ * a line that says which run it was.
  */
 
 #define MOST EXPECTED_MOST /* records that are read at once */
 
 enum { WRAP, SIGNAL, STOP };
 
-/* What was drawn for this run, and how far it is. */
+/* The random choices of this run, and its progress. */
 struct run {
 	uint64_t seed;
 	uint32_t size, flags, mode; /* of the buffer, in records */
@@ -46,7 +46,7 @@ struct run {
 };
 extern struct run run;
 
-/* What there is to read, oldest first; contents_find() fills it, contents_drop() removes. */
+/* The records to be read, oldest first; contents_find() adds, contents_drop() removes. */
 extern struct ptrace_bts_record contents[MOST];
 extern uint32_t contents_count;
 
@@ -76,7 +76,7 @@ void contents_find(void);
 /* The `count` oldest were removed. */
 void contents_drop(uint32_t count);
 
-/* What STATUS says of losses; in `*known` the bits that this holds for. */
+/* The bits of losses that STATUS has to have; in `*known` those that are certain. */
 uint32_t contents_states(uint32_t *known);
 
 #endif

@@ -48,7 +48,7 @@ long generated_child(void);
 /* The instruction after the one at `rip`, in the order of addresses. */
 uint64_t generated_next(uint64_t rip);
 
-/* What begins at `rip`: PART_...; 0: nothing, it is outside. */
+/* The part that begins at `rip`: PART_...; 0: none, it is outside. */
 unsigned generated_part(uint64_t rip);
 
 /* Whether a child with this RIP is behind the INT3 at the end. */

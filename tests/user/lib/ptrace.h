@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program that traces another has; see docs/ptrace-bts.2. */
+/* For a program that traces another; see docs/ptrace-bts.2. */
 #ifndef SPOOR_TESTS_USER_LIB_PTRACE_H
 #define SPOOR_TESTS_USER_LIB_PTRACE_H
 

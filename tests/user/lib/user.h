@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program of ring 3 has: the system calls, and a check that ends it. */
+/* For a program of ring 3: the system calls, and a check that ends it. */
 #ifndef SPOOR_TESTS_USER_LIB_USER_H
 #define SPOOR_TESTS_USER_LIB_USER_H
 
