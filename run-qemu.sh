@@ -360,9 +360,6 @@ unknown_to_kernel()
 	[ "$memory" = 256 ] || words+=(-m "$memory")
 	[ -z "$monitor" ] || words+=(-M "$monitor")
 	[ -z "$trace" ] || words+=(--trace "$trace")
-	[ -z "$linux" ] || words+=(--linux "$linux" ${initrd:+--initrd "$initrd"} ${append:+-a "$append"})
-	local disk
-	for disk in ${disks[@]+"${disks[@]}"}; do words+=(--disk "$disk"); done
 	[ -z "$program" ] || words+=(--program "$program" ${argument:+"$argument"})
 	[ ${#extra[@]} = 0 ] || words+=(-- "${extra[@]}")
 	quoted ${words[@]+"${words[@]}"}

@@ -82,6 +82,7 @@ static void levels_are_those_of_the_filters(void **state)
 	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS | RIG_OFF_USR), 0);
 	assert_int_equal(levels_with(RIG_TR | RIG_OFF_OS), 0);
 	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS | DEBUGCTL_BTF), 0xf);
+	assert_int_equal(levels_with(DEBUGCTL_BTF), 0xf);
 	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS | DEBUGCTL_LBR), 0xf);
 	rig_configure(4 * RIG_RECORD, 8 * RIG_RECORD, RIG_ON | RIG_OFF_OS);
 	rig.vcpu.ds.skid = 3;

@@ -153,7 +153,12 @@ static unsigned broken_occurs(const struct vcpu *vcpu, unsigned n, const struct 
 	return pmu_clean.occurs(vcpu, n, retired);
 }
 
-/* The code of a level that no counter and no LBR stack is for may run natively. */
+static bool broken_arms(const struct vcpu *vcpu, unsigned n)
+{
+	return pebs_clean.arms(vcpu, n);
+}
+
+/* The code of a level that no counter, no LBR stack and no BTS is for may run natively. */
 static void levels_are_those_that_count(void **state)
 {
 	assert_int_equal(levels_with(0x4100c0, 0, 0), 0xe);
@@ -171,8 +176,23 @@ static void levels_are_those_that_count(void **state)
 	assert_int_equal(levels_with(0, 0, 2), 0x1);
 	assert_int_equal(levels_with(0x4100c0, 0, 2), 0xf);
 	assert_int_equal(levels_with(0, 0, 4), 0xf);
+	assert_int_equal(levels_with(0, 0, 1), 0xe);
+	put(0x1c8, 2); /* while it runs */
+	assert_int_equal(observed_levels(&rig.vcpu), 0x1);
+	assert_int_equal(levels_with(0x4100c0, 0, 0), 0xe);
+	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, RIG_ON | RIG_OFF_USR));
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+}
+
+/* What replaces a rule of the counters or of PEBS may look at every instruction. */
+static void replaced_rules_see_every_level(void **state)
+{
 	assert_int_equal(levels_with(0x4100c0, 0, 0), 0xe);
 	rig.silicon.pmu.occurs = broken_occurs;
+	put(0x186, 0x4100c0);
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+	assert_int_equal(levels_with(0x4100c0, 0, 0), 0xe);
+	rig.silicon.pebs.arms = broken_arms;
 	put(0x186, 0x4100c0);
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 }
@@ -375,6 +395,7 @@ int main(void)
 		cmocka_unit_test(rdpmc_selects),
 		cmocka_unit_test(the_interpreter_is_needed_while_it_counts),
 		cmocka_unit_test(levels_are_those_that_count),
+		cmocka_unit_test(replaced_rules_see_every_level),
 		cmocka_unit_test(events_by_kind_and_privilege),
 		cmocka_unit_test(cmask_invert_and_edge),
 		cmocka_unit_test(overflow_interrupts_where_it_shall),

@@ -12,7 +12,7 @@ mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
 ln -s "$top"/tools/{judge,bench,check,lockstep,supervise,view,linux-disk} "$tree/tools"
 ln -s "$top"/{README.md,boot,docs,kernel,drivers,lib,include,monitor} "$tree"
-touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi}
+touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi} "$tree/a,b"
 cd "$tree" || exit 2
 
 tested=runner
@@ -322,6 +322,8 @@ try 'Linux is not there' 2 "cannot read nowhere; 'make linux' has" ./run-qemu.sh
 try 'its initrd is not there' 2 'cannot read nowhere;' ./run-qemu.sh --linux README.md --initrd nowhere
 try 'an initrd of nothing' 2 'are of a Linux' ./run-qemu.sh --initrd README.md
 try 'its disk is not there' 2 'there is no disk nowhere;' ./run-qemu.sh --linux README.md --disk nowhere
+try 'a directory as a disk' 2 'there is no disk docs;' ./run-qemu.sh --linux README.md --disk docs
+try 'a console of nothing' 2 'are of a Linux' ./run-qemu.sh --interactive
 try 'a disk of nothing' 2 'are of a Linux' ./run-qemu.sh --disk README.md
 try 'a root disk of no size' 2 "needs a size, as 4G, not 'x'" tools/linux-disk -s x
 try 'a root disk: an option that is none' 2 "unknown option '--frob'" tools/linux-disk --frob
@@ -391,8 +393,8 @@ try 'more memory than there can be' 2 'a number from 1 to 9999999' ./run-qemu.sh
 try 'time limit that is no number' 2 '--timeout needs' ./run-qemu.sh -T soon
 try 'scale that is no number' 2 'TIMEOUT_SCALE needs' env TIMEOUT_SCALE=x ./run-qemu.sh
 try 'bochs-options' 2 '--emulator bochs goes without' ./run-qemu.sh -e bochs -b iso
-composes 'bochs' 'tools/bochs --cpu ryzen --smp 2 --memory 256' -e bochs -s 2
-composes 'bochs-words' "'end=poweroff test=a' vbts=on" -e bochs -t a
+composes 'bochs' 'tools/bochs --cpu ryzen --smp 2 --memory 256 --kernel-only' -e bochs -s 2 -K
+composes 'bochs-words' "--memory 256 'end=poweroff test=a' vbts=on" -e bochs -t a
 try 'UEFI without a boot loader' 2 'cannot load Multiboot under UEFI' ./run-qemu.sh -f uefi
 try 'checks in an image' 2 'works with --boot kernel only' ./run-qemu.sh -u -b iso
 try 'words for an absent monitor' 2 'leaves out' ./run-qemu.sh -K -M vbts=on
@@ -463,17 +465,18 @@ else
 	try 'kvm is refused' 2 'cannot be opened|there is no /dev/kvm' ./run-qemu.sh -x kvm
 fi
 
-composes 'kernel' "-kernel ./build/monitor.elf32 -append end=exit -initrd './build/spoor.elf end=exit'"
+composes 'kernel' "fake-qemu'? -accel tcg -cpu max -smp 1 -m 256 -nodefaults -display none -vga none -no-reboot -device \
+isa-debug-exit,iobase=0xf4,iosize=4 -global hpet.msi=on -serial stdio -kernel ./build/monitor.elf32 -append end=exit -initrd './build/spoor.elf end=exit'\$"
 composes 'commas in -initrd are doubled' "test=a,,-b'" -t a,-b
 composes 'words for both' "-append 'end=exit vbts=on x,y' -initrd './build/spoor.elf end=exit seed=1'" \
 	-M 'vbts=on x,y' -a seed=1
-composes 'Linux' "-append end=exit -initrd 'README.md console=ttyS0 panic=-1 no_timer_check a,,b,Makefile'" \
-	--linux README.md --initrd Makefile -a a,b
-composes 'Linux without the monitor' "-kernel README.md -append 'console=ttyS0 panic=-1 no_timer_check' -initrd Makefile" \
-	-K --linux README.md --initrd Makefile
-composes 'disks of a Linux' "-drive if=virtio,format=raw,file=README.md -drive if=virtio,format=raw,file=Makefile" \
-	--linux README.md --disk README.md --disk Makefile
-composes 'Linux from a CD' "value=spoor.linux.*console=ttyS0.*ide-hd,drive=linux.*spoor.iso" -b iso --linux README.md
+composes 'Linux' "-append end=exit -initrd 'README.md console=ttyS0 panic=-1 no_timer_check a,,b,a,,b'" \
+	--linux README.md --initrd a,b -a a,b
+composes 'Linux without the monitor' "-kernel README.md -append 'console=ttyS0 panic=-1 no_timer_check' -initrd a,,b" \
+	-K --linux README.md --initrd a,b
+composes 'disks of a Linux' "-drive if=virtio,format=raw,file=README.md -drive if=virtio,format=raw,file=a,,b" \
+	--linux README.md --disk README.md --disk a,b
+composes 'Linux from a CD' "value=spoor.linux.*console=ttyS0.*snapshot=on,.*ide-hd,drive=linux,bus=ide.1 .*spoor.iso" -b iso --linux README.md
 composes 'words that are given one by one' "end=exit seed=1 scale=50'" -a seed=1 -a scale=50
 BUILD=/b composes 'images from elsewhere' '-kernel /b/monitor.elf32 .*/b/spoor.elf end=exit' --
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
@@ -483,15 +486,15 @@ composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 composes 'tests that may not be skipped' "spoor.elf end=exit test=a require=b,,-c'" -t a -r b,-c
 try 'the words that repeat a failure' 1 "again: ./run-qemu.sh -t bts_wrap -a seed=77 -a scale=50 -c qemu64 -M 'lockstep=on vbts=on' -- -M q35;" \
 	env FAKE_LOG="$here/logs/fail-again.log" FAKE_STATUS=35 ./run-qemu.sh -M lockstep=on -M vbts=on -c qemu64 -- -M q35
-composes 'ISO' "value=spoor.monitor.*end=exit test=a,,-b.*end=exit vbts=on.*media=cdrom.*spoor.iso" \
+composes 'ISO' "value=spoor.monitor.*end=exit test=a,,-b.*end=exit vbts=on.*media=cdrom,readonly=on,.*spoor.iso -device ide-cd,drive=cd,bootindex=0$" \
 	-b iso -t a,-b -M vbts=on
 composes 'kernel with checks' "-initrd './build/ubsan/spoor.elf end=exit'" -u
-composes 'ISO, kernel alone' 'value=spoor.kernel.*end=exit' -b iso -K
-composes 'stick' 'qemu-xhci.*usb-storage' -b usb
+BUILD=/b,c composes 'ISO, kernel alone' 'value=spoor.kernel.*end=exit.*file=/b,,c/spoor.iso' -b iso -K
+composes 'stick' 'qemu-xhci.*readonly=on,.*spoor.iso -device usb-storage,drive=stick,bootindex=0$' -b usb
 composes 'PXE under BIOS' 'tftp=./build/pxe,bootfile=spoor.0 ' -b pxe
 composes 'PXE under UEFI' '-machine q35 -bios .*OVMF.fd.*bootfile=spoor.efi ' -b pxe -f uefi
 composes 'list' 'spoor.elf end=exit list' --list
 composes 'gdb' ' -s -S$' -g
-composes "the caller's arguments last" ' -M q35 -foo$' -- -M q35 -foo
+composes "the caller's arguments last" ' hpet.msi=on -kernel .* -M q35 -debugcon stdio$' -- -M q35 -debugcon stdio
 echo "1..$number"
 exit $failed
