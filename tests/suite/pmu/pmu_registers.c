@@ -278,7 +278,7 @@ TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "", .needs = 0,
 /* With IF = 0 nothing but the counter's own NMI ends the loop. `others` count meanwhile. */
 static uint64_t wait_for_overflow(uint64_t cycles, uint64_t others)
 {
-	uint64_t began = tsc_read(), limit = cycles * 100 + 1000000000;
+	uint64_t began = tsc_read(), limit = cycles * 100 + 10000000000;
 
 	interrupt.count = 0;
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -286,6 +286,7 @@ static uint64_t wait_for_overflow(uint64_t cycles, uint64_t others)
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << FIXED_CYCLES | others);
 	while (!*(volatile unsigned *)&interrupt.count && tsc_read() - began < limit)
 		spin(1000);
+	EXPECT_EQ(interrupt.count, 1); /* before a register is written, which counts up to then */
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1ull << FIXED_CYCLES);
 	return tsc_read() - began;
