@@ -90,10 +90,13 @@ unsigned observed_levels(const struct vcpu *vcpu);
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 /*
  * The same of a near branch, which stays at its CPL, as the last act of its handler: calls
- * go_on(vcpu, left) then. Always called, whether anybody watches or not. One function for both,
- * since on QEMU's translator a call and its return cost as much as six accesses to memory.
+ * go_on(vcpu, to, left) then; vcpu->rip is not set yet. Always called, whether anybody watches or
+ * not. One function for both, since on QEMU's translator a call and its return cost as much as six
+ * accesses to memory. Outside 64-bit mode `rip` is not the linear address.
  */
 void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left);
+void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip,
+			 unsigned left);
 /* The conditional branch at `from` was not: Jcc, LOOP, LOOPcc, JRCXZ. */
 void saw_not_taken(struct vcpu *vcpu, uint64_t from);
 /* An interrupt or exception was delivered to its handler. Always called: #DB changes IA32_DEBUGCTL

@@ -89,21 +89,27 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 		ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
 
-static __attribute__((noinline)) void jumped(struct vcpu *vcpu, uint64_t from, uint64_t to,
-					     unsigned left)
+static inline bool saw_jump_quickly(struct vcpu *vcpu, uint64_t from, uint64_t to)
 {
-	if (vcpu->observed)
-		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
-	go_on(vcpu, left);
+	return vcpu->observed == OBSERVER_DS && ds_branch_quickly(vcpu, from, to, vcpu->cpl);
 }
 
 /* Without a frame of its own, nor a call on its short way: each branch of a traced guest passes. */
 HOT void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
 {
-	if (vcpu->observed == OBSERVER_DS && ds_branch_quickly(vcpu, from, to, vcpu->cpl))
-		go_on(vcpu, left);
+	if (saw_jump_quickly(vcpu, from, to))
+		go_on(vcpu, to, left);
 	else
-		jumped(vcpu, from, to, left);
+		saw_jump_outside_64(vcpu, from, to, to, left);
+}
+
+/* Also where the short way of saw_jump() ends. */
+void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip, unsigned left)
+{
+	vcpu->rip = rip;
+	if (vcpu->observed && !saw_jump_quickly(vcpu, from, to))
+		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
+	go_on(vcpu, rip, left);
 }
 
 void saw_not_taken(struct vcpu *vcpu, uint64_t from)

@@ -14,6 +14,7 @@
 #include "monitor/x86.h"
 
 struct silicon;
+struct tlb;
 
 /*
  * Of what each branch of a traced guest runs through: linker.ld keeps it in one page, since QEMU's
@@ -58,9 +59,24 @@ struct account {
 	struct told call[ACCOUNT_CALLS];
 };
 
+/* Of the interpreter's own state, what its short ways look at: they need no pointer but that to
+   struct vcpu. */
+struct hot {
+	struct tlb *tlb;       /* that of the current privilege */
+	uint64_t generation;   /* in the low 12 bits of each valid tag; never 0 */
+	uint64_t watched_page; /* host page number of the code that runs: a store there ends it */
+	uint64_t validity;     /* of blocks: changes with page tables, privilege, mode and CS */
+	int64_t budget;	       /* instructions to execute, less one: below 0 it is used up */
+	uint8_t mode;	       /* enum mode */
+	bool attention;	       /* look for more than the next block once this one has ended */
+	bool branched;	       /* a branch was taken: known of a single instruction */
+};
+
 struct vcpu {
 	uint64_t gpr[16];
 	uint64_t rip, rflags;
+	struct hot hot;
+	struct interp *interp; /* the interpreter's caches: interp_init() */
 	struct segment segment[SEGMENTS];
 	struct segment ldtr, tr;
 	struct descriptor_table gdtr, idtr;
@@ -99,7 +115,6 @@ struct vcpu {
 	struct pmu_state pmu;
 	struct pebs_state pebs;
 	struct pt_state pt;
-	struct interp *interp; /* the interpreter's caches: interp_init() */
 };
 
 /* 64-bit mode: outside IA-32e mode CS.L means nothing (SDM Vol 3, 5.2.1). */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The interrupt at the threshold: SDM Vol 3, 17.4.9.5, and 10.5.1 for the local APIC's part. */
+#include "monitor/ds/memory.h"
 #include "monitor/silicon.h"
 
 void ds_rule_interrupt(struct vcpu *vcpu)
@@ -12,7 +13,7 @@ void ds_rule_interrupt(struct vcpu *vcpu)
 		platform_performance_interrupt(vcpu);
 	else if (!vcpu->ds.skid)
 		vcpu->ds.skid = branches;
-	ds_choose_path(vcpu);
+	ds_forget_fields(vcpu);
 }
 
 void ds_skid(struct vcpu *vcpu)
@@ -28,7 +29,6 @@ void ds_end_skid(struct vcpu *vcpu)
 	if (!vcpu->ds.skid)
 		return;
 	vcpu->ds.skid = 0;
-	ds_choose_path(vcpu);
 	platform_performance_interrupt(vcpu);
 }
 

@@ -16,7 +16,7 @@ void ds_forget(struct vcpu *vcpu)
 	forget(&vcpu->ds.area);
 	forget(&vcpu->ds.buffer);
 	forget(&vcpu->ds.samples);
-	vcpu->ds.fields = NULL;
+	ds_forget_fields(vcpu);
 	vcpu->ds.window_translations = vcpu->translations;
 }
 

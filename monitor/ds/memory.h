@@ -15,6 +15,13 @@
 #define DS_PAGE_BYTES 4096u
 #define DS_PAGE_MASK  0xfffull
 
+/* To be called when something has changed that the short way of a record depends on: quick.h. */
+static inline void ds_forget_fields(struct vcpu *vcpu)
+{
+	for (unsigned cpl = 0; cpl < 4; cpl++)
+		vcpu->ds.fields[cpl] = NULL;
+}
+
 /* Forgets what was used before. */
 void ds_forget(struct vcpu *vcpu);
 
@@ -25,15 +32,19 @@ static inline void ds_refresh(struct vcpu *vcpu)
 		ds_forget(vcpu);
 }
 
+/* The place in `window` for the page that holds `linear`. */
+static inline const struct ds_page *ds_page_of(const struct ds_window *window, uint64_t linear)
+{
+	return &window->page[linear / DS_PAGE_BYTES & 1];
+}
+
 /* NULL: not within one page, or not used since ds_forget(). */
 static inline uint8_t *ds_known(const struct ds_window *window, uint64_t linear, unsigned bytes)
 {
-	unsigned odd = linear / DS_PAGE_BYTES & 1;
-	uint64_t offset = linear - window->page[odd].linear;
+	const struct ds_page *page = ds_page_of(window, linear);
+	uint64_t offset = linear - page->linear;
 
-	if (offset > DS_PAGE_BYTES - bytes)
-		return NULL;
-	return window->page[odd].host + offset;
+	return offset <= DS_PAGE_BYTES - bytes ? page->host + offset : NULL;
 }
 
 /* Quadword n from `at`, which ds_known() gave. */

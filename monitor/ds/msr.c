@@ -2,6 +2,7 @@
 /* Enumeration, the MSRs, and what events do to them: SDM Vol 3, 17.4.1 to 17.4.5 and 17.4.9. */
 #include <stddef.h>
 
+#include "monitor/ds/memory.h"
 #include "monitor/pebs/pebs.h"
 #include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
@@ -50,7 +51,7 @@ void ds_set_tracing(struct vcpu *vcpu, bool on)
 		vcpu->observed |= OBSERVER_DS | (vcpu->silicon->tells_stack ? OBSERVER_STACK : 0);
 	else
 		ds_end_skid(vcpu);
-	ds_choose_path(vcpu);
+	ds_forget_fields(vcpu);
 }
 
 void ds_set_debugctl(struct vcpu *vcpu, uint64_t value)
@@ -98,7 +99,7 @@ bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		if (!canonical(value))
 			return false;
 		vcpu->ds.ds_area = value;
-		vcpu->ds.fields = NULL;
+		ds_forget_fields(vcpu);
 		return true;
 	default:
 		return false;

@@ -8,26 +8,27 @@
 
 /*
  * Stores the record of a branch at `cpl` in a third of the time: with room for this one and
- * another, and the threshold further away, none of the rules has anything to say. False: nothing
- * was done, ds_branch() is to be called.
+ * another, in the buffer and in its page, and the threshold further away, none of the rules has
+ * anything to say. False: nothing was done, ds_branch() is to be called.
  */
 static inline bool ds_branch_quickly(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned cpl)
 {
 	struct ds_state *ds = &vcpu->ds;
-	uint8_t *area = ds->fields, *slot;
-	uint64_t index, maximum, threshold;
+	uint8_t *area = ds->fields[cpl], *slot;
+	const struct ds_page *page;
+	uint64_t index, offset;
 
-	if (!ds->fast_path[cpl] || ds->window_translations != vcpu->translations || !area)
+	if (!area || ds->window_translations != vcpu->translations)
 		return false;
 	index = ds_get(area, BTS_INDEX);
-	maximum = ds_get(area, BTS_MAXIMUM);
-	threshold = ds_get(area, BTS_THRESHOLD);
-	if (index >= maximum || maximum - index <= 2 * RECORD_BYTES || index >= threshold ||
-	    threshold - index <= RECORD_BYTES)
+	page = ds_page_of(&ds->buffer, index);
+	offset = index - page->linear;
+	/* Below the page's end: no sum passes 2^64. */
+	if (offset >= DS_PAGE_BYTES - 2 * RECORD_BYTES ||
+	    index + 2 * RECORD_BYTES >= ds_get(area, BTS_MAXIMUM) ||
+	    index + RECORD_BYTES >= ds_get(area, BTS_THRESHOLD))
 		return false;
-	slot = ds_known(&ds->buffer, index, RECORD_BYTES);
-	if (!slot)
-		return false;
+	slot = page->host + offset;
 	ds_put(slot, 0, from);
 	ds_put(slot, 1, to);
 	ds_put(slot, 2, 0);

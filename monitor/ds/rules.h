@@ -73,8 +73,6 @@ struct ds_rules *ds_break(struct ds_silicon *ds);
 /* The clean rules, in the files that hold them. */
 
 /* store.c */
-/* To be called when something has changed that the fast path depends on. */
-void ds_choose_path(struct vcpu *vcpu);
 void ds_rule_store(struct vcpu *vcpu, const struct branch *branch);
 
 /* msr.c */

@@ -6,15 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct ds_page {
+	uint64_t linear; /* page-aligned */
+	uint8_t *host;
+};
+
 /*
  * Guest memory that the DS was seen to use, so that a branch need not walk the page tables: the
  * last page with an even and the last one with an odd number.
  */
 struct ds_window {
-	struct {
-		uint64_t linear; /* page-aligned */
-		uint8_t *host;
-	} page[2];
+	struct ds_page page[2];
 };
 
 /* The knowledge of a branch predictor: see DS_PREDICTED_BY_HISTORY. */
@@ -27,11 +29,12 @@ struct ds_history {
 #define DS_REMEMBERED 6
 
 struct ds_state {
-	uint64_t ds_area;  /* IA32_DS_AREA, 600H */
-	bool fast_path[4]; /* by CPL: may records pass the rules by? store.c */
-	unsigned skid;	   /* branches that an interrupt still waits for; 0: none waits */
+	uint64_t ds_area; /* IA32_DS_AREA, 600H */
+	unsigned skid;	  /* branches that an interrupt still waits for; 0: none waits */
 	uint64_t window_translations; /* vcpu->translations when the windows were filled */
-	uint8_t *fields; /* of the area, all in one page, as the last record found them; or NULL */
+	/* By CPL: the fields of the area, all in one page, as the last record found them. NULL: not
+	   so, or the rules have something to say about records of that CPL. */
+	uint8_t *fields[4];
 	struct ds_window area, buffer, samples; /* of PEBS the last one */
 	struct ds_history history;
 	uint64_t remembered[DS_REMEMBERED];

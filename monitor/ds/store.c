@@ -156,6 +156,15 @@ bool ds_rule_threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]
 	}
 }
 
+/* Of a branch within `cpl` the rules say nothing but that it is recorded, with flags of 0. */
+static bool rules_are_plain(const struct vcpu *vcpu, unsigned cpl)
+{
+	const struct ds_silicon *ds = &vcpu->silicon->ds;
+
+	return ds->clean && !vcpu->ds.skid && ds->behaviour.predicted == DS_PREDICTED_CLEAR &&
+	       !is_off(vcpu, cpl);
+}
+
 /*
  * A branch on its way into the buffer: SDM Vol 3, 17.4.9. A record whose DS area or buffer is not
  * mapped writable for the supervisor is dropped.
@@ -173,20 +182,11 @@ void ds_rule_store(struct vcpu *vcpu, const struct branch *branch)
 		return;
 	next = rules->advance(vcpu, field);
 	ds_store(vcpu, &vcpu->ds.area, area + BTS_INDEX * FIELD_BYTES, &next, 1);
-	vcpu->ds.fields = ds_known(&vcpu->ds.area, area, BTS_FIELDS * FIELD_BYTES);
+	if (rules_are_plain(vcpu, branch->to_cpl))
+		vcpu->ds.fields[branch->to_cpl] =
+			ds_known(&vcpu->ds.area, area, BTS_FIELDS * FIELD_BYTES);
 	if (rules->threshold(vcpu, field))
 		rules->interrupt(vcpu);
-}
-
-void ds_choose_path(struct vcpu *vcpu)
-{
-	const struct ds_silicon *ds = &vcpu->silicon->ds;
-	bool plain = ds->clean && !vcpu->ds.skid && ds->behaviour.predicted == DS_PREDICTED_CLEAR;
-
-	vcpu->ds.fields = NULL;
-	vcpu->ds.fast_path[0] = plain && !(vcpu->debugctl & ds_layout_of(vcpu)->off_os);
-	for (unsigned cpl = 1; cpl <= 3; cpl++)
-		vcpu->ds.fast_path[cpl] = plain && !(vcpu->debugctl & ds_layout_of(vcpu)->off_usr);
 }
 
 static void take(struct vcpu *vcpu, const struct branch *branch)

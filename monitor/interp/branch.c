@@ -13,7 +13,7 @@ static inline bool reports_not_taken(const struct vcpu *vcpu)
 
 static void report_not_taken(struct vcpu *vcpu, const struct insn *i)
 {
-	saw_not_taken(vcpu, code_linear(vcpu->interp, insn_rip(i)));
+	saw_not_taken(vcpu, code_linear(vcpu->interp, i->rip));
 }
 
 /* Apart from jcc(), which then needs no frame. */
@@ -34,14 +34,12 @@ TEMPLATE void check_target(struct vcpu *vcpu, const struct insn *i, uint64_t tar
 TEMPLATE void jump(struct vcpu *vcpu, const struct insn *i, uint64_t target, bool wide)
 {
 	const struct interp *interp = vcpu->interp;
-	uint64_t from = insn_rip(i);
 
-	vcpu->rip = target;
-	vcpu->interp->branched = true;
 	if (wide)
-		saw_jump(vcpu, from, target, i->behind);
+		saw_jump(vcpu, i->rip, target, i->behind);
 	else
-		saw_jump(vcpu, code_linear(interp, from), code_linear(interp, target), i->behind);
+		saw_jump_outside_64(vcpu, code_linear(interp, i->rip), code_linear(interp, target),
+				    target, i->behind);
 }
 
 /*
@@ -126,7 +124,7 @@ TEMPLATE void push_next(struct vcpu *vcpu, const struct insn *i, bool wide)
 	uint64_t linear = wide ? rsp : stack_linear(vcpu, i, rsp, size);
 	void *at = write_at(vcpu, i, linear, size);
 
-	put(at, i->next, size);
+	put(at, insn_next(i), size);
 	written(vcpu, at);
 	if (wide)
 		vcpu->gpr[RSP] = rsp;
@@ -198,8 +196,7 @@ static void fall_through(struct vcpu *vcpu, const struct insn *i)
 {
 	if (reports_not_taken(vcpu))
 		report_not_taken(vcpu, i);
-	leave(vcpu, i);
-	go_on(vcpu, 0);
+	end_of_block(vcpu, i);
 }
 
 static uint64_t counter(const struct vcpu *vcpu, const struct insn *i)
@@ -238,8 +235,8 @@ static void interrupt(struct vcpu *vcpu, const struct insn *i, enum event_kind k
 {
 	event_deliver(vcpu, &(struct event){.kind = kind,
 					    .vector = vector,
-					    .return_rip = i->next,
-					    .from = insn_rip(i)});
+					    .return_rip = insn_next(i),
+					    .from = i->rip});
 }
 
 void int3(struct vcpu *vcpu, const struct insn *i)

@@ -26,12 +26,6 @@ void too_long(struct vcpu *vcpu, const struct insn *i)
 	general_protection(vcpu, i);
 }
 
-void end_of_block(struct vcpu *vcpu, const struct insn *i)
-{
-	leave(vcpu, i);
-	go_on(vcpu, 0);
-}
-
 /* Without memcmp(): go_on() would need a frame for the call. */
 static inline bool same_words(const struct block *b)
 {
@@ -77,7 +71,7 @@ static const uint8_t *fetch(struct vcpu *vcpu, uint64_t offset)
 	unsigned access = ACCESS_EXECUTE | (vcpu->cpl == 3 ? ACCESS_USER : 0);
 	struct fault fault = {.vector = VECTOR_GP, .has_error = true};
 	struct code_page *known = &vcpu->interp->code_pages[linear / PAGE % CODE_PAGES];
-	uint64_t physical, validity = vcpu->interp->validity;
+	uint64_t physical, validity = vcpu->hot.validity;
 
 	if (in_64_bit_mode(vcpu) ? !canonical(linear) : offset > vcpu->segment[CS].limit)
 		raise_at(vcpu, vcpu->rip, &fault);
@@ -99,9 +93,13 @@ static const uint8_t *fetch(struct vcpu *vcpu, uint64_t offset)
 	return page + physical % PAGE;
 }
 
-static void forget_blocks(struct interp *interp)
+/* Of no code; its validity is no interpreter's. */
+static struct block none;
+
+void forget_blocks(struct interp *interp)
 {
-	memset(interp->blocks, 0, sizeof(interp->blocks));
+	for (unsigned n = 0; n < BLOCKS; n++)
+		interp->blocks[0][n] = interp->blocks[1][n] = &none;
 	interp->arena_used = 0;
 	interp->thunks_used = 0;
 }
@@ -115,15 +113,15 @@ static void *allocate(struct interp *interp, size_t bytes)
 }
 
 /* Appends what stands at `code`; true if the block goes on behind it. */
-static bool append(struct interp *interp, struct block *b, const uint8_t *code, unsigned available)
+static bool append(struct vcpu *vcpu, struct block *b, const uint8_t *code, unsigned available)
 {
 	struct insn *i = &b->insn[b->count];
 	bool ends;
 
-	if (decode(code, available, b->rip + b->bytes[0], interp->mode, i, &ends) == DECODE_SHORT)
+	if (decode(code, available, b->rip + b->bytes[0], vcpu->hot.mode, i, &ends) == DECODE_SHORT)
 		return false;
 	if (thunk_wanted(i))
-		thunk_make(interp, i);
+		thunk_make(vcpu->interp, i);
 	b->bytes[0] += i->length;
 	b->count++;
 	return !ends;
@@ -138,7 +136,7 @@ static void build_straddling(struct vcpu *vcpu, struct block *b, unsigned first)
 	b->code[1] = fetch(vcpu, b->rip + first);
 	memcpy(code, low, first);
 	memcpy(code + first, b->code[1], INSN_BYTES - first);
-	append(vcpu->interp, b, code, INSN_BYTES);
+	append(vcpu, b, code, INSN_BYTES);
 	b->bytes[1] = b->bytes[0] - first;
 	b->bytes[0] = first;
 }
@@ -155,9 +153,9 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 
 	struct block *b = (struct block *)(void *)(interp->arena + interp->arena_used);
 
-	*b = (struct block){.rip = vcpu->rip, .mode = interp->mode, .code = {code}};
+	*b = (struct block){.rip = vcpu->rip, .mode = vcpu->hot.mode, .code = {code}};
 	while (b->count < (interp->single ? 1 : BLOCK_INSNS) && b->bytes[0] < available)
-		if (!append(interp, b, code + b->bytes[0], available - b->bytes[0]))
+		if (!append(vcpu, b, code + b->bytes[0], available - b->bytes[0]))
 			break;
 	if (!b->count)
 		build_straddling(vcpu, b, available);
@@ -167,7 +165,7 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 	struct insn *last = &b->insn[b->count];
 	uint8_t *copy = (uint8_t *)(last + 1);
 
-	*last = (struct insn){.run = end_of_block, .next = b->rip + bytes};
+	*last = (struct insn){.run = end_of_block, .rip = b->rip + bytes};
 	memcpy(copy, b->code[0], b->bytes[0]);
 	if (b->bytes[1])
 		memcpy(copy + b->bytes[0], b->code[1], b->bytes[1]);
@@ -183,7 +181,7 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 static __attribute__((noinline)) struct block *find_or_build(struct vcpu *vcpu, struct block **slot)
 {
 	struct block *known = *slot;
-	bool here = known && known->rip == vcpu->rip && known->mode == vcpu->interp->mode;
+	bool here = known->rip == vcpu->rip && known->mode == vcpu->hot.mode;
 	const uint8_t *code = fetch(vcpu, vcpu->rip);
 	bool usable = here && known->code[0] == code;
 
@@ -192,18 +190,17 @@ static __attribute__((noinline)) struct block *find_or_build(struct vcpu *vcpu, 
 	if (!usable || !unchanged(known))
 		known = build(vcpu, code);
 	/* What straddles two pages is never valid: it is looked at here each time. */
-	known->validity = known->bytes[1] ? 0 : vcpu->interp->validity;
+	known->validity = known->bytes[1] ? 0 : vcpu->hot.validity;
 	*slot = known;
 	return known;
 }
 
 /* NULL: it has to be looked for. */
-static inline const struct block *known_block(const struct interp *interp, uint64_t rip,
-					      bool single)
+static inline const struct block *known_block(const struct vcpu *vcpu, uint64_t rip, bool single)
 {
-	const struct block *b = interp->blocks[single][rip % BLOCKS];
+	const struct block *b = vcpu->interp->blocks[single][rip % BLOCKS];
 
-	if (!b || (b->rip ^ rip) | (b->validity ^ interp->validity) || !same_bytes(b))
+	if ((b->rip ^ rip) | (b->validity ^ vcpu->hot.validity) || !same_bytes(b))
 		return NULL;
 	return b;
 }
@@ -211,37 +208,49 @@ static inline const struct block *known_block(const struct interp *interp, uint6
 const struct block *find_block(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
-	const struct block *b = known_block(interp, vcpu->rip, interp->single);
+	const struct block *b = known_block(vcpu, vcpu->rip, interp->single);
 
 	return b ? b : find_or_build(vcpu, &interp->blocks[interp->single][vcpu->rip % BLOCKS]);
 }
 
-static inline void enter(struct vcpu *vcpu, struct interp *interp, const struct block *b,
-			 int64_t budget)
+static inline void enter(struct vcpu *vcpu, const struct block *b, int64_t budget)
 {
-	interp->budget = budget - b->count;
-	interp->watched_page = (uintptr_t)b->word / PAGE;
+	vcpu->hot.watched_page = (uintptr_t)b->word / PAGE;
+	vcpu->hot.budget = budget - b->count;
 	b->insn->run(vcpu, b->insn);
 }
 
 void enter_block(struct vcpu *vcpu, const struct block *block)
 {
-	enter(vcpu, vcpu->interp, block, vcpu->interp->budget);
+	enter(vcpu, block, vcpu->hot.budget);
 }
 
-/* `attention` is set while instructions are executed one at a time. */
-HOT void go_on(struct vcpu *vcpu, unsigned left)
+/* `attention` is set while instructions are executed one at a time: only then does anybody ask for
+   `branched`. */
+static inline void go_on_behind(struct vcpu *vcpu, uint64_t rip, unsigned left, bool branch)
 {
-	struct interp *interp = vcpu->interp;
-	int64_t budget = interp->budget + left;
+	int64_t budget = vcpu->hot.budget + left;
 	const struct block *b;
 
-	if (!interp->attention && !vcpu->attention && budget > 0) {
-		b = known_block(interp, vcpu->rip, false);
+	if (!vcpu->hot.attention && !vcpu->attention && budget >= 0) {
+		b = known_block(vcpu, rip, false);
 		if (b) {
-			enter(vcpu, interp, b, budget);
+			enter(vcpu, b, budget);
 			return;
 		}
 	}
-	interp->budget = budget;
+	vcpu->hot.budget = budget;
+	vcpu->rip = rip;
+	if (branch)
+		vcpu->hot.branched = true;
+}
+
+HOT void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left)
+{
+	go_on_behind(vcpu, rip, left, true);
+}
+
+void end_of_block(struct vcpu *vcpu, const struct insn *i)
+{
+	go_on_behind(vcpu, insn_next(i), 0, false);
 }

@@ -50,8 +50,8 @@ enum privilege {
  */
 struct block {
 	uint64_t rip;
-	uint64_t validity;   /* what interp.validity was when the pages were last translated */
-	const uint8_t *word; /* the first word, in the host's view */
+	uint64_t validity;	    /* what hot.validity was when the pages were last translated */
+	const uint8_t *word;	    /* the first word, in the host's view */
 	uint64_t first, last, mask; /* what the words held; the bytes of them that count */
 	uint32_t last_at;	    /* the last word, in bytes from the first on */
 	const uint8_t *code[2];	    /* the guest's bytes, in the host's view */
@@ -73,28 +73,20 @@ struct state_component {
 };
 
 struct interp {
-	struct tlb *tlb;       /* that of the current privilege */
-	uint64_t generation;   /* in the low 12 bits of each valid tag; never 0 */
-	uint64_t watched_page; /* host page number of the code that runs: a store there ends it */
-	uint64_t validity;     /* of blocks: changes with page tables, privilege, mode and CS */
 	uint64_t epoch, code_epoch;
 	struct code_page code_pages[CODE_PAGES];
-	uint64_t code_base;   /* of CS; 0 in 64-bit mode */
-	uint64_t code_mask;   /* of linear addresses */
-	uint8_t mode;	      /* enum mode */
-	bool attention;	      /* look for more than the next block once this one has ended */
-	bool poll;	      /* the caller should look for interrupts */
-	bool mov_ss;	      /* the shadow is that of MOV SS: it holds off #DB as well */
-	bool trap;	      /* TF was set when the instruction began */
-	bool single;	      /* one instruction at a time */
-	bool branched;	      /* a branch was taken */
-	bool breakpoints;     /* DR7 enables some */
-	uint8_t hits;	      /* breakpoints on what was accessed, as in DR6 */
-	bool one;	      /* the caller asked for one instruction */
-	bool watching;	      /* OBSERVER_PEBS: each access takes the long way */
-	bool refused;	      /* INT n met a fault instead of its handler */
-	struct retired began; /* of a single instruction: where it is */
-	int64_t budget;
+	uint64_t code_base;	   /* of CS; 0 in 64-bit mode */
+	uint64_t code_mask;	   /* of linear addresses */
+	bool poll;		   /* the caller should look for interrupts */
+	bool mov_ss;		   /* the shadow is that of MOV SS: it holds off #DB as well */
+	bool trap;		   /* TF was set when the instruction began */
+	bool single;		   /* one instruction at a time */
+	bool breakpoints;	   /* DR7 enables some */
+	uint8_t hits;		   /* breakpoints on what was accessed, as in DR6 */
+	bool one;		   /* the caller asked for one instruction */
+	bool watching;		   /* OBSERVER_PEBS: each access takes the long way */
+	bool refused;		   /* INT n met a fault instead of its handler */
+	struct retired began;	   /* of a single instruction: where it is */
 	uint8_t privilege;	   /* of explicit accesses */
 	struct lockstep *lockstep; /* NULL: nothing is compared */
 
@@ -165,7 +157,7 @@ static inline uint64_t code_linear(const struct interp *interp, uint64_t offset)
 static inline void branch_taken(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
 				unsigned to_cpl)
 {
-	vcpu->interp->branched = true;
+	vcpu->hot.branched = true;
 	if (vcpu->observed)
 		saw_branch(vcpu, from, to, from_cpl, to_cpl);
 }
@@ -182,6 +174,9 @@ void privilege_changed(struct vcpu *vcpu);
 
 /* The block at RIP; raises what fetching it raises. One instruction long if interp.single. */
 const struct block *find_block(struct vcpu *vcpu);
+
+/* No block is known: to begin with, and where their memory is full. */
+void forget_blocks(struct interp *interp);
 
 /* Executes `block`, and those that follow it as long as go_on() finds them. */
 void enter_block(struct vcpu *vcpu, const struct block *block);

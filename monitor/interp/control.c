@@ -128,7 +128,7 @@ void mov_to_cr(struct vcpu *vcpu, const struct insn *i)
 		vcpu->interp->poll = true;
 		break;
 	}
-	vcpu->interp->attention = true;
+	vcpu->hot.attention = true;
 	leave(vcpu, i);
 }
 

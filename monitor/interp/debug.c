@@ -45,7 +45,7 @@ void debug_changed(struct vcpu *vcpu)
 	if (any != interp->breakpoints)
 		interp_forget(vcpu);
 	interp->breakpoints = any;
-	interp->attention = true;
+	vcpu->hot.attention = true;
 }
 
 void debug_access(struct vcpu *vcpu, uint64_t linear, unsigned bytes, bool write)

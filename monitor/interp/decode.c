@@ -431,11 +431,11 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 		return DECODE_SHORT;
 	*ends |= r.too_long;
 	i->length = (uint8_t)r.at;
-	i->next = rip + r.at;
+	i->rip = rip;
 	if (rip_relative)
-		i->displacement += i->next;
+		i->displacement += insn_next(i);
 	/* Backwards it closes a loop: what is behind it would mostly be decoded in vain. */
-	*ends |= is_relative(o) && i->immediate < i->next;
+	*ends |= is_relative(o) && i->immediate < insn_next(i);
 	choose_addressing(i, mode);
 	return DECODE_DONE;
 }

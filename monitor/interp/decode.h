@@ -40,7 +40,7 @@ enum { NO_REGISTER = 0xff };
 
 struct insn {
 	handler *run;
-	uint64_t next;	       /* RIP behind this instruction */
+	uint64_t rip;	       /* of this instruction */
 	uint64_t immediate;    /* sign-extended; of a relative branch its target */
 	uint64_t displacement; /* sign-extended; absolute where it is RIP-relative */
 
@@ -69,9 +69,10 @@ struct insn {
 /* Enough for a straight run of code; a longer one goes on in the next block. */
 enum { BLOCK_INSNS = 24 };
 
-static inline uint64_t insn_rip(const struct insn *i)
+/* RIP behind `i`. */
+static inline uint64_t insn_next(const struct insn *i)
 {
-	return i->next - i->length;
+	return i->rip + i->length;
 }
 
 /* Goes on behind `i`. A tail call: straight code costs one indirect jump an instruction. */
@@ -84,7 +85,7 @@ static inline void next(struct vcpu *vcpu, const struct insn *i)
 /* Ends the block behind `i`. */
 static inline void leave(struct vcpu *vcpu, const struct insn *i)
 {
-	vcpu->rip = i->next;
+	vcpu->rip = insn_next(i);
 }
 
 /* From bytes to struct insn (SDM Vol 2, chapter 2 and appendix A). */

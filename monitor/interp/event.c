@@ -188,7 +188,7 @@ void event_deliver(struct vcpu *vcpu, const struct event *event)
 	while (!deliver(vcpu, &now, &fault)) {
 		if (now.kind == EVENT_EXCEPTION && now.vector == VECTOR_DF) {
 			vcpu->shut_down = true;
-			vcpu->interp->attention = true;
+			vcpu->hot.attention = true;
 			return;
 		}
 		nest(vcpu, &now, &fault);
@@ -204,7 +204,7 @@ void event_deliver(struct vcpu *vcpu, const struct event *event)
 	privilege_changed(vcpu);
 	if (now.kind == EVENT_EXCEPTION && now.vector == VECTOR_DB)
 		vcpu->dr7 &= ~(uint64_t)DR7_GD;
-	vcpu->interp->branched = true;
+	vcpu->hot.branched = true;
 	saw_event(vcpu, &(struct branch){.from = (from_base + now.from) & from_mask,
 					 .to = code_linear(vcpu->interp, vcpu->rip),
 					 .from_cpl = from_cpl,

@@ -56,7 +56,7 @@ static struct segment real_code_segment(const struct vcpu *vcpu, uint16_t select
 static void go(struct vcpu *vcpu, const struct insn *i, const struct segment *cs, uint64_t rip)
 {
 	unsigned from_cpl = vcpu->cpl;
-	uint64_t from = code_linear(vcpu->interp, insn_rip(i));
+	uint64_t from = code_linear(vcpu->interp, i->rip);
 
 	vcpu->segment[CS] = *cs;
 	if (!real_mode(vcpu))
@@ -108,7 +108,7 @@ void iret(struct vcpu *vcpu, const struct insn *i)
 
 	/* Even one that faults ends the blocking of NMIs (SDM Vol 3, 6.7.1 and 25.3). */
 	vcpu->nmi_blocked = false;
-	vcpu->interp->attention = true;
+	vcpu->hot.attention = true;
 	if (vcpu->rflags & FLAG_NT && vcpu->efer & EFER_LMA)
 		general_protection(vcpu, i);
 	if (vcpu->rflags & FLAG_NT && !real_mode(vcpu))
@@ -225,7 +225,7 @@ void far_call(struct vcpu *vcpu, const struct insn *i)
 
 	uint8_t *at = write_at(vcpu, &stack, stack_address(vcpu, &stack, rsp, 2 * size), 2 * size);
 
-	put(at, i->next, size);
+	put(at, insn_next(i), size);
 	put(at + size, vcpu->segment[CS].selector, size);
 	written(vcpu, at);
 	set_stack_pointer(vcpu, rsp);

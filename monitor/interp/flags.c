@@ -68,7 +68,7 @@ void sti(struct vcpu *vcpu, const struct insn *i)
 		vcpu->rflags |= FLAG_IF;
 		vcpu->interrupt_shadow = true;
 		vcpu->interp->poll = true;
-		vcpu->interp->attention = true;
+		vcpu->hot.attention = true;
 	}
 	leave(vcpu, i);
 }

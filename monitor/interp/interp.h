@@ -166,10 +166,10 @@ enum native_outcome platform_step(struct vcpu *vcpu, bool loads_tf, struct fault
 _Noreturn void platform_stop(const char *why);
 
 /*
- * To be called last by what ended a block and has set RIP, with `left` instructions of it not
- * executed: executes the next one, unless something else has to happen before or it has to be
- * looked for; then it returns, and run() sees to it.
+ * To be called last behind a branch to `rip`, with `left` instructions of its block not executed:
+ * executes the block there, unless something else has to happen before or it has to be looked for;
+ * then it sets RIP and returns, and run() sees to it.
  */
-void go_on(struct vcpu *vcpu, unsigned left);
+void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left);
 
 #endif

@@ -79,7 +79,7 @@ uint64_t address_general(struct vcpu *vcpu, const struct insn *i, bool write)
 {
 	uint64_t offset = address_offset(vcpu, i);
 
-	if (vcpu->interp->mode != MODE_64)
+	if (vcpu->hot.mode != MODE_64)
 		return segment_linear(vcpu, i, i->segment, offset, operand_bytes(i), write);
 	if (i->segment == FS || i->segment == GS)
 		offset += vcpu->segment[i->segment].base;

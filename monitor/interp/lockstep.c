@@ -106,7 +106,7 @@ void lockstep_before(struct vcpu *vcpu)
 	struct lockstep *l = vcpu->interp->lockstep;
 	bool ends;
 
-	if (decode(l->code, fetch_code(vcpu, l->code), vcpu->rip, vcpu->interp->mode, &l->insn,
+	if (decode(l->code, fetch_code(vcpu, l->code), vcpu->rip, vcpu->hot.mode, &l->insn,
 		   &ends) == DECODE_SHORT)
 		l->insn = (struct insn){.base = NO_REGISTER, .index = NO_REGISTER};
 	l->compares = !lockstep_exempt(&l->insn) && !is_message(&l->insn);
@@ -264,11 +264,11 @@ static void compare_sights(struct lockstep *l, const struct vcpu *native)
 	const struct insn *i = &l->insn;
 	uint64_t rip = l->before.rip, linear = code_linear(native->interp, native->rip);
 	unsigned jumps = l->saw[SAW_BRANCH].count + l->saw[SAW_EVENT].count;
-	bool fell_through = native->rip == i->next, repeats = native->rip == rip && !jumps;
+	bool fell_through = native->rip == insn_next(i), repeats = native->rip == rip && !jumps;
 
 	compare(l, "retired", l->saw[SAW_RETIRED].count, !repeats);
 	if (is_conditional(i)) {
-		if (i->immediate != i->next)
+		if (i->immediate != insn_next(i))
 			compare(l, "not taken", l->saw[SAW_NOT_TAKEN].count, fell_through);
 		compare(l, "conditional", jumps + l->saw[SAW_NOT_TAKEN].count, 1);
 	} else {
@@ -335,12 +335,21 @@ static _Noreturn void stop(struct lockstep *l)
 	platform_stop(line);
 }
 
+/* What is the guest's, that is: the interpreter's own goes on. */
+static void set_state(struct vcpu *vcpu, const struct vcpu *state)
+{
+	const struct hot hot = vcpu->hot;
+
+	*vcpu = *state;
+	vcpu->hot = hot;
+}
+
 /* The interpreter's outcome stays, with what came from outside meanwhile. */
 static void restore(struct vcpu *vcpu, const struct vcpu *interpreted)
 {
 	bool nmi = vcpu->nmi_pending;
 
-	*vcpu = *interpreted;
+	set_state(vcpu, interpreted);
 	vcpu->nmi_pending |= nmi;
 	vcpu->attention = true;
 }
@@ -361,7 +370,7 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 		save_fpu(l->fpu);
 		load_fpu(l->fpu_before);
 	}
-	*vcpu = l->before;
+	set_state(vcpu, &l->before);
 	/* No interrupt is to come first. V_INTR_MASKING sees to that, but not in Bochs 2.7. */
 	vcpu->rflags &= ~(uint64_t)FLAG_IF;
 	outcome = platform_step(vcpu, loads_flags(l), &native_fault);

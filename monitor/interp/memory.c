@@ -27,8 +27,8 @@ void interp_forget(struct vcpu *vcpu)
 	interp->epoch++;
 	interp->code_epoch++;
 	vcpu->translations++;
-	interp->generation = interp->epoch % (PAGE - 1) + 1;
-	if (interp->generation == 1)
+	vcpu->hot.generation = interp->epoch % (PAGE - 1) + 1;
+	if (vcpu->hot.generation == 1)
 		forget_all(interp);
 	privilege_changed(vcpu);
 }
@@ -41,11 +41,11 @@ static void mode_changed(struct vcpu *vcpu)
 	unsigned mode = wide ? MODE_64 : cs->attributes & SEGMENT_DB ? MODE_32 : MODE_16;
 	uint64_t base = wide ? 0 : cs->base;
 
-	if (mode == interp->mode && base == interp->code_base)
+	if (mode == vcpu->hot.mode && base == interp->code_base)
 		return;
-	if (mode != interp->mode && vcpu->observed)
+	if (mode != vcpu->hot.mode && vcpu->observed)
 		saw_mode(vcpu, 64 >> mode);
-	interp->mode = (uint8_t)mode;
+	vcpu->hot.mode = (uint8_t)mode;
 	interp->code_base = base;
 	interp->code_mask = wide ? ~0ULL : 0xffffffff;
 	interp->code_epoch++;
@@ -60,10 +60,10 @@ void privilege_changed(struct vcpu *vcpu)
 		interp->privilege = ac && vcpu->cr0 & CR0_AM ? PRIVILEGE_ALIGNED : PRIVILEGE_USER;
 	else
 		interp->privilege = ac ? PRIVILEGE_OVERRIDE : PRIVILEGE_SUPERVISOR;
-	interp->tlb = &interp->tlbs[interp->privilege];
+	vcpu->hot.tlb = &interp->tlbs[interp->privilege];
 	mode_changed(vcpu);
-	interp->validity = interp->code_epoch << 1 | (vcpu->cpl == 3);
-	interp->attention = true;
+	vcpu->hot.validity = interp->code_epoch << 1 | (vcpu->cpl == 3);
+	vcpu->hot.attention = true;
 }
 
 /*
@@ -81,7 +81,7 @@ static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privile
 
 	*device = false;
 	t += (linear / PAGE) % TRANSLATIONS;
-	if (t->tag == (page | interp->generation))
+	if (t->tag == (page | vcpu->hot.generation))
 		return (uint8_t *)((uintptr_t)linear + t->delta);
 	if (!walk(vcpu, linear, access, &physical, error))
 		return NULL;
@@ -98,7 +98,7 @@ static uint8_t *reach(struct vcpu *vcpu, uint64_t linear, enum privilege privile
 		interp->platform_takes = physical;
 	else if (privilege != PRIVILEGE_ALIGNED && !interp->lockstep && !interp->breakpoints &&
 		 !interp->watching)
-		*t = (struct translation){.tag = page | interp->generation,
+		*t = (struct translation){.tag = page | vcpu->hot.generation,
 					  .delta = (uintptr_t)host - (uintptr_t)page};
 	return host + (linear - page);
 }
@@ -164,19 +164,23 @@ const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, u
 	return bounce;
 }
 
-static void watch_bounce(struct interp *interp)
+static void watch_bounce(struct vcpu *vcpu)
 {
-	interp->code_page = interp->watched_page;
-	interp->watched_page = (uintptr_t)interp->write_bounce / PAGE;
+	struct interp *interp = vcpu->interp;
+
+	interp->code_page = vcpu->hot.watched_page;
+	vcpu->hot.watched_page = (uintptr_t)interp->write_bounce / PAGE;
 }
 
 /* The instruction may read it first. */
-static void *write_for_platform(struct interp *interp, const uint8_t *from, unsigned size)
+static void *write_for_platform(struct vcpu *vcpu, const uint8_t *from, unsigned size)
 {
+	struct interp *interp = vcpu->interp;
+
 	if (size <= 8)
 		put(interp->write_bounce, get(from, size), size);
 	interp->write_bytes = size;
-	watch_bounce(interp);
+	watch_bounce(vcpu);
 	return interp->write_bounce;
 }
 
@@ -197,7 +201,7 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 		uint8_t *to = reach_or_raise(vcpu, i, linear, true);
 
 		if (interp->platform_takes)
-			return write_for_platform(interp, to, size);
+			return write_for_platform(vcpu, to, size);
 		note_write(vcpu, to, size);
 		return to;
 	}
@@ -216,7 +220,7 @@ void *write_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsign
 	interp->write_to[1] = high;
 	interp->write_first = first;
 	interp->write_bytes = size;
-	watch_bounce(interp);
+	watch_bounce(vcpu);
 	return interp->write_bounce;
 }
 
@@ -240,7 +244,7 @@ void write_watched(struct vcpu *vcpu, const void *where)
 
 	if (where != interp->write_bounce)
 		return;
-	interp->watched_page = interp->code_page;
+	vcpu->hot.watched_page = interp->code_page;
 	if (interp->platform_takes) {
 		platform_write(vcpu, interp->platform_takes, where, interp->write_bytes);
 		return;

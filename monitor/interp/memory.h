@@ -32,18 +32,17 @@ void leave_after_write(struct vcpu *vcpu, const struct insn *i, const void *wher
 	})
 
 /* By the page of the last byte: the access of two pages matches neither entry. */
-static inline uint64_t tag_of_access(const struct interp *interp, uint64_t linear, unsigned size)
+static inline uint64_t tag_of_access(const struct vcpu *vcpu, uint64_t linear, unsigned size)
 {
-	return ((linear + size - 1) & ~(uint64_t)(PAGE - 1)) | interp->generation;
+	return ((linear + size - 1) & ~(uint64_t)(PAGE - 1)) | vcpu->hot.generation;
 }
 
 /* Where `size` bytes at `linear` can be read; a copy where they straddle two pages. May raise. */
 static inline const void *read_at(struct vcpu *vcpu, const struct insn *i, uint64_t linear,
 				  unsigned size)
 {
-	const struct interp *interp = vcpu->interp;
-	const struct translation *t = &interp->tlb->read[(linear / PAGE) % TRANSLATIONS];
-	uint64_t tag = tag_of_access(interp, linear, size);
+	const struct translation *t = &vcpu->hot.tlb->read[(linear / PAGE) % TRANSLATIONS];
+	uint64_t tag = tag_of_access(vcpu, linear, size);
 
 	if (__builtin_expect(t->tag == tag, 1))
 		return (const void *)((uintptr_t)linear + t->delta);
@@ -57,9 +56,8 @@ static inline const void *read_at(struct vcpu *vcpu, const struct insn *i, uint6
 static inline void *write_at(struct vcpu *vcpu, const struct insn *i, uint64_t linear,
 			     unsigned size)
 {
-	const struct interp *interp = vcpu->interp;
-	const struct translation *t = &interp->tlb->write[(linear / PAGE) % TRANSLATIONS];
-	uint64_t tag = tag_of_access(interp, linear, size);
+	const struct translation *t = &vcpu->hot.tlb->write[(linear / PAGE) % TRANSLATIONS];
+	uint64_t tag = tag_of_access(vcpu, linear, size);
 
 	if (__builtin_expect(t->tag == tag, 1))
 		return (void *)((uintptr_t)linear + t->delta);
@@ -69,7 +67,7 @@ static inline void *write_at(struct vcpu *vcpu, const struct insn *i, uint64_t l
 /* True if the write at `where` needs write_watched(): code of this block, or two pages. */
 static inline bool is_watched(const struct vcpu *vcpu, const void *where)
 {
-	return (uintptr_t)where / PAGE == vcpu->interp->watched_page;
+	return (uintptr_t)where / PAGE == vcpu->hot.watched_page;
 }
 
 /* Completes a write of an instruction that ends its block. */
@@ -99,7 +97,7 @@ void set_stack_pointer_outside_64(struct vcpu *vcpu, uint64_t rsp);
 
 static inline bool in_64_bit_mode(const struct vcpu *vcpu)
 {
-	return __builtin_expect(vcpu->interp->mode == MODE_64, 1);
+	return __builtin_expect(vcpu->hot.mode == MODE_64, 1);
 }
 
 /* The linear address of `bytes` bytes of the stack at `rsp`. */

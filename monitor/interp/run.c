@@ -18,7 +18,7 @@ _Noreturn void raise_at(struct vcpu *vcpu, uint64_t rip, const struct fault *fau
 
 _Noreturn void raise_fault(struct vcpu *vcpu, const struct insn *i, const struct fault *fault)
 {
-	raise_at(vcpu, insn_rip(i), fault);
+	raise_at(vcpu, i->rip, fault);
 }
 
 _Noreturn void raise_vector(struct vcpu *vcpu, const struct insn *i, unsigned vector)
@@ -34,7 +34,7 @@ _Noreturn void raise_error(struct vcpu *vcpu, const struct insn *i, unsigned vec
 
 _Noreturn void native_step(struct vcpu *vcpu, const struct insn *i)
 {
-	vcpu->rip = insn_rip(i);
+	vcpu->rip = i->rip;
 	vcpu->interp->native = true;
 	__builtin_longjmp(vcpu->interp->escape, 1);
 }
@@ -89,7 +89,7 @@ static void debug_traps(struct vcpu *vcpu)
 	bool branches_only = vcpu->debugctl & DEBUGCTL_BTF;
 	uint64_t causes = interp->hits;
 
-	if (interp->trap && (interp->branched || !branches_only))
+	if (interp->trap && (vcpu->hot.branched || !branches_only))
 		causes |= DR6_BS;
 	interp->trap = false;
 	if (interp->mov_ss || !causes)
@@ -122,7 +122,7 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 {
 	struct interp *interp = vcpu->interp;
 
-	interp->attention = false;
+	vcpu->hot.attention = false;
 	debug_traps(vcpu);
 	*stop = INTERP_SHUTDOWN;
 	if (vcpu->shut_down)
@@ -167,9 +167,9 @@ static void prepare(struct vcpu *vcpu)
 		lockstep_before(vcpu);
 	interp->trap = vcpu->rflags & FLAG_TF;
 	interp->poll |= vcpu->interrupt_shadow;
-	interp->attention = true;
+	vcpu->hot.attention = true;
 	interp->mov_ss = false;
-	interp->branched = false;
+	vcpu->hot.branched = false;
 	interp->refused = false;
 	interp->began = (struct retired){
 		.from = code_linear(interp, vcpu->rip), .rip = vcpu->rip, .from_cpl = vcpu->cpl};
@@ -220,7 +220,7 @@ static unsigned kind_of(const struct vcpu *vcpu, const struct insn *i)
 	case 0xff:
 		return group_5[i->modrm >> 3 & 7];
 	case 0xce: /* INTO */
-		return vcpu->interp->branched ? RETIRED_BRANCH | RETIRED_FAR : 0;
+		return vcpu->hot.branched ? RETIRED_BRANCH | RETIRED_FAR : 0;
 	case 0xf05: /* SYSCALL, SYSRET, SYSENTER, SYSEXIT */
 	case 0xf07:
 	case 0xf34:
@@ -237,7 +237,7 @@ static void report_retired(struct vcpu *vcpu, const struct insn *i)
 	struct retired *retired = &vcpu->interp->began;
 	unsigned kind = kind_of(vcpu, i);
 
-	if (kind && vcpu->interp->branched)
+	if (kind && vcpu->hot.branched)
 		kind |= RETIRED_TAKEN;
 	retired->kind |= RETIRED | kind;
 	retired->length = i->length;
@@ -249,7 +249,7 @@ static void report_retired(struct vcpu *vcpu, const struct insn *i)
 /* Behind a single instruction that did not fault. */
 static void complete(struct vcpu *vcpu, const struct insn *i)
 {
-	bool repeats = vcpu->rip == insn_rip(i) && !vcpu->interp->branched;
+	bool repeats = vcpu->rip == i->rip && !vcpu->hot.branched;
 
 	if (vcpu->observed & OBSERVERS_OF_INSTRUCTIONS && !repeats && !vcpu->interp->refused)
 		report_retired(vcpu, i);
@@ -262,10 +262,9 @@ static void complete_first(struct vcpu *vcpu, const struct insn *i)
 {
 	struct interp *interp = vcpu->interp;
 
-	interp->began = (struct retired){.from = code_linear(interp, insn_rip(i)),
-					 .rip = insn_rip(i),
-					 .from_cpl = vcpu->cpl};
-	interp->branched = false;
+	interp->began = (struct retired){
+		.from = code_linear(interp, i->rip), .rip = i->rip, .from_cpl = vcpu->cpl};
+	vcpu->hot.branched = false;
 	report_retired(vcpu, i);
 }
 
@@ -291,10 +290,10 @@ static enum interp_stop run(struct vcpu *vcpu)
 	enum interp_stop stop;
 
 	for (;;) {
-		if (interp->attention || vcpu->attention)
+		if (vcpu->hot.attention || vcpu->attention)
 			if (between(vcpu, &stop))
 				return stop;
-		if (interp->budget <= 0)
+		if (vcpu->hot.budget < 0)
 			return INTERP_BUDGET;
 		if (!interp->breakpoints || !at_breakpoint(vcpu))
 			run_block(vcpu);
@@ -305,7 +304,7 @@ enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
 {
 	struct interp *interp = vcpu->interp;
 
-	interp->budget = budget;
+	vcpu->hot.budget = (int64_t)budget - 1;
 	interp->one = budget == 1;
 	interp->poll = false;
 	interp->trap = false;
@@ -317,7 +316,7 @@ enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
 		interp->hits = 0;
 		if (interp->native)
 			return INTERP_NATIVE_STEP;
-		interp->budget--;
+		vcpu->hot.budget--;
 		if (interp->lockstep)
 			lockstep_after(vcpu, &interp->fault);
 		deliver_fault(vcpu);
@@ -372,11 +371,13 @@ void interp_init(struct vcpu *vcpu, void *memory)
 	memset(interp, 0, sizeof(*interp));
 	interp->code_mask = ~0ULL;
 	vcpu->interp = interp;
+	vcpu->hot = (struct hot){0};
 	interp->physical_reserved = ~0ULL << (sizes ? cpuid(vcpu, 0x80000008, RAX) & 0xff : 36);
 	interp->cr4_allowed =
 		allowed_cr4(ecx1, leaf7 ? cpuid(vcpu, 7, RBX) : 0, leaf7 ? cpuid(vcpu, 7, RCX) : 0);
 	interp->pages_1g = cpuid(vcpu, 0x80000001, RDX) >> 26 & 1;
 	interp->sse4 = (ecx1 & sse4) == sse4;
+	forget_blocks(interp);
 	xsave_init(vcpu);
 	interp_forget(vcpu);
 }

@@ -328,7 +328,7 @@ void segment_loaded(struct vcpu *vcpu, const struct insn *i, unsigned which)
 	if (which == SS) {
 		vcpu->interrupt_shadow = true;
 		vcpu->interp->mov_ss = true;
-		vcpu->interp->attention = true;
+		vcpu->hot.attention = true;
 	}
 	leave(vcpu, i);
 }

@@ -73,7 +73,7 @@ static inline void iterated(struct vcpu *vcpu, const struct insn *i, uint64_t n,
 
 	set_register(vcpu, RCX * 8, left, address_bytes(i));
 	if (left && more)
-		vcpu->rip = insn_rip(i);
+		vcpu->rip = i->rip;
 }
 
 #endif

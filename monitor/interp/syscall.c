@@ -17,7 +17,7 @@ static void go_flat(struct vcpu *vcpu, const struct insn *i, uint16_t code, uint
 	unsigned from_cpl = vcpu->cpl;
 	uint16_t level = (uint16_t)(cpl << 5);
 	uint16_t mode = long_mode ? SEGMENT_L : SEGMENT_DB;
-	uint64_t from = code_linear(vcpu->interp, insn_rip(i));
+	uint64_t from = code_linear(vcpu->interp, i->rip);
 
 	vcpu->segment[CS] = (struct segment){.selector = (uint16_t)((code & ~3u) | cpl),
 					     .attributes = (uint16_t)(FLAT_CODE | level | mode),
@@ -37,7 +37,7 @@ void syscall_(struct vcpu *vcpu, const struct insn *i)
 
 	if (!(vcpu->efer & EFER_SCE) || !in_64_bit_mode(vcpu))
 		raise_vector(vcpu, i, VECTOR_UD);
-	vcpu->gpr[RCX] = i->next;
+	vcpu->gpr[RCX] = insn_next(i);
 	vcpu->gpr[R11] = vcpu->rflags;
 	vcpu->rflags &= ~(vcpu->sfmask | FLAG_RF);
 	vcpu->rflags |= FLAG_FIXED;

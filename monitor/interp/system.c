@@ -14,7 +14,7 @@ void hlt(struct vcpu *vcpu, const struct insn *i)
 	vcpu->halted = true;
 	if (vcpu->observed)
 		saw_halt(vcpu);
-	vcpu->interp->attention = true;
+	vcpu->hot.attention = true;
 	leave(vcpu, i);
 }
 
@@ -69,7 +69,7 @@ void wrmsr(struct vcpu *vcpu, const struct insn *i)
 	require_cpl0(vcpu, i);
 	if (!guest_write_msr(vcpu, (uint32_t)vcpu->gpr[RCX], value))
 		general_protection(vcpu, i);
-	vcpu->interp->attention = true;
+	vcpu->hot.attention = true;
 	leave(vcpu, i);
 }
 
@@ -192,7 +192,7 @@ void in_port(struct vcpu *vcpu, const struct insn *i)
 
 	check_port(vcpu, i, port, size);
 	set_register(vcpu, RAX * 8, platform_in(vcpu, port, size), size);
-	vcpu->interp->attention = true;
+	vcpu->hot.attention = true;
 	leave(vcpu, i);
 }
 
@@ -204,7 +204,7 @@ void out_port(struct vcpu *vcpu, const struct insn *i)
 	check_port(vcpu, i, port, size);
 	platform_out(vcpu, port, size, (uint32_t)low_bytes(vcpu->gpr[RAX], size));
 	/* It may have made an interrupt deliverable. */
-	vcpu->interp->poll = vcpu->interp->attention = true;
+	vcpu->interp->poll = vcpu->hot.attention = true;
 	leave(vcpu, i);
 }
 
@@ -236,7 +236,7 @@ void outs(struct vcpu *vcpu, const struct insn *i)
 	platform_out(vcpu, port, size,
 		     (uint32_t)get(read_at(vcpu, i, source_address(vcpu, i, size), size), size));
 	advance(vcpu, i, RSI, 1, size);
-	vcpu->interp->poll = vcpu->interp->attention = true;
+	vcpu->interp->poll = vcpu->hot.attention = true;
 	iterated(vcpu, i, 1, true);
 }
 

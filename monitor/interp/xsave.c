@@ -135,7 +135,7 @@ static uint64_t save_components(struct vcpu *vcpu, const struct insn *i, uint64_
 		if (!(features & vcpu->xss_supported & 1ull << n))
 			continue;
 		memset(image + component[n].offset, 0, component[n].bytes);
-		if (platform_save_state(vcpu, n, insn_rip(i), image + component[n].offset))
+		if (platform_save_state(vcpu, n, i->rip, image + component[n].offset))
 			in_use |= 1ull << n;
 	}
 	return in_use;
@@ -159,7 +159,7 @@ void xsaves(struct vcpu *vcpu, const struct insn *i)
 			       interp->component[n].bytes);
 	put(to + XSTATE_BV, in_use, 8);
 	put(to + XCOMP_BV, features | COMPACTED, 8);
-	interp->attention = true;
+	vcpu->hot.attention = true;
 	written(vcpu, to);
 	leave(vcpu, i);
 }
@@ -219,7 +219,7 @@ void xrstors(struct vcpu *vcpu, const struct insn *i)
 			general_protection(vcpu, i);
 	load_live(image, user, i->rex & REX_W);
 	thunk_state_changed(vcpu);
-	interp->attention = true;
+	vcpu->hot.attention = true;
 	leave(vcpu, i);
 }
 

@@ -70,11 +70,17 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 				  .from = from, .to = to, .from_cpl = from_cpl, .to_cpl = to_cpl});
 }
 
-void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
+void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip, unsigned left)
 {
+	vcpu->rip = rip;
 	if (vcpu->observed)
 		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
-	go_on(vcpu, left);
+	go_on(vcpu, rip, left);
+}
+
+void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
+{
+	saw_jump_outside_64(vcpu, from, to, to, left);
 }
 
 void saw_event(struct vcpu *vcpu, const struct branch *event)

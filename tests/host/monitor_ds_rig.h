@@ -32,9 +32,9 @@ static struct {
 	uint64_t area, base;
 } rig;
 
-void go_on(struct vcpu *vcpu, unsigned left)
+void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left)
 {
-	(void)vcpu, (void)left;
+	(void)vcpu, (void)rip, (void)left;
 }
 
 bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical,

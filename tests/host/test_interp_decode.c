@@ -131,7 +131,7 @@ static const char *compare_address(const struct both *b)
 		return NULL;
 	displacement = (uint64_t)m->disp.value;
 	if (m->base == ZYDIS_REGISTER_RIP || m->base == ZYDIS_REGISTER_EIP)
-		displacement += b->ours.next;
+		displacement += insn_next(&b->ours);
 	else if ((m->base == ZYDIS_REGISTER_NONE) != (b->ours.base == NO_REGISTER) ||
 		 (m->base && ZydisRegisterGetId(m->base) * 8 != b->ours.base))
 		return "base";
@@ -151,7 +151,7 @@ static const char *compare_target(const struct both *b)
 	if (!b->theirs.operand_count_visible || o->type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
 	    !o->imm.is_relative)
 		return NULL;
-	target = b->ours.next + o->imm.value.u;
+	target = insn_next(&b->ours) + o->imm.value.u;
 	if (b->mode != MODE_64)
 		target = low_bytes(target, b->ours.size);
 	return target == b->ours.immediate ? NULL : "target";
