@@ -22,6 +22,9 @@ bool pebs_owns_msr(uint32_t index);
 bool pebs_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pebs_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 
+/* Whether an overflow arms counter `n`: whether it takes samples. */
+bool pebs_arms(const struct vcpu *vcpu, unsigned n);
+
 /* Counter `n` overflowed: it is armed, if it takes samples. */
 void pebs_overflow(struct vcpu *vcpu, unsigned n);
 

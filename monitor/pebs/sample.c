@@ -22,18 +22,27 @@ bool pebs_rule_arms(const struct vcpu *vcpu, unsigned n)
 	       (event->kind != EVENT_LATENCY || vcpu->pebs.enable >> 32 & 1u << n);
 }
 
+bool pebs_arms(const struct vcpu *vcpu, unsigned n)
+{
+	return rules_of(vcpu)->arms(vcpu, n);
+}
+
 void pebs_overflow(struct vcpu *vcpu, unsigned n)
 {
-	if (rules_of(vcpu)->arms(vcpu, n))
+	if (pebs_arms(vcpu, n))
 		vcpu->pebs.armed |= (uint16_t)(1u << n);
 }
 
 bool pebs_take(struct vcpu *vcpu, unsigned n, const struct retired *retired)
 {
-	if (!(vcpu->pebs.armed >> n & 1) || !rules_of(vcpu)->sample(vcpu, n, retired))
-		return false;
-	vcpu->pebs.armed &= (uint16_t) ~(1u << n);
-	return true;
+	uint16_t armed = vcpu->pebs.armed & (uint16_t)(1u << n);
+
+	/* First, since the interrupt that follows looks at the counters again. */
+	vcpu->pebs.armed &= (uint16_t)~armed;
+	if (armed && rules_of(vcpu)->sample(vcpu, n, retired))
+		return true;
+	vcpu->pebs.armed |= armed;
+	return false;
 }
 
 bool pebs_rule_room(const struct vcpu *vcpu, const uint64_t field[PEBS_FIELDS], unsigned bytes)

@@ -4,6 +4,7 @@
 
 #include "lib/string.h"
 #include "monitor/ds/ds.h"
+#include "monitor/ds/memory.h"
 #include "monitor/pebs/rules.h"
 #include "monitor/pmu/rules.h"
 #include "monitor/silicon.h"
@@ -119,6 +120,33 @@ static void count(struct vcpu *vcpu, unsigned n, uint64_t events)
 		vcpu->silicon->pmu.overflow(vcpu, n);
 }
 
+/* Whether counter `n` counts what this instruction does. */
+static bool is_of_level(const struct vcpu *vcpu, unsigned n, const struct retired *retired)
+{
+	bool by_target = ds_behaviour_of(vcpu)->counted == DS_COUNTED_BY_TARGET;
+
+	return vcpu->silicon->pmu.privilege(vcpu, n,
+					    by_target ? retired->to_cpl : retired->from_cpl);
+}
+
+/* Cycles are no event of an instruction: an overflow is sampled where the program is, or where it
+   first is at a level that the counter is for. It may have run natively, with other page tables. */
+static void sample_cycles(struct vcpu *vcpu)
+{
+	uint16_t armed = vcpu->pmu.cycles & vcpu->pebs.armed;
+	struct retired here = {.from = vcpu_code_base(vcpu) + vcpu->rip,
+			       .rip = vcpu->rip,
+			       .from_cpl = vcpu->cpl,
+			       .to_cpl = vcpu->cpl,
+			       .kind = RETIRED};
+
+	here.to = here.from;
+	ds_forget(vcpu);
+	for (unsigned n = 0; armed >> n; n++)
+		if (armed & place(n) && is_of_level(vcpu, n, &here))
+			pebs_take(vcpu, n, &here);
+}
+
 void pmu_tick(struct vcpu *vcpu)
 {
 	struct pmu_state *pmu = &vcpu->pmu;
@@ -131,6 +159,8 @@ void pmu_tick(struct vcpu *vcpu)
 		if (pmu->cycles & place(n) &&
 		    (!(pmu->filtered & place(n)) || vcpu->silicon->pmu.privilege(vcpu, n, cpl)))
 			count(vcpu, n, cycles);
+	if (pmu->cycles & vcpu->pebs.armed)
+		sample_cycles(vcpu);
 }
 
 uint64_t pmu_deadline(const struct vcpu *vcpu)
@@ -139,7 +169,8 @@ uint64_t pmu_deadline(const struct vcpu *vcpu)
 	uint64_t least = 0, left;
 
 	for (unsigned n = 0; pmu->cycles >> n && !pmu->waits; n++) {
-		if (!(pmu->cycles & ~pmu->filtered & place(n)) || !interrupts(vcpu, n))
+		if (!(pmu->cycles & ~pmu->filtered & place(n)) ||
+		    !(interrupts(vcpu, n) || pebs_arms(vcpu, n)))
 			continue;
 		left = pmu_counter_mask(vcpu) - pmu->value[n] + 1;
 		if (!least || left < least)
@@ -182,14 +213,11 @@ static unsigned by_condition(struct vcpu *vcpu, unsigned n, unsigned occurs)
 
 static void count_instruction(struct vcpu *vcpu, unsigned n, const struct retired *retired)
 {
-	const struct pmu_rules *rules = &vcpu->silicon->pmu;
-	bool by_target = ds_behaviour_of(vcpu)->counted == DS_COUNTED_BY_TARGET;
-
 	unsigned events;
 
-	if (!rules->privilege(vcpu, n, by_target ? retired->to_cpl : retired->from_cpl))
+	if (!is_of_level(vcpu, n, retired))
 		return;
-	events = by_condition(vcpu, n, rules->occurs(vcpu, n, retired));
+	events = by_condition(vcpu, n, vcpu->silicon->pmu.occurs(vcpu, n, retired));
 	if (events && !pebs_take(vcpu, n, retired))
 		count(vcpu, n, events);
 }

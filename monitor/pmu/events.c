@@ -40,11 +40,13 @@ const struct pmu_event pmu_events_core[] = {
 	{.code = 0},
 };
 
-/* SDM Vol 3, tables 19-13 and 18-22. */
+/* SDM Vol 3, tables 19-13 and 18-22; instructions without unit mask, as which Linux samples cycles
+   (CMASK 16, inverted): Linux 6.1, ds.c. */
 const struct pmu_event pmu_events_nehalem[] = {
 	{.code = CODE(0x0b, 0x01), .has = RETIRED_LOAD, .precise = 0xf},
 	{.code = CODE(0x0b, 0x02), .has = RETIRED_STORE, .precise = 0xf},
 	{.code = CODE(0x0b, 0x10), .has = RETIRED_LOAD, .precise = 0xf, .kind = EVENT_LATENCY},
+	{.code = CODE(0xc0, 0x00), .has = RETIRED, .precise = 0xf},
 	{.code = CODE(0xc0, 0x01), .has = RETIRED, .precise = 0xf},
 	{.code = CODE(0xc4, 0x01), .has = CONDITIONAL, .precise = 0xf},
 	{.code = CODE(0xc4, 0x02), .has = RETIRED_CALL, .precise = 0xf},
@@ -53,7 +55,8 @@ const struct pmu_event pmu_events_nehalem[] = {
 	{.code = 0},
 };
 
-/* SDM Vol 3, tables 19-4 to 19-7: MEM_UOPS_RETIRED or MEM_INST_RETIRED, BR_INST_RETIRED. */
+/* SDM Vol 3, tables 19-4 to 19-7: MEM_UOPS_RETIRED or MEM_INST_RETIRED, BR_INST_RETIRED; and
+   UOPS_RETIRED.ALL, one of each instruction, as which Linux samples cycles of haswell. */
 #define MEMORY_OF_HASWELL                                                                          \
 	{.code = CODE(0xcd, 0x01), .has = RETIRED_LOAD, .precise = 0xf, .kind = EVENT_LATENCY},    \
 		{.code = CODE(0xd0, 0x81), .has = RETIRED_LOAD, .precise = 0xf},                   \
@@ -64,6 +67,7 @@ const struct pmu_event pmu_events_nehalem[] = {
 const struct pmu_event pmu_events_haswell[] = {
 	MEMORY_OF_HASWELL,
 	{.code = CODE(0xc0, 0x01), .has = RETIRED, .precise = 2},
+	{.code = CODE(0xc2, 0x01), .has = RETIRED, .precise = 0xf},
 	{.code = CODE(0xc4, 0x01), .has = CONDITIONAL, .precise = 0xf},
 	{.code = CODE(0xc4, 0x02), .has = RETIRED_CALL, .precise = 0xf},
 	{.code = CODE(0xc4, 0x04), .has = ANY_BRANCH, .precise = 0xf},

@@ -64,7 +64,8 @@ static void inject_nmi(struct guest *guest)
 	struct vcpu *vcpu = &guest->vcpu;
 
 	deadline_set(guest);
-	vcpu->nmi_pending |= deadline_take_nmi(guest);
+	if (deadline_take_nmi(guest))
+		vcpu->nmi_pending = true;
 	startup_obey(guest);
 	if (!vcpu->nmi_pending || vcpu->nmi_blocked)
 		return;

@@ -28,7 +28,8 @@ void deliver_pending(struct vcpu *vcpu)
 
 	/* In this order: an NMI in between is looked at once more than necessary, not missed. */
 	vcpu->attention = false;
-	vcpu->nmi_pending |= deadline_take_nmi(guest_of(vcpu));
+	if (deadline_take_nmi(guest_of(vcpu)))
+		vcpu->nmi_pending = true;
 	startup_obey(guest_of(vcpu));
 	if (vcpu->interrupt_shadow)
 		return;
@@ -111,7 +112,8 @@ static bool begun(struct guest *guest)
 	struct vcpu *vcpu = &guest->vcpu;
 
 	if (!enter(guest, ENTER_STEP)) {
-		vcpu->nmi_pending |= deadline_take_nmi(guest);
+		if (deadline_take_nmi(guest))
+			vcpu->nmi_pending = true;
 		startup_obey(guest);
 		return false;
 	}

@@ -5,7 +5,7 @@
 #include "monitor/pmu/rules.h"
 #include "tests/host/monitor_ds_rig.h"
 
-enum { NEHALEM = 0, NETBURST = 1, MERON = 2, SKYLAKE = 5, ICELAKE = 8 };
+enum { NEHALEM = 0, NETBURST = 1, MERON = 2, SKYLAKE = 5, HASWELL = 6, ICELAKE = 8 };
 
 static void of_profile(unsigned profile)
 {
@@ -319,6 +319,88 @@ static void cycles_pass_but_not_in_hlt(void **state)
 	assert_true(get(0x30a) > before);
 }
 
+/* Fixed counter 1 takes samples of the cycles at these levels, one each 20,000 at first. */
+static void sample_cycles_of(uint64_t levels)
+{
+	enum { PEBS_FIELD = 4, RESET_OF_FIXED_1 = 17 };
+	const uint64_t fields[] = {rig.base, rig.base, rig.base + 320, rig.base + 320};
+
+	of_profile(ICELAKE);
+	rig.vcpu.cpl = 3;
+	rig.vcpu.rip = 0x1230;
+	assert_true(ds_write_msr(&rig.vcpu, RIG_DS_AREA, rig.area));
+	for (unsigned i = 0; i < 4; i++)
+		rig_put(rig.area + 8 * (PEBS_FIELD + i), fields[i]);
+	rig_put(rig.area + 8 * RESET_OF_FIXED_1, (1ull << 48) - (1ull << 40));
+	put(0x30a, (1ull << 48) - 20000);
+	put(0x38d, levels << 4);
+	assert_true(pebs_write_msr(&rig.vcpu, 0x3f1, 1ull << 33));
+	put(0x38f, 1ull << 33);
+}
+
+static void pass_20000_cycles(void)
+{
+	uint64_t start = __builtin_ia32_rdtsc();
+
+	while (__builtin_ia32_rdtsc() - start < 40000)
+		;
+	pmu_tick(&rig.vcpu);
+}
+
+/* PEBS of any event is from format 4 on: Linux 6.1, perf_event.h. */
+static void cycles_are_sampled_where_the_program_is(void **state)
+{
+	sample_cycles_of(3);
+	assert_false(rig.vcpu.observed);
+	assert_in_range(pmu_deadline(&rig.vcpu) - rig.vcpu.pmu.clock, 1, 20000);
+	pass_20000_cycles();
+	assert_int_equal(rig_field(5), rig.base + 32);
+	assert_int_equal(rig_get(rig.base + 8), 0x1230);
+	assert_int_equal(rig_get(rig.base + 16), 1ull << 33);
+	assert_true(get(0x30a) >> 40 == 0xff); /* it has begun again */
+	assert_int_equal(get(0x38e), 0);
+	assert_false(rig.vcpu.observed);
+	pmu_tick(&rig.vcpu);
+	assert_int_equal(rig_field(5), rig.base + 32);
+	put(0x30a, (1ull << 48) - 20000);
+	rig.absent[1] = true; /* a native guest changes its tables unseen */
+	pass_20000_cycles();
+	assert_int_equal(rig_field(5), rig.base + 32);
+}
+
+/* The overflow of ring 3's cycles is found in ring 0. */
+static void cycles_of_one_level_are_sampled_there(void **state)
+{
+	sample_cycles_of(2);
+	rig.vcpu.cpl = 0;
+	pass_20000_cycles();
+	assert_int_equal(rig_field(5), rig.base);
+	assert_int_equal(get(0x38e), 1ull << 33);
+	rig.vcpu.cpl = 3;
+	rig.vcpu.rip = 0x5678;
+	retire(0, 0x5670, 0x5678, 3);
+	assert_int_equal(rig_field(5), rig.base + 32);
+	assert_int_equal(rig_get(rig.base + 8), 0x5678);
+}
+
+static bool arms(unsigned profile, uint64_t select)
+{
+	of_profile(profile);
+	put(0x186, select);
+	put(0x38f, 1);
+	assert_true(pebs_write_msr(&rig.vcpu, 0x3f1, 1));
+	return pebs_arms(&rig.vcpu, 0);
+}
+
+/* Linux 6.1, ds.c, samples inverted instructions or micro-operations as cycles. */
+static void cycles_are_sampled_as_instructions(void **state)
+{
+	assert_true(arms(MERON, 0x10c300c0) && arms(NEHALEM, 0x10c300c0));
+	assert_true(arms(HASWELL, 0x10c301c2));
+	assert_false(arms(SKYLAKE, 0x10c300c0) || arms(NEHALEM, 0x43003c));
+	assert_true(arms(ICELAKE, 0x43003c));
+}
+
 static void init_leaves_counters_alone(void **state)
 {
 	of_profile(NEHALEM);
@@ -402,6 +484,9 @@ int main(void)
 		cmocka_unit_test(freezing_follows_the_version),
 		cmocka_unit_test(predictor_knows_the_last_way),
 		cmocka_unit_test(cycles_pass_but_not_in_hlt),
+		cmocka_unit_test(cycles_are_sampled_where_the_program_is),
+		cmocka_unit_test(cycles_of_one_level_are_sampled_there),
+		cmocka_unit_test(cycles_are_sampled_as_instructions),
 		cmocka_unit_test(init_leaves_counters_alone),
 		cmocka_unit_test(lbr_holds_the_newest),
 		cmocka_unit_test(lbr_selects),

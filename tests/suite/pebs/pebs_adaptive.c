@@ -140,3 +140,45 @@ TEST(pebs_fixed_counter, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 	EXPECT(((rdmsr(IA32_FIXED_CTR0) + 50) & mask) <= 51);
 	pebs_close(&pebs);
 }
+
+/* Until there is a record, or 2^33 cycles have passed; the addresses of the loop, with the WRMSR
+ * that starts it. */
+__asm__(".pushsection .text\n"
+	"pebs_await: movl $0x38f, %ecx\n\tmovl $2, %edx\n\txorl %eax, %eax\n"
+	"pebs_await_from: wrmsr\n\trdtsc\n\tleal 2(%edx), %r8d\n"
+	"1: rdtsc\n\tcmpl %r8d, %edx\n\tje pebs_await_to\n\tcmpq %rsi, (%rdi)\n\tje 1b\n"
+	"pebs_await_to: xorl %edx, %edx\n\txorl %eax, %eax\n\twrmsr\n\tret\n"
+	".popsection");
+void pebs_await(const uint64_t *index, uint64_t base); /* runs fixed counter 1 */
+extern const uint8_t pebs_await_from[], pebs_await_to[];
+
+static void sample_cycles(struct pebs *pebs, uint64_t levels)
+{
+	uint64_t ip;
+
+	pebs_reset(pebs);
+	pebs_set_threshold(pebs, 1);
+	wrmsr(IA32_FIXED_CTR_CTRL, (levels | 1ull << 32) << FIXED_BITS);
+	wrmsr(IA32_FIXED_CTR0 + 1, -20000 & ((1ull << pmu_caps()->fixed_width) - 1));
+	wrmsr(IA32_PEBS_ENABLE, 2ull << PMU_FIXED);
+	pebs_await((const uint64_t *)((uint8_t *)pebs->rig.area + 0x28), pebs->base);
+	wrmsr(IA32_FIXED_CTR_CTRL, 0);
+	REQUIRE_EQ(pebs_count(pebs), 1);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS), GLOBAL_STATUS_OVF_BUF);
+	EXPECT_EQ(pebs_sample(pebs, 0).status, 2ull << PMU_FIXED);
+	ip = pebs_sample(pebs, 0).event_ip;
+	EXPECT(ip >= (uint64_t)pebs_await_from && ip < (uint64_t)pebs_await_to);
+}
+
+TEST(pebs_of_cycles, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
+     .claim =
+	     "with PEBS_BASELINE a counter of cycles takes samples where the program is at its overflow",
+     .source = "Linux 6.1, perf_event.h")
+{
+	struct pebs pebs;
+
+	open(&pebs, 8);
+	sample_cycles(&pebs, FIXED_OS);
+	sample_cycles(&pebs, FIXED_OS | FIXED_USR);
+	pebs_close(&pebs);
+}
