@@ -16,6 +16,8 @@
 #define PAGE_WRITABLE (1ull << 1)
 #define PAGE_USER     (1ull << 2)
 #define PAGE_UNCACHED (1ull << 3 | 1ull << 4) /* PWT, PCD */
+#define PAGE_ACCESSED (1ull << 5)
+#define PAGE_DIRTY    (1ull << 6)
 #define PAGE_LARGE    (1ull << 7)
 #define PAGE_NX	      (1ull << 63)
 

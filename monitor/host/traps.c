@@ -48,6 +48,7 @@ struct taken {
 
 static struct gate idt[256];
 static volatile bool stopping;
+static uint64_t left_start, left_end, left_target;
 
 static volatile struct taken *taken(void)
 {
@@ -98,6 +99,8 @@ static void take_nmi(struct trap_frame *frame)
 		*taken()->announced = true;
 	if (frame->rip >= (uint64_t)halt_window && frame->rip < (uint64_t)halt_window_end)
 		frame->rip = (uint64_t)halt_window_end;
+	if (frame->rip >= left_start && frame->rip < left_end)
+		frame->rip = left_target;
 }
 
 static void take_external(struct trap_frame *frame)
@@ -186,9 +189,16 @@ void nmi_announce(volatile bool *flag)
 	taken()->announced = flag;
 }
 
-bool nmi_noted(void)
+void nmi_leaves(const char *start, const char *end, const char *target)
 {
-	return taken()->nmi;
+	left_start = (uint64_t)start;
+	left_end = (uint64_t)end;
+	left_target = (uint64_t)target;
+}
+
+const volatile bool *nmi_flag(void)
+{
+	return &taken()->nmi;
 }
 
 bool nmi_take(void)

@@ -36,8 +36,11 @@ int wait_for_interrupt(bool interruptible);
 /* From now on every NMI also sets `*flag`. */
 void nmi_announce(volatile bool *flag);
 
-/* Whether an NMI came since the last nmi_take(). */
-bool nmi_noted(void);
+/* From now on an NMI that finds a processor in [`start`, `end`) continues at `target`. Once. */
+void nmi_leaves(const char *start, const char *end, const char *target);
+
+/* Of this processor: whether an NMI came since the last nmi_take(). */
+const volatile bool *nmi_flag(void);
 bool nmi_take(void);
 
 #endif

@@ -9,7 +9,8 @@
 
 enum { ASID = 1, SEGMENT_DPL_SHIFT = 5 };
 
-void vmrun(uint64_t gpr[16], uint64_t vmcb_physical);
+bool vmrun(uint64_t gpr[16], uint64_t vmcb_physical, const volatile bool *nmi);
+extern const char vmrun_window[], vmrun_window_end[], vmrun_abandoned[];
 
 static struct vmcb_segment to_vmcb(const struct segment *from)
 {
@@ -157,10 +158,25 @@ static void follow_cr4(uint64_t guest_cr4)
 	change_cr4(CR4_PSE | CR4_PGE | CR4_SMEP | CR4_SMAP, guest_cr4);
 }
 
+void enter_init(void)
+{
+	nmi_leaves(vmrun_window, vmrun_window_end, vmrun_abandoned);
+}
+
+/*
+ * GIF is 1 from here up to the next exit, VMRUN included: QEMU 7.2 may lose any change of it, or of
+ * nested paging, on the first processor, while another executes FXRSTOR (docs/tricks.md). A guest
+ * that runs with GIF = 0 is never interrupted again; of several changes to 1 one is enough.
+ */
+static void set_global_interrupts(void)
+{
+	for (unsigned i = 0; i < 3; i++)
+		__asm__ volatile("stgi" : : : "memory");
+}
+
 bool enter(struct guest *guest, enum entry entry)
 {
 	struct vmcb *vmcb = guest->vmcb;
-	bool entered;
 
 	store(guest, vmcb);
 	choose_intercepts(guest, entry);
@@ -172,16 +188,12 @@ bool enter(struct guest *guest, enum entry entry)
 	vmcb->event_injection = guest->injection;
 	vmcb->clean = 0;
 
-	/* With GIF = 0 no NMI can come between the question and VMRUN; later it exits. */
-	__asm__ volatile("clgi" : : : "memory");
-	entered = !nmi_noted() && !guest->init_requested;
 	/* VMRUN loads CR2, but not in Bochs 2.7. */
 	__asm__ volatile("mov %0, %%cr2" : : "r"(guest->vcpu.cr2));
-	if (entered)
-		vmrun(guest->vcpu.gpr, direct_physical(vmcb));
-	__asm__ volatile("stgi" : : : "memory");
-	if (!entered)
+	/* A request comes before its NMI. */
+	if (guest->init_requested || !vmrun(guest->vcpu.gpr, direct_physical(vmcb), nmi_flag()))
 		return false;
+	set_global_interrupts();
 	guest->injection = 0;
 	if (entry == ENTER_STEP)
 		write_cr8(vmcb->interrupt_control & INTERRUPT_V_TPR & 0xf);

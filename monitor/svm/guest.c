@@ -131,6 +131,7 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	startup_init(wake_page);
 	lapic_watch();
 	nested_init(info);
+	enter_init();
 	processors_init(residence->root, silicon);
 	guest = processor_create();
 	reset_to_kernel(&guest->vcpu, kernel);

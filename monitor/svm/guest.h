@@ -76,6 +76,9 @@ enum entry {
 };
 bool enter(struct guest *guest, enum entry entry);
 
+/* Once, before the first enter(). */
+void enter_init(void);
+
 /* run_traced.c: executes one instruction of the guest natively, or raises what it raises. False if
    it still has to be executed. */
 enum step_flags {

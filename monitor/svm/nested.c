@@ -7,12 +7,26 @@
 #include "monitor/host/paging.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/lapic.h"
+#include "monitor/svm/vmcb.h"
 
 #define NESTED_FLAGS (PAGE_WRITABLE | PAGE_USER)
 enum { MOST_HIDDEN = 2 };
 
-/* The page that the guest finds in place of each page of the monitor. */
-static uint8_t nobody[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+/*
+ * The page that the guest finds in place of each page of the monitor. QEMU 7.2 may leave nested
+ * paging on at an exit of its first processor (docs/tricks.md). Each of the monitor's page tables
+ * is this page then, and leads from vmrun_window_end to `refused_code`, whose VMRUN is refused:
+ * that exit ends nested paging. QEMU walks tables in writable pages alone, so that the guest may
+ * spoil this one.
+ */
+static uint64_t nobody[PAGE_SIZE / sizeof(uint64_t)] __attribute__((aligned(PAGE_SIZE)));
+static uint8_t refused_code[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+static struct vmcb refused __attribute__((aligned(PAGE_SIZE)));
+/* MOV RAX, the VMCB; VMRUN; JMP to the MOV. vmrun.asm has as many bytes of NOP there, with which
+   the refused VMRUN's exit goes on. */
+static const uint8_t refusal[15] = {0x48, 0xb8, [10] = 0x0f, 0x01, 0xd8, 0xeb, 0xf1};
+enum { REFUSAL_VMCB = 2 };
+extern const char vmrun_window_end[];
 static struct range hidden[MOST_HIDDEN];
 static unsigned hidden_count;
 /* The page in place of a local APIC that does not answer: SDM Vol 3, 10.4.3 and 10.12.2. */
@@ -38,11 +52,31 @@ static bool is_hidden(uint64_t physical)
 	return hides_in((struct range){physical, physical + 1});
 }
 
+static uint64_t stand_in(uint64_t hidden_page)
+{
+	if (hidden_page == page_down(image_physical(vmrun_window_end)))
+		return image_physical(refused_code);
+	return image_physical(nobody);
+}
+
+static void prepare_refusal(void)
+{
+	const uint64_t flags = PAGE_PRESENT | PAGE_WRITABLE | PAGE_ACCESSED | PAGE_DIRTY;
+	uint64_t at = (uint64_t)vmrun_window_end, vmcb = image_physical(&refused);
+	uint8_t *code = &refused_code[at % PAGE_SIZE];
+
+	for (unsigned i = 0; i < PAGE_SIZE / sizeof(uint64_t); i++)
+		nobody[i] = image_physical(nobody) | flags;
+	nobody[at / PAGE_SIZE % 512] = page_down(image_physical(vmrun_window_end)) | flags;
+	memcpy(code, refusal, sizeof(refusal));
+	memcpy(code + REFUSAL_VMCB, &vmcb, sizeof(vmcb));
+}
+
 static void map_by_pages(uint64_t large_page)
 {
 	for (uint64_t at = large_page; at < large_page + LARGE_PAGE_SIZE; at += PAGE_SIZE) {
 		bool watched = lapic_is_watched(at);
-		uint64_t to = is_hidden(at) ? image_physical(nobody) : at;
+		uint64_t to = is_hidden(at) ? stand_in(at) : at;
 
 		map_page(root, at, to, watched ? PAGE_USER : NESTED_FLAGS);
 		map_page(root_without_lapic, at, watched ? image_physical(silence) : to,
@@ -81,6 +115,7 @@ void nested_init(const struct boot_info *info)
 	uint64_t end = memory_end(info);
 
 	map = info;
+	prepare_refusal();
 	memset(silence, 0xff, sizeof(silence));
 	root = page_allocate();
 	root_without_lapic = page_allocate();
@@ -99,7 +134,7 @@ uint8_t *nested_page(uint64_t physical)
 {
 	physical = page_down(physical);
 	if (is_hidden(physical))
-		return nobody;
+		return direct(stand_in(physical));
 	if (lapic_is_watched(physical) && !lapic_answers())
 		return silence;
 	if (!lockstep_allows(physical) && !lapic_is_watched(physical))

@@ -16,19 +16,37 @@ section .text
 %endrep
 %endmacro
 
-; void vmrun(uint64_t gpr[16], uint64_t vmcb_physical): with GIF = 0. RAX and RSP of the guest
-; travel in the VMCB; FS, GS, LDTR, TR and the system call MSRs by VMLOAD and VMSAVE, and stay
-; behind: the monitor uses none of them.
-global vmrun
+; bool vmrun(uint64_t gpr[16], uint64_t vmcb_physical, const volatile bool *nmi): with GIF = 1; false
+; where *nmi was set before the guest ran. RAX and RSP of the guest travel in the VMCB; FS, GS, LDTR, TR
+; and the system call MSRs by VMLOAD and VMSAVE, and stay behind: the monitor uses none of them.
+; An NMI that finds the processor from vmrun_window to vmrun_window_end continues at vmrun_abandoned.
+global vmrun, vmrun_window, vmrun_window_end, vmrun_abandoned
 vmrun:
 	push rdi
+	push rsi
+	push rdx
 	mov rax, rsi
 	vmload
 	exchange_registers
 	mov rdi, [rdi + 7 * 8]
+	mov rax, [rsp]
+align 64                                ; up to vmrun_ended it is in one page
+vmrun_window:
+	cmp byte [rax], 0
+	mov rax, [rsp + 8]
+	jne short vmrun_abandoned
 	vmrun
+vmrun_window_end:
+	times 15 nop                    ; refusal[] of nested.c
+	mov rax, [rsp + 8]
 	vmsave
-	xchg rdi, [rsp]
+	mov eax, 1
+	jmp short vmrun_ended
+vmrun_abandoned:
+	xor eax, eax
+vmrun_ended:
+	xchg rdi, [rsp + 16]
 	exchange_registers
+	add rsp, 16
 	pop qword [rdi + 7 * 8]
 	ret

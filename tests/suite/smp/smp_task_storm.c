@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
+#include "kernel/time.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/test.h"
 
@@ -97,4 +98,63 @@ TEST(smp_task_storm, .group = "S", .ids = "",
 	EXPECT(atomic_load(&moves) > 0);
 	EXPECT_EQ(atomic_load(&misplaced), 0);
 	test_note("%lu rounds on %u CPUs", all, cpu_count());
+}
+
+static atomic_ulong loads;
+static atomic_bool enough;
+
+/* The environment that is there already: no task loses its own. */
+static void load_environment(void *argument)
+{
+	uint8_t environment[28];
+
+	(void)argument;
+	while (!atomic_load(&enough)) {
+		uint64_t flags = interrupts_save();
+
+		__asm__ volatile("fnstenv %0" : "=m"(environment));
+		for (unsigned i = 0; i < 1000; i++)
+			__asm__ volatile("fldenv %0" : : "m"(environment));
+		interrupts_restore(flags);
+		atomic_fetch_add(&loads, 1000);
+	}
+}
+
+static void execute_cpuid(unsigned times)
+{
+	for (unsigned i = 0; i < times; i++) {
+		unsigned leaf = 0, subleaf = 0;
+
+		__asm__ volatile("cpuid" : "+a"(leaf), "+c"(subleaf) : : "rbx", "rdx");
+	}
+}
+
+TEST(smp_fpu_storm, .group = "S", .ids = "", .needs = NEED_SMP,
+     .claim =
+	     "while other CPUs load the x87 environment without pause, the first one executes CPUID "
+	     "and takes the interrupts of its timer",
+     .source = "docs/tricks.md")
+{
+	struct task *tasks[MAX_CPUS] = {0};
+	uint64_t start = time_now();
+
+	task_set_affinity(current_task(), 1);
+	for (unsigned i = 1; i < cpu_count(); i++) {
+		tasks[i] = task_create("load_environment", load_environment, NULL);
+		REQUIRE(tasks[i] != NULL);
+		task_set_affinity(tasks[i], 1ul << i);
+	}
+	while (!atomic_load(&loads))
+		task_sleep(500);
+	for (uint64_t round = 0; round < test_scaled(20); round++) {
+		execute_cpuid(100);
+		task_sleep(200);
+	}
+	atomic_store(&enough, true);
+	for (unsigned i = 1; i < cpu_count(); i++) {
+		task_join(tasks[i]);
+		EXPECT(tasks[i]->ended);
+		task_put(tasks[i]);
+	}
+	test_note("%lu loads in %lu us", (unsigned long)atomic_load(&loads), time_now() - start);
 }
