@@ -146,7 +146,7 @@ TEST(pebs_fixed_counter, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 __asm__(".pushsection .text\n"
 	"pebs_await: movl $0x38f, %ecx\n\tmovl $2, %edx\n\txorl %eax, %eax\n"
 	"pebs_await_from: wrmsr\n\trdtsc\n\tleal 2(%edx), %r8d\n"
-	"1: rdtsc\n\tcmpl %r8d, %edx\n\tje pebs_await_to\n\tcmpq %rsi, (%rdi)\n\tje 1b\n"
+	"1: rdtsc\n\tcmpl %r8d, %edx\n\tjz pebs_await_to\n\tcmpq %rsi, (%rdi)\n\tjz 1b\n"
 	"pebs_await_to: xorl %edx, %edx\n\txorl %eax, %eax\n\twrmsr\n\tret\n"
 	".popsection");
 void pebs_await(const uint64_t *index, uint64_t base); /* runs fixed counter 1 */
