@@ -159,7 +159,9 @@ void pmu_tick(struct vcpu *vcpu)
 		if (pmu->cycles & place(n) &&
 		    (!(pmu->filtered & place(n)) || vcpu->silicon->pmu.privilege(vcpu, n, cpl)))
 			count(vcpu, n, cycles);
-	if (pmu->cycles & vcpu->pebs.armed)
+	/* With an LBR stack the guest is interpreted: the samples of one period would take longer
+	   than the next one lasts, and the guest would do nothing else. */
+	if (pmu->cycles & vcpu->pebs.armed && !pmu_lbr_runs(vcpu))
 		sample_cycles(vcpu);
 }
 

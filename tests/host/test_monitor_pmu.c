@@ -340,9 +340,7 @@ static void sample_cycles_of(uint64_t levels)
 
 static void pass_20000_cycles(void)
 {
-	uint64_t start = __builtin_ia32_rdtsc();
-
-	while (__builtin_ia32_rdtsc() - start < 40000)
+	for (uint64_t start = __builtin_ia32_rdtsc(); __builtin_ia32_rdtsc() - start < 40000;)
 		;
 	pmu_tick(&rig.vcpu);
 }
@@ -353,6 +351,10 @@ static void cycles_are_sampled_where_the_program_is(void **state)
 	sample_cycles_of(3);
 	assert_false(rig.vcpu.observed);
 	assert_in_range(pmu_deadline(&rig.vcpu) - rig.vcpu.pmu.clock, 1, 20000);
+	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 1)); /* not beside an LBR stack */
+	pass_20000_cycles();
+	assert_int_equal(rig_field(5), rig.base);
+	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 0));
 	pass_20000_cycles();
 	assert_int_equal(rig_field(5), rig.base + 32);
 	assert_int_equal(rig_get(rig.base + 8), 0x1230);
