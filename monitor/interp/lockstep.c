@@ -335,7 +335,7 @@ static _Noreturn void stop(struct lockstep *l)
 	platform_stop(line);
 }
 
-/* What is the guest's, that is: the interpreter's own goes on. */
+/* Sets the guest's part of the state; the interpreter's own part stays. */
 static void set_state(struct vcpu *vcpu, const struct vcpu *state)
 {
 	const struct hot hot = vcpu->hot;

@@ -16,8 +16,8 @@
 
 struct pmu_event;
 
-/* The predictor: where a branch led when it last retired, as far as there is room. What ring 0
-   does, which may run natively, changes nothing for the others. */
+/* The predictor: where a branch led when it last retired, as far as there is room. Ring 0,
+   which may run natively, changes nothing for the other levels. */
 #define PMU_PREDICTOR 61
 struct pmu_prediction {
 	uint64_t from, to;

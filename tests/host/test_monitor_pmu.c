@@ -184,7 +184,7 @@ static void levels_are_those_that_count(void **state)
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 }
 
-/* What replaces a rule of the counters or of PEBS may look at every instruction. */
+/* A replacement of a rule of the counters or of PEBS may look at every instruction. */
 static void replaced_rules_see_every_level(void **state)
 {
 	assert_int_equal(levels_with(0x4100c0, 0, 0), 0xe);
