@@ -172,7 +172,7 @@ uint64_t pmu_deadline(const struct vcpu *vcpu)
 
 	for (unsigned n = 0; pmu->cycles >> n && !pmu->waits; n++) {
 		if (!(pmu->cycles & ~pmu->filtered & place(n)) ||
-		    !(interrupts(vcpu, n) || pebs_arms(vcpu, n)))
+		    !(interrupts(vcpu, n) || (pebs_arms(vcpu, n) && !pmu_lbr_runs(vcpu))))
 			continue;
 		left = pmu_counter_mask(vcpu) - pmu->value[n] + 1;
 		if (!least || left < least)

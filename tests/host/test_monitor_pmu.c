@@ -352,6 +352,7 @@ static void cycles_are_sampled_where_the_program_is(void **state)
 	assert_false(rig.vcpu.observed);
 	assert_in_range(pmu_deadline(&rig.vcpu) - rig.vcpu.pmu.clock, 1, 20000);
 	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 1)); /* not beside an LBR stack */
+	assert_int_equal(pmu_deadline(&rig.vcpu), 0);
 	pass_20000_cycles();
 	assert_int_equal(rig_field(5), rig.base);
 	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 0));
