@@ -20,33 +20,47 @@ enum { CAPABILITIES = 0, CONFIGURATION = 2, COUNTER = 0x1e, COMPARATORS = 0x20 }
 #define INTERRUPT_ENABLE      (1ull << 2)
 #define COUNTER_64	      (1ull << 13) /* of the capabilities */
 #define COMPARATOR_64	      (1ull << 5)
-#define MODE_32		      (1ull << 8)
 #define MESSAGE_ENABLE	      (1ull << 14)
 #define MESSAGE_CAPABLE	      (1ull << 15)
 #define MESSAGE_NMI	      (4ull << 8)
 #define DESTINATION_SHIFT     12
 #define ADDRESS_SHIFT	      32
 
-/* Ticks. What is past would come a whole round later; so short before an NMI nobody changes the
-   comparator; the processor of an NMI that is not taken for so long has been reset; an NMI that was
-   overtaken has arrived by then, if it was sent. */
-enum { NEVER_SOONER = 100, SOON = 1000, LOST = 100000000, OVERTAKEN = 10000000 };
+/* Ticks. What is past would come a whole round later; an NMI that is not taken is sent again. */
+enum { NEVER_SOONER = 100, AGAIN = 10000000 };
 
+/*
+ * Whose an NMI is follows from what was sent, never from how late it is: QEMU's main loop, which
+ * sends it, and the thread of the processor that it is for may wait for seconds on a busy host.
+ *
+ * The comparator sends one NMI each time that it is armed, to `armed`, once the counter has passed
+ * it; it sends nothing after it was disarmed. Disarmed before the counter passed it has sent
+ * nothing. After that it has or has not, and only `armed` itself can tell: what was sent to it by
+ * then, it has noted by then. So another processor that finds the counter past the comparator
+ * leaves it alone, or has it send a second NMI to the same processor; `armed` takes both for one.
+ *
+ * An NMI of the guest that the processor notes together with one of these is lost: one that arrives
+ * while the comparator has been passed is taken for the comparator's, unless both were noted one
+ * after the other. Nothing tells them apart, and two NMIs that wait are one to the processor too.
+ */
 static struct lock lock;
 static volatile uint64_t *hpet; /* NULL: not looked for, or not there */
 static bool looked;
 static unsigned comparator;
 static uint64_t cycles_a_tick_16; /* TSC over HPET, times 65536 */
 static struct guest *armed;	  /* the comparator's NMI is for this processor; NULL: none */
-static uint64_t armed_until;	  /* HPET ticks */
-static struct guest *overtaken;	  /* its NMI left while another was being armed, or did not */
-static uint64_t overtaken_until;
-static uint64_t ticks_most; /* of counter and comparator */
-static uint64_t mode;
+static uint64_t armed_from;	  /* the counter then */
+static uint64_t armed_for;	  /* ticks from then on */
+static bool repeated;		  /* it may have sent one to `armed` before */
 
 static volatile uint64_t *registers_of(unsigned n)
 {
 	return hpet + COMPARATORS + n * 4;
+}
+
+static void disarm(void)
+{
+	registers_of(comparator)[0] = 0;
 }
 
 static void measure(void)
@@ -65,21 +79,20 @@ static void look(void)
 {
 	volatile uint64_t *at = direct(HPET_BASE);
 	uint64_t capabilities = at[CAPABILITIES];
-	bool wide;
+	uint64_t own;
 
 	looked = true;
 	if (!PERIOD(capabilities) || PERIOD(capabilities) > MOST_PERIOD ||
 	    LAST_COMPARATOR(capabilities) < 2 || !(at[CONFIGURATION] & ENABLE))
 		return;
 	comparator = LAST_COMPARATOR(capabilities);
-	if (!(at[COMPARATORS + comparator * 4] & MESSAGE_CAPABLE))
+	own = at[COMPARATORS + comparator * 4];
+	/* One of 32 bits sends another NMI when the counter wraps (2.3.9.2.1), and that it was
+	   passed would be forgotten a round later. */
+	if (!(own & MESSAGE_CAPABLE && own & COMPARATOR_64 && capabilities & COUNTER_64))
 		return;
-	/* With 32 bits it interrupts once more when the counter wraps (2.3.9.2.1), each 43 s under
-	 * QEMU. */
-	wide = capabilities & COUNTER_64 && at[COMPARATORS + comparator * 4] & COMPARATOR_64;
-	mode = wide ? 0 : MODE_32;
-	ticks_most = wide ? UINT64_MAX : UINT32_MAX;
 	hpet = at;
+	disarm();
 	measure();
 }
 
@@ -92,46 +105,97 @@ static void set_comparator(volatile uint64_t *comparator_register, uint64_t valu
 	halves[1] = (uint32_t)(value >> 32);
 }
 
-/* The comparator's NMI has left for its processor, or is about to. It leaves when the counter
-   passes the comparator, not at the deadline: the TSC, which that is in, has only been measured
-   against the HPET. QEMU sends it later still. */
-static bool in_flight(void)
+/* A guest that sets the counter back has it passed at once, which is the safe side. */
+static bool passed(void)
 {
-	uint64_t passed = (hpet[COUNTER] + SOON - armed_until) & ticks_most;
-
-	return armed && passed < LOST;
+	return hpet[COUNTER] - armed_from >= armed_for;
 }
 
-/* For the processor whose deadline is the next one. Nothing changes while an NMI is in flight,
-   which would be taken for the guest's own: its processor comes here when it has it. */
-static void program(void)
+static void arm(struct guest *guest, uint64_t ticks)
 {
-	struct guest *guest, *next = NULL;
-	uint64_t now = __builtin_ia32_rdtsc(), ticks;
 	volatile uint64_t *registers = registers_of(comparator);
 
-	if (in_flight())
-		return;
+	armed = guest;
+	registers[2] = (APIC_MESSAGES | (uint64_t)guest->apic_id << DESTINATION_SHIFT)
+			       << ADDRESS_SHIFT |
+		       MESSAGE_NMI;
+	armed_from = hpet[COUNTER];
+	armed_for = ticks + NEVER_SOONER;
+	set_comparator(registers + 1, armed_from + armed_for);
+	registers[0] = INTERRUPT_ENABLE | MESSAGE_ENABLE;
+}
+
+/* Whether this processor has noted an NMI, when it has all that were sent to it. The HPET's message
+   arrives before what is read from the HPET afterwards; QEMU's processor looks for an NMI between
+   two blocks of translated code, of which PAUSE ends one. */
+static bool noted(void)
+{
+	(void)hpet[COUNTER];
+	__asm__ volatile("pause" : : : "memory");
+	return *nmi_flag();
+}
+
+/* On the processor that the comparator is armed for: how many NMIs it has sent at most. It sends no
+   more. */
+static unsigned settle(void)
+{
+	unsigned most;
+
+	disarm();
+	most = repeated ? 2 : passed();
+	armed = NULL;
+	repeated = false;
+	return most;
+}
+
+/* On another processor than the one that the comparator is armed for: disarms it and returns true
+   if it is to be armed for `*next`, which may become the same processor again. */
+static bool take_over(struct guest **next)
+{
+	uint64_t since = hpet[COUNTER] - armed_from;
+	/* Its processor does not run, or the NMI was lost: the guest has turned off the HPET, the
+	   comparator or the local APIC, or has changed the ID of the latter. */
+	bool again = since >= armed_for + AGAIN;
+
+	if (!again && (repeated || since >= armed_for || *next == armed))
+		return false;
+	disarm();
+	repeated |= passed();
+	if (repeated)
+		*next = armed;
+	return true;
+}
+
+static struct guest *next_of_all(void)
+{
+	struct guest *guest, *next = NULL;
+
 	for (unsigned i = 0; (guest = processor_by_index(i)); i++)
 		if (guest->deadline && (!next || guest->deadline < next->deadline))
 			next = guest;
-	registers[0] = mode;
-	if (in_flight()) {
-		overtaken = armed;
-		overtaken_until = hpet[COUNTER] + OVERTAKEN;
-	}
-	armed = next;
-	if (!next)
+	return next;
+}
+
+static uint64_t ticks_until(uint64_t deadline)
+{
+	uint64_t now = __builtin_ia32_rdtsc(), ticks;
+
+	ticks = deadline > now ? ((deadline - now) << 16) / cycles_a_tick_16 : 0;
+	return ticks < INT32_MAX ? ticks : INT32_MAX;
+}
+
+/* On processor `self`: for the processor whose deadline is the next one. */
+static void program(struct guest *self)
+{
+	struct guest *next = next_of_all();
+
+	if (armed == self)
+		self->own_nmi |= settle() && noted();
+	else if (armed && !take_over(&next))
 		return;
-	ticks = next->deadline > now ? ((next->deadline - now) << 16) / cycles_a_tick_16 : 0;
-	if (ticks > INT32_MAX)
-		ticks = INT32_MAX;
-	registers[2] = (APIC_MESSAGES | (uint64_t)next->apic_id << DESTINATION_SHIFT)
-			       << ADDRESS_SHIFT |
-		       MESSAGE_NMI;
-	armed_until = hpet[COUNTER] + ticks + NEVER_SOONER;
-	set_comparator(registers + 1, armed_until);
-	registers[0] = mode | INTERRUPT_ENABLE | MESSAGE_ENABLE;
+	armed = NULL;
+	if (next)
+		arm(next, repeated ? 0 : ticks_until(next->deadline));
 }
 
 static void change(struct guest *guest, uint64_t deadline)
@@ -141,7 +205,7 @@ static void change(struct guest *guest, uint64_t deadline)
 		look();
 	if (hpet) {
 		guest->deadline = deadline;
-		program();
+		program(guest);
 	}
 	lock_release(&lock);
 }
@@ -154,17 +218,28 @@ void deadline_set(struct guest *guest)
 		change(guest, deadline);
 }
 
-static bool take_own(const struct guest *guest)
+/* INIT drops an NMI that waits, and one that arrived before the start-up IPI would find the
+   processor without a guest. */
+void deadline_forget(struct guest *guest)
+{
+	if (hpet)
+		change(guest, 0);
+	guest->own_nmi = false;
+}
+
+static bool take_own(struct guest *guest)
 {
 	bool own;
 
 	lock_take(&lock);
-	own = armed == guest && in_flight();
-	if (own) {
-		armed = NULL;
-	} else if (overtaken == guest) {
-		own = ((overtaken_until - hpet[COUNTER]) & ticks_most) <= OVERTAKEN;
-		overtaken = NULL;
+	own = guest->own_nmi;
+	guest->own_nmi = false;
+	if (!own && armed == guest) {
+		unsigned most = settle();
+
+		own = most;
+		if (most > 1 && noted())
+			nmi_take();
 	}
 	lock_release(&lock);
 	return own;
@@ -172,11 +247,15 @@ static bool take_own(const struct guest *guest)
 
 bool deadline_take_nmi(struct guest *guest)
 {
+	bool own;
+
 	if (!nmi_take())
 		return false;
-	if (!hpet || !take_own(guest))
+	if (!hpet)
 		return true;
-	pmu_tick(&guest->vcpu);
+	own = take_own(guest);
+	if (own)
+		pmu_tick(&guest->vcpu);
 	change(guest, pmu_deadline(&guest->vcpu));
-	return false;
+	return !own;
 }

@@ -29,6 +29,7 @@ struct guest {
 	bool stale_translations; /* page tables changed without the processor's knowledge */
 	uint64_t misc_enable, sysenter_cs;
 	uint64_t deadline; /* TSC of the next overflow of a counter of cycles; 0: none */
+	bool own_nmi;	   /* the NMI that is noted is deadline.c's */
 
 	bool lvt_disarmed; /* a hypervisor's, in a rehearsal: no PMI until the entry is written */
 	bool apic_off;	   /* IA32_APIC_BASE.EN = 0 for the guest; the real one stays on */

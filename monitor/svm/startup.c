@@ -14,6 +14,7 @@
 #include "monitor/host/lock.h"
 #include "monitor/host/traps.h"
 #include "monitor/silicon.h"
+#include "monitor/svm/deadline.h"
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/processor.h"
 
@@ -52,6 +53,7 @@ void startup_obey(struct guest *guest)
 		return;
 	if (read_msr(MSR_APIC_BASE) & APIC_BASE_BOOT_PROCESSOR)
 		end_run(VERDICT_ERROR, "the guest sent INIT to its boot processor: a reset");
+	deadline_forget(guest);
 	halt(guest, ACTIVITY_HALTED);
 }
 
