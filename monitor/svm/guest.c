@@ -7,7 +7,6 @@
 #include "monitor/console.h"
 #include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"
-#include "monitor/host/lapic.h"
 #include "monitor/host/traps.h"
 #include "monitor/host/wake.h"
 #include "monitor/interp/interp.h"
@@ -58,6 +57,27 @@ void platform_out(struct vcpu *vcpu, uint16_t port, unsigned bytes, uint32_t val
 		outl(port, value);
 }
 
+/* By the interpreter: VMRUN takes one event, and would not end when that is delivered. */
+static void deliver_injection(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+	uint64_t event = guest->injection;
+	bool exception = (event & EVENT_TYPE_MASK) == EVENT_TYPE_EXCEPTION;
+
+	guest->injection = 0;
+	interp_forget(vcpu);
+	event_deliver(vcpu, &(struct event){
+				    .kind = exception ? EVENT_EXCEPTION : EVENT_INTERRUPT,
+				    .vector = (uint8_t)event,
+				    .has_error = event & EVENT_ERROR_VALID,
+				    .error = (uint32_t)(event >> 32),
+				    .return_rip = vcpu->rip,
+				    .from = vcpu->rip,
+			    });
+	if (vcpu->shut_down)
+		report_shutdown(vcpu);
+}
+
 /* An injected NMI does not block others under QEMU; the guest's IRET ends the blocking. */
 static void inject_nmi(struct guest *guest)
 {
@@ -70,11 +90,8 @@ static void inject_nmi(struct guest *guest)
 	if (!vcpu->nmi_pending || vcpu->nmi_blocked)
 		return;
 	vcpu->nmi_pending = false;
-	if (guest->injection) {
-		/* One event at a time: this one comes back as soon as the other is delivered. */
-		lapic_send(guest->apic_id, ICR_NMI | ICR_ASSERT);
-		return;
-	}
+	if (guest->injection)
+		deliver_injection(guest);
 	guest->injection = EVENT_VALID | EVENT_TYPE_NMI | VECTOR_NMI;
 	vcpu->nmi_blocked = true;
 }

@@ -275,15 +275,20 @@ TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "", .needs = 0,
 	end(FIXED_CYCLES);
 }
 
+static void start_cycles(uint64_t cycles, uint64_t others)
+{
+	interrupt.count = 0;
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	wrmsr(IA32_FIXED_CTR0 + 1, -cycles & ((1ull << pmu_caps()->fixed_width) - 1));
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << FIXED_CYCLES | others);
+}
+
 /* With IF = 0 nothing but the counter's own NMI ends the loop. `others` count meanwhile. */
 static uint64_t wait_for_overflow(uint64_t cycles, uint64_t others)
 {
 	uint64_t began = tsc_read(), limit = cycles * 100 + 10000000000;
 
-	interrupt.count = 0;
-	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-	wrmsr(IA32_FIXED_CTR0 + 1, -cycles & ((1ull << pmu_caps()->fixed_width) - 1));
-	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << FIXED_CYCLES | others);
+	start_cycles(cycles, others);
 	while (!*(volatile unsigned *)&interrupt.count && tsc_read() - began < limit)
 		spin(1000);
 	EXPECT_EQ(interrupt.count, 1); /* before a register is written, which counts up to then */
@@ -315,6 +320,36 @@ TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	}
 	test_observe("late", "%lu cycles at the least", late);
 	EXPECT(late < 500 * cycles); /* an emulator on a busy host needs its time */
+	nmi_remove_handler(overflowed);
+	interrupts_restore(flags);
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+	end(FIXED_CYCLES);
+}
+
+/* Some overflows find the processor while it raises the exception. */
+TEST(pmu_interrupt_beside_exception, .group = "pmu", .ids = "", .needs = NEED_BTS,
+     .claim = "a counter of cycles that overflows around a #GP interrupts, and the #GP arrives too",
+     .source = "SDM Vol 3, 18.2.2 and table 18-1: 3CH")
+{
+	uint64_t flags, limit;
+
+	begin(FIXED_CYCLES);
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	flags = interrupts_save();
+	nmi_add_handler(overflowed);
+	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
+	for (uint64_t cycles = 1000; cycles < 1000000; cycles += cycles / 8) {
+		start_cycles(cycles, 0);
+		EXPECT(!wrmsr_safe(IA32_FIXED_CTR_CTRL, ~0ull)); /* reserved bits */
+		limit = tsc_read() + 10000000000;
+		while (!*(volatile unsigned *)&interrupt.count && tsc_read() < limit)
+			spin(100);
+		EXPECT_EQ(interrupt.count, 1);
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1ull << FIXED_CYCLES);
+	}
 	nmi_remove_handler(overflowed);
 	interrupts_restore(flags);
 	ds_checkin(&this_cpu()->trace->ds);
