@@ -212,11 +212,14 @@ check_linux()
 		die '--linux goes without --emulator bochs, --ubsan, --list, --trace, --program, --test and --require'
 	choice '--boot with --linux' "$boot" 'kernel iso other'
 	[ $kernel_only = 0 ] || [ "$boot" = kernel ] || die '--linux without the monitor works with --boot kernel'
-	local file
+	local file size=0
 	for file in "$linux" ${initrd:+"$initrd"}; do
-		[ -r "$file" ] || die "cannot read $file; 'make linux' has a Linux and an initrd"
+		[ -r "$file" ] && [ ! -d "$file" ] || die "cannot read $file; 'make linux' has a Linux and an initrd"
 		[[ $file != *' '* ]] || die "QEMU cannot load a file with a blank in its name: $file"
+		size=$((size + $(stat -Lc %s "$file")))
 	done
+	[ $((size >> 20)) -lt "$memory" ] ||
+		die "the Linux and its initrd have $((size >> 20)) MB: --memory $memory is too little"
 	for file in ${disks[@]+"${disks[@]}"}; do
 		[ -f "$file" ] || die "there is no disk $file; 'make linux-disk' builds one"
 	done

@@ -98,7 +98,7 @@ static void boot_add_module(struct boot_reader *reader, uint64_t start, uint64_t
 	module->end = end;
 	if (available)
 		boot_copy_text(reader, module->string, sizeof(module->string), string, available,
-			       "the string of a boot module is too long");
+			       "a boot module's words (in QEMU with its file's name) are too long");
 	info->module_count++;
 }
 

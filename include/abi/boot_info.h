@@ -18,7 +18,7 @@ enum boot_protocol { BOOT_MULTIBOOT1 = 1, BOOT_MULTIBOOT2 = 2 };
 
 #define BOOT_MAX_REGIONS 64
 #define BOOT_MAX_MODULES 4
-#define BOOT_TEXT_SIZE	 512
+#define BOOT_TEXT_SIZE	 2560 /* a file's name, which QEMU adds, and the 2,047 bytes Linux takes */
 
 struct boot_region {
 	uint64_t base, length; /* bytes; base + length does not overflow; length > 0 */

@@ -144,7 +144,7 @@ static bool place_kernel(struct linux_places *places, const struct linux_image *
 			 const struct boot_info *info, struct range taken)
 {
 	struct memory_request request = {
-		.size = kernel->memory_size + kernel->alignment - PAGE_SIZE,
+		.size = (uint64_t)kernel->memory_size + kernel->alignment - PAGE_SIZE,
 		.within = {1 << 20, 4 * GIB},
 		.avoided = 1,
 		.avoid = {taken},

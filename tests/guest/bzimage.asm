@@ -27,7 +27,7 @@ section .text start=0 vstart=0
 	dd 0, 0x3ffffff, 0x200000       ; cmd_line_ptr, initrd_addr_max, kernel_alignment
 	db 1, 21                        ; relocatable_kernel, min_alignment
 	dw 0
-	dd 255, 0                       ; cmdline_size
+	dd 2047, 0                      ; cmdline_size
 	dq 0
 	dd 0, 0
 	dq 0, ORIGIN                    ; setup_data, pref_address

@@ -12,7 +12,7 @@
 #include "lib/boot_info.h"
 #include "tests/host/host.h"
 
-enum { ARENA_BASE = 0x10000, ARENA_SIZE = 4096 };
+enum { ARENA_BASE = 0x10000, ARENA_SIZE = 16384 };
 
 static struct {
 	uint8_t bytes[ARENA_SIZE];

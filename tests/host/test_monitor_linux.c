@@ -171,6 +171,11 @@ static void goes_elsewhere_if_it_is_relocatable(void **state)
 	assert_false(place(initrd));
 	assert_string_equal(error, "the Linux kernel needs 40960 KiB of free memory in one piece "
 				   "where it was linked; there is too little memory");
+	fill(NULL);
+	put(image, 0x260, 0xfffff000, 4); /* with its alignment above 32 bits */
+	assert_false(place(initrd));
+	assert_string_equal(error, "the Linux kernel needs 4194300 KiB of free memory in one piece "
+				   "below 4 GiB; there is too little memory");
 }
 
 static void moves_an_initrd_that_is_too_high(void **state)

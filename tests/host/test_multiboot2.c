@@ -10,7 +10,7 @@ static void tag(uint32_t type, const void *payload, size_t length)
 {
 	struct {
 		struct multiboot2_tag tag;
-		uint8_t payload[1024];
+		uint8_t payload[BOOT_TEXT_SIZE + 1];
 	} full = {{type, (uint32_t)(sizeof(struct multiboot2_tag) + length)}, {0}};
 
 	memcpy(full.payload, payload, length);

@@ -321,6 +321,8 @@ try 'Linux is typed into' 0 'typed into it.*the guest powered off.*exit 0, kept:
 try 'Linux is not there' 2 "cannot read nowhere; 'make linux' has" ./run-qemu.sh --linux nowhere
 try 'its initrd is not there' 2 'cannot read nowhere;' ./run-qemu.sh --linux README.md --initrd nowhere
 try 'an initrd of nothing' 2 'are of a Linux' ./run-qemu.sh --initrd README.md
+try 'a directory as an initrd' 2 'cannot read docs;' ./run-qemu.sh --linux README.md --initrd docs
+try 'an initrd larger than memory' 2 'have 10 MB: --memory 10 is too little' eval 'truncate -s 10M big && ./run-qemu.sh -m 10 --linux README.md --initrd big'
 try 'its disk is not there' 2 'there is no disk nowhere;' ./run-qemu.sh --linux README.md --disk nowhere
 try 'a directory as a disk' 2 'there is no disk docs;' ./run-qemu.sh --linux README.md --disk docs
 try 'a console of nothing' 2 'are of a Linux' ./run-qemu.sh --interactive
@@ -331,8 +333,7 @@ try 'a root disk with no such package' 2 'apt knows no package spoor-none' tools
 try 'a Linux with a blank' 2 'with a blank in its name: c d' sh -c 'touch "c d" && ./run-qemu.sh --linux "c d"'
 try 'a Linux and tests' 2 'linux goes without .*--test' ./run-qemu.sh --linux README.md -t 'bts_*'
 try 'a Linux from a stick' 2 'knows kernel or iso or other' ./run-qemu.sh --linux README.md -b usb
-try 'a Linux alone on a CD' 2 'without the monitor works with --boot kernel' \
-	./run-qemu.sh --linux README.md -K -b iso
+try 'a Linux alone on a CD' 2 'without the monitor works with --boot kernel' ./run-qemu.sh --linux README.md -K -b iso
 try 'QEMU refuses its arguments' 2 'could not run: fake-qemu: -foo: invalid option' \
 	env FAKE_LOG= FAKE_STATUS=1 FAKE_WORDS='-foo: invalid option' ./run-qemu.sh
 try 'QEMU aborts' 2 'killed by signal 6: fake-qemu: Assertion failed' \
@@ -398,8 +399,7 @@ composes 'bochs-words' "--memory 256 'end=poweroff test=a' vbts=on" -e bochs -t 
 try 'UEFI without a boot loader' 2 'cannot load Multiboot under UEFI' ./run-qemu.sh -f uefi
 try 'checks in an image' 2 'works with --boot kernel only' ./run-qemu.sh -u -b iso
 try 'words for an absent monitor' 2 'leaves out' ./run-qemu.sh -K -M vbts=on
-try 'words too long for SMBIOS' 2 'takes up to 255' \
-	./run-qemu.sh -b iso -a "$(printf 'x%.0s' {1..300})"
+try 'words too long for SMBIOS' 2 'takes up to 255' ./run-qemu.sh -b iso -a "$(printf 'x%.0s' {1..300})"
 try 'a quote in the words for SMBIOS' 2 "has a \"'\"" ./run-qemu.sh -b iso -a "a'b"
 try 'help' 0 'usage: run-qemu.sh' ./run-qemu.sh -h
 try 'version' 0 '^spoor [0-9]' ./run-qemu.sh -V
