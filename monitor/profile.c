@@ -45,6 +45,8 @@ static const struct pt_enumeration pt_of_icelake = {.eax = 1,
 						    .crystal = true,
 						    .xsaves = true};
 
+/* From Haswell on Linux has the counters run again before it unmasks the LVT entry (Linux 6.1.192,
+   arch/x86/events/intel/core.c:3067 and 3115 to 3124): an interrupt between waits, then. */
 static const struct profile profiles[] = {
 	{.name = "nehalem",
 	 .brand = "Spoor virtual processor with BTS, Nehalem class",
@@ -97,14 +99,16 @@ static const struct profile profiles[] = {
 	 .performance = {4, 4, 48, 0x23c5, pmu_events_haswell},
 	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
 	 .pt = &pt_of_skylake,
-	 .layout = P6_LAYOUT},
+	 .layout = P6_LAYOUT,
+	 .behaviour = {.masked = DS_MASKED_WAITS}},
 	{.name = "haswell",
 	 .brand = "Spoor virtual processor with BTS, Haswell",
 	 .signature = 0x000306c3, /* 06_3CH */
 	 .last_leaf = 0x0d,
 	 .performance = {3, 4, 48, 0x22c4, pmu_events_haswell},
 	 .lbr = LBR_STACK(16, .top = 0x1c9, .select = 0x3ff, .flags = true),
-	 .layout = P6_LAYOUT},
+	 .layout = P6_LAYOUT,
+	 .behaviour = {.masked = DS_MASKED_WAITS}},
 	{.name = "broadwell",
 	 .brand = "Spoor virtual processor with BTS, Broadwell",
 	 .signature = 0x000306d4, /* 06_3DH */
@@ -112,7 +116,8 @@ static const struct profile profiles[] = {
 	 .performance = {3, 4, 48, 0x22c4, pmu_events_haswell},
 	 .lbr = LBR_STACK(16, .top = 0x1c9, .select = 0x3ff, .flags = true),
 	 .pt = &pt_of_broadwell,
-	 .layout = P6_LAYOUT},
+	 .layout = P6_LAYOUT,
+	 .behaviour = {.masked = DS_MASKED_WAITS}},
 	{.name = "icelake",
 	 .brand = "Spoor virtual processor with BTS, Ice Lake",
 	 .signature = 0x000706e5, /* 06_7EH */
@@ -120,7 +125,8 @@ static const struct profile profiles[] = {
 	 .performance = {5, 8, 48, 0x64c5, pmu_events_icelake},
 	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
 	 .pt = &pt_of_icelake,
-	 .layout = P6_LAYOUT},
+	 .layout = P6_LAYOUT,
+	 .behaviour = {.masked = DS_MASKED_WAITS}},
 };
 
 const struct profile *profile_get(unsigned n)

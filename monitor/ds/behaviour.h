@@ -81,6 +81,11 @@ struct ds_behaviour {
 	/* The mask bit of the LVT entry when its interrupt is delivered as NMI. */
 	enum { DS_NMI_MASKS, DS_NMI_LEAVES_MASK } nmi_mask;
 
+	/* An interrupt while the mask bit is set: SDM Vol 3, 10.5.1, says that it is inhibited, not
+	   whether it arrives once the bit is clear, if IA32_PERF_GLOBAL_STATUS still shows its
+	   cause. */
+	enum { DS_MASKED_LOST, DS_MASKED_WAITS } masked;
+
 	/* IA32_PERF_GLOBAL_STATUS.OvfBuf when the threshold is reached. */
 	enum { DS_STATUS_CLEAR, DS_STATUS_SET } status;
 

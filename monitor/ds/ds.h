@@ -61,6 +61,7 @@ struct ds_delivery {
 	uint8_t vector;
 	uint32_t entry; /* what the LVT performance counter entry holds then */
 	bool status; /* IA32_PERF_GLOBAL_STATUS.OvfBuf is set, whatever becomes of the interrupt */
+	bool waits;  /* for pmu_unmasked() */
 };
 struct ds_delivery ds_deliver(struct vcpu *vcpu, uint32_t entry);
 

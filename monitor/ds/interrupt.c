@@ -42,8 +42,10 @@ struct ds_delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry)
 		.status = behaviour->status == DS_STATUS_SET,
 	};
 
-	if (entry & LVT_MASKED)
+	if (entry & LVT_MASKED) {
+		delivery.waits = behaviour->masked == DS_MASKED_WAITS;
 		return delivery;
+	}
 	switch (entry & LVT_DELIVERY) {
 	case LVT_FIXED:
 		delivery.kind = DS_DELIVER_FIXED;

@@ -287,6 +287,27 @@ void pmu_trace_interrupt(struct vcpu *vcpu)
 	platform_performance_interrupt(vcpu);
 }
 
+/* OvfBuf is of PEBS. The manual says of BTS only that it asks at each record past the threshold:
+   those of the handler itself do not wait. */
+static bool has_cause(const struct vcpu *vcpu)
+{
+	uint64_t causes = STATUS_TOPA | (vcpu->pebs.enable ? STATUS_OVFBUF : 0);
+
+	for (unsigned n = 0; n < PMU_COUNTERS; n++)
+		if (interrupts(vcpu, n))
+			causes |= pmu_bit(n);
+	return vcpu->pmu.global_status & causes;
+}
+
+void pmu_unmasked(struct vcpu *vcpu)
+{
+	bool masked = vcpu->pmu.masked;
+
+	vcpu->pmu.masked = false;
+	if (masked && has_cause(vcpu))
+		platform_performance_interrupt(vcpu);
+}
+
 /* Where an instruction is under way its own records and counts come first. */
 void pmu_interrupted(struct vcpu *vcpu)
 {

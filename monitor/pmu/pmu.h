@@ -58,6 +58,10 @@ void pmu_buffer_overflow(struct vcpu *vcpu);
    interrupt (36.2.6.2). */
 void pmu_trace_interrupt(struct vcpu *vcpu);
 
+/* The LVT entry has been written and is not masked: an interrupt that waited for that is asked for
+   again if IA32_PERF_GLOBAL_STATUS still shows a cause. */
+void pmu_unmasked(struct vcpu *vcpu);
+
 /* A performance-monitoring interrupt was asked for, whatever becomes of it: what freezes then. */
 void pmu_interrupted(struct vcpu *vcpu);
 

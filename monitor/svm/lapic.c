@@ -69,7 +69,7 @@ void lapic_power_up(struct guest *guest)
 		return;
 	reset_registers(lapic);
 	lapic[LAPIC_SPURIOUS / 4] = SVR_OFF;
-	guest->lvt_disarmed = false;
+	guest->lvt_disarmed = guest->vcpu.pmu.masked = false;
 	lapic_note_destination(guest);
 }
 
@@ -170,8 +170,11 @@ void lapic_note_write(struct guest *guest, uint32_t offset)
 	if (offset == LAPIC_ID || offset == LAPIC_LOGICAL_DESTINATION ||
 	    offset == LAPIC_DESTINATION_FORMAT)
 		lapic_note_destination(guest);
-	if (offset == LAPIC_LVTPC)
+	if (offset == LAPIC_LVTPC) {
 		guest->lvt_disarmed = false;
+		if (!(lapic_registers()[LAPIC_LVTPC / 4] & LVT_MASKED))
+			pmu_unmasked(&guest->vcpu);
+	}
 }
 
 /* A fixed one goes through the APIC itself, so that TPR, ISR and EOI are right without further
@@ -187,6 +190,7 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 		return;
 	entry = lapic[LAPIC_LVTPC / 4];
 	delivery = ds_deliver(vcpu, guest->lvt_disarmed ? entry | LVT_MASKED : entry);
+	vcpu->pmu.masked |= delivery.waits;
 	if (delivery.status)
 		pmu_buffer_overflow(vcpu);
 	pmu_interrupted(vcpu);

@@ -4,6 +4,8 @@
 /* sources: monitor/errata/[a-z]*.c */
 #include "monitor/defects/defect.h"
 #include "monitor/ds/variants.h"
+#include "monitor/pmu/pmu.h"
+#include "monitor/profile.h"
 #include "tests/host/monitor_ds_rig.h"
 
 #include <stdio.h>
@@ -168,6 +170,53 @@ static void what_is_no_variant_changes_nothing(void **state)
 	assert_memory_equal(&behaviour, &defaults, sizeof(behaviour));
 }
 
+/* As the local APIC does it: an interrupt of `status` while the entry is masked, which is then
+   unmasked. Returns how many were asked for again. */
+static unsigned unmask_after(unsigned profile, uint64_t pebs, uint64_t event_select,
+			     uint64_t status)
+{
+	unsigned before;
+
+	rig_reset(NULL);
+	rig_make(profile, &profile_get(profile)->behaviour, NULL);
+	rig.vcpu.pebs.enable = pebs;
+	rig.vcpu.pmu.event_select[0] = event_select;
+	rig.vcpu.pmu.global_status = status;
+	rig.vcpu.pmu.masked = ds_deliver(&rig.vcpu, LVT_MASKED | LVT_NMI).waits;
+	before = rig.interrupts;
+	pmu_unmasked(&rig.vcpu);
+	pmu_unmasked(&rig.vcpu);
+	return rig.interrupts - before;
+}
+
+static void a_masked_interrupt_waits_from_haswell_on(void **state)
+{
+	const struct profile *profile;
+
+	for (unsigned n = 0; (profile = profile_get(n)); n++) {
+		static const char *const waiting[] = {"haswell", "broadwell", "skylake", "icelake"};
+		unsigned waits = 0;
+
+		for (unsigned i = 0; i < 4; i++)
+			waits |= !strcmp(profile->name, waiting[i]);
+		assert_int_equal(unmask_after(n, 1, 0, 1ull << 62), waits);
+	}
+}
+
+static void a_masked_interrupt_waits_for_its_cause_alone(void **state)
+{
+	enum { ICELAKE = 8, INTERRUPT = 1 << 20 };
+
+	assert_int_equal(unmask_after(ICELAKE, 1, 0, 0), 0);
+	assert_int_equal(unmask_after(ICELAKE, 1, 0, 1ull << 62), 1);
+	assert_int_equal(unmask_after(ICELAKE, 0, 0, 1ull << 62), 0); /* of BTS */
+	assert_int_equal(unmask_after(ICELAKE, 0, 0, 1ull << 55), 1);
+	assert_int_equal(unmask_after(ICELAKE, 0, INTERRUPT, 1), 1);
+	assert_int_equal(unmask_after(ICELAKE, 0, 0, 1), 0);
+	assert_int_equal(unmask_after(ICELAKE, 0, INTERRUPT, 2), 0);
+	assert_false(ds_deliver(&rig.vcpu, LVT_NMI).waits);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +227,8 @@ int main(void)
 		cmocka_unit_test(each_point_has_one_default_and_another_choice),
 		cmocka_unit_test(the_default_can_be_chosen_again),
 		cmocka_unit_test(what_is_no_variant_changes_nothing),
+		cmocka_unit_test(a_masked_interrupt_waits_from_haswell_on),
+		cmocka_unit_test(a_masked_interrupt_waits_for_its_cause_alone),
 	};
 
 	return cmocka_run_group_tests_name("monitor_defects", tests, NULL, NULL);
