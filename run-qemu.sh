@@ -214,7 +214,9 @@ check_linux()
 	[ $kernel_only = 0 ] || [ "$boot" = kernel ] || die '--linux without the monitor works with --boot kernel'
 	local file size=0
 	for file in "$linux" ${initrd:+"$initrd"}; do
-		[ -r "$file" ] && [ ! -d "$file" ] || die "cannot read $file; 'make linux' has a Linux and an initrd"
+		if [ ! -r "$file" ] || [ -d "$file" ]; then
+			die "cannot read $file; 'make linux' has a Linux and an initrd"
+		fi
 		[[ $file != *' '* ]] || die "QEMU cannot load a file with a blank in its name: $file"
 		size=$((size + $(stat -Lc %s "$file")))
 	done
