@@ -10,7 +10,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/build/pxe" "$tree/tools"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top"/tools/{judge,bench,check,lockstep,supervise,view,linux-disk} "$tree/tools"
+ln -s "$top"/tools/{judge,bench,check,lockstep,supervise,view,linux-disk,check-kut} "$tree/tools"
 ln -s "$top"/{README.md,boot,docs,kernel,drivers,lib,include,monitor} "$tree"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi} "$tree/a,b"
 cd "$tree" || exit 2
@@ -268,11 +268,9 @@ path_with_blank()
 
 try 'passes on a good log' 0 'verdict: pass' ./run-qemu.sh
 try 'streams the log' 0 'KTAP version 1.*ok 3 bts_threshold' ./run-qemu.sh
-try 'passes the words of QEMU on' 0 'fake-qemu: a warning' \
-	env FAKE_WORDS='a warning' ./run-qemu.sh
+try 'passes the words of QEMU on' 0 'fake-qemu: a warning' env FAKE_WORDS='a warning' ./run-qemu.sh
 try 'a guest that fails' 1 'FAIL' env FAKE_LOG="$here/logs/fail.log" FAKE_STATUS=35 ./run-qemu.sh
-try 'a guest that skips all' 3 'SKIPPED' \
-	env FAKE_LOG="$here/logs/skipped.log" FAKE_STATUS=39 ./run-qemu.sh
+try 'a guest that skips all' 3 'SKIPPED' env FAKE_LOG="$here/logs/skipped.log" FAKE_STATUS=39 ./run-qemu.sh
 try 'quiet prints the failed results only' 0 '^not ok 5 bts_wrap.not ok 6 bts_silent # ERROR [^#]*$' \
 	eval 'quiet_lines || [ $? = 1 ]'
 try 'list prints a table' 0 'NAME.*bts_wrap_half +W +BTS +W1 W2' \
@@ -323,6 +321,9 @@ try 'its initrd is not there' 2 'cannot read nowhere;' ./run-qemu.sh --linux REA
 try 'an initrd of nothing' 2 'are of a Linux' ./run-qemu.sh --initrd README.md
 try 'a directory as an initrd' 2 'cannot read docs;' ./run-qemu.sh --linux README.md --initrd docs
 try 'an initrd larger than memory' 2 'have 10 MB: --memory 10 is too little' eval 'truncate -s 10M big && ./run-qemu.sh -m 10 --linux README.md --initrd big'
+try 'a boot of Linux that is none, beside one' 2 'no boot is called frob: nehalem-4 ' "$top/tools/linux" check nehalem-4 frob
+try 'a test of kvm-unit-tests that is none, beside one' 2 'no such test: frob' eval 'mkdir -p kut/x86 tests && ln -s "$top/tests/guest" tests && printf "[%s]\n" a >kut/x86/unittests.cfg; tools/check-kut "$PWD/kut" a frob || exit 2'
+try 'a program of Linux that is none' 2 'there is no build/linux/frob;' "$top/tools/linux" program frob
 try 'its disk is not there' 2 'there is no disk nowhere;' ./run-qemu.sh --linux README.md --disk nowhere
 try 'a directory as a disk' 2 'there is no disk docs;' ./run-qemu.sh --linux README.md --disk docs
 try 'a console of nothing' 2 'are of a Linux' ./run-qemu.sh --interactive
@@ -453,8 +454,7 @@ try 'bench: more files than the limit' 1 'not ok - source_files [0-9]+ <= 1$' \
 	eval 'mkdir -p tests/suite/bench; echo "source_files <= 1 why" >tests/suite/bench/budgets.txt; tools/bench --source'
 try 'bench: a limit without its figure' 1 'no_such_figure +- - +<= 5 +NOT MEASURED' \
 	bench 'no_such_figure <= 5 why'
-try 'bench: a limit that cannot be read' 2 'budgets.txt:2: figure' \
-	bench '# comment' 'switch_records < 20 why'
+try 'bench: a limit that cannot be read' 2 'budgets.txt:2: figure' bench '# comment' 'switch_records < 20 why'
 try 'bench: a suite that fails' 1 'did not pass' \
 	eval 'BENCH_LOG=$here/logs/fail.log FAKE_STATUS=35 bench "# no limit"'
 
