@@ -212,6 +212,7 @@ check_linux()
 		die '--linux goes without --emulator bochs, --ubsan, --list, --trace, --program, --test and --require'
 	choice '--boot with --linux' "$boot" 'kernel iso other'
 	[ $kernel_only = 0 ] || [ "$boot" = kernel ] || die '--linux without the monitor works with --boot kernel'
+	[ "$boot" != iso ] || [ -n "$initrd" ] || die "--linux with --boot iso needs --initrd: the menu's entry loads one"
 	local file size=0
 	for file in "$linux" ${initrd:+"$initrd"}; do
 		if [ ! -r "$file" ] || [ -d "$file" ]; then
