@@ -6,7 +6,9 @@
  */
 #include "monitor/svm/deadline.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 
 #include <signal.h>
@@ -26,13 +28,13 @@ enum { CONFIG = COMPARATOR, VALUE, MESSAGE };
 #define SOONER	  (NEXT_YEAR - 1000)
 #define LATER	  (NEXT_YEAR + 1000)
 
-static volatile uint64_t page[512];
+static volatile uint64_t page[512] __attribute__((aligned(4096)));
 static struct {
 	struct guest guest[PROCESSORS];
 	bool noted[PROCESSORS];
 	uint64_t deadline[PROCESSORS]; /* of the counters; 0: none */
 	unsigned self, ticks, flags_read;
-	uint64_t stall; /* ticks that the next look at the processors takes */
+	uint64_t stall; /* ticks before the next write of the HPET */
 	bool stall_sends;
 } machine;
 
@@ -66,6 +68,25 @@ static void send(void)
 	machine.noted[armed_for()] = true;
 }
 
+static void write_waits(int signal)
+{
+	if (mprotect((void *)page, sizeof(page), PROT_READ | PROT_WRITE) || !machine.stall)
+		abort();
+	page[COUNTER] += machine.stall;
+	machine.stall = 0;
+	if (machine.stall_sends)
+		send();
+}
+
+/* The processor's thread waits with the next write of the HPET, whose counter goes on. */
+static void stall(uint64_t ticks, bool sends)
+{
+	machine.stall = ticks;
+	machine.stall_sends = sends;
+	signal(SIGSEGV, write_waits); /* cmocka sets its own before each test */
+	assert_int_equal(mprotect((void *)page, sizeof(page), PROT_READ), 0);
+}
+
 void *direct(uint64_t physical)
 {
 	assert_int_equal(physical, 0xfed00000);
@@ -74,12 +95,6 @@ void *direct(uint64_t physical)
 
 struct guest *processor_by_index(unsigned index)
 {
-	if (machine.stall) {
-		page[COUNTER] += machine.stall;
-		machine.stall = 0;
-		if (machine.stall_sends)
-			send();
-	}
 	return index < PROCESSORS ? guest_at(index) : NULL;
 }
 
@@ -219,10 +234,10 @@ static void nmi_that_was_settled_is_own(void **state)
 	set(0, NEXT_YEAR);
 	pass();
 	send();
-	set(0, NEXT_YEAR);
+	set(0, LATER);
 	assert_int_equal(armed_for(), 0);
 	page[COUNTER] += SECOND;
-	assert_int_equal(take(0, NEXT_YEAR), OWN);
+	assert_int_equal(take(0, LATER), OWN);
 	machine.noted[0] = true;
 	assert_int_equal(take(0, 0), GUESTS);
 }
@@ -257,9 +272,11 @@ static void other_processor_leaves_a_passed_comparator(void **state)
 static void overtaken_in(unsigned n, bool sent)
 {
 	set(n, NEXT_YEAR);
-	machine.stall = page[VALUE] - page[COUNTER] + 1;
-	machine.stall_sends = sent;
+	stall(page[VALUE] - page[COUNTER] + 1, sent);
 	set(!n, SOONER);
+	assert_int_equal(machine.stall, 0);
+	assert_int_equal(armed_for(), n);
+	assert_true(page[VALUE] > page[COUNTER]);
 	page[COUNTER] += 5 * SECOND;
 }
 
@@ -274,9 +291,9 @@ static void overtaken_nmi_is_own_before_the_second(void **state)
 static void overtaken_nmi_is_own_with_the_second(void **state)
 {
 	overtaken_in(0, true);
-	assert_int_equal(armed_for(), 0);
-	send();
+	stall(1, true); /* it is sent while the first one is taken */
 	assert_int_equal(take(0, 0), OWN);
+	assert_int_equal(take(0, 0), NONE);
 	assert_int_equal(armed_for(), 1);
 }
 
