@@ -25,7 +25,7 @@ void smp_park(void (*started)(void *argument), void *argument);
 
 /*
  * Sends INIT to CPU `index`, which waits in smp_park(), and starts it again (SDM Vol 3, 8.4.4.1).
- * False: it does not wait there, or did not return from there within half a second. Task context.
+ * False: it does not wait there, or did not return from there within two seconds. Task context.
  */
 bool smp_unpark(unsigned index);
 

@@ -4,6 +4,7 @@
 #include "drivers/clock/clock.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
+#include "kernel/end.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
@@ -17,7 +18,8 @@
 #define STACK_PAGES  4
 #define INIT_WAIT    10000 /* microseconds; SDM Vol 3, 8.4.4.1 */
 #define STARTUP_WAIT 200
-#define MOST_WAIT    500000
+#define MOST_WAIT    2000000  /* a virtual processor's host may be busy */
+#define MOST_INIT    10000000 /* from its first instruction here until it runs tasks */
 
 /* boot/entry.asm */
 extern const uint8_t start_processor[], start_processor_end[];
@@ -25,7 +27,8 @@ extern uint64_t start_stack;
 extern void (*start_function)(void);
 
 static uint64_t start_page; /* 0: none */
-static struct cpu *starting;
+/* The CPU that is being started, until a processor begins to run as it. */
+static _Atomic(struct cpu *) starting;
 static uint64_t starting_stack_top;
 static void *parked[5]; /* where smp_park() goes on: __builtin_setjmp() */
 static uint64_t parked_cr4;
@@ -42,25 +45,30 @@ static void load_processor(struct cpu *cpu)
 	time_init_cpu();
 }
 
-__attribute__((used)) static _Noreturn void processor_run(void)
+__attribute__((used)) static _Noreturn void processor_run(struct cpu *cpu)
 {
-	struct cpu *cpu = starting;
-
 	load_processor(cpu);
+	cpu->apic_id = lapic_id(); /* an earlier one that was late may have taken its place */
 	trace_init_cpu();
 	sched_init();
 	atomic_store(&cpu->online, true);
 	sched_idle();
 }
 
-/* The first C of a started CPU: onto its own stack, which becomes its idle task's. */
+/* The first C of a started CPU: onto its own stack, which becomes its idle task's. One that is so
+   late that its place was given up has none. */
 static _Noreturn void processor_main(void)
 {
+	struct cpu *cpu;
+
 	vm_load();
+	cpu = atomic_exchange(&starting, NULL);
+	while (!cpu)
+		__asm__ volatile("cli; hlt");
 	__asm__ volatile("movq %0, %%rsp\n\t"
 			 "call processor_run"
 			 :
-			 : "r"(starting_stack_top));
+			 : "r"(starting_stack_top), "D"(cpu));
 	__builtin_unreachable();
 }
 
@@ -108,12 +116,20 @@ static bool send_start(const struct cpu *cpu, void (*function)(void))
 static bool start_one(struct cpu *cpu)
 {
 	uint8_t *stack = area_alloc(STACK_PAGES, VM_WRITE);
+	struct cpu *given_up = cpu;
 
 	if (!stack)
 		return false;
-	starting = cpu;
 	starting_stack_top = (uint64_t)stack + STACK_PAGES * PAGE_SIZE;
-	return send_start(cpu, processor_main);
+	atomic_store(&starting, cpu);
+	if (send_start(cpu, processor_main))
+		return true;
+	if (atomic_compare_exchange_strong(&starting, &given_up, NULL))
+		return false;
+	/* It has begun, so it may hold locks and cannot be left out. */
+	if (!wait_online(cpu, MOST_INIT))
+		panic("CPU %u began to start and did not get on", cpu->index);
+	return true;
 }
 
 /* The first C of a parked CPU. */
