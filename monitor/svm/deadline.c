@@ -26,7 +26,8 @@ enum { CAPABILITIES = 0, CONFIGURATION = 2, COUNTER = 0x1e, COMPARATORS = 0x20 }
 #define DESTINATION_SHIFT     12
 #define ADDRESS_SHIFT	      32
 
-/* Ticks. What is past would come a whole round later; an NMI that is not taken is sent again. */
+/* Ticks: the comparator is set at least so far ahead, since a value that the counter has passed is
+   met a whole round later; after so many an NMI that is not taken is sent again. */
 enum { NEVER_SOONER = 100, AGAIN = 10000000 };
 
 /*

@@ -6,12 +6,10 @@
  */
 #include "monitor/svm/deadline.h"
 
+#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
-
-#include <signal.h>
 
 #include "monitor/host/traps.h"
 #include "monitor/memory.h"
@@ -33,7 +31,7 @@ static struct {
 	struct guest guest[PROCESSORS];
 	bool noted[PROCESSORS];
 	uint64_t deadline[PROCESSORS]; /* of the counters; 0: none */
-	unsigned self, ticks, flags_read;
+	unsigned self, ticks;
 	uint64_t stall; /* ticks before the next write of the HPET */
 	bool stall_sends;
 } machine;

@@ -275,6 +275,27 @@ TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "", .needs = 0,
 	end(FIXED_CYCLES);
 }
 
+/* Overflows interrupt this CPU by NMI, and nothing else does. Returns what release_overflows()
+ * needs. */
+static uint64_t take_overflows(void)
+{
+	uint64_t flags;
+
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	flags = interrupts_save();
+	nmi_add_handler(overflowed);
+	return flags;
+}
+
+static void release_overflows(uint64_t flags)
+{
+	nmi_remove_handler(overflowed);
+	interrupts_restore(flags);
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
 static void start_cycles(uint64_t cycles, uint64_t others)
 {
 	interrupt.count = 0;
@@ -305,10 +326,7 @@ TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	uint64_t flags, took, cycles = 2000000, late = UINT64_MAX;
 
 	begin(FIXED_CYCLES);
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-	flags = interrupts_save();
-	nmi_add_handler(overflowed);
+	flags = take_overflows();
 	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
 	for (unsigned i = 0; i < 5; i++) {
 		took = wait_for_overflow(cycles, 0);
@@ -320,10 +338,7 @@ TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	}
 	test_observe("late", "%lu cycles at the least", late);
 	EXPECT(late < 500 * cycles); /* an emulator on a busy host needs its time */
-	nmi_remove_handler(overflowed);
-	interrupts_restore(flags);
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
+	release_overflows(flags);
 	end(FIXED_CYCLES);
 }
 
@@ -335,10 +350,7 @@ TEST(pmu_interrupt_beside_exception, .group = "pmu", .ids = "", .needs = NEED_BT
 	uint64_t flags, limit;
 
 	begin(FIXED_CYCLES);
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-	flags = interrupts_save();
-	nmi_add_handler(overflowed);
+	flags = take_overflows();
 	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
 	for (uint64_t cycles = 1000; cycles < 1000000; cycles += cycles / 8) {
 		start_cycles(cycles, 0);
@@ -350,10 +362,7 @@ TEST(pmu_interrupt_beside_exception, .group = "pmu", .ids = "", .needs = NEED_BT
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1ull << FIXED_CYCLES);
 	}
-	nmi_remove_handler(overflowed);
-	interrupts_restore(flags);
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
+	release_overflows(flags);
 	end(FIXED_CYCLES);
 }
 
@@ -371,10 +380,7 @@ TEST(pmu_freezes_beside_user_counter, .group = "pmu", .ids = "", .needs = NEED_B
 		test_skip("no PDCM with version 2: IA32_DEBUGCTL has no freeze bits");
 	begin(0);
 	begin(FIXED_CYCLES);
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-	flags = interrupts_save();
-	nmi_add_handler(overflowed);
+	flags = take_overflows();
 	wrmsr(IA32_PERFEVTSEL0, (INSTRUCTIONS & ~PMU_OS) | PMU_USR);
 	wrmsr(IA32_PMC0, 0);
 	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
@@ -384,10 +390,7 @@ TEST(pmu_freezes_beside_user_counter, .group = "pmu", .ids = "", .needs = NEED_B
 	expect_frozen(both);
 	EXPECT(interrupt.status >> FIXED_CYCLES & 1);
 	EXPECT_EQ(rdmsr(IA32_PMC0), 0);
-	nmi_remove_handler(overflowed);
-	interrupts_restore(flags);
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
+	release_overflows(flags);
 	end(FIXED_CYCLES);
 	end(0);
 }
