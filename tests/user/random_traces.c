@@ -141,11 +141,15 @@ static uint64_t random_data(uint64_t request)
 	}
 }
 
-static uint64_t random_address(uint64_t request)
+/* A size that is more than the buffer's comes with memory that cannot be written: the answer would
+   go over what is behind the buffer. */
+static uint64_t random_address(uint64_t request, uint64_t data)
 {
-	return request == PTRACE_SEIZE ? 0
-				       : ONE_OF((uint64_t)buffer, (uint64_t)buffer,
-						(uint64_t)buffer, (uint64_t)buffer + 8);
+	if (request == PTRACE_SEIZE)
+		return 0;
+	if (data > sizeof(buffer) - 8)
+		return (uint64_t)random_address;
+	return ONE_OF((uint64_t)buffer, (uint64_t)buffer, (uint64_t)buffer, (uint64_t)buffer + 8);
 }
 
 int main(uint64_t argument)
@@ -157,7 +161,7 @@ int main(uint64_t argument)
 	for (unsigned i = 0; i < CHILDREN; i++)
 		start(i);
 	for (; made < argument >> 32 && (made < LEAST || now_us() < end); made++) {
-		uint64_t request = random_request();
+		uint64_t request = random_request(), data = random_data(request);
 		long result;
 
 		if (request == PTRACE_TRACEME)
@@ -166,8 +170,7 @@ int main(uint64_t argument)
 			fill_bts();
 		if (request == PTRACE_PEBS_CONFIG)
 			fill_pebs();
-		result = ptrace((long)request, random_pid(), random_address(request),
-				random_data(request));
+		result = ptrace((long)request, random_pid(), random_address(request, data), data);
 		if (request == PTRACE_INTERRUPT || request == PTRACE_CONT)
 			yield(); /* it stops, or gets on */
 		done[0] += request == PTRACE_BTS_CONFIG && result == 24;
