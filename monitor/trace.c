@@ -183,7 +183,8 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
 {
 	vcpu->observed = silicon->interpreted ? OBSERVER_NONE : 0;
-	vcpu->pmu = (struct pmu_state){0};
+	vcpu->silicon = silicon;
+	pmu_power_on(vcpu);
 	pt_power_on(vcpu);
 	trace_reset(vcpu, silicon);
 }

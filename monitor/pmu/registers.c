@@ -47,6 +47,14 @@ struct pmu_enumeration pmu_enumerate(const struct vcpu *vcpu)
 	};
 }
 
+void pmu_power_on(struct vcpu *vcpu)
+{
+	const struct performance *has = performance_of(vcpu);
+	uint64_t general = (1ull << has->counters) - 1;
+
+	vcpu->pmu = (struct pmu_state){.global_control = has->version ? general : 0};
+}
+
 uint64_t pmu_bit(unsigned n)
 {
 	return 1ull << (n < PMU_GENERAL ? n : n - PMU_GENERAL + 32);
