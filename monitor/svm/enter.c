@@ -56,6 +56,21 @@ static void store(const struct guest *guest, struct vmcb *vmcb)
 	vmcb->sysenter_cs = guest->sysenter_cs;
 }
 
+/*
+ * Behind CMPXCHG8B and CMPXCHG16B QEMU 7.2 has an operand of an earlier instruction among the flags
+ * (docs/tricks.md), and VMRUN would make VM, TF and NT of it true. Where a flag shows that nobody
+ * can have set, those go that a kernel hardly has between two instructions.
+ */
+static uint64_t true_flags(const struct vmcb *vmcb)
+{
+	const uint64_t doubtful = RFLAGS_TF | RFLAGS_DF | RFLAGS_NT | RFLAGS_RF | RFLAGS_VM |
+				  RFLAGS_VIF | RFLAGS_VIP | RFLAGS_RESERVED;
+	bool may_be_8086 = vmcb->cpl == 3 && !(vmcb->efer & EFER_LMA);
+	uint64_t impossible = RFLAGS_RESERVED | (may_be_8086 ? 0 : RFLAGS_VM);
+
+	return vmcb->rflags & impossible ? vmcb->rflags & ~doubtful : vmcb->rflags;
+}
+
 static void load(struct vcpu *vcpu, const struct vmcb *vmcb)
 {
 	for (unsigned i = 0; i < SEGMENTS; i++)
@@ -75,7 +90,7 @@ static void load(struct vcpu *vcpu, const struct vmcb *vmcb)
 	vcpu->cr4 = vmcb->cr4;
 	vcpu->dr6 = vmcb->dr6;
 	vcpu->dr7 = vmcb->dr7;
-	vcpu->rflags = vmcb->rflags;
+	vcpu->rflags = true_flags(vmcb);
 	vcpu->rip = vmcb->rip;
 	vcpu->gpr[RSP] = vmcb->rsp;
 	vcpu->gpr[RAX] = vmcb->rax;
