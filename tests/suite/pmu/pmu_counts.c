@@ -243,8 +243,8 @@ static void cross(bool interrupted)
 	EXPECT_EQ(frame.rip, VISITS_AT + sizeof(crossing_code) - 1);
 }
 
-/* Counter 0, USR alone; counter 1 with `beside`. The kernel's own interrupts wait: they are crossings
-   too. */
+/* Counter 0, USR alone; counter 1 with `beside`. The kernel's own interrupts wait: they would be
+   crossings too. */
 static uint64_t count_crossings(unsigned event, uint64_t beside)
 {
 	select(event, PMU_USR);
