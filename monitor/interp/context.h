@@ -178,6 +178,10 @@ const struct block *find_block(struct vcpu *vcpu);
 /* No block is known: to begin with, and where their memory is full. */
 void forget_blocks(struct interp *interp);
 
+/* Ends the handler of a WRMSR or XRSTORS, which may have turned on OBSERVERS_OF_INSTRUCTIONS: they
+   see it as their first one. */
+void leave_observed(struct vcpu *vcpu, const struct insn *i);
+
 /* Executes `block`, and those that follow it as long as go_on() finds them. */
 void enter_block(struct vcpu *vcpu, const struct block *block);
 

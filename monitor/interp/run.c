@@ -257,11 +257,15 @@ static void complete(struct vcpu *vcpu, const struct insn *i)
 		lockstep_after(vcpu, NULL);
 }
 
-/* The WRMSR or XRSTORS that ends a block has turned on what looks at single instructions. */
-static void complete_first(struct vcpu *vcpu, const struct insn *i)
+/* Here and not in run_block(): go_on() may have left the block that run_block() knows. */
+void leave_observed(struct vcpu *vcpu, const struct insn *i)
 {
 	struct interp *interp = vcpu->interp;
 
+	vcpu->hot.attention = true;
+	leave(vcpu, i);
+	if (interp->single || !(vcpu->observed & OBSERVERS_OF_INSTRUCTIONS))
+		return;
 	interp->began = (struct retired){
 		.from = code_linear(interp, i->rip), .rip = i->rip, .from_cpl = vcpu->cpl};
 	vcpu->hot.branched = false;
@@ -279,8 +283,6 @@ static void run_block(struct vcpu *vcpu)
 	enter_block(vcpu, block);
 	if (interp->single)
 		complete(vcpu, block->insn);
-	else if (vcpu->observed & OBSERVERS_OF_INSTRUCTIONS)
-		complete_first(vcpu, &block->insn[block->count - 1]);
 }
 
 /* Until there is a reason to stop. Faults leave it by the escape. */

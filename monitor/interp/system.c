@@ -69,8 +69,7 @@ void wrmsr(struct vcpu *vcpu, const struct insn *i)
 	require_cpl0(vcpu, i);
 	if (!guest_write_msr(vcpu, (uint32_t)vcpu->gpr[RCX], value))
 		general_protection(vcpu, i);
-	vcpu->hot.attention = true;
-	leave(vcpu, i);
+	leave_observed(vcpu, i);
 }
 
 /* INVD, WBINVD: the host's caches are coherent, there is nothing to write back or to lose. */

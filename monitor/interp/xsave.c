@@ -219,8 +219,7 @@ void xrstors(struct vcpu *vcpu, const struct insn *i)
 			general_protection(vcpu, i);
 	load_live(image, user, i->rex & REX_W);
 	thunk_state_changed(vcpu);
-	vcpu->hot.attention = true;
-	leave(vcpu, i);
+	leave_observed(vcpu, i);
 }
 
 /* The components of CPUID leaf 0DH; those of IA32_XSS have no place in the standard form. */

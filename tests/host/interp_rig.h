@@ -125,11 +125,12 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	return index < 4;
 }
 
-/* Index 3 turns tracing off and on. */
+/* Index 3 turns tracing off and on; 2 makes it that of each instruction. */
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	if (index == 3)
-		vcpu->observed = value ? OBSERVER_DS : 0;
+		vcpu->observed =
+			(value ? OBSERVER_DS : 0) | (value == 2 ? OBSERVERS_OF_INSTRUCTIONS : 0);
 	if (index < 4)
 		rig.msr[index] = value;
 	return index < 4;

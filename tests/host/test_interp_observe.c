@@ -160,6 +160,24 @@ static void nobody_else_is_asked(void **state)
 	EXPECT({SIGHT_EVENT, CODE + 6});
 }
 
+/* WRMSR turns on what looks at single instructions, the second time at the end of a chain of known
+   blocks: it is seen itself, and not the JMP that ended the chain's first one. */
+static void first_one_ends_a_chain(void **state)
+{
+	RIG_PROGRAM(0xeb, 0x00,	 /* jmp +0 */
+		    0x0f, 0x30,	 /* wrmsr */
+		    0xff, 0xc0,	 /* inc eax */
+		    0xeb, 0xf8); /* jmp -8 */
+	rig.vcpu.gpr[RCX] = 3;
+	rig.vcpu.gpr[RAX] = 1;
+	assert_int_equal(interp_run(&rig.vcpu, 6), INTERP_BUDGET);
+	EXPECT({SIGHT_BRANCH, CODE}, {SIGHT_BRANCH, CODE + 6}, {SIGHT_BRANCH, CODE},
+	       {SIGHT_RETIRED, CODE + 4});
+	assert_int_equal(observer.retired.kind, RETIRED);
+	assert_int_equal(observer.retired.from, CODE + 2);
+	assert_int_equal(observer.retired.rip, CODE + 2);
+}
+
 /* Writes that the platform takes: each is handed over once, and the run is left behind it. */
 static int reset(void **state)
 {
@@ -269,6 +287,7 @@ int main(void)
 		cmocka_unit_test_setup(mode, observe_all),
 		cmocka_unit_test_setup(repeated_instruction, observe_all),
 		cmocka_unit_test_setup(nobody_else_is_asked, observe_all),
+		cmocka_unit_test_setup(first_one_ends_a_chain, reset),
 		cmocka_unit_test_setup(leaves_behind_the_write, reset),
 		cmocka_unit_test_setup(reads_see_the_page, reset),
 		cmocka_unit_test_setup(ordinary_writes_go_on, reset),
