@@ -125,6 +125,8 @@ void pmu_init_cpu(struct pmu_cpu *cpu)
 	for (unsigned counter = 0; counter < PMU_COUNTERS_MOST; counter++)
 		if (exists(counter) && is_running(counter))
 			give(cpu, counter, &firmware);
+		else if (exists(counter))
+			pmu_run(bit(counter), false); /* RESET enables general ones */
 }
 
 static bool is_owner(const struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner)

@@ -62,7 +62,8 @@ const struct pmu_caps *pmu_caps(void);
 
 /*
  * Prepares this CPU's record. A counter that firmware left running belongs to the owner "firmware"
- * and runs on. Each CPU once, after pmu_init(), before any interrupt of the PMU.
+ * and runs on; any other is disabled in IA32_PERF_GLOBAL_CTRL. Each CPU once, after pmu_init(),
+ * before any interrupt of the PMU.
  */
 void pmu_init_cpu(struct pmu_cpu *cpu);
 

@@ -50,6 +50,25 @@ static void run_loop(uint64_t left)
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(left) : : "cc", "memory");
 }
 
+TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "no counter without an owner is enabled in IA32_PERF_GLOBAL_CTRL",
+     .source = "SDM Vol 3, 9.1.1: RESET enables general counters")
+{
+	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
+	unsigned free = 0;
+
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	test_pin();
+	for (unsigned counter = 0; counter < pmu_caps()->general; counter++) {
+		if (pmu_owner(pmu, counter))
+			continue;
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_CTRL) >> counter & 1, 0);
+		free++;
+	}
+	EXPECT(free);
+}
+
 TEST(pmu_counter_has_one_owner, .group = "pmu", .ids = "", .needs = 0,
      .claim = "a counter that has an owner is refused to another, who learns the owner's name",
      .source = "docs/design.md#interrupt-at-the-threshold")
