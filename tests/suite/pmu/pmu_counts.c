@@ -31,9 +31,6 @@ static void begin(unsigned unavailable)
 	test_pin();
 	REQUIRE_EQ(pmu_request(pmu, 0, &owner), 0);
 	REQUIRE_EQ(pmu_request(pmu, PMU_FIXED, &owner), 0);
-	/* After RESET each general counter is enabled there (SDM Vol 3, 9.1.1), and select()
-	   would start the count. */
-	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 }
 
 static void end(void)
