@@ -14,15 +14,11 @@
 
 #define EFER_SVME (1ull << 12)
 
-#define RFLAGS_TF	(1ull << 8)
-#define RFLAGS_IF	(1ull << 9)
-#define RFLAGS_DF	(1ull << 10)
-#define RFLAGS_NT	(1ull << 14)
-#define RFLAGS_RF	(1ull << 16)
-#define RFLAGS_VM	(1ull << 17)
-#define RFLAGS_VIF	(1ull << 19)
-#define RFLAGS_VIP	(1ull << 20)
-#define RFLAGS_RESERVED (~0x3f7fd7ull)
+#define RFLAGS_TF (1ull << 8)
+#define RFLAGS_IF (1ull << 9)
+#define RFLAGS_NT (1ull << 14)
+
+#define RFLAGS_RF (1ull << 16)
 
 #define DR6_HITS	0xfull
 #define DR6_BREAKPOINTS 0xfull /* B0 to B3 */

@@ -4,6 +4,7 @@
 #include "monitor/host/cpu.h"
 #include "monitor/host/traps.h"
 #include "monitor/interp/interp.h"
+#include "monitor/interp/registers.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
 
@@ -63,12 +64,15 @@ static void store(const struct guest *guest, struct vmcb *vmcb)
  */
 static uint64_t true_flags(const struct vmcb *vmcb)
 {
-	const uint64_t doubtful = RFLAGS_TF | RFLAGS_DF | RFLAGS_NT | RFLAGS_RF | RFLAGS_VM |
-				  RFLAGS_VIF | RFLAGS_VIP | RFLAGS_RESERVED;
+	const uint64_t known = FLAG_ARITHMETIC | FLAG_FIXED | FLAG_TF | FLAG_IF | FLAG_DF |
+			       FLAG_IOPL | FLAG_NT | FLAG_RF | FLAG_VM | FLAG_AC | FLAG_VIF |
+			       FLAG_VIP | FLAG_ID;
+	const uint64_t doubtful =
+		FLAG_TF | FLAG_DF | FLAG_NT | FLAG_RF | FLAG_VM | FLAG_VIF | FLAG_VIP;
 	bool may_be_8086 = vmcb->cpl == 3 && !(vmcb->efer & EFER_LMA);
-	uint64_t impossible = RFLAGS_RESERVED | (may_be_8086 ? 0 : RFLAGS_VM);
+	uint64_t impossible = ~known | (may_be_8086 ? 0 : FLAG_VM);
 
-	return vmcb->rflags & impossible ? vmcb->rflags & ~doubtful : vmcb->rflags;
+	return vmcb->rflags & impossible ? vmcb->rflags & known & ~doubtful : vmcb->rflags;
 }
 
 static void load(struct vcpu *vcpu, const struct vmcb *vmcb)
