@@ -121,12 +121,16 @@ static void give(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *
 
 void pmu_init_cpu(struct pmu_cpu *cpu)
 {
+	uint64_t free = 0;
+
 	*cpu = (struct pmu_cpu){0};
 	for (unsigned counter = 0; counter < PMU_COUNTERS_MOST; counter++)
 		if (exists(counter) && is_running(counter))
 			give(cpu, counter, &firmware);
 		else if (exists(counter))
-			pmu_run(bit(counter), false); /* RESET enables general ones */
+			free |= bit(counter);
+	if (free)
+		pmu_run(free, false); /* RESET enables general ones */
 }
 
 static bool is_owner(const struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner)
