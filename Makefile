@@ -12,8 +12,8 @@ OBJCOPY := objcopy
 WARN   := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef \
           -Wvla -Wpointer-arith -Wwrite-strings -Wno-sign-conversion
 WARN   += $(if $(CI),-Werror)
-# Nothing that is built says in which directory it was.
-same_paths := -ffile-prefix-map=$(CURDIR)=.
+# Nothing that is built says in which directory it was. The shell's word, since the directory may have a blank.
+same_paths := -ffile-prefix-map="$$PWD"=.
 # One set of flags serves kernel, monitor and lib: both images live in the top 2 GiB.
 CFLAGS := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -mcmodel=kernel \
           -mno-red-zone -mgeneral-regs-only -fno-pic -fno-pie -fno-stack-protector \
@@ -50,16 +50,43 @@ endif
 silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
 short   = $(if $(V)$(silent),,@echo ' $(1)' $(or $(2),$@);)
 
+# Words for this make alone, which the tests of `make check` are not to find around them.
+unexport FOR V
+
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
-deps: ## install the Debian packages that `make run` needs (root); FOR=all: all that any goal needs
-	@tools/deps install $(or $(FOR),run)
+deps: ## install the Debian packages that `make run` needs (root), or the other goals beside it; FOR=all: all that any goal needs
+	@tools/deps install $(or $(sort $(FOR) $(purposes)),run)
 
-run check view images: $(filter deps,$(MAKECMDGOALS))
+# The goals that need each purpose of tools/packages. What is missing is named before anything is built.
+for_build       := images ubsan iso usb pxe lint check-host view fuzz-view linux-disk
+for_run         := run demo junit debug soak debugger-runs mutants variants bench corpus round-trip linux linux-shell linux-soak disk-shell \
+                   $(addprefix check-,lockstep lava bochs load guest kut pt view linux)
+for_image       := iso usb pxe bench linux linux-soak check-lava check-bochs check-load
+for_check       := lint format bench mutants fuzz-view check-host check-bochs check-load check-pt
+for_view        := view corpus fuzz-view round-trip mutants check-view check-pt
+for_linux       := linux linux-soak
+for_debug       := debug
+for_all         := check check-boot check-all release
+for_check-boot  := check-boot check-all release
+for_check-view  := check-view check-all
+for_check-kunit := check-kunit check-all
+for_check-linux := check-linux linux-disk disk-shell check-all
+for_check-lava  := check-lava
+for_check-fresh := check-fresh
+purposes := $(foreach list,$(filter for_%,$(.VARIABLES)),$(if $(filter $($(list)),$(MAKECMDGOALS)),$(list:for_%=%)))
+purposes := $(sort $(purposes))
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+$(filter-out deps,$(MAKECMDGOALS)): deps
+else ifneq ($(purposes),)
+$(if $(filter 0,$(shell tools/deps check $(purposes) >&2; echo $$?)),,$(error nothing was done for $(MAKECMDGOALS)))
+endif
 
-run: ## build and run the suite in QEMU; RUN="options of run-qemu.sh"
-	@tools/deps check run
+# Virtual silicon with all three units.
+run junit debug: RUN ?= --monitor 'profile=icelake pt=on'
+run: ## build and run the suite in QEMU: BTS, PEBS and Intel PT; RUN="other options of run-qemu.sh"
 	@$(MAKE) --no-print-directory $(jobs) images
 	./run-qemu.sh $(RUN)
 
@@ -67,10 +94,9 @@ demo: images ## show the last branches of a program that jumped to nowhere: seco
 	@tools/demo
 
 check: ## run every test of the project, host and boots: about a quarter of an hour
-	@tools/deps check all
 	@tools/check
 
-# Everything but what takes hours (check-load) or has no end (soak, linux-soak).
+# Everything but what takes hours (check-load), has no end (soak, linux-soak) or makes systems (check-lava, check-fresh).
 check-all: ## make check, then all that is too heavy for it: Linux guests, browsers, Bochs, every defect and variant: hours
 	@$(MAKE) --no-print-directory check
 	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-linux check-bochs variants mutants debugger-runs bench; do \
@@ -86,9 +112,11 @@ check-bochs: images iso ## run the suite in Bochs, on one and on two processors,
 	@prove --verbose --exec '' tools/boots tools/lockstep :: --bochs
 
 check-boot: images iso pxe ## boot in every way of docs/boot.md, and build the images twice: five minutes
-	@tools/deps check all check-boot
 	@prove --verbose --exec '' tools/boots :: --ways
 	@prove --verbose --exec '' tools/reproducible
+
+check-fresh: ## README's two commands as they are written, and other ways to begin, in new roots of Debian 12 and 13 (root): an hour; FRESH="options of tools/fresh"
+	@prove --verbose --exec '' tools/fresh :: $(FRESH)
 
 check-kunit: ## read the recorded logs with Linux' kunit.py, which is fetched from Debian (139 MB): seconds
 	@prove --verbose --exec '' tests/runner/kunit.sh :: --fetch
@@ -137,7 +165,7 @@ new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buf
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run demo check check-all check-lockstep check-lava check-kunit check-boot release check-bochs check-load debugger-runs bench mutants variants soak lint format junit docs new-test new-defect debug
+.PHONY: help deps run demo check check-all check-lockstep check-lava check-fresh check-kunit check-boot release check-bochs check-load debugger-runs bench mutants variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor

@@ -33,7 +33,7 @@ usage()
 	  -c, --cpu MODEL[,flags]          processor (default max, on KVM with pmu=on,migratable=no; of Bochs: ryzen)
 	  -s, --smp N                      processors (default 1)
 	  -m, --memory MB                  memory (default 256)
-	  -T, --timeout SECONDS            end the run after that (default 120; of Bochs: 900)
+	  -T, --timeout SECONDS            end it after so many of each processor, or 8 times as many by the clock (120; of Bochs: 900)
 	  -l, --log FILE                   keep the console log
 	      --trace FILE.spt             keep the traces of its programs; build/view shows them
 	      --program ELF [NUMBER]       run this program, with this argument, and no test
@@ -57,7 +57,7 @@ usage()
 
 	The log is what QEMU writes to its standard output: COM1, unless a QEMU argument names stdio.
 
-	environment: QEMU (the binary), BUILD (where the images are), TIMEOUT_SCALE (multiplies the
+	environment: QEMU (the binary, 7.2 or newer), BUILD (where the images are), TIMEOUT_SCALE (multiplies the
 	time limit)
 
 	exit: 0 pass, 1 fail, 2 error or harness, 3 all skipped, 4 crash or incomplete, 124 timeout,
@@ -189,11 +189,7 @@ check()
 	[ -z "$trace$program" ] || [ "$emulator" = qemu ] || die '--trace and --program need --emulator qemu'
 	[ -z "$program" ] || [ "$boot" = kernel ] ||
 		die '--program works with --boot kernel only: no other way to boot loads a program'
-	[ -z "$program" ] || [ -r "$program" ] || die "cannot read the program $program"
-	# EI_CLASS, EI_DATA, e_type ET_EXEC, e_machine.
-	[ -z "$program" ] || [[ $(od -An -v -tx1 -N 20 "$program" 2>/dev/null | tr -d ' \n') == 7f454c460201????????????????????02003e00 ]] ||
-		die "the program $program is no static ELF64 for x86-64, not position-independent: docs/view.md"
-	[ -z "$program" ] || : "${test:=user_given}"
+	[ -z "$program" ] || check_program
 	# What is not for the trace's line goes to another.
 	[ -z "$trace" ] || { kernel_words+=' console=com1 export=debugcon' && monitor_words+=' console=com1'; }
 	[ $list = 0 ] || kernel_words+=' list'
@@ -203,6 +199,18 @@ check()
 	[ -z "$monitor" ] || monitor_words+=" $monitor"
 	[ -n "$linux" ] || [ "${#disks[@]}$initrd$interactive" = 00 ] || die '--initrd, --disk and --interactive are of a Linux: --linux says which'
 	[ -z "$linux" ] || check_linux
+}
+
+# QEMU ends the name of a module at a blank; the kernel says of what it cannot run no more than a number.
+check_program()
+{
+	[ -r "$program" ] || die "cannot read the program $program"
+	[[ $program != *' '* ]] || die "QEMU cannot load a file with a blank in its name: $program"
+	local fault
+	fault=$(perl -I"$top/tools" -MSpoor::Program -we 'print Spoor::Program::fault(shift) // ""' "$program") ||
+		die "cannot check the program $program"
+	[ -z "$fault" ] || die "the program $program $fault"
+	: "${test:=user_given}"
 }
 
 # A Linux has words of its own, and the console where the log is taken from.
@@ -231,11 +239,8 @@ check_linux()
 	[ -z "$append" ] || kernel_words+=" $append"
 }
 
-# QEMU splits several of its arguments at commas; a doubled comma stands for one.
-commas()
-{
-	echo "${1//,/,,}"
-}
+# QEMU splits several of its arguments at commas; ${word//,/,,} doubles those of a word: two stand for one. No $(...) is
+# within ${...}: bash 5.2 drops a signal that arrives while it looks for the end of it.
 
 # Without the monitor it is QEMU's own loader that boots a Linux.
 command_for_linux()
@@ -243,11 +248,12 @@ command_for_linux()
 	if [ $kernel_only = 1 ]; then
 		images=()
 		command+=(-kernel "$linux" -append "$kernel_words")
-		[ -z "$initrd" ] || command+=(-initrd "$(commas "$initrd")")
+		[ -z "$initrd" ] || command+=(-initrd "${initrd//,/,,}")
 	else
 		images=("$build/monitor.elf32")
+		local module="$linux $kernel_words"
 		command+=(-kernel "${images[0]}" -append "$monitor_words"
-			-initrd "$(commas "$linux $kernel_words")${initrd:+,$(commas "$initrd")}")
+			-initrd "${module//,/,,}${initrd:+,${initrd//,/,,}}")
 	fi
 }
 
@@ -255,7 +261,7 @@ command_for_linux()
 command_for_kernel()
 {
 	[[ $build != *' '* ]] || die "QEMU cannot boot from a path with a blank: cd '$top' first"
-	local kernel=$build/spoor.elf
+	local kernel=$build/spoor.elf module given="$program${argument:+ $argument}"
 	if [ -n "$linux" ]; then
 		command_for_linux
 		return
@@ -264,11 +270,12 @@ command_for_kernel()
 	if [ $kernel_only = 1 ]; then
 		images=("${kernel}32")
 		command+=(-kernel "${images[0]}" -append "$kernel_words")
-		[ -z "$program" ] || command+=(-initrd "$(commas "$program${argument:+ $argument}")")
+		[ -z "$program" ] || command+=(-initrd "${given//,/,,}")
 	else
 		images=("$build/monitor.elf32" "$kernel")
+		module="$kernel $kernel_words"
 		command+=(-kernel "${images[0]}" -append "$monitor_words"
-			-initrd "$(commas "${images[1]} $kernel_words")${program:+,$(commas "$program${argument:+ $argument}")}")
+			-initrd "${module//,/,,}${program:+,${given//,/,,}}")
 	fi
 }
 
@@ -276,18 +283,18 @@ command_for_kernel()
 # GRUB finds the words in an SMBIOS OEM string; boot/grub/grub.cfg takes it apart again.
 command_for_grub()
 {
-	local entry=monitor string file
+	local entry=monitor string file disk
 	[ $kernel_only = 0 ] || entry=kernel
 	[ -z "$linux" ] || entry=linux
 	string="spoor $entry '$kernel_words' '$monitor_words'"
 	[[ $kernel_words$monitor_words != *\'* ]] || die "a word has a \"'\": only --boot kernel takes it"
 	[ ${#string} -le 255 ] || die "the words are ${#string} bytes long: --boot $boot takes up to 255"
-	command+=(-smbios "type=11,value=$(commas "$string")")
+	command+=(-smbios "type=11,value=${string//,/,,}")
 	images=("$build/spoor.iso")
-	file=$(commas "${images[0]}")
+	file=${images[0]//,/,,} disk=$build/linux.iso
 
 	# The menu's entry looks for the files on all disks. No IDE disk is read-only.
-	[ -z "$linux" ] || [ "$boot" = other ] || command+=(-drive "if=none,id=linux,snapshot=on,format=raw,file=$(commas "$build/linux.iso")"
+	[ -z "$linux" ] || [ "$boot" = other ] || command+=(-drive "if=none,id=linux,snapshot=on,format=raw,file=${disk//,/,,}"
 		-device ide-hd,drive=linux,bus=ide.1)
 	case $boot in
 	other) images=() ;;
@@ -297,10 +304,9 @@ command_for_grub()
 		-drive "if=none,id=stick,readonly=on,format=raw,file=$file"
 		-device usb-storage,drive=stick,bootindex=0) ;;
 	pxe)
-		file=spoor.0
-		[ "$firmware" = bios ] || file=spoor.efi
-		images=("$build/pxe/$file")
-		command+=(-netdev "user,id=net,tftp=$(commas "$build/pxe"),bootfile=$file"
+		file=spoor.0 images=("$build"/pxe/{spoor.0,monitor.elf,spoor.elf})
+		[ "$firmware" = bios ] || { file=spoor.efi && images=("$build/pxe/$file"); }
+		command+=(-netdev "user,id=net,tftp=${build//,/,,}/pxe,bootfile=$file"
 			-device virtio-net-pci,netdev=net,bootindex=0)
 		;;
 	esac
@@ -333,10 +339,10 @@ compose()
 	[ "$firmware" = bios ] || command+=(-machine q35 -bios "$ovmf")
 	local disk
 	for disk in ${disks[@]+"${disks[@]}"}; do
-		command+=(-drive "if=virtio,format=raw,file=$(commas "$disk")")
+		command+=(-drive "if=virtio,format=raw,file=${disk//,/,,}")
 	done
 	if [ "$boot" = kernel ]; then command_for_kernel; else command_for_grub; fi
-	[ -z "$trace" ] || command+=(-debugcon "file:$(commas "$trace")")
+	[ -z "$trace" ] || command+=(-debugcon "file:${trace//,/,,}")
 	[ $gdb = 0 ] || command+=(-s -S)
 	command+=(${extra[@]+"${extra[@]}"})
 }
@@ -371,6 +377,16 @@ unknown_to_kernel()
 	quoted ${words[@]+"${words[@]}"}
 }
 
+# A QEMU that does not say its version, as through some wrapper, is taken as it is.
+check_version()
+{
+	local said=''
+	read -r -t 10 said < <("$qemu" --version 2>/dev/null </dev/null)
+	[[ ! $said =~ ^QEMU\ emulator\ version\ ([0-9]+)\.([0-9]+) ]] ||
+		((BASH_REMATCH[1] * 100 + BASH_REMATCH[2] >= 702)) ||
+		die "$qemu is QEMU ${BASH_REMATCH[1]}.${BASH_REMATCH[2]}: 7.2 or newer is needed"
+}
+
 # Everything that can be missing is named here, with the way to get it.
 check_files()
 {
@@ -383,21 +399,23 @@ check_files()
 	for image in ${images[@]+"${images[@]}"}; do
 		[ -r "$image" ] || die "$image is missing: 'make $targets' builds it"
 	done
+	[[ ! -p $log || $log == /dev/* ]] || die "cannot write the log $log: a FIFO waits for its reader"
+	[ -z "$log" ] || (: >"$log") 2>/dev/null || die "cannot write the log $log"
 	if [ "$emulator" = bochs ]; then
-		command -v bochs-bin >/dev/null || die 'Bochs is not installed: apt-get install bochs'
-		[ -z "$log" ] || (: >"$log") 2>/dev/null || die "cannot write the log $log"
+		command -v bochs-bin >/dev/null || die "Bochs is not installed: apt-get install bochs, or 'make deps FOR=check'"
 		return
 	fi
 	command -v "$qemu" >/dev/null ||
 		die "$qemu is not installed: apt-get install qemu-system-x86, or 'make deps'"
+	check_version
 	[ "$firmware" = bios ] || [ -r "$ovmf" ] ||
-		die "$ovmf is missing: apt-get install ovmf, or 'make deps'"
+		die "$ovmf is missing: apt-get install ovmf, or 'make deps FOR=check'"
 	if [ "$accel" = kvm ]; then
 		[ -e /dev/kvm ] || die '--accel kvm: there is no /dev/kvm on this machine'
 		(: <>/dev/kvm) 2>/dev/null ||
 			die '--accel kvm: /dev/kvm cannot be opened: no rights, or no virtualisation'
 	fi
-	[ -z "$log" ] || (: >"$log") 2>/dev/null || die "cannot write the log $log"
+	[ ! -e "$trace" ] || [ -f "$trace" ] || die "cannot write the trace $trace: it is no regular file"
 	[ -z "$trace" ] || (: >"$trace") 2>/dev/null || die "cannot write the trace $trace"
 	[ -z "$linux" ] || [ "$boot" != iso ] || make_linux_disk
 }
@@ -405,7 +423,7 @@ check_files()
 # A disk with the files of a Linux for the menu's entry. One write, since two runs may make it at once.
 make_linux_disk()
 {
-	command -v xorriso >/dev/null || die "xorriso is not installed: apt-get install xorriso"
+	command -v xorriso >/dev/null || die "xorriso is not installed: apt-get install xorriso, or 'make deps FOR=image'"
 	local new=$build/linux.iso.$$
 	xorriso -as mkisofs -quiet -r -o "$new" -graft-points linux/vmlinuz="$linux" \
 		${initrd:+linux/initrd="$initrd"} 2>/dev/null || die "cannot write $new"
@@ -415,7 +433,8 @@ make_linux_disk()
 # Sets `status`: QEMU's exit status, `timeout` or `interrupt`.
 run()
 {
-	local limit=$timeout copy=$((1 - (quiet | list))) interrupted=0 logs=("$scratch/console")
+	local limit copy=$((1 - (quiet | list))) interrupted=0 logs=("$scratch/console")
+	limit="$timeout*$(printf '%d\n' "$smp" "$(nproc)" | sort -n | head -n 1)"
 	[ -z "$log" ] || logs+=("$log")
 	if [ $gdb = 1 ]; then
 		limit=0
@@ -457,6 +476,7 @@ judge()
 	[ "$emulator-$status" = bochs-0 ] || options+=(--status "$status")
 	[ $quiet = 0 ] || options+=(--quiet)
 	[ $list = 0 ] || options+=(--list)
+	[ -z "$trace" ] || options+=(--trace "$trace")
 	[ -z "$linux" ] || options+=(--linux)
 	options+=(--again "$(unknown_to_kernel)")
 	"$top/tools/judge" "${options[@]}" --kept "$kept" "$scratch/console"

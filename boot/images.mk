@@ -3,10 +3,11 @@
 # everything inside; and a directory for a TFTP or HTTP server.
 
 grub_modules := normal multiboot2 serial terminal smbios eval test echo configfile sleep reboot halt \
-                memdisk tar search_fs_file minicmd
+                memdisk tar search_fs_file minicmd regexp
 grub_disk    := part_msdos part_gpt fat iso9660
 grub_bios    := $(grub_modules) biosdisk iso9660
-grub_efi     := $(grub_modules) $(grub_disk) efi_gop regexp
+grub_efi     := $(grub_modules) $(grub_disk) efi_gop
+grub_pxe     := $(grub_modules) pxe tftp http
 
 images_elf := $(BUILD)/spoor.elf $(BUILD)/monitor.elf
 
@@ -22,7 +23,7 @@ pxe: ## build a directory for a TFTP or HTTP server, BIOS and UEFI
 pxe: $(addprefix $(BUILD)/pxe/,spoor.0 spoor.efi spoor.cfg spoor.ipxe monitor.elf32 monitor.elf spoor.elf)
 .PHONY: iso usb pxe
 
-# GRUB's memory disks: the menu alone, the menu with all that it boots, and with the kernel alone.
+# GRUB's memory disks: the menu alone, and with all that it boots.
 $(BUILD)/grub/menu.tar: boot/grub/grub.cfg boot/images.mk
 	@mkdir -p $(BUILD)/grub/menu/boot/grub && cp $< $(BUILD)/grub/menu/boot/grub
 	@$(reproducible_tar) -C $(BUILD)/grub/menu -cf $@ boot
@@ -30,9 +31,6 @@ $(BUILD)/grub/whole.tar: boot/grub/grub.cfg boot/images.mk $(images_elf)
 	@mkdir -p $(BUILD)/grub/whole/boot/grub && cp $< $(BUILD)/grub/whole/boot/grub
 	@for image in $(images_elf); do strip -o $(BUILD)/grub/whole/boot/$${image##*/} $$image || exit 1; done
 	@$(reproducible_tar) -C $(BUILD)/grub/whole -cf $@ boot
-
-$(BUILD)/grub/kernel.tar: $(BUILD)/grub/whole.tar
-	@$(reproducible_tar) -C $(BUILD)/grub/whole -cf $@ boot/grub boot/spoor.elf
 
 $(BUILD)/grub/bios.img: $(BUILD)/grub/menu.tar
 	$(call short,GRUB)grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -m $< $(grub_bios)
@@ -55,11 +53,11 @@ $(BUILD)/spoor.iso: $(BUILD)/grub/bios.img $(BUILD)/grub/efi.img $(BUILD)/grub/w
 	  -append_partition 2 0xef $(BUILD)/grub/efi.img \
 	  -eltorito-alt-boot -e --interval:appended_partition_2:all:: -no-emul-boot $(BUILD)/iso
 
-# BIOS loads a network's first stage below 640 KiB, of which GRUB 2.06 lets it have 445: room for
-# menu and kernel, while the monitor is beside.
-$(BUILD)/pxe/spoor.0: $(BUILD)/grub/kernel.tar
+# BIOS loads a network's first stage below 640 KiB, of which GRUB 2.06 lets it have 445: the kernel outgrows that,
+# so the menu fetches kernel and monitor.
+$(BUILD)/pxe/spoor.0: $(BUILD)/grub/menu.tar
 	@mkdir -p $(@D)
-	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p /boot/grub -m $< $(grub_modules) pxe tftp
+	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p /boot/grub -m $< $(grub_pxe)
 $(BUILD)/pxe/spoor.efi: $(BUILD)/grub/whole.tar
 	@mkdir -p $(@D)
 	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -m $< $(grub_efi) efinet tftp http

@@ -111,7 +111,7 @@ static const char *what_was_tested(void)
 	case 'g':
 		if (*silicon_mark())
 			return "Tested: a rehearsal on virtual silicon: it proves nothing about a chip";
-		return "Tested: the Debug Store that a hypervisor shows";
+		return "Tested: the trace units that a hypervisor shows";
 	case 'v':
 		return "Tested: virtual silicon of Spoor's monitor: it proves nothing about a chip";
 	case 'n':

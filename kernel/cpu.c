@@ -76,10 +76,10 @@ void cpu_load(struct cpu *cpu)
 	wrmsr(IA32_GS_BASE, (uint64_t)cpu);
 }
 
-struct cpu *cpu_create(uint32_t apic_id)
+struct cpu *cpu_create(void)
 {
 	size_t pages = (sizeof(struct cpu) + PAGE_SIZE - 1) / PAGE_SIZE;
-	struct cpu *cpu = count < MAX_CPUS ? area_alloc(pages, VM_WRITE) : NULL;
+	struct cpu *cpu = area_alloc(pages, VM_WRITE);
 
 	if (!cpu)
 		return NULL;
@@ -90,7 +90,6 @@ struct cpu *cpu_create(uint32_t apic_id)
 			return NULL;
 		cpu->task_state.ist[i] = (uint64_t)stack + IST_SIZE;
 	}
-	cpu->apic_id = apic_id;
 	cpu->index = count;
 	cpu->self = cpus[count++] = cpu;
 	return cpu;

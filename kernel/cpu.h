@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAX_CPUS 32
-
 /* Selectors; SYSRET fixes the order of the user's (SDM Vol 2, SYSRET). */
 enum {
 	KERNEL_CODE = 0x08,
@@ -46,10 +44,13 @@ struct cpu {
 	unsigned index;
 	uint32_t apic_id;
 	atomic_bool online;	 /* it is in its idle loop, or beyond */
+	atomic_bool left_out;	 /* it halts, and is not used: trace_init_cpu() */
+	unsigned kind;		 /* as the banner numbers them */
 	unsigned preemption_off; /* nesting; a pending reschedule waits for 0 */
 	bool reschedule;
 	unsigned interrupts; /* handlers that run, one within another; not counting NMIs */
-	struct task *idle;
+	struct task idle;
+	struct timer slice;
 	struct task *left, *leaves; /* by the switch under way: who is dead; who changes CPU */
 	bool unfinished;	    /* it has one of these to see to, or a trace */
 	bool slice_over, timer_fired;
@@ -88,12 +89,12 @@ static inline struct task *current_task(void)
 void cpu_init_boot(void);
 
 /*
- * The data of one more CPU, its interrupt stacks included, under the next index; NULL when memory
- * or indices are out. The boot CPU, one at a time.
+ * The data of one more CPU, its interrupt stacks included, under the next index, below MAX_CPUS;
+ * NULL when memory is out. The boot CPU, one at a time.
  */
-struct cpu *cpu_create(uint32_t apic_id);
+struct cpu *cpu_create(void);
 
-/* Takes back the newest index: that CPU did not come up, its memory is given up. */
+/* Takes back the newest index: that CPU did not start, its memory is given up. */
 void cpu_forget_newest(void);
 
 /* Descriptor tables and GS of the CPU that runs. */

@@ -31,7 +31,7 @@ void end_run(enum verdict verdict, const char *why)
 		end_report(verdict, why);
 	} else {
 		printk("# SPOOR DONE silicon=%s%s pass=0 fail=0 skip=0 error=%d xfail=0 obs=0 "
-		       "rc=%d\n",
+		       "rc=%d slow=0\n",
 		       silicon_name(), silicon_mark(), verdict == VERDICT_ERROR, end_rc(verdict));
 	}
 	console_verdict(verdict, why);

@@ -110,6 +110,8 @@ static void start_clocks(void)
 	require(lapic_init());
 	if (options.x2apic && !lapic_enable_x2apic())
 		require("x2apic: this processor has no x2APIC mode");
+	if (acpi_highest_apic_id() > XAPIC_ID_MOST)
+		lapic_enable_x2apic(); /* where it has none smp_start() says what is not used */
 	interrupt_take_pending();
 	require(time_init());
 }

@@ -9,8 +9,8 @@
 void silicon_init(void);
 
 /*
- * "native": no hypervisor; "guest": a foreign one passes BTS through; "virtual": Spoor's own
- * monitor; "none": there is no BTS.
+ * "native": no hypervisor; "guest": a foreign one passes a trace unit through; "virtual":
+ * Spoor's own monitor; "none": there is no trace unit, neither BTS nor PEBS nor Intel PT.
  */
 const char *silicon_name(void);
 

@@ -12,6 +12,7 @@ enum {
 	LEAF_7_EBX_PT = 1 << 25,
 	VM_CR_SVMDIS = 1 << 4,
 };
+enum { CORE_TYPE_ATOM = 0x20, CORE_TYPE_CORE = 0x40 }; /* SDM Vol 2, CPUID leaf 1AH */
 #define LEAF_EXTENDED	      0x80000000u
 #define LEAF_EXTENDED_1	      0x80000001u
 #define LEAF_ADDRESS_BITS     0x80000008u /* EAX[7:0]: SDM Vol 2, CPUID */
@@ -80,7 +81,8 @@ struct decision decide(enum vbts wanted)
 	const char *missing;
 
 	if (has_bts())
-		return (struct decision){false, "the processor has BTS; the kernel runs on it"};
+		return (struct decision){false,
+					 "the processor enumerates BTS; the kernel runs on it"};
 	if (wanted == VBTS_OFF)
 		return (struct decision){false, "vbts=off; the kernel runs without virtual BTS"};
 	missing = svm_missing();
@@ -141,14 +143,17 @@ void choice_announce(const struct options *options, bool run_as_guest)
 	bool other = options->profile != profile_get(0);
 
 	if (!options->variants[0] && !options->defect && !options->hypervisor && !other &&
-	    !options->interpret)
+	    !options->interpret && !options->other)
 		return;
 	if (!run_as_guest)
 		end_run(VERDICT_ERROR,
-			"a profile, a variant, a defect, a rehearsal or interpret= was asked "
+			"a profile, kinds, a variant, a defect, a rehearsal or interpret= was asked "
 			"for, and there is no virtual silicon to have it");
 	if (other)
 		say("profile=%s", options->profile->name);
+	if (options->other)
+		say("kinds=%s%s: every second processor", options->other->name,
+		    options->other_pt ? "+pt" : "");
 	if (options->hypervisor)
 		say("present=%s: a rehearsal of passthrough on virtual silicon, %s",
 		    options->hypervisor->name, options->hypervisor->says);
@@ -163,39 +168,68 @@ void choice_announce(const struct options *options, bool run_as_guest)
 		    options->defect->name, options->defect->says, options->defect->rule);
 }
 
-/* The profile as it was asked for; its addresses are as wide as those of the processor underneath.
- */
-static const struct profile *profile_made(const struct options *options)
-{
-	static struct profile profile;
-	static struct pt_enumeration pt;
+/* What a kind of processor is made in. */
+struct kind {
+	struct silicon silicon;
+	struct profile profile;
+	struct pt_enumeration pt;
+};
 
-	profile = *options->profile;
-	if (!options->pt) {
-		profile.pt = NULL;
-		return &profile;
+/* The profile, with addresses as wide as those of the processor underneath. */
+static void make_profile(struct kind *kind, const struct profile *profile, bool pt)
+{
+	kind->profile = *profile;
+	if (!pt) {
+		kind->profile.pt = NULL;
+		return;
 	}
-	pt = *profile.pt;
-	pt.physical_bits = (uint8_t)cpuid(LEAF_ADDRESS_BITS, 0).eax;
-	profile.pt = &pt;
-	return &profile;
+	kind->pt = *profile->pt;
+	kind->pt.physical_bits = (uint8_t)cpuid(LEAF_ADDRESS_BITS, 0).eax;
+	kind->profile.pt = &kind->pt;
+}
+
+static const struct silicon *make(struct kind *kind, const struct options *options,
+				  const struct ds_behaviour *behaviour)
+{
+	struct silicon *silicon = &kind->silicon;
+
+	if (options->hypervisor)
+		hypervisor_limit(options->hypervisor, behaviour, &kind->profile);
+	silicon->profile = &kind->profile;
+	silicon->pt = pt_clean;
+	silicon->pmu = pmu_clean;
+	silicon->hypervisor = options->hypervisor;
+	/* Lockstep compares all that may be interpreted. */
+	silicon->native_ring_0 = options->interpret == INTERPRET_WANTED && !options->lockstep;
+	silicon->interpreted = options->interpret == INTERPRET_ALWAYS;
+	silicon->tells_stack = options->stack;
+	silicon->pebs = pebs_clean;
+	ds_make(&silicon->ds, behaviour);
+	if (options->defect)
+		options->defect->break_rules(silicon);
+	return silicon;
 }
 
 const struct silicon *choice_make(const struct options *options)
 {
-	static struct silicon silicon;
+	static struct kind kind;
 
-	silicon.profile = profile_made(options);
-	silicon.pt = pt_clean;
-	silicon.pmu = pmu_clean;
-	silicon.hypervisor = options->hypervisor;
-	/* Lockstep compares all that may be interpreted. */
-	silicon.native_ring_0 = options->interpret == INTERPRET_WANTED && !options->lockstep;
-	silicon.interpreted = options->interpret == INTERPRET_ALWAYS;
-	silicon.tells_stack = options->stack;
-	silicon.pebs = pebs_clean;
-	ds_make(&silicon.ds, &options->behaviour);
-	if (options->defect)
-		options->defect->break_rules(&silicon);
-	return &silicon;
+	make_profile(&kind, options->profile, options->pt);
+	kind.silicon.core_type = options->other ? CORE_TYPE_CORE : 0;
+	return make(&kind, options, &options->behaviour);
+}
+
+const struct silicon *choice_make_other(const struct options *options)
+{
+	static struct kind kind;
+	struct ds_behaviour behaviour;
+
+	if (!options->other)
+		return NULL;
+	behaviour = options->other->behaviour;
+	if (options->hypervisor)
+		hypervisor_adjust(options->hypervisor, options->other, &behaviour);
+	make_profile(&kind, options->other, options->other_pt);
+	kind.silicon.core_type = CORE_TYPE_ATOM;
+	return make(&kind, options, &behaviour);
 }

@@ -29,7 +29,8 @@ void choice_list(const struct options *options);
  */
 void choice_announce(const struct options *options, bool run_as_guest);
 
-/* The chosen silicon. */
+/* The chosen silicon; and that of every second processor, NULL where all are alike. */
 const struct silicon *choice_make(const struct options *options);
+const struct silicon *choice_make_other(const struct options *options);
 
 #endif

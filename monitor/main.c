@@ -4,12 +4,14 @@
 #include "lib/boot_info.h"
 #include "lib/checksum.h"
 #include "lib/format.h"
+#include "lib/string.h"
 #include "lib/version.h"
 #include "monitor/boot/information.h"
 #include "monitor/boot/kernel.h"
 #include "monitor/boot/relocate.h"
 #include "monitor/console.h"
 #include "monitor/decision.h"
+#include "monitor/host/lapic.h"
 #include "monitor/host/traps.h"
 #include "monitor/options.h"
 #include "monitor/svm/guest.h"
@@ -71,6 +73,24 @@ static struct options start(uint32_t magic, uint64_t information)
 	return options;
 }
 
+/* The guest meets the processors that the monitor can run, and no others. */
+static void limit_processors(void)
+{
+	static struct acpi_tables tables;
+	unsigned listed = 0, left = 0;
+
+	acpi_read_tables(&info, boot_memory_below_4_gib, &tables);
+	for (unsigned i = 0; i < tables.count; i++)
+		if (memcmp(tables.table[i]->signature, "APIC", 4) == 0)
+			left = information_limit_processors((uint8_t *)(uintptr_t)tables.table[i],
+							    tables.table[i]->length,
+							    MOST_PROCESSORS, lapic_id(), &listed);
+	if (left < listed)
+		say("%u of %u processors are used: the monitor runs %u, with APIC IDs below 255; "
+		    "the others are disabled in the MADT",
+		    left, listed, MOST_PROCESSORS);
+}
+
 void monitor_main(uint32_t magic, uint64_t information)
 {
 	struct options options = start(magic, information);
@@ -98,7 +118,9 @@ void monitor_main(uint32_t magic, uint64_t information)
 	kernel = kernel_inform(&info, taken, entry);
 	console_give_screen();
 	if (decision.run_as_guest)
+		limit_processors();
+	if (decision.run_as_guest)
 		guest_run(&info, &residence, &kernel, wake_page, choice_make(&options),
-			  options.lockstep);
+			  choice_make_other(&options), options.lockstep);
 	handover(&kernel, residence.root);
 }

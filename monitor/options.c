@@ -73,6 +73,37 @@ static bool read_profile(struct options *options, const char *name, char *error,
 	return false;
 }
 
+static const struct profile *profile_find(const char *name)
+{
+	const struct profile *profile;
+
+	for (unsigned n = 0; (profile = profile_get(n)); n++)
+		if (strcmp(name, profile->name) == 0)
+			break;
+	return profile;
+}
+
+/* A profile's name, with +pt where it has its Intel PT. */
+static bool read_kinds(struct options *options, char *name, char *error, size_t error_size)
+{
+	char *plus = strchr(name, '+');
+
+	if (!*name)
+		return true;
+	options->other_pt = plus && strcmp(plus, "+pt") == 0;
+	if (options->other_pt)
+		*plus = '\0';
+	options->other = profile_find(name);
+	if (options->other && (!options->other_pt || options->other->pt))
+		return true;
+	format(error, error_size,
+	       "kinds=%s%s is unknown; it is one of the profiles that vbts=list "
+	       "prints, or one that has Intel Processor Trace with +pt",
+	       name, options->other_pt ? "+pt" : "");
+	options->other = NULL;
+	return false;
+}
+
 static bool read_pt(struct options *options, char *error, size_t error_size)
 {
 	if (!options->pt || options->profile->pt)
@@ -93,7 +124,7 @@ static bool read_present(struct options *options, const char *name, char *error,
 		format(error, error_size, "present=%s is unknown; vbts=list prints all", name);
 		return false;
 	}
-	hypervisor_adjust(options->hypervisor, &options->behaviour);
+	hypervisor_adjust(options->hypervisor, options->profile, &options->behaviour);
 	return true;
 }
 
@@ -140,8 +171,8 @@ static bool read_baud(struct options *options, uint64_t baud, char *error, size_
 
 /* The words of the command line, as given. */
 static struct {
-	char vbts[sizeof(((struct options *)0)->variants)], profile[40], present[40], defect[80],
-		erratum[40], console[sizeof(((struct options *)0)->console)];
+	char vbts[sizeof(((struct options *)0)->variants)], profile[40], kinds[40], present[40],
+		defect[80], erratum[40], console[sizeof(((struct options *)0)->console)];
 	int lockstep, interpret, pt, stack, end;
 	uint64_t baud;
 } given;
@@ -149,6 +180,7 @@ static struct {
 static const struct option table[] = {
 	{TEXT_OPTION("vbts", given.vbts)},
 	{TEXT_OPTION("profile", given.profile)},
+	{TEXT_OPTION("kinds", given.kinds)},
 	{TEXT_OPTION("present", given.present)},
 	{TEXT_OPTION("defect", given.defect)},
 	{TEXT_OPTION("erratum", given.erratum)},
@@ -187,6 +219,7 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 		format(given.profile, sizeof(given.profile), "%s", options->defect->profile);
 	return read_profile(options, given.profile, error, error_size) &&
 	       read_pt(options, error, error_size) &&
+	       read_kinds(options, given.kinds, error, error_size) &&
 	       read_present(options, given.present, error, error_size) &&
 	       read_vbts(options, given.vbts, error, error_size);
 }

@@ -29,8 +29,10 @@ struct options {
 	bool list_variants, list_defects, list_errata;
 	bool lockstep;
 	enum interpret interpret;
-	bool pt;    /* the profile's Intel PT is there */
-	bool stack; /* branches leave with RSP */
+	bool pt;		     /* the profile's Intel PT is there */
+	const struct profile *other; /* kinds=: of every second processor; NULL: all are alike */
+	bool other_pt;		     /* with its Intel PT */
+	bool stack;		     /* branches leave with RSP */
 	bool end_exit;
 	char console[128]; /* lib/console.h; "": not said */
 	uint32_t baud;

@@ -4,32 +4,50 @@
 #include <stddef.h>
 
 #include "lib/string.h"
+#include "monitor/pebs/pebs.h"
 #include "monitor/silicon.h"
 
 /*
- * KVM (docs/sources.md: Linux KVM, KVM BTS series): vmx_is_valid_debugctl() drops LBR and BTF and
- * refuses what it does not know; the series of 2022 adds BTS to what it knows, and its
- * vmx_handle_guest_intr() hands a PMI on only where TR, BTS and BTINT are all set.
- * intel_is_valid_msr(): IA32_DS_AREA is there if the guest's CPUID has DS. kvm_set_msr_common(): no
- * change of the two UNAVAILABLE bits of IA32_MISC_ENABLE, the rest is kept.
+ * KVM (docs/sources.md: Linux KVM, KVM BTS series, QEMU BTS_UNAVAIL): vmx_is_valid_debugctl() drops
+ * BTF, and LBR where there is no stack, and refuses what it does not know; the series of 2022 adds
+ * BTS to what it knows, and its vmx_handle_guest_intr() hands a PMI on only where TR, BTS and BTINT
+ * are all set. vmx_get_perf_capabilities(): LBR of stacks with call-stack mode, PEBS where it
+ * survives an EPT violation (Ice Lake server and later), without PEBS_BASELINE since 9e985cbf2942;
+ * kvm_pmu_cap has version 2 at most. DS and DTES64 are in CPUID, and IA32_DS_AREA is there, with
+ * PEBS. kvm_set_msr_common(): a guest cannot change the two UNAVAILABLE bits of IA32_MISC_ENABLE;
+ * since 9fc222967a39 the VMM says what they are, as of bit 7, and QEMU up to 10 leaves all three
+ * clear; `-cpu host` without migratable=no has DS and DTES64, and no format of PEBS records.
  *
  * Xen (Xen vpmu): vmx_msr_write_intercept() takes TR, BTS and BTINT with vpmu=bts only, and of
  * IA32_MISC_ENABLE the value that is read. vpmu_do_msr() without vpmu: IA32_DS_AREA reads 0, a
  * write is dropped. vpmu_do_interrupt() leaves the guest's LVT entry as it is; the real one is
  * masked until the guest writes its own (vpmu_lvtpc_update()).
  */
-#define KVM                                                                                        \
-	.signature = "KVMKVMKVM\0\0\0", .drops_lbr = true, .keeps_misc_enable = true,              \
-	.silent_in_circular = true
+#define KVM_COUNTERS                                                                               \
+	.version_most = 2,                                                                         \
+	.capabilities = CAPABILITY_FULL_WIDTH | CAPABILITY_LBR_FORMAT | CAPABILITY_PEBS
+#define KVM .signature = "KVMKVMKVM\0\0\0", .is_kvm = true, .silent_in_circular = true, KVM_COUNTERS
 #define XEN                                                                                        \
 	.signature = "XenVMMXenVMM", .version = 4 << 16 | 17, .ignores_hidden = true,              \
-	.leaves_lvt_mask = true
+	.leaves_lvt_mask = true, .hides_pebs = true
 
 static const struct hypervisor hypervisors[] = {
 	{.name = "kvm", .says = "as KVM with the BTS series of 2022", KVM},
-	{.name = "kvm-mainline", .says = "as KVM, which hides BTS", .hides_ds = true, KVM},
-	{.name = "xen", .says = "as Xen with vpmu=bts", XEN},
-	{.name = "xen-default", .says = "as Xen, which hides BTS", .hides_ds = true, XEN},
+	{.name = "kvm-mainline", .says = "as KVM, which hides BTS", .hides_bts = true, KVM},
+	{.name = "kvm-qemu-10",
+	 .says = "as KVM, which hides BTS, under a QEMU that leaves IA32_MISC_ENABLE[11] clear",
+	 .hides_bts = true,
+	 .leaves_available = true,
+	 KVM},
+	{.name = "kvm-qemu-10-migratable",
+	 .says = "as KVM under -cpu host of QEMU 10, with DS and neither BTS nor PEBS",
+	 .hides_bts = true,
+	 .hides_pebs = true,
+	 .shows_ds = true,
+	 .leaves_available = true,
+	 KVM},
+	{.name = "xen", .says = "as Xen with vpmu=bts", .version_most = UINT8_MAX, XEN},
+	{.name = "xen-default", .says = "as Xen, which hides BTS", .hides_bts = true, XEN},
 };
 
 const struct hypervisor *hypervisor_get(unsigned n)
@@ -47,10 +65,30 @@ const struct hypervisor *hypervisor_find(const char *name)
 	return hypervisor;
 }
 
-void hypervisor_adjust(const struct hypervisor *hypervisor, struct ds_behaviour *behaviour)
+/* KVM's guests have PEBS of Ice Lake on, and no filters: DS_CPL is not among KVM's features. */
+void hypervisor_adjust(const struct hypervisor *hypervisor, const struct profile *profile,
+		       struct ds_behaviour *behaviour)
 {
 	if (hypervisor->silent_in_circular)
 		behaviour->circular = DS_CIRCULAR_IS_SILENT;
+	if (hypervisor->hides_bts)
+		behaviour->ds_cpl = DS_CPL_ABSENT;
+	if (hypervisor->hides_pebs || !pebs_is_adaptive(profile))
+		behaviour->pebs = DS_PEBS_ABSENT;
+}
+
+void hypervisor_limit(const struct hypervisor *hypervisor, const struct ds_behaviour *behaviour,
+		      struct profile *profile)
+{
+	struct performance *performance = &profile->performance;
+
+	if (performance->version > hypervisor->version_most)
+		performance->version = hypervisor->version_most;
+	if (hypervisor->is_kvm && !(profile->lbr.select & LBR_CALL_STACK))
+		profile->lbr = (struct lbr_layout){.depth = 0};
+	performance->capabilities &= hypervisor->capabilities &
+				     ~(profile->lbr.depth ? 0 : CAPABILITY_LBR_FORMAT) &
+				     ~(behaviour->pebs == DS_PEBS ? 0 : CAPABILITY_PEBS);
 }
 
 /* TR, BTS and BTINT, and where DS-CPL is enumerated the filters. */
@@ -65,11 +103,13 @@ static uint64_t bts_controls(const struct vcpu *vcpu)
 static enum msr_answer write_debugctl(const struct vcpu *vcpu, uint64_t *value)
 {
 	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
-	uint64_t known = hypervisor->hides_ds ? 0 : bts_controls(vcpu);
+	uint64_t known = hypervisor->hides_bts ? 0 : bts_controls(vcpu);
 
+	if (hypervisor->is_kvm && vcpu->silicon->profile->lbr.depth)
+		known |= DEBUGCTL_LBR | DEBUGCTL_FREEZE_LBRS;
 	if (*value & ~(known | DEBUGCTL_LBR | DEBUGCTL_BTF))
 		return MSR_REFUSED;
-	if (hypervisor->drops_lbr)
+	if (hypervisor->is_kvm)
 		*value &= known;
 	return MSR_GOES_ON;
 }
@@ -78,18 +118,57 @@ static enum msr_answer write_misc_enable(const struct hypervisor *hypervisor, ui
 					 uint64_t old)
 {
 	const uint64_t unavailable = MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE;
-	uint64_t fixed = hypervisor->keeps_misc_enable ? unavailable : UINT64_MAX;
+	uint64_t fixed = hypervisor->is_kvm ? unavailable : UINT64_MAX;
 
 	return (value ^ old) & fixed ? MSR_REFUSED : MSR_DONE;
 }
 
-/* BTS alone is passed through: KVM has no IA32_PEBS_ENABLE then, of Xen it takes 0 and reads 0. */
+/* DS is that of either half; hidden, the area and IA32_PEBS_ENABLE are not there. */
+static bool hides_ds(const struct vcpu *vcpu)
+{
+	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
+
+	return hypervisor->hides_bts && !hypervisor->shows_ds && !pebs_present(vcpu);
+}
+
+static bool is_hidden(const struct vcpu *vcpu, uint32_t index)
+{
+	switch (index) {
+	case MSR_DS_AREA:
+		return hides_ds(vcpu);
+	case MSR_PEBS_ENABLE:
+		return !pebs_present(vcpu);
+	default: /* of the events that these sample neither KVM nor Xen knows */
+		return index == MSR_PEBS_LD_LAT || index == MSR_PEBS_FRONTEND;
+	}
+}
+
+struct ds_enumeration hypervisor_enumerate(const struct vcpu *vcpu)
+{
+	if (vcpu->silicon->hypervisor && hides_ds(vcpu))
+		return (struct ds_enumeration){.ds = false};
+	return ds_enumerate(vcpu);
+}
+
+uint64_t hypervisor_misc_enable(const struct vcpu *vcpu, uint64_t value)
+{
+	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
+
+	if (!hypervisor)
+		return value;
+	if (hypervisor->is_kvm)
+		value &= ~MISC_ENABLE_PERF_AVAILABLE;
+	if (hypervisor->leaves_available)
+		return value & ~(MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE);
+	return value | (hypervisor->hides_bts ? MISC_ENABLE_BTS_UNAVAILABLE : 0);
+}
+
+/* Xen takes 0 for what it hides, and reads it. */
 enum msr_answer hypervisor_reads(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
 
-	if (!hypervisor ||
-	    (index != MSR_PEBS_ENABLE && !(hypervisor->hides_ds && index == MSR_DS_AREA)))
+	if (!hypervisor || !is_hidden(vcpu, index))
 		return MSR_GOES_ON;
 	*value = 0;
 	return hypervisor->ignores_hidden ? MSR_DONE : MSR_REFUSED;
@@ -109,7 +188,9 @@ enum msr_answer hypervisor_writes(const struct vcpu *vcpu, uint32_t index, uint6
 	case MSR_MISC_ENABLE:
 		return write_misc_enable(hypervisor, *value, old);
 	case MSR_PEBS_ENABLE:
-		return *value ? MSR_REFUSED : hypervisor_reads(vcpu, index, &ignored);
+		if (is_hidden(vcpu, index) && *value)
+			return MSR_REFUSED;
+		return hypervisor_reads(vcpu, index, &ignored);
 	default:
 		return hypervisor_reads(vcpu, index, &ignored);
 	}

@@ -10,21 +10,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "monitor/ds/behaviour.h"
-
-struct vcpu;
+#include "monitor/ds/ds.h"
+#include "monitor/profile.h"
 
 struct hypervisor {
 	const char *name; /* of present= */
 	const char *says; /* half a sentence */
 	char signature[13];
-	uint32_t version;	 /* CPUID 40000001H:EAX */
-	bool hides_ds;		 /* neither CPUID nor the MSRs have it */
-	bool ignores_hidden;	 /* IA32_DS_AREA reads 0 while DS is hidden; else it raises #GP */
-	bool drops_lbr;		 /* LBR and BTF of IA32_DEBUGCTL can be written and read back 0 */
-	bool keeps_misc_enable;	 /* the other bits of IA32_MISC_ENABLE; else it takes no change */
+	uint32_t version; /* CPUID 40000001H:EAX */
+	bool is_kvm;	  /* its rules of IA32_DEBUGCTL and IA32_MISC_ENABLE are KVM's, not Xen's */
+	bool hides_bts, hides_pebs; /* both: neither CPUID nor the MSRs have a Debug Store */
+	bool shows_ds;		    /* CPUID and IA32_DS_AREA have it all the same */
+	bool leaves_available;	    /* IA32_MISC_ENABLE[12:11] read 0, whatever is hidden */
+	bool ignores_hidden;	    /* what is hidden reads 0; else it raises #GP */
 	bool leaves_lvt_mask;	 /* delivery disarms the LVT entry and leaves its mask bit clear */
 	bool silent_in_circular; /* with BTINT = 0 no PMI reaches the guest */
+	uint8_t version_most;	 /* of performance monitoring; 0: no counters */
+	uint64_t capabilities;	 /* bits of IA32_PERF_CAPABILITIES; 0: no PDCM */
 };
 
 /* The fate of a guest's access to an MSR. */
@@ -41,7 +43,16 @@ const struct hypervisor *hypervisor_get(unsigned n);
 const struct hypervisor *hypervisor_find(const char *name);
 
 /* The rules of the processor as its guest meets them. Before the variants of the command line. */
-void hypervisor_adjust(const struct hypervisor *hypervisor, struct ds_behaviour *behaviour);
+void hypervisor_adjust(const struct hypervisor *hypervisor, const struct profile *profile,
+		       struct ds_behaviour *behaviour);
+
+/* The counters and the LBR stack that are left of the profile. After the variants. */
+void hypervisor_limit(const struct hypervisor *hypervisor, const struct ds_behaviour *behaviour,
+		      struct profile *profile);
+
+/* CPUID's part of the Debug Store, and IA32_MISC_ENABLE of which the processor has `value`. */
+struct ds_enumeration hypervisor_enumerate(const struct vcpu *vcpu);
+uint64_t hypervisor_misc_enable(const struct vcpu *vcpu, uint64_t value);
 
 /*
  * Asked before the processor for the accesses of a guest to the MSRs of the Debug Store. Of

@@ -28,8 +28,11 @@ struct performance {
 };
 
 /* IA32_PERF_CAPABILITIES: SDM Vol 3, 17.4.8.1 and figure 18-49. */
-#define CAPABILITY_PEBS_TRAP  (1ull << 6)
-#define CAPABILITY_FULL_WIDTH (1ull << 13)
+#define CAPABILITY_LBR_FORMAT	 0x3full
+#define CAPABILITY_PEBS_TRAP	 (1ull << 6)
+#define CAPABILITY_PEBS		 0xfc0ull /* TRAP, SAVE_ARCH_REGS, the record's format */
+#define CAPABILITY_FULL_WIDTH	 (1ull << 13)
+#define CAPABILITY_PEBS_BASELINE (1ull << 14)
 
 /* The LBR stack: MSRs of its first entry, 0 where there is none. */
 struct lbr_layout {
@@ -51,6 +54,12 @@ struct profile {
 	struct ds_layout layout;
 	struct ds_behaviour behaviour;
 };
+
+/* Every counter takes samples, and MSR_PEBS_DATA_CFG chooses what is in them. */
+static inline bool pebs_is_adaptive(const struct profile *profile)
+{
+	return profile->performance.capabilities & CAPABILITY_PEBS_BASELINE;
+}
 
 /* IA32_PERF_CAPABILITIES.PEBS_REC_FORMAT. */
 static inline unsigned pebs_format(const struct profile *profile)

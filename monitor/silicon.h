@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of a processor: the same for all of a machine, and unchanged while it runs. */
+/* The parts of a processor, unchanged while it runs; kinds= makes a second one. */
 #ifndef SPOOR_MONITOR_SILICON_H
 #define SPOOR_MONITOR_SILICON_H
 
@@ -23,7 +23,8 @@ struct silicon {
 	struct pmu_rules pmu;
 	struct pebs_rules pebs;
 	struct pt_rules pt;
-	bool tells_stack; /* stack=on */
+	bool tells_stack;  /* stack=on */
+	uint8_t core_type; /* CPUID.1AH:EAX[31:24]; 0: all processors are of one kind */
 };
 
 static inline const struct ds_behaviour *ds_behaviour_of(const struct vcpu *vcpu)

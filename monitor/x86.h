@@ -6,6 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Where an emulated processor deviates from the manual; of several, their sum. */
+enum deviation {
+	/* RF is 0 in what a trap between two iterations of a repeated string instruction pushes. */
+	DEVIATION_RF_LOST = 1 << 0,
+	/* The trap of the last iteration still returns to the instruction, whose count is 0: one
+	   step more. */
+	DEVIATION_STEP_TOO_MANY = 1 << 1,
+};
+
 /* SDM Vol 3, table 6-1. */
 enum vector {
 	VECTOR_DE = 0,

@@ -34,6 +34,8 @@ struct acpi_cpu {
 bool acpi_next_cpu(unsigned *cursor, struct acpi_cpu *cpu);
 /* How many of them are enabled; 1 without a MADT. */
 unsigned acpi_cpu_count(void);
+/* The highest APIC id of an enabled one; 0 without a MADT. */
+uint32_t acpi_highest_apic_id(void);
 
 struct acpi_ioapic {
 	uint32_t address, first_gsi;

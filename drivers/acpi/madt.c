@@ -104,6 +104,18 @@ unsigned acpi_cpu_count(void)
 	return count ? count : 1;
 }
 
+uint32_t acpi_highest_apic_id(void)
+{
+	struct acpi_cpu cpu;
+	unsigned cursor = 0;
+	uint32_t highest = 0;
+
+	while (acpi_next_cpu(&cursor, &cpu))
+		if (cpu.enabled && cpu.apic_id > highest)
+			highest = cpu.apic_id;
+	return highest;
+}
+
 bool acpi_next_ioapic(unsigned *cursor, struct acpi_ioapic *ioapic)
 {
 	const uint8_t *at;

@@ -166,7 +166,7 @@ static bool send(uint32_t apic_id, uint32_t command)
 		wrmsr(X2APIC_MSR + (APIC_ICR >> 4), (uint64_t)apic_id << 32 | command);
 		return true;
 	}
-	if (apic_id >= 0xff) /* eight bits; FFH is a broadcast */
+	if (apic_id > XAPIC_ID_MOST)
 		return false;
 	wait_until_sent();
 	apic_write(APIC_ICR_HIGH, apic_id << 24);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define LAPIC_SPURIOUS_VECTOR 0xffu /* takes no EOI */
+#define XAPIC_ID_MOST	      0xfeu /* that xAPIC mode can address: FFH is a broadcast */
 
 /* Registers by their offset in memory; the MSR is 800H + offset / 16. */
 enum lapic_register {

@@ -24,7 +24,7 @@
 
 enum ds_status {
 	DS_NOT_PROBED,
-	DS_PRESENT,	    /* TR and BTS can be set and read back */
+	DS_PRESENT,	    /* BTS: TR and BTS can be set and read back */
 	DS_NOT_INTEL,	    /* another vendor: 1D9H means something else there */
 	DS_NOT_ENUMERATED,  /* CPUID.1:EDX[21] = 0 */
 	DS_BTS_UNAVAILABLE, /* IA32_MISC_ENABLE[11] = 1 */
@@ -33,15 +33,15 @@ enum ds_status {
 };
 
 struct ds_caps {
-	enum ds_status status;
+	enum ds_status status;	/* of BTS; PEBS can be there without it */
 	bool ds, dtes64, dscpl; /* CPUID.1: EDX[21], ECX[2] (reported, not required), ECX[4] */
 	bool filters; /* by CPL: DS-CPL is there, and no erratum spoils the records with it */
-	bool bts_unavailable;			      /* IA32_MISC_ENABLE[11]; read only if `ds` */
+	bool bts_unavailable, area; /* IA32_MISC_ENABLE[11], if `ds`; IA32_DS_AREA is in use */
 	const struct ds_configuration *configuration; /* NULL if not `ds` */
 	bool suspended_by_pt; /* this model records no branch while Intel PT traces */
-	bool pebs; /* IA32_MISC_ENABLE[12] = 0 and [7] = 1, of a family that is known here */
-	unsigned pebs_format; /* IA32_PERF_CAPABILITIES[11:8], 0 where there is none */
-	bool pebs_fault; /* its PEBS_TRAP = 0: a record has the IP of the sampled instruction */
+	bool pebs; /* IA32_MISC_ENABLE[12] = 0, of a family that is known here, with its MSR */
+	unsigned pebs_format;		/* IA32_PERF_CAPABILITIES[11:8], 0 where there is none */
+	bool pebs_baseline, pebs_fault; /* its PEBS_BASELINE = 1; its PEBS_TRAP = 0 */
 	/*
 	 * DS_ENUMERATED_BUT_ABSENT: the MSR that gave it away, what was written to it, and whether
 	 * it raised #GP or else what it read back.
@@ -74,9 +74,9 @@ struct ds_found ds_quiesce(void);
 bool ds_pt_is_active(void);
 
 /*
- * Detects BTS on this CPU as the manual says, ending with an active probe that uses `idle`: sets
- * `ds_configuration`, and fills `caps`. If it is present IA32_DS_AREA is left at `idle` and
- * IA32_DEBUGCTL at 0. Boot, interrupts off.
+ * Detects BTS and PEBS on this CPU as the manual says, ending with an active probe that uses
+ * `idle`: sets `ds_configuration`, and fills `caps`. If one is present IA32_DS_AREA is left at
+ * `idle`, and IA32_DEBUGCTL at 0. Boot, interrupts off.
  */
 void ds_probe(struct ds_caps *caps, struct ds_idle *idle);
 
@@ -90,7 +90,7 @@ struct ds_cpu {
 	struct ds_pebs_lease *pebs; /* holder of the PEBS half (pebs.h), or NULL */
 };
 
-/* Adopts what ds_probe() found on the boot CPU: the others have the same. Boot, once. */
+/* Adopts what ds_probe() found on the boot CPU; after the probe of another, once more. Boot. */
 void ds_init(const struct ds_caps *caps);
 
 /*
@@ -101,7 +101,7 @@ void ds_init_cpu(struct ds_cpu *cpu, struct ds_idle *idle);
 
 /* The configuration that ds_init() adopted. Any context. */
 const struct ds_caps *ds_caps(void);
-bool ds_present(void);
+bool ds_has_bts(void);
 
 /* --- Leases --------------------------------------------------------------------------------- */
 
@@ -180,12 +180,13 @@ static inline int ds_switch(struct ds_cpu *cpu, struct ds_lease *next)
 }
 
 /*
- * Stops recording on this CPU; ds_resume() restores the value that ds_pause() read and returned.
+ * Stops recording on this CPU; ds_resume() restores the value that ds_pause() read and returned,
+ * unless a DS_O_SIGNAL lease is full, whose next branch may interrupt: TR is clear until a switch.
  * They nest, in any context, NMI included, as long as each pair is closed before the pair that it
  * interrupted goes on, and no switch lies between.
  */
 uint64_t ds_pause(void);
-void ds_resume(uint64_t saved);
+void ds_resume(const struct ds_cpu *cpu, uint64_t saved);
 
 /*
  * Stops recording on this CPU permanently: clears TR and BTS, then IA32_DS_AREA. The loaded lease
@@ -215,9 +216,9 @@ bool ds_is_lent(const struct ds_cpu *cpu);
 /*
  * The Debug Store's part of a performance-monitoring interrupt on this CPU, NMI or fixed vector. It
  * calls the owner of the PEBS half if that half reached its threshold (pebs.h). True: the loaded
- * BTS lease reached its threshold; it is marked, and the caller must see to it that it is drained.
- * False: it did not, or was marked already. Recording goes on into the margin in either case. The
- * caller unmasks the entry of the local vector table afterwards.
+ * BTS lease reached its threshold, and is marked, or it is full; the caller must see to it that it
+ * is drained. False: neither, or it was marked already. Recording goes on into the margin, and
+ * stops where that is full. The caller unmasks the entry of the local vector table afterwards.
  */
 bool ds_pmi(struct ds_cpu *cpu);
 

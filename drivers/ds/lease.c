@@ -37,7 +37,7 @@ int ds_request_bts(struct ds_lease *lease, const struct ds_request *request)
 	uint64_t debugctl;
 	int error;
 
-	if (!ds_present())
+	if (!ds_has_bts())
 		return -ENODEV;
 	if (lease->area || (ds_caps()->suspended_by_pt && ds_pt_is_active()))
 		return -EBUSY;
@@ -107,6 +107,6 @@ long ds_drain(struct ds_cpu *cpu, struct ds_lease *lease, ds_take *take, void *a
 	count = ds_get_bts_index(lease->area);
 	take(argument, lease->area, count, ds_bts_full(lease->area));
 	empty(lease);
-	ds_resume(saved);
+	ds_resume(cpu, saved);
 	return (long)count;
 }

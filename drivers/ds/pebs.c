@@ -9,26 +9,28 @@
 
 enum { ALIGNMENT = 64, FORMAT_0_BYTES = 4096 }; /* Core 2 takes no more: reference B4 */
 
-enum { ADAPTIVE = 4, GENERAL_OF_ADAPTIVE = 0xff };
+enum { GENERAL_OF_ADAPTIVE = 0xff };
+enum { GROUPS_BYTES = 0x20 + 0x90 }; /* PEBS_DATA_CFG: memory and registers */
 
-/* SDM Vol 3, tables 18-10, 18-12, 18-26 and 18-43. Format 4: the groups of DATA_CFG. */
-static const size_t record_sizes[] = {144, 176, 192, 200, 0x20 + 0x20 + 0x90};
+/* SDM Vol 3, tables 18-10, 18-12, 18-26 and 18-43. Format 4: its basic group. */
+static const size_t record_sizes[] = {144, 176, 192, 200, 0x20};
 
 size_t ds_pebs_record_size(void)
 {
 	const struct ds_caps *caps = ds_caps();
 	size_t formats = sizeof(record_sizes) / sizeof(record_sizes[0]);
 
-	return caps->pebs && caps->pebs_format < formats ? record_sizes[caps->pebs_format] : 0;
+	if (!caps->pebs || caps->pebs_format >= formats)
+		return 0;
+	return record_sizes[caps->pebs_format] + (caps->pebs_baseline ? GROUPS_BYTES : 0);
 }
 
-/* From format 4 on every counter can (IA32_PERF_CAPABILITIES.PEBS_BASELINE). */
+/* With PEBS_BASELINE every counter can. */
 uint64_t ds_pebs_counters(void)
 {
 	if (!ds_pebs_record_size())
 		return 0;
-	return ds_caps()->pebs_format < ADAPTIVE ? ds_configuration->pebs_counters
-						 : GENERAL_OF_ADAPTIVE;
+	return ds_caps()->pebs_baseline ? GENERAL_OF_ADAPTIVE : ds_configuration->pebs_counters;
 }
 
 const char *ds_pebs_holder(const struct ds_cpu *cpu)
@@ -88,7 +90,7 @@ static int check_request(const struct ds_cpu *cpu, const struct ds_pebs_lease *l
 	size_t record = ds_pebs_record_size(), records = record ? request->bytes / record : 0;
 	uint64_t end;
 
-	if (!ds_present() || !record)
+	if (!record)
 		return -ENODEV;
 	if (!request->tell)
 		return -EOPNOTSUPP;
@@ -121,7 +123,7 @@ int ds_request_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease,
 					.tell = request->tell,
 					.argument = request->argument};
 	cpu->pebs = lease;
-	if (ds_caps()->pebs_format >= ADAPTIVE && rdmsr(MSR_PEBS_DATA_CFG) != PEBS_DATA_CFG)
+	if (ds_caps()->pebs_baseline && rdmsr(MSR_PEBS_DATA_CFG) != PEBS_DATA_CFG)
 		wrmsr(MSR_PEBS_DATA_CFG, PEBS_DATA_CFG);
 	return 0;
 }

@@ -94,6 +94,7 @@ enum {
 	DS_SAMPLE_TRANSACTION = 0x40,
 	DS_SAMPLE_TSC = 0x80,
 	DS_SAMPLE_IP = 0x100,
+	DS_SAMPLE_REGISTERS = 0x200, /* `flags` and `general` */
 };
 
 /* The fields (DS_SAMPLE_*) that every record of this processor has. Any context. */

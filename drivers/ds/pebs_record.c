@@ -38,11 +38,12 @@ static unsigned has_by_format(void)
 		DS_SAMPLE_STATUS | MEMORY | DS_SAMPLE_EVENT_IP | DS_SAMPLE_TRANSACTION,
 		DS_SAMPLE_COUNTERS | MEMORY | DS_SAMPLE_EVENT_IP | DS_SAMPLE_TRANSACTION |
 			DS_SAMPLE_TSC,
-		DS_SAMPLE_COUNTERS | MEMORY | DS_SAMPLE_EVENT_IP | DS_SAMPLE_TRANSACTION |
-			DS_SAMPLE_TSC,
+		DS_SAMPLE_COUNTERS | DS_SAMPLE_EVENT_IP | DS_SAMPLE_TSC,
 	};
 	unsigned format = ds_caps()->pebs_format, of_format = format < FORMATS ? has[format] : 0;
 
+	if (ds_caps()->pebs_baseline)
+		of_format |= MEMORY | DS_SAMPLE_TRANSACTION;
 	if (!ds_configuration->pebs_reserved || format >= ADAPTIVE)
 		return of_format;
 	/* Silvermont, table 18-13, and Goldmont, table 18-20, which has the address. */
@@ -50,9 +51,18 @@ static unsigned has_by_format(void)
 	return format < 3 ? of_format & ~(unsigned)DS_SAMPLE_ADDRESS : of_format;
 }
 
+/* The basic group is all that there is. */
+static bool is_basic(void)
+{
+	return ds_caps()->pebs_format >= ADAPTIVE && !ds_caps()->pebs_baseline;
+}
+
 unsigned ds_sample_has(void)
 {
-	return has_by_format() | (ds_caps()->pebs_fault ? DS_SAMPLE_EVENT_IP : DS_SAMPLE_IP);
+	if (is_basic())
+		return has_by_format();
+	return has_by_format() | DS_SAMPLE_REGISTERS |
+	       (ds_caps()->pebs_fault ? DS_SAMPLE_EVENT_IP : DS_SAMPLE_IP);
 }
 
 /* IP of the sampled instruction itself: where the program goes on is not known then. */
@@ -75,14 +85,19 @@ static void read_registers(const uint64_t *at, const uint8_t order[8], struct ds
 		sample->general[i] = at[2 + i];
 }
 
-static void read_adaptive(const uint64_t *at, struct ds_sample *sample)
+static void read_basic(const uint64_t *at, struct ds_sample *sample)
+{
+	sample->event_ip = at[BASIC_EVENT_IP];
+	sample->counters = at[BASIC_COUNTERS];
+	sample->tsc = at[BASIC_TSC];
+}
+
+static void read_groups(const uint64_t *at, struct ds_sample *sample)
 {
 	static const uint8_t order[] = {0, 1, 2, 3, 4, 5, 6, 7}; /* AX CX DX BX SP BP SI DI */
 
 	read_registers(at + REGISTERS, order, sample);
-	sample->event_ip = at[BASIC_EVENT_IP];
-	sample->counters = at[BASIC_COUNTERS];
-	sample->tsc = at[BASIC_TSC];
+	sort_addresses(sample);
 	sample->address = at[MEMORY_ADDRESS];
 	sample->source = at[MEMORY_SOURCE];
 	sample->latency = at[MEMORY_LATENCY];
@@ -102,8 +117,9 @@ void ds_read_sample(const void *record, struct ds_sample *sample)
 
 	*sample = (struct ds_sample){.has = ds_sample_has()};
 	if (ds_caps()->pebs_format >= ADAPTIVE) {
-		read_adaptive(at, sample);
-		sort_addresses(sample);
+		read_basic(at, sample);
+		if (!is_basic())
+			read_groups(at, sample);
 		return;
 	}
 	read_registers(at, order, sample);

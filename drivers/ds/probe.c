@@ -13,19 +13,25 @@ bool ds_pt_is_active(void)
 	       rdmsr_safe(IA32_RTIT_CTL, &control) && (control & RTIT_CTL_TRACE_EN);
 }
 
-/* SDM Vol 3, table 18-11; table 35-2, IA32_PERF_CAPABILITIES, which CPUID.1:ECX[15] announces. */
+/*
+ * SDM Vol 3, table 18-11; table 35-2, IA32_PERF_CAPABILITIES, which CPUID.1:ECX[15] announces. In a
+ * virtual machine IA32_MISC_ENABLE[12] and [7] are the VMM's, which may leave both clear: a
+ * record's format says that PEBS is there where [7] does not, and IA32_PEBS_ENABLE is tried.
+ */
 static void detect_pebs(struct ds_caps *caps, const struct cpuid_result *one)
 {
-	uint64_t enable = 0, capabilities = 0;
+	uint64_t enable = 0, capabilities = 0, ignored;
 
-	caps->pebs = caps->configuration->pebs_counters && rdmsr_safe(IA32_MISC_ENABLE, &enable) &&
-		     (enable & MISC_ENABLE_EMON_AVAILABLE) &&
-		     !(enable & MISC_ENABLE_PEBS_UNAVAILABLE);
-	if (caps->pebs && (one->ecx & CPUID_1_ECX_PDCM) &&
-	    rdmsr_safe(IA32_PERF_CAPABILITIES, &capabilities)) {
+	if ((one->ecx & CPUID_1_ECX_PDCM) && rdmsr_safe(IA32_PERF_CAPABILITIES, &capabilities)) {
 		caps->pebs_format = capabilities >> 8 & 0xf;
+		caps->pebs_baseline =
+			caps->pebs_format >= 4 && (capabilities & PERF_CAPABILITIES_PEBS_BASELINE);
 		caps->pebs_fault = !(capabilities & PERF_CAPABILITIES_PEBS_TRAP);
 	}
+	caps->pebs = caps->configuration->pebs_counters && rdmsr_safe(IA32_MISC_ENABLE, &enable) &&
+		     (caps->pebs_format || (enable & MISC_ENABLE_EMON_AVAILABLE)) &&
+		     !(enable & MISC_ENABLE_PEBS_UNAVAILABLE) &&
+		     rdmsr_safe(IA32_PEBS_ENABLE, &ignored);
 }
 
 /* An IA32_MISC_ENABLE that cannot be read says nothing; the active probe decides. */
@@ -40,21 +46,48 @@ static bool bts_is_unavailable(void)
  * One bit at a time, with a valid area in place: emulators raise #GP or drop the write without a
  * word. With both bits set the branches of this function go to the idle buffer.
  */
-static bool bits_hold(struct ds_caps *caps, struct ds_idle *idle)
+static bool bits_hold(struct ds_caps *caps)
 {
 	const struct ds_configuration *c = caps->configuration;
 
-	return ds_msr_holds(IA32_DS_AREA, (uintptr_t)idle->area, caps) &&
-	       ds_msr_holds(IA32_DEBUGCTL, c->tr, caps) &&
+	return ds_msr_holds(IA32_DEBUGCTL, c->tr, caps) &&
 	       ds_msr_holds(IA32_DEBUGCTL, c->tr | c->bts, caps) &&
 	       ds_msr_holds(IA32_DEBUGCTL, 0, caps);
+}
+
+/* Returns the status that CPUID and IA32_MISC_ENABLE promise, before any MSR is tried. */
+static enum ds_status find_promise(const struct ds_caps *caps)
+{
+	if (caps->bts_unavailable)
+		return DS_BTS_UNAVAILABLE;
+	return caps->suspended_by_pt && ds_pt_is_active() ? DS_PT_ACTIVE : DS_PRESENT;
+}
+
+/* Both halves need the area: BTS with a PEBS that is not there, and PEBS without BTS. */
+static enum ds_status try_halves(struct ds_caps *caps, struct ds_idle *idle)
+{
+	enum ds_status promise = find_promise(caps);
+	struct ds_caps ignored;
+
+	if (promise != DS_PRESENT && !caps->pebs)
+		return promise;
+	ds_set_bts_buffer(idle->area, idle->buffer, sizeof(idle->buffer));
+	caps->area = ds_msr_holds(IA32_DS_AREA, (uintptr_t)idle->area, caps);
+	caps->pebs &= caps->area;
+	if (promise == DS_PRESENT && !(caps->area && bits_hold(caps))) {
+		promise = DS_ENUMERATED_BUT_ABSENT;
+		ds_msr_holds(IA32_DEBUGCTL, 0, &ignored);
+	}
+	caps->area = promise == DS_PRESENT || caps->pebs;
+	if (!caps->area)
+		ds_msr_holds(IA32_DS_AREA, 0, &ignored);
+	return promise;
 }
 
 static enum ds_status detect(struct ds_caps *caps, struct ds_idle *idle)
 {
 	struct cpuid_signature signature;
 	struct cpuid_result one;
-	struct ds_caps ignored;
 
 	if (!cpuid_is_intel())
 		return DS_NOT_INTEL;
@@ -73,17 +106,7 @@ static enum ds_status detect(struct ds_caps *caps, struct ds_idle *idle)
 
 	detect_pebs(caps, &one);
 	caps->bts_unavailable = bts_is_unavailable();
-	if (caps->bts_unavailable)
-		return DS_BTS_UNAVAILABLE;
-	if (caps->suspended_by_pt && ds_pt_is_active())
-		return DS_PT_ACTIVE;
-
-	ds_set_bts_buffer(idle->area, idle->buffer, sizeof(idle->buffer));
-	if (bits_hold(caps, idle))
-		return DS_PRESENT;
-	ds_msr_holds(IA32_DEBUGCTL, 0, &ignored);
-	ds_msr_holds(IA32_DS_AREA, 0, &ignored);
-	return DS_ENUMERATED_BUT_ABSENT;
+	return try_halves(caps, idle);
 }
 
 void ds_probe(struct ds_caps *caps, struct ds_idle *idle)
@@ -114,6 +137,8 @@ static struct ds_caps adopted;
 void ds_init(const struct ds_caps *caps)
 {
 	adopted = *caps;
+	if (caps->configuration)
+		ds_configuration = caps->configuration;
 }
 
 const struct ds_caps *ds_caps(void)
@@ -121,7 +146,7 @@ const struct ds_caps *ds_caps(void)
 	return &adopted;
 }
 
-bool ds_present(void)
+bool ds_has_bts(void)
 {
 	return adopted.status == DS_PRESENT;
 }
@@ -129,7 +154,7 @@ bool ds_present(void)
 void ds_init_cpu(struct ds_cpu *cpu, struct ds_idle *idle)
 {
 	*cpu = (struct ds_cpu){.idle = idle};
-	if (!ds_present())
+	if (!adopted.area)
 		return;
 	ds_set_bts_buffer(idle->area, idle->buffer, sizeof(idle->buffer));
 	ds_load_area(cpu, idle->area);

@@ -14,6 +14,9 @@
 /* SDM Vol 3, 18.4.4.2: the state of a record is that after the sampled instruction. */
 #define PERF_CAPABILITIES_PEBS_TRAP (1ull << 6)
 
+/* MSR_PEBS_DATA_CFG, and PEBS of every counter: L61 include/asm/perf_event.h. */
+#define PERF_CAPABILITIES_PEBS_BASELINE (1ull << 14)
+
 /* Memory and registers in each record: L61 include/asm/perf_event.h. */
 #define PEBS_DATA_CFG 3ull
 

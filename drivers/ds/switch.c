@@ -91,7 +91,7 @@ uint64_t ds_pause(void)
 {
 	uint64_t saved;
 
-	if (!ds_present())
+	if (!ds_has_bts())
 		return 0;
 	saved = rdmsr(IA32_DEBUGCTL);
 	if (saved & ds_configuration->tr)
@@ -99,9 +99,14 @@ uint64_t ds_pause(void)
 	return saved;
 }
 
-void ds_resume(uint64_t saved)
+static bool is_full(const struct ds_lease *lease)
 {
-	if (ds_present() && (saved & ds_configuration->tr))
+	return lease && lease->overflow == DS_O_SIGNAL && ds_bts_full(lease->area);
+}
+
+void ds_resume(const struct ds_cpu *cpu, uint64_t saved)
+{
+	if (ds_has_bts() && (saved & ds_configuration->tr) && !is_full(cpu->loaded))
 		wrmsr(IA32_DEBUGCTL, saved);
 }
 
@@ -112,17 +117,18 @@ bool ds_pmi(struct ds_cpu *cpu)
 	bool reached;
 
 	ds_pebs_interrupt(cpu);
-	reached = cpu->loaded && mark_overflow(cpu->loaded);
-	ds_resume(saved);
+	reached = cpu->loaded && (mark_overflow(cpu->loaded) || is_full(cpu->loaded));
+	ds_resume(cpu, saved);
 	return reached;
 }
 
 void ds_panic_stop(struct ds_cpu *cpu)
 {
-	if (!ds_present())
+	if (!ds_caps()->area)
 		return;
-	wrmsr(IA32_DEBUGCTL,
-	      rdmsr(IA32_DEBUGCTL) & ~(ds_configuration->tr | ds_configuration->bts));
+	if (ds_has_bts())
+		wrmsr(IA32_DEBUGCTL,
+		      rdmsr(IA32_DEBUGCTL) & ~(ds_configuration->tr | ds_configuration->bts));
 	ds_pebs_pause(cpu); /* it would store at 0 */
 	wrmsr(IA32_DS_AREA, 0);
 	cpu->area = 0;
@@ -140,7 +146,7 @@ int ds_checkin(struct ds_cpu *cpu)
 {
 	if (!ds_is_lent(cpu))
 		return -EINVAL;
-	if (ds_present()) {
+	if (ds_caps()->area) {
 		wrmsr(IA32_DEBUGCTL, 0);
 		wrmsr(IA32_DS_AREA, (uintptr_t)cpu->idle->area);
 		cpu->area = (uintptr_t)cpu->idle->area;

@@ -49,6 +49,22 @@ void pmu_init(void)
 		caps.fixed = PMU_FIXED_MOST;
 }
 
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+void pmu_limit(void)
+{
+	struct cpuid_result leaf =
+		caps.version ? cpuid(CPUID_ARCHITECTURAL_PERFMON, 0) : (struct cpuid_result){0};
+
+	caps.version = least(caps.version, leaf.eax & 0xff);
+	caps.general = least(caps.general, leaf.eax >> 8 & 0xff);
+	caps.fixed = least(caps.fixed, leaf.edx & 0x1f);
+	caps.unavailable |= leaf.ebx;
+}
+
 const struct pmu_caps *pmu_caps(void)
 {
 	return &caps;
@@ -239,8 +255,9 @@ int pmu_load(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owne
 
 uint64_t pmu_take_overflows(uint64_t counters)
 {
-	uint64_t found = rdmsr(IA32_PERF_GLOBAL_STATUS) & (counters | GLOBAL_STATUS_OVF_BUF);
+	uint64_t found = caps.version ? rdmsr(IA32_PERF_GLOBAL_STATUS) : 0;
 
+	found &= counters | GLOBAL_STATUS_OVF_BUF;
 	if (found)
 		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, found);
 	return found & counters;

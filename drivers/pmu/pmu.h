@@ -57,7 +57,10 @@ struct pmu_cpu {
 /* Detects the counters. Boot, once. */
 void pmu_init(void);
 
-/* The counters that pmu_init() found. Any context. */
+/* Leaves those counters that this CPU, another one with counters as wide, has as well. Boot. */
+void pmu_limit(void);
+
+/* The counters that every CPU has. Any context. */
 const struct pmu_caps *pmu_caps(void);
 
 /*
@@ -110,7 +113,7 @@ uint64_t pmu_running(uint64_t counters);
 
 /*
  * Those of these stopped counters that reached zero; their bits in IA32_PERF_GLOBAL_STATUS are
- * cleared, and OvfBuf, the bit of the DS area's buffers.
+ * cleared, and OvfBuf, the bit of the DS area's buffers. Any context.
  */
 uint64_t pmu_take_overflows(uint64_t counters);
 

@@ -28,7 +28,8 @@ enum {
 	SYS_ptrace = 101,    /* abi/ptrace.h, abi/ptrace_bts.h */
 	SYS_getppid = 110,   /* 0: the kernel's child */
 	SYS_setrlimit = 160, /* (RLIMIT_MEMLOCK, const struct rlimit *) */
-	SYS_sched_setaffinity = 203, /* (pid or 0, bytes, const uint64_t *mask) */
+	SYS_sched_setaffinity = 203, /* (pid or 0, bytes: 8 or more, const uint64_t *mask): CPUs
+					beyond `bytes` are not in the set; 64 bytes hold all */
 	SYS_clock_gettime = 228,     /* (CLOCK_MONOTONIC, struct timespec *) */
 	SYS_getcpu = 309,	     /* (uint32_t *cpu, NULL, NULL) */
 

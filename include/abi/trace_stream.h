@@ -37,14 +37,14 @@ enum trace_encoding {
 
 struct trace_frame {
 	uint8_t type, version, encoding;
-	uint8_t cpu;	   /* that sent it */
+	uint8_t cpu;	   /* that sent it: bits 7:0 of its number */
 	uint32_t sequence; /* of all frames since boot, from 0; wraps */
 	uint32_t stream;   /* a task's id, TRACE_STREAM_CPU | index, with TRACE_STREAM_PT; 0: all */
 	uint16_t count;	   /* records; END: totals; else 0 */
 	uint16_t stamps;   /* records of `count` that are no branches */
 	uint64_t index;	   /* records of this stream that were sent before; PACKETS: bytes */
 	/* Records of this stream, lost since its last frame, that no gap counts; PACKETS: 1 if any
-	   bytes were. */
+	   bytes were; END: tasks and CPUs that could not be traced. */
 	uint64_t lost;
 	uint64_t tsc; /* when it was sent */
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/export/export.h"
 
+#include "abi/errno.h"
 #include "drivers/clock/clock.h"
 #include "drivers/clock/tsc.h"
 #include "drivers/processor.h"
@@ -20,10 +21,10 @@
 #include "lib/uart.h"
 #include "lib/version.h"
 
-#define AT_ONCE	     512 /* records that are read at a time */
-#define STREAMS_MOST 600 /* whose totals fit the frame END */
-#define VECTORS	     256
-#define NOTE_HEADER  16 /* bytes of a note before its contents: "GNU" */
+#define AT_ONCE	    512 /* records that are read at a time */
+#define TOTALS_MOST (TRACE_PAYLOAD_BYTES / sizeof(struct trace_total)) /* fit the frame END */
+#define VECTORS	    256
+#define NOTE_HEADER 16 /* bytes of a note before its contents: "GNU" */
 
 struct export_stream {
 	struct export_stream *next;
@@ -36,11 +37,11 @@ struct export_stream {
 };
 
 bool export_on;
+unsigned export_untraced;
 
 static struct uart uart;
 static struct export_stream *streams;
-static struct trace_total totals[STREAMS_MOST + MAX_CPUS];
-_Static_assert(sizeof(totals) <= TRACE_PAYLOAD_BYTES, "one frame END");
+static struct trace_total totals[TOTALS_MOST];
 static unsigned stream_count; /* and of those that have ended, totals */
 static unsigned total_count;
 
@@ -269,8 +270,8 @@ static struct bts_options options_of(const struct export_stream *stream)
 
 static struct export_stream *new_stream(struct task *task, enum export_what what, uint32_t id)
 {
-	struct export_stream *stream =
-		stream_count < STREAMS_MOST ? area_alloc(STREAM_PAGES, VM_WRITE) : NULL;
+	bool fits = stream_count + cpu_count() < TOTALS_MOST; /* packets have a total a CPU */
+	struct export_stream *stream = fits ? area_alloc(STREAM_PAGES, VM_WRITE) : NULL;
 
 	if (!stream)
 		return NULL;
@@ -281,35 +282,40 @@ static struct export_stream *new_stream(struct task *task, enum export_what what
 	return stream;
 }
 
-/* Into the list, if its tracer could be attached. With the line. */
-static void enter(struct export_stream *stream, int error, const char *name, uint32_t checksum)
+static int attach(struct export_stream *stream, uint32_t id)
 {
+	struct bts_options wish = options_of(stream);
+
+	return stream->task ? bts_attach(stream->task, &wish, &stream->tracer)
+			    : bts_attach_cpu(id & ~TRACE_STREAM_CPU, &wish, &stream->tracer);
+}
+
+/* Traces `task`, NULL: the CPU of `id`, by BTS, or counts that it cannot. With the line. */
+static void begin_stream(struct task *task, enum export_what what, uint32_t id, const char *name,
+			 uint32_t checksum)
+{
+	struct export_stream *stream = new_stream(task, what, id);
+	int error = stream ? attach(stream, id) : -ENOMEM;
+
 	if (error) {
+		export_untraced++;
 		printk("# export: %s is not traced: error %d\n", name, -error);
 		area_free(stream, STREAM_PAGES);
 		return;
 	}
 	stream_count++;
-	send_stream(stream->task, stream->block.header.stream, stream->what, name, checksum);
+	send_stream(task, id, what, name, checksum);
 	stream->next = streams;
 	streams = stream;
 }
 
 void export_task(struct task *task, enum export_what what, const char *name, uint32_t checksum)
 {
-	struct bts_options wish;
-	struct export_stream *stream;
-
 	take_line();
-	stream = records_branches() ? new_stream(task, what, task->pid) : NULL;
-	if (!records_branches()) {
+	if (records_branches())
+		begin_stream(task, what, task->pid, name, checksum);
+	else
 		send_stream(task, task->pid, what, name, checksum);
-	} else if (stream) {
-		wish = options_of(stream);
-		enter(stream, bts_attach(task, &wish, &stream->tracer), name, checksum);
-	} else {
-		printk("# export: %s is not traced: no memory, or too many tasks\n", name);
-	}
 	packets_start();
 	give_line();
 }
@@ -399,15 +405,8 @@ void export_task_end(struct task *task)
 
 static void trace_cpus(void)
 {
-	for (unsigned i = 0; i < cpu_count(); i++) {
-		struct export_stream *stream = new_stream(NULL, EXPORT_CPUS, TRACE_STREAM_CPU | i);
-		struct bts_options wish;
-
-		if (!stream)
-			return;
-		wish = options_of(stream);
-		enter(stream, bts_attach_cpu(i, &wish, &stream->tracer), "cpu", 0);
-	}
+	for (unsigned i = 0; i < cpu_count(); i++)
+		begin_stream(NULL, EXPORT_CPUS, TRACE_STREAM_CPU | i, "cpu", 0);
 }
 
 void export_begin(void)
@@ -441,6 +440,7 @@ void export_end(void)
 		finish(&streams);
 	header = header_of(TRACE_FRAME_END, 0);
 	header.count = (uint16_t)total_count;
+	header.lost = export_untraced;
 	frame_send(&line, header, totals, total_count * sizeof(totals[0]));
 	uart_flush(&uart);
 	give_line();

@@ -29,6 +29,9 @@ enum export_unit { EXPORT_BTS, EXPORT_PT, EXPORT_BOTH };
 
 extern bool export_on; /* read-only */
 
+/* Tasks that could not be traced, and CPUs each time: END has the number. With the line. */
+extern unsigned export_untraced;
+
 /* Opens the line that `export=` names, if any. NULL, or what is wrong with it. Boot. */
 const char *export_init(void);
 
@@ -40,7 +43,7 @@ bool export_wants(enum export_what what);
 
 /*
  * Traces `task`, which the caller holds and which does not run yet, as `name`; `checksum` is that
- * of its program's segments, 0: of none. No memory, no trace: a line on the console says so.
+ * of its program's segments, 0: of none. Where it cannot, the console and the frame END say so.
  */
 void export_task(struct task *task, enum export_what what, const char *name, uint32_t checksum);
 

@@ -77,12 +77,14 @@ static int allocate_all(uint32_t view)
 	return error;
 }
 
-/* Says once why there are no packets. */
+/* Says why there are no packets. */
 static bool fails(int error)
 {
-	if (error)
-		printk("# export: no Processor Trace: error %d\n", -error);
-	return error;
+	if (!error)
+		return false;
+	export_untraced += cpu_count();
+	printk("# export: no Processor Trace: error %d\n", -error);
+	return true;
 }
 
 static void send_stream(struct frame_line *line, unsigned cpu, uint32_t view)

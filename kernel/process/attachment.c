@@ -186,5 +186,6 @@ int attachments_fork(struct process *parent, struct process *child)
 
 void attachments_exit(struct process *self, int status)
 {
+	self->ends = true;
 	make_due(self, PTRACE_O_TRACEEXIT, PTRACE_EVENT_EXIT, (uint64_t)status);
 }

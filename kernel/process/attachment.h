@@ -40,7 +40,7 @@ struct attachment {
 
 /* --- stop.c; under the lock --- */
 
-/* Lets the process see to what is due soon, wherever it is. Any context but NMI. */
+/* Begins the stops that are due, or lets a process that runs do so soon. Any context but NMI. */
 void attachments_look(struct process *process);
 
 /* Some stop is due that has not begun. */
@@ -76,7 +76,7 @@ int attachment_link(struct process *tracer, struct process *tracee, bool exclusi
  */
 int attachments_fork(struct process *parent, struct process *child);
 
-/* For all tracers that asked for it, a stop is due before the end, which reports `status`. */
+/* `self` ends with `status`: no stop but that of PTRACE_O_TRACEEXIT is due any more. */
 void attachments_exit(struct process *self, int status);
 
 /* --- attachment.c; without the lock --- */

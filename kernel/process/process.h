@@ -54,11 +54,13 @@ struct process {
 	struct signal_cause causes[SIGNALS]; /* of those that are pending */
 	unsigned resume_signal; /* what its tracers made of one that was about to act */
 	bool averted;
+	bool ends;		   /* it stops for PTRACE_EVENT_EXIT and nothing else */
 	unsigned job_stop;	   /* the signal that stopped it without a tracer, or 0 */
 	bool stop_seen;		   /* that, by its parent */
 	int stop_status;	   /* the newest stop, as wait4() says it */
 	int status;		   /* how it ended, as wait4() says it */
 	struct run_queue waiting;  /* itself, whatever it waits for */
+	struct run_queue stopped;  /* itself, while it is stopped */
 	struct run_queue watchers; /* who waits for it to stop or end */
 	struct timer alarm;	   /* wakes it */
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A process runs while nobody has stopped it. Who looks at a stopped one holds the lock meanwhile.
+// Only its release wakes a stopped one: no buffer of its branches changes while a tracer reads it.
 #include "abi/ptrace.h"
 #include "kernel/process/attachment.h"
 #include "kernel/process/internal.h"
@@ -13,12 +14,6 @@ static bool kill_is_pending(const struct process *self)
 	return self->pending & 1u << SIGKILL;
 }
 
-void attachments_look(struct process *process)
-{
-	sched_break_user(process->task);
-	sched_wake_all(&process->waiting);
-}
-
 /* Nothing of the tracee is recorded for this tracer until it hears of it and lets it go on. */
 static bool waits_for_tracer(const struct tracer *buffer, bool told)
 {
@@ -28,8 +23,10 @@ static bool waits_for_tracer(const struct tracer *buffer, bool told)
 /* The status of a stop that is due; 0: none is. */
 static int next_stop(const struct attachment *at)
 {
-	if (at->stop || at->due)
-		return at->stop ? 0 : at->due;
+	if (at->stop || (at->tracee->ends && at->due >> 16 != PTRACE_EVENT_EXIT))
+		return 0;
+	if (at->due)
+		return at->due;
 	if (waits_for_tracer(at->trace, at->told) && !(at->config.flags & PTRACE_BTS_SIGNAL_TRACEE))
 		return EVENT(PTRACE_EVENT_BTS, (int)at->config.signal);
 	if (waits_for_tracer(at->samples, at->told_samples))
@@ -117,14 +114,22 @@ static bool begin_due(struct process *self)
 	return any;
 }
 
+void attachments_look(struct process *process)
+{
+	if (process->state == PROCESS_STOPPED) {
+		begin_due(process);
+		return;
+	}
+	sched_break_user(process->task);
+	sched_wake_all(&process->waiting);
+}
+
 void stand_still(struct process *self)
 {
 	self->state = PROCESS_STOPPED;
-	while (self->state == PROCESS_STOPPED) {
-		sched_wait(&self->waiting, &processes_lock);
-		if (self->state == PROCESS_STOPPED)
-			begin_due(self);
-	}
+	begin_due(self);
+	while (self->state == PROCESS_STOPPED)
+		sched_wait(&self->stopped, &processes_lock);
 }
 
 bool attachments_stop(struct process *self)
@@ -170,7 +175,7 @@ void process_release(struct process *process)
 	if (stopped || process->state != PROCESS_STOPPED)
 		return;
 	process->state = PROCESS_RUNS;
-	sched_wake_all(&process->waiting);
+	sched_wake_all(&process->stopped);
 }
 
 void attachments_kill(struct process *process)

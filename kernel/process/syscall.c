@@ -189,18 +189,33 @@ static long call_sched_yield(struct process *self, const uint64_t *argument)
 	return 0;
 }
 
-_Static_assert(MAX_CPUS < 64, "a set of CPUs is a quadword");
+/* Bytes that the caller's set does not have are clear, those that it has too many say nothing. */
+static int copy_set(struct cpu_set *cpus, uint64_t bytes, uint64_t from)
+{
+	*cpus = (struct cpu_set){{0}};
+	if (bytes < sizeof(uint64_t))
+		return -EINVAL;
+	return copy_from_user(cpus, from, bytes < sizeof(*cpus) ? bytes : sizeof(*cpus));
+}
+
+static bool has_cpu_that_runs(const struct cpu_set *cpus)
+{
+	bool has = false;
+
+	for (unsigned i = 0; i < cpu_count(); i++)
+		has |= cpu_set_has(cpus, i);
+	return has;
+}
 
 static long call_sched_setaffinity(struct process *self, const uint64_t *argument)
 {
 	struct process *process;
-	uint64_t cpus;
+	struct cpu_set cpus;
+	int error = copy_set(&cpus, argument[1], argument[2]);
 
-	if (argument[1] < sizeof(cpus))
-		return -EINVAL;
-	if (copy_from_user(&cpus, argument[2], sizeof(cpus)))
-		return -EFAULT;
-	if (!(cpus & ((1ul << cpu_count()) - 1)))
+	if (error)
+		return error;
+	if (!has_cpu_that_runs(&cpus))
 		return -EINVAL;
 	process = process_find(argument[0] ? (unsigned)argument[0] : self->pid);
 	if (!process)

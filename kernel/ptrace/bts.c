@@ -2,6 +2,7 @@
 #include "kernel/trace/bts/bts.h"
 #include "kernel/cpu.h"
 #include "kernel/ptrace/internal.h"
+#include "kernel/trace/unit.h"
 
 #define RECORD	  sizeof(struct ptrace_bts_record)
 #define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */
@@ -51,7 +52,7 @@ static int check_config(const struct attachment *at, const struct ptrace_bts_con
 		return -ENOMEM;
 	if (config->flags & PTRACE_BTS_SIGNAL_TRACER && !at->tracer)
 		return -EINVAL;
-	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !trace_is_present()
+	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !bts_unit.is_present()
 		       ? -EOPNOTSUPP
 		       : 0;
 }

@@ -13,7 +13,6 @@
 static struct spinlock lock;
 static struct run_queue dead;
 static uint64_t slice = 1000, switches;
-static struct timer slice_timers[MAX_CPUS];
 
 static void queue_push(struct run_queue *queue, struct task *task)
 {
@@ -72,12 +71,12 @@ uint64_t sched_switch_count(void)
 
 static bool cpu_is_idle(const struct cpu *cpu)
 {
-	return cpu->current == cpu->idle && !cpu->ready.first;
+	return cpu->current == &cpu->idle && !cpu->ready.first;
 }
 
 static bool may_run_on(const struct task *task, unsigned index)
 {
-	return task->affinity >> index & 1 && atomic_load(&cpu_by_index(index)->online);
+	return cpu_set_has(&task->affinity, index) && atomic_load(&cpu_by_index(index)->online);
 }
 
 /* Where it ran last if it may, else anywhere idle, else the first it may run on. */
@@ -101,8 +100,8 @@ static struct cpu *place(const struct task *task)
 /* A task that ran alone may be past the end of its slice: it gets a new one when another waits. */
 static void give_slice(struct cpu *cpu)
 {
-	if (cpu->ready.first && !slice_timers[cpu->index].running)
-		timer_start(&slice_timers[cpu->index], slice);
+	if (cpu->ready.first && !cpu->slice.running)
+		timer_start(&cpu->slice, slice);
 }
 
 static void make_ready_locked(struct task *task)
@@ -113,9 +112,9 @@ static void make_ready_locked(struct task *task)
 	task->waiting = NULL;
 	task->cpu = cpu->index;
 	queue_push(&cpu->ready, task);
-	if (cpu == this_cpu() && cpu->current != cpu->idle)
+	if (cpu == this_cpu() && cpu->current != &cpu->idle)
 		give_slice(cpu);
-	else if (cpu->current == cpu->idle || !slice_timers[cpu->index].running)
+	else if (cpu->current == &cpu->idle || !cpu->slice.running)
 		smp_kick(cpu->index);
 }
 
@@ -125,7 +124,7 @@ static struct task *pick(struct cpu *cpu)
 	struct task *now = cpu->current;
 	struct task *next;
 
-	if (now->state == TASK_RUNNING && now != cpu->idle) {
+	if (now->state == TASK_RUNNING && now != &cpu->idle) {
 		bool stays = may_run_on(now, cpu->index);
 
 		if (stays && (!cpu->slice_over || !cpu->ready.first)) {
@@ -141,7 +140,7 @@ static struct task *pick(struct cpu *cpu)
 		}
 	}
 	next = queue_pop(&cpu->ready);
-	return next ? next : cpu->idle;
+	return next ? next : &cpu->idle;
 }
 
 static void release(void)
@@ -174,10 +173,10 @@ static void finish(struct cpu *cpu)
 /* From here on: what the switch itself took, much on virtual processors, is nobody's time. */
 static void start_slice(struct cpu *cpu)
 {
-	if (cpu->current != cpu->idle)
-		timer_start(&slice_timers[cpu->index], slice);
+	if (cpu->current != &cpu->idle)
+		timer_start(&cpu->slice, slice);
 	else
-		timer_stop(&slice_timers[cpu->index]);
+		timer_stop(&cpu->slice);
 }
 
 void sched_finish_switch(void)
@@ -341,7 +340,7 @@ void sched_break_user(struct task *task)
 		smp_kick(task->cpu);
 }
 
-void task_set_affinity(struct task *task, uint64_t cpus)
+void task_set_affinity(struct task *task, struct cpu_set cpus)
 {
 	uint64_t flags = spin_lock(&lock);
 	bool here = task == this_cpu()->current;
@@ -374,15 +373,13 @@ void sched_reap(void)
 void sched_init(void)
 {
 	struct cpu *cpu = this_cpu();
-	static struct task idle_tasks[MAX_CPUS];
 
-	cpu->idle = &idle_tasks[cpu->index];
-	cpu->idle->state = TASK_RUNNING;
-	cpu->idle->references = 1;
-	cpu->idle->affinity = UINT64_MAX;
-	cpu->idle->cpu = cpu->index;
-	cpu->current = cpu->idle;
-	slice_timers[cpu->index].expired = slice_expired;
+	cpu->idle.state = TASK_RUNNING;
+	cpu->idle.references = 1;
+	cpu->idle.affinity = cpu_set_all();
+	cpu->idle.cpu = cpu->index;
+	cpu->current = &cpu->idle;
+	cpu->slice.expired = slice_expired;
 }
 
 void sched_idle(void)

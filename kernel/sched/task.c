@@ -47,7 +47,7 @@ struct task *task_create_stopped(const char *name, void (*entry)(void *), void *
 	task->state = TASK_BLOCKED;
 	task->references = 2;
 	task->cpu = this_cpu()->index;
-	task->affinity = current_task() ? current_task()->affinity : UINT64_MAX;
+	task->affinity = current_task() ? current_task()->affinity : cpu_set_all();
 	task->entry = entry;
 	task->argument = argument;
 	format(task->name, sizeof(task->name), "%s", name);

@@ -11,12 +11,43 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum task_state_kind { TASK_READY, TASK_RUNNING, TASK_BLOCKED, TASK_DEAD };
 
 struct trace_context;
 struct user_context;
+
+#define MAX_CPUS 512
+
+/* A set of CPUs by their index. */
+struct cpu_set {
+	uint64_t words[MAX_CPUS / 64];
+};
+
+static inline bool cpu_set_has(const struct cpu_set *set, size_t index)
+{
+	return set->words[index / 64] >> index % 64 & 1;
+}
+
+static inline struct cpu_set cpu_set_of(size_t index)
+{
+	struct cpu_set set = {{0}};
+
+	set.words[index / 64] = 1ul << index % 64;
+	return set;
+}
+
+/* Every CPU, also one that is not there. */
+static inline struct cpu_set cpu_set_all(void)
+{
+	struct cpu_set set;
+
+	for (unsigned i = 0; i < MAX_CPUS / 64; i++)
+		set.words[i] = UINT64_MAX;
+	return set;
+}
 
 /* First in, first out; a task is in one queue at most. */
 struct run_queue {
@@ -33,10 +64,10 @@ struct task {
 	} entered; /* its newest branch that led from ring 3 to the kernel's half */
 	struct user_context *context; /* NULL: it has no address space but the kernel's */
 	enum task_state_kind state;
-	unsigned cpu;	   /* where it runs, waits to run, or ran last */
-	uint64_t affinity; /* bit n: it may run on CPU n */
-	bool killed;	   /* by task_kill() */
-	bool ended;	   /* its joiners may go on */
+	unsigned cpu; /* where it runs, waits to run, or ran last */
+	struct cpu_set affinity;
+	bool killed; /* by task_kill() */
+	bool ended;  /* its joiners may go on */
 	unsigned pid;
 	char name[16];
 	void *stack;
@@ -81,7 +112,7 @@ void task_kill(struct task *task);
  * Lets `task` run on the CPUs of the set only (at least one of them runs); it moves there at once,
  * the running task before this returns. Any task's context.
  */
-void task_set_affinity(struct task *task, uint64_t cpus);
+void task_set_affinity(struct task *task, struct cpu_set cpus);
 
 /* Waits until `task` is dead. */
 void task_join(struct task *task);

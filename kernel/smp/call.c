@@ -2,14 +2,13 @@
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/clock.h"
 #include "kernel/cpu.h"
+#include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"
 #include "kernel/trap/trap.h"
 
-// Calls stand in a list per CPU, pushed and emptied by single atomic operations. A CPU that waits
-// for its call to be done serves those it is sent meanwhile, so two that call each other both get
-// on.
-#include "kernel/mm/page.h"
+// Each CPU has a list of calls, pushed and emptied by single atomic operations. A CPU that waits
+// for its call serves those that it is sent, so that two CPUs that call each other both get on.
 
 struct smp_call {
 	void (*function)(void *argument);

@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /*
- * Starts every CPU that the MADT lists as enabled, one after the other (SDM Vol 3, 8.4.4). One
- * that does not come up in time is left out, and said. Boot CPU, once it has its clocks.
+ * Starts every CPU that the MADT lists as enabled, one after the other (SDM Vol 3, 8.4.4). Those
+ * that do not start in time, or find no room, are left out: a line says how many are used. Boot
+ * CPU, once it has its clocks.
  */
 void smp_start(const struct boot_info *info);
 

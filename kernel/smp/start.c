@@ -19,6 +19,7 @@
 #define INIT_WAIT    10000 /* microseconds; SDM Vol 3, 8.4.4.1 */
 #define STARTUP_WAIT 200
 #define MOST_WAIT    2000000  /* a virtual processor's host may be busy */
+#define LEAST_WAIT   10000    /* for one of many that do not answer */
 #define MOST_INIT    10000000 /* from its first instruction here until it runs tasks */
 
 /* boot/entry.asm */
@@ -30,7 +31,8 @@ static uint64_t start_page; /* 0: none */
 /* The CPU that is being started, until a processor begins to run as it. */
 static _Atomic(struct cpu *) starting;
 static uint64_t starting_stack_top;
-static void *parked[5]; /* where smp_park() goes on: __builtin_setjmp() */
+static uint64_t patience = 2ul * MOST_WAIT; /* with all that do not answer */
+static void *parked[5];			    /* where smp_park() goes on: __builtin_setjmp() */
 static uint64_t parked_cr4;
 /* The boot tables map the image, but no area: the first steps need a stack there. */
 static uint8_t first_stack[1024] __attribute__((aligned(16)));
@@ -45,11 +47,20 @@ static void load_processor(struct cpu *cpu)
 	time_init_cpu();
 }
 
+static _Noreturn void halt(void)
+{
+	for (;;)
+		__asm__ volatile("cli; hlt");
+}
+
 __attribute__((used)) static _Noreturn void processor_run(struct cpu *cpu)
 {
 	load_processor(cpu);
 	cpu->apic_id = lapic_id(); /* an earlier one that was late may have taken its place */
-	trace_init_cpu();
+	if (!trace_init_cpu()) {
+		atomic_store(&cpu->left_out, true);
+		halt();
+	}
 	sched_init();
 	atomic_store(&cpu->online, true);
 	sched_idle();
@@ -63,8 +74,8 @@ static _Noreturn void processor_main(void)
 
 	vm_load();
 	cpu = atomic_exchange(&starting, NULL);
-	while (!cpu)
-		__asm__ volatile("cli; hlt");
+	if (!cpu)
+		halt();
 	__asm__ volatile("movq %0, %%rsp\n\t"
 			 "call processor_run"
 			 :
@@ -92,14 +103,17 @@ static bool wait_online(const struct cpu *cpu, uint64_t microseconds)
 {
 	uint64_t end = time_now() + microseconds;
 
-	while (!atomic_load(&cpu->online))
+	while (!atomic_load(&cpu->online) && !atomic_load(&cpu->left_out))
 		if (time_now() > end)
 			return false;
 	return true;
 }
 
-/* INIT, and start-up IPIs to `function`, which has `first_stack`: SDM Vol 3, 8.4.4.1. */
-static bool send_start(const struct cpu *cpu, void (*function)(void))
+/*
+ * INIT, and start-up IPIs to `function`, which has `first_stack`: SDM Vol 3, 8.4.4.1. False: not
+ * online within `wait` microseconds.
+ */
+static bool send_start(const struct cpu *cpu, void (*function)(void), uint64_t wait)
 {
 	start_stack = (uint64_t)first_stack + sizeof(first_stack);
 	start_function = function;
@@ -110,19 +124,26 @@ static bool send_start(const struct cpu *cpu, void (*function)(void))
 	if (wait_online(cpu, STARTUP_WAIT))
 		return true;
 	lapic_send_startup(cpu->apic_id, (uint32_t)start_page);
-	return wait_online(cpu, MOST_WAIT);
+	return wait_online(cpu, wait);
+}
+
+/* Half of what patience is left: a firmware that lists many CPUs too many costs seconds. */
+static bool answers(const struct cpu *cpu)
+{
+	uint64_t wait = patience / 2 > LEAST_WAIT ? patience / 2 : LEAST_WAIT;
+
+	if (send_start(cpu, processor_main, wait))
+		return true;
+	patience -= patience > wait ? wait : patience;
+	return false;
 }
 
 static bool start_one(struct cpu *cpu)
 {
-	uint8_t *stack = area_alloc(STACK_PAGES, VM_WRITE);
 	struct cpu *given_up = cpu;
 
-	if (!stack)
-		return false;
-	starting_stack_top = (uint64_t)stack + STACK_PAGES * PAGE_SIZE;
 	atomic_store(&starting, cpu);
-	if (send_start(cpu, processor_main))
+	if (answers(cpu))
 		return true;
 	if (atomic_compare_exchange_strong(&starting, &given_up, NULL))
 		return false;
@@ -160,17 +181,79 @@ bool smp_unpark(unsigned index)
 {
 	struct cpu *cpu = cpu_by_index(index);
 	uint64_t flags = interrupts_save();
-	bool started = !atomic_load(&cpu->online) && send_start(cpu, processor_unpark);
+	bool started = !atomic_load(&cpu->online) && send_start(cpu, processor_unpark, MOST_WAIT);
 
 	interrupts_restore(flags);
 	return started;
 }
 
+/* A CPU for the next processor, with a stack; NULL: memory is out. */
+static struct cpu *create_cpu(void)
+{
+	uint8_t *stack = area_alloc(STACK_PAGES, VM_WRITE);
+
+	starting_stack_top = (uint64_t)stack + STACK_PAGES * PAGE_SIZE;
+	return stack ? cpu_create() : NULL;
+}
+
+/*
+ * Starts the processor with this APIC id as *unused, which is made if it is NULL, and is NULL
+ * afterwards unless the processor is silent. NULL, or why it is not used.
+ */
+static const char *start_processor_as(struct cpu **unused, uint32_t apic_id)
+{
+	bool left_out;
+
+	if (!start_page)
+		return "no page below 640 KiB is free to start it at";
+	if (apic_id > XAPIC_ID_MOST && !lapic_is_x2apic())
+		return "this processor has no x2APIC mode to reach it";
+	if (!*unused && cpu_count() == MAX_CPUS)
+		return "this kernel takes no more";
+	if (!*unused)
+		*unused = create_cpu();
+	if (!*unused)
+		return "no memory is left for it";
+	(*unused)->apic_id = apic_id;
+	if (!start_one(*unused))
+		return "it did not start";
+	left_out = atomic_load(&(*unused)->left_out);
+	*unused = NULL;
+	if (!left_out)
+		return NULL;
+	cpu_forget_newest();
+	return "it lacks a trace unit of the first one, or has it of another kind";
+}
+
+/* Starts all others that the MADT lists. Says once how many are used, if some are not. */
+static void start_others(uint32_t self)
+{
+	const char *reason = NULL;
+	struct cpu *unused = NULL;
+	uint32_t first = 0;
+	unsigned cursor = 0;
+	struct acpi_cpu found;
+
+	while (acpi_next_cpu(&cursor, &found)) {
+		bool other = found.enabled && found.apic_id != self;
+		const char *now = other ? start_processor_as(&unused, found.apic_id) : NULL;
+
+		if (now && !reason) {
+			reason = now;
+			first = found.apic_id;
+		}
+	}
+	if (unused)
+		cpu_forget_newest();
+	if (reason)
+		printk("# %u of %u processors are used; the first of the others has APIC id %u: "
+		       "%s\n",
+		       cpu_count(), acpi_cpu_count(), first, reason);
+}
+
 void smp_start(const struct boot_info *info)
 {
 	uint32_t self = lapic_id();
-	unsigned cursor = 0;
-	struct acpi_cpu found;
 
 	cpu_by_index(0)->apic_id = self;
 	atomic_store(&cpu_by_index(0)->online, true);
@@ -178,22 +261,8 @@ void smp_start(const struct boot_info *info)
 	if (acpi_cpu_count() == 1)
 		return;
 	start_page = find_low_page(info);
-	if (!start_page) {
-		printk("# no page below 640 KiB to start other CPUs at\n");
-		return;
-	}
-	memcpy(direct(start_page), start_processor,
-	       (size_t)(start_processor_end - start_processor));
-	while (acpi_next_cpu(&cursor, &found)) {
-		struct cpu *cpu;
-
-		if (!found.enabled || found.apic_id == self)
-			continue;
-		cpu = cpu_create(found.apic_id);
-		if (!cpu || !start_one(cpu)) {
-			printk("# the CPU with APIC id %u did not start\n", found.apic_id);
-			if (cpu)
-				cpu_forget_newest();
-		}
-	}
+	if (start_page)
+		memcpy(direct(start_page), start_processor,
+		       (size_t)(start_processor_end - start_processor));
+	start_others(self);
 }

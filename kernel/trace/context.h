@@ -50,6 +50,8 @@ struct tracer {
 	void *argument;
 };
 
+enum { TRACE_UNIT_BYTES = 256 };
+
 /* A CPU's state for tracing. Only that CPU uses it, with IF = 0. */
 struct trace_cpu {
 	struct trace_context context;  /* the catch-all */
@@ -57,9 +59,13 @@ struct trace_cpu {
 	struct trace_context *own;     /* &context while it is being recorded, or NULL */
 	unsigned arrived;	       /* bits of the units that had tracers in one of the two */
 	struct tracer *queue;	       /* whose owner is to be notified */
+	uint64_t interrupted;	       /* RIP at the newest performance-monitoring interrupt */
+	unsigned unexplained;	       /* such interrupts there, one after the other */
 	uint64_t fault; /* the RIP in the kernel's half at which ring 3 faults, or 0 */
 	struct ds_cpu ds;
 	struct pmu_cpu pmu;
+	/* The state of each unit on this CPU, in cache lines of its own CPU alone; zero at boot. */
+	_Alignas(64) unsigned char unit[TRACE_UNITS][TRACE_UNIT_BYTES];
 };
 
 /* --- switch.c --- */

@@ -8,6 +8,7 @@
 
 #include "kernel/trace/unit.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cpu;
@@ -28,8 +29,27 @@ uint64_t trace_found_at_start(void);
 /* Probes the trace units and the counters, gives this CPU its staging, takes the PMI. Boot. */
 void trace_init(void);
 
-/* The same for another CPU, which has what the boot CPU has. */
-void trace_init_cpu(void);
+/*
+ * The same for another CPU. False: it lacks a unit that the boot CPU has, or has it of another
+ * kind. No unit is used there, and the CPU must not be.
+ */
+bool trace_init_cpu(void);
+
+/*
+ * kinds.c: what the units have, read on every CPU. Notes the kind of this CPU, which has `caps`.
+ * False: it has not all that the boot CPU has, which asked first. Boot.
+ */
+struct ds_caps;
+bool kind_note(struct cpu *cpu, const struct ds_caps *caps);
+
+/* Prints the banner's line of each kind, where there are several. Boot. */
+void kinds_print(void);
+
+/* The first kind that has a unit (unit.h) which the boot CPU lacks; 0: none has. */
+unsigned kind_with(unsigned unit);
+
+/* How many CPUs are not used because their units are not like the boot CPU's. Any context. */
+unsigned kinds_left_out(void);
 
 /* The units of a CPU that trace_pause_cpu() paused. */
 struct trace_paused {

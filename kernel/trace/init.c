@@ -22,7 +22,7 @@ uint64_t trace_found_at_start(void)
 }
 
 /* The first page of a CPU for tracing; the second is its idle DS area, alone in its page. */
-static struct ds_idle *create_trace_cpu(struct cpu *cpu)
+static struct trace_cpu *create_trace_cpu(const struct cpu *cpu)
 {
 	struct trace_cpu *trace = area_alloc(2, VM_WRITE);
 
@@ -30,14 +30,19 @@ static struct ds_idle *create_trace_cpu(struct cpu *cpu)
 	if (!trace)
 		panic("no memory to trace CPU %u", cpu->index);
 	trace->context.references = 1;
-	cpu->trace = trace;
+	return trace;
+}
+
+static struct ds_idle *idle_of(struct trace_cpu *trace)
+{
 	return (struct ds_idle *)((uint8_t *)trace + PAGE_SIZE);
 }
 
-static void init_units(struct cpu *cpu, struct ds_idle *idle)
+static void init_units(struct cpu *cpu, struct trace_cpu *trace)
 {
-	ds_init_cpu(&cpu->trace->ds, idle);
-	pmu_init_cpu(&cpu->trace->pmu);
+	cpu->trace = trace;
+	ds_init_cpu(&trace->ds, idle_of(trace));
+	pmu_init_cpu(&trace->pmu);
 	for (unsigned i = 0; i < TRACE_UNITS; i++)
 		if (trace_units[i]->is_present())
 			trace_units[i]->init_cpu(cpu);
@@ -46,22 +51,32 @@ static void init_units(struct cpu *cpu, struct ds_idle *idle)
 
 void trace_init(void)
 {
-	struct ds_idle *idle = create_trace_cpu(this_cpu());
+	struct trace_cpu *trace = create_trace_cpu(this_cpu());
 	struct ds_caps caps;
 
-	ds_probe(&caps, idle);
+	ds_probe(&caps, idle_of(trace));
 	ds_init(&caps);
 	pmu_init();
 	pt_init(page_is_managed);
+	kind_note(this_cpu(), &caps);
 	trace_init_pmi();
 	trace_init_work();
-	init_units(this_cpu(), idle);
+	init_units(this_cpu(), trace);
 }
 
-void trace_init_cpu(void)
+bool trace_init_cpu(void)
 {
+	struct trace_cpu *trace = create_trace_cpu(this_cpu());
+	struct ds_caps caps;
+
 	found_at_start |= ds_quiesce().debugctl;
-	init_units(this_cpu(), create_trace_cpu(this_cpu()));
+	ds_probe(&caps, idle_of(trace));
+	ds_init(ds_caps());
+	if (!kind_note(this_cpu(), &caps))
+		return false; /* IA32_DS_AREA may go on to hold the idle area */
+	pmu_limit();
+	init_units(this_cpu(), trace);
+	return true;
 }
 
 void trace_print_units(const char *silicon, const char *mark)
@@ -76,4 +91,5 @@ void trace_print_units(const char *silicon, const char *mark)
 		printk("# debugctl_at_boot=%lx\n", found_at_boot.debugctl);
 	if (found_at_boot.rtit_ctl)
 		printk("# rtit_ctl_at_boot=%lx\n", found_at_boot.rtit_ctl);
+	kinds_print();
 }

@@ -22,16 +22,16 @@ bool trace_is_present(void)
 
 struct trace_paused trace_pause_cpu(void)
 {
-	struct trace_paused paused;
+	struct trace_paused paused = {{0}};
 
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
+	for (unsigned i = 0; this_cpu()->trace && i < TRACE_UNITS; i++)
 		paused.unit[i] = trace_units[i]->pause();
 	return paused;
 }
 
 void trace_resume_cpu(struct trace_paused paused)
 {
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
+	for (unsigned i = 0; this_cpu()->trace && i < TRACE_UNITS; i++)
 		trace_units[i]->resume(paused.unit[i]);
 }
 

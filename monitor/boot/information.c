@@ -325,6 +325,54 @@ static uint32_t append_aligned(struct writer *writer, const void *data, size_t b
 	return at;
 }
 
+/* ACPI 6.5, 5.2.12: local APIC and local x2APIC entries. */
+enum { LOCAL_APIC = 0, LOCAL_X2APIC = 9, LOCAL_APIC_BYTES = 8, LOCAL_X2APIC_BYTES = 16 };
+enum { ENABLED = 1, ONLINE_CAPABLE = 2, TABLE_CHECKSUM = 9, FIRST_ENTRY = 44, IDS = 255 };
+
+/* The flags of an entry that is an enabled processor, and its APIC ID; NULL: it is none. */
+static uint8_t *find_flags(uint8_t *entry, uint32_t *id)
+{
+	uint8_t *flags = NULL;
+
+	if (entry[0] == LOCAL_APIC && entry[1] >= LOCAL_APIC_BYTES) {
+		*id = entry[3];
+		flags = entry + 4;
+	} else if (entry[0] == LOCAL_X2APIC && entry[1] >= LOCAL_X2APIC_BYTES) {
+		memcpy(id, entry + 4, sizeof(*id));
+		flags = entry + 8;
+	}
+	return flags && *flags & ENABLED ? flags : NULL;
+}
+
+unsigned information_limit_processors(uint8_t *madt, uint32_t length, unsigned most, uint32_t self,
+				      unsigned *listed)
+{
+	enum { NEW, STAYS, GOES } known[IDS] = {NEW}; /* some firmware lists a processor twice */
+	unsigned count = 0, others = 0;
+	uint32_t id, at = FIRST_ENTRY;
+	uint8_t sum = 0;
+
+	for (; at + 2 <= length && madt[at + 1] >= 2 && madt[at + 1] <= length - at;
+	     at += madt[at + 1]) {
+		uint8_t *flags = find_flags(madt + at, &id);
+
+		if (!flags)
+			continue;
+		count += id >= IDS || known[id] == NEW;
+		if (id < IDS && known[id] == NEW) {
+			known[id] = id == self || others + 1 < most ? STAYS : GOES;
+			others += known[id] == STAYS && id != self;
+		}
+		if (id >= IDS || known[id] == GOES)
+			*flags &= (uint8_t) ~(ENABLED | ONLINE_CAPABLE);
+	}
+	for (at = 0; at < length; at++)
+		sum += madt[at];
+	madt[TABLE_CHECKSUM] -= sum;
+	*listed = count;
+	return others + 1;
+}
+
 static uint32_t append_string(struct writer *writer, const char *text)
 {
 	return append_aligned(writer, text, strlen(text) + 1);

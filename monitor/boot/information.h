@@ -41,6 +41,14 @@ bool memory_find(const struct boot_info *info, const struct memory_request *requ
 bool memory_reserve(struct boot_info *info, struct range range);
 
 /*
+ * Makes all processors but `most` of them, and all with an APIC ID above 254, disabled ones in the
+ * MADT at `madt`, a valid table of `length` bytes. Processor `self` is one that stays. Returns how
+ * many are enabled afterwards; *listed is how many were.
+ */
+unsigned information_limit_processors(uint8_t *madt, uint32_t length, unsigned most, uint32_t self,
+				      unsigned *listed);
+
+/*
  * Writes what `info` says (command line, loader name, modules, memory map, RSDP, EFI system
  * table) into `buffer`, which is aligned to 8. Returns the bytes used, or 0 if `size` is too small.
  */

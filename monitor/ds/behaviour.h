@@ -28,6 +28,10 @@ struct ds_behaviour {
 		DS_FULL_WRITE, /* the absolute maximum does not stop it */
 	} full;
 
+	/* BTINT = 1: whether a record that finds the buffer full asks for the interrupt as well: as
+	   the index is, or "an interrupt when the BTS buffer is full" (17.4.1). */
+	enum { DS_BTINT_STORED, DS_BTINT_THRESHOLD, DS_BTINT_FULL } btint;
+
 	/* Which stored record asks for the interrupt. */
 	enum {
 		DS_THRESHOLD_REACHED, /* every one that leaves the index at or past the threshold */
@@ -83,8 +87,8 @@ struct ds_behaviour {
 
 	/* An interrupt while the mask bit is set: SDM Vol 3, 10.5.1, says that it is inhibited, not
 	   whether it arrives once the bit is clear, if IA32_PERF_GLOBAL_STATUS still shows its
-	   cause. */
-	enum { DS_MASKED_LOST, DS_MASKED_WAITS } masked;
+	   cause; nor whether that status alone interrupts then. */
+	enum { DS_MASKED_LOST, DS_MASKED_WAITS, DS_MASKED_STATUS } masked;
 
 	/* IA32_PERF_GLOBAL_STATUS.OvfBuf when the threshold is reached. */
 	enum { DS_STATUS_CLEAR, DS_STATUS_SET } status;
@@ -97,21 +101,22 @@ struct ds_behaviour {
 
 	/* PEBS: whether it is there (IA32_MISC_ENABLE); what RIP a record shows, that after the
 	   instruction or its own (IA32_PERF_CAPABILITIES.PEBS_TRAP); which record asks for the
-	   interrupt; whether OvfBuf is set when a record found no room. */
+	   interrupt; what a record that found no room does. */
 	enum { DS_PEBS, DS_PEBS_ABSENT } pebs;
 	enum { DS_PEBS_IP_OF_NEXT, DS_PEBS_IP_OF_INSTRUCTION } pebs_ip;
 	enum { DS_PEBS_REACHED, DS_PEBS_CROSSED } pebs_trigger;
-	enum { DS_PEBS_FULL_IS_SILENT, DS_PEBS_FULL_SAYS_SO } pebs_full;
+	enum { DS_PEBS_FULL_IS_SILENT, DS_PEBS_FULL_SAYS_SO, DS_PEBS_FULL_INTERRUPTS } pebs_full;
 
 	/* Intel PT (36.4.2.2, table 36-50, 36.3.8): what a near RET that is not compressed does to
 	   the stack of returns; whether TIP.PGD of a conditional branch out of a range has its
 	   target; FUP packets of INT n; where PSB is when a trace begins; whether output overflows
-	   now and then while CYCEn is set. */
+	   now and then while CYCEn is set; whether a region that is full interrupts once. */
 	enum { DS_PT_RETURN_EMPTIES, DS_PT_RETURN_POPS } pt_return;
 	enum { DS_PT_LEAVE_TARGET, DS_PT_LEAVE_SUPPRESSED } pt_leave;
 	enum { DS_PT_INT_N_ONCE, DS_PT_INT_N_TWICE } pt_int_n;
 	enum { DS_PT_PSB_FIRST, DS_PT_PSB_LAST } pt_psb;
 	enum { DS_PT_OVERFLOWS_NEVER, DS_PT_OVERFLOWS } pt_overflow;
+	enum { DS_PT_INTERRUPTS_ONCE, DS_PT_INTERRUPTS_ON } pt_interrupt;
 
 	/* CPUID.1:ECX[4], and with it bits 9 and 10 of IA32_DEBUGCTL; CPUID.1:ECX[2]. */
 	enum { DS_CPL_FILTERS, DS_CPL_ABSENT } ds_cpl;

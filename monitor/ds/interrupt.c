@@ -3,6 +3,13 @@
 #include "monitor/ds/memory.h"
 #include "monitor/silicon.h"
 
+static void interrupt(struct vcpu *vcpu)
+{
+	vcpu->ds.interrupts = true;
+	platform_performance_interrupt(vcpu);
+	vcpu->ds.interrupts = false;
+}
+
 void ds_rule_interrupt(struct vcpu *vcpu)
 {
 	static const unsigned skid[] = {
@@ -10,7 +17,7 @@ void ds_rule_interrupt(struct vcpu *vcpu)
 	unsigned branches = skid[ds_behaviour_of(vcpu)->skid];
 
 	if (!branches)
-		platform_performance_interrupt(vcpu);
+		interrupt(vcpu);
 	else if (!vcpu->ds.skid)
 		vcpu->ds.skid = branches;
 	ds_forget_fields(vcpu);
@@ -29,7 +36,7 @@ void ds_end_skid(struct vcpu *vcpu)
 	if (!vcpu->ds.skid)
 		return;
 	vcpu->ds.skid = 0;
-	platform_performance_interrupt(vcpu);
+	interrupt(vcpu);
 }
 
 /* The local APIC sets the mask bit when it handles the interrupt. */
@@ -39,11 +46,11 @@ struct ds_delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry)
 	struct ds_delivery delivery = {
 		.vector = entry & LVT_VECTOR,
 		.entry = entry | LVT_MASKED,
-		.status = behaviour->status == DS_STATUS_SET,
+		.status = vcpu->ds.interrupts && behaviour->status == DS_STATUS_SET,
 	};
 
 	if (entry & LVT_MASKED) {
-		delivery.waits = behaviour->masked == DS_MASKED_WAITS;
+		delivery.waits = behaviour->masked != DS_MASKED_LOST;
 		return delivery;
 	}
 	switch (entry & LVT_DELIVERY) {

@@ -156,6 +156,16 @@ bool ds_rule_threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]
 	}
 }
 
+/* Whether a record that finds the buffer full asks for the interrupt. */
+static bool full_interrupts(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
+{
+	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
+
+	if (is_circular(vcpu) || behaviour->btint == DS_BTINT_STORED)
+		return false;
+	return behaviour->btint == DS_BTINT_FULL || field[BTS_INDEX] >= field[BTS_THRESHOLD];
+}
+
 /* Of a branch within `cpl` the rules say nothing but that it is recorded, with flags of 0. */
 static bool rules_are_plain(const struct vcpu *vcpu, unsigned cpl)
 {
@@ -176,9 +186,14 @@ void ds_rule_store(struct vcpu *vcpu, const struct branch *branch)
 
 	ds_refresh(vcpu);
 	rules->record(vcpu, branch, record);
-	if (!ds_load(vcpu, &vcpu->ds.area, area, field, BTS_FIELDS) ||
-	    !rules->overflow(vcpu, field) ||
-	    !ds_store(vcpu, &vcpu->ds.buffer, field[BTS_INDEX], record, RECORD_WORDS))
+	if (!ds_load(vcpu, &vcpu->ds.area, area, field, BTS_FIELDS))
+		return;
+	if (!rules->overflow(vcpu, field)) {
+		if (full_interrupts(vcpu, field))
+			rules->interrupt(vcpu);
+		return;
+	}
+	if (!ds_store(vcpu, &vcpu->ds.buffer, field[BTS_INDEX], record, RECORD_WORDS))
 		return;
 	next = rules->advance(vcpu, field);
 	ds_store(vcpu, &vcpu->ds.area, area + BTS_INDEX * FIELD_BYTES, &next, 1);

@@ -4,6 +4,7 @@
 #include "lib/string.h"
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
+#include "monitor/host/deviations.h"
 
 #include <stddef.h>
 
@@ -113,9 +114,11 @@ static void take_exception(struct trap_frame *frame)
 {
 	uint64_t cr2;
 
-	/* Nothing here is stepped: Bochs 2.7 lets the guest's trap through after VMEXIT. */
-	if (frame->vector == VECTOR_DB)
+	/* A step of deviations.c, or the guest's trap: Bochs 2.7 lets it through after VMEXIT. */
+	if (frame->vector == VECTOR_DB) {
+		deviations_trap(frame->rip, frame->rcx, frame->rflags);
 		return;
+	}
 	for (const struct fixup *fixup = fixups_start; fixup < fixups_end; fixup++) {
 		if (fixup->rip == frame->rip) {
 			frame->rip = fixup->target;

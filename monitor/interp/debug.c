@@ -85,6 +85,7 @@ static unsigned debug_register(struct vcpu *vcpu, const struct insn *i)
 	require_cpl0(vcpu, i);
 	if (vcpu->dr7 & DR7_GD) {
 		vcpu->dr6 |= DR6_BD;
+		vcpu->rflags |= FLAG_RF; /* a fault of no breakpoint: SDM Vol 3, 17.3.1.1 */
 		raise_vector(vcpu, i, VECTOR_DB);
 	}
 	return n == 4 || n == 5 ? n + 2 : n;

@@ -68,11 +68,12 @@ struct fault {
 /*
  * From now on each instruction that is interpreted is executed by the processor as well, from the
  * same state, and the outcomes are compared: a difference ends the run by platform_stop(). The
- * platform must then answer NULL to platform_guest_page() for all that is not memory. `memory`:
- * LOCKSTEP_MEMORY bytes, for that virtual processor alone.
+ * platform must then answer NULL to platform_guest_page() for all that is not memory. `deviations`
+ * of the processor (enum deviation) are corrected before. `memory`: LOCKSTEP_MEMORY bytes, for that
+ * virtual processor alone.
  */
 #define LOCKSTEP_MEMORY ((size_t)12 << 10)
-void lockstep_init(struct vcpu *vcpu, void *memory);
+void lockstep_init(struct vcpu *vcpu, void *memory, unsigned deviations);
 
 /* Instructions compared since the start, by all virtual processors. */
 uint64_t lockstep_compared(void);

@@ -30,7 +30,7 @@ struct lockstep {
 	uint8_t fpu[FPU_BYTES] __attribute__((aligned(16)));
 	uint8_t fpu_native[FPU_BYTES] __attribute__((aligned(16)));
 	struct write write[WRITES];
-	unsigned writes, bytes;
+	unsigned writes, bytes, deviations;
 	uint8_t old[BYTES], new[BYTES];
 
 	struct insn insn; /* without a length where it cannot be fetched */
@@ -48,11 +48,14 @@ _Static_assert(sizeof(struct lockstep) <= LOCKSTEP_MEMORY, "LOCKSTEP_MEMORY hold
 static uint64_t compared;
 static unsigned processors;
 
-void lockstep_init(struct vcpu *vcpu, void *memory)
+void lockstep_init(struct vcpu *vcpu, void *memory, unsigned deviations)
 {
-	memset(memory, 0, sizeof(struct lockstep));
+	struct lockstep *l = memory;
+
+	memset(l, 0, sizeof(*l));
+	l->deviations = deviations;
 	__atomic_add_fetch(&processors, 1, __ATOMIC_RELAXED);
-	vcpu->interp->lockstep = memory;
+	vcpu->interp->lockstep = l;
 	vcpu->observed |= OBSERVER_LOCKSTEP;
 	interp_forget(vcpu);
 }
@@ -376,6 +379,8 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 	outcome = platform_step(vcpu, loads_flags(l), &native_fault);
 	if (l->insn.form)
 		save_fpu(l->fpu_native);
+	if (outcome == NATIVE_DONE && vcpu->rip == l->before.rip)
+		lockstep_correct(vcpu, &l->insn, l->deviations);
 	l->said = 0;
 	if (outcome != NATIVE_INTERCEPTED) {
 		compare(l, "faults", fault != NULL, outcome == NATIVE_FAULTED);

@@ -38,6 +38,9 @@ bool lockstep_refuses_more(const struct insn *i);
    error code of a #PF then has W = 0. */
 bool lockstep_reads_first(const struct insn *i);
 
+/* Corrects what a processor with `deviations` made of a step by `i` that has left RIP at `i`. */
+void lockstep_correct(struct vcpu *vcpu, const struct insn *i, unsigned deviations);
+
 /* Flags that `i` leaves undefined (SDM Vol 1, appendix A), or that an emulator is known to lose. */
 uint64_t lockstep_undefined_flags(const struct vcpu *vcpu, const struct insn *i);
 

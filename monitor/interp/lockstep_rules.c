@@ -5,6 +5,7 @@
 #include "monitor/interp/control.h"
 #include "monitor/interp/lockstep.h"
 #include "monitor/interp/memory.h"
+#include "monitor/interp/string.h"
 
 enum { ANY = -1 };
 
@@ -142,4 +143,24 @@ bool lockstep_reads_first(const struct insn *i)
 			   (i->opcode | 1) == 0xc7 || i->opcode == 0x8c || i->form;
 
 	return i->memory && !stores_only;
+}
+
+/* MOVS, CMPS, STOS, LODS, SCAS */
+static bool repeats(const struct insn *i)
+{
+	return i->prefixes & PREFIX_ANY_REP && i->opcode >= 0xa4 && i->opcode <= 0xaf &&
+	       (i->opcode & ~1u) != 0xa8;
+}
+
+void lockstep_correct(struct vcpu *vcpu, const struct insn *i, unsigned deviations)
+{
+	if (!repeats(i))
+		return;
+	if (string_register(vcpu, i, RCX)) {
+		if (deviations & DEVIATION_RF_LOST)
+			vcpu->rflags |= FLAG_RF;
+	} else if (deviations & DEVIATION_STEP_TOO_MANY) {
+		vcpu->rip = insn_next(i);
+		vcpu->rflags &= ~(uint64_t)FLAG_RF;
+	}
 }

@@ -98,15 +98,14 @@ static void debug_traps(struct vcpu *vcpu)
 	debug_exception(vcpu, causes);
 }
 
-/* A breakpoint on the instruction at RIP: a fault, which RFLAGS.RF in its frame keeps from coming
-   again. True if it was delivered. */
+/* A breakpoint on the instruction at RIP: the only fault whose frame has RF as it is. A handler
+   that returns to the instruction sets it there: SDM Vol 3, 17.3.1.1. True if it was delivered. */
 static bool at_breakpoint(struct vcpu *vcpu)
 {
 	unsigned causes = vcpu->rflags & FLAG_RF || vcpu->interp->mov_ss ? 0 : debug_fetch(vcpu);
 
 	if (!causes)
 		return false;
-	vcpu->rflags |= FLAG_RF;
 	debug_exception(vcpu, causes);
 	return true;
 }
@@ -146,6 +145,8 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 	*stop = INTERP_BUDGET;
 	if ((interp->poll || vcpu->attention) && !vcpu->interrupt_shadow)
 		return true;
+	if (vcpu->hot.budget < 0)
+		return true;
 
 	if (interp->watching != !!(vcpu->observed & OBSERVER_PEBS)) {
 		interp->watching = vcpu->observed & OBSERVER_PEBS;
@@ -153,8 +154,10 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 	}
 	/* One at a time while something is to happen behind the next instruction. */
 	interp->single = interp->one || vcpu->observed & OBSERVERS_OF_INSTRUCTIONS ||
-			 interp->breakpoints || vcpu->rflags & (FLAG_TF | FLAG_RF) ||
-			 vcpu->interrupt_shadow;
+			 interp->breakpoints || vcpu->rflags & FLAG_TF || vcpu->interrupt_shadow;
+	/* The next instruction clears it. Only a breakpoint would look at it before. */
+	if (!interp->breakpoints)
+		vcpu->rflags &= ~(uint64_t)FLAG_RF;
 	return false;
 }
 

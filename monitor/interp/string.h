@@ -62,7 +62,8 @@ static inline void advance(struct vcpu *vcpu, const struct insn *i, unsigned reg
 	set_register(vcpu, reg * 8, string_register(vcpu, i, reg) + bytes, address_bytes(i));
 }
 
-/* Counts `n` iterations; `more`: the condition of REPE and REPNE still holds. */
+/* Counts `n` iterations; `more`: the condition of REPE and REPNE still holds. RF is 1 between two
+   iterations, for the frame of a trap or an interrupt there: SDM Vol 3, 17.3.1.1. */
 static inline void iterated(struct vcpu *vcpu, const struct insn *i, uint64_t n, bool more)
 {
 	leave(vcpu, i);
@@ -72,8 +73,11 @@ static inline void iterated(struct vcpu *vcpu, const struct insn *i, uint64_t n,
 	uint64_t left = string_register(vcpu, i, RCX) - n;
 
 	set_register(vcpu, RCX * 8, left, address_bytes(i));
-	if (left && more)
-		vcpu->rip = i->rip;
+	vcpu->rflags &= ~(uint64_t)FLAG_RF;
+	if (!left || !more)
+		return;
+	vcpu->rip = i->rip;
+	vcpu->rflags |= FLAG_RF;
 }
 
 #endif

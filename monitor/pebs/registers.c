@@ -37,9 +37,11 @@ bool pebs_owns_msr(uint32_t index)
 }
 
 /* Table 18-10 and figure 18-21: one counter, then four with load latency each; from format 4 on
-   every counter, fixed ones from bit 32. */
+   every general counter, and with PEBS_BASELINE the fixed ones from bit 32. */
 uint64_t pebs_enable_mask(const struct vcpu *vcpu)
 {
+	const uint64_t fixed = ((1ull << PMU_FIXED) - 1) << 32;
+
 	if (is_netburst(vcpu))
 		return NETBURST_ENABLE_MASK;
 	switch (pebs_format(vcpu->silicon->profile)) {
@@ -51,7 +53,7 @@ uint64_t pebs_enable_mask(const struct vcpu *vcpu)
 		return 0xf0000000full;
 	default:
 		return ((1ull << vcpu->silicon->profile->performance.counters) - 1) |
-		       ((1ull << PMU_FIXED) - 1) << 32;
+		       (pebs_is_adaptive(vcpu->silicon->profile) ? fixed : 0);
 	}
 }
 
@@ -81,7 +83,9 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 	if (index == MSR_PEBS_FRONTEND)
 		return format >= 3 ? &vcpu->pebs.frontend : NULL;
 	*mask = CFG_MASK;
-	return index == MSR_PEBS_DATA_CFG && format >= 4 ? &vcpu->pebs.data_cfg : NULL;
+	return index == MSR_PEBS_DATA_CFG && pebs_is_adaptive(vcpu->silicon->profile)
+		       ? &vcpu->pebs.data_cfg
+		       : NULL;
 }
 
 bool pebs_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)

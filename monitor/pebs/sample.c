@@ -9,14 +9,14 @@ static const struct pebs_rules *rules_of(const struct vcpu *vcpu)
 	return &vcpu->silicon->pebs;
 }
 
-/* The event must be a precise one of this counter; from format 4 on any is. */
+/* The event must be a precise one of this counter; with PEBS_BASELINE any is. */
 bool pebs_rule_arms(const struct vcpu *vcpu, unsigned n)
 {
 	const struct pmu_event *event = pmu_event_of(vcpu, n);
 
 	if (!pebs_enabled(vcpu, n) || !event)
 		return false;
-	if (pebs_format(vcpu->silicon->profile) >= 4)
+	if (pebs_is_adaptive(vcpu->silicon->profile))
 		return true;
 	return n < PMU_GENERAL && event->precise >> n & 1 &&
 	       (event->kind != EVENT_LATENCY || vcpu->pebs.enable >> 32 & 1u << n);
@@ -109,6 +109,8 @@ bool pebs_rule_sample(struct vcpu *vcpu, unsigned n, const struct retired *retir
 	if (!rules->room(vcpu, field, words * 8)) {
 		if (ds_behaviour_of(vcpu)->pebs_full == DS_PEBS_FULL_SAYS_SO)
 			pmu_buffer_overflow(vcpu);
+		else if (ds_behaviour_of(vcpu)->pebs_full == DS_PEBS_FULL_INTERRUPTS)
+			rules->interrupt(vcpu);
 		return false;
 	}
 	if (!ds_store(vcpu, &vcpu->ds.samples, field[PEBS_INDEX], record, words))

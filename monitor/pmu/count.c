@@ -287,11 +287,17 @@ void pmu_trace_interrupt(struct vcpu *vcpu)
 	platform_performance_interrupt(vcpu);
 }
 
+static bool by_status(const struct vcpu *vcpu)
+{
+	return ds_behaviour_of(vcpu)->masked == DS_MASKED_STATUS;
+}
+
 /* OvfBuf is of PEBS. The manual says of BTS only that it asks at each record past the threshold:
    those of the handler itself do not wait. */
 static bool has_cause(const struct vcpu *vcpu)
 {
-	uint64_t causes = STATUS_TOPA | (vcpu->pebs.enable ? STATUS_OVFBUF : 0);
+	bool ovfbuf = vcpu->pebs.enable || by_status(vcpu);
+	uint64_t causes = STATUS_TOPA | (ovfbuf ? STATUS_OVFBUF : 0);
 
 	for (unsigned n = 0; n < PMU_COUNTERS; n++)
 		if (interrupts(vcpu, n))
@@ -301,7 +307,7 @@ static bool has_cause(const struct vcpu *vcpu)
 
 void pmu_unmasked(struct vcpu *vcpu)
 {
-	bool masked = vcpu->pmu.masked;
+	bool masked = vcpu->pmu.masked || by_status(vcpu);
 
 	vcpu->pmu.masked = false;
 	if (masked && has_cause(vcpu))

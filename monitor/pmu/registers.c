@@ -100,7 +100,7 @@ static bool has_any_thread(const struct vcpu *vcpu)
 
 static uint64_t select_mask(const struct vcpu *vcpu)
 {
-	uint64_t adaptive = pebs_format(vcpu->silicon->profile) >= 4 ? SELECT_ADAPTIVE : 0;
+	uint64_t adaptive = pebs_is_adaptive(vcpu->silicon->profile) ? SELECT_ADAPTIVE : 0;
 
 	return (0xffffffffull & ~(has_any_thread(vcpu) ? 0 : SELECT_ANY)) | adaptive;
 }
@@ -108,7 +108,7 @@ static uint64_t select_mask(const struct vcpu *vcpu)
 static uint64_t fixed_mask(const struct vcpu *vcpu)
 {
 	uint64_t each = FIXED_OS | FIXED_USR | FIXED_PMI | (has_any_thread(vcpu) ? FIXED_ANY : 0);
-	uint64_t adaptive = pebs_format(vcpu->silicon->profile) >= 4 ? 1ull << 32 : 0, mask = 0;
+	uint64_t adaptive = pebs_is_adaptive(vcpu->silicon->profile) ? 1ull << 32 : 0, mask = 0;
 
 	for (unsigned i = 0; i < PMU_FIXED; i++)
 		mask |= (each | adaptive) << FIXED_SHIFT(i);

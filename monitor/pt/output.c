@@ -191,6 +191,9 @@ static unsigned put_in_region(struct vcpu *vcpu, const uint8_t *bytes, unsigned 
  */
 void pt_rule_output(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
+	if (vcpu->pmu.global_status & PT_STATUS_PMI &&
+	    ds_behaviour_of(vcpu)->pt_interrupt == DS_PT_INTERRUPTS_ON)
+		platform_pt_interrupt(vcpu);
 	while (count && !(vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED))) {
 		unsigned done = vcpu->pt.ctl & CTL_TOPA ? put_in_region(vcpu, bytes, count)
 							: put_in_range(vcpu, bytes, count);

@@ -185,7 +185,9 @@ void enter_init(void)
 /*
  * GIF is 1 from here up to the next exit, VMRUN included: QEMU 7.2 may lose any change of it, or of
  * nested paging, on the first processor, while another executes FXRSTOR (docs/tricks.md). A guest
- * that runs with GIF = 0 is never interrupted again; of several changes to 1 one is enough.
+ * that runs with GIF = 0 is never interrupted again; of several changes to 1 one is enough. They
+ * are made after an exit and before VMRUN: a store of the other processor may be late for all of
+ * one place.
  */
 static void set_global_interrupts(void)
 {
@@ -209,6 +211,7 @@ bool enter(struct guest *guest, enum entry entry)
 
 	/* VMRUN loads CR2, but not in Bochs 2.7. */
 	__asm__ volatile("mov %0, %%cr2" : : "r"(guest->vcpu.cr2));
+	set_global_interrupts();
 	/* A request comes before its NMI. */
 	if (guest->init_requested || !vmrun(guest->vcpu.gpr, direct_physical(vmcb), nmi_flag()))
 		return false;

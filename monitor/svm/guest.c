@@ -7,6 +7,7 @@
 #include "monitor/console.h"
 #include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"
+#include "monitor/host/deviations.h"
 #include "monitor/host/traps.h"
 #include "monitor/host/wake.h"
 #include "monitor/interp/interp.h"
@@ -134,12 +135,14 @@ void run_native(struct guest *guest)
 
 void guest_run(const struct boot_info *info, const struct residence *residence,
 	       const struct kernel_entry *kernel, uint64_t wake_page, const struct silicon *silicon,
-	       bool lockstep)
+	       const struct silicon *other, bool lockstep)
 {
 	struct guest *guest;
 
+	unsigned deviations = deviations_probe();
+
 	if (lockstep)
-		lockstep_enable();
+		lockstep_enable(deviations);
 	nested_hide(residence->hidden);
 	if (wake_page) {
 		nested_hide((struct range){wake_page, wake_page + PAGE_SIZE});
@@ -149,7 +152,7 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	lapic_watch();
 	nested_init(info);
 	enter_init();
-	processors_init(residence->root, silicon);
+	processors_init(residence->root, silicon, other);
 	guest = processor_create();
 	reset_to_kernel(&guest->vcpu, kernel);
 	processor_run_first(guest);

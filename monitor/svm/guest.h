@@ -45,15 +45,16 @@ struct guest {
 struct guest *guest_of(struct vcpu *vcpu);
 
 /* Runs `kernel` as a guest from its entry on. `info` is the machine's memory map,
-   `wake_page` a page below 1 MiB that the map does not offer; 0: there is none. `silicon` is the
-   Debug Store of each of its processors. With `lockstep` the interpreter is checked against the
-   processor: interp.h. */
+   `wake_page` a page below 1 MiB that the map does not offer; 0: there is none. `silicon` is what
+   its processors are made of, every second one of `other` unless that is NULL. With `lockstep` the
+   interpreter is checked against the processor: interp.h. */
 _Noreturn void guest_run(const struct boot_info *info, const struct residence *residence,
 			 const struct kernel_entry *kernel, uint64_t wake_page,
-			 const struct silicon *silicon, bool lockstep);
+			 const struct silicon *silicon, const struct silicon *other, bool lockstep);
 
-/* lockstep.c */
-void lockstep_enable(void);
+/* lockstep.c. `deviations` of the processor (deviations.h) are corrected, and what was corrected is
+   not compared. */
+void lockstep_enable(unsigned deviations);
 /* The same for one processor: `memory` holds LOCKSTEP_MEMORY bytes for it. */
 void lockstep_attach(struct guest *guest, void *memory);
 /* Whether the interpreter may access this page: with lockstep, memory alone. */

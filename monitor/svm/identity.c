@@ -41,6 +41,10 @@
 #define PROCESSOR_TRACE	  (1u << 25)
 #define LEAF_7_ECX_KEPT	  (1u << 2) /* UMIP */
 #define LEAF_7_EDX_KEPT	  (1u << 4) /* FSRM */
+#define HYBRID		  (1u << 15)
+/* Leaf 1AH. */
+#define LEAF_KIND	0x1au
+#define CORE_TYPE_SHIFT 24
 /* Leaf 0DH. */
 #define PAGE_BYTES 4096u
 #define LEAF_STATE 0xdu
@@ -73,6 +77,8 @@ static uint32_t last_leaf(const struct vcpu *vcpu)
 {
 	if (vcpu->taken_away & MISC_ENABLE_LIMIT_CPUID)
 		return LIMITED_LEAF;
+	if (vcpu->silicon->core_type)
+		return LEAF_KIND;
 	if (!profile_of(vcpu)->pt)
 		return profile_of(vcpu)->last_leaf;
 	return profile_of(vcpu)->pt->crystal ? 0x15 : 0x14;
@@ -88,16 +94,13 @@ static struct cpuid brand_leaf(const struct profile *profile, unsigned part)
 
 static struct cpuid features(const struct vcpu *vcpu)
 {
-	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
-	struct ds_enumeration ds = ds_enumerate(vcpu);
+	struct ds_enumeration ds = hypervisor_enumerate(vcpu);
 	struct cpuid leaf = cpuid(1, 0);
 
-	if (hypervisor && hypervisor->hides_ds)
-		ds = (struct ds_enumeration){.ds = false};
 	leaf.eax = profile_of(vcpu)->signature;
 	leaf.ecx &= ~(DTES64 | MONITOR | DS_CPL | VMX | EIST | TM2 | PDCM | PCID | TSC_DEADLINE |
 		      OSXSAVE);
-	if (profile_of(vcpu)->performance.capabilities && !hypervisor)
+	if (profile_of(vcpu)->performance.capabilities)
 		leaf.ecx |= PDCM;
 	leaf.ecx |= (ds.dtes64 ? DTES64 : 0) | (ds.ds_cpl ? DS_CPL : 0) | X2APIC | HYPERVISOR;
 	if (vcpu->cr4 & CR4_OSXSAVE)
@@ -122,10 +125,12 @@ static struct cpuid processor_trace(const struct vcpu *vcpu, uint32_t subleaf)
 	return (struct cpuid){value[0], value[1], value[2], value[3]};
 }
 
-/* SDM Vol 2, CPUID: the TSC over the crystal. Bus clock and crystal have 100 and 24 MHz. Where
-   last_leaf() says that there is one. */
+/* SDM Vol 2, CPUID: the TSC over the crystal. Bus clock and crystal have 100 and 24 MHz. 0 where
+   there is none. */
 static struct cpuid crystal(const struct profile *profile)
 {
+	if (!profile->pt || !profile->pt->crystal)
+		return (struct cpuid){0};
 	return (struct cpuid){.eax = 24, .ebx = 100u * profile->pt->ratio};
 }
 
@@ -174,6 +179,10 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 	case 5: /* MONITOR */
 	case 9: /* direct cache access */
 	case 0xc:
+	case 0x16: /* frequencies, sockets, key locker */
+	case 0x17:
+	case 0x18:
+	case 0x19:
 		return (struct cpuid){0};
 	case 6:
 		return (struct cpuid){.eax = leaf.eax & ARAT};
@@ -185,6 +194,7 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 		leaf.ebx |= profile_of(vcpu)->pt ? PROCESSOR_TRACE : 0;
 		leaf.ecx &= LEAF_7_ECX_KEPT;
 		leaf.edx &= LEAF_7_EDX_KEPT;
+		leaf.edx |= vcpu->silicon->core_type ? HYBRID : 0;
 		return leaf;
 	case 0xa:
 		return performance(vcpu);
@@ -194,6 +204,8 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 		return processor_trace(vcpu, subleaf);
 	case 0x15:
 		return crystal(profile_of(vcpu));
+	case LEAF_KIND:
+		return (struct cpuid){.eax = (uint32_t)vcpu->silicon->core_type << CORE_TYPE_SHIFT};
 	default:
 		return leaf;
 	}

@@ -15,10 +15,14 @@ enum { PORT_SHIFT = 16, PORT_IN = 1, PORT_STRING = 1 << 2, PORT_16 = 1 << 5, POR
 static uint8_t exits[3 * PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 
 static bool enabled;
+static unsigned known_deviations;
 
-void lockstep_enable(void)
+void lockstep_enable(unsigned deviations)
 {
 	enabled = true;
+	known_deviations = deviations;
+	if (deviations)
+		say("lockstep corrects these deviations before it compares");
 	exits[DEBUG_EXIT_PORT / 8] |= 1 << DEBUG_EXIT_PORT % 8;
 	exits[POWER_PORT / 8] |= 1 << POWER_PORT % 8;
 }
@@ -28,7 +32,7 @@ void lockstep_attach(struct guest *guest, void *memory)
 	if (!enabled)
 		return;
 	guest->vmcb->io_permissions = image_physical(exits);
-	lockstep_init(&guest->vcpu, memory);
+	lockstep_init(&guest->vcpu, memory, known_deviations);
 }
 
 bool lockstep_allows(uint64_t physical)

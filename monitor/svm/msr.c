@@ -19,10 +19,9 @@ enum {
 #define LAST_AMD_MSR	    0xc0011fffu
 
 /* IA32_MISC_ENABLE: SDM Vol 3, table 35-2. */
-#define FAST_STRINGS   (1ull << 0)
-#define PERF_AVAILABLE (1ull << 7)
-#define DEBUG_STORE    (3ull << 11) /* BTS_UNAVAILABLE, PEBS_UNAVAILABLE */
-#define TAKES_AWAY     (MISC_ENABLE_LIMIT_CPUID | MISC_ENABLE_XD_DISABLE)
+#define FAST_STRINGS (1ull << 0)
+#define DEBUG_STORE  (3ull << 11) /* BTS_UNAVAILABLE, PEBS_UNAVAILABLE */
+#define TAKES_AWAY   (MISC_ENABLE_LIMIT_CPUID | MISC_ENABLE_XD_DISABLE)
 /* Of what CPUID hides: they keep their value. TM1, EIST, MONITOR, xTPR messages. */
 #define WITHOUT_EFFECT (1ull << 3 | 1ull << 16 | 1ull << 18 | 1ull << 23)
 #define WRITABLE       (FAST_STRINGS | TAKES_AWAY | WITHOUT_EFFECT)
@@ -44,16 +43,12 @@ static bool is_refused(uint32_t index)
 	return index >= FIRST_AMD_MSR && index <= LAST_AMD_MSR;
 }
 
-/* A hypervisor passes BTS through at most, not PEBS. */
 static bool read_misc_enable(struct guest *guest, uint64_t *value)
 {
-	const struct hypervisor *hypervisor = guest->vcpu.silicon->hypervisor;
-
 	if (!ds_read_msr(&guest->vcpu, MSR_MISC_ENABLE, value))
 		return false;
-	*value |= guest->misc_enable | PERF_AVAILABLE;
-	if (hypervisor)
-		*value |= hypervisor->hides_ds ? DEBUG_STORE : MISC_ENABLE_PEBS_UNAVAILABLE;
+	*value = hypervisor_misc_enable(&guest->vcpu, *value | MISC_ENABLE_PERF_AVAILABLE) |
+		 guest->misc_enable;
 	return true;
 }
 
@@ -146,12 +141,12 @@ static bool write_misc_enable(struct guest *guest, uint64_t value)
 	case MSR_REFUSED:
 		return false;
 	case MSR_DONE:
-		guest->misc_enable = value & ~(PERF_AVAILABLE | DEBUG_STORE);
+		guest->misc_enable = value & ~(MISC_ENABLE_PERF_AVAILABLE | DEBUG_STORE);
 		return true;
 	case MSR_GOES_ON:
 		break;
 	}
-	if (value & ~(WRITABLE | PERF_AVAILABLE | DEBUG_STORE) ||
+	if (value & ~(WRITABLE | MISC_ENABLE_PERF_AVAILABLE | DEBUG_STORE) ||
 	    !ds_write_msr(&guest->vcpu, MSR_MISC_ENABLE, value & DEBUG_STORE))
 		return false;
 	guest->misc_enable = value & WRITABLE;

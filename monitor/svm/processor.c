@@ -35,17 +35,18 @@ struct processor_memory {
 static struct guest *processors[MOST_PROCESSORS];
 static unsigned count;
 static uint64_t tables;
-static const struct silicon *made_of;
+static const struct silicon *made_of[2];
 
 uint64_t processors_memory(void)
 {
 	return (MOST_PROCESSORS + 1) * sizeof(struct processor_memory);
 }
 
-void processors_init(uint64_t root, const struct silicon *silicon)
+void processors_init(uint64_t root, const struct silicon *silicon, const struct silicon *other)
 {
 	tables = root;
-	made_of = silicon;
+	made_of[0] = silicon;
+	made_of[1] = other ? other : silicon;
 }
 
 static struct processor_memory *memory_of(struct guest *guest)
@@ -80,6 +81,7 @@ static void prepare_interpreter(struct vcpu *vcpu, struct processor_memory *memo
 
 struct guest *processor_create(void)
 {
+	const struct silicon *silicon = made_of[count % 2];
 	struct processor_memory *memory;
 	struct guest *guest;
 
@@ -94,9 +96,9 @@ struct guest *processor_create(void)
 	guest->apic_id = lapic_id();
 	guest->activity = ACTIVITY_STARTING;
 	guest->misc_enable = FAST_STRINGS;
-	trace_power_on(&guest->vcpu, made_of);
-	guest->vcpu.native_ring_0 = made_of->native_ring_0;
-	guest->vcpu.xss_supported = virtual_xss(made_of->profile);
+	trace_power_on(&guest->vcpu, silicon);
+	guest->vcpu.native_ring_0 = silicon->native_ring_0;
+	guest->vcpu.xss_supported = virtual_xss(silicon->profile);
 	prepare_interpreter(&guest->vcpu, memory, count);
 	lockstep_attach(guest, memory->lockstep);
 	processors[count] = guest;

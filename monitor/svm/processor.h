@@ -12,8 +12,9 @@
 /* Bytes that MOST_PROCESSORS need of the pool of pages. */
 uint64_t processors_memory(void);
 
-/* `root`: the monitor's page tables; `silicon`: what all processors are made of. */
-void processors_init(uint64_t root, const struct silicon *silicon);
+/* `root`: the monitor's page tables; `silicon`: what the processors are made of, every second
+   one of `other` unless that is NULL. */
+void processors_init(uint64_t root, const struct silicon *silicon, const struct silicon *other);
 
 /* Makes the processor that calls one of the guest's: all but its architectural state, which is
    zero. Ends the run if there are more than MOST_PROCESSORS. */

@@ -150,8 +150,11 @@ bool x2apic_read_msr(struct guest *guest, uint32_t index, uint64_t *value)
 	return true;
 }
 
+/* The real local APICs are in xAPIC mode: nobody has an ID from 255 on, where all are addressed. */
 static void send(struct guest *guest, uint32_t command, uint32_t destination)
 {
+	if (!(command & ICR_SHORTHAND) && destination >= EVERYBODY && destination != ~0u)
+		return;
 	if (!startup_command(guest, command, (uint8_t)destination))
 		lapic_send(destination & EVERYBODY, command);
 }

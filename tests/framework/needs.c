@@ -8,7 +8,9 @@
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "kernel/trace/bts/bts.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trace/pebs/pebs.h"
+#include "kernel/trace/unit.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
@@ -41,7 +43,14 @@ static const char *missing_unsafe(void)
 	return NULL;
 }
 
-const char *needs_missing(unsigned needs)
+static const char *missing_pebs(void)
+{
+	return silicon_is_foreign_guest()
+		       ? "the hypervisor shows no PEBS: docs/hypervisors.md names those that can"
+		       : "the processor takes no samples (PEBS)";
+}
+
+static const char *missing(unsigned needs)
 {
 	const struct ds_caps *caps = ds_caps();
 
@@ -51,11 +60,10 @@ const char *needs_missing(unsigned needs)
 		return "only one CPU";
 	if (needs & NEED_NO_DS && caps->ds)
 		return "the Debug Store is there";
-	if ((needs & NEED_DS && !caps->ds) ||
-	    (needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES) && !ds_present()))
+	if ((needs & NEED_DS && !caps->ds) || (needs & NEED_BTS && !ds_has_bts()))
 		return bts_missing();
 	if (needs & (NEED_PEBS | NEED_SAMPLES) && !caps->pebs)
-		return "the processor takes no samples (PEBS)";
+		return missing_pebs();
 	if (needs & NEED_SAMPLES && !pebs_present())
 		return "samples need counters of architectural performance monitoring (CPUID.0AH)";
 	if (needs & NEED_PT && !pt_caps()->topa)
@@ -67,6 +75,32 @@ const char *needs_missing(unsigned needs)
 	if (needs & NEED_LA57 && !has_la57())
 		return "the processor has no 57-bit addresses (LA57)";
 	return NULL;
+}
+
+/* The need of a unit, and the unit. */
+static const struct {
+	unsigned needs, unit;
+} units[] = {
+	{NEED_BTS | NEED_DS, TRACE_BTS},
+	{NEED_PEBS | NEED_SAMPLES, TRACE_PEBS},
+	{NEED_PT, TRACE_PT},
+};
+
+/* The tests run on the boot CPU and its kind. */
+const char *needs_missing(unsigned needs)
+{
+	const char *reason = missing(needs);
+	static char text[200];
+
+	for (size_t i = 0; reason && i < sizeof(units) / sizeof(units[0]); i++) {
+		unsigned kind = needs & units[i].needs ? kind_with(units[i].unit) : 0;
+
+		if (!kind)
+			continue;
+		format(text, sizeof(text), "%s; CPUs of kind=%u have it", reason, kind);
+		return text;
+	}
+	return reason;
 }
 
 void needs_names(unsigned needs, char *buffer, size_t size)

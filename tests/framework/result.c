@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/framework/result.h"
 
+#include "drivers/ds/ds.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/options.h"
@@ -23,8 +24,9 @@ void result_settle(const struct test *test)
 {
 	struct result *r = &test_result;
 
-	if (r->outcome == OUTCOME_SKIP && select_required(test)) {
-		printk("# required, but skipped: %s\n", r->why);
+	if (r->outcome == OUTCOME_SKIP && (select_required(test) || r->failures)) {
+		printk("# %s: %s\n",
+		       r->failures ? "failed before its skip" : "required, but skipped", r->why);
 		r->why[0] = 0;
 		r->outcome = OUTCOME_FAIL;
 	}
@@ -72,9 +74,10 @@ void result_print(unsigned number, const struct test *test, const struct result 
 	uint64_t took = result->began ? time_now() - result->began : 0;
 
 	totals->count[result->outcome]++;
+	totals->slow += result->slow && result->outcome == OUTCOME_SKIP;
 	if (test->needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES | NEED_PT) &&
 	    result->outcome != OUTCOME_SKIP)
-		totals->with_bts++;
+		totals->with_unit++;
 	if (bad) {
 		printk("# claim: %s (%s%s%s)\n", test->claim, test->ids, test->ids[0] ? "; " : "",
 		       test->source);
@@ -91,14 +94,15 @@ enum verdict totals_verdict(const struct totals *totals)
 		return VERDICT_FAIL;
 	if (totals->count[OUTCOME_ERROR])
 		return VERDICT_ERROR;
-	return totals->with_bts ? VERDICT_PASS : VERDICT_ALL_SKIPPED;
+	return totals->with_unit && ds_has_bts() ? VERDICT_PASS : VERDICT_ALL_SKIPPED;
 }
 
 void totals_print(const struct totals *totals, enum verdict verdict)
 {
-	printk("# SPOOR DONE silicon=%s%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d\n",
+	printk("# SPOOR DONE silicon=%s%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d "
+	       "slow=%u\n",
 	       silicon_name(), silicon_mark(), totals->count[OUTCOME_PASS],
 	       totals->count[OUTCOME_FAIL], totals->count[OUTCOME_SKIP],
 	       totals->count[OUTCOME_ERROR], totals->count[OUTCOME_XFAIL],
-	       totals->count[OUTCOME_OBS], end_rc(verdict));
+	       totals->count[OUTCOME_OBS], end_rc(verdict), totals->slow);
 }

@@ -20,6 +20,7 @@ enum outcome {
 struct result {
 	enum outcome outcome;
 	unsigned checks, failures, observations;
+	bool slow;	     /* a SKIP for want of time */
 	uint64_t seed;	     /* of what the test draws */
 	uint64_t began;	     /* time_now(); 0: it never ran */
 	const char *erratum; /* a check failed as this one says */
@@ -28,7 +29,8 @@ struct result {
 
 struct totals {
 	unsigned count[OUTCOME_FAIL + 1];
-	unsigned with_bts; /* tests that need BTS and ran */
+	unsigned with_unit; /* tests that need a trace unit and ran */
+	unsigned slow;	    /* skips for want of time */
 };
 
 /* The result of the running test, settled once it is over. */
@@ -40,7 +42,8 @@ void result_settle(const struct test *test);
 void result_print(unsigned number, const struct test *test, const struct result *result,
 		  struct totals *totals);
 
-/* The verdict of a whole run: the most severe outcome; all skipped where no BTS test ran. */
+/* The verdict of a whole run: the most severe outcome; all skipped where no test of a trace
+   unit ran, or there is no BTS. */
 enum verdict totals_verdict(const struct totals *totals);
 
 /* The last line of the run. */

@@ -66,7 +66,7 @@ static void heartbeat(struct timer *timer)
 
 static bool records(void)
 {
-	return ds_present() &&
+	return ds_has_bts() &&
 	       rdmsr(IA32_DEBUGCTL) & (ds_configuration->tr | ds_configuration->bts);
 }
 
@@ -203,7 +203,7 @@ static void report(enum verdict verdict, const char *why)
 		print_died(died);
 	else if (why && plan)
 		printk("Bail out! %s\n", died);
-	else if (verdict == VERDICT_ALL_SKIPPED)
+	else if (verdict == VERDICT_ALL_SKIPPED && !totals.with_unit)
 		printk("Bail out! no test that needs a branch trace ran: %s\n",
 		       needs_missing(NEED_BTS) ? needs_missing(NEED_BTS) : "none was chosen");
 	if (verdict == VERDICT_ERROR && !totals.count[OUTCOME_ERROR])

@@ -9,6 +9,7 @@
 #include "kernel/options.h"
 #include "kernel/sched/task.h"
 #include "kernel/symbols.h"
+#include "kernel/time.h"
 #include "kernel/trap/trap.h"
 #include "lib/format.h"
 #include "tests/framework/needs.h"
@@ -37,8 +38,10 @@ static _Noreturn void leave(void)
 
 	if (current_task() == body_task)
 		body_task = NULL;
-	if (ds_is_lent(&cpu->trace->ds))
+	if (ds_is_lent(&cpu->trace->ds)) {
 		ds_checkin(&cpu->trace->ds);
+		trace_deliver_pmi(true);
+	}
 	cpu->preemption_off = 0;
 	__asm__ volatile("sti");
 	task_exit();
@@ -87,7 +90,7 @@ bool test_claim_exception(struct trap_frame *frame)
 	printk("\n# unexpected %s (vector %lu) on CPU %u\n", exception_name(frame->vector),
 	       frame->vector, this_cpu()->index);
 	print_trap(frame);
-	ds_resume(saved);
+	ds_resume(&this_cpu()->trace->ds, saved);
 	test_result.outcome = OUTCOME_ERROR;
 	format(test_result.why, sizeof(test_result.why), "unexpected %s at %s",
 	       exception_name(frame->vector), place);
@@ -159,6 +162,28 @@ void test_skip(const char *template, ...)
 	end_with(OUTCOME_SKIP, template, arguments);
 }
 
+void test_slow(const char *template, ...)
+{
+	char why[sizeof(test_result.why) - sizeof("too slow: ")];
+	va_list arguments;
+
+	va_start(arguments, template);
+	vformat(why, sizeof(why), template, arguments);
+	va_end(arguments);
+	test_result.slow = true;
+	test_skip("too slow: %s", why);
+}
+
+uint64_t test_seconds(void)
+{
+	return (options.timeout + 1) / 2;
+}
+
+bool test_has_time(void)
+{
+	return time_now() - test_result.began < test_seconds() * 1000000;
+}
+
 void test_observe(const char *key, const char *template, ...)
 {
 	char value[160];
@@ -210,7 +235,7 @@ void test_release_areas(void)
 void test_pin(void)
 {
 	preemption_disable();
-	current_task()->affinity = 1ul << this_cpu()->index;
+	current_task()->affinity = cpu_set_of(this_cpu()->index);
 	preemption_enable();
 }
 
@@ -219,6 +244,13 @@ uint64_t test_scaled(uint64_t amount)
 	uint64_t scaled = amount * options.scale / 100;
 
 	return scaled ? scaled : 1;
+}
+
+uint64_t test_time_left(void)
+{
+	uint64_t end = test_result.began + options.timeout * 750000, now = time_now();
+
+	return now < end ? end - now : 1;
 }
 
 static struct random sequence;

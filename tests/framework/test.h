@@ -30,7 +30,7 @@ enum {
 	NEED_NO_DS = 1u << 5,	 /* the opposite: what must hold where DS is hidden */
 	NEED_UNSAFE = 1u << 6,	 /* can hang a host: only with unsafe=1 */
 	NEED_SMP = 1u << 8,	 /* more than one CPU */
-	NEED_PEBS = 1u << 9,	 /* PEBS of a 64-bit DS area, and BTS */
+	NEED_PEBS = 1u << 9,	 /* PEBS of a 64-bit DS area, BTS or not */
 	NEED_SAMPLES = 1u << 11, /* samples of the kernel's: PEBS, and counters of version 1 on */
 	NEED_PT = 1u << 10,	 /* Intel Processor Trace with output through ToPA */
 	NEED_SELFTEST = 1u << 7, /* breaks the run on purpose: only when named in test= */
@@ -81,6 +81,19 @@ _Noreturn void test_error(const char *template, ...) __attribute__((format(print
 _Noreturn void test_skip(const char *template, ...) __attribute__((format(printf, 1, 2)));
 
 /*
+ * Ends the test: in the time that it had this machine did too little of it. A SKIP, counted as
+ * slow= in the DONE line.
+ */
+_Noreturn void test_slow(const char *template, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * Half of what timeout= gives a test, in seconds: where its work takes longer, or it waits for
+ * chance, it ends then. True as long as this test has not run for that.
+ */
+uint64_t test_seconds(void);
+bool test_has_time(void);
+
+/*
  * A measured behaviour that no manual fixes (class S): a line `# obs key=value`. A test that only
  * observes ends as OBS; one that also checks ends as PASS or FAIL.
  */
@@ -100,6 +113,9 @@ void test_pin(void);
 
 /* `amount` of work times scale=, one at least. */
 uint64_t test_scaled(uint64_t amount);
+
+/* Microseconds that the test may wait, so that its deadline leaves it the time to say what for. */
+uint64_t test_time_left(void);
 
 /* The next number of the run's pseudo-random sequence; its seed is in the banner. */
 uint64_t test_random(void);

@@ -54,6 +54,10 @@ void fake_log_is(const struct fake_write *expected, unsigned count)
 struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
 {
 	assert_true(subleaf <= 1);
+	if (leaf >= 0x80000000) {
+		assert_true(leaf <= 0x8000000f);
+		return fake_cpu.extended[leaf & 0xf];
+	}
 	assert_true(leaf <= fake_cpu.leaf[0].eax);
 	return subleaf ? fake_cpu.subleaf_1[leaf] : fake_cpu.leaf[leaf];
 }

@@ -22,6 +22,7 @@ struct fake_write {
 
 extern struct fake_cpu {
 	struct cpuid_result leaf[32], subleaf_1[32];
+	struct cpuid_result extended[16]; /* from leaf 80000000H on */
 	struct fake_msr msrs[24];
 	struct fake_write log[64];
 	unsigned writes, reads;

@@ -197,7 +197,7 @@ static inline void rig_tables(void)
 {
 	uint64_t *pml4 = (void *)(rig.memory + RIG_PML4), *pdpt = (void *)(rig.memory + RIG_PDPT);
 	uint64_t *pd = (void *)(rig.memory + RIG_PD), *gdt = (void *)(rig.memory + RIG_GDT);
-	uint64_t tss = RIG_BASE + RIG_TSS, *stack = (void *)(rig.memory + RIG_TSS + 4);
+	uint64_t tss = RIG_BASE + RIG_TSS, stack = RIG_BASE + RIG_STACK0;
 	uint64_t ist = RIG_BASE + RIG_IST1;
 
 	pml4[0] = RIG_PDPT | RIG_ALL;
@@ -214,7 +214,7 @@ static inline void rig_tables(void)
 	gdt[6] = tss >> 32;
 	for (unsigned vector = 0; vector < 256; vector++)
 		rig_gate(vector, 0x8e, 0);
-	memcpy(stack, &(uint64_t){RIG_BASE + RIG_STACK0}, 8);
+	memcpy(rig.memory + RIG_TSS + 4, &stack, 8);
 	memcpy(rig.memory + RIG_TSS + 36, &ist, 8);
 	rig.memory[RIG_TSS + 102] = 0x68; /* no I/O map */
 }

@@ -183,6 +183,43 @@ static void lists_cpus(void **state)
 	assert_false(acpi_next_cpu(&cursor, &cpu));
 	assert_false(acpi_next_cpu(&cursor, &cpu));
 	assert_true(acpi_has_8259());
+	assert_int_equal(acpi_cpu_count(), 2);
+	assert_int_equal(acpi_highest_apic_id(), 0x100);
+}
+
+/* 600 CPUs as firmware lists them: x2APIC entries from id 255 on; those of 512 and above are off.
+ */
+static void lists_x2apic_cpus(void **state)
+{
+	static uint8_t body[8 + 600 * 16] = {0, 0, 0xe0, 0xfe, 1};
+	struct acpi_cpu cpu;
+	unsigned cursor = 0;
+	uint32_t used = 8;
+
+	for (uint32_t id = 0; id < 600; id++) {
+		const bool x2apic = id >= 255;
+		const uint8_t entry[16] = {x2apic ? 9 : 0,
+					   x2apic ? 16 : 8,
+					   0,
+					   x2apic ? 0 : (uint8_t)id,
+					   x2apic ? id & 255 : 1,
+					   (uint8_t)(id >> 8),
+					   0,
+					   0,
+					   id < 512};
+
+		memcpy(body + used, entry, entry[1]);
+		used += entry[1];
+	}
+	publish(body, used);
+	for (uint32_t id = 0; id < 600; id++) {
+		assert_true(acpi_next_cpu(&cursor, &cpu));
+		assert_int_equal(cpu.apic_id, id);
+		assert_int_equal(cpu.enabled, id < 512);
+	}
+	assert_false(acpi_next_cpu(&cursor, &cpu));
+	assert_int_equal(acpi_cpu_count(), 512);
+	assert_int_equal(acpi_highest_apic_id(), 511);
 }
 
 static void lists_io_apics(void **state)
@@ -280,6 +317,7 @@ int main(void)
 		cmocka_unit_test_setup(bad_entry_lengths_end_the_list, memory_clear),
 		cmocka_unit_test_setup(short_entries_are_stepped_over, memory_clear),
 		cmocka_unit_test_setup(short_tables_have_no_entries, memory_clear),
+		cmocka_unit_test_setup(lists_x2apic_cpus, memory_clear),
 		cmocka_unit_test_setup(no_madt, memory_clear),
 	};
 

@@ -295,6 +295,30 @@ static void parks_the_threshold(void **state)
 	assert_false(ds_pmi(&cpu));
 }
 
+/* A record that finds the buffer full may interrupt: TR, set again, would do so without end. */
+static void stops_at_a_full_buffer(void **state)
+{
+	uint64_t paused;
+
+	ds_switch(&cpu, &a);
+	branches(RECORDS - 2);
+	paused = ds_pause();
+	ds_resume(&cpu, paused); /* there is room left */
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, TR | BTS | BTINT);
+	branches(10);
+	assert_true(ds_pmi(&cpu));
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTS | BTINT);
+	assert_true(ds_pmi(&cpu)); /* raised again */
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTS | BTINT);
+	ds_resume(&cpu, paused); /* of a pause that the interrupt interrupted */
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTS | BTINT);
+	assert_int_equal(ds_drain(&cpu, &a, take, &taken), RECORDS);
+	assert_true(taken.full);
+	ds_switch(&cpu, &a);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, TR | BTS | BTINT);
+	assert_false(ds_pmi(&cpu));
+}
+
 static void ignore(void *argument, const void *area, size_t count, bool full)
 {
 	*(size_t *)argument = count;
@@ -413,6 +437,7 @@ int main(void)
 		cmocka_unit_test_setup(one_below_the_threshold, with_leases),
 		cmocka_unit_test_setup(at_the_threshold, with_leases),
 		cmocka_unit_test_setup(parks_the_threshold, with_leases),
+		cmocka_unit_test_setup(stops_at_a_full_buffer, with_leases),
 		cmocka_unit_test_setup(tells_again_after_a_drain, with_leases),
 		cmocka_unit_test_setup(not_ours, with_leases),
 		cmocka_unit_test_setup(a_circular_lease_is_never_the_cause, with_leases),

@@ -33,6 +33,8 @@ static struct ds_pebs_request ask(void)
 					.argument = buffer};
 }
 
+static bool baseline = true;
+
 static void probe(uint32_t signature, uint64_t misc_enable, unsigned format)
 {
 	struct ds_caps caps;
@@ -40,7 +42,8 @@ static void probe(uint32_t signature, uint64_t misc_enable, unsigned format)
 	fake_cpu_reset(signature);
 	fake_cpu.leaf[1].ecx |= CPUID_1_ECX_PDCM;
 	fake_msr(IA32_MISC_ENABLE)->value = misc_enable;
-	fake_msr(IA32_PERF_CAPABILITIES)->value = (uint64_t)format << 8 | 0xf07f;
+	fake_msr(IA32_PERF_CAPABILITIES)->value =
+		(uint64_t)format << 8 | (baseline ? 0xf07f : 0xb07f);
 	fake_msr(IA32_PEBS_ENABLE);
 	memset(&idle, 0, sizeof(idle));
 	ds_probe(&caps, &idle);
@@ -106,14 +109,41 @@ static void is_detected(void **state)
 	}
 	probe(NEHALEM, MISC_ENABLE_EMON_AVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE, 1);
 	assert_int_equal(ds_pebs_record_size(), 0);
-	probe(NEHALEM, 0, 1);
+	probe(NEHALEM, 0, 0);
 	assert_int_equal(ds_pebs_record_size(), 0);
+	probe(NEHALEM, 0, 1); /* a guest of KVM, whose VMM leaves EMON clear */
+	assert_int_equal(ds_pebs_record_size(), 176);
 	probe(NETBURST, MISC_ENABLE_EMON_AVAILABLE, 0);
 	assert_int_equal(ds_pebs_record_size(), 144);
 	probe(NETBURST, 0, 0);
 	assert_int_equal(ds_pebs_record_size(), 0);
 	probe(CORE_2, MISC_ENABLE_EMON_AVAILABLE, 0);
 	assert_int_equal(ds_pebs_record_size(), 144);
+}
+
+/* As KVM shows format 4: the basic group alone, of the processor's general counters. */
+static void format_4_without_baseline(void **state)
+{
+	const uint64_t record[] = {0x20ull << 48, 0x401000, 2, 77, 0x1111, 0x2222};
+	struct ds_pebs_request request = ask();
+	struct ds_sample sample;
+
+	probe(NEHALEM, MISC_ENABLE_EMON_AVAILABLE, 4);
+	assert_int_equal(ds_pebs_counters(), 0xff);
+	assert_true(ds_sample_has() & DS_SAMPLE_REGISTERS);
+	baseline = false;
+	probe(NEHALEM, MISC_ENABLE_EMON_AVAILABLE, 4);
+	baseline = true;
+	assert_int_equal(ds_pebs_record_size(), 0x20);
+	assert_int_equal(ds_pebs_counters(), 0xf);
+	assert_int_equal(ds_request_pebs(&cpu, &pebs, &request), 0);
+	assert_no_writes();
+	ds_read_sample(record, &sample);
+	assert_int_equal(sample.has, DS_SAMPLE_EVENT_IP | DS_SAMPLE_COUNTERS | DS_SAMPLE_TSC);
+	assert_int_equal(sample.event_ip, 0x401000);
+	assert_int_equal(sample.counters, 2);
+	assert_int_equal(sample.tsc, 77);
+	assert_int_equal(sample.ip | sample.address | sample.general[0], 0);
 }
 
 static void refused(struct ds_pebs_request request, int expected)
@@ -155,7 +185,7 @@ static void refusals(void **state)
 	request = ask();
 	request.bytes = 4097;
 	refused(request, -EINVAL);
-	probe(NEHALEM, 0, 1);
+	probe(NEHALEM, MISC_ENABLE_PEBS_UNAVAILABLE, 1);
 	refused(ask(), -ENODEV);
 }
 
@@ -337,7 +367,7 @@ static void decode(uint32_t signature, unsigned format, struct ds_sample expecte
 	expected.ip = 1001 + first;
 	probe(signature, MISC_ENABLE_EMON_AVAILABLE, format);
 	ds_read_sample(record, &sample);
-	expected.has |= DS_SAMPLE_IP;
+	expected.has |= DS_SAMPLE_IP | DS_SAMPLE_REGISTERS;
 	assert_int_equal(sample.has, ds_sample_has());
 	assert_memory_equal(&sample, &expected, sizeof(sample));
 }
@@ -404,6 +434,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_detected),
+		cmocka_unit_test(format_4_without_baseline),
 		cmocka_unit_test_setup(refusals, with_pebs),
 		cmocka_unit_test_setup(at_most_one_of_a_cpu, granted),
 		cmocka_unit_test_setup(counters_have_bounds, granted),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* sources: drivers/ds/configuration.c drivers/ds/probe.c */
-/* sources: drivers/ds/switch.c drivers/ds/pebs.c drivers/ds/area.c */
+/* sources: drivers/ds/switch.c drivers/ds/pebs.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: tests/host/fake_cpu.c kernel/trace/bts/missing.c lib/format.c lib/string.c */
 #include "drivers/ds/configuration.h"
 #include "drivers/ds/ds.h"
@@ -168,6 +168,58 @@ static void not_enumerated(void **state)
 	assert_no_writes();
 }
 
+/* The probe of a CPU of another kind sets its own; where nothing is found there is still one. */
+static void the_boot_cpus_configuration_stays(void **state)
+{
+	const struct ds_configuration *first;
+	struct ds_caps boot;
+
+	expect(DS_PRESENT);
+	boot = caps;
+	ds_init(&boot);
+	first = ds_configuration;
+	netburst_has_other_bits(state);
+	assert_ptr_not_equal(ds_configuration, first);
+	ds_init(ds_caps());
+	assert_ptr_equal(ds_configuration, first);
+	assert_true(ds_has_bts());
+	nehalem(state);
+	not_enumerated(state);
+	ds_init(&caps);
+	assert_non_null(ds_configuration);
+}
+
+/* PEBS needs the area and no bit of IA32_DEBUGCTL; without the area neither is there. */
+static void pebs_without_bts(void **state)
+{
+	uintptr_t area = (uintptr_t)idle.area;
+
+	fake_msr(IA32_PEBS_ENABLE);
+	fake_msr(IA32_MISC_ENABLE)->value = MISC_ENABLE_EMON_AVAILABLE | 1 << 11;
+	expect(DS_BTS_UNAVAILABLE);
+	assert_true(caps.pebs && caps.area);
+	assert_writes({IA32_DS_AREA, area});
+	fake_msr(IA32_MISC_ENABLE)->value = MISC_ENABLE_EMON_AVAILABLE;
+	fake_msr(IA32_DEBUGCTL)->reserved = TR;
+	expect(DS_ENUMERATED_BUT_ABSENT);
+	assert_true(caps.pebs && caps.area);
+	assert_int_equal(caps.refused_msr, IA32_DEBUGCTL);
+	assert_int_equal(fake_msr(IA32_DS_AREA)->value, area);
+	fake_msr(IA32_MISC_ENABLE)->value |= 1 << 11;
+	*fake_msr(IA32_DS_AREA) = (struct fake_msr){.index = IA32_DS_AREA};
+	expect(DS_BTS_UNAVAILABLE);
+	assert_false(caps.pebs || caps.area);
+}
+
+/* QEMU leaves the bit clear whatever KVM has. */
+static void pebs_promised_without_its_msr(void **state)
+{
+	fake_msr(IA32_MISC_ENABLE)->value = MISC_ENABLE_EMON_AVAILABLE;
+	expect(DS_PRESENT);
+	assert_false(caps.pebs);
+	assert_true(caps.area);
+}
+
 static void unavailable(void **state)
 {
 	fake_msr(IA32_MISC_ENABLE)->value = 1 << 11;
@@ -222,7 +274,7 @@ static void writes_dropped(void **state)
 	assert_int_equal(caps.refused_msr, IA32_DS_AREA);
 	assert_false(caps.refused_with_gp);
 	assert_int_equal(caps.read_back, 0);
-	assert_false(ds_present());
+	assert_false(ds_has_bts());
 }
 
 /* As Bochs' Intel models. */
@@ -301,6 +353,8 @@ static void a_hypervisor_that_hides_bts_is_named(void **state)
 				    "on the host");
 	assert_missing("XenVMMXenVMM", "Xen hides the Debug Store: it needs vpmu=bts on Xen's "
 				       "command line");
+	fake_cpu.extended[1].ecx = 1 << 2 | 1 << 0;
+	fake_cpu.extended[10].edx = 1 << 0;
 	assert_missing("TCGTCGTCGTCG", "QEMU's translator has no Debug Store: Spoor's monitor "
 				       "gives it a virtual one");
 	assert_missing("VMwareVMware", "VMware hides the Debug Store: no setting is known that "
@@ -314,6 +368,47 @@ static void a_hypervisor_that_hides_bts_is_named(void **state)
 	assert_missing("", "BTS is turned off in the BIOS, or not there");
 	assert_missing("KVMKVMKVM", "KVM shows the Debug Store without BTS: it needs the BTS "
 				    "patches of 2022 on the host");
+}
+
+/* The VMM says what the bit is, and the hypervisor what TR does. */
+static void a_vmm_that_promises_bts_is_named(void **state)
+{
+	fake_msr(IA32_DEBUGCTL)->reserved = TR;
+	expect(DS_ENUMERATED_BUT_ABSENT);
+	assert_missing("", ds_status_text(DS_ENUMERATED_BUT_ABSENT));
+	assert_missing("KVMKVMKVM", "IA32_MISC_ENABLE[11] says that BTS is there, and KVM refuses "
+				    "IA32_DEBUGCTL.TR: the VMM (QEMU) has to set bit 11");
+	assert_missing("VMwareVMware",
+		       "IA32_MISC_ENABLE[11] says that BTS is there, and VMware refuses "
+		       "IA32_DEBUGCTL.TR: the VMM has to set bit 11");
+	fake_cpu_reset(NEHALEM);
+	fake_msr(IA32_DEBUGCTL)->writable = TR;
+	expect(DS_ENUMERATED_BUT_ABSENT);
+	assert_missing("unnamed", "IA32_MISC_ENABLE[11] says that BTS is there, and the hypervisor "
+				  "refuses IA32_DEBUGCTL.BTS: the VMM has to set bit 11");
+}
+
+#define MONITOR_NEEDS(name)                                                                        \
+	"this processor model has no " name ", which Spoor's monitor needs: -c max has it"
+
+/* AMD APM Vol 3, CPUID 80000001H:ECX and 8000000AH:EDX. The last leaf is there only with SVM. */
+static void a_model_that_the_monitor_cannot_use_is_named(void **state)
+{
+	fake_cpu.leaf[1].edx = 0;
+	fake_cpu.extended[1].ecx = 1 << 0;
+	fake_cpu.extended[10].edx = 1 << 0;
+	expect(DS_NOT_ENUMERATED);
+	assert_missing("TCGTCGTCGTCG", MONITOR_NEEDS("SVM"));
+	fake_cpu.leaf[0].edx = 0x69746e65;
+	expect(DS_NOT_INTEL);
+	assert_missing("TCGTCGTCGTCG", MONITOR_NEEDS("SVM"));
+	assert_missing("KVMKVMKVM", "not an Intel processor: only these have BTS");
+	fake_cpu.extended[1].ecx = 1 << 2 | 1 << 0;
+	assert_missing("TCGTCGTCGTCG", "not an Intel processor: only these have BTS");
+	fake_cpu.extended[1].ecx = 1 << 2;
+	assert_missing("TCGTCGTCGTCG", MONITOR_NEEDS("LAHF in 64-bit mode"));
+	fake_cpu.extended[10].edx = 0;
+	assert_missing("TCGTCGTCGTCG", MONITOR_NEEDS("nested paging"));
 }
 
 static void what_hides_bts_is_said_in_words(void **state)
@@ -352,9 +447,12 @@ int main(void)
 		cmocka_unit_test(suspended_by_processor_trace),
 		cmocka_unit_test_setup(present, nehalem),
 		cmocka_unit_test_setup(netburst_has_other_bits, nehalem),
+		cmocka_unit_test_setup(the_boot_cpus_configuration_stays, nehalem),
 		cmocka_unit_test_setup(without_dtes64_and_dscpl, nehalem),
 		cmocka_unit_test_setup(another_vendor, nehalem),
 		cmocka_unit_test_setup(not_enumerated, nehalem),
+		cmocka_unit_test_setup(pebs_without_bts, nehalem),
+		cmocka_unit_test_setup(pebs_promised_without_its_msr, nehalem),
 		cmocka_unit_test_setup(unavailable, nehalem),
 		cmocka_unit_test_setup(misc_enable_that_faults, nehalem),
 		cmocka_unit_test_setup(processor_trace_active, nehalem),
@@ -365,6 +463,8 @@ int main(void)
 		cmocka_unit_test_setup(bts_dropped, nehalem),
 		cmocka_unit_test_setup(quiesces_what_firmware_left, nehalem),
 		cmocka_unit_test_setup(a_hypervisor_that_hides_bts_is_named, nehalem),
+		cmocka_unit_test_setup(a_vmm_that_promises_bts_is_named, nehalem),
+		cmocka_unit_test_setup(a_model_that_the_monitor_cannot_use_is_named, nehalem),
 		cmocka_unit_test_setup(what_hides_bts_is_said_in_words, nehalem),
 		cmocka_unit_test(every_status_has_a_text),
 	};

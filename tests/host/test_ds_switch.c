@@ -137,9 +137,9 @@ static void pauses_nest(void **state)
 	outer = ds_pause();
 	inner = ds_pause();
 	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTS | OFF_OS);
-	ds_resume(inner);
+	ds_resume(&cpu, inner);
 	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTS | OFF_OS);
-	ds_resume(outer);
+	ds_resume(&cpu, outer);
 	assert_writes({IA32_DEBUGCTL, BTS | OFF_OS}, {IA32_DEBUGCTL, TR | BTS | OFF_OS});
 }
 
@@ -151,13 +151,13 @@ static void resumes_what_it_read(void **state)
 	fake_msr(IA32_DEBUGCTL)->value = TR | BTS | 0x4003;
 	saved = ds_pause();
 	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTS | 0x4003);
-	ds_resume(saved);
+	ds_resume(&cpu, saved);
 	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, TR | BTS | 0x4003);
 }
 
 static void pausing_an_untraced_cpu_writes_nothing(void **state)
 {
-	ds_resume(ds_pause());
+	ds_resume(&cpu, ds_pause());
 	assert_no_writes();
 }
 
@@ -166,7 +166,7 @@ static void an_interrupt_that_pauses(void)
 	uint64_t saved = ds_pause();
 
 	branches(5);
-	ds_resume(saved);
+	ds_resume(&cpu, saved);
 }
 
 /* An NMI before each access of a pause and of a switch: none of its branches is recorded. */
@@ -177,7 +177,7 @@ static void pauses_within_pauses_and_switches(void **state)
 	fake_cpu.before = an_interrupt_that_pauses;
 	ds_switch(&cpu, &a);
 	saved = ds_pause();
-	ds_resume(saved);
+	ds_resume(&cpu, saved);
 	ds_switch(&cpu, &b);
 	ds_switch(&cpu, NULL);
 	assert_int_equal(ds_get_bts_index(a.area), 0);
@@ -265,7 +265,7 @@ static void lends_what_is_not_there(void **state)
 	ds_checkin(&cpu);
 	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0);
 	fake_log_clear();
-	ds_resume(ds_pause());
+	ds_resume(&cpu, ds_pause());
 	ds_panic_stop(&cpu);
 	ds_switch(&cpu, NULL);
 	assert_no_writes();

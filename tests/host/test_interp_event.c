@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c lib/format.c */
 /* Delivery of events through the guest's IDT, what is nested in it, and IRET. */
+#include "monitor/interp/debug.h"
 #include "tests/host/interp_observer.h"
 
 #define CODE		(RIG_BASE + RIG_CODE)
@@ -306,6 +307,95 @@ static void single_step_traps_behind_each_instruction(void **state)
 	assert_int_equal(observer.branches, 4);
 }
 
+/* REP STOSB of `count` up to the handler of what `rflags` or an NMI does after its first iteration;
+   the RFLAGS that its frame has. */
+static uint64_t pushed_after_iteration(unsigned count, uint64_t rflags, bool nmi)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	reset(NULL);
+	RIG_PROGRAM(0xf3, 0xaa);
+	rig.memory[RIG_HANDLERS + 2 * 16] = 0x90;
+	v->gpr[RDI] = DATA;
+	v->gpr[RCX] = count;
+	v->rflags |= rflags;
+	interp_run(v, 1);
+	if (nmi) {
+		v->nmi_pending = true;
+		interp_run(v, 1);
+	}
+	assert_int_equal(rig_word(v->gpr[RSP]), count > 1 ? CODE : CODE + 2);
+	assert_false(v->rflags & FLAG_RF);
+	return rig_word(v->gpr[RSP] + 16);
+}
+
+/* SDM Vol 3, 17.3.1.1: of traps and interrupts after any iteration but the last. */
+static void rf_is_pushed_between_iterations(void **state)
+{
+	assert_int_equal(pushed_after_iteration(2, FLAG_TF, false), FLAG_FIXED | FLAG_TF | FLAG_RF);
+	assert_int_equal(pushed_after_iteration(1, FLAG_TF, false), FLAG_FIXED | FLAG_TF);
+	assert_int_equal(pushed_after_iteration(2, 0, true), FLAG_FIXED | FLAG_RF);
+	assert_int_equal(pushed_after_iteration(1, 0, true), FLAG_FIXED);
+}
+
+/* After the last iteration by ZF as well, and where several pages are written at once. */
+static void rf_ends_with_the_repetition(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0xf2, 0xae); /* repne scasb */
+	v->gpr[RDI] = DATA;
+	v->gpr[RCX] = 9;
+	v->gpr[RAX] = 0xab;
+	rig.memory[RIG_DATA + 1] = 0xab;
+	interp_run(v, 1);
+	assert_true(v->rflags & FLAG_RF);
+	interp_run(v, 1);
+	assert_int_equal(v->rip, CODE + 2);
+	assert_false(v->rflags & FLAG_RF);
+
+	reset(state);
+	RIG_PROGRAM(0xf3, 0xaa, 0xf4);
+	v->gpr[RDI] = DATA;
+	v->gpr[RCX] = 4 * PAGE;
+	interp_run(v, 2);
+	assert_int_equal(v->gpr[RCX], 2 * PAGE);
+	assert_true(v->rflags & FLAG_RF);
+	interp_run(v, 2);
+	assert_int_equal(v->gpr[RCX], 0);
+	assert_false(v->rflags & FLAG_RF);
+}
+
+/* A breakpoint on a repeated instruction is met once, and pushes RF as it is: its handler sets it.
+ */
+static void breakpoint_leaves_rf_to_its_handler(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	RIG_PROGRAM(0xf3, 0xaa, 0xf4);
+	rig.memory[RIG_HANDLERS + 1 * 16] = 0x90;
+	v->gpr[RDI] = DATA;
+	v->gpr[RCX] = 3;
+	v->dr[0] = CODE;
+	v->dr7 = 0x400 | 1 << 1;
+	interp_run(v, 1);
+	assert_int_equal(v->rip, HANDLER(1) + 1);
+	assert_int_equal(rig_word(v->gpr[RSP]), CODE);
+	assert_int_equal(rig_word(v->gpr[RSP] + 16), FLAG_FIXED);
+	v->rip = CODE;
+	v->rflags |= FLAG_RF;
+	assert_int_equal(interp_run(v, 10), INTERP_HALTED);
+	assert_int_equal(observer.branches, 1);
+
+	/* DR7.GD is a fault as any other. */
+	reset(state);
+	RIG_PROGRAM(0x0f, 0x21, 0xf0); /* mov rax, dr6 */
+	v->dr7 = 0x400 | DR7_GD;
+	interp_run(v, 1);
+	assert_int_equal(v->rip, HANDLER(1));
+	assert_int_equal(rig_word(v->gpr[RSP] + 16), FLAG_FIXED | FLAG_RF);
+}
+
 static void mov_ss_holds_off_trap_and_nmi(void **state)
 {
 	struct vcpu *v = &rig.vcpu;
@@ -384,6 +474,9 @@ int main(void)
 		cmocka_unit_test_setup(iret_to_user_takes_flags_by_privilege, reset),
 		cmocka_unit_test_setup(iret_refuses_bad_frames, reset),
 		cmocka_unit_test_setup(single_step_traps_behind_each_instruction, reset),
+		cmocka_unit_test_setup(rf_is_pushed_between_iterations, reset),
+		cmocka_unit_test_setup(rf_ends_with_the_repetition, reset),
+		cmocka_unit_test_setup(breakpoint_leaves_rf_to_its_handler, reset),
 		cmocka_unit_test_setup(mov_ss_holds_off_trap_and_nmi, reset),
 		cmocka_unit_test_setup(int1_takes_along_what_mov_ss_put_off, reset),
 		cmocka_unit_test_setup(sti_shadow_then_poll, reset),

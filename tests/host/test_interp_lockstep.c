@@ -32,7 +32,7 @@ static int setup(void **state)
 	ds_make(&silicon.ds, &(struct ds_behaviour){0});
 	rig_reset();
 	trace_reset(&rig.vcpu, &silicon);
-	lockstep_init(&rig.vcpu, lockstep_memory);
+	lockstep_init(&rig.vcpu, lockstep_memory, 0);
 	asked = 0;
 	return 0;
 }
@@ -114,6 +114,53 @@ static void test_sees_faults(void **state)
 	assert_non_null(strstr(increment(faulted), "faults 0, native 1"));
 }
 
+/* An iteration of REP LODSB, F3 AC, as QEMU 7.2 steps it: RF stays 0. */
+static enum native_outcome without_rf(struct vcpu *vcpu, struct fault *fault)
+{
+	vcpu->gpr[RSI]++;
+	if (!--vcpu->gpr[RCX])
+		vcpu->rip += 2;
+	return NATIVE_DONE;
+}
+
+/* The same as QEMU 10.0 does it: RIP leaves the instruction in a step more. */
+static enum native_outcome with_a_step_too_many(struct vcpu *vcpu, struct fault *fault)
+{
+	vcpu->gpr[RSI]++;
+	vcpu->gpr[RCX]--;
+	vcpu->rflags |= FLAG_RF;
+	return NATIVE_DONE;
+}
+
+static const char *repeat(enum native_outcome (*native)(struct vcpu *, struct fault *),
+			  unsigned deviations)
+{
+	setup(NULL);
+	lockstep_init(&rig.vcpu, lockstep_memory, deviations);
+	RIG_PROGRAM(0xf3, 0xac);
+	rig.vcpu.gpr[RSI] = DATA;
+	rig.vcpu.gpr[RCX] = 2;
+	rig.native = native;
+	if (!setjmp(rig.stop)) {
+		rig_step(1);
+		assert_true(rig.vcpu.rflags & FLAG_RF);
+		rig.vcpu.attention = false;
+		rig_step(1);
+		assert_int_equal(rig.vcpu.rip, RIG_BASE + RIG_CODE + 2);
+	}
+	return rig.stopped;
+}
+
+static void test_corrects_deviations(void **state)
+{
+	assert_non_null(strstr(repeat(without_rf, 0), "rflags 10002, native 2"));
+	assert_non_null(strstr(repeat(without_rf, DEVIATION_STEP_TOO_MANY), "rflags"));
+	assert_string_equal(repeat(without_rf, DEVIATION_RF_LOST), "");
+	assert_non_null(strstr(repeat(with_a_step_too_many, 0), "rip"));
+	assert_non_null(strstr(repeat(with_a_step_too_many, DEVIATION_RF_LOST), "rip"));
+	assert_string_equal(repeat(with_a_step_too_many, DEVIATION_STEP_TOO_MANY), "");
+}
+
 /* IN is not executed twice. */
 static void test_exempt(void **state)
 {
@@ -132,6 +179,7 @@ int main(void)
 		cmocka_unit_test_setup(test_sees_registers, setup),
 		cmocka_unit_test_setup(test_sees_flags, setup),
 		cmocka_unit_test_setup(test_sees_faults, setup),
+		cmocka_unit_test_setup(test_corrects_deviations, setup),
 		cmocka_unit_test_setup(test_exempt, setup),
 	};
 

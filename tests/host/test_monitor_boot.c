@@ -215,6 +215,74 @@ static void neighbours_make_one_piece_and_overlaps_do_not_count(void **state)
 	assert_false(usable(0, 3 * MIB));
 }
 
+enum { LISTED = 300 };
+
+static uint8_t sum_of(const uint8_t *bytes, size_t size)
+{
+	uint8_t sum = 0;
+
+	for (size_t i = 0; i < size; i++)
+		sum += bytes[i];
+	return sum;
+}
+
+/* Every processor by an x2APIC entry, those below 16 by a local APIC entry before that as well. */
+static uint32_t make_madt(uint8_t *madt)
+{
+	uint32_t used = 44;
+
+	memset(madt, 0, 44);
+	for (unsigned id = 0; id < LISTED; id++) {
+		const uint8_t lapic[8] = {0, 8, 0, (uint8_t)id, 1};
+		const uint8_t x2apic[16] = {9, 16, 0, 0, (uint8_t)id, (uint8_t)(id >> 8), 0, 0, 3};
+
+		if (id < 16) {
+			memcpy(madt + used, lapic, sizeof(lapic));
+			used += sizeof(lapic);
+		}
+		memcpy(madt + used, x2apic, sizeof(x2apic));
+		used += sizeof(x2apic);
+	}
+	madt[9] = (uint8_t)-sum_of(madt, used);
+	return used;
+}
+
+static void hides_processors_that_cannot_start(void **state)
+{
+	static uint8_t madt[44 + LISTED * 24];
+	uint32_t used = make_madt(madt), at = 44;
+	unsigned listed = 0, flags_of[LISTED] = {0}, enabled = 0;
+
+	/* The boot processor is the tenth: the first seven stay with it. */
+	assert_int_equal(information_limit_processors(madt, used, 8, 9, &listed), 8);
+	assert_int_equal(listed, LISTED);
+	assert_int_equal(sum_of(madt, used), 0);
+	for (; at < used; at += madt[at + 1])
+		flags_of[madt[at] ? madt[at + 4] | madt[at + 5] << 8 : madt[at + 3]] |=
+			madt[at + (madt[at] ? 8 : 4)];
+	for (unsigned id = 0; id < LISTED; id++) {
+		enabled += flags_of[id] & 1;
+		assert_int_equal(flags_of[id], id < 7 || id == 9 ? 3 : 0);
+	}
+	assert_int_equal(enabled, 8);
+	/* Again: all that are listed now stay; no entry is looked for beyond a length of 0. */
+	assert_int_equal(information_limit_processors(madt, used, 8, 9, &listed), 8);
+	assert_int_equal(listed, 8);
+	madt[45] = 0;
+	assert_int_equal(information_limit_processors(madt, used, 8, 9, &listed), 1);
+	assert_int_equal(listed, 0);
+}
+
+static void hides_ids_that_only_x2apic_reaches(void **state)
+{
+	static uint8_t madt[44 + LISTED * 24];
+	uint32_t used = make_madt(madt);
+	unsigned listed = 0;
+
+	assert_int_equal(information_limit_processors(madt, used, 1000, 0, &listed), 255);
+	assert_int_equal(listed, LISTED);
+}
+
 static void finds_the_highest_and_the_lowest_place(void **state)
 {
 	struct memory_request request = {.size = MIB, .within = {MIB, 4 * GIB}, .from_top = true};
@@ -296,6 +364,8 @@ int main(void)
 		cmocka_unit_test_setup(knows_what_is_usable, pc),
 		cmocka_unit_test(neighbours_make_one_piece_and_overlaps_do_not_count),
 		cmocka_unit_test_setup(finds_the_highest_and_the_lowest_place, pc),
+		cmocka_unit_test(hides_processors_that_cannot_start),
+		cmocka_unit_test(hides_ids_that_only_x2apic_reaches),
 		cmocka_unit_test_setup(finds_nothing_where_nothing_is, pc),
 		cmocka_unit_test_setup(reserving_splits_a_region, pc),
 		cmocka_unit_test_setup(reserving_at_the_end_or_all_of_a_region, pc),

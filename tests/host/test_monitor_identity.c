@@ -5,13 +5,14 @@
 
 #include "abi/hypervisor.h"
 #include "monitor/interp/interp.h"
+#include "monitor/pebs/rules.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/x2apic.h"
 #include "monitor/vcpu.h"
 #include "tests/host/host.h"
 
-#define PERF_AVAILABLE (1u << 7)
+#define PERF_AVAILABLE 0x80u
 
 static struct silicon silicon;
 static uint64_t written;
@@ -20,6 +21,13 @@ static struct vcpu vcpu = {.silicon = &silicon};
 struct ds_enumeration ds_enumerate(const struct vcpu *unused)
 {
 	return (struct ds_enumeration){.ds = true, .dtes64 = true, .ds_cpl = true};
+}
+
+static bool pebs_shown;
+
+bool pebs_present(const struct vcpu *unused)
+{
+	return pebs_shown;
 }
 
 struct pmu_enumeration pmu_enumerate(const struct vcpu *unused)
@@ -204,6 +212,13 @@ static void a_rehearsal_shows_another_hypervisor(void **state)
 	silicon.hypervisor = hypervisor_find("xen-default");
 	ask(1, 0);
 	assert_false(has(RDX, 21) || has(RCX, 2) || has(RCX, 4));
+	silicon.hypervisor = hypervisor_find("kvm-mainline");
+	ask(1, 0);
+	assert_false(has(RDX, 21) || has(RCX, 2));
+	pebs_shown = true;
+	ask(1, 0);
+	assert_true(has(RDX, 21) && has(RCX, 2));
+	pebs_shown = false;
 	silicon.hypervisor = NULL;
 	ask(HYPERVISOR_LEAF + 0x100, 0);
 	assert_int_equal(vcpu.gpr[RBX], 0);
@@ -219,10 +234,27 @@ enum {
 	BIT_11 = 1 << 11
 };
 
+/* What is left of a profile for a guest. */
+static struct profile limited(const char *name, const char *of)
+{
+	struct profile profile;
+	struct ds_behaviour behaviour;
+
+	for (unsigned n = 0; strcmp((profile = *profile_get(n)).name, of); n++)
+		;
+	behaviour = profile.behaviour;
+	hypervisor_adjust(hypervisor_find(name), &profile, &behaviour);
+	hypervisor_limit(hypervisor_find(name), &behaviour, &profile);
+	silicon.profile = NULL;
+	return profile;
+}
+
+static struct profile shown;
+
 static enum msr_answer write(const char *name, uint32_t index, uint64_t value)
 {
 	silicon.hypervisor = hypervisor_find(name);
-	silicon.profile = profile_get(0);
+	silicon.profile = &shown;
 	enum msr_answer answer = hypervisor_writes(&vcpu, index, &value, PERF_AVAILABLE | 1);
 	written = value;
 	return answer;
@@ -231,6 +263,8 @@ static enum msr_answer write(const char *name, uint32_t index, uint64_t value)
 /* Linux, vmx_is_valid_debugctl(); Xen, vmx_msr_write_intercept(). */
 static void debug_controls_by_hypervisor(void **state)
 {
+	const struct profile without_lbr = shown = limited("kvm", "nehalem");
+
 	assert_int_equal(write("kvm", MSR_DEBUGCTL, TR | BTS | BTINT | OFF_OS), MSR_GOES_ON);
 	assert_int_equal(written, TR | BTS | BTINT | OFF_OS);
 	assert_int_equal(write("kvm", MSR_DEBUGCTL, TR | LBR | BTF), MSR_GOES_ON);
@@ -239,6 +273,12 @@ static void debug_controls_by_hypervisor(void **state)
 	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, BTINT), MSR_REFUSED);
 	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, LBR | BTF), MSR_GOES_ON);
 	assert_int_equal(written, 0);
+	shown = *profile_get(8);
+	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, LBR | BTF | BIT_11), MSR_GOES_ON);
+	assert_int_equal(written, LBR | BIT_11);
+	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, BIT_11 << 1), MSR_REFUSED);
+	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, TR), MSR_REFUSED);
+	shown = without_lbr;
 	assert_int_equal(write("xen", MSR_DEBUGCTL, TR | LBR), MSR_GOES_ON);
 	assert_int_equal(written, TR | LBR);
 	assert_int_equal(write("xen", MSR_DEBUGCTL, BIT_11), MSR_REFUSED);
@@ -259,10 +299,58 @@ static void hidden_areas_by_hypervisor(void **state)
 	assert_int_equal(hypervisor_reads(&vcpu, MSR_DS_AREA, &value), MSR_DONE);
 	assert_int_equal(value, 0);
 	assert_int_equal(hypervisor_reads(&vcpu, MSR_DEBUGCTL, &value), MSR_GOES_ON);
+	pebs_shown = true;
+	assert_int_equal(write("kvm-mainline", MSR_DS_AREA, 0x1000), MSR_GOES_ON);
+	assert_int_equal(write("kvm-mainline", MSR_PEBS_ENABLE, 1), MSR_GOES_ON);
+	assert_int_equal(write("kvm-mainline", MSR_PEBS_FRONTEND, 0), MSR_REFUSED);
+	pebs_shown = false;
 	/* No PEBS, whatever is hidden. */
 	assert_int_equal(write("kvm", MSR_PEBS_ENABLE, 0), MSR_REFUSED);
 	assert_int_equal(write("xen", MSR_PEBS_ENABLE, 0), MSR_DONE);
 	assert_int_equal(write("xen", MSR_PEBS_ENABLE, 1), MSR_REFUSED);
+}
+
+/* Linux, vmx_get_perf_capabilities() and kvm_init_pmu_capability(). */
+static void counters_by_hypervisor(void **state)
+{
+	struct profile profile = limited("kvm-mainline", "icelake");
+
+	assert_int_equal(profile.performance.version, 2);
+	assert_int_equal(profile.performance.capabilities, 0x24c5); /* no PEBS_BASELINE */
+	assert_int_equal(profile.lbr.depth, 32);
+	profile = limited("kvm-mainline", "haswell");
+	assert_int_equal(profile.performance.capabilities, 0x2004);
+	assert_int_equal(profile.lbr.depth, 16);
+	profile = limited("kvm-mainline", "bonnell"); /* no call stack */
+	assert_int_equal(profile.performance.capabilities, 0);
+	assert_int_equal(profile.lbr.depth, 0);
+	profile = limited("xen-default", "skylake");
+	assert_int_equal(profile.performance.version, 0);
+	assert_int_equal(profile.performance.capabilities, 0);
+	profile = limited("xen", "skylake");
+	assert_int_equal(profile.performance.version, 4);
+}
+
+/* The VMM's bits: Linux 9fc222967a39. */
+static void unavailable_bits_by_hypervisor(void **state)
+{
+	const uint64_t pebs = BIT_11 << 1, both = BIT_11 | pebs;
+
+	silicon.hypervisor = hypervisor_find("kvm-mainline");
+	assert_int_equal(hypervisor_misc_enable(&vcpu, 1), 1 | BIT_11);
+	assert_int_equal(hypervisor_misc_enable(&vcpu, pebs), both);
+	silicon.hypervisor = hypervisor_find("kvm-qemu-10");
+	assert_int_equal(hypervisor_misc_enable(&vcpu, 1 | pebs | PERF_AVAILABLE), 1);
+	ask(1, 0);
+	assert_false(has(RDX, 21));
+	silicon.hypervisor = hypervisor_find("kvm-qemu-10-migratable");
+	assert_int_equal(hypervisor_misc_enable(&vcpu, 1 | pebs | PERF_AVAILABLE), 1);
+	ask(1, 0);
+	assert_true(has(RDX, 21) && has(RCX, 2));
+	silicon.hypervisor = hypervisor_find("kvm");
+	assert_int_equal(hypervisor_misc_enable(&vcpu, pebs), pebs);
+	silicon.hypervisor = NULL;
+	assert_int_equal(hypervisor_misc_enable(&vcpu, pebs), pebs);
 }
 
 /* Linux, kvm_set_msr_common(); Xen, vmx_msr_write_intercept(). */
@@ -343,6 +431,8 @@ int main(void)
 		cmocka_unit_test(debug_controls_by_hypervisor),
 		cmocka_unit_test(hidden_areas_by_hypervisor),
 		cmocka_unit_test(misc_enable_by_hypervisor),
+		cmocka_unit_test(counters_by_hypervisor),
+		cmocka_unit_test(unavailable_bits_by_hypervisor),
 		cmocka_unit_test(apic_follows_its_enable),
 		cmocka_unit_test(state_of_processor_trace),
 		cmocka_unit_test(leaves_beyond_the_last),

@@ -7,6 +7,7 @@
 #include "lib/io.h"
 #include "monitor/defects/defect.h"
 #include "monitor/options.h"
+#include "monitor/pebs/pebs.h"
 #include "tests/host/host.h"
 
 /* No serial port: only the arithmetic of lib/uart.c is used. */
@@ -31,6 +32,11 @@ static const struct defect the_erratum = {.name = "XY1", .profile = "merom"};
 const struct defect *erratum_find(const char *name)
 {
 	return strcmp(name, the_erratum.name) ? NULL : &the_erratum;
+}
+
+bool pebs_present(const struct vcpu *vcpu)
+{
+	return false;
 }
 
 struct ds_enumeration ds_enumerate(const struct vcpu *vcpu)
@@ -89,6 +95,26 @@ static void speaks_where_the_kernel_does(void **state)
 	options_follow_kernel(&options, "baud=7");
 	assert_string_equal(options.console, "auto");
 	assert_int_equal(options.baud, 115200);
+}
+
+static void processors_may_be_of_two_kinds(void **state)
+{
+	assert_true(parse("profile=icelake pt=on"));
+	assert_null(options.other);
+	assert_true(parse("profile=icelake pt=on kinds=haswell"));
+	assert_string_equal(options.profile->name, "icelake");
+	assert_string_equal(options.other->name, "haswell");
+	assert_false(options.other_pt);
+	assert_true(parse("kinds=icelake+pt"));
+	assert_string_equal(options.other->name, "icelake");
+	assert_true(options.other_pt);
+	assert_false(options.pt);
+	assert_false(parse("kinds=lakefield"));
+	assert_non_null(strstr(error, "kinds=lakefield is unknown"));
+	assert_false(parse("kinds=haswell+pt"));
+	assert_non_null(strstr(error, "kinds=haswell+pt is unknown"));
+	assert_false(parse("kinds=icelake+bts"));
+	assert_null(options.other);
 }
 
 static void unknown_words_are_named_and_the_others_applied(void **state)
@@ -221,6 +247,7 @@ int main(void)
 		cmocka_unit_test(processor_trace_of_the_profile),
 		cmocka_unit_test(has_defaults),
 		cmocka_unit_test(reads_every_word),
+		cmocka_unit_test(processors_may_be_of_two_kinds),
 		cmocka_unit_test(unknown_words_are_named_and_the_others_applied),
 		cmocka_unit_test(speaks_where_the_kernel_does),
 		cmocka_unit_test(variants_stand_beside_the_choice),

@@ -64,6 +64,25 @@ static void overflow(uint64_t bits)
 	fake_msr(IA32_PERF_GLOBAL_STATUS)->value |= bits;
 }
 
+/* What a CPU of another kind has as well: the boot CPU has version 3, two and three counters. */
+static void every_cpu_has_the_counters(void **state)
+{
+	fake_cpu.leaf[0xa] = (struct cpuid_result){
+		.eax = WIDTH << 16 | 8 << 8 | 5, .ebx = 0x100, .edx = WIDTH << 5 | (FIXED - 1)};
+	pmu_limit();
+	assert_int_equal(pmu_caps()->version, 3);
+	assert_int_equal(pmu_caps()->general, GENERAL);
+	assert_int_equal(pmu_caps()->fixed, FIXED - 1);
+	assert_int_equal(pmu_caps()->unavailable, 0x140);
+	fake_cpu.leaf[0xa].eax = WIDTH << 16 | 1 << 8 | 2;
+	pmu_limit();
+	assert_int_equal(pmu_caps()->version, 2);
+	assert_int_equal(pmu_caps()->general, 1);
+	assert_int_equal(pmu_request(&cpu, 1, &reader), -EINVAL);
+	assert_int_equal(pmu_request(&cpu, PMU_FIXED + FIXED - 1, &reader), -EINVAL);
+	assert_int_equal(pmu_request(&cpu, 0, &reader), 0);
+}
+
 static void detects(void **state)
 {
 	assert_int_equal(pmu_caps()->version, 3);
@@ -291,6 +310,7 @@ static void gives_no_overflow_from_before(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(every_cpu_has_the_counters, start),
 		cmocka_unit_test_setup(detects, start),
 		cmocka_unit_test_setup(detects_nothing_before_version_2, start),
 		cmocka_unit_test_setup(detects_nothing_without_the_leaf, start),

@@ -121,12 +121,12 @@ unsigned insntrace_times(const struct insntrace_targets *targets, uint64_t ip)
 static void look_here(void *argument)
 {
 	if (rdmsr(IA32_RTIT_CTL) & RTIT_CTL_TRACE_EN)
-		*(uint64_t *)argument |= 1ul << this_cpu()->index;
+		++*(unsigned *)argument;
 }
 
-uint64_t insntrace_traced_cpus(void)
+unsigned insntrace_traced_cpus(void)
 {
-	uint64_t cpus = 0;
+	unsigned cpus = 0;
 
 	smp_call_all(look_here, &cpus);
 	return cpus;

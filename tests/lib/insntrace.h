@@ -53,8 +53,8 @@ struct insntrace_targets insntrace_targets(struct trace_account *owner, unsigned
 /* The times that packets go to `ip`. */
 unsigned insntrace_times(const struct insntrace_targets *targets, uint64_t ip);
 
-/* IA32_RTIT_CTL.TraceEn of the CPUs, as bits. */
-uint64_t insntrace_traced_cpus(void);
+/* How many CPUs have IA32_RTIT_CTL.TraceEn set. */
+unsigned insntrace_traced_cpus(void);
 
 /* Jumps indirectly `n` times, which takes two bytes of packets each time and more; to where. */
 uint64_t insntrace_jump(unsigned n);

@@ -141,6 +141,9 @@ void pending_raise(struct pending *pending)
 	lapic_self_ipi(VECTOR_TEST);
 	for (start = time_now(); time_now() < start + SETTLE;)
 		__asm__ volatile("pause");
+	/* Without it the timer, which the task priority holds back, has to end a HLT. */
+	if (!EXPECT(apic_read(APIC_IRR + VECTOR_TEST / 32 * 16) >> VECTOR_TEST % 32 & 1))
+		lapic_set_task_priority(0);
 }
 
 void pending_settle(void)

@@ -28,14 +28,20 @@ static void choose_event(struct pebs *pebs)
 	pebs->event |= PMU_OS | PMU_USR;
 }
 
-/* SDM Vol 3, tables 18-10, 18-23, 18-44, 18-55. Format 4: basic, memory and register groups. */
-static size_t record_bytes(unsigned format)
+/* SDM Vol 3, tables 18-10, 18-23, 18-44, 18-55. Format 4: the basic group, and with PEBS_BASELINE
+   those of memory and registers. */
+static size_t record_bytes(const struct pebs *pebs)
 {
-	static const size_t bytes[] = {144, 176, 192, 200, 0x20 + 0x20 + 0x90};
+	static const size_t bytes[] = {144, 176, 192, 200, 0x20};
 
-	if (format >= sizeof(bytes) / sizeof(bytes[0]))
-		test_skip("PEBS format %u is unknown here", format);
-	return bytes[format];
+	if (pebs->format >= sizeof(bytes) / sizeof(bytes[0]))
+		test_skip("PEBS format %u is unknown here", pebs->format);
+	return bytes[pebs->format] + (pebs->adaptive ? 0x20 + 0x90 : 0);
+}
+
+static bool has_baseline(void)
+{
+	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM && rdmsr(IA32_PERF_CAPABILITIES) & BASELINE;
 }
 
 static void map_fields(struct pebs *pebs)
@@ -48,8 +54,9 @@ void pebs_open(struct pebs *pebs, size_t slots)
 {
 	size_t bytes;
 
-	*pebs = (struct pebs){.format = ds_caps()->pebs_format, .slots = slots};
-	pebs->record = record_bytes(pebs->format);
+	*pebs = (struct pebs){
+		.format = ds_caps()->pebs_format, .adaptive = has_baseline(), .slots = slots};
+	pebs->record = record_bytes(pebs);
 	if (!pmu_caps()->version)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
 	choose_event(pebs);
@@ -66,7 +73,7 @@ void pebs_open(struct pebs *pebs, size_t slots)
 	memset(pebs->pages, POISON, pebs->page_count * PAGE_SIZE);
 	map_fields(pebs);
 	pebs_reset(pebs);
-	if (pebs->format >= 4)
+	if (pebs->adaptive)
 		wrmsr(MSR_PEBS_DATA_CFG, CFG_MEMINFO | CFG_GPR);
 }
 
@@ -91,7 +98,7 @@ void pebs_close(struct pebs *pebs)
 	stop();
 	for (unsigned n = 0; n < pmu_caps()->general && n < 4; n++)
 		EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, n, &owner), 0);
-	if (pebs->format >= 4)
+	if (pebs->adaptive)
 		wrmsr(MSR_PEBS_DATA_CFG, 0);
 	rig_close(&pebs->rig);
 	EXPECT(is_poison(pebs->pages, base));
@@ -137,7 +144,7 @@ bool pebs_is_poison(const struct pebs *pebs, size_t slot)
 
 void pebs_arm_event(struct pebs *pebs, unsigned n, uint64_t event, uint64_t period)
 {
-	uint64_t adaptive = pebs->format >= 4 ? PERFEVTSEL_ADAPTIVE : 0;
+	uint64_t adaptive = pebs->adaptive ? PERFEVTSEL_ADAPTIVE : 0;
 	uint64_t mask = (1ull << pmu_caps()->general_width) - 1;
 
 	stop();
@@ -167,12 +174,13 @@ struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 	static const uint8_t old[] = {0, 2, 3, 1, 7, 6, 4, 5}; /* of RAX, RCX, RDX, RBX, ... */
 	const uint64_t *at = (const uint64_t *)(pebs->base + slot * pebs->record), *general = at;
 	struct pebs_sample sample = {0};
-	bool adaptive = pebs->format >= 4;
 
-	if (adaptive) {
+	if (pebs->format >= 4) {
 		sample.event_ip = at[1];
 		sample.status = at[2];
 		sample.tsc = at[3];
+		if (!pebs->adaptive)
+			return sample;
 		sample.address = at[4];
 		sample.source = at[5];
 		sample.latency = at[6];
@@ -188,8 +196,17 @@ struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 	sample.flags = general[0];
 	sample.ip = general[1];
 	for (unsigned i = 0; i < 8; i++)
-		sample.registers[i] = general[2 + (adaptive ? i : old[i])];
+		sample.registers[i] = general[2 + (pebs->adaptive ? i : old[i])];
 	for (unsigned i = 8; i < 16; i++)
 		sample.registers[i] = general[2 + i];
 	return sample;
+}
+
+void pebs_need_state(struct pebs *pebs)
+{
+	if (pebs_has_state(pebs))
+		return;
+	pebs_close(pebs);
+	test_skip(
+		"records of format 4 without PEBS_BASELINE have no registers and no data address");
 }

@@ -19,6 +19,9 @@
 #include "kernel/trace/context.h"
 #include "tests/lib/rig.h"
 
+/* Of IA32_PERF_CAPABILITIES. */
+#define BASELINE (1ull << 14)
+
 /* MSR_PEBS_DATA_CFG: groups of an adaptive record. */
 #define CFG_MEMINFO    1ull
 #define CFG_GPR	       2ull
@@ -29,6 +32,8 @@
 struct pebs {
 	struct rig rig;
 	unsigned format;
+	bool adaptive;	/* IA32_PERF_CAPABILITIES.PEBS_BASELINE; else format 4 has the basic group
+			   alone */
 	uint64_t event; /* event select and unit mask of the portable event, with USR and OS */
 	bool branches;	/* it is branches retired, not instructions */
 	size_t slots, record;
@@ -71,6 +76,21 @@ struct pebs_sample {
 	uint64_t tsc; /* formats 3 and later */
 };
 struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot);
+
+/* Whether its records have the registers, and where the program goes on. */
+static inline bool pebs_has_state(const struct pebs *pebs)
+{
+	return pebs->format < 4 || pebs->adaptive;
+}
+
+/* Closes, and ends the test as SKIP, if they have not. */
+void pebs_need_state(struct pebs *pebs);
+
+/* An address of a record that has any. */
+static inline uint64_t pebs_place(const struct pebs_sample *sample)
+{
+	return sample->ip ? sample->ip : sample->event_ip;
+}
 
 /* Where the records of a body of distinct instructions are to be: see SAMPLED(). */
 static inline uint64_t pebs_quadword(const struct pebs *pebs, size_t slot, size_t n)

@@ -2,6 +2,7 @@
 #include "tests/lib/pmi.h"
 
 #include "drivers/apic/lapic.h"
+#include "drivers/pmu/pmu.h"
 #include "kernel/time.h"
 #include "tests/lib/chain.h"
 
@@ -29,8 +30,10 @@ static void serve(struct pmi *pmi)
 		pmi->serve(pmi);
 	if (pmi->delivery == PMI_FIXED)
 		lapic_eoi();
-	if (!pmi->keep_masked && pmi->count < MOST_DELIVERIES)
+	if (!pmi->keep_masked && pmi->count < MOST_DELIVERIES) {
+		pmu_take_overflows(0); /* OvfBuf, left set, may interrupt again */
 		lapic_unmask_lvtpc();
+	}
 	if (pmi->go_on)
 		wrmsr(IA32_DEBUGCTL, debugctl);
 }
@@ -82,6 +85,18 @@ void pmi_release(struct pmi *pmi)
 	EXPECT_EQ(pmi->astray, 0);
 	lapic_set_lvtpc((uint8_t)(pmi->lvtpc_before & LVT_VECTOR_MASK),
 			pmi->lvtpc_before & LVT_NMI);
+	lapic_mask_lvtpc();
+}
+
+/* Until the interrupt, or all slots but one, or walks of which each was to fill a slot. */
+static void walk_to_interrupt(const struct pmi *pmi, size_t slots)
+{
+	wrmsr(IA32_DEBUGCTL, rig_interrupt());
+	for (size_t walks = 0; walks < slots && !pmi->count && rig_count(pmi->rig) < slots - 1;
+	     walks++)
+		chain_walk(&chain_a, 2);
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmi_settle();
 }
 
 void pmi_cross(struct pmi *pmi, size_t records, size_t slots)
@@ -89,11 +104,7 @@ void pmi_cross(struct pmi *pmi, size_t records, size_t slots)
 	struct rig *rig = pmi->rig;
 
 	rig_set_threshold(rig, records);
-	wrmsr(IA32_DEBUGCTL, rig_interrupt());
-	while (!pmi->count && rig_count(rig) < slots - 1)
-		chain_walk(&chain_a, 2);
-	wrmsr(IA32_DEBUGCTL, 0);
-	pmi_settle();
+	walk_to_interrupt(pmi, slots);
 	EXPECT_EQ(pmi->count, 1);
 	EXPECT(pmi->index >= rig->base + records * rig->record);
 	EXPECT(pmi->index <= rig->base + slots * rig->record);
@@ -123,11 +134,7 @@ static void cross(struct rig *rig, struct pmi *pmi)
 {
 	rig_reset(rig);
 	pmi->count = 0;
-	wrmsr(IA32_DEBUGCTL, rig_interrupt());
-	while (!pmi->count && rig_count(rig) < SLOTS - 1)
-		chain_walk(&chain_a, 2);
-	wrmsr(IA32_DEBUGCTL, 0);
-	pmi_settle();
+	walk_to_interrupt(pmi, SLOTS);
 }
 
 void skid_measure(struct skid *skid, size_t runs)

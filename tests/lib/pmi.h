@@ -27,7 +27,7 @@ struct pmi {
 	unsigned astray;  /* by PMI_VECTOR though it was to be an NMI */
 	uint64_t index;	  /* at the newest one, the first thing that its handler read */
 	uint32_t lvtpc;	  /* at the newest one, read next */
-	bool keep_masked; /* the handler leaves the LVT entry as delivery left it */
+	bool keep_masked; /* the handler leaves LVT entry and OvfBuf as delivery left them */
 	bool go_on;	  /* it restores IA32_DEBUGCTL at its end; else TR stays clear */
 	/* What else the handler does with TR clear, before it unmasks: NULL, or e.g. draining. */
 	void (*serve)(struct pmi *pmi);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/programs.h"
 #include "kernel/sched/sched.h"
+#include "kernel/time.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/framework/pages.h"
@@ -46,9 +47,38 @@ struct process *program_start(const char *name, uint64_t argument)
 	return process;
 }
 
+struct limit {
+	struct timer timer; /* first: it is what the callback gets */
+	struct process *process;
+	bool reached;
+};
+
+static void give_up(struct timer *timer)
+{
+	struct limit *limit = (struct limit *)timer;
+
+	limit->reached = true;
+	process_signal(limit->process, SIGKILL);
+}
+
+int program_await(struct process *process, bool stops)
+{
+	struct limit limit = {.timer = {.expired = give_up}, .process = process};
+	int status;
+
+	timer_start(&limit.timer, test_time_left());
+	status = process_await(process, stops);
+	timer_stop(&limit.timer);
+	if (limit.reached)
+		test_note("process %lu did not %s within the time of the test: killed",
+			  (uint64_t)process->pid, stops ? "stop or end" : "end");
+	EXPECT(!limit.reached);
+	return status;
+}
+
 int program_end(struct process *process)
 {
-	int status = process_await(process, false);
+	int status = program_await(process, false);
 
 	process_put(process);
 	return status;
@@ -59,6 +89,22 @@ int program_run(const char *name, uint64_t argument)
 	return program_end(program_start(name, argument));
 }
 
+static const char signals[SIGNALS][7] = {
+	"",	"HUP",	"INT",	"QUIT", "ILL",	  "TRAP",   "ABRT",  "BUS",  "FPE",  "KILL", "USR1",
+	"SEGV", "USR2", "PIPE", "ALRM", "TERM",	  "STKFLT", "CHLD",  "CONT", "STOP", "TSTP", "TTIN",
+	"TTOU", "URG",	"XCPU", "XFSZ", "VTALRM", "PROF",   "WINCH", "IO",   "PWR",  "SYS",
+};
+
+void program_note_end(const char *name, int status)
+{
+	unsigned signal = (unsigned)status & 0x7f;
+
+	if (signal)
+		test_note("%s: ended by SIG%s", name, signal < SIGNALS ? signals[signal] : "?");
+	else
+		test_note("%s: exited with %d", name, status >> 8);
+}
+
 void program_expect(const char *name, uint64_t argument, bool privileged)
 {
 	uint64_t before = programs_begin();
@@ -66,8 +112,12 @@ void program_expect(const char *name, uint64_t argument, bool privileged)
 	int error = privileged ? process_spawn_privileged(name, argument, &process)
 			       : process_spawn(name, argument, NULL, &process);
 
-	if (EXPECT_EQ(error, 0))
-		EXPECT_EQ(program_end(process), WAIT_EXITED(0));
+	if (EXPECT_EQ(error, 0)) {
+		int status = program_end(process);
+
+		if (!EXPECT_EQ(status, WAIT_EXITED(0)))
+			program_note_end(name, status);
+	}
 	programs_end(before);
 }
 

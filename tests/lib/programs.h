@@ -18,13 +18,23 @@ struct process *program_start(const char *name, uint64_t argument);
 /* Runs one to its end: its status as wait4() says it. */
 int program_run(const char *name, uint64_t argument);
 
+/* Prints how the program `name` ended, "exited with N" or "ended by SIGSEGV"; `status` is that of
+ * wait4(). */
+void program_note_end(const char *name, int status);
+
 /*
  * Runs one, with the right to kernel addresses if `privileged`, and expects it to find nothing
  * wrong (exit code 0) and to leave nothing behind.
  */
 void program_expect(const char *name, uint64_t argument, bool privileged);
 
-/* Waits until a started one has ended and forgets it: its status. */
+/*
+ * process_await() of a program that may never stop or end: kills it when the test's time is up,
+ * which is a FAIL.
+ */
+int program_await(struct process *process, bool stops);
+
+/* Waits, as above, until a started one has ended and forgets it: its status. */
 int program_end(struct process *process);
 
 /*

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/rig.h"
 
+#include "drivers/apic/lapic.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/trace/context.h"
@@ -33,6 +34,7 @@ void rig_open_at(struct rig *rig, size_t slots, size_t offset)
 	memset(rig->area_page + DS_AREA_SIZE, PATTERN, PAGE_SIZE - DS_AREA_SIZE);
 	preemption_disable();
 	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	lapic_mask_lvtpc();
 	ds_set(rig->area, DS_BTS_BUFFER_BASE, rig->base);
 	ds_set(rig->area, DS_BTS_ABSOLUTE_MAXIMUM, rig->base + slots * rig->record);
 	ds_set(rig->area, DS_BTS_INTERRUPT_THRESHOLD, rig->base + (slots + 1) * rig->record);
@@ -57,6 +59,8 @@ void rig_close_overrun(struct rig *rig, size_t overrun_records)
 
 	wrmsr(IA32_DEBUGCTL, 0);
 	ds_checkin(&this_cpu()->trace->ds);
+	pmu_take_overflows(0);
+	lapic_unmask_lvtpc();
 	preemption_enable();
 	check_pattern(rig->pages, base, "before the buffer");
 	check_pattern(base + (rig->slots + overrun_records) * rig->record,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A DS area and a BTS buffer that a test drives by hand: the debug MSRs of this CPU are lent to it
- * from rig_open() to rig_close(), and preemption is off. What lies around the buffer and the DS
- * area is a pattern; rig_close() checks it. At most one rig at a time.
+ * from rig_open() to rig_close(), preemption is off, and the LVT entry of the performance counters
+ * is masked: a test that wants the interrupt takes it (pmi.h). What lies around the buffer and the
+ * DS area is a pattern; rig_close() checks it. At most one rig at a time.
  *
  *	struct rig rig;
  *	rig_open(&rig, 16);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/sampled.h"
 
-#include "drivers/ds/ds.h"
+#include "drivers/ds/pebs.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
@@ -176,12 +176,16 @@ static bool is_at(const struct ptrace_pebs_sample *sample, const struct sampled_
 	return has != ds_caps()->pebs_fault && sample->ip == (has ? place->ip : 0);
 }
 
+static bool has_no_state(const struct ptrace_pebs_sample *sample)
+{
+	return !(sample->has & (PTRACE_PEBS_HAS_IP | PTRACE_PEBS_HAS_REGISTERS)) && !sample->ip &&
+	       !sample->general[1];
+}
+
 /* After the call the state is the kernel's, where it is that after the instruction. */
 static bool is_call(const struct ptrace_pebs_sample *sample)
 {
-	return ds_caps()->pebs_fault ||
-	       (!(sample->has & (PTRACE_PEBS_HAS_IP | PTRACE_PEBS_HAS_REGISTERS)) && !sample->ip &&
-		!sample->general[1]);
+	return ds_caps()->pebs_fault || has_no_state(sample);
 }
 
 static bool is_as_expected(const struct ptrace_pebs_sample *sample,
@@ -191,6 +195,8 @@ static bool is_as_expected(const struct ptrace_pebs_sample *sample,
 		return false;
 	if (place->call)
 		return is_call(sample);
+	if (!(ds_sample_has() & DS_SAMPLE_REGISTERS))
+		return has_no_state(sample);
 	return is_at(sample, place) && sample->general[1] == place->rcx &&
 	       sample->general[6] == start && sample->general[8] == place->visit;
 }

@@ -2,23 +2,20 @@
 # Debian's Linux on virtual silicon: tools/linux
 
 linux: $(BUILD)/monitor.elf32 $(BUILD)/spoor.iso $(BUILD)/linux/initrd $(BUILD)/linux/check_branches ## record branches with perf and gdb in a Linux on virtual silicon, check each: minutes
-	@tools/deps check run image linux
 	@prove --verbose --exec '' tools/linux :: check
 linux-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd ## a shell in that Linux, with perf and gdb; RUN="options of run-qemu.sh"
 	@tools/linux shell $(RUN)
 linux-disk: $(BUILD)/linux/root.img ## a root disk for that Linux: compiler, Python, perf, gdb, dejagnu and PACKAGES="..." (1 GB)
 check-linux: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/root.img ## run perf's own tests and gdb's gdb.btrace on that disk, on virtual silicon: an hour
-	@tools/deps check run check-linux
+	@prove --verbose --exec '' tests/runner/recipes.sh :: --linux
 	@prove --verbose --exec '' tools/linux :: suites
 disk-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/root.img ## a shell on that disk, which keeps what it writes; RUN="options of run-qemu.sh"
 	@tools/linux disk-shell $(RUN)
 linux-soak: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/check_branches ## perf in a loop on four processors there that go and come, with kill and exec; TIME=seconds (an hour)
-	@tools/deps check run image linux
 	@tools/linux-soak $(TIME)
 .PHONY: linux linux-shell linux-soak linux-disk check-linux disk-shell anew
 
 $(BUILD)/linux/root.img: tests/linux/disk-init $(BUILD)/linux/verdict $(if $(PACKAGES),anew)
-	@tools/deps check check-linux
 	@tools/linux-disk $(PACKAGES)
 
 $(BUILD)/linux/initrd: tests/linux/init tests/linux/program.gdb $(addprefix $(BUILD)/linux/,program long spin lockup verdict) tools/linux

@@ -4,21 +4,9 @@
 # shellcheck disable=SC2317,SC2016 # functions and words are run by `try`
 set -u
 
-here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree/build/pxe" "$tree/tools"
-ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top"/tools/{judge,bench,check,lockstep,supervise,view,linux-disk,check-kut} "$tree/tools"
-ln -s "$top"/{README.md,boot,docs,kernel,drivers,lib,include,monitor} "$tree"
-touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/spoor.0,pxe/spoor.efi} "$tree/a,b"
-cd "$tree" || exit 2
+# shellcheck source=tests/runner/tree.sh
+. "$(dirname "$0")/tree.sh" || exit 2
 tested=runner
-# shellcheck source=tests/runner/tap.sh
-. "$here/tap.sh"
-unset BUILD TIMEOUT_SCALE
-export QEMU=$here/fake-qemu FAKE_LOG=$here/logs/pass.log
 
 # The command line that a dry run prints, with what has to stand in it.
 composes()
@@ -43,6 +31,15 @@ lockstep_limits()
 	rm -f arguments
 	FAKE_ACT='echo "$*" >>arguments' tools/lockstep >/dev/null
 	grep -o 'timeout=[0-9]*' arguments | sort -u
+}
+
+# A process that uses SECONDS of a processor: $use SECONDS
+use='perl -e '\''$s = shift; do { @t = times } while $t[0] + $t[1] < $s'\'
+
+# supervised LIMIT SECONDS...: what supervise says of processes that use these, one after the other.
+supervised()
+{
+	tools/supervise "$1" 0 status errors log -- sh -c ":$(printf "; $use %s" "${@:2}")" && cat status
 }
 
 quiet_lines()
@@ -133,6 +130,14 @@ silent_tools()
 	done
 }
 
+# A log and a QEMU that paint the reader's terminal: what is quoted of them is printable ASCII.
+painted()
+{
+	FAKE_LOG=$here/logs/painted.log FAKE_WORDS=$'\e[31mred' ./run-qemu.sh "$@" 2>words >lines
+	LC_ALL=C grep -c $'[^ -~\t]' words
+	LC_ALL=C grep '[^ -~]' lines
+}
+
 reader_leaves()
 {
 	./run-qemu.sh -l log | head -n 1
@@ -153,32 +158,6 @@ interrupted()
 	kill -0 "$(cat pid)" 2>/dev/null && echo 'QEMU still runs' && code=99
 	rm -f pid
 	return "$code"
-}
-
-# `make deps run`, whatever -j: what is installed is there when the run looks for it.
-first_command()
-{
-	local parts=(Makefile boot drivers include kernel lib monitor tests)
-	mkdir -p first && cd first && ln -s "${parts[@]/#/$top/}" . && mkdir tools && ln -s "$top/tools/view" tools
-	printf '#!/bin/sh\n[ $1 = check ] && exec test -e installed\nsleep 1; echo "$@" >installed\n' >tools/deps
-	printf '#!/bin/sh\necho booted\n' >run-qemu.sh
-	chmod +x tools/deps run-qemu.sh
-	make -s -j4 MAKE=true deps run 2>&1 && cat installed
-}
-
-# What make prints of one file that it compiles.
-compiles()
-{
-	rm -rf lines && make --no-print-directory -C "$top" BUILD="$tree/lines" "$@" "$tree/lines/obj/lib/string.c.o"
-}
-
-# tools/deps with a list of its own, no package of which is there, and a stand-in for apt-get.
-deps()
-{
-	mkdir -p apt/tools && cp "$top/tools/deps" apt/tools
-	printf '%s no-such-command %s\n' one run two run three check four check-boot >apt/tools/packages
-	printf '#!/bin/sh\necho "apt-get $@"\n' >apt/apt-get && printf '#!/bin/sh\necho 0\n' >apt/id
-	chmod +x apt/apt-get apt/id && PATH=$tree/apt:$PATH apt/tools/deps "$@"
 }
 
 # tools/check with one part, which prints these lines and leaves with CODE.
@@ -204,6 +183,7 @@ release()
 	[ "$commit" != HEAD ] || commit=$(git describe --always --abbrev=40)
 	[ -z "$commit" ] || printf '%s\n' "$commit" "$@" >build/check/whole
 	echo "$result" >build/check/result
+	[ -z "$commit" ] || printf '%s\n' "${TRIED-$commit}" "${FRESH-fresh=yes}" "${SAID-9 passed, 0 failed}" >build/check/fresh
 	[ -z "${CHANGED-}" ] || echo change >>LICENSE
 	# The make that runs check-boot
 	printf '#!/bin/sh\nexit %s\n' "${CHECK_BOOT:-0}" >build/make && chmod +x build/make
@@ -222,7 +202,8 @@ ci_job()
 	echo "exit $code, $(grep -c '<testcase' build/spoor.xml) tests, $(wc -l <build/spoor.log) lines"
 }
 
-# The commands of a CI service's file for Linux, which is YAML, are those that docs/guests.md says, and goals of the Makefile.
+# The commands of a CI service's file for Linux, which is YAML, are those that docs/guests.md says, and goals of the Makefile; it
+# installs what these need.
 linux_job()
 {
 	perl -MCPAN::Meta::YAML -we 'sub commands {
@@ -232,7 +213,7 @@ linux_job()
 		}
 		print "$_\n" for commands(CPAN::Meta::YAML->read($ARGV[0])->[0], 0)' "$top/tools/fleet/$1" >commands || return
 	sed '/^\*\*CI/,$!d' "$top/docs/guests.md" | awk '/^```/ { fences++; next } fences == 1' | diff - commands || return
-	(cd "$top" && sed -n 's/^make /make -n /p' "$OLDPWD/commands" | bash -e) | grep -o 'tools/deps .*'
+	(cd "$top" && sed -nE 's/^make (deps )?/make -n deps /p' "$OLDPWD/commands" | bash -e) | grep -o 'tools/deps .*'
 }
 
 # A new test of every group that a test has, in a copy of the suite.
@@ -245,6 +226,12 @@ new_tests()
 	while read -r group; do
 		new/tools/new-test "bts_new_${group,,}" "$group" || return
 	done < <(grep -rho '\.group = "[A-Za-z]*"' new/tests | sort -u | cut -d '"' -f 2)
+}
+
+# What make would do for a goal.
+goal()
+{
+	make -n -C "$top" --no-print-directory "$@"
 }
 
 # tools/bench with the limits given, one a line; it reads ELF files of the build and boots fake-qemu.
@@ -272,6 +259,8 @@ try 'a guest that fails' 1 'FAIL' env FAKE_LOG="$here/logs/fail.log" FAKE_STATUS
 try 'a guest that skips all' 3 'SKIPPED' env FAKE_LOG="$here/logs/skipped.log" FAKE_STATUS=39 ./run-qemu.sh
 try 'quiet prints the failed results only' 0 '^not ok 5 bts_wrap.not ok 6 bts_silent # ERROR [^#]*$' \
 	eval 'quiet_lines || [ $? = 1 ]'
+try 'what is quoted is printable: words of QEMU' 0 '^0$' eval 'painted | head -n 1'
+try 'what is quoted is printable: failed results' 1 '^0$' painted -q
 try 'list prints a table' 0 'NAME.*bts_wrap_half +W +BTS +W1 W2' \
 	env FAKE_LOG="$here/logs/list.log" ./run-qemu.sh --list
 try 'the pattern for LAVA' 0 \
@@ -291,7 +280,7 @@ for service in 'gitlab-ci.yml in_one_shell' 'github-workflow.yml in_many'; do
 		'FAIL.*exit 1, 3 tests, 1[0-9] lines$' ci_job $service
 done
 for service in gitlab-ci github-workflow; do
-	try "the commands of linux-$service.yml" 0 '^tools/deps install run image linux.tools/deps check run image linux$' linux_job "linux-$service.yml"
+	try "the commands of linux-$service.yml" 0 '^(tools/deps install image linux run).\1$' linux_job "linux-$service.yml"
 done
 try 'JUnit XML' 0 '^$' junit
 try 'JUnit XML of every log is valid' 0 '^$' junit_is_valid
@@ -299,6 +288,8 @@ try 'JUnit: a line that was cut is no test case' 0 \
 	'^"ds_enumerated" "bts_la57" "bts_erratum" "bts_slots" "run" $' junit_of_a_cut_log
 try 'JUnit: no test that needs a branch trace ran' 0 'errors="1".*name="run" time="0.000000">.*<error message=".*nothing that needs a branch' \
 	eval 'tools/judge --junit junit.xml "$here/logs/nothing-ran.log" 2>&1; cat junit.xml'
+try 'JUnit: a time that is none' 0 'time="0.000000"/>' \
+	eval 'tools/judge --junit junit.xml "$here/logs/time-absurd.log" 2>/dev/null; ! grep -i inf junit.xml && cat junit.xml'
 try 'the judge wants a value for --status' 2 'usage: judge' tools/judge "$FAKE_LOG" --status
 try 'keeps a log that nobody asked for' 0 'log: ./build/run.log.*same' \
 	eval 'rm -f build/run.log; ./run-qemu.sh -q 2>&1 && cmp build/run.log "$FAKE_LOG" && echo same'
@@ -310,9 +301,9 @@ try 'Linux powers off' 0 'pass \(0\): the guest powered off' \
 	env FAKE_LOG="$here/logs/linux-poweroff.log" FAKE_STATUS=0 ./run-qemu.sh --linux README.md
 typed()
 {
-	echo 'typed into it' | FAKE_LOG=$here/logs/linux-poweroff.log FAKE_ACT=cat FAKE_STATUS=0 \
+	echo 'typed into it' | FAKE_LOG='' FAKE_ACT="cat; cat $here/logs/linux-poweroff.log" FAKE_STATUS=0 \
 		./run-qemu.sh --linux README.md --interactive
-	echo "exit $?, kept: $(tail -n 1 build/run.log)"
+	echo "exit $?, kept: $(head -n 1 build/run.log)"
 }
 try 'Linux is typed into' 0 'typed into it.*the guest powered off.*exit 0, kept: typed into it' typed
 try 'Linux is not there' 2 "cannot read nowhere; 'make linux' has" ./run-qemu.sh --linux nowhere
@@ -321,17 +312,10 @@ try 'an initrd of nothing' 2 'are of a Linux' ./run-qemu.sh --initrd README.md
 try 'a directory as an initrd' 2 'cannot read docs;' ./run-qemu.sh --linux README.md --initrd docs
 try 'an initrd larger than memory' 2 'have 10 MB: --memory 10 is too little' eval 'truncate -s 10M big && ./run-qemu.sh -m 10 --linux README.md --initrd big'
 try 'a Linux on a CD without an initrd' 2 "iso needs --initrd: the menu's entry loads one" ./run-qemu.sh --linux README.md -b iso
-try 'a boot of Linux that is none, beside one' 2 'no boot is called frob: nehalem-4 ' "$top/tools/linux" check nehalem-4 frob
-try 'a test of kvm-unit-tests that is none, beside one' 2 'no such test: frob' eval 'mkdir -p kut/x86 tests && ln -s "$top/tests/guest" tests && printf "[%s]\n" a >kut/x86/unittests.cfg; tools/check-kut "$PWD/kut" a frob || exit 2'
-try 'kvm-unit-tests that cannot be built' 2 'building x86_64.*cannot build it for x86_64: see.*ok 1 a x86_64 # SKIP x86/a.flat is not built for it' eval 'printf "#define N 1000000\n1000000000ull\n" >kut/x86/pmu.c; echo 200000000 >kut/x86/pmu_lbr.c; echo VSIZE 100000000 >kut/x86/sieve.c; tools/check-kut "$PWD/kut" a && exit; printf "file = a.flat\n" >>kut/x86/unittests.cfg; printf "touch config.mak; echo all: >Makefile\n" >kut/configure; chmod +x kut/configure; tools/check-kut "$PWD/kut" a && exit 2'
-try 'a program of Linux that is none' 2 'there is no build/linux/frob;' "$top/tools/linux" program frob
 try 'its disk is not there' 2 'there is no disk nowhere;' ./run-qemu.sh --linux README.md --disk nowhere
 try 'a directory as a disk' 2 'there is no disk docs;' ./run-qemu.sh --linux README.md --disk docs
 try 'a console of nothing' 2 'are of a Linux' ./run-qemu.sh --interactive
 try 'a disk of nothing' 2 'are of a Linux' ./run-qemu.sh --disk README.md
-try 'a root disk of no size' 2 "needs a size, as 4G, not 'x'" tools/linux-disk -s x
-try 'a root disk: an option that is none' 2 "unknown option '--frob'" tools/linux-disk --frob
-try 'a root disk with no such package' 2 'apt knows no package spoor-none' tools/linux-disk spoor-none
 try 'a Linux with a blank' 2 'with a blank in its name: c d' sh -c 'touch "c d" && ./run-qemu.sh --linux "c d"'
 try 'a Linux and tests' 2 'linux goes without .*--test' ./run-qemu.sh --linux README.md -t 'bts_*'
 try 'a Linux from a stick' 2 'knows kernel or iso or other' ./run-qemu.sh --linux README.md -b usb
@@ -343,10 +327,16 @@ try 'QEMU aborts' 2 'killed by signal 6: fake-qemu: Assertion failed' \
 try 'QEMU is killed' 2 'killed by signal 9' env FAKE_ACT='kill -KILL $$' ./run-qemu.sh
 try 'QEMU is terminated' 2 'stopped from outside' \
 	env FAKE_STATUS=0 FAKE_WORDS='terminating on signal 15 from pid 1' ./run-qemu.sh
-try 'time limit' 124 'TIMEOUT' env FAKE_ACT='exec sleep 60' ./run-qemu.sh -T 1
+# Of QEMU's own seconds on a processor, of as many processors as it has, and many times as many by the clock.
+try 'time limit' 124 'TIMEOUT' env FAKE_ACT='while :; do :; done' ./run-qemu.sh -T 1
+try 'time limit, QEMU waits for a processor' 0 'verdict: pass' env FAKE_ACT='sleep 2.5' ./run-qemu.sh -T 1
+try 'time limit, QEMU used less than that of each' 0 '^0$' supervised '1*2*60' 1.5
+try 'time limit, QEMU used it' 0 '^timeout$' supervised '1*2*60' 60
+try 'time limit, processes of QEMU used it' 0 '^timeout$' supervised '1*1*60' 0.4 0.4 0.4 60
+try 'time limit, QEMU does nothing' 124 'TIMEOUT' env FAKE_ACT='exec sleep 60' ./run-qemu.sh -T 1
 try 'time limit for a QEMU that does not listen' 124 'TIMEOUT' \
-	env FAKE_ACT='trap "" TERM; while :; do sleep 1; done' ./run-qemu.sh -T 1
-try 'TIMEOUT_SCALE' 0 'pass' env TIMEOUT_SCALE=9 FAKE_ACT='sleep 1.2' ./run-qemu.sh -T 1
+	env FAKE_ACT='trap "" TERM; while :; do :; done' ./run-qemu.sh -T 1
+try 'TIMEOUT_SCALE' 0 'pass' env TIMEOUT_SCALE=9 FAKE_ACT="$use 2.5" ./run-qemu.sh -T 1
 TIMEOUT_SCALE=3 try 'TIMEOUT_SCALE, each test under lockstep' 0 '^timeout=600$' lockstep_limits
 try 'interrupt' 130 'INTERRUPTED' interrupted INT
 for signal in TERM HUP QUIT USR1 USR2 ALRM; do
@@ -368,7 +358,7 @@ try 'a failure, with both closed' 1 '^$' \
 try 'standard output is full' 0 'verdict: pass' eval './run-qemu.sh >/dev/full'
 try 'a reader that takes nothing' 0 '^30000$' stalled
 try 'a relative TMPDIR' 0 '^exit 0, left: $' leaves_nothing
-FAKE_ACT='exec sleep 60' try 'a relative TMPDIR, time limit' 0 '^exit 124, left: $' leaves_nothing -T 1
+FAKE_ACT='while :; do :; done' try 'a relative TMPDIR, time limit' 0 '^exit 124, left: $' leaves_nothing -T 1
 
 try 'log file that is full' 2 'could not be written in full' ./run-qemu.sh -l /dev/full
 try 'log file that cannot be made' 2 'cannot write the log' ./run-qemu.sh -l /nowhere/log
@@ -376,6 +366,14 @@ try 'no kernel' 2 "spoor.elf is missing: 'make images'" without build/spoor.elf 
 try 'no monitor' 2 "monitor.elf32 is missing" without build/monitor.elf32 ./run-qemu.sh
 try 'no ISO' 2 "spoor.iso is missing: 'make iso'" without build/spoor.iso ./run-qemu.sh -b iso
 try 'no PXE image' 2 "spoor.0 is missing: 'make pxe'" without build/pxe/spoor.0 ./run-qemu.sh -b pxe
+try 'no kernel on the PXE server' 2 "pxe/spoor.elf is missing: 'make pxe'" without build/pxe/spoor.elf ./run-qemu.sh -b pxe
+old='QEMU emulator version 7.1.0 (Debian 1:7.1+dfsg-2)'
+try 'QEMU is too old' 2 'fake-qemu is QEMU 7\.1: 7\.2 or newer is needed' \
+	env FAKE_VERSION="$old" FAKE_ACT='touch booted' ./run-qemu.sh
+try 'nothing was booted' 1 '' test -e booted
+try 'QEMU is much too old' 2 'is QEMU 2\.11' env FAKE_VERSION='QEMU emulator version 2.11.1' ./run-qemu.sh
+try 'QEMU is new' 0 'verdict: pass' env FAKE_VERSION='QEMU emulator version 10.0.13' ./run-qemu.sh
+try 'QEMU does not say its version' 0 'verdict: pass' env FAKE_VERSION='' ./run-qemu.sh
 try 'no QEMU' 2 'apt-get install qemu-system-x86' env QEMU=no-such-qemu ./run-qemu.sh
 try 'a path with a blank' 2 'path with a blank' path_with_blank
 try 'from another directory' 0 'pass' eval 'cd / && "$tree/run-qemu.sh"'
@@ -403,10 +401,12 @@ try 'checks in an image' 2 'works with --boot kernel only' ./run-qemu.sh -u -b i
 try 'words for an absent monitor' 2 'leaves out' ./run-qemu.sh -K -M vbts=on
 try 'words too long for SMBIOS' 2 'takes up to 255' ./run-qemu.sh -b iso -a "$(printf 'x%.0s' {1..300})"
 try 'a quote in the words for SMBIOS' 2 "has a \"'\"" ./run-qemu.sh -b iso -a "a'b"
+try 'make run: silicon with all trace units' 0 $'run-qemu.sh --monitor .profile=icelake pt=on.$' goal run
+try 'make run: other options' 0 $'run-qemu.sh -s 2$' goal run RUN='-s 2'
+try 'make linux-shell: no options' 0 'tools/linux shell *$' goal linux-shell
 try 'help' 0 'usage: run-qemu.sh' ./run-qemu.sh -h
 try 'version' 0 '^spoor [0-9]' ./run-qemu.sh -V
 
-try 'make deps run' 0 $'booted\ninstall run' first_command
 try 'check: results that are counted' 0 $'\n1 passed, 0 failed, 1 skipped$' \
 	check 0 1..2 'ok 1 a' 'ok 2 b # SKIP none'
 try 'check: a result that fails' 1 $'\n1 passed, 1 failed$' check 1 1..2 'ok 1 a' 'not ok 2 b'
@@ -419,19 +419,15 @@ try 'release: no check' 1 "'make check' has not run whole" release '' '9 passed,
 try 'release: a check of another commit' 1 "'make check' ran on 1234" release 1234 '9 passed, 0 failed'
 try 'release: a check that failed' 1 'release: .*8 passed, 1 failed' release HEAD '8 passed, 1 failed'
 try 'release: a part that was skipped' 1 "'make check' skipped: lava:" release HEAD '8 passed, 0 failed' lava
+FRESH='fresh=no: no network' try 'release: no new root' 1 "'.ci/run' has run in no new root: no network" release HEAD '9 passed, 0 failed'
+TRIED=1234 try 'release: a new root of another commit' 1 "'.ci/run' ran on 1234" release HEAD '9 passed, 0 failed'
+SAID='8 passed, 1 failed' try 'release: a new root where a test fails' 1 'in a new root: 8 passed, 1 failed' release HEAD '9 passed, 0 failed'
 CHANGED=1 try 'release: not committed' 1 'not committed' release HEAD '9 passed, 0 failed'
 CHECK_BOOT=1 try 'release: a way to boot fails' 1 "'make check-boot' fails" release HEAD '9 passed, 0 failed'
 try 'every tool has --help' 0 '^$' silent_tools
 try 'boots: no such boot' 2 'no boot is named keernel in' "$top/tools/boots" kernel keernel
-try 'deps: no such purpose' 2 "'rnu' is no purpose; these are: all .*run" "$top/tools/deps" check rnu
 try 'a word that a tool does not know' 2 "'--chek' is unknown" "$top/tools/assertions" --chek
 try 'soak: a time that is none' 2 "'10m': soak" "$top/tools/soak" 10m
-try 'deps: the lists of packages come first, and no package but those that the purpose needs' 0 \
-	$'^apt-get update -q\napt-get install -q -y --no-install-recommends one two$' deps install run
-try 'deps: all, but what a goal alone needs' 0 'recommends one two three$' deps install all
-try 'deps: what is missing' 1 "missing: three: 'make deps FOR=.check.' installs" deps check check
-try 'make: short lines' 0 $'^ CC lib/string.c$' compiles
-try 'make V=1: whole commands' 0 ' -c -o .*/lines/obj/lib/string.c.o lib/string.c' compiles V=1
 try 'check: no such part' 2 'no such part: lin' tools/check lin
 try 'a new test of each group' 0 'ptrace/bts_new_i.c.*filter/bts_new_p.c.*robustness/bts_new_z.c.*tracers/' new_tests
 try 'a new test of no group' 2 'GROUP is one of: A B C E' new/tools/new-test bts_foo Q
@@ -444,6 +440,8 @@ try 'bench: a limit from above that is passed' 1 'switch_records +17 records +<=
 	bench 'switch_records <= 16.9 why' 'over_steps >= 250 why'
 try 'bench: a limit from below that is passed' 1 'over_steps +300 percent +>= 301 +UNDER' \
 	bench 'switch_records <= 20 why' 'over_steps >= 301 why'
+try 'bench: the bytes that are left of a limit' 0 'pxe_bytes +5 bytes +<= 8 +3 ok.*switch_records +17 records +<= 17 +ok' \
+	bench 'pxe_bytes <= 8 why' 'switch_records <= 17 why'
 try 'bench: the path that README names can be read' 0 'bts_path_lines +[0-9]+ lines +<= 2500 +ok' \
 	bench 'bts_path_lines <= 2500 why' 'kernel_lines >= 2500 why'
 try 'bench: the lines of each unit are left out of the rest' 0 'kernel_lines_pt +[0-9]+ lines .*kernel_lines_rest +[0-9]+ lines +>= 2500 +ok' \

@@ -210,9 +210,7 @@ static void let_go(unsigned signal)
 	if (random(2))
 		return;
 	sleep_us(random(random(4) ? 100 : 2000));
-	/* A signal makes a stopped child run in the kernel: not where it would add to what is read.
-	 */
-	if (!run.exact || random(2))
+	if (random(2))
 		ptrace(PTRACE_INTERRUPT, run.pid, 0, 0);
 	else
 		kill(run.pid, SIGUSR1);

@@ -77,7 +77,7 @@ static void crash(uint64_t way, uint32_t size, bool step)
 			CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
 			status = next_stop(pid);
 			CHECK(status == WAIT_STOPPED(SIGTRAP) || status == WAIT_STOPPED(SIGSEGV));
-		} while (rip(pid) != target);
+		} while (status == WAIT_STOPPED(SIGTRAP) && rip(pid) != target);
 		expect_shown(pid, &ways[way], size);
 	}
 	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGSEGV));

@@ -2,7 +2,7 @@
 // Calls of SYS_insntrace with arguments that are mostly possible, in any order or one step after
 // the other to a trace, beside others that make them at the same time on other CPUs; children of it
 // make them too, end in the middle and are killed. It leaves everything as it is then, with 42 if
-// it had a trace at any time. argument: seed in the low 24 bits, CPUs in the next 8, count above.
+// it had a trace at any time. argument: seed in the low 20 bits, CPUs in the next 12, count above.
 #include "abi/insntrace.h"
 #include "tests/user/lib/user.h"
 
@@ -161,8 +161,8 @@ static void have_child(uint64_t left)
 
 int main(uint64_t argument)
 {
-	random_state = argument & 0xffffff;
-	cpus = argument >> 24 & 0xff;
+	random_state = argument & 0xfffff;
+	cpus = argument >> 20 & 0xfff;
 	for (uint64_t left = argument >> 32; left; left--) {
 		if (!below(10))
 			set_affinity(0, next_random(&random_state) | 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Calls of SYS_insntrace in random states, and what each has to return. argument: seed in the low
-// 24 bits, CPUs in the next 7, then 1 where a buffer may have two chunks, count in the high 32. It
+// 20 bits, CPUs in the next 11, then 1 where a buffer may have two chunks, count in the high 32. It
 // ends as it is; the kernel gives all back.
 #include "abi/insntrace.h"
 #include "tests/user/lib/user.h"
@@ -293,8 +293,8 @@ static void step(void)
 
 int main(uint64_t argument)
 {
-	random_state = argument & 0xffffff;
-	cpus = argument >> 24 & 0x7f;
+	random_state = argument & 0xfffff;
+	cpus = argument >> 20 & 0x7ff;
 	chunks = argument >> 31 & 1 ? 2 : 1;
 	for (unsigned i = 0; i < CHILDREN; i++) {
 		children[i] = fork();

@@ -42,12 +42,28 @@ static void moves(uint64_t cpus)
 {
 	for (unsigned round = 0; round < 10; round++)
 		for (uint64_t cpu = 0; cpu < cpus; cpu++) {
-			CHECK(set_affinity(0, 1ul << cpu) == 0);
+			CHECK(run_on(0, cpu) == 0);
 			CHECK(cpu_now() == cpu);
 		}
 	CHECK(set_affinity(0, 0) == -EINVAL);
-	CHECK(set_affinity(0, 1ul << cpus) == -EINVAL);
+	CHECK(run_on(0, cpus) == -EINVAL);
 	CHECK(set_affinity(123456789, 1) == -ESRCH);
+	CHECK(set_affinity(0, UINT64_MAX) == 0);
+}
+
+/* A quadword or more; all that the kernel takes of it has to be there. */
+static void set_sizes(void)
+{
+	static const uint64_t first[2048] = {1};
+	uint64_t first_of_64 = (uint64_t)first;
+
+	CHECK(system_call(SYS_sched_setaffinity, 0, 7, first_of_64, 0) == -EINVAL);
+	for (uint64_t bytes = 8; bytes <= sizeof(first); bytes *= 2) {
+		CHECK(system_call(SYS_sched_setaffinity, 0, bytes, first_of_64, 0) == 0);
+		CHECK(cpu_now() == 0);
+	}
+	CHECK(system_call(SYS_sched_setaffinity, 0, sizeof(first) - 8, first_of_64 + 8, 0) ==
+	      -EINVAL);
 	CHECK(set_affinity(0, UINT64_MAX) == 0);
 }
 
@@ -55,6 +71,7 @@ MAIN(times)
 {
 	sleeps();
 	moves(argument);
+	set_sizes();
 	CHECK(system_call(499, 0, 0, 0, 0) == -ENOSYS);
 	CHECK(system_call(-1, 0, 0, 0, 0) == -ENOSYS);
 	CHECK(system_call(SYS_write, 3, 0, 0, 0) == -EBADF);

@@ -186,6 +186,33 @@ static void ends(void)
 	CHECK(ptrace(PTRACE_KILL, pid, 0, 0) == 0 && next_stop(pid) == WAIT_KILLED(SIGTERM));
 }
 
+/* A second tracer, which interrupts the process between its exit() and its end. */
+static _Noreturn void interrupt_at_end(long pid)
+{
+	CHECK(ptrace(PTRACE_SEIZE, pid, 0, 0) == 0);
+	kill(getpid(), SIGSTOP); /* until it is there */
+	CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+	kill(getpid(), SIGSTOP); /* until the first tracer lets it end */
+	CHECK(next_stop(pid) == WAIT_EXITED(34));
+	exit(0);
+}
+
+/* A process that is ending stops for PTRACE_O_TRACEEXIT, and for nothing else. */
+static void stops_no_more(void)
+{
+	long pid = traced_child(leave, 34), other = fork();
+
+	if (!other)
+		interrupt_at_end(pid);
+	CHECK(wait4(other, NULL, WUNTRACED) == other);
+	CHECK(ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACEEXIT) == 0);
+	CHECK(go_on(pid, 0) == 0);
+	CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_EXIT) | WAIT_STOPPED(SIGTRAP)));
+	CHECK(kill(other, SIGCONT) == 0 && wait4(other, NULL, WUNTRACED) == other);
+	CHECK(kill(other, SIGCONT) == 0 && go_on(pid, 0) == 0);
+	CHECK(next_stop(pid) == WAIT_EXITED(34) && next_stop(other) == WAIT_EXITED(0));
+}
+
 MAIN(ptrace_events)
 {
 	signals();
@@ -194,6 +221,7 @@ MAIN(ptrace_events)
 	forks(true);
 	does_not_follow();
 	ends();
+	stops_no_more();
 	CHECK(wait4(-1, NULL, 0) == -ECHILD);
 	return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Random requests of ptrace(), well-formed and not, among a family that comes and goes; and that
-// nothing of the kernel's is read by them. argument: seed in the low 32 bits, count in the next 31,
-// and the highest: there are branches, of which it tries to read some: 42 if it did, else 43.
+// nothing of the kernel's is read by them. argument: seed in the low 32 bits, count in the next 22,
+// seconds in the next 9, after which it makes no more, and the highest: there are branches, of
+// which it tries to read some: 42 if it did, else 43.
 #include "tests/user/lib/ptrace.h"
 
 #define FAMILY 6
@@ -200,7 +201,7 @@ static void stop(long pid, unsigned looks)
 }
 
 /* What has to be done for records, in order; each step may fail. */
-static void trace_one(unsigned looks)
+static void trace_one(unsigned looks, int64_t microseconds)
 {
 	long pid = family[random(FAMILY)];
 
@@ -209,7 +210,7 @@ static void trace_one(unsigned looks)
 	stop(pid, looks);
 	ptrace(PTRACE_BTS_CONFIG, pid, (uint64_t)&config, sizeof(config));
 	ptrace(PTRACE_CONT, pid, 0, 0);
-	looks > 4 ? (void)sleep_us(300) : yield();
+	microseconds ? (void)sleep_us(microseconds) : yield();
 	stop(pid, looks);
 	count_records(PTRACE_BTS_READ,
 		      ptrace(PTRACE_BTS_READ, pid, (uint64_t)records, sizeof(records)));
@@ -226,11 +227,15 @@ static void expect_no_kernel_address(void)
 
 int main(uint64_t argument)
 {
+	uint64_t left = argument >> 32 & 0x3fffff;
+	int64_t end;
+
 	state = argument & UINT32_MAX;
 	kill(getpid(), SIGSTOP); /* until all of its kind are there */
+	end = now_us() + (int64_t)(argument >> 54 & 0x1ff) * 1000000;
 	for (unsigned i = 0; i < FAMILY; i++)
 		renew(i);
-	for (uint64_t left = argument << 1 >> 33; left; left--) {
+	for (; left && now_us() < end; left--) {
 		int status;
 
 		switch (random(64)) {
@@ -247,7 +252,7 @@ int main(uint64_t argument)
 			random(4) ? yield() : (void)sleep_us((int64_t)random(500));
 			break;
 		case 8:
-			trace_one(4);
+			trace_one(4, 0);
 			expect_no_kernel_address();
 			break;
 		default:
@@ -257,7 +262,12 @@ int main(uint64_t argument)
 	}
 	for (unsigned tries = 0; argument >> 63 && !read && tries < 10; tries++) {
 		renew((unsigned)random(FAMILY));
-		trace_one(300);
+		/* Each time longer: it may be the host that does not let the others run. */
+		trace_one(300u << tries / 2, 300l << tries);
+	}
+	if (left) {
+		say_number(left, 10);
+		say(" calls were not made: their time was over\n");
 	}
 	return read ? 42 : 43; /* its family is left behind, stopped or not */
 }

@@ -158,14 +158,70 @@ static void tracer_ends(void)
 	}
 }
 
-int main(uint64_t argument)
+MAIN(ptrace_stops)
 {
-	(void)argument;
 	registers_and_steps();
 	interrupts(spin, false);
 	interrupts(sleep_for_ever, true);
 	two();
 	tracer_ends();
+	CHECK(wait4(-1, NULL, 0) == -ECHILD);
+	return 0;
+}
+
+// For a tracer with the right to kernel addresses: a child that is stopped runs nowhere, so that
+// nothing is added to the buffer that its tracer reads.
+#define EVERYTHING (PTRACE_BTS_TRACE | PTRACE_BTS_USER | PTRACE_BTS_KERNEL)
+#define NAP	   3000 /* microseconds */
+
+static void nap_for_ever(uint64_t argument)
+{
+	(void)argument;
+	for (;;)
+		sleep_us(NAP);
+}
+
+/* For longer than it would have slept. */
+static void expect_no_record(long pid)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK(ptrace(PTRACE_BTS_SIZE, pid, 0, 0) == 0);
+		sleep_us(NAP);
+	}
+	CHECK(ptrace(PTRACE_BTS_SIZE, pid, 0, 0) == 0);
+}
+
+/* Another tracer's stop begins although the child is stopped already. */
+static void interrupt_by_another(long pid)
+{
+	long other = fork();
+
+	if (!other) {
+		CHECK(ptrace(PTRACE_SEIZE, pid, 0, 0) == 0);
+		CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+		CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
+		exit(0);
+	}
+	CHECK(next_stop(other) == WAIT_EXITED(0));
+}
+
+MAIN(ptrace_stopped)
+{
+	long pid = traced_child(nap_for_ever, 0);
+
+	CHECK(trace_branches(pid, 1000, EVERYTHING, 0) > 0);
+	CHECK(go_on(pid, 0) == 0);
+	sleep_us(NAP / 2);
+	CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+	CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
+	CHECK(ptrace(PTRACE_BTS_SIZE, pid, 0, 0) > 0 && ptrace(PTRACE_BTS_CLEAR, pid, 0, 0) == 0);
+	expect_no_record(pid);
+	interrupt_by_another(pid);
+	CHECK(kill(pid, SIGUSR1) == 0);
+	expect_no_record(pid);
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGUSR1));
+	CHECK(ptrace(PTRACE_BTS_SIZE, pid, 0, 0) > 0);
+	end_child(pid);
 	CHECK(wait4(-1, NULL, 0) == -ECHILD);
 	return 0;
 }

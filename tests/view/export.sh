@@ -41,7 +41,7 @@ shown()
 	$view dump --raw -p "$program" "$scratch/$1.spt" 2>/dev/null | branches
 }
 
-echo 1..13
+echo 1..14
 build/view-test/test_stack "$program" "$scratch/native.spt" "$scratch/native" >/dev/null
 branches <"$scratch/native" >"$scratch/expected"
 trace plain 0
@@ -96,6 +96,25 @@ $view stats "$scratch/cpus.spt" >"$scratch/stats" 2>&1 && grep -qE '^CPU 0 +[0-9
 	[ "$($view check "$scratch/cpus.spt" 2>/dev/null | grep -c '^not ok .*: \(each\|direct\|other\)')" = 0 ] &&
 	$view calls -c 0 "$scratch/cpus.spt" 2>/dev/null | grep -q ' sched[a-z_]* '
 result 'the branches of the kernel on each CPU'
+
+# untraced NAME OPTION...: check, dump and the page have the number of those that the log names
+untraced()
+{
+	local name=$1 count flaw
+	shift
+	./run-qemu.sh -q -l "$scratch/log" -m 128 --trace "$scratch/$name.spt" "$@" >/dev/null 2>&1
+	count=$(grep -ac '^# export: .* is not traced: error 12' "$scratch/log")
+	flaw="$count tasks or CPUs could not be traced"
+	[ "$count" -ge 1 ] && $view check "$scratch/$name.spt" 2>/dev/null | grep -A 1 '^not ok 1 - the stream is whole' | grep -qx "# $flaw" &&
+		refuses 1 "$flaw" $view dump "$scratch/$name.spt" &&
+		$view html --damaged -o "$scratch/page.html" "$scratch/$name.spt" 2>/dev/null && grep -q "\"flaw\":\"$flaw\"" "$scratch/page.html"
+}
+# There is memory for one ring.
+untraced tasks -a trace_size=67108864 --program build/view-test/programs.elf &&
+	untraced processors -a 'trace=cpus trace_size=67108864' -s 2 -t user_hello &&
+	trace packets 0 -M profile=nehalem -a trace_unit=pt && ! $view check "$scratch/packets.spt" >"$scratch/tap" 2>/dev/null &&
+	grep -qx '# 1 tasks or CPUs could not be traced' "$scratch/tap"
+result 'tasks, CPUs and packets for which there is no trace are counted'
 
 cp "$program" "$scratch/other.elf" && printf 'x' | dd of="$scratch/other.elf" bs=1 seek=4200 conv=notrunc status=none
 cp build/spoor.elf "$scratch/kernel.elf"

@@ -4,6 +4,7 @@ package Spoor::JUnit;
 use strict;
 use warnings;
 use Exporter 'import';
+use Spoor::Log 'time_of';
 
 our @EXPORT_OK = qw(junit_suite junit_document xml);
 
@@ -46,7 +47,7 @@ sub junit_suite {
 sub test_case {
 	my ($result, $element) = @_;
 	my @notes = @{$result->{notes}};
-	my ($group, $us) = map { /^# time group=(\w+) us=(\d+)$/ ? ($1, $2) : () } @notes;
+	my ($group, $us) = map { time_of($_) } @notes;
 	return {class => 'spoor' . (defined $group ? ".$group" : ''), name => $result->{name},
 		us => $us // 0, element => $element, message => $result->{line},
 		text => join("\n", grep { !/^# time / } @notes),

@@ -5,19 +5,24 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(parse_log judge_linux judge_log verdict_word progress kinds ends_in_reboot);
+our @EXPORT_OK = qw(parse_log judge_linux judge_log verdict_word progress kinds skip_reasons plain time_of);
 
 my @kinds = qw(pass fail skip error xfail obs);
 my %rc_of_status = (33 => 0, 35 => 1, 37 => 2, 39 => 3);
 my $done_line = qr/^# SPOOR DONE silicon=(native|guest|virtual|none)( rehearsal=yes)? /
-	. join(' ', map { "$_=(\\d{1,6})" } @kinds) . ' rc=([0-4])';
+	. join(' ', map { "$_=(\\d{1,6})" } @kinds) . ' rc=([0-4])(?: slow=(\d{1,6}))?';
 my $number = qr/[1-9]\d{0,5}/;
 my @verdict_words = ('pass', 'FAIL', 'ERROR', 'SKIPPED', 'CRASH');
 my %verdict_words = (124 => 'TIMEOUT', 130 => 'INTERRUPTED');
-my %word_for = ('only one CPU' => '-s 2'); # skips that an option of run-qemu.sh makes run
 
 # The kinds of results, in the order of the DONE line.
 sub kinds { return @kinds }
+
+# Text of a log, for a terminal: a line in printable ASCII.
+sub plain { return $_[0] =~ s/[^ -~]/?/gr }
+
+# The group and the microseconds of a line `# time`, or nothing. Its number is no more than 31 years.
+sub time_of { return $_[0] =~ /^# time group=(\w+) us=(\d{1,15})$/ }
 
 # The word for an exit code of the judge.
 sub verdict_word {
@@ -43,7 +48,7 @@ sub parse_log {
 		$log{monitor} = $_ if /^# monitor: /;
 		$log{monitor_ran} = 1 if /^# monitor: Spoor /;
 		$log{presented} //= $_ if /^# monitor: present=/;
-		$log{own_guest} //= $_ if /^# monitor: the kernel runs as a guest with virtual BTS/;
+		$log{own_guest} //= $_ if /^# monitor: (?:the kernel runs as a guest with virtual BTS|(?:profile|variant|defect|erratum|interpret)=)/;
 		next if defined $log{cut} && \$_ == \$log{lines}[-1];
 		if ($before) { read_before_header(\%log, $_) } else { read_line(\%log, $_) }
 	}
@@ -61,17 +66,33 @@ sub read_before_header {
 		read_done($log, $line);
 	} elsif ($line =~ /^# test name=(\S+) group=(\S*) needs=(\S*) ids=(.*?)(?: claim=.*)?$/) {
 		push @{$log->{tests}}, [$1, $2, $3, $4];
-	} elsif ($line =~ /^# (?!monitor: )/ && $log->{banners}) {
-		$log->{banner}{$1} = $2 // $3 while $line =~ / (\w+)=(?:"([^"]*)"|(\S*))/g;
+	} elsif ($line =~ /^# (?!monitor: |kind=)/ && $log->{banners}) {
+		read_banner($log, $line);
 	} elsif ($line !~ /^#/ && $line =~ /\bok\s+\d|^1\.\.\d/) {
 		$log->{early} //= $line;
+	}
+}
+
+# Keys that a banner has once. Another may be that of several units, a line each: record=, why=.
+my %once = map { $_ => 1 } qw(version git command_line hypervisor silicon rehearsal);
+
+sub read_banner {
+	my ($log, $line) = @_;
+	my @pairs = $line =~ /^# (command_line)="(.*)"$/;
+	unless (@pairs) {
+		push @pairs, $1, $2 // $3 while $line =~ / (\w+)=(?:"([^"]*)"|(\S*))/g;
+	}
+	my %here;
+	while (my ($key, $value) = splice @pairs, 0, 2) {
+		$log->{twice} //= $key if $here{$key}++ || $once{$key} && exists $log->{banner}{$key};
+		$log->{banner}{$key} = $value;
 	}
 }
 
 sub read_done {
 	my ($log, $line) = @_;
 	my %done;
-	(@done{'silicon', 'rehearsal', @kinds, 'rc'}) = $line =~ /$done_line$/;
+	(@done{'silicon', 'rehearsal', @kinds, 'rc', 'slow'}) = $line =~ /$done_line$/;
 	push @{$log->{done}}, \%done;
 }
 
@@ -98,7 +119,7 @@ sub read_line {
 	} elsif ($line =~ /^Bail out! [ -~]+$/) {
 		$log->{strange} //= "a second Bail out!: $line" if defined $log->{bail_out};
 		$log->{bail_out} = $line;
-	} elsif ($line =~ /^#(?: (?!error:|SPOOR DONE)[ -~]*)?$/) {
+	} elsif ($line =~ /^#(?: (?!error:|SPOOR DONE|time group=)[ -~]*)?$/ || time_of($line)) {
 		push @{$log->{notes}}, $line;
 	} else {
 		$log->{strange} //= $line =~ /^\s*(?:not )?ok\b/ ? "unreadable result: $line"
@@ -117,7 +138,7 @@ sub read_result {
 }
 
 # Returns the exit code, what is to be said of it, and the word before that. How it ended: status, QEMU's exit
-# status, if there was one, or `timeout` or `interrupt`; errors, the lines that QEMU wrote on standard error; again, options
+# status, if there was one, or `signal:N`, `timeout` or `interrupt`; errors, the lines that QEMU wrote on standard error; again, options
 # of the run that the kernel does not know; list, true if a list of the tests was asked for.
 sub judge_log {
 	my ($log, %how) = @_;
@@ -137,8 +158,7 @@ sub verdict {
 sub judge_status {
 	my ($log, %how) = @_;
 	my $status = $how{status} // return;
-	my $words = ($how{errors} // [])->[-1] // "it said nothing\n";
-	chomp $words;
+	my $words = ($how{errors} // [])->[-1] // 'it said nothing';
 	verdict(130, 'interrupted; ' . progress($log)) if $status eq 'interrupt';
 	if ($status eq 'timeout') {
 		my $hint = @{$log->{done}}
@@ -157,8 +177,7 @@ sub judge_status {
 	return if $status == 0 && leaves_by_itself($log);
 	verdict(4, 'the guest reset or powered off: a triple fault, unless -a said end=reboot or '
 		. 'end=poweroff; ' . progress($log)) if $status == 0;
-	verdict(4, "exit status $status is none of Spoor's; " . progress($log))
-		unless exists $rc_of_status{$status};
+	verdict(4, strange_status($status) . '; ' . progress($log)) unless exists $rc_of_status{$status};
 }
 
 # QEMU ended by itself, or was ended.
@@ -166,7 +185,15 @@ sub judge_qemu {
 	my ($status, $words) = @_;
 	verdict(2, "QEMU was stopped from outside: $words") if $words =~ /terminating on signal/;
 	verdict(2, "QEMU could not run: $words") if $status == 1 || $status == 126 || $status == 127;
-	verdict(2, 'QEMU was killed by signal ' . ($status - 128) . ": $words") if $status >= 128;
+	verdict(2, "QEMU was killed by signal $1: $words") if $status =~ /^signal:(\d+)$/;
+	verdict(2, 'QEMU was killed by signal ' . ($status - 128) . ": $words") if $status >= 128 && $status % 2 == 0;
+}
+
+# isa-debug-exit makes 2n + 1 of the guest's n. A shell says of a process that was killed 128 and the signal.
+sub strange_status {
+	my ($status) = @_;
+	return "exit status $status is none of Spoor's" . ($status % 2 ? sprintf(': the guest wrote %XH to port F4H', $status >> 1) : '')
+		. ($status > 128 ? ', or a wrapper of QEMU says signal ' . ($status - 128) : '');
 }
 
 # Returns as judge_log(), for a guest that is a Linux: its own last words decide, or the value that it writes to
@@ -174,12 +201,13 @@ sub judge_qemu {
 sub judge_linux {
 	my ($log, %how) = @_;
 	my $status = $how{status};
-	my $words = ($how{errors} // [])->[-1] // "it said nothing\n";
-	chomp $words;
+	my $words = ($how{errors} // [])->[-1] // 'it said nothing';
 	my @lines = grep { /\S/ } map { s/\e\[[0-?]*[ -\/]*[\@-~]|[^ -~]//gr } @{$log->{lines}};
 	my $last = 'the last line: ' . ($lines[-1] // 'none');
 	my ($panic) = map { /\b(Kernel panic - .*)/ } @lines;
 	my ($monitor) = grep { /^# monitor: / } reverse @lines;
+	# After these words of Linux there are at most those of ACPI.
+	my ($end) = grep { !/^# monitor: |^(?:\[ *[\d.]+\] )?(?:ACPI: |acpi_power_off called$)/ } reverse @lines;
 
 	eval {
 		verdict(130, "interrupted; $last") if $status eq 'interrupt';
@@ -190,8 +218,8 @@ sub judge_linux {
 			if $status =~ /^(?:37|41)$/ && ($lines[-1] // '') eq ($monitor // '-');
 		verdict($rc_of_status{$status}, sprintf('the guest wrote %XH to port F4H', $status >> 1))
 			if exists $rc_of_status{$status};
-		verdict(4, "exit status $status is none of Spoor's; $last") if $status;
-		verdict(0, 'the guest powered off') if grep { /\breboot: Power down$/ } @lines;
+		verdict(4, strange_status($status) . "; $last") if $status;
+		verdict(0, 'the guest powered off') if ($end // '') =~ /(?:^|\[ *[\d.]+\] )reboot: Power down$/;
 		verdict(4, "the guest reset the machine; $last");
 	};
 	die $@ unless ref $@;
@@ -238,6 +266,7 @@ sub judge_whole {
 	incomplete("more than one boot in the log: the banner came $log->{banners} times, the KTAP header "
 		. "$log->{headers} times") if $log->{headers} > 1 || $log->{banners} > 1;
 	judge_refusal($log) if defined $log->{refusal};
+	incomplete("the banner has $log->{twice}= twice") if defined $log->{twice};
 	incomplete(progress($log)) unless $log->{headers};
 	incomplete('there is no banner') unless $log->{banners};
 	incomplete("the last line was cut: $log->{cut}") if defined $log->{cut} && @{$log->{plans}};
@@ -288,10 +317,14 @@ sub judge_counts {
 		incomplete("DONE says $key=$done{$key}, but the results say $count{$key}")
 			if $done{$key} != $count{$key};
 	}
+	my $slow = grep { $_->{line} =~ / # SKIP too slow: / } @results;
+	incomplete("DONE says slow=$done{slow}, but the results say $slow") if ($done{slow} // $slow) != $slow;
 	my $silicon = $log->{banner}{silicon} // '';
 	incomplete("DONE says silicon=$done{silicon}, but the banner says silicon=$silicon")
 		if $done{silicon} ne $silicon;
 	judge_rehearsal($log, %done);
+	judge_silicon($silicon, $log->{banner}{hypervisor});
+	judge_required($log);
 	my $rc = $done{rc};
 	incomplete("DONE says rc=$rc, but the exit status $status says rc=$rc_of_status{$status}")
 		if $status && $rc != $rc_of_status{$status};
@@ -301,13 +334,43 @@ sub judge_counts {
 	incomplete("$log->{bail_out}, but DONE says rc=$rc") if defined $log->{bail_out} && $rc != 3;
 
 	verdict(0) if $how{list};
+	incomplete("DONE says rc=$rc with silicon=none: where there is no trace unit no test of one ran")
+		if $silicon eq 'none' && $rc == 0 && @results;
 	verdict(2, 'no test ran: the plan is 1..0; -t or the words given match none') unless @results;
 	my $observations = grep { /^# obs / } map { @{$_->{notes}} } @results;
 	my $summary = join(', ', (map { "$count{$_} $_" } grep { $count{$_} } @kinds),
 		$observations ? "$observations observation" . ($observations > 1 && 's') : (), "silicon=$silicon")
 		. ($done{rehearsal} ? ': a rehearsal on virtual silicon, no chip was tested'
 			: $silicon eq 'virtual' ? ': no chip was tested' : '');
-	verdict($rc, $summary . advice($rc, $how{again}, @results) . skips(@results));
+	verdict($rc, $summary . advice($log, $rc, $how{again}));
+}
+
+# The hypervisor that the banner names, nothing on a bare machine, is one of this silicon.
+sub judge_silicon {
+	my ($silicon, $hypervisor) = @_;
+	return unless defined $hypervisor;
+	incomplete(qq{the banner says silicon=$silicon hypervisor="$hypervisor"}) if $silicon eq 'native' && $hypervisor ne ''
+		|| $silicon eq 'guest' && $hypervisor eq '' || $silicon eq 'virtual' && $hypervisor ne 'SpoorMonitor';
+}
+
+# A test that require= names has no skip: the kernel makes a FAIL of it.
+sub judge_required {
+	my ($log) = @_;
+	my ($globs) = ($log->{banner}{command_line} // '') =~ /.*(?:^| )require=(\S*)/ or return;
+	my ($skip) = grep { $_->{kind} eq 'skip' && in_globs($_->{name}, $globs =~ tr/"//dr) } @{$log->{results}};
+	incomplete("the banner says require=$globs, but: $skip->{line}") if defined $skip;
+}
+
+# The globs of the kernel's command line: those that begin with - leave out, and without any other all are taken.
+sub in_globs {
+	my ($name, $globs) = @_;
+	my (@out, @in);
+	for my $glob (grep { length } split /,/, $globs) {
+		my $out = $glob =~ s/^-//;
+		my $pattern = join('', map { $_ eq '*' ? '.*' : $_ eq '?' ? '.' : quotemeta } split //, $glob);
+		push @{$out ? \@out : \@in}, qr/^$pattern$/;
+	}
+	return (@out || @in) && !grep({ $name =~ $_ } @out) && (!@in || grep { $name =~ $_ } @in);
 }
 
 # A rehearsal shows another hypervisor's guest on virtual silicon: its log must say so everywhere,
@@ -331,9 +394,12 @@ sub judge_rehearsal {
 }
 
 sub advice {
-	my ($rc, $options, @results) = @_;
+	my ($log, $rc, $options) = @_;
+	my @results = @{$log->{results}};
 	my $kind = (undef, 'fail', 'error')[$rc];
-	return '; nothing that needs a branch trace ran' if $rc == 3;
+	my $untested = $log->{done}[0]{silicon} eq 'none' || defined $log->{bail_out}
+		? 'nothing that needs a branch trace ran' : 'BTS was not tested';
+	return "; $untested" . join('', map { ": $_->[1]" } (skip_reasons(@results))[0]) if $rc == 3;
 	return '' unless $kind;
 	my ($first) = grep { $_->{kind} eq $kind } @results;
 	my ($again) = map { /^# again: run-qemu\.sh (.*)/ } @{$first->{notes}};
@@ -342,13 +408,11 @@ sub advice {
 		. ($again // "-t $first->{name}") . ($options ? " $options" : '');
 }
 
-# The reasons why tests were skipped, the most frequent first, with the option that changes it.
-sub skips {
+# Returns [times, reason] of each reason why tests were skipped, the most frequent first.
+sub skip_reasons {
 	my %times;
 	$times{$_}++ for map { $_->{line} =~ / # SKIP (.*)/ } @_;
-	my @reasons = sort { $times{$b} <=> $times{$a} || $a cmp $b } keys %times or return '';
-	return '; skipped: ' . join(', ', map { my $why = $_ =~ tr/;,/:/r;
-		"$times{$_} $why" . ($word_for{$_} ? ": $word_for{$_}" : '') } @reasons);
+	return map { [$times{$_}, $_] } sort { $times{$b} <=> $times{$a} || $a cmp $b } keys %times;
 }
 
 1;

@@ -4,7 +4,7 @@ package Spoor::Machine;
 use strict;
 use warnings;
 use Exporter 'import';
-use Spoor::Log qw(parse_log judge_log);
+use Spoor::Log qw(parse_log judge_log time_of);
 
 our @EXPORT_OK = qw(machine_of read_claims differences differing_tests figure_words letter source_of);
 
@@ -46,7 +46,7 @@ sub take_result {
 	for (@{$result->{notes}}) {
 		if (/^# obs (\w+)=(.*)$/)                        { $machine->{observations}{$1} = {value => $2, test => $name} }
 		elsif (/^# bench name=(\S+) val=(\S+) unit=(.*)$/) { $machine->{figures}{$1} = {value => $2, unit => $3} }
-		elsif (/^# time group=\w+ us=(\d+)$/)            { $machine->{us} += $1 }
+		elsif (my (undef, $us) = time_of($_))            { $machine->{us} += $us }
 	}
 	push @{$machine->{errata}{$1}}, $name if $result->{line} =~ / # XFAIL (\S+)/;
 	$machine->{skipped}{$1}++ if $result->{line} =~ / # SKIP (.*)/;

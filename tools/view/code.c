@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
 #include "tools/view/code.h"
 
 #include "lib/frame.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +38,30 @@ struct code {
 	size_t row_count;
 	const uint8_t *build_id;
 	size_t build_id_size;
+	void *names; /* of functions and source files: the root of tsearch() */
 };
+
+static int compare_names(const void *left, const void *right)
+{
+	return strcmp(left, right);
+}
+
+/* `name` of the file in printable characters, one copy for all that are the same; NULL: none. */
+static const char *keep_name(struct code *code, const char *name)
+{
+	size_t length = name ? strlen(name) : 0;
+	char *copy, **kept;
+
+	if (!name)
+		return NULL;
+	copy = make_printable(memcpy(allocate(length + 1, 1), name, length), length);
+	kept = tsearch(copy, &code->names, compare_names);
+	if (!kept)
+		fail("no memory for the names of %s", code->path);
+	if (*kept != copy)
+		free(copy);
+	return *kept;
+}
 
 static int compare_functions(const void *left, const void *right)
 {
@@ -101,9 +126,9 @@ static void read_symbols(struct code *code, Elf_Scn *section, const GElf_Shdr *h
 			continue;
 		name = elf_strptr(code->elf, header->sh_link, symbol.st_name);
 		if (is_function(&holder, &symbol, name))
-			code->functions[code->function_count++] =
-				(struct function){symbol.st_value, symbol.st_value + symbol.st_size,
-						  holder.sh_addr + holder.sh_size, name};
+			code->functions[code->function_count++] = (struct function){
+				symbol.st_value, symbol.st_value + symbol.st_size,
+				holder.sh_addr + holder.sh_size, keep_name(code, name)};
 	}
 }
 
@@ -208,7 +233,9 @@ static void read_unit(struct code *code, Dwarf_Die *unit, size_t *room)
 		if (dwarf_lineaddr(line, &row.address) || dwarf_lineendsequence(line, &ends))
 			continue;
 		dwarf_lineno(line, &row.line.number);
-		row.line.file = ends ? NULL : path_as_given(dwarf_linesrc(line, NULL, NULL));
+		if (!ends)
+			row.line.file =
+				keep_name(code, path_as_given(dwarf_linesrc(line, NULL, NULL)));
 		add_row(code, room, row);
 	}
 }
@@ -284,6 +311,7 @@ void code_close(struct code *code)
 	free(code->segments);
 	free(code->functions);
 	free(code->rows);
+	tdestroy(code->names, free);
 	free(code->path);
 	free(code);
 }

@@ -7,14 +7,13 @@
  */
 #define _GNU_SOURCE
 #include "tools/view/follow.h"
+#include "tools/view/output.h"
 #include "tools/view/view.h"
 
 #include "abi/ptrace_bts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 /* The viewer needs some 400 bytes for each, and a browser gives a page 4 GiB. */
@@ -33,7 +32,6 @@ EMBEDDED(licence, "third_party_speedscope_LICENSE");
 static const char place[] = "<!-- the trace -->\n";
 
 static const char *output = "trace.html";
-static char part[512]; /* the page until it is whole */
 static FILE *page;
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -205,12 +203,10 @@ static void enter(void *argument, const struct frame *frame, unsigned depth, uin
 	struct profile *profile = argument;
 
 	(void)depth;
-	if (profile->calls++ == CALLS_MOST) {
-		unlink(part);
+	if (profile->calls++ == CALLS_MOST)
 		fail("%s: a browser cannot show so many calls of one stream: --from, --to, --depth "
 		     "and --function leave some out",
 		     output);
-	}
 	put_event(profile, frame_number(profile, frame_name(frame), frame) + 1, position);
 }
 
@@ -366,6 +362,8 @@ static void put_script(const char *id, const char *start, const char *end)
 
 static void put_about(const struct trace *trace)
 {
+	char flaw[256];
+
 	fputs("<script type=\"application/json\" id=\"about\">{\"path\":", page);
 	put_string(page, trace->path);
 	fputs(",\"file\":", page);
@@ -377,8 +375,8 @@ static void put_about(const struct trace *trace)
 	put_counter("cpus", trace->cpus);
 	put_counter("tsc_hz", trace->tsc_hz);
 	put_counter("bytes", trace->received.line_bytes);
-	put_counter("damaged", trace->received.damaged);
-	put_counter("missing", trace->received.missing);
+	fputs(",\"flaw\":", page);
+	put_string(page, trace_flaw(trace, flaw, sizeof(flaw)) ? flaw : "");
 	fputs("}</script>\n", page);
 }
 
@@ -413,17 +411,11 @@ int view_html(int argc, char **argv)
 		     "counters, and which task ran where and when.",
 		     options);
 	trace = filter_load(&filter);
-	snprintf(part, sizeof(part), "%s.part", output);
-	page = fopen(part, "wb");
-	if (!page)
-		fail("%s: %s", part, strerror(errno));
+	page = output_open(output, trace);
 	calls = put_page(&filter, trace);
-	if (!calls) {
-		unlink(part);
+	if (!calls)
 		fail("%s: no branch of what is meant is in it", trace->path);
-	}
-	if (ferror(page) | fclose(page) || rename(part, output))
-		fail("%s: %s", output, strerror(errno));
+	output_keep();
 	fprintf(stderr, "view: %s: %llu calls\n", output, (unsigned long long)calls);
 	trace_free(trace);
 	return 0;

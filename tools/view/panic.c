@@ -60,14 +60,15 @@ static uint64_t number_after(const char *start, const char **after)
 	return strtoull(start, NULL, 16);
 }
 
-/* The word at `*text`, ended by a 0 in place of the blank after it; `*text` goes on after that. */
+/* The word at `*text`, ended by a 0 in place of the blank after it, in printable characters;
+ * `*text` goes on after that. */
 static const char *cut_word(char **text)
 {
 	char *word = *text + strspn(*text, " \t"), *end = word + strcspn(word, " \t\r");
 
 	*text = *end ? end + 1 : end;
 	*end = 0;
-	return word;
+	return make_printable(word, (size_t)(end - word));
 }
 
 /* False: this line of a log has no branch. The names in it are cut out. */

@@ -2,9 +2,9 @@
 // perf.data as tools/perf/Documentation/perf.data-file-format.txt of Linux has it.
 #include "tools/view/perf_file.h"
 
+#include "tools/view/output.h"
 #include "tools/view/view.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +120,6 @@ void perf_write(const char *path, const struct trace *trace, const struct perf_e
 		.features = {1ull << FEATURE_BUILD_ID | 1ull << FEATURE_EVENT_DESC},
 	};
 	uint64_t id[] = {PERF_ID}, id_section[] = {ids, 8}, sections[4];
-	char part[512];
 	FILE *out;
 
 	put_build_ids(&build_ids, trace);
@@ -129,10 +128,7 @@ void perf_write(const char *path, const struct trace *trace, const struct perf_e
 	sections[1] = build_ids.used;
 	sections[2] = sections[0] + sections[1];
 	sections[3] = event.used;
-	snprintf(part, sizeof(part), "%s.part", path);
-	out = fopen(part, "wb");
-	if (!out)
-		fail("%s: %s", part, strerror(errno));
+	out = output_open(path, trace);
 	fwrite(&header, sizeof(header), 1, out);
 	fwrite(id, sizeof(id), 1, out);
 	fwrite(attr, PERF_ATTR_SIZE_VER5, 1, out);
@@ -141,8 +137,7 @@ void perf_write(const char *path, const struct trace *trace, const struct perf_e
 	fwrite(sections, sizeof(sections), 1, out);
 	fwrite(build_ids.bytes, 1, build_ids.used, out);
 	fwrite(event.bytes, 1, event.used, out);
-	if (ferror(out) | fclose(out) || rename(part, path))
-		fail("%s: %s", path, strerror(errno));
+	output_keep();
 	free(build_ids.bytes);
 	free(event.bytes);
 }

@@ -5,11 +5,11 @@
  * By the stamps of the scheduler, a track for each CPU with the tasks on it, in real time.
  */
 #include "tools/view/follow.h"
+#include "tools/view/output.h"
 #include "tools/view/view.h"
 
 #include "abi/ptrace_bts.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,7 +278,6 @@ int view_perfetto(int argc, char **argv)
 {
 	struct filter filter = {.option = parse_option};
 	struct trace *trace;
-	char part[512];
 
 	filter_parse(
 		&filter, argc, argv,
@@ -288,15 +287,11 @@ int view_perfetto(int argc, char **argv)
 		options);
 	trace = filter_load(&filter);
 	first_stamp = find_start(trace);
-	snprintf(part, sizeof(part), "%s.part", output);
-	out = fopen(part, "wb");
-	if (!out)
-		fail("%s: %s", part, strerror(errno));
+	out = output_open(output, trace);
 	for (size_t i = 0; i < trace->stream_count; i++)
 		if (filter_has_stream(&filter, &trace->streams[i]))
 			send_stream(&filter, trace, &trace->streams[i], i + 1);
-	if (ferror(out) | fclose(out) || rename(part, output))
-		fail("%s: %s", output, strerror(errno));
+	output_keep();
 	fprintf(stderr, "view: %s: %llu calls\n", output, (unsigned long long)slices);
 	trace_free(trace);
 	return 0;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 // view rx: receives a trace stream from a line, and checks it.
+#include "tools/view/output.h"
 #include "tools/view/trace.h"
 #include "tools/view/view.h"
 
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 struct rx {
-	const char *input, *output;
-	char part[512]; /* the output until it is whole */
+	const char *output;
 	FILE *out;
 	bool quiet;
 	struct trace trace; /* counts and totals; the records themselves are let go */
@@ -25,7 +25,7 @@ struct rx {
 static void write_all(const struct rx *rx, const void *bytes, size_t count)
 {
 	if (rx->out && fwrite(bytes, 1, count, rx->out) != count)
-		fail("%s: %s", rx->part, strerror(errno));
+		output_keep(); /* says why it cannot */
 }
 
 static void receive_frame(void *argument, const struct trace_frame *header, const uint8_t *payload,
@@ -61,19 +61,37 @@ static void say_progress(struct rx *rx)
 		(unsigned long long)rx->receiver.received.line_bytes);
 }
 
-/* Until the end of the input, or of the stream where the line itself has no end. */
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+	(void)signal_number;
+	interrupted = 1;
+}
+
+/* An interrupt ends the reception; read() returns. */
+static void catch_interrupts(void)
+{
+	struct sigaction action = {.sa_handler = interrupt};
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+/* Until the end of the input, or of the stream where the line itself has no end, or an interrupt.
+ */
 static void receive(struct rx *rx, int line)
 {
 	static uint8_t bytes[1 << 16];
 	ssize_t count;
 
-	while ((count = read(line, bytes, sizeof(bytes))) != 0) {
+	while (!interrupted && (count = read(line, bytes, sizeof(bytes))) != 0) {
 		if (count < 0 && errno == EINTR)
 			continue;
 		if (count < 0 && errno == EIO && isatty(line))
 			break;
 		if (count < 0)
-			fail("%s: %s", rx->input, strerror(errno));
+			fail("%s: %s", rx->trace.path, strerror(errno));
 		receiver_feed(&rx->receiver, bytes, (size_t)count);
 		say_progress(rx);
 		if (rx->trace.ended && isatty(line))
@@ -114,9 +132,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 		rx->quiet = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (rx->input)
+		if (rx->trace.path)
 			argp_error(state, "one line at a time, not '%s' too", argument);
-		rx->input = argument;
+		rx->trace.path = argument;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -141,29 +159,13 @@ static const struct argp argp = {
 
 static int open_line(const struct rx *rx)
 {
-	int line = !rx->input || !strcmp(rx->input, "-")
+	int line = !strcmp(rx->trace.path, "-")
 			   ? STDIN_FILENO
-			   : open(rx->input, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+			   : open(rx->trace.path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
 	if (line < 0)
-		fail("%s: %s", rx->input, strerror(errno));
+		fail("%s: %s", rx->trace.path, strerror(errno));
 	return line;
-}
-
-static void open_output(struct rx *rx)
-{
-	if (!rx->output)
-		return;
-	snprintf(rx->part, sizeof(rx->part), "%s.part", rx->output);
-	rx->out = fopen(rx->part, "wb");
-	if (!rx->out)
-		fail("%s: %s", rx->part, strerror(errno));
-}
-
-static void close_output(struct rx *rx)
-{
-	if (rx->out && (fclose(rx->out) || rename(rx->part, rx->output)))
-		fail("%s: %s", rx->output, strerror(errno));
 }
 
 int view_rx(int argc, char **argv)
@@ -173,8 +175,11 @@ int view_rx(int argc, char **argv)
 	int line;
 
 	argp_parse(&argp, argc, argv, 0, NULL, rx);
+	if (!rx->trace.path)
+		rx->trace.path = "-";
 	line = open_line(rx);
-	open_output(rx);
+	rx->out = rx->output ? output_open(rx->output, &rx->trace) : NULL;
+	catch_interrupts();
 	receiver_init(&rx->receiver);
 	rx->receiver.frame = receive_frame;
 	rx->receiver.text = receive_text;
@@ -183,12 +188,10 @@ int view_rx(int argc, char **argv)
 	if (rx->trace.received.foreign)
 		fail("%llu frames are of a version of the format that this program does not know",
 		     (unsigned long long)rx->trace.received.foreign);
-	if (!rx->trace.received.frames) {
-		if (rx->out)
-			unlink(rx->part);
-		fail("%s: no frame of a trace stream is in it", rx->input ? rx->input : "-");
-	}
-	close_output(rx);
+	if (!rx->trace.received.frames)
+		fail("%s: no frame of a trace stream is in it", rx->trace.path);
+	if (rx->out)
+		output_keep();
 	print_summary(rx);
 	if (trace_flaw(&rx->trace, flaw, sizeof(flaw)))
 		fail("%s", flaw);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tools/view/trace.h"
 
-#include "abi/ptrace_bts.h"
 #include "lib/frame.h"
 #include "tools/view/view.h"
 
@@ -52,10 +51,8 @@ static void take_text(char *text, size_t room, const uint8_t *payload, size_t si
 	if (!item)
 		return;
 	count = count < room ? count : room - 1;
-	for (size_t i = 0; i < count; i++)
-		text[i] = (char)(item[i] > ' ' && item[i] < 0x7f ? item[i]
-				 : item[i] == ' '		 ? ' '
-								 : '?');
+	memcpy(text, item, count);
+	make_printable(text, count);
 	text[count] = 0;
 }
 
@@ -196,6 +193,7 @@ static bool take_end(struct trace *trace, const struct trace_frame *header, cons
 		stream->total = total;
 		stream->totalled = true;
 	}
+	trace->untraced = header->lost;
 	trace->ended = true;
 	return true;
 }
@@ -214,6 +212,13 @@ static bool take_sum(struct trace *trace, const struct trace_frame *header, cons
 	return true;
 }
 
+static void take_mark(struct trace_parts *parts, const struct trace_frame *header,
+		      const uint8_t *payload, size_t size, size_t line_size)
+{
+	trace_add_part(parts, header, payload, size, line_size);
+	make_printable((char *)parts->part[parts->count - 1].payload, size);
+}
+
 bool trace_take(struct trace *trace, const struct trace_frame *header, const uint8_t *payload,
 		size_t size, size_t line_size)
 {
@@ -228,8 +233,8 @@ bool trace_take(struct trace *trace, const struct trace_frame *header, const uin
 	case TRACE_FRAME_BRANCHES:
 		return take_branches(trace, header, payload, size, line_size);
 	case TRACE_FRAME_MARK:
-		trace_add_part(&trace_stream(trace, header->stream)->parts, header, payload, size,
-			       line_size);
+		take_mark(&trace_stream(trace, header->stream)->parts, header, payload, size,
+			  line_size);
 		return true;
 	case TRACE_FRAME_PACKETS:
 		return take_packets(trace, header, payload, size, line_size);
@@ -284,7 +289,10 @@ const char *trace_flaw(const struct trace *trace, char *text, size_t size)
 		for (size_t i = 0; i < trace->stream_count; i++)
 			if (stream_flaw(&trace->streams[i], text, size))
 				return text;
-		return NULL;
+		if (!trace->untraced)
+			return NULL;
+		snprintf(text, size, "%llu tasks or CPUs could not be traced",
+			 (unsigned long long)trace->untraced);
 	}
 	return text;
 }
@@ -415,81 +423,4 @@ const struct space *trace_space(const struct trace_stream *stream, uint32_t pid)
 			if (trace->streams[i].id == pid)
 				return &trace->streams[i].space;
 	return &stream->space;
-}
-
-void cursor_start(struct cursor *cursor, const struct trace *trace,
-		  const struct trace_stream *stream)
-{
-	int cpu = trace_stream_cpu(stream);
-
-	*cursor = (struct cursor){
-		.trace = trace, .stream = stream, .cpu = cpu, .pid = cpu < 0 ? stream->id : 0};
-	cursor->records = allocate(STREAM_RECORDS, sizeof(*cursor->records));
-}
-
-void cursor_stop(struct cursor *cursor)
-{
-	free(cursor->records);
-	cursor->records = NULL;
-}
-
-/* Opens frame `part`: true with an item if that says something before the first record. */
-static bool open_part(struct cursor *cursor, struct cursor_item *item)
-{
-	const struct trace_part *part = &cursor->stream->parts.part[cursor->part++];
-	uint64_t missing = part->header.index - cursor->index;
-
-	*item = (struct cursor_item){.index = cursor->index};
-	cursor->at = cursor->count = 0;
-	if (part->header.type == TRACE_FRAME_MARK) {
-		item->kind = CURSOR_MARK;
-		item->text = (const char *)part->payload;
-		item->text_size = part->size;
-		return true;
-	}
-	stream_records(&part->header, part->payload, part->size, cursor->records, &cursor->count);
-	cursor->index = item->index = part->header.index;
-	item->kind = CURSOR_GAP;
-	item->missing = missing + part->header.lost;
-	return item->missing > 0;
-}
-
-static void describe_record(struct cursor *cursor, struct cursor_item *item)
-{
-	const struct trace_record *record = &item->record;
-	uint64_t pid_cpu = record->flags & ~TRACE_STAMP_FLAG;
-
-	item->kind = record_is_stamp(record) ? CURSOR_STAMP : CURSOR_BRANCH;
-	if (item->kind == CURSOR_STAMP)
-		item->qualifier = (unsigned)(record->from & ~TRACE_STAMP);
-	if (item->kind == CURSOR_STAMP && item->qualifier == PTRACE_BTS_GAP) {
-		item->kind = CURSOR_GAP;
-		item->missing = record->to;
-	} else if (item->kind == CURSOR_STAMP) {
-		cursor->cpu = (int)(pid_cpu >> 32);
-		cursor->pid = (uint32_t)pid_cpu;
-	}
-	item->cpu = cursor->cpu;
-	item->pid = cursor->pid;
-	item->of_cpu = cursor->stream->id & TRACE_STREAM_CPU;
-	/* Nothing arrives where a CPU idles. */
-	if (item->of_cpu && item->kind == CURSOR_STAMP &&
-	    item->qualifier == PTRACE_BTS_TASK_DEPARTS)
-		cursor->pid = 0;
-}
-
-bool cursor_next(struct cursor *cursor, struct cursor_item *item)
-{
-	while (cursor->at == cursor->count) {
-		*item = (struct cursor_item){.kind = CURSOR_END, .index = cursor->index};
-		if (cursor->part == cursor->stream->parts.count)
-			return false;
-		if (open_part(cursor, item))
-			return true;
-	}
-	*item = (struct cursor_item){.index = cursor->index++};
-	item->has_record = true;
-	item->record = cursor->records[cursor->at++];
-	describe_record(cursor, item);
-	return true;
 }

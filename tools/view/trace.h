@@ -57,6 +57,7 @@ struct trace {
 	size_t root_count;
 	struct stream_received received;
 	bool greeted, ended;
+	uint64_t untraced; /* tasks and CPUs that the sender was to trace and could not */
 	struct code **codes;
 	size_t code_count;
 	/* Before it is loaded, what a frame was wrong with; NULL: none. */

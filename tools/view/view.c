@@ -44,6 +44,14 @@ void warn(const char *format, ...)
 	va_end(arguments);
 }
 
+char *make_printable(char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			text[i] = '?';
+	return text;
+}
+
 void *allocate(size_t count, size_t size)
 {
 	void *memory = calloc(count ? count : 1, size);

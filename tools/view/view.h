@@ -33,6 +33,10 @@ _Noreturn void fail_usage(const char *command, const char *format, ...)
 /* "view: warning: " and the sentence on standard error. */
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Puts a `?` where a character is not printable ASCII, since a terminal obeys others; returns
+ * `text`. */
+char *make_printable(char *text, size_t size);
+
 /* Zeroed memory for `count` elements; never NULL. */
 void *allocate(size_t count, size_t size) __attribute__((returns_nonnull));
 void *reallocate(void *old, size_t count, size_t size) __attribute__((returns_nonnull));

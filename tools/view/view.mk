@@ -46,13 +46,11 @@ view_judges := $(addprefix $(BUILD)/view-test/,test_stack test_shadow stepped ex
 .PHONY: view-tests
 
 view: ## build/view: shows the branches of a panic, of a trace
-	@tools/deps check view
 	@$(MAKE) --no-print-directory $(BUILD)/view $(BUILD)/view-test/example.elf
 .PHONY: view
 
 corpus_programs := $(patsubst tests/view/%.c,$(BUILD)/view-test/%.elf,$(wildcard tests/view/corpus/*.c))
 corpus: ## build/corpus: traces with their programs, listings and figures, for tests of decoders
-	@tools/deps check run view
 	@$(MAKE) --no-print-directory images $(BUILD)/view $(view_judges) $(corpus_programs)
 	@prove --verbose --exec '' tests/view/corpus.sh :: $(BUILD)/corpus
 .PHONY: corpus
@@ -67,14 +65,12 @@ round-trip: $(BUILD)/view $(corpus_programs) ## 10,000,000 random records out of
 .PHONY: round-trip
 
 check-view: corpus ## check what `view` writes by what reads it: perf, protoc, a browser
-	@tools/deps check view check-view
 	@$(MAKE) --no-print-directory $(BUILD)/view $(view_judges)
 	@prove --verbose --exec '' tests/view/perf.sh tests/view/perfetto.sh tests/view/browser.pl tests/view/bench.sh
 	@prove --verbose --exec '' tests/view/shadow.sh :: --all
 .PHONY: check-view
 
 check-pt: images ## compare Processor Trace with BTS: programs on the machine, random ones of 12 million instructions: two minutes
-	@tools/deps check run view check
 	@$(MAKE) --no-print-directory $(BUILD)/view view-tests $(BUILD)/host/one_run
 	@prove --verbose --exec '' tests/view/both.sh :: --all
 	@prove --verbose --exec '' tests/view/pt.sh :: 64 200000

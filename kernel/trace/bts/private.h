@@ -56,11 +56,11 @@ struct bts_cpu {
 	struct ds_lease staging[4];		  /* of one buffer, by view; 0 is not used */
 	uint64_t reached; /* times that staging was emptied at its threshold */
 };
-extern struct bts_cpu bts_cpus[MAX_CPUS];
+_Static_assert(sizeof(struct bts_cpu) <= TRACE_UNIT_BYTES, "struct trace_cpu");
 
 static inline struct bts_cpu *bts_cpu(const struct cpu *cpu)
 {
-	return &bts_cpus[cpu->index];
+	return (struct bts_cpu *)cpu->trace->unit[TRACE_BTS];
 }
 
 /* --- tracer.c --- */

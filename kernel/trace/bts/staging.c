@@ -18,8 +18,6 @@
 _Static_assert(STAGING_RECORDS - STAGING_THRESHOLD >= DS_DEFAULT_MARGIN,
 	       "room after the threshold");
 
-struct bts_cpu bts_cpus[MAX_CPUS];
-
 /*
  * A lease holds one view; a staging has one for each that the hardware knows, all of the same
  * memory. A CPU has one loaded at a time, and leaves it empty.

@@ -17,7 +17,7 @@ static void check_switch(const struct cpu *cpu, int error)
 /* The idle task is nobody. */
 static void stamp_one(struct bts_tracer *tracer, unsigned qualifier, const struct cpu *cpu)
 {
-	if (tracer->options.stamps && cpu->current != cpu->idle)
+	if (tracer->options.stamps && cpu->current != &cpu->idle)
 		tracer_stamp(tracer, qualifier, cpu->current->pid, cpu->index);
 }
 

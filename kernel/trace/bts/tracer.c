@@ -34,7 +34,7 @@ int tracer_check(const struct bts_options *options)
 {
 	size_t records = options->size / UNIT;
 
-	if (!ds_present())
+	if (!ds_has_bts())
 		return -ENODEV;
 	if (options->view & ~(unsigned)(TRACE_USER | TRACE_KERNEL) ||
 	    options->overflow > TRACE_STOP || records < 1 || records > MOST_RECORDS ||

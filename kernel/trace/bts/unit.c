@@ -13,6 +13,12 @@ static uint64_t pause_recording(void)
 	return trace && trace->ds.loaded ? ds_pause() : 0;
 }
 
+static void resume_recording(uint64_t paused)
+{
+	if (paused)
+		ds_resume(&this_cpu()->trace->ds, paused);
+}
+
 static void end_recording(struct cpu *cpu)
 {
 	ds_panic_stop(&cpu->trace->ds);
@@ -32,7 +38,7 @@ static void print_unit(void)
 {
 	const struct ds_caps *caps = ds_caps();
 
-	if (!ds_present())
+	if (!ds_has_bts())
 		printk("# bts=absent why=\"%s\"\n", bts_missing());
 	else
 		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
@@ -40,11 +46,11 @@ static void print_unit(void)
 }
 
 const struct trace_unit bts_unit = {
-	.is_present = ds_present,
+	.is_present = ds_has_bts,
 	.init_cpu = staging_create,
 	.print = print_unit,
 	.pause = pause_recording,
-	.resume = ds_resume,
+	.resume = resume_recording,
 	.end = end_recording,
 	.interrupt = interrupt,
 	.stop = bts_stop,

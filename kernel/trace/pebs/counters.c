@@ -4,8 +4,6 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/pebs/private.h"
 
-struct pebs_cpu pebs_cpus[MAX_CPUS];
-
 void pebs_block(struct pebs_tracer *tracer, const char *holder)
 {
 	tracer->blocked = true;
@@ -16,7 +14,7 @@ static uint64_t event_select(const struct pebs_tracer *tracer)
 {
 	return tracer->event.code | (tracer->options.view & TRACE_USER ? PMU_USR : 0) |
 	       (tracer->options.view & TRACE_KERNEL ? PMU_OS : 0) |
-	       (ds_caps()->pebs_format >= 4 ? PERFEVTSEL_ADAPTIVE : 0);
+	       (ds_caps()->pebs_baseline ? PERFEVTSEL_ADAPTIVE : 0);
 }
 
 /* By how many events the next sample is late, as far as one period can make up for it. */

@@ -88,7 +88,7 @@ static const struct pebs_event *find_table(void)
 
 bool pebs_present(void)
 {
-	return ds_present() && ds_pebs_record_size() && pmu_caps()->version;
+	return ds_pebs_record_size() && pmu_caps()->version;
 }
 
 int pebs_find_event(unsigned event, struct pebs_event *found)

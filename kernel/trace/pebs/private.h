@@ -74,11 +74,11 @@ struct pebs_cpu {
 	void *staging;
 	bool reached; /* staging's threshold */
 };
-extern struct pebs_cpu pebs_cpus[MAX_CPUS];
+_Static_assert(sizeof(struct pebs_cpu) <= TRACE_UNIT_BYTES, "struct trace_cpu");
 
 static inline struct pebs_cpu *pebs_cpu(const struct cpu *cpu)
 {
-	return &pebs_cpus[cpu->index];
+	return (struct pebs_cpu *)cpu->trace->unit[TRACE_PEBS];
 }
 
 /* --- events.c --- */

@@ -195,7 +195,8 @@ static unsigned has_of(const struct pebs_tracer *tracer, const struct ds_sample 
 	/* Before format 2 the address is that of other events (SDM Vol 3, 18.8.1.2). */
 	bool address = tracer->event.memory && ds_caps()->pebs_format >= 2;
 
-	return PTRACE_PEBS_HAS_REGISTERS | (sample->has & DS_SAMPLE_IP ? PTRACE_PEBS_HAS_IP : 0u) |
+	return (sample->has & DS_SAMPLE_REGISTERS ? PTRACE_PEBS_HAS_REGISTERS : 0u) |
+	       (sample->has & DS_SAMPLE_IP ? PTRACE_PEBS_HAS_IP : 0u) |
 	       (sample->has & DS_SAMPLE_EVENT_IP ? PTRACE_PEBS_HAS_EVENT_IP : 0u) |
 	       (address && sample->has & DS_SAMPLE_ADDRESS ? PTRACE_PEBS_HAS_ADDRESS : 0u) |
 	       (sample->has & DS_SAMPLE_TRANSACTION ? PTRACE_PEBS_HAS_TRANSACTION : 0u) |

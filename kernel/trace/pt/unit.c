@@ -7,42 +7,48 @@
 #include "kernel/trace/pt/private.h"
 
 /* The buffer that this unit has started on each CPU; tests drive the hardware themselves. */
-static struct {
-	_Alignas(64) struct insntrace_buffer *buffer;
+struct pt_cpu {
+	struct insntrace_buffer *buffer;
 	bool of_thread;
-} started[MAX_CPUS];
+};
+_Static_assert(sizeof(struct pt_cpu) <= TRACE_UNIT_BYTES, "struct trace_cpu");
+
+static struct pt_cpu *pt_cpu(const struct cpu *cpu)
+{
+	return (struct pt_cpu *)cpu->trace->unit[TRACE_PT];
+}
 
 atomic_bool threads_started;
 
 int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread)
 {
-	unsigned here = this_cpu()->index;
+	struct pt_cpu *here = pt_cpu(this_cpu());
 	int error = pt_ready(&buffer->trace);
 
 	if (error)
 		return error;
-	started[here].of_thread = of_thread;
-	started[here].buffer = buffer;
+	here->of_thread = of_thread;
+	here->buffer = buffer;
 	if (of_thread && state_restore(buffer))
 		return 0;
 	error = pt_load(&buffer->trace);
 	if (!error)
 		error = pt_start(&buffer->trace);
 	if (error)
-		started[here].buffer = NULL;
+		here->buffer = NULL;
 	return error;
 }
 
 struct insntrace_buffer *cpu_stop_trace(void)
 {
-	unsigned here = this_cpu()->index;
-	struct insntrace_buffer *buffer = started[here].buffer;
+	struct pt_cpu *here = pt_cpu(this_cpu());
+	struct insntrace_buffer *buffer = here->buffer;
 
 	if (!buffer)
 		return NULL;
-	if (!started[here].of_thread || !state_save(buffer))
+	if (!here->of_thread || !state_save(buffer))
 		pt_stop(&buffer->trace);
-	started[here].buffer = NULL;
+	here->buffer = NULL;
 	if (is_stream(buffer))
 		stream_look(buffer);
 	return buffer;
@@ -71,19 +77,19 @@ static void print_unit(void)
 
 static uint64_t pause_trace(void)
 {
-	return started[this_cpu()->index].buffer ? pt_pause() : 0;
+	return pt_cpu(this_cpu())->buffer ? pt_pause() : 0;
 }
 
 static void end_trace(struct cpu *cpu)
 {
-	if (started[cpu->index].buffer)
+	if (pt_cpu(cpu)->buffer)
 		pt_pause();
 }
 
 /* Recording is paused: what the processor has written until now is handed over. */
 static bool interrupt(struct cpu *cpu)
 {
-	struct insntrace_buffer *buffer = started[cpu->index].buffer;
+	struct insntrace_buffer *buffer = pt_cpu(cpu)->buffer;
 
 	if (!is_present() || !pt_pmi())
 		return false;
@@ -97,7 +103,7 @@ static bool interrupt(struct cpu *cpu)
 /* A CPU's own trace is of everything that runs there, the switch too. */
 static void stop(struct cpu *cpu)
 {
-	if (started[cpu->index].of_thread)
+	if (pt_cpu(cpu)->of_thread)
 		cpu_stop_trace();
 }
 

@@ -50,6 +50,47 @@ void steps_run(struct steps *steps, const struct program *program, struct machin
 		test_error("the program takes more than %zu steps", steps->most);
 }
 
+extern const char steps_probe[];
+enum { PROBE_ITERATIONS = 2, PROBE_STEPS = 100 };
+
+__asm__(".pushsection .text\n"
+	"steps_probe: rep lodsb\n\tret\n"
+	".popsection");
+
+bool steps_repeat_last(void)
+{
+	static const uint8_t bytes[PROBE_ITERATIONS];
+	static struct machine machine;
+	struct program program = {.code = (uint8_t *)(uint64_t)steps_probe};
+	struct steps steps;
+	unsigned at_probe = 0;
+
+	machine_randomize(&machine, &(struct random){1});
+	machine.registers[RSI] = (uint64_t)bytes;
+	machine.registers[RCX] = PROBE_ITERATIONS;
+	steps_open(&steps, PROBE_STEPS);
+	steps_run(&steps, &program, &machine, 0);
+	for (size_t i = 0; i < steps.count; i++)
+		at_probe += steps.noted[i] == (uint32_t)(uint64_t)steps_probe;
+	return at_probe == PROBE_ITERATIONS + 1;
+}
+
+size_t steps_drop_repeated(struct steps *steps, const struct steps *other)
+{
+	size_t kept = 0, before = steps->count;
+
+	for (size_t i = 0; i < before; i++) {
+		uint32_t at = steps->noted[i];
+		bool ends_run = i + 1 == before || steps->noted[i + 1] != at;
+		bool repeated = kept && steps->noted[kept - 1] == at && ends_run;
+
+		if (!repeated || (kept < other->count && other->noted[kept] == at))
+			steps->noted[kept++] = at;
+	}
+	steps->count = kept;
+	return before - kept;
+}
+
 /* The branch that begins at `offset`, if one does. */
 static const struct program_branch *branch_at(const struct program *program, uint32_t offset)
 {

@@ -21,6 +21,17 @@ void steps_open(struct steps *steps, size_t most);
 void steps_run(struct steps *steps, const struct program *program, struct machine *machine,
 	       uint64_t debugctl);
 
+/*
+ * True if this processor steps the last iteration of a repeated string instruction twice, the
+ * second time with a count of 0: the manual has one trap an iteration (SDM Vol 3, 17.3.1.4). As
+ * steps_run().
+ */
+bool steps_repeat_last(void);
+
+/* Removes from `steps` the second steps of last iterations that `other` does not have; returns how
+   many. Where steps_repeat_last(). */
+size_t steps_drop_repeated(struct steps *steps, const struct steps *other);
+
 /* How many of the steps were branch instructions of the program, taken or not. */
 size_t steps_branches(const struct steps *steps, const struct program *program);
 

@@ -267,7 +267,7 @@ static struct tracer *take_samples(void)
 	return tracer;
 }
 
-TEST(samples_bench_switch, .group = "bench", .ids = "", .needs = NEED_SAMPLES,
+TEST(samples_bench_switch, .group = "bench", .ids = "", .needs = NEED_BTS | NEED_SAMPLES,
      .claim =
 	     "figures: instructions and WRMSR of a switch with a tracer of samples, of branches, and "
 	     "both; none for tasks without",

@@ -3,6 +3,7 @@
 #include "lib/string.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
+#include "tests/lib/pmi.h"
 #include "tests/lib/rig.h"
 
 #define BOUNDARY 0xffffc7ff00000000ul /* a multiple of 4 GiB that nothing is mapped at */
@@ -42,11 +43,13 @@ TEST(bts_buffer_across_4g, .group = "L", .ids = "L4", .needs = NEED_BTS,
 	const struct calibration *c = calibration();
 	const uint8_t *pages = test_area(PAGES);
 	struct rig rig, own;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
 
 	rig_open(&rig, SLOTS);
 	own = rig;
 	map(pages);
 	place(&rig, c);
+	pmi_take(&pmi);
 	chain_trace(&rig, rig_all(), &chain_a, SLOTS - 2);
 	EXPECT_EQ(rig_index(&rig), rig.base + (SLOTS - 2) * rig.record);
 	chain_expect(&rig, 0, SLOTS - 2, &chain_a, SLOTS - 2, 0);
@@ -54,6 +57,9 @@ TEST(bts_buffer_across_4g, .group = "L", .ids = "L4", .needs = NEED_BTS,
 	chain_trace(&rig, rig_all(), &chain_a, 3 * SLOTS);
 	EXPECT(rig_index(&rig) >= rig.base && rig_index(&rig) <= rig.base + SLOTS * rig.record);
 	EXPECT_EQ(rig_used(&rig), SLOTS - c->unused);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0); /* the threshold is above the maximum */
+	pmi_release(&pmi);
 	rig_close(&own);
 	unmap();
 }

@@ -46,7 +46,7 @@ static void prepare_one(struct one *one, unsigned cpu)
 				      .user = &one->user,
 				      .between = wait_for_others};
 	walkers_create(&one->walker, 1);
-	task_set_affinity(one->walker.task, 1ul << cpu);
+	task_set_affinity(one->walker.task, cpu_set_of(cpu));
 	viewer_open_cpu(&one->viewer, &one->walker, cpu, &options);
 }
 
@@ -64,13 +64,13 @@ static void finish(struct one *one)
  * On each CPU of the set (the first eight count) a task walks a chain of its own in ring 3, with a
  * tracer of the CPU: fails the test unless each has its own branches, all of them, and no other.
  */
-static void per_cpu_traces(uint64_t cpus)
+static void per_cpu_traces(const struct cpu_set *cpus)
 {
 	static struct one ones[MOST];
 	unsigned count = 0;
 
 	for (unsigned cpu = 0; cpu < cpu_count() && count < MOST; cpu++)
-		if (cpus >> cpu & 1)
+		if (cpu_set_has(cpus, cpu))
 			prepare_one(&ones[count++], cpu);
 	EXPECT(count > 1);
 	atomic_store(&missing, count);
@@ -84,7 +84,9 @@ TEST(bts_migration_own_branches, .group = "S", .ids = "S1", .needs = NEED_BTS | 
      .claim = "CPUs that all record at once have each its own branches, and no other's",
      .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
 {
-	per_cpu_traces(UINT64_MAX);
+	struct cpu_set all = cpu_set_all();
+
+	per_cpu_traces(&all);
 }
 
 /* SDM Vol 2, CPUID leaf 0BH: EAX[4:0] shifts the thread off the APIC id in EDX. */
@@ -99,7 +101,8 @@ TEST(bts_migration_siblings, .group = "S", .ids = "S5", .needs = NEED_BTS | NEED
      .claim = "two threads of one core that record at once have each its own branches",
      .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
 {
-	uint64_t cores[MAX_CPUS];
+	static uint64_t cores[MAX_CPUS];
+	struct cpu_set pair;
 
 	if (cpuid(0, 0).eax < 0xb)
 		test_skip("no CPUID leaf 0BH to tell threads of one core");
@@ -108,7 +111,9 @@ TEST(bts_migration_siblings, .group = "S", .ids = "S5", .needs = NEED_BTS | NEED
 		for (unsigned k = 0; k < i; k++) {
 			if (cores[i] != cores[k] || cores[i] == UINT64_MAX)
 				continue;
-			per_cpu_traces(1ul << i | 1ul << k);
+			pair = cpu_set_of(i);
+			pair.words[k / 64] |= 1ul << k % 64;
+			per_cpu_traces(&pair);
 			return;
 		}
 	}
@@ -130,7 +135,7 @@ static void move_and_look(struct walker *walker)
 {
 	unsigned from = this_cpu()->index;
 
-	task_set_affinity(walker->task, 1ul << walker->walked % cpu_count());
+	task_set_affinity(walker->task, cpu_set_of(walker->walked % cpu_count()));
 	if (this_cpu()->index == from)
 		return;
 	moves++;
@@ -187,7 +192,7 @@ static void move(struct walker *walker)
 	unsigned at = (unsigned)(walker - walkers);
 
 	walker->step = walker->step * 5 + at + 1;
-	task_set_affinity(walker->task, 1ul << walker->step % cpu_count());
+	task_set_affinity(walker->task, cpu_set_of(walker->step % cpu_count()));
 }
 
 static void prepare(unsigned at)
@@ -326,9 +331,9 @@ TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_B
 	unsigned there = (this_cpu()->index + 1) % cpu_count();
 
 	walkers_create(&walker, 1);
-	task_set_affinity(walker.task, 1ul << there);
+	task_set_affinity(walker.task, cpu_set_of(there));
 	task_start(walker.task);
-	for (unsigned i = 0; i < ROUNDS; i++)
+	for (unsigned i = 0; i < ROUNDS && test_has_time(); i++)
 		release(&walker, there);
 	task_kill(walker.task);
 	walkers_join(&walker, 1);

@@ -80,7 +80,7 @@ static void check(uint64_t debugctl)
 	task = task_create_stopped("init", go_through_init, &trial);
 	if (!task)
 		test_error("no memory for a task");
-	task_set_affinity(task, 1ul << index);
+	task_set_affinity(task, cpu_set_of(index));
 	task_start(task);
 	while (atomic_load(&cpu_by_index(index)->online) ||
 	       (records && !(branch = only_branch(trial.area))))
@@ -104,7 +104,7 @@ TEST(bts_clear_after_init, .group = "M", .ids = "M1", .needs = NEED_BTS | NEED_S
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t filters = ds_caps()->dscpl ? c->off_os | c->off_usr : 0;
 
-	task_set_affinity(current_task(), 1); /* INIT is for the others */
+	task_set_affinity(current_task(), cpu_set_of(0)); /* INIT is for the others */
 	EXPECT_EQ(trace_found_at_start() & (c->tr | c->bts | c->btint | filters), 0);
 	check(c->tr | c->bts | (filters & c->off_usr));
 	check(c->tr | c->bts | c->btint | (filters & c->off_os));

@@ -57,6 +57,7 @@ TEST(pebs_maximum_conventions, .group = "PE", .ids = "PE23 PE24", .needs = NEED_
      .claim = "a buffer takes as many records as fit, then no more: the index never returns",
      .source = "SDM Vol 3, 18.4.4 and 17.4.9.2")
 {
+	struct pebs_sample first, second;
 	struct pebs pebs;
 
 	pebs_open(&pebs, 4);
@@ -73,7 +74,9 @@ TEST(pebs_maximum_conventions, .group = "PE", .ids = "PE23 PE24", .needs = NEED_
 		EXPECT(count == pebs.slots || (!plus && count == pebs.slots - 1));
 		EXPECT(!pebs_is_poison(&pebs, 0));
 		EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + count * pebs.record);
-		EXPECT(pebs_sample(&pebs, 0).ip < pebs_sample(&pebs, 1).ip);
+		first = pebs_sample(&pebs, 0);
+		second = pebs_sample(&pebs, 1);
+		EXPECT(pebs_place(&first) < pebs_place(&second));
 	}
 	pebs_close(&pebs);
 }
@@ -119,7 +122,7 @@ TEST(pebs_four_counters, .group = "PE", .ids = "PE27", .needs = NEED_PEBS,
 		struct pebs_sample sample = pebs_sample(&pebs, slot);
 
 		seen |= sample.status;
-		EXPECT(sample.ip >> 47 == 0x1ffff);
+		EXPECT(pebs_place(&sample) >> 47 == 0x1ffff);
 	}
 	EXPECT_EQ(seen & 0xf, 0xf);
 	for (unsigned n = 0; n < 4; n++)
@@ -157,7 +160,8 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,
 		user_visits_run();
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 		for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
-			uint64_t ip = pebs_sample(&pebs, slot).ip;
+			struct pebs_sample sample = pebs_sample(&pebs, slot);
+			uint64_t ip = pebs_place(&sample);
 
 			(is_kernel(ip) ? kernel : user)[level]++;
 			EXPECT(is_kernel(ip) == !level || is_transition(ip));

@@ -27,8 +27,6 @@ static void need_netburst(void)
 {
 	if ((cpuid(1, 0).eax >> 8 & 0xf) != 0xf)
 		test_skip("no NetBurst");
-	if (rdmsr(IA32_MISC_ENABLE) & MISC_ENABLE_PEBS_UNAVAILABLE)
-		test_skip("no PEBS (IA32_MISC_ENABLE[12])");
 }
 
 static void open(struct rig *rig)
@@ -75,7 +73,7 @@ static __attribute__((noinline)) void run(void)
 			 : "r8", "memory", "cc");
 }
 
-TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13", .needs = NEED_BTS,
+TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13", .needs = NEED_PEBS,
      .claim = "NetBurst: every N+1st execution_event writes a 64-bit record of 18 quadwords",
      .source = "SDM Vol 3, 18.15 and 17.4.9.1")
 {
@@ -98,7 +96,7 @@ TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13", .needs = 
 	close(&rig);
 }
 
-TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31", .needs = NEED_BTS,
+TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31", .needs = NEED_PEBS,
      .claim = "NetBurst: ENABLE_PEBS_MY_THR turns samples on; reserved bits are refused",
      .source = "SDM Vol 3, 18.15 and table 35-2")
 {
@@ -136,7 +134,7 @@ static void start(struct ds_cpu *ds, struct ds_pebs_lease *lease)
 	EXPECT_EQ(ds_pebs_start(ds, lease, ds_pebs_counters()), 0);
 }
 
-TEST(pebs_netburst_lease, .group = "PE", .ids = "PE12 PE19", .needs = NEED_BTS,
+TEST(pebs_netburst_lease, .group = "PE", .ids = "PE12 PE19", .needs = NEED_PEBS,
      .claim = "NetBurst: the lease of the PEBS half takes samples and tells its holder, once, when "
 	      "they reach the threshold",
      .source = "SDM Vol 3, 18.15 and 17.4.9.5")

@@ -356,13 +356,12 @@ TEST(pmu_random_programs_exact, .group = "pmu", .ids = "", .needs = 0,
 	struct program program;
 	struct steps steps;
 	struct excess first;
-	struct rig rig;
 
 	begin(NO_INSTRUCTIONS | NO_BRANCHES);
 	REQUIRE_EQ(pmu_request(pmu, 1, &owner), 0);
 	program_open(&program, 4100);
 	steps_open(&steps, 100000);
-	rig_open(&rig, 16);
+	preemption_disable();
 	machine_open();
 	first = excess(&program, &steps, test_random());
 	for (uint64_t i = test_scaled(2); i; i--) {
@@ -373,7 +372,7 @@ TEST(pmu_random_programs_exact, .group = "pmu", .ids = "", .needs = 0,
 		EXPECT_EQ(next.branches, first.branches);
 	}
 	machine_close();
-	rig_close(&rig);
+	preemption_enable();
 	EXPECT_EQ(pmu_release(pmu, 1, &owner), 0);
 	end();
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The stack of last branches.
 #include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/silicon.h"
+#include "kernel/trace/context.h"
 #include "tests/framework/test.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/rig.h"
@@ -33,11 +36,36 @@ static const struct stack *stack(void)
 	uint32_t eax = cpuid(1, 0).eax;
 	unsigned family = eax >> 8 & 0xf, model = (eax >> 4 & 0xf) | (eax >> 12 & 0xf0);
 
-	for (unsigned i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++)
+	for (unsigned i = 0; cpuid_is_intel() && i < sizeof(stacks) / sizeof(stacks[0]); i++)
 		if (stacks[i].family == family && model >= stacks[i].first &&
 		    model <= stacks[i].last)
 			return &stacks[i];
 	test_skip("no table here has the LBR stack of family %x, model %x", family, model);
+}
+
+static void lbr_close(void)
+{
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
+/* IA32_DEBUGCTL is the test's until lbr_close(). A hypervisor that shows no stack refuses LBR or
+   drops it. */
+static const struct stack *lbr_open(void)
+{
+	const struct stack *s = stack();
+	struct msr_trial trial;
+
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	trial = msr_try(IA32_DEBUGCTL, LBR, 0);
+	if (silicon_is_foreign_guest() && trial.read_back != LBR) {
+		lbr_close();
+		test_skip("the hypervisor shows no LBR stack: IA32_DEBUGCTL.LBR %s",
+			  trial.refused ? "raises #GP" : "reads 0");
+	}
+	EXPECT_EQ(trial.read_back, LBR);
+	return s;
 }
 
 static uint64_t newest(const struct stack *stack, unsigned back, bool to)
@@ -58,14 +86,12 @@ extern const char lbr_call[], lbr_called[], lbr_return[], lbr_jump[], lbr_loop[]
 	"lbr_landed: movl $3, %%ecx\n"                                                             \
 	"1: decl %%ecx\nlbr_loop: jnz 1b\n\t"
 
-TEST(lbr_holds_last_branches, .group = "pmu", .ids = "", .needs = NEED_BTS,
+TEST(lbr_holds_last_branches, .group = "pmu", .ids = "", .needs = 0,
      .claim = "LBR keeps the newest taken branches in its stack, TOS says which is the newest",
      .source = "SDM Vol 3, 17.4.8")
 {
-	const struct stack *s = stack();
-	struct rig rig;
+	const struct stack *s = lbr_open();
 
-	rig_open(&rig, 16);
 	TRACED(LBR, BRANCHES);
 	EXPECT_EQ(newest(s, 0, false) & ADDRESS, (uint64_t)lbr_loop & ADDRESS);
 	EXPECT_EQ(newest(s, 1, false) & ADDRESS, (uint64_t)lbr_loop & ADDRESS);
@@ -76,18 +102,16 @@ TEST(lbr_holds_last_branches, .group = "pmu", .ids = "", .needs = NEED_BTS,
 		EXPECT_EQ(newest(s, 5, false) & ADDRESS, (uint64_t)lbr_call & ADDRESS);
 		EXPECT_EQ(newest(s, 5, true) & ADDRESS, (uint64_t)lbr_called & ADDRESS);
 	}
-	rig_close(&rig);
+	lbr_close();
 }
 
-TEST(lbr_wraps, .group = "pmu", .ids = "", .needs = NEED_BTS,
+TEST(lbr_wraps, .group = "pmu", .ids = "", .needs = 0,
      .claim = "a branch more than the LBR stack has entries replaces the oldest",
      .source = "SDM Vol 3, 17.4.8")
 {
-	const struct stack *s = stack();
+	const struct stack *s = lbr_open();
 	uint64_t top, before;
-	struct rig rig;
 
-	rig_open(&rig, 16);
 	TRACED(LBR, "jmp 1f\n1:");
 	before = rdmsr(s->top);
 	TRACED(LBR, "movl $201, %%ecx\n1: decl %%ecx\n\tjnz 1b");
@@ -97,28 +121,27 @@ TEST(lbr_wraps, .group = "pmu", .ids = "", .needs = NEED_BTS,
 		EXPECT_EQ(newest(s, back, false) & ADDRESS, newest(s, 0, false) & ADDRESS);
 	TRACED(0, "jmp 1f\n1:");
 	EXPECT_EQ(rdmsr(s->top), top);
-	rig_close(&rig);
+	lbr_close();
 }
 
 extern const char lbr_first[], lbr_second[];
 
-TEST(lbr_select_leaves_out, .group = "pmu", .ids = "", .needs = NEED_BTS,
+TEST(lbr_select_leaves_out, .group = "pmu", .ids = "", .needs = 0,
      .claim = "JCC of LBR_SELECT leaves conditional branches out of the stack, and no other",
      .source = "SDM Vol 3, 17.7.2")
 {
 	const struct stack *s = stack();
-	struct rig rig;
 
 	if (!s->select)
 		test_skip("no MSR_LBR_SELECT before Nehalem");
-	rig_open(&rig, 16);
+	lbr_open();
 	wrmsr(LBR_SELECT, NO_JCC);
 	TRACED(LBR, "lbr_first: jmp 1f\n1: movl $9, %%ecx\n2: decl %%ecx\n\tjnz 2b\n"
 		    "lbr_second: jmp 3f\n3:");
 	wrmsr(LBR_SELECT, 0);
 	EXPECT_EQ(newest(s, 0, false) & ADDRESS, (uint64_t)lbr_second & ADDRESS);
 	EXPECT_EQ(newest(s, 1, false) & ADDRESS, (uint64_t)lbr_first & ADDRESS);
-	rig_close(&rig);
+	lbr_close();
 }
 
 /* Both at once: the records and the stack tell of the same branches. */

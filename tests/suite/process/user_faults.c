@@ -36,7 +36,7 @@ TEST(user_faults, .group = "process", .ids = "",
 	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		struct process *process = program_start("faults", i);
 
-		int status = process_await(process, false);
+		int status = program_await(process, false);
 		bool same = status == WAIT_KILLED((int)faults[i].signal) &&
 			    process->fault.vector == faults[i].vector;
 
@@ -131,7 +131,7 @@ static struct attachment *at;
 static void to_next_stop(bool step, int status)
 {
 	REQUIRE_EQ(ptrace_continue(at, 0, step), 0);
-	REQUIRE_EQ(process_await(process, true), status);
+	REQUIRE_EQ(program_await(process, true), status);
 	REQUIRE_EQ(ptrace_get_frame(at, &frame), 0);
 }
 
@@ -156,11 +156,11 @@ static void trace_from_the_start(void)
 	uint64_t cell = 0, address;
 
 	process = program_start("steps", 10);
-	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGSTOP));
+	EXPECT_EQ(program_await(process, true), WAIT_STOPPED(SIGSTOP));
 	REQUIRE_EQ(ptrace_attach(NULL, process, false, &at), 0);
 	EXPECT_EQ(ptrace_continue(at, 0, false), -ESRCH);
 	process_signal(process, SIGCONT);
-	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGCONT));
+	EXPECT_EQ(program_await(process, true), WAIT_STOPPED(SIGCONT));
 	to_next_stop(false, WAIT_STOPPED(SIGTRAP));
 	address = frame.rax;
 	EXPECT_EQ(frame.rbx, 10);
@@ -178,7 +178,7 @@ static void trace_from_the_start(void)
 	frame.cs = 8;
 	EXPECT_EQ(ptrace_set_frame(at, &frame), 0);
 	EXPECT_EQ(ptrace_continue(at, 0, false), 0);
-	EXPECT_EQ(process_await(process, true), WAIT_EXITED(106));
+	EXPECT_EQ(program_await(process, true), WAIT_EXITED(106));
 	EXPECT_EQ(ptrace_continue(at, 0, false), -ESRCH);
 	EXPECT_EQ(ptrace_peek(at, address, &cell, sizeof(cell)), -ESRCH);
 	EXPECT_EQ(ptrace_interrupt(at), -ESRCH);
@@ -193,7 +193,7 @@ static void trace_one_that_runs(unsigned end_with)
 	REQUIRE_EQ(ptrace_attach(NULL, process, false, &at), 0);
 	EXPECT_EQ(ptrace_get_frame(at, &frame), -ESRCH);
 	process_signal(process, SIGSTOP);
-	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGSTOP));
+	EXPECT_EQ(program_await(process, true), WAIT_STOPPED(SIGSTOP));
 	process_signal(process, SIGCONT);
 	task_sleep(1000);
 	EXPECT_EQ(process->state, PROCESS_STOPPED);
@@ -202,7 +202,7 @@ static void trace_one_that_runs(unsigned end_with)
 		process_signal(process, SIGKILL);
 	else
 		EXPECT_EQ(ptrace_continue(at, end_with, false), 0);
-	EXPECT_EQ(process_await(process, true), WAIT_KILLED(end_with));
+	EXPECT_EQ(program_await(process, true), WAIT_KILLED(end_with));
 	ptrace_detach(at, 0);
 	process_put(process);
 }

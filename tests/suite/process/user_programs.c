@@ -29,7 +29,7 @@ TEST(user_given, .group = "process", .ids = "", .needs = NEED_SELFTEST | NEED_BT
 	if (!program)
 		test_error("the boot loader gave no program");
 	status = program_run(program->name, argument);
-	test_note("%s: status %x, as wait4() has it", program->name, status);
+	program_note_end(program->name, status);
 	EXPECT_EQ(status, WAIT_EXITED(0));
 	programs_end(before);
 }
@@ -193,7 +193,7 @@ TEST(user_preempted, .group = "process", .ids = "",
 		while (!((volatile struct task *)spinners[i]->task)->switches)
 			task_sleep(1000);
 	process_signal(spinners[0], SIGSTOP);
-	EXPECT_EQ(process_await(spinners[0], true), WAIT_STOPPED(SIGSTOP));
+	EXPECT_EQ(program_await(spinners[0], true), WAIT_STOPPED(SIGSTOP));
 	end = spinners[0]->task->switches;
 	task_sleep(20000);
 	EXPECT_EQ(spinners[0]->task->switches, end);

@@ -141,15 +141,15 @@ TEST(pt_stream_thread, .group = "PT", .ids = "PT41 PT45", .needs = NEED_PT,
 
 	config.control = RTIT_CTL_BRANCH_EN;
 	config.chunks = 4;
-	process_await(process, true);
+	program_await(process, true);
 	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, 1), 0);
 	EXPECT_EQ(insntrace_allocate_buffer(NULL, &config, 0), 0);
 	EXPECT_EQ(insntrace_assign_thread(NULL, 0, process->task), 0);
 	EXPECT_EQ(insntrace_start(NULL), 0);
 	for (unsigned round = 0; round < 5; round++) {
-		task_set_affinity(process->task, 1ul << round % cpu_count());
+		task_set_affinity(process->task, cpu_set_of(round % cpu_count()));
 		process_signal(process, SIGCONT);
-		process_await(process, true);
+		program_await(process, true);
 		reads += drain(0, 3000) > 0;
 	}
 	EXPECT_EQ(program_end(process), WAIT_EXITED(0));

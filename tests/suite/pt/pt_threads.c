@@ -40,7 +40,7 @@ static struct process *start(enum part part)
 {
 	struct process *process = program_start("insntrace", part);
 
-	process_await(process, true);
+	program_await(process, true);
 	return process;
 }
 
@@ -82,11 +82,11 @@ TEST(pt_threads_own, .group = "PT", .ids = "PT45", .needs = NEED_PT,
 	for (unsigned n = 0; n < 2; n++)
 		process_signal(process[n], SIGCONT);
 	for (unsigned i = 0; i < 40; i++) {
-		task_set_affinity(process[i % 2]->task, 1ul << i / 2 % cpu_count());
+		task_set_affinity(process[i % 2]->task, cpu_set_of(i / 2 % cpu_count()));
 		task_yield();
 	}
 	for (unsigned n = 0; n < 2; n++)
-		task_set_affinity(process[n]->task, UINT64_MAX);
+		task_set_affinity(process[n]->task, cpu_set_all());
 	for (unsigned n = 0; n < 2; n++)
 		EXPECT_EQ(program_end(process[n]), WAIT_EXITED(0));
 	EXPECT_EQ(insntrace_stop(NULL), 0);
@@ -293,7 +293,7 @@ TEST(pt_threads_refusals, .group = "PT", .ids = "PT53", .needs = NEED_PT,
 	EXPECT_EQ(insntrace_assign_thread(NULL, 1, process->task), -EBUSY);
 	EXPECT_EQ(insntrace_assign_thread(NULL, 0, other->task), -EBUSY);
 	process_signal(other, SIGKILL);
-	process_await(other, false);
+	program_await(other, false);
 	EXPECT_EQ(insntrace_assign_thread(NULL, 1, other->task), -ESRCH);
 	EXPECT_EQ(insntrace_release_thread(NULL, 1), -EBADFD);
 	process_put(other);

@@ -5,6 +5,7 @@
 #include "kernel/trap/user.h"
 #include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"
+#include "tests/lib/pmi.h"
 #include "tests/lib/pt_rig.h"
 
 #define SOFTWARE_VECTOR	 0x60
@@ -69,8 +70,8 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
 		     own_handler_resume_error, 11, false);
 	lapic_set_task_priority(BELOW_VECTOR);
 	lapic_self_ipi(VECTOR_TEST);
-	while (!lapic_requested())
-		;
+	pmi_settle();
+	EXPECT(lapic_requested());
 	EXPECT_EVENT(&rig, "sti\n\tnop\n\tcli", 2, own_handler_return, 2, false);
 	lapic_eoi();
 	lapic_set_task_priority(0);

@@ -35,7 +35,7 @@ TEST(ptrace_refusals, .group = "I", .ids = "I1 I2",
 	struct process *privileged;
 
 	REQUIRE_EQ(process_spawn_privileged("spin", 0, &privileged), 0);
-	EXPECT_EQ(program_run("ptrace_refusals", (uint64_t)privileged->pid << 8 | ds_present()),
+	EXPECT_EQ(program_run("ptrace_refusals", (uint64_t)privileged->pid << 8 | ds_has_bts()),
 		  WAIT_EXITED(0));
 	process_signal(privileged, SIGKILL);
 	program_end(privileged);
@@ -76,12 +76,12 @@ TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
 	REQUIRE_EQ(ptrace_attach(NULL, process, true, &one), 0);
 	EXPECT_EQ(ptrace_attach(NULL, process, true, &other), -EPERM);
 	REQUIRE_EQ(ptrace_attach(NULL, process, false, &other), 0);
-	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGSTOP));
+	EXPECT_EQ(program_await(process, true), WAIT_STOPPED(SIGSTOP));
 	EXPECT_EQ(ptrace_bts_config(one, &config), 0);
 	EXPECT_EQ(ptrace_continue(other, 0, false), -ESRCH);
 	for (unsigned i = 0; i < 3; i++) {
 		EXPECT_EQ(ptrace_continue(one, 0, false), 0);
-		EXPECT_EQ(process_await(process, true), EVENT(PTRACE_EVENT_BTS, SIGPROF));
+		EXPECT_EQ(program_await(process, true), EVENT(PTRACE_EVENT_BTS, SIGPROF));
 		EXPECT_EQ(ptrace_get_frame(other, &frame), -ESRCH);
 	}
 	ptrace_bts_status(one, &status);
@@ -89,7 +89,7 @@ TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
 	EXPECT_EQ(status.signal, SIGPROF);
 	EXPECT_EQ(ptrace_interrupt(other), 0);
 	ptrace_detach(one, 0);
-	EXPECT_EQ(process_await(process, true), EVENT(PTRACE_EVENT_STOP, SIGTRAP));
+	EXPECT_EQ(program_await(process, true), EVENT(PTRACE_EVENT_STOP, SIGTRAP));
 	ptrace_detach(other, SIGTERM);
 	EXPECT_EQ(program_end(process), WAIT_KILLED(SIGTERM));
 	programs_end(before);
@@ -196,10 +196,10 @@ TEST(ptrace_bts_no_memory, .group = "I", .ids = "I6", .needs = NEED_BTS,
 	uint64_t before = programs_begin();
 	struct process *process = program_start("ptrace_bts", 6);
 
-	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGSTOP));
+	EXPECT_EQ(program_await(process, true), WAIT_STOPPED(SIGSTOP));
 	page_keep_back(UINT64_MAX);
 	process_signal(process, SIGCONT);
-	EXPECT_EQ(process_await(process, true), WAIT_STOPPED(SIGSTOP));
+	EXPECT_EQ(program_await(process, true), WAIT_STOPPED(SIGSTOP));
 	page_keep_back(0);
 	process_signal(process, SIGCONT);
 	EXPECT_EQ(program_end(process), WAIT_EXITED(0));

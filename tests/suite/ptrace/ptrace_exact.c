@@ -20,6 +20,14 @@ TEST(ptrace_exact_kernel, .group = "I", .ids = "", .needs = NEED_BTS,
 	program_expect("ptrace_exact", test_scaled(20) << 8 | 1, true);
 }
 
+TEST(ptrace_stopped, .group = "I", .ids = "", .needs = NEED_BTS,
+     .claim = "neither a signal nor another tracer nor the end of its sleep adds a record to the "
+	      "buffer of a stopped tracee, though that has the kernel's branches",
+     .source = "docs/ptrace-bts.2, Stops")
+{
+	program_expect("ptrace_stopped", 0, true);
+}
+
 TEST(ptrace_exact_software, .group = "I", .ids = "P4 P5", .needs = NEED_BTS,
      .claim = "without DS-CPL a tracer sees exactly the branches of ring 3 too",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SOFTWARE")
@@ -97,7 +105,9 @@ TEST(ptrace_debugger_runs, .group = "I", .ids = "P4 P5 I3 I6 I7", .needs = NEED_
 		runs(!(way & 1), way & 2, way & 4, count);
 }
 
-#define PROCESSES 4
+#define PROCESSES  4
+#define MOST_CALLS 0x3ffffful /* as the program's argument has them */
+#define MOST_TIME  0x1fful
 
 TEST(ptrace_random, .group = "I", .ids = "P5",
      .claim =
@@ -106,18 +116,21 @@ TEST(ptrace_random, .group = "I", .ids = "P5",
      .source = "docs/ptrace-bts.2: 1000000 calls with -t ptrace_random -a scale=12500")
 {
 	uint64_t before = programs_begin(), each = test_scaled(8000) / PROCESSES + 1;
-	uint64_t branches = ds_present() ? 1ul << 63 : 0;
+	uint64_t branches = ds_has_bts() ? 1ul << 63 : 0;
+	uint64_t time = test_seconds() < MOST_TIME ? test_seconds() : MOST_TIME;
 	struct process *processes[PROCESSES];
 	unsigned readers = 0;
 
+	each = each < MOST_CALLS ? each : MOST_CALLS;
 	for (unsigned i = 0; i < PROCESSES; i++) {
 		uint64_t seed = test_random() & UINT32_MAX;
 
 		test_note("%lu calls with seed 0x%lx", each, seed);
-		processes[i] = program_start("ptrace_random", branches | each << 32 | seed);
+		processes[i] =
+			program_start("ptrace_random", branches | time << 54 | each << 32 | seed);
 	}
 	for (unsigned i = 0; i < PROCESSES; i++)
-		EXPECT_EQ(process_await(processes[i], true), WAIT_STOPPED(SIGSTOP));
+		EXPECT_EQ(program_await(processes[i], true), WAIT_STOPPED(SIGSTOP));
 	for (unsigned i = 0; i < PROCESSES; i++)
 		process_signal(processes[i], SIGCONT);
 	for (unsigned i = 0; i < PROCESSES; i++) {

@@ -79,9 +79,11 @@ TEST(ptrace_profile, .group = "I", .ids = "I7", .needs = NEED_BTS,
 /* The argument of tests/user/ptrace_pebs.c: PEBS of this machine. */
 static uint64_t pebs_of_machine(void)
 {
+	bool registers = ds_sample_has() & DS_SAMPLE_REGISTERS;
+
 	if (!pebs_present())
 		return 0;
-	return ds_caps()->pebs_format ? 1 : 2;
+	return 1 | (ds_caps()->pebs_format ? 0 : 2) | (registers ? 4 : 0) | (ds_has_bts() ? 8 : 0);
 }
 
 TEST(ptrace_pebs, .group = "I", .ids = "",
@@ -113,7 +115,7 @@ TEST(ptrace_sample_profile, .group = "I", .ids = "", .needs = NEED_SAMPLES,
 	programs_end(before);
 }
 
-TEST(ptrace_side_by_side, .group = "I", .ids = "PE15", .needs = NEED_SAMPLES,
+TEST(ptrace_side_by_side, .group = "I", .ids = "PE15", .needs = NEED_BTS | NEED_SAMPLES,
      .claim =
 	     "a program shows the same code by its branches and by its samples, taken at once, and "
 	     "finds each sample of a taken branch among the branches",

@@ -172,8 +172,9 @@ TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
 	code_unmap(AT);
 	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 		struct pebs_sample sample = pebs_sample(&pebs, slot);
+		uint64_t ip = pebs_place(&sample);
 
-		if (sample.ip < (uint64_t)at(compat_loop) || sample.ip > (uint64_t)at(compat_out))
+		if (ip < (uint64_t)at(compat_loop) || ip > (uint64_t)at(compat_out))
 			continue;
 		within++;
 		EXPECT_EQ(sample.registers[RSP] >> 32, 0);

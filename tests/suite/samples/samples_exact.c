@@ -136,7 +136,7 @@ static void move(struct sampled *sampled)
 {
 	unsigned from = this_cpu()->index;
 
-	task_set_affinity(sampled->task, 1ul << sampled->visited % cpu_count());
+	task_set_affinity(sampled->task, cpu_set_of(sampled->visited % cpu_count()));
 	moves += this_cpu()->index != from;
 }
 
@@ -205,7 +205,8 @@ static void sample_one_that_moves(bool nmi)
 	trace_deliver_pmi(true);
 }
 
-TEST(samples_of_one_that_moves, .group = "samples", .ids = "PE12 PE15", .needs = NEED_SAMPLES,
+TEST(samples_of_one_that_moves, .group = "samples", .ids = "PE12 PE15",
+     .needs = NEED_BTS | NEED_SAMPLES,
      .claim =
 	     "a task that moves from CPU to CPU beside a tracer of its branches has its samples, in "
 	     "order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
@@ -215,7 +216,8 @@ TEST(samples_of_one_that_moves, .group = "samples", .ids = "PE12 PE15", .needs =
 	sample_one_that_moves(true);
 }
 
-TEST(samples_of_one_that_moves_fixed, .group = "samples", .ids = "PE12 PE15", .needs = NEED_SAMPLES,
+TEST(samples_of_one_that_moves_fixed, .group = "samples", .ids = "PE12 PE15",
+     .needs = NEED_BTS | NEED_SAMPLES,
      .claim =
 	     "a task that moves from CPU to CPU beside a tracer of its branches has its samples, in "
 	     "order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
@@ -225,7 +227,8 @@ TEST(samples_of_one_that_moves_fixed, .group = "samples", .ids = "PE12 PE15", .n
 	sample_one_that_moves(false);
 }
 
-TEST(samples_beside_circular_branches, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
+TEST(samples_beside_circular_branches, .group = "samples", .ids = "PE12",
+     .needs = NEED_BTS | NEED_SAMPLES,
      .claim =
 	     "a task's samples are exact while the hardware writes its branches into a ring of its "
 	     "tracer's, and that has the newest",
@@ -283,6 +286,8 @@ static bool is_of_event(const struct sampled *sampled, const struct ptrace_pebs_
 {
 	struct sampled_place place = sampled_place(sampled, kind, n);
 
+	if (!(ds_sample_has() & DS_SAMPLE_REGISTERS))
+		return sample->event_ip == place.event_ip;
 	return sample->general[8] == place.visit && sample->general[1] == place.rcx &&
 	       (ds_caps()->pebs_fault || sample->ip == place.ip);
 }

@@ -22,7 +22,7 @@ static unsigned disturbances;
 static void move(struct sampled *sampled)
 {
 	task_set_affinity(sampled->task,
-			  1ul << (sampled->visited * 5 + sampled->number) % cpu_count());
+			  cpu_set_of((sampled->visited * 5 + sampled->number) % cpu_count()));
 	if (sampled->number < KILLED && sampled->visited == VISITS / 2)
 		task_kill(sampled->task);
 }
@@ -97,7 +97,7 @@ static void expect_everything(unsigned i)
 	sampled_close(&tasks[i]);
 }
 
-TEST(samples_storm, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
+TEST(samples_storm, .group = "samples", .ids = "", .needs = NEED_BTS | NEED_SAMPLES,
      .claim =
 	     "tasks that move and are killed lose no sample while tracers of branches and samples, "
 	     "of theirs and of CPUs, come and go; no page is left",

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
 #include "drivers/clock/hpet.h"
 #include "drivers/ds/ds.h"
 #include "kernel/console.h"
@@ -11,6 +12,7 @@
 #include "kernel/watchdog.h"
 #include "tests/framework/test.h"
 #include "tests/lib/own_tables.h"
+#include "tests/lib/programs.h"
 #include "tests/lib/walker.h"
 
 TEST(selftest_fail, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
@@ -42,6 +44,23 @@ TEST(selftest_skip, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
      .claim = "a test that finds out while it runs that something is missing is a SKIP",
      .source = "docs/design.md#verdicts")
 {
+	test_skip("the moon is not full");
+}
+
+TEST(selftest_slow, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim =
+	     "a test that this machine gives too little time is a SKIP, which the DONE line counts",
+     .source = "docs/console.md")
+{
+	EXPECT(test_has_time());
+	test_slow("%u of %u sheep were counted", 3, 5);
+}
+
+TEST(selftest_fail_and_skip, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that failed before it finds out that something is missing is a FAIL",
+     .source = "docs/design.md#verdicts")
+{
+	EXPECT_EQ(2 + 2, 5);
 	test_skip("the moon is not full");
 }
 
@@ -142,6 +161,16 @@ TEST(selftest_hang, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
 		__asm__ volatile("pause");
 }
 
+TEST(selftest_hang_program, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a program that does not end is killed: its test is a FAIL, and the run goes on",
+     .source = "docs/design.md#deadlines")
+{
+	uint64_t before = programs_begin();
+
+	EXPECT_EQ(program_run("spin", 0), WAIT_EXITED(0));
+	programs_end(before);
+}
+
 TEST(selftest_hang_interrupts_off, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
      .claim = "a test that hangs with interrupts off is ended by the watchdog's NMI: FAIL",
      .source = "docs/design.md#deadlines")
@@ -163,6 +192,15 @@ TEST(selftest_hang_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTES
 	__asm__ volatile("cli");
 	for (;;)
 		__asm__ volatile("pause");
+}
+
+TEST(selftest_pmi_storm, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a performance-monitoring interrupt that nothing explains and that repeats without "
+	      "end is a panic",
+     .source = "docs/design.md#interrupt-at-the-threshold")
+{
+	for (;;) /* at the same instruction each time */
+		lapic_self_ipi(VECTOR_PMI);
 }
 
 TEST(selftest_panic_mid_line, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,

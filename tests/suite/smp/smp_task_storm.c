@@ -11,7 +11,7 @@ static atomic_ulong rounds[TASKS], moves, misplaced;
 
 static void move(unsigned cpu)
 {
-	task_set_affinity(current_task(), 1ul << cpu);
+	task_set_affinity(current_task(), cpu_set_of(cpu));
 	atomic_fetch_add(&moves, 1);
 	if (this_cpu()->index != cpu)
 		atomic_fetch_add(&misplaced, 1);
@@ -34,7 +34,7 @@ static void wander(void *argument)
 			move((unsigned)(state >> 33) % cpu_count());
 			break;
 		case 2:
-			task_set_affinity(current_task(), UINT64_MAX);
+			task_set_affinity(current_task(), cpu_set_all());
 			break;
 		default:
 			task_yield();
@@ -74,9 +74,9 @@ TEST(smp_task_storm, .group = "S", .ids = "",
      .source = "kernel/sched/task.h")
 {
 	struct task *tasks[TASKS];
-	uint64_t before = pages_left(), all = 0;
+	uint64_t before = pages_left(), all = 0, round;
 
-	for (uint64_t round = 0; round < test_scaled(20); round++) {
+	for (round = 0; round < test_scaled(20) && test_has_time(); round++) {
 		uint64_t ended;
 
 		for (unsigned i = 0; i < TASKS; i++) {
@@ -97,7 +97,7 @@ TEST(smp_task_storm, .group = "S", .ids = "",
 	EXPECT_EQ(pages_missing(before), 0);
 	EXPECT(atomic_load(&moves) > 0);
 	EXPECT_EQ(atomic_load(&misplaced), 0);
-	test_note("%lu rounds on %u CPUs", all, cpu_count());
+	test_note("%lu rounds on %u CPUs, in %lu times %u tasks", all, cpu_count(), round, TASKS);
 }
 
 static atomic_ulong loads;
@@ -135,14 +135,14 @@ TEST(smp_fpu_storm, .group = "S", .ids = "", .needs = NEED_SMP,
 	     "and takes the interrupts of its timer",
      .source = "docs/tricks.md")
 {
-	struct task *tasks[MAX_CPUS] = {0};
+	static struct task *tasks[MAX_CPUS];
 	uint64_t start = time_now();
 
-	task_set_affinity(current_task(), 1);
+	task_set_affinity(current_task(), cpu_set_of(0));
 	for (unsigned i = 1; i < cpu_count(); i++) {
 		tasks[i] = task_create("load_environment", load_environment, NULL);
 		REQUIRE(tasks[i] != NULL);
-		task_set_affinity(tasks[i], 1ul << i);
+		task_set_affinity(tasks[i], cpu_set_of(i));
 	}
 	while (!atomic_load(&loads))
 		task_sleep(500);

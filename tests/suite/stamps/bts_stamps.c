@@ -14,6 +14,7 @@
 
 #define PERIODS 6
 #define MOST	8192
+#define BATCH	64
 
 struct check {
 	unsigned pid;
@@ -45,7 +46,7 @@ static void move_or_yield(struct walker *walker)
 	if (walker->walked % 2)
 		task_yield();
 	else
-		task_set_affinity(walker->task, 1ul << walker->walked / 2 % cpu_count());
+		task_set_affinity(walker->task, cpu_set_of(walker->walked / 2 % cpu_count()));
 }
 
 TEST(bts_stamps_alternate, .group = "A", .ids = "A1 A3", .needs = NEED_BTS,
@@ -82,8 +83,7 @@ TEST(bts_stamps_alternate, .group = "A", .ids = "A1 A3", .needs = NEED_BTS,
 	}
 }
 
-static struct ptrace_bts_record *all;
-static size_t count_of_all;
+static struct check held;
 static unsigned holds;
 
 static void count_hold(struct tracer *tracer, void *argument)
@@ -92,12 +92,23 @@ static void count_hold(struct tracer *tracer, void *argument)
 	holds++;
 }
 
+static void feed_all(struct tracer *tracer)
+{
+	struct ptrace_bts_record records[BATCH];
+	size_t count;
+
+	while ((count = bts_read(tracer, records, BATCH)) > 0)
+		for (size_t at = 0; at < count; at++)
+			feed(&held, &records[at]);
+}
+
 /* By the task itself, which runs on while its trace is held. */
 static void read_and_resume(struct walker *walker)
 {
+	held.pid = walker->task->pid;
 	if (!trace_is_held(walker->tracer))
 		return;
-	count_of_all += bts_read(walker->tracer, all + count_of_all, MOST - count_of_all);
+	feed_all(walker->tracer);
 	trace_resume(walker->tracer);
 }
 
@@ -111,25 +122,21 @@ TEST(bts_stamps_around_hold, .group = "A", .ids = "A1", .needs = NEED_BTS,
 				.walks = 10 * PERIODS,
 				.options = walker_options(200),
 				.between = read_and_resume};
-	struct check check = {0};
 
-	all = test_area(MOST * sizeof(*all) / 4096);
-	count_of_all = holds = 0;
+	held = (struct check){0};
+	holds = 0;
 	walker.options.overflow = TRACE_SIGNAL;
 	walker.options.overflowed = count_hold;
 	walker.options.threshold = 100;
 	walker.options.stamps = true;
 	walkers_start(&walker, 1);
 	walkers_join(&walker, 1);
-	count_of_all += bts_read(walker.tracer, all + count_of_all, MOST - count_of_all);
-	check.pid = walker.task->pid;
-	for (size_t at = 0; at < count_of_all; at++)
-		feed(&check, &all[at]);
-	EXPECT(count_of_all < MOST);
+	feed_all(walker.tracer);
 	EXPECT(holds >= PERIODS);
-	EXPECT(check.periods >= holds);
-	EXPECT_EQ(check.wrong, 0);
-	EXPECT(!check.arrived);
+	EXPECT(held.periods >= holds);
+	EXPECT(held.branches > 0);
+	EXPECT_EQ(held.wrong, 0);
+	EXPECT(!held.arrived);
 	walker_end(&walker);
 }
 

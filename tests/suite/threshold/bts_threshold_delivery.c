@@ -42,11 +42,11 @@ TEST(bts_threshold_x2apic, .group = "T", .ids = "T9", .needs = NEED_BTS,
 	rig_open(&rig, SLOTS);
 	pmi_take(&pmi);
 	pmi_cross(&pmi, THRESHOLD, SLOTS);
-	pmi_release(&pmi);
 	entry = rdmsr(X2APIC_LVTPC);
 	EXPECT_EQ(entry & LVT_MASKED, 0);
 	EXPECT(msr_try(X2APIC_LVTPC, entry | 1ull << 32, entry).refused);
 	EXPECT_EQ(rdmsr(X2APIC_ICR) & LVT_PENDING, 0);
+	pmi_release(&pmi);
 	rig_close(&rig);
 }
 

@@ -50,7 +50,7 @@ static void live(struct bts_options options, size_t size)
 
 static void all_cpus(const struct bts_options *options)
 {
-	struct tracer *tracers[MAX_CPUS] = {NULL};
+	static struct tracer *tracers[MAX_CPUS];
 	unsigned count = cpu_count();
 
 	account.limit = SIZE_MAX;

@@ -170,7 +170,7 @@ TEST(bts_taken_over_other_cpu, .group = "S", .ids = "S1", .needs = NEED_BTS | NE
 
 	REQUIRE(task);
 	atomic_store(&over, false);
-	task_set_affinity(task, 1ul << there);
+	task_set_affinity(task, cpu_set_of(there));
 	rig_open(&rig, 8 * ROUNDS);
 	task_start(task);
 	wait_for_rounds(2);

@@ -143,14 +143,26 @@ TEST(bts_transparent_faults, .group = "transparency", .ids = "", .needs = NEED_B
 extern const char control_cr0[], control_cr3[], control_cr4[], control_gdt[], control_idt[],
 	control_efer[];
 
-/* RCX: the bits that change; RDI: the base of a table. */
-__asm__(".pushsection .text\n"
-	"control_cr0: movq %cr0, %rax\n\txorq %rcx, %rax\n\tmovq %rax, %cr0\n\tjmp *%rbx\n"
-	"control_cr3: movq %cr3, %rax\n\txorq %rcx, %rax\n\tmovq %rax, %cr3\n\tjmp *%rbx\n"
-	"control_cr4: movq %cr4, %rax\n\txorq %rcx, %rax\n\tmovq %rax, %cr4\n\tjmp *%rbx\n"
-	"control_gdt: pushq %rdi\n\tpushq %rdi\n\tlgdt (%rsp)\n\tjmp *%rbx\n"
-	"control_idt: pushq %rdi\n\tpushq %rdi\n\tlidt (%rsp)\n\tjmp *%rbx\n"
-	"control_efer: movl $0xc0000080, %ecx\n\trdmsr\n\torl $2, %eax\n\twrmsr\n\tjmp *%rbx\n"
+/*
+ * RCX: the bits that change; RDI: the base of a table. Each writes the old value back: where no
+ * fault prevents the change, nothing after it runs with a processor in a state of no use.
+ */
+__asm__(".macro control_write name register\n"
+	"\\name: movq \\register, %rdx\n\tmovq %rdx, %rax\n\txorq %rcx, %rax\n\t"
+	"movq %rax, \\register\n\tmovq %rdx, \\register\n\tjmp *%rbx\n"
+	".endm\n"
+	".macro control_load name store load\n"
+	"\\name: subq $16, %rsp\n\t\\store (%rsp)\n\tpushq %rdi\n\tpushq %rdi\n\t"
+	"\\load (%rsp)\n\t\\load 16(%rsp)\n\tjmp *%rbx\n"
+	".endm\n"
+	".pushsection .text\n"
+	"control_write control_cr0 %cr0\n"
+	"control_write control_cr3 %cr3\n"
+	"control_write control_cr4 %cr4\n"
+	"control_load control_gdt sgdt lgdt\n"
+	"control_load control_idt sidt lidt\n"
+	"control_efer: movl $0xc0000080, %ecx\n\trdmsr\n\tmovl %eax, %edi\n\torl $2, %eax\n\twrmsr\n\t"
+	"movl %edi, %eax\n\twrmsr\n\tjmp *%rbx\n"
 	".popsection");
 
 static void check_control(const char *code, uint64_t base, uint64_t bits)

@@ -81,6 +81,15 @@ long set_affinity(long pid, uint64_t cpus)
 	return system_call(SYS_sched_setaffinity, (uint64_t)pid, sizeof(cpus), (uint64_t)&cpus, 0);
 }
 
+long run_on(long pid, uint64_t cpu)
+{
+	uint64_t set[8] = {0};
+
+	if (cpu / 64 < sizeof(set) / sizeof(set[0]))
+		set[cpu / 64] = 1ul << cpu % 64;
+	return system_call(SYS_sched_setaffinity, (uint64_t)pid, sizeof(set), (uint64_t)set, 0);
+}
+
 long getrlimit(unsigned resource, struct rlimit *limit)
 {
 	return system_call(SYS_getrlimit, resource, (uint64_t)limit, 0, 0);

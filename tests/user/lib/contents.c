@@ -74,7 +74,7 @@ static void step_to_end(long pid)
 /* On one CPU: on two of them, each step would wait for both. */
 void expected_find(void)
 {
-	CHECK(set_affinity(0, 1ul << cpu_now()) == 0);
+	CHECK(run_on(0, cpu_now()) == 0);
 	step_to_end(generated_child());
 	CHECK(set_affinity(0, UINT64_MAX) == 0);
 }

@@ -31,7 +31,9 @@ long getppid(void);
 void yield(void);
 long sleep_us(int64_t microseconds);
 int64_t now_us(void);
+/* A set of the first 64 CPUs, one quadword; and CPU `cpu` alone, by a set of 512. */
 long set_affinity(long pid, uint64_t cpus);
+long run_on(long pid, uint64_t cpu);
 long getrlimit(unsigned resource, struct rlimit *limit);
 long setrlimit(unsigned resource, const struct rlimit *limit);
 uint32_t cpu_now(void);
