@@ -196,19 +196,6 @@ const void *ds_read_pebs(const struct ds_cpu *cpu, const struct ds_pebs_lease *l
 					 at * ds_pebs_record_size());
 }
 
-int ds_pebs_reset(struct ds_cpu *cpu, struct ds_pebs_lease *lease)
-{
-	int error = check_holder(cpu, lease);
-
-	if (error)
-		return error;
-	ds_pebs_pause(cpu);
-	ds_set(area_of(cpu), DS_PEBS_INDEX, ds_get(area_of(cpu), DS_PEBS_BUFFER_BASE));
-	lease->overflowed = false;
-	ds_pebs_resume(cpu);
-	return 0;
-}
-
 void ds_pebs_interrupt(struct ds_cpu *cpu)
 {
 	struct ds_pebs_lease *lease = cpu->pebs;

@@ -18,7 +18,7 @@ struct ds_pebs_lease;
 
 /*
  * The index reached the threshold: called once, in the context of ds_pmi(). Recording of this half
- * is stopped, until ds_pebs_reset().
+ * is stopped until the lease is released.
  */
 typedef void ds_pebs_overflowed(struct ds_pebs_lease *lease, void *argument);
 
@@ -102,8 +102,5 @@ unsigned ds_sample_has(void);
 
 /* Decodes a record, as ds_read_pebs() returns it. Any context. */
 void ds_read_sample(const void *record, struct ds_sample *sample);
-
-/* Empties the buffer, and goes on if the threshold had stopped it. */
-int ds_pebs_reset(struct ds_cpu *cpu, struct ds_pebs_lease *lease);
 
 #endif
