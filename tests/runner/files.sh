@@ -7,13 +7,15 @@ set -u
 . "$(dirname "$0")/tree.sh" || exit 2
 tested=files
 
-# frames TYPE...: a trace with frames of these types (docs/trace-stream.5), 5 is END; - is one that the disk had no room for.
+# frames TYPE...: a trace with frames of these types (docs/trace-stream.5), 5 is END, 5:N counts N in `lost`; - is one that
+# the disk had no room for.
 frames()
 {
-	perl -e 'for my $type (@ARGV) {
+	perl -e 'for my $word (@ARGV) {
 			my $number = $sequence++;
+			my ($type, $lost) = split /:/, $word;
 			next if $type eq "-";
-			my $bytes = pack("CCCCL<", $type, 1, 0, 0, $number) . "\0" x 36;
+			my $bytes = pack("CCCC L<2 S<2 Q<3 L<", $type, 1, 0, 0, $number, 0, 0, 0, 0, $lost // 0, 0, 0);
 			print "\0", map({ chr(1 + length) . $_ } split /\0/, $bytes, -1), "\0";
 		}' "$@"
 }
@@ -45,6 +47,9 @@ try 'a trace on a full disk, at the end of a frame' 2 'trace.spt is cut: its las
 try 'a trace that lacks a frame' 2 'trace.spt lacks a frame, number 2;' traced 1000 1 2 - 9 5
 try 'a trace on a disk that was full from the start' 2 'trace.spt is empty' traced 0 5
 FAKE_LOG=$here/logs/fail.log FAKE_STATUS=35 try 'a failure, with a trace on a full disk' 1 'FAIL \(1\): the trace trace.spt is cut within' traced 100 1 2 3 9 5
+try 'a trace that lacks tasks' 2 'ERROR \(2\): the trace trace.spt is not whole: 101 tasks or CPUs could not be traced. 3 pass' traced 1000 1 2 3 9 5:101
+FAKE_LOG=$here/logs/fail.log FAKE_STATUS=35 try 'a failure, with a trace that lacks tasks' 1 'FAIL \(1\): the trace trace.spt is not whole: 1 tasks' traced 1000 1 5:1
+FAKE_LOG=$here/logs/pebs-without-bts.log FAKE_STATUS=39 try 'no BTS, and a trace without its tasks' 3 'SKIPPED \(3\): the trace trace.spt is not whole: 2 tasks' traced 1000 1 5:2
 FAKE_LOG=$here/logs/nothing-ran.log FAKE_STATUS=39 try 'no trace unit, so no trace' 3 'SKIPPED \(3\): 1 pass' traced 0 5
 try 'a trace that is no file' 2 'cannot write the trace fifo: it is no regular file' eval 'timeout 10 ./run-qemu.sh --trace fifo'
 try 'a trace in a directory' 2 'cannot write the trace docs: it is no regular file' ./run-qemu.sh --trace docs

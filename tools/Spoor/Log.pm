@@ -336,6 +336,7 @@ sub judge_counts {
 	verdict(0) if $how{list};
 	incomplete("DONE says rc=$rc with silicon=none: where there is no trace unit no test of one ran")
 		if $silicon eq 'none' && $rc == 0 && @results;
+	judge_absence(@results) if $silicon eq 'none';
 	verdict(2, 'no test ran: the plan is 1..0; -t or the words given match none') unless @results;
 	my $observations = grep { /^# obs / } map { @{$_->{notes}} } @results;
 	my $summary = join(', ', (map { "$count{$_} $_" } grep { $count{$_} } @kinds),
@@ -351,6 +352,13 @@ sub judge_silicon {
 	return unless defined $hypervisor;
 	incomplete(qq{the banner says silicon=$silicon hypervisor="$hypervisor"}) if $silicon eq 'native' && $hypervisor ne ''
 		|| $silicon eq 'guest' && $hypervisor eq '' || $silicon eq 'virtual' && $hypervisor ne 'SpoorMonitor';
+}
+
+# Where there is no trace unit, of the tests of one only those of its absence, which their names tell, can pass.
+sub judge_absence {
+	my ($pass) = grep { $_->{kind} eq 'pass' && $_->{name} =~ /^(?:bts|pebs|pt|samples)_/
+		&& $_->{name} !~ /_(?:absent|enumerated|refused|refuses|reported)(?:_|$)/ } @_;
+	incomplete("the banner says silicon=none, no trace unit, but: $pass->{line}") if defined $pass;
 }
 
 # A test that require= names has no skip: the kernel makes a FAIL of it.

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Tests of tools/mutants with a stand-in for QEMU, whose monitor has one profile and one erratum; prints TAP.
+# shellcheck disable=SC2016,SC2317 # what the stand-in and `try` run
+set -u
+# shellcheck source=tests/runner/tree.sh
+. "$(dirname "$0")/tree.sh" || exit 2
+tested=mutants
+
+# variants NAME LOG: tools/mutants --variants with the boot of that name, which writes LOG
+variants()
+{
+	BOOT_LOG=$2 FAKE_LOG='' FAKE_ACT='case $* in
+		*vbts=list*) echo "# monitor: profile one: a processor" ;;
+		*erratum=list*) echo "# monitor: erratum AB1 (SDM Vol 3, 17.4.9): a flaw" ;;
+		*) cat "$BOOT_LOG" ;;
+		esac' tools/mutants --variants "$1"
+}
+
+# met LOG PASSES: LOG, in which the last test met an erratum, and so many passed
+met()
+{
+	sed "s/^ok 3 .*/& # XFAIL AB1/; s/ pass=[0-9]* \(.*\) xfail=0 / pass=$2 \1 xfail=1 /" "$here/logs/$1.log" >"met-$1.log"
+}
+
+met slow 1
+met slow-none 2
+try 'a variant on which every test passes' 0 '^1..1.ok 1 - profile=one: pass.# 1 of 1 passed' variants profile=one "$here/logs/slow-none.log"
+FAKE_STATUS=35 try 'a variant on which a test fails' 1 'not ok 1 - profile=one: failed: bts_wrap' variants profile=one "$here/logs/fail.log"
+try 'a variant on which a test had too little time' 1 'not ok 1 - profile=one: slow=1: this machine gave' \
+	variants profile=one "$here/logs/slow.log"
+try 'an erratum that a test meets' 0 'ok 1 - erratum=AB1: 1 expected failures' variants erratum=AB1 met-slow-none.log
+try 'an erratum beside a test that had too little time' 1 'not ok 1 - erratum=AB1: slow=1: ' variants erratum=AB1 met-slow.log
+try 'an erratum that no test meets' 1 'not ok 1 - erratum=AB1: no test met it' variants erratum=AB1 "$here/logs/slow-none.log"
+echo "1..$number"
+exit $failed
