@@ -5,7 +5,10 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(parse_log judge_linux judge_log verdict_word progress kinds skip_reasons plain time_of);
+our @EXPORT_OK = qw(LINE_MOST BYTES_MOST LINES_MOST bare parse_log read_log judge_linux judge_log verdict_word progress kinds skip_reasons plain time_of);
+
+# No more is a log (docs/console.md): bytes of a line and of all, lines. A verdict is no longer than QUOTED.
+use constant {LINE_MOST => 1 << 16, BYTES_MOST => 64 << 20, LINES_MOST => 1_000_000, QUOTED => 4096};
 
 my @kinds = qw(pass fail skip error xfail obs);
 my %rc_of_status = (33 => 0, 35 => 1, 37 => 2, 39 => 3);
@@ -21,6 +24,33 @@ sub kinds { return @kinds }
 # Text of a log, for a terminal: a line in printable ASCII.
 sub plain { return $_[0] =~ s/[^ -~]/?/gr }
 
+# Returns the log `name`, of one that is too long for parse_log() its end; or nothing, with $!.
+sub read_log {
+	my ($name) = @_;
+	my $text = '';
+	open(my $in, '<:raw', $name) or return;
+	while (read($in, $text, 1 << 20, length $text)) {
+		$text = substr($text, -BYTES_MOST - 1) if length $text > 2 * BYTES_MOST;
+	}
+	return close($in) ? $text : undef;
+}
+
+# A line without what a serial line adds: NULs when it is plugged, and CRs always.
+sub bare {
+	my ($line) = @_;
+	$line =~ s/^\0+//;
+	chop $line while substr($line, -1) eq "\r";
+	return $line;
+}
+
+# Why the text that is referred to is more than a log can have, or nothing.
+sub excess {
+	my ($text) = @_;
+	return 'the log has more than ' . BYTES_MOST . ' bytes' if length $$text > BYTES_MOST;
+	return 'the log has more than ' . LINES_MOST . ' lines' if $$text =~ tr/\n// > LINES_MOST;
+	return;
+}
+
 # The group and the microseconds of a line `# time`, or nothing. Its number is no more than 31 years.
 sub time_of { return $_[0] =~ /^# time group=(\w+) us=(\d{1,15})$/ }
 
@@ -32,27 +62,39 @@ sub verdict_word {
 
 # Returns what a log says, for judge_log(). Its keys: lines; banner, key by key; results, each with line,
 # kind, number, name and notes (the lines above it); plans, done, tests (of a list), and what is wrong.
-# A serial line adds NULs when it is plugged, and CRs always.
+# Of a text that is too long the last lines are read.
 sub parse_log {
 	my ($text) = @_;
-	$text =~ s/^\0+|\0+\z//mg;
+	my $excess = excess(\$text);
+	$text = substr($text, -LINE_MOST) if defined $excess;
+	chop $text while substr($text, -1) eq "\0";
 
-	my %log = (lines => [split /\r*\n/, $text], plans => [], headers => 0, banners => 0, banner => {},
-		results => [], done => [], tests => [], notes => []);
-	$log{cut} = $text =~ /[^\n]\z/ ? $log{lines}[-1] : undef;
+	my %log = (lines => [map { bare($_) } split /\n/, $text], plans => [], headers => 0, banners => 0, banner => {},
+		results => [], done => [], tests => [], notes => [], excess => $excess);
+	$log{cut} = $text ne '' && substr($text, -1) ne "\n" ? $log{lines}[-1] : undef;
 	for (@{$log{lines}}) {
 		my $before = !$log{headers};
+		if (length > LINE_MOST) {
+			$log{excess} //= 'a line has more than ' . LINE_MOST . ' bytes' unless $before;
+			$_ = substr($_, -LINE_MOST);
+		}
 		tr/\0//d, s/\e(?:\[[0-?]*[ -\/]*[\@-~]|[ -\/]*[0-Z\\-~])//g if $before; # ECMA-48, 5.4 and 5.5
 		$log{banners}++ if /^# spoor version=/;
-		$log{panic} //= $_ if /\bpanic:/i || /^# panic\b/;
-		$log{monitor} = $_ if /^# monitor: /;
-		$log{monitor_ran} = 1 if /^# monitor: Spoor /;
-		$log{presented} //= $_ if /^# monitor: present=/;
-		$log{own_guest} //= $_ if /^# monitor: (?:the kernel runs as a guest with virtual BTS|(?:profile|variant|defect|erratum|interpret)=)/;
+		$log{panic} //= $_ if /panic/i && (/\bpanic:/i || /^# panic\b/);
+		read_monitor(\%log, $_) if /^# monitor: /;
 		next if defined $log{cut} && \$_ == \$log{lines}[-1];
 		if ($before) { read_before_header(\%log, $_) } else { read_line(\%log, $_) }
 	}
 	return \%log;
+}
+
+# What the monitor says, wherever it does.
+sub read_monitor {
+	my ($log, $line) = @_;
+	$log->{monitor} = $line;
+	$log->{monitor_ran} = 1 if $line =~ /^# monitor: Spoor /;
+	$log->{presented} //= $line if $line =~ /^# monitor: present=/;
+	$log->{own_guest} //= $line if $line =~ /^# monitor: (?:the kernel runs as a guest with virtual BTS|(?:profile|variant|defect|erratum|interpret)=)/;
 }
 
 # Firmware and loader may say anything that does not look like a result; then comes the banner.
@@ -151,6 +193,7 @@ sub judge_log {
 # Ends judge_log().
 sub verdict {
 	my ($code, $why, $word) = @_;
+	$why = substr($why, 0, QUOTED) . '...' if length($why // '') > QUOTED;
 	die {code => $code, why => $why, word => $word};
 }
 
@@ -237,7 +280,7 @@ sub leaves_by_itself {
 sub end_of_list {
 	my ($log) = @_;
 	my ($first) = grep { $log->{lines}[$_] =~ /^# monitor: Spoor / } 0 .. $#{$log->{lines}};
-	return if defined $log->{cut} || defined $log->{early} || !defined $first
+	return if defined $log->{excess} || defined $log->{cut} || defined $log->{early} || !defined $first
 		|| $log->{lines}[-1] ne '# monitor: that is all; nothing was booted'
 		|| grep { !/^(?:# monitor: .*)?$/ } @{$log->{lines}}[$first .. $#{$log->{lines}}];
 	verdict(0, 'nothing was booted', 'listed');
@@ -262,6 +305,7 @@ sub judge_whole {
 	my ($log) = @_;
 	my @results = @{$log->{results}};
 	verdict(4, "the guest panicked: $log->{panic}") if defined $log->{panic};
+	incomplete($log->{excess}) if defined $log->{excess};
 	incomplete('the log is empty') unless @{$log->{lines}};
 	incomplete("more than one boot in the log: the banner came $log->{banners} times, the KTAP header "
 		. "$log->{headers} times") if $log->{headers} > 1 || $log->{banners} > 1;
@@ -375,10 +419,17 @@ sub in_globs {
 	my (@out, @in);
 	for my $glob (grep { length } split /,/, $globs) {
 		my $out = $glob =~ s/^-//;
-		my $pattern = join('', map { $_ eq '*' ? '.*' : $_ eq '?' ? '.' : quotemeta } split //, $glob);
-		push @{$out ? \@out : \@in}, qr/^$pattern$/;
+		push @{$out ? \@out : \@in}, pattern_of($glob);
 	}
 	return (@out || @in) && !grep({ $name =~ $_ } @out) && (!@in || grep { $name =~ $_ } @in);
+}
+
+# What is between two stars is taken where it is first, and there only: other places would take exponential time.
+sub pattern_of {
+	my ($glob) = @_;
+	my ($first, @rest) = map { join('', map { $_ eq '?' ? '.' : quotemeta } split //) } split /\*+/, $glob, -1;
+	my $last = pop @rest // return qr/^$first$/;
+	return qr/^$first@{[join '', map { "(?>.*?$_)" } @rest]}.*$last$/;
 }
 
 # A rehearsal shows another hypervisor's guest on virtual silicon: its log must say so everywhere,
