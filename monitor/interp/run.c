@@ -288,8 +288,14 @@ static void run_block(struct vcpu *vcpu)
 		complete(vcpu, block->insn);
 }
 
+/*
+ * __builtin_setjmp() returns twice, and clang does not count on it: in its caller it may give the
+ * variables of one way places in the stack that the other way needs. So each way is a function,
+ * with its own frame.
+ */
+
 /* Until there is a reason to stop. Faults leave it by the escape. */
-static enum interp_stop run(struct vcpu *vcpu)
+static __attribute__((noinline)) enum interp_stop run(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
 	enum interp_stop stop;
@@ -305,6 +311,23 @@ static enum interp_stop run(struct vcpu *vcpu)
 	}
 }
 
+/* After the escape: delivers the fault, or returns false where the processor is to execute the
+ * instruction. */
+static __attribute__((noinline)) bool recover(struct vcpu *vcpu)
+{
+	struct interp *interp = vcpu->interp;
+
+	interp->trap = false;
+	interp->hits = 0;
+	if (interp->native)
+		return false;
+	vcpu->hot.budget--;
+	if (interp->lockstep)
+		lockstep_after(vcpu, &interp->fault);
+	deliver_fault(vcpu);
+	return true;
+}
+
 enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
 {
 	struct interp *interp = vcpu->interp;
@@ -316,17 +339,13 @@ enum interp_stop interp_run(struct vcpu *vcpu, unsigned budget)
 	privilege_changed(vcpu);
 	debug_changed(vcpu);
 	thunk_state_changed(vcpu);
-	if (__builtin_setjmp(interp->escape)) {
-		interp->trap = false;
-		interp->hits = 0;
-		if (interp->native)
-			return INTERP_NATIVE_STEP;
-		vcpu->hot.budget--;
-		if (interp->lockstep)
-			lockstep_after(vcpu, &interp->fault);
-		deliver_fault(vcpu);
-	}
-	return run(vcpu);
+	if (__builtin_setjmp(interp->escape) && !recover(vcpu))
+		return INTERP_NATIVE_STEP;
+
+	enum interp_stop stop = run(vcpu);
+
+	__asm__ volatile(""); /* no tail call: the frame has to be there for the next jump */
+	return stop;
 }
 
 void interp_cpuid(struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
