@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A debugger's use of branch traces, at random: small programs with buffers of any size and kind,
 // stopped in any way and read by any request. What a buffer holds is compared with the branches
-// that single-stepping of the same program shows. argument: a seed in the low 32 bits; how many
-// runs in the next 16; 1 << 48: with the right to kernel addresses.
+// that single-stepping of the same program shows. Some have a second tracer with a buffer of its
+// own, which stops them and reads as it likes. argument: a seed in the low 32 bits; how many runs
+// in the next 16; 1 << 48: with the right to kernel addresses.
 #include "tests/user/lib/contents.h"
 
 #define MOST_RECORDS 5000 /* of a buffer */
@@ -12,7 +13,7 @@ static bool privileged;
 static struct ptrace_bts_record records[MOST];
 
 static struct {
-	uint64_t runs, branches, stops, calls;
+	uint64_t runs, branches, stops, calls, two_tracers;
 } figures;
 
 static uint32_t random(uint32_t below)
@@ -216,19 +217,18 @@ static void let_go(unsigned signal)
 		kill(run.pid, SIGUSR1);
 }
 
-/* At a stop of the child, which is then to go on, or (false) to end here. */
-static bool stopped(int status)
+/* At a stop of the child: where it is, if its registers say so, and what the buffer holds. */
+static bool look(int status, struct ptrace_registers *registers)
 {
 	bool by_buffer = status == (int)(EVENT(PTRACE_EVENT_BTS) | WAIT_STOPPED(SIGUSR2));
-	struct ptrace_registers registers;
 
-	CHECK(ptrace(PTRACE_GETREGS, run.pid, 0, (uint64_t)&registers) == 0);
+	CHECK(ptrace(PTRACE_GETREGS, run.pid, 0, (uint64_t)registers) == 0);
 	if (run.dies)
-		return true; /* before its end */
+		return false; /* before its end */
 	/* It jumped there, but has its fault yet to come, or this stop goes before that signal. */
-	if (registers.rip >> 63 && !is_fault(status))
-		return true;
-	contents_go(expected_taken(&registers));
+	if (registers->rip >> 63 && !is_fault(status))
+		return false;
+	contents_go(expected_taken(registers));
 	figures.stops++;
 	if (status >> 16 == PTRACE_EVENT_BTS && (!by_buffer || run.mode != SIGNAL))
 		wrong("stop", (uint64_t)status, 0);
@@ -237,7 +237,23 @@ static bool stopped(int status)
 		contents_find();
 		random(4) ? drain_all() : drain_some();
 	}
-	if (generated_is_end(registers.rip) || !random(200))
+	return true;
+}
+
+/* Whether all tracers are told of this stop, and it is behind the last instruction. */
+static bool is_end(int status, const struct ptrace_registers *registers)
+{
+	return !(status >> 16) && generated_is_end(registers->rip);
+}
+
+/* At a stop of the child, which is then to go on, or (false) to end here. */
+static bool stopped(int status)
+{
+	struct ptrace_registers registers;
+
+	if (!look(status, &registers))
+		return true;
+	if (is_end(status, &registers) || (!run.second && !random(200)))
 		return false;
 	run.dies = is_fault(status) && !random(8) ? (unsigned)status >> 8 : 0;
 	if (is_fault(status) && !run.dies) {
@@ -274,24 +290,97 @@ static int next_event(void)
 	return is_stop(status) ? next_stop(run.pid) : status;
 }
 
+/* --- The second tracer --- */
+
+static int await_stop(long pid)
+{
+	int status = -1;
+
+	CHECK(wait4(pid, &status, WUNTRACED) == pid);
+	return status;
+}
+
+/*
+ * What acts on the child is for the first tracer to say: 0 from it averts a signal whatever is
+ * named here, and the only ones that it lets act are faults, the newest each time.
+ */
+static _Noreturn void trace_as_second(void)
+{
+	struct ptrace_registers registers;
+	unsigned fault = 0;
+	int status;
+
+	run.second = 2;
+	state = ~state;
+	run.taken = 0;
+	draw_buffer();
+	contents_clear();
+	CHECK(ptrace(PTRACE_SEIZE, run.pid, 0, 0) == 0);
+	CHECK(ptrace(PTRACE_INTERRUPT, run.pid, 0, 0) == 0);
+	CHECK(next_stop(run.pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
+	configure();
+	kill(getpid(), SIGSTOP); /* ready */
+	let_go(0);
+	while (is_stop(status = next_event())) {
+		bool known = look(status, &registers);
+
+		if (is_fault(status))
+			fault = (unsigned)status >> 8;
+		if (known && is_end(status, &registers))
+			kill(getpid(), SIGSTOP); /* until the first one has killed it */
+		else
+			let_go(status >> 16 ? 0 : fault);
+	}
+	run.dies = status & 0x7f;
+	ended(status);
+	exit(0);
+}
+
+static long start_second(void)
+{
+	long pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid)
+		trace_as_second();
+	expect("the second tracer", (uint64_t)await_stop(pid), WAIT_STOPPED(SIGSTOP));
+	kill(pid, SIGCONT);
+	return pid;
+}
+
+static void end_second(long pid)
+{
+	if (run.dies == SIGKILL)
+		kill(pid, SIGCONT);
+	expect("the second tracer", (uint64_t)next_stop(pid), WAIT_EXITED(0));
+}
+
 static void run_traced(void)
 {
+	long second = 0;
 	int status;
 
 	run.pid = generated_child();
 	configure();
 	if (run.cpus)
 		trace_cpus(100);
+	if (run.second)
+		second = start_second();
 	do {
 		let_go(run.dies);
 		status = next_event();
 	} while (is_stop(status) && stopped(status));
 	if (is_stop(status)) {
+		if (run.second)
+			expect("the second tracer", (uint64_t)await_stop(second),
+			       WAIT_STOPPED(SIGSTOP));
 		run.dies = SIGKILL;
 		expect("KILL", (uint64_t)ptrace(PTRACE_KILL, run.pid, 0, 0), 0);
 		status = next_event();
 	}
 	ended(status);
+	if (run.second)
+		end_second(second);
 	if (run.cpus)
 		trace_cpus(0);
 }
@@ -304,10 +393,12 @@ static void one_run(uint64_t seed)
 	expected_find();
 	draw_buffer();
 	run.cpus = privileged && !random(4);
+	run.second = !random(3);
 	contents_clear();
 	run_traced();
 	figures.runs++;
 	figures.branches += expected_count();
+	figures.two_tracers += run.second;
 }
 
 int main(uint64_t argument)
@@ -323,6 +414,7 @@ int main(uint64_t argument)
 	say_value("stops", figures.stops);
 	say_value("calls", figures.calls);
 	say_value("compared", compared);
+	say_value("with_two_tracers", figures.two_tracers);
 	say("\n");
 	return 0;
 }

@@ -145,6 +145,7 @@ static void say_run(const char *what)
 	say_value("mode", run.mode);
 	say_value("flags", run.flags);
 	say_value("cpus", run.cpus);
+	say_value("second", run.second);
 	say("\n");
 	say_value("taken", run.taken);
 	say_value("oldest", model.oldest);

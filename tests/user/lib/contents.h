@@ -40,6 +40,7 @@ struct run {
 	uint32_t size, flags, mode; /* of the buffer, in records */
 	bool exact;		    /* it holds nothing but branches that stepping shows */
 	bool cpus;		    /* all CPUs are traced as well */
+	unsigned second;	    /* 1: another process traces it as well; 2: this is that one */
 	long pid;
 	uint32_t taken; /* branches that the child has */
 	unsigned dies;	/* of this signal, or 0 */
