@@ -43,6 +43,20 @@ uint64_t memory_top(const struct boot_info *info)
 	return top;
 }
 
+uint32_t memory_from(const struct boot_info *info, uint64_t start)
+{
+	uint64_t end = start;
+
+	for (unsigned i = 0; i < info->region_count; i++) {
+		const struct boot_region *region = &info->regions[i];
+
+		if (region->type == MEMORY_USABLE && region->base <= end &&
+		    region->base + region->length > end)
+			end = region->base + region->length;
+	}
+	return (end - start) >> 10 > UINT32_MAX ? UINT32_MAX : (uint32_t)((end - start) >> 10);
+}
+
 void memory_avoid(struct memory_request *request, struct range range)
 {
 	if (request->avoided < MEMORY_MOST_AVOIDED)
@@ -215,6 +229,13 @@ static void append_modules(struct writer *writer, const struct boot_info *info)
 	}
 }
 
+static void append_memory_sizes(struct writer *writer, const struct boot_info *info)
+{
+	uint32_t sizes[2] = {memory_from(info, 0), memory_from(info, 1 << 20)};
+
+	append_tag(writer, MULTIBOOT2_MEMORY_SIZES, sizes, sizeof(sizes), NULL, 0);
+}
+
 static void append_memory_map(struct writer *writer, const struct boot_info *info)
 {
 	uint32_t format[2] = {sizeof(struct multiboot2_mmap_entry), 0};
@@ -257,6 +278,7 @@ size_t information_build(void *buffer, size_t size, const struct boot_info *info
 	append_text(&writer, MULTIBOOT2_COMMAND_LINE, info->command_line);
 	append_text(&writer, MULTIBOOT2_LOADER_NAME, info->loader_name);
 	append_modules(&writer, info);
+	append_memory_sizes(&writer, info);
 	append_memory_map(&writer, info);
 	if (info->framebuffer.width)
 		append_framebuffer(&writer, &info->framebuffer);
@@ -296,21 +318,6 @@ static uint32_t header_magic(const void *image, size_t size)
 bool information_wanted_1(const void *image, size_t size)
 {
 	return header_magic(image, size) == MULTIBOOT1_HEADER_MAGIC;
-}
-
-/* Usable memory from `start` on without a gap, in KiB. */
-static uint32_t memory_from(const struct boot_info *info, uint64_t start)
-{
-	uint64_t end = start;
-
-	for (unsigned i = 0; i < info->region_count; i++) {
-		const struct boot_region *region = &info->regions[i];
-
-		if (region->type == MEMORY_USABLE && region->base <= end &&
-		    region->base + region->length > end)
-			end = region->base + region->length;
-	}
-	return (end - start) >> 10 > UINT32_MAX ? UINT32_MAX : (uint32_t)((end - start) >> 10);
 }
 
 /* Appends `bytes` at a multiple of 4; returns how far into the buffer they are. */

@@ -19,6 +19,9 @@ bool memory_usable(const struct boot_info *info, struct range range);
 /* End of the highest usable region; 0 without one. */
 uint64_t memory_top(const struct boot_info *info);
 
+/* Usable memory from `start` on without a gap, in KiB. */
+uint32_t memory_from(const struct boot_info *info, uint64_t start);
+
 #define MEMORY_MOST_AVOIDED 16
 
 /* Where a block of memory may stand. */

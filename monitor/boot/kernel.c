@@ -139,9 +139,10 @@ uint32_t kernel_load(struct boot_info *info, struct range taken)
 	struct boot_module *module = &info->modules[0];
 	const void *image = direct(module->start);
 	size_t size = module->end - module->start;
-	const char *words = loader_words(info, module->string);
 	uint32_t entry = linux_recognised(image, size) ? load_linux(info, image, size, taken)
 						       : load_elf(info, image, size, taken);
+	/* A kernel of Multiboot 1 leaves out the file name itself, where its loader put one. */
+	const char *words = multiboot1 ? module->string : loader_words(info, module->string);
 
 	if (linux_image.base && strlen(words) > linux_image.words_most)
 		end_run(VERDICT_ERROR, "the Linux kernel takes %u bytes of words, not %u",

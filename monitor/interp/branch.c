@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Near branches and software interrupts. A branch to where no code can be faults where it stands.
  */
+#include "monitor/interp/control.h"
 #include "monitor/interp/debug.h"
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/memory.h"
@@ -262,5 +263,8 @@ void into(struct vcpu *vcpu, const struct insn *i)
 
 void int_n(struct vcpu *vcpu, const struct insn *i)
 {
-	interrupt(vcpu, i, EVENT_SOFTWARE, (uint8_t)i->immediate);
+	if (!(vcpu->cr0 & CR0_PE) && platform_bios(vcpu, (uint8_t)i->immediate))
+		leave(vcpu, i);
+	else
+		interrupt(vcpu, i, EVENT_SOFTWARE, (uint8_t)i->immediate);
 }

@@ -152,6 +152,8 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
    `area` NULL: to the initial configuration. */
 bool platform_save_state(struct vcpu *vcpu, unsigned n, uint64_t rip, void *area);
 bool platform_load_state(struct vcpu *vcpu, unsigned n, const void *area);
+/* INT `vector` in real-address mode. False: the guest's own handler has to be called. */
+bool platform_bios(struct vcpu *vcpu, uint8_t vector);
 uint64_t platform_read_cr8(struct vcpu *vcpu);
 void platform_write_cr8(struct vcpu *vcpu, uint64_t value);
 uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes);

@@ -3,6 +3,7 @@
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/traps.h"
+#include "monitor/interp/control.h"
 #include "monitor/interp/interp.h"
 #include "monitor/interp/registers.h"
 #include "monitor/silicon.h"
@@ -136,6 +137,9 @@ static void choose_intercepts(struct guest *guest, enum entry entry)
 	vmcb->cr_write = entry == ENTER_FREELY ? INTERCEPT_CR4 : 0;
 	if (entry == ENTER_FREELY)
 		vmcb->intercept_3 |= INTERCEPT_CR0_SELECTIVE | INTERCEPT_LIDT | INTERCEPT_LGDT;
+	/* In real-address mode INT 15H may be one that platform_bios() answers. */
+	if (entry == ENTER_FREELY && !(guest->vcpu.cr0 & CR0_PE))
+		vmcb->intercept_3 |= INTERCEPT_INT_N;
 	if (vmcb->io_permissions)
 		vmcb->intercept_3 |= INTERCEPT_PORTS;
 	if (guest->vcpu.nmi_blocked && entry == ENTER_FREELY)

@@ -68,13 +68,11 @@ static bool interpret_one(struct guest *guest)
 	}
 }
 
-/* The interpreter hands what is written to platform_write(). */
-static void write_lapic(struct guest *guest)
+_Noreturn void report_refused_write(const struct vcpu *vcpu)
 {
-	if (!interpret_one(guest))
-		end_run(VERDICT_ERROR,
-			"the local APIC is written in a way that is not provided at rip=0x%016llx",
-			(unsigned long long)guest->vcpu.rip);
+	end_run(VERDICT_ERROR,
+		"unsupported instruction writes the local APIC or the monitor at rip=0x%016llx",
+		(unsigned long long)vcpu->rip);
 }
 
 static void execute_one(struct guest *guest)
@@ -107,8 +105,10 @@ static void exit_nested_page_fault(struct guest *guest)
 {
 	uint64_t physical = guest->vmcb->exit_info_2;
 
-	if (lapic_is_watched(page_down(physical))) {
-		write_lapic(guest);
+	/* The interpreter hands what is written to platform_write(), or to nested_page(). */
+	if (nested_is_read_only(page_down(physical))) {
+		if (!interpret_one(guest))
+			report_refused_write(&guest->vcpu);
 		return;
 	}
 	nested_map(physical);

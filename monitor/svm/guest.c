@@ -151,6 +151,7 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 	startup_init(wake_page);
 	lapic_watch();
 	nested_init(info);
+	bios_limit(info);
 	enter_init();
 	processors_init(residence->root, silicon, other);
 	guest = processor_create();

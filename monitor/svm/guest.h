@@ -117,10 +117,17 @@ void nested_init(const struct boot_info *info);
 /* The tables of a processor whose local APIC answers in its page, and of one where nothing does. */
 uint64_t nested_root(bool lapic);
 void nested_map(uint64_t physical);
+/* Whether a write of the guest to this page exits: its local APIC's, and one of the monitor's. */
+bool nested_is_read_only(uint64_t page);
+/* Ends the run: the processor itself cannot execute an instruction that writes to such a page. */
+_Noreturn void report_refused_write(const struct vcpu *vcpu);
 /* True if the memory map offers the page and the monitor does not hide it. */
 bool nested_is_memory(uint64_t physical);
 /* The page of guest-physical memory, as the monitor sees it; NULL beyond its direct map. */
 uint8_t *nested_page(uint64_t physical);
+
+/* bios.c: the BIOS, if this machine has one, gives the guest the memory of `map` alone. Once. */
+void bios_limit(const struct boot_info *map);
 
 /* identity.c: the bits of IA32_XSS, and with them XSAVES, that the monitor adds to the processor
    underneath. 0 where that has its own. */

@@ -16,8 +16,8 @@ enum { MOST_HIDDEN = 2 };
  * The page that the guest finds in place of each page of the monitor. QEMU 7.2 may leave nested
  * paging on at an exit of its first processor (docs/tricks.md). Each of the monitor's page tables
  * is this page then, and leads from vmrun_window_end to `refused_code`, whose VMRUN is refused:
- * that exit ends nested paging. QEMU walks tables in writable pages alone, so that the guest may
- * spoil this one.
+ * that exit ends nested paging. The guest cannot write to that code. QEMU walks tables in writable
+ * pages alone, so that the guest may spoil this one: SECURITY.md.
  */
 static uint64_t nobody[PAGE_SIZE / sizeof(uint64_t)] __attribute__((aligned(PAGE_SIZE)));
 static uint8_t refused_code[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
@@ -52,11 +52,19 @@ static bool is_hidden(uint64_t physical)
 	return hides_in((struct range){physical, physical + 1});
 }
 
+static bool is_refusal(uint64_t page)
+{
+	return page == page_down(image_physical(vmrun_window_end));
+}
+
+bool nested_is_read_only(uint64_t page)
+{
+	return lapic_is_watched(page) || is_refusal(page);
+}
+
 static uint64_t stand_in(uint64_t hidden_page)
 {
-	if (hidden_page == page_down(image_physical(vmrun_window_end)))
-		return image_physical(refused_code);
-	return image_physical(nobody);
+	return image_physical(is_refusal(hidden_page) ? (void *)refused_code : (void *)nobody);
 }
 
 static void prepare_refusal(void)
@@ -75,12 +83,12 @@ static void prepare_refusal(void)
 static void map_by_pages(uint64_t large_page)
 {
 	for (uint64_t at = large_page; at < large_page + LARGE_PAGE_SIZE; at += PAGE_SIZE) {
-		bool watched = lapic_is_watched(at);
+		uint64_t flags = nested_is_read_only(at) ? PAGE_USER : NESTED_FLAGS;
 		uint64_t to = is_hidden(at) ? stand_in(at) : at;
 
-		map_page(root, at, to, watched ? PAGE_USER : NESTED_FLAGS);
-		map_page(root_without_lapic, at, watched ? image_physical(silence) : to,
-			 watched ? PAGE_USER : NESTED_FLAGS);
+		map_page(root, at, to, flags);
+		map_page(root_without_lapic, at,
+			 lapic_is_watched(at) ? image_physical(silence) : to, flags);
 	}
 }
 
@@ -133,8 +141,9 @@ bool nested_is_memory(uint64_t physical)
 uint8_t *nested_page(uint64_t physical)
 {
 	physical = page_down(physical);
+	/* What the interpreter writes never goes to `refused_code`. */
 	if (is_hidden(physical))
-		return direct(stand_in(physical));
+		return direct(image_physical(nobody));
 	if (lapic_is_watched(physical) && !lapic_answers())
 		return silence;
 	if (!lockstep_allows(physical) && !lapic_is_watched(physical))

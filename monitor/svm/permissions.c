@@ -42,6 +42,10 @@ static const struct {
 	{MSR_XSS, MSR_XSS, EXIT_BOTH},
 	{0xdc0, 0xddf, EXIT_BOTH}, /* MSR_LBR_INFO_0.. */
 	{MSR_EFER, MSR_EFER, EXIT_BOTH},
+	/* QEMU 7.2 takes addresses that are not canonical (target/i386/tcg/sysemu/misc_helper.c,
+	   helper_wrmsr). */
+	{MSR_LSTAR, MSR_CSTAR, EXIT_WRITE},
+	{MSR_FS_BASE, MSR_KERNEL_GS_BASE, EXIT_WRITE},
 };
 
 /* Where MSRs 0.. and C000_0000H.. start in the map; behind them come AMD's own, C001_0000H... */

@@ -117,8 +117,11 @@ static bool begun(struct guest *guest)
 		startup_obey(guest);
 		return false;
 	}
-	if (guest->vmcb->exit_code == EXIT_NESTED_PAGE_FAULT)
+	if (guest->vmcb->exit_code == EXIT_NESTED_PAGE_FAULT) {
+		if (nested_is_read_only(page_down(guest->vmcb->exit_info_2)))
+			report_refused_write(vcpu);
 		nested_map(guest->vmcb->exit_info_2);
+	}
 	return guest->vmcb->exit_code != EXIT_NESTED_PAGE_FAULT &&
 	       guest->vmcb->exit_code != EXIT_NMI;
 }

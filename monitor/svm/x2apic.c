@@ -44,13 +44,16 @@ static const struct {
 	{0x30, 0x30, true, 0xccfff},	/* ICR, of whose upper half every bit may be set */
 	{0x32, 0x32, true, 0x710ff},	/* LVT timer */
 	{0x33, 0x34, true, 0x117ff},	/* LVT thermal sensor, performance counters */
-	{0x35, 0x36, true, 0x1a7ff},	/* LVT LINT0, LINT1 */
+	{0x35, 0x36, true, 0x1f7ff},	/* LVT LINT0, LINT1 */
 	{0x37, 0x37, true, 0x110ff},	/* LVT error */
 	{0x38, 0x38, true, 0xffffffff}, /* initial count */
 	{0x39, 0x39, true, 0},		/* current count */
 	{0x3e, 0x3e, true, 0xb},	/* divide configuration */
 	{0x3f, 0x3f, false, 0xff},	/* SELF IPI */
 };
+
+/* In LVT entries, delivery status and remote IRR are read-only, not reserved: SDM Vol 3, 10.5.1. */
+enum { FIRST_LVT = 0x32, LAST_LVT = 0x37, LVT_READ_ONLY = 1 << 12 | 1 << 14 };
 
 /* Index into the table above; its length if there is no such register. */
 static size_t find(uint32_t msr)
@@ -195,6 +198,8 @@ bool x2apic_write_msr(struct guest *guest, uint32_t index, uint64_t value)
 		return false;
 	if (!registers[n].writable && msr != EOI && msr != ESR)
 		return false;
+	if (msr >= FIRST_LVT && msr <= LAST_LVT)
+		value &= ~(uint64_t)LVT_READ_ONLY;
 	/* It may have made an interrupt deliverable. */
 	guest->vcpu.attention = true;
 	if (msr == ICR)

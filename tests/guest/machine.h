@@ -32,10 +32,33 @@ enum {
 	ICR_SELF = 0x40000,
 	ICR_OTHERS = 0xc0000,
 };
-enum { MSR_APIC_BASE = 0x1b, BASE_X2APIC = 0x400, BASE_ENABLE = 0x800, X2APIC_ID = 0x802 };
+enum { MSR_APIC_BASE = 0x1b, BASE_X2APIC = 0x400, BASE_ENABLE = 0x800 };
+enum { X2APIC_ID = 0x802, X2APIC_LINT0 = 0x835 };
+#define MSR_LSTAR	   0xc0000082u
+#define MSR_FS_BASE	   0xc0000100u
+#define MSR_GS_BASE	   0xc0000101u
+#define MSR_KERNEL_GS_BASE 0xc0000102u
+/* Of the machine that `run` makes, whose monitor is in the last of its memory. */
+enum { MEMORY_LAST = 192 << 20, MEMORY_END = (256 << 20) - (128 << 10) };
+enum { BIOS_MEMORY = 0x7400 };
 enum { MSR_DEBUGCTL = 0x1d9, MSR_DS_AREA = 0x600, DEBUGCTL_TR_BTS = 0xc0 };
 /* TM1, EIST, MONITOR, xTPR messages: SDM Vol 3, table 35-2. */
 enum { MSR_MISC_ENABLE = 0x1a0, MISC_ENABLE_KEPT = 1 << 3 | 1 << 16 | 1 << 18 | 1 << 23 };
+
+enum { CALL = 32 }; /* the vector of an interrupt that is expected */
+
+/* startup.c: a result; tracing of this processor's branches, where there is BTS; its APIC ID. */
+void check(bool ok, const char *what);
+void trace(bool on);
+uint32_t self(void);
+/* Whether a store of `value` at `address` that makes an interrupt CALL has it come at once. */
+void check_at_once(uint64_t address, uint32_t value, const char *what);
+/* Whether WRMSR raises #GP. */
+bool write_msr_faults(uint32_t index, uint64_t value);
+
+/* platform.c: what the loader and the BIOS give; what a monitor gives. */
+void check_boot(void);
+void check_platform(void);
 
 static inline uint32_t lapic_read(uint32_t offset)
 {

@@ -1,15 +1,11 @@
 ; SPDX-License-Identifier: MIT
-; From a Multiboot 1 or 2 loader, and from a start-up IPI, to C in long mode, identity-mapped.
+; From a Multiboot 1 loader, and from a start-up IPI, to C in long mode, identity-mapped.
 
 STACK_BYTES equ 8192
 PROCESSORS  equ 16                      ; by APIC ID
 
 section .multiboot align=8
 	dd 0x1badb002, 3, -(0x1badb002 + 3)
-	align 8
-header:	dd 0xe85250d6, 0, .end - header, -(0xe85250d6 + .end - header)
-	dd 0, 8
-.end:
 
 section .text
 bits 32
@@ -18,6 +14,8 @@ extern boot_main, processor_main, take_nmis_by_task
 start:
 	cli
 	mov esp, stacks + STACK_BYTES
+	mov [boot_information], ebx
+	call ask_bios
 	call take_nmis_by_task
 	mov edi, page_directories + 3
 	mov ecx, 4
@@ -96,6 +94,72 @@ align 4
 arrival_cr0: dd 0
 arrival_end:
 
+; The memory by the BIOS, as struct bios_memory of platform.c, in page 7. ESP is kept, no other register.
+ASK_PAGE equ 0x7000
+ANSWER   equ 0x7400                     ; count, AX and BX of E801H, AX of 88H and of INT 12H; the map
+section .text
+bits 32
+ask_bios:
+	mov esi, ask
+	mov edi, ASK_PAGE
+	mov ecx, ask_end - ask
+	rep movsb
+	mov [kept_esp], esp
+	lgdt [gdt_pointer]
+	jmp 0x20:ASK_PAGE
+.asked:	mov ax, 16
+	mov ds, ax
+	mov es, ax
+	mov ss, ax
+	mov esp, [kept_esp]
+	ret
+
+section .rodata
+bits 16
+ask:	mov ax, 0x28
+	mov ds, ax
+	mov es, ax
+	mov ss, ax
+	mov eax, cr0
+	and al, ~1
+	mov cr0, eax
+	jmp 0:ASK_PAGE + .real - ask
+.real:	xor ax, ax
+	mov ds, ax
+	mov es, ax
+	mov ss, ax
+	mov sp, ASK_PAGE
+	lidt [ASK_PAGE + .idt - ask]
+	xor ebx, ebx
+	mov [ANSWER], ebx
+	mov di, ANSWER + 10
+.next:	mov eax, 0xe820
+	mov edx, 0x534d4150
+	mov ecx, 20
+	int 0x15
+	jc .sizes
+	add di, 20
+	inc word [ANSWER]
+	test ebx, ebx
+	jnz .next
+.sizes:	mov ax, 0xe801
+	int 0x15
+	mov [ANSWER + 2], ax
+	mov [ANSWER + 4], bx
+	mov ah, 0x88
+	int 0x15
+	mov [ANSWER + 6], ax
+	int 0x12
+	mov [ANSWER + 8], ax
+	cli
+	mov eax, cr0
+	or al, 1
+	mov cr0, eax
+	jmp dword 0x18:ask_bios.asked
+.idt:	dw 0x3ff
+	dd 0
+ask_end:
+
 ; The interrupts and exceptions that are expected: vector 2, and 32 on. RDI: the vector
 section .text
 bits 64
@@ -124,6 +188,7 @@ taken:
 	lea rsi, [rsp + 80]
 	cld
 	call interrupt
+	mov [rsp + 72], rax
 	pop r11
 	pop r10
 	pop r9
@@ -133,7 +198,7 @@ taken:
 	pop rdx
 	pop rcx
 	pop rax
-	add rsp, 8
+	add rsp, [rsp]
 	iretq
 
 section .rodata
@@ -142,15 +207,21 @@ gdt:	dq 0
 	dq 0x00af9b000000ffff           ; 08H: 64-bit code
 	dq 0x00cf93000000ffff           ; 10H: data
 	dq 0x00cf9b000000ffff           ; 18H: 32-bit code
+	dq 0x00009b000000ffff           ; 20H, 28H: 16-bit code and data
+	dq 0x000093000000ffff
 gdt_pointer:
-	dw 31
+	dw 47
 	dq gdt
 
 section .data
+global boot_information
+boot_information: dd 0
 global entry
 entry:	dq processor_main
 
 section .bss align=4096
+kept_esp:         resd 1
+alignb 4096
 root:             resb 4096
 pointers:         resb 4096
 page_directories: resb 4 * 4096

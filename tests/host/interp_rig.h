@@ -91,6 +91,11 @@ bool platform_is_memory(uint64_t physical)
 	return physical < RIG_MEMORY && physical != RIG_DEVICE;
 }
 
+bool platform_bios(struct vcpu *vcpu, uint8_t vector)
+{
+	return false;
+}
+
 bool platform_takes_writes(uint64_t physical)
 {
 	return physical == RIG_WATCHED;

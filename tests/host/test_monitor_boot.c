@@ -99,6 +99,20 @@ static void carries_the_efi_system_table(void **state)
 	assert_int_equal(result.efi_system_table, 0x3f5ec018);
 }
 
+/* Where a kernel puts its start-up code: Multiboot2 specification 2.0, 3.6.2. */
+static void carries_the_memory_sizes(void **state)
+{
+	uint32_t at = 8, tag[4];
+
+	written.regions[1] = (struct boot_region){0x100000, 0x700000, MEMORY_USABLE};
+	build_and_read();
+	for (memcpy(tag, buffer + at, 16); tag[0] != 4 && tag[0]; memcpy(tag, buffer + at, 16))
+		at += (tag[1] + 7) & ~7u;
+	assert_int_equal(tag[1], 16);
+	assert_int_equal(tag[2], 0x9fc00 >> 10);
+	assert_int_equal(tag[3], 0x700000 >> 10);
+}
+
 static void says_when_it_does_not_fit(void **state)
 {
 	size_t needed = information_build(buffer, sizeof(buffer), &written);
@@ -356,6 +370,7 @@ int main(void)
 		cmocka_unit_test_setup(carries_the_framebuffer, fill),
 		cmocka_unit_test_setup(carries_either_rsdp, fill),
 		cmocka_unit_test_setup(carries_the_efi_system_table, fill),
+		cmocka_unit_test_setup(carries_the_memory_sizes, fill),
 		cmocka_unit_test_setup(says_when_it_does_not_fit, fill),
 		cmocka_unit_test_setup(multiboot_1_reads_back_as_written, fill),
 		cmocka_unit_test_setup(multiboot_1_says_how_much_memory_has_no_gap, fill),
