@@ -232,6 +232,12 @@ try 'deps: what is missing' 1 "missing: three: 'make deps FOR=.check.' installs"
 APT_GET='echo "W: Failed to fetch x"; [ $1 = update ]' try 'deps: an archive that cannot be reached' 1 \
 	'deps: nothing was installed: apt-get cannot reach its archive; has this machine a network' deps install run
 APT_GET='[ $1 = update ]' try 'deps: a package that apt does not have' 1 'deps: apt-get cannot install one two: see above$' deps install run
+lacks_one='[ $1 = update ] || case " $* " in *" one "*) echo "E: Unable to locate package one"; exit 100 ;; esac'
+APT_GET=$lacks_one try 'deps: a package that this Debian lacks, and the others are installed' 1 \
+	$'recommends one two three\n.*recommends two three\n.*deps: this release of Debian has no package one, and cannot run what needs it; two three: installed$' \
+	deps install all
+APT_GET=${lacks_one//locate package one/locate package one\"; echo \"E: Unable to locate package two} try 'deps: nothing that this Debian has' 1 \
+	'deps: this release of Debian has no package one two, and cannot run what needs it$' deps install run
 for action in check install; do
 	try "deps $action, where there is no apt" 1 \
 		'^deps: missing: no-such-command .Debian: one., no-such-command .Debian: two.; there is no apt-get here' without_apt $action run
