@@ -96,7 +96,7 @@ static const struct profile profiles[] = {
 	 .brand = "Spoor virtual processor with BTS, Skylake",
 	 .signature = 0x000506e3, /* 06_5EH */
 	 .last_leaf = 0x0d,
-	 .performance = {4, 4, 48, 0x23c5, pmu_events_haswell},
+	 .performance = {4, 4, 48, 0x23c5, pmu_events_skylake},
 	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
 	 .pt = &pt_of_skylake,
 	 .layout = P6_LAYOUT,

@@ -47,6 +47,13 @@ void mov_from_cr(struct vcpu *vcpu, const struct insn *i)
 	next(vcpu, i);
 }
 
+/* SDM Vol 3, 4.4.1: what loads the PDPTEs of PAE paging. */
+static void load_pdptes(struct vcpu *vcpu, const struct insn *i, uint64_t cr4, uint64_t cr3)
+{
+	if (cr4 & CR4_PAE && !pdptes_are_valid(vcpu, cr3))
+		general_protection(vcpu, i);
+}
+
 static void set_cr0(struct vcpu *vcpu, const struct insn *i, uint64_t value)
 {
 	const uint64_t known = CR0_PE | CR0_MP | CR0_EM | CR0_TS | CR0_ET | CR0_NE | CR0_WP |
@@ -67,6 +74,8 @@ static void set_cr0(struct vcpu *vcpu, const struct insn *i, uint64_t value)
 			general_protection(vcpu, i);
 		efer &= ~EFER_LMA;
 	}
+	if (paging && !(efer & EFER_LMA) && (value ^ vcpu->cr0) & (CR0_PG | CR0_CD | CR0_NW))
+		load_pdptes(vcpu, i, vcpu->cr4, vcpu->cr3);
 	vcpu->efer = efer;
 	vcpu->cr0 = (value & known) | CR0_ET;
 	interp_forget(vcpu);
@@ -78,6 +87,8 @@ static void set_cr3(struct vcpu *vcpu, const struct insn *i, uint64_t value)
 		value &= ~CR3_NO_FLUSH;
 	if (value & vcpu->interp->physical_reserved)
 		general_protection(vcpu, i);
+	if (vcpu->cr0 & CR0_PG && !(vcpu->efer & EFER_LMA))
+		load_pdptes(vcpu, i, vcpu->cr4, value);
 	vcpu->cr3 = value;
 	interp_forget(vcpu);
 	if (vcpu->observed)
@@ -94,6 +105,9 @@ static void set_cr4(struct vcpu *vcpu, const struct insn *i, uint64_t value)
 	/* Beyond what is interpreted here. */
 	if (value & (CR4_LA57 | CR4_PKE | CR4_PKS | CR4_CET) || (value ^ vcpu->cr4) & CR4_OSXSAVE)
 		native_step(vcpu, i);
+	if (vcpu->cr0 & CR0_PG && !(vcpu->efer & EFER_LMA) &&
+	    (value ^ vcpu->cr4) & (CR4_PAE | CR4_PGE | CR4_PSE | CR4_SMEP))
+		load_pdptes(vcpu, i, value, vcpu->cr3);
 	vcpu->cr4 = value;
 	interp_forget(vcpu);
 }

@@ -105,7 +105,7 @@ void event_deliver(struct vcpu *vcpu, const struct event *event);
  * Guest linear to guest physical by the guest's own tables, with the checks of `access`. False
  * leaves the #PF error code in *error; nothing is raised and CR2 is not touched. Without
  * ACCESS_USER it is an implicit supervisor access: SMAP applies whatever RFLAGS.AC says. The
- * tables are walked each time.
+ * tables are walked each time. Outside IA-32e mode `linear` has 32 bits: the others are ignored.
  */
 enum access {
 	ACCESS_READ = 0,

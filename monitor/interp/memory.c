@@ -107,6 +107,8 @@ bool guest_translate(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64
 		     uint32_t *error)
 {
 	*error = 0;
+	if (!(vcpu->efer & EFER_LMA))
+		linear = (uint32_t)linear;
 	return canonical(linear) && walk(vcpu, linear, access, physical, error);
 }
 

@@ -6,6 +6,9 @@
 #include "monitor/interp/context.h"
 #include "monitor/interp/registers.h"
 
+/* Whether MOV to CR3 takes the four PDPTEs that `cr3` leads to, with PAE paging. */
+bool pdptes_are_valid(const struct vcpu *vcpu, uint64_t cr3);
+
 /* Walks the guest's tables, sets Accessed and Dirty. As guest_translate(), without the cache. */
 bool walk(struct vcpu *vcpu, uint64_t linear, unsigned access, uint64_t *physical, uint32_t *error);
 

@@ -33,7 +33,10 @@ static uint32_t error_code(const struct vcpu *vcpu, unsigned access)
 	return error;
 }
 
-/* Bits of the entry that must be 0; `level` 3 is the PML4, level 2 of PAE paging its PDPT. */
+/*
+ * Bits of the entry that must be 0; `level` 3 is the PML4, level 2 of PAE paging its PDPT. A
+ * processor looks at the bits of a PDPTE when it loads CR3, not at each walk: SDM Vol 3, 4.4.1.
+ */
 static uint64_t reserved_bits(const struct vcpu *vcpu, unsigned level, uint64_t entry)
 {
 	uint64_t reserved = vcpu->interp->physical_reserved & ENTRY_ADDRESS;
@@ -41,7 +44,7 @@ static uint64_t reserved_bits(const struct vcpu *vcpu, unsigned level, uint64_t 
 	if (!(vcpu->efer & EFER_LMA)) {
 		reserved |= 0x7ff0000000000000;
 		if (level == 2)
-			return reserved | ENTRY_NX | 0x1e6;
+			return 0;
 	}
 	if (!(vcpu->efer & EFER_NXE))
 		reserved |= ENTRY_NX;
@@ -100,12 +103,17 @@ struct paging {
 	bool pdpt;  /* PAE: the entries of level 2 hold no rights */
 };
 
+static uint64_t pdpt_of(uint64_t cr3)
+{
+	return cr3 & 0xffffffe0;
+}
+
 static struct paging paging_of(const struct vcpu *vcpu)
 {
 	if (vcpu->efer & EFER_LMA)
 		return (struct paging){3, 9, 8, vcpu->cr3 & ENTRY_ADDRESS, true, false};
 	if (vcpu->cr4 & CR4_PAE)
-		return (struct paging){2, 9, 8, vcpu->cr3 & 0xffffffe0, true, true};
+		return (struct paging){2, 9, 8, pdpt_of(vcpu->cr3), true, true};
 	return (struct paging){1, 10, 4, vcpu->cr3 & 0xfffff000, vcpu->cr4 & CR4_PSE, false};
 }
 
@@ -113,6 +121,24 @@ static uint64_t read_entry(const void *at, unsigned bytes)
 {
 	return bytes == 8 ? __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED)
 			  : __atomic_load_n((const uint32_t *)at, __ATOMIC_RELAXED);
+}
+
+/* Bit 5 is reserved as well, but QEMU's processor takes it for Accessed and sets it
+   (target/i386/tcg/sysemu/excp_helper.c, mmu_translate). */
+bool pdptes_are_valid(const struct vcpu *vcpu, uint64_t cr3)
+{
+	enum { ENTRIES = 4, RESERVED = 0x1c6 };
+	uint64_t where = pdpt_of(cr3);
+	const uint8_t *page = platform_guest_page(where & ~(uint64_t)(PAGE - 1));
+
+	for (unsigned n = 0; page && n < ENTRIES; n++) {
+		uint64_t entry = read_entry(page + where % PAGE + n * 8, 8);
+
+		if (entry & ENTRY_PRESENT &&
+		    entry & (vcpu->interp->physical_reserved | ENTRY_NX | RESERVED))
+			return false;
+	}
+	return true;
 }
 
 /* A page of 4 MiB has bits 39:32 of its address in 20:13 (SDM Vol 3, table 4-4). */

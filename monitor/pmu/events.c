@@ -64,7 +64,13 @@ const struct pmu_event pmu_events_nehalem[] = {
 		.code = CODE(0xd0, 0x82), .has = RETIRED_STORE, .precise = 0xf                     \
 	}
 
-const struct pmu_event pmu_events_haswell[] = {
+/* The first two are skylake's alone: instructions and branches by their architectural codes, of
+   which the manual's list of precise events has others. Linux 6.1 (ds.c,
+   intel_skl_pebs_event_constraints) samples cycles by the first, inverted, with CMASK 16, and takes
+   any event there. */
+const struct pmu_event pmu_events_skylake[] = {
+	{.code = CODE(0xc0, 0x00), .has = RETIRED, .precise = 0xf},
+	{.code = CODE(0xc4, 0x00), .has = ANY_BRANCH, .precise = 0xf},
 	MEMORY_OF_HASWELL,
 	{.code = CODE(0xc0, 0x01), .has = RETIRED, .precise = 2},
 	{.code = CODE(0xc2, 0x01), .has = RETIRED, .precise = 0xf},

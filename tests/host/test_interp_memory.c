@@ -187,6 +187,60 @@ static void accesses_leave_or_need_dirty(void **state)
 	}
 }
 
+/* SDM Vol 3, 4.4.1: MOV to CR3 checks the PDPTEs. QEMU sets Accessed there. */
+static void walks_do_not_check_pdptes(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+	uint64_t physical, *pdpte = (uint64_t *)(void *)(rig.memory + TABLES) + 4;
+	uint32_t error;
+
+	page_entry(v, 2);
+	*pdpte |= RIG_A;
+	assert_true(guest_translate(v, RIG_DATA, 0, &physical, &error));
+	*pdpte |= 6;
+	assert_true(guest_translate(v, RIG_DATA, 0, &physical, &error));
+}
+
+/* By 32-bit code, whose page table is that of the rig: whether MOV to CR3 takes this PDPTE. */
+static bool cr3_takes(uint64_t bits)
+{
+	struct vcpu *v = &rig.vcpu;
+
+	rig_reset();
+	RIG_PROGRAM(0x0f, 0x22, 0xd8); /* mov cr3, eax */
+	*(uint64_t *)(void *)(rig.memory + TABLES) = RIG_PD | RIG_P;
+	*(uint64_t *)(void *)(rig.memory + TABLES + PAGE) = RIG_PD | RIG_P | bits;
+	v->segment[CS].attributes = 0xc9b;
+	v->efer = 0;
+	v->cr3 = TABLES;
+	v->gpr[RAX] = TABLES + PAGE;
+	interp_forget(v);
+	rig_step(1);
+	return v->cr3 == TABLES + PAGE;
+}
+
+static void mov_to_cr3_checks_pdptes(void **state)
+{
+	assert_true(cr3_takes(0));
+	assert_true(cr3_takes(RIG_A));
+	assert_false(cr3_takes(2));
+	assert_false(cr3_takes(0x100));
+	assert_false(cr3_takes(1ull << 63));
+}
+
+/* Linux extends the sign of the DS area's address. */
+static void linear_addresses_have_32_bits_outside_ia_32e_mode(void **state)
+{
+	struct vcpu *v = &rig.vcpu;
+	uint64_t physical, *pdpte = (uint64_t *)(void *)(rig.memory + TABLES) + 4;
+	uint32_t error;
+
+	page_entry(v, 2);
+	pdpte[3] = pdpte[0];
+	assert_true(guest_translate(v, 0xffffffffc0000000 | RIG_DATA, 0, &physical, &error));
+	assert_int_equal(physical, RIG_DATA);
+}
+
 static void straddling_write_faults_before_it_writes(void **state)
 {
 	struct vcpu *v = &rig.vcpu;
@@ -396,6 +450,9 @@ int main(void)
 		cmocka_unit_test_setup(rights_decide_who_may_do_what, reset),
 		cmocka_unit_test_setup(smap_yields_to_ac_for_explicit_accesses, reset),
 		cmocka_unit_test_setup(accesses_leave_or_need_dirty, reset),
+		cmocka_unit_test_setup(walks_do_not_check_pdptes, reset),
+		cmocka_unit_test(mov_to_cr3_checks_pdptes),
+		cmocka_unit_test_setup(linear_addresses_have_32_bits_outside_ia_32e_mode, reset),
 		cmocka_unit_test_setup(no_execute_can_be_taken_away, reset),
 		cmocka_unit_test_setup(large_pages_and_tables_absent, reset),
 		cmocka_unit_test_setup(straddling_write_faults_before_it_writes, reset),
