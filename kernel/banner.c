@@ -14,7 +14,7 @@
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/console.h"
-#include "lib/string.h"
+#include "lib/format.h"
 #include "lib/version.h"
 
 #define IA32_BIOS_SIGN_ID 0x8b
@@ -35,21 +35,17 @@ static void print_machine(void)
 
 static void print_cpu(void)
 {
-	struct cpuid_result first = cpuid(0, 0), one = cpuid(1, 0);
+	struct cpuid_result first = cpuid(0, 0), one = cpuid(1, 0), brand[4] = {0};
 	struct cpuid_signature is = cpuid_signature(one.eax);
 	uint64_t microcode = 0;
-	uint32_t brand[13] = {0};
-	const char *name = (const char *)brand;
+	uint32_t vendor[] = {first.ebx, first.edx, first.ecx, 0};
+	char *name = (char *)brand;
 
-	for (uint32_t leaf = 0; leaf < 3 && cpuid(0x80000000, 0).eax >= 0x80000004; leaf++) {
-		struct cpuid_result part = cpuid(0x80000002 + leaf, 0);
-
-		memcpy(&brand[leaf * 4], &part, sizeof(part));
-	}
+	for (uint32_t leaf = 0; leaf < 3 && cpuid(0x80000000, 0).eax >= 0x80000004; leaf++)
+		brand[leaf] = cpuid(0x80000002 + leaf, 0);
 	while (*name == ' ')
 		name++;
-	printk("# vendor=%.4s%.4s%.4s cpu=\"%s\"\n", (const char *)&first.ebx,
-	       (const char *)&first.edx, (const char *)&first.ecx, name);
+	printk("# vendor=\"%s\" cpu=\"%s\"\n", format_plain((char *)vendor), format_plain(name));
 	rdmsr_safe(IA32_BIOS_SIGN_ID, &microcode);
 	printk("# family=%02x model=%02x stepping=%x microcode=%lx\n", is.family, is.model,
 	       is.stepping, microcode >> 32);

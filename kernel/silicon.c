@@ -5,6 +5,7 @@
 #include "abi/hypervisor.h"
 #include "drivers/processor.h"
 #include "kernel/trace/trace.h"
+#include "lib/format.h"
 #include "lib/string.h"
 
 static const char *name = "none";
@@ -14,17 +15,16 @@ static bool foreign, rehearsal;
 static void read_signature(uint32_t leaf, char signature[13])
 {
 	struct cpuid_result at = cpuid(leaf, 0);
+	uint32_t words[] = {at.ebx, at.ecx, at.edx};
 
-	memcpy(signature, &at.ebx, 4);
-	memcpy(signature + 4, &at.ecx, 4);
-	memcpy(signature + 8, &at.edx, 4);
-	signature[12] = '\0';
+	memcpy(signature, words, sizeof(words));
+	format_plain(signature);
 }
 
 void silicon_init(void)
 {
 	bool virtual = false;
-	char second[13];
+	char second[13] = "";
 
 	if (cpuid(1, 0).ecx & 1u << 31) {
 		read_signature(HYPERVISOR_LEAF, hypervisor);

@@ -187,3 +187,10 @@ int format(char *buffer, size_t size, const char *template, ...)
 	va_end(arguments);
 	return length;
 }
+
+char *format_plain(char *text)
+{
+	for (char *at = text; *at; at++)
+		*at = *at >= ' ' && *at <= '~' && *at != '"' ? *at : '?';
+	return text;
+}

@@ -20,4 +20,7 @@ int vformat(char *buffer, size_t size, const char *template, va_list arguments)
 int format(char *buffer, size_t size, const char *template, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Returns `text`; its quotes and what is not printable ASCII become '?': a value of the banner. */
+char *format_plain(char *text);
+
 #endif

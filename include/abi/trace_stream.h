@@ -94,4 +94,12 @@ struct trace_total {
 };
 _Static_assert(sizeof(struct trace_total) == 24, "the stream's format");
 
+/*
+ * What a trace can have. END is one frame with a total of each stream that has frames BRANCHES,
+ * PACKETS, MARK or SUM; other streams are tasks of which a frame STREAM says what they are.
+ */
+#define TRACE_CPUS_MOST	   512u
+#define TRACE_TOTALS_MOST  (TRACE_PAYLOAD_BYTES / sizeof(struct trace_total))
+#define TRACE_STREAMS_MOST 65536u
+
 #endif

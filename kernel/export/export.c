@@ -22,7 +22,6 @@
 #include "lib/version.h"
 
 #define AT_ONCE	    512 /* records that are read at a time */
-#define TOTALS_MOST (TRACE_PAYLOAD_BYTES / sizeof(struct trace_total)) /* fit the frame END */
 #define VECTORS	    256
 #define NOTE_HEADER 16 /* bytes of a note before its contents: "GNU" */
 
@@ -41,7 +40,7 @@ unsigned export_untraced;
 
 static struct uart uart;
 static struct export_stream *streams;
-static struct trace_total totals[TOTALS_MOST];
+static struct trace_total totals[TRACE_TOTALS_MOST];
 static unsigned stream_count; /* and of those that have ended, totals */
 static unsigned total_count;
 
@@ -270,7 +269,7 @@ static struct bts_options options_of(const struct export_stream *stream)
 
 static struct export_stream *new_stream(struct task *task, enum export_what what, uint32_t id)
 {
-	bool fits = stream_count + cpu_count() < TOTALS_MOST; /* packets have a total a CPU */
+	bool fits = stream_count + cpu_count() < TRACE_TOTALS_MOST; /* packets have a total a CPU */
 	struct export_stream *stream = fits ? area_alloc(STREAM_PAGES, VM_WRITE) : NULL;
 
 	if (!stream)

@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/host/host.h"
 
@@ -64,6 +65,22 @@ static void pointers(void **state)
 	assert_string_equal(text, "0x0000000000000000");
 }
 
+/* Whatever its bytes are, a text stays one value between the quotes of a line. */
+static void plain_text(void **state)
+{
+	char every[256], text[] = "Intel(R) \"x\" a=b\n# y=\x7f\xe9";
+
+	for (unsigned i = 0; i < 255; i++)
+		every[i] = (char)(i + 1);
+	every[255] = '\0';
+	assert_ptr_equal(format_plain(text), text);
+	assert_string_equal(text, "Intel(R) ?x? a=b?# y=??");
+	assert_int_equal(strlen(format_plain(every)), 255);
+	for (unsigned i = 0; i < 255; i++)
+		assert_int_equal(every[i],
+				 i + 1 < ' ' || i + 1 > '~' || i + 1 == '"' ? '?' : (char)(i + 1));
+}
+
 static void odd_cases(void **state)
 {
 	char text[16] = "untouched";
@@ -86,9 +103,10 @@ static void odd_cases(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers),  cmocka_unit_test(widths),
-		cmocka_unit_test(texts),    cmocka_unit_test(text_without_end),
-		cmocka_unit_test(pointers), cmocka_unit_test(odd_cases),
+		cmocka_unit_test(numbers),   cmocka_unit_test(widths),
+		cmocka_unit_test(texts),     cmocka_unit_test(text_without_end),
+		cmocka_unit_test(pointers),  cmocka_unit_test(plain_text),
+		cmocka_unit_test(odd_cases),
 	};
 
 	return cmocka_run_group_tests_name("format", tests, NULL, NULL);

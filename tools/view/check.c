@@ -65,22 +65,30 @@ static void wrong(struct check *check, enum claim claim, const struct cursor_ite
 		 space_describe(check->space, item->record.to, to, 100));
 }
 
-static bool is_entry(const struct trace *trace, uint64_t address)
+/* How many of the entries are at or below an address. */
+static size_t count_entries(const struct trace *trace, uint64_t address)
 {
 	size_t low = 0, high = trace->entry_count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (trace->entries[middle] == address)
-			return true;
-		if (trace->entries[middle] < address)
+		if (trace->entries[middle] <= address)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return false;
+	return low;
 }
+
+static bool is_entry(const struct trace *trace, uint64_t address)
+{
+	size_t count = count_entries(trace, address);
+
+	return count && trace->entries[count - 1] == address;
+}
+
+#define ENTRIES_NEAR 16 /* that are tried: within 256 bytes a sender has no more */
 
 /* Of a view of the kernel alone: the way out to ring 3 and back in by one of the entries. */
 static bool is_by_ring_3(const struct check *check, uint64_t from)
@@ -90,8 +98,9 @@ static bool is_by_ring_3(const struct check *check, uint64_t from)
 
 	if (check->stream->view != PTRACE_BTS_KERNEL)
 		return false;
-	for (size_t i = 0; i < trace->entry_count; i++)
-		if (trace->entries[i] <= from && from - trace->entries[i] < 256 &&
+	for (size_t i = count_entries(trace, from), tried = 0; i-- > 0 && tried < ENTRIES_NEAR;
+	     tried++)
+		if (from - trace->entries[i] < 256 &&
 		    space_walk(check->space, trace->entries[i], from, &count) == WALK_WHOLE)
 			return true;
 	return false;

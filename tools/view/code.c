@@ -38,6 +38,7 @@ struct code {
 	size_t row_count;
 	const uint8_t *build_id;
 	size_t build_id_size;
+	uint32_t checksum;
 	void *names; /* of functions and source files: the root of tsearch() */
 };
 
@@ -292,6 +293,9 @@ struct code *code_open(const char *path, char *error, size_t size)
 		return NULL;
 	}
 	read_segments(code);
+	for (size_t i = 0; i < code->segment_count; i++)
+		code->checksum = crc32c(code->checksum, code->file + code->segments[i].offset,
+					code->segments[i].file_size);
 	read_sections(code);
 	read_notes(code);
 	read_lines(code);
@@ -334,12 +338,7 @@ const uint8_t *code_build_id(const struct code *code, size_t *size)
 
 uint32_t code_checksum(const struct code *code)
 {
-	uint32_t crc = 0;
-
-	for (size_t i = 0; i < code->segment_count; i++)
-		crc = crc32c(crc, code->file + code->segments[i].offset,
-			     code->segments[i].file_size);
-	return crc;
+	return code->checksum;
 }
 
 bool code_segment(const struct code *code, unsigned index, struct segment *segment)

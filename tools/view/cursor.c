@@ -14,7 +14,8 @@ void cursor_start(struct cursor *cursor, const struct trace *trace,
 
 	*cursor = (struct cursor){
 		.trace = trace, .stream = stream, .cpu = cpu, .pid = cpu < 0 ? stream->id : 0};
-	cursor->records = allocate(STREAM_RECORDS, sizeof(*cursor->records));
+	cursor->records =
+		allocate(stream->parts.count ? STREAM_RECORDS : 0, sizeof(*cursor->records));
 }
 
 void cursor_stop(struct cursor *cursor)

@@ -89,18 +89,41 @@ static const char *name_of(const struct trace_stream *stream)
 	return stream->name[0] ? stream->name : stream->program;
 }
 
-/* Where the `nth` stream of its name is among those of `trace`; NULL: nowhere. */
-static struct trace_stream *find_stream(struct trace *trace, const struct trace_stream *like,
-					size_t nth)
-{
-	for (size_t i = 0; i < trace->stream_count; i++) {
-		struct trace_stream *stream = &trace->streams[i];
+/* A stream, the `nth` of those with its name. */
+struct named {
+	struct trace_stream *stream;
+	size_t nth;
+};
 
-		if (!((stream->id ^ like->id) & (TRACE_STREAM_CPU | TRACE_STREAM_PT)) &&
-		    !strcmp(name_of(stream), name_of(like)) && !nth--)
-			return stream;
+static int compare_named(const void *left, const void *right)
+{
+	const struct named *a = left, *b = right;
+	uint32_t kind_a = a->stream->id & (TRACE_STREAM_CPU | TRACE_STREAM_PT);
+	uint32_t kind_b = b->stream->id & (TRACE_STREAM_CPU | TRACE_STREAM_PT);
+	int names = strcmp(name_of(a->stream), name_of(b->stream));
+
+	if (kind_a != kind_b)
+		return kind_a < kind_b ? -1 : 1;
+	return names ? names : (a->nth > b->nth) - (a->nth < b->nth);
+}
+
+/* The streams of a trace in the order of compare_named(). */
+static struct named *names_of(struct trace *trace)
+{
+	struct named *named = allocate(trace->stream_count, sizeof(*named));
+	size_t nth = 0;
+
+	for (size_t i = 0; i < trace->stream_count; i++)
+		named[i] = (struct named){&trace->streams[i], i};
+	qsort(named, trace->stream_count, sizeof(*named), compare_named);
+	for (size_t i = 0; i < trace->stream_count; i++) {
+		struct named before = i ? named[i - 1] : named[0];
+
+		before.nth = named[i].nth;
+		nth = i && !compare_named(&before, &named[i]) ? nth + 1 : 0;
+		named[i].nth = nth;
 	}
-	return NULL;
+	return named;
 }
 
 static void print_branch(const char *mark, const struct path *path, size_t at,
@@ -164,26 +187,30 @@ static bool compare_streams(const struct filter *filter, struct trace *traces[2]
 
 static bool compare_traces(const struct filter *filter, struct trace *traces[2])
 {
+	struct named *mine = names_of(traces[0]), *others = names_of(traces[1]);
+	size_t *nth = allocate(traces[0]->stream_count, sizeof(*nth));
 	bool same = true;
 	char name[256];
 
+	for (size_t i = 0; i < traces[0]->stream_count; i++)
+		nth[mine[i].stream - traces[0]->streams] = mine[i].nth;
 	for (size_t i = 0; i < traces[0]->stream_count; i++) {
-		struct trace_stream *stream = &traces[0]->streams[i], *other;
-		size_t nth = 0;
+		struct named key = {&traces[0]->streams[i], nth[i]}, *other;
 
-		if (!filter_has_stream(filter, stream))
+		if (!filter_has_stream(filter, key.stream))
 			continue;
-		while (find_stream(traces[0], stream, nth) != stream)
-			nth++;
-		other = find_stream(traces[1], stream, nth);
+		other = bsearch(&key, others, traces[1]->stream_count, sizeof(key), compare_named);
 		if (other) {
-			same &= compare_streams(filter, traces, stream, other);
+			same &= compare_streams(filter, traces, key.stream, other->stream);
 		} else {
-			printf("%s: not in %s\n", trace_stream_name(stream, name, sizeof(name)),
+			printf("%s: not in %s\n", trace_stream_name(key.stream, name, sizeof(name)),
 			       traces[1]->path);
 			same = false;
 		}
 	}
+	free(mine);
+	free(others);
+	free(nth);
 	return same;
 }
 

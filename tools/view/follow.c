@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
 #include "tools/view/follow.h"
 
 #include "tools/view/view.h"
 
 #include "abi/ptrace_bts.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,7 @@ struct follow_task {
 	struct function self;
 	char name[300];
 	struct frame root;
+	struct stack_counts *sum;
 };
 
 struct follower {
@@ -22,8 +25,9 @@ struct follower {
 	struct trace *trace;
 	struct trace_stream *stream;
 	const struct follow_events *events;
-	struct follow_task **tasks;
+	void *tasks; /* the root of tsearch(), by pid */
 	size_t task_count;
+	struct stack_counts *sum;    /* of all tasks; may be NULL */
 	struct follow_task *current; /* NULL: none yet */
 	uint64_t position;
 	bool visible;	/* the range and the CPU are meant */
@@ -127,30 +131,40 @@ static void set_visible(struct follower *follower, bool visible)
 		close_all(follower);
 }
 
+static int compare_tasks(const void *left, const void *right)
+{
+	const struct follow_task *a = left, *b = right;
+
+	return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
 static struct follow_task *find_task(struct follower *follower, uint32_t pid,
 				     const struct stack_observer *observer)
 {
-	struct follow_task *task;
+	struct follow_task key = {.pid = pid}, *task, **found;
+	const struct trace_stream *named = trace_find(follower->trace, pid);
 	char name[256];
 
-	for (size_t i = 0; i < follower->task_count; i++)
-		if (follower->tasks[i]->pid == pid)
-			return follower->tasks[i];
-	follower->tasks =
-		reallocate(follower->tasks, follower->task_count + 1, sizeof(*follower->tasks));
-	task = follower->tasks[follower->task_count++] = allocate(1, sizeof(*task));
+	found = tfind(&key, &follower->tasks, compare_tasks);
+	if (found)
+		return *found;
+	if (follower->task_count++ == TRACE_STREAMS_MOST)
+		fail("%s: %s has more than %u tasks", follower->trace->path,
+		     trace_stream_name(follower->stream, name, sizeof(name)), TRACE_STREAMS_MOST);
+	task = allocate(1, sizeof(*task));
 	task->pid = pid;
+	task->sum = follower->sum;
+	if (!tsearch(task, &follower->tasks, compare_tasks))
+		fail("no memory for the tasks of a stream");
 	stack_init(&task->stack, trace_space(follower->stream, pid));
 	task->stack.observer = observer;
 	task->stack.future = &follower->future;
 	task->stack.entries = follower->trace->entries;
 	task->stack.entry_count = follower->trace->entry_count;
 	snprintf(task->name, sizeof(task->name), pid ? "task %u" : "no task", pid);
-	for (size_t i = 0; i < follower->trace->stream_count; i++)
-		if (follower->trace->streams[i].id == pid)
-			snprintf(task->name, sizeof(task->name), "%s",
-				 trace_stream_name(&follower->trace->streams[i], name,
-						   sizeof(name)));
+	if (named)
+		snprintf(task->name, sizeof(task->name), "%s",
+			 trace_stream_name(named, name, sizeof(name)));
 	task->self.name = task->name;
 	task->root.function = &task->self;
 	return task;
@@ -236,6 +250,16 @@ static void add_counts(struct stack_counts *sum, const struct stack_counts *coun
 		to[i] += from[i];
 }
 
+static void free_task(void *task)
+{
+	struct follow_task *ended = task;
+
+	if (ended->sum)
+		add_counts(ended->sum, &ended->stack.counts);
+	stack_free(&ended->stack);
+	free(ended);
+}
+
 static void begin_ahead(void *argument)
 {
 	struct follower *follower = argument;
@@ -271,6 +295,7 @@ uint64_t follow(const struct filter *filter, struct trace *trace, struct trace_s
 				    .trace = trace,
 				    .stream = stream,
 				    .events = events,
+				    .sum = counts,
 				    .outer = stream->id & TRACE_STREAM_CPU ? 1 : 0};
 	const struct stack_observer observer = {entered, left, &follower};
 	struct cursor_item item;
@@ -284,12 +309,6 @@ uint64_t follow(const struct filter *filter, struct trace *trace, struct trace_s
 	cursor_stop(&follower.ahead);
 	if (follower.current)
 		set_visible(&follower, false);
-	for (size_t i = 0; i < follower.task_count; i++) {
-		if (counts)
-			add_counts(counts, &follower.tasks[i]->stack.counts);
-		stack_free(&follower.tasks[i]->stack);
-		free(follower.tasks[i]);
-	}
-	free(follower.tasks);
+	tdestroy(follower.tasks, free_task);
 	return follower.position;
 }

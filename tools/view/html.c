@@ -19,6 +19,9 @@
 /* The viewer needs some 400 bytes for each, and a browser gives a page 4 GiB. */
 #define CALLS_MOST (8u << 20)
 
+/* Stamps and gaps of a page, which its script holds as objects. */
+#define EVENTS_MOST (1u << 20)
+
 #define EMBEDDED(name, file)                                                                       \
 	extern const char name##_start[] __asm__("_binary_" file "_start");                        \
 	extern const char name##_end[] __asm__("_binary_" file "_end")
@@ -33,6 +36,7 @@ static const char place[] = "<!-- the trace -->\n";
 
 static const char *output = "trace.html";
 static FILE *page;
+static uint64_t events_shown; /* stamps and gaps */
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
@@ -217,12 +221,21 @@ static void leave(void *argument, const struct frame *frame, unsigned depth, uin
 	put_event(argument, 0, position);
 }
 
+static void count_event(void)
+{
+	if (events_shown++ == EVENTS_MOST)
+		fail("%s: a browser cannot show so many switches and gaps: --from, --to, --cpu and "
+		     "--task leave some out",
+		     output);
+}
+
 /* A gap takes an instruction of the axis for each record; one before all branches takes nothing. */
 static void gap(void *argument, uint64_t missing, uint64_t position)
 {
 	struct profile *profile = argument;
 	static const char name[] = "[gap: as many records as it is wide, or an unknown number]";
 
+	count_event();
 	profile->missing += missing;
 	fprintf(profile->gaps, ",[%llu,%llu]", (unsigned long long)position,
 		(unsigned long long)missing);
@@ -237,6 +250,7 @@ static void stamp(void *argument, const struct cursor_item *item, uint64_t posit
 {
 	struct profile *profile = argument;
 
+	count_event();
 	/* A double of JavaScript does not hold every stamp: they are strings. */
 	fprintf(profile->stamps, ",[\"%llu\",%d,%u,%d,%llu]", (unsigned long long)item->record.to,
 		item->cpu, item->pid, item->qualifier == PTRACE_BTS_TASK_ARRIVES,
@@ -360,6 +374,24 @@ static void put_script(const char *id, const char *start, const char *end)
 	fputs("</script>\n", page);
 }
 
+/* Of all tasks, since those without records of their own run on CPUs. */
+static void put_names(const struct trace *trace)
+{
+	const char *comma = "";
+	char name[256];
+
+	fputs(",\"names\":[", page);
+	for (size_t i = 0; i < trace->stream_count; i++) {
+		if (trace_stream_cpu(&trace->streams[i]) >= 0)
+			continue;
+		fprintf(page, "%s[%u,", comma, trace->streams[i].id);
+		put_string(page, trace_stream_name(&trace->streams[i], name, sizeof(name)));
+		fputc(']', page);
+		comma = ",";
+	}
+	fputc(']', page);
+}
+
 static void put_about(const struct trace *trace)
 {
 	char flaw[256];
@@ -377,6 +409,7 @@ static void put_about(const struct trace *trace)
 	put_counter("bytes", trace->received.line_bytes);
 	fputs(",\"flaw\":", page);
 	put_string(page, trace_flaw(trace, flaw, sizeof(flaw)) ? flaw : "");
+	put_names(trace);
 	fputs("}</script>\n", page);
 }
 
@@ -392,7 +425,7 @@ static uint64_t put_page(const struct filter *filter, struct trace *trace)
 	put_script("licence", licence_start, licence_end);
 	put_about(trace);
 	for (size_t i = 0; i < trace->stream_count; i++)
-		if (filter_has_stream(filter, &trace->streams[i]))
+		if (trace->streams[i].recorded && filter_has_stream(filter, &trace->streams[i]))
 			put_stream(filter, trace, &trace->streams[i], &calls);
 	at += strlen(place);
 	fwrite(at, 1, (size_t)(page_end - at), page);

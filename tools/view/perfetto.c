@@ -4,12 +4,14 @@
  * it: a track for each stream, its calls as slices that nest. One instruction is one nanosecond.
  * By the stamps of the scheduler, a track for each CPU with the tasks on it, in real time.
  */
+#define _GNU_SOURCE
 #include "tools/view/follow.h"
 #include "tools/view/output.h"
 #include "tools/view/view.h"
 
 #include "abi/ptrace_bts.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,22 +105,37 @@ static void send_packet(const struct message *packet)
 struct track {
 	uint64_t id;
 	const struct trace *trace;
-	const char **names;
+	void *names; /* the root of tsearch(), by address */
 	size_t name_count;
 	uint64_t time; /* of the last event */
 };
 
+struct name {
+	const char *text;
+	uint64_t id;
+};
+
+static int compare_names(const void *left, const void *right)
+{
+	uintptr_t a = (uintptr_t)((const struct name *)left)->text;
+	uintptr_t b = (uintptr_t)((const struct name *)right)->text;
+
+	return (a > b) - (a < b);
+}
+
 /* The number of a name; `*fresh` if the track has not sent it. Functions share their strings. */
 static uint64_t name_id(struct track *track, const char *name, bool *fresh)
 {
-	*fresh = false;
-	for (size_t i = track->name_count; i-- > 0;)
-		if (track->names[i] == name)
-			return i + 1;
-	track->names = reallocate(track->names, track->name_count + 1, sizeof(*track->names));
-	track->names[track->name_count++] = name;
-	*fresh = true;
-	return track->name_count;
+	struct name key = {name, 0}, *made, **found = tfind(&key, &track->names, compare_names);
+
+	*fresh = !found;
+	if (found)
+		return (*found)->id;
+	made = allocate(1, sizeof(*made));
+	*made = (struct name){name, ++track->name_count};
+	if (!tsearch(made, &track->names, compare_names))
+		fail("no memory for the names of a track");
+	return made->id;
 }
 
 static struct message packet_at(struct track *track, uint64_t position)
@@ -216,21 +233,23 @@ static uint64_t find_start(const struct trace *trace)
 
 static void name_task(const struct trace *trace, uint32_t pid, char *name, size_t size)
 {
-	snprintf(name, size, "task %u", pid);
-	for (size_t i = 0; i < trace->stream_count; i++)
-		if (trace->streams[i].id == pid)
-			trace_stream_name(&trace->streams[i], name, size);
+	const struct trace_stream *stream = trace_find(trace, pid);
+
+	if (stream)
+		trace_stream_name(stream, name, size);
+	else
+		snprintf(name, size, "task %u", pid);
 }
 
 /* The first time that a CPU is seen, its track. */
 static void send_processor(unsigned cpu)
 {
-	static bool sent[REAL_TIME];
+	static bool sent[TRACE_CPUS_MOST];
 	char name[64];
 
-	if (sent[cpu % REAL_TIME])
+	if (sent[cpu])
 		return;
-	sent[cpu % REAL_TIME] = true;
+	sent[cpu] = true;
 	snprintf(name, sizeof(name), "CPU %u, real time", cpu);
 	send_track(REAL_TIME + cpu, name);
 }
@@ -271,7 +290,7 @@ static void send_stream(const struct filter *filter, struct trace *trace,
 
 	send_track(id, trace_stream_name(stream, name, sizeof(name)));
 	follow(filter, trace, stream, &events, NULL);
-	free(track.names);
+	tdestroy(track.names, free);
 }
 
 int view_perfetto(int argc, char **argv)

@@ -32,7 +32,7 @@ static const struct argp_option options[] = {
 static size_t find_slot(const struct edge *table, size_t room, uint64_t from, uint64_t to,
 			const struct code *code)
 {
-	size_t slot = (from * 0x9e3779b97f4a7c15 ^ to * 0xc2b2ae3d27d4eb4f) >> 20 & (room - 1);
+	size_t slot = hash_of(from, to) & (room - 1);
 
 	while (table[slot].count && (table[slot].from != from || table[slot].to != to ||
 				     space_code(table[slot].space, from) != code))

@@ -191,7 +191,7 @@ static bool get_stamp(struct varints *in, struct stamp *stamp, size_t count)
 	pid = get_varint(in);
 	cpu = get_varint(in);
 	if (in->wrong || skip >= count - stamp->position || qualifier > 15 || pid >> 32 ||
-	    cpu >> 31)
+	    cpu >= TRACE_CPUS_MOST)
 		return false;
 	stamp->position += skip;
 	stamp->record.from = TRACE_STAMP | qualifier;
@@ -237,6 +237,16 @@ static const char *get_deltas(const struct trace_frame *header, const uint8_t *p
 	return wrong ? wrong : in.at != in.end ? "a frame has more bytes than its records" : NULL;
 }
 
+/* Whether all stamps are of CPUs that a machine can have. */
+static bool has_cpus(const struct trace_record *records, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (record_is_stamp(&records[i]) &&
+		    (records[i].flags & ~TRACE_STAMP_FLAG) >> 32 >= TRACE_CPUS_MOST)
+			return false;
+	return true;
+}
+
 const char *stream_records(const struct trace_frame *header, const uint8_t *payload, size_t size,
 			   struct trace_record *records, size_t *count)
 {
@@ -251,7 +261,7 @@ const char *stream_records(const struct trace_frame *header, const uint8_t *payl
 		if (size != header->count * sizeof(*records))
 			return "a frame has another number of records than it says";
 		memcpy(records, payload, size);
-		return NULL;
+		return has_cpus(records, *count) ? NULL : "a stamp has a CPU that no machine has";
 	case TRACE_ENCODING_DELTA:
 		return get_deltas(header, payload, size, records);
 	case TRACE_ENCODING_DELTA_LZ4:

@@ -6,20 +6,79 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+/* How many of the streams have a lower id. */
+static size_t place_of(const struct trace *trace, uint32_t id)
+{
+	size_t low = 0, high = trace->stream_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (trace->streams[trace->order[middle]].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct trace_stream *trace_find(const struct trace *trace, uint32_t id)
+{
+	size_t place = place_of(trace, id);
+	const struct trace_stream *stream =
+		place < trace->stream_count ? &trace->streams[trace->order[place]] : NULL;
+
+	return stream && stream->id == id ? stream : NULL;
+}
+
+static struct trace_stream *add_stream(struct trace *trace, uint32_t id)
+{
+	size_t place = place_of(trace, id), count = trace->stream_count;
+
+	if (count == trace->stream_room) {
+		trace->stream_room = count ? 2 * count : 16;
+		trace->streams =
+			reallocate(trace->streams, trace->stream_room, sizeof(*trace->streams));
+		trace->order = reallocate(trace->order, trace->stream_room, sizeof(*trace->order));
+	}
+	memmove(trace->order + place + 1, trace->order + place,
+		(count - place) * sizeof(*trace->order));
+	trace->order[place] = (uint32_t)count;
+	trace->streams[count] = (struct trace_stream){.id = id};
+	trace->stream_count++;
+	return &trace->streams[count];
+}
 
 struct trace_stream *trace_stream(struct trace *trace, uint32_t id)
 {
-	struct trace_stream *stream;
+	const struct trace_stream *found = trace_find(trace, id);
+	struct trace_stream of = {.id = id};
 
-	for (size_t i = 0; i < trace->stream_count; i++)
-		if (trace->streams[i].id == id)
-			return &trace->streams[i];
-	trace->streams =
-		reallocate(trace->streams, trace->stream_count + 1, sizeof(*trace->streams));
-	stream = &trace->streams[trace->stream_count++];
-	memset(stream, 0, sizeof(*stream));
-	stream->id = id;
+	if (found)
+		return &trace->streams[found - trace->streams];
+	if (trace_stream_cpu(&of) >= (int)TRACE_CPUS_MOST)
+		trace->wrong = "there is no such CPU: a machine has 512 at most";
+	else if (trace->stream_count == TRACE_STREAMS_MOST)
+		trace->wrong = "a trace has 65536 streams at most";
+	else
+		return add_stream(trace, id);
+	return NULL;
+}
+
+/* As trace_stream(), one that has a total in END. */
+static struct trace_stream *recorded_stream(struct trace *trace, uint32_t id)
+{
+	struct trace_stream *stream = trace_stream(trace, id);
+
+	if (!stream || stream->recorded)
+		return stream;
+	if (trace->recorded_count == TRACE_TOTALS_MOST) {
+		trace->wrong = "more streams have frames than END has room for: 682";
+		return NULL;
+	}
+	trace->recorded_count++;
+	stream->recorded = true;
 	return stream;
 }
 
@@ -74,6 +133,16 @@ static int compare_numbers(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
+static size_t without_doubles(uint64_t *numbers, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!i || numbers[i] != numbers[i - 1])
+			numbers[kept++] = numbers[i];
+	return kept;
+}
+
 static void take_entries(struct trace *trace, const uint8_t *payload, size_t size)
 {
 	size_t count = 0;
@@ -85,9 +154,10 @@ static void take_entries(struct trace *trace, const uint8_t *payload, size_t siz
 	if (item)
 		memcpy(trace->entries, item, trace->entry_count * sizeof(*trace->entries));
 	qsort(trace->entries, trace->entry_count, sizeof(*trace->entries), compare_numbers);
+	trace->entry_count = without_doubles(trace->entries, trace->entry_count);
 }
 
-static void take_hello(struct trace *trace, const uint8_t *payload, size_t size)
+static bool take_hello(struct trace *trace, const uint8_t *payload, size_t size)
 {
 	size_t count = 0;
 	const uint8_t *id = stream_item(payload, size, TRACE_ITEM_BUILD_ID, &count);
@@ -104,23 +174,35 @@ static void take_hello(struct trace *trace, const uint8_t *payload, size_t size)
 	trace->cpus = (uint32_t)take_number(payload, size, TRACE_ITEM_CPUS, 4);
 	trace->tsc_hz = take_number(payload, size, TRACE_ITEM_TSC_HZ, 8);
 	take_entries(trace, payload, size);
+	if (trace->cpus > TRACE_CPUS_MOST)
+		trace->wrong = "HELLO has more CPUs than a machine can have: 512";
+	return trace->cpus <= TRACE_CPUS_MOST;
 }
 
 static void take_root(struct trace *trace, const struct trace_frame *header, uint64_t cr3)
 {
 	if (!cr3)
 		return;
-	trace->roots = reallocate(trace->roots, trace->root_count + 1, sizeof(*trace->roots));
+	if (!(trace->root_count & (trace->root_count - 1)))
+		trace->roots =
+			reallocate(trace->roots, 2 * trace->root_count + 1, sizeof(*trace->roots));
 	trace->roots[trace->root_count++] =
 		(struct trace_root){header->sequence, header->stream, cr3};
 }
 
-static void take_stream(struct trace_stream *stream, const uint8_t *payload, size_t size)
+static bool take_stream(struct trace *trace, const struct trace_frame *header,
+			const uint8_t *payload, size_t size)
 {
+	struct trace_stream *stream = trace_stream(trace, header->stream);
+
+	if (!stream)
+		return false;
 	take_text(stream->name, sizeof(stream->name), payload, size, TRACE_ITEM_NAME);
 	take_text(stream->program, sizeof(stream->program), payload, size, TRACE_ITEM_PROGRAM);
 	stream->checksum = (uint32_t)take_number(payload, size, TRACE_ITEM_CHECKSUM, 4);
 	stream->view = (uint32_t)take_number(payload, size, TRACE_ITEM_VIEW, 4);
+	take_root(trace, header, take_number(payload, size, TRACE_ITEM_CR3, 8));
+	return true;
 }
 
 void trace_add_part(struct trace_parts *parts, const struct trace_frame *header,
@@ -141,9 +223,11 @@ static bool take_branches(struct trace *trace, const struct trace_frame *header,
 			  const uint8_t *payload, size_t size, size_t line_size)
 {
 	static struct trace_record records[STREAM_RECORDS];
-	struct trace_stream *stream = trace_stream(trace, header->stream);
+	struct trace_stream *stream = recorded_stream(trace, header->stream);
 	size_t count;
 
+	if (!stream)
+		return false;
 	trace->wrong = stream_records(header, payload, size, records, &count);
 	if (trace->wrong)
 		return false;
@@ -162,8 +246,10 @@ static bool take_branches(struct trace *trace, const struct trace_frame *header,
 static bool take_packets(struct trace *trace, const struct trace_frame *header,
 			 const uint8_t *payload, size_t size, size_t line_size)
 {
-	struct trace_stream *stream = trace_stream(trace, header->stream);
+	struct trace_stream *stream = recorded_stream(trace, header->stream);
 
+	if (!stream)
+		return false;
 	if (header->encoding != TRACE_ENCODING_RAW) {
 		trace->wrong = "a frame has an encoding that this program does not know";
 		return false;
@@ -189,7 +275,9 @@ static bool take_end(struct trace *trace, const struct trace_frame *header, cons
 		struct trace_stream *stream;
 
 		memcpy(&total, payload + at, sizeof(total));
-		stream = trace_stream(trace, total.stream);
+		stream = recorded_stream(trace, total.stream);
+		if (!stream)
+			return false;
 		stream->total = total;
 		stream->totalled = true;
 	}
@@ -201,8 +289,10 @@ static bool take_end(struct trace *trace, const struct trace_frame *header, cons
 static bool take_sum(struct trace *trace, const struct trace_frame *header, const uint8_t *payload,
 		     size_t size)
 {
-	struct trace_stream *stream = trace_stream(trace, header->stream);
+	struct trace_stream *stream = recorded_stream(trace, header->stream);
 
+	if (!stream)
+		return false;
 	if (size != sizeof(stream->sum_sent)) {
 		trace->wrong = "a frame SUM is not of four bytes";
 		return false;
@@ -212,11 +302,16 @@ static bool take_sum(struct trace *trace, const struct trace_frame *header, cons
 	return true;
 }
 
-static void take_mark(struct trace_parts *parts, const struct trace_frame *header,
-		      const uint8_t *payload, size_t size, size_t line_size)
+static bool take_mark(struct trace *trace, const struct trace_frame *header, const uint8_t *payload,
+		      size_t size, size_t line_size)
 {
-	trace_add_part(parts, header, payload, size, line_size);
-	make_printable((char *)parts->part[parts->count - 1].payload, size);
+	struct trace_stream *stream = recorded_stream(trace, header->stream);
+
+	if (!stream)
+		return false;
+	trace_add_part(&stream->parts, header, payload, size, line_size);
+	make_printable((char *)stream->parts.part[stream->parts.count - 1].payload, size);
+	return true;
 }
 
 bool trace_take(struct trace *trace, const struct trace_frame *header, const uint8_t *payload,
@@ -224,18 +319,13 @@ bool trace_take(struct trace *trace, const struct trace_frame *header, const uin
 {
 	switch (header->type) {
 	case TRACE_FRAME_HELLO:
-		take_hello(trace, payload, size);
-		return true;
+		return take_hello(trace, payload, size);
 	case TRACE_FRAME_STREAM:
-		take_stream(trace_stream(trace, header->stream), payload, size);
-		take_root(trace, header, take_number(payload, size, TRACE_ITEM_CR3, 8));
-		return true;
+		return take_stream(trace, header, payload, size);
 	case TRACE_FRAME_BRANCHES:
 		return take_branches(trace, header, payload, size, line_size);
 	case TRACE_FRAME_MARK:
-		take_mark(&trace_stream(trace, header->stream)->parts, header, payload, size,
-			  line_size);
-		return true;
+		return take_mark(trace, header, payload, size, line_size);
 	case TRACE_FRAME_PACKETS:
 		return take_packets(trace, header, payload, size, line_size);
 	case TRACE_FRAME_SUM:
@@ -351,76 +441,8 @@ void trace_free(struct trace *trace)
 		code_close(trace->codes[i]);
 	free(trace->codes);
 	free(trace->streams);
+	free(trace->order);
 	free(trace->entries);
 	free(trace->roots);
 	free(trace);
-}
-
-/* NULL, with a warning, if there is no such file. */
-static struct code *open_code(struct trace *trace, const char *path)
-{
-	char error[512];
-	struct code *code;
-
-	for (size_t i = 0; i < trace->code_count; i++)
-		if (!strcmp(code_path(trace->codes[i]), path))
-			return trace->codes[i];
-	if (access(path, F_OK)) {
-		warn("%s is not there: its code is unknown", path);
-		return NULL;
-	}
-	code = code_open(path, error, sizeof(error));
-	if (!code)
-		fail("%s", error);
-	trace->codes = reallocate(trace->codes, trace->code_count + 1, sizeof(*trace->codes));
-	trace->codes[trace->code_count++] = code;
-	return code;
-}
-
-static void open_kernel(struct trace *trace, const char *elf, struct code **kernel)
-{
-	size_t size;
-	const uint8_t *id;
-
-	*kernel = open_code(trace, elf);
-	if (!*kernel || !trace->build_id_size)
-		return;
-	id = code_build_id(*kernel, &size);
-	if (size != trace->build_id_size || memcmp(id, trace->build_id, size))
-		fail("%s is not the kernel that ran: its build-id differs from the trace's", elf);
-}
-
-void trace_open_code(struct trace *trace, const char *elf, const char *program,
-		     const char *directory)
-{
-	struct code *kernel;
-	char path[512];
-
-	open_kernel(trace, elf, &kernel);
-	for (size_t i = 0; i < trace->stream_count; i++) {
-		struct trace_stream *stream = &trace->streams[i];
-		struct code *code;
-
-		stream->space.kernel = kernel;
-		stream->trace = trace;
-		if (!stream->program[0] && !program)
-			continue;
-		snprintf(path, sizeof(path), "%s/%s.elf", directory, stream->program);
-		code = open_code(trace, program ? program : path);
-		stream->space.program = code;
-		if (code && stream->checksum && stream->checksum != code_checksum(code))
-			fail("%s is not the program that ran: its segments' checksum is %08x, not %08x",
-			     code_path(code), code_checksum(code), stream->checksum);
-	}
-}
-
-const struct space *trace_space(const struct trace_stream *stream, uint32_t pid)
-{
-	const struct trace *trace = stream->trace;
-
-	if (stream->id & TRACE_STREAM_CPU && trace)
-		for (size_t i = 0; i < trace->stream_count; i++)
-			if (trace->streams[i].id == pid)
-				return &trace->streams[i].space;
-	return &stream->space;
 }

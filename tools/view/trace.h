@@ -32,6 +32,7 @@ struct trace_stream {
 	bool totalled;
 	uint32_t sum, sum_sent; /* CRC32C of the records; of SUM */
 	bool summed;
+	bool recorded; /* it has a total, or frames that END has a total for */
 	struct space space;
 	const struct trace *trace; /* once the code is open */
 };
@@ -52,8 +53,9 @@ struct trace {
 	uint64_t *entries; /* sorted */
 	size_t entry_count;
 	struct trace_stream *streams;
-	size_t stream_count;
-	struct trace_root *roots; /* as they were sent */
+	size_t stream_count, stream_room, recorded_count;
+	uint32_t *order;	  /* of the streams, by their ids */
+	struct trace_root *roots; /* by CR3, then as they were sent, once the code is open */
 	size_t root_count;
 	struct stream_received received;
 	bool greeted, ended;
@@ -81,7 +83,11 @@ const char *trace_flaw(const struct trace *trace, char *text, size_t size);
 struct trace *trace_load(const char *path, bool damaged);
 void trace_free(struct trace *trace);
 
+/* The stream `id`, a new one if need be. NULL with trace->wrong set: a trace cannot have it. */
 struct trace_stream *trace_stream(struct trace *trace, uint32_t id);
+
+/* The stream `id`; NULL: there is none. */
+const struct trace_stream *trace_find(const struct trace *trace, uint32_t id);
 
 /* The CPU whose stream this is; -1: it is a task's. */
 int trace_stream_cpu(const struct trace_stream *stream);
@@ -91,8 +97,8 @@ const char *trace_stream_name(const struct trace_stream *stream, char *text, siz
 
 /*
  * Opens the kernel's file `elf` and, for each stream with a program, that program: `program` if it
- * is given, else DIRECTORY/NAME.elf. A file that is not what ran ends the program with a sentence;
- * one that is not there is a warning, and its code is unknown.
+ * is given, else DIRECTORY/NAME.elf. A file that is not what ran ends the program with a sentence,
+ * and so does a NAME with a directory; one that is not there is a warning, and its code is unknown.
  */
 void trace_open_code(struct trace *trace, const char *elf, const char *program,
 		     const char *directory);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 static void say(const char *before, const char *format, va_list arguments)
 {
@@ -68,6 +69,17 @@ void *reallocate(void *old, size_t count, size_t size)
 	if (!memory)
 		fail("no memory for %zu elements of %zu bytes", count, size);
 	return memory;
+}
+
+uint64_t hash_of(uint64_t one, uint64_t other)
+{
+	static uint64_t keys[2];
+	__uint128_t product;
+
+	if (!keys[0] && getrandom(keys, sizeof(keys), 0) != sizeof(keys))
+		fail("no random numbers");
+	product = (__uint128_t)(one ^ keys[0]) * (other ^ keys[1]);
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 char *read_file(const char *path, size_t *size)

@@ -41,6 +41,9 @@ char *make_printable(char *text, size_t size);
 void *allocate(size_t count, size_t size) __attribute__((returns_nonnull));
 void *reallocate(void *old, size_t count, size_t size) __attribute__((returns_nonnull));
 
+/* A hash that no input can foresee. */
+uint64_t hash_of(uint64_t one, uint64_t other);
+
 /* The whole of a file, "-": of standard input, with a 0 after it. Ends the program if it cannot. */
 char *read_file(const char *path, size_t *size);
 

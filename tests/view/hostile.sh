@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# hostile.sh: traces that are made to hold `view` up or to lead it astray, each of which has so many seconds of CPU and so much
+# memory, and large ones that a machine can send; prints TAP.
+# shellcheck disable=SC2016,SC2317 # it is Perl; functions are run by name
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+view=$PWD/build/view program=$PWD/build/view-test/stepped
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+tested=hostile
+# shellcheck source=tests/runner/tap.sh
+. tests/runner/tap.sh
+
+# made FILE CODE: a trace that CODE of Perl prints by hello(CPUS), frame(TYPE, STREAM, PAYLOAD, FIELD => VALUE...), item(TAG, TEXT),
+# records([FROM, TO, FLAGS]...) and totals([STREAM, FRAMES, RECORDS, LOST]...): docs/trace-stream.5
+made()
+{
+	perl -we '
+		my @table = map { my $crc = $_; $crc = $crc & 1 ? 0x82f63b78 ^ $crc >> 1 : $crc >> 1 for 1 .. 8; $crc } 0 .. 255;
+		my $sequence = 0;
+		sub crc32c { my $crc = ~0 & 0xffffffff; $crc = $table[($crc ^ $_) & 255] ^ $crc >> 8 for unpack "C*", $_[0]; return ~$crc & 0xffffffff }
+		sub cobs { join "", map { my $piece = $_; my $out = ""; $out .= "\xff" . substr($piece, 0, 254, "") while length $piece >= 254;
+			$out . chr(1 + length $piece) . $piece } split /\0/, $_[0], -1 }
+		sub frame {
+			my ($type, $stream, $payload, %has) = @_;
+			my $bytes = pack("C4 L<2 S<2 Q<3", $type, 1, $has{encoding} // 0, 0, $sequence++, $stream, $has{count} // 0, $has{stamps} // 0,
+				$has{index} // 0, $has{lost} // 0, 0) . $payload;
+			return "\0" . cobs($bytes . pack("L<", crc32c($bytes))) . "\0";
+		}
+		sub item { return pack("S<2", $_[0], length $_[1]) . $_[1] }
+		sub hello { return frame(1, 0, item(1, "spoor.elf") . item(7, pack("Q<", 1e9)) . item(8, pack("L<", $_[0])) . ($_[1] // "")) }
+		sub records { return join "", map { pack "Q<3", @$_ } @_ }
+		sub totals { return frame(5, 0, join("", map { pack "L<2 Q<2", @$_ } @_), count => scalar @_) }
+		binmode STDOUT;
+		print eval $ARGV[0]; die $@ if $@;' "$2" >"$scratch/$1"
+}
+
+# within SECONDS COMMAND...: of CPU, in 2 GB; its words are in `said`
+within()
+{
+	(ulimit -t "$1" -v 2000000 && shift && exec "$@" >"$scratch/out" 2>"$scratch/said")
+}
+
+# refuses WORDS FILE: stats and rx do, at once
+refuses()
+{
+	local command status
+	for command in "stats --damaged" rx; do
+		# shellcheck disable=SC2086 # an option
+		within 5 "$view" $command "$scratch/$2"
+		status=$?
+		[ $status = 1 ] && grep -q -- "$1" "$scratch/said" && continue
+		echo "# $command: exit $status"
+		head -n 3 "$scratch/said" | sed 's/^/# /'
+		return 1
+	done
+}
+
+# takes SECONDS OPTION...: every command takes the trace, in so many seconds each
+takes()
+{
+	local seconds=$1 command status
+	shift
+	for command in dump check stats calls 'diff' "html -o $scratch/html" "perf -o $scratch/perf" "perfetto -o $scratch/perfetto"; do
+		[ "$command" != diff ] || command="diff ${*: -1}"
+		# shellcheck disable=SC2086 # options
+		within "$seconds" "$view" $command -e "$program" "$@"
+		status=$?
+		[ $status -le 1 ] && continue
+		echo "# $command: exit $status"
+		head -n 3 "$scratch/said" | sed 's/^/# /'
+		return 1
+	done
+}
+
+made ids 'hello(4), map { frame(3, $_, records([0x400000, 0x400010, 0]), count => 1) } 1 .. 50000'
+refuses 'more streams have frames than END has room for: 682' ids
+result 'more streams with records than END has room for'
+
+made named 'hello(4), map { frame(2, $_, item(1, "task")) } 1 .. 70000'
+refuses 'a trace has 65536 streams at most' named
+result 'more streams than a trace can have'
+
+made cpus 'hello(2 ** 31), totals()'
+refuses 'HELLO has more CPUs than a machine can have: 512' cpus
+result 'a HELLO with 2^31 CPUs'
+
+made cpu 'hello(4), frame(3, 2 ** 31 + 512, records([0x400000, 0x400010, 0]), count => 1), totals([2 ** 31 + 512, 1, 1, 0])'
+refuses 'there is no such CPU: a machine has 512 at most' cpu
+result 'a stream of a CPU that cannot be'
+
+made stamp 'hello(4), frame(3, 1, records([~0 & ~15 | 2, 5, 1 << 63 | 512 << 32 | 1]), count => 1, stamps => 1), totals([1, 1, 1, 0])'
+refuses 'a stamp has a CPU that no machine has' stamp
+result 'a stamp of a CPU that cannot be'
+
+# A task each with a program that is there, 500 with records, and all CPUs.
+mkdir "$scratch/programs"
+cp "$program" "$scratch/programs/prog.elf"
+made legal 'hello(512), (map { frame(2, $_, item(1, "task") . item(11, "prog") . item(13, pack "Q<", $_ << 12)) } 1 .. 60000),
+	(map { frame(3, $_, records([0x400000, 0x400010, 0]), count => 1) } 1 .. 682), totals(map { [$_, 1, 1, 0] } 1 .. 682)'
+takes 5 --programs "$scratch/programs" "$scratch/legal" && [ "$(grep -c 'class="stream"' "$scratch/html")" = 682 ] &&
+	within 5 "$view" rx -q "$scratch/legal"
+result '60,000 tasks, of which 682 have records'
+
+# Many programs of one file: its checksum is not taken for each.
+sum=$("$view" stats --programs "$scratch/programs" -e "$program" "$scratch/legal" >/dev/null 2>&1; made sum 'hello(1), frame(2, 1, item(11, "prog") . item(3, "\1\0\0\0")), totals()'
+	"$view" stats --programs "$scratch/programs" "$scratch/sum" 2>&1 | sed -nE 's/.*checksum is ([0-9a-f]{8}).*/\1/p')
+made sums "hello(4), map { frame(2, \$_, item(1, 'task') . item(11, 'prog') . item(3, pack 'L<', 0x${sum:-0})) } 1 .. 60000"
+[ -n "$sum" ] && within 5 "$view" stats --damaged --programs "$scratch/programs" "$scratch/sums"
+result '60,000 tasks of one program with its checksum'
+
+# A CPU on which each record is of another task.
+made switches 'hello(4), (map { my $first = 600 * $_; frame(3, 2 ** 31, records(map { ([~0 & ~15 | 2, $_, 1 << 63 | $first + $_], [0x400000, 0x400010, 0]) } 1 .. 300),
+	count => 600, stamps => 300, index => $first) } 0 .. 180), totals([2 ** 31, 181, 181 * 600, 0])'
+takes 5 "$scratch/switches"
+result 'a CPU with 54,300 tasks'
+
+made tasks 'hello(4), (map { my $first = 600 * $_; frame(3, 2 ** 31, records(map { [~0 & ~15 | 2, $_, 1 << 63 | $first + $_] } 1 .. 600),
+	count => 600, stamps => 600, index => $first) } 0 .. 119), totals([2 ** 31, 120, 120 * 600, 0])'
+! within 5 "$view" calls "$scratch/tasks" && grep -q 'CPU 0 has more than 65536 tasks' "$scratch/said"
+result 'a CPU with more tasks than a trace can have'
+
+# The program is there, outside.
+cp "$program" "$scratch/outside.elf"
+refused=0
+for name in ../outside "$scratch/outside" prog/../../outside; do
+	made away "hello(1), frame(2, 1, item(1, 'task') . item(11, '$name')), frame(3, 1, records([0x400000, 0x400010, 0]), count => 1), totals([1, 1, 1, 0])"
+	within 5 "$view" stats --programs "$scratch/programs" "$scratch/away"
+	grep -q "a task has the program '$name': a file's name without a directory" "$scratch/said" &&
+		within 5 "$view" stats --program "$program" "$scratch/away" && refused=$((refused + 1))
+done
+[ $refused = 3 ]
+result 'a program with a directory in its name is not opened'
+
+echo "1..$number"
+exit $failed
