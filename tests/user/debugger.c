@@ -4,16 +4,18 @@
 // that single-stepping of the same program shows. Some have a second tracer with a buffer of its
 // own, which stops them and reads as it likes. argument: a seed in the low 32 bits; how many runs
 // in the next 16; 1 << 48: with the right to kernel addresses.
+#include "abi/ptrace_pebs.h"
 #include "tests/user/lib/contents.h"
 
 #define MOST_RECORDS 5000 /* of a buffer */
+#define MOST_SAMPLES 2000
 
 static uint64_t state;
 static bool privileged;
 static struct ptrace_bts_record records[MOST];
 
 static struct {
-	uint64_t runs, branches, stops, calls, two_tracers;
+	uint64_t runs, branches, stops, calls, two_tracers, samples;
 } figures;
 
 static uint32_t random(uint32_t below)
@@ -167,6 +169,79 @@ static void use_buffer(uint32_t calls, bool can_configure)
 	}
 }
 
+/* --- Samples --- */
+
+static struct ptrace_pebs_sample samples[MOST_SAMPLES];
+
+static struct sampling {
+	uint64_t period; /* 0: none are taken */
+	uint64_t count;
+	bool are_all;	 /* each branch that is taken is an event */
+	uint32_t branch; /* the number of the one after the newest sample's */
+} sampling;
+
+static void take_samples(void)
+{
+	struct ptrace_pebs_config config = {.size = sizeof(samples),
+					    .flags = PTRACE_PEBS_STOP,
+					    .period = 2 + random(50),
+					    .event = PTRACE_PEBS_BR_INST_RETIRED_ALL_BRANCHES +
+						     random(5)};
+	long result;
+
+	sampling = (struct sampling){0};
+	if (random(2))
+		return;
+	result = ptrace(PTRACE_PEBS_CONFIG, run.pid, (uint64_t)&config, sizeof(config));
+	if (result == -EOPNOTSUPP || result == -EBUSY)
+		return; /* no such event, or no PEBS; or it is somebody else's */
+	expect("PEBS_CONFIG", (uint64_t)result, sizeof(config));
+	sampling.period = config.period;
+	sampling.are_all = config.event == PTRACE_PEBS_BR_INST_RETIRED_ALL_BRANCHES ||
+			   config.event == PTRACE_PEBS_BR_INST_RETIRED_NEAR_TAKEN;
+}
+
+/* It is of an instruction that fell through, or of a branch behind those of the samples before. */
+static void check_sample(const struct ptrace_pebs_sample *sample)
+{
+	const uint64_t both = PTRACE_PEBS_HAS_IP | PTRACE_PEBS_HAS_EVENT_IP;
+	bool in_kernel =
+		sample->event_ip >> 63 || (sample->ip >> 63 && !generated_leaves(sample->ip));
+	struct ptrace_bts_record branch;
+
+	if ((sample->has & both) != both || in_kernel || sample->ip == sample->event_ip ||
+	    sample->ip == generated_next(sample->event_ip))
+		return;
+	do {
+		if (sampling.branch >= run.taken)
+			wrong("a sample of no branch", sample->event_ip, sample->ip);
+		branch = expected_branch(sampling.branch++);
+	} while (branch.from != sample->event_ip || branch.to != sample->ip);
+}
+
+/* At a stop at which the child has taken run.taken branches. */
+static void read_samples(void)
+{
+	const uint64_t missing =
+		PTRACE_PEBS_LOST | PTRACE_PEBS_TRUNCATED | PTRACE_PEBS_FULL | PTRACE_PEBS_BLOCKED;
+	struct ptrace_pebs_config status;
+	long count;
+
+	if (!sampling.period)
+		return;
+	CHECK(ptrace(PTRACE_PEBS_STATUS, run.pid, (uint64_t)&status, sizeof(status)) > 0);
+	count = ptrace(PTRACE_PEBS_DRAIN, run.pid, (uint64_t)samples, sizeof(samples));
+	CHECK(count >= 0);
+	for (long i = 0; i < count; i++)
+		check_sample(&samples[i]);
+	figures.samples += (uint64_t)count;
+	sampling.count += (uint64_t)count;
+	/* A processor may arm a little late; one may be about to be taken. */
+	if (sampling.are_all && !(status.flags & missing) &&
+	    2 * sampling.count + 2 < run.taken / (sampling.period + 1))
+		wrong("samples are missing", sampling.count, run.taken / (sampling.period + 1));
+}
+
 /* --- A run --- */
 
 static bool is_fault(int status)
@@ -229,6 +304,7 @@ static bool look(int status, struct ptrace_registers *registers)
 	if (registers->rip >> 63 && !is_fault(status))
 		return false;
 	contents_go(expected_taken(registers));
+	read_samples();
 	figures.stops++;
 	if (status >> 16 == PTRACE_EVENT_BTS && (!by_buffer || run.mode != SIGNAL))
 		wrong("stop", (uint64_t)status, 0);
@@ -270,6 +346,7 @@ static void ended(int status)
 	expect("end", (uint64_t)status, (uint64_t)expected);
 	if (!run.dies)
 		contents_go(expected_count());
+	read_samples();
 	use_buffer(1 + random(5), false);
 	contents_find();
 	read_all();
@@ -319,6 +396,7 @@ static _Noreturn void trace_as_second(void)
 	CHECK(ptrace(PTRACE_INTERRUPT, run.pid, 0, 0) == 0);
 	CHECK(next_stop(run.pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
 	configure();
+	take_samples();
 	kill(getpid(), SIGSTOP); /* ready */
 	let_go(0);
 	while (is_stop(status = next_event())) {
@@ -362,6 +440,7 @@ static void run_traced(void)
 
 	run.pid = generated_child();
 	configure();
+	take_samples();
 	if (run.cpus)
 		trace_cpus(100);
 	if (run.second)
@@ -415,6 +494,7 @@ int main(uint64_t argument)
 	say_value("calls", figures.calls);
 	say_value("compared", compared);
 	say_value("with_two_tracers", figures.two_tracers);
+	say_value("samples", figures.samples);
 	say("\n");
 	return 0;
 }

@@ -97,7 +97,7 @@ TEST(ptrace_debugger_runs, .group = "I", .ids = "P4 P5 I3 I6 I7", .needs = NEED_
      .claim =
 	     "small programs that are stopped in any way have the branches in their buffers, of any "
 	     "size and kind, that single-stepping of them shows, by any request that reads them, "
-	     "whether one process traces them or two",
+	     "whether one process traces them or two; samples of them are of these branches",
      .source = "docs/ptrace-bts.2, Tracing branches")
 {
 	uint64_t count = test_scaled(1);
