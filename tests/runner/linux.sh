@@ -4,14 +4,9 @@
 # shellcheck disable=SC2317 # functions are run by `try`
 set -u
 
-here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
-cd "$tree" || exit 2
+# shellcheck source=tests/runner/tree.sh
+. "$(dirname "$0")/tree.sh" || exit 2
 tested=linux
-# shellcheck source=tests/runner/tap.sh
-. "$here/tap.sh"
 
 # debian_kernel LIB: tools/linux-image where apt has a kernel whose modules are below LIB; what it takes of the package
 debian_kernel()
@@ -28,6 +23,36 @@ debian_kernel()
 	PATH=$PWD/$root/apt:$PATH "$top/tools/linux-image" "$root/there" && (cd "$root/there" && find . -type f | sort | tr '\n' ' ')
 }
 
+# typed WORD: recipes.sh --linux, with a stand-in for the shell of a Linux that has prompts and, after WORD, nothing any more
+typed()
+{
+	rm -rf typed && mkdir -p typed/{tools,tests/runner} && cp "$here"/{recipes,tap}.sh typed/tests/runner && ln -s "$top/docs" typed || return
+	cat >typed/tools/linux <<-'EOF'
+		#!/bin/bash
+		exec >"$3"
+		prompt='# '
+		printf '%s' "$prompt"
+		while read -r line; do
+			echo "$line"
+			case $line in
+			"$WORD"*) exec tail -f /dev/null ;;
+			gdb*) prompt='(gdb) ' ;;
+			quit) prompt='(y or n) ' ;;
+			y) prompt='# ' ;;
+			poweroff*) exit ;;
+			esac
+			printf '%s' "$prompt"
+		done
+	EOF
+	chmod +x typed/tools/linux
+	sleep() { command sleep 0.001; }
+	export -f sleep
+	WORD=$1 timeout 120 typed/tests/runner/recipes.sh --linux
+}
+
+try 'a Linux that powers off' 1 'ok [0-9]+ recipes: poweroff -f ends the shell.1..' typed never
+try 'a Linux that does not power off' 1 $'# in 60 s this did not come: .has_ended.\nnot ok [0-9]+ recipes: poweroff -f ends' typed poweroff
+try 'a Linux whose gdb does not answer' 1 $'# in 60 s this did not come: .ends_with. .[(]gdb[)] .\nnot ok' typed gdb
 try 'a boot of Linux that is none, beside one' 2 'no boot is called frob: nehalem-4 ' "$top/tools/linux" check nehalem-4 frob
 try 'a program of Linux that is none' 2 'there is no build/linux/frob;' "$top/tools/linux" program frob
 taken='/there/vmlinuz.*\./config \./modules/6/virtio_blk\.ko \./vmlinuz'

@@ -5,14 +5,9 @@
 # shellcheck disable=SC2317,SC2016 # functions and words are run by `try`
 set -u
 
-here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
-cd "$tree" || exit 2
+# shellcheck source=tests/runner/tree.sh
+. "$(dirname "$0")/tree.sh" || exit 2
 tested=packages
-# shellcheck source=tests/runner/tap.sh
-. "$here/tap.sh"
 
 # tree_of NAME: a directory with what make reads, and with a tools/ for stand-ins
 tree_of()

@@ -164,15 +164,21 @@ last_words()
 	tail -c "${1-60}" "$tree/log" 2>/dev/null | tr -d '\r' | sed 's/\x1b\[[0-9;?]*[A-Za-z]//g'
 }
 
-# await COMMAND...: until it succeeds, as long as the guest lives and there is time
+# await COMMAND...: until it succeeds, as long as the guest lives and there is time; or says what did not come
 await()
 {
-	local turns=0
+	local turns=0 most=$((300 * ${TIMEOUT_SCALE:-1}))
 	until "$@"; do
 		turns=$((turns + 1))
-		kill -0 "$shell" 2>/dev/null && [ $turns -lt $((300 * ${TIMEOUT_SCALE:-1})) ] || return
+		kill -0 "$shell" 2>/dev/null || { echo "# the shell ended before: ${*@Q}"; return 1; }
+		[ $turns -lt $most ] || { echo "# in $((most / 5)) s this did not come: ${*@Q}"; return 1; }
 		sleep 0.2
 	done
+}
+
+has_ended()
+{
+	! kill -0 "$shell" 2>/dev/null
 }
 
 ends_with()
@@ -216,7 +222,7 @@ type_lines()
 	result 'gdb recorded instructions'
 	! grep -iE 'error|disabled|not supported|cannot|no such|not found|undefined' <<<"$said" | sed 's/^/# /' | grep .
 	result 'neither refuses a line'
-	enter '(gdb) ' quit && enter '(y or n) ' y && enter '# ' 'poweroff -f' && wait "$shell"
+	enter '(gdb) ' quit && enter '(y or n) ' y && enter '# ' 'poweroff -f' && await has_ended && wait "$shell"
 	result 'poweroff -f ends the shell'
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# For tests of run-qemu.sh in shell, which source it: a tree in which fake-qemu is QEMU is the current directory, and goes at
-# the end. Sources tap.sh.
+# For tests of tools in shell, which source it: a tree in which fake-qemu is QEMU is the current directory, and goes at the
+# end. Sources tap.sh.
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 tree=$(mktemp -d) || exit 2
