@@ -2,7 +2,7 @@
 // Random requests of ptrace(), well-formed and not, among a family that comes and goes; and that
 // nothing of the kernel's is read by them. argument: seed in the low 32 bits, count in the next 22,
 // seconds in the next 9, after which it makes no more, and the highest: there are branches, of
-// which it tries to read some: 42 if it did, else 43.
+// which it tries to read some: 42 if it did, 44 if its time was over first, else 43.
 #include "tests/user/lib/ptrace.h"
 
 #define FAMILY 6
@@ -15,6 +15,7 @@ static struct ptrace_registers registers;
 static struct siginfo info;
 static uint64_t word;
 static uint64_t read; /* records */
+static int64_t end;   /* when its time is over */
 
 static const uint16_t requests[] = {
 	PTRACE_TRACEME,	    PTRACE_PEEKTEXT,   PTRACE_PEEKDATA,	  PTRACE_POKEDATA,
@@ -196,7 +197,7 @@ static void stop(long pid, unsigned looks)
 	int status;
 
 	ptrace(PTRACE_INTERRUPT, pid, 0, 0);
-	while (looks-- && wait4(pid, &status, WNOHANG | WUNTRACED) != pid)
+	while (looks-- && now_us() < end && wait4(pid, &status, WNOHANG | WUNTRACED) != pid)
 		looks % 2 ? yield() : (void)sleep_us(100);
 }
 
@@ -228,7 +229,6 @@ static void expect_no_kernel_address(void)
 int main(uint64_t argument)
 {
 	uint64_t left = argument >> 32 & 0x3fffff;
-	int64_t end;
 
 	state = argument & UINT32_MAX;
 	kill(getpid(), SIGSTOP); /* until all of its kind are there */
@@ -260,7 +260,7 @@ int main(uint64_t argument)
 			expect_no_kernel_address();
 		}
 	}
-	for (unsigned tries = 0; argument >> 63 && !read && tries < 10; tries++) {
+	for (unsigned tries = 0; argument >> 63 && !read && tries < 10 && now_us() < end; tries++) {
 		renew((unsigned)random(FAMILY));
 		/* Each time longer: it may be the host that does not let the others run. */
 		trace_one(300u << tries / 2, 300l << tries);
@@ -269,5 +269,6 @@ int main(uint64_t argument)
 		say_number(left, 10);
 		say(" calls were not made: their time was over\n");
 	}
-	return read ? 42 : 43; /* its family is left behind, stopped or not */
+	/* Its family is left behind, stopped or not. */
+	return read ? 42 : now_us() < end ? 43 : 44;
 }

@@ -120,7 +120,7 @@ TEST(ptrace_random, .group = "I", .ids = "P5",
 	uint64_t branches = ds_has_bts() ? 1ul << 63 : 0;
 	uint64_t time = test_seconds() < MOST_TIME ? test_seconds() : MOST_TIME;
 	struct process *processes[PROCESSES];
-	unsigned readers = 0;
+	unsigned readers = 0, late = 0;
 
 	each = each < MOST_CALLS ? each : MOST_CALLS;
 	for (unsigned i = 0; i < PROCESSES; i++) {
@@ -138,9 +138,13 @@ TEST(ptrace_random, .group = "I", .ids = "P5",
 		int status = program_end(processes[i]);
 
 		readers += status == WAIT_EXITED(42);
-		EXPECT(status == WAIT_EXITED(42) || status == WAIT_EXITED(43));
+		late += status == WAIT_EXITED(44);
+		EXPECT(status == WAIT_EXITED(42) || status == WAIT_EXITED(43) ||
+		       status == WAIT_EXITED(44));
 	}
+	programs_end(before);
+	if (branches && !readers && late)
+		test_slow("no record was read in %lu s", time);
 	/* One whose family others trace, or have used up the memory for, may read no record. */
 	EXPECT(readers || !branches);
-	programs_end(before);
 }
