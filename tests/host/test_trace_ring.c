@@ -85,9 +85,9 @@ static void expect_newest(uint64_t removed)
 		cursor = ring_cursor(&it.ring, 0);
 	for (size_t i = 0; i < it.ring.used; i++)
 		assert_int_equal(ds_cursor_read(&cursor).from, it.written - it.ring.used + 1 + i);
-	assert_int_equal(it.ring.lost || it.ring.wrapped, left > it.ring.size);
+	assert_int_equal(it.ring.lost || it.ring.lost_more, left > it.ring.size);
 	if (it.count_is_known) {
-		assert_false(it.ring.wrapped);
+		assert_false(it.ring.lost_more);
 		assert_int_equal(it.ring.lost, left - it.ring.used);
 	}
 }
@@ -114,9 +114,9 @@ static void exactly_filled_is_not_lost(void **state)
 		write_by_hardware(size);
 		assert_int_equal(it.ring.used, size);
 		assert_int_equal(it.ring.lost, 0);
-		assert_false(it.ring.wrapped);
+		assert_false(it.ring.lost_more);
 		write_by_hardware(1);
-		assert_true(it.ring.lost || it.ring.wrapped);
+		assert_true(it.ring.lost || it.ring.lost_more);
 	}
 }
 

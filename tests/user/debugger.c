@@ -138,7 +138,7 @@ static uint32_t draw_size(void)
 	if (run.flags & PTRACE_BTS_KERNEL && run.mode == SIGNAL)
 		size += 600; /* to get from stop to stop: the kernel's way is itself recorded */
 	if (run.flags & PTRACE_BTS_SCHED && run.mode == STOP)
-		size++; /* one is kept for the departure */
+		size += 3; /* arrival, gap, departure */
 	return size < MOST_RECORDS ? size : MOST_RECORDS;
 }
 

@@ -61,7 +61,7 @@ static void move_records(struct trace_ring *to, const struct trace_ring *from)
 		ring_put(to, &record, true);
 	}
 	to->lost += from->lost;
-	to->wrapped = from->wrapped;
+	to->lost_more = from->lost_more;
 }
 
 static void swap_memory(struct bts_tracer *a, struct bts_tracer *b)
@@ -95,6 +95,8 @@ static void change_options(void *argument)
 	tracer->full &= options->overflow == TRACE_STOP;
 	tracer->options = *options;
 	tracer->full |= tracer_is_stopped(tracer);
+	tracer->stays_full = tracer->full;
+	tracer_put_gap(tracer, 0);
 }
 
 int bts_change(struct tracer *changed, const struct bts_options *options)
@@ -156,7 +158,7 @@ static void answer_question(void *argument)
 		.size = tracer->options.size,
 		.available = tracer_available(tracer),
 		.lost = tracer->ring.lost,
-		.lost_more = tracer->ring.wrapped,
+		.lost_more = tracer->ring.lost_more,
 		.truncated = tracer->truncated,
 		.held = tracer->base.held,
 		.full = tracer->full,

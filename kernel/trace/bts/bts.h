@@ -96,7 +96,7 @@ struct bts_status {
 	size_t size;	  /* bytes, whole records */
 	size_t available; /* records */
 	uint64_t lost;	  /* records that the ring had no room for */
-	bool lost_more;	  /* more than that: the hardware went round, number unknown */
+	bool lost_more;	  /* more than that: the hardware went round, or TRACE_STOP had stopped */
 	bool truncated;	  /* the hardware ran out of room before anyone could make some */
 	bool held;	  /* TRACE_SIGNAL: waits for trace_resume() */
 	bool full;	  /* TRACE_STOP: has stopped */

@@ -29,7 +29,9 @@ struct bts_tracer {
 	struct trace_ring ring;
 	struct ds_lease lease; /* of the ring, for the circular shape */
 	bool arrived, full, truncated;
+	bool stays_full;     /* `full` since before the context was recorded last */
 	uint64_t gap;	     /* position of a gap after which no record was stored, or 0 */
+	uint64_t missing;    /* records that no gap tells yet; GAP_UNKNOWN or more: unknown */
 	unsigned programmed; /* view of the hardware when it recorded last; 0: never */
 	bool circular;	     /* shape then */
 };
@@ -39,10 +41,10 @@ static inline struct bts_tracer *bts_of(const struct tracer *tracer)
 	return (struct bts_tracer *)(uintptr_t)tracer;
 }
 
-/* The tracers of branches of a context, one after the other; NULL: no more. */
+/* The tracers of branches of a context, or NULL, one after the other; NULL: no more. */
 static inline struct bts_tracer *bts_first(const struct trace_context *context)
 {
-	return bts_of(context->tracers[TRACE_BTS]);
+	return context ? bts_of(context->tracers[TRACE_BTS]) : NULL;
 }
 
 static inline struct bts_tracer *bts_next(const struct bts_tracer *tracer)
@@ -83,16 +85,26 @@ bool tracer_is_full(const struct bts_tracer *tracer);
 /* TRACE_STOP has come to its end. The context's lock is held. */
 bool tracer_is_stopped(const struct bts_tracer *tracer);
 
-/* True unless the tracer is full, waits to be resumed, or is paused. As above. */
+/* True unless the tracer waits to be resumed, or is paused: then nothing is missing. As above. */
+static inline bool tracer_wants(const struct bts_tracer *tracer)
+{
+	return !tracer->base.held && !tracer->options.paused;
+}
+
+/* The same, and it is not full. */
 static inline bool tracer_records(const struct bts_tracer *tracer)
 {
-	return !tracer->full && !tracer->base.held && !tracer->options.paused;
+	return tracer_wants(tracer) && !tracer->full;
 }
 
 /* To the ring, if it is a stamp or in the view. As above. */
 void tracer_put(struct bts_tracer *tracer, const struct bts_struct *record);
 
-/* Says in the ring that `number` more records are missing here; 0: an unknown number. As above. */
+/*
+ * Says in the ring that `number` more records are missing here, with those of former calls for
+ * which it had no room. As above.
+ */
+#define GAP_UNKNOWN (1ull << 63)
 void tracer_put_gap(struct bts_tracer *tracer, uint64_t number);
 
 /* ring_has_gap(), for a tracer that has stamps; records and a gap before them. As above. */

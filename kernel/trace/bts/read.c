@@ -10,7 +10,7 @@ struct reading {
 	struct ptrace_bts_record *records;
 	bool *predicted;   /* each branch; NULL: not wanted */
 	uint64_t position; /* where it goes on; 0: at the oldest */
-	size_t most;
+	size_t most, index;
 	bool remove;
 	size_t available, count; /* before, and of those that were copied */
 };
@@ -116,33 +116,25 @@ size_t bts_available(struct tracer *tracer)
 	return reading.available;
 }
 
-struct getting {
-	struct bts_tracer *tracer;
-	size_t index;
-	struct ptrace_bts_record *record;
-	int error;
-};
-
 static void get_record(void *argument)
 {
-	struct getting *getting = argument;
-	const struct trace_ring *ring = &getting->tracer->ring;
-	uint64_t number;
+	struct reading *reading = argument;
+	const struct trace_ring *ring = &reading->tracer->ring;
 
-	if (getting->index < ring->used)
-		copy_out(ring, ring->used - 1 - getting->index, getting->record, NULL, 1);
-	else if (getting->index == ring->used && tracer_has_gap(getting->tracer, 0, &number))
-		*getting->record = gap_for_reader(number);
-	else
-		getting->error = -EINVAL;
+	if (reading->index >= tracer_available(reading->tracer))
+		return;
+	if (reading->index < ring->used) /* else the gap before the oldest */
+		reading->position = ring->next - 1 - reading->index;
+	copy_records(reading);
 }
 
 int bts_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record)
 {
-	struct getting getting = {.tracer = bts_of(tracer), .index = index, .record = record};
+	struct reading reading = {
+		.tracer = bts_of(tracer), .index = index, .records = record, .most = 1};
 
-	trace_perform(tracer->context, get_record, &getting);
-	return getting.error;
+	trace_perform(tracer->context, get_record, &reading);
+	return reading.count ? 0 : -EINVAL;
 }
 
 static void clear_records(void *argument)
@@ -151,7 +143,7 @@ static void clear_records(void *argument)
 
 	ring_clear(&tracer->ring);
 	tracer->truncated = false;
-	tracer->gap = 0;
+	tracer->gap = tracer->missing = 0;
 }
 
 void bts_clear(struct tracer *tracer)

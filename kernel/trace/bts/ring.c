@@ -105,7 +105,7 @@ void ring_return(struct trace_ring *ring)
 	size_t written = count_written(ring, stop);
 
 	if (written == SIZE_MAX) {
-		ring->wrapped = true;
+		ring->lost_more = true;
 		ring->used = ring->size;
 		ring->next += all_slots(ring);
 		ring->unknown = ring_first(ring);
@@ -147,5 +147,5 @@ void ring_clear(struct trace_ring *ring)
 	ring->used = 0;
 	ring->cursor = ring->next;
 	ring->lost = 0;
-	ring->wrapped = false;
+	ring->lost_more = false;
 }

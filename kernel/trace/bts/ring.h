@@ -29,7 +29,7 @@ struct trace_ring {
 	uint64_t cursor;  /* where reading goes on: the position after the last that was removed */
 	uint64_t unknown; /* how many records had a position below this one is not known */
 	uint64_t lost;	  /* records overwritten, or not stored, for want of room */
-	bool wrapped;	  /* more than that: the hardware went round */
+	bool lost_more;	  /* more than that, nobody knows how many */
 	struct {
 		size_t at;
 		struct ds_record_64 replaced;

@@ -43,6 +43,11 @@ static void check_ends(struct cpu *cpu, struct trace_context *context, bool depa
 		}
 		if (departs || at->full || at->base.held)
 			stamp_one(at, PTRACE_BTS_TASK_DEPARTS, cpu);
+		if (at->stays_full && tracer_wants(at)) {
+			at->ring.lost_more = true;
+			tracer_put_gap(at, GAP_UNKNOWN);
+		}
+		at->stays_full = at->full;
 	}
 }
 
@@ -59,8 +64,8 @@ static void mark_truncated(struct trace_context *context)
 	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
 		if (at->options.no_branches)
 			continue;
-		at->truncated |= tracer_records(at);
-		tracer_put_gap(at, 0);
+		at->truncated |= tracer_wants(at);
+		tracer_put_gap(at, GAP_UNKNOWN);
 	}
 }
 
@@ -79,12 +84,10 @@ static void take_records(void *argument, const void *area, size_t count, bool fu
 			cpu->current->entered.to = record.to;
 		}
 		for (size_t i = 0; i < 2; i++)
-			if (to[i])
-				give_record(to[i], &record);
+			give_record(to[i], &record);
 	}
 	for (size_t i = 0; full && i < 2; i++)
-		if (to[i])
-			mark_truncated(to[i]);
+		mark_truncated(to[i]);
 }
 
 static void empty_staging(struct cpu *cpu)
@@ -110,13 +113,10 @@ static void show_jump(const struct cpu *cpu)
 				  .to = cpu->trace->fault,
 				  .flags = BRANCH_SHOWN};
 
-	for (size_t i = 0; i < 2 && task->entered.to == jump.to; i++) {
-		struct bts_tracer *at = to[i] ? bts_first(to[i]) : NULL;
-
-		for (; at; at = bts_next(at))
+	for (size_t i = 0; i < 2 && task->entered.to == jump.to; i++)
+		for (struct bts_tracer *at = bts_first(to[i]); at; at = bts_next(at))
 			if (at->options.view == TRACE_USER)
 				tracer_put(at, &jump);
-	}
 	task->entered.to = 0;
 }
 
@@ -129,10 +129,8 @@ static __attribute__((noinline)) void depart_linear(struct cpu *cpu, bool depart
 		empty_staging(cpu);
 	if (trace->fault)
 		show_jump(cpu);
-	if (trace->running)
-		check_ends(cpu, trace->running, departs);
-	if (trace->own)
-		check_ends(cpu, trace->own, departs);
+	check_ends(cpu, trace->running, departs);
+	check_ends(cpu, trace->own, departs);
 }
 
 /* A ring that wraps comes to no end, and holds nothing that others want. */
@@ -165,7 +163,7 @@ void bts_depart(struct cpu *cpu, bool departs)
 /* A tracer that is alone and for which the circular shape will do, or NULL. */
 static struct bts_tracer *only_wrapping(const struct trace_context *context)
 {
-	struct bts_tracer *tracer = context ? bts_first(context) : NULL;
+	struct bts_tracer *tracer = bts_first(context);
 
 	return tracer && !bts_next(tracer) && tracer->options.overflow == TRACE_WRAP &&
 			       tracer->options.view == (TRACE_USER | TRACE_KERNEL) &&
@@ -194,21 +192,18 @@ static size_t room_to_threshold(const struct bts_tracer *tracer)
 	return threshold > used ? threshold - used : 1;
 }
 
-/* The context is recorded by filter `view`: returns the least room of its tracers. */
-static size_t take_up(struct cpu *cpu, struct trace_context *context, unsigned view)
+/* The context is recorded by filter `view`; `*least` is the least room of all tracers. */
+static void take_up(struct cpu *cpu, struct trace_context *context, unsigned view, size_t *least)
 {
-	size_t least = SIZE_MAX;
-
 	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
 		size_t room;
 
 		stamp_one(at, PTRACE_BTS_TASK_ARRIVES, cpu);
 		room = room_to_threshold(at);
-		least = room < least ? room : least;
+		*least = room < *least ? room : *least;
 		at->programmed = view;
 		at->circular = false;
 	}
-	return least;
 }
 
 /* Staging is empty, with the threshold furthest away. Not inlined: as depart_linear(). */
@@ -220,15 +215,13 @@ static __attribute__((noinline)) struct ds_lease *prepare_linear(struct cpu *cpu
 	unsigned wishes[2], view;
 
 	for (unsigned i = 0; i < 2; i++)
-		wishes[i] = of[i] ? wished_view(of[i]) : 0;
+		wishes[i] = wished_view(of[i]);
 	if (!wishes[0] && !wishes[1])
 		return NULL;
 	view = hardware_filter(wishes[0] | wishes[1]);
-	for (unsigned i = 0; i < 2; i++) {
-		size_t room = wishes[i] ? take_up(cpu, of[i], view) : SIZE_MAX;
-
-		least = room < least ? room : least;
-	}
+	for (unsigned i = 0; i < 2; i++)
+		if (wishes[i])
+			take_up(cpu, of[i], view, &least);
 	if (least != SIZE_MAX)
 		staging_set_threshold(bts, view, least);
 	return &bts->staging[view];
@@ -236,9 +229,8 @@ static __attribute__((noinline)) struct ds_lease *prepare_linear(struct cpu *cpu
 
 void bts_arrive(struct cpu *cpu)
 {
-	const struct trace_context *own = cpu->trace->own;
 	struct bts_tracer *alone =
-		own && bts_first(own) ? NULL : only_wrapping(cpu->trace->running);
+		bts_first(cpu->trace->own) ? NULL : only_wrapping(cpu->trace->running);
 	struct ds_lease *next = alone ? prepare_circular(cpu, alone) : prepare_linear(cpu);
 
 	check_switch(cpu, ds_switch_in(&cpu->trace->ds, next));

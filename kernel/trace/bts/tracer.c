@@ -115,17 +115,12 @@ static size_t charge_memory(struct bts_options *options)
 	return charged;
 }
 
-/*
- * With stamps a slot is kept for the one that ends what the ring holds, and, unless recording ends
- * there, one for the gap that follows.
- */
+/* With stamps two slots are kept: for the gap that follows, and for the stamp that ends it all. */
 bool tracer_is_full(const struct bts_tracer *tracer)
 {
-	enum trace_overflow overflow = tracer->options.overflow;
 	size_t left = tracer->ring.size - tracer->ring.used;
-	size_t kept = tracer->options.stamps ? 1 + (overflow == TRACE_SIGNAL) : 0;
 
-	return overflow != TRACE_WRAP && left <= kept;
+	return tracer->options.overflow != TRACE_WRAP && left <= (tracer->options.stamps ? 2 : 0);
 }
 
 bool tracer_is_stopped(const struct bts_tracer *tracer)
@@ -219,23 +214,27 @@ static void store_record(struct bts_tracer *tracer, const struct bts_struct *rec
 	if (!tracer_is_full(tracer))
 		tracer->gap = 0;
 	ring_put(&tracer->ring, record, tracer->options.overflow == TRACE_WRAP);
-	tracer->full = tracer_is_stopped(tracer);
+	tracer->full |= tracer_is_stopped(tracer);
 }
 
 void tracer_put_gap(struct bts_tracer *tracer, uint64_t number)
 {
 	struct trace_ring *ring = &tracer->ring;
-	struct bts_struct gap = record_gap(number);
+	uint64_t missing = (tracer->missing & GAP_UNKNOWN) | (tracer->missing + number);
+	struct bts_struct gap = record_gap(missing & GAP_UNKNOWN ? 0 : missing);
 	struct ds_record_64 *last;
 
-	if (!tracer->options.stamps || !tracer_records(tracer))
+	if (!missing || !tracer->options.stamps || !tracer_wants(tracer))
 		return;
+	tracer->missing = 0;
 	if (tracer->gap && tracer->gap >= ring_first(ring)) {
 		last = ring_slot(ring, tracer->gap);
-		last->to = last->to && number ? last->to + number : 0;
+		last->to = last->to && gap.to ? last->to + gap.to : 0;
 	} else if (tracer->options.overflow == TRACE_WRAP || ring->used < ring->size) {
 		store_record(tracer, &gap);
 		tracer->gap = ring->next - 1;
+	} else {
+		tracer->missing = missing;
 	}
 }
 
@@ -243,10 +242,9 @@ void tracer_put(struct bts_tracer *tracer, const struct bts_struct *record)
 {
 	const struct bts_options *options = &tracer->options;
 
-	if (!tracer_records(tracer) || options->no_branches ||
-	    !record_in_view(record, options->view))
+	if (!tracer_wants(tracer) || options->no_branches || !record_in_view(record, options->view))
 		return;
-	if (tracer_is_full(tracer)) {
+	if (tracer->full || tracer_is_full(tracer)) {
 		tracer->ring.lost++;
 		tracer_put_gap(tracer, 1);
 	} else {

@@ -31,7 +31,10 @@ static bool interrupt(struct cpu *cpu)
 
 static void go_on(struct tracer *tracer)
 {
-	bts_of(tracer)->full = tracer_is_stopped(bts_of(tracer));
+	struct bts_tracer *going = bts_of(tracer);
+
+	going->full = going->stays_full = tracer_is_stopped(going);
+	tracer_put_gap(going, 0);
 }
 
 static void print_unit(void)

@@ -193,8 +193,9 @@ TEST(bts_stamps_last_slot, .group = "A", .ids = "A4", .needs = NEED_BTS,
 	EXPECT(in_last_slot > 0);
 	EXPECT_EQ(trace_short(TRACE_STOP, records), SLOTS);
 	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_TASK_ARRIVES);
-	for (unsigned i = 1; i < SLOTS - 1; i++)
+	for (unsigned i = 1; i < SLOTS - 2; i++)
 		EXPECT_EQ(records[i].qualifier, PTRACE_BTS_BRANCH);
+	EXPECT_EQ(records[SLOTS - 2].qualifier, PTRACE_BTS_GAP);
 	EXPECT_EQ(records[SLOTS - 1].qualifier, PTRACE_BTS_TASK_DEPARTS);
 	EXPECT_EQ(past_the_end, 0);
 }

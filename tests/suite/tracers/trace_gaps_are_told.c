@@ -108,39 +108,40 @@ static void exact(struct user_chain *user, unsigned view, bool peek)
 	walker_end(&walker);
 }
 
-/* Ring 3's branches follow each other, but where a gap is told. How many of unknown number. */
-static uint64_t follow(const struct user_chain *user, size_t count, uint64_t *jumps)
+/* Ring 3's branches follow each other, but where a gap is told. How many: [true] of known number.
+ */
+static uint64_t follow(const struct user_chain *user, size_t count, uint64_t gaps[2])
 {
 	const struct chain *chain = &user->chain;
 	const struct ptrace_bts_record *last = NULL;
-	uint64_t gaps = 0;
+	uint64_t jumps = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct ptrace_bts_record *at = &read[i];
 
 		if (at->qualifier == PTRACE_BTS_GAP) {
-			gaps += !at->missing; /* a few at the end can be counted */
+			gaps[at->missing > 0]++;
 			last = NULL;
 		}
 		if (at->qualifier != PTRACE_BTS_BRANCH || at->from < (uint64_t)chain->start ||
 		    at->from >= (uint64_t)chain->end || at->to >> 63)
 			continue;
 		if (last && last->from != (uint64_t)chain->exit_jump)
-			*jumps += at->from != last->to && last->to != (uint64_t)chain->last;
+			jumps += at->from != last->to && last->to != (uint64_t)chain->last;
 		last = at;
 	}
-	return gaps;
+	return jumps;
 }
 
-/* In the circular shape nobody can know how many. */
-static void unknown(struct user_chain *user)
+/* In the circular shape nobody can know how many; of a trace that stopped, the first of them. */
+static void unknown(struct user_chain *user, unsigned view, enum trace_overflow overflow)
 {
 	struct walker walker = {
 		.name = "gaps", .chain = &chain_a, .walks = WALKS, .user = user, .between = yield};
-	struct bts_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_WRAP, SLOTS);
+	struct bts_options options = options_of(view, overflow, SLOTS);
 	struct tracer *tracer = NULL;
 	struct bts_status status;
-	uint64_t jumps = 0;
+	uint64_t gaps[2] = {0};
 	size_t count = 0;
 
 	walkers_create(&walker, 1);
@@ -148,17 +149,28 @@ static void unknown(struct user_chain *user)
 	task_start(walker.task);
 	while (!walker.task->ended) {
 		count += bts_read(tracer, read + count, MOST - count);
+		trace_resume(tracer);
 		task_yield();
 	}
 	walkers_join(&walker, 1);
 	bts_status(tracer, &status);
-	EXPECT(status.circular);
-	EXPECT(status.lost_more);
+	EXPECT_EQ(status.circular, overflow == TRACE_WRAP);
+	EXPECT(status.lost_more || (overflow == TRACE_STOP && status.lost));
 	EXPECT(count > SLOTS && count < MOST);
-	EXPECT(follow(user, count, &jumps) > 3);
-	EXPECT_EQ(jumps, 0);
+	EXPECT_EQ(follow(user, count, gaps), 0);
+	EXPECT(gaps[false] + (overflow == TRACE_STOP ? gaps[true] : 0) > 3);
 	EXPECT(trace_detach(tracer));
 	walker_end(&walker);
+}
+
+static void unknown_circular(struct user_chain *user)
+{
+	unknown(user, TRACE_USER | TRACE_KERNEL, TRACE_WRAP);
+}
+
+static void unknown_stopped(struct user_chain *user)
+{
+	unknown(user, TRACE_USER, TRACE_STOP);
 }
 
 #define ROOM 8
@@ -251,7 +263,16 @@ TEST(trace_gaps_of_unknown_number, .group = "tracers", .ids = "", .needs = NEED_
 	      "branches are missing",
      .source = "docs/design.md#losses")
 {
-	with_memory(unknown);
+	with_memory(unknown_circular);
+}
+
+TEST(trace_gaps_of_stop, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "where a trace that stopped when it was full goes on, a record says that branches are "
+	     "missing",
+     .source = "docs/design.md#losses")
+{
+	with_memory(unknown_stopped);
 }
 
 TEST(trace_gaps_of_hardware, .group = "tracers", .ids = "", .needs = NEED_BTS,

@@ -197,8 +197,10 @@ static void model_add(uint32_t number)
 {
 	bool at_size = run.exact && model_count() >= run.size;
 
-	if (model.full)
+	if (model.full) {
+		model.lost = true;
 		return;
+	}
 	if (at_size && run.mode == WRAP) {
 		model.oldest++;
 		model.lost = true;
@@ -242,10 +244,19 @@ static bool has_gap(void)
 	return contents_count && contents[0].qualifier == PTRACE_BTS_GAP;
 }
 
-/* Whether there was no room for another record. One that stops keeps a slot for a departure. */
+/* One that stops when full: the record before a departure is the gap that follows what it holds. */
+static const struct ptrace_bts_record *last_gap(void)
+{
+	for (uint32_t i = contents_count; run.mode == STOP && i && i + 2 > contents_count; i--)
+		if (contents[i - 1].qualifier == PTRACE_BTS_GAP)
+			return &contents[i - 1];
+	return NULL;
+}
+
+/* Whether there was no room for another record. One that stops keeps slots for these two. */
 static bool is_at_size(void)
 {
-	bool kept = run.mode == STOP && run.flags & PTRACE_BTS_SCHED;
+	uint32_t kept = run.mode == STOP && run.flags & PTRACE_BTS_SCHED ? 2 : 0;
 
 	return contents_count - has_gap() + kept >= run.size;
 }
@@ -257,6 +268,9 @@ static void check_missing(uint32_t found)
 
 	if (missing && (run.mode == SIGNAL || !is_at_size()))
 		wrong("branches are missing", found, model_count());
+	if (missing && run.mode == STOP && run.flags & PTRACE_BTS_SCHED &&
+	    (!last_gap() || (last_gap()->missing && last_gap()->missing < missing)))
+		wrong("a gap at the end", last_gap() ? last_gap()->missing : 0, missing);
 	if (!missing || run.mode != WRAP)
 		return;
 	if (model.dropped && run.flags & PTRACE_BTS_SCHED &&
@@ -300,6 +314,8 @@ static void check_stamps(void)
 			expect("a branch after a departure", inside, 1);
 			continue;
 		}
+		if (record == last_gap())
+			continue;
 		if (!arrives)
 			expect("a stamp", record->qualifier, PTRACE_BTS_TASK_DEPARTS);
 		expect("a stamp without SCHED", run.flags & PTRACE_BTS_SCHED, PTRACE_BTS_SCHED);
@@ -354,7 +370,8 @@ uint32_t contents_states(uint32_t *known)
 {
 	*known = PTRACE_BTS_TRUNCATED;
 	if (run.exact)
-		*known |= PTRACE_BTS_FULL | (run.mode == STOP ? 0u : PTRACE_BTS_LOST);
+		*known |=
+			PTRACE_BTS_FULL | (run.mode == STOP && !model.lost ? 0u : PTRACE_BTS_LOST);
 	else if (!model.dropped && !is_at_size())
 		*known |= PTRACE_BTS_FULL | PTRACE_BTS_LOST;
 	return (model.lost ? PTRACE_BTS_LOST : 0u) | (model.full ? PTRACE_BTS_FULL : 0u);
