@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The only file that writes IA32_PEBS_ENABLE. */
+/* The only file that writes IA32_PEBS_ENABLE; a test that holds the MSRs writes it by wrmsr(). */
 #include "drivers/ds/pebs.h"
 
 #include "drivers/ds/private.h"
@@ -63,6 +63,14 @@ void ds_pebs_pause(const struct ds_cpu *cpu)
 	do
 		index = ds_get(area_of(cpu), DS_PEBS_INDEX);
 	while (index != ds_get(area_of(cpu), DS_PEBS_INDEX));
+}
+
+void ds_pebs_quiesce(void)
+{
+	uint64_t enable = 0;
+
+	if (rdmsr_safe(IA32_PEBS_ENABLE, &enable) && enable)
+		wrmsr_safe(IA32_PEBS_ENABLE, 0);
 }
 
 static uint64_t enable_of(uint64_t counters)

@@ -168,7 +168,7 @@ bool ds_msr_holds(uint32_t msr, uint64_t value, struct ds_caps *caps)
 struct ds_found ds_quiesce(void)
 {
 	struct ds_found found = {0};
-	uint64_t area = 0, pebs = 0;
+	uint64_t area = 0;
 
 	if (!cpuid_is_intel())
 		return found;
@@ -178,8 +178,7 @@ struct ds_found ds_quiesce(void)
 		wrmsr_safe(IA32_DEBUGCTL, 0);
 	if (!(cpuid(1, 0).edx & CPUID_1_EDX_DS))
 		return found;
-	if (rdmsr_safe(IA32_PEBS_ENABLE, &pebs) && pebs)
-		wrmsr_safe(IA32_PEBS_ENABLE, 0);
+	ds_pebs_quiesce();
 	if (rdmsr_safe(IA32_DS_AREA, &area) && area)
 		wrmsr_safe(IA32_DS_AREA, 0);
 	return found;

@@ -12,16 +12,17 @@ _Static_assert(PTRACE_BTS_USER == TRACE_USER << 4 && PTRACE_BTS_KERNEL == TRACE_
 
 bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal)
 {
-	if (!(flags & PTRACE_BTS_SIGNAL))
-		return signal;
-	return signal >= SIGNALS || signal == SIGKILL || signal == SIGSTOP;
+	return flags & PTRACE_BTS_SIGNAL &&
+	       (signal >= SIGNALS || signal == SIGKILL || signal == SIGSTOP);
 }
 
 void ptrace_fill_in(uint64_t *flags, uint32_t *signal, uint32_t usual)
 {
 	if (!(*flags & (PTRACE_BTS_USER | PTRACE_BTS_KERNEL)))
 		*flags |= PTRACE_BTS_USER;
-	if (*flags & PTRACE_BTS_SIGNAL && !*signal)
+	if (!(*flags & PTRACE_BTS_SIGNAL))
+		*signal = 0;
+	else if (!*signal)
 		*signal = usual;
 }
 

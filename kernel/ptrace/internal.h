@@ -27,10 +27,10 @@ ptrace_request ptrace_pebs_size, ptrace_pebs_read, ptrace_pebs_clear;
 /* pebs.c: CONFIG writes the name of the holder that it is refused for to config->holder. */
 ptrace_request ptrace_pebs_config, ptrace_pebs_status;
 
-/* A CONFIG with a signal that cannot be sent, or that the flag SIGNAL does not ask for. */
+/* A CONFIG with a signal that cannot be sent; without the flag SIGNAL none is looked at. */
 bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal);
 
-/* Decides what a CONFIG left open: the view is that of ring 3, the signal `usual`. */
+/* Decides what a CONFIG left open: the view is that of ring 3, the signal `usual`, or none. */
 void ptrace_fill_in(uint64_t *flags, uint32_t *signal, uint32_t usual);
 
 /* -EFAULT unless `bytes` can be stored at `user`: nothing is changed. */

@@ -233,6 +233,7 @@ static void idioms(void)
 		{0, 0, 1000, 77},
 	};
 	long pid = start_walker(30);
+	struct ptrace_bts_config now;
 
 	repeat_status(pid);
 	CHECK(trace_branches(pid, 40, PTRACE_BTS_TRACE, 0) > 0);
@@ -247,6 +248,12 @@ static void idioms(void)
 		CHECK(trace_branches(pid, 40, PTRACE_BTS_TRACE, 0) > 0);
 		CHECK(configure(pid, &none[i]) == sizeof(none[i]) && size(pid) == -ENXIO);
 	}
+	/* Less a flag: nothing stops it any more. */
+	CHECK(trace_branches(pid, 40, PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL, 0) > 0);
+	now = status(pid);
+	now.flags &= ~(uint64_t)PTRACE_BTS_SIGNAL;
+	CHECK(now.signal == SIGIO && configure(pid, &now) == sizeof(now) && !status(pid).signal);
+	let_walk(pid);
 	repeat_cut(pid);
 	stamps_alone(pid, 0);
 	stamps_alone(pid, PTRACE_BTS_STOP);

@@ -134,12 +134,26 @@ static void stop_when_full(long pid)
 	CHECK(ptrace(PTRACE_PEBS_SIZE, pid, 0, 0) == 0);
 }
 
+/* CONFIG takes the structure of STATUS with another flag. */
+static void signal_no_more(long pid)
+{
+	struct ptrace_pebs_config config;
+
+	CHECK(take_samples(pid, 4, PTRACE_PEBS_SIGNAL) > 0);
+	config = status_of(pid);
+	CHECK(config.signal == SIGPROF);
+	config.flags ^= PTRACE_PEBS_SIGNAL | PTRACE_PEBS_STOP;
+	CHECK(ptrace(PTRACE_PEBS_CONFIG, pid, (uint64_t)&config, sizeof(config)) == sizeof(config));
+	CHECK(!status_of(pid).signal);
+}
+
 /* Its buffer is full each time; no sample is lost between, and none is there twice. */
 static void stop_the_tracee(long pid)
 {
 	long count = 0;
 	int status;
 
+	signal_no_more(pid);
 	to_next_loop(pid);
 	CHECK(take_samples(pid, 4, PTRACE_PEBS_SIGNAL) > 0);
 	CHECK(status_of(pid).signal == SIGPROF);
@@ -195,7 +209,6 @@ static void refuse_configurations(long pid)
 	REFUSED(pid, EINVAL, refused.flags = STOP | 0x200000);
 	REFUSED(pid, EINVAL, refused.flags = STOP | 1ul << 32);
 	REFUSED(pid, EINVAL, refused.flags = STOP | PTRACE_PEBS_SIGNAL);
-	REFUSED(pid, EINVAL, refused.signal = SIGPROF);
 	REFUSED(pid, EINVAL, refused.flags = PTRACE_PEBS_SIGNAL; refused.signal = SIGKILL);
 	REFUSED(pid, EINVAL, refused.flags = PTRACE_PEBS_SIGNAL; refused.signal = SIGSTOP);
 	REFUSED(pid, EINVAL, refused.flags = PTRACE_PEBS_SIGNAL; refused.signal = SIGNALS);

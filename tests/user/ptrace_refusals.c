@@ -61,7 +61,7 @@ static const struct ptrace_bts_config configs[] = {
 	{4096, 0x200, 0, 0},
 	{4096, PTRACE_BTS_TRACE | 0x100000, 0, 0},
 	{4096, PTRACE_BTS_SIGNAL | PTRACE_BTS_STOP, 0, 0},
-	{4096, PTRACE_BTS_TRACE, SIGIO, 0},
+	{95, PTRACE_BTS_TRACE | PTRACE_BTS_SCHED | PTRACE_BTS_STOP, 0, 0},
 	{4096, PTRACE_BTS_SIGNAL, SIGNALS, 0},
 	{4096, PTRACE_BTS_TRACE, 0, 25},
 	{4096, SIGNALLED, SIGKILL, 0},
@@ -168,7 +168,6 @@ static const struct row rows[] = {
 	{EINVAL, STOPPED, CONFIG(0)},
 	{EINVAL, STOPPED, CONFIG(1)},
 	{EINVAL, STOPPED, CONFIG(2)},
-	{EINVAL, STOPPED, CONFIG(3)},
 	{EINVAL, STOPPED, CONFIG(4)},
 	{EINVAL, STOPPED, CONFIG(5)},
 	{EINVAL, STOPPED, CONFIG(6)},
@@ -187,6 +186,7 @@ static const struct row rows[] = {
 };
 
 static const struct row bts_rows[] = {
+	{EINVAL, STOPPED, CONFIG(3)},
 	{EINVAL, BUFFERED, CONFIG(0)},
 	{EINVAL, BUFFERED, CONFIG(2)},
 	{EINVAL, BUFFERED, CONFIG(4)},

@@ -26,7 +26,8 @@ struct bts_options {
 	bool no_branches; /* record nothing but stamps */
 	bool paused;	  /* record nothing until bts_change() */
 	enum trace_overflow overflow;
-	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; a record at least */
+	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; a record at least, */
+			  /* four with TRACE_STOP and stamps */
 	size_t threshold; /* TRACE_SIGNAL: records; 0: room for 170 more, or half of a small ring */
 	trace_overflowed *overflowed; /* TRACE_SIGNAL; NULL makes it TRACE_WRAP */
 	void *argument;

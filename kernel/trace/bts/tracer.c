@@ -30,6 +30,12 @@ unsigned hardware_filter(unsigned view)
 	return ds_caps()->filters && !in_software ? view : TRACE_USER | TRACE_KERNEL;
 }
 
+/* A tracer that stops when full, with stamps: arrival, a branch, a gap and departure. */
+static size_t least_records(const struct bts_options *options)
+{
+	return options->stamps && options->overflow == TRACE_STOP ? 4 : 1;
+}
+
 int tracer_check(const struct bts_options *options)
 {
 	size_t records = options->size / UNIT;
@@ -37,8 +43,8 @@ int tracer_check(const struct bts_options *options)
 	if (!ds_has_bts())
 		return -ENODEV;
 	if (options->view & ~(unsigned)(TRACE_USER | TRACE_KERNEL) ||
-	    options->overflow > TRACE_STOP || records < 1 || records > MOST_RECORDS ||
-	    options->threshold > records)
+	    options->overflow > TRACE_STOP || records < least_records(options) ||
+	    records > MOST_RECORDS || options->threshold > records)
 		return -EINVAL;
 	return options->view & TRACE_KERNEL && !options->privileged ? -EPERM : 0;
 }
@@ -107,7 +113,7 @@ static size_t charge_memory(struct bts_options *options)
 	struct bts_options smallest = *options;
 
 	options->size -= options->size % UNIT;
-	smallest.size = options->cut_size ? UNIT : options->size;
+	smallest.size = options->cut_size ? least_records(options) * UNIT : options->size;
 	wanted = bytes_taken(options);
 	charged = account_charge(options->account, wanted, bytes_taken(&smallest), spared);
 	if (charged && charged < wanted)
@@ -147,7 +153,6 @@ static int create_ring(struct bts_tracer *tracer)
 		return error;
 	}
 	ring_init(&tracer->ring, request.area, ring_size(&tracer->options));
-	tracer->full = tracer_is_stopped(tracer);
 	return 0;
 }
 
