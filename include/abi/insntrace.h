@@ -66,7 +66,7 @@ enum {
 	INSNTRACE_STOPPED = 2, /* the trace stopped before it was told to: full, or a TraceStop */
 	INSNTRACE_FULL = 4,    /* the last chunk was full */
 	INSNTRACE_ERROR = 8,   /* the processor gave up on its output: IA32_RTIT_STATUS.Error */
-	INSNTRACE_GAP = 16,    /* STREAM: the trace stopped at times, until packets were read */
+	INSNTRACE_GAP = 16,    /* STREAM: the trace stopped at times: -EPIPE of READ_STREAM */
 };
 
 struct insntrace_state {

@@ -111,7 +111,7 @@ static long do_read_buffer(const struct call *call)
 	return (long)done;
 }
 
-/* Nothing is taken that could not be stored. */
+/* Nothing is taken that could not be stored; a gap is said by the call that begins at it. */
 static long do_read_stream(const struct call *call)
 {
 	unsigned descriptor = descriptor_of(call);
@@ -129,8 +129,10 @@ static long do_read_stream(const struct call *call)
 
 		piece = read.bytes - done;
 		error = insntrace_read_stream(call->owner, descriptor, &from, &piece);
+		if (error == -EPIPE && !done)
+			insntrace_take_stream(call->owner, descriptor, 0);
 		if (error)
-			return error;
+			return done ? (long)done : error;
 		if (piece && copy_to_user(read.address + done, from, piece))
 			return done ? (long)done : -EFAULT;
 		insntrace_take_stream(call->owner, descriptor, piece);

@@ -73,13 +73,13 @@ int insntrace_read_buffer(struct trace_account *owner, unsigned descriptor, uint
 /*
  * INSNTRACE_STREAM, started or not: finds the oldest bytes that were not taken, at most `*bytes`;
  * 0: the processor has filled no chunk since, or has been stopped and all is taken. While they are
- * not taken the trace stops rather than overwrite them: INSNTRACE_GAP. -EINVAL: or another buffer;
- * -EBADFD, -ENXIO: as above.
+ * not taken the trace stops rather than overwrite them: INSNTRACE_GAP. -EPIPE: it has stopped here,
+ * and goes on once 0 bytes were taken; -EINVAL: or another buffer; -EBADFD, -ENXIO: as above.
  */
 int insntrace_read_stream(struct trace_account *owner, unsigned descriptor, const void **from,
 			  size_t *bytes);
 
-/* Takes `bytes` that insntrace_read_stream() found. Errors as it. */
+/* Takes `bytes` that insntrace_read_stream() found, or 0 after its -EPIPE. Its other errors. */
 int insntrace_take_stream(struct trace_account *owner, unsigned descriptor, size_t bytes);
 
 /*

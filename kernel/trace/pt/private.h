@@ -26,7 +26,8 @@ struct insntrace_buffer {
 	struct trace_account *account;
 	/* INSNTRACE_STREAM: bytes since the start, of the processor and of the reader. */
 	_Atomic uint64_t handed, taken;
-	bool gap; /* it has been full */
+	_Atomic uint64_t gap_at; /* where the processor stopped for want of room; 0: nowhere */
+	bool gap;		 /* it has been full */
 	/* Under the lock of all buffers: */
 	_Atomic unsigned pid; /* of the thread; 0: none */
 	bool used;	      /* had a thread since the last start */
@@ -68,10 +69,17 @@ void stream_look(struct insntrace_buffer *buffer);
 /* The contiguous bytes that can be read now. The reader calls it. */
 size_t stream_find(const struct insntrace_buffer *buffer, const void **from);
 
-/* The reader has read so many of these bytes. True: stream_make_room() is to be called. */
+/* What is missing at the place that the reader has come to was not said yet. The reader calls it.
+ */
+bool stream_at_gap(const struct insntrace_buffer *buffer);
+
+/*
+ * The reader has read so many of these bytes; 0 at a gap: has said it. True: stream_make_room() is
+ * to be called.
+ */
 bool stream_take(struct insntrace_buffer *buffer, size_t bytes);
 
-/* Lets the processor write what has been read. Not started, at rest. */
+/* Lets the processor write what has been read, unless a gap is to be said. Not started, at rest. */
 void stream_make_room(void *buffer);
 
 /* --- xsaves.c; this CPU, IF = 0 --- */

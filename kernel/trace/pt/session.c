@@ -229,19 +229,20 @@ int insntrace_read_stream(struct trace_account *owner, unsigned descriptor, cons
 
 	if (error)
 		return error;
+	if (stream_at_gap(buffer))
+		return -EPIPE;
 	found = stream_find(buffer, from);
 	*bytes = found < *bytes ? found : *bytes;
 	return 0;
 }
 
-/* The CPU's own: it goes on at once. */
+/* The CPU's own: it goes on at once, also where it was full before. */
 static void make_room_here(void *argument)
 {
-	struct insntrace_buffer *buffer = cpu_stop_trace();
-
+	cpu_stop_trace();
 	stream_make_room(argument);
-	if (buffer)
-		cpu_start_trace(buffer, false);
+	if (session.started)
+		cpu_start_trace(argument, false);
 }
 
 int insntrace_take_stream(struct trace_account *owner, unsigned descriptor, size_t bytes)

@@ -16,6 +16,7 @@ void stream_begin(struct insntrace_buffer *buffer)
 {
 	atomic_store(&buffer->handed, 0);
 	atomic_store(&buffer->taken, 0);
+	atomic_store(&buffer->gap_at, 0);
 	buffer->gap = false;
 	pt_set_stop(&buffer->trace, buffer->config.chunks - 1);
 }
@@ -30,8 +31,17 @@ void stream_look(struct insntrace_buffer *buffer)
 	uint64_t ahead = (pt_position(&buffer->trace) + size - taken % size) % size;
 	bool full = pt_is_full(&buffer->trace);
 
-	buffer->gap |= full;
-	atomic_store(&buffer->handed, taken + (full && !ahead ? size : ahead));
+	ahead = full && !ahead ? size : ahead;
+	if (full) {
+		buffer->gap = true;
+		atomic_store(&buffer->gap_at, taken + ahead);
+	}
+	atomic_store(&buffer->handed, taken + ahead);
+}
+
+bool stream_at_gap(const struct insntrace_buffer *buffer)
+{
+	return buffer->gap_at && buffer->gap_at == buffer->taken;
 }
 
 size_t stream_find(const struct insntrace_buffer *buffer, const void **from)
@@ -46,15 +56,23 @@ size_t stream_find(const struct insntrace_buffer *buffer, const void **from)
 bool stream_take(struct insntrace_buffer *buffer, size_t bytes)
 {
 	uint64_t before = buffer->taken / chunk_bytes(buffer);
+	bool said = !bytes && stream_at_gap(buffer);
 
-	return (atomic_fetch_add(&buffer->taken, bytes) + bytes) / chunk_bytes(buffer) != before;
+	if (said)
+		atomic_store(&buffer->gap_at, 0);
+	return said ||
+	       (atomic_fetch_add(&buffer->taken, bytes) + bytes) / chunk_bytes(buffer) != before;
 }
 
-/* The trace is to stop before the chunk that the reader is in. */
+/*
+ * The trace is to stop before the chunk that the reader is in. It goes on after a gap once the
+ * reader knows of that: two gaps at a time would be one too many.
+ */
 void stream_make_room(void *argument)
 {
 	struct insntrace_buffer *buffer = argument;
 	uint64_t chunk = buffer->taken / chunk_bytes(buffer) + buffer->config.chunks - 1;
 
-	pt_set_stop(&buffer->trace, chunk % buffer->config.chunks);
+	if (!buffer->gap_at)
+		pt_set_stop(&buffer->trace, chunk % buffer->config.chunks);
 }

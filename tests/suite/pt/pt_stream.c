@@ -28,22 +28,34 @@ static struct insntrace_config config_of_stream(void)
 	return config;
 }
 
-/* Reads what there is, `most` bytes at a time. */
+/* Reads at most `most` bytes. */
+static int read_once(unsigned descriptor, size_t most, size_t *bytes)
+{
+	const void *from;
+	int error;
+
+	*bytes = most;
+	error = insntrace_read_stream(NULL, descriptor, &from, bytes);
+	if (error)
+		return error;
+	if (got.count + *bytes > PAGES * PAGE_SIZE)
+		test_error("more than %zu bytes", got.count);
+	memcpy(got.bytes + got.count, from, *bytes);
+	EXPECT_EQ(insntrace_take_stream(NULL, descriptor, *bytes), 0);
+	got.count += *bytes;
+	return 0;
+}
+
+/* Reads what there is, `most` bytes at a time, up to a gap. */
 static size_t drain(unsigned descriptor, size_t most)
 {
 	size_t before = got.count, bytes;
+	int error;
 
-	do {
-		const void *from;
-
-		bytes = most;
-		EXPECT_EQ(insntrace_read_stream(NULL, descriptor, &from, &bytes), 0);
-		if (got.count + bytes > PAGES * PAGE_SIZE)
-			test_error("more than %zu bytes", got.count);
-		memcpy(got.bytes + got.count, from, bytes);
-		EXPECT_EQ(insntrace_take_stream(NULL, descriptor, bytes), 0);
-		got.count += bytes;
-	} while (bytes);
+	do
+		error = read_once(descriptor, most, &bytes);
+	while (!error && bytes);
+	EXPECT(!error || error == -EPIPE);
 	return got.count - before;
 }
 
@@ -100,6 +112,18 @@ static size_t find_psb(size_t at)
 	return at;
 }
 
+/* At a gap: it is said until it is taken, and then no more. */
+static void pass_gap(unsigned descriptor)
+{
+	const void *from;
+	size_t bytes = 1;
+
+	for (unsigned i = 0; i < 2; i++)
+		EXPECT_EQ(insntrace_read_stream(NULL, descriptor, &from, &bytes), -EPIPE);
+	EXPECT_EQ(insntrace_take_stream(NULL, descriptor, 0), 0);
+	EXPECT_EQ(insntrace_read_stream(NULL, descriptor, &from, &bytes), 0);
+}
+
 TEST(pt_stream_behind, .group = "PT", .ids = "PT36 PT41", .needs = NEED_PT,
      .claim =
 	     "a reader that is behind finds the oldest packets, a gap that is marked, then new ones",
@@ -116,17 +140,54 @@ TEST(pt_stream_behind, .group = "PT", .ids = "PT36 PT41", .needs = NEED_PT,
 	EXPECT_EQ(insntrace_start(NULL), 0);
 	target = insntrace_jump(4000);
 	first = drain(this_cpu()->index, 5000);
-	EXPECT(first >= CHUNKS * PAGE_SIZE);
+	EXPECT_EQ(first, CHUNKS * PAGE_SIZE);
+	pass_gap(this_cpu()->index);
 	insntrace_jump(400);
 	EXPECT_EQ(insntrace_stop(NULL), 0);
 	drain(this_cpu()->index, 5000);
 	EXPECT_EQ(insntrace_get_buffer_state(NULL, this_cpu()->index, &state), 0);
 	insntrace_close(NULL);
 	EXPECT(state.flags & INSNTRACE_GAP);
+	EXPECT_EQ(state.available, 0);
 	first = find_psb(CHUNKS * PAGE_SIZE);
 	targets = insntrace_targets_of(got.bytes + first, got.count - first);
 	EXPECT_EQ(insntrace_times(&targets, target), 400);
 	EXPECT(find_psb(0) <= 32); /* after TIP.PGE, or before it */
+}
+
+TEST(pt_stream_gaps, .group = "PT", .ids = "PT36 PT41", .needs = NEED_PT,
+     .claim =
+	     "a reader that is behind is told of each gap where it is, and has whole packets from a "
+	     "PSB on after it",
+     .source = "docs/insntrace.2, INSNTRACE_READ_STREAM")
+{
+	enum { ROUNDS = 5, JUMPS = 4000 };
+	struct insntrace_config config = config_of_stream();
+	size_t start[ROUNDS + 1] = {0}, bytes;
+	struct insntrace_targets targets;
+	uint64_t target = 0;
+
+	test_pin();
+	insntrace_open(NULL, &config);
+	EXPECT_EQ(insntrace_start(NULL), 0);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		target = insntrace_jump(JUMPS);
+		EXPECT_EQ(read_once(this_cpu()->index, PAGE_SIZE, &bytes), 0);
+		insntrace_jump(JUMPS); /* there is room, and the gap was not told yet */
+		drain(this_cpu()->index, 1000);
+		start[round + 1] = got.count;
+		pass_gap(this_cpu()->index);
+	}
+	EXPECT_EQ(insntrace_stop(NULL), 0);
+	insntrace_close(NULL);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		size_t psb = find_psb(start[round]);
+
+		EXPECT_EQ(start[round + 1] - start[round], CHUNKS * PAGE_SIZE);
+		EXPECT(psb <= start[round] + 32);
+		targets = insntrace_targets_of(got.bytes + psb, start[round + 1] - psb);
+		EXPECT(insntrace_times(&targets, target) > 400);
+	}
 }
 
 TEST(pt_stream_thread, .group = "PT", .ids = "PT41 PT45", .needs = NEED_PT,
