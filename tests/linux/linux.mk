@@ -18,7 +18,7 @@ linux-soak: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/check_br
 $(BUILD)/linux/root.img: tests/linux/disk-init $(BUILD)/linux/verdict $(if $(PACKAGES),anew)
 	@tools/linux-disk $(PACKAGES)
 
-$(BUILD)/linux/initrd: tests/linux/init tests/linux/program.gdb $(addprefix $(BUILD)/linux/,program long spin lockup verdict) tools/linux
+$(BUILD)/linux/initrd: tests/linux/init tests/linux/program.gdb $(addprefix $(BUILD)/linux/,program long spin lockup verdict init32) tools/linux
 	@tools/linux build
 
 $(BUILD)/linux/long: private NASM_ROUNDS := -DROUNDS=12064 -DCALLS=16
@@ -37,6 +37,11 @@ $(BUILD)/linux/spin $(BUILD)/linux/verdict:
 $(BUILD)/linux/lockup: tests/linux/lockup.asm
 	@mkdir -p $(@D)
 	$(call short,NASM,$<)$(NASM) -f bin -o $@ $<
+
+$(BUILD)/linux/init32: tests/linux/init32.c
+	@mkdir -p $(@D)
+	$(call short,CC,$<)$(CC) -m32 -std=c11 -O1 $(WARN) -ffreestanding -fno-pic -fno-stack-protector -c -o $@.o $<
+	@$(LD) -m elf_i386 -static -z noexecstack -o $@ $@.o
 
 $(BUILD)/linux/check_branches: tests/linux/check_branches.c
 	@mkdir -p $(@D)

@@ -58,6 +58,7 @@ try 'a program of Linux that is none' 2 'there is no build/linux/frob;' "$top/to
 taken='/there/vmlinuz.*\./config \./modules/6/virtio_blk\.ko \./vmlinuz'
 try "Debian 12's kernel" 0 "$taken" debian_kernel lib
 try "Debian 13's kernel, whose modules are below usr" 0 "$taken" debian_kernel usr/lib
+try 'a kernel that is none' 1 'no kernel is called frob: 686-pae' "$top/tools/linux-image" there frob
 try 'a root disk of no size' 2 "needs a size, as 4G, not 'x'" "$top/tools/linux-disk" -s x
 try 'a root disk: an option that is none' 2 "unknown option '--frob'" "$top/tools/linux-disk" --frob
 try 'a root disk with no such package' 2 'apt knows no package spoor-none' "$top/tools/linux-disk" spoor-none
