@@ -131,7 +131,8 @@ static void choose_intercepts(struct guest *guest, enum entry entry)
 	bool lbr = guest->vcpu.debugctl & DEBUGCTL_LBR;
 
 	vmcb->intercept_3 = INTERCEPT_NMI | INTERCEPT_INIT | INTERCEPT_RDPMC | INTERCEPT_CPUID |
-			    INTERCEPT_INVD | INTERCEPT_INVLPGA | INTERCEPT_MSR | INTERCEPT_SHUTDOWN;
+			    INTERCEPT_INVD | INTERCEPT_INVLPGA | INTERCEPT_MSR |
+			    INTERCEPT_SHUTDOWN | INTERCEPT_PORTS;
 	/* Values that the guest may not load: VMRUN would refuse some of them, and QEMU's processor
 	   takes them. MOV to CR3 is too frequent to be looked at. */
 	vmcb->cr_write = entry == ENTER_FREELY ? INTERCEPT_CR4 : 0;
@@ -140,8 +141,6 @@ static void choose_intercepts(struct guest *guest, enum entry entry)
 	/* In real-address mode INT 15H may be one that platform_bios() answers. */
 	if (entry == ENTER_FREELY && !(guest->vcpu.cr0 & CR0_PE))
 		vmcb->intercept_3 |= INTERCEPT_INT_N;
-	if (vmcb->io_permissions)
-		vmcb->intercept_3 |= INTERCEPT_PORTS;
 	if (guest->vcpu.nmi_blocked && entry == ENTER_FREELY)
 		vmcb->intercept_3 |= INTERCEPT_IRET;
 	if (guest->vcpu.pmu.cycles)

@@ -211,6 +211,16 @@ static _Noreturn void end_unexpected(const struct guest *guest)
 		(unsigned long long)guest->vmcb->exit_info_2, (unsigned long long)guest->vcpu.rip);
 }
 
+static void exit_any_port(struct guest *guest)
+{
+	uint16_t port = (uint16_t)(guest->vmcb->exit_info_1 >> 16);
+
+	if (port == RESET_PORT)
+		execute_one(guest);
+	else
+		exit_port(guest);
+}
+
 void handle_exit(struct guest *guest)
 {
 	uint64_t code = guest->vmcb->exit_code;
@@ -236,7 +246,7 @@ void handle_exit(struct guest *guest)
 		exit_msr(guest);
 		break;
 	case EXIT_PORT:
-		exit_port(guest);
+		exit_any_port(guest);
 		break;
 	case EXIT_RDPMC:
 		exit_rdpmc(guest);

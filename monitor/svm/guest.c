@@ -47,8 +47,20 @@ uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes)
 	return bytes == 2 ? inw(port) : inl(port);
 }
 
+/* FEH and its like pulse the processor's reset line: QEMU ends with exit 0 then. */
+static void note_reset(uint16_t port, uint32_t value)
+{
+	static bool noted;
+	bool resets = port == RESET_PORT && (value & 0xf1) == 0xf0;
+
+	if (resets && !noted)
+		say("the guest resets the machine, by port 0x%x", port);
+	noted |= resets;
+}
+
 void platform_out(struct vcpu *vcpu, uint16_t port, unsigned bytes, uint32_t value)
 {
+	note_reset(port, value);
 	ds_note(vcpu, DS_AT_EXIT);
 	if (bytes == 1)
 		outb(port, (uint8_t)value);

@@ -133,7 +133,14 @@ void bios_limit(const struct boot_info *map);
    underneath. 0 where that has its own. */
 uint64_t virtual_xss(const struct profile *profile);
 
-/* permissions.c: physical address of the map of the MSRs that exit. */
+/* permissions.c: physical addresses of the maps of the MSRs and of the ports that exit. */
 uint64_t msr_permissions(void);
+uint64_t port_permissions(void);
+/* Has this port exit as well. */
+void port_exits(uint16_t port);
+
+/* The keyboard controller's port by which a guest resets the machine. It exits, so that
+   platform_out() can say it. The chipset's, CF9H, would have every access to PCI's CF8H exit. */
+enum { RESET_PORT = 0x64 };
 
 #endif

@@ -11,9 +11,6 @@ enum { DEBUG_EXIT_PORT = 0xf4, POWER_PORT = 0xb004, SLEEP_ENABLE = 1 << 13 };
 /* EXITINFO1 of a port access: APM Vol 2, 15.10.2. */
 enum { PORT_SHIFT = 16, PORT_IN = 1, PORT_STRING = 1 << 2, PORT_16 = 1 << 5, PORT_32 = 1 << 6 };
 
-/* One bit a port, and one page more than that. */
-static uint8_t exits[3 * PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
-
 static bool enabled;
 static unsigned known_deviations;
 
@@ -23,15 +20,14 @@ void lockstep_enable(unsigned deviations)
 	known_deviations = deviations;
 	if (deviations)
 		say("lockstep corrects these deviations before it compares");
-	exits[DEBUG_EXIT_PORT / 8] |= 1 << DEBUG_EXIT_PORT % 8;
-	exits[POWER_PORT / 8] |= 1 << POWER_PORT % 8;
+	port_exits(DEBUG_EXIT_PORT);
+	port_exits(POWER_PORT);
 }
 
 void lockstep_attach(struct guest *guest, void *memory)
 {
 	if (!enabled)
 		return;
-	guest->vmcb->io_permissions = image_physical(exits);
 	lockstep_init(&guest->vcpu, memory, known_deviations);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The MSR permission map: APM Vol 2, 15.11. Two bits an MSR, read and write; others always exit. */
+/* Which ports exit: APM Vol 2, 15.10.1. The MSR permission map: APM Vol 2, 15.11. Two bits an MSR,
+ * read and write; others always exit. */
 #include "lib/string.h"
 #include "monitor/host/cpu.h"
 #include "monitor/svm/guest.h"
@@ -66,4 +67,18 @@ uint64_t msr_permissions(void)
 	}
 	memset(map + AMD, 0xff, BLOCK_BYTES);
 	return image_physical(map);
+}
+
+/* One bit a port, and one page more than that. */
+static uint8_t ports[3 * PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+
+void port_exits(uint16_t port)
+{
+	ports[port / 8] |= (uint8_t)(1 << port % 8);
+}
+
+uint64_t port_permissions(void)
+{
+	port_exits(RESET_PORT);
+	return image_physical(ports);
 }
