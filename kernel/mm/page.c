@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Fresh pages are taken in order from the loader's memory map; freed ones are kept in lists that
-// run through the pages themselves, a list for each size: what is freed serves its own size again,
-// so that no mix of sizes breaks memory up. Only when fresh pages are out is a larger run split.
-// Nothing is touched before it is used: boot stays short on machines with much memory.
+// A buddy allocator: where no run of a size is free a larger one is halved; one that is freed is
+// joined with its other half if that is free. Free runs are in lists, one for each size, through
+// the pages themselves. Memory that was never used enters them when they have no run that is large
+// enough: nothing is touched before, and boot stays short on machines with much memory.
 #include "kernel/mm/page.h"
 
 #include "kernel/lock.h"
 #include "lib/string.h"
 
+/* At the start of a free run. */
+struct run {
+	struct run *next, **link; /* `link`: what points to it */
+};
+
 struct span {
-	uint64_t first, next, end; /* fresh pages: [next, end) */
+	uint64_t first, next, end; /* never used: [next, end) */
+	uint8_t *marks; /* of pages below `next`: 1 + the order of a free run that starts there */
 };
 
 static struct spinlock lock;
@@ -17,18 +23,14 @@ static struct spinlock lock;
 
 static struct span spans[SPANS];
 static unsigned span_count;
-static uint64_t freed[PAGE_ORDER_MOST + 1]; /* heads of the lists; 0: empty */
+static struct run *lists[PAGE_ORDER_MOST + 1];
 static uint64_t free_pages, total_pages, kept_back;
-
-/* The first MiB is left to firmware and to starting processors; the kernel stands above it. */
-static uint64_t lowest(void)
-{
-	return ((uint64_t)kernel_end - KERNEL_BASE + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
-}
 
 /* Adds the parts of [start, end) that no module of the loader from `first` on takes. */
 static void add_span(const struct boot_info *info, unsigned first, uint64_t start, uint64_t end)
 {
+	uint64_t fresh;
+
 	for (unsigned i = first; i < info->module_count && start < end; i++) {
 		uint64_t from = info->modules[i].start & ~(PAGE_SIZE - 1);
 		uint64_t to = (info->modules[i].end + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
@@ -41,12 +43,16 @@ static void add_span(const struct boot_info *info, unsigned first, uint64_t star
 	}
 	if (start >= end || span_count == SPANS)
 		return;
-	spans[span_count++] = (struct span){.first = start, .next = start, .end = end};
-	total_pages += (end - start) / PAGE_SIZE;
+	fresh = (start + (end - start) / PAGE_SIZE + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+	spans[span_count++] = (struct span){fresh, fresh, end, direct(start)};
+	total_pages += (end - fresh) / PAGE_SIZE;
 }
 
+/* The first MiB is left to firmware and to starting processors; the kernel is above it. */
 void page_init(const struct boot_info *info)
 {
+	uint64_t lowest = ((uint64_t)kernel_end - KERNEL_BASE + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+
 	for (unsigned i = 0; i < info->region_count; i++) {
 		const struct boot_region *region = &info->regions[i];
 		uint64_t start = (region->base + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
@@ -54,8 +60,8 @@ void page_init(const struct boot_info *info)
 
 		if (region->type != MEMORY_USABLE)
 			continue;
-		if (start < lowest())
-			start = lowest();
+		if (start < lowest)
+			start = lowest;
 		add_span(info, 0, start, end);
 	}
 	free_pages = total_pages;
@@ -70,77 +76,86 @@ bool page_is_managed(uint64_t physical, uint64_t bytes)
 	return false;
 }
 
-static uint64_t run_bytes(unsigned order)
+/* The mark of a page; 0 where no memory is, or none that was used. */
+static uint8_t *mark_of(uint64_t page)
 {
-	return PAGE_SIZE << order;
+	static uint8_t none;
+
+	for (const struct span *span = spans; span < spans + span_count; span++)
+		if (page >= span->first && page < span->next)
+			return &span->marks[(page - span->first) / PAGE_SIZE];
+	return &none;
 }
 
-static void push(uint64_t run, unsigned order)
+static void add_run(uint64_t physical, unsigned order)
 {
-	*(uint64_t *)direct(run) = freed[order];
-	freed[order] = run;
+	struct run *run = direct(physical);
+
+	*run = (struct run){lists[order], &lists[order]};
+	if (run->next)
+		run->next->link = &run->next;
+	lists[order] = run;
+	*mark_of(physical) = (uint8_t)(order + 1);
 }
 
-static uint64_t pop(unsigned order)
+static void remove_run(uint64_t physical)
 {
-	uint64_t run = freed[order];
+	const struct run *run = direct(physical);
 
-	if (run)
-		freed[order] = *(uint64_t *)direct(run);
-	return run;
+	*run->link = run->next;
+	if (run->next)
+		run->next->link = run->link;
+	*mark_of(physical) = 0;
 }
 
-static uint64_t take_fresh(unsigned order)
+/* Adds the largest aligned run at the next page of a span. False: all memory is or was used. */
+static bool add_fresh(void)
 {
-	uint64_t bytes = run_bytes(order);
-
 	for (struct span *span = spans; span < spans + span_count; span++) {
-		uint64_t run = (span->next + bytes - 1) & ~(bytes - 1);
+		uint64_t run = span->next;
+		unsigned order = PAGE_ORDER_MOST;
 
-		if (run > span->end || span->end - run < bytes)
+		if (run == span->end)
 			continue;
-		for (uint64_t page = span->next; page < run; page += PAGE_SIZE)
-			push(page, 0);
-		span->next = run + bytes;
-		return run;
+		while (run % (PAGE_SIZE << order) || span->end - run < (PAGE_SIZE << order))
+			order--;
+		span->next += PAGE_SIZE << order;
+		memset(mark_of(run), 0, 1ul << order);
+		add_run(run, order);
+		return true;
 	}
-	return 0;
+	return false;
 }
 
-/* Of a larger run that was freed: its first part; the rest is freed in runs of the same size. */
-static uint64_t take_part(unsigned order)
-{
-	uint64_t run = 0;
-
-	for (unsigned larger = order + 1; larger <= PAGE_ORDER_MOST && !run; larger++) {
-		run = pop(larger);
-		for (uint64_t at = run_bytes(order); run && at < run_bytes(larger);
-		     at += run_bytes(order))
-			push(run + at, order);
-	}
-	return run;
-}
-
+/* The first part of the smallest free run that is large enough; 0: there is none. */
 static uint64_t take(unsigned order)
 {
-	uint64_t run = pop(order);
+	unsigned larger = order;
+	uint64_t run;
 
-	if (!run)
-		run = take_fresh(order);
-	return run ? run : take_part(order);
+	while (!lists[larger])
+		if (larger++ == PAGE_ORDER_MOST)
+			return 0;
+	run = (uint64_t)lists[larger] - DIRECT_MAP;
+	remove_run(run);
+	while (larger-- > order)
+		add_run(run + (PAGE_SIZE << larger), larger);
+	return run;
 }
 
 uint64_t page_alloc_run(unsigned order)
 {
 	uint64_t flags = spin_lock(&lock);
-	uint64_t left = free_pages > kept_back ? free_pages - kept_back : 0;
-	uint64_t run = left >> order ? take(order) : 0;
+	bool may = free_pages >= kept_back && (free_pages - kept_back) >> order;
+	uint64_t run = 0;
 
+	while (may && !(run = take(order)))
+		may = add_fresh();
 	if (run)
 		free_pages -= 1ul << order;
 	spin_unlock(&lock, flags);
 	if (run)
-		memset(direct(run), 0, run_bytes(order));
+		memset(direct(run), 0, PAGE_SIZE << order);
 	return run;
 }
 
@@ -148,8 +163,16 @@ void page_free_run(uint64_t physical, unsigned order)
 {
 	SPIN_GUARD(&lock);
 
-	push(physical, order);
 	free_pages += 1ul << order;
+	for (; order < PAGE_ORDER_MOST; order++) {
+		uint64_t other = physical ^ PAGE_SIZE << order;
+
+		if (*mark_of(other) != order + 1)
+			break;
+		remove_run(other);
+		physical &= other;
+	}
+	add_run(physical, order);
 }
 
 void page_keep_back(uint64_t pages)

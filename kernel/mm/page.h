@@ -31,7 +31,8 @@ void page_init(const struct boot_info *info);
 
 /*
  * The physical address of 1 << order zeroed pages, contiguous and aligned to their size, or 0 where
- * no such run is left. They are freed as they were allocated.
+ * no such run is left. They are freed as they were allocated, and joined with what is free beside
+ * them: once everything is freed there are as many runs of each size as there were before.
  */
 enum { PAGE_ORDER_MOST = 8 };
 uint64_t page_alloc_run(unsigned order);

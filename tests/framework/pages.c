@@ -31,3 +31,20 @@ int64_t pages_missing(uint64_t before)
 	}
 	return (int64_t)(before - pages_left());
 }
+
+uint64_t pages_largest_runs(void)
+{
+	uint64_t run, list = 0, runs = 0;
+
+	/* Each begins with the address of the one before. */
+	for (; runs < PAGES_MOST_RUNS && (run = page_alloc_run(PAGE_ORDER_MOST)); runs++) {
+		*(uint64_t *)direct(run) = list;
+		list = run;
+	}
+	while (list) {
+		run = list;
+		list = *(uint64_t *)direct(run);
+		page_free_run(run, PAGE_ORDER_MOST);
+	}
+	return runs;
+}

@@ -14,4 +14,11 @@ uint64_t pages_left(void);
  */
 int64_t pages_missing(uint64_t before);
 
+/*
+ * How many runs of the largest order there are, at most so many: takes them and gives them back.
+ * One page of a page table may take one away permanently. Task context; nothing else allocates.
+ */
+enum { PAGES_MOST_RUNS = 1024 };
+uint64_t pages_largest_runs(void);
+
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/programs.h"
+#include "kernel/mm/page.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
 #include "lib/format.h"
@@ -45,6 +46,25 @@ struct process *program_start(const char *name, uint64_t argument)
 	if (error)
 		test_error("program %s did not start: %d", name, error);
 	return process;
+}
+
+#define USERS	   40
+#define USERS_MOST 900 /* pages: a space has SPACE_MOST_PAGES */
+
+/* Ends in an order that is not that of their start. */
+void programs_use_pages(void)
+{
+	uint64_t pages = page_free_count() / 2 / USERS;
+	struct process *users[USERS];
+
+	for (unsigned i = 0; i < USERS; i++)
+		users[i] = program_start("holds_pages", pages < USERS_MOST ? pages : USERS_MOST);
+	for (unsigned i = 0; i < USERS; i++)
+		EXPECT_EQ(program_await(users[i], true), WAIT_STOPPED(SIGSTOP));
+	for (unsigned i = 0; i < USERS; i++) {
+		process_signal(users[i * 7 % USERS], SIGKILL);
+		EXPECT_EQ(program_end(users[i * 7 % USERS]), WAIT_KILLED(SIGKILL));
+	}
 }
 
 struct limit {

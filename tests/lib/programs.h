@@ -18,6 +18,12 @@ struct process *program_start(const char *name, uint64_t argument);
 /* Runs one to its end: its status as wait4() says it. */
 int program_run(const char *name, uint64_t argument);
 
+/*
+ * Runs 40 programs that have half of the free memory in single pages, at most 900 each, and ends
+ * them.
+ */
+void programs_use_pages(void);
+
 /* Prints how the program `name` ended, "exited with N" or "ended by SIGSEGV"; `status` is that of
  * wait4(). */
 void program_note_end(const char *name, int status);

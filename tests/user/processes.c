@@ -8,6 +8,15 @@ MAIN(hello)
 	return (int)argument;
 }
 
+// Maps as many pages as it is told, and stops.
+
+MAIN(holds_pages)
+{
+	CHECK(map(argument * 4096, PROT_READ | PROT_WRITE) > 0);
+	kill(getpid(), SIGSTOP);
+	return 0;
+}
+
 // Counts in memory for ever: argument 0 alone, else with so many children that do the same.
 
 static volatile uint64_t counter;

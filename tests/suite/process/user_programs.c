@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
 #include "kernel/process/program.h"
 #include "kernel/sched/sched.h"
 #include "kernel/time.h"
+#include "tests/framework/pages.h"
 #include "tests/lib/programs.h"
 
 TEST(user_hello, .group = "process", .ids = "",
@@ -46,6 +48,22 @@ TEST(user_memory, .group = "process", .ids = "",
      .source = "include/abi/syscall.h")
 {
 	program_expect("memory", 0, false);
+}
+
+TEST(user_pages_join, .group = "process", .ids = "",
+     .claim = "pages that 40 programs have had one by one are there in runs of 256 as before, and "
+	      "half of what is free is at the least",
+     .source = "kernel/mm/page.h")
+{
+	uint64_t before = programs_begin(), tables = vm_table_count();
+	uint64_t runs = pages_largest_runs(), after;
+
+	programs_use_pages();
+	programs_end(before);
+	after = pages_largest_runs();
+	test_note("%lu runs, and %lu afterwards", runs, after);
+	EXPECT(after + vm_table_count() - tables >= runs);
+	EXPECT(after == PAGES_MOST_RUNS || after << PAGE_ORDER_MOST >= page_free_count() / 2);
 }
 
 TEST(user_times, .group = "process", .ids = "",

@@ -2,12 +2,14 @@
 // The buffers of a session, its refusals, and its end.
 #include "drivers/processor.h"
 #include "kernel/mm/page.h"
+#include "kernel/mm/vm.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"
 #include "kernel/trace/trace.h"
 #include "lib/string.h"
 #include "tests/framework/pages.h"
 #include "tests/lib/insntrace.h"
+#include "tests/lib/programs.h"
 
 enum { PSB_BYTES = 16 };
 
@@ -364,4 +366,45 @@ TEST(pt_session_pause, .group = "PT", .ids = "PT51", .needs = NEED_PT,
 	EXPECT_EQ(insntrace_get_buffer_state(NULL, this_cpu()->index, &state), 0);
 	EXPECT(state.available < 600);
 	insntrace_close(NULL);
+}
+
+/* Whether a session can have `buffers`, each of so many chunks of 4 KiB << `order`. */
+static bool can_be_had(unsigned buffers, uint64_t chunks, unsigned order)
+{
+	struct insntrace_config config = insntrace_config((unsigned)chunks, order, 0);
+	unsigned had = 0;
+
+	config.control = RTIT_CTL_BRANCH_EN;
+	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, buffers), 0);
+	while (had < buffers && insntrace_allocate_buffer(NULL, &config, 0) == (int)had)
+		had++;
+	EXPECT_EQ(insntrace_terminate(NULL), 0);
+	return had == buffers;
+}
+
+/* The largest: of all runs of the largest order that there are, or of as many as a buffer has. */
+static uint64_t largest_buffer(void)
+{
+	uint64_t runs = pages_largest_runs(),
+		 most = INSNTRACE_BYTES_MOST / (PAGE_SIZE << INSNTRACE_ORDER_MOST);
+
+	return runs < most ? runs : most;
+}
+
+TEST(pt_session_after_programs, .group = "PT", .ids = "PT51", .needs = NEED_PT,
+     .claim = "when 40 programs have had memory buffers of every order, and the largest that there "
+	      "was before, can be had",
+     .source = "docs/insntrace.2, Limits")
+{
+	uint64_t before = programs_begin(), tables = vm_table_count(), largest = largest_buffer();
+
+	EXPECT(can_be_had(1, largest, INSNTRACE_ORDER_MOST));
+	programs_use_pages();
+	EXPECT_EQ(pages_missing(before), 0);
+	for (unsigned order = 2; order <= INSNTRACE_ORDER_MOST; order += 2)
+		EXPECT(can_be_had(4, 8, order));
+	EXPECT(can_be_had(4, 1024, 0));
+	tables = vm_table_count() - tables;
+	EXPECT(can_be_had(1, largest - tables, INSNTRACE_ORDER_MOST));
+	programs_end(before);
 }
