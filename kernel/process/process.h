@@ -54,6 +54,7 @@ struct process {
 	struct signal_cause causes[SIGNALS]; /* of those that are pending */
 	unsigned resume_signal; /* what its tracers made of one that was about to act */
 	bool averted;
+	bool continued;		   /* by SIGCONT or SIGKILL since a signal was taken */
 	bool ends;		   /* it stops for PTRACE_EVENT_EXIT and nothing else */
 	unsigned job_stop;	   /* the signal that stopped it without a tracer, or 0 */
 	bool stop_seen;		   /* that, by its parent */

@@ -22,6 +22,7 @@ void signal_post(struct process *process, unsigned signal, const struct signal_c
 		attachments_kill(process);
 	if (signal == SIGKILL || signal == SIGCONT) {
 		process->job_stop = 0;
+		process->continued = true;
 		process_release(process);
 	}
 	if (process->attachments || !(BIT(signal) & IGNORED)) {
@@ -100,12 +101,14 @@ static unsigned take_signal(struct process *self)
 		return 0;
 	signal = self->pending & BIT(SIGKILL) ? SIGKILL : (unsigned)__builtin_ctz(self->pending);
 	self->pending &= ~BIT(signal);
+	self->continued = false;
 	return signal;
 }
 
+/* SIGCONT discards stop signals (POSIX.1, 2.4.3), also one that a tracer has yet to let act. */
 static void job_stop(struct process *self, unsigned signal)
 {
-	if (self->pending & BIT(SIGKILL))
+	if (self->continued)
 		return;
 	self->job_stop = signal;
 	self->stop_seen = false;

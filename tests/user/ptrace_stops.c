@@ -169,6 +169,31 @@ MAIN(ptrace_stops)
 	return 0;
 }
 
+// A tracer holds a signal that stops its child while SIGCONT is sent: the child is not stopped.
+
+static void leave(uint64_t code)
+{
+	exit((int)code);
+}
+
+MAIN(ptrace_continued)
+{
+	long pid = traced_child(leave, 35);
+
+	CHECK(kill(pid, SIGCONT) == 0 && go_on(pid, SIGSTOP) == 0);
+	CHECK(next_stop(pid) == WAIT_STOPPED(SIGCONT));
+	/* A signal that stops it and is sent later does, until SIGCONT is sent again. */
+	CHECK(kill(pid, SIGTSTP) == 0 && go_on(pid, 0) == 0);
+	CHECK(next_stop(pid) == WAIT_STOPPED(SIGTSTP) && go_on(pid, SIGTSTP) == 0);
+	CHECK(wait4(pid, NULL, WUNTRACED) == pid && wait4(pid, NULL, WNOHANG) == 0);
+	CHECK(kill(pid, SIGCONT) == 0 && next_stop(pid) == WAIT_STOPPED(SIGCONT));
+	CHECK(kill(pid, SIGTTIN) == 0 && go_on(pid, SIGCONT) == 0);
+	CHECK(next_stop(pid) == WAIT_STOPPED(SIGTTIN) && kill(pid, SIGCONT) == 0);
+	CHECK(ptrace(PTRACE_DETACH, pid, 0, SIGTTIN) == 0);
+	CHECK(next_stop(pid) == WAIT_EXITED(35) && wait4(-1, NULL, 0) == -ECHILD);
+	return 0;
+}
+
 // For a tracer with the right to kernel addresses: a child that is stopped runs nowhere, so that
 // nothing is added to the buffer that its tracer reads.
 #define EVERYTHING (PTRACE_BTS_TRACE | PTRACE_BTS_USER | PTRACE_BTS_KERNEL)

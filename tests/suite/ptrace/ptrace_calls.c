@@ -50,6 +50,15 @@ TEST(ptrace_stops, .group = "I", .ids = "",
 	program_expect("ptrace_stops", 0, false);
 }
 
+TEST(ptrace_continued, .group = "I", .ids = "",
+     .claim =
+	     "a signal that stops a tracee does nothing if SIGCONT was sent while a tracer held it, "
+	     "and the tracer's next stop is that for SIGCONT",
+     .source = "docs/ptrace-bts.2, Stops")
+{
+	program_expect("ptrace_continued", 0, false);
+}
+
 TEST(ptrace_events, .group = "I", .ids = "",
      .claim = "a debugger learns the cause of a stop, reads and writes single registers, and is "
 	      "stopped for children and for the end of its tracee where it asked for that",
