@@ -79,7 +79,7 @@ void timer_stop(struct timer *timer)
 /* The first timer that is due, out of the list; NULL if none is. */
 static struct timer *take_due(struct cpu *cpu)
 {
-	uint64_t flags = spin_lock(&cpu->timer_lock);
+	SPIN_GUARD(&cpu->timer_lock);
 	struct timer *timer = cpu->timers;
 
 	if (timer && timer->deadline <= time_now()) {
@@ -90,7 +90,6 @@ static struct timer *take_due(struct cpu *cpu)
 		timer = NULL;
 	}
 	atomic_store(&cpu->expiring, timer);
-	spin_unlock(&cpu->timer_lock, flags);
 	return timer;
 }
 

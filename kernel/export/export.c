@@ -319,17 +319,6 @@ void export_task(struct task *task, enum export_what what, const char *name, uin
 	give_line();
 }
 
-void export_free_root(uint64_t root)
-{
-	if (!export_wants(EXPORT_PROGRAMS)) {
-		page_free(root);
-		return;
-	}
-	take_line();
-	packets_free_root(root);
-	give_line();
-}
-
 /* With the line. */
 static struct export_stream **find(const struct task *task)
 {

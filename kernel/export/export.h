@@ -47,12 +47,6 @@ bool export_wants(enum export_what what);
  */
 void export_task(struct task *task, enum export_what what, const char *name, uint32_t checksum);
 
-/*
- * Frees a page that CR3 was set to, once no packets name it any more that are not sent: until then
- * no other program has the same CR3.
- */
-void export_free_root(uint64_t root);
-
 /* The running task's: sends what is there if its ring has come to the threshold. */
 void export_serve(void);
 

@@ -18,7 +18,6 @@
 #define USER_LAST 0x00007ffffffffffful
 
 static bool is_on, is_started;
-static uint64_t kept;	/* roots that packets name, each with the address of the next */
 static unsigned traced; /* what packets_start() was called for */
 static struct trace_total totals[MAX_CPUS];
 
@@ -114,8 +113,10 @@ void packets_begin(struct frame_line *line, uint32_t view)
 
 void packets_start(void)
 {
-	if (is_on && !traced++)
-		is_started = !fails(insntrace_start(owner));
+	if (!is_on || traced++)
+		return;
+	insntrace_keep_roots(export_wants(EXPORT_PROGRAMS));
+	is_started = !fails(insntrace_start(owner));
 }
 
 static void send_part(struct frame_line *line, struct trace_total *total, const void *bytes,
@@ -155,30 +156,16 @@ static void send_buffer(struct frame_line *line, unsigned cpu)
 		send_part(line, &totals[cpu], NULL, 0, true);
 }
 
+/* From then on no packets that are not sent name a program that ended. */
 static void stop_all(struct frame_line *line)
 {
-	if (!is_started)
-		return;
+	if (is_started) {
+		insntrace_stop(owner);
+		for (unsigned i = 0; i < cpu_count(); i++)
+			send_buffer(line, i);
+	}
 	is_started = false;
-	insntrace_stop(owner);
-	for (unsigned i = 0; i < cpu_count(); i++)
-		send_buffer(line, i);
-	while (kept) {
-		uint64_t root = kept;
-
-		kept = *(uint64_t *)direct(root);
-		page_free(root);
-	}
-}
-
-void packets_free_root(uint64_t root)
-{
-	if (!is_started) {
-		page_free(root);
-		return;
-	}
-	*(uint64_t *)direct(root) = kept;
-	kept = root;
+	insntrace_keep_roots(false);
 }
 
 void packets_stop(struct frame_line *line)

@@ -15,12 +15,12 @@
  */
 void packets_begin(struct frame_line *line, uint32_t view);
 
-/* Something is traced: the first of them starts all CPUs. The last one to end stops and sends. */
+/*
+ * Something is traced: the first of them starts all CPUs. The last one to end stops and sends. From
+ * start to sending no program gets the CR3 of one that ended, if programs are traced.
+ */
 void packets_start(void);
 void packets_stop(struct frame_line *line);
-
-/* As export_free_root(). */
-void packets_free_root(uint64_t root);
 
 /* Stops, gives the buffers back; returns how many of `totals` it wrote, one a CPU. */
 unsigned packets_end(struct frame_line *line, struct trace_total *totals);

@@ -46,11 +46,9 @@ void process_end(struct process *self, int status)
 	root = space_clear(&self->space);
 	give_up_children(self);
 	attachments_drop(self);
-	if (process_ends)
-		process_ends(self);
+	process_ends(self, root);
 	if (export_wants(EXPORT_PROGRAMS))
 		export_task_end(self->task);
-	export_free_root(root);
 	trace_task_ended(self->task); /* whoever hears of the end finds all of its trace */
 	flags = spin_lock(&processes_lock);
 	self->status = status;

@@ -27,7 +27,7 @@ _Static_assert(sizeof(struct process) <= PAGE_SIZE, "page_alloc() gives one page
 struct spinlock processes_lock;
 struct process *processes;
 void (*process_forked)(struct process *child);
-void (*process_ends)(struct process *process);
+void (*process_ends)(struct process *process, uint64_t root);
 static unsigned count;
 
 static void end_step(struct process *self)
@@ -153,7 +153,7 @@ static int start_process(struct process *process, struct process *parent)
 		return error;
 	if (export_wants(EXPORT_PROGRAMS))
 		export_task(process->task, EXPORT_PROGRAMS, process->name, process->checksum);
-	if (parent && process_forked)
+	if (parent)
 		process_forked(process);
 	task_start(process->task);
 	return 0;

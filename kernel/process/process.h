@@ -101,10 +101,11 @@ extern void (*process_said)(const struct process *process, const char *line);
 
 /*
  * For a system call that keeps something for processes: what it does for the child of the running
- * process, which has not started, and at the end of one. NULL: nothing. Task context, no lock held.
+ * process, which has not started, and at the end of one, whose page `root` CR3 does not hold any
+ * more: it frees that page. Boot sets both. Task context, no lock held.
  */
 extern void (*process_forked)(struct process *child);
-extern void (*process_ends)(struct process *process);
+extern void (*process_ends)(struct process *process, uint64_t root);
 
 /* A system call of `self`; `argument`: RDI, RSI, RDX, R10, R8, R9. Returns what RAX gets. */
 typedef long system_call(struct process *self, const uint64_t *argument);

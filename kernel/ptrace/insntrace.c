@@ -59,11 +59,19 @@ static long do_allocate_buffer(const struct call *call)
 {
 	struct insntrace_config config;
 	uint64_t cr3_match;
-	int error = copy_from_user(&config, call->address, sizeof(config));
+	int error = copy_from_user(&config, call->address, sizeof(config)), descriptor;
 
 	if (!error)
 		error = find_address_space(&config, &cr3_match);
-	return error ? error : insntrace_allocate_buffer(call->owner, &config, cr3_match);
+	if (error)
+		return error;
+	descriptor = insntrace_allocate_buffer(call->owner, &config, cr3_match);
+	/* It may have ended before its end could find the filter: then the page is not kept. */
+	if (descriptor >= 0 && find_address_space(&config, &cr3_match)) {
+		insntrace_free_buffer(call->owner, (unsigned)descriptor);
+		return -ESRCH;
+	}
+	return descriptor;
 }
 
 static unsigned descriptor_of(const struct call *call)
@@ -233,9 +241,10 @@ static void process_has_forked(struct process *child)
 	insntrace_inherit(child->task);
 }
 
-static void process_is_ending(struct process *process)
+static void process_is_ending(struct process *process, uint64_t root)
 {
 	insntrace_owner_ended(&process->account);
+	insntrace_free_root(root);
 }
 
 void insntrace_init(void)

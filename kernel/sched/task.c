@@ -33,7 +33,6 @@ struct task *task_create_stopped(const char *name, void (*entry)(void *), void *
 	uint8_t *area = area_alloc(STACK_PAGES, VM_WRITE);
 	struct task *task = (struct task *)area;
 	uint64_t *top;
-	uint64_t flags;
 
 	if (!area)
 		return NULL;
@@ -51,9 +50,8 @@ struct task *task_create_stopped(const char *name, void (*entry)(void *), void *
 	task->entry = entry;
 	task->argument = argument;
 	format(task->name, sizeof(task->name), "%s", name);
-	flags = spin_lock(&lock);
+	SPIN_GUARD(&lock);
 	task->pid = ++last_pid;
-	spin_unlock(&lock, flags);
 	return task;
 }
 

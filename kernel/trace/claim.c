@@ -24,37 +24,31 @@ static const struct trace_claim *find_claim(unsigned unit)
 
 int trace_claim(struct trace_claim *claim, unsigned unit)
 {
-	uint64_t flags = spin_lock(&lock);
-	bool refused = false;
+	SPIN_GUARD(&lock);
 
 	for (unsigned other = 0; other < TRACE_UNITS; other++)
-		refused |= find_claim(other) && (excludes(unit, other) || excludes(other, unit));
-	if (!refused) {
-		*claim = (struct trace_claim){unit, current_task()->pid, claims};
-		claims = claim;
-	}
-	spin_unlock(&lock, flags);
-	return refused ? -EBUSY : 0;
+		if (find_claim(other) && (excludes(unit, other) || excludes(other, unit)))
+			return -EBUSY;
+	*claim = (struct trace_claim){unit, current_task()->pid, claims};
+	claims = claim;
+	return 0;
 }
 
 void trace_unclaim(const struct trace_claim *claim)
 {
-	uint64_t flags = spin_lock(&lock);
 	struct trace_claim **at = &claims;
+	SPIN_GUARD(&lock);
 
 	while (*at && *at != claim)
 		at = &(*at)->next;
 	if (*at)
 		*at = claim->next;
-	spin_unlock(&lock, flags);
 }
 
 int trace_holder(unsigned unit)
 {
-	uint64_t flags = spin_lock(&lock);
+	SPIN_GUARD(&lock);
 	const struct trace_claim *claim = find_claim(unit);
-	int pid = claim ? (int)claim->pid : -ENXIO;
 
-	spin_unlock(&lock, flags);
-	return pid;
+	return claim ? (int)claim->pid : -ENXIO;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Intel PT by SYS_insntrace. argument: what is tried, in the low byte; the number of CPUs above it.
+// Intel PT by SYS_insntrace. argument: what is tried, in the low byte; the number of CPUs above it;
+// << 32: a pid.
 #include "abi/insntrace.h"
 #include "tests/user/lib/ptrace.h"
 
@@ -213,6 +214,20 @@ static void wait_for_owner(void)
 	CHECK(kill(getpid(), SIGSTOP) == 0);
 }
 
+/* Records by the CR3 of a process that ends meanwhile. */
+static void filter_outlives(uint64_t pid)
+{
+	config.control = USER | BRANCH_EN | CR3_FILTER;
+	config.address_space = pid;
+	open_all();
+	CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
+	wait_for_owner();
+	CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == 0);
+	wait_for_owner();
+	CHECK(insntrace(INSNTRACE_FREE_BUFFER, 0, NULL, 0) == 0 && allocate() == -ESRCH);
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+}
+
 /* After START: a child that inherits, or does not. */
 static void jump_with_child(void)
 {
@@ -392,7 +407,7 @@ static void beside_branches(bool excludes)
 
 int main(uint64_t argument)
 {
-	cpus = argument >> 8;
+	cpus = argument >> 8 & 0xffffff;
 	switch (argument & 0xff) {
 	case 0:
 		refused();
@@ -410,14 +425,12 @@ int main(uint64_t argument)
 		address_space();
 		break;
 	case 5: /* leaves it all to the kernel */
-		open_all();
-		CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
-		break;
 	case 6: /* and is killed */
 		open_all();
 		CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
-		for (;;)
+		while ((argument & 0xff) == 6)
 			;
+		break;
 	case 7:
 		wait_for_owner();
 		jump_a(300);
@@ -446,6 +459,9 @@ int main(uint64_t argument)
 		break;
 	case 14:
 		beside_branches(cpus);
+		break;
+	case 15:
+		filter_outlives(argument >> 32);
 		break;
 	default:
 		return 1;

@@ -8,14 +8,18 @@
 
 struct spinlock buffers_lock;
 
+/* Under that lock. */
+static struct insntrace_buffer *buffers;
+static bool keeps_all;
+static uint64_t kept; /* roots, each with the address of the next */
+
 bool buffer_release(struct tracer *tracer)
 {
 	struct insntrace_buffer *buffer = (struct insntrace_buffer *)tracer;
-	uint64_t flags = spin_lock(&buffers_lock);
+	SPIN_GUARD(&buffers_lock);
 
 	atomic_store(&buffer->linked, false);
 	buffer->pid = 0;
-	spin_unlock(&buffers_lock, flags);
 	return true;
 }
 
@@ -132,6 +136,14 @@ static int prepare_trace(struct insntrace_buffer *buffer,
 	return pt_prepare(&buffer->trace);
 }
 
+static void link_buffer(struct insntrace_buffer *buffer)
+{
+	SPIN_GUARD(&buffers_lock);
+
+	buffer->next = buffers;
+	buffers = buffer;
+}
+
 int buffer_create(struct trace_account *account, const struct insntrace_config *config,
 		  unsigned mode, uint64_t cr3_match, struct insntrace_buffer **result)
 {
@@ -158,6 +170,7 @@ int buffer_create(struct trace_account *account, const struct insntrace_config *
 	buffer->config = *config;
 	buffer->account = account;
 	error = allocate_chunks(buffer) ? prepare_trace(buffer, &configuration) : -ENOMEM;
+	link_buffer(buffer);
 	if (error)
 		buffer_free(buffer);
 	else
@@ -165,11 +178,23 @@ int buffer_create(struct trace_account *account, const struct insntrace_config *
 	return error;
 }
 
+static void unlink_buffer(const struct insntrace_buffer *buffer)
+{
+	struct insntrace_buffer **at = &buffers;
+	SPIN_GUARD(&buffers_lock);
+
+	while (*at != buffer)
+		at = &(*at)->next;
+	*at = buffer->next;
+}
+
 void buffer_free(struct insntrace_buffer *buffer)
 {
 	const struct insntrace_config *config = &buffer->config;
 	const struct pt_buffer *memory = &buffer->trace.buffer;
 
+	unlink_buffer(buffer);
+	insntrace_keep_roots(false);
 	if (memory->table)
 		page_free_run(memory->table_address, table_order(config));
 	for (unsigned n = 0; buffer->chunks && n < config->chunks && buffer->chunks[n]; n++)
@@ -178,6 +203,37 @@ void buffer_free(struct insntrace_buffer *buffer)
 		page_free_run((uint64_t)buffer->chunks - DIRECT_MAP, order_of(list_bytes(config)));
 	account_uncharge(buffer->account, all_bytes(config));
 	page_free((uint64_t)buffer - DIRECT_MAP);
+}
+
+void insntrace_free_root(uint64_t root)
+{
+	bool keep;
+	SPIN_GUARD(&buffers_lock);
+
+	keep = keeps_all;
+	for (const struct insntrace_buffer *at = buffers; at; at = at->next)
+		keep |= at->trace.configuration.cr3_match == root;
+	if (keep) {
+		*(uint64_t *)direct(root) = kept;
+		kept = root;
+	} else {
+		page_free(root);
+	}
+}
+
+void insntrace_keep_roots(bool all)
+{
+	uint64_t flags = spin_lock(&buffers_lock), root = kept;
+
+	keeps_all = all;
+	kept = 0;
+	spin_unlock(&buffers_lock, flags);
+	while (root) {
+		uint64_t next = *(uint64_t *)direct(root);
+
+		insntrace_free_root(root);
+		root = next;
+	}
 }
 
 size_t buffer_find(const struct insntrace_buffer *buffer, uint64_t offset, const void **from)

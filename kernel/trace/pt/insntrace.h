@@ -51,6 +51,18 @@ int insntrace_allocate_buffer(struct trace_account *owner, const struct insntrac
 			      uint64_t cr3_match);
 
 /*
+ * Frees the page `root` that CR3 held while a process ran, which has ended; but keeps it from the
+ * next process while a buffer's filter names it, or all are kept. Any context but NMI.
+ */
+void insntrace_free_root(uint64_t root);
+
+/*
+ * Frees what is kept and no filter names. From here on all are kept, or not, until a buffer is
+ * freed: the packets of an owner without a filter name each process by its root.
+ */
+void insntrace_keep_roots(bool all);
+
+/*
  * -EBADFD: or the trace is started, in INSNTRACE_THREADS: and a thread has the buffer (free: or, in
  * either case alone); for these: -EINVAL: no such descriptor; -ENXIO: no buffer.
  */

@@ -29,6 +29,7 @@ struct insntrace_buffer {
 	_Atomic uint64_t gap_at; /* where the processor stopped for want of room; 0: nowhere */
 	bool gap;		 /* it has been full */
 	/* Under the lock of all buffers: */
+	struct insntrace_buffer *next;
 	_Atomic unsigned pid; /* of the thread; 0: none */
 	bool used;	      /* had a thread since the last start */
 	atomic_bool linked;   /* the thread's tracer is attached */
@@ -38,7 +39,7 @@ _Static_assert(sizeof(struct insntrace_buffer) <= PAGE_SIZE, "one page");
 
 /* --- buffer.c --- */
 
-extern struct spinlock buffers_lock; /* which thread has which buffer */
+extern struct spinlock buffers_lock; /* which thread has which buffer; all that there are */
 
 /* Its tracer is detached: no thread has it. As the unit's row. */
 bool buffer_release(struct tracer *tracer);

@@ -21,11 +21,9 @@ _Static_assert((int)MAX_CPUS <= (int)INSNTRACE_TRACES_MOST, "a buffer for every 
 
 static bool owns_session(const struct trace_account *owner)
 {
-	uint64_t flags = spin_lock(&buffers_lock);
-	bool owns = session.open && session.owner == owner;
+	SPIN_GUARD(&buffers_lock);
 
-	spin_unlock(&buffers_lock, flags);
-	return owns;
+	return session.open && session.owner == owner;
 }
 
 static bool owns_stopped(const struct trace_account *owner)
@@ -45,11 +43,10 @@ static int check_mode(unsigned mode, unsigned traces)
 int insntrace_initialize(struct trace_account *owner, unsigned mode, unsigned traces)
 {
 	int error = owns_session(owner) ? -EBADFD : check_mode(mode, traces);
-	uint64_t flags;
 
 	if (error)
 		return error;
-	flags = spin_lock(&buffers_lock);
+	SPIN_GUARD(&buffers_lock);
 	error = session.open ? -EBUSY : trace_claim(&session.claim, TRACE_PT);
 	if (!error) {
 		session.open = true;
@@ -58,7 +55,6 @@ int insntrace_initialize(struct trace_account *owner, unsigned mode, unsigned tr
 		session.traces = traces;
 		session.missed = 0;
 	}
-	spin_unlock(&buffers_lock, flags);
 	return error;
 }
 
@@ -457,8 +453,6 @@ int insntrace_stop(struct trace_account *owner)
 
 int insntrace_terminate(struct trace_account *owner)
 {
-	uint64_t flags;
-
 	if (!owns_stopped(owner) || (session.mode == INSNTRACE_THREADS && is_ready()))
 		return -EBADFD;
 	for (unsigned i = 0; i < session.traces; i++) {
@@ -466,10 +460,9 @@ int insntrace_terminate(struct trace_account *owner)
 			buffer_free(session.buffers[i]);
 		session.buffers[i] = NULL;
 	}
-	flags = spin_lock(&buffers_lock);
+	SPIN_GUARD(&buffers_lock);
 	trace_unclaim(&session.claim);
 	session.open = false;
-	spin_unlock(&buffers_lock, flags);
 	return 0;
 }
 

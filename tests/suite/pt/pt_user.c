@@ -18,7 +18,8 @@ enum part {
 	TRACES = 11,
 	STREAMS,
 	MAY_NOT,
-	BESIDE_BRANCHES
+	BESIDE_BRANCHES,
+	FILTER_OUTLIVES
 };
 
 static uint64_t argument_of(enum part part)
@@ -68,6 +69,48 @@ TEST(pt_user_address_space, .group = "PT", .ids = "PT53 PT55", .needs = NEED_PT,
 	if (!pt_caps()->cr3_filter)
 		test_skip("no filter by CR3");
 	program_expect("insntrace", argument_of(ADDRESS_SPACE), true);
+}
+
+/* Whether `root` is that of one of the next address spaces, of as many as there is memory for. */
+static bool next_spaces_have(uint64_t root)
+{
+	static struct space spaces[4096];
+	unsigned count = 0;
+	bool found = false;
+
+	while (count < sizeof(spaces) / sizeof(spaces[0]) && !space_create(&spaces[count]))
+		found |= spaces[count++].root == root;
+	while (count)
+		space_destroy(&spaces[--count]);
+	return found;
+}
+
+TEST(pt_user_filter_outlives, .group = "PT", .ids = "PT53 PT55", .needs = NEED_PT,
+     .claim = "no address space gets the page table that a buffer's CR3Filter names, though its "
+	      "process has ended, until the buffer is freed",
+     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER")
+{
+	uint64_t before = programs_begin(), root;
+	struct process *named, *owner;
+
+	if (!pt_caps()->cr3_filter)
+		test_skip("no filter by CR3");
+	named = program_start("holds_pages", 1);
+	root = named->space.root;
+	REQUIRE_EQ(process_spawn_privileged(
+			   "insntrace", (uint64_t)named->pid << 32 | argument_of(FILTER_OUTLIVES),
+			   &owner),
+		   0);
+	EXPECT_EQ(program_await(owner, true), WAIT_STOPPED(SIGSTOP));
+	process_signal(named, SIGKILL);
+	EXPECT_EQ(program_end(named), WAIT_KILLED(SIGKILL));
+	process_signal(owner, SIGCONT); /* it stops the trace: to allocate is slow beside one */
+	EXPECT_EQ(program_await(owner, true), WAIT_STOPPED(SIGSTOP));
+	EXPECT(!next_spaces_have(root));
+	process_signal(owner, SIGCONT);
+	EXPECT_EQ(program_end(owner), WAIT_EXITED(0));
+	EXPECT(next_spaces_have(root));
+	programs_end(before);
 }
 
 TEST(pt_user_ends, .group = "PT", .ids = "PT51 PT55", .needs = NEED_PT,
