@@ -113,7 +113,9 @@ static void take_event(struct work *work, const struct pt_event *event)
 {
 	switch (event->type) {
 	case ptev_enabled:
-		work->last.known = false;
+		/* libipt 2.1 says it at each PSB: between a branch and its destination, too. */
+		if (!event->status_update)
+			work->last.known = false;
 		work->enabled = true;
 		return;
 	case ptev_disabled:
