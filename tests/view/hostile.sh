@@ -134,5 +134,20 @@ done
 [ $refused = 3 ]
 result 'a program with a directory in its name is not opened'
 
+# Packets of Processor Trace, of CPU 0: a program that jumps to itself, and that is left elsewhere.
+printf '.globl _start\n_start: jmp _start\n' | cc -x assembler -nostdlib -static -no-pie -Wl,-e,_start -Wl,--build-id=none -o "$scratch/programs/loop.elf" - || exit 2
+start=$(nm "$scratch/programs/loop.elf" | awk '/ _start$/ { print $1 }')
+packets='my $start = pack "Q<", 0x'$start'; my $begin = "\x02\x82" x 8 . "\x99\x01\x02\x23\xd1$start"; my $cpu = 3 << 30; my $at = 0;'
+made endless "$packets"'my $bytes = ($begin . "\xdd" . pack("Q<", 0x400000) . "\xcd$start") x 300;
+	hello(1), frame(7, $cpu, $bytes), totals([$cpu, 1, length $bytes, 0])'
+! within 5 "$view" check -p "$scratch/programs/loop.elf" "$scratch/endless" && grep -q 'the code goes on without an end' "$scratch/said" &&
+	[ "$(sed -nE 's/^# CPU 0 .PT.: ([0-9]+) branches.*/\1/p' "$scratch/out")" -lt 1000 ]
+result 'packets that say of an endless loop that it was left elsewhere'
+
+made roots "$packets"'hello(1), (map { my $index = $at; $at += length $begin;
+	(frame(2, $_, item(11, "loop") . item(13, pack "Q<", $_ << 12)), frame(7, $cpu, $begin, index => $index)) } 1 .. 3000), totals([$cpu, 3000, $at, 0])'
+within 5 "$view" stats --programs "$scratch/programs" "$scratch/roots"
+result 'packets of 3,000 programs, one after the other'
+
 echo "1..$number"
 exit $failed

@@ -68,13 +68,32 @@ static int compare_roots(const void *left, const void *right)
 	return (a->sequence > b->sequence) - (a->sequence < b->sequence);
 }
 
+static int compare_sequences(const void *left, const void *right)
+{
+	const uint32_t *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+static void arrange_roots(struct trace *trace)
+{
+	size_t count = trace->root_count;
+
+	if (!count)
+		return;
+	qsort(trace->roots, count, sizeof(*trace->roots), compare_roots);
+	trace->root_sequences = allocate(count, sizeof(*trace->root_sequences));
+	for (size_t i = 0; i < count; i++)
+		trace->root_sequences[i] = trace->roots[i].sequence;
+	qsort(trace->root_sequences, count, sizeof(*trace->root_sequences), compare_sequences);
+}
+
 void trace_open_code(struct trace *trace, const char *elf, const char *program,
 		     const char *directory)
 {
 	struct code *kernel;
 
-	if (trace->roots)
-		qsort(trace->roots, trace->root_count, sizeof(*trace->roots), compare_roots);
+	arrange_roots(trace);
 	open_kernel(trace, elf, &kernel);
 	for (size_t i = 0; i < trace->stream_count; i++) {
 		struct trace_stream *stream = &trace->streams[i];

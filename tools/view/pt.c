@@ -2,6 +2,7 @@
 #include "tools/view/pt.h"
 
 #include "abi/ptrace_bts.h"
+#include "tools/view/pt_memory.h"
 #include "tools/view/view.h"
 
 #include <intel-pt.h>
@@ -14,10 +15,26 @@ struct last {
 	uint64_t ip, next;
 };
 
+struct work;
+
+/* Each function returns what libipt's does: a negative error, or bits of enum pt_status_flag. */
+struct decoder {
+	void *(*open)(const struct pt_config *config);
+	int (*sync)(void *decoder);
+	int (*event)(void *decoder, struct pt_event *event, size_t size);
+	int (*next)(void *decoder, struct work *work);
+	int (*offset)(void *decoder, uint64_t *offset);
+	void (*enter)(void *decoder, struct pt_image *image);
+	void (*close)(void *decoder);
+};
+
 struct work {
 	const struct trace_stream *stream;
 	uint32_t sequence; /* of the frame that ends the packets: roots after it are others' */
-	struct pt_image *image;
+	const struct decoder *decoder;
+	void *handle;
+	struct memories *memories;
+	unsigned endless; /* how often the code went on without an end */
 	struct pt_decoded *out;
 	struct last last;
 	bool enabled;
@@ -68,12 +85,18 @@ static void add_gap(struct work *work)
 static const struct trace_root *find_root(const struct work *work, uint64_t cr3)
 {
 	const struct trace *trace = work->stream->trace;
-	const struct trace_root *found = NULL;
+	size_t low = 0, high = trace ? trace->root_count : 0;
 
-	for (size_t i = 0; trace && i < trace->root_count; i++)
-		if (trace->roots[i].cr3 == cr3 && trace->roots[i].sequence < work->sequence)
-			found = &trace->roots[i];
-	return found;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct trace_root *root = &trace->roots[middle];
+
+		if (root->cr3 < cr3 || (root->cr3 == cr3 && root->sequence < work->sequence))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && trace->roots[low - 1].cr3 == cr3 ? &trace->roots[low - 1] : NULL;
 }
 
 static void take_cr3(struct work *work, uint64_t cr3)
@@ -89,6 +112,8 @@ static void take_cr3(struct work *work, uint64_t cr3)
 		add_stamp(work, PTRACE_BTS_TASK_ARRIVES, task);
 	work->task = task;
 	work->space = trace_space(work->stream, task);
+	work->decoder->enter(work->handle,
+			     memory_of(work->memories, root ? work->space->program : NULL));
 }
 
 /* --- Events and instructions into branches ------------------------------------------------------
@@ -157,23 +182,9 @@ static bool transfers(enum pt_insn_class class)
 /* --- The two decoders behind one interface ------------------------------------------------------
  */
 
-/* Each function returns what libipt's does: a negative error, or bits of enum pt_status_flag. */
-struct decoder {
-	void *(*open)(const struct pt_config *config, struct pt_image *image);
-	int (*sync)(void *decoder);
-	int (*event)(void *decoder, struct pt_event *event, size_t size);
-	int (*next)(void *decoder, struct work *work);
-	int (*offset)(void *decoder, uint64_t *offset);
-	void (*close)(void *decoder);
-};
-
-static void *open_instructions(const struct pt_config *config, struct pt_image *image)
+static void *open_instructions(const struct pt_config *config)
 {
-	struct pt_insn_decoder *decoder = pt_insn_alloc_decoder(config);
-
-	if (decoder)
-		pt_insn_set_image(decoder, image);
-	return decoder;
+	return pt_insn_alloc_decoder(config);
 }
 
 static int sync_instructions(void *decoder)
@@ -204,22 +215,23 @@ static int offset_of_instructions(void *decoder, uint64_t *offset)
 	return pt_insn_get_offset(decoder, offset);
 }
 
+static void enter_instructions(void *decoder, struct pt_image *image)
+{
+	pt_insn_set_image(decoder, image);
+}
+
 static void close_instructions(void *decoder)
 {
 	pt_insn_free_decoder(decoder);
 }
 
-static void *open_blocks(const struct pt_config *config, struct pt_image *image)
+static void *open_blocks(const struct pt_config *config)
 {
 	struct pt_config ending = *config;
-	struct pt_block_decoder *decoder;
 
 	ending.flags.variant.block.end_on_call = 1;
 	ending.flags.variant.block.end_on_jump = 1;
-	decoder = pt_blk_alloc_decoder(&ending);
-	if (decoder)
-		pt_blk_set_image(decoder, image);
-	return decoder;
+	return pt_blk_alloc_decoder(&ending);
 }
 
 static int sync_blocks(void *decoder)
@@ -261,6 +273,11 @@ static int offset_of_blocks(void *decoder, uint64_t *offset)
 	return pt_blk_get_offset(decoder, offset);
 }
 
+static void enter_blocks(void *decoder, struct pt_image *image)
+{
+	pt_blk_set_image(decoder, image);
+}
+
 static void close_blocks(void *decoder)
 {
 	pt_blk_free_decoder(decoder);
@@ -268,78 +285,62 @@ static void close_blocks(void *decoder)
 
 static const struct decoder decoders[] = {
 	[PT_INSTRUCTIONS] = {open_instructions, sync_instructions, event_of_instructions,
-			     next_instruction, offset_of_instructions, close_instructions},
+			     next_instruction, offset_of_instructions, enter_instructions,
+			     close_instructions},
 	[PT_BLOCKS] = {open_blocks, sync_blocks, event_of_blocks, next_block, offset_of_blocks,
-		       close_blocks},
+		       enter_blocks, close_blocks},
 };
 
 /* --- A stream -----------------------------------------------------------------------------------
  */
 
-/* `asid`: of one CR3 alone; NULL: of all. */
-static void add_segments(struct pt_image *image, const struct code *code, bool lower_half_too,
-			 const struct pt_asid *asid)
-{
-	struct segment segment;
-
-	for (unsigned i = 0; code_segment(code, i, &segment); i++)
-		if (segment.executable && segment.file_size &&
-		    (segment.address >> 63 || lower_half_too))
-			pt_image_add_file(image, code_path(code), segment.offset, segment.file_size,
-					  asid, segment.address);
-}
-
-/* False: no root is known. */
-static bool add_programs(const struct work *work)
-{
-	const struct trace *trace = work->stream->trace;
-	bool any = false;
-
-	for (size_t i = 0; trace && i < trace->root_count; i++) {
-		const struct trace_root *root = &trace->roots[i];
-		const struct code *code = trace_space(work->stream, root->task)->program;
-		struct pt_asid asid;
-
-		if (find_root(work, root->cr3) != root)
-			continue;
-		pt_asid_init(&asid);
-		asid.cr3 = root->cr3;
-		if (code)
-			add_segments(work->image, code, true, &asid);
-		any = true;
-	}
-	return any;
-}
-
 /*
- * What space_code() says: the lower half is the program's, or without one the kernel's. Where roots
- * are known it is that of the program with the CR3 of the last PIP, or of any before the first.
+ * Code goes on without packets for as long as it has no choice: for the 47 choices of one packet at
+ * most. What goes on for longer, as a jump to itself, has no end: hardware would have said how it
+ * was left.
  */
-static void open_image(struct work *work)
-{
-	const struct space *space = &work->stream->space;
+enum { ENDLESS = -0x1000, STEPS_BETWEEN = 64, STEPS_MOST = 1 << 17, ENDLESS_MOST = 4 };
 
-	work->image = pt_image_alloc(NULL);
-	if (!work->image)
-		fail("libipt has no memory");
-	if (space->kernel)
-		add_segments(work->image, space->kernel, !space->program, NULL);
-	if (!add_programs(work) && space->program)
-		add_segments(work->image, space->program, true, NULL);
+/* Where the packets of a decoder were, and how far the code went since. */
+struct progress {
+	uint64_t offset;
+	unsigned steps;
+	size_t records; /* that there were then */
+};
+
+/* False, and the records since are gone: the code goes on without an end. */
+static bool goes_on(struct work *work, struct progress *progress)
+{
+	uint64_t offset = 0;
+
+	if (++progress->steps % STEPS_BETWEEN)
+		return true;
+	work->decoder->offset(work->handle, &offset);
+	if (offset != progress->offset)
+		*progress = (struct progress){offset, 0, work->out->count};
+	if (progress->steps < STEPS_MOST)
+		return true;
+	work->out->count = progress->records;
+	work->endless++;
+	return false;
 }
 
 static void note_error(struct work *work, int error, uint64_t at)
 {
 	if (!work->out->errors++) {
-		work->out->error = pt_errstr(pt_errcode(error));
+		work->out->error = error == ENDLESS ? "the code goes on without an end"
+						    : pt_errstr(pt_errcode(error));
 		work->out->error_at = at;
 	}
 	add_gap(work);
 }
 
 /* From one PSB up to an error, or to the end: -pte_eos, or not below 0. */
-static int run(const struct decoder *decoder, void *handle, struct work *work)
+static int run(struct work *work)
 {
+	const struct decoder *decoder = work->decoder;
+	void *handle = work->handle;
+	struct progress progress = {.records = work->out->count};
 	int status = decoder->sync(handle);
 
 	work->last.known = work->enabled = false;
@@ -354,6 +355,8 @@ static int run(const struct decoder *decoder, void *handle, struct work *work)
 		if (status < 0 || status & pts_eos)
 			break;
 		status = decoder->next(handle, work);
+		if (status >= 0 && !goes_on(work, &progress))
+			status = ENDLESS;
 	}
 	return status;
 }
@@ -361,64 +364,72 @@ static int run(const struct decoder *decoder, void *handle, struct work *work)
 enum { PSB_BYTES = 16, PART_RECORDS = TRACE_PAYLOAD_BYTES / sizeof(struct trace_record) };
 
 /* Packets without a hole between them; `before`: bytes of the stream ahead of them. */
-static void decode_bytes(const struct decoder *decoder, struct work *work, uint8_t *bytes,
-			 size_t size, uint64_t before)
+static void decode_bytes(struct work *work, uint8_t *bytes, size_t size, uint64_t before)
 {
 	struct pt_config config;
 	uint64_t at = 0;
-	void *handle;
 	int status = 0;
 
 	pt_config_init(&config);
 	config.begin = bytes;
 	config.end = bytes + size;
-	handle = decoder->open(&config, work->image);
-	if (!handle)
+	work->handle = work->decoder->open(&config);
+	if (!work->handle)
 		fail("libipt has no memory");
-	for (size_t syncs = 0; status != -pte_eos && syncs <= size / PSB_BYTES; syncs++) {
-		status = run(decoder, handle, work);
+	work->decoder->enter(work->handle, memory_before_pip(work->memories));
+	for (size_t syncs = 0;
+	     status != -pte_eos && syncs <= size / PSB_BYTES && work->endless < ENDLESS_MOST;
+	     syncs++) {
+		status = run(work);
 		if (status >= 0)
 			break;
 		if (status == -pte_eos)
 			continue;
-		decoder->offset(handle, &at);
+		work->decoder->offset(work->handle, &at);
 		note_error(work, status, before + at);
 	}
 	if (work->enabled)
 		add_gap(work);
-	decoder->close(handle);
+	work->decoder->close(work->handle);
 }
 
 /* Bytes of frames up to `last`, which follow each other; `before`: bytes of the stream ahead. */
-static void decode_part(const struct decoder *decoder, struct work *work,
-			const struct trace_part *last, uint8_t *bytes, size_t size, uint64_t before)
+static void decode_part(struct work *work, const struct trace_part *last, uint8_t *bytes,
+			size_t size, uint64_t before)
 {
 	if (!size)
 		return;
 	work->sequence = last->header.sequence;
-	open_image(work);
-	decode_bytes(decoder, work, bytes, size, before);
-	pt_image_free(work->image);
+	decode_bytes(work, bytes, size, before);
 }
 
 /* Whether a program began between two frames: then CR3 may be another's, and a trace begins. */
 static bool has_new_root(const struct trace_stream *stream, const struct trace_part *before,
 			 const struct trace_part *part)
 {
-	for (size_t i = 0; stream->trace && i < stream->trace->root_count; i++) {
-		uint32_t sequence = stream->trace->roots[i].sequence;
+	const struct trace *trace = stream->trace;
+	size_t low = 0, high = trace ? trace->root_count : 0, count = high;
 
-		if (sequence > before->header.sequence && sequence < part->header.sequence)
-			return true;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (trace->root_sequences[middle] <= before->header.sequence)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return false;
+	return low < count && trace->root_sequences[low] < part->header.sequence;
 }
 
 struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder decoder)
 {
 	const struct trace_part *parts = stream->packets.part;
 	struct pt_decoded out = {0};
-	struct work work = {.stream = stream, .out = &out, .space = &stream->space};
+	struct work work = {.stream = stream,
+			    .decoder = &decoders[decoder],
+			    .out = &out,
+			    .space = &stream->space,
+			    .memories = memories_open(stream)};
 	uint8_t *bytes = allocate(stream->taken.records, 1);
 	uint64_t next = 0;
 	size_t used = 0, count = stream->packets.count;
@@ -428,7 +439,7 @@ struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder d
 		bool hole = part->header.index != next || part->header.lost;
 
 		if (i && (hole || has_new_root(stream, part - 1, part))) {
-			decode_part(&decoders[decoder], &work, part - 1, bytes, used, next - used);
+			decode_part(&work, part - 1, bytes, used, next - used);
 			used = 0;
 		}
 		if (hole)
@@ -439,7 +450,8 @@ struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder d
 		next = part->header.index + part->size;
 	}
 	if (count)
-		decode_part(&decoders[decoder], &work, &parts[count - 1], bytes, used, next - used);
+		decode_part(&work, &parts[count - 1], bytes, used, next - used);
+	memories_close(work.memories);
 	free(bytes);
 	return out;
 }

@@ -444,5 +444,6 @@ void trace_free(struct trace *trace)
 	free(trace->order);
 	free(trace->entries);
 	free(trace->roots);
+	free(trace->root_sequences);
 	free(trace);
 }

@@ -56,6 +56,7 @@ struct trace {
 	size_t stream_count, stream_room, recorded_count;
 	uint32_t *order;	  /* of the streams, by their ids */
 	struct trace_root *roots; /* by CR3, then as they were sent, once the code is open */
+	uint32_t *root_sequences; /* sorted */
 	size_t root_count;
 	struct stream_received received;
 	bool greeted, ended;
