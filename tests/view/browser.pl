@@ -168,7 +168,7 @@ sub check {
 	my ($page, $trace) = ("$scratch/page.html", "$scratch/trace.spt");
 	my $program = '-p build/view-test/stepped';
 	$| = 1;
-	print "1..6\n";
+	print "1..7\n";
 	qx{build/view-test/test_stack build/view-test/stepped $trace $scratch/records};
 	view("html $program -o $page $trace");
 	my $shown = open_page($page);
@@ -202,6 +202,17 @@ sub check {
 	result(!@errors, 'the browser reports no error') or print map { "# $_->{message}\n" } @errors;
 
 	two_streams($ARGV[0] // "$scratch/two.png");
+	many_tasks();
+}
+
+# The tasks of a timeline that is as high as it can be; the others are counted.
+sub many_tasks {
+	my $used = processor_seconds();
+	qx{tests/view/hostile.sh --page $scratch/many.html 2>/dev/null};
+	open_page("$scratch/many.html");
+	my ($rows, $last) = @{run('[rows.length, rows[rows.length - 1].name]')};
+	$used = processor_seconds() - $used;
+	result($rows == 901 && $last eq 'and 53401 tasks more' && $used <= 20, "54,300 tasks on one CPU, after $used s of CPU");
 }
 
 # A second task, chosen by a click, and a screenshot with more than a blank page.

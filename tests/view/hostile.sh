@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# hostile.sh: traces that are made to hold `view` up or to lead it astray, each of which has so many seconds of CPU and so much
-# memory, and large ones that a machine can send; prints TAP.
+# hostile.sh [--page FILE]: traces that are made to hold `view` up or to lead it astray, each of which has so many seconds of CPU and so much
+# memory, and large ones that a machine can send; prints TAP. --page: only writes the page of a CPU with 54,300 tasks, for browser.pl.
 # shellcheck disable=SC2016,SC2317 # it is Perl; functions are run by name
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -75,6 +75,19 @@ takes()
 	done
 }
 
+# A CPU on which each record is of another task.
+make_switches()
+{
+	made switches 'hello(512), (map { my $first = 600 * $_; frame(3, 2 ** 31, records(map { ([~0 & ~15 | 2, $_, 1 << 63 | $first + $_], [0x400000, 0x400010, 0]) } 1 .. 300),
+		count => 600, stamps => 300, index => $first) } 0 .. 180), totals([2 ** 31, 181, 181 * 600, 0])'
+}
+
+if [ "${1-}" = --page ]; then
+	make_switches
+	"$view" html -o "$2" "$scratch/switches"
+	exit
+fi
+
 made ids 'hello(4), map { frame(3, $_, records([0x400000, 0x400010, 0]), count => 1) } 1 .. 50000'
 refuses 'more streams have frames than END has room for: 682' ids
 result 'more streams with records than END has room for'
@@ -111,9 +124,7 @@ made sums "hello(4), map { frame(2, \$_, item(1, 'task') . item(11, 'prog') . it
 [ -n "$sum" ] && within 5 "$view" stats --damaged --programs "$scratch/programs" "$scratch/sums"
 result '60,000 tasks of one program with its checksum'
 
-# A CPU on which each record is of another task.
-made switches 'hello(4), (map { my $first = 600 * $_; frame(3, 2 ** 31, records(map { ([~0 & ~15 | 2, $_, 1 << 63 | $first + $_], [0x400000, 0x400010, 0]) } 1 .. 300),
-	count => 600, stamps => 300, index => $first) } 0 .. 180), totals([2 ** 31, 181, 181 * 600, 0])'
+make_switches
 takes 5 "$scratch/switches"
 result 'a CPU with 54,300 tasks'
 
@@ -133,6 +144,26 @@ for name in ../outside "$scratch/outside" prog/../../outside; do
 done
 [ $refused = 3 ]
 result 'a program with a directory in its name is not opened'
+
+# A function that calls itself 250,000 times, and as many returns to none of the calls, but into it. calls, html and perfetto would
+# print each frame.
+printf '.globl _start\n_start: call _start\nreturns: ret\n nop\nelsewhere: nop\n ret\n' |
+	cc -x assembler -nostdlib -static -no-pie -Wl,-e,_start -Wl,--build-id=none -o "$scratch/programs/deep.elf" - || exit 2
+at=$(nm "$scratch/programs/deep.elf" | awk '/ _start$/ { print $1 }')
+made deep 'my $call = records(([0x'"$at"', 0x'"$at"', 0]) x 500); my $return = records(([0x'"$at"' + 8, 0x'"$at"' + 7, 0]) x 500);
+	hello(1), (map { frame(3, 1, $_ < 500 ? $call : $return, count => 500, index => 500 * $_) } 0 .. 999), totals([1, 1000, 500000, 0])'
+within 5 "$view" stats -p "$scratch/programs/deep.elf" "$scratch/deep" && grep -q '500000 branches' "$scratch/out" &&
+	within 5 "$view" perf -o "$scratch/perf" -p "$scratch/programs/deep.elf" "$scratch/deep" &&
+	within 8 "$view" diff -p "$scratch/programs/deep.elf" "$scratch/deep" "$scratch/deep"
+result 'returns to nowhere out of deep recursion'
+
+# Branches that had one place of the table of stats: to = (x - from * C) / D modulo 2^64.
+made alike 'no warnings "portable"; use bigint; my $m = 2 ** 64; my ($c, $d) = (0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f); my $inverse = $d->copy->bmodinv($m); no bigint;
+	hello(1), (map { my $n = $_; frame(3, 1, join("", map { my $from = 0x400000 + 600 * $n + $_; use bigint;
+		my $product = ($c * $from) % $m; my $to = ($product * $inverse) % $m; no bigint; pack("Q<3", $from, "$to" + 0, 0) } 1 .. 600), count => 600, index => 600 * $n) } 0 .. 99),
+	totals([1, 100, 60000, 0])'
+within 5 "$view" stats -p "$program" "$scratch/alike" && grep -q '60000 different branches' "$scratch/out"
+result '60,000 branches that a fixed hash takes for one'
 
 # Packets of Processor Trace, of CPU 0: a program that jumps to itself, and that is left elsewhere.
 printf '.globl _start\n_start: jmp _start\n' | cc -x assembler -nostdlib -static -no-pie -Wl,-e,_start -Wl,--build-id=none -o "$scratch/programs/loop.elf" - || exit 2

@@ -28,15 +28,6 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 	return 0;
 }
 
-/* Inside of what the task did not ask for. */
-static bool is_interrupted(const struct stack *stack)
-{
-	for (size_t i = 0; i < stack->depth; i++)
-		if (stack->frames[i].kind == FRAME_EVENT && stack->frames[i].unasked)
-			return true;
-	return false;
-}
-
 static void branch(void *argument, const struct cursor_item *item, const struct stack *stack,
 		   uint64_t position)
 {
@@ -44,7 +35,7 @@ static void branch(void *argument, const struct cursor_item *item, const struct 
 	bool was = path->interrupted;
 
 	(void)position;
-	path->interrupted = is_interrupted(stack);
+	path->interrupted = stack->unasked; /* inside of what the task did not ask for */
 	if (was || path->interrupted) {
 		path->left_out++;
 		return;

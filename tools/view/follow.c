@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Each switch ends the calls of a task and begins those of another: this takes a second. */
+#define REOPENED_MOST (1ull << 28)
+
 /* A task and its calls. In a CPU's stream a frame of the task's own name is around them. */
 struct follow_task {
 	uint32_t pid;
@@ -30,10 +33,11 @@ struct follower {
 	struct stack_counts *sum;    /* of all tasks; may be NULL */
 	struct follow_task *current; /* NULL: none yet */
 	uint64_t position;
-	bool visible;	/* the range and the CPU are meant */
-	size_t base;	/* frames of the current stack below the function that is meant */
-	bool based;	/* it is on the stack, or all functions are meant */
-	unsigned outer; /* 1: a frame of the task is around */
+	uint64_t reopened; /* frames, by switches of tasks */
+	bool visible;	   /* the range and the CPU are meant */
+	size_t base;	   /* frames of the current stack below the function that is meant */
+	bool based;	   /* it is on the stack, or all functions are meant */
+	unsigned outer;	   /* 1: a frame of the task is around */
 	struct cursor cursor, ahead; /* `ahead` is where branches to come are looked for */
 	struct stack_future future;
 };
@@ -100,6 +104,10 @@ static void open_all(struct follower *follower)
 {
 	struct follow_task *task = follower->current;
 
+	follower->reopened += task->stack.depth;
+	if (follower->reopened > REOPENED_MOST)
+		fail("%s: its tasks are too deep in calls for so many switches: --from, --to and --task leave some out",
+		     follower->trace->path);
 	follower->visible = true;
 	follower->based = !follower->filter->function;
 	follower->base = 0;

@@ -10,6 +10,11 @@
 #define FARTHEST_AHEAD	4096 /* branches, until the way out of what was not recorded is known */
 #define DEEPEST_AHEAD	64
 
+/* Looking ahead costs no more than that many branches, and so many for each that was seen. */
+#define AHEAD_FREE (1u << 20)
+#define AHEAD_EACH 64
+#define BEGIN_COST 512 /* of the first one */
+
 void stack_init(struct stack *stack, const struct space *space)
 {
 	*stack = (struct stack){.space = space};
@@ -18,8 +23,87 @@ void stack_init(struct stack *stack, const struct space *space)
 void stack_free(struct stack *stack)
 {
 	free(stack->frames);
+	free(stack->places);
+	stack->places = NULL;
+	stack->place_count = stack->place_room = 0;
 	stack->frames = NULL;
 	stack->depth = stack->room = 0;
+}
+
+/* --- Where the innermost frame with a key is: a walk down deep recursion would be quadratic
+ * -------
+ */
+
+struct stack_place {
+	uint64_t key;
+	unsigned which; /* one more; 0: free */
+	size_t depth;	/* one more than the frame's place; 0: it is gone */
+};
+
+static struct stack_place *find_place(const struct stack *stack, unsigned which, uint64_t key)
+{
+	size_t slot = hash_of(key, which) & (stack->place_room - 1);
+
+	while (stack->places[slot].which &&
+	       (stack->places[slot].which != which + 1 || stack->places[slot].key != key))
+		slot = (slot + 1) & (stack->place_room - 1);
+	return &stack->places[slot];
+}
+
+static void grow_places(struct stack *stack)
+{
+	struct stack_place *old = stack->places;
+	size_t room = stack->place_room;
+
+	stack->place_room = room ? 2 * room : 256;
+	stack->places = allocate(stack->place_room, sizeof(*stack->places));
+	for (size_t i = 0; i < room; i++)
+		if (old[i].which)
+			*find_place(stack, old[i].which - 1, old[i].key) = old[i];
+	free(old);
+}
+
+/* One more than the place of the innermost frame; 0: there is none. */
+static size_t innermost(const struct stack *stack, unsigned which, uint64_t key)
+{
+	return stack->place_room ? find_place(stack, which, key)->depth : 0;
+}
+
+/* The innermost frame of all has this key. */
+static void add_key(struct stack *stack, unsigned which, uint64_t key)
+{
+	struct stack_place *place;
+
+	if (2 * stack->place_count >= stack->place_room)
+		grow_places(stack);
+	place = find_place(stack, which, key);
+	stack->place_count += !place->which;
+	stack->frames[stack->depth - 1].below[which] = place->depth;
+	*place = (struct stack_place){key, which + 1, stack->depth};
+}
+
+static void remove_key(struct stack *stack, unsigned which, uint64_t key)
+{
+	find_place(stack, which, key)->depth = stack->frames[stack->depth - 1].below[which];
+}
+
+/* Of the innermost frame. */
+static void change_keys(struct stack *stack, void (*change)(struct stack *, unsigned, uint64_t))
+{
+	const struct frame *frame = stack_top(stack);
+
+	change(stack, STACK_FUNCTION, (uintptr_t)frame->function);
+	if (frame->resume)
+		change(stack, STACK_RESUME, frame->resume);
+	if (frame->resume && frame->resume_after)
+		change(stack, STACK_RESUME_AFTER, frame->resume_after);
+	if (frame->set_jump)
+		change(stack, STACK_SET_JUMP, frame->set_jump);
+}
+
+static bool is_call(const struct frame *frame)
+{
+	return frame->kind != FRAME_ROOT && frame->kind != FRAME_TAIL;
 }
 
 static void push(struct stack *stack, struct frame frame)
@@ -31,6 +115,9 @@ static void push(struct stack *stack, struct frame frame)
 	frame.position = stack->position;
 	frame.space = stack->space;
 	stack->frames[stack->depth++] = frame;
+	stack->calls += is_call(&frame);
+	stack->unasked += frame.unasked;
+	change_keys(stack, add_key);
 	if (stack->observer && stack->observer->entered)
 		stack->observer->entered(stack->observer->argument, stack, stack->depth - 1);
 }
@@ -41,6 +128,9 @@ static void truncate_to(struct stack *stack, size_t depth)
 	while (stack->depth > depth) {
 		if (stack->observer && stack->observer->left)
 			stack->observer->left(stack->observer->argument, stack, stack->depth - 1);
+		change_keys(stack, remove_key);
+		stack->calls -= is_call(stack_top(stack));
+		stack->unasked -= stack_top(stack)->unasked;
 		stack->depth--;
 	}
 }
@@ -107,22 +197,18 @@ static bool is_event(const struct stack *stack, const struct instruction *instru
 /* The innermost frame that `to` is the resumption of; 0: none. One more than its index. */
 static size_t find_resumption(const struct stack *stack, uint64_t to)
 {
-	for (size_t depth = stack->depth; depth > 0; depth--) {
-		const struct frame *frame = &stack->frames[depth - 1];
+	size_t at = innermost(stack, STACK_RESUME, to);
+	size_t after = innermost(stack, STACK_RESUME_AFTER, to);
 
-		if (frame->resume && (frame->resume == to || frame->resume_after == to))
-			return depth;
-	}
-	return 0;
+	return at > after ? at : after;
 }
 
 /* The number of frames up to the innermost one of `function`; 0: none. */
 static size_t find_function(const struct stack *stack, const struct function *function, size_t most)
 {
-	for (size_t depth = stack->depth; depth > 0 && stack->depth - depth < most; depth--)
-		if (stack->frames[depth - 1].function == function)
-			return depth;
-	return 0;
+	size_t depth = innermost(stack, STACK_FUNCTION, (uintptr_t)function);
+
+	return depth && stack->depth - depth < most ? depth : 0;
 }
 
 /* Of the function that runs now, and of what it calls: where the way out is looked for. */
@@ -188,18 +274,21 @@ static bool ahead_branch(const struct stack *stack, struct ahead *ahead, uint64_
 static bool add_unseen(struct stack *stack, uint64_t now, uint64_t from, uint64_t to)
 {
 	struct ahead ahead = {.unseen = {now}, .unseen_count = 1};
+	unsigned looked = 0;
 	bool more = true;
 
 	/* The kernel turns recording off for itself alone. */
-	if (!stack->future || !(now >> 63))
+	if (!stack->future || !(now >> 63) ||
+	    stack->looked_ahead > AHEAD_FREE + AHEAD_EACH * stack->counts.branches)
 		return false;
 	stack->future->begin(stack->future->argument);
 	if (from)
 		more = ahead_branch(stack, &ahead, from, to);
-	for (unsigned i = 0;
-	     more && i < FARTHEST_AHEAD && stack->future->next(stack->future->argument, &from, &to);
-	     i++)
+	for (; more && looked < FARTHEST_AHEAD &&
+	       stack->future->next(stack->future->argument, &from, &to);
+	     looked++)
 		more = ahead_branch(stack, &ahead, from, to);
+	stack->looked_ahead += BEGIN_COST + looked;
 	if (!ahead.found)
 		return false;
 	truncate_to(stack, ahead.found);
@@ -214,19 +303,13 @@ static bool add_unseen(struct stack *stack, uint64_t now, uint64_t from, uint64_
 
 static bool has_calls(const struct stack *stack)
 {
-	for (size_t i = 0; i < stack->depth; i++)
-		if (stack->frames[i].kind != FRAME_ROOT && stack->frames[i].kind != FRAME_TAIL)
-			return true;
-	return false;
+	return stack->calls;
 }
 
 /* The number of frames up to the innermost one in which setjmp() returned to `to`; 0: none. */
 static size_t find_set_jump(const struct stack *stack, uint64_t to)
 {
-	for (size_t depth = stack->depth; depth > 0; depth--)
-		if (stack->frames[depth - 1].set_jump == to)
-			return depth;
-	return 0;
+	return innermost(stack, STACK_SET_JUMP, to);
 }
 
 /* A jump, out of the innermost function perhaps. */
@@ -290,6 +373,18 @@ static void return_elsewhere(struct stack *stack, uint64_t to)
 				   .entered = to});
 }
 
+/* setjmp() returned to `to` in the innermost frame. */
+static void note_set_jump(struct stack *stack, uint64_t to)
+{
+	struct frame *frame = &stack->frames[stack->depth - 1];
+
+	if (frame->set_jump)
+		remove_key(stack, STACK_SET_JUMP, frame->set_jump);
+	frame->set_jump = to;
+	if (to)
+		add_key(stack, STACK_SET_JUMP, to);
+}
+
 static void return_to(struct stack *stack, uint64_t from, uint64_t to, bool leaves_kernel)
 {
 	size_t found = find_resumption(stack, to);
@@ -300,7 +395,7 @@ static void return_to(struct stack *stack, uint64_t from, uint64_t to, bool leav
 		truncate_to(stack, found - 1);
 		stack->resuming = false;
 		if (left && stack->depth && strstr(left->name, "setjmp"))
-			stack->frames[stack->depth - 1].set_jump = to;
+			note_set_jump(stack, to);
 		return;
 	}
 	stack->resuming |= stack->at && space_has_wrmsr(stack->space, stack->at, from);

@@ -17,16 +17,20 @@ enum frame_kind {
 	FRAME_EVENT,  /* by an interrupt, an exception or a system call */
 };
 
+/* What a frame is looked for by. */
+enum { STACK_RESUME, STACK_RESUME_AFTER, STACK_SET_JUMP, STACK_FUNCTION, STACK_KEYS };
+
 struct frame {
 	const struct function *function; /* NULL: outside of any */
 	const struct space *space;	 /* the stack's: what its addresses are in */
 	uint64_t resume;       /* where the frame below goes on; 0: unknown, or a tail call's */
 	uint64_t resume_after; /* an event's other possible place: after the instruction */
 	enum frame_kind kind;
-	bool unasked;	   /* an event that is no system call or INT */
-	uint64_t set_jump; /* where setjmp() returned to in it, last; 0: nowhere */
-	uint64_t entered;  /* the address of its first instruction that was seen */
-	uint64_t position; /* the caller's own, at the time: instructions, say */
+	bool unasked;		  /* an event that is no system call or INT */
+	uint64_t set_jump;	  /* where setjmp() returned to in it, last; 0: nowhere */
+	uint64_t entered;	  /* the address of its first instruction that was seen */
+	uint64_t position;	  /* the caller's own, at the time: instructions, say */
+	size_t below[STACK_KEYS]; /* the next frame outwards with the same key; 0: none */
 };
 
 struct stack_counts {
@@ -66,6 +70,10 @@ struct stack {
 	size_t entry_count;
 	const struct stack_observer *observer; /* NULL: none */
 	const struct stack_future *future;     /* NULL: it is not known */
+	struct stack_place *places;	       /* of keys: a hash table */
+	size_t place_count, place_room;
+	size_t calls, unasked; /* frames that no jump made; interrupts and exceptions */
+	uint64_t looked_ahead; /* what looking ahead has cost */
 	struct stack_counts counts;
 };
 
