@@ -386,11 +386,11 @@ void sched_idle(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	for (;;) {
+	for (uint64_t turns = 0;; turns++) {
 		sched_reap();
 		__asm__ volatile("cli");
-		if (!cpu->ready.first)
-			__asm__ volatile("sti; hlt");
+		if (!cpu->ready.first) /* that the CPU gets on shows in a register: trace/pmi.c */
+			__asm__ volatile("sti; hlt" : : "r"(turns));
 		else
 			schedule();
 		__asm__ volatile("sti");

@@ -13,7 +13,7 @@
 struct smp_call {
 	void (*function)(void *argument);
 	void *argument;
-	atomic_bool done;
+	atomic_uint *left; /* of the calls that the caller waits for */
 	struct smp_call *next;
 };
 
@@ -22,10 +22,10 @@ static void serve(struct cpu *cpu)
 	struct smp_call *call = atomic_exchange(&cpu->calls, NULL);
 
 	while (call) {
-		struct smp_call *next = call->next; /* the caller's stack: gone once it is done */
+		struct smp_call *next = call->next; /* the caller's stack: gone once none is left */
 
 		call->function(call->argument);
-		atomic_store(&call->done, true);
+		atomic_fetch_sub(call->left, 1);
 		call = next;
 	}
 }
@@ -45,41 +45,55 @@ static void kicked(struct trap_frame *frame)
 }
 
 /* Pauses tracing while it spins, as spin_wait() does. */
-static void wait(const struct cpu *self, const struct smp_call *call)
+static void wait(const struct cpu *self, const atomic_uint *left)
 {
 	struct trace_paused paused = trace_pause_cpu();
 
-	while (!atomic_load(&call->done) && !atomic_load(&self->calls))
+	while (atomic_load(left) && !atomic_load(&self->calls))
 		__asm__ volatile("pause");
 	trace_resume_cpu(paused);
 }
 
-void smp_call(unsigned index, void (*function)(void *argument), void *argument)
-{
-	struct smp_call call = {.function = function, .argument = argument};
-	uint64_t flags = interrupts_save();
-	struct cpu *target = cpu_by_index(index), *self = this_cpu();
+#define AT_ONCE 16 /* calls on the stack */
 
-	if (target == self) {
-		function(argument);
-	} else {
-		call.next = atomic_load(&target->calls);
-		while (!atomic_compare_exchange_weak(&target->calls, &call.next, &call))
+/* On CPUs `first` to `end` - 1, at most AT_ONCE, where there are so many. */
+static void call_some(unsigned first, unsigned end, void (*function)(void *argument),
+		      void *argument)
+{
+	struct smp_call calls[AT_ONCE], *call = calls;
+	uint64_t flags = interrupts_save();
+	struct cpu *self = this_cpu();
+	atomic_uint left = 0;
+
+	for (unsigned i = first; i < end && i < cpu_count(); i++, call++) {
+		struct cpu *target = cpu_by_index(i);
+
+		if (target == self || !atomic_load(&target->online))
+			continue;
+		atomic_fetch_add(&left, 1);
+		*call = (struct smp_call){function, argument, &left, atomic_load(&target->calls)};
+		while (!atomic_compare_exchange_weak(&target->calls, &call->next, call))
 			;
 		lapic_send_ipi(target->apic_id, VECTOR_CALL);
-		while (!atomic_load(&call.done)) {
-			wait(self, &call);
-			serve(self);
-		}
+	}
+	if (self->index >= first && self->index < end)
+		function(argument);
+	while (atomic_load(&left)) {
+		wait(self, &left);
+		serve(self);
 	}
 	interrupts_restore(flags);
 }
 
+void smp_call(unsigned index, void (*function)(void *argument), void *argument)
+{
+	call_some(index, index + 1, function, argument);
+}
+
 void smp_call_all(void (*function)(void *argument), void *argument)
 {
-	for (unsigned i = 0; i < cpu_count(); i++)
-		if (atomic_load(&cpu_by_index(i)->online))
-			smp_call(i, function, argument);
+	for (unsigned i = 0; i < cpu_count(); i += AT_ONCE)
+		call_some(i, i + AT_ONCE, function, argument);
 }
 
 void smp_kick(unsigned index)

@@ -32,12 +32,12 @@ bool smp_unpark(unsigned index);
 
 /*
  * Runs `function(argument)` on CPU `index`, with IF = 0, and returns when it is done; directly if
- * that is the caller's. The function must not wait for another CPU. Not under a spinlock, not in
- * an NMI.
+ * that is the caller's. Does nothing if that CPU is in smp_park(). The function must not wait for
+ * another CPU. Not under a spinlock, not in an NMI.
  */
 void smp_call(unsigned index, void (*function)(void *argument), void *argument);
 
-/* The same on every CPU, the caller's included. */
+/* The same on every CPU, the caller's included: on 16 of them at a time, in any order. */
 void smp_call_all(void (*function)(void *argument), void *argument);
 
 /* Lets CPU `index` look at its run queue. Any context but NMI. */

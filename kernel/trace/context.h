@@ -59,8 +59,8 @@ struct trace_cpu {
 	struct trace_context *own;     /* &context while it is being recorded, or NULL */
 	unsigned arrived;	       /* bits of the units that had tracers in one of the two */
 	struct tracer *queue;	       /* whose owner is to be notified */
-	uint64_t interrupted;	       /* RIP at the newest performance-monitoring interrupt */
-	unsigned unexplained;	       /* such interrupts there, one after the other */
+	uint64_t interrupted;	       /* checksum of the newest performance interrupt's frame */
+	unsigned unexplained;	       /* such interrupts with that frame, one after the other */
 	uint64_t fault; /* the RIP in the kernel's half at which ring 3 faults, or 0 */
 	struct ds_cpu ds;
 	struct pmu_cpu pmu;

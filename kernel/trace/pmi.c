@@ -5,15 +5,19 @@
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
 #include "kernel/trap/trap.h"
+#include "lib/checksum.h"
 
-/* No program is at one address for so long: the interrupts leave it no time for an instruction. */
+/* No program's registers stay for so long: the interrupts leave it no time for an instruction. */
 #define MOST_UNEXPLAINED 1000
 
 static void check_explained(struct trace_cpu *trace, const struct trap_frame *frame, bool explained)
 {
-	if (explained || frame->rip != trace->interrupted)
+	const uint64_t *first = (const uint64_t *)frame;
+	uint64_t state = checksum(0, first, first + sizeof(*frame) / sizeof(*first));
+
+	if (explained || state != trace->interrupted)
 		trace->unexplained = 0;
-	trace->interrupted = frame->rip;
+	trace->interrupted = state;
 	if (++trace->unexplained > MOST_UNEXPLAINED)
 		panic("a performance-monitoring interrupt of CPU %u repeats at %016lx, and no trace "
 		      "unit or counter explains it",

@@ -121,15 +121,15 @@ unsigned insntrace_times(const struct insntrace_targets *targets, uint64_t ip)
 static void look_here(void *argument)
 {
 	if (rdmsr(IA32_RTIT_CTL) & RTIT_CTL_TRACE_EN)
-		++*(unsigned *)argument;
+		atomic_fetch_add((atomic_uint *)argument, 1);
 }
 
 unsigned insntrace_traced_cpus(void)
 {
-	unsigned cpus = 0;
+	atomic_uint cpus = 0;
 
 	smp_call_all(look_here, &cpus);
-	return cpus;
+	return atomic_load(&cpus);
 }
 
 uint64_t insntrace_jump(unsigned n)

@@ -126,7 +126,7 @@ int pebs_admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_opt
 
 	trace_perform(context, add_context, &admission);
 	for (unsigned i = 0; i < cpu_count(); i++)
-		if ((index == ALL_CPUS || i == index) && atomic_load(&cpu_by_index(i)->online))
+		if (index == ALL_CPUS || i == index)
 			smp_call(i, look_at_cpu, &admission);
 	if (admission.refused && options->holder)
 		pebs_copy_name(options->holder, admission.holder);

@@ -107,15 +107,16 @@ static void clear_control(void *argument)
 /* XSAVES clears TraceEn alone, the driver all of IA32_RTIT_CTL. */
 static void find_left(void *argument)
 {
-	*(uint64_t *)argument |= rdmsr(IA32_RTIT_CTL);
+	atomic_fetch_or((atomic_ulong *)argument, rdmsr(IA32_RTIT_CTL));
 }
 
 TEST(pt_threads_by_state, .group = "PT", .ids = "PT43 PT44", .needs = NEED_PT,
      .claim = "a thread's trace is switched by XSAVES and XRSTORS where they have its state",
      .source = "docs/design.md#instructions-by-intel-pt")
 {
-	uint64_t before = programs_begin(), left = 0, ip;
+	uint64_t before = programs_begin(), ip;
 	struct process *process;
+	atomic_ulong left = 0;
 
 	open(1, 0);
 	process = start(JUMPS_B);
@@ -127,7 +128,8 @@ TEST(pt_threads_by_state, .group = "PT", .ids = "PT43 PT44", .needs = NEED_PT,
 	EXPECT_EQ(insntrace_stop(NULL), 0);
 	smp_call_all(find_left, &left);
 	EXPECT_EQ(most_frequent(0, &ip), 200);
-	EXPECT_EQ(left, pt_caps()->xsaves ? RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | RTIT_CTL_TOPA : 0);
+	EXPECT_EQ(atomic_load(&left),
+		  pt_caps()->xsaves ? RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | RTIT_CTL_TOPA : 0);
 	close();
 	programs_end(before);
 }

@@ -3,6 +3,7 @@
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
+#include "kernel/time.h"
 #include "tests/framework/test.h"
 
 /* One for each other CPU: a task that does nothing but read, so that its translation is cached. */
@@ -48,6 +49,40 @@ static void end(struct reader *reader)
 {
 	task_join(reader->task);
 	task_put(reader->task);
+}
+
+#define PATIENCE 10000000 /* microseconds: a virtual processor's host may be busy */
+#define AT_ONCE	 16
+
+static struct {
+	unsigned cpus;
+	uint64_t end;
+	atomic_uint here, met;
+} meeting;
+
+/* Waits for the other CPUs, as no call should: up to a time that all of them have in common. */
+static void meet(void *argument)
+{
+	(void)argument;
+	if (this_cpu()->index >= meeting.cpus)
+		return;
+	atomic_fetch_add(&meeting.here, 1);
+	while (atomic_load(&meeting.here) < meeting.cpus && time_now() < meeting.end)
+		__asm__ volatile("pause");
+	if (atomic_load(&meeting.here) == meeting.cpus)
+		atomic_fetch_add(&meeting.met, 1);
+}
+
+TEST(smp_call_all_at_once, .group = "S", .ids = "", .needs = NEED_SMP,
+     .claim = "smp_call_all() has a function run on up to 16 CPUs at the same time",
+     .source = "kernel/smp/smp.h")
+{
+	meeting.cpus = cpu_count() < AT_ONCE ? cpu_count() : AT_ONCE;
+	meeting.end = time_now() + PATIENCE;
+	atomic_store(&meeting.here, 0);
+	atomic_store(&meeting.met, 0);
+	smp_call_all(meet, NULL);
+	EXPECT_EQ(atomic_load(&meeting.met), meeting.cpus);
 }
 
 TEST(smp_flush_everywhere, .group = "S", .ids = "", .needs = NEED_SMP,
