@@ -189,8 +189,8 @@ void enter_init(void)
  * GIF is 1 from here up to the next exit, VMRUN included: QEMU 7.2 may lose any change of it, or of
  * nested paging, on the first processor, while another executes FXRSTOR (docs/tricks.md). A guest
  * that runs with GIF = 0 is never interrupted again; of several changes to 1 one is enough. They
- * are made after an exit and before VMRUN: a store of the other processor may be late for all of
- * one place.
+ * are made at five places between an exit and VMRUN: a store of the other processor may be late for
+ * all of one place, and VMRUN's own change is lost as easily.
  */
 static void set_global_interrupts(void)
 {
@@ -202,7 +202,9 @@ bool enter(struct guest *guest, enum entry entry)
 {
 	struct vmcb *vmcb = guest->vmcb;
 
+	set_global_interrupts();
 	store(guest, vmcb);
+	set_global_interrupts();
 	choose_intercepts(guest, entry);
 	follow_cr4(guest->vcpu.cr4);
 	vmcb->asid = ASID;
@@ -223,6 +225,7 @@ bool enter(struct guest *guest, enum entry entry)
 	if (entry == ENTER_STEP)
 		write_cr8(vmcb->interrupt_control & INTERRUPT_V_TPR & 0xf);
 	load(&guest->vcpu, vmcb);
+	set_global_interrupts();
 	keep_interrupted_event(guest);
 	return true;
 }
