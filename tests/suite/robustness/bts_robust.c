@@ -167,26 +167,32 @@ TEST(bts_robust_storm, .group = "Z", .ids = "Z2", .needs = NEED_BTS,
 	test_note("%u timer interrupts, %u NMIs", atomic_load(&timers), atomic_load(&nmis));
 }
 
-/* Each interrupts at the same instruction, and finds no trace unit with a reason. */
+/*
+ * Each interrupts at the same instruction, and finds no trace unit with a reason: of PMIs that
+ * do so the kernel takes 1000.
+ */
 TEST(robust_nmis_of_others, .group = "Z", .ids = "", .needs = NEED_BTS,
      .claim = "NMIs of another source, however many, are not taken for performance-monitoring "
 	      "interrupts",
      .source = "docs/design.md#interrupt-at-the-threshold")
 {
-	enum { MANY = 5000 };
+	enum { MANY = 5000, FEWEST = 1500 };
 	struct walker walker = {.name = "among", .chain = &chain_a, .walks = 8};
+	unsigned count = 0;
 
 	walker.options = walker_options(32768);
 	atomic_store(&sent, MANY);
 	atomic_store(&nmis, 0);
 	nmi_add_handler(claim);
-	for (unsigned i = 0; i < MANY; i++)
+	for (; count < MANY && test_has_time(); count++)
 		lapic_self_nmi();
 	nmi_remove_handler(claim);
-	EXPECT_EQ(atomic_load(&nmis), MANY);
+	EXPECT_EQ(atomic_load(&nmis), count);
 	walkers_start(&walker, 1);
 	walkers_join(&walker, 1);
 	walkers_check(&walker, 1);
+	if (count < FEWEST)
+		test_slow("%u of %u NMIs, in %lu s", count, FEWEST, test_seconds());
 }
 
 static struct {
