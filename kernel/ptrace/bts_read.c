@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
-#include "kernel/mm/vm.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/bts/bts.h"
 
@@ -36,19 +35,6 @@ long ptrace_bts_clear(const struct ptrace_call *call)
 	return 0;
 }
 
-int ptrace_check_writable(uint64_t user, size_t bytes)
-{
-	for (size_t at = 0; at < bytes; at += PAGE_SIZE) {
-		size_t last = bytes - at > PAGE_SIZE ? at + PAGE_SIZE - 1 : bytes - 1;
-		uint8_t byte;
-
-		if (copy_from_user(&byte, user + at, 1) || copy_to_user(user + at, &byte, 1) ||
-		    copy_from_user(&byte, user + last, 1) || copy_to_user(user + last, &byte, 1))
-			return -EFAULT;
-	}
-	return 0;
-}
-
 struct reading {
 	struct tracer *trace;
 	uint64_t user;
@@ -57,61 +43,58 @@ struct reading {
 	long result;
 };
 
-static size_t next_records(const struct reading *reading, uint64_t *position,
-			   struct ptrace_bts_record *batch, size_t most)
+static long copy_records(const struct reading *reading)
 {
-	if (most > BATCH)
-		most = BATCH;
-	return reading->remove ? bts_read(reading->trace, batch, most)
-			       : bts_peek(reading->trace, position, batch, most);
-}
-
-static void copy_records(void *argument)
-{
-	struct reading *reading = argument;
 	struct ptrace_bts_record batch[BATCH];
 	uint64_t position = 0;
 	size_t done = 0, count;
 
 	do {
-		count = next_records(reading, &position, batch, reading->most - done);
-		if (copy_to_user(reading->user + done * RECORD, batch, count * RECORD)) {
-			reading->result = -EFAULT;
-			return;
-		}
+		count = reading->most - done < BATCH ? reading->most - done : BATCH;
+		count = reading->remove ? bts_read(reading->trace, batch, count)
+					: bts_peek(reading->trace, &position, batch, count);
+		if (copy_to_user(reading->user + done * RECORD, batch, count * RECORD))
+			return -EFAULT;
 		done += count;
 	} while (count && done < reading->most);
-	reading->result = (long)done;
+	return (long)done;
 }
 
-/* A reader on the CPU whose trace it reads would add to that faster than it reads. */
-static void copy_unseen(const struct attachment *at, struct reading *reading)
+/* A CPU goes on between two batches: without bts_keep() it would overwrite what comes next. */
+static void read_whole(void *argument)
 {
-	uint64_t flags = interrupts_save();
-	bool here = !at->tracee && at->cpu == this_cpu()->index;
+	struct reading *reading = argument;
+	size_t available = bts_keep(reading->trace, true);
 
-	if (here)
-		trace_unseen(copy_records, reading);
-	interrupts_restore(flags);
-	if (!here)
-		copy_records(reading);
+	if (reading->most > available)
+		reading->most = available;
+	reading->result = ptrace_check_writable(reading->user, reading->most * RECORD);
+	if (!reading->result)
+		reading->result = copy_records(reading);
+	bts_keep(reading->trace, false);
 }
 
 long ptrace_bts_read(const struct ptrace_call *call)
 {
-	size_t available = bts_available(call->at->trace), asked = call->data / RECORD;
 	struct reading reading = {
 		.trace = call->at->trace,
 		.user = call->address,
-		.most = asked < available ? asked : available,
+		.most = call->data / RECORD,
 		.remove = call->request == PTRACE_BTS_DRAIN,
 	};
+	uint64_t flags;
+	bool here;
 
-	if (!asked || call->data % RECORD)
+	if (!reading.most || call->data % RECORD)
 		return -EIO;
-	if (ptrace_check_writable(call->address, reading.most * RECORD))
-		return -EFAULT;
-	copy_unseen(call->at, &reading);
+	flags = interrupts_save();
+	here = !call->at->tracee && call->at->cpu == this_cpu()->index;
+	/* A reader on the CPU whose trace it reads would add to that faster than it reads. */
+	if (here)
+		trace_unseen(read_whole, &reading);
+	interrupts_restore(flags);
+	if (!here)
+		read_whole(&reading);
 	if (reading.result > 0 && reading.remove)
 		resume_recording(call->at);
 	return reading.result;

@@ -26,8 +26,7 @@ struct bts_options {
 	bool no_branches; /* record nothing but stamps */
 	bool paused;	  /* record nothing until bts_change() */
 	enum trace_overflow overflow;
-	size_t size;	  /* of the ring: bytes of struct ptrace_bts_record; a record at least, */
-			  /* four with TRACE_STOP and stamps */
+	size_t size;	  /* of the ring, bytes: a record at least; TRACE_STOP with stamps: four */
 	size_t threshold; /* TRACE_SIGNAL: records; 0: room for 170 more, or half of a small ring */
 	trace_overflowed *overflowed; /* TRACE_SIGNAL; NULL makes it TRACE_WRAP */
 	void *argument;
@@ -54,6 +53,9 @@ int bts_attach_all_cpus(const struct bts_options *options, struct tracer **trace
 
 /* Records that can be read. */
 size_t bts_available(struct tracer *tracer);
+
+/* The same. With `keep` none of them is overwritten until the next call of either; one reader. */
+size_t bts_keep(struct tracer *tracer, bool keep);
 
 /* Copies at most `most` of the oldest records, oldest first, removes them; returns how many. */
 size_t bts_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most);

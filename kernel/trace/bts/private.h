@@ -27,9 +27,9 @@ struct bts_tracer {
 	struct bts_options options;
 	size_t charged; /* bytes of all its pages */
 	struct trace_ring ring;
-	struct ds_lease lease; /* of the ring, for the circular shape */
-	bool arrived, full, truncated;
-	bool stays_full;     /* `full` since before the context was recorded last */
+	struct ds_lease lease;		     /* of the ring, for the circular shape */
+	bool arrived, full, truncated, kept; /* bts_keep() */
+	bool stays_full;		     /* `full` since before the context was recorded last */
 	uint64_t gap;	     /* position of a gap after which no record was stored, or 0 */
 	uint64_t missing;    /* records that no gap tells yet; GAP_UNKNOWN or more: unknown */
 	unsigned programmed; /* view of the hardware when it recorded last; 0: never */
@@ -95,6 +95,12 @@ static inline bool tracer_wants(const struct bts_tracer *tracer)
 static inline bool tracer_records(const struct bts_tracer *tracer)
 {
 	return tracer_wants(tracer) && !tracer->full;
+}
+
+/* Its newest record overwrites the oldest. As above. */
+static inline bool tracer_wraps(const struct bts_tracer *tracer)
+{
+	return tracer->options.overflow == TRACE_WRAP && !tracer->kept;
 }
 
 /* To the ring, if it is a stamp or in the view. As above. */

@@ -11,16 +11,9 @@ struct reading {
 	bool *predicted;   /* each branch; NULL: not wanted */
 	uint64_t position; /* where it goes on; 0: at the oldest */
 	size_t most, index;
-	bool remove;
+	bool remove, keep;
 	size_t available, count; /* before, and of those that were copied */
 };
-
-static struct ptrace_bts_record gap_for_reader(uint64_t number)
-{
-	struct bts_struct gap = record_gap(number);
-
-	return record_for_reader(&gap);
-}
 
 /* Copies `count` records, which are there, from the one at `at`, 0 being the oldest. */
 static void copy_out(const struct trace_ring *ring, size_t at, struct ptrace_bts_record *to,
@@ -41,20 +34,25 @@ static void copy_records(void *argument)
 {
 	struct reading *reading = argument;
 	struct trace_ring *ring = &reading->tracer->ring;
-	uint64_t first = ring_first(ring), number;
+	uint64_t first = ring_first(ring), number = 0;
 	size_t at = reading->position > first ? reading->position - first : 0, left;
-	bool gap = reading->most && tracer_has_gap(reading->tracer, reading->position, &number);
+	size_t most = reading->most < MOST_AT_ONCE ? reading->most : MOST_AT_ONCE;
+	bool gap = most && tracer_has_gap(reading->tracer, reading->position, &number);
+	struct bts_struct before = record_gap(number);
 
 	reading->available = tracer_available(reading->tracer);
 	if (gap)
-		reading->records[0] = gap_for_reader(number);
+		reading->records[0] = record_for_reader(&before);
 	left = ring->used > at ? ring->used - at : 0;
-	if (left > reading->most - gap)
-		left = reading->most - gap;
+	if (left > most - gap)
+		left = most - gap;
 	if (left)
 		copy_out(ring, at, reading->records + gap,
 			 reading->predicted ? reading->predicted + gap : NULL, left);
 	reading->count = gap + left;
+	reading->records += reading->count;
+	if (reading->predicted)
+		reading->predicted += reading->count;
 	reading->position = first + at + left;
 	if (reading->remove && reading->count)
 		ring_drop(ring, left);
@@ -64,13 +62,9 @@ static void copy_records(void *argument)
 static size_t read_records(struct reading reading, uint64_t *position)
 {
 	size_t done = 0, most = reading.most;
-	struct ptrace_bts_record *records = reading.records;
-	bool *predicted = reading.predicted;
 
 	do {
-		reading.records = records + done;
-		reading.predicted = predicted ? predicted + done : NULL;
-		reading.most = most - done < MOST_AT_ONCE ? most - done : MOST_AT_ONCE;
+		reading.most = most - done;
 		trace_perform(reading.tracer->base.context, copy_records, &reading);
 		if (!done && reading.available < most)
 			most = reading.available;
@@ -108,12 +102,26 @@ size_t bts_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_rec
 			    position);
 }
 
+static void keep_records(void *argument)
+{
+	struct reading *reading = argument;
+
+	reading->tracer->kept = reading->keep;
+	tracer_put_gap(reading->tracer, 0);
+	reading->available = tracer_available(reading->tracer);
+}
+
+size_t bts_keep(struct tracer *tracer, bool keep)
+{
+	struct reading reading = {.tracer = bts_of(tracer), .keep = keep};
+
+	trace_perform(tracer->context, keep_records, &reading);
+	return reading.available;
+}
+
 size_t bts_available(struct tracer *tracer)
 {
-	struct reading reading = {.tracer = bts_of(tracer)};
-
-	trace_perform(tracer->context, copy_records, &reading);
-	return reading.available;
+	return bts_keep(tracer, false);
 }
 
 static void get_record(void *argument)

@@ -165,7 +165,7 @@ static struct bts_tracer *only_wrapping(const struct trace_context *context)
 {
 	struct bts_tracer *tracer = bts_first(context);
 
-	return tracer && !bts_next(tracer) && tracer->options.overflow == TRACE_WRAP &&
+	return tracer && !bts_next(tracer) && tracer_wraps(tracer) &&
 			       tracer->options.view == (TRACE_USER | TRACE_KERNEL) &&
 			       !tracer->options.no_branches && tracer_records(tracer)
 		       ? tracer
@@ -212,10 +212,8 @@ static __attribute__((noinline)) struct ds_lease *prepare_linear(struct cpu *cpu
 	struct trace_context *of[] = {cpu->trace->running, cpu->trace->own};
 	struct bts_cpu *bts = bts_cpu(cpu);
 	size_t least = SIZE_MAX;
-	unsigned wishes[2], view;
+	unsigned wishes[] = {wished_view(of[0]), wished_view(of[1])}, view;
 
-	for (unsigned i = 0; i < 2; i++)
-		wishes[i] = wished_view(of[i]);
 	if (!wishes[0] && !wishes[1])
 		return NULL;
 	view = hardware_filter(wishes[0] | wishes[1]);

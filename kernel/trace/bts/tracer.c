@@ -126,7 +126,7 @@ bool tracer_is_full(const struct bts_tracer *tracer)
 {
 	size_t left = tracer->ring.size - tracer->ring.used;
 
-	return tracer->options.overflow != TRACE_WRAP && left <= (tracer->options.stamps ? 2 : 0);
+	return !tracer_wraps(tracer) && left <= (tracer->options.stamps ? 2 : 0);
 }
 
 bool tracer_is_stopped(const struct bts_tracer *tracer)
@@ -216,9 +216,12 @@ unsigned wished_view(const struct trace_context *context)
 
 static void store_record(struct bts_tracer *tracer, const struct bts_struct *record)
 {
+	if (tracer->missing)
+		tracer_put_gap(tracer, 0);
 	if (!tracer_is_full(tracer))
 		tracer->gap = 0;
-	ring_put(&tracer->ring, record, tracer->options.overflow == TRACE_WRAP);
+	if (!ring_put(&tracer->ring, record, tracer_wraps(tracer)))
+		tracer_put_gap(tracer, 1);
 	tracer->full |= tracer_is_stopped(tracer);
 }
 
@@ -235,7 +238,7 @@ void tracer_put_gap(struct bts_tracer *tracer, uint64_t number)
 	if (tracer->gap && tracer->gap >= ring_first(ring)) {
 		last = ring_slot(ring, tracer->gap);
 		last->to = last->to && gap.to ? last->to + gap.to : 0;
-	} else if (tracer->options.overflow == TRACE_WRAP || ring->used < ring->size) {
+	} else if (tracer_wraps(tracer) || ring->used < ring->size) {
 		store_record(tracer, &gap);
 		tracer->gap = ring->next - 1;
 	} else {

@@ -230,6 +230,15 @@ TEST(ptrace_bts_read_elsewhere, .group = "I", .ids = "", .needs = NEED_BTS | NEE
 	program_expect("cpu_reader", test_scaled(300), true);
 }
 
+TEST(ptrace_bts_read_whole, .group = "I", .ids = "", .needs = NEED_BTS | NEED_SMP,
+     .claim =
+	     "one call reads the newest records of a CPU that runs on, with no hole between them; a "
+	     "gap in the next one says what was missed meanwhile",
+     .source = "docs/ptrace-bts.2, Tracing a CPU")
+{
+	program_expect("ptrace_bts", 9, true);
+}
+
 /* Programs whose children stop at the thresholds of their traces. */
 
 enum { THRESHOLD_USER, THRESHOLD_KERNEL, THRESHOLD_IN_CALLS, THRESHOLD_KILLED, THRESHOLD_SENT };
