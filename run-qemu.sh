@@ -3,6 +3,9 @@
 # Boots Spoor in QEMU and leaves with the verdict of the run.
 set -u
 
+# All of it is read before the first trap is set: bash 5.2 forgets a trap that it serves while it parses `$(`.
+{
+
 # Closed descriptors would be given to the next file that is opened.
 { : >&1; } 2>/dev/null || exec >/dev/null
 { : >&2; } 2>/dev/null || exec 2>/dev/null
@@ -498,3 +501,4 @@ scratch=$(trap '' "${signals[@]}" && realpath "$(mktemp -d)") || die 'cannot mak
 : >"$scratch/console" 2>"$scratch/errors" || die "cannot write to $scratch"
 run
 judge
+}

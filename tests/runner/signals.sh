@@ -20,10 +20,19 @@ catches_signals()
 	((caught >> 9 & 1)) # SIGUSR1, signal 10
 }
 
-# Prints what is wrong with a run that got these signals, if anything is.
+left()
+{
+	grep -alsz "^SIGNALLED=$tree$" /proc/[0-9]*/environ
+}
+
+# Prints what is wrong with a run that got these signals, if anything is. What only says its version may end a moment later.
 fault()
 {
 	local code=$1 said verdict
+	for _ in {1..10}; do
+		left >/dev/null || break
+		sleep 0.2
+	done
 	said=$(cat said)
 	verdict=$(grep -c '^verdict: ' said)
 	case $code in
@@ -36,18 +45,22 @@ fault()
 	*) echo "exit status $code" ;;
 	esac
 	[ -z "$(ls tmp)" ] || echo "left in TMPDIR: $(ls tmp)"
-	grep -alsz "^SIGNALLED=$tree$" /proc/[0-9]*/environ | while read -r file; do
+	left | while read -r file; do
 		echo "left running: $(tr '\0' ' ' <"${file%environ}cmdline")"
 	done
 }
 
-# The shell itself starts it, whose background jobs are deaf to INT: what is between would take longer than a moment.
+# The shell itself starts it, whose background jobs are deaf to INT: what is between would take longer than a moment. Between
+# fork and exec it is a part of this shell, which takes signals of its own accord and forgets them.
 early()
 {
-	local some=(HUP TERM USR1)
+	local some=(HUP TERM USR1) words=()
 	first=${some[i % 3]} delay=$(printf '0.%04d' $((i * 900 / count)))
 	SIGNALLED=$tree FAKE_ACT='sleep 5' ./run-qemu.sh -q -T 9 >said 2>&1 &
 	runner=$!
+	while [[ " ${words[*]-} " != *' ./run-qemu.sh '* ]]; do
+		mapfile -d '' -t words <"/proc/$runner/cmdline"
+	done
 	sleep "$delay"
 	kill -s "$first" "$runner"
 	wait "$runner" 2>/dev/null

@@ -11,7 +11,7 @@
 #define PAGES                                                                                      \
 	41 /* of each call: the kernel has a loop over them, and no other of as many turns         \
 	    */
-#define ROOM  40000
+#define ROOM  80000
 #define PAIRS 1021
 
 #define EVERYTHING (PTRACE_BTS_USER | PTRACE_BTS_KERNEL)

@@ -398,10 +398,11 @@ sub judge_silicon {
 		|| $silicon eq 'guest' && $hypervisor eq '' || $silicon eq 'virtual' && $hypervisor ne 'SpoorMonitor';
 }
 
-# Where there is no trace unit, of the tests of one only those of its absence, which their names tell, can pass.
+# Where there is no trace unit, of the tests of one only those of its absence, which their names tell, can pass; figures of
+# single-stepping need none.
 sub judge_absence {
 	my ($pass) = grep { $_->{kind} eq 'pass' && $_->{name} =~ /^(?:bts|pebs|pt|samples)_/
-		&& $_->{name} !~ /_(?:absent|enumerated|refused|refuses|reported)(?:_|$)/ } @_;
+		&& $_->{name} !~ /_(?:absent|bench_stepper|enumerated|refused|refuses|reported)(?:_|$)/ } @_;
 	incomplete("the banner says silicon=none, no trace unit, but: $pass->{line}") if defined $pass;
 }
 
