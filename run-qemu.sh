@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Boots Spoor in QEMU and leaves with the verdict of the run.
 set -u
-
 # All of it is read before the first trap is set: bash 5.2 forgets a trap that it serves while it parses `$(`.
 {
-
 # Closed descriptors would be given to the next file that is opened.
 { : >&1; } 2>/dev/null || exec >/dev/null
 { : >&2; } 2>/dev/null || exec 2>/dev/null
@@ -19,7 +17,6 @@ top=$(dirname "$0")
 qemu=${QEMU:-qemu-system-x86_64}
 build=${BUILD:-$top/build}
 ovmf=/usr/share/ovmf/OVMF.fd
-
 boot=kernel firmware=bios accel=tcg cpu='' smp=1 memory=256 timeout='' emulator=qemu
 kernel_words='' monitor_words='' test='' require='' append='' monitor='' log='' extra=()
 trace='' program='' argument='' linux='' initrd='' disks=()
@@ -493,7 +490,6 @@ check
 compose
 [ $dry_run = 0 ] || { quoted "${command[@]}" && exit; }
 check_files
-
 scratch=''
 trap '[ -z "$scratch" ] || rm -rf "$scratch"' EXIT
 # A signal of the terminal goes to mktemp as well.

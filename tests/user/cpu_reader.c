@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Reads the trace of a CPU on which two programs take turns, while they do: between an arrival and
 // a departure are branches of the process that arrived, and of no other. For a process that may see
-// kernel addresses; argument: reads that are made.
+// kernel addresses; argument: reads that are made. 0: of one program, reads that take all in one
+// call.
 #include "tests/user/lib/ptrace.h"
+#include "tests/user/lib/walk.h"
 
 #define MOST 2000
 #define CPU  1
@@ -89,7 +91,59 @@ static bool lost(long cpu)
 	return config.flags & PTRACE_BTS_LOST;
 }
 
-int main(uint64_t reads)
+/* --- Whole reads --- */
+
+/* Ring 3's branches follow each other but where a gap is told: the gaps after the first record. */
+static unsigned follow(long count)
+{
+	struct walk_reader reader = {.rounds = 100};
+	bool known = false; /* where in its walks the CPU is */
+	unsigned gaps = 0;
+
+	for (long i = 0; i < count; i++) {
+		if (records[i].qualifier == PTRACE_BTS_GAP) {
+			gaps += i > 0;
+			known = false;
+			reader = (struct walk_reader){.rounds = 100};
+		} else if (records[i].qualifier == PTRACE_BTS_BRANCH) {
+			known |= records[i].to == (uint64_t)walk;
+			CHECK(!known || walk_feed(&reader, &records[i]));
+		}
+	}
+	CHECK(reader.walks > 0 || gaps);
+	return gaps;
+}
+
+/* The newest records of a CPU that goes on, in one call. */
+static void reads_whole(void)
+{
+	const uint32_t flags[] = {PTRACE_BTS_TRACE, PTRACE_BTS_TRACE | PTRACE_BTS_SCHED};
+	long cpu = PTRACE_BTS_CPU(CPU), pid = fork();
+
+	if (!pid) {
+		CHECK(set_affinity(0, 1ul << CPU) == 0);
+		for (;;)
+			walk(100);
+	}
+	CHECK(set_affinity(0, 1) == 0);
+	for (uint32_t i = 0; i < 8; i++) {
+		long request = i & 2 ? PTRACE_BTS_DRAIN : PTRACE_BTS_READ;
+		uint32_t size = MOST - 1 - i;
+
+		CHECK(trace_branches(cpu, size, flags[i & 1], 0) > 0); /* a new one */
+		while (!lost(cpu))
+			sleep_us(1000);
+		CHECK(ptrace(request, cpu, (uint64_t)records, sizeof(records)) == size + (i & 1));
+		CHECK(follow(size + (i & 1)) == 0);
+		if (i & 1) /* what was missed meanwhile is told in the next */
+			follow(ptrace(request, cpu, (uint64_t)records, sizeof(records)));
+	}
+	CHECK(trace_branches(cpu, 0, 0, 0) > 0);
+	kill(pid, SIGKILL);
+	CHECK(wait4(pid, NULL, 0) == pid);
+}
+
+static void reads_of_turns(uint64_t reads)
 {
 	long cpu = PTRACE_BTS_CPU(CPU);
 	struct ptrace_bts_record newest;
@@ -119,5 +173,13 @@ int main(uint64_t reads)
 		kill(programs[i].pid, SIGKILL);
 		CHECK(wait4(programs[i].pid, NULL, 0) == programs[i].pid);
 	}
+}
+
+int main(uint64_t reads)
+{
+	if (reads)
+		reads_of_turns(reads);
+	else
+		reads_whole();
 	return 0;
 }

@@ -408,56 +408,6 @@ static void cpus(void)
 	other_cpu();
 }
 
-/* Ring 3's branches follow each other but where a gap is told: the gaps after the first record. */
-static unsigned follow(long count)
-{
-	struct walk_reader reader = {.rounds = 100};
-	bool known = false; /* where in its walks the CPU is */
-	unsigned gaps = 0;
-
-	for (long i = 0; i < count; i++) {
-		if (records[i].qualifier == PTRACE_BTS_GAP) {
-			gaps += i > 0;
-			known = false;
-			reader = (struct walk_reader){.rounds = 100};
-		} else if (records[i].qualifier == PTRACE_BTS_BRANCH) {
-			known |= records[i].to == (uint64_t)walk;
-			CHECK(!known || walk_feed(&reader, &records[i]));
-		}
-	}
-	CHECK(reader.walks > 0 || gaps);
-	return gaps;
-}
-
-/* The newest records of a CPU that goes on, in one call. */
-static void reads_whole(void)
-{
-	const uint32_t flags[] = {PTRACE_BTS_TRACE, PTRACE_BTS_TRACE | PTRACE_BTS_SCHED};
-	long cpu = PTRACE_BTS_CPU(1), pid = fork();
-
-	if (!pid) {
-		CHECK(set_affinity(0, 2) == 0);
-		for (;;)
-			walk(100);
-	}
-	CHECK(set_affinity(0, 1) == 0);
-	for (uint32_t i = 0; i < 8; i++) {
-		long request = i & 2 ? PTRACE_BTS_DRAIN : PTRACE_BTS_READ;
-		uint32_t size = MOST - 1 - i;
-
-		CHECK(trace_branches(cpu, size, flags[i & 1], 0) > 0); /* a new one */
-		while (!is_lossy(cpu))
-			sleep_us(1000);
-		CHECK(copy(request, cpu, records, MOST) == size + (i & 1));
-		CHECK(follow(size + (i & 1)) == 0);
-		if (i & 1) /* what was missed meanwhile is told in the next */
-			follow(copy(request, cpu, records, MOST));
-	}
-	CHECK(trace_branches(cpu, 0, 0, 0) > 0);
-	kill(pid, SIGKILL);
-	CHECK(wait4(pid, NULL, 0) == pid);
-}
-
 /* Memory runs out while this process is stopped, and is back when it has stopped again. */
 static void no_memory(void)
 {
@@ -521,8 +471,8 @@ static void stepped(void)
 
 int main(uint64_t argument)
 {
-	static void (*const subjects[])(void) = {sizes, limits,	   reads,   stops,  outlives,
-						 cpus,	no_memory, stepped, idioms, reads_whole};
+	static void (*const subjects[])(void) = {sizes, limits,	   reads,   stops, outlives,
+						 cpus,	no_memory, stepped, idioms};
 
 	subjects[argument]();
 	CHECK(wait4(-1, NULL, 0) == -ECHILD);
