@@ -201,16 +201,19 @@ static void read(struct watcher *watcher)
 	}
 }
 
-/* True if the trace has ended, so that records are missing: it goes on, and is read from there. */
+/*
+ * True if the trace has ended, so that records are missing: it goes on, and is read from there. One
+ * that ended during the first reading goes on behind what it has lost.
+ */
 static bool begins_anew(struct slot *slot, struct watcher *watcher)
 {
 	struct bts_status status;
 
 	bts_status(watcher->tracer, &status);
-	EXPECT(status.full || !status.lost);
-	if (!status.full)
+	if (!status.full && !status.lost && !status.lost_more)
 		return false;
-	read(watcher); /* what came after the first reading, until the ring was full */
+	if (status.full)
+		read(watcher); /* what came after the first reading, until the ring was full */
 	EXPECT_EQ(watcher->reader.wrong, 0);
 	counts.waits += watcher->waits.due;
 	before_recording(slot, watcher);
