@@ -214,11 +214,14 @@ static void prepare(unsigned at)
 	viewer_open(&viewers[at], walker, &options);
 }
 
-/* A tracer that never holds anybody for long, of a task or of a CPU, for a moment. */
+/*
+ * A tracer that never holds anybody for long, of a task or of a CPU, for a moment. One that stops
+ * when full has 4 records at least with stamps.
+ */
 static bool disturb(void)
 {
 	const struct walker *walker = &walkers[test_random() % TASKS];
-	struct bts_options options = walker_options(2 + test_random() % 200);
+	struct bts_options options = walker_options(4 + test_random() % 200);
 	struct tracer *tracer = NULL;
 	bool of_cpu = test_random() % 3 == 0;
 	size_t available; /* a gap before the oldest record takes no place */
