@@ -77,16 +77,22 @@ static bool stops(struct vcpu *vcpu, uint64_t to, bool was_enabled)
 	return true;
 }
 
-static void pip_if_changed(struct vcpu *vcpu)
+/* "Order of middle packets may vary": table 36-15. */
+static void pip_and_mode(struct vcpu *vcpu)
 {
+	bool mode_first = ds_behaviour_of(vcpu)->pt_order == DS_PT_ORDER_REVERSED;
+
+	if (mode_first)
+		rules_of(vcpu)->mode(vcpu);
 	if (vcpu->pt.ctl & CTL_OS && vcpu->pt.context_enabled && vcpu->cr3 != vcpu->pt.reported_cr3)
 		rules_of(vcpu)->pip(vcpu);
+	if (!mode_first)
+		rules_of(vcpu)->mode(vcpu);
 }
 
 static void begin_at(struct vcpu *vcpu, uint64_t ip)
 {
-	pip_if_changed(vcpu);
-	rules_of(vcpu)->mode(vcpu);
+	pip_and_mode(vcpu);
 	rules_of(vcpu)->ip(vcpu, TIP_PGE, ip, true);
 }
 
@@ -100,8 +106,7 @@ static void end_at(struct vcpu *vcpu, uint64_t ip, bool with_ip)
 void pt_rule_far(struct vcpu *vcpu, uint64_t to, bool was_enabled)
 {
 	if (vcpu->pt.packet_enabled && was_enabled) {
-		pip_if_changed(vcpu);
-		rules_of(vcpu)->mode(vcpu);
+		pip_and_mode(vcpu);
 		rules_of(vcpu)->ip(vcpu, TIP, to, true);
 	} else if (vcpu->pt.packet_enabled) {
 		begin_at(vcpu, to);
@@ -128,8 +133,10 @@ static void near(struct vcpu *vcpu, const struct retired *retired, uint64_t to)
 		rules->tnt(vcpu, true);
 	else if (retired->kind & RETIRED_RETURN && rules->returns(vcpu, to))
 		rules->tnt(vcpu, true);
-	else if (retired->kind & (RETIRED_RETURN | RETIRED_INDIRECT))
+	else if (retired->kind & RETIRED_RETURN) /* waits never: 36.4.2.3 */
 		rules->ip(vcpu, TIP, to, true);
+	else if (retired->kind & RETIRED_INDIRECT)
+		pt_tip(vcpu, to);
 	if (retired->kind & RETIRED_CALL && (retired->kind & RETIRED_INDIRECT || to != next))
 		rules->call(vcpu, next);
 }
@@ -163,7 +170,7 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 	pt->enabling = pt->packet_enabled = pt->context_enabled = false;
 	pt->sync_due = false;
 	pt->overflowing = 0;
-	pt->tnt = pt->tnt_count = 0;
+	pt_encode(vcpu);
 	pt->last_ip = NO_IP; /* until sync(): a decoder has that of the last packet of this trace */
 	pt->reported_mode = PT_MODE_NONE;
 	pt->reported_cr3 = ~0ull;

@@ -16,9 +16,13 @@ enum {
 	MODE = 0x99,
 	TSC = 0x19,
 	CYC = 0x03,
+	MNT = 0xc3,
+	MNT_THIRD = 0x88,
 };
 /* Of which one overflows: any number will do. */
-enum { OVERFLOW_BYTES = 1 << 9, OVERFLOW_INSTRUCTIONS = 9 };
+enum { OVERFLOW_BYTES = 1 << 9, OVERFLOW_INSTRUCTIONS = 9, OVERFLOW_LONG = 100 };
+/* Of TSC: a cycle of a core clock that is slow. */
+enum { RARE_CYCLES = 1 << 16 };
 enum { PSB_PAIRS = 8, IP_BYTES_SHIFT = 5, PIP_CR3_SHIFT = 5 };
 enum { MODE_64 = 1, MODE_32 = 2 };
 
@@ -27,18 +31,48 @@ static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 	return &vcpu->silicon->pt;
 }
 
-/* A PSB follows after so many bytes; without PSBFreq after 2 KiB. */
 static void count_bytes(struct vcpu *vcpu, unsigned count)
 {
 	struct pt_state *pt = &vcpu->pt;
-
 	uint32_t before = pt->packet_bytes;
 
 	pt->packet_bytes += pt->packet_bytes + count <= PT_MOST_PACKET_BYTES ? count : 0;
-	pt->sync_due |= pt->packet_bytes >= 2048u << (pt->ctl >> 24 & 0xf);
+	pt->sync_due |= pt->packet_bytes >= pt->period;
 	if ((before ^ pt->packet_bytes) & OVERFLOW_BYTES && pt->ctl & CTL_CYC_EN &&
 	    ds_behaviour_of(vcpu)->pt_overflow)
-		pt->overflowing = OVERFLOW_INSTRUCTIONS;
+		pt->overflowing = ds_behaviour_of(vcpu)->pt_overflow == DS_PT_OVERFLOWS_LONG
+					  ? OVERFLOW_LONG
+					  : OVERFLOW_INSTRUCTIONS;
+}
+
+/* A PSB follows after so many bytes; without PSBFreq after 2 KiB. */
+static void begin_period(struct vcpu *vcpu)
+{
+	struct pt_state *pt = &vcpu->pt;
+	uint32_t period = 2048u << (pt->ctl >> 24 & 0xf);
+
+	switch (ds_behaviour_of(vcpu)->pt_period) {
+	case DS_PT_PERIOD_EXACT:
+		break;
+	case DS_PT_PERIOD_VARIES:
+		pt->period_late = !pt->period_late;
+		period += pt->period_late ? period / 4 : -period / 4;
+		break;
+	case DS_PT_PERIOD_EXTRA:
+		period /= 4;
+		break;
+	}
+	pt->period = period;
+}
+
+void pt_encode(struct vcpu *vcpu)
+{
+	static const uint8_t most[] = {PT_TNT_BITS, 4, 1};
+	struct pt_state *pt = &vcpu->pt;
+
+	pt->tnt_most = most[ds_behaviour_of(vcpu)->pt_tnt];
+	pt->tnt = pt->tnt_count = pt->deferred_count = 0;
+	begin_period(vcpu);
 }
 
 static void put(struct vcpu *vcpu, const void *bytes, unsigned count)
@@ -56,26 +90,40 @@ static void put_extended(struct vcpu *vcpu, uint8_t code)
 	put(vcpu, bytes, sizeof(bytes));
 }
 
+static void put_cyc(struct vcpu *vcpu, uint64_t passed)
+{
+	uint8_t bytes[10];
+	unsigned count = 1;
+
+	bytes[0] = (uint8_t)(CYC | (passed & 0x1f) << 3 | (passed >> 5 ? 4 : 0));
+	for (passed >>= 5; passed && count < sizeof(bytes); passed >>= 7)
+		bytes[count++] = (uint8_t)((passed & 0x7f) << 1 | (passed >> 7 ? 1 : 0));
+	put(vcpu, bytes, count);
+}
+
 /* The core clock of this silicon is its TSC: 36.4.2.14. Before each packet that may have one. */
 static void put_cycles(struct vcpu *vcpu)
 {
 	static const uint16_t least[] = {0,  1,	  2,   4,   8,	  16,	32,
 					 64, 128, 256, 512, 1024, 2048, 4096};
-	unsigned threshold = (unsigned)(vcpu->pt.ctl >> 19 & 0xf), count = 1;
+	unsigned threshold = (unsigned)(vcpu->pt.ctl >> 19 & 0xf);
 	uint64_t now, passed;
-	uint8_t bytes[10];
 
 	if (!(vcpu->pt.ctl & CTL_CYC_EN))
 		return;
 	now = platform_pt_tsc(vcpu);
 	passed = now - vcpu->pt.cycles;
+	if (ds_behaviour_of(vcpu)->pt_cycles == DS_PT_CYCLES_RARE && passed < RARE_CYCLES)
+		return;
 	if (passed < least[threshold < 13 ? threshold : 13])
 		return;
 	vcpu->pt.cycles = now;
-	bytes[0] = (uint8_t)(CYC | (passed & 0x1f) << 3 | (passed >> 5 ? 4 : 0));
-	for (passed >>= 5; passed && count < sizeof(bytes); passed >>= 7)
-		bytes[count++] = (uint8_t)((passed & 0x7f) << 1 | (passed >> 7 ? 1 : 0));
-	put(vcpu, bytes, count);
+	/* Stand-alone ones may be sent at any time. */
+	if (ds_behaviour_of(vcpu)->pt_cycles == DS_PT_CYCLES_ALONE && !threshold && passed > 1) {
+		put_cyc(vcpu, passed / 2);
+		passed -= passed / 2;
+	}
+	put_cyc(vcpu, passed);
 }
 
 void pt_flush_tnt(struct vcpu *vcpu)
@@ -88,6 +136,23 @@ void pt_flush_tnt(struct vcpu *vcpu)
 	pt->tnt = pt->tnt_count = 0;
 	put_cycles(vcpu);
 	put(vcpu, &byte, 1);
+	for (unsigned n = 0, count = pt->deferred_count; n < count; n++) {
+		pt->deferred_count = 0;
+		rules_of(vcpu)->ip(vcpu, TIP, pt->deferred[n], true);
+	}
+}
+
+void pt_tip(struct vcpu *vcpu, uint64_t ip)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	if (!pt->tnt_count || ds_behaviour_of(vcpu)->pt_tip == DS_PT_TIP_AT_ONCE) {
+		rules_of(vcpu)->ip(vcpu, TIP, ip, true);
+		return;
+	}
+	pt->deferred[pt->deferred_count++] = ip;
+	if (pt->deferred_count == PT_DEFERRED)
+		pt_flush_tnt(vcpu);
 }
 
 void pt_rule_tnt(struct vcpu *vcpu, bool taken)
@@ -95,29 +160,49 @@ void pt_rule_tnt(struct vcpu *vcpu, bool taken)
 	struct pt_state *pt = &vcpu->pt;
 
 	pt->tnt = (uint8_t)(pt->tnt << 1 | taken);
-	if (++pt->tnt_count == PT_TNT_BITS)
+	if (++pt->tnt_count >= pt->tnt_most)
 		pt_flush_tnt(vcpu);
 }
 
 /* How many bytes of `ip` follow, by what it shares with the last one: table 36-18. */
-static unsigned compression(uint64_t ip, uint64_t last, unsigned *bytes)
+static unsigned compression(const struct vcpu *vcpu, uint64_t ip, unsigned *bytes)
 {
-	if (ip >> 16 == last >> 16)
+	unsigned how = ds_behaviour_of(vcpu)->pt_address;
+	uint64_t last = vcpu->pt.last_ip;
+
+	if (how == DS_PT_ADDRESS_SHORTEST && ip >> 16 == last >> 16)
 		return *bytes = 2, 1;
-	if (ip >> 32 == last >> 32)
+	if (how <= DS_PT_ADDRESS_COARSE && ip >> 32 == last >> 32)
 		return *bytes = 4, 2;
+	if (how == DS_PT_ADDRESS_MERGED && ip >> 48 == last >> 48)
+		return *bytes = 6, 4;
 	if ((uint64_t)((int64_t)(ip << 16) >> 16) == ip)
 		return *bytes = 6, 3;
 	return *bytes = 8, 6;
 }
 
+/* Of no meaning to a decoder. */
+static void put_filler(struct vcpu *vcpu)
+{
+	const uint8_t pad[3] = {0}, mnt[11] = {EXTENDED, MNT, MNT_THIRD, 0x5a, 1};
+
+	if (ds_behaviour_of(vcpu)->pt_filler == DS_PT_FILLER_PAD)
+		put(vcpu, pad, sizeof(pad));
+	else
+		put(vcpu, mnt, sizeof(mnt));
+}
+
 void pt_rule_ip(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with_ip)
 {
-	unsigned bytes = 0, code = with_ip ? compression(ip, vcpu->pt.last_ip, &bytes) : 0;
-	uint8_t out[9] = {(uint8_t)(packet | code << IP_BYTES_SHIFT)};
+	unsigned bytes = 0, code;
+	uint8_t out[9];
 
 	pt_flush_tnt(vcpu);
+	if (ds_behaviour_of(vcpu)->pt_filler)
+		put_filler(vcpu);
 	put_cycles(vcpu);
+	code = with_ip ? compression(vcpu, ip, &bytes) : 0;
+	out[0] = (uint8_t)(packet | code << IP_BYTES_SHIFT);
 	memcpy(out + 1, &ip, bytes);
 	put(vcpu, out, 1 + bytes);
 	if (with_ip)
@@ -173,6 +258,27 @@ void pt_forget_returns(struct vcpu *vcpu)
 	vcpu->pt.return_count = 0;
 }
 
+/* "The ordering of packets within PSB+ is not fixed": 36.3.7. */
+static void put_status(struct vcpu *vcpu, uint64_t ip, bool reversed)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	if (reversed && pt->packet_enabled) {
+		rules_of(vcpu)->ip(vcpu, FUP, ip, true);
+		rules_of(vcpu)->mode(vcpu);
+	}
+	if (!reversed)
+		pt_time(vcpu);
+	if (pt->context_enabled && pt->ctl & CTL_OS)
+		rules_of(vcpu)->pip(vcpu);
+	if (reversed)
+		pt_time(vcpu);
+	if (!reversed && pt->packet_enabled) {
+		rules_of(vcpu)->mode(vcpu);
+		rules_of(vcpu)->ip(vcpu, FUP, ip, true);
+	}
+}
+
 /* 36.3.7. A decoder may begin here: what packets before it said counts no longer. */
 void pt_rule_sync(struct vcpu *vcpu, uint64_t ip)
 {
@@ -185,17 +291,12 @@ void pt_rule_sync(struct vcpu *vcpu, uint64_t ip)
 	put(vcpu, psb, sizeof(psb));
 	pt->packet_bytes = 0;
 	pt->sync_due = false;
+	begin_period(vcpu);
 	pt->last_ip = 0;
 	pt->reported_mode = PT_MODE_NONE;
 	pt->cycles = platform_pt_tsc(vcpu);
 	pt_forget_returns(vcpu);
-	pt_time(vcpu);
-	if (pt->context_enabled && pt->ctl & CTL_OS)
-		rules_of(vcpu)->pip(vcpu);
-	if (pt->packet_enabled) {
-		rules_of(vcpu)->mode(vcpu);
-		rules_of(vcpu)->ip(vcpu, FUP, ip, true);
-	}
+	put_status(vcpu, ip, ds_behaviour_of(vcpu)->pt_order == DS_PT_ORDER_REVERSED);
 	put_extended(vcpu, PSBEND);
 }
 
@@ -211,7 +312,7 @@ void pt_overflow(struct vcpu *vcpu, uint64_t ip)
 	struct pt_state *pt = &vcpu->pt;
 	uint8_t whole[7] = {FUP | 3 << IP_BYTES_SHIFT};
 
-	pt->tnt = pt->tnt_count = 0;
+	pt->tnt = pt->tnt_count = pt->deferred_count = 0;
 	pt_forget_returns(vcpu);
 	pt->overflowing = 0;
 	put_extended(vcpu, OVF);
@@ -241,7 +342,7 @@ bool pt_rule_returns(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;
 
-	if (pt->ctl & CTL_DIS_RETC)
+	if (pt->ctl & CTL_DIS_RETC || ds_behaviour_of(vcpu)->pt_return == DS_PT_RETURN_NEVER)
 		return false;
 	if (pt->return_count && pt->returns[(pt->return_top - 1) % PT_RETURNS] == ip) {
 		pt->return_top--;

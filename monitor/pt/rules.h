@@ -123,6 +123,10 @@ void pt_time(struct vcpu *vcpu); /* CBR, and TSC where TSCEn is set */
 void pt_trace_stop(struct vcpu *vcpu);
 void pt_overflow(struct vcpu *vcpu, uint64_t ip);
 void pt_forget_returns(struct vcpu *vcpu);
+/* What the choices of this silicon make of the encoder: where a trace begins. */
+void pt_encode(struct vcpu *vcpu);
+/* A TIP to `ip` that may wait for TNT. */
+void pt_tip(struct vcpu *vcpu, uint64_t ip);
 
 /* TraceEn is clear from the instruction at `from` on: the last packets. */
 void pt_disable(struct vcpu *vcpu, uint64_t from);

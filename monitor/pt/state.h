@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum { PT_RANGES = 4, PT_RETURNS = 64, PT_TNT_BITS = 6, PT_MODE_NONE = 0xff };
-enum { PT_MOST_PACKET_BYTES = 0x1ffff };
+enum { PT_MOST_PACKET_BYTES = 0x1ffff, PT_DEFERRED = 8 };
 
 struct pt_page {
 	uint64_t physical;
@@ -32,11 +32,15 @@ struct pt_state {
 	uint64_t last_ip;
 	uint64_t returns[PT_RETURNS];
 	unsigned return_count, return_top;
-	uint8_t tnt, tnt_count;
-	uint32_t packet_bytes; /* since the last PSB: IA32_RTIT_STATUS.PacketByteCnt */
-	bool sync_due;	       /* a PSB follows the instruction */
-	uint8_t overflowing;   /* instructions until OVF: their packets are lost */
-	uint64_t cycles;       /* the TSC at the last CYC */
+	uint8_t tnt, tnt_count, tnt_most;
+	uint8_t deferred_count;
+	uint64_t deferred[PT_DEFERRED]; /* targets whose TIP waits for TNT: 36.4.2.3 */
+	uint32_t packet_bytes;		/* since the last PSB: IA32_RTIT_STATUS.PacketByteCnt */
+	uint32_t period;		/* of them until the next one */
+	bool period_late;
+	bool sync_due;	     /* a PSB follows the instruction */
+	uint8_t overflowing; /* instructions until OVF: their packets are lost */
+	uint64_t cycles;     /* the TSC at the last CYC */
 
 	struct pt_page page[2]; /* output.c: of the table, of the output */
 };

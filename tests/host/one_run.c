@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * one_run [-w|-s] [-d DEFECT] SEED INSTRUCTIONS TRACE.spt CODE.elf: runs a random program on the
- * virtual silicon, the monitor's own objects, with BTS and Intel PT on at once, and writes what
- * each left in memory as a trace stream, and the program. By the seed it is code of ring 0 or of
- * ring 3 that calls the system, with or without INT n, #UD and NMIs, with other bits of
- * IA32_RTIT_CTL. -w, -s: the packets go to 64 KiB that wrap, or that end with STOP. Of INSTRUCTIONS
- * a thousand are executed at a time.
+ * one_run [-w|-s] [-d DEFECT] [-v POINT=CHOICE]... SEED INSTRUCTIONS TRACE.spt CODE.elf: runs a
+ * random program on the virtual silicon, the monitor's own objects, with BTS and Intel PT on at
+ * once, and writes what each left in memory as a trace stream, and the program. By the seed it is
+ * code of ring 0 or of ring 3 that calls the system, with or without INT n, #UD and NMIs, with
+ * other bits of IA32_RTIT_CTL. -w, -s: the packets go to 64 KiB that wrap, or that end with STOP.
+ * Of INSTRUCTIONS a thousand are executed at a time.
  */
 #include <elf.h>
 #include <unistd.h>
@@ -13,6 +13,7 @@
 #include "abi/ptrace_bts.h"
 #include "lib/frame.h"
 #include "monitor/defects/defect.h"
+#include "monitor/ds/variants.h"
 #include "monitor/trace.h"
 #include "tests/host/pt_program.h"
 
@@ -22,6 +23,7 @@ enum { ELF_BYTES = 0x30000, MSR_DEBUGCTL_ON = 0xc0, TOPA_STOP = 1 << 4, PAGE_ORD
 
 static enum { WHOLE, WRAPS, STOPS } mode;
 static struct silicon silicon;
+static struct ds_behaviour behaviour;
 static struct frame_line line;
 static struct frame_block block;
 static struct trace_total packets = {.stream = TRACE_STREAM_CPU | TRACE_STREAM_PT};
@@ -60,7 +62,7 @@ static void make_silicon(const char *defect)
 	silicon.pmu = pmu_clean;
 	silicon.pt = pt_clean;
 	silicon.pebs = pebs_clean;
-	ds_make(&silicon.ds, &(struct ds_behaviour){0});
+	ds_make(&silicon.ds, &behaviour);
 	if (defect && !defect_find(defect))
 		die("there is no such defect");
 	if (defect)
@@ -296,18 +298,20 @@ int main(int argc, char **argv)
 	const char *defect = NULL;
 	int option;
 
-	while ((option = getopt(argc, argv, "wsd:")) != -1) {
+	while ((option = getopt(argc, argv, "wsd:v:")) != -1) {
 		if (option == 'w')
 			mode = WRAPS;
 		else if (option == 's')
 			mode = STOPS;
 		else if (option == 'd')
 			defect = optarg;
-		else
+		else if (option == 'v' && !variant_apply(&behaviour, optarg))
+			die("there is no such variant");
+		else if (option != 'v')
 			return 2;
 	}
 	if (argc - optind != 4)
-		die("[-w|-s] [-d DEFECT] SEED INSTRUCTIONS TRACE.spt CODE.elf");
+		die("[-w|-s] [-d DEFECT] [-v POINT=CHOICE]... SEED INSTRUCTIONS TRACE.spt CODE.elf");
 	out = fopen(argv[optind + 2], "wb");
 	if (!out)
 		die("the trace cannot be written");

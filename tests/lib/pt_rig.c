@@ -91,7 +91,7 @@ static size_t extended_bytes(uint8_t second)
 	static const struct {
 		uint8_t second, bytes;
 	} packets[] = {{0x82, 16}, {0x23, 2}, {0x43, 8}, {0x03, 4}, {0xf3, 2},
-		       {0x83, 2},  {0xa3, 8}, {0x73, 7}, {0xc8, 7}};
+		       {0x83, 2},  {0xa3, 8}, {0x73, 7}, {0xc8, 7}, {0xc3, 11}};
 
 	for (size_t n = 0; n < sizeof(packets) / sizeof(packets[0]); n++)
 		if (packets[n].second == second)
