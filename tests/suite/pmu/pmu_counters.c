@@ -117,7 +117,7 @@ TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	stop(pmu);
 }
 
-TEST(pmu_counter_overflow, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_counter_overflow, .group = "pmu", .ids = "PM36", .needs = 0,
      .claim = "a counter that overflows tells its owner, once, and nobody else",
      .source = "SDM Vol 3, 18.2")
 {

@@ -70,7 +70,7 @@ static void select(unsigned event, uint64_t flags)
 		COUNTED(body) - bracket;                                                           \
 	})
 
-TEST(pmu_instructions_exact, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_instructions_exact, .group = "pmu", .ids = "PM24", .needs = 0,
      .claim = "instructions retired are counted one by one, a repeated string instruction once",
      .source = "SDM Vol 3, 18.2 and table 18-1: C0H, 00H")
 {
@@ -85,7 +85,7 @@ TEST(pmu_instructions_exact, .group = "pmu", .ids = "", .needs = 0,
 	end();
 }
 
-TEST(pmu_branches_exact, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_branches_exact, .group = "pmu", .ids = "PM25", .needs = 0,
      .claim = "branch instructions retired are counted one by one: taken or not, near or far",
      .source = "SDM Vol 3, 18.2 and table 18-1: C4H, 00H")
 {
@@ -104,7 +104,7 @@ TEST(pmu_branches_exact, .group = "pmu", .ids = "", .needs = 0,
 
 /* A branch that goes the way of a random bit: no predictor knows it. One that always goes the same
    way soon is known. */
-TEST(pmu_mispredicted_bounded, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_mispredicted_bounded, .group = "pmu", .ids = "PM26", .needs = 0,
      .claim = "branches of a random direction are mispredicted often, steady ones seldom",
      .source = "SDM Vol 3, 18.2 and table 18-1: C5H, 00H")
 {
@@ -124,7 +124,7 @@ TEST(pmu_mispredicted_bounded, .group = "pmu", .ids = "", .needs = 0,
 	end();
 }
 
-TEST(pmu_fixed_as_general, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_fixed_as_general, .group = "pmu", .ids = "PM24", .needs = 0,
      .claim = "fixed counter 0 counts what a general one counts as instructions retired",
      .source = "SDM Vol 3, 18.2.2 and table 18-1")
 {
@@ -178,7 +178,7 @@ static struct by_privilege count_by_privilege(unsigned event)
 
 /* SYSCALL counts at the level where it began or at that where it ends; IRETQ likewise: one of the
    two counts in ring 3 either way. */
-TEST(pmu_privilege_exact, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_privilege_exact, .group = "pmu", .ids = "PM29", .needs = 0,
      .claim = "USR counts ring 3 and nothing else, OS the rest, both together everything",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
 {
@@ -272,7 +272,7 @@ static void expect_crossings(unsigned event, uint64_t most)
 	EXPECT(alone >= VISITS * most && alone - VISITS * most <= entries);
 }
 
-TEST(pmu_crossings_exact, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_crossings_exact, .group = "pmu", .ids = "PM29", .needs = 0,
      .claim = "USR counts the same where ring 3 is interrupted and faults, whether a counter of "
 	      "ring 0 runs beside it or not",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
@@ -347,7 +347,7 @@ static struct excess excess(struct program *program, struct steps *steps, uint64
 	};
 }
 
-TEST(pmu_random_programs_exact, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_random_programs_exact, .group = "pmu", .ids = "PM24 PM25", .needs = 0,
      .claim = "a random program takes as many instructions, and branches among them, as single "
 	      "steps, and ends the same",
      .source = "SDM Vol 3, table 18-1 and 17.3.1.4")

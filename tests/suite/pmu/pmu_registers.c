@@ -6,19 +6,16 @@
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
-#include "kernel/silicon.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
 #include "tests/lib/msr_trial.h"
+#include "tests/lib/pmu_rig.h"
 
-#define INSTRUCTIONS	  (0xc0 | PMU_OS | PERFEVTSEL_EN)
-#define NO_INSTRUCTIONS	  (1u << 1)
-#define FIXED_CYCLES	  (PMU_FIXED + 1)
-#define STATUS_CTR_FRZ	  (1ull << 59)
-#define FREEZE_PERFMON	  (1ull << 12)
-#define FULL_WIDTH_WRITES (1ull << 13)
+#define INSTRUCTIONS	(0xc0 | PMU_OS | PERFEVTSEL_EN)
+#define NO_INSTRUCTIONS (1u << 1)
+#define FIXED_CYCLES	(PMU_FIXED + 1)
 
 static const struct pmu_owner owner = {.name = "test"};
 
@@ -35,19 +32,6 @@ static void begin(unsigned counter)
 static void end(unsigned counter)
 {
 	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, counter, &owner), 0);
-}
-
-static uint64_t capabilities(void)
-{
-	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM ? rdmsr(IA32_PERF_CAPABILITIES) : 0;
-}
-
-static uint64_t rdpmc(uint32_t selector)
-{
-	uint32_t low, high;
-
-	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(selector));
-	return (uint64_t)high << 32 | low;
 }
 
 static void run_nops(void)
@@ -67,7 +51,7 @@ static void count_nops(uint64_t value)
 	interrupts_restore(flags);
 }
 
-TEST(pmu_overflow_shows_in_status, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_overflow_shows_in_status, .group = "pmu", .ids = "PM31 PM34", .needs = 0,
      .claim = "an overflow sets the counter's status bit, which IA32_PERF_GLOBAL_OVF_CTRL clears",
      .source = "SDM Vol 3, 18.2.2")
 {
@@ -85,7 +69,7 @@ TEST(pmu_overflow_shows_in_status, .group = "pmu", .ids = "", .needs = 0,
 	end(0);
 }
 
-TEST(pmu_counter_keeps_its_width, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_counter_keeps_its_width, .group = "pmu", .ids = "PM5 PM7", .needs = 0,
      .claim = "a write of IA32_PMCx sets 32 bits and extends bit 31; IA32_A_PMCx sets all",
      .source = "SDM Vol 3, 18.2.5")
 {
@@ -96,8 +80,8 @@ TEST(pmu_counter_keeps_its_width, .group = "pmu", .ids = "", .needs = 0,
 	EXPECT_EQ(rdmsr(IA32_PMC0), 0xffffffff80000000 & mask);
 	wrmsr(IA32_PMC0, 0x1234567fffffff);
 	EXPECT_EQ(rdmsr(IA32_PMC0), 0x67fffffff & 0x7fffffff);
-	EXPECT_EQ(rdpmc(0), 0x7fffffff);
-	if (capabilities() & FULL_WIDTH_WRITES) {
+	EXPECT_EQ(pmu_rig_rdpmc(0), 0x7fffffff);
+	if (pmu_rig_capabilities() & FULL_WIDTH_WRITES) {
 		wrmsr(IA32_A_PMC0, 0x123456789a & mask);
 		EXPECT_EQ(rdmsr(IA32_PMC0), 0x123456789a & mask);
 		EXPECT(msr_try(IA32_A_PMC0, mask + 1, 0).refused);
@@ -105,7 +89,7 @@ TEST(pmu_counter_keeps_its_width, .group = "pmu", .ids = "", .needs = 0,
 	end(0);
 }
 
-TEST(pmu_global_bits_are_counters, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_global_bits_are_counters, .group = "pmu", .ids = "PM22", .needs = 0,
      .claim = "IA32_PERF_GLOBAL_CTRL has a bit for each counter of CPUID.0AH and refuses others",
      .source = "SDM Vol 3, 18.2.2")
 {
@@ -121,14 +105,16 @@ TEST(pmu_global_bits_are_counters, .group = "pmu", .ids = "", .needs = 0,
 	end(0);
 }
 
-TEST(pmu_rdpmc_reads_counters, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_rdpmc_reads_counters, .group = "pmu", .ids = "PM12 PM23", .needs = 0,
      .claim = "RDPMC reads general and fixed counters, and refuses what is not there",
      .source = "SDM Vol 2, RDPMC")
 {
 	begin(PMU_FIXED);
 	wrmsr(IA32_FIXED_CTR0, 4711);
-	EXPECT_EQ(rdpmc(1u << 30), 4711);
-	EXPECT_EQ(rdpmc(0), rdmsr(IA32_PMC0));
+	EXPECT_EQ(pmu_rig_rdpmc(1u << 30), 4711);
+	EXPECT_EQ(pmu_rig_rdpmc(0), rdmsr(IA32_PMC0));
+	EXPECT(pmu_rig_rdpmc_refused(pmu_caps()->general));
+	EXPECT(pmu_rig_rdpmc_refused(1u << 30 | pmu_caps()->fixed));
 	end(PMU_FIXED);
 }
 
@@ -154,23 +140,6 @@ static bool overflowed(struct trap_frame *frame)
 	return true;
 }
 
-/* KVM has PDCM and version 2, and refuses the bit that they promise. */
-static void need_freeze(void)
-{
-	struct msr_trial trial;
-
-	if (!capabilities() || pmu_caps()->version < 2)
-		test_skip("no PDCM with version 2: IA32_DEBUGCTL has no freeze bits");
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-	trial = msr_try(IA32_DEBUGCTL, FREEZE_PERFMON, 0);
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
-	if (silicon_is_foreign_guest() && trial.refused)
-		test_skip("the hypervisor refuses FREEZE_PERFMON_ON_PMI of IA32_DEBUGCTL");
-	EXPECT_EQ(trial.read_back, FREEZE_PERFMON);
-}
-
 static void expect_frozen(uint64_t control)
 {
 	EXPECT_EQ(interrupt.count, 1);
@@ -184,11 +153,11 @@ static void expect_frozen(uint64_t control)
 	}
 }
 
-TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "PM37", .needs = 0,
      .claim = "FREEZE_PERFMON_ON_PMI stops the counters when one interrupts, as the version says",
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
-	need_freeze();
+	pmu_rig_need_freeze(FREEZE_PERFMON);
 	begin(0);
 	preemption_disable();
 	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
@@ -235,7 +204,7 @@ static uint64_t spin_time(unsigned rounds)
 
 /* Counting instructions one by one is slow where it is done in software; cycles need no look at
    instructions, and nothing is left of the counting when it is over. */
-TEST(pmu_cycles_cost_nothing, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_cycles_cost_nothing, .group = "pmu", .ids = "PM27", .needs = 0,
      .claim = "a counter of cycles does not slow the program, nor does one that is stopped",
      .source = "SDM Vol 3, 18.2.2")
 {
@@ -262,7 +231,7 @@ TEST(pmu_cycles_cost_nothing, .group = "pmu", .ids = "", .needs = 0,
 	end(FIXED_CYCLES);
 }
 
-TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "PM28", .needs = 0,
      .claim = "unhalted cycles are not counted in HLT",
      .source = "SDM Vol 3, 18.2.2 and table 18-1: 3CH")
 {
@@ -336,7 +305,7 @@ static uint64_t wait_for_overflow(uint64_t cycles, uint64_t others)
 	return tsc_read() - began;
 }
 
-TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "PM36", .needs = 0,
      .claim =
 	     "a counter of cycles interrupts at its overflow, interrupts off or not, and not early",
      .source = "SDM Vol 3, 18.2.2 and table 18-1: 3CH")
@@ -361,7 +330,7 @@ TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "", .needs = 0,
 }
 
 /* Some overflows find the processor while it raises the exception. */
-TEST(pmu_interrupt_beside_exception, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_interrupt_beside_exception, .group = "pmu", .ids = "PM36", .needs = 0,
      .claim = "a counter of cycles that overflows around a #GP interrupts, and the #GP arrives too",
      .source = "SDM Vol 3, 18.2.2 and table 18-1: 3CH")
 {
@@ -386,7 +355,7 @@ TEST(pmu_interrupt_beside_exception, .group = "pmu", .ids = "", .needs = 0,
 }
 
 /* A counter of ring 3 asks nobody to look at ring 0, where the other one overflows. */
-TEST(pmu_freezes_beside_user_counter, .group = "pmu", .ids = "", .needs = 0,
+TEST(pmu_freezes_beside_user_counter, .group = "pmu", .ids = "PM37", .needs = 0,
      .claim =
 	     "a counter of cycles that overflows in ring 0 freezes itself and one of ring 3, which "
 	     "has counted nothing",
@@ -395,7 +364,7 @@ TEST(pmu_freezes_beside_user_counter, .group = "pmu", .ids = "", .needs = 0,
 	const uint64_t both = 1 | 1ull << FIXED_CYCLES;
 	uint64_t flags;
 
-	need_freeze();
+	pmu_rig_need_freeze(FREEZE_PERFMON);
 	begin(0);
 	begin(FIXED_CYCLES);
 	flags = take_overflows();

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#include "tests/lib/pmu_rig.h"
+
+#include "drivers/apic/lapic.h"
+#include "drivers/ds/ds.h"
+#include "drivers/ds/registers.h"
+#include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/silicon.h"
+#include "kernel/trace/context.h"
+#include "kernel/trap/trap.h"
+#include "tests/framework/test.h"
+#include "tests/lib/msr_trial.h"
+
+static const struct pmu_owner owner = {.name = "test"};
+static uint64_t interrupting;
+
+struct pmu_rig_interrupt pmu_rig_interrupt;
+
+uint64_t pmu_rig_open(uint32_t unavailable)
+{
+	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
+	uint64_t counters = 0;
+
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	if (pmu_caps()->unavailable & unavailable)
+		test_skip("CPUID.0AH:EBX says that an event is not there: %x",
+			  pmu_caps()->unavailable);
+	test_pin();
+	for (unsigned n = 0; n < PMU_COUNTERS_MOST; n++)
+		if (!pmu_request(pmu, n, &owner))
+			counters |= 1ull << n;
+	REQUIRE(counters);
+	EACH_COUNTER(n, counters)
+	{
+		pmu_rig_control(n, 0);
+		pmu_rig_load(n, 0);
+	}
+	return counters;
+}
+
+void pmu_rig_close(uint64_t counters)
+{
+	EACH_COUNTER(n, counters)
+	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, n, &owner), 0);
+}
+
+uint32_t pmu_rig_msr(unsigned n)
+{
+	return pmu_rig_is_fixed(n) ? IA32_FIXED_CTR0 + n - PMU_FIXED : IA32_PMC0 + n;
+}
+
+uint64_t pmu_rig_mask(unsigned n)
+{
+	unsigned width = pmu_rig_is_fixed(n) ? pmu_caps()->fixed_width : pmu_caps()->general_width;
+
+	return (1ull << width) - 1;
+}
+
+void pmu_rig_control(unsigned n, uint64_t control)
+{
+	unsigned shift = FIXED_BITS * (n - PMU_FIXED);
+
+	if (pmu_rig_is_fixed(n))
+		wrmsr(IA32_FIXED_CTR_CTRL,
+		      (rdmsr(IA32_FIXED_CTR_CTRL) & ~(0xfull << shift)) | control << shift);
+	else
+		wrmsr(IA32_PERFEVTSEL0 + n, control);
+}
+
+uint64_t pmu_rig_counting(unsigned n, uint64_t levels, bool interrupt)
+{
+	if (pmu_rig_is_fixed(n))
+		return (levels & PMU_OS ? FIXED_OS : 0) | (levels & PMU_USR ? FIXED_USR : 0) |
+		       (interrupt ? FIXED_PMI : 0);
+	return EVENT_INSTRUCTIONS | levels | PERFEVTSEL_EN | (interrupt ? PERFEVTSEL_INT : 0);
+}
+
+void pmu_rig_load(unsigned n, uint64_t left)
+{
+	wrmsr(pmu_rig_msr(n), -left & pmu_rig_mask(n));
+}
+
+uint64_t pmu_rig_rdpmc(uint32_t selector)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(selector));
+	return (uint64_t)high << 32 | low;
+}
+
+bool pmu_rig_rdpmc_refused(uint32_t selector)
+{
+	bool refused = true;
+
+	__asm__ volatile("1:\trdpmc\n\tmovb $0, %[refused]\n2:\n\t" EXCEPTION_TABLE("1b", "2b")
+			 : [refused] "+&q"(refused)
+			 : "c"(selector)
+			 : "rax", "rdx", "memory");
+	return refused && trap_caught().vector == VECTOR_GP;
+}
+
+__attribute__((noinline)) void pmu_rig_run(uint64_t counters)
+{
+	uint32_t low = (uint32_t)counters, high = (uint32_t)(counters >> 32);
+
+	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t"
+			 ".rept 200\n\tnop\n\t.endr\n\t"
+			 "xorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\tpopfq"
+			 : "+a"(low), "+d"(high)
+			 : "c"(IA32_PERF_GLOBAL_CTRL)
+			 : "memory", "cc");
+}
+
+uint64_t pmu_rig_capabilities(void)
+{
+	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM ? rdmsr(IA32_PERF_CAPABILITIES) : 0;
+}
+
+void pmu_rig_need_freeze(uint64_t bit)
+{
+	struct msr_trial trial;
+
+	if (!pmu_rig_capabilities() || pmu_caps()->version < 2)
+		test_skip("no PDCM with version 2: IA32_DEBUGCTL has no freeze bits");
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	trial = msr_try(IA32_DEBUGCTL, bit, 0);
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+	if (silicon_is_foreign_guest() && trial.refused)
+		test_skip("the hypervisor refuses the freeze bits of IA32_DEBUGCTL");
+	EXPECT_EQ(trial.read_back, bit);
+}
+
+/* Ours has masked the LVT entry, or else the counter says so. */
+static bool overflowed(struct trap_frame *frame)
+{
+	uint64_t status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+
+	(void)frame;
+	if (!(lapic_read_lvtpc() & LVT_MASKED) && !(status & interrupting))
+		return false;
+	pmu_rig_interrupt.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
+	pmu_rig_interrupt.debugctl = rdmsr(IA32_DEBUGCTL);
+	pmu_rig_interrupt.status = status;
+	pmu_rig_interrupt.count++;
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, status & interrupting);
+	lapic_unmask_lvtpc();
+	return true;
+}
+
+void pmu_rig_take_interrupts(uint64_t counters)
+{
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	interrupting = counters;
+	pmu_rig_interrupt.count = 0;
+	nmi_add_handler(overflowed);
+}
+
+void pmu_rig_release_interrupts(void)
+{
+	wrmsr(IA32_DEBUGCTL, 0);
+	nmi_remove_handler(overflowed);
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The performance counters of this CPU, driven by hand: from pmu_rig_open() to pmu_rig_close()
+ * every counter that no other owner has is the test's, stopped, and the test stays on this CPU. A
+ * counter is named as in drivers/pmu/pmu.h: by its bit in IA32_PERF_GLOBAL_CTRL.
+ */
+#ifndef SPOOR_TESTS_LIB_PMU_RIG_H
+#define SPOOR_TESTS_LIB_PMU_RIG_H
+
+#include "drivers/pmu/pmu.h"
+#include "drivers/pmu/registers.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* IA32_PERFEVTSELx, beside drivers/pmu: SDM Vol 3, 18.2.1.1. */
+#define PERFEVTSEL_EDGE	    (1ull << 18)
+#define PERFEVTSEL_PC	    (1ull << 19)
+#define PERFEVTSEL_ANY	    (1ull << 21)
+#define PERFEVTSEL_INV	    (1ull << 23)
+#define PERFEVTSEL_CMASK(n) ((uint64_t)(n) << 24)
+/* Architectural events: SDM Vol 3, table 18-1. */
+#define EVENT_CYCLES	   0x3cull
+#define EVENT_INSTRUCTIONS 0xc0ull
+#define EVENT_BRANCHES	   0xc4ull
+/* Version 4: SDM Vol 3, 18.2.4. */
+#define IA32_PERF_GLOBAL_STATUS_SET 0x391u
+#define IA32_PERF_GLOBAL_INUSE	    0x392u
+#define STATUS_LBR_FRZ		    (1ull << 58)
+#define STATUS_CTR_FRZ		    (1ull << 59)
+#define INUSE_PMI		    (1ull << 63)
+/* IA32_DEBUGCTL: SDM Vol 3, 17.4.7. */
+#define FREEZE_LBRS    (1ull << 11)
+#define FREEZE_PERFMON (1ull << 12)
+/* IA32_PERF_CAPABILITIES: SDM Vol 3, 18.2.5. */
+#define FULL_WIDTH_WRITES (1ull << 13)
+
+/* The counters of `set`, in order. */
+#define EACH_COUNTER(n, set)                                                                       \
+	for (unsigned n = 0; n < PMU_COUNTERS_MOST; n++)                                           \
+		if ((set) >> n & 1)
+
+/* The bits of the counters. Skips the test without version 2, or where the events `unavailable`
+   (CPUID.0AH:EBX) are not there. */
+uint64_t pmu_rig_open(uint32_t unavailable);
+void pmu_rig_close(uint64_t counters);
+
+static inline bool pmu_rig_is_fixed(unsigned n)
+{
+	return n >= PMU_FIXED;
+}
+
+/* The MSR of a counter's value; what it can hold. */
+uint32_t pmu_rig_msr(unsigned n);
+uint64_t pmu_rig_mask(unsigned n);
+
+/* IA32_PERFEVTSELx, or the counter's four bits of IA32_FIXED_CTR_CTRL; the others stay. */
+void pmu_rig_control(unsigned n, uint64_t control);
+
+/* The control that lets a counter count instructions (fixed ones: what they count) at the levels of
+   PMU_OS and PMU_USR, with or without an interrupt at its overflow. */
+uint64_t pmu_rig_counting(unsigned n, uint64_t levels, bool interrupt);
+
+/* Makes the counter `left` events away from its overflow. */
+void pmu_rig_load(unsigned n, uint64_t left);
+
+/* RDPMC. */
+uint64_t pmu_rig_rdpmc(uint32_t selector);
+bool pmu_rig_rdpmc_refused(uint32_t selector);
+
+/* Writes IA32_PERF_GLOBAL_CTRL, executes 200 NOPs with IF = 0, clears it. */
+void pmu_rig_run(uint64_t counters);
+
+/* IA32_PERF_CAPABILITIES; 0 where there is none. */
+uint64_t pmu_rig_capabilities(void);
+
+/* Skips the test unless IA32_DEBUGCTL has its freeze bits: a hypervisor may refuse them. */
+void pmu_rig_need_freeze(uint64_t bit);
+
+/* What the handler of the newest interrupt read first; it stops nothing, clears the status bits of
+   `counters` and unmasks the LVT entry. */
+struct pmu_rig_interrupt {
+	uint64_t control, status, debugctl;
+	volatile unsigned count;
+};
+extern struct pmu_rig_interrupt pmu_rig_interrupt;
+
+/* IA32_DEBUGCTL is the test's as well, and the interrupts of these counters arrive as NMIs. */
+void pmu_rig_take_interrupts(uint64_t counters);
+void pmu_rig_release_interrupts(void);
+
+#endif

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT
+// Each register of each counter: what it holds, extends and refuses, whose it is.
+#include "drivers/ds/registers.h"
+#include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
+#include "kernel/sched/task.h"
+#include "kernel/smp/smp.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/code.h"
+#include "tests/lib/msr_trial.h"
+#include "tests/lib/pmu_rig.h"
+
+#define SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+static uint64_t mark(unsigned n)
+{
+	return 0x1000 + 0x11 * n;
+}
+
+static void mark_values(uint64_t counters)
+{
+	EACH_COUNTER(n, counters)
+	wrmsr(pmu_rig_msr(n), mark(n));
+}
+
+/* No counter but `but` has another value than its mark. */
+static void expect_marks(uint64_t counters, unsigned but)
+{
+	EACH_COUNTER(n, counters & ~(1ull << but))
+	EXPECT_EQ(rdmsr(pmu_rig_msr(n)), mark(n));
+}
+
+static uint64_t general_of(uint64_t counters)
+{
+	return counters & ((1ull << PMU_FIXED) - 1);
+}
+
+static uint64_t fixed_of(uint64_t counters)
+{
+	return counters & ~((1ull << PMU_FIXED) - 1);
+}
+
+/* Reserved in every edition for version 1 to 5. */
+#define FIRST_RESERVED 36
+
+static bool may_be_reserved(unsigned bit)
+{
+	return bit == 21 || bit >= 32; /* AnyThread; of transactions, adaptive records */
+}
+
+TEST(pmu_each_select_bit, .group = "pmu", .ids = "PM1 PM2 PM3", .needs = 0,
+     .claim = "each IA32_PERFEVTSELx holds each of its bits alone, and refuses bits 36 to 63",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2")
+{
+	uint64_t counters = pmu_rig_open(0);
+
+	EACH_COUNTER(n, general_of(counters))
+	pmu_rig_control(n, mark(n));
+	EACH_COUNTER(n, general_of(counters))
+	{
+		for (unsigned bit = 0; bit < 64; bit++) {
+			struct msr_trial trial =
+				msr_try(IA32_PERFEVTSEL0 + n, 1ull << bit, mark(n));
+
+			if (bit >= FIRST_RESERVED)
+				EXPECT(trial.refused && trial.read_back == mark(n));
+			else if (!may_be_reserved(bit))
+				EXPECT_EQ(trial.read_back, 1ull << bit);
+		}
+		EACH_COUNTER(other, general_of(counters))
+		EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0 + other), mark(other));
+	}
+	pmu_rig_close(counters);
+}
+
+TEST(pmu_each_select_keeps_value, .group = "pmu", .ids = "PM4", .needs = 0,
+     .claim = "a write of an event select or of an enable changes no counter and no status bit",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	uint64_t counters = pmu_rig_open(0), status;
+
+	EACH_COUNTER(n, counters)
+	{
+		pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, false));
+		pmu_rig_load(n, 1);
+	}
+	pmu_rig_run(counters);
+	status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	EXPECT_EQ(status & counters, counters);
+	EACH_COUNTER(n, counters)
+	pmu_rig_control(n, 0);
+	mark_values(counters);
+	EACH_COUNTER(n, counters)
+	{
+		pmu_rig_control(n, pmu_rig_counting(n, PMU_USR, true));
+		expect_marks(counters, 63);
+		pmu_rig_control(n, 0);
+	}
+	pmu_rig_run(counters);
+	expect_marks(counters, 63);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS), status);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, counters);
+	expect_marks(counters, 63);
+	pmu_rig_close(counters);
+}
+
+static uint64_t extended(uint64_t value, uint64_t mask)
+{
+	return (uint64_t)(int64_t)(int32_t)value & mask;
+}
+
+TEST(pmu_each_counter_extends, .group = "pmu", .ids = "PM5 PM6", .needs = 0,
+     .claim =
+	     "a write of each IA32_PMCx takes bits 31:0 and extends bit 31; no other counter moves",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.5")
+{
+	static const uint64_t values[] = {0,	       1,	   2,	       0x7fffffff,
+					  0x80000000,  0x80000001, 0xffffffff, 0x100000000,
+					  0x17fffffff, 1ull << 63, UINT64_MAX, 0xffffffff00000000};
+	uint64_t counters = pmu_rig_open(0);
+
+	mark_values(counters);
+	EACH_COUNTER(n, general_of(counters))
+	{
+		for (unsigned i = 0; i < SIZE(values); i++) {
+			EXPECT(wrmsr_safe(IA32_PMC0 + n, values[i]));
+			EXPECT_EQ(rdmsr(IA32_PMC0 + n), extended(values[i], pmu_rig_mask(n)));
+			EXPECT_EQ(pmu_rig_rdpmc(n), extended(values[i], pmu_rig_mask(n)));
+		}
+		expect_marks(counters, n);
+		wrmsr(IA32_PMC0 + n, mark(n));
+	}
+	pmu_rig_close(counters);
+}
+
+/* The values at the borders of a register that holds `mask`. */
+static void hold_borders(uint32_t msr, unsigned n, uint32_t rdpmc)
+{
+	uint64_t mask = pmu_rig_mask(n);
+	const uint64_t values[] = {
+		0,	     1,		2,	  0x7fffffff, 0x80000000,	 0xffffffff,
+		0x100000000, mask >> 1, mask - 1, mask,	      mask ^ (mask >> 1)};
+
+	for (unsigned i = 0; i < SIZE(values); i++) {
+		EXPECT(wrmsr_safe(msr, values[i] & mask));
+		EXPECT_EQ(rdmsr(msr), values[i] & mask);
+		EXPECT_EQ(rdmsr(pmu_rig_msr(n)), values[i] & mask);
+		EXPECT_EQ(pmu_rig_rdpmc(rdpmc), values[i] & mask);
+	}
+}
+
+TEST(pmu_each_alias, .group = "pmu", .ids = "PM7 PM8", .needs = 0,
+     .claim = "each IA32_A_PMCx is its counter in full width and refuses more; without FW_WRITE "
+	      "there is none",
+     .source = "SDM Vol 3, 18.2.5")
+{
+	uint64_t counters = pmu_rig_open(0), value;
+	bool full = pmu_rig_capabilities() & FULL_WIDTH_WRITES;
+
+	mark_values(counters);
+	EACH_COUNTER(n, general_of(counters))
+	{
+		uint32_t alias = IA32_A_PMC0 + n;
+
+		if (!full) {
+			EXPECT(!rdmsr_safe(alias, &value));
+			EXPECT(!wrmsr_safe(alias, 1));
+		} else {
+			hold_borders(alias, n, n);
+			wrmsr(alias, mark(n));
+			EXPECT(!wrmsr_safe(alias, pmu_rig_mask(n) + 1));
+			EXPECT(!wrmsr_safe(alias, 1ull << 63));
+		}
+		expect_marks(counters, 63);
+	}
+	pmu_rig_close(counters);
+}
+
+TEST(pmu_each_fixed_holds, .group = "pmu", .ids = "PM9", .needs = 0,
+     .claim = "each IA32_FIXED_CTRx holds the width of CPUID.0AH; no other counter moves",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	uint64_t counters = pmu_rig_open(0);
+
+	if (!fixed_of(counters)) {
+		pmu_rig_close(counters);
+		test_skip("no fixed counters");
+	}
+	mark_values(counters);
+	EACH_COUNTER(n, fixed_of(counters))
+	{
+		hold_borders(pmu_rig_msr(n), n, 1u << 30 | (n - PMU_FIXED));
+		expect_marks(counters, n);
+		wrmsr(pmu_rig_msr(n), mark(n));
+	}
+	pmu_rig_close(counters);
+}
+
+TEST(pmu_fixed_control_bits, .group = "pmu", .ids = "PM10 PM11", .needs = 0,
+     .claim = "IA32_FIXED_CTR_CTRL holds OS, USR and PMI of each fixed counter, and refuses the "
+	      "fields of others",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	uint64_t counters = pmu_rig_open(0);
+	unsigned bits = FIXED_BITS * pmu_caps()->fixed;
+
+	for (unsigned bit = 0; bit < 64; bit++) {
+		struct msr_trial trial = msr_try(IA32_FIXED_CTR_CTRL, 1ull << bit, 0);
+		bool any = bit < bits && bit % FIXED_BITS == 2;
+		bool adaptive = bit >= 32 && bit - 32 < bits && bit % FIXED_BITS == 0;
+
+		if (any || adaptive)
+			continue;
+		EXPECT_EQ(trial.refused, bit >= bits);
+		EXPECT_EQ(trial.read_back, bit < bits ? 1ull << bit : 0);
+	}
+	pmu_rig_close(counters);
+}
+
+TEST(pmu_rdpmc_refuses, .group = "pmu", .ids = "PM12", .needs = 0,
+     .claim = "RDPMC raises #GP for the first general and fixed counter that CPUID.0AH has not",
+     .source = "SDM Vol 2, RDPMC")
+{
+	uint64_t counters = pmu_rig_open(0);
+	unsigned general = pmu_caps()->general, fixed = pmu_caps()->fixed;
+
+	EXPECT(!pmu_rig_rdpmc_refused(general - 1));
+	EXPECT(pmu_rig_rdpmc_refused(general));
+	EXPECT(pmu_rig_rdpmc_refused(general + 1));
+	if (fixed)
+		EXPECT(!pmu_rig_rdpmc_refused(1u << 30 | (fixed - 1)));
+	EXPECT(pmu_rig_rdpmc_refused(1u << 30 | fixed));
+	EXPECT(pmu_rig_rdpmc_refused(0xffff));
+	EXPECT(pmu_rig_rdpmc_refused(1u << 30 | 0xffff));
+	pmu_rig_close(counters);
+}
+
+#define AT 0x00005a0000001000ul
+
+/* MOV ECX, selector; RDPMC; SYSCALL */
+static const uint8_t user_code[] = {0xb9, 0, 0, 0, 0, 0x0f, 0x33, 0x0f, 0x05};
+
+static uint64_t set_pce(bool pce)
+{
+	const uint64_t bit = 1u << 8;
+	uint64_t before;
+
+	__asm__ volatile("movq %%cr4, %0" : "=r"(before));
+	__asm__ volatile("movq %0, %%cr4" : : "r"(pce ? before | bit : before & ~bit) : "memory");
+	return before & bit;
+}
+
+/* The exception, or SYSCALL, of RDPMC in ring 3. */
+static uint64_t rdpmc_in_user(bool pce, uint64_t expected)
+{
+	struct trap_frame frame = {.rip = AT};
+	uint64_t before;
+
+	preemption_disable();
+	before = set_pce(pce);
+	user_run(&frame);
+	set_pce(before);
+	preemption_enable();
+	if (frame.vector == VECTOR_SYSCALL)
+		EXPECT_EQ((frame.rdx << 32) | (uint32_t)frame.rax, expected);
+	return frame.vector;
+}
+
+TEST(pmu_rdpmc_in_ring_3, .group = "pmu", .ids = "PM13", .needs = 0,
+     .claim = "RDPMC in ring 3 raises #GP while CR4.PCE is 0, and reads each counter while it is 1",
+     .source = "SDM Vol 2, RDPMC; SDM Vol 3, 2.5")
+{
+	uint64_t counters = pmu_rig_open(0);
+	uint8_t *page = test_area(1);
+
+	memcpy(page, user_code, sizeof(user_code));
+	code_map(AT, page, VM_USER);
+	mark_values(counters);
+	EACH_COUNTER(n, counters)
+	{
+		uint32_t selector = pmu_rig_is_fixed(n) ? 1u << 30 | (n - PMU_FIXED) : n;
+
+		memcpy(page + 1, &selector, sizeof(selector));
+		EXPECT_EQ(rdpmc_in_user(false, 0), VECTOR_GP);
+		EXPECT_EQ(rdpmc_in_user(true, mark(n)), VECTOR_SYSCALL);
+	}
+	code_unmap(AT);
+	pmu_rig_close(counters);
+}
+
+TEST(pmu_status_read_only, .group = "pmu", .ids = "PM14 PM15 PM16", .needs = 0,
+     .claim = "IA32_PERF_GLOBAL_STATUS, IA32_PERF_CAPABILITIES and IA32_PERF_GLOBAL_INUSE refuse a "
+	      "write; STATUS_SET and INUSE are not there before version 4",
+     .source = "SDM Vol 3, table 35-2 and 18.2.4")
+{
+	uint64_t counters = pmu_rig_open(0), capabilities = pmu_rig_capabilities(), value;
+	bool has_inuse = pmu_caps()->version >= 4;
+
+	EXPECT(!wrmsr_safe(IA32_PERF_GLOBAL_STATUS, 0));
+	EXPECT(!wrmsr_safe(IA32_PERF_GLOBAL_STATUS, 1));
+	if (capabilities) {
+		EXPECT(!wrmsr_safe(IA32_PERF_CAPABILITIES, capabilities));
+		EXPECT_EQ(rdmsr(IA32_PERF_CAPABILITIES), capabilities);
+	}
+	EXPECT(!wrmsr_safe(IA32_PERF_GLOBAL_INUSE, 0));
+	EXPECT_EQ(rdmsr_safe(IA32_PERF_GLOBAL_INUSE, &value), has_inuse);
+	EXPECT_EQ(wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, 0), has_inuse);
+	pmu_rig_close(counters);
+}
+
+static void need_version_4(uint64_t counters)
+{
+	if (pmu_caps()->version >= 4)
+		return;
+	pmu_rig_close(counters);
+	test_skip("version %u: IA32_PERF_GLOBAL_STATUS_SET and _INUSE begin with 4",
+		  pmu_caps()->version);
+}
+
+TEST(pmu_status_set_and_reset, .group = "pmu", .ids = "PM17 PM18", .needs = 0,
+     .claim = "IA32_PERF_GLOBAL_STATUS_SET sets each bit, IA32_PERF_GLOBAL_STATUS_RESET clears it, "
+	      "and the others stay",
+     .source = "SDM Vol 3, 18.2.4")
+{
+	const uint64_t other = STATUS_CTR_FRZ | STATUS_LBR_FRZ | GLOBAL_STATUS_OVF_BUF;
+	uint64_t counters = pmu_rig_open(0), all = counters | other, before;
+
+	need_version_4(counters);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	before = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		uint64_t one = 1ull << bit;
+
+		if (!(all & one))
+			continue;
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, one);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS), before | one);
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, one);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS), before);
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, all & ~one);
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, one);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS), before | all);
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, one);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS), before | (all & ~one));
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	}
+	pmu_rig_close(counters);
+}
+
+TEST(pmu_inuse_each_counter, .group = "pmu", .ids = "PM19 PM20", .needs = 0,
+     .claim = "IA32_PERF_GLOBAL_INUSE shows each counter with an event select or an enable, and "
+	      "bit 63 any interrupt enable",
+     .source = "SDM Vol 3, 18.2.4")
+{
+	uint64_t counters = pmu_rig_open(0), before;
+
+	need_version_4(counters);
+	before = rdmsr(IA32_PERF_GLOBAL_INUSE);
+	EXPECT_EQ(before & counters, 0);
+	EACH_COUNTER(n, counters)
+	{
+		uint64_t in_use = before | 1ull << n;
+
+		for (unsigned bit = 0; bit < (pmu_rig_is_fixed(n) ? 2 : 8); bit++) {
+			pmu_rig_control(n, 1ull << bit);
+			EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_INUSE), in_use);
+		}
+		pmu_rig_control(n, pmu_rig_counting(n, 0, true));
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_INUSE),
+			  (pmu_rig_is_fixed(n) ? before : in_use) | INUSE_PMI);
+		if (!pmu_rig_is_fixed(n)) {
+			pmu_rig_control(n, 0xff00 | PMU_OS | PMU_USR | PERFEVTSEL_EN);
+			EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_INUSE), before);
+		}
+		pmu_rig_control(n, 0);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_INUSE), before);
+	}
+	pmu_rig_close(counters);
+}
+
+/* What each CPU writes: no two have one value in common. */
+struct registers {
+	uint64_t value[PMU_COUNTERS_MOST], select[PMU_GENERAL_MOST], fixed_control, status, control;
+};
+
+static void write_registers(uint64_t counters, unsigned cpu)
+{
+	EACH_COUNTER(n, counters)
+	wrmsr(pmu_rig_msr(n), mark(n) + cpu);
+	EACH_COUNTER(n, general_of(counters))
+	wrmsr(IA32_PERFEVTSEL0 + n, mark(n) + cpu);
+	wrmsr(IA32_FIXED_CTR_CTRL, cpu ? FIXED_OS : FIXED_USR);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, cpu ? 1 : 2);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, counters);
+	if (pmu_caps()->version >= 4)
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, cpu ? 1 : 2);
+}
+
+static void expect_registers(uint64_t counters, unsigned cpu)
+{
+	EACH_COUNTER(n, counters)
+	EXPECT_EQ(rdmsr(pmu_rig_msr(n)), mark(n) + cpu);
+	EACH_COUNTER(n, general_of(counters))
+	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0 + n), mark(n) + cpu);
+	EXPECT_EQ(rdmsr(IA32_FIXED_CTR_CTRL), cpu ? FIXED_OS : FIXED_USR);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_CTRL) & 3, cpu ? 1 : 2);
+	if (pmu_caps()->version >= 4)
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 3, cpu ? 1 : 2);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, counters);
+}
+
+static void go_to(unsigned cpu)
+{
+	task_set_affinity(current_task(), cpu_set_of(cpu));
+}
+
+TEST(pmu_each_register_per_cpu, .group = "pmu", .ids = "PM21", .needs = NEED_SMP,
+     .claim = "each register of the counters is each processor's own, and so is an overflow",
+     .source = "SDM Vol 3, chapter 35")
+{
+	uint64_t here, there;
+	unsigned last = cpu_count() - 1;
+
+	go_to(0);
+	here = pmu_rig_open(0);
+	go_to(last);
+	there = pmu_rig_open(0);
+	write_registers(there, 1);
+	go_to(0);
+	write_registers(here, 0);
+	go_to(last);
+	expect_registers(there, 1);
+	pmu_rig_control(0, pmu_rig_counting(0, PMU_OS, false));
+	pmu_rig_load(0, 1);
+	pmu_rig_run(1);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+	go_to(0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
+	expect_registers(here, 0);
+	go_to(last);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+	pmu_rig_close(there);
+	go_to(0);
+	pmu_rig_close(here);
+}
