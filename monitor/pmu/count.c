@@ -191,7 +191,7 @@ unsigned pmu_rule_occurs(const struct vcpu *vcpu, unsigned n, const struct retir
 {
 	const struct pmu_event *event = vcpu->pmu.event[n];
 
-	if (!event || (event->kind == EVENT_LATENCY && vcpu->pebs.latency > LOAD_LATENCY))
+	if (!event || (event->kind == EVENT_LATENCY && vcpu->pebs.latency >= LOAD_LATENCY))
 		return 0;
 	return (retired->kind & event->has) == event->has && !(retired->kind & event->without);
 }

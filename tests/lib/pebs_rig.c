@@ -68,7 +68,7 @@ void pebs_open(struct pebs *pebs, size_t slots)
 	pebs->base = (uint64_t)pebs->pages + GUARD;
 	test_pin();
 	rig_open(&pebs->rig, BTS_SLOTS);
-	for (unsigned n = 0; n < pmu_caps()->general && n < 4; n++)
+	for (unsigned n = 0; n < pmu_caps()->general; n++)
 		REQUIRE_EQ(pmu_request(&this_cpu()->trace->pmu, n, &owner), 0);
 	memset(pebs->pages, POISON, pebs->page_count * PAGE_SIZE);
 	map_fields(pebs);
@@ -96,7 +96,7 @@ void pebs_close(struct pebs *pebs)
 	const uint8_t *base = (const uint8_t *)pebs->base;
 
 	stop();
-	for (unsigned n = 0; n < pmu_caps()->general && n < 4; n++)
+	for (unsigned n = 0; n < pmu_caps()->general; n++)
 		EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, n, &owner), 0);
 	if (pebs->adaptive)
 		wrmsr(MSR_PEBS_DATA_CFG, 0);

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// Load latency: its enable bits, its threshold, and the fields of its records.
+#include "drivers/processor.h"
+#include "kernel/silicon.h"
+#include "tests/lib/msr_trial.h"
+#include "tests/lib/pebs_rig.h"
+
+enum { WORDS = 256, MOST_ROUNDS = 64 };
+
+/* The data source has a cache's level, and in later families bits for its TLB and lock. */
+#define SOURCE_BITS 0xffffull
+
+/* Loads that are sampled are chosen at random (18.8.1.2): so many rounds are enough for some. */
+static uint64_t words[WORDS];
+
+/* MEM_INST_RETIRED or MEM_TRANS_RETIRED, LATENCY_ABOVE_THRESHOLD: SDM Vol 3, tables 19-4 to 19-13.
+ */
+static uint64_t latency_event(const struct pebs *pebs)
+{
+	return (pebs->format == 1 ? 0x100b : 0x01cd) | PMU_OS;
+}
+
+/* On Sandy Bridge and Ivy Bridge IA32_PMC3 alone has the event. */
+static bool is_chosen(const struct pebs *pebs, unsigned n)
+{
+	struct cpuid_signature signature = cpuid_signature(cpuid(1, 0).eax);
+	uint8_t model = (uint8_t)signature.model;
+
+	if (model == 0x2a || model == 0x2d || model == 0x3a || model == 0x3e)
+		return n == 3;
+	return n < pmu_caps()->general && (pebs->adaptive || n < 4);
+}
+
+static void open(struct pebs *pebs)
+{
+	pebs_open(pebs, 8);
+	if (pebs->format &&
+	    (pebs->adaptive || (ds_configuration->pebs_counters & 2 && pebs->format < 4)) &&
+	    !(silicon_is_foreign_guest() && msr_try(MSR_PEBS_LD_LAT, 4, 0).refused))
+		return;
+	pebs_close(pebs);
+	test_skip("format %u, or the hypervisor, has no load latency", pebs->format);
+}
+
+/* Format 4 has no bits of load latency: those from 32 on are fixed counters'. */
+static uint64_t both_bits(const struct pebs *pebs, unsigned n)
+{
+	return 1ull << n | (pebs->adaptive ? 0 : 1ull << (32 + n));
+}
+
+/* RBX is the number of the element that was loaded last. */
+static void load_all(uint64_t counters)
+{
+	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\txorl %%ebx, %%ebx\n"
+			 "1: movq (%[words], %%rbx, 8), %%rsi\n\tnop\n\tincl %%ebx\n\t"
+			 "cmpl $256, %%ebx\n\tjb 1b\n\t"
+			 "movl $0x38f, %%ecx\n\txorl %%eax, %%eax\n\twrmsr\n\tpopfq"
+			 :
+			 : [words] "r"(words), "a"(counters), "d"(0), "c"(IA32_PERF_GLOBAL_CTRL)
+			 : "rbx", "rsi", "memory", "cc");
+}
+
+static void store_all(uint64_t counters)
+{
+	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\txorl %%ebx, %%ebx\n"
+			 "1: movq %%rbx, (%[words], %%rbx, 8)\n\tnop\n\tincl %%ebx\n\t"
+			 "cmpl $256, %%ebx\n\tjb 1b\n\t"
+			 "movl $0x38f, %%ecx\n\txorl %%eax, %%eax\n\twrmsr\n\tpopfq"
+			 :
+			 : [words] "r"(words), "a"(counters), "d"(0), "c"(IA32_PERF_GLOBAL_CTRL)
+			 : "rbx", "memory", "cc");
+}
+
+/* Ready to sample every third such load of counter n, with `enable` in IA32_PEBS_ENABLE. */
+static void arm(struct pebs *pebs, unsigned n, uint64_t threshold, uint64_t enable)
+{
+	pebs_reset(pebs);
+	wrmsr(MSR_PEBS_LD_LAT, threshold);
+	pebs_arm_event(pebs, n, latency_event(pebs), 2);
+	wrmsr(IA32_PEBS_ENABLE, enable);
+}
+
+/* Rounds until there is a record; MOST_ROUNDS: there may be none. */
+static unsigned rounds_of(struct pebs *pebs, unsigned n, unsigned most)
+{
+	unsigned rounds = 0;
+
+	while (rounds < most && !pebs_count(pebs)) {
+		load_all(1ull << n);
+		rounds++;
+	}
+	return rounds;
+}
+
+static void expect_loads(const struct pebs *pebs, uint64_t threshold)
+{
+	for (size_t slot = 0; slot < pebs_count(pebs); slot++) {
+		struct pebs_sample sample = pebs_sample(pebs, slot);
+
+		EXPECT(sample.latency > threshold);
+		EXPECT(sample.source <= SOURCE_BITS);
+		EXPECT_EQ(sample.address, (uint64_t)&words[sample.registers[3]]);
+	}
+}
+
+TEST(pebs_load_latency, .group = "PE", .ids = "PE47 PE76 PE77 PE78 PE83", .needs = NEED_PEBS,
+     .claim = "each counter with its load latency bit samples loads: their address, a source, and "
+	      "a latency above the threshold",
+     .source = "SDM Vol 3, 18.8.1.1 and 18.11.2; Linux 6.1, perf_event.h")
+{
+	struct pebs pebs;
+
+	open(&pebs);
+	for (unsigned n = 0; n < pmu_caps()->general; n++) {
+		if (!is_chosen(&pebs, n))
+			continue;
+		arm(&pebs, n, 3, both_bits(&pebs, n));
+		rounds_of(&pebs, n, MOST_ROUNDS);
+		test_observe("records", "counter %u: %zu", n, pebs_count(&pebs));
+		EXPECT(pebs_count(&pebs) > 0);
+		expect_loads(&pebs, 3);
+	}
+	wrmsr(MSR_PEBS_LD_LAT, 0);
+	pebs_close(&pebs);
+}
+
+/* Where the load is and what it got are in the record of whatever latency the silicon has. */
+TEST(pebs_latency_threshold, .group = "PE", .ids = "PE48", .needs = NEED_PEBS,
+     .claim = "no load is sampled whose latency is not above MSR_PEBS_LD_LAT_THRESHOLD",
+     .source = "SDM Vol 3, 18.8.1.1: latencies greater than this value")
+{
+	static const uint64_t thresholds[] = {3, 4, 5, 6, 7, 8, 16, 0xffff};
+	struct pebs pebs;
+	unsigned n, rounds;
+
+	open(&pebs);
+	n = is_chosen(&pebs, 0) ? 0 : 3;
+	arm(&pebs, n, 3, both_bits(&pebs, n));
+	rounds = rounds_of(&pebs, n, MOST_ROUNDS);
+	EXPECT(pebs_count(&pebs) > 0);
+	for (size_t i = 0; i < sizeof(thresholds) / sizeof(thresholds[0]); i++) {
+		arm(&pebs, n, thresholds[i], both_bits(&pebs, n));
+		rounds_of(&pebs, n, 2 * rounds);
+		test_observe("records", "threshold %lu: %zu", thresholds[i], pebs_count(&pebs));
+		expect_loads(&pebs, thresholds[i]);
+	}
+	wrmsr(MSR_PEBS_LD_LAT, 0);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_latency_enable, .group = "PE", .ids = "PE36 PE47", .needs = NEED_PEBS,
+     .claim = "without a counter's own load latency bit, or its PEBS bit, no latency is reported",
+     .source = "SDM Vol 3, 18.8.1.1: both bits must be set")
+{
+	struct pebs pebs;
+	unsigned n, rounds;
+
+	open(&pebs);
+	if (pebs.adaptive) {
+		pebs_close(&pebs);
+		test_skip("format %u has no enable bits of load latency", pebs.format);
+	}
+	n = is_chosen(&pebs, 2) ? 2 : 3;
+	arm(&pebs, n, 3, both_bits(&pebs, n));
+	rounds = rounds_of(&pebs, n, MOST_ROUNDS);
+	EXPECT(pebs_count(&pebs) > 0);
+	for (uint64_t wrong = 0; wrong < 16; wrong++) {
+		arm(&pebs, n, 3, 1ull << n | (wrong & ~(1ull << n)) << 32);
+		rounds_of(&pebs, n, 2 * rounds);
+		for (size_t slot = 0; slot < pebs_count(&pebs); slot++)
+			EXPECT_EQ(pebs_sample(&pebs, slot).latency, 0);
+	}
+	arm(&pebs, n, 3, 0xfull << 32);
+	rounds_of(&pebs, n, 2 * rounds);
+	EXPECT_EQ(pebs_count(&pebs), 0);
+	wrmsr(MSR_PEBS_LD_LAT, 0);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_latency_of_loads, .group = "PE", .ids = "PE49", .needs = NEED_PEBS,
+     .claim = "the event of load latency counts loads, and ignores stores",
+     .source = "SDM Vol 3, 18.8.1.1")
+{
+	struct pebs pebs;
+	unsigned n;
+	uint64_t before;
+
+	open(&pebs);
+	n = is_chosen(&pebs, 1) ? 1 : 3;
+	arm(&pebs, n, 3, both_bits(&pebs, n));
+	before = rdmsr(IA32_PMC0 + n);
+	store_all(1ull << n);
+	EXPECT_EQ(rdmsr(IA32_PMC0 + n), before);
+	EXPECT_EQ(pebs_count(&pebs), 0);
+	rounds_of(&pebs, n, MOST_ROUNDS);
+	EXPECT(pebs_count(&pebs) > 0);
+	wrmsr(MSR_PEBS_LD_LAT, 0);
+	pebs_close(&pebs);
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+// The MSRs of PEBS bit by bit, and that each CPU has its own.
+#include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
+#include "kernel/silicon.h"
+#include "kernel/smp/smp.h"
+#include "tests/lib/msr_trial.h"
+#include "tests/lib/pebs_rig.h"
+
+#define OUTPUT_PT (1ull << 16) /* IA32_PERF_CAPABILITIES.PEBS_OUTPUT_PT_AVAIL */
+
+/* What becomes of each bit of an MSR. A bit in neither is open, or of a later edition. */
+struct bits {
+	uint32_t msr;
+	uint64_t kept, refused;
+	uint64_t with;	/* is written along with every bit */
+	uint64_t other; /* what the MSR holds before: a refusal leaves it */
+};
+
+static void check_bits(const struct bits *bits)
+{
+	uint64_t kept = 0, refused = 0, changed = 0;
+
+	wrmsr(bits->msr, bits->other);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		uint64_t value = 1ull << bit | bits->with;
+		struct msr_trial trial = msr_try(bits->msr, value, bits->other);
+
+		refused |= trial.refused ? 1ull << bit : 0;
+		kept |= trial.read_back == value && !trial.refused ? 1ull << bit : 0;
+		changed |= trial.refused && trial.read_back != bits->other ? 1ull << bit : 0;
+	}
+	test_observe("kept", "%lx", kept);
+	EXPECT_EQ(kept & (bits->kept | bits->refused), bits->kept);
+	EXPECT_EQ(refused & (bits->kept | bits->refused), bits->refused);
+	EXPECT_EQ(changed, 0);
+	EXPECT_EQ(rdmsr(bits->msr), bits->other);
+	wrmsr(bits->msr, 0);
+}
+
+static bool is_model(const uint8_t *models, size_t count)
+{
+	struct cpuid_signature signature = cpuid_signature(cpuid(1, 0).eax);
+
+	for (size_t i = 0; i < count; i++)
+		if (signature.family == 6 && signature.model == models[i])
+			return true;
+	return false;
+}
+
+/* Precise store is Sandy Bridge's and Ivy Bridge's alone: 18.9.4.3. */
+static bool has_precise_store(void)
+{
+	static const uint8_t models[] = {0x2a, 0x2d, 0x3a, 0x3e};
+
+	return is_model(models, sizeof(models));
+}
+
+/* Load latency has an enable bit for each of four counters: figure 18-21. */
+static bool has_latency_bits(const struct pebs *pebs)
+{
+	return pebs->format >= 1 && pebs->format <= 3 && ds_configuration->pebs_counters & 2;
+}
+
+static uint64_t general_bits(void)
+{
+	return (1ull << pmu_caps()->general) - 1;
+}
+
+TEST(pebs_enable_every_bit, .group = "PE", .ids = "PE35 PE36 PE37 PE38 PE39", .needs = NEED_PEBS,
+     .claim = "IA32_PEBS_ENABLE keeps the bits of its counters and of load latency, by format; it "
+	      "refuses every other and stays as it was",
+     .source = "SDM Vol 3, 18.4.4 and 18.8.1.1; Linux 6.1, ds.c")
+{
+	struct bits bits = {.msr = IA32_PEBS_ENABLE, .kept = 1, .other = 1};
+	uint64_t later = 0;
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	if (has_latency_bits(&pebs))
+		bits.kept = 0xf0000000full | (has_precise_store() ? 1ull << 63 : 0);
+	if (pebs.format >= 4)
+		bits.kept = general_bits();
+	if (pebs.adaptive)
+		bits.kept |= ((1ull << pmu_caps()->fixed) - 1) << PMU_FIXED;
+	else if (pebs.format >= 4)
+		later |= 0xfull << PMU_FIXED;
+	if (pebs.format >= 4 && rdmsr(IA32_PERF_CAPABILITIES) & OUTPUT_PT)
+		later |= 7ull << 60;
+	bits.refused = ~(bits.kept | later);
+	check_bits(&bits);
+	bits.with = bits.other = bits.kept;
+	check_bits(&bits);
+	pebs_close(&pebs);
+}
+
+/* The least threshold is 3. */
+TEST(pebs_latency_bits, .group = "PE", .ids = "PE44 PE45", .needs = NEED_PEBS,
+     .claim = "MSR_PEBS_LD_LAT_THRESHOLD keeps bits 15:0, refuses every other and stays as it was",
+     .source = "SDM Vol 3, 18.8.1.1")
+{
+	struct bits bits = {.msr = MSR_PEBS_LD_LAT,
+			    .kept = 0xffff,
+			    .refused = ~0xffffull,
+			    .with = 4,
+			    .other = 0x5a3};
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	if (!has_latency_bits(&pebs) && !pebs.adaptive) {
+		pebs_close(&pebs);
+		test_skip("no load latency: format %u", pebs.format);
+	}
+	if (silicon_is_foreign_guest() && msr_try(MSR_PEBS_LD_LAT, 4, 0).refused) {
+		pebs_close(&pebs);
+		test_skip("the hypervisor hides MSR_PEBS_LD_LAT_THRESHOLD (3F6H)");
+	}
+	check_bits(&bits);
+	pebs_close(&pebs);
+}
+
+/* Bits 31:29 of the number of entries are more than any LBR stack has; those from 4 on are later
+   formats'. */
+TEST(pebs_data_cfg_bits, .group = "PE", .ids = "PE51 PE52", .needs = NEED_PEBS,
+     .claim = "MSR_PEBS_DATA_CFG keeps four groups and a number of LBR entries, refuses other bits "
+	      "and stays as it was",
+     .source = "Linux 6.1, perf_event.h")
+{
+	struct bits bits = {
+		.msr = MSR_PEBS_DATA_CFG, .kept = 0x1f00000f, .other = CFG_GPR | CFG_ENTRIES(18)};
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	if (!pebs.adaptive) {
+		pebs_close(&pebs);
+		test_skip("no PEBS_BASELINE, no MSR_PEBS_DATA_CFG");
+	}
+	bits.refused = pebs.format == 4 ? ~0xff00000full : 0;
+	check_bits(&bits);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_data_cfg_absent, .group = "PE", .ids = "PE54", .needs = NEED_PEBS,
+     .claim = "without PEBS_BASELINE there is no MSR_PEBS_DATA_CFG: reads and writes raise #GP",
+     .source = "Linux 6.1, perf_event.h; SDM Vol 2, RDMSR and WRMSR")
+{
+	struct pebs pebs;
+	uint64_t value;
+
+	pebs_open(&pebs, 4);
+	if (pebs.adaptive || silicon_is_foreign_guest()) {
+		pebs_close(&pebs);
+		test_skip(pebs.adaptive ? "PEBS_BASELINE: there is an MSR_PEBS_DATA_CFG"
+					: "a hypervisor may ignore what it does not know");
+	}
+	EXPECT(!rdmsr_safe(MSR_PEBS_DATA_CFG, &value));
+	EXPECT(msr_try(MSR_PEBS_DATA_CFG, 0, 0).refused);
+	EXPECT(msr_try(MSR_PEBS_DATA_CFG, CFG_GPR, 0).refused);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_capabilities_fixed, .group = "PE", .ids = "PE57", .needs = NEED_PEBS,
+     .claim = "no write changes IA32_PERF_CAPABILITIES",
+     .source = "SDM Vol 3, table 35-2: read only")
+{
+	uint64_t before;
+
+	if (!(cpuid(1, 0).ecx & CPUID_1_ECX_PDCM))
+		test_skip("no PDCM: there is no IA32_PERF_CAPABILITIES");
+	test_pin();
+	before = rdmsr(IA32_PERF_CAPABILITIES);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		EXPECT_EQ(msr_try(IA32_PERF_CAPABILITIES, before ^ 1ull << bit, before).read_back,
+			  before);
+		EXPECT_EQ(rdmsr(IA32_PERF_CAPABILITIES), before);
+	}
+}
+
+/* One MSR of another CPU: its value before, and the one that is written, if any. */
+struct visit {
+	uint32_t msr;
+	bool writes;
+	uint64_t value, found;
+};
+
+static void visit(void *argument)
+{
+	struct visit *of = argument;
+
+	of->found = rdmsr(of->msr);
+	if (of->writes)
+		wrmsr(of->msr, of->value);
+}
+
+static uint64_t find(unsigned cpu, uint32_t msr)
+{
+	struct visit of = {.msr = msr};
+
+	smp_call(cpu, visit, &of);
+	return of.found;
+}
+
+/* Returns what it was. */
+static uint64_t put(unsigned cpu, uint32_t msr, uint64_t value)
+{
+	struct visit of = {.msr = msr, .writes = true, .value = value};
+
+	smp_call(cpu, visit, &of);
+	return of.found;
+}
+
+static void each_its_own(unsigned other, uint32_t msr, uint64_t here, uint64_t there)
+{
+	uint64_t before = find(other, msr), mine = rdmsr(msr);
+
+	wrmsr(msr, here);
+	EXPECT_EQ(put(other, msr, there), before);
+	EXPECT_EQ(rdmsr(msr), here);
+	wrmsr(msr, here);
+	EXPECT_EQ(find(other, msr), there);
+	EXPECT_EQ(put(other, msr, before), there);
+	EXPECT_EQ(rdmsr(msr), here);
+	wrmsr(msr, mine);
+}
+
+TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53", .needs = NEED_PEBS | NEED_SMP,
+     .claim = "every processor has an IA32_PEBS_ENABLE, MSR_PEBS_LD_LAT_THRESHOLD and "
+	      "MSR_PEBS_DATA_CFG that no other changes",
+     .source = "SDM Vol 3, chapter 35; Linux 6.1, ds.c")
+{
+	struct pebs pebs;
+	unsigned other;
+
+	pebs_open(&pebs, 4);
+	other = this_cpu()->index ? 0 : cpu_count() - 1;
+	each_its_own(other, IA32_PEBS_ENABLE, 1, has_latency_bits(&pebs) ? 0xf0000000eull : 0);
+	each_its_own(other, IA32_PEBS_ENABLE, 0, 1);
+	if (has_latency_bits(&pebs))
+		each_its_own(other, MSR_PEBS_LD_LAT, 0x123, 0x4567);
+	if (pebs.adaptive)
+		each_its_own(other, MSR_PEBS_DATA_CFG, CFG_XMM | CFG_LBR | CFG_ENTRIES(7),
+			     CFG_MEMINFO | CFG_GPR | CFG_ENTRIES(30));
+	pebs_close(&pebs);
+}
+
+TEST(pebs_on_each_cpu, .group = "PE", .ids = "PE59", .needs = NEED_PEBS | NEED_SMP,
+     .claim = "each processor takes its samples by its own IA32_DS_AREA",
+     .source = "SDM Vol 3, 17.4.9 and 18.4.4")
+{
+	struct pebs pebs;
+
+	for (unsigned round = 0; round < 2 * cpu_count() && round < 8; round++) {
+		task_set_affinity(current_task(), cpu_set_of(round % cpu_count()));
+		pebs_open(&pebs, 4);
+		EXPECT_EQ(this_cpu()->index, round % cpu_count());
+		pebs_arm(&pebs, 0, 100);
+		SAMPLED(1, JUMPS(150));
+		EXPECT_EQ(pebs_count(&pebs), 1);
+		EXPECT(!pebs_is_poison(&pebs, 0));
+		pebs_close(&pebs);
+	}
+}
