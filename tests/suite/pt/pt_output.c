@@ -12,8 +12,10 @@
 #define SUPPORTED_ADDRESSES 0x80000008u
 
 /* Three bytes or more each turn: a page takes 1365 at most. */
-#define INDIRECT_JUMPS(n)                                                                          \
-	"movl $" #n ", %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\tdecl %%esi\n\tjz 2f\n\tjmp *%%rbx\n2:"
+#define INDIRECT_JUMPS(n) JUMP_TURNS("$" #n)
+#define JUMP_TURNS(turns)                                                                          \
+	"movl " turns ", %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\tdecl %%esi\n\tjz 2f\n\t"              \
+	"jmp *%%rbx\n2:"
 
 /* Chunks hold packets up to `end` and nothing after. */
 static void expect_written(const struct pt_rig *rig, uint64_t end)
@@ -25,35 +27,44 @@ static void expect_written(const struct pt_rig *rig, uint64_t end)
 	EXPECT_EQ(at, end);
 }
 
+uint32_t pt_turns;
+
+/* Turns that fill two regions and a half, of as many bytes as this processor needs. */
+static uint32_t turns_for_two_regions(struct pt_rig *rig)
+{
+	const uint32_t few = 400;
+
+	PT_TRACED(rig, PT_PLAIN, INDIRECT_JUMPS(400));
+	return (uint32_t)(few * 5 * PT_RIG_BYTES / (2 * pt_state(&rig->trace).end));
+}
+
 TEST(pt_pointers_follow, .group = "PT", .ids = "PT34", .needs = NEED_PT,
      .claim = "index and offset of the table say how many bytes were written, over regions",
      .source = "SDM Vol 3, 36.2.6")
 {
 	struct pt_state state;
 	struct pt_rig rig;
-	const uint8_t *first = NULL;
+	struct pt_walk walk = {0};
 	size_t packets = 0, bits = 0;
+	uint64_t target = 0;
 
 	pt_open(&rig, PT_RIG_CHUNKS, false);
-	if (rig.trace.buffer.count == 1)
-		PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(100));
-	else
-		PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(2000));
+	pt_turns = rig.trace.buffer.count == 1 ? 100 : turns_for_two_regions(&rig);
+	pt_again(&rig, PT_PLAIN);
+	PT_TRACED(&rig, PT_PLAIN, JUMP_TURNS("pt_turns(%%rip)"));
 	state = pt_state(&rig.trace);
 	EXPECT(state.end > (rig.trace.buffer.count == 1 ? 300 : PT_RIG_BYTES));
 	EXPECT(!state.stopped && !state.table_error);
 	EXPECT_EQ(rig.trace.output_base, rig.trace.buffer.table_address);
 	expect_written(&rig, state.end);
-	for (size_t at = 0, bytes; (bytes = pt_packet(&rig, at)); at += bytes) {
-		const uint8_t *packet = rig.memory + at;
-
-		bits += !(packet[0] & 1) && packet[0] != 0x02;
-		if ((packet[0] & 0x1f) != PT_TIP)
+	while (pt_next(&rig, &walk)) {
+		bits += walk.bits;
+		if (walk.packet != PT_TIP)
 			continue;
-		first = packets++ ? first : packet; /* all have the same target */
-		EXPECT(packet[1] == first[1] && packet[2] == first[2]);
+		target = packets++ ? target : walk.ip; /* all have the same */
+		EXPECT_EQ(walk.ip, target);
 	}
-	EXPECT_EQ(packets, rig.trace.buffer.count == 1 ? 99 : 1999);
+	EXPECT_EQ(packets, pt_turns - 1);
 	EXPECT_EQ(bits, packets + 1);
 	pt_close(&rig);
 }
@@ -270,6 +281,7 @@ TEST(pt_interrupts_pending, .group = "PT", .ids = "PT41", .needs = NEED_PT | NEE
 	if (!pt_caps()->topa_many)
 		test_skip("the processor has one region");
 	pt_open(&rig, PT_RIG_CHUNKS, true);
+	pt_turns = turns_for_two_regions(&rig);
 	rig.trace.buffer.interrupts = true;
 	pt_again(&rig, PT_PLAIN);
 	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
@@ -277,7 +289,7 @@ TEST(pt_interrupts_pending, .group = "PT", .ids = "PT41", .needs = NEED_PT | NEE
 	interrupt_set_handler(PMI_VECTOR, fixed);
 	lapic_set_task_priority(PMI_VECTOR - 1);
 	lapic_set_lvtpc(PMI_VECTOR, false);
-	PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(2600));
+	PT_TRACED(&rig, PT_PLAIN, JUMP_TURNS("pt_turns(%%rip)"));
 	EXPECT_EQ(seen.count, 0);
 	__asm__ volatile("sti" : : : "memory");
 	pmi_settle();

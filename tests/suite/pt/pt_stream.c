@@ -59,9 +59,11 @@ static size_t drain(unsigned descriptor, size_t most)
 	return got.count - before;
 }
 
-/* Bursts of less than a chunk, a read after each: all of it arrives, while it goes on. */
+/* Bursts of less than a chunk, however long packets are, a read after each: all of it arrives,
+   while it goes on. */
 static void stream(bool nmi)
 {
+	enum { JUMPS = 3000, BURST = 150 };
 	struct insntrace_config config = config_of_stream();
 	struct insntrace_targets targets;
 	struct insntrace_state state;
@@ -72,8 +74,8 @@ static void stream(bool nmi)
 	trace_deliver_pmi(nmi);
 	insntrace_open(NULL, &config);
 	EXPECT_EQ(insntrace_start(NULL), 0);
-	for (; jumps < 3000; jumps += 500) {
-		target = insntrace_jump(500);
+	for (; jumps < JUMPS; jumps += BURST) {
+		target = insntrace_jump(BURST);
 		reads += drain(this_cpu()->index, 700) > 0;
 	}
 	EXPECT_EQ(insntrace_stop(NULL), 0);
