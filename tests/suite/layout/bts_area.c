@@ -47,6 +47,7 @@ TEST(bts_base_doubleword, .group = "L", .ids = "L3", .needs = NEED_BTS,
      .claim = "a buffer that begins at an odd multiple of 4 makes the processor write nowhere else",
      .source = "SDM Vol 3, 17.4.9: natural doubleword boundary")
 {
+	EXPECT_EQ(aligned_right(0), ALIGNED_BRANCHES);
 	test_observe("right_at_4", "%zu_of_%d", aligned_right(4), ALIGNED_BRANCHES);
 	test_observe("right_at_60", "%zu_of_%d", aligned_right(60), ALIGNED_BRANCHES);
 	test_observe("right_at_4092", "%zu_of_%d", aligned_right(4092), ALIGNED_BRANCHES);
@@ -163,6 +164,10 @@ static void measure(const char *key, bool buffer)
 	bool faulted;
 
 	rig_open(&rig, 16);
+	EXPECT(!two_jumps_fault(rig_all()));
+	EXPECT_EQ(right(&rig, 0, two_jumps_from1, two_jumps_to1), 1);
+	EXPECT_EQ(rig_count(&rig), 2);
+	rig_reset(&rig);
 	entry = clear(buffer ? rig.pages : rig.area_page);
 	before = *entry;
 	faulted = two_jumps_fault(rig_all());

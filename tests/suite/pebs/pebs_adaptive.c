@@ -144,12 +144,12 @@ TEST(pebs_fixed_counter, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 /* Until there is a record, or 2^33 cycles have passed; the addresses of the loop, with the WRMSR
  * that starts it. */
 __asm__(".pushsection .text\n"
-	"pebs_await: movl $0x38f, %ecx\n\tmovl $2, %edx\n\txorl %eax, %eax\n"
+	"pebs_await: movl $0x38f, %ecx\n\txorl %eax, %eax\n"
 	"pebs_await_from: wrmsr\n\trdtsc\n\tleal 2(%edx), %r8d\n"
 	"1: rdtsc\n\tcmpl %r8d, %edx\n\tjz pebs_await_to\n\tcmpq %rsi, (%rdi)\n\tjz 1b\n"
 	"pebs_await_to: xorl %edx, %edx\n\txorl %eax, %eax\n\twrmsr\n\tret\n"
 	".popsection");
-void pebs_await(const uint64_t *index, uint64_t base); /* runs fixed counter 1 */
+void pebs_await(const uint64_t *index, uint64_t base, uint64_t fixed); /* runs these */
 extern const uint8_t pebs_await_from[], pebs_await_to[];
 
 static void sample_cycles(struct pebs *pebs, uint64_t levels)
@@ -161,7 +161,7 @@ static void sample_cycles(struct pebs *pebs, uint64_t levels)
 	wrmsr(IA32_FIXED_CTR_CTRL, (levels | 1ull << 32) << FIXED_BITS);
 	wrmsr(IA32_FIXED_CTR0 + 1, -20000 & ((1ull << pmu_caps()->fixed_width) - 1));
 	wrmsr(IA32_PEBS_ENABLE, 2ull << PMU_FIXED);
-	pebs_await((const uint64_t *)((uint8_t *)pebs->rig.area + 0x28), pebs->base);
+	pebs_await((const uint64_t *)((uint8_t *)pebs->rig.area + 0x28), pebs->base, 2);
 	wrmsr(IA32_FIXED_CTR_CTRL, 0);
 	REQUIRE_EQ(pebs_count(pebs), 1);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS), GLOBAL_STATUS_OVF_BUF);
@@ -180,5 +180,182 @@ TEST(pebs_of_cycles, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 	open(&pebs, 8);
 	sample_cycles(&pebs, FIXED_OS);
 	sample_cycles(&pebs, FIXED_OS | FIXED_USR);
+	pebs_close(&pebs);
+}
+
+/* Counters 1 and 2 count cycles, and go on after the record. */
+TEST(pebs_fixed_reset_values, .group = "PE", .ids = "PE37 PE82 PE91 PE97", .needs = NEED_PEBS,
+     .claim = "each fixed counter takes samples, is named by them, begins again with its own reset "
+	      "value, and has the groups by its own adaptive bit",
+     .source = "Linux 6.1, perf_event.h")
+{
+	uint64_t mask = (1ull << pmu_caps()->fixed_width) - 1;
+	struct pebs pebs;
+
+	open(&pebs, 8);
+	for (unsigned i = 0; i < 2 * pmu_caps()->fixed && i < 6; i++) {
+		unsigned n = i / 2, shift = n * FIXED_BITS;
+		uint64_t value = (0x110000000000 * (n + 1)) & mask;
+		bool adaptive = i % 2;
+
+		pebs_reset(&pebs);
+		for (unsigned other = 0; other < 12; other++)
+			pebs_set(&pebs, DS_PEBS_COUNTER_RESET + other, 0x080000000000);
+		pebs_set(&pebs, DS_PEBS_COUNTER_RESET + 8 + n, value);
+		wrmsr(MSR_PEBS_DATA_CFG, CFG_GPR);
+		/* The other counters' adaptive bits are the opposite. */
+		wrmsr(IA32_FIXED_CTR_CTRL,
+		      FIXED_OS << shift | (adaptive ? 1ull << (32 + shift)
+						    : 0x11100000000 & ~(1ull << (32 + shift))));
+		wrmsr(IA32_FIXED_CTR0 + n, -2000 & mask);
+		wrmsr(IA32_PEBS_ENABLE, 1ull << (PMU_FIXED + n));
+		pebs_await((const uint64_t *)((uint8_t *)pebs.rig.area + 0x28), pebs.base, 1u << n);
+		wrmsr(IA32_FIXED_CTR_CTRL, 0);
+		EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX),
+			  pebs.base + BASIC + (adaptive ? GENERAL : 0));
+		EXPECT_EQ(pebs_quadword(&pebs, 0, 2), 1ull << (PMU_FIXED + n));
+		EXPECT(((rdmsr(IA32_FIXED_CTR0 + n) - value) & mask) < 0x040000000000);
+	}
+	pebs_close(&pebs);
+}
+
+TEST(pebs_not_adaptive, .group = "PE", .ids = "PE81 PE90", .needs = NEED_PEBS,
+     .claim = "a counter without its adaptive bit writes the basic group alone, whatever "
+	      "MSR_PEBS_DATA_CFG says",
+     .source = "Linux 6.1, perf_event.h")
+{
+	struct pebs pebs;
+
+	open(&pebs, 8);
+	wrmsr(MSR_PEBS_DATA_CFG, CFG_MEMINFO | CFG_GPR | CFG_XMM | CFG_LBR | CFG_ENTRIES(3));
+	for (unsigned n = 0; n < pmu_caps()->general; n++) {
+		pebs_reset(&pebs);
+		pebs_arm(&pebs, n, 100);
+		wrmsr(IA32_PERFEVTSEL0 + n, pebs.event | PERFEVTSEL_EN);
+		SAMPLED(1ull << n, JUMPS(150));
+		EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + BASIC);
+		EXPECT_EQ(pebs_quadword(&pebs, 0, 0) >> 48, BASIC);
+		EXPECT_EQ(pebs_quadword(&pebs, 0, 2), 1ull << n);
+		EXPECT_EQ(pebs_quadword(&pebs, 0, BASIC / 8), 0xa5a5a5a5a5a5a5a5);
+	}
+	pebs_close(&pebs);
+}
+
+/* Sixteen registers of the test's, in place of whatever they hold. */
+static uint8_t kept[512] __attribute__((aligned(16)));
+static uint64_t values[32] __attribute__((aligned(16)));
+
+static void load_xmm(void)
+{
+	for (unsigned i = 0; i < 32; i++)
+		values[i] = (i + 1) * 0x9e3779b97f4a7c15ull;
+	__asm__ volatile("fxsave64 %0" : "=m"(kept));
+	__asm__ volatile("movups 0(%0), %%xmm0\n\tmovups 16(%0), %%xmm1\n\t"
+			 "movups 32(%0), %%xmm2\n\tmovups 48(%0), %%xmm3\n\t"
+			 "movups 64(%0), %%xmm4\n\tmovups 80(%0), %%xmm5\n\t"
+			 "movups 96(%0), %%xmm6\n\tmovups 112(%0), %%xmm7\n\t"
+			 "movups 128(%0), %%xmm8\n\tmovups 144(%0), %%xmm9\n\t"
+			 "movups 160(%0), %%xmm10\n\tmovups 176(%0), %%xmm11\n\t"
+			 "movups 192(%0), %%xmm12\n\tmovups 208(%0), %%xmm13\n\t"
+			 "movups 224(%0), %%xmm14\n\tmovups 240(%0), %%xmm15"
+			 :
+			 : "r"(values), "m"(values));
+}
+
+/* 32 where IA32_PERF_CAPABILITIES[5:0] is 5 to 7 and there are no architectural LBRs. */
+static unsigned lbr_depth(void)
+{
+	uint64_t format = rdmsr(IA32_PERF_CAPABILITIES) & 0x3f, value;
+
+	return format >= 5 && format <= 7 && !(cpuid(7, 0).edx & 1u << 19) &&
+			       rdmsr_safe(0xdc0 + 31, &value) && rdmsr_safe(0x680 + 31, &value)
+		       ? 32
+		       : 0;
+}
+
+/* An entry of the LBR stack that began at the same branch has the same three quadwords. */
+static unsigned alike(const struct pebs *pebs, size_t at, unsigned entries)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < entries; i++)
+		for (unsigned entry = 0; entry < 32; entry++) {
+			if (rdmsr(0x680 + entry) != pebs_quadword(pebs, 0, at + 3 * i))
+				continue;
+			EXPECT_EQ(rdmsr(0x6c0 + entry), pebs_quadword(pebs, 0, at + 3 * i + 1));
+			EXPECT_EQ(rdmsr(0xdc0 + entry), pebs_quadword(pebs, 0, at + 3 * i + 2));
+			count++;
+			break;
+		}
+	return count;
+}
+
+static void check_entries(const struct pebs *pebs, size_t at, unsigned entries)
+{
+	uint64_t newest = pebs_quadword(pebs, 0, at);
+
+	EXPECT(pebs_quadword(pebs, 0, 1) - newest <= 2);
+	for (unsigned i = 0; i < entries; i++) {
+		EXPECT_EQ(pebs_quadword(pebs, 0, at + 3 * i), newest - 2 * i);
+		EXPECT_EQ(pebs_quadword(pebs, 0, at + 3 * i + 1), newest - 2 * i + 2);
+	}
+	EXPECT(alike(pebs, at, entries) >= (entries < 8 ? entries : 8));
+}
+
+/* The record of these groups: each at its place, each quadword of it. */
+static void check_groups(struct pebs *pebs, uint64_t cfg, unsigned entries)
+{
+	size_t at = BASIC / 8;
+
+	pebs_reset(pebs);
+	wrmsr(MSR_PEBS_DATA_CFG, cfg | (cfg & CFG_LBR ? CFG_ENTRIES(entries) : 0));
+	pebs_arm(pebs, 0, 100);
+	load_xmm();
+	wrmsr(IA32_DEBUGCTL, LBR);
+	SAMPLED(1,
+		"movl $11, %%ebx\n\tmovl $12, %%esi\n\tmovl $13, %%r9d\n\tmovl $14, %%r14d\n\t" JUMPS(
+			105));
+	wrmsr(IA32_DEBUGCTL, 0);
+	__asm__ volatile("fxrstor64 %0" : : "m"(kept));
+	REQUIRE_EQ(pebs_get(pebs, DS_PEBS_INDEX), pebs->base + size_of(rdmsr(MSR_PEBS_DATA_CFG)));
+	if (cfg & CFG_MEMINFO) { /* a jump accesses no data */
+		EXPECT_EQ(pebs_quadword(pebs, 0, at + 2), 0);
+		EXPECT_EQ(pebs_quadword(pebs, 0, at + 3), 0);
+		at += MEMINFO / 8;
+	}
+	if (cfg & CFG_GPR) {
+		EXPECT_EQ(pebs_quadword(pebs, 0, at + 5), 11);
+		EXPECT_EQ(pebs_quadword(pebs, 0, at + 8), 12);
+		EXPECT_EQ(pebs_quadword(pebs, 0, at + 11), 13);
+		EXPECT_EQ(pebs_quadword(pebs, 0, at + 16), 14);
+		at += GENERAL / 8;
+	}
+	if (cfg & CFG_XMM) {
+		for (unsigned i = 0; i < 32; i++)
+			EXPECT_EQ(pebs_quadword(pebs, 0, at + i), values[i]);
+		at += XMM / 8;
+	}
+	if (cfg & CFG_LBR)
+		check_entries(pebs, at, entries);
+}
+
+TEST(pebs_adaptive_contents, .group = "PE", .ids = "PE83 PE84 PE85 PE86 PE87 PE88 PE89",
+     .needs = NEED_PEBS,
+     .claim = "each quadword of the groups of an adaptive record stands where the groups before it "
+	      "end: registers, XMM registers, entries of the LBR stack with all three quadwords",
+     .source = "Linux 6.1, perf_event.h")
+{
+	static const uint8_t entries[] = {1, 2, 16, 17, 32};
+	struct pebs pebs;
+
+	open(&pebs, 8);
+	if (lbr_depth() != 32) {
+		pebs_close(&pebs);
+		test_skip("no LBR stack of 32 entries with information at 680H, 6C0H and DC0H");
+	}
+	for (uint64_t groups = 0; groups < 16; groups++)
+		check_groups(&pebs, groups, 5);
+	for (unsigned i = 0; i < sizeof(entries); i++)
+		check_groups(&pebs, CFG_XMM | CFG_LBR, entries[i]);
 	pebs_close(&pebs);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The enumeration of PEBS, and its MSRs.
+#include "drivers/ds/pebs.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
@@ -11,8 +12,23 @@
 
 #define SAVE_REGS (1ull << 7)
 
-TEST(pebs_format_known, .group = "PE", .ids = "PE1", .needs = NEED_PEBS,
-     .claim = "IA32_PERF_CAPABILITIES names a record format that the manual has",
+/* A control: the unit that these MSRs are of records. */
+static void expect_a_record(void)
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 4);
+	pebs_arm(&pebs, 0, 100);
+	SAMPLED(1, JUMPS(150));
+	EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + pebs.record);
+	EXPECT(!pebs_is_poison(&pebs, 0) && pebs_is_poison(&pebs, 1));
+	pebs_close(&pebs);
+}
+
+TEST(pebs_format_known, .group = "PE", .ids = "PE1 PE55", .needs = NEED_PEBS,
+     .claim =
+	     "IA32_PERF_CAPABILITIES names a record format that the manual has, and records are as "
+	     "long as it says",
      .source = "SDM Vol 3, 18.4.4 and table 35-2")
 {
 	uint64_t capabilities =
@@ -24,6 +40,8 @@ TEST(pebs_format_known, .group = "PE", .ids = "PE1", .needs = NEED_PEBS,
 	EXPECT(!capabilities || capabilities & SAVE_REGS);
 	if (ds_caps()->pebs_format >= 4)
 		test_observe("baseline", "%d", !!(capabilities & BASELINE));
+	if (ds_caps()->pebs_format <= 4 && pmu_caps()->version)
+		expect_a_record();
 }
 
 /* Which bits exist: table 18-10, figure 18-21; fixed counters with PEBS_BASELINE. */
@@ -95,6 +113,9 @@ TEST(pebs_frontend_bits, .group = "PE", .ids = "PE3", .needs = NEED_PEBS,
 	}
 	EXPECT_EQ(kept, FRONTEND_BITS);
 	EXPECT_EQ(refused, ~FRONTEND_BITS);
+	wrmsr(MSR_PEBS_FRONTEND, FRONTEND_BITS & 0xff);
+	expect_a_record();
+	wrmsr(MSR_PEBS_FRONTEND, 0);
 }
 
 TEST(pebs_absent_refuses, .group = "PE", .ids = "PE4", .needs = NEED_DS,
@@ -129,13 +150,17 @@ TEST(pebs_off_area_moves, .group = "PE", .ids = "PE5", .needs = NEED_PEBS,
 
 static struct {
 	void *area;
-	uint64_t enable, area_after, counter, cr4_before, cr4_after;
+	uint64_t base, event;
+	uint64_t enable_before, enable, area_after, counter, cr4_before, cr4_after;
+	uint64_t index_before, index_after; /* bytes that records took */
+	bool looked;
 } init;
 
 /* The first thing that runs on the CPU once it is in C again. */
 static void look(void *argument)
 {
 	(void)argument;
+	init.looked = true;
 	init.enable = rdmsr(IA32_PEBS_ENABLE);
 	init.area_after = rdmsr(IA32_DS_AREA);
 	init.counter = rdmsr(IA32_PMC0);
@@ -152,6 +177,23 @@ static uint64_t read_cr4(void)
 	return cr4;
 }
 
+/* Counter 0 overflows, with IA32_PEBS_ENABLE as it is; returns the bytes that records take. */
+static uint64_t overflow(void)
+{
+	ds_set(init.area, DS_PEBS_BUFFER_BASE, init.base);
+	ds_set(init.area, DS_PEBS_INDEX, init.base);
+	ds_set(init.area, DS_PEBS_ABSOLUTE_MAXIMUM, init.base + 4 * ds_pebs_record_size() + 1);
+	ds_set(init.area, DS_PEBS_INTERRUPT_THRESHOLD, init.base + 8 * ds_pebs_record_size());
+	wrmsr(IA32_DS_AREA, (uint64_t)init.area);
+	wrmsr(IA32_PMC0, (uint64_t)-100);
+	ds_set(init.area, DS_PEBS_COUNTER_RESET, (1ull << pmu_caps()->general_width) - 5000);
+	wrmsr(IA32_PERFEVTSEL0, init.event | PERFEVTSEL_EN);
+	SAMPLED(1, JUMPS(150));
+	wrmsr(IA32_PERFEVTSEL0, 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
+	return ds_get(init.area, DS_PEBS_INDEX) - init.base;
+}
+
 /* On the CPU that gets the INIT. */
 static void go_through_init(void *argument)
 {
@@ -161,12 +203,17 @@ static void go_through_init(void *argument)
 	preemption_disable();
 	flags = interrupts_save();
 	if (ds_checkout(&this_cpu()->trace->ds) == 0) {
-		wrmsr(IA32_DS_AREA, (uint64_t)init.area);
-		wrmsr(IA32_PMC0, 4711);
 		wrmsr(IA32_PEBS_ENABLE, 1);
+		init.index_before = overflow();
+		init.enable_before = rdmsr(IA32_PEBS_ENABLE);
+		wrmsr(IA32_PMC0, 4711);
 		init.cr4_before = read_cr4();
 		smp_park(look, NULL);
 		init.cr4_after = read_cr4();
+		init.index_after = overflow();
+		wrmsr(IA32_PMC0, 0);
+		wrmsr(IA32_PEBS_ENABLE, 0);
+		wrmsr(IA32_DS_AREA, 0);
 		ds_checkin(&this_cpu()->trace->ds);
 	}
 	interrupts_restore(flags);
@@ -178,10 +225,15 @@ static void send_init(void)
 	unsigned index = cpu_count() - 1;
 	uint64_t end = time_now() + MOST_WAIT;
 	struct task *task;
+	struct pebs pebs;
 
+	pebs_open(&pebs, 4);
+	init.event = pebs.event;
+	pebs_close(&pebs);
 	task_set_affinity(current_task(), cpu_set_of(0)); /* INIT is for the others */
-	init.enable = 1;
+	init.looked = false;
 	init.area = test_area(1);
+	init.base = (uint64_t)test_area(1);
 	task = task_create_stopped("init", go_through_init, NULL);
 	if (!task)
 		test_error("no memory for a task");
@@ -195,13 +247,20 @@ static void send_init(void)
 	task_put(task);
 }
 
-TEST(pebs_off_after_init, .group = "PE", .ids = "PE34", .needs = NEED_PEBS | NEED_SMP,
-     .claim = "INIT turns PEBS off", .source = "SDM Vol 3, 17.4.9")
+TEST(pebs_off_after_init, .group = "PE", .ids = "PE34 PE41", .needs = NEED_PEBS | NEED_SMP,
+     .claim =
+	     "INIT turns PEBS off: IA32_PEBS_ENABLE is clear, and a counter that took samples takes "
+	     "none",
+     .source = "SDM Vol 3, 17.4.9")
 {
 	if (!pmu_caps()->version)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
 	send_init();
+	EXPECT(init.index_before > 0);
+	EXPECT_EQ(init.enable_before, 1);
+	EXPECT(init.looked);
 	EXPECT_EQ(init.enable, 0);
+	EXPECT_EQ(init.index_after, 0);
 	test_observe("after_init", "area %lx, counter %lx", init.area_after, init.counter);
 }
 
@@ -211,6 +270,7 @@ TEST(pebs_cr4_after_init, .group = "PE", .ids = "", .needs = NEED_PEBS | NEED_SM
 	if (!pmu_caps()->version)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
 	send_init();
+	EXPECT(init.looked && init.index_before);
 	EXPECT(init.cr4_before);
 	EXPECT_EQ(init.cr4_after, init.cr4_before);
 }

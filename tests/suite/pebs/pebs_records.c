@@ -94,7 +94,7 @@ TEST(pebs_leaves_others_alone, .group = "PE", .ids = "PE11", .needs = NEED_PEBS,
 	pebs_close(&pebs);
 }
 
-TEST(pebs_period, .group = "PE", .ids = "PE12", .needs = NEED_PEBS,
+TEST(pebs_period, .group = "PE", .ids = "PE12 PE92", .needs = NEED_PEBS,
      .claim = "a counter of -N takes a sample at every N+1st event", .source = "SDM Vol 3, 18.4.4")
 {
 	bool format_0 = !ds_caps()->pebs_format;
@@ -200,6 +200,38 @@ TEST(pebs_event_address, .group = "PE", .ids = "PE14", .needs = NEED_PEBS,
 	pebs_close(&pebs);
 }
 
+/* An instruction of format 0 may be INC or JMP. */
+TEST(pebs_trap_bit, .group = "PE", .ids = "PE56 PE74", .needs = NEED_PEBS,
+     .claim =
+	     "IP is the next instruction's where IA32_PERF_CAPABILITIES.PEBS_TRAP is set, else the "
+	     "sampled one's",
+     .source = "SDM Vol 3, 18.4.4 and 18.8.1.1")
+{
+	bool trap = cpuid(1, 0).ecx & CPUID_1_ECX_PDCM &&
+		    rdmsr(IA32_PERF_CAPABILITIES) & PERF_CAPABILITIES_PEBS_TRAP;
+	struct pebs pebs;
+
+	pebs_open(&pebs, 8);
+	pebs_need_state(&pebs);
+	pebs_arm(&pebs, 0, 99);
+	run_numbered_jumps();
+	EXPECT(pebs_count(&pebs) > 2);
+	for (size_t slot = 0; slot < 3; slot++) {
+		struct pebs_sample sample = pebs_sample(&pebs, slot);
+		uint64_t at = sample.ip - (uint64_t)pebs_body;
+
+		if (pebs.branches)
+			EXPECT_EQ(at % 5, trap ? 0 : 3);
+		if (pebs.branches && trap)
+			EXPECT_EQ(at, 5 * sample.registers[3]);
+		if (!pebs.branches && trap)
+			EXPECT_EQ((at + 2) / 5, sample.registers[3]);
+		if (sample.event_ip)
+			EXPECT_EQ(sample.ip, sample.event_ip + (trap ? 2 : 0));
+	}
+	pebs_close(&pebs);
+}
+
 TEST(pebs_agrees_with_bts, .group = "PE", .ids = "PE15 B2", .needs = NEED_BTS | NEED_PEBS,
      .claim = "a sampled branch is among the records of BTS, whose index moves beside PEBS's",
      .source = "SDM Vol 3, 18.4.4")
@@ -254,7 +286,7 @@ TEST(pebs_says_which_counter, .group = "PE", .ids = "PE16", .needs = NEED_PEBS,
 	pebs_close(&pebs);
 }
 
-TEST(pebs_time, .group = "PE", .ids = "PE17", .needs = NEED_PEBS,
+TEST(pebs_time, .group = "PE", .ids = "PE17 PE75", .needs = NEED_PEBS,
      .claim = "the time stamps of records are within those of the program, and do not go back",
      .source = "SDM Vol 3, 18.13")
 {

@@ -249,6 +249,23 @@ static struct tracer *attach_counted(const struct pebs_options *options)
 	return tracer;
 }
 
+/* A control: the pages that are charged are those that samples go to. */
+static void expect_samples(void)
+{
+	struct pebs_options options = options_now();
+	struct pebs_status status;
+	struct tracer *tracer;
+
+	account.limit = SIZE_MAX;
+	options.account = &account;
+	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	sampled_run(&sampled);
+	pebs_status(tracer, &status);
+	EXPECT(status.available > 0);
+	EXPECT(trace_detach(tracer));
+	EXPECT_EQ(account.used, 0);
+}
+
 TEST(samples_accounts, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
      .claim =
 	     "a tracer of samples is charged for the pages that it takes, a limit cuts it to these, "
@@ -277,6 +294,7 @@ TEST(samples_accounts, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 	options.size = status.size + sizeof(struct ptrace_pebs_sample);
 	EXPECT_EQ(pebs_attach_cpu(this_cpu()->index, &options, &tracer), -ENOMEM);
 	EXPECT_EQ(account.used, 0);
+	expect_samples();
 	sampled_close(&sampled);
 }
 
