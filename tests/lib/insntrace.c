@@ -4,6 +4,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"
 #include "lib/string.h"
+#include "tests/framework/pages.h"
 #include "tests/lib/pt_rig.h"
 
 void insntrace_open(struct trace_account *owner, const struct insntrace_config *config)
@@ -139,4 +140,25 @@ uint64_t insntrace_jump(unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		__asm__ volatile("leaq 1f(%%rip), %0\n\tjmp *%0\n1:" : "=r"(target));
 	return target;
+}
+
+bool insntrace_can_have(unsigned buffers, uint64_t chunks, unsigned order)
+{
+	struct insntrace_config config = insntrace_config((unsigned)chunks, order, 0);
+	unsigned had = 0;
+
+	config.control = RTIT_CTL_BRANCH_EN;
+	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, buffers), 0);
+	while (had < buffers && insntrace_allocate_buffer(NULL, &config, 0) == (int)had)
+		had++;
+	EXPECT_EQ(insntrace_terminate(NULL), 0);
+	return had == buffers;
+}
+
+uint64_t insntrace_largest(void)
+{
+	uint64_t runs = pages_largest_runs(),
+		 most = INSNTRACE_BYTES_MOST / (PAGE_SIZE << INSNTRACE_ORDER_MOST);
+
+	return runs < most ? runs : most;
 }

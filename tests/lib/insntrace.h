@@ -56,6 +56,18 @@ unsigned insntrace_times(const struct insntrace_targets *targets, uint64_t ip);
 /* How many CPUs have IA32_RTIT_CTL.TraceEn set. */
 unsigned insntrace_traced_cpus(void);
 
+/*
+ * Whether a session can have `buffers`, each of so many chunks of 4 KiB << `order`. No session is
+ * open before and after.
+ */
+bool insntrace_can_have(unsigned buffers, uint64_t chunks, unsigned order);
+
+/*
+ * Chunks of the largest buffer, of order INSNTRACE_ORDER_MOST: all runs of that order that there
+ * are, or as many as a buffer has.
+ */
+uint64_t insntrace_largest(void);
+
 /* Jumps indirectly `n` times, which takes two bytes of packets each time and more; to where. */
 uint64_t insntrace_jump(unsigned n);
 

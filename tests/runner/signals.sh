@@ -4,6 +4,8 @@
 # first 45 ms, the others one or two at random moments, from the first line, before which no script can answer, to the verdict.
 # Every run has to leave within seconds with the exit status and the sentence of the contract, without a process or a file.
 set -u
+# What a shell finds ignored when it starts, as nohup leaves HUP, it cannot trap.
+[ -n "${DEFAULT_SIGNALS-}" ] || DEFAULT_SIGNALS=1 exec env --default-signal bash "$0" "$@"
 
 # shellcheck source=tests/runner/tree.sh
 . "$(dirname "$0")/tree.sh" || exit 2

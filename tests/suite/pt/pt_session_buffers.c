@@ -369,43 +369,21 @@ TEST(pt_session_pause, .group = "PT", .ids = "PT51", .needs = NEED_PT,
 	insntrace_close(NULL);
 }
 
-/* Whether a session can have `buffers`, each of so many chunks of 4 KiB << `order`. */
-static bool can_be_had(unsigned buffers, uint64_t chunks, unsigned order)
-{
-	struct insntrace_config config = insntrace_config((unsigned)chunks, order, 0);
-	unsigned had = 0;
-
-	config.control = RTIT_CTL_BRANCH_EN;
-	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, buffers), 0);
-	while (had < buffers && insntrace_allocate_buffer(NULL, &config, 0) == (int)had)
-		had++;
-	EXPECT_EQ(insntrace_terminate(NULL), 0);
-	return had == buffers;
-}
-
-/* The largest: of all runs of the largest order that there are, or of as many as a buffer has. */
-static uint64_t largest_buffer(void)
-{
-	uint64_t runs = pages_largest_runs(),
-		 most = INSNTRACE_BYTES_MOST / (PAGE_SIZE << INSNTRACE_ORDER_MOST);
-
-	return runs < most ? runs : most;
-}
-
 TEST(pt_session_after_programs, .group = "PT", .ids = "PT51", .needs = NEED_PT,
      .claim = "when 40 programs have had memory buffers of every order, and the largest that there "
 	      "was before, can be had",
      .source = "docs/insntrace.2, Limits")
 {
-	uint64_t before = programs_begin(), tables = vm_table_count(), largest = largest_buffer();
+	uint64_t before = programs_begin(), tables = vm_table_count(),
+		 largest = insntrace_largest();
 
-	EXPECT(can_be_had(1, largest, INSNTRACE_ORDER_MOST));
+	EXPECT(insntrace_can_have(1, largest, INSNTRACE_ORDER_MOST));
 	programs_use_pages();
 	EXPECT_EQ(pages_missing(before), 0);
 	for (unsigned order = 2; order <= INSNTRACE_ORDER_MOST; order += 2)
-		EXPECT(can_be_had(4, 8, order));
-	EXPECT(can_be_had(4, 1024, 0));
+		EXPECT(insntrace_can_have(4, 8, order));
+	EXPECT(insntrace_can_have(4, 1024, 0));
 	tables = vm_table_count() - tables;
-	EXPECT(can_be_had(1, largest - tables, INSNTRACE_ORDER_MOST));
+	EXPECT(insntrace_can_have(1, largest - tables, INSNTRACE_ORDER_MOST));
 	programs_end(before);
 }

@@ -119,7 +119,8 @@ TEST(ptrace_two_tracers, .group = "I", .ids = "I11 I9", .needs = NEED_BTS,
 	REQUIRE(reader && keeper);
 	EXPECT(!strcmp(reader + strlen("the newest of the reader: "),
 		       keeper + strlen("the newest of the keeper: ")));
-	EXPECT_EQ(program_output_of("two_tracers", 0, true), WAIT_EXITED(0));
+	/* A wrong `from` splits one of the calls that the viewer counts. */
+	EXPECT_OR_ERRATUM(program_output_of("two_tracers", 0, true) == WAIT_EXITED(0), "AAJ122");
 	programs_end(before);
 }
 
