@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Random programs and random walks through them, as packets that the manual allows: SDM Vol 3,
+ * 36.4. What a processor may choose (bits in a TNT, compression, TIPs that wait, the order within
+ * PSB+, times between) is chosen at random. The truth is kept beside: what the packets mean.
+ */
+#ifndef SPOOR_TESTS_PT_STREAM_H
+#define SPOOR_TESTS_PT_STREAM_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/lib/pt_decode.h"
+
+enum { REGIONS = 4, BLOCKS = 14, REGION_BYTES = 512, MOST_BYTES = 16384, MOST_ITEMS = 2048 };
+
+/* Of which some share 48, 32 or 16 upper bits; the last is a kernel's. */
+static const uint64_t bases[REGIONS] = {0x400000, 0x41fff0, 0x7f0000400000, 0xffffffff81000000};
+
+struct walk_block {
+	uint64_t first;
+	struct flow_block is;
+};
+
+static struct {
+	uint64_t seed;
+	/* Libipt knows no deferred TIP, no second FUP of INT n, no TIP.PGD of a Jcc without its
+	   target, no VMCS beside IRET, no TSC and CBR there and no PIP after its MODE.Exec, no CYC
+	   of ten bytes, and no return that is compressed after one that was not; it takes the first
+	   address after an overflow for a whole one,
+	   and TIP.PGD without an address for one of the MOV to CR3 before. */
+	bool libipt;
+	uint8_t code[REGIONS][REGION_BYTES];
+	struct walk_block block[REGIONS][BLOCKS];
+	uint8_t bytes[MOST_BYTES];
+	size_t size;
+	struct flow_item items[MOST_ITEMS], asides[MOST_ITEMS];
+	size_t item_count, aside_count;
+	uint64_t last_ip, ip, bits, tips[16];
+	unsigned bit_count, bit_limit, tip_count;
+	uint64_t calls[FLOW_CALLS];
+	unsigned call_count;
+	bool on, whole, calm, cr3_told;
+} walk;
+
+static unsigned any(unsigned below)
+{
+	walk.seed = walk.seed * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(walk.seed >> 33) % below;
+}
+
+static uint64_t any64(void)
+{
+	uint64_t value = any(1u << 31);
+
+	value = value << 20 ^ any(1u << 31);
+	return value << 20 ^ any(1u << 31);
+}
+
+/* --- The program ------------------------------------------------------------------------------ */
+
+static void put_code(uint8_t **at, const char *bytes, unsigned count)
+{
+	memcpy(*at, bytes, count);
+	*at += count;
+}
+
+/* The bytes of a block's branch; targets within the region are known after all blocks are. */
+static void make_branch(uint8_t **at, struct flow_block *is)
+{
+	static const struct {
+		const char *bytes;
+		unsigned count;
+	} forms[] = {
+		[FLOW_FALLS] = {"\x90", 1},
+		[FLOW_JCC] = {"\x0f\x84\0\0\0\0", 6},
+		[FLOW_JMP] = {"\xe9\0\0\0\0", 5},
+		[FLOW_CALL] = {"\xe8\0\0\0\0", 5},
+		[FLOW_JMP_INDIRECT] = {"\xff\xe0", 2},
+		[FLOW_CALL_INDIRECT] = {"\xff\xd0", 2},
+		[FLOW_RET] = {"\xc3", 1},
+		[FLOW_FAR] = {"\x48\xcf", 2},
+		[FLOW_CR3] = {"\x0f\x22\xd8", 3},
+	};
+
+	put_code(at, forms[is->kind].bytes, forms[is->kind].count);
+	is->next = is->branch + forms[is->kind].count;
+}
+
+static void set_targets(unsigned region)
+{
+	for (unsigned n = 0; n < BLOCKS; n++) {
+		struct flow_block *is = &walk.block[region][n].is;
+		bool jcc = is->kind == FLOW_JCC;
+		unsigned to;
+		int32_t distance;
+
+		if (!jcc && is->kind != FLOW_JMP && is->kind != FLOW_CALL)
+			continue;
+		to = jcc ? any(BLOCKS) : n + 1 + any(BLOCKS - n - 1);
+		is->target = walk.block[region][to].first;
+		distance = (int32_t)(is->target - is->next);
+		memcpy(walk.code[region] + (is->next - bases[region]) - 4, &distance, 4);
+	}
+}
+
+/* The last block of a region has no way but an indirect one; direct jumps lead forward. */
+static void make_region(unsigned region)
+{
+	static const enum flow_kind kinds[] = {
+		FLOW_FALLS, FLOW_JCC,  FLOW_JCC,  FLOW_JCC,	     FLOW_JCC,		 FLOW_JCC,
+		FLOW_JMP,   FLOW_CALL, FLOW_CALL, FLOW_JMP_INDIRECT, FLOW_CALL_INDIRECT, FLOW_RET,
+		FLOW_RET,   FLOW_RET,  FLOW_FAR,  FLOW_CR3};
+	uint8_t *at = walk.code[region];
+
+	for (unsigned n = 0; n < BLOCKS; n++) {
+		struct walk_block *block = &walk.block[region][n];
+
+		block->first = bases[region] + (uint64_t)(at - walk.code[region]);
+		memset(at, 0x90, 8);
+		at += any(5);
+		block->is = (struct flow_block){
+			.branch = bases[region] + (uint64_t)(at - walk.code[region]),
+			.kind = n == BLOCKS - 1 ? FLOW_JMP_INDIRECT
+						: kinds[any(sizeof(kinds) / sizeof(*kinds))]};
+		make_branch(&at, &block->is);
+	}
+	set_targets(region);
+}
+
+static bool find_block(const void *program, uint64_t ip, struct flow_block *block)
+{
+	(void)program;
+	for (unsigned n = 0; n < REGIONS * BLOCKS; n++) {
+		const struct walk_block *at = &walk.block[n / BLOCKS][n % BLOCKS];
+
+		if (ip < at->first || ip > at->is.branch)
+			continue;
+		*block = at->is;
+		return true;
+	}
+	return false;
+}
+
+/* Out of the program: beyond a region's blocks. */
+static uint64_t anywhere(void)
+{
+	unsigned region = any(REGIONS);
+
+	return bases[region] + REGION_BYTES / 2 + any(99);
+}
+
+static uint64_t any_block(void)
+{
+	unsigned region = any(REGIONS);
+
+	return walk.block[region][any(BLOCKS)].first;
+}
+
+/* --- Packets ---------------------------------------------------------------------------------- */
+
+static void put(const void *bytes, unsigned count)
+{
+	memcpy(walk.bytes + walk.size, bytes, count);
+	walk.size += count;
+}
+#define PUT(...) put((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+static void put_value(uint64_t value, unsigned count)
+{
+	put(&value, count);
+}
+
+static void tell(enum packet_kind kind, uint64_t value)
+{
+	walk.asides[walk.aside_count++].packet = (struct packet){.kind = kind, .value = value};
+}
+
+static void put_cycles(uint64_t cycles)
+{
+	uint64_t rest = cycles >> 5;
+
+	PUT((uint8_t)(3 | (cycles & 0x1f) << 3 | (rest ? 4 : 0)));
+	for (; rest; rest >>= 7)
+		PUT((uint8_t)((rest & 0x7f) << 1 | (rest >> 7 ? 1 : 0)));
+	tell(PACKET_CYC, cycles);
+}
+
+static void put_tsc(void)
+{
+	uint64_t value = any64() & ((1ull << 56) - 1);
+
+	PUT(0x19);
+	put_value(value, 7);
+	tell(PACKET_TSC, value);
+	if (any(2))
+		return;
+	value = any64() & 0x1ff00ffffull;
+	PUT(0x02, 0x73);
+	put_value(value, 5);
+	tell(PACKET_TMA, value);
+}
+
+static void put_cbr(void)
+{
+	uint64_t value = 1 + any(255);
+
+	PUT(0x02, 0x03);
+	put_value(value, 2);
+	tell(PACKET_CBR, value);
+}
+
+/* What may be between any two packets. */
+static void put_time(void)
+{
+	uint8_t counter = (uint8_t)any(256);
+
+	switch (any(walk.calm && walk.libipt ? 3 : 24)) {
+	case 0:
+		PUT(0x00);
+		break;
+	case 1:
+		put_cycles(any64() >> (walk.libipt ? 12 : 0) >> any(50));
+		break;
+	case 2:
+		PUT(0x59, counter);
+		tell(PACKET_MTC, counter);
+		break;
+	case 3:
+		put_tsc();
+		break;
+	case 4:
+		put_cbr();
+	}
+}
+
+/* Table 36-18: one of the forms that give `ip` back. */
+static void put_address(uint8_t packet, uint64_t ip)
+{
+	static const unsigned sizes[] = {0, 2, 4, 6, 6, 0, 8};
+	unsigned code;
+	bool fits, whole = walk.libipt && walk.whole;
+
+	walk.whole = walk.cr3_told = false;
+	do {
+		code = 1 + any(6);
+		fits = code == 6 || (code == 3 && (uint64_t)((int64_t)(ip << 16) >> 16) == ip) ||
+		       (!whole && code != 3 && code < 5 &&
+			ip >> 8 * sizes[code] == walk.last_ip >> 8 * sizes[code]);
+	} while (!fits);
+	PUT((uint8_t)(packet | code << 5));
+	put_value(ip, sizes[code]);
+	walk.last_ip = ip;
+}
+
+static void put_bits(void)
+{
+	uint64_t payload = 1ull << walk.bit_count | walk.bits;
+
+	if (walk.bit_count > 6 || !any(3)) {
+		PUT(0x02, 0xa3);
+		put_value(payload, 6);
+	} else {
+		PUT((uint8_t)(payload << 1));
+	}
+	walk.bits = walk.bit_count = 0;
+	walk.cr3_told = false;
+	walk.bit_limit = 1 + any(any(2) ? 6 : 47);
+}
+
+/* All that waits: 36.4.2.3. */
+static void flush(void)
+{
+	put_time();
+	if (walk.bit_count)
+		put_bits();
+	for (unsigned n = 0; n < walk.tip_count; n++) {
+		put_time();
+		put_address(0x0d, walk.tips[n]);
+	}
+	walk.tip_count = 0;
+	put_time();
+}
+
+static void put_bit(bool bit)
+{
+	walk.bits = walk.bits << 1 | bit;
+	if (++walk.bit_count >= walk.bit_limit)
+		flush();
+}
+
+static void put_target(uint64_t ip, bool may_wait)
+{
+	if (may_wait && !walk.libipt && walk.bit_count && walk.tip_count < 16 && any(2)) {
+		walk.tips[walk.tip_count++] = ip;
+		return;
+	}
+	flush();
+	put_address(0x0d, ip);
+}
+
+static void put_mode(void)
+{
+	uint8_t mode = walk.libipt ? 1 : (uint8_t)any(3);
+
+	PUT(0x99, mode);
+	tell(PACKET_MODE_EXEC, mode);
+}
+
+static void put_pip(void)
+{
+	uint64_t cr3 = any64() & 0xffffffffff000;
+
+	PUT(0x02, 0x43);
+	put_value(cr3 >> 5 << 1 | any(2), 6);
+	tell(PACKET_PIP, cr3);
+}
+
+static void put_vmcs(void)
+{
+	uint64_t pointer = any64() & 0xffffffffff;
+
+	PUT(0x02, 0xc8);
+	put_value(pointer, 5);
+	tell(PACKET_VMCS, pointer);
+}
+
+/* In the middle of an event or far transfer, in any order: table 36-15. */
+static void put_changes(bool far)
+{
+	unsigned first = far && walk.libipt ? 1 : any(3);
+
+	flush();
+	walk.calm = far;
+	for (unsigned n = 0; n < 3; n++) {
+		unsigned which = (first + n) % 3;
+
+		if (any(3) || (which == 2 && far && walk.libipt))
+			continue;
+		which == 0 ? put_mode() : which == 1 ? put_pip() : put_vmcs();
+		put_time();
+	}
+}
+
+/* 36.3.7: at an instruction, in any order. */
+static void put_psb(void)
+{
+	unsigned first = any(5);
+
+	flush();
+	for (unsigned n = 0; n < 8; n++)
+		PUT(0x02, 0x82);
+	walk.last_ip = 0;
+	walk.call_count = 0;
+	for (unsigned n = 0; n < 5; n++) {
+		unsigned which = (first + n) % 5;
+
+		if (which == 0)
+			put_cbr();
+		else if (which == 1 && walk.on)
+			put_mode();
+		else if (which == 2 && walk.on)
+			put_address(0x1d, walk.ip);
+		else if (which == 3 && !any(2))
+			put_pip();
+		else if (which == 4 && !any(2))
+			put_tsc();
+		put_time();
+	}
+	PUT(0x02, 0x23);
+}
+
+#endif

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT
+/* sources: tests/lib/pt_decode.c tests/lib/pt_grammar.c */
+/* The tests' own decoder of Intel PT, by random streams: against what they were made of, and
+ * libipt. */
+#include "tests/host/host.h"
+
+#include <intel-pt.h>
+
+#include "tests/host/pt_stream.h"
+
+enum { STREAMS = 20000, MOST_IPS = 16384 };
+
+/* --- The walk --------------------------------------------------------------------------------- */
+
+static struct flow_item *happens(enum flow_what what, uint64_t from, uint64_t to)
+{
+	struct flow_item *item = &walk.items[walk.item_count++];
+
+	*item = (struct flow_item){.what = what, .from = from, .to = to};
+	return item;
+}
+
+static void goes_on(uint64_t to)
+{
+	put_mode();
+	put_address(0x11, to);
+	walk.on = true;
+	walk.ip = to;
+	walk.call_count = 0;
+	happens(FLOW_BEGINS, 0, to);
+}
+
+static void is_off(struct flow_item *item)
+{
+	item->ends = true;
+	walk.on = false;
+	if (!any(6))
+		PUT(0x02, 0x83), tell(PACKET_TRACE_STOP, 0);
+	if (!any(4))
+		put_psb();
+	put_time();
+}
+
+static void calls(const struct flow_block *is)
+{
+	if (is->kind == FLOW_CALL && is->target == is->next)
+		return;
+	if (walk.call_count == FLOW_CALLS) {
+		memmove(walk.calls, walk.calls + 1, sizeof(walk.calls) - sizeof(walk.calls[0]));
+		walk.call_count--;
+	}
+	walk.calls[walk.call_count++] = is->next;
+}
+
+/* 36.4.2.2. Libipt has to have forgotten what is below a return that was not compressed. */
+static void walk_return(const struct flow_block *is)
+{
+	uint64_t known = walk.call_count ? walk.calls[--walk.call_count] : 0;
+	uint64_t to = known && any(8) ? known : any_block();
+
+	happens(FLOW_BRANCH, is->branch, to);
+	walk.ip = to;
+	if (to == known && any(8)) {
+		walk.items[walk.item_count - 1].compressed = true;
+		put_bit(true);
+		return;
+	}
+	put_target(to, false);
+	walk.call_count = walk.libipt ? 0 : walk.call_count;
+}
+
+/* Out of an address range: table 36-50, 6b, 7e, 9c; IRET to another context: 10c. PSB says that it
+   was not at an earlier jump to the same place. */
+static void leave_by(const struct flow_block *is)
+{
+	bool jcc = is->kind == FLOW_JCC,
+	     tells = is->kind == FLOW_FAR ? any(2) : !jcc || walk.libipt;
+	uint64_t to = is->target ? is->target : anywhere();
+
+	if (jcc)
+		put_psb();
+	flush();
+	if (is->kind == FLOW_FAR)
+		tells = any(2) || (walk.libipt && walk.cr3_told);
+	tells ? put_address(0x01, to) : PUT(0x01);
+	is_off(happens(FLOW_BRANCH, is->branch, tells || jcc ? to : 0));
+}
+
+static void walk_cr3(const struct flow_block *is)
+{
+	flush();
+	if (any(6) || (walk.libipt && walk.cr3_told)) {
+		put_pip();
+		walk.cr3_told = true;
+		walk.ip = is->next;
+		return;
+	}
+	PUT(0x01);
+	is_off(happens(FLOW_CHANGED, is->branch, 0));
+}
+
+static void walk_indirect(const struct flow_block *is)
+{
+	uint64_t to = any_block();
+
+	if (is->kind == FLOW_FAR)
+		put_changes(true);
+	put_target(to, is->kind != FLOW_FAR);
+	walk.calm = false;
+	if (is->kind == FLOW_CALL_INDIRECT)
+		calls(is);
+	walk.ip = to;
+	happens(FLOW_BRANCH, is->branch, to);
+}
+
+static void walk_block(const struct flow_block *is)
+{
+	bool taken = any(2);
+
+	if (is->kind == FLOW_FALLS) {
+		walk.ip = is->next;
+	} else if (is->kind == FLOW_CR3) {
+		walk_cr3(is);
+	} else if (!any(40)) {
+		leave_by(is);
+	} else if (is->kind == FLOW_RET) {
+		walk_return(is);
+	} else if (is->kind >= FLOW_JMP_INDIRECT) {
+		walk_indirect(is);
+	} else if (is->kind == FLOW_JCC) {
+		put_bit(taken);
+		walk.ip = taken ? is->target : is->next;
+		happens(taken ? FLOW_BRANCH : FLOW_NOT_TAKEN, is->branch, walk.ip);
+	} else {
+		if (is->kind == FLOW_CALL)
+			calls(is);
+		happens(FLOW_BRANCH, is->branch, is->target);
+		walk.ip = is->target;
+	}
+}
+
+/* An interrupt or a fault at walk.ip, or the WRMSR that clears TraceEn. */
+static void walk_event(bool ends)
+{
+	uint64_t to = any_block(), second = any_block();
+	struct flow_item *item;
+
+	flush();
+	put_address(0x1d, walk.ip);
+	item = happens(FLOW_EVENT, walk.ip, ends ? 0 : to);
+	if (!walk.libipt && !any(4)) {
+		put_address(0x1d, second);
+		item->second = second;
+	}
+	if (ends) {
+		PUT(0x01);
+		is_off(item);
+		return;
+	}
+	put_changes(false);
+	put_address(0x0d, to);
+	walk.ip = to;
+}
+
+/* 36.3.8. Direct jumps before it would be lost with it: an event tells of them. */
+static void walk_overflow(void)
+{
+	walk_event(false);
+	walk.bits = walk.bit_count = walk.tip_count = walk.call_count = 0;
+	PUT(0x02, 0xf3);
+	happens(FLOW_LOST, 0, 0);
+	walk.on = false;
+	walk.whole = true;
+	put_time();
+	if (!any(3)) {
+		goes_on(any_block());
+		return;
+	}
+	walk.ip = any_block();
+	put_address(0x1d, walk.ip);
+	happens(FLOW_BEGINS, 0, walk.ip);
+	walk.on = true;
+}
+
+/* 36.4.2.8: a transaction begins or commits; an abort goes somewhere else. */
+static void walk_transaction(void)
+{
+	uint8_t bits = (uint8_t)any(3);
+	uint64_t to = any_block();
+
+	flush();
+	PUT(0x99, 0x20 | bits);
+	tell(PACKET_MODE_TSX, bits);
+	put_address(0x1d, walk.ip);
+	if (bits != 2)
+		return;
+	put_address(0x0d, to);
+	happens(FLOW_EVENT, walk.ip, to);
+	walk.ip = to;
+}
+
+static void walk_step(void)
+{
+	struct flow_block block;
+
+	if (!walk.on) {
+		goes_on(any_block());
+		return;
+	}
+	find_block(NULL, walk.ip, &block);
+	if (walk.ip < block.branch && !any(4))
+		walk.ip += any((unsigned)(block.branch - walk.ip) + 1);
+	switch (any(60)) {
+	case 0:
+		walk_overflow();
+		break;
+	case 1:
+	case 2:
+		walk_event(false);
+		break;
+	case 3:
+		walk_event(true);
+		break;
+	case 4:
+		put_psb();
+		break;
+	case 5:
+		walk_transaction();
+		break;
+	default:
+		walk_block(&block);
+	}
+}
+
+static void make_stream(unsigned seed, bool libipt)
+{
+	memset(&walk, 0, sizeof(walk));
+	walk.seed = seed * 2654435761u + libipt;
+	walk.libipt = libipt;
+	walk.bit_limit = 6;
+	for (unsigned n = 0; n < REGIONS; n++)
+		make_region(n);
+	put_psb();
+	goes_on(any_block());
+	for (unsigned n = 20 + any(60); n--;)
+		walk_step();
+	if (!walk.on)
+		goes_on(any_block());
+	walk_event(true);
+}
+
+/* --- The decoder, and what it says ----------------------------------------------------------- */
+
+static uint64_t found[MOST_IPS], known[MOST_IPS], their_offset;
+
+static size_t length_at(uint64_t ip)
+{
+	struct flow_block block;
+
+	return find_block(NULL, ip, &block) && ip == block.branch ? (size_t)(block.next - ip) : 1;
+}
+
+/* The instructions from `from` to before `to`. */
+static size_t walk_instructions(uint64_t from, uint64_t to, size_t count)
+{
+	for (; from < to && count < MOST_IPS; from += length_at(from))
+		found[count++] = from;
+	return count;
+}
+
+static bool same_item(const struct flow_item *a, const struct flow_item *b)
+{
+	return a->what == b->what && (a->what == FLOW_LOST || a->from == b->from) &&
+	       a->to == b->to && a->ends == b->ends && a->compressed == b->compressed &&
+	       a->second == b->second;
+}
+
+static bool is_silent(enum packet_kind kind)
+{
+	return kind == PACKET_PAD || kind == PACKET_PSB || kind == PACKET_PSBEND;
+}
+
+/* Decodes the stream; the offset of the first thing that differs, or -1. Instructions in found[].
+ */
+static long differs(size_t *instructions)
+{
+	struct flow flow;
+	struct flow_item item;
+	size_t items = 0, asides = 0, count = 0;
+	uint64_t ip = 0;
+
+	flow_start(&flow, walk.bytes, walk.size, find_block, NULL);
+	while (flow_next(&flow, &item)) {
+		const struct packet *aside = &walk.asides[asides].packet;
+
+		if (item.what == FLOW_PACKET) {
+			if (is_silent(item.packet.kind))
+				continue;
+			if (asides++ == walk.aside_count || aside->kind != item.packet.kind ||
+			    aside->value != item.packet.value)
+				return (long)item.packet.at;
+			continue;
+		}
+		if (items == walk.item_count || !same_item(&item, &walk.items[items++]))
+			return (long)flow.at;
+		if (item.what == FLOW_BRANCH || item.what == FLOW_NOT_TAKEN ||
+		    item.what == FLOW_CHANGED)
+			count = walk_instructions(ip, item.from + 1, count);
+		else if (item.what == FLOW_EVENT)
+			count = walk_instructions(ip, item.from, count);
+		else if (item.what == FLOW_LOST)
+			count = walk_instructions(ip, item.from, count);
+		ip = item.to;
+	}
+	*instructions = count;
+	if (flow.error || flow.reader.cut)
+		return (long)flow.at;
+	return items == walk.item_count && asides == walk.aside_count ? -1 : (long)flow.at;
+}
+
+/* --- Libipt ----------------------------------------------------------------------------------- */
+
+static int read_code(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
+		     void *context)
+{
+	(void)asid, (void)context;
+	for (unsigned n = 0; n < REGIONS; n++) {
+		uint64_t left = bases[n] + REGION_BYTES - ip;
+
+		if (ip < bases[n] || ip >= bases[n] + REGION_BYTES)
+			continue;
+		size = size < left ? size : (size_t)left;
+		memcpy(buffer, walk.code[n] + (ip - bases[n]), size);
+		return (int)size;
+	}
+	return -pte_nomap;
+}
+
+/* The instructions into known[]; a negative error, or how many. */
+static long libipt_instructions(void)
+{
+	struct pt_config config;
+	struct pt_image *image = pt_image_alloc("walk");
+	struct pt_insn_decoder *decoder;
+	long count = 0;
+	int status;
+
+	pt_config_init(&config);
+	config.begin = walk.bytes;
+	config.end = walk.bytes + walk.size;
+	decoder = pt_insn_alloc_decoder(&config);
+	pt_image_set_callback(image, read_code, NULL);
+	assert_int_equal(pt_insn_set_image(decoder, image), 0);
+	status = pt_insn_sync_forward(decoder);
+	while (status >= 0) {
+		struct pt_insn insn = {0};
+		struct pt_event event;
+
+		while (status >= 0 && status & pts_event_pending)
+			status = pt_insn_event(decoder, &event, sizeof(event));
+		if (status < 0 || status & pts_eos)
+			break;
+		status = pt_insn_next(decoder, &insn, sizeof(insn));
+		if (insn.iclass != ptic_error && count < MOST_IPS)
+			known[count++] = insn.ip;
+	}
+	pt_insn_get_offset(decoder, &their_offset);
+	pt_insn_free_decoder(decoder);
+	pt_image_free(image);
+	return status < 0 && status != -pte_eos ? status : count;
+}
+
+/* --- Tests ------------------------------------------------------------------------------------ */
+
+static void streams_have_their_meaning(void **state)
+{
+	size_t count;
+
+	for (unsigned n = 0; n < STREAMS; n++) {
+		long at;
+
+		make_stream(n, false);
+		at = differs(&count);
+		if (at >= 0)
+			fail_msg("stream %u: differs at offset %ld of %zu", n, at, walk.size);
+	}
+}
+
+static void libipt_agrees(void **state)
+{
+	for (unsigned n = 0; n < STREAMS; n++) {
+		size_t count;
+		long at, theirs;
+
+		make_stream(n, true);
+		at = differs(&count);
+		if (at >= 0)
+			fail_msg("stream %u: differs at offset %ld of %zu", n, at, walk.size);
+		theirs = libipt_instructions();
+		if (theirs < 0)
+			fail_msg("stream %u: libipt, at offset %llu: %s", n,
+				 (unsigned long long)their_offset,
+				 pt_errstr(pt_errcode((int)theirs)));
+		for (size_t i = 0; i < count && i < (size_t)theirs; i++)
+			if (found[i] != known[i])
+				fail_msg("stream %u: instruction %zu: %llx, libipt %llx", n, i,
+					 (unsigned long long)found[i],
+					 (unsigned long long)known[i]);
+		if ((size_t)theirs != count)
+			fail_msg("stream %u: %zu instructions, libipt %ld", n, count, theirs);
+	}
+}
+
+/* A bit of a stream that is turned is an error, or another meaning. */
+static void a_flipped_bit_is_noticed(void **state)
+{
+	unsigned noticed = 0;
+	size_t count;
+
+	for (unsigned n = 0; n < 2000; n++) {
+		make_stream(n, false);
+		walk.bytes[any((unsigned)walk.size)] ^= (uint8_t)(1 << any(8));
+		noticed += differs(&count) >= 0;
+	}
+	assert_in_range(noticed, 1900, 2000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(streams_have_their_meaning),
+		cmocka_unit_test(libipt_agrees),
+		cmocka_unit_test(a_flipped_bit_is_noticed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
