@@ -64,27 +64,6 @@ void pt_close(struct pt_rig *rig)
 	}
 }
 
-void pt_put(struct pt_bytes *bytes, uint8_t byte)
-{
-	if (bytes->count == sizeof(bytes->byte))
-		test_error("more than %zu bytes", bytes->count);
-	bytes->byte[bytes->count++] = byte;
-}
-
-void pt_put_ip(struct pt_bytes *bytes, uint8_t packet, uint64_t ip)
-{
-	unsigned code = 3, size = 6;
-
-	if (ip >> 16 == bytes->last_ip >> 16)
-		code = 1, size = 2;
-	else if (ip >> 32 == bytes->last_ip >> 32)
-		code = 2, size = 4;
-	pt_put(bytes, (uint8_t)(packet | code << 5));
-	for (unsigned n = 0; n < size; n++)
-		pt_put(bytes, (uint8_t)(ip >> 8 * n));
-	bytes->last_ip = ip;
-}
-
 /* After 02H: table 36-16. */
 static size_t extended_bytes(uint8_t second)
 {
@@ -180,56 +159,161 @@ bool pt_next(const struct pt_rig *rig, struct pt_walk *walk)
 	return true;
 }
 
-/* May be between the packets that begin a trace. */
-static bool is_status(const uint8_t *at)
+/* --- By meaning ------------------------------------------------------------------------------ */
+
+/* PT_NOTE(). */
+struct noted {
+	uint64_t branch, next, target, kind;
+};
+extern const struct noted pt_program_start[], pt_program_end[];
+_Static_assert(FLOW_JCC == 1 && FLOW_JMP == 2 && FLOW_CALL == 3, "macros of pt_rig.h");
+_Static_assert(FLOW_JMP_INDIRECT == 4 && FLOW_RET == 6 && FLOW_FAR == 7 && FLOW_CR3 == 8,
+	       "macros of pt_rig.h");
+enum { LONGEST_BLOCK = 4096, ITEMS = 64 };
+
+void pt_add_branch(struct pt_rig *rig, enum flow_kind kind, const void *at, unsigned bytes)
 {
-	return at[0] == 0x19 || at[0] == 0x99 ||
-	       (at[0] == 0x02 && (at[1] == 0x03 || at[1] == 0x43));
+	if (rig->block_count == PT_RIG_BLOCKS)
+		test_error("more than %u branches", rig->block_count);
+	rig->blocks[rig->block_count++] = (struct flow_block){
+		.kind = kind, .branch = (uint64_t)at, .next = (uint64_t)at + bytes};
 }
 
-size_t pt_header(const struct pt_rig *rig)
+static void take_nearer(uint64_t ip, const struct flow_block *block, struct flow_block *nearest)
 {
-	bool synchronising = false, enabled = false;
-	size_t at = 0, bytes;
+	if (block->branch >= ip && block->branch - ip < nearest->branch - ip)
+		*nearest = *block;
+}
 
-	for (; (bytes = pt_packet(rig, at)); at += bytes) {
-		const uint8_t *byte = rig->memory + at;
-		uint8_t second = byte[0] == 0x02 ? byte[1] : 0, low = byte[0] & 0x1f;
+/* Up to the next branch that is noted, or the WRMSR that ends the body. */
+static bool find_noted(const void *program, uint64_t ip, struct flow_block *block)
+{
+	const struct pt_rig *rig = program;
+	struct flow_block wrmsr = {.branch = rig->last, .next = rig->last + 2};
 
-		if (second == 0x82)
-			synchronising = true;
-		else if (second == 0x23)
-			synchronising = false;
-		else if (low == PT_PGE && !enabled)
-			enabled = true;
-		else if (synchronising ? low != PT_FUP && !is_status(byte)
-				       : enabled || !is_status(byte))
-			break;
+	*block = (struct flow_block){.branch = ip + LONGEST_BLOCK};
+	take_nearer(ip, &wrmsr, block);
+	for (unsigned n = 0; n < rig->block_count; n++)
+		take_nearer(ip, &rig->blocks[n], block);
+	for (const struct noted *at = pt_program_start; at < pt_program_end; at++)
+		take_nearer(ip,
+			    &(struct flow_block){.kind = (enum flow_kind)at->kind,
+						 .branch = at->branch,
+						 .next = at->next,
+						 .target = at->target},
+			    block);
+	return block->next != 0;
+}
+
+void pt_reader(const struct pt_rig *rig, struct packet_reader *reader)
+{
+	packet_start(reader, rig->memory, pt_state(&rig->trace).end);
+}
+
+static void start(const struct pt_rig *rig, struct flow *flow)
+{
+	flow_start(flow, rig->memory, pt_state(&rig->trace).end, find_noted, rig);
+}
+
+static enum pt_seen seen_branch(const struct pt_rig *rig, const struct flow_item *item)
+{
+	struct flow_block block = {0};
+
+	find_noted(rig, item->from, &block);
+	if (item->ends)
+		return SEEN_LEAVE;
+	if (block.kind == FLOW_JCC)
+		return item->what == FLOW_BRANCH ? SEEN_TAKEN : SEEN_NOT_TAKEN;
+	return item->compressed ? SEEN_RETURN : SEEN_TARGET;
+}
+
+/* False: an item that no test expects: a direct branch, times, status. */
+static bool is_seen(const struct pt_rig *rig, const struct flow_item *item, bool begun,
+		    struct pt_expected *seen)
+{
+	struct flow_block block = {0};
+
+	*seen = (struct pt_expected){.to = item->to, .from = item->from, .next = item->second};
+	if (item->what != FLOW_PACKET) {
+		find_noted(rig, item->from, &block);
+		seen->seen = item->what == FLOW_BEGINS	  ? SEEN_BEGIN
+			     : item->what == FLOW_EVENT	  ? item->ends ? SEEN_END : SEEN_EVENT
+			     : item->what == FLOW_CHANGED ? SEEN_LEAVE
+							  : seen_branch(rig, item);
+		return item->ends || item->what == FLOW_EVENT || item->what == FLOW_BEGINS ||
+		       (block.kind != FLOW_JMP && block.kind != FLOW_CALL);
 	}
-	EXPECT(!synchronising);
-	return at;
+	seen->to = item->packet.value;
+	seen->seen = item->packet.kind == PACKET_MODE_EXEC ? SEEN_MODE
+		     : item->packet.kind == PACKET_PIP	   ? SEEN_CR3
+							   : SEEN_STOP;
+	if (item->packet.kind == PACKET_TRACE_STOP)
+		return true;
+	return begun && item->packet.role != ROLE_STATUS && seen->seen != SEEN_STOP;
 }
 
-void pt_expect(const struct pt_rig *rig, const struct pt_bytes *bytes)
+static bool is_same(const struct pt_expected *seen, const struct pt_expected *expected)
 {
-	size_t header = pt_header(rig), end = pt_state(&rig->trace).end;
-	size_t most = end - header < bytes->count ? end - header : bytes->count;
+	bool either = expected->seen == SEEN_RETURN && seen->seen == SEEN_TARGET;
 
-	EXPECT(header > 0);
-	EXPECT_EQ(end - header, bytes->count);
-	for (size_t n = 0; n < most; n++) {
-		if (rig->memory[header + n] == bytes->byte[n])
+	if (seen->seen != expected->seen && !either)
+		return false;
+	if (seen->seen == SEEN_TAKEN || seen->seen == SEEN_NOT_TAKEN || seen->seen == SEEN_STOP)
+		return true;
+	if (seen->seen == SEEN_EVENT || seen->seen == SEEN_END)
+		return seen->from == expected->from && seen->to == expected->to &&
+		       (!seen->next || seen->next == expected->next);
+	return seen->to == expected->to;
+}
+
+void pt_expect_flow(const struct pt_rig *rig, const struct pt_expected *expected, size_t count)
+{
+	struct pt_expected seen = {0};
+	struct flow_item item;
+	struct flow flow;
+	size_t n = 0;
+	bool begun = false;
+
+	start(rig, &flow);
+	while (flow_next(&flow, &item)) {
+		bool counts = is_seen(rig, &item, begun, &seen);
+
+		begun |= item.what == FLOW_BEGINS;
+		if (!counts)
 			continue;
-		test_note("byte %zu of %zu", n, bytes->count);
-		EXPECT_EQ(rig->memory[header + n], bytes->byte[n]);
-		return;
+		if (n == count || !is_same(&seen, &expected[n])) {
+			test_note("item %zu of %zu is %u, from %p to %p", n, count, seen.seen,
+				  (void *)seen.from, (void *)seen.to);
+			EXPECT(false && "the packets say something else");
+			return;
+		}
+		n++;
 	}
+	if (flow.error)
+		test_note("%s: offset %zu, after %p", flow.error, flow.at, (void *)flow.ip);
+	EXPECT(!flow.error && !flow.reader.cut);
+	EXPECT_EQ(n, count);
 }
 
-/* 36.2.7 and table 36-50: FUP of the WRMSR, and TIP.PGD without an address. */
-void pt_expect_traced(const struct pt_rig *rig, struct pt_bytes *bytes)
+void pt_expect_body(const struct pt_rig *rig, const struct pt_expected *expected, size_t count)
 {
-	pt_put_ip(bytes, PT_FUP, rig->last);
-	pt_put(bytes, PT_PGD);
-	pt_expect(rig, bytes);
+	struct pt_expected all[ITEMS] = {{.seen = SEEN_BEGIN, .to = rig->first}};
+
+	if (count > ITEMS - 2)
+		test_error("%zu items", count);
+	memcpy(all + 1, expected, count * sizeof(*expected));
+	all[count + 1] = (struct pt_expected){.seen = SEEN_END, .from = rig->last};
+	pt_expect_flow(rig, all, count + 2);
+}
+
+unsigned pt_compressed(const struct pt_rig *rig)
+{
+	struct flow_item item;
+	struct flow flow;
+	unsigned count = 0;
+
+	start(rig, &flow);
+	while (flow_next(&flow, &item))
+		count += item.compressed;
+	return count;
 }

@@ -17,11 +17,14 @@
 #include "drivers/pt/pt.h"
 #include "drivers/pt/registers.h"
 #include "tests/framework/test.h"
+#include "tests/lib/pt_decode.h"
 
 enum { PT_RIG_CHUNKS = 4, PT_RIG_BYTES = 4096, PT_RIG_POISON = 0x05 };
 
 /* Branches at CPL 0. */
 #define PT_PLAIN (RTIT_CTL_OS | RTIT_CTL_BRANCH_EN)
+
+enum { PT_RIG_BLOCKS = 4 };
 
 struct pt_rig {
 	struct pt_trace trace;
@@ -30,6 +33,8 @@ struct pt_rig {
 	uint64_t chunks[PT_RIG_CHUNKS];
 	uint64_t first, last; /* of PT_TRACED() */
 	uint64_t flags;
+	struct flow_block blocks[PT_RIG_BLOCKS]; /* of code that notes no branches */
+	unsigned block_count;
 };
 
 /* Fails the test where the driver refuses. Fewer chunks where the processor has one only. */
@@ -84,15 +89,6 @@ static inline uint64_t pt_body_end(const struct pt_rig *rig)
 	return rig->last - PT_TRACED_TAIL;
 }
 
-/* Bytes that are to follow the packets of enabling; addresses compressed as table 36-18 says. */
-struct pt_bytes {
-	uint8_t byte[128];
-	size_t count;
-	uint64_t last_ip;
-};
-void pt_put(struct pt_bytes *bytes, uint8_t byte);
-void pt_put_ip(struct pt_bytes *bytes, uint8_t packet, uint64_t ip);
-
 /* The packets with an address: table 36-17. */
 enum { PT_TIP = 0x0d, PT_PGE = 0x11, PT_PGD = 0x01, PT_FUP = 0x1d };
 
@@ -117,20 +113,65 @@ struct pt_walk {
 };
 bool pt_next(const struct pt_rig *rig, struct pt_walk *walk);
 
-/* Where the packets of enabling end: PSB to PSBEND, TIP.PGE, and CBR, TSC, MODE and PIP in or
- * before them. */
-size_t pt_header(const struct pt_rig *rig);
+/* --- By meaning ------------------------------------------------------------------------------ */
 
-/* The capture's packets after those of enabling are these bytes. */
-void pt_expect(const struct pt_rig *rig, const struct pt_bytes *bytes);
+/*
+ * Branches of code that a decoder has to know, as assembly text; PT_NOTE() notes where one is in a
+ * table of all tests. A label is a number with f or b; the text must not use 991 and 992.
+ */
+#define PT_NOTE(kind, label, text)                                                                 \
+	"991:\t" text "\n992:\t.pushsection .pt_program, \"a\"\n\t.quad 991b, 992b, " label        \
+	", " kind "\n\t.popsection\n\t"
+#define PT_JCC(jcc, label) PT_NOTE("1", label, jcc " " label)
+#define PT_JMP(label)	   PT_NOTE("2", label, "jmp " label)
+#define PT_CALL(label)	   PT_NOTE("3", label, "call " label)
+#define PT_JMP_TO(operand) PT_NOTE("4", "0", "jmp *" operand)
+#define PT_RET		   PT_NOTE("6", "0", "ret")
+#define PT_FAR(text)	   PT_NOTE("7", "0", text)
+#define PT_CR3(text)	   PT_NOTE("8", "0", text)
 
-/* The same, before the two packets of disabling. */
-void pt_expect_traced(const struct pt_rig *rig, struct pt_bytes *bytes);
+/* One more branch of the rig's program, which has no direct target. */
+void pt_add_branch(struct pt_rig *rig, enum flow_kind kind, const void *at, unsigned bytes);
 
-/* Bytes begin with `ip` as the last one: that of TIP.PGE. */
-static inline struct pt_bytes pt_bytes(const struct pt_rig *rig)
-{
-	return (struct pt_bytes){.last_ip = rig->first};
-}
+/* What packets say of a program; direct JMP and CALL are found on the way. */
+enum pt_seen {
+	SEEN_BEGIN,	/* packets begin at `to` */
+	SEEN_TAKEN,	/* Jcc */
+	SEEN_NOT_TAKEN, /* Jcc */
+	SEEN_TARGET,	/* `to` of an indirect branch, far one or RET */
+	SEEN_RETURN,	/* the same of a RET, with its target or compressed */
+	SEEN_EVENT,	/* from `from` to `to`; a second FUP, if there is one, has `next` */
+	SEEN_MODE,	/* MODE.Exec of bits `to` */
+	SEEN_CR3,	/* PIP of `to` */
+	SEEN_LEAVE,	/* a branch to `to` ends the packets */
+	SEEN_END,	/* an event from `from` does */
+	SEEN_STOP,	/* TraceStop */
+};
+struct pt_expected {
+	enum pt_seen seen;
+	uint64_t to, from, next;
+};
+
+/* The capture's packets are legal and say this, and no more. MODE.Exec and PIP before the packets
+   begin and within PSB+ are not among it. */
+void pt_expect_flow(const struct pt_rig *rig, const struct pt_expected *expected, size_t count);
+
+/* The same between the packets of enabling and those of disabling of PT_TRACED(). */
+void pt_expect_body(const struct pt_rig *rig, const struct pt_expected *expected, size_t count);
+
+#define PT_EXPECT_FLOW(rig, ...)                                                                   \
+	pt_expect_flow(rig, (const struct pt_expected[]){__VA_ARGS__},                             \
+		       sizeof((const struct pt_expected[]){__VA_ARGS__}) /                         \
+			       sizeof(struct pt_expected))
+#define PT_EXPECT_BODY(rig, ...)                                                                   \
+	pt_expect_body(rig, (const struct pt_expected[]){__VA_ARGS__},                             \
+		       sizeof((const struct pt_expected[]){__VA_ARGS__}) /                         \
+			       sizeof(struct pt_expected))
+
+/* Returns of the capture without a target in their packets. */
+unsigned pt_compressed(const struct pt_rig *rig);
+
+/* The capture's packets, one by one, with their grammar: packet_next(). */
+void pt_reader(const struct pt_rig *rig, struct packet_reader *reader);
 
 #endif

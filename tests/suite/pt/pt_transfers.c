@@ -12,35 +12,21 @@
 #define BELOW_VECTOR	 (VECTOR_TEST - 1) /* the kernel's own interrupts */
 #define HIGHEST_PRIORITY 0xf0		   /* of tasks: all fixed interrupts wait */
 
-/* Three packets of an event and the IRETQ of its handler; of INT n, where `twice`, four: one FUP
-   more, of the next instruction (table 36-50, case 12e). */
-#define EXPECT_EVENT(rig, body, at, handler, back, twice)                                          \
+/* An event and the IRETQ of its handler; INT n may have one more FUP, of the next instruction
+   (table 36-50, case 12e). */
+#define EXPECT_EVENT(rig, body, at, handler, back)                                                 \
 	do {                                                                                       \
-		struct pt_bytes bytes_;                                                            \
-                                                                                                   \
 		PT_TRACED(rig, PT_PLAIN | RTIT_CTL_USER, body);                                    \
-		bytes_ = pt_bytes(rig);                                                            \
-		pt_put_ip(&bytes_, PT_FUP, (rig)->first + (at));                                   \
-		if (twice)                                                                         \
-			pt_put_ip(&bytes_, PT_FUP, (rig)->first + (back));                         \
-		pt_put_ip(&bytes_, PT_TIP, (uint64_t)(handler));                                   \
-		pt_put_ip(&bytes_, PT_TIP, (rig)->first + (back));                                 \
-		pt_expect_traced(rig, &bytes_);                                                    \
+		PT_EXPECT_BODY(rig,                                                                \
+			       {.seen = SEEN_EVENT,                                                \
+				.from = (rig)->first + (at),                                       \
+				.to = (uint64_t)(handler),                                         \
+				.next = (rig)->first + (back)},                                    \
+			       {.seen = SEEN_TARGET, .to = (rig)->first + (back)});                \
 		pt_again(rig, PT_PLAIN | RTIT_CTL_USER);                                           \
 	} while (0)
 
-/* FUP packets of an INT n. */
-static unsigned sources_of_int_n(struct pt_rig *rig)
-{
-	struct pt_walk walk = {0};
-	unsigned sources = 0;
-
-	PT_TRACED(rig, PT_PLAIN | RTIT_CTL_USER, "int $0x60");
-	for (size_t header = pt_header(rig); pt_next(rig, &walk);)
-		sources += walk.next > header && walk.packet == PT_FUP;
-	pt_again(rig, PT_PLAIN | RTIT_CTL_USER);
-	return sources - 1; /* and one of the WRMSR */
-}
+static const uint8_t iretq[] = {0x48, 0xcf};
 
 TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
      .claim = "INT n, exceptions and interrupts emit where they come from and their handler, and "
@@ -48,7 +34,6 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.4.2")
 {
 	struct pt_rig rig;
-	unsigned sources;
 
 	pt_open(&rig, 1, false);
 	own_idt_copy();
@@ -59,20 +44,20 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
 	own_idt_set(VECTOR_TEST, own_handler_return, false);
 	own_idt_load();
 	pt_again(&rig, PT_PLAIN | RTIT_CTL_USER);
-	sources = sources_of_int_n(&rig);
-	test_observe("int_n_fup", "%u", sources);
-	EXPECT(sources == 1 || sources == 2);
-	EXPECT_EVENT(&rig, "int $0x60", 0, own_handler_return, 2, sources == 2);
-	EXPECT_EVENT(&rig, "int3", 0, own_handler_return, 1, sources == 2);
-	EXPECT_EVENT(&rig, "leaq 1f(%%rip), %%rbx\n\tud2\n1:", 7, own_handler_resume, 9, false);
+	pt_add_branch(&rig, FLOW_FAR, own_handler_return, sizeof(iretq));
+	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_iret, sizeof(iretq));
+	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_error_iret, sizeof(iretq));
+	EXPECT_EVENT(&rig, "int $0x60", 0, own_handler_return, 2);
+	EXPECT_EVENT(&rig, "int3", 0, own_handler_return, 1);
+	EXPECT_EVENT(&rig, "leaq 1f(%%rip), %%rbx\n\tud2\n1:", 7, own_handler_resume, 9);
 	EXPECT_EVENT(&rig,
 		     "leaq 1f(%%rip), %%rbx\n\txorl %%eax, %%eax\n\tmovb (%%rax), %%al\n1:", 9,
-		     own_handler_resume_error, 11, false);
+		     own_handler_resume_error, 11);
 	lapic_set_task_priority(BELOW_VECTOR);
 	lapic_self_ipi(VECTOR_TEST);
 	pmi_settle();
 	EXPECT(lapic_requested());
-	EXPECT_EVENT(&rig, "sti\n\tnop\n\tcli", 2, own_handler_return, 2, false);
+	EXPECT_EVENT(&rig, "sti\n\tnop\n\tcli", 2, own_handler_return, 2);
 	lapic_eoi();
 	lapic_set_task_priority(0);
 	own_idt_unload();
@@ -83,8 +68,7 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
 const uint8_t *pt_jump, *pt_fault;
 
 TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26", .needs = NEED_PT,
-     .claim =
-	     "of a handler's address two bytes follow where it is near the instruction that faults",
+     .claim = "a fault far from the last address has its own, and that of its handler beside it",
      .source = "SDM Vol 3, 36.4.2")
 {
 	static const uint8_t fault[] = {0x0f, 0x0b}; /* UD2 */
@@ -92,7 +76,6 @@ TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26", .needs = NEED_PT,
 	enum { PAGES = 17, HANDLER = 16 };
 	uint8_t *code = test_area(PAGES);
 	uint8_t jump[5] = {0xe9};
-	struct pt_bytes bytes;
 	struct pt_rig rig;
 
 	pt_jump = code;
@@ -106,17 +89,18 @@ TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26", .needs = NEED_PT,
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, pt_fault + HANDLER, false);
 	own_idt_load();
+	pt_add_branch(&rig, FLOW_JMP, pt_jump, sizeof(jump));
+	rig.blocks[0].target = (uint64_t)pt_fault;
+	pt_add_branch(&rig, FLOW_FAR, pt_fault + HANDLER + 4, sizeof(iretq));
 	PT_TRACED(&rig, PT_PLAIN,
-		  "leaq 771f(%%rip), %%rbx\n\tmovq pt_jump(%%rip), %%rax\n\tjmp *%%rax\n771:");
+		  "leaq 771f(%%rip), %%rbx\n\tmovq pt_jump(%%rip), %%rax\n\t" PT_JMP_TO(
+			  "%%rax") "771:");
 	own_idt_unload();
-	bytes = pt_bytes(&rig);
-	pt_put_ip(&bytes, PT_TIP, (uint64_t)pt_jump);
-	pt_put_ip(&bytes, PT_FUP, (uint64_t)pt_fault);
-	EXPECT_EQ(bytes.byte[bytes.count - 5], PT_FUP | 2 << 5);
-	pt_put_ip(&bytes, PT_TIP, (uint64_t)pt_fault + HANDLER);
-	EXPECT_EQ(bytes.byte[bytes.count - 3], PT_TIP | 1 << 5);
-	pt_put_ip(&bytes, PT_TIP, pt_body_end(&rig));
-	pt_expect_traced(&rig, &bytes);
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = (uint64_t)pt_jump},
+		       {.seen = SEEN_EVENT,
+			.from = (uint64_t)pt_fault,
+			.to = (uint64_t)pt_fault + HANDLER},
+		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
 	pt_close(&rig);
 	code_unseal(code, PAGES);
 }
@@ -259,25 +243,23 @@ TEST(pt_mode_packets, .group = "PT", .ids = "PT33", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.4.2")
 {
 	uint8_t *page = test_area(1);
-	struct pt_bytes bytes;
 	struct pt_rig rig;
 
 	memcpy(page, compatible_code, sizeof(compatible_code));
 	code_map(COMPATIBLE_AT, page, 0);
 	pt_open(&rig, 1, false);
+	pt_add_branch(&rig, FLOW_FAR, (const void *)(COMPATIBLE_AT + 1ul), 7);
+	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(COMPATIBLE_64 + 0ul), 2);
 	own_gdt_load();
 	PT_TRACED(&rig, PT_PLAIN,
-		  "leaq 1f(%%rip), %%rbx\n\tpushq $0x80\n\tpushq $0x40100000\n\tlretq\n1:");
+		  "leaq 1f(%%rip), %%rbx\n\tpushq $0x80\n\tpushq $0x40100000\n\t" PT_FAR(
+			  "lretq") "1:");
 	own_gdt_unload();
-	bytes = pt_bytes(&rig);
-	pt_put(&bytes, 0x99);
-	pt_put(&bytes, 0x02); /* CS.D */
-	pt_put_ip(&bytes, PT_TIP, COMPATIBLE_AT);
-	pt_put(&bytes, 0x99);
-	pt_put(&bytes, 0x01); /* CS.L */
-	pt_put_ip(&bytes, PT_TIP, COMPATIBLE_64);
-	pt_put_ip(&bytes, PT_TIP, pt_body_end(&rig));
-	pt_expect_traced(&rig, &bytes);
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_MODE, .to = 2}, /* CS.D */
+		       {.seen = SEEN_TARGET, .to = COMPATIBLE_AT},
+		       {.seen = SEEN_MODE, .to = 1}, /* CS.L */
+		       {.seen = SEEN_TARGET, .to = COMPATIBLE_64},
+		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
 	pt_close(&rig);
 	code_unmap(COMPATIBLE_AT);
 }
@@ -289,10 +271,10 @@ TEST(pt_psb_forgets_calls, .group = "PT", .ids = "PT25", .needs = NEED_PT,
 	struct pt_walk walk = {0};
 	unsigned syncs = 0;
 	uint64_t last_target = 0;
-	bool whole = true;
+	bool whole = true, stopped;
 	struct pt_rig rig;
 
-	pt_open(&rig, 1, false);
+	pt_open(&rig, 4, false); /* 700 addresses of eight bytes, where it may */
 	PT_TRACED(&rig, PT_PLAIN,
 		  "call 3f\n\tjmp 4f\n3:\tmovl $700, %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\t"
 		  "decl %%esi\n\tjz 2f\n\tjmp *%%rbx\n2:\tret\n4:");
@@ -300,13 +282,16 @@ TEST(pt_psb_forgets_calls, .group = "PT", .ids = "PT25", .needs = NEED_PT,
 		bool sync = walk.byte[0] == 0x02 && walk.byte[1] == 0x82;
 
 		if (walk.with_ip && !whole)
-			EXPECT_EQ(walk.byte[0] >> 5, 3);
+			EXPECT(walk.byte[0] >> 5 == 3 || walk.byte[0] >> 5 == 6);
 		whole = (whole || walk.with_ip) && !sync;
 		syncs += sync;
 		last_target = walk.packet == PT_TIP ? walk.ip : last_target;
 	}
-	EXPECT(!pt_state(&rig.trace).stopped);
+	stopped = pt_state(&rig.trace).stopped;
 	pt_close(&rig);
+	if (stopped && !pt_caps()->topa_many)
+		test_skip("700 addresses do not fit into the one chunk");
+	EXPECT(!stopped);
 	if (syncs < 2)
 		test_skip("no PSB within 2800 bytes");
 	EXPECT_EQ(last_target, rig.first + 5); /* after CALL */
