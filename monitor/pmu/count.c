@@ -48,6 +48,18 @@ static bool is_running(const struct vcpu *vcpu, unsigned n)
 	       (n >= PMU_GENERAL || pmu->event_select[n] & SELECT_EN);
 }
 
+/* A cycle is one event of itself, SDM Vol 3, 18.2.1.1: CMASK = 2 is never met, and where each one
+   meets the condition there is no edge. */
+static bool is_met_by_cycles(const struct vcpu *vcpu, unsigned n)
+{
+	uint64_t select = n < PMU_GENERAL ? vcpu->pmu.event_select[n] : 0;
+	bool holds = SELECT_CMASK(select) <= 1;
+
+	if (SELECT_CMASK(select) && select & SELECT_INV)
+		holds = !holds;
+	return holds && !(select & SELECT_EDGE);
+}
+
 static void take_up(struct vcpu *vcpu, unsigned n)
 {
 	const struct pmu_rules *rules = &vcpu->silicon->pmu;
@@ -56,6 +68,8 @@ static void take_up(struct vcpu *vcpu, unsigned n)
 
 	vcpu->pmu.event[n] = event;
 	if (!event || !(kernel || user))
+		return;
+	if (event->kind == EVENT_CYCLES && !is_met_by_cycles(vcpu, n))
 		return;
 	if (event->kind != EVENT_CYCLES || kernel != user)
 		vcpu->pmu.levels |= (kernel ? LEVEL_OS : 0) | (user ? LEVELS_USER : 0);

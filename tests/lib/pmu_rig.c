@@ -31,6 +31,8 @@ uint64_t pmu_rig_open(uint32_t unavailable)
 	for (unsigned n = 0; n < PMU_COUNTERS_MOST; n++)
 		if (!pmu_request(pmu, n, &owner))
 			counters |= 1ull << n;
+		else if (pmu_owner(pmu, n))
+			test_note("counter %u belongs to %s", n, pmu_owner(pmu, n));
 	REQUIRE(counters);
 	EACH_COUNTER(n, counters)
 	{

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT
+// Each counter: what lets it count, its conditions, its overflow, interrupt and freezing.
+#include "drivers/ds/registers.h"
+#include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "tests/framework/test.h"
+#include "tests/lib/pmu_rig.h"
+#include "tests/lib/user_visits.h"
+
+enum { NO_CYCLES = 1 << 0, NO_INSTRUCTIONS = 1 << 1, NO_BRANCHES = 1 << 5 };
+
+static uint64_t bit(unsigned n)
+{
+	return 1ull << n;
+}
+
+static uint64_t general_of(uint64_t counters)
+{
+	return counters & (bit(PMU_FIXED) - 1);
+}
+
+/* What counter `n` counts of 200 NOPs with this control and IA32_PERF_GLOBAL_CTRL. */
+static uint64_t count(unsigned n, uint64_t control, uint64_t global)
+{
+	wrmsr(pmu_rig_msr(n), 0);
+	pmu_rig_control(n, control);
+	pmu_rig_run(global);
+	pmu_rig_control(n, 0);
+	return rdmsr(pmu_rig_msr(n));
+}
+
+TEST(pmu_each_counter_enabled, .group = "pmu", .ids = "PM30 PM32", .needs = 0,
+     .claim = "each counter counts while its bit of IA32_PERF_GLOBAL_CTRL, EN and the level are "
+	      "set, and not without one of them",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+
+	EACH_COUNTER(n, all)
+	{
+		uint64_t on = pmu_rig_counting(n, PMU_OS, false);
+
+		EXPECT(count(n, on, all) >= 200);
+		EXPECT(count(n, on, bit(n)) >= 200);
+		EXPECT_EQ(count(n, on, all & ~bit(n)), 0);
+		EXPECT_EQ(count(n, pmu_rig_counting(n, PMU_USR, false), all), 0);
+		EXPECT_EQ(count(n, pmu_rig_counting(n, 0, true), all), 0);
+		EXPECT_EQ(count(n, 0, all), 0);
+		if (!pmu_rig_is_fixed(n))
+			EXPECT_EQ(count(n, on & ~PERFEVTSEL_EN, all), 0);
+	}
+	pmu_rig_close(all);
+}
+
+/* Counter `n` sees ring 3 or ring 0, and the next one the other. */
+static uint64_t level_of(unsigned n, bool odd)
+{
+	return n % 2 == odd ? PMU_USR : PMU_OS;
+}
+
+static void count_visits(uint64_t all, bool odd, uint64_t *user, uint64_t *kernel)
+{
+	EACH_COUNTER(n, all)
+	{
+		wrmsr(pmu_rig_msr(n), 0);
+		pmu_rig_control(n, pmu_rig_counting(n, level_of(n, odd), false));
+	}
+	wrmsr(IA32_PERF_GLOBAL_CTRL, all);
+	user_visits_run();
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	EACH_COUNTER(n, all)
+	{
+		uint64_t value = rdmsr(pmu_rig_msr(n)), *first;
+
+		pmu_rig_control(n, 0);
+		first = level_of(n, odd) == PMU_USR ? user : kernel;
+		if (pmu_rig_is_fixed(n) && n > PMU_FIXED)
+			EXPECT(value > 0);
+		else if (!*first)
+			*first = value;
+		else
+			EXPECT_EQ(value, *first);
+	}
+}
+
+TEST(pmu_each_counter_level, .group = "pmu", .ids = "PM29", .needs = 0,
+     .claim = "each counter with USR counts the instructions of ring 3, beside counters with OS "
+	      "that count the others",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES), user = 0;
+
+	user_visits_open();
+	preemption_disable();
+	user_visits_run(); /* pages that are touched for the first time */
+	for (unsigned odd = 0; odd < 2; odd++) {
+		uint64_t kernel = 0;
+
+		count_visits(all, odd, &user, &kernel);
+		EXPECT(kernel > user);
+	}
+	preemption_enable();
+	user_visits_close();
+	EXPECT_EQ(user, VISITS * (2 + 2 * (VISIT_BRANCHES + 1)));
+	pmu_rig_close(all);
+}
+
+/* No branch is in the NOPs, and instructions are: the next counter has another event. */
+TEST(pmu_each_counter_event, .group = "pmu", .ids = "PM33", .needs = 0,
+     .claim = "each general counter counts its own event, whatever the others count",
+     .source = "SDM Vol 3, 18.2.1.1 and table 18-1")
+{
+	uint64_t opened = pmu_rig_open(NO_INSTRUCTIONS | NO_BRANCHES);
+	uint64_t all = general_of(opened), same = 0;
+
+	for (unsigned odd = 0; odd < 2; odd++) {
+		EACH_COUNTER(n, all)
+		{
+			uint64_t event = n % 2 == odd ? EVENT_INSTRUCTIONS : EVENT_BRANCHES;
+
+			wrmsr(IA32_PMC0 + n, 0);
+			pmu_rig_control(n, event | PMU_OS | PERFEVTSEL_EN);
+		}
+		pmu_rig_run(all);
+		EACH_COUNTER(n, all)
+		{
+			uint64_t value = rdmsr(IA32_PMC0 + n);
+
+			pmu_rig_control(n, 0);
+			if (n % 2 != odd)
+				EXPECT_EQ(value, 0);
+			else if (!same)
+				same = value;
+			else
+				EXPECT_EQ(value, same);
+		}
+	}
+	EXPECT(same >= 200);
+	pmu_rig_close(opened);
+}
+
+/* Runs counter `n` from `value`; what it has then, less what it counts from 0. */
+static uint64_t run_from(unsigned n, uint64_t value)
+{
+	uint64_t on = pmu_rig_counting(n, PMU_OS, false);
+
+	wrmsr(pmu_rig_msr(n), value);
+	pmu_rig_control(n, on);
+	pmu_rig_run(bit(n));
+	pmu_rig_control(n, 0);
+	return rdmsr(pmu_rig_msr(n));
+}
+
+static bool has_overflowed(unsigned n, uint64_t all)
+{
+	uint64_t status = rdmsr(IA32_PERF_GLOBAL_STATUS) & all;
+
+	EXPECT_EQ(status & ~bit(n), 0);
+	return status;
+}
+
+static bool is_exact(unsigned n)
+{
+	return n <= PMU_FIXED; /* counts instructions */
+}
+
+static void overflow_each(unsigned n, uint64_t all)
+{
+	uint64_t least = count(n, pmu_rig_counting(n, PMU_OS, false), bit(n));
+	uint64_t mask = pmu_rig_mask(n), value;
+
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	if (is_exact(n)) {
+		EXPECT_EQ(run_from(n, (mask - least) & mask), mask);
+		EXPECT(!has_overflowed(n, all));
+		EXPECT_EQ(run_from(n, (mask - least + 1) & mask), 0);
+		EXPECT(has_overflowed(n, all));
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, bit(n));
+		EXPECT_EQ(run_from(n, 0x7fffffff), 0x7fffffff + least);
+		EXPECT(!has_overflowed(n, all));
+	}
+	if (pmu_rig_is_fixed(n)) {
+		value = run_from(n, 0xffffffff);
+		EXPECT(value > 0x100000000 && !has_overflowed(n, all));
+	} else if (pmu_rig_capabilities() & FULL_WIDTH_WRITES) {
+		wrmsr(IA32_A_PMC0 + n, 0xffffffff);
+		pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, false));
+		pmu_rig_run(bit(n));
+		EXPECT_EQ(rdmsr(IA32_PMC0 + n), 0xffffffff + least);
+		EXPECT(!has_overflowed(n, all));
+	}
+	for (unsigned times = 0; times < 2; times++) {
+		run_from(n, mask);
+		EXPECT(has_overflowed(n, all));
+	}
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all & ~bit(n));
+	EXPECT(has_overflowed(n, all));
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, bit(n));
+	EXPECT(!has_overflowed(n, all));
+	run_from(n, mask);
+	EXPECT(has_overflowed(n, all));
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, bit(n));
+	pmu_rig_control(n, 0);
+}
+
+TEST(pmu_each_counter_overflows, .group = "pmu", .ids = "PM31 PM34 PM35", .needs = 0,
+     .claim = "each counter overflows past its width, not before; its status bit alone is set, by "
+	      "a second overflow too, until it is cleared",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+
+	EACH_COUNTER(n, all)
+	overflow_each(n, all);
+	pmu_rig_close(all);
+}
+
+/* Counter `n` overflows at the first of 200 NOPs, beside the others, which count as well. */
+static void overflow_beside(unsigned n, uint64_t all, bool interrupt, uint64_t debugctl)
+{
+	EACH_COUNTER(other, all)
+	{
+		wrmsr(pmu_rig_msr(other), 0);
+		pmu_rig_control(other, pmu_rig_counting(other, PMU_OS, other != n));
+	}
+	pmu_rig_load(n, 1);
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, interrupt));
+	pmu_rig_interrupt.count = 0;
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	wrmsr(IA32_DEBUGCTL, debugctl);
+	pmu_rig_run(all);
+	wrmsr(IA32_DEBUGCTL, 0);
+	EACH_COUNTER(other, all)
+	pmu_rig_control(other, 0);
+}
+
+TEST(pmu_each_counter_interrupts, .group = "pmu", .ids = "PM36", .needs = 0,
+     .claim = "the overflow of each counter interrupts if its INT or PMI bit is set, once; those "
+	      "of the others do not make it",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+
+	pmu_rig_take_interrupts(all);
+	EACH_COUNTER(n, all)
+	{
+		overflow_beside(n, all, true, 0);
+		EXPECT_EQ(pmu_rig_interrupt.count, 1);
+		EXPECT_EQ(pmu_rig_interrupt.status & all, bit(n));
+		EXPECT_EQ(pmu_rig_interrupt.control & all, all);
+		overflow_beside(n, all, false, 0);
+		EXPECT_EQ(pmu_rig_interrupt.count, 0);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, bit(n));
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	}
+	pmu_rig_release_interrupts();
+	pmu_rig_close(all);
+}
+
+/* After the interrupt: no counter moves, by what the version says, until that is undone. */
+static void expect_frozen(unsigned n, uint64_t all)
+{
+	uint64_t frozen = pmu_caps()->version >= 4 ? STATUS_CTR_FRZ : 0;
+
+	EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	EXPECT_EQ(pmu_rig_interrupt.control & all, frozen ? all : 0);
+	EXPECT_EQ(pmu_rig_interrupt.status & (all | STATUS_CTR_FRZ), bit(n) | frozen);
+	EACH_COUNTER(other, all)
+	if (is_exact(other))
+		EXPECT(rdmsr(pmu_rig_msr(other)) < 100);
+	EACH_COUNTER(other, frozen ? all : 0)
+	EXPECT_EQ(count(other, pmu_rig_counting(other, PMU_OS, false), all), 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, frozen);
+	EACH_COUNTER(other, all)
+	EXPECT(count(other, pmu_rig_counting(other, PMU_OS, false), all) > 0);
+}
+
+TEST(pmu_each_counter_freezes, .group = "pmu", .ids = "PM37 PM38 PM39", .needs = 0,
+     .claim = "with FREEZE_PERFMON_ON_PMI the overflow of each counter that interrupts stops all; "
+	      "without the bit, and without an interrupt, none does",
+     .source = "SDM Vol 3, 17.4.7 and 18.2.4")
+{
+	uint64_t all;
+
+	pmu_rig_need_freeze(FREEZE_PERFMON);
+	all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+	pmu_rig_take_interrupts(all);
+	EACH_COUNTER(n, all)
+	{
+		overflow_beside(n, all, true, FREEZE_PERFMON);
+		expect_frozen(n, all);
+		overflow_beside(n, all, false, FREEZE_PERFMON);
+		EXPECT_EQ(pmu_rig_interrupt.count, 0);
+		EXPECT(rdmsr(pmu_rig_msr(n)) >= 100);
+		overflow_beside(n, all, true, 0);
+		EXPECT(rdmsr(pmu_rig_msr(n)) >= 100);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_CTR_FRZ, 0);
+	}
+	pmu_rig_release_interrupts();
+	pmu_rig_close(all);
+}
+
+TEST(pmu_status_set_freezes, .group = "pmu", .ids = "PM40", .needs = 0,
+     .claim = "CTR_Frz that software sets stops each counter until software clears it",
+     .source = "SDM Vol 3, 18.2.4")
+{
+	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+
+	if (pmu_caps()->version < 4) {
+		pmu_rig_close(all);
+		test_skip("version %u: CTR_Frz begins with 4", pmu_caps()->version);
+	}
+	EACH_COUNTER(n, all)
+	{
+		uint64_t on = pmu_rig_counting(n, PMU_OS, false);
+
+		wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_CTR_FRZ);
+		EXPECT_EQ(count(n, on, all), 0);
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_CTR_FRZ);
+		EXPECT(count(n, on, all) > 0);
+	}
+	pmu_rig_close(all);
+}
+
+/* Three branches, each in a cycle of its own: no cycle retires 70 NOPs. */
+static uint64_t count_branches(unsigned n, uint64_t conditions)
+{
+	const uint64_t global = bit(n);
+
+	wrmsr(IA32_PMC0 + n, 0);
+	pmu_rig_control(n, EVENT_BRANCHES | PMU_OS | PERFEVTSEL_EN | conditions);
+	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t"
+			 ".rept 3\n\t.rept 70\n\tnop\n\t.endr\n\tjmp 1f\n1:\n\t.endr\n\t"
+			 ".rept 70\n\tnop\n\t.endr\n\t"
+			 "xorl %%eax, %%eax\n\twrmsr\n\tpopfq"
+			 :
+			 : "a"((uint32_t)global), "d"((uint32_t)(global >> 32)),
+			   "c"(IA32_PERF_GLOBAL_CTRL)
+			 : "memory", "cc");
+	pmu_rig_control(n, 0);
+	return rdmsr(IA32_PMC0 + n);
+}
+
+static void expect_edges(unsigned n)
+{
+	uint64_t between = count_branches(n, PERFEVTSEL_INV | PERFEVTSEL_CMASK(1));
+
+	EXPECT_EQ(count_branches(n, 0), 3);
+	EXPECT_EQ(count_branches(n, PERFEVTSEL_CMASK(1)), 3);
+	EXPECT_EQ(count_branches(n, PERFEVTSEL_CMASK(2)), 0);
+	EXPECT_EQ(count_branches(n, PERFEVTSEL_EDGE), 3);
+	EXPECT_EQ(count_branches(n, PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(1)), 3);
+	EXPECT(between >= 4);
+}
+
+/*
+ * Relations that hold however many instructions a cycle retires: no cycle retires 128; a cycle that
+ * counts for CMASK = 2 has two instructions; between two edges is a cycle that does not count.
+ */
+static void expect_conditions(unsigned n)
+{
+	const uint64_t on = EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN;
+	uint64_t plain = count(n, on, bit(n));
+	uint64_t one = count(n, on | PERFEVTSEL_CMASK(1), bit(n));
+	uint64_t two = count(n, on | PERFEVTSEL_CMASK(2), bit(n));
+	uint64_t cycles = count(n, on | PERFEVTSEL_INV | PERFEVTSEL_CMASK(255), bit(n));
+	uint64_t edges = count(n, on | PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(1), bit(n));
+
+	EXPECT_EQ(count(n, on | PERFEVTSEL_CMASK(128), bit(n)), 0);
+	EXPECT_EQ(count(n, on | PERFEVTSEL_CMASK(255), bit(n)), 0);
+	EXPECT_EQ(count(n, on | PERFEVTSEL_INV, bit(n)), plain);
+	EXPECT(one > 0 && one <= plain);
+	EXPECT(2 * two <= plain);
+	EXPECT(cycles >= one);
+	EXPECT(2 * edges <= cycles + 1);
+	edges = count(n, on | PERFEVTSEL_EDGE, bit(n));
+	EXPECT(2 * edges <= cycles + 1);
+	EXPECT_EQ(count(n, on | PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(255), bit(n)), 0);
+}
+
+TEST(pmu_each_counter_conditions, .group = "pmu", .ids = "PM41 PM42 PM43 PM44", .needs = 0,
+     .claim = "on each general counter CMASK counts cycles with as many events, INV the others, E "
+	      "the edges; INV alone changes nothing",
+     .source = "SDM Vol 3, 18.2.1.1")
+{
+	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_BRANCHES);
+
+	EACH_COUNTER(n, general_of(all))
+	{
+		expect_conditions(n);
+		expect_edges(n);
+	}
+	pmu_rig_close(all);
+}
+
+/* A cycle is one event: no more than one of them can be in a cycle. */
+TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM45", .needs = 0,
+     .claim = "a counter of cycles with CMASK = 2 counts none, with CMASK = 1 all, with E few",
+     .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
+{
+	const uint64_t on = EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN;
+	uint64_t all = pmu_rig_open(NO_CYCLES);
+
+	EACH_COUNTER(n, general_of(all))
+	{
+		EXPECT(count(n, on, all) > 10);
+		EXPECT(count(n, on | PERFEVTSEL_CMASK(1), all) > 10);
+		EXPECT_EQ(count(n, on | PERFEVTSEL_CMASK(2), all), 0);
+		EXPECT(count(n, on | PERFEVTSEL_CMASK(2) | PERFEVTSEL_INV, all) > 10);
+		EXPECT(count(n, on | PERFEVTSEL_CMASK(1) | PERFEVTSEL_EDGE, all) <= 2);
+	}
+	pmu_rig_close(all);
+}
