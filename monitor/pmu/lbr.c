@@ -87,6 +87,12 @@ static bool is_selected(const struct vcpu *vcpu, const struct retired *branch)
 	       !(select & left_out_by(branch->kind));
 }
 
+/* A call of the next instruction, which reads its own address, has no return: 17.9. */
+static bool is_zero_length(const struct retired *branch)
+{
+	return branch->kind & RETIRED_CALL && branch->to == branch->from + branch->length;
+}
+
 /* With the call stack a return takes off what its call put on: 17.11.2. */
 void pmu_rule_lbr(struct vcpu *vcpu, const struct retired *branch)
 {
@@ -96,6 +102,8 @@ void pmu_rule_lbr(struct vcpu *vcpu, const struct retired *branch)
 	struct lbr_entry *entry;
 
 	if (!is_selected(vcpu, branch))
+		return;
+	if (pmu->lbr_select & LBR_CALL_STACK && is_zero_length(branch))
 		return;
 	if (pmu->lbr_select & LBR_CALL_STACK && branch->kind & RETIRED_RETURN) {
 		pmu->lbr[pmu->lbr_top] = (struct lbr_entry){0};

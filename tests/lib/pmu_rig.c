@@ -169,3 +169,69 @@ void pmu_rig_release_interrupts(void)
 	ds_checkin(&this_cpu()->trace->ds);
 	preemption_enable();
 }
+
+/* By signature: SDM Vol 3, 17.5 to 17.13. */
+static const struct lbr_stack stacks[] = {
+	{0xf, 3, 6, 16, 0x680, 0x6c0, 0x1da, false},
+	{6, 0x0f, 0x0f, 4, 0x40, 0x60, 0x1c9, false},
+	{6, 0x17, 0x17, 4, 0x40, 0x60, 0x1c9, false},
+	{6, 0x1c, 0x1c, 8, 0x40, 0x60, 0x1c9, false},
+	{6, 0x1a, 0x2f, 16, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x3a, 0x3f, 16, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x4e, 0x55, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x5e, 0x5e, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x7d, 0x9e, 32, 0x680, 0x6c0, 0x1c9, true},
+};
+
+const struct lbr_stack *lbr_stack(void)
+{
+	uint32_t eax = cpuid(1, 0).eax;
+	unsigned family = eax >> 8 & 0xf, model = (eax >> 4 & 0xf) | (eax >> 12 & 0xf0);
+
+	for (unsigned i = 0; cpuid_is_intel() && i < sizeof(stacks) / sizeof(stacks[0]); i++)
+		if (stacks[i].family == family && model >= stacks[i].first &&
+		    model <= stacks[i].last)
+			return &stacks[i];
+	test_skip("no table here has the LBR stack of family %x, model %x", family, model);
+}
+
+void lbr_close(void)
+{
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
+/* A hypervisor that shows no stack refuses LBR or drops it. */
+const struct lbr_stack *lbr_open(void)
+{
+	const struct lbr_stack *s = lbr_stack();
+	struct msr_trial trial;
+
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	trial = msr_try(IA32_DEBUGCTL, LBR, 0);
+	if (silicon_is_foreign_guest() && trial.read_back != LBR) {
+		lbr_close();
+		test_skip("the hypervisor shows no LBR stack: IA32_DEBUGCTL.LBR %s",
+			  trial.refused ? "raises #GP" : "reads 0");
+	}
+	EXPECT_EQ(trial.read_back, LBR);
+	return s;
+}
+
+uint64_t lbr_newest(const struct lbr_stack *stack, unsigned back, bool to)
+{
+	uint32_t place = ((uint32_t)rdmsr(stack->top) - back) & (stack->depth - 1u);
+
+	return rdmsr((to ? stack->to : stack->from) + place);
+}
+
+uint32_t lbr_top(const struct lbr_stack *stack)
+{
+	return (uint32_t)rdmsr(stack->top);
+}
+
+unsigned lbr_since(const struct lbr_stack *stack, uint32_t before)
+{
+	return (lbr_top(stack) - before) & (stack->depth - 1u);
+}

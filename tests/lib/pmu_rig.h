@@ -89,4 +89,32 @@ extern struct pmu_rig_interrupt pmu_rig_interrupt;
 void pmu_rig_take_interrupts(uint64_t counters);
 void pmu_rig_release_interrupts(void);
 
+/*
+ * The stack of last branches of this CPU. Between lbr_open() and lbr_close() IA32_DEBUGCTL is the
+ * test's, preemption is off, and nothing may end the test.
+ */
+#define LBR	       1ull /* of IA32_DEBUGCTL */
+#define MSR_LBR_SELECT 0x1c8u
+
+struct lbr_stack {
+	uint8_t family, first, last; /* models */
+	uint8_t depth;
+	uint16_t from, to, top;
+	bool select;
+};
+
+/* That of this processor; skips the test if its family and model are not known here. */
+const struct lbr_stack *lbr_stack(void);
+
+/* The same, and lends IA32_DEBUGCTL. Skips the test where a hypervisor shows no stack. */
+const struct lbr_stack *lbr_open(void);
+void lbr_close(void);
+
+/* FROM or TO of the entry that is `back` before the newest. */
+uint64_t lbr_newest(const struct lbr_stack *stack, unsigned back, bool to);
+
+/* TOS; and the branches recorded since it was `before`, if they are fewer than the entries. */
+uint32_t lbr_top(const struct lbr_stack *stack);
+unsigned lbr_since(const struct lbr_stack *stack, uint32_t before);
+
 #endif
