@@ -131,6 +131,7 @@ mutants: images $(BUILD)/view $(BUILD)/host/one_run ## boot the suite on silicon
 	@tools/mutants $(MUTANTS)
 
 variants: images ## boot the suite on every variant of BTS that the manual allows, and on pairs of them
+	@tools/mutants --inert
 	@tools/mutants --variants
 
 soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors; TIME=seconds

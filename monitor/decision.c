@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "monitor/decision.h"
 
+#include <stddef.h>
+
 #include "lib/string.h"
 #include "monitor/console.h"
 #include "monitor/defects/defect.h"
@@ -168,6 +170,82 @@ void choice_announce(const struct options *options, bool run_as_guest)
 		    options->defect->name, options->defect->says, options->defect->rule);
 }
 
+/* --- Units that hold their MSRs and do nothing --- */
+
+/* As many records of each processor as a kernel needs to find that there is a BTS. */
+enum { BTS_FIRST = 1 };
+
+static bool records_first(const struct vcpu *vcpu, const struct branch *branch)
+{
+	uint64_t *recorded = ((struct vcpu *)vcpu)->ds.remembered;
+
+	if (!ds_clean.filter(vcpu, branch) || *recorded >= BTS_FIRST)
+		return false;
+	++*recorded;
+	return true;
+}
+
+static void stop_bts(struct silicon *silicon)
+{
+	ds_break(&silicon->ds)->filter = records_first;
+}
+
+static void no_branch(struct vcpu *vcpu, const struct retired *branch)
+{
+	(void)vcpu, (void)branch;
+}
+
+static void stop_lbr(struct silicon *silicon)
+{
+	silicon->pmu.lbr = no_branch;
+}
+
+static bool never_arms(const struct vcpu *vcpu, unsigned n)
+{
+	(void)vcpu, (void)n;
+	return false;
+}
+
+static void stop_pebs(struct silicon *silicon)
+{
+	silicon->pebs.arms = never_arms;
+}
+
+static bool adds_nothing(struct vcpu *vcpu, unsigned n, uint64_t count)
+{
+	(void)vcpu, (void)n, (void)count;
+	return false;
+}
+
+static void stop_pmu(struct silicon *silicon)
+{
+	silicon->pmu.add = adds_nothing;
+}
+
+static void no_bytes(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
+{
+	(void)vcpu, (void)bytes, (void)count;
+}
+
+static void stop_pt(struct silicon *silicon)
+{
+	silicon->pt.output = no_bytes;
+}
+
+const struct inert *inert_find(const char *unit)
+{
+	static const struct inert all[] = {{"bts", stop_bts},
+					   {"lbr", stop_lbr},
+					   {"pebs", stop_pebs},
+					   {"pmu", stop_pmu},
+					   {"pt", stop_pt}};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (strcmp(unit, all[i].unit) == 0)
+			return &all[i];
+	return NULL;
+}
+
 /* What a kind of processor is made in. */
 struct kind {
 	struct silicon silicon;
@@ -205,6 +283,8 @@ static const struct silicon *make(struct kind *kind, const struct options *optio
 	silicon->tells_stack = options->stack;
 	silicon->pebs = pebs_clean;
 	ds_make(&silicon->ds, behaviour);
+	if (options->inert)
+		options->inert->stop(silicon);
 	if (options->defect)
 		options->defect->break_rules(silicon);
 	return silicon;

@@ -19,7 +19,17 @@ enum { STACK_OFF, STACK_ON };
 static const char *const vbts_names[] = {
 	[VBTS_AUTO] = "auto", [VBTS_ON] = "on", [VBTS_OFF] = "off"};
 
-/* "auto", "on", "off", "list", or a variant. */
+static bool apply_inert(struct options *options, const char *word)
+{
+	static const char prefix[] = "inert=";
+
+	if (strncmp(word, prefix, sizeof(prefix) - 1) != 0)
+		return false;
+	options->inert = inert_find(word + sizeof(prefix) - 1);
+	return options->inert;
+}
+
+/* "auto", "on", "off", "list", a variant, or a unit that is inert. */
 static bool apply_vbts(struct options *options, const char *word)
 {
 	for (unsigned i = 0; i < sizeof(vbts_names) / sizeof(vbts_names[0]); i++)
@@ -31,7 +41,7 @@ static bool apply_vbts(struct options *options, const char *word)
 		options->list_variants = true;
 		return true;
 	}
-	if (!variant_apply(&options->behaviour, word))
+	if (!apply_inert(options, word) && !variant_apply(&options->behaviour, word))
 		return false;
 	format(options->variants + strlen(options->variants),
 	       sizeof(options->variants) - strlen(options->variants), "%s%s",
@@ -48,8 +58,8 @@ static bool read_vbts(struct options *options, char *words, char *error, size_t 
 			*comma = '\0';
 		if (!apply_vbts(options, words)) {
 			format(error, error_size,
-			       "vbts=%s is unknown; it is auto, on, off, or one of what vbts=list "
-			       "prints, separated by commas",
+			       "vbts=%s is unknown; it is auto, on, off, one of what vbts=list "
+			       "prints, or inert=bts, lbr, pebs, pmu or pt, separated by commas",
 			       words);
 			return false;
 		}

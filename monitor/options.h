@@ -12,6 +12,19 @@
 #include "monitor/profile.h"
 
 struct defect;
+struct silicon;
+
+/*
+ * A unit that is there and does nothing: its MSRs hold what is written, and nothing is ever
+ * recorded or counted. A test whose claim is that something is, has to fail on it.
+ */
+struct inert {
+	const char *unit; /* "bts", "lbr", "pebs", "pmu" or "pt" */
+	void (*stop)(struct silicon *silicon);
+};
+
+/* NULL: there is no such unit. decision.c */
+const struct inert *inert_find(const char *unit);
 
 enum vbts { VBTS_AUTO, VBTS_ON, VBTS_OFF };
 
@@ -26,6 +39,7 @@ struct options {
 	char variants[480]; /* what of vbts= chose `behaviour`; "" where it is the default */
 	struct ds_behaviour behaviour;
 	const struct defect *defect; /* or erratum; NULL: none */
+	const struct inert *inert;   /* a unit that records nothing; NULL: none */
 	bool list_variants, list_defects, list_errata;
 	bool lockstep;
 	enum interpret interpret;

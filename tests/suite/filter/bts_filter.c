@@ -97,6 +97,8 @@ TEST(bts_filter_all_off, .group = "P", .ids = "P3", .needs = NEED_BTS,
 		expect_nothing(&rig, "both filters", rig_all() | filters);
 		expect_nothing(&rig, "both filters, BTINT", rig_interrupt() | filters);
 	}
+	TRACED(rig_all(), "jmp 1f\n1:\n");
+	EXPECT_EQ(rig_count(&rig), 1);
 	user_visits_close();
 	rig_close(&rig);
 }

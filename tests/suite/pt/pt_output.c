@@ -35,6 +35,7 @@ static uint32_t turns_for_two_regions(struct pt_rig *rig)
 	const uint32_t few = 400;
 
 	PT_TRACED(rig, PT_PLAIN, INDIRECT_JUMPS(400));
+	REQUIRE(pt_state(&rig->trace).end > 0);
 	return (uint32_t)(few * 5 * PT_RIG_BYTES / (2 * pt_state(&rig->trace).end));
 }
 
