@@ -10,7 +10,8 @@ static bool sample_one_late(struct vcpu *vcpu, unsigned n, const struct retired 
 {
 	return ++*REMEMBERED(vcpu, unsigned) % 2 == 0 && pebs_clean.sample(vcpu, n, retired);
 }
-DEFECT(sample_one_late, "SDM Vol 3, 18.4.4", "not the next event is sampled, but the one after it",
+DEFECT(sample_one_late, "SDM Vol 3, 18.9.4.4",
+       "not the next event is sampled, but the one after it, with PDIR as well",
        BREAKS_SAMPLES(sample, sample_one_late))
 
 static bool sample_every_other(struct vcpu *vcpu, unsigned n, const struct retired *retired)

@@ -107,6 +107,14 @@ struct ds_behaviour {
 	enum { DS_PEBS_REACHED, DS_PEBS_CROSSED } pebs_trigger;
 	enum { DS_PEBS_FULL_IS_SILENT, DS_PEBS_FULL_SAYS_SO, DS_PEBS_FULL_INTERRUPTS } pebs_full;
 
+	/* PEBS: events between the one that overflows a counter and the one that is sampled, but
+	   with PDIR: "a finite delay", 18.9.4.4. */
+	enum { DS_PEBS_SKID_NONE, DS_PEBS_SKID } pebs_skid;
+
+	/* The LBR stack: MISPRED of the entry of an interrupt or exception, of which 17.4.8.1 says
+	   from where it is and where to, not whether it was predicted. */
+	enum { DS_LBR_EVENT_PREDICTED, DS_LBR_EVENT_MISPREDICTED } lbr_event;
+
 	/* Intel PT (36.4.2.2, table 36-50, 36.3.8): what a near RET that is not compressed does to
 	   the stack of returns, and whether any is compressed; whether TIP.PGD of a conditional
 	   branch out of a range has its target; FUP packets of INT n; where PSB is when a trace

@@ -4,6 +4,8 @@
 #include "monitor/pebs/rules.h"
 #include "monitor/silicon.h"
 
+enum { PDIR_EVENT = 0x01c0, SKID_EVENTS = 3 };
+
 static const struct pebs_rules *rules_of(const struct vcpu *vcpu)
 {
 	return &vcpu->silicon->pebs;
@@ -27,16 +29,41 @@ bool pebs_arms(const struct vcpu *vcpu, unsigned n)
 	return rules_of(vcpu)->arms(vcpu, n);
 }
 
+/* "Precise Distribution of Instructions Retired": 18.9.4.4; with PEBS_BASELINE fixed counter 0. */
+static bool is_distributed(const struct vcpu *vcpu, unsigned n)
+{
+	const struct pmu_event *event = pmu_event_of(vcpu, n);
+
+	return n == PMU_GENERAL || (n == 1 && event && event->code == PDIR_EVENT);
+}
+
+/* Cycles are no event of an instruction: they are sampled late in any case. */
+static unsigned skid(const struct vcpu *vcpu, unsigned n)
+{
+	const struct pmu_event *event = pmu_event_of(vcpu, n);
+	bool cycles = event && event->kind == EVENT_CYCLES;
+
+	if (ds_behaviour_of(vcpu)->pebs_skid == DS_PEBS_SKID_NONE || cycles)
+		return 0;
+	return is_distributed(vcpu, n) ? 0 : SKID_EVENTS;
+}
+
 void pebs_overflow(struct vcpu *vcpu, unsigned n)
 {
-	if (pebs_arms(vcpu, n))
-		vcpu->pebs.armed |= (uint16_t)(1u << n);
+	if (!pebs_arms(vcpu, n))
+		return;
+	vcpu->pebs.armed |= (uint16_t)(1u << n);
+	vcpu->pebs.skid[n] = (uint8_t)skid(vcpu, n);
 }
 
 bool pebs_take(struct vcpu *vcpu, unsigned n, const struct retired *retired)
 {
 	uint16_t armed = vcpu->pebs.armed & (uint16_t)(1u << n);
 
+	if (armed && vcpu->pebs.skid[n]) {
+		vcpu->pebs.skid[n]--;
+		return false;
+	}
 	/* First, since the interrupt that follows looks at the counters again. */
 	vcpu->pebs.armed &= (uint16_t)~armed;
 	if (armed && rules_of(vcpu)->sample(vcpu, n, retired))

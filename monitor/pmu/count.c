@@ -274,6 +274,7 @@ void pmu_retired(struct vcpu *vcpu, const struct retired *retired)
 void pmu_event(struct vcpu *vcpu, const struct branch *event)
 {
 	bool debug = event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB;
+	bool missed = ds_behaviour_of(vcpu)->lbr_event == DS_LBR_EVENT_MISPREDICTED;
 
 	if (debug)
 		pmu_update(vcpu);
@@ -282,11 +283,13 @@ void pmu_event(struct vcpu *vcpu, const struct branch *event)
 	if (event->cause == CAUSE_SOFTWARE_INTERRUPT)
 		return;
 	if (!debug && pmu_lbr_runs(vcpu))
-		vcpu->silicon->pmu.lbr(vcpu, &(struct retired){.from = event->from,
-							       .to = event->to,
-							       .from_cpl = event->from_cpl,
-							       .to_cpl = event->to_cpl,
-							       .kind = RETIRED_FAR});
+		vcpu->silicon->pmu.lbr(
+			vcpu, &(struct retired){.from = event->from,
+						.to = event->to,
+						.from_cpl = event->from_cpl,
+						.to_cpl = event->to_cpl,
+						.kind = RETIRED_FAR |
+							(missed ? RETIRED_MISPREDICTED : 0)});
 	freeze_if_interrupted(vcpu);
 }
 

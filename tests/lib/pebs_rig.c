@@ -168,6 +168,22 @@ void pebs_count_plainly(struct pebs *pebs)
 	wrmsr(IA32_PERFEVTSEL0, pebs->event | PERFEVTSEL_EN);
 }
 
+uint64_t pebs_skid(struct pebs *pebs)
+{
+	enum { MOST = 64 };
+	uint64_t events = EVENTS_OF(pebs, SAMPLED(1, JUMPS(100))), skid = 0;
+
+	do {
+		pebs_reset(pebs);
+		pebs_arm(pebs, 0, events - 1 - skid);
+		SAMPLED(1, JUMPS(100));
+	} while (!pebs_count(pebs) && ++skid <= MOST);
+	pebs_reset(pebs);
+	test_observe("skid", "%lu", skid);
+	EXPECT(skid <= MOST);
+	return skid;
+}
+
 /* Figures 17-10 and 18-49: AX BX CX DX SI DI BP SP; adaptive: AX CX DX BX SP BP SI DI. */
 struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 {

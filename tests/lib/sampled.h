@@ -50,7 +50,12 @@ void sampled_close(struct sampled *sampled);
 /* The event that all processors with PEBS have one of: branches, or instructions on Core 2. */
 enum sampled_kind sampled_portable(void);
 
-/* A tracer of that event in ring 3, which keeps the oldest of `samples`. */
+/* Events between the one after an overflow and the one that is sampled: SDM Vol 3, 18.9.4.4. By
+   measurement, so that no tracer may be there at the first call of this and of what follows. */
+uint64_t sampled_skid(void);
+
+/* A tracer of that event in ring 3, which keeps the oldest of `samples`. Of the period the skid is
+   left out, as far as there is one: `period` events, and one that is sampled. */
 struct pebs_options sampled_options(enum sampled_kind kind, uint64_t period, size_t samples);
 
 /* Events in ring 3 in a visit. */
@@ -68,7 +73,8 @@ struct sampled_place sampled_place(const struct sampled *sampled, enum sampled_k
 
 /*
  * The event that `sample` is of: number `n`, or the one after it, which the kernel's interface
- * allows where the task was interrupted between the two. False: neither.
+ * allows where the task was interrupted between the two; with a skid twice as many more. False:
+ * neither.
  */
 bool sampled_find(const struct sampled *sampled, enum sampled_kind kind, uint64_t n,
 		  const struct ptrace_pebs_sample *sample, struct sampled_place *place);

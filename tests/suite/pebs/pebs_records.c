@@ -31,13 +31,14 @@ TEST(pebs_record_size, .group = "PE", .ids = "PE6 PE7", .needs = NEED_PEBS,
 
 /* Events of the body and of the instructions around it are counted first, without PEBS. */
 TEST(pebs_after_overflow, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
-     .claim = "N events overflow a counter of -N and arm it, the one after them is sampled",
-     .source = "SDM Vol 3, 18.4.4")
+     .claim = "N events overflow a counter of -N and arm it, one after them is sampled",
+     .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
 {
+	uint64_t events, skid;
 	struct pebs pebs;
-	uint64_t events;
 
 	pebs_open(&pebs, 4);
+	skid = pebs_skid(&pebs);
 	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
 	EXPECT(events >= 1000);
 	pebs_arm(&pebs, 0, events + 1);
@@ -49,9 +50,49 @@ TEST(pebs_after_overflow, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
 	EXPECT_EQ(pebs_count(&pebs), 0);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
-	pebs_arm(&pebs, 0, events - 1);
+	pebs_arm(&pebs, 0, events - 1 - skid);
 	SAMPLED(1, JUMPS(1000));
 	EXPECT_EQ(pebs_count(&pebs), 1);
+	pebs_close(&pebs);
+}
+
+/* The event of PDIR, of counter 1 alone: Sandy Bridge to Skylake. */
+static bool has_pdir(const struct pebs *pebs)
+{
+	uint32_t eax = cpuid(1, 0).eax;
+	unsigned model = (eax >> 4 & 0xf) | (eax >> 12 & 0xf0);
+
+	if (pebs->format == 1)
+		return model == 0x2a || model == 0x2d || model == 0x3a || model == 0x3e;
+	return (pebs->format == 2 || pebs->format == 3) && (pebs->event & 0xffff) == 0x04c4;
+}
+
+TEST(pebs_pdir_next_event, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
+     .claim = "with PDIR the event after the one that overflows the counter is sampled, and no "
+	      "later one",
+     .source = "SDM Vol 3, 18.9.4.4")
+{
+	const uint64_t event = 0x01c0 | PMU_OS | PMU_USR;
+	struct pebs pebs;
+	uint64_t events;
+
+	pebs_open(&pebs, 4);
+	if (!has_pdir(&pebs)) {
+		pebs_close(&pebs);
+		test_skip("this processor has no PDIR on counter 1");
+	}
+	wrmsr(IA32_PMC0 + 1, 0);
+	wrmsr(IA32_PERFEVTSEL0 + 1, event | PERFEVTSEL_EN);
+	SAMPLED(2, JUMPS(1000));
+	events = rdmsr(IA32_PMC0 + 1);
+	EXPECT(events >= 1000);
+	for (unsigned less = 0; less < 2; less++) {
+		pebs_reset(&pebs);
+		pebs_arm_event(&pebs, 1, event, events - less);
+		SAMPLED(2, JUMPS(1000));
+		EXPECT_EQ(pebs_count(&pebs), less);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 2, less ? 0 : 2);
+	}
 	pebs_close(&pebs);
 }
 
@@ -59,17 +100,18 @@ TEST(pebs_reloads_counter, .group = "PE", .ids = "PE9 PE10", .needs = NEED_PEBS,
      .claim = "a sample loads the counter with its reset value and clears its status bit",
      .source = "SDM Vol 3, 18.4.4")
 {
-	uint64_t mask = (1ull << pmu_caps()->general_width) - 1, value, events;
+	uint64_t mask = (1ull << pmu_caps()->general_width) - 1, value, events, skid;
 	struct pebs pebs;
 
 	pebs_open(&pebs, 4);
+	skid = pebs_skid(&pebs);
 	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
 	pebs_arm(&pebs, 0, 899);
 	pebs_set(&pebs, DS_PEBS_COUNTER_RESET, -5000ull & mask);
 	SAMPLED(1, JUMPS(1000));
 	value = (rdmsr(IA32_PMC0) + 5000) & mask;
 	EXPECT_EQ(pebs_count(&pebs), 1);
-	EXPECT_EQ(value, events - 900);
+	EXPECT_EQ(value, events - 900 - skid);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
 	pebs_close(&pebs);
 }
@@ -95,16 +137,20 @@ TEST(pebs_leaves_others_alone, .group = "PE", .ids = "PE11", .needs = NEED_PEBS,
 }
 
 TEST(pebs_period, .group = "PE", .ids = "PE12 PE92", .needs = NEED_PEBS,
-     .claim = "a counter of -N takes a sample at every N+1st event", .source = "SDM Vol 3, 18.4.4")
+     .claim =
+	     "a counter of -N takes a sample at every N+1st event, or as many later as its skid is",
+     .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
 {
 	bool format_0 = !ds_caps()->pebs_format;
 	struct pebs pebs;
 	size_t count = 0;
+	uint64_t skid;
 
 	pebs_open(&pebs, format_0 ? 28 : 128);
+	skid = pebs_skid(&pebs);
 	for (unsigned round = 0; round < (format_0 ? 10 : 1); round++) {
 		pebs_reset(&pebs);
-		pebs_arm(&pebs, 0, 1000);
+		pebs_arm(&pebs, 0, 1000 - skid);
 		if (format_0)
 			SAMPLED(1, "movl $5005, %%ebx\n1: decl %%ebx\n\tjnz 1b");
 		else
@@ -113,7 +159,6 @@ TEST(pebs_period, .group = "PE", .ids = "PE12 PE92", .needs = NEED_PEBS,
 	}
 	test_observe("samples", "%zu of 100100 events", count);
 	EXPECT(count >= 98 && count <= 102);
-	EXPECT_EQ(count, 100);
 	pebs_close(&pebs);
 }
 
@@ -290,7 +335,7 @@ TEST(pebs_time, .group = "PE", .ids = "PE17 PE75", .needs = NEED_PEBS,
      .claim = "the time stamps of records are within those of the program, and do not go back",
      .source = "SDM Vol 3, 18.13")
 {
-	uint64_t before, after, last;
+	uint64_t before, after, last, skid;
 	struct pebs pebs;
 
 	pebs_open(&pebs, 16);
@@ -298,11 +343,12 @@ TEST(pebs_time, .group = "PE", .ids = "PE17 PE75", .needs = NEED_PEBS,
 		pebs_close(&pebs);
 		test_skip("format %u has no time stamp", pebs.format);
 	}
+	skid = pebs_skid(&pebs);
 	pebs_arm(&pebs, 0, 20);
 	before = last = tsc_read();
 	SAMPLED(1, JUMPS(200));
 	after = tsc_read();
-	EXPECT(pebs_count(&pebs) >= 9);
+	EXPECT(pebs_count(&pebs) >= 200 / (21 + skid));
 	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 		uint64_t tsc = pebs_sample(&pebs, slot).tsc;
 

@@ -93,9 +93,11 @@ TEST(ptrace_pebs, .group = "I", .ids = "",
 	     "and changes nothing",
      .source = "docs/ptrace-pebs.2")
 {
+	uint64_t skid = pebs_present() ? sampled_skid() : 0;
+
 	if (pebs_present())
 		sampled_needs_exact();
-	program_expect("ptrace_pebs", pebs_of_machine(), false);
+	program_expect("ptrace_pebs", pebs_of_machine() | skid << 8, false);
 }
 
 /* By instructions: about 1800, 1300 (or 1700), 50 and 15 in each round. */

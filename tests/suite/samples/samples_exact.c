@@ -312,7 +312,8 @@ TEST(samples_switched_while_armed, .group = "samples", .ids = "PE12", .needs = N
 	run_and_leave(&sampled);
 	sched_set_slice(1000);
 	REQUIRE_EQ(pebs_peek(tracer, 0, samples, 1), 1);
-	EXPECT(is_of_event(&sampled, &samples[0], kind, period + 1));
+	if (!sampled_skid())
+		EXPECT(is_of_event(&sampled, &samples[0], kind, period + 1));
 	expect_all(&sampled, tracer, kind, period);
 	sampled_close(&sampled);
 }
@@ -396,7 +397,7 @@ static void expect_branches(const struct sampled *sampled, struct tracer *tracer
 	EXPECT(trace_detach(tracer));
 }
 
-/* All are of loads; most are there. */
+/* All are of loads; most are there, but where each interrupt of the other begins a skid again. */
 static void expect_loads(const struct sampled *sampled, struct tracer *tracer)
 {
 	uint64_t load = sampled_place(sampled, SAMPLED_LOADS, 0).event_ip;
@@ -404,7 +405,7 @@ static void expect_loads(const struct sampled *sampled, struct tracer *tracer)
 
 	for (size_t i = 0; i < count; i++)
 		right += samples[i].event_ip == load;
-	EXPECT(count > samples_in(sampled, SAMPLED_LOADS, 2) / 2);
+	EXPECT(sampled_skid() || count > samples_in(sampled, SAMPLED_LOADS, 2) / 2);
 	EXPECT_EQ(right, count);
 	EXPECT(trace_detach(tracer));
 }

@@ -74,7 +74,7 @@ TEST(samples_of_the_kernel, .group = "samples", .ids = "", .needs = NEED_SAMPLES
      .claim = "a tracer of the kernel's events has samples of the kernel's instructions",
      .source = "docs/design.md#views; kernel/trace/pebs/pebs.h")
 {
-	size_t count = sample_view(TRACE_KERNEL, SAMPLED_INSTRUCTIONS, 2000), shown = 0;
+	size_t count = sample_view(TRACE_KERNEL, SAMPLED_INSTRUCTIONS, 2100), shown = 0;
 
 	EXPECT(count > 10);
 	for (size_t i = 0; i < count; i++)
@@ -94,7 +94,8 @@ TEST(samples_of_loads, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 		test_skip("format 0 has no event of loads");
 	sampled_needs_exact();
 	count = sample_view(TRACE_USER, SAMPLED_LOADS, 5);
-	EXPECT_EQ(count, 10);
+	/* A departure makes one late by the skid: the last one beyond the end. */
+	EXPECT(count == 10 || (sampled_skid() && count == 9));
 	for (size_t i = 0; i < count; i++) {
 		bool has = samples[i].has & PTRACE_PEBS_HAS_ADDRESS;
 
