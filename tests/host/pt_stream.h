@@ -370,4 +370,47 @@ static void put_psb(void)
 	PUT(0x02, 0x23);
 }
 
+/* --- Where packets begin and end, and calls ----------------------------------------------------
+ */
+
+static struct flow_item *happens(enum flow_what what, uint64_t from, uint64_t to)
+{
+	struct flow_item *item = &walk.items[walk.item_count++];
+
+	*item = (struct flow_item){.what = what, .from = from, .to = to};
+	return item;
+}
+
+static void goes_on(uint64_t to)
+{
+	put_mode();
+	put_address(0x11, to);
+	walk.on = true;
+	walk.ip = to;
+	walk.call_count = 0;
+	happens(FLOW_BEGINS, 0, to);
+}
+
+static void is_off(struct flow_item *item)
+{
+	item->ends = true;
+	walk.on = false;
+	if (!any(6))
+		PUT(0x02, 0x83), tell(PACKET_TRACE_STOP, 0);
+	if (!any(4))
+		put_psb();
+	put_time();
+}
+
+static void calls(const struct flow_block *is)
+{
+	if (is->kind == FLOW_CALL && is->target == is->next)
+		return;
+	if (walk.call_count == FLOW_CALLS) {
+		memmove(walk.calls, walk.calls + 1, sizeof(walk.calls) - sizeof(walk.calls[0]));
+		walk.call_count--;
+	}
+	walk.calls[walk.call_count++] = is->next;
+}
+
 #endif

@@ -12,46 +12,6 @@ enum { STREAMS = 20000, MOST_IPS = 16384 };
 
 /* --- The walk --------------------------------------------------------------------------------- */
 
-static struct flow_item *happens(enum flow_what what, uint64_t from, uint64_t to)
-{
-	struct flow_item *item = &walk.items[walk.item_count++];
-
-	*item = (struct flow_item){.what = what, .from = from, .to = to};
-	return item;
-}
-
-static void goes_on(uint64_t to)
-{
-	put_mode();
-	put_address(0x11, to);
-	walk.on = true;
-	walk.ip = to;
-	walk.call_count = 0;
-	happens(FLOW_BEGINS, 0, to);
-}
-
-static void is_off(struct flow_item *item)
-{
-	item->ends = true;
-	walk.on = false;
-	if (!any(6))
-		PUT(0x02, 0x83), tell(PACKET_TRACE_STOP, 0);
-	if (!any(4))
-		put_psb();
-	put_time();
-}
-
-static void calls(const struct flow_block *is)
-{
-	if (is->kind == FLOW_CALL && is->target == is->next)
-		return;
-	if (walk.call_count == FLOW_CALLS) {
-		memmove(walk.calls, walk.calls + 1, sizeof(walk.calls) - sizeof(walk.calls[0]));
-		walk.call_count--;
-	}
-	walk.calls[walk.call_count++] = is->next;
-}
-
 /* 36.4.2.2. Libipt has to have forgotten what is below a return that was not compressed. */
 static void walk_return(const struct flow_block *is)
 {
@@ -425,9 +385,92 @@ static void a_flipped_bit_is_noticed(void **state)
 	assert_in_range(noticed, 1900, 2000);
 }
 
+#define PSB   "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82"
+#define BEGIN "\x99\1\x31\0\0" /* MODE.Exec, TIP.PGE */
+#define BYTES(...)                                                                                 \
+	{                                                                                          \
+		(const uint8_t *)(__VA_ARGS__), sizeof(__VA_ARGS__) - 1                            \
+	}
+#define REFUSED(at, ...)                                                                           \
+	{                                                                                          \
+		BYTES(__VA_ARGS__), at                                                             \
+	}
+
+/* Each once: what is wrong begins at offset `at`; -1: nothing is. */
+static void orders_are_checked(void **state)
+{
+	static const struct {
+		struct {
+			const uint8_t *bytes;
+			size_t size;
+		} stream;
+		long at;
+	} rows[] = {
+		REFUSED(-1, BEGIN "\4"),
+		REFUSED(0, "\4"),			     /* TNT while packets are off */
+		REFUSED(0, "\x3d\0\0"),			     /* FUP while they are */
+		REFUSED(0, "\x31\0\0"),			     /* TIP.PGE without MODE.Exec */
+		REFUSED(7, BEGIN BEGIN),		     /* TIP.PGE while they are on */
+		REFUSED(5, BEGIN "\xad\0\0\0\0\0\0\0\0"),    /* IPBytes 101B */
+		REFUSED(5, BEGIN "\x0d"),		     /* TIP without its address */
+		REFUSED(8, BEGIN "\x3d\0\0\4"),		     /* TNT after FUP */
+		REFUSED(8, BEGIN "\x3d\0\0" PSB),	     /* PSB after FUP */
+		REFUSED(7, BEGIN "\x99\1\4"),		     /* TNT after MODE.Exec */
+		REFUSED(7, BEGIN "\x99\x21\4"),		     /* TNT after MODE.TSX */
+		REFUSED(11, BEGIN "\2\x92\0\0\0\0\4"),	     /* TNT after PTW with an address */
+		REFUSED(7, BEGIN "\2\xe2\4"),		     /* TNT after EXSTOP with one */
+		REFUSED(-1, BEGIN "\2\x12\0\0\0\0\2\x62\4"), /* without */
+		REFUSED(-1, BEGIN "\2\xb2\0\0\0\0\0\0\0\0\x3d\0\0\4"),
+		REFUSED(16, PSB "\4"),		 /* TNT in PSB+ */
+		REFUSED(16, PSB "\2\x83"),	 /* TraceStop in PSB+ */
+		REFUSED(18, PSB "\x99\1\2\x23"), /* MODE.Exec without FUP */
+		REFUSED(21, BEGIN PSB "\2\x23"), /* no FUP while packets are on */
+		REFUSED(0, "\2\x23"),		 /* PSBEND without PSB */
+		REFUSED(0, "\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x82\2\x83"),
+		REFUSED(0, "\2\x73\0\0\0\0\0"),	  /* TMA without TSC */
+		REFUSED(1, "\0\2\x73\0\0\0\0\0"), /* after PAD alone */
+		REFUSED(7, BEGIN "\2\xf3\4"),	  /* TNT after OVF */
+		REFUSED(-1, BEGIN "\2\xf3\x3d\0\0\4"),
+		REFUSED(0, "\x99\3"),		  /* CS.L and CS.D */
+		REFUSED(0, "\x99\x41"),		  /* no leaf */
+		REFUSED(0, "\2\xa3\1\0\0\0\0\0"), /* long TNT of no bits */
+		REFUSED(0, "\2\xff"),
+		REFUSED(0, "\5"),
+	};
+
+	for (size_t n = 0; n < sizeof(rows) / sizeof(rows[0]); n++) {
+		struct packet_reader reader;
+		struct packet packet;
+
+		packet_start(&reader, rows[n].stream.bytes, rows[n].stream.size);
+		while (packet_next(&reader, &packet))
+			;
+		if ((rows[n].at < 0) != !reader.error ||
+		    (reader.error && (long)reader.at != rows[n].at))
+			fail_msg("row %zu: %s at offset %zu", n,
+				 reader.error ? reader.error : "legal", reader.at);
+	}
+}
+
+static void synchronises_with_psb_alone(void **state)
+{
+	static const uint8_t stream[] = "\4\2\x82\2" PSB "\2\x23";
+	struct packet_reader reader;
+	struct packet packet;
+
+	packet_start(&reader, stream, sizeof(stream) - 1);
+	assert_true(packet_synchronise(&reader));
+	assert_int_equal(reader.at, 4);
+	assert_true(packet_next(&reader, &packet));
+	assert_int_equal(packet.kind, PACKET_PSB);
+	assert_false(packet_synchronise(&reader));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(orders_are_checked),
+		cmocka_unit_test(synchronises_with_psb_alone),
 		cmocka_unit_test(streams_have_their_meaning),
 		cmocka_unit_test(libipt_agrees),
 		cmocka_unit_test(a_flipped_bit_is_noticed),
