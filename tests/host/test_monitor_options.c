@@ -27,6 +27,13 @@ const struct defect *defect_find(const char *name)
 	return strcmp(name, the_defect.name) ? NULL : &the_defect;
 }
 
+static const struct inert the_inert = {.unit = "pebs"};
+
+const struct inert *inert_find(const char *unit)
+{
+	return strcmp(unit, the_inert.unit) ? NULL : &the_inert;
+}
+
 static const struct defect the_erratum = {.name = "XY1", .profile = "merom"};
 
 const struct defect *erratum_find(const char *name)
@@ -144,6 +151,9 @@ static void variants_stand_beside_the_choice(void **state)
 	assert_true(parse("vbts=transition=either"));
 	assert_int_equal(options.vbts, VBTS_AUTO);
 	assert_int_equal(options.behaviour.filter, DS_FILTER_BY_EITHER);
+	assert_true(parse("vbts=inert=pebs"));
+	assert_ptr_equal(options.inert, &the_inert);
+	assert_false(parse("vbts=inert=tlb"));
 	assert_true(parse("vbts=list"));
 	assert_true(options.list_variants);
 }

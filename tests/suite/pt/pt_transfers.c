@@ -26,7 +26,7 @@
 		pt_again(rig, PT_PLAIN | RTIT_CTL_USER);                                           \
 	} while (0)
 
-static const uint8_t iretq[] = {0x48, 0xcf};
+enum { IRETQ_BYTES = 2 };
 
 TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
      .claim = "INT n, exceptions and interrupts emit where they come from and their handler, and "
@@ -44,9 +44,9 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
 	own_idt_set(VECTOR_TEST, own_handler_return, false);
 	own_idt_load();
 	pt_again(&rig, PT_PLAIN | RTIT_CTL_USER);
-	pt_add_branch(&rig, FLOW_FAR, own_handler_return, sizeof(iretq));
-	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_iret, sizeof(iretq));
-	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_error_iret, sizeof(iretq));
+	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
+	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_iret, IRETQ_BYTES);
+	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_error_iret, IRETQ_BYTES);
 	EXPECT_EVENT(&rig, "int $0x60", 0, own_handler_return, 2);
 	EXPECT_EVENT(&rig, "int3", 0, own_handler_return, 1);
 	EXPECT_EVENT(&rig, "leaq 1f(%%rip), %%rbx\n\tud2\n1:", 7, own_handler_resume, 9);
@@ -91,7 +91,7 @@ TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26", .needs = NEED_PT,
 	own_idt_load();
 	pt_add_branch(&rig, FLOW_JMP, pt_jump, sizeof(jump));
 	rig.blocks[0].target = (uint64_t)pt_fault;
-	pt_add_branch(&rig, FLOW_FAR, pt_fault + HANDLER + 4, sizeof(iretq));
+	pt_add_branch(&rig, FLOW_FAR, pt_fault + HANDLER + 4, IRETQ_BYTES);
 	PT_TRACED(&rig, PT_PLAIN,
 		  "leaq 771f(%%rip), %%rbx\n\tmovq pt_jump(%%rip), %%rax\n\t" PT_JMP_TO(
 			  "%%rax") "771:");
