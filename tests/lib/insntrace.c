@@ -5,7 +5,7 @@
 #include "kernel/smp/smp.h"
 #include "lib/string.h"
 #include "tests/framework/pages.h"
-#include "tests/lib/pt_rig.h"
+#include "tests/lib/pt_decode.h"
 
 void insntrace_open(struct trace_account *owner, const struct insntrace_config *config)
 {
@@ -58,48 +58,34 @@ static void count_target(struct insntrace_targets *targets, uint64_t ip, unsigne
 	targets->target[at].times += times;
 }
 
-/* The address of a packet that has one, after `last`: SDM Vol 3, table 36-18. */
-static uint64_t read_ip(const uint8_t *packet, uint64_t last)
-{
-	static const uint8_t sizes[] = {0, 2, 4, 6, 6, 0, 8, 0};
-	unsigned code = packet[0] >> 5, size = sizes[code];
-	uint64_t ip = 0;
-
-	memcpy(&ip, packet + 1, size);
-	if (code == 3)
-		return (uint64_t)((int64_t)(ip << 16) >> 16);
-	return size && size < 8 ? last >> 8 * size << 8 * size | ip : size ? ip : last;
-}
-
 struct insntrace_targets insntrace_targets_of(const uint8_t *packets, size_t bytes)
 {
 	struct insntrace_targets targets = {0};
-	bool synchronising = false, interrupted = false;
-	uint64_t ip = 0, from = 0;
+	struct packet_reader reader;
+	struct packet packet;
+	bool interrupted = false;
+	uint64_t from = 0;
 
-	for (size_t size; targets.bytes < bytes; targets.bytes += size) {
-		const uint8_t *packet = packets + targets.bytes;
-		uint8_t kind = packet[0] & 0x1f;
-
-		size = pt_packet_bytes(packet);
-		if (!size) {
-			test_note("%02x at offset %zu of %zu", packet[0], targets.bytes, bytes);
-			EXPECT(size > 0);
-			return targets;
-		}
-		if (size == 16)
-			ip = 0;
-		synchronising = size == 16 || (synchronising && packet[1] != 0x23);
-		if (kind == PT_TIP || kind == PT_PGE || kind == PT_PGD || kind == PT_FUP)
-			ip = read_ip(packet, ip);
-		if (kind == PT_TIP)
-			count_target(&targets, ip, 1);
-		if (kind == PT_TIP && interrupted)
+	packet_start(&reader, packets, bytes);
+	reader.enabled = PACKETS_UNKNOWN; /* the first may be a PSB of a trace that goes on */
+	while (packet_next(&reader, &packet)) {
+		targets.kernel |= packet.has_ip && packet.value >> 63;
+		if (packet.kind == PACKET_TIP)
+			count_target(&targets, packet.value, 1);
+		if (packet.kind == PACKET_TIP && interrupted)
 			count_target(&targets, from, -1u);
-		if (kind == PT_TIP || kind == PT_PGD || kind == PT_FUP)
-			interrupted = kind == PT_FUP && !synchronising;
-		from = ip;
-		targets.kernel |= ip >> 63;
+		if (packet.kind == PACKET_TIP || packet.kind == PACKET_TIP_PGD)
+			interrupted = false;
+		if (packet.kind == PACKET_FUP && packet.role == ROLE_SOURCE) {
+			interrupted = true;
+			from = packet.value;
+		}
+	}
+	targets.bytes = reader.at;
+	if (reader.error && !reader.cut) {
+		test_note("%s: %02x at offset %zu of %zu", reader.error, packets[reader.at],
+			  reader.at, bytes);
+		EXPECT(false && "a packet begins here");
 	}
 	return targets;
 }

@@ -44,7 +44,8 @@ struct insntrace_targets {
 	} target[64];
 };
 
-/* Of bytes that begin with a packet. A check fails where no packet is. */
+/* Of bytes that begin with a packet, where a trace begins or at a PSB. A check fails where a packet
+   is not legal there. */
 struct insntrace_targets insntrace_targets_of(const uint8_t *packets, size_t bytes);
 
 /* Of what descriptor `n` holds. */
@@ -68,7 +69,7 @@ bool insntrace_can_have(unsigned buffers, uint64_t chunks, unsigned order);
  */
 uint64_t insntrace_largest(void);
 
-/* Jumps indirectly `n` times, which takes two bytes of packets each time and more; to where. */
+/* Jumps indirectly `n` times, which takes three bytes of packets each time and more; to where. */
 uint64_t insntrace_jump(unsigned n);
 
 #endif
