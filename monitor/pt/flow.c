@@ -203,6 +203,8 @@ void pt_disable(struct vcpu *vcpu, uint64_t from)
 	}
 	pt_flush_tnt(vcpu);
 	pt->disabling = pt->packet_enabled = pt->context_enabled = false;
+	if (pt->overflowing) /* with these very packets */
+		pt_overflow(vcpu, from);
 	pt->ctl = pt->next_ctl;
 	vcpu->observed &= ~(unsigned)OBSERVER_PT;
 }

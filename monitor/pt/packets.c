@@ -56,7 +56,7 @@ static void begin_period(struct vcpu *vcpu)
 		break;
 	case DS_PT_PERIOD_VARIES:
 		pt->period_late = !pt->period_late;
-		period += pt->period_late ? period / 4 : -period / 4;
+		period += pt->period_late ? period / 4 : -(period / 4);
 		break;
 	case DS_PT_PERIOD_EXTRA:
 		period /= 4;
