@@ -211,6 +211,18 @@ static void put_cbr(void)
 }
 
 /* What may be between any two packets. */
+/* 36.4.2.20. Libipt runs out of events at some. */
+static void put_mnt(void)
+{
+	uint64_t payload = any64();
+
+	if (walk.libipt)
+		return;
+	PUT(0x02, 0xc3, 0x88);
+	put((const uint8_t *)&payload, sizeof(payload));
+	tell(PACKET_MNT, payload);
+}
+
 static void put_time(void)
 {
 	uint8_t counter = (uint8_t)any(256);
@@ -231,6 +243,9 @@ static void put_time(void)
 		break;
 	case 4:
 		put_cbr();
+		break;
+	case 5:
+		put_mnt();
 	}
 }
 

@@ -73,11 +73,11 @@ static bool is_aside(const struct packet *packet)
 	       (packet->kind < PACKET_TIP || packet->kind > PACKET_FUP);
 }
 
-/* May be between a TNT and a TIP that waited for it. */
+/* May be between a TNT and a TIP that waited for it: what has no meaning or a time. */
 static bool is_time(const struct packet *packet)
 {
 	return packet->kind == PACKET_PAD ||
-	       (packet->kind >= PACKET_CBR && packet->kind <= PACKET_CYC);
+	       (packet->kind >= PACKET_CBR && packet->kind <= PACKET_MNT);
 }
 
 static void take_bits(struct flow *flow)
@@ -113,6 +113,7 @@ static enum progress begins(struct flow *flow, struct flow_item *item)
 	item->what = FLOW_BEGINS;
 	item->to = flow->ip = item->packet.value;
 	flow->running = true;
+	flow->cr3_written = false; /* a PIP before it was of the MOV that began the packets */
 	flow->call_count = 0;
 	return HAS_ITEM;
 }
@@ -255,6 +256,8 @@ static enum progress indirect(struct flow *flow, struct flow_item *item,
 		return FAILS;
 	if (flow->bit_count && is_time(&flow->held))
 		return aside(flow, item);
+	if (flow->held.kind == PACKET_OVF) /* TIPs that waited are lost */
+		return is_lost(flow, item);
 	if (!flow->bit_count && flow->held.kind == PACKET_TIP_PGD) {
 		if (!flow->held.has_ip && !far)
 			return fail(flow, "TIP.PGD of an indirect branch has no target");

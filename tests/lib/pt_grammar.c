@@ -113,7 +113,7 @@ static const char *read_psb(const uint8_t *at)
 static const char *read_payload(struct packet_reader *reader, struct packet *packet,
 				const uint8_t *at)
 {
-	unsigned header = at[0] == EXTENDED ? 2 : 1;
+	unsigned header = at[0] != EXTENDED ? 1 : packet->kind == PACKET_MNT ? 3 : 2;
 
 	if (is_address(packet->kind))
 		return read_address(reader, packet, at);
