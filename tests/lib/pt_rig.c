@@ -64,101 +64,6 @@ void pt_close(struct pt_rig *rig)
 	}
 }
 
-/* After 02H: table 36-16. */
-static size_t extended_bytes(uint8_t second)
-{
-	static const struct {
-		uint8_t second, bytes;
-	} packets[] = {{0x82, 16}, {0x23, 2}, {0x43, 8}, {0x03, 4}, {0xf3, 2},
-		       {0x83, 2},  {0xa3, 8}, {0x73, 7}, {0xc8, 7}, {0xc3, 11}};
-
-	for (size_t n = 0; n < sizeof(packets) / sizeof(packets[0]); n++)
-		if (packets[n].second == second)
-			return packets[n].bytes;
-	return 0;
-}
-
-/* CYC: table 36-27. */
-static size_t cycle_bytes(const uint8_t *at)
-{
-	size_t bytes = 1;
-
-	if (at[0] & 4)
-		while (bytes < 10 && at[bytes++] & 1)
-			;
-	return bytes;
-}
-
-size_t pt_packet_bytes(const uint8_t *at)
-{
-	static const uint8_t ip_bytes[] = {0, 2, 4, 6, 6, 0, 8, 0};
-	uint8_t low = at[0] & 0x1f;
-
-	if (at[0] == 0x02)
-		return extended_bytes(at[1]);
-	if (!(at[0] & 1))
-		return 1; /* TNT, PAD */
-	if ((at[0] & 3) == 3)
-		return cycle_bytes(at);
-	if (at[0] == 0x19)
-		return 8;
-	if (at[0] == 0x99 || at[0] == 0x59)
-		return 2;
-	if (low == PT_TIP || low == PT_PGE || low == PT_PGD || low == PT_FUP)
-		return 1 + ip_bytes[at[0] >> 5];
-	return 0;
-}
-
-size_t pt_packet(const struct pt_rig *rig, size_t at)
-{
-	size_t end = pt_state(&rig->trace).end, bytes;
-
-	if (at >= end)
-		return 0;
-	bytes = pt_packet_bytes(rig->memory + at);
-	if (!bytes || bytes > end - at) {
-		test_note("%02x at offset %zu of %zu", rig->memory[at], at, end);
-		EXPECT(false && "a packet begins here");
-		return 0;
-	}
-	return bytes;
-}
-
-/* Table 36-18; of a kernel's address with six bytes bit 47 is the sign. */
-static uint64_t packet_ip(const uint8_t *at, uint64_t last)
-{
-	uint64_t ip = 0;
-	unsigned count = (unsigned)pt_packet_bytes(at) - 1;
-
-	for (unsigned n = 0; n < count; n++)
-		ip |= (uint64_t)at[1 + n] << 8 * n;
-	if (count == 6 && at[0] >> 5 == 3)
-		return (uint64_t)((int64_t)(ip << 16) >> 16);
-	return count == 8 ? ip : (last & ~0ull << 8 * count) | ip;
-}
-
-bool pt_next(const struct pt_rig *rig, struct pt_walk *walk)
-{
-	const uint8_t *at = rig->memory + walk->next;
-	size_t bytes = pt_packet(rig, walk->next);
-	uint8_t low = at[0] & 0x1f;
-
-	if (!bytes)
-		return false;
-	*walk = (struct pt_walk){.next = walk->next + bytes, .last_ip = walk->last_ip, .byte = at};
-	if (at[0] == 0x02) {
-		walk->last_ip = at[1] == 0x82 ? 0 : walk->last_ip;
-	} else if (!(at[0] & 1) && at[0]) {
-		walk->bits = 30 - (unsigned)__builtin_clz(at[0]);
-	} else if (low == PT_TIP || low == PT_PGE || low == PT_PGD || low == PT_FUP) {
-		walk->packet = low;
-		walk->with_ip = at[0] >> 5;
-		if (walk->with_ip)
-			walk->last_ip = walk->ip = packet_ip(at, walk->last_ip);
-	}
-	return true;
-}
-
 /* --- By meaning ------------------------------------------------------------------------------ */
 
 /* PT_NOTE(). */
@@ -210,9 +115,16 @@ void pt_reader(const struct pt_rig *rig, struct packet_reader *reader)
 	packet_start(reader, rig->memory, pt_state(&rig->trace).end);
 }
 
-static void start(const struct pt_rig *rig, struct flow *flow)
+void pt_flow(const struct pt_rig *rig, struct flow *flow)
 {
 	flow_start(flow, rig->memory, pt_state(&rig->trace).end, find_noted, rig);
+}
+
+void pt_expect_end(const struct flow *flow)
+{
+	if (flow->error)
+		test_note("%s: offset %zu, after %p", flow->error, flow->at, (void *)flow->ip);
+	EXPECT(!flow->error && !flow->reader.cut);
 }
 
 static enum pt_seen seen_branch(const struct pt_rig *rig, const struct flow_item *item)
@@ -228,7 +140,7 @@ static enum pt_seen seen_branch(const struct pt_rig *rig, const struct flow_item
 }
 
 /* False: an item that no test expects: a direct branch, times, status. */
-static bool is_seen(const struct pt_rig *rig, const struct flow_item *item, bool begun,
+static bool is_seen(const struct pt_rig *rig, const struct flow_item *item,
 		    struct pt_expected *seen)
 {
 	struct flow_block block = {0};
@@ -249,7 +161,7 @@ static bool is_seen(const struct pt_rig *rig, const struct flow_item *item, bool
 							   : SEEN_STOP;
 	if (item->packet.kind == PACKET_TRACE_STOP)
 		return true;
-	return begun && item->packet.role != ROLE_STATUS && seen->seen != SEEN_STOP;
+	return item->from && item->packet.role != ROLE_STATUS && seen->seen != SEEN_STOP;
 }
 
 static bool is_same(const struct pt_expected *seen, const struct pt_expected *expected)
@@ -272,14 +184,10 @@ void pt_expect_flow(const struct pt_rig *rig, const struct pt_expected *expected
 	struct flow_item item;
 	struct flow flow;
 	size_t n = 0;
-	bool begun = false;
 
-	start(rig, &flow);
+	pt_flow(rig, &flow);
 	while (flow_next(&flow, &item)) {
-		bool counts = is_seen(rig, &item, begun, &seen);
-
-		begun |= item.what == FLOW_BEGINS;
-		if (!counts)
+		if (!is_seen(rig, &item, &seen))
 			continue;
 		if (n == count || !is_same(&seen, &expected[n])) {
 			test_note("item %zu of %zu is %u, from %p to %p", n, count, seen.seen,
@@ -289,9 +197,7 @@ void pt_expect_flow(const struct pt_rig *rig, const struct pt_expected *expected
 		}
 		n++;
 	}
-	if (flow.error)
-		test_note("%s: offset %zu, after %p", flow.error, flow.at, (void *)flow.ip);
-	EXPECT(!flow.error && !flow.reader.cut);
+	pt_expect_end(&flow);
 	EXPECT_EQ(n, count);
 }
 
@@ -312,7 +218,7 @@ unsigned pt_compressed(const struct pt_rig *rig)
 	struct flow flow;
 	unsigned count = 0;
 
-	start(rig, &flow);
+	pt_flow(rig, &flow);
 	while (flow_next(&flow, &item))
 		count += item.compressed;
 	return count;

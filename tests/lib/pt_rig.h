@@ -89,30 +89,6 @@ static inline uint64_t pt_body_end(const struct pt_rig *rig)
 	return rig->last - PT_TRACED_TAIL;
 }
 
-/* The packets with an address: table 36-17. */
-enum { PT_TIP = 0x0d, PT_PGE = 0x11, PT_PGD = 0x01, PT_FUP = 0x1d };
-
-/* Bytes of the packet at `at`, of which there may be fewer; 0: no packet begins so. */
-size_t pt_packet_bytes(const uint8_t *at);
-
-/*
- * Bytes of the packet at offset `at` of the capture; 0 at its end, or, with a failed check, where
- * there is no packet.
- */
-size_t pt_packet(const struct pt_rig *rig, size_t at);
-
-/* One packet after the other, from offset 0 on: `{0}` to begin with. */
-struct pt_walk {
-	size_t next; /* offset */
-	uint64_t last_ip;
-	const uint8_t *byte; /* the packet's first */
-	uint8_t packet;	     /* PT_TIP, PT_PGE, PT_PGD, PT_FUP, or 0 */
-	unsigned bits;	     /* of TNT */
-	bool with_ip;
-	uint64_t ip;
-};
-bool pt_next(const struct pt_rig *rig, struct pt_walk *walk);
-
 /* --- By meaning ------------------------------------------------------------------------------ */
 
 /*
@@ -152,8 +128,8 @@ struct pt_expected {
 	uint64_t to, from, next;
 };
 
-/* The capture's packets are legal and say this, and no more. MODE.Exec and PIP before the packets
-   begin and within PSB+ are not among it. */
+/* The capture's packets are legal and say this, and no more. MODE.Exec and PIP while packets are
+   off and within PSB+ are not among it. */
 void pt_expect_flow(const struct pt_rig *rig, const struct pt_expected *expected, size_t count);
 
 /* The same between the packets of enabling and those of disabling of PT_TRACED(). */
@@ -173,5 +149,9 @@ unsigned pt_compressed(const struct pt_rig *rig);
 
 /* The capture's packets, one by one, with their grammar: packet_next(). */
 void pt_reader(const struct pt_rig *rig, struct packet_reader *reader);
+
+/* The capture with its program: flow_next(). At the end the check that it is one. */
+void pt_flow(const struct pt_rig *rig, struct flow *flow);
+void pt_expect_end(const struct flow *flow);
 
 #endif

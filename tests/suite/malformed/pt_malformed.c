@@ -117,6 +117,8 @@ TEST(pt_malformed_code_page, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_
      .claim = "packets to the page of the code that runs are written there, and the code is whole",
      .source = "SDM Vol 3, 36.2.6")
 {
+	struct packet_reader reader;
+	struct packet packet;
 	struct pt_rig rig;
 	unsigned bits = 0, targets = 0;
 
@@ -128,10 +130,12 @@ TEST(pt_malformed_code_page, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_
 		PT_TRACED(&rig, PT_PLAIN, "movq $0x5a0000001800, %%rbx\n\tcall *%%rbx");
 	}
 	code_unmap(AT);
-	for (struct pt_walk walk = {0}; pt_next(&rig, &walk);) {
-		bits += walk.bits;
-		targets += walk.packet == PT_TIP && walk.ip == pt_body_end(&rig);
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		bits += packet.kind == PACKET_TNT ? packet.count : 0;
+		targets += packet.kind == PACKET_TIP && packet.value == pt_body_end(&rig);
 	}
+	EXPECT(!reader.error);
 	EXPECT_EQ(bits + targets, 21); /* 20 of JNZ; of RET a bit or its target: 36.4.2.2 */
 	EXPECT(!memcmp(rig.memory + CODE, code, sizeof(code)));
 	pt_close(&rig);

@@ -6,6 +6,7 @@
 #include "kernel/cpu.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
+#include "lib/string.h"
 #include "tests/lib/pmi.h"
 #include "tests/lib/pt_rig.h"
 
@@ -43,9 +44,10 @@ TEST(pt_pointers_follow, .group = "PT", .ids = "PT34", .needs = NEED_PT,
      .claim = "index and offset of the table say how many bytes were written, over regions",
      .source = "SDM Vol 3, 36.2.6")
 {
+	struct packet_reader reader;
+	struct packet packet;
 	struct pt_state state;
 	struct pt_rig rig;
-	struct pt_walk walk = {0};
 	size_t packets = 0, bits = 0;
 	uint64_t target = 0;
 
@@ -58,13 +60,15 @@ TEST(pt_pointers_follow, .group = "PT", .ids = "PT34", .needs = NEED_PT,
 	EXPECT(!state.stopped && !state.table_error);
 	EXPECT_EQ(rig.trace.output_base, rig.trace.buffer.table_address);
 	expect_written(&rig, state.end);
-	while (pt_next(&rig, &walk)) {
-		bits += walk.bits;
-		if (walk.packet != PT_TIP)
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		bits += packet.kind == PACKET_TNT ? packet.count : 0;
+		if (packet.kind != PACKET_TIP)
 			continue;
-		target = packets++ ? target : walk.ip; /* all have the same */
-		EXPECT_EQ(walk.ip, target);
+		target = packets++ ? target : packet.value; /* all have the same */
+		EXPECT_EQ(packet.value, target);
 	}
+	EXPECT(!reader.error);
 	EXPECT_EQ(packets, pt_turns - 1);
 	EXPECT_EQ(bits, packets + 1);
 	pt_close(&rig);
@@ -97,6 +101,27 @@ TEST(pt_stop_when_full, .group = "PT", .ids = "PT36 PT37", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
+/* From the first PSB of the oldest bytes on, over the end of the last region, packets are legal; of
+   those with an address TIP.PGD is the newest. */
+static void expect_round(const struct pt_rig *rig, const struct pt_state *state)
+{
+	size_t old = state->valid - state->end;
+	enum packet_kind last = PACKET_PAD;
+	struct packet_reader reader;
+	struct packet packet;
+	uint8_t *bytes = test_area(PT_RIG_CHUNKS);
+
+	memcpy(bytes, rig->memory + state->end, old);
+	memcpy(bytes + old, rig->memory, state->end);
+	packet_start(&reader, bytes, state->valid);
+	EXPECT(packet_synchronise(&reader));
+	while (packet_next(&reader, &packet))
+		if (packet.kind >= PACKET_TIP && packet.kind <= PACKET_FUP)
+			last = packet.kind;
+	EXPECT(!reader.error);
+	EXPECT_EQ(last, PACKET_TIP_PGD);
+}
+
 TEST(pt_circular, .group = "PT", .ids = "PT35", .needs = NEED_PT,
      .claim = "END leads back to the table's first entry, and output goes on there",
      .source = "SDM Vol 3, 36.2.6")
@@ -114,8 +139,7 @@ TEST(pt_circular, .group = "PT", .ids = "PT35", .needs = NEED_PT,
 	EXPECT_EQ(state.valid, rig.trace.buffer.count * PT_RIG_BYTES);
 	EXPECT(state.end < state.valid);
 	EXPECT_EQ(rig.trace.output_base, rig.trace.buffer.table_address);
-	if (state.end)
-		EXPECT_EQ(rig.memory[state.end - 1], PT_PGD);
+	expect_round(&rig, &state);
 	pt_close(&rig);
 }
 
@@ -341,9 +365,10 @@ TEST(pt_begins_beside_bts, .group = "PT", .ids = "PT42 PT15", .needs = NEED_PT |
 {
 	struct rig bts;
 	struct pt_rig rig;
-	struct pt_walk walk = {0};
+	struct packet_reader reader;
+	struct packet packet;
 	uint64_t next = 0, begins = 0;
-	unsigned bits = 0;
+	unsigned bits = 0, outcomes = 0;
 
 	rig_open(&bts, 16);
 	pt_open(&rig, 1, false);
@@ -352,14 +377,17 @@ TEST(pt_begins_beside_bts, .group = "PT", .ids = "PT42 PT15", .needs = NEED_PT |
 		    "xorl %%edx, %%edx\n\twrmsr\n1:\tjz 2f\n2:\tjnz 2f\n2:",
 		    OPERANDS([next] "=&r"(next)), );
 	pt_stop(&rig.trace);
-	while (pt_next(&rig, &walk)) {
-		begins = walk.packet == PT_PGE && !begins ? walk.ip : begins;
-		if (walk.bits && !bits)
-			EXPECT_EQ(walk.byte[0] >> (walk.bits - 1) & 3, 2);
-		bits += walk.bits;
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		begins = packet.kind == PACKET_TIP_PGE && !begins ? packet.value : begins;
+		for (unsigned left = packet.kind == PACKET_TNT ? packet.count : 0; left && bits < 2;
+		     bits++)
+			outcomes = outcomes << 1 | (packet.value >> --left & 1);
 	}
+	EXPECT(!reader.error);
 	EXPECT_EQ(begins, next);
-	EXPECT(bits >= 2);
+	EXPECT_EQ(bits, 2);
+	EXPECT_EQ(outcomes, 2);
 	pt_close(&rig);
 	rig_close(&bts);
 }

@@ -275,7 +275,8 @@ TEST(pt_filter_left_by_jcc, .group = "PT", .ids = "PT31", .needs = NEED_PT,
      .claim = "a conditional branch out of a range ends the packets, with its target or without",
      .source = "SDM Vol 3, 36.2.5")
 {
-	struct pt_walk walk = {0};
+	struct packet_reader reader;
+	struct packet packet;
 	bool target = false;
 	struct pt_rig rig;
 
@@ -285,8 +286,9 @@ TEST(pt_filter_left_by_jcc, .group = "PT", .ids = "PT31", .needs = NEED_PT,
 	pt_again(&rig, PT_PLAIN);
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
 		  "xorl %%esi, %%esi\n\tcall pt_jcc");
-	while (pt_next(&rig, &walk))
-		target |= walk.packet == PT_PGD && walk.with_ip;
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet))
+		target |= packet.kind == PACKET_TIP_PGD && packet.has_ip;
 	test_observe("jcc_out_of_range", "%s", target ? "target" : "suppressed");
 	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = (uint64_t)pt_jcc}, N,
 		       {.seen = SEEN_LEAVE, .to = (uint64_t)pt_jcc + 4});
@@ -332,7 +334,9 @@ TEST(pt_tsc_packet, .group = "PT", .ids = "PT48", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.4.2")
 {
 	struct pt_rig rig;
-	uint64_t before, after, tsc = 0;
+	struct packet_reader reader;
+	struct packet packet;
+	uint64_t before, after;
 	unsigned found = 0;
 
 	pt_open(&rig, 1, false);
@@ -340,16 +344,15 @@ TEST(pt_tsc_packet, .group = "PT", .ids = "PT48", .needs = NEED_PT,
 	before = __builtin_ia32_rdtsc();
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_TSC_EN, "nop");
 	after = __builtin_ia32_rdtsc();
-	for (size_t at = 0, bytes; (bytes = pt_packet(&rig, at)); at += bytes) {
-		if (rig.memory[at] != 0x19)
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		if (packet.kind != PACKET_TSC)
 			continue;
-		for (unsigned n = 0; n < 7; n++)
-			tsc = n ? tsc | (uint64_t)rig.memory[at + 1 + n] << 8 * n
-				: rig.memory[at + 1];
-		EXPECT(tsc >= (before & 0xffffffffffffff));
-		EXPECT(tsc <= (after & 0xffffffffffffff));
+		EXPECT(packet.value >= (before & 0xffffffffffffff));
+		EXPECT(packet.value <= (after & 0xffffffffffffff));
 		found++;
 	}
+	EXPECT(!reader.error);
 	EXPECT(found > 0);
 	pt_close(&rig);
 }

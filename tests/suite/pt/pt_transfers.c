@@ -112,6 +112,17 @@ TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26", .needs = NEED_PT,
 static const uint8_t user_code[] = {0xeb, 0x02, 0x0f, 0x0b, 0x0f, 0x05,
 				    0xeb, 0x02, 0x0f, 0x0b, 0x0f, 0x05};
 
+static void note_user_code(struct pt_rig *rig)
+{
+	for (unsigned n = 0; n < 2; n++) {
+		uint64_t at = n ? USER_BACK : USER_AT;
+
+		pt_add_branch(rig, FLOW_JMP, (const void *)at, 2);
+		rig->blocks[2 * n].target = at + 4;
+		pt_add_branch(rig, FLOW_FAR, (const void *)(at + 4), 2);
+	}
+}
+
 /* Two visits to ring 3: IRETQ to SYSCALL and SYSRET to SYSCALL, which no interrupt disturbs. */
 static void visit(struct pt_rig *rig, uint64_t control)
 {
@@ -121,6 +132,7 @@ static void visit(struct pt_rig *rig, uint64_t control)
 	memcpy(page, user_code, sizeof(user_code));
 	code_map(USER_AT, page, VM_USER);
 	pt_open(rig, 4, false);
+	note_user_code(rig);
 	pt_again(rig, control);
 	lapic_set_task_priority(HIGHEST_PRIORITY);
 	wrmsr(IA32_RTIT_CTL, pt_on(control));
@@ -140,26 +152,16 @@ TEST(pt_user_only, .group = "PT", .ids = "PT27", .needs = NEED_PT,
 	      "kernel is in it",
      .source = "SDM Vol 3, 36.2.4")
 {
-	uint64_t begins[2] = {0};
-	struct pt_walk walk = {0};
-	unsigned begun = 0, ended = 0, others = 0;
+	struct packet_reader reader;
+	struct packet packet;
 	struct pt_rig rig;
 
 	visit(&rig, RTIT_CTL_USER | RTIT_CTL_BRANCH_EN);
-	while (pt_next(&rig, &walk)) {
-		EXPECT(!(walk.with_ip && walk.ip >> 47));
-		if (walk.packet == PT_PGE && begun < 2)
-			begins[begun++] = walk.ip;
-		else if (walk.packet == PT_PGD && !walk.with_ip && ended < begun)
-			ended++;
-		else
-			others += walk.packet || walk.bits;
-	}
-	EXPECT_EQ(begun, 2);
-	EXPECT_EQ(ended, 2);
-	EXPECT_EQ(others, 0);
-	EXPECT_EQ(begins[0], USER_AT);
-	EXPECT_EQ(begins[1], USER_BACK);
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet))
+		EXPECT(!(packet.has_ip && packet.value >> 47));
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = USER_AT}, {.seen = SEEN_LEAVE, .to = 0},
+		       {.seen = SEEN_BEGIN, .to = USER_BACK}, {.seen = SEEN_LEAVE, .to = 0});
 }
 
 TEST(pt_kernel_only, .group = "PT", .ids = "PT28", .needs = NEED_PT,
@@ -167,19 +169,20 @@ TEST(pt_kernel_only, .group = "PT", .ids = "PT28", .needs = NEED_PT,
 	      "and no address of ring 3 is in it",
      .source = "SDM Vol 3, 36.2.4")
 {
-	struct pt_walk walk = {0};
 	unsigned begun = 0, ended = 0, entries = 0;
+	struct packet_reader reader;
+	struct packet packet;
 	struct pt_rig rig;
 
 	visit(&rig, PT_PLAIN);
-	while (pt_next(&rig, &walk)) {
-		EXPECT(!(walk.with_ip && !(walk.ip >> 47)));
-		begun += walk.packet == PT_PGE;
-		entries += walk.packet == PT_PGE && walk.ip == (uint64_t)syscall_entry;
-		if (walk.packet == PT_PGD)
-			EXPECT(!walk.with_ip);
-		ended += walk.packet == PT_PGD;
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		EXPECT(!(packet.has_ip && !(packet.value >> 47)));
+		begun += packet.kind == PACKET_TIP_PGE;
+		entries += packet.kind == PACKET_TIP_PGE && packet.value == (uint64_t)syscall_entry;
+		ended += packet.kind == PACKET_TIP_PGD && !packet.has_ip;
 	}
+	EXPECT(!reader.error);
 	EXPECT_EQ(begun, 3); /* the first by WRMSR */
 	EXPECT_EQ(entries, 2);
 	EXPECT_EQ(ended, 3);
@@ -188,9 +191,34 @@ TEST(pt_kernel_only, .group = "PT", .ids = "PT28", .needs = NEED_PT,
 /* CR3 of the same address space by another PML4 table; its own; its own with PWT. */
 uint64_t pt_cr3_other, pt_cr3_own, pt_cr3_flags;
 
-#define LOAD_CR3(name) "movq pt_cr3_" #name "(%%rip), %%rax\n\tmovq %%rax, %%cr3\n\t"
-#define THREE_BITS     "movl $3, %%ecx\n1:\tloop 1b\n\t"
-#define PWT	       8
+/* 10 bytes, and 7. */
+#define LOAD_CR3(name) "movq pt_cr3_" #name "(%%rip), %%rax\n\t" PT_CR3("movq %%rax, %%cr3")
+#define THREE_BITS     "movl $3, %%ecx\n1:\t" PT_JCC("loop", "1b")
+#define SEEN_THREE                                                                                 \
+	{.seen = SEEN_TAKEN}, {.seen = SEEN_TAKEN},                                                \
+	{                                                                                          \
+		.seen = SEEN_NOT_TAKEN                                                             \
+	}
+#define PWT 8
+
+/* PIP of MOV to CR3, which are of this address space, after the first end of the packets. */
+static unsigned own_after_end(const struct pt_rig *rig, uint64_t own)
+{
+	struct packet_reader reader;
+	struct packet packet;
+	unsigned count = 0;
+	bool ended = false;
+
+	pt_reader(rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		ended |= packet.kind == PACKET_TIP_PGD;
+		if (packet.kind != PACKET_PIP || packet.role == ROLE_STATUS || !ended)
+			continue;
+		EXPECT_EQ(packet.value, own);
+		count++;
+	}
+	return count;
+}
 
 TEST(pt_cr3_filter, .group = "PT", .ids = "PT29", .needs = NEED_PT,
      .claim = "with CR3Filter the trace ends and begins with MOV to CR3; bits 11:0 do not count",
@@ -198,15 +226,15 @@ TEST(pt_cr3_filter, .group = "PT", .ids = "PT29", .needs = NEED_PT,
 {
 	const uint64_t control = PT_PLAIN | RTIT_CTL_CR3_FILTER;
 	uint8_t *other = test_area(1);
-	struct pt_walk walk = {0};
-	unsigned ended = 0, bits = 0, changes = 0, begun = 0;
 	struct pt_rig rig;
+	uint64_t own;
 
 	if (!pt_caps()->cr3_filter)
 		test_skip("the processor has no CR3 filter (CPUID.14H:EBX[0])");
 	__asm__ volatile("movq %%cr3, %0" : "=r"(pt_cr3_own));
 	pt_open(&rig, 1, false);
 	memcpy(other, direct(pt_cr3_own & PTE_ADDRESS), PT_RIG_BYTES);
+	own = pt_cr3_own & PTE_ADDRESS;
 	pt_cr3_other = pt_physical(other);
 	pt_cr3_flags = pt_cr3_own ^ PWT;
 	rig.trace.configuration.cr3_match = pt_cr3_own;
@@ -214,21 +242,10 @@ TEST(pt_cr3_filter, .group = "PT", .ids = "PT29", .needs = NEED_PT,
 	PT_TRACED(&rig, control,
 		  THREE_BITS LOAD_CR3(other) THREE_BITS LOAD_CR3(own) THREE_BITS LOAD_CR3(flags)
 			  THREE_BITS LOAD_CR3(own));
-	while (pt_next(&rig, &walk)) {
-		bool changed = walk.byte[0] == 0x02 && walk.byte[1] == 0x43;
-
-		if (walk.packet == PT_PGD && !ended++)
-			EXPECT(!walk.with_ip && bits == 3);
-		bits += walk.bits;
-		changes += changed && ended;
-		if (changed)
-			EXPECT(!memcmp(walk.byte + 2, &(uint64_t){pt_cr3_own >> 12 << 8}, 6));
-		begun += walk.packet == PT_PGE;
-	}
-	EXPECT_EQ(ended, 2);
-	EXPECT_EQ(begun, 2);
-	EXPECT_EQ(bits, 9);
-	EXPECT_EQ(changes, 3);
+	PT_EXPECT_BODY(&rig, SEEN_THREE, {.seen = SEEN_LEAVE, .to = 0},
+		       {.seen = SEEN_BEGIN, .to = rig.first + 2 * (7 + 10)}, SEEN_THREE,
+		       {.seen = SEEN_CR3, .to = own}, SEEN_THREE, {.seen = SEEN_CR3, .to = own});
+	EXPECT_EQ(own_after_end(&rig, own), 3);
 	pt_close(&rig);
 }
 
@@ -264,37 +281,61 @@ TEST(pt_mode_packets, .group = "PT", .ids = "PT33", .needs = NEED_PT,
 	code_unmap(COMPATIBLE_AT);
 }
 
+/* A CALL, then turns of a jump to RBX and of a Jcc, and the RET. */
+#define CALL_OF_JUMPS(turns)                                                                       \
+	PT_CALL("3f")                                                                              \
+	PT_JMP("4f")                                                                               \
+	"3:\tmovl $" #turns                                                                        \
+	", %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\tdecl %%esi\n\t" PT_JCC("jz", "2f")                  \
+		PT_JMP_TO("%%rbx") "2:\t" PT_RET "4:"
+enum { CALL_BYTES = 5, RET_BYTES = 1 };
+
+/* The RET of CALL_OF_JUMPS(), to after the CALL. */
+static bool is_return(const struct pt_rig *rig, const struct flow_item *item)
+{
+	return item->what == FLOW_BRANCH && item->from == pt_body_end(rig) - RET_BYTES &&
+	       item->to == rig->first + CALL_BYTES;
+}
+
 TEST(pt_psb_forgets_calls, .group = "PT", .ids = "PT25", .needs = NEED_PT,
      .claim = "after a PSB a RET of an older CALL has its target, and the next address is whole",
      .source = "SDM Vol 3, 36.3.7")
 {
-	struct pt_walk walk = {0};
-	unsigned syncs = 0;
-	uint64_t last_target = 0;
-	bool whole = true, stopped;
+	unsigned syncs = 0, branches = 0, returned = 0;
+	struct flow_item item;
 	struct pt_rig rig;
+	struct flow flow;
+	bool stopped;
 
-	pt_open(&rig, 4, false); /* 700 addresses of eight bytes, where it may */
-	PT_TRACED(&rig, PT_PLAIN,
-		  "call 3f\n\tjmp 4f\n3:\tmovl $700, %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\t"
-		  "decl %%esi\n\tjz 2f\n\tjmp *%%rbx\n2:\tret\n4:");
-	while (pt_next(&rig, &walk)) {
-		bool sync = walk.byte[0] == 0x02 && walk.byte[1] == 0x82;
-
-		if (walk.with_ip && !whole)
-			EXPECT(walk.byte[0] >> 5 == 3 || walk.byte[0] >> 5 == 6);
-		whole = (whole || walk.with_ip) && !sync;
-		syncs += sync;
-		last_target = walk.packet == PT_TIP ? walk.ip : last_target;
-	}
+	pt_open(&rig, 4, false); /* 700 addresses of nine bytes, where it may */
+	PT_TRACED(&rig, PT_PLAIN, CALL_OF_JUMPS(700));
 	stopped = pt_state(&rig.trace).stopped;
+	pt_flow(&rig, &flow);
+	while (!stopped && flow_next(&flow, &item)) {
+		branches += item.what == FLOW_BRANCH;
+		syncs += item.what == FLOW_PACKET && item.packet.kind == PACKET_PSB && branches &&
+			 !returned;
+		returned += is_return(&rig, &item);
+	}
 	pt_close(&rig);
-	if (stopped && !pt_caps()->topa_many)
-		test_skip("700 addresses do not fit into the one chunk");
-	EXPECT(!stopped);
-	if (syncs < 2)
-		test_skip("no PSB within 2800 bytes");
-	EXPECT_EQ(last_target, rig.first + 5); /* after CALL */
+	if (stopped)
+		test_skip("700 addresses do not fit into the chunks");
+	pt_expect_end(&flow); /* it forgets the CALL at PSB, and the last address */
+	if (!syncs)
+		test_skip("no PSB between CALL and RET");
+	EXPECT_EQ(returned, 1);
+}
+
+/* The FUPs after OVF have all of their address. */
+static void expect_whole(const struct pt_rig *rig)
+{
+	struct packet_reader reader;
+	struct packet packet;
+
+	pt_reader(rig, &reader);
+	while (packet_next(&reader, &packet))
+		if (packet.kind == PACKET_FUP && packet.role == ROLE_RESUME)
+			EXPECT(packet.count == 3 || packet.count == 6);
 }
 
 TEST(pt_overflow, .group = "PT", .ids = "PT46", .needs = NEED_PT,
@@ -303,38 +344,28 @@ TEST(pt_overflow, .group = "PT", .ids = "PT46", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.3.8")
 {
 	const uint64_t control = PT_PLAIN | RTIT_CTL_CYC_EN;
-	struct pt_walk walk = {0};
-	unsigned overflows = 0, calls = 0;
-	uint64_t resumed = 0;
-	bool overflown = false;
+	unsigned overflows = 0;
+	struct flow_item item;
 	struct pt_rig rig;
+	struct flow flow;
 
 	if (!pt_caps()->psb_cyc)
 		test_skip("the processor has no CYC packets (CPUID.14H:EBX[1])");
 	pt_open(&rig, 4, false);
 	pt_again(&rig, control);
 	/* Below 2 KiB: a PSB would forget the CALL as well. */
-	PT_TRACED(&rig, control,
-		  "call 3f\n\tjmp 4f\n3:\tmovl $150, %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\t"
-		  "decl %%esi\n\tjz 2f\n\tjmp *%%rbx\n2:\tret\n4:");
-	while (pt_next(&rig, &walk)) {
-		bool overflow = walk.byte[0] == 0x02 && walk.byte[1] == 0xf3;
-
-		if (overflown && (walk.packet || walk.bits)) {
-			EXPECT(walk.packet == PT_FUP && walk.byte[0] >> 5 == 3);
-			EXPECT(walk.ip >= rig.first && walk.ip <= rig.last);
-			overflown = false;
-			resumed = walk.ip;
-		}
-		overflows += overflow;
-		overflown |= overflow;
-		calls += walk.packet == PT_TIP && walk.ip == rig.first + 5;
+	PT_TRACED(&rig, control, CALL_OF_JUMPS(150));
+	pt_flow(&rig, &flow);
+	while (flow_next(&flow, &item)) {
+		overflows += item.what == FLOW_LOST;
+		if (item.what == FLOW_BEGINS && overflows)
+			EXPECT(item.to >= rig.first && item.to <= rig.last);
 	}
-	EXPECT(!overflown && !pt_state(&rig.trace).stopped);
+	EXPECT(!pt_state(&rig.trace).stopped);
+	pt_expect_end(&flow); /* it forgets the CALL at OVF */
+	expect_whole(&rig);
 	pt_close(&rig);
 	test_observe("overflows", "%u", overflows);
 	if (!overflows)
 		test_skip("the output did not overflow");
-	/* It may be lost itself. */
-	EXPECT(calls == 1 || resumed == rig.first + 5 || resumed >= pt_body_end(&rig));
 }

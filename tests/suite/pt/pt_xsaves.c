@@ -107,33 +107,6 @@ static void close_state(struct pt_rig *rig)
 	pt_close(rig);
 }
 
-/* The trace is from `first` on, has conditional branches as `outcomes` says, the oldest highest
-   after a leading 1, no TIP, and ends with FUP of `last` and TIP.PGD without an address. */
-static void expect_trace(const struct pt_rig *rig, uint64_t first, unsigned outcomes, uint64_t last)
-{
-	struct pt_walk walk = {0};
-	unsigned begun = 0, ended = 0, seen = 1;
-	uint64_t from = 0;
-
-	while (pt_next(rig, &walk)) {
-		seen = seen << walk.bits | (*walk.byte >> 1 & ((1u << walk.bits) - 1));
-		from = walk.packet == PT_FUP ? walk.ip : from;
-		EXPECT(walk.packet != PT_TIP);
-		EXPECT(!ended);
-		if (walk.packet == PT_PGE) {
-			EXPECT_EQ(walk.ip, first);
-			begun++;
-		} else if (walk.packet == PT_PGD) {
-			EXPECT(!walk.with_ip);
-			ended++;
-		}
-	}
-	EXPECT_EQ(begun, 1);
-	EXPECT_EQ(ended, 1);
-	EXPECT_EQ(seen, outcomes);
-	EXPECT_EQ(from, last);
-}
-
 TEST(pt_state_leaf, .group = "PT", .ids = "PT43", .needs = NEED_PT,
      .claim = "CPUID leaf 0DH has Intel PT's state as component 8 of IA32_XSS, in compacted form",
      .source = "SDM Vol 1, 13.2")
@@ -195,7 +168,8 @@ TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43", .needs = NEED_PT,
 		  "xsaves64 (%%rdi)\n\tmovl $0x570, %%ecx\n\trdmsr\n\tmovl %%eax, 584(%%rdi)\n\t"
 		  "movl $4, %%ecx\n1:\tloop 1b");
 	/* XSAVES64 and what follows it: 4, 5, 2, 6, 5 and 2 bytes. */
-	expect_trace(&rig, rig.first, 1, pt_body_end(&rig) - 24);
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
+		       {.seen = SEEN_END, .from = pt_body_end(&rig) - 24});
 	EXPECT_EQ(area->xstate_bv, PT_BIT);
 	EXPECT_EQ(area->xcomp_bv, COMPACTED | PT_BIT);
 	EXPECT_EQ(area->header[0], POISON);
@@ -252,10 +226,12 @@ TEST(pt_xrstors_starts, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	PT_TRACED(&rig, RTIT_CTL_USER,
 		  "movl $0x570, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\t"
 		  "leaq pt_area(%%rip), %%rdi\n\tmovl $0x100, %%eax\n\txrstors64 (%%rdi)\n\t"
-		  "movl $3, %%esi\n1:\tdecl %%esi\n\tjnz 1b");
+		  "movl $3, %%esi\n1:\tdecl %%esi\n\t" PT_JCC("jnz", "1b"));
 	EXPECT(!pt_state(&rig.trace).table_error);
-	/* MOVL, DECL and JNZ: 5, 2 and 2 bytes. Twice taken, then not. */
-	expect_trace(&rig, pt_body_end(&rig) - 9, 0xe, rig.last);
+	/* MOVL, DECL and JNZ: 5, 2 and 2 bytes. */
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = pt_body_end(&rig) - 9},
+		       {.seen = SEEN_TAKEN}, {.seen = SEEN_TAKEN}, {.seen = SEEN_NOT_TAKEN},
+		       {.seen = SEEN_END, .from = rig.last});
 	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), area->msr[1]);
 	close_state(&rig);
 }
@@ -398,13 +374,17 @@ TEST(pt_xsaves_controls, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	close_state(&rig);
 }
 
-/* The code of thread `n` between XRSTORS and XSAVES; the threads share no address. */
-extern const char pt_thread_0[], pt_thread_0_end[], pt_thread_1[], pt_thread_1_end[];
+/* The code of thread `n`, traced between XRSTORS and XSAVES; the threads share no address. */
+extern const char pt_thread_0[], pt_thread_0_on[], pt_thread_0_off[];
+extern const char pt_thread_1[], pt_thread_1_on[], pt_thread_1_off[];
 #define THREAD(name, body)                                                                         \
-	name ": xrstors64 (%rdi)\n\t" body "\n8:\txsaves64 (%rdi)\n9:\tret\n" name                 \
-	     "_end: .skip 16, 0xcc\n" EXCEPTION_TABLE(name, "9b") EXCEPTION_TABLE("8b", "9b")
-__asm__(".pushsection .text\n" THREAD("pt_thread_0", "movl $5, %ecx\n1:\tloop 1b")
-		THREAD("pt_thread_1", "leaq 1f(%rip), %rcx\n\tjmp *%rcx\n1:") ".popsection");
+	name ": xrstors64 (%rdi)\n" name "_on:\t" body "\n" name                                   \
+	     "_off: xsaves64 (%rdi)\n9:\t" PT_RET                                                  \
+	     EXCEPTION_TABLE(name, "9b") EXCEPTION_TABLE(name "_off", "9b")
+enum { LOOPS = 5, TURNS = 10 };
+__asm__(".pushsection .text\n" THREAD("pt_thread_0", "movl $5, %ecx\n1:\t" PT_JCC("loop", "1b"))
+		THREAD("pt_thread_1",
+		       "leaq 1f(%rip), %rcx\n\t" PT_JMP_TO("%rcx") "1:") ".popsection");
 
 static void run_thread(unsigned n)
 {
@@ -416,30 +396,28 @@ static void run_thread(unsigned n)
 			 : "rcx", "memory", "cc");
 }
 
-/* Packets of `rig` lie in the code from `start` to `end`: `tips` TIP, `bits` of TNT. */
-static void expect_own(const struct pt_rig *rig, const char *start, const char *end, unsigned tips,
-		       unsigned bits)
+/* Each turn from `on` to `off`: a loop, or a jump to `off`. */
+static void expect_turns(const struct pt_rig *rig, const char *on, const char *off, bool loops)
 {
-	struct pt_walk walk = {0};
-	unsigned seen_tips = 0, seen_bits = 0, seen_starts = 0;
+	struct pt_expected all[TURNS * (LOOPS + 2)];
+	size_t count = 0;
 
-	while (pt_next(rig, &walk)) {
-		if (walk.with_ip)
-			EXPECT(walk.ip > (uint64_t)start && walk.ip < (uint64_t)end);
-		seen_starts += walk.packet == PT_PGE;
-		seen_tips += walk.packet == PT_TIP;
-		seen_bits += walk.bits;
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		all[count++] = (struct pt_expected){.seen = SEEN_BEGIN, .to = (uint64_t)on};
+		for (unsigned n = 1; loops && n <= LOOPS; n++)
+			all[count++].seen = n < LOOPS ? SEEN_TAKEN : SEEN_NOT_TAKEN;
+		if (!loops)
+			all[count++] =
+				(struct pt_expected){.seen = SEEN_TARGET, .to = (uint64_t)off};
+		all[count++] = (struct pt_expected){.seen = SEEN_END, .from = (uint64_t)off};
 	}
-	EXPECT(seen_starts > 0);
-	EXPECT_EQ(seen_tips, tips);
-	EXPECT_EQ(seen_bits, bits);
+	pt_expect_flow(rig, all, count);
 }
 
 TEST(pt_two_threads, .group = "PT", .ids = "PT45", .needs = NEED_PT,
      .claim = "threads that XSAVES and XRSTORS switch have a trace each, of its own code alone",
      .source = "SDM Vol 1, 13.5.6")
 {
-	enum { TURNS = 10 };
 	struct pt_rig other, rig;
 
 	open_state(&other, 1);
@@ -464,6 +442,6 @@ TEST(pt_two_threads, .group = "PT", .ids = "PT45", .needs = NEED_PT,
 	other.trace.status = pt_area[1].msr[3];
 	EXPECT(pt_area[0].xstate_bv && pt_area[1].xstate_bv);
 	close_state(&rig);
-	expect_own(&rig, pt_thread_0, pt_thread_0_end, 0, 5 * TURNS);
-	expect_own(&other, pt_thread_1, pt_thread_1_end, TURNS, 0);
+	expect_turns(&rig, pt_thread_0_on, pt_thread_0_off, true);
+	expect_turns(&other, pt_thread_1_on, pt_thread_1_off, false);
 }
