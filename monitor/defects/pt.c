@@ -15,14 +15,6 @@ static bool pt_return_anywhere(struct vcpu *vcpu, uint64_t ip)
 PT_DEFECT(pt_return_anywhere, "SDM Vol 3, 36.4.2",
 	  "a RET is compressed wherever it goes, if there was a CALL", returns)
 
-static bool pt_return_in_full(struct vcpu *vcpu, uint64_t ip)
-{
-	(void)vcpu;
-	(void)ip;
-	return false;
-}
-PT_DEFECT(pt_return_in_full, "SDM Vol 3, 36.4.2", "no RET is compressed", returns)
-
 static void pt_bits_newest_first(struct vcpu *vcpu, bool taken)
 {
 	struct pt_state *pt = &vcpu->pt;
