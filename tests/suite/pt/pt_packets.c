@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The packets of short pieces of code, by their meaning.
+#include "kernel/silicon.h"
 #include "tests/lib/code.h"
 #include "tests/lib/pt_rig.h"
 
@@ -233,8 +234,11 @@ TEST(pt_returns_uncompressed, .group = "PT", .ids = "PT24", .needs = NEED_PT,
 }
 
 TEST(pt_cr3_packet, .group = "PT", .ids = "PT30", .needs = NEED_PT,
-     .claim = "MOV to CR3 emits the new value at CPL 0", .source = "SDM Vol 3, 36.4.2")
+     .claim = "MOV to CR3 emits the new value at CPL 0, outside VMX with NR clear",
+     .source = "SDM Vol 3, 36.4.2")
 {
+	struct packet_reader reader;
+	struct packet packet;
 	struct pt_rig rig;
 	uint64_t cr3;
 
@@ -242,6 +246,10 @@ TEST(pt_cr3_packet, .group = "PT", .ids = "PT30", .needs = NEED_PT,
 	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
 	PT_TRACED(&rig, PT_PLAIN, "movq %%cr3, %%rax\n\t" PT_CR3("movq %%rax, %%cr3"));
 	PT_EXPECT_BODY(&rig, {.seen = SEEN_CR3, .to = cr3 & 0xffffffffff000});
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet))
+		if (packet.kind == PACKET_PIP && !silicon_is_foreign_guest())
+			EXPECT_EQ(packet.count, 0);
 	pt_close(&rig);
 }
 

@@ -64,11 +64,11 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
-/* Two places of code that are not within 64 KiB: JMP to the other; UD2, and its handler. */
+/* Two places of code that are not within 64 KiB: JMP to the other, the handler of UD2; UD2. */
 const uint8_t *pt_jump, *pt_fault;
 
 TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26", .needs = NEED_PT,
-     .claim = "a fault far from the last address has its own, and that of its handler beside it",
+     .claim = "a fault far from the last address has its own, and its handler's follows from that",
      .source = "SDM Vol 3, 36.4.2")
 {
 	static const uint8_t fault[] = {0x0f, 0x0b}; /* UD2 */
@@ -83,24 +83,23 @@ TEST(pt_event_far, .group = "PT", .ids = "PT20 PT26", .needs = NEED_PT,
 	memcpy(jump + 1, &(uint32_t){(PAGES - 1) * PT_RIG_BYTES - sizeof(jump)}, 4);
 	memcpy(code, jump, sizeof(jump));
 	memcpy((uint8_t *)pt_fault, fault, sizeof(fault));
-	memcpy((uint8_t *)pt_fault + HANDLER, resume, sizeof(resume));
+	memcpy(code + HANDLER, resume, sizeof(resume));
 	code_seal(code, PAGES);
 	pt_open(&rig, 1, false);
 	own_idt_copy();
-	own_idt_set(VECTOR_UD, pt_fault + HANDLER, false);
+	own_idt_set(VECTOR_UD, pt_jump + HANDLER, false);
 	own_idt_load();
 	pt_add_branch(&rig, FLOW_JMP, pt_jump, sizeof(jump));
 	rig.blocks[0].target = (uint64_t)pt_fault;
-	pt_add_branch(&rig, FLOW_FAR, pt_fault + HANDLER + 4, IRETQ_BYTES);
+	pt_add_branch(&rig, FLOW_FAR, pt_jump + HANDLER + 4, IRETQ_BYTES);
 	PT_TRACED(&rig, PT_PLAIN,
 		  "leaq 771f(%%rip), %%rbx\n\tmovq pt_jump(%%rip), %%rax\n\t" PT_JMP_TO(
 			  "%%rax") "771:");
 	own_idt_unload();
-	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = (uint64_t)pt_jump},
-		       {.seen = SEEN_EVENT,
-			.from = (uint64_t)pt_fault,
-			.to = (uint64_t)pt_fault + HANDLER},
-		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+	PT_EXPECT_BODY(
+		&rig, {.seen = SEEN_TARGET, .to = (uint64_t)pt_jump},
+		{.seen = SEEN_EVENT, .from = (uint64_t)pt_fault, .to = (uint64_t)pt_jump + HANDLER},
+		{.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
 	pt_close(&rig);
 	code_unseal(code, PAGES);
 }
