@@ -133,6 +133,7 @@ mutants: images $(BUILD)/view $(BUILD)/host/one_run ## boot the suite on silicon
 variants: images ## boot the suite on every variant of BTS that the manual allows, and on pairs of them
 	@tools/mutants --inert
 	@tools/mutants --variants
+	@tools/mutants --variants --mixes 200
 
 soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors; TIME=seconds
 	@tools/soak $(TIME)

@@ -7,14 +7,15 @@ set -u
 . "$(dirname "$0")/tree.sh" || exit 2
 tested=mutants
 
-# variants NAME LOG: tools/mutants --variants with the boot of that name, which writes LOG
+# variants NAME LOG [OPTION...]: tools/mutants --variants with the boot of that name, which writes LOG
 variants()
 {
+	local name=$1
 	BOOT_LOG=$2 FAKE_LOG='' FAKE_ACT='case $* in
-		*vbts=list*) echo "# monitor: profile one: a processor" ;;
+		*vbts=list*) printf "# monitor: %s\n" "profile one: a processor" "variant pt-x=1 (default): is" "variant pt-x=2: is not" ;;
 		*erratum=list*) echo "# monitor: erratum AB1 (SDM Vol 3, 17.4.9): a flaw" ;;
 		*) cat "$BOOT_LOG" ;;
-		esac' tools/mutants --variants "$1"
+		esac' tools/mutants --variants "${@:3}" "$name"
 }
 
 # met LOG PASSES: LOG, in which the last test met an erratum, and so many passed
@@ -32,5 +33,8 @@ try 'a variant on which a test had too little time' 1 'not ok 1 - profile=one: s
 try 'an erratum that a test meets' 0 'ok 1 - erratum=AB1: 1 expected failures' variants erratum=AB1 met-slow-none.log
 try 'an erratum beside a test that had too little time' 1 'not ok 1 - erratum=AB1: slow=1: ' variants erratum=AB1 met-slow.log
 try 'an erratum that no test meets' 1 'not ok 1 - erratum=AB1: no test met it' variants erratum=AB1 "$here/logs/slow-none.log"
+try 'a mix of variants' 0 '# seed 7.1..1.ok 1 - 7/2: pass' variants 7/2 "$here/logs/slow-none.log" --mixes 3 --seed 7
+FAKE_STATUS=35 try 'a mix on which a test fails, with the words to boot it again' 1 \
+	"not ok 1 - 7/1: failed: bts_wrap; -M 'vbts=pt-x=[12] pt=on profile=[a-z]*'" variants 7/1 "$here/logs/fail.log" --mixes 3 --seed 7
 echo "1..$number"
 exit $failed

@@ -62,9 +62,9 @@ static size_t drain(unsigned descriptor, size_t most)
 	return got.count - before;
 }
 
-/* Less than a chunk, however long packets are: an address of nine bytes, and as many again of what
-   the manual lets a processor add. */
-enum { BURST = 150, MOST_OF_JUMP = 27 };
+/* With its read, which is traced as well, less than a chunk, however long packets are: an address
+   of nine bytes, and as many again of what the manual lets a processor add. */
+enum { BURST = 60, MOST_OF_JUMP = 27 };
 
 /* A read after each burst: all of it arrives, while it goes on, three times through the buffer. */
 static void stream(bool nmi)
@@ -82,7 +82,7 @@ static void stream(bool nmi)
 	EXPECT_EQ(insntrace_start(NULL), 0);
 	for (; got.count < ENOUGH && jumps < ENOUGH; jumps += BURST) {
 		target = insntrace_jump(BURST);
-		reads += drain(this_cpu()->index, 700) > 0;
+		reads += drain(this_cpu()->index, 3000) > 0;
 	}
 	EXPECT_EQ(insntrace_stop(NULL), 0);
 	drain(this_cpu()->index, 5000);
