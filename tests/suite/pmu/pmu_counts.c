@@ -272,7 +272,7 @@ static void expect_crossings(unsigned event, uint64_t most)
 	EXPECT(alone >= VISITS * most && alone - VISITS * most <= entries);
 }
 
-TEST(pmu_crossings_exact, .group = "pmu", .ids = "PM29", .needs = 0,
+TEST(pmu_crossings_exact, .group = "pmu", .ids = "PM24 PM29", .needs = 0,
      .claim = "USR counts the same where ring 3 is interrupted and faults, whether a counter of "
 	      "ring 0 runs beside it or not",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")

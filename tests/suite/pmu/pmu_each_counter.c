@@ -9,6 +9,8 @@
 
 enum { NO_CYCLES = 1 << 0, NO_INSTRUCTIONS = 1 << 1, NO_BRANCHES = 1 << 5 };
 
+#define UNIT_MASK(mask) ((uint64_t)(mask) << 8)
+
 static uint64_t bit(unsigned n)
 {
 	return 1ull << n;
@@ -29,7 +31,7 @@ static uint64_t count(unsigned n, uint64_t control, uint64_t global)
 	return rdmsr(pmu_rig_msr(n));
 }
 
-TEST(pmu_each_counter_enabled, .group = "pmu", .ids = "PM30 PM32", .needs = 0,
+TEST(pmu_each_counter_enabled, .group = "pmu", .ids = "PM27 PM30 PM32", .needs = 0,
      .claim = "each counter counts while its bit of IA32_PERF_GLOBAL_CTRL, EN and the level are "
 	      "set, and not without one of them",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
@@ -203,15 +205,29 @@ static void overflow_each(unsigned n, uint64_t all)
 	pmu_rig_control(n, 0);
 }
 
+static void overflow_in_turn(uint64_t all)
+{
+	uint64_t seen = 0;
+
+	EACH_COUNTER(n, all)
+	{
+		run_from(n, pmu_rig_mask(n));
+		seen |= bit(n);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, seen);
+	}
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+}
+
 TEST(pmu_each_counter_overflows, .group = "pmu", .ids = "PM31 PM34 PM35", .needs = 0,
      .claim = "each counter overflows past its width, not before; its status bit alone is set, by "
-	      "a second overflow too, until it is cleared",
+	      "a second overflow too, and stays beside those of others until it is cleared",
      .source = "SDM Vol 3, 18.2.2")
 {
 	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
 
 	EACH_COUNTER(n, all)
 	overflow_each(n, all);
+	overflow_in_turn(all);
 	pmu_rig_close(all);
 }
 
@@ -341,6 +357,21 @@ static uint64_t count_branches(unsigned n, uint64_t conditions)
 	return rdmsr(IA32_PMC0 + n);
 }
 
+/* What a unit mask means is the model's: each counter says the same of it, the others being off. */
+TEST(pmu_each_counter_unit_mask, .group = "pmu", .ids = "PM33", .needs = 0,
+     .claim = "each general counter counts by the unit mask of its own select, as counter 0 does",
+     .source = "SDM Vol 3, 18.2.1.1")
+{
+	uint64_t all = pmu_rig_open(NO_BRANCHES);
+
+	EACH_COUNTER(n, general_of(all))
+	{
+		EXPECT_EQ(count_branches(n, 0), 3);
+		EXPECT_EQ(count_branches(n, UNIT_MASK(2)), count_branches(0, UNIT_MASK(2)));
+	}
+	pmu_rig_close(all);
+}
+
 static void expect_edges(unsigned n)
 {
 	uint64_t between = count_branches(n, PERFEVTSEL_INV | PERFEVTSEL_CMASK(1));
@@ -394,7 +425,7 @@ TEST(pmu_each_counter_conditions, .group = "pmu", .ids = "PM41 PM42 PM43 PM44", 
 }
 
 /* A cycle is one event: no more than one of them can be in a cycle. */
-TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM45", .needs = 0,
+TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM27 PM45", .needs = 0,
      .claim = "a counter of cycles with CMASK = 2 counts none, with CMASK = 1 all, with E few",
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
 {

@@ -112,9 +112,10 @@ static uint64_t extended(uint64_t value, uint64_t mask)
 	return (uint64_t)(int64_t)(int32_t)value & mask;
 }
 
-TEST(pmu_each_counter_extends, .group = "pmu", .ids = "PM5 PM6", .needs = 0,
+TEST(pmu_each_counter_extends, .group = "pmu", .ids = "PM5 PM6 PM23", .needs = 0,
      .claim =
-	     "a write of each IA32_PMCx takes bits 31:0 and extends bit 31; no other counter moves",
+	     "a write of each IA32_PMCx takes bits 31:0 and extends bit 31, for RDPMC too; no other "
+	     "counter moves",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.5")
 {
 	static const uint64_t values[] = {0,	       1,	   2,	       0x7fffffff,
@@ -152,9 +153,9 @@ static void hold_borders(uint32_t msr, unsigned n, uint32_t rdpmc)
 	}
 }
 
-TEST(pmu_each_alias, .group = "pmu", .ids = "PM7 PM8", .needs = 0,
-     .claim = "each IA32_A_PMCx is its counter in full width and refuses more; without FW_WRITE "
-	      "there is none",
+TEST(pmu_each_alias, .group = "pmu", .ids = "PM7 PM8 PM23", .needs = 0,
+     .claim = "each IA32_A_PMCx is its counter in full width, for RDPMC too, and refuses more; "
+	      "without FW_WRITE there is none",
      .source = "SDM Vol 3, 18.2.5")
 {
 	uint64_t counters = pmu_rig_open(0), value;
@@ -179,8 +180,9 @@ TEST(pmu_each_alias, .group = "pmu", .ids = "PM7 PM8", .needs = 0,
 	pmu_rig_close(counters);
 }
 
-TEST(pmu_each_fixed_holds, .group = "pmu", .ids = "PM9", .needs = 0,
-     .claim = "each IA32_FIXED_CTRx holds the width of CPUID.0AH; no other counter moves",
+TEST(pmu_each_fixed_holds, .group = "pmu", .ids = "PM9 PM23", .needs = 0,
+     .claim = "each IA32_FIXED_CTRx holds the width of CPUID.0AH, for RDPMC too; no other counter "
+	      "moves",
      .source = "SDM Vol 3, 18.2.2")
 {
 	uint64_t counters = pmu_rig_open(0);
@@ -331,6 +333,7 @@ TEST(pmu_status_set_and_reset, .group = "pmu", .ids = "PM17 PM18", .needs = 0,
 	need_version_4(counters);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
 	before = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	EXPECT_EQ(before & all, 0);
 	for (unsigned bit = 0; bit < 64; bit++) {
 		uint64_t one = 1ull << bit;
 
