@@ -23,6 +23,11 @@ pxe: ## build a directory for a TFTP or HTTP server, BIOS and UEFI
 pxe: $(addprefix $(BUILD)/pxe/,spoor.0 spoor.efi spoor.cfg spoor.ipxe monitor.elf32 monitor.elf spoor.elf)
 .PHONY: iso usb pxe
 
+# What GRUB runs first. It has no other place to look for the menu: where firmware got the image by HTTP, GRUB 2.12
+# of Debian 13 asks that server alone for it.
+$(BUILD)/grub/first.cfg: boot/images.mk
+	@mkdir -p $(@D) && echo 'normal (memdisk)/boot/grub/grub.cfg' >$@
+
 # GRUB's memory disks: the menu alone, and with all that it boots.
 $(BUILD)/grub/menu.tar: boot/grub/grub.cfg boot/images.mk
 	@mkdir -p $(BUILD)/grub/menu/boot/grub && cp $< $(BUILD)/grub/menu/boot/grub
@@ -32,10 +37,10 @@ $(BUILD)/grub/whole.tar: boot/grub/grub.cfg boot/images.mk $(images_elf)
 	@for image in $(images_elf); do strip -o $(BUILD)/grub/whole/boot/$${image##*/} $$image || exit 1; done
 	@$(reproducible_tar) -C $(BUILD)/grub/whole -cf $@ boot
 
-$(BUILD)/grub/bios.img: $(BUILD)/grub/menu.tar
-	$(call short,GRUB)grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -m $< $(grub_bios)
-$(BUILD)/grub/bootx64.efi: $(BUILD)/grub/menu.tar
-	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -m $< $(grub_efi)
+$(BUILD)/grub/bios.img: $(BUILD)/grub/menu.tar $(BUILD)/grub/first.cfg
+	$(call short,GRUB)grub-mkimage -O i386-pc-eltorito -o $@ -c $(BUILD)/grub/first.cfg -m $< $(grub_bios)
+$(BUILD)/grub/bootx64.efi: $(BUILD)/grub/menu.tar $(BUILD)/grub/first.cfg
+	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $@ -c $(BUILD)/grub/first.cfg -m $< $(grub_efi)
 $(BUILD)/grub/efi.img: $(BUILD)/grub/bootx64.efi
 	@rm -f $@ && truncate -s 1M $@ && mformat -i $@ -N 5900 ::
 	@export TZ=UTC SOURCE_DATE_EPOCH=$(commit_date) && mmd -i $@ ::/EFI ::/EFI/BOOT && \
@@ -55,12 +60,12 @@ $(BUILD)/spoor.iso: $(BUILD)/grub/bios.img $(BUILD)/grub/efi.img $(BUILD)/grub/w
 
 # BIOS loads a network's first stage below 640 KiB, of which GRUB 2.06 lets it have 445: the kernel outgrows that,
 # so the menu fetches kernel and monitor.
-$(BUILD)/pxe/spoor.0: $(BUILD)/grub/menu.tar
+$(BUILD)/pxe/spoor.0: $(BUILD)/grub/menu.tar $(BUILD)/grub/first.cfg
 	@mkdir -p $(@D)
-	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -p /boot/grub -m $< $(grub_pxe)
-$(BUILD)/pxe/spoor.efi: $(BUILD)/grub/whole.tar
+	$(call short,GRUB)grub-mkimage -O i386-pc-pxe -o $@ -c $(BUILD)/grub/first.cfg -m $< $(grub_pxe)
+$(BUILD)/pxe/spoor.efi: $(BUILD)/grub/whole.tar $(BUILD)/grub/first.cfg
 	@mkdir -p $(@D)
-	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -m $< $(grub_efi) efinet tftp http
+	$(call short,GRUB)grub-mkimage -O x86_64-efi -o $@ -c $(BUILD)/grub/first.cfg -m $< $(grub_efi) efinet tftp http
 $(BUILD)/pxe/spoor.cfg: boot/grub/spoor.cfg
 $(BUILD)/pxe/spoor.ipxe: boot/spoor.ipxe
 $(BUILD)/pxe/monitor.elf32: $(BUILD)/monitor.elf32
