@@ -20,7 +20,7 @@ static const struct option words[] = {
 	{TEXT_OPTION("require", options.require)},
 	{TEXT_OPTION("group", options.group)},
 	{FLAG_OPTION("list", options.list)},
-	{CHOICE_OPTION("unsafe", options.unsafe, "0", "1", "force")},
+	{CHOICE_OPTION("unsafe", options.unsafe, "auto", "0", "1", "force")},
 	{NUMBER_OPTION("repeat", options.repeat, 1, 1000000)},
 	{NUMBER_OPTION("scale", options.scale, 1, 100000)},
 	{NUMBER_OPTION("seed", options.seed, 0, UINT64_MAX)},

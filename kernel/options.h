@@ -13,7 +13,7 @@ struct options {
 	char require[256]; /* globs as in `test`: what may not be skipped; empty: any */
 	char group[64];	   /* group letters or names, comma-separated; empty: all */
 	bool list;	   /* print the tests and end */
-	int unsafe;	   /* index into "0", "1", "force" */
+	int unsafe;	   /* index into "auto", "0", "1", "force" */
 	uint64_t repeat;   /* times each test is run */
 	uint64_t scale;	   /* percent of each test's amount of work */
 	uint64_t seed;	   /* of everything random; never 0: that word takes one from the clock */
@@ -34,7 +34,7 @@ struct options {
 	bool trace_raw;		/* records as they are */
 };
 
-enum { UNSAFE_NO, UNSAFE_YES, UNSAFE_FORCE };
+enum { UNSAFE_AUTO, UNSAFE_NO, UNSAFE_YES, UNSAFE_FORCE };
 
 /* The options of the command line, or the defaults. Read-only after boot. */
 extern struct options options;

@@ -10,7 +10,7 @@
 
 static const char *name = "none";
 static char hypervisor[13];
-static bool foreign, rehearsal;
+static bool virtual, foreign, rehearsal;
 
 static void read_signature(uint32_t leaf, char signature[13])
 {
@@ -23,7 +23,6 @@ static void read_signature(uint32_t leaf, char signature[13])
 
 void silicon_init(void)
 {
-	bool virtual = false;
 	char second[13] = "";
 
 	if (cpuid(1, 0).ecx & 1u << 31) {
@@ -52,6 +51,11 @@ const char *silicon_mark(void)
 bool silicon_is_foreign_guest(void)
 {
 	return foreign;
+}
+
+bool silicon_is_virtual(void)
+{
+	return virtual;
 }
 
 const char *silicon_hypervisor(void)

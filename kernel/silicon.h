@@ -24,6 +24,9 @@ const char *silicon_mark(void);
    True in a rehearsal. */
 bool silicon_is_foreign_guest(void);
 
+/* True on Spoor's own monitor, which presents itself as such: no test can hang a host there. */
+bool silicon_is_virtual(void);
+
 /* The hypervisor's own name (CPUID 40000000H), "" on bare metal. */
 const char *silicon_hypervisor(void);
 

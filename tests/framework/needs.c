@@ -36,7 +36,7 @@ static bool has_la57(void)
 
 static const char *missing_unsafe(void)
 {
-	if (options.unsafe == UNSAFE_NO)
+	if (options.unsafe == UNSAFE_NO || (options.unsafe == UNSAFE_AUTO && !silicon_is_virtual()))
 		return "can hang a host: run it with unsafe=1";
 	if (options.unsafe == UNSAFE_YES && silicon_is_foreign_guest())
 		return "can hang the host of this virtual machine: unsafe=force runs it all the same";

@@ -50,7 +50,8 @@ void result_settle(const struct test *test)
 /* With the words of this run that change what a test does. */
 static void print_again(const struct test *test, uint64_t seed)
 {
-	static const char *const unsafe[] = {"", " -a unsafe=1", " -a unsafe=force"};
+	static const char *const unsafe[] = {"", " -a unsafe=0", " -a unsafe=1",
+					     " -a unsafe=force"};
 	char scale[32] = "", processors[16] = "", required[80] = "";
 
 	if (options.scale != 100)

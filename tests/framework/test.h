@@ -28,7 +28,7 @@ enum {
 	NEED_DSCPL = 1u << 3,	 /* CPUID.1:ECX[4] */
 	NEED_LA57 = 1u << 4,	 /* CPUID.7.0:ECX[16] */
 	NEED_NO_DS = 1u << 5,	 /* the opposite: what must hold where DS is hidden */
-	NEED_UNSAFE = 1u << 6,	 /* can hang a host: only with unsafe=1 */
+	NEED_UNSAFE = 1u << 6,	 /* can hang a host: on virtual silicon, or with unsafe=1 */
 	NEED_SMP = 1u << 8,	 /* more than one CPU */
 	NEED_PEBS = 1u << 9,	 /* PEBS of a 64-bit DS area, BTS or not */
 	NEED_SAMPLES = 1u << 11, /* samples of the kernel's: PEBS, and counters of version 1 on */

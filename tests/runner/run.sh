@@ -22,9 +22,9 @@ form()
 
 said=$(make -s run 2>&1 >/dev/null)
 result 'make run passes' || echo "# ${said//$'\n'/$'\n# '}"
-units=$(summary <<<"$said" | sed -nE 's/^(BTS|PEBS|counters and LBR|Intel PT) +[1-9][0-9]* +0 +[0-9]+  pass$/\1/p' | tr '\n' ,)
+units=$(summary <<<"$said" | sed -nE 's/^(BTS|PEBS|counters and LBR|Intel PT) +[1-9][0-9]* +0 +[0-9]+ +[1-9][0-9]* of +[0-9]+ +pass$/\1/p' | tr '\n' ,)
 [ "$units" = 'BTS,PEBS,counters and LBR,Intel PT,' ]
-result 'each trace unit is tested, and passes' || echo "# passed: $units"
+result 'each trace unit is tested, with its rules, and passes' || echo "# passed: $units"
 differences=$(diff <(summary <README.md | form) <(summary <<<"$said" | form))
 result 'README.md shows what it prints' || echo "# ${differences//$'\n'/$'\n# '}"
 echo "1..$number"
