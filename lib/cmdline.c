@@ -4,7 +4,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 
-#define WORD_SIZE 512 /* the longest word, NUL included; no line is longer */
+#define WORD_SIZE 1024 /* the longest word, NUL included: the variants of virtual silicon */
 
 static bool is_blank(char c)
 {

@@ -36,7 +36,8 @@ struct options {
 	enum vbts vbts;
 	const struct profile *profile;
 	const struct hypervisor *hypervisor; /* present=; NULL: no rehearsal */
-	char variants[480]; /* what of vbts= chose `behaviour`; "" where it is the default */
+	char variants[1024]; /* what of vbts= chose `behaviour`, "" for the default; all points fit
+			      */
 	struct ds_behaviour behaviour;
 	const struct defect *defect; /* or erratum; NULL: none */
 	const struct inert *inert;   /* a unit that records nothing; NULL: none */

@@ -125,9 +125,9 @@ static void a_fault_spoils_no_other_word(void **state)
 	assert_int_equal(end, 0);
 }
 
-static void a_word_longer_than_any_line(void **state)
+static void a_word_that_is_too_long(void **state)
 {
-	char line[1024];
+	char line[1536];
 
 	memset(line, 'x', sizeof(line) - 1);
 	line[sizeof(line) - 1] = '\0';
@@ -185,7 +185,7 @@ int main(void)
 		cmocka_unit_test_setup(names_the_word_at_fault, reset),
 		cmocka_unit_test_setup(bounds_numbers, reset),
 		cmocka_unit_test_setup(a_fault_spoils_no_other_word, reset),
-		cmocka_unit_test_setup(a_word_longer_than_any_line, reset),
+		cmocka_unit_test_setup(a_word_that_is_too_long, reset),
 		cmocka_unit_test_setup(a_small_error_buffer, reset),
 		cmocka_unit_test(skips_the_file_name),
 		cmocka_unit_test(whole_numbers),

@@ -76,7 +76,8 @@ static _Noreturn void viewer(long pid)
 	CHECK(count == 0);
 	say_number(whole_calls, 10);
 	say(" whole calls\n");
-	exit(whole_calls == 2 * CALLS ? 0 : EXIT_FAILED);
+	/* A loop of an interrupt's may have as many turns by chance. */
+	exit(whole_calls >= 2 * CALLS ? 0 : EXIT_FAILED);
 }
 
 static void say_newest(const char *who)
