@@ -209,21 +209,20 @@ void pt_disable(struct vcpu *vcpu, uint64_t from)
 	vcpu->observed &= ~(unsigned)OBSERVER_PT;
 }
 
-/* MOV to CR3: 36.4.2.7; with CR3Filter it may begin or end the trace. */
+/* MOV to CR3: 36.4.2.7, table 36-50, case 5: PIP first; with CR3Filter it may begin or end the
+   trace, as it may where an address range was left or entered without a branch. */
 static void moved_cr3(struct vcpu *vcpu, uint64_t next)
 {
 	bool was_enabled = vcpu->pt.packet_enabled;
 
 	vcpu->pt.cr3_written = false;
 	take_up(vcpu, next);
-	if (stops(vcpu, next, was_enabled))
-		return;
-	if (was_enabled && !vcpu->pt.packet_enabled) {
-		end_at(vcpu, next, true);
-		return;
-	}
 	if (vcpu->pt.context_enabled && vcpu->pt.ctl & CTL_OS)
 		rules_of(vcpu)->pip(vcpu);
+	if (stops(vcpu, next, was_enabled))
+		return;
+	if (was_enabled && !vcpu->pt.packet_enabled)
+		end_at(vcpu, next, true);
 	if (vcpu->pt.packet_enabled && !was_enabled)
 		begin_at(vcpu, next);
 }
@@ -251,19 +250,20 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 void pt_event(struct vcpu *vcpu, const struct branch *event)
 {
 	struct pt_state *pt = &vcpu->pt;
-	bool was_enabled = pt->packet_enabled;
+	bool was_enabled = pt->packet_enabled, stopping;
 	uint64_t from = event->from - pt->code_base;
 
 	pt->interrupted_itself = event->cause == CAUSE_SOFTWARE_INTERRUPT;
 	take_up(vcpu, vcpu->rip);
 	pt->code_base = vcpu_code_base(vcpu);
-	if (was_enabled && vcpu->pt.context_enabled && rules_of(vcpu)->stop(vcpu, vcpu->rip))
-		rules_of(vcpu)->ip(vcpu, FUP, from, true);
-	if (was_enabled && pt->interrupted_itself &&
-	    ds_behaviour_of(vcpu)->pt_int_n == DS_PT_INT_N_TWICE) {
+	stopping = pt->context_enabled && rules_of(vcpu)->stop(vcpu, vcpu->rip);
+	if (was_enabled && pt->packet_enabled && !stopping && pt->interrupted_itself &&
+	    ds_behaviour_of(vcpu)->pt_int_n == DS_PT_INT_N_TWICE) { /* table 36-50, case 12e */
 		rules_of(vcpu)->ip(vcpu, FUP, from, true);
 		from = event->return_rip;
 	}
+	if (was_enabled && stopping)
+		rules_of(vcpu)->ip(vcpu, FUP, from, true);
 	if (!stops(vcpu, vcpu->rip, was_enabled))
 		rules_of(vcpu)->event(vcpu, from, vcpu->rip, was_enabled);
 }

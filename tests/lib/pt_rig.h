@@ -62,10 +62,13 @@ static inline uint64_t pt_on(uint64_t control)
  * instruction, `last` that of the WRMSR that clears TraceEn, which is PT_TRACED_TAIL bytes after
  * the end of the body.
  */
-#define PT_TRACED(rig, control, body)                                                              \
+#define PT_TRACED(rig, control, body) PT_TRACED_AS(rig, pt_on(control), body)
+
+/* The same with `value` in IA32_RTIT_CTL. */
+#define PT_TRACED_AS(rig, value, body)                                                             \
 	do {                                                                                       \
 		struct pt_rig *traced_rig = (rig);                                                 \
-		uint64_t traced_value = pt_on(control), traced_first, traced_last;                 \
+		uint64_t traced_value = (value), traced_first, traced_last;                        \
 		uint32_t traced_low = (uint32_t)traced_value, traced_msr = IA32_RTIT_CTL;          \
 		uint32_t traced_high = (uint32_t)(traced_value >> 32);                             \
                                                                                                    \

@@ -235,7 +235,7 @@ TEST(pt_status_left, .group = "PT", .ids = "PT39", .needs = NEED_PT,
 /* The registers as the interrupt's handler found them. */
 static struct {
 	unsigned count;
-	uint64_t status, global;
+	uint64_t status, global, pointers, others_cleared, cleared;
 } seen;
 
 static bool nmi(struct trap_frame *frame)
@@ -248,7 +248,11 @@ static bool nmi(struct trap_frame *frame)
 	wrmsr(IA32_RTIT_CTL, 0);
 	seen.count++;
 	seen.status = status;
+	seen.pointers = rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
+	seen.others_cleared = rdmsr(IA32_PERF_GLOBAL_STATUS);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, TRACE_TOPA_PMI);
+	seen.cleared = rdmsr(IA32_PERF_GLOBAL_STATUS);
 	lapic_unmask_lvtpc();
 	return true;
 }
@@ -258,12 +262,12 @@ static void interrupted(struct pt_rig *rig)
 {
 	seen.count = 0;
 	nmi_add_handler(nmi);
-	PT_TRACED(rig, PT_PLAIN, INDIRECT_JUMPS(3000));
+	PT_TRACED(rig, PT_PLAIN, INDIRECT_JUMPS(6000));
 	pmi_settle();
 	nmi_remove_handler(nmi);
 }
 
-TEST(pt_interrupt, .group = "PT", .ids = "PT40", .needs = NEED_PT | NEED_BTS,
+TEST(pt_interrupt, .group = "PT", .ids = "PT40 PT92", .needs = NEED_PT | NEED_BTS,
      .claim = "INT interrupts once its region is full and sets Trace_ToPA_PMI; STOP comes first",
      .source = "SDM Vol 3, 36.2.6")
 {
@@ -277,7 +281,34 @@ TEST(pt_interrupt, .group = "PT", .ids = "PT40", .needs = NEED_PT | NEED_BTS,
 		interrupted(&rig);
 		EXPECT_EQ(seen.count, 1);
 		EXPECT_EQ(!!(seen.status & RTIT_STATUS_STOPPED), stops);
+		EXPECT_EQ(seen.others_cleared & TRACE_TOPA_PMI, TRACE_TOPA_PMI);
+		EXPECT_EQ(seen.cleared & TRACE_TOPA_PMI, 0);
+		ds_checkin(&this_cpu()->trace->ds);
+		pt_close(&rig);
+	}
+}
+
+TEST(pt_interrupt_of_region, .group = "PT", .ids = "PT91", .needs = NEED_PT | NEED_BTS,
+     .claim = "of four regions that fill the one that has INT interrupts, once it is full; without "
+	      "INT none does, and Trace_ToPA_PMI stays clear",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	struct pt_rig rig;
+
+	if (!pt_caps()->topa_many)
+		test_skip("the processor has one region");
+	for (unsigned entry = 0; entry < PT_RIG_CHUNKS; entry++) {
+		pt_open(&rig, PT_RIG_CHUNKS, false);
+		rig.table[entry] |= entry == 3 ? 0 : TOPA_INT;
+		REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, TRACE_TOPA_PMI);
+		interrupted(&rig);
+		EXPECT_EQ(seen.count, entry == 3 ? 0 : 1);
 		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & TRACE_TOPA_PMI, 0);
+		EXPECT_EQ(pt_state(&rig.trace).stopped, entry == 3);
+		if (entry < 3)
+			EXPECT(RTIT_TABLE_INDEX(seen.pointers) >= entry + 1 &&
+			       RTIT_TABLE_INDEX(seen.pointers) <= entry + 2);
 		ds_checkin(&this_cpu()->trace->ds);
 		pt_close(&rig);
 	}

@@ -1,17 +1,40 @@
 // SPDX-License-Identifier: MIT
 // CPUID leaf 14H, and the MSRs of Intel PT with what they refuse.
 #include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/task.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/pt_rig.h"
 
 #define SUPPORTED_ADDRESSES 0x80000008u
-#define NOT_CANONICAL	    (1ull << 63)
+#define LEAF_7_LA57	    (1u << 16) /* CPUID.7:ECX */
 #define MSR_PLATFORM_INFO   0xceu
 #define POWER_LEAF	    0x80000007u
 #define CRYSTAL_LEAF	    0x15u
 
-static const uint32_t fixed_msrs[] = {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_OUTPUT_MASK_PTRS,
-				      IA32_RTIT_STATUS};
+/* Of a processor that has two ranges; the third, which may be there, is tried bit by bit alone. */
+static const uint32_t marked[] = {
+	IA32_RTIT_OUTPUT_MASK_PTRS, IA32_RTIT_STATUS,  IA32_RTIT_OUTPUT_BASE, IA32_RTIT_CTL,
+	IA32_RTIT_CR3_MATCH,	    IA32_RTIT_ADDR0_A, IA32_RTIT_ADDR0_A + 1, IA32_RTIT_ADDR0_A + 2,
+	IA32_RTIT_ADDR0_A + 3};
+enum { MARKED = sizeof(marked) / sizeof(marked[0]), FIRST_FILTER = 4 };
+
+static bool is_there(unsigned n)
+{
+	if (marked[n] >= IA32_RTIT_ADDR0_A)
+		return (marked[n] - IA32_RTIT_ADDR0_A) / 2 < pt_caps()->ranges;
+	return marked[n] != IA32_RTIT_CR3_MATCH || pt_caps()->cr3_filter;
+}
+
+/* Two values of each that differ from all others, and from those after RESET. */
+static uint64_t mark(unsigned n, unsigned which)
+{
+	if (marked[n] == IA32_RTIT_STATUS)
+		return which ? RTIT_STATUS_ERROR : RTIT_STATUS_STOPPED;
+	if (marked[n] == IA32_RTIT_CTL)
+		return which ? PT_PLAIN : RTIT_CTL_USER | RTIT_CTL_DIS_RETC;
+	return (0x10000u + 0x1000 * n + 0x8000000 * which) | (n ? 0 : RTIT_MASK_PTRS_FIXED);
+}
 
 TEST(pt_absent_refuses, .group = "PT", .ids = "PT1", .needs = NEED_BTS,
      .claim = "without Intel PT its MSRs raise #GP", .source = "SDM Vol 3, 36.2.7")
@@ -77,72 +100,93 @@ TEST(pt_clocks, .group = "PT", .ids = "PT10", .needs = NEED_PT,
 		EXPECT(crystal.eax && crystal.ebx > crystal.eax);
 }
 
-TEST(pt_pointers_register, .group = "PT", .ids = "PT3 PT4", .needs = NEED_PT,
-     .claim = "IA32_RTIT_OUTPUT_MASK_PTRS keeps index and offset, its low seven bits read as 1",
+/* How each bit of a register has to behave while TraceEn is clear. */
+struct bits {
+	uint32_t msr;
+	uint64_t kept, ignored, good, skipped;
+};
+
+/* Beside `good` each bit alone: it is kept, or has no effect; or it raises #GP, and nothing that is
+   written with it counts. */
+static void try_bits(const struct bits *bits)
+{
+	uint64_t fixed = msr_try(bits->msr, bits->good, bits->good).read_back;
+
+	EXPECT_EQ(fixed & ~bits->ignored, bits->good & ~bits->ignored);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		uint64_t value = 1ull << bit;
+		bool refused = !((bits->kept | bits->ignored) & value);
+		struct msr_trial trial;
+
+		if (bits->skipped & value)
+			continue;
+		trial = msr_try(bits->msr, bits->good ^ value ^ (refused ? bits->kept : 0),
+				bits->good);
+		if (trial.refused != refused)
+			test_note("bit %u of MSR %x", bit, bits->msr);
+		EXPECT_EQ(trial.refused, refused);
+		EXPECT_EQ(trial.read_back, bits->kept & value ? fixed ^ value : fixed);
+	}
+	wrmsr(bits->msr, 0);
+}
+
+static uint64_t below(unsigned bit)
+{
+	return (1ull << bit) - 1;
+}
+
+TEST(pt_base_register, .group = "PT", .ids = "PT5 PT56", .needs = NEED_PT,
+     .claim = "IA32_RTIT_OUTPUT_BASE holds bits MAXPHYADDR-1:7 and refuses each other",
+     .source = "SDM Vol 3, 36.2.7")
+{
+	uint64_t kept = below(cpuid(SUPPORTED_ADDRESSES, 0).eax & 0xff) & ~0x7full;
+	struct pt_rig rig;
+
+	pt_open(&rig, 1, true);
+	try_bits(&(struct bits){.msr = IA32_RTIT_OUTPUT_BASE, .kept = kept});
+	try_bits(&(struct bits){.msr = IA32_RTIT_OUTPUT_BASE, .kept = kept, .good = kept});
+	pt_close(&rig);
+}
+
+TEST(pt_pointers_register, .group = "PT", .ids = "PT3 PT4 PT57", .needs = NEED_PT,
+     .claim =
+	     "IA32_RTIT_OUTPUT_MASK_PTRS holds bits 63:7; the others read as 1 whatever is written",
      .source = "SDM Vol 3, 36.2.7")
 {
 	struct pt_rig rig;
 
 	pt_open(&rig, 1, true);
-	EXPECT_EQ(msr_try(IA32_RTIT_OUTPUT_MASK_PTRS, 0, 0).read_back, 0x7f);
-	for (unsigned bit = 0; bit < 64; bit++) {
-		struct msr_trial trial = msr_try(IA32_RTIT_OUTPUT_MASK_PTRS, 1ull << bit, 0);
-
-		EXPECT(!trial.refused);
-		EXPECT_EQ(trial.read_back, 1ull << bit | 0x7f);
-	}
-	EXPECT_EQ(msr_try(IA32_RTIT_OUTPUT_MASK_PTRS, RTIT_POINTERS(3, 0xabc), 0).read_back,
-		  RTIT_POINTERS(3, 0xabc));
+	EXPECT_EQ(msr_try(IA32_RTIT_OUTPUT_MASK_PTRS, 0, 0).read_back, RTIT_MASK_PTRS_FIXED);
+	for (unsigned n = 0; n < 2; n++)
+		try_bits(&(struct bits){.msr = IA32_RTIT_OUTPUT_MASK_PTRS,
+					.kept = ~0x7full,
+					.ignored = 0x7f,
+					.good = n ? ~0ull : 0});
 	pt_close(&rig);
 }
 
-TEST(pt_base_register, .group = "PT", .ids = "PT5", .needs = NEED_PT,
-     .claim = "IA32_RTIT_OUTPUT_BASE takes multiples of 128 below MAXPHYADDR and nothing else",
-     .source = "SDM Vol 3, 36.2.7")
-{
-	unsigned most = cpuid(SUPPORTED_ADDRESSES, 0).eax & 0xff;
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, true);
-	for (unsigned bit = 0; bit < 64; bit++) {
-		struct msr_trial trial = msr_try(IA32_RTIT_OUTPUT_BASE, 1ull << bit, 0);
-
-		EXPECT_EQ(trial.refused, bit < 7 || bit >= most);
-		if (!trial.refused)
-			EXPECT_EQ(trial.read_back, 1ull << bit);
-	}
-	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), 0);
-	pt_close(&rig);
-}
-
-TEST(pt_status_register, .group = "PT", .ids = "PT6 PT7", .needs = NEED_PT,
+TEST(pt_status_register, .group = "PT", .ids = "PT6 PT7 PT58 PT59 PT60 PT61", .needs = NEED_PT,
      .claim = "IA32_RTIT_STATUS keeps Error, Stopped and, where there is one, PacketByteCnt; three "
 	      "bits are read-only, the others raise #GP",
      .source = "SDM Vol 3, 36.2.7")
 {
-	const uint64_t read_only =
-		RTIT_STATUS_FILTER_EN | RTIT_STATUS_CONTEXT_EN | RTIT_STATUS_TRIGGER_EN;
 	uint64_t kept = RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED;
-	uint64_t before, preserved = cpuid(0x14, 0).ebx & 1u << 6 ? 0xc0 : 0;
 	struct pt_rig rig;
 
 	if (pt_caps()->psb_cyc)
 		kept |= RTIT_STATUS_PACKET_BYTE_COUNT;
 	pt_open(&rig, 1, true);
-	before = rdmsr(IA32_RTIT_STATUS) & read_only;
-	for (unsigned bit = 0; bit < 64; bit++) {
-		uint64_t value = 1ull << bit;
-		struct msr_trial trial = msr_try(IA32_RTIT_STATUS, value, 0);
-
-		if (value & preserved)
-			continue;
-		EXPECT_EQ(trial.refused, !(value & (kept | read_only)));
-		EXPECT_EQ(trial.read_back, before | (value & kept));
-	}
+	for (unsigned n = 0; n < 2; n++)
+		try_bits(&(struct bits){.msr = IA32_RTIT_STATUS,
+					.kept = kept,
+					.ignored = RTIT_STATUS_FILTER_EN | RTIT_STATUS_CONTEXT_EN |
+						   RTIT_STATUS_TRIGGER_EN,
+					.good = n ? kept : 0,
+					.skipped = cpuid(0x14, 0).ebx & 1u << 6 ? 0xc0 : 0});
 	pt_close(&rig);
 }
 
-TEST(pt_cr3_register, .group = "PT", .ids = "PT8", .needs = NEED_PT,
+TEST(pt_cr3_register, .group = "PT", .ids = "PT8 PT62", .needs = NEED_PT,
      .claim = "IA32_RTIT_CR3_MATCH takes what bits 4:0 of are 0, and is there with the filter only",
      .source = "SDM Vol 3, 36.2.7")
 {
@@ -151,32 +195,31 @@ TEST(pt_cr3_register, .group = "PT", .ids = "PT8", .needs = NEED_PT,
 
 	pt_open(&rig, 1, true);
 	EXPECT_EQ(rdmsr_safe(IA32_RTIT_CR3_MATCH, &value), pt_caps()->cr3_filter);
-	for (unsigned bit = 0; bit < 64; bit++) {
-		struct msr_trial trial = msr_try(IA32_RTIT_CR3_MATCH, 1ull << bit, 0);
-
-		EXPECT_EQ(trial.refused, bit < 5 || !pt_caps()->cr3_filter);
-		EXPECT_EQ(trial.read_back, trial.refused ? 0 : 1ull << bit);
-	}
+	EXPECT_EQ(wrmsr_safe(IA32_RTIT_CR3_MATCH, 0), pt_caps()->cr3_filter);
+	for (unsigned n = 0; n < 2 && pt_caps()->cr3_filter; n++)
+		try_bits(&(struct bits){
+			.msr = IA32_RTIT_CR3_MATCH, .kept = ~0x1full, .good = n ? ~0x1full : 0});
 	pt_close(&rig);
 }
 
-TEST(pt_range_registers, .group = "PT", .ids = "PT9", .needs = NEED_PT,
+TEST(pt_range_registers, .group = "PT", .ids = "PT9 PT63", .needs = NEED_PT,
      .claim = "IA32_RTIT_ADDRn_A and _B take canonical addresses, as many as CPUID says",
      .source = "SDM Vol 3, 36.2.7")
 {
+	unsigned width = cpuid(7, 0).ecx & LEAF_7_LA57 ? 57 : 48;
 	struct pt_rig rig;
 
 	pt_open(&rig, 1, true);
 	for (uint32_t n = 0; n < 2 * PT_RANGES_MOST; n++) {
-		uint32_t msr = IA32_RTIT_ADDR0_A + n;
-		bool there = n / 2 < pt_caps()->ranges;
-		struct msr_trial trial = msr_try(msr, 0xffff800000001234, 0);
+		struct bits bits = {.msr = IA32_RTIT_ADDR0_A + n, .kept = below(width - 1)};
 
-		EXPECT_EQ(trial.refused, !there);
-		EXPECT_EQ(trial.read_back, there ? 0xffff800000001234 : 0);
-		trial = msr_try(msr, NOT_CANONICAL, 0);
-		EXPECT(trial.refused);
-		EXPECT_EQ(trial.read_back, 0);
+		if (n / 2 >= pt_caps()->ranges) {
+			EXPECT(msr_try(bits.msr, 0, 0).refused);
+			continue;
+		}
+		try_bits(&bits);
+		bits.good = ~bits.kept;
+		try_bits(&bits);
 	}
 	pt_close(&rig);
 }
@@ -210,18 +253,31 @@ static bool is_valid(uint64_t control)
 	return !(control & ~good);
 }
 
+/* What IA32_RTIT_CTL has before each trial, and keeps where that is refused. */
+#define KEPT (PT_PLAIN | RTIT_CTL_DIS_RETC)
+
 static void try_control(uint64_t control)
 {
-	struct msr_trial trial = msr_try(IA32_RTIT_CTL, control, 0);
+	for (unsigned on = 0; on < 2; on++) {
+		uint64_t value = on ? pt_on(control) : control;
+		struct msr_trial trial;
 
-	if (trial.refused != !is_valid(control))
-		test_note("IA32_RTIT_CTL = %lx", control);
-	EXPECT_EQ(trial.refused, !is_valid(control));
-	EXPECT_EQ(trial.read_back, trial.refused ? 0 : control);
+		wrmsr(IA32_RTIT_CTL, KEPT);
+		trial = msr_try(IA32_RTIT_CTL, value, 0);
+		if (trial.refused != !is_valid(control))
+			test_note("IA32_RTIT_CTL = %lx", value);
+		if (on && !(control & RTIT_CTL_BRANCH_EN))
+			EXPECT_OR_ERRATUM(trial.refused == !is_valid(control), "BDM106");
+		else
+			EXPECT_EQ(trial.refused, !is_valid(control));
+		EXPECT_EQ(trial.read_back, trial.refused ? KEPT : value);
+	}
 }
 
-TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10", .needs = NEED_PT,
-     .claim = "IA32_RTIT_CTL takes what CPUID offers; reserved bits and values raise #GP",
+TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10 PT66 PT67 PT68 PT69", .needs = NEED_PT,
+     .claim =
+	     "IA32_RTIT_CTL takes what CPUID offers; reserved bits and values raise #GP and change "
+	     "nothing",
      .source = "SDM Vol 3, 36.2.7")
 {
 	const uint64_t later = 1ull << 31 | 1ull << 55 | 1ull << 56; /* leaf 14H: EBX[8:6] */
@@ -241,30 +297,37 @@ TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
-TEST(pt_enabled_is_locked, .group = "PT", .ids = "PT11", .needs = NEED_PT,
-     .claim = "while TraceEn is set a write to any other MSR of Intel PT raises #GP",
+TEST(pt_enabled_is_locked, .group = "PT", .ids = "PT11 PT70", .needs = NEED_PT,
+     .claim = "while TraceEn is set a write to any other MSR of Intel PT raises #GP, of its own "
+	      "value too, and each can be read",
      .source = "SDM Vol 3, 36.2.7")
 {
-	uint64_t before[3], now;
 	struct pt_rig rig;
+	uint64_t now;
 
 	pt_open(&rig, 1, true);
-	for (unsigned n = 0; n < 2; n++)
-		before[n] = rdmsr(fixed_msrs[n]);
+	for (unsigned n = FIRST_FILTER; n < MARKED; n++)
+		if (is_there(n))
+			wrmsr(marked[n], mark(n, 1));
 	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
-	for (unsigned n = 0; n < 3; n++)
-		EXPECT(!wrmsr_safe(fixed_msrs[n], 0));
-	EXPECT(!wrmsr_safe(IA32_RTIT_CR3_MATCH, 0));
-	for (uint32_t n = 0; n < 2 * pt_caps()->ranges; n++)
-		EXPECT(!wrmsr_safe(IA32_RTIT_ADDR0_A + n, 0));
+	for (unsigned n = 0; n < MARKED; n++) {
+		if (!is_there(n) || marked[n] == IA32_RTIT_CTL)
+			continue;
+		EXPECT(rdmsr_safe(marked[n], &now));
+		EXPECT(!wrmsr_safe(marked[n], n == 1 ? now & RTIT_STATUS_ERROR : now));
+		EXPECT(!wrmsr_safe(marked[n], 0));
+	}
 	EXPECT(rdmsr_safe(IA32_RTIT_CTL, &now));
 	EXPECT_EQ(now, pt_on(PT_PLAIN));
 	pt_stop(&rig.trace);
-	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), before[0]);
+	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), rig.trace.buffer.table_address);
+	for (unsigned n = FIRST_FILTER; n < MARKED; n++)
+		if (is_there(n))
+			EXPECT_EQ(rdmsr(marked[n]), mark(n, 1));
 	pt_close(&rig);
 }
 
-TEST(pt_enabled_control, .group = "PT", .ids = "PT12", .needs = NEED_PT,
+TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
      .claim = "while TraceEn is set IA32_RTIT_CTL takes its own value, and any that clears TraceEn",
      .source = "SDM Vol 3, 36.2.7")
 {
@@ -277,6 +340,8 @@ TEST(pt_enabled_control, .group = "PT", .ids = "PT12", .needs = NEED_PT,
 		EXPECT(!wrmsr_safe(IA32_RTIT_CTL, on ^ 1ull << bit));
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
 		EXPECT(wrmsr_safe(IA32_RTIT_CTL, on));
+		EXPECT(!wrmsr_safe(IA32_RTIT_CTL, 1ull << 23));
+		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
 		EXPECT(wrmsr_safe(IA32_RTIT_CTL, RTIT_CTL_USER));
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), RTIT_CTL_USER);
 	}
@@ -297,25 +362,134 @@ TEST(pt_single_range_needed, .group = "PT", .ids = "PT13", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
-TEST(pt_trigger_status, .group = "PT", .ids = "PT14", .needs = NEED_PT,
-     .claim = "TriggerEn is set with TraceEn, ContextEn at the privilege levels that are traced",
+/* The three enables as IA32_RTIT_STATUS has them while TraceEn is set with `control`; nowhere: the
+   range that `control` names leaves this code out. */
+struct enables {
+	uint64_t control, left, cr3_flip;
+	bool nowhere;
+	unsigned expected;
+};
+
+enum { F = RTIT_STATUS_FILTER_EN, C = RTIT_STATUS_CONTEXT_EN, T = RTIT_STATUS_TRIGGER_EN };
+#define FILTERS(n) (PT_PLAIN | RTIT_CTL_ADDR_CFG(n, RTIT_ADDR_FILTER))
+#define STOPS(n)   (PT_PLAIN | RTIT_CTL_ADDR_CFG(n, RTIT_ADDR_TRACE_STOP))
+#define BY_CR3	   (PT_PLAIN | RTIT_CTL_CR3_FILTER)
+
+static const struct enables enables[] = {
+	{PT_PLAIN, 0, 0, false, T | C | F},
+	{PT_PLAIN | RTIT_CTL_USER, 0, 0, false, T | C | F},
+	{RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, 0, 0, false, T | F},
+	{RTIT_CTL_BRANCH_EN, 0, 0, false, T | F},
+	{RTIT_CTL_OS, 0, 0, false, T | C | F},
+	{PT_PLAIN, RTIT_STATUS_ERROR, 0, false, 0},
+	{PT_PLAIN, RTIT_STATUS_STOPPED, 0, false, 0},
+	{BY_CR3, 0, 0, false, T | C | F},
+	{BY_CR3, 0, 0x20, false, T | C | F},
+	{BY_CR3, 0, 0x1000, false, T | F},
+	{BY_CR3, 0, 1ull << 35, false, T | F},
+	{FILTERS(0), 0, 0, false, T | C | F},
+	{FILTERS(0), 0, 0, true, T | C},
+	{FILTERS(1), 0, 0, false, T | C | F},
+	{FILTERS(1), 0, 0, true, T | C},
+	{STOPS(0), 0, 0, true, T | C | F},
+	{STOPS(1), 0, 0, true, T | C | F},
+};
+
+static bool has(uint64_t control)
+{
+	return !(control & RTIT_CTL_CR3_FILTER && !pt_caps()->cr3_filter) &&
+	       !(control >> 32 & 0xf && pt_caps()->ranges < 1) &&
+	       !(control >> 36 & 0xf && pt_caps()->ranges < 2) &&
+	       !(!(control & RTIT_CTL_BRANCH_EN) && pt_caps()->always_branches);
+}
+
+static void try_enables(struct pt_rig *rig, const struct enables *row)
+{
+	uint64_t cr3, status;
+
+	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
+	pt_again(rig, PT_PLAIN);
+	wrmsr(IA32_RTIT_STATUS, row->left);
+	if (row->control & RTIT_CTL_CR3_FILTER)
+		wrmsr(IA32_RTIT_CR3_MATCH, (cr3 & ~0xfffull) ^ row->cr3_flip);
+	for (unsigned n = 0; n < 2 * pt_caps()->ranges; n++)
+		wrmsr(IA32_RTIT_ADDR0_A + n, row->nowhere ? 0x1000 : -(uint64_t) !!(n % 2));
+	wrmsr(IA32_RTIT_CTL, pt_on(row->control));
+	status = rdmsr(IA32_RTIT_STATUS);
+	pt_stop(&rig->trace);
+	if (row->left ? status & T : (status & (T | C | F)) != row->expected)
+		test_note("IA32_RTIT_CTL = %lx, IA32_RTIT_STATUS = %lx", row->control, status);
+	if (row->left)
+		EXPECT(!(status & T));
+	else
+		EXPECT_EQ(status & (T | C | F), row->expected);
+	EXPECT_EQ(status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED), row->left);
+	EXPECT(!(rig->trace.status & T));
+}
+
+TEST(pt_trigger_status, .group = "PT", .ids = "PT14 PT72 PT73 PT74", .needs = NEED_PT,
+     .claim = "TriggerEn is set with TraceEn, ContextEn at the privilege levels and the CR3 that "
+	      "are traced, FilterEn where no range leaves the code out",
      .source = "SDM Vol 3, 36.2.5")
 {
 	struct pt_rig rig;
-	uint64_t status;
 
 	pt_open(&rig, 1, true);
-	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
-	status = rdmsr(IA32_RTIT_STATUS);
-	pt_stop(&rig.trace);
-	EXPECT(status & RTIT_STATUS_TRIGGER_EN);
-	EXPECT(status & RTIT_STATUS_CONTEXT_EN);
-	EXPECT(!(status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED)));
-	EXPECT(!(rig.trace.status & RTIT_STATUS_TRIGGER_EN));
-	wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
-	status = rdmsr(IA32_RTIT_STATUS);
-	pt_stop(&rig.trace);
-	EXPECT(status & RTIT_STATUS_TRIGGER_EN);
-	EXPECT(!(status & RTIT_STATUS_CONTEXT_EN));
+	for (size_t n = 0; n < sizeof(enables) / sizeof(enables[0]); n++)
+		if (has(enables[n].control))
+			try_enables(&rig, &enables[n]);
 	pt_close(&rig);
+}
+
+TEST(pt_each_register_alone, .group = "PT", .ids = "PT64", .needs = NEED_PT,
+     .claim = "a write of one MSR of Intel PT changes no other", .source = "SDM Vol 3, 36.2.7")
+{
+	struct pt_rig rig;
+
+	pt_open(&rig, 1, true);
+	for (unsigned written = 0; written < MARKED; written++) {
+		if (!is_there(written))
+			continue;
+		for (unsigned n = 0; n < MARKED; n++)
+			if (is_there(n))
+				wrmsr(marked[n], mark(n, 0));
+		wrmsr(marked[written], mark(written, 1));
+		for (unsigned n = 0; n < MARKED; n++)
+			if (is_there(n))
+				EXPECT_EQ(rdmsr(marked[n]) & ~(uint64_t)(T | C | F),
+					  mark(n, n == written) & ~(uint64_t)(T | C | F));
+	}
+	pt_close(&rig);
+}
+
+/* Each register of the CPU that this runs on, from now on. */
+static void each_register(unsigned cpu, bool writes, unsigned which)
+{
+	task_set_affinity(current_task(), cpu_set_of(cpu));
+	for (unsigned n = 0; n < MARKED; n++) {
+		if (!is_there(n))
+			continue;
+		if (writes)
+			wrmsr(marked[n], mark(n, which));
+		else
+			EXPECT_EQ(rdmsr(marked[n]) & ~(uint64_t)(T | C | F),
+				  mark(n, which) & ~(uint64_t)(T | C | F));
+	}
+}
+
+TEST(pt_each_register_per_cpu, .group = "PT", .ids = "PT65", .needs = NEED_PT | NEED_SMP,
+     .claim = "each MSR of Intel PT is each processor's own", .source = "SDM Vol 3, 36.2.7")
+{
+	unsigned last = cpu_count() - 1;
+
+	each_register(0, true, 0);
+	each_register(last, true, 1);
+	each_register(0, false, 0);
+	each_register(last, false, 1);
+	for (unsigned n = 0; n < MARKED; n++) {
+		task_set_affinity(current_task(), cpu_set_of(n % 2 ? last : 0));
+		for (unsigned i = 0; i < MARKED; i++)
+			if (is_there(i))
+				wrmsr(marked[i], 0);
+	}
 }

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: MIT
+// Output to the byte: single ranges, regions of any size, tables of several pages, and what is
+// wrong with them, all in one run of pages, of which nothing else may be written.
+#include "drivers/processor.h"
+#include "kernel/mm/page.h"
+#include "lib/string.h"
+#include "tests/lib/pt_rig.h"
+
+#define SUPPORTED_ADDRESSES 0x80000008u
+#define NO_PSB		    (100ull << 32) /* PacketByteCnt */
+
+enum { ORDER = PAGE_ORDER_MOST, BYTES = PT_RIG_BYTES << ORDER, NEXT_BYTES = 2 * PT_RIG_BYTES };
+enum { TABLE_PAGES = 3, SECOND_TABLE = 1024, LAST_OF_PAGE = 511 }; /* in entries */
+enum { BACKS = 40, SURELY = 16 }; /* fewer bytes than BODY makes, however short packets are */
+
+/* Of the run's linear addresses; the tables and the region after it are of their own. */
+static struct {
+	struct pt_rig rig;
+	uint8_t *bytes, *next;
+	uint64_t *table;
+	uint64_t physical, next_physical, table_physical;
+} at;
+
+static void open(void)
+{
+	enum { TABLE_ORDER = 2 };
+
+	pt_open(&at.rig, 1, false);
+	at.physical = page_alloc_run(ORDER);
+	at.next_physical = page_alloc_run(1);
+	at.table_physical = page_alloc_run(TABLE_ORDER);
+	at.bytes = direct(at.physical);
+	at.next = direct(at.next_physical);
+	at.table = direct(at.table_physical);
+	EXPECT(at.physical && at.next_physical && at.table_physical);
+	memset(at.bytes, PT_RIG_POISON, BYTES);
+	memset(at.next, PT_RIG_POISON, NEXT_BYTES);
+}
+
+static void close(void)
+{
+	pt_close(&at.rig);
+	page_free_run(at.physical, ORDER);
+	page_free_run(at.next_physical, 1);
+	page_free_run(at.table_physical, 2);
+}
+
+/* IA32_RTIT_STATUS at the end of the body, TraceEn being set. */
+uint64_t pt_status_traced;
+
+/* A bit of TNT and a TIP: fewer than 128 bytes of packets, whatever a processor adds. Base 0: where
+   the output registers lead as they are. */
+static void run(uint64_t base, uint64_t pointers, uint64_t output)
+{
+	wrmsr(IA32_RTIT_CTL, 0);
+	if (base) {
+		wrmsr(IA32_RTIT_OUTPUT_BASE, base);
+		wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, pointers);
+	}
+	wrmsr(IA32_RTIT_STATUS, pt_caps()->psb_cyc ? NO_PSB : 0);
+	PT_TRACED_AS(&at.rig, PT_PLAIN | output | RTIT_CTL_TRACE_EN,
+		     "leaq 1f(%%rip), %%rbx\n\txorl %%eax, %%eax\n\t" PT_JCC(
+			     "jz", "2f") "2:\t" PT_JMP_TO("%%rbx") "1:\tmovl $0x571, %%ecx\n\t"
+								   "rdmsr\n\tmovl %%eax, "
+								   "pt_status_traced(%%rip)");
+}
+
+static void run_table(uint64_t base, uint64_t index, uint64_t offset)
+{
+	run(base, RTIT_POINTERS(index, offset), RTIT_CTL_TOPA);
+}
+
+/* A stretch of the memory that output is to fill, in order. */
+struct stretch {
+	uint8_t *bytes;
+	size_t size;
+};
+
+static bool is_poison(const uint8_t *bytes, size_t size)
+{
+	const uint64_t *words = (const void *)bytes;
+
+	for (size_t n = 0; n < size / sizeof(*words); n++)
+		if (words[n] != PT_RIG_POISON * 0x0101010101010101)
+			return false;
+	return true;
+}
+
+/* Moves what was written out of the stretches, and says that nothing else was. */
+static size_t take(uint8_t *copy, const struct stretch *stretch, size_t count)
+{
+	size_t taken = 0;
+
+	for (; taken < count; stretch++) {
+		size_t size = stretch->size < count - taken ? stretch->size : count - taken;
+
+		memcpy(copy + taken, stretch->bytes, size);
+		memset(stretch->bytes, PT_RIG_POISON, size);
+		taken += size;
+	}
+	EXPECT(is_poison(at.bytes, BYTES) && is_poison(at.next, NEXT_BYTES));
+	return taken;
+}
+
+enum { COPY_BYTES = 512 };
+static uint8_t copy[COPY_BYTES];
+
+/* The body as a whole is in the stretches, from the first byte of the first one on. */
+static void expect_body(const struct stretch *stretch, size_t count)
+{
+	struct pt_rig view = at.rig;
+
+	EXPECT(!(at.rig.trace.status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED)));
+	EXPECT(pt_status_traced & RTIT_STATUS_TRIGGER_EN);
+	EXPECT(count > SURELY && count < COPY_BYTES);
+	if (count >= COPY_BYTES)
+		return;
+	take(copy, stretch, count);
+	view.memory = copy;
+	view.trace.status = 0;
+	view.trace.output_mask_ptrs = RTIT_POINTERS(0, count);
+	PT_EXPECT_BODY(&view, {.seen = SEEN_TAKEN},
+		       {.seen = SEEN_TARGET, .to = view.first + 7 + 2 + 2 + 2});
+}
+
+static uint64_t end_offset(void)
+{
+	return RTIT_OUTPUT_OFFSET(at.rig.trace.output_mask_ptrs);
+}
+
+static uint64_t end_index(void)
+{
+	return RTIT_TABLE_INDEX(at.rig.trace.output_mask_ptrs);
+}
+
+/* Error, no packet, no change of TraceEn. */
+static void expect_nothing(void)
+{
+	EXPECT(at.rig.trace.status & RTIT_STATUS_ERROR);
+	EXPECT(!(pt_status_traced & RTIT_STATUS_TRIGGER_EN));
+	EXPECT(is_poison(at.bytes, BYTES) && is_poison(at.next, NEXT_BYTES));
+	if (!is_poison(at.bytes, BYTES) || !is_poison(at.next, NEXT_BYTES)) {
+		memset(at.bytes, PT_RIG_POISON, BYTES);
+		memset(at.next, PT_RIG_POISON, NEXT_BYTES);
+	}
+}
+
+TEST(pt_single_range, .group = "PT", .ids = "PT77 PT78 PT79", .needs = NEED_PT,
+     .claim = "output to a single range of any size wraps after its last byte, wherever a packet "
+	      "is cut, and changes neither base nor mask",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	if (!pt_caps()->single_range)
+		test_skip("the processor has no single-range output (CPUID.14H:ECX[2])");
+	open();
+	for (size_t size = 128; size <= 4 * PT_RIG_BYTES; size *= 2)
+		for (size_t back = 0; back <= BACKS; back++) {
+			uint64_t base = at.physical + size;
+			size_t start = back ? size - back : 3;
+			struct stretch ring[] = {{at.bytes + size + start, size - start},
+						 {at.bytes + size, start}};
+
+			run(base, (uint64_t)start << 32 | (size - 1), 0);
+			EXPECT_EQ(at.rig.trace.output_base, base);
+			EXPECT_EQ((uint32_t)at.rig.trace.output_mask_ptrs, size - 1);
+			EXPECT(end_offset() < size);
+			expect_body(ring, (end_offset() - start) & (size - 1));
+		}
+	close();
+}
+
+TEST(pt_single_range_errors, .group = "PT", .ids = "PT80", .needs = NEED_PT,
+     .claim = "a mask with a hole, a base not aligned to it and an offset above it set Error",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	static const struct {
+		uint64_t base, mask, offset;
+	} bad[] = {{0, 0x17f, 0},      {0, 0x2ff, 0},	    {0, 0x10ff, 0},	 {0x80, 0xff, 0},
+		   {0x100, 0x1ff, 0},  {0x1000, 0x1fff, 0}, {0, 0x7f, 0x80},	 {0, 0xff, 0x100},
+		   {0, 0xfff, 0x1000}, {0, 0xff, 0x1000},   {0, 0x1fff, 0x2000}, {0x800, 0xfff, 0}};
+
+	if (!pt_caps()->single_range)
+		test_skip("the processor has no single-range output (CPUID.14H:ECX[2])");
+	open();
+	for (size_t n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
+		run(at.physical + bad[n].base, bad[n].offset << 32 | bad[n].mask, 0);
+		expect_nothing();
+	}
+	close();
+}
+
+/* From `back` bytes before the end of entry `index`, which is the run's first 4 KiB << order, into
+   what follows it: the next entry's region, or where a table has one only, the same again. */
+static void cross(uint64_t index, unsigned order, size_t back)
+{
+	size_t size = (size_t)PT_RIG_BYTES << order, count;
+	bool many = pt_caps()->topa_many;
+	struct stretch ring[] = {{at.bytes + size - back, back},
+				 {many ? at.next : at.bytes, NEXT_BYTES / 2}};
+
+	at.table[index] = at.physical | TOPA_SIZE(order);
+	at.table[index + 1] = many ? at.next_physical : at.table_physical | TOPA_END;
+	run_table(at.table_physical, index, size - back);
+	count = end_offset();
+	if (end_index() == index && end_offset() >= size - back)
+		count -= size - back;
+	else
+		count += back;
+	EXPECT_EQ(end_index(), count < back ? index : many ? index + 1 : 0);
+	EXPECT_EQ(at.rig.trace.output_base, at.table_physical);
+	expect_body(ring, count);
+}
+
+TEST(pt_region_borders, .group = "PT", .ids = "PT81 PT82 PT83", .needs = NEED_PT,
+     .claim = "output begins where the pointers say, fills regions of any size, and goes on in the "
+	      "next one between any two bytes of a packet",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	static const size_t backs[] = {1, 2, 5, 15, 2000};
+
+	open();
+	for (size_t back = 1; back <= BACKS; back++)
+		for (uint64_t index = 0; index < (pt_caps()->topa_many ? 3 : 1); index++)
+			cross(index, 0, back);
+	for (unsigned order = 0; order <= ORDER; order++)
+		for (size_t n = 0; n < sizeof(backs) / sizeof(backs[0]); n++)
+			cross(0, order, backs[n]);
+	/* A page that is full is not the region. */
+	for (unsigned order = 1; order <= ORDER; order++) {
+		at.table[0] = at.physical | TOPA_SIZE(order);
+		run_table(at.table_physical, 0, PT_RIG_BYTES - SURELY);
+		EXPECT_EQ(end_index(), 0);
+		expect_body(&(struct stretch){at.bytes + PT_RIG_BYTES - SURELY, COPY_BYTES},
+			    end_offset() - (PT_RIG_BYTES - SURELY));
+	}
+	close();
+}
+
+/* Entry `index` is the run's first page, from its last bytes on; what follows is at `next`. */
+static void expect_next(uint64_t base, uint64_t index, uint64_t end_base, uint64_t end)
+{
+	struct stretch stretch[] = {{at.bytes + PT_RIG_BYTES - SURELY, SURELY},
+				    {at.next, NEXT_BYTES / 2}};
+
+	run_table(base, index, PT_RIG_BYTES - SURELY);
+	EXPECT_EQ(at.rig.trace.output_base, end_base);
+	EXPECT_EQ(end_index(), end);
+	expect_body(stretch, end_offset() + SURELY);
+}
+
+TEST(pt_tables, .group = "PT", .ids = "PT87 PT88 PT89", .needs = NEED_PT,
+     .claim = "a table goes on over its pages, and END leads to the first entry of any table",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	uint64_t first, second;
+
+	if (!pt_caps()->topa_many)
+		test_skip("a table of one region");
+	open();
+	first = at.table_physical;
+	second = first + SECOND_TABLE * sizeof(at.table[0]);
+	for (size_t n = 0; n < SECOND_TABLE; n++)
+		at.table[n] = (at.physical + BYTES / 2) | TOPA_STOP;
+	/* Over the border of a page, and from beyond it. */
+	at.table[LAST_OF_PAGE] = at.physical;
+	at.table[LAST_OF_PAGE + 1] = at.next_physical;
+	expect_next(first, LAST_OF_PAGE, first, LAST_OF_PAGE + 1);
+	at.table[LAST_OF_PAGE + 1] = at.physical;
+	at.table[LAST_OF_PAGE + 2] = at.next_physical;
+	expect_next(first, LAST_OF_PAGE + 1, first, LAST_OF_PAGE + 2);
+	/* From there back. */
+	at.table[LAST_OF_PAGE] = at.physical;
+	at.table[LAST_OF_PAGE + 1] = first | TOPA_END;
+	at.table[0] = at.next_physical;
+	expect_next(first, LAST_OF_PAGE, first, 0);
+	/* To another table, and back. */
+	at.table[0] = at.physical;
+	at.table[1] = second | TOPA_END;
+	at.table[SECOND_TABLE] = at.next_physical;
+	at.table[SECOND_TABLE + 1] = first | TOPA_END;
+	expect_next(first, 0, second, 0);
+	at.table[0] = at.next_physical;
+	at.table[SECOND_TABLE] = at.physical;
+	expect_next(second, 0, first, 0);
+	/* END first, in the table itself and in the other one. */
+	run_table(second, 1, 0);
+	expect_body(&(struct stretch){at.next, NEXT_BYTES / 2}, end_offset());
+	at.table[0] = second | TOPA_END;
+	run_table(first, 0, 0);
+	expect_nothing();
+	run_table(second, 1, 0);
+	expect_nothing();
+	close();
+}
+
+/* Entry 0 is reached when tracing begins, entry 1 when the region before is full. */
+static void expect_bad(uint64_t entry)
+{
+	at.table[0] = entry;
+	at.table[1] = at.table_physical | TOPA_END;
+	run_table(at.table_physical, 0, 0);
+	expect_nothing();
+	if (!pt_caps()->topa_many)
+		return;
+	at.table[0] = at.next_physical;
+	at.table[1] = entry;
+	run_table(at.table_physical, 0, PT_RIG_BYTES - SURELY);
+	memset(at.next + PT_RIG_BYTES - SURELY, PT_RIG_POISON, SURELY);
+	expect_nothing();
+}
+
+TEST(pt_entry_errors, .group = "PT", .ids = "PT84 PT85 PT86 PT94 PT97", .needs = NEED_PT,
+     .claim = "a reserved bit, a region not aligned to its size, an offset not below it, and a "
+	      "table not aligned to a page set Error, at the first entry and at a later one",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	unsigned most = cpuid(SUPPORTED_ADDRESSES, 0).eax & 0xff;
+
+	open();
+	for (unsigned bit = 0; bit < 64; bit++)
+		if (bit == 1 || bit == 3 || bit == 5 || bit == 10 || bit == 11 || bit >= most)
+			expect_bad(at.physical | 1ull << bit);
+	for (unsigned order = 1; order <= 15; order++) {
+		uint64_t base =
+			order <= ORDER ? at.physical + (PT_RIG_BYTES / 2ul << order) : at.physical;
+
+		if (base & ((4096ull << order) - 1))
+			expect_bad(base | TOPA_SIZE(order));
+	}
+	at.table[1] = at.table_physical | TOPA_END;
+	for (unsigned order = 0; order < 4; order++) {
+		at.table[0] = at.physical | TOPA_SIZE(order);
+		for (unsigned beyond = 0; beyond < 3; beyond++) {
+			run_table(at.table_physical, 0,
+				  beyond == 2 ? 8192ull << order : (4096ull << order) + beyond);
+			expect_nothing();
+		}
+	}
+	at.table[0] = at.physical;
+	for (unsigned bit = 7; bit < 12; bit++) {
+		at.table[(1u << bit) / 8] = at.physical;
+		at.table[(1u << bit) / 8 + 1] = at.table_physical | TOPA_END;
+		run_table(at.table_physical | 1u << bit, 0, 0);
+		expect_nothing();
+	}
+	run_table(at.table_physical | 0x80, 0, 0);
+	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
+	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), pt_on(PT_PLAIN));
+	close();
+}
+
+TEST(pt_stop_borders, .group = "PT", .ids = "PT90", .needs = NEED_PT,
+     .claim = "STOP ends the trace at the last byte of its region, wherever that cuts a packet: "
+	      "Stopped, no packet more, the pointers at the region's end",
+     .source = "SDM Vol 3, 36.2.6")
+{
+	struct packet_reader reader;
+	struct packet packet;
+
+	open();
+	for (uint64_t index = 0; index < (pt_caps()->topa_many ? 2 : 1); index++)
+		for (size_t back = 1; back <= SURELY; back++) {
+			at.table[0] = at.next_physical;
+			at.table[index] = at.physical | TOPA_STOP;
+			at.table[index + 1] = index || pt_caps()->topa_many
+						      ? at.next_physical
+						      : at.table_physical | TOPA_END;
+			run_table(at.table_physical, index, PT_RIG_BYTES - back);
+			EXPECT_EQ(at.rig.trace.status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED),
+				  RTIT_STATUS_STOPPED);
+			EXPECT(!(pt_status_traced & RTIT_STATUS_TRIGGER_EN));
+			EXPECT_EQ(rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_STOPPED,
+				  RTIT_STATUS_STOPPED);
+			EXPECT_EQ(at.rig.trace.output_base, at.table_physical);
+			EXPECT_EQ(at.rig.trace.output_mask_ptrs,
+				  RTIT_POINTERS(index, PT_RIG_BYTES));
+			take(copy, &(struct stretch){at.bytes + PT_RIG_BYTES - back, back}, back);
+			packet_start(&reader, copy, back);
+			while (packet_next(&reader, &packet))
+				EXPECT(packet.kind != PACKET_TIP_PGD);
+			EXPECT(!reader.error || reader.cut);
+		}
+	close();
+}
+
+TEST(pt_starts_again, .group = "PT", .ids = "PT93 PT95", .needs = NEED_PT,
+     .claim = "a trace goes on at the byte where the last one ended, and with a table that was "
+	      "mended; Error stays until software clears it",
+     .source = "SDM Vol 3, 36.2.6 and 36.2.7")
+{
+	uint64_t start = 0;
+
+	open();
+	at.table[0] = at.physical;
+	at.table[1] = at.table_physical | TOPA_END;
+	for (unsigned turn = 0; turn < 4; turn++) {
+		if (turn)
+			run(0, 0, RTIT_CTL_TOPA);
+		else
+			run_table(at.table_physical, 0, start);
+		expect_body(&(struct stretch){at.bytes + start, COPY_BYTES}, end_offset() - start);
+		start = end_offset();
+	}
+	at.table[0] = at.physical | 2;
+	run_table(at.table_physical, 0, 0);
+	expect_nothing();
+	at.table[0] = at.physical;
+	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
+	EXPECT(rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_ERROR);
+	wrmsr(IA32_RTIT_CTL, 0);
+	expect_nothing();
+	run_table(at.table_physical, 0, 0);
+	expect_body(&(struct stretch){at.bytes, 1000}, end_offset());
+	at.table[0] = at.next_physical;
+	run_table(at.table_physical, 0, 0);
+	expect_body(&(struct stretch){at.next, 1000}, end_offset());
+	close();
+}

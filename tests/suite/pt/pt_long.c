@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+// The state in PSB+, by what is enabled; times and frequencies in long traces.
+#include "drivers/processor.h"
+#include "kernel/mm/page.h"
+#include "kernel/silicon.h"
+#include "tests/lib/pt_rig.h"
+
+static uint64_t own_cr3(void)
+{
+	uint64_t cr3;
+
+	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
+	return cr3;
+}
+
+/* --- Long traces, in one region of 1 MiB ------------------------------------------------------ */
+
+enum { ORDER = PAGE_ORDER_MOST };
+
+static struct pt_rig rig;
+static uint64_t region;
+
+static void open(void)
+{
+	pt_open(&rig, 1, false);
+	region = page_alloc_run(ORDER);
+	EXPECT(region);
+}
+
+static void close(void)
+{
+	pt_close(&rig);
+	page_free_run(region, ORDER);
+}
+
+uint32_t pt_long_turns;
+
+/* Turns of a loop of one instruction, or of a jump to a register. */
+static void run_long(uint64_t control, bool jumps, uint32_t turns)
+{
+	rig.memory = direct(region);
+	rig.table[0] = region | TOPA_SIZE(ORDER);
+	pt_long_turns = turns;
+	wrmsr(IA32_RTIT_OUTPUT_BASE, rig.trace.buffer.table_address);
+	wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, 0);
+	wrmsr(IA32_RTIT_STATUS, 0);
+	if (jumps)
+		PT_TRACED(&rig, control,
+			  "movl pt_long_turns(%%rip), %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\tdecl "
+			  "%%esi\n\t" PT_JCC("jz", "2f") PT_JMP_TO("%%rbx") "2:");
+	else
+		PT_TRACED(&rig, control,
+			  "movl pt_long_turns(%%rip), %%ecx\n1:\t" PT_JCC("loop", "1b"));
+	EXPECT(!(rig.trace.status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED)));
+	EXPECT_EQ(RTIT_TABLE_INDEX(rig.trace.output_mask_ptrs), 0);
+}
+
+/* What PSB+ says, as often as there is one. */
+struct status {
+	unsigned syncs, ends, pips, tscs, ratios, modes, fups, others;
+};
+
+static void add_status(struct status *status, const struct packet *packet)
+{
+	switch (packet->kind) {
+	case PACKET_PSB:
+		status->syncs++;
+		return;
+	case PACKET_PSBEND:
+		status->ends++;
+		return;
+	case PACKET_PIP:
+		status->pips++;
+		EXPECT_EQ(packet->value, own_cr3() & 0xffffffffff000);
+		EXPECT_EQ(packet->count & ~(unsigned)silicon_is_foreign_guest(), 0); /* NR */
+		return;
+	case PACKET_TSC:
+		status->tscs++;
+		return;
+	case PACKET_CBR:
+		status->ratios += !!(packet->value & 0xff);
+		return;
+	case PACKET_MODE_EXEC:
+		status->modes++;
+		EXPECT_EQ(packet->value, 1); /* CS.L */
+		return;
+	case PACKET_FUP:
+		status->fups++;
+		return;
+	default:
+		status->others += packet->kind != PACKET_PAD && packet->kind != PACKET_MNT;
+	}
+}
+
+TEST(pt_long_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT107", .needs = NEED_PT,
+     .claim =
+	     "amid a trace each PSB+ has the time, the ratio, CR3, the mode and the address of the "
+	     "next instruction, and the time never goes back",
+     .source = "SDM Vol 3, 36.3.7 and 36.4.2")
+{
+	enum { TURNS = 30000 };
+	uint64_t taken = 0, time = 0, before = __builtin_ia32_rdtsc();
+	struct status status = {0};
+	struct flow_item item;
+	struct flow flow;
+
+	open();
+	run_long(PT_PLAIN | RTIT_CTL_TSC_EN, false, TURNS);
+	pt_flow(&rig, &flow);
+	while (flow_next(&flow, &item)) {
+		taken += item.what == FLOW_BRANCH;
+		if (item.packet.kind == PACKET_PSB || item.packet.kind == PACKET_PSBEND ||
+		    item.packet.role == ROLE_STATUS)
+			add_status(&status, &item.packet);
+		if (item.what != FLOW_PACKET || item.packet.kind != PACKET_TSC)
+			continue;
+		EXPECT(item.packet.value >= (time ? time : before & 0xffffffffffffff));
+		time = item.packet.value;
+	}
+	EXPECT(time <= (__builtin_ia32_rdtsc() & 0xffffffffffffff));
+	pt_expect_end(&flow);
+	EXPECT_EQ(taken, TURNS - 1);
+	EXPECT(status.syncs > 2 && status.ends == status.syncs && status.pips == status.syncs);
+	EXPECT(status.tscs == status.syncs && status.ratios == status.syncs);
+	EXPECT(status.modes >= status.syncs - 1 && status.modes <= status.syncs);
+	EXPECT_EQ(status.others, 0);
+	close();
+}
+
+TEST(pt_begin_status, .group = "PT", .ids = "PT98 PT99 PT100 PT102 PT105 PT106 PT133 PT139",
+     .needs = NEED_PT,
+     .claim = "PSB+ has PIP with OS in context and the time with TSCEn, each only then; out of "
+	      "context there is nothing else, and without PSB the time and the ratio come first",
+     .source = "SDM Vol 3, 36.2.7, 36.3.7 and 36.4.2")
+{
+	static const struct {
+		uint64_t control, bytes;
+		bool on, pip;
+	} rows[] = {
+		{PT_PLAIN, 0, true, true},
+		{PT_PLAIN | RTIT_CTL_TSC_EN, 0, true, true},
+		{PT_PLAIN | RTIT_CTL_USER | RTIT_CTL_TSC_EN, 0, true, true},
+		{RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, 0, false, false},
+		{RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | RTIT_CTL_TSC_EN, 0, false, false},
+		{PT_PLAIN | RTIT_CTL_CR3_FILTER, 0, false, false},
+		{PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER), 0, false, true},
+		{PT_PLAIN | RTIT_CTL_ADDR_CFG(1, RTIT_ADDR_FILTER), 0, false, true},
+		{PT_PLAIN, 100, true, false},
+		{PT_PLAIN | RTIT_CTL_TSC_EN, 100, true, false},
+		{RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | RTIT_CTL_TSC_EN, 100, false, false},
+	};
+
+	pt_open(&rig, 1, false);
+	for (size_t n = 0; n < sizeof(rows) / sizeof(rows[0]); n++) {
+		struct status in = {0}, all = {0};
+		struct packet_reader reader;
+		struct packet packet;
+		unsigned begun = 0, ended = 0, sync = !rows[n].bytes, early = 0;
+		bool tsc = rows[n].control & RTIT_CTL_TSC_EN;
+
+		if ((rows[n].control >> 36 && pt_caps()->ranges < 2) ||
+		    (rows[n].control >> 32 && !pt_caps()->ranges) ||
+		    (rows[n].control & RTIT_CTL_CR3_FILTER && !pt_caps()->cr3_filter) ||
+		    (rows[n].bytes && !pt_caps()->psb_cyc))
+			continue;
+		pt_again(&rig, PT_PLAIN);
+		if (pt_caps()->cr3_filter)
+			wrmsr(IA32_RTIT_CR3_MATCH, own_cr3() ^ 0x100000);
+		wrmsr(IA32_RTIT_STATUS, rows[n].bytes << 32);
+		PT_TRACED(&rig, rows[n].control, "movl $20, %%ecx\n1:\tloop 1b");
+		pt_reader(&rig, &reader);
+		while (packet_next(&reader, &packet)) {
+			add_status(&all, &packet);
+			if (packet.role == ROLE_STATUS)
+				add_status(&in, &packet);
+			begun += packet.kind == PACKET_TIP_PGE;
+			ended += packet.kind == PACKET_TIP_PGD;
+			early += (packet.kind == PACKET_CBR || packet.kind == PACKET_TSC) && !begun;
+		}
+		EXPECT(!reader.error && !reader.in_psb);
+		EXPECT_EQ(all.syncs, sync);
+		EXPECT_EQ(all.ends, sync);
+		EXPECT_EQ(in.pips, sync && rows[n].pip);
+		EXPECT(all.pips == in.pips || rows[n].on);
+		EXPECT_EQ(sync ? in.tscs : all.tscs, tsc);
+		EXPECT(!tsc || sync || early == 2);
+		EXPECT(all.tscs <= tsc);
+		EXPECT(sync ? in.ratios == 1 : all.ratios >= 1);
+		EXPECT_EQ(begun, rows[n].on);
+		EXPECT_EQ(ended, rows[n].on);
+		if (!rows[n].on)
+			EXPECT(!all.fups && !all.modes && !all.others);
+	}
+	pt_close(&rig);
+}
+
+TEST(pt_psb_frequency, .group = "PT", .ids = "PT104", .needs = NEED_PT,
+     .claim = "with each PSBFreq there is a PSB about every 2 KiB << PSBFreq of packets",
+     .source = "SDM Vol 3, 36.2.7")
+{
+	enum { TURNS = 12000 };
+
+	if (!pt_caps()->psb_cyc)
+		test_skip("the processor has no PSBFreq (CPUID.14H:EBX[1])");
+	open();
+	for (uint64_t value = 0; value < 3; value++) {
+		uint64_t period = 2048ul << value, last = 0, most = 0, count = 0;
+		struct packet_reader reader;
+		struct packet packet;
+
+		if (!(pt_caps()->psb_frequencies >> value & 1))
+			continue;
+		run_long(PT_PLAIN | value << 24, true, TURNS);
+		pt_reader(&rig, &reader);
+		while (packet_next(&reader, &packet)) {
+			if (packet.kind != PACKET_PSB)
+				continue;
+			most = packet.at - last > most ? packet.at - last : most;
+			last = packet.at;
+			count++;
+		}
+		if (most >= 2 * period || reader.size < count * period / 8)
+			test_note("PSBFreq %lu: %lu PSB in %zu bytes, %lu at most", value, count,
+				  reader.size, most);
+		EXPECT(!reader.error);
+		EXPECT(most < 2 * period && reader.size - last < 2 * period);
+		EXPECT(reader.size / count > period / 8);
+	}
+	close();
+}
+
+/* The cycles of all CYC packets of a long trace are those that pass. A host of virtual silicon that
+   takes the processor away outside the trace spoils it. */
+static bool cycles_pass(uint64_t threshold)
+{
+	enum { TURNS = 3000, RATIO = 8 };
+	uint64_t least = threshold ? 1ul << (threshold - 1) : 0, sum = 0, passed, lost = 0;
+	struct packet_reader reader;
+	struct packet packet;
+
+	passed = __builtin_ia32_rdtsc();
+	run_long(PT_PLAIN | RTIT_CTL_CYC_EN | threshold << 19, true, TURNS);
+	passed = __builtin_ia32_rdtsc() - passed;
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		lost += packet.kind == PACKET_OVF;
+		if (packet.kind != PACKET_CYC)
+			continue;
+		sum += packet.value;
+		EXPECT(packet.value >= least);
+	}
+	EXPECT(!reader.error);
+	return (sum > passed / RATIO || lost) && sum < passed * RATIO;
+}
+
+TEST(pt_cycles, .group = "PT", .ids = "PT109 PT110", .needs = NEED_PT,
+     .claim = "CYC packets together count the cycles that pass, and each at least CycThresh",
+     .source = "SDM Vol 3, 36.2.7 and 36.4.2")
+{
+	if (!pt_caps()->psb_cyc)
+		test_skip("the processor has no CYC packets (CPUID.14H:EBX[1])");
+	open();
+	for (uint64_t threshold = 0; threshold < 16; threshold++) {
+		bool passed = !(pt_caps()->cycle_thresholds >> threshold & 1);
+
+		for (unsigned turn = 0; turn < 10 && !passed; turn++)
+			passed = cycles_pass(threshold);
+		EXPECT(passed);
+	}
+	close();
+}
+
+TEST(pt_only_what_is_asked, .group = "PT", .ids = "PT108", .needs = NEED_PT,
+     .claim = "branches alone have no TSC, CYC, MTC and no packets of other events",
+     .source = "SDM Vol 3, 36.2.7")
+{
+	struct packet_reader reader;
+	struct packet packet;
+	unsigned others = 0;
+
+	open();
+	run_long(PT_PLAIN, true, 3000);
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet))
+		others += packet.kind == PACKET_TSC || packet.kind == PACKET_TMA ||
+			  packet.kind == PACKET_MTC || packet.kind == PACKET_CYC ||
+			  packet.kind >= PACKET_PTW || packet.kind == PACKET_MODE_TSX ||
+			  packet.kind == PACKET_TRACE_STOP || packet.kind == PACKET_OVF;
+	EXPECT(!reader.error);
+	EXPECT_EQ(others, 0);
+	close();
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+// Address ranges that filter or stop, each of them, by branches, events and MOV to CR3.
+#include "drivers/processor.h"
+#include "kernel/trap/trap.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/pt_rig.h"
+
+static struct pt_rig rig;
+
+static uint64_t cr3_now(void)
+{
+	uint64_t cr3;
+
+	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
+	return cr3;
+}
+
+/* Each is entered by a jump to RAX: one that leads on to RBX, by way of pt_onward to RDX; a direct
+   jump, a CALL and a RET to pt_out_of or RBX; INT3; MOV of RCX to CR3. */
+extern const char pt_ladder[], pt_out_jump[], pt_out_call[], pt_out_return[], pt_out_of[],
+	pt_out_pops[], pt_onward[], pt_breaks[], pt_loads_cr3[];
+__asm__(".pushsection .text\n"
+	"pt_ladder: nop\n\tnop\n\tnop\n\tnop\n\t" PT_JMP_TO(
+		"%rbx") "\n"
+			"pt_out_jump: " PT_JMP(
+				"pt_out_of") ".skip 8, 0xcc\n"
+					     "pt_out_call: " PT_CALL(
+						     "pt_out_pops") ".skip 8, 0xcc\n"
+								    "pt_out_return: pushq %rbx\n\t" PT_RET
+								    ".skip 8, 0xcc\n"
+								    "pt_out_pops: popq %rax\n"
+								    "pt_out_of: " PT_JMP_TO(
+									    "%rbx") "\n"
+										    "pt_onward: " PT_JMP_TO(
+											    "%rdx") "\n"
+												    "pt_breaks: int3\n\tnop\n\t" PT_JMP_TO(
+													    "%rbx") "\n"
+														    "pt_loads_cr3: " PT_CR3(
+															    "movq %rcx, %cr3")
+															    PT_JMP_TO(
+																    "%rbx") "\n"
+																	    ".popsection");
+#define AT(place) ((uint64_t)(place))
+
+const void *pt_place, *pt_second;
+
+#define NOWHERE 0x1000ul
+struct range {
+	unsigned use;
+	uint64_t first, last;
+};
+enum { NONE, FILTER = RTIT_ADDR_FILTER, STOP = RTIT_ADDR_TRACE_STOP };
+
+/* Jumps to `place`, with the second place, or else what follows the body, in RBX. */
+static void go(uint64_t control, const struct range range[2], const void *place, const void *second)
+{
+	pt_again(&rig, PT_PLAIN);
+	for (unsigned n = 0; n < 2 && n < pt_caps()->ranges; n++) {
+		wrmsr(IA32_RTIT_ADDR0_A + 2 * n, range[n].first);
+		wrmsr(IA32_RTIT_ADDR0_A + 2 * n + 1, range[n].last);
+		control |= RTIT_CTL_ADDR_CFG(n, range[n].use);
+	}
+	pt_place = place;
+	pt_second = second;
+	PT_TRACED(&rig, control,
+		  "movq pt_second(%%rip), %%rbx\n\tleaq 771f(%%rip), %%rdx\n\ttestq %%rbx, "
+		  "%%rbx\n\tcmoveq %%rdx, %%rbx\n\tmovq %%cr3, %%rcx\n\tmovq pt_place(%%rip), "
+		  "%%rax\n\t" PT_JMP_TO("%%rax") "771:");
+}
+
+static bool is_stopped(void)
+{
+	return rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_STOPPED;
+}
+
+/* Skips the test where there are not two ranges. */
+static void open_ranges(void)
+{
+	if (pt_caps()->ranges < 2)
+		test_skip("the processor has no two address ranges");
+	pt_open(&rig, 1, false);
+}
+
+/* pt_ladder + 2 is the place. */
+static void try_range(unsigned n, unsigned use, int64_t first, int64_t last, unsigned other)
+{
+	uint64_t place = AT(pt_ladder + 2);
+	struct range range[2] = {{other, NOWHERE, NOWHERE}, {other, NOWHERE, NOWHERE}};
+	bool in = first <= 0 && last >= 0;
+
+	range[n] = (struct range){use, place + (uint64_t)first, place + (uint64_t)last};
+	go(PT_PLAIN, range, pt_ladder + 2, NULL);
+	EXPECT_EQ(is_stopped(), use == STOP && in);
+	if (use == STOP && other == FILTER) {
+		if (in)
+			PT_EXPECT_FLOW(&rig, {.seen = SEEN_STOP});
+		else
+			pt_expect_flow(&rig, NULL, 0);
+	} else if (use == STOP && in) {
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
+			       {.seen = SEEN_LEAVE, .to = place}, {.seen = SEEN_STOP});
+	} else if (use == STOP) {
+		PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = place},
+			       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+	} else if (in) {
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = place},
+			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+	} else {
+		pt_expect_flow(&rig, NULL, 0);
+	}
+}
+
+TEST(pt_range_borders, .group = "PT", .ids = "PT124 PT126 PT128 PT129", .needs = NEED_PT,
+     .claim =
+	     "each range, filtering or stopping, has its first and its last byte for what a branch "
+	     "leads to; running into it or out of it counts for nothing",
+     .source = "SDM Vol 3, 36.2.4")
+{
+	static const int64_t borders[][2] = {{0, 0},
+					     {-1, 0},
+					     {0, 1},
+					     {-2, 2},
+					     {1, 2},
+					     {1, 1},
+					     {-2, -1},
+					     {-1, -1},
+
+					     {-(1ll << 32), -(1ll << 32)},
+					     {0, 7},
+					     {-0x10000, -0x10000}};
+
+	open_ranges();
+	for (size_t i = 0; i < sizeof(borders) / sizeof(borders[0]); i++)
+		for (unsigned n = 0; n < 2; n++)
+			for (unsigned use = FILTER; use <= STOP; use++)
+				for (unsigned other = NONE; other <= STOP; other++)
+					try_range(n, use, borders[i][0], borders[i][1], other);
+	pt_close(&rig);
+}
+
+TEST(pt_two_ranges, .group = "PT", .ids = "PT125 PT129 PT130", .needs = NEED_PT,
+     .claim =
+	     "of two ranges that filter either lets packets pass; one that stops prevails over one "
+	     "that filters, and stops nothing out of context",
+     .source = "SDM Vol 3, 36.2.4")
+{
+	const struct range ladder = {FILTER, AT(pt_ladder), AT(pt_ladder)},
+			   onward = {FILTER, AT(pt_onward), AT(pt_onward)}, none = {NONE, 0, 0},
+			   stop = {STOP, AT(pt_ladder), AT(pt_ladder)};
+
+	open_ranges();
+	for (unsigned n = 0; n < 2; n++) {
+		go(PT_PLAIN, (struct range[]){n ? onward : ladder, n ? ladder : onward}, pt_ladder,
+		   pt_onward);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(pt_ladder)},
+			       {.seen = SEEN_TARGET, .to = AT(pt_onward)},
+			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+		go(PT_PLAIN, (struct range[]){n ? none : ladder, n ? ladder : none}, pt_ladder,
+		   pt_onward);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(pt_ladder)},
+			       {.seen = SEEN_LEAVE, .to = AT(pt_onward)});
+		go(PT_PLAIN, (struct range[]){n ? none : onward, n ? onward : none}, pt_ladder,
+		   pt_onward);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(pt_onward)},
+			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+	}
+	for (unsigned n = 0; n < 2; n++) {
+		go(PT_PLAIN, (struct range[]){n ? stop : ladder, n ? ladder : stop}, pt_ladder,
+		   NULL);
+		EXPECT(is_stopped());
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_STOP});
+		go(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN,
+		   (struct range[]){n ? stop : onward, n ? onward : stop}, pt_ladder, NULL);
+		EXPECT(!is_stopped());
+		pt_expect_flow(&rig, NULL, 0);
+	}
+	pt_close(&rig);
+}
+
+TEST(pt_range_left, .group = "PT", .ids = "PT127", .needs = NEED_PT,
+     .claim = "a jump, a CALL and a RET out of a range that filters end the packets with their "
+	      "target",
+     .source = "SDM Vol 3, 36.7")
+{
+	static const struct {
+		const char *place, *to;
+	} rows[] = {{pt_out_jump, pt_out_of}, {pt_out_call, pt_out_pops}, {pt_out_return, NULL}};
+
+	open_ranges();
+	for (unsigned n = 0; n < 6; n++) {
+		const char *place = rows[n / 2].place, *to = rows[n / 2].to;
+		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
+
+		range[n % 2] = (struct range){FILTER, AT(place), AT(place) + 7};
+		go(PT_PLAIN, range, place, NULL);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(place)},
+			       {.seen = SEEN_LEAVE, .to = to ? AT(to) : pt_body_end(&rig)});
+	}
+	pt_close(&rig);
+}
+
+TEST(pt_range_events, .group = "PT", .ids = "PT122 PT123 PT131", .needs = NEED_PT,
+     .claim = "an event out of a range that filters has its place and its handler, and IRET begins "
+	      "packets again; one into it begins them; one into a range that stops stops",
+     .source = "SDM Vol 3, 36.7")
+{
+	const uint64_t handler = AT(own_handler_return), place = AT(pt_breaks);
+
+	open_ranges();
+	own_idt_copy();
+	own_idt_set(VECTOR_BP, own_handler_return, false);
+	own_idt_load();
+	pt_add_branch(&rig, FLOW_FAR, own_handler_return, 2);
+	for (unsigned n = 0; n < 2; n++) {
+		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
+
+		range[n] = (struct range){FILTER, place, place + 1};
+		go(PT_PLAIN, range, pt_breaks, NULL);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = place},
+			       {.seen = SEEN_END, .from = place, .to = handler, .next = place + 1},
+			       {.seen = SEEN_BEGIN, .to = place + 1},
+			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+		range[n] = (struct range){FILTER, handler, handler};
+		go(PT_PLAIN, range, pt_breaks, NULL);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = handler},
+			       {.seen = SEEN_LEAVE, .to = place + 1});
+		range[n] = (struct range){STOP, handler, handler};
+		go(PT_PLAIN, range, pt_breaks, NULL);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
+			       {.seen = SEEN_TARGET, .to = place},
+			       {.seen = SEEN_END, .from = place, .to = handler, .next = place + 1},
+			       {.seen = SEEN_STOP});
+		EXPECT(is_stopped());
+	}
+	own_idt_unload();
+	pt_close(&rig);
+}
+
+TEST(pt_range_without_branch, .group = "PT", .ids = "PT132 PT146", .needs = NEED_PT,
+     .claim = "the WRMSR that sets TraceEn, and MOV to CR3 after its PIP, take notice of the range "
+	      "that the next instruction is in",
+     .source = "SDM Vol 3, 36.4.2 and 36.7")
+{
+	const uint64_t next = AT(pt_loads_cr3) + 3, cr3 = cr3_now() & 0xffffffffff000;
+
+	open_ranges();
+	for (unsigned n = 0; n < 2; n++) {
+		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
+
+		range[n] = (struct range){STOP, 1ull << 47 | ~((1ull << 48) - 1), ~0ull};
+		go(PT_PLAIN, range, pt_ladder, NULL);
+		EXPECT(is_stopped());
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_STOP});
+		range[n] = (struct range){STOP, next, next};
+		go(PT_PLAIN, range, pt_loads_cr3, NULL);
+		EXPECT(is_stopped());
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
+			       {.seen = SEEN_TARGET, .to = AT(pt_loads_cr3)},
+			       {.seen = SEEN_CR3, .to = cr3}, {.seen = SEEN_LEAVE, .to = next},
+			       {.seen = SEEN_STOP});
+		range[n] = (struct range){FILTER, next - 3, next - 3};
+		go(PT_PLAIN, range, pt_loads_cr3, NULL);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = next - 3},
+			       {.seen = SEEN_CR3, .to = cr3}, {.seen = SEEN_LEAVE, .to = next});
+		range[n] = (struct range){FILTER, next, next};
+		go(PT_PLAIN, range, pt_loads_cr3, NULL);
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = next},
+			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+	}
+	pt_close(&rig);
+}
