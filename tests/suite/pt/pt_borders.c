@@ -349,7 +349,7 @@ TEST(pt_entry_errors, .group = "PT", .ids = "PT84 PT85 PT86 PT94 PT97", .needs =
 	close();
 }
 
-TEST(pt_stop_borders, .group = "PT", .ids = "PT90", .needs = NEED_PT,
+TEST(pt_stop_borders, .group = "PT", .ids = "PT90 PT93", .needs = NEED_PT,
      .claim = "STOP ends the trace at the last byte of its region, wherever that cuts a packet: "
 	      "Stopped, no packet more, the pointers at the region's end",
      .source = "SDM Vol 3, 36.2.6")

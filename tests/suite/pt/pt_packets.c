@@ -187,6 +187,11 @@ TEST(pt_returns_compressed, .group = "PT", .ids = "PT21 PT23", .needs = NEED_PT,
 		    "4:\t" PT_RET "3:",
 		    {.seen = SEEN_RETURN, .to = rig.first + 12},
 		    {.seen = SEEN_RETURN, .to = rig.first + 17}, TO_FIRST(&rig));
+	/* To after a CALL of the next instruction, MOVL of 5 bytes before it. */
+	EXPECT_BODY(&rig, PT_PLAIN,
+		    "movl $2, %%esi\n\t" PT_CALL("2f") "2:\tdecl %%esi\n\t" PT_JCC("jz", "3f")
+			    PT_RET "3:",
+		    N, {.seen = SEEN_TARGET, .to = rig.first + 10}, T);
 	pt_close(&rig);
 }
 
@@ -318,10 +323,14 @@ TEST(pt_trace_stop, .group = "PT", .ids = "PT32", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
-TEST(pt_without_branches, .group = "PT", .ids = "PT47", .needs = NEED_PT,
-     .claim = "without BranchEn branches emit nothing", .source = "SDM Vol 3, 36.2.5")
+TEST(pt_without_branches, .group = "PT", .ids = "PT47 PT134", .needs = NEED_PT,
+     .claim = "without BranchEn branches emit nothing, and MOV to CR3 its PIP",
+     .source = "SDM Vol 3, 36.2.5 and 36.4.2")
 {
+	struct packet_reader reader;
+	struct packet packet;
 	struct pt_rig rig;
+	unsigned moved = 0;
 	bool taken;
 
 	pt_open(&rig, 1, false);
@@ -332,8 +341,16 @@ TEST(pt_without_branches, .group = "PT", .ids = "PT47", .needs = NEED_PT,
 		return;
 	}
 	pt_again(&rig, PT_PLAIN);
-	PT_TRACED(&rig, RTIT_CTL_OS, "movl $20, %%ecx\n1:\tloop 1b\n\t" GO_ELSEWHERE);
+	PT_TRACED(&rig, RTIT_CTL_OS,
+		  "movl $20, %%ecx\n1:\tloop 1b\n\tmovq %%cr3, %%rax\n\tmovq %%rax, "
+		  "%%cr3\n\t" GO_ELSEWHERE);
 	pt_expect_flow(&rig, NULL, 0);
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		moved += packet.kind == PACKET_PIP && packet.role != ROLE_STATUS;
+		EXPECT(packet.kind != PACKET_MODE_EXEC && packet.kind != PACKET_FUP);
+	}
+	EXPECT_EQ(moved, 1);
 	pt_close(&rig);
 }
 
@@ -362,5 +379,87 @@ TEST(pt_tsc_packet, .group = "PT", .ids = "PT48", .needs = NEED_PT,
 	}
 	EXPECT(!reader.error);
 	EXPECT(found > 0);
+	pt_close(&rig);
+}
+
+uint64_t pt_input[2]; /* RFLAGS or a pattern, and RCX */
+
+#define LOAD_FLAGS "pushq %%rdi\n\tpopfq\n\t"
+#define EACH_CONDITION                                                                             \
+	".irp cc, o, no, b, ae, e, ne, be, a, s, ns, p, np, l, ge, le, g\n\t" LOAD_FLAGS PT_NOTE(  \
+		"1", "1f", "j\\cc 1f") "1:\n\t.endr\n\t"
+#define COUNTED(jump) "movq pt_input + 8(%%rip), %%rcx\n\t" LOAD_FLAGS PT_JCC(jump, "1f") "1:\n\t"
+
+enum { CF = 1, PF = 1 << 2, ZF = 1 << 6, SF = 1 << 7, OF = 1 << 11, ALWAYS_1 = 2, JUMPS = 21 };
+
+/* The conditions in the order of the bodies: Jcc by twos, LOOP, LOOPE, LOOPNE, JRCXZ, JECXZ. */
+static void expect_conditions(struct pt_rig *rig, uint64_t flags, uint64_t count)
+{
+	bool less = !(flags & SF) != !(flags & OF), zero = flags & ZF, again = count != 1;
+	const bool jcc[] = {flags & OF, flags & CF, zero, zero || flags & CF,
+			    flags & SF, flags & PF, less, zero || less};
+	bool taken[JUMPS] = {0};
+	struct pt_expected all[JUMPS];
+
+	for (unsigned n = 0; n < 16; n++)
+		taken[n] = jcc[n / 2] != n % 2;
+	taken[16] = again;
+	taken[17] = again && zero;
+	taken[18] = again && !zero;
+	taken[19] = !count;
+	taken[20] = !(uint32_t)count;
+	for (unsigned n = 0; n < JUMPS; n++)
+		all[n] = (struct pt_expected){.seen = taken[n] ? SEEN_TAKEN : SEEN_NOT_TAKEN};
+	pt_input[0] = flags | ALWAYS_1;
+	pt_input[1] = count;
+	pt_again(rig, PT_PLAIN);
+	PT_TRACED(rig, PT_PLAIN,
+		  "movq pt_input(%%rip), %%rdi\n\t" EACH_CONDITION COUNTED("loop") COUNTED("loope")
+			  COUNTED("loopne") COUNTED("jrcxz") COUNTED("jecxz"));
+	pt_expect_body(rig, all, JUMPS);
+}
+
+TEST(pt_each_condition, .group = "PT", .ids = "PT112", .needs = NEED_PT,
+     .claim = "each kind of conditional branch is a bit of TNT, taken and not",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	static const uint64_t flags[] = {0,  CF,      PF,      ZF,	SF,
+					 OF, SF | OF, ZF | CF, SF | ZF, CF | PF | ZF | SF | OF};
+	static const uint64_t counts[] = {0, 1, 2, 1ul << 32, (1ul << 32) + 1};
+	struct pt_rig rig;
+
+	pt_open(&rig, 1, false);
+	for (size_t n = 0; n < sizeof(flags) / sizeof(flags[0]); n++)
+		expect_conditions(&rig, flags[n], counts[n % 5]);
+	for (size_t n = 0; n < 5; n++)
+		expect_conditions(&rig, n % 2 ? ZF : 0, counts[n]);
+	pt_close(&rig);
+}
+
+TEST(pt_each_pattern, .group = "PT", .ids = "PT113", .needs = NEED_PT,
+     .claim = "any pattern of taken and not taken is that of the bits, over packets",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	enum { BITS = 64, ROUNDS = 12 };
+	struct pt_expected all[2 * BITS + 2];
+	struct pt_rig rig;
+
+	pt_open(&rig, 1, false);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		pt_input[0] = round ? test_random() : 0x3333333355555555;
+		pt_again(&rig, PT_PLAIN);
+		PT_TRACED(
+			&rig, PT_PLAIN,
+			"movq pt_input(%%rip), %%rdi\n\tmovl $64, %%ecx\n1:\tshrq %%rdi\n\t" PT_JCC(
+				"jc", "2f") "nop\n2:\tdecl %%ecx\n\t" PT_JCC("jnz", "1b"));
+		all[0] = (struct pt_expected){.seen = SEEN_BEGIN, .to = rig.first};
+		for (unsigned bit = 0; bit < BITS; bit++) {
+			all[2 * bit + 1].seen =
+				pt_input[0] >> bit & 1 ? SEEN_TAKEN : SEEN_NOT_TAKEN;
+			all[2 * bit + 2].seen = bit < BITS - 1 ? SEEN_TAKEN : SEEN_NOT_TAKEN;
+		}
+		all[2 * BITS + 1] = (struct pt_expected){.seen = SEEN_END, .from = rig.last};
+		pt_expect_flow(&rig, all, 2 * BITS + 2);
+	}
 	pt_close(&rig);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Address ranges that filter or stop, each of them, by branches, events and MOV to CR3.
+// Each kind of indirect and far branch; calls and their returns; address ranges that filter or
+// stop, each of them, by branches, events and MOV to CR3.
 #include "drivers/processor.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/own_tables.h"
@@ -266,6 +267,109 @@ TEST(pt_range_without_branch, .group = "PT", .ids = "PT132 PT146", .needs = NEED
 		go(PT_PLAIN, range, pt_loads_cr3, NULL);
 		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = next},
 			       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+	}
+	pt_close(&rig);
+}
+
+/* --- Indirect branches, calls and returns -------------------------------------------------------
+ */
+
+uint64_t pt_pointer;
+
+#define NEXT_IN_RAX    "leaq 771f(%%rip), %%rax\n\t"
+#define NEXT_IN_MEMORY NEXT_IN_RAX "movq %%rax, pt_pointer(%%rip)\n\t"
+#define IRET_TO_RAX                                                                                \
+	"movq %%rsp, %%rdx\n\tpushq $0x10\n\tpushq %%rdx\n\tpushfq\n\tpushq $8\n\tpushq "          \
+	"%%rax\n\t" PT_FAR("iretq")
+#define TO_NEXT(body)                                                                              \
+	do {                                                                                       \
+		pt_again(&rig, PT_PLAIN);                                                          \
+		PT_TRACED(&rig, PT_PLAIN, body);                                                   \
+		PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = pt_body_end(&rig) - 1});          \
+	} while (0)
+
+TEST(pt_each_indirect, .group = "PT", .ids = "PT114 PT115", .needs = NEED_PT,
+     .claim = "a jump or CALL through a register or memory, a RET with or without immediate, a far "
+	      "RET and an IRET have their target",
+     .source = "SDM Vol 3, 36.4.2 and 36.7")
+{
+	pt_open(&rig, 1, false);
+	TO_NEXT(NEXT_IN_RAX PT_JMP_TO("%%rax") "ud2\n771:\tnop");
+	TO_NEXT(NEXT_IN_MEMORY PT_JMP_TO("pt_pointer(%%rip)") "ud2\n771:\tnop");
+	TO_NEXT(NEXT_IN_RAX PT_NOTE("5", "0", "call *%%rax") "ud2\n771:\tpopq %%rax");
+	TO_NEXT(NEXT_IN_MEMORY PT_NOTE("5", "0",
+				       "call *pt_pointer(%%rip)") "ud2\n771:\tpopq %%rax");
+	TO_NEXT(NEXT_IN_RAX "pushq %%rax\n\t" PT_RET "ud2\n771:\tnop");
+	TO_NEXT(NEXT_IN_RAX
+		"pushq $0\n\tpushq %%rax\n\t" PT_NOTE("6", "0", "ret $8") "ud2\n771:\tnop");
+	TO_NEXT(NEXT_IN_RAX "pushq $8\n\tpushq %%rax\n\t" PT_FAR("lretq") "ud2\n771:\tnop");
+	TO_NEXT(NEXT_IN_RAX IRET_TO_RAX "ud2\n771:\tnop");
+	pt_close(&rig);
+}
+
+TEST(pt_returns_far, .group = "PT", .ids = "PT119", .needs = NEED_PT,
+     .claim = "a far RET or IRET to after a CALL has its target, however it came there",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	enum { CALL_BYTES = 5 };
+
+	pt_open(&rig, 1, false);
+	for (unsigned n = 0; n < 2; n++) {
+		pt_again(&rig, PT_PLAIN);
+		if (n)
+			PT_TRACED(&rig, PT_PLAIN,
+				  PT_CALL("1f") PT_JMP("9f") "1:\tpopq %%rax\n\t" IRET_TO_RAX "9:");
+		else
+			PT_TRACED(&rig, PT_PLAIN,
+				  PT_CALL("1f") PT_JMP("9f") "1:\tpopq %%rax\n\tpushq $8\n\tpushq "
+							     "%%rax\n\t" PT_FAR("lretq") "9:");
+		PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = rig.first + CALL_BYTES});
+	}
+	pt_close(&rig);
+}
+
+TEST(pt_calls_forgotten, .group = "PT", .ids = "PT120", .needs = NEED_PT,
+     .claim = "a RET whose CALL was before packets were off has its target",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	enum { CALL_BYTES = 5, OFF = 19, ON = 25 };
+
+	pt_open(&rig, 1, false);
+	PT_TRACED(&rig, PT_PLAIN,
+		  PT_CALL("1f") PT_JMP("9f") "1:\tmovl $0x570, %%ecx\n\trdmsr\n\tmovl %%eax, "
+					     "%%esi\n\txorl $1, %%eax\n\twrmsr\n\tmovl %%esi, "
+					     "%%eax\n\twrmsr\n\t" PT_RET "9:");
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
+		       {.seen = SEEN_END, .from = rig.first + OFF},
+		       {.seen = SEEN_BEGIN, .to = rig.first + ON},
+		       {.seen = SEEN_TARGET, .to = rig.first + CALL_BYTES},
+		       {.seen = SEEN_END, .from = rig.last});
+	pt_close(&rig);
+}
+
+uint32_t pt_depth;
+
+TEST(pt_deep_calls, .group = "PT", .ids = "PT118", .needs = NEED_PT,
+     .claim = "of more than 64 calls that did not return the oldest are forgotten",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	struct flow_item item;
+	struct flow flow;
+
+	pt_open(&rig, 1, false);
+	for (pt_depth = 62; pt_depth < 69; pt_depth++) {
+		unsigned branches = 0;
+
+		pt_again(&rig, PT_PLAIN);
+		PT_TRACED(&rig, PT_PLAIN,
+			  "movl pt_depth(%%rip), %%esi\n\t" PT_CALL("1f")
+				  PT_JMP("9f") "1:\tdecl %%esi\n\t" PT_JCC("jz", "2f")
+					  PT_CALL("1b") "2:\t" PT_RET "9:");
+		pt_flow(&rig, &flow);
+		while (flow_next(&flow, &item))
+			branches += item.what == FLOW_BRANCH || item.what == FLOW_NOT_TAKEN;
+		pt_expect_end(&flow); /* it forgets them too */
+		EXPECT_EQ(branches, 3 * pt_depth + 1);
 	}
 	pt_close(&rig);
 }

@@ -28,7 +28,14 @@
 
 enum { IRETQ_BYTES = 2 };
 
-TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
+/* Of a single step: the last one. */
+extern const char pt_last_step[];
+__asm__(".pushsection .text\n"
+	"pt_last_step: andl $~0x100, 16(%rsp)\n\tiretq\n"
+	".popsection");
+enum { ANDL_BYTES = 8, VECTOR_DIVIDE = 0, VECTOR_STEP = 1 };
+
+TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
      .claim = "INT n, exceptions and interrupts emit where they come from and their handler, and "
 	      "IRET where it goes",
      .source = "SDM Vol 3, 36.4.2")
@@ -42,13 +49,20 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26", .needs = NEED_PT,
 	own_idt_set(VECTOR_UD, own_handler_resume, false);
 	own_idt_set(VECTOR_PF, own_handler_resume_error, false);
 	own_idt_set(VECTOR_TEST, own_handler_return, false);
+	own_idt_set(VECTOR_STEP, pt_last_step, false);
+	own_idt_set(VECTOR_DIVIDE, own_handler_resume, false);
 	own_idt_load();
 	pt_again(&rig, PT_PLAIN | RTIT_CTL_USER);
+	pt_add_branch(&rig, FLOW_FAR, pt_last_step + ANDL_BYTES, IRETQ_BYTES);
 	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
 	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_iret, IRETQ_BYTES);
 	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_error_iret, IRETQ_BYTES);
 	EXPECT_EVENT(&rig, "int $0x60", 0, own_handler_return, 2);
 	EXPECT_EVENT(&rig, "int3", 0, own_handler_return, 1);
+	EXPECT_EVENT(&rig, "pushfq\n\torl $0x100, (%%rsp)\n\tpopfq\n\tnop\n\tnop", 10, pt_last_step,
+		     10);
+	EXPECT_EVENT(&rig, "leaq 1f(%%rip), %%rbx\n\txorl %%ecx, %%ecx\n\tdivl %%ecx\n1:", 9,
+		     own_handler_resume, 11);
 	EXPECT_EVENT(&rig, "leaq 1f(%%rip), %%rbx\n\tud2\n1:", 7, own_handler_resume, 9);
 	EXPECT_EVENT(&rig,
 		     "leaq 1f(%%rip), %%rbx\n\txorl %%eax, %%eax\n\tmovb (%%rax), %%al\n1:", 9,
@@ -187,6 +201,31 @@ TEST(pt_kernel_only, .group = "PT", .ids = "PT28", .needs = NEED_PT,
 	EXPECT_EQ(ended, 3);
 }
 
+TEST(pt_kernel_and_user, .group = "PT", .ids = "PT116", .needs = NEED_PT,
+     .claim = "with OS and User IRET, SYSCALL and SYSRET have their targets, and packets go on",
+     .source = "SDM Vol 3, 36.7")
+{
+	unsigned begun = 0, ended = 0, in = 0, back = 0, entries = 0;
+	struct packet_reader reader;
+	struct packet packet;
+	struct pt_rig rig;
+
+	visit(&rig, PT_PLAIN | RTIT_CTL_USER);
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		begun += packet.kind == PACKET_TIP_PGE;
+		ended += packet.kind == PACKET_TIP_PGD;
+		if (packet.kind != PACKET_TIP)
+			continue;
+		in += packet.value == USER_AT;
+		back += packet.value == USER_BACK;
+		entries += packet.value == (uint64_t)syscall_entry;
+	}
+	EXPECT(!reader.error);
+	EXPECT(begun == 1 && ended == 1 && in == 1 && back == 1);
+	EXPECT_EQ(entries, 2);
+}
+
 /* CR3 of the same address space by another PML4 table; its own; its own with PWT. */
 uint64_t pt_cr3_other, pt_cr3_own, pt_cr3_flags;
 
@@ -254,30 +293,94 @@ TEST(pt_cr3_filter, .group = "PT", .ids = "PT29", .needs = NEED_PT,
 static const uint8_t compatible_code[] = {0x90, 0xea, 0x08, 0x00, 0x10,
 					  0x40, 0x08, 0x00, 0xff, 0xe3};
 
-TEST(pt_mode_packets, .group = "PT", .ids = "PT33", .needs = NEED_PT,
-     .claim = "a far transfer to code of another size emits MODE.Exec before its target",
+/* To that code and back. */
+static void visit_compatible(struct pt_rig *rig, uint64_t control)
+{
+	own_gdt_load();
+	PT_TRACED(rig, control,
+		  "leaq 1f(%%rip), %%rbx\n\tpushq $0x80\n\tpushq $0x40100000\n\t" PT_FAR(
+			  "lretq") "1:");
+	own_gdt_unload();
+}
+
+TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT137", .needs = NEED_PT,
+     .claim =
+	     "a far transfer to code of another size emits MODE.Exec before its target, be it that "
+	     "packets begin there",
      .source = "SDM Vol 3, 36.4.2")
 {
 	uint8_t *page = test_area(1);
+	struct packet_reader reader;
+	struct packet packet;
 	struct pt_rig rig;
+	uint64_t mode = 0;
 
 	memcpy(page, compatible_code, sizeof(compatible_code));
 	code_map(COMPATIBLE_AT, page, 0);
 	pt_open(&rig, 1, false);
 	pt_add_branch(&rig, FLOW_FAR, (const void *)(COMPATIBLE_AT + 1ul), 7);
 	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(COMPATIBLE_64 + 0ul), 2);
-	own_gdt_load();
-	PT_TRACED(&rig, PT_PLAIN,
-		  "leaq 1f(%%rip), %%rbx\n\tpushq $0x80\n\tpushq $0x40100000\n\t" PT_FAR(
-			  "lretq") "1:");
-	own_gdt_unload();
+	visit_compatible(&rig, PT_PLAIN);
 	PT_EXPECT_BODY(&rig, {.seen = SEEN_MODE, .to = 2}, /* CS.D */
 		       {.seen = SEEN_TARGET, .to = COMPATIBLE_AT},
 		       {.seen = SEEN_MODE, .to = 1}, /* CS.L */
 		       {.seen = SEEN_TARGET, .to = COMPATIBLE_64},
 		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+	for (unsigned n = 0; n < 2 && pt_caps()->ranges; n++) {
+		uint64_t first = n ? COMPATIBLE_64 : COMPATIBLE_AT;
+
+		pt_again(&rig, PT_PLAIN);
+		wrmsr(IA32_RTIT_ADDR0_A, first);
+		wrmsr(IA32_RTIT_ADDR0_A + 1, first);
+		visit_compatible(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER));
+		pt_reader(&rig, &reader);
+		while (packet_next(&reader, &packet)) {
+			mode = packet.kind == PACKET_MODE_EXEC ? packet.value : mode;
+			if (packet.kind == PACKET_TIP_PGE)
+				EXPECT(packet.value == first && mode == (n ? 1 : 2));
+		}
+		EXPECT(!reader.error && reader.enabled == PACKETS_OFF);
+	}
 	pt_close(&rig);
 	code_unmap(COMPATIBLE_AT);
+}
+
+/* 16-bit code: NOP, INT3, far JMP to the instruction after it, which is 64-bit code: JMP to RBX. */
+#define COMPATIBLE_16 0x9000u
+static const uint8_t code_16[] = {0x90, 0xcc, 0xea, 0x07, 0x90, 0x08, 0x00, 0xff, 0xe3};
+
+TEST(pt_mode_events, .group = "PT", .ids = "PT136 PT138", .needs = NEED_PT,
+     .claim = "MODE.Exec says 16-bit code, and the change by an event out of it and by its IRET",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	uint8_t *page = test_area(1);
+	struct pt_rig rig;
+
+	memcpy(page, code_16, sizeof(code_16));
+	code_map(COMPATIBLE_16, page, 0);
+	pt_open(&rig, 1, false);
+	own_idt_copy();
+	own_idt_set(VECTOR_BP, own_handler_return, false);
+	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
+	pt_add_branch(&rig, FLOW_FAR, (const void *)(COMPATIBLE_16 + 2ul), 5);
+	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(COMPATIBLE_16 + 7ul), 2);
+	own_gdt_load();
+	own_idt_load();
+	PT_TRACED(&rig, PT_PLAIN,
+		  "leaq 1f(%%rip), %%rbx\n\tpushq $0x90\n\tpushq $0x9000\n\t" PT_FAR("lretq") "1:");
+	own_idt_unload();
+	own_gdt_unload();
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_MODE, .to = 0},
+		       {.seen = SEEN_TARGET, .to = COMPATIBLE_16}, {.seen = SEEN_MODE, .to = 1},
+		       {.seen = SEEN_EVENT,
+			.from = COMPATIBLE_16 + 1,
+			.to = (uint64_t)own_handler_return,
+			.next = COMPATIBLE_16 + 2},
+		       {.seen = SEEN_MODE, .to = 0}, {.seen = SEEN_TARGET, .to = COMPATIBLE_16 + 2},
+		       {.seen = SEEN_MODE, .to = 1}, {.seen = SEEN_TARGET, .to = COMPATIBLE_16 + 7},
+		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+	pt_close(&rig);
+	code_unmap(COMPATIBLE_16);
 }
 
 /* A CALL, then turns of a jump to RBX and of a Jcc, and the RET. */

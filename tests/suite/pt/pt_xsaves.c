@@ -236,28 +236,6 @@ TEST(pt_xrstors_starts, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	close_state(&rig);
 }
 
-TEST(pt_xrstors_initial, .group = "PT", .ids = "PT44", .needs = NEED_PT,
-     .claim = "XRSTORS of an area without component 8 resets the MSRs",
-     .source = "SDM Vol 1, 13.5.6")
-{
-	struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
-	uint64_t value;
-
-	open_state(&rig, 1);
-	clear(area);
-	wrmsr(IA32_RTIT_CTL, PT_PLAIN);
-	if (rdmsr_safe(IA32_RTIT_CR3_MATCH, &value))
-		wrmsr(IA32_RTIT_CR3_MATCH, 0x5000);
-	EXPECT_EQ(restore(area), -1);
-	for (unsigned n = 0; n < SAVED; n++) {
-		value = initial_value(n);
-		rdmsr_safe(saved_msrs[n], &value);
-		EXPECT_EQ(value, initial_value(n));
-	}
-	close_state(&rig);
-}
-
 /* With `area`, while TraceEn is set, XRSTORS is to raise #GP and leave the trace alone. */
 static void refuses_traced(const struct pt_area *area, const struct pt_rig *rig)
 {
@@ -286,27 +264,6 @@ TEST(pt_xrstors_while_traced, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	area->xstate_bv = PT_BIT;
 	area->msr[2] = 0x7f;
 	refuses_traced(area, &rig);
-	close_state(&rig);
-}
-
-TEST(pt_xrstors_reserved, .group = "PT", .ids = "PT44", .needs = NEED_PT,
-     .claim = "XRSTORS of a reserved bit of an MSR raises #GP and loads none",
-     .source = "SDM Vol 1, 13.5.6")
-{
-	static const uint64_t wrong[SAVED] = {1 << 23, 1, 0, 8};
-	struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
-
-	open_state(&rig, 1);
-	for (unsigned n = 0; n < SAVED; n++) {
-		if (!wrong[n])
-			continue;
-		clear(area);
-		area->xstate_bv = PT_BIT;
-		area->msr[n] = wrong[n];
-		EXPECT_EQ(restore(area), VECTOR_GP);
-		EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), rig.trace.buffer.table_address);
-	}
 	close_state(&rig);
 }
 
@@ -444,4 +401,96 @@ TEST(pt_two_threads, .group = "PT", .ids = "PT45", .needs = NEED_PT,
 	close_state(&rig);
 	expect_turns(&rig, pt_thread_0_on, pt_thread_0_off, true);
 	expect_turns(&other, pt_thread_1_on, pt_thread_1_off, false);
+}
+
+/* --- Each field, each bit -----------------------------------------------------------------------
+ */
+
+static const uint64_t field[SAVED] = {PT_PLAIN | RTIT_CTL_DIS_RETC,
+				      0x123000,
+				      0x45678000007f,
+				      RTIT_STATUS_STOPPED,
+				      0x7000,
+				      0x10101,
+				      0x20202,
+				      0x30303,
+				      0x40404};
+
+static void fill(struct pt_area *area)
+{
+	clear(area);
+	area->xstate_bv = PT_BIT;
+	memcpy(area->msr, field, sizeof(field));
+}
+
+static void expect_fields(bool initial)
+{
+	const uint64_t read_only = 7;
+	uint64_t value;
+
+	for (unsigned n = 0; n < SAVED; n++)
+		if (rdmsr_safe(saved_msrs[n], &value))
+			EXPECT_EQ(value & ~(saved_msrs[n] == IA32_RTIT_STATUS ? read_only : 0),
+				  initial ? initial_value(n) : field[n]);
+}
+
+TEST(pt_xsaves_each, .group = "PT", .ids = "PT44 PT140 PT141 PT142 PT143", .needs = NEED_PT,
+     .claim = "XRSTORS loads each field into its MSR, or none where WRMSR refuses a bit of one; "
+	      "XSAVES saves each; the initial configuration resets each",
+     .source = "SDM Vol 1, 13.5.6; SDM Vol 3, 36.2.7")
+{
+	struct pt_area *area = &pt_area[0];
+	struct pt_rig rig;
+
+	open_state(&rig, 1);
+	fill(area);
+	EXPECT_EQ(restore(area), -1);
+	expect_fields(false);
+	memset(area, 0xcc, sizeof(*area));
+	EXPECT_EQ(save(area), -1);
+	for (unsigned n = 0; n < SAVED; n++)
+		EXPECT_EQ(area->msr[n] & (n == 3 ? ~7ull : ~0ull), field[n]);
+	for (unsigned n = 0; n < RESERVED; n++)
+		EXPECT_EQ(area->reserved[n], 0);
+	for (unsigned n = 0; n < SAVED; n++)
+		for (unsigned bit = 1; bit < 64; bit++) {
+			bool refused =
+				msr_try(saved_msrs[n], field[n] ^ 1ull << bit, field[n]).refused;
+
+			fill(area);
+			area->msr[(n + 1) % SAVED] = initial_value((n + 1) % SAVED);
+			area->msr[n] = field[n] ^ 1ull << bit;
+			EXPECT_EQ(restore(area), refused ? (int)VECTOR_GP : -1);
+			if (refused)
+				expect_fields(false);
+			fill(area);
+			EXPECT_EQ(restore(area), -1);
+		}
+	clear(area);
+	EXPECT_EQ(restore(area), -1);
+	expect_fields(true);
+	close_state(&rig);
+}
+
+TEST(pt_xsaves_without, .group = "PT", .ids = "PT144 PT145", .needs = NEED_PT,
+     .claim = "XSAVES and XRSTORS without component 8 leave Intel PT alone, and so does an XSAVES "
+	      "that raises #PF",
+     .source = "SDM Vol 1, 13.5.6, 13.11 and 13.12")
+{
+	const uint64_t on = pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN);
+	struct pt_area *area = &pt_area[0];
+	struct pt_rig rig;
+
+	open_state(&rig, 1);
+	wrmsr(IA32_RTIT_CTL, on);
+	EXPECT_EQ(save((struct pt_area *)0x5a0000001000), VECTOR_PF);
+	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
+	wrmsr(IA32_XSS, 0);
+	EXPECT_EQ(save(area), -1);
+	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
+	clear(area);
+	area->xcomp_bv = COMPACTED;
+	EXPECT_EQ(restore(area), -1);
+	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
+	close_state(&rig);
 }
