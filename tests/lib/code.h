@@ -18,11 +18,56 @@
  * VM_USER. It stays until code_unmap(), which must come before the test is over.
  */
 void code_map(uint64_t linear, const void *page, unsigned flags);
+/* The same of a page of data, to be written there. */
+void code_map_data(uint64_t linear, const void *page, unsigned flags);
 void code_unmap(uint64_t linear);
 
 /* Makes an area of test_area() executable, and writable again. */
 void code_seal(void *area, size_t pages);
 void code_unseal(void *area, size_t pages);
+
+/*
+ * Every encoding of a branch: operands of near JMP and CALL in each register and each form of ModRM
+ * and SIB, relative branches forwards, backwards and over nothing, returns, far branches; with the
+ * prefixes that change them, and those that do not. Form by form, from 0 on: code_branches_build()
+ * makes code of as many as have room.
+ */
+enum { BRANCHES_MOST = 64 };
+
+/* What LBR_SELECT has a bit for: SDM Vol 3, table 17-9. */
+enum code_branch_kind {
+	CODE_JCC = 2,
+	CODE_CALL,
+	CODE_CALL_INDIRECT,
+	CODE_RETURN,
+	CODE_JUMP_INDIRECT,
+	CODE_JUMP,
+	CODE_FAR
+};
+
+struct code_branch {
+	uint64_t from, to;
+	enum code_branch_kind kind;
+	unsigned form;
+};
+
+struct code_branches {
+	uint8_t *code, *data; /* where they are written */
+	size_t size, count;
+	struct code_branch branch[BRANCHES_MOST]; /* in the order that they are taken */
+};
+
+/* Maps code and data below 4 GiB, until code_branches_close(). */
+void code_branches_open(struct code_branches *branches);
+void code_branches_close(void);
+
+/* Code of the forms from `form` on whose branches are not more than `most`, at least 3. Returns the
+   form that follows, 0 after the last one. */
+unsigned code_branches_build(struct code_branches *branches, unsigned form, size_t most);
+
+/* Runs them with IA32_DEBUGCTL = `debugctl` and IF = 0, and no other branch. IA32_DEBUGCTL is the
+   caller's, and preemption is off. */
+void code_branches_run(uint64_t debugctl);
 
 /* Instructions in the kernel's own code, for addresses that a record has. Any context. */
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "tests/lib/code.h"
 #include "tests/lib/rig.h"
 
 #define CF (1u << 0)
@@ -225,4 +226,43 @@ TEST(bts_far_transfers, .group = "K", .ids = "K3", .needs = NEED_BTS,
 	rig_expect(&rig, 2, far_callee_ret, far_called, "far ret");
 	rig_expect(&rig, 3, far_return, far_returned, "far ret");
 	rig_close(&rig);
+}
+
+/* False with a note if the records are not those of `branches`. */
+static bool holds_each(const struct rig *rig, const struct code_branches *branches)
+{
+	for (size_t n = 0; n < branches->count; n++) {
+		const struct code_branch *branch = &branches->branch[n];
+		struct bts_struct record = rig_record(rig, n);
+
+		if (record.from == branch->from && record.to == branch->to)
+			continue;
+		test_note("form %u, branch %zu: %lx -> %lx; the record: %lx -> %lx", branch->form,
+			  n, branch->from, branch->to, record.from, record.to);
+		return false;
+	}
+	return rig_count(rig) == branches->count;
+}
+
+TEST(bts_every_encoding, .group = "K", .ids = "K1 K2 K3", .needs = NEED_BTS,
+     .claim =
+	     "each encoding of a near or far branch leaves its record: each register, each form of "
+	     "ModRM and SIB, each condition, forwards and backwards, with each prefix",
+     .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 2, JMP, CALL, Jcc, LOOP and RET")
+{
+	static struct code_branches branches;
+	unsigned form = 0, wrong = 0;
+	struct rig rig;
+
+	code_branches_open(&branches);
+	rig_open(&rig, BRANCHES_MOST + 1);
+	do {
+		form = code_branches_build(&branches, form, BRANCHES_MOST);
+		EXACTLY (&rig)
+			code_branches_run(rig_all());
+		wrong += !holds_each(&rig, &branches);
+	} while (form && !wrong);
+	rig_close(&rig);
+	code_branches_close();
+	EXPECT_EQ(wrong, 0);
 }

@@ -428,6 +428,9 @@ static void expect_stack_freezes(const struct lbr_stack *s, unsigned n)
 	EXPECT_EQ(overflow_beside_branches(n, 0), LBR);
 	EXPECT_EQ(pmu_rig_interrupt.debugctl, LBR);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
+	EXPECT_EQ(overflow_beside_branches(n, FREEZE_PERFMON), LBR | FREEZE_PERFMON);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, streamlined ? STATUS_CTR_FRZ : 0);
 }
 
 TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26", .needs = 0,
@@ -453,12 +456,23 @@ TEST(lbr_frozen_by_software, .group = "pmu", .ids = "LB27", .needs = 0,
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
 	const struct lbr_stack *s = lbr_stack();
+	uint64_t top;
 
 	if (pmu_caps()->version < 4)
 		test_skip("version %u: LBR_Frz begins with 4", pmu_caps()->version);
 	lbr_open();
+	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_CTR_FRZ);
+	EXPECT_EQ(jump(s, LBR), all_five(s));
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_CTR_FRZ);
+	wrmsr(IA32_DEBUGCTL, LBR);
 	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
+	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), LBR);
+	wrmsr(IA32_DEBUGCTL, 0);
 	EXPECT_EQ(jump(s, LBR), 0);
+	top = rdmsr(s->top);
+	TRACED(LBR, "lbr_frozen_ud: ud2\nlbr_frozen_out: nop\n" EXCEPTION_TABLE("lbr_frozen_ud",
+										"lbr_frozen_out"));
+	EXPECT_EQ(rdmsr(s->top), top);
 	EXPECT_EQ(msr_try(IA32_DEBUGCTL, LBR, 0).read_back, LBR);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_LBR_FRZ);
 	EXPECT_EQ(jump(s, LBR), all_five(s));

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/processor.h"
 #include "lib/string.h"
+#include "tests/framework/random.h"
 #include "tests/lib/random_programs/machine.h"
 #include "tests/lib/random_programs/program.h"
+#include "tests/lib/random_programs/steps.h"
 #include "tests/lib/rig.h"
 
 #define INSTRUCTIONS 10000
@@ -93,5 +96,115 @@ TEST(bts_transparent_programs, .group = "transparency", .ids = "", .needs = NEED
 	for (uint64_t i = test_scaled(PROGRAMS); i; i--)
 		check(&program, &rig, test_random());
 	machine_close();
+	rig_close(&rig);
+}
+
+#define FOLLOWED 2
+#define SLOTS	 32768
+
+static struct machine followed;
+
+static void start_followed(struct program *program, uint64_t seed)
+{
+	program_fill_data(program, seed);
+	machine_randomize(&followed, &(struct random){seed});
+	followed.registers[R15] = (uint64_t)program->data;
+}
+
+static void check_followed(struct program *program, struct steps *steps, struct rig *rig,
+			   uint64_t seed)
+{
+	test_note("seed %lx, code at %lx", seed, (uint64_t)program->code);
+	program_generate(program, seed, INSTRUCTIONS);
+	start_followed(program, seed);
+	steps_run(steps, program, &followed, 0);
+	EXACTLY (rig) {
+		start_followed(program, seed);
+		machine_run(&followed, program->code + program->entry, rig_all());
+	}
+	EXPECT(rig_count(rig) < SLOTS);
+	steps_expect(steps, program, rig);
+}
+
+TEST(bts_trace_follows_programs, .group = "transparency", .ids = "", .needs = NEED_BTS,
+     .claim = "the records of a random program are exactly the branches that single-stepping shows",
+     .source = "SDM Vol 3, 17.4.4 and 17.4.9: each taken branch")
+{
+	struct program program;
+	struct steps steps;
+	struct rig rig;
+
+	program_open(&program, INSTRUCTIONS + 100);
+	steps_open(&steps, 20 * INSTRUCTIONS);
+	rig_open(&rig, SLOTS);
+	machine_open();
+	for (uint64_t i = test_scaled(FOLLOWED); i; i--)
+		check_followed(&program, &steps, &rig, test_random());
+	machine_close();
+	rig_close(&rig);
+}
+
+#define CR4_OSXSAVE  (1ul << 18)
+#define LEAF_1_XSAVE (1u << 26)
+#define LEAF_1_AVX   (1u << 28)
+#define XCR0_AVX     7u
+#define AVX_ROUNDS   50
+#define VECTORS	     8
+#define BYTES	     (VECTORS * 32)
+
+extern const char avx_code[];
+
+/* RDI: eight vectors of 256 bits, RSI: rounds. Branches, so that there is something to record. */
+__asm__(".pushsection .text\n"
+	"avx_code: vmovups (%rdi), %ymm0\n\tvmovups 32(%rdi), %ymm1\n"
+	"1:\tvxorps %ymm0, %ymm1, %ymm2\n\tvandnps 64(%rdi), %ymm2, %ymm3\n\t"
+	"vshufps $0x1b, %ymm3, %ymm0, %ymm4\n\tvperm2f128 $1, %ymm4, %ymm2, %ymm5\n\t"
+	"vpermilps $0x39, %ymm5, %ymm6\n\tvblendps $0x5a, %ymm6, %ymm1, %ymm7\n\t"
+	"vunpcklps %ymm7, %ymm4, %ymm8\n\tvextractf128 $1, %ymm8, 96(%rdi)\n\t"
+	"vinsertf128 $0, 112(%rdi), %ymm8, %ymm9\n\tvmovups %ymm9, 128(%rdi)\n\t"
+	"vpaddd %xmm9, %xmm2, %xmm10\n\tvpsrlq $3, %xmm10, %xmm11\n\tvmovdqu %xmm11, 160(%rdi)\n\t"
+	"vmovmskps %ymm9, %eax\n\tvorps %ymm9, %ymm1, %ymm0\n\tvmovups %ymm4, %ymm1\n\t"
+	"vmovups %ymm0, 192(%rdi)\n\tdecq %rsi\n\tjnz 1b\n\tvmovups %ymm1, 224(%rdi)\n\t"
+	"vzeroupper\n\tret\n"
+	".popsection");
+
+static uint8_t avx_data[2][BYTES];
+
+static void run_avx(uint64_t debugctl, struct machine *machine, uint8_t *vectors)
+{
+	struct random random;
+
+	random_seed(&random, 7);
+	for (size_t at = 0; at < BYTES; at++)
+		vectors[at] = (uint8_t)random_next(&random);
+	machine_randomize(machine, &(struct random){1});
+	machine->registers[RDI] = (uint64_t)vectors;
+	machine->registers[RSI] = AVX_ROUNDS;
+	machine_run(machine, avx_code, debugctl);
+	machine->registers[RDI] = 0;
+}
+
+TEST(bts_transparent_avx, .group = "transparency", .ids = "", .needs = NEED_BTS,
+     .claim = "a loop of AVX instructions ends in the same vectors traced and untraced",
+     .source = "SDM Vol 3, 17.4.5: BTS stores records, and does nothing else")
+{
+	static struct machine before, after;
+	uint64_t cr4;
+	struct rig rig;
+
+	if (~cpuid(1, 0).ecx & (LEAF_1_XSAVE | LEAF_1_AVX))
+		test_skip("no AVX (CPUID.1:ECX[28])");
+	rig_open(&rig, 256);
+	machine_open();
+	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
+	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4 | CR4_OSXSAVE));
+	__asm__ volatile("xsetbv" : : "a"(XCR0_AVX), "d"(0), "c"(0));
+	run_avx(0, &before, avx_data[0]);
+	run_avx(rig_all(), &after, avx_data[1]);
+	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4));
+	machine_close();
+	EXPECT(machine_same(&before, &after));
+	EXPECT(memcmp(avx_data[0], avx_data[1], BYTES) == 0);
+	EXPECT_EQ(rig_count(&rig), AVX_ROUNDS + 1);
 	rig_close(&rig);
 }

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT
+// What enters the stack of last branches: MSR_LBR_SELECT.
+#include "drivers/apic/lapic.h"
+#include "drivers/processor.h"
+#include "kernel/mm/vm.h"
+#include "kernel/trap/trap.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/code.h"
+#include "tests/lib/msr_trial.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/pmu_rig.h"
+#include "tests/lib/rig.h"
+#include "tests/lib/user_visits.h"
+
+#define NO_JCC	(1ull << 2)
+#define ADDRESS ((1ull << 48) - 1)
+
+extern const char lbr_first[], lbr_second[];
+
+TEST(lbr_select_leaves_out, .group = "pmu", .ids = "LB8", .needs = 0,
+     .claim = "JCC of LBR_SELECT leaves conditional branches out of the stack, and no other",
+     .source = "SDM Vol 3, 17.7.2")
+{
+	const struct lbr_stack *s = lbr_stack();
+
+	if (!s->select)
+		test_skip("no MSR_LBR_SELECT before Nehalem");
+	lbr_open();
+	wrmsr(MSR_LBR_SELECT, NO_JCC);
+	TRACED(LBR, "lbr_first: jmp 1f\n1: movl $9, %%ecx\n2: decl %%ecx\n\tjnz 2b\n"
+		    "lbr_second: jmp 3f\n3:");
+	wrmsr(MSR_LBR_SELECT, 0);
+	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_second & ADDRESS);
+	EXPECT_EQ(lbr_newest(s, 1, false) & ADDRESS, (uint64_t)lbr_first & ADDRESS);
+	lbr_close();
+}
+
+/* MSR_LBR_SELECT, by bit: SDM Vol 3, 17.7.2. */
+enum { JCC = 2, CALL, CALL_INDIRECT, RETURN, JUMP_INDIRECT, JUMP, FAR, CALL_STACK };
+#define ALL_KINDS 0x1fcull
+
+extern const char lbr_k0[], lbr_k1[], lbr_k2[], lbr_k3[], lbr_k4[], lbr_k5[], lbr_k6[], lbr_k7[];
+
+static const struct {
+	const char *from;
+	unsigned kind;
+} kinds[] = {{lbr_k0, JCC},    {lbr_k1, JCC},		{lbr_k2, CALL},
+	     {lbr_k3, RETURN}, {lbr_k4, CALL_INDIRECT}, {lbr_k3, RETURN},
+	     {lbr_k5, JUMP},   {lbr_k6, JUMP_INDIRECT}, {lbr_k7, FAR}};
+
+static void branch_each_kind(void)
+{
+	TRACED(LBR, "xorl %%ecx, %%ecx\nlbr_k0: jz 1f\n1:\nlbr_k1: jrcxz 2f\n2:\n"
+		    "lbr_k2: call 3f\n\tleaq 3f(%%rip), %%rax\n"
+		    "lbr_k4: call *%%rax\nlbr_k5: jmp 4f\n3: nop\nlbr_k3: ret\n"
+		    "4: leaq 5f(%%rip), %%rax\nlbr_k6: jmp *%%rax\n"
+		    "5: movq %%cs, %%rax\n\tpushq %%rax\n\tleaq 6f(%%rip), %%rax\n\t"
+		    "pushq %%rax\nlbr_k7: lretq\n6:");
+}
+
+/* On Nehalem near jumps take calls and returns with them: SDM Vol 3, 17.8. */
+static bool is_nehalem(const struct lbr_stack *s)
+{
+	return s->first == 0x1a;
+}
+
+static void expect_kinds(const struct lbr_stack *s, uint64_t select)
+{
+	uint32_t before = lbr_top(s);
+	unsigned back = 0;
+
+	wrmsr(MSR_LBR_SELECT, select);
+	branch_each_kind();
+	wrmsr(MSR_LBR_SELECT, 0);
+	for (unsigned i = sizeof(kinds) / sizeof(kinds[0]); i--;)
+		if (!(select >> kinds[i].kind & 1))
+			EXPECT_EQ(lbr_newest(s, back++, false) & ADDRESS,
+				  (uint64_t)kinds[i].from & ADDRESS);
+	EXPECT_EQ(lbr_since(s, before), back);
+}
+
+static const struct lbr_stack *open_with_select(void)
+{
+	if (!lbr_stack()->select)
+		test_skip("no MSR_LBR_SELECT before Nehalem");
+	return lbr_open();
+}
+
+TEST(lbr_select_each_kind, .group = "pmu", .ids = "LB6 LB7 LB8 LB9 LB10 LB11 LB12 LB13", .needs = 0,
+     .claim =
+	     "each bit of LBR_SELECT leaves its kind of branch out, alone and with the others, and "
+	     "no other kind",
+     .source = "SDM Vol 3, 17.7.2")
+{
+	const struct lbr_stack *s = open_with_select();
+
+	expect_kinds(s, 0);
+	for (unsigned bit = JCC; bit <= FAR; bit++) {
+		if (is_nehalem(s) && (bit == JUMP || bit == JUMP_INDIRECT))
+			continue;
+		expect_kinds(s, 1u << bit);
+		if (!is_nehalem(s))
+			expect_kinds(s, 0x1fcu & ~(1u << bit));
+	}
+	expect_kinds(s, 0x1fc);
+	expect_kinds(s, 1u << 1);
+	lbr_close();
+}
+
+/* Nehalem's near jumps may take calls and returns with them. */
+static bool may_be_missing(const struct lbr_stack *s, uint64_t select, unsigned kind)
+{
+	return is_nehalem(s) && select & (1u << JUMP | 1u << JUMP_INDIRECT) &&
+	       (kind == CALL || kind == CALL_INDIRECT || kind == RETURN);
+}
+
+static bool is_entry(const struct lbr_stack *s, unsigned back, const struct code_branch *branch)
+{
+	return (lbr_newest(s, back, false) & ADDRESS) == branch->from &&
+	       (lbr_newest(s, back, true) & ADDRESS) == branch->to;
+}
+
+/* Of the branches those that `select` lets in are the newest entries, and no others entered. */
+static bool enters(const struct lbr_stack *s, const struct code_branches *branches, uint64_t select)
+{
+	uint32_t before = lbr_top(s);
+	unsigned back = 0;
+
+	wrmsr(MSR_LBR_SELECT, select);
+	code_branches_run(LBR);
+	wrmsr(MSR_LBR_SELECT, 0);
+	for (size_t n = branches->count; n--;) {
+		const struct code_branch *branch = &branches->branch[n];
+
+		if (select >> branch->kind & 1)
+			continue;
+		if (back < lbr_since(s, before) && is_entry(s, back, branch))
+			back++;
+		else if (!may_be_missing(s, select, branch->kind))
+			return false;
+	}
+	return lbr_since(s, before) == back;
+}
+
+/* By the kinds that the forms are of: LBR_SELECT without one of them, and with one alone. */
+static bool enters_by_each_kind(const struct lbr_stack *s, const struct code_branches *branches)
+{
+	bool right = enters(s, branches, 0) && enters(s, branches, ALL_KINDS);
+
+	for (unsigned bit = JCC; bit <= FAR && right; bit++) {
+		right &= enters(s, branches, 1ull << bit);
+		right &= enters(s, branches, ALL_KINDS & ~(1ull << bit));
+	}
+	return right;
+}
+
+TEST(lbr_select_every_encoding, .group = "pmu", .ids = "LB6 LB7 LB8 LB9 LB10 LB11 LB12 LB13",
+     .needs = 0,
+     .claim = "each bit of LBR_SELECT leaves out every encoding of its kind of branch, alone and "
+	      "with the others, and none of another kind",
+     .source = "SDM Vol 3, 17.7.2; SDM Vol 2, JMP, CALL, Jcc, LOOP and RET")
+{
+	static struct code_branches branches;
+	const struct lbr_stack *s = open_with_select();
+	unsigned form = 0, next;
+	bool right;
+
+	code_branches_open(&branches);
+	do {
+		next = code_branches_build(&branches, form, s->depth - 1u);
+		right = enters_by_each_kind(s, &branches);
+		if (!right)
+			test_note("from form %u to %u", form, next);
+		form = next;
+	} while (form && right);
+	code_branches_close();
+	lbr_close();
+	EXPECT(right);
+}
+
+TEST(lbr_select_reserved, .group = "pmu", .ids = "LB14 LB15", .needs = 0,
+     .claim = "LBR_SELECT holds each bit that the processor has, and refuses bits 10 to 63, on "
+	      "Nehalem 9 too",
+     .source = "SDM Vol 3, 17.7.2")
+{
+	const struct lbr_stack *s = open_with_select();
+	unsigned held = is_nehalem(s) || s->first == 0x3a ? CALL_STACK : CALL_STACK + 1;
+
+	for (unsigned bit = 0; bit < 64; bit++) {
+		uint64_t value = 1ull << bit | 1;
+		struct msr_trial trial;
+
+		wrmsr(MSR_LBR_SELECT, 0xa5);
+		trial = msr_try(MSR_LBR_SELECT, value, 0);
+		if (bit < held)
+			EXPECT_EQ(trial.read_back, value);
+		else if (bit > CALL_STACK || is_nehalem(s))
+			EXPECT(trial.refused && trial.read_back == 0xa5);
+	}
+	lbr_close();
+}
+
+/* Calls, returns, jumps and conditional branches, direct and indirect, then SYSCALL. */
+extern const uint8_t lbr_user[], lbr_user_end[];
+__asm__(".pushsection .rodata\nlbr_user: call 1f\n\tleaq 2f(%rip), %rax\n\tjmp *%rax\n"
+	"1: ret\n2: leaq 1b(%rip), %rax\n\tcall *%rax\n\tjmp 3f\n"
+	"3: xorl %ecx, %ecx\n\tjz 4f\n4: jrcxz 5f\n5: syscall\n"
+	"lbr_user_end: .popsection");
+
+#define USER_STACK (VISITS_AT + PAGE_SIZE)
+
+static void user_branches_run(void)
+{
+	struct trap_frame frame = {.rip = VISITS_AT, .rsp = USER_STACK + PAGE_SIZE};
+
+	lapic_set_task_priority(0xf0);
+	user_run(&frame);
+	lapic_set_task_priority(0);
+	EXPECT_EQ(frame.vector, VECTOR_SYSCALL);
+}
+
+static void clear_entries(const struct lbr_stack *s)
+{
+	for (unsigned n = 0; n < s->depth; n++) {
+		wrmsr(s->from + n, 0);
+		wrmsr(s->to + n, 0);
+	}
+}
+
+/* Entries whose both ends are in ring 3, or in ring 0. */
+static unsigned within(const struct lbr_stack *s, bool user)
+{
+	unsigned count = 0;
+
+	for (unsigned n = 0; n < s->depth; n++) {
+		uint64_t from = rdmsr(s->from + n), to = rdmsr(s->to + n);
+
+		count += to && (from >> 47 & 1) != user && (to >> 47 & 1) != user;
+	}
+	return count;
+}
+
+static void visit_with(const struct lbr_stack *s, uint64_t select)
+{
+	clear_entries(s);
+	wrmsr(MSR_LBR_SELECT, select);
+	wrmsr(IA32_DEBUGCTL, LBR);
+	user_visits_run();
+	wrmsr(IA32_DEBUGCTL, 0);
+	wrmsr(MSR_LBR_SELECT, 0);
+}
+
+static unsigned visit(const struct lbr_stack *s, uint64_t select, bool user)
+{
+	clear_entries(s);
+	wrmsr(MSR_LBR_SELECT, select);
+	wrmsr(IA32_DEBUGCTL, LBR);
+	user_branches_run();
+	wrmsr(IA32_DEBUGCTL, 0);
+	wrmsr(MSR_LBR_SELECT, 0);
+	return within(s, user);
+}
+
+extern const char lbr_level_ud[], lbr_level_out[];
+
+/* The handler has no branch but its IRETQ: entries that a #UD in ring 0 leaves. */
+static unsigned fault_in_ring_0(const struct lbr_stack *s, uint64_t select)
+{
+	uint32_t before = lbr_top(s);
+
+	wrmsr(MSR_LBR_SELECT, select);
+	own_idt_load();
+	TRACED_WITH(LBR, "leaq lbr_level_out(%%rip), %%rbx\nlbr_level_ud: ud2\nlbr_level_out:", , ,
+		    "rbx");
+	own_idt_unload();
+	wrmsr(MSR_LBR_SELECT, 0);
+	return lbr_since(s, before);
+}
+
+TEST(lbr_select_by_level, .group = "pmu", .ids = "LB16 LB17", .needs = 0,
+     .claim = "CPL_EQ_0 of LBR_SELECT leaves the branches and exceptions of ring 0 out, CPL_NEQ_0 "
+	      "the branches of ring 3",
+     .source = "SDM Vol 3, 17.7.2")
+{
+	const struct lbr_stack *s = open_with_select();
+	uint8_t *pages = test_area(2);
+
+	memcpy(pages, lbr_user, (size_t)(lbr_user_end - lbr_user));
+	code_map(VISITS_AT, pages, VM_USER);
+	code_map_data(USER_STACK, pages + PAGE_SIZE, VM_USER);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	EXPECT_EQ(visit(s, 1, false), 0);
+	EXPECT_EQ(within(s, true), 8);
+	EXPECT_EQ(visit(s, 2, true), 0);
+	EXPECT(within(s, false) > 0);
+	EXPECT_EQ(visit(s, 3, true) + within(s, false), 0);
+	EXPECT_EQ(fault_in_ring_0(s, 1), 0);
+	EXPECT_EQ(fault_in_ring_0(s, 2), 2);
+	code_unmap(USER_STACK);
+	code_unmap(VISITS_AT);
+	lbr_close();
+}
+
+/* True if the newest entry has the SYSCALL at VISITS_SYSCALL_AT, or any. */
+static bool has_syscall(const struct lbr_stack *s, bool newest)
+{
+	for (unsigned back = 0; back < (newest ? 1 : s->depth); back++)
+		if (lbr_newest(s, back, false) << 16 >> 16 == VISITS_SYSCALL_AT)
+			return true;
+	return false;
+}
+
+TEST(lbr_select_far_events, .group = "pmu", .ids = "LB6 LB13 LB21 LB22", .needs = 0,
+     .claim = "SYSCALL, exceptions and IRET are far branches to LBR_SELECT",
+     .source = "SDM Vol 3, 17.7.2")
+{
+	const struct lbr_stack *s = open_with_select();
+
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	user_visits_open();
+	visit_with(s, ALL_KINDS & ~(1ull << FAR));
+	EXPECT(has_syscall(s, true));
+	EXPECT_EQ(lbr_newest(s, 1, true), VISITS_AT);
+	for (unsigned bit = JCC; bit < FAR; bit++) {
+		visit_with(s, ALL_KINDS & ~(1ull << bit));
+		EXPECT(!has_syscall(s, false));
+		EXPECT_EQ(fault_in_ring_0(s, 1ull << bit), 2);
+	}
+	EXPECT_EQ(fault_in_ring_0(s, 1ull << FAR), 0);
+	user_visits_close();
+	lbr_close();
+}
+
+/* JCC, jumps and far branches out, CPL_NEQ_0; calls and returns in: SDM Vol 3, 17.9. */
+#define CALLS (1u << CALL_STACK | 1u << FAR | 1u << JUMP | 1u << JUMP_INDIRECT | 1u << JCC | 2u)
+
+extern const char lbr_deep[], lbr_deeper[];
+
+/* `calls` calls, each inside the one before, then `returns` of them return. */
+static void call_deep(uint32_t calls, uint32_t returns)
+{
+	TRACED_WITH(LBR,
+		    "movq %%rsp, %%r8\n\tmovl %[calls], %%ecx\n\tmovl %[returns], %%edx\n"
+		    "lbr_deep: call 1f\n\tjmp 3f\n"
+		    "1: decl %%ecx\n\tjz 2f\nlbr_deeper: call 1b\n"
+		    "2: subl $1, %%edx\n\tjc 3f\n\tret\n"
+		    "3: movq %%r8, %%rsp",
+		    , OPERANDS([calls] "r"(calls), [returns] "r"(returns)), "r8");
+}
+
+static void expect_calls(const struct lbr_stack *s, uint32_t calls, uint32_t returns)
+{
+	uint32_t before = lbr_top(s), kept = calls - returns;
+
+	wrmsr(MSR_LBR_SELECT, CALLS);
+	call_deep(calls, returns);
+	wrmsr(MSR_LBR_SELECT, 0);
+	EXPECT_EQ(lbr_top(s), (before + kept) & (s->depth - 1u));
+	for (unsigned back = 0; back < kept && back + returns < s->depth; back++)
+		EXPECT_EQ(lbr_newest(s, back, false) & ADDRESS,
+			  (uint64_t)(back + 1 == kept ? lbr_deep : lbr_deeper) & ADDRESS);
+}
+
+extern const char lbr_pair[];
+
+/* CALL and RET n leave TOS where it was, and so does a CALL of the next instruction; one of the
+   next but one is a call like others. */
+static void expect_nothing_left(const struct lbr_stack *s)
+{
+	uint32_t before = lbr_top(s);
+
+	wrmsr(MSR_LBR_SELECT, CALLS);
+	TRACED(LBR, "pushq $0\n\tpushq $0\n\tcall 1f\n\tjmp 2f\n1: ret $16\n2:");
+	EXPECT_EQ(lbr_top(s), before);
+	TRACED(LBR, "leaq 1f(%%rip), %%rax\n\tcall *%%rax\n\tjmp 2f\n1: ret\n2:");
+	EXPECT_EQ(lbr_top(s), before);
+	TRACED(LBR, "call 1f\n1: popq %%rax");
+	EXPECT_EQ(lbr_top(s), before);
+	TRACED(LBR, "lbr_pair: call 1f\n\tnop\n1: popq %%rax");
+	EXPECT_EQ(lbr_since(s, before), 1);
+	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_pair & ADDRESS);
+	wrmsr(MSR_LBR_SELECT, 0);
+}
+
+TEST(lbr_call_stack, .group = "pmu", .ids = "LB18 LB19 LB20", .needs = 0,
+     .claim = "with EN_CALLSTACK the LBR stack holds the calls that have not returned, from each "
+	      "place of TOS, and the newest ones after more than it has entries; a call of the "
+	      "next instruction is not among them",
+     .source = "SDM Vol 3, 17.9")
+{
+	const struct lbr_stack *s = open_with_select();
+
+	if (msr_try(MSR_LBR_SELECT, 1u << CALL_STACK, 0).refused) {
+		lbr_close();
+		test_skip("no EN_CALLSTACK before Haswell");
+	}
+	for (unsigned n = 0; n < s->depth; n++) {
+		expect_calls(s, 3, 1);
+		TRACED(LBR, "jmp 1f\n1:");
+		expect_calls(s, 3, 3);
+	}
+	for (uint32_t calls = s->depth - 1u; calls <= s->depth + 1u; calls++) {
+		expect_calls(s, calls, 0);
+		expect_calls(s, calls, s->depth - 2u);
+	}
+	expect_calls(s, 65, 0);
+	expect_nothing_left(s);
+	lbr_close();
+}
