@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/framework/select.h"
 
+#include "kernel/end.h"
 #include "kernel/options.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -135,7 +136,7 @@ unsigned select_tests(const char *globs, const char *groups, const struct test *
 		if (!wanted(test, globs, groups))
 			continue;
 		if (count == MAX_TESTS)
-			break;
+			panic("more than %u tests", MAX_TESTS);
 		for (; at > 0 && before(test, selected[at - 1]); at--)
 			selected[at] = selected[at - 1];
 		selected[at] = test;
