@@ -138,7 +138,7 @@ variants: images ## boot the suite on every variant of BTS that the manual allow
 soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors; TIME=seconds
 	@tools/soak $(TIME)
 
-debugger-runs: images ## 1000 runs of small programs under a random debugger, on every profile; RUNS="options of tools/debugger-runs"
+debugger-runs: images ## 1000 sessions of small programs under random tracers, and 1000 runs with small buffers, on every profile; RUNS="options of tools/debugger-runs"
 	@tools/debugger-runs $(RUNS)
 
 check-load: images iso pxe ubsan ## what could hang on the host's speed, beside a load: hours; LOAD="options of tools/load"

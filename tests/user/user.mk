@@ -14,10 +14,16 @@ find_programs  = /^int main\(/ { name = FILENAME; gsub(/.*\/|\.c$$/, "", name); 
 user_programs := $(sort $(shell awk '$(find_programs)' $(user_sources)))
 user_field     = $(word $(1),$(subst :, ,$(2)))
 user_names    := $(foreach program,$(user_programs),$(call user_field,1,$(program)))
-user_library  := $(patsubst %,$(BUILD)/obj/%.o,$(sort $(wildcard tests/user/lib/*.c)))
+user_library  := $(patsubst %,$(BUILD)/obj/%.o,$(sort $(wildcard tests/user/lib/*.c))) \
+                 $(BUILD)/obj/user/pt_decode.o $(BUILD)/obj/user/pt_grammar.o
 kernel_objects += $(BUILD)/user/programs.o
 
 $(BUILD)/obj/tests/user/%.c.o: CFLAGS := $(user_cflags)
+
+# The decoder that the tests in the kernel have as well.
+$(BUILD)/obj/user/%.o: tests/lib/%.c
+	@mkdir -p $(@D)
+	$(call short,CC,$<)$(CC) $(user_cflags) -c -o $@ $<
 
 # NAME, FILE, OPTION. -n: the file without the padding of its pages.
 define user_program

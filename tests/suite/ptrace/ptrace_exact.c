@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/ds/ds.h"
+#include "kernel/mm/vm.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/bts/bts.h"
+#include "tests/framework/needs.h"
+#include "tests/lib/insntrace.h"
 #include "tests/lib/programs.h"
 
 TEST(ptrace_exact_user, .group = "I", .ids = "P5", .needs = NEED_BTS,
@@ -72,6 +75,9 @@ TEST(ptrace_fatal_jump_software, .group = "I", .ids = "", .needs = NEED_BTS,
 }
 
 #define PRIVILEGED (1ul << 48)
+#define SESSIONS   (1ul << 49)
+
+#define WAYS 8
 
 static void deliver(void *nmi)
 {
@@ -79,8 +85,10 @@ static void deliver(void *nmi)
 }
 
 /* Each way in which the kernel can have the branches: the program cannot tell them apart. */
-static void runs(bool nmi, bool in_software, bool privileged, uint64_t count)
+static void runs(unsigned way, uint64_t flags)
 {
+	bool nmi = !(way & 1), in_software = way & 2, privileged = way & 4;
+	uint64_t count = test_scaled(1);
 	uint64_t seed = test_random() & UINT32_MAX;
 
 	test_note("%lu runs from seed 0x%lx%s%s%s", count, seed, nmi ? "" : ", fixed interrupt",
@@ -88,7 +96,8 @@ static void runs(bool nmi, bool in_software, bool privileged, uint64_t count)
 		  privileged ? ", with the right to kernel addresses" : "");
 	smp_call_all(deliver, nmi ? &seed : NULL);
 	bts_filter_in_software(in_software);
-	program_expect("debugger", seed | count << 32 | (privileged ? PRIVILEGED : 0), privileged);
+	program_expect("debugger", seed | count << 32 | flags | (privileged ? PRIVILEGED : 0),
+		       privileged);
 	bts_filter_in_software(false);
 	smp_call_all(deliver, &seed);
 }
@@ -100,10 +109,28 @@ TEST(ptrace_debugger_runs, .group = "I", .ids = "P4 P5 I3 I6 I7", .needs = NEED_
 	     "whether one process traces them or two; samples of them are of these branches",
      .source = "docs/ptrace-bts.2, Tracing branches")
 {
-	uint64_t count = test_scaled(1);
+	for (unsigned way = 0; way < WAYS; way++)
+		runs(way, 0);
+}
 
-	for (unsigned way = 0; way < 8; way++)
-		runs(!(way & 1), way & 2, way & 4, count);
+TEST(trace_sessions, .group = "I", .ids = "P4 P5 I3 I6 I7 PT45", .needs = NEED_BTS,
+     .claim =
+	     "where buffers have room, small programs and their children have every branch in "
+	     "records and packets that single-stepping of them shows, read at any time, on any CPU; "
+	     "after all of them nothing is charged or held, and the largest buffer of packets that "
+	     "there was before can be had",
+     .source = "docs/ptrace-bts.2, docs/insntrace.2")
+{
+	uint64_t before = programs_begin(), tables = vm_table_count();
+	uint64_t largest = insntrace_largest();
+
+	for (unsigned way = 0; way < WAYS; way++)
+		runs(way, SESSIONS);
+	programs_end(before);
+	tables = vm_table_count() - tables;
+	EXPECT(insntrace_largest() + tables >= largest);
+	if (!needs_missing(NEED_PT))
+		EXPECT(insntrace_can_have(1, largest - tables, INSNTRACE_ORDER_MOST));
 }
 
 #define PROCESSES  4

@@ -11,20 +11,29 @@ static struct {
 } stepped[EXPECTED_MOST];
 static uint32_t branch_count;
 
-/* How many branches were taken when the block of that number began; the first one is number 1. */
-static uint16_t before_block[MOST_BLOCKS + 1];
+/* How many branches a process had taken when each of its blocks began. */
+static uint16_t before_block[MOST_BLOCKS];
 static uint32_t blocks;
 
-static void arrive(uint64_t rip)
+/* The program and its descendants: the children of each are next to each other. */
+static struct lineage {
+	long pid; /* as it is stepped */
+	unsigned first_child, children;
+	uint32_t first, count;		     /* of its branches */
+	uint32_t first_block, blocks, block; /* block: what R15 is at its first instruction */
+} lineage[EXPECTED_PROCESSES];
+static unsigned processes;
+
+static void arrive(const struct lineage *own, uint64_t rip)
 {
 	if (!(generated_part(rip) & PART_BLOCK))
 		return;
 	CHECK(blocks < MOST_BLOCKS);
-	before_block[++blocks] = (uint16_t)branch_count;
+	before_block[blocks++] = (uint16_t)(branch_count - own->first);
 }
 
 /* One step led from `from` to `to`. */
-static void step(uint64_t from, uint64_t to)
+static void step(const struct lineage *own, uint64_t from, uint64_t to)
 {
 	if (to == from)
 		return; /* a string instruction that goes on, or one that faulted */
@@ -33,7 +42,7 @@ static void step(uint64_t from, uint64_t to)
 		stepped[branch_count].from = from;
 		stepped[branch_count++].to = to;
 	}
-	arrive(to);
+	arrive(own, to);
 }
 
 static bool is_fault(int status)
@@ -42,76 +51,136 @@ static bool is_fault(int status)
 	       status == WAIT_STOPPED(SIGFPE);
 }
 
-static void step_to_end(long pid)
+/* It has stopped behind fork(): the child waits until it is its turn. */
+static void add_child(struct lineage *parent)
+{
+	uint64_t pid = 0;
+
+	CHECK(processes < EXPECTED_PROCESSES);
+	CHECK(ptrace(PTRACE_GETEVENTMSG, parent->pid, 0, (uint64_t)&pid) == 0);
+	CHECK(next_stop((long)pid) == WAIT_STOPPED(SIGSTOP));
+	parent->first_child = parent->children++ ? parent->first_child : processes;
+	lineage[processes++] = (struct lineage){.pid = (long)pid};
+}
+
+static void step_to_end(struct lineage *own)
 {
 	struct ptrace_registers registers;
-	uint64_t at = (uint64_t)generated_area + 1;
+	uint64_t at;
+	int status;
 
-	branch_count = blocks = 0;
-	arrive(at);
-	for (;;) {
-		int status;
-
-		CHECK(ptrace(PTRACE_SINGLESTEP, pid, 0, 0) == 0);
-		status = next_stop(pid);
+	CHECK(ptrace(PTRACE_GETREGS, own->pid, 0, (uint64_t)&registers) == 0);
+	own->first = branch_count;
+	own->first_block = blocks;
+	own->block = (uint32_t)registers.r15;
+	CHECK(blocks < MOST_BLOCKS);
+	before_block[blocks++] = 0;
+	for (arrive(own, at = registers.rip); !generated_is_end(at); at = registers.rip) {
+		CHECK(ptrace(PTRACE_SINGLESTEP, own->pid, 0, 0) == 0);
+		status = next_stop(own->pid);
 		if (status == WAIT_EXITED(GENERATED_EXIT))
-			return;
+			break;
 		CHECK((status & 0xff) == 0x7f);
-		CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
-		step(at, registers.rip);
+		if (status >> 16 == PTRACE_EVENT_FORK)
+			add_child(own);
+		CHECK(ptrace(PTRACE_GETREGS, own->pid, 0, (uint64_t)&registers) == 0);
+		step(own, at, registers.rip);
 		if (is_fault(status)) {
 			generated_skip_fault(&registers);
-			CHECK(ptrace(PTRACE_SETREGS, pid, 0, (uint64_t)&registers) == 0);
-			arrive(registers.rip);
+			CHECK(ptrace(PTRACE_SETREGS, own->pid, 0, (uint64_t)&registers) == 0);
+			arrive(own, registers.rip);
 		}
-		at = registers.rip;
-		if (generated_is_end(at))
-			break;
 	}
-	end_child(pid);
+	if (generated_is_end(at))
+		end_child(own->pid);
+	own->count = branch_count - own->first;
+	own->blocks = blocks - own->first_block;
+}
+
+long expected_child(void)
+{
+	long pid = traced_child((void (*)(uint64_t))generated_area, 0);
+	struct ptrace_registers registers;
+
+	for (uint32_t i = 0; i < generated.length; i += 8) {
+		uint64_t word;
+
+		__builtin_memcpy(&word, generated.code + i, 8);
+		CHECK(ptrace(PTRACE_POKETEXT, pid, (uint64_t)generated_area + i, word) == 0);
+	}
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
+	CHECK(registers.rip == (uint64_t)generated_area + 1);
+	CHECK(ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACEFORK) == 0);
+	registers.r14 = generated.number;
+	registers.r15 = 0;
+	CHECK(ptrace(PTRACE_SETREGS, pid, 0, (uint64_t)&registers) == 0);
+	return pid;
 }
 
 /* On one CPU: on two of them, each step would wait for both. */
 void expected_find(void)
 {
 	CHECK(run_on(0, cpu_now()) == 0);
-	step_to_end(generated_child());
+	branch_count = blocks = 0;
+	processes = 1;
+	lineage[0] = (struct lineage){.pid = expected_child()};
+	for (unsigned i = 0; i < processes; i++)
+		step_to_end(&lineage[i]);
 	CHECK(set_affinity(0, UINT64_MAX) == 0);
+}
+
+unsigned expected_processes(void)
+{
+	return processes;
+}
+
+unsigned expected_descendant(unsigned process, unsigned number)
+{
+	CHECK(number < lineage[process].children);
+	return lineage[process].first_child + number;
 }
 
 uint32_t expected_count(void)
 {
-	return branch_count;
+	return lineage[run.process].count;
 }
 
 struct ptrace_bts_record expected_branch(uint32_t number)
 {
-	CHECK(number < branch_count);
+	const struct lineage *own = &lineage[run.process];
+
+	CHECK(number < own->count);
 	return (struct ptrace_bts_record){.qualifier = PTRACE_BTS_BRANCH,
-					  .from = stepped[number].from,
-					  .to = stepped[number].to};
+					  .from = stepped[own->first + number].from,
+					  .to = stepped[own->first + number].to};
 }
 
 uint32_t expected_taken(const struct ptrace_registers *registers)
 {
+	const struct lineage *own = &lineage[run.process];
 	uint64_t block = registers->r15 + (generated_part(registers->rip) & PART_BLOCK ? 1 : 0);
 
-	CHECK(block >= 1 && block <= blocks);
-	return before_block[block] + (registers->rip >> 63 ? 1u : 0u);
+	CHECK(block >= own->block && block - own->block < own->blocks);
+	return before_block[own->first_block + block - own->block] +
+	       (registers->rip >> 63 ? 1u : 0u);
 }
 
 struct run run;
 struct ptrace_bts_record contents[MOST];
 uint32_t contents_count;
 uint64_t compared;
+struct figures figures;
 
-/* The branches that the buffer has to hold: numbers from `oldest` to before `newest`. */
+/* Of each process, the branches that the buffer has to hold: numbers from `oldest` to before
+   `newest`. */
 static struct {
 	uint16_t numbers[EXPECTED_MOST];
-	uint32_t oldest, newest;
+	uint32_t oldest, newest, missing;
 	bool lost, full;
 	bool dropped; /* records were removed: it can have lost others and not be full */
-} model;
+} models[EXPECTED_PROCESSES];
+#define model (models[run.process])
 
 /* --- What went wrong --- */
 
@@ -146,6 +215,8 @@ static void say_run(const char *what)
 	say_value("flags", run.flags);
 	say_value("cpus", run.cpus);
 	say_value("second", run.second);
+	say_value("process", run.process);
+	say_value("large", run.large);
 	say("\n");
 	say_value("taken", run.taken);
 	say_value("oldest", model.oldest);
@@ -159,6 +230,19 @@ void wrong(const char *what, uint64_t is, uint64_t should_be)
 	say_value("should_be", should_be);
 	say("\n");
 	exit(EXIT_FAILED);
+}
+
+void mark(const char *cause, uint64_t lost)
+{
+	if (run.large)
+		wrong(cause, lost, 0);
+	say("mark: seed=0x");
+	say_number(run.seed, 16);
+	say_value("lost", lost);
+	say(" cause=");
+	say(cause);
+	say("\n");
+	figures.marks++;
 }
 
 void expect(const char *what, uint64_t is, uint64_t should_be)
@@ -199,11 +283,13 @@ static void model_add(uint32_t number)
 
 	if (model.full) {
 		model.lost = true;
+		run.lost++;
 		return;
 	}
 	if (at_size && run.mode == WRAP) {
 		model.oldest++;
 		model.lost = true;
+		run.lost++;
 	}
 	model.numbers[model.newest++] = (uint16_t)number;
 	model.full = run.exact && run.mode == STOP && model_count() == run.size;
@@ -226,7 +312,8 @@ static void model_drop(uint32_t count)
 
 void contents_clear(void)
 {
-	model.oldest = model.newest = 0;
+	run.lost += model.missing;
+	model.oldest = model.newest = model.missing = 0;
 	model.lost = model.full = model.dropped = false;
 	contents_count = 0;
 }
@@ -271,8 +358,10 @@ static void check_missing(uint32_t found)
 	if (missing && run.mode == STOP && run.flags & PTRACE_BTS_SCHED &&
 	    (!last_gap() || (last_gap()->missing && last_gap()->missing < missing)))
 		wrong("a gap at the end", last_gap() ? last_gap()->missing : 0, missing);
+	model.missing = run.mode == WRAP ? 0 : missing;
 	if (!missing || run.mode != WRAP)
 		return;
+	run.lost += missing;
 	if (model.dropped && run.flags & PTRACE_BTS_SCHED &&
 	    (!has_gap() || (contents[0].missing && contents[0].missing < missing)))
 		wrong("a gap", has_gap() ? contents[0].missing : 0, missing);
@@ -375,4 +464,17 @@ uint32_t contents_states(uint32_t *known)
 	else if (!model.dropped && !is_at_size())
 		*known |= PTRACE_BTS_FULL | PTRACE_BTS_LOST;
 	return (model.lost ? PTRACE_BTS_LOST : 0u) | (model.full ? PTRACE_BTS_FULL : 0u);
+}
+
+void contents_end(void)
+{
+	static const char *const causes[] = {"overwritten", "not-drained", "full"};
+	struct ptrace_bts_config status;
+
+	CHECK(ptrace(PTRACE_BTS_STATUS, run.pid, (uint64_t)&status, sizeof(status)) > 0);
+	contents_clear();
+	if (status.flags & PTRACE_BTS_TRUNCATED)
+		mark("truncated", run.lost);
+	else if (run.lost || status.flags & PTRACE_BTS_LOST)
+		mark(causes[run.mode], run.lost);
 }

@@ -7,6 +7,7 @@
 #define LOOPS	  4   /* in each other */
 #define FUNCTIONS 4
 #define CALL_COST 50 /* of what enters the kernel */
+#define FORK_COST 400
 
 /* The registers of the program: R15 counts blocks, R14 is a number to branch on, EBX, EBP, R12 and
    R13 count rounds, the others are scratch. */
@@ -23,7 +24,7 @@ static struct {
 	uint32_t start;
 	unsigned cost;
 } functions[FUNCTIONS];
-static unsigned function_count;
+static unsigned function_count, forks_left;
 
 static uint32_t random(uint32_t below)
 {
@@ -335,6 +336,26 @@ static unsigned fault(void)
 
 static unsigned sequence(unsigned budget, unsigned depth);
 
+/* fork(): the child executes some code, which may fork as well, and ends; its parent does not wait.
+ */
+static unsigned have_child(unsigned budget)
+{
+	unsigned cost = 3 * CALL_COST;
+	uint32_t at;
+
+	forks_left--;
+	system_call_of(SYS_fork);
+	EMIT(0x85, 0xc0); /* test %eax, %eax */
+	EMIT(0xf, 0x85);  /* jnz */
+	at = displacement(4);
+	block();
+	cost += sequence(random(budget / 2), 0);
+	load(EDI, GENERATED_EXIT);
+	system_call_of(SYS_exit);
+	displace(at, 4, block());
+	return cost;
+}
+
 /* A counted loop around anything: the number of rounds is put in when its body is known. */
 static unsigned loop(unsigned budget, unsigned depth)
 {
@@ -361,6 +382,8 @@ static unsigned loop(unsigned budget, unsigned depth)
 /* One that costs at most about `budget`; 0: it would have cost more. */
 static unsigned construct(unsigned budget, unsigned depth)
 {
+	if (!depth && forks_left && budget > FORK_COST && !random(3))
+		return have_child(budget - FORK_COST);
 	switch (random(15)) {
 	case 0:
 		return budget > 3 * CALL_COST ? system() : 0;
@@ -408,7 +431,7 @@ static void make_functions(unsigned cost)
 	}
 }
 
-void generate(uint64_t seed, uint32_t cost)
+void generate(uint64_t seed, uint32_t cost, unsigned forks)
 {
 	uint32_t over;
 
@@ -416,6 +439,7 @@ void generate(uint64_t seed, uint32_t cost)
 	for (unsigned i = 0; i < GENERATED_BYTES; i++)
 		generated.code[i] = 0xcc;
 	state = seed;
+	forks_left = forks;
 	EMIT(0xcc);
 	block();
 	EMIT(0xe9); /* jmp */
@@ -462,24 +486,4 @@ bool generated_leaves(uint64_t address)
 void generated_skip_fault(struct ptrace_registers *registers)
 {
 	registers->rip = registers->rip >> 63 ? registers->r11 : generated_next(registers->rip);
-}
-
-long generated_child(void)
-{
-	long pid = traced_child((void (*)(uint64_t))generated_area, 0);
-	struct ptrace_registers registers;
-
-	for (uint32_t i = 0; i < generated.length; i += 8) {
-		uint64_t word;
-
-		__builtin_memcpy(&word, generated.code + i, 8);
-		CHECK(ptrace(PTRACE_POKETEXT, pid, (uint64_t)generated_area + i, word) == 0);
-	}
-	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGTRAP));
-	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
-	CHECK(registers.rip == (uint64_t)generated_area + 1);
-	registers.r14 = generated.number;
-	registers.r15 = 0;
-	CHECK(ptrace(PTRACE_SETREGS, pid, 0, (uint64_t)&registers) == 0);
-	return pid;
 }

@@ -15,7 +15,7 @@
 #define GENERATED_COST	16000 /* the most that generate() takes */
 #define GENERATED_EXIT	3     /* the code that it exits with */
 
-/* Where it runs: INT3 in each byte, until generated_child() writes its code there. */
+/* Where it runs: INT3 in each byte, until expected_child() writes its code there. */
 extern const char generated_area[GENERATED_BYTES];
 
 /* The program that was made last. */
@@ -38,12 +38,10 @@ extern struct generated generated;
 /*
  * Makes another program, which executes about `cost` instructions at most; a fault and a system
  * call count as many. It begins with an INT3 and ends by SYS_exit, or at another INT3, which is
- * the last instruction of its code.
+ * the last instruction of its code. It has as many descendants as `forks` at most: each is made
+ * once, and ends by SYS_exit.
  */
-void generate(uint64_t seed, uint32_t cost);
-
-/* A child that is traced by the caller and has stopped behind the first INT3. */
-long generated_child(void);
+void generate(uint64_t seed, uint32_t cost, unsigned forks);
 
 /* The instruction after the one at `rip`, in the order of addresses. */
 uint64_t generated_next(uint64_t rip);
