@@ -195,12 +195,12 @@ TEST(ds_misc_enable_readable, .group = "E", .ids = "E3", .needs = NEED_DS,
 // means: software cannot change what the two bits say.
 
 /* msr_try() puts the old value back in the same breath. */
-static const char *toggle(unsigned bit, uint64_t old)
+static const char *toggle(uint64_t bits, uint64_t old)
 {
 	uint64_t after = 0;
-	struct msr_trial trial = msr_try(IA32_MISC_ENABLE, old ^ 1ull << bit, old);
+	struct msr_trial trial = msr_try(IA32_MISC_ENABLE, old ^ bits, old);
 
-	EXPECT_EQ(trial.read_back & 1ull << bit, old & 1ull << bit);
+	EXPECT_EQ(trial.read_back & bits, old & bits);
 	if (trial.refused) {
 		EXPECT_EQ(trap_caught().vector, VECTOR_GP);
 		EXPECT_EQ(trial.read_back, old);
@@ -218,8 +218,9 @@ TEST(ds_unavailable_bits_read_only, .group = "E", .ids = "E4 PE2", .needs = NEED
 
 	if (!rdmsr_safe(IA32_MISC_ENABLE, &old) || !wrmsr_safe(IA32_MISC_ENABLE, old))
 		test_skip("IA32_MISC_ENABLE cannot be written back");
-	test_observe("bts_unavailable_write", "%s", toggle(11, old));
-	test_observe("pebs_unavailable_write", "%s", toggle(12, old));
+	test_observe("bts_unavailable_write", "%s", toggle(MISC_ENABLE_BTS_UNAVAILABLE, old));
+	test_observe("pebs_unavailable_write", "%s", toggle(PEBS_UNAVAILABLE, old));
+	toggle(MISC_ENABLE_BTS_UNAVAILABLE | PEBS_UNAVAILABLE, old);
 }
 
 /* The value has to be there, and nothing else. */

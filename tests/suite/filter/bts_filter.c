@@ -17,7 +17,7 @@ static void expect_same_each_time(size_t recorded)
 	EXPECT(recorded == 0 || recorded == VISITS);
 }
 
-TEST(bts_filter_off_os, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCPL,
+TEST(bts_filter_off_os, .group = "P", .ids = "P1 R5", .needs = NEED_BTS | NEED_DSCPL,
      .claim = "with BTS_OFF_OS all branches within CPL 3 are recorded, and none within CPL 0",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {

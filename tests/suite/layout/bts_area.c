@@ -214,16 +214,20 @@ TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
 
 	rig_open(&rig, 64);
 	fill(&rig);
-	EXACTLY (&rig) {
-		memcpy(before, rig.area_page, sizeof(before));
-		chain_trace(&rig, rig_all(), &chain_a, ONLY_INDEX_CHANGES_BRANCHES);
+	for (size_t threshold = 56; threshold <= 65; threshold++) {
+		rig_set_threshold(&rig, threshold);
+		EXACTLY (&rig) {
+			memcpy(before, rig.area_page, sizeof(before));
+			chain_trace(&rig, rig_all(), &chain_a, ONLY_INDEX_CHANGES_BRANCHES);
+		}
+		EXPECT_EQ(*(uint64_t *)&rig.area_page[8],
+			  rig.base + 24 * ONLY_INDEX_CHANGES_BRANCHES);
+		for (size_t i = 0; i < DS_AREA_SIZE; i++)
+			if (i < 8 || i >= 16)
+				EXPECT_EQ(rig.area_page[i], before[i]);
+		chain_expect(&rig, 0, ONLY_INDEX_CHANGES_BRANCHES, &chain_a,
+			     ONLY_INDEX_CHANGES_BRANCHES, 0);
 	}
-	EXPECT_EQ(*(uint64_t *)&rig.area_page[8], rig.base + 24 * ONLY_INDEX_CHANGES_BRANCHES);
-	for (size_t i = 0; i < DS_AREA_SIZE; i++)
-		if (i < 8 || i >= 16)
-			EXPECT_EQ(rig.area_page[i], before[i]);
-	chain_expect(&rig, 0, ONLY_INDEX_CHANGES_BRANCHES, &chain_a, ONLY_INDEX_CHANGES_BRANCHES,
-		     0);
 	rig_close(&rig);
 }
 

@@ -9,8 +9,8 @@
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
-static const uint64_t canonical_48[] = {0x0, 0x00007fffffffffc0, 0xffff800000000000,
-					0xffffffffffffff00};
+static const uint64_t canonical_48[] = {0x0, 0x00007fffffffffc0, 0x00007ffffffff000,
+					0xffff800000000000, 0xffffffffffffff00};
 static const uint64_t not_canonical_48[] = {0x0000800000000000, 0x0001000000000000,
 					    0x00ff800000000000, 0xffff7fffffffffc0,
 					    0xfffe800000000000, 0xff00000000000000};
@@ -40,7 +40,7 @@ static void expect_refused(uint64_t address, uint64_t before)
 }
 
 /* Whether bits 56:47 may differ is the processor's width, not CR4.LA57's: see M6. */
-TEST(ds_area_canonical, .group = "M", .ids = "M5", .needs = NEED_BTS,
+TEST(ds_area_canonical, .group = "M", .ids = "M5 M6", .needs = NEED_BTS,
      .claim = "IA32_DS_AREA takes canonical addresses; others raise #GP(0) and change nothing",
      .source = "SDM Vol 2, WRMSR: #GP for a non-canonical address; SDM Vol 3, table 35-2: 600H")
 {
@@ -52,6 +52,10 @@ TEST(ds_area_canonical, .group = "M", .ids = "M5", .needs = NEED_BTS,
 	before = (uint64_t)rig.area;
 	for (unsigned i = 0; i < sizeof(canonical_48) / 8; i++)
 		expect_taken(canonical_48[i], before);
+	for (unsigned bit = 0; bit < 47; bit++) {
+		expect_taken(1ull << bit, before);
+		expect_taken(~(1ull << bit), before);
+	}
 	for (unsigned i = 0; i < sizeof(not_canonical_57) / 8; i++)
 		expect_refused(not_canonical_57[i], before);
 	for (unsigned i = 0; i < sizeof(not_canonical_48) / 8 && !la57; i++)

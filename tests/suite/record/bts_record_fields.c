@@ -53,6 +53,68 @@ TEST(bts_high_addresses, .group = "R", .ids = "R5", .needs = NEED_BTS,
 	rig_close(&rig);
 }
 
+#define OFFSETS_AT 0x0000000040300000ul
+#define OFFSETS	   2048 /* jumps of two bytes in a page */
+
+extern const char offset_call[], offset_back[];
+
+/* Jumps over nothing, or each to the one before it; RET at both ends. `odd`: 0 or 1. */
+static void fill_jumps(uint8_t *pages, unsigned odd, bool back)
+{
+	uint8_t *first = pages + odd + 2;
+
+	memset(pages, 0xc3, 2 * PAGE_SIZE);
+	for (size_t n = 0; n < OFFSETS; n++) {
+		first[2 * n] = 0xeb;
+		first[2 * n + 1] = back ? 0xfc : 0;
+	}
+}
+
+static bool expect_jumps(const struct rig *rig, unsigned odd, bool back)
+{
+	uint64_t first = OFFSETS_AT + odd + 2;
+
+	EXPECT_EQ(rig_count(rig), OFFSETS + 2);
+	for (size_t n = 0; n < OFFSETS; n++) {
+		struct bts_struct record = rig_record(rig, n + 1);
+		uint64_t from = first + 2 * (back ? OFFSETS - 1 - n : n);
+
+		if (record.from == from && record.to == (back ? from - 2 : from + 2))
+			continue;
+		test_note("from %lx: %lx -> %lx", from, record.from, record.to);
+		return false;
+	}
+	return true;
+}
+
+TEST(bts_every_offset, .group = "R", .ids = "L1 R1 R2 R3", .needs = NEED_BTS,
+     .claim =
+	     "jumps at every offset of a page, to the next instruction and to the one before, have "
+	     "their records in order, none missing",
+     .source = "SDM Vol 3, 17.4.4, 17.4.9 and figure 17-9")
+{
+	uint8_t *pages = test_area(2);
+	struct rig rig;
+
+	code_map(OFFSETS_AT, pages, VM_READ);
+	code_map(OFFSETS_AT + PAGE_SIZE, pages + PAGE_SIZE, VM_READ);
+	rig_open(&rig, OFFSETS + 4);
+	for (unsigned way = 0; way < 4; way++) {
+		unsigned odd = way & 1, back = way >> 1;
+		uint64_t entry = OFFSETS_AT + odd + (back ? 2 * OFFSETS : 2);
+
+		fill_jumps(pages, odd, back);
+		EXACTLY (&rig)
+			TRACED_WITH(rig_all(), "offset_call: call *%[entry]\noffset_back:\n\t", ,
+				    OPERANDS([entry] "r"(entry)));
+		rig_expect(&rig, 0, offset_call, (void *)entry, "call");
+		EXPECT(expect_jumps(&rig, odd, back));
+	}
+	rig_close(&rig);
+	code_unmap(OFFSETS_AT + PAGE_SIZE);
+	code_unmap(OFFSETS_AT);
+}
+
 #define AT    0x0000000040100000ul /* below 4 GiB, where no half of an address is 0 by chance */
 #define STACK (AT + PAGE_SIZE)
 #define LOOPS 3
@@ -119,7 +181,7 @@ static void map(void)
 		test_error("no memory for page tables");
 }
 
-TEST(bts_compatibility_mode, .group = "R", .ids = "R6", .needs = NEED_BTS,
+TEST(bts_compatibility_mode, .group = "R", .ids = "R6 E5", .needs = NEED_BTS,
      .claim = "32-bit code in compatibility mode is recorded, with upper halves of 0",
      .source = "SDM Vol 3, 17.4.8.1 and 17.4.9.1")
 {
