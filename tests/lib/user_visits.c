@@ -32,6 +32,67 @@ void user_visits_close(void)
 
 _Static_assert(VISITS_SYSCALL_AT == CODE_END - 2, "the last instruction");
 
+extern const uint8_t user_code[], user_call[], user_called[], user_jmp[], user_ret[], user_far[],
+	user_call_rax[], user_back[], user_jmp_short[], user_jz[], user_jrcxz[], user_jz_to[],
+	user_end[], user_code_end[];
+__asm__(".pushsection .rodata\n"
+	"user_code:\nuser_call: call user_ret\n"
+	"user_called: leaq user_far(%rip), %rax\n"
+	"user_jmp: jmp *%rax\n"
+	"user_ret: ret\n\t.fill 100, 1, 0x90\n"
+	"user_far: leaq user_ret(%rip), %rax\n"
+	"user_call_rax: call *%rax\n"
+	"user_back: nop\n"
+	"user_jmp_short: jmp user_jz_to\n\tud2\n"
+	"user_jz_to: xorl %ecx, %ecx\n"
+	"user_jz: jz user_jrcxz\n\tud2\n"
+	"user_jrcxz: jrcxz user_end\n\tud2\n"
+	"user_end: syscall\n"
+	"user_code_end: .popsection");
+
+static const struct {
+	const uint8_t *from, *to;
+} user_branches[USER_BRANCHES] = {{user_call, user_ret}, {user_ret, user_called},
+				  {user_jmp, user_far},	 {user_call_rax, user_ret},
+				  {user_ret, user_back}, {user_jmp_short, user_jz_to},
+				  {user_jz, user_jrcxz}, {user_jrcxz, user_end}};
+
+struct user_branch user_branch(unsigned n)
+{
+	return (struct user_branch){VISITS_AT + (uint64_t)(user_branches[n].from - user_code),
+				    VISITS_AT + (uint64_t)(user_branches[n].to - user_code)};
+}
+
+#define STACK_AT (VISITS_AT + PAGE_SIZE)
+
+void user_branches_open(void)
+{
+	uint8_t *pages = test_area(2);
+
+	memcpy(pages, user_code, (size_t)(user_code_end - user_code));
+	code_map(VISITS_AT, pages, VM_USER);
+	code_map_data(STACK_AT, pages + PAGE_SIZE, VM_USER);
+}
+
+void user_branches_close(void)
+{
+	code_unmap(STACK_AT);
+	code_unmap(VISITS_AT);
+}
+
+void user_branches_run(uint64_t debugctl)
+{
+	struct trap_frame frame = {.rip = VISITS_AT, .rsp = STACK_AT + PAGE_SIZE};
+	bool went;
+
+	lapic_set_task_priority(HIGHEST_PRIORITY);
+	wrmsr(IA32_DEBUGCTL, debugctl);
+	went = user_run(&frame);
+	wrmsr(IA32_DEBUGCTL, 0);
+	lapic_set_task_priority(0);
+	EXPECT(went && frame.vector == VECTOR_SYSCALL);
+}
+
 static bool is_kernel(uint64_t address)
 {
 	return address >> 63;

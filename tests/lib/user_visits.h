@@ -34,6 +34,21 @@ struct user_visits {
 void user_visits_open(void);
 void user_visits_close(void);
 
+/*
+ * One visit to code with a branch of each near kind, one of them over 100 bytes, that ends in
+ * SYSCALL: at VISITS_AT, with a stack, until user_branches_close(). Interrupts wait meanwhile.
+ */
+#define USER_BRANCHES 8
+void user_branches_open(void);
+void user_branches_close(void);
+void user_branches_run(uint64_t debugctl);
+
+/* Branch `n` of them, in the order that they are taken. */
+struct user_branch {
+	uint64_t from, to;
+};
+struct user_branch user_branch(unsigned n);
+
 /* The visits alone. */
 void user_visits_run(void);
 struct user_visits user_visits_trace(struct rig *rig, uint64_t debugctl);

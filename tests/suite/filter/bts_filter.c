@@ -66,6 +66,40 @@ TEST(bts_filter_off_usr, .group = "P", .ids = "P2", .needs = NEED_BTS | NEED_DSC
 	rig_close(&rig);
 }
 
+/* Records within ring 3; more than USER_BRANCHES if one of them is not the branch whose turn it is.
+ */
+static size_t kinds_within_ring_3(struct rig *rig, uint64_t debugctl)
+{
+	size_t found = 0;
+
+	EXACTLY (rig)
+		user_branches_run(debugctl);
+	for (size_t slot = 0; slot < rig_count(rig); slot++) {
+		struct bts_struct record = rig_record(rig, slot);
+		struct user_branch next = user_branch(found % USER_BRANCHES);
+
+		if (record.from >> 63 || record.to >> 63)
+			continue;
+		found += record.from == next.from && record.to == next.to ? 1 : VISITS_SLOTS;
+	}
+	return found;
+}
+
+TEST(bts_filter_each_kind, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "BTS_OFF_OS lets each kind of branch within CPL 3 through, BTS_OFF_USR none",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	struct rig rig;
+
+	rig_open(&rig, VISITS_SLOTS);
+	user_branches_open();
+	EXPECT_EQ(kinds_within_ring_3(&rig, rig_all()), USER_BRANCHES);
+	EXPECT_EQ(kinds_within_ring_3(&rig, rig_all() | ds_configuration->off_os), USER_BRANCHES);
+	EXPECT_EQ(kinds_within_ring_3(&rig, rig_all() | ds_configuration->off_usr), 0);
+	user_branches_close();
+	rig_close(&rig);
+}
+
 /* Without TR nothing may happen at all; where only one flag is missing it has to be that one. */
 static void expect_nothing(struct rig *rig, const char *what, uint64_t debugctl)
 {

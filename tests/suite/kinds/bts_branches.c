@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/trap/trap.h"
 #include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 
 #define CF (1u << 0)
@@ -228,11 +231,13 @@ TEST(bts_far_transfers, .group = "K", .ids = "K3", .needs = NEED_BTS,
 	rig_close(&rig);
 }
 
-/* False with a note if the records are not those of `branches`. */
-static bool holds_each(const struct rig *rig, const struct code_branches *branches)
+static struct code_branches branches;
+
+/* False with a note if the records are not those of the branches. */
+static bool holds_each(const struct rig *rig)
 {
-	for (size_t n = 0; n < branches->count; n++) {
-		const struct code_branch *branch = &branches->branch[n];
+	for (size_t n = 0; n < branches.count; n++) {
+		const struct code_branch *branch = &branches.branch[n];
 		struct bts_struct record = rig_record(rig, n);
 
 		if (record.from == branch->from && record.to == branch->to)
@@ -241,7 +246,22 @@ static bool holds_each(const struct rig *rig, const struct code_branches *branch
 			  n, branch->from, branch->to, record.from, record.to);
 		return false;
 	}
-	return rig_count(rig) == branches->count;
+	return rig_count(rig) == branches.count;
+}
+
+/* Up to the first batch of them that is wrong. */
+static void expect_every_encoding(struct rig *rig)
+{
+	unsigned form = 0;
+	bool right;
+
+	do {
+		form = code_branches_build(&branches, form, BRANCHES_MOST);
+		EXACTLY (rig)
+			code_branches_run(rig_all());
+		right = holds_each(rig);
+	} while (form && right);
+	EXPECT(right);
 }
 
 TEST(bts_every_encoding, .group = "K", .ids = "K1 K2 K3", .needs = NEED_BTS,
@@ -250,19 +270,51 @@ TEST(bts_every_encoding, .group = "K", .ids = "K1 K2 K3", .needs = NEED_BTS,
 	     "ModRM and SIB, each condition, forwards and backwards, with each prefix",
      .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 2, JMP, CALL, Jcc, LOOP and RET")
 {
-	static struct code_branches branches;
-	unsigned form = 0, wrong = 0;
 	struct rig rig;
 
 	code_branches_open(&branches);
 	rig_open(&rig, BRANCHES_MOST + 1);
-	do {
-		form = code_branches_build(&branches, form, BRANCHES_MOST);
-		EXACTLY (&rig)
-			code_branches_run(rig_all());
-		wrong += !holds_each(&rig, &branches);
-	} while (form && !wrong);
+	expect_every_encoding(&rig);
 	rig_close(&rig);
 	code_branches_close();
-	EXPECT_EQ(wrong, 0);
+}
+
+extern const char counted_ud[], counted_out[];
+
+static void expect_fault(struct rig *rig)
+{
+	EXACTLY (rig) {
+		own_idt_load();
+		TRACED_WITH(rig_all(),
+			    "leaq counted_out(%%rip), %%rbx\ncounted_ud: ud2\ncounted_out:\n\t", , ,
+			    "rbx");
+		own_idt_unload();
+	}
+	EXPECT_EQ(rig_count(rig), 2);
+	rig_expect(rig, 0, counted_ud, own_handler_resume, "#UD");
+	rig_expect(rig, 1, own_handler_resume_iret, counted_out, "iretq");
+}
+
+TEST(bts_beside_counters, .group = "B", .ids = "B4", .needs = NEED_BTS,
+     .claim = "while every counter counts, each encoding of a branch and an exception leave their "
+	      "records",
+     .source = "SDM Vol 3, 17.4.4 and 18.2.2")
+{
+	uint64_t all = pmu_rig_open(0);
+	struct rig rig;
+
+	code_branches_open(&branches);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	rig_open(&rig, BRANCHES_MOST + 1);
+	EACH_COUNTER(n, all)
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS | PMU_USR, false));
+	wrmsr(IA32_PERF_GLOBAL_CTRL, all);
+	expect_every_encoding(&rig);
+	expect_fault(&rig);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_CTRL), all);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	rig_close(&rig);
+	code_branches_close();
+	pmu_rig_close(all);
 }

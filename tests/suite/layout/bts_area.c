@@ -2,6 +2,7 @@
 #include "kernel/mm/vm.h"
 #include "lib/string.h"
 #include "tests/lib/chain.h"
+#include "tests/lib/pmi.h"
 #include "tests/lib/rig.h"
 
 /* Whether a buffer works that begins `offset` bytes behind the start of a page. */
@@ -235,22 +236,46 @@ TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
 // means: BTS records whatever those fields hold, and changes none of them.
 
 #define PEBS_FIELDS_BRANCHES 5
+#define PEBS_FIELDS_SLOTS    16
 #define PEBS_FIELDS	     (4 * ds_configuration->field_size)
 #define PEBS_RECORDS	     2
 #define PEBS_RECORD	     256 /* as long as any, or longer */
 
-/* Records with PEBS off and the PEBS half of the DS area as it stands: nothing of that changes. */
+static void expect_untouched(const struct rig *rig, const uint8_t *before, const char *when)
+{
+	size_t rest = DS_AREA_SIZE - PEBS_FIELDS;
+
+	if (memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS, rest) != 0)
+		test_note("the PEBS fields changed: %s", when);
+	EXPECT(!memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS, rest));
+}
+
+/* Records with PEBS off and the PEBS half of the DS area as it stands: nothing of that changes, and
+   the threshold of BTS alone interrupts. */
 static void trace(struct rig *rig)
 {
+	struct pmi pmi = {.rig = rig, .delivery = PMI_FIXED};
 	uint8_t before[DS_AREA_SIZE];
 
-	EXACTLY (rig) {
-		memcpy(before, rig->area_page, sizeof(before));
+	memcpy(before, rig->area_page, sizeof(before));
+	pmi_take(&pmi);
+	EXACTLY (rig)
 		chain_trace(rig, rig_all(), &chain_a, PEBS_FIELDS_BRANCHES);
-	}
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0);
 	chain_expect(rig, 0, PEBS_FIELDS_BRANCHES, &chain_a, PEBS_FIELDS_BRANCHES, 0);
-	EXPECT(!memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS,
-		       sizeof(before) - PEBS_FIELDS));
+	expect_untouched(rig, before, "a few records");
+	rig_reset(rig);
+	chain_trace(rig, rig_all(), &chain_a, 5 * PEBS_FIELDS_SLOTS);
+	expect_untouched(rig, before, "the buffer went round");
+	rig_reset(rig);
+	rig_set_threshold(rig, 2);
+	chain_trace(rig, rig_interrupt(), &chain_a, PEBS_FIELDS_BRANCHES);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 1);
+	expect_untouched(rig, before, "the threshold was reached");
+	rig_set_threshold(rig, PEBS_FIELDS_SLOTS + 1);
+	pmi_release(&pmi);
 }
 
 TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
@@ -262,7 +287,7 @@ TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
 	size_t written = 0;
 	struct rig rig;
 
-	rig_open(&rig, 16);
+	rig_open(&rig, PEBS_FIELDS_SLOTS);
 	memset(rig.area_page + PEBS_FIELDS, 0, DS_AREA_SIZE - PEBS_FIELDS);
 	trace(&rig);
 	rig_reset(&rig);

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What enters the stack of last branches: MSR_LBR_SELECT.
-#include "drivers/apic/lapic.h"
 #include "drivers/processor.h"
-#include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
-#include "kernel/trap/user.h"
-#include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
 #include "tests/lib/msr_trial.h"
@@ -202,25 +198,6 @@ TEST(lbr_select_reserved, .group = "pmu", .ids = "LB14 LB15", .needs = 0,
 	lbr_close();
 }
 
-/* Calls, returns, jumps and conditional branches, direct and indirect, then SYSCALL. */
-extern const uint8_t lbr_user[], lbr_user_end[];
-__asm__(".pushsection .rodata\nlbr_user: call 1f\n\tleaq 2f(%rip), %rax\n\tjmp *%rax\n"
-	"1: ret\n2: leaq 1b(%rip), %rax\n\tcall *%rax\n\tjmp 3f\n"
-	"3: xorl %ecx, %ecx\n\tjz 4f\n4: jrcxz 5f\n5: syscall\n"
-	"lbr_user_end: .popsection");
-
-#define USER_STACK (VISITS_AT + PAGE_SIZE)
-
-static void user_branches_run(void)
-{
-	struct trap_frame frame = {.rip = VISITS_AT, .rsp = USER_STACK + PAGE_SIZE};
-
-	lapic_set_task_priority(0xf0);
-	user_run(&frame);
-	lapic_set_task_priority(0);
-	EXPECT_EQ(frame.vector, VECTOR_SYSCALL);
-}
-
 static void clear_entries(const struct lbr_stack *s)
 {
 	for (unsigned n = 0; n < s->depth; n++) {
@@ -256,9 +233,7 @@ static unsigned visit(const struct lbr_stack *s, uint64_t select, bool user)
 {
 	clear_entries(s);
 	wrmsr(MSR_LBR_SELECT, select);
-	wrmsr(IA32_DEBUGCTL, LBR);
-	user_branches_run();
-	wrmsr(IA32_DEBUGCTL, 0);
+	user_branches_run(LBR);
 	wrmsr(MSR_LBR_SELECT, 0);
 	return within(s, user);
 }
@@ -285,22 +260,18 @@ TEST(lbr_select_by_level, .group = "pmu", .ids = "LB16 LB17", .needs = 0,
      .source = "SDM Vol 3, 17.7.2")
 {
 	const struct lbr_stack *s = open_with_select();
-	uint8_t *pages = test_area(2);
 
-	memcpy(pages, lbr_user, (size_t)(lbr_user_end - lbr_user));
-	code_map(VISITS_AT, pages, VM_USER);
-	code_map_data(USER_STACK, pages + PAGE_SIZE, VM_USER);
+	user_branches_open();
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, own_handler_resume, false);
 	EXPECT_EQ(visit(s, 1, false), 0);
-	EXPECT_EQ(within(s, true), 8);
+	EXPECT_EQ(within(s, true), USER_BRANCHES);
 	EXPECT_EQ(visit(s, 2, true), 0);
 	EXPECT(within(s, false) > 0);
 	EXPECT_EQ(visit(s, 3, true) + within(s, false), 0);
 	EXPECT_EQ(fault_in_ring_0(s, 1), 0);
 	EXPECT_EQ(fault_in_ring_0(s, 2), 2);
-	code_unmap(USER_STACK);
-	code_unmap(VISITS_AT);
+	user_branches_close();
 	lbr_close();
 }
 

@@ -7,6 +7,7 @@
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pmi.h"
 #include "tests/lib/pt_rig.h"
 
@@ -374,17 +375,21 @@ TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
 
 	rig_open(&bts, 16);
 	pt_open(&rig, 1, false);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	own_idt_load();
 	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
 	TRACED_WITH(rig_all(),
 		    "jmp 1f\n1:\tmovl $0x1d9, %%ecx\n\trdmsr\n\tmovl %%eax, %k[debugctl]\n\t"
-		    "jmp 1f\n1:",
-		    OPERANDS([debugctl] "=&r"(debugctl)), );
+		    "leaq 2f(%%rip), %%rbx\n\tud2\n2:\tjmp 1f\n1:",
+		    OPERANDS([debugctl] "=&r"(debugctl)), , "rbx");
 	pt_stop(&rig.trace);
+	own_idt_unload();
 	traced = rig_count(&bts);
 	rig_reset(&bts);
 	TRACED(rig_all(), "jmp 1f\n1:\tjmp 1f\n1:");
 	EXPECT_EQ((uint32_t)debugctl, (uint32_t)rig_all());
-	EXPECT_EQ(traced, ds_caps()->suspended_by_pt ? 0 : 2);
+	EXPECT_EQ(traced, ds_caps()->suspended_by_pt ? 0 : 4);
 	EXPECT_EQ(rig_count(&bts), 2);
 	pt_close(&rig);
 	rig_close(&bts);
