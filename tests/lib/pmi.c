@@ -104,6 +104,10 @@ void pmi_cross(struct pmi *pmi, size_t records, size_t slots)
 	struct rig *rig = pmi->rig;
 
 	rig_set_threshold(rig, records);
+	chain_trace(rig, rig_interrupt(), &chain_a, records - 1);
+	pmi_settle();
+	EXPECT_EQ(pmi->count, 0);
+	rig_reset(rig);
 	walk_to_interrupt(pmi, slots);
 	EXPECT_EQ(pmi->count, 1);
 	EXPECT(pmi->index >= rig->base + records * rig->record);

@@ -41,8 +41,10 @@ void pmi_take(struct pmi *pmi);
 void pmi_release(struct pmi *pmi);
 
 /*
- * Traces until the interrupt comes, at the latest when the buffer's last slot but one is written,
- * and expects it once, with the index between the threshold of `records` and the buffer's end.
+ * Traces one record less than `records`, from an empty buffer, and expects no interrupt. Then
+ * traces from an empty buffer again until the interrupt comes, at the latest when the buffer's last
+ * slot but one is written, and expects it once, with the index between the threshold of `records`
+ * and the buffer's end.
  */
 void pmi_cross(struct pmi *pmi, size_t records, size_t slots);
 
