@@ -258,7 +258,7 @@ static unsigned own_after_end(const struct pt_rig *rig, uint64_t own)
 	return count;
 }
 
-TEST(pt_cr3_filter, .group = "PT", .ids = "PT29", .needs = NEED_PT,
+TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT146", .needs = NEED_PT,
      .claim = "with CR3Filter the trace ends and begins with MOV to CR3; bits 11:0 do not count",
      .source = "SDM Vol 3, 36.2.4")
 {
@@ -284,6 +284,9 @@ TEST(pt_cr3_filter, .group = "PT", .ids = "PT29", .needs = NEED_PT,
 		       {.seen = SEEN_BEGIN, .to = rig.first + 2 * (7 + 10)}, SEEN_THREE,
 		       {.seen = SEEN_CR3, .to = own}, SEEN_THREE, {.seen = SEEN_CR3, .to = own});
 	EXPECT_EQ(own_after_end(&rig, own), 3);
+	pt_again(&rig, PT_PLAIN);
+	PT_TRACED(&rig, PT_PLAIN, LOAD_CR3(other) LOAD_CR3(own));
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_CR3, .to = pt_cr3_other}, {.seen = SEEN_CR3, .to = own});
 	pt_close(&rig);
 }
 
