@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Tests of tools/mutate with a unit of one function, which is compiled, and a stand-in for QEMU; prints TAP.
+# shellcheck disable=SC2016,SC2317 # what the stand-in and `try` run
+set -u
+# shellcheck source=tests/runner/tree.sh
+. "$(dirname "$0")/tree.sh" || exit 2
+tested=mutate
+
+rm monitor Makefile build/*.elf32
+mkdir -p monitor/pmu build/obj/monitor/pmu tests
+cat >monitor/silicon.h <<'END'
+#pragma once
+struct ds_behaviour { unsigned masked, pebs_ip, lbr, other; };
+const struct ds_behaviour *ds_behaviour_of(void *vcpu);
+END
+cat >monitor/pmu/lbr.c <<'END'
+#include "monitor/silicon.h"
+unsigned rule(void *vcpu, unsigned a, unsigned b);
+static inline unsigned never(unsigned a) { return a + 9; }
+unsigned rule(void *vcpu, unsigned a, unsigned b)
+{
+	if (ds_behaviour_of(vcpu)->other)
+		return a * 7;
+	return a < b ? 5 : b;
+}
+END
+cat >Makefile <<'END'
+build/monitor.elf32: build/obj/monitor/pmu/lbr.c.o
+	ld -r -o build/monitor.elf $<
+	objcopy build/monitor.elf build/monitor.elf32
+build/obj/%.o: %
+	gcc -I. -O2 -g -c -o $@ $<
+END
+make -s build/monitor.elf32 && cp build/monitor.elf32 build/spoor.elf32 && git init -q . || exit 2
+printf '%s\n' '/*' '!/monitor' '!/tests' '!/Makefile' >.git/info/exclude
+
+# mutate PLAIN_LOG LOG [OPTION...]: tools/mutate, where the unit as it is writes PLAIN_LOG and a mutant LOG
+mutate()
+{
+	PLAIN=$here/logs/$1.log LOG=$here/logs/$2.log FAKE_LOG='' FAKE_ACT='case $* in
+		*mutate/plain*) cat "$PLAIN" ;;
+		*) touch booted; cat "$LOG"; [[ $LOG != */fail.log ]] || exit 35 ;;
+		esac' tools/mutate "${@:3}" LBR
+}
+
+again=(--again --count 3)
+try 'lists what can be made' 0 'LBR monitor/pmu/lbr.c:8 rule: < becomes <=.LBR ' mutate pass fail --list
+try 'a unit that there is not' 2 'no such unit: LBT; there are BTS ' tools/mutate LBT
+try 'an option that there is not' 2 '--some is unknown' tools/mutate --some
+try 'mutants that a test notices' 0 'ok 2 - LBR monitor/pmu/lbr.c:8 rule: [^:]*: bts_wrap.*ok 5 - LBR: 3 of 3 \(100.0 %\) noticed, 0 of them by a crash' \
+	mutate pass fail "${again[@]}"
+rm -f booted
+try 'resumes: what is known is booted no more' 0 'LBR: 3 of 3' mutate pass pass --count 3
+[ ! -e booted ]
+result 'nothing was booted'
+try 'the same mutants by the same seed' 0 'LBR: 3 of 3' mutate pass fail --count 3 --seed 1
+[ ! -e booted ]
+result 'nothing was booted by the same seed'
+try 'mutants that nobody notices' 1 'not ok 2 - LBR [^#]* # todo nobody noticed.*not ok 5 - LBR: 0 of 3 ' mutate pass pass "${again[@]}"
+try 'what drops out' 1 'only 4 mutants can be made.*dropped: 3 are of what this processor does not choose, 3 have the object code of the rules' \
+	mutate pass fail --again --count 90
+try 'the rules as they are fail' 2 'the rules as they are, profile=icelake pt=on: caught bts_wrap' \
+	env PLAIN="$here/logs/fail.log" FAKE_LOG="$here/logs/fail.log" FAKE_STATUS=35 tools/mutate --again LBR
+printf '%s\n' 'monitor/pmu/lbr.c | rule | SDM Vol 3, 17.4.8: it is' '-	return a < b ? 5 : b;' '+	return a <= b ? 5 : b;' >tests/equivalents.txt
+try 'an equivalent mutant' 0 'ok 1 - tests/equivalents.txt: 1 mutants that no test can notice' mutate pass pass --check
+try 'an equivalent mutant that a test notices' 1 'not ok [0-9]* - LBR [^:]*:8 rule: < becomes <=: bts_wrap notices what tests/equivalents.txt calls' \
+	mutate pass fail --again --count 4
+try 'equivalent mutants, more than 12 %' 1 'not ok [0-9]* - LBR: 0 of 4 .* without the 1 equivalent ones of 3' \
+	mutate pass pass --again --count 4
+sed -i 's/a <= b/a << b/; s/17.4.8/17.4.88/' tests/equivalents.txt
+try 'an entry of no mutant, and without a source' 1 "no mutant makes 'return a << b .* no 'SDM Vol 3, 17.4.88'" mutate pass pass --check
+echo "1..$number"
+exit $failed
