@@ -22,6 +22,9 @@
 /* Of IA32_PERF_CAPABILITIES. */
 #define BASELINE (1ull << 14)
 
+/* From Skylake on: SDM Vol 3, 18.13. */
+#define MSR_PEBS_FRONTEND 0x3f7u
+
 /* MSR_PEBS_DATA_CFG: groups of an adaptive record. */
 #define CFG_MEMINFO    1ull
 #define CFG_GPR	       2ull

@@ -166,10 +166,26 @@ sub is_binary {
 	return !grep { $file->{tokens}[$_]{text} !~ /$type|^\*$/ } $before->{match} + 1 .. $at - 2 ? 0 : 1;
 }
 
-# Whether it is a comparison with what the processor may choose, or the label of such a case.
+# Whether it is a comparison with what the processor may choose, or joins one to another condition.
 sub beside_choice {
 	my ($file, $at) = @_;
-	return $file->{tokens}[$at]{text} =~ /^(?:==|!=)$/ && grep { $file->{left}{$file->{tokens}[$_]{text} // ''} } $at - 1, $at + 1;
+	my $text = $file->{tokens}[$at]{text};
+	return 0 unless $text =~ /^(?:==|!=|&&|\|\|)$/;
+	my @near = $text =~ /=/ ? ($at - 1, $at + 1) : (operand($file, $at, -1), operand($file, $at, 1));
+	return grep { $file->{left}{$file->{tokens}[$_]{text} // ''} } @near;
+}
+
+# The tokens of the condition before (-1) or after (1) the one at `at`, without what is in parentheses.
+sub operand {
+	my ($file, $at, $step) = @_;
+	my ($tokens, @found) = ($file->{tokens});
+	for ($at += $step; $at > 0 && $at < @$tokens; $at += $step) {
+		my $text = $tokens->[$at]{text};
+		if ($text =~ ($step > 0 ? qr/^[(\[]$/ : qr/^[)\]]$/)) { $at = $tokens->[$at]{match} }
+		elsif ($text =~ /^(?:&&|\|\||[;,?:{}()=]|return)$/) { last }
+		else { push @found, $at }
+	}
+	return @found;
 }
 
 # Whether it is in the parentheses after this keyword.
@@ -286,17 +302,17 @@ sub write_to_neighbour {
 	my ($file, $at, $end, $statement) = @_;
 	my $tokens = $file->{tokens};
 	my @words = map { $tokens->[$_]{text} } $at .. $end;
-	my $place;
+	my @places;
 	if ($words[0] eq 'vcpu' && $words[1] eq '->' && $words[2] ne 'silicon' && grep { $assigns{$_} } @words) {
-		$place = $at;
+		@places = $at;
 	} elsif ($words[0] =~ /^(?:pmu|pt|state|ds)$/ && $words[1] eq '->' && grep { $assigns{$_} } @words) {
-		$place = $at;
+		@places = $at;
 	} elsif ($tokens->[$at]{class} eq 'word' && $words[1] eq '(' && $words[2] eq 'vcpu') {
-		$place = $at + 2;
+		@places = grep { $tokens->[$_]{text} eq 'vcpu' } $at .. $end;
 	} else { return }
-	my $name = $tokens->[$place]{text};
+	my $name = $tokens->[$places[0]]{text};
 	my $new = $name eq 'vcpu' ? 'the_other(vcpu)' : "(&the_other(vcpu)->$file->{unit})";
-	add($file, 'write of the neighbour', $at, "of the other processor: $statement", [$tokens->[$place]{at}, length $name, $new]);
+	add($file, 'write of the neighbour', $at, "of the other processor: $statement", map { [$tokens->[$_]{at}, length $name, $new] } @places);
 	$file->{found}[-1]{prelude} = $other;
 }
 

@@ -78,8 +78,7 @@ TEST(pebs_enable_bits, .group = "PE", .ids = "PE3", .needs = NEED_PEBS,
 	pebs_close(&pebs);
 }
 
-#define MSR_PEBS_FRONTEND 0x3f7u
-#define FRONTEND_BITS	  0x7fff17ull /* event, length, width */
+#define FRONTEND_BITS 0x7fff17ull /* event, length, width */
 
 /* Skylake and what followed it, by the model of CPUID.1: SDM Vol 3, 18.13. */
 static bool has_frontend_events(void)

@@ -210,6 +210,11 @@ static uint64_t put(unsigned cpu, uint32_t msr, uint64_t value)
 	return of.found;
 }
 
+static unsigned another_cpu(void)
+{
+	return this_cpu()->index ? 0 : cpu_count() - 1;
+}
+
 static void each_its_own(unsigned other, uint32_t msr, uint64_t here, uint64_t there)
 {
 	uint64_t before = find(other, msr), mine = rdmsr(msr);
@@ -224,16 +229,18 @@ static void each_its_own(unsigned other, uint32_t msr, uint64_t here, uint64_t t
 	wrmsr(msr, mine);
 }
 
-TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53", .needs = NEED_PEBS | NEED_SMP,
-     .claim = "every processor has an IA32_PEBS_ENABLE, MSR_PEBS_LD_LAT_THRESHOLD and "
-	      "MSR_PEBS_DATA_CFG that no other changes",
+TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53 PE109",
+     .needs = NEED_PEBS | NEED_SMP,
+     .claim = "every processor has an IA32_PEBS_ENABLE, MSR_PEBS_LD_LAT_THRESHOLD, "
+	      "MSR_PEBS_DATA_CFG and MSR_PEBS_FRONTEND that no other changes",
      .source = "SDM Vol 3, chapter 35; Linux 6.1, ds.c")
 {
 	struct pebs pebs;
+	uint64_t frontend;
 	unsigned other;
 
 	pebs_open(&pebs, 4);
-	other = this_cpu()->index ? 0 : cpu_count() - 1;
+	other = another_cpu();
 	each_its_own(other, IA32_PEBS_ENABLE, 1, has_latency_bits(&pebs) ? 0xf0000000eull : 0);
 	each_its_own(other, IA32_PEBS_ENABLE, 0, 1);
 	if (has_latency_bits(&pebs))
@@ -241,6 +248,50 @@ TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53", .needs = NEE
 	if (pebs.adaptive)
 		each_its_own(other, MSR_PEBS_DATA_CFG, CFG_XMM | CFG_LBR | CFG_ENTRIES(7),
 			     CFG_MEMINFO | CFG_GPR | CFG_ENTRIES(30));
+	if (pebs.format >= 3 && rdmsr_safe(MSR_PEBS_FRONTEND, &frontend))
+		each_its_own(other, MSR_PEBS_FRONTEND, 0x11, 0x12);
+	pebs_close(&pebs);
+}
+
+/* With counter 0 of the processor that calls, far from its overflow, and the DS area of another. */
+static void run_by_its_area(void *argument)
+{
+	static const uint32_t msrs[] = {IA32_PERF_GLOBAL_CTRL, IA32_PERFEVTSEL0, IA32_PMC0,
+					IA32_PEBS_ENABLE, IA32_DS_AREA};
+	const struct pebs *pebs = argument;
+	const uint64_t values[] = {0, 0, 0, 1, (uint64_t)pebs->rig.area};
+	uint64_t before[sizeof(msrs) / sizeof(msrs[0])];
+
+	for (size_t i = 0; i < sizeof(msrs) / sizeof(msrs[0]); i++) {
+		before[i] = rdmsr(msrs[i]);
+		wrmsr(msrs[i], values[i]);
+	}
+	wrmsr(IA32_PERFEVTSEL0, pebs->event | PERFEVTSEL_EN);
+	SAMPLED(1, JUMPS(50));
+	wrmsr(IA32_PERFEVTSEL0, 0);
+	for (size_t i = sizeof(msrs) / sizeof(msrs[0]); i--;)
+		wrmsr(msrs[i], msrs[i] == IA32_PMC0 ? (uint32_t)before[i] : before[i]);
+}
+
+/* The counter overflows with the last event of its run: nothing is left to sample. */
+TEST(pebs_armed_on_its_cpu, .group = "PE", .ids = "PE110", .needs = NEED_PEBS | NEED_SMP,
+     .claim = "an overflow has the counter of its own processor take a sample, and not that of "
+	      "another processor",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	struct pebs pebs;
+	uint64_t events;
+
+	pebs_open(&pebs, 4);
+	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(100)));
+	for (uint64_t period = events; period <= events + 1; period++) {
+		pebs_reset(&pebs);
+		pebs_arm(&pebs, 0, period);
+		SAMPLED(1, JUMPS(100));
+		smp_call(another_cpu(), run_by_its_area, &pebs);
+		EXPECT_EQ(pebs_count(&pebs), 0);
+		EXPECT(pebs_is_poison(&pebs, 0));
+	}
 	pebs_close(&pebs);
 }
 

@@ -69,6 +69,20 @@ TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
 	EXPECT(free);
 }
 
+TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
+     .claim = "CPUID.0AH:ECX is 0 up to version 4 of performance monitoring",
+     .source = "SDM Vol 2, CPUID: leaf 0AH")
+{
+	struct cpuid_result leaf;
+
+	if (!pmu_caps()->version)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	leaf = cpuid(0x0a, 0);
+	if ((leaf.eax & 0xff) > 4)
+		test_skip("version %u: ECX has the fixed counters", leaf.eax & 0xff);
+	EXPECT_EQ(leaf.ecx, 0);
+}
+
 TEST(pmu_counter_has_one_owner, .group = "pmu", .ids = "", .needs = 0,
      .claim = "a counter that has an owner is refused to another, who learns the owner's name",
      .source = "docs/design.md#interrupt-at-the-threshold")

@@ -7,7 +7,9 @@
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/user_visits.h"
 
-enum { NO_CYCLES = 1 << 0, NO_INSTRUCTIONS = 1 << 1, NO_BRANCHES = 1 << 5 };
+enum { NO_CYCLES = 1 << 0, NO_INSTRUCTIONS = 1 << 1, NO_REFERENCE = 1 << 2, NO_BRANCHES = 1 << 5 };
+
+#define EVENT_REFERENCE 0x013cull
 
 #define UNIT_MASK(mask) ((uint64_t)(mask) << 8)
 
@@ -421,6 +423,28 @@ TEST(pmu_each_counter_conditions, .group = "pmu", .ids = "PM41 PM42 PM43 PM44", 
 		expect_conditions(n);
 		expect_edges(n);
 	}
+	pmu_rig_close(all);
+}
+
+/* They are few: a clock of the bus, which is slow. */
+static void expect_reference_cycles(unsigned n, uint64_t all)
+{
+	const uint64_t on = EVENT_REFERENCE | PMU_OS | PMU_USR | PERFEVTSEL_EN;
+	uint64_t cycles = 0;
+
+	for (unsigned run = 0; run < 10000 && !cycles; run++)
+		cycles = count(n, on, all);
+	EXPECT(cycles > 0);
+}
+
+TEST(pmu_reference_cycles, .group = "pmu", .ids = "PM27", .needs = 0,
+     .claim = "each general counter counts unhalted reference cycles",
+     .source = "SDM Vol 3, table 18-1: 3CH, unit mask 01H")
+{
+	uint64_t all = pmu_rig_open(NO_REFERENCE);
+
+	EACH_COUNTER(n, general_of(all))
+	expect_reference_cycles(n, all);
 	pmu_rig_close(all);
 }
 
