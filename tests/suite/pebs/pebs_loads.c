@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Load latency: its enable bits, its threshold, and the fields of its records.
+// Load latency: its enable bits, its threshold, and the fields of its records; the precise events
+// of each model.
 #include "drivers/processor.h"
 #include "kernel/silicon.h"
 #include "tests/lib/msr_trial.h"
@@ -195,5 +196,117 @@ TEST(pebs_latency_of_loads, .group = "PE", .ids = "PE49", .needs = NEED_PEBS,
 	rounds_of(&pebs, n, MOST_ROUNDS);
 	EXPECT(pebs_count(&pebs) > 0);
 	wrmsr(MSR_PEBS_LD_LAT, 0);
+	pebs_close(&pebs);
+}
+
+/* 200 times: a conditional branch of a random direction, an indirect call, a store and a load, the
+   return and the branch back; one jump. */
+#define ROUNDS 200
+#define RANDOM_STEPS                                                                               \
+	"movl $200, %%esi\n\tmovl $0x2545f491, %%eax\n\tleaq 3f(%%rip), %%rbx\n"                   \
+	"1: movl %%eax, %%ecx\n\tshll $13, %%ecx\n\txorl %%ecx, %%eax\n\t"                         \
+	"movl %%eax, %%ecx\n\tshrl $17, %%ecx\n\txorl %%ecx, %%eax\n\t"                            \
+	"movl %%eax, %%ecx\n\tshll $5, %%ecx\n\txorl %%ecx, %%eax\n\t"                             \
+	"testl $1, %%eax\n\tjz 2f\n\tnop\n2: call *%%rbx\n\tdecl %%esi\n\tjnz 1b\n\tjmp 4f\n"      \
+	"3: pushq %%rax\n\tpopq %%rax\n\tret\n4:"
+
+/* An event, how often it occurs in RANDOM_STEPS, and the counters that sample it. */
+struct precise {
+	uint16_t event, least, most;
+	uint8_t counters;
+};
+enum { ALL_BRANCHES = 4 * ROUNDS + 1, FEW = ROUNDS / 8 };
+
+static const struct precise of_nehalem[] = {
+	{0x010b, 2 * ROUNDS, 2 * ROUNDS, 0xf},	   {0x020b, 2 * ROUNDS, 2 * ROUNDS, 0xf},
+	{0x01c4, 2 * ROUNDS, 2 * ROUNDS, 0xf},	   {0x02c4, ROUNDS, ROUNDS, 0xf},
+	{0x04c4, ALL_BRANCHES, ALL_BRANCHES, 0xf}, {0},
+};
+static const struct precise of_skylake[] = {
+	{0x81d0, 2 * ROUNDS, 2 * ROUNDS, 0xf},
+	{0x82d0, 2 * ROUNDS, 2 * ROUNDS, 0xf},
+	{0x01c0, 14 * ROUNDS, 20 * ROUNDS, 2},
+	{0x01c4, 2 * ROUNDS, 2 * ROUNDS, 0xf},
+	{0x02c4, ROUNDS, ROUNDS, 0xf},
+	{0x04c4, ALL_BRANCHES, ALL_BRANCHES, 0xf},
+	{0x08c4, ROUNDS, ROUNDS, 0xf},
+	{0x10c4, 1, ROUNDS + 1, 0},
+	{0x20c4, 3 * ROUNDS, ALL_BRANCHES, 0xf},
+	{0x01c5, FEW, 2 * ROUNDS, 0xf},
+	{0x04c5, FEW, ALL_BRANCHES, 0xf},
+	{0x20c5, 1, ALL_BRANCHES, 0},
+	{0},
+};
+static const struct precise of_icelake[] = {
+	{0x81d0, 2 * ROUNDS, 2 * ROUNDS, 0xff},
+	{0x82d0, 2 * ROUNDS, 2 * ROUNDS, 0xff},
+	{0x01c4, ROUNDS - 1, 2 * ROUNDS - 1, 0xff},
+	{0x02c4, ROUNDS, ROUNDS, 0xff},
+	{0x08c4, ROUNDS, ROUNDS, 0xff},
+	{0x10c4, FEW, ROUNDS + 1, 0xff},
+	{0x11c4, 2 * ROUNDS, 2 * ROUNDS, 0xff},
+	{0x20c4, 3 * ROUNDS, ALL_BRANCHES, 0xff},
+	{0x80c4, ROUNDS, ROUNDS, 0xff},
+	{0},
+};
+
+/* By the model of CPUID.1: SDM Vol 3, chapter 19. */
+static const struct precise *precise_events(void)
+{
+	struct cpuid_signature signature = cpuid_signature(cpuid(1, 0).eax);
+
+	if (signature.family != 6)
+		return NULL;
+	switch (signature.model) {
+	case 0x1a:
+	case 0x1e:
+	case 0x2e:
+		return of_nehalem;
+	case 0x4e:
+	case 0x5e:
+		return of_skylake;
+	case 0x7d:
+	case 0x7e:
+		return of_icelake;
+	default:
+		return NULL;
+	}
+}
+
+static void check_event(struct pebs *pebs, const struct precise *precise)
+{
+	uint64_t count, within;
+
+	pebs_arm_event(pebs, 0, precise->event | PMU_OS, 0);
+	wrmsr(IA32_PEBS_ENABLE, 0);
+	SAMPLED(1, RANDOM_STEPS);
+	count = rdmsr(IA32_PMC0);
+	within = count < precise->least ? precise->least : count;
+	within = within > precise->most ? precise->most : within;
+	EXPECT_EQ((uint64_t)precise->event << 32 | count, (uint64_t)precise->event << 32 | within);
+	for (unsigned n = 0; n < pmu_caps()->general; n++) {
+		if (!(precise->counters >> n & 1))
+			continue;
+		pebs_reset(pebs);
+		pebs_arm_event(pebs, n, precise->event | PMU_OS, FEW / 2);
+		SAMPLED(1u << n, RANDOM_STEPS);
+		EXPECT(pebs_count(pebs) > 0);
+	}
+	pebs_reset(pebs);
+}
+
+TEST(pebs_precise_events, .group = "PE", .ids = "PE111", .needs = NEED_PEBS,
+     .claim = "each precise event of the model counts what it names, and each counter that has it "
+	      "samples it",
+     .source = "SDM Vol 3, 18.8.1.1 and 18.13; Linux 6.1, ds.c")
+{
+	const struct precise *precise = precise_events();
+	struct pebs pebs;
+
+	if (!precise || silicon_is_foreign_guest())
+		test_skip("the precise events of this model are not listed here");
+	pebs_open(&pebs, 4);
+	for (; precise->event; precise++)
+		check_event(&pebs, precise);
 	pebs_close(&pebs);
 }
