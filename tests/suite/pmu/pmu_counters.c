@@ -70,7 +70,7 @@ TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
 }
 
 TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
-     .claim = "CPUID.0AH:ECX is 0 up to version 4 of performance monitoring",
+     .claim = "CPUID.0AH:ECX and EDX[31:13] are 0 up to version 4 of performance monitoring",
      .source = "SDM Vol 2, CPUID: leaf 0AH")
 {
 	struct cpuid_result leaf;
@@ -81,6 +81,7 @@ TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
 	if ((leaf.eax & 0xff) > 4)
 		test_skip("version %u: ECX has the fixed counters", leaf.eax & 0xff);
 	EXPECT_EQ(leaf.ecx, 0);
+	EXPECT_EQ(leaf.edx >> 13, 0);
 }
 
 TEST(pmu_counter_has_one_owner, .group = "pmu", .ids = "", .needs = 0,
