@@ -119,7 +119,7 @@ TEST(trace_sessions, .group = "I", .ids = "P4 P5 I3 I6 I7 PT45", .needs = NEED_B
 	     "records and packets that single-stepping of them shows, read at any time, on any CPU; "
 	     "after all of them nothing is charged or held, and the largest buffer of packets that "
 	     "there was before can be had",
-     .source = "docs/ptrace-bts.2, docs/insntrace.2")
+     .source = "docs/ptrace-bts.2; docs/insntrace.2")
 {
 	uint64_t before = programs_begin(), tables = vm_table_count();
 	uint64_t largest = insntrace_largest();
