@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
+#include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
+#include "tests/lib/code.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/rig.h"
@@ -75,6 +80,45 @@ TEST(bts_single_step, .group = "K", .ids = "K10", .needs = NEED_BTS,
 		check_single_step(&rig, rig_all() | LBR);
 	rig_close(&rig);
 	__asm__ volatile("movq %0, %%dr6" : : "r"(dr6));
+}
+
+#define AT 0x00005a0000001000ul
+
+/* INT1; JMP over nothing; SYSCALL */
+static const uint8_t user_code[] = {0xf1, 0xeb, 0x00, 0x0f, 0x05};
+
+TEST(bts_user_debug_exception, .group = "K", .ids = "K10", .needs = NEED_BTS,
+     .claim = "#DB in ring 3 leaves TR and BTS set, and the next branch there is recorded",
+     .source = "SDM Vol 3, 17.4.2: a debug exception does not clear TR")
+{
+	struct trap_frame frame;
+	uint8_t *page = test_area(1);
+	size_t found = 0;
+	struct rig rig;
+
+	memcpy(page, user_code, sizeof(user_code));
+	code_map(AT, page, VM_USER);
+	rig_open(&rig, 4096);
+	own_idt_copy();
+	own_idt_set(VECTOR_DB, step_handler, false);
+	lapic_set_task_priority(0xf0);
+	EXACTLY (&rig) {
+		frame = (struct trap_frame){.rip = AT};
+		own_idt_load();
+		wrmsr(IA32_DEBUGCTL, rig_all());
+		user_run(&frame);
+		wrmsr(IA32_DEBUGCTL, 0);
+		own_idt_unload();
+	}
+	lapic_set_task_priority(0);
+	EXPECT_EQ(frame.vector, VECTOR_SYSCALL);
+	EXPECT_EQ(frame.r8, rig_all());
+	for (size_t slot = 0; slot < rig_count(&rig); slot++)
+		found += rig_record(&rig, slot).from == AT + 1 &&
+			 rig_record(&rig, slot).to == AT + 3;
+	EXPECT_EQ(found, 1);
+	rig_close(&rig);
+	code_unmap(AT);
 }
 
 #define BTF 2ull

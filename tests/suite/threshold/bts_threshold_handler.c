@@ -16,9 +16,10 @@ static void cross(struct rig *rig)
 	pmi_settle();
 }
 
-TEST(bts_threshold_masks, .group = "T", .ids = "T3", .needs = NEED_BTS,
+TEST(bts_threshold_masks, .group = "T", .ids = "T3 T10", .needs = NEED_BTS,
      .claim =
-	     "delivery masks the LVT entry, and clearing the mask lets the next crossing interrupt",
+	     "delivery masks the LVT entry, and clearing the mask lets the next crossing interrupt; "
+	     "no record is missing after the index was moved back",
      .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: mask")
 {
 	struct rig rig;
@@ -31,6 +32,8 @@ TEST(bts_threshold_masks, .group = "T", .ids = "T3", .needs = NEED_BTS,
 	for (unsigned crossing = 1; crossing <= 3; crossing++) {
 		cross(&rig);
 		EXPECT_EQ(pmi.count, crossing);
+		EXPECT_EQ(rig_count(&rig), 16);
+		chain_expect(&rig, 0, 16, &chain_a, 16, 0);
 		EXPECT(pmi.lvtpc & LVT_MASKED);
 		EXPECT(!(lapic_read_lvtpc() & LVT_MASKED));
 		EXPECT_EQ(pmi.lvtpc & LVT_VECTOR_MASK, PMI_VECTOR);
