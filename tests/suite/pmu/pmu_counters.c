@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/clock/tsc.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
 #include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
+#include "tests/lib/pmu_rig.h"
+#include "tests/lib/statistics.h"
 
 enum { COUNTER = 0, LONG_PERIOD = 0x7fffffff, SHORT_PERIOD = 1000, LOOPS = 4000 };
 
@@ -148,4 +152,79 @@ TEST(pmu_counter_overflow, .group = "pmu", .ids = "PM36", .needs = 0,
 	run_loop(LOOPS);
 	EXPECT_EQ(atomic_load(&overflows), 1);
 	stop(pmu);
+}
+
+enum { SHARES = 41, WHOLE = 64, SPIN = 2000, CYCLES_UNAVAILABLE = 1 << 0 };
+
+#define CYCLES (0x3c | PMU_USR | PMU_OS | PERFEVTSEL_EN) /* SDM Vol 3, table 18-1 */
+
+static atomic_bool enough;
+static atomic_ulong turns;
+
+/* On another CPU: counts cycles, reads them, and lets the processor halt. */
+static void count_cycles(void *unused)
+{
+	(void)unused;
+	wrmsr(IA32_PERFEVTSEL0, CYCLES);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+	while (!atomic_load(&enough)) {
+		for (unsigned i = 0; i < 200; i++)
+			rdmsr(IA32_PMC0);
+		task_sleep(100);
+		atomic_fetch_add(&turns, 1);
+	}
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+}
+
+/* Cycles that are counted here while the TSC counts WHOLE: the median of short runs, of which a
+   busy host interrupts fewer than half. */
+static uint64_t share(void)
+{
+	uint64_t shares[SHARES];
+
+	wrmsr(IA32_PERFEVTSEL0, CYCLES);
+	for (unsigned i = 0; i < SHARES; i++) {
+		uint64_t flags = interrupts_save(), began;
+
+		wrmsr(IA32_PMC0, 0);
+		began = tsc_read();
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+		run_loop(SPIN);
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+		shares[i] = rdmsr(IA32_PMC0) * WHOLE / (tsc_read() - began);
+		interrupts_restore(flags);
+	}
+	return distribution(shares, SHARES).median;
+}
+
+TEST(pmu_cycles_of_each_cpu, .group = "pmu", .ids = "PM21 PM27 PM28", .needs = NEED_SMP,
+     .claim = "a processor's cycles are counted whole while another counts its own, and halts",
+     .source = "SDM Vol 3, 18.2.1.1 and chapter 35")
+{
+	uint64_t there, here, alone, reached;
+	struct task *other;
+	unsigned last = cpu_count() - 1;
+
+	task_set_affinity(current_task(), cpu_set_of(last));
+	there = pmu_rig_open(CYCLES_UNAVAILABLE);
+	task_set_affinity(current_task(), cpu_set_of(0));
+	here = pmu_rig_open(CYCLES_UNAVAILABLE);
+	alone = share();
+	EXPECT(alone > 0);
+	atomic_store(&enough, false);
+	atomic_store(&turns, 0);
+	other = task_create_stopped("cycles", count_cycles, NULL);
+	REQUIRE(other != NULL);
+	task_set_affinity(other, cpu_set_of(last));
+	task_start(other);
+	do {
+		reached = atomic_load(&turns);
+		EXPECT(share() * 2 >= alone);
+	} while (!reached || atomic_load(&turns) < 5);
+	atomic_store(&enough, true);
+	task_join(other);
+	task_put(other);
+	pmu_rig_close(here);
+	task_set_affinity(current_task(), cpu_set_of(last));
+	pmu_rig_close(there);
 }
