@@ -411,7 +411,7 @@ check_files()
 	[ "$firmware" = bios ] || [ -r "$ovmf" ] ||
 		die "$ovmf is missing: apt-get install ovmf, or 'make deps FOR=check'"
 	if [ "$accel" = kvm ]; then
-		[ -e /dev/kvm ] || die '--accel kvm: there is no /dev/kvm on this machine'
+		[ -c /dev/kvm ] || die '--accel kvm: there is no /dev/kvm on this machine'
 		(: <>/dev/kvm) 2>/dev/null ||
 			die '--accel kvm: /dev/kvm cannot be opened: no rights, or no virtualisation'
 	fi

@@ -161,17 +161,32 @@ static void by_kernel(uint64_t from, uint64_t to)
 	branch(ENTRY + 0x80, to);
 }
 
-/* What the instruction at before->rip did. */
-static void executed_one(const struct user_regs_struct *before,
-			 const struct user_regs_struct *after)
+static struct instruction instruction_at(uint64_t rip)
 {
-	struct instruction instruction = space_instruction(&space, before->rip);
+	struct instruction instruction = space_instruction(&space, rip);
 
 	if (instruction.flow == FLOW_UNKNOWN)
-		fail("no instruction at %llx", before->rip);
+		fail("no instruction at %llx", (unsigned long long)rip);
+	return instruction;
+}
+
+/*
+ * What the instruction at before->rip did. A hypervisor that emulates it, as CPUID, may lose the
+ * trap that follows: the step has then executed the next instruction as well.
+ */
+static void executed_one(struct user_regs_struct *before, const struct user_regs_struct *after)
+{
+	struct instruction instruction = instruction_at(before->rip);
+
 	pop_shadows(after->rsp);
 	if (after->rip == before->rip && instruction.flow == FLOW_REPEAT)
 		return;
+	if (instruction.flow == FLOW_NONE && after->rip != instruction.next) {
+		executed++;
+		rand(); /* interrupts come where they do on other hosts */
+		before->rip = instruction.next;
+		instruction = instruction_at(before->rip);
+	}
 	executed++;
 	if (instruction.flow == FLOW_INTERRUPT) {
 		walked++; /* an instruction that a branch is from */

@@ -116,9 +116,8 @@ static bool is_held(const struct lbr_stack *s, const struct held *held)
 
 static void branch_and_fault(uint64_t debugctl)
 {
-	TRACED(debugctl,
-	       "jmp 1f\n1: movl $3, %%ecx\n2: loop 2b\n"
-	       "lbr_off_ud: ud2\nlbr_off_out: nop\n" EXCEPTION_TABLE("lbr_off_ud", "lbr_off_out"));
+	TRACED(debugctl, "jmp 1f\n1: movl $3, %%ecx\n2: loop 2b\n"
+			 "3: ud2\n4: nop\n" EXCEPTION_TABLE("3b", "4b"));
 }
 
 TEST(lbr_off, .group = "pmu", .ids = "LB4", .needs = NEED_BTS,

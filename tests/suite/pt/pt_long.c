@@ -127,6 +127,29 @@ TEST(pt_long_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT107", 
 	close();
 }
 
+/* How many packets begin and end a trace; those of time and ratio that come before. */
+struct course {
+	unsigned begun, ended, early;
+};
+
+static struct course read_course(struct packet_reader *reader, struct status *in,
+				 struct status *all)
+{
+	struct course course = {0};
+	struct packet packet;
+
+	while (packet_next(reader, &packet)) {
+		add_status(all, &packet);
+		if (packet.role == ROLE_STATUS)
+			add_status(in, &packet);
+		course.begun += packet.kind == PACKET_TIP_PGE;
+		course.ended += packet.kind == PACKET_TIP_PGD;
+		course.early +=
+			(packet.kind == PACKET_CBR || packet.kind == PACKET_TSC) && !course.begun;
+	}
+	return course;
+}
+
 TEST(pt_begin_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT105 PT106 PT133 PT139",
      .needs = NEED_PT,
      .claim = "PSB+ has PIP with OS in context and the time with TSCEn, each only then; out of "
@@ -154,8 +177,8 @@ TEST(pt_begin_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT105 P
 	for (size_t n = 0; n < sizeof(rows) / sizeof(rows[0]); n++) {
 		struct status in = {0}, all = {0};
 		struct packet_reader reader;
-		struct packet packet;
-		unsigned begun = 0, ended = 0, sync = !rows[n].bytes, early = 0;
+		struct course course;
+		unsigned sync = !rows[n].bytes;
 		bool tsc = rows[n].control & RTIT_CTL_TSC_EN;
 
 		if ((rows[n].control >> 36 && pt_caps()->ranges < 2) ||
@@ -170,14 +193,7 @@ TEST(pt_begin_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT105 P
 		PT_TRACED(&rig, rows[n].control,
 			  "movl $20, %%ecx\n1:\tloop 1b\n\tmovq %%cr3, %%rax\n\tmovq %%rax, %%cr3");
 		pt_reader(&rig, &reader);
-		while (packet_next(&reader, &packet)) {
-			add_status(&all, &packet);
-			if (packet.role == ROLE_STATUS)
-				add_status(&in, &packet);
-			begun += packet.kind == PACKET_TIP_PGE;
-			ended += packet.kind == PACKET_TIP_PGD;
-			early += (packet.kind == PACKET_CBR || packet.kind == PACKET_TSC) && !begun;
-		}
+		course = read_course(&reader, &in, &all);
 		EXPECT(!reader.error && !reader.in_psb);
 		EXPECT_EQ(all.syncs, sync);
 		EXPECT_EQ(all.ends, sync);
@@ -185,11 +201,11 @@ TEST(pt_begin_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT105 P
 		/* MOV to CR3 */
 		EXPECT_EQ(all.pips > in.pips, rows[n].pip || rows[n].on);
 		EXPECT_EQ(sync ? in.tscs : all.tscs, tsc);
-		EXPECT(!tsc || sync || early == 2);
+		EXPECT(!tsc || sync || course.early == 2);
 		EXPECT(all.tscs <= tsc);
 		EXPECT(sync ? in.ratios == 1 : all.ratios >= 1);
-		EXPECT_EQ(begun, rows[n].on);
-		EXPECT_EQ(ended, rows[n].on);
+		EXPECT_EQ(course.begun, rows[n].on);
+		EXPECT_EQ(course.ended, rows[n].on);
 		if (!rows[n].on)
 			EXPECT(!all.fups && !all.modes && !all.others);
 	}
