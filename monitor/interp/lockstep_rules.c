@@ -14,6 +14,8 @@ static const char time[] = "reads a clock";
 static const char trap[] = "the trap comes an instruction late: SDM Vol 3, 6.8.3, and QEMU's STI";
 static const char lost[] = "QEMU loses RFLAGS.TF on the way, and with it the trap";
 
+static const char width[] =
+	"AMD's near branches have 16 bits behind 66H, Intel's 64: SDM Vol 2, JMP";
 static const char own[] = "the processor has no such instruction";
 static const char live[] = "the processor's own debug registers are not the guest's then";
 
@@ -48,10 +50,25 @@ static const struct {
 	{0xfb2, 0xfb2, ANY, trap},  /* LSS */
 };
 
+/* In 64-bit code, where alone addresses have 8 bytes. */
+static bool is_narrow_branch(const struct insn *i)
+{
+	unsigned opcode = i->opcode, reg = i->modrm >> 3 & 7;
+	bool relative = (opcode & ~15u) == 0x70 || (opcode & ~15u) == 0xf80 ||
+			(opcode & ~3u) == 0xe0 || opcode == 0xe8 || opcode == 0xe9 ||
+			opcode == 0xeb;
+	bool indirect = opcode == 0xff && (reg == 2 || reg == 4);
+
+	return i->prefixes & PREFIX_OPERAND && i->address_size == 8 &&
+	       (relative || indirect || (opcode & ~1u) == 0xc2);
+}
+
 const char *lockstep_exempt(const struct insn *i)
 {
 	int reg = i->modrm >> 3 & 7;
 
+	if (is_narrow_branch(i))
+		return width;
 	if (i->opcode == 0x90 && i->prefixes & PREFIX_REP)
 		return trap; /* PAUSE */
 	if ((i->opcode & ~2u) == 0xf20 && i->rex & 4)

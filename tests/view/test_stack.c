@@ -34,6 +34,7 @@ static size_t depth, deepest;
 static struct stack stack;
 static struct space space;
 static uint64_t branches, wrong_depth, wrong_return, interrupts, signals;
+static bool unwinding; /* longjmp() has moved RSP, and not yet jumped */
 static uint64_t executed, executed_then, walked, at; /* `then`: up to the last branch */
 static char first_wrong[512];
 static struct frame_line line;
@@ -177,13 +178,13 @@ static struct instruction instruction_at(uint64_t rip)
 static void executed_one(struct user_regs_struct *before, const struct user_regs_struct *after)
 {
 	struct instruction instruction = instruction_at(before->rip);
+	size_t deep = depth;
 
 	pop_shadows(after->rsp);
 	if (after->rip == before->rip && instruction.flow == FLOW_REPEAT)
 		return;
 	if (instruction.flow == FLOW_NONE && after->rip != instruction.next) {
 		executed++;
-		rand(); /* interrupts come where they do on other hosts */
 		before->rip = instruction.next;
 		instruction = instruction_at(before->rip);
 	}
@@ -200,8 +201,10 @@ static void executed_one(struct user_regs_struct *before, const struct user_regs
 		walked++;
 		branch(before->rip, after->rip);
 	} else {
+		unwinding |= depth < deep;
 		return;
 	}
+	unwinding = false;
 	executed_then = executed;
 	compare(before->rip, after->rip);
 }
@@ -252,7 +255,7 @@ static void follow(pid_t child)
 	for (;;) {
 		int delivered = signal;
 
-		if (!delivered && rand() % INTERRUPTED == 0)
+		if (!delivered && !unwinding && rand() % INTERRUPTED == 0)
 			interrupt(&before);
 		if (!step(child, &signal))
 			break;
