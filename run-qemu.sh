@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: MIT
 # Boots Spoor in QEMU and leaves with the verdict of the run.
 set -u
-# All of it is read before the first trap is set: bash 5.2 forgets a trap that it serves while it parses `$(`.
+# All of it is read before the first trap is set, and what runs behind it has no `$(` and no `<(`, which bash parses again each
+# time that it comes to them: bash 5.2 forgets a trap that it serves while it parses one.
 {
+top=$(dirname "$0") processors=$(nproc)
 # Closed descriptors would be given to the next file that is opened.
 { : >&1; } 2>/dev/null || exec >/dev/null
 { : >&2; } 2>/dev/null || exec 2>/dev/null
@@ -13,7 +15,6 @@ trap '' PIPE
 trap "trap '' ${signals[*]}; echo 'verdict: INTERRUPTED (130): nothing was booted' >&2; exit 130" \
 	"${signals[@]}"
 
-top=$(dirname "$0")
 qemu=${QEMU:-qemu-system-x86_64}
 build=${BUILD:-$top/build}
 ovmf=/usr/share/ovmf/OVMF.fd
@@ -206,9 +207,10 @@ check_program()
 {
 	[ -r "$program" ] || die "cannot read the program $program"
 	[[ $program != *' '* ]] || die "QEMU cannot load a file with a blank in its name: $program"
-	local fault
-	fault=$(perl -I"$top/tools" -MSpoor::Program -we 'print Spoor::Program::fault(shift) // ""' "$program") ||
+	local fault=''
+	perl -I"$top/tools" -MSpoor::Program -we 'print Spoor::Program::fault(shift) // ""' "$program" >"$scratch/fault" ||
 		die "cannot check the program $program"
+	read -r fault <"$scratch/fault"
 	[ -z "$fault" ] || die "the program $program $fault"
 	: "${test:=user_given}"
 }
@@ -221,13 +223,15 @@ check_linux()
 	choice '--boot with --linux' "$boot" 'kernel iso other'
 	[ $kernel_only = 0 ] || [ "$boot" = kernel ] || die '--linux without the monitor works with --boot kernel'
 	[ "$boot" != iso ] || [ -n "$initrd" ] || die "--linux with --boot iso needs --initrd: the menu's entry loads one"
-	local file size=0
+	local file bytes size=0
 	for file in "$linux" ${initrd:+"$initrd"}; do
 		if [ ! -r "$file" ] || [ -d "$file" ]; then
 			die "cannot read $file; 'make linux' has a Linux and an initrd"
 		fi
 		[[ $file != *' '* ]] || die "QEMU cannot load a file with a blank in its name: $file"
-		size=$((size + $(stat -Lc %s "$file")))
+		stat -Lc %s "$file" >"$scratch/bytes"
+		read -r bytes <"$scratch/bytes" || die "cannot read $file"
+		size=$((size + bytes))
 	done
 	[ $((size >> 20)) -lt "$memory" ] ||
 		die "the Linux and its initrd have $((size >> 20)) MB: --memory $memory is too little"
@@ -381,7 +385,8 @@ unknown_to_kernel()
 check_version()
 {
 	local said=''
-	read -r -t 10 said < <("$qemu" --version 2>/dev/null </dev/null)
+	timeout 10 "$qemu" --version >"$scratch/version" 2>/dev/null </dev/null
+	read -r said <"$scratch/version"
 	[[ ! $said =~ ^QEMU\ emulator\ version\ ([0-9]+)\.([0-9]+) ]] ||
 		((BASH_REMATCH[1] * 100 + BASH_REMATCH[2] >= 702)) ||
 		die "$qemu is QEMU ${BASH_REMATCH[1]}.${BASH_REMATCH[2]}: 7.2 or newer is needed"
@@ -434,7 +439,7 @@ make_linux_disk()
 run()
 {
 	local limit copy=$((1 - (quiet | list))) interrupted=0 logs=("$scratch/console")
-	limit="$timeout*$(printf '%d\n' "$smp" "$(nproc)" | sort -n | head -n 1)"
+	limit="$timeout*$((smp < processors ? smp : processors))"
 	[ -z "$log" ] || logs+=("$log")
 	if [ $gdb = 1 ]; then
 		limit=0
@@ -485,16 +490,24 @@ judge()
 	exit "$code"
 }
 
+# mkdir takes no directory that is there, whoever made it. A signal of the terminal goes to it as well.
+make_scratch()
+{
+	local parent=${TMPDIR:-/tmp}
+	[[ $parent == /* ]] || parent=$PWD/$parent
+	scratch=$parent/spoor-$$-$RANDOM$RANDOM$RANDOM
+	(trap '' "${signals[@]}" && mkdir -m 700 "$scratch") || { scratch='' && die 'cannot make a temporary directory'; }
+	: >"$scratch/console" 2>"$scratch/errors" || die "cannot write to $scratch"
+}
+
+scratch=''
+trap '[ -z "$scratch" ] || rm -rf "$scratch"' EXIT
 parse "$@"
+make_scratch
 check
 compose
 [ $dry_run = 0 ] || { quoted "${command[@]}" && exit; }
 check_files
-scratch=''
-trap '[ -z "$scratch" ] || rm -rf "$scratch"' EXIT
-# A signal of the terminal goes to mktemp as well.
-scratch=$(trap '' "${signals[@]}" && realpath "$(mktemp -d)") || die 'cannot make a temporary directory'
-: >"$scratch/console" 2>"$scratch/errors" || die "cannot write to $scratch"
 run
 judge
 }
