@@ -133,10 +133,11 @@ mutants: images $(BUILD)/view $(BUILD)/host/one_run ## boot the suite on silicon
 mutate: images ## make faults mechanically in the rules of the virtual silicon, 60 of each unit: an hour; MUTATE="options of tools/mutate"
 	@tools/mutate $(MUTATE)
 
-variants: images ## boot the suite on every variant of BTS that the manual allows, and on pairs of them
+variants: images ## boot the suite on every variant that the manual allows, on pairs and mixes of them, and with defects: hours
 	@tools/mutants --inert
 	@tools/mutants --variants
 	@tools/mutants --variants --mixes 200
+	@tools/mutants --variants --defects 20
 
 soak: images ## storms of traced tasks with many seeds, on 1, 2 and 4 processors; TIME=seconds
 	@tools/soak $(TIME)

@@ -12,7 +12,8 @@ variants()
 {
 	local name=$1
 	BOOT_LOG=$2 FAKE_LOG='' FAKE_ACT='case $* in
-		*vbts=list*) printf "# monitor: %s\n" "profile one: a processor" "variant pt-x=1 (default): is" "variant pt-x=2: is not" ;;
+		*vbts=list*) printf "# monitor: %s\n" "profile one: a processor" "profile icelake: another" "variant pt-x=1 (default): is" "variant pt-x=2: is not" ;;
+		*defect=list*) echo "# monitor: defect wrap_at_threshold (SDM Vol 3, 17.4.9): ends early" ;;
 		*erratum=list*) echo "# monitor: erratum AB1 (SDM Vol 3, 17.4.9): a flaw" ;;
 		*) cat "$BOOT_LOG" ;;
 		esac' tools/mutants --variants "${@:3}" "$name"
@@ -35,6 +36,18 @@ try 'an erratum beside a test that had too little time' 1 'not ok 1 - erratum=AB
 try 'an erratum that no test meets' 1 'not ok 1 - erratum=AB1: no test met it' variants erratum=AB1 "$here/logs/slow-none.log"
 try 'a mix of variants' 0 '# seed 7.1..1.ok 1 - 7/2: pass' variants 7/2 "$here/logs/slow-none.log" --mixes 3 --seed 7
 FAKE_STATUS=35 try 'a mix on which a test fails, with the words to boot it again' 1 \
-	"not ok 1 - 7/1: failed: bts_wrap; -M 'vbts=pt-x=[12] pt=on profile=[a-z]*'" variants 7/1 "$here/logs/fail.log" --mixes 3 --seed 7
+	"not ok 1 - 7/2: failed: bts_wrap; -M 'vbts=auto,pt-x=[12] pt=on profile=icelake'" variants 7/2 "$here/logs/fail.log" --mixes 3 --seed 7
+announced()
+{
+	sed '1i # monitor: defect=wrap_at_threshold\n# claim: the buffer ends at the maximum (SDM Vol 3, 17.4.9)' "$here/logs/$1.log"
+}
+
+announced fail >announced-fail.log
+announced pass >announced-pass.log
+FAKE_STATUS=35 try 'a variant on which a defect is caught' 0 '# seed 7.1..1.ok 1 - pt-x=2 wrap_at_threshold: caught by bts_wrap.# 1 of 1 caught' \
+	variants 'pt-x=2 wrap_at_threshold' announced-fail.log --defects 1 --seed 7
+try 'a variant on which no test catches a defect' 1 'not ok 1 - pt-x=2 wrap_at_threshold: no test caught it' \
+	variants 'pt-x=2 wrap_at_threshold' announced-pass.log --defects 1
+try 'mixes and defects at a time' 255 'one at a time' variants x x --mixes 1 --defects 1
 echo "1..$number"
 exit $failed
