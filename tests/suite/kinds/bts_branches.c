@@ -273,7 +273,7 @@ TEST(bts_every_encoding, .group = "K", .ids = "K1 K2 K3", .needs = NEED_BTS,
 	struct rig rig;
 
 	code_branches_open(&branches);
-	rig_open(&rig, BRANCHES_MOST + 1);
+	rig_open(&rig, BRANCHES_MOST + 2);
 	expect_every_encoding(&rig);
 	rig_close(&rig);
 	code_branches_close();
@@ -306,7 +306,7 @@ TEST(bts_beside_counters, .group = "B", .ids = "B4", .needs = NEED_BTS,
 	code_branches_open(&branches);
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, own_handler_resume, false);
-	rig_open(&rig, BRANCHES_MOST + 1);
+	rig_open(&rig, BRANCHES_MOST + 2);
 	EACH_COUNTER(n, all)
 	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS | PMU_USR, false));
 	wrmsr(IA32_PERF_GLOBAL_CTRL, all);

@@ -259,8 +259,9 @@ TEST(pebs_with_counter_interrupt, .group = "PE", .ids = "PE25", .needs = NEED_PE
 	take(&pebs);
 	seen.go_on = true;
 	pebs_set_threshold(&pebs, 3);
-	pebs_arm_event(&pebs, 0, (pebs.event & 0xffff) | PMU_OS | PERFEVTSEL_INT, 150);
-	SAMPLED(1, JUMPS(1000));
+	/* More than the handler itself has of the event, even where that is an instruction. */
+	pebs_arm_event(&pebs, 0, (pebs.event & 0xffff) | PMU_OS | PERFEVTSEL_INT, 900);
+	SAMPLED(1, JUMPS(4000));
 	pmi_settle();
 	test_observe("interrupts", "%u", seen.count);
 	EXPECT(seen.count >= 1 && seen.count < 100);
