@@ -230,3 +230,9 @@ void platform_pt_interrupt(struct vcpu *vcpu)
 {
 	pmu_trace_interrupt(vcpu);
 }
+
+/* 36.3.1.2: the LBR array is reset when TraceEn is cleared. */
+void platform_pt_resumes(struct vcpu *vcpu)
+{
+	pmu_lbr_reset(vcpu);
+}

@@ -2,7 +2,9 @@
 /* The LBR stack: SDM Vol 3, 17.4.8 and 17.5 to 17.13. */
 #include <stddef.h>
 
+#include "lib/string.h"
 #include "monitor/pmu/rules.h"
+#include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
 
 /* Every place that some profile has its stack in. */
@@ -63,6 +65,12 @@ uint64_t *pmu_lbr_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 	return index == MSR_LBR_SELECT && layout->select ? &pmu->lbr_select : NULL;
 }
 
+void pmu_lbr_reset(struct vcpu *vcpu)
+{
+	memset(vcpu->pmu.lbr, 0, sizeof(vcpu->pmu.lbr));
+	vcpu->pmu.lbr_top = 0;
+}
+
 /* The flag of LBR_SELECT that leaves this kind of branch out: table 17-9. */
 static unsigned left_out_by(unsigned kind)
 {
@@ -101,7 +109,7 @@ void pmu_rule_lbr(struct vcpu *vcpu, const struct retired *branch)
 	uint64_t missed = branch->kind & RETIRED_MISPREDICTED ? LBR_MISPREDICTED : 0;
 	struct lbr_entry *entry;
 
-	if (!is_selected(vcpu, branch))
+	if (pt_suspends_bts(vcpu) || !is_selected(vcpu, branch))
 		return;
 	if (pmu->lbr_select & LBR_CALL_STACK && is_zero_length(branch))
 		return;

@@ -55,6 +55,9 @@ uint64_t pmu_deadline(const struct vcpu *vcpu);
 /* HLT begins, ends: no cycle counts meanwhile. */
 void pmu_wait(struct vcpu *vcpu, bool waits);
 
+/* The LBR stack is empty, as after TraceEn suspended it. */
+void pmu_lbr_reset(struct vcpu *vcpu);
+
 /* The Debug Store reached a threshold: OvfBuf of IA32_PERF_GLOBAL_STATUS is set. */
 void pmu_buffer_overflow(struct vcpu *vcpu);
 

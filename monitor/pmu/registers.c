@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "monitor/pmu/rules.h"
+#include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
 
 #define RDPMC_FIXED (1u << 30)
@@ -179,13 +180,19 @@ static uint64_t in_use(const struct vcpu *vcpu)
 	return value | (interrupt ? INUSE_PMI : 0);
 }
 
+/* SDM Vol 3, 36.3.1.2: registers of the LBR stack read 0, and writes are dropped. */
+static bool is_suspended(const struct vcpu *vcpu, uint32_t index)
+{
+	return pt_suspends_bts(vcpu) && pmu_lbr_owns(index);
+}
+
 bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	const struct performance *has = performance_of(vcpu);
 	uint64_t mask;
 	const uint64_t *at = find(vcpu, index, &mask);
 
-	*value = at ? *at : 0;
+	*value = at && !is_suspended(vcpu, index) ? *at : 0;
 	if (at)
 		return true;
 	switch (index) {
@@ -234,7 +241,8 @@ bool pmu_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		value = (uint64_t)(int64_t)(int32_t)value & mask;
 	if (value & ~mask)
 		return false;
-	*at = value;
+	if (!is_suspended(vcpu, index))
+		*at = value;
 	return true;
 }
 

@@ -205,6 +205,8 @@ void pt_disable(struct vcpu *vcpu, uint64_t from)
 	pt->disabling = pt->packet_enabled = pt->context_enabled = false;
 	if (pt->overflowing) /* with these very packets */
 		pt_overflow(vcpu, from);
+	if (pt_suspends_bts(vcpu))
+		platform_pt_resumes(vcpu);
 	pt->ctl = pt->next_ctl;
 	vcpu->observed &= ~(unsigned)OBSERVER_PT;
 }

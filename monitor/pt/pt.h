@@ -55,10 +55,11 @@ void pt_event(struct vcpu *vcpu, const struct branch *event);
 void pt_cr3(struct vcpu *vcpu);
 
 /* The caller's: a page of the guest's memory, NULL where there is no memory; whether it is the
-   local APIC's; the guest's TSC; a region with INT is full. */
+   local APIC's; the guest's TSC; a region with INT is full; LBR and BTS are suspended no more. */
 uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical);
 bool platform_pt_is_apic(struct vcpu *vcpu, uint64_t physical);
 uint64_t platform_pt_tsc(struct vcpu *vcpu);
 void platform_pt_interrupt(struct vcpu *vcpu);
+void platform_pt_resumes(struct vcpu *vcpu);
 
 #endif

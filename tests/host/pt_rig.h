@@ -53,6 +53,10 @@ void platform_pt_interrupt(struct vcpu *vcpu)
 	interrupts++;
 }
 
+void platform_pt_resumes(struct vcpu *vcpu)
+{
+}
+
 static void expect(uint64_t ip)
 {
 	if (expecting && executed < MOST)
