@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-enum { ENTRIES = (OWN_CODE_64 + 8) / 8 };
+enum { ENTRIES = OWN_USER_DATA_16 / 8 + 1 };
 
 static uint64_t segments[ENTRIES] __attribute__((aligned(16)));
 static struct table_pointer kernel_gdt;
@@ -30,6 +30,10 @@ void own_gdt_load(void)
 	segments[OWN_CODE_16 / 8] = 0x00009b000000ffff;
 	segments[OWN_DATA_16 / 8] = 0x000093000000ffff;
 	segments[OWN_CODE_64 / 8] = 0x00af9b000000ffff;
+	segments[OWN_USER_CODE_32 / 8] = 0x00cffb000000ffff;
+	segments[OWN_USER_DATA_32 / 8] = 0x00cff3000000ffff;
+	segments[OWN_USER_CODE_16 / 8] = 0x0000fb000000ffff;
+	segments[OWN_USER_DATA_16 / 8] = 0x0000f3000000ffff;
 	__asm__ volatile("lgdt %0" : : "m"(own));
 }
 

@@ -13,13 +13,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kernel's GDT, and after it segments of CPL 0, base 0; limits 4 GiB, or 64 KiB for 16 bits. */
+/* The kernel's GDT, and after it segments of base 0; limits 4 GiB, or 64 KiB for 16 bits. */
 enum {
 	OWN_CODE_32 = 0x80,
 	OWN_DATA_32 = 0x88,
 	OWN_CODE_16 = 0x90,
 	OWN_DATA_16 = 0x98,
 	OWN_CODE_64 = 0xa0,
+	OWN_USER_CODE_32 = 0xa8 | 3,
+	OWN_USER_DATA_32 = 0xb0 | 3,
+	OWN_USER_CODE_16 = 0xb8 | 3,
+	OWN_USER_DATA_16 = 0xc0 | 3,
 };
 
 void own_gdt_load(void);

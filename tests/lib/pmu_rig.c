@@ -183,7 +183,7 @@ static const struct lbr_stack stacks[] = {
 	{6, 0x7d, 0x9e, 32, 0x680, 0x6c0, 0x1c9, true},
 };
 
-const struct lbr_stack *lbr_stack(void)
+const struct lbr_stack *lbr_known(void)
 {
 	uint32_t eax = cpuid(1, 0).eax;
 	unsigned family = eax >> 8 & 0xf, model = (eax >> 4 & 0xf) | (eax >> 12 & 0xf0);
@@ -192,7 +192,16 @@ const struct lbr_stack *lbr_stack(void)
 		if (stacks[i].family == family && model >= stacks[i].first &&
 		    model <= stacks[i].last)
 			return &stacks[i];
-	test_skip("no table here has the LBR stack of family %x, model %x", family, model);
+	return NULL;
+}
+
+const struct lbr_stack *lbr_stack(void)
+{
+	const struct lbr_stack *s = lbr_known();
+
+	if (!s)
+		test_skip("no table here has the LBR stack of CPUID.1:EAX = %x", cpuid(1, 0).eax);
+	return s;
 }
 
 void lbr_close(void)

@@ -103,7 +103,8 @@ struct lbr_stack {
 	bool select;
 };
 
-/* That of this processor; skips the test if its family and model are not known here. */
+/* That of this processor, NULL if its family and model are not known here; the other skips then. */
+const struct lbr_stack *lbr_known(void);
 const struct lbr_stack *lbr_stack(void);
 
 /* The same, and lends IA32_DEBUGCTL. Skips the test where a hypervisor shows no stack. */

@@ -90,8 +90,7 @@ static void take_nearer(uint64_t ip, const struct flow_block *block, struct flow
 		*nearest = *block;
 }
 
-/* Up to the next branch that is noted, or the WRMSR that ends the body. */
-static bool find_noted(const void *program, uint64_t ip, struct flow_block *block)
+bool pt_find_noted(const void *program, uint64_t ip, struct flow_block *block)
 {
 	const struct pt_rig *rig = program;
 	struct flow_block wrmsr = {.branch = rig->last, .next = rig->last + 2};
@@ -117,7 +116,7 @@ void pt_reader(const struct pt_rig *rig, struct packet_reader *reader)
 
 void pt_flow(const struct pt_rig *rig, struct flow *flow)
 {
-	flow_start(flow, rig->memory, pt_state(&rig->trace).end, find_noted, rig);
+	flow_start(flow, rig->memory, pt_state(&rig->trace).end, pt_find_noted, rig);
 }
 
 void pt_expect_end(const struct flow *flow)
@@ -131,7 +130,7 @@ static enum pt_seen seen_branch(const struct pt_rig *rig, const struct flow_item
 {
 	struct flow_block block = {0};
 
-	find_noted(rig, item->from, &block);
+	pt_find_noted(rig, item->from, &block);
 	if (item->ends)
 		return SEEN_LEAVE;
 	if (block.kind == FLOW_JCC)
@@ -147,7 +146,7 @@ static bool is_seen(const struct pt_rig *rig, const struct flow_item *item,
 
 	*seen = (struct pt_expected){.to = item->to, .from = item->from, .next = item->second};
 	if (item->what != FLOW_PACKET) {
-		find_noted(rig, item->from, &block);
+		pt_find_noted(rig, item->from, &block);
 		seen->seen = item->what == FLOW_BEGINS	  ? SEEN_BEGIN
 			     : item->what == FLOW_EVENT	  ? item->ends ? SEEN_END : SEEN_EVENT
 			     : item->what == FLOW_CHANGED ? SEEN_LEAVE

@@ -112,6 +112,9 @@ static inline uint64_t pt_body_end(const struct pt_rig *rig)
 /* One more branch of the rig's program, which has no direct target. */
 void pt_add_branch(struct pt_rig *rig, enum flow_kind kind, const void *at, unsigned bytes);
 
+/* A flow_find of a struct pt_rig: up to the next branch that is noted, or the WRMSR at `last`. */
+bool pt_find_noted(const void *program, uint64_t ip, struct flow_block *block);
+
 /* What packets say of a program; direct JMP and CALL are found on the way. */
 enum pt_seen {
 	SEEN_BEGIN,	/* packets begin at `to` */

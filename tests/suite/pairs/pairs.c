@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: MIT
+// Units beside each other: what a unit records of a program alone, and beside another one.
+#include "drivers/pmu/registers.h"
+#include "drivers/pt/registers.h"
+#include "kernel/cpu.h"
+#include "tests/lib/msr_trial.h"
+#include "tests/lib/pebs_rig.h"
+#include "tests/lib/pmu_rig.h"
+#include "tests/lib/pt_rig.h"
+#include "tests/suite/pairs/program.h"
+
+#define ADDRESS	       ((1ull << 48) - 1)
+#define NOT_CPL0       1ull /* MSR_LBR_SELECT: SDM Vol 3, 17.7.2 */
+#define NOT_USER       2ull
+#define PEBS_FORMATS   5
+#define NO_BRANCHES    (1u << 5) /* CPUID.0AH:EBX: no event of branches */
+#define COUNTING       1	 /* the counter that counts; counter 0 takes samples */
+#define TRIES	       5
+#define LEAST_COUNTED  8 /* branches that a run has in the program at the least */
+#define LEAST_RECORDED 2
+
+enum unit { BTS_UNIT, LBR_UNIT, COUNTER_UNIT, PEBS_UNIT, PT_UNIT };
+
+static const struct {
+	uint8_t unit, beside;
+} units_of[] = {
+	[UNITS_BTS_LBR] = {BTS_UNIT, LBR_UNIT},
+	[UNITS_BTS_COUNTER] = {BTS_UNIT, COUNTER_UNIT},
+	[UNITS_BTS_PEBS] = {BTS_UNIT, PEBS_UNIT},
+	[UNITS_BTS_PT] = {BTS_UNIT, PT_UNIT},
+	[UNITS_LBR_BTS] = {LBR_UNIT, BTS_UNIT},
+	[UNITS_LBR_COUNTER] = {LBR_UNIT, COUNTER_UNIT},
+	[UNITS_LBR_PEBS] = {LBR_UNIT, PEBS_UNIT},
+	[UNITS_LBR_PT] = {LBR_UNIT, PT_UNIT},
+	[UNITS_COUNTER_BTS] = {COUNTER_UNIT, BTS_UNIT},
+	[UNITS_COUNTER_LBR] = {COUNTER_UNIT, LBR_UNIT},
+	[UNITS_COUNTER_PEBS] = {COUNTER_UNIT, PEBS_UNIT},
+	[UNITS_COUNTER_PT] = {COUNTER_UNIT, PT_UNIT},
+	[UNITS_PEBS_BTS] = {PEBS_UNIT, BTS_UNIT},
+	[UNITS_PEBS_LBR] = {PEBS_UNIT, LBR_UNIT},
+	[UNITS_PEBS_COUNTER] = {PEBS_UNIT, COUNTER_UNIT},
+	[UNITS_PEBS_PT] = {PEBS_UNIT, PT_UNIT},
+	[UNITS_PT_BTS] = {PT_UNIT, BTS_UNIT},
+	[UNITS_PT_LBR] = {PT_UNIT, LBR_UNIT},
+	[UNITS_PT_COUNTER] = {PT_UNIT, COUNTER_UNIT},
+	[UNITS_PT_PEBS] = {PT_UNIT, PEBS_UNIT},
+};
+
+/* What a unit says of a run: branches, or places of samples; of a counter, its number alone. */
+enum { MOST = 64 };
+struct list {
+	uint64_t number;
+	struct {
+		uint64_t from, to;
+	} at[MOST];
+};
+
+/* Of the test that runs. */
+static struct pair_program program;
+static struct pebs pebs; /* its `rig` is the DS area and the buffer of BTS without PEBS too */
+static struct pt_rig pt;
+static const struct lbr_stack *lbr;
+static uint64_t counters;
+static unsigned here, on; /* bits of enum unit: what the processor has; what a run has on */
+static const struct pair_row *row;
+
+static bool has(unsigned set, enum unit unit)
+{
+	return set >> unit & 1;
+}
+
+/* --- Switched on ----------------------------------------------------------------------------- */
+
+static bool has_filter(void)
+{
+	bool second = row->filter == FILTER_RANGE1 || row->filter == FILTER_RANGES;
+
+	if (row->filter >= FILTER_RANGE0)
+		return pt_caps()->ranges >= 1u + second;
+	if (units_of[row->units].unit == BTS_UNIT)
+		return ds_caps()->dscpl && ds_configuration->off_os;
+	return units_of[row->units].unit != LBR_UNIT || lbr->select;
+}
+
+/* The row's, or none where the processor has no such filter. */
+static enum pair_filter filter(void)
+{
+	return has_filter() ? (enum pair_filter)row->filter : FILTER_NONE;
+}
+
+/* What the row's filter leaves out of what `unit` records: one of the two, or nothing. */
+static uint64_t left_out(enum unit unit, uint64_t ring_0, uint64_t ring_3)
+{
+	if (units_of[row->units].unit != unit)
+		return 0;
+	return filter() == FILTER_OS ? ring_3 : filter() == FILTER_USR ? ring_0 : 0;
+}
+
+static uint64_t debugctl(void)
+{
+	uint64_t value = has(on, LBR_UNIT) ? LBR : 0;
+
+	if (has(on, BTS_UNIT))
+		value |= rig_all() |
+			 left_out(BTS_UNIT, ds_configuration->off_os, ds_configuration->off_usr);
+	return value;
+}
+
+static void prepare_lbr(void)
+{
+	for (unsigned n = 0; n < lbr->depth; n++) {
+		wrmsr(lbr->from + n, 0);
+		wrmsr(lbr->to + n, 0);
+	}
+	if (lbr->select)
+		wrmsr(MSR_LBR_SELECT, left_out(LBR_UNIT, NOT_CPL0, NOT_USER));
+}
+
+static uint64_t levels(enum unit unit)
+{
+	return (PMU_OS | PMU_USR) & ~left_out(unit, PMU_OS, PMU_USR);
+}
+
+/* Beside another unit it overflows on the way. */
+static void prepare_counter(void)
+{
+	pmu_rig_load(COUNTING, units_of[row->units].unit == COUNTER_UNIT ? 0 : 5);
+	wrmsr(IA32_PERFEVTSEL0 + COUNTING, EVENT_BRANCHES | levels(COUNTER_UNIT) | PERFEVTSEL_EN);
+}
+
+/* One sample, since the event that it is of need not be a certain one: SDM Vol 3, 18.9.4.4. */
+static void prepare_pebs(void)
+{
+	uint64_t event = (pebs.event & ~(PMU_OS | PMU_USR)) | levels(PEBS_UNIT);
+
+	pebs_arm_event(&pebs, 0, event, pebs.branches ? 3 : 9);
+	pebs_set(&pebs, DS_PEBS_COUNTER_RESET, 0);
+}
+
+static void prepare_range(unsigned n, uint64_t start, uint64_t end)
+{
+	pt.trace.configuration.range[n].first = start;
+	pt.trace.configuration.range[n].last = end - 1;
+	pt.trace.configuration.range[n].use = RTIT_ADDR_FILTER;
+}
+
+static void prepare_pt(void)
+{
+	struct pair_places places = pair_places(row);
+	bool first, second;
+
+	first = units_of[row->units].unit == PT_UNIT &&
+		(filter() == FILTER_RANGE0 || filter() == FILTER_RANGES);
+	second = units_of[row->units].unit == PT_UNIT &&
+		 (filter() == FILTER_RANGE1 || filter() == FILTER_RANGES);
+	pt.trace.configuration = (struct pt_configuration){0};
+	if (first)
+		prepare_range(0, places.start, places.event);
+	if (second)
+		prepare_range(1, places.event, places.end);
+	pt_again(&pt, RTIT_CTL_BRANCH_EN | ((RTIT_CTL_OS | RTIT_CTL_USER) &
+					    ~left_out(PT_UNIT, RTIT_CTL_OS, RTIT_CTL_USER)));
+}
+
+static void prepare(void)
+{
+	unsigned counts = (has(on, COUNTER_UNIT) ? 1u << COUNTING : 0) | has(on, PEBS_UNIT);
+
+	if (has(here, PEBS_UNIT))
+		pebs_reset(&pebs);
+	if (has(here, BTS_UNIT))
+		rig_reset(&pebs.rig);
+	if (has(on, LBR_UNIT))
+		prepare_lbr();
+	if (has(on, PEBS_UNIT))
+		prepare_pebs();
+	if (has(on, COUNTER_UNIT))
+		prepare_counter();
+	if (has(on, PT_UNIT))
+		prepare_pt();
+	pair_set_write(&program, 0, counts ? IA32_PERF_GLOBAL_CTRL : IA32_DEBUGCTL, counts);
+	pair_set_write(&program, 1, IA32_DEBUGCTL, debugctl());
+	pair_set_write(&program, 2, IA32_DEBUGCTL, debugctl());
+	if (has(on, PT_UNIT))
+		pair_set_write(&program, 2, IA32_RTIT_CTL, pt_control(&pt.trace));
+}
+
+/* --- What they say --------------------------------------------------------------------------- */
+
+static void add(struct list *list, uint64_t from, uint64_t to)
+{
+	if (list->number < MOST) {
+		list->at[list->number].from = from & ADDRESS;
+		list->at[list->number].to = to & ADDRESS;
+	}
+	list->number++;
+}
+
+static void read_lbr(struct list *list)
+{
+	for (unsigned back = lbr->depth; back--;)
+		if (lbr_newest(lbr, back, true))
+			add(list, lbr_newest(lbr, back, false), lbr_newest(lbr, back, true));
+}
+
+/* Where packets end the target may be missing. */
+static void read_pt(struct list *list)
+{
+	struct flow_item item;
+	struct flow flow;
+
+	flow_start(&flow, pt.memory, pt_state(&pt.trace).end, pair_find, &program);
+	while (flow_next(&flow, &item))
+		if (item.what == FLOW_BRANCH || item.what == FLOW_NOT_TAKEN ||
+		    item.what == FLOW_EVENT)
+			add(list, item.from, item.ends ? 0 : item.to);
+	pt_expect_end(&flow);
+}
+
+static void read_unit(struct list *list)
+{
+	list->number = 0;
+	switch (units_of[row->units].unit) {
+	case BTS_UNIT:
+		for (size_t n = 0; n < rig_count(&pebs.rig); n++)
+			add(list, rig_record(&pebs.rig, n).from, rig_record(&pebs.rig, n).to);
+		break;
+	case LBR_UNIT:
+		read_lbr(list);
+		break;
+	case COUNTER_UNIT:
+		list->number = rdmsr(IA32_PMC0 + COUNTING);
+		break;
+	case PEBS_UNIT:
+		for (size_t n = 0; n < pebs_count(&pebs); n++) {
+			struct pebs_sample sample = pebs_sample(&pebs, n);
+
+			add(list, pebs_place(&sample), 0);
+		}
+		break;
+	default:
+		read_pt(list);
+	}
+}
+
+/* The program once more if a system management interrupt came: its branches may be recorded. */
+static void run(unsigned units, struct list *list)
+{
+	uint64_t before;
+	unsigned tries = 0;
+
+	on = units;
+	do {
+		before = smi_count();
+		prepare();
+		pair_run(&program, row);
+		if (has(on, PT_UNIT))
+			pt_stop(&pt.trace);
+		if (has(on, PEBS_UNIT))
+			wrmsr(IA32_PEBS_ENABLE, 0);
+	} while (smi_count() != before && ++tries < TRIES);
+	read_unit(list);
+	if (has(on, COUNTER_UNIT))
+		wrmsr(IA32_PERFEVTSEL0 + COUNTING, 0);
+}
+
+/* --- Rows ------------------------------------------------------------------------------------ */
+
+/* False: a row for another processor. */
+static bool can_run(void)
+{
+	if (!has(here, (enum unit)units_of[row->units].beside) || !pair_has_event(row))
+		return false;
+	if (row->relation != RELATION_EXCLUSIVE)
+		return true;
+	on = here & (1u << BTS_UNIT | 1u << LBR_UNIT);
+	return msr_try(IA32_DEBUGCTL, debugctl(), 0).read_back == debugctl();
+}
+
+/* Whether the filter lets the program's own branches pass. */
+static bool is_recorded(void)
+{
+	return filter() != (row->ring == RING_0 ? FILTER_USR : FILTER_OS);
+}
+
+static bool is_whole(const struct list *list)
+{
+	bool whole = list->number < MOST;
+
+	if (units_of[row->units].unit == COUNTER_UNIT)
+		return is_recorded() ? list->number >= LEAST_COUNTED : true;
+	if (units_of[row->units].unit != PEBS_UNIT)
+		return whole && (!is_recorded() || list->number >= LEAST_RECORDED);
+	for (size_t n = 0; whole && n < list->number; n++)
+		whole = pair_has(row, list->at[n].from) ||
+			pair_has(row, list->at[n].from | ~ADDRESS);
+	return whole && (!is_recorded() || list->number == 1);
+}
+
+static bool is_same(const struct list *alone, const struct list *beside)
+{
+	bool same = alone->number == beside->number;
+
+	if (units_of[row->units].unit == COUNTER_UNIT || units_of[row->units].unit == PEBS_UNIT)
+		return same;
+	for (size_t n = 0; same && n < alone->number; n++)
+		same = alone->at[n].from == beside->at[n].from &&
+		       alone->at[n].to == beside->at[n].to;
+	return same;
+}
+
+static void show(const char *name, const struct list *list)
+{
+	test_note("%s: %lu", name, list->number);
+	if (units_of[row->units].unit == COUNTER_UNIT)
+		return;
+	for (size_t n = 0; n < list->number && n < MOST; n++)
+		test_note("%p %p", (void *)list->at[n].from, (void *)list->at[n].to);
+}
+
+/* False: it does not hold. */
+static bool compare(void)
+{
+	static struct list alone, beside;
+	unsigned unit = 1u << units_of[row->units].unit;
+	bool suspended = row->relation == RELATION_SUSPENDED && ds_caps()->suspended_by_pt, right;
+
+	run(unit, &alone);
+	run(unit | 1u << units_of[row->units].beside, &beside);
+	right = is_whole(&alone) &&
+		(suspended ? !beside.number : is_whole(&beside) && is_same(&alone, &beside));
+	if (right)
+		return true;
+	test_note("row %zu of rows.h", (size_t)(row - pair_rows));
+	show("alone", &alone);
+	show("beside", &beside);
+	return false;
+}
+
+/* --- Tests ----------------------------------------------------------------------------------- */
+
+/* Memory first, then what is lent; preemption is off from here on if there is BTS, LBR or PT. */
+static void open_units(enum unit unit)
+{
+	bool counts = pmu_caps()->version && pmu_caps()->general > COUNTING &&
+		      !(pmu_caps()->unavailable & NO_BRANCHES);
+
+	lbr = lbr_known();
+	here = counts ? 1u << COUNTER_UNIT : 0;
+	here |= counts && ds_caps()->pebs && ds_caps()->pebs_format < PEBS_FORMATS ? 1u << PEBS_UNIT
+										   : 0;
+	here |= ds_has_bts() ? 1u << BTS_UNIT : 0;
+	here |= lbr ? 1u << LBR_UNIT : 0;
+	here |= pt_caps()->topa ? 1u << PT_UNIT : 0;
+	if (!has(here, unit))
+		test_skip("the processor does not have this unit");
+	if (here == 1u << unit)
+		test_skip("the processor has no unit beside it");
+	pair_open(&program);
+	if (has(here, PEBS_UNIT))
+		pebs_open(&pebs, 4);
+	else if (counts)
+		counters = pmu_rig_open(0);
+	if (!has(here, PEBS_UNIT) && has(here, BTS_UNIT))
+		rig_open(&pebs.rig, 128);
+	else if (!has(here, PEBS_UNIT) && lbr)
+		lbr_open();
+	if (lbr && msr_try(IA32_DEBUGCTL, LBR, 0).read_back != LBR)
+		here &= ~(1u << LBR_UNIT);
+	if (has(here, PT_UNIT))
+		pt_open(&pt, 1, false);
+}
+
+static void close_units(void)
+{
+	if (has(here, PT_UNIT))
+		pt_close(&pt);
+	if (lbr && lbr->select)
+		wrmsr(MSR_LBR_SELECT, 0);
+	if (!has(here, PEBS_UNIT) && has(here, BTS_UNIT))
+		rig_close(&pebs.rig);
+	else if (!has(here, PEBS_UNIT) && lbr)
+		lbr_close();
+	if (has(here, PEBS_UNIT))
+		pebs_close(&pebs);
+	else if (has(here, COUNTER_UNIT))
+		pmu_rig_close(counters);
+	pair_close(&program);
+}
+
+static void expect_same(enum unit unit)
+{
+	unsigned ran = 0, wrong = 0;
+
+	open_units(unit);
+	for (row = pair_rows; row < pair_rows + sizeof(pair_rows) / sizeof(pair_rows[0]); row++) {
+		if (units_of[row->units].unit != unit || !can_run())
+			continue;
+		ran++;
+		wrong += !compare();
+	}
+	close_units();
+	test_note("%u rows", ran);
+	if (!ran)
+		test_skip("the processor can run none of the rows");
+	EXPECT_EQ(wrong, 0);
+}
+
+TEST(pairs_bts, .group = "pairs", .ids = "BF1 BF6", .needs = NEED_BTS,
+     .claim = "BTS records the same branches alone and beside LBR, a counter, PEBS and Intel PT, "
+	      "but none while TraceEn suspends it",
+     .source = "SDM Vol 3, 17.4.5 and 36.3.1.2")
+{
+	expect_same(BTS_UNIT);
+}
+
+TEST(pairs_lbr, .group = "pairs", .ids = "BF2 BF6", .needs = 0,
+     .claim = "the LBR stack holds the same branches alone and beside BTS, a counter, PEBS and "
+	      "Intel PT, but none after TraceEn suspended it",
+     .source = "SDM Vol 3, 17.4.8 and 36.3.1.2")
+{
+	expect_same(LBR_UNIT);
+}
+
+TEST(pairs_counters, .group = "pairs", .ids = "BF3", .needs = 0,
+     .claim = "a counter counts the same branches alone and beside BTS, LBR, PEBS and Intel PT",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	expect_same(COUNTER_UNIT);
+}
+
+TEST(pairs_pebs, .group = "pairs", .ids = "BF4", .needs = NEED_PEBS,
+     .claim = "a counter that overflows once takes one sample of the program, alone and beside "
+	      "BTS, LBR, another counter and Intel PT",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	expect_same(PEBS_UNIT);
+}
+
+TEST(pairs_pt, .group = "pairs", .ids = "BF5", .needs = NEED_PT,
+     .claim = "packets of Intel PT tell the same branches alone and beside BTS, LBR, a counter and "
+	      "PEBS",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	expect_same(PT_UNIT);
+}
