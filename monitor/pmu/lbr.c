@@ -4,7 +4,6 @@
 
 #include "lib/string.h"
 #include "monitor/pmu/rules.h"
-#include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
 
 /* Every place that some profile has its stack in. */
@@ -109,7 +108,7 @@ void pmu_rule_lbr(struct vcpu *vcpu, const struct retired *branch)
 	uint64_t missed = branch->kind & RETIRED_MISPREDICTED ? LBR_MISPREDICTED : 0;
 	struct lbr_entry *entry;
 
-	if (pt_suspends_bts(vcpu) || !is_selected(vcpu, branch))
+	if (!is_selected(vcpu, branch))
 		return;
 	if (pmu->lbr_select & LBR_CALL_STACK && is_zero_length(branch))
 		return;

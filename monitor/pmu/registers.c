@@ -180,7 +180,8 @@ static uint64_t in_use(const struct vcpu *vcpu)
 	return value | (interrupt ? INUSE_PMI : 0);
 }
 
-/* SDM Vol 3, 36.3.1.2: registers of the LBR stack read 0, and writes are dropped. */
+/* SDM Vol 3, 36.3.1.2: registers of the LBR stack read 0, and writes are dropped. Nothing shows
+   what enters it meanwhile: it is reset after. */
 static bool is_suspended(const struct vcpu *vcpu, uint32_t index)
 {
 	return pt_suspends_bts(vcpu) && pmu_lbr_owns(index);

@@ -19,37 +19,19 @@
 #define LEAST_COUNTED  8 /* branches that a run has in the program at the least */
 #define LEAST_RECORDED 2
 
-enum unit { BTS_UNIT, LBR_UNIT, COUNTER_UNIT, PEBS_UNIT, PT_UNIT, ALL_UNITS };
+enum unit { BTS_UNIT, LBR_UNIT, COUNTER_UNIT, PEBS_UNIT, PT_UNIT, ALL_UNIT };
 
 static const struct {
 	uint8_t unit, beside;
 } units_of[] = {
-	[UNITS_BTS_LBR] = {BTS_UNIT, LBR_UNIT},
-	[UNITS_BTS_COUNTER] = {BTS_UNIT, COUNTER_UNIT},
-	[UNITS_BTS_PEBS] = {BTS_UNIT, PEBS_UNIT},
-	[UNITS_BTS_PT] = {BTS_UNIT, PT_UNIT},
-	[UNITS_BTS_ALL] = {BTS_UNIT, ALL_UNITS},
-	[UNITS_LBR_BTS] = {LBR_UNIT, BTS_UNIT},
-	[UNITS_LBR_COUNTER] = {LBR_UNIT, COUNTER_UNIT},
-	[UNITS_LBR_PEBS] = {LBR_UNIT, PEBS_UNIT},
-	[UNITS_LBR_PT] = {LBR_UNIT, PT_UNIT},
-	[UNITS_LBR_ALL] = {LBR_UNIT, ALL_UNITS},
-	[UNITS_COUNTER_BTS] = {COUNTER_UNIT, BTS_UNIT},
-	[UNITS_COUNTER_LBR] = {COUNTER_UNIT, LBR_UNIT},
-	[UNITS_COUNTER_PEBS] = {COUNTER_UNIT, PEBS_UNIT},
-	[UNITS_COUNTER_PT] = {COUNTER_UNIT, PT_UNIT},
-	[UNITS_COUNTER_ALL] = {COUNTER_UNIT, ALL_UNITS},
-	[UNITS_PEBS_BTS] = {PEBS_UNIT, BTS_UNIT},
-	[UNITS_PEBS_LBR] = {PEBS_UNIT, LBR_UNIT},
-	[UNITS_PEBS_COUNTER] = {PEBS_UNIT, COUNTER_UNIT},
-	[UNITS_PEBS_PT] = {PEBS_UNIT, PT_UNIT},
-	[UNITS_PEBS_ALL] = {PEBS_UNIT, ALL_UNITS},
-	[UNITS_PT_BTS] = {PT_UNIT, BTS_UNIT},
-	[UNITS_PT_LBR] = {PT_UNIT, LBR_UNIT},
-	[UNITS_PT_COUNTER] = {PT_UNIT, COUNTER_UNIT},
-	[UNITS_PT_PEBS] = {PT_UNIT, PEBS_UNIT},
-	[UNITS_PT_ALL] = {PT_UNIT, ALL_UNITS},
-};
+#define PAIR(unit, beside) [UNITS_##unit##_##beside] = {unit##_UNIT, beside##_UNIT}
+	PAIR(BTS, LBR),	     PAIR(BTS, COUNTER),  PAIR(BTS, PEBS),    PAIR(BTS, PT),
+	PAIR(BTS, ALL),	     PAIR(LBR, BTS),	  PAIR(LBR, COUNTER), PAIR(LBR, PEBS),
+	PAIR(LBR, PT),	     PAIR(LBR, ALL),	  PAIR(COUNTER, BTS), PAIR(COUNTER, LBR),
+	PAIR(COUNTER, PEBS), PAIR(COUNTER, PT),	  PAIR(COUNTER, ALL), PAIR(PEBS, BTS),
+	PAIR(PEBS, LBR),     PAIR(PEBS, COUNTER), PAIR(PEBS, PT),     PAIR(PEBS, ALL),
+	PAIR(PT, BTS),	     PAIR(PT, LBR),	  PAIR(PT, COUNTER),  PAIR(PT, PEBS),
+	PAIR(PT, ALL)};
 
 /* What a unit says of a run: branches, or places of samples; of a counter, its number alone. */
 enum { MOST = 64 };
@@ -68,6 +50,8 @@ static const struct lbr_stack *lbr;
 static uint64_t counters;
 static unsigned here, on; /* bits of enum unit: what the processor has; what a run has on */
 static const struct pair_row *row;
+
+static const char *const names[] = {"BTS", "LBR", "the counter", "PEBS", "Intel PT"};
 
 static bool has(unsigned set, enum unit unit)
 {
@@ -288,7 +272,7 @@ static unsigned others(void)
 	unsigned unit = 1u << units_of[row->units].unit, branches = 1u << BTS_UNIT | 1u << LBR_UNIT;
 	unsigned all = here & ~unit, beside = 1u << units_of[row->units].beside & all;
 
-	if (units_of[row->units].beside == ALL_UNITS)
+	if (units_of[row->units].beside == ALL_UNIT)
 		beside = all;
 	if (row->relation != RELATION_SAME && ((unit | beside) & branches) == branches &&
 	    !holds_debugctl(branches))
@@ -350,13 +334,14 @@ static bool have_recorded(unsigned units)
 {
 	static struct list list;
 
-	for (unsigned unit = 0; unit < ALL_UNITS; unit++) {
+	for (unsigned unit = 0; unit < ALL_UNIT; unit++) {
 		if (!has(units, (enum unit)unit))
 			continue;
-		read_unit((enum unit)unit, &list);
-		if (list.number)
+		if (unit != PT_UNIT)
+			read_unit((enum unit)unit, &list);
+		if (unit == PT_UNIT ? pt_state(&pt.trace).end : list.number)
 			continue;
-		test_note("unit %u recorded nothing", unit);
+		test_note("%s recorded nothing", names[unit]);
 		return false;
 	}
 	return true;
