@@ -3,6 +3,7 @@
 #include "drivers/pmu/registers.h"
 #include "drivers/pt/registers.h"
 #include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmu_rig.h"
@@ -64,6 +65,8 @@ static bool has_filter(void)
 {
 	bool second = row->filter == FILTER_RANGE1 || row->filter == FILTER_RANGES;
 
+	if (row->filter >= FILTER_SPACE)
+		return pt_caps()->cr3_filter;
 	if (row->filter >= FILTER_RANGE0)
 		return pt_caps()->ranges >= 1u + second;
 	if (units_of[row->units].unit == BTS_UNIT)
@@ -131,22 +134,32 @@ static void prepare_range(unsigned n, uint64_t start, uint64_t end)
 	pt.trace.configuration.range[n].use = RTIT_ADDR_FILTER;
 }
 
+/* The address space that runs, or another one. */
+static void prepare_space(void)
+{
+	uint64_t cr3;
+
+	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
+	cr3 &= PTE_ADDRESS;
+	pt.trace.configuration.cr3_match = filter() == FILTER_OTHER ? cr3 ^ PAGE_SIZE : cr3;
+}
+
 static void prepare_pt(void)
 {
 	struct pair_places places = pair_places(row);
-	bool first, second;
+	enum pair_filter by = units_of[row->units].unit == PT_UNIT ? filter() : FILTER_NONE;
+	uint64_t control = RTIT_CTL_BRANCH_EN | RTIT_CTL_OS | RTIT_CTL_USER;
 
-	first = units_of[row->units].unit == PT_UNIT &&
-		(filter() == FILTER_RANGE0 || filter() == FILTER_RANGES);
-	second = units_of[row->units].unit == PT_UNIT &&
-		 (filter() == FILTER_RANGE1 || filter() == FILTER_RANGES);
 	pt.trace.configuration = (struct pt_configuration){0};
-	if (first)
+	if (by == FILTER_RANGE0 || by == FILTER_RANGES)
 		prepare_range(0, places.start, places.event);
-	if (second)
+	if (by == FILTER_RANGE1 || by == FILTER_RANGES)
 		prepare_range(1, places.event, places.end);
-	pt_again(&pt, RTIT_CTL_BRANCH_EN | ((RTIT_CTL_OS | RTIT_CTL_USER) &
-					    ~left_out(PT_UNIT, RTIT_CTL_OS, RTIT_CTL_USER)));
+	if (by == FILTER_SPACE || by == FILTER_OTHER) {
+		prepare_space();
+		control |= RTIT_CTL_CR3_FILTER;
+	}
+	pt_again(&pt, control & ~left_out(PT_UNIT, RTIT_CTL_OS, RTIT_CTL_USER));
 }
 
 static void prepare(void)
@@ -283,7 +296,8 @@ static unsigned others(void)
 /* Whether the filter lets the program's own branches pass. */
 static bool is_recorded(void)
 {
-	return filter() != (row->ring == RING_0 ? FILTER_USR : FILTER_OS);
+	return filter() != (row->ring == RING_0 ? FILTER_USR : FILTER_OS) &&
+	       filter() != FILTER_OTHER;
 }
 
 static bool is_whole(const struct list *list)
