@@ -193,7 +193,9 @@ bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	uint64_t mask;
 	const uint64_t *at = find(vcpu, index, &mask);
 
-	*value = at && !is_suspended(vcpu, index) ? *at : 0;
+	*value = at ? *at : 0;
+	if (is_suspended(vcpu, index))
+		*value = 0;
 	if (at)
 		return true;
 	switch (index) {
@@ -236,14 +238,15 @@ bool pmu_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	}
 	if (!at)
 		return false;
+	if (is_suspended(vcpu, index))
+		return true;
 	/* SDM Vol 3, 18.2.5: only bits 31:0 of a general counter are written by its old address,
 	   and bit 31 is extended. */
 	if (within(index, MSR_PMC0, has->counters))
 		value = (uint64_t)(int64_t)(int32_t)value & mask;
 	if (value & ~mask)
 		return false;
-	if (!is_suspended(vcpu, index))
-		*at = value;
+	*at = value;
 	return true;
 }
 
