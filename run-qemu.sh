@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Boots Spoor in QEMU and leaves with the verdict of the run.
 set -u
-# All of it is read before the first trap is set, and what runs behind it has no `$(` and no `<(`, which bash parses again each
-# time that it comes to them: bash 5.2 forgets a trap that it serves while it parses one.
+# Bash 5.2 forgets a trap that it serves while it parses `$(` or `<(`, as it does again each time that it expands one:
+# all of this is read before the first trap is set, and nothing that runs after it has one.
 {
 top=$(dirname "$0") processors=$(nproc)
 # Closed descriptors would be given to the next file that is opened.
@@ -58,8 +58,7 @@ usage()
 
 	The log is what QEMU writes to its standard output: COM1, unless a QEMU argument names stdio.
 
-	environment: QEMU (the binary, 7.2 or newer), BUILD (where the images are), TIMEOUT_SCALE (multiplies the
-	time limit)
+	environment: QEMU (the binary, 7.2 or newer), BUILD (where the images are), TIMEOUT_SCALE (multiplies the time limit)
 
 	exit: 0 pass, 1 fail, 2 error or harness, 3 all skipped, 4 crash or incomplete, 124 timeout,
 	130 interrupt; of a Linux: 0 if it powers off
@@ -225,14 +224,11 @@ check_linux()
 	[ "$boot" != iso ] || [ -n "$initrd" ] || die "--linux with --boot iso needs --initrd: the menu's entry loads one"
 	local file bytes size=0
 	for file in "$linux" ${initrd:+"$initrd"}; do
-		if [ ! -r "$file" ] || [ -d "$file" ]; then
-			die "cannot read $file; 'make linux' has a Linux and an initrd"
-		fi
+		[[ -r $file && ! -d $file ]] || die "cannot read $file; 'make linux' has a Linux and an initrd"
 		[[ $file != *' '* ]] || die "QEMU cannot load a file with a blank in its name: $file"
-		stat -Lc %s "$file" >"$scratch/bytes"
-		read -r bytes <"$scratch/bytes" || die "cannot read $file"
-		size=$((size + bytes))
 	done
+	stat -Lc %s "$linux" ${initrd:+"$initrd"} >"$scratch/bytes"
+	while read -r bytes; do size=$((size + bytes)); done <"$scratch/bytes"
 	[ $((size >> 20)) -lt "$memory" ] ||
 		die "the Linux and its initrd have $((size >> 20)) MB: --memory $memory is too little"
 	for file in ${disks[@]+"${disks[@]}"}; do
@@ -243,8 +239,7 @@ check_linux()
 	[ -z "$append" ] || kernel_words+=" $append"
 }
 
-# QEMU splits several of its arguments at commas; ${word//,/,,} doubles those of a word: two stand for one. No $(...) is
-# within ${...}: bash 5.2 drops a signal that arrives while it looks for the end of it.
+# QEMU splits several of its arguments at commas; ${word//,/,,} doubles those of a word: two stand for one.
 
 # Without the monitor it is QEMU's own loader that boots a Linux.
 command_for_linux()
@@ -266,10 +261,7 @@ command_for_kernel()
 {
 	[[ $build != *' '* ]] || die "QEMU cannot boot from a path with a blank: cd '$top' first"
 	local kernel=$build/spoor.elf module given="$program${argument:+ $argument}"
-	if [ -n "$linux" ]; then
-		command_for_linux
-		return
-	fi
+	[ -z "$linux" ] || { command_for_linux && return; }
 	[ $ubsan = 0 ] || kernel=$top/build/ubsan/spoor.elf
 	if [ $kernel_only = 1 ]; then
 		images=("${kernel}32")
@@ -326,10 +318,7 @@ compose_bochs()
 
 compose()
 {
-	if [ "$emulator" = bochs ]; then
-		compose_bochs
-		return
-	fi
+	[ "$emulator" = qemu ] || { compose_bochs && return; }
 	command=("$qemu" -accel "$accel" -cpu "$cpu" -smp "$smp" -m "$memory"
 		-nodefaults -display none -vga none -no-reboot
 		-device 'isa-debug-exit,iobase=0xf4,iosize=4' -global hpet.msi=on)
@@ -415,11 +404,9 @@ check_files()
 	check_version
 	[ "$firmware" = bios ] || [ -r "$ovmf" ] ||
 		die "$ovmf is missing: apt-get install ovmf, or 'make deps FOR=check'"
-	if [ "$accel" = kvm ]; then
-		[ -c /dev/kvm ] || die '--accel kvm: there is no /dev/kvm on this machine'
-		(: <>/dev/kvm) 2>/dev/null ||
-			die '--accel kvm: /dev/kvm cannot be opened: no rights, or no virtualisation'
-	fi
+	[ "$accel" = tcg ] || [ -c /dev/kvm ] || die '--accel kvm: there is no /dev/kvm on this machine'
+	[ "$accel" = tcg ] || (: <>/dev/kvm) 2>/dev/null ||
+		die '--accel kvm: /dev/kvm cannot be opened: no rights, or no virtualisation'
 	[ ! -e "$trace" ] || [ -f "$trace" ] || die "cannot write the trace $trace: it is no regular file"
 	[ -z "$trace" ] || (: >"$trace") 2>/dev/null || die "cannot write the trace $trace"
 	[ -z "$linux" ] || [ "$boot" != iso ] || make_linux_disk

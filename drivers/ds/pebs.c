@@ -93,9 +93,9 @@ void ds_pebs_move(const struct ds_cpu *cpu, uint64_t to)
 }
 
 static int check_request(const struct ds_cpu *cpu, const struct ds_pebs_lease *lease,
-			 const struct ds_pebs_request *request)
+			 const struct ds_pebs_request *request, size_t record)
 {
-	size_t record = ds_pebs_record_size(), records = record ? request->bytes / record : 0;
+	size_t records = record ? request->bytes / record : 0;
 	uint64_t end;
 
 	if (!record)
@@ -117,7 +117,7 @@ int ds_request_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease,
 {
 	uint64_t base = (uintptr_t)request->buffer;
 	size_t record = ds_pebs_record_size();
-	int error = check_request(cpu, lease, request);
+	int error = check_request(cpu, lease, request, record);
 
 	if (error)
 		return error;
