@@ -43,8 +43,7 @@ static bool is_running(const struct vcpu *vcpu, unsigned n)
 
 	if (is_netburst(vcpu))
 		return !n && netburst_runs(vcpu);
-	return pmu_exists(vcpu, n) && pmu->global_control & pmu_bit(n) &&
-	       !(pmu->global_status & STATUS_CTR_FRZ) &&
+	return pmu->global_control & pmu_bit(n) && !(pmu->global_status & STATUS_CTR_FRZ) &&
 	       (n >= PMU_GENERAL || pmu->event_select[n] & SELECT_EN);
 }
 
@@ -52,7 +51,7 @@ static bool is_running(const struct vcpu *vcpu, unsigned n)
    meets the condition there is no edge. */
 static bool is_met_by_cycles(const struct vcpu *vcpu, unsigned n)
 {
-	uint64_t select = n < PMU_GENERAL ? vcpu->pmu.event_select[n] : 0;
+	uint64_t select = vcpu->pmu.event_select[n];
 	bool holds = SELECT_CMASK(select) <= 1;
 
 	if (SELECT_CMASK(select) && select & SELECT_INV)
@@ -69,19 +68,22 @@ static void take_up(struct vcpu *vcpu, unsigned n)
 	vcpu->pmu.event[n] = event;
 	if (!event || !(kernel || user))
 		return;
-	if (event->kind == EVENT_CYCLES && !is_met_by_cycles(vcpu, n))
-		return;
-	if (event->kind != EVENT_CYCLES || kernel != user)
-		vcpu->pmu.levels |= (kernel ? LEVEL_OS : 0) | (user ? LEVELS_USER : 0);
-	if (event->kind != EVENT_CYCLES) {
+	if (event->kind == EVENT_CYCLES) {
+		if (!is_met_by_cycles(vcpu, n))
+			return;
+		vcpu->pmu.cycles |= place(n);
+		if (kernel == user)
+			return;
+		vcpu->pmu.filtered |= place(n);
+	} else {
 		vcpu->pmu.counting |= place(n);
 		if (event->has & (RETIRED_LOAD | RETIRED_STORE))
 			vcpu->observed |= OBSERVER_PEBS;
-		return;
 	}
-	vcpu->pmu.cycles |= place(n);
-	if (kernel != user)
-		vcpu->pmu.filtered |= place(n);
+	if (kernel)
+		vcpu->pmu.levels |= LEVEL_OS;
+	if (user)
+		vcpu->pmu.levels |= LEVELS_USER;
 }
 
 /* A rule that is replaced may look at every instruction. */
@@ -144,7 +146,9 @@ static bool is_of_level(const struct vcpu *vcpu, unsigned n, const struct retire
 }
 
 /* Cycles are no event of an instruction: an overflow is sampled where the program is, or where it
-   first is at a level that the counter is for. It may have run natively, with other page tables. */
+   first is at a level that the counter is for. It may have run natively, with other page tables.
+   With an LBR stack the guest is interpreted: the samples of one period would take longer than the
+   next one lasts, and the guest would do nothing else. */
 static void sample_cycles(struct vcpu *vcpu)
 {
 	uint16_t armed = vcpu->pmu.cycles & vcpu->pebs.armed;
@@ -154,6 +158,8 @@ static void sample_cycles(struct vcpu *vcpu)
 			       .to_cpl = vcpu->cpl,
 			       .kind = RETIRED};
 
+	if (!armed || pmu_lbr_runs(vcpu))
+		return;
 	here.to = here.from;
 	ds_forget(vcpu);
 	for (unsigned n = 0; armed >> n; n++)
@@ -173,10 +179,14 @@ void pmu_tick(struct vcpu *vcpu)
 		if (pmu->cycles & place(n) &&
 		    (!(pmu->filtered & place(n)) || vcpu->silicon->pmu.privilege(vcpu, n, cpl)))
 			count(vcpu, n, cycles);
-	/* With an LBR stack the guest is interpreted: the samples of one period would take longer
-	   than the next one lasts, and the guest would do nothing else. */
-	if (pmu->cycles & vcpu->pebs.armed && !pmu_lbr_runs(vcpu))
-		sample_cycles(vcpu);
+	sample_cycles(vcpu);
+}
+
+/* The cycles up to here are of the level that was left. */
+static void tick_if_left(struct vcpu *vcpu)
+{
+	if (vcpu->pmu.cpl != vcpu->cpl)
+		pmu_tick(vcpu);
 }
 
 uint64_t pmu_deadline(const struct vcpu *vcpu)
@@ -205,7 +215,7 @@ unsigned pmu_rule_occurs(const struct vcpu *vcpu, unsigned n, const struct retir
 {
 	const struct pmu_event *event = vcpu->pmu.event[n];
 
-	if (!event || (event->kind == EVENT_LATENCY && vcpu->pebs.latency >= LOAD_LATENCY))
+	if (event->kind == EVENT_LATENCY && vcpu->pebs.latency >= LOAD_LATENCY)
 		return 0;
 	return (retired->kind & event->has) == event->has && !(retired->kind & event->without);
 }
@@ -215,7 +225,7 @@ unsigned pmu_rule_occurs(const struct vcpu *vcpu, unsigned n, const struct retir
 static unsigned by_condition(struct vcpu *vcpu, unsigned n, unsigned occurs)
 {
 	struct pmu_state *pmu = &vcpu->pmu;
-	uint64_t select = n < PMU_GENERAL ? pmu->event_select[n] : 0;
+	uint64_t select = pmu->event_select[n];
 	bool before = pmu->asserted & place(n), holds;
 
 	if (!SELECT_CMASK(select) && !(select & SELECT_EDGE))
@@ -260,8 +270,7 @@ void pmu_retired(struct vcpu *vcpu, const struct retired *retired)
 
 	if (seen.kind & RETIRED_BRANCH && !vcpu->silicon->pmu.predict(vcpu, &seen))
 		seen.kind |= RETIRED_MISPREDICTED;
-	if (vcpu->pmu.filtered && vcpu->pmu.cpl != vcpu->cpl)
-		pmu_tick(vcpu);
+	tick_if_left(vcpu);
 	for (unsigned n = 0; counting >> n; n++)
 		if (counting >> n & 1)
 			count_instruction(vcpu, n, &seen);
@@ -278,8 +287,7 @@ void pmu_event(struct vcpu *vcpu, const struct branch *event)
 
 	if (debug)
 		pmu_update(vcpu);
-	if (vcpu->pmu.filtered && vcpu->pmu.cpl != vcpu->cpl)
-		pmu_tick(vcpu);
+	tick_if_left(vcpu);
 	if (event->cause == CAUSE_SOFTWARE_INTERRUPT)
 		return;
 	if (!debug && pmu_lbr_runs(vcpu))
@@ -331,12 +339,11 @@ void pmu_unmasked(struct vcpu *vcpu)
 		platform_performance_interrupt(vcpu);
 }
 
-/* Where an instruction is under way its own records and counts come first. */
+/* Its own records and counts come first where an instruction is under way: pmu_retired() and
+   pmu_event() freeze, or pmu_pass() after it. */
 void pmu_interrupted(struct vcpu *vcpu)
 {
 	vcpu->pmu.interrupted = true;
-	if (!(vcpu->observed & OBSERVER_PMU))
-		freeze_if_interrupted(vcpu);
 }
 
 void pmu_rule_freeze(struct vcpu *vcpu)
@@ -366,9 +373,7 @@ bool pmu_rule_predict(struct vcpu *vcpu, const struct retired *retired)
 	struct pmu_prediction *last =
 		&vcpu->pmu.predicted[!!retired->from_cpl][retired->from % PMU_PREDICTOR];
 	bool known = last->from == retired->from && last->to;
-	bool right =
-		known ? last->to == retired->to
-		      : retired->kind & RETIRED_CONDITIONAL && !(retired->kind & RETIRED_TAKEN);
+	bool right = known ? last->to == retired->to : !(retired->kind & RETIRED_TAKEN);
 
 	if (!(retired->kind & (RETIRED_CONDITIONAL | RETIRED_INDIRECT | RETIRED_RETURN)))
 		return true;

@@ -6,7 +6,11 @@
 #include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
 
-#define RDPMC_FIXED (1u << 30)
+#define RDPMC_FIXED	  (1u << 30)
+#define RDPMC_IQ_COUNTER4 0x10 /* of NetBurst: SDM Vol 3, table 18-63 */
+#define ALL_FIXED	  ((1ull << PMU_FIXED) - 1)
+/* What follows the last counter is none: the processor underneath might not say so. */
+#define AND_NEXT(count) ((count) + 1)
 
 enum {
 	EVENTS = 7,	   /* architectural ones, in EBX: 1 is unavailable */
@@ -42,7 +46,7 @@ struct pmu_enumeration pmu_enumerate(const struct vcpu *vcpu)
 		.eax = has->version | (uint32_t)has->counters << 8 | (uint32_t)has->width << 16 |
 		       EVENTS << 24,
 		.ebx = NO_CACHE,
-		.ecx = has->version >= 5 ? (1u << PMU_FIXED) - 1 : 0,
+		.ecx = has->version >= 5 ? (uint32_t)ALL_FIXED : 0,
 		.edx = PMU_FIXED | (uint32_t)has->width << 5 |
 		       (has->version >= 5 ? ANY_DEPRECATED : 0),
 	};
@@ -61,14 +65,6 @@ uint64_t pmu_bit(unsigned n)
 	return 1ull << (n < PMU_GENERAL ? n : n - PMU_GENERAL + 32);
 }
 
-bool pmu_exists(const struct vcpu *vcpu, unsigned n)
-{
-	if (is_netburst(vcpu))
-		return !n;
-	return performance_of(vcpu)->version &&
-	       (n < PMU_GENERAL ? n < performance_of(vcpu)->counters : n < PMU_COUNTERS);
-}
-
 uint64_t pmu_counter_mask(const struct vcpu *vcpu)
 {
 	return (1ull << performance_of(vcpu)->width) - 1;
@@ -76,21 +72,21 @@ uint64_t pmu_counter_mask(const struct vcpu *vcpu)
 
 static uint64_t global_mask(const struct vcpu *vcpu)
 {
-	uint64_t mask = 0;
+	uint64_t general = (1ull << performance_of(vcpu)->counters) - 1;
 
-	for (unsigned n = 0; n < PMU_COUNTERS; n++)
-		mask |= pmu_exists(vcpu, n) ? pmu_bit(n) : 0;
-	return mask;
+	return general | ALL_FIXED << 32;
 }
 
 /* The bits that can be cleared, and from version 4 on set. */
 static uint64_t status_mask(const struct vcpu *vcpu)
 {
-	uint64_t frozen = performance_of(vcpu)->version >= 4 ? STATUS_CTR_FRZ | STATUS_LBR_FRZ : 0;
+	uint64_t mask = global_mask(vcpu) | STATUS_OVFBUF | STATUS_CONDCHGD;
 
-	uint64_t topa = vcpu->silicon->profile->pt ? STATUS_TOPA : 0;
-
-	return global_mask(vcpu) | STATUS_OVFBUF | STATUS_CONDCHGD | frozen | topa;
+	if (performance_of(vcpu)->version >= 4)
+		mask |= STATUS_CTR_FRZ | STATUS_LBR_FRZ;
+	if (vcpu->silicon->profile->pt)
+		mask |= STATUS_TOPA;
+	return mask;
 }
 
 /* AnyThread is there in versions 3 and 4: SDM Vol 3, 18.2.3. */
@@ -101,19 +97,24 @@ static bool has_any_thread(const struct vcpu *vcpu)
 
 static uint64_t select_mask(const struct vcpu *vcpu)
 {
-	uint64_t adaptive = pebs_is_adaptive(vcpu->silicon->profile) ? SELECT_ADAPTIVE : 0;
+	uint64_t mask = 0xffffffffull;
 
-	return (0xffffffffull & ~(has_any_thread(vcpu) ? 0 : SELECT_ANY)) | adaptive;
+	if (!has_any_thread(vcpu))
+		mask &= ~SELECT_ANY;
+	if (pebs_is_adaptive(vcpu->silicon->profile))
+		mask |= SELECT_ADAPTIVE;
+	return mask;
 }
 
 static uint64_t fixed_mask(const struct vcpu *vcpu)
 {
-	uint64_t each = FIXED_OS | FIXED_USR | FIXED_PMI | (has_any_thread(vcpu) ? FIXED_ANY : 0);
-	uint64_t adaptive = pebs_is_adaptive(vcpu->silicon->profile) ? 1ull << 32 : 0, mask = 0;
+	uint64_t each = FIXED_OS | FIXED_USR | FIXED_PMI;
 
-	for (unsigned i = 0; i < PMU_FIXED; i++)
-		mask |= (each | adaptive) << FIXED_SHIFT(i);
-	return mask;
+	if (has_any_thread(vcpu))
+		each |= FIXED_ANY;
+	if (pebs_is_adaptive(vcpu->silicon->profile))
+		each |= FIXED_ADAPTIVE;
+	return each | each << FIXED_SHIFT(1) | each << FIXED_SHIFT(2);
 }
 
 static bool within(uint32_t index, uint32_t first, uint32_t count)
@@ -132,8 +133,6 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 		return lbr;
 	if (is_netburst(vcpu))
 		return netburst_register(vcpu, index, mask);
-	if (!has->version)
-		return NULL;
 	*mask = pmu_counter_mask(vcpu);
 	if (within(index, MSR_PMC0, has->counters))
 		return &pmu->value[index - MSR_PMC0];
@@ -153,11 +152,11 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 
 bool pmu_owns_msr(uint32_t index)
 {
-	return within(index, MSR_PMC0, PMU_GENERAL) ||
-	       within(index, MSR_PERFEVTSEL0, PMU_GENERAL) ||
-	       within(index, MSR_FIXED_CTR0, PMU_FIXED) || index == MSR_PERF_CAPABILITIES ||
+	return within(index, MSR_PMC0, AND_NEXT(PMU_GENERAL)) ||
+	       within(index, MSR_PERFEVTSEL0, AND_NEXT(PMU_GENERAL)) ||
+	       within(index, MSR_FIXED_CTR0, AND_NEXT(PMU_FIXED)) || index == MSR_PERF_CAPABILITIES ||
 	       within(index, MSR_FIXED_CTR_CTRL, MSR_PERF_GLOBAL_INUSE - MSR_FIXED_CTR_CTRL + 1) ||
-	       within(index, MSR_A_PMC0, PMU_GENERAL) || pmu_lbr_owns(index) ||
+	       within(index, MSR_A_PMC0, AND_NEXT(PMU_GENERAL)) || pmu_lbr_owns(index) ||
 	       netburst_owns(index);
 }
 
@@ -253,14 +252,15 @@ bool pmu_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 bool pmu_rule_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value)
 {
 	uint32_t n = selector & ~RDPMC_FIXED;
+	bool fixed = selector & RDPMC_FIXED;
 
-	if (selector & RDPMC_FIXED)
-		n += PMU_GENERAL;
-	else if (n >= PMU_GENERAL)
+	if (is_netburst(vcpu)) {
+		*value = vcpu->pmu.value[0];
+		return selector == RDPMC_IQ_COUNTER4;
+	}
+	if (n >= (fixed ? PMU_FIXED : performance_of(vcpu)->counters))
 		return false;
-	if (n >= PMU_COUNTERS || !pmu_exists(vcpu, n))
-		return false;
-	*value = vcpu->pmu.value[n];
+	*value = vcpu->pmu.value[fixed ? PMU_GENERAL + n : n];
 	return true;
 }
 

@@ -38,6 +38,7 @@ enum pmu_msr {
 #define FIXED_USR      2ull
 #define FIXED_ANY      4ull
 #define FIXED_PMI      8ull
+#define FIXED_ADAPTIVE (1ull << 32)
 #define FIXED_SHIFT(i) ((i)*4)
 /* IA32_PERF_GLOBAL_STATUS: 18.2.2, 18.2.4. */
 #define STATUS_TOPA	(1ull << 55) /* 36.2.6.2: of Intel PT */
@@ -94,7 +95,6 @@ extern const struct pmu_rules pmu_clean;
 
 /* registers.c */
 uint64_t pmu_bit(unsigned n); /* of counter `n` in IA32_PERF_GLOBAL_* */
-bool pmu_exists(const struct vcpu *vcpu, unsigned n);
 uint64_t pmu_counter_mask(const struct vcpu *vcpu);
 bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pmu_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);

@@ -28,7 +28,8 @@ struct lbr_entry {
 };
 
 struct pmu_state {
-	uint64_t event_select[PMU_GENERAL], value[PMU_COUNTERS];
+	uint64_t event_select[PMU_COUNTERS]; /* of fixed ones 0 */
+	uint64_t value[PMU_COUNTERS];
 	uint64_t cccr, escr;			     /* of NetBurst */
 	const struct pmu_event *event[PMU_COUNTERS]; /* of those that run: pmu_update() */
 	uint64_t fixed_control, global_control, global_status;

@@ -115,6 +115,24 @@ __attribute__((noinline)) void pmu_rig_run(uint64_t counters)
 			 : "memory", "cc");
 }
 
+uint64_t pmu_rig_branches(unsigned n, uint64_t conditions)
+{
+	const uint64_t global = 1ull << n;
+
+	wrmsr(IA32_PMC0 + n, 0);
+	pmu_rig_control(n, EVENT_BRANCHES | PMU_OS | PERFEVTSEL_EN | conditions);
+	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t"
+			 ".rept 3\n\t.rept 70\n\tnop\n\t.endr\n\tjmp 1f\n1:\n\t.endr\n\t"
+			 ".rept 70\n\tnop\n\t.endr\n\t"
+			 "xorl %%eax, %%eax\n\twrmsr\n\tpopfq"
+			 :
+			 : "a"((uint32_t)global), "d"((uint32_t)(global >> 32)),
+			   "c"(IA32_PERF_GLOBAL_CTRL)
+			 : "memory", "cc");
+	pmu_rig_control(n, 0);
+	return rdmsr(IA32_PMC0 + n);
+}
+
 uint64_t pmu_rig_capabilities(void)
 {
 	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM ? rdmsr(IA32_PERF_CAPABILITIES) : 0;

@@ -71,6 +71,10 @@ bool pmu_rig_rdpmc_refused(uint32_t selector);
 /* Writes IA32_PERF_GLOBAL_CTRL, executes 200 NOPs with IF = 0, clears it. */
 void pmu_rig_run(uint64_t counters);
 
+/* What counter `n` counts, as branches with these conditions, of three that are each in a cycle of
+   its own: no cycle retires the 70 NOPs between them. */
+uint64_t pmu_rig_branches(unsigned n, uint64_t conditions);
+
 /* IA32_PERF_CAPABILITIES; 0 where there is none. */
 uint64_t pmu_rig_capabilities(void);
 

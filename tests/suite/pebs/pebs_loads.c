@@ -199,54 +199,76 @@ TEST(pebs_latency_of_loads, .group = "PE", .ids = "PE49", .needs = NEED_PEBS,
 	pebs_close(&pebs);
 }
 
-/* 200 times: a conditional branch of a random direction, an indirect call, a store and a load, the
-   return and the branch back; one jump. */
-#define ROUNDS 200
+/* 100 times: a conditional branch of a random direction, an indirect call to one of two places, a
+   store and a load, the return and the branch back; one jump, one far return. */
+#define ROUNDS 100
 #define RANDOM_STEPS                                                                               \
-	"movl $200, %%esi\n\tmovl $0x2545f491, %%eax\n\tleaq 3f(%%rip), %%rbx\n"                   \
+	"movl $100, %%esi\n\tmovl $0x2545f491, %%eax\n\tleaq 5f(%%rip), %%rdx\n"                   \
 	"1: movl %%eax, %%ecx\n\tshll $13, %%ecx\n\txorl %%ecx, %%eax\n\t"                         \
 	"movl %%eax, %%ecx\n\tshrl $17, %%ecx\n\txorl %%ecx, %%eax\n\t"                            \
 	"movl %%eax, %%ecx\n\tshll $5, %%ecx\n\txorl %%ecx, %%eax\n\t"                             \
+	"leaq 3f(%%rip), %%rbx\n\ttestl $2, %%eax\n\tcmovzq %%rdx, %%rbx\n\t"                       \
 	"testl $1, %%eax\n\tjz 2f\n\tnop\n2: call *%%rbx\n\tdecl %%esi\n\tjnz 1b\n\tjmp 4f\n"      \
-	"3: pushq %%rax\n\tpopq %%rax\n\tret\n4:"
+	"3: pushq %%rax\n\tpopq %%rax\n\tret\n5: pushq %%rax\n\tpopq %%rax\n\tret\n"               \
+	"4: movq %%cs, %%rcx\n\tpushq %%rcx\n\tleaq 6f(%%rip), %%rcx\n\tpushq %%rcx\n\tlretq\n6:"
 
 /* An event, how often it occurs in RANDOM_STEPS, and the counters that sample it. */
 struct precise {
 	uint16_t event, least, most;
 	uint8_t counters;
 };
-enum { ALL_BRANCHES = 4 * ROUNDS + 1, FEW = ROUNDS / 8 };
+enum { ALL_BRANCHES = 4 * ROUNDS + 2, FEW = ROUNDS / 8, OVER = 4 };
 
+#define INSTRUCTIONS 17 * ROUNDS, 23 * ROUNDS
+#define MOVES	     2 * ROUNDS, 2 * ROUNDS + OVER
+
+static const struct precise of_core[] = {
+	{0x00c0, INSTRUCTIONS, 1}, {0x00c5, FEW, ALL_BRANCHES, 1}, {0}};
 static const struct precise of_nehalem[] = {
-	{0x010b, 2 * ROUNDS, 2 * ROUNDS, 0xf},	   {0x020b, 2 * ROUNDS, 2 * ROUNDS, 0xf},
-	{0x01c4, 2 * ROUNDS, 2 * ROUNDS, 0xf},	   {0x02c4, ROUNDS, ROUNDS, 0xf},
-	{0x04c4, ALL_BRANCHES, ALL_BRANCHES, 0xf}, {0},
+	{0x010b, MOVES, 0xf},
+	{0x020b, MOVES, 0xf},
+	{0x00c0, INSTRUCTIONS, 0xf},
+	{0x01c0, INSTRUCTIONS, 0xf},
+	{0x01c4, 2 * ROUNDS, 2 * ROUNDS, 0xf},
+	{0x02c4, ROUNDS, ROUNDS, 0xf},
+	{0x04c4, ALL_BRANCHES, ALL_BRANCHES, 0xf},
+	{0x02c5, FEW, ROUNDS, 0xf},
+	{0},
 };
+/* The first two are not of haswell. */
 static const struct precise of_skylake[] = {
-	{0x81d0, 2 * ROUNDS, 2 * ROUNDS, 0xf},
-	{0x82d0, 2 * ROUNDS, 2 * ROUNDS, 0xf},
-	{0x01c0, 14 * ROUNDS, 20 * ROUNDS, 2},
+	{0x00c0, INSTRUCTIONS, 0xf},
+	{0x00c4, ALL_BRANCHES, ALL_BRANCHES, 0xf},
+	{0x81d0, MOVES, 0xf},
+	{0x82d0, MOVES, 0xf},
+	{0x01c0, INSTRUCTIONS, 2},
+	{0x01c2, 17 * ROUNDS, 60 * ROUNDS, 0xf},
 	{0x01c4, 2 * ROUNDS, 2 * ROUNDS, 0xf},
 	{0x02c4, ROUNDS, ROUNDS, 0xf},
 	{0x04c4, ALL_BRANCHES, ALL_BRANCHES, 0xf},
 	{0x08c4, ROUNDS, ROUNDS, 0xf},
-	{0x10c4, 1, ROUNDS + 1, 0},
+	{0x10c4, FEW, ROUNDS + 1, 0},
 	{0x20c4, 3 * ROUNDS, ALL_BRANCHES, 0xf},
+	{0x40c4, 1, OVER, 0},
 	{0x01c5, FEW, 2 * ROUNDS, 0xf},
 	{0x04c5, FEW, ALL_BRANCHES, 0xf},
-	{0x20c5, 1, ALL_BRANCHES, 0},
+	{0x20c5, FEW, ALL_BRANCHES, 0xf},
 	{0},
 };
 static const struct precise of_icelake[] = {
-	{0x81d0, 2 * ROUNDS, 2 * ROUNDS, 0xff},
-	{0x82d0, 2 * ROUNDS, 2 * ROUNDS, 0xff},
+	{0x81d0, MOVES, 0xff},
+	{0x82d0, MOVES, 0xff},
+	{0x00c0, INSTRUCTIONS, 0xff},
+	{0x00c4, ALL_BRANCHES, ALL_BRANCHES, 0xff},
 	{0x01c4, ROUNDS - 1, 2 * ROUNDS - 1, 0xff},
 	{0x02c4, ROUNDS, ROUNDS, 0xff},
 	{0x08c4, ROUNDS, ROUNDS, 0xff},
 	{0x10c4, FEW, ROUNDS + 1, 0xff},
 	{0x11c4, 2 * ROUNDS, 2 * ROUNDS, 0xff},
 	{0x20c4, 3 * ROUNDS, ALL_BRANCHES, 0xff},
+	{0x40c4, 1, OVER, 0},
 	{0x80c4, ROUNDS, ROUNDS, 0xff},
+	{0x00c5, FEW, ALL_BRANCHES, 0xff},
 	{0},
 };
 
@@ -258,10 +280,19 @@ static const struct precise *precise_events(void)
 	if (signature.family != 6)
 		return NULL;
 	switch (signature.model) {
+	case 0x0f:
+	case 0x17:
+		return of_core;
 	case 0x1a:
 	case 0x1e:
 	case 0x2e:
 		return of_nehalem;
+	case 0x3c:
+	case 0x3d:
+	case 0x45:
+	case 0x46:
+	case 0x47:
+		return &of_skylake[2];
 	case 0x4e:
 	case 0x5e:
 		return of_skylake;

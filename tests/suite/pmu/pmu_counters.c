@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
 #include "drivers/clock/tsc.h"
+#include "drivers/ds/registers.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
+#include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/trace/bts/private.h"
+#include "kernel/trap/user.h"
+#include "lib/string.h"
 #include "tests/framework/test.h"
+#include "tests/lib/code.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/statistics.h"
+#include "tests/lib/user_visits.h"
 
 enum { COUNTER = 0, LONG_PERIOD = 0x7fffffff, SHORT_PERIOD = 1000, LOOPS = 4000 };
 
@@ -74,7 +81,8 @@ TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
 }
 
 TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
-     .claim = "CPUID.0AH:ECX and EDX[31:13] are 0 up to version 4 of performance monitoring",
+     .claim = "CPUID.0AH has seven architectural events, and nothing after them; up to version 4 of "
+	      "performance monitoring ECX and EDX[31:13] are 0",
      .source = "SDM Vol 2, CPUID: leaf 0AH")
 {
 	struct cpuid_result leaf;
@@ -82,10 +90,28 @@ TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
 	if (!pmu_caps()->version)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
 	leaf = cpuid(0x0a, 0);
+	EXPECT(leaf.eax >> 24 >= 7);
+	EXPECT_EQ((uint64_t)leaf.ebx >> (leaf.eax >> 24), 0);
 	if ((leaf.eax & 0xff) > 4)
 		test_skip("version %u: ECX has the fixed counters", leaf.eax & 0xff);
+	EXPECT_EQ(leaf.eax >> 24, 7);
 	EXPECT_EQ(leaf.ecx, 0);
 	EXPECT_EQ(leaf.edx >> 13, 0);
+}
+
+TEST(pmu_leaf_fixed, .group = "pmu", .ids = "PM54", .needs = 0,
+     .claim = "the fixed counters are those that CPUID.0AH:ECX and EDX[4:0] show, and no others",
+     .source = "SDM Vol 2, CPUID: leaf 0AH; SDM Vol 3, 18.2.2")
+{
+	uint64_t counters = pmu_rig_open(0);
+	struct cpuid_result leaf = cpuid(0x0a, 0);
+
+	for (unsigned n = 0; n < 32; n++) {
+		bool has = leaf.ecx >> n & 1 || (leaf.edx & 0x1f) > n;
+
+		EXPECT_EQ(pmu_rig_rdpmc_refused(1u << 30 | n), !has);
+	}
+	pmu_rig_close(counters);
 }
 
 TEST(pmu_counter_has_one_owner, .group = "pmu", .ids = "", .needs = 0,
@@ -154,26 +180,200 @@ TEST(pmu_counter_overflow, .group = "pmu", .ids = "PM36", .needs = 0,
 	stop(pmu);
 }
 
-enum { SHARES = 41, WHOLE = 64, SPIN = 2000, CYCLES_UNAVAILABLE = 1 << 0 };
+enum { SHARES = 11, WHOLE = 64, SPIN = 100000, LONG_SPIN = 1000000, TRIES = 100 };
+enum { CYCLES_UNAVAILABLE = 1 << 0, EXACT_UNAVAILABLE = 1 << 1 | 1 << 5 };
 
 #define CYCLES (0x3c | PMU_USR | PMU_OS | PERFEVTSEL_EN) /* SDM Vol 3, table 18-1 */
+#define EXACT  (EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN)
+
+TEST(pmu_cycles_read_while_counting, .group = "pmu", .ids = "PM23 PM27", .needs = 0,
+     .claim = "a counter of cycles that goes on reads what it has counted, and counts from what is "
+	      "written to it",
+     .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH; SDM Vol 2, RDPMC")
+{
+	uint64_t all = pmu_rig_open(CYCLES_UNAVAILABLE), value;
+	unsigned tries = 0;
+
+	wrmsr(IA32_PERFEVTSEL0, CYCLES);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		value = pmu_rig_rdpmc(0);
+		run_loop(LONG_SPIN);
+		EXPECT(pmu_rig_rdpmc(0) - value >= LONG_SPIN / 2);
+		value = rdmsr(IA32_PMC0);
+		run_loop(LONG_SPIN);
+		EXPECT(rdmsr(IA32_PMC0) - value >= LONG_SPIN / 2);
+	}
+	do {
+		run_loop(LONG_SPIN);
+		wrmsr(IA32_PMC0, 0);
+		value = rdmsr(IA32_PMC0);
+	} while (value >= LONG_SPIN / 2 && ++tries < TRIES);
+	EXPECT(value < LONG_SPIN / 2);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	pmu_rig_close(all);
+}
+
+/* MOV ECX, turns; DEC ECX; JNZ to the DEC; UD2, or SYSCALL. */
+static const uint8_t user_loop[] = {0xb9, 0, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0x0f, 0x0b};
+static uint8_t *user_page;
+
+static void run_in_user(uint32_t turns, bool syscall)
+{
+	struct trap_frame frame = {.rip = VISITS_AT};
+
+	memcpy(user_page, user_loop, sizeof(user_loop));
+	memcpy(user_page + 1, &turns, sizeof(turns));
+	if (syscall)
+		user_page[sizeof(user_loop) - 1] = 0x05;
+	user_run(&frame);
+	EXPECT_EQ(frame.vector, syscall ? VECTOR_SYSCALL : VECTOR_UD);
+}
+
+/* The counters of `level` beside the last general one, which counts both. Returns those that count
+   more than half of it. */
+static uint64_t most_of(uint64_t counters, uint64_t level, uint32_t user, uint32_t kernel,
+			bool syscall)
+{
+	unsigned last = pmu_caps()->general - 1;
+	uint64_t most = 0, flags;
+
+	EACH_COUNTER(n, counters)
+	{
+		wrmsr(pmu_rig_msr(n), 0);
+		pmu_rig_control(n, pmu_rig_is_fixed(n) ? pmu_rig_counting(n, level, false)
+				   : n == last	       ? CYCLES
+						       : EVENT_CYCLES | level | PERFEVTSEL_EN);
+	}
+	lapic_set_task_priority(0xf0);
+	flags = interrupts_save();
+	wrmsr(IA32_PERF_GLOBAL_CTRL, counters);
+	run_in_user(user, syscall);
+	run_loop(kernel);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	interrupts_restore(flags);
+	lapic_set_task_priority(0);
+	EACH_COUNTER(n, counters & ~(1ull << last))
+	most |= (uint64_t)(2 * rdmsr(pmu_rig_msr(n)) > rdmsr(IA32_PMC0 + last)) << n;
+	return most;
+}
+
+/* More turns each time: a level is slow where its instructions are counted in software, and the way
+   there and back is long. */
+static bool expect_level(uint64_t counters, uint64_t level, bool in_user, bool syscall)
+{
+	uint64_t those = counters & ~(1ull << (pmu_caps()->general - 1)), most;
+	uint64_t expected = (level == PMU_USR) == in_user ? those : 0;
+	uint32_t turns = SPIN / 50;
+
+	do {
+		most = most_of(counters, level, in_user ? turns : 1, in_user ? 1 : turns, syscall);
+		turns *= 4;
+	} while (most != expected && turns <= LONG_SPIN);
+	return EXPECT_EQ(most, expected);
+}
+
+static uint64_t of_cycles(uint64_t all)
+{
+	return all & ~(5ull << PMU_FIXED);
+}
+
+static uint64_t level_counters;
+
+static void expect_levels(void)
+{
+	preemption_disable();
+	for (unsigned kind = 0; kind < 8; kind++)
+		if (!expect_level(level_counters, kind & 1 ? PMU_USR : PMU_OS, kind & 2, kind & 4))
+			break;
+	preemption_enable();
+}
+
+static void open_levels(uint64_t all)
+{
+	level_counters = of_cycles(all);
+	user_page = test_area(1);
+	code_map(VISITS_AT, user_page, VM_USER);
+}
+
+TEST(pmu_cycles_by_level, .group = "pmu", .ids = "PM55", .needs = 0,
+     .claim = "a counter of cycles with USR counts those of ring 3, one with OS the others, "
+	      "whichever way ring 3 is left",
+     .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
+{
+	uint64_t all = pmu_rig_open(CYCLES_UNAVAILABLE);
+
+	open_levels(all);
+	expect_levels();
+	code_unmap(VISITS_AT);
+	pmu_rig_close(all);
+}
+
+/* What another CPU does: it reads a counter of cycles that goes on, halts beside it, counts edges.
+ */
+enum meanwhile { READS, HALTS, COUNTS };
 
 static atomic_bool enough;
 static atomic_ulong turns;
 
-/* On another CPU: counts cycles, reads them, and lets the processor halt. */
-static void count_cycles(void *unused)
+static void count_there(void *argument)
 {
-	(void)unused;
-	wrmsr(IA32_PERFEVTSEL0, CYCLES);
+	enum meanwhile way = (enum meanwhile)(uint64_t)argument;
+
+	wrmsr(IA32_PERFEVTSEL0, way == COUNTS ? EXACT | PERFEVTSEL_EDGE : CYCLES);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	while (!atomic_load(&enough)) {
-		for (unsigned i = 0; i < 200; i++)
+		if (way == HALTS)
+			task_sleep(2000);
+		else if (way == COUNTS)
+			pmu_rig_run(1);
+		else
 			rdmsr(IA32_PMC0);
-		task_sleep(100);
 		atomic_fetch_add(&turns, 1);
 	}
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+}
+
+static void beside(enum meanwhile way, void (*check)(void))
+{
+	struct task *other = task_create_stopped("counts", count_there, (void *)(uint64_t)way);
+	unsigned long reached;
+
+	REQUIRE(other != NULL);
+	atomic_store(&enough, false);
+	atomic_store(&turns, 0);
+	task_set_affinity(other, cpu_set_of(cpu_count() - 1));
+	task_start(other);
+	do {
+		reached = atomic_load(&turns);
+		check();
+	} while (!reached || atomic_load(&turns) < 5);
+	atomic_store(&enough, true);
+	task_join(other);
+	task_put(other);
+}
+
+/* The counters of the last CPU, and of the first, where the test stays. */
+struct both_cpus {
+	uint64_t there, here;
+};
+
+static struct both_cpus open_both(uint32_t unavailable)
+{
+	struct both_cpus both;
+
+	task_set_affinity(current_task(), cpu_set_of(cpu_count() - 1));
+	both.there = pmu_rig_open(unavailable);
+	task_set_affinity(current_task(), cpu_set_of(0));
+	both.here = pmu_rig_open(unavailable);
+	return both;
+}
+
+static void close_both(struct both_cpus both)
+{
+	pmu_rig_close(both.here);
+	task_set_affinity(current_task(), cpu_set_of(cpu_count() - 1));
+	pmu_rig_close(both.there);
 }
 
 /* Cycles that are counted here while the TSC counts WHOLE: the median of short runs, of which a
@@ -197,34 +397,89 @@ static uint64_t share(void)
 	return distribution(shares, SHARES).median;
 }
 
-TEST(pmu_cycles_of_each_cpu, .group = "pmu", .ids = "PM21 PM27 PM28", .needs = NEED_SMP,
-     .claim = "a processor's cycles are counted whole while another counts its own, and halts",
+static uint64_t share_alone;
+
+static void expect_share(void)
+{
+	EXPECT(share() * 2 >= share_alone);
+}
+
+TEST(pmu_cycles_of_each_cpu, .group = "pmu", .ids = "PM21 PM27 PM28 PM55", .needs = NEED_SMP,
+     .claim = "a processor's cycles are counted whole, and by their level, while another counts "
+	      "its own, and halts",
      .source = "SDM Vol 3, 18.2.1.1 and chapter 35")
 {
-	uint64_t there, here, alone, reached;
-	struct task *other;
-	unsigned last = cpu_count() - 1;
+	struct both_cpus both = open_both(CYCLES_UNAVAILABLE);
 
-	task_set_affinity(current_task(), cpu_set_of(last));
-	there = pmu_rig_open(CYCLES_UNAVAILABLE);
-	task_set_affinity(current_task(), cpu_set_of(0));
-	here = pmu_rig_open(CYCLES_UNAVAILABLE);
-	alone = share();
-	EXPECT(alone > 0);
-	atomic_store(&enough, false);
-	atomic_store(&turns, 0);
-	other = task_create_stopped("cycles", count_cycles, NULL);
-	REQUIRE(other != NULL);
-	task_set_affinity(other, cpu_set_of(last));
-	task_start(other);
-	do {
-		reached = atomic_load(&turns);
-		EXPECT(share() * 2 >= alone);
-	} while (!reached || atomic_load(&turns) < 5);
-	atomic_store(&enough, true);
-	task_join(other);
-	task_put(other);
-	pmu_rig_close(here);
-	task_set_affinity(current_task(), cpu_set_of(last));
-	pmu_rig_close(there);
+	share_alone = share();
+	EXPECT(share_alone > 0);
+	beside(READS, expect_share);
+	beside(HALTS, expect_share);
+	open_levels(both.here);
+	beside(READS, expect_levels);
+	code_unmap(VISITS_AT);
+	close_both(both);
+}
+
+static uint64_t count_nops(void)
+{
+	wrmsr(IA32_PMC0, 0);
+	wrmsr(IA32_PERFEVTSEL0, EXACT);
+	pmu_rig_run(1);
+	return rdmsr(IA32_PMC0);
+}
+
+static uint64_t nops_alone;
+
+static void expect_counts(void)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		EXPECT_EQ(count_nops(), nops_alone);
+		EXPECT_EQ(pmu_rig_branches(0, PERFEVTSEL_EDGE), 3);
+	}
+}
+
+TEST(pmu_counts_of_each_cpu, .group = "pmu", .ids = "PM21 PM24 PM44", .needs = NEED_SMP,
+     .claim = "a processor counts instructions and edges exactly while another counts its own",
+     .source = "SDM Vol 3, 18.2.1.1 and chapter 35")
+{
+	struct both_cpus both = open_both(EXACT_UNAVAILABLE);
+
+	nops_alone = count_nops();
+	EXPECT(nops_alone >= 200);
+	beside(READS, expect_counts);
+	beside(COUNTS, expect_counts);
+	close_both(both);
+}
+
+static void expect_freezes(void)
+{
+	bool streamlined = pmu_caps()->version >= 4;
+
+	pmu_rig_take_interrupts(1);
+	for (unsigned i = 0; i < 30; i++) {
+		pmu_rig_interrupt.count = 0;
+		pmu_rig_load(0, 20);
+		wrmsr(IA32_PERFEVTSEL0, EXACT | PERFEVTSEL_INT);
+		wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
+		pmu_rig_run(1);
+		wrmsr(IA32_DEBUGCTL, 0);
+		EXPECT_EQ(pmu_rig_interrupt.count, 1);
+		EXPECT_EQ(pmu_rig_interrupt.control & 1, streamlined);
+		EXPECT_EQ(!!(pmu_rig_interrupt.status & STATUS_CTR_FRZ), streamlined);
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1 | (streamlined ? STATUS_CTR_FRZ : 0));
+	}
+	pmu_rig_release_interrupts();
+}
+
+TEST(pmu_freezes_of_each_cpu, .group = "pmu", .ids = "PM21 PM37", .needs = NEED_SMP,
+     .claim = "FREEZE_PERFMON_ON_PMI freezes the counters of the processor that is interrupted",
+     .source = "SDM Vol 3, 17.4.7 and chapter 35")
+{
+	struct both_cpus both;
+
+	pmu_rig_need_freeze(FREEZE_PERFMON);
+	both = open_both(EXACT_UNAVAILABLE);
+	beside(COUNTS, expect_freezes);
+	close_both(both);
 }

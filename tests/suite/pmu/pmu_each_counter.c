@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Each counter: what lets it count, its conditions, its overflow, interrupt and freezing.
+#include "drivers/apic/lapic.h"
 #include "drivers/ds/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
@@ -275,6 +276,29 @@ TEST(pmu_each_counter_interrupts, .group = "pmu", .ids = "PM36", .needs = 0,
 	pmu_rig_close(all);
 }
 
+TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,
+     .claim = "the overflow of each counter does not interrupt while the LVT entry is masked, nor "
+	      "after that if its status bit was cleared meanwhile",
+     .source = "SDM Vol 3, 10.5.1 and 18.2.2")
+{
+	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+
+	pmu_rig_take_interrupts(all);
+	EACH_COUNTER(n, all)
+	{
+		lapic_mask_lvtpc();
+		overflow_beside(n, all, true, 0);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, bit(n));
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+		lapic_unmask_lvtpc();
+		EXPECT_EQ(pmu_rig_interrupt.count, 0);
+		overflow_beside(n, all, true, 0);
+		EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	}
+	pmu_rig_release_interrupts();
+	pmu_rig_close(all);
+}
+
 /* After the interrupt: no counter moves, by what the version says, until that is undone. */
 static void expect_frozen(unsigned n, uint64_t all)
 {
@@ -340,25 +364,6 @@ TEST(pmu_status_set_freezes, .group = "pmu", .ids = "PM40", .needs = 0,
 	pmu_rig_close(all);
 }
 
-/* Three branches, each in a cycle of its own: no cycle retires 70 NOPs. */
-static uint64_t count_branches(unsigned n, uint64_t conditions)
-{
-	const uint64_t global = bit(n);
-
-	wrmsr(IA32_PMC0 + n, 0);
-	pmu_rig_control(n, EVENT_BRANCHES | PMU_OS | PERFEVTSEL_EN | conditions);
-	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t"
-			 ".rept 3\n\t.rept 70\n\tnop\n\t.endr\n\tjmp 1f\n1:\n\t.endr\n\t"
-			 ".rept 70\n\tnop\n\t.endr\n\t"
-			 "xorl %%eax, %%eax\n\twrmsr\n\tpopfq"
-			 :
-			 : "a"((uint32_t)global), "d"((uint32_t)(global >> 32)),
-			   "c"(IA32_PERF_GLOBAL_CTRL)
-			 : "memory", "cc");
-	pmu_rig_control(n, 0);
-	return rdmsr(IA32_PMC0 + n);
-}
-
 /* What a unit mask means is the model's: each counter says the same of it, the others being off. */
 TEST(pmu_each_counter_unit_mask, .group = "pmu", .ids = "PM33", .needs = 0,
      .claim = "each general counter counts by the unit mask of its own select, as counter 0 does",
@@ -368,21 +373,23 @@ TEST(pmu_each_counter_unit_mask, .group = "pmu", .ids = "PM33", .needs = 0,
 
 	EACH_COUNTER(n, general_of(all))
 	{
-		EXPECT_EQ(count_branches(n, 0), 3);
-		EXPECT_EQ(count_branches(n, UNIT_MASK(2)), count_branches(0, UNIT_MASK(2)));
+		EXPECT_EQ(pmu_rig_branches(n, 0), 3);
+		EXPECT_EQ(pmu_rig_branches(n, UNIT_MASK(2)),
+			  pmu_rig_branches(0, UNIT_MASK(2)));
 	}
 	pmu_rig_close(all);
 }
 
 static void expect_edges(unsigned n)
 {
-	uint64_t between = count_branches(n, PERFEVTSEL_INV | PERFEVTSEL_CMASK(1));
+	uint64_t between = pmu_rig_branches(n, PERFEVTSEL_INV | PERFEVTSEL_CMASK(1));
 
-	EXPECT_EQ(count_branches(n, 0), 3);
-	EXPECT_EQ(count_branches(n, PERFEVTSEL_CMASK(1)), 3);
-	EXPECT_EQ(count_branches(n, PERFEVTSEL_CMASK(2)), 0);
-	EXPECT_EQ(count_branches(n, PERFEVTSEL_EDGE), 3);
-	EXPECT_EQ(count_branches(n, PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(1)), 3);
+	EXPECT_EQ(pmu_rig_branches(n, 0), 3);
+	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_CMASK(1)), 3);
+	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_CMASK(2)), 0);
+	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_EDGE), 3);
+	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_EDGE | PERFEVTSEL_INV), 3);
+	EXPECT_EQ(pmu_rig_branches(n, PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(1)), 3);
 	EXPECT(between >= 4);
 }
 

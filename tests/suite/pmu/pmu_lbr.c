@@ -2,6 +2,7 @@
 // The stack of last branches.
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
+#include "kernel/silicon.h"
 #include "kernel/sched/task.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
@@ -373,5 +374,110 @@ TEST(lbr_suspended_by_pt, .group = "pmu", .ids = "BF6", .needs = NEED_PT,
 	TRACED(LBR, "lbr_again: jmp lbr_again_to\n\tud2\nlbr_again_to:");
 	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_again & ADDRESS);
 	pt_close(&pt);
+	lbr_close();
+}
+
+/* Five jumps; what they move TOS by. */
+static unsigned jump(const struct lbr_stack *s, uint64_t debugctl)
+{
+	uint32_t before = lbr_top(s);
+
+	TRACED(debugctl, ".rept 5\n\tjmp 1f\n1:\n\t.endr");
+	return (lbr_top(s) - before) & (s->depth - 1u);
+}
+
+static unsigned all_five(const struct lbr_stack *s)
+{
+	return 5u & (s->depth - 1u);
+}
+
+/* Counter `n` overflows and interrupts while IA32_DEBUGCTL = LBR | `freeze`; what is left in it. */
+static uint64_t overflow_beside_branches(unsigned n, uint64_t freeze)
+{
+	uint64_t debugctl;
+
+	pmu_rig_interrupt.count = 0;
+	pmu_rig_load(n, 20);
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+	wrmsr(IA32_DEBUGCTL, LBR | freeze);
+	pmu_rig_run(1ull << n);
+	debugctl = rdmsr(IA32_DEBUGCTL);
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmu_rig_control(n, 0);
+	EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	return debugctl;
+}
+
+/* KVM lets a guest have FREEZE_LBRS_ON_PMI alone. */
+static bool may_freeze_counters(void)
+{
+	return !silicon_is_foreign_guest() || !msr_try(IA32_DEBUGCTL, FREEZE_PERFMON, 0).refused;
+}
+
+static void expect_stack_freezes(const struct lbr_stack *s, unsigned n)
+{
+	bool streamlined = pmu_caps()->version >= 4;
+	uint64_t frozen = streamlined ? STATUS_LBR_FRZ : 0;
+
+	EXPECT_EQ(overflow_beside_branches(n, FREEZE_LBRS), FREEZE_LBRS | (streamlined ? LBR : 0));
+	EXPECT_EQ(pmu_rig_interrupt.debugctl, FREEZE_LBRS | (streamlined ? LBR : 0));
+	EXPECT_EQ(pmu_rig_interrupt.status & (STATUS_LBR_FRZ | STATUS_CTR_FRZ), frozen);
+	EXPECT_EQ(jump(s, LBR), streamlined ? 0 : all_five(s));
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, frozen);
+	EXPECT_EQ(jump(s, LBR), all_five(s));
+	EXPECT_EQ(overflow_beside_branches(n, 0), LBR);
+	EXPECT_EQ(pmu_rig_interrupt.debugctl, LBR);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
+	if (!may_freeze_counters())
+		return;
+	EXPECT_EQ(overflow_beside_branches(n, FREEZE_PERFMON), LBR | FREEZE_PERFMON);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, streamlined ? STATUS_CTR_FRZ : 0);
+}
+
+TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26", .needs = 0,
+     .claim = "FREEZE_LBRS_ON_PMI stops the LBR stack when a counter interrupts: LBR is cleared, "
+	      "from version 4 on LBR_Frz is set; without the bit it goes on",
+     .source = "SDM Vol 3, 17.4.7 and 18.2.4")
+{
+	const struct lbr_stack *s = lbr_stack();
+	uint64_t all;
+
+	pmu_rig_need_freeze(FREEZE_LBRS);
+	all = pmu_rig_open(1u << 1); /* instructions */
+	pmu_rig_take_interrupts(all);
+	EACH_COUNTER(n, all)
+	if (n <= PMU_FIXED) /* those of instructions */
+		expect_stack_freezes(s, n);
+	pmu_rig_release_interrupts();
+	pmu_rig_close(all);
+}
+
+TEST(lbr_frozen_by_software, .group = "pmu", .ids = "LB27", .needs = 0,
+     .claim = "LBR_Frz that software sets stops the LBR stack, until software clears it; LBR stays",
+     .source = "SDM Vol 3, 17.4.7 and 18.2.4")
+{
+	const struct lbr_stack *s = lbr_stack();
+	uint64_t top;
+
+	if (pmu_caps()->version < 4)
+		test_skip("version %u: LBR_Frz begins with 4", pmu_caps()->version);
+	lbr_open();
+	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_CTR_FRZ);
+	EXPECT_EQ(jump(s, LBR), all_five(s));
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_CTR_FRZ);
+	wrmsr(IA32_DEBUGCTL, LBR);
+	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
+	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), LBR);
+	wrmsr(IA32_DEBUGCTL, 0);
+	EXPECT_EQ(jump(s, LBR), 0);
+	top = rdmsr(s->top);
+	TRACED(LBR, "lbr_frozen_ud: ud2\nlbr_frozen_out: nop\n" EXCEPTION_TABLE("lbr_frozen_ud",
+										"lbr_frozen_out"));
+	EXPECT_EQ(rdmsr(s->top), top);
+	EXPECT_EQ(msr_try(IA32_DEBUGCTL, LBR, 0).read_back, LBR);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_LBR_FRZ);
+	EXPECT_EQ(jump(s, LBR), all_five(s));
+	EXPECT_EQ(jump(s, 0), 0);
 	lbr_close();
 }

@@ -16,6 +16,7 @@
 #include "tests/lib/rig.h"
 
 #define INSTRUCTIONS	(0xc0 | PMU_OS | PERFEVTSEL_EN)
+#define NO_CYCLES	(1u << 0)
 #define NO_INSTRUCTIONS (1u << 1)
 #define FIXED_CYCLES	(PMU_FIXED + 1)
 
@@ -384,107 +385,89 @@ TEST(pmu_freezes_beside_user_counter, .group = "pmu", .ids = "PM37", .needs = 0,
 	end(0);
 }
 
-/* Five jumps; what they move TOS by. */
-static unsigned jump(const struct lbr_stack *s, uint64_t debugctl)
+/* With nothing in the loop but reads of the TSC; the others would overflow in days. */
+static void interrupt_by_cycles(unsigned n, uint64_t all)
 {
-	uint32_t before = lbr_top(s);
+	uint64_t limit = tsc_read() + 10000000000;
 
-	TRACED(debugctl, ".rept 5\n\tjmp 1f\n1:\n\t.endr");
-	return (lbr_top(s) - before) & (s->depth - 1u);
-}
+	EACH_COUNTER(other, all)
+	{
+		uint64_t levels = PMU_OS | PMU_USR;
 
-static unsigned all_five(const struct lbr_stack *s)
-{
-	return 5u & (s->depth - 1u);
-}
-
-/* Counter `n` overflows and interrupts while IA32_DEBUGCTL = LBR | `freeze`; what is left in it. */
-static uint64_t overflow_beside_branches(unsigned n, uint64_t freeze)
-{
-	uint64_t debugctl;
-
+		wrmsr(pmu_rig_msr(other), 0);
+		pmu_rig_control(other, pmu_rig_is_fixed(other)
+					       ? pmu_rig_counting(other, levels, true)
+					       : EVENT_CYCLES | levels | PERFEVTSEL_EN |
+							 PERFEVTSEL_INT);
+	}
+	pmu_rig_load(n, 200000);
 	pmu_rig_interrupt.count = 0;
-	pmu_rig_load(n, 20);
-	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
-	wrmsr(IA32_DEBUGCTL, LBR | freeze);
-	pmu_rig_run(1ull << n);
-	debugctl = rdmsr(IA32_DEBUGCTL);
-	wrmsr(IA32_DEBUGCTL, 0);
-	pmu_rig_control(n, 0);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, all);
+	while (!pmu_rig_interrupt.count && tsc_read() < limit)
+		__asm__ volatile("pause");
 	EXPECT_EQ(pmu_rig_interrupt.count, 1);
-	return debugctl;
+	EXPECT_EQ(pmu_rig_interrupt.status & all, 1ull << n);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 }
 
-/* KVM lets a guest have FREEZE_LBRS_ON_PMI alone. */
-static bool may_freeze_counters(void)
+TEST(pmu_each_counter_of_cycles, .group = "pmu", .ids = "PM36", .needs = 0,
+     .claim = "each counter of cycles interrupts at its overflow while the program does nothing, "
+	      "beside others that are far from theirs",
+     .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
 {
-	return !silicon_is_foreign_guest() || !msr_try(IA32_DEBUGCTL, FREEZE_PERFMON, 0).refused;
-}
+	uint64_t all = pmu_rig_open(NO_CYCLES), cycles = all & ~(5ull << PMU_FIXED);
 
-static void expect_stack_freezes(const struct lbr_stack *s, unsigned n)
-{
-	bool streamlined = pmu_caps()->version >= 4;
-	uint64_t frozen = streamlined ? STATUS_LBR_FRZ : 0;
-
-	EXPECT_EQ(overflow_beside_branches(n, FREEZE_LBRS), FREEZE_LBRS | (streamlined ? LBR : 0));
-	EXPECT_EQ(pmu_rig_interrupt.debugctl, FREEZE_LBRS | (streamlined ? LBR : 0));
-	EXPECT_EQ(pmu_rig_interrupt.status & (STATUS_LBR_FRZ | STATUS_CTR_FRZ), frozen);
-	EXPECT_EQ(jump(s, LBR), streamlined ? 0 : all_five(s));
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, frozen);
-	EXPECT_EQ(jump(s, LBR), all_five(s));
-	EXPECT_EQ(overflow_beside_branches(n, 0), LBR);
-	EXPECT_EQ(pmu_rig_interrupt.debugctl, LBR);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
-	if (!may_freeze_counters())
-		return;
-	EXPECT_EQ(overflow_beside_branches(n, FREEZE_PERFMON), LBR | FREEZE_PERFMON);
-	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, streamlined ? STATUS_CTR_FRZ : 0);
-}
-
-TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26", .needs = 0,
-     .claim = "FREEZE_LBRS_ON_PMI stops the LBR stack when a counter interrupts: LBR is cleared, "
-	      "from version 4 on LBR_Frz is set; without the bit it goes on",
-     .source = "SDM Vol 3, 17.4.7 and 18.2.4")
-{
-	const struct lbr_stack *s = lbr_stack();
-	uint64_t all;
-
-	pmu_rig_need_freeze(FREEZE_LBRS);
-	all = pmu_rig_open(NO_INSTRUCTIONS);
-	pmu_rig_take_interrupts(all);
-	EACH_COUNTER(n, all)
-	if (n <= PMU_FIXED) /* those of instructions */
-		expect_stack_freezes(s, n);
+	pmu_rig_take_interrupts(cycles);
+	EACH_COUNTER(n, cycles)
+	interrupt_by_cycles(n, cycles);
 	pmu_rig_release_interrupts();
 	pmu_rig_close(all);
 }
 
-TEST(lbr_frozen_by_software, .group = "pmu", .ids = "LB27", .needs = 0,
-     .claim = "LBR_Frz that software sets stops the LBR stack, until software clears it; LBR stays",
-     .source = "SDM Vol 3, 17.4.7 and 18.2.4")
+static void expect_absent(uint32_t msr)
 {
-	const struct lbr_stack *s = lbr_stack();
-	uint64_t top;
+	uint64_t value;
 
-	if (pmu_caps()->version < 4)
-		test_skip("version %u: LBR_Frz begins with 4", pmu_caps()->version);
-	lbr_open();
-	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_CTR_FRZ);
-	EXPECT_EQ(jump(s, LBR), all_five(s));
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_CTR_FRZ);
-	wrmsr(IA32_DEBUGCTL, LBR);
-	wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
-	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), LBR);
-	wrmsr(IA32_DEBUGCTL, 0);
-	EXPECT_EQ(jump(s, LBR), 0);
-	top = rdmsr(s->top);
-	TRACED(LBR, "lbr_frozen_ud: ud2\nlbr_frozen_out: nop\n" EXCEPTION_TABLE("lbr_frozen_ud",
-										"lbr_frozen_out"));
-	EXPECT_EQ(rdmsr(s->top), top);
-	EXPECT_EQ(msr_try(IA32_DEBUGCTL, LBR, 0).read_back, LBR);
-	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_LBR_FRZ);
-	EXPECT_EQ(jump(s, LBR), all_five(s));
-	EXPECT_EQ(jump(s, 0), 0);
-	lbr_close();
+	EXPECT(!rdmsr_safe(msr, &value));
+	EXPECT(!wrmsr_safe(msr, 0));
+}
+
+TEST(pmu_no_counter_above, .group = "pmu", .ids = "PM52", .needs = 0,
+     .claim = "the MSRs after those of the counters that CPUID.0AH has raise #GP",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2; SDM Vol 2, RDMSR and WRMSR")
+{
+	uint64_t counters = pmu_rig_open(0);
+	unsigned general = pmu_caps()->general;
+
+	if (silicon_is_foreign_guest()) {
+		pmu_rig_close(counters);
+		test_skip("a hypervisor may ignore what an MSR is that it does not know");
+	}
+	expect_absent(IA32_PMC0 + general);
+	expect_absent(IA32_PERFEVTSEL0 + general);
+	expect_absent(IA32_A_PMC0 + general);
+	expect_absent(IA32_FIXED_CTR0 + pmu_caps()->fixed);
+	pmu_rig_close(counters);
+}
+
+TEST(pmu_any_thread, .group = "pmu", .ids = "PM51", .needs = 0,
+     .claim = "AnyThread of each counter is kept in versions 3 and 4",
+     .source = "SDM Vol 3, 18.2.3")
+{
+	uint64_t counters = pmu_rig_open(0);
+	bool any = (pmu_caps()->version == 3 || pmu_caps()->version == 4);
+
+	if (silicon_is_foreign_guest() || !any) {
+		pmu_rig_close(counters);
+		test_skip("AnyThread is of versions 3 and 4, and hypervisors refuse it");
+	}
+	EACH_COUNTER(n, counters)
+	{
+		uint64_t bit = pmu_rig_is_fixed(n) ? 4ull << FIXED_BITS * (n - PMU_FIXED)
+						   : PERFEVTSEL_ANY;
+		uint32_t msr = pmu_rig_is_fixed(n) ? IA32_FIXED_CTR_CTRL : IA32_PERFEVTSEL0 + n;
+
+		EXPECT_EQ(msr_try(msr, bit, 0).read_back, bit);
+	}
+	pmu_rig_close(counters);
 }
