@@ -154,7 +154,8 @@ bool pmu_owns_msr(uint32_t index)
 {
 	return within(index, MSR_PMC0, AND_NEXT(PMU_GENERAL)) ||
 	       within(index, MSR_PERFEVTSEL0, AND_NEXT(PMU_GENERAL)) ||
-	       within(index, MSR_FIXED_CTR0, AND_NEXT(PMU_FIXED)) || index == MSR_PERF_CAPABILITIES ||
+	       within(index, MSR_FIXED_CTR0, AND_NEXT(PMU_FIXED)) ||
+	       index == MSR_PERF_CAPABILITIES ||
 	       within(index, MSR_FIXED_CTR_CTRL, MSR_PERF_GLOBAL_INUSE - MSR_FIXED_CTR_CTRL + 1) ||
 	       within(index, MSR_A_PMC0, AND_NEXT(PMU_GENERAL)) || pmu_lbr_owns(index) ||
 	       netburst_owns(index);

@@ -207,7 +207,7 @@ TEST(pebs_latency_of_loads, .group = "PE", .ids = "PE49", .needs = NEED_PEBS,
 	"1: movl %%eax, %%ecx\n\tshll $13, %%ecx\n\txorl %%ecx, %%eax\n\t"                         \
 	"movl %%eax, %%ecx\n\tshrl $17, %%ecx\n\txorl %%ecx, %%eax\n\t"                            \
 	"movl %%eax, %%ecx\n\tshll $5, %%ecx\n\txorl %%ecx, %%eax\n\t"                             \
-	"leaq 3f(%%rip), %%rbx\n\ttestl $2, %%eax\n\tcmovzq %%rdx, %%rbx\n\t"                       \
+	"leaq 3f(%%rip), %%rbx\n\ttestl $2, %%eax\n\tcmovzq %%rdx, %%rbx\n\t"                      \
 	"testl $1, %%eax\n\tjz 2f\n\tnop\n2: call *%%rbx\n\tdecl %%esi\n\tjnz 1b\n\tjmp 4f\n"      \
 	"3: pushq %%rax\n\tpopq %%rax\n\tret\n5: pushq %%rax\n\tpopq %%rax\n\tret\n"               \
 	"4: movq %%cs, %%rcx\n\tpushq %%rcx\n\tleaq 6f(%%rip), %%rcx\n\tpushq %%rcx\n\tlretq\n6:"

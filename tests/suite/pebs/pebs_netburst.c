@@ -3,10 +3,12 @@
 #include "drivers/ds/pebs.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"
 #include "lib/string.h"
 #include "tests/lib/msr_trial.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 
 #define IQ_COUNTER4 0x310u
@@ -169,4 +171,68 @@ TEST(pebs_netburst_lease, .group = "PE", .ids = "PE12 PE19", .needs = NEED_PEBS,
 	EXPECT_EQ(ds_release_pebs(ds, &lease), 0);
 	EXPECT_EQ(rdmsr(IA32_PEBS_ENABLE), 0);
 	wrmsr(CRU_ESCR2, 0);
+}
+
+/* What the counter counts of 500 NOPs, from `value` on. */
+static uint64_t count_nops(uint64_t escr, uint64_t cccr, uint64_t value)
+{
+	uint64_t flags = interrupts_save();
+
+	wrmsr(CRU_ESCR2, escr);
+	wrmsr(IQ_COUNTER4, value);
+	wrmsr(IQ_CCCR4, cccr);
+	__asm__ volatile(".rept 500\n\tnop\n\t.endr");
+	wrmsr(IQ_CCCR4, rdmsr(IQ_CCCR4) & ~(1ull << 12));
+	interrupts_restore(flags);
+	return rdmsr(IQ_COUNTER4) - value;
+}
+
+TEST(pebs_netburst_counts, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
+     .claim = "NetBurst: IQ_COUNTER4 counts while it is enabled, for the levels and tags of its "
+	      "ESCR; RDPMC has it at 16; its overflow sets OVF",
+     .source = "SDM Vol 3, 18.15 and table 18-63")
+{
+	const uint64_t os = 1 << 3, user = 1 << 2, not_bogus = 0xf << 9, overflow = 1ull << 31;
+	struct rig rig;
+
+	open(&rig);
+	EXPECT(count_nops(ESCR, CCCR, 0) >= 500);
+	EXPECT_EQ(rdmsr(IQ_CCCR4) & overflow, 0);
+	EXPECT(rdmsr(IQ_COUNTER4) >= 500);
+	EXPECT_EQ(pmu_rig_rdpmc(16), rdmsr(IQ_COUNTER4));
+	EXPECT(count_nops(ESCR | user, CCCR, 0) >= 500);
+	EXPECT_EQ(count_nops(ESCR, CCCR & ~(1u << 12), 0), 0);
+	EXPECT_EQ(count_nops(ESCR & ~os, CCCR, 0), 0);
+	EXPECT_EQ(count_nops((ESCR & ~os) | user, CCCR, 0), 0);
+	EXPECT_EQ(count_nops(ESCR & ~not_bogus, CCCR, 0), 0);
+	EXPECT(((count_nops(ESCR, CCCR, MASK - 100)) & MASK) >= 500);
+	EXPECT_EQ(rdmsr(IQ_CCCR4), (CCCR & ~(1u << 12)) | overflow);
+	close(&rig);
+}
+
+static void go_to(unsigned cpu)
+{
+	task_set_affinity(current_task(), cpu_set_of(cpu));
+}
+
+TEST(pebs_netburst_of_each_cpu, .group = "PE", .ids = "PE31", .needs = NEED_PEBS | NEED_SMP,
+     .claim = "NetBurst: IQ_COUNTER4, IQ_CCCR4 and CRU_ESCR2 are each processor's own",
+     .source = "SDM Vol 3, 18.15 and chapter 35")
+{
+	static const uint32_t msrs[] = {IQ_COUNTER4, CRU_ESCR2, IQ_CCCR4};
+	unsigned last = cpu_count() - 1;
+
+	need_netburst();
+	for (unsigned i = 0; i < 3; i++) {
+		go_to(0);
+		wrmsr(msrs[i], 0x2000);
+		go_to(last);
+		wrmsr(msrs[i], 0x4000);
+		go_to(0);
+		EXPECT_EQ(rdmsr(msrs[i]), 0x2000);
+		wrmsr(msrs[i], 0);
+		go_to(last);
+		EXPECT_EQ(rdmsr(msrs[i]), 0x4000);
+		wrmsr(msrs[i], 0);
+	}
 }

@@ -81,8 +81,9 @@ TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
 }
 
 TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
-     .claim = "CPUID.0AH has seven architectural events, and nothing after them; up to version 4 of "
-	      "performance monitoring ECX and EDX[31:13] are 0",
+     .claim =
+	     "CPUID.0AH has seven architectural events, and nothing after them; up to version 4 of "
+	     "performance monitoring ECX and EDX[31:13] are 0",
      .source = "SDM Vol 2, CPUID: leaf 0AH")
 {
 	struct cpuid_result leaf;
@@ -180,63 +181,58 @@ TEST(pmu_counter_overflow, .group = "pmu", .ids = "PM36", .needs = 0,
 	stop(pmu);
 }
 
-enum { SHARES = 11, WHOLE = 64, SPIN = 100000, LONG_SPIN = 1000000, TRIES = 100 };
+enum { SHARES = 11, WHOLE = 64, SPIN = 100000, LONG_SPIN = 1000000 };
 enum { CYCLES_UNAVAILABLE = 1 << 0, EXACT_UNAVAILABLE = 1 << 1 | 1 << 5 };
 
 #define CYCLES (0x3c | PMU_USR | PMU_OS | PERFEVTSEL_EN) /* SDM Vol 3, table 18-1 */
 #define EXACT  (EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN)
 
-TEST(pmu_cycles_read_while_counting, .group = "pmu", .ids = "PM23 PM27", .needs = 0,
-     .claim = "a counter of cycles that goes on reads what it has counted, and counts from what is "
-	      "written to it",
-     .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH; SDM Vol 2, RDPMC")
-{
-	uint64_t all = pmu_rig_open(CYCLES_UNAVAILABLE), value;
-	unsigned tries = 0;
+/* What another CPU does: it reads and selects a counter of cycles that goes on, halts beside it,
+   counts edges. */
+enum meanwhile { READS, HALTS, COUNTS, NOTHING };
 
-	wrmsr(IA32_PERFEVTSEL0, CYCLES);
-	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
-	for (unsigned i = 0; i < 3; i++) {
-		value = pmu_rig_rdpmc(0);
-		run_loop(LONG_SPIN);
-		EXPECT(pmu_rig_rdpmc(0) - value >= LONG_SPIN / 2);
-		value = rdmsr(IA32_PMC0);
-		run_loop(LONG_SPIN);
-		EXPECT(rdmsr(IA32_PMC0) - value >= LONG_SPIN / 2);
-	}
-	do {
-		run_loop(LONG_SPIN);
-		wrmsr(IA32_PMC0, 0);
-		value = rdmsr(IA32_PMC0);
-	} while (value >= LONG_SPIN / 2 && ++tries < TRIES);
-	EXPECT(value < LONG_SPIN / 2);
-	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-	pmu_rig_close(all);
+static enum meanwhile there = NOTHING;
+static atomic_bool enough;
+static atomic_ulong turns;
+
+/* Until a reading CPU has done that a few times more. */
+static void await_reads(void)
+{
+	unsigned long reached = atomic_load(&turns);
+	uint64_t limit = tsc_read() + 10000000000;
+
+	while (there == READS && atomic_load(&turns) - reached < 8 && tsc_read() < limit)
+		run_loop(1000);
 }
 
 /* MOV ECX, turns; DEC ECX; JNZ to the DEC; UD2, or SYSCALL. */
 static const uint8_t user_loop[] = {0xb9, 0, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0x0f, 0x0b};
 static uint8_t *user_page;
 
-static void run_in_user(uint32_t turns, bool syscall)
+static void run_in_user(uint32_t left, bool syscall)
 {
 	struct trap_frame frame = {.rip = VISITS_AT};
 
 	memcpy(user_page, user_loop, sizeof(user_loop));
-	memcpy(user_page + 1, &turns, sizeof(turns));
+	memcpy(user_page + 1, &left, sizeof(left));
 	if (syscall)
 		user_page[sizeof(user_loop) - 1] = 0x05;
 	user_run(&frame);
 	EXPECT_EQ(frame.vector, syscall ? VECTOR_SYSCALL : VECTOR_UD);
 }
 
-/* The counters of `level` beside the last general one, which counts both. Returns those that count
-   more than half of it. */
-static uint64_t most_of(uint64_t counters, uint64_t level, uint32_t user, uint32_t kernel,
-			bool syscall)
+/* Of the counters of a level: those that count, and those that count more than half. */
+struct by_level {
+	uint64_t some, most;
+};
+
+/* The last general counter counts both levels. */
+static struct by_level count_levels(uint64_t counters, uint64_t level, uint32_t user,
+				    uint32_t kernel, bool syscall)
 {
 	unsigned last = pmu_caps()->general - 1;
-	uint64_t most = 0, flags;
+	struct by_level by_level = {0};
+	uint64_t flags;
 
 	EACH_COUNTER(n, counters)
 	{
@@ -250,27 +246,36 @@ static uint64_t most_of(uint64_t counters, uint64_t level, uint32_t user, uint32
 	wrmsr(IA32_PERF_GLOBAL_CTRL, counters);
 	run_in_user(user, syscall);
 	run_loop(kernel);
+	if (kernel > 1)
+		await_reads();
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	interrupts_restore(flags);
 	lapic_set_task_priority(0);
 	EACH_COUNTER(n, counters & ~(1ull << last))
-	most |= (uint64_t)(2 * rdmsr(pmu_rig_msr(n)) > rdmsr(IA32_PMC0 + last)) << n;
-	return most;
+	{
+		uint64_t value = rdmsr(pmu_rig_msr(n));
+
+		by_level.some |= (uint64_t)(value > 0) << n;
+		by_level.most |= (uint64_t)(2 * value > rdmsr(IA32_PMC0 + last)) << n;
+	}
+	return by_level;
 }
 
 /* More turns each time: a level is slow where its instructions are counted in software, and the way
    there and back is long. */
 static bool expect_level(uint64_t counters, uint64_t level, bool in_user, bool syscall)
 {
-	uint64_t those = counters & ~(1ull << (pmu_caps()->general - 1)), most;
+	uint64_t those = counters & ~(1ull << (pmu_caps()->general - 1));
 	uint64_t expected = (level == PMU_USR) == in_user ? those : 0;
-	uint32_t turns = SPIN / 50;
+	struct by_level by_level = count_levels(counters, level, 100, 1, syscall);
 
-	do {
-		most = most_of(counters, level, in_user ? turns : 1, in_user ? 1 : turns, syscall);
-		turns *= 4;
-	} while (most != expected && turns <= LONG_SPIN);
-	return EXPECT_EQ(most, expected);
+	EXPECT_EQ(by_level.some, those);
+	for (uint32_t n = SPIN / 50; n <= LONG_SPIN; n *= 4) {
+		by_level = count_levels(counters, level, in_user ? n : 1, in_user ? 1 : n, syscall);
+		if (by_level.most == expected)
+			break;
+	}
+	return EXPECT_EQ(by_level.most, expected);
 }
 
 static uint64_t of_cycles(uint64_t all)
@@ -309,26 +314,18 @@ TEST(pmu_cycles_by_level, .group = "pmu", .ids = "PM55", .needs = 0,
 	pmu_rig_close(all);
 }
 
-/* What another CPU does: it reads a counter of cycles that goes on, halts beside it, counts edges.
- */
-enum meanwhile { READS, HALTS, COUNTS };
-
-static atomic_bool enough;
-static atomic_ulong turns;
-
-static void count_there(void *argument)
+static void count_there(void *unused)
 {
-	enum meanwhile way = (enum meanwhile)(uint64_t)argument;
-
-	wrmsr(IA32_PERFEVTSEL0, way == COUNTS ? EXACT | PERFEVTSEL_EDGE : CYCLES);
+	(void)unused;
+	wrmsr(IA32_PERFEVTSEL0, there == COUNTS ? EXACT | PERFEVTSEL_EDGE : CYCLES);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	while (!atomic_load(&enough)) {
-		if (way == HALTS)
+		if (there == HALTS)
 			task_sleep(2000);
-		else if (way == COUNTS)
+		else if (there == COUNTS)
 			pmu_rig_run(1);
-		else
-			rdmsr(IA32_PMC0);
+		else if (rdmsr(IA32_PMC0))
+			wrmsr(IA32_PERFEVTSEL0, CYCLES);
 		atomic_fetch_add(&turns, 1);
 	}
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -336,21 +333,23 @@ static void count_there(void *argument)
 
 static void beside(enum meanwhile way, void (*check)(void))
 {
-	struct task *other = task_create_stopped("counts", count_there, (void *)(uint64_t)way);
-	unsigned long reached;
+	struct task *other = task_create_stopped("counts", count_there, NULL);
+	unsigned long enough_turns = way == HALTS ? 5 : 50, reached;
 
 	REQUIRE(other != NULL);
 	atomic_store(&enough, false);
 	atomic_store(&turns, 0);
+	there = way;
 	task_set_affinity(other, cpu_set_of(cpu_count() - 1));
 	task_start(other);
 	do {
 		reached = atomic_load(&turns);
 		check();
-	} while (!reached || atomic_load(&turns) < 5);
+	} while (!reached || atomic_load(&turns) < enough_turns);
 	atomic_store(&enough, true);
 	task_join(other);
 	task_put(other);
+	there = NOTHING;
 }
 
 /* The counters of the last CPU, and of the first, where the test stays. */
@@ -390,6 +389,7 @@ static uint64_t share(void)
 		began = tsc_read();
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 		run_loop(SPIN);
+		await_reads();
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 		shares[i] = rdmsr(IA32_PMC0) * WHOLE / (tsc_read() - began);
 		interrupts_restore(flags);

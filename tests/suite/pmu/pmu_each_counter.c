@@ -374,8 +374,7 @@ TEST(pmu_each_counter_unit_mask, .group = "pmu", .ids = "PM33", .needs = 0,
 	EACH_COUNTER(n, general_of(all))
 	{
 		EXPECT_EQ(pmu_rig_branches(n, 0), 3);
-		EXPECT_EQ(pmu_rig_branches(n, UNIT_MASK(2)),
-			  pmu_rig_branches(0, UNIT_MASK(2)));
+		EXPECT_EQ(pmu_rig_branches(n, UNIT_MASK(2)), pmu_rig_branches(0, UNIT_MASK(2)));
 	}
 	pmu_rig_close(all);
 }

@@ -2,8 +2,8 @@
 // The stack of last branches.
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
-#include "kernel/silicon.h"
 #include "kernel/sched/task.h"
+#include "kernel/silicon.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"

@@ -234,6 +234,32 @@ TEST(pmu_cycles_cost_nothing, .group = "pmu", .ids = "PM27", .needs = 0,
 	end(FIXED_CYCLES);
 }
 
+TEST(pmu_cycles_read_while_counting, .group = "pmu", .ids = "PM23 PM27", .needs = 0,
+     .claim = "a counter of cycles that goes on reads what it has counted, and counts from what is "
+	      "written to it",
+     .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH; SDM Vol 2, RDPMC")
+{
+	enum { LONG = 1000000 };
+	uint64_t all = pmu_rig_open(NO_CYCLES), value;
+	unsigned tries = 0;
+
+	wrmsr(IA32_PERFEVTSEL0, EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		value = pmu_rig_rdpmc(0);
+		spin(LONG);
+		EXPECT(pmu_rig_rdpmc(0) - value >= LONG / 2);
+	}
+	do {
+		spin(LONG);
+		wrmsr(IA32_PMC0, 0);
+		value = rdmsr(IA32_PMC0);
+	} while (value >= LONG / 2 && ++tries < 100);
+	EXPECT(value < LONG / 2);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	pmu_rig_close(all);
+}
+
 TEST(pmu_cycles_stop_in_hlt, .group = "pmu", .ids = "PM28", .needs = 0,
      .claim = "unhalted cycles are not counted in HLT",
      .source = "SDM Vol 3, 18.2.2 and table 18-1: 3CH")
@@ -395,10 +421,10 @@ static void interrupt_by_cycles(unsigned n, uint64_t all)
 		uint64_t levels = PMU_OS | PMU_USR;
 
 		wrmsr(pmu_rig_msr(other), 0);
-		pmu_rig_control(other, pmu_rig_is_fixed(other)
-					       ? pmu_rig_counting(other, levels, true)
-					       : EVENT_CYCLES | levels | PERFEVTSEL_EN |
-							 PERFEVTSEL_INT);
+		pmu_rig_control(other,
+				pmu_rig_is_fixed(other)
+					? pmu_rig_counting(other, levels, true)
+					: EVENT_CYCLES | levels | PERFEVTSEL_EN | PERFEVTSEL_INT);
 	}
 	pmu_rig_load(n, 200000);
 	pmu_rig_interrupt.count = 0;
@@ -451,23 +477,24 @@ TEST(pmu_no_counter_above, .group = "pmu", .ids = "PM52", .needs = 0,
 }
 
 TEST(pmu_any_thread, .group = "pmu", .ids = "PM51", .needs = 0,
-     .claim = "AnyThread of each counter is kept in versions 3 and 4",
-     .source = "SDM Vol 3, 18.2.3")
+     .claim = "AnyThread of each counter is kept in versions 3 and 4", .source = "SDM Vol 3, 18.2")
 {
 	uint64_t counters = pmu_rig_open(0);
-	bool any = (pmu_caps()->version == 3 || pmu_caps()->version == 4);
+	unsigned version = pmu_caps()->version;
 
-	if (silicon_is_foreign_guest() || !any) {
+	if (silicon_is_foreign_guest() || version < 3 || version > 4) {
 		pmu_rig_close(counters);
 		test_skip("AnyThread is of versions 3 and 4, and hypervisors refuse it");
 	}
 	EACH_COUNTER(n, counters)
 	{
-		uint64_t bit = pmu_rig_is_fixed(n) ? 4ull << FIXED_BITS * (n - PMU_FIXED)
-						   : PERFEVTSEL_ANY;
-		uint32_t msr = pmu_rig_is_fixed(n) ? IA32_FIXED_CTR_CTRL : IA32_PERFEVTSEL0 + n;
+		uint64_t any = 4ull << FIXED_BITS * (n - PMU_FIXED);
 
-		EXPECT_EQ(msr_try(msr, bit, 0).read_back, bit);
+		if (pmu_rig_is_fixed(n))
+			EXPECT_EQ(msr_try(IA32_FIXED_CTR_CTRL, any, 0).read_back, any);
+		else
+			EXPECT_EQ(msr_try(IA32_PERFEVTSEL0 + n, PERFEVTSEL_ANY, 0).read_back,
+				  PERFEVTSEL_ANY);
 	}
 	pmu_rig_close(counters);
 }
