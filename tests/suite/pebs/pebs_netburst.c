@@ -190,7 +190,7 @@ static uint64_t count_nops(uint64_t escr, uint64_t cccr, uint64_t value)
 TEST(pebs_netburst_counts, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
      .claim = "NetBurst: IQ_COUNTER4 counts while it is enabled, for the levels and tags of its "
 	      "ESCR; RDPMC has it at 16; its overflow sets OVF",
-     .source = "SDM Vol 3, 18.15 and table 18-63")
+     .source = "SDM Vol 3, 18.15")
 {
 	const uint64_t os = 1 << 3, user = 1 << 2, not_bogus = 0xf << 9, overflow = 1ull << 31;
 	struct rig rig;
