@@ -84,7 +84,7 @@ static bool is_adaptive(const struct vcpu *vcpu, unsigned n)
 {
 	if (n < PMU_GENERAL)
 		return vcpu->pmu.event_select[n] & SELECT_ADAPTIVE;
-	return vcpu->pmu.fixed_control >> (32 + FIXED_SHIFT(n - PMU_GENERAL)) & 1;
+	return vcpu->pmu.fixed_control >> (32 + FIXED_SHIFT(n)) & 1;
 }
 
 /* Format 4: the groups that MSR_PEBS_DATA_CFG selects, in this order. */

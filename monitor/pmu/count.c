@@ -16,7 +16,7 @@ static uint16_t place(unsigned n)
 
 static unsigned fixed_control(const struct vcpu *vcpu, unsigned n)
 {
-	return (unsigned)(vcpu->pmu.fixed_control >> FIXED_SHIFT(n - PMU_GENERAL)) & 0xf;
+	return (unsigned)(vcpu->pmu.fixed_control >> FIXED_SHIFT(n)) & 0xf;
 }
 
 static bool interrupts(const struct vcpu *vcpu, unsigned n)

@@ -114,7 +114,7 @@ static uint64_t fixed_mask(const struct vcpu *vcpu)
 		each |= FIXED_ANY;
 	if (pebs_is_adaptive(vcpu->silicon->profile))
 		each |= FIXED_ADAPTIVE;
-	return each | each << FIXED_SHIFT(1) | each << FIXED_SHIFT(2);
+	return each | each << 4 | each << 8;
 }
 
 static bool within(uint32_t index, uint32_t first, uint32_t count)
@@ -169,13 +169,12 @@ static uint64_t in_use(const struct vcpu *vcpu)
 	bool interrupt = false;
 
 	for (unsigned n = 0; n < PMU_COUNTERS; n++) {
-		unsigned i = n - PMU_GENERAL;
 		uint64_t control = n < PMU_GENERAL ? pmu->event_select[n] & 0xff
-						   : pmu->fixed_control >> FIXED_SHIFT(i) & 3;
+						   : pmu->fixed_control >> FIXED_SHIFT(n) & 3;
 
 		value |= control ? pmu_bit(n) : 0;
 		interrupt |= n < PMU_GENERAL ? pmu->event_select[n] & SELECT_INT
-					     : pmu->fixed_control >> FIXED_SHIFT(i) & FIXED_PMI;
+					     : pmu->fixed_control >> FIXED_SHIFT(n) & FIXED_PMI;
 	}
 	return value | (interrupt ? INUSE_PMI : 0);
 }

@@ -39,7 +39,7 @@ enum pmu_msr {
 #define FIXED_ANY      4ull
 #define FIXED_PMI      8ull
 #define FIXED_ADAPTIVE (1ull << 32)
-#define FIXED_SHIFT(i) ((i)*4)
+#define FIXED_SHIFT(n) (((n)-PMU_GENERAL) * 4)
 /* IA32_PERF_GLOBAL_STATUS: 18.2.2, 18.2.4. */
 #define STATUS_TOPA	(1ull << 55) /* 36.2.6.2: of Intel PT */
 #define STATUS_LBR_FRZ	(1ull << 58)
