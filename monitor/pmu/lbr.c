@@ -6,29 +6,14 @@
 #include "monitor/pmu/rules.h"
 #include "monitor/silicon.h"
 
-/* Every place that some profile has its stack in. */
-static const struct {
-	uint32_t first, last;
-} places[] = {{0x40, 0x47},   {0x60, 0x67},   {0x680, 0x69f}, {0x6c0, 0x6df},
-	      {0xdc0, 0xddf}, {0x1c8, 0x1c9}, {0x1da, 0x1da}};
-
 static const struct lbr_layout *layout_of(const struct vcpu *vcpu)
 {
 	return &vcpu->silicon->profile->lbr;
 }
 
-bool pmu_lbr_owns(uint32_t index)
-{
-	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (index >= places[i].first && index <= places[i].last)
-			return true;
-	return false;
-}
-
 bool pmu_lbr_runs(const struct vcpu *vcpu)
 {
-	return vcpu->debugctl & DEBUGCTL_LBR && layout_of(vcpu)->depth &&
-	       !(vcpu->pmu.global_status & STATUS_LBR_FRZ);
+	return vcpu->debugctl & DEBUGCTL_LBR && !(vcpu->pmu.global_status & STATUS_LBR_FRZ);
 }
 
 unsigned pmu_lbr_levels(const struct vcpu *vcpu)
@@ -45,11 +30,10 @@ static bool within(uint32_t index, uint32_t first, uint32_t count)
 	return first && index >= first && index - first < count;
 }
 
-uint64_t *pmu_lbr_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
+/* The register `index` of a stack that is `layout`; NULL: it has none. */
+static uint64_t *find(const struct lbr_layout *layout, struct pmu_state *pmu, uint32_t index,
+		      uint64_t *mask)
 {
-	const struct lbr_layout *layout = layout_of(vcpu);
-	struct pmu_state *pmu = &vcpu->pmu;
-
 	*mask = ~0ull;
 	if (within(index, layout->from, layout->depth))
 		return &pmu->lbr[index - layout->from].from;
@@ -58,7 +42,7 @@ uint64_t *pmu_lbr_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 	if (within(index, layout->info, layout->depth))
 		return &pmu->lbr[index - layout->info].info;
 	*mask = layout->depth - 1;
-	if (index == layout->top && layout->depth)
+	if (index == layout->top)
 		return &pmu->lbr_top;
 	*mask = layout->select;
 	return index == MSR_LBR_SELECT && layout->select ? &pmu->lbr_select : NULL;
@@ -68,6 +52,24 @@ void pmu_lbr_reset(struct vcpu *vcpu)
 {
 	memset(vcpu->pmu.lbr, 0, sizeof(vcpu->pmu.lbr));
 	vcpu->pmu.lbr_top = 0;
+}
+
+uint64_t *pmu_lbr_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
+{
+	return find(layout_of(vcpu), &vcpu->pmu, index, mask);
+}
+
+/* Whether some profile has it: those of others raise #GP. */
+bool pmu_lbr_owns(uint32_t index)
+{
+	static struct pmu_state none;
+	const struct profile *profile;
+	uint64_t mask;
+
+	for (unsigned n = 0; (profile = profile_get(n)); n++)
+		if (find(&profile->lbr, &none, index, &mask))
+			return true;
+	return false;
 }
 
 /* The flag of LBR_SELECT that leaves this kind of branch out: table 17-9. */

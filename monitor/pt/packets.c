@@ -96,7 +96,7 @@ static void put_cyc(struct vcpu *vcpu, uint64_t passed)
 	unsigned count = 1;
 
 	bytes[0] = (uint8_t)(CYC | (passed & 0x1f) << 3 | (passed >> 5 ? 4 : 0));
-	for (passed >>= 5; passed && count < sizeof(bytes); passed >>= 7)
+	for (passed >>= 5; passed; passed >>= 7)
 		bytes[count++] = (uint8_t)((passed & 0x7f) << 1 | (passed >> 7 ? 1 : 0));
 	put(vcpu, bytes, count);
 }
@@ -176,9 +176,7 @@ static unsigned compression(const struct vcpu *vcpu, uint64_t ip, unsigned *byte
 		return *bytes = 4, 2;
 	if (how == DS_PT_ADDRESS_MERGED && ip >> 48 == last >> 48)
 		return *bytes = 6, 4;
-	if ((uint64_t)((int64_t)(ip << 16) >> 16) == ip)
-		return *bytes = 6, 3;
-	return *bytes = 8, 6;
+	return *bytes = 6, 3; /* of an address that is canonical */
 }
 
 /* Of no meaning to a decoder. */

@@ -23,7 +23,7 @@ struct pt_enumeration {
 /* All zero where there is none, or no such subleaf. */
 void pt_enumerate(const struct vcpu *vcpu, uint32_t subleaf, uint32_t value[4]);
 
-/* One of the MSRs that are Intel PT's, whatever the profile. */
+/* One of the MSRs that are Intel PT's or between them, whatever the profile. */
 bool pt_owns_msr(uint32_t index);
 
 /* False: #GP(0), nothing changed. */

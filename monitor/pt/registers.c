@@ -44,11 +44,10 @@ void pt_enumerate(const struct vcpu *vcpu, uint32_t subleaf, uint32_t value[4])
 	value[2] = subleaf ? 0 : pt->ecx;
 }
 
+/* Those between them are nobody's, which raises #GP as well: SDM Vol 2, RDMSR. */
 bool pt_owns_msr(uint32_t index)
 {
-	return index == MSR_RTIT_OUTPUT_BASE || index == MSR_RTIT_OUTPUT_MASK_PTRS ||
-	       (index >= MSR_RTIT_CTL && index <= MSR_RTIT_CR3_MATCH) ||
-	       (index >= MSR_RTIT_ADDR0_A && index <= MSR_RTIT_LAST);
+	return index >= MSR_RTIT_OUTPUT_BASE && index <= MSR_RTIT_LAST;
 }
 
 /* The register `index`; NULL: this processor has no such register. */

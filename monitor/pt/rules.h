@@ -13,7 +13,7 @@ enum pt_msr {
 	MSR_RTIT_STATUS = 0x571,
 	MSR_RTIT_CR3_MATCH = 0x572,
 	MSR_RTIT_ADDR0_A = 0x580,
-	MSR_RTIT_LAST = 0x58f, /* room for eight ranges */
+	MSR_RTIT_LAST = 0x587, /* of four ranges */
 };
 
 /* IA32_RTIT_CTL: table 36-6. */

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The state in PSB+, by what is enabled; times and frequencies in long traces.
+// The state in PSB+, by what is enabled; times and frequencies in long traces; two at once.
+#include "drivers/apic/lapic.h"
 #include "drivers/processor.h"
+#include "kernel/cpu.h"
 #include "kernel/mm/page.h"
+#include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
+#include "lib/string.h"
+#include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pt_rig.h"
 
 static uint64_t own_cr3(void)
@@ -313,4 +319,182 @@ TEST(pt_only_what_is_asked, .group = "PT", .ids = "PT108", .needs = NEED_PT,
 	EXPECT_EQ(others, 0);
 	EXPECT(reader.size > 0);
 	close();
+}
+
+/* --- Beside another processor ----------------------------------------------------------------- */
+
+/*
+ * Code far away. JUMPS: a direct jump to WAITS, 64 KiB away: a conditional branch, which
+ * stays in TNT; says by RSI that it waits, and jumps to itself. ENDS: a WRMSR that ends a trace,
+ * and a jump to RBX.
+ */
+enum { WAITS_PAGE = 16, SPINS = 11, ENDS = 32, IRETQ_BYTES = 2 };
+static const uint8_t waits_code[] = {0x31, 0xc0, 0x74, 0x00, 0xc7, 0x06, 0x01,
+				     0x00, 0x00, 0x00, 0xfb, 0xeb, 0xfe};
+static const uint8_t ends_code[] = {0x0f, 0x30, 0xff, 0xe3};
+const uint8_t *pt_jumps, *pt_waits, *pt_ends;
+
+/* RSI times a CALL without its RET, then to RBX; after the CALL: to RDX. */
+extern const char pt_many_calls[], pt_after_call[];
+__asm__(".pushsection .text\n"
+	"pt_many_calls:\n1:\t" PT_CALL("2f") "pt_after_call: " PT_JMP_TO(
+		"%rdx") "2:\tpopq %rax\n\t"
+			"decl %esi\n\t" PT_JCC("jnz", "1b") PT_JMP_TO("%rbx") ".popsection");
+#define MANY_CALLS "movl $67, %%esi\n\tleaq 9f(%%rip), %%rbx\n\t" PT_JMP("pt_many_calls") "9:\t"
+
+static struct pt_rig other;
+atomic_uint pt_waiting, pt_calls_before;
+
+/* While the first processor waits: a trace that ends where that one is. Then the interrupt. */
+static void trace_beside(void *target)
+{
+	uint64_t period = pt_caps()->psb_frequencies >> 2 & 1 ? 2ull << 24 : 0;
+	uint64_t flags = interrupts_save();
+
+	while (!atomic_load(&pt_waiting))
+		__asm__ volatile("pause");
+	EXPECT_EQ(pt_load(&other.trace), 0);
+	wrmsr(IA32_RTIT_STATUS, 0);
+	PT_TRACED(&other, PT_PLAIN | period,
+		  MANY_CALLS "movl $0x570, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
+			     "leaq 8f(%%rip), %%rbx\n\tmovq pt_ends(%%rip), %%rdi\n\t" PT_JMP_TO(
+				     "%%rdi") "8:");
+	EXPECT(lapic_send_ipi(*(const uint32_t *)target, VECTOR_TEST));
+	interrupts_restore(flags);
+}
+
+static void make_code(uint8_t *code)
+{
+	uint8_t jump[5] = {0xe9}, *waits = code + WAITS_PAGE * PT_RIG_BYTES;
+
+	memcpy(jump + 1, &(uint32_t){WAITS_PAGE * PT_RIG_BYTES - sizeof(jump)}, 4);
+	memcpy(code, jump, sizeof(jump));
+	memcpy(waits, waits_code, sizeof(waits_code));
+	memcpy(waits + ENDS, ends_code, sizeof(ends_code));
+	code_seal(code, WAITS_PAGE + 1);
+	pt_jumps = code;
+	pt_waits = waits;
+	pt_ends = waits + ENDS;
+}
+
+#define WAITING                                                                                    \
+	"cmpl $0, pt_calls_before(%%rip)\n\t" PT_JCC("je", "5f")                                   \
+		PT_CALL("6f") "nop\n5:\tpushq %%rax\n6:\tpopq %%rax\n\t"                           \
+			      "leaq pt_waiting(%%rip), %%rsi\n\tleaq 7f(%%rip), %%rbx\n\t"         \
+			      "movq pt_jumps(%%rip), %%rax\n\t" PT_JMP_TO("%%rax") "7:\tcli\n\t"
+#define RET_OF_OTHER                                                                               \
+	"leaq 8f(%%rip), %%rdx\n\tleaq pt_after_call(%%rip), %%rax\n\tpushq %%rax\n\t" PT_RET      \
+	"8:\tnop"
+enum { RET_OF_OTHER_BYTES = 17 };
+
+static void expect_waited(bool calls)
+{
+	uint64_t back = pt_body_end(&rig) - RET_OF_OTHER_BYTES - 1;
+
+	PT_EXPECT_BODY(&rig, {.seen = calls ? SEEN_NOT_TAKEN : SEEN_TAKEN},
+		       {.seen = SEEN_TARGET, .to = (uint64_t)pt_jumps}, {.seen = SEEN_TAKEN},
+		       {.seen = SEEN_EVENT,
+			.from = (uint64_t)pt_waits + SPINS,
+			.to = (uint64_t)own_handler_resume},
+		       {.seen = SEEN_TARGET, .to = back},
+		       {.seen = SEEN_TARGET, .to = (uint64_t)pt_after_call},
+		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig) - 1});
+}
+
+static void expect_other(void)
+{
+	unsigned ended = 0;
+	struct flow_item item;
+	struct flow flow;
+
+	pt_flow(&other, &flow);
+	while (flow_next(&flow, &item))
+		ended += item.what == FLOW_EVENT && item.from == (uint64_t)pt_ends;
+	pt_expect_end(&flow);
+	EXPECT_EQ(ended, 1);
+}
+
+static void expect_period(void)
+{
+	struct packet_reader reader;
+	struct packet packet;
+	uint64_t last = 0;
+
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		if (packet.kind != PACKET_PSB)
+			continue;
+		EXPECT(packet.at - last < 4096);
+		last = packet.at;
+	}
+	EXPECT(last && reader.size - last < 4096 &&
+	       (!reader.error || rig.trace.status & RTIT_STATUS_STOPPED));
+}
+
+enum turn { PLAIN, CALLS, LONG, TURNS };
+
+static void wait_in_trace(struct task *task, enum turn turn)
+{
+	atomic_store(&pt_waiting, 0);
+	pt_calls_before = turn == CALLS;
+	PT_TRACED(&rig, PT_PLAIN, MANY_CALLS "nop");
+	pt_again(&rig, PT_PLAIN);
+	lapic_set_task_priority(VECTOR_TEST - 1);
+	own_idt_load();
+	task_start(task);
+	if (turn == LONG)
+		PT_TRACED(&rig, PT_PLAIN,
+			  WAITING
+			  "movl $1300, %%esi\n\tleaq 1f(%%rip), %%rbx\n1:\tdecl %%esi\n\t" PT_JCC(
+				  "jz", "2f") PT_JMP_TO("%%rbx") "2:");
+	else
+		PT_TRACED(&rig, PT_PLAIN, WAITING RET_OF_OTHER);
+	own_idt_unload();
+	lapic_eoi();
+	lapic_set_task_priority(0);
+}
+
+static void note_code(const uint8_t *code)
+{
+	pt_add_branch(&rig, FLOW_JMP, code, 5);
+	rig.blocks[0].target = (uint64_t)pt_waits;
+	pt_add_branch(&rig, FLOW_JCC, pt_waits + 2, 2);
+	rig.blocks[1].target = (uint64_t)pt_waits + 4;
+	pt_add_branch(&rig, FLOW_JMP, pt_waits + SPINS, 2);
+	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_iret, IRETQ_BYTES);
+}
+
+TEST(pt_beside_another, .group = "PT", .ids = "PT147", .needs = NEED_PT | NEED_SMP,
+     .claim = "a processor's packets are of its own branches, calls, addresses and PSBFreq while "
+	      "another is traced in between",
+     .source = "SDM Vol 3, 36.2.7 and 36.4.2")
+{
+	uint8_t *code = test_area(WAITS_PAGE + 1);
+	uint32_t self;
+
+	make_code(code);
+	own_idt_copy();
+	own_idt_set(VECTOR_TEST, own_handler_resume, false);
+	task_set_affinity(current_task(), cpu_set_of(0));
+	self = this_cpu()->apic_id;
+	for (enum turn turn = PLAIN; turn < (pt_caps()->psb_cyc ? TURNS : LONG); turn++) {
+		struct task *task = task_create_stopped("beside", trace_beside, &self);
+
+		REQUIRE(task != NULL);
+		task_set_affinity(task, cpu_set_of(cpu_count() - 1));
+		pt_open(&other, 1, false);
+		pt_close(&other);
+		pt_open(&rig, 4, false);
+		note_code(code);
+		wait_in_trace(task, turn);
+		pt_close(&rig);
+		task_join(task);
+		task_put(task);
+		if (turn == LONG)
+			expect_period();
+		else
+			expect_waited(turn == CALLS);
+		expect_other();
+	}
+	code_unseal(code, WAITS_PAGE + 1);
 }

@@ -328,6 +328,36 @@ TEST(pt_returns_far, .group = "PT", .ids = "PT119", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
+/* A CALL, out of the range by way of RDX; back in, a RET to after the CALL. */
+extern const char pt_leaves[], pt_comes_back[], pt_leaves_end[];
+__asm__(".pushsection .text\n"
+	"pt_leaves: " PT_CALL("1f")
+		PT_JMP_TO("%rbx") "1:\t" PT_JMP_TO("%rdx") "pt_comes_back: " PT_RET
+							   "pt_leaves_end:\n"
+							   ".popsection");
+
+TEST(pt_calls_out_of_range, .group = "PT", .ids = "PT120", .needs = NEED_PT,
+     .claim = "a RET whose CALL was before the code left the address range has its target",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	enum { CALL_BYTES = 5, JMP_BYTES = 5 };
+
+	if (!pt_caps()->ranges)
+		test_skip("the processor has no address ranges");
+	pt_open(&rig, 1, false);
+	wrmsr(IA32_RTIT_ADDR0_A, AT(pt_leaves));
+	wrmsr(IA32_RTIT_ADDR0_A + 1, AT(pt_leaves_end) - 1);
+	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
+		  "leaq 771f(%%rip), %%rbx\n\tleaq 772f(%%rip), %%rdx\n\tjmp pt_leaves\n"
+		  "772:\tjmp pt_comes_back\n771:");
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(pt_leaves)},
+		       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig) - JMP_BYTES},
+		       {.seen = SEEN_BEGIN, .to = AT(pt_comes_back)},
+		       {.seen = SEEN_TARGET, .to = AT(pt_leaves) + CALL_BYTES},
+		       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+	pt_close(&rig);
+}
+
 TEST(pt_calls_forgotten, .group = "PT", .ids = "PT120", .needs = NEED_PT,
      .claim = "a RET whose CALL was before packets were off has its target",
      .source = "SDM Vol 3, 36.4.2")
