@@ -91,18 +91,16 @@ static bool is_single_entry_table(struct vcpu *vcpu)
 	return good ? true : fails(vcpu);
 }
 
-/* The region to write to, END entries followed. An endless chain of them is no table either. */
+/* The region to write to. END leads to one at most: as the first entry it is an error. */
 static bool find_region(struct vcpu *vcpu, uint64_t *entry)
 {
-	for (unsigned links = 0; links < 2; links++) {
-		if (!read_entry(vcpu, entry))
-			return false;
+	while (read_entry(vcpu, entry)) {
 		if (!(*entry & ENTRY_END))
 			return true;
 		vcpu->pt.output_base = *entry & ENTRY_ADDRESS;
 		set_pointers(vcpu, 0, 0);
 	}
-	return fails(vcpu);
+	return false;
 }
 
 /* 36.2.6.1: the mask is contiguous ones from bit 0, the base aligned to it. */
@@ -138,6 +136,11 @@ void pt_rule_region_full(struct vcpu *vcpu, uint64_t entry)
 	find_region(vcpu, &entry);
 }
 
+static unsigned least(unsigned one, uint64_t other)
+{
+	return one < other ? one : (unsigned)other;
+}
+
 /*
  * Of `count` bytes those that fit into `room` and into the page at `physical`; 0: Error, which
  * 36.2.6.4 allows where there is no memory. For the local APIC's page "no error is signaled": they
@@ -151,8 +154,7 @@ static unsigned store(struct vcpu *vcpu, uint64_t physical, const uint8_t *bytes
 
 	if (!page && !platform_pt_is_apic(vcpu, physical & ENTRY_ADDRESS))
 		return fails(vcpu);
-	count = count < PAGE_BYTES - at ? count : PAGE_BYTES - at;
-	count = count < room ? count : (unsigned)room;
+	count = least(least(count, PAGE_BYTES - at), room);
 	if (page)
 		memcpy(page + at, bytes, count);
 	return count;
@@ -160,12 +162,10 @@ static unsigned store(struct vcpu *vcpu, uint64_t physical, const uint8_t *bytes
 
 static unsigned put_in_range(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
-	uint32_t mask = (uint32_t)vcpu->pt.output_mask_ptrs, at = offset(vcpu) & mask;
+	uint32_t mask = (uint32_t)vcpu->pt.output_mask_ptrs, at = offset(vcpu);
 
 	count = store(vcpu, vcpu->pt.output_base + at, bytes, count, (uint64_t)mask + 1 - at);
-	if (count)
-		vcpu->pt.output_mask_ptrs =
-			(uint64_t)((offset(vcpu) + count) & mask) << OFFSET_SHIFT | mask;
+	vcpu->pt.output_mask_ptrs = (uint64_t)((at + count) & mask) << OFFSET_SHIFT | mask;
 	return count;
 }
 
@@ -177,8 +177,6 @@ static unsigned put_in_region(struct vcpu *vcpu, const uint8_t *bytes, unsigned 
 		return 0;
 	count = store(vcpu, (entry & ENTRY_ADDRESS) + offset(vcpu), bytes, count,
 		      ENTRY_SIZE(entry) - offset(vcpu));
-	if (!count)
-		return 0;
 	set_pointers(vcpu, table_index(vcpu), offset(vcpu) + count);
 	if (offset(vcpu) == ENTRY_SIZE(entry))
 		vcpu->silicon->pt.region_full(vcpu, entry);

@@ -104,8 +104,6 @@ static void put_cyc(struct vcpu *vcpu, uint64_t passed)
 /* The core clock of this silicon is its TSC: 36.4.2.14. Before each packet that may have one. */
 static void put_cycles(struct vcpu *vcpu)
 {
-	static const uint16_t least[] = {0,  1,	  2,   4,   8,	  16,	32,
-					 64, 128, 256, 512, 1024, 2048, 4096};
 	unsigned threshold = (unsigned)(vcpu->pt.ctl >> 19 & 0xf);
 	uint64_t now, passed;
 
@@ -115,7 +113,7 @@ static void put_cycles(struct vcpu *vcpu)
 	passed = now - vcpu->pt.cycles;
 	if (ds_behaviour_of(vcpu)->pt_cycles == DS_PT_CYCLES_RARE && passed < RARE_CYCLES)
 		return;
-	if (passed < least[threshold < 13 ? threshold : 13])
+	if (passed < (1ull << threshold) / 2)
 		return;
 	vcpu->pt.cycles = now;
 	/* Stand-alone ones may be sent at any time. */
