@@ -7,6 +7,7 @@
 #include "kernel/smp/smp.h"
 #include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
+#include "tests/lib/rig.h"
 #include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
 
@@ -341,4 +342,66 @@ TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_B
 	task_kill(walker.task);
 	walkers_join(&walker, 1);
 	walker_end(&walker);
+}
+
+/* --- Two buffers at once, by hand ------------------------------------------------------------- */
+
+enum { BESIDE_SLOTS = 16, BESIDE_N = 40, BESIDE_TURNS = 30 };
+atomic_uint bts_beside; /* 1: the other CPU records; 2: it is to end */
+
+/* On another CPU: one branch round and round a buffer in the second half of that of `argument`. */
+static void record_beside(void *argument)
+{
+	const struct rig *rig = argument;
+	struct rig own;
+	uint64_t base = rig->base + BESIDE_N * rig->record, end = base + BESIDE_SLOTS * rig->record;
+
+	rig_open(&own, 1);
+	ds_set(own.area, DS_BTS_BUFFER_BASE, base);
+	ds_set(own.area, DS_BTS_INDEX, base);
+	ds_set(own.area, DS_BTS_ABSOLUTE_MAXIMUM, end);
+	ds_set(own.area, DS_BTS_INTERRUPT_THRESHOLD, end + rig->record);
+	TRACED(rig_all(), "movl $1, bts_beside(%%rip)\n1:\tpause\n\tcmpl $2, bts_beside(%%rip)\n\t"
+			  "jne 1b");
+	EXPECT(ds_get(own.area, DS_BTS_INDEX) >= base && ds_get(own.area, DS_BTS_INDEX) <= end);
+	rig_close(&own);
+}
+
+/* Of the branches of chain_trace() none is in the other's buffer, and nothing after that. */
+static void expect_apart(const struct rig *rig)
+{
+	for (size_t slot = BESIDE_N; slot < rig->slots; slot++)
+		for (uint64_t i = 0; i < BESIDE_N; i++)
+			EXPECT(rig_record(rig, slot).from !=
+			       chain_branch(&chain_a, BESIDE_N, i).from);
+}
+
+TEST(bts_beside_another, .group = "S", .ids = "S1", .needs = NEED_BTS | NEED_SMP,
+     .claim = "two CPUs that record the kernel at once have each all of its own branches and none "
+	      "of the other's",
+     .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
+{
+	struct rig rig;
+	struct task *task = task_create_stopped("beside", record_beside, &rig);
+
+	REQUIRE(task != NULL);
+	atomic_store(&bts_beside, 0);
+	task_set_affinity(current_task(), cpu_set_of(0));
+	task_set_affinity(task, cpu_set_of(cpu_count() - 1));
+	rig_open(&rig, 2 * BESIDE_N);
+	task_start(task);
+	while (!atomic_load(&bts_beside))
+		__asm__ volatile("pause");
+	for (unsigned turn = 0; turn < BESIDE_TURNS; turn++) {
+		ds_set(rig.area, DS_BTS_INDEX, rig.base);
+		EXACTLY (&rig)
+			chain_trace(&rig, rig_all(), &chain_a, BESIDE_N);
+		EXPECT_EQ(rig_count(&rig), BESIDE_N);
+		chain_expect(&rig, 0, BESIDE_N, &chain_a, BESIDE_N, 0);
+	}
+	atomic_store(&bts_beside, 2); /* before anything that waits for that CPU, whose IF is 0 */
+	rig_close(&rig);
+	task_join(task);
+	task_put(task);
+	expect_apart(&rig);
 }
