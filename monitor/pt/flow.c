@@ -201,7 +201,6 @@ void pt_disable(struct vcpu *vcpu, uint64_t from)
 		rules_of(vcpu)->ip(vcpu, FUP, from, true);
 		rules_of(vcpu)->ip(vcpu, TIP_PGD, 0, false);
 	}
-	pt_flush_tnt(vcpu);
 	pt->disabling = pt->packet_enabled = pt->context_enabled = false;
 	if (pt->overflowing) /* with these very packets */
 		pt_overflow(vcpu, from);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Each kind of indirect and far branch; calls and their returns; address ranges that filter or
-// stop, each of them, by branches, events and MOV to CR3.
+// stop, each of them, by branches, events and MOV to CR3; TraceEn of two
+// processors.
 #include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/sched.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pt_rig.h"
@@ -402,4 +405,61 @@ TEST(pt_deep_calls, .group = "PT", .ids = "PT118", .needs = NEED_PT,
 		EXPECT_EQ(branches, 3 * pt_depth + 1);
 	}
 	pt_close(&rig);
+}
+
+/* --- Two processors that begin and end traces ------------------------------------------------- */
+
+enum { SWITCHES = 600 };
+static struct pt_rig beside;
+atomic_uint pt_switching; /* 1: the other one does; 2: it is to end */
+
+/* Returns how often IA32_RTIT_CTL was not what was written. */
+static unsigned switch_once(uint64_t on, uint64_t off)
+{
+	unsigned wrong;
+
+	wrmsr(IA32_RTIT_CTL, pt_on(on));
+	wrong = rdmsr(IA32_RTIT_CTL) != pt_on(on);
+	wrmsr(IA32_RTIT_CTL, off);
+	return wrong + (rdmsr(IA32_RTIT_CTL) != off);
+}
+
+static void switch_beside(void *unused)
+{
+	uint64_t flags = interrupts_save();
+	unsigned wrong = 0;
+
+	(void)unused;
+	EXPECT_EQ(pt_load(&beside.trace), 0);
+	wrmsr(IA32_RTIT_STATUS, 0);
+	for (atomic_store(&pt_switching, 1); atomic_load(&pt_switching) == 1;)
+		wrong += switch_once(PT_PLAIN | RTIT_CTL_USER, RTIT_CTL_USER);
+	interrupts_restore(flags);
+	EXPECT_EQ(wrong, 0);
+}
+
+TEST(pt_switch_beside_another, .group = "PT", .ids = "PT65 PT147", .needs = NEED_PT | NEED_SMP,
+     .claim = "two processors that set and clear TraceEn at once have each its own IA32_RTIT_CTL",
+     .source = "SDM Vol 3, 36.2.7")
+{
+	struct task *task = task_create_stopped("beside", switch_beside, NULL);
+	unsigned wrong = 0;
+
+	REQUIRE(task != NULL);
+	task_set_affinity(current_task(), cpu_set_of(0));
+	task_set_affinity(task, cpu_set_of(cpu_count() - 1));
+	atomic_store(&pt_switching, 0);
+	pt_open(&beside, 1, true);
+	pt_close(&beside);
+	pt_open(&rig, 1, true);
+	task_start(task);
+	while (!atomic_load(&pt_switching))
+		__asm__ volatile("pause");
+	for (unsigned n = 0; n < SWITCHES; n++)
+		wrong += switch_once(PT_PLAIN, PT_PLAIN | RTIT_CTL_DIS_RETC);
+	atomic_store(&pt_switching, 2);
+	pt_close(&rig);
+	task_join(task);
+	task_put(task);
+	EXPECT_EQ(wrong, 0);
 }
