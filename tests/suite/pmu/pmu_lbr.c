@@ -87,6 +87,24 @@ TEST(lbr_each_place, .group = "pmu", .ids = "LB1 LB3 LB4", .needs = 0,
 	lbr_close();
 }
 
+/* Of the stacks that other processors have larger in the same place. */
+TEST(lbr_no_further_place, .group = "pmu", .ids = "LB36", .needs = 0,
+     .claim = "the MSRs after those of the last entry, which larger stacks have, raise #GP",
+     .source = "SDM Vol 3, chapter 35")
+{
+	const struct lbr_stack *s = lbr_open();
+	unsigned most = s->from == 0x40 ? 8 : 32;
+	uint64_t value;
+
+	for (unsigned n = s->depth; n < most; n++) {
+		EXPECT(!rdmsr_safe(s->from + n, &value));
+		EXPECT(!rdmsr_safe(s->to + n, &value));
+	}
+	lbr_close();
+	if (s->depth == most)
+		test_skip("none is larger");
+}
+
 /* What the stack holds, and TOS. */
 struct held {
 	uint64_t from[32], to[32], top;
