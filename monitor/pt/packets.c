@@ -23,7 +23,7 @@ enum {
 enum { OVERFLOW_BYTES = 1 << 9, OVERFLOW_INSTRUCTIONS = 9, OVERFLOW_LONG = 100 };
 /* Of TSC: a cycle of a core clock that is slow. */
 enum { RARE_CYCLES = 1 << 16 };
-enum { PSB_PAIRS = 8, IP_BYTES_SHIFT = 5, PIP_CR3_SHIFT = 5 };
+enum { IP_BYTES_SHIFT = 5, PIP_CR3_SHIFT = 5 };
 enum { MODE_64 = 1, MODE_32 = 2 };
 
 static const struct pt_rules *rules_of(const struct vcpu *vcpu)
@@ -279,10 +279,9 @@ static void put_status(struct vcpu *vcpu, uint64_t ip, bool reversed)
 void pt_rule_sync(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;
-	uint8_t psb[2 * PSB_PAIRS];
+	static const uint8_t psb[] = {EXTENDED, PSB, EXTENDED, PSB, EXTENDED, PSB, EXTENDED, PSB,
+				      EXTENDED, PSB, EXTENDED, PSB, EXTENDED, PSB, EXTENDED, PSB};
 
-	for (unsigned n = 0; n < sizeof(psb); n++)
-		psb[n] = n % 2 ? PSB : EXTENDED;
 	pt_flush_tnt(vcpu);
 	put(vcpu, psb, sizeof(psb));
 	pt->packet_bytes = 0;

@@ -71,7 +71,7 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index)
 		return pt->ebx & EBX_CR3_FILTER ? &state->cr3_match : NULL;
 	default:
 		index -= MSR_RTIT_ADDR0_A;
-		if (!(pt->ebx & EBX_IP_FILTER) || index / 2 >= (pt->eax_1 & RANGES))
+		if (index / 2 >= (pt->eax_1 & RANGES))
 			return NULL;
 		return &state->address[index / 2][index % 2];
 	}

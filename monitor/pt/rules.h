@@ -46,7 +46,6 @@ enum { ADDR_FILTER = 1, ADDR_STOP = 2 };
 /* CPUID.(14H,0): table 36-11. */
 #define EBX_CR3_FILTER	 (1u << 0)
 #define EBX_PSB_CYC	 (1u << 1)
-#define EBX_IP_FILTER	 (1u << 2)
 #define ECX_TOPA	 (1u << 0)
 #define ECX_TOPA_MANY	 (1u << 1)
 #define ECX_SINGLE_RANGE (1u << 2)

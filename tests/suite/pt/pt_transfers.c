@@ -476,6 +476,7 @@ TEST(pt_overflow, .group = "PT", .ids = "PT46", .needs = NEED_PT,
 	pt_flow(&rig, &flow);
 	while (flow_next(&flow, &item)) {
 		overflows += item.what == FLOW_LOST;
+		EXPECT(item.what != FLOW_EVENT || item.ends);
 		if (item.what == FLOW_BEGINS && overflows)
 			EXPECT(is_instruction(&rig, item.to));
 	}
