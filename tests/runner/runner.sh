@@ -94,8 +94,9 @@ stalled()
 {
 	local started=$SECONDS
 	# More than a pipe holds.
-	FAKE_ACT='yes "# a line" | head -n 30000' ./run-qemu.sh -T 2 -l log 2>&1 |
+	FAKE_ACT='touch stalled; yes "# a line" | head -n 30000' ./run-qemu.sh -T 2 -l log 2>&1 |
 		{ exec sleep 30; } &
+	until [ -e stalled ] || [ $((SECONDS - started)) -gt 10 ]; do sleep 0.1; done
 	while kill -0 $! 2>/dev/null && pgrep -f "^[^ ]*bash .*run-qemu.sh -T 2 -l log$" >/dev/null; do
 		sleep 0.2
 	done
