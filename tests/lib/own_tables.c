@@ -10,12 +10,17 @@
 
 #include <stdint.h>
 
+#define DATA_SELECTOR 0x10
+
 enum { ENTRIES = OWN_USER_DATA_16 / 8 + 1 };
 
 static uint64_t segments[ENTRIES] __attribute__((aligned(16)));
 static struct table_pointer kernel_gdt;
 
-/* The selectors that are loaded keep their places. */
+/*
+ * The selectors that are loaded keep their places. An interrupt of ring 3 leaves SS null, and IRET
+ * to code of 32 or 16 bits refuses such an SS (SDM Vol 2, IRET).
+ */
 void own_gdt_load(void)
 {
 	struct table_pointer own = {sizeof(segments) - 1, (uint64_t)segments};
@@ -34,7 +39,7 @@ void own_gdt_load(void)
 	segments[OWN_USER_DATA_32 / 8] = 0x00cff3000000ffff;
 	segments[OWN_USER_CODE_16 / 8] = 0x0000fb000000ffff;
 	segments[OWN_USER_DATA_16 / 8] = 0x0000f3000000ffff;
-	__asm__ volatile("lgdt %0" : : "m"(own));
+	__asm__ volatile("lgdt %0\n\tmovl %1, %%ss" : : "m"(own), "r"(DATA_SELECTOR));
 }
 
 void own_gdt_unload(void)
@@ -51,7 +56,6 @@ void own_gdt_copy(void *to, size_t bytes)
 #define PRESENT_INTERRUPT_GATE 0x8e
 #define TRAP_GATE	       0x01 /* besides: IF stays as it is */
 #define DPL_3		       0x60
-#define DATA_SELECTOR	       0x10
 
 /* SDM Vol 3, figure 6-8. */
 struct gate {
