@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What enters the stack of last branches: MSR_LBR_SELECT.
+// What enters the stack of last branches: MSR_LBR_SELECT, and Intel PT, which suspends it.
 #include "drivers/processor.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
@@ -7,6 +7,7 @@
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmu_rig.h"
+#include "tests/lib/pt_rig.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
@@ -390,5 +391,52 @@ TEST(lbr_call_stack, .group = "pmu", .ids = "LB18 LB19 LB20", .needs = 0,
 	}
 	expect_calls(s, 65, 0);
 	expect_nothing_left(s);
+	lbr_close();
+}
+
+#define LBR_NO_CALLS 8ull /* of MSR_LBR_SELECT: SDM Vol 3, table 17-9 */
+extern const char lbr_again[];
+
+static bool reads_zero(const struct lbr_stack *s)
+{
+	uint64_t any = rdmsr(s->top) | (s->select ? rdmsr(MSR_LBR_SELECT) : 0);
+
+	for (unsigned n = 0; n < s->depth; n++)
+		any |= rdmsr(s->from + n) | rdmsr(s->to + n);
+	return !any;
+}
+
+TEST(lbr_suspended_by_pt, .group = "pmu", .ids = "BF6", .needs = NEED_PT,
+     .claim =
+	     "where the manual excludes LBR and Intel PT the registers of the LBR stack read 0 and "
+	     "drop writes while TraceEn is set, and the stack is empty after; then it goes on",
+     .source = "SDM Vol 3, 36.3.1.2")
+{
+	const struct lbr_stack *s = lbr_stack();
+	struct pt_rig pt;
+	bool zero;
+
+	if (!ds_caps()->suspended_by_pt)
+		test_skip("this processor records last branches while Intel PT traces");
+	lbr_open();
+	pt_open(&pt, 1, false);
+	TRACED(LBR, "movl $33, %%ecx\n1: decl %%ecx\n\tjnz 1b");
+	wrmsr(MSR_LBR_SELECT, LBR_NO_CALLS);
+	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
+	zero = reads_zero(s);
+	wrmsr(s->from, 1);
+	wrmsr(s->to, 1);
+	wrmsr(MSR_LBR_SELECT, 0);
+	TRACED(LBR, "jmp 1f\n1:");
+	zero &= reads_zero(s);
+	pt_stop(&pt.trace);
+	EXPECT(zero);
+	EXPECT_EQ(rdmsr(MSR_LBR_SELECT), LBR_NO_CALLS);
+	wrmsr(MSR_LBR_SELECT, 0);
+	for (unsigned n = 0; n < s->depth; n++)
+		EXPECT(!rdmsr(s->from + n) && !rdmsr(s->to + n));
+	TRACED(LBR, "lbr_again: jmp lbr_again_to\n\tud2\nlbr_again_to:");
+	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_again & ADDRESS);
+	pt_close(&pt);
 	lbr_close();
 }
