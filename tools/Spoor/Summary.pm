@@ -11,10 +11,10 @@ our @EXPORT_OK = qw(summary);
 # The rows: name, pattern of its tests' names and of its rules' ids, of which the first that matches counts, and the
 # banner's key for it. A unit without rules in tests/assertions.txt has none.
 my @units = (
-	['BTS',              qr/^(?:bts|ds|trace|ptrace(?!_pebs|_sample_))_/, qr/^[A-Z]\d/, 'bts'],
-	['PEBS',             qr/^(?:pebs|samples|ptrace)_/, qr/^PE\d/, 'pebs'],
-	['counters and LBR', qr/^(?:pmu|lbr)_/, qr/^(?:PM|LB)\d/],
-	['Intel PT',         qr/^pt_/, qr/^PT\d/, 'pt'],
+	['BTS',              qr/^(?:(?:bts|ds|trace|ptrace(?!_pebs|_sample_))_|pairs_bts$)/, qr/^(?:[A-Z]\d|BF[16]$)/, 'bts'],
+	['PEBS',             qr/^(?:(?:pebs|samples|ptrace)_|pairs_pebs$)/, qr/^(?:PE\d|BF4$)/, 'pebs'],
+	['counters and LBR', qr/^(?:pmu_|lbr_|pairs_(?:counters|lbr)$)/, qr/^(?:(?:PM|LB)\d|BF[23]$)/],
+	['Intel PT',         qr/^(?:pt_|pairs_pt$)/, qr/^(?:PT\d|BF5$)/, 'pt'],
 	['kernel',           qr//],
 );
 my %column = (pass => 'passed', fail => 'failed', skip => 'skipped');
