@@ -35,10 +35,10 @@ $view rx -o "$scratch/copy.spt" "$scratch/line" >"$scratch/text" 2>/dev/null &&
 	[ "$(cat "$scratch/text")" = $'KTAP version 1\n1..1\nok 1 hello' ] && cmp -s "$trace" "$scratch/copy.spt"
 result 'and lets console text through'
 
-# A byte in the middle is another one; 3000 bytes are missing; the end is.
+# A byte in the middle is another one, and none begins or ends a frame by it; 3000 bytes are missing; the end is.
 damage()
 {
-	perl -0777 -pe 'substr($_, length($_) / 2, 1) = chr(ord(substr($_, length($_) / 2, 1)) ^ 1)' "$trace" >"$scratch/flipped"
+	perl -0777 -pe 'pos = length($_) / 2; s/\G(.*?)([^\0\1])/$1 . chr(ord($2) ^ 1)/es' "$trace" >"$scratch/flipped"
 	perl -0777 -pe 'substr($_, length($_) / 3, 3000) = ""' "$trace" >"$scratch/dropped"
 	head -c -60 "$trace" >"$scratch/cut"
 }
