@@ -61,7 +61,7 @@ deps: ## install the Debian packages that `make run` needs (root), or the other 
 
 # The goals that need each purpose of tools/packages. What is missing is named before anything is built.
 for_build       := images ubsan iso usb pxe lint check-host view fuzz-view linux-disk
-for_run         := run demo junit debug soak debugger-runs mutants mutate variants bench corpus round-trip linux linux-shell linux-soak disk-shell \
+for_run         := run demo junit debug soak debugger-runs mutants mutate faults variants bench corpus round-trip linux linux-shell linux-soak disk-shell \
                    $(addprefix check-,lockstep lava bochs load guest kut pt view linux)
 for_image       := iso usb pxe bench linux linux-soak check-lava check-bochs check-load
 for_check       := lint format bench mutants fuzz-view check-host check-bochs check-load check-pt
@@ -99,7 +99,7 @@ check: ## run every test of the project, host and boots: about a quarter of an h
 # Everything but what takes hours (check-load), has no end (soak, linux-soak) or makes systems (check-lava, check-fresh).
 check-all: ## make check, then all that is too heavy for it: Linux guests, browsers, Bochs, every defect and variant: hours
 	@$(MAKE) --no-print-directory check
-	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-linux check-bochs variants mutants mutate debugger-runs bench; do \
+	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-linux check-bochs variants mutants faults mutate debugger-runs bench; do \
 		echo "# make $$goal"; $(MAKE) --no-print-directory $$goal || exit; done
 
 check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
@@ -132,6 +132,9 @@ mutants: images $(BUILD)/view $(BUILD)/host/one_run ## boot the suite on silicon
 
 mutate: images ## make faults mechanically in the rules of the virtual silicon, 60 of each unit: an hour; MUTATE="options of tools/mutate"
 	@tools/mutate $(MUTATE)
+
+faults: images ## put each fault of tests/faults, written from the manual, into the virtual silicon: an hour; FAULTS="names of faults or units"
+	@tools/faults $(FAULTS)
 
 variants: images ## boot the suite on every variant that the manual allows, on pairs and mixes of them, and with defects: hours
 	@tools/mutants --inert
@@ -171,7 +174,7 @@ new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buf
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run demo check check-all check-lockstep check-lava check-fresh check-kunit check-boot release check-bochs check-load debugger-runs bench mutants mutate variants soak lint format junit docs new-test new-defect debug
+.PHONY: help deps run demo check check-all check-lockstep check-lava check-fresh check-kunit check-boot release check-bochs check-load debugger-runs bench mutants mutate faults variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor
