@@ -8,10 +8,16 @@ set -u
 tested=mutate
 
 rm monitor Makefile build/*.elf32
-mkdir -p monitor/pmu build/obj/monitor/pmu tests
+mkdir -p monitor/ds monitor/pmu build/obj/monitor/pmu tests
+cat >monitor/ds/behaviour.h <<'END'
+struct ds_behaviour {
+	unsigned masked, pebs_ip, lbr;
+	enum { DS_OTHER_NONE, DS_OTHER_SEVEN } other;
+};
+END
 cat >monitor/silicon.h <<'END'
 #pragma once
-struct ds_behaviour { unsigned masked, pebs_ip, lbr, other; };
+#include "monitor/ds/behaviour.h"
 const struct ds_behaviour *ds_behaviour_of(void *vcpu);
 END
 cat >monitor/pmu/lbr.c <<'END'
@@ -20,7 +26,7 @@ unsigned rule(void *vcpu, unsigned a, unsigned b);
 static inline unsigned never(unsigned a) { return a + 9; }
 unsigned rule(void *vcpu, unsigned a, unsigned b)
 {
-	if (ds_behaviour_of(vcpu)->other)
+	if (ds_behaviour_of(vcpu)->other == DS_OTHER_SEVEN)
 		return a * 7;
 	return a < b ? 5 : b;
 }
