@@ -10,6 +10,7 @@
 #include "monitor/silicon.h"
 
 #define CODE(select, mask) ((mask) << 8 | (select))
+#define ALL_GENERAL	   ((1u << PMU_GENERAL) - 1)
 #define ANY_BRANCH	   RETIRED_BRANCH
 #define TAKEN		   (RETIRED_BRANCH | RETIRED_TAKEN)
 #define CONDITIONAL	   (RETIRED_BRANCH | RETIRED_CONDITIONAL)
@@ -27,7 +28,7 @@ static const struct pmu_event architectural[] = {
 
 /* Fixed counters: SDM Vol 3, table 18-8 (instructions; core cycles; reference cycles). */
 static const struct pmu_event fixed[PMU_FIXED] = {
-	{.has = RETIRED}, {.kind = EVENT_CYCLES}, {.kind = EVENT_CYCLES}};
+	{.has = RETIRED, .precise = 1}, {.kind = EVENT_CYCLES}, {.kind = EVENT_CYCLES}};
 
 /* The one of netburst.c. */
 static const struct pmu_event execution_event = {.has = RETIRED, .precise = 1};
@@ -86,20 +87,22 @@ const struct pmu_event pmu_events_skylake[] = {
 	{.code = 0},
 };
 
-/* With PEBS_BASELINE any event is precise: pebs_rule_arms(). */
 const struct pmu_event pmu_events_icelake[] = {
 	MEMORY_OF_HASWELL,
-	{.code = CODE(0xc0, 0x00), .has = RETIRED},
-	{.code = CODE(0xc4, 0x00), .has = ANY_BRANCH},
-	{.code = CODE(0xc4, 0x01), .has = CONDITIONAL | RETIRED_TAKEN},
-	{.code = CODE(0xc4, 0x02), .has = RETIRED_CALL},
-	{.code = CODE(0xc4, 0x08), .has = RETIRED_RETURN},
-	{.code = CODE(0xc4, 0x10), .has = CONDITIONAL, .without = RETIRED_TAKEN},
-	{.code = CODE(0xc4, 0x11), .has = CONDITIONAL},
-	{.code = CODE(0xc4, 0x20), .has = TAKEN, .without = RETIRED_FAR},
-	{.code = CODE(0xc4, 0x40), .has = RETIRED_FAR},
-	{.code = CODE(0xc4, 0x80), .has = RETIRED_INDIRECT},
-	{.code = CODE(0xc5, 0x00), .has = MISPREDICTED},
+	{.code = CODE(0xc0, 0x00), .has = RETIRED, .precise = ALL_GENERAL},
+	{.code = CODE(0xc4, 0x00), .has = ANY_BRANCH, .precise = ALL_GENERAL},
+	{.code = CODE(0xc4, 0x01), .has = CONDITIONAL | RETIRED_TAKEN, .precise = ALL_GENERAL},
+	{.code = CODE(0xc4, 0x02), .has = RETIRED_CALL, .precise = ALL_GENERAL},
+	{.code = CODE(0xc4, 0x08), .has = RETIRED_RETURN, .precise = ALL_GENERAL},
+	{.code = CODE(0xc4, 0x10),
+	 .has = CONDITIONAL,
+	 .without = RETIRED_TAKEN,
+	 .precise = ALL_GENERAL},
+	{.code = CODE(0xc4, 0x11), .has = CONDITIONAL, .precise = ALL_GENERAL},
+	{.code = CODE(0xc4, 0x20), .has = TAKEN, .without = RETIRED_FAR, .precise = ALL_GENERAL},
+	{.code = CODE(0xc4, 0x40), .has = RETIRED_FAR, .precise = ALL_GENERAL},
+	{.code = CODE(0xc4, 0x80), .has = RETIRED_INDIRECT, .precise = ALL_GENERAL},
+	{.code = CODE(0xc5, 0x00), .has = MISPREDICTED, .precise = ALL_GENERAL},
 	{.code = 0},
 };
 

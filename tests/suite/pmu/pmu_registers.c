@@ -488,13 +488,11 @@ TEST(pmu_any_thread, .group = "pmu", .ids = "PM51", .needs = 0,
 	}
 	EACH_COUNTER(n, counters)
 	{
-		uint64_t any = 4ull << FIXED_BITS * (n - PMU_FIXED);
+		bool fixed = pmu_rig_is_fixed(n);
+		uint32_t msr = fixed ? IA32_FIXED_CTR_CTRL : IA32_PERFEVTSEL0 + n;
+		uint64_t any = fixed ? 4ull << FIXED_BITS * (n - PMU_FIXED) : PERFEVTSEL_ANY;
 
-		if (pmu_rig_is_fixed(n))
-			EXPECT_EQ(msr_try(IA32_FIXED_CTR_CTRL, any, 0).read_back, any);
-		else
-			EXPECT_EQ(msr_try(IA32_PERFEVTSEL0 + n, PERFEVTSEL_ANY, 0).read_back,
-				  PERFEVTSEL_ANY);
+		EXPECT_EQ(msr_try(msr, any, 0).read_back, any);
 	}
 	pmu_rig_close(counters);
 }
