@@ -154,14 +154,17 @@ extern const uint8_t pebs_await_from[], pebs_await_to[];
 
 static void sample_cycles(struct pebs *pebs, uint64_t levels)
 {
-	uint64_t ip;
+	uint64_t flags, ip;
 
 	pebs_reset(pebs);
 	pebs_set_threshold(pebs, 1);
 	wrmsr(IA32_FIXED_CTR_CTRL, (levels | 1ull << 32) << FIXED_BITS);
 	wrmsr(IA32_FIXED_CTR0 + 1, -20000 & ((1ull << pmu_caps()->fixed_width) - 1));
 	wrmsr(IA32_PEBS_ENABLE, 2ull << PMU_FIXED);
+	/* The handler of an interrupt would be sampled as well. */
+	flags = interrupts_save();
 	pebs_await((const uint64_t *)((uint8_t *)pebs->rig.area + 0x28), pebs->base, 2);
+	interrupts_restore(flags);
 	wrmsr(IA32_FIXED_CTR_CTRL, 0);
 	REQUIRE_EQ(pebs_count(pebs), 1);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS), GLOBAL_STATUS_OVF_BUF);
