@@ -2,6 +2,7 @@
 #include "tests/lib/own_tables.h"
 
 #include "drivers/apic/lapic.h"
+#include "kernel/cpu.h"
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
@@ -9,8 +10,6 @@
 #include "tests/lib/code.h"
 
 #include <stdint.h>
-
-#define DATA_SELECTOR 0x10
 
 enum { ENTRIES = OWN_USER_DATA_16 / 8 + 1 };
 
@@ -39,7 +38,7 @@ void own_gdt_load(void)
 	segments[OWN_USER_DATA_32 / 8] = 0x00cff3000000ffff;
 	segments[OWN_USER_CODE_16 / 8] = 0x0000fb000000ffff;
 	segments[OWN_USER_DATA_16 / 8] = 0x0000f3000000ffff;
-	__asm__ volatile("lgdt %0\n\tmovl %1, %%ss" : : "m"(own), "r"(DATA_SELECTOR));
+	__asm__ volatile("lgdt %0\n\tmovl %1, %%ss" : : "m"(own), "r"(KERNEL_DATA));
 }
 
 void own_gdt_unload(void)
@@ -93,7 +92,7 @@ void own_idt_make_trap(unsigned vector)
 
 void own_idt_break(unsigned vector)
 {
-	gates[vector].selector = DATA_SELECTOR;
+	gates[vector].selector = KERNEL_DATA;
 }
 
 void own_idt_load(void)

@@ -23,6 +23,14 @@
 #define EVENT_CYCLES	   0x3cull
 #define EVENT_INSTRUCTIONS 0xc0ull
 #define EVENT_BRANCHES	   0xc4ull
+/* CPUID.0AH:EBX: the ones that a processor lacks. */
+enum {
+	NO_CYCLES = 1 << 0,
+	NO_INSTRUCTIONS = 1 << 1,
+	NO_REFERENCE = 1 << 2,
+	NO_BRANCHES = 1 << 5,
+	NO_MISPREDICTED = 1 << 6,
+};
 /* Version 4: SDM Vol 3, 18.2.4. */
 #define IA32_PERF_GLOBAL_STATUS_SET 0x391u
 #define IA32_PERF_GLOBAL_INUSE	    0x392u
@@ -50,6 +58,13 @@ static inline bool pmu_rig_is_fixed(unsigned n)
 	return n >= PMU_FIXED;
 }
 
+/* The counters of the set that can count cycles: the fixed ones of instructions and of the
+ * reference clock cannot. */
+static inline uint64_t pmu_rig_of_cycles(uint64_t counters)
+{
+	return counters & ~(5ull << PMU_FIXED);
+}
+
 /* The MSR of a counter's value; what it can hold. */
 uint32_t pmu_rig_msr(unsigned n);
 uint64_t pmu_rig_mask(unsigned n);
@@ -71,8 +86,8 @@ bool pmu_rig_rdpmc_refused(uint32_t selector);
 /* Writes IA32_PERF_GLOBAL_CTRL, executes 200 NOPs with IF = 0, clears it. */
 void pmu_rig_run(uint64_t counters);
 
-/* What counter `n` counts, as branches with these conditions, of three that are each in a cycle of
-   its own: no cycle retires the 70 NOPs between them. */
+/* Counter `n` counts three branches under these conditions, and returns its value. Each is in a
+   cycle of its own: no cycle retires the 70 NOPs between two. */
 uint64_t pmu_rig_branches(unsigned n, uint64_t conditions);
 
 /* IA32_PERF_CAPABILITIES; 0 where there is none. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Units beside each other: what a unit records of a program alone, and beside another one.
+// Each unit records the same branches of a program alone and beside other units.
 #include "drivers/pmu/registers.h"
 #include "drivers/pt/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
+#include "lib/string.h"
 #include "tests/lib/msr_trial.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmu_rig.h"
@@ -14,8 +15,7 @@
 #define NOT_CPL0       1ull /* MSR_LBR_SELECT: SDM Vol 3, 17.7.2 */
 #define NOT_USER       2ull
 #define PEBS_FORMATS   5
-#define NO_BRANCHES    (1u << 5) /* CPUID.0AH:EBX: no event of branches */
-#define COUNTING       1	 /* the counter that counts; counter 0 takes samples */
+#define COUNTING       1 /* the counter that counts; counter 0 takes samples */
 #define TRIES	       5
 #define LEAST_COUNTED  8 /* branches that a run has in the program at the least */
 #define LEAST_RECORDED 2
@@ -34,7 +34,7 @@ static const struct {
 	PAIR(PT, BTS),	     PAIR(PT, LBR),	  PAIR(PT, COUNTER),  PAIR(PT, PEBS),
 	PAIR(PT, ALL)};
 
-/* What a unit says of a run: branches, or places of samples; of a counter, its number alone. */
+/* The branches that a unit recorded, or places of its samples; of a counter `number` alone. */
 enum { MOST = 64 };
 struct list {
 	uint64_t number;
@@ -59,6 +59,12 @@ static bool has(unsigned set, enum unit unit)
 	return set >> unit & 1;
 }
 
+/* The one that is looked at. */
+static enum unit unit_of_row(void)
+{
+	return (enum unit)units_of[row->units].unit;
+}
+
 /* --- Switched on ----------------------------------------------------------------------------- */
 
 static bool has_filter(void)
@@ -69,9 +75,9 @@ static bool has_filter(void)
 		return pt_caps()->cr3_filter;
 	if (row->filter >= FILTER_RANGE0)
 		return pt_caps()->ranges >= 1u + second;
-	if (units_of[row->units].unit == BTS_UNIT)
+	if (unit_of_row() == BTS_UNIT)
 		return ds_caps()->dscpl && ds_configuration->off_os;
-	return units_of[row->units].unit != LBR_UNIT || lbr->select;
+	return unit_of_row() != LBR_UNIT || lbr->select;
 }
 
 /* The row's, or none where the processor has no such filter. */
@@ -80,10 +86,10 @@ static enum pair_filter filter(void)
 	return has_filter() ? (enum pair_filter)row->filter : FILTER_NONE;
 }
 
-/* What the row's filter leaves out of what `unit` records: one of the two, or nothing. */
+/* The bit by which `unit` leaves out the ring that the filter excludes; 0: it excludes none. */
 static uint64_t left_out(enum unit unit, uint64_t ring_0, uint64_t ring_3)
 {
-	if (units_of[row->units].unit != unit)
+	if (unit_of_row() != unit)
 		return 0;
 	return filter() == FILTER_OS ? ring_3 : filter() == FILTER_USR ? ring_0 : 0;
 }
@@ -114,7 +120,7 @@ static uint64_t levels(enum unit unit)
 /* Beside another unit it overflows on the way. */
 static void prepare_counter(void)
 {
-	pmu_rig_load(COUNTING, units_of[row->units].unit == COUNTER_UNIT ? 0 : 5);
+	pmu_rig_load(COUNTING, unit_of_row() == COUNTER_UNIT ? 0 : 5);
 	wrmsr(IA32_PERFEVTSEL0 + COUNTING, EVENT_BRANCHES | levels(COUNTER_UNIT) | PERFEVTSEL_EN);
 }
 
@@ -147,7 +153,7 @@ static void prepare_space(void)
 static void prepare_pt(void)
 {
 	struct pair_places places = pair_places(row);
-	enum pair_filter by = units_of[row->units].unit == PT_UNIT ? filter() : FILTER_NONE;
+	enum pair_filter by = unit_of_row() == PT_UNIT ? filter() : FILTER_NONE;
 	uint64_t control = RTIT_CTL_BRANCH_EN | RTIT_CTL_OS | RTIT_CTL_USER;
 
 	pt.trace.configuration = (struct pt_configuration){0};
@@ -275,21 +281,21 @@ static bool holds_debugctl(unsigned units)
 	return msr_try(IA32_DEBUGCTL, debugctl(), 0).read_back == debugctl();
 }
 
-/* Bits of the units beside the row's. 0: a row for another processor. */
+/* Returns the units that run beside the row's, as bits; 0 if this processor lacks them. */
 static unsigned others(void)
 {
-	unsigned unit = 1u << units_of[row->units].unit, branches = 1u << BTS_UNIT | 1u << LBR_UNIT;
-	unsigned all = here & ~unit, beside = 1u << units_of[row->units].beside & all;
+	unsigned unit = 1u << unit_of_row(), branches = 1u << BTS_UNIT | 1u << LBR_UNIT;
+	unsigned beside_it = units_of[row->units].beside, beside = here & ~unit;
 
-	if (units_of[row->units].beside == ALL_UNIT)
-		beside = all;
+	if (beside_it != ALL_UNIT)
+		beside &= 1u << beside_it;
 	if (row->relation != RELATION_SAME && ((unit | beside) & branches) == branches &&
 	    !holds_debugctl(branches))
 		beside &= unit & branches ? ~branches : ~(1u << LBR_UNIT);
 	return beside;
 }
 
-/* Whether the filter lets the program's own branches pass. */
+/* True if the row's filter passes the program's own branches. */
 static bool is_recorded(void)
 {
 	return filter() != (row->ring == RING_0 ? FILTER_USR : FILTER_OS) &&
@@ -300,9 +306,9 @@ static bool is_whole(const struct list *list)
 {
 	bool whole = list->number < MOST;
 
-	if (units_of[row->units].unit == COUNTER_UNIT)
+	if (unit_of_row() == COUNTER_UNIT)
 		return !is_recorded() || list->number >= LEAST_COUNTED;
-	if (units_of[row->units].unit != PEBS_UNIT)
+	if (unit_of_row() != PEBS_UNIT)
 		return whole && (!is_recorded() || list->number >= LEAST_RECORDED);
 	for (size_t n = 0; whole && n < list->number; n++)
 		whole = pair_has(row, list->at[n].from) ||
@@ -312,25 +318,21 @@ static bool is_whole(const struct list *list)
 
 static bool is_same(const struct list *alone, const struct list *beside)
 {
-	bool same = alone->number == beside->number;
+	bool number_alone = unit_of_row() == COUNTER_UNIT || unit_of_row() == PEBS_UNIT;
 
-	if (units_of[row->units].unit == COUNTER_UNIT || units_of[row->units].unit == PEBS_UNIT)
-		return same;
-	for (size_t n = 0; same && n < alone->number; n++)
-		same = alone->at[n].from == beside->at[n].from &&
-		       alone->at[n].to == beside->at[n].to;
-	return same;
+	return alone->number == beside->number &&
+	       (number_alone ||
+		!memcmp(alone->at, beside->at, alone->number * sizeof(alone->at[0])));
 }
 
 static void show(const char *name, const struct list *list)
 {
 	test_note("%s: %lu", name, list->number);
-	for (size_t n = 0;
-	     units_of[row->units].unit != COUNTER_UNIT && n < list->number && n < MOST; n++)
+	for (size_t n = 0; unit_of_row() != COUNTER_UNIT && n < list->number && n < MOST; n++)
 		test_note("%p %p", (void *)list->at[n].from, (void *)list->at[n].to);
 }
 
-/* Intel PT is on, and nothing else records branches meanwhile: SDM Vol 3, 36.3.1.2. */
+/* True while Intel PT suspends BTS and LBR on this processor: SDM Vol 3, 36.3.1.2. */
 static bool is_suspending(void)
 {
 	bool can = row->relation == RELATION_SUSPENDED || row->relation == RELATION_SUSPENDS;
@@ -356,26 +358,27 @@ static bool have_recorded(unsigned units)
 	return true;
 }
 
-/* False: it does not hold. */
+/* Returns false, with a note, if the row's relation does not hold. */
 static bool compare(unsigned beside_it)
 {
 	static struct list alone, beside;
-	enum unit unit = (enum unit)units_of[row->units].unit;
+	enum unit unit = unit_of_row();
 	unsigned recording = 1u << unit | beside_it;
-	bool suspended, right;
+	bool suspends;
 
 	run(1u << unit);
 	read_unit(unit, &alone);
-	run(1u << unit | beside_it);
+	run(recording);
 	read_unit(unit, &beside);
-	suspended = row->relation == RELATION_SUSPENDED && is_suspending();
-	if (is_suspending())
+	suspends = is_suspending();
+	if (suspends)
 		recording &= ~(1u << BTS_UNIT | 1u << LBR_UNIT);
 	if (!is_recorded())
 		recording &= ~(1u << unit);
-	right = is_whole(&alone) && have_recorded(recording) &&
-		(suspended ? !beside.number : is_whole(&beside) && is_same(&alone, &beside));
-	if (right)
+	if (is_whole(&alone) && have_recorded(recording) &&
+	    (suspends && row->relation == RELATION_SUSPENDED
+		     ? !beside.number
+		     : is_whole(&beside) && is_same(&alone, &beside)))
 		return true;
 	test_note("row %zu of rows.h", (size_t)(row - pair_rows));
 	show("alone", &alone);
@@ -446,7 +449,7 @@ static void expect_same(enum unit unit)
 		test_skip("the hypervisor shows no LBR stack");
 	}
 	for (row = pair_rows; row < pair_rows + sizeof(pair_rows) / sizeof(pair_rows[0]); row++) {
-		beside = units_of[row->units].unit == unit && pair_has_event(row) ? others() : 0;
+		beside = unit_of_row() == unit && pair_has_event(row) ? others() : 0;
 		ran += beside != 0;
 		wrong += beside && !compare(beside);
 	}

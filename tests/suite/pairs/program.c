@@ -266,7 +266,7 @@ static void raise_interrupt(void)
 		__asm__ volatile("pause");
 }
 
-/* What the program needs of this CPU. */
+/* Runs the program with its own IDT, GDT, stack of interrupts and LSTAR on this CPU. */
 static void enter(struct pair_program *program)
 {
 	struct cpu *cpu = this_cpu();

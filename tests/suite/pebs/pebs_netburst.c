@@ -173,7 +173,7 @@ TEST(pebs_netburst_lease, .group = "PE", .ids = "PE12 PE19", .needs = NEED_PEBS,
 	wrmsr(CRU_ESCR2, 0);
 }
 
-/* What the counter counts of 500 NOPs, from `value` on. */
+/* Returns how far the counter moves from `value` while 500 NOPs run. */
 static uint64_t count_nops(uint64_t escr, uint64_t cccr, uint64_t value)
 {
 	uint64_t flags = interrupts_save();

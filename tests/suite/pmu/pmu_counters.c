@@ -182,7 +182,6 @@ TEST(pmu_counter_overflow, .group = "pmu", .ids = "PM36", .needs = 0,
 }
 
 enum { SHARES = 11, WHOLE = 64, SPIN = 100000, LONG_SPIN = 1000000 };
-enum { CYCLES_UNAVAILABLE = 1 << 0, EXACT_UNAVAILABLE = 1 << 1 | 1 << 5 };
 
 #define CYCLES (0x3c | PMU_USR | PMU_OS | PERFEVTSEL_EN) /* SDM Vol 3, table 18-1 */
 #define EXACT  (EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN)
@@ -278,11 +277,6 @@ static bool expect_level(uint64_t counters, uint64_t level, bool in_user, bool s
 	return EXPECT_EQ(by_level.most, expected);
 }
 
-static uint64_t of_cycles(uint64_t all)
-{
-	return all & ~(5ull << PMU_FIXED);
-}
-
 static uint64_t level_counters;
 
 static void expect_levels(void)
@@ -298,7 +292,7 @@ static void expect_levels(void)
 
 static void open_levels(uint64_t all)
 {
-	level_counters = of_cycles(all);
+	level_counters = pmu_rig_of_cycles(all);
 	user_page = test_area(1);
 	code_map(VISITS_AT, user_page, VM_USER);
 }
@@ -308,7 +302,7 @@ TEST(pmu_cycles_by_level, .group = "pmu", .ids = "PM55", .needs = 0,
 	      "whichever way ring 3 is left",
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
 {
-	uint64_t all = pmu_rig_open(CYCLES_UNAVAILABLE);
+	uint64_t all = pmu_rig_open(NO_CYCLES);
 
 	open_levels(all);
 	expect_levels();
@@ -411,7 +405,7 @@ TEST(pmu_cycles_of_each_cpu, .group = "pmu", .ids = "PM21 PM27 PM28 PM55", .need
 	      "its own, and halts",
      .source = "SDM Vol 3, 18.2.1.1 and chapter 35")
 {
-	struct both_cpus both = open_both(CYCLES_UNAVAILABLE);
+	struct both_cpus both = open_both(NO_CYCLES);
 
 	share_alone = share();
 	EXPECT(share_alone > 0);
@@ -445,7 +439,7 @@ TEST(pmu_counts_of_each_cpu, .group = "pmu", .ids = "PM21 PM24 PM44", .needs = N
      .claim = "a processor counts instructions and edges exactly while another counts its own",
      .source = "SDM Vol 3, 18.2.1.1 and chapter 35")
 {
-	struct both_cpus both = open_both(EXACT_UNAVAILABLE);
+	struct both_cpus both = open_both(NO_INSTRUCTIONS | NO_BRANCHES);
 
 	nops_alone = count_nops();
 	EXPECT(nops_alone >= 200);
@@ -481,7 +475,7 @@ TEST(pmu_freezes_of_each_cpu, .group = "pmu", .ids = "PM21 PM37", .needs = NEED_
 	struct both_cpus both;
 
 	pmu_rig_need_freeze(FREEZE_PERFMON);
-	both = open_both(EXACT_UNAVAILABLE);
+	both = open_both(NO_INSTRUCTIONS | NO_BRANCHES);
 	beside(COUNTS, expect_freezes);
 	close_both(both);
 }

@@ -9,12 +9,12 @@
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/random_programs/steps.h"
 #include "tests/lib/user_visits.h"
 
 /* Architectural events, SDM Vol 3, table 18-1; their bits in CPUID.0AH:EBX. */
 enum { INSTRUCTIONS = 0xc0, BRANCHES = 0xc4, MISPREDICTED = 0xc5 };
-enum { NO_INSTRUCTIONS = 1 << 1, NO_BRANCHES = 1 << 5, NO_MISPREDICTED = 1 << 6 };
 
 static const struct pmu_owner owner = {.name = "test"};
 

@@ -8,8 +8,6 @@
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/user_visits.h"
 
-enum { NO_CYCLES = 1 << 0, NO_INSTRUCTIONS = 1 << 1, NO_REFERENCE = 1 << 2, NO_BRANCHES = 1 << 5 };
-
 #define EVENT_REFERENCE 0x013cull
 
 #define UNIT_MASK(mask) ((uint64_t)(mask) << 8)

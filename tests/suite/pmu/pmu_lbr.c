@@ -414,7 +414,7 @@ TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26", .needs =
 	uint64_t all;
 
 	pmu_rig_need_freeze(FREEZE_LBRS);
-	all = pmu_rig_open(1u << 1); /* instructions */
+	all = pmu_rig_open(NO_INSTRUCTIONS);
 	pmu_rig_take_interrupts(all);
 	EACH_COUNTER(n, all)
 	if (n <= PMU_FIXED) /* those of instructions */

@@ -15,10 +15,8 @@
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 
-#define INSTRUCTIONS	(0xc0 | PMU_OS | PERFEVTSEL_EN)
-#define NO_CYCLES	(1u << 0)
-#define NO_INSTRUCTIONS (1u << 1)
-#define FIXED_CYCLES	(PMU_FIXED + 1)
+#define INSTRUCTIONS (0xc0 | PMU_OS | PERFEVTSEL_EN)
+#define FIXED_CYCLES (PMU_FIXED + 1)
 
 static const struct pmu_owner owner = {.name = "test"};
 
@@ -441,7 +439,7 @@ TEST(pmu_each_counter_of_cycles, .group = "pmu", .ids = "PM36", .needs = 0,
 	      "beside others that are far from theirs",
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
 {
-	uint64_t all = pmu_rig_open(NO_CYCLES), cycles = all & ~(5ull << PMU_FIXED);
+	uint64_t all = pmu_rig_open(NO_CYCLES), cycles = pmu_rig_of_cycles(all);
 
 	pmu_rig_take_interrupts(cycles);
 	EACH_COUNTER(n, cycles)
