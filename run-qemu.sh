@@ -3,7 +3,7 @@
 # Boots Spoor in QEMU and leaves with the verdict of the run.
 set -u
 # Bash 5.2 forgets a trap that it serves while it parses `$(` or `<(`, as it does again each time that it expands one:
-# all of this is read before the first trap is set, and nothing that runs after it has one.
+# all of this is read before the first trap is set, and nothing has one from there on until judge() ignores signals, but --version.
 {
 top=$(dirname "$0") processors=$(nproc)
 # Closed descriptors would be given to the next file that is opened.

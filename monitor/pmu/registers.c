@@ -9,7 +9,7 @@
 #define RDPMC_FIXED	  (1u << 30)
 #define RDPMC_IQ_COUNTER4 0x10 /* of NetBurst: SDM Vol 3, table 18-63 */
 #define ALL_FIXED	  ((1ull << PMU_FIXED) - 1)
-/* What follows the last counter is none: the processor underneath might not say so. */
+/* One MSR after the last counter: it raises #GP here, and might not on the processor underneath. */
 #define AND_NEXT(count) ((count) + 1)
 
 enum {

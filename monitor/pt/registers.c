@@ -44,7 +44,7 @@ void pt_enumerate(const struct vcpu *vcpu, uint32_t subleaf, uint32_t value[4])
 	value[2] = subleaf ? 0 : pt->ecx;
 }
 
-/* Those between them are nobody's, which raises #GP as well: SDM Vol 2, RDMSR. */
+/* The MSRs between them belong to no unit and raise #GP as well: SDM Vol 2, RDMSR. */
 bool pt_owns_msr(uint32_t index)
 {
 	return index >= MSR_RTIT_OUTPUT_BASE && index <= MSR_RTIT_LAST;
