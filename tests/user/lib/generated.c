@@ -349,7 +349,7 @@ static unsigned have_child(unsigned budget)
 	EMIT(0xf, 0x85);  /* jnz */
 	at = displacement(4);
 	block();
-	cost += sequence(random(budget / 2), 0);
+	cost += sequence(random(budget / 2 + 1), 0);
 	load(EDI, GENERATED_EXIT);
 	system_call_of(SYS_exit);
 	displace(at, 4, block());
