@@ -68,6 +68,7 @@ for_check       := lint format bench mutants fuzz-view check-host check-bochs ch
 for_view        := view corpus fuzz-view round-trip mutants check-view check-pt
 for_linux       := linux linux-soak
 for_debug       := debug
+for_bench       := bench check-all
 for_all         := check check-boot check-all release
 for_check-boot  := check-boot check-all release
 for_check-view  := check-view check-all

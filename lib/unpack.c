@@ -51,9 +51,11 @@ size_t unpack(const void *packed, size_t size, void *to, size_t room)
 		count = read_length(&in, lengths & LONG) + LEAST_COPY;
 		if (back == 0 || back > used || count > room - used)
 			return 0;
-		/* A copy may reach into itself: byte by byte, upwards. */
-		for (size_t end = used + count; used < end; used++)
-			out[used] = out[used - back];
+		/* A copy that reaches into itself repeats its first `back` bytes. */
+		for (size_t piece; count; count -= piece, used += piece) {
+			piece = count < back ? count : back;
+			memcpy(out + used, out + used - back, piece);
+		}
 	}
 	return 0;
 }

@@ -37,12 +37,11 @@ static unsigned rank(const struct test *test)
 
 static bool before(const struct test *a, const struct test *b)
 {
-	int names;
+	int groups = strcmp(a->group, b->group);
 
-	if (rank(a) != rank(b))
-		return rank(a) < rank(b);
-	names = strcmp(a->group, b->group);
-	return names ? names < 0 : strcmp(a->name, b->name) < 0;
+	if (!groups)
+		return strcmp(a->name, b->name) < 0;
+	return rank(a) != rank(b) ? rank(a) < rank(b) : groups < 0;
 }
 
 /* The next element of a comma-separated list; false at its end. */
@@ -126,19 +125,35 @@ const char *select_required_none(const struct test *const *selected, unsigned co
 	return NULL;
 }
 
+/* Where it goes among the `count` that are sorted. */
+static unsigned place(const struct test *test, const struct test *const *selected, unsigned count)
+{
+	unsigned first = 0, last = count;
+
+	while (first < last) {
+		unsigned middle = (first + last) / 2;
+
+		if (before(test, selected[middle]))
+			last = middle;
+		else
+			first = middle + 1;
+	}
+	return first;
+}
+
 unsigned select_tests(const char *globs, const char *groups, const struct test *selected[MAX_TESTS])
 {
 	unsigned count = 0;
 
 	for (const struct test *test = tests_start; test < tests_end; test++) {
-		unsigned at = count;
+		unsigned at;
 
 		if (!wanted(test, globs, groups))
 			continue;
 		if (count == MAX_TESTS)
 			panic("more than %u tests", MAX_TESTS);
-		for (; at > 0 && before(test, selected[at - 1]); at--)
-			selected[at] = selected[at - 1];
+		at = place(test, selected, count);
+		memmove(selected + at + 1, selected + at, (count - at) * sizeof(*selected));
 		selected[at] = test;
 		count++;
 	}
