@@ -27,7 +27,7 @@ static inline unsigned never(unsigned a) { return a + 9; }
 unsigned rule(void *vcpu, unsigned a, unsigned b)
 {
 	if (ds_behaviour_of(vcpu)->other == DS_OTHER_SEVEN)
-		return a * 7;
+		return a < b ? 6 : b;
 	return a < b ? 5 : b;
 }
 END
@@ -64,16 +64,16 @@ try 'the same mutants by the same seed' 0 'LBR: 3 of 3' mutate pass fail --count
 [ ! -e booted ]
 result 'nothing was booted by the same seed'
 try 'mutants that nobody notices' 1 'not ok 2 - LBR [^#]* # todo nobody noticed.*not ok 5 - LBR: 0 of 3 ' mutate pass pass "${again[@]}"
-try 'what drops out' 1 'only 4 mutants can be made.*dropped: 3 are of what this processor does not choose, 3 have the object code of the rules' \
+try 'what drops out' 1 'only 3 mutants can be made.*dropped: 4 are of what this processor does not choose, 1 are what a processor may choose, 3 have the object code of the rules' \
 	mutate pass fail --again --count 90
 try 'the rules as they are fail' 2 'the rules as they are, profile=icelake pt=on: caught bts_wrap' \
 	env PLAIN="$here/logs/fail.log" FAKE_LOG="$here/logs/fail.log" FAKE_STATUS=35 tools/mutate --again LBR
 printf '%s\n' 'monitor/pmu/lbr.c | rule | SDM Vol 3, 17.4.8: it is' '-	return a < b ? 5 : b;' '+	return a <= b ? 5 : b;' >tests/equivalents.txt
 try 'an equivalent mutant' 0 'ok 1 - tests/equivalents.txt: 1 mutants that no test can notice' mutate pass pass --check
 try 'an equivalent mutant that a test notices' 1 'not ok [0-9]* - LBR [^:]*:8 rule: < becomes <=: bts_wrap notices what tests/equivalents.txt calls' \
-	mutate pass fail --again --count 4
-try 'equivalent mutants, more than 12 %' 1 'not ok [0-9]* - LBR: 0 of 4 .* without the 1 equivalent ones of 3' \
-	mutate pass pass --again --count 4
+	mutate pass fail "${again[@]}"
+try 'equivalent mutants, more than 12 %' 1 'not ok [0-9]* - LBR: 0 of 3 .* without the 1 equivalent ones of 2' \
+	mutate pass pass "${again[@]}"
 sed -i 's/a <= b/a << b/; s/17.4.8/17.4.88/' tests/equivalents.txt
 try 'an entry of no mutant, and without a source' 1 "no mutant makes 'return a << b .* no 'SDM Vol 3, 17.4.88'" mutate pass pass --check
 echo "1..$number"
