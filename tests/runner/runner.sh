@@ -452,6 +452,7 @@ try 'bench: a table of units that names no file' 2 'there is no kernel/none/' ev
 	rm -r docs && ln -s "$top/docs" . && (exit $status)'
 try 'bench: more files than the limit' 1 'not ok - source_files [0-9]+ <= 1$' \
 	eval 'mkdir -p tests/suite/bench; echo "source_files <= 1 why" >tests/suite/bench/budgets.txt; tools/bench --source'
+FAKE_COUNT='' try 'bench: a boot that valgrind does not count' 2 'no count in build/bench.valgrind' bench '# no limit'
 try 'bench: a limit without its figure' 1 'no_such_figure +- - +<= 5 +NOT MEASURED' bench 'no_such_figure <= 5 why'
 try 'bench: a limit that cannot be read' 2 'budgets.txt:2: figure' bench '# comment' 'switch_records < 20 why'
 try 'bench: a suite that fails' 1 'did not pass' \

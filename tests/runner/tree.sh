@@ -17,4 +17,4 @@ cd "$tree" || exit 2
 # shellcheck source=tests/runner/tap.sh
 . "$here/tap.sh"
 unset BUILD TIMEOUT_SCALE
-export QEMU=$here/fake-qemu FAKE_LOG=$here/logs/pass.log
+export QEMU=$here/fake-qemu VALGRIND=$here/fake-valgrind FAKE_LOG=$here/logs/pass.log
