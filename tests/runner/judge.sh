@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Feeds recorded logs to tools/judge and prints TAP: one result for each line of cases.txt, then one for each log, of
+# Feeds the logs of logs.sh to tools/judge and prints TAP: one result for each line of cases.txt, then one for each log, of
 # which a stream has to get the exit status that the file gets.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 judge=$here/../../tools/judge
 mapfile -t cases < <(grep -vE '^(#|$)' "$here/cases.txt")
-logs=("$here"/logs/*.log)
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+# shellcheck source=tests/runner/logs.sh
+. "$here/logs.sh"
+recorded_logs "$made" || exit 1
+logs=("$made"/*.log)
 
 echo "1..$((${#cases[@]} + ${#logs[@]}))"
 number=0 failed=0
@@ -16,7 +21,7 @@ for line in "${cases[@]}"; do
 	[ "$arguments" != - ] || arguments=''
 	options=${arguments//,/ }
 	# shellcheck disable=SC2086 # one word or several, none with a blank
-	verdict=$("$judge" ${options//=/ } "$here/logs/$log.log" 2>&1 >/dev/null)
+	verdict=$("$judge" ${options//=/ } "$made/$log.log" 2>&1 >/dev/null)
 	code=$?
 	number=$((number + 1))
 	if [ $code = "$expected" ] && [[ $verdict =~ $words ]]; then

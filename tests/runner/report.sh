@@ -4,12 +4,15 @@
 # shellcheck disable=SC2317,SC2016 # functions and words are run by `try`
 set -u
 cd "$(dirname "$0")/../.." || exit 2
-logs=tests/runner/logs
 scratch=$(mktemp -d)
+logs=$scratch/logs
 trap 'rm -rf "$scratch"' EXIT
 tested=report
 # shellcheck source=tests/runner/tap.sh
 . tests/runner/tap.sh
+# shellcheck source=tests/runner/logs.sh
+. tests/runner/logs.sh
+recorded_logs "$logs" || exit 1
 
 # A log with HTML in all that a machine can say, and a second tag where an attribute would end.
 hostile()

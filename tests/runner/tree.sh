@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # For tests of tools in shell, which source it: a tree in which fake-qemu is QEMU is the current directory, and goes at the
-# end. Sources tap.sh.
+# end. Sources tap.sh and logs.sh.
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 tree=$(mktemp -d) || exit 2
@@ -16,5 +16,7 @@ printf 12345 >"$tree/build/pxe/spoor.0"
 cd "$tree" || exit 2
 # shellcheck source=tests/runner/tap.sh
 . "$here/tap.sh"
+# shellcheck source=tests/runner/logs.sh
+. "$here/logs.sh"
 unset BUILD TIMEOUT_SCALE
 export QEMU=$here/fake-qemu VALGRIND=$here/fake-valgrind FAKE_LOG=$here/logs/pass.log
