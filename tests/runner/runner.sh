@@ -443,7 +443,7 @@ try 'bench: a limit from below that is passed' 1 'over_steps +300 percent +>= 30
 	bench 'switch_records <= 20 why' 'over_steps >= 301 why'
 try 'bench: the bytes that are left of a limit' 0 'pxe_bytes +5 bytes +<= 8 +3 ok.*switch_records +17 records +<= 17 +ok' \
 	bench 'pxe_bytes <= 8 why' 'switch_records <= 17 why'
-try 'bench: the path that README names can be read' 0 'bts_path_lines +[0-9]+ lines +<= 2500 +ok' \
+try 'bench: the path of a record can be read' 0 'bts_path_lines +[0-9]+ lines +<= 2500 +ok' \
 	bench 'bts_path_lines <= 2500 why' 'kernel_lines >= 2500 why'
 try 'bench: the lines of each unit are left out of the rest' 0 'kernel_lines_pt +[0-9]+ lines .*kernel_lines_rest +[0-9]+ lines +>= 2500 +ok' \
 	bench 'kernel_lines_rest >= 2500 why'
