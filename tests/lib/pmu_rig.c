@@ -10,7 +10,7 @@
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
-#include "tests/lib/msr_trial.h"
+#include "tests/lib/rig.h"
 
 static const struct pmu_owner owner = {.name = "test"};
 static uint64_t interrupting;

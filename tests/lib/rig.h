@@ -144,4 +144,19 @@ extern const char two_jumps_from1[], two_jumps_to1[], two_jumps_from2[], two_jum
 /* With IA32_DEBUGCTL = `debugctl`; true if there was a fault. Under a rig. */
 bool two_jumps_fault(uint64_t debugctl);
 
+struct msr_trial {
+	bool refused;	    /* the write raised an exception: trap_caught() says which */
+	uint64_t read_back; /* what the MSR held after the write; 0 if it cannot be read */
+};
+
+/*
+ * Writes `value` to MSR `index`, reads it back, writes `restore`, with no branch between the first
+ * write and its undoing, and IF = 0 meanwhile; no rig is needed. IA32_DEBUGCTL and IA32_DS_AREA:
+ * only while they are lent (ds_checkout).
+ */
+struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore);
+
+/* The outcome for `bits`: "gp", "ignored" or "kept" (any of them). */
+const char *msr_trial_word(const struct msr_trial *trial, uint64_t bits);
+
 #endif

@@ -17,7 +17,6 @@
 #include "tests/framework/needs.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/rig.h"
 
 #define CPUID_1_EDX_DS	       (1u << 21)

@@ -2,7 +2,6 @@
 #include "drivers/apic/lapic.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/calibration.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/rig.h"
 

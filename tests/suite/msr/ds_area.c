@@ -5,7 +5,6 @@
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/lib/code.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 

@@ -5,10 +5,10 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "lib/string.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/pt_rig.h"
+#include "tests/lib/rig.h"
 #include "tests/suite/pairs/program.h"
 
 #define ADDRESS	       ((1ull << 48) - 1)

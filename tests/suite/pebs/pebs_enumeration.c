@@ -7,8 +7,8 @@
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pebs_rig.h"
+#include "tests/lib/rig.h"
 
 #define SAVE_REGS (1ull << 7)
 

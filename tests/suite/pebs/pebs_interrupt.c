@@ -4,9 +4,9 @@
 #include "drivers/processor.h"
 #include "kernel/silicon.h"
 #include "kernel/trap/trap.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmi.h"
+#include "tests/lib/rig.h"
 
 #define OVFBUF	       (1ull << 62)
 #define CTR_FRZ	       (1ull << 59)

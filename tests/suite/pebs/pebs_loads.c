@@ -3,8 +3,8 @@
 // of each model.
 #include "drivers/processor.h"
 #include "kernel/silicon.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pebs_rig.h"
+#include "tests/lib/rig.h"
 
 enum { WORDS = 256, MOST_ROUNDS = 64 };
 

@@ -5,8 +5,8 @@
 #include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pebs_rig.h"
+#include "tests/lib/rig.h"
 
 #define OUTPUT_PT (1ull << 16) /* IA32_PERF_CAPABILITIES.PEBS_OUTPUT_PT_AVAIL */
 

@@ -7,7 +7,6 @@
 #include "kernel/time.h"
 #include "kernel/trace/context.h"
 #include "lib/string.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 

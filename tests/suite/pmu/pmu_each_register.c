@@ -10,8 +10,8 @@
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pmu_rig.h"
+#include "tests/lib/rig.h"
 
 #define SIZE(array) (sizeof(array) / sizeof((array)[0]))
 

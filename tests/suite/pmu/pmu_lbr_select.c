@@ -4,7 +4,6 @@
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/pt_rig.h"

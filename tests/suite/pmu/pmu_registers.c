@@ -11,7 +11,6 @@
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 

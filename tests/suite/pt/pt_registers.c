@@ -3,8 +3,8 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pt_rig.h"
+#include "tests/lib/rig.h"
 
 #define SUPPORTED_ADDRESSES 0x80000008u
 #define LEAF_7_LA57	    (1u << 16) /* CPUID.7:ECX */

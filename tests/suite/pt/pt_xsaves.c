@@ -3,8 +3,8 @@
 #include "drivers/processor.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/pt_rig.h"
+#include "tests/lib/rig.h"
 
 #define IA32_XSS    0xda0u
 #define LEAF_STATE  0xdu

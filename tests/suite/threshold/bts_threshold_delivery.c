@@ -4,7 +4,6 @@
 #include "kernel/trap/trap.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
-#include "tests/lib/msr_trial.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmi.h"
 #include "tests/lib/rig.h"
