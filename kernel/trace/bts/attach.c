@@ -26,20 +26,6 @@ int bts_attach_cpu(unsigned index, const struct bts_options *options, struct tra
 	return attach_tracer(NULL, index, options, result);
 }
 
-int bts_attach_all_cpus(const struct bts_options *options, struct tracer **tracers)
-{
-	for (unsigned i = 0; i < cpu_count(); i++) {
-		int error = bts_attach_cpu(i, options, &tracers[i]);
-
-		if (!error)
-			continue;
-		while (i)
-			trace_detach(tracers[--i]);
-		return error;
-	}
-	return 0;
-}
-
 /* --- Changes --- */
 
 struct change {

@@ -45,12 +45,6 @@ int bts_attach(struct task *task, const struct bts_options *options, struct trac
 /* The same for everything that runs on CPU `index`. -EINVAL: no such CPU, too. */
 int bts_attach_cpu(unsigned index, const struct bts_options *options, struct tracer **tracer);
 
-/*
- * The same for every CPU: tracers[0] to tracers[cpu_count() - 1], each with a ring of
- * options->size. All or none.
- */
-int bts_attach_all_cpus(const struct bts_options *options, struct tracer **tracers);
-
 /* Records that can be read. */
 size_t bts_available(struct tracer *tracer);
 

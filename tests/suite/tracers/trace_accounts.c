@@ -48,22 +48,37 @@ static void live(struct bts_options options, size_t size)
 	EXPECT_EQ(account.used, 0);
 }
 
+/* Of every CPU, or of none. */
+static int attach_all(const struct bts_options *options, struct tracer **tracers)
+{
+	for (unsigned i = 0; i < cpu_count(); i++) {
+		int error = bts_attach_cpu(i, options, &tracers[i]);
+
+		if (!error)
+			continue;
+		while (i)
+			EXPECT(trace_detach(tracers[--i]));
+		return error;
+	}
+	return 0;
+}
+
 static void all_cpus(const struct bts_options *options)
 {
 	static struct tracer *tracers[MAX_CPUS];
 	unsigned count = cpu_count();
 
 	account.limit = SIZE_MAX;
-	EXPECT_EQ(bts_attach_all_cpus(options, tracers), 0);
+	EXPECT_EQ(attach_all(options, tracers), 0);
 	account.limit = account.used;
 	for (unsigned i = 0; i < count; i++)
 		EXPECT(trace_detach(tracers[i]));
-	EXPECT_EQ(bts_attach_all_cpus(options, tracers), 0);
+	EXPECT_EQ(attach_all(options, tracers), 0);
 	EXPECT_EQ(account.used, account.limit);
 	for (unsigned i = 0; i < count; i++)
 		EXPECT(trace_detach(tracers[i]));
 	account.limit--;
-	EXPECT_EQ(bts_attach_all_cpus(options, tracers), -ENOMEM);
+	EXPECT_EQ(attach_all(options, tracers), -ENOMEM);
 	EXPECT_EQ(account.used, 0);
 }
 

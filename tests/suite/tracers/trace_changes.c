@@ -265,6 +265,5 @@ TEST(trace_refused_without_bts, .group = "tracers", .ids = "", .needs = NEED_NO_
 
 	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), -ENODEV);
 	EXPECT_EQ(bts_attach_cpu(0, &options, &tracer), -ENODEV);
-	EXPECT_EQ(bts_attach_all_cpus(&options, &tracer), -ENODEV);
 	EXPECT(!tracer && !current_task()->trace);
 }
