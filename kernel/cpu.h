@@ -3,6 +3,7 @@
 #ifndef SPOOR_KERNEL_CPU_H
 #define SPOOR_KERNEL_CPU_H
 
+#include "drivers/debugctl.h"
 #include "kernel/lock.h"
 #include "kernel/sched/task.h"
 
@@ -63,6 +64,7 @@ struct cpu {
 	_Atomic(struct smp_call *) calls; /* list: what other CPUs want done here */
 	struct trace_cpu *trace;	  /* trace/context.h; NULL before trace_init_cpu() */
 	bool recording;			  /* by a trace unit: see trace/cpu.h */
+	struct debugctl debugctl;
 	uint64_t gdt[7];
 };
 _Static_assert(offsetof(struct cpu, user_rsp) == 8, "kernel/trap/entry.asm");

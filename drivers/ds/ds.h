@@ -4,7 +4,7 @@
  * detects the hardware, hands it out as leases over the caller's memory, moves it between leases at
  * a task switch, and takes the interrupt at the threshold.
  *
- * Only this driver writes IA32_DEBUGCTL and IA32_DS_AREA; a test borrows them with ds_checkout().
+ * Only this driver writes IA32_DS_AREA; a test borrows it and IA32_DEBUGCTL with ds_checkout().
  *
  * Memory that a lease, or struct ds_idle, lies in must be present, writable, supervisor, with
  * Accessed and Dirty set, mapped at the same address in every address space, and never on a page
@@ -17,6 +17,7 @@
 #ifndef SPOOR_DRIVERS_DS_H
 #define SPOOR_DRIVERS_DS_H
 
+#include "drivers/debugctl.h"
 #include "drivers/ds/area.h"
 #include "drivers/ds/configuration.h"
 
@@ -88,16 +89,17 @@ struct ds_cpu {
 	struct ds_idle *idle;
 	uint64_t area;		    /* what IA32_DS_AREA holds */
 	struct ds_pebs_lease *pebs; /* holder of the PEBS half (pebs.h), or NULL */
+	const struct debugctl *debugctl;
 };
 
 /* Adopts what ds_probe() found on the boot CPU; after the probe of another, once more. Boot. */
 void ds_init(const struct ds_caps *caps);
 
 /*
- * Gives this CPU its idle area and puts it into IA32_DS_AREA. Every CPU once, after ds_init(),
- * before anything is switched on it.
+ * Gives this CPU its idle area and puts it into IA32_DS_AREA; `debugctl` is the CPU's. Every CPU
+ * once, after ds_init(), before anything is switched on it.
  */
-void ds_init_cpu(struct ds_cpu *cpu, struct ds_idle *idle);
+void ds_init_cpu(struct ds_cpu *cpu, struct ds_idle *idle, const struct debugctl *debugctl);
 
 /* The configuration that ds_init() adopted. Any context. */
 const struct ds_caps *ds_caps(void);
@@ -112,7 +114,7 @@ struct ds_lease {
 	void *area; /* NULL: not granted */
 	enum ds_overflow overflow;
 	size_t margin;
-	uint64_t debugctl; /* what IA32_DEBUGCTL holds while it is loaded */
+	uint64_t debugctl; /* the bits of IA32_DEBUGCTL while it is loaded */
 	/*
 	 * The index reached the threshold. Until ds_drain() the threshold is parked above the
 	 * maximum: neither a level-triggered interrupt nor the next record raises it again.
@@ -197,8 +199,8 @@ void ds_panic_stop(struct ds_cpu *cpu);
 /*
  * Lends IA32_DEBUGCTL and IA32_DS_AREA of this CPU to the caller, which writes them with wrmsr();
  * preemption stays off until ds_checkin(). ds_switch() on this CPU fails meanwhile. -EBUSY: lent
- * already, or a lease is loaded, or the PEBS half held. Works, and is needed, whether BTS is there
- * or not.
+ * already, or a lease is loaded, the PEBS half held, or another unit's bit set in IA32_DEBUGCTL.
+ * Works, and is needed, whether BTS is there or not.
  */
 int ds_checkout(struct ds_cpu *cpu);
 

@@ -151,9 +151,9 @@ bool ds_has_bts(void)
 	return adopted.status == DS_PRESENT;
 }
 
-void ds_init_cpu(struct ds_cpu *cpu, struct ds_idle *idle)
+void ds_init_cpu(struct ds_cpu *cpu, struct ds_idle *idle, const struct debugctl *debugctl)
 {
-	*cpu = (struct ds_cpu){.idle = idle};
+	*cpu = (struct ds_cpu){.idle = idle, .debugctl = debugctl};
 	if (!adopted.area)
 		return;
 	ds_set_bts_buffer(idle->area, idle->buffer, sizeof(idle->buffer));

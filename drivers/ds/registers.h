@@ -4,7 +4,6 @@
 #define SPOOR_DRIVERS_DS_REGISTERS_H
 
 #define IA32_MISC_ENABLE       0x1a0u
-#define IA32_DEBUGCTL	       0x1d9u
 #define IA32_PERF_CAPABILITIES 0x345u
 #define IA32_PEBS_ENABLE       0x3f1u
 #define MSR_PEBS_DATA_CFG      0x3f2u

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The only file that writes IA32_DEBUGCTL and IA32_DS_AREA. TR is clear whenever IA32_DS_AREA
- * changes, and each value of IA32_DEBUGCTL goes out in one write.
+ * The only file that writes IA32_DS_AREA. TR is clear whenever it changes, and each value of
+ * IA32_DEBUGCTL goes out in one write.
  */
 #include "drivers/ds/private.h"
 #include "drivers/ds/registers.h"
@@ -36,7 +36,7 @@ int ds_switch_out(struct ds_cpu *cpu)
 		return 0;
 	if (ds_is_lent(cpu))
 		return -EBUSY;
-	wrmsr(IA32_DEBUGCTL, 0);
+	debugctl_record(cpu->debugctl, 0);
 	return 0;
 }
 
@@ -82,21 +82,14 @@ int ds_switch_in(struct ds_cpu *cpu, struct ds_lease *next)
 	ds_load_area(cpu, next ? next->area : cpu->idle->area);
 	if (next) {
 		next->cpu = cpu;
-		wrmsr(IA32_DEBUGCTL, next->debugctl);
+		debugctl_record(cpu->debugctl, next->debugctl);
 	}
 	return overflowed;
 }
 
 uint64_t ds_pause(void)
 {
-	uint64_t saved;
-
-	if (!ds_has_bts())
-		return 0;
-	saved = rdmsr(IA32_DEBUGCTL);
-	if (saved & ds_configuration->tr)
-		wrmsr(IA32_DEBUGCTL, saved & ~ds_configuration->tr);
-	return saved;
+	return ds_has_bts() ? debugctl_pause(ds_configuration->tr) : 0;
 }
 
 static bool is_full(const struct ds_lease *lease)
@@ -107,7 +100,7 @@ static bool is_full(const struct ds_lease *lease)
 void ds_resume(const struct ds_cpu *cpu, uint64_t saved)
 {
 	if (ds_has_bts() && (saved & ds_configuration->tr) && !is_full(cpu->loaded))
-		wrmsr(IA32_DEBUGCTL, saved);
+		debugctl_record(cpu->debugctl, saved);
 }
 
 /* SDM Vol 3, 17.4.9.5: TR is clear while the handler looks. */
@@ -127,8 +120,7 @@ void ds_panic_stop(struct ds_cpu *cpu)
 	if (!ds_caps()->area)
 		return;
 	if (ds_has_bts())
-		wrmsr(IA32_DEBUGCTL,
-		      rdmsr(IA32_DEBUGCTL) & ~(ds_configuration->tr | ds_configuration->bts));
+		debugctl_pause(ds_configuration->tr | ds_configuration->bts);
 	ds_pebs_pause(cpu); /* it would store at 0 */
 	wrmsr(IA32_DS_AREA, 0);
 	cpu->area = 0;
@@ -136,7 +128,7 @@ void ds_panic_stop(struct ds_cpu *cpu)
 
 int ds_checkout(struct ds_cpu *cpu)
 {
-	if (cpu->loaded || cpu->pebs)
+	if (cpu->loaded || cpu->pebs || cpu->debugctl->others)
 		return -EBUSY;
 	cpu->loaded = &lent;
 	return 0;
@@ -147,7 +139,7 @@ int ds_checkin(struct ds_cpu *cpu)
 	if (!ds_is_lent(cpu))
 		return -EINVAL;
 	if (ds_caps()->area) {
-		wrmsr(IA32_DEBUGCTL, 0);
+		debugctl_record(cpu->debugctl, 0);
 		wrmsr(IA32_DS_AREA, (uintptr_t)cpu->idle->area);
 		cpu->area = (uintptr_t)cpu->idle->area;
 	} else {
@@ -174,8 +166,7 @@ struct ds_found ds_quiesce(void)
 		return found;
 	if (ds_pt_is_active() && rdmsr_safe(IA32_RTIT_CTL, &found.rtit_ctl))
 		wrmsr_safe(IA32_RTIT_CTL, found.rtit_ctl & ~RTIT_CTL_TRACE_EN);
-	if (rdmsr_safe(IA32_DEBUGCTL, &found.debugctl) && found.debugctl)
-		wrmsr_safe(IA32_DEBUGCTL, 0);
+	found.debugctl = debugctl_clear();
 	if (!(cpuid(1, 0).edx & CPUID_1_EDX_DS))
 		return found;
 	ds_pebs_quiesce();

@@ -41,7 +41,8 @@ static struct ds_idle *idle_of(struct trace_cpu *trace)
 static void init_units(struct cpu *cpu, struct trace_cpu *trace)
 {
 	cpu->trace = trace;
-	ds_init_cpu(&trace->ds, idle_of(trace));
+	debugctl_probe();
+	ds_init_cpu(&trace->ds, idle_of(trace), &cpu->debugctl);
 	pmu_init_cpu(&trace->pmu);
 	for (unsigned i = 0; i < TRACE_UNITS; i++)
 		if (trace_units[i]->is_present())

@@ -20,6 +20,7 @@ struct trace_memory {
 
 static struct ds_idle idle;
 static struct ds_cpu cpu;
+static struct debugctl debugctl;
 static struct ds_lease a, b;
 static struct trace_memory memory_a, memory_b;
 
@@ -39,11 +40,12 @@ static inline int start(void **state)
 	struct ds_caps caps;
 
 	fake_cpu_reset(NEHALEM);
+	debugctl = (struct debugctl){0};
 	ds_maximum = DS_MAXIMUM_AT_END;
 	a = b = (struct ds_lease){.area = NULL};
 	ds_probe(&caps, &idle);
 	ds_init(&caps);
-	ds_init_cpu(&cpu, &idle);
+	ds_init_cpu(&cpu, &idle, &debugctl);
 	fake_log_clear();
 	return 0;
 }

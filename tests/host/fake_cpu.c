@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "drivers/debugctl.h"
 #include "drivers/ds/registers.h"
 
 struct fake_cpu fake_cpu;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
+/* sources: drivers/debugctl.c drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
 /* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c tests/host/fake_cpu.c */
 #include "drivers/pt/registers.h"
@@ -139,7 +139,7 @@ static void releases(void **state)
 	static struct ds_idle idle_2;
 	struct ds_cpu cpu_2;
 
-	ds_init_cpu(&cpu_2, &idle_2);
+	ds_init_cpu(&cpu_2, &idle_2, &debugctl);
 	ds_switch(&cpu, NULL);
 	assert_int_equal(ds_release_bts(&cpu, &a), -EINVAL);
 	request(&a, &memory_a, DS_O_WRAP, EVERYTHING);
@@ -218,7 +218,7 @@ static void only_where_it_is_loaded(void **state)
 	static struct ds_idle idle_2;
 	struct ds_cpu cpu_2;
 
-	ds_init_cpu(&cpu_2, &idle_2);
+	ds_init_cpu(&cpu_2, &idle_2, &debugctl);
 	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
 	fake_msr(IA32_DS_AREA)->value = (uintptr_t)idle.area;
 	ds_switch(&cpu, &a);

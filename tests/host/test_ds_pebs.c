@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
+/* sources: drivers/debugctl.c drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
 /* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c drivers/ds/pebs_record.c tests/host/fake_cpu.c */
 #include "drivers/ds/pebs.h"
@@ -48,7 +48,7 @@ static void probe(uint32_t signature, uint64_t misc_enable, unsigned format)
 	memset(&idle, 0, sizeof(idle));
 	ds_probe(&caps, &idle);
 	ds_init(&caps);
-	ds_init_cpu(&cpu, &idle);
+	ds_init_cpu(&cpu, &idle, &debugctl);
 	a = b = (struct ds_lease){.area = NULL};
 	pebs = second = (struct ds_pebs_lease){.cpu = NULL};
 	told = 0;
@@ -312,7 +312,7 @@ static void a_panic_stops_it_before_the_area_goes(void **state)
 	ds_pebs_start(&cpu, &pebs, 1);
 	fake_log_clear();
 	ds_panic_stop(&cpu);
-	assert_writes({IA32_DEBUGCTL, 0}, {IA32_PEBS_ENABLE, 0}, {IA32_DS_AREA, 0});
+	assert_writes({IA32_PEBS_ENABLE, 0}, {IA32_DS_AREA, 0});
 }
 
 static void firmware_left_it_on(void **state)

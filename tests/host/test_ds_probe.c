@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* sources: drivers/ds/configuration.c drivers/ds/probe.c */
+/* sources: drivers/debugctl.c drivers/ds/configuration.c drivers/ds/probe.c */
 /* sources: drivers/ds/switch.c drivers/ds/pebs.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: tests/host/fake_cpu.c kernel/trace/bts/missing.c lib/format.c lib/string.c */
 #include "drivers/ds/configuration.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* sources: drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
+/* sources: drivers/debugctl.c drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
 /* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c tests/host/fake_cpu.c */
-/* Number and order of the MSR writes of every switch, and who may hold the MSRs. */
+/* Number and order of the MSR writes of every switch, and who may hold MSRs or bits of them. */
 #include "tests/host/ds_fixture.h"
 
 enum { EVERYTHING = DS_USER | DS_KERNEL };
@@ -118,7 +118,7 @@ static void refuses_a_lease_that_is_loaded_or_not_granted(void **state)
 	struct ds_cpu cpu_2;
 	struct ds_lease none = {.area = NULL};
 
-	ds_init_cpu(&cpu_2, &idle_2);
+	ds_init_cpu(&cpu_2, &idle_2, &debugctl);
 	ds_switch(&cpu, &a);
 	fake_log_clear();
 	assert_int_equal(ds_switch(&cpu_2, &a), -EPERM);
@@ -191,7 +191,7 @@ static void a_lease_that_was_let_go_may_be_loaded_elsewhere(void **state)
 	static struct ds_idle other_idle;
 	static struct ds_cpu other;
 
-	ds_init_cpu(&other, &other_idle);
+	ds_init_cpu(&other, &other_idle, &debugctl);
 	ds_switch(&cpu, &a);
 	ds_switch_out(&cpu);
 	ds_let_go(&cpu);
@@ -259,7 +259,7 @@ static void lends_what_is_not_there(void **state)
 	fake_cpu.leaf[1].edx = 0;
 	ds_probe(&caps, &idle);
 	ds_init(&caps);
-	ds_init_cpu(&cpu, &idle);
+	ds_init_cpu(&cpu, &idle, &debugctl);
 	assert_int_equal(ds_checkout(&cpu), 0);
 	wrmsr_safe(IA32_DEBUGCTL, TR);
 	ds_checkin(&cpu);
@@ -268,6 +268,68 @@ static void lends_what_is_not_there(void **state)
 	ds_resume(&cpu, ds_pause());
 	ds_panic_stop(&cpu);
 	ds_switch(&cpu, NULL);
+	assert_no_writes();
+}
+
+enum { LBR = 1, BTF = 2 };
+
+/* Another unit's bits are on before, while and after the Debug Store has its own. */
+static void leaves_the_bits_of_others(void **state)
+{
+	debugctl_set(&debugctl, LBR | BTF, BTF);
+	assert_writes({IA32_DEBUGCTL, BTF});
+	assert_int_equal(ds_checkout(&cpu), -EBUSY);
+	fake_log_clear();
+	ds_switch(&cpu, &a);
+	ds_switch(&cpu, &b);
+	ds_switch(&cpu, NULL);
+	assert_writes({IA32_DS_AREA, area_of(&a)}, {IA32_DEBUGCTL, TR | BTS | OFF_OS | BTF},
+		      {IA32_DEBUGCTL, BTF}, {IA32_DS_AREA, area_of(&b)},
+		      {IA32_DEBUGCTL, TR | BTS | BTINT | BTF}, {IA32_DEBUGCTL, BTF},
+		      {IA32_DS_AREA, (uintptr_t)idle.area});
+}
+
+static void others_leave_its_bits(void **state)
+{
+	ds_switch(&cpu, &a);
+	fake_log_clear();
+	debugctl_set(&debugctl, LBR, LBR);
+	debugctl_set(&debugctl, BTF, BTF);
+	debugctl_set(&debugctl, BTF, BTF);
+	debugctl_set(&debugctl, LBR, 0);
+	assert_writes({IA32_DEBUGCTL, TR | BTS | OFF_OS | LBR},
+		      {IA32_DEBUGCTL, TR | BTS | OFF_OS | LBR | BTF},
+		      {IA32_DEBUGCTL, TR | BTS | OFF_OS | BTF});
+}
+
+/* #DB has cleared both bits: one that is set again comes back, one that stays as it was does not.
+ */
+static void bits_that_the_processor_cleared(void **state)
+{
+	debugctl_set(&debugctl, LBR | BTF, LBR | BTF);
+	fake_msr(IA32_DEBUGCTL)->value = 0;
+	debugctl_set(&debugctl, BTF, 0);
+	debugctl_set(&debugctl, BTF, BTF);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, BTF);
+}
+
+/* What one CPU lacks is not had, whatever the next one has; another vendor's register is let be. */
+static void finds_btf(void **state)
+{
+	debugctl_probe();
+	debugctl_probe();
+	assert_true(debugctl_has_btf);
+	assert_writes({IA32_DEBUGCTL, BTF}, {IA32_DEBUGCTL, 0}, {IA32_DEBUGCTL, BTF},
+		      {IA32_DEBUGCTL, 0});
+	fake_msr(IA32_DEBUGCTL)->writable = TR | BTS;
+	debugctl_probe();
+	assert_false(debugctl_has_btf);
+	start(state);
+	debugctl_probe();
+	assert_false(debugctl_has_btf);
+	fake_log_clear();
+	fake_cpu.leaf[0].ebx = 0;
+	debugctl_probe();
 	assert_no_writes();
 }
 
@@ -293,6 +355,10 @@ int main(void)
 		cmocka_unit_test_setup(stops_for_good, with_leases),
 		cmocka_unit_test_setup(lends, with_leases),
 		cmocka_unit_test_setup(lends_what_is_not_there, with_leases),
+		cmocka_unit_test_setup(leaves_the_bits_of_others, with_leases),
+		cmocka_unit_test_setup(others_leave_its_bits, with_leases),
+		cmocka_unit_test_setup(bits_that_the_processor_cleared, with_leases),
+		cmocka_unit_test_setup(finds_btf, with_leases),
 	};
 
 	return cmocka_run_group_tests_name("ds_switch", tests, NULL, NULL);

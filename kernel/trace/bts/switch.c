@@ -6,10 +6,10 @@
 #include "kernel/trace/bts/record.h"
 
 /* Only a test that keeps MSRs which it borrowed, or a bug, makes the driver refuse. */
-static void check_switch(const struct cpu *cpu, int error)
+static void check_switch(int error)
 {
 	if (__builtin_expect(error < 0, 0))
-		panic("the Debug Store of CPU %u cannot be switched: error %d", cpu->index, error);
+		panic("CPU %u cannot switch its Debug Store: error %d", this_cpu()->index, error);
 }
 
 /* --- Stamps and ends --- */
@@ -145,7 +145,7 @@ static void depart_circular(struct cpu *cpu, struct bts_tracer *tracer, bool dep
 
 void bts_stop(struct cpu *cpu)
 {
-	check_switch(cpu, ds_switch_out(&cpu->trace->ds));
+	check_switch(ds_switch_out(&cpu->trace->ds));
 }
 
 void bts_depart(struct cpu *cpu, bool departs)
@@ -231,5 +231,5 @@ void bts_arrive(struct cpu *cpu)
 		bts_first(cpu->trace->own) ? NULL : only_wrapping(cpu->trace->running);
 	struct ds_lease *next = alone ? prepare_circular(cpu, alone) : prepare_linear(cpu);
 
-	check_switch(cpu, ds_switch_in(&cpu->trace->ds, next));
+	check_switch(ds_switch_in(&cpu->trace->ds, next));
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * IA32_DEBUGCTL (SDM Vol 3, 17.4.1; MSR_DEBUGCTLA of NetBurst): each unit has its own bits. A test
+ * borrows it whole: ds_checkout(). All functions are for this CPU, IF = 0.
+ *
+ *	bits	names					are for
+ *	0	LBR					nobody: 0
+ *	1	BTF					kernel/trap/user.c: the task that runs
+ *	10:6	BTS_OFF_USR, BTS_OFF_OS, BTINT, BTS, TR	drivers/ds; 6:2 on NetBurst
+ *	12:11	FREEZE_PERFMON_ON_PMI, FREEZE_LBRS_...	nobody: 0
+ */
+#ifndef SPOOR_DRIVERS_DEBUGCTL_H
+#define SPOOR_DRIVERS_DEBUGCTL_H
+
+#include "drivers/processor.h"
+
+#define IA32_DEBUGCTL 0x1d9u
+#define DEBUGCTL_BTF  (1ull << 1)
+
+/* Of a CPU. The Debug Store's bits, which change with each switch, are in the loaded lease. */
+struct debugctl {
+	uint64_t others; /* what all units but that one have set */
+};
+
+/* The Debug Store's bits become `bits`, by one WRMSR. */
+static inline void debugctl_record(const struct debugctl *debugctl, uint64_t bits)
+{
+	wrmsr(IA32_DEBUGCTL, debugctl->others | bits);
+}
+
+/* Another unit's bits, `mask`, become `bits`, by one WRMSR unless they were set so before. */
+void debugctl_set(struct debugctl *debugctl, uint64_t mask, uint64_t bits);
+
+/* Clears `bits`, if any is set. Returns what debugctl_record() is given to bring them back. */
+static inline uint64_t debugctl_pause(uint64_t bits)
+{
+	uint64_t paused = rdmsr(IA32_DEBUGCTL);
+
+	if (paused & bits)
+		wrmsr(IA32_DEBUGCTL, paused & ~bits);
+	return paused;
+}
+
+/* Clears all that is set, where there is such a register, and returns it. */
+uint64_t debugctl_clear(void);
+
+/* Every CPU that was probed, at boot, has BTF; a hypervisor may drop or refuse it. */
+extern bool debugctl_has_btf;
+void debugctl_probe(void);
+
+#endif
