@@ -111,7 +111,7 @@ void attachment_end(struct attachment *at, unsigned signal)
 	flags = spin_lock(&processes_lock);
 	unlink_attachment(at);
 	if (tracee) {
-		at->step = false;
+		at->step = 0;
 		attachment_finish(at, signal);
 	}
 	spin_unlock(&processes_lock, flags);

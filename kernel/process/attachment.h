@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* One instruction; all of them up to a taken branch; a system call is either. */
+enum { STEP_INSTRUCTION = 1, STEP_BLOCK = 2 };
+
 struct attachment {
 	struct process *tracer; /* NULL: the kernel */
 	struct process *tracee; /* NULL: a CPU's */
@@ -25,7 +28,7 @@ struct attachment {
 	bool seen;	   /* that, by the tracer's wait4() */
 	bool delivery;	   /* the stop is for a signal that is about to act */
 	int due;	   /* a stop to come */
-	bool step;	   /* due once an instruction is done */
+	unsigned step;	   /* STEP_...: due once that is done; 0: none is */
 	bool told;	   /* the stop is for the trace, which is held */
 	bool told_samples; /* the stop is for the samples, which are held */
 	struct signal_cause cause; /* of the stop */
@@ -52,7 +55,7 @@ bool attachments_stop(struct process *self);
 /* Stands still for all tracers because `signal` is about to act. What acts instead. */
 unsigned attachments_deliver(struct process *self, unsigned signal);
 
-/* An instruction, or a call, was stepped over. */
+/* An instruction, a block, or a call, was stepped over: all steps are done. */
 void attachments_stepped(struct process *self);
 
 /* Ends all stops of a process that is about to be killed. */

@@ -13,8 +13,6 @@
 #include "lib/format.h"
 #include "lib/frame.h"
 
-#define FLAG_TF 0x100u
-
 /*
  * RLIMIT_MEMLOCK of the kernel's children, in bytes: 87,000 records. A task that branches all the
  * time leaves 1,100 in its time slice of a millisecond on an emulator (bts_bench_slice), and could

@@ -38,7 +38,7 @@ struct process {
 	uint32_t checksum; /* of its program, if that is exported */
 	bool privileged;   /* may see kernel addresses */
 	bool in_call;	   /* of the system */
-	bool stepped;	   /* some tracer waits for one instruction */
+	unsigned stepped;  /* STEP_... that its tracers wait for */
 	struct trace_account
 		account;       /* of what it has in trace buffers; its limit: RLIMIT_MEMLOCK */
 	uint64_t account_most; /* what the limit can be set to */

@@ -161,9 +161,9 @@ void attachments_stepped(struct process *self)
 	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
 		if (at->step && !at->due)
 			at->due = WAIT_STOPPED(SIGTRAP);
-		at->step = false;
+		at->step = 0;
 	}
-	self->stepped = false;
+	self->stepped = 0;
 }
 
 void process_release(struct process *process)
@@ -206,8 +206,9 @@ void attachment_finish(struct attachment *at, unsigned signal)
 	}
 	at->stop = 0;
 	at->delivery = at->told = at->told_samples = false;
-	tracee->stepped = false;
+	tracee->stepped = 0;
 	for (at = tracee->attachments; at; at = at->next_of_tracee)
 		tracee->stepped |= at->step;
+	tracee->context.block_step = tracee->stepped == STEP_BLOCK;
 	process_release(tracee);
 }

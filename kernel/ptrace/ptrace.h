@@ -19,18 +19,16 @@ void ptrace_init(void);
 /*
  * Attaches a tracer, the kernel if that is NULL, to a process of which the caller has a reference;
  * one that is not seized (`exclusive`) is stopped with SIGSTOP. -EPERM, -ENOMEM; -ESRCH: it ended.
+ * attachment_end() ends it.
  */
 int ptrace_attach(struct process *tracer, struct process *tracee, bool exclusive,
 		  struct attachment **result);
 
-/* Ends it; the process goes on if no other stops it. `signal` as for ptrace_continue(). */
-void ptrace_detach(struct attachment *attachment, unsigned signal);
-
 /*
- * Lets a process that is stopped for this tracer go on, for one instruction if `step`. `signal`
- * acts, or is sent. -ESRCH: it is not stopped.
+ * Lets a process that is stopped for this tracer go on; `step`: STEP_... (attachment.h), or 0.
+ * `signal` acts, or is sent. -ESRCH: it is not stopped.
  */
-int ptrace_continue(struct attachment *attachment, unsigned signal, bool step);
+int ptrace_continue(struct attachment *attachment, unsigned signal, unsigned step);
 
 /* Stops it with SIGTRAP. -ESRCH: it ended. */
 int ptrace_interrupt(struct attachment *attachment);

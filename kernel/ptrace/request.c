@@ -2,6 +2,7 @@
 // SYS_ptrace.
 #include "abi/ptrace.h"
 #include "abi/syscall.h"
+#include "drivers/debugctl.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/ptrace/internal.h"
@@ -38,7 +39,7 @@ static long do_traceme(const struct ptrace_call *call)
 	return attachment_link(self->parent ? self->parent : self, self, true, &at);
 }
 
-int ptrace_continue(struct attachment *at, unsigned signal, bool step)
+int ptrace_continue(struct attachment *at, unsigned signal, unsigned step)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 	bool resume = at->told, resume_samples = at->told_samples;
@@ -69,11 +70,6 @@ int ptrace_interrupt(struct attachment *at)
 	return 0;
 }
 
-void ptrace_detach(struct attachment *attachment, unsigned signal)
-{
-	attachment_end(attachment, signal);
-}
-
 static long do_attach(const struct ptrace_call *call)
 {
 	bool seize = call->request == PTRACE_SEIZE;
@@ -93,12 +89,17 @@ static long do_attach(const struct ptrace_call *call)
 
 static long do_continue(const struct ptrace_call *call)
 {
+	unsigned step = call->request == PTRACE_SINGLESTEP    ? STEP_INSTRUCTION
+			: call->request == PTRACE_SINGLEBLOCK ? STEP_BLOCK
+							      : 0;
+
 	if (call->data >= SIGNALS)
 		return -EIO;
+	if (step == STEP_BLOCK && !debugctl_has_btf)
+		return -EOPNOTSUPP;
 	if (call->request != PTRACE_DETACH)
-		return ptrace_continue(call->at, (unsigned)call->data,
-				       call->request == PTRACE_SINGLESTEP);
-	ptrace_detach(call->at, (unsigned)call->data);
+		return ptrace_continue(call->at, (unsigned)call->data, step);
+	attachment_end(call->at, (unsigned)call->data);
 	return 0;
 }
 
@@ -157,12 +158,6 @@ int ptrace_check_writable(uint64_t user, size_t bytes)
 	return 0;
 }
 
-static long do_singleblock(const struct ptrace_call *call)
-{
-	(void)call;
-	return -EOPNOTSUPP;
-}
-
 static const struct request {
 	uint16_t request, need;
 	ptrace_request *perform;
@@ -181,7 +176,7 @@ static const struct request {
 	{PTRACE_SETREGS, STOPPED, ptrace_set_registers},
 	{PTRACE_ATTACH, NOTHING, do_attach},
 	{PTRACE_DETACH, READABLE, do_continue},
-	{PTRACE_SINGLEBLOCK, NOTHING, do_singleblock},
+	{PTRACE_SINGLEBLOCK, STOPPED, do_continue},
 	{PTRACE_SETOPTIONS, STOPPED, ptrace_set_options},
 	{PTRACE_GETEVENTMSG, STOPPED, ptrace_get_message},
 	{PTRACE_GETSIGINFO, STOPPED, ptrace_get_siginfo},

@@ -41,6 +41,7 @@ struct trap_frame {
 	uint64_t vector, error;
 	uint64_t rip, cs, rflags, rsp, ss;
 };
+#define FLAG_TF 0x100u /* of rflags */
 _Static_assert(sizeof(struct trap_frame) == 22 * 8, "entry.asm counts on it");
 _Static_assert(offsetof(struct trap_frame, vector) == 15 * 8, "entry.asm counts on it");
 

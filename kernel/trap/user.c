@@ -6,8 +6,6 @@
 #include "kernel/sched/task.h"
 #include "lib/string.h"
 
-#define FLAG_TF 0x100u
-
 /* FXSAVE area (SDM Vol 1, table 10-2), and what FNINIT and reset leave there. */
 #define FPU_FCW	      0
 #define FPU_MXCSR     24
@@ -21,14 +19,15 @@ static bool canonical(uint64_t address)
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
 }
 
-static void load_root(uint64_t root)
+/* Wherever it may differ from what the task before had, or #DB has cleared it. IF = 0. */
+static void load_btf(const struct user_context *to)
 {
-	__asm__ volatile("mov %0, %%cr3" : : "r"(root) : "memory");
+	debugctl_set(&this_cpu()->debugctl, DEBUGCTL_BTF, to && to->block_step ? DEBUGCTL_BTF : 0);
 }
 
-static void save_fpu(struct user_context *context)
+void user_context_copy_fpu(struct user_context *to)
 {
-	__asm__ volatile("fxsave64 %0" : "=m"(context->fpu));
+	__asm__ volatile("fxsave64 %0" : "=m"(to->fpu));
 }
 
 /*
@@ -54,29 +53,25 @@ void user_context_init(struct user_context *context, uint64_t root)
 	context->root = root;
 }
 
-void user_context_copy_fpu(struct user_context *to)
+void user_switch(struct user_context *from, struct user_context *to)
 {
-	save_fpu(to);
+	struct user_context kernels = {0}; /* QEMU's FXSAVE leaves FOP alone */
+	struct user_context *now = from ? from : &kernels;
+
+	user_context_copy_fpu(now);
+	if (to)
+		restore_fpu(to, now);
+	__asm__ volatile("mov %0, %%cr3" : : "r"(to ? to->root : vm_root()) : "memory");
+	load_btf(to);
 }
 
 void user_context_drop(void)
 {
 	uint64_t flags = interrupts_save();
 
+	user_switch(current_task()->context, NULL);
 	current_task()->context = NULL;
-	load_root(vm_root());
 	interrupts_restore(flags);
-}
-
-void user_switch(struct user_context *from, struct user_context *to)
-{
-	struct user_context kernels = {0}; /* QEMU's FXSAVE leaves FOP alone */
-	struct user_context *now = from ? from : &kernels;
-
-	save_fpu(now);
-	if (to)
-		restore_fpu(to, now);
-	load_root(to ? to->root : vm_root());
 }
 
 bool user_run(struct trap_frame *frame)
@@ -97,6 +92,7 @@ bool user_run(struct trap_frame *frame)
 	}
 	task->user = frame;
 	__asm__ volatile("cli");
+	load_btf(task->context);
 	if (task->user_break)
 		frame->vector = VECTOR_KICK;
 	else

@@ -125,7 +125,7 @@ static long pester(long pid)
 	exit(0);
 }
 
-int main(uint64_t argument)
+MAIN(ptrace_exact)
 {
 	uint64_t rounds = argument >> 8, users = 0;
 	uint32_t flags = PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL;
@@ -155,5 +155,259 @@ int main(uint64_t argument)
 	end_child(pid);
 	kill(other, SIGKILL);
 	next_stop(other);
+	return 0;
+}
+
+// PTRACE_SINGLEBLOCK in a program whose branches are known. argument: 0: alone; 1: beside BTS; 2:
+// by turns with SINGLESTEP, drawn by the seed in bits 63:8; 3: over blocks that outlast a time
+// slice; 4: until the tracer ends, in the middle of a block.
+
+#define STRING 65536 /* bytes */
+
+extern const char blocks_top[], blocks_je[], blocks_even[], blocks_call[], blocks_back[],
+	blocks_indirect[], blocks_spin[], blocks_syscall[], blocks_after[], blocks_int3[],
+	blocks_behind[], blocks_again[], blocks_last[], blocks_end[], blocks_leaf[], blocks_ret[],
+	long_jump[], long_end[], orphan_trap[];
+void blocks(uint64_t string);
+void long_blocks(uint64_t string);
+void orphan(uint64_t string);
+
+/* Branches that are taken and that are not; REP, which steps show at the same place, is none. INT3
+   stops each step, and ends none. */
+__asm__("blocks:\n\t"
+	"mov $3, %ebx\n\t"
+	"int3\n"
+	"blocks_top:\n\t"
+	"cmp $2, %ebx\n"
+	"blocks_je:\n\t"
+	"je blocks_even\n\t"
+	"nop\n"
+	"blocks_even:\n\t"
+	"mov %rdi, %rsi\n\t"
+	"mov $4, %ecx\n\t"
+	"rep lodsb\n"
+	"blocks_call:\n\t"
+	"call blocks_leaf\n"
+	"blocks_back:\n\t"
+	"mov $3, %ecx\n"
+	"blocks_spin:\n\t"
+	"loop blocks_spin\n\t"
+	"mov $39, %eax\n" /* getpid */
+	"blocks_syscall:\n\t"
+	"syscall\n"
+	"blocks_after:\n\t"
+	"dec %ebx\n"
+	"blocks_int3:\n\t"
+	"int3\n"
+	"blocks_behind:\n\t"
+	"test %ebx, %ebx\n"
+	"blocks_again:\n\t"
+	"jnz blocks_top\n"
+	"blocks_last:\n\t"
+	"jmp blocks_end\n"
+	"blocks_leaf:\n\t"
+	"lea blocks_ret(%rip), %rax\n"
+	"blocks_indirect:\n\t"
+	"jmp *%rax\n\t"
+	"ud2\n"
+	"blocks_ret:\n\t"
+	"ret\n"
+	"blocks_end:\n\t"
+	"int3\n"
+	"long_blocks:\n\t"
+	"int3\n\t"
+	".rept 8\n\t"
+	"mov %rdi, %rsi\n\t"
+	"mov $65536, %ecx\n\t"
+	"rep lodsb\n\t"
+	".endr\n"
+	"long_jump:\n\t"
+	"jmp long_end\n\t"
+	"nop\n"
+	"long_end:\n\t"
+	"jmp long_blocks\n"
+	"orphan:\n\t"
+	"int3\n\t"
+	".rept 200\n\t"
+	"mov %rdi, %rsi\n\t"
+	"mov $65536, %ecx\n\t"
+	"rep lodsb\n\t"
+	".endr\n\t"
+	"mov $39, %eax\n\t"
+	"syscall\n\t"
+	"pushf\n\t"
+	"orl $0x100, (%rsp)\n\t" /* TF, which traps behind the instruction after POPF */
+	"popf\n\t"
+	"nop\n"
+	"orphan_trap:\n\t"
+	"nop\n"
+	"orphan_end:\n\t"
+	"jmp orphan_end");
+
+static const char *const edges[][2] = {
+	{blocks_je, blocks_even},	{blocks_call, blocks_leaf}, {blocks_indirect, blocks_ret},
+	{blocks_ret, blocks_back},	{blocks_spin, blocks_spin}, {blocks_again, blocks_top},
+	{blocks_syscall, blocks_after}, {blocks_last, blocks_end},  {blocks_int3, blocks_behind},
+};
+
+static bool is_branch(uint64_t from, uint64_t to)
+{
+	for (unsigned i = 0; i < sizeof(edges) / sizeof(edges[0]); i++)
+		if (from == (uint64_t)edges[i][0] && to == (uint64_t)edges[i][1])
+			return true;
+	return false;
+}
+
+static uint64_t rip_of(long pid)
+{
+	uint64_t rip;
+
+	CHECK(ptrace(PTRACE_PEEKUSR, pid, offsetof(struct ptrace_registers, rip), (uint64_t)&rip) ==
+	      0);
+	return rip;
+}
+
+static uint64_t step_by(long request, long pid)
+{
+	CHECK(ptrace(request, pid, 0, 0) == 0);
+	CHECK(next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+	return rip_of(pid);
+}
+
+/* A child behind its INT3. */
+static long blocks_child(void (*body)(uint64_t string))
+{
+	long pid = traced_child(body, (uint64_t)map(STRING, PROT_READ));
+
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+	return pid;
+}
+
+static uint64_t path[200]; /* where single-stepping stops; a branch goes from one to the next */
+static unsigned path_length;
+
+static void find_path(void)
+{
+	long pid = blocks_child(blocks);
+
+	path[path_length++] = rip_of(pid);
+	do {
+		CHECK(path_length < sizeof(path) / sizeof(path[0]));
+		path[path_length] = step_by(PTRACE_SINGLESTEP, pid);
+	} while (path[path_length++] != (uint64_t)blocks_end);
+	end_child(pid);
+}
+
+/* The only record is that of this branch; none, if it is SYSCALL or INT3, which go to the kernel.
+ */
+static void check_record(long pid, uint64_t from, uint64_t to)
+{
+	struct ptrace_bts_record record;
+
+	if (from == (uint64_t)blocks_syscall || from == (uint64_t)blocks_int3) {
+		CHECK(ptrace(PTRACE_BTS_SIZE, pid, 0, 0) == 0);
+		return;
+	}
+	CHECK(ptrace(PTRACE_BTS_SIZE, pid, 0, 0) == 1);
+	CHECK(ptrace(PTRACE_BTS_DRAIN, pid, (uint64_t)&record, RECORD) == 1);
+	CHECK(record.from == from && record.to == to);
+}
+
+static void walk_path(bool branches, bool steps, uint64_t seed)
+{
+	long pid = blocks_child(blocks);
+	unsigned at = 0, counts[2] = {0};
+
+	if (branches)
+		CHECK(trace_branches(pid, 10, PTRACE_BTS_TRACE, 0) > 0);
+	while (at + 1 < path_length) {
+		bool step = steps && next_random(&seed) & 1;
+
+		counts[step]++;
+		do
+			at++;
+		while (!step && !is_branch(path[at - 1], path[at]));
+		CHECK(step_by(step ? PTRACE_SINGLESTEP : PTRACE_SINGLEBLOCK, pid) == path[at]);
+		if (branches)
+			check_record(pid, path[at - 1], path[at]);
+	}
+	CHECK(counts[0] > 3 && !counts[1] == !steps);
+	end_child(pid);
+}
+
+static void outlast_slices(void)
+{
+	long pid = blocks_child(long_blocks), other = fork();
+
+	while (!other)
+		;
+	CHECK(set_affinity(pid, 1) == 0 && set_affinity(other, 1) == 0);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK(step_by(PTRACE_SINGLEBLOCK, pid) == (uint64_t)long_end);
+		CHECK(step_by(PTRACE_SINGLEBLOCK, pid) == (uint64_t)long_blocks);
+		CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+	}
+	end_child(pid);
+	CHECK(kill(other, SIGKILL) == 0 && wait4(other, NULL, 0) == other);
+}
+
+/* Another tracer of a stopped child, which has let it go on by `request`, and is stopped itself. */
+static long second_tracer(long request, long pid)
+{
+	long other = fork();
+
+	if (!other) {
+		CHECK(ptrace(PTRACE_SEIZE, pid, 0, 0) == 0);
+		CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
+		CHECK(next_stop(pid) == (EVENT(PTRACE_EVENT_STOP) | WAIT_STOPPED(SIGTRAP)));
+		CHECK(ptrace(request, pid, 0, 0) == 0);
+		kill(getpid(), SIGSTOP);
+		CHECK(next_stop(pid) == WAIT_STOPPED(SIGTRAP));
+		exit(0);
+	}
+	CHECK(wait4(other, NULL, WUNTRACED) == other);
+	return other;
+}
+
+/* Nobody waits for the block that the other tracer began. */
+static void tracer_is_killed(void)
+{
+	long pid = blocks_child(orphan), other = second_tracer(PTRACE_SINGLEBLOCK, pid);
+
+	CHECK(set_affinity(getpid(), 1) == 0 && set_affinity(other, 1) == 0);
+	CHECK(set_affinity(pid, 2) == 0); /* alone on its CPU: no switch clears BTF */
+	CHECK(go_on(pid, 0) == 0 && sleep_us(5000) == 0); /* it runs */
+	CHECK(kill(other, SIGKILL) == 0);
+	CHECK(next_stop(other) == WAIT_KILLED(SIGKILL));
+	CHECK(next_stop(pid) == WAIT_STOPPED(SIGTRAP) && rip_of(pid) == (uint64_t)orphan_trap);
+	end_child(pid);
+}
+
+static void block_and_step(long of_other, long own)
+{
+	long pid = blocks_child(blocks), other = second_tracer(of_other, pid);
+
+	CHECK(step_by(own, pid) == path[1] && !is_branch(path[0], path[1]));
+	CHECK(kill(other, SIGCONT) == 0 && next_stop(other) == WAIT_EXITED(0));
+	end_child(pid);
+}
+
+MAIN(ptrace_blocks)
+{
+	unsigned mode = argument & 0xff;
+
+	if (mode == 3) {
+		outlast_slices();
+	} else if (mode == 4) {
+		tracer_is_killed();
+	} else if (mode == 5) {
+		find_path();
+		block_and_step(PTRACE_SINGLESTEP, PTRACE_SINGLEBLOCK);
+		block_and_step(PTRACE_SINGLEBLOCK, PTRACE_SINGLESTEP);
+	} else {
+		find_path();
+		walk_path(mode == 1, mode == 2, argument >> 8);
+	}
+	CHECK(wait4(-1, NULL, 0) == -ECHILD);
 	return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Every row of the table of errors in docs/ptrace-bts.2: what it returns, and that nothing changed.
-// argument: whether there is BTS; << 8: the pid of a process that may see kernel addresses.
+// argument: bit 0: there is BTS; bit 1: BTF; << 8: the pid of a process that may see kernel
+// addresses.
 #include "tests/user/lib/ptrace.h"
 
 /* The processes that the rows are about. */
@@ -120,7 +121,6 @@ static const struct row rows[] = {
 	{EIO, STOPPED, 10, 0, 0},
 	{EIO, STOPPED, 47, 0, 0},
 	{EIO, SELF, 0x4208, 0, 0},
-	{EOPNOTSUPP, STOPPED, PTRACE_SINGLEBLOCK, 0, 0},
 	{ESRCH, NOBODY, PTRACE_ATTACH, 0, 0},
 	{ESRCH, ENDED, PTRACE_ATTACH, 0, 0},
 	{ESRCH, NOBODY, PTRACE_SEIZE, 0, 0},
@@ -136,6 +136,7 @@ static const struct row rows[] = {
 	{EIO, STRANGER, PTRACE_SEIZE, 0, 1},
 	{EIO, STOPPED, PTRACE_CONT, 0, SIGNALS},
 	{EIO, STOPPED, PTRACE_SINGLESTEP, 0, AT_ALL},
+	{EIO, STOPPED, PTRACE_SINGLEBLOCK, 0, SIGNALS},
 	{EIO, STOPPED, PTRACE_DETACH, 0, SIGNALS},
 	{EIO, STOPPED, PTRACE_PEEKDATA, AT_NOTHING, AT_WORD},
 	{EIO, STOPPED, PTRACE_PEEKTEXT, AT_KERNEL, AT_WORD},
@@ -235,12 +236,12 @@ static void refused(const struct row *row)
 static void refused_for_all(void)
 {
 	static const uint16_t need_stop[] = {
-		PTRACE_PEEKTEXT,   PTRACE_PEEKDATA,   PTRACE_POKETEXT,	 PTRACE_POKEDATA,
-		PTRACE_CONT,	   PTRACE_SINGLESTEP, PTRACE_GETREGS,	 PTRACE_SETREGS,
-		PTRACE_PEEKUSR,	   PTRACE_POKEUSR,    PTRACE_SETOPTIONS, PTRACE_GETEVENTMSG,
-		PTRACE_GETSIGINFO, PTRACE_DETACH,     PTRACE_BTS_CONFIG, PTRACE_BTS_STATUS,
-		PTRACE_BTS_SIZE,   PTRACE_BTS_GET,    PTRACE_BTS_CLEAR,	 PTRACE_BTS_DRAIN,
-		PTRACE_BTS_READ,
+		PTRACE_PEEKTEXT,   PTRACE_PEEKDATA,    PTRACE_POKETEXT,	  PTRACE_POKEDATA,
+		PTRACE_CONT,	   PTRACE_SINGLESTEP,  PTRACE_GETREGS,	  PTRACE_SETREGS,
+		PTRACE_PEEKUSR,	   PTRACE_POKEUSR,     PTRACE_SETOPTIONS, PTRACE_GETEVENTMSG,
+		PTRACE_GETSIGINFO, PTRACE_DETACH,      PTRACE_BTS_CONFIG, PTRACE_BTS_STATUS,
+		PTRACE_BTS_SIZE,   PTRACE_BTS_GET,     PTRACE_BTS_CLEAR,  PTRACE_BTS_DRAIN,
+		PTRACE_BTS_READ,   PTRACE_SINGLEBLOCK,
 	};
 
 	for (unsigned i = 0; i < sizeof(need_stop) / sizeof(need_stop[0]); i++) {
@@ -356,6 +357,8 @@ int main(uint64_t argument)
 		refused(&rows[i]);
 	for (unsigned i = 0; bts && i < sizeof(bts_rows) / sizeof(bts_rows[0]); i++)
 		refused(&bts_rows[i]);
+	if (!(argument & 2))
+		refused(&(struct row){EOPNOTSUPP, STOPPED, PTRACE_SINGLEBLOCK, 0, 0});
 	if (!bts)
 		CHECK(trace_branches(pids[STOPPED], 100, PTRACE_BTS_TRACE, 0) == -EOPNOTSUPP);
 	refused_for_all();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "abi/errno.h"
 #include "drivers/processor.h"
+#include "kernel/process/attachment.h"
 #include "kernel/process/program.h"
 #include "kernel/ptrace/ptrace.h"
 #include "kernel/sched/sched.h"
@@ -182,7 +183,7 @@ static void trace_from_the_start(void)
 	EXPECT_EQ(ptrace_continue(at, 0, false), -ESRCH);
 	EXPECT_EQ(ptrace_peek(at, address, &cell, sizeof(cell)), -ESRCH);
 	EXPECT_EQ(ptrace_interrupt(at), -ESRCH);
-	ptrace_detach(at, 0);
+	attachment_end(at, 0);
 	process_put(process);
 }
 
@@ -203,7 +204,7 @@ static void trace_one_that_runs(unsigned end_with)
 	else
 		EXPECT_EQ(ptrace_continue(at, end_with, false), 0);
 	EXPECT_EQ(program_await(process, true), WAIT_KILLED(end_with));
-	ptrace_detach(at, 0);
+	attachment_end(at, 0);
 	process_put(process);
 }
 

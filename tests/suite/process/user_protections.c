@@ -12,7 +12,6 @@
 
 #define AT 0x00005a0000002000ul
 
-#define FLAG_TF	  (1u << 8)
 #define FLAG_IF	  (1u << 9)
 #define FLAG_DF	  (1u << 10)
 #define FLAG_IOPL (3u << 12)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "abi/ptrace.h"
+#include "drivers/debugctl.h"
 #include "drivers/ds/ds.h"
 #include "kernel/mm/page.h"
+#include "kernel/process/attachment.h"
 #include "kernel/ptrace/ptrace.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/bts/bts.h"
@@ -35,7 +37,8 @@ TEST(ptrace_refusals, .group = "I", .ids = "I1 I2",
 	struct process *privileged;
 
 	REQUIRE_EQ(process_spawn_privileged("spin", 0, &privileged), 0);
-	EXPECT_EQ(program_run("ptrace_refusals", (uint64_t)privileged->pid << 8 | ds_has_bts()),
+	EXPECT_EQ(program_run("ptrace_refusals", (uint64_t)privileged->pid << 8 |
+							 debugctl_has_btf << 1 | ds_has_bts()),
 		  WAIT_EXITED(0));
 	process_signal(privileged, SIGKILL);
 	program_end(privileged);
@@ -97,9 +100,9 @@ TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
 	EXPECT_EQ(status.size, 2400);
 	EXPECT_EQ(status.signal, SIGPROF);
 	EXPECT_EQ(ptrace_interrupt(other), 0);
-	ptrace_detach(one, 0);
+	attachment_end(one, 0);
 	EXPECT_EQ(program_await(process, true), EVENT(PTRACE_EVENT_STOP, SIGTRAP));
-	ptrace_detach(other, SIGTERM);
+	attachment_end(other, SIGTERM);
 	EXPECT_EQ(program_end(process), WAIT_KILLED(SIGTERM));
 	programs_end(before);
 }

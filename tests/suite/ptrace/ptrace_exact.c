@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/debugctl.h"
 #include "drivers/ds/ds.h"
+#include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
+#include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/bts/bts.h"
 #include "tests/framework/needs.h"
@@ -72,6 +75,91 @@ TEST(ptrace_fatal_jump_software, .group = "I", .ids = "", .needs = NEED_BTS,
 	bts_filter_in_software(true);
 	program_expect("fatal_jump", 0, false);
 	bts_filter_in_software(false);
+}
+
+/* What ptrace_blocks of tests/user/ptrace_exact.c does. */
+enum {
+	BLOCKS_ALONE,
+	BLOCKS_BESIDE_BTS,
+	BLOCKS_AND_STEPS,
+	BLOCKS_LONG,
+	BLOCKS_ORPHANED,
+	BLOCKS_TWO
+};
+
+static void need_btf(void)
+{
+	if (!debugctl_has_btf)
+		test_skip("IA32_DEBUGCTL.BTF does not hold");
+}
+
+TEST(ptrace_blocks, .group = "I", .ids = "I12",
+     .claim = "PTRACE_SINGLEBLOCK stops at the target of each taken branch, behind a system call, "
+	      "and nowhere else",
+     .source = "docs/ptrace-bts.2, PTRACE_SINGLEBLOCK; SDM Vol 3, 17.4.3")
+{
+	need_btf();
+	program_expect("ptrace_blocks", BLOCKS_ALONE, false);
+}
+
+TEST(ptrace_blocks_traced, .group = "I", .ids = "I12", .needs = NEED_BTS,
+     .claim = "a process that is stepped by blocks and traced at once has one record at each stop: "
+	      "that of the branch there",
+     .source = "docs/ptrace-bts.2, PTRACE_SINGLEBLOCK; SDM Vol 3, 17.4.3")
+{
+	need_btf();
+	program_expect("ptrace_blocks", BLOCKS_BESIDE_BTS, false);
+}
+
+TEST(ptrace_blocks_and_steps, .group = "I", .ids = "I12",
+     .claim = "PTRACE_SINGLEBLOCK and PTRACE_SINGLESTEP by turns each do what they do alone",
+     .source = "docs/ptrace-bts.2, PTRACE_SINGLEBLOCK; SDM Vol 3, 17.4.3")
+{
+	uint64_t seed = test_random() & UINT32_MAX;
+
+	need_btf();
+	test_note("seed 0x%lx", seed);
+	program_expect("ptrace_blocks", seed << 8 | BLOCKS_AND_STEPS, false);
+}
+
+TEST(ptrace_blocks_long, .group = "I", .ids = "I12",
+     .claim = "a block during which other tasks run ends at its branch, and these tasks find BTF "
+	      "clear",
+     .source = "docs/ptrace-bts.2, PTRACE_SINGLEBLOCK; SDM Vol 3, 17.4.3")
+{
+	uint64_t before = programs_begin(), looks = 0, set = 0;
+	struct process *process;
+
+	need_btf();
+	task_set_affinity(current_task(), cpu_set_of(0)); /* where the blocks are */
+	process = program_start("ptrace_blocks", BLOCKS_LONG);
+	while (process->state != PROCESS_ENDED && test_time_left()) {
+		looks++;
+		set += rdmsr(IA32_DEBUGCTL) & DEBUGCTL_BTF;
+		task_yield();
+	}
+	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
+	EXPECT_EQ(set, 0);
+	EXPECT(looks > 10);
+	programs_end(before);
+}
+
+TEST(ptrace_blocks_orphaned, .group = "I", .ids = "I12", .needs = NEED_SMP,
+     .claim = "a tracer that ends while its tracee goes through a block leaves no BTF behind: TF "
+	      "that the tracee sets itself traps behind the next instruction",
+     .source = "docs/ptrace-bts.2, PTRACE_SINGLEBLOCK; SDM Vol 3, 17.4.3")
+{
+	need_btf();
+	program_expect("ptrace_blocks", BLOCKS_ORPHANED, false);
+}
+
+TEST(ptrace_blocks_two_tracers, .group = "I", .ids = "I12",
+     .claim = "a process that one tracer steps by blocks and another by instructions stops for "
+	      "both behind one instruction",
+     .source = "docs/ptrace-bts.2, PTRACE_SINGLEBLOCK")
+{
+	need_btf();
+	program_expect("ptrace_blocks", BLOCKS_TWO, false);
 }
 
 #define PRIVILEGED (1ul << 48)
