@@ -24,7 +24,7 @@ void console_progress(unsigned n, unsigned all, const char *name);
    tested, and what the machine does now. */
 void console_verdict(enum verdict verdict, const char *why);
 
-/* From here on printk() takes no lock: one CPU is left and whoever held the lock may be gone. */
+/* From here on printk() takes no lock: one CPU is left, and the holder of the lock may be gone. */
 void console_unlock_for_good(void);
 
 #endif

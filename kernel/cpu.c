@@ -122,7 +122,7 @@ void cpu_protect(void)
 		cr4 |= CR4_UMIP;
 	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4));
 	cpu_smap = cr4 & CR4_SMAP;
-	/* What firmware left would be ring 3's; a GS base of its own half tells whose GS it is. */
+	/* What firmware left would be ring 3's; the half of a GS base tells whose GS it is. */
 	wrmsr(IA32_FS_BASE, 0);
 	wrmsr(IA32_KERNEL_GS_BASE, 0);
 	wrmsr(IA32_SYSENTER_CS, 0);

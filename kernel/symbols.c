@@ -26,7 +26,7 @@ static const uint8_t *find(uint64_t address, uint64_t *start)
 	return best;
 }
 
-/* Adds what `byte` stands for to the string that ends at `used`. */
+/* Adds the text of `byte` to the string that ends at `used`. */
 static size_t unpack(uint8_t byte, char *text, size_t size, size_t used)
 {
 	if (byte >= SYMBOL_PAIR) {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SYMBOL_PAIR  128 /* the first byte of a name that stands for a pair of others */
+#define SYMBOL_PAIR  128 /* bytes of a name from this on mean a pair of others */
 #define SYMBOL_PAIRS 128
 
 /* Written by tools/symbols. Either half of a pair may stand for a pair again. */

@@ -12,7 +12,7 @@ struct timer {
 	uint64_t deadline;		      /* microseconds since boot */
 	void (*expired)(struct timer *timer); /* IF = 0, on the CPU that started it */
 	struct timer *next;
-	struct cpu *cpu; /* in whose list it stands, or stood */
+	struct cpu *cpu; /* in whose list it is, or was */
 	bool running;
 };
 

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-/* The NMI comes this much later: where interrupts are on, the timer has spoken by then. */
+/* The NMI is this much later: where interrupts are on, the timer has spoken by then. */
 #define NMI_GRACE 1000000
 
 /* Microseconds: when the trial is due, and when it is given up. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A deadline that ends the run when it is missed. Two clocks watch: the LAPIC timer, and behind it
+ * A deadline that ends the run when it is missed. Two clocks watch: the LAPIC timer, and after it
  * an NMI from the HPET for code that keeps interrupts off. Where there is no HPET that can do so
  * the banner says it.
  */

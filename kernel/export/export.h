@@ -3,7 +3,7 @@
  * Traces leave the machine as frames (abi/trace_stream.h) on a serial line. Off unless
  * the command line has `export=`. Task context, interrupts on, no lock held, unless said otherwise.
  *
- * A program's trace is whole: where its ring comes to the threshold, the program sends what is
+ * A program's trace is whole: when its ring reaches the threshold, the program sends what is
  * there before it goes on. A CPU, or a task of the kernel, cannot wait: of it the ring's newest
  * records are sent at the end, or its oldest.
  */

@@ -135,7 +135,7 @@ static void send_part(struct frame_line *line, struct trace_total *total, const 
 	total->lost += lost;
 }
 
-/* Nothing says how much a wrapped buffer has lost ahead, a full one at its end. */
+/* How much was lost is unknown: a wrapped buffer lost its oldest bytes, a full one the newest. */
 static void send_buffer(struct frame_line *line, unsigned cpu)
 {
 	struct insntrace_state state = {0};

@@ -18,7 +18,7 @@
 extern const uint64_t text_start[], text_end[], rodata_end[];
 extern uint8_t kernel_end[];
 
-/* All RAM that page_alloc() hands out stands readable and writable from here on. */
+/* All RAM that page_alloc() hands out is readable and writable from here on. */
 #define DIRECT_MAP 0xffff800000000000ul
 
 static inline void *direct(uint64_t physical)

@@ -42,7 +42,7 @@ uint64_t space_clear(struct space *space);
 /*
  * Maps `pages` zeroed pages from `linear` on with the rights `flags`, of which VM_USER is implied.
  * -EINVAL: not page-aligned, outside ring 3's half, or both VM_WRITE and VM_EXECUTE; -EEXIST:
- * something stands there; -ENOMEM. A failure keeps nothing.
+ * something is there; -ENOMEM. A failure keeps nothing.
  */
 int space_map(struct space *space, uint64_t linear, size_t pages, unsigned flags);
 

@@ -127,7 +127,7 @@ static bool map_image(void)
 	return true;
 }
 
-/* RAM at [start, end) in the direct map: large pages but where the image stands. */
+/* RAM at [start, end) in the direct map: large pages but where the image is. */
 static bool map_direct(uint64_t start, uint64_t end)
 {
 	uint64_t image_end = (uint64_t)kernel_end - KERNEL_BASE;

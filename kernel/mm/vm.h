@@ -48,7 +48,7 @@ uint64_t vm_unmap(uint64_t linear);
 uint64_t *vm_entry(uint64_t linear);
 
 /*
- * The same in the tables whose top one stands at `top`; missing tables are made on the way if
+ * The same in the tables whose top one is at `top`; missing tables are made on the way if
  * `make`, NULL then when memory is out. The caller keeps others from the same tables.
  */
 uint64_t *vm_entry_under(uint64_t top, uint64_t linear, bool make);
@@ -56,7 +56,7 @@ uint64_t *vm_entry_under(uint64_t top, uint64_t linear, bool make);
 /* The bits of an entry, but the address, that give the rights `flags`. */
 uint64_t vm_entry_bits(unsigned flags);
 
-/* Pages that went into the tables of the kernel. They are kept for good: no leak. */
+/* Pages that went into the tables of the kernel. They are kept: no leak. */
 uint64_t vm_table_count(void);
 
 /* Drops this CPU's cached translation of `linear`. */
@@ -68,12 +68,12 @@ static inline void vm_flush(uint64_t linear)
 /* The physical address of the kernel's top-level table: what CR3 holds. */
 uint64_t vm_root(void);
 
-/* Takes up the kernel's address space on a CPU that comes from the boot tables. */
+/* Takes up the kernel's address space on a CPU that still has the boot tables. */
 void vm_load(void);
 
 /*
  * Areas: runs of zeroed pages, contiguous in linear memory only, each with a not-present page
- * before and behind it, so that an overrun faults instead of spreading. Stacks, DS areas and trace
+ * before and after it, so that an overrun faults instead of spreading. Stacks, DS areas and trace
  * buffers are areas. NULL when memory is out; nothing is kept then. Task context; takes locks.
  */
 void *area_alloc(size_t pages, unsigned flags);

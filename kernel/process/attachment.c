@@ -20,7 +20,7 @@ static void free_attachment(struct attachment *at)
 	page_free((uint64_t)at - DIRECT_MAP);
 }
 
-/* The kernel traces whom it likes, as often as it likes. */
+/* A kernel tracer (NULL) needs no permission, and may attach more than once. */
 static int refuse_attachment(const struct process *tracer, const struct process *tracee,
 			     bool exclusive)
 {

@@ -49,10 +49,10 @@ void attachments_look(struct process *process);
 /* Some stop is due that has not begun. */
 bool attachments_due(const struct process *self);
 
-/* Stands still if one is due; false: none was. */
+/* Stops if a stop is due; false: none was. */
 bool attachments_stop(struct process *self);
 
-/* Stands still for all tracers because `signal` is about to act. What acts instead. */
+/* Stops for every tracer before `signal` acts. Returns the signal to act instead, or 0. */
 unsigned attachments_deliver(struct process *self, unsigned signal);
 
 /* An instruction, a block, or a call, was stepped over: all steps are done. */

@@ -49,7 +49,7 @@ void process_end(struct process *self, int status)
 	process_ends(self, root);
 	if (export_wants(EXPORT_PROGRAMS))
 		export_task_end(self->task);
-	trace_task_ended(self->task); /* whoever hears of the end finds all of its trace */
+	trace_task_ended(self->task); /* before the end is reported, so that its trace is whole */
 	flags = spin_lock(&processes_lock);
 	self->status = status;
 	self->state = PROCESS_ENDED;

@@ -32,13 +32,13 @@ void signal_post_child(struct process *to, const struct process *process, int st
 /* The newest exception in ring 3 (fault) becomes a signal that nothing but a tracer can avert. */
 void signal_fault(struct process *self, const struct trap_frame *frame);
 
-/* Acts on what is pending: stands still, or does not come back. */
+/* Acts on what is pending: stops, or does not return. */
 void signals_act(struct process *self);
 
 /*
- * Waits to be woken: by a signal, the alarm, or what became of a child. Test again then. Stands
- * still or ends if a signal says so. Under the lock, which is released meanwhile; `flags` are
- * those of its spin_lock().
+ * Sleeps until a signal, the alarm or a child's change wakes it. The caller tests its condition
+ * again. Stops or ends if a signal says so. Under the lock, which is released meanwhile; `flags`
+ * are those of its spin_lock().
  */
 void process_sleep(struct process *self, uint64_t flags);
 

@@ -177,7 +177,7 @@ static int load_image(struct process *process, const struct program *program, ui
 	if (export_wants(EXPORT_PROGRAMS))
 		process->checksum = checksum_of(program);
 	process->frame.rdi = argument;
-	/* As behind a CALL: the return address, 0, is the zero that stands there. */
+	/* As after a CALL: the return address is the zero of the new page. */
 	process->frame.rsp = STACK_TOP - sizeof(uint64_t);
 	return program_load(&process->space, program->image, program->size, &process->frame.rip);
 }

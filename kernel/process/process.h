@@ -69,7 +69,7 @@ struct process {
 /*
  * Starts the program `name` with `argument` in RDI, as a child of `parent`, or of the kernel if
  * that is NULL. The caller gets a reference in *process. -ENOENT: no such program; -ENOEXEC: not
- * one that can be loaded; -ENOMEM; -EAGAIN: too many processes. A failure leaves nothing behind.
+ * one that can be loaded; -ENOMEM; -EAGAIN: too many processes. A failure leaves nothing.
  */
 int process_spawn(const char *name, uint64_t argument, struct process *parent,
 		  struct process **process);
@@ -100,9 +100,9 @@ int process_await(struct process *process, bool stops);
 extern void (*process_said)(const struct process *process, const char *line);
 
 /*
- * For a system call that keeps something for processes: what it does for the child of the running
- * process, which has not started, and at the end of one, whose page `root` CR3 does not hold any
- * more: it frees that page. Boot sets both. Task context, no lock held.
+ * For a system call that keeps something for processes. process_forked() acts for the child of the
+ * running process, which has not started; process_ends() at the end of one, and frees its page
+ * `root`, which CR3 does not hold any more. Boot sets both. Task context, no lock held.
  */
 extern void (*process_forked)(struct process *child);
 extern void (*process_ends)(struct process *process, uint64_t root);

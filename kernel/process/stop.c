@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A process runs while nobody has stopped it. Who looks at a stopped one holds the lock meanwhile.
+// A process runs while nobody has stopped it. Hold processes_lock while reading a stopped one.
 // Only its release wakes a stopped one: no buffer of its branches changes while a tracer reads it.
 #include "abi/ptrace.h"
 #include "kernel/process/attachment.h"

@@ -15,7 +15,7 @@
 
 void (*process_said)(const struct process *process, const char *line);
 
-/* Behind its name, printable: nothing it writes can be taken for a result. */
+/* After its name, printable: nothing it writes can be taken for a result. */
 static void print_line(const struct process *self, char *line, size_t length)
 {
 	char text[MOST_WRITTEN + 1];

@@ -60,7 +60,7 @@ static long copy_records(const struct reading *reading)
 	return (long)done;
 }
 
-/* A CPU goes on between two batches: without bts_keep() it would overwrite what comes next. */
+/* A CPU goes on between two batches: without bts_keep() it would overwrite what is next. */
 static void read_whole(void *argument)
 {
 	struct reading *reading = argument;

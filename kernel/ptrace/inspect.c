@@ -16,7 +16,7 @@ int ptrace_get_frame(struct attachment *at, struct trap_frame *frame)
 	return 0;
 }
 
-/* SYSRET could not give it an RCX and R11 of its own: it goes on as from an interrupt. */
+/* SYSRET clobbers RCX and R11: resume by IRET, as from an interrupt. */
 int ptrace_set_frame(struct attachment *at, const struct trap_frame *frame)
 {
 	SPIN_GUARD(&processes_lock);

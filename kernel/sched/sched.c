@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One lock guards all queues. It is held across task_switch() and released by whoever comes out of
-// it: the task that waited there, or task_begin() for a new one.
+// One lock guards all queues. It is held across task_switch() and released by the task
+// that was switched to: where it waited, or in task_begin() if it is new.
 #include "kernel/sched/sched.h"
 
 #include "kernel/cpu.h"
@@ -161,7 +161,7 @@ static void finish_rest(struct cpu *cpu)
 		trace_arrive(cpu);
 }
 
-/* Of tracing, an untraced switch knows this test, shared, and one in each of two other places. */
+/* Tracing costs an untraced switch this test, which others share, and two elsewhere. */
 static void finish(struct cpu *cpu)
 {
 	if (cpu->unfinished)
@@ -170,7 +170,7 @@ static void finish(struct cpu *cpu)
 		release();
 }
 
-/* From here on: what the switch itself took, much on virtual processors, is nobody's time. */
+/* At the switch's end, so that no task pays for the switch, which is slow under a hypervisor. */
 static void start_slice(struct cpu *cpu)
 {
 	if (cpu->current != &cpu->idle)
@@ -279,7 +279,7 @@ void task_start(struct task *task)
 }
 
 /*
- * The lock is held from before the task stands in the queue until it has left the CPU: nobody can
+ * The lock is held from before the task is in the queue until it has left the CPU: nobody can
  * wake it onto another CPU while it still runs here.
  */
 void sched_wait(struct run_queue *queue, struct spinlock *guard)

@@ -34,7 +34,7 @@ void sched_wake_all(struct run_queue *queue);
 /* Sleeps at least so long. */
 void task_sleep(uint64_t microseconds);
 
-/* Gives up the CPU though the time slice is not over; comes back when it is this task's turn. */
+/* Gives up the CPU though the time slice is not over; returns when it is this task's turn. */
 void task_yield(void);
 
 /* Makes `task` come back from user_run(), now or when it next calls it. Any context but NMI. */
@@ -44,7 +44,7 @@ void sched_break_user(struct task *task);
 uint64_t sched_switch_count(void);
 
 /*
- * Takes `task` out of whatever queue it stands in, dead: true. If it runs, on another CPU, it is
+ * Takes `task` out of whatever queue it is in, dead: true. If it runs, on another CPU, it is
  * asked to end there: false.
  */
 bool sched_remove(struct task *task);

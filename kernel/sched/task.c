@@ -11,13 +11,13 @@
 
 #define STACK_PAGES 4
 
-/* The struct stands at the low end of the task's own stack area. */
+/* The struct is at the low end of the task's own stack area. */
 _Static_assert(sizeof(struct task) < PAGE_SIZE / 4, "room for the stack");
 
 static struct spinlock lock; /* of joiners, references and pids */
 static unsigned last_pid;
 
-/* A new task comes here out of task_switch(), with the scheduler's lock and IF = 0. */
+/* A new task begins here, out of task_switch(), with the scheduler's lock and IF = 0. */
 static _Noreturn void task_begin(void)
 {
 	struct task *task = current_task();

@@ -71,7 +71,7 @@ struct task {
 	unsigned pid;
 	char name[16];
 	void *stack;
-	struct task *next;	   /* in the queue it stands in */
+	struct task *next;	   /* in the queue it is in */
 	struct run_queue *waiting; /* the queue it is blocked in, if any */
 	struct run_queue joiners;  /* who waits for its end */
 	struct run_queue sleeping; /* itself, until `sleep` expires */

@@ -47,7 +47,7 @@ void smp_kick(unsigned index);
 void smp_flush(uint64_t start, uint64_t bytes);
 
 /*
- * Stops all other CPUs for good, by NMI, with their tracing turned off; waits for them a bounded
+ * Stops all other CPUs permanently, by NMI, with their tracing turned off; waits for them a bounded
  * time. Any context. For panics and the end of a run.
  */
 void smp_stop_others(void);

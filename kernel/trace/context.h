@@ -64,7 +64,7 @@ struct trace_cpu {
 	uint64_t fault; /* the RIP in the kernel's half at which ring 3 faults, or 0 */
 	struct ds_cpu ds;
 	struct pmu_cpu pmu;
-	/* The state of each unit on this CPU, in cache lines of its own CPU alone; zero at boot. */
+	/* The state of each unit on this CPU, in cache lines of this CPU alone; zero at boot. */
 	_Alignas(64) unsigned char unit[TRACE_UNITS][TRACE_UNIT_BYTES];
 };
 

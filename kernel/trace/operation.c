@@ -14,7 +14,7 @@ struct operation {
 	bool done;
 };
 
-/* Unless the context is recorded on another CPU: it may have moved on. */
+/* Runs the operation if no CPU records the context. Otherwise the caller tries where it is now. */
 static void perform_at_rest(struct operation *operation)
 {
 	struct trace_context *context = operation->context;
@@ -28,8 +28,8 @@ static void perform_at_rest(struct operation *operation)
 }
 
 /*
- * On the CPU that recorded the context a moment ago, IF = 0. What is done here is not recorded for
- * others either: it may have more branches than a staging has room for while interrupts are off.
+ * Runs on the CPU that last recorded the context. All its tracing is paused: with IF = 0 the
+ * operation could have more branches than the staging buffer has room for.
  */
 static void perform_here(void *argument)
 {

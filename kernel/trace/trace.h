@@ -4,7 +4,7 @@
  *
  * A tracer reads what one task does, on whatever CPU it runs, or one CPU, whatever runs there.
  * Tracers do not know of each other: any number of them may be attached, in any mix, each with
- * memory, a view and losses of its own, and none is refused for another's sake.
+ * its own memory, view and losses, and none is refused for another's sake.
  *
  * All functions: task context, interrupts on or off, no spinlock held, MSRs of this CPU not lent.
  * A function that concerns another CPU acts there, and has acted when it returns. A tracer is used
@@ -45,7 +45,7 @@ struct trace_account {
  * TRACE_SIGNAL's owner is notified, once a crossing: the memory has reached its threshold, and
  * nothing of the task (or CPU) is recorded for this tracer any more until trace_resume(); other
  * tracers are not concerned. What was recorded beyond the threshold by then is kept, even where
- * that is more than its size. A user_run() of the task comes back meanwhile (sched_break_user()).
+ * that is more than its size. A user_run() of the task returns meanwhile (sched_break_user()).
  * IF = 0, on any CPU, no lock held; it must not wait nor use this interface, and may still come
  * until trace_detach() returns.
  */

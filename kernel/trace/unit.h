@@ -55,7 +55,7 @@ struct trace_unit {
 	/* trace_resume() of a tracer, at rest and locked; NULL: none waits for it. */
 	void (*go_on)(struct tracer *tracer);
 
-	/* Gives all memory back. False: the pattern behind it was not whole. */
+	/* Gives all memory back. Returns false if the pattern after it was overwritten. */
 	bool (*free)(struct tracer *tracer);
 };
 

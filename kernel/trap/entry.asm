@@ -143,8 +143,8 @@ section .exception_table progbits alloc noexec nowrite align=1
 section .text
 
 ; int user_enter(const struct trap_frame *user, uint64_t *kernel_rsp, bool sysret)
-; Saves what C expects kept, leaves the stack pointer in *kernel_rsp and goes to ring 3. Comes back
-; as if called when user_leave() is given that stack pointer.
+; Saves what C expects kept, leaves the stack pointer in *kernel_rsp and goes to ring 3. Returns
+; as if called when user_leave() gets that stack pointer.
 align 16
 global user_enter
 user_enter:
@@ -173,7 +173,7 @@ align 16
 global user_leave
 user_leave:
 	lea rsp, [rdi + 8]
-	push byte 2                     ; no AC from the user: #DB comes here with it
+	push byte 2                     ; no AC from the user: #DB arrives with it
 	popfq
 	POP r15, r14, r13, r12, rbp, rbx
 	ret

@@ -56,7 +56,7 @@ static inline bool trap_from_user(const struct trap_frame *frame)
 	return (frame->cs & 3) != 0;
 }
 
-/* Builds the IDT and loads it on the boot CPU, once its task-state segment stands. */
+/* Builds the IDT and loads it on the boot CPU, after its task-state segment. */
 void trap_init(void);
 
 /* Loads the IDT on another CPU. */
@@ -105,7 +105,7 @@ uint64_t trap_entry(unsigned vector);
 
 /*
  * Inside an asm statement: an exception whose saved RIP is `at` continues at `go_on`, and
- * trap_caught() says what it was. For INT3 and the like the saved RIP is the address behind the
+ * trap_caught() says what it was. For INT3 and the like the saved RIP is the address after the
  * instruction.
  */
 #define EXCEPTION_TABLE(at, go_on)                                                                 \

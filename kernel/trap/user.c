@@ -36,7 +36,7 @@ void user_context_copy_fpu(struct user_context *to)
  */
 static void restore_fpu(const struct user_context *context, const struct user_context *now)
 {
-	/* Between MXCSR and ST0 stands MXCSR_MASK, which FXRSTOR ignores. */
+	/* Between MXCSR and ST0 is MXCSR_MASK, which FXRSTOR ignores. */
 	if (memcmp(now->fpu, context->fpu, FPU_MXCSR + sizeof(uint32_t)) ||
 	    memcmp(now->fpu + FPU_ST0, context->fpu + FPU_ST0, FPU_RESERVED - FPU_ST0))
 		__asm__ volatile("fxrstor64 %0" : : "m"(context->fpu));
@@ -77,7 +77,7 @@ void user_context_drop(void)
 bool user_run(struct trap_frame *frame)
 {
 	struct task *task = current_task();
-	/* SYSRET that sets TF traps before the next instruction, IRET behind it. */
+	/* SYSRET that sets TF traps before the next instruction, IRET after it. */
 	bool sysret = frame->vector == VECTOR_SYSCALL && !(frame->rflags & FLAG_TF);
 
 	/* SYSRET to a non-canonical RCX faults in ring 0 on the user's stack: SDM Vol 2. */

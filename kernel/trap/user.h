@@ -32,7 +32,7 @@ void user_context_drop(void);
 void user_switch(struct user_context *from, struct user_context *to);
 
 /*
- * Goes to ring 3 with the registers of `frame` and comes back when that code makes a SYSCALL
+ * Goes to ring 3 with the registers of `frame` and returns when that code makes a SYSCALL
  * (frame->vector = VECTOR_SYSCALL) or raises an exception (its vector and error code); `frame`
  * then holds the user's registers, ready to go on. Interrupts are served on the way and do not
  * come back, unless sched_break_user() asked for it (frame->vector is then an interrupt's).

@@ -4,8 +4,8 @@
  *
  * Records that are missing are counted in the status, and, for a tracer that has stamps, marked by
  * a record PTRACE_BTS_GAP in their place: before the first record that a reader gets, between two,
- * or after the last. Reading costs no record but those of its own execution on the CPU that it
- * disturbs, which nobody sees.
+ * or after the last. Reading loses no record but those of the reader's execution on the CPU
+ * that it disturbs.
  */
 #ifndef SPOOR_KERNEL_TRACE_BTS_H
 #define SPOOR_KERNEL_TRACE_BTS_H
@@ -38,7 +38,7 @@ struct bts_options {
  * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to
  * record, at once if it runs. -ENODEV: no BTS; -EINVAL: a value out of range; -EPERM: kernel
  * addresses without the right to them; -ENOMEM: no memory, or over the account's limit; -ESRCH: it
- * has ended. A failure leaves nothing behind.
+ * has ended. A failure leaves nothing.
  */
 int bts_attach(struct task *task, const struct bts_options *options, struct tracer **tracer);
 

@@ -26,7 +26,7 @@ static bool step_back(const struct ds_lease *lease, size_t *at, struct bts_struc
 	return ds_read_bts(lease->area, *at, record) == 0 && record->qualifier != BTS_INVALID;
 }
 
-/* Just behind the record of the event that made `frame`, or the index if it is not there. */
+/* The slot after the record of the event that made `frame`, or the index if it is not there. */
 static size_t find_event(const struct ds_lease *lease, const struct trap_frame *frame)
 {
 	size_t index = ds_get_bts_index(lease->area), at = index;

@@ -6,9 +6,9 @@
  * - circular: the only tracer concerned is a task's, in wrap mode, and wants everything. Its ring
  *   is the hardware's buffer; no interrupt, no copy, nothing to be filtered: hardware that filters
  *   by CPL stores some of the transitions too, which would push wanted records out.
- * - linear: anything else. The hardware writes the CPU's own staging buffer, in interrupt mode,
- *   which is emptied into the rings of all tracers concerned, each taking what is in its view: at
- *   the threshold, whenever recording stops (departure, an operation on the context), never later.
+ * - linear: anything else. The hardware writes the CPU's own staging buffer, in interrupt mode.
+ *   It is emptied into the rings of all tracers concerned, each taking what is in its view: at the
+ *   threshold, whenever recording stops (departure, an operation on the context), never later.
  *
  * The shape is chosen anew whenever recording starts. Rings look the same in both, so that nothing
  * is copied when it changes.
@@ -52,7 +52,7 @@ static inline struct bts_tracer *bts_next(const struct bts_tracer *tracer)
 	return bts_of(tracer->base.next);
 }
 
-/* A CPU's state for branches. Only that CPU uses it, with IF = 0; in cache lines of its own. */
+/* A CPU's state for branches. Only that CPU uses it, with IF = 0; in its own cache lines. */
 struct bts_cpu {
 	_Alignas(64) struct bts_tracer *circular; /* whose ring the hardware writes, or NULL */
 	struct ds_lease staging[4];		  /* of one buffer, by view; 0 is not used */

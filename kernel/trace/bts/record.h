@@ -3,7 +3,7 @@
  * Records in rings: branches as the hardware writes them, and stamps that look like no branch:
  * from = ~0FH | qualifier, to = time-stamp counter, flags = pid | cpu << 32 | STAMP_FLAG; of a gap,
  * to = the number of records that are missing. No code runs in the last 16 bytes of the address
- * space; but a jump there from ring 3 faults, and the record of that fault comes from there: of the
+ * space; but a jump there from ring 3 faults, and the record of that fault has it as `from`. Of the
  * flags hardware sets bit 4 at most, for a branch that it predicted (SDM Vol 3, figure 17-9).
  */
 #ifndef SPOOR_KERNEL_TRACE_BTS_RECORD_H

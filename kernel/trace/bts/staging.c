@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The buffer that a CPU's hardware writes in the linear shape. It stands from boot on, so that
-// nothing can be short of it when recording has to start.
+// The buffer that a CPU's hardware writes in the linear shape. It is there from boot on, so
+// that recording can always start.
 #include "kernel/end.h"
 #include "kernel/trace/bts/private.h"
 #include "kernel/trace/memory.h"

@@ -14,7 +14,7 @@ static void check_switch(int error)
 
 /* --- Stamps and ends --- */
 
-/* The idle task is nobody. */
+/* The idle task gets no stamps. */
 static void stamp_one(struct bts_tracer *tracer, unsigned qualifier, const struct cpu *cpu)
 {
 	if (tracer->options.stamps && cpu->current != &cpu->idle)
@@ -133,7 +133,7 @@ static __attribute__((noinline)) void depart_linear(struct cpu *cpu, bool depart
 	check_ends(cpu, trace->own, departs);
 }
 
-/* A ring that wraps comes to no end, and holds nothing that others want. */
+/* A ring that wraps has no end, and holds nothing that others want. */
 static void depart_circular(struct cpu *cpu, struct bts_tracer *tracer, bool departs)
 {
 	ring_return(&tracer->ring);

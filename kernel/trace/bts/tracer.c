@@ -7,8 +7,8 @@
 #define UNIT sizeof(struct ptrace_bts_record)
 
 /*
- * A staging's records, and stamps: of the departure that ends the last record below the threshold,
- * of gap, arrival and departure around what follows it, and what tracer_is_full() keeps.
+ * One full staging buffer and 5 slots: the departure after the last record below the threshold;
+ * gap, arrival and departure around what follows; and the slot that tracer_is_full() reserves.
  */
 #define SIGNAL_ROOM (STAGING_RECORDS + 5)
 
@@ -69,7 +69,7 @@ void tracer_settle_options(struct bts_options *options, size_t size)
 /*
  * Records for which a buffer has room beyond the ring's size. A tracer in TRACE_SIGNAL is below its
  * threshold when a staging is emptied into its ring, so that with room for one more it cannot lose
- * a record, however late the interrupt comes.
+ * a record, however late the interrupt is.
  */
 static size_t records_beyond(const struct bts_options *options)
 {

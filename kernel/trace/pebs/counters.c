@@ -86,8 +86,8 @@ static bool count_all_the_same(const struct pebs_cpu *pebs)
 }
 
 /*
- * A period of another length ends with an interrupt at the next record. Beside a more frequent
- * event that would come again and again before a rare one is sampled: there nothing is made up for.
+ * A period of another length needs an interrupt at the next record. If another event is more
+ * frequent, that interrupts at each of its records: then nothing is made up for.
  */
 static void choose_periods(const struct pebs_cpu *pebs)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Samples of counted events by PEBS: the interface of the readers, with what trace.h says of all
- * tracers. A tracer counts one event by a counter of its own, which runs while its task (or
+ * tracers. A tracer counts one event by its own counter, which runs while its task (or
  * anything on its CPU) does: the processor records the registers at every period + 1st event.
  * Counters are few: a tracer for which none is left is refused, and the refusal names the holder.
  *
@@ -43,7 +43,7 @@ struct pebs_options {
  * counter; -EOPNOTSUPP: TRACE_WRAP, or TRACE_SIGNAL without a callback, or an event that this
  * processor cannot sample; -EPERM: kernel addresses without the right to them; -ENOMEM: no memory,
  * or over the account's limit; -ESRCH: it has ended; -EBUSY: another has the counters that would
- * do, or the PEBS half of the Debug Store, on some CPU. A failure leaves nothing behind.
+ * do, or the PEBS half of the Debug Store, on some CPU. A failure leaves nothing.
  */
 int pebs_attach(struct task *task, const struct pebs_options *options, struct tracer **tracer);
 

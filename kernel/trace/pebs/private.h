@@ -42,7 +42,7 @@ struct pebs_tracer {
 	/*
 	 * Where its counter is in the period. 0 left: it has reached zero, and the next event was
 	 * to be sampled. No write can bring a counter back there: it goes on one event before, and
-	 * `late` is by how many the next sample is behind; the period after that is shorter.
+	 * the next sample is `late` events late; the period after that is shorter.
 	 */
 	uint64_t left;
 	int64_t late;

@@ -209,7 +209,7 @@ static void resume_counters(uint64_t paused)
 		pmu_run(paused, true);
 }
 
-/* The driver of the Debug Store has looked at both halves when the branches' unit was asked. */
+/* ds_pmi(), which bts_unit has called, served this half too: TRACE_BTS precedes TRACE_PEBS. */
 static bool was_reached(struct cpu *cpu)
 {
 	bool reached = pebs_cpu(cpu)->reached;

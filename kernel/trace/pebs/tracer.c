@@ -20,7 +20,7 @@
 
 _Static_assert(sizeof(struct pebs_tracer) <= PAGE_SIZE, "one page");
 
-/* Samples that may be on their way when a tracer comes to its threshold. */
+/* Samples that may be on their way when a tracer reaches its threshold. */
 static size_t slots_beyond(const struct pebs_options *options)
 {
 	return options->overflow == TRACE_SIGNAL ? STAGING_MOST : 0;

@@ -82,7 +82,7 @@ static struct pt_configuration configuration_of(const struct insntrace_config *c
 	return configuration;
 }
 
-/* Threads are traced in ring 3 alone, all of it: seed 004 has no filters in this mode. */
+/* Thread mode traces all of ring 3, nothing else, and takes no filter (docs/insntrace.2). */
 static int check_mode(const struct insntrace_config *config, unsigned mode,
 		      struct pt_configuration *configuration)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tracing instructions by Intel Processor Trace: the interface of its owner, after Fuchsia's
- * insntrace (seed 004). One session at a time, one mode a session, buffers of one size:
+ * insntrace. One session at a time, one mode a session, buffers of one size:
  *
  *	initialize, allocate_buffer for each trace, start, stop, read_buffer, terminate
  *
@@ -117,7 +117,7 @@ int insntrace_release_thread(struct trace_account *owner, unsigned descriptor);
 
 /*
  * `child`, which has not run yet, is the running task's: it gets a buffer if the running task has
- * one that says so, whoever owns the session.
+ * one that says so, whichever process owns the session.
  */
 void insntrace_inherit(struct task *child);
 

@@ -5,8 +5,8 @@
 #include "kernel/trace/pt/private.h"
 
 /*
- * An owner makes one call at a time; beside it is a traced thread that gets a child. The lock of
- * the buffers guards `open`, `owner`, `started` and `missed` too.
+ * The owner makes one call at a time; a traced thread may fork concurrently. The lock of the
+ * buffers guards `open`, `owner`, `started` and `missed` too.
  */
 static struct {
 	bool open;

@@ -22,8 +22,8 @@ void stream_begin(struct insntrace_buffer *buffer)
 }
 
 /*
- * The processor is less than a lap before the reader, or has stopped exactly one before it. Taking
- * bytes meanwhile does not change what is found: both then are nearer by as much.
+ * The writer is less than one lap ahead of the reader, or has stopped exactly one lap ahead. A
+ * concurrent take moves both ends equally, so that the result holds.
  */
 void stream_look(struct insntrace_buffer *buffer)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A thread's trace by XSAVES and XRSTORS, as component 8 alone, in an area of its own: what saves
-// the registers of ring 3 does not know of it. IA32_XSS keeps the component enabled.
+// A thread's trace by XSAVES and XRSTORS, as component 8 alone, in its own area: what saves the
+// registers of ring 3 does not know of it. IA32_XSS keeps the component enabled.
 #include "drivers/processor.h"
 #include "drivers/pt/registers.h"
 #include "kernel/trace/pt/private.h"
