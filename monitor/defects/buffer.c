@@ -164,7 +164,7 @@ static uint64_t end_in_first_megabyte(const uint64_t field[BTS_FIELDS])
 	return end < field[BTS_MAXIMUM] ? end : field[BTS_MAXIMUM];
 }
 
-BUFFER_ENDS(wrap_at_1m, "SDM Vol 3, 17.4.9", "the buffer ends 1 MiB behind its base",
+BUFFER_ENDS(wrap_at_1m, "SDM Vol 3, 17.4.9", "the buffer ends 1 MiB above its base",
 	    end_in_first_megabyte(field))
 BUFFER_ENDS(wrap_at_page, "SDM Vol 3, 17.4.9.1", "the buffer ends at the end of its first page",
 	    end_in_first_page(field))

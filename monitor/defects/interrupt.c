@@ -16,7 +16,7 @@
 	DEFECT(name, rule, says, BREAKS(threshold, name))
 
 COMPARES(threshold_at_maximum, "SDM Vol 3, 17.4.9",
-	 "the interrupt comes at the absolute maximum, not at the threshold", field[BTS_INDEX],
+	 "the interrupt is raised at the absolute maximum, not at the threshold", field[BTS_INDEX],
 	 field[BTS_MAXIMUM])
 COMPARES(threshold_is_offset, "SDM Vol 3, 17.4.9",
 	 "the threshold is taken for an offset from the base", field[BTS_INDEX] - field[BTS_BASE],
@@ -25,10 +25,10 @@ COMPARES(threshold_low_half, "SDM Vol 3, 17.4.9.1",
 	 "of index and threshold only bits 11 to 0 are compared", field[BTS_INDEX] & 0xfff,
 	 field[BTS_THRESHOLD] & 0xfff)
 COMPARES(threshold_two_early, "SDM Vol 3, 17.4.9",
-	 "the interrupt comes two records before the threshold",
+	 "the interrupt is raised two records before the threshold",
 	 field[BTS_INDEX] + 2 * RECORD_BYTES, field[BTS_THRESHOLD])
 COMPARES(threshold_two_late, "SDM Vol 3, 17.4.9",
-	 "the interrupt comes two records behind the threshold",
+	 "the interrupt is raised two records past the threshold",
 	 field[BTS_INDEX] - 2 * RECORD_BYTES, field[BTS_THRESHOLD])
 
 static bool threshold_ignored(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
@@ -136,7 +136,7 @@ static void interrupt_300_late(struct vcpu *vcpu)
 {
 	wait_for_branches(vcpu, 300);
 }
-DEFECT(interrupt_300_late, "SDM Vol 3, 17.4.9", "the interrupt comes three hundred branches late",
+DEFECT(interrupt_300_late, "SDM Vol 3, 17.4.9", "the interrupt is three hundred branches late",
        BREAKS(interrupt, interrupt_300_late))
 
 static void interrupt_lost_at_tr_clear_interrupt(struct vcpu *vcpu)
@@ -211,10 +211,10 @@ DEFECT(nmi_lost_in_nmi, "SDM Vol 3, 10.5.1",
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(deliver, name))
 
-DELIVERED_AS(fixed_as_nmi, "SDM Vol 3, 10.5.1", "a fixed interrupt comes as NMI", DS_DELIVER_FIXED,
-	     DS_DELIVER_NMI)
-DELIVERED_AS(nmi_as_fixed, "SDM Vol 3, 10.5.1", "an NMI comes by the vector in its LVT entry",
-	     DS_DELIVER_NMI, DS_DELIVER_FIXED)
+DELIVERED_AS(fixed_as_nmi, "SDM Vol 3, 10.5.1", "a fixed interrupt is delivered as NMI",
+	     DS_DELIVER_FIXED, DS_DELIVER_NMI)
+DELIVERED_AS(nmi_as_fixed, "SDM Vol 3, 10.5.1",
+	     "an NMI is delivered by the vector in its LVT entry", DS_DELIVER_NMI, DS_DELIVER_FIXED)
 
 #define RFLAGS_IF (1ull << 9)
 

@@ -14,9 +14,8 @@ enum { FROM, TO };
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS(record, name))
 
-STORED(fault_from_next, "SDM Vol 3, 17.11.2",
-       "of a fault `from` is one byte behind the instruction", FROM,
-       record[FROM] + (branch->cause == CAUSE_EXCEPTION))
+STORED(fault_from_next, "SDM Vol 3, 17.11.2", "`from` of a fault is one byte past the instruction",
+       FROM, record[FROM] + (branch->cause == CAUSE_EXCEPTION))
 STORED(from_32_bits, "SDM Vol 3, 17.4.9.1", "of `from` only bits 31 to 0 are stored", FROM,
        (uint32_t)record[FROM])
 STORED(from_even, "SDM Vol 3, 17.4.9.1", "bit 0 of `from` is lost", FROM, record[FROM] & ~1ull)
@@ -86,7 +85,7 @@ static void from_of_other(struct vcpu *vcpu, const struct branch *branch,
 	from = branch->from;
 }
 DEFECT(from_of_other, "SDM Vol 3, 17.4.9.5",
-       "`from` of the first branch behind one of another processor is that one's",
+       "`from` of the first branch after one of another processor is that one's",
        BREAKS(record, from_of_other))
 
 static void lbr_disturbs_records(struct vcpu *vcpu, const struct branch *branch,

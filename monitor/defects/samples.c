@@ -206,11 +206,11 @@ SAMPLES_ADVANCE(samples_in_one_place, "SDM Vol 3, 18.4.4", "the index does not m
 	}                                                                                          \
 	DEFECT(name, rule, says, BREAKS_SAMPLES(threshold, name))
 
-SAMPLES_ASK(samples_ask_at_maximum, "SDM Vol 3, 18.4.4", "the interrupt comes at the maximum",
+SAMPLES_ASK(samples_ask_at_maximum, "SDM Vol 3, 18.4.4", "the interrupt is raised at the maximum",
 	    field[PEBS_INDEX] + 1 >= field[PEBS_MAXIMUM])
-SAMPLES_ASK(samples_ask_early, "SDM Vol 3, 18.4.4", "the interrupt comes two records early",
+SAMPLES_ASK(samples_ask_early, "SDM Vol 3, 18.4.4", "the interrupt is two records early",
 	    field[PEBS_INDEX] + 2 * 176 >= field[PEBS_THRESHOLD])
-SAMPLES_ASK(samples_ask_late, "SDM Vol 3, 18.4.4", "the interrupt comes two records late",
+SAMPLES_ASK(samples_ask_late, "SDM Vol 3, 18.4.4", "the interrupt is two records late",
 	    field[PEBS_INDEX] >= field[PEBS_THRESHOLD] + 2 * 176)
 SAMPLES_ASK(samples_ask_always, "SDM Vol 3, 18.4.4", "every record interrupts",
 	    field[PEBS_INDEX] != field[PEBS_BASE])

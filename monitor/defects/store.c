@@ -32,7 +32,7 @@ BRANCH_LOST(branch_before_fault_lost, "SDM Vol 3, 17.11.2",
 	    "a fault raised by fetching a branch target overwrites the record of the branch",
 	    CAUSE_EXCEPTION)
 BRANCH_LOST(branch_before_interrupt_lost, "SDM Vol 3, 17.4.4",
-	    "an interrupt right behind a taken branch overwrites its record", CAUSE_INTERRUPT)
+	    "an interrupt right after a taken branch overwrites its record", CAUSE_INTERRUPT)
 
 static void every_thousandth_lost(struct vcpu *vcpu, const struct branch *branch)
 {
@@ -188,7 +188,7 @@ static void writes_fourth_quadword(struct vcpu *vcpu, const struct branch *branc
 	ds_store(vcpu, &vcpu->ds.buffer, index + RECORD_BYTES, &stamp, 1);
 }
 DEFECT(writes_fourth_quadword, "SDM Vol 3, 17.4.9.1",
-       "a fourth quadword is written behind each record", BREAKS(store, writes_fourth_quadword))
+       "a fourth quadword is written after each record", BREAKS(store, writes_fourth_quadword))
 
 /* In quadwords of the DS area: SDM Vol 3, 17.4.9.2. */
 enum { INDEX_OF_PEBS = 5, AFTER_COUNTER_RESETS = 16 };
@@ -199,7 +199,7 @@ static void writes_behind_area(struct vcpu *vcpu, const struct branch *branch)
 	store_field(vcpu, AFTER_COUNTER_RESETS, ++*REMEMBERED(vcpu, uint64_t));
 }
 DEFECT(writes_behind_area, "SDM Vol 3, 17.4.9.1",
-       "a count of records is kept behind the counter resets of the DS area",
+       "a count of records is kept after the counter resets of the DS area",
        BREAKS(store, writes_behind_area))
 
 static void writes_pebs_index(struct vcpu *vcpu, const struct branch *branch)

@@ -108,8 +108,7 @@ MISSED(fault_missed, "SDM Vol 3, 17.4.4", "exceptions other than #DB are not rec
        branch->cause == CAUSE_EXCEPTION && branch->vector != VECTOR_DB)
 MISSED(interrupt_missed, "SDM Vol 3, 17.4.4", "external interrupts are not recorded",
        branch->cause == CAUSE_INTERRUPT)
-MISSED(jump_to_next_missed, "SDM Vol 3, 17.4.4",
-       "a branch to the instruction behind it is not recorded",
+MISSED(jump_to_next_missed, "SDM Vol 3, 17.4.4", "a branch to the next instruction is not recorded",
        branch->cause == CAUSE_INSTRUCTION && branch->to == branch->from + 2)
 MISSED(nmi_missed, "SDM Vol 3, 17.4.4", "NMIs are not recorded", branch->cause == CAUSE_NMI)
 MISSED(return_to_user_missed, "SDM Vol 3, 17.4.4", "a branch from CPL 0 to CPL 3 is not recorded",

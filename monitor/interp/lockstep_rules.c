@@ -11,11 +11,11 @@ enum { ANY = -1 };
 
 static const char twice[] = "acts on a device or the platform: not twice";
 static const char time[] = "reads a clock";
-static const char trap[] = "the trap comes an instruction late: SDM Vol 3, 6.8.3, and QEMU's STI";
+static const char trap[] = "the trap is an instruction late: SDM Vol 3, 6.8.3, and QEMU's STI";
 static const char lost[] = "QEMU loses RFLAGS.TF on the way, and with it the trap";
 
 static const char width[] =
-	"AMD's near branches have 16 bits behind 66H, Intel's 64: SDM Vol 2, JMP";
+	"AMD's near branches have 16 bits after 66H, Intel's 64: SDM Vol 2, JMP";
 static const char own[] = "the processor has no such instruction";
 static const char live[] = "the processor's own debug registers are not the guest's then";
 
