@@ -198,8 +198,8 @@ small := $(filter-out monitor/trace.c,$(wildcard monitor/*.c)) monitor/boot/% mo
          $(patsubst %,monitor/interp/%.c,lockstep_rules multiply segment system) \
          $(patsubst %,monitor/interp/%.c,thunk_forms)
 $(patsubst %,$(BUILD)/obj/%.o,$(small)): CFLAGS += -Os
-# What begins at a multiple of 128 bytes and is no longer does not lie on two pages: QEMU's translator
-# looks up each block of code that does, whenever it runs.
+# Handlers begin at multiples of 128 bytes, so that none straddles a page: QEMU's translator looks up
+# a block that does whenever it runs.
 $(patsubst %,$(BUILD)/obj/monitor/interp/%.c.o,alu alu_one move stack): CFLAGS += -falign-functions=128
 # Nothing in the monitor follows frame pointers.
 $(BUILD)/obj/monitor/%.c.o: CFLAGS += -fomit-frame-pointer
@@ -238,7 +238,7 @@ $(fast:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) $(SANITIZE)
 
 include tests/user/user.mk
 
-# The kernel is linked twice: its own symbol table goes into the second link, behind all code, so
+# The kernel is linked twice: its own symbol table goes into the second link, after all code, so
 # that no function moves; the recipe checks that none did. Its build-id is that of what is loaded: ld's own is
 # of the debug information too, in which nasm names the directory.
 no_build_id := 0x$(shell printf %040d 0)

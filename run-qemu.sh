@@ -48,7 +48,7 @@ usage()
 	  -M, --monitor "WORDS"            words for the monitor's command line
 	  -K, --kernel-only                no monitor in the chain
 	  -u, --ubsan                      the kernel that 'make ubsan' built
-	  -e, --emulator qemu|bochs        emulator (default qemu); Bochs boots a CD of its own
+	  -e, --emulator qemu|bochs        emulator (default qemu); Bochs boots its own CD
 	  -g, --gdb                        wait for gdb on port 1234, no time limit
 	  -n, --dry-run                    print the command line and stop
 	  -q, --quiet                      print failed results and the verdict only

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * Returns the checksum of the words from `start` to `end`, `sum` being that of what comes before
- * (first: 0). Any context. tools/checksum computes the same.
+ * Returns the checksum of the words from `start` to `end`, `sum` being that of what is before
+ * them (first: 0). Any context. tools/checksum computes the same.
  */
 static inline uint64_t checksum(uint64_t sum, const uint64_t *start, const uint64_t *end)
 {

@@ -51,7 +51,7 @@ bool cmdline_parse(const char *line, const struct option *options, size_t count,
 
 /*
  * `line` without the file name that some loaders put first, for the command line and for a
- * module's string alike: QEMU's -kernel and -initrd put the path as it was given, iPXE puts the
+ * module's string alike. QEMU's -kernel and -initrd put the path as it was given, iPXE puts the
  * URI, GRUB Legacy the path; GRUB 2 puts none, under either Multiboot version. The protocol does
  * not distinguish them, so the word does: a first word that has '/' or '.' before any '=' is a file
  * name. No option's name may therefore hold either character. (A file name with neither, or with a

@@ -241,8 +241,8 @@ static bool add_raw(struct frame_block *block, const struct trace_record *record
 	return true;
 }
 
-/* A block has one encoding. What has no delta is sent raw, and a block of such as soon as it ends.
- */
+/* A block has one encoding. A record that has no delta begins a raw block, which the next record
+   that has one ends. */
 bool frame_add(struct frame_line *line, struct frame_block *block,
 	       const struct trace_record *record)
 {

@@ -22,7 +22,7 @@ enum {
 	ENODEV = 19,	 /* the hardware is not there */
 	EINVAL = 22,	 /* a value out of range */
 	ENOSPC = 28,	 /* full */
-	EPIPE = 32,	 /* what comes next does not follow what was read */
+	EPIPE = 32,	 /* what is next does not follow what was read */
 	ENOSYS = 38,	 /* no such call */
 	EBADFD = 77,	 /* not in the state that the call needs */
 	EOPNOTSUPP = 95, /* the hardware cannot do that */
