@@ -83,7 +83,7 @@ static void loop_recorded(uint64_t debugctl, uint64_t n, uint64_t *cycles)
 	interrupts_restore(flags);
 }
 
-/* TF acts from the instruction behind POPF on, and once more on the POPF that clears it. */
+/* TF acts from the instruction after POPF on, and once more on the POPF that clears it. */
 static void step(uint64_t n)
 {
 	uint64_t rax = 0, rdx = 0;

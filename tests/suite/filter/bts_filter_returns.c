@@ -117,7 +117,7 @@ static void close(struct rig *rig)
 	code_unmap(AT);
 }
 
-/* Whether a transition is recorded is for the silicon to say; `*slot` is behind it then. */
+/* Whether a transition is recorded is for the silicon to say; `*slot` is past it then. */
 static void skip_transition(struct rig *rig, size_t *slot, const void *from, const void *to)
 {
 	struct bts_struct record = rig_record(rig, *slot);

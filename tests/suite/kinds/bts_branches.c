@@ -39,7 +39,7 @@ static void trace(uint64_t flags)
 		    , OPERANDS([flags] "r"(flags)));
 }
 
-/* The records from `slot` on of the 16 branches at `first`; returns the slot behind them. */
+/* The records from `slot` on of the 16 branches at `first`; returns the slot after them. */
 static size_t expect(const struct rig *rig, size_t slot, const char *first, size_t size,
 		     uint32_t flags)
 {

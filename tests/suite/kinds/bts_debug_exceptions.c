@@ -249,7 +249,7 @@ TEST(bts_breakpoint, .group = "K", .ids = "K10", .needs = NEED_BTS,
 		rig_expect(&rig, slot++, breakpoint_at, breakpoint_handler, "#DB");
 	rig_expect(&rig, slot++, breakpoint_iret, breakpoint_at, "iretq");
 	rig_expect(&rig, slot++, breakpoint_at, breakpoint_to, "the jmp with the breakpoint");
-	rig_expect(&rig, slot++, breakpoint_last, breakpoint_end, "jmp behind MOV DR7");
+	rig_expect(&rig, slot++, breakpoint_last, breakpoint_end, "jmp after MOV DR7");
 	EXPECT_EQ(rig_count(&rig), slot);
 	rig_close(&rig);
 	__asm__ volatile("movq %0, %%dr6" : : "r"(dr6));

@@ -195,8 +195,8 @@ extern const char handler_entry[], handler_inside[], handler_call[], handler_cal
 	handler_ud_end[], handler_sti[], handler_cli[], handler_next[], handler_end[];
 
 /*
- * Returns to `resume` unless that is 0, with all registers as they were: an NMI comes while others
- * use them. Its jump leads backward.
+ * Returns to `resume` unless that is 0, with all registers as they were: an NMI arrives while
+ * others use them. Its jump leads backward.
  */
 __asm__(".pushsection .text\n"
 	"handler_inside: incq handled(%rip)\n"
@@ -210,7 +210,7 @@ __asm__(".pushsection .text\n"
 
 static volatile uint64_t handled __attribute__((used)), resume __attribute__((used));
 
-/* The handler's branches, from the slot behind its entry on, lead back to `to`. */
+/* The handler's branches, from the slot after its entry on, lead back to `to`. */
 static void expect_handler(const struct rig *rig, size_t slot, const void *to)
 {
 	rig_expect(rig, slot, handler_entry, handler_inside, "the handler's jump");
@@ -228,8 +228,7 @@ static void open(struct rig *rig, unsigned vector)
 }
 
 TEST(bts_exception_handler, .group = "K", .ids = "K5 K6", .needs = NEED_BTS,
-     .claim =
-	     "branches inside an exception handler, and behind its IRETQ, are recorded like others",
+     .claim = "branches inside an exception handler, and after its IRETQ, are recorded like others",
      .source = "SDM Vol 3, 17.4.4: each taken branch")
 {
 	struct rig rig;
@@ -249,14 +248,13 @@ TEST(bts_exception_handler, .group = "K", .ids = "K5 K6", .needs = NEED_BTS,
 	EXPECT_EQ(rig_count(&rig), 2 + BRANCHES);
 	rig_expect(&rig, 0, handler_ud, handler_entry, "#UD");
 	expect_handler(&rig, 1, handler_ud_out);
-	rig_expect(&rig, 1 + BRANCHES, handler_ud_next, handler_ud_end, "jmp behind the iretq");
+	rig_expect(&rig, 1 + BRANCHES, handler_ud_next, handler_ud_end, "jmp after the iretq");
 	rig_close(&rig);
 }
 
-/* Where the interrupt comes among the NOPs is the processor's choice; its record says where. */
+/* Where the interrupt is among the NOPs is the processor's choice; its record says where. */
 TEST(bts_interrupt_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
-     .claim =
-	     "branches inside an interrupt handler, and behind its IRETQ, are recorded like others",
+     .claim = "branches inside an interrupt handler, and after its IRETQ, are recorded like others",
      .source = "SDM Vol 3, 17.4.4: each taken branch")
 {
 	struct pending pending;
@@ -283,7 +281,7 @@ TEST(bts_interrupt_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 	EXPECT(rip > (uint64_t)handler_sti && rip <= (uint64_t)handler_cli);
 	EXPECT_EQ(rig_record(&rig, 0).to, handler_entry);
 	expect_handler(&rig, 1, (void *)rip);
-	rig_expect(&rig, 1 + BRANCHES, handler_next, handler_end, "jmp behind the iretq");
+	rig_expect(&rig, 1 + BRANCHES, handler_next, handler_end, "jmp after the iretq");
 	rig_close(&rig);
 }
 
@@ -299,7 +297,7 @@ static void trace_nmi(void)
 }
 
 TEST(bts_nmi_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
-     .claim = "branches inside an NMI handler, and behind its IRETQ, are recorded like others",
+     .claim = "branches inside an NMI handler, and after its IRETQ, are recorded like others",
      .source = "SDM Vol 3, 17.4.4: each taken branch")
 {
 	struct rig rig;

@@ -34,7 +34,7 @@ extern const char branch_before[], branch_before_to[];
 
 /* STI lets one more instruction pass: the jump, after which the interrupt is due at once. */
 TEST(bts_branch_then_interrupt, .group = "K", .ids = "K8", .needs = NEED_BTS,
-     .claim = "an interrupt right after a taken branch leaves its record behind the branch's",
+     .claim = "an interrupt right after a taken branch leaves its record after the branch's",
      .source =
 	     "SDM Vol 3, 17.4.4 and 17.11.2; SDM Vol 2, STI: interrupts after the next instruction")
 {
@@ -60,7 +60,7 @@ extern const char hlt_next[];
 
 TEST(bts_hlt_wake, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .claim =
-	     "waking from HLT leaves no record but the interrupt's, from the instruction behind HLT",
+	     "waking from HLT leaves no record but the interrupt's, from the instruction after HLT",
      .source = "SDM Vol 3, 17.4.4; SDM Vol 2, HLT: the saved RIP is that of the next instruction")
 {
 	struct pending pending;
@@ -136,7 +136,7 @@ static void trace_timer_interrupt(void)
 		    , OPERANDS([expired] "m"(expired), [ends] "i"(ENDS)));
 }
 
-/* The buffer went round: the slot behind, past one at the end that some processors leave out. */
+/* The buffer went round: the next slot, past one at the end that some processors leave out. */
 static size_t behind(const struct rig *rig, size_t slot)
 {
 	size_t next = (slot + 1) % TIMER_INTERRUPT_SLOTS;
@@ -273,8 +273,8 @@ static const char *from_word(uint64_t actual, const char *from, const char *next
 }
 
 /*
- * Which address stands as `from` is known to differ between processors, and whether there is a
- * record at all is not written; that it leads to the handler, and the way back, is.
+ * Processors are known to differ in `from`. Whether there is a record at all is not written; that
+ * it leads to the handler, and the way back, is.
  */
 static void observe(const char *key, unsigned vector, void (*trace)(void), const char *from,
 		    const char *next)
@@ -304,7 +304,7 @@ static void observe(const char *key, unsigned vector, void (*trace)(void), const
 	rig_close(&rig);
 }
 
-/* The vector that INT1 (F1H) raises: #DB behind it, or on QEMU's translator #UD at it. */
+/* The vector that INT1 (F1H) raises: #DB after it, or on QEMU's translator #UD at it. */
 static uint64_t int1_vector(void)
 {
 	__asm__ volatile("1:\t.byte 0xf1\n"

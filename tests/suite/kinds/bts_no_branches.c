@@ -8,7 +8,7 @@ extern const char goes_first[], goes_first_to[], goes_cr3[], goes_cr3_to[], goes
 	goes_invlpg_to[], goes_cpuid[], goes_cpuid_to[], goes_rep[], goes_rep_to[], goes_rdmsr[],
 	goes_rdmsr_to[];
 
-/* Each instruction in question stands between two jumps. */
+/* Each instruction in question is between two jumps. */
 TEST(bts_goes_on, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .claim = "what is not a branch leaves recording on: MOV CR3, INVLPG, CPUID, REP, RDMSR",
      .source = "SDM Vol 3, 17.4.4 and 17.4.5: taken branch, interrupt, or exception")
@@ -35,11 +35,11 @@ TEST(bts_goes_on, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    OPERANDS("+&S"(from), "+&D"(to)), OPERANDS([words] "r"(words)), "rbx");
 	EXPECT_EQ(rig_count(&rig), 6);
 	rig_expect(&rig, 0, goes_first, goes_first_to, "jmp");
-	rig_expect(&rig, 1, goes_cr3, goes_cr3_to, "jmp behind MOV CR3");
-	rig_expect(&rig, 2, goes_invlpg, goes_invlpg_to, "jmp behind INVLPG");
-	rig_expect(&rig, 3, goes_cpuid, goes_cpuid_to, "jmp behind CPUID");
-	rig_expect(&rig, 4, goes_rep, goes_rep_to, "jmp behind REP MOVS");
-	rig_expect(&rig, 5, goes_rdmsr, goes_rdmsr_to, "jmp behind RDMSR");
+	rig_expect(&rig, 1, goes_cr3, goes_cr3_to, "jmp after MOV CR3");
+	rig_expect(&rig, 2, goes_invlpg, goes_invlpg_to, "jmp after INVLPG");
+	rig_expect(&rig, 3, goes_cpuid, goes_cpuid_to, "jmp after CPUID");
+	rig_expect(&rig, 4, goes_rep, goes_rep_to, "jmp after REP MOVS");
+	rig_expect(&rig, 5, goes_rdmsr, goes_rdmsr_to, "jmp after RDMSR");
 	rig_close(&rig);
 }
 
@@ -77,9 +77,9 @@ TEST(bts_goes_on_controls, .group = "K", .ids = "K11", .needs = NEED_BTS,
 		own_idt_unload();
 	}
 	EXPECT_EQ(rig_count(&rig), 3);
-	rig_expect(&rig, 0, control_ts, control_ts_to, "jmp behind a change of CR0.TS");
-	rig_expect(&rig, 1, control_de, control_de_to, "jmp behind a change of CR4.DE");
-	rig_expect(&rig, 2, control_idt, control_idt_to, "jmp behind LIDT");
+	rig_expect(&rig, 0, control_ts, control_ts_to, "jmp after a change of CR0.TS");
+	rig_expect(&rig, 1, control_de, control_de_to, "jmp after a change of CR4.DE");
+	rig_expect(&rig, 2, control_idt, control_idt_to, "jmp after LIDT");
 	rig_close(&rig);
 }
 
@@ -110,7 +110,7 @@ TEST(bts_no_branch_no_record, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    "after_all: jmp after_all_to\n\tud2\nafter_all_to:\n\t",
 			    , OPERANDS([word] "r"(&word)), "rbx");
 	EXPECT_EQ(rig_count(&rig), 1);
-	rig_expect(&rig, 0, after_all, after_all_to, "jmp behind all that is no branch");
+	rig_expect(&rig, 0, after_all, after_all_to, "jmp after all that is no branch");
 	rig_close(&rig);
 }
 
@@ -145,7 +145,7 @@ TEST(bts_string_instructions, .group = "K", .ids = "K11", .needs = NEED_BTS,
 				     "+&S"(source), "+&D"(target)), );
 	}
 	EXPECT_EQ(rig_count(&rig), 1);
-	rig_expect(&rig, 0, after_strings, after_strings_to, "jmp behind the string instructions");
+	rig_expect(&rig, 0, after_strings, after_strings_to, "jmp after the string instructions");
 	EXPECT_EQ(compared, 0);
 	EXPECT_EQ(scanned, PAGE_SIZE - 78);
 	EXPECT(!memcmp(&to[78], "\x44\x33\x22\x11", 4));

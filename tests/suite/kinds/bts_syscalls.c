@@ -77,7 +77,7 @@ static void observe(struct rig *rig, const char *key, uint64_t debugctl, unsigne
 }
 
 TEST(bts_syscall_sysret, .group = "K", .ids = "K7", .needs = NEED_BTS,
-     .claim = "SYSCALL and SYSRET, where recorded, lead to LSTAR and back behind the SYSCALL",
+     .claim = "SYSCALL and SYSRET, where recorded, lead to LSTAR and back past the SYSCALL",
      .source = "SDM Vol 3, 17.4.4 and table 17-6; SDM Vol 2, SYSCALL and SYSRET")
 {
 	uint8_t *page = test_area(1);
@@ -138,13 +138,13 @@ static void check(struct rig *rig, uint64_t debugctl, bool user, bool kernel)
 	if (rig_record(rig, slot).from == SYSCALL_AT)
 		rig_expect(rig, slot++, (void *)SYSCALL_AT, own_syscall, "syscall");
 	if (kernel)
-		rig_expect(rig, slot++, own_jump, own_jump_to, "jmp behind the syscall");
+		rig_expect(rig, slot++, own_jump, own_jump_to, "jmp after the syscall");
 	EXPECT_EQ(rig_count(rig), slot);
 }
 
 TEST(bts_syscall_goes_on, .group = "K", .ids = "K7", .needs = NEED_BTS,
      .claim =
-	     "SYSRET and SYSCALL leave IA32_DEBUGCTL alone, and the first branch behind each is recorded",
+	     "SYSRET and SYSCALL leave IA32_DEBUGCTL alone, and the first branch after each is recorded",
      .source = "SDM Vol 3, 17.4.4 and table 35-2: each taken branch, 1D9H")
 {
 	uint8_t *page = test_area(1);
@@ -189,7 +189,7 @@ extern const char user_iret[], user_handler[];
 static const uint8_t code[] = {0xeb, 0x02, 0x0f, 0x0b, 0xcd, VECTOR_TEST};
 #define INT_AT (AT + 4)
 
-/* The handler stands behind the IRETQ, on a stack of its own, and takes up the first one. */
+/* The handler is after the IRETQ, on a separate stack, and takes up the first one. */
 static void trace_iretq(void)
 {
 	TRACED_WITH(

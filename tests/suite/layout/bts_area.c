@@ -5,7 +5,7 @@
 #include "tests/lib/pmi.h"
 #include "tests/lib/rig.h"
 
-/* Whether a buffer works that begins `offset` bytes behind the start of a page. */
+/* Whether a buffer works that begins `offset` bytes past the start of a page. */
 
 #define ALIGNED_BRANCHES 24
 
@@ -250,7 +250,7 @@ static void expect_untouched(const struct rig *rig, const uint8_t *before, const
 	EXPECT(!memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS, rest));
 }
 
-/* Records with PEBS off and the PEBS half of the DS area as it stands: nothing of that changes, and
+/* Records with PEBS off and the PEBS half of the DS area as it is: nothing of that changes, and
    the threshold of BTS alone interrupts. */
 static void trace(struct rig *rig)
 {

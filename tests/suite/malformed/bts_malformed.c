@@ -28,7 +28,7 @@ static void put_back(const struct malformed *m)
 	memcpy(m->rig.area_page, m->area, PAGE_SIZE);
 }
 
-/* A sound rig of MALFORMED_SLOTS slots with room before and behind; not while another is open. */
+/* A sound rig of MALFORMED_SLOTS slots with room before and after; not while another is open. */
 static void malformed_open(struct malformed *m)
 {
 	rig_open_at(&m->rig, MALFORMED_SLOTS, OFFSET);
@@ -70,9 +70,9 @@ static bool area_is_sound(const struct malformed *m, const uint8_t *before)
 }
 
 /*
- * Traces two jumps with the DS area as the test has left it; observes under `key` what came of it,
- * fails the test if anything changed but the index and, in the buffer's pages, the bytes `from` to
- * `to` - 1 (offsets from the base), and makes everything sound again.
+ * Traces two jumps with the DS area as the test has left it, and observes under `key` what came of
+ * it. Fails the test if anything changed but the index and, in the buffer's pages, the bytes `from`
+ * to `to` - 1 (offsets from the base). Makes everything sound again.
  */
 static void malformed_trace(struct malformed *m, const char *key, int64_t from, int64_t to)
 {
@@ -93,7 +93,7 @@ static void malformed_trace(struct malformed *m, const char *key, int64_t from, 
 	put_back(m);
 }
 
-/* Page 0 stands for nothing: it is mapped only here, with fields that are all zero. */
+/* Page 0 has no other use: it is mapped only here, with fields that are all zero. */
 static void check_area_zero(const char *key, bool mapped)
 {
 	uint8_t *page = test_area(1);
@@ -128,7 +128,7 @@ TEST(bts_malformed_area_zero, .group = "X", .ids = "X1", .needs = NEED_BTS | NEE
 #define AT     0x00005a0000001000ul
 #define SLOTS  32
 #define ROUNDS 20
-#define BUFFER 64 /* offset in the page: right behind the code */
+#define BUFFER 64 /* offset in the page: right after the code */
 
 extern const char code_page_call[], code_page_back[];
 

@@ -62,8 +62,8 @@ static void finish(struct one *one)
 }
 
 /*
- * On each CPU of the set (the first eight count) a task walks a chain of its own in ring 3, with a
- * tracer of the CPU: fails the test unless each has its own branches, all of them, and no other.
+ * On each CPU of the set (the first eight count) a task walks its own chain in ring 3, with a
+ * tracer of the CPU. Fails the test unless each has its own branches, all of them, and no other.
  */
 static void per_cpu_traces(const struct cpu_set *cpus)
 {
@@ -377,8 +377,9 @@ static void expect_apart(const struct rig *rig)
 }
 
 TEST(bts_beside_another, .group = "S", .ids = "S1", .needs = NEED_BTS | NEED_SMP,
-     .claim = "two CPUs that record the kernel at once have each all of its own branches and none "
-	      "of the other's",
+     .claim =
+	     "two CPUs that record the kernel at once have each all of their own branches and none "
+	     "of the other's",
      .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
 {
 	struct rig rig;

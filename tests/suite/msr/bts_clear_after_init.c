@@ -13,7 +13,7 @@
 /*
  * INIT takes a processor away from whatever it does: what it recorded for, and where, is gone with
  * the software that had asked for it, while the DS area may be anybody's memory by now. A processor
- * that went on recording behind its start-up IPI would store into that, beginning in real mode.
+ * that went on recording after its start-up IPI would store into that, beginning in real mode.
  */
 #define SLOTS	  16
 #define MOST_WAIT 1000000 /* microseconds */

@@ -7,8 +7,8 @@
 
 /*
  * A control that changes while TR and BTS stay set. Drivers turn TR off around every change, so
- * that silicon which looks at the others only when TR is set would serve them well for years; a
- * tracer that changes its filter in flight would then see what it must not.
+ * silicon that looks at the others only when TR is set would serve them well for years. A tracer
+ * that changes its filter in flight would then see what it must not.
  */
 
 #define SLOTS 8
@@ -24,7 +24,7 @@ extern const char control_a[], control_a_to[], control_b[], control_b_to[], cont
 	control_c_to[], control_d[], control_d_to[], control_few[], control_few_top[],
 	control_many[], control_many_top[];
 
-/* Four jumps, each under a control of its own. */
+/* Four jumps, each under another control. */
 static __attribute__((noinline)) void trace(struct rig *rig, uint64_t a, uint64_t b, uint64_t c,
 					    uint64_t d)
 {
@@ -175,7 +175,7 @@ static volatile uint64_t seen __attribute__((used)), events __attribute__((used)
 
 /*
  * Keeps IA32_DEBUGCTL, and returns to `resume` unless that is 0, with all registers as they were:
- * an NMI comes while others use them.
+ * an NMI arrives while others use them.
  */
 __asm__(".pushsection .text\n"
 	"holds_handler: pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\t"
@@ -186,7 +186,7 @@ __asm__(".pushsection .text\n"
 	"popq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
 	".popsection");
 
-/* `before` ... and IA32_DEBUGCTL as it stands behind the event. */
+/* `before` ... and IA32_DEBUGCTL as it is after the event. */
 #define AFTER(debugctl, before)                                                                    \
 	({                                                                                         \
 		uint64_t after = 0;                                                                \
@@ -340,7 +340,7 @@ TEST(bts_cpl_bits_as_enumerated, .group = "M", .ids = "M3", .needs = NEED_BTS,
 /*
  * Which bits are reserved differs between processors, and new ones get a meaning: that is only
  * observed. What must hold is that a refused write changes nothing and that no write sets another
- * bit than the one it is about. BTINT, harmless alone, stands for what was there before.
+ * bit than the one it is about. BTINT, harmless alone, is what was there before.
  */
 TEST(bts_debugctl_reserved_bits, .group = "M", .ids = "M4", .needs = NEED_BTS,
      .claim = "a write of IA32_DEBUGCTL that raises #GP changes nothing",

@@ -121,7 +121,7 @@ TEST(pebs_presets, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 }
 
 TEST(pebs_fixed_counter, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
-     .claim = "with PEBS_BASELINE fixed counter 0 takes samples, with a reset value of its own",
+     .claim = "with PEBS_BASELINE fixed counter 0 takes samples, with its own reset value",
      .source = "Linux 6.1, perf_event.h")
 {
 	uint64_t mask = (1ull << pmu_caps()->fixed_width) - 1;
@@ -344,7 +344,7 @@ static void check_groups(struct pebs *pebs, uint64_t cfg, unsigned entries)
 
 TEST(pebs_adaptive_contents, .group = "PE", .ids = "PE83 PE84 PE85 PE86 PE87 PE88 PE89",
      .needs = NEED_PEBS,
-     .claim = "each quadword of the groups of an adaptive record stands where the groups before it "
+     .claim = "each quadword of the groups of an adaptive record is where the groups before it "
 	      "end: registers, XMM registers, entries of the LBR stack with all three quadwords",
      .source = "Linux 6.1, perf_event.h")
 {

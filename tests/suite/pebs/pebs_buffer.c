@@ -128,9 +128,8 @@ TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
 }
 
 TEST(pebs_four_counters, .group = "PE", .ids = "PE27 PE96", .needs = NEED_PEBS,
-     .claim =
-	     "four counters at once, each with a value of its own: every record is whole, and each "
-	     "counter is sampled at its own rate",
+     .claim = "four counters at once, each with its own value: every record is whole, and each "
+	      "counter is sampled at its own rate",
      .source = "SDM Vol 3, 18.8.1.1")
 {
 	static const uint64_t periods[] = {29, 59, 107, 199};
@@ -179,7 +178,7 @@ static bool is_kernel(uint64_t address)
 
 /*
  * SYSCALL and IRETQ may count at either level: their records may show either side. A counter that
- * is armed before them takes its sample behind them. Samples of different distances reach every
+ * is armed before them takes its sample after them. Samples of different distances reach every
  * place of a visit, however many branches the kernel has between two.
  */
 TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,

@@ -240,7 +240,7 @@ TEST(pebs_threshold_border, .group = "PE", .ids = "PE105 PE106", .needs = NEED_P
 	pebs_close(&pebs);
 }
 
-/* `extra` bytes behind two slots are too few for a third record. */
+/* `extra` bytes past two slots are too few for a third record. */
 static void check_room(struct pebs *pebs, size_t extra)
 {
 	uint64_t end = pebs->base + 2 * pebs->record;

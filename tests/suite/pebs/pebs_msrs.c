@@ -275,7 +275,7 @@ static void run_by_its_area(void *argument)
 
 /* The counter overflows with the last event of its run: nothing is left to sample. */
 TEST(pebs_armed_on_its_cpu, .group = "PE", .ids = "PE110", .needs = NEED_PEBS | NEED_SMP,
-     .claim = "an overflow has the counter of its own processor take a sample, and not that of "
+     .claim = "an overflow has the counter of the same processor take a sample, and not that of "
 	      "another processor",
      .source = "SDM Vol 3, 18.4.4")
 {

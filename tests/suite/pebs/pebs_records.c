@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One sample: when it comes, what it holds, what else changes.
+// One sample: when it is taken, what it holds, what else changes.
 #include "drivers/clock/tsc.h"
 #include "drivers/processor.h"
 #include "lib/string.h"

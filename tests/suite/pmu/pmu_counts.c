@@ -218,7 +218,7 @@ static void note_interrupt(struct trap_frame *frame)
 	lapic_eoi();
 }
 
-/* Goes on in ring 3, behind what faulted there. */
+/* Goes on in ring 3, after what faulted there. */
 static void cross_on(struct trap_frame *frame, unsigned skipped, unsigned vector)
 {
 	frame->rip += skipped;
@@ -307,7 +307,7 @@ static void start(struct program *program, uint64_t seed)
 	machine.registers[R15] = (uint64_t)program->data;
 }
 
-/* Instructions among the steps: an iteration of a repeated one traps where it stands. */
+/* Instructions among the steps: an iteration of a repeated one traps at its own address. */
 static uint64_t stepped_instructions(const struct steps *steps)
 {
 	uint64_t count = 1;

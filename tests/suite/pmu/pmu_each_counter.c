@@ -364,7 +364,7 @@ TEST(pmu_status_set_freezes, .group = "pmu", .ids = "PM40", .needs = 0,
 
 /* What a unit mask means is the model's: each counter says the same of it, the others being off. */
 TEST(pmu_each_counter_unit_mask, .group = "pmu", .ids = "PM33", .needs = 0,
-     .claim = "each general counter counts by the unit mask of its own select, as counter 0 does",
+     .claim = "each general counter counts by the unit mask in its select, as counter 0 does",
      .source = "SDM Vol 3, 18.2.1.1")
 {
 	uint64_t all = pmu_rig_open(NO_BRANCHES);

@@ -63,7 +63,7 @@ TEST(lbr_wraps, .group = "pmu", .ids = "LB3 LB4", .needs = 0,
 
 extern const char lbr_one[], lbr_one_to[];
 
-/* Once round the stack and on: each jump is in the place behind that of the one before. */
+/* Once round the stack and on: each jump is in the place after that of the one before. */
 TEST(lbr_each_place, .group = "pmu", .ids = "LB1 LB3 LB4", .needs = 0,
      .claim = "TOS names each place of the LBR stack in turn, with a branch that was just taken; "
 	      "between two brackets nothing moves it",

@@ -158,7 +158,7 @@ static void expect_from_ring_3(const struct lbr_stack *s, const char *handler)
 }
 
 TEST(lbr_user_faults, .group = "pmu", .ids = "LB21 LB22", .needs = 0,
-     .claim = "a fault of ring 3 enters the LBR stack, behind the IRETQ that led there",
+     .claim = "a fault of ring 3 enters the LBR stack, after the IRETQ that led there",
      .source = "SDM Vol 3, 17.4.8 and 17.11.2")
 {
 	uint8_t *page = test_area(1);

@@ -284,8 +284,7 @@ static bool has_syscall(const struct lbr_stack *s, bool newest)
 	return false;
 }
 
-/* The newest entries are the SYSCALL and the IRETQ into ring 3, unless an interrupt comes between.
- */
+/* The newest entries are the SYSCALL and the IRETQ into ring 3, unless an interrupt was between. */
 static bool has_both_crossings(const struct lbr_stack *s)
 {
 	for (unsigned turn = 0; turn < 10; turn++) {

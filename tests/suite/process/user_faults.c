@@ -53,7 +53,7 @@ TEST(user_faults, .group = "process", .ids = "",
 	programs_end(before);
 }
 
-#define PROGRAM_HEADERS 64 /* behind the ELF header; each 56 bytes */
+#define PROGRAM_HEADERS 64 /* after the ELF header; each 56 bytes */
 #define FLAGS		4  /* offsets in one */
 #define ADDRESS		16
 #define MEMORY_SIZE	40

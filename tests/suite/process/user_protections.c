@@ -80,7 +80,7 @@ static uint64_t hold_registers(unsigned count, uint64_t milliseconds)
 
 TEST(user_registers_kept, .group = "process", .ids = "",
      .claim =
-	     "general, SSE and x87 control registers of a process are its own, whoever runs in between",
+	     "general, SSE and x87 control registers of a process are its own, whatever runs in between",
      .source = "kernel/trap/user.h")
 {
 	uint64_t before = programs_begin(), switches = 0;

@@ -465,7 +465,7 @@ static void note_code(const uint8_t *code)
 }
 
 TEST(pt_beside_another, .group = "PT", .ids = "PT147", .needs = NEED_PT | NEED_SMP,
-     .claim = "a processor's packets are of its own branches, calls, addresses and PSBFreq while "
+     .claim = "a processor's packets have its own branches, calls, addresses and PSBFreq while "
 	      "another is traced in between",
      .source = "SDM Vol 3, 36.2.7 and 36.4.2")
 {

@@ -269,7 +269,7 @@ static void interrupted(struct pt_rig *rig)
 }
 
 TEST(pt_interrupt, .group = "PT", .ids = "PT40 PT92", .needs = NEED_PT | NEED_BTS,
-     .claim = "INT interrupts once its region is full and sets Trace_ToPA_PMI; STOP comes first",
+     .claim = "INT interrupts once its region is full and sets Trace_ToPA_PMI; STOP acts first",
      .source = "SDM Vol 3, 36.2.6")
 {
 	struct pt_rig rig;

@@ -298,8 +298,8 @@ TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10 PT66 PT67 PT68 PT69", 
 }
 
 TEST(pt_enabled_is_locked, .group = "PT", .ids = "PT11 PT70", .needs = NEED_PT,
-     .claim = "while TraceEn is set a write to any other MSR of Intel PT raises #GP, of its own "
-	      "value too, and each can be read",
+     .claim = "while TraceEn is set a write to any other MSR of Intel PT raises #GP, even of the "
+	      "value that it has, and each can be read",
      .source = "SDM Vol 3, 36.2.7")
 {
 	struct pt_rig rig;

@@ -284,8 +284,7 @@ static void pass_gap(unsigned descriptor)
 }
 
 TEST(pt_stream_behind, .group = "PT", .ids = "PT36 PT41", .needs = NEED_PT,
-     .claim =
-	     "a reader that is behind finds the oldest packets, a gap that is marked, then new ones",
+     .claim = "a reader that is late finds the oldest packets, a gap that is marked, then new ones",
      .source = "docs/insntrace.2, INSNTRACE_STREAM")
 {
 	struct insntrace_config config = config_of_stream();
@@ -316,7 +315,7 @@ TEST(pt_stream_behind, .group = "PT", .ids = "PT36 PT41", .needs = NEED_PT,
 
 TEST(pt_stream_gaps, .group = "PT", .ids = "PT36 PT41", .needs = NEED_PT,
      .claim =
-	     "a reader that is behind is told of each gap where it is, and has whole packets from a "
+	     "a reader that is late finds each gap marked where it is, and has whole packets from a "
 	     "PSB on after it",
      .source = "docs/insntrace.2, INSNTRACE_READ_STREAM")
 {

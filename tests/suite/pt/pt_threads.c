@@ -67,7 +67,7 @@ static bool goes_to(unsigned n, uint64_t ip)
 }
 
 TEST(pt_threads_own, .group = "PT", .ids = "PT45", .needs = NEED_PT,
-     .claim = "a thread's buffer holds all of its own instructions and no other's, over all CPUs",
+     .claim = "a thread's buffer holds all of its instructions and no other's, over all CPUs",
      .source = "docs/insntrace.2, INSNTRACE_ASSIGN_THREAD")
 {
 	uint64_t before = programs_begin(), ip[2] = {0};

@@ -169,7 +169,7 @@ TEST(pt_user_beside_branches, .group = "PT", .ids = "PT54 PT55", .needs = NEED_P
 }
 
 #define HOSTILE 3
-#define ROUNDS	20 /* at most; in 9 of 10 a program comes to trace */
+#define ROUNDS	20 /* at most; in 9 of 10 a program gets to trace */
 
 /* Returns how many of the programs had a trace. */
 static unsigned call_at_once(uint64_t calls)

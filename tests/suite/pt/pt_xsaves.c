@@ -372,7 +372,7 @@ static void expect_turns(const struct pt_rig *rig, const char *on, const char *o
 }
 
 TEST(pt_two_threads, .group = "PT", .ids = "PT45", .needs = NEED_PT,
-     .claim = "threads that XSAVES and XRSTORS switch have a trace each, of its own code alone",
+     .claim = "threads that XSAVES and XRSTORS switch have a trace each, of their own code alone",
      .source = "SDM Vol 1, 13.5.6")
 {
 	struct pt_rig other, rig;

@@ -72,7 +72,7 @@ TEST(ptrace_events, .group = "I", .ids = "",
 
 #define EVENT(event, signal) ((event) << 16 | WAIT_STOPPED(signal))
 
-/* Two tracers of the kernel's: one is told of the threshold, the other does not hear of it. */
+/* Two tracers of the kernel's: the threshold stops the process for one, not for the other. */
 TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
      .claim = "tasks of the kernel trace a process by the same interface",
      .source = "kernel/ptrace/ptrace.h")
@@ -253,9 +253,9 @@ static void deliver(void *nmi)
 }
 
 /*
- * Runs the program ptrace_signal in this mode for so many walks, or more if scale= says so (fewer
- * may not come to a threshold), with the interrupt delivered as NMI, or as a fixed vector, on all
- * CPUs; expects it to find nothing wrong.
+ * Runs the program ptrace_signal in this mode for so many walks, or more if scale= says so: fewer
+ * may not reach a threshold. The interrupt is delivered as NMI, or as a fixed vector, on all CPUs.
+ * Expects the program to find nothing wrong.
  */
 static void threshold_signal(unsigned mode, uint64_t walks, bool nmi)
 {
@@ -276,7 +276,7 @@ TEST(ptrace_signal_fixed, .group = "I", .ids = "I6 I7", .needs = NEED_BTS,
 
 TEST(ptrace_signal_nmi, .group = "I", .ids = "I6 I7", .needs = NEED_BTS,
      .claim =
-	     "processes stop at the thresholds of their traces, once a crossing; no branch is lost or comes twice",
+	     "processes stop at the thresholds of their traces, once a crossing; no branch is lost or read twice",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL")
 {
 	threshold_signal(THRESHOLD_USER, 60, true);

@@ -88,7 +88,7 @@ static uint64_t pebs_of_machine(void)
 
 TEST(ptrace_pebs, .group = "I", .ids = "",
      .claim =
-	     "a program has another's samples taken, exactly, reads them, is told that its buffer is "
+	     "a program has another's samples taken, exactly, reads them, learns that its buffer is "
 	     "full, traces its branches beside; each request that is refused is refused by its error "
 	     "and changes nothing",
      .source = "docs/ptrace-pebs.2")
@@ -139,7 +139,7 @@ TEST(ptrace_side_by_side, .group = "I", .ids = "PE15", .needs = NEED_BTS | NEED_
 
 TEST(ptrace_random_traces, .group = "I", .ids = "",
      .claim = "no order of requests for branches and samples, whatever their arguments and what "
-	      "becomes of the tracees, harms the kernel or leaves anything behind",
+	      "becomes of the tracees, harms the kernel or leaves a page allocated",
      .source = "docs/ptrace-pebs.2; docs/ptrace-bts.2")
 {
 	uint64_t before = programs_begin(), each = test_scaled(900) / PROCESSES + 1;

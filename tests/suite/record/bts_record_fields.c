@@ -125,7 +125,7 @@ extern const uint8_t compat_start[], compat_in[], compat_32[], compat_again[], c
 
 /*
  * Enters a 32-bit code segment by a far return, counts EAX up there with a loop and a near call on
- * a 32-bit stack, and comes back by a far jump. RSP is kept in R8, which compatibility mode cannot
+ * a 32-bit stack, and returns by a far jump. RSP is kept in R8, which compatibility mode cannot
  * reach.
  */
 __asm__(".pushsection .rodata\n"
@@ -256,8 +256,8 @@ TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
 extern const char predicted_top[], predicted_branch[], predicted_taken[], predicted_loop[];
 
 /*
- * One branch a round goes where bit 0 of a byte of `choices` says; the loop's own branch comes
- * after it. Returns how many records of the first branch have the flag set; `taken`: how many
+ * One branch a round goes where bit 0 of a byte of `choices` says; the loop's own branch follows
+ * it. Returns how many records of the first branch have the flag set; `taken`: how many
  * there are; `others`: all further flags that were seen.
  */
 static size_t run_choices(struct rig *rig, const uint8_t *choices, size_t *taken, uint64_t *others)

@@ -207,7 +207,7 @@ static uint32_t in_service(void)
 }
 
 /*
- * As the APIC delivers it: no bit of its own in the ISR. An EOI from its handler would end the
+ * As the APIC delivers it: it has no bit in the ISR. An EOI from its handler would end the
  * interrupt that is in service here.
  */
 static void interrupted(struct trap_frame *frame)
@@ -251,7 +251,7 @@ static uint64_t arrived(void)
 	return interrupt_unknown_count(&newest);
 }
 
-/* A second one of the same vector comes only if the first was ended. */
+/* A second one of the same vector arrives only if the first was ended. */
 TEST(robust_unknown_interrupt, .group = "Z", .ids = "", .needs = 0,
      .claim = "an interrupt that has no handler is ended and counted, and the kernel goes on",
      .source = "SDM Vol 3, 10.8.4")
@@ -302,7 +302,7 @@ static void put_off(struct timer *first, uint32_t *started, uint32_t *later)
 {
 	uint64_t flags;
 
-	task_sleep(1); /* a new slice: its end comes after `first` */
+	task_sleep(1); /* a new slice: its end is after `first` */
 	flags = interrupts_save();
 	timer_start(first, 20);
 	*started = apic_read(APIC_TIMER_INITIAL);

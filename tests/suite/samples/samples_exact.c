@@ -36,7 +36,7 @@ static uint64_t samples_in(const struct sampled *sampled, enum sampled_kind kind
 	return sampled->visits * sampled_events(kind) / (period + 1);
 }
 
-/* Reads a tracer's samples and ends it; all are there, each of its own event. */
+/* Reads a tracer's samples and ends it; all are there, each of the right event. */
 static void expect_all(const struct sampled *sampled, struct tracer *tracer, enum sampled_kind kind,
 		       uint64_t period)
 {
@@ -443,9 +443,9 @@ TEST(samples_of_two_events, .group = "samples", .ids = "PE16", .needs = NEED_SAM
 	sampled_close(&sampled);
 }
 
-/* Each count of a task's events is that of its own instructions, whoever ran in between. */
+/* Each count of a task's events is that of its instructions, whatever ran in between. */
 TEST(samples_of_two_tasks, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
-     .claim = "two tasks that take turns on one CPU have each the samples of its own instructions",
+     .claim = "two tasks that take turns on one CPU each have their own instructions' samples",
      .source = "docs/design.md#contexts")
 {
 	enum sampled_kind kind = sampled_portable();

@@ -128,7 +128,7 @@ static void fault(struct trap_frame *frame)
 }
 
 TEST(selftest_fault_handler, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
-     .claim = "an exception in an interrupt handler is a panic, whoever borrowed the debug MSRs",
+     .claim = "an exception in an interrupt handler is a panic, whatever borrowed the debug MSRs",
      .source = "docs/design.md#verdicts")
 {
 	interrupt_set_handler(VECTOR_TEST, fault);
@@ -204,7 +204,7 @@ TEST(selftest_pmi_storm, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
 }
 
 TEST(selftest_panic_mid_line, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
-     .claim = "a panic in the middle of a line begins one of its own", .source = "docs/console.md")
+     .claim = "a panic in the middle of a line begins a new one", .source = "docs/console.md")
 {
 	printk("# half a line, and then");
 	panic("in the middle of a line");

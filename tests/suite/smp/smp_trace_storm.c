@@ -26,7 +26,7 @@
 struct watcher {
 	/* The storm writes these, under the slot's lock: */
 	struct tracer *tracer; /* NULL: none */
-	bool changing;	       /* comes or goes: whether it holds the trace, nobody can say */
+	bool changing;	       /* attaches or detaches: whether it holds the trace is not known */
 
 	struct numbered reader;
 	enum trace_overflow overflow; /* TRACE_STOP: sees the kernel too, and begins anew if full */
@@ -40,7 +40,7 @@ struct watcher {
 	} waits;		      /* walks of a task that waits; TRACE_STOP only */
 };
 
-/* A place for a task: walks addresses of its own in ring 3, and now and then moves or sleeps. */
+/* A place for a task: walks separate addresses in ring 3, and now and then moves or sleeps. */
 struct slot {
 	struct user_chain user;
 	struct spinlock lock;
@@ -203,7 +203,7 @@ static void read(struct watcher *watcher)
 
 /*
  * True if the trace has ended, so that records are missing: it goes on, and is read from there. One
- * that ended during the first reading goes on behind what it has lost.
+ * that ended during the first reading goes on after what it has lost.
  */
 static bool begins_anew(struct slot *slot, struct watcher *watcher)
 {
@@ -380,7 +380,7 @@ static void look(void *argument)
 TEST(smp_trace_storm, .group = "S", .ids = "S1 S2", .needs = NEED_BTS,
      .claim =
 	     "tasks that start, move, are killed, traced, and not any more at random: no branch is "
-	     "lost or lands elsewhere, whoever holds a trace, and nothing stays behind",
+	     "lost or lands elsewhere, whatever holds a trace, and nothing stays allocated or recording",
      .source = "docs/design.md#contexts")
 {
 	uint64_t first = sched_switch_count(), goal = test_scaled(GOAL), start = time_now();

@@ -39,7 +39,7 @@ TEST(bts_switch_own_records, .group = "C", .ids = "C1", .needs = NEED_BTS,
 #define MOST 16384
 
 /*
- * What the order of the MSR writes leaves behind (the order itself is a host test of the driver):
+ * What the order of the MSR writes lets through (the order itself is a host test of the driver):
  * ds_switch_out() clears TR and ds_switch_in() sets it last, each through wrmsr(). So no other
  * branch leaves the one, none enters the other, and the first of every arrival leaves the latter.
  */
@@ -174,7 +174,8 @@ static void run_untraced(const struct walker *traced)
 }
 
 TEST(bts_switch_untraced_frozen, .group = "C", .ids = "C2", .needs = NEED_BTS,
-     .claim = "while an untraced task runs TR and BTS are clear and the other's index stands still",
+     .claim =
+	     "while an untraced task runs TR and BTS are clear and the other's index does not move",
      .source = "docs/design.md#ownership")
 {
 	struct walker walker = {.name = "traced",

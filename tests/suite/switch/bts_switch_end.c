@@ -47,9 +47,9 @@ static void expect_untouched(const struct tracer *tracer, const uint8_t fields[]
 }
 
 /*
- * `walker` has ended, by itself or by a kill: fails the test unless its trace is off the hardware,
- * its records can still be read and are the first of its walks in order, nothing is written to
- * its memory while others are traced, and all of it is given back.
+ * `walker` has ended, by itself or by a kill. Fails the test unless its trace is off the hardware,
+ * and its records can still be read and are the first of its walks in order. Nothing may be written
+ * to its memory while others are traced, and all of it must be given back.
  */
 static void expect_after_exit(struct walker *walker)
 {
@@ -255,7 +255,7 @@ TEST(bts_switch_hand_over_nmi, .group = "C", .ids = "T10 C4", .needs = NEED_BTS,
 
 static unsigned seen_pending;
 
-/* Comes back from the switch with interrupts still off. */
+/* Returns from the switch with interrupts still off. */
 static void approach_threshold(struct walker *walker)
 {
 	uint64_t flags = interrupts_save();

@@ -12,7 +12,8 @@
 #define THRESHOLD 256
 
 TEST(bts_threshold_fixed, .group = "T", .ids = "T1", .needs = NEED_BTS,
-     .claim = "with BTINT one interrupt comes by its fixed vector, with the index at the threshold",
+     .claim =
+	     "with BTINT one interrupt arrives by its fixed vector, with the index at the threshold",
      .source = "SDM Vol 3, 17.4.9.5 and 10.5.1: delivery mode fixed")
 {
 	uint64_t unknown = nmi_unknown_count();
@@ -33,7 +34,8 @@ TEST(bts_threshold_fixed, .group = "T", .ids = "T1", .needs = NEED_BTS,
 #define X2APIC_LVTPC_RESERVED (~0x117ffull)
 
 TEST(bts_threshold_x2apic, .group = "T", .ids = "T9", .needs = NEED_BTS,
-     .claim = "through the LVT entry of an x2APIC, MSR 834H, one interrupt comes at the threshold",
+     .claim =
+	     "through the LVT entry of an x2APIC, MSR 834H, one interrupt arrives at the threshold",
      .source = "SDM Vol 3, 10.12.1.2 and 17.4.9.5")
 {
 	struct rig rig;
@@ -104,7 +106,7 @@ TEST(bts_threshold_pends, .group = "T", .ids = "T6", .needs = NEED_BTS,
 }
 
 TEST(bts_threshold_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
-     .claim = "with NMI delivery the interrupt comes though IF = 0, at or past the threshold",
+     .claim = "with NMI delivery the interrupt arrives though IF = 0, at or past the threshold",
      .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: delivery mode NMI")
 {
 	struct rig rig;
@@ -158,7 +160,8 @@ static void trace(void)
 }
 
 TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
-     .claim = "an NMI at a threshold that is reached inside an NMI handler comes after its IRETQ",
+     .claim =
+	     "an NMI at a threshold that is reached inside an NMI handler is delivered after its IRETQ",
      .source = "SDM Vol 3, 10.5.1: delivery mode NMI")
 {
 	uint32_t lvtpc = lapic_read_lvtpc();

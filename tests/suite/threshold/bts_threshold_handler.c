@@ -43,7 +43,8 @@ TEST(bts_threshold_masks, .group = "T", .ids = "T3 T10", .needs = NEED_BTS,
 }
 
 TEST(bts_threshold_left_masked, .group = "T", .ids = "T4", .needs = NEED_BTS,
-     .claim = "while the LVT entry is left masked no second interrupt comes, and recording goes on",
+     .claim =
+	     "while the LVT entry is left masked no second interrupt arrives, and recording goes on",
      .source = "SDM Vol 3, 17.4.9.5 and 10.5.1: mask")
 {
 	struct rig rig;
@@ -115,7 +116,7 @@ TEST(bts_threshold_status, .group = "T", .ids = "T1", .needs = NEED_BTS,
 
 /* The work of a driver of BTS in interrupt mode, as a test: T10 of the reference. */
 
-#define SLOTS	  512 /* a handler's own way in must fit behind the threshold */
+#define SLOTS	  512 /* a handler's own way in must fit past the threshold */
 #define THRESHOLD 128
 #define WALKS	  (20 * SLOTS / 32)
 

@@ -133,7 +133,7 @@ static unsigned interrupts(struct pmi *pmi, size_t slot, void (*trace)(void))
 	return pmi->count;
 }
 
-/* Whether the index before or behind a record counts is the processor's: hence two thresholds. */
+/* Whether the index before or after a record counts is the processor's: hence two thresholds. */
 TEST(bts_threshold_by_event, .group = "T", .ids = "T1 T8", .needs = NEED_BTS,
      .claim = "the record of an exception reaches the threshold as that of a jump does",
      .source = "SDM Vol 3, 17.4.9 and 17.4.9.5: BTS interrupt threshold")
@@ -234,7 +234,8 @@ TEST(bts_threshold_late_in_idle, .group = "T", .ids = "", .needs = NEED_BTS | NE
 }
 
 TEST(bts_threshold_skid, .group = "T", .ids = "T2", .needs = NEED_BTS,
-     .claim = "the interrupt never comes before the threshold, and before the buffer is full",
+     .claim =
+	     "the interrupt never arrives before the threshold, and does before the buffer is full",
      .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
 {
 	size_t runs = test_scaled(200);

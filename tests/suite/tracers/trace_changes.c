@@ -84,7 +84,7 @@ static void finish(struct viewer *viewer, uint64_t walks)
 
 TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
      .claim =
-	     "the first tracer of a task leaves and another comes in the middle: the others lose nothing",
+	     "the first tracer of a task leaves and another joins in the middle: the others lose nothing",
      .source = "docs/design.md#tracers")
 {
 	struct user_chain user;
@@ -172,7 +172,7 @@ static void refused(int error, int expected, uint64_t before, const struct trace
 	EXPECT_EQ(pages_left(), before);
 }
 
-/* Of its task, and of a CPU: nothing is left behind. */
+/* Of its task, and of a CPU: nothing stays allocated or attached. */
 static void expect_refused(struct bts_options options, int expected)
 {
 	struct tracer *result = NULL;

@@ -108,8 +108,7 @@ static void exact(struct user_chain *user, unsigned view, bool peek)
 	walker_end(&walker);
 }
 
-/* Ring 3's branches follow each other, but where a gap is told. How many: [true] of known number.
- */
+/* Ring 3's branches follow each other, but where a gap is. How many: [true] of known number. */
 static uint64_t follow(const struct user_chain *user, size_t count, uint64_t gaps[2])
 {
 	const struct chain *chain = &user->chain;

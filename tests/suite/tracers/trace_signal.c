@@ -59,7 +59,7 @@ static void signal_exact(bool nmi)
 
 TEST(trace_signal_exact_fixed, .group = "tracers", .ids = "T10", .needs = NEED_BTS,
      .claim =
-	     "a tracer that is told at its threshold, by a fixed vector, reads each branch once, whatever its ring",
+	     "a tracer that is notified at its threshold, by a fixed vector, reads each branch once, whatever its ring",
      .source = "docs/design.md#overflow")
 {
 	signal_exact(false);
@@ -67,7 +67,7 @@ TEST(trace_signal_exact_fixed, .group = "tracers", .ids = "T10", .needs = NEED_B
 
 TEST(trace_signal_exact_nmi, .group = "tracers", .ids = "T10", .needs = NEED_BTS,
      .claim =
-	     "a tracer that is told at its threshold, as NMI, reads each branch once, whatever its ring",
+	     "a tracer that is notified at its threshold, as NMI, reads each branch once, whatever its ring",
      .source = "docs/design.md#overflow")
 {
 	signal_exact(true);
@@ -199,8 +199,7 @@ static void yield(struct walker *walker)
 	task_yield();
 }
 
-/* Where the threshold was crossed on its way out of the CPU its owner is told only after the kill.
- */
+/* If it crossed the threshold on its way out of the CPU, its owner learns of it after the kill. */
 static void kill_one(unsigned round)
 {
 	struct walker walker = {.name = "killed",
@@ -310,7 +309,7 @@ static void ignore(struct tracer *tracer, void *argument)
 	(void)argument;
 }
 
-/* One that is told of ring 3, where this task never goes, is one record from its threshold. */
+/* A tracer of ring 3, where this task never goes, is one record from its threshold. */
 static void trace_near(bool nmi)
 {
 	struct user_chain user = {.chain = chain_b};

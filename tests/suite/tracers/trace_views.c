@@ -7,7 +7,7 @@
 
 TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
      .claim =
-	     "a tracer that wraps, one that is told, and one of the CPU see each its own view of one task",
+	     "a tracer that wraps, one that is notified, and one of the CPU see each its own view of one task",
      .source = "docs/design.md#tracers; docs/design.md#views")
 {
 	struct user_chain user;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Under a hypervisor CPUID, IN and OUT run in the hypervisor: it leaves the guest and comes back.
+// Under a hypervisor CPUID, IN and OUT run in the hypervisor: it leaves the guest and returns.
 // What it forgets on that way (to load IA32_DEBUGCTL or IA32_DS_AREA again, to clear TR before its
 // own branches, whose interrupt it was) shows at these instructions and nowhere else. On a bare
 // processor nothing happens at them.
@@ -132,7 +132,7 @@ static void wait_for_rounds(unsigned more)
 extern const char alone_loop[], alone_again[];
 
 /*
- * Records a loop of CPUID on this CPU, and it alone. True if the other one was at work behind the
+ * Records a loop of CPUID on this CPU, and it alone. True if the other one was at work after the
  * first CPUID and before the last. What the other one writes is read by a locked instruction, since
  * lockstep compares two executions of any other.
  */
@@ -185,7 +185,7 @@ TEST(bts_taken_over_other_cpu, .group = "S", .ids = "S1", .needs = NEED_BTS | NE
 
 #define CPUID_1_ECX_CX16 (1u << 13)
 
-/* RFLAGS behind CMPXCHG16B and CPUID, and at last an instruction that writes the flags of
+/* RFLAGS after CMPXCHG16B and CPUID, and at last an instruction that writes the flags of
    arithmetic. `operand` is added before. */
 static uint64_t flags_behind_exchange(uint64_t operand)
 {
@@ -206,11 +206,11 @@ static uint64_t flags_behind_exchange(uint64_t operand)
 	return flags;
 }
 
-/* QEMU 7.2 takes an operand of an earlier instruction for the flags behind CMPXCHG16B, until an
+/* QEMU 7.2 takes an operand of an earlier instruction for the flags after CMPXCHG16B, until an
    instruction writes them. What a hypervisor saves meanwhile has TF, DF, NT, RF, VM, VIF, VIP and
    reserved flags that nobody set. */
 TEST(bts_taken_over_flags, .group = "transparency", .ids = "", .needs = NEED_BTS,
-     .claim = "CMPXCHG16B with a CPUID behind it changes no flag but those of arithmetic",
+     .claim = "CMPXCHG16B with a CPUID after it changes no flag but those of arithmetic",
      .source = "SDM Vol 2, CMPXCHG16B: ZF alone")
 {
 	const uint64_t arithmetic = 0x8d5;

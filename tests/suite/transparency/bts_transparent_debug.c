@@ -205,7 +205,7 @@ __asm__(".pushsection .text\n"
 
 #define DR6_B0_B2 5ul
 
-/* DR6 behind a single step that began with B0 and B2 set, as a handler may have left them. */
+/* DR6 after a single step that began with B0 and B2 set, as a handler may have left them. */
 static uint64_t status_after(uint64_t debugctl)
 {
 	own_idt_load();
@@ -258,7 +258,7 @@ TEST(bts_transparent_breakpoints, .group = "transparency", .ids = "", .needs = N
 }
 
 /* What a step pushed as RFLAGS where it left RIP at the string instruction, by the count that was
-   left, and where it left RIP behind it. */
+   left, and where it left RIP after it. */
 static struct {
 	uint64_t at[3], behind;
 } resume __attribute__((used));

@@ -101,7 +101,7 @@ static bool caught_same(const struct faulted *a, const struct faulted *b)
 }
 
 /* A vector that nothing here uses, with a gate to a data segment; #UD gets another one. QEMU 7.2
-   has error codes of its own for gates that are not present. */
+   has separate error codes for gates that are not present. */
 enum { NO_CODE = 0x72 };
 
 extern const char nested_code[], nested_divide[], nested_segment[], nested_null[];

@@ -61,7 +61,7 @@ TEST(bts_wrap_capacity, .group = "W", .ids = "W2", .needs = NEED_BTS,
 }
 
 TEST(bts_wrap_first_slot, .group = "W", .ids = "W3", .needs = NEED_BTS,
-     .claim = "one branch more than slots overwrites slot 0 and leaves the index behind it",
+     .claim = "one branch more than slots overwrites slot 0 and leaves the index past it",
      .source = "SDM Vol 3, 17.4.9.1 and 17.4.4")
 {
 	size_t capacity = SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end);
