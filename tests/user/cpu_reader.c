@@ -93,7 +93,7 @@ static bool lost(long cpu)
 
 /* --- Whole reads --- */
 
-/* Ring 3's branches follow each other but where a gap is told: the gaps after the first record. */
+/* Ring 3's branches follow each other but where there is a gap: the gaps after the first record. */
 static unsigned follow(long count)
 {
 	struct walk_reader reader = {.rounds = 100};
@@ -135,7 +135,7 @@ static void reads_whole(void)
 			sleep_us(1000);
 		CHECK(ptrace(request, cpu, (uint64_t)records, sizeof(records)) == size + (i & 1));
 		CHECK(follow(size + (i & 1)) == 0);
-		if (i & 1) /* what was missed meanwhile is told in the next */
+		if (i & 1) /* the next read reports what was missed meanwhile */
 			follow(ptrace(request, cpu, (uint64_t)records, sizeof(records)));
 	}
 	CHECK(trace_branches(cpu, 0, 0, 0) > 0);

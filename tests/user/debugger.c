@@ -2,7 +2,7 @@
 // A debugger's use of traces, at random: small programs and their children, with buffers of any
 // size and kind for branches, samples and packets, stopped in any way, moved, and read by any
 // request. What a buffer holds is compared with the branches that single-stepping of the same
-// program shows. Some have a second tracer with a buffer of its own, which stops them and reads as
+// program shows. Some have a second tracer with a separate buffer, which stops them and reads as
 // it likes. argument: a seed in the low 32 bits; how many runs in the next 16; 1 << 48: with the
 // right to kernel addresses; 1 << 49: in 29 of 30 runs every buffer has room for everything.
 #include "abi/insntrace.h"
@@ -82,7 +82,7 @@ static bool look(int status, struct ptrace_registers *registers)
 	return true;
 }
 
-/* Whether all tracers are told of this stop, and it is behind the last instruction. */
+/* Whether this stop is every tracer's, and after the last instruction. */
 static bool is_end(int status, const struct ptrace_registers *registers)
 {
 	return !(status >> 16) && generated_is_end(registers->rip);

@@ -85,7 +85,7 @@ static void crash(uint64_t way, uint32_t size, bool step)
 	end_child(pid);
 }
 
-/* The buffer comes to its threshold with the branches before the jump, and the child is to stop. */
+/* The buffer reaches its threshold with the branches before the jump, and the child is to stop. */
 static void crash_at_threshold(uint64_t way, uint32_t size)
 {
 	long pid = traced_child(body, way + STEPPED);

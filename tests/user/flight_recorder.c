@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Records what every CPU does, whoever runs there, and tells the newest of it after an incident:
-// here, once a program ran on each. For a process that may see kernel addresses.
+// Records what every CPU does, whatever task it runs, and prints the newest of it after an
+// incident: here, once a program ran on each. For a process that may see kernel addresses.
 #include "tests/user/lib/ptrace.h"
 
 #define MOST 2000

@@ -9,7 +9,7 @@
 
 static const char *text;
 
-/* Returns NULL behind the last digit, which nobody expects. */
+/* Returns NULL after the last digit, which nobody expects. */
 static NOINLINE const char *skip_digits(const char *at)
 {
 	while (*at >= '0' && *at <= '9')

@@ -52,7 +52,7 @@ static struct insntrace_state state_of(uint64_t n)
 
 static uint8_t bytes[8192];
 
-/* Anywhere: what else comes before it is the processor's choice. */
+/* Anywhere: what else is before it is the processor's choice. */
 static bool has_psb(uint64_t count)
 {
 	for (uint64_t at = 0; at + 16 <= count; at++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Calls of SYS_insntrace with arguments that are mostly possible, in any order or one step after
-// the other to a trace, beside others that make them at the same time on other CPUs; children of it
-// make them too, end in the middle and are killed. It leaves everything as it is then, with 42 if
-// it had a trace at any time. argument: seed in the low 20 bits, CPUs in the next 12, count above.
+// Makes calls of SYS_insntrace with arguments that are mostly possible, in any order or one step
+// after the other to a trace. Others make them at the same time on other CPUs. Its children make
+// them too, end in the middle and are killed. It leaves everything as it is then, with 42 if it had
+// a trace at any time. argument: seed in the low 20 bits, CPUs in the next 12, count above.
 #include "abi/insntrace.h"
 #include "abi/ptrace_pebs.h"
 #include "tests/user/lib/ptrace.h"
@@ -181,7 +181,7 @@ MAIN(insntrace_hostile)
 }
 
 // Traces children with every unit that there is, does what a tracer does in any order, and ends or
-// is killed at any moment: whoever started it looks at what is left. Its children go on without it.
+// is killed at any moment: its starter looks at what is left. Its children go on without it.
 // argument: a seed in the low 16 bits, then a byte of this machine: 1: BTS; 2: samples; 4: Intel
 // PT; 8: chunks can be many; then the number of CPUs.
 
@@ -199,7 +199,7 @@ static unsigned random(unsigned below)
 	return (unsigned)(next_random(&state) >> 32) % below;
 }
 
-/* What a traced program does: branches, a child of its own, system calls, and it moves. */
+/* What a traced program does: branches, fork(), other system calls, and it moves. */
 static void work(uint64_t argument)
 {
 	for (unsigned i = 0; i < 40; i++) {

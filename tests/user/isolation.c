@@ -222,7 +222,7 @@ static const uint16_t numbers[] = {
 	SYS_clock_gettime, SYS_getcpu, SYS_spawn,	SYS_write,
 };
 
-/* Edges, addresses of its own and of the kernel, small numbers, anything. */
+/* Edges, addresses of the program and of the kernel, small numbers, anything. */
 static uint64_t random_argument(void)
 {
 	uint64_t value = next_random(&random_state);

@@ -14,7 +14,7 @@ static _Noreturn void stop_by_signal(void)
 	exit(0);
 }
 
-/* INTERRUPT comes after INT3, with no branch between: on the way into the call, or in it. */
+/* INTERRUPT follows INT3, with no branch between: on the way into the call, or in it. */
 static _Noreturn void stop_in_call(void)
 {
 	static const int64_t long_time[2] = {1000000, 0};

@@ -8,7 +8,7 @@ MAIN(hello)
 	return (int)argument;
 }
 
-// Maps as many pages as it is told, and stops.
+// Maps as many pages as the argument says, and stops.
 
 MAIN(holds_pages)
 {
@@ -30,7 +30,7 @@ MAIN(spin)
 		counter++;
 }
 
-// Sleeps long enough, moves where it is told. argument: how many CPUs there are.
+// Sleeps long enough, moves to each CPU. argument: how many CPUs there are.
 
 static void sleeps(void)
 {
@@ -142,7 +142,7 @@ MAIN(fork_wait)
 	return 0;
 }
 
-// Leaves children behind in every state: ended and never waited for, running, asleep, stopped.
+// Leaves children in every state: ended and never waited for, running, asleep, stopped.
 
 MAIN(orphans)
 {

@@ -7,7 +7,7 @@
 
 static struct ptrace_bts_record records[MOST], again[MOST];
 
-/* A child that stops, by INT3, behind each walk of the rounds that it finds in RBX. */
+/* A child that stops, by INT3, after each walk of the rounds that it finds in RBX. */
 static void walker(uint64_t rounds)
 {
 	for (;;) {
@@ -147,7 +147,7 @@ static void limits(void)
 	CHECK(trace_branches(a, largest(15) + 1, trace, 0) == -ENOMEM);
 	CHECK(status(a).size == largest(15) * RECORD);
 	end_child(a);
-	/* What is behind the buffer of one that stops at its threshold. */
+	/* What is past the buffer of one that stops at its threshold. */
 	CHECK(trace_branches(b, largest(5), trace | PTRACE_BTS_SIGNAL, 0) > 0);
 	CHECK(trace_branches(b, largest(20), trace | PTRACE_BTS_SIGNAL, 0) == -ENOMEM);
 	set_limit(10);

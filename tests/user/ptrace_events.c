@@ -126,7 +126,7 @@ static void parent(uint64_t argument)
 	exit(pid < 0);
 }
 
-/* gdb tries this with a child of its own before it says that it can follow forks. */
+/* gdb tries this with a child before it says that it can follow forks. */
 static void forks(bool spawned)
 {
 	long pid = traced_child(parent, spawned), child;

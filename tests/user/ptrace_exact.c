@@ -45,7 +45,7 @@ __asm__(".globl trek\n"
 static struct ptrace_bts_record records[MOST];
 static uint64_t kernel, calls, undefined, faults, returns;
 
-/* The branches of a round in order; behind the last round the loop is left. */
+/* The branches of a round in order; after the last round the loop is left. */
 static void feed_user(const struct ptrace_bts_record *record)
 {
 	static const char *const edges[][2] = {{trek_after, trek_leaf},
@@ -99,7 +99,7 @@ static uint64_t drain(long pid, bool privileged)
 	return users;
 }
 
-/* Over the instruction that raised `signal`; true behind the last one. */
+/* Over the instruction that raised `signal`; true after the last one. */
 static bool skip(long pid, int signal)
 {
 	struct ptrace_registers registers;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Random requests of ptrace(), well-formed and not, among a family that comes and goes; and that
-// nothing of the kernel's is read by them. argument: seed in the low 32 bits, count in the next 22,
-// seconds in the next 9, after which it makes no more, and the highest: there are branches, of
-// which it tries to read some: 42 if it did, 44 if its time was over first, else 43.
+// Makes random requests of ptrace(), well-formed and not, among a family whose members start and
+// end, and checks that it reads nothing of the kernel's. argument: seed in the low 32 bits, count
+// in the next 22, seconds in the next 9, after which it makes no more. The highest bit says that
+// there are branches, some of which it tries to read. It ends with 42 if it did, 44 if its time was
+// over first, else 43.
 #include "tests/user/lib/ptrace.h"
 
 #define FAMILY 6
@@ -155,7 +156,7 @@ static void choose(long number, uint64_t *address, uint64_t *data)
 										: wild();
 }
 
-/* The family, what others have by now, nobody, itself; never another of its own kind. */
+/* The family, what others have by now, nobody, itself; never another of its kind. */
 static long choose_pid(void)
 {
 	switch (random(16)) {
@@ -269,6 +270,6 @@ int main(uint64_t argument)
 		say_number(left, 10);
 		say(" calls were not made: their time was over\n");
 	}
-	/* Its family is left behind, stopped or not. */
+	/* Its family goes on without it, stopped or not. */
 	return read ? 42 : now_us() < end ? 43 : 44;
 }

@@ -116,9 +116,9 @@ MAIN(ptrace_overflow)
 }
 
 // Children that stop when their traces come to the threshold: none of their branches is lost, none
-// comes twice. argument: 0: branches of ring 3; 1: of the kernel too; 2: and each child is a tracer
-// itself; 3: each is killed at some time; 4: the buffer's signal is sent to it; << 8: a seed;
-// << 32: walks.
+// is read twice. argument: 0: branches of ring 3; 1: of the kernel too; 2: and each child is a
+// tracer itself; 3: each is killed at some time; 4: the buffer's signal is sent to it; << 8: a
+// seed; << 32: walks.
 #include "tests/user/lib/ptrace.h"
 #include "tests/user/lib/walk.h"
 
@@ -135,7 +135,7 @@ static struct child {
 	struct walk_reader reader;
 } children[CHILDREN];
 
-/* As a tracer: of a child of its own, which is stepped over its end. */
+/* As a tracer: of a child, which is stepped over its end. */
 static void trace_one(void)
 {
 	long pid = traced_child(walk, 1);

@@ -141,8 +141,8 @@ static uint64_t random_data(uint64_t request)
 	}
 }
 
-/* A size that is more than the buffer's comes with memory that cannot be written: the answer would
-   go over what is behind the buffer. */
+/* A size above the buffer's has an address that cannot be written: the answer would overwrite what
+   is after the buffer. */
 static uint64_t random_address(uint64_t request, uint64_t data)
 {
 	if (request == PTRACE_SEIZE)

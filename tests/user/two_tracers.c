@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Two processes trace a third at the same time, each in its own way: one is told whenever its small
-// buffer is nearly full and reads everything, one keeps the newest. Neither disturbs the other: not
-// by the system calls, which go on in the kernel while the first holds its trace, either.
-// Argument: walks of the third process; 0: it makes system calls, and both see the kernel.
+// Two processes trace a third at the same time, each in its own way: one gets a stop whenever its
+// small buffer is nearly full and reads everything, one keeps the newest. Neither disturbs the
+// other: not by the system calls, which go on in the kernel while the first holds its trace,
+// either. Argument: walks of the third process; 0: it makes system calls, and both see the kernel.
 #include "tests/user/lib/ptrace.h"
 #include "tests/user/lib/walk.h"
 
@@ -104,7 +104,7 @@ static void read_all(long pid)
 		newest[total++ % KEPT] = record;
 }
 
-/* Reads everything, as it comes. */
+/* Reads everything, as it arrives. */
 static void reader(long pid, uint32_t flags)
 {
 	int status;

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-// The system calls, each a function of its own: whoever calls them often stays small.
+// The system calls, each a separate function, so that code with many calls stays small.
 
 /* long system_call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d) */
 __asm__(".pushsection .text.system_call, \"ax\"\n"
@@ -163,7 +163,7 @@ void check_failed(const char *file, unsigned at)
 
 _Noreturn void start(uint64_t argument);
 
-/* The kernel enters here with the stack as behind a CALL. */
+/* The kernel enters here with the stack as after a CALL. */
 void start(uint64_t argument)
 {
 	exit(main(argument));

@@ -51,7 +51,7 @@ static bool is_fault(int status)
 	       status == WAIT_STOPPED(SIGFPE);
 }
 
-/* It has stopped behind fork(): the child waits until it is its turn. */
+/* It has stopped after fork(): the child waits until it is its turn. */
 static void add_child(struct lineage *parent)
 {
 	uint64_t pid = 0;

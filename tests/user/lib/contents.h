@@ -14,7 +14,7 @@
 #define EXPECTED_PROCESSES 4 /* that a program is at most, with its descendants */
 
 /*
- * A child that is traced by the caller, with PTRACE_O_TRACEFORK, and has stopped behind the first
+ * A child that is traced by the caller, with PTRACE_O_TRACEFORK, and has stopped after the first
  * INT3.
  */
 long expected_child(void);
@@ -120,7 +120,7 @@ uint32_t random(uint32_t below);
 void draw_buffer(bool privileged);
 void configure(void);
 
-/* Makes so many requests at random, of a child that stands still. */
+/* Makes so many requests at random, of a stopped child. */
 void use_buffer(uint32_t calls, bool can_configure);
 
 /* All that is there: read; read and dropped, or (not all) some of it. */

@@ -49,7 +49,7 @@ uint64_t generated_next(uint64_t rip);
 /* The part that begins at `rip`: PART_...; 0: none, it is outside. */
 unsigned generated_part(uint64_t rip);
 
-/* Whether a child with this RIP is behind the INT3 at the end. */
+/* Whether a child with this RIP is past the INT3 at the end. */
 bool generated_is_end(uint64_t rip);
 
 /* Whether the program jumps to this address of the kernel's. */

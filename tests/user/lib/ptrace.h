@@ -32,7 +32,7 @@ void end_child(long pid);
 
 /* Names for addresses of a program that has no table of symbols when it runs. */
 
-/* For a function that shall have branches of its own. */
+/* For a function whose call and return shall be branches. */
 #define NOINLINE __attribute__((noinline))
 
 struct name {

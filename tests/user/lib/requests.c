@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a debugger asks of the buffers of a child that stands still: branches and samples.
+// What a debugger asks of the buffers of a stopped child: branches and samples.
 #include "abi/ptrace_pebs.h"
 #include "tests/user/lib/contents.h"
 
@@ -224,7 +224,7 @@ void take_samples(void)
 			   config.event == PTRACE_PEBS_BR_INST_RETIRED_NEAR_TAKEN;
 }
 
-/* It is of an instruction that fell through, or of a branch behind those of the samples before. */
+/* It is of an instruction that fell through, or of a branch after those of the samples before. */
 static void check_sample(const struct ptrace_pebs_sample *sample)
 {
 	const uint64_t both = PTRACE_PEBS_HAS_IP | PTRACE_PEBS_HAS_EVENT_IP;
