@@ -37,7 +37,7 @@ static bool slot_holds(const struct rig *rig, size_t slot, uint64_t n, uint64_t 
 	return record.from == branch.from && record.to == branch.to;
 }
 
-/* Slot 0 and the slot behind the last one tell what became of what did not fit. */
+/* Slot 0 and the slot after the last one show what became of what did not fit. */
 static void measure_full(struct rig *rig, struct calibration *c)
 {
 	const uint64_t n = SLOTS + 4;

@@ -15,7 +15,7 @@
 /* Records of the buffer that everything was measured with. */
 #define CALIBRATION_SLOTS 8
 
-/* Where the index stands after the last slot was written, BTINT = 0. */
+/* Where the index is after the last slot was written, BTINT = 0. */
 enum index_after_last { INDEX_AT_BASE, INDEX_BEHIND_LAST, INDEX_OTHER };
 
 /* BTINT = 1 and no slot is left. */

@@ -257,7 +257,7 @@ void user_chain_walk(const struct user_chain *user, uint64_t n)
 
 /* All walks end at the same site: a place in a walk is known by its distance from there. */
 
-#define DIGITS	 4 /* of base 64, behind a mark; the lowest first */
+#define DIGITS	 4 /* of base 64, after a mark; the lowest first */
 #define GROUP	 (DIGITS + 1)
 #define SHORTEST 3
 #define LONGEST	 (SHORTEST + 64) /* the mark */

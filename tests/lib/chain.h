@@ -5,7 +5,7 @@
  * the sequence that is known. Two rings, so that two tasks share no address.
  *
  * A walk of `n` branches (two or more): the jump into the ring, n - 2 branches from site to site,
- * and the jump back behind the walk.
+ * and the jump out of it to what follows the walk.
  */
 #ifndef SPOOR_TESTS_LIB_CHAIN_H
 #define SPOOR_TESTS_LIB_CHAIN_H
@@ -57,8 +57,8 @@ void chain_expect(const struct rig *rig, size_t slot, size_t count, const struct
 
 /*
  * Fails the test unless the buffer looks as `n` branches of chain_trace() leave it that went round
- * `capacity` slots: the newest in each slot, nothing behind them, the index behind the newest. If
- * that is the last slot the index may stand at the base as well: no manual says when it wraps.
+ * `capacity` slots: the newest in each slot, nothing after them, the index past the newest. If
+ * that is the last slot the index may be at the base as well: no manual says when it wraps.
  */
 void circular_expect(struct rig *rig, size_t capacity, const struct chain *chain, uint64_t n);
 
@@ -70,7 +70,7 @@ uint64_t chain_length(uint64_t walk);
 
 struct chain_reader {
 	const struct chain *chain;
-	uint64_t walk, i;     /* the branch that comes next */
+	uint64_t walk, i;     /* the next branch */
 	uint64_t seen, wrong; /* branches of the chain; those out of sequence */
 	struct branch first_wrong, first_expected;
 };
@@ -82,7 +82,7 @@ void chain_expect_walks(const struct chain_reader *reader, uint64_t walks, const
 
 /*
  * A chain that is walked in ring 3. Walk k of chain_length(k) = n branches leaves, of the branches
- * with both ends there, n - 2 from site to site and the jump behind them, to `exit`.
+ * with both ends there, n - 2 from site to site and the jump after them, to `exit`.
  */
 struct user_chain {
 	struct chain chain;
@@ -92,7 +92,7 @@ struct user_chain {
 };
 
 /*
- * Maps chain number `number`, below 32; each has addresses of its own. Stays until
+ * Maps chain number `number`, below 32; no two of them share an address. Stays until
  * user_chain_close(), which must come before the test is over.
  */
 void user_chain_open(struct user_chain *user, unsigned number);
@@ -109,7 +109,7 @@ void user_chain_walk(const struct user_chain *user, uint64_t n);
  * A reader may begin anywhere, in the middle of a walk too, and knows from then on which branch has
  * to come next, and soon how many walks were made before.
  */
-/* Whole walks that are certain to hold a group, wherever the first of them stands. */
+/* Whole walks that are certain to hold a group, wherever the first of them is. */
 #define NUMBERED_ENOUGH 10
 
 /* How many branches walk `walk` has, for user_chain_walk(). */

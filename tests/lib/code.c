@@ -275,7 +275,7 @@ static void add_relative(struct code_branches *b, unsigned form, unsigned which,
 	if (way == BACKWARDS) {
 		put_jmp(b, form, 2);
 		back = here(b);
-		put(b, 0x9090, 2); /* a JMP behind the branch: below */
+		put(b, 0x9090, 2); /* a JMP after the branch: below */
 	}
 	branch = begin(b, r->kind, form);
 	b->count -= way == NOT_TAKEN && r->kind == CODE_JCC;
@@ -321,7 +321,7 @@ static void add_return(struct code_branches *b, unsigned form, bool far, bool po
 	memcpy(b->code + mov + 2, &selector, 8);
 }
 
-/* Far JMP and CALL, of 32 bits or by REX.W of 64: the selector is behind the offset. */
+/* Far JMP and CALL, of 32 bits or by REX.W of 64: the selector is after the offset. */
 static void add_far(struct code_branches *b, unsigned form, unsigned group, struct operand o)
 {
 	size_t n = b->count;

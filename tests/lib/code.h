@@ -28,9 +28,9 @@ void code_unseal(void *area, size_t pages);
 
 /*
  * Every encoding of a branch: operands of near JMP and CALL in each register and each form of ModRM
- * and SIB, relative branches forwards, backwards and over nothing, returns, far branches; with the
- * prefixes that change them, and those that do not. Form by form, from 0 on: code_branches_build()
- * makes code of as many as have room.
+ * and SIB, relative branches forwards, backwards and over nothing, returns, far branches. Each has
+ * the prefixes that change it, and those that do not. Form by form, from 0 on:
+ * code_branches_build() makes code of as many as have room.
  */
 enum { BRANCHES_MOST = 64 };
 

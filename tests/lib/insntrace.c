@@ -43,7 +43,7 @@ size_t insntrace_copy(struct trace_account *owner, unsigned n, uint64_t offset, 
 	return done;
 }
 
-/* `times` is -1 where an event was, FUP and TIP: it comes back there, which is no jump. */
+/* `times` is -1 where an event was, FUP and TIP: the return to there is no jump. */
 static void count_target(struct insntrace_targets *targets, uint64_t ip, unsigned times)
 {
 	const size_t most = sizeof(targets->target) / sizeof(targets->target[0]);

@@ -92,7 +92,7 @@ struct pending {
 /* Leaves IF = 0 and the interrupt pending in the local APIC. Preemption off. */
 void pending_raise(struct pending *pending);
 
-/* Task priority and IF as usual again; an interrupt that did not come yet comes now. */
+/* Task priority and IF as usual again; an interrupt that is still pending arrives now. */
 void pending_settle(void);
 
 /*

@@ -42,16 +42,16 @@ void pmi_release(struct pmi *pmi);
 
 /*
  * Traces one record less than `records`, from an empty buffer, and expects no interrupt. Then
- * traces from an empty buffer again until the interrupt comes, at the latest when the buffer's last
- * slot but one is written, and expects it once, with the index between the threshold of `records`
- * and the buffer's end.
+ * traces from an empty buffer again until the interrupt arrives, at the latest when the last slot
+ * but one is written, and expects it once, with the index between the threshold of `records` and
+ * the buffer's end.
  */
 void pmi_cross(struct pmi *pmi, size_t records, size_t slots);
 
 /* Waits until an interrupt that was raised has been delivered. IF = 1, TR clear. */
 void pmi_settle(void);
 
-/* How far the interrupt at the threshold lags behind it. */
+/* How far past the threshold its interrupt arrives. */
 #define SKID_ROOM 256 /* records between threshold and end while it is measured */
 #define SKID_MOST 2048
 

@@ -87,7 +87,7 @@ bool pmu_rig_rdpmc_refused(uint32_t selector);
 void pmu_rig_run(uint64_t counters);
 
 /* Counter `n` counts three branches under these conditions, and returns its value. Each is in a
-   cycle of its own: no cycle retires the 70 NOPs between two. */
+   separate cycle: no cycle retires the 70 NOPs between two. */
 uint64_t pmu_rig_branches(unsigned n, uint64_t conditions);
 
 /* IA32_PERF_CAPABILITIES; 0 where there is none. */

@@ -30,7 +30,7 @@ void program_note_end(const char *name, int status);
 
 /*
  * Runs one, with the right to kernel addresses if `privileged`, and expects it to find nothing
- * wrong (exit code 0) and to leave nothing behind.
+ * wrong (exit code 0) and to leave no page allocated.
  */
 void program_expect(const char *name, uint64_t argument, bool privileged);
 

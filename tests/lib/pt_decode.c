@@ -329,7 +329,7 @@ static enum progress execute(struct flow *flow, struct flow_item *item,
 				       : indirect(flow, item, block);
 }
 
-/* With no bit left the packet that is held comes next, wherever the program goes till then. */
+/* With no bit left the packet that is held is next, wherever the program goes till then. */
 static enum progress advance(struct flow *flow, struct flow_item *item)
 {
 	struct flow_block block;

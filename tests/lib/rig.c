@@ -64,9 +64,9 @@ void rig_close_overrun(struct rig *rig, size_t overrun_records)
 	preemption_enable();
 	check_pattern(rig->pages, base, "before the buffer");
 	check_pattern(base + (rig->slots + overrun_records) * rig->record,
-		      rig->pages + rig->page_count * PAGE_SIZE, "behind the buffer");
+		      rig->pages + rig->page_count * PAGE_SIZE, "after the buffer");
 	check_pattern(rig->area_page + DS_AREA_SIZE, rig->area_page + PAGE_SIZE,
-		      "behind the DS area");
+		      "after the DS area");
 }
 
 void rig_close(struct rig *rig)

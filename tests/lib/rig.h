@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A DS area and a BTS buffer that a test drives by hand: the debug MSRs of this CPU are lent to it
- * from rig_open() to rig_close(), preemption is off, and the LVT entry of the performance counters
+ * A DS area and a BTS buffer that a test drives by hand. From rig_open() to rig_close() the test
+ * has the debug MSRs of this CPU, preemption is off, and the LVT entry of the performance counters
  * is masked: a test that wants the interrupt takes it (pmi.h). What lies around the buffer and the
  * DS area is a pattern; rig_close() checks it. At most one rig at a time.
  *
@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 struct rig {
-	uint8_t *area_page; /* the DS area stands at its start */
+	uint8_t *area_page; /* the DS area is at its start */
 	void *area;
 	uint8_t *pages; /* the buffer's pages, pattern where no slot is */
 	size_t page_count;
@@ -35,10 +35,10 @@ struct rig {
 /* Slots with the index at the base, absolute maximum at the end, threshold above it (wrap). */
 void rig_open(struct rig *rig, size_t slots);
 
-/* The same, with slot 0 `offset` bytes (less than a page) behind the start of a page. */
+/* The same, with slot 0 `offset` bytes (less than a page) past the start of a page. */
 void rig_open_at(struct rig *rig, size_t slots, size_t offset);
 
-/* TR off, the MSRs given back, the patterns checked (up to one record behind the maximum if
+/* TR off, the MSRs given back, the patterns checked (up to one record past the maximum if
    `overrun` is allowed, as some silicon does). */
 void rig_close(struct rig *rig);
 void rig_close_overrun(struct rig *rig, size_t overrun_records);
@@ -100,8 +100,8 @@ static inline uint64_t rig_interrupt(void)
 
 /*
  * What an exact count needs around a TRACED() bracket: a control run without any branch before it,
- * and another try from an empty buffer when a system management interrupt came in between, since
- * the branches of its handler, or none at all from there on, may have been recorded.
+ * and another try from an empty buffer when a system management interrupt came in between. The
+ * branches of its handler, or none at all from there on, may have been recorded.
  *
  *	EXACTLY(&rig)
  *		TRACED(rig_all(), "...");

@@ -22,7 +22,7 @@
 enum sampled_kind { SAMPLED_BRANCHES, SAMPLED_INSTRUCTIONS, SAMPLED_LOADS };
 
 struct sampled {
-	unsigned number;			  /* below 32: each has addresses of its own */
+	unsigned number;			  /* below 32: no two share an address */
 	uint64_t visits;			  /* to be made */
 	void (*between)(struct sampled *sampled); /* after each, in the kernel; or NULL */
 	struct tracer *held; /* the task waits while this tracer holds it; or NULL */

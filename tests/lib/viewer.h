@@ -21,7 +21,7 @@ struct viewer {
 	unsigned view;
 	struct chain_reader kernel, user;
 	struct chain_reader waiting;	      /* the walks of a held walker */
-	uint64_t exits;			      /* jumps behind walks in ring 3 */
+	uint64_t exits;			      /* jumps after walks in ring 3 */
 	uint64_t in_kernel, in_user, between; /* branches, by their ends */
 	uint64_t stamps;
 };

@@ -73,7 +73,7 @@ struct walker stage_walker(struct user_chain *user, uint64_t walks);
 /* Lets it go on, and waits until it has halted again after `walks` walks in all. */
 void stage_next(struct walker *walker, uint64_t walks);
 
-/* Lets it go on to its end, which comes before it halts again. */
+/* Lets it go on to its end, before it would halt again. */
 void stage_last(struct walker *walker);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What code can change of the processor's state, set before it runs and read after: general
- * registers, arithmetic flags and DF, XMM registers and MXCSR. With preemption off, and SSE for
- * whoever calls as long as it is open: the kernel itself uses none.
+ * registers, arithmetic flags and DF, XMM registers and MXCSR. With preemption off. While it is
+ * open the caller has SSE: the kernel itself uses none.
  */
 #ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_MACHINE_H
 #define SPOOR_TESTS_LIB_RANDOM_PROGRAMS_MACHINE_H

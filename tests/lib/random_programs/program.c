@@ -143,7 +143,7 @@ static uint8_t *memory_operand(uint8_t *at, uint8_t reg, const struct operand *r
 	return little_endian(at, (uint32_t)rm->displacement, near ? 1 : 4);
 }
 
-/* A REX prefix always stands: byte registers are then the low ones of all sixteen. */
+/* There is always a REX prefix: byte registers are then the low ones of all sixteen. */
 size_t encode(uint8_t *to, const struct instruction *i)
 {
 	uint8_t *at = to;

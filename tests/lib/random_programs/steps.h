@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A random program run step by step: a #DB handler of the test's own notes the address behind each
+ * A random program run step by step: a #DB handler of the test's own notes the address after each
  * instruction. With preemption off; takes the IDT (own_tables.h) and DR6 meanwhile.
  */
 #ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_STEPS_H
