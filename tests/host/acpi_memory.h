@@ -64,7 +64,7 @@ static inline void seal(uint8_t *bytes, uint32_t size, uint32_t where)
 	bytes[where] = (uint8_t)(bytes[where] - sum);
 }
 
-/* Stores a table of `size` bytes behind its header; returns its physical address. */
+/* Stores a table of `size` bytes after its header; returns its physical address. */
 static inline uint32_t table_store(const char *signature, const void *body, uint32_t size)
 {
 	struct acpi_header header = {.length = HEADER + size, .revision = 4};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Counts the host's instructions for each branch that the monitor interprets and records, by BTS
- * and by Intel PT: the monitor's own objects, linked into a program of the build machine, run
- * loops of guest code while the parent process steps through them (PTRACE_SINGLESTEP) and counts.
+ * and by Intel PT. The monitor's objects, linked into a program of the build machine, run loops of
+ * guest code. The parent process steps through them (PTRACE_SINGLESTEP) and counts.
  * The numbers are the same on every run. Prints lines of `make bench`.
  */
 #include <signal.h>

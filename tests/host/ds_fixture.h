@@ -59,7 +59,7 @@ static inline enum ds_overflow threshold_says(const void *area)
 }
 
 /* Acts as the hardware for one record; the index is back at the base after the last slot, or
- * stays behind it. */
+ * stays past it. */
 static inline void store_record(void *area, uint64_t from)
 {
 	size_t at = ds_get_bts_index(area);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands for monitor/trace.c in tests of the interpreter: keeps what it reports. */
+/* Replaces monitor/trace.c in tests of the interpreter: keeps what it reports. */
 #ifndef SPOOR_TESTS_INTERP_OBSERVER_H
 #define SPOOR_TESTS_INTERP_OBSERVER_H
 

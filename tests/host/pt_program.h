@@ -54,7 +54,7 @@ static void emit_step(unsigned n)
 		while (skip--)
 			EMIT(0x90);
 		break;
-	case 2: /* jc to the next; jc near; a jump of its own */
+	case 2: /* jc to the next; jc near; another jump */
 		EMIT(0x72, 0, 0x0f, 0x82, 2, 0, 0, 0, 0xeb, 0);
 		break;
 	case 3: /* a loop */

@@ -395,7 +395,7 @@ static void finds_ports_on_pci(void **state)
 	assert_int_equal(last->count, 1);
 }
 
-/* Bus 80H is a root of its own: no bridge leads there, only firmware's AML. */
+/* Bus 80H is a separate root: no bridge leads there, only firmware's AML. */
 static void finds_functions_buses_and_memory(void **state)
 {
 	struct function *far = add_pci_uart(7, 0xd000, 8);

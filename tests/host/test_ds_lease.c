@@ -356,8 +356,8 @@ static void a_circular_lease_is_never_the_cause(void **state)
 }
 
 /*
- * The interrupt of a lease that left may come at any point of the switch. Wherever it does, it or
- * the switch tells of the overflow, exactly once, and the lease that comes is not blamed.
+ * The interrupt of a lease that left may arrive at any point of the switch. Wherever it does, it or
+ * the switch reports the overflow, exactly once, and the lease that enters is not blamed.
  */
 static unsigned access_to_interrupt, accesses, told;
 
@@ -395,7 +395,7 @@ static void pending_at_a_switch(void **state)
 		switch_with_interrupt_at(access, NULL, 2);
 }
 
-/* The same for a drain: nothing is told of a buffer that was emptied in the meantime. */
+/* The same for a drain: it reports nothing of a buffer that was emptied in the meantime. */
 static void pending_at_a_drain(void **state)
 {
 	size_t count;

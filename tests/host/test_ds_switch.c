@@ -143,7 +143,7 @@ static void pauses_nest(void **state)
 	assert_writes({IA32_DEBUGCTL, BTS | OFF_OS}, {IA32_DEBUGCTL, TR | BTS | OFF_OS});
 }
 
-/* The value read comes back, bits that are none of the driver's included; never a shadow. */
+/* Restores the value that it read, with bits that are not the driver's; never a shadow. */
 static void resumes_what_it_read(void **state)
 {
 	uint64_t saved;

@@ -8,7 +8,7 @@
 
 #include "tests/host/host.h"
 
-/* A small executable: code at 1 MiB under a high half, data with a zeroed tail behind it. */
+/* A small executable: code at 1 MiB under a high half, data with a zeroed tail after it. */
 static struct image {
 	Elf64_Ehdr header;
 	Elf64_Phdr segments[3];

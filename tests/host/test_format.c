@@ -47,7 +47,7 @@ static void texts(void **state)
 	same("%s", "");
 }
 
-/* The precision bounds the reading, not only the writing: no NUL behind these. */
+/* The precision bounds the reading, not only the writing: no NUL after these. */
 static void text_without_end(void **state)
 {
 	const char bytes[3] = {'a', 'b', 'c'};

@@ -243,7 +243,7 @@ static void sse_and_x87_run_as_thunks(void **state)
 		    0x66, 0x0f, 0x2e, 0x43, 0x08, /* ucomisd xmm0, [rbx + 8]: a NaN */
 		    0xd9, 0xe8, 0xd8, 0x03,	  /* fld1; fadd dword [rbx] */
 		    0xdb, 0x1c, 0x24,		  /* fistp dword [rsp] */
-		    0x9b, 0xdf, 0xe0,		  /* fnstsw ax behind a wait */
+		    0x9b, 0xdf, 0xe0,		  /* fnstsw ax after a wait */
 		    0xf4);
 	memcpy(rig.memory + RIG_DATA, &(uint32_t){0x42280000}, 4); /* 42.0 */
 	memset(rig.memory + RIG_DATA + 8, 0xff, 8);

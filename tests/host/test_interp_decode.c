@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* sources: monitor/interp/?*.c lib/format.c */
 /*
- * The interpreter's decoder against Zydis (Debian's libzydis-dev), which knows nothing of it: what
+ * The interpreter's decoder against Zydis (Debian's libzydis-dev), which knows nothing of it. What
  * ours gives a handler has to be an instruction there too, as long, and with the same target or
- * address; what ours calls undefined has to be refused there. Each way in which the two may differ
+ * address. What ours calls undefined has to be refused there. Each way in which the two may differ
  * is a row of `differences`.
  */
 #include "tests/host/interp_observer.h"

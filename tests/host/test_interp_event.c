@@ -407,7 +407,7 @@ static void mov_ss_holds_off_trap_and_nmi(void **state)
 	assert_int_equal(v->rip, CODE + 2);
 	v->nmi_pending = true;
 	interp_run(v, 1);
-	/* The trap behind the NOP comes first, then the NMI in front of its handler. */
+	/* The trap after the NOP is first, then the NMI in front of its handler. */
 	assert_int_equal(observer.branches, 2);
 	check_branch(0, CODE + 3, HANDLER(1), 0, 0);
 	check_branch(1, HANDLER(1), HANDLER(2), 0, 0);

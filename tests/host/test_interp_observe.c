@@ -143,8 +143,8 @@ static void repeated_instruction(void **state)
 	EXPECT({SIGHT_RETIRED, CODE + 2});
 }
 
-/* A unit that wants taken branches alone is not told the rest, and nobody is told anything, #DB and
-   other events apart, while nothing is observed. */
+/* A unit that wants taken branches alone gets no others. While nothing is observed, nobody gets
+   anything but #DB and other events. */
 static void nobody_else_is_asked(void **state)
 {
 	static const uint8_t program[] = {0x31, 0xc0, 0x75, 0x02, 0x74, 0x00, 0x0f, 0x0b};
@@ -178,7 +178,7 @@ static void first_one_ends_a_chain(void **state)
 	assert_int_equal(observer.retired.rip, CODE + 2);
 }
 
-/* Writes that the platform takes: each is handed over once, and the run is left behind it. */
+/* Writes that the platform takes: each is handed over once, and the run ends after it. */
 static int reset(void **state)
 {
 	rig_reset();

@@ -132,7 +132,7 @@ static void emit_operand(int mode, unsigned r, unsigned rm, unsigned immediate)
 	}
 }
 
-/* ModRM with `reg` and a random operand behind `opcode`; `reg` < 0: a random register. */
+/* ModRM with `reg` and a random operand after `opcode`; `reg` < 0: a random register. */
 static void emit_modrm(unsigned flags, unsigned opcode, int reg, unsigned immediate_bytes)
 {
 	bool memory = flags & ONLY_MEMORY || (!(flags & ONLY_REGISTER) && below(2));

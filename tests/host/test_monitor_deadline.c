@@ -226,7 +226,7 @@ static void nmi_of_the_processor_that_is_owed_none_is_the_guests(void **state)
 	assert_int_equal(take(0, 0), GUESTS);
 }
 
-/* The processor notices its overflow itself, and the NMI, sent by then, comes to it afterwards. */
+/* The processor notices its overflow itself, and the NMI, sent by then, arrives afterwards. */
 static void nmi_that_was_settled_is_own(void **state)
 {
 	set(0, NEXT_YEAR);

@@ -54,7 +54,7 @@ static void stop_has_the_oldest(void **state)
 	assert_in_range(all, count, count + 64);
 }
 
-/* Cleared Stopped alone, the pointers are behind the region: an error, and nothing is written. */
+/* With Stopped alone cleared the pointers are past the region: an error, nothing is written. */
 static void a_full_region_is_an_error(void **state)
 {
 	run_into(1, 1 << 4, 0);

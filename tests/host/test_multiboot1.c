@@ -59,7 +59,7 @@ static void cleans_the_map(void **state)
 		{20, 0x2000, 0, 1},	      /* empty */
 		{20, UINT64_MAX - 9, 100, 2}, /* past the end of the address space */
 		{20, 0x1000, 0x1000, 77},     /* of no known type */
-		{20, 0x1000, 0x2000, 1},      /* same base: stays behind the one above */
+		{20, 0x1000, 0x2000, 1},      /* same base: stays after the one above */
 	};
 	struct multiboot1_info from = with_map(map, sizeof(map));
 

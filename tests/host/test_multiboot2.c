@@ -5,7 +5,7 @@
 
 static struct boot_info info;
 
-/* A tag with `length` bytes of payload behind its header. */
+/* A tag with `length` bytes of payload after its header. */
 static void tag(uint32_t type, const void *payload, size_t length)
 {
 	struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/string.c under names of its own, so that libc's stay in place. */
+/* lib/string.c under other names, so that libc's stay in place. */
 #include <string.h>
 
 #include "tests/host/host.h"

@@ -144,7 +144,7 @@ static void in_turns(void **state)
 	}
 }
 
-/* A gap is told at the place where a reader goes on, with its length if that is known. */
+/* A reader learns of a gap where it goes on, and of its length if that is known. */
 static void gaps(void **state)
 {
 	uint64_t number;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands in for drivers/mmio.h on the host, where the test that links the driver plays the device.
- */
+/* Replaces drivers/mmio.h on the host, where the test that links the driver plays the device. */
 #ifndef SPOOR_DRIVERS_MMIO_H
 #define SPOOR_DRIVERS_MMIO_H
 

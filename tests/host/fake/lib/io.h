@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands in for lib/io.h on the host, where the test that links the driver plays the device. */
+/* Replaces lib/io.h on the host, where the test that links the driver plays the device. */
 #ifndef SPOOR_LIB_IO_H
 #define SPOOR_LIB_IO_H
 

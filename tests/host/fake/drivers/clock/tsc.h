@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands in for drivers/clock/tsc.h on the host: the test keeps the time. */
+/* Replaces drivers/clock/tsc.h on the host: the test keeps the time. */
 #ifndef SPOOR_DRIVERS_TSC_H
 #define SPOOR_DRIVERS_TSC_H
 
