@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# A kernel of its own that tests how processors start: tests/guest/README.md
+# A separate kernel that tests how processors start: tests/guest/README.md
 
 guest_sources := tests/guest/start.asm tests/guest/task.asm tests/guest/startup.c tests/guest/platform.c lib/format.c lib/string.c lib/uart.c
 

@@ -52,7 +52,7 @@ static void check_apic_base(void)
 	check(read_msr(MSR_APIC_BASE) == on && cpuid_has_apic(), "the local APIC is on again");
 	check(lapic_read(REGISTER_SPURIOUS) == 0xff && lapic_read(REGISTER_TPR) == 0 &&
 		      lapic_read(REGISTER_LVT_TIMER) == LVT_MASKED,
-	      "what was off comes back as from power-up");
+	      "what was off is as from power-up");
 	lapic_write(REGISTER_SPURIOUS, 0x13f);
 	lapic_write(REGISTER_ID, (id + 40) << 24);
 	write_msr(MSR_APIC_BASE, on | BASE_X2APIC);
@@ -64,7 +64,7 @@ static void check_apic_base(void)
 	check(lapic_read(REGISTER_ID) >> 24 == id, "and xAPIC mode after it");
 	lapic_write(REGISTER_SPURIOUS, 0x13f);
 	check_at_once(LAPIC + REGISTER_ICR, ICR_FIXED | ICR_SELF | CALL,
-		      "an interrupt to oneself comes at once, after that");
+		      "an interrupt to oneself arrives at once, after that");
 }
 
 /* VMRUN and a short jump back: the code that a guest finds where the monitor ends an exit. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A kernel of its own that starts, resets and interrupts processors in every way of SDM Vol 3, 8.4
- * and 10.6, and says what came of it. Its results are the same on any machine, with a monitor
- * beneath it or without.
+ * A separate kernel that starts, resets and interrupts processors in every way of SDM Vol 3, 8.4
+ * and 10.6, and prints the results. They are the same on any machine, with a monitor beneath it or
+ * without.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -221,7 +221,7 @@ static bool restarts(uint32_t id, enum work next, unsigned page)
 	return comes_to(&processors[id].arrivals, before + 1) && processors[id].page == page;
 }
 
-/* Whether it stands still, at least for a while. */
+/* Whether it stopped, at least for a while. */
 static bool is_silent(uint32_t id)
 {
 	uint32_t before;
@@ -339,7 +339,7 @@ void check_at_once(uint64_t address, uint32_t value, const char *what)
 
 	processors[self()].at = ~0ull;
 	trace(true);
-	/* Behind STI a monitor looks for interrupts once anyway. */
+	/* After STI a monitor looks for interrupts once anyway. */
 	__asm__ volatile("sti\n\tnop\n\tnop\n\tnop\n\t"
 			 "movl %1, (%2)\n\t"
 			 ".rept 50\n\t"
@@ -366,7 +366,8 @@ static void check_io_interrupt(void)
 		     (const uint8_t[]){0x11, 0x20, 4, 1, 0xff, 0x0a, 1, 0}[i]);
 	for (unsigned ms = 0; ms < 10000 && !(inb(0x20) & 1); ms++)
 		wait_ms(1);
-	check_at_once(IOAPIC + 0x10, IO_LEVEL | CALL, "an interrupt of the I/O APIC comes at once");
+	check_at_once(IOAPIC + 0x10, IO_LEVEL | CALL,
+		      "an interrupt of the I/O APIC arrives at once");
 }
 
 /* Records go to memory: where the buffer is the page of a device the index stays where it is. A
@@ -450,7 +451,7 @@ void boot_main(void)
 	if (has_bts) {
 		check(misc_enable_keeps(MISC_ENABLE_KEPT), "IA32_MISC_ENABLE keeps its bits");
 		check_at_once(LAPIC + REGISTER_ICR, ICR_FIXED | ICR_SELF | CALL,
-			      "an interrupt to oneself comes at once");
+			      "an interrupt to oneself arrives at once");
 		check_io_interrupt();
 		check_platform();
 		check_pic(8);
