@@ -16,8 +16,7 @@ uint64_t pages_left(void)
 
 /*
  * A busy host may stop the CPU that such a task is on for seconds, or all of them for longer than
- * that whole time. Sleeps, so that an idle task that was interrupted while it reaped comes to its
- * end.
+ * that whole time. Sleeps, so that an idle task that was interrupted while it reaped can finish.
  */
 int64_t pages_missing(uint64_t before)
 {

@@ -56,8 +56,8 @@ void test_release_areas(void);
 void test_seed(uint64_t seed);
 
 /*
- * Runs `run` as the body of the calling task, the test's own. If an exception comes that nobody
- * expects, in this task and with nothing held, the test is an ERROR and the task ends.
+ * Runs `run` as the body of the calling task, the test's own. If this task raises an exception that
+ * nobody expects, with nothing held, the test is an ERROR and the task ends.
  */
 void test_run_body(void (*run)(void));
 

@@ -25,7 +25,7 @@ bool glob_match(const char *pattern, size_t length, const char *text)
 	return glob_match(pattern + 1, length - 1, text + 1);
 }
 
-/* The order of the groups in the reference; words come behind the letters. */
+/* The order of the groups in the reference; words follow the letters. */
 static const char group_order[] = "EMLRKWTPCSAIBXZ";
 
 static unsigned rank(const struct test *test)

@@ -23,7 +23,7 @@ bool select_required(const struct test *test);
 /* The first glob of require= that names none of the `count` tests of `selected`; NULL: none. */
 const char *select_required_none(const struct test *const *selected, unsigned count);
 
-/* '*' stands for any run of characters, '?' for one; `pattern` need not end in NUL. */
+/* '*' matches any run of characters, '?' one; `pattern` need not end in NUL. */
 bool glob_match(const char *pattern, size_t length, const char *text);
 
 #endif

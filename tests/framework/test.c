@@ -58,7 +58,7 @@ void test_run_body(void (*run)(void))
 /* As if called from test_run_body(), whose frame nobody returns to. */
 static _Noreturn void died(void)
 {
-	trap_load(); /* the test may have had a table of its own */
+	trap_load(); /* the test may have loaded its own table */
 	__asm__ volatile("mov %0, %%dr7" : : "r"(DR7_RESET));
 	leave();
 }

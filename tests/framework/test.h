@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a conformance test is written: one claim a TEST(), found by the linker, run as a task of its
- * own on the boot CPU.
+ * How a conformance test is written: one claim a TEST(), found by the linker, run as a separate
+ * task on the boot CPU.
  *
  *	TEST(bts_wrap_half, .group = "W", .ids = "W1", .needs = NEED_BTS,
  *	     .claim = "N/2 branches move the index half way and leave the other slots alone",
@@ -41,7 +41,7 @@ struct test {
 	const char *group;  /* the letter of reference group, or a word */
 	const char *ids;    /* assertion ids, separated by blanks; "" if none */
 	const char *claim;  /* one sentence: the rule that is checked */
-	const char *source; /* where the rule stands */
+	const char *source; /* where the rule is */
 	unsigned needs;
 	void (*run)(void);
 };
