@@ -44,7 +44,7 @@ keeps_and_copies()
 		tail -n 2 "$scratch/copied"
 }
 
-# No line of the console passes for the verdict, in whatever pieces it comes; what was held back is not lost.
+# No line of the console passes for the verdict, in whatever pieces it arrives; what was held back is not lost.
 in_pieces() { while IFS= read -rn 1 -d '' byte; do printf %s "$byte" && sleep 0.001; done; }
 pretends()
 {

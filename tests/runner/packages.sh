@@ -155,7 +155,7 @@ compiles()
 	rm -rf lines && make --no-print-directory -C "$top" BUILD="$tree/lines" "$@" "$tree/lines/obj/lib/string.c.o"
 }
 
-# tools/deps with a list of its own, no package of which is there, and a stand-in for apt-get.
+# tools/deps with another list, no package of which is there, and a stand-in for apt-get.
 deps()
 {
 	mkdir -p apt/tools && cp "$top/tools/deps" apt/tools
@@ -180,7 +180,7 @@ try 'make deps run, whatever -j: what is installed is there when the run looks f
 try 'make deps check FOR=all: no test has the words of this make' 0 $'checked, FOR= V=\ninstall all' goals deps check FOR=all V=1
 try 'make deps iso: the packages of that goal' 0 $'(^|\n)tools/deps install build image\n' make -n -C "$top" deps iso
 try 'make iso: what is missing is named' 2 "missing: one: 'make deps FOR=.build image.' installs.*nothing was done for iso" lacking one image iso
-try 'make check-boot: so it is where a goal has packages of its own' 2 "missing: one: 'make deps FOR=.all check-boot.'" lacking one all,check-boot check-boot
+try 'make check-boot: so it is where a goal has separate packages' 2 "missing: one: 'make deps FOR=.all check-boot.'" lacking one all,check-boot check-boot
 try 'boots: what is missing for a way to boot' 2 "^missing: two: 'make deps FOR=.run image check check-boot.'" boots --ways http-uefi
 try 'CI: the commands pass in a new root' 0 $'fresh=yes\n5 passed, 0 failed$' ci 0 1234 fresh=yes '5 passed, 0 failed'
 try 'CI: one fails there' 1 $'fresh=yes\n4 passed, 1 failed$' ci 1 1234 fresh=yes '4 passed, 1 failed'

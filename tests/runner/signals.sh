@@ -53,7 +53,7 @@ fault()
 }
 
 # The shell itself starts it, whose background jobs are deaf to INT: what is between would take longer than a moment. Between
-# fork and exec it is a part of this shell, which takes signals of its own accord and forgets them.
+# fork and exec it is a part of this shell, which takes signals itself and forgets them.
 early()
 {
 	local some=(HUP TERM USR1) words=()
