@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# bench.sh [THOUSANDS]: how fast `view dump` and `view perf` are beside `perf script` on the same branches (6,000 thousand of
-# them), and how long Chromium takes to open the page of all, at most 20 s of CPU: what a person bears; prints TAP. Limits are on CPU time. A part of
-# `make check-view`.
+# bench.sh [THOUSANDS]: how fast `view dump` and `view perf` are beside `perf script` on the same branches (6,000
+# thousand of them), and how long Chromium takes to open the page of all, at most 20 s of CPU. Prints TAP. Limits are on
+# CPU time. A part of `make check-view`.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 thousands=${1:-6000}

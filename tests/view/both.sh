@@ -70,7 +70,7 @@ mkdir "$scratch/programs" && cp "$programs" build/user/hello.elf "$scratch/progr
 	$view same --programs "$scratch/programs" "$scratch/programs.spt" >"$scratch/same" 2>&1 &&
 	[ "$(awk '$5 == $9 && $5 > 1000' "$scratch/same" | wc -l)" = 2 ] && same_of_each "$scratch/programs.spt" &&
 	$view check --programs "$scratch/programs" "$scratch/programs.spt" >"$scratch/tap" 2>&1
-result 'two programs at the same addresses, by turns on one CPU: each is told by its CR3' || sed 's/^/# /' "$scratch/same"
+result 'two programs at the same addresses, by turns on one CPU: its CR3 identifies each' || sed 's/^/# /' "$scratch/same"
 [ $plan = 11 ] || exit $failed
 
 trace kernel icelake "$example" -a 'trace_unit=both trace_view=both trace_size=8000000' &&

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# fuzz.sh [SECONDS]: the readers of traces, of ELF files and logs, and of packets on random input, for so many seconds of CPU
-# each or a number of runs, with the sanitizers for addresses and undefined behaviour; prints TAP. Begins with the trace of
-# test_stack, with example.elf, and with the packets of a random program on virtual silicon.
+# fuzz.sh [SECONDS]: the readers of traces, of ELF files and logs, and of packets on random input, for so many seconds of
+# CPU each or a number of runs. The sanitizers for addresses and undefined behaviour are on. Prints TAP. Begins with the
+# trace of test_stack, with example.elf, and with the packets of a random program on virtual silicon.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 seconds=${1-} scratch=$(mktemp -d)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# hostile.sh [--page FILE]: traces that are made to hold `view` up or to lead it astray, each of which has so many seconds of CPU and so much
-# memory, and large ones that a machine can send; prints TAP. --page: only writes the page of a CPU with 54,300 tasks, for browser.pl.
+# hostile.sh [--page FILE]: traces that are made to hold `view` up or to lead it astray. Each has so many seconds of CPU
+# and so much memory. After them large ones that a machine can send. Prints TAP. --page: only writes the page of a CPU
+# with 54,300 tasks, for browser.pl.
 # shellcheck disable=SC2016,SC2317 # it is Perl; functions are run by name
 set -u
 cd "$(dirname "$0")/../.." || exit 2

@@ -60,7 +60,7 @@ same 20000 -s 3 300000 && grep -q 'the first of [1-9]' "$scratch/same"
 result 'of packets that stopped the branches are the first ones'
 
 # What the manual leaves to the processor: docs/monitor.md. An overflow loses branches; the second FUP of an INT n
-# is an event of its own to libipt.
+# is a separate event to libipt.
 wrong=0
 for choice in return=pops return=never leave=suppressed psb=last tnt=4 tnt=1 address=coarse address=six address=merged \
 	tip=deferred period=varies period=extra order=reversed cycles=alone cycles=rare filler=pad filler=mnt; do

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * test_stack PROGRAM [TRACE.spt RECORDS]: steps through a static program, records its branches as
- * BTS would (those of ring 3 and into and out of a kernel of which there is no file; interrupts at
- * random places), and compares after each branch what tools/view/stack.c makes of it with a stack
- * that is kept by RSP, and the instructions walked with those executed. Prints TAP; writes the
- * trace, and its records as they are.
+ * test_stack PROGRAM [TRACE.spt RECORDS]: steps through a static program and records its branches
+ * as BTS would: those of ring 3, and into and out of a kernel of which there is no file, with
+ * interrupts at random places. After each branch it compares what tools/view/stack.c makes of it
+ * with a stack that is kept by RSP, and the instructions walked with those executed. Prints TAP;
+ * writes the trace, and its records as they are.
  */
 #include "abi/ptrace_bts.h"
 #include "lib/frame.h"
