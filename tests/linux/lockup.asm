@@ -1,6 +1,6 @@
 ; SPDX-License-Identifier: MIT
-; Some seconds, 4 * 2^32 to 5 * 2^32 cycles of the TSC: as the first function of a module (nasm -f bin) with interrupts
-; off, as a program of Linux (nasm -f elf64) with all that it executes up to `end`.
+; Takes some seconds, 4 * 2^32 to 5 * 2^32 cycles of the TSC. As the first function of a module (nasm -f bin) it runs
+; with interrupts off. As a program of Linux (nasm -f elf64) all that it executes is before `end`.
 
 BITS 64
 %ifidn __OUTPUT_FORMAT__, bin
