@@ -38,13 +38,13 @@ static inline void *direct(uint64_t physical)
 	return (void *)(DIRECT_BASE + physical);
 }
 
-/* The physical address behind a pointer that direct() gave. */
+/* The physical address of a pointer that direct() gave. */
 static inline uint64_t direct_physical(const void *object)
 {
 	return (uint64_t)object - DIRECT_BASE;
 }
 
-/* Where an object of the image stands in physical memory now. */
+/* Where an object of the image is in physical memory now. */
 uint64_t image_physical(const void *object);
 
 #endif

@@ -9,13 +9,13 @@
 
 /*
  * KVM (docs/sources.md: Linux KVM, KVM BTS series, QEMU BTS_UNAVAIL): vmx_is_valid_debugctl() drops
- * BTF, and LBR where there is no stack, and refuses what it does not know; the series of 2022 adds
+ * BTF, and LBR where there is no stack, and refuses what it does not know. The series of 2022 adds
  * BTS to what it knows, and its vmx_handle_guest_intr() hands a PMI on only where TR, BTS and BTINT
  * are all set. vmx_get_perf_capabilities(): LBR of stacks with call-stack mode, PEBS where it
  * survives an EPT violation (Ice Lake server and later), without PEBS_BASELINE since 9e985cbf2942;
  * kvm_pmu_cap has version 2 at most. DS and DTES64 are in CPUID, and IA32_DS_AREA is there, with
- * PEBS. kvm_set_msr_common(): a guest cannot change the two UNAVAILABLE bits of IA32_MISC_ENABLE;
- * since 9fc222967a39 the VMM says what they are, as of bit 7, and QEMU up to 10 leaves all three
+ * PEBS. kvm_set_msr_common(): a guest cannot change the two UNAVAILABLE bits of IA32_MISC_ENABLE.
+ * Since 9fc222967a39 the VMM says what they are, as of bit 7, and QEMU up to 10 leaves all three
  * clear; `-cpu host` without migratable=no has DS and DTES64, and no format of PEBS records.
  *
  * Xen (Xen vpmu): vmx_msr_write_intercept() takes TR, BTS and BTINT with vpmu=bts only, and of

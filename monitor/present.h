@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A rehearsal of passthrough: the virtual silicon behind the CPUID leaves and the MSR rules of a
+ * A rehearsal of passthrough: the virtual silicon with the CPUID leaves and the MSR rules of a
  * hypervisor that passes the Debug Store through, or that hides it. Read from the hypervisors'
  * sources, which docs/sources.md names; neither was met with BTS on.
  */
@@ -36,7 +36,7 @@ enum msr_answer {
 	MSR_DONE,    /* nothing is left to do; a read has its value */
 };
 
-/* Hypervisor `n`; NULL behind the last one. */
+/* Hypervisor `n`; NULL past the last one. */
 const struct hypervisor *hypervisor_get(unsigned n);
 
 /* NULL: there is none of this name. */

@@ -67,7 +67,7 @@ static inline unsigned pebs_format(const struct profile *profile)
 	return profile->performance.capabilities >> 8 & 0xf;
 }
 
-/* Profile `n`, the first being the default; NULL behind the last one. */
+/* Profile `n`, the first being the default; NULL past the last one. */
 const struct profile *profile_get(unsigned n);
 
 #endif

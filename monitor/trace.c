@@ -94,7 +94,7 @@ static inline bool saw_jump_quickly(struct vcpu *vcpu, uint64_t from, uint64_t t
 	return vcpu->observed == OBSERVER_DS && ds_branch_quickly(vcpu, from, to, vcpu->cpl);
 }
 
-/* Without a frame of its own, nor a call on its short way: each branch of a traced guest passes. */
+/* Without a frame, nor a call on its short way: each branch of a traced guest passes. */
 HOT void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
 {
 	if (saw_jump_quickly(vcpu, from, to))

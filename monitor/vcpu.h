@@ -99,7 +99,7 @@ struct vcpu {
 	bool halted;
 	bool shut_down; /* triple fault */
 
-	/* Set by whoever made an event deliverable (a PMI, say): the interpreter returns before
+	/* Set where an event becomes deliverable (a PMI, say): the interpreter returns before
 	   the next instruction. Its caller clears it. */
 	bool attention;
 

@@ -23,7 +23,7 @@ bool memory_usable(const struct boot_info *info, struct range range)
 			continue;
 		if (info->regions[i].type != MEMORY_USABLE)
 			return false;
-		/* Sorted by base: a region that starts behind `reached` leaves a hole. */
+		/* Sorted by base: a region that starts beyond `reached` leaves a hole. */
 		if (region.start <= reached && region.end > reached)
 			reached = region.end;
 	}

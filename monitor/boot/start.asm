@@ -111,7 +111,7 @@ to_c:	lgdt [gdt_pointer_high]
 	mov es, eax
 	mov ss, eax
 .wait:	pause
-	lock bts dword [start_busy], 0  ; one at a time, until it has a stack of its own
+	lock bts dword [start_busy], 0  ; one at a time, until it has a separate stack
 	jc .wait
 	mov rsp, stack_top
 	xor ebp, ebp

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Silicon that is wrong on purpose: a defect breaks one rule of the manual. It has a name, the
- * place of the rule in the manual, one sentence on what such a processor does, and the hooks of
- * struct ds_rules, pmu_rules or pebs_rules that differ from the clean ones, as functions named
- * after the defect. The linker collects all defects.
+ * place of the rule in the manual, and one sentence on what such a processor does. It has those
+ * hooks of struct ds_rules, pmu_rules or pebs_rules that differ from the clean ones, as functions
+ * named after the defect. The linker collects all defects.
  *
  *	static uint64_t index_four_quadwords(const struct vcpu *vcpu,
  *					     const uint64_t field[BTS_FIELDS])
@@ -67,7 +67,7 @@ struct defect {
 		(type *)((struct vcpu *)(vcpu))->ds.remembered;                                    \
 	})
 
-/* Defect `n`; NULL behind the last one. */
+/* Defect `n`; NULL past the last one. */
 const struct defect *defect_get(unsigned n);
 
 /* NULL: there is none of this name. */

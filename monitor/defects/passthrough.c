@@ -137,7 +137,7 @@ DEFECT(pmi_kept_by_host, "SDM Vol 3, 17.4.9.5",
        "the hypervisor takes each PMI for its own: the guest gets none",
        BREAKS(deliver, pmi_kept_by_host))
 
-/* The processor that exited last with TR set, and what it left behind. */
+/* The processor that exited last with TR set, and what it left. */
 static struct {
 	const struct vcpu *owner;
 	uint64_t area, debugctl;

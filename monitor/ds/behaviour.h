@@ -39,7 +39,7 @@ struct ds_behaviour {
 		DS_THRESHOLD_EQUAL,   /* only the one that left the index equal to it */
 	} threshold;
 
-	/* The index that is compared: the one behind the record, or that of the record itself. */
+	/* The index that is compared: the one after the record, or that of the record itself. */
 	enum { DS_COMPARE_AFTER, DS_COMPARE_BEFORE } compare;
 
 	/* BTINT = 0 with a threshold that can be reached. */
@@ -59,7 +59,7 @@ struct ds_behaviour {
 	/* The entry into a #DB handler, which the LBR stack leaves out. */
 	enum { DS_DEBUG_RECORDED, DS_DEBUG_NOT_RECORDED } debug;
 
-	/* INT n, INT3: what stands as `from`. */
+	/* INT n, INT3: what is stored as `from`. */
 	enum {
 		DS_SOFTWARE_FROM_INSTRUCTION,
 		DS_SOFTWARE_FROM_NEXT,

@@ -117,8 +117,8 @@ void ds_rule_event(struct vcpu *vcpu, const struct branch *event)
 		trace_debug_exception(vcpu);
 }
 
-/* Neither HLT nor MOV CR3 changes anything, but while no branch comes no interrupt can wait for
-   one. */
+/* MOV CR3 changes nothing. HLT ends a skid: its interrupt would wait for a branch that may never
+   follow. */
 void ds_rule_note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	if (occasion == DS_AT_HLT)

@@ -7,9 +7,9 @@
 #include "monitor/ds/rules.h"
 
 /*
- * Stores the record of a branch at `cpl` in a third of the time: with room for this one and
- * another, in the buffer and in its page, and the threshold further away, none of the rules has
- * anything to say. False: nothing was done, ds_branch() is to be called.
+ * Stores the record of a branch at `cpl` in a third of the time. No rule applies while the buffer
+ * and its page have room for this record and another, and the threshold is further away. False:
+ * nothing was done, ds_branch() is to be called.
  */
 static inline bool ds_branch_quickly(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned cpl)
 {

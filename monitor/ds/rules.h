@@ -48,7 +48,7 @@ struct ds_rules {
 		       uint64_t record[RECORD_WORDS]);
 	/* Makes the index that of the slot where it goes; false: it is lost. */
 	bool (*overflow)(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS]);
-	/* The index behind it. */
+	/* The index after it. */
 	uint64_t (*advance)(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]);
 	/* Whether a record stored at the index asks for the interrupt. */
 	bool (*threshold)(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]);

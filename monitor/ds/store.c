@@ -90,7 +90,7 @@ void ds_rule_record(struct vcpu *vcpu, const struct branch *branch, uint64_t rec
 
 /*
  * The arithmetic of the buffer: SDM Vol 3, 17.4.9.1 to 17.4.9.5. An index outside the buffer is
- * used as it stands as long as there is room below the absolute maximum.
+ * used unchanged as long as there is room below the absolute maximum.
  */
 static bool has_room(const struct ds_behaviour *behaviour, uint64_t index, uint64_t maximum)
 {
@@ -134,8 +134,8 @@ uint64_t ds_rule_advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELD
 }
 
 /*
- * The default: an interrupt handler is told that the index "matches or exceeds" the threshold
- * (17.4.9.5), and that clearing BTINT is not enough to prevent an interrupt (17.4.9.3).
+ * The default: the manual tells an interrupt handler that the index "matches or exceeds" the
+ * threshold (17.4.9.5), and that clearing BTINT is not enough to prevent an interrupt (17.4.9.3).
  */
 bool ds_rule_threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
 {

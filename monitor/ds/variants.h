@@ -13,7 +13,7 @@ struct variant {
 	bool is_default;
 };
 
-/* Variant `n`; false behind the last one. The choices of a point follow each other. */
+/* Variant `n`; false past the last one. The choices of a point follow each other. */
 bool variant_get(unsigned n, struct variant *variant);
 
 /* Applies "point=choice"; false where there is no such variant. */

@@ -2,7 +2,7 @@
 /*
  * Interrupts of the monitor itself, on each of its processors. It runs with IF = 0; an external
  * interrupt is taken only in the two windows below and is meant for the guest, which owns the
- * interrupt controllers: nothing here acknowledges it. An NMI is noted wherever it comes.
+ * interrupt controllers: nothing here acknowledges it. An NMI is noted wherever it arrives.
  */
 #ifndef SPOOR_MONITOR_HOST_TRAPS_H
 #define SPOOR_MONITOR_HOST_TRAPS_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A stack is as long as it is aligned; at its lower end stands what its processor's traps leave. */
+/* A stack is as long as it is aligned; at its lower end is what its processor's traps leave. */
 #define STACK_BYTES 0x8000
 
 /* Builds the IDT and loads it. Before anything that may fault. */
@@ -19,7 +19,7 @@ void traps_init(void);
 /* Loads it on another processor, or another stack; nothing is noted there yet. */
 void traps_load(void);
 
-/* From now on every processor stops for good when an NMI comes. */
+/* From now on every processor that takes an NMI stops permanently. */
 void traps_stop_at_nmi(void);
 
 #define NO_VECTOR (-1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How another processor comes from real mode to processor_arrive(). */
+/* The way of another processor from real mode to processor_arrive(). */
 #ifndef SPOOR_MONITOR_HOST_WAKE_H
 #define SPOOR_MONITOR_HOST_WAKE_H
 
@@ -10,13 +10,13 @@
 void wake_prepare(uint64_t page, uint64_t root);
 
 /*
- * Where a processor comes from start-up: in long mode, with IF = 0, on a stack that it has for
+ * Where a processor arrives from start-up: in long mode, with IF = 0, on a stack that it has for
  * itself until wake_to_stack(). No IDT is loaded.
  */
 _Noreturn void processor_arrive(void);
 
-/* Calls run(argument) on the stack of STACK_BYTES at `stack`, and lets the next processor come. The
-   first one comes here too. */
+/* Calls run(argument) on the stack of STACK_BYTES at `stack`, and lets the next processor in. The
+   first one calls this too. */
 _Noreturn void wake_to_stack(void *stack, void (*run)(void *argument), void *argument);
 
 #endif

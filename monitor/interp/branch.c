@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Near branches and software interrupts. A branch to where no code can be faults where it stands.
- */
+/* Near branches and software interrupts. A branch to where no code can be faults at the branch. */
 #include "monitor/interp/control.h"
 #include "monitor/interp/debug.h"
 #include "monitor/interp/handlers.h"
@@ -117,7 +116,7 @@ void jmp_operand(struct vcpu *vcpu, const struct insn *i)
 	jump(vcpu, i, target_operand(vcpu, i), in_64_bit_mode(vcpu));
 }
 
-/* Pushes the RIP behind `i`; a fault is one of the stack where i->segment is SS. */
+/* Pushes the RIP after `i`; a fault is one of the stack where i->segment is SS. */
 TEMPLATE void push_next(struct vcpu *vcpu, const struct insn *i, bool wide)
 {
 	unsigned size = wide ? 8 : i->size;

@@ -112,7 +112,7 @@ static void *allocate(struct interp *interp, size_t bytes)
 	return at;
 }
 
-/* Appends what stands at `code`; true if the block goes on behind it. */
+/* Appends the instruction at `code`; true if the block goes on after it. */
 static bool append(struct vcpu *vcpu, struct block *b, const uint8_t *code, unsigned available)
 {
 	struct insn *i = &b->insn[b->count];
@@ -160,7 +160,7 @@ static struct block *build(struct vcpu *vcpu, const uint8_t *code)
 	if (!b->count)
 		build_straddling(vcpu, b, available);
 
-	/* The copy stands behind the instructions. */
+	/* The copy follows the instructions. */
 	unsigned bytes = b->bytes[0] + b->bytes[1];
 	struct insn *last = &b->insn[b->count];
 	uint8_t *copy = (uint8_t *)(last + 1);

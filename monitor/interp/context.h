@@ -12,7 +12,7 @@
 
 enum { PAGE = 4096 };
 
-/* One page that may be accessed: in the way, and by the privilege, of the table it stands in. */
+/* One page that may be accessed: in the way, and by the privilege, of the table it is in. */
 struct translation {
 	uint64_t tag;	 /* linear page | generation */
 	uintptr_t delta; /* host address - linear address */
@@ -25,7 +25,7 @@ struct code_page {
 };
 enum { CODE_PAGES = 32 };
 
-/* One page in all: an emulated host has few translations of its own. */
+/* One page in all: the TLB of an emulated host is small. */
 enum { TRANSLATIONS = 128 };
 struct tlb {
 	struct translation read[TRANSLATIONS], write[TRANSLATIONS];
@@ -43,10 +43,10 @@ enum privilege {
 };
 
 /*
- * A straight run of decoded code, in one page; an instruction that straddles two is a block of its
- * own. The guest's bytes are compared with those that were decoded each time it is entered: two
- * words of eight bytes, which overlap and hold the first and the last of 16 at most, and what is
- * between them in a longer block.
+ * A straight run of decoded code, in one page; an instruction that straddles two is a separate
+ * block. The guest's bytes are compared with those that were decoded each time it is entered. Two
+ * words of eight bytes, which overlap, hold the first and the last of 16 at most; a longer block
+ * also compares what is between them.
  */
 struct block {
 	uint64_t rip;

@@ -19,7 +19,7 @@ enum {
 /* DR7 may have changed: interp.breakpoints says whether any is enabled. */
 void debug_changed(struct vcpu *vcpu);
 
-/* An access to data or to a port: what it hits goes into interp.hits, for the trap behind it. */
+/* An access to data or to a port: what it hits goes into interp.hits, for the trap after it. */
 void debug_access(struct vcpu *vcpu, uint64_t linear, unsigned bytes, bool write);
 void debug_port(struct vcpu *vcpu, uint16_t port, unsigned bytes);
 

@@ -434,7 +434,7 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 	i->rip = rip;
 	if (rip_relative)
 		i->displacement += insn_next(i);
-	/* Backwards it closes a loop: what is behind it would mostly be decoded in vain. */
+	/* Backwards it closes a loop: what follows would mostly be decoded in vain. */
 	*ends |= is_relative(o) && i->immediate < insn_next(i);
 	choose_addressing(i, mode);
 	return DECODE_DONE;

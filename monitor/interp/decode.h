@@ -11,7 +11,7 @@
 struct insn;
 
 /*
- * Executes one instruction and goes on to the one behind it by next(); the last of a block leaves
+ * Executes one instruction and goes on to the one after it by next(); the last of a block leaves
  * RIP set and returns. A handler changes nothing before its last access to memory that can fault:
  * raise_vector() and its kin leave it on the spot.
  */
@@ -54,7 +54,7 @@ struct insn {
 	uint8_t address_size;
 
 	uint8_t length;
-	uint8_t behind; /* instructions of the block that stand behind this one */
+	uint8_t behind; /* instructions of the block after this one */
 	uint8_t prefixes;
 	uint8_t rex;
 	uint8_t modrm;
@@ -69,20 +69,20 @@ struct insn {
 /* Enough for a straight run of code; a longer one goes on in the next block. */
 enum { BLOCK_INSNS = 24 };
 
-/* RIP behind `i`. */
+/* RIP after `i`. */
 static inline uint64_t insn_next(const struct insn *i)
 {
 	return i->rip + i->length;
 }
 
-/* Goes on behind `i`. A tail call: straight code costs one indirect jump an instruction. */
+/* Goes on after `i`. A tail call: straight code costs one indirect jump an instruction. */
 static inline void next(struct vcpu *vcpu, const struct insn *i)
 {
 	i++;
 	i->run(vcpu, i);
 }
 
-/* Ends the block behind `i`. */
+/* Ends the block after `i`. */
 static inline void leave(struct vcpu *vcpu, const struct insn *i)
 {
 	vcpu->rip = insn_next(i);
@@ -178,8 +178,8 @@ enum decode_status {
 };
 
 /*
- * Decodes the instruction at `code`, which stands at `rip` in the code segment. *ends: nothing may
- * be decoded behind it. An unknown instruction has a handler that says so.
+ * Decodes the instruction at `code`, which is at `rip` in the code segment. *ends: nothing may
+ * be decoded after it. An unknown instruction has a handler that says so.
  */
 enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip, enum mode mode,
 			  struct insn *i, bool *ends);

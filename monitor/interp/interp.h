@@ -16,7 +16,7 @@ enum interp_stop {
 	INTERP_BUDGET,	    /* that many instructions were executed, or the caller should look for
 			       interrupts now (IF, TPR or the shadow changed) */
 	INTERP_UNTRACED,    /* the guest turned its tracing off: it may run natively */
-	INTERP_HALTED,	    /* HLT was executed: vcpu->halted, RIP behind it */
+	INTERP_HALTED,	    /* HLT was executed: vcpu->halted, RIP after it */
 	INTERP_NATIVE_STEP, /* the instruction at RIP must be executed by the processor itself */
 	INTERP_MODE,	    /* virtual-8086 mode, LA57, protection keys or CET */
 	INTERP_SHUTDOWN,    /* triple fault: vcpu->shut_down */
@@ -36,8 +36,9 @@ bool interp_needed(const struct vcpu *vcpu);
 bool interp_awaited(const struct vcpu *vcpu);
 
 /*
- * Gives `vcpu` its caches: INTERP_MEMORY bytes, page-aligned, for that virtual processor alone and
- * for good. Once, before anything else here. Asks platform_cpuid() what the guest's processor has.
+ * Gives `vcpu` its caches: INTERP_MEMORY bytes, page-aligned, permanently and for that virtual
+ * processor alone. Once, before anything else here. Asks platform_cpuid() what the guest's
+ * processor has.
  */
 #define INTERP_MEMORY ((size_t)1 << 20)
 void interp_init(struct vcpu *vcpu, void *memory);
@@ -52,7 +53,7 @@ void interp_init(struct vcpu *vcpu, void *memory);
 void interp_set_thunk_area(struct vcpu *vcpu, void *writable, const void *executable, size_t bytes);
 
 /*
- * The guest's page tables may have changed behind the interpreter's back: to be called whenever
+ * The guest's page tables may have changed unseen by the interpreter: to be called whenever
  * the guest has run natively. (Changed code is always noticed.)
  */
 void interp_forget(struct vcpu *vcpu);
@@ -83,7 +84,7 @@ enum event_kind {
 	EVENT_INTERRUPT, /* external, or INTR already acknowledged */
 	EVENT_NMI,
 	EVENT_EXCEPTION,
-	EVENT_SOFTWARE, /* INT n, INT3, INTO: DPL is checked, RIP goes on behind the instruction */
+	EVENT_SOFTWARE, /* INT n, INT3, INTO: DPL is checked, RIP goes on after the instruction */
 };
 
 struct event {
@@ -169,9 +170,9 @@ enum native_outcome platform_step(struct vcpu *vcpu, bool loads_tf, struct fault
 _Noreturn void platform_stop(const char *why);
 
 /*
- * To be called last behind a branch to `rip`, with `left` instructions of its block not executed:
- * executes the block there, unless something else has to happen before or it has to be looked for;
- * then it sets RIP and returns, and run() sees to it.
+ * To be called last after a branch to `rip`, with `left` instructions of its block not executed.
+ * Executes the block at `rip`. If something else has to happen before, or the block has to be
+ * looked for, it sets RIP and returns, and run() sees to it.
  */
 void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left);
 

@@ -223,7 +223,7 @@ static void compare_registers(struct lockstep *l, const struct vcpu *a, const st
 	compare(l, "cpl", a->cpl, b->cpl);
 }
 
-/* Of FXSAVE's image, without the addresses of the last x87 instruction: a thunk stands elsewhere.
+/* Of FXSAVE's image, without the addresses of the last x87 instruction: a thunk is elsewhere.
    SDM Vol 1, table 10-2. */
 static void compare_fpu(struct lockstep *l)
 {

@@ -152,7 +152,7 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 		interp->watching = vcpu->observed & OBSERVER_PEBS;
 		interp_forget(vcpu);
 	}
-	/* One at a time while something is to happen behind the next instruction. */
+	/* One at a time while something is to happen after the next instruction. */
 	interp->single = interp->one || vcpu->observed & OBSERVERS_OF_INSTRUCTIONS ||
 			 interp->breakpoints || vcpu->rflags & FLAG_TF || vcpu->interrupt_shadow;
 	/* The next instruction clears it. Only a breakpoint would look at it before. */
@@ -249,7 +249,7 @@ static void report_retired(struct vcpu *vcpu, const struct insn *i)
 	saw_retired(vcpu, retired);
 }
 
-/* Behind a single instruction that did not fault. */
+/* After a single instruction that did not fault. */
 static void complete(struct vcpu *vcpu, const struct insn *i)
 {
 	bool repeats = vcpu->rip == i->rip && !vcpu->hot.branched;

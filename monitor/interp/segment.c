@@ -365,7 +365,7 @@ void load_far_pointer(struct vcpu *vcpu, const struct insn *i)
 	unsigned which = far_pointer_segment(i->opcode);
 
 	if (!i->memory)
-		native_step(vcpu, i); /* VEX stands where LES and LDS do */
+		native_step(vcpu, i); /* VEX has the opcodes of LES and LDS */
 
 	uint64_t address = effective_address(vcpu, i, false);
 	uint64_t offset = get(read_at(vcpu, i, address, i->size), i->size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Common to the string instructions. One execution of a handler is as many iterations as fit the
- * pages they start in; RIP stays where it is until the count is used up, so that a repeated
+ * pages they start in. RIP stays where it is until the count is used up, so that a repeated
  * instruction can be interrupted, and a fault leaves what was done before.
  */
 #ifndef SPOOR_MONITOR_INTERP_STRING_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Instructions that are run rather than interpreted: SSE and x87. A thunk is the instruction with
- * its memory operand at [RDI] and its general register, if it has one, in RCX, and a RET behind
+ * its memory operand at [RDI] and its general register, if it has one, in RCX, and a RET after
  * it; the guest's x87 and SSE registers are live in the processor.
  */
 #ifndef SPOOR_MONITOR_INTERP_THUNK_H
@@ -31,7 +31,7 @@ enum thunk_form {
 /* 0: no thunk can be made of it. `i`: decoded as far as ModRM. */
 unsigned thunk_form(const struct insn *i);
 
-/* As the decoder needs it: what an opcode that has no handler of its own is. */
+/* As the decoder needs it: what an opcode without a handler is. */
 enum thunk_status { THUNK_NONE, THUNK_DONE, THUNK_IMMEDIATE };
 enum thunk_status thunk_decode(struct insn *i);
 bool thunk_has_modrm(unsigned opcode);

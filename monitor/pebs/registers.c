@@ -63,7 +63,7 @@ bool pebs_enabled(const struct vcpu *vcpu, unsigned n)
 	return vcpu->pebs.enable & (is_netburst(vcpu) ? NETBURST_MY_THREAD : pmu_bit(n));
 }
 
-/* The register behind `index`, and what may be set in it. */
+/* The register of `index`, and what may be set in it. */
 static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 {
 	unsigned format = pebs_format(vcpu->silicon->profile);

@@ -20,7 +20,7 @@ struct pmu_enumeration {
 struct pmu_enumeration pmu_enumerate(const struct vcpu *vcpu);
 
 /* All is zero, but IA32_PERF_GLOBAL_CTRL enables each general counter: SDM Vol 3, 9.1.1, in later
-   editions' table of states behind RESET. Xen takes another value for a defect of the firmware. */
+   editions' table of states after RESET. Xen takes another value for a defect of the firmware. */
 void pmu_power_on(struct vcpu *vcpu);
 
 /* One of the MSRs below, whatever the profile: they all exit. */

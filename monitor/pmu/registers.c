@@ -122,7 +122,7 @@ static bool within(uint32_t index, uint32_t first, uint32_t count)
 	return index >= first && index - first < count;
 }
 
-/* The register behind `index`, and the bits that may be set in it; NULL: no such register. */
+/* The register of `index`, and the bits that may be set in it; NULL: no such register. */
 static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 {
 	const struct performance *has = performance_of(vcpu);

@@ -123,7 +123,7 @@ void pt_check_output(struct vcpu *vcpu)
 		find_region(vcpu, &entry);
 }
 
-/* STOP leaves the pointers at the end of the region, and comes before INT. */
+/* STOP leaves the pointers at the end of the region, and acts before INT. */
 void pt_rule_region_full(struct vcpu *vcpu, uint64_t entry)
 {
 	if (entry & ENTRY_STOP)

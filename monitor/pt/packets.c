@@ -301,7 +301,7 @@ void pt_trace_stop(struct vcpu *vcpu)
 	put_extended(vcpu, TRACE_STOP);
 }
 
-/* 36.3.8: what was not sent is lost; the next address comes whole. */
+/* 36.3.8: what was not sent is lost; the next address is whole. */
 void pt_overflow(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;

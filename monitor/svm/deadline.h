@@ -2,7 +2,7 @@
 /*
  * An interrupt to the monitor when a counter of cycles is to overflow while the guest runs
  * natively: the last comparator of the HPET, by a message to the local APIC, as NMI. By the HPET's
- * clock it comes at most DEADLINE_LATE microseconds late, whatever IF is. Where there is no HPET
+ * clock it is at most DEADLINE_LATE microseconds late, whatever IF is. Where there is no HPET
  * with three comparators, of 64 bits, that sends messages (QEMU: -global hpet.msi=on), or the guest
  * has not turned it on, the overflow shows at the guest's next exit.
  */

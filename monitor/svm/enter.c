@@ -59,7 +59,7 @@ static void store(const struct guest *guest, struct vmcb *vmcb)
 }
 
 /*
- * Behind CMPXCHG8B and CMPXCHG16B QEMU 7.2 has an operand of an earlier instruction among the flags
+ * After CMPXCHG8B and CMPXCHG16B QEMU 7.2 has an operand of an earlier instruction among the flags
  * (docs/tricks.md), and VMRUN would make VM, TF and NT of it true. Where a flag shows that nobody
  * can have set, those go that a kernel hardly has between two instructions.
  */
@@ -217,7 +217,7 @@ bool enter(struct guest *guest, enum entry entry)
 	/* VMRUN loads CR2, but not in Bochs 2.7. */
 	__asm__ volatile("mov %0, %%cr2" : : "r"(guest->vcpu.cr2));
 	set_global_interrupts();
-	/* A request comes before its NMI. */
+	/* A request is set before its NMI. */
 	if (guest->init_requested || !vmrun(guest->vcpu.gpr, direct_physical(vmcb), nmi_flag()))
 		return false;
 	set_global_interrupts();

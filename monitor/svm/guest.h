@@ -16,7 +16,7 @@ enum activity {
 	ACTIVITY_WAITING,  /* for a start-up IPI, on the bare processor */
 	ACTIVITY_STARTING, /* it has got one */
 	ACTIVITY_RUNNING,
-	ACTIVITY_HALTED, /* out of the guest for good, until an INIT of the bare processor */
+	ACTIVITY_HALTED, /* out of the guest until an INIT of the bare processor */
 };
 
 struct profile;

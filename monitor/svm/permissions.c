@@ -49,7 +49,7 @@ static const struct {
 	{MSR_FS_BASE, MSR_KERNEL_GS_BASE, EXIT_WRITE},
 };
 
-/* Where MSRs 0.. and C000_0000H.. start in the map; behind them come AMD's own, C001_0000H... */
+/* Where MSRs 0.. and C000_0000H.. start in the map; after them AMD's own, C001_0000H... */
 enum { COMMON = 0, EXTENDED = BLOCK_BYTES, AMD = 2 * BLOCK_BYTES };
 
 static void set(uint32_t index, uint8_t exits)

@@ -165,7 +165,7 @@ static void run_started(void *argument)
 	run(guest);
 }
 
-/* The first start-up IPI of a processor, or one behind an INIT. */
+/* The first start-up IPI of a processor, or one after an INIT. */
 void processor_arrive(void)
 {
 	struct guest *guest;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The processors of the guest, and what each has of its own. */
+/* The processors of the guest, and what each has separately. */
 #ifndef SPOOR_MONITOR_SVM_PROCESSOR_H
 #define SPOOR_MONITOR_SVM_PROCESSOR_H
 

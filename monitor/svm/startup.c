@@ -2,8 +2,8 @@
 /*
  * A processor that the guest has not started waits for a start-up IPI as it does on the bare
  * machine. The guest's start-up IPI goes to it with another vector, that of the monitor's own
- * page; it comes to processor_arrive() and finds here where the guest wants it. INIT takes a
- * processor out of the guest and then back to waiting by an INIT of its own.
+ * page; it arrives in processor_arrive() and finds here where the guest wants it. INIT first takes
+ * a processor out of the guest; a real INIT then takes it back to waiting.
  */
 #include "monitor/svm/startup.h"
 

@@ -21,8 +21,8 @@ void startup_init(uint64_t wake_page);
    is bits 31:24 of ICR high. */
 bool startup_command(struct guest *sender, uint32_t command, uint8_t destination);
 
-/* Waits for INIT, for good, if another processor sent one. Wherever the guest is between two
-   instructions. */
+/* If another processor sent INIT: waits for it, and does not return. To be called wherever the
+   guest is between two instructions. */
 void startup_obey(struct guest *guest);
 
 /* The processor that calls has arrived as `guest`: the vector to start at. Does not return if the

@@ -18,7 +18,7 @@ section .text
 
 ; bool vmrun(uint64_t gpr[16], uint64_t vmcb_physical, const volatile bool *nmi): with GIF = 1; false
 ; where *nmi was set before the guest ran. RAX and RSP of the guest travel in the VMCB; FS, GS, LDTR, TR
-; and the system call MSRs by VMLOAD and VMSAVE, and stay behind: the monitor uses none of them.
+; and the system call MSRs by VMLOAD and VMSAVE, and stay loaded: the monitor uses none of them.
 ; An NMI that finds the processor from vmrun_window to vmrun_window_end continues at vmrun_abandoned.
 global vmrun, vmrun_window, vmrun_window_end, vmrun_abandoned
 vmrun:
