@@ -112,9 +112,9 @@ static inline size_t ds_get_bts_index(const void *area)
 
 /*
  * True if records may have been lost, or be about to, in a buffer that was last emptied by
- * ds_drain(): the index reached the last slot, or one of the last two slots, which were
- * cleared then, holds a record although the index is before it (the manual leaves open what
- * the index does at the maximum when BTINT is set). Exact with DS_MAXIMUM_AT_END_PLUS_1, by which
+ * ds_drain(). Either the index reached the last slot; or one of the last two slots, which were
+ * cleared then, holds a record although the index is before it. The manual leaves open what the
+ * index does at the maximum when BTINT is set. Exact with DS_MAXIMUM_AT_END_PLUS_1, by which
  * every slot is used; else it calls a buffer full that is filled to within one record.
  */
 bool ds_bts_full(const void *area);
