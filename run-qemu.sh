@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Boots Spoor in QEMU and leaves with the verdict of the run.
 set -u
-# Bash 5.2 forgets a trap that it serves while it parses `$(` or `<(`, as it does again each time that it expands one:
-# all of this is read before the first trap is set, and nothing has one from there on until judge() ignores signals, but --version.
+# Bash 5.2 forgets a trap that it serves while it parses `$(` or `<(`, as it does again each time that it expands one.
+# So all of this is read before the first trap is set. From there on until judge() ignores signals nothing but --version has one.
 {
 top=$(dirname "$0") processors=$(nproc)
 # Closed descriptors would be given to the next file that is opened.
@@ -145,7 +145,7 @@ version()
 }
 
 # KVM shows its PMU, and what keeps a guest from moving to another host, only where it is asked to.
-# Bochs has no exit value to give, no hypervisor leaf that says emulator, and a clock of its own.
+# Bochs has no exit value to give, no hypervisor leaf that says emulator, and a separate clock.
 defaults()
 {
 	if [ "$emulator" = qemu ]; then
@@ -214,7 +214,7 @@ check_program()
 	: "${test:=user_given}"
 }
 
-# A Linux has words of its own, and the console where the log is taken from.
+# A Linux has its own words, and the console where the log is taken from.
 check_linux()
 {
 	[ "$emulator-$ubsan-$list-$trace$program$test$require" = qemu-0-0- ] ||
@@ -477,7 +477,7 @@ judge()
 	exit "$code"
 }
 
-# mkdir takes no directory that is there, whoever made it. A signal of the terminal goes to it as well.
+# mkdir takes no directory that is there. A signal of the terminal goes to it as well.
 make_scratch()
 {
 	local parent=${TMPDIR:-/tmp}
