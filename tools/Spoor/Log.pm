@@ -97,7 +97,7 @@ sub read_monitor {
 	$log->{own_guest} //= $line if $line =~ /^# monitor: (?:the kernel runs as a guest with virtual BTS|(?:profile|variant|defect|erratum|interpret)=)/;
 }
 
-# Firmware and loader may say anything that does not look like a result; then comes the banner.
+# Firmware and loader may say anything that does not look like a result; the banner follows.
 sub read_before_header {
 	my ($log, $line) = @_;
 	if ($line eq 'KTAP version 1') {
@@ -179,9 +179,11 @@ sub read_result {
 	return ($kind, $at, $name);
 }
 
-# Returns the exit code, what is to be said of it, and the word before that. How it ended: status, QEMU's exit
-# status, if there was one, or `signal:N`, `timeout` or `interrupt`; errors, the lines that QEMU wrote on standard error; again, options
-# of the run that the kernel does not know; list, true if a list of the tests was asked for.
+# Returns the exit code, what is to be said of it, and the word before that. %how says how the run ended:
+# status   QEMU's exit status, if there was one, or `signal:N`, `timeout` or `interrupt`
+# errors   the lines that QEMU wrote on standard error
+# again    options of the run that the kernel does not know
+# list     true if a list of the tests was asked for
 sub judge_log {
 	my ($log, %how) = @_;
 	my $said = eval { judge_status($log, %how); judge_whole($log); judge_list($log) if $how{list};

@@ -12,9 +12,9 @@ my %letters = (pass => '.', fail => 'F', error => 'E', skip => 's', xfail => 'x'
 
 my @severity = qw(pass obs skip xfail error fail); # a test that ran several times counts with its worst result
 
-# Returns what a log tells: file, name, code, word and why of its verdict, silicon (`guest, rehearsed` is virtual), banner, state (of the log: `whole` or what
-# is wrong with it), tests (name => kind, line, notes, us), observations (key => value, test), figures (name => value, unit),
-# errata (id => tests), skipped (reason => count).
+# Returns what a log tells: file, name, code, word and why of its verdict, silicon (`guest, rehearsed` is virtual), banner, state
+# (of the log: `whole` or what is wrong with it). It has also tests (name => kind, line, notes, us), observations (key => value,
+# test), figures (name => value, unit), errata (id => tests), skipped (reason => count).
 sub machine_of {
 	my ($file, $text) = @_;
 	my $log = parse_log($text);

@@ -68,7 +68,7 @@ enum flow {
 	FLOW_RETURN,
 	FLOW_INTERRUPT, /* INT n, INT3, INT1, INTO, SYSCALL, SYSENTER: `next` is returned to */
 	FLOW_INTERRUPT_RETURN, /* IRET, SYSRET, SYSEXIT */
-	FLOW_REPEAT, /* a string instruction with REP: an interrupt comes between its turns */
+	FLOW_REPEAT, /* a string instruction with REP: an interrupt is taken between its turns */
 };
 
 struct instruction {

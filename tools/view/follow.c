@@ -195,7 +195,7 @@ static void switch_to(struct follower *follower, const struct cursor_item *item,
 		set_visible(follower, true);
 }
 
-/* An event comes before the instruction that it is from, unless that causes it. */
+/* An event precedes the instruction that it is from, unless that causes it. */
 static bool executes(const struct stack *stack, const struct trace_record *record)
 {
 	struct instruction instruction = space_instruction(stack->space, record->from);

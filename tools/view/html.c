@@ -2,8 +2,9 @@
 /*
  * view html: one page with everything inside, which a browser opens without a network: page.html,
  * the viewer speedscope, and for each stream its calls. These are numbers of 7 bits a byte, the
- * lowest first, the eighth bit set in all but the last: 0 for a return, or one more than the place
- * in "frames" of the function that is entered; then the instructions since the one before.
+ * lowest first, the eighth bit set in all but the last. An entry has 0 for a return, or one more
+ * than the place in "frames" of the function that is entered. The instructions since the entry
+ * before follow.
  */
 #define _GNU_SOURCE
 #include "tools/view/follow.h"

@@ -45,7 +45,7 @@ static uint64_t number_before(const char *begin, const char *end)
 	return strtoull(start, NULL, 16);
 }
 
-/* As number_before(), behind `start`; `*after` is where it ends. */
+/* As number_before(), after `start`; `*after` is where it ends. */
 static uint64_t number_after(const char *start, const char **after)
 {
 	size_t digits;

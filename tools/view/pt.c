@@ -179,7 +179,7 @@ static bool transfers(enum pt_insn_class class)
 	       class == ptic_far_call || class == ptic_far_return || class == ptic_far_jump;
 }
 
-/* --- The two decoders behind one interface ------------------------------------------------------
+/* --- One interface to the two decoders ----------------------------------------------------------
  */
 
 static void *open_instructions(const struct pt_config *config)

@@ -2,7 +2,7 @@
 /*
  * The calls that a task is in, from its branches alone. A call and its return are matched by the
  * address that the call returns to, never by counting: longjmp(), a tail call, an interrupt in the
- * kernel and a switch of tasks leave no frame behind. One stack a task.
+ * kernel and a switch of tasks leave no frame. One stack a task.
  */
 #ifndef SPOOR_TOOLS_VIEW_STACK_H
 #define SPOOR_TOOLS_VIEW_STACK_H

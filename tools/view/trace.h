@@ -128,7 +128,7 @@ struct cursor {
 void cursor_start(struct cursor *cursor, const struct trace *trace,
 		  const struct trace_stream *stream);
 
-/* What comes next in a stream. */
+/* What is next in a stream. */
 enum cursor_kind {
 	CURSOR_END,
 	CURSOR_BRANCH,
