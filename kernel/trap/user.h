@@ -12,7 +12,7 @@
 struct user_context {
 	uint8_t fpu[512] __attribute__((aligned(16))); /* SDM Vol 1, 10.5.1: the FXSAVE area */
 	uint64_t root;				       /* what CR3 holds while the task runs */
-	bool block_step; /* IA32_DEBUGCTL.BTF: TF traps behind taken branches only */
+	bool block_step; /* IA32_DEBUGCTL.BTF: TF traps after taken branches only */
 };
 
 /* The bits of RFLAGS that ring 3 may set (CF PF AF ZF SF TF DF OF AC ID), and those always set. */

@@ -302,7 +302,7 @@ static void others_leave_its_bits(void **state)
 		      {IA32_DEBUGCTL, TR | BTS | OFF_OS | BTF});
 }
 
-/* #DB has cleared both bits: one that is set again comes back, one that stays as it was does not.
+/* #DB has cleared both bits: one that is set again returns, one that stays as it was does not.
  */
 static void bits_that_the_processor_cleared(void **state)
 {

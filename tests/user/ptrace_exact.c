@@ -236,7 +236,7 @@ __asm__("blocks:\n\t"
 	"mov $39, %eax\n\t"
 	"syscall\n\t"
 	"pushf\n\t"
-	"orl $0x100, (%rsp)\n\t" /* TF, which traps behind the instruction after POPF */
+	"orl $0x100, (%rsp)\n\t" /* TF, which traps after the instruction after POPF */
 	"popf\n\t"
 	"nop\n"
 	"orphan_trap:\n\t"
@@ -274,7 +274,7 @@ static uint64_t step_by(long request, long pid)
 	return rip_of(pid);
 }
 
-/* A child behind its INT3. */
+/* A child after its INT3. */
 static long blocks_child(void (*body)(uint64_t string))
 {
 	long pid = traced_child(body, (uint64_t)map(STRING, PROT_READ));

@@ -94,7 +94,7 @@ static void need_btf(void)
 }
 
 TEST(ptrace_blocks, .group = "I", .ids = "I12",
-     .claim = "PTRACE_SINGLEBLOCK stops at the target of each taken branch, behind a system call, "
+     .claim = "PTRACE_SINGLEBLOCK stops at the target of each taken branch, after a system call, "
 	      "and nowhere else",
      .source = "docs/ptrace-bts.2, PTRACE_SINGLEBLOCK; SDM Vol 3, 17.4.3")
 {
@@ -145,8 +145,8 @@ TEST(ptrace_blocks_long, .group = "I", .ids = "I12",
 }
 
 TEST(ptrace_blocks_orphaned, .group = "I", .ids = "I12", .needs = NEED_SMP,
-     .claim = "a tracer that ends while its tracee goes through a block leaves no BTF behind: TF "
-	      "that the tracee sets itself traps behind the next instruction",
+     .claim = "a tracer that ends while its tracee goes through a block leaves no BTF set: TF "
+	      "that the tracee sets itself traps after the next instruction",
      .source = "docs/ptrace-bts.2, PTRACE_SINGLEBLOCK; SDM Vol 3, 17.4.3")
 {
 	need_btf();
@@ -155,7 +155,7 @@ TEST(ptrace_blocks_orphaned, .group = "I", .ids = "I12", .needs = NEED_SMP,
 
 TEST(ptrace_blocks_two_tracers, .group = "I", .ids = "I12",
      .claim = "a process that one tracer steps by blocks and another by instructions stops for "
-	      "both behind one instruction",
+	      "both after one instruction",
      .source = "docs/ptrace-bts.2, PTRACE_SINGLEBLOCK")
 {
 	need_btf();
