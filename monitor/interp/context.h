@@ -25,7 +25,7 @@ struct code_page {
 };
 enum { CODE_PAGES = 32 };
 
-/* One page in all: the TLB of an emulated host is small. */
+/* One page in all: an emulated host remembers few translations. */
 enum { TRANSLATIONS = 128 };
 struct tlb {
 	struct translation read[TRANSLATIONS], write[TRANSLATIONS];
