@@ -189,10 +189,6 @@ TEST(ds_misc_enable_readable, .group = "E", .ids = "E3", .needs = NEED_DS,
 	test_observe("pebs_unavailable", "%d", (value & PEBS_UNAVAILABLE) != 0);
 }
 
-// On QEMU's translator IA32_MISC_ENABLE is plain memory: bit 11 reads 0, can be written, and there
-// is no Debug Store. A driver that trusts the bit alone finds BTS where there is none. Passing
-// means: software cannot change what the two bits say.
-
 /* msr_try() puts the old value back in the same breath. */
 static const char *toggle(uint64_t bits, uint64_t old)
 {
@@ -209,6 +205,12 @@ static const char *toggle(uint64_t bits, uint64_t old)
 	return trial.refused ? "refused" : "ignored";
 }
 
+// QEMU's translator keeps IA32_MISC_ENABLE as plain memory: bit 11 reads 0, software can write it,
+// and there is no Debug Store. A driver that trusts the bit alone finds BTS where there is none.
+// The manual has both bits read-only (SDM Vol 3, table 35-2, 1A0H). The test needs DS: QEMU
+// without the monitor skips it. Passing means: a write that would change a bit is refused or
+// ignored. On a failure the log has "trial.read_back & bits" with the bit as the test wrote it. A
+// line of "after" means that the old value could not be put back.
 TEST(ds_unavailable_bits_read_only, .group = "E", .ids = "E4 PE2", .needs = NEED_DS,
      .claim = "software cannot change BTS_UNAVAILABLE and PEBS_UNAVAILABLE of IA32_MISC_ENABLE",
      .source = "SDM Vol 3, table 35-2: 1A0H bits 11 and 12, read-only")
@@ -249,7 +251,13 @@ static void check_exceptions_aside(void)
 	EXPECT_EQ(caps->status, DS_PRESENT);
 }
 
-/* Every MSR write here is fixed up, and undone before the next branch. */
+// CPUID.DS with IA32_MISC_ENABLE[11] = 0 promises BTS (SDM Vol 3, 17.4.9). QEMU under KVM does not
+// keep the promise. Since Linux 6.0 (9fc222967a39) the VMM decides about bit 11. QEMU up to 10.2
+// writes 1 to the MSR at reset, so the bit reads 0, and KVM refuses TR with #GP. KVM is right to
+// refuse. Zide Chen's patch of January 2026 has QEMU set the bit.
+// On a failure the log has "caps->status". Notes before it name QEMU and say which value the probe
+// wrote to which MSR, and whether that raised #GP.
+// Every MSR write here is fixed up, and undone before the next branch.
 TEST(bts_enumerated_is_present, .group = "E", .ids = "E6", .needs = NEED_DS,
      .claim = "TR, then BTS, can be set where CPUID and IA32_MISC_ENABLE say that BTS is there",
      .source = "SDM Vol 3, 17.4.5 and 17.4.9")
@@ -337,11 +345,13 @@ static void hidden_expect_refused(const char *key, uint64_t bits)
 	preemption_enable();
 }
 
-// Xen once passed a guest's writes of IA32_DEBUGCTL through unchecked (XSA-269): BTS without a DS
-// area that the processor could write hung the host. Passing means: where DS is hidden, TR and
-// BTINT are refused or read back 0. BTS itself is left to bts_store_refused_when_hidden, which is
-// unsafe.
-
+// Xen passed a guest's writes of IA32_DEBUGCTL through unchecked (XSA-269). BTS without a DS area
+// that the processor could write hung the host. CPUID.1:EDX[21] says whether there is a Debug Store
+// (SDM Vol 3, 17.4.9). A guest that does not see it can still write the MSR.
+// Passing means: where DS is hidden, TR and BTINT are refused with #GP or read back 0. BTS itself
+// is left to bts_store_refused_when_hidden, which is unsafe.
+// On a failure the log has "trial.read_back & bits" with the bit that held. The observations "tr",
+// "btint" and "tr_btint" say how each write ended.
 TEST(bts_refused_when_hidden, .group = "E", .ids = "", .needs = NEED_NO_DS,
      .claim = "where DS is not enumerated TR and BTINT are refused with #GP or read back 0",
      .source = "SDM Vol 3, 17.4.1 and 17.4.5; XSA-269")

@@ -169,7 +169,13 @@ TEST(bts_wrap_new_base, .group = "W", .ids = "W4", .needs = NEED_BTS,
 	rig_close(&rig);
 }
 
-/* Erratum P79 of 64-bit Xeons: a record may cross a maximum that is no multiple of its size. */
+// Erratum P79 of the 64-bit Intel Xeon Processor: BTS may write outside a buffer whose size is no
+// multiple of a record. The manual asks for a maximum at a multiple of the record size, plus 1
+// (SDM Vol 3, 17.4.9). Here it is one byte below a multiple, inside the last slot.
+// Passing means: nothing after that slot is written. The observation "wrap_crosses_maximum" says
+// whether the slot itself is used.
+// On a failure the log has "used == SLOTS - 1 || used == SLOTS": records are after the slot, or
+// are missing before it. A line of chain.c instead means that the order is wrong.
 TEST(bts_wrap_maximum_minus_one, .group = "W", .ids = "W7", .needs = NEED_BTS,
      .claim = "a maximum inside a slot lets no more than that one slot be written past it",
      .source = "SDM Vol 3, 17.4.9; erratum P79")
@@ -189,11 +195,13 @@ TEST(bts_wrap_maximum_minus_one, .group = "W", .ids = "W7", .needs = NEED_BTS,
 	rig_close(&rig);
 }
 
-// There are two conventions for the absolute maximum. The SDM and EDK2 put it one byte past a
-// multiple of the record size, every Linux at the multiple itself. If silicon compares with >=, one
-// of them overruns or wastes a slot. Passing means: the SDM's form uses all slots and nothing past
-// them is written.
-
+// There are two conventions for the absolute maximum. The SDM (Vol 3, 17.4.9) and EDK2 put it one
+// byte past a multiple of the record size, every Linux at the multiple itself. If silicon compares
+// with >=, one of them overruns or wastes a slot.
+// Passing means: the SDM's form uses all slots, and one more at most. The observation
+// "wrap_overrun_plus_one" says whether there is one more, which a driver has to leave room for.
+// On a failure the log has "capacity == SLOTS || capacity == SLOTS + 1", or a line of chain.c
+// for records that are missing or out of order.
 TEST(bts_wrap_maximum_plus_one, .group = "W", .ids = "W6", .needs = NEED_BTS,
      .claim = "with the maximum one byte above a multiple of the record size all slots are used",
      .source = "SDM Vol 3, 17.4.9: \"a multiple of the BTS record size (12 bytes) plus 1\"")
@@ -213,13 +221,15 @@ TEST(bts_wrap_maximum_plus_one, .group = "W", .ids = "W6", .needs = NEED_BTS,
 	rig_close(&rig);
 }
 
-// BTINT = 0 alone does not make a buffer silent: the SDM asks for a threshold above the maximum as
-// well. A driver that never writes the threshold (libiht left it as it was) gets interrupts from a
-// buffer that it takes for circular. Passing means: with the threshold out of reach none arrives in
-// many rounds.
-
 #define NO_INTERRUPT_SLOTS 32
 
+// The driver libiht never wrote the threshold, and took its buffer for circular because BTINT was
+// 0. BTINT = 0 alone does not keep the interrupt away: SDM Vol 3, 17.4.9.3 asks for a threshold
+// above the maximum as well.
+// Passing means: with the threshold out of reach no interrupt arrives in a hundred rounds. Then
+// the same buffer has BTINT = 1 and a threshold within reach, and interrupts.
+// On a failure the log has "pmi.count", expected 0, where silicon interrupts all the same. With
+// "expected 0x1" the interrupt's way to the test is broken, and the first part showed nothing.
 TEST(bts_wrap_no_interrupt, .group = "W", .ids = "W9", .needs = NEED_BTS,
      .claim = "a circular buffer with its threshold above the maximum never interrupts",
      .source = "SDM Vol 3, 17.4.9.3")
@@ -238,7 +248,6 @@ TEST(bts_wrap_no_interrupt, .group = "W", .ids = "W9", .needs = NEED_BTS,
 	EXPECT_EQ(pmi.count, 0);
 	circular_expect(&rig, NO_INTERRUPT_SLOTS - c->unused, &chain_a, n);
 
-	/* The same path does interrupt where it shall. */
 	rig_reset(&rig);
 	rig_set_threshold(&rig, 4);
 	chain_trace(&rig, rig_interrupt(), &chain_a, 8);
