@@ -17,6 +17,13 @@ static void expect_same_each_time(size_t recorded)
 	EXPECT(recorded == 0 || recorded == VISITS);
 }
 
+// Erratum AR62 of the Core 2 family and the Celeron 500 series: with a filter by CPL the record of
+// a change of privilege may have a wrong from address. The kernel filters in software there
+// (`filter_changes_from` in drivers/ds/configuration.c). By SDM Vol 3, 17.4.9.4 and table 17-6 the
+// filter chooses which branches are stored, and changes no address.
+// On the listed models the log has "erratum AR62" with "visits.wrong_from == 0", and the result is
+// XFAIL AR62. On any other the same line says "failed". The branches within ring 3 have to be right
+// everywhere: "visits.user" and "visits.wrong" never are an erratum.
 TEST(bts_filter_off_os, .group = "P", .ids = "P1 R5", .needs = NEED_BTS | NEED_DSCPL,
      .claim = "with BTS_OFF_OS all branches within CPL 3 are recorded, and none within CPL 0",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")

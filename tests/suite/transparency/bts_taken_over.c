@@ -206,9 +206,14 @@ static uint64_t flags_behind_exchange(uint64_t operand)
 	return flags;
 }
 
-/* QEMU 7.2 takes an operand of an earlier instruction for the flags after CMPXCHG16B, until an
-   instruction writes them. What a hypervisor saves meanwhile has TF, DF, NT, RF, VM, VIF, VIP and
-   reserved flags that nobody set. */
+// QEMU 7.2 does not write down how flags are to be computed before it calls its function for
+// CMPXCHG16B (`disas_insn` in target/i386/tcg/translate.c; 8.0 does). Bits of an operand of an
+// earlier ADD then are in RFLAGS, until an instruction writes the flags of arithmetic. An exit in
+// between saves TF, DF, NT, RF, VM, VIF and VIP that nobody set, and VMRUN makes them true.
+// Linux 6.12 ended in a double fault in `__kmalloc_noprof` (docs/tricks.md).
+// By SDM Vol 2, CMPXCHG16B changes ZF alone. The test lets a CPUID, which exits, follow it.
+// On a failure the log has both values of "flags_behind_exchange": the bits in which they differ
+// are those that the hypervisor brought back.
 TEST(bts_taken_over_flags, .group = "transparency", .ids = "", .needs = NEED_BTS,
      .claim = "CMPXCHG16B with a CPUID after it changes no flag but those of arithmetic",
      .source = "SDM Vol 2, CMPXCHG16B: ZF alone")
