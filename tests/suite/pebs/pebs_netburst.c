@@ -97,6 +97,14 @@ TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13", .needs = 
 	close(&rig);
 }
 
+// The manual contradicts itself about the bit of IA32_PEBS_ENABLE that turns samples on in
+// NetBurst. It is bit 25, ENABLE_PEBS_MY_THR, by SDM Vol 3, 18.16.3 and table 35-41, and bit 24 by
+// 18.15.7.3. Bit 24 is UOP_TAG, which execution_event needs besides (docs/bts.md).
+// Passing means: with neither bit nothing is sampled, and a reserved bit raises #GP. The
+// observation "by_bit_24" says how many records bit 24 alone gives, so that a chip settles the
+// question.
+// On a failure the log has "count(&rig)", samples that nothing turned on. "rdmsr(IQ_COUNTER4)"
+// means that the counter did not overflow, and the test showed nothing.
 TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31", .needs = NEED_PEBS,
      .claim = "NetBurst: ENABLE_PEBS_MY_THR turns samples on; reserved bits are refused",
      .source = "SDM Vol 3, 18.15 and table 35-2")

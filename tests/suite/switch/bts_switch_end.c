@@ -120,10 +120,6 @@ TEST(bts_switch_kill_blocked, .group = "C", .ids = "C5", .needs = NEED_BTS,
 	EXPECT_EQ(walker.reader.walk, walker.walks - 1);
 }
 
-// Memory freed while the hardware could still write to it is the oldest bug of these drivers: Linux
-// had it in 2008 and again in 2025. Passing means: a task killed with its interrupt pending keeps
-// its records, and its memory is given back only when no CPU has its area loaded.
-
 /* The threshold is reached on the way out of the CPU, interrupts off. */
 static void reach_threshold(struct walker *walker)
 {
@@ -138,6 +134,14 @@ static void reach_threshold(struct walker *walker)
 	interrupts_restore(flags);
 }
 
+// Memory freed while the hardware could still write to it is the oldest bug of these drivers: Linux
+// had it in 2008 and again in 2025. Here a PMI still pends when the task dies. By SDM Vol 3,
+// 17.4.9.5 the handler then empties the buffer and resets the index, of a task that is no more.
+// Passing means: a task killed with its interrupt pending keeps its records, and its memory is
+// given back only when no CPU has its area loaded.
+// On a failure the log has "walker.reader.walk" with fewer walks than there were, or a line of
+// expect_after_exit(): "rdmsr(IA32_DS_AREA)" is an area that is still loaded.
+// A line of expect_untouched() is a record written after the end.
 TEST(bts_switch_kill_pending, .group = "C", .ids = "C5", .needs = NEED_BTS,
      .claim =
 	     "a traced task is killed while the interrupt that its trace raised still pends: no record is lost",

@@ -4,10 +4,6 @@
 #include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
 
-// All Linux drivers from 2.6.25 to 2.6.32 counted and copied only the records from the base to the
-// index: after a wrap the older part of the buffer was lost. Passing means: the newest records are
-// all there, oldest first, whatever the index.
-
 #define WALKS 40
 #define SLOTS 50
 #define MOST  500
@@ -42,7 +38,7 @@ static size_t keep_user(size_t count)
 	return kept;
 }
 
-/* The historic one counted from the base to the index only, and gave what was never written. */
+/* By number and by reading; past the last there is none. */
 static void expect_all(struct tracer *tracer, const struct user_chain *user, size_t slots,
 		       bool circular)
 {
@@ -89,6 +85,15 @@ static void trace(struct user_chain *user, unsigned view, size_t slots, bool alo
 	walker_end(&walker);
 }
 
+// All Linux drivers from 2.6.25 to 2.6.32 counted and copied only the records from the base to the
+// index. After a wrap the older part of the buffer was lost to the reader. Before the first wrap
+// GET gave an empty record (docs/historic-bugs.md).
+// The index is where the next record goes, from the maximum back to the base (SDM Vol 3, 17.4.9):
+// after a wrap the oldest record is the one at the index.
+// Passing means: the newest records are all there, oldest first, whatever the index.
+// On a failure with fewer records the log has "status.available" or "bts_read(...)" with how many
+// there were. With wrong ones it has "count_right(user, kept)". "bts_get(...)" is an empty record
+// that was given out.
 TEST(trace_newest_after_wrap, .group = "tracers", .ids = "W4 I8 I9", .needs = NEED_BTS,
      .claim =
 	     "after a wrap the newest records are all there, oldest first, in either shape; none else",
