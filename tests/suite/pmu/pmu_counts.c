@@ -179,7 +179,8 @@ static struct by_privilege count_by_privilege(unsigned event)
 /* SYSCALL counts at the level where it began or at that where it ends; IRETQ likewise: one of the
    two counts in ring 3 either way. */
 TEST(pmu_privilege_exact, .group = "pmu", .ids = "PM29", .needs = 0,
-     .claim = "USR counts ring 3 and nothing else, OS the rest, both together everything",
+     .claim =
+	     "a counter with USR counts ring 3 and nothing else, with OS the rest, with both every ring",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
 {
 	struct by_privilege instructions, branches;

@@ -396,7 +396,8 @@ TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
 }
 
 TEST(pt_begins_beside_bts, .group = "PT", .ids = "PT42 PT15", .needs = NEED_PT | NEED_BTS,
-     .claim = "while BTS records a trace begins with the instruction after the WRMSR as well",
+     .claim = "while BTS records, packets of Intel PT begin with the instruction after the "
+	      "enabling WRMSR",
      .source = "SDM Vol 3, 36.2.7")
 {
 	struct rig bts;

@@ -70,7 +70,9 @@ TEST(pt_after_reset, .group = "PT", .ids = "PT2 PT3", .needs = NEED_PT,
 }
 
 TEST(pt_leaf_consistent, .group = "PT", .ids = "PT10", .needs = NEED_PT,
-     .claim = "what CPUID leaf 14H says fits together", .source = "SDM Vol 3, 36.3.1")
+     .claim =
+	     "in CPUID leaf 14H many ToPA entries need ToPA, IP filtering has ranges, and EDX is 0",
+     .source = "SDM Vol 3, 36.3.1")
 {
 	struct cpuid_result leaf = cpuid(0x14, 0);
 

@@ -74,7 +74,8 @@ TEST(ptrace_events, .group = "I", .ids = "",
 
 /* Two tracers of the kernel's: the threshold stops the process for one, not for the other. */
 TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
-     .claim = "tasks of the kernel trace a process by the same interface",
+     .claim = "of two tracers in the kernel the one with a buffer finds the process stopped at "
+	      "its threshold",
      .source = "kernel/ptrace/ptrace.h")
 {
 	const struct ptrace_bts_config config = {
@@ -268,7 +269,8 @@ static void threshold_signal(unsigned mode, uint64_t walks, bool nmi)
 }
 
 TEST(ptrace_signal_fixed, .group = "I", .ids = "I6 I7", .needs = NEED_BTS,
-     .claim = "the same with an interrupt that waits while interrupts are off",
+     .claim = "an interrupt that waits while interrupts are off stops processes at their "
+	      "thresholds: no branch is lost or read twice",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL")
 {
 	threshold_signal(THRESHOLD_USER, 60, false);
@@ -283,15 +285,16 @@ TEST(ptrace_signal_nmi, .group = "I", .ids = "I6 I7", .needs = NEED_BTS,
 }
 
 TEST(ptrace_signal_kernel, .group = "I", .ids = "I7", .needs = NEED_BTS,
-     .claim =
-	     "the same where the kernel's branches are recorded too, so that thresholds come in calls and switches",
+     .claim = "processes whose kernel branches are recorded stop at thresholds reached in calls "
+	      "and switches: no branch is lost or read twice",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL")
 {
 	threshold_signal(THRESHOLD_KERNEL, 40, true);
 }
 
 TEST(ptrace_signal_in_calls, .group = "I", .ids = "I7", .needs = NEED_BTS,
-     .claim = "the same where the tracee is a tracer itself, and its own requests are recorded",
+     .claim = "a tracee that is a tracer and has its requests recorded stops at its thresholds: "
+	      "no branch is lost or read twice",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL")
 {
 	threshold_signal(THRESHOLD_IN_CALLS, 20, false);
@@ -306,8 +309,8 @@ TEST(ptrace_signal_killed, .group = "I", .ids = "I7", .needs = NEED_BTS,
 }
 
 TEST(ptrace_signal_sent, .group = "I", .ids = "I7", .needs = NEED_BTS,
-     .claim = "the same where the buffer's signal is sent to the tracee: it stops at the threshold "
-	      "because that is about to act",
+     .claim = "a tracee that its buffer's signal is sent to stops at the threshold, before that "
+	      "acts: no branch is lost or read twice",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL_TRACEE")
 {
 	threshold_signal(THRESHOLD_SENT, 60, true);

@@ -35,7 +35,8 @@ TEST(ptrace_stopped, .group = "I", .ids = "", .needs = NEED_BTS,
 }
 
 TEST(ptrace_exact_software, .group = "I", .ids = "P4 P5", .needs = NEED_BTS,
-     .claim = "without DS-CPL a tracer sees exactly the branches of ring 3 too",
+     .claim = "with views made in software, as without DS-CPL, a tracer sees exactly the "
+	      "branches of ring 3",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SOFTWARE")
 {
 	bts_filter_in_software(true);
@@ -53,7 +54,9 @@ TEST(ptrace_newest, .group = "I", .ids = "", .needs = NEED_BTS,
 }
 
 TEST(ptrace_newest_software, .group = "I", .ids = "", .needs = NEED_BTS,
-     .claim = "without DS-CPL it holds the same", .source = "tests/user/newest.c")
+     .claim = "with views made in software a buffer of 1 to 5,000 records holds the newest of a "
+	      "long one at every kind of stop",
+     .source = "tests/user/newest.c")
 {
 	bts_filter_in_software(true);
 	program_expect("newest", 0, false);
@@ -70,7 +73,9 @@ TEST(ptrace_fatal_jump, .group = "I", .ids = "", .needs = NEED_BTS,
 }
 
 TEST(ptrace_fatal_jump_software, .group = "I", .ids = "", .needs = NEED_BTS,
-     .claim = "without DS-CPL it is as well", .source = "tests/user/fatal_jump.c")
+     .claim = "with views made in software the jump that killed a program is its newest record; "
+	      "no other has a kernel address",
+     .source = "tests/user/fatal_jump.c")
 {
 	bts_filter_in_software(true);
 	program_expect("fatal_jump", 0, false);

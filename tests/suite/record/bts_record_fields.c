@@ -213,7 +213,8 @@ TEST(bts_compatibility_mode, .group = "R", .ids = "R6 E5", .needs = NEED_BTS,
 }
 
 TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
-     .claim = "32-bit code is sampled with records of the same layout",
+     .claim = "32-bit code in compatibility mode is sampled with records of the layout that "
+	      "64-bit code has",
      .source = "SDM Vol 3, 18.8.1.1 and 17.4.9.1")
 {
 	struct pebs pebs;

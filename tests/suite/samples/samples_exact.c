@@ -70,14 +70,14 @@ static void sample_exactly(bool nmi)
 }
 
 TEST(samples_exact_nmi, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
-     .claim = "a task's sample is of every N+1st event that it causes: as NMI",
+     .claim = "a task is sampled at every N+1st event that it causes, with the PMI as NMI",
      .source = "SDM Vol 3, 18.4.4; kernel/trace/pebs/pebs.h")
 {
 	sample_exactly(true);
 }
 
 TEST(samples_exact_fixed, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
-     .claim = "a task's sample is of every N+1st event that it causes: by a fixed vector",
+     .claim = "a task is sampled at every N+1st event that it causes, with the PMI by fixed vector",
      .source = "SDM Vol 3, 18.4.4; kernel/trace/pebs/pebs.h")
 {
 	sample_exactly(false);
