@@ -422,6 +422,8 @@ make_linux_disk()
 	mv "$new" "$build/linux.iso" || die "cannot write $build/linux.iso"
 }
 
+stop() { while kill "${!-}" 2>/dev/null; do sleep 0.1; done; } # one that has only just been started may lose a signal
+
 # Sets `status`: QEMU's exit status, `timeout` or `interrupt`.
 run()
 {
@@ -438,15 +440,13 @@ run()
 		status=${PIPESTATUS[0]}
 		return
 	fi
-	trap 'interrupted=1; kill "${!-}" 2>/dev/null' "${signals[@]}"
+	trap 'interrupted=1; stop' "${signals[@]}"
 	"$top/tools/supervise" "$limit" $copy "$scratch/status" "$scratch/errors" \
 		"${logs[@]}" -- "${command[@]}" &
+	[ $interrupted = 0 ] || stop # it was not yet there
 	wait "$!"
 	local left=$?
-	# One that has only just been started may lose a signal.
-	while [ $interrupted = 1 ] && kill "$!" 2>/dev/null; do sleep 0.1; done
 	trap '' "${signals[@]}"
-
 	if ! read -r status 2>/dev/null <"$scratch/status"; then
 		[ $interrupted = 1 ] || die "the console log could not be written in full, supervise left" \
 			"with $left; is the disk full?"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# signals.sh [COUNT [SEED]]: COUNT (80) runs of run-qemu.sh; prints TAP. The first half gets a signal at moments spread over its
+# signals.sh [COUNT [SEED]]: COUNT (80) runs of run-qemu.sh, and two; prints TAP. These two get one
+# just before and just after QEMU is started. Of the others the first half gets a signal at moments spread over its
 # first 45 ms, the others one or two at random moments, from the first line, before which no script can answer, to the verdict.
 # Every run has to leave within seconds with the exit status and the sentence of the contract, without a process or a file.
 set -u
@@ -63,6 +64,7 @@ early()
 	while [[ " ${words[*]-} " != *' ./run-qemu.sh '* ]]; do
 		mapfile -d '' -t words <"/proc/$runner/cmdline"
 	done
+	moment="after $delay s"
 	sleep "$delay"
 	kill -s "$first" "$runner"
 	wait "$runner" 2>/dev/null
@@ -79,6 +81,7 @@ late()
 	until runner=$(pgrep -P $limit) && catches_signals "$runner"; do
 		kill -0 $limit 2>/dev/null || break
 	done
+	moment="after $delay s"
 	sleep "$delay"
 	kill -s "$first" "$runner" 2>/dev/null &&
 		[ $((i % 3)) = 0 ] && kill -s "$second" "$runner" 2>/dev/null
@@ -86,15 +89,30 @@ late()
 	code=$?
 }
 
-echo "1..$count"
+# start 1: just before the line that starts QEMU in the background; 2: just after it.
+start()
+{
+	local moments=(- before after)
+	first=USR1 moment="${moments[$1]} QEMU's start"
+	rm run-qemu.sh
+	awk -v when="$1" 'when == 1 && /\/supervise" / { print "kill -USR1 $$" } { print }
+		when == 2 && / &$/ { print "kill -USR1 $$" }' "$top/run-qemu.sh" >run-qemu.sh
+	chmod +x run-qemu.sh
+	[ "$(grep -c '^kill' run-qemu.sh)" = 1 ] || echo "# run-qemu.sh starts QEMU in another way"
+	SIGNALLED=$tree ./run-qemu.sh -q >said 2>&1
+	code=$?
+	[ $code != 0 ] || code=lost
+}
+
+echo "1..$((count + 2))"
 failed=0
-for ((i = 1; i <= count; i++)); do
-	if ((i * 2 <= count)); then early; else late; fi
+for ((i = 1; i <= count + 2; i++)); do
+	if ((i > count)); then start $((i - count)); elif ((i * 2 <= count)); then early; else late; fi
 	wrong=$(fault $code)
 	if [ -z "$wrong" ]; then
-		echo "ok $i signals: $first after $delay s, exit $code"
+		echo "ok $i signals: $first $moment, exit $code"
 	else
-		echo "not ok $i signals: $first after $delay s; again: signals.sh $count $seed"
+		echo "not ok $i signals: $first $moment; again: signals.sh $count $seed"
 		echo "# ${wrong//$'\n'/$'\n# '}; $(tr '\n' ' ' <said)"
 		failed=1
 		rm -rf tmp/*
