@@ -59,8 +59,7 @@ struct account {
 	struct told call[ACCOUNT_CALLS];
 };
 
-/* Of the interpreter's own state, what its short ways look at: they need no pointer but that to
-   struct vcpu. */
+/* Interpreter state that the fast paths read, here so that they need only `vcpu`. */
 struct hot {
 	struct tlb *tlb;       /* that of the current privilege */
 	uint64_t generation;   /* in the low 12 bits of each valid tag; never 0 */

@@ -48,7 +48,7 @@ void ds_let_go(struct ds_cpu *cpu)
 	cpu->loaded = &let_go;
 }
 
-/* A parked threshold lies above the maximum, so that this is news once. */
+/* Returns true once: it parks the threshold above the maximum. */
 static bool mark_overflow(struct ds_lease *lease)
 {
 	if (lease->overflow != DS_O_SIGNAL ||

@@ -434,7 +434,7 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 	i->rip = rip;
 	if (rip_relative)
 		i->displacement += insn_next(i);
-	/* Backwards it closes a loop: what follows would mostly be decoded in vain. */
+	/* End the block at a backward branch: the code after a loop is rarely reached. */
 	*ends |= is_relative(o) && i->immediate < insn_next(i);
 	choose_addressing(i, mode);
 	return DECODE_DONE;
