@@ -3,17 +3,6 @@
 
 bool debugctl_has_btf = true;
 
-/* The processor clears bits too (#DB: LBR and BTF), so that the register says which are set. */
-void debugctl_set(struct debugctl *debugctl, uint64_t mask, uint64_t bits)
-{
-	uint64_t others = (debugctl->others & ~mask) | bits;
-
-	if (others == debugctl->others)
-		return;
-	debugctl->others = others;
-	wrmsr(IA32_DEBUGCTL, (rdmsr(IA32_DEBUGCTL) & ~mask) | bits);
-}
-
 uint64_t debugctl_clear(void)
 {
 	uint64_t found = 0;

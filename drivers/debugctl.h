@@ -28,8 +28,17 @@ static inline void debugctl_record(const struct debugctl *debugctl, uint64_t bit
 	wrmsr(IA32_DEBUGCTL, debugctl->others | bits);
 }
 
-/* Another unit's bits, `mask`, become `bits`, by one WRMSR unless they were set so before. */
-void debugctl_set(struct debugctl *debugctl, uint64_t mask, uint64_t bits);
+/*
+ * Another unit's bits, `mask`, become `bits`, by one WRMSR unless they were set so before. The
+ * processor clears bits too (#DB: LBR and BTF): the register says which are set.
+ */
+static inline void debugctl_set(struct debugctl *debugctl, uint64_t mask, uint64_t bits)
+{
+	if ((debugctl->others & mask) == bits)
+		return;
+	debugctl->others = (debugctl->others & ~mask) | bits;
+	wrmsr(IA32_DEBUGCTL, (rdmsr(IA32_DEBUGCTL) & ~mask) | bits);
+}
 
 /* Clears `bits`, if any is set. Returns what debugctl_record() is given to bring them back. */
 static inline uint64_t debugctl_pause(uint64_t bits)
