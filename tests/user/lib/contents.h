@@ -44,13 +44,16 @@ uint32_t expected_taken(const struct ptrace_registers *registers);
 
 #define MOST 10000 /* records that are read at once */
 
+/* Stamps for which a large buffer has room. */
+#define MOST_STAMPS 1000
+
 enum { WRAP, SIGNAL, STOP };
 
 /* The random choices of this run, and its progress. */
 struct run {
 	uint64_t seed;
 	uint32_t size, flags, mode; /* of the buffer, in records */
-	bool large;		    /* every buffer has room for everything */
+	bool large;		    /* every buffer has room for everything, but for more stamps */
 	bool branches;		    /* there is a buffer of branches */
 	bool exact;		    /* it holds nothing but branches that stepping shows */
 	bool cpus;		    /* all CPUs are traced as well */

@@ -127,7 +127,7 @@ static void configure_again(void)
 
 static uint32_t draw_large(void)
 {
-	uint32_t stamps = run.flags & PTRACE_BTS_SCHED ? 1000 : 0;
+	uint32_t stamps = run.flags & PTRACE_BTS_SCHED ? MOST_STAMPS : 0;
 
 	if (run.flags & PTRACE_BTS_KERNEL) /* it is drained at each stop */
 		return 3000 + random(1000);
