@@ -3,7 +3,6 @@
 
 #include "drivers/ds/ds.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 
 #define BATCH 4096
@@ -144,7 +143,7 @@ void held_open(struct held *held, struct walker *walker, struct user_chain *user
 
 static void serve(struct held *held)
 {
-	uint64_t threshold = bts_of(held->viewer.tracer)->options.threshold;
+	uint64_t threshold = threshold_of(held->viewer.tracer);
 	uint64_t count = bts_available(held->viewer.tracer);
 
 	if (count > threshold && count - threshold > held->most_over)

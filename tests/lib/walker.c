@@ -2,6 +2,7 @@
 #include "tests/lib/walker.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
+#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 
 #define BATCH 64
@@ -140,6 +141,37 @@ struct bts_options walker_options(size_t records)
 		.overflow = TRACE_STOP,
 		.size = records * sizeof(struct ptrace_bts_record),
 	};
+}
+
+struct trace_ring *ring_of(const struct tracer *tracer)
+{
+	return &bts_of(tracer)->ring;
+}
+
+struct ds_lease *lease_of(const struct tracer *tracer)
+{
+	return &bts_of(tracer)->lease;
+}
+
+size_t threshold_of(const struct tracer *tracer)
+{
+	return bts_of(tracer)->options.threshold;
+}
+
+void set_threshold(struct tracer *tracer, size_t threshold)
+{
+	bts_of(tracer)->options.threshold = threshold;
+}
+
+/* One for all views. */
+void *staging_area(void)
+{
+	return bts_cpu(this_cpu())->staging[TRACE_USER].area;
+}
+
+uint64_t staging_reached(void)
+{
+	return bts_cpu(this_cpu())->reached;
 }
 
 static atomic_ulong halted; /* after so many walks; 0: it runs */

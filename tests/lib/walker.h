@@ -14,6 +14,7 @@
 
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/bts.h"
+#include "kernel/trace/bts/ring.h"
 #include "tests/lib/chain.h"
 
 struct walker {
@@ -59,6 +60,16 @@ const struct chain *walker_other_chain(const struct chain *chain);
 
 /* Everything, in a ring of `records` that overwrites nothing: the hardware's shape is linear. */
 struct bts_options walker_options(size_t records);
+
+/* What no reader sees of a tracer of branches; its threshold is in records. */
+struct trace_ring *ring_of(const struct tracer *tracer);
+struct ds_lease *lease_of(const struct tracer *tracer);
+size_t threshold_of(const struct tracer *tracer);
+void set_threshold(struct tracer *tracer, size_t threshold);
+
+/* The DS area of this CPU's linear shape, and how often its threshold was reached. */
+void *staging_area(void);
+uint64_t staging_reached(void);
 
 /* A walker that halts after every STAGE walks until the test has done something. */
 

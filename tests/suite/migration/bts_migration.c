@@ -5,7 +5,7 @@
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/bts/private.h"
+#include "kernel/trace/context.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/viewer.h"
@@ -297,7 +297,7 @@ static struct ds_lease wait_until_loaded(const struct tracer *tracer, const stru
 {
 	struct ds_lease lease;
 
-	while ((lease = *(volatile const struct ds_lease *)&bts_of(tracer)->lease).cpu != cpu)
+	while ((lease = *(volatile const struct ds_lease *)lease_of(tracer)).cpu != cpu)
 		task_yield();
 	return lease;
 }
@@ -317,7 +317,7 @@ static void release(const struct walker *walker, unsigned there)
 		smp_call(there, read_msrs, &msrs);
 	} while (!msrs.loaded);
 	EXPECT_EQ(ds_release_bts(&this_cpu()->trace->ds, &lease), -EPERM);
-	EXPECT_EQ(lease.area, bts_of(tracer)->lease.area);
+	EXPECT_EQ(lease.area, lease_of(tracer)->area);
 	EXPECT_EQ(msrs.debugctl, lease.debugctl);
 	EXPECT(bts_available(tracer) > 0);
 	EXPECT(trace_detach(tracer));

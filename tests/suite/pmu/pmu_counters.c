@@ -7,7 +7,7 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trace/bts/private.h"
+#include "kernel/trace/context.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
@@ -15,6 +15,7 @@
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/statistics.h"
 #include "tests/lib/user_visits.h"
+#include "tests/lib/walker.h"
 
 enum { COUNTER = 0, LONG_PERIOD = 0x7fffffff, SHORT_PERIOD = 1000, LOOPS = 4000 };
 
@@ -142,20 +143,20 @@ TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
      .claim = "interrupts of a branch trace change nothing of a counter that another owns",
      .source = "SDM Vol 3, 17.4.9.5 and 18.2")
 {
+	size_t staging = ds_get_bts_end(staging_area());
 	struct bts_options options = {.view = TRACE_KERNEL,
 				      .privileged = true,
-				      .size = 3 * STAGING_RECORDS *
-					      sizeof(struct ptrace_bts_record),
+				      .size = 3 * staging * sizeof(struct ptrace_bts_record),
 				      .overflow = TRACE_STOP};
 	struct pmu_cpu *pmu = start(LONG_PERIOD);
 	uint64_t select = rdmsr(IA32_PERFEVTSEL0), reached;
 	struct tracer *tracer;
 
 	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
-	reached = bts_cpu(this_cpu())->reached;
+	reached = staging_reached();
 	for (unsigned i = 0; i < 3; i++)
-		run_loop(STAGING_RECORDS / 2);
-	EXPECT(bts_cpu(this_cpu())->reached - reached >= 2);
+		run_loop(staging / 2);
+	EXPECT(staging_reached() - reached >= 2);
 	EXPECT(trace_detach(tracer));
 	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), select);
 	EXPECT(rdmsr(IA32_PERF_GLOBAL_CTRL) & 1);

@@ -4,7 +4,6 @@
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
-#include "kernel/trace/bts/private.h"
 #include "kernel/trace/bts/record.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
@@ -147,7 +146,7 @@ static size_t past_the_end, in_last_slot;
 
 static void yield_and_look(struct walker *walker)
 {
-	const struct trace_ring *ring = &bts_of(walker->tracer)->ring;
+	const struct trace_ring *ring = ring_of(walker->tracer);
 
 	task_yield();
 	past_the_end += ring->index >= ring->slots || ring->used > ring->size;
@@ -168,7 +167,7 @@ static size_t trace_short(enum trace_overflow overflow, struct ptrace_bts_record
 	walker.options.overflow = overflow;
 	walker.options.stamps = true;
 	walkers_create(&walker, 1);
-	EXPECT_EQ(ds_read_bts(bts_of(walker.tracer)->ring.area, SLOTS - 1, &empty), 0);
+	EXPECT_EQ(ds_read_bts(ring_of(walker.tracer)->area, SLOTS - 1, &empty), 0);
 	EXPECT_EQ(empty.qualifier, BTS_INVALID);
 	task_start(walker.task);
 	walkers_join(&walker, 1);

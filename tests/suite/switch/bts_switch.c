@@ -3,7 +3,7 @@
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/symbols.h"
-#include "kernel/trace/bts/private.h"
+#include "kernel/trace/context.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/walker.h"
@@ -157,8 +157,8 @@ TEST(bts_switch_preempted, .group = "C", .ids = "C4", .needs = NEED_BTS,
 /* The test's own task is the untraced one. */
 static void run_untraced(const struct walker *traced)
 {
-	const struct trace_ring *ring = &bts_of(traced->tracer)->ring;
-	const void *staging = bts_cpu(this_cpu())->staging[TRACE_USER].area;
+	const struct trace_ring *ring = ring_of(traced->tracer);
+	const void *staging = staging_area();
 	uint64_t index, hardware_index;
 
 	preemption_disable();

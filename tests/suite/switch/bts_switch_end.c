@@ -3,7 +3,7 @@
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trace/bts/private.h"
+#include "kernel/trace/context.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
@@ -15,7 +15,7 @@
 
 static uint8_t *buffer_of(const struct tracer *tracer)
 {
-	return (uint8_t *)ds_get(bts_of(tracer)->ring.area, DS_BTS_BUFFER_BASE);
+	return (uint8_t *)ds_get(ring_of(tracer)->area, DS_BTS_BUFFER_BASE);
 }
 
 static void run_another(const struct walker *ended)
@@ -32,7 +32,7 @@ static void run_another(const struct walker *ended)
 
 static size_t buffer_bytes(const struct tracer *tracer)
 {
-	return ds_get_bts_end(bts_of(tracer)->ring.area) * ds_configuration->record_size;
+	return ds_get_bts_end(ring_of(tracer)->area) * ds_configuration->record_size;
 }
 
 static void expect_untouched(const struct tracer *tracer, const uint8_t fields[])
@@ -43,7 +43,7 @@ static void expect_untouched(const struct tracer *tracer, const uint8_t fields[]
 	while (whole < bytes && buffer[whole] == POISON)
 		whole++;
 	EXPECT_EQ(whole, bytes);
-	EXPECT(!memcmp(bts_of(tracer)->ring.area, fields, DS_AREA_SIZE));
+	EXPECT(!memcmp(ring_of(tracer)->area, fields, DS_AREA_SIZE));
 }
 
 /*
@@ -60,8 +60,8 @@ static void expect_after_exit(struct walker *walker)
 	EXPECT(walker->task->ended);
 	EXPECT(!tracer->context->task);
 	EXPECT(!tracer->context->cpu);
-	EXPECT(!bts_of(tracer)->lease.cpu);
-	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)bts_of(tracer)->ring.area);
+	EXPECT(!lease_of(tracer)->cpu);
+	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)ring_of(tracer)->area);
 	bts_status(tracer, &status);
 	EXPECT(status.ended);
 	EXPECT(!status.truncated);
@@ -71,7 +71,7 @@ static void expect_after_exit(struct walker *walker)
 	EXPECT(walker->reader.walk > 0);
 	EXPECT_EQ(walker->reader.wrong, 0);
 	memset(buffer_of(tracer), POISON, buffer_bytes(tracer));
-	memcpy(fields, bts_of(tracer)->ring.area, sizeof(fields));
+	memcpy(fields, ring_of(tracer)->area, sizeof(fields));
 	run_another(walker);
 	expect_untouched(tracer, fields);
 	walker_end(walker);
@@ -124,7 +124,7 @@ TEST(bts_switch_kill_blocked, .group = "C", .ids = "C5", .needs = NEED_BTS,
 static void reach_threshold(struct walker *walker)
 {
 	uint64_t flags = interrupts_save();
-	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area; /* of all views */
+	void *area = staging_area();
 
 	(void)walker;
 
@@ -158,10 +158,10 @@ TEST(bts_switch_kill_pending, .group = "C", .ids = "C5", .needs = NEED_BTS,
 	trace_deliver_pmi(false);
 	walkers_start(&walker, 1);
 	while (!pending && walker.walked < 100) {
-		uint64_t flags = interrupts_save(), before = bts_cpu(this_cpu())->reached;
+		uint64_t flags = interrupts_save(), before = staging_reached();
 
 		task_yield();
-		pending = walker.walked > 2 && bts_cpu(this_cpu())->reached > before;
+		pending = walker.walked > 2 && staging_reached() > before;
 		if (pending) {
 			walked = walker.walked;
 			task_kill(walker.task);
@@ -217,7 +217,7 @@ static void yield_rarely(struct walker *walker)
  */
 static void hand_over_walks(bool nmi)
 {
-	uint64_t walks = test_scaled(200), before = bts_cpu(this_cpu())->reached;
+	uint64_t walks = test_scaled(200), before = staging_reached();
 	struct walker walkers[] = {
 		{.name = "a", .chain = &chain_a, .walks = walks, .between = yield_rarely},
 		{.name = "b", .chain = &chain_b, .walks = walks, .between = yield_rarely},
@@ -231,7 +231,7 @@ static void hand_over_walks(bool nmi)
 	walkers_join(walkers, 2);
 	trace_deliver_pmi(true);
 	sched_set_slice(1000);
-	EXPECT(bts_cpu(this_cpu())->reached - before >= walks * 32 / THRESHOLD);
+	EXPECT(staging_reached() - before >= walks * 32 / THRESHOLD);
 	walkers_check(walkers, 2);
 }
 
@@ -264,13 +264,12 @@ static void approach_threshold(struct walker *walker)
 {
 	uint64_t flags = interrupts_save();
 	uint64_t distance = walker->step++ % AHEAD * RECORD;
-	struct bts_cpu *bts = bts_cpu(this_cpu());
-	void *area = bts->staging[TRACE_USER].area; /* of all views */
-	uint64_t before = bts->reached;
+	void *area = staging_area();
+	uint64_t before = staging_reached();
 
 	ds_set(area, DS_BTS_INTERRUPT_THRESHOLD, ds_get(area, DS_BTS_INDEX) + distance);
 	task_yield();
-	seen_pending += bts->reached > before;
+	seen_pending += staging_reached() > before;
 	interrupts_restore(flags);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
-#include "kernel/trace/bts/private.h"
 #include "kernel/trace/memory.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/test.h"
@@ -15,12 +14,12 @@ static struct trace_account account;
 
 static bool is_empty(const struct tracer *tracer)
 {
-	size_t size = bts_of(tracer)->ring.size, empty = 0;
+	size_t size = ring_of(tracer)->size, empty = 0;
 
 	for (size_t at = 0; at < size; at++) {
 		struct bts_struct record;
 
-		empty += !ds_read_bts(bts_of(tracer)->ring.area, at, &record) &&
+		empty += !ds_read_bts(ring_of(tracer)->area, at, &record) &&
 			 record.qualifier == BTS_INVALID && !record.flags;
 	}
 	return empty == size;

@@ -3,7 +3,6 @@
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 #include "tests/lib/viewer.h"
 
@@ -180,7 +179,7 @@ static void unknown_stopped(struct user_chain *user)
  */
 static void overflow_staging(struct walker *walker)
 {
-	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area;
+	void *area = staging_area();
 	uint64_t flags = interrupts_save(), maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
 
 	if (walker->walked == WALKS / 2) {
@@ -376,12 +375,12 @@ TEST(trace_gap_after_the_last, .group = "tracers", .ids = "", .needs = NEED_BTS,
 /* Records the same few branches into a staging that ends after `room` records. */
 static struct bts_status record_into(struct tracer *tracer, size_t room)
 {
-	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area;
+	void *area = staging_area();
 	uint64_t flags = interrupts_save(), maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
 	size_t record = ds_configuration->record_size;
 	struct bts_status status;
 
-	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum - (STAGING_RECORDS - room) * record);
+	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum - (ds_get_bts_end(area) - room) * record);
 	bts_clear(tracer); /* an empty staging, by the new maximum */
 	chain_walk(&chain_b, 20);
 	bts_status(tracer, &status);
@@ -405,10 +404,10 @@ TEST(trace_nearly_full_loses_nothing, .group = "tracers", .ids = "", .needs = NE
 	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	do { /* another CPU that holds a lock of the scheduler adds the branches of a wait */
 		REQUIRE(tries++ < 20);
-		all_records = record_into(tracer, STAGING_RECORDS / 2).available;
+		all_records = record_into(tracer, ds_get_bts_end(staging_area()) / 2).available;
 		enough = record_into(tracer, all_records + 1);
 		too_few = record_into(tracer, all_records - 1);
-		again = record_into(tracer, STAGING_RECORDS / 2).available;
+		again = record_into(tracer, ds_get_bts_end(staging_area()) / 2).available;
 	} while (all_records != again || enough.available > all_records);
 	EXPECT(all_records > 20);
 	EXPECT_EQ(enough.available, all_records);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
-#include "kernel/trace/bts/private.h"
 #include "tests/framework/test.h"
 #include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
@@ -83,10 +82,10 @@ static unsigned crossed;
 /* The records in this CPU's staging are not in the ring yet. */
 static void put_threshold(struct tracer *tracer, size_t ahead)
 {
-	void *area = bts_cpu(this_cpu())->staging[TRACE_USER].area; /* of all views */
+	void *area = staging_area();
 	size_t staged = ds_get_bts_index(area) + ahead;
 
-	bts_of(tracer)->options.threshold = bts_of(tracer)->ring.used + staged;
+	set_threshold(tracer, ring_of(tracer)->used + staged);
 	ds_set(area, DS_BTS_INTERRUPT_THRESHOLD,
 	       ds_get(area, DS_BTS_BUFFER_BASE) + staged * ds_configuration->record_size);
 }
@@ -98,7 +97,7 @@ static void cross(struct walker *walker)
 
 	put_threshold(tracer, walker->step++);
 	on_the_way(tracer);
-	bts_of(tracer)->options.threshold = SIZE_MAX;
+	set_threshold(tracer, SIZE_MAX);
 	interrupts_restore(flags);
 	held_wait(walker);
 }
@@ -116,7 +115,7 @@ static void walk(struct user_chain *user, bool nmi)
 	walkers_create(&walker, 1);
 	held_open(&held, &walker, user, viewer_options(TRACE_USER | TRACE_KERNEL, WALKS));
 	walker.tracer = held.viewer.tracer;
-	bts_of(held.viewer.tracer)->options.threshold = SIZE_MAX;
+	set_threshold(held.viewer.tracer, SIZE_MAX);
 	task_start(walker.task);
 	held_join(&held, &walker);
 	trace_deliver_pmi(true);
@@ -154,7 +153,7 @@ static void ask(struct tracer *tracer)
 	struct bts_status status;
 
 	bts_status(tracer, &status);
-	wrong += status.held != (status.available >= bts_of(tracer)->options.threshold);
+	wrong += status.held != (status.available >= threshold_of(tracer));
 	wrong += status.lost || status.truncated;
 }
 
@@ -328,12 +327,12 @@ static void trace_near(bool nmi)
 	options.overflow = TRACE_SIGNAL;
 	options.overflowed = ignore;
 	EXPECT_EQ(bts_attach(walker.task, &options, &near), 0);
-	before = bts_cpu(this_cpu())->reached;
+	before = staging_reached();
 	trace_deliver_pmi(nmi);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	trace_deliver_pmi(true);
-	count = bts_cpu(this_cpu())->reached - before;
+	count = staging_reached() - before;
 	EXPECT(count > 0);
 	viewer_read(&viewer);
 	chain_expect_walks(&viewer.kernel, NEAR_WALKS, "kernel");
