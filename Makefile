@@ -29,7 +29,7 @@ LDFLAGS := -nostdlib -static -O2 -z noexecstack -z max-page-size=4096
 
 
 kernel_dirs    := boot kernel drivers lib tests/framework tests/lib tests/suite
-monitor_dirs   := monitor lib
+monitor_dirs   := monitor drivers/console lib
 sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
 objects         = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 kernel_sources := $(filter-out tests/suite/bench/minimal.asm,$(call sources,$(kernel_dirs)))

@@ -3,6 +3,7 @@
 
 #include "drivers/acpi/acpi.h"
 #include "drivers/clock/clock.h"
+#include "drivers/console/console.h"
 #include "drivers/processor.h"
 #include "drivers/smbios/smbios.h"
 #include "kernel/console.h"
@@ -13,7 +14,6 @@
 #include "kernel/trace/cpu.h"
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
-#include "lib/console.h"
 #include "lib/format.h"
 #include "lib/version.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/console.h"
 
+#include "drivers/console/console.h"
+#include "drivers/console/screen.h"
 #include "kernel/lock.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
-#include "lib/console.h"
 #include "lib/format.h"
-#include "lib/screen.h"
 #include "lib/string.h"
 #include "lib/version.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's output. Lines go whole to every device of lib/console.h, with CR LF; the screen
- * gets those that a reader there needs.
+ * The kernel's output. Lines go whole to every device of drivers/console/console.h, with CR LF; the
+ * screen gets those that a reader there needs.
  */
 #ifndef SPOOR_KERNEL_CONSOLE_H
 #define SPOOR_KERNEL_CONSOLE_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/end.h"
 
+#include "drivers/console/console.h"
 #include "drivers/debugexit/debugexit.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
@@ -8,7 +9,6 @@
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"
-#include "lib/console.h"
 #include "lib/format.h"
 
 void (*end_report)(enum verdict verdict, const char *why);

@@ -4,6 +4,8 @@
 #include "drivers/acpi/acpi.h"
 #include "drivers/apic/ioapic.h"
 #include "drivers/apic/lapic.h"
+#include "drivers/console/console.h"
+#include "drivers/console/uart.h"
 #include "drivers/mmio.h"
 #include "drivers/smbios/smbios.h"
 #include "kernel/console.h"
@@ -24,8 +26,6 @@
 #include "lib/boot_info.h"
 #include "lib/checksum.h"
 #include "lib/cmdline.h"
-#include "lib/console.h"
-#include "lib/uart.h"
 
 #define LEAST_MEMORY (8ul << 20)
 

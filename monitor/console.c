@@ -3,10 +3,10 @@
 
 #include <stdarg.h>
 
-#include "lib/console.h"
+#include "drivers/console/console.h"
+#include "drivers/console/screen.h"
 #include "lib/format.h"
 #include "lib/io.h"
-#include "lib/screen.h"
 #include "monitor/boot/relocate.h"
 #include "monitor/host/lock.h"
 

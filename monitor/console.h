@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The monitor's output: whole lines that start with "# monitor: ", at the devices of
-   lib/console.h. Any context of the monitor but its NMI entry, on any processor. */
+   drivers/console/console.h. Any context of the monitor but its NMI entry, on any processor. */
 #ifndef SPOOR_MONITOR_CONSOLE_H
 #define SPOOR_MONITOR_CONSOLE_H
 
@@ -9,7 +9,7 @@
 
 #include "abi/boot_info.h"
 
-/* Opens the devices of `list` (lib/console.h). `info` has to stay where it is. */
+/* Opens the devices of `list` (drivers/console/console.h). `info` has to stay where it is. */
 void console_start(const char *list, uint32_t baud, struct boot_info *info);
 
 /* After the move to the monitor's own page tables: what was out of reach may be in it now. */

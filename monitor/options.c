@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "monitor/options.h"
 
+#include "drivers/console/uart.h"
 #include "lib/cmdline.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "lib/uart.h"
 #include "monitor/defects/defect.h"
 #include "monitor/ds/variants.h"
 

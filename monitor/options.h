@@ -49,7 +49,7 @@ struct options {
 	bool other_pt;		     /* with its Intel PT */
 	bool stack;		     /* branches leave with RSP */
 	bool end_exit;
-	char console[128]; /* lib/console.h; "": not said */
+	char console[128]; /* drivers/console/console.h; "": not said */
 	uint32_t baud;
 	bool baud_said;
 };

@@ -30,7 +30,7 @@ struct boot_module {
 	char string[BOOT_TEXT_SIZE];
 };
 
-/* As the loader said it, unchecked: lib/screen.h says which can be used. */
+/* As the loader said it, unchecked: drivers/console/screen.h says which can be used. */
 struct boot_framebuffer {
 	uint64_t address;
 	uint32_t pitch;		/* bytes from one line to the next */

@@ -4,6 +4,8 @@
 #include "abi/errno.h"
 #include "drivers/clock/clock.h"
 #include "drivers/clock/tsc.h"
+#include "drivers/console/console.h"
+#include "drivers/console/uart.h"
 #include "drivers/processor.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
@@ -15,10 +17,8 @@
 #include "kernel/silicon.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trap/user.h"
-#include "lib/console.h"
 #include "lib/frame.h"
 #include "lib/string.h"
-#include "lib/uart.h"
 #include "lib/version.h"
 
 #define AT_ONCE	    512 /* records that are read at a time */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The comparison of interpreter and processor: what it needs, and what it says at the end. */
-#include "lib/console.h"
+#include "drivers/console/console.h"
 #include "lib/io.h"
 #include "monitor/console.h"
 #include "monitor/interp/interp.h"

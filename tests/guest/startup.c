@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "drivers/console/uart.h"
 #include "lib/format.h"
 #include "lib/io.h"
 #include "lib/string.h"
-#include "lib/uart.h"
 #include "tests/guest/machine.h"
 
 enum { PROCESSORS = 16 };

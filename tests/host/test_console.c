@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* sources: lib/console.c lib/acpi.c lib/pci.c lib/uart.c lib/cmdline.c lib/format.c lib/string.c */
-#include "lib/console.h"
+/* sources: drivers/console/console.c drivers/console/pci.c drivers/console/uart.c */
+/* sources: lib/acpi.c lib/cmdline.c lib/format.c lib/string.c */
+#include "drivers/console/console.h"
 
+#include "drivers/console/screen.h"
 #include "lib/acpi.h"
 #include "lib/io.h"
-#include "lib/screen.h"
 #include "tests/host/host.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* sources: monitor/options.c monitor/ds/variants.c monitor/profile.c monitor/pmu/events.c */
 /* sources: monitor/present.c */
-/* sources: lib/cmdline.c lib/format.c lib/string.c lib/uart.c */
+/* sources: lib/cmdline.c lib/format.c lib/string.c drivers/console/uart.c */
 #include <string.h>
 
 #include "lib/io.h"
@@ -10,7 +10,7 @@
 #include "monitor/pebs/pebs.h"
 #include "tests/host/host.h"
 
-/* No serial port: only the arithmetic of lib/uart.c is used. */
+/* No serial port: only the arithmetic of drivers/console/uart.c is used. */
 uint8_t inb(uint16_t port)
 {
 	return 0xff;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* sources: lib/screen.c lib/string.c */
-#include "lib/screen.h"
+/* sources: drivers/console/screen.c lib/string.c */
+#include "drivers/console/screen.h"
 
 #include "tests/host/host.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* sources: lib/uart.c */
-#include "lib/uart.h"
+/* sources: drivers/console/uart.c */
+#include "drivers/console/uart.h"
 
 #include "lib/io.h"
 #include "tests/host/host.h"

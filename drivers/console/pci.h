@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Serial ports on PCI, by configuration mechanism #1 (PCI Local Bus 3.0 section 3.2.2.3.2). */
-#ifndef SPOOR_LIB_PCI_H
-#define SPOOR_LIB_PCI_H
+#ifndef SPOOR_DRIVERS_CONSOLE_PCI_H
+#define SPOOR_DRIVERS_CONSOLE_PCI_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * wedged or absent port costs a bounded time and loses characters, never the run. Any context, no
  * lock.
  */
-#ifndef SPOOR_LIB_UART_H
-#define SPOOR_LIB_UART_H
+#ifndef SPOOR_DRIVERS_CONSOLE_UART_H
+#define SPOOR_DRIVERS_CONSOLE_UART_H
 
 #include <stdbool.h>
 #include <stdint.h>

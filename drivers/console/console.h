@@ -4,8 +4,8 @@
  * screen. One console an image. The caller serialises; console_open() and console_move() belong to
  * the boot of the first CPU, the others to any context.
  */
-#ifndef SPOOR_LIB_CONSOLE_H
-#define SPOOR_LIB_CONSOLE_H
+#ifndef SPOOR_DRIVERS_CONSOLE_CONSOLE_H
+#define SPOOR_DRIVERS_CONSOLE_CONSOLE_H
 
 #include "lib/boot_info.h"
 
@@ -54,7 +54,7 @@ void console_write(const char *text);
 /* The name of a serial port that has stopped taking characters since the last call, or NULL. */
 const char *console_lost(void);
 
-/* Whether the screen is one of the devices (lib/screen.h). */
+/* Whether the screen is one of the devices (drivers/console/screen.h). */
 bool console_has_screen(void);
 
 /* Waits until everything has left the machine. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "lib/pci.h"
+#include "drivers/console/pci.h"
 
 #include "lib/io.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Registers: National Semiconductor PC16550D data sheet, table II. */
-#include "lib/uart.h"
+#include "drivers/console/uart.h"
 
 #include "lib/io.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "lib/screen.h"
+#include "drivers/console/screen.h"
 
 #include "lib/string.h"
 

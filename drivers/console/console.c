@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "lib/console.h"
+#include "drivers/console/console.h"
 
+#include "drivers/console/pci.h"
+#include "drivers/console/screen.h"
+#include "drivers/console/uart.h"
 #include "lib/acpi.h"
 #include "lib/cmdline.h"
 #include "lib/format.h"
-#include "lib/pci.h"
-#include "lib/screen.h"
 #include "lib/string.h"
-#include "lib/uart.h"
 
 enum { MOST_PORTS = 16, MOST_RANGES = 8, MOST_TABLE_PORTS = 8, NAME_SIZE = 24, UART_REGISTERS = 8 };
 

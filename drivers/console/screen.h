@@ -4,8 +4,8 @@
  * cells of a character and a colour. Row 0 is the title, row 1 the progress, the rest scrolls. The
  * caller serialises; any context after screen_open().
  */
-#ifndef SPOOR_LIB_SCREEN_H
-#define SPOOR_LIB_SCREEN_H
+#ifndef SPOOR_DRIVERS_CONSOLE_SCREEN_H
+#define SPOOR_DRIVERS_CONSOLE_SCREEN_H
 
 #include "lib/boot_info.h"
 
