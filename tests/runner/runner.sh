@@ -120,15 +120,14 @@ lava()
 		print "$+{test_case_id}=$+{result};" while /$p/g' "$pattern" "$here/logs/$log.log"
 }
 
-# Tools that do not begin what --help prints with their name; none does anything else then.
+# Tools that do not begin what -h or --help prints with their name; none does anything else then.
 silent_tools()
 {
-	local tool
-	for tool in "$top"/tools/*; do
-		[ ! -f "$tool" ] || [ ! -x "$tool" ] ||
-			timeout 20 "$tool" --help 2>&1 </dev/null | sed '/./!d; q' | grep -qE "^(usage: )?${tool##*/}( |:|$)" ||
-			echo "${tool##*/}"
-	done
+	local tool word
+	while read -r word tool; do
+		timeout 20 "$tool" "$word" 2>&1 </dev/null | sed '/./!d; q' | grep -qE "^(usage: )?${tool##*/}( |:|$)" ||
+			echo "${tool##*/} $word"
+	done < <(find "$top/tools" -maxdepth 1 -type f -executable -printf '-h %p\n--help %p\n')
 }
 
 # A log and a QEMU that paint the reader's terminal: what is quoted of them is printable ASCII.
@@ -425,7 +424,7 @@ TRIED=1234 try 'release: a new root of another commit' 1 "'.ci/run' ran on 1234"
 SAID='8 passed, 1 failed' try 'release: a new root where a test fails' 1 'in a new root: 8 passed, 1 failed' release HEAD '9 passed, 0 failed'
 CHANGED=1 try 'release: not committed' 1 'not committed' release HEAD '9 passed, 0 failed'
 CHECK_BOOT=1 try 'release: a way to boot fails' 1 "'make check-boot' fails" release HEAD '9 passed, 0 failed'
-try 'every tool has --help' 0 '^$' silent_tools
+try 'every tool has -h and --help' 0 '^$' silent_tools
 try 'boots: no such boot' 2 'no boot is named keernel in' "$top/tools/boots" kernel keernel
 try 'a word that a tool does not know' 2 "'--chek' is unknown" "$top/tools/assertions" --chek
 try 'soak: a time that is none' 2 "'10m': soak" "$top/tools/soak" 10m
