@@ -289,13 +289,15 @@ static void check_buffer(unsigned n, unsigned process)
 		cause = "packets-overwritten";
 	else if (trace.gap_count)
 		cause = "packets-gap";
-	else if (piece_count > 1)
-		cause = "packets-overflow";
-	else if (lost && !full)
+	else if (piece_count > 1) {
+		cause = "packets-overflow"; /* SDM Vol 3, 36.3.8: at any time */
+		run.large = false;
+	} else if (lost && !full)
 		wrong("packets are missing", lost, 0);
 	if (lost || (run.large && (wrapped || full || trace.gap_count)))
 		mark(cause, lost);
 	run.process = own.process;
+	run.large = own.large;
 	trace.count = trace.gap_count = 0;
 }
 
