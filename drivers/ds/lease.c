@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/ds/private.h"
 #include "drivers/ds/record.h"
+#include "lib/string.h"
 
 enum { ALIGNMENT = 64 }; /* a cache line: SDM Vol 3, 17.4.9.1 recommends it */
 
@@ -52,8 +53,7 @@ int ds_request_bts(struct ds_lease *lease, const struct ds_request *request)
 	    ds_set_overflow(trial, request->overflow, request->margin))
 		return -EINVAL;
 
-	for (size_t i = 0; i < DS_AREA_SIZE; i++)
-		((unsigned char *)request->area)[i] = 0;
+	memset(request->area, 0, DS_AREA_SIZE);
 	ds_set_bts_buffer(request->area, request->buffer, request->bytes);
 	ds_set_overflow(request->area, request->overflow, request->margin);
 	ds_clear(request->area);

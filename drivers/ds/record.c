@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/ds/record.h"
+#include "lib/string.h"
 
 static void *slot(const void *area, size_t at)
 {
@@ -52,9 +53,6 @@ bool ds_bts_full(const void *area)
 
 void ds_clear(void *area)
 {
-	const struct bts_struct empty = {BTS_INVALID, 0, 0, 0};
-
-	for (size_t at = 0; at < ds_get_bts_end(area); at++)
-		ds_put_bts(area, at, &empty);
+	memset(slot(area, 0), 0, ds_get_bts_end(area) * ds_configuration->record_size);
 	ds_set(area, DS_BTS_INDEX, (uintptr_t)slot(area, 0));
 }
