@@ -127,12 +127,8 @@ struct bts_struct {
 	uint64_t flags;		      /* as the hardware wrote them */
 };
 
-/*
- * Reads or writes the record in slot `at`. -EINVAL: no such slot, or a value that its field cannot
- * hold. `qualifier` is not stored. Neither moves the index.
- */
+/* Reads the record in slot `at`. -EINVAL: no such slot. */
 int ds_read_bts(const void *area, size_t at, struct bts_struct *record);
-int ds_put_bts(void *area, size_t at, const struct bts_struct *record);
 
 /* Clears every record and sets the index to the base. TR must be clear. */
 void ds_clear(void *area);

@@ -28,17 +28,6 @@ int ds_read_bts(const void *area, size_t at, struct bts_struct *record)
 	return 0;
 }
 
-int ds_put_bts(void *area, size_t at, const struct bts_struct *record)
-{
-	if (at >= ds_get_bts_end(area))
-		return -EINVAL;
-	if (ds_configuration->record_size == sizeof(struct ds_record_32) &&
-	    (record->from | record->to | record->flags) > UINT32_MAX)
-		return -EINVAL;
-	ds_record_store((uintptr_t)slot(area, at), record);
-	return 0;
-}
-
 bool ds_bts_full(const void *area)
 {
 	size_t at = ds_get_bts_index(area), end = ds_get_bts_end(area);

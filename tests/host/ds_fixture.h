@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "drivers/ds/ds.h"
+#include "drivers/ds/record.h"
 #include "drivers/ds/registers.h"
 #include "tests/host/fake_cpu.h"
 
@@ -64,8 +65,10 @@ static inline void store_record(void *area, uint64_t from)
 {
 	size_t at = ds_get_bts_index(area);
 
-	if (ds_put_bts(area, at, &(struct bts_struct){.from = from}))
+	if (at >= ds_get_bts_end(area))
 		return;
+	ds_record_store(ds_get(area, DS_BTS_BUFFER_BASE) + at * ds_configuration->record_size,
+			&(struct bts_struct){.from = from});
 	at = at + 1 == ds_get_bts_end(area) && threshold_says(area) == DS_O_WRAP ? 0 : at + 1;
 	ds_set(area, DS_BTS_INDEX,
 	       ds_get(area, DS_BTS_BUFFER_BASE) + at * ds_configuration->record_size);

@@ -47,7 +47,7 @@ static void store(size_t *index)
 
 	if (*index >= used_slots())
 		*index = 0;
-	assert_int_equal(ds_put_bts(it.area, (*index)++, &record), 0);
+	ds_record_store((uintptr_t)it.buffer + 24 * (*index)++, &record);
 	if (*index == used_slots() && !hardware.index_stays)
 		*index = 0;
 }

@@ -169,6 +169,11 @@ void *staging_area(void)
 	return bts_cpu(this_cpu())->staging[TRACE_USER].area;
 }
 
+size_t staging_records(void)
+{
+	return STAGING_RECORDS;
+}
+
 uint64_t staging_reached(void)
 {
 	return bts_cpu(this_cpu())->reached;

@@ -67,8 +67,9 @@ struct ds_lease *lease_of(const struct tracer *tracer);
 size_t threshold_of(const struct tracer *tracer);
 void set_threshold(struct tracer *tracer, size_t threshold);
 
-/* The DS area of this CPU's linear shape, and how often its threshold was reached. */
+/* The DS area of this CPU's linear shape, its records, and how often its threshold was reached. */
 void *staging_area(void);
+size_t staging_records(void);
 uint64_t staging_reached(void);
 
 /* A walker that halts after every STAGE walks until the test has done something. */

@@ -143,7 +143,7 @@ TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
      .claim = "interrupts of a branch trace change nothing of a counter that another owns",
      .source = "SDM Vol 3, 17.4.9.5 and 18.2")
 {
-	size_t staging = ds_get_bts_end(staging_area());
+	size_t staging = staging_records();
 	struct bts_options options = {.view = TRACE_KERNEL,
 				      .privileged = true,
 				      .size = 3 * staging * sizeof(struct ptrace_bts_record),

@@ -54,6 +54,7 @@ static void expect_untouched(const struct tracer *tracer, const uint8_t fields[]
 static void expect_after_exit(struct walker *walker)
 {
 	struct tracer *tracer = walker->tracer;
+	const void *area = ring_of(tracer)->area;
 	struct bts_status status;
 	uint8_t fields[DS_AREA_SIZE];
 
@@ -61,7 +62,7 @@ static void expect_after_exit(struct walker *walker)
 	EXPECT(!tracer->context->task);
 	EXPECT(!tracer->context->cpu);
 	EXPECT(!lease_of(tracer)->cpu);
-	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)ring_of(tracer)->area);
+	EXPECT(rdmsr(IA32_DS_AREA) != (uint64_t)area);
 	bts_status(tracer, &status);
 	EXPECT(status.ended);
 	EXPECT(!status.truncated);
@@ -71,7 +72,7 @@ static void expect_after_exit(struct walker *walker)
 	EXPECT(walker->reader.walk > 0);
 	EXPECT_EQ(walker->reader.wrong, 0);
 	memset(buffer_of(tracer), POISON, buffer_bytes(tracer));
-	memcpy(fields, ring_of(tracer)->area, sizeof(fields));
+	memcpy(fields, area, sizeof(fields));
 	run_another(walker);
 	expect_untouched(tracer, fields);
 	walker_end(walker);

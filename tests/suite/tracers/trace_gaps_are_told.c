@@ -380,7 +380,7 @@ static struct bts_status record_into(struct tracer *tracer, size_t room)
 	size_t record = ds_configuration->record_size;
 	struct bts_status status;
 
-	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum - (ds_get_bts_end(area) - room) * record);
+	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum - (staging_records() - room) * record);
 	bts_clear(tracer); /* an empty staging, by the new maximum */
 	chain_walk(&chain_b, 20);
 	bts_status(tracer, &status);
@@ -396,7 +396,7 @@ TEST(trace_nearly_full_loses_nothing, .group = "tracers", .ids = "", .needs = NE
 	struct bts_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, MOST);
 	struct tracer *tracer = NULL;
 	struct bts_status enough, too_few;
-	size_t all_records, again;
+	size_t all_records, again, half = staging_records() / 2;
 	unsigned tries = 0;
 
 	test_pin();
@@ -404,10 +404,10 @@ TEST(trace_nearly_full_loses_nothing, .group = "tracers", .ids = "", .needs = NE
 	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	do { /* another CPU that holds a lock of the scheduler adds the branches of a wait */
 		REQUIRE(tries++ < 20);
-		all_records = record_into(tracer, ds_get_bts_end(staging_area()) / 2).available;
+		all_records = record_into(tracer, half).available;
 		enough = record_into(tracer, all_records + 1);
 		too_few = record_into(tracer, all_records - 1);
-		again = record_into(tracer, ds_get_bts_end(staging_area()) / 2).available;
+		again = record_into(tracer, half).available;
 	} while (all_records != again || enough.available > all_records);
 	EXPECT(all_records > 20);
 	EXPECT_EQ(enough.available, all_records);

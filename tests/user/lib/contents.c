@@ -390,15 +390,6 @@ static void check_branches(void)
 	}
 }
 
-/* None of the kernel's is among the branches, unless they were asked for. */
-static void check_rings(void)
-{
-	for (uint32_t i = 0; i < contents_count; i++)
-		if (contents[i].qualifier == PTRACE_BTS_BRANCH && !is_of_ring_3(&contents[i]))
-			expect("a branch of the kernel", run.flags & PTRACE_BTS_KERNEL,
-			       PTRACE_BTS_KERNEL);
-}
-
 /*
  * Stamps alternate, in the order of time; branches are between an arrival and a departure. A busy
  * host switches tasks that have not got on: how many stamps there are is not known before.
@@ -414,6 +405,8 @@ static void check_stamps(void)
 
 		if (record->qualifier == PTRACE_BTS_BRANCH) {
 			expect("a branch after a departure", inside, 1);
+			if (!(run.flags & PTRACE_BTS_KERNEL))
+				expect("a branch of ring 3", is_of_ring_3(record), 1);
 			continue;
 		}
 		if (record == last_gap())
@@ -449,7 +442,6 @@ void contents_find(void)
 		if (run.mode != SIGNAL && contents_count - has_gap() > run.size)
 			wrong("READ", contents_count, run.size);
 		check_branches();
-		check_rings();
 		check_stamps();
 		return;
 	}
