@@ -61,13 +61,19 @@ const struct chain *walker_other_chain(const struct chain *chain);
 /* Everything, in a ring of `records` that overwrites nothing: the hardware's shape is linear. */
 struct bts_options walker_options(size_t records);
 
-/* What no reader sees of a tracer of branches; its threshold is in records. */
+/*
+ * The ring of a tracer of branches, the lease of that ring, and its threshold in records. No reader
+ * sees these. Task context, while the kernel does not change them.
+ */
 struct trace_ring *ring_of(const struct tracer *tracer);
 struct ds_lease *lease_of(const struct tracer *tracer);
 size_t threshold_of(const struct tracer *tracer);
 void set_threshold(struct tracer *tracer, size_t threshold);
 
-/* The DS area of this CPU's linear shape, its records, and how often its threshold was reached. */
+/*
+ * This CPU's staging: its DS area, how many records it has room for, and how often it was emptied
+ * at its threshold. The task stays on this CPU.
+ */
 void *staging_area(void);
 size_t staging_records(void);
 uint64_t staging_reached(void);
