@@ -73,7 +73,7 @@ struct fault {
  * of the processor (enum deviation) are corrected before. `memory`: LOCKSTEP_MEMORY bytes, for that
  * virtual processor alone.
  */
-#define LOCKSTEP_MEMORY ((size_t)12 << 10)
+#define LOCKSTEP_MEMORY ((size_t)14 << 10)
 void lockstep_init(struct vcpu *vcpu, void *memory, unsigned deviations);
 
 /* Instructions compared since the start, by all virtual processors. */

@@ -4,7 +4,8 @@
  * first; what it wrote is put back, the processor executes the same from the same state, and the
  * interpreter's outcome is what stays. Not seen: a store that the processor makes and the
  * interpreter forgets altogether, Accessed and Dirty bits, and, where there are several processors,
- * what a locked instruction does to memory.
+ * what a locked instruction does to memory. Neither is an instruction whose operand another
+ * processor changes meanwhile.
  */
 #include "monitor/interp/lockstep.h"
 
@@ -15,13 +16,20 @@
 #include "monitor/interp/memory.h"
 #include "monitor/interp/segment.h"
 
-enum { WRITES = 6, BYTES = 1024, FPU_BYTES = 512, TEXT_BYTES = 360 };
+enum { WRITES = 6, READS = 6, BYTES = 1024, FPU_BYTES = 512, TEXT_BYTES = 360 };
+enum { TRIES = 8 };	 /* of a difference: another processor may write a value and take it back */
+enum { ALIGNMENT = 16 }; /* of operands of SSE and FXRSTOR */
 enum { ERROR_WRITE = 2 }; /* of a #PF */
 enum { PUSHF = 0x9c, POPF = 0x9d, IRET = 0xcf, CLI = 0xfa };
 
 struct write {
 	uint8_t *to;
 	unsigned bytes, at; /* in `old` and `new` */
+};
+
+struct read {
+	const uint8_t *from;
+	unsigned bytes, at; /* in `seen` */
 };
 
 struct lockstep {
@@ -32,6 +40,9 @@ struct lockstep {
 	struct write write[WRITES];
 	unsigned writes, bytes, deviations;
 	uint8_t old[BYTES], new[BYTES];
+	struct read read[READS];
+	unsigned reads, seen_bytes;
+	uint8_t seen[BYTES] __attribute__((aligned(ALIGNMENT)));
 
 	struct insn insn; /* without a length where it cannot be fetched */
 	uint8_t code[INSN_BYTES];
@@ -95,13 +106,18 @@ static unsigned fetch_code(struct vcpu *vcpu, uint8_t *code)
 	return n;
 }
 
+static bool has_others(void)
+{
+	return __atomic_load_n(&processors, __ATOMIC_RELAXED) > 1;
+}
+
 /* Another processor would see the store, then the old value, then the store again: it takes such an
    instruction for a message. */
 static bool is_message(const struct insn *i)
 {
 	bool locked = i->prefixes & PREFIX_LOCK || (i->opcode | 1) == 0x87; /* XCHG */
 
-	return __atomic_load_n(&processors, __ATOMIC_RELAXED) > 1 && i->memory && locked;
+	return has_others() && i->memory && locked;
 }
 
 void lockstep_before(struct vcpu *vcpu)
@@ -114,6 +130,7 @@ void lockstep_before(struct vcpu *vcpu)
 		l->insn = (struct insn){.base = NO_REGISTER, .index = NO_REGISTER};
 	l->compares = !lockstep_exempt(&l->insn) && !is_message(&l->insn);
 	l->writes = l->bytes = 0;
+	l->reads = l->seen_bytes = 0;
 	memset(l->saw, 0, sizeof(l->saw));
 	l->before = *vcpu;
 	if (l->insn.form)
@@ -133,6 +150,20 @@ void lockstep_write(struct vcpu *vcpu, uint8_t *to, unsigned bytes)
 	l->bytes += bytes;
 }
 
+const uint8_t *lockstep_read(struct vcpu *vcpu, const uint8_t *from, unsigned bytes)
+{
+	struct lockstep *l = vcpu->interp->lockstep;
+	uint8_t *seen = l->seen + l->seen_bytes;
+
+	if (!l->compares)
+		return from;
+	if (l->reads == READS || l->seen_bytes + bytes > BYTES)
+		platform_stop("lockstep: an instruction reads more than can be compared");
+	l->read[l->reads++] = (struct read){from, bytes, l->seen_bytes};
+	l->seen_bytes += (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1u);
+	return memcpy(seen, from, bytes);
+}
+
 void lockstep_skip(struct vcpu *vcpu)
 {
 	vcpu->interp->lockstep->compares = false;
@@ -146,11 +177,15 @@ void lockstep_saw(struct vcpu *vcpu, enum sight sight, uint64_t value)
 	l->saw[sight].value = value;
 }
 
-/* Takes back, or makes again, what the interpreter wrote. Places may overlap. */
-static void take_back(struct lockstep *l)
+static void keep(struct lockstep *l)
 {
 	for (unsigned n = 0; n < l->writes; n++)
 		memcpy(l->new + l->write[n].at, l->write[n].to, l->write[n].bytes);
+}
+
+/* Takes back, or makes again, what the interpreter wrote. Places may overlap. */
+static void take_back(struct lockstep *l)
+{
 	for (unsigned n = l->writes; n--;)
 		memcpy(l->write[n].to, l->old + l->write[n].at, l->write[n].bytes);
 }
@@ -159,6 +194,15 @@ static void make_again(const struct lockstep *l)
 {
 	for (unsigned n = 0; n < l->writes; n++)
 		memcpy(l->write[n].to, l->new + l->write[n].at, l->write[n].bytes);
+}
+
+/* Whether memory is another one than the interpreter read, with nothing written by this one. */
+static bool was_written(const struct lockstep *l)
+{
+	for (unsigned n = 0; n < l->reads; n++)
+		if (memcmp(l->seen + l->read[n].at, l->read[n].from, l->read[n].bytes) != 0)
+			return true;
+	return false;
 }
 
 static void say(struct lockstep *l, const char *what, uint64_t interpreted, uint64_t native)
@@ -357,22 +401,17 @@ static void restore(struct vcpu *vcpu, const struct vcpu *interpreted)
 	vcpu->attention = true;
 }
 
-void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
+/* Executes the instruction natively, and says in l->text what differs. False: it was not executed.
+ */
+static bool compare_native(struct lockstep *l, struct vcpu *vcpu, const struct vcpu *interpreted,
+			   const struct fault *fault)
 {
-	struct lockstep *l = vcpu->interp->lockstep;
-	struct vcpu interpreted = *vcpu;
 	struct fault native_fault = {0};
 	enum native_outcome outcome;
 	uint64_t flags = ~lockstep_undefined_flags(&l->before, &l->insn);
 
-	if (!l->compares ||
-	    (fault && fault->vector == VECTOR_GP && lockstep_refuses_more(&l->insn)))
-		return;
-	take_back(l);
-	if (l->insn.form) {
-		save_fpu(l->fpu);
+	if (l->insn.form)
 		load_fpu(l->fpu_before);
-	}
 	set_state(vcpu, &l->before);
 	/* No interrupt is to come first. V_INTR_MASKING sees to that, but not in Bochs 2.7. */
 	vcpu->rflags &= ~(uint64_t)FLAG_IF;
@@ -382,23 +421,57 @@ void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
 	if (outcome == NATIVE_DONE && vcpu->rip == l->before.rip)
 		lockstep_correct(vcpu, &l->insn, l->deviations);
 	l->said = 0;
-	if (outcome != NATIVE_INTERCEPTED) {
-		compare(l, "faults", fault != NULL, outcome == NATIVE_FAULTED);
-		if (!l->said && fault) {
-			flags &= ~(uint64_t)FLAG_RF;
-			vcpu->cr2 = interpreted.cr2;
-			compare_faults(l, fault, &native_fault);
-		}
-		hide_stepping(l, vcpu, outcome == NATIVE_FAULTED);
-		compare_registers(l, &interpreted, vcpu, flags);
-		compare_memory(l);
-		if (!l->said && !fault)
-			compare_sights(l, vcpu);
-		if (l->insn.form)
-			compare_fpu(l);
-		__atomic_fetch_add(&compared, 1, __ATOMIC_RELAXED);
+	if (outcome == NATIVE_INTERCEPTED)
+		return false;
+	compare(l, "faults", fault != NULL, outcome == NATIVE_FAULTED);
+	if (!l->said && fault) {
+		flags &= ~(uint64_t)FLAG_RF;
+		vcpu->cr2 = interpreted->cr2;
+		compare_faults(l, fault, &native_fault);
 	}
-	if (l->said)
+	hide_stepping(l, vcpu, outcome == NATIVE_FAULTED);
+	compare_registers(l, interpreted, vcpu, flags);
+	compare_memory(l);
+	if (!l->said && !fault)
+		compare_sights(l, vcpu);
+	if (l->insn.form)
+		compare_fpu(l);
+	return true;
+}
+
+/* Whether the difference is another processor's work: it writes to what the interpreter has read,
+   or the difference does not stay. */
+static bool is_of_another(struct lockstep *l, struct vcpu *vcpu, const struct vcpu *interpreted,
+			  const struct fault *fault)
+{
+	if (!has_others() || !l->reads)
+		return false;
+	for (unsigned n = 0; n < TRIES; n++) {
+		take_back(l);
+		if (was_written(l))
+			return true;
+		compare_native(l, vcpu, interpreted, fault);
+		if (!l->said)
+			return true;
+	}
+	return false;
+}
+
+void lockstep_after(struct vcpu *vcpu, const struct fault *fault)
+{
+	struct lockstep *l = vcpu->interp->lockstep;
+	struct vcpu interpreted = *vcpu;
+
+	if (!l->compares ||
+	    (fault && fault->vector == VECTOR_GP && lockstep_refuses_more(&l->insn)))
+		return;
+	keep(l);
+	if (l->insn.form)
+		save_fpu(l->fpu);
+	take_back(l);
+	if (compare_native(l, vcpu, &interpreted, fault) && !l->said)
+		__atomic_fetch_add(&compared, 1, __ATOMIC_RELAXED);
+	if (l->said && !is_of_another(l, vcpu, &interpreted, fault))
 		stop(l);
 	make_again(l);
 	if (l->insn.form)

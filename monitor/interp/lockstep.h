@@ -16,6 +16,9 @@ void lockstep_before(struct vcpu *vcpu);
 /* It is about to write `bytes` bytes at `to`, in the host's view. */
 void lockstep_write(struct vcpu *vcpu, uint8_t *to, unsigned bytes);
 
+/* Where it is to read `bytes` bytes that are at `from` in the host's view: a copy of them. */
+const uint8_t *lockstep_read(struct vcpu *vcpu, const uint8_t *from, unsigned bytes);
+
 /* It accesses what is no memory: it is not compared. */
 void lockstep_skip(struct vcpu *vcpu);
 

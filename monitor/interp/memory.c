@@ -134,6 +134,14 @@ static void note_write(struct vcpu *vcpu, uint8_t *to, unsigned size)
 		lockstep_write(vcpu, to, size);
 }
 
+static const uint8_t *reach_to_read(struct vcpu *vcpu, const struct insn *i, uint64_t linear,
+				    unsigned size)
+{
+	const uint8_t *from = reach_or_raise(vcpu, i, linear, false);
+
+	return vcpu->interp->lockstep ? lockstep_read(vcpu, from, size) : from;
+}
+
 static void check_address(struct vcpu *vcpu, const struct insn *i, uint64_t linear, unsigned size)
 {
 	if (!canonical(linear) || !canonical(linear + size - 1))
@@ -156,10 +164,10 @@ const void *read_far(struct vcpu *vcpu, const struct insn *i, uint64_t linear, u
 		vcpu->interp->began.kind |= RETIRED_LOAD;
 	}
 	if (size <= first)
-		return reach_or_raise(vcpu, i, linear, false);
+		return reach_to_read(vcpu, i, linear, size);
 
-	const uint8_t *low = reach_or_raise(vcpu, i, linear, false);
-	const uint8_t *high = reach_or_raise(vcpu, i, linear + first, false);
+	const uint8_t *low = reach_to_read(vcpu, i, linear, first);
+	const uint8_t *high = reach_to_read(vcpu, i, linear + first, size - first);
 
 	memcpy(bounce, low, first);
 	memcpy(bounce + first, high, size - first);

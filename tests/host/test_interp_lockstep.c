@@ -161,6 +161,60 @@ static void test_corrects_deviations(void **state)
 	assert_string_equal(repeat(with_a_step_too_many, DEVIATION_STEP_TOO_MANY), "");
 }
 
+/* MOV RAX, [RBX], 48 8B 03. */
+static enum native_outcome loaded(struct vcpu *vcpu, struct fault *fault)
+{
+	vcpu->gpr[RAX] = rig_word(DATA);
+	vcpu->rip += 3;
+	return NATIVE_DONE;
+}
+
+static enum native_outcome loaded_after_a_write(struct vcpu *vcpu, struct fault *fault)
+{
+	*(uint64_t *)(uintptr_t)DATA = 42;
+	return loaded(vcpu, fault);
+}
+
+static enum native_outcome loaded_within_two_writes(struct vcpu *vcpu, struct fault *fault)
+{
+	enum native_outcome outcome;
+
+	*(uint64_t *)(uintptr_t)DATA = asked++ ? 41 : 42;
+	outcome = loaded(vcpu, fault);
+	*(uint64_t *)(uintptr_t)DATA = 41;
+	return outcome;
+}
+
+static enum native_outcome loaded_wrongly(struct vcpu *vcpu, struct fault *fault)
+{
+	loaded(vcpu, fault);
+	vcpu->gpr[RAX] ^= 2;
+	return NATIVE_DONE;
+}
+
+static const char *taken(enum native_outcome (*native)(struct vcpu *, struct fault *))
+{
+	setup(NULL);
+	RIG_PROGRAM(0x48, 0x8b, 0x03);
+	rig.vcpu.gpr[RBX] = DATA;
+	*(uint64_t *)(uintptr_t)DATA = 41;
+	rig.native = native;
+	if (!setjmp(rig.stop))
+		rig_step(1);
+	return rig.stopped;
+}
+
+/* Each setup() makes one processor more, and nothing takes one away. */
+static void test_allows_writes_of_another_processor(void **state)
+{
+	assert_string_equal(taken(loaded_after_a_write), "");
+	assert_int_equal(rig.vcpu.gpr[RAX], 41);
+	assert_string_equal(taken(loaded_within_two_writes), "");
+	assert_int_equal(asked, 2);
+	assert_int_equal(rig.vcpu.gpr[RAX], 41);
+	assert_non_null(strstr(taken(loaded_wrongly), "rax 29, native 2b"));
+}
+
 /* IN is not executed twice. */
 static void test_exempt(void **state)
 {
@@ -180,6 +234,7 @@ int main(void)
 		cmocka_unit_test_setup(test_sees_flags, setup),
 		cmocka_unit_test_setup(test_sees_faults, setup),
 		cmocka_unit_test_setup(test_corrects_deviations, setup),
+		cmocka_unit_test_setup(test_allows_writes_of_another_processor, setup),
 		cmocka_unit_test_setup(test_exempt, setup),
 	};
 
