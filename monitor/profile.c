@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "monitor/pmu/events.h"
+#include "monitor/pmu/rules.h"
 #include "monitor/pt/pt.h"
 
 #define P6_LAYOUT                                                                                  \

@@ -3,7 +3,7 @@
  * Which events there are. What is counted of them: docs/monitor.md, "Counters". Events that a
  * profile does not list count nothing.
  */
-#include "monitor/pmu/events.h"
+#include "monitor/pmu/rules.h"
 
 #include <stddef.h>
 

@@ -104,6 +104,10 @@ bool pmu_rule_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value
 bool is_netburst(const struct vcpu *vcpu);
 /* The event of counter `n`; NULL: none that happens here. */
 const struct pmu_event *pmu_event_of(const struct vcpu *vcpu, unsigned n);
+/* The events of each family beside the architectural ones; code 0 ends a list. */
+extern const struct pmu_event pmu_events_core[], pmu_events_nehalem[], pmu_events_skylake[],
+	pmu_events_icelake[];
+#define pmu_events_haswell (&pmu_events_skylake[2]) /* the first two are skylake's alone */
 
 /* count.c */
 bool pmu_rule_privilege(const struct vcpu *vcpu, unsigned n, unsigned cpl);
