@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Tracers and tracees: attaching and detaching.
+// Which tracer traces which tracee.
 #include "kernel/process/attachment.h"
 
 #include "abi/errno.h"
 #include "abi/ptrace.h"
-#include "kernel/process/internal.h"
 
 _Static_assert(sizeof(struct attachment) <= PAGE_SIZE, "page_alloc() gives one page");
 
@@ -15,7 +14,7 @@ struct attachment *attachment_create(void)
 	return page ? direct(page) : NULL;
 }
 
-static void free_attachment(struct attachment *at)
+void attachment_free(struct attachment *at)
 {
 	page_free((uint64_t)at - DIRECT_MAP);
 }
@@ -44,7 +43,7 @@ int attachment_link(struct process *tracer, struct process *tracee, bool exclusi
 		return -ENOMEM;
 	error = refuse_attachment(tracer, tracee, exclusive);
 	if (error) {
-		free_attachment(at);
+		attachment_free(at);
 		return error;
 	}
 	*result = at;
@@ -61,7 +60,7 @@ int attachment_link(struct process *tracer, struct process *tracee, bool exclusi
 	return 0;
 }
 
-static void unlink_attachment(struct attachment *at)
+void attachment_unlink(struct attachment *at)
 {
 	struct attachment **link;
 
@@ -76,66 +75,6 @@ static void unlink_attachment(struct attachment *at)
 		*link = at->next_of_tracee;
 	}
 }
-
-/* The tracee looks at the buffer while it holds the lock. */
-static void free_buffer(struct tracer **buffer)
-{
-	uint64_t flags = spin_lock(&processes_lock);
-	struct tracer *tracer = *buffer;
-
-	*buffer = NULL;
-	spin_unlock(&processes_lock, flags);
-	if (tracer)
-		trace_detach(tracer);
-}
-
-void attachment_free_trace(struct attachment *at)
-{
-	free_buffer(&at->trace);
-	at->config = (struct ptrace_bts_config){0};
-}
-
-void attachment_free_samples(struct attachment *at)
-{
-	free_buffer(&at->samples);
-	at->samples_config = (struct ptrace_pebs_config){0};
-}
-
-void attachment_end(struct attachment *at, unsigned signal)
-{
-	struct process *tracee = at->tracee;
-	uint64_t flags;
-
-	attachment_free_trace(at);
-	attachment_free_samples(at);
-	flags = spin_lock(&processes_lock);
-	unlink_attachment(at);
-	if (tracee) {
-		at->step = 0;
-		attachment_finish(at, signal);
-	}
-	spin_unlock(&processes_lock, flags);
-	if (tracee)
-		process_put(tracee);
-	free_attachment(at);
-}
-
-/* The signal that a stop was for acts as if nobody had traced. */
-void attachments_drop(struct process *self)
-{
-	for (;;) {
-		uint64_t flags = spin_lock(&processes_lock);
-		struct attachment *at = self->traced;
-		unsigned signal = at && at->delivery ? (unsigned)at->stop >> 8 & 0xff : 0;
-
-		spin_unlock(&processes_lock, flags);
-		if (!at)
-			return;
-		attachment_end(at, signal);
-	}
-}
-
-/* --- Events --- */
 
 /* A stop of all tracers that asked for it by `option`. */
 static void make_due(const struct process *self, uint32_t option, int event, uint64_t message)
@@ -164,9 +103,9 @@ static void drop_inherited(struct process *child)
 	while (child->attachments) {
 		struct attachment *at = child->attachments;
 
-		unlink_attachment(at);
+		attachment_unlink(at);
 		child->references--;
-		free_attachment(at);
+		attachment_free(at);
 	}
 }
 

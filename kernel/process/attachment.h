@@ -55,23 +55,26 @@ bool attachments_stop(struct process *self);
 /* Stops for every tracer before `signal` acts. Returns the signal to act instead, or 0. */
 unsigned attachments_deliver(struct process *self, unsigned signal);
 
-/* An instruction, a block, or a call, was stepped over: all steps are done. */
-void attachments_stepped(struct process *self);
-
-/* Ends all stops of a process that is about to be killed. */
-void attachments_kill(struct process *process);
-
-/* Tells all tracers that it ended. */
-void attachments_ended(struct process *process);
-
 /* The stop is over for this tracer; `signal` acts, or is sent (ptrace/ptrace.h). */
 void attachment_finish(struct attachment *attachment, unsigned signal);
+
+/* --- stop.c; without the lock --- */
+
+/* Frees its buffer of branches, and that of samples, if it has one. */
+void attachment_free_trace(struct attachment *attachment);
+void attachment_free_samples(struct attachment *attachment);
+
+/* Ends it; `signal` acts on a tracee that is stopped for it. */
+void attachment_end(struct attachment *attachment, unsigned signal);
 
 /* --- attachment.c; under the lock --- */
 
 /* `tracer` (NULL: the kernel) traces `tracee` from here on. -ESRCH: it ended; -EPERM; -ENOMEM. */
 int attachment_link(struct process *tracer, struct process *tracee, bool exclusive,
 		    struct attachment **attachment);
+
+/* Nobody is the tracer, and nothing the tracee. */
+void attachment_unlink(struct attachment *attachment);
 
 /*
  * `child`, which has not started, is traced by all tracers of `parent` that asked for it; a stop of
@@ -87,14 +90,6 @@ void attachments_exit(struct process *self, int status);
 /* A page of zeroes; NULL when memory is out. */
 struct attachment *attachment_create(void);
 
-/* Frees its buffer of branches, and that of samples, if it has one. */
-void attachment_free_trace(struct attachment *attachment);
-void attachment_free_samples(struct attachment *attachment);
-
-/* Detaches `self`, which ends, from all it traces. */
-void attachments_drop(struct process *self);
-
-/* Ends it; `signal` acts on a tracee that is stopped for it. */
-void attachment_end(struct attachment *attachment, unsigned signal);
+void attachment_free(struct attachment *attachment);
 
 #endif

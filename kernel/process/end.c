@@ -26,6 +26,21 @@ static void give_up_children(const struct process *self)
 	}
 }
 
+/* From all that it traces: the signal that a stop was for acts as if nobody had traced. */
+static void drop_attachments(struct process *self)
+{
+	for (;;) {
+		uint64_t flags = spin_lock(&processes_lock);
+		struct attachment *at = self->traced;
+		unsigned signal = at && at->delivery ? (unsigned)at->stop >> 8 & 0xff : 0;
+
+		spin_unlock(&processes_lock, flags);
+		if (!at)
+			return;
+		attachment_end(at, signal);
+	}
+}
+
 /* A tracer that asked for it looks at the process as it was when it made the call. */
 static void stop_before_end(struct process *self, int status)
 {
@@ -33,6 +48,21 @@ static void stop_before_end(struct process *self, int status)
 
 	attachments_exit(self, status);
 	attachments_stop(self);
+}
+
+/* Reports `status`, with which it stopped or ended, to parent and watchers. */
+static void report_change(struct process *process, int status)
+{
+	sched_wake_all(&process->watchers);
+	if (process->parent)
+		signal_post_child(process->parent, process, status);
+}
+
+static void tell_tracers(const struct process *process)
+{
+	for (const struct attachment *at = process->attachments; at; at = at->next_of_tracee)
+		if (at->tracer && at->tracer != process->parent)
+			signal_post_child(at->tracer, process, process->status);
 }
 
 void process_end(struct process *self, int status)
@@ -45,7 +75,7 @@ void process_end(struct process *self, int status)
 	user_context_drop();
 	root = space_clear(&self->space);
 	give_up_children(self);
-	attachments_drop(self);
+	drop_attachments(self);
 	process_ends(self, root);
 	if (export_wants(EXPORT_PROGRAMS))
 		export_task_end(self->task);
@@ -54,18 +84,73 @@ void process_end(struct process *self, int status)
 	self->status = status;
 	self->state = PROCESS_ENDED;
 	self->pending = 0;
-	process_changed(self, status);
-	attachments_ended(self);
+	report_change(self, status);
+	tell_tracers(self);
 	spin_unlock(&processes_lock, flags);
 	process_put(self);
 	task_exit();
 }
 
-void process_changed(struct process *process, int status)
+/* SIGKILL first, then by number; 0 if none is pending. */
+static unsigned take_signal(struct process *self)
 {
-	sched_wake_all(&process->watchers);
-	if (process->parent)
-		signal_post_child(process->parent, process, status);
+	unsigned signal;
+
+	if (!self->pending)
+		return 0;
+	signal = self->pending & BIT(SIGKILL) ? SIGKILL : (unsigned)__builtin_ctz(self->pending);
+	self->pending &= ~BIT(signal);
+	self->continued = false;
+	return signal;
+}
+
+/* SIGCONT discards stop signals (POSIX.1, 2.4.3), also one that a tracer has yet to let act. */
+static void job_stop(struct process *self, unsigned signal)
+{
+	if (self->continued)
+		return;
+	self->job_stop = signal;
+	self->stop_seen = false;
+	self->stop_status = WAIT_STOPPED((int)signal);
+	report_change(self, self->stop_status);
+	stand_still(self);
+}
+
+/* A request before user_break is cleared is seen here; a later one sets it again. */
+void signals_act(struct process *self)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+
+	for (;;) {
+		unsigned signal;
+
+		self->task->user_break = false;
+		if (attachments_stop(self))
+			continue;
+		signal = take_signal(self);
+		if (!signal)
+			break;
+		if (signal != SIGKILL)
+			signal = attachments_deliver(self, signal);
+		if (BIT(signal) & STOPPING) {
+			job_stop(self, signal);
+		} else if (signal && !(BIT(signal) & IGNORED)) {
+			spin_unlock(&processes_lock, flags);
+			process_end(self, WAIT_KILLED((int)signal));
+		}
+	}
+	spin_unlock(&processes_lock, flags);
+}
+
+void process_sleep(struct process *self, uint64_t flags)
+{
+	if (!self->pending && !attachments_due(self))
+		sched_wait(&self->waiting, &processes_lock);
+	if (!self->pending && !attachments_due(self))
+		return;
+	spin_unlock(&processes_lock, flags);
+	signals_act(self);
+	spin_lock(&processes_lock);
 }
 
 int process_await(struct process *process, bool stops)

@@ -8,14 +8,18 @@
 /* The list of all, newest first. Under the lock. */
 extern struct process *processes;
 
+/* What the task of a process runs, with the process as its argument. */
+typedef void process_entry(void *process);
+
+/* As process_spawn(); a child of `parent`, or of the kernel if that is NULL. */
+int process_start(const char *name, uint64_t argument, struct process *parent, bool privileged,
+		  process_entry *entry, struct process **process);
+
 /* A child that goes on where `parent` is, its call returning 0. Returns its pid, or an error. */
 long process_fork(struct process *parent);
 
 /* The end of the running process; `status` as wait4() says it. */
 _Noreturn void process_end(struct process *self, int status);
-
-/* Reports `status`, with which `process` stopped or ended, to parent and watchers. The lock. */
-void process_changed(struct process *process, int status);
 
 /* Stops until nobody stops it any more; under the lock, which is released meanwhile. */
 void stand_still(struct process *self);
@@ -23,14 +27,17 @@ void stand_still(struct process *self);
 /* Lets a stopped one go on if nobody stops it. Under the lock. */
 void process_release(struct process *process);
 
+#define BIT(signal) (1u << (signal))
+
+/* Actions of signals where no process traces; all others end the process. */
+#define STOPPING (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
+#define IGNORED	 (BIT(SIGCHLD) | BIT(SIGCONT) | BIT(SIGURG) | BIT(SIGWINCH))
+
 /* process_signal_from() under the lock. The cause of one that is pending already stays. */
 void signal_post(struct process *process, unsigned signal, const struct signal_cause *cause);
 
 /* SIGCHLD to a parent or a tracer, for a process whose status as wait4() says it is `status`. */
 void signal_post_child(struct process *to, const struct process *process, int status);
-
-/* The newest exception in ring 3 (fault) becomes a signal that nothing but a tracer can avert. */
-void signal_fault(struct process *self, const struct trap_frame *frame);
 
 /* Acts on what is pending: stops, or does not return. */
 void signals_act(struct process *self);

@@ -28,53 +28,6 @@ void (*process_forked)(struct process *child);
 void (*process_ends)(struct process *process, uint64_t root);
 static unsigned count;
 
-static void end_step(struct process *self)
-{
-	SPIN_GUARD(&processes_lock);
-
-	attachments_stepped(self);
-}
-
-/* One stay in ring 3, and what came of it. */
-static void run_user(struct process *self)
-{
-	struct trap_frame *frame = &self->frame;
-	bool step = self->stepped, own_trap = frame->rflags & FLAG_TF;
-
-	if (step)
-		frame->rflags |= FLAG_TF;
-	if (!user_run(frame))
-		frame->vector = VECTOR_GP;
-	if (step && !own_trap)
-		frame->rflags &= ~(uint64_t)FLAG_TF;
-	if (frame->vector == VECTOR_SYSCALL) {
-		self->in_call = true;
-		frame->rax = (uint64_t)syscall_do(self);
-		self->in_call = false;
-		if (step) /* SYSCALL itself does not trap: it clears TF */
-			end_step(self);
-	} else if (frame->vector == VECTOR_DB && step && !own_trap) {
-		end_step(self);
-	} else if (frame->vector < 32) {
-		self->fault = trap_caught();
-		signal_fault(self, frame);
-	}
-}
-
-/* Whom a call made ready waits for the end of a slice: schedule_if_due() begins one. */
-static void process_main(void *argument)
-{
-	struct process *self = argument;
-
-	for (;;) {
-		signals_act(self);
-		schedule_if_due();
-		run_user(self);
-		if (export_on)
-			export_serve();
-	}
-}
-
 static void alarm_expired(struct timer *timer)
 {
 	struct process *process =
@@ -101,7 +54,7 @@ static void discard_new(struct process *process)
 
 /* With an empty space, and not in the list yet. NULL when memory is out. */
 static struct process *create_process(const char *name, const struct process *parent,
-				      bool privileged)
+				      bool privileged, process_entry *entry)
 {
 	uint64_t page = page_alloc();
 	struct process *process = direct(page);
@@ -113,7 +66,7 @@ static struct process *create_process(const char *name, const struct process *pa
 	process->account.limit = parent ? parent->account.limit : MEMLOCK_DEFAULT;
 	process->account_most = parent ? parent->account_most : MEMLOCK_DEFAULT;
 	process->alarm.expired = alarm_expired;
-	process->task = task_create_stopped(name, process_main, process);
+	process->task = task_create_stopped(name, entry, process);
 	if (!process->task || space_create(&process->space)) {
 		discard_new(process);
 		return NULL;
@@ -143,7 +96,7 @@ static int enter_list(struct process *process, struct process *parent)
 }
 
 /* Into the list and off; with one more reference for the caller. */
-static int start_process(struct process *process, struct process *parent)
+static int enter_process(struct process *process, struct process *parent)
 {
 	int error = enter_list(process, parent);
 
@@ -182,8 +135,8 @@ static int load_image(struct process *process, const struct program *program, ui
 	return program_load(&process->space, program->image, program->size, &process->frame.rip);
 }
 
-static int spawn_program(const char *name, uint64_t argument, struct process *parent,
-			 bool privileged, struct process **result)
+int process_start(const char *name, uint64_t argument, struct process *parent, bool privileged,
+		  process_entry *entry, struct process **result)
 {
 	const struct program *program = program_find(name);
 	struct process *process;
@@ -191,12 +144,12 @@ static int spawn_program(const char *name, uint64_t argument, struct process *pa
 
 	if (!program)
 		return -ENOENT;
-	process = create_process(program->name, parent, privileged);
+	process = create_process(program->name, parent, privileged, entry);
 	if (!process)
 		return -ENOMEM;
 	error = load_image(process, program, argument);
 	if (!error)
-		error = start_process(process, parent);
+		error = enter_process(process, parent);
 	if (error)
 		discard_new(process);
 	else
@@ -204,20 +157,10 @@ static int spawn_program(const char *name, uint64_t argument, struct process *pa
 	return error;
 }
 
-int process_spawn(const char *name, uint64_t argument, struct process *parent,
-		  struct process **result)
-{
-	return spawn_program(name, argument, parent, parent && parent->privileged, result);
-}
-
-int process_spawn_privileged(const char *name, uint64_t argument, struct process **result)
-{
-	return spawn_program(name, argument, NULL, true, result);
-}
-
 long process_fork(struct process *parent)
 {
-	struct process *child = create_process(parent->name, parent, parent->privileged);
+	struct process *child =
+		create_process(parent->name, parent, parent->privileged, parent->task->entry);
 	long result;
 
 	if (!child)
@@ -228,7 +171,7 @@ long process_fork(struct process *parent)
 		child->checksum = parent->checksum;
 		child->frame.rax = 0;
 		user_context_copy_fpu(&child->context);
-		result = start_process(child, parent);
+		result = enter_process(child, parent);
 	}
 	if (result) {
 		discard_new(child);

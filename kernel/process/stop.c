@@ -156,42 +156,6 @@ unsigned attachments_deliver(struct process *self, unsigned signal)
 	return self->averted ? 0 : self->resume_signal;
 }
 
-void attachments_stepped(struct process *self)
-{
-	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
-		if (at->step && !at->due)
-			at->due = WAIT_STOPPED(SIGTRAP);
-		at->step = 0;
-	}
-	self->stepped = 0;
-}
-
-void process_release(struct process *process)
-{
-	bool stopped = process->job_stop;
-
-	for (const struct attachment *at = process->attachments; at; at = at->next_of_tracee)
-		stopped |= at->stop;
-	if (stopped || process->state != PROCESS_STOPPED)
-		return;
-	process->state = PROCESS_RUNS;
-	sched_wake_all(&process->stopped);
-}
-
-void attachments_kill(struct process *process)
-{
-	process->averted = true;
-	for (struct attachment *at = process->attachments; at; at = at->next_of_tracee)
-		at->stop = at->due = 0;
-}
-
-void attachments_ended(struct process *process)
-{
-	for (const struct attachment *at = process->attachments; at; at = at->next_of_tracee)
-		if (at->tracer && at->tracer != process->parent)
-			signal_post_child(at->tracer, process, process->status);
-}
-
 void attachment_finish(struct attachment *at, unsigned signal)
 {
 	struct process *tracee = at->tracee;
@@ -211,4 +175,47 @@ void attachment_finish(struct attachment *at, unsigned signal)
 		tracee->stepped |= at->step;
 	tracee->context.block_step = tracee->stepped == STEP_BLOCK;
 	process_release(tracee);
+}
+
+/* The tracee looks at the buffer while it holds the lock. */
+static void free_buffer(struct tracer **buffer)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	struct tracer *tracer = *buffer;
+
+	*buffer = NULL;
+	spin_unlock(&processes_lock, flags);
+	if (tracer)
+		trace_detach(tracer);
+}
+
+void attachment_free_trace(struct attachment *at)
+{
+	free_buffer(&at->trace);
+	at->config = (struct ptrace_bts_config){0};
+}
+
+void attachment_free_samples(struct attachment *at)
+{
+	free_buffer(&at->samples);
+	at->samples_config = (struct ptrace_pebs_config){0};
+}
+
+void attachment_end(struct attachment *at, unsigned signal)
+{
+	struct process *tracee = at->tracee;
+	uint64_t flags;
+
+	attachment_free_trace(at);
+	attachment_free_samples(at);
+	flags = spin_lock(&processes_lock);
+	attachment_unlink(at);
+	if (tracee) {
+		at->step = 0;
+		attachment_finish(at, signal);
+	}
+	spin_unlock(&processes_lock, flags);
+	if (tracee)
+		process_put(tracee);
+	attachment_free(at);
 }

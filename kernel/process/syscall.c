@@ -143,7 +143,8 @@ static long call_spawn(struct process *self, const uint64_t *argument)
 	long pid;
 
 	if (!error)
-		error = process_spawn(name, argument[1], self, &child);
+		error = process_start(name, argument[1], self, self->privileged, self->task->entry,
+				      &child);
 	if (error)
 		return error;
 	pid = child->pid;

@@ -41,7 +41,7 @@ void programs_end(uint64_t pages_before)
 struct process *program_start(const char *name, uint64_t argument)
 {
 	struct process *process = NULL;
-	int error = process_spawn(name, argument, NULL, &process);
+	int error = process_spawn(name, argument, &process);
 
 	if (error)
 		test_error("program %s did not start: %d", name, error);
@@ -130,7 +130,7 @@ void program_expect(const char *name, uint64_t argument, bool privileged)
 	uint64_t before = programs_begin();
 	struct process *process = NULL;
 	int error = privileged ? process_spawn_privileged(name, argument, &process)
-			       : process_spawn(name, argument, NULL, &process);
+			       : process_spawn(name, argument, &process);
 
 	if (EXPECT_EQ(error, 0)) {
 		int status = program_end(process);
