@@ -26,6 +26,19 @@ void ptrace_fill_in(uint64_t *flags, uint32_t *signal, uint32_t usual)
 		*signal = usual;
 }
 
+int ptrace_check_writable(uint64_t user, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += PAGE_SIZE) {
+		size_t last = bytes - at > PAGE_SIZE ? at + PAGE_SIZE - 1 : bytes - 1;
+		uint8_t byte;
+
+		if (copy_from_user(&byte, user + at, 1) || copy_to_user(user + at, &byte, 1) ||
+		    copy_from_user(&byte, user + last, 1) || copy_to_user(user + last, &byte, 1))
+			return -EFAULT;
+	}
+	return 0;
+}
+
 static bool are_flags_refused(uint64_t flags)
 {
 	uint64_t sends = flags & (PTRACE_BTS_SIGNAL_TRACEE | PTRACE_BTS_SIGNAL_TRACER);

@@ -33,7 +33,7 @@ bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal);
 /* Decides what a CONFIG left open: the view is that of ring 3, the signal `usual`, or none. */
 void ptrace_fill_in(uint64_t *flags, uint32_t *signal, uint32_t usual);
 
-/* request.c: -EFAULT unless `bytes` can be stored at `user`: nothing is changed. */
+/* -EFAULT unless `bytes` can be stored at `user`: nothing is changed. */
 int ptrace_check_writable(uint64_t user, size_t bytes);
 
 /* Whether the tracer has the right to kernel addresses. */

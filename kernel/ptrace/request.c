@@ -4,7 +4,6 @@
 #include "abi/syscall.h"
 #include "drivers/debugctl.h"
 #include "kernel/cpu.h"
-#include "kernel/mm/vm.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/pebs/pebs.h"
@@ -143,19 +142,6 @@ static long do_status(const struct ptrace_call *call)
 
 	ptrace_bts_status(call->at, &config);
 	return copy_to_user(call->address, &config, bytes) ? -EFAULT : (long)bytes;
-}
-
-int ptrace_check_writable(uint64_t user, size_t bytes)
-{
-	for (size_t at = 0; at < bytes; at += PAGE_SIZE) {
-		size_t last = bytes - at > PAGE_SIZE ? at + PAGE_SIZE - 1 : bytes - 1;
-		uint8_t byte;
-
-		if (copy_from_user(&byte, user + at, 1) || copy_to_user(user + at, &byte, 1) ||
-		    copy_from_user(&byte, user + last, 1) || copy_to_user(user + last, &byte, 1))
-			return -EFAULT;
-	}
-	return 0;
 }
 
 static const struct request {
