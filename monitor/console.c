@@ -7,8 +7,8 @@
 #include "drivers/console/screen.h"
 #include "lib/format.h"
 #include "lib/io.h"
-#include "monitor/boot/relocate.h"
 #include "monitor/host/lock.h"
+#include "monitor/memory.h"
 
 enum { DEBUG_EXIT_PORT = 0xf4, END_PATIENCE = 1000000 };
 

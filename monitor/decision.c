@@ -5,13 +5,11 @@
 
 #include "lib/string.h"
 #include "monitor/console.h"
-#include "monitor/defects/defect.h"
-#include "monitor/ds/variants.h"
+#include "monitor/defect.h"
 #include "monitor/host/cpu.h"
+#include "monitor/unit.h"
 
 enum {
-	LEAF_1_EDX_DS = 1 << 21,
-	LEAF_7_EBX_PT = 1 << 25,
 	VM_CR_SVMDIS = 1 << 4,
 };
 enum { CORE_TYPE_ATOM = 0x20, CORE_TYPE_CORE = 0x40 }; /* SDM Vol 2, CPUID leaf 1AH */
@@ -63,19 +61,25 @@ static const char *svm_missing(void)
 	return NULL;
 }
 
-void clear_leftover_tracing(void)
+static void clear_leftover(const struct unit *unit)
 {
+	uint32_t index = unit->control.index, leaf_7 = unit->control.leaf_7;
 	uint64_t value;
 
-	if (read_msr_safe(MSR_DEBUGCTL, &value) && value) {
-		say("firmware left IA32_DEBUGCTL at 0x%llx; cleared", (unsigned long long)value);
-		write_msr_safe(MSR_DEBUGCTL, 0);
+	if (leaf_7 && (!is_intel() || cpuid(0, 0).eax < 7 || !(cpuid(7, 0).ebx & leaf_7)))
+		return;
+	if (read_msr_safe(index, &value) && value) {
+		say("firmware left %s at 0x%llx; cleared", unit->control.name,
+		    (unsigned long long)value);
+		write_msr_safe(index, 0);
 	}
-	if (is_intel() && cpuid(0, 0).eax >= 7 && cpuid(7, 0).ebx & LEAF_7_EBX_PT &&
-	    read_msr_safe(MSR_RTIT_CTL, &value) && value) {
-		say("firmware left IA32_RTIT_CTL at 0x%llx; cleared", (unsigned long long)value);
-		write_msr_safe(MSR_RTIT_CTL, 0);
-	}
+}
+
+void clear_leftover_tracing(void)
+{
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->control.name)
+			clear_leftover(unit);
 }
 
 struct decision decide(enum vbts wanted)
@@ -155,7 +159,7 @@ void choice_announce(const struct options *options, bool run_as_guest)
 		say("profile=%s", options->profile->name);
 	if (options->other)
 		say("kinds=%s%s: every second processor", options->other->name,
-		    options->other_pt ? "+pt" : "");
+		    options->other_with);
 	if (options->hypervisor)
 		say("present=%s: a rehearsal of passthrough on virtual silicon, %s",
 		    options->hypervisor->name, options->hypervisor->says);
@@ -170,119 +174,32 @@ void choice_announce(const struct options *options, bool run_as_guest)
 		    options->defect->name, options->defect->says, options->defect->rule);
 }
 
-/* --- Units that hold their MSRs and do nothing --- */
-
-/* As many records of each processor as a kernel needs to find that there is a BTS. */
-enum { BTS_FIRST = 1 };
-
-static bool records_first(const struct vcpu *vcpu, const struct branch *branch)
-{
-	uint64_t *recorded = ((struct vcpu *)vcpu)->ds.remembered;
-
-	if (!ds_clean.filter(vcpu, branch) || *recorded >= BTS_FIRST)
-		return false;
-	++*recorded;
-	return true;
-}
-
-static void stop_bts(struct silicon *silicon)
-{
-	ds_break(&silicon->ds)->filter = records_first;
-}
-
-static void no_branch(struct vcpu *vcpu, const struct retired *branch)
-{
-	(void)vcpu, (void)branch;
-}
-
-static void stop_lbr(struct silicon *silicon)
-{
-	silicon->pmu.lbr = no_branch;
-}
-
-static bool never_arms(const struct vcpu *vcpu, unsigned n)
-{
-	(void)vcpu, (void)n;
-	return false;
-}
-
-static void stop_pebs(struct silicon *silicon)
-{
-	silicon->pebs.arms = never_arms;
-}
-
-static bool adds_nothing(struct vcpu *vcpu, unsigned n, uint64_t count)
-{
-	(void)vcpu, (void)n, (void)count;
-	return false;
-}
-
-static void stop_pmu(struct silicon *silicon)
-{
-	silicon->pmu.add = adds_nothing;
-}
-
-static void no_bytes(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
-{
-	(void)vcpu, (void)bytes, (void)count;
-}
-
-static void stop_pt(struct silicon *silicon)
-{
-	silicon->pt.output = no_bytes;
-}
-
-const struct inert *inert_find(const char *unit)
-{
-	static const struct inert all[] = {{"bts", stop_bts},
-					   {"lbr", stop_lbr},
-					   {"pebs", stop_pebs},
-					   {"pmu", stop_pmu},
-					   {"pt", stop_pt}};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (strcmp(unit, all[i].unit) == 0)
-			return &all[i];
-	return NULL;
-}
-
 /* What a kind of processor is made in. */
 struct kind {
 	struct silicon silicon;
 	struct profile profile;
-	struct pt_enumeration pt;
 };
 
-/* The profile, with addresses as wide as those of the processor underneath. */
-static void make_profile(struct kind *kind, const struct profile *profile, bool pt)
-{
-	kind->profile = *profile;
-	if (!pt) {
-		kind->profile.pt = NULL;
-		return;
-	}
-	kind->pt = *profile->pt;
-	kind->pt.physical_bits = (uint8_t)cpuid(LEAF_ADDRESS_BITS, 0).eax;
-	kind->profile.pt = &kind->pt;
-}
-
+/* With addresses as wide as those of the processor underneath. */
 static const struct silicon *make(struct kind *kind, const struct options *options,
-				  const struct ds_behaviour *behaviour)
+				  const struct profile *profile, const struct behaviour *behaviour,
+				  bool added)
 {
 	struct silicon *silicon = &kind->silicon;
 
+	kind->profile = *profile;
 	if (options->hypervisor)
 		hypervisor_limit(options->hypervisor, behaviour, &kind->profile);
-	silicon->profile = &kind->profile;
-	silicon->pt = pt_clean;
-	silicon->pmu = pmu_clean;
+	silicon_make(silicon, &kind->profile, behaviour);
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (added && unit->add)
+			unit->add(silicon);
+	silicon->physical_bits = (uint8_t)cpuid(LEAF_ADDRESS_BITS, 0).eax;
 	silicon->hypervisor = options->hypervisor;
 	/* Lockstep compares all that may be interpreted. */
 	silicon->native_ring_0 = options->interpret == INTERPRET_WANTED && !options->lockstep;
 	silicon->interpreted = options->interpret == INTERPRET_ALWAYS;
 	silicon->tells_stack = options->stack;
-	silicon->pebs = pebs_clean;
-	ds_make(&silicon->ds, behaviour);
 	if (options->inert)
 		options->inert->stop(silicon);
 	if (options->defect)
@@ -294,22 +211,20 @@ const struct silicon *choice_make(const struct options *options)
 {
 	static struct kind kind;
 
-	make_profile(&kind, options->profile, options->pt);
 	kind.silicon.core_type = options->other ? CORE_TYPE_CORE : 0;
-	return make(&kind, options, &options->behaviour);
+	return make(&kind, options, options->profile, &options->behaviour, options->added);
 }
 
 const struct silicon *choice_make_other(const struct options *options)
 {
 	static struct kind kind;
-	struct ds_behaviour behaviour;
+	struct behaviour behaviour;
 
 	if (!options->other)
 		return NULL;
-	behaviour = options->other->behaviour;
+	behaviour_of_profile(&behaviour, options->other);
 	if (options->hypervisor)
 		hypervisor_adjust(options->hypervisor, options->other, &behaviour);
-	make_profile(&kind, options->other, options->other_pt);
 	kind.silicon.core_type = CORE_TYPE_ATOM;
-	return make(&kind, options, &behaviour);
+	return make(&kind, options, options->other, &behaviour, options->other_with[0]);
 }

@@ -4,7 +4,6 @@
 #define SPOOR_MONITOR_DECISION_H
 
 #include "monitor/options.h"
-#include "monitor/silicon.h"
 
 #include <stdbool.h>
 

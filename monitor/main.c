@@ -19,8 +19,6 @@
 
 #define LOAD 0x100000ul /* linker.ld */
 
-void monitor_main(uint32_t magic, uint64_t information);
-
 static struct boot_info info;
 
 /* linker.ld: what is loaded, and what tools/checksum wrote. */

@@ -32,6 +32,9 @@ static inline bool ranges_overlap(struct range a, struct range b)
 	return a.start < b.end && b.start < a.end;
 }
 
+/* boot/relocate.c: the end of the direct map. */
+uint64_t direct_end(void);
+
 /* Physical memory below direct_end() through the direct map. */
 static inline void *direct(uint64_t physical)
 {

@@ -2,8 +2,8 @@
 /*
  * The interpreter's reports, in the order of events. The interpreter knows nothing of
  * what becomes of it: trace.c hands each observation to those that watch, which vcpu->observed
- * names. All but saw_event() and saw_jump() are called only while it names one. Linear addresses
- * throughout.
+ * names. All but saw_event(), saw_jump() and saw_exit() are called only while it names one. Linear
+ * addresses throughout.
  *
  * An instruction that the interpreter leaves to the processor (INTERP_NATIVE_STEP) does not branch;
  * that it is complete is reported by svm/run_traced.c and complete_instruction().
@@ -15,19 +15,27 @@
 
 struct vcpu;
 
-/* Bits of vcpu->observed. */
+/* Bits of vcpu->observed; the first are the rows of units.c, in their order. */
 enum observer {
 	OBSERVER_DS = 1 << 0,	    /* TR and BTS are set: monitor/ds */
-	OBSERVER_LOCKSTEP = 1 << 1, /* interpreter against processor: monitor/interp/lockstep.c */
+	OBSERVER_PEBS = 1 << 1,	    /* counters of memory accesses: monitor/pebs */
 	OBSERVER_PMU = 1 << 2,	    /* counters of instructions or branches, LBR: monitor/pmu */
-	OBSERVER_PEBS = 1 << 3,	    /* counters of memory accesses: monitor/pebs */
-	OBSERVER_PT = 1 << 4,	    /* TraceEn is set: monitor/pt */
-	OBSERVER_NONE = 1 << 5,	    /* nobody watches: the guest is interpreted all the same */
-	OBSERVER_STACK = 1 << 6,    /* stack=on, from the first record on: trace.c */
+	OBSERVER_FLOW = 1 << 3,	    /* the unit that follows each instruction is on */
+	OBSERVER_LOCKSTEP = 1 << 8, /* interpreter against processor: monitor/interp/lockstep.c */
+	OBSERVER_NONE = 1 << 9,	    /* nobody watches: the guest is interpreted all the same */
+	OBSERVER_STACK = 1 << 10,   /* stack=on, from the first record on: trace.c */
 };
 
+/* The units that take an instruction; that take an event, and those of them that do so whether they
+   watch or not; that take MOV to CR3; that do not watch every CPL: struct unit. */
+#define UNITS_OF_RETIRED	 (OBSERVER_PMU | OBSERVER_FLOW)
+#define UNITS_OF_EVENTS		 (OBSERVER_DS | OBSERVER_PMU | OBSERVER_FLOW)
+#define OBSERVERS_OF_EVERY_EVENT (OBSERVER_DS | OBSERVER_PMU)
+#define UNITS_OF_CR3		 (OBSERVER_DS | OBSERVER_FLOW)
+#define UNITS_WITH_LEVELS	 (OBSERVER_DS | OBSERVER_PEBS | OBSERVER_PMU)
+
 /* The observers that need one instruction at a time, and saw_retired() after each. */
-#define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | OBSERVER_PMU | OBSERVER_PT | OBSERVER_STACK)
+#define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | UNITS_OF_RETIRED | OBSERVER_STACK)
 
 /* The observers that saw_not_taken() is called for. */
 #define OBSERVERS_OF_NOT_TAKEN OBSERVER_LOCKSTEP
@@ -111,5 +119,8 @@ void saw_cr3(struct vcpu *vcpu);
 void saw_mode(struct vcpu *vcpu, unsigned bits);
 /* HLT. */
 void saw_halt(struct vcpu *vcpu);
+/* An instruction at which a hypervisor takes over. Not of the interpreter: svm/ reports it, traced
+   or not. */
+void saw_exit(struct vcpu *vcpu);
 
 #endif

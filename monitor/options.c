@@ -5,8 +5,9 @@
 #include "lib/cmdline.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "monitor/defects/defect.h"
-#include "monitor/ds/variants.h"
+#include "monitor/defect.h"
+#include "monitor/pt/pt.h"
+#include "monitor/unit.h"
 
 enum { END_HALT, END_EXIT };
 enum { LOCKSTEP_OFF, LOCKSTEP_ON };
@@ -25,7 +26,7 @@ static bool apply_inert(struct options *options, const char *word)
 
 	if (strncmp(word, prefix, sizeof(prefix) - 1) != 0)
 		return false;
-	options->inert = inert_find(word + sizeof(prefix) - 1);
+	options->inert = unit_find(word + sizeof(prefix) - 1);
 	return options->inert;
 }
 
@@ -76,7 +77,7 @@ static bool read_profile(struct options *options, const char *name, char *error,
 	for (unsigned n = 0; (profile = profile_get(n)); n++)
 		if (!*name || strcmp(name, profile->name) == 0) {
 			options->profile = profile;
-			options->behaviour = profile->behaviour;
+			behaviour_of_profile(&options->behaviour, profile);
 			return true;
 		}
 	format(error, error_size, "profile=%s is unknown; vbts=list prints all", name);
@@ -100,27 +101,27 @@ static bool read_kinds(struct options *options, char *name, char *error, size_t 
 
 	if (!*name)
 		return true;
-	options->other_pt = plus && strcmp(plus, "+pt") == 0;
-	if (options->other_pt)
+	options->other_with = plus && strcmp(plus, "+pt") == 0 ? "+pt" : "";
+	if (options->other_with[0])
 		*plus = '\0';
 	options->other = profile_find(name);
-	if (options->other && (!options->other_pt || options->other->pt))
+	if (options->other && (!options->other_with[0] || pt_of_profile(options->other)))
 		return true;
 	format(error, error_size,
 	       "kinds=%s%s is unknown; it is one of the profiles that vbts=list "
 	       "prints, or one that has Intel Processor Trace with +pt",
-	       name, options->other_pt ? "+pt" : "");
+	       name, options->other_with);
 	options->other = NULL;
 	return false;
 }
 
 static bool read_pt(struct options *options, char *error, size_t error_size)
 {
-	if (!options->pt || options->profile->pt)
+	if (!options->added || pt_of_profile(options->profile))
 		return true;
 	format(error, error_size, "pt=on: profile=%s has no Intel Processor Trace",
 	       options->profile->name);
-	options->pt = false;
+	options->added = false;
 	return false;
 }
 
@@ -213,10 +214,10 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 	given.baud = BAUD_UNSAID;
 	valid = cmdline_parse(line, table, sizeof(table) / sizeof(table[0]), error, error_size);
 
-	*options = (struct options){.vbts = VBTS_AUTO};
+	*options = (struct options){.vbts = VBTS_AUTO, .other_with = ""};
 	options->lockstep = given.lockstep == LOCKSTEP_ON;
 	options->interpret = (enum interpret)given.interpret;
-	options->pt = given.pt == PT_ON;
+	options->added = given.pt == PT_ON;
 	options->stack = given.stack == STACK_ON;
 	options->end_exit = given.end == END_EXIT;
 	memcpy(options->console, given.console, sizeof(options->console));

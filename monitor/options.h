@@ -9,22 +9,10 @@
 
 #include "abi/boot_info.h"
 #include "monitor/present.h"
-#include "monitor/profile.h"
+#include "monitor/silicon.h"
 
 struct defect;
-struct silicon;
-
-/*
- * A unit that is there and does nothing: its MSRs hold what is written, and nothing is ever
- * recorded or counted. A test whose claim is that something is, has to fail on it.
- */
-struct inert {
-	const char *unit; /* "bts", "lbr", "pebs", "pmu" or "pt" */
-	void (*stop)(struct silicon *silicon);
-};
-
-/* NULL: there is no such unit. decision.c */
-const struct inert *inert_find(const char *unit);
+struct unit;
 
 enum vbts { VBTS_AUTO, VBTS_ON, VBTS_OFF };
 
@@ -38,15 +26,15 @@ struct options {
 	const struct hypervisor *hypervisor; /* present=; NULL: no rehearsal */
 	char variants[1024]; /* what of vbts= chose `behaviour`, "" for the default; all points fit
 			      */
-	struct ds_behaviour behaviour;
+	struct behaviour behaviour;
 	const struct defect *defect; /* or erratum; NULL: none */
-	const struct inert *inert;   /* a unit that records nothing; NULL: none */
+	const struct unit *inert;    /* it records nothing; NULL: none */
 	bool list_variants, list_defects, list_errata;
 	bool lockstep;
 	enum interpret interpret;
-	bool pt;		     /* the profile's Intel PT is there */
+	bool added;		     /* the units are there that only a word adds */
 	const struct profile *other; /* kinds=: of every second processor; NULL: all are alike */
-	bool other_pt;		     /* with its Intel PT */
+	const char *other_with;	     /* "", or the end of that word, which adds units to these */
 	bool stack;		     /* branches leave with RSP */
 	bool end_exit;
 	char console[128]; /* drivers/console/console.h; "": not said */

@@ -67,17 +67,17 @@ const struct hypervisor *hypervisor_find(const char *name)
 
 /* KVM's guests have PEBS of Ice Lake on, and no filters: DS_CPL is not among KVM's features. */
 void hypervisor_adjust(const struct hypervisor *hypervisor, const struct profile *profile,
-		       struct ds_behaviour *behaviour)
+		       struct behaviour *behaviour)
 {
 	if (hypervisor->silent_in_circular)
-		behaviour->circular = DS_CIRCULAR_IS_SILENT;
+		behaviour->ds.circular = DS_CIRCULAR_IS_SILENT;
 	if (hypervisor->hides_bts)
-		behaviour->ds_cpl = DS_CPL_ABSENT;
+		behaviour->ds.ds_cpl = DS_CPL_ABSENT;
 	if (hypervisor->hides_pebs || !pebs_is_adaptive(profile))
-		behaviour->pebs = DS_PEBS_ABSENT;
+		behaviour->pebs.available = PEBS_ABSENT;
 }
 
-void hypervisor_limit(const struct hypervisor *hypervisor, const struct ds_behaviour *behaviour,
+void hypervisor_limit(const struct hypervisor *hypervisor, const struct behaviour *behaviour,
 		      struct profile *profile)
 {
 	struct performance *performance = &profile->performance;
@@ -86,9 +86,9 @@ void hypervisor_limit(const struct hypervisor *hypervisor, const struct ds_behav
 		performance->version = hypervisor->version_most;
 	if (hypervisor->is_kvm && !(profile->lbr.select & LBR_CALL_STACK))
 		profile->lbr = (struct lbr_layout){.depth = 0};
-	performance->capabilities &= hypervisor->capabilities &
-				     ~(profile->lbr.depth ? 0 : CAPABILITY_LBR_FORMAT) &
-				     ~(behaviour->pebs == DS_PEBS ? 0 : CAPABILITY_PEBS);
+	performance->capabilities &=
+		hypervisor->capabilities & ~(profile->lbr.depth ? 0 : CAPABILITY_LBR_FORMAT) &
+		~(behaviour->pebs.available == PEBS_AVAILABLE ? 0 : CAPABILITY_PEBS);
 }
 
 /* TR, BTS and BTINT, and where DS-CPL is enumerated the filters. */
@@ -143,11 +143,12 @@ static bool is_hidden(const struct vcpu *vcpu, uint32_t index)
 	}
 }
 
-struct ds_enumeration hypervisor_enumerate(const struct vcpu *vcpu)
+void hypervisor_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t value[4])
 {
-	if (vcpu->silicon->hypervisor && hides_ds(vcpu))
-		return (struct ds_enumeration){.ds = false};
-	return ds_enumerate(vcpu);
+	if (leaf != 1 || !vcpu->silicon->hypervisor || !hides_ds(vcpu))
+		return;
+	value[2] &= ~(uint32_t)(LEAF_1_ECX_DTES64 | LEAF_1_ECX_DS_CPL);
+	value[3] &= ~(uint32_t)LEAF_1_EDX_DS;
 }
 
 uint64_t hypervisor_misc_enable(const struct vcpu *vcpu, uint64_t value)

@@ -10,8 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "monitor/ds/ds.h"
-#include "monitor/profile.h"
+#include "monitor/silicon.h"
 
 struct hypervisor {
 	const char *name; /* of present= */
@@ -44,14 +43,15 @@ const struct hypervisor *hypervisor_find(const char *name);
 
 /* The rules of the processor as its guest meets them. Before the variants of the command line. */
 void hypervisor_adjust(const struct hypervisor *hypervisor, const struct profile *profile,
-		       struct ds_behaviour *behaviour);
+		       struct behaviour *behaviour);
 
 /* The counters and the LBR stack that are left of the profile. After the variants. */
-void hypervisor_limit(const struct hypervisor *hypervisor, const struct ds_behaviour *behaviour,
+void hypervisor_limit(const struct hypervisor *hypervisor, const struct behaviour *behaviour,
 		      struct profile *profile);
 
-/* CPUID's part of the Debug Store, and IA32_MISC_ENABLE of which the processor has `value`. */
-struct ds_enumeration hypervisor_enumerate(const struct vcpu *vcpu);
+/* What is hidden of CPUID's answer, EAX to EDX; and IA32_MISC_ENABLE of which the processor has
+   `value`. */
+void hypervisor_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t value[4]);
 uint64_t hypervisor_misc_enable(const struct vcpu *vcpu, uint64_t value);
 
 /*

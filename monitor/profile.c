@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "monitor/pmu/rules.h"
-#include "monitor/pt/pt.h"
 
 #define P6_LAYOUT                                                                                  \
 	{                                                                                          \
@@ -20,30 +19,6 @@
 	{                                                                                          \
 		.depth = (n), .from = 0x680, .to = 0x6c0, __VA_ARGS__                              \
 	}
-
-/* CPUID leaf 14H: the 36.3.1.2 processors suspend BTS. One output region, and no more, before
-   Skylake. */
-static const struct pt_enumeration pt_of_broadwell = {
-	.ebx = 1, .ecx = 1, .physical_bits = 36, .ratio = 24, .suspends_bts = true};
-static const struct pt_enumeration pt_of_skylake = {.eax = 1,
-						    .ebx = 7,
-						    .ecx = 7,
-						    .eax_1 = 2,
-						    .ebx_1 = 0x003f3fff,
-						    .physical_bits = 36,
-						    .ratio = 24,
-						    .crystal = true,
-						    .suspends_bts = true,
-						    .xsaves = true};
-static const struct pt_enumeration pt_of_icelake = {.eax = 1,
-						    .ebx = 7,
-						    .ecx = 7,
-						    .eax_1 = 2,
-						    .ebx_1 = 0x003f3fff,
-						    .physical_bits = 36,
-						    .ratio = 24,
-						    .crystal = true,
-						    .xsaves = true};
 
 /* From Haswell on Linux has the counters run again before it unmasks the LVT entry (Linux 6.1.192,
    arch/x86/events/intel/core.c:3067 and 3115 to 3124): an interrupt between waits, then. */
@@ -67,7 +42,7 @@ static const struct profile profiles[] = {
 		    .btint = 1 << 4,
 		    .off_os = 1 << 5,
 		    .off_usr = 1 << 6},
-	 .behaviour = {.predicted = DS_PREDICTED_BY_HISTORY, .pebs_ip = DS_PEBS_IP_OF_INSTRUCTION}},
+	 .variants = {"predicted=history", "pebs-ip=instruction"}},
 	/* TR and LBR cannot be set together: SDM Vol 3, 17.4.8. */
 	{.name = "merom",
 	 .brand = "Spoor virtual processor with BTS, Merom",
@@ -76,7 +51,7 @@ static const struct profile profiles[] = {
 	 .performance = {2, 2, 40, 0xc1, pmu_events_core},
 	 .lbr = LBR_OF_CORE(4),
 	 .layout = P6_LAYOUT,
-	 .behaviour = {.lbr = DS_LBR_DROPPED}},
+	 .variants = {"lbr=dropped"}},
 	{.name = "penryn",
 	 .brand = "Spoor virtual processor with BTS, Penryn",
 	 .signature = 0x0001067a, /* 06_17H */
@@ -84,7 +59,7 @@ static const struct profile profiles[] = {
 	 .performance = {2, 2, 40, 0xc1, pmu_events_core},
 	 .lbr = LBR_OF_CORE(4),
 	 .layout = P6_LAYOUT,
-	 .behaviour = {.lbr = DS_LBR_DROPPED}},
+	 .variants = {"lbr=dropped"}},
 	{.name = "bonnell",
 	 .brand = "Spoor virtual processor with BTS, Bonnell",
 	 .signature = 0x000106c2, /* 06_1CH */
@@ -98,9 +73,8 @@ static const struct profile profiles[] = {
 	 .last_leaf = 0x0d,
 	 .performance = {4, 4, 48, 0x23c5, pmu_events_skylake},
 	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
-	 .pt = &pt_of_skylake,
 	 .layout = P6_LAYOUT,
-	 .behaviour = {.masked = DS_MASKED_WAITS}},
+	 .variants = {"masked=waits"}},
 	{.name = "haswell",
 	 .brand = "Spoor virtual processor with BTS, Haswell",
 	 .signature = 0x000306c3, /* 06_3CH */
@@ -108,25 +82,23 @@ static const struct profile profiles[] = {
 	 .performance = {3, 4, 48, 0x22c4, pmu_events_haswell},
 	 .lbr = LBR_STACK(16, .top = 0x1c9, .select = 0x3ff, .flags = true),
 	 .layout = P6_LAYOUT,
-	 .behaviour = {.masked = DS_MASKED_WAITS}},
+	 .variants = {"masked=waits"}},
 	{.name = "broadwell",
 	 .brand = "Spoor virtual processor with BTS, Broadwell",
 	 .signature = 0x000306d4, /* 06_3DH */
 	 .last_leaf = 0x0d,
 	 .performance = {3, 4, 48, 0x22c4, pmu_events_haswell},
 	 .lbr = LBR_STACK(16, .top = 0x1c9, .select = 0x3ff, .flags = true),
-	 .pt = &pt_of_broadwell,
 	 .layout = P6_LAYOUT,
-	 .behaviour = {.masked = DS_MASKED_WAITS}},
+	 .variants = {"masked=waits"}},
 	{.name = "icelake",
 	 .brand = "Spoor virtual processor with BTS, Ice Lake",
 	 .signature = 0x000706e5, /* 06_7EH */
 	 .last_leaf = 0x0d,
 	 .performance = {5, 8, 48, 0x64c5, pmu_events_icelake},
 	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
-	 .pt = &pt_of_icelake,
 	 .layout = P6_LAYOUT,
-	 .behaviour = {.masked = DS_MASKED_WAITS}},
+	 .variants = {"masked=waits"}},
 };
 
 const struct profile *profile_get(unsigned n)

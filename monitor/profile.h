@@ -9,8 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "monitor/ds/behaviour.h"
-
 /* SDM Vol 3, 17.4.1; for NetBurst the 2009 edition, 18.15.1. LBR is bit 0 and BTF bit 1 everywhere.
  */
 struct ds_layout {
@@ -18,7 +16,6 @@ struct ds_layout {
 };
 
 struct pmu_event;
-struct pt_enumeration;
 
 /* Architectural performance monitoring. Version 0: there is none. */
 struct performance {
@@ -42,6 +39,8 @@ struct lbr_layout {
 	bool flags;	 /* bit 63 of `from` says that the branch was mispredicted */
 };
 
+enum { PROFILE_VARIANTS = 2 };
+
 struct profile {
 	const char *name;
 	char brand[48];
@@ -49,10 +48,9 @@ struct profile {
 	uint32_t last_leaf; /* CPUID.0:EAX */
 	struct performance performance;
 	struct lbr_layout lbr;
-	const struct pt_enumeration *pt; /* NULL: no Intel Processor Trace */
-	bool netburst;			 /* counters with ESCRs and CCCRs */
+	bool netburst; /* counters with ESCRs and CCCRs */
 	struct ds_layout layout;
-	struct ds_behaviour behaviour;
+	const char *variants[PROFILE_VARIANTS]; /* words of vbts=: what its manual says */
 };
 
 /* Every counter takes samples, and MSR_PEBS_DATA_CFG chooses what is in them. */

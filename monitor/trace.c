@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Hands what the interpreter saw to those that watch; gives them the guest's memory. */
-#include "monitor/trace.h"
-
 #include "lib/io.h"
 #include "monitor/ds/quick.h"
 #include "monitor/host/lock.h"
 #include "monitor/interp/interp.h"
 #include "monitor/interp/lockstep.h"
-#include "monitor/pebs/pebs.h"
-#include "monitor/pmu/pmu.h"
-#include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
+#include "monitor/unit.h"
 
 #define STACK_PORT 0x4e9 /* 402H has the debug output of SeaBIOS */
 #define UNRECORDED_MOST                                                                            \
@@ -39,7 +35,7 @@ static void put_account(struct account *account, const struct told *told)
 static void tell_stack(struct vcpu *vcpu, const struct branch *branch, unsigned kind)
 {
 	struct account *account = &vcpu->account;
-	bool recorded = ds_tracing(vcpu) && !pt_suspends_bts(vcpu) &&
+	bool recorded = ds_tracing(vcpu) && !vcpu->branches_suspended &&
 			ds_rules_of(vcpu)->filter(vcpu, branch);
 	const struct told told = {vcpu->gpr[RSP],
 				  (uint32_t)branch->from,
@@ -64,20 +60,23 @@ static void tell_stack(struct vcpu *vcpu, const struct branch *branch, unsigned 
 		put_account(account, &told);
 }
 
+/* That of the lowest bit of enum observer, of a set of units. */
+static inline const struct unit *first_of(unsigned set)
+{
+	return &units[__builtin_ctz(set)];
+}
+
 unsigned observed_levels(const struct vcpu *vcpu)
 {
-	const unsigned have_filters = OBSERVER_DS | OBSERVER_PMU | OBSERVER_PEBS;
 	unsigned observed = vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP, levels = 0;
 	bool steps = vcpu->debugctl & DEBUGCTL_BTF;
 
 	if (!observed && !steps)
 		return 0;
-	if (observed & ~have_filters || steps || !vcpu->native_ring_0)
+	if (observed & ~(unsigned)UNITS_WITH_LEVELS || steps || !vcpu->native_ring_0)
 		return EVERY_LEVEL;
-	if (observed & OBSERVER_DS)
-		levels |= ds_levels(vcpu);
-	if (observed & (OBSERVER_PMU | OBSERVER_PEBS))
-		levels |= pmu_levels(vcpu);
+	for (unsigned left = observed; left; left &= left - 1)
+		levels |= first_of(left)->levels(vcpu);
 	return levels;
 }
 
@@ -85,7 +84,7 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 {
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_BRANCH, to);
-	if (vcpu->observed & OBSERVER_DS && !pt_suspends_bts(vcpu))
+	if (vcpu->observed & OBSERVER_DS && !vcpu->branches_suspended)
 		ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
 
@@ -120,23 +119,32 @@ void saw_not_taken(struct vcpu *vcpu, uint64_t from)
 
 void saw_event(struct vcpu *vcpu, const struct branch *event)
 {
+	unsigned left;
+
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_EVENT, event->to);
 	if (vcpu->observed & OBSERVER_STACK)
 		tell_stack(vcpu, event, 0);
-	if (!pt_suspends_bts(vcpu))
-		ds_event(vcpu, event);
-	pmu_event(vcpu, event);
-	if (vcpu->observed & OBSERVER_PT)
-		pt_event(vcpu, event);
+	for (left = (vcpu->observed | OBSERVERS_OF_EVERY_EVENT) & UNITS_OF_EVENTS; left;
+	     left &= left - 1)
+		first_of(left)->event(vcpu, event);
+}
+
+static inline void hand_to_units(struct vcpu *vcpu, const struct retired *retired)
+{
+	for (unsigned left = vcpu->observed & UNITS_OF_RETIRED; left; left &= left - 1)
+		first_of(left)->retired(vcpu, retired);
+}
+
+void units_retired(struct vcpu *vcpu, const struct retired *retired)
+{
+	hand_to_units(vcpu, retired);
 }
 
 void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 {
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_RETIRED, 0);
-	if (vcpu->observed & OBSERVER_PMU)
-		pmu_retired(vcpu, retired);
 	if (vcpu->observed & OBSERVER_STACK && retired->kind & RETIRED_TAKEN)
 		tell_stack(vcpu,
 			   &(struct branch){.from = retired->from,
@@ -144,18 +152,15 @@ void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 					    .from_cpl = retired->from_cpl,
 					    .to_cpl = retired->to_cpl},
 			   retired->kind);
-	if (vcpu->observed & OBSERVER_PT)
-		pt_retired(vcpu, retired);
+	hand_to_units(vcpu, retired);
 }
 
 void saw_cr3(struct vcpu *vcpu)
 {
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_CR3, vcpu->cr3);
-	if (vcpu->observed & OBSERVER_DS)
-		ds_note(vcpu, DS_AT_MOV_CR3);
-	if (vcpu->observed & OBSERVER_PT)
-		pt_cr3(vcpu);
+	for (unsigned left = vcpu->observed & UNITS_OF_CR3; left; left &= left - 1)
+		first_of(left)->cr3(vcpu);
 }
 
 void saw_mode(struct vcpu *vcpu, unsigned bits)
@@ -170,22 +175,41 @@ void saw_halt(struct vcpu *vcpu)
 		ds_note(vcpu, DS_AT_HLT);
 }
 
+void saw_exit(struct vcpu *vcpu)
+{
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->exit)
+			unit->exit(vcpu);
+}
+
+void silicon_make(struct silicon *silicon, const struct profile *profile,
+		  const struct behaviour *behaviour)
+{
+	silicon->profile = profile;
+	silicon->behaviour = *behaviour;
+	silicon->last_leaf = profile->last_leaf;
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->make)
+			unit->make(silicon);
+}
+
 void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 {
 	vcpu->silicon = silicon;
 	vcpu->debugctl = 0;
 	vcpu->observed &= ~(unsigned)(OBSERVER_DS | OBSERVER_STACK);
-	ds_reset(vcpu);
-	pebs_reset(vcpu);
-	pmu_update(vcpu);
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->reset)
+			unit->reset(vcpu);
 }
 
 void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
 {
 	vcpu->observed = silicon->interpreted ? OBSERVER_NONE : 0;
 	vcpu->silicon = silicon;
-	pmu_power_on(vcpu);
-	pt_power_on(vcpu);
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->power_on)
+			unit->power_on(vcpu);
 	trace_reset(vcpu, silicon);
 }
 
@@ -208,31 +232,31 @@ uint8_t *platform_ds_page(struct vcpu *vcpu, uint64_t linear)
 }
 
 /* Physical addresses: no page table is asked. */
-uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical)
+uint8_t *platform_unit_page(struct vcpu *vcpu, uint64_t physical)
 {
 	(void)vcpu;
 	return platform_is_memory(physical) ? platform_guest_page(physical) : NULL;
 }
 
-bool platform_pt_is_apic(struct vcpu *vcpu, uint64_t physical)
+bool platform_unit_is_apic(struct vcpu *vcpu, uint64_t physical)
 {
 	(void)vcpu;
 	return platform_takes_writes(physical);
 }
 
-uint64_t platform_pt_tsc(struct vcpu *vcpu)
+uint64_t platform_unit_tsc(struct vcpu *vcpu)
 {
 	(void)vcpu;
 	return __builtin_ia32_rdtsc();
 }
 
-void platform_pt_interrupt(struct vcpu *vcpu)
+void platform_unit_interrupt(struct vcpu *vcpu)
 {
 	pmu_trace_interrupt(vcpu);
 }
 
 /* 36.3.1.2: the LBR array is reset when TraceEn is cleared. */
-void platform_pt_resumes(struct vcpu *vcpu)
+void platform_unit_resumes(struct vcpu *vcpu)
 {
 	pmu_lbr_reset(vcpu);
 }

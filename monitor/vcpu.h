@@ -110,11 +110,18 @@ struct vcpu {
 	unsigned observed;   /* enum observer; 0: what the interpreter sees concerns nobody */
 	struct account account;
 	const struct silicon *silicon;
+	bool branches_suspended; /* LBR and BTS do nothing: SDM Vol 3, 36.3.1.2 */
 	struct ds_state ds;
 	struct pmu_state pmu;
 	struct pebs_state pebs;
 	struct pt_state pt;
 };
+
+/* A delivered #DB clears LBR and BTF and leaves TR as it is: SDM Vol 3, 17.4.2 and 17.4.3. */
+static inline void trace_debug_exception(struct vcpu *vcpu)
+{
+	vcpu->debugctl &= ~(DEBUGCTL_LBR | DEBUGCTL_BTF);
+}
 
 /* 64-bit mode: outside IA-32e mode CS.L means nothing (SDM Vol 3, 5.2.1). */
 static inline bool vcpu_in_64_bit_mode(const struct vcpu *vcpu)

@@ -45,7 +45,6 @@ enum vector {
 #define MSR_SYSENTER_EIP   0x176u
 #define MSR_MISC_ENABLE	   0x1a0u
 #define MSR_DEBUGCTL	   0x1d9u
-#define MSR_RTIT_CTL	   0x570u
 #define MSR_DS_AREA	   0x600u
 #define MSR_XSS		   0xda0u
 #define MSR_EFER	   0xc0000080u

@@ -67,4 +67,7 @@ bool information_wanted_1(const void *image, size_t size);
 size_t information_build_1(void *buffer, size_t size, uint32_t physical,
 			   const struct boot_info *info);
 
+/* main.c: start.asm calls it, with what the loader left in EAX and EBX. */
+void monitor_main(uint32_t magic, uint64_t information);
+
 #endif

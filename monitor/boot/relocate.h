@@ -20,7 +20,4 @@ struct residence {
  */
 struct residence relocate(const struct boot_info *info, uint64_t copies, uint64_t spare);
 
-/* End of the direct map. */
-uint64_t direct_end(void);
-
 #endif

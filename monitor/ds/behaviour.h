@@ -96,67 +96,6 @@ struct ds_behaviour {
 	/* A page of buffer or area without Accessed and Dirty, which software must set before. */
 	enum { DS_DIRTY_SET, DS_DIRTY_LEFT_CLEAR, DS_DIRTY_DROPS_RECORD } dirty;
 
-	/* Whose CPL a counter judges an instruction by that changes it, such as SYSCALL. */
-	enum { DS_COUNTED_BY_SOURCE, DS_COUNTED_BY_TARGET } counted;
-
-	/* PEBS: whether it is there (IA32_MISC_ENABLE); what RIP a record shows, that after the
-	   instruction or its own (IA32_PERF_CAPABILITIES.PEBS_TRAP); which record asks for the
-	   interrupt; what a record that found no room does. */
-	enum { DS_PEBS, DS_PEBS_ABSENT } pebs;
-	enum { DS_PEBS_IP_OF_NEXT, DS_PEBS_IP_OF_INSTRUCTION } pebs_ip;
-	enum { DS_PEBS_REACHED, DS_PEBS_CROSSED } pebs_trigger;
-	enum { DS_PEBS_FULL_IS_SILENT, DS_PEBS_FULL_SAYS_SO, DS_PEBS_FULL_INTERRUPTS } pebs_full;
-
-	/* PEBS: events between the one that overflows a counter and the one that is sampled, but
-	   with PDIR: "a finite delay", 18.9.4.4. */
-	enum { DS_PEBS_SKID_NONE, DS_PEBS_SKID } pebs_skid;
-
-	/* The LBR stack: MISPRED of the entry of an interrupt or exception, of which 17.4.8.1 says
-	   from where it is and where to, not whether it was predicted. */
-	enum { DS_LBR_EVENT_PREDICTED, DS_LBR_EVENT_MISPREDICTED } lbr_event;
-
-	/* Intel PT (36.4.2.2, table 36-50, 36.3.8): what a near RET that is not compressed does to
-	   the stack of returns, and whether any is compressed; whether TIP.PGD of a conditional
-	   branch out of a range has its target; FUP packets of INT n; where PSB is when a trace
-	   begins; whether output overflows now and then while CYCEn is set, and for how long;
-	   whether a region that is full interrupts once. */
-	enum { DS_PT_RETURN_EMPTIES, DS_PT_RETURN_POPS, DS_PT_RETURN_NEVER } pt_return;
-	enum { DS_PT_LEAVE_TARGET, DS_PT_LEAVE_SUPPRESSED } pt_leave;
-	enum { DS_PT_INT_N_ONCE, DS_PT_INT_N_TWICE } pt_int_n;
-	enum { DS_PT_PSB_FIRST, DS_PT_PSB_LAST } pt_psb;
-	enum { DS_PT_OVERFLOWS_NEVER, DS_PT_OVERFLOWS, DS_PT_OVERFLOWS_LONG } pt_overflow;
-	enum { DS_PT_INTERRUPTS_ONCE, DS_PT_INTERRUPTS_ON } pt_interrupt;
-
-	/* Partial TNT packets "may be generated at any time" (table 36-16). */
-	enum { DS_PT_TNT_SIX, DS_PT_TNT_FOUR, DS_PT_TNT_ONE } pt_tnt;
-
-	/* Compression of addresses is optional (36.4.2.2); what IPBytes can say: table 36-18. */
-	enum {
-		DS_PT_ADDRESS_SHORTEST,
-		DS_PT_ADDRESS_COARSE, /* four bytes, or six */
-		DS_PT_ADDRESS_SIX,    /* always six, IPBytes = 011B */
-		DS_PT_ADDRESS_MERGED, /* 100B where the upper two are those of the last one */
-	} pt_address;
-
-	/* Whether TNT and TIP wait for TNT to be full: 36.4.2.3. */
-	enum { DS_PT_TIP_AT_ONCE, DS_PT_TIP_DEFERRED } pt_tip;
-
-	/* PSB's period is an average, and there may be more of them: 36.4.2.17. */
-	enum { DS_PT_PERIOD_EXACT, DS_PT_PERIOD_VARIES, DS_PT_PERIOD_EXTRA } pt_period;
-
-	/* Order within PSB+ (36.3.7), and of PIP and MODE.Exec before a TIP (table 36-15). */
-	enum { DS_PT_ORDER_STATE_FIRST, DS_PT_ORDER_REVERSED } pt_order;
-
-	/* CYC: 36.4.2.14. */
-	enum {
-		DS_PT_CYCLES_BEFORE, /* the packets that may have one */
-		DS_PT_CYCLES_ALONE,  /* and stand-alone ones */
-		DS_PT_CYCLES_RARE,   /* many packets in one cycle of a slow core clock */
-	} pt_cycles;
-
-	/* Packets that are there for the implementation: 36.4.2.19 and 36.4.2.20. */
-	enum { DS_PT_FILLER_NONE, DS_PT_FILLER_PAD, DS_PT_FILLER_MNT } pt_filler;
-
 	/* CPUID.1:ECX[4], and with it bits 9 and 10 of IA32_DEBUGCTL; CPUID.1:ECX[2]. */
 	enum { DS_CPL_FILTERS, DS_CPL_ABSENT } ds_cpl;
 	enum { DS_DTES64, DS_DTES64_ABSENT } dtes64;

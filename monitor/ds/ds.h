@@ -29,14 +29,15 @@ unsigned ds_levels(const struct vcpu *vcpu);
 
 /*
  * Branches that saw_branch() and saw_event() reported. ds_branch() is called only while
- * ds_tracing(), ds_event() always. Each stores a record if the rules say so, and may raise a PMI.
+ * ds_tracing() and branches are not suspended, ds_event() always. Each stores a record if the rules
+ * say so, and may raise a PMI.
  */
 void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 void ds_event(struct vcpu *vcpu, const struct branch *event);
 
 /*
  * What else a program does while it is traced that real silicon has been confused by; and, traced
- * or not, an instruction at which a hypervisor takes over, for monitor/defects/passthrough.c.
+ * or not, an instruction at which a hypervisor takes over, for monitor/ds/defects/passthrough.c.
  */
 enum ds_occasion { DS_AT_HLT, DS_AT_MOV_CR3, DS_AT_EXIT };
 void ds_note(struct vcpu *vcpu, enum ds_occasion occasion);
@@ -48,11 +49,14 @@ struct ds_enumeration {
 };
 struct ds_enumeration ds_enumerate(const struct vcpu *vcpu);
 
+/* The first three in CPUID leaf 1. */
+enum { LEAF_1_ECX_DTES64 = 1 << 2, LEAF_1_ECX_DS_CPL = 1 << 4, LEAF_1_EDX_DS = 1 << 21 };
+
 /*
  * False: #GP(0) and nothing changed. `index` is one of the DS MSRs; IA32_MISC_ENABLE is one for
  * its two read-only bits, the others are masked out of `value`.
  */
-bool ds_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
+bool ds_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool ds_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 
 /* How the local APIC delivers a performance-monitoring interrupt: SDM Vol 3, 10.5.1. */

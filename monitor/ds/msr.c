@@ -6,7 +6,7 @@
 #include "monitor/pebs/pebs.h"
 #include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
-#include "monitor/trace.h"
+#include "monitor/unit.h"
 
 struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The rules of the Debug Store as a table of hooks. `ds_clean` is what the SDM says; silicon that
- * is wrong on purpose has one of them replaced (monitor/defects).
+ * is wrong on purpose has one of them replaced (monitor/defect.h).
  */
 #ifndef SPOOR_MONITOR_DS_RULES_H
 #define SPOOR_MONITOR_DS_RULES_H
 
 #include "monitor/ds/behaviour.h"
 #include "monitor/ds/ds.h"
-#include "monitor/vcpu.h"
+#include "monitor/unit.h"
 
 /* DS buffer management area, 64-bit format: SDM Vol 3, 17.4.9.2. */
 enum { BTS_BASE, BTS_INDEX, BTS_MAXIMUM, BTS_THRESHOLD, BTS_FIELDS };
@@ -59,14 +59,20 @@ struct ds_rules {
 
 extern const struct ds_rules ds_clean;
 
+extern const struct point ds_points[];
+
 /* The Debug Store of a struct silicon. */
 struct ds_silicon {
-	struct ds_behaviour behaviour;
 	struct ds_rules rules;
 	bool clean; /* no rule is replaced */
 };
 
-void ds_make(struct ds_silicon *ds, const struct ds_behaviour *behaviour);
+/* For the row of units.c: silicon.c. */
+void ds_make(struct silicon *silicon);
+void ds_stop(struct silicon *silicon);
+void ds_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
+void ds_cr3(struct vcpu *vcpu);
+void ds_exit(struct vcpu *vcpu);
 
 /* Its rules, of which the caller is to replace some: branches take the long way from now on. */
 struct ds_rules *ds_break(struct ds_silicon *ds);

@@ -20,17 +20,34 @@ const struct ds_rules ds_clean = {
 	.deliver = ds_rule_deliver,
 };
 
-void ds_make(struct ds_silicon *ds, const struct ds_behaviour *behaviour)
+void ds_make(struct silicon *silicon)
 {
-	ds->behaviour = *behaviour;
-	ds->rules = ds_clean;
-	ds->clean = true;
+	silicon->ds.rules = ds_clean;
+	silicon->ds.clean = true;
 }
 
 struct ds_rules *ds_break(struct ds_silicon *ds)
 {
 	ds->clean = false;
 	return &ds->rules;
+}
+
+/* As many records of each processor as a kernel needs to find that there is a BTS. */
+enum { BTS_FIRST = 1 };
+
+static bool records_first(const struct vcpu *vcpu, const struct branch *branch)
+{
+	uint64_t *recorded = ((struct vcpu *)vcpu)->ds.remembered;
+
+	if (!ds_clean.filter(vcpu, branch) || *recorded >= BTS_FIRST)
+		return false;
+	++*recorded;
+	return true;
+}
+
+void ds_stop(struct silicon *silicon)
+{
+	ds_break(&silicon->ds)->filter = records_first;
 }
 
 void ds_reset(struct vcpu *vcpu)
@@ -49,7 +66,7 @@ struct ds_enumeration ds_enumerate(const struct vcpu *vcpu)
 	return ds_rules_of(vcpu)->enumerate(vcpu);
 }
 
-bool ds_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
+bool ds_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	return ds_rules_of(vcpu)->read_msr(vcpu, index, value);
 }
@@ -67,4 +84,29 @@ void ds_note(struct vcpu *vcpu, enum ds_occasion occasion)
 struct ds_delivery ds_deliver(struct vcpu *vcpu, uint32_t entry)
 {
 	return ds_rules_of(vcpu)->deliver(vcpu, entry);
+}
+
+void ds_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
+{
+	struct ds_enumeration found;
+
+	(void)subleaf;
+	if (leaf != 1)
+		return;
+	found = ds_enumerate(vcpu);
+	value[2] &= ~(uint32_t)(LEAF_1_ECX_DTES64 | LEAF_1_ECX_DS_CPL);
+	value[2] |= found.dtes64 ? LEAF_1_ECX_DTES64 : 0;
+	value[2] |= found.ds_cpl ? LEAF_1_ECX_DS_CPL : 0;
+	value[3] &= ~(uint32_t)LEAF_1_EDX_DS;
+	value[3] |= found.ds ? LEAF_1_EDX_DS : 0;
+}
+
+void ds_cr3(struct vcpu *vcpu)
+{
+	ds_note(vcpu, DS_AT_MOV_CR3);
+}
+
+void ds_exit(struct vcpu *vcpu)
+{
+	ds_note(vcpu, DS_AT_EXIT);
 }

@@ -25,7 +25,7 @@ struct ds_history {
 	uint64_t last, followed_by[DS_HISTORY];
 };
 
-/* Quadwords in which silicon that is wrong on purpose remembers: monitor/defects/defect.h. */
+/* Quadwords in which silicon that is wrong on purpose remembers: monitor/defect.h. */
 #define DS_REMEMBERED 6
 
 struct ds_state {

@@ -47,7 +47,7 @@ unsigned ds_levels(const struct vcpu *vcpu)
 {
 	const struct ds_silicon *ds = &vcpu->silicon->ds;
 
-	if (!ds->clean || vcpu->ds.skid || ds->behaviour.ds_cpl == DS_CPL_ABSENT)
+	if (!ds->clean || vcpu->ds.skid || ds_behaviour_of(vcpu)->ds_cpl == DS_CPL_ABSENT)
 		return EVERY_LEVEL;
 	return (is_off(vcpu, 0) ? 0 : LEVEL_OS) | (is_off(vcpu, 3) ? 0 : LEVELS_USER);
 }
@@ -171,8 +171,8 @@ static bool rules_are_plain(const struct vcpu *vcpu, unsigned cpl)
 {
 	const struct ds_silicon *ds = &vcpu->silicon->ds;
 
-	return ds->clean && !vcpu->ds.skid && ds->behaviour.predicted == DS_PREDICTED_CLEAR &&
-	       !is_off(vcpu, cpl);
+	return ds->clean && !vcpu->ds.skid &&
+	       ds_behaviour_of(vcpu)->predicted == DS_PREDICTED_CLEAR && !is_off(vcpu, cpl);
 }
 
 /*
@@ -219,6 +219,8 @@ void ds_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
 
 void ds_event(struct vcpu *vcpu, const struct branch *event)
 {
+	if (vcpu->branches_suspended)
+		return;
 	ds_rules_of(vcpu)->event(vcpu, event);
 	if (ds_tracing(vcpu))
 		take(vcpu, event);

@@ -15,9 +15,6 @@ struct wake_data {
 };
 _Static_assert(sizeof(struct wake_data) == 16, "wake_data");
 
-extern const char wake_start[], wake_data[], wake_end[];
-extern uint32_t start_busy;
-
 void wake_prepare(uint64_t page, uint64_t root)
 {
 	struct wake_data *data = direct(page + (uint64_t)(wake_data - wake_start));

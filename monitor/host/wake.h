@@ -19,4 +19,10 @@ _Noreturn void processor_arrive(void);
    first one calls this too. */
 _Noreturn void wake_to_stack(void *stack, void (*run)(void *argument), void *argument);
 
+/* start.asm: the page's code and data, and whether a processor is on its way. */
+extern const char wake_start[];
+extern const char wake_data[];
+extern const char wake_end[];
+extern uint32_t start_busy;
+
 #endif

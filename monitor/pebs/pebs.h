@@ -15,9 +15,6 @@ bool pebs_present(const struct vcpu *vcpu);
 /* INIT and RESET: the Debug Store is off. SDM Vol 3, 17.4.9. */
 void pebs_reset(struct vcpu *vcpu);
 
-/* One of its MSRs, whatever the profile. */
-bool pebs_owns_msr(uint32_t index);
-
 /* False: #GP(0), nothing changed. */
 bool pebs_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pebs_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);

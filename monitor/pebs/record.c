@@ -10,8 +10,7 @@ enum { XMM_WORDS = 32, WORD_BYTES = 8 };
    then only RIP can differ, since this silicon keeps no copy of registers. */
 static uint64_t recorded_rip(const struct vcpu *vcpu, const struct retired *retired)
 {
-	return ds_behaviour_of(vcpu)->pebs_ip == DS_PEBS_IP_OF_INSTRUCTION ? retired->rip
-									   : vcpu->rip;
+	return pebs_behaviour_of(vcpu)->ip == PEBS_IP_OF_INSTRUCTION ? retired->rip : vcpu->rip;
 }
 
 static uint64_t data_address(const struct retired *retired, const struct pmu_event *event)

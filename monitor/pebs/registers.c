@@ -22,18 +22,12 @@ const struct pebs_rules pebs_clean = {
 bool pebs_present(const struct vcpu *vcpu)
 {
 	return (vcpu->silicon->profile->performance.capabilities || is_netburst(vcpu)) &&
-	       ds_behaviour_of(vcpu)->pebs == DS_PEBS;
+	       pebs_behaviour_of(vcpu)->available == PEBS_AVAILABLE;
 }
 
 void pebs_reset(struct vcpu *vcpu)
 {
 	vcpu->pebs = (struct pebs_state){0};
-}
-
-bool pebs_owns_msr(uint32_t index)
-{
-	return index == MSR_PEBS_ENABLE || index == MSR_PEBS_DATA_CFG || index == MSR_PEBS_LD_LAT ||
-	       index == MSR_PEBS_FRONTEND;
 }
 
 /* Table 18-10 and figure 18-21: one counter, then four with load latency each; from format 4 on

@@ -4,6 +4,7 @@
 #define SPOOR_MONITOR_PEBS_RULES_H
 
 #include "monitor/pebs/pebs.h"
+#include "monitor/unit.h"
 
 enum pebs_msr {
 	MSR_PEBS_ENABLE = 0x3f1,
@@ -36,6 +37,22 @@ enum { PEBS_MOST_WORDS = 4 + 4 + 18 + 32 + 32 * 3 };
 /* Every load of this silicon hits its first cache: SDM Vol 3, table 18-24, 1. */
 enum { LOAD_LATENCY = 5, SOURCE_L1 = 1 };
 
+/* What the manual leaves open. variants.c holds its names. */
+struct pebs_behaviour {
+	/* Whether it is there (IA32_MISC_ENABLE); what RIP a record shows, that after the
+	   instruction or its own (IA32_PERF_CAPABILITIES.PEBS_TRAP); which record asks for the
+	   interrupt; what a record that found no room does. */
+	enum { PEBS_AVAILABLE, PEBS_ABSENT } available;
+	enum { PEBS_IP_OF_NEXT, PEBS_IP_OF_INSTRUCTION } ip;
+	enum { PEBS_REACHED, PEBS_CROSSED } trigger;
+	enum { PEBS_FULL_IS_SILENT, PEBS_FULL_SAYS_SO, PEBS_FULL_INTERRUPTS } full;
+
+	/* Events between the one that overflows a counter and the one that is sampled, but with
+	   PDIR: "a finite delay", 18.9.4.4. */
+	enum { PEBS_SKID_NONE, PEBS_SKID } skid;
+};
+extern const struct point pebs_points[];
+
 struct pebs_rules {
 	bool (*read_msr)(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
 	bool (*write_msr)(struct vcpu *vcpu, uint32_t index, uint64_t value);
@@ -60,6 +77,10 @@ struct pebs_rules {
 };
 
 extern const struct pebs_rules pebs_clean;
+
+/* For the row of units.c: variants.c, defects.c. */
+void pebs_make(struct silicon *silicon);
+void pebs_stop(struct silicon *silicon);
 
 /* registers.c */
 uint64_t pebs_enable_mask(const struct vcpu *vcpu);

@@ -43,7 +43,7 @@ static unsigned skid(const struct vcpu *vcpu, unsigned n)
 	const struct pmu_event *event = pmu_event_of(vcpu, n);
 	bool cycles = event && event->kind == EVENT_CYCLES;
 
-	if (ds_behaviour_of(vcpu)->pebs_skid == DS_PEBS_SKID_NONE || cycles)
+	if (pebs_behaviour_of(vcpu)->skid == PEBS_SKID_NONE || cycles)
 		return 0;
 	return is_distributed(vcpu, n) ? 0 : SKID_EVENTS;
 }
@@ -108,7 +108,7 @@ void pebs_rule_clear_status(struct vcpu *vcpu, unsigned n)
 
 bool pebs_rule_threshold(const struct vcpu *vcpu, const uint64_t field[PEBS_FIELDS])
 {
-	bool crossed_only = ds_behaviour_of(vcpu)->pebs_trigger == DS_PEBS_CROSSED;
+	bool crossed_only = pebs_behaviour_of(vcpu)->trigger == PEBS_CROSSED;
 
 	return crossed_only ? field[PEBS_INDEX] == field[PEBS_THRESHOLD]
 			    : field[PEBS_INDEX] >= field[PEBS_THRESHOLD];
@@ -134,9 +134,9 @@ bool pebs_rule_sample(struct vcpu *vcpu, unsigned n, const struct retired *retir
 	if (!ds_load(vcpu, &vcpu->ds.area, area, field, PEBS_FIELDS))
 		return false;
 	if (!rules->room(vcpu, field, words * 8)) {
-		if (ds_behaviour_of(vcpu)->pebs_full == DS_PEBS_FULL_SAYS_SO)
+		if (pebs_behaviour_of(vcpu)->full == PEBS_FULL_SAYS_SO)
 			pmu_buffer_overflow(vcpu);
-		else if (ds_behaviour_of(vcpu)->pebs_full == DS_PEBS_FULL_INTERRUPTS)
+		else if (pebs_behaviour_of(vcpu)->full == PEBS_FULL_INTERRUPTS)
 			rules->interrupt(vcpu);
 		return false;
 	}

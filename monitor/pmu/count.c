@@ -139,7 +139,7 @@ static void count(struct vcpu *vcpu, unsigned n, uint64_t events)
 /* Whether counter `n` counts what this instruction does. */
 static bool is_of_level(const struct vcpu *vcpu, unsigned n, const struct retired *retired)
 {
-	bool by_target = ds_behaviour_of(vcpu)->counted == DS_COUNTED_BY_TARGET;
+	bool by_target = pmu_behaviour_of(vcpu)->counted == PMU_COUNTED_BY_TARGET;
 
 	return vcpu->silicon->pmu.privilege(vcpu, n,
 					    by_target ? retired->to_cpl : retired->from_cpl);
@@ -283,7 +283,7 @@ void pmu_retired(struct vcpu *vcpu, const struct retired *retired)
 void pmu_event(struct vcpu *vcpu, const struct branch *event)
 {
 	bool debug = event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB;
-	bool missed = ds_behaviour_of(vcpu)->lbr_event == DS_LBR_EVENT_MISPREDICTED;
+	bool missed = pmu_behaviour_of(vcpu)->lbr_event == LBR_EVENT_MISPREDICTED;
 
 	if (debug)
 		pmu_update(vcpu);

@@ -3,10 +3,9 @@
  * Which events there are. What is counted of them: docs/monitor.md, "Counters". Events that a
  * profile does not list count nothing.
  */
-#include "monitor/pmu/rules.h"
-
 #include <stddef.h>
 
+#include "monitor/pmu/rules.h"
 #include "monitor/silicon.h"
 
 #define CODE(select, mask) ((mask) << 8 | (select))

@@ -27,11 +27,6 @@ enum { MSR_IQ_COUNTER4 = 0x310, MSR_IQ_CCCR4 = 0x370, MSR_CRU_ESCR2 = 0x3cc };
 
 enum { EXECUTION_EVENT = 0x0c, ESCR_OF_CRU = 5, ACTIVE_THREADS = 3 };
 
-bool netburst_owns(uint32_t index)
-{
-	return index == MSR_IQ_COUNTER4 || index == MSR_IQ_CCCR4 || index == MSR_CRU_ESCR2;
-}
-
 uint64_t *netburst_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 {
 	*mask = pmu_counter_mask(vcpu);

@@ -23,9 +23,6 @@ struct pmu_enumeration pmu_enumerate(const struct vcpu *vcpu);
    editions' table of states after RESET. Xen takes another value for a defect of the firmware. */
 void pmu_power_on(struct vcpu *vcpu);
 
-/* One of the MSRs below, whatever the profile: they all exit. */
-bool pmu_owns_msr(uint32_t index);
-
 /* False: #GP(0), nothing changed. */
 bool pmu_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pmu_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
@@ -55,14 +52,14 @@ uint64_t pmu_deadline(const struct vcpu *vcpu);
 /* HLT begins, ends: no cycle counts meanwhile. */
 void pmu_wait(struct vcpu *vcpu, bool waits);
 
-/* The LBR stack is empty, as after TraceEn suspended it. */
+/* The LBR stack is empty, as after it was suspended. */
 void pmu_lbr_reset(struct vcpu *vcpu);
 
 /* The Debug Store reached a threshold: OvfBuf of IA32_PERF_GLOBAL_STATUS is set. */
 void pmu_buffer_overflow(struct vcpu *vcpu);
 
-/* A region of Intel PT's output is full: Trace_ToPA_PMI of IA32_PERF_GLOBAL_STATUS, and an
-   interrupt (36.2.6.2). */
+/* A region that packets go to is full: Trace_ToPA_PMI of IA32_PERF_GLOBAL_STATUS, and an interrupt
+   (36.2.6.2). */
 void pmu_trace_interrupt(struct vcpu *vcpu);
 
 /* The LVT entry has been written and is not masked: an interrupt that waited for that is asked for

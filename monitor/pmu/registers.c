@@ -3,14 +3,11 @@
 #include <stddef.h>
 
 #include "monitor/pmu/rules.h"
-#include "monitor/pt/pt.h"
 #include "monitor/silicon.h"
 
 #define RDPMC_FIXED	  (1u << 30)
 #define RDPMC_IQ_COUNTER4 0x10 /* of NetBurst: SDM Vol 3, table 18-63 */
 #define ALL_FIXED	  ((1ull << PMU_FIXED) - 1)
-/* One MSR after the last counter: it raises #GP here, and might not on the processor underneath. */
-#define AND_NEXT(count) ((count) + 1)
 
 enum {
 	EVENTS = 7,	   /* architectural ones, in EBX: 1 is unavailable */
@@ -84,9 +81,7 @@ static uint64_t status_mask(const struct vcpu *vcpu)
 
 	if (performance_of(vcpu)->version >= 4)
 		mask |= STATUS_CTR_FRZ | STATUS_LBR_FRZ;
-	if (vcpu->silicon->profile->pt)
-		mask |= STATUS_TOPA;
-	return mask;
+	return mask | vcpu->silicon->global_status;
 }
 
 /* AnyThread is there in versions 3 and 4: SDM Vol 3, 18.2.3. */
@@ -150,17 +145,6 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 	return index == MSR_PERF_GLOBAL_CTRL ? &pmu->global_control : NULL;
 }
 
-bool pmu_owns_msr(uint32_t index)
-{
-	return within(index, MSR_PMC0, AND_NEXT(PMU_GENERAL)) ||
-	       within(index, MSR_PERFEVTSEL0, AND_NEXT(PMU_GENERAL)) ||
-	       within(index, MSR_FIXED_CTR0, AND_NEXT(PMU_FIXED)) ||
-	       index == MSR_PERF_CAPABILITIES ||
-	       within(index, MSR_FIXED_CTR_CTRL, MSR_PERF_GLOBAL_INUSE - MSR_FIXED_CTR_CTRL + 1) ||
-	       within(index, MSR_A_PMC0, AND_NEXT(PMU_GENERAL)) || pmu_lbr_owns(index) ||
-	       netburst_owns(index);
-}
-
 /* IA32_PERF_GLOBAL_INUSE: SDM Vol 3, 18.2.4.3. */
 static uint64_t in_use(const struct vcpu *vcpu)
 {
@@ -183,7 +167,7 @@ static uint64_t in_use(const struct vcpu *vcpu)
    what enters it meanwhile: it is reset after. */
 static bool is_suspended(const struct vcpu *vcpu, uint32_t index)
 {
-	return pt_suspends_bts(vcpu) && pmu_lbr_owns(index);
+	return vcpu->branches_suspended && pmu_lbr_owns(index);
 }
 
 bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
@@ -200,7 +184,7 @@ bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	switch (index) {
 	case MSR_PERF_CAPABILITIES:
 		*value = has->capabilities;
-		if (ds_behaviour_of(vcpu)->pebs_ip == DS_PEBS_IP_OF_INSTRUCTION)
+		if (pebs_behaviour_of(vcpu)->ip == PEBS_IP_OF_INSTRUCTION)
 			*value &= ~(uint64_t)CAPABILITY_PEBS_TRAP;
 		return has->capabilities;
 	case MSR_PERF_GLOBAL_STATUS:

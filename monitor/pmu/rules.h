@@ -5,6 +5,7 @@
 #define SPOOR_MONITOR_PMU_RULES_H
 
 #include "monitor/pmu/pmu.h"
+#include "monitor/unit.h"
 
 /* SDM Vol 3, tables 35-2 and following. */
 enum pmu_msr {
@@ -41,7 +42,7 @@ enum pmu_msr {
 #define FIXED_ADAPTIVE (1ull << 32)
 #define FIXED_SHIFT(n) (((n)-PMU_GENERAL) * 4)
 /* IA32_PERF_GLOBAL_STATUS: 18.2.2, 18.2.4. */
-#define STATUS_TOPA	(1ull << 55) /* 36.2.6.2: of Intel PT */
+#define STATUS_TOPA	(1ull << 55) /* Trace_ToPA_PMI: 36.2.6.2 */
 #define STATUS_LBR_FRZ	(1ull << 58)
 #define STATUS_CTR_FRZ	(1ull << 59)
 #define STATUS_OVFBUF	(1ull << 62)
@@ -72,6 +73,17 @@ struct pmu_event {
 	enum { EVENT_OF_INSTRUCTION, EVENT_CYCLES, EVENT_LATENCY } kind;
 };
 
+/* What the manual leaves open. variants.c holds its names. */
+struct pmu_behaviour {
+	/* Whose CPL a counter judges an instruction by that changes it, such as SYSCALL. */
+	enum { PMU_COUNTED_BY_SOURCE, PMU_COUNTED_BY_TARGET } counted;
+
+	/* The LBR stack: MISPRED of the entry of an interrupt or exception, of which 17.4.8.1 says
+	   from where it is and where to, not whether it was predicted. */
+	enum { LBR_EVENT_PREDICTED, LBR_EVENT_MISPREDICTED } lbr_event;
+};
+extern const struct point pmu_points[];
+
 struct pmu_rules {
 	bool (*read_msr)(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 	bool (*write_msr)(struct vcpu *vcpu, uint32_t index, uint64_t value);
@@ -92,6 +104,12 @@ struct pmu_rules {
 };
 
 extern const struct pmu_rules pmu_clean;
+
+/* For the rows of units.c: variants.c, defects.c. */
+void pmu_make(struct silicon *silicon);
+void pmu_stop(struct silicon *silicon);
+void pmu_lbr_stop(struct silicon *silicon);
+void pmu_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
 
 /* registers.c */
 uint64_t pmu_bit(unsigned n); /* of counter `n` in IA32_PERF_GLOBAL_* */
@@ -118,7 +136,6 @@ void pmu_rule_freeze(struct vcpu *vcpu);
 bool pmu_rule_predict(struct vcpu *vcpu, const struct retired *retired);
 
 /* netburst.c: its counter is the one at place 0 */
-bool netburst_owns(uint32_t index);
 uint64_t *netburst_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask);
 bool netburst_runs(const struct vcpu *vcpu);
 bool netburst_counts(const struct vcpu *vcpu, unsigned cpl);
@@ -131,5 +148,10 @@ unsigned pmu_lbr_levels(const struct vcpu *vcpu); /* of what may enter it */
 bool pmu_lbr_owns(uint32_t index);
 uint64_t *pmu_lbr_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask);
 void pmu_rule_lbr(struct vcpu *vcpu, const struct retired *branch);
+
+/* events.c: those of each family beside the architectural ones; code 0 ends a list. */
+extern const struct pmu_event pmu_events_core[], pmu_events_nehalem[], pmu_events_skylake[],
+	pmu_events_icelake[];
+#define pmu_events_haswell (&pmu_events_skylake[2]) /* the first two are skylake's alone */
 
 #endif

@@ -80,7 +80,7 @@ static bool stops(struct vcpu *vcpu, uint64_t to, bool was_enabled)
 /* "Order of middle packets may vary": table 36-15. */
 static void pip_and_mode(struct vcpu *vcpu)
 {
-	bool mode_first = ds_behaviour_of(vcpu)->pt_order == DS_PT_ORDER_REVERSED;
+	bool mode_first = pt_behaviour_of(vcpu)->order == PT_ORDER_REVERSED;
 
 	if (mode_first)
 		rules_of(vcpu)->mode(vcpu);
@@ -154,7 +154,7 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 	if (stops(vcpu, to, was_enabled))
 		return;
 	if (was_enabled && !vcpu->pt.packet_enabled && retired->kind & RETIRED_CONDITIONAL)
-		end_at(vcpu, to, ds_behaviour_of(vcpu)->pt_leave == DS_PT_LEAVE_TARGET);
+		end_at(vcpu, to, pt_behaviour_of(vcpu)->leave == PT_LEAVE_TARGET);
 	else if (retired->kind & RETIRED_FAR || !was_enabled || !vcpu->pt.packet_enabled)
 		rules_of(vcpu)->far(vcpu, to, was_enabled);
 	else
@@ -165,7 +165,7 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 static void enable(struct vcpu *vcpu, uint64_t next)
 {
 	struct pt_state *pt = &vcpu->pt;
-	bool last = ds_behaviour_of(vcpu)->pt_psb == DS_PT_PSB_LAST, syncs;
+	bool last = pt_behaviour_of(vcpu)->psb == PT_PSB_LAST, syncs;
 
 	pt->enabling = pt->packet_enabled = pt->context_enabled = false;
 	pt->sync_due = false;
@@ -174,13 +174,13 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 	pt->last_ip = NO_IP; /* until sync(): a decoder has that of the last packet of this trace */
 	pt->reported_mode = PT_MODE_NONE;
 	pt->reported_cr3 = ~0ull;
-	pt->cycles = platform_pt_tsc(vcpu);
+	pt->cycles = platform_unit_tsc(vcpu);
 	pt_forget_returns(vcpu);
 	pt_check_output(vcpu);
 	if (!pt_triggers(vcpu))
 		return;
 	pt->context_enabled = rules_of(vcpu)->context(vcpu);
-	syncs = !pt->packet_bytes || !(vcpu->silicon->profile->pt->ebx & EBX_PSB_CYC);
+	syncs = !pt->packet_bytes || !(pt_of(vcpu)->ebx & EBX_PSB_CYC);
 	if (!syncs)
 		pt_time(vcpu);
 	else if (!last)
@@ -204,10 +204,11 @@ void pt_disable(struct vcpu *vcpu, uint64_t from)
 	pt->disabling = pt->packet_enabled = pt->context_enabled = false;
 	if (pt->overflowing) /* with these very packets */
 		pt_overflow(vcpu, from);
-	if (pt_suspends_bts(vcpu))
-		platform_pt_resumes(vcpu);
+	if (vcpu->branches_suspended)
+		platform_unit_resumes(vcpu);
+	vcpu->branches_suspended = false;
 	pt->ctl = pt->next_ctl;
-	vcpu->observed &= ~(unsigned)OBSERVER_PT;
+	vcpu->observed &= ~(unsigned)OBSERVER_FLOW;
 }
 
 /* MOV to CR3: 36.4.2.7, table 36-50, case 5: PIP first; with CR3Filter it may begin or end the
@@ -259,7 +260,7 @@ void pt_event(struct vcpu *vcpu, const struct branch *event)
 	pt->code_base = vcpu_code_base(vcpu);
 	stopping = pt->context_enabled && rules_of(vcpu)->stop(vcpu, vcpu->rip);
 	if (was_enabled && pt->packet_enabled && !stopping && pt->interrupted_itself &&
-	    ds_behaviour_of(vcpu)->pt_int_n == DS_PT_INT_N_TWICE) { /* table 36-50, case 12e */
+	    pt_behaviour_of(vcpu)->int_n == PT_INT_N_TWICE) { /* table 36-50, case 12e */
 		rules_of(vcpu)->ip(vcpu, FUP, from, true);
 		from = event->return_rip;
 	}

@@ -17,7 +17,7 @@ enum { TABLE_PAGE, OUTPUT_PAGE }; /* of pt_state.page */
 
 static unsigned physical_bits(const struct vcpu *vcpu)
 {
-	return vcpu->silicon->profile->pt->physical_bits;
+	return vcpu->silicon->physical_bits;
 }
 
 static uint64_t table_index(const struct vcpu *vcpu)
@@ -49,7 +49,7 @@ static uint8_t *find_page(struct vcpu *vcpu, unsigned which, uint64_t physical)
 
 	if (page->host && page->physical == physical)
 		return page->host;
-	*page = (struct pt_page){physical, platform_pt_page(vcpu, physical)};
+	*page = (struct pt_page){physical, platform_unit_page(vcpu, physical)};
 	return page->host;
 }
 
@@ -80,7 +80,7 @@ static bool is_single_entry_table(struct vcpu *vcpu)
 	uint64_t old = vcpu->pt.output_mask_ptrs, entry;
 	bool good;
 
-	if (vcpu->silicon->profile->pt->ecx & ECX_TOPA_MANY)
+	if (pt_of(vcpu)->ecx & ECX_TOPA_MANY)
 		return true;
 	if (table_index(vcpu))
 		return fails(vcpu);
@@ -129,7 +129,7 @@ void pt_rule_region_full(struct vcpu *vcpu, uint64_t entry)
 	if (entry & ENTRY_STOP)
 		vcpu->pt.status |= STATUS_STOPPED;
 	if (entry & ENTRY_INT)
-		platform_pt_interrupt(vcpu);
+		platform_unit_interrupt(vcpu);
 	if (entry & ENTRY_STOP)
 		return;
 	set_pointers(vcpu, (table_index(vcpu) + 1) & INDEX_MASK, 0);
@@ -152,7 +152,7 @@ static unsigned store(struct vcpu *vcpu, uint64_t physical, const uint8_t *bytes
 	unsigned at = physical % PAGE_BYTES;
 	uint8_t *page = find_page(vcpu, OUTPUT_PAGE, physical & ENTRY_ADDRESS);
 
-	if (!page && !platform_pt_is_apic(vcpu, physical & ENTRY_ADDRESS))
+	if (!page && !platform_unit_is_apic(vcpu, physical & ENTRY_ADDRESS))
 		return fails(vcpu);
 	count = least(least(count, PAGE_BYTES - at), room);
 	if (page)
@@ -190,8 +190,8 @@ static unsigned put_in_region(struct vcpu *vcpu, const uint8_t *bytes, unsigned 
 void pt_rule_output(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
 	if (vcpu->pmu.global_status & PT_STATUS_PMI &&
-	    ds_behaviour_of(vcpu)->pt_interrupt == DS_PT_INTERRUPTS_ON)
-		platform_pt_interrupt(vcpu);
+	    pt_behaviour_of(vcpu)->interrupt == PT_INTERRUPTS_ON)
+		platform_unit_interrupt(vcpu);
 	while (count && !(vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED))) {
 		unsigned done = vcpu->pt.ctl & CTL_TOPA ? put_in_region(vcpu, bytes, count)
 							: put_in_range(vcpu, bytes, count);

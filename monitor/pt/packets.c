@@ -39,8 +39,8 @@ static void count_bytes(struct vcpu *vcpu, unsigned count)
 	pt->packet_bytes += pt->packet_bytes + count <= PT_MOST_PACKET_BYTES ? count : 0;
 	pt->sync_due |= pt->packet_bytes >= pt->period;
 	if ((before ^ pt->packet_bytes) & OVERFLOW_BYTES && pt->ctl & CTL_CYC_EN &&
-	    ds_behaviour_of(vcpu)->pt_overflow)
-		pt->overflowing = ds_behaviour_of(vcpu)->pt_overflow == DS_PT_OVERFLOWS_LONG
+	    pt_behaviour_of(vcpu)->overflow)
+		pt->overflowing = pt_behaviour_of(vcpu)->overflow == PT_OVERFLOWS_LONG
 					  ? OVERFLOW_LONG
 					  : OVERFLOW_INSTRUCTIONS;
 }
@@ -51,14 +51,14 @@ static void begin_period(struct vcpu *vcpu)
 	struct pt_state *pt = &vcpu->pt;
 	uint32_t period = 2048u << (pt->ctl >> 24 & 0xf);
 
-	switch (ds_behaviour_of(vcpu)->pt_period) {
-	case DS_PT_PERIOD_EXACT:
+	switch (pt_behaviour_of(vcpu)->period) {
+	case PT_PERIOD_EXACT:
 		break;
-	case DS_PT_PERIOD_VARIES:
+	case PT_PERIOD_VARIES:
 		pt->period_late = !pt->period_late;
 		period += pt->period_late ? period / 4 : -(period / 4);
 		break;
-	case DS_PT_PERIOD_EXTRA:
+	case PT_PERIOD_EXTRA:
 		period /= 4;
 		break;
 	}
@@ -70,7 +70,7 @@ void pt_encode(struct vcpu *vcpu)
 	static const uint8_t most[] = {PT_TNT_BITS, 4, 1};
 	struct pt_state *pt = &vcpu->pt;
 
-	pt->tnt_most = most[ds_behaviour_of(vcpu)->pt_tnt];
+	pt->tnt_most = most[pt_behaviour_of(vcpu)->tnt];
 	pt->tnt = pt->tnt_count = pt->deferred_count = 0;
 	begin_period(vcpu);
 }
@@ -109,15 +109,15 @@ static void put_cycles(struct vcpu *vcpu)
 
 	if (!(vcpu->pt.ctl & CTL_CYC_EN))
 		return;
-	now = platform_pt_tsc(vcpu);
+	now = platform_unit_tsc(vcpu);
 	passed = now - vcpu->pt.cycles;
-	if (ds_behaviour_of(vcpu)->pt_cycles == DS_PT_CYCLES_RARE && passed < RARE_CYCLES)
+	if (pt_behaviour_of(vcpu)->cycles == PT_CYCLES_RARE && passed < RARE_CYCLES)
 		return;
 	if (passed < (1ull << threshold) / 2)
 		return;
 	vcpu->pt.cycles = now;
 	/* Stand-alone ones may be sent at any time. */
-	if (ds_behaviour_of(vcpu)->pt_cycles == DS_PT_CYCLES_ALONE && !threshold && passed > 1) {
+	if (pt_behaviour_of(vcpu)->cycles == PT_CYCLES_ALONE && !threshold && passed > 1) {
 		put_cyc(vcpu, passed / 2);
 		passed -= passed / 2;
 	}
@@ -144,7 +144,7 @@ void pt_tip(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;
 
-	if (!pt->tnt_count || ds_behaviour_of(vcpu)->pt_tip == DS_PT_TIP_AT_ONCE) {
+	if (!pt->tnt_count || pt_behaviour_of(vcpu)->tip == PT_TIP_AT_ONCE) {
 		rules_of(vcpu)->ip(vcpu, TIP, ip, true);
 		return;
 	}
@@ -165,14 +165,14 @@ void pt_rule_tnt(struct vcpu *vcpu, bool taken)
 /* How many bytes of `ip` follow, by what it shares with the last one: table 36-18. */
 static unsigned compression(const struct vcpu *vcpu, uint64_t ip, unsigned *bytes)
 {
-	unsigned how = ds_behaviour_of(vcpu)->pt_address;
+	unsigned how = pt_behaviour_of(vcpu)->address;
 	uint64_t last = vcpu->pt.last_ip;
 
-	if (how == DS_PT_ADDRESS_SHORTEST && ip >> 16 == last >> 16)
+	if (how == PT_ADDRESS_SHORTEST && ip >> 16 == last >> 16)
 		return *bytes = 2, 1;
-	if (how <= DS_PT_ADDRESS_COARSE && ip >> 32 == last >> 32)
+	if (how <= PT_ADDRESS_COARSE && ip >> 32 == last >> 32)
 		return *bytes = 4, 2;
-	if (how == DS_PT_ADDRESS_MERGED && ip >> 48 == last >> 48)
+	if (how == PT_ADDRESS_MERGED && ip >> 48 == last >> 48)
 		return *bytes = 6, 4;
 	return *bytes = 6, 3; /* of an address that is canonical */
 }
@@ -182,7 +182,7 @@ static void put_filler(struct vcpu *vcpu)
 {
 	const uint8_t pad[3] = {0}, mnt[11] = {EXTENDED, MNT, MNT_THIRD, 0x5a, 1};
 
-	if (ds_behaviour_of(vcpu)->pt_filler == DS_PT_FILLER_PAD)
+	if (pt_behaviour_of(vcpu)->filler == PT_FILLER_PAD)
 		put(vcpu, pad, sizeof(pad));
 	else
 		put(vcpu, mnt, sizeof(mnt));
@@ -194,7 +194,7 @@ void pt_rule_ip(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with
 	uint8_t out[9];
 
 	pt_flush_tnt(vcpu);
-	if (ds_behaviour_of(vcpu)->pt_filler)
+	if (pt_behaviour_of(vcpu)->filler)
 		put_filler(vcpu);
 	put_cycles(vcpu);
 	code = with_ip ? compression(vcpu, ip, &bytes) : 0;
@@ -239,8 +239,8 @@ void pt_rule_pip(struct vcpu *vcpu)
 
 void pt_time(struct vcpu *vcpu)
 {
-	const uint8_t cbr[] = {EXTENDED, CBR, vcpu->silicon->profile->pt->ratio, 0};
-	uint64_t now = platform_pt_tsc(vcpu);
+	const uint8_t cbr[] = {EXTENDED, CBR, pt_of(vcpu)->ratio, 0};
+	uint64_t now = platform_unit_tsc(vcpu);
 	uint8_t tsc[8] = {TSC};
 
 	memcpy(tsc + 1, &now, 7);
@@ -289,9 +289,9 @@ void pt_rule_sync(struct vcpu *vcpu, uint64_t ip)
 	begin_period(vcpu);
 	pt->last_ip = 0;
 	pt->reported_mode = PT_MODE_NONE;
-	pt->cycles = platform_pt_tsc(vcpu);
+	pt->cycles = platform_unit_tsc(vcpu);
 	pt_forget_returns(vcpu);
-	put_status(vcpu, ip, ds_behaviour_of(vcpu)->pt_order == DS_PT_ORDER_REVERSED);
+	put_status(vcpu, ip, pt_behaviour_of(vcpu)->order == PT_ORDER_REVERSED);
 	put_extended(vcpu, PSBEND);
 }
 
@@ -337,14 +337,14 @@ bool pt_rule_returns(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;
 
-	if (pt->ctl & CTL_DIS_RETC || ds_behaviour_of(vcpu)->pt_return == DS_PT_RETURN_NEVER)
+	if (pt->ctl & CTL_DIS_RETC || pt_behaviour_of(vcpu)->returns == PT_RETURN_NEVER)
 		return false;
 	if (pt->return_count && pt->returns[(pt->return_top - 1) % PT_RETURNS] == ip) {
 		pt->return_top--;
 		pt->return_count--;
 		return true;
 	}
-	if (ds_behaviour_of(vcpu)->pt_return == DS_PT_RETURN_EMPTIES)
+	if (pt_behaviour_of(vcpu)->returns == PT_RETURN_EMPTIES)
 		pt_forget_returns(vcpu);
 	else if (pt->return_count)
 		pt->return_top--, pt->return_count--;

@@ -7,24 +7,20 @@
 #ifndef SPOOR_MONITOR_PT_PT_H
 #define SPOOR_MONITOR_PT_PT_H
 
-#include "monitor/vcpu.h"
+#include "monitor/unit.h"
 
-/* CPUID leaf 14H, subleafs 0 and 1: what a profile's processor has; NULL in a profile: nothing. */
+/* CPUID leaf 14H, subleafs 0 and 1: what a profile's processor has. */
 struct pt_enumeration {
 	uint32_t eax, ebx, ecx;
 	uint32_t eax_1, ebx_1;
-	uint8_t physical_bits; /* MAXPHYADDR */
-	uint8_t ratio;	       /* of TSC to bus clock: CBR packets, MSR_PLATFORM_INFO */
-	bool crystal;	       /* CPUID leaf 15H */
-	bool suspends_bts;     /* 36.3.1.2: LBR and BTS do nothing while TraceEn is set */
-	bool xsaves;	       /* its state is component 8 of XSAVES */
+	uint8_t ratio;	   /* of TSC to bus clock: CBR packets, MSR_PLATFORM_INFO */
+	bool crystal;	   /* CPUID leaf 15H */
+	bool suspends_bts; /* 36.3.1.2: LBR and BTS do nothing while TraceEn is set */
+	bool xsaves;	   /* its state is component 8 of XSAVES */
 };
 
 /* All zero where there is none, or no such subleaf. */
 void pt_enumerate(const struct vcpu *vcpu, uint32_t subleaf, uint32_t value[4]);
-
-/* One of the MSRs that are Intel PT's or between them, whatever the profile. */
-bool pt_owns_msr(uint32_t index);
 
 /* False: #GP(0), nothing changed. */
 bool pt_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
@@ -46,20 +42,20 @@ bool pt_restore(struct vcpu *vcpu, const uint64_t *area);
 /* RESET: all zero but what 36.2.7 says. INIT changes no register (table 9-1). */
 void pt_power_on(struct vcpu *vcpu);
 
-/* True while LBR and BTS have to rest. */
-bool pt_suspends_bts(const struct vcpu *vcpu);
-
-/* Take the reports of saw_retired(), saw_not_taken() and saw_event() while OBSERVER_PT is set. */
+/* Take the reports of saw_retired(), saw_not_taken() and saw_event() while OBSERVER_FLOW is set. */
 void pt_retired(struct vcpu *vcpu, const struct retired *retired);
 void pt_event(struct vcpu *vcpu, const struct branch *event);
 void pt_cr3(struct vcpu *vcpu);
 
-/* The caller's: a page of the guest's memory, NULL where there is no memory; whether it is the
-   local APIC's; the guest's TSC; a region with INT is full; LBR and BTS are suspended no more. */
-uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical);
-bool platform_pt_is_apic(struct vcpu *vcpu, uint64_t physical);
-uint64_t platform_pt_tsc(struct vcpu *vcpu);
-void platform_pt_interrupt(struct vcpu *vcpu);
-void platform_pt_resumes(struct vcpu *vcpu);
+/* For the row of units.c: variants.c, registers.c, defects.c. The bit of CPUID.7:EBX. */
+enum { LEAF_7_EBX_PT = 1 << 25 };
+void pt_make(struct silicon *silicon);
+void pt_add(struct silicon *silicon);
+void pt_stop(struct silicon *silicon);
+void pt_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
+bool pt_has_state(const struct silicon *silicon);
+
+/* NULL: a processor of this profile has none. */
+const struct pt_enumeration *pt_of_profile(const struct profile *profile);
 
 #endif

@@ -27,14 +27,9 @@ const struct pt_rules pt_clean = {
 	.region_full = pt_rule_region_full,
 };
 
-static const struct pt_enumeration *has(const struct vcpu *vcpu)
-{
-	return vcpu->silicon->profile->pt;
-}
-
 void pt_enumerate(const struct vcpu *vcpu, uint32_t subleaf, uint32_t value[4])
 {
-	const struct pt_enumeration *pt = has(vcpu);
+	const struct pt_enumeration *pt = pt_of(vcpu);
 
 	memset(value, 0, 4 * sizeof(value[0]));
 	if (!pt || subleaf > pt->eax)
@@ -44,16 +39,10 @@ void pt_enumerate(const struct vcpu *vcpu, uint32_t subleaf, uint32_t value[4])
 	value[2] = subleaf ? 0 : pt->ecx;
 }
 
-/* The MSRs between them belong to no unit and raise #GP as well: SDM Vol 2, RDMSR. */
-bool pt_owns_msr(uint32_t index)
-{
-	return index >= MSR_RTIT_OUTPUT_BASE && index <= MSR_RTIT_LAST;
-}
-
 /* The register `index`; NULL: this processor has no such register. */
 static uint64_t *find(struct vcpu *vcpu, uint32_t index)
 {
-	const struct pt_enumeration *pt = has(vcpu);
+	const struct pt_enumeration *pt = pt_of(vcpu);
 	struct pt_state *state = &vcpu->pt;
 
 	if (!pt)
@@ -86,7 +75,7 @@ bool pt_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	*value = *found;
 	if (index == MSR_RTIT_STATUS && pt_triggers(vcpu))
 		*value |= STATUS_TRIGGER_EN;
-	if (index == MSR_RTIT_STATUS && has(vcpu)->ebx & EBX_PSB_CYC)
+	if (index == MSR_RTIT_STATUS && pt_of(vcpu)->ebx & EBX_PSB_CYC)
 		*value |= (uint64_t)vcpu->pt.packet_bytes << STATUS_BYTES_SHIFT;
 	return true;
 }
@@ -94,7 +83,7 @@ bool pt_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 /* Table 36-6: what is reserved, and encodings that CPUID does not offer. */
 static bool is_valid_ctl(const struct vcpu *vcpu, uint64_t value)
 {
-	const struct pt_enumeration *pt = has(vcpu);
+	const struct pt_enumeration *pt = pt_of(vcpu);
 	uint64_t allowed =
 		CTL_TRACE_EN | CTL_OS | CTL_USER | CTL_TSC_EN | CTL_DIS_RETC | CTL_BRANCH_EN;
 
@@ -130,8 +119,10 @@ static bool write_ctl(struct vcpu *vcpu, uint64_t value)
 	}
 	pt->ctl = value;
 	pt->enabling |= traces && !traced;
-	if (traces)
-		vcpu->observed |= OBSERVER_PT;
+	if (!traces)
+		return true;
+	vcpu->observed |= OBSERVER_FLOW;
+	vcpu->branches_suspended = pt_of(vcpu)->suspends_bts;
 	return true;
 }
 
@@ -141,7 +132,7 @@ static bool write_status(struct vcpu *vcpu, uint64_t value)
 	const uint64_t read_only = STATUS_FILTER_EN | STATUS_CONTEXT_EN | STATUS_TRIGGER_EN;
 	uint64_t allowed = read_only | STATUS_ERROR | STATUS_STOPPED;
 
-	allowed |= has(vcpu)->ebx & EBX_PSB_CYC ? STATUS_PACKET_BYTES : 0;
+	allowed |= pt_of(vcpu)->ebx & EBX_PSB_CYC ? STATUS_PACKET_BYTES : 0;
 	if (value & ~allowed)
 		return false;
 	vcpu->pt.packet_bytes = (uint32_t)(value >> STATUS_BYTES_SHIFT);
@@ -161,7 +152,7 @@ bool pt_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	case MSR_RTIT_STATUS:
 		return write_status(vcpu, value);
 	case MSR_RTIT_OUTPUT_BASE:
-		if (value & MASK_PTRS_FIXED || value >> has(vcpu)->physical_bits)
+		if (value & MASK_PTRS_FIXED || value >> vcpu->silicon->physical_bits)
 			return false;
 		break;
 	case MSR_RTIT_OUTPUT_MASK_PTRS:
@@ -243,10 +234,6 @@ bool pt_restore(struct vcpu *vcpu, const uint64_t *area)
 void pt_power_on(struct vcpu *vcpu)
 {
 	vcpu->pt = (struct pt_state){.output_mask_ptrs = MASK_PTRS_FIXED};
-	vcpu->observed &= ~(unsigned)OBSERVER_PT;
-}
-
-bool pt_suspends_bts(const struct vcpu *vcpu)
-{
-	return vcpu->pt.ctl & CTL_TRACE_EN && has(vcpu)->suspends_bts;
+	vcpu->observed &= ~(unsigned)OBSERVER_FLOW;
+	vcpu->branches_suspended = false;
 }

@@ -4,16 +4,17 @@
 #ifndef SPOOR_MONITOR_PT_RULES_H
 #define SPOOR_MONITOR_PT_RULES_H
 
+#include "monitor/pt/behaviour.h"
 #include "monitor/pt/pt.h"
 
 /* SDM Vol 3, tables 36-6 to 36-11. */
 enum pt_msr {
 	MSR_RTIT_OUTPUT_BASE = 0x560,
 	MSR_RTIT_OUTPUT_MASK_PTRS = 0x561,
+	MSR_RTIT_CTL = 0x570,
 	MSR_RTIT_STATUS = 0x571,
 	MSR_RTIT_CR3_MATCH = 0x572,
 	MSR_RTIT_ADDR0_A = 0x580,
-	MSR_RTIT_LAST = 0x587, /* of four ranges */
 };
 
 /* IA32_RTIT_CTL: table 36-6. */
@@ -83,6 +84,10 @@ struct pt_rules {
 	void (*region_full)(struct vcpu *vcpu, uint64_t entry);
 };
 extern const struct pt_rules pt_clean;
+extern const struct point pt_points[];
+
+/* For DEFECT(): `hook` of struct pt_rules is `function`. */
+#define BREAKS_PT(hook, function) silicon->pt.hook = (function)
 
 bool pt_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pt_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);

@@ -3,10 +3,8 @@
 #include "lib/string.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
-#include "monitor/pmu/pmu.h"
-#include "monitor/pt/pt.h"
 #include "monitor/svm/guest.h"
-#include "monitor/trace.h"
+#include "monitor/unit.h"
 
 enum { OPCODE_STI = 0xfb, OPCODE_MOV_TO_SEGMENT = 0x8e };
 
@@ -104,10 +102,7 @@ void native_retired(struct vcpu *vcpu, struct retired *began)
 {
 	began->to = native_began(vcpu).from;
 	began->to_cpl = vcpu->cpl;
-	if (vcpu->observed & OBSERVER_PMU)
-		pmu_retired(vcpu, began);
-	if (vcpu->observed & OBSERVER_PT)
-		pt_retired(vcpu, began);
+	units_retired(vcpu, began);
 }
 
 void complete_instruction(struct guest *guest, unsigned opcode_bytes)

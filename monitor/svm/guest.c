@@ -5,7 +5,6 @@
 
 #include "lib/io.h"
 #include "monitor/console.h"
-#include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/deviations.h"
 #include "monitor/host/traps.h"
@@ -41,7 +40,7 @@ void platform_write_cr8(struct vcpu *vcpu, uint64_t value)
 
 uint32_t platform_in(struct vcpu *vcpu, uint16_t port, unsigned bytes)
 {
-	ds_note(vcpu, DS_AT_EXIT);
+	saw_exit(vcpu);
 	if (bytes == 1)
 		return inb(port);
 	return bytes == 2 ? inw(port) : inl(port);
@@ -61,7 +60,7 @@ static void note_reset(uint16_t port, uint32_t value)
 void platform_out(struct vcpu *vcpu, uint16_t port, unsigned bytes, uint32_t value)
 {
 	note_reset(port, value);
-	ds_note(vcpu, DS_AT_EXIT);
+	saw_exit(vcpu);
 	if (bytes == 1)
 		outb(port, (uint8_t)value);
 	else if (bytes == 2)

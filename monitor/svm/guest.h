@@ -19,7 +19,7 @@ enum activity {
 	ACTIVITY_HALTED, /* out of the guest until an INIT of the bare processor */
 };
 
-struct profile;
+struct silicon;
 
 struct guest {
 	struct vcpu vcpu;
@@ -131,7 +131,7 @@ void bios_limit(const struct boot_info *map);
 
 /* identity.c: the bits of IA32_XSS, and with them XSAVES, that the monitor adds to the processor
    underneath. 0 where that has its own. */
-uint64_t virtual_xss(const struct profile *profile);
+uint64_t virtual_xss(const struct silicon *silicon);
 
 /* permissions.c: physical addresses of the maps of the MSRs and of the ports that exit. */
 uint64_t msr_permissions(void);

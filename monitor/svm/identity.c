@@ -7,24 +7,20 @@
 #include "lib/string.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
-#include "monitor/pmu/pmu.h"
-#include "monitor/pt/pt.h"
+#include "monitor/present.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
-#include "monitor/svm/x2apic.h"
-#include "monitor/vcpu.h"
+#include "monitor/svm/lapic.h"
+#include "monitor/unit.h"
 
 #define LAST_EXTENDED_LEAF 0x80000008u
 #define LIMITED_LEAF	   2u /* SDM Vol 3, table 35-2: IA32_MISC_ENABLE */
 
 /* Leaf 1, ECX. */
-#define DTES64	     (1u << 2)
 #define MONITOR	     (1u << 3)
-#define DS_CPL	     (1u << 4)
 #define VMX	     (1u << 5)
 #define EIST	     (1u << 7)
 #define TM2	     (1u << 8)
-#define PDCM	     (1u << 15)
 #define PCID	     (1u << 17)
 #define X2APIC	     (1u << 21)
 #define TSC_DEADLINE (1u << 24)
@@ -33,14 +29,12 @@
 #define HYPERVISOR   (1u << 31)
 /* Leaf 1, EDX. */
 #define APIC_FLAG    (1u << 9)
-#define DS_FLAG	     (1u << 21)
 #define ACPI_THERMAL (1u << 22)
 #define TM	     (1u << 29)
 /* Leaf 7. */
-#define LEAF_7_EBX_HIDDEN (1u << 2 | 1u << 4 | 1u << 11 | 1u << 25) /* SGX, HLE, RTM, PT */
-#define PROCESSOR_TRACE	  (1u << 25)
-#define LEAF_7_ECX_KEPT	  (1u << 2) /* UMIP */
-#define LEAF_7_EDX_KEPT	  (1u << 4) /* FSRM */
+#define LEAF_7_EBX_HIDDEN (1u << 2 | 1u << 4 | 1u << 11) /* SGX, HLE, RTM */
+#define LEAF_7_ECX_KEPT	  (1u << 2)			 /* UMIP */
+#define LEAF_7_EDX_KEPT	  (1u << 4)			 /* FSRM */
 #define HYBRID		  (1u << 15)
 /* Leaf 1AH. */
 #define LEAF_KIND	0x1au
@@ -79,9 +73,7 @@ static uint32_t last_leaf(const struct vcpu *vcpu)
 		return LIMITED_LEAF;
 	if (vcpu->silicon->core_type)
 		return LEAF_KIND;
-	if (!profile_of(vcpu)->pt)
-		return profile_of(vcpu)->last_leaf;
-	return profile_of(vcpu)->pt->crystal ? 0x15 : 0x14;
+	return vcpu->silicon->last_leaf;
 }
 
 static struct cpuid brand_leaf(const struct profile *profile, unsigned part)
@@ -94,61 +86,46 @@ static struct cpuid brand_leaf(const struct profile *profile, unsigned part)
 
 static struct cpuid features(const struct vcpu *vcpu)
 {
-	struct ds_enumeration ds = hypervisor_enumerate(vcpu);
 	struct cpuid leaf = cpuid(1, 0);
 
 	leaf.eax = profile_of(vcpu)->signature;
-	leaf.ecx &= ~(DTES64 | MONITOR | DS_CPL | VMX | EIST | TM2 | PDCM | PCID | TSC_DEADLINE |
-		      OSXSAVE);
-	if (profile_of(vcpu)->performance.capabilities)
-		leaf.ecx |= PDCM;
-	leaf.ecx |= (ds.dtes64 ? DTES64 : 0) | (ds.ds_cpl ? DS_CPL : 0) | X2APIC | HYPERVISOR;
+	leaf.ecx &= ~(MONITOR | VMX | EIST | TM2 | PCID | TSC_DEADLINE | OSXSAVE);
+	leaf.ecx |= X2APIC | HYPERVISOR;
 	if (vcpu->cr4 & CR4_OSXSAVE)
 		leaf.ecx |= OSXSAVE;
-	leaf.edx &= ~(DS_FLAG | ACPI_THERMAL | TM | (apic_is_on(vcpu) ? 0 : APIC_FLAG));
-	leaf.edx |= ds.ds ? DS_FLAG : 0;
+	leaf.edx &= ~(ACPI_THERMAL | TM | (apic_is_on(vcpu) ? 0 : APIC_FLAG));
 	return leaf;
-}
-
-static struct cpuid performance(const struct vcpu *vcpu)
-{
-	struct pmu_enumeration pmu = pmu_enumerate(vcpu);
-
-	return (struct cpuid){.eax = pmu.eax, .ebx = pmu.ebx, .ecx = pmu.ecx, .edx = pmu.edx};
-}
-
-static struct cpuid processor_trace(const struct vcpu *vcpu, uint32_t subleaf)
-{
-	uint32_t value[4];
-
-	pt_enumerate(vcpu, subleaf, value);
-	return (struct cpuid){value[0], value[1], value[2], value[3]};
 }
 
 /* SDM Vol 2, CPUID: the TSC over the crystal. Bus clock and crystal have 100 and 24 MHz. 0 where
    there is none. */
-static struct cpuid crystal(const struct profile *profile)
+static struct cpuid crystal(const struct silicon *silicon)
 {
-	if (!profile->pt || !profile->pt->crystal)
+	if (!silicon->crystal)
 		return (struct cpuid){0};
-	return (struct cpuid){.eax = 24, .ebx = 100u * profile->pt->ratio};
+	return (struct cpuid){.eax = 24, .ebx = 100u * silicon->ratio};
 }
 
-/* That of processors with Intel PT, and QEMU's own, which does not say so. */
+/* That of processors that say their ratio, and QEMU's own, which does not say so. */
 static bool is_tsc_invariant(const struct vcpu *vcpu)
 {
-	return cpuid(0x80000007, 0).edx & INVARIANT_TSC || (profile_of(vcpu)->pt && is_emulator());
+	return cpuid(0x80000007, 0).edx & INVARIANT_TSC || (vcpu->silicon->ratio && is_emulator());
 }
 
 /* One page holds an XSAVE area, also in the interpreter. */
-uint64_t virtual_xss(const struct profile *profile)
+uint64_t virtual_xss(const struct silicon *silicon)
 {
-	bool has = profile->pt && profile->pt->xsaves && cpuid(1, 0).ecx & XSAVE;
+	uint32_t bytes = cpuid(LEAF_STATE, 0).ecx;
+	uint64_t components = 0;
 
-	if (!has || cpuid(LEAF_STATE, 1).eax & XSAVES ||
-	    cpuid(LEAF_STATE, 0).ecx + PT_STATE_BYTES > PAGE_BYTES)
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->component.number && unit->component.is_in(silicon)) {
+			components |= 1ull << unit->component.number;
+			bytes += unit->component.bytes;
+		}
+	if (!(cpuid(1, 0).ecx & XSAVE) || cpuid(LEAF_STATE, 1).eax & XSAVES || bytes > PAGE_BYTES)
 		return 0;
-	return 1ull << PT_STATE;
+	return components;
 }
 
 /* Beside the components of the processor underneath: SDM Vol 1, 13.2. */
@@ -156,8 +133,9 @@ static struct cpuid extended_state(const struct vcpu *vcpu, uint32_t subleaf, st
 {
 	if (!vcpu->xss_supported)
 		return leaf;
-	if (subleaf == PT_STATE)
-		return (struct cpuid){.eax = PT_STATE_BYTES, .ecx = IN_XSS};
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->component.number && unit->component.number == subleaf)
+			return (struct cpuid){.eax = unit->component.bytes, .ecx = IN_XSS};
 	if (subleaf == 1)
 		return (struct cpuid){.eax = leaf.eax | XSAVES,
 				      .ebx = interp_xsave_bytes(vcpu),
@@ -165,7 +143,7 @@ static struct cpuid extended_state(const struct vcpu *vcpu, uint32_t subleaf, st
 	return leaf;
 }
 
-static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subleaf)
+static struct cpuid processor(const struct vcpu *vcpu, uint32_t index, uint32_t subleaf)
 {
 	struct cpuid leaf = cpuid(index, subleaf);
 
@@ -183,6 +161,8 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 	case 0x17:
 	case 0x18:
 	case 0x19:
+	case 0xa: /* of a unit */
+	case 0x14:
 		return (struct cpuid){0};
 	case 6:
 		return (struct cpuid){.eax = leaf.eax & ARAT};
@@ -191,24 +171,31 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 			return (struct cpuid){0};
 		leaf.eax = 0;
 		leaf.ebx &= ~LEAF_7_EBX_HIDDEN;
-		leaf.ebx |= profile_of(vcpu)->pt ? PROCESSOR_TRACE : 0;
 		leaf.ecx &= LEAF_7_ECX_KEPT;
 		leaf.edx &= LEAF_7_EDX_KEPT;
 		leaf.edx |= vcpu->silicon->core_type ? HYBRID : 0;
 		return leaf;
-	case 0xa:
-		return performance(vcpu);
 	case LEAF_STATE:
 		return extended_state(vcpu, subleaf, leaf);
-	case 0x14:
-		return processor_trace(vcpu, subleaf);
 	case 0x15:
-		return crystal(profile_of(vcpu));
+		return crystal(vcpu->silicon);
 	case LEAF_KIND:
 		return (struct cpuid){.eax = (uint32_t)vcpu->silicon->core_type << CORE_TYPE_SHIFT};
 	default:
 		return leaf;
 	}
+}
+
+static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subleaf)
+{
+	struct cpuid leaf = processor(vcpu, index, subleaf);
+	uint32_t value[4] = {leaf.eax, leaf.ebx, leaf.ecx, leaf.edx};
+
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->cpuid)
+			unit->cpuid(vcpu, index, subleaf, value);
+	hypervisor_cpuid(vcpu, index, value);
+	return (struct cpuid){value[0], value[1], value[2], value[3]};
 }
 
 static struct cpuid extended(const struct vcpu *vcpu, uint32_t index)
@@ -256,7 +243,7 @@ void platform_cpuid(struct vcpu *vcpu)
 	uint32_t last = last_leaf(vcpu);
 	struct cpuid leaf;
 
-	ds_note(vcpu, DS_AT_EXIT);
+	saw_exit(vcpu);
 	if (index >> 16 == HYPERVISOR_LEAF >> 16)
 		leaf = software(vcpu, index);
 	else if (index >= 0x80000000 && index <= LAST_EXTENDED_LEAF)

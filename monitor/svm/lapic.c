@@ -7,7 +7,7 @@
 #include "monitor/interp/interp.h"
 #include "monitor/memory.h"
 #include "monitor/pmu/pmu.h"
-#include "monitor/silicon.h"
+#include "monitor/present.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/processor.h"
 #include "monitor/svm/startup.h"

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* RDMSR and WRMSR, apart from the MSRs that struct vcpu holds. */
-#include "monitor/ds/ds.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
-#include "monitor/pebs/pebs.h"
-#include "monitor/pmu/pmu.h"
-#include "monitor/pt/pt.h"
+#include "monitor/present.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
-#include "monitor/svm/x2apic.h"
+#include "monitor/svm/lapic.h"
+#include "monitor/unit.h"
 
 enum {
 	MSR_PLATFORM_INFO = 0xce,
@@ -45,7 +43,7 @@ static bool is_refused(uint32_t index)
 
 static bool read_misc_enable(struct guest *guest, uint64_t *value)
 {
-	if (!ds_read_msr(&guest->vcpu, MSR_MISC_ENABLE, value))
+	if (!unit_of_msr(MSR_MISC_ENABLE)->read_msr(&guest->vcpu, MSR_MISC_ENABLE, value))
 		return false;
 	*value = hypervisor_misc_enable(&guest->vcpu, *value | MISC_ENABLE_PERF_AVAILABLE) |
 		 guest->misc_enable;
@@ -56,31 +54,25 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	struct guest *guest = guest_of(vcpu);
 	enum msr_answer answer = hypervisor_reads(vcpu, index, value);
+	const struct unit *unit = unit_of_msr(index);
 
 	if (answer != MSR_GOES_ON)
 		return answer == MSR_DONE;
-	if (pmu_owns_msr(index))
-		return pmu_read_msr(vcpu, index, value);
-	if (pebs_owns_msr(index))
-		return pebs_read_msr(vcpu, index, value);
-	if (pt_owns_msr(index))
-		return pt_read_msr(vcpu, index, value);
+	if (index == MSR_MISC_ENABLE)
+		return read_misc_enable(guest, value);
+	if (unit)
+		return unit->read_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_read_msr(guest, index, value);
 	if (is_refused(index))
 		return false;
 	switch (index) {
-	case MSR_DEBUGCTL:
-	case MSR_DS_AREA:
-		return ds_read_msr(vcpu, index, value);
 	case MSR_APIC_BASE:
 		return apic_base_read(guest, value);
-	case MSR_MISC_ENABLE:
-		return read_misc_enable(guest, value);
 	case MSR_PLATFORM_INFO: /* SDM Vol 3, chapter 35: maximum ratio */
-		if (!vcpu->silicon->profile->pt)
+		if (!vcpu->silicon->ratio)
 			return read_msr_safe(index, value);
-		*value = (uint64_t)vcpu->silicon->profile->pt->ratio << MAXIMUM_RATIO_SHIFT;
+		*value = (uint64_t)vcpu->silicon->ratio << MAXIMUM_RATIO_SHIFT;
 		return true;
 	case MSR_PAT:
 		*value = guest->vmcb->pat;
@@ -95,15 +87,27 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	}
 }
 
-/* Component 8 is that of MSRs: the platform has no other. */
+/* Those of MSRs: the platform has no other. */
+static const struct unit *unit_of_component(unsigned n)
+{
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->component.number == n)
+			return unit;
+	return NULL;
+}
+
 bool platform_save_state(struct vcpu *vcpu, unsigned n, uint64_t rip, void *area)
 {
-	return n == PT_STATE && pt_save(vcpu, rip, area);
+	const struct unit *unit = unit_of_component(n);
+
+	return unit && unit->component.save(vcpu, rip, area);
 }
 
 bool platform_load_state(struct vcpu *vcpu, unsigned n, const void *area)
 {
-	return n == PT_STATE && pt_restore(vcpu, area);
+	const struct unit *unit = unit_of_component(n);
+
+	return unit && unit->component.restore(vcpu, area);
 }
 
 /* Eight memory types: 0, 1, 4, 5, 6 and 7 exist. SDM Vol 3, 11.12.2. */
@@ -147,7 +151,8 @@ static bool write_misc_enable(struct guest *guest, uint64_t value)
 		break;
 	}
 	if (value & ~(WRITABLE | MISC_ENABLE_PERF_AVAILABLE | DEBUG_STORE) ||
-	    !ds_write_msr(&guest->vcpu, MSR_MISC_ENABLE, value & DEBUG_STORE))
+	    !unit_of_msr(MSR_MISC_ENABLE)
+		     ->write_msr(&guest->vcpu, MSR_MISC_ENABLE, value & DEBUG_STORE))
 		return false;
 	guest->misc_enable = value & WRITABLE;
 	take_away(guest, value & TAKES_AWAY);
@@ -157,6 +162,7 @@ static bool write_misc_enable(struct guest *guest, uint64_t value)
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	struct guest *guest = guest_of(vcpu);
+	const struct unit *unit = unit_of_msr(index);
 	enum msr_answer answer;
 
 	if (index == MSR_MISC_ENABLE)
@@ -164,22 +170,15 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	answer = hypervisor_writes(vcpu, index, &value, 0);
 	if (answer != MSR_GOES_ON)
 		return answer == MSR_DONE;
-	if (pmu_owns_msr(index))
-		return pmu_write_msr(vcpu, index, value);
-	if (pebs_owns_msr(index))
-		return pebs_write_msr(vcpu, index, value);
-	if (pt_owns_msr(index))
-		return pt_write_msr(vcpu, index, value);
+	if (unit)
+		return unit->write_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_write_msr(guest, index, value);
 	if (is_refused(index))
 		return false;
 	switch (index) {
-	case MSR_DEBUGCTL:
-	case MSR_DS_AREA:
-		return ds_write_msr(vcpu, index, value);
 	case MSR_PLATFORM_INFO:
-		return !vcpu->silicon->profile->pt && write_msr_safe(index, value);
+		return !vcpu->silicon->ratio && write_msr_safe(index, value);
 	case MSR_PAT:
 		if (!is_valid_pat(value))
 			return false;

@@ -12,7 +12,7 @@
 #include "monitor/silicon.h"
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/startup.h"
-#include "monitor/trace.h"
+#include "monitor/unit.h"
 
 #define PAT_RESET    0x0007040600070406ull
 #define FAST_STRINGS 1
@@ -99,7 +99,7 @@ struct guest *processor_create(void)
 	guest->misc_enable = FAST_STRINGS;
 	trace_power_on(&guest->vcpu, silicon);
 	guest->vcpu.native_ring_0 = silicon->native_ring_0;
-	guest->vcpu.xss_supported = virtual_xss(silicon->profile);
+	guest->vcpu.xss_supported = virtual_xss(silicon);
 	prepare_interpreter(&guest->vcpu, memory, count);
 	lockstep_attach(guest, memory->lockstep);
 	processors[count] = guest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "monitor/svm/x2apic.h"
+#include "monitor/svm/lapic.h"
 
 #include <stddef.h>
 
@@ -7,7 +7,6 @@
 #include "monitor/host/lapic.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"
-#include "monitor/svm/lapic.h"
 #include "monitor/svm/startup.h"
 
 #define BASE_BOOT_PROCESSOR (1ull << 8)

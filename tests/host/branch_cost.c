@@ -12,7 +12,7 @@
 
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
-#include "monitor/trace.h"
+#include "monitor/unit.h"
 #include "tests/host/interp_rig.h"
 
 enum { ROUNDS = 40, MOST_BRANCHES = 6, AREA = RIG_DATA, BUFFER = RIG_DATA + 0x1000 };
@@ -21,7 +21,7 @@ enum {
 	INSTRUCTIONS_A_ROUND = 25, /* of `mixed` */
 	PACKET_BYTES_A_ROUND = 4
 }; /* seven bits of TNT; TIP with two bytes */
-enum unit { BTS, PT };
+enum traced { BTS, PT };
 
 void platform_performance_interrupt(struct vcpu *vcpu)
 {
@@ -78,17 +78,17 @@ static void record_by_pt(void)
 	pt_retired(&rig.vcpu, &wrmsr);
 }
 
-static void prepare(enum unit unit)
+static void prepare(enum traced unit)
 {
 	static struct silicon silicon;
+	unsigned n = 0;
 
 	rig_reset();
-	for (unsigned n = 0; !silicon.profile || strcmp(silicon.profile->name, "icelake"); n++)
-		silicon.profile = profile_get(n);
-	silicon.pmu = pmu_clean;
-	silicon.pt = pt_clean;
-	silicon.pebs = pebs_clean;
-	ds_make(&silicon.ds, &(struct ds_behaviour){0});
+	while (strcmp(profile_get(n)->name, "icelake"))
+		n++;
+	silicon_make(&silicon, profile_get(n), &(struct behaviour){0});
+	pt_add(&silicon);
+	silicon.physical_bits = 36;
 	trace_reset(&rig.vcpu, &silicon);
 	rig_code(RIG_CODE, mixed, (size_t)(loops_end - mixed));
 	rig.vcpu.gpr[RBX] = RIG_BASE + RIG_DATA + 0x800;
@@ -98,7 +98,7 @@ static void prepare(enum unit unit)
 }
 
 /* Bytes that the unit has written. */
-static uint64_t bytes_written(enum unit unit)
+static uint64_t bytes_written(enum traced unit)
 {
 	const uint64_t *area = (void *)(rig.memory + AREA);
 	uint64_t pointers = 0;
@@ -109,7 +109,7 @@ static uint64_t bytes_written(enum unit unit)
 	return pointers >> 32;
 }
 
-static bool is_recorded(enum unit unit, const struct loop *loop, uint64_t bytes)
+static bool is_recorded(enum traced unit, const struct loop *loop, uint64_t bytes)
 {
 	if (unit == BTS)
 		return bytes == (ROUNDS * loop->branches - 1) * RECORD_BYTES;
@@ -127,7 +127,7 @@ static void run_loop(const struct loop *loop)
 }
 
 /* The child: the loop once to decode it, then between two signals; bytes to `pipe`. */
-static _Noreturn void child(enum unit unit, const struct loop *loop, int pipe)
+static _Noreturn void child(enum traced unit, const struct loop *loop, int pipe)
 {
 	uint64_t before, bytes;
 
@@ -153,7 +153,7 @@ static void stopped(pid_t pid, int *status)
 
 /* Host instructions for a branch of the loop, and in `bytes` those that the unit wrote meanwhile.
  */
-static double measure(enum unit unit, struct loop loop, uint64_t *bytes)
+static double measure(enum traced unit, struct loop loop, uint64_t *bytes)
 {
 	unsigned long steps = 0;
 	int status, ends[2];

@@ -26,19 +26,18 @@ above_rig := -no-pie -fno-pie -Wl,-Ttext-segment=0x40000000
 # The monitor's own objects in a program of the build machine, for `make bench`.
 branch_cost_objects = $(filter $(BUILD)/obj/monitor/interp/% $(BUILD)/obj/monitor/ds/% \
   $(BUILD)/obj/monitor/pmu/% $(BUILD)/obj/monitor/pebs/% $(BUILD)/obj/monitor/pt/% \
-  $(BUILD)/obj/monitor/trace.c.o $(BUILD)/obj/monitor/profile.c.o,$(monitor_objects)) \
+  $(BUILD)/obj/monitor/trace.c.o $(BUILD)/obj/monitor/unit.c.o $(BUILD)/obj/monitor/units.c.o $(BUILD)/obj/monitor/profile.c.o,$(monitor_objects)) \
   $(BUILD)/obj/lib/format.c.o $(BUILD)/obj/lib/string.c.o
 $(BUILD)/host/branch_cost: tests/host/branch_cost.c $$(branch_cost_objects) $$(host_headers)
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) $(above_rig) \
 	  -o $@ $< $(branch_cost_objects) -lcmocka
 
-# Those with the defects: BTS and Processor Trace of one run, for tests/view.
-one_run_objects = $(branch_cost_objects) $(filter $(BUILD)/obj/monitor/defects/% $(BUILD)/obj/monitor/errata/%,$(monitor_objects))
-$(BUILD)/host/one_run: tests/host/one_run.c lib/frame.c $$(one_run_objects) $$(host_headers)
+# The same: BTS and Processor Trace of one run, for tests/view.
+$(BUILD)/host/one_run: tests/host/one_run.c lib/frame.c $$(branch_cost_objects) $$(host_headers)
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) $(above_rig) \
-	  -o $@ $(filter %.c,$^) $(one_run_objects) -lcmocka
+	  -o $@ $(filter %.c,$^) $(branch_cost_objects) -lcmocka
 
 host-tests: $(host_tests)
 check-host: $(host_tests)

@@ -12,7 +12,7 @@
 #include "monitor/interp/interp.h"
 #include "monitor/interp/lockstep.h"
 #include "monitor/silicon.h"
-#include "monitor/trace.h"
+#include "monitor/unit.h"
 #include "tests/host/host.h"
 
 enum { RIG_PAGES = 8, RIG_PAGE = 4096, RIG_RECORD = 24 };
@@ -157,14 +157,10 @@ static inline unsigned rig_index(void)
 }
 
 /* The processor is of `profile`, with this behaviour, and has just been reset. */
-static inline void rig_make(unsigned profile, const struct ds_behaviour *behaviour,
+static inline void rig_make(unsigned profile, const struct behaviour *behaviour,
 			    void (*break_rules)(struct silicon *silicon))
 {
-	rig.silicon.profile = profile_get(profile);
-	rig.silicon.pmu = pmu_clean;
-	rig.silicon.pebs = pebs_clean;
-	rig.silicon.pt = pt_clean;
-	ds_make(&rig.silicon.ds, behaviour);
+	silicon_make(&rig.silicon, profile_get(profile), behaviour);
 	if (break_rules)
 		break_rules(&rig.silicon);
 	trace_power_on(&rig.vcpu, &rig.silicon);
@@ -175,7 +171,7 @@ static inline int rig_reset(void **state)
 	memset(&rig, 0, sizeof(rig));
 	rig.area = RIG_LINEAR;
 	rig.base = RIG_LINEAR + RIG_PAGE;
-	rig_make(0, &(struct ds_behaviour){0}, NULL);
+	rig_make(0, &(struct behaviour){0}, NULL);
 	return 0;
 }
 

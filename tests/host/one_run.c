@@ -12,9 +12,8 @@
 
 #include "abi/ptrace_bts.h"
 #include "lib/frame.h"
-#include "monitor/defects/defect.h"
-#include "monitor/ds/variants.h"
-#include "monitor/trace.h"
+#include "monitor/defect.h"
+#include "monitor/unit.h"
 #include "tests/host/pt_program.h"
 
 enum { AREA = RIG_DATA, BUFFER = RIG_DATA + 0x1000, SLOTS = 4000, AT_ONCE = 1000 };
@@ -23,7 +22,7 @@ enum { ELF_BYTES = 0x30000, MSR_DEBUGCTL_ON = 0xc0, TOPA_STOP = 1 << 4, PAGE_ORD
 
 static enum { WHOLE, WRAPS, STOPS } mode;
 static struct silicon silicon;
-static struct ds_behaviour behaviour;
+static struct behaviour behaviour;
 static struct frame_line line;
 static struct frame_block block;
 static struct trace_total packets = {.stream = TRACE_STREAM_CPU | TRACE_STREAM_PT};
@@ -56,13 +55,16 @@ static unsigned region_order(void)
 
 static void make_silicon(const char *defect)
 {
-	for (unsigned n = 0; !silicon.profile || strcmp(silicon.profile->name, "icelake"); n++)
-		if (!(silicon.profile = profile_get(n)))
-			die("there is no profile icelake");
-	silicon.pmu = pmu_clean;
-	silicon.pt = pt_clean;
-	silicon.pebs = pebs_clean;
-	ds_make(&silicon.ds, &behaviour);
+	const struct profile *profile;
+
+	for (unsigned n = 0; (profile = profile_get(n)); n++)
+		if (!strcmp(profile->name, "icelake"))
+			break;
+	if (!profile)
+		die("there is no profile icelake");
+	silicon_make(&silicon, profile, &behaviour);
+	pt_add(&silicon);
+	silicon.physical_bits = 36;
 	if (defect && !defect_find(defect))
 		die("there is no such defect");
 	if (defect)

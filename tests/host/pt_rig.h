@@ -18,14 +18,9 @@
 enum { TOPA = 0x80000, REGIONS = 0x200000, MOST = 400000, APIC = 0xfee00000 };
 enum { CTL_DEFAULT = CTL_TRACE_EN | CTL_OS | CTL_USER | CTL_TOPA | CTL_BRANCH_EN };
 
-static const struct pt_enumeration everything = {.eax = 1,
-						 .ebx = 7,
-						 .ecx = 7,
-						 .eax_1 = 2,
-						 .ebx_1 = 0x003f3fff,
-						 .physical_bits = 40,
-						 .ratio = 24};
-static const struct pt_enumeration least = {.ebx = 1, .ecx = 1, .physical_bits = 40, .ratio = 24};
+static const struct pt_enumeration everything = {
+	.eax = 1, .ebx = 7, .ecx = 7, .eax_1 = 2, .ebx_1 = 0x003f3fff, .ratio = 24};
+static const struct pt_enumeration least = {.ebx = 1, .ecx = 1, .ratio = 24};
 
 static struct profile profile;
 static struct silicon silicon;
@@ -33,27 +28,27 @@ static uint64_t expected[MOST], decoded[MOST], tsc;
 static unsigned executed, interrupts;
 static bool expecting;
 
-uint8_t *platform_pt_page(struct vcpu *vcpu, uint64_t physical)
+uint8_t *platform_unit_page(struct vcpu *vcpu, uint64_t physical)
 {
 	return platform_is_memory(physical) ? platform_guest_page(physical) : NULL;
 }
 
-bool platform_pt_is_apic(struct vcpu *vcpu, uint64_t physical)
+bool platform_unit_is_apic(struct vcpu *vcpu, uint64_t physical)
 {
 	return physical == APIC;
 }
 
-uint64_t platform_pt_tsc(struct vcpu *vcpu)
+uint64_t platform_unit_tsc(struct vcpu *vcpu)
 {
 	return tsc += 7;
 }
 
-void platform_pt_interrupt(struct vcpu *vcpu)
+void platform_unit_interrupt(struct vcpu *vcpu)
 {
 	interrupts++;
 }
 
-void platform_pt_resumes(struct vcpu *vcpu)
+void platform_unit_resumes(struct vcpu *vcpu)
 {
 }
 
@@ -91,7 +86,7 @@ void saw_not_taken(struct vcpu *vcpu, uint64_t from)
 
 void saw_event(struct vcpu *vcpu, const struct branch *event)
 {
-	if (vcpu->observed & OBSERVER_PT)
+	if (vcpu->observed & OBSERVER_FLOW)
 		pt_event(vcpu, event);
 }
 
@@ -101,7 +96,7 @@ void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 	bool shown = vcpu->pt.packet_enabled, itself = vcpu->pt.interrupted_itself,
 	     ends = vcpu->pt.disabling;
 
-	if (!(vcpu->observed & OBSERVER_PT))
+	if (!(vcpu->observed & OBSERVER_FLOW))
 		return;
 	pt_retired(vcpu, retired);
 	if (shown && !itself && !ends)
@@ -110,7 +105,7 @@ void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 
 void saw_cr3(struct vcpu *vcpu)
 {
-	if (vcpu->observed & OBSERVER_PT)
+	if (vcpu->observed & OBSERVER_FLOW)
 		pt_cr3(vcpu);
 }
 
@@ -144,8 +139,9 @@ static void of(const struct pt_enumeration *pt)
 {
 	rig_reset();
 	memset(rig.memory + 0x200000, 0, RIG_MEMORY - 0x200000);
-	profile.pt = pt;
 	silicon.profile = &profile;
+	silicon.has_pt = pt;
+	silicon.physical_bits = 40;
 	silicon.pt = pt_clean;
 	rig.vcpu.silicon = &silicon;
 	rig.vcpu.observed = 0;
@@ -171,7 +167,7 @@ static void write_ctl(uint64_t value)
 	struct retired wrmsr = {.from = rig.vcpu.rip, .rip = rig.vcpu.rip, .kind = RETIRED};
 
 	write_msr(MSR_RTIT_CTL, value);
-	if (rig.vcpu.observed & OBSERVER_PT)
+	if (rig.vcpu.observed & OBSERVER_FLOW)
 		pt_retired(&rig.vcpu, &wrmsr);
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c */
-/* sources: monitor/ds/?*.c monitor/trace.c monitor/interp/?*.c monitor/profile.c */
+/* sources: monitor/ds/?*.c monitor/trace.c monitor/units.c monitor/interp/?*.c */
+/* sources: monitor/profile.c */
 /* sources: lib/format.c */
 /* The comparison of interpreter and processor, with a processor that is right or wrong at will. */
 #include "lib/io.h"
 #include "monitor/silicon.h"
-#include "monitor/trace.h"
+#include "monitor/unit.h"
 #include "tests/host/interp_rig.h"
 
 #define DATA (RIG_BASE + RIG_DATA)
@@ -25,11 +26,7 @@ static int setup(void **state)
 {
 	static struct silicon silicon;
 
-	silicon.profile = profile_get(0);
-	silicon.pmu = pmu_clean;
-	silicon.pt = pt_clean;
-	silicon.pebs = pebs_clean;
-	ds_make(&silicon.ds, &(struct ds_behaviour){0});
+	silicon_make(&silicon, profile_get(0), &(struct behaviour){0});
 	rig_reset();
 	trace_reset(&rig.vcpu, &silicon);
 	lockstep_init(&rig.vcpu, lockstep_memory, 0);

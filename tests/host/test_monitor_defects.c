@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
-/* sources: monitor/trace.c monitor/profile.c monitor/defects/[a-z]*.c */
-/* sources: monitor/errata/[a-z]*.c */
-#include "monitor/defects/defect.h"
-#include "monitor/ds/variants.h"
+/* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
+#include "monitor/defect.h"
 #include "monitor/pmu/pmu.h"
 #include "monitor/profile.h"
+#include "monitor/unit.h"
 #include "tests/host/monitor_ds_rig.h"
 
 #include <stdio.h>
@@ -15,9 +14,9 @@ enum { BRANCHES = 400 };
 
 static struct silicon clean(void)
 {
-	struct silicon silicon = {.pmu = pmu_clean, .pebs = pebs_clean, .pt = pt_clean};
+	struct silicon silicon = {0};
 
-	ds_make(&silicon.ds, &(struct ds_behaviour){0});
+	silicon_make(&silicon, profile_get(0), &(struct behaviour){0});
 	return silicon;
 }
 
@@ -93,7 +92,7 @@ static void no_defect_harms_the_monitor(void **state)
 			uint64_t value;
 
 			rig_reset(NULL);
-			rig_make(0, &(struct ds_behaviour){0}, defect->break_rules);
+			rig_make(0, &(struct behaviour){0}, defect->break_rules);
 			rig_put(rig.area, rig.base);
 			rig_put(rig.area + 8, rig.base);
 			rig_put(rig.area + 16, rig.base + 40 * RIG_RECORD);
@@ -107,9 +106,9 @@ static void no_defect_harms_the_monitor(void **state)
 		}
 }
 
-static const struct ds_behaviour defaults;
+static const struct behaviour defaults;
 
-static bool apply(struct ds_behaviour *behaviour, const struct variant *variant)
+static bool apply(struct behaviour *behaviour, const struct variant *variant)
 {
 	char word[80];
 
@@ -123,7 +122,7 @@ static void every_variant_changes_one_point(void **state)
 	unsigned n;
 
 	for (n = 0; variant_get(n, &variant); n++) {
-		struct ds_behaviour behaviour = defaults;
+		struct behaviour behaviour = defaults;
 		unsigned changed = 0;
 
 		assert_true(apply(&behaviour, &variant));
@@ -150,10 +149,10 @@ static void each_point_has_one_default_and_another_choice(void **state)
 
 static void the_default_can_be_chosen_again(void **state)
 {
-	struct ds_behaviour behaviour = {0};
+	struct behaviour behaviour = {0};
 
 	assert_true(variant_apply(&behaviour, "full=write-on"));
-	assert_int_equal(behaviour.full, DS_FULL_WRITE);
+	assert_int_equal(behaviour.ds.full, DS_FULL_WRITE);
 	assert_true(variant_apply(&behaviour, "full=stop"));
 	assert_memory_equal(&behaviour, &defaults, sizeof(behaviour));
 }
@@ -163,7 +162,7 @@ static void what_is_no_variant_changes_nothing(void **state)
 	static const char *const words[] = {"",		  "=",		"full",
 					    "full=",	  "full=stop ", "ful=stop",
 					    "fulll=stop", "full=Stop",	"full=stop=stop"};
-	struct ds_behaviour behaviour = {0};
+	struct behaviour behaviour = {0};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		assert_false(variant_apply(&behaviour, words[i]));
@@ -175,10 +174,12 @@ static void what_is_no_variant_changes_nothing(void **state)
 static unsigned unmask_after(unsigned profile, uint64_t pebs, uint64_t event_select,
 			     uint64_t status)
 {
+	struct behaviour behaviour;
 	unsigned before;
 
 	rig_reset(NULL);
-	rig_make(profile, &profile_get(profile)->behaviour, NULL);
+	behaviour_of_profile(&behaviour, profile_get(profile));
+	rig_make(profile, &behaviour, NULL);
 	rig.vcpu.pebs.enable = pebs;
 	rig.vcpu.pmu.event_select[0] = event_select;
 	rig.vcpu.pmu.global_status = status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
-/* sources: monitor/trace.c monitor/profile.c */
+/* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
 #include "tests/host/monitor_ds_rig.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static void transitions_follow_the_behaviour(void **state)
 	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 1);
 	assert_int_equal(stored_with(RIG_OFF_USR, 3, 0), 1);
 	assert_int_equal(stored_with(RIG_OFF_USR, 0, 3), 0);
-	rig.silicon.ds.behaviour.filter = DS_FILTER_BY_SOURCE;
+	rig.silicon.behaviour.ds.filter = DS_FILTER_BY_SOURCE;
 	assert_int_equal(stored_with(RIG_OFF_OS, 3, 0), 1);
 	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 0);
 }
@@ -88,13 +88,13 @@ static void levels_are_those_of_the_filters(void **state)
 	rig.vcpu.ds.skid = 3;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 	rig.vcpu.ds.skid = 0;
-	rig.silicon.ds.behaviour.ds_cpl = DS_CPL_ABSENT;
+	rig.silicon.behaviour.ds.ds_cpl = DS_CPL_ABSENT;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
-	rig.silicon.ds.behaviour.ds_cpl = DS_CPL_FILTERS;
+	rig.silicon.behaviour.ds.ds_cpl = DS_CPL_FILTERS;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xe);
-	rig.vcpu.observed |= OBSERVER_PT;
+	rig.vcpu.observed |= OBSERVER_FLOW;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
-	rig.vcpu.observed &= ~(unsigned)OBSERVER_PT;
+	rig.vcpu.observed &= ~(unsigned)OBSERVER_FLOW;
 	ds_break(&rig.silicon.ds);
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 }
@@ -120,7 +120,7 @@ static void both_conventions_of_the_maximum_give_all_slots(void **state)
 	rig_configure(4 * RIG_RECORD + 1, 5 * RIG_RECORD, RIG_ON);
 	check_circle(4);
 	rig_reset(NULL);
-	rig.silicon.ds.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
+	rig.silicon.behaviour.ds.wrap = DS_WRAP_BEFORE_WRITE;
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	check_circle(4);
 	rig_reset(NULL);
@@ -133,7 +133,7 @@ static void index_wraps_when_the_behaviour_says(void **state)
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	rig_branches(1, 4);
 	assert_int_equal(rig_index(), 0);
-	rig.silicon.ds.behaviour.wrap = DS_WRAP_BEFORE_WRITE;
+	rig.silicon.behaviour.ds.wrap = DS_WRAP_BEFORE_WRITE;
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	rig_branches(1, 4);
 	assert_int_equal(rig_index(), 4);
@@ -242,7 +242,7 @@ static void behaviour_chooses_the_access(void **state)
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		rig_reset(NULL);
-		rig.silicon.ds.behaviour.dirty = cases[i].dirty;
+		rig.silicon.behaviour.ds.dirty = cases[i].dirty;
 		rig.vcpu.cr3 = 0x3;
 		rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 		rig_branches(1, 1);
@@ -316,20 +316,20 @@ static void every_record_at_or_past_the_threshold(void **state)
 
 static void other_ways_to_compare(void **state)
 {
-	rig.silicon.ds.behaviour.threshold = DS_THRESHOLD_CROSSED;
+	rig.silicon.behaviour.ds.threshold = DS_THRESHOLD_CROSSED;
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 100);
 	assert_int_equal(interrupts_with(2 * RIG_RECORD - 1, RIG_BTINT), 100);
-	rig.silicon.ds.behaviour.threshold = DS_THRESHOLD_EQUAL;
+	rig.silicon.behaviour.ds.threshold = DS_THRESHOLD_EQUAL;
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 100);
 	assert_int_equal(interrupts_with(2 * RIG_RECORD - 1, RIG_BTINT), 0);
-	rig.silicon.ds.behaviour.compare = DS_COMPARE_BEFORE;
+	rig.silicon.behaviour.ds.compare = DS_COMPARE_BEFORE;
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 10);
 }
 
 static void clearing_btint_is_not_enough(void **state)
 {
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, 0), 111);
-	rig.silicon.ds.behaviour.circular = DS_CIRCULAR_IS_SILENT;
+	rig.silicon.behaviour.ds.circular = DS_CIRCULAR_IS_SILENT;
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, 0), 0);
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 111);
 }
@@ -382,12 +382,12 @@ static void full_buffer_stops(void **state)
 
 static void full_buffer_may_wrap_or_run_on(void **state)
 {
-	rig.silicon.ds.behaviour.full = DS_FULL_WRAP;
+	rig.silicon.behaviour.ds.full = DS_FULL_WRAP;
 	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
 	rig_branches(1, 5);
 	assert_int_equal(rig_slot(0), 5);
 	assert_int_equal(rig_index(), 1);
-	rig.silicon.ds.behaviour.full = DS_FULL_WRITE;
+	rig.silicon.behaviour.ds.full = DS_FULL_WRITE;
 	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
 	rig_branches(1, 5);
 	assert_int_equal(rig_slot(4), 5);
@@ -423,12 +423,12 @@ static void randomize(void)
 	rig_reset(NULL);
 	rig.area = RIG_LINEAR + below(RIG_PAGE + 1);
 	rig.base = RIG_LINEAR + 3 * RIG_PAGE - 8 * below(120) - below(4);
-	rig.silicon.ds.behaviour.room = below(3);
-	rig.silicon.ds.behaviour.wrap = below(2);
-	rig.silicon.ds.behaviour.full = below(3);
-	rig.silicon.ds.behaviour.threshold = below(3);
-	rig.silicon.ds.behaviour.compare = below(2);
-	rig.silicon.ds.behaviour.circular = below(2);
+	rig.silicon.behaviour.ds.room = below(3);
+	rig.silicon.behaviour.ds.wrap = below(2);
+	rig.silicon.behaviour.ds.full = below(3);
+	rig.silicon.behaviour.ds.threshold = below(3);
+	rig.silicon.behaviour.ds.compare = below(2);
+	rig.silicon.behaviour.ds.circular = below(2);
 	rig_configure(below(30 * RIG_RECORD), below(33 * RIG_RECORD),
 		      RIG_ON | (below(2) ? RIG_BTINT : 0));
 	rig_set_index(rig.base + below(3) * RIG_RECORD);

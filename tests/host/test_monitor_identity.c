@@ -5,11 +5,11 @@
 
 #include "abi/hypervisor.h"
 #include "monitor/interp/interp.h"
-#include "monitor/pebs/rules.h"
+#include "monitor/present.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
-#include "monitor/svm/x2apic.h"
-#include "monitor/vcpu.h"
+#include "monitor/svm/lapic.h"
+#include "monitor/unit.h"
 #include "tests/host/host.h"
 
 #define PERF_AVAILABLE 0x80u
@@ -30,16 +30,38 @@ bool pebs_present(const struct vcpu *unused)
 	return pebs_shown;
 }
 
-struct pmu_enumeration pmu_enumerate(const struct vcpu *unused)
+/* The rows. One has DS, one counters, one leaf 14H and a component of XSAVES, which are there while
+   silicon.last_leaf says so. */
+static void show_ds(const struct vcpu *unused, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
 {
-	return (struct pmu_enumeration){0x07300403, 0x18, 0, 0x603};
+	if (leaf == 1) {
+		value[2] |= LEAF_1_ECX_DTES64 | LEAF_1_ECX_DS_CPL;
+		value[3] |= LEAF_1_EDX_DS;
+	}
 }
 
-void pt_enumerate(const struct vcpu *unused, uint32_t subleaf, uint32_t value[4])
+static void show_counters(const struct vcpu *unused, uint32_t leaf, uint32_t subleaf,
+			  uint32_t value[4])
 {
-	for (unsigned n = 0; n < 4; n++)
+	if (leaf == 0xa)
+		memcpy(value, ((const uint32_t[]){0x07300403, 0x18, 0, 0x603}), 16);
+}
+
+static void show_more(const struct vcpu *unused, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
+{
+	for (unsigned n = 0; n < 4 && leaf == 0x14; n++)
 		value[n] = subleaf * 4 + n;
 }
+
+static bool has_component(const struct silicon *of)
+{
+	return of->last_leaf >= 0x14;
+}
+
+const struct unit units[UNITS] = {
+	{.cpuid = show_ds},
+	{.cpuid = show_counters},
+	{.cpuid = show_more, .component = {.number = 8, .bytes = 128, .is_in = has_component}}};
 
 unsigned interp_xsave_bytes(const struct vcpu *unused)
 {
@@ -49,9 +71,9 @@ unsigned interp_xsave_bytes(const struct vcpu *unused)
 /* Each CPUID is one of a guest's exits. */
 static unsigned exits;
 
-void ds_note(struct vcpu *unused, enum ds_occasion occasion)
+void saw_exit(struct vcpu *unused)
 {
-	exits += occasion == DS_AT_EXIT;
+	exits++;
 }
 
 static bool apic_on = true;
@@ -63,8 +85,10 @@ bool apic_is_on(const struct vcpu *unused)
 
 static void ask(uint32_t leaf, uint32_t subleaf)
 {
-	if (!silicon.profile)
+	if (!silicon.profile) {
 		silicon.profile = profile_get(0);
+		silicon.last_leaf = silicon.profile->last_leaf;
+	}
 	vcpu.gpr[RAX] = 0xdeadbeef00000000 | leaf;
 	vcpu.gpr[RCX] = subleaf;
 	exits = 0;
@@ -107,7 +131,6 @@ static void hides_what_it_does_not_provide(void **state)
 	for (unsigned i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
 		assert_false(has(RCX, hidden[i]));
 	ask(7, 0);
-	assert_false(has(RBX, 25));				  /* PT */
 	assert_false(has(RCX, 3) || has(RCX, 7) || has(RCX, 16)); /* PKU, CET_SS, LA57 */
 	ask(0x80000000, 0);
 	assert_int_equal(vcpu.gpr[RAX], 0x80000008);
@@ -158,32 +181,26 @@ static void counters_and_their_events(void **state)
 	assert_int_equal(vcpu.gpr[RDX], 0x603);
 }
 
-/* Leaf 7 and the last leaf say that leaf 14H is there, and only of a profile that has it. */
-static void processor_trace_where_there_is_some(void **state)
+/* The last leaf is that of a unit that was added. Beyond it CPUID answers as of the last. */
+static void a_unit_adds_leaves(void **state)
 {
-	static const struct pt_enumeration some, timed = {.ratio = 24, .crystal = true};
-	struct profile profile = *profile_get(0);
-
-	profile.pt = NULL;
-	silicon.profile = &profile;
-	ask(7, 0);
-	assert_int_equal(vcpu.gpr[RBX] >> 25 & 1, 0);
-	profile.pt = &some;
-	ask(7, 0);
-	assert_int_equal(vcpu.gpr[RBX] >> 25 & 1, 1);
+	silicon.last_leaf = 0x14;
+	silicon.profile = profile_get(0);
 	ask(0, 0);
 	assert_int_equal(vcpu.gpr[RAX], 0x14);
-	ask(0x15, 1); /* beyond the last */
+	ask(0x15, 1);
 	assert_int_equal(vcpu.gpr[RAX], 4);
 	ask(0x14, 1);
 	assert_int_equal(vcpu.gpr[RAX], 4);
 	assert_int_equal(vcpu.gpr[RDX], 7);
-	profile.pt = &timed;
+	silicon.last_leaf = 0x15;
+	silicon.crystal = true;
+	silicon.ratio = 24;
 	ask(0, 0);
 	assert_int_equal(vcpu.gpr[RAX], 0x15);
 	ask(0x15, 0);
 	assert_int_equal(vcpu.gpr[RBX] * 24, vcpu.gpr[RAX] * 24 * 100); /* MHz of crystal and bus */
-	silicon.profile = NULL;
+	silicon = (struct silicon){0};
 }
 
 static void says_whose_silicon_it_is(void **state)
@@ -238,11 +255,10 @@ enum {
 static struct profile limited(const char *name, const char *of)
 {
 	struct profile profile;
-	struct ds_behaviour behaviour;
+	struct behaviour behaviour = {0};
 
 	for (unsigned n = 0; strcmp((profile = *profile_get(n)).name, of); n++)
 		;
-	behaviour = profile.behaviour;
 	hypervisor_adjust(hypervisor_find(name), &profile, &behaviour);
 	hypervisor_limit(hypervisor_find(name), &behaviour, &profile);
 	silicon.profile = NULL;
@@ -378,19 +394,15 @@ static void apic_follows_its_enable(void **state)
 }
 
 /* SDM Vol 1, 13.2: component 8, in no processor that has XSAVES itself. */
-static void state_of_processor_trace(void **state)
+static void state_of_a_unit(void **state)
 {
-	static const struct pt_enumeration pt = {.xsaves = true}, without = {0};
-	struct profile profile = {.pt = &pt};
 	uint32_t own;
 
 	ask(0xd, 1);
 	own = (uint32_t)vcpu.gpr[RAX];
-	assert_int_equal(virtual_xss(&profile), own >> 3 & 1 ? 0 : 1 << 8);
-	profile.pt = &without;
-	assert_int_equal(virtual_xss(&profile), 0);
-	profile.pt = NULL;
-	assert_int_equal(virtual_xss(&profile), 0);
+	assert_int_equal(virtual_xss(&silicon), 0);
+	silicon.last_leaf = 0x14;
+	assert_int_equal(virtual_xss(&silicon), own >> 3 & 1 ? 0 : 1 << 8);
 	vcpu.xss_supported = 1 << 8;
 	ask(0xd, 1);
 	assert_int_equal(vcpu.gpr[RAX], own | 1 << 3);
@@ -401,6 +413,7 @@ static void state_of_processor_trace(void **state)
 	assert_int_equal(vcpu.gpr[RBX], 0);
 	assert_int_equal(vcpu.gpr[RCX], 1);
 	vcpu.xss_supported = 0;
+	silicon = (struct silicon){0};
 }
 
 /* SDM Vol 2, CPUID: a leaf beyond the last answers as the last basic one. */
@@ -425,7 +438,7 @@ int main(void)
 		cmocka_unit_test(misc_enable_takes_away),
 		cmocka_unit_test(osxsave_follows_cr4),
 		cmocka_unit_test(counters_and_their_events),
-		cmocka_unit_test(processor_trace_where_there_is_some),
+		cmocka_unit_test(a_unit_adds_leaves),
 		cmocka_unit_test(says_whose_silicon_it_is),
 		cmocka_unit_test(a_rehearsal_shows_another_hypervisor),
 		cmocka_unit_test(debug_controls_by_hypervisor),
@@ -434,7 +447,7 @@ int main(void)
 		cmocka_unit_test(counters_by_hypervisor),
 		cmocka_unit_test(unavailable_bits_by_hypervisor),
 		cmocka_unit_test(apic_follows_its_enable),
-		cmocka_unit_test(state_of_processor_trace),
+		cmocka_unit_test(state_of_a_unit),
 		cmocka_unit_test(leaves_beyond_the_last),
 	};
 

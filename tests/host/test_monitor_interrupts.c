@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
-/* sources: monitor/trace.c monitor/profile.c */
+/* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
 /* Interrupts that are repeated while their cause lasts, where the manual leaves it open. */
 #include "monitor/pmu/rules.h"
 #include "tests/host/monitor_ds_rig.h"
@@ -8,8 +8,8 @@
 /* Of three records that find no room in four slots. */
 static unsigned interrupts_when_full(unsigned btint, uint64_t threshold, uint64_t controls)
 {
-	rig.silicon.ds.behaviour.threshold = DS_THRESHOLD_EQUAL;
-	rig.silicon.ds.behaviour.btint = btint;
+	rig.silicon.behaviour.ds.threshold = DS_THRESHOLD_EQUAL;
+	rig.silicon.behaviour.ds.btint = btint;
 	rig_configure(4 * RIG_RECORD, threshold * RIG_RECORD, RIG_ON | controls);
 	rig_branches(1, 4);
 	rig.interrupts = 0;
@@ -32,7 +32,7 @@ static void a_full_buffer_interrupts_as_the_behaviour_says(void **state)
 static unsigned interrupts_at_unmasking(unsigned masked, bool asked)
 {
 	rig_reset(NULL);
-	rig_make(0, &(struct ds_behaviour){.masked = masked}, NULL);
+	rig_make(0, &(struct behaviour){.ds.masked = masked}, NULL);
 	assert_true(pmu_write_msr(&rig.vcpu, MSR_PERFEVTSEL0, 0xc0 | SELECT_INT | SELECT_EN));
 	rig.vcpu.pmu.global_status = 1;
 	rig.vcpu.pmu.masked = asked;

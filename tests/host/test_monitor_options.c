@@ -1,54 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* sources: monitor/options.c monitor/ds/variants.c monitor/profile.c monitor/pmu/events.c */
-/* sources: monitor/present.c */
-/* sources: lib/cmdline.c lib/format.c lib/string.c drivers/console/uart.c */
+/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
+/* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit.c monitor/units.c */
+/* sources: monitor/options.c monitor/present.c monitor/profile.c */
+/* sources: lib/cmdline.c lib/format.c drivers/console/uart.c */
 #include <string.h>
 
 #include "lib/io.h"
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 #include "monitor/options.h"
-#include "monitor/pebs/pebs.h"
-#include "tests/host/host.h"
+#include "tests/host/monitor_ds_rig.h"
 
 /* No serial port: only the arithmetic of drivers/console/uart.c is used. */
 uint8_t inb(uint16_t port)
 {
 	return 0xff;
-}
-
-void outb(uint16_t port, uint8_t value)
-{
-}
-
-static const struct defect the_defect = {.name = "one_wrong"};
-
-const struct defect *defect_find(const char *name)
-{
-	return strcmp(name, the_defect.name) ? NULL : &the_defect;
-}
-
-static const struct inert the_inert = {.unit = "pebs"};
-
-const struct inert *inert_find(const char *unit)
-{
-	return strcmp(unit, the_inert.unit) ? NULL : &the_inert;
-}
-
-static const struct defect the_erratum = {.name = "XY1", .profile = "merom"};
-
-const struct defect *erratum_find(const char *name)
-{
-	return strcmp(name, the_erratum.name) ? NULL : &the_erratum;
-}
-
-bool pebs_present(const struct vcpu *vcpu)
-{
-	return false;
-}
-
-struct ds_enumeration ds_enumerate(const struct vcpu *vcpu)
-{
-	return (struct ds_enumeration){.ds = true};
 }
 
 static struct options options;
@@ -111,11 +76,11 @@ static void processors_may_be_of_two_kinds(void **state)
 	assert_true(parse("profile=icelake pt=on kinds=haswell"));
 	assert_string_equal(options.profile->name, "icelake");
 	assert_string_equal(options.other->name, "haswell");
-	assert_false(options.other_pt);
+	assert_string_equal(options.other_with, "");
 	assert_true(parse("kinds=icelake+pt"));
 	assert_string_equal(options.other->name, "icelake");
-	assert_true(options.other_pt);
-	assert_false(options.pt);
+	assert_string_equal(options.other_with, "+pt");
+	assert_false(options.added);
 	assert_false(parse("kinds=lakefield"));
 	assert_non_null(strstr(error, "kinds=lakefield is unknown"));
 	assert_false(parse("kinds=haswell+pt"));
@@ -144,15 +109,15 @@ static void variants_stand_beside_the_choice(void **state)
 	assert_true(parse("vbts=on,wrap=before-write,skid=100,room=below"));
 	assert_int_equal(options.vbts, VBTS_ON);
 	assert_string_equal(options.variants, "wrap=before-write,skid=100,room=below");
-	assert_int_equal(options.behaviour.wrap, DS_WRAP_BEFORE_WRITE);
-	assert_int_equal(options.behaviour.skid, DS_SKID_LONG);
-	assert_int_equal(options.behaviour.room, DS_ROOM_BELOW);
-	assert_int_equal(options.behaviour.full, DS_FULL_DROP);
+	assert_int_equal(options.behaviour.ds.wrap, DS_WRAP_BEFORE_WRITE);
+	assert_int_equal(options.behaviour.ds.skid, DS_SKID_LONG);
+	assert_int_equal(options.behaviour.ds.room, DS_ROOM_BELOW);
+	assert_int_equal(options.behaviour.ds.full, DS_FULL_DROP);
 	assert_true(parse("vbts=transition=either"));
 	assert_int_equal(options.vbts, VBTS_AUTO);
-	assert_int_equal(options.behaviour.filter, DS_FILTER_BY_EITHER);
+	assert_int_equal(options.behaviour.ds.filter, DS_FILTER_BY_EITHER);
 	assert_true(parse("vbts=inert=pebs"));
-	assert_ptr_equal(options.inert, &the_inert);
+	assert_string_equal(options.inert->name, "pebs");
 	assert_false(parse("vbts=inert=tlb"));
 	assert_true(parse("vbts=list"));
 	assert_true(options.list_variants);
@@ -176,8 +141,8 @@ static void defects_go_by_name(void **state)
 {
 	assert_true(parse(""));
 	assert_null(options.defect);
-	assert_true(parse("defect=one_wrong"));
-	assert_ptr_equal(options.defect, &the_defect);
+	assert_true(parse("defect=wrap_never"));
+	assert_ptr_equal(options.defect, defect_find("wrap_never"));
 	assert_true(parse("defect=list"));
 	assert_true(options.list_defects);
 	assert_false(parse("defect=none_such end=exit"));
@@ -189,15 +154,15 @@ static void an_erratum_brings_its_processor(void **state)
 {
 	assert_true(parse(""));
 	assert_string_equal(options.profile->name, "nehalem");
-	assert_true(parse("erratum=XY1"));
-	assert_ptr_equal(options.defect, &the_erratum);
+	assert_true(parse("erratum=AR62"));
+	assert_ptr_equal(options.defect, erratum_find("AR62"));
 	assert_string_equal(options.profile->name, "merom");
-	assert_int_equal(options.behaviour.lbr, DS_LBR_DROPPED);
-	assert_true(parse("erratum=XY1 profile=skylake vbts=lbr=fault"));
+	assert_int_equal(options.behaviour.ds.lbr, DS_LBR_DROPPED);
+	assert_true(parse("erratum=AR62 profile=skylake vbts=lbr=fault"));
 	assert_string_equal(options.profile->name, "skylake");
-	assert_int_equal(options.behaviour.lbr, DS_LBR_FAULTS);
-	assert_false(parse("erratum=XY1 defect=one_wrong"));
-	assert_false(parse("erratum=XY2"));
+	assert_int_equal(options.behaviour.ds.lbr, DS_LBR_FAULTS);
+	assert_false(parse("erratum=AR62 defect=wrap_never"));
+	assert_false(parse("erratum=AR63"));
 	assert_false(parse("profile=i486"));
 }
 
@@ -205,9 +170,9 @@ static void an_erratum_brings_its_processor(void **state)
 static void processor_trace_of_the_profile(void **state)
 {
 	assert_true(parse("profile=skylake"));
-	assert_false(options.pt);
+	assert_false(options.added);
 	assert_true(parse("profile=skylake pt=on"));
-	assert_true(options.pt);
+	assert_true(options.added);
 	assert_false(parse("profile=nehalem pt=on"));
 	assert_string_equal(error, "pt=on: profile=nehalem has no Intel Processor Trace");
 	assert_false(options.stack);
@@ -221,12 +186,12 @@ static void a_rehearsal_goes_by_its_hypervisor(void **state)
 	assert_null(options.hypervisor);
 	assert_true(parse("present=xen"));
 	assert_string_equal(options.hypervisor->signature, "XenVMMXenVMM");
-	assert_int_equal(options.behaviour.circular, DS_CIRCULAR_INTERRUPTS);
+	assert_int_equal(options.behaviour.ds.circular, DS_CIRCULAR_INTERRUPTS);
 	assert_true(parse("present=kvm profile=skylake"));
 	assert_string_equal(options.hypervisor->signature, "KVMKVMKVM");
-	assert_int_equal(options.behaviour.circular, DS_CIRCULAR_IS_SILENT);
+	assert_int_equal(options.behaviour.ds.circular, DS_CIRCULAR_IS_SILENT);
 	assert_true(parse("vbts=circular=interrupts present=kvm"));
-	assert_int_equal(options.behaviour.circular, DS_CIRCULAR_INTERRUPTS);
+	assert_int_equal(options.behaviour.ds.circular, DS_CIRCULAR_INTERRUPTS);
 	assert_false(parse("present=vmware end=exit"));
 	assert_non_null(strstr(error, "present=vmware is unknown; vbts=list"));
 	assert_true(options.end_exit);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
-/* sources: monitor/trace.c monitor/profile.c */
+/* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
 /* The rules of the counters and of the LBR stack, with instructions that the test makes up. */
 #include "monitor/pmu/rules.h"
 #include "tests/host/monitor_ds_rig.h"
@@ -10,7 +10,7 @@ enum { NEHALEM = 0, NETBURST = 1, MERON = 2, SKYLAKE = 5, HASWELL = 6, ICELAKE =
 static void of_profile(unsigned profile)
 {
 	rig_reset(NULL);
-	rig_make(profile, &(struct ds_behaviour){0}, NULL);
+	rig_make(profile, &(struct behaviour){0}, NULL);
 }
 
 static uint64_t get(uint32_t index)
@@ -41,12 +41,12 @@ static void registers_keep_what_is_written(void **state)
 
 	of_profile(NEHALEM);
 	for (unsigned i = 0; i < sizeof(registers) / sizeof(registers[0]); i++) {
-		assert_true(pmu_owns_msr(registers[i]));
+		assert_true(unit_of_msr(registers[i]));
 		put(registers[i], i % 3 + 1);
 		assert_int_equal(get(registers[i]), i % 3 + 1);
 	}
-	assert_false(pmu_owns_msr(0xc0));
-	assert_false(pmu_write_msr(&rig.vcpu, 0xc9, 0) || pmu_owns_msr(0xca));
+	assert_false(unit_of_msr(0xc0));
+	assert_false(pmu_write_msr(&rig.vcpu, 0xc9, 0) || unit_of_msr(0xca));
 }
 
 static void status_is_read_only_and_reserved_bits_fault(void **state)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* sources: monitor/interp/?*.c monitor/pt/?*.c monitor/defects/pt.c lib/format.c */
+/* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
 /* The packets of random programs, and what filters leave of them. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 #include "tests/host/pt_rig.h"
 
 static void programs_decode(const struct pt_enumeration *pt, uint64_t ctl, unsigned order,
@@ -188,13 +188,13 @@ static void an_overflow_loses_a_part(void **state)
 		unsigned count;
 
 		of(&everything);
-		silicon.ds.behaviour.pt_overflow = DS_PT_OVERFLOWS;
+		silicon.behaviour.pt.overflow = PT_OVERFLOWS;
 		make_program(n * 271 + 9, true);
 		make_topa(4, 5, 0);
 		write_ctl(CTL_DEFAULT | CTL_CYC_EN);
 		run(6000, true);
 		write_ctl(0);
-		silicon.ds.behaviour.pt_overflow = DS_PT_OVERFLOWS_NEVER;
+		silicon.behaviour.pt.overflow = PT_OVERFLOWS_NEVER;
 		assert_int_equal(decode_packets(rig.memory + REGIONS, bytes_out(5), &count), 0);
 		assert_parts(count, 20);
 		assert_in_range(count, executed / 2, executed);
@@ -204,9 +204,9 @@ static void an_overflow_loses_a_part(void **state)
 /* The variants of the manual's open points that libipt takes too. */
 static void open_points_do_not_disturb(void **state)
 {
-	silicon.ds.behaviour.pt_psb = DS_PT_PSB_LAST;
+	silicon.behaviour.pt.psb = PT_PSB_LAST;
 	programs_decode(&everything, 0, 5, true);
-	silicon.ds.behaviour.pt_psb = DS_PT_PSB_FIRST;
+	silicon.behaviour.pt.psb = PT_PSB_FIRST;
 }
 
 /* The comparison itself: one bit of a good stream that differs changes what is decoded. */
@@ -239,7 +239,7 @@ static void a_flipped_bit_is_noticed(void **state)
 /* --- Defects -----------------------------------------------------------------------------------
  */
 
-/* The linker's: those of monitor/defects/pt.c. */
+/* The linker's: those of monitor/pt/defects.c. */
 extern const struct defect *const __start_defects[], *const __stop_defects[];
 
 static const struct defect *defect_named(const char *name)

@@ -319,7 +319,7 @@ static void xsaves_ends_the_trace(void **state)
 	for (unsigned at = 72; at < PT_STATE_BYTES; at += 8)
 		assert_int_equal(word(component + at), 0);
 	assert_int_equal(read_msr(MSR_RTIT_CTL), CTL_DEFAULT & ~(uint64_t)CTL_TRACE_EN);
-	assert_int_equal(rig.vcpu.observed & OBSERVER_PT, 0);
+	assert_int_equal(rig.vcpu.observed & OBSERVER_FLOW, 0);
 	/* FUP of XSAVES, of which four bytes differ from the last address, and TIP.PGD. */
 	last = bytes_out(5);
 	assert_int_equal(rig.memory[REGIONS + last - 1], TIP_PGD);
@@ -334,7 +334,7 @@ static void a_fault_of_xsaves_ends_nothing(void **state)
 	*rig_pte(AREA + PAGE) &= ~(uint64_t)RIG_P;
 	interp_forget(&rig.vcpu);
 	expect_fault(save_bytes, 3, AREA + PAGE - 128, VECTOR_PF);
-	assert_true(rig.vcpu.observed & OBSERVER_PT);
+	assert_true(rig.vcpu.observed & OBSERVER_FLOW);
 }
 
 static void xrstors_refuses_while_it_traces(void **state)

@@ -11,7 +11,7 @@ rm monitor Makefile build/*.elf32
 mkdir -p monitor/ds monitor/pmu build/obj/monitor/pmu tests
 cat >monitor/ds/behaviour.h <<'END'
 struct ds_behaviour {
-	unsigned masked, pebs_ip, lbr;
+	unsigned masked, lbr;
 	enum { DS_OTHER_NONE, DS_OTHER_SEVEN } other;
 };
 END

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(kinds_of_mutations mutations apply names_of);
+our @EXPORT_OK = qw(kinds_of_mutations mutations apply names_of choices_of);
 
 my @kinds = ('operator', 'border', 'constant', 'dropped statement', 'exchanged arguments', 'state of all', 'write of the neighbour');
 sub kinds_of_mutations { return @kinds }
@@ -30,6 +30,14 @@ sub names_of {
 	my %by_prefix;
 	push @{$by_prefix{$2}}, $1 while $text =~ /^#define (([A-Z0-9]+)_[A-Z0-9_]+)\s/mg;
 	return grep { @$_ > 1 } @families, map { $by_prefix{$_} } sort keys %by_prefix;
+}
+
+# The enumerations of a header's struct of behaviour, each with its unit, its field and its choices.
+sub choices_of {
+	my ($unit, $body) = $_[0] =~ s{/\*.*?\*/}{}gsr =~ /struct (\w+)_behaviour \{(.*?)\n\}/s or return;
+	my @found;
+	push @found, {unit => $unit, choices => $1, field => $2} while $body =~ /enum \{([^}]*)\} (\w+);/g;
+	return @found;
 }
 
 # All mutants of `text`, the file `path`: each has kind, path, function, its body, line, what, before, after, edits (offset, length, text).

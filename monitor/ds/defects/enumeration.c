@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* CPUID leaf 1 and IA32_MISC_ENABLE: SDM Vol 3, 17.4.5 and 17.4.9. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 static struct ds_enumeration enumerated_but_hidden(const struct vcpu *vcpu)
 {

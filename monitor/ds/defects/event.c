@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Defects of events, HLT and changes of control registers: SDM Vol 3, 17.4.2 to 17.4.4. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 #include "monitor/ds/memory.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Counters and the LBR stack: SDM Vol 3, 17.4.7, 17.4.8 and 18.2. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 #include "monitor/pmu/rules.h"
 
@@ -205,3 +205,26 @@ LBR_TAKES(lbr_jcc_as_jmp, "SDM Vol 3, 17.7.2", "LBR_SELECT takes a Jcc for a JMP
 	  bent.kind &= ~(unsigned)RETIRED_CONDITIONAL)
 LBR_TAKES(lbr_low_half, "SDM Vol 3, 17.4.8", "the LBR stack has the low halves of addresses",
 	  (bent.from = (uint32_t)branch->from, bent.to = (uint32_t)branch->to))
+
+/* What holds its MSRs and does nothing. */
+
+static bool adds_nothing(struct vcpu *vcpu, unsigned n, uint64_t count)
+{
+	(void)vcpu, (void)n, (void)count;
+	return false;
+}
+
+void pmu_stop(struct silicon *silicon)
+{
+	silicon->pmu.add = adds_nothing;
+}
+
+static void no_branch(struct vcpu *vcpu, const struct retired *branch)
+{
+	(void)vcpu, (void)branch;
+}
+
+void pmu_lbr_stop(struct silicon *silicon)
+{
+	silicon->pmu.lbr = no_branch;
+}

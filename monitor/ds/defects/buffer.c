@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The index of the buffer: where it moves on to, and where it wraps. SDM Vol 3, 17.4.9.1. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 /* The index after a record is `moved`, an expression over `next`, the right one, and `field`. */
 #define INDEX_MOVES(name, rule, says, moved)                                                       \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* How a record gets into memory, and what else is written: SDM Vol 3, 17.4.4 and 17.4.9. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 #include "monitor/ds/memory.h"
 

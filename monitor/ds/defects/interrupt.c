@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The threshold, and what the local APIC makes of its interrupt: SDM Vol 3, 17.4.9.5 and 10.5.1. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 #include "monitor/ds/memory.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* PEBS: SDM Vol 3, 18.4.4, 18.8.1.1, 18.11.2 and 18.13. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 #include "monitor/ds/memory.h"
 #include "monitor/pebs/rules.h"
@@ -284,3 +284,16 @@ static void enabled_after_init(struct vcpu *vcpu)
 }
 DEFECT(enabled_after_init, "SDM Vol 3, 17.4.9", "INIT leaves PEBS on",
        BREAKS(init, enabled_after_init))
+
+/* It holds its MSRs and does nothing. */
+
+static bool never_arms(const struct vcpu *vcpu, unsigned n)
+{
+	(void)vcpu, (void)n;
+	return false;
+}
+
+void pebs_stop(struct silicon *silicon)
+{
+	silicon->pebs.arms = never_arms;
+}

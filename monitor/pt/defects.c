@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Intel Processor Trace: SDM Vol 3, chapter 36. Such a defect is named pt_, and needs pt=on. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 #define PT_DEFECT(name, rule, says, hook)                                                          \
 	DEFECT_ON("icelake", name, rule, says, BREAKS_PT(hook, name))
@@ -407,7 +407,7 @@ PT_DEFECT(pt_stop_moves_on, "SDM Vol 3, 36.2.6",
 /* 36.2.6.4: "no error is signaled". */
 static void pt_apic_refused(struct vcpu *vcpu, uint64_t entry)
 {
-	if (platform_pt_is_apic(vcpu, entry & 0xffffff000))
+	if (platform_unit_is_apic(vcpu, entry & 0xffffff000))
 		vcpu->pt.status |= STATUS_ERROR;
 	else
 		pt_clean.region_full(vcpu, entry);
@@ -422,3 +422,71 @@ static bool pt_table_wraps(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	return pt_clean.write_msr(vcpu, index, value);
 }
 PT_DEFECT(pt_table_wraps, "SDM Vol 3, 36.2.6", "a table above 4 GiB is looked for below", write_msr)
+
+/* No MSR and no table shows these: a decoder sees them. */
+
+enum { TNT_FULL = 6, LOST_AFTER = 100, PAGE_BYTES = 4096 };
+
+static void pt_psb_without_place(struct vcpu *vcpu, uint64_t ip)
+{
+	bool enabled = vcpu->pt.packet_enabled;
+
+	vcpu->pt.packet_enabled = false;
+	pt_clean.sync(vcpu, ip);
+	vcpu->pt.packet_enabled = enabled;
+}
+PT_DEFECT(pt_psb_without_place, "SDM Vol 3, 36.3.7",
+	  "PSB+ has neither MODE.Exec nor FUP while PacketEn is set", sync)
+
+static void pt_bit_lost(struct vcpu *vcpu, bool taken)
+{
+	if (vcpu->pt.packet_bytes != LOST_AFTER || vcpu->pt.tnt_count)
+		pt_clean.tnt(vcpu, taken);
+}
+PT_DEFECT(pt_bit_lost, "SDM Vol 3, 36.4.2", "now and then TNT lacks a branch", tnt)
+
+static void pt_sixth_bit_clear(struct vcpu *vcpu, bool taken)
+{
+	pt_clean.tnt(vcpu, taken && vcpu->pt.tnt_count != TNT_FULL - 1);
+}
+PT_DEFECT(pt_sixth_bit_clear, "SDM Vol 3, 36.4.2", "the sixth branch of a TNT is never a taken one",
+	  tnt)
+
+static void pt_source_is_handler(struct vcpu *vcpu, uint64_t from, uint64_t to, bool was_enabled)
+{
+	(void)from;
+	pt_clean.event(vcpu, to, to, was_enabled);
+}
+PT_DEFECT(pt_source_is_handler, "SDM Vol 3, 36.4.2",
+	  "FUP of an interrupt or exception has the address of its handler", event)
+
+static void pt_packet_cut_at_page(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
+{
+	unsigned left = PAGE_BYTES - (vcpu->pt.output_mask_ptrs >> 32) % PAGE_BYTES;
+
+	pt_clean.output(vcpu, bytes, count < left ? count : left);
+}
+PT_DEFECT(pt_packet_cut_at_page, "SDM Vol 3, 36.2.6",
+	  "of a packet that goes on in the next page the rest is lost", output)
+
+static bool bdm106_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	if (index == MSR_RTIT_CTL && value & CTL_TRACE_EN && !(value & CTL_BRANCH_EN))
+		return false;
+	return pt_clean.write_msr(vcpu, index, value);
+}
+
+ERRATUM(BDM106, "SDM Vol 3, 36.2.7", "setting TraceEn without BranchEn raises #GP", "broadwell",
+	BREAKS_PT(write_msr, bdm106_write_msr))
+
+/* It holds its MSRs and does nothing. */
+
+static void no_bytes(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
+{
+	(void)vcpu, (void)bytes, (void)count;
+}
+
+void pt_stop(struct silicon *silicon)
+{
+	silicon->pt.output = no_bytes;
+}

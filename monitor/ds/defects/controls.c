@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* IA32_DEBUGCTL and IA32_DS_AREA: SDM Vol 3, 17.4.1 and 17.4.9; table 35-2. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 #include "monitor/ds/memory.h"
 

@@ -4,7 +4,7 @@
  * exit, the instructions at which it takes over from the guest, or at the entry after it. CPUID,
  * IN, OUT and HLT exit here; of an untraced guest CPUID alone.
  */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 
 #include "monitor/ds/memory.h"
 

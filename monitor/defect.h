@@ -18,8 +18,8 @@
  * made by a macro of their file, one line each. While a defect is selected every branch passes
  * through the hooks.
  */
-#ifndef SPOOR_MONITOR_DEFECTS_DEFECT_H
-#define SPOOR_MONITOR_DEFECTS_DEFECT_H
+#ifndef SPOOR_MONITOR_DEFECT_H
+#define SPOOR_MONITOR_DEFECT_H
 
 #include <stddef.h>
 
@@ -36,7 +36,7 @@ struct defect {
 /* The same of a processor of `profile`, which has what the rule is about. */
 #define DEFECT_ON(profile, name, rule, says, ...)                                                  \
 	DEFECT_IN("defects", name, rule, says, profile, __VA_ARGS__)
-/* monitor/errata: the same, and the profile of a processor that has it. */
+/* The same of a known erratum, and the profile of a processor that has it. */
 #define ERRATUM(id, rule, says, profile, ...)                                                      \
 	DEFECT_IN("errata", id, rule, says, profile, __VA_ARGS__)
 #define DEFECT_IN(place, name, rule, says, profile, ...)                                           \
@@ -50,11 +50,10 @@ struct defect {
 		&name##_defect;
 
 /* The last arguments of DEFECT() and ERRATUM(): `hook` of struct ds_rules, of struct pmu_rules, of
-   struct pebs_rules, of struct pt_rules is `function`. */
+   struct pebs_rules is `function`. */
 #define BREAKS(hook, function)		ds_break(&silicon->ds)->hook = (function)
 #define BREAKS_COUNTERS(hook, function) silicon->pmu.hook = (function)
 #define BREAKS_SAMPLES(hook, function)	silicon->pebs.hook = (function)
-#define BREAKS_PT(hook, function)	silicon->pt.hook = (function)
 
 /*
  * A defect's memory from one call of its hooks to the next, as a pointer to `type`: of each

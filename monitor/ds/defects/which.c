@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Which branches are recorded: SDM Vol 3, 17.4.4, 17.4.8 and 17.4.9.4. */
-#include "monitor/defects/defect.h"
+#include "monitor/defect.h"
 #include "monitor/ds/ds.h"
 #include "monitor/interp/interp.h"
 

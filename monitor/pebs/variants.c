@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/* The points of struct pebs_behaviour and their choices, by the words of vbts=. */
+#include <stddef.h>
+
+#include "monitor/pebs/rules.h"
+#include "monitor/silicon.h"
+#include "monitor/unit.h"
+
+#define POINT(text, field) .name = text, .offset = offsetof(struct pebs_behaviour, field)
+
+void pebs_make(struct silicon *silicon)
+{
+	silicon->pebs = pebs_clean;
+}
+
+const struct point pebs_points[] = {
+	{POINT("pebs", available),
+	 .choices = {{"1", "PEBS is available"}, {"0", "IA32_MISC_ENABLE: it is not"}}},
+	{POINT("pebs-ip", ip),
+	 .choices = {{"next", "a PEBS record shows the RIP after its instruction"},
+		     {"instruction", "a PEBS record shows the RIP of its instruction"}}},
+	{POINT("pebs-trigger", trigger),
+	 .choices = {{"reached", "every PEBS record at or past the threshold interrupts"},
+		     {"equal", "only the PEBS record that meets the threshold interrupts"}}},
+	{POINT("pebs-full", full),
+	 .choices = {{"silent", "a PEBS record without room changes nothing"},
+		     {"status", "a PEBS record without room sets OvfBuf"},
+		     {"interrupts", "each PEBS record without room sets OvfBuf and interrupts"}}},
+	{POINT("pebs-skid", skid),
+	 .choices = {{"0", "PEBS samples the event after the one that overflows a counter"},
+		     {"3", "without PDIR it samples the third one after that event"}}},
+	{.name = NULL},
+};

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/* What is found by name in the rows: units, variants; and the defects, which the linker collects.
+ */
+#include "monitor/unit.h"
+
+#include "lib/string.h"
+#include "monitor/defect.h"
+#include "monitor/silicon.h"
+
+const struct unit *unit_find(const char *name)
+{
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (strcmp(name, unit->name) == 0)
+			return unit;
+	return NULL;
+}
+
+const struct unit *unit_of_msr(uint32_t index)
+{
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		for (const struct msr_range *range = unit->msrs; range->last; range++)
+			if (index >= range->first && index <= range->last)
+				return unit;
+	return NULL;
+}
+
+static const struct choice *choice_of(const struct point *point, unsigned n)
+{
+	return n < MOST_CHOICES && point->choices[n].name ? &point->choices[n] : NULL;
+}
+
+bool variant_get(unsigned n, struct variant *variant)
+{
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		for (const struct point *point = unit->points; point && point->name; point++)
+			for (unsigned i = 0; choice_of(point, i); i++)
+				if (!n--) {
+					*variant = (struct variant){
+						point->name, point->choices[i].name,
+						point->choices[i].meaning, i == 0};
+					return true;
+				}
+	return false;
+}
+
+/* "choice" of the point that is at `at`. */
+static bool choose(const struct point *point, const char *choice, char *at)
+{
+	for (unsigned i = 0; choice_of(point, i); i++)
+		if (strcmp(choice, point->choices[i].name) == 0) {
+			memcpy(at, &i, sizeof(i));
+			return true;
+		}
+	return false;
+}
+
+bool variant_apply(struct behaviour *behaviour, const char *word)
+{
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		for (const struct point *point = unit->points; point && point->name; point++) {
+			size_t length = strlen(point->name);
+
+			if (strncmp(word, point->name, length) == 0 && word[length] == '=' &&
+			    choose(point, word + length + 1,
+				   (char *)behaviour + unit->behaviour + point->offset))
+				return true;
+		}
+	return false;
+}
+
+void behaviour_of_profile(struct behaviour *behaviour, const struct profile *profile)
+{
+	memset(behaviour, 0, sizeof(*behaviour));
+	for (unsigned n = 0; n < PROFILE_VARIANTS && profile->variants[n]; n++)
+		variant_apply(behaviour, profile->variants[n]);
+}
+
+extern const struct defect *const __start_defects[], *const __stop_defects[];
+extern const struct defect *const __start_errata[], *const __stop_errata[];
+
+const struct defect *defect_get(unsigned n)
+{
+	return n < (size_t)(__stop_defects - __start_defects) ? __start_defects[n] : NULL;
+}
+
+const struct defect *erratum_get(unsigned n)
+{
+	return n < (size_t)(__stop_errata - __start_errata) ? __start_errata[n] : NULL;
+}
+
+static const struct defect *find(const struct defect *get(unsigned n), const char *name)
+{
+	const struct defect *defect;
+
+	for (unsigned n = 0; (defect = get(n)); n++)
+		if (strcmp(defect->name, name) == 0)
+			return defect;
+	return NULL;
+}
+
+const struct defect *defect_find(const char *name)
+{
+	return find(defect_get, name);
+}
+
+const struct defect *erratum_find(const char *name)
+{
+	return find(erratum_get, name);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The trace units of the virtual processor. Each is a row of one table, units.c: what it observes,
+ * its MSRs, its part of CPUID, its component of XSAVES, what the manual leaves open about it. The
+ * code that runs a guest walks the rows and names none. A unit's rules, behaviour and defects lie
+ * in its own folder; silicon.h and vcpu.h have its rules and its state as members.
+ */
+#ifndef SPOOR_MONITOR_UNIT_H
+#define SPOOR_MONITOR_UNIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "monitor/vcpu.h"
+
+struct behaviour;
+struct profile;
+struct silicon;
+
+struct msr_range {
+	uint32_t first, last;
+};
+
+/* What the manual leaves open: a member of the unit's struct of behaviour, an enumeration. */
+enum { MOST_CHOICES = 4 };
+struct point {
+	const char *name; /* NULL ends a table */
+	size_t offset;
+	struct choice {
+		const char *name, *meaning; /* half a sentence */
+	} choices[MOST_CHOICES];	    /* in the order of the enumeration: the default first */
+};
+
+struct unit {
+	const char *name; /* in vbts=inert= */
+
+	/* The clean rules; those of a unit that the command line adds to the processor of a
+	   profile that can have it; those of one that holds its MSRs and does nothing: whatever
+	   test claims that it records has to fail. */
+	void (*make)(struct silicon *silicon);
+	void (*add)(struct silicon *silicon);
+	void (*stop)(struct silicon *silicon);
+
+	/* Every access to these exits, whatever the profile; {0} ends them. False: #GP(0), nothing
+	   changed. */
+	const struct msr_range *msrs;
+	bool (*read_msr)(struct vcpu *vcpu, uint32_t index, uint64_t *value);
+	bool (*write_msr)(struct vcpu *vcpu, uint32_t index, uint64_t value);
+
+	/* Changes the answer of CPUID, which is that of the processor underneath as far as svm/
+	   lets it through: EAX to EDX. Called for every leaf below 8000_0000H. */
+	void (*cpuid)(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
+
+	/* Of the real processor, what firmware may have left set; `leaf_7`: the bit of CPUID.7:EBX
+	   by which Intel's processors say that they have the MSR, 0: all that know it have. */
+	struct {
+		const char *name;
+		uint32_t index, leaf_7;
+	} control;
+
+	/* RESET alone; then, as at INIT, the second one. */
+	void (*power_on)(struct vcpu *vcpu);
+	void (*reset)(struct vcpu *vcpu);
+
+	/* The CPLs that have to be interpreted for it: observed_levels(). */
+	unsigned (*levels)(const struct vcpu *vcpu);
+
+	/* The reports of observe.h, while the unit's bit of vcpu->observed is set (enum observer),
+	   and events always where OBSERVERS_OF_EVERY_EVENT says so. */
+	void (*event)(struct vcpu *vcpu, const struct branch *event);
+	void (*retired)(struct vcpu *vcpu, const struct retired *retired);
+	void (*cr3)(struct vcpu *vcpu);
+	void (*exit)(struct vcpu *vcpu); /* whether its bit is set or not */
+
+	/* The state component of XSAVES; 0: none. As platform_save_state() and
+	   platform_load_state() of monitor/interp. */
+	struct {
+		unsigned number, bytes;
+		bool (*is_in)(const struct silicon *silicon);
+		bool (*save)(struct vcpu *vcpu, uint64_t rip, uint64_t *area);
+		bool (*restore)(struct vcpu *vcpu, const uint64_t *area);
+	} component;
+
+	/* NULL: nothing is open. Where the unit's part of struct behaviour is. */
+	const struct point *points;
+	size_t behaviour;
+};
+
+/* In the order of the bits of enum observer. */
+enum { UNITS = 5 };
+extern const struct unit units[UNITS];
+
+/* unit.c. NULL: there is no such unit; none answers for this MSR. */
+const struct unit *unit_find(const char *name);
+const struct unit *unit_of_msr(uint32_t index);
+
+struct variant {
+	const char *point, *choice;
+	const char *meaning;
+	bool is_default;
+};
+
+/* Variant `n` of all units; false past the last one. The choices of a point follow each other. */
+bool variant_get(unsigned n, struct variant *variant);
+
+/* Applies "point=choice"; false where there is no such variant. */
+bool variant_apply(struct behaviour *behaviour, const char *word);
+
+/* What the manual says of this processor, and the default elsewhere. */
+void behaviour_of_profile(struct behaviour *behaviour, const struct profile *profile);
+
+/* trace.c, of all units together. */
+
+/* Clean silicon, without what the command line adds. The rest of `silicon` stays as it is. */
+void silicon_make(struct silicon *silicon, const struct profile *profile,
+		  const struct behaviour *behaviour);
+
+/* RESET of a processor: its counters too, which INIT leaves alone (SDM Vol 3, table 9-1). */
+void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon);
+
+/* RESET and INIT of a processor of `silicon`: nothing is traced. Before anything of a unit. */
+void trace_reset(struct vcpu *vcpu, const struct silicon *silicon);
+
+/* An instruction is complete, for the units alone: of one that the processor executed. */
+void units_retired(struct vcpu *vcpu, const struct retired *retired);
+
+/*
+ * What a unit finds outside itself: the guest's memory by physical addresses, NULL where there is
+ * none; whether such a page is the local APIC's; the guest's TSC. A region of its output is full;
+ * LBR and BTS are suspended no more.
+ */
+uint8_t *platform_unit_page(struct vcpu *vcpu, uint64_t physical);
+bool platform_unit_is_apic(struct vcpu *vcpu, uint64_t physical);
+uint64_t platform_unit_tsc(struct vcpu *vcpu);
+void platform_unit_interrupt(struct vcpu *vcpu);
+void platform_unit_resumes(struct vcpu *vcpu);
+
+#endif
