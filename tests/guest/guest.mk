@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # A separate kernel that tests how processors start: tests/guest/README.md
 
-guest_sources := tests/guest/start.asm tests/guest/task.asm tests/guest/startup.c tests/guest/platform.c lib/format.c lib/string.c drivers/console/uart.c
+guest_sources := tests/guest/start.asm tests/guest/task.asm tests/guest/startup.c tests/guest/platform.c tests/guest/machine.c lib/format.c lib/string.c drivers/console/uart.c
 
 check-guest: $(BUILD)/startup.elf $(BUILD)/startup.elf32 $(BUILD)/monitor.elf32
 	@tests/guest/run $(BUILD)

@@ -6,6 +6,7 @@
  * The numbers are the same on every run. Prints lines of `make bench`.
  */
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>

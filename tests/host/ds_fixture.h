@@ -19,76 +19,29 @@ struct trace_memory {
 	_Alignas(64) unsigned char buffer[RECORDS * 24];
 };
 
-static struct ds_idle idle;
-static struct ds_cpu cpu;
-static struct debugctl debugctl;
-static struct ds_lease a, b;
-static struct trace_memory memory_a, memory_b;
+extern struct ds_idle idle;
+extern struct ds_cpu cpu;
+extern struct debugctl debugctl;
+extern struct ds_lease a, b;
+extern struct trace_memory memory_a, memory_b;
 
-static inline int request(struct ds_lease *lease, struct trace_memory *memory,
-			  enum ds_overflow overflow, unsigned filter)
-{
-	return ds_request_bts(lease, &(struct ds_request){.area = memory->area,
-							  .buffer = memory->buffer,
-							  .bytes = sizeof(memory->buffer),
-							  .filter = filter,
-							  .overflow = overflow,
-							  .margin = MARGIN});
-}
+/* Requests a lease on this memory with a margin of MARGIN records. */
+int request(struct ds_lease *lease, struct trace_memory *memory, enum ds_overflow overflow,
+	    unsigned filter);
 
-static inline int start(void **state)
-{
-	struct ds_caps caps;
-
-	fake_cpu_reset(NEHALEM);
-	debugctl = (struct debugctl){0};
-	ds_maximum = DS_MAXIMUM_AT_END;
-	a = b = (struct ds_lease){.area = NULL};
-	ds_probe(&caps, &idle);
-	ds_init(&caps);
-	ds_init_cpu(&cpu, &idle, &debugctl);
-	fake_log_clear();
-	return 0;
-}
+/* As setup of a test: a Nehalem with nothing loaded, and a clear log. */
+int start(void **state);
 
 /* The overflow method that the threshold says. */
-static inline enum ds_overflow threshold_says(const void *area)
-{
-	return ds_get(area, DS_BTS_INTERRUPT_THRESHOLD) > ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM)
-		       ? DS_O_WRAP
-		       : DS_O_SIGNAL;
-}
+enum ds_overflow threshold_says(const void *area);
 
 /* Acts as the hardware for one record; the index is back at the base after the last slot, or
  * stays past it. */
-static inline void store_record(void *area, uint64_t from)
-{
-	size_t at = ds_get_bts_index(area);
-
-	if (at >= ds_get_bts_end(area))
-		return;
-	ds_record_store(ds_get(area, DS_BTS_BUFFER_BASE) + at * ds_configuration->record_size,
-			&(struct bts_struct){.from = from});
-	at = at + 1 == ds_get_bts_end(area) && threshold_says(area) == DS_O_WRAP ? 0 : at + 1;
-	ds_set(area, DS_BTS_INDEX,
-	       ds_get(area, DS_BTS_BUFFER_BASE) + at * ds_configuration->record_size);
-}
+void store_record(void *area, uint64_t from);
 
 /* Acts as the hardware for `count` branches, if it records at all. */
-static inline void branches(unsigned count)
-{
-	uint64_t on = TR | BTS;
-	void *area = (void *)fake_msr(IA32_DS_AREA)->value;
+void branches(unsigned count);
 
-	if ((fake_msr(IA32_DEBUGCTL)->value & on) != on)
-		return;
-	for (uint64_t i = 0; i < count; i++)
-		store_record(area, i + 1);
-}
-
-static inline uint64_t area_of(const struct ds_lease *lease)
-{
-	return (uintptr_t)lease->area;
-}
+uint64_t area_of(const struct ds_lease *lease);
 
 #endif

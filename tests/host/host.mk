@@ -28,13 +28,13 @@ branch_cost_objects = $(filter $(BUILD)/obj/monitor/interp/% $(BUILD)/obj/monito
   $(BUILD)/obj/monitor/pmu/% $(BUILD)/obj/monitor/pebs/% $(BUILD)/obj/monitor/pt/% \
   $(BUILD)/obj/monitor/trace.c.o $(BUILD)/obj/monitor/unit.c.o $(BUILD)/obj/monitor/units.c.o $(BUILD)/obj/monitor/profile.c.o,$(monitor_objects)) \
   $(BUILD)/obj/lib/format.c.o $(BUILD)/obj/lib/string.c.o
-$(BUILD)/host/branch_cost: tests/host/branch_cost.c $$(branch_cost_objects) $$(host_headers)
+$(BUILD)/host/branch_cost: tests/host/branch_cost.c tests/host/interp_rig.c $$(branch_cost_objects) $$(host_headers)
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) $(above_rig) \
-	  -o $@ $< $(branch_cost_objects) -lcmocka
+	  -o $@ $(filter %.c,$^) $(branch_cost_objects) -lcmocka
 
 # The same: BTS and Processor Trace of one run, for tests/view.
-$(BUILD)/host/one_run: tests/host/one_run.c lib/frame.c $$(branch_cost_objects) $$(host_headers)
+$(BUILD)/host/one_run: tests/host/one_run.c tests/host/pt_program.c tests/host/interp_rig.c lib/frame.c $$(branch_cost_objects) $$(host_headers)
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) $(above_rig) \
 	  -o $@ $(filter %.c,$^) $(branch_cost_objects) -lcmocka

@@ -8,6 +8,7 @@
  * Of INSTRUCTIONS a thousand are executed at a time.
  */
 #include <elf.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "abi/ptrace_bts.h"

@@ -8,9 +8,6 @@
 #ifndef SPOOR_TESTS_PT_RIG_H
 #define SPOOR_TESTS_PT_RIG_H
 
-#include <intel-pt.h>
-#include <stdio.h>
-
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
 #include "tests/host/pt_program.h"
@@ -18,241 +15,38 @@
 enum { TOPA = 0x80000, REGIONS = 0x200000, MOST = 400000, APIC = 0xfee00000 };
 enum { CTL_DEFAULT = CTL_TRACE_EN | CTL_OS | CTL_USER | CTL_TOPA | CTL_BRANCH_EN };
 
-static const struct pt_enumeration everything = {
-	.eax = 1, .ebx = 7, .ecx = 7, .eax_1 = 2, .ebx_1 = 0x003f3fff, .ratio = 24};
-static const struct pt_enumeration least = {.ebx = 1, .ecx = 1, .ratio = 24};
+/* Enumerations of CPUID leaf 14H, the processor, instructions as they were executed and as they are
+ * decoded. */
+extern const struct pt_enumeration everything, least;
+extern struct silicon silicon;
+extern uint64_t expected[MOST], decoded[MOST];
+extern unsigned executed;
 
-static struct profile profile;
-static struct silicon silicon;
-static uint64_t expected[MOST], decoded[MOST], tsc;
-static unsigned executed, interrupts;
-static bool expecting;
+/* MSRs, which have to take and give the value; entry `entry` of the table. */
+void write_msr(uint32_t index, uint64_t value);
+uint64_t read_msr(uint32_t index);
+uint64_t *topa(unsigned entry);
 
-uint8_t *platform_unit_page(struct vcpu *vcpu, uint64_t physical)
-{
-	return platform_is_memory(physical) ? platform_guest_page(physical) : NULL;
-}
-
-bool platform_unit_is_apic(struct vcpu *vcpu, uint64_t physical)
-{
-	return physical == APIC;
-}
-
-uint64_t platform_unit_tsc(struct vcpu *vcpu)
-{
-	return tsc += 7;
-}
-
-void platform_unit_interrupt(struct vcpu *vcpu)
-{
-	interrupts++;
-}
-
-void platform_unit_resumes(struct vcpu *vcpu)
-{
-}
-
-static void expect(uint64_t ip)
-{
-	if (expecting && executed < MOST)
-		expected[executed++] = ip;
-}
-
-unsigned observed_levels(const struct vcpu *vcpu)
-{
-	return vcpu->observed ? 0xf : 0;
-}
-
-void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
-{
-}
-
-void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip, unsigned left)
-{
-	vcpu->rip = rip;
-	if (vcpu->observed)
-		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
-	go_on(vcpu, rip, left);
-}
-
-void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
-{
-	saw_jump_outside_64(vcpu, from, to, to, left);
-}
-
-void saw_not_taken(struct vcpu *vcpu, uint64_t from)
-{
-}
-
-void saw_event(struct vcpu *vcpu, const struct branch *event)
-{
-	if (vcpu->observed & OBSERVER_FLOW)
-		pt_event(vcpu, event);
-}
-
-/* Before the instruction the trace decides whether it shows it; after it, whether the next. */
-void saw_retired(struct vcpu *vcpu, const struct retired *retired)
-{
-	bool shown = vcpu->pt.packet_enabled, itself = vcpu->pt.interrupted_itself,
-	     ends = vcpu->pt.disabling;
-
-	if (!(vcpu->observed & OBSERVER_FLOW))
-		return;
-	pt_retired(vcpu, retired);
-	if (shown && !itself && !ends)
-		expect(retired->from);
-}
-
-void saw_cr3(struct vcpu *vcpu)
-{
-	if (vcpu->observed & OBSERVER_FLOW)
-		pt_cr3(vcpu);
-}
-
-void saw_mode(struct vcpu *vcpu, unsigned bits)
-{
-}
-
-void saw_halt(struct vcpu *vcpu)
-{
-}
-
-static void write_msr(uint32_t index, uint64_t value)
-{
-	assert_true(pt_write_msr(&rig.vcpu, index, value));
-}
-
-static uint64_t read_msr(uint32_t index)
-{
-	uint64_t value;
-
-	assert_true(pt_read_msr(&rig.vcpu, index, &value));
-	return value;
-}
-
-static uint64_t *topa(unsigned entry)
-{
-	return (uint64_t *)(void *)(rig.memory + TOPA) + entry;
-}
-
-static void of(const struct pt_enumeration *pt)
-{
-	rig_reset();
-	memset(rig.memory + 0x200000, 0, RIG_MEMORY - 0x200000);
-	silicon.profile = &profile;
-	silicon.has_pt = pt;
-	silicon.physical_bits = 40;
-	silicon.pt = pt_clean;
-	rig.vcpu.silicon = &silicon;
-	rig.vcpu.observed = 0;
-	pt_power_on(&rig.vcpu);
-	executed = interrupts = 0;
-	expecting = true;
-}
+/* Another processor of this enumeration, in front of cleared memory. */
+void of(const struct pt_enumeration *pt);
 
 /* `count` regions of 4 KiB << order, one after the other, then END to the first. */
-static void make_topa(unsigned count, unsigned order, uint64_t last)
-{
-	for (unsigned n = 0; n < count; n++)
-		*topa(n) = (REGIONS + ((uint64_t)n << (12 + order))) | order << 6;
-	*topa(count - 1) |= last;
-	*topa(count) = TOPA | 1;
-	write_msr(MSR_RTIT_OUTPUT_BASE, TOPA);
-	write_msr(MSR_RTIT_OUTPUT_MASK_PTRS, 0);
-}
+void make_topa(unsigned count, unsigned order, uint64_t last);
 
 /* As WRMSR in the guest does; it lies somewhere ahead of the code. */
-static void write_ctl(uint64_t value)
-{
-	struct retired wrmsr = {.from = rig.vcpu.rip, .rip = rig.vcpu.rip, .kind = RETIRED};
-
-	write_msr(MSR_RTIT_CTL, value);
-	if (rig.vcpu.observed & OBSERVER_FLOW)
-		pt_retired(&rig.vcpu, &wrmsr);
-}
-
-static int read_image(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
-		      void *context)
-{
-	uint64_t end = RIG_BASE + RIG_MEMORY;
-
-	if (ip < RIG_BASE || ip >= end)
-		return -pte_nomap;
-	size = size < end - ip ? size : (size_t)(end - ip);
-	memcpy(buffer, (const void *)(uintptr_t)ip, size);
-	return (int)size;
-}
+void write_ctl(uint64_t value);
 
 /* The addresses that libipt finds in `bytes`; a negative error, the last one. */
-static int decode_packets(uint8_t *bytes, size_t size, unsigned *count)
-{
-	struct pt_config config;
-	struct pt_image *image = pt_image_alloc("guest");
-	struct pt_insn_decoder *decoder;
-	int status, error = 0;
-
-	pt_config_init(&config);
-	config.begin = bytes;
-	config.end = bytes + size;
-	decoder = pt_insn_alloc_decoder(&config);
-	assert_non_null(decoder);
-	pt_image_set_callback(image, read_image, NULL);
-	assert_int_equal(pt_insn_set_image(decoder, image), 0);
-	*count = 0;
-	status = pt_insn_sync_forward(decoder);
-	while (status >= 0) {
-		struct pt_insn insn = {0};
-		struct pt_event event;
-
-		while (status >= 0 && status & pts_event_pending)
-			status = pt_insn_event(decoder, &event, sizeof(event));
-		if (status < 0 || status & pts_eos)
-			break;
-		status = pt_insn_next(decoder, &insn, sizeof(insn));
-		if (insn.iclass != ptic_error && *count < MOST)
-			decoded[(*count)++] = insn.ip;
-	}
-	error = status < 0 && status != -pte_eos ? status : 0;
-	pt_insn_free_decoder(decoder);
-	pt_image_free(image);
-	return error;
-}
+int decode_packets(uint8_t *bytes, size_t size, unsigned *count);
 
 /* Where the next byte goes, from the start of the regions of 4 KiB << order. */
-static size_t bytes_out(unsigned order)
-{
-	uint64_t pointers = read_msr(MSR_RTIT_OUTPUT_MASK_PTRS);
+size_t bytes_out(unsigned order);
 
-	return ((pointers >> 7 & 0x1ffffff) << (12 + order)) + (pointers >> 32);
-}
+/* What was decoded is what was executed: of `count` instructions in decoded[]; of the regions. */
+void assert_same(unsigned count);
+void assert_decodes(unsigned order);
 
-static void assert_same(unsigned count)
-{
-	for (unsigned n = 0; n < count && n < executed; n++)
-		if (decoded[n] != expected[n])
-			fail_msg("instruction %u of %u: decoded %llx, executed %llx", n, executed,
-				 (unsigned long long)decoded[n], (unsigned long long)expected[n]);
-	assert_int_equal(count, executed);
-}
-
-static inline void assert_decodes(unsigned order)
-{
-	unsigned count;
-	int error = decode_packets(rig.memory + REGIONS, bytes_out(order), &count);
-
-	if (error)
-		fail_msg("libipt, after %u of %u instructions: %s", count, executed,
-			 pt_errstr(pt_errcode(error)));
-	assert_same(count);
-}
-
-static void run(unsigned instructions, bool nmis)
-{
-	while (instructions--) {
-		if (nmis && !below(97) && !rig.vcpu.nmi_blocked)
-			rig.vcpu.nmi_pending = true;
-		assert_int_equal(interp_run(&rig.vcpu, 1), INTERP_BUDGET);
-	}
-}
+/* Executes so many instructions, with an NMI now and then. */
+void run(unsigned instructions, bool nmis);
 
 #endif

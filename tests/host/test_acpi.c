@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/host/acpi_memory.c */
 /* sources: drivers/acpi/[a-z]*.c lib/acpi.c */
 #include "tests/host/acpi_memory.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/host/ds_fixture.c */
 /* sources: drivers/debugctl.c drivers/ds/switch.c drivers/ds/lease.c drivers/ds/pebs.c */
 /* sources: drivers/ds/probe.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c tests/host/fake_cpu.c */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/host/interp_observer.c tests/host/interp_rig.c */
 /* sources: monitor/interp/?*.c lib/format.c */
 /*
  * The interpreter's decoder against Zydis (Debian's libzydis-dev), which knows nothing of it. What
@@ -6,7 +7,7 @@
  * address. What ours calls undefined has to be refused there. Each way in which the two may differ
  * is a row of `differences`.
  */
-#include "tests/host/interp_observer.h"
+#include "tests/host/interp_rig.h"
 
 #include <Zydis/Decoder.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/host/interp_observer.c tests/host/interp_rig.c */
 /* sources: monitor/interp/?*.c lib/format.c */
 /* Delivery of events through the guest's IDT, what is nested in it, and IRET. */
 #include "monitor/interp/debug.h"
-#include "tests/host/interp_observer.h"
+#include "tests/host/interp_rig.h"
 
 #define CODE		(RIG_BASE + RIG_CODE)
 #define DATA		(RIG_BASE + RIG_DATA)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/host/interp_rig.c */
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c */
 /* sources: monitor/ds/?*.c monitor/trace.c monitor/units.c monitor/interp/?*.c */
 /* sources: monitor/profile.c */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/host/interp_observer.c tests/host/interp_rig.c */
 /* sources: monitor/interp/?*.c lib/format.c */
 /* The guest's paging as the interpreter sees it, string instructions over it, changed code. */
-#include "tests/host/interp_observer.h"
+#include "tests/host/interp_rig.h"
 
 #define CODE		(RIG_BASE + RIG_CODE)
 #define DATA		(RIG_BASE + RIG_DATA)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/host/interp_observer.c tests/host/interp_rig.c */
 /* sources: monitor/interp/?*.c lib/format.c */
 /*
  * Random integer instructions, run by the processor of this machine and by the interpreter, from
@@ -6,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "tests/host/interp_observer.h"
+#include "tests/host/interp_rig.h"
 
 enum { DATA_BYTES = 4096, SEQUENCES = 40000, LONGEST = 12 };
 #define DATA (RIG_BASE + RIG_DATA)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/host/interp_rig.c tests/host/pt_program.c tests/host/pt_rig.c */
 /* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
-/* The packets of random programs, and what filters leave of them. */
+/* The packets of random programs, what filters leave of them, and where they go. */
 #include "monitor/defect.h"
 #include "tests/host/pt_rig.h"
+
+#include <stdlib.h>
 
 static void programs_decode(const struct pt_enumeration *pt, uint64_t ctl, unsigned order,
 			    bool events)
@@ -236,10 +239,164 @@ static void a_flipped_bit_is_noticed(void **state)
 	assert_in_range(noticed, 380, 400);
 }
 
+/* --- Output ------------------------------------------------------------------------------------
+ */
+
+static void run_into(unsigned count, uint64_t last, uint64_t ctl)
+{
+	of(&everything);
+	make_program(21, true);
+	make_topa(count, 0, last);
+	write_ctl(CTL_DEFAULT | CTL_DIS_RETC | ctl);
+	run(100000, true);
+}
+
+/* The code decoded from the first PSB on is that executed last. */
+static void a_ring_has_the_newest(void **state)
+{
+	uint8_t linear[2 * PAGE];
+	unsigned count;
+	size_t at;
+
+	run_into(2, 0, 0);
+	write_ctl(0);
+	at = bytes_out(0);
+	memcpy(linear, rig.memory + REGIONS + at, sizeof(linear) - at);
+	memcpy(linear + sizeof(linear) - at, rig.memory + REGIONS, at);
+	assert_int_equal(decode_packets(linear, sizeof(linear), &count), 0);
+	assert_in_range(count, 1000, executed - 1);
+	memmove(expected, expected + executed - count, count * sizeof(expected[0]));
+	executed = count;
+	assert_same(count);
+}
+
+static void stop_has_the_oldest(void **state)
+{
+	unsigned count, all;
+
+	run_into(2, 1 << 4, 0);
+	assert_int_equal(read_msr(MSR_RTIT_STATUS) & STATUS_STOPPED, STATUS_STOPPED);
+	write_ctl(0);
+	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_MASK_PTRS), 4096ull << 32 | 1 << 7 | 0x7f);
+	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_BASE), TOPA);
+	for (unsigned n = 0; n < PAGE; n++)
+		assert_int_equal(rig.memory[REGIONS + 2 * PAGE + n], 0);
+	decode_packets(rig.memory + REGIONS, 2 * PAGE, &count);
+	assert_in_range(count, 1000, executed);
+	all = executed;
+	executed = count;
+	assert_same(count);
+	/* At most the bits of one TNT and what follows an address are not in it. */
+	assert_in_range(all, count, count + 64);
+}
+
+/* --- Memory that is not the guest's: 36.2.6.4 ---------------------------------------------------
+ */
+
+enum { KEPT = RIG_MEMORY, MIXED = 0x60000, RUN = 30000 };
+
+/* The same program without a trace leaves the same memory, but from `from` up to `to`. */
+static void assert_only_written(uint64_t from, uint64_t to)
+{
+	uint8_t *traced = malloc(RIG_MEMORY);
+
+	memcpy(traced, rig.memory, RIG_MEMORY);
+	of(&everything);
+	make_program(1, false);
+	memcpy(rig.memory + TOPA, traced + TOPA, PAGE);
+	run(RUN, false);
+	memcpy(rig.memory + from, traced + from, to - from);
+	for (size_t at = 0; at < RIG_MEMORY; at++)
+		if (traced[at] != rig.memory[at])
+			fail_msg("%zx was written", at);
+	free(traced);
+}
+
+/* A table of `entries`, which is at `base`, is used from `pointers` on. Returns the status. */
+static uint64_t run_with(const uint64_t entries[3], uint64_t base, uint64_t pointers)
+{
+	uint64_t status;
+
+	of(&everything);
+	make_program(1, false);
+	for (unsigned n = 0; n < 3; n++)
+		*topa(n) = entries[n];
+	write_msr(MSR_RTIT_OUTPUT_BASE, base);
+	write_msr(MSR_RTIT_OUTPUT_MASK_PTRS, pointers);
+	write_ctl(CTL_DEFAULT | CTL_DIS_RETC);
+	run(RUN, false);
+	status = read_msr(MSR_RTIT_STATUS);
+	write_ctl(0);
+	return status & (STATUS_ERROR | STATUS_STOPPED | STATUS_TRIGGER_EN);
+}
+
+/* A device, memory that the platform keeps, a table in either. */
+static void other_memory_is_an_error(void **state)
+{
+	static const struct {
+		uint64_t entries[3], base;
+	} bad[] = {
+		{{RIG_DEVICE, TOPA | 1}, TOPA},
+		{{KEPT, TOPA | 1}, TOPA},
+		{{(1ull << 40) - PAGE, TOPA | 1}, TOPA},
+		{{0}, RIG_DEVICE},
+		{{0}, KEPT},
+	};
+
+	for (unsigned n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
+		assert_int_equal(run_with(bad[n].entries, bad[n].base, 0), STATUS_ERROR);
+		assert_int_equal(executed, 0);
+		assert_only_written(0, 0);
+	}
+}
+
+static void other_memory_is_an_error_once_it_is_reached(void **state)
+{
+	static const uint64_t leads_away[3] = {REGIONS, KEPT | 1}, region[3] = {MIXED | 5 << 6};
+
+	assert_int_equal(run_with(leads_away, TOPA, 0), STATUS_ERROR);
+	assert_int_equal(rig.memory[REGIONS], 0x02);
+	assert_only_written(REGIONS, REGIONS + PAGE);
+	assert_int_equal(run_with(region, TOPA, (uint64_t)(RIG_DEVICE - MIXED - PAGE) << 32),
+			 STATUS_ERROR);
+	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_MASK_PTRS) >> 32, RIG_DEVICE - MIXED);
+	assert_only_written(RIG_DEVICE - PAGE, RIG_DEVICE);
+}
+
+/* "No error is signaled": they are lost, and output goes on in the next region. */
+static void packets_to_the_apic_are_lost(void **state)
+{
+	static const uint64_t entries[3] = {APIC, REGIONS, TOPA | 1};
+
+	assert_int_equal(run_with(entries, TOPA, 0), STATUS_TRIGGER_EN);
+	assert_int_not_equal(rig.memory[REGIONS], 0);
+	assert_only_written(REGIONS, REGIONS + PAGE);
+	assert_int_equal(run_with(entries, APIC, 0), STATUS_ERROR); /* as a table */
+}
+
+static void one_range_is_a_ring(void **state)
+{
+	of(&everything);
+	make_program(5, true);
+	write_msr(MSR_RTIT_OUTPUT_BASE, REGIONS);
+	write_msr(MSR_RTIT_OUTPUT_MASK_PTRS, 0xffff);
+	write_ctl(CTL_DEFAULT & ~(uint64_t)CTL_TOPA);
+	run(6000, true);
+	write_ctl(0);
+	{
+		unsigned count;
+
+		assert_int_equal(decode_packets(rig.memory + REGIONS,
+						read_msr(MSR_RTIT_OUTPUT_MASK_PTRS) >> 32, &count),
+				 0);
+		assert_same(count);
+	}
+}
+
 /* --- Defects -----------------------------------------------------------------------------------
  */
 
-/* The linker's: those of monitor/pt/defects.c. */
+/* The linker's: those of. */
 extern const struct defect *const __start_defects[], *const __stop_defects[];
 
 static const struct defect *defect_named(const char *name)
@@ -311,6 +468,12 @@ int main(void)
 		cmocka_unit_test(open_points_do_not_disturb),
 		cmocka_unit_test(a_flipped_bit_is_noticed),
 		cmocka_unit_test(defects_of_content_are_noticed),
+		cmocka_unit_test(a_ring_has_the_newest),
+		cmocka_unit_test(stop_has_the_oldest),
+		cmocka_unit_test(other_memory_is_an_error),
+		cmocka_unit_test(other_memory_is_an_error_once_it_is_reached),
+		cmocka_unit_test(packets_to_the_apic_are_lost),
+		cmocka_unit_test(one_range_is_a_ring),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

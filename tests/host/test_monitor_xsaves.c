@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/host/interp_rig.c tests/host/pt_program.c tests/host/pt_rig.c */
 /* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
 /*
  * XSAVES and XRSTORS of the monitor. XSAVEC of the machine that runs this test judges the form of
@@ -8,12 +9,7 @@
 #include "tests/host/pt_rig.h"
 
 enum { HEADER = 512, XCOMP = 520, EXTENDED = 576, PT_BIT = 1 << PT_STATE, WIDE = 0x48 };
-enum {
-	AREA = RIG_DATA,
-	CODE_AT = 0x30000,
-	SECOND_TOPA = TOPA + PAGE,
-	SECOND_REGIONS = REGIONS + 0x100000
-};
+enum { AREA = RIG_DATA, CODE_AT = 0x30000 };
 #define AT(offset)	(RIG_BASE + (offset))
 #define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector)*16)
 #define COMPACTED	(1ull << 63)
@@ -299,170 +295,6 @@ static void ia32_xss_has_one_bit(void **state)
 	assert_false(guest_read_msr(&rig.vcpu, MSR_XSS, &value));
 }
 
-/* --- Intel PT --------------------------------------------------------------------------------- */
-
-static void xsaves_ends_the_trace(void **state)
-{
-	uint64_t component = AREA + EXTENDED;
-	size_t last;
-
-	make_topa(4, 5, 0);
-	write_msr(MSR_RTIT_ADDR0_A + 3, 0x1234);
-	write_ctl(CTL_DEFAULT);
-	memset(rig.memory + component, 0xcc, PT_STATE_BYTES);
-	xsaves_at(AREA, PT_BIT);
-	assert_int_equal(word(AREA + HEADER), PT_BIT);
-	assert_int_equal(word(component), CTL_DEFAULT);
-	assert_int_equal(word(component + 8), TOPA);
-	assert_int_equal(word(component + 16), read_msr(MSR_RTIT_OUTPUT_MASK_PTRS));
-	assert_int_equal(word(component + 64), 0x1234);
-	for (unsigned at = 72; at < PT_STATE_BYTES; at += 8)
-		assert_int_equal(word(component + at), 0);
-	assert_int_equal(read_msr(MSR_RTIT_CTL), CTL_DEFAULT & ~(uint64_t)CTL_TRACE_EN);
-	assert_int_equal(rig.vcpu.observed & OBSERVER_FLOW, 0);
-	/* FUP of XSAVES, of which four bytes differ from the last address, and TIP.PGD. */
-	last = bytes_out(5);
-	assert_int_equal(rig.memory[REGIONS + last - 1], TIP_PGD);
-	assert_int_equal(rig.memory[REGIONS + last - 6], FUP | 2 << 5);
-	assert_memory_equal(rig.memory + REGIONS + last - 5, &(uint32_t){AT(CODE_AT)}, 4);
-}
-
-static void a_fault_of_xsaves_ends_nothing(void **state)
-{
-	make_topa(4, 5, 0);
-	write_ctl(CTL_DEFAULT);
-	*rig_pte(AREA + PAGE) &= ~(uint64_t)RIG_P;
-	interp_forget(&rig.vcpu);
-	expect_fault(save_bytes, 3, AREA + PAGE - 128, VECTOR_PF);
-	assert_true(rig.vcpu.observed & OBSERVER_FLOW);
-}
-
-static void xrstors_refuses_while_it_traces(void **state)
-{
-	make_topa(4, 5, 0);
-	write_ctl(CTL_DEFAULT);
-	set_word(AREA + XCOMP, COMPACTED | PT_BIT);
-	expect_fault(load_bytes, 3, AREA, VECTOR_GP); /* to the initial configuration */
-	set_word(AREA + HEADER, PT_BIT);
-	expect_fault(load_bytes, 3, AREA, VECTOR_GP);
-	/* Without component 8 it is none of its business. */
-	set_word(AREA + 24, 0x1f80);
-	set_word(AREA + HEADER, 2);
-	set_word(AREA + XCOMP, COMPACTED | 2);
-	xrstors_at(AREA, 2);
-}
-
-static void reserved_values_are_refused_as_a_whole(void **state)
-{
-	write_msr(MSR_RTIT_ADDR0_A, 0x55);
-	set_word(AREA + HEADER, PT_BIT);
-	set_word(AREA + XCOMP, COMPACTED | PT_BIT);
-	for (unsigned n = 0; n < PT_STATE_MSRS; n++) {
-		static const uint64_t wrong[] = {1 << 23,    1,		 0,	     8,		1,
-						 1ull << 47, 1ull << 47, 1ull << 47, 1ull << 47};
-
-		memset(rig.memory + AREA + EXTENDED, 0, PT_STATE_BYTES);
-		set_word(AREA + EXTENDED + 40, 0x66);
-		set_word(AREA + EXTENDED + 8 * n, wrong[n]);
-		if (!wrong[n])
-			continue;
-		expect_fault(load_bytes, 3, AREA, VECTOR_GP);
-		assert_int_equal(read_msr(MSR_RTIT_ADDR0_A), 0x55);
-	}
-}
-
-static void absent_means_reset(void **state)
-{
-	make_topa(4, 5, 0);
-	write_msr(MSR_RTIT_CTL, CTL_OS);
-	write_msr(MSR_RTIT_CR3_MATCH, 0x1000);
-	set_word(AREA + XCOMP, COMPACTED | PT_BIT);
-	xrstors_at(AREA, PT_BIT);
-	assert_int_equal(read_msr(MSR_RTIT_CTL), 0);
-	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_BASE), 0);
-	assert_int_equal(read_msr(MSR_RTIT_OUTPUT_MASK_PTRS), 0x7f);
-	assert_int_equal(read_msr(MSR_RTIT_CR3_MATCH), 0);
-}
-
-/* --- Two threads ------------------------------------------------------------------------------ */
-
-enum { THREADS = 2, SLICES = 60, SLICE = 150 };
-
-struct thread {
-	uint64_t area, regions;
-	uint64_t gpr[16], frame[5];
-	unsigned count;
-	uint64_t executed[SLICES * SLICE];
-};
-
-static void prepare_thread(struct thread *thread, unsigned n)
-{
-	uint64_t table = n ? SECOND_TOPA : TOPA;
-	const uint64_t frame[] = {AT(RIG_CODE), RIG_USER_CS, FLAG_FIXED, AT(0x60000 + n * 0x8000),
-				  RIG_USER_SS};
-
-	memset(thread, 0, sizeof(*thread));
-	thread->area = AREA + n * PAGE;
-	thread->regions = n ? SECOND_REGIONS : REGIONS;
-	set_word(table, thread->regions | 7 << 6); /* 512 KiB */
-	set_word(table + 8, (table) | 1);
-	set_word(thread->area + HEADER, PT_BIT);
-	set_word(thread->area + XCOMP, COMPACTED | PT_BIT);
-	set_word(thread->area + EXTENDED, CTL_DEFAULT & ~(uint64_t)CTL_OS);
-	set_word(thread->area + EXTENDED + 8, table);
-	set_word(thread->area + EXTENDED + 16, 0x7f);
-	thread->gpr[RAX] = n * 12345;
-	memcpy(thread->frame, frame, sizeof(frame));
-}
-
-/* From the NMI's handler, which is at CPL 0 and not traced, to the program and back. */
-static void run_slice(struct thread *thread, unsigned instructions)
-{
-	struct vcpu *v = &rig.vcpu;
-
-	xrstors_at(thread->area, PT_BIT);
-	memcpy(v->gpr, thread->gpr, sizeof(v->gpr));
-	v->gpr[RSP] = AT(RIG_STACK0) - sizeof(thread->frame);
-	memcpy((void *)(uintptr_t)v->gpr[RSP], thread->frame, sizeof(thread->frame));
-	v->rip = HANDLER(VECTOR_NMI) + 1;
-	executed = 0;
-	run(1 + instructions, false);
-	assert_int_equal(v->cpl, 3);
-	v->nmi_pending = true;
-	run(1, false);
-	assert_int_equal(v->rip, HANDLER(VECTOR_NMI) + 1);
-	assert_int_equal(executed, instructions);
-	memcpy(thread->executed + thread->count, expected, executed * sizeof(expected[0]));
-	thread->count += executed;
-	memcpy(thread->gpr, v->gpr, sizeof(v->gpr));
-	memcpy(thread->frame, (const void *)(uintptr_t)v->gpr[RSP], sizeof(thread->frame));
-	xsaves_at(thread->area, PT_BIT);
-}
-
-static void each_thread_has_its_own_trace(void **state)
-{
-	static const uint8_t nop_iretq[] = {0x90, 0x48, 0xcf};
-	static struct thread threads[THREADS];
-
-	make_program(77, false);
-	rig_code(RIG_HANDLERS + VECTOR_NMI * 16, nop_iretq, sizeof(nop_iretq));
-	for (unsigned n = 0; n < THREADS; n++)
-		prepare_thread(&threads[n], n);
-	for (unsigned slice = 0; slice < SLICES; slice++)
-		run_slice(&threads[slice % THREADS], 1 + below(SLICE));
-	for (unsigned n = 0; n < THREADS; n++) {
-		const struct thread *thread = &threads[n];
-		uint64_t bytes = word(thread->area + EXTENDED + 16) >> 32;
-		unsigned count;
-
-		assert_true(thread->count > SLICES && bytes > SLICES);
-		assert_int_equal(decode_packets(rig.memory + thread->regions, bytes, &count), 0);
-		executed = thread->count;
-		memcpy(expected, thread->executed, executed * sizeof(expected[0]));
-		assert_same(count);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -475,12 +307,6 @@ int main(void)
 		cmocka_unit_test_setup(the_processor_decides, reset),
 		cmocka_unit_test_setup(the_area_decides, reset),
 		cmocka_unit_test_setup(ia32_xss_has_one_bit, reset),
-		cmocka_unit_test_setup(xsaves_ends_the_trace, reset),
-		cmocka_unit_test_setup(a_fault_of_xsaves_ends_nothing, reset),
-		cmocka_unit_test_setup(xrstors_refuses_while_it_traces, reset),
-		cmocka_unit_test_setup(reserved_values_are_refused_as_a_whole, reset),
-		cmocka_unit_test_setup(absent_means_reset, reset),
-		cmocka_unit_test_setup(each_thread_has_its_own_trace, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

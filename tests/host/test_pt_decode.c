@@ -1,213 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* sources: tests/lib/pt_decode.c tests/lib/pt_grammar.c */
+/* sources: tests/host/pt_stream.c tests/lib/pt_decode.c tests/lib/pt_grammar.c */
 /* The tests' own decoder of Intel PT, by random streams: against what they were made of, and
  * libipt. */
 #include "tests/host/host.h"
 
 #include <intel-pt.h>
+#include <string.h>
 
 #include "tests/host/pt_stream.h"
 
 enum { STREAMS = 20000, MOST_IPS = 16384 };
-
-/* --- The walk --------------------------------------------------------------------------------- */
-
-/* 36.4.2.2. Libipt has to have forgotten what is below a return that was not compressed. */
-static void walk_return(const struct flow_block *is)
-{
-	uint64_t known = walk.call_count ? walk.calls[--walk.call_count] : 0;
-	uint64_t to = known && any(8) ? known : any_block();
-
-	happens(FLOW_BRANCH, is->branch, to);
-	walk.ip = to;
-	if (to == known && any(8)) {
-		walk.items[walk.item_count - 1].compressed = true;
-		put_bit(true);
-		return;
-	}
-	put_target(to, false);
-	walk.call_count = walk.libipt ? 0 : walk.call_count;
-}
-
-/* Out of an address range: table 36-50, 6b, 7e, 9c; IRET to another context: 10c. PSB says that it
-   was not at an earlier jump to the same place. */
-static void leave_by(const struct flow_block *is)
-{
-	bool jcc = is->kind == FLOW_JCC,
-	     tells = is->kind == FLOW_FAR ? any(2) : !jcc || walk.libipt;
-	uint64_t to = is->target ? is->target : anywhere();
-
-	if (jcc)
-		put_psb();
-	flush();
-	if (is->kind == FLOW_FAR)
-		tells = any(2) || (walk.libipt && walk.cr3_told);
-	tells ? put_address(0x01, to) : PUT(0x01);
-	is_off(happens(FLOW_BRANCH, is->branch, tells || jcc ? to : 0));
-}
-
-static void walk_cr3(const struct flow_block *is)
-{
-	flush();
-	if (any(6) || (walk.libipt && walk.cr3_told)) {
-		put_pip();
-		walk.cr3_told = true;
-		walk.ip = is->next;
-		return;
-	}
-	PUT(0x01);
-	is_off(happens(FLOW_CHANGED, is->branch, 0));
-}
-
-static void walk_indirect(const struct flow_block *is)
-{
-	uint64_t to = any_block();
-
-	if (is->kind == FLOW_FAR)
-		put_changes(true);
-	put_target(to, is->kind != FLOW_FAR);
-	walk.calm = false;
-	if (is->kind == FLOW_CALL_INDIRECT)
-		calls(is);
-	walk.ip = to;
-	happens(FLOW_BRANCH, is->branch, to);
-}
-
-static void walk_block(const struct flow_block *is)
-{
-	bool taken = any(2);
-
-	if (is->kind == FLOW_FALLS) {
-		walk.ip = is->next;
-	} else if (is->kind == FLOW_CR3) {
-		walk_cr3(is);
-	} else if (!any(40)) {
-		leave_by(is);
-	} else if (is->kind == FLOW_RET) {
-		walk_return(is);
-	} else if (is->kind >= FLOW_JMP_INDIRECT) {
-		walk_indirect(is);
-	} else if (is->kind == FLOW_JCC) {
-		put_bit(taken);
-		walk.ip = taken ? is->target : is->next;
-		happens(taken ? FLOW_BRANCH : FLOW_NOT_TAKEN, is->branch, walk.ip);
-	} else {
-		if (is->kind == FLOW_CALL)
-			calls(is);
-		happens(FLOW_BRANCH, is->branch, is->target);
-		walk.ip = is->target;
-	}
-}
-
-/* An interrupt or a fault at walk.ip, or the WRMSR that clears TraceEn. */
-static void walk_event(bool ends)
-{
-	uint64_t to = any_block(), second = any_block();
-	struct flow_item *item;
-
-	flush();
-	put_address(0x1d, walk.ip);
-	item = happens(FLOW_EVENT, walk.ip, ends ? 0 : to);
-	if (!walk.libipt && !any(4)) {
-		put_address(0x1d, second);
-		item->second = second;
-	}
-	if (ends) {
-		PUT(0x01);
-		is_off(item);
-		return;
-	}
-	put_changes(false);
-	put_address(0x0d, to);
-	walk.ip = to;
-}
-
-/* 36.3.8. Direct jumps before it would be lost with it: an event tells of them. */
-static void walk_overflow(void)
-{
-	walk_event(false);
-	walk.bits = walk.bit_count = walk.tip_count = walk.call_count = 0;
-	PUT(0x02, 0xf3);
-	happens(FLOW_LOST, 0, 0);
-	walk.on = false;
-	walk.whole = true;
-	put_time();
-	if (!any(3)) {
-		goes_on(any_block());
-		return;
-	}
-	walk.ip = any_block();
-	put_address(0x1d, walk.ip);
-	happens(FLOW_BEGINS, 0, walk.ip);
-	walk.on = true;
-}
-
-/* 36.4.2.8: a transaction begins or commits; an abort goes somewhere else. */
-static void walk_transaction(void)
-{
-	uint8_t bits = (uint8_t)any(3);
-	uint64_t to = any_block();
-
-	flush();
-	PUT(0x99, 0x20 | bits);
-	tell(PACKET_MODE_TSX, bits);
-	put_address(0x1d, walk.ip);
-	if (bits != 2)
-		return;
-	put_address(0x0d, to);
-	happens(FLOW_EVENT, walk.ip, to);
-	walk.ip = to;
-}
-
-static void walk_step(void)
-{
-	struct flow_block block;
-
-	if (!walk.on) {
-		goes_on(any_block());
-		return;
-	}
-	find_block(NULL, walk.ip, &block);
-	if (walk.ip < block.branch && !any(4))
-		walk.ip += any((unsigned)(block.branch - walk.ip) + 1);
-	switch (any(60)) {
-	case 0:
-		walk_overflow();
-		break;
-	case 1:
-	case 2:
-		walk_event(false);
-		break;
-	case 3:
-		walk_event(true);
-		break;
-	case 4:
-		put_psb();
-		break;
-	case 5:
-		walk_transaction();
-		break;
-	default:
-		walk_block(&block);
-	}
-}
-
-static void make_stream(unsigned seed, bool libipt)
-{
-	memset(&walk, 0, sizeof(walk));
-	walk.seed = seed * 2654435761u + libipt;
-	walk.libipt = libipt;
-	walk.bit_limit = 6;
-	for (unsigned n = 0; n < REGIONS; n++)
-		make_region(n);
-	put_psb();
-	goes_on(any_block());
-	for (unsigned n = 20 + any(60); n--;)
-		walk_step();
-	if (!walk.on)
-		goes_on(any_block());
-	walk_event(true);
-}
 
 /* --- The decoder, and what it says ----------------------------------------------------------- */
 
@@ -285,12 +87,12 @@ static int read_code(uint8_t *buffer, size_t size, const struct pt_asid *asid, u
 {
 	(void)asid, (void)context;
 	for (unsigned n = 0; n < REGIONS; n++) {
-		uint64_t left = bases[n] + REGION_BYTES - ip;
+		uint64_t left = walk_bases[n] + REGION_BYTES - ip;
 
-		if (ip < bases[n] || ip >= bases[n] + REGION_BYTES)
+		if (ip < walk_bases[n] || ip >= walk_bases[n] + REGION_BYTES)
 			continue;
 		size = size < left ? size : (size_t)left;
-		memcpy(buffer, walk.code[n] + (ip - bases[n]), size);
+		memcpy(buffer, walk.code[n] + (ip - walk_bases[n]), size);
 		return (int)size;
 	}
 	return -pte_nomap;

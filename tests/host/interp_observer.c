@@ -1,39 +1,9 @@
-/* SPDX-License-Identifier: MIT */
-/* Replaces monitor/trace.c in tests of the interpreter: keeps what it reports. */
-#ifndef SPOOR_TESTS_INTERP_OBSERVER_H
-#define SPOOR_TESTS_INTERP_OBSERVER_H
-
+// SPDX-License-Identifier: MIT
 #include "tests/host/interp_rig.h"
 
-enum sight_kind {
-	SIGHT_BRANCH,
-	SIGHT_EVENT,
-	SIGHT_NOT_TAKEN,
-	SIGHT_RETIRED,
-	SIGHT_CR3,
-	SIGHT_MODE,
-	SIGHT_HALT,
-};
+struct observations observer;
 
-enum { SIGHTS_KEPT = 64, BRANCHES_KEPT = 4096 };
-
-/* Taken branches and events alone, and the first observations of every kind. Zeroed by
-   observer_reset(). */
-static struct {
-	unsigned branches;
-	struct {
-		uint64_t from, to;
-		unsigned from_cpl, to_cpl;
-	} branch[BRANCHES_KEPT];
-	unsigned sights;
-	struct retired retired; /* the last one */
-	struct sight {
-		enum sight_kind kind;
-		uint64_t value; /* `from`; a mode's bits; CR3 */
-	} sight[SIGHTS_KEPT];
-} observer;
-
-static inline void observer_reset(void)
+void observer_reset(void)
 {
 	memset(&observer, 0, sizeof(observer));
 }
@@ -121,5 +91,3 @@ void saw_halt(struct vcpu *vcpu)
 	assert_true(vcpu->observed);
 	keep(SIGHT_HALT, 0);
 }
-
-#endif
