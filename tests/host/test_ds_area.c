@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* sources: drivers/ds/area.c drivers/ds/record.c drivers/ds/configuration.c */
-#include "drivers/ds/record.h"
-
 #include <string.h>
+#include <sys/mman.h>
 
+#include "drivers/ds/record.h"
 #include "tests/host/host.h"
 
 enum { RECORD = 24, MOST = 1024 };
@@ -231,6 +231,75 @@ static void knows_when_it_is_full(void **state)
 	assert_true(ds_bts_full(area));
 }
 
+/* The layout of 4-byte fields_of_4_bytes and 12-byte records_of_12_bytes, which no 64-bit kernel
+ * ever meets. */
+
+enum { RECORD_32 = 12 };
+
+static uint32_t *area_32, *buffer_32; /* below 4 GiB: the fields_of_4_bytes are 4 bytes */
+
+static int map_low(void **state)
+{
+	area_32 = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT,
+		       -1, 0);
+	if (area_32 == MAP_FAILED)
+		return -1;
+	buffer_32 = area_32 + 1024;
+	ds_configuration = ds_find_configuration(6, 0x0e);
+	return 0;
+}
+
+static int unmap(void **state)
+{
+	return munmap(area_32, 8192);
+}
+
+static void fields_of_4_bytes(void **state)
+{
+	uint32_t base = (uint32_t)(uintptr_t)buffer_32;
+
+	assert_int_equal(ds_set_bts_buffer(area_32, buffer_32, 10 * RECORD_32 + 11), 0);
+	assert_int_equal(area_32[0], base);
+	assert_int_equal(area_32[1], base);
+	assert_int_equal(area_32[2], base + 10 * RECORD_32);
+	assert_int_equal(area_32[3], base + 11 * RECORD_32);
+	assert_int_equal(area_32[4], 0);
+	assert_int_equal(ds_set_overflow(area_32, DS_O_SIGNAL, 3), 0);
+	assert_int_equal(area_32[3], base + 7 * RECORD_32);
+	assert_int_equal(ds_get_bts_end(area_32), 10);
+}
+
+static void records_of_12_bytes(void **state)
+{
+	const struct bts_struct in = {BTS_BRANCH, 0x80001234, 0xc0000000, 0x10};
+	struct bts_struct out;
+	struct ds_cursor cursor;
+
+	assert_int_equal(ds_set_bts_buffer(area_32, buffer_32, 3 * RECORD_32), 0);
+	ds_record_store((uintptr_t)buffer_32, &in);
+	assert_int_equal(buffer_32[0], in.from);
+	assert_int_equal(buffer_32[1], in.to);
+	assert_int_equal(buffer_32[2], in.flags);
+	assert_int_equal(ds_read_bts(area_32, 0, &out), 0);
+	assert_int_equal(out.from, 0x80001234); /* zero-extended */
+	assert_int_equal(out.to, 0xc0000000);
+	assert_int_equal(out.flags, 0x10);
+	cursor = ds_cursor_at(area_32, 2, 3);
+	assert_int_equal(ds_cursor_read(&cursor).qualifier, BTS_INVALID);
+	assert_int_equal(ds_cursor_read(&cursor).to, 0xc0000000);
+	ds_clear(area_32);
+	assert_int_equal(buffer_32[0] | buffer_32[1] | buffer_32[2], 0);
+}
+
+static void refuses_what_has_more_bits(void **state)
+{
+	assert_int_equal(ds_set_bts_buffer(area_32, (void *)(1ull << 32), 3 * RECORD_32), -EINVAL);
+	/* The threshold of a circular buffer_32, a record above the maximum, is the furthest value.
+	 */
+	assert_int_equal(ds_set_bts_buffer(area_32, (void *)0xffffffccull, 3 * RECORD_32), 0);
+	assert_int_equal(ds_set_bts_buffer(area_32, (void *)0xffffffd0ull, 3 * RECORD_32), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,7 +315,10 @@ int main(void)
 		cmocka_unit_test_setup(clears, set_up),
 		cmocka_unit_test_setup(knows_when_it_is_full, set_up),
 		cmocka_unit_test_setup(knows_when_it_is_nearly_full, set_up),
+		cmocka_unit_test_setup_teardown(fields_of_4_bytes, map_low, unmap),
+		cmocka_unit_test_setup_teardown(records_of_12_bytes, map_low, unmap),
+		cmocka_unit_test_setup_teardown(refuses_what_has_more_bits, map_low, unmap),
 	};
 
-	return cmocka_run_group_tests_name("ds_area", tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,7 +159,8 @@ MAIN(bad_pointers)
 	return 0;
 }
 
-// Does what ring 3 may not, one thing by argument; tests/suite/process/user_faults.c has the list.
+// Does what ring 3 may not, one thing by argument; tests/suite/process/user_programs.c has the
+// list.
 
 static volatile int zero;
 static uint64_t stack_page;

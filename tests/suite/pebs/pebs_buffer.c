@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The buffer of PEBS: bounds, and what is enabled.
+#include "drivers/apic/lapic.h"
 #include "drivers/processor.h"
+#include "kernel/silicon.h"
+#include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
 #include "tests/lib/code.h"
 #include "tests/lib/pebs_rig.h"
+#include "tests/lib/pmi.h"
+#include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
 /* A bad index or a full buffer writes nowhere. */
@@ -230,5 +235,338 @@ TEST(pebs_off_counts_plainly, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 	expect_nothing(&pebs, pebs.base);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	EXPECT(rdmsr(IA32_PMC0) >= 90 && rdmsr(IA32_PMC0) < 120);
+	pebs_close(&pebs);
+}
+
+// The threshold of PEBS and its interrupt, alone and beside BTS.
+
+#define OVFBUF	       (1ull << 62)
+#define CTR_FRZ	       (1ull << 59)
+#define FREEZE_PERFMON (1ull << 12)
+
+/* At the newest interrupt, the first things that its handler read. */
+static struct {
+	struct pebs *pebs;
+	uint64_t index, bts_index, status, control;
+	uint32_t entry;
+	unsigned count;
+	bool go_on;
+} seen;
+
+/* Where delivery as NMI does not mask the LVT entry. */
+static bool is_due(const struct pebs *pebs)
+{
+	return rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 1) ||
+	       rig_index(&pebs->rig) >= ds_get(pebs->rig.area, DS_BTS_INTERRUPT_THRESHOLD);
+}
+
+static bool nmi(struct trap_frame *frame)
+{
+	uint32_t entry = lapic_read_lvtpc();
+
+	(void)frame;
+	if (!(entry & LVT_MASKED) && !is_due(seen.pebs))
+		return false;
+	seen.index = pebs_get(seen.pebs, DS_PEBS_INDEX);
+	seen.bts_index = rig_index(&seen.pebs->rig);
+	seen.status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	seen.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	seen.entry = entry;
+	seen.count++;
+	wrmsr(IA32_DEBUGCTL, 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, seen.status);
+	pebs_set(seen.pebs, DS_PEBS_INDEX, seen.pebs->base);
+	lapic_unmask_lvtpc();
+	if (seen.go_on && seen.count < 100)
+		wrmsr(IA32_PERF_GLOBAL_CTRL, seen.control);
+	return true;
+}
+
+static void take(struct pebs *pebs)
+{
+	seen.pebs = pebs;
+	seen.count = 0;
+	seen.go_on = false;
+	nmi_add_handler(nmi);
+	lapic_unmask_lvtpc();
+}
+
+static void release(void)
+{
+	pmi_settle();
+	lapic_mask_lvtpc();
+	nmi_remove_handler(nmi);
+}
+
+static unsigned by_vector;
+
+static void fixed(struct trap_frame *frame)
+{
+	by_vector++;
+	nmi(frame);
+	lapic_eoi();
+}
+
+/* Delivered by a vector; the kernel's own interrupts wait. Returns what the LVT entry was. */
+static uint32_t take_by_vector(struct pebs *pebs)
+{
+	uint32_t entry = lapic_read_lvtpc();
+
+	take(pebs);
+	by_vector = 0;
+	interrupt_set_handler(PMI_VECTOR, fixed);
+	lapic_set_task_priority(PMI_VECTOR - 1);
+	lapic_set_lvtpc(PMI_VECTOR, false);
+	return entry;
+}
+
+static void release_by_vector(uint32_t entry)
+{
+	release();
+	interrupt_set_handler(PMI_VECTOR, NULL);
+	lapic_set_task_priority(0);
+	lapic_set_lvtpc((uint8_t)(entry & LVT_VECTOR_MASK), entry & LVT_NMI);
+}
+
+static size_t records_then(const struct pebs *pebs)
+{
+	return (seen.index - pebs->base) / pebs->record;
+}
+
+TEST(pebs_threshold_interrupts, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
+     .claim = "the record that brings the index to the threshold interrupts and sets OvfBuf",
+     .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	for (size_t records = 1; records <= 8; records += 7) {
+		pebs_reset(&pebs);
+		seen.count = 0;
+		pebs_set_threshold(&pebs, records);
+		pebs_arm(&pebs, 0, 400);
+		SAMPLED(1, JUMPS(4000));
+		pmi_settle();
+		EXPECT_EQ(seen.count, 1);
+		EXPECT(records_then(&pebs) == records || records_then(&pebs) == records + 1);
+		EXPECT_EQ(seen.status & OVFBUF, OVFBUF);
+		EXPECT_EQ(seen.status & 1, 0);
+	}
+	release();
+	pebs_close(&pebs);
+}
+
+TEST(pebs_threshold_interrupts_fixed, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
+     .claim = "by a fixed vector the threshold interrupts as by NMI where interrupts are on; where "
+	      "they are off it waits, and samples go on",
+     .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
+{
+	struct pebs pebs;
+	uint32_t entry;
+
+	pebs_open(&pebs, 16);
+	entry = take_by_vector(&pebs);
+	pebs_set_threshold(&pebs, 3);
+	pebs_arm(&pebs, 0, 400);
+	SAMPLED(1, "sti\n\t" JUMPS(4000) "cli\n\t");
+	pmi_settle();
+	EXPECT_EQ(seen.count, 1);
+	EXPECT(records_then(&pebs) == 3 || records_then(&pebs) == 4);
+	EXPECT_EQ(seen.status & OVFBUF, OVFBUF);
+	pebs_reset(&pebs);
+	pebs_set_threshold(&pebs, 3);
+	pebs_arm(&pebs, 0, 400);
+	SAMPLED(1, JUMPS(4000));
+	pmi_settle();
+	EXPECT_EQ(seen.count, 2);
+	EXPECT(records_then(&pebs) >= 9);
+	EXPECT_EQ(by_vector, 2);
+	release_by_vector(entry);
+	pebs_close(&pebs);
+}
+
+TEST(pebs_below_threshold_silent, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
+     .claim = "records that stay below the threshold neither interrupt nor set OvfBuf",
+     .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
+{
+	struct pebs pebs;
+	uint64_t skid;
+
+	pebs_open(&pebs, 16);
+	skid = pebs_skid(&pebs);
+	take(&pebs);
+	pebs_set_threshold(&pebs, 12);
+	pebs_arm(&pebs, 0, 20);
+	SAMPLED(1, JUMPS(200));
+	pmi_settle();
+	EXPECT(pebs_count(&pebs) >= 200 / (21 + skid));
+	EXPECT_EQ(seen.count, 0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF, 0);
+	release();
+	pebs_close(&pebs);
+}
+
+/* Interrupts off at the local APIC: what the status says stays until software clears it. */
+TEST(pebs_status_is_cleared, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
+     .claim = "OvfBuf is cleared by IA32_PERF_GLOBAL_OVF_CTRL alone, and no other bit with it",
+     .source = "SDM Vol 3, 18.2.2 and 18.4.4")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	lapic_mask_lvtpc();
+	pebs_set_threshold(&pebs, 1);
+	pebs_arm(&pebs, 0, 20);
+	wrmsr(IA32_PMC0 + 1, (uint64_t)-5);
+	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_EN);
+	SAMPLED(3, JUMPS(100));
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 2), OVFBUF | 2);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, OVFBUF);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 2), 2);
+	EXPECT(lapic_read_lvtpc() & LVT_MASKED);
+	lapic_unmask_lvtpc();
+	pebs_close(&pebs);
+}
+
+TEST(pebs_delivery_masks, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
+     .claim = "each crossing interrupts once the LVT entry is unmasked and the index at the base",
+     .source = "SDM Vol 3, 10.5.1")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	seen.go_on = true;
+	pebs_set_threshold(&pebs, 2);
+	pebs_arm(&pebs, 0, 100);
+	SAMPLED(1, JUMPS(1000));
+	pmi_settle();
+	test_observe("interrupts", "%u", seen.count);
+	EXPECT(seen.count >= 2 && seen.count <= 10);
+	test_observe("nmi_masks", "%d", !!(seen.entry & LVT_MASKED));
+	release();
+	pebs_close(&pebs);
+}
+
+// While the LVT entry is masked a PMI waits or is lost: the manual does not settle it (SDM Vol 3,
+// 10.5.1 and 18.4.4). Linux unmasks after it has enabled the counters, except on small cores, which
+// lose the interrupt (6.1.192, arch/x86/events/intel/core.c:3069). The virtual silicon lost it on
+// other models too: a record stayed in the buffer, where a later `perf record` with another
+// MSR_PEBS_DATA_CFG found it. Linux then read the next one, of another size, wrongly, and warned
+// in setup_pebs_adaptive_sample_data().
+// The observation "masked_interrupt_comes_later" says which it is here.
+// On a failure the log has "seen.count": an interrupt through the mask, or more than one after it.
+// "rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF" means that OvfBuf does not show what is to be emptied.
+TEST(pebs_threshold_masked, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
+     .claim =
+	     "a threshold that is reached while the LVT entry is masked sets OvfBuf and interrupts "
+	     "once at most when the entry is unmasked",
+     .source = "SDM Vol 3, 10.5.1 and 18.4.4")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	lapic_mask_lvtpc();
+	pebs_set_threshold(&pebs, 1);
+	pebs_arm(&pebs, 0, 400);
+	SAMPLED(1, JUMPS(1000));
+	pmi_settle();
+	EXPECT_EQ(seen.count, 0);
+	EXPECT(pebs_count(&pebs) >= 1);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF, OVFBUF);
+	lapic_unmask_lvtpc();
+	pmi_settle();
+	test_observe("masked_interrupt_comes_later", "%u", seen.count);
+	EXPECT(seen.count == 0 || (seen.count == 1 && records_then(&pebs) >= 1));
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF, seen.count ? 0 : OVFBUF);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, OVFBUF);
+	lapic_unmask_lvtpc();
+	release();
+	pebs_close(&pebs);
+}
+
+TEST(pebs_with_counter_interrupt, .group = "PE", .ids = "PE25", .needs = NEED_PEBS,
+     .claim = "INT of a sampled counter adds interrupts of its overflows, and no storm",
+     .source = "SDM Vol 3, 18.8.1.1")
+{
+	struct pebs pebs;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	seen.go_on = true;
+	pebs_set_threshold(&pebs, 3);
+	/* More than the handler itself has of the event, even where that is an instruction. */
+	pebs_arm_event(&pebs, 0, (pebs.event & 0xffff) | PMU_OS | PERFEVTSEL_INT, 900);
+	SAMPLED(1, JUMPS(4000));
+	pmi_settle();
+	test_observe("interrupts", "%u", seen.count);
+	EXPECT(seen.count >= 1 && seen.count < 100);
+	release();
+	pebs_close(&pebs);
+}
+
+TEST(pebs_and_bts_thresholds, .group = "PE", .ids = "PE28 B2", .needs = NEED_BTS | NEED_PEBS,
+     .claim = "one branch that crosses both thresholds: both indices have moved at the interrupt",
+     .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
+{
+	struct pebs pebs;
+	uint64_t flags;
+
+	pebs_open(&pebs, 16);
+	take(&pebs);
+	pebs_set_threshold(&pebs, 1);
+	rig_set_threshold(&pebs.rig, 41);
+	pebs_arm(&pebs, 0, 40);
+	flags = interrupts_save();
+	wrmsr(IA32_DEBUGCTL, rig_interrupt());
+	SAMPLED(1, JUMPS(60));
+	wrmsr(IA32_DEBUGCTL, 0);
+	interrupts_restore(flags);
+	pmi_settle();
+	test_observe("interrupts", "%u", seen.count);
+	EXPECT(seen.count >= 1 && seen.count <= 2);
+	EXPECT(seen.index >= pebs.base + pebs.record || seen.count == 2);
+	EXPECT(seen.bts_index > pebs.rig.base + 38 * pebs.rig.record);
+	release();
+	pebs_close(&pebs);
+}
+
+static bool can_freeze(void)
+{
+	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM;
+}
+
+TEST(pebs_threshold_freezes, .group = "PE", .ids = "PE29", .needs = NEED_PEBS,
+     .claim = "FREEZE_PERFMON_ON_PMI stops the counters at the threshold, as the version says",
+     .source = "SDM Vol 3, 17.4.7 and 18.2.4")
+{
+	struct pebs pebs;
+
+	if (!can_freeze())
+		test_skip("no PDCM: IA32_DEBUGCTL has no freeze bits");
+	pebs_open(&pebs, 16);
+	if (silicon_is_foreign_guest() && msr_try(IA32_DEBUGCTL, FREEZE_PERFMON, 0).refused) {
+		pebs_close(&pebs);
+		test_skip("the hypervisor refuses FREEZE_PERFMON_ON_PMI of IA32_DEBUGCTL");
+	}
+	take(&pebs);
+	pebs_set_threshold(&pebs, 2);
+	pebs_arm(&pebs, 0, 20);
+	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
+	SAMPLED(1, JUMPS(100));
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmi_settle();
+	EXPECT_EQ(seen.count, 1);
+	EXPECT_EQ(records_then(&pebs), 2);
+	if (pmu_caps()->version >= 4) {
+		EXPECT_EQ(seen.control, 1);
+		EXPECT_EQ(seen.status & CTR_FRZ, CTR_FRZ);
+	} else {
+		EXPECT_EQ(seen.control, 0);
+	}
+	release();
 	pebs_close(&pebs);
 }

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/mm/vm.h"
 #include "lib/string.h"
+#include "tests/framework/random.h"
 #include "tests/lib/chain.h"
+#include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/pebs_rig.h"
+#include "tests/lib/random_programs/machine.h"
 #include "tests/lib/rig.h"
 
 extern const char jump_from[], jump_to[];
@@ -95,5 +101,314 @@ TEST(bts_record_is_whole, .group = "R", .ids = "R1", .needs = NEED_BTS,
 	trace(&rig, 0x00, second);
 	for (size_t i = 0; i < BRANCHES; i++)
 		EXPECT_EQ(first[i] & ~predicted, second[i] & ~predicted);
+	rig_close(&rig);
+}
+
+extern const char high_call[], high_back[];
+
+/* A jump whose last byte is the page's last, over the boundary to a RET in the next. */
+#define JUMP_AT (PAGE_SIZE - 5) /* in the first page */
+#define RET_AT	4u		/* in the second */
+
+static const uint8_t jump[] = {0xe9, RET_AT, 0, 0, 0};
+
+/* `linear`: where the second page begins. */
+static void check(struct rig *rig, uint8_t *pages, uint64_t linear)
+{
+	uint64_t from = linear - PAGE_SIZE + JUMP_AT, to = linear + RET_AT;
+
+	code_map(linear - PAGE_SIZE, pages, VM_READ);
+	code_map(linear, pages + PAGE_SIZE, VM_READ);
+	EXACTLY (rig)
+		TRACED_WITH(rig_all(), "high_call: call *%[from]\nhigh_back:\n\t", ,
+			    OPERANDS([from] "r"(from)));
+	code_unmap(linear);
+	code_unmap(linear - PAGE_SIZE);
+	EXPECT_EQ(rig_count(rig), 3);
+	rig_expect(rig, 0, high_call, (void *)from, "call");
+	rig_expect(rig, 1, (void *)from, (void *)to, "jmp over the boundary");
+	rig_expect(rig, 2, (void *)to, high_back, "ret");
+}
+
+TEST(bts_high_addresses, .group = "R", .ids = "R5", .needs = NEED_BTS,
+     .claim = "from and to are whole 64-bit linear addresses, in either half and over any boundary",
+     .source = "SDM Vol 3, 17.4.4, 17.4.9.1 and figure 17-9")
+{
+	static const uint64_t at[] = {0x0000000000201000, 0x0000000080000000, 0x0000000100000000,
+				      0x00005a5aa5a50000, 0x00007fffffffe000, 0xffff900000000000,
+				      0xffffc7ff00000000, 0xfffffffe00000000, 0xffffffffffe00000};
+	uint8_t *pages = test_area(2);
+	struct rig rig;
+
+	memset(pages, 0xcc, 2 * PAGE_SIZE);
+	memcpy(pages + JUMP_AT, jump, sizeof(jump));
+	pages[PAGE_SIZE + RET_AT] = 0xc3;
+	rig_open(&rig, 16);
+	for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		check(&rig, pages, at[i]);
+	rig_close(&rig);
+}
+
+#define OFFSETS_AT 0x0000000040300000ul
+#define OFFSETS	   2048 /* jumps of two bytes in a page */
+
+extern const char offset_call[], offset_back[];
+
+/* Jumps over nothing, or each to the one before it; RET at both ends. `odd`: 0 or 1. */
+static void fill_jumps(uint8_t *pages, unsigned odd, bool back)
+{
+	uint8_t *first = pages + odd + 2;
+
+	memset(pages, 0xc3, 2 * PAGE_SIZE);
+	for (size_t n = 0; n < OFFSETS; n++) {
+		first[2 * n] = 0xeb;
+		first[2 * n + 1] = back ? 0xfc : 0;
+	}
+}
+
+static bool expect_jumps(const struct rig *rig, unsigned odd, bool back)
+{
+	uint64_t first = OFFSETS_AT + odd + 2;
+
+	EXPECT_EQ(rig_count(rig), OFFSETS + 2);
+	for (size_t n = 0; n < OFFSETS; n++) {
+		struct bts_struct record = rig_record(rig, n + 1);
+		uint64_t from = first + 2 * (back ? OFFSETS - 1 - n : n);
+
+		if (record.from == from && record.to == (back ? from - 2 : from + 2))
+			continue;
+		test_note("from %lx: %lx -> %lx", from, record.from, record.to);
+		return false;
+	}
+	return true;
+}
+
+TEST(bts_every_offset, .group = "R", .ids = "L1 R1 R2 R3", .needs = NEED_BTS,
+     .claim =
+	     "jumps at every offset of a page, to the next instruction and to the one before, have "
+	     "their records in order, none missing",
+     .source = "SDM Vol 3, 17.4.4, 17.4.9 and figure 17-9")
+{
+	uint8_t *pages = test_area(2);
+	struct rig rig;
+
+	code_map(OFFSETS_AT, pages, VM_READ);
+	code_map(OFFSETS_AT + PAGE_SIZE, pages + PAGE_SIZE, VM_READ);
+	rig_open(&rig, OFFSETS + 4);
+	for (unsigned way = 0; way < 4; way++) {
+		unsigned odd = way & 1, back = way >> 1;
+		uint64_t entry = OFFSETS_AT + odd + (back ? 2 * OFFSETS : 2);
+
+		fill_jumps(pages, odd, back);
+		EXACTLY (&rig)
+			TRACED_WITH(rig_all(), "offset_call: call *%[entry]\noffset_back:\n\t", ,
+				    OPERANDS([entry] "r"(entry)));
+		rig_expect(&rig, 0, offset_call, (void *)entry, "call");
+		EXPECT(expect_jumps(&rig, odd, back));
+	}
+	rig_close(&rig);
+	code_unmap(OFFSETS_AT + PAGE_SIZE);
+	code_unmap(OFFSETS_AT);
+}
+
+#define AT    0x0000000040100000ul /* below 4 GiB, where no half of an address is 0 by chance */
+#define STACK (AT + PAGE_SIZE)
+#define LOOPS 3
+
+extern const uint8_t compat_start[], compat_in[], compat_32[], compat_again[], compat_call[],
+	compat_callee[], compat_callee_ret[], compat_out[], compat_back[], compat_ret[],
+	compat_loop[], compat_jump[], compat_end[];
+
+/*
+ * Enters a 32-bit code segment by a far return, counts EAX up there with a loop and a near call on
+ * a 32-bit stack, and returns by a far jump. RSP is kept in R8, which compatibility mode cannot
+ * reach.
+ */
+__asm__(".pushsection .rodata\n"
+	"compat_start: movq %rsp, %r8\n\tmovl $0x40102000, %esp\n\t"
+	"pushq $0x80\n\tpushq $0x40100000+compat_32-compat_start\n"
+	"compat_in: lretq\n\t.code32\n"
+	"compat_32: movw $0x88, %cx\n\tmovw %cx, %ss\n\tmovl $3, %ecx\n\txorl %eax, %eax\n"
+	"compat_jump: jmp compat_loop\n\tnop\n"
+	"compat_loop: incl %eax\n\tdecl %ecx\n"
+	"compat_again: jnz compat_loop\n"
+	"compat_call: call compat_callee\n"
+	"compat_out: ljmpl $0x8, $0x40100000+compat_back-compat_start\n"
+	"compat_callee: addl $0x100, %eax\n"
+	"compat_callee_ret: ret\n\t.code64\n"
+	"compat_back: movq %r8, %rsp\n\tmovl $0x10, %ecx\n\tmovl %ecx, %ss\n"
+	"compat_ret: ret\n"
+	"compat_end: .popsection");
+
+static const void *at(const uint8_t *label)
+{
+	return (const void *)(AT + (uint64_t)(label - compat_start));
+}
+
+static uint64_t counters; /* IA32_PERF_GLOBAL_CTRL meanwhile; 0: as it is */
+
+static uint64_t run_compatible(uint64_t debugctl)
+{
+	static struct machine machine;
+
+	machine_randomize(&machine, &(struct random){1});
+	own_gdt_load();
+	if (counters)
+		wrmsr(IA32_PERF_GLOBAL_CTRL, counters);
+	machine_run(&machine, (void *)AT, debugctl);
+	if (counters)
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	own_gdt_unload();
+	return machine.registers[RAX];
+}
+
+static bool upper_half_clear(struct bts_struct record)
+{
+	return !(record.from >> 32) && !(record.to >> 32);
+}
+
+static void map(void)
+{
+	uint8_t *page = test_area(2);
+
+	memcpy(page, compat_start, (size_t)(compat_end - compat_start));
+	code_map(AT, page, 0);
+	if (!vm_map(STACK, *vm_entry((uint64_t)page + PAGE_SIZE) & PTE_ADDRESS, VM_WRITE))
+		test_error("no memory for page tables");
+}
+
+TEST(bts_compatibility_mode, .group = "R", .ids = "R6 E5", .needs = NEED_BTS,
+     .claim = "32-bit code in compatibility mode is recorded, with upper halves of 0",
+     .source = "SDM Vol 3, 17.4.8.1 and 17.4.9.1")
+{
+	struct rig rig;
+	size_t slot = 0;
+
+	map();
+	rig_open(&rig, 32);
+	machine_open();
+	EXPECT_EQ(run_compatible(0), LOOPS + 0x100);
+	EXACTLY (&rig)
+		EXPECT_EQ(run_compatible(rig_all()), LOOPS + 0x100);
+	machine_close();
+	code_unmap(STACK);
+	code_unmap(AT);
+	rig_expect(&rig, slot++, machine_call, at(compat_start), "call");
+	rig_expect(&rig, slot++, at(compat_in), at(compat_32), "far return into 32-bit code");
+	rig_expect(&rig, slot++, at(compat_jump), at(compat_loop), "jmp");
+	for (unsigned n = 1; n < LOOPS; n++)
+		rig_expect(&rig, slot++, at(compat_again), at(compat_loop), "jnz");
+	rig_expect(&rig, slot++, at(compat_call), at(compat_callee), "call");
+	rig_expect(&rig, slot++, at(compat_callee_ret), at(compat_out), "ret");
+	for (size_t n = 1; n < slot; n++)
+		EXPECT(upper_half_clear(rig_record(&rig, n)));
+	rig_expect(&rig, slot++, at(compat_out), at(compat_back), "far jump into 64-bit code");
+	rig_expect(&rig, slot++, at(compat_ret), machine_back, "ret");
+	EXPECT_EQ(rig_count(&rig), slot);
+	rig_close(&rig);
+}
+
+TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
+     .claim = "32-bit code in compatibility mode is sampled with records of the layout that "
+	      "64-bit code has",
+     .source = "SDM Vol 3, 18.8.1.1 and 17.4.9.1")
+{
+	struct pebs pebs;
+	size_t within = 0;
+	uint64_t flags, skid;
+
+	map();
+	pebs_open(&pebs, 28);
+	skid = pebs_skid(&pebs);
+	machine_open();
+	pebs_arm(&pebs, 0, pebs.branches ? 1 : 4 - (skid < 3 ? skid : 3));
+	counters = 1;
+	flags = interrupts_save(); /* a handler's branches would fill the buffer */
+	/* Between two samples with a skid there are nearly as many events as in a run. */
+	for (unsigned run = 0; run < 3; run++)
+		EXPECT_EQ(run_compatible(0), LOOPS + 0x100);
+	interrupts_restore(flags);
+	counters = 0;
+	machine_close();
+	code_unmap(STACK);
+	code_unmap(AT);
+	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
+		struct pebs_sample sample = pebs_sample(&pebs, slot);
+		uint64_t ip = pebs_place(&sample);
+
+		if (ip < (uint64_t)at(compat_jump) || ip >= (uint64_t)at(compat_back))
+			continue;
+		within++;
+		EXPECT_EQ(sample.registers[RSP] >> 32, 0);
+		EXPECT((uint32_t)sample.registers[RCX] <= LOOPS);
+	}
+	test_observe("samples", "%zu in 32-bit code", within);
+	EXPECT(within >= 2);
+	pebs_close(&pebs);
+}
+
+#define ROUNDS	  1000
+#define PREDICTED (1ull << 4)
+
+extern const char predicted_top[], predicted_branch[], predicted_taken[], predicted_loop[];
+
+/*
+ * One branch a round goes where bit 0 of a byte of `choices` says; the loop's own branch follows
+ * it. Returns how many records of the first branch have the flag set; `taken`: how many
+ * there are; `others`: all further flags that were seen.
+ */
+static size_t run_choices(struct rig *rig, const uint8_t *choices, size_t *taken, uint64_t *others)
+{
+	size_t set = 0, expected = ROUNDS - 1;
+
+	for (size_t i = 0; i < ROUNDS; i++)
+		expected += choices[i] & 1;
+	EXACTLY (rig)
+		TRACED_WITH(rig_all(),
+			    "xorl %%ecx, %%ecx\n"
+			    "predicted_top: testb $1, (%[choices], %%rcx)\n"
+			    "predicted_branch: jnz predicted_taken\n\tnop\n"
+			    "predicted_taken: incl %%ecx\n\tcmpl %[rounds], %%ecx\n"
+			    "predicted_loop: jb predicted_top\n\t",
+			    , OPERANDS([choices] "r"(choices), [rounds] "i"(ROUNDS)));
+	EXPECT_EQ(rig_count(rig), expected);
+	*taken = 0;
+	for (size_t slot = 0; slot < rig_count(rig); slot++) {
+		struct bts_struct record = rig_record(rig, slot);
+
+		*others |= record.flags & ~PREDICTED;
+		if (record.from != (uint64_t)predicted_branch)
+			continue;
+		++*taken;
+		set += (record.flags & PREDICTED) != 0;
+	}
+	EXPECT_EQ(*taken, expected - (ROUNDS - 1));
+	return set;
+}
+
+/* Only NetBurst supports the flag; what others leave in it is worth comparing, no more. */
+TEST(bts_predicted_flag, .group = "R", .ids = "R4", .needs = NEED_BTS,
+     .claim = "NetBurst: the flag is set for predictable branches and mixed for random ones",
+     .source = "SDM Vol 3, 17.4.9.1: branch predicted, which Core and Atom do not support")
+{
+	uint8_t *choices = test_area(1);
+	size_t taken, predictable, set;
+	uint64_t others = 0;
+	struct rig rig;
+
+	rig_open(&rig, 2 * ROUNDS + 2);
+	for (size_t i = 0; i < ROUNDS; i++)
+		choices[i] = 1;
+	predictable = run_choices(&rig, choices, &taken, &others);
+	test_observe("predictable", "%zu_of_%zu", predictable, taken);
+	for (size_t i = 0; i < ROUNDS; i++)
+		choices[i] = (uint8_t)(test_random() >> 32);
+	set = run_choices(&rig, choices, &taken, &others);
+	test_observe("random", "%zu_of_%zu", set, taken);
+	test_observe("other_flags", "%lx", others);
+	if (ds_configuration->predicted) {
+		EXPECT(predictable > ROUNDS * 9 / 10);
+		EXPECT(set > 0 && set < taken);
+	}
 	rig_close(&rig);
 }

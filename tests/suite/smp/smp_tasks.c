@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
+#include "drivers/ds/ds.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
+#include "tests/framework/needs.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/test.h"
+#include "tests/lib/insntrace.h"
+#include "tests/lib/programs.h"
+#include "tests/lib/walker.h"
 
 /* One for each other CPU: a task that does nothing but read, so that its translation is cached. */
 static struct reader {
@@ -273,4 +278,96 @@ TEST(smp_fpu_storm, .group = "S", .ids = "", .needs = NEED_SMP,
 		task_put(tasks[i]);
 	}
 	test_note("%lu loads in %lu us", (unsigned long)atomic_load(&loads), time_now() - start);
+}
+
+// Programs that trace with every unit end or are killed at any moment, on all CPUs at once.
+
+#define ROUNDS	4
+#define TRACERS 3
+#define WALKS	60
+
+static struct process *tracers[TRACERS];
+
+static uint64_t argument(void)
+{
+	bool samples = !needs_missing(NEED_SAMPLES), packets = !needs_missing(NEED_PT);
+	uint64_t units = 1u | (unsigned)samples << 1 | (unsigned)packets << 2 |
+			 (unsigned)(packets && pt_caps()->topa_many) << 3;
+
+	return (test_random() & 0xffff) | units << 16 | (uint64_t)cpu_count() << 24;
+}
+
+/* Each stops when all that it traces is traced. */
+static void start(void)
+{
+	for (unsigned i = 0; i < TRACERS; i++)
+		tracers[i] = program_start("dying_tracer", argument());
+	for (unsigned i = 0; i < TRACERS; i++)
+		EXPECT_EQ(program_await(tracers[i], true), WAIT_STOPPED(SIGSTOP));
+	for (unsigned i = 0; i < TRACERS; i++)
+		process_signal(tracers[i], SIGCONT);
+}
+
+/* The first is killed, the others at random. */
+static void end_tracers(void)
+{
+	for (unsigned i = 0; i < TRACERS; i++) {
+		bool killed = !i || test_random() % 2;
+		int status;
+
+		task_sleep(test_random() % 3000);
+		if (killed)
+			process_signal(tracers[i], SIGKILL);
+		status = program_end(tracers[i]);
+		if (!EXPECT(status == WAIT_EXITED(0) || (killed && status == WAIT_KILLED(SIGKILL))))
+			program_note_end("dying_tracer", status);
+	}
+}
+
+static void expect_nothing_left(uint64_t before, uint64_t largest, uint64_t tables)
+{
+	EXPECT_EQ(pages_missing(before), 0);
+	tables = vm_table_count() - tables;
+	if (needs_missing(NEED_PT))
+		return;
+	EXPECT_EQ(insntrace_traced_cpus(), 0);
+	EXPECT(insntrace_can_have(1, largest - tables, INSNTRACE_ORDER_MOST));
+}
+
+static void move_walker(struct walker *walker)
+{
+	task_set_affinity(walker->task, cpu_set_of(walker->walked % cpu_count()));
+}
+
+TEST(smp_tracers_die, .group = "S", .ids = "S1 PT51", .needs = NEED_BTS,
+     .claim =
+	     "programs that trace with every unit and end_tracers or are killed at any moment leave no "
+	     "CPU traced and no memory taken, and a task that is traced beside them loses no branch",
+     .source = "docs/design.md#ownership")
+{
+	uint64_t turns = 0;
+
+	for (; turns < test_scaled(ROUNDS) && test_has_time(); turns++) {
+		uint64_t before = programs_begin(), tables = vm_table_count();
+		uint64_t largest = insntrace_largest();
+		struct walker walker = {.name = "beside",
+					.chain = &chain_a,
+					.walks = WALKS,
+					.options = walker_options(WALKS * 1024),
+					.between = move_walker};
+
+		/* Where the processor cannot do both at once, it keeps every session of PT away. */
+		if (turns % 2)
+			walkers_start(&walker, 1);
+		start();
+		end_tracers();
+		if (turns % 2) {
+			walkers_join_reading(&walker, 1);
+			walkers_check(&walker, 1);
+		}
+		process_kill_all();
+		expect_nothing_left(before, largest, tables);
+		programs_end(before);
+	}
+	EXPECT(turns > 0);
 }

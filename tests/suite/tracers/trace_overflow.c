@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "kernel/cpu.h"
+#include "kernel/lock.h"
 #include "kernel/sched/sched.h"
 #include "tests/framework/test.h"
 #include "tests/lib/viewer.h"
@@ -265,4 +267,425 @@ TEST(trace_null_callback_wraps, .group = "tracers", .ids = "", .needs = NEED_BTS
 	EXPECT(trace_detach(tracer));
 	walker_end(&walker);
 	user_chain_close(&user);
+}
+
+// A short ring that is read now and then, beside a long one that has everything.
+
+#define GAP_WALKS 120
+#define GAP_SLOTS                                                                                  \
+	40 /* less than two walks: a reader that a slice lets run early finds a gap as well        \
+	    */
+#define GAP_MOST 60000
+#define AREA	 (GAP_MOST * sizeof(struct ptrace_bts_record) / 4096 + 1)
+
+static struct ptrace_bts_record *all, *read;
+
+/* At some points the test reads. */
+static void yield_often(struct walker *walker)
+{
+	if (walker->walked % 12 < 2)
+		task_yield();
+}
+
+static struct bts_options options_of(unsigned view, enum trace_overflow overflow, size_t most)
+{
+	struct bts_options options = walker_options(most);
+
+	options.view = view;
+	options.overflow = overflow;
+	options.stamps = true;
+	return options;
+}
+
+static bool same(const struct ptrace_bts_record *a, const struct ptrace_bts_record *b)
+{
+	bool stamp = a->qualifier != PTRACE_BTS_BRANCH; /* taken a moment apart */
+
+	return a->qualifier == b->qualifier && a->to == b->to && (stamp || a->from == b->from);
+}
+
+/* After each gap the two agree again, with as many records between as it says. How many were read.
+ */
+static size_t compare(size_t count, size_t available)
+{
+	uint64_t at, missing = 0;
+	size_t right = 0, gaps = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (read[i].qualifier == PTRACE_BTS_GAP) {
+			EXPECT(read[i].missing > 0);
+			missing += read[i].missing;
+			gaps++;
+		}
+	at = available - missing - (count - gaps);
+	EXPECT_EQ(at, 0); /* nor is anything missing before the first that was read */
+	for (size_t i = 0; i < count; i++)
+		if (read[i].qualifier == PTRACE_BTS_GAP)
+			at += read[i].missing;
+		else
+			right += at < available && same(&read[i], &all[at++]);
+	EXPECT(gaps > 3);
+	EXPECT_EQ(right, count - gaps);
+	return count - gaps;
+}
+
+static size_t read_more(struct tracer *tracer, uint64_t *position, bool peek,
+			struct ptrace_bts_record *to, size_t most)
+{
+	return peek ? bts_peek(tracer, position, to, most) : bts_read(tracer, to, most);
+}
+
+static void exact(struct user_chain *user, unsigned view, bool peek)
+{
+	struct walker walker = {.name = "gaps",
+				.chain = &chain_a,
+				.walks = GAP_WALKS,
+				.user = user,
+				.between = yield_often};
+	struct bts_options long_one = options_of(view, TRACE_STOP, GAP_MOST);
+	struct bts_options short_one = options_of(view, TRACE_WRAP, GAP_SLOTS);
+	struct tracer *whole = NULL, *few = NULL;
+	struct bts_status status;
+	uint64_t position = 0;
+	size_t count = 0, more;
+
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(bts_attach(walker.task, &long_one, &whole), 0);
+	REQUIRE_EQ(bts_attach(walker.task, &short_one, &few), 0);
+	task_start(walker.task);
+	do {
+		bool last = walker.task->ended;
+
+		more = read_more(few, &position, peek, read + count, GAP_MOST - count);
+		count += more;
+		if (last)
+			break;
+		task_yield();
+	} while (count < GAP_MOST);
+	bts_status(few, &status);
+	EXPECT(!status.lost_more);
+	EXPECT(!status.truncated);
+	more = bts_read(whole, all, GAP_MOST);
+	EXPECT(more < GAP_MOST);
+	EXPECT_EQ(status.available, peek ? GAP_SLOTS + 1 : 0); /* the gap before them */
+	count = compare(count, more);
+	EXPECT_EQ(status.lost, more - (peek ? GAP_SLOTS : count));
+	EXPECT(trace_detach(whole));
+	EXPECT(trace_detach(few));
+	walker_end(&walker);
+}
+
+/* Ring 3's branches follow each other, but where a gap is. How many: [true] of known number. */
+static uint64_t follow(const struct user_chain *user, size_t count, uint64_t gaps[2])
+{
+	const struct chain *chain = &user->chain;
+	const struct ptrace_bts_record *last = NULL;
+	uint64_t jumps = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ptrace_bts_record *at = &read[i];
+
+		if (at->qualifier == PTRACE_BTS_GAP) {
+			gaps[at->missing > 0]++;
+			last = NULL;
+		}
+		if (at->qualifier != PTRACE_BTS_BRANCH || at->from < (uint64_t)chain->start ||
+		    at->from >= (uint64_t)chain->end || at->to >> 63)
+			continue;
+		if (last && last->from != (uint64_t)chain->exit_jump)
+			jumps += at->from != last->to && last->to != (uint64_t)chain->last;
+		last = at;
+	}
+	return jumps;
+}
+
+/* In the circular shape nobody can know how many; of a trace that stopped, the first of them. */
+static void unknown(struct user_chain *user, unsigned view, enum trace_overflow overflow)
+{
+	struct walker walker = {.name = "gaps",
+				.chain = &chain_a,
+				.walks = GAP_WALKS,
+				.user = user,
+				.between = yield_often};
+	struct bts_options options = options_of(view, overflow, GAP_SLOTS);
+	struct tracer *tracer = NULL;
+	struct bts_status status;
+	uint64_t gaps[2] = {0};
+	size_t count = 0;
+
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	task_start(walker.task);
+	while (!walker.task->ended) {
+		count += bts_read(tracer, read + count, GAP_MOST - count);
+		trace_resume(tracer);
+		task_yield();
+	}
+	walkers_join(&walker, 1);
+	bts_status(tracer, &status);
+	EXPECT_EQ(status.circular, overflow == TRACE_WRAP);
+	EXPECT(status.lost_more || (overflow == TRACE_STOP && status.lost));
+	EXPECT(count > GAP_SLOTS && count < GAP_MOST);
+	EXPECT_EQ(follow(user, count, gaps), 0);
+	EXPECT(gaps[false] + (overflow == TRACE_STOP ? gaps[true] : 0) > 3);
+	EXPECT(trace_detach(tracer));
+	walker_end(&walker);
+}
+
+static void unknown_circular(struct user_chain *user)
+{
+	unknown(user, TRACE_USER | TRACE_KERNEL, TRACE_WRAP);
+}
+
+static void unknown_stopped(struct user_chain *user)
+{
+	unknown(user, TRACE_USER, TRACE_STOP);
+}
+
+#define ROOM 8
+
+/*
+ * More branches than a staging has room for, while it cannot be emptied: it ends early for that
+ * time. What hardware does at the end is not said, but what follows is whole.
+ */
+static void overflow_staging(struct walker *walker)
+{
+	void *area = staging_area();
+	uint64_t flags = interrupts_save(), maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
+
+	if (walker->walked == GAP_WALKS / 2) {
+		bts_available(walker->tracer);
+		ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM,
+		       ds_get(area, DS_BTS_INDEX) + ROOM * ds_configuration->record_size);
+		chain_walk(&chain_b, 20 * ROOM);
+		bts_available(walker->tracer);
+		ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum);
+		bts_available(walker->tracer);
+	}
+	interrupts_restore(flags);
+}
+
+static void truncated(struct user_chain *user)
+{
+	struct walker walker = {.name = "gaps",
+				.chain = &chain_a,
+				.walks = GAP_WALKS,
+				.user = user,
+				.between = overflow_staging};
+	struct bts_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, GAP_MOST);
+	struct bts_status status;
+	struct viewer viewer;
+	size_t count, gap = GAP_MOST;
+
+	walkers_create(&walker, 1);
+	viewer_open(&viewer, &walker, &options);
+	walker.tracer = viewer.tracer;
+	task_start(walker.task);
+	walkers_join(&walker, 1);
+	bts_status(viewer.tracer, &status);
+	EXPECT(status.truncated);
+	count = bts_read(viewer.tracer, read, GAP_MOST);
+	for (size_t i = 0; i < count; i++) {
+		if (read[i].qualifier == PTRACE_BTS_GAP) {
+			EXPECT_EQ(gap, GAP_MOST);
+			EXPECT_EQ(read[i].missing, 0);
+			EXPECT_EQ(viewer.user.walk, GAP_WALKS / 2);
+			gap = i;
+		}
+		viewer_feed(&viewer, &read[i]);
+	}
+	EXPECT(gap < GAP_MOST);
+	chain_expect_walks(&viewer.user, GAP_WALKS, "ring 3");
+	chain_expect_walks(&viewer.kernel, GAP_WALKS, "kernel");
+	walker.tracer = NULL;
+	viewer_close(&viewer);
+	walker_end(&walker);
+}
+
+static void with_memory(void (*test)(struct user_chain *user))
+{
+	struct user_chain user;
+
+	all = test_area(AREA);
+	read = test_area(AREA);
+	user_chain_open(&user, 0);
+	test(&user);
+	user_chain_close(&user);
+}
+
+static void exact_all(struct user_chain *user)
+{
+	exact(user, TRACE_USER, false);
+	exact(user, TRACE_USER, true);
+	exact(user, TRACE_USER | TRACE_KERNEL, false);
+}
+
+TEST(trace_gaps_are_counted, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "where a ring has overwritten what was not read yet, a record says how much that is",
+     .source = "docs/design.md#losses")
+{
+	with_memory(exact_all);
+}
+
+TEST(trace_gaps_of_unknown_number, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "where the hardware went round a ring that was read before, a record says that "
+	      "branches are missing",
+     .source = "docs/design.md#losses")
+{
+	with_memory(unknown_circular);
+}
+
+TEST(trace_gaps_of_stop, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "where a trace that stopped when it was full goes on, a record says that branches are "
+	     "missing",
+     .source = "docs/design.md#losses")
+{
+	with_memory(unknown_stopped);
+}
+
+TEST(trace_gaps_of_hardware, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "where the hardware ran out of room a record says so; what follows is whole",
+     .source = "docs/design.md#losses")
+{
+	with_memory(truncated);
+}
+
+/* --- Before the first, and after the last --- */
+
+static void ignore(struct tracer *tracer, void *argument)
+{
+	(void)tracer, (void)argument;
+}
+
+static size_t read_at_end(struct walker *walker, struct tracer *tracer, struct bts_status *status)
+{
+	size_t count;
+
+	walkers_join(walker, 1);
+	bts_status(tracer, status);
+	EXPECT(!status->lost_more && !status->truncated);
+	count = bts_read(tracer, read, GAP_MOST);
+	EXPECT(trace_detach(tracer));
+	walker_end(walker);
+	return count;
+}
+
+static void before_first(struct user_chain *user)
+{
+	struct walker walker = {.name = "gaps",
+				.chain = &chain_a,
+				.walks = GAP_WALKS,
+				.user = user,
+				.between = yield_often};
+	struct bts_options options = options_of(TRACE_USER, TRACE_WRAP, GAP_SLOTS);
+	struct tracer *tracer = NULL;
+	struct bts_status status;
+	size_t count;
+
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	task_start(walker.task);
+	count = read_at_end(&walker, tracer, &status);
+	EXPECT_EQ(count, GAP_SLOTS + 1);
+	EXPECT_EQ(status.available, GAP_SLOTS + 1);
+	EXPECT(status.lost > 0);
+	EXPECT_EQ(read[0].qualifier, PTRACE_BTS_GAP);
+	EXPECT_EQ(read[0].missing, status.lost);
+}
+
+TEST(trace_gap_before_the_first, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim =
+	     "where a ring wrapped before it was ever read, a record says first how much is missing",
+     .source = "docs/design.md#losses")
+{
+	with_memory(before_first);
+}
+
+static void always_yield(struct walker *walker)
+{
+	(void)walker;
+	task_yield();
+}
+
+/* Its owner resumes a full trace and reads nothing; there is no record after the last loss. */
+TEST(trace_gap_after_the_last, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "where a trace that signals is full, its last record says how much is missing",
+     .source = "docs/design.md#losses")
+{
+	struct walker walker = {
+		.name = "gaps", .chain = &chain_a, .walks = 400, .between = always_yield};
+	struct bts_options options = options_of(TRACE_KERNEL, TRACE_SIGNAL, GAP_SLOTS);
+	struct tracer *tracer = NULL;
+	struct bts_status status;
+	uint64_t gaps = 0, missing = 0;
+	size_t count, last;
+
+	read = test_area(AREA);
+	options.overflowed = ignore;
+	walkers_create(&walker, 1);
+	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	task_start(walker.task);
+	while (!walker.task->ended) {
+		trace_resume(tracer);
+		task_yield();
+	}
+	count = last = read_at_end(&walker, tracer, &status);
+	EXPECT(status.lost > 0);
+	for (size_t i = 0; i < count; i++) {
+		gaps += read[i].qualifier == PTRACE_BTS_GAP;
+		missing += read[i].qualifier == PTRACE_BTS_GAP ? read[i].missing : 0;
+	}
+	while (last && read[last - 1].qualifier == PTRACE_BTS_TASK_DEPARTS)
+		last--;
+	REQUIRE(last > 0);
+	EXPECT_EQ(read[last - 1].qualifier, PTRACE_BTS_GAP);
+	EXPECT_EQ(gaps, 1);
+	EXPECT_EQ(missing, status.lost);
+}
+
+/* --- A staging that is nearly full --- */
+
+/* Records the same few branches into a staging that ends after `room` records. */
+static struct bts_status record_into(struct tracer *tracer, size_t room)
+{
+	void *area = staging_area();
+	uint64_t flags = interrupts_save(), maximum = ds_get(area, DS_BTS_ABSOLUTE_MAXIMUM);
+	size_t record = ds_configuration->record_size;
+	struct bts_status status;
+
+	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum - (staging_records() - room) * record);
+	bts_clear(tracer); /* an empty staging, by the new maximum */
+	chain_walk(&chain_b, 20);
+	bts_status(tracer, &status);
+	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum);
+	interrupts_restore(flags);
+	return status;
+}
+
+TEST(trace_nearly_full_loses_nothing, .group = "tracers", .ids = "", .needs = NEED_BTS,
+     .claim = "hardware that has room for one record more has lost none, and the status says so",
+     .source = "docs/design.md#losses")
+{
+	struct bts_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, GAP_MOST);
+	struct tracer *tracer = NULL;
+	struct bts_status enough, too_few;
+	size_t all_records, again, half = staging_records() / 2;
+	unsigned tries = 0;
+
+	test_pin();
+	options.stamps = false;
+	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
+	do { /* another CPU that holds a lock of the scheduler adds the branches of a wait */
+		REQUIRE(tries++ < 20);
+		all_records = record_into(tracer, half).available;
+		enough = record_into(tracer, all_records + 1);
+		too_few = record_into(tracer, all_records - 1);
+		again = record_into(tracer, half).available;
+	} while (all_records != again || enough.available > all_records);
+	EXPECT(all_records > 20);
+	EXPECT_EQ(enough.available, all_records);
+	EXPECT(!enough.truncated && !enough.lost && !enough.lost_more);
+	EXPECT(too_few.truncated);
+	EXPECT(trace_detach(tracer));
 }

@@ -284,3 +284,256 @@ void program_arithmetic(struct program *p)
 
 	kinds[program_pick(p, sizeof(kinds) / sizeof(kinds[0]))](p);
 }
+
+// LOCK, the stack, string instructions: SDM Vol 2.
+
+#define STRING_BYTES 64
+
+static struct operand base(unsigned reg)
+{
+	return (struct operand){.base = (uint8_t)reg};
+}
+
+/* An aligned quadword, or one that is not but stays within its cache line. */
+static struct operand lockable(struct program *p)
+{
+	struct operand operand = program_memory(p, 64);
+
+	operand.displacement +=
+		(int32_t)(program_pick(p, 2) ? 8 * program_pick(p, 8) : program_pick(p, 57));
+	return operand;
+}
+
+static void locked(struct program *p)
+{
+	static const uint16_t with_register[] = {0x00, 0x08, 0x10, 0x18,   0x20,
+						 0x28, 0x30, 0x86, 0x0fc0, 0x0fb0};
+	struct instruction i = {.lock = true, .rm = lockable(p)};
+
+	i.size = (uint8_t)(1u << program_pick(p, 4));
+	switch (program_pick(p, 3)) {
+	case 0: /* NOT, NEG or INC, DEC */
+		i.opcode = program_pick(p, 2) ? 0xf6 : 0xfe;
+		i.reg = (uint8_t)((i.opcode == 0xf6 ? 2 : 0) + program_pick(p, 2));
+		i.opcode |= i.size > 1;
+		break;
+	case 1: /* BTS, BTR, BTC */
+		i.size = i.size > 1 ? i.size : 2;
+		i.opcode = 0x0fba;
+		i.reg = (uint8_t)(5 + program_pick(p, 3));
+		i.immediate_size = 1;
+		i.immediate = program_pick(p, 256);
+		break;
+	default: /* ADD OR ADC SBB AND SUB XOR, XCHG, XADD, CMPXCHG */
+		i.opcode = with_register[program_pick(p, 10)];
+		i.opcode |= i.size > 1;
+		i.reg = (uint8_t)program_register(p);
+	}
+	program_add(p, i);
+	program_define_flags(p);
+}
+
+/*
+ * CMPXCHG8B: ZF is what counts. QEMU 7.2 gets the other flags, which should stay, wrong outside of
+ * any trace: they are defined anew.
+ */
+static void compare_exchange_8(struct program *p)
+{
+	struct operand operand = program_memory(p, 8);
+
+	program_add(p, (struct instruction){
+			       .lock = true, .opcode = 0x0fc7, .size = 4, .reg = 1, .rm = operand});
+	program_add(p, (struct instruction){
+			       .opcode = 0x0f94, .size = 1, .rm = base(program_register(p))});
+	program_define_flags(p);
+}
+
+static void push(struct program *p, unsigned reg)
+{
+	uint8_t bytes[] = {(uint8_t)(0x40 | reg >> 3), (uint8_t)(0x50 | (reg & 7))};
+
+	program_add_bytes(p, bytes, sizeof(bytes));
+}
+
+static void pop(struct program *p, unsigned reg)
+{
+	uint8_t bytes[] = {(uint8_t)(0x40 | reg >> 3), (uint8_t)(0x58 | (reg & 7))};
+
+	program_add_bytes(p, bytes, sizeof(bytes));
+}
+
+static void stack(struct program *p)
+{
+	unsigned count = 1 + program_pick(p, 3);
+
+	for (unsigned i = 0; i < count; i++)
+		push(p, program_register(p));
+	for (unsigned i = 0; i < count; i++)
+		pop(p, program_register(p));
+}
+
+/* AF may be undefined: PUSHFQ shows it, and is masked. */
+static void stack_flags(struct program *p)
+{
+	unsigned reg = program_register(p);
+
+	program_add_bytes(p, "\x9c", 1);
+	pop(p, reg);
+	program_add(p, (struct instruction){.opcode = 0x81,
+					    .size = 8,
+					    .reg = 4, /* AND */
+					    .rm = base(reg),
+					    .immediate_size = 4,
+					    .immediate = 0x8c5});
+}
+
+/* LEA without an index, whose mask could hit the other pointer; room for strings downwards too. */
+static void place(struct program *p, unsigned reg)
+{
+	struct operand operand = {.memory = true, .base = R15};
+
+	operand.displacement = (int32_t)(STRING_BYTES * 8 + program_pick(p, 0x1000));
+	program_add(p, (struct instruction){
+			       .opcode = 0x8d, .size = 8, .reg = (uint8_t)reg, .rm = operand});
+}
+
+/* MOVS, STOS, LODS, CMPS, SCAS, repeated or not, in either direction. */
+static void string(struct program *p)
+{
+	static const uint8_t operations[] = {0xa4, 0xa6, 0xaa, 0xac, 0xae};
+	uint8_t operation = operations[program_pick(p, sizeof(operations))];
+	uint8_t size = (uint8_t)(1u << program_pick(p, 4)), bytes[4], count = 0;
+	bool down = program_pick(p, 4) == 0, repeated = program_pick(p, 4) != 0;
+
+	place(p, RSI);
+	place(p, RDI);
+	program_add(p, (struct instruction){.opcode = 0xc7, /* MOV RCX, count */
+					    .size = 8,
+					    .rm = base(RCX),
+					    .immediate_size = 4,
+					    .immediate = program_pick(p, STRING_BYTES)});
+	if (down)
+		program_add_bytes(p, "\xfd", 1);
+	if (size == 2)
+		bytes[count++] = 0x66;
+	if (repeated)
+		bytes[count++] = program_pick(p, 2) ? 0xf3 : 0xf2;
+	bytes[count++] = size == 8 ? 0x48 : 0x40;
+	bytes[count++] = (uint8_t)(operation | (size > 1));
+	program_add_bytes(p, bytes, count);
+	if (down)
+		program_add_bytes(p, "\xfc", 1);
+}
+
+void program_memory_access(struct program *p)
+{
+	static void (*const kinds[])(struct program *) = {locked, locked,      compare_exchange_8,
+							  stack,  stack_flags, string};
+
+	kinds[program_pick(p, sizeof(kinds) / sizeof(kinds[0]))](p);
+}
+
+// SSE and SSE2, which each processor with IA-32e mode has: SDM Vol 2.
+
+struct form {
+	uint8_t prefix;
+	uint16_t opcode;
+};
+
+static uint8_t any_xmm(struct program *p)
+{
+	return (uint8_t)program_pick(p, 16);
+}
+
+/* XMM and XMM: arithmetic of integers, single and double precision, shuffles. */
+static void two_registers(struct program *p)
+{
+	static const struct form forms[] = {
+		{0x66, 0x0ffc}, {0x66, 0x0ffd},
+		{0x66, 0x0ffe}, {0x66, 0x0fd4}, /* PADDx */
+		{0x66, 0x0ff8}, {0x66, 0x0ffb},
+		{0x66, 0x0fef}, {0x66, 0x0feb}, /* PSUBx PXOR POR */
+		{0x66, 0x0fdb}, {0x66, 0x0fdf},
+		{0x66, 0x0ff4}, {0x66, 0x0fd5}, /* PAND.. PMUL.. */
+		{0x66, 0x0f74}, {0x66, 0x0f66},
+		{0x66, 0x0f61}, {0x66, 0x0f6c}, /* PCMP.. PUNPCK.. */
+		{0x66, 0x0f63}, {0x66, 0x0f6f},
+		{0xf3, 0x0f6f}, {0x00, 0x0f28}, /* PACK.. MOV.. */
+		{0x00, 0x0f58}, {0x00, 0x0f59},
+		{0x00, 0x0f5c}, {0x00, 0x0f5e}, /* ADDPS .. DIVPS */
+		{0x66, 0x0f58}, {0x66, 0x0f59},
+		{0xf2, 0x0f58}, {0xf3, 0x0f59}, /* ..PD ..SD ..SS */
+		{0x00, 0x0f51}, {0xf2, 0x0f51},
+		{0x00, 0x0f5d}, {0x66, 0x0f5f}, /* SQRT MIN MAX */
+		{0x00, 0x0f5b}, {0x66, 0x0f5b},
+		{0xf2, 0x0f5a}, {0xf3, 0x0f5a}, /* CVT.. */
+	};
+	const struct form *form = &forms[program_pick(p, sizeof(forms) / sizeof(forms[0]))];
+
+	program_add(p, (struct instruction){.prefix = form->prefix,
+					    .opcode = form->opcode,
+					    .size = 4,
+					    .reg = any_xmm(p),
+					    .rm = {.base = any_xmm(p)}});
+}
+
+/* PSHUFD, SHUFPS, shifts by an immediate. */
+static void with_immediate(struct program *p)
+{
+	static const struct form forms[] = {
+		{0x66, 0x0f70}, {0xf2, 0x0f70}, {0x00, 0x0fc6}, {0x66, 0x0f72}, {0x66, 0x0f73}};
+	static const uint8_t shifts[] = {2, 6};
+	const struct form *form = &forms[program_pick(p, sizeof(forms) / sizeof(forms[0]))];
+	bool shift = form->opcode == 0x0f72 || form->opcode == 0x0f73;
+
+	program_add(p, (struct instruction){.prefix = form->prefix,
+					    .opcode = form->opcode,
+					    .size = 4,
+					    .reg = shift ? shifts[program_pick(p, 2)] : any_xmm(p),
+					    .rm = {.base = any_xmm(p)},
+					    .immediate_size = 1,
+					    .immediate = program_pick(p, 256)});
+}
+
+/* MOVDQU, MOVQ, MOVD, MOVSS, MOVSD between XMM and memory at any address. */
+static void load_or_store(struct program *p)
+{
+	static const struct form forms[] = {{0xf3, 0x0f6f}, {0xf3, 0x0f7f}, {0x00, 0x0f10},
+					    {0x00, 0x0f11}, {0xf2, 0x0f10}, {0xf2, 0x0f11},
+					    {0xf3, 0x0f10}, {0xf3, 0x0f11}, {0x66, 0x0fd6}};
+	const struct form *form = &forms[program_pick(p, sizeof(forms) / sizeof(forms[0]))];
+	struct operand operand = program_memory(p, 1);
+
+	program_add(p, (struct instruction){.prefix = form->prefix,
+					    .opcode = form->opcode,
+					    .size = 4,
+					    .reg = any_xmm(p),
+					    .rm = operand});
+}
+
+/* MOVQ and MOVD between XMM and general registers, conversions, PMOVMSKB, UCOMISD. */
+static void with_general(struct program *p)
+{
+	static const struct form forms[] = {{0x66, 0x0f6e}, {0x66, 0x0f7e}, {0xf2, 0x0f2a},
+					    {0xf3, 0x0f2a}, {0xf2, 0x0f2c}, {0xf3, 0x0f2d},
+					    {0x66, 0x0fd7}, {0x66, 0x0f2e}};
+	unsigned kind = program_pick(p, sizeof(forms) / sizeof(forms[0]));
+	struct instruction i = {.prefix = forms[kind].prefix,
+				.opcode = forms[kind].opcode,
+				.size = program_pick(p, 2) ? 4 : 8};
+
+	/* The general register is the target from CVTSD2SI on, else the second operand. */
+	i.reg = kind < 4 ? any_xmm(p) : (uint8_t)program_register(p);
+	i.rm.base = kind < 4 ? (uint8_t)program_register(p) : any_xmm(p);
+	if (forms[kind].opcode == 0x0f2e)
+		i.reg = any_xmm(p);
+	program_add(p, i);
+}
+
+void program_sse(struct program *p)
+{
+	static void (*const kinds[])(struct program *) = {two_registers, with_immediate,
+							  load_or_store, with_general};
+
+	kinds[program_pick(p, sizeof(kinds) / sizeof(kinds[0]))](p);
+}

@@ -1,0 +1,638 @@
+// SPDX-License-Identifier: MIT
+#include "kernel/mm/vm.h"
+#include "lib/string.h"
+#include "tests/framework/random.h"
+#include "tests/lib/calibration.h"
+#include "tests/lib/chain.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/pmi.h"
+#include "tests/lib/random_programs/machine.h"
+#include "tests/lib/rig.h"
+
+/* Whether a buffer works that begins `offset` bytes past the start of a page. */
+
+#define ALIGNED_BRANCHES 24
+
+/*
+ * Traces so many branches into such a buffer and returns how many of the first records are right.
+ * Fails the test if anything around the buffer was written.
+ */
+static size_t aligned_right(size_t offset)
+{
+	struct rig rig;
+	size_t right = 0;
+
+	rig_open_at(&rig, 2 * ALIGNED_BRANCHES, offset);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, ALIGNED_BRANCHES);
+	if (rig_index(&rig) == rig.base + ALIGNED_BRANCHES * rig.record)
+		for (; right < ALIGNED_BRANCHES; right++) {
+			struct bts_struct record = rig_record(&rig, right);
+			struct branch branch = chain_branch(&chain_a, ALIGNED_BRANCHES, right);
+
+			if (record.from != branch.from || record.to != branch.to)
+				break;
+		}
+	rig_close(&rig);
+	return right;
+}
+
+TEST(bts_base_alignment, .group = "L", .ids = "L3", .needs = NEED_BTS,
+     .claim = "a buffer may begin at any multiple of 64 or of 8",
+     .source = "SDM Vol 3, 17.4.9 and 17.4.9.2: doubleword boundary, cache line recommended")
+{
+	static const size_t offsets[] = {0, 64, 192, 8, 16, 24, 56, 4096 - 64, 4096 - 8};
+
+	for (unsigned i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
+		EXPECT_EQ(aligned_right(offsets[i]), ALIGNED_BRANCHES);
+}
+
+/* The manual allows it, no system is known to do it: measured, not required. */
+TEST(bts_base_doubleword, .group = "L", .ids = "L3", .needs = NEED_BTS,
+     .claim = "a buffer that begins at an odd multiple of 4 makes the processor write nowhere else",
+     .source = "SDM Vol 3, 17.4.9: natural doubleword boundary")
+{
+	EXPECT_EQ(aligned_right(0), ALIGNED_BRANCHES);
+	test_observe("right_at_4", "%zu_of_%d", aligned_right(4), ALIGNED_BRANCHES);
+	test_observe("right_at_60", "%zu_of_%d", aligned_right(60), ALIGNED_BRANCHES);
+	test_observe("right_at_4092", "%zu_of_%d", aligned_right(4092), ALIGNED_BRANCHES);
+}
+
+#define BRANCHES 12
+
+/* The area of `rig` from here on: the fields of the one that it has, and no pattern. */
+static void move(struct rig *rig, void *area)
+{
+	for (unsigned field = DS_BTS_BUFFER_BASE; field <= DS_BTS_INTERRUPT_THRESHOLD; field++)
+		ds_set(area, field, ds_get(rig->area, field));
+	rig->area = area;
+	wrmsr(IA32_DS_AREA, (uint64_t)area);
+}
+
+TEST(bts_area_anywhere, .group = "L", .ids = "L1 L4", .needs = NEED_BTS,
+     .claim = "the DS area may begin anywhere in a page, and its fields may lie in two",
+     .source = "SDM Vol 3, 17.4.9, 17.4.9.2 and figure 17-8: contiguous linear addresses")
+{
+	static const size_t offsets[] = {0,	    64,	       2048 + 8, 4096 - 32,
+					 4096 - 24, 4096 - 16, 4096 - 8, 4096};
+	uint8_t *pages = test_area(3);
+	struct rig rig, moved;
+
+	rig_open(&rig, 2 * BRANCHES);
+	for (unsigned i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		moved = rig;
+		move(&moved, pages + offsets[i]);
+		EXACTLY (&moved)
+			chain_trace(&moved, rig_all(), &chain_a, BRANCHES);
+		EXPECT_EQ(rig_count(&moved), BRANCHES);
+		chain_expect(&moved, 0, BRANCHES, &chain_a, BRANCHES, 0);
+	}
+	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
+	rig_close(&rig);
+}
+
+/* The page of the DS area becomes another, with the same content, between two jumps. */
+static void remap(uint64_t *place, uint64_t entry, const void *area)
+{
+	TRACED_WITH(rig_all(),
+		    "jmp 1f\n\tud2\n1:\tmovq %[entry], (%[place])\n\tinvlpg (%[area])\n\t"
+		    "jmp 2f\n\tud2\n2:\n\t",
+		    , OPERANDS([entry] "r"(entry), [place] "r"(place), [area] "r"(area)));
+}
+
+TEST(bts_area_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
+     .claim = "the DS area is found by the page tables: INVLPG makes a change count",
+     .source = "SDM Vol 3, 17.4.9.2 and 4.10.4: linear addresses, invalidation")
+{
+	uint8_t *other = test_area(1);
+	uint64_t *place, old;
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	for (unsigned field = DS_BTS_BUFFER_BASE; field <= DS_BTS_INTERRUPT_THRESHOLD; field++)
+		ds_set(other, field, ds_get(rig.area, field));
+	ds_set(other, DS_BTS_INDEX, rig.base + 4 * rig.record);
+	place = vm_entry((uint64_t)rig.area);
+	old = *place;
+	remap(place, *vm_entry((uint64_t)other), rig.area);
+	*place = old;
+	vm_flush((uint64_t)rig.area);
+	EXPECT_EQ(rig_count(&rig), 1);
+	EXPECT_EQ(ds_get(other, DS_BTS_INDEX), rig.base + 5 * rig.record);
+	EXPECT(rig_record(&rig, 0).from != 0);
+	EXPECT(rig_record(&rig, 4).from > rig_record(&rig, 0).from);
+	rig_close(&rig);
+}
+
+#define MANY 100000 /* 2.4 MB */
+
+TEST(bts_buffer_large, .group = "L", .ids = "L1", .needs = NEED_BTS,
+     .claim = "a buffer of more than 2 MiB is filled from end to end",
+     .source = "SDM Vol 3, 17.4.9: BTS absolute maximum")
+{
+	struct rig rig;
+
+	rig_open(&rig, MANY + 2);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, MANY);
+	EXPECT_EQ(rig_count(&rig), MANY);
+	chain_expect(&rig, 0, MANY, &chain_a, MANY, 0);
+	rig_close(&rig);
+}
+
+/* Software must set both bits before; what happens else is only measured. */
+static uint64_t *clear(const void *linear)
+{
+	uint64_t *entry = vm_entry((uint64_t)linear);
+
+	*entry &= ~(PTE_ACCESSED | PTE_DIRTY);
+	vm_flush((uint64_t)linear);
+	return entry;
+}
+
+/* 1: the record is right; 0: nothing was stored. Anything else is corruption. */
+static size_t right(const struct rig *rig, size_t slot, const char *from, const char *to)
+{
+	struct bts_struct record = rig_record(rig, slot);
+	bool is = record.from == (uint64_t)from && record.to == (uint64_t)to;
+
+	EXPECT(is || !(record.from | record.to | record.flags));
+	return is;
+}
+
+/* With the bits clear in the entry of one page, the buffer's or the DS area's. */
+static void measure(const char *key, bool buffer)
+{
+	struct rig rig;
+	uint64_t *entry, before, after;
+	size_t found = 0;
+	bool faulted;
+
+	rig_open(&rig, 16);
+	EXPECT(!two_jumps_fault(rig_all()));
+	EXPECT_EQ(right(&rig, 0, two_jumps_from1, two_jumps_to1), 1);
+	EXPECT_EQ(rig_count(&rig), 2);
+	rig_reset(&rig);
+	entry = clear(buffer ? rig.pages : rig.area_page);
+	before = *entry;
+	faulted = two_jumps_fault(rig_all());
+	after = *entry;
+	*entry = before | PTE_ACCESSED | PTE_DIRTY;
+	EXPECT_EQ(after & ~(PTE_ACCESSED | PTE_DIRTY), before);
+	if (!faulted) {
+		found = right(&rig, 0, two_jumps_from1, two_jumps_to1);
+		found += right(&rig, 1, two_jumps_from2, two_jumps_to2);
+		EXPECT(rig_count(&rig) <= 2);
+		for (size_t slot = 2; slot < 16; slot++)
+			EXPECT_EQ(rig_record(&rig, slot).from | rig_record(&rig, slot).to, 0);
+	}
+	test_observe(key, "accessed:%d,dirty:%d,fault:%d,records:%zu,right:%zu",
+		     (after & PTE_ACCESSED) != 0, (after & PTE_DIRTY) != 0, faulted,
+		     rig_count(&rig), found);
+	rig_close(&rig);
+}
+
+TEST(bts_accessed_dirty_clear, .group = "L", .ids = "L5", .needs = NEED_BTS,
+     .claim =
+	     "clear Accessed and Dirty bits of a page of the DS corrupt no memory and hang nothing",
+     .source = "SDM Vol 3, 17.4.9.2: all pages pre-marked Accessed and Dirty")
+{
+	measure("buffer_page", true);
+	measure("area_page", false);
+}
+
+#define ONLY_INDEX_CHANGES_BRANCHES 7
+
+/* Everything but the four BTS fields: PEBS fields, counter resets, what follows. */
+static void fill(struct rig *rig)
+{
+	for (size_t i = 0x20; i < DS_AREA_SIZE; i++)
+		rig->area_page[i] = (uint8_t)(i * 7 + 1);
+}
+
+TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
+     .claim = "storing k records adds k times 24 to the BTS index and changes no other byte",
+     .source = "SDM Vol 3, 17.4.9.1 and figure 17-8")
+{
+	uint8_t before[DS_AREA_SIZE];
+	struct rig rig;
+
+	rig_open(&rig, 64);
+	fill(&rig);
+	for (size_t threshold = 56; threshold <= 65; threshold++) {
+		rig_set_threshold(&rig, threshold);
+		EXACTLY (&rig) {
+			memcpy(before, rig.area_page, sizeof(before));
+			chain_trace(&rig, rig_all(), &chain_a, ONLY_INDEX_CHANGES_BRANCHES);
+		}
+		EXPECT_EQ(*(uint64_t *)&rig.area_page[8],
+			  rig.base + 24 * ONLY_INDEX_CHANGES_BRANCHES);
+		for (size_t i = 0; i < DS_AREA_SIZE; i++)
+			if (i < 8 || i >= 16)
+				EXPECT_EQ(rig.area_page[i], before[i]);
+		chain_expect(&rig, 0, ONLY_INDEX_CHANGES_BRANCHES, &chain_a,
+			     ONLY_INDEX_CHANGES_BRANCHES, 0);
+	}
+	rig_close(&rig);
+}
+
+// BTS and PEBS share one DS area, and BTS is often used with the PEBS fields left zero. Passing
+// means: BTS records whatever those fields hold, and changes none of them.
+
+#define PEBS_FIELDS_BRANCHES 5
+#define PEBS_FIELDS_SLOTS    16
+#define PEBS_FIELDS	     (4 * ds_configuration->field_size)
+#define PEBS_RECORDS	     2
+#define PEBS_RECORD	     256 /* as long as any, or longer */
+
+static void expect_untouched(const struct rig *rig, const uint8_t *before, const char *when)
+{
+	size_t rest = DS_AREA_SIZE - PEBS_FIELDS;
+
+	if (memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS, rest) != 0)
+		test_note("the PEBS fields changed: %s", when);
+	EXPECT(!memcmp(rig->area_page + PEBS_FIELDS, before + PEBS_FIELDS, rest));
+}
+
+/* Records with PEBS off and the PEBS half of the DS area as it is: nothing of that changes, and
+   the threshold of BTS alone interrupts. */
+static void trace(struct rig *rig)
+{
+	struct pmi pmi = {.rig = rig, .delivery = PMI_FIXED};
+	uint8_t before[DS_AREA_SIZE];
+
+	memcpy(before, rig->area_page, sizeof(before));
+	pmi_take(&pmi);
+	EXACTLY (rig)
+		chain_trace(rig, rig_all(), &chain_a, PEBS_FIELDS_BRANCHES);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0);
+	chain_expect(rig, 0, PEBS_FIELDS_BRANCHES, &chain_a, PEBS_FIELDS_BRANCHES, 0);
+	expect_untouched(rig, before, "a few records");
+	rig_reset(rig);
+	chain_trace(rig, rig_all(), &chain_a, 5 * PEBS_FIELDS_SLOTS);
+	expect_untouched(rig, before, "the buffer went round");
+	rig_reset(rig);
+	rig_set_threshold(rig, 2);
+	chain_trace(rig, rig_interrupt(), &chain_a, PEBS_FIELDS_BRANCHES);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 1);
+	expect_untouched(rig, before, "the threshold was reached");
+	rig_set_threshold(rig, PEBS_FIELDS_SLOTS + 1);
+	pmi_release(&pmi);
+}
+
+TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
+     .claim =
+	     "BTS records with the PEBS fields zero as well as set, and leaves them and their buffer alone",
+     .source = "SDM Vol 3, 17.4.9 and figure 17-8")
+{
+	uint8_t *buffer = test_area(1);
+	size_t written = 0;
+	struct rig rig;
+
+	rig_open(&rig, PEBS_FIELDS_SLOTS);
+	memset(rig.area_page + PEBS_FIELDS, 0, DS_AREA_SIZE - PEBS_FIELDS);
+	trace(&rig);
+	rig_reset(&rig);
+	ds_set(rig.area, DS_PEBS_BUFFER_BASE, (uint64_t)buffer);
+	ds_set(rig.area, DS_PEBS_INDEX, (uint64_t)buffer);
+	ds_set(rig.area, DS_PEBS_ABSOLUTE_MAXIMUM,
+	       (uint64_t)buffer + PEBS_RECORDS * PEBS_RECORD + 1);
+	ds_set(rig.area, DS_PEBS_INTERRUPT_THRESHOLD, (uint64_t)buffer + PEBS_RECORD);
+	trace(&rig);
+	for (size_t i = 0; i < PEBS_RECORDS * PEBS_RECORD; i++)
+		written += buffer[i] != 0;
+	EXPECT_EQ(written, 0);
+	rig_close(&rig);
+}
+
+#define BOUNDARY 0xffffc7ff00000000ul /* a multiple of 4 GiB that nothing is mapped at */
+#define PAGES	 2		      /* one on either side */
+#define BEFORE	 5		      /* slots before it */
+#define SLOTS	 12
+
+static void map(const uint8_t *pages)
+{
+	for (size_t i = 0; i < PAGES; i++) {
+		uint64_t physical = *vm_entry((uint64_t)pages + i * PAGE_SIZE) & PTE_ADDRESS;
+
+		if (!vm_map(BOUNDARY - PAGE_SIZE + i * PAGE_SIZE, physical, VM_WRITE))
+			test_error("no memory for page tables");
+	}
+}
+
+static void unmap(void)
+{
+	for (size_t i = 0; i < PAGES; i++)
+		vm_unmap(BOUNDARY - PAGE_SIZE + i * PAGE_SIZE);
+}
+
+/* The rig's own buffer waits meanwhile. */
+static void place(struct rig *rig, const struct calibration *c)
+{
+	rig->base = BOUNDARY - BEFORE * rig->record;
+	rig->slots = SLOTS;
+	ds_set(rig->area, DS_BTS_BUFFER_BASE, rig->base);
+	rig_shorten(rig, SLOTS, maximum_extra(c->maximum));
+}
+
+TEST(bts_buffer_across_4g, .group = "L", .ids = "L4", .needs = NEED_BTS,
+     .claim = "base, index, maximum and threshold are compared and moved as 64-bit addresses",
+     .source = "SDM Vol 3, 17.4.9.1 and figure 17-8")
+{
+	const struct calibration *c = calibration();
+	const uint8_t *pages = test_area(PAGES);
+	struct rig rig, own;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, SLOTS);
+	own = rig;
+	map(pages);
+	place(&rig, c);
+	pmi_take(&pmi);
+	chain_trace(&rig, rig_all(), &chain_a, SLOTS - 2);
+	EXPECT_EQ(rig_index(&rig), rig.base + (SLOTS - 2) * rig.record);
+	chain_expect(&rig, 0, SLOTS - 2, &chain_a, SLOTS - 2, 0);
+	rig_reset(&rig);
+	chain_trace(&rig, rig_all(), &chain_a, 3 * SLOTS);
+	EXPECT(rig_index(&rig) >= rig.base && rig_index(&rig) <= rig.base + SLOTS * rig.record);
+	EXPECT_EQ(rig_used(&rig), SLOTS - c->unused);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0); /* the threshold is above the maximum */
+	pmi_release(&pmi);
+	rig_close(&own);
+	unmap();
+}
+
+#define BRANCHES 12
+#define IN_FIRST 5 /* whole records before the page boundary */
+
+static void exchange(uint8_t *a, uint8_t *b, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		uint8_t byte = a[i];
+
+		a[i] = b[i];
+		b[i] = byte;
+	}
+}
+
+/* The first two pages of the buffer get physical pages that do not follow each other. */
+static void part(struct rig *rig)
+{
+	uint64_t linear = (uint64_t)rig->pages;
+	uint64_t *first = vm_entry(linear), *second = vm_entry(linear + PAGE_SIZE);
+	uint64_t entry = *first;
+
+	if ((*first & PTE_ADDRESS) + PAGE_SIZE == (*second & PTE_ADDRESS)) {
+		exchange(rig->pages, rig->pages + PAGE_SIZE, PAGE_SIZE);
+		*first = *second;
+		*second = entry;
+		vm_flush(linear);
+		vm_flush(linear + PAGE_SIZE);
+	}
+	REQUIRE((*first & PTE_ADDRESS) + PAGE_SIZE != (*second & PTE_ADDRESS));
+}
+
+/* The record that crosses has its first `bytes` bytes in the first page. */
+static void cross(size_t bytes)
+{
+	struct rig rig;
+
+	rig_open_at(&rig, 2 * BRANCHES, PAGE_SIZE - 24 * IN_FIRST - bytes);
+	part(&rig);
+	EXACTLY (&rig)
+		chain_trace(&rig, rig_all(), &chain_a, BRANCHES);
+	EXPECT_EQ(rig_index(&rig), rig.base + 24 * BRANCHES);
+	chain_expect(&rig, 0, BRANCHES, &chain_a, BRANCHES, 0);
+	rig_close(&rig);
+}
+
+TEST(bts_buffer_across_pages, .group = "L", .ids = "L4", .needs = NEED_BTS,
+     .claim = "the buffer is contiguous in linear memory only: a record may cross physical pages",
+     .source = "SDM Vol 3, 17.4.9.2: contiguous linear addresses")
+{
+	cross(0);
+	cross(8);
+	cross(16);
+}
+
+/* `linear` gets the physical page that `entry` names; the record of a jump follows at once. */
+static void remap_buffer(struct rig *rig, uint64_t entry, bool by_cr3)
+{
+	uint64_t *place = vm_entry(rig->base);
+
+	if (by_cr3)
+		TRACED_WITH(rig_all(),
+			    "jmp 1f\n\tud2\n1:\tmovq %[entry], (%[place])\n\t"
+			    "movq %%cr3, %%rax\n\tmovq %%rax, %%cr3\n\tjmp 2f\n\tud2\n2:\n\t",
+			    , OPERANDS([entry] "r"(entry), [place] "r"(place)));
+	else
+		TRACED_WITH(
+			rig_all(),
+			"jmp 1f\n\tud2\n1:\tmovq %[entry], (%[place])\n\t"
+			"invlpg (%[linear])\n\tjmp 2f\n\tud2\n2:\n\t",
+			,
+			OPERANDS([entry] "r"(entry), [place] "r"(place), [linear] "r"(rig->base)));
+}
+
+/* The first jump is recorded in the one page, the second in the other. */
+static void check(struct rig *rig, bool by_cr3)
+{
+	uint64_t *own = vm_entry(rig->base), old = *own;
+	uint8_t *other = test_area(1);
+	uint64_t *there = (uint64_t *)(void *)(other + (rig->base & (PAGE_SIZE - 1)));
+
+	remap_buffer(rig, *vm_entry((uint64_t)other), by_cr3);
+	*own = old;
+	vm_flush(rig->base);
+	EXPECT_EQ(rig_count(rig), 2);
+	EXPECT(rig_record(rig, 0).from != 0);
+	EXPECT_EQ(rig_record(rig, 1).from, 0);
+	EXPECT_EQ(there[0], 0);
+	EXPECT(there[3] != 0 && there[4] > there[3]);
+	rig_reset(rig);
+}
+
+TEST(bts_buffer_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
+     .claim = "the buffer is found by the page tables: INVLPG or MOV CR3 makes a change count",
+     .source = "SDM Vol 3, 17.4.9.2: linear addresses; SDM Vol 3, 4.10.4")
+{
+	struct rig rig;
+
+	rig_open(&rig, 16);
+	check(&rig, false);
+	check(&rig, true);
+	rig_close(&rig);
+}
+
+/* Four pages below 1 MiB, mapped where they stand: code, data, DS area, BTS buffer. */
+#define AT	   0x20000ul
+#define MODE_PAGES 4
+#define DATA	   (AT + PAGE_SIZE)
+#define AREA	   (AT + 2 * PAGE_SIZE)
+#define BUFFER	   (AT + 3 * PAGE_SIZE)
+#define MODE_SLOTS 64
+#define RECORD	   24
+#define INT_N	   9 /* the record of INT n among the others */
+
+extern const uint8_t modes_start[], modes_in[], modes_32[], modes_unpaged[], modes_unpaged_next[],
+	modes_to_16[], modes_16[], modes_to_real[], modes_real[], modes_again[], modes_call[],
+	modes_callee[], modes_callee_ret[], modes_int[], modes_int_next[], modes_handler[],
+	modes_handler_iret[], modes_to_32[], modes_32_again[], modes_out[], modes_64[], modes_ret[],
+	modes_end[];
+
+/*
+ * From 64-bit mode to compatibility mode, protected mode without paging, 16 bits, real-address
+ * mode, and back. The page of data: RSP, 10H the kernel's GDTR, 20H its IDTR, 30H the GDTR here,
+ * 40H an IDTR for real-address mode. INT 60H is borrowed. Counts in BX. Without paging CR3 is for a
+ * while that of no page table, which nothing may look at: SDM Vol 3, 4.1.1.
+ */
+__asm__(".pushsection .rodata\n"
+	"modes_start: movq %rsp, 0x21000\n\tsgdt 0x21010\n\tsidt 0x21020\n\tlgdt 0x21030\n\t"
+	"xorl %ebx, %ebx\n\tpushq $0x80\n\tpushq $0x20000+modes_32-modes_start\n"
+	"modes_in: lretq\n\t.code32\n"
+	"modes_32: movw $0x88, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw %ax, %es\n\t"
+	"movl $0x21ff0, %esp\n\tmovl %cr0, %eax\n\tandl $0x7fffffff, %eax\n\tmovl %eax, %cr0\n\t"
+	"movl %cr3, %edx\n\tmovl $0x21003, %eax\n\tmovl %eax, %cr3\n"
+	"modes_unpaged: jmp modes_unpaged_next\n\tnop\n"
+	"modes_unpaged_next: movl %edx, %cr3\n\tincl %ebx\n"
+	"modes_to_16: ljmpl $0x90, $modes_16-modes_start\n\t.code16\n"
+	"modes_16: movw $0x98, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw %ax, %es\n\t"
+	"incw %bx\n\tmovl %cr0, %eax\n\tandb $0xfe, %al\n\tmovl %eax, %cr0\n"
+	"modes_to_real: ljmpw $0x2000, $modes_real-modes_start\n"
+	"modes_real: movw $0x2000, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw $0x1ff0, %sp\n\t"
+	"xorw %ax, %ax\n\tmovw %ax, %es\n\tlidtl 0x1040\n\t"
+	"movl %es:0x180, %edi\n\tmovl $0x20000000+modes_handler-modes_start, %es:0x180\n\t"
+	"movw $3, %cx\n"
+	"modes_again: loop modes_again\n"
+	"modes_call: call modes_callee\n"
+	"modes_int: int $0x60\n"
+	"modes_int_next: movl %edi, %es:0x180\n\tmovl %cr0, %eax\n\torb $1, %al\n\t"
+	"movl %eax, %cr0\n"
+	"modes_to_32: ljmpl $0x80, $0x20000+modes_32_again-modes_start\n"
+	"modes_callee: incw %bx\n"
+	"modes_callee_ret: ret\n"
+	"modes_handler: incw %bx\n"
+	"modes_handler_iret: iretw\n\t.code32\n"
+	"modes_32_again: movw $0x88, %ax\n\tmovw %ax, %ss\n\tmovw %ax, %ds\n\tmovw %ax, %es\n\t"
+	"movl %cr0, %eax\n\torl $0x80000000, %eax\n\tmovl %eax, %cr0\n"
+	"modes_out: ljmpl $0x8, $0x20000+modes_64-modes_start\n\t.code64\n"
+	"modes_64: movq 0x21000, %rsp\n\tlgdt 0x21010\n\tlidt 0x21020\n\tmovl $0x10, %eax\n\t"
+	"movl %eax, %ss\n\tmovl %eax, %ds\n\tmovl %eax, %es\n"
+	"modes_ret: ret\n"
+	"modes_end: .popsection");
+
+static uint8_t saved[MODE_PAGES * PAGE_SIZE];
+static uint64_t gdt[32];
+
+static void write_pointer(uint64_t at, uint16_t limit, uint64_t base)
+{
+	memcpy((void *)at, &limit, sizeof(limit));
+	memcpy((void *)(at + 2), &base, sizeof(base));
+}
+
+/* The same segments at other places: 16 bits from AT on. */
+static void prepare_data(void)
+{
+	own_gdt_load();
+	own_gdt_copy(gdt, sizeof(gdt));
+	own_gdt_unload();
+	gdt[OWN_CODE_16 / 8] |= AT << 16;
+	gdt[OWN_DATA_16 / 8] |= AT << 16;
+	memcpy((void *)(DATA + 0x100), gdt, sizeof(gdt));
+	write_pointer(DATA + 0x30, sizeof(gdt) - 1, DATA + 0x100);
+	write_pointer(DATA + 0x40, 0x3ff, 0);
+}
+
+static void open_low_memory(void)
+{
+	memcpy(saved, direct(AT), sizeof(saved));
+	memcpy(direct(AT), modes_start, (size_t)(modes_end - modes_start));
+	for (uint64_t at = AT; at < AT + MODE_PAGES * PAGE_SIZE; at += PAGE_SIZE)
+		if (!vm_map(at, at, at == AT ? VM_EXECUTE : VM_WRITE))
+			test_error("no memory for page tables");
+	prepare_data();
+}
+
+static void close_low_memory(void)
+{
+	for (uint64_t at = AT; at < AT + MODE_PAGES * PAGE_SIZE; at += PAGE_SIZE)
+		vm_unmap(at);
+	memcpy(direct(AT), saved, sizeof(saved));
+}
+
+static uint64_t run(uint64_t debugctl)
+{
+	static struct machine machine;
+	const uint64_t fields[4] = {BUFFER, BUFFER, BUFFER + MODE_SLOTS * RECORD,
+				    BUFFER + (MODE_SLOTS + 1) * RECORD};
+
+	memcpy((void *)AREA, fields, sizeof(fields));
+	machine_randomize(&machine, &(struct random){1});
+	machine_run(&machine, (void *)AT, debugctl);
+	return machine.registers[RBX] & 0xffff;
+}
+
+static const void *at(const uint8_t *label)
+{
+	return (const void *)(AT + (uint64_t)(label - modes_start));
+}
+
+/* INT n may be recorded as from the next instruction, or not at all: bts_software_interrupts. */
+static void expect_records(const struct rig *low)
+{
+	struct bts_struct software = rig_record(low, INT_N);
+	bool recorded = software.to == (uint64_t)at(modes_handler);
+	bool from_next = software.from == (uint64_t)at(modes_int_next);
+	const struct {
+		const void *from, *to;
+		const char *what;
+	} expected[] = {
+		{machine_call, at(modes_start), "call"},
+		{at(modes_in), at(modes_32), "into compatibility mode"},
+		{at(modes_unpaged), at(modes_unpaged_next), "jmp in protected mode"},
+		{at(modes_to_16), at(modes_16), "into 16-bit code"},
+		{at(modes_to_real), at(modes_real), "into real-address mode"},
+		{at(modes_again), at(modes_again), "loop"},
+		{at(modes_again), at(modes_again), "loop"},
+		{at(modes_call), at(modes_callee), "call in real-address mode"},
+		{at(modes_callee_ret), at(modes_int), "ret in real-address mode"},
+		[INT_N] = {at(from_next ? modes_int_next : modes_int), at(modes_handler),
+			   "INT n in real-address mode"},
+		{at(modes_handler_iret), at(modes_int_next), "iret in real-address mode"},
+		{at(modes_to_32), at(modes_32_again), "into protected mode"},
+		{at(modes_out), at(modes_64), "into 64-bit mode"},
+		{at(modes_ret), machine_back, "ret"},
+	};
+	const size_t count = sizeof(expected) / sizeof(expected[0]);
+
+	EXPECT_EQ(rig_count(low), count - !recorded);
+	for (size_t n = 0, slot = 0; n < count; n++)
+		if (n != INT_N || recorded)
+			rig_expect(low, slot++, expected[n].from, expected[n].to, expected[n].what);
+}
+
+TEST(bts_format_in_all_modes, .group = "L", .ids = "L2", .needs = NEED_BTS | NEED_DTES64,
+     .claim = "with DTES64 the 64-bit format is used in real-address and protected mode too",
+     .source = "SDM Vol 3, 17.4.9.1: DTES64; SDM Vol 3, 17.4.9: real-address mode")
+{
+	struct rig rig, low;
+
+	rig_open(&rig, 16);
+	open_low_memory();
+	low = rig;
+	low.area = (void *)AREA;
+	low.base = BUFFER;
+	low.slots = MODE_SLOTS;
+	machine_open();
+	EXPECT_EQ(run(0), 4);
+	wrmsr(IA32_DS_AREA, AREA);
+	EXPECT_EQ(run(rig_all()), 4);
+	machine_close();
+	expect_records(&low);
+	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
+	close_low_memory();
+	rig_close(&rig);
+}

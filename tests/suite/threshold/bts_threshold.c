@@ -1,0 +1,618 @@
+// SPDX-License-Identifier: MIT
+#include "drivers/apic/lapic.h"
+#include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/lock.h"
+#include "kernel/sched/sched.h"
+#include "kernel/smp/smp.h"
+#include "kernel/trace/context.h"
+#include "kernel/trap/trap.h"
+#include "tests/framework/test.h"
+#include "tests/lib/calibration.h"
+#include "tests/lib/chain.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/pmi.h"
+#include "tests/lib/rig.h"
+#include "tests/lib/walker.h"
+
+#define SLOTS	  512
+#define THRESHOLD 256
+
+TEST(bts_threshold_fixed, .group = "T", .ids = "T1", .needs = NEED_BTS,
+     .claim =
+	     "with BTINT one interrupt arrives by its fixed vector, with the index at the threshold",
+     .source = "SDM Vol 3, 17.4.9.5 and 10.5.1: delivery mode fixed")
+{
+	uint64_t unknown = nmi_unknown_count();
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, SLOTS);
+	pmi_take(&pmi);
+	pmi_cross(&pmi, THRESHOLD, SLOTS);
+	pmi_release(&pmi);
+	EXPECT_EQ(nmi_unknown_count(), unknown);
+	rig_close(&rig);
+}
+
+#define X2APIC_LVTPC 0x834u
+#define X2APIC_ICR   0x830u
+/* All but vector, delivery mode, status and mask: SDM Vol 3, figure 10-8. */
+#define X2APIC_LVTPC_RESERVED (~0x117ffull)
+
+TEST(bts_threshold_x2apic, .group = "T", .ids = "T9", .needs = NEED_BTS,
+     .claim =
+	     "through the LVT entry of an x2APIC, MSR 834H, one interrupt arrives at the threshold",
+     .source = "SDM Vol 3, 10.12.1.2 and 17.4.9.5")
+{
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	uint64_t entry;
+
+	if (!lapic_is_x2apic())
+		test_skip("the run is in xAPIC mode; the word x2apic changes that");
+	rig_open(&rig, SLOTS);
+	pmi_take(&pmi);
+	pmi_cross(&pmi, THRESHOLD, SLOTS);
+	entry = rdmsr(X2APIC_LVTPC);
+	EXPECT(pmi.lvtpc & LVT_MASKED);
+	EXPECT_EQ(entry & LVT_MASKED, 0);
+	for (unsigned bit = 0; bit < 64; bit++)
+		if (X2APIC_LVTPC_RESERVED >> bit & 1)
+			EXPECT(msr_try(X2APIC_LVTPC, entry | 1ull << bit, entry).refused);
+	EXPECT_EQ(rdmsr(X2APIC_ICR) & LVT_PENDING, 0);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+#define PENDS_SLOTS 64
+#define N	    200
+
+/* The state after 200 branches in 64 slots of a longer piece of memory. */
+static void check_buffer(struct rig *rig, const struct calibration *c)
+{
+	size_t capacity = PENDS_SLOTS - c->unused;
+
+	if (c->when_full == FULL_WRAPS) {
+		circular_expect(rig, capacity, &chain_a, N);
+		return;
+	}
+	test_observe("records_behind_maximum", "%zu", rig_used(rig) - capacity);
+	EXPECT_EQ(rig_count(rig), c->when_full == FULL_STOPS ? capacity : N);
+	EXPECT_EQ(rig_used(rig), c->when_full == FULL_STOPS ? capacity : N);
+	rig_lengthen(rig);
+	chain_expect(rig, 0, capacity, &chain_a, N, 0);
+}
+
+TEST(bts_threshold_pends, .group = "T", .ids = "T6", .needs = NEED_BTS,
+     .claim = "the interrupt waits for IF = 1; records past the maximum stop, wrap or go on alike",
+     .source = "SDM Vol 3, 17.4.9.5")
+{
+	const struct calibration *c = calibration();
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	uint64_t flags;
+
+	test_observe("when_full", "%s", when_full_name(c->when_full));
+	rig_open(&rig, N + 8);
+	pmi_take(&pmi);
+	rig_shorten(&rig, PENDS_SLOTS, maximum_extra(c->maximum));
+	rig_set_threshold(&rig, PENDS_SLOTS / 2);
+	flags = interrupts_save();
+	chain_trace(&rig, rig_interrupt(), &chain_a, N);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0);
+	interrupts_restore(flags);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 1);
+	EXPECT_EQ(pmi.index, rig_index(&rig));
+	EXPECT(c->when_full != FULL_OTHER);
+	check_buffer(&rig, c);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+TEST(bts_threshold_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
+     .claim = "with NMI delivery the interrupt arrives though IF = 0, at or past the threshold",
+     .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: delivery mode NMI")
+{
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_NMI};
+	uint64_t flags;
+
+	rig_open(&rig, SLOTS);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, THRESHOLD);
+	flags = interrupts_save();
+	chain_trace(&rig, rig_interrupt(), &chain_a, THRESHOLD - 1);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0);
+	chain_trace(&rig, rig_interrupt(), &chain_a, SLOTS - THRESHOLD);
+	pmi_settle();
+	/* Unmasked, the handler's own first branches may ask for one more. */
+	EXPECT(pmi.count == 1 || (pmi.count == 2 && !(pmi.lvtpc & LVT_MASKED)));
+	interrupts_restore(flags);
+	EXPECT(pmi.index >= rig.base + THRESHOLD * rig.record);
+	EXPECT(pmi.index <= rig.base + SLOTS * rig.record);
+	test_observe("lvt_masked_by_nmi", "%d", !!(pmi.lvtpc & LVT_MASKED));
+	test_observe("nmi_skid_at_first_read", "%lu",
+		     (pmi.index - rig.base) / rig.record - THRESHOLD);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+#define IN_NMI_SLOTS	 16384
+#define IN_NMI_THRESHOLD 8192 /* more than the way to the first NMI takes */
+
+static volatile uint64_t nmis __attribute__((used));
+
+extern const char in_nmi_handler[];
+
+/* The first NMI branches past the threshold; any other ends recording. */
+__asm__(".pushsection .text\n"
+	"in_nmi_handler: pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\tincq nmis(%rip)\n\t"
+	"cmpq $1, nmis(%rip)\n\tjne 2f\n\t"
+	"movl $10000, %ecx\n1:\tdecl %ecx\n\tjnz 1b\n\tjmp 3f\n"
+	"2:\tmovl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n"
+	"3:\tpopq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n"
+	".popsection");
+
+/* Waits for both NMIs for at most 1000 rounds. */
+static void trace(void)
+{
+	TRACED_WITH(rig_interrupt(),
+		    "call lapic_self_nmi\n\tmovl $1000, %%ecx\n"
+		    "1:\tpause\n\tcmpq $1, %[nmis]\n\tja 2f\n\tdecl %%ecx\n\tjnz 1b\n2:\n\t",
+		    , OPERANDS([nmis] "m"(nmis)), "rsi", "rdi", "r8", "r9", "r10", "r11");
+}
+
+TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
+     .claim =
+	     "an NMI at a threshold that is reached inside an NMI handler is delivered after its IRETQ",
+     .source = "SDM Vol 3, 10.5.1: delivery mode NMI")
+{
+	uint32_t lvtpc = lapic_read_lvtpc();
+	struct rig rig;
+
+	rig_open(&rig, IN_NMI_SLOTS);
+	rig_set_threshold(&rig, IN_NMI_THRESHOLD);
+	own_idt_copy();
+	own_idt_set(VECTOR_NMI, in_nmi_handler, false);
+	nmis = 0;
+	own_idt_load();
+	lapic_set_lvtpc(0, true);
+	trace();
+	lapic_mask_lvtpc();
+	own_idt_unload();
+	lapic_set_lvtpc((uint8_t)(lvtpc & LVT_VECTOR_MASK), lvtpc & LVT_NMI);
+	EXPECT(nmis >= 2);
+	EXPECT(rig_count(&rig) > IN_NMI_THRESHOLD);
+	rig_close(&rig);
+}
+
+/*
+ * Silicon that interrupts on the crossing only, and compares after the index moved on, never sees
+ * the index below this threshold: there, and only there, none is accepted.
+ */
+TEST(bts_threshold_first_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
+     .claim = "a threshold at the base interrupts at the first record",
+     .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
+{
+	bool level = calibration()->level;
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 16);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, 0);
+	TRACED(rig_interrupt(), "nop");
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0);
+	TRACED(rig_interrupt(), "jmp 1f\n\tud2\n1:\n\t");
+	pmi_settle();
+	test_observe("interrupts_at_first_slot", "%u", pmi.count);
+	EXPECT(pmi.count == 1 || (!level && !pmi.count));
+	EXPECT_EQ(rig_count(&rig), 1);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+#define REACHED_SLOTS 16
+
+TEST(bts_threshold_last_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
+     .claim = "a threshold at the last slot interrupts when that slot is reached, not before",
+     .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
+{
+	const struct calibration *c = calibration();
+	size_t capacity = REACHED_SLOTS - c->unused;
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 2 * REACHED_SLOTS);
+	pmi_take(&pmi);
+	rig_shorten(&rig, REACHED_SLOTS, maximum_extra(c->maximum));
+	rig_set_threshold(&rig, capacity - 1);
+	chain_trace(&rig, rig_interrupt(), &chain_a, capacity - 2);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 0);
+	rig_reset(&rig);
+	chain_trace(&rig, rig_interrupt(), &chain_a, capacity - 1);
+	pmi_settle();
+	test_observe("interrupts_when_index_meets", "%u", pmi.count);
+	pmi.count = 0;
+	rig_reset(&rig);
+	chain_trace(&rig, rig_interrupt(), &chain_a, capacity);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 1);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+TEST(bts_threshold_not_reset, .group = "T", .ids = "T5", .needs = NEED_BTS,
+     .claim = "an index left above the threshold interrupts again (level) or not (edge), no storm",
+     .source = "SDM Vol 3, 17.4.9.5: \"matches/exceeds\"")
+{
+	bool level = calibration()->level;
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 128);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, 8);
+	chain_trace(&rig, rig_interrupt(), &chain_a, 16);
+	pmi_settle();
+	EXPECT_EQ(pmi.count, 1);
+	for (unsigned more = 1; more <= 5; more++) {
+		chain_trace(&rig, rig_interrupt(), &chain_a, 10);
+		pmi_settle();
+		EXPECT_EQ(pmi.count, level ? 1 + more : 1);
+	}
+	pmi_settle();
+	EXPECT_EQ(pmi.count, level ? 6 : 1);
+	EXPECT_EQ(rig_count(&rig), 16 + 5 * 10);
+	test_observe("threshold_trigger", "%s", level ? "level" : "edge");
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+extern const char event_fault[], event_handler_in_place[], event_jump[], event_jump_to[];
+
+/* A jump, then the branch in question, and no other. */
+static void trace_jump(void)
+{
+	TRACED(rig_interrupt(), "jmp 1f\n\tud2\n1:\n"
+				"event_jump: jmp event_jump_to\n\tud2\n"
+				"event_jump_to:\n\t");
+}
+
+/* The handler is what follows: it never returns. */
+static void trace_fault(void)
+{
+	TRACED_WITH(rig_interrupt(),
+		    "movq %%rsp, %%r12\n\tjmp 1f\n\tud2\n1:\n"
+		    "event_fault: ud2\n"
+		    "event_handler_in_place: movq %%r12, %%rsp\n\t",
+		    , , "r12");
+}
+
+/* How many interrupts came with the threshold at slot `slot`. */
+static unsigned interrupts(struct pmi *pmi, size_t slot, void (*walk)(void))
+{
+	pmi->count = 0;
+	rig_reset(pmi->rig);
+	rig_set_threshold(pmi->rig, slot);
+	own_idt_load();
+	walk();
+	own_idt_unload();
+	pmi_settle();
+	EXPECT_EQ(rig_count(pmi->rig), 2);
+	return pmi->count;
+}
+
+/* Whether the index before or after a record counts is the processor's: hence two thresholds. */
+TEST(bts_threshold_by_event, .group = "T", .ids = "T1 T8", .needs = NEED_BTS,
+     .claim = "the record of an exception reaches the threshold as that of a jump does",
+     .source = "SDM Vol 3, 17.4.9 and 17.4.9.5: BTS interrupt threshold")
+{
+	unsigned by_jump, most = 0;
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 16);
+	pmi_take(&pmi);
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, event_handler_in_place, false);
+	for (size_t slot = 1; slot <= 2; slot++) {
+		by_jump = interrupts(&pmi, slot, trace_jump);
+		EXPECT_EQ(interrupts(&pmi, slot, trace_fault), by_jump);
+		most = by_jump > most ? by_jump : most;
+	}
+	EXPECT_EQ(most, 1);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+// No status bit is documented for BTS: counters and PEBS share its interrupt, and only the index
+// says whether it was BTS. Passing means: an interrupt with the index below the threshold is not
+// taken for the buffer's.
+
+#define WALKS 64
+
+/* A PMI without a cause: by the kernel's own vector, and as an NMI. */
+static void interrupt(struct walker *walker)
+{
+	uint64_t flags;
+
+	if (walker->walked % 2) {
+		lapic_self_ipi(VECTOR_PMI);
+		return;
+	}
+	flags = interrupts_save();
+	lapic_self_nmi();
+	interrupts_restore(flags);
+}
+
+TEST(bts_threshold_spurious, .group = "T", .ids = "T11", .needs = NEED_BTS,
+     .claim = "an interrupt with the index below the threshold is not taken for ours",
+     .source = "SDM Vol 3, 17.4.9.5: how the handler finds the cause")
+{
+	struct walker walker = {.name = "spurious",
+				.chain = &chain_a,
+				.walks = WALKS,
+				.options = walker_options(32768),
+				.between = interrupt};
+	uint64_t unknown = nmi_unknown_count();
+	struct bts_status status;
+
+	walker.options.overflow = TRACE_WRAP; /* no threshold to be reached */
+	walkers_start(&walker, 1);
+	walkers_join(&walker, 1);
+	bts_status(walker.tracer, &status);
+	EXPECT(status.circular);
+	EXPECT_EQ(nmi_unknown_count() - unknown, WALKS / 2);
+	walkers_check(&walker, 1);
+}
+
+// A processor whose interrupts arrive late may have many that no unit explains any more, all at one
+// instruction. Passing means: the kernel does not count them for a storm, which never ends.
+
+#define LATE  1500 /* half as many again as make a storm */
+#define WAKES 60   /* each costs what a host takes to run another of its processors */
+
+TEST(bts_threshold_late_in_loop, .group = "T", .ids = "", .needs = NEED_BTS,
+     .claim = "interrupts without a cause are no storm while the loop that they find gets on",
+     .source = "docs/design.md#interrupt-at-the-threshold")
+{
+	task_set_affinity(current_task(), cpu_set_of(0));
+	for (unsigned i = 0; i < LATE; i++) /* in a register */
+		lapic_self_ipi(VECTOR_PMI);
+	EXPECT(this_cpu()->trace->unexplained < LATE / 4);
+}
+
+static void do_nothing(void *argument)
+{
+	(void)argument;
+}
+
+TEST(bts_threshold_late_in_idle, .group = "T", .ids = "", .needs = NEED_BTS | NEED_SMP,
+     .claim = "interrupts without a cause are no storm while the CPU that they wake halts again",
+     .source = "docs/design.md#interrupt-at-the-threshold")
+{
+	unsigned idle = cpu_count() - 1;
+
+	task_set_affinity(current_task(), cpu_set_of(0));
+	for (unsigned i = 0; i < WAKES; i++) {
+		lapic_send_ipi(cpu_by_index(idle)->apic_id, VECTOR_PMI);
+		smp_call(idle, do_nothing, NULL);
+		task_sleep(500); /* else the next interrupts may find it before it gets on */
+	}
+	EXPECT(cpu_by_index(idle)->trace->unexplained < WAKES / 4);
+}
+
+TEST(bts_threshold_skid, .group = "T", .ids = "T2", .needs = NEED_BTS,
+     .claim =
+	     "the interrupt never arrives before the threshold, and does before the buffer is full",
+     .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
+{
+	size_t runs = test_scaled(200);
+	struct skid skid;
+
+	skid_measure(&skid, runs < SKID_MOST ? runs : SKID_MOST);
+	test_observe("skid_at_first_read", "%lu/%lu/%lu", skid.read.least, skid.read.median,
+		     skid.read.most);
+	test_observe("skid_of_interrupt", "%lu/%lu/%lu", skid.recorded.least, skid.recorded.median,
+		     skid.recorded.most);
+	EXPECT_EQ(skid.missing, 0);
+	EXPECT_EQ(skid.early, 0);
+	EXPECT(skid.read.most < SKID_ROOM);
+}
+
+static void cross(struct rig *rig)
+{
+	rig_reset(rig);
+	chain_trace(rig, rig_interrupt(), &chain_a, 16);
+	pmi_settle();
+}
+
+// Xen forwards the PMI of a guest that has vpmu=bts and leaves the guest's LVT entry unmasked: this
+// test fails there, which is a finding on Xen, not on the chip (docs/hypervisors.md).
+// On the processor the local APIC masks the entry when it delivers a PMI (SDM Vol 3, 10.5.1), and
+// the handler has to clear the mask (17.4.9.5). A handler that does not do so gets one interrupt in
+// its life and a buffer that stays full.
+// Passing means: delivery masks the entry, and clearing the mask lets the next crossing interrupt.
+// On a failure as on Xen the log has "pmi.lvtpc & LVT_MASKED". "pmi.count" is an interrupt that was
+// missing or came twice, "rig_count(&rig)" a record that was lost.
+TEST(bts_threshold_masks, .group = "T", .ids = "T3 T10", .needs = NEED_BTS,
+     .claim =
+	     "delivery masks the LVT entry, and clearing the mask lets the next crossing interrupt; "
+	     "no record is missing after the index was moved back",
+     .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: mask")
+{
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+
+	rig_open(&rig, 64);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, 8);
+	EXPECT(!(lapic_read_lvtpc() & LVT_MASKED));
+	for (unsigned crossing = 1; crossing <= 3; crossing++) {
+		cross(&rig);
+		EXPECT_EQ(pmi.count, crossing);
+		EXPECT_EQ(rig_count(&rig), 16);
+		chain_expect(&rig, 0, 16, &chain_a, 16, 0);
+		EXPECT(pmi.lvtpc & LVT_MASKED);
+		EXPECT(!(lapic_read_lvtpc() & LVT_MASKED));
+		EXPECT_EQ(pmi.lvtpc & LVT_VECTOR_MASK, PMI_VECTOR);
+	}
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+TEST(bts_threshold_left_masked, .group = "T", .ids = "T4", .needs = NEED_BTS,
+     .claim =
+	     "while the LVT entry is left masked no second interrupt arrives, and recording goes on",
+     .source = "SDM Vol 3, 17.4.9.5 and 10.5.1: mask")
+{
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};
+
+	rig_open(&rig, 64);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, 8);
+	cross(&rig);
+	EXPECT_EQ(pmi.count, 1);
+	cross(&rig);
+	EXPECT_EQ(pmi.count, 1);
+	EXPECT_EQ(rig_count(&rig), 16);
+	chain_expect(&rig, 0, 16, &chain_a, 16, 0);
+
+	lapic_unmask_lvtpc();
+	pmi_settle();
+	test_observe("masked_interrupt_comes_later", "%d", pmi.count == 2);
+	pmi.count = 0;
+	lapic_unmask_lvtpc();
+	cross(&rig);
+	EXPECT_EQ(pmi.count, 1);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+#define MSR_PERF_GLOBAL_STATUS	 0x38eu
+#define MSR_PERF_GLOBAL_OVF_CTRL 0x390u
+#define OVERFLOW_BUFFER		 (1ull << 62)
+
+static bool overflow_shows(void)
+{
+	return rdmsr(MSR_PERF_GLOBAL_STATUS) & OVERFLOW_BUFFER;
+}
+
+/* Described for PEBS; of BTS nothing is said. */
+TEST(bts_threshold_status, .group = "T", .ids = "T1", .needs = NEED_BTS,
+     .claim =
+	     "the threshold shows in IA32_PERF_GLOBAL_STATUS.OvfBuf each time or never, not before it "
+	     "is reached, and software can clear it",
+     .source = "SDM Vol 3, table 35-2: 38EH bit 62; SDM Vol 3, 17.4.9.5: the index tells the cause")
+{
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};
+	bool shows;
+
+	if (cpuid(0, 0).eax < 0xa || (cpuid(0xa, 0).eax & 0xff) < 2)
+		test_skip("no IA32_PERF_GLOBAL_STATUS (CPUID.0AH:EAX[7:0] < 2)");
+	rig_open(&rig, 64);
+	pmi_take(&pmi);
+	wrmsr(MSR_PERF_GLOBAL_OVF_CTRL, OVERFLOW_BUFFER);
+	EXPECT(!overflow_shows());
+	rig_set_threshold(&rig, 8);
+	chain_trace(&rig, rig_interrupt(), &chain_a, 6);
+	EXPECT(!overflow_shows());
+	cross(&rig);
+	shows = overflow_shows();
+	test_observe("ovfbuf", "%d", shows);
+	wrmsr(MSR_PERF_GLOBAL_OVF_CTRL, OVERFLOW_BUFFER);
+	EXPECT(!overflow_shows());
+	lapic_unmask_lvtpc();
+	cross(&rig);
+	EXPECT_EQ(overflow_shows(), shows);
+	EXPECT_EQ(pmi.count, 2);
+	wrmsr(MSR_PERF_GLOBAL_OVF_CTRL, OVERFLOW_BUFFER);
+	pmi_release(&pmi);
+	rig_close(&rig);
+}
+
+/* The work of a driver of BTS in interrupt mode, as a test: T10 of the reference. */
+
+#define DRAIN_SLOTS	512 /* a handler's own way in must fit past the threshold */
+#define DRAIN_THRESHOLD 128
+#define DRAIN_WALKS	(20 * DRAIN_SLOTS / 32)
+
+static struct chain_reader reader;
+static size_t emptied_full;
+
+static void empty(struct pmi *pmi)
+{
+	size_t count = rig_count(pmi->rig);
+
+	emptied_full += count >= DRAIN_SLOTS - 1;
+	for (size_t slot = 0; slot < count; slot++) {
+		struct bts_struct record = rig_record(pmi->rig, slot);
+
+		chain_feed(&reader, &record);
+	}
+	ds_set(pmi->rig->area, DS_BTS_INDEX, pmi->rig->base);
+}
+
+/*
+ * Walks many times the buffer's size while the interrupt's handler empties it (TR cleared first,
+ * index back to the base, LVT entry unmasked, TR restored), and fails the test unless every branch
+ * came through, once and in order. With NMI delivery interrupts are off all the time.
+ */
+static void drain_walks(enum pmi_delivery delivery)
+{
+	struct rig rig;
+	struct pmi pmi = {.rig = &rig, .delivery = delivery, .go_on = true, .serve = empty};
+	uint64_t flags = 0;
+
+	reader = (struct chain_reader){.chain = &chain_a};
+	emptied_full = 0;
+	rig_open(&rig, DRAIN_SLOTS);
+	pmi_take(&pmi);
+	rig_set_threshold(&rig, DRAIN_THRESHOLD);
+	if (delivery == PMI_NMI)
+		flags = interrupts_save();
+	wrmsr(IA32_DEBUGCTL, rig_interrupt());
+	for (uint64_t walk = 0; walk < DRAIN_WALKS; walk++)
+		chain_walk(&chain_a, chain_length(walk));
+	wrmsr(IA32_DEBUGCTL, 0);
+	interrupts_restore(flags);
+	pmi_settle();
+	pmi.go_on = false;
+	empty(&pmi);
+	pmi_release(&pmi);
+	EXPECT(pmi.count >= DRAIN_WALKS * 32 / DRAIN_SLOTS);
+	EXPECT_EQ(emptied_full, 0);
+	chain_expect_walks(&reader, DRAIN_WALKS, "drained");
+	rig_close(&rig);
+}
+
+// The handler of BranchMonitoringProject ignored the index and took as many records as the
+// threshold says. The processor goes on storing past the threshold until TR is clear: these
+// records are lost once the index is back at the base.
+// By SDM Vol 3, 17.4.9.5 the handler clears TR, empties the buffer, resets the index to the base,
+// clears the mask of the LVT entry and sets TR again.
+// Passing means: a handler that goes by the index has every branch of many buffers, once.
+// On a failure the log has "drained: N of M branches out of sequence" with the first one and the
+// one that was due. "emptied_full" counts interrupts that were too late for the buffer's room.
+TEST(bts_threshold_drain_fixed, .group = "T", .ids = "T10", .needs = NEED_BTS,
+     .claim = "a fixed-vector handler that empties the buffer loses no branch and gets none twice",
+     .source = "SDM Vol 3, 17.4.9.5: duties of the handler")
+{
+	drain_walks(PMI_FIXED);
+}
+
+TEST(bts_threshold_drain_nmi, .group = "T", .ids = "T10", .needs = NEED_BTS,
+     .claim = "an NMI handler that empties the buffer loses no branch and gets none twice",
+     .source = "SDM Vol 3, 17.4.9.5: duties of the handler")
+{
+	drain_walks(PMI_NMI);
+}
