@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* splitmix64: a pseudo-random sequence that a printed seed repeats. Any context. */
+/*
+ * splitmix64: a pseudo-random sequence that a printed seed repeats, for all tests. Any context,
+ * also programs of ring 3 and of the build machine.
+ */
 #ifndef SPOOR_TESTS_FRAMEWORK_RANDOM_H
 #define SPOOR_TESTS_FRAMEWORK_RANDOM_H
 
 #include <stdint.h>
 
-struct random {
-	uint64_t state;
-};
-
-static inline void random_seed(struct random *random, uint64_t seed)
-{
-	random->state = seed;
-}
-
-static inline uint64_t random_next(struct random *random)
-{
-	uint64_t z = random->state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
+/* The next number of the sequence whose seed `state` was at first; one below `below`, which is not
+ * 0. */
+uint64_t random_next(uint64_t *state);
+uint64_t random_below(uint64_t *state, uint64_t below);
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/host/pt_program.h"
 
+#include "tests/framework/random.h"
+
 #define EMIT(...) emit((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
 
 static uint64_t seed;
@@ -11,8 +13,7 @@ static const uint8_t skip_two[] = {0x48, 0x83, 0x04, 0x24, 0x02, 0x48, 0xcf};
 
 unsigned below(unsigned n)
 {
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(seed >> 33) % n;
+	return (unsigned)random_below(&seed, n);
 }
 
 static void emit(const void *bytes, unsigned count)

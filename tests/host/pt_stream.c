@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "tests/framework/random.h"
+
 #define PUT(...) put((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
 
 /* Of which some share 48, 32 or 16 upper bits; the last is a kernel's. */
@@ -12,16 +14,7 @@ struct walk walk;
 
 unsigned any(unsigned below)
 {
-	walk.seed = walk.seed * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(walk.seed >> 33) % below;
-}
-
-static uint64_t any64(void)
-{
-	uint64_t value = any(1u << 31);
-
-	value = value << 20 ^ any(1u << 31);
-	return value << 20 ^ any(1u << 31);
+	return (unsigned)random_below(&walk.seed, below);
 }
 
 /* --- The program ------------------------------------------------------------------------------ */
@@ -152,14 +145,14 @@ static void put_cycles(uint64_t cycles)
 
 static void put_tsc(void)
 {
-	uint64_t value = any64() & ((1ull << 56) - 1);
+	uint64_t value = random_next(&walk.seed) & ((1ull << 56) - 1);
 
 	PUT(0x19);
 	put_value(value, 7);
 	tell(PACKET_TSC, value);
 	if (any(2))
 		return;
-	value = any64() & 0x1ff00ffffull;
+	value = random_next(&walk.seed) & 0x1ff00ffffull;
 	PUT(0x02, 0x73);
 	put_value(value, 5);
 	tell(PACKET_TMA, value);
@@ -177,7 +170,7 @@ static void put_cbr(void)
 /* 36.4.2.20. Libipt runs out of events at some. */
 static void put_mnt(void)
 {
-	uint64_t payload = any64();
+	uint64_t payload = random_next(&walk.seed);
 
 	if (walk.libipt)
 		return;
@@ -196,7 +189,7 @@ static void put_time(void)
 		PUT(0x00);
 		break;
 	case 1:
-		put_cycles(any64() >> (walk.libipt ? 12 : 0) >> any(50));
+		put_cycles(random_next(&walk.seed) >> (walk.libipt ? 12 : 0) >> any(50));
 		break;
 	case 2:
 		PUT(0x59, counter);
@@ -286,7 +279,7 @@ static void put_mode(void)
 
 static void put_pip(void)
 {
-	uint64_t cr3 = any64() & 0xffffffffff000;
+	uint64_t cr3 = random_next(&walk.seed) & 0xffffffffff000;
 
 	PUT(0x02, 0x43);
 	put_value(cr3 >> 5 << 1 | any(2), 6);
@@ -295,7 +288,7 @@ static void put_pip(void)
 
 static void put_vmcs(void)
 {
-	uint64_t pointer = any64() & 0xffffffffff;
+	uint64_t pointer = random_next(&walk.seed) & 0xffffffffff;
 
 	PUT(0x02, 0xc8);
 	put_value(pointer, 5);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* sources: tests/host/acpi_memory.c */
+/* sources: tests/framework/random.c tests/host/acpi_memory.c */
 /* sources: drivers/acpi/[a-z]*.c lib/acpi.c */
+#include "tests/framework/random.h"
 #include "tests/host/acpi_memory.h"
 
 /* Table bodies are written by their offsets from the start of the table. */
@@ -325,28 +326,20 @@ static void refuses_dbg2(void **state)
 	assert_false(acpi_console(acpi_find("DBG2"), 1, &console, &fault));
 }
 
-static uint32_t random_state = 1;
-
-static uint32_t random_below(uint32_t limit)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 17;
-	random_state ^= random_state << 5;
-	return random_state % limit;
-}
-
 /* Any bytes under a right checksum: no read out of bounds, no endless list. */
 static void survives_noise(void **state)
 {
 	static const char *const names[] = {"APIC", "FACP", "HPET", "SPCR", "SSDT", "DBG2"};
+	uint64_t random = 1;
 
 	for (unsigned round = 0; round < 3000; round++) {
 		clear(NULL);
 		for (unsigned i = 0; i < 6; i++) {
 			uint8_t body[120];
-			const uint32_t size = random_below(sizeof(body));
+			const uint32_t size = (uint32_t)random_below(&random, sizeof(body));
 			for (uint32_t j = 0; j < size; j++)
-				body[j] = (uint8_t)random_below(random_below(2) ? 12 : 256);
+				body[j] = (uint8_t)random_below(
+					&random, random_below(&random, 2) ? 12 : 256);
 			table_add(names[i], body, size);
 		}
 		assert_true(tables_publish());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* sources: lib/frame.c tools/view/stream.c */
+/* sources: tests/framework/random.c lib/frame.c tools/view/stream.c */
 /* The sending side in lib/ against the receiving one in tools/view/; liblz4 judges the packer. */
 #include "lib/frame.h"
 
+#include "tests/framework/random.h"
 #include "tests/host/host.h"
 #include "tools/view/stream.h"
 
@@ -14,10 +15,7 @@ static uint64_t seed = 1;
 
 static uint64_t draw(uint64_t below)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (seed >> 11) % below;
+	return random_below(&seed, below);
 }
 
 /* The line: what was sent, and where each frame begins. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* sources: tests/host/interp_observer.c tests/host/interp_rig.c */
+/* sources: tests/framework/random.c tests/host/interp_observer.c tests/host/interp_rig.c */
 /* sources: monitor/interp/?*.c lib/format.c */
 /*
  * The interpreter's decoder against Zydis (Debian's libzydis-dev), which knows nothing of it. What
@@ -7,6 +7,7 @@
  * address. What ours calls undefined has to be refused there. Each way in which the two may differ
  * is a row of `differences`.
  */
+#include "tests/framework/random.h"
 #include "tests/host/interp_rig.h"
 
 #include <Zydis/Decoder.h>
@@ -188,22 +189,15 @@ static const char *decode_both(struct both *b)
 	return compare(b);
 }
 
-static uint64_t random_word(void)
-{
-	static uint64_t x = 0x9e3779b97f4a7c15;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	return x ^= x << 17;
-}
-
 /* Up to three prefixes, then every opcode of the three maps in turn with every ModRM in turn; every
    fourth instruction is random throughout. */
 static void make_code(uint64_t n, uint8_t code[INSN_BYTES])
 {
 	static const uint8_t prefixes[] = {0x66, 0x67, 0xf2, 0xf3, 0xf0, 0x2e, 0x36,
 					   0x64, 0x65, 0x48, 0x41, 0x44, 0x4f, 0x40};
-	uint64_t words[2] = {random_word(), random_word()}, chance = random_word();
+	static uint64_t state;
+	uint64_t words[] = {random_next(&state), random_next(&state)};
+	uint64_t chance = random_next(&state);
 	unsigned at = 0, opcode = (unsigned)(n / 4 % 768);
 
 	memcpy(code, words, INSN_BYTES);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* sources: tests/host/interp_observer.c tests/host/interp_rig.c */
+/* sources: tests/framework/random.c tests/host/interp_observer.c tests/host/interp_rig.c */
 /* sources: monitor/interp/?*.c lib/format.c */
 /*
  * Random integer instructions, run by the processor of this machine and by the interpreter, from
@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "tests/framework/random.h"
 #include "tests/host/interp_rig.h"
 
 enum { DATA_BYTES = 4096, SEQUENCES = 40000, LONGEST = 12 };
@@ -24,17 +25,9 @@ struct state {
 
 static uint64_t seed = 0x5eed5eed5eed0001;
 
-static uint64_t random64(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed * 0x2545f4914f6cdd1d;
-}
-
 static unsigned below(unsigned n)
 {
-	return (unsigned)(random64() >> 33) % n;
+	return (unsigned)random_below(&seed, n);
 }
 
 /* Runs the code at STATE->code, which ends in a jump through STATE->back. */
@@ -282,8 +275,8 @@ static void emit_plain(void)
 	case 0:
 		emit(0x48 | r >> 3); /* MOV of 64 bits */
 		emit(0xb8 | (r & 7));
-		emit32((uint32_t)random64());
-		emit32((uint32_t)random64());
+		emit32((uint32_t)random_next(&seed));
+		emit32((uint32_t)random_next(&seed));
 		break;
 	case 1:
 		emit(0x48 | r >> 3);
@@ -413,14 +406,14 @@ static void one_sequence(unsigned count)
 
 	emit_end();
 	for (unsigned n = 0; n < sizeof(data); n += 8)
-		memcpy(data + n, &(uint64_t){random64()}, 8);
+		memcpy(data + n, &(uint64_t){random_next(&seed)}, 8);
 	for (unsigned n = 0; n < 16; n++)
-		before.gpr[n] = below(4) ? random64() : random64() >> below(64);
+		before.gpr[n] = below(4) ? random_next(&seed) : random_next(&seed) >> below(64);
 	before.gpr[RBX] = DATA + 1024 + below(64);
 	before.gpr[R12] = DATA + 2048 + below(64);
 	before.gpr[R9] = below(64);
 	before.gpr[RSP] = RIG_BASE + RIG_STACK;
-	before.rflags = (random64() & FLAG_ARITHMETIC) | FLAG_FIXED | FLAG_IF;
+	before.rflags = (random_next(&seed) & FLAG_ARITHMETIC) | FLAG_FIXED | FLAG_IF;
 	before.code = (uint64_t)start;
 
 	memcpy(rig.memory + RIG_DATA, data, sizeof(data));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* sources: tests/host/monitor_ds_rig.c */
+/* sources: tests/framework/random.c tests/host/monitor_ds_rig.c */
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
 /* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
 #include "monitor/interp/interp.h"
 #include "monitor/pmu/rules.h"
+#include "tests/framework/random.h"
 #include "tests/host/monitor_ds_rig.h"
 
 static unsigned stored_with(uint64_t bits, unsigned from_cpl, unsigned to_cpl)
@@ -355,8 +356,7 @@ static uint64_t state;
 
 static unsigned below(unsigned bound)
 {
-	state = state * 6364136223846793005 + 1442695040888963407;
-	return (unsigned)(state >> 33) % bound;
+	return (unsigned)random_below(&state, bound);
 }
 
 static void randomize(void)

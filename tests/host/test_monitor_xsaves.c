@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/framework/random.c */
 /* sources: tests/host/interp_rig.c tests/host/pt_program.c tests/host/pt_rig.c */
 /* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
 /*

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/framework/random.c */
 /* sources: tests/host/pt_stream.c tests/lib/pt_decode.c tests/lib/pt_grammar.c */
 /* The tests' own decoder of Intel PT, by random streams: against what they were made of, and
  * libipt. */

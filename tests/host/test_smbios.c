@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* sources: drivers/smbios/smbios.c */
+/* sources: tests/framework/random.c drivers/smbios/smbios.c */
 #include <stdlib.h>
 #include <string.h>
 
 #include "drivers/mmio.h"
 #include "drivers/smbios/smbios.h"
+#include "tests/framework/random.h"
 #include "tests/host/host.h"
 
 enum { BIOS = 0xf0000, BIOS_SIZE = 0x10000, ENTRY = 0x730, TABLE = 0x1000 };
@@ -194,7 +195,7 @@ static void nothing_is_after_the_end(void **state)
 static void damage_is_survived(void **state)
 {
 	unsigned size = store_table(bios + TABLE);
-	unsigned long long random = 1;
+	uint64_t random = 1;
 
 	for (unsigned cut = 0; cut <= size; cut++) {
 		store_entry(bios + ENTRY, BIOS + TABLE, cut);
@@ -205,10 +206,8 @@ static void damage_is_survived(void **state)
 	for (unsigned turn = 0; turn < 20000; turn++) {
 		store_table(bios + TABLE);
 		store_entry(bios + ENTRY, BIOS + TABLE, size);
-		for (unsigned i = 0; i <= turn % 4; i++) {
-			random = random * 6364136223846793005ull + 1442695040888963407ull;
-			bios[TABLE + (random >> 33) % size] = (uint8_t)(random >> 56);
-		}
+		for (unsigned i = 0; i <= turn % 4; i++)
+			bios[TABLE + random_below(&random, size)] = (uint8_t)random_next(&random);
 		smbios_init(&boot);
 		for (unsigned i = 0; i < SMBIOS_TEXTS; i++) {
 			const char *text = smbios_text(i);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* sources: tests/framework/random.c */
 /* sources: kernel/trace/bts/ring.c drivers/ds/area.c drivers/ds/record.c */
 /* sources: drivers/ds/configuration.c */
 /* Rings that hardware of each kind writes, compared with a list of all records that there were. */
@@ -6,6 +7,7 @@
 
 #include <string.h>
 
+#include "tests/framework/random.h"
 #include "tests/host/host.h"
 
 enum { MOST = 12, ROUNDS = 200000 };
@@ -122,10 +124,9 @@ static void exactly_filled_is_not_lost(void **state)
 
 static uint64_t below(uint64_t limit)
 {
-	static uint64_t seed = 1;
+	static uint64_t state = 1;
 
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (seed >> 33) % limit;
+	return random_below(&state, limit);
 }
 
 /* In turns, as a task is switched and stamped. */

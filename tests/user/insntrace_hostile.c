@@ -15,14 +15,14 @@ static uint64_t words[512];
 
 static uint64_t below(uint64_t most)
 {
-	return (next_random(&random_state) >> 32) % most;
+	return random_below(&random_state, most);
 }
 
 /* One of those that a list has, or anything. */
 #define ONE_OF(...)                                                                                \
 	({                                                                                         \
 		static const uint64_t one_of[] = {__VA_ARGS__};                                    \
-		below(30) ? one_of[below(sizeof(one_of) / 8)] : next_random(&random_state);        \
+		below(30) ? one_of[below(sizeof(one_of) / 8)] : random_next(&random_state);        \
 	})
 
 static uint64_t random_address(void)
@@ -37,7 +37,7 @@ static uint64_t random_address(void)
 	case 3:
 		return 0x00007fffffffffff - below(64);
 	case 4:
-		return next_random(&random_state);
+		return random_next(&random_state);
 	default:
 		return (uint64_t)words + below(8);
 	}
@@ -167,7 +167,7 @@ MAIN(insntrace_hostile)
 	cpus = argument >> 20 & 0xfff;
 	for (uint64_t left = argument >> 32; left; left--) {
 		if (!below(10))
-			set_affinity(0, next_random(&random_state) | 1);
+			set_affinity(0, random_next(&random_state) | 1);
 		if (!below(16))
 			yield();
 		if (below(2))
@@ -196,7 +196,7 @@ static uint8_t bytes[4096];
 
 static unsigned random(unsigned below)
 {
-	return (unsigned)(next_random(&state) >> 32) % below;
+	return (unsigned)random_below(&state, below);
 }
 
 /* What a traced program does: branches, fork(), other system calls, and it moves. */

@@ -23,9 +23,9 @@ static struct {
 	uint32_t order;
 } model;
 
-static unsigned random_below(unsigned most)
+static unsigned below(unsigned most)
 {
-	return (unsigned)(next_random(&random_state) >> 32) % most;
+	return (unsigned)random_below(&random_state, most);
 }
 
 static long call(unsigned request, uint64_t first, const void *address, uint64_t size)
@@ -44,8 +44,8 @@ static unsigned buffers(bool with_thread)
 
 static void initialize(void)
 {
-	unsigned mode = random_below(2), traces = mode == INSNTRACE_CPUS ? cpus : TRACES;
-	unsigned wrong = random_below(8) == 0;
+	unsigned mode = below(2), traces = mode == INSNTRACE_CPUS ? cpus : TRACES;
+	unsigned wrong = below(8) == 0;
 	long result = call(INSNTRACE_INITIALIZE, mode, NULL, wrong ? 0 : traces);
 
 	CHECK(result == (model.open ? -EBADFD : wrong ? -EINVAL : 0));
@@ -79,18 +79,18 @@ static void get_allocation(void)
 /* A configuration that is wrong in itself, and its error. */
 static long break_config(struct insntrace_config *config)
 {
-	switch (random_below(12)) {
+	switch (below(12)) {
 	case 0:
-		config->chunks = random_below(2) ? 0 : 4097;
+		config->chunks = below(2) ? 0 : 4097;
 		return -EINVAL;
 	case 1:
-		config->chunk_order = 9 + random_below(1000);
+		config->chunk_order = 9 + below(1000);
 		return -EINVAL;
 	case 2:
-		config->flags = 1u << (8 + random_below(24));
+		config->flags = 1u << (8 + below(24));
 		return -EINVAL;
 	case 3:
-		config->control |= 1ul << (48 + random_below(7));
+		config->control |= 1ul << (48 + below(7));
 		return -EINVAL;
 	default:
 		return 0;
@@ -102,10 +102,10 @@ static void allocate(void)
 	bool first = !buffers(false);
 	struct insntrace_config config = {
 		.chunks = chunks,
-		.chunk_order = first ? random_below(4) : model.order,
-		.flags = random_below(2) ? 0
-			 : chunks == 2	 ? INSNTRACE_STREAM
-					 : INSNTRACE_CIRCULAR,
+		.chunk_order = first ? below(4) : model.order,
+		.flags = below(2)      ? 0
+			 : chunks == 2 ? INSNTRACE_STREAM
+				       : INSNTRACE_CIRCULAR,
 		.control = BRANCH_EN | (model.mode == INSNTRACE_CPUS ? USER : 0),
 	};
 	long error = break_config(&config), result;
@@ -154,12 +154,12 @@ static long resting_error(unsigned n)
 /* A stream is read in any state, another buffer at rest. */
 static void read_packets(unsigned n, uint64_t available)
 {
-	struct insntrace_read read = {random_below(200), (uint64_t)bytes, sizeof(bytes)};
+	struct insntrace_read read = {below(200), (uint64_t)bytes, sizeof(bytes)};
 	bool stream = n < model.traces && model.buffer[n].stream;
 	long error = descriptor_error(n), result;
 
-	if (random_below(8) == 0)
-		read.address = next_random(&random_state) | 1ul << 63;
+	if (below(8) == 0)
+		read.address = random_next(&random_state) | 1ul << 63;
 	result = call(INSNTRACE_READ_BUFFER, n, &read, sizeof(read));
 	if (resting_error(n) || stream)
 		CHECK(result == (resting_error(n) ? resting_error(n) : -EINVAL));
@@ -215,7 +215,7 @@ static void stop(void)
 
 static void assign(unsigned n)
 {
-	long pid = children[random_below(CHILDREN)], error = descriptor_error(n);
+	long pid = children[below(CHILDREN)], error = descriptor_error(n);
 
 	if (!error && model.mode != INSNTRACE_THREADS)
 		error = -EBADFD;
@@ -241,18 +241,18 @@ static void release(unsigned n)
 
 static void nonsense(void)
 {
-	unsigned request = random_below(20);
-	long result = call(request, next_random(&random_state) | 1ul << 40,
-			   (void *)next_random(&random_state), 1000 + random_below(1000));
+	unsigned request = below(20);
+	long result = call(request, random_next(&random_state) | 1ul << 40,
+			   (void *)random_next(&random_state), 1000 + below(1000));
 
 	CHECK(result == -EINVAL || (request == INSNTRACE_INITIALIZE && result < 0));
 }
 
 static void step(void)
 {
-	unsigned n = random_below(10) ? random_below(TRACES) : (unsigned)next_random(&random_state);
+	unsigned n = below(10) ? below(TRACES) : (unsigned)random_next(&random_state);
 
-	switch (random_below(20)) {
+	switch (below(20)) {
 	case 0 ... 1:
 		initialize();
 		break;

@@ -226,7 +226,7 @@ static const uint16_t numbers[] = {
 /* Edges, addresses of the program and of the kernel, small numbers, anything. */
 static uint64_t random_argument(void)
 {
-	uint64_t value = next_random(&random_state);
+	uint64_t value = random_next(&random_state);
 
 	switch (value >> 60) {
 	case 0 ... 4:
@@ -252,7 +252,7 @@ MAIN(random_calls)
 {
 	random_state = argument & UINT32_MAX;
 	for (uint64_t left = argument >> 32; left; left--) {
-		uint64_t pick = next_random(&random_state), a = random_argument();
+		uint64_t pick = random_next(&random_state), a = random_argument();
 		long number = pick & 7 ? numbers[pick / 8 % 14] : (long)(pick >> 20 & 0x3ff);
 
 		if (number == SYS_exit || (number == SYS_fork && pick >> 60))

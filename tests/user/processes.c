@@ -273,7 +273,7 @@ static uint64_t state;
 
 static void touch(void)
 {
-	size_t bytes = 4096 * (1 + next_random(&state) % 16);
+	size_t bytes = 4096 * (1 + random_next(&state) % 16);
 	long at = map(bytes, PROT_READ | PROT_WRITE);
 
 	if (at < 0)
@@ -291,14 +291,14 @@ MAIN(storm)
 
 	state = argument;
 	for (;;) {
-		switch (next_random(&state) % 12) {
+		switch (random_next(&state) % 12) {
 		case 0:
 			if (ways & FORKS && fork() == 0)
 				state ^= (uint64_t)getpid() << 32;
 			break;
 		case 1:
 			if (ways & SPAWNS)
-				spawn("storm", (next_random(&state) & ~(uint64_t)WAYS) | ways);
+				spawn("storm", (random_next(&state) & ~(uint64_t)WAYS) | ways);
 			break;
 		case 2 ... 3:
 			touch();

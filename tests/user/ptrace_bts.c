@@ -432,7 +432,7 @@ static void no_memory(void)
 static void work(uint64_t seed)
 {
 	for (unsigned i = 0; i < 4; i++) {
-		walk(next_random(&seed) % 8 + 1);
+		walk(random_next(&seed) % 8 + 1);
 		getpid();
 	}
 }

@@ -321,7 +321,7 @@ static void walk_path(bool branches, bool steps, uint64_t seed)
 	if (branches)
 		CHECK(trace_branches(pid, 10, PTRACE_BTS_TRACE, 0) > 0);
 	while (at + 1 < path_length) {
-		bool step = steps && next_random(&seed) & 1;
+		bool step = steps && random_next(&seed) & 1;
 
 		counts[step]++;
 		do

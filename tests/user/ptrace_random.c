@@ -32,13 +32,13 @@ static const uint16_t requests[] = {
 
 static uint64_t random(uint64_t below)
 {
-	return next_random(&state) % below;
+	return random_below(&state, below);
 }
 
 /* Some address that is wrong for most purposes. */
 static uint64_t wild(void)
 {
-	uint64_t value = next_random(&state);
+	uint64_t value = random_next(&state);
 
 	switch (value >> 61) {
 	case 0:
@@ -84,7 +84,7 @@ static _Noreturn void member(uint64_t way)
 
 static void renew(unsigned which)
 {
-	uint64_t way = next_random(&state) >> 2;
+	uint64_t way = random_next(&state) >> 2;
 	long pid = fork();
 
 	if (pid == 0)

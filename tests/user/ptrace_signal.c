@@ -165,14 +165,14 @@ static void start(struct child *child)
 	if (mode == 1 || mode == 2)
 		flags |= PTRACE_BTS_USER | PTRACE_BTS_KERNEL;
 	*child = (struct child){0};
-	child->reader.rounds = 1 + next_random(&state) % 20;
+	child->reader.rounds = 1 + random_next(&state) % 20;
 	child->pid = traced_child(walker, child->reader.rounds);
 	child->size =
-		2 + (uint32_t)(next_random(&state) % (flags & PTRACE_BTS_KERNEL ? 2000 : 300));
+		2 + (uint32_t)(random_next(&state) % (flags & PTRACE_BTS_KERNEL ? 2000 : 300));
 	if (mode == 4)
 		flags |= PTRACE_BTS_SIGNAL_TRACEE;
 	do
-		child->signal = (uint32_t)(next_random(&state) % SIGNALS);
+		child->signal = (uint32_t)(random_next(&state) % SIGNALS);
 	while (child->signal == SIGKILL || child->signal == SIGSTOP);
 	CHECK(trace_branches(child->pid, child->size, flags, child->signal) > 0);
 	if (!child->signal)
@@ -229,7 +229,7 @@ static void stopped(struct child *child, int status)
 		child->stops++;
 	}
 	drain(child);
-	if (mode == 3 && next_random(&state) % 16 == 0)
+	if (mode == 3 && random_next(&state) % 16 == 0)
 		kill(child->pid, SIGKILL);
 	CHECK(go_on(child->pid, 0) == 0 || mode == 3);
 }

@@ -15,14 +15,14 @@ static uint8_t buffer[16384];
 
 static uint64_t below(uint64_t most)
 {
-	return next_random(&state) % most;
+	return random_below(&state, most);
 }
 
 /* One of those that a list has, or anything. */
 #define ONE_OF(...)                                                                                \
 	({                                                                                         \
 		static const uint64_t one_of[] = {__VA_ARGS__};                                    \
-		below(60) ? one_of[below(sizeof(one_of) / 8)] : next_random(&state);               \
+		below(60) ? one_of[below(sizeof(one_of) / 8)] : random_next(&state);               \
 	})
 
 /* --- The children --- */
@@ -33,7 +33,7 @@ static void run(uint64_t seed)
 	for (uint64_t rounds = below(2) ? below(200) : UINT64_MAX; rounds; rounds--) {
 		walk(below(50));
 		if (!below(4))
-			set_affinity(0, next_random(&state) | 1);
+			set_affinity(0, random_next(&state) | 1);
 		if (!below(4))
 			yield();
 		if (!below(20))
@@ -43,7 +43,7 @@ static void run(uint64_t seed)
 
 static void start(unsigned i)
 {
-	uint64_t seed = next_random(&state);
+	uint64_t seed = random_next(&state);
 
 	pids[i] = fork();
 	CHECK(pids[i] >= 0);
@@ -83,7 +83,7 @@ static void fill_bts(void)
 	struct ptrace_bts_config *config = (struct ptrace_bts_config *)buffer;
 
 	config->size = ONE_OF(0, 23, 24, 2400, 2400, 24000, 24000, 200000, 1 << 20);
-	config->flags = below(8) ? (below(0x10) & ~4ul) | ONE_OF(1, 5, 0x41) : next_random(&state);
+	config->flags = below(8) ? (below(0x10) & ~4ul) | ONE_OF(1, 5, 0x41) : random_next(&state);
 	config->signal = (uint32_t)(config->flags & 4 ? ONE_OF(0, 0, SIGIO, SIGPROF, SIGKILL) : 0);
 	config->bts_size = (uint32_t)ONE_OF(0, 24);
 }
@@ -116,7 +116,7 @@ static uint64_t random_request(void)
 
 	if (pick)
 		return often[pick % 16];
-	return below(8) ? below(56) : below(8) ? PTRACE_DETACH : next_random(&state);
+	return below(8) ? below(56) : below(8) ? PTRACE_DETACH : random_next(&state);
 }
 
 static uint64_t random_data(uint64_t request)

@@ -31,7 +31,7 @@ void machine_close(void)
 	__asm__ volatile("mov %0, %%cr0" : : "r"(old_cr0));
 }
 
-void machine_randomize(struct machine *machine, struct random *random)
+void machine_randomize(struct machine *machine, uint64_t *random)
 {
 	*machine = (struct machine){0};
 	for (unsigned i = 0; i < 16; i++)

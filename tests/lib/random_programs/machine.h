@@ -25,14 +25,12 @@ struct machine {
 _Static_assert(offsetof(struct machine, flags) == 128, "machine.c counts on it");
 _Static_assert(offsetof(struct machine, fxsave) == 144, "machine.c counts on it");
 
-struct random;
-
 /* Lets code use SSE, and undoes it. */
 void machine_open(void);
 void machine_close(void);
 
 /* Random registers and XMM registers, flags clear, exceptions of SSE masked. */
-void machine_randomize(struct machine *machine, struct random *random);
+void machine_randomize(struct machine *machine, uint64_t *random);
 
 /*
  * Calls `code` on this stack with the state of `machine`, IF = 0 and IA32_DEBUGCTL = `debugctl`,

@@ -2,6 +2,7 @@
 #include "tests/lib/random_programs/program.h"
 #include "kernel/mm/page.h"
 #include "lib/string.h"
+#include "tests/framework/random.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
 
@@ -23,7 +24,7 @@ void program_open(struct program *p, unsigned instructions)
 
 void program_generate(struct program *p, uint64_t seed, unsigned instructions)
 {
-	random_seed(&p->random, seed);
+	p->random = seed;
 	code_unseal(p->code, p->code_pages);
 	p->size = p->branch_count = 0;
 	p->function_count = p->instructions = 0;
@@ -39,9 +40,8 @@ void program_generate(struct program *p, uint64_t seed, unsigned instructions)
 
 void program_fill_data(struct program *p, uint64_t seed)
 {
-	struct random random;
+	uint64_t random = ~seed;
 
-	random_seed(&random, ~seed);
 	for (size_t at = 0; at < PROGRAM_DATA_BYTES; at += 8) {
 		uint64_t value = random_next(&random);
 
@@ -51,7 +51,7 @@ void program_fill_data(struct program *p, uint64_t seed)
 
 unsigned program_pick(struct program *p, unsigned n)
 {
-	return (unsigned)(random_next(&p->random) >> 32) % n;
+	return (unsigned)random_below(&p->random, n);
 }
 
 /* R15 is the base of the data, R14 counts loops. */

@@ -8,7 +8,6 @@
 #ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_PROGRAM_H
 #define SPOOR_TESTS_LIB_RANDOM_PROGRAMS_PROGRAM_H
 
-#include "tests/framework/random.h"
 #include "tests/lib/random_programs/machine.h"
 
 #include <stdbool.h>
@@ -59,7 +58,7 @@ struct program {
 	size_t branch_count, most_branches;
 	uint32_t functions[PROGRAM_FUNCTIONS];
 	unsigned function_count, instructions;
-	struct random random;
+	uint64_t random;
 };
 
 /* Takes memory for programs of up to `instructions`, until the test is over. */

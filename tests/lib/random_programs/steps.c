@@ -65,7 +65,7 @@ bool steps_repeat_last(void)
 	struct steps steps;
 	unsigned at_probe = 0;
 
-	machine_randomize(&machine, &(struct random){1});
+	machine_randomize(&machine, &(uint64_t){1});
 	machine.registers[RSI] = (uint64_t)bytes;
 	machine.registers[RCX] = PROBE_ITERATIONS;
 	steps_open(&steps, PROBE_STEPS);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Moves, conversions, conditions, single bits: SDM Vol 2.
+#include "tests/framework/random.h"
 #include "tests/lib/random_programs/program.h"
 
 /* 2, 4 or 8. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/vm.h"
 #include "lib/string.h"
-#include "tests/framework/random.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/own_tables.h"
@@ -570,7 +569,7 @@ static uint64_t run(uint64_t debugctl)
 				    BUFFER + (MODE_SLOTS + 1) * RECORD};
 
 	memcpy((void *)AREA, fields, sizeof(fields));
-	machine_randomize(&machine, &(struct random){1});
+	machine_randomize(&machine, &(uint64_t){1});
 	machine_run(&machine, (void *)AT, debugctl);
 	return machine.registers[RBX] & 0xffff;
 }

@@ -304,7 +304,7 @@ static struct machine machine;
 static void start(struct program *program, uint64_t seed)
 {
 	program_fill_data(program, seed);
-	machine_randomize(&machine, &(struct random){seed});
+	machine_randomize(&machine, &(uint64_t){seed});
 	machine.registers[R15] = (uint64_t)program->data;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/vm.h"
 #include "lib/string.h"
-#include "tests/framework/random.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"
@@ -251,7 +250,7 @@ static uint64_t run_compatible(uint64_t debugctl)
 {
 	static struct machine machine;
 
-	machine_randomize(&machine, &(struct random){1});
+	machine_randomize(&machine, &(uint64_t){1});
 	own_gdt_load();
 	if (counters)
 		wrmsr(IA32_PERF_GLOBAL_CTRL, counters);

@@ -11,6 +11,7 @@
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
 #include "lib/string.h"
+#include "tests/framework/random.h"
 #include "tests/framework/test.h"
 #include "tests/lib/chain.h"
 
@@ -100,14 +101,13 @@ static void wander(void *argument)
 	for (;;) {
 		user_chain_walk(&slot->user, numbered_length(atomic_load(&slot->walked)));
 		atomic_fetch_add(&slot->walked, 1);
-		slot->random = slot->random * 6364136223846793005u + 1442695040888963407u;
-		switch (slot->random >> 60) {
+		switch (random_below(&slot->random, 16)) {
 		case 0:
-			task_sleep(slot->random >> 40 & 255);
+			task_sleep(random_below(&slot->random, 256));
 			break;
 		case 1:
-			task_set_affinity(current_task(),
-					  cpu_set_of((slot->random >> 33) % cpu_count()));
+			task_set_affinity(current_task(), cpu_set_of((unsigned)random_below(
+								  &slot->random, cpu_count())));
 			break;
 		default:
 			task_yield();

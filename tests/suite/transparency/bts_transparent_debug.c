@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
-#include "tests/framework/random.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/random_programs/machine.h"
 #include "tests/lib/random_programs/steps.h"
@@ -52,7 +51,7 @@ TEST(bts_transparent_single_step, .group = "transparency", .ids = "K10", .needs 
 	steps_open(&plain, 20 * INSTRUCTIONS);
 	steps_open(&recorded, 20 * INSTRUCTIONS);
 	program_generate(&program, seed, INSTRUCTIONS);
-	machine_randomize(&start, &(struct random){seed});
+	machine_randomize(&start, &(uint64_t){seed});
 	start.registers[R15] = (uint64_t)program.data;
 	rig_open(&rig, SLOTS);
 	machine_open();
@@ -134,7 +133,7 @@ static void run_breakpoints(uint64_t dr7, uint64_t debugctl)
 
 	log.count = 0;
 	memset(page, 3, sizeof(page));
-	machine_randomize(&machine, &(struct random){1});
+	machine_randomize(&machine, &(uint64_t){1});
 	machine.registers[RDI] = (uint64_t)data;
 	own_idt_load();
 	set_breakpoints(dr7);
@@ -295,7 +294,7 @@ static void step_string(uint64_t debugctl)
 	static struct machine machine;
 
 	memset(&resume, 0, sizeof(resume));
-	machine_randomize(&machine, &(struct random){1});
+	machine_randomize(&machine, &(uint64_t){1});
 	machine.registers[RSI] = (uint64_t)data;
 	machine.registers[RCX] = 2;
 	own_idt_load();

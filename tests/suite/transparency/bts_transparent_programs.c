@@ -42,7 +42,7 @@ static bool same(const struct outcome *a, const struct outcome *b)
 static bool transparent(struct program *program, uint64_t seed, unsigned instructions)
 {
 	program_generate(program, seed, instructions);
-	machine_randomize(&start, &(struct random){seed});
+	machine_randomize(&start, &(uint64_t){seed});
 	start.registers[R15] = (uint64_t)program->data;
 	run(program, seed, 0, &untraced);
 	run(program, seed, 0, &again);
@@ -108,7 +108,7 @@ static struct machine followed;
 static void start_followed(struct program *program, uint64_t seed)
 {
 	program_fill_data(program, seed);
-	machine_randomize(&followed, &(struct random){seed});
+	machine_randomize(&followed, &(uint64_t){seed});
 	followed.registers[R15] = (uint64_t)program->data;
 }
 
@@ -175,12 +175,11 @@ static uint8_t data[2][BYTES];
 
 static void run_avx(uint64_t debugctl, struct machine *machine, uint8_t *vectors)
 {
-	struct random random;
+	uint64_t random = 7;
 
-	random_seed(&random, 7);
 	for (size_t at = 0; at < BYTES; at++)
 		vectors[at] = (uint8_t)random_next(&random);
-	machine_randomize(machine, &(struct random){1});
+	machine_randomize(machine, &(uint64_t){1});
 	machine->registers[RDI] = (uint64_t)vectors;
 	machine->registers[RSI] = AVX_ROUNDS;
 	machine_run(machine, avx_code, debugctl);
@@ -258,7 +257,7 @@ static uint64_t run_page(uint8_t *page, uint64_t debugctl)
 	static struct machine machine;
 
 	memcpy(page, modify_start, (size_t)(modify_end - modify_start));
-	machine_randomize(&machine, &(struct random){1});
+	machine_randomize(&machine, &(uint64_t){1});
 	machine.registers[RDI] = (uint64_t)page;
 	machine.registers[R8] = ROUNDS;
 	machine.registers[R9] = 0;

@@ -118,15 +118,6 @@ long unmap(long address, size_t bytes)
 	return system_call(SYS_munmap, (uint64_t)address, bytes, 0, 0);
 }
 
-uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
 static char line[128];
 static size_t length;
 

@@ -28,7 +28,7 @@ static unsigned function_count, forks_left;
 
 static uint32_t random(uint32_t below)
 {
-	return (uint32_t)(next_random(&state) % below);
+	return (uint32_t)random_below(&state, below);
 }
 
 /* --- Instructions --- */
@@ -136,11 +136,11 @@ static unsigned straight(void)
 static unsigned choose(void)
 {
 	EMIT(0x4d, 0x69, 0xf6);
-	put(next_random(&state) >> 33 | 1, 4);
+	put(random_next(&state) >> 33 | 1, 4);
 	EMIT(0x49, 0x81, 0xc6);
-	put(next_random(&state) >> 33, 4);
+	put(random_next(&state) >> 33, 4);
 	EMIT(0x41, 0xf7, 0xc6); /* test $x, %r14d */
-	put(next_random(&state) >> random(64), 4);
+	put(random_next(&state) >> random(64), 4);
 	return 3;
 }
 

@@ -11,7 +11,7 @@ static struct ptrace_bts_record records[MOST];
 
 uint32_t random(uint32_t below)
 {
-	return (uint32_t)(next_random(&random_state) % below);
+	return (uint32_t)random_below(&random_state, below);
 }
 
 static void ask_size(void)

@@ -6,6 +6,7 @@
 #include "abi/errno.h"
 #include "abi/signal.h"
 #include "abi/syscall.h"
+#include "tests/framework/random.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,9 +42,6 @@ uint32_t cpu_now(void);
 /* Anonymous memory; an address, or a negated error. */
 long map(size_t bytes, unsigned rights);
 long unmap(long address, size_t bytes);
-
-/* splitmix64, as tests/framework/random.h. */
-uint64_t next_random(uint64_t *state);
 
 /* Adds to a line on the console, which appears when it ends. */
 void say(const char *text);

@@ -69,7 +69,7 @@ int main(uint64_t argument)
 
 	for (uint64_t turn = 0; turn < rounds * FUNCTIONS; turn++) {
 		unsigned i = turn % FUNCTIONS;
-		unsigned pick = (unsigned)next_random(&seed);
+		unsigned pick = (unsigned)random_next(&seed);
 
 		sink += functions[i](pick & 0xfff);
 		sink += functions[pick % FUNCTIONS](i & 0x3f);
