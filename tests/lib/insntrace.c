@@ -7,6 +7,16 @@
 #include "tests/framework/pages.h"
 #include "tests/lib/pt_decode.h"
 
+struct insntrace_config insntrace_config(unsigned chunks, unsigned order, unsigned flags)
+{
+	return (struct insntrace_config){
+		.chunks = pt_caps()->topa_many ? chunks : 1,
+		.chunk_order = order,
+		.flags = flags,
+		.control = INSNTRACE_ALL,
+	};
+}
+
 void insntrace_open(struct trace_account *owner, const struct insntrace_config *config)
 {
 	REQUIRE_EQ(insntrace_initialize(owner, INSNTRACE_CPUS, cpu_count()), 0);

@@ -13,16 +13,7 @@
 #define INSNTRACE_ALL (RTIT_CTL_OS | RTIT_CTL_USER | RTIT_CTL_BRANCH_EN)
 
 /* `chunks` of 4 KiB << `order`, at most one where the processor has tables of one only. */
-static inline struct insntrace_config insntrace_config(unsigned chunks, unsigned order,
-						       unsigned flags)
-{
-	return (struct insntrace_config){
-		.chunks = pt_caps()->topa_many ? chunks : 1,
-		.chunk_order = order,
-		.flags = flags,
-		.control = INSNTRACE_ALL,
-	};
-}
+struct insntrace_config insntrace_config(unsigned chunks, unsigned order, unsigned flags);
 
 /* A session of all CPUs, each with a buffer of `config`. Ends the test if that fails. */
 void insntrace_open(struct trace_account *owner, const struct insntrace_config *config);
