@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A PEBS buffer that a test drives by hand, in the DS area of a rig: counter 0, IA32_PEBS_ENABLE
- *and what belongs to it are the test's from pebs_open() to pebs_close(), preemption is off. What
- *lies around the buffer is a pattern, and so is each slot until a record is there.
+ * and what belongs to it are the test's from pebs_open() to pebs_close(), preemption is off. What
+ * lies around the buffer is a pattern, and so is each slot until a record is there.
  *
- *	struct pebs pebs;
- *	pebs_open(&pebs, 8);
+ *	PEBS(pebs, 8);
  *	pebs_arm(&pebs, 0, 100);
  *	SAMPLED(1, ".rept 200; jmp 1f; 1: .endr");
  *	EXPECT_EQ(pebs_count(&pebs), 1);
- *	pebs_close(&pebs);
  */
 #ifndef SPOOR_TESTS_LIB_PEBS_RIG_H
 #define SPOOR_TESTS_LIB_PEBS_RIG_H
@@ -51,6 +49,11 @@ void pebs_open(struct pebs *pebs, size_t slots);
 
 /* Everything off and given back; the patterns checked. */
 void pebs_close(struct pebs *pebs);
+
+/* As RIG(): open from here to the end of the block. */
+#define PEBS(name, slots)                                                                          \
+	struct pebs name __attribute__((cleanup(pebs_close)));                                     \
+	pebs_open(&(name), slots)
 
 /* Poisons the slots; index at the base, threshold above the end; status clear. */
 void pebs_reset(struct pebs *pebs);

@@ -4,11 +4,9 @@
  * pt_close() interrupts are off, the test stays on its CPU, and nothing in between may end it but
  * REQUIRE() with TraceEn clear. Chunks hold a byte that begins no packet until they are written.
  *
- *	struct pt_rig rig;
- *	pt_open(&rig, 1, false);
+ *	PT_RIG(rig, 1, false);
  *	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
  *	pt_stop(&rig.trace);
- *	pt_close(&rig);
  */
 #ifndef SPOOR_TESTS_LIB_PT_RIG_H
 #define SPOOR_TESTS_LIB_PT_RIG_H
@@ -42,6 +40,11 @@ void pt_open(struct pt_rig *rig, size_t chunks, bool circular);
 
 /* TraceEn off; the guard page is checked. */
 void pt_close(struct pt_rig *rig);
+
+/* In a block: `name` is open from here to the block's end, where it is closed. */
+#define PT_RIG(name, chunks, circular)                                                             \
+	struct pt_rig name __attribute__((cleanup(pt_close)));                                     \
+	pt_open(&(name), chunks, circular)
 
 /* Poisons the chunks, empties the buffer, loads it again with `control`. Ends the test if refused.
  */

@@ -5,11 +5,9 @@
  * is masked: a test that wants the interrupt takes it (pmi.h). What lies around the buffer and the
  * DS area is a pattern; rig_close() checks it. At most one rig at a time.
  *
- *	struct rig rig;
- *	rig_open(&rig, 16);
+ *	RIG(rig, 16);
  *	TRACED(rig_all(), "jmp 1f\n1:\n");
  *	EXPECT_EQ(rig_count(&rig), 1);
- *	rig_close(&rig);
  */
 #ifndef SPOOR_TESTS_LIB_RIG_H
 #define SPOOR_TESTS_LIB_RIG_H
@@ -42,6 +40,11 @@ void rig_open_at(struct rig *rig, size_t slots, size_t offset);
    `overrun` is allowed, as some silicon does). */
 void rig_close(struct rig *rig);
 void rig_close_overrun(struct rig *rig, size_t overrun_records);
+
+/* In a block: `name` is a rig that is open from here to the block's end, where it is closed. */
+#define RIG(name, slots)                                                                           \
+	struct rig name __attribute__((cleanup(rig_close)));                                       \
+	rig_open(&(name), slots)
 
 /* Empties the buffer: slots zero, index at the base. TR must be off. */
 void rig_reset(struct rig *rig);

@@ -137,12 +137,10 @@ TEST(bts_bench_branch, .group = "bench", .ids = "", .needs = NEED_BTS,
      .source = "docs/bts.md#costs")
 {
 	uint64_t n = test_scaled(10000);
-	struct rig rig;
 
-	rig_open(&rig, 1024);
+	RIG(rig, 1024);
 	test_figure("branch_untraced", median_cycles(0, n) * 1000 / n, "cycles_per_1000");
 	test_figure("branch_traced", median_cycles(rig_all(), n) * 1000 / n, "cycles_per_1000");
-	rig_close(&rig);
 }
 
 #define SLOTS 1024
@@ -163,9 +161,8 @@ TEST(bts_bench_single_step, .group = "bench", .ids = "", .needs = NEED_BTS,
 {
 	struct stepped_branch *ring = test_area(SLOTS * sizeof(*ring) / 4096);
 	uint64_t n = test_scaled(10000), by_bts[RUNS], by_steps[RUNS];
-	struct rig rig;
 
-	rig_open(&rig, SLOTS);
+	RIG(rig, SLOTS);
 	loop_stepped(ring, SLOTS, 8, &by_steps[0]);
 	check_stepped(ring, 9, 8);
 	for (unsigned run = 0; run < RUNS; run++) {
@@ -177,7 +174,6 @@ TEST(bts_bench_single_step, .group = "bench", .ids = "", .needs = NEED_BTS,
 		    distribution(by_steps, RUNS).median * 100 / distribution(by_bts, RUNS).median,
 		    "percent");
 	test_figure("single_step_branch", distribution(by_steps, RUNS).median / n, "cycles");
-	rig_close(&rig);
 }
 
 TEST(bts_bench_stepper, .group = "bench", .ids = "",
@@ -197,14 +193,11 @@ TEST(bts_bench_fault_records, .group = "bench", .ids = "", .needs = NEED_BTS,
      .claim = "figure: records from a fault in the kernel to the instruction it goes on at",
      .source = "docs/bts.md#costs: 400 records on the path of SIGSEGV in 2008")
 {
-	struct rig rig;
-
-	rig_open(&rig, 1024);
+	RIG(rig, 1024);
 	EXACTLY (&rig)
 		TRACED(rig_all(), "1:\tud2\n2:\tnop\n\t" EXCEPTION_TABLE("1b", "2b"));
 	EXPECT(rig_count(&rig) >= 2);
 	test_figure("fault_records", rig_count(&rig), "records");
-	rig_close(&rig);
 }
 
 TEST(bts_bench_skid, .group = "bench", .ids = "", .needs = NEED_BTS,
@@ -419,11 +412,10 @@ TEST(pebs_bench_sample, .group = "bench", .ids = "", .needs = NEED_PEBS,
      .source = "docs/design.md#interrupt-at-the-threshold")
 {
 	uint64_t plain, counted, sampled, samples;
-	struct pebs pebs;
 
 	if (!ds_caps()->pebs_format)
 		test_skip("the buffer of format 0 is too small");
-	pebs_open(&pebs, 256);
+	PEBS(pebs, 256);
 	plain = loop_time(&pebs, 0);
 	pebs_count_plainly(&pebs);
 	counted = loop_time(&pebs, 1);
@@ -434,5 +426,4 @@ TEST(pebs_bench_sample, .group = "bench", .ids = "", .needs = NEED_PEBS,
 	test_figure("instruction_counted", counted / (2 * ROUNDS), "cycles");
 	test_figure("pebs_sample", sampled > counted ? (sampled - counted) / samples : 0, "cycles");
 	EXPECT(pebs_count(&pebs) > 0);
-	pebs_close(&pebs);
 }

@@ -138,9 +138,8 @@ TEST(ds_enumeration_while_recording, .group = "E", .ids = "E1 E3", .needs = NEED
 	struct cpuid_result one = cpuid(1, 0);
 	uint64_t before = rdmsr(IA32_MISC_ENABLE), enable = 0;
 	uint32_t ecx = 0, edx = 0;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	TRACED_WITH(rig_all(),
 		    "movl $1, %%eax\n\txorl %%ecx, %%ecx\n\tcpuid\n\t"
 		    "movl %%ecx, %[ecx]\n\tmovl %%edx, %[edx]\n\t"
@@ -150,7 +149,6 @@ TEST(ds_enumeration_while_recording, .group = "E", .ids = "E1 E3", .needs = NEED
 	EXPECT_EQ(ecx & ECX, one.ecx & ECX);
 	EXPECT_EQ(edx & EDX, one.edx & EDX);
 	EXPECT_EQ(enable, before);
-	rig_close(&rig);
 }
 
 TEST(ds_enumeration_in_ring_3, .group = "E", .ids = "E1", .needs = NEED_DS,
@@ -293,9 +291,8 @@ TEST(bts_record_format, .group = "E", .ids = "E5", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9.1, figure 17-8 and figure 17-9")
 {
 	const uint64_t *raw;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED(rig_all(), "format_from1: jmp format_to1\n\tud2\n"
 				  "format_to1: nop\n"
@@ -311,7 +308,6 @@ TEST(bts_record_format, .group = "E", .ids = "E5", .needs = NEED_BTS,
 		EXPECT_EQ(raw[i], 0);
 	test_observe("dtes64", "%d", ds_caps()->dtes64);
 	test_observe("flags", "%lx", raw[2]);
-	rig_close(&rig);
 }
 
 /* Debug controls that must not be had where CPUID hides the Debug Store. */

@@ -30,9 +30,8 @@ TEST(bts_filter_off_os, .group = "P", .ids = "P1 R5", .needs = NEED_BTS | NEED_D
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
 	struct user_visits visits;
-	struct rig rig;
 
-	rig_open(&rig, VISITS_SLOTS);
+	RIG(rig, VISITS_SLOTS);
 	user_visits_open();
 	visits = user_visits_trace(&rig, rig_all() | ds_configuration->off_os);
 	EXPECT_EQ(visits.user, VISITS_BRANCHES);
@@ -44,7 +43,6 @@ TEST(bts_filter_off_os, .group = "P", .ids = "P1 R5", .needs = NEED_BTS | NEED_D
 	test_observe("off_os_transitions", "to_user:%zu,to_kernel:%zu of %d", visits.to_user,
 		     visits.to_kernel, VISITS);
 	user_visits_close();
-	rig_close(&rig);
 }
 
 TEST(bts_filter_off_usr, .group = "P", .ids = "P2", .needs = NEED_BTS | NEED_DSCPL,
@@ -52,9 +50,8 @@ TEST(bts_filter_off_usr, .group = "P", .ids = "P2", .needs = NEED_BTS | NEED_DSC
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
 	struct user_visits all, visits;
-	struct rig rig;
 
-	rig_open(&rig, VISITS_SLOTS);
+	RIG(rig, VISITS_SLOTS);
 	user_visits_open();
 	all = user_visits_trace(&rig, rig_all());
 	visits = user_visits_trace(&rig, rig_all() | ds_configuration->off_usr);
@@ -71,7 +68,6 @@ TEST(bts_filter_off_usr, .group = "P", .ids = "P2", .needs = NEED_BTS | NEED_DSC
 	test_observe("off_usr_transitions", "to_user:%zu,to_kernel:%zu of %d", visits.to_user,
 		     visits.to_kernel, VISITS);
 	user_visits_close();
-	rig_close(&rig);
 }
 
 /* Records within ring 3; more than USER_BRANCHES if one of them is not the branch whose turn it is.
@@ -97,9 +93,7 @@ TEST(bts_filter_each_kind, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEE
      .claim = "BTS_OFF_OS lets each kind of branch within CPL 3 through, BTS_OFF_USR none",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
-	struct rig rig;
-
-	rig_open(&rig, VISITS_SLOTS);
+	RIG(rig, VISITS_SLOTS);
 	user_branches_open();
 	EXPECT_EQ(kinds_within_ring_3(&rig, rig_all()), USER_BRANCHES);
 	EXPECT_OR_ERRATUM(kinds_within_ring_3(&rig, rig_all() | ds_configuration->off_os) ==
@@ -107,7 +101,6 @@ TEST(bts_filter_each_kind, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEE
 			  "AR62");
 	EXPECT_EQ(kinds_within_ring_3(&rig, rig_all() | ds_configuration->off_usr), 0);
 	user_branches_close();
-	rig_close(&rig);
 }
 
 /* Without TR nothing may happen at all; where only one flag is missing it has to be that one. */
@@ -127,9 +120,8 @@ TEST(bts_filter_all_off, .group = "P", .ids = "P3", .needs = NEED_BTS,
 {
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t filters = ds_caps()->dscpl ? c->off_os | c->off_usr : 0;
-	struct rig rig;
 
-	rig_open(&rig, VISITS_SLOTS);
+	RIG(rig, VISITS_SLOTS);
 	user_visits_open();
 	expect_nothing(&rig, "nothing", 0);
 	expect_nothing(&rig, "TR", c->tr);
@@ -144,7 +136,6 @@ TEST(bts_filter_all_off, .group = "P", .ids = "P3", .needs = NEED_BTS,
 	TRACED(rig_all(), "jmp 1f\n1:\n");
 	EXPECT_EQ(rig_count(&rig), 1);
 	user_visits_close();
-	rig_close(&rig);
 }
 
 #define AT 0x00005a0000001000ul
@@ -167,10 +158,9 @@ TEST(bts_filter_by_cpl, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_D
 {
 	const struct ds_configuration *c = ds_configuration;
 	uint8_t *page = test_area(1);
-	struct rig rig;
 
 	memcpy(page, code, sizeof(code));
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	code_map(AT, page, VM_READ);
 	trace(&rig, rig_all() | c->off_os);
 	EXPECT_EQ(rig_count(&rig), 0);
@@ -180,7 +170,6 @@ TEST(bts_filter_by_cpl, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_D
 	rig_expect(&rig, 0, filter_call, (void *)AT, "call");
 	rig_expect(&rig, 1, (void *)AT, (void *)(AT + 4), "jmp");
 	rig_expect(&rig, 2, (void *)(AT + 4), filter_back, "ret");
-	rig_close(&rig);
 }
 
 /* An exception, an interrupt and a software interrupt, with their IRETQs. */
@@ -208,9 +197,8 @@ TEST(bts_filter_events, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_D
 {
 	const struct ds_configuration *c = ds_configuration;
 	size_t all;
-	struct rig rig;
 
-	rig_open(&rig, 64);
+	RIG(rig, 64);
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, own_handler_resume, false);
 	own_idt_set(VECTOR_TEST, own_handler_return, false);
@@ -219,7 +207,6 @@ TEST(bts_filter_events, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_D
 	EXPECT(all == 5 || all == 6); /* INT n may not be recorded */
 	EXPECT_EQ(count(&rig, rig_all() | c->off_usr), all);
 	EXPECT_EQ(count(&rig, rig_all() | c->off_os), 0);
-	rig_close(&rig);
 }
 
 // A filter by privilege level still stores branches that cross the levels, and those carry a kernel

@@ -55,9 +55,7 @@ TEST(bts_conditional_branches, .group = "K", .ids = "K1", .needs = NEED_BTS,
      .claim = "a conditional branch is recorded if it is taken, even over one byte, and else not",
      .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 1, appendix B")
 {
-	struct rig rig;
-
-	rig_open(&rig, 64);
+	RIG(rig, 64);
 	for (unsigned choice = 0; choice < 32; choice++) {
 		uint32_t flags = (choice & 1 ? CF : 0) | (choice & 2 ? PF : 0) |
 				 (choice & 4 ? ZF : 0) | (choice & 8 ? SF : 0) |
@@ -70,7 +68,6 @@ TEST(bts_conditional_branches, .group = "K", .ids = "K1", .needs = NEED_BTS,
 		slot = expect(&rig, slot, conditional_near, NEAR_SIZE, flags);
 		EXPECT_EQ(rig_count(&rig), slot);
 	}
-	rig_close(&rig);
 }
 
 extern const char count_rcxz[], count_ecxz[], count_loop[], count_loope[], count_loopne[];
@@ -81,9 +78,7 @@ TEST(bts_count_branches, .group = "K", .ids = "K1", .needs = NEED_BTS,
      .claim = "JRCXZ, JECXZ, LOOP, LOOPE and LOOPNE are recorded if taken, and else not",
      .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 2, Jcc and LOOP")
 {
-	struct rig rig;
-
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED(rig_all(),
 		       "movl $1, %%ecx\n\tjrcxz 1f\n\tjecxz 1f\n\tnop\n1:\t"
@@ -106,7 +101,6 @@ TEST(bts_count_branches, .group = "K", .ids = "K1", .needs = NEED_BTS,
 	rig_expect(&rig, 2, count_loop, count_loop_to, "loop");
 	rig_expect(&rig, 3, count_loope, count_loope_to, "loope");
 	rig_expect(&rig, 4, count_loopne, count_loopne_to, "loopne");
-	rig_close(&rig);
 }
 
 extern const char form_short[], form_near[], form_register[], form_memory[], form_next[],
@@ -118,9 +112,8 @@ TEST(bts_jump_forms, .group = "K", .ids = "K1", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4; SDM Vol 2, JMP")
 {
 	const char *target = form_memory_to;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED_WITH(rig_all(),
 			    "form_short: jmp form_short_to\n\tud2\n"
@@ -140,7 +133,6 @@ TEST(bts_jump_forms, .group = "K", .ids = "K1", .needs = NEED_BTS,
 	rig_expect(&rig, 2, form_register, form_register_to, "jmp register");
 	rig_expect(&rig, 3, form_memory, form_memory_to, "jmp memory");
 	rig_expect(&rig, 4, form_next, form_next_to, "jmp to the next instruction");
-	rig_close(&rig);
 }
 
 extern const char call_near[], call_near_back[], call_register[], call_register_back[],
@@ -160,9 +152,8 @@ TEST(bts_calls_and_returns, .group = "K", .ids = "K2", .needs = NEED_BTS,
 {
 	const char *target = call_pop_function;
 	uint64_t before = 0, after = 1;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED_WITH(rig_all(),
 			    "movq %%rsp, %[before]\n"
@@ -185,7 +176,6 @@ TEST(bts_calls_and_returns, .group = "K", .ids = "K2", .needs = NEED_BTS,
 	rig_expect(&rig, 4, call_memory, call_pop_function, "call memory");
 	rig_expect(&rig, 5, call_ret_pop, call_memory_back, "ret 16");
 	rig_expect(&rig, 6, call_next, call_next_to, "call of the next instruction");
-	rig_close(&rig);
 }
 
 struct far_pointer {
@@ -206,11 +196,10 @@ TEST(bts_far_transfers, .group = "K", .ids = "K3", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and 17.4.9")
 {
 	struct far_pointer jump = {(uint64_t)far_jumped, 0}, call = {(uint64_t)far_callee, 0};
-	struct rig rig;
 
 	__asm__("mov %%cs, %0" : "=r"(jump.selector));
 	call.selector = jump.selector;
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED_WITH(rig_all(),
 			    "leaq %[jump], %%rax\n"
@@ -230,7 +219,6 @@ TEST(bts_far_transfers, .group = "K", .ids = "K3", .needs = NEED_BTS,
 	rig_expect(&rig, 1, far_call, far_callee, "far call");
 	rig_expect(&rig, 2, far_callee_ret, far_called, "far ret");
 	rig_expect(&rig, 3, far_return, far_returned, "far ret");
-	rig_close(&rig);
 }
 
 static struct code_branches branches;
@@ -349,9 +337,8 @@ TEST(bts_goes_on, .group = "K", .ids = "K11", .needs = NEED_BTS,
 {
 	uint64_t words[8] = {0};
 	uint64_t *from = words, *to = words + 4;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED_WITH(rig_all(),
 			    "goes_first: jmp goes_first_to\n\tud2\n"
@@ -374,7 +361,6 @@ TEST(bts_goes_on, .group = "K", .ids = "K11", .needs = NEED_BTS,
 	rig_expect(&rig, 3, goes_cpuid, goes_cpuid_to, "jmp after CPUID");
 	rig_expect(&rig, 4, goes_rep, goes_rep_to, "jmp after REP MOVS");
 	rig_expect(&rig, 5, goes_rdmsr, goes_rdmsr_to, "jmp after RDMSR");
-	rig_close(&rig);
 }
 
 #define CR0_TS (1ul << 3)
@@ -388,11 +374,10 @@ TEST(bts_goes_on_controls, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .claim = "changes of CR0, CR4 and IDTR leave recording on",
      .source = "SDM Vol 3, 17.4.4 and 17.4.5: taken branch, interrupt, or exception")
 {
-	struct rig rig;
 	uint64_t cr0, cr4;
 
 	__asm__ volatile("movq %%cr0, %0\n\tmovq %%cr4, %1" : "=r"(cr0), "=r"(cr4));
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	own_idt_copy();
 	EXACTLY (&rig) {
 		own_idt_load();
@@ -414,7 +399,6 @@ TEST(bts_goes_on_controls, .group = "K", .ids = "K11", .needs = NEED_BTS,
 	rig_expect(&rig, 0, control_ts, control_ts_to, "jmp after a change of CR0.TS");
 	rig_expect(&rig, 1, control_de, control_de_to, "jmp after a change of CR4.DE");
 	rig_expect(&rig, 2, control_idt, control_idt_to, "jmp after LIDT");
-	rig_close(&rig);
 }
 
 /* The records that show that the bracket records. */
@@ -425,9 +409,8 @@ TEST(bts_no_branch_no_record, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4: taken branch, interrupt, or exception")
 {
 	uint64_t word = 0;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED_WITH(rig_all(),
 			    "xorl %%eax, %%eax\n\tcpuid\n\t"
@@ -445,7 +428,6 @@ TEST(bts_no_branch_no_record, .group = "K", .ids = "K11", .needs = NEED_BTS,
 			    , OPERANDS([word] "r"(&word)), "rbx");
 	EXPECT_EQ(rig_count(&rig), 1);
 	rig_expect(&rig, 0, after_all, after_all_to, "jmp after all that is no branch");
-	rig_close(&rig);
 }
 
 // REP MOVS returns to itself until RCX is 0, and an interrupt can come between two iterations: to
@@ -458,11 +440,10 @@ TEST(bts_string_instructions, .group = "K", .ids = "K11", .needs = NEED_BTS,
 {
 	uint8_t *from = test_area(1), *to = test_area(1);
 	uint64_t compared = 0, scanned = 0;
-	struct rig rig;
 
 	for (size_t i = 0; i < PAGE_SIZE; i++)
 		from[i] = (uint8_t)(i * 5 + i / 256);
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig) {
 		const uint8_t *source = from;
 		uint8_t *target = to;
@@ -484,5 +465,4 @@ TEST(bts_string_instructions, .group = "K", .ids = "K11", .needs = NEED_BTS,
 	EXPECT_EQ(scanned, PAGE_SIZE - 78);
 	EXPECT(!memcmp(&to[78], "\x44\x33\x22\x11", 4));
 	EXPECT_EQ(to[PAGE_SIZE - 1], from[PAGE_SIZE - 1]);
-	rig_close(&rig);
 }

@@ -44,9 +44,8 @@ static void check(unsigned vector, bool error, void (*trace)(uint64_t), uint64_t
 {
 	const char *handler = error ? own_handler_resume_error : own_handler_resume;
 	const char *iret = error ? own_handler_resume_error_iret : own_handler_resume_iret;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	own_idt_copy();
 	own_idt_set(vector, handler, false);
 	EXACTLY (&rig) {
@@ -58,7 +57,6 @@ static void check(unsigned vector, bool error, void (*trace)(uint64_t), uint64_t
 	EXPECT_EQ(rig_count(&rig), 2);
 	rig_expect(&rig, 0, from, handler, "fault");
 	rig_expect(&rig, 1, iret, out, "iretq");
-	rig_close(&rig);
 }
 
 TEST(bts_faults, .group = "K", .ids = "K5 K6", .needs = NEED_BTS,
@@ -94,9 +92,8 @@ TEST(bts_fetch_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and 17.11.2: branch record, then exception record")
 {
 	uint8_t *nowhere = (uint8_t *)test_area(1) - PAGE_SIZE + 0x123;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	own_idt_copy();
 	own_idt_set(VECTOR_PF, own_handler_resume_error, false);
 	EXACTLY (&rig) {
@@ -108,7 +105,6 @@ TEST(bts_fetch_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
 	rig_expect(&rig, 0, fetch_jump, nowhere, "jmp");
 	rig_expect(&rig, 1, nowhere, own_handler_resume_error, "#PF");
 	rig_expect(&rig, 2, own_handler_resume_error_iret, fetch_out, "iretq");
-	rig_close(&rig);
 }
 
 /* Ways into a handler that the kernel itself does not use, or hopes never to use. */
@@ -131,9 +127,7 @@ TEST(bts_trap_gate, .group = "K", .ids = "K5", .needs = NEED_BTS,
 	     "an exception is recorded through a trap gate, which leaves IF set, as through others",
      .source = "SDM Vol 3, 17.4.4 and 6.12.1.2: taken branch, interrupt, or exception")
 {
-	struct rig rig;
-
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, own_handler_resume, false);
 	own_idt_make_trap(VECTOR_UD);
@@ -147,7 +141,6 @@ TEST(bts_trap_gate, .group = "K", .ids = "K5", .needs = NEED_BTS,
 	EXPECT_EQ(rig_count(&rig), 2);
 	rig_expect(&rig, 0, gate_trap, own_handler_resume, "#UD");
 	rig_expect(&rig, 1, own_handler_resume_iret, gate_trap_out, "iretq");
-	rig_close(&rig);
 }
 
 static void trace_double(uint64_t address)
@@ -164,9 +157,7 @@ TEST(bts_double_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
      .claim = "of a fault that becomes #DF there is one record, to the handler of #DF",
      .source = "SDM Vol 3, 17.4.4 and 6.15: taken branch, interrupt, or exception, #DF")
 {
-	struct rig rig;
-
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	own_idt_copy();
 	own_idt_break(VECTOR_GP);
 	own_idt_set(VECTOR_DF, own_handler_resume_error, false);
@@ -181,7 +172,6 @@ TEST(bts_double_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
 		     rig_record(&rig, 0).from == (uint64_t)gate_double ? "instruction"
 								       : "elsewhere");
 	rig_expect(&rig, 1, own_handler_resume_error_iret, gate_double_out, "iretq");
-	rig_close(&rig);
 }
 
 /*

@@ -15,9 +15,8 @@ TEST(bts_interrupt_addresses, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and 17.11.2")
 {
 	struct pending pending;
-	struct rig rig;
 
-	rig_open(&rig, 1024);
+	RIG(rig, 1024);
 	EXACTLY (&rig) {
 		pending_raise(&pending);
 		TRACED(rig_all(), "sti\n"
@@ -27,7 +26,6 @@ TEST(bts_interrupt_addresses, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 	}
 	EXPECT(pending.rip > (uint64_t)interrupt_first && pending.rip <= (uint64_t)interrupt_last);
 	pending_expect(&rig, 0, &pending);
-	rig_close(&rig);
 }
 
 extern const char branch_before[], branch_before_to[];
@@ -39,9 +37,8 @@ TEST(bts_branch_then_interrupt, .group = "K", .ids = "K8", .needs = NEED_BTS,
 	     "SDM Vol 3, 17.4.4 and 17.11.2; SDM Vol 2, STI: interrupts after the next instruction")
 {
 	struct pending pending;
-	struct rig rig;
 
-	rig_open(&rig, 1024);
+	RIG(rig, 1024);
 	EXACTLY (&rig) {
 		pending_raise(&pending);
 		TRACED(rig_all(), "sti\n"
@@ -53,7 +50,6 @@ TEST(bts_branch_then_interrupt, .group = "K", .ids = "K8", .needs = NEED_BTS,
 	pending_expect(&rig, 1, &pending);
 	EXPECT(pending.rip >= (uint64_t)branch_before_to);
 	test_observe("interrupted_at", "target+%lu", pending.rip - (uint64_t)branch_before_to);
-	rig_close(&rig);
 }
 
 extern const char hlt_next[];
@@ -71,9 +67,8 @@ TEST(bts_hlt_wake, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4; SDM Vol 2, HLT: the saved RIP is that of the next instruction")
 {
 	struct pending pending;
-	struct rig rig;
 
-	rig_open(&rig, 1024);
+	RIG(rig, 1024);
 	EXACTLY (&rig) {
 		pending_raise(&pending);
 		TRACED(rig_all(), "sti\n\thlt\nhlt_next: cli\n\t");
@@ -82,7 +77,6 @@ TEST(bts_hlt_wake, .group = "K", .ids = "K11", .needs = NEED_BTS,
 	EXPECT_EQ(pending.rip, hlt_next);
 	pending_expect_way(&rig, 0, &pending);
 	EXPECT_OR_ERRATUM(rig_record(&rig, 0).from == pending.rip, "AAJ122");
-	rig_close(&rig);
 }
 
 extern const char hlt_before[], hlt_before_to[], hlt_behind[], hlt_after[], hlt_after_to[];
@@ -93,9 +87,8 @@ TEST(bts_hlt_between, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4: each taken branch")
 {
 	struct pending pending;
-	struct rig rig;
 
-	rig_open(&rig, 64);
+	RIG(rig, 64);
 	own_idt_copy();
 	own_idt_set(VECTOR_TEST, own_handler_return, false);
 	EXACTLY (&rig) {
@@ -115,7 +108,6 @@ TEST(bts_hlt_between, .group = "K", .ids = "K11", .needs = NEED_BTS,
 	EXPECT_EQ(rig_record(&rig, 1).to, own_handler_return);
 	rig_expect(&rig, 2, own_handler_return, hlt_behind, "iretq");
 	rig_expect(&rig, 3, hlt_after, hlt_after_to, "jmp after HLT");
-	rig_close(&rig);
 }
 
 #define TIMER_INTERRUPT_SLOTS 4096
@@ -174,11 +166,10 @@ TEST(bts_timer_interrupt, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 {
 	struct timer timer = {.expired = expire};
 	unsigned interrupts = 0;
-	struct rig rig;
 	uint64_t flags;
 	size_t slot;
 
-	rig_open(&rig, TIMER_INTERRUPT_SLOTS);
+	RIG(rig, TIMER_INTERRUPT_SLOTS);
 	expired = 0;
 	flags = interrupts_save(); /* not taken before the trace_timer_interrupt, however late that
 				      begins */
@@ -197,7 +188,6 @@ TEST(bts_timer_interrupt, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 		EXPECT(returns(&rig, slot, record.from));
 	}
 	EXPECT(interrupts >= 1);
-	rig_close(&rig);
 }
 
 #define NMI_ADDRESSES_SLOTS 8192
@@ -228,9 +218,8 @@ TEST(bts_nmi_addresses, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and 17.11.2")
 {
 	unsigned entries = 0, returns = 0;
-	struct rig rig;
 
-	rig_open(&rig, NMI_ADDRESSES_SLOTS);
+	RIG(rig, NMI_ADDRESSES_SLOTS);
 	EXACTLY (&rig) {
 		nmi_rip = 0;
 		nmi_add_handler(came);
@@ -251,7 +240,6 @@ TEST(bts_nmi_addresses, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 	}
 	EXPECT_EQ(entries, 1);
 	EXPECT_EQ(returns, 1);
-	rig_close(&rig);
 }
 
 extern const char software_int3[], software_int3_next[], software_int_n[], software_int_n_next[],
@@ -286,10 +274,9 @@ static const char *from_word(uint64_t actual, const char *from, const char *next
 static void observe(const char *key, unsigned vector, void (*trace)(void), const char *from,
 		    const char *next)
 {
-	struct rig rig;
 	size_t count;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	own_idt_copy();
 	own_idt_set(vector, own_handler_return, false);
 	EXACTLY (&rig) {
@@ -308,7 +295,6 @@ static void observe(const char *key, unsigned vector, void (*trace)(void), const
 		test_observe(key, "not_recorded");
 	}
 	rig_expect(&rig, count - 1, own_handler_return, next, "iretq");
-	rig_close(&rig);
 }
 
 /* The vector that INT1 (F1H) raises: #DB after it, or on QEMU's translator #UD at it. */

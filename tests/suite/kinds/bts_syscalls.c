@@ -81,10 +81,9 @@ TEST(bts_syscall_sysret, .group = "K", .ids = "K7", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and table 17-6; SDM Vol 2, SYSCALL and SYSRET")
 {
 	uint8_t *page = test_area(1);
-	struct rig rig;
 
 	memcpy(page, code_sysret, sizeof(code_sysret));
-	rig_open(&rig, SLOTS);
+	RIG(rig, SLOTS);
 	code_map(AT, page, VM_USER);
 	observe(&rig, "unfiltered", rig_all(), 2);
 	if (ds_caps()->dscpl && ds_configuration->off_os) {
@@ -92,7 +91,6 @@ TEST(bts_syscall_sysret, .group = "K", .ids = "K7", .needs = NEED_BTS,
 		observe(&rig, "off_usr", rig_all() | ds_configuration->off_usr, 0);
 	}
 	code_unmap(AT);
-	rig_close(&rig);
 }
 
 #define IA32_LSTAR 0xc0000082u
@@ -148,10 +146,9 @@ TEST(bts_syscall_goes_on, .group = "K", .ids = "K7", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and table 35-2: each taken branch, 1D9H")
 {
 	uint8_t *page = test_area(1);
-	struct rig rig;
 
 	memcpy(page, code_own, sizeof(code_own));
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	code_map(AT, page, VM_USER);
 	check(&rig, rig_interrupt(), true, true);
 	if (ds_caps()->filters) {
@@ -159,7 +156,6 @@ TEST(bts_syscall_goes_on, .group = "K", .ids = "K7", .needs = NEED_BTS,
 		check(&rig, rig_all() | ds_configuration->off_os, true, false);
 	}
 	code_unmap(AT);
-	rig_close(&rig);
 }
 
 extern const char iret_same[], iret_same_to[];
@@ -168,9 +164,7 @@ TEST(bts_iretq_same_level, .group = "K", .ids = "K6", .needs = NEED_BTS,
      .claim = "IRETQ within CPL 0 leaves one record, to where it returns",
      .source = "SDM Vol 3, 17.4.4: taken branches")
 {
-	struct rig rig;
-
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED(rig_all(), "movq %%rsp, %%rax\n\t"
 				  "movl %%ss, %%ecx\n\tpushq %%rcx\n\tpushq %%rax\n\tpushfq\n\t"
@@ -180,7 +174,6 @@ TEST(bts_iretq_same_level, .group = "K", .ids = "K6", .needs = NEED_BTS,
 				  "iret_same_to:\n\t");
 	EXPECT_EQ(rig_count(&rig), 1);
 	rig_expect(&rig, 0, iret_same, iret_same_to, "iretq");
-	rig_close(&rig);
 }
 
 extern const char user_iret[], user_handler[];
@@ -214,11 +207,10 @@ TEST(bts_iretq_to_user, .group = "K", .ids = "K4 K6", .needs = NEED_BTS,
 	uint8_t *page = test_area(1), *stack = test_area(1);
 	struct task_state *task_state;
 	struct bts_struct record;
-	struct rig rig;
 	uint64_t rsp0;
 
 	memcpy(page, code, sizeof(code));
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	task_state = &this_cpu()->task_state;
 	rsp0 = task_state->rsp[0];
 	code_map(AT, page, VM_USER);
@@ -243,5 +235,4 @@ TEST(bts_iretq_to_user, .group = "K", .ids = "K4 K6", .needs = NEED_BTS,
 	} else {
 		test_observe("int_n_from_user", "not_recorded");
 	}
-	rig_close(&rig);
 }

@@ -105,9 +105,8 @@ TEST(bts_area_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
 {
 	uint8_t *other = test_area(1);
 	uint64_t *place, old;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	for (unsigned field = DS_BTS_BUFFER_BASE; field <= DS_BTS_INTERRUPT_THRESHOLD; field++)
 		ds_set(other, field, ds_get(rig.area, field));
 	ds_set(other, DS_BTS_INDEX, rig.base + 4 * rig.record);
@@ -120,7 +119,6 @@ TEST(bts_area_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
 	EXPECT_EQ(ds_get(other, DS_BTS_INDEX), rig.base + 5 * rig.record);
 	EXPECT(rig_record(&rig, 0).from != 0);
 	EXPECT(rig_record(&rig, 4).from > rig_record(&rig, 0).from);
-	rig_close(&rig);
 }
 
 #define MANY 100000 /* 2.4 MB */
@@ -129,14 +127,11 @@ TEST(bts_buffer_large, .group = "L", .ids = "L1", .needs = NEED_BTS,
      .claim = "a buffer of more than 2 MiB is filled from end to end",
      .source = "SDM Vol 3, 17.4.9: BTS absolute maximum")
 {
-	struct rig rig;
-
-	rig_open(&rig, MANY + 2);
+	RIG(rig, MANY + 2);
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, MANY);
 	EXPECT_EQ(rig_count(&rig), MANY);
 	chain_expect(&rig, 0, MANY, &chain_a, MANY, 0);
-	rig_close(&rig);
 }
 
 /* Software must set both bits before; what happens else is only measured. */
@@ -162,12 +157,11 @@ static size_t right(const struct rig *rig, size_t slot, const char *from, const 
 /* With the bits clear in the entry of one page, the buffer's or the DS area's. */
 static void measure(const char *key, bool buffer)
 {
-	struct rig rig;
 	uint64_t *entry, before, after;
 	size_t found = 0;
 	bool faulted;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXPECT(!two_jumps_fault(rig_all()));
 	EXPECT_EQ(right(&rig, 0, two_jumps_from1, two_jumps_to1), 1);
 	EXPECT_EQ(rig_count(&rig), 2);
@@ -188,7 +182,6 @@ static void measure(const char *key, bool buffer)
 	test_observe(key, "accessed:%d,dirty:%d,fault:%d,records:%zu,right:%zu",
 		     (after & PTE_ACCESSED) != 0, (after & PTE_DIRTY) != 0, faulted,
 		     rig_count(&rig), found);
-	rig_close(&rig);
 }
 
 TEST(bts_accessed_dirty_clear, .group = "L", .ids = "L5", .needs = NEED_BTS,
@@ -214,9 +207,8 @@ TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9.1 and figure 17-8")
 {
 	uint8_t before[DS_AREA_SIZE];
-	struct rig rig;
 
-	rig_open(&rig, 64);
+	RIG(rig, 64);
 	fill(&rig);
 	for (size_t threshold = 56; threshold <= 65; threshold++) {
 		rig_set_threshold(&rig, threshold);
@@ -232,7 +224,6 @@ TEST(bts_only_index_changes, .group = "L", .ids = "L1", .needs = NEED_BTS,
 		chain_expect(&rig, 0, ONLY_INDEX_CHANGES_BRANCHES, &chain_a,
 			     ONLY_INDEX_CHANGES_BRANCHES, 0);
 	}
-	rig_close(&rig);
 }
 
 // BTS and PEBS share one DS area, and BTS is often used with the PEBS fields left zero. Passing
@@ -288,9 +279,8 @@ TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
 {
 	uint8_t *buffer = test_area(1);
 	size_t written = 0;
-	struct rig rig;
 
-	rig_open(&rig, PEBS_FIELDS_SLOTS);
+	RIG(rig, PEBS_FIELDS_SLOTS);
 	memset(rig.area_page + PEBS_FIELDS, 0, DS_AREA_SIZE - PEBS_FIELDS);
 	trace(&rig);
 	rig_reset(&rig);
@@ -303,7 +293,6 @@ TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
 	for (size_t i = 0; i < PEBS_RECORDS * PEBS_RECORD; i++)
 		written += buffer[i] != 0;
 	EXPECT_EQ(written, 0);
-	rig_close(&rig);
 }
 
 #define BOUNDARY 0xffffc7ff00000000ul /* a multiple of 4 GiB that nothing is mapped at */
@@ -458,12 +447,9 @@ TEST(bts_buffer_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
      .claim = "the buffer is found by the page tables: INVLPG or MOV CR3 makes a change count",
      .source = "SDM Vol 3, 17.4.9.2: linear addresses; SDM Vol 3, 4.10.4")
 {
-	struct rig rig;
-
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	check(&rig, false);
 	check(&rig, true);
-	rig_close(&rig);
 }
 
 /* Four pages below 1 MiB, mapped where they stand: code, data, DS area, BTS buffer. */

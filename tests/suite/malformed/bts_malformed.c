@@ -97,11 +97,10 @@ static void malformed_trace(struct malformed *m, const char *key, int64_t from, 
 static void check_area_zero(const char *key, bool mapped)
 {
 	uint8_t *page = test_area(1);
-	struct rig rig;
 	size_t changed = 0;
 	bool faulted;
 
-	rig_open(&rig, MALFORMED_SLOTS);
+	RIG(rig, MALFORMED_SLOTS);
 	if (mapped && !vm_map(0, *vm_entry((uint64_t)page) & PTE_ADDRESS, VM_WRITE))
 		test_error("no memory for page tables");
 	wrmsr(IA32_DS_AREA, 0);
@@ -114,7 +113,6 @@ static void check_area_zero(const char *key, bool mapped)
 	test_observe(key, "fault:%d,bytes:%zu", faulted, changed);
 	EXPECT_EQ(rig_count(&rig), 0);
 	EXPECT_EQ(rig_record(&rig, 0).from, 0);
-	rig_close(&rig);
 }
 
 TEST(bts_malformed_area_zero, .group = "X", .ids = "X1", .needs = NEED_BTS | NEED_UNSAFE,
@@ -229,11 +227,10 @@ TEST(bts_malformed_maximum, .group = "X", .ids = "X2", .needs = NEED_BTS | NEED_
 /* The entry of one page loses `bits` while two jumps are traced. */
 static void check_pages(const char *key, bool area, uint64_t bits)
 {
-	struct rig rig;
 	uint64_t *entry, before;
 	bool faulted;
 
-	rig_open(&rig, MALFORMED_SLOTS);
+	RIG(rig, MALFORMED_SLOTS);
 	entry = vm_entry((uint64_t)(area ? rig.area_page : rig.pages));
 	before = *entry;
 	*entry = before & ~bits;
@@ -246,7 +243,6 @@ static void check_pages(const char *key, bool area, uint64_t bits)
 	EXPECT(rig_count(&rig) <= 2);
 	for (size_t slot = 2; slot < MALFORMED_SLOTS; slot++)
 		EXPECT_EQ(rig_record(&rig, slot).from | rig_record(&rig, slot).to, 0);
-	rig_close(&rig);
 }
 
 TEST(bts_malformed_pages, .group = "X", .ids = "X4", .needs = NEED_BTS | NEED_UNSAFE,

@@ -71,9 +71,8 @@ TEST(pt_malformed_apic, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_UNSAF
      .source = "SDM Vol 3, 36.2.6: 36.2.6.4")
 {
 	uint32_t id = lapic_id(), lvtpc = lapic_read_lvtpc();
-	struct pt_rig rig;
 
-	pt_open(&rig, 2, true);
+	PT_RIG(rig, 2, true);
 	trace_into(&rig, apic_page());
 	test_observe("apic", "error:%d,bytes_after:%d,id:%d,lvtpc:%d",
 		     pt_state(&rig.trace).table_error, written(&rig) > 0, lapic_id() == id,
@@ -83,7 +82,6 @@ TEST(pt_malformed_apic, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_UNSAF
 	pt_again(&rig, PT_PLAIN);
 	PT_TRACED(&rig, PT_PLAIN, "nop");
 	EXPECT(!pt_state(&rig.trace).table_error && written(&rig) > 0);
-	pt_close(&rig);
 }
 
 /* The highest address bit: without it the address is the test's own memory, which stays clean. */
@@ -92,9 +90,8 @@ TEST(pt_malformed_address, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_UN
      .source = "SDM Vol 3, 36.2.6: table 36-5")
 {
 	uint64_t absent = 1ul << ((cpuid(SUPPORTED_ADDRESSES, 0).eax & 0xff) - 1);
-	struct pt_rig rig;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	trace_into(&rig, rig.table[0] | absent);
 	test_observe("absent", "error:%d", pt_state(&rig.trace).table_error);
 	EXPECT_EQ(written(&rig), 0);
@@ -103,7 +100,6 @@ TEST(pt_malformed_address, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_UN
 	PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(20));
 	EXPECT(pt_state(&rig.trace).table_error);
 	EXPECT_EQ(written(&rig), 0);
-	pt_close(&rig);
 }
 
 #define AT     0x00005a0000001000ul
@@ -119,10 +115,9 @@ TEST(pt_malformed_code_page, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_
 {
 	struct packet_reader reader;
 	struct packet packet;
-	struct pt_rig rig;
 	unsigned bits = 0, targets = 0;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	code_map(AT, rig.memory, VM_READ);
 	for (unsigned turn = 0; turn < 2; turn++) {
 		pt_again(&rig, PT_PLAIN);
@@ -138,7 +133,6 @@ TEST(pt_malformed_code_page, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_
 	EXPECT(!reader.error);
 	EXPECT_EQ(bits + targets, 21); /* 20 of JNZ; of RET a bit or its target: 36.4.2.2 */
 	EXPECT(!memcmp(rig.memory + CODE, code, sizeof(code)));
-	pt_close(&rig);
 }
 
 TEST(pt_driver_refuses_addresses, .group = "PT", .ids = "PT53", .needs = NEED_PT,
@@ -148,9 +142,8 @@ TEST(pt_driver_refuses_addresses, .group = "PT", .ids = "PT53", .needs = NEED_PT
      .source = "drivers/pt/pt.h; SDM Vol 3, 36.2.6: 36.2.6.4")
 {
 	uint64_t others[] = {(uint64_t)text_start - KERNEL_BASE, apic_page(), 0, 1ul << 45};
-	struct pt_rig rig;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	others[2] = rig.trace.buffer.table_address;
 	for (size_t n = 0; n < sizeof(others) / sizeof(others[0]); n++) {
 		struct pt_trace trace = rig.trace;
@@ -165,5 +158,4 @@ TEST(pt_driver_refuses_addresses, .group = "PT", .ids = "PT53", .needs = NEED_PT
 		EXPECT_EQ(rig.table[0], entry);
 	}
 	EXPECT_EQ(pt_prepare(&rig.trace), 0);
-	pt_close(&rig);
 }

@@ -353,10 +353,9 @@ atomic_uint bts_beside; /* 1: the other CPU records; 2: it is to end */
 static void record_beside(void *argument)
 {
 	const struct rig *rig = argument;
-	struct rig own;
 	uint64_t base = rig->base + BESIDE_N * rig->record, end = base + BESIDE_SLOTS * rig->record;
 
-	rig_open(&own, 1);
+	RIG(own, 1);
 	ds_set(own.area, DS_BTS_BUFFER_BASE, base);
 	ds_set(own.area, DS_BTS_INDEX, base);
 	ds_set(own.area, DS_BTS_ABSOLUTE_MAXIMUM, end);
@@ -364,7 +363,6 @@ static void record_beside(void *argument)
 	TRACED(rig_all(), "movl $1, bts_beside(%%rip)\n1:\tpause\n\tcmpl $2, bts_beside(%%rip)\n\t"
 			  "jne 1b");
 	EXPECT(ds_get(own.area, DS_BTS_INDEX) >= base && ds_get(own.area, DS_BTS_INDEX) <= end);
-	rig_close(&own);
 }
 
 /* Of the branches of chain_trace() none is in the other's buffer, and nothing after that. */

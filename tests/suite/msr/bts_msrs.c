@@ -79,12 +79,9 @@ TEST(bts_rewrite_is_nothing, .group = "M", .ids = "M2", .needs = NEED_BTS,
      .claim = "a write of IA32_DEBUGCTL that changes nothing loses no record and moves no index",
      .source = "SDM Vol 3, 17.4.4, 17.4.9 and table 35-2: each taken branch, BTS index, 1D9H")
 {
-	struct rig rig;
-
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	trace(&rig, rig_all(), rig_all(), rig_all(), rig_all());
 	expect(&rig, true, true, true, true);
-	rig_close(&rig);
 }
 
 TEST(bts_enables_at_once, .group = "M", .ids = "M2", .needs = NEED_BTS,
@@ -92,16 +89,14 @@ TEST(bts_enables_at_once, .group = "M", .ids = "M2", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9.4, table 17-6 and table 35-2: 1D9H")
 {
 	uint64_t tr = ds_configuration->tr, bts = ds_configuration->bts;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	trace(&rig, tr, rig_all(), tr, rig_all());
 	expect(&rig, false, true, false, true);
 	trace(&rig, bts, rig_all(), bts, rig_all());
 	expect(&rig, false, true, false, true);
 	trace(&rig, rig_all(), tr, rig_all(), bts);
 	expect(&rig, true, false, true, false);
-	rig_close(&rig);
 }
 
 TEST(bts_filters_at_once, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
@@ -110,16 +105,14 @@ TEST(bts_filters_at_once, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
 	uint64_t os = ds_configuration->off_os, user = ds_configuration->off_usr;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	trace(&rig, rig_all(), rig_all() | os, rig_all(), rig_all() | os);
 	expect(&rig, true, false, true, false);
 	trace(&rig, rig_all() | os, rig_all() | user, rig_all() | os, rig_all());
 	expect(&rig, false, true, false, true);
 	trace(&rig, rig_all() | user, rig_all() | user | os, rig_all() | user, rig_all());
 	expect(&rig, true, false, true, true);
-	rig_close(&rig);
 }
 
 /* A few branches under `before`, more than the buffer holds under `after`. */
@@ -160,9 +153,8 @@ TEST(bts_btint_at_once, .group = "M", .ids = "M2", .needs = NEED_BTS,
 {
 	const struct calibration *c = calibration();
 	size_t capacity = SLOTS - c->unused;
-	struct rig rig;
 
-	rig_open(&rig, FEW + MANY + 8);
+	RIG(rig, FEW + MANY + 8);
 	shorten(&rig, c);
 	overrun(&rig, rig_interrupt(), rig_all());
 	EXPECT_EQ(rig_used(&rig), capacity);
@@ -175,7 +167,6 @@ TEST(bts_btint_at_once, .group = "M", .ids = "M2", .needs = NEED_BTS,
 		expect_first(&rig, false);
 	}
 	test_observe("btint_can_be_told", "%d", c->when_full != FULL_WRAPS);
-	rig_close(&rig);
 }
 
 /*
@@ -274,10 +265,9 @@ TEST(bts_controls_over_events, .group = "M", .ids = "M2", .needs = NEED_BTS,
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t filters[] = {0, ds_caps()->dscpl ? c->off_usr : 0,
 			      ds_caps()->dscpl ? c->off_os : 0};
-	struct rig rig;
 
 	_Static_assert(VECTOR_TEST + 1 == 0x31, "after_software() counts on it");
-	rig_open(&rig, 1024);
+	RIG(rig, 1024);
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, holds_handler, false);
 	own_idt_set(VECTOR_NMI, holds_handler, false);
@@ -292,7 +282,6 @@ TEST(bts_controls_over_events, .group = "M", .ids = "M2", .needs = NEED_BTS,
 		check(&rig, "HLT", debugctl, after_halt);
 		check(&rig, "NMI", debugctl, after_nmi);
 	}
-	rig_close(&rig);
 }
 
 TEST(bts_control_bits_hold, .group = "M", .ids = "M2", .needs = NEED_BTS,
@@ -300,9 +289,8 @@ TEST(bts_control_bits_hold, .group = "M", .ids = "M2", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.1 and table 35-2: 1D9H bits 6, 7, 8")
 {
 	const struct ds_configuration *c = ds_configuration;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	for (unsigned choice = 0; choice < 8; choice++) {
 		uint64_t value = (choice & 1 ? c->tr : 0) | (choice & 2 ? c->bts : 0) |
 				 (choice & 4 ? c->btint : 0);
@@ -313,7 +301,6 @@ TEST(bts_control_bits_hold, .group = "M", .ids = "M2", .needs = NEED_BTS,
 		EXPECT_EQ(rdmsr(IA32_DEBUGCTL), 0);
 	}
 	EXPECT_EQ(rig_count(&rig), 0);
-	rig_close(&rig);
 }
 
 #define NEWEST_OFF_OS  (1ull << 9)
@@ -341,13 +328,11 @@ TEST(bts_cpl_bits_as_enumerated, .group = "M", .ids = "M3", .needs = NEED_BTS,
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t off_os = c->off_os ? c->off_os : NEWEST_OFF_OS;
 	uint64_t off_usr = c->off_usr ? c->off_usr : NEWEST_OFF_USR;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	try("off_os", off_os);
 	try("off_usr", off_usr);
 	try("both", off_os | off_usr);
-	rig_close(&rig);
 }
 
 #define NEWEST_TR (1ull << 6)
@@ -362,11 +347,10 @@ TEST(bts_debugctl_reserved_bits, .group = "M", .ids = "M4", .needs = NEED_BTS,
      .source = "SDM Vol 2, WRMSR; SDM Vol 3, table 35-2: 1D9H")
 {
 	uint64_t before = ds_configuration->btint, refused = 0, ignored = 0, kept = 0;
-	struct rig rig;
 
 	if (ds_configuration->tr != NEWEST_TR)
 		test_skip("MSR_DEBUGCTLA of NetBurst has other reserved bits");
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	for (unsigned bit = 2; bit < 64; bit++) {
 		uint64_t mask = 1ull << bit;
 		struct msr_trial trial;
@@ -388,7 +372,6 @@ TEST(bts_debugctl_reserved_bits, .group = "M", .ids = "M4", .needs = NEED_BTS,
 	test_observe("reserved_gp", "%lx", refused);
 	test_observe("reserved_ignored", "%lx", ignored);
 	test_observe("reserved_kept", "%lx", kept);
-	rig_close(&rig);
 }
 
 #define LBR 1ull
@@ -415,16 +398,14 @@ TEST(bts_tr_with_lbr, .group = "M", .ids = "M8", .needs = NEED_BTS,
 	     "SDM Vol 3, 17.4.4: not both on P6 to Core, both on NetBurst, Atom, Nehalem and later")
 {
 	struct msr_trial trial;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	trial = msr_try(IA32_DEBUGCTL, rig_all() | LBR, 0);
 	test_observe("tr_with_lbr", "%s", msr_trial_word(&trial, LBR));
 	EXPECT_EQ(trial.read_back & (trial.refused ? UINT64_MAX : ~(rig_all() | LBR)), 0);
 	if ((trial.read_back & rig_all()) == rig_all())
 		expect_jump(&rig, rig_all() | LBR);
 	expect_jump(&rig, rig_all());
-	rig_close(&rig);
 }
 
 static const uint64_t canonical_48[] = {0x0, 0x00007fffffffffc0, 0x00007ffffffff000,
@@ -463,10 +444,9 @@ TEST(ds_area_canonical, .group = "M", .ids = "M5 M6", .needs = NEED_BTS,
      .source = "SDM Vol 2, WRMSR: #GP for a non-canonical address; SDM Vol 3, table 35-2: 600H")
 {
 	bool la57 = cpuid(0, 0).eax >= 7 && cpuid(7, 0).ecx & 1u << 16;
-	struct rig rig;
 	uint64_t before;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	before = (uint64_t)rig.area;
 	for (unsigned i = 0; i < sizeof(canonical_48) / 8; i++)
 		expect_taken(canonical_48[i], before);
@@ -479,7 +459,6 @@ TEST(ds_area_canonical, .group = "M", .ids = "M5 M6", .needs = NEED_BTS,
 	for (unsigned i = 0; i < sizeof(not_canonical_48) / 8 && !la57; i++)
 		expect_refused(not_canonical_48[i], before);
 	EXPECT_EQ(rdmsr(IA32_DS_AREA), before);
-	rig_close(&rig);
 }
 
 static const uint64_t canonical_57_only[] = {0x0000800000000000, 0x00ffffffffffffc0,
@@ -489,13 +468,12 @@ TEST(ds_area_canonical_la57, .group = "M", .ids = "M6", .needs = NEED_BTS | NEED
      .claim = "with LA57 IA32_DS_AREA takes 57-bit addresses though paging has four levels",
      .source = "SDM Vol 2, WRMSR: canonical as the processor's linear-address width says")
 {
-	struct rig rig;
 	uint64_t cr4;
 
 	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
 	if (cr4 & 1u << 12)
 		test_error("CR4.LA57 is set");
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	for (unsigned i = 0; i < sizeof(canonical_57_only) / 8; i++) {
 		struct msr_trial trial =
 			msr_try(IA32_DS_AREA, canonical_57_only[i], (uint64_t)rig.area);
@@ -504,7 +482,6 @@ TEST(ds_area_canonical_la57, .group = "M", .ids = "M6", .needs = NEED_BTS | NEED
 		EXPECT_EQ(trial.read_back, canonical_57_only[i]);
 	}
 	EXPECT_EQ(rdmsr(IA32_DS_AREA), rig.area);
-	rig_close(&rig);
 }
 
 static void expect_held(const struct rig *rig, const char *what)
@@ -523,9 +500,8 @@ TEST(ds_area_holds, .group = "M", .ids = "", .needs = NEED_BTS,
 	     "SDM Vol 3, 17.4.9 and table 35-2: 600H and 1D9H, written by software, cleared by RESET and INIT")
 {
 	uint64_t debugctl = 0;
-	struct rig rig;
 
-	rig_open(&rig, VISITS_SLOTS);
+	RIG(rig, VISITS_SLOTS);
 	expect_held(&rig, "written");
 	TRACED(rig_all(), "jmp 1f\n\tud2\n1:\n\t");
 	expect_held(&rig, "a branch recorded, and TR off again");
@@ -541,7 +517,6 @@ TEST(ds_area_holds, .group = "M", .ids = "", .needs = NEED_BTS,
 	EXPECT_EQ(user_visits_trace(&rig, rig_interrupt()).debugctl, rig_interrupt());
 	user_visits_close();
 	expect_held(&rig, "ring 3");
-	rig_close(&rig);
 }
 
 #define AT 0x00005a0000001000ul

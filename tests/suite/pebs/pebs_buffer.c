@@ -34,27 +34,21 @@ TEST(pebs_full_writes_nothing, .group = "PE", .ids = "PE21", .needs = NEED_PEBS,
      .claim = "with the index at the absolute maximum nothing is written, and the index stays",
      .source = "SDM Vol 3, 18.4.4")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	run_at(&pebs, pebs_get(&pebs, DS_PEBS_ABSOLUTE_MAXIMUM));
 	EXPECT(rdmsr(IA32_PMC0) < 400); /* no reload: the counter runs on */
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	run_at(&pebs, pebs.base + pebs.slots * pebs.record);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_index_out_of_bounds, .group = "PE", .ids = "PE22", .needs = NEED_PEBS | NEED_UNSAFE,
      .claim = "an index below the base or far above the maximum writes nothing outside the buffer",
      .source = "SDM Vol 3, 18.4.4")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	run_at(&pebs, pebs.base - pebs.record);
 	run_at(&pebs, pebs.base + (pebs.slots + 1) * pebs.record + 1);
 	run_at(&pebs, pebs.base + pebs.slots * pebs.record - 8);
-	pebs_close(&pebs);
 }
 
 /* The manual wants base + n * size + 1; Linux leaves the 1 out. */
@@ -63,9 +57,8 @@ TEST(pebs_maximum_conventions, .group = "PE", .ids = "PE23 PE24", .needs = NEED_
      .source = "SDM Vol 3, 18.4.4 and 17.4.9.2")
 {
 	struct pebs_sample first, second;
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	for (unsigned plus = 0; plus < 2; plus++) {
 		size_t count;
 
@@ -83,7 +76,6 @@ TEST(pebs_maximum_conventions, .group = "PE", .ids = "PE23 PE24", .needs = NEED_
 		second = pebs_sample(&pebs, 1);
 		EXPECT(pebs_place(&first) < pebs_place(&second));
 	}
-	pebs_close(&pebs);
 }
 
 #define EDGE (1ull << 18)
@@ -124,12 +116,10 @@ TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
 					 2ull << 24,
 					 255ull << 24,
 					 EDGE | 2ull << 24};
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		check_select(&pebs, flags[i]);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_four_counters, .group = "PE", .ids = "PE27 PE96", .needs = NEED_PEBS,
@@ -193,9 +183,8 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,
 	enum { DISTANCES = 4 };
 	static const uint64_t distances[DISTANCES] = {2, 3, 4, 6};
 	size_t kernel[2] = {0}, user[2] = {0};
-	struct pebs pebs;
 
-	pebs_open(&pebs, ds_caps()->pebs_format ? 128 : 28);
+	PEBS(pebs, ds_caps()->pebs_format ? 128 : 28);
 	user_visits_open();
 	for (unsigned trial = 0; trial < 2 * DISTANCES; trial++) {
 		bool level = trial & 1;
@@ -219,23 +208,19 @@ TEST(pebs_privilege, .group = "PE", .ids = "PE30", .needs = NEED_PEBS,
 		     user[0], kernel[1], user[1]);
 	EXPECT(kernel[0] > DISTANCES && user[0] <= VISITS * DISTANCES);
 	EXPECT(user[1] > DISTANCES && kernel[1] <= VISITS * DISTANCES);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_off_counts_plainly, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
      .claim = "with IA32_PEBS_ENABLE clear the counter overflows, and nothing is sampled",
      .source = "SDM Vol 3, 18.4.4 and 18.2.2")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	pebs_arm(&pebs, 0, 10);
 	wrmsr(IA32_PEBS_ENABLE, 0);
 	SAMPLED(1, JUMPS(100));
 	expect_nothing(&pebs, pebs.base);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	EXPECT(rdmsr(IA32_PMC0) >= 90 && rdmsr(IA32_PMC0) < 120);
-	pebs_close(&pebs);
 }
 
 // The threshold of PEBS and its interrupt, alone and beside BTS.
@@ -338,9 +323,7 @@ TEST(pebs_threshold_interrupts, .group = "PE", .ids = "PE19", .needs = NEED_PEBS
      .claim = "the record that brings the index to the threshold interrupts and sets OvfBuf",
      .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 16);
+	PEBS(pebs, 16);
 	take(&pebs);
 	for (size_t records = 1; records <= 8; records += 7) {
 		pebs_reset(&pebs);
@@ -355,7 +338,6 @@ TEST(pebs_threshold_interrupts, .group = "PE", .ids = "PE19", .needs = NEED_PEBS
 		EXPECT_EQ(seen.status & 1, 0);
 	}
 	release();
-	pebs_close(&pebs);
 }
 
 TEST(pebs_threshold_interrupts_fixed, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
@@ -363,10 +345,9 @@ TEST(pebs_threshold_interrupts_fixed, .group = "PE", .ids = "PE19", .needs = NEE
 	      "they are off it waits, and samples go on",
      .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
 {
-	struct pebs pebs;
 	uint32_t entry;
 
-	pebs_open(&pebs, 16);
+	PEBS(pebs, 16);
 	entry = take_by_vector(&pebs);
 	pebs_set_threshold(&pebs, 3);
 	pebs_arm(&pebs, 0, 400);
@@ -384,17 +365,15 @@ TEST(pebs_threshold_interrupts_fixed, .group = "PE", .ids = "PE19", .needs = NEE
 	EXPECT(records_then(&pebs) >= 9);
 	EXPECT_EQ(by_vector, 2);
 	release_by_vector(entry);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_below_threshold_silent, .group = "PE", .ids = "PE19", .needs = NEED_PEBS,
      .claim = "records that stay below the threshold neither interrupt nor set OvfBuf",
      .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
 {
-	struct pebs pebs;
 	uint64_t skid;
 
-	pebs_open(&pebs, 16);
+	PEBS(pebs, 16);
 	skid = pebs_skid(&pebs);
 	take(&pebs);
 	pebs_set_threshold(&pebs, 12);
@@ -405,7 +384,6 @@ TEST(pebs_below_threshold_silent, .group = "PE", .ids = "PE19", .needs = NEED_PE
 	EXPECT_EQ(seen.count, 0);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF, 0);
 	release();
-	pebs_close(&pebs);
 }
 
 /* Interrupts off at the local APIC: what the status says stays until software clears it. */
@@ -413,9 +391,7 @@ TEST(pebs_status_is_cleared, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
      .claim = "OvfBuf is cleared by IA32_PERF_GLOBAL_OVF_CTRL alone, and no other bit with it",
      .source = "SDM Vol 3, 18.2.2 and 18.4.4")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 16);
+	PEBS(pebs, 16);
 	lapic_mask_lvtpc();
 	pebs_set_threshold(&pebs, 1);
 	pebs_arm(&pebs, 0, 20);
@@ -427,16 +403,13 @@ TEST(pebs_status_is_cleared, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 2), 2);
 	EXPECT(lapic_read_lvtpc() & LVT_MASKED);
 	lapic_unmask_lvtpc();
-	pebs_close(&pebs);
 }
 
 TEST(pebs_delivery_masks, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
      .claim = "each crossing interrupts once the LVT entry is unmasked and the index at the base",
      .source = "SDM Vol 3, 10.5.1")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 16);
+	PEBS(pebs, 16);
 	take(&pebs);
 	seen.go_on = true;
 	pebs_set_threshold(&pebs, 2);
@@ -447,7 +420,6 @@ TEST(pebs_delivery_masks, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 	EXPECT(seen.count >= 2 && seen.count <= 10);
 	test_observe("nmi_masks", "%d", !!(seen.entry & LVT_MASKED));
 	release();
-	pebs_close(&pebs);
 }
 
 // While the LVT entry is masked a PMI waits or is lost: the manual does not settle it (SDM Vol 3,
@@ -465,9 +437,7 @@ TEST(pebs_threshold_masked, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 	     "once at most when the entry is unmasked",
      .source = "SDM Vol 3, 10.5.1 and 18.4.4")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 16);
+	PEBS(pebs, 16);
 	take(&pebs);
 	lapic_mask_lvtpc();
 	pebs_set_threshold(&pebs, 1);
@@ -485,16 +455,13 @@ TEST(pebs_threshold_masked, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, OVFBUF);
 	lapic_unmask_lvtpc();
 	release();
-	pebs_close(&pebs);
 }
 
 TEST(pebs_with_counter_interrupt, .group = "PE", .ids = "PE25", .needs = NEED_PEBS,
      .claim = "INT of a sampled counter adds interrupts of its overflows, and no storm",
      .source = "SDM Vol 3, 18.8.1.1")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 16);
+	PEBS(pebs, 16);
 	take(&pebs);
 	seen.go_on = true;
 	pebs_set_threshold(&pebs, 3);
@@ -505,17 +472,15 @@ TEST(pebs_with_counter_interrupt, .group = "PE", .ids = "PE25", .needs = NEED_PE
 	test_observe("interrupts", "%u", seen.count);
 	EXPECT(seen.count >= 1 && seen.count < 100);
 	release();
-	pebs_close(&pebs);
 }
 
 TEST(pebs_and_bts_thresholds, .group = "PE", .ids = "PE28 B2", .needs = NEED_BTS | NEED_PEBS,
      .claim = "one branch that crosses both thresholds: both indices have moved at the interrupt",
      .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
 {
-	struct pebs pebs;
 	uint64_t flags;
 
-	pebs_open(&pebs, 16);
+	PEBS(pebs, 16);
 	take(&pebs);
 	pebs_set_threshold(&pebs, 1);
 	rig_set_threshold(&pebs.rig, 41);
@@ -531,7 +496,6 @@ TEST(pebs_and_bts_thresholds, .group = "PE", .ids = "PE28 B2", .needs = NEED_BTS
 	EXPECT(seen.index >= pebs.base + pebs.record || seen.count == 2);
 	EXPECT(seen.bts_index > pebs.rig.base + 38 * pebs.rig.record);
 	release();
-	pebs_close(&pebs);
 }
 
 static bool can_freeze(void)

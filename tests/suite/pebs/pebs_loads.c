@@ -332,12 +332,10 @@ TEST(pebs_precise_events, .group = "PE", .ids = "PE111", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 18.8.1.1 and 18.13; Linux 6.1, ds.c")
 {
 	const struct precise *precise = precise_events();
-	struct pebs pebs;
 
 	if (!precise || silicon_is_foreign_guest())
 		test_skip("the precise events of this model are not listed here");
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	for (; precise->event; precise++)
 		check_event(&pebs, precise);
-	pebs_close(&pebs);
 }

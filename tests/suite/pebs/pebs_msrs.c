@@ -15,14 +15,11 @@
 /* A control: the unit that these MSRs are of records. */
 static void expect_a_record(void)
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	pebs_arm(&pebs, 0, 100);
 	SAMPLED(1, JUMPS(150));
 	EXPECT_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + pebs.record);
 	EXPECT(!pebs_is_poison(&pebs, 0) && pebs_is_poison(&pebs, 1));
-	pebs_close(&pebs);
 }
 
 TEST(pebs_format_known, .group = "PE", .ids = "PE1 PE55", .needs = NEED_PEBS,
@@ -60,9 +57,8 @@ TEST(pebs_enable_bits, .group = "PE", .ids = "PE3", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 18.4.4 and 18.8.1.1")
 {
 	uint64_t refused = 0, kept = 0;
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	for (unsigned bit = 0; bit < 64; bit++) {
 		struct msr_trial trial = msr_try(IA32_PEBS_ENABLE, 1ull << bit, 0);
 
@@ -75,7 +71,6 @@ TEST(pebs_enable_bits, .group = "PE", .ids = "PE3", .needs = NEED_PEBS,
 	EXPECT_EQ(kept & 0xffffff0fffffffff, enable_bits(&pebs) & 0xffffff0fffffffff);
 	EXPECT_EQ(refused & kept, 0);
 	EXPECT_EQ(rdmsr(IA32_PEBS_ENABLE), 0);
-	pebs_close(&pebs);
 }
 
 #define FRONTEND_BITS 0x7fff17ull /* event, length, width */
@@ -135,14 +130,12 @@ TEST(pebs_off_area_moves, .group = "PE", .ids = "PE5", .needs = NEED_PEBS,
      .source = "SDM Vol 2, WRMSR")
 {
 	uint64_t area;
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	area = rdmsr(IA32_DS_AREA);
 	EXPECT(msr_try(IA32_DS_AREA, 1ull << 63, area).refused);
 	EXPECT(!msr_try(IA32_DS_AREA, area + 64, area).refused);
 	EXPECT_EQ(rdmsr(IA32_DS_AREA), area);
-	pebs_close(&pebs);
 }
 
 #define MOST_WAIT 1000000 /* microseconds */
@@ -343,9 +336,8 @@ TEST(pebs_enable_every_bit, .group = "PE", .ids = "PE35 PE36 PE37 PE38 PE39", .n
 {
 	struct bits bits = {.msr = IA32_PEBS_ENABLE, .kept = 1, .other = 1};
 	uint64_t later = 0;
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	if (has_latency_bits(&pebs))
 		bits.kept = 0xf0000000full | (has_precise_store() ? 1ull << 63 : 0);
 	if (pebs.format >= 4)
@@ -360,7 +352,6 @@ TEST(pebs_enable_every_bit, .group = "PE", .ids = "PE35 PE36 PE37 PE38 PE39", .n
 	check_bits(&bits);
 	bits.with = bits.other = bits.kept;
 	check_bits(&bits);
-	pebs_close(&pebs);
 }
 
 /* The least threshold is 3. */
@@ -503,11 +494,10 @@ TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53 PE109",
 	      "MSR_PEBS_DATA_CFG and MSR_PEBS_FRONTEND that no other changes",
      .source = "SDM Vol 3, chapter 35; Linux 6.1, ds.c")
 {
-	struct pebs pebs;
 	uint64_t frontend;
 	unsigned other;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	other = another_cpu();
 	each_its_own(other, IA32_PEBS_ENABLE, 1, has_latency_bits(&pebs) ? 0xf0000000eull : 0);
 	each_its_own(other, IA32_PEBS_ENABLE, 0, 1);
@@ -518,7 +508,6 @@ TEST(pebs_msrs_of_each_cpu, .group = "PE", .ids = "PE40 PE46 PE53 PE109",
 			     CFG_MEMINFO | CFG_GPR | CFG_ENTRIES(30));
 	if (pebs.format >= 3 && rdmsr_safe(MSR_PEBS_FRONTEND, &frontend))
 		each_its_own(other, MSR_PEBS_FRONTEND, 0x11, 0x12);
-	pebs_close(&pebs);
 }
 
 /* With counter 0 of the processor that calls, far from its overflow, and the DS area of another. */
@@ -547,10 +536,9 @@ TEST(pebs_armed_on_its_cpu, .group = "PE", .ids = "PE110", .needs = NEED_PEBS | 
 	      "another processor",
      .source = "SDM Vol 3, 18.4.4")
 {
-	struct pebs pebs;
 	uint64_t events;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(100)));
 	for (uint64_t period = events; period <= events + 1; period++) {
 		pebs_reset(&pebs);
@@ -560,7 +548,6 @@ TEST(pebs_armed_on_its_cpu, .group = "PE", .ids = "PE110", .needs = NEED_PEBS | 
 		EXPECT_EQ(pebs_count(&pebs), 0);
 		EXPECT(pebs_is_poison(&pebs, 0));
 	}
-	pebs_close(&pebs);
 }
 
 TEST(pebs_on_each_cpu, .group = "PE", .ids = "PE59", .needs = NEED_PEBS | NEED_SMP,

@@ -10,9 +10,8 @@ TEST(pebs_record_size, .group = "PE", .ids = "PE6 PE7", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 17.4.9, 18.4.4 and figure 17-8")
 {
 	uint8_t before[DS_AREA_SIZE];
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	for (size_t i = 0x80; i < DS_AREA_SIZE; i++)
 		pebs.rig.area_page[i] = (uint8_t)(i * 7 + 1);
 	pebs_arm(&pebs, 0, 100);
@@ -26,7 +25,6 @@ TEST(pebs_record_size, .group = "PE", .ids = "PE6 PE7", .needs = NEED_PEBS,
 	for (size_t i = 0; i < DS_AREA_SIZE; i++)
 		if (i < 8 * DS_PEBS_INDEX || i >= 8 * DS_PEBS_INDEX + 8)
 			EXPECT_EQ(pebs.rig.area_page[i], before[i]);
-	pebs_close(&pebs);
 }
 
 /* Events of the body and of the instructions around it are counted first, without PEBS. */
@@ -35,9 +33,8 @@ TEST(pebs_after_overflow, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
 {
 	uint64_t events, skid;
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	skid = pebs_skid(&pebs);
 	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
 	EXPECT(events >= 1000);
@@ -53,7 +50,6 @@ TEST(pebs_after_overflow, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
 	pebs_arm(&pebs, 0, events - 1 - skid);
 	SAMPLED(1, JUMPS(1000));
 	EXPECT_EQ(pebs_count(&pebs), 1);
-	pebs_close(&pebs);
 }
 
 /* The event of PDIR, of counter 1 alone: Sandy Bridge to Skylake. */
@@ -101,9 +97,8 @@ TEST(pebs_reloads_counter, .group = "PE", .ids = "PE9 PE10", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 18.4.4")
 {
 	uint64_t mask = (1ull << pmu_caps()->general_width) - 1, value, events, skid;
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	skid = pebs_skid(&pebs);
 	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
 	pebs_arm(&pebs, 0, 899);
@@ -113,7 +108,6 @@ TEST(pebs_reloads_counter, .group = "PE", .ids = "PE9 PE10", .needs = NEED_PEBS,
 	EXPECT_EQ(pebs_count(&pebs), 1);
 	EXPECT_EQ(value, events - 900 - skid);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
-	pebs_close(&pebs);
 }
 
 /* Counter 1 overflows by itself, at the same event as counter 0 or not. */
@@ -121,10 +115,9 @@ TEST(pebs_leaves_others_alone, .group = "PE", .ids = "PE11", .needs = NEED_PEBS,
      .claim = "a sample changes neither value nor status of a counter without PEBS",
      .source = "SDM Vol 3, 18.4.4")
 {
-	struct pebs pebs;
 	uint64_t events;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
 	pebs_arm(&pebs, 0, 600);
 	wrmsr(IA32_PMC0 + 1, (uint64_t)-100);
@@ -133,7 +126,6 @@ TEST(pebs_leaves_others_alone, .group = "PE", .ids = "PE11", .needs = NEED_PEBS,
 	EXPECT_EQ(pebs_count(&pebs), 1);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 3, 2);
 	EXPECT_EQ(rdmsr(IA32_PMC0 + 1), events - 100);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_period, .group = "PE", .ids = "PE12 PE92", .needs = NEED_PEBS,
@@ -142,11 +134,10 @@ TEST(pebs_period, .group = "PE", .ids = "PE12 PE92", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
 {
 	bool format_0 = !ds_caps()->pebs_format;
-	struct pebs pebs;
 	size_t count = 0;
 	uint64_t skid;
 
-	pebs_open(&pebs, format_0 ? 28 : 128);
+	PEBS(pebs, format_0 ? 28 : 128);
 	skid = pebs_skid(&pebs);
 	for (unsigned round = 0; round < (format_0 ? 10 : 1); round++) {
 		pebs_reset(&pebs);
@@ -159,7 +150,6 @@ TEST(pebs_period, .group = "PE", .ids = "PE12 PE92", .needs = NEED_PEBS,
 	}
 	test_observe("samples", "%zu of 100100 events", count);
 	EXPECT(count >= 98 && count <= 102);
-	pebs_close(&pebs);
 }
 
 extern const char pebs_body[];
@@ -191,10 +181,9 @@ TEST(pebs_registers, .group = "PE", .ids = "PE13", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 18.4.4 and figure 17-8")
 {
 	struct pebs_sample sample;
-	struct pebs pebs;
 	uint64_t at, stack, flags;
 
-	pebs_open(&pebs, 8);
+	PEBS(pebs, 8);
 	pebs_need_state(&pebs);
 	pebs_arm(&pebs, 0, 99);
 	__asm__ volatile("movq %%rsp, %0" : "=r"(stack));
@@ -214,7 +203,6 @@ TEST(pebs_registers, .group = "PE", .ids = "PE13", .needs = NEED_PEBS,
 		flags = sample.flags;
 		EXPECT(flags & 2 && !(flags & 0x200));
 	}
-	pebs_close(&pebs);
 }
 
 TEST(pebs_event_address, .group = "PE", .ids = "PE14", .needs = NEED_PEBS,
@@ -254,9 +242,8 @@ TEST(pebs_trap_bit, .group = "PE", .ids = "PE56 PE74", .needs = NEED_PEBS,
 {
 	bool trap = cpuid(1, 0).ecx & CPUID_1_ECX_PDCM &&
 		    rdmsr(IA32_PERF_CAPABILITIES) & PERF_CAPABILITIES_PEBS_TRAP;
-	struct pebs pebs;
 
-	pebs_open(&pebs, 8);
+	PEBS(pebs, 8);
 	pebs_need_state(&pebs);
 	pebs_arm(&pebs, 0, 99);
 	run_numbered_jumps();
@@ -274,7 +261,6 @@ TEST(pebs_trap_bit, .group = "PE", .ids = "PE56 PE74", .needs = NEED_PEBS,
 		if (sample.event_ip)
 			EXPECT_EQ(sample.ip, sample.event_ip + (trap ? 2 : 0));
 	}
-	pebs_close(&pebs);
 }
 
 TEST(pebs_agrees_with_bts, .group = "PE", .ids = "PE15 B2", .needs = NEED_BTS | NEED_PEBS,
@@ -283,10 +269,9 @@ TEST(pebs_agrees_with_bts, .group = "PE", .ids = "PE15 B2", .needs = NEED_BTS | 
 {
 	struct bts_struct record;
 	struct pebs_sample sample;
-	struct pebs pebs;
 	uint64_t flags;
 
-	pebs_open(&pebs, 8);
+	PEBS(pebs, 8);
 	pebs_arm(&pebs, 0, 20);
 	flags = interrupts_save();
 	wrmsr(IA32_DEBUGCTL, rig_all());
@@ -306,7 +291,6 @@ TEST(pebs_agrees_with_bts, .group = "PE", .ids = "PE15 B2", .needs = NEED_BTS | 
 		}
 		EXPECT(found);
 	}
-	pebs_close(&pebs);
 }
 
 TEST(pebs_says_which_counter, .group = "PE", .ids = "PE16", .needs = NEED_PEBS,
@@ -461,9 +445,7 @@ TEST(pebs_every_register, .group = "PE", .ids = "PE58 PE60 PE61 PE62 PE63 PE64 P
 	      "in their own field",
      .source = "SDM Vol 3, figure 17-8, 18.4.4 and 18.8.1.1; Linux 6.1, perf_event.h")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 8);
+	PEBS(pebs, 8);
 	pebs_need_state(&pebs);
 	for (unsigned n = 0; takes_samples(n); n++)
 		for (unsigned round = 0; round < 2; round++) {
@@ -476,7 +458,6 @@ TEST(pebs_every_register, .group = "PE", .ids = "PE58 PE60 PE61 PE62 PE63 PE64 P
 			expect_state(&pebs, 0, &state);
 			expect_state(&pebs, 1, &state);
 		}
-	pebs_close(&pebs);
 }
 
 /* The rig's buffer, 64 bytes later: then a record of every format lies across two pages. */
@@ -502,10 +483,9 @@ TEST(pebs_across_pages, .group = "PE", .ids = "PE104", .needs = NEED_PEBS,
 	      "whole",
      .source = "SDM Vol 3, 17.4.9.2 and 18.4.4")
 {
-	struct pebs pebs;
 	bool crossed = false;
 
-	pebs_open(&pebs, 28);
+	PEBS(pebs, 28);
 	pebs_need_state(&pebs);
 	shift(&pebs);
 	for (size_t slot = 0; slot < pebs.slots; slot++) {
@@ -524,7 +504,6 @@ TEST(pebs_across_pages, .group = "PE", .ids = "PE104", .needs = NEED_PEBS,
 		state.registers[4] = pebs_sample(&pebs, slot).registers[4];
 		expect_state(&pebs, slot, &state);
 	}
-	pebs_close(&pebs);
 }
 
 /* Counter n takes the sample; the next one and fixed counter 0 overflow before it. */
@@ -533,9 +512,7 @@ TEST(pebs_each_counter_named, .group = "PE", .ids = "PE72 PE73 PE82 PE95", .need
 	      "overflowed, and clears its status bit alone",
      .source = "SDM Vol 3, 18.8.1.1 and 18.13")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	for (unsigned n = 0; takes_samples(n); n++) {
 		unsigned other = (n + 1) % pmu_caps()->general;
 		uint64_t fixed = pmu_caps()->fixed ? 1ull << PMU_FIXED : 0;
@@ -559,7 +536,6 @@ TEST(pebs_each_counter_named, .group = "PE", .ids = "PE72 PE73 PE82 PE95", .need
 		if (fixed)
 			wrmsr(IA32_FIXED_CTR_CTRL, 0);
 	}
-	pebs_close(&pebs);
 }
 
 /* The borders of 32 bits and of the counter's width. */
@@ -596,13 +572,11 @@ TEST(pebs_each_reset_value, .group = "PE", .ids = "PE96 PE98", .needs = NEED_PEB
 {
 	uint64_t values[MOST_PATTERNS];
 	unsigned count = reset_values(values);
-	struct pebs pebs;
 
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	for (unsigned n = 0; takes_samples(n); n++)
 		for (unsigned i = 0; i < count; i++)
 			check_reset(&pebs, n, values[i]);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_threshold_border, .group = "PE", .ids = "PE105 PE106", .needs = NEED_PEBS,
@@ -610,9 +584,8 @@ TEST(pebs_threshold_border, .group = "PE", .ids = "PE105 PE106", .needs = NEED_P
      .source = "SDM Vol 3, 18.4.4 and 18.8.1.1")
 {
 	static const size_t thresholds[] = {1, 2, 3, 7};
-	struct pebs pebs;
 
-	pebs_open(&pebs, 8);
+	PEBS(pebs, 8);
 	for (size_t i = 0; i < sizeof(thresholds) / sizeof(thresholds[0]); i++) {
 		pebs_reset(&pebs);
 		pebs_set_threshold(&pebs, thresholds[i]);
@@ -626,7 +599,6 @@ TEST(pebs_threshold_border, .group = "PE", .ids = "PE105 PE106", .needs = NEED_P
 			EXPECT_EQ(is_set, records >= thresholds[i]);
 		}
 	}
-	pebs_close(&pebs);
 }
 
 /* `extra` bytes past two slots are too few for a third record. */
@@ -652,23 +624,18 @@ TEST(pebs_room_for_a_part, .group = "PE", .ids = "PE100 PE101 PE102 PE103", .nee
 	      "counter's overflow stays",
      .source = "SDM Vol 3, 17.4.9 and 18.8.1.1")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 4);
+	PEBS(pebs, 4);
 	check_room(&pebs, 0);
 	check_room(&pebs, 8);
 	check_room(&pebs, pebs.record / 2);
 	check_room(&pebs, pebs.record - 8);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_again_from_the_base, .group = "PE", .ids = "PE92 PE108", .needs = NEED_PEBS,
      .claim = "a full buffer takes records again once software has moved the index back",
      .source = "SDM Vol 3, 18.8.1.1")
 {
-	struct pebs pebs;
-
-	pebs_open(&pebs, 2);
+	PEBS(pebs, 2);
 	for (unsigned round = 0; round < 3; round++) {
 		pebs_set(&pebs, DS_PEBS_INDEX, pebs.base);
 		for (unsigned i = 1; i <= 4; i++) {
@@ -680,5 +647,4 @@ TEST(pebs_again_from_the_base, .group = "PE", .ids = "PE92 PE108", .needs = NEED
 				expect_state(&pebs, i - 1, &state);
 		}
 	}
-	pebs_close(&pebs);
 }

@@ -48,11 +48,10 @@ TEST(pt_pointers_follow, .group = "PT", .ids = "PT34", .needs = NEED_PT,
 	struct packet_reader reader;
 	struct packet packet;
 	struct pt_state state;
-	struct pt_rig rig;
 	size_t packets = 0, bits = 0;
 	uint64_t target = 0;
 
-	pt_open(&rig, PT_RIG_CHUNKS, false);
+	PT_RIG(rig, PT_RIG_CHUNKS, false);
 	pt_turns = rig.trace.buffer.count == 1 ? 100 : turns_for_two_regions(&rig);
 	pt_again(&rig, PT_PLAIN);
 	PT_TRACED(&rig, PT_PLAIN, JUMP_TURNS("pt_turns(%%rip)"));
@@ -72,7 +71,6 @@ TEST(pt_pointers_follow, .group = "PT", .ids = "PT34", .needs = NEED_PT,
 	EXPECT(!reader.error);
 	EXPECT_EQ(packets, pt_turns - 1);
 	EXPECT_EQ(bits, packets + 1);
-	pt_close(&rig);
 }
 
 TEST(pt_stop_when_full, .group = "PT", .ids = "PT36 PT37", .needs = NEED_PT,
@@ -80,9 +78,8 @@ TEST(pt_stop_when_full, .group = "PT", .ids = "PT36 PT37", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.2.6")
 {
 	struct pt_state state;
-	struct pt_rig rig;
 
-	pt_open(&rig, 2, false);
+	PT_RIG(rig, 2, false);
 	PT_TRACED(&rig, PT_PLAIN, INDIRECT_JUMPS(3000));
 	state = pt_state(&rig.trace);
 	EXPECT(state.stopped && state.full && !state.table_error);
@@ -99,7 +96,6 @@ TEST(pt_stop_when_full, .group = "PT", .ids = "PT36 PT37", .needs = NEED_PT,
 	PT_TRACED(&rig, PT_PLAIN, "nop");
 	expect_written(&rig, pt_state(&rig.trace).end);
 	EXPECT(pt_state(&rig.trace).end > 0);
-	pt_close(&rig);
 }
 
 /* From the first PSB of the oldest bytes on, over the end of the last region, packets are legal; of
@@ -128,9 +124,8 @@ TEST(pt_circular, .group = "PT", .ids = "PT35", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.2.6")
 {
 	struct pt_state state;
-	struct pt_rig rig;
 
-	pt_open(&rig, 2, true);
+	PT_RIG(rig, 2, true);
 	PT_TRACED(&rig, PT_PLAIN, "nop");
 	EXPECT(!pt_state(&rig.trace).wrapped);
 	pt_again(&rig, PT_PLAIN);
@@ -141,7 +136,6 @@ TEST(pt_circular, .group = "PT", .ids = "PT35", .needs = NEED_PT,
 	EXPECT(state.end < state.valid);
 	EXPECT_EQ(rig.trace.output_base, rig.trace.buffer.table_address);
 	expect_round(&rig, &state);
-	pt_close(&rig);
 }
 
 /* Enabling with entry `n` replaced: an error, no #GP, not a byte. */
@@ -167,10 +161,9 @@ TEST(pt_table_errors, .group = "PT", .ids = "PT38 PT5", .needs = NEED_PT,
 {
 	static const unsigned reserved[] = {1, 3, 5, 10, 11};
 	unsigned most = cpuid(SUPPORTED_ADDRESSES, 0).eax & 0xff;
-	struct pt_rig rig;
 	uint64_t first;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	first = rig.table[0];
 	for (size_t n = 0; n < sizeof(reserved) / sizeof(reserved[0]); n++)
 		expect_error(&rig, 0, first | 1ull << reserved[n]);
@@ -187,17 +180,14 @@ TEST(pt_table_errors, .group = "PT", .ids = "PT38 PT5", .needs = NEED_PT,
 	PT_TRACED(&rig, PT_PLAIN, "nop");
 	EXPECT(pt_state(&rig.trace).table_error);
 	expect_written(&rig, 0);
-	pt_close(&rig);
 }
 
 TEST(pt_end_flags, .group = "PT", .ids = "PT38", .needs = NEED_PT,
      .claim = "END with INT or STOP sets Error once it is reached", .source = "SDM Vol 3, 36.2.6")
 {
-	struct pt_rig rig;
-
 	if (!pt_caps()->topa_many)
 		test_skip("a table of one region is checked as a whole");
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	for (unsigned n = 0; n < 2; n++) {
 		pt_again(&rig, PT_PLAIN);
 		rig.table[1] |= n ? TOPA_STOP : TOPA_INT;
@@ -205,7 +195,6 @@ TEST(pt_end_flags, .group = "PT", .ids = "PT38", .needs = NEED_PT,
 		EXPECT(pt_state(&rig.trace).table_error);
 		expect_written(&rig, PT_RIG_BYTES);
 	}
-	pt_close(&rig);
 }
 
 TEST(pt_status_left, .group = "PT", .ids = "PT39", .needs = NEED_PT,
@@ -213,10 +202,9 @@ TEST(pt_status_left, .group = "PT", .ids = "PT39", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.2.5")
 {
 	static const uint64_t left[] = {RTIT_STATUS_ERROR, RTIT_STATUS_STOPPED};
-	struct pt_rig rig;
 	uint64_t control, status;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	for (unsigned n = 0; n < 2; n++) {
 		pt_again(&rig, PT_PLAIN);
 		wrmsr(IA32_RTIT_STATUS, left[n]);
@@ -230,7 +218,6 @@ TEST(pt_status_left, .group = "PT", .ids = "PT39", .needs = NEED_PT,
 		EXPECT_EQ(pt_state(&rig.trace).end, 0);
 		expect_written(&rig, 0);
 	}
-	pt_close(&rig);
 }
 
 /* The registers as the interrupt's handler found them. */
@@ -333,11 +320,10 @@ TEST(pt_interrupts_pending, .group = "PT", .ids = "PT41", .needs = NEED_PT | NEE
 {
 	uint32_t before = lapic_read_lvtpc();
 	struct pt_state state;
-	struct pt_rig rig;
 
 	if (!pt_caps()->topa_many)
 		test_skip("the processor has one region");
-	pt_open(&rig, PT_RIG_CHUNKS, true);
+	PT_RIG(rig, PT_RIG_CHUNKS, true);
 	pt_turns = turns_for_two_regions(&rig);
 	rig.trace.buffer.interrupts = true;
 	pt_again(&rig, PT_PLAIN);
@@ -361,7 +347,6 @@ TEST(pt_interrupts_pending, .group = "PT", .ids = "PT41", .needs = NEED_PT | NEE
 	EXPECT(state.end > 2 * PT_RIG_BYTES && state.end < 3 * PT_RIG_BYTES);
 	expect_written(&rig, state.end);
 	ds_checkin(&this_cpu()->trace->ds);
-	pt_close(&rig);
 }
 
 TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
@@ -369,11 +354,10 @@ TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
      .source = "SDM Vol 3, 36.3.1.2")
 {
 	uint64_t debugctl = 0;
-	struct rig bts;
 	struct pt_rig rig;
 	size_t traced;
 
-	rig_open(&bts, 16);
+	RIG(bts, 16);
 	pt_open(&rig, 1, false);
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, own_handler_resume, false);
@@ -392,7 +376,6 @@ TEST(pt_beside_bts, .group = "PT", .ids = "PT42", .needs = NEED_PT | NEED_BTS,
 	EXPECT_EQ(traced, ds_caps()->suspended_by_pt ? 0 : 4);
 	EXPECT_EQ(rig_count(&bts), 2);
 	pt_close(&rig);
-	rig_close(&bts);
 }
 
 TEST(pt_begins_beside_bts, .group = "PT", .ids = "PT42 PT15", .needs = NEED_PT | NEED_BTS,
@@ -400,14 +383,13 @@ TEST(pt_begins_beside_bts, .group = "PT", .ids = "PT42 PT15", .needs = NEED_PT |
 	      "enabling WRMSR",
      .source = "SDM Vol 3, 36.2.7")
 {
-	struct rig bts;
 	struct pt_rig rig;
 	struct packet_reader reader;
 	struct packet packet;
 	uint64_t next = 0, begins = 0;
 	unsigned bits = 0, outcomes = 0;
 
-	rig_open(&bts, 16);
+	RIG(bts, 16);
 	pt_open(&rig, 1, false);
 	TRACED_WITH(rig_all(),
 		    "leaq 1f(%%rip), %[next]\n\tmovl $0x570, %%ecx\n\tmovl $0x2105, %%eax\n\t"
@@ -426,5 +408,4 @@ TEST(pt_begins_beside_bts, .group = "PT", .ids = "PT42 PT15", .needs = NEED_PT |
 	EXPECT_EQ(bits, 2);
 	EXPECT_EQ(outcomes, 2);
 	pt_close(&rig);
-	rig_close(&bts);
 }

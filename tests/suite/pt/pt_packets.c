@@ -45,9 +45,8 @@ TEST(pt_enable_packets, .group = "PT", .ids = "PT15 PT17", .needs = NEED_PT,
 	unsigned psb = 0, psbend = 0, mode = 0;
 	struct packet_reader reader;
 	struct packet packet;
-	struct pt_rig rig;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	PT_TRACED(&rig, PT_PLAIN, "nop");
 	pt_reader(&rig, &reader);
 	while (packet_next(&reader, &packet)) {
@@ -62,7 +61,6 @@ TEST(pt_enable_packets, .group = "PT", .ids = "PT15 PT17", .needs = NEED_PT,
 	EXPECT(psb > 0);
 	EXPECT_EQ(psbend, psb);
 	pt_expect_body(&rig, NULL, 0);
-	pt_close(&rig);
 }
 
 TEST(pt_no_psb_within_period, .group = "PT", .ids = "PT16", .needs = NEED_PT,
@@ -72,11 +70,10 @@ TEST(pt_no_psb_within_period, .group = "PT", .ids = "PT16", .needs = NEED_PT,
 	struct packet_reader reader;
 	struct packet packet;
 	unsigned psb = 0, ratios = 0, begun = 0;
-	struct pt_rig rig;
 
 	if (!pt_caps()->psb_cyc)
 		test_skip("the processor counts no packet bytes (CPUID.14H:EBX[1])");
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	wrmsr(IA32_RTIT_STATUS, 100ull << 32);
 	PT_TRACED(&rig, PT_PLAIN, "nop");
 	pt_reader(&rig, &reader);
@@ -88,16 +85,13 @@ TEST(pt_no_psb_within_period, .group = "PT", .ids = "PT16", .needs = NEED_PT,
 	EXPECT_EQ(psb, 0);
 	EXPECT(ratios > 0);
 	pt_expect_body(&rig, NULL, 0);
-	pt_close(&rig);
 }
 
 TEST(pt_conditional_bits, .group = "PT", .ids = "PT18", .needs = NEED_PT,
      .claim = "conditional branches are bits of TNT, the oldest one highest",
      .source = "SDM Vol 3, 36.4.2")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	EXPECT_BODY(&rig, PT_PLAIN,
 		    "xorl %%eax, %%eax\n\t" PT_JCC("jz", "1f") "1:" PT_JCC("jnz", "1f") "1:" PT_JCC(
 			    "jnz", "1f") "1:",
@@ -107,31 +101,24 @@ TEST(pt_conditional_bits, .group = "PT", .ids = "PT18", .needs = NEED_PT,
 	EXPECT_BODY(&rig, PT_PLAIN, "movl $20, %%ecx\n1:\t" PT_JCC("loop", "1b"), T, T, T, T, T, T,
 		    T, T, T, T, T, T, T, T, T, T, T, T, T, N);
 	EXPECT_BODY(&rig, PT_PLAIN, "xorl %%ecx, %%ecx\n\t" PT_JCC("jrcxz", "1f") "1:", T);
-	pt_close(&rig);
 }
 
 TEST(pt_direct_is_silent, .group = "PT", .ids = "PT19", .needs = NEED_PT,
      .claim = "direct jumps and calls emit nothing", .source = "SDM Vol 3, 36.4.2")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	PT_TRACED(&rig, PT_PLAIN,
 		  ".rept 10\n\t" PT_JMP("1f") "1:\n\t.endr\n\t" PT_CALL("2f") "2:\tpopq %%rax");
 	pt_expect_body(&rig, NULL, 0);
-	pt_close(&rig);
 }
 
 TEST(pt_indirect_targets, .group = "PT", .ids = "PT20", .needs = NEED_PT,
      .claim = "an indirect jump emits its target", .source = "SDM Vol 3, 36.4.2")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	PT_TRACED(&rig, PT_PLAIN, GO_ELSEWHERE);
 	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = (uint64_t)pt_elsewhere},
 		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
-	pt_close(&rig);
 }
 
 /* Two pages of code that are not within 64 KiB: JMP to RBX, JMP to RDI. */
@@ -170,9 +157,7 @@ TEST(pt_returns_compressed, .group = "PT", .ids = "PT21 PT23", .needs = NEED_PT,
 	      "instruction is none",
      .source = "SDM Vol 3, 36.4.2")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	EXPECT_BODY(&rig, PT_PLAIN, PT_CALL("1f") PT_JMP("2f") "1:\t" PT_RET "2:", TO_FIRST(&rig));
 	test_observe("returns", "%s", pt_compressed(&rig) ? "compressed" : "with their targets");
 	EXPECT_BODY(&rig, PT_PLAIN,
@@ -192,30 +177,24 @@ TEST(pt_returns_compressed, .group = "PT", .ids = "PT21 PT23", .needs = NEED_PT,
 		    "movl $2, %%esi\n\t" PT_CALL("2f") "2:\tdecl %%esi\n\t" PT_JCC("jz", "3f")
 			    PT_RET "3:",
 		    N, {.seen = SEEN_TARGET, .to = rig.first + 10}, T);
-	pt_close(&rig);
 }
 
 TEST(pt_return_elsewhere, .group = "PT", .ids = "PT22", .needs = NEED_PT,
      .claim = "a RET to another place than its CALL's emits the target",
      .source = "SDM Vol 3, 36.4.2")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	PT_TRACED(&rig, PT_PLAIN,
 		  PT_CALL("1f") "nop\n1:\tleaq 2f(%%rip), %%rax\n\tmovq %%rax, (%%rsp)\n\t" PT_RET
 				"2:");
 	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
-	pt_close(&rig);
 }
 
 TEST(pt_return_after_other, .group = "PT", .ids = "PT22", .needs = NEED_PT,
      .claim = "after a RET that is not compressed the next one is compressed or has its target",
      .source = "SDM Vol 3, 36.4.2")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	PT_TRACED(&rig, PT_PLAIN,
 		  PT_CALL("1f")
 			  PT_JMP("3f") "1:\t" PT_CALL("2f") "nop\n2:\tleaq 4f(%%rip), %%rax\n\t"
@@ -223,19 +202,15 @@ TEST(pt_return_after_other, .group = "PT", .ids = "PT22", .needs = NEED_PT,
 							    "4:\t" PT_RET "3:");
 	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = pt_body_end(&rig) - 1}, TO_FIRST(&rig));
 	test_observe("outer_return", "%s", pt_compressed(&rig) ? "compressed" : "target");
-	pt_close(&rig);
 }
 
 TEST(pt_returns_uncompressed, .group = "PT", .ids = "PT24", .needs = NEED_PT,
      .claim = "with DisRETC every RET emits its target", .source = "SDM Vol 3, 36.2.7")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_DIS_RETC,
 		  PT_CALL("1f") PT_JMP("2f") "1:\t" PT_RET "2:");
 	PT_EXPECT_BODY(&rig, {.seen = SEEN_TARGET, .to = rig.first + 5});
-	pt_close(&rig);
 }
 
 TEST(pt_cr3_packet, .group = "PT", .ids = "PT30", .needs = NEED_PT,
@@ -244,10 +219,9 @@ TEST(pt_cr3_packet, .group = "PT", .ids = "PT30", .needs = NEED_PT,
 {
 	struct packet_reader reader;
 	struct packet packet;
-	struct pt_rig rig;
 	uint64_t cr3;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	__asm__ volatile("movq %%cr3, %0" : "=r"(cr3));
 	PT_TRACED(&rig, PT_PLAIN, "movq %%cr3, %%rax\n\t" PT_CR3("movq %%rax, %%cr3"));
 	PT_EXPECT_BODY(&rig, {.seen = SEEN_CR3, .to = cr3 & 0xffffffffff000});
@@ -255,7 +229,6 @@ TEST(pt_cr3_packet, .group = "PT", .ids = "PT30", .needs = NEED_PT,
 	while (packet_next(&reader, &packet))
 		if (packet.kind == PACKET_PIP && !silicon_is_foreign_guest())
 			EXPECT_EQ(packet.count, 0);
-	pt_close(&rig);
 }
 
 /* Range 0 is the first byte of pt_elsewhere alone, which decides. */
@@ -365,13 +338,12 @@ TEST(pt_tsc_packet, .group = "PT", .ids = "PT48", .needs = NEED_PT,
      .claim = "with TSCEn a trace begins with the time-stamp counter",
      .source = "SDM Vol 3, 36.4.2")
 {
-	struct pt_rig rig;
 	struct packet_reader reader;
 	struct packet packet;
 	uint64_t before, after;
 	unsigned found = 0;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	pt_again(&rig, PT_PLAIN | RTIT_CTL_TSC_EN);
 	before = __builtin_ia32_rdtsc();
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_TSC_EN, "nop");
@@ -386,7 +358,6 @@ TEST(pt_tsc_packet, .group = "PT", .ids = "PT48", .needs = NEED_PT,
 	}
 	EXPECT(!reader.error);
 	EXPECT(found > 0);
-	pt_close(&rig);
 }
 
 uint64_t pt_input[2]; /* RFLAGS or a pattern, and RCX */
@@ -433,14 +404,12 @@ TEST(pt_each_condition, .group = "PT", .ids = "PT112", .needs = NEED_PT,
 	static const uint64_t flags[] = {0,  CF,      PF,      ZF,	SF,
 					 OF, SF | OF, ZF | CF, SF | ZF, CF | PF | ZF | SF | OF};
 	static const uint64_t counts[] = {0, 1, 2, 1ul << 32, (1ul << 32) + 1};
-	struct pt_rig rig;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	for (size_t n = 0; n < sizeof(flags) / sizeof(flags[0]); n++)
 		expect_conditions(&rig, flags[n], counts[n % 5]);
 	for (size_t n = 0; n < 5; n++)
 		expect_conditions(&rig, n % 2 ? ZF : 0, counts[n]);
-	pt_close(&rig);
 }
 
 TEST(pt_each_pattern, .group = "PT", .ids = "PT113", .needs = NEED_PT,
@@ -449,9 +418,8 @@ TEST(pt_each_pattern, .group = "PT", .ids = "PT113", .needs = NEED_PT,
 {
 	enum { TURNS = 4, BITS = 12, ITEMS = TURNS * (BITS + 1), ROUNDS = 100 };
 	struct pt_expected all[ITEMS];
-	struct pt_rig rig;
 
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		pt_input[0] = test_random();
 		for (unsigned n = 0, bit = 0; n < ITEMS; n++) {
@@ -468,5 +436,4 @@ TEST(pt_each_pattern, .group = "PT", .ids = "PT113", .needs = NEED_PT,
 				  "jnz", "2b"));
 		pt_expect_body(&rig, all, ITEMS);
 	}
-	pt_close(&rig);
 }

@@ -142,12 +142,10 @@ TEST(pt_base_register, .group = "PT", .ids = "PT5 PT56", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.2.7")
 {
 	uint64_t kept = below(cpuid(SUPPORTED_ADDRESSES, 0).eax & 0xff) & ~0x7full;
-	struct pt_rig rig;
 
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	try_bits(&(struct bits){.msr = IA32_RTIT_OUTPUT_BASE, .kept = kept});
 	try_bits(&(struct bits){.msr = IA32_RTIT_OUTPUT_BASE, .kept = kept, .good = kept});
-	pt_close(&rig);
 }
 
 TEST(pt_pointers_register, .group = "PT", .ids = "PT3 PT4 PT57", .needs = NEED_PT,
@@ -155,16 +153,13 @@ TEST(pt_pointers_register, .group = "PT", .ids = "PT3 PT4 PT57", .needs = NEED_P
 	     "IA32_RTIT_OUTPUT_MASK_PTRS holds bits 63:7; the others read as 1 whatever is written",
      .source = "SDM Vol 3, 36.2.7")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	EXPECT_EQ(msr_try(IA32_RTIT_OUTPUT_MASK_PTRS, 0, 0).read_back, RTIT_MASK_PTRS_FIXED);
 	for (unsigned n = 0; n < 2; n++)
 		try_bits(&(struct bits){.msr = IA32_RTIT_OUTPUT_MASK_PTRS,
 					.kept = ~0x7full,
 					.ignored = 0x7f,
 					.good = n ? ~0ull : 0});
-	pt_close(&rig);
 }
 
 TEST(pt_status_register, .group = "PT", .ids = "PT6 PT7 PT58 PT59 PT60 PT61", .needs = NEED_PT,
@@ -173,11 +168,10 @@ TEST(pt_status_register, .group = "PT", .ids = "PT6 PT7 PT58 PT59 PT60 PT61", .n
      .source = "SDM Vol 3, 36.2.7")
 {
 	uint64_t kept = RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED;
-	struct pt_rig rig;
 
 	if (pt_caps()->psb_cyc)
 		kept |= RTIT_STATUS_PACKET_BYTE_COUNT;
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	for (unsigned n = 0; n < 2; n++)
 		try_bits(&(struct bits){.msr = IA32_RTIT_STATUS,
 					.kept = kept,
@@ -185,23 +179,20 @@ TEST(pt_status_register, .group = "PT", .ids = "PT6 PT7 PT58 PT59 PT60 PT61", .n
 						   RTIT_STATUS_TRIGGER_EN,
 					.good = n ? kept : 0,
 					.skipped = cpuid(0x14, 0).ebx & 1u << 6 ? 0xc0 : 0});
-	pt_close(&rig);
 }
 
 TEST(pt_cr3_register, .group = "PT", .ids = "PT8 PT62", .needs = NEED_PT,
      .claim = "IA32_RTIT_CR3_MATCH takes what bits 4:0 of are 0, and is there with the filter only",
      .source = "SDM Vol 3, 36.2.7")
 {
-	struct pt_rig rig;
 	uint64_t value;
 
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	EXPECT_EQ(rdmsr_safe(IA32_RTIT_CR3_MATCH, &value), pt_caps()->cr3_filter);
 	EXPECT_EQ(wrmsr_safe(IA32_RTIT_CR3_MATCH, 0), pt_caps()->cr3_filter);
 	for (unsigned n = 0; n < 2 && pt_caps()->cr3_filter; n++)
 		try_bits(&(struct bits){
 			.msr = IA32_RTIT_CR3_MATCH, .kept = ~0x1full, .good = n ? ~0x1full : 0});
-	pt_close(&rig);
 }
 
 TEST(pt_range_registers, .group = "PT", .ids = "PT9 PT63", .needs = NEED_PT,
@@ -209,9 +200,8 @@ TEST(pt_range_registers, .group = "PT", .ids = "PT9 PT63", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.2.7")
 {
 	unsigned width = cpuid(7, 0).ecx & LEAF_7_LA57 ? 57 : 48;
-	struct pt_rig rig;
 
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	for (uint32_t n = 0; n < 2 * PT_RANGES_MOST; n++) {
 		struct bits bits = {.msr = IA32_RTIT_ADDR0_A + n, .kept = below(width - 1)};
 
@@ -223,7 +213,6 @@ TEST(pt_range_registers, .group = "PT", .ids = "PT9 PT63", .needs = NEED_PT,
 		bits.good = ~bits.kept;
 		try_bits(&bits);
 	}
-	pt_close(&rig);
 }
 
 /* The field's bits, if its value is in the bitmap. */
@@ -283,9 +272,8 @@ TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10 PT66 PT67 PT68 PT69", 
      .source = "SDM Vol 3, 36.2.7")
 {
 	const uint64_t later = 1ull << 31 | 1ull << 55 | 1ull << 56; /* leaf 14H: EBX[8:6] */
-	struct pt_rig rig;
 
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	for (unsigned bit = 1; bit < 64; bit++)
 		if (!(1ull << bit & later))
 			try_control(1ull << bit);
@@ -296,7 +284,6 @@ TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10 PT66 PT67 PT68 PT69", 
 		for (unsigned n = 0; n < PT_RANGES_MOST; n++)
 			try_control(RTIT_CTL_ADDR_CFG(n, value));
 	}
-	pt_close(&rig);
 }
 
 TEST(pt_enabled_is_locked, .group = "PT", .ids = "PT11 PT70", .needs = NEED_PT,
@@ -304,10 +291,9 @@ TEST(pt_enabled_is_locked, .group = "PT", .ids = "PT11 PT70", .needs = NEED_PT,
 	      "value that it has, and each can be read",
      .source = "SDM Vol 3, 36.2.7")
 {
-	struct pt_rig rig;
 	uint64_t now;
 
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	for (unsigned n = FIRST_FILTER; n < MARKED; n++)
 		if (is_there(n))
 			wrmsr(marked[n], mark(n, 1));
@@ -326,7 +312,6 @@ TEST(pt_enabled_is_locked, .group = "PT", .ids = "PT11 PT70", .needs = NEED_PT,
 	for (unsigned n = FIRST_FILTER; n < MARKED; n++)
 		if (is_there(n))
 			EXPECT_EQ(rdmsr(marked[n]), mark(n, 1));
-	pt_close(&rig);
 }
 
 TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
@@ -334,9 +319,8 @@ TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
      .source = "SDM Vol 3, 36.2.7")
 {
 	const uint64_t on = pt_on(PT_PLAIN);
-	struct pt_rig rig;
 
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	for (unsigned bit = 1; bit < 64; bit++) {
 		wrmsr(IA32_RTIT_CTL, on);
 		EXPECT(!wrmsr_safe(IA32_RTIT_CTL, on ^ 1ull << bit));
@@ -347,21 +331,17 @@ TEST(pt_enabled_control, .group = "PT", .ids = "PT12 PT71", .needs = NEED_PT,
 		EXPECT(wrmsr_safe(IA32_RTIT_CTL, RTIT_CTL_USER));
 		EXPECT_EQ(rdmsr(IA32_RTIT_CTL), RTIT_CTL_USER);
 	}
-	pt_close(&rig);
 }
 
 TEST(pt_single_range_needed, .group = "PT", .ids = "PT13", .needs = NEED_PT,
      .claim = "TraceEn without ToPA raises #GP where there is no single-range output",
      .source = "SDM Vol 3, 36.2.7")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	wrmsr(IA32_RTIT_OUTPUT_BASE, rig.chunks[0]);
 	wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, PT_RIG_BYTES - 1);
 	EXPECT_EQ(msr_try(IA32_RTIT_CTL, PT_PLAIN | RTIT_CTL_TRACE_EN, 0).refused,
 		  !pt_caps()->single_range);
-	pt_close(&rig);
 }
 
 /* The three enables as IA32_RTIT_STATUS has them while TraceEn is set with `control`; nowhere: the
@@ -434,21 +414,16 @@ TEST(pt_trigger_status, .group = "PT", .ids = "PT14 PT72 PT73 PT74", .needs = NE
 	      "are traced, FilterEn where no range leaves the code out",
      .source = "SDM Vol 3, 36.2.5")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	for (size_t n = 0; n < sizeof(enables) / sizeof(enables[0]); n++)
 		if (has(enables[n].control))
 			try_enables(&rig, &enables[n]);
-	pt_close(&rig);
 }
 
 TEST(pt_each_register_alone, .group = "PT", .ids = "PT64", .needs = NEED_PT,
      .claim = "a write of one MSR of Intel PT changes no other", .source = "SDM Vol 3, 36.2.7")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, true);
+	PT_RIG(rig, 1, true);
 	for (unsigned written = 0; written < MARKED; written++) {
 		if (!is_there(written))
 			continue;
@@ -461,7 +436,6 @@ TEST(pt_each_register_alone, .group = "PT", .ids = "PT64", .needs = NEED_PT,
 				EXPECT_EQ(rdmsr(marked[n]) & ~(uint64_t)(T | C | F),
 					  mark(n, n == written) & ~(uint64_t)(T | C | F));
 	}
-	pt_close(&rig);
 }
 
 /* Each register of the CPU that this runs on, from now on. */

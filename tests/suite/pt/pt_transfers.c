@@ -40,9 +40,7 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
 	      "IRET where it goes",
      .source = "SDM Vol 3, 36.4.2")
 {
-	struct pt_rig rig;
-
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	own_idt_copy();
 	own_idt_set(SOFTWARE_VECTOR, own_handler_return, false);
 	own_idt_set(VECTOR_BP, own_handler_return, false);
@@ -75,7 +73,6 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
 	lapic_eoi();
 	lapic_set_task_priority(0);
 	own_idt_unload();
-	pt_close(&rig);
 }
 
 /* Two places of code that are not within 64 KiB: JMP to the other, the handler of UD2; UD2. */
@@ -264,13 +261,12 @@ TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT146", .needs = NEED_PT,
 {
 	const uint64_t control = PT_PLAIN | RTIT_CTL_CR3_FILTER;
 	uint8_t *other = test_area(1);
-	struct pt_rig rig;
 	uint64_t own;
 
 	if (!pt_caps()->cr3_filter)
 		test_skip("the processor has no CR3 filter (CPUID.14H:EBX[0])");
 	__asm__ volatile("movq %%cr3, %0" : "=r"(pt_cr3_own));
-	pt_open(&rig, 1, false);
+	PT_RIG(rig, 1, false);
 	memcpy(other, direct(pt_cr3_own & PTE_ADDRESS), PT_RIG_BYTES);
 	own = pt_cr3_own & PTE_ADDRESS;
 	pt_cr3_other = pt_physical(other);
@@ -287,7 +283,6 @@ TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT146", .needs = NEED_PT,
 	pt_again(&rig, PT_PLAIN);
 	PT_TRACED(&rig, PT_PLAIN, LOAD_CR3(other) LOAD_CR3(own));
 	PT_EXPECT_BODY(&rig, {.seen = SEEN_CR3, .to = pt_cr3_other}, {.seen = SEEN_CR3, .to = own});
-	pt_close(&rig);
 }
 
 /* 32-bit code: NOP, far JMP to the instruction after it, which is 64-bit code: JMP to RBX. */

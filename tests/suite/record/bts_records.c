@@ -14,14 +14,11 @@ TEST(bts_jump_addresses, .group = "R", .ids = "R1", .needs = NEED_BTS,
      .claim = "the record of a jump holds the address of the jump and that of its target",
      .source = "SDM Vol 3, 17.4.9 and figure 17-9")
 {
-	struct rig rig;
-
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED(rig_all(), "jump_from: jmp jump_to\n\tud2\njump_to:\n\t");
 	EXPECT_EQ(rig_count(&rig), 1);
 	rig_expect(&rig, 0, jump_from, jump_to, "jmp");
-	rig_close(&rig);
 }
 
 extern const char order_a[], order_b[], order_c[], order_to_a[], order_to_b[], order_to_c[];
@@ -31,9 +28,7 @@ TEST(bts_program_order, .group = "R", .ids = "R2", .needs = NEED_BTS,
      .claim = "records stand in program order, oldest at the base",
      .source = "SDM Vol 3, 17.4.9: BTS index")
 {
-	struct rig rig;
-
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED(rig_all(), "order_a: jmp order_to_a\n"
 				  "order_to_b: nop\n"
@@ -45,7 +40,6 @@ TEST(bts_program_order, .group = "R", .ids = "R2", .needs = NEED_BTS,
 	rig_expect(&rig, 0, order_a, order_to_a, "a, forward");
 	rig_expect(&rig, 1, order_b, order_to_b, "b, backward");
 	rig_expect(&rig, 2, order_c, order_to_c, "c, forward");
-	rig_close(&rig);
 }
 
 extern const char iteration_top[], iteration_jump[];
@@ -54,9 +48,7 @@ TEST(bts_loop_every_iteration, .group = "R", .ids = "R3", .needs = NEED_BTS,
      .claim = "a loop of 1000 rounds leaves 999 equal records, none for the branch not taken",
      .source = "SDM Vol 3, 17.4.4: each taken branch")
 {
-	struct rig rig;
-
-	rig_open(&rig, 1024);
+	RIG(rig, 1024);
 	EXACTLY (&rig)
 		TRACED(rig_all(), "movl $1000, %%ecx\n"
 				  "iteration_top: decl %%ecx\n"
@@ -65,7 +57,6 @@ TEST(bts_loop_every_iteration, .group = "R", .ids = "R3", .needs = NEED_BTS,
 	for (size_t slot = 0; slot < 999; slot++)
 		rig_expect(&rig, slot, iteration_jump, iteration_top, "jnz");
 	EXPECT_EQ(rig_record(&rig, 999).from, 0);
-	rig_close(&rig);
 }
 
 #define BRANCHES 6
@@ -93,14 +84,12 @@ TEST(bts_record_is_whole, .group = "R", .ids = "R1", .needs = NEED_BTS,
 {
 	const uint64_t predicted = 1ull << 4;
 	uint64_t first[BRANCHES], second[BRANCHES];
-	struct rig rig;
 
-	rig_open(&rig, 2 * BRANCHES);
+	RIG(rig, 2 * BRANCHES);
 	trace(&rig, 0xff, first);
 	trace(&rig, 0x00, second);
 	for (size_t i = 0; i < BRANCHES; i++)
 		EXPECT_EQ(first[i] & ~predicted, second[i] & ~predicted);
-	rig_close(&rig);
 }
 
 extern const char high_call[], high_back[];
@@ -137,15 +126,13 @@ TEST(bts_high_addresses, .group = "R", .ids = "R5", .needs = NEED_BTS,
 				      0x00005a5aa5a50000, 0x00007fffffffe000, 0xffff900000000000,
 				      0xffffc7ff00000000, 0xfffffffe00000000, 0xffffffffffe00000};
 	uint8_t *pages = test_area(2);
-	struct rig rig;
 
 	memset(pages, 0xcc, 2 * PAGE_SIZE);
 	memcpy(pages + JUMP_AT, jump, sizeof(jump));
 	pages[PAGE_SIZE + RET_AT] = 0xc3;
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++)
 		check(&rig, pages, at[i]);
-	rig_close(&rig);
 }
 
 #define OFFSETS_AT 0x0000000040300000ul
@@ -280,11 +267,10 @@ TEST(bts_compatibility_mode, .group = "R", .ids = "R6 E5", .needs = NEED_BTS,
      .claim = "32-bit code in compatibility mode is recorded, with upper halves of 0",
      .source = "SDM Vol 3, 17.4.8.1 and 17.4.9.1")
 {
-	struct rig rig;
 	size_t slot = 0;
 
 	map();
-	rig_open(&rig, 32);
+	RIG(rig, 32);
 	machine_open();
 	EXPECT_EQ(run_compatible(0), LOOPS + 0x100);
 	EXACTLY (&rig)
@@ -304,7 +290,6 @@ TEST(bts_compatibility_mode, .group = "R", .ids = "R6 E5", .needs = NEED_BTS,
 	rig_expect(&rig, slot++, at(compat_out), at(compat_back), "far jump into 64-bit code");
 	rig_expect(&rig, slot++, at(compat_ret), machine_back, "ret");
 	EXPECT_EQ(rig_count(&rig), slot);
-	rig_close(&rig);
 }
 
 TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
@@ -312,12 +297,11 @@ TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
 	      "64-bit code has",
      .source = "SDM Vol 3, 18.8.1.1 and 17.4.9.1")
 {
-	struct pebs pebs;
 	size_t within = 0;
 	uint64_t flags, skid;
 
 	map();
-	pebs_open(&pebs, 28);
+	PEBS(pebs, 28);
 	skid = pebs_skid(&pebs);
 	machine_open();
 	pebs_arm(&pebs, 0, pebs.branches ? 1 : 4 - (skid < 3 ? skid : 3));
@@ -343,7 +327,6 @@ TEST(pebs_compatibility_mode, .group = "PE", .ids = "PE18", .needs = NEED_PEBS,
 	}
 	test_observe("samples", "%zu in 32-bit code", within);
 	EXPECT(within >= 2);
-	pebs_close(&pebs);
 }
 
 #define ROUNDS	  1000
@@ -393,9 +376,8 @@ TEST(bts_predicted_flag, .group = "R", .ids = "R4", .needs = NEED_BTS,
 	uint8_t *choices = test_area(1);
 	size_t taken, predictable, set;
 	uint64_t others = 0;
-	struct rig rig;
 
-	rig_open(&rig, 2 * ROUNDS + 2);
+	RIG(rig, 2 * ROUNDS + 2);
 	for (size_t i = 0; i < ROUNDS; i++)
 		choices[i] = 1;
 	predictable = run_choices(&rig, choices, &taken, &others);
@@ -409,5 +391,4 @@ TEST(bts_predicted_flag, .group = "R", .ids = "R4", .needs = NEED_BTS,
 		EXPECT(predictable > ROUNDS * 9 / 10);
 		EXPECT(set > 0 && set < taken);
 	}
-	rig_close(&rig);
 }

@@ -32,9 +32,8 @@ TEST(bts_robust_on_off, .group = "Z", .ids = "Z1", .needs = NEED_BTS,
 {
 	uint64_t times = test_scaled(SWITCHES), right = 0, smis = smi_count();
 	size_t capacity = SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end);
-	struct rig rig;
 
-	rig_open(&rig, SLOTS);
+	RIG(rig, SLOTS);
 	for (uint64_t i = 0; i < times; i++) {
 		uint64_t at = rig_index(&rig);
 
@@ -46,7 +45,6 @@ TEST(bts_robust_on_off, .group = "Z", .ids = "Z1", .needs = NEED_BTS,
 		EXPECT_EQ(right, times);
 	EXPECT(rig_index(&rig) <= rig.base + SLOTS * rig.record);
 	test_note("%lu times", times);
-	rig_close(&rig);
 }
 
 // Linux tested its driver at boot: stop, read twice, go on, stop, compare. This is that cycle, many

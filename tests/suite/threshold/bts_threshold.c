@@ -172,9 +172,8 @@ TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
      .source = "SDM Vol 3, 10.5.1: delivery mode NMI")
 {
 	uint32_t lvtpc = lapic_read_lvtpc();
-	struct rig rig;
 
-	rig_open(&rig, IN_NMI_SLOTS);
+	RIG(rig, IN_NMI_SLOTS);
 	rig_set_threshold(&rig, IN_NMI_THRESHOLD);
 	own_idt_copy();
 	own_idt_set(VECTOR_NMI, in_nmi_handler, false);
@@ -187,7 +186,6 @@ TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
 	lapic_set_lvtpc((uint8_t)(lvtpc & LVT_VECTOR_MASK), lvtpc & LVT_NMI);
 	EXPECT(nmis >= 2);
 	EXPECT(rig_count(&rig) > IN_NMI_THRESHOLD);
-	rig_close(&rig);
 }
 
 /*

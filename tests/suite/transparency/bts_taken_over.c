@@ -23,9 +23,8 @@ TEST(bts_taken_over_records, .group = "K", .ids = "K11", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and 17.4.5: taken branch, interrupt, or exception")
 {
 	uint64_t debugctl = 0, area = 0;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	EXACTLY (&rig)
 		TRACED_WITH(rig_all(),
 			    "over_first: jmp over_in\n\tud2\n"
@@ -44,7 +43,6 @@ TEST(bts_taken_over_records, .group = "K", .ids = "K11", .needs = NEED_BTS,
 	EXPECT_EQ(rig_record(&rig, 3).to, (uintptr_t)over_end);
 	EXPECT_EQ(debugctl, rig_all());
 	EXPECT_EQ(area, (uintptr_t)rig.area);
-	rig_close(&rig);
 }
 
 static void be_taken_over(void)

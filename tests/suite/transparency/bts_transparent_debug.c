@@ -227,16 +227,14 @@ TEST(bts_transparent_debug_status, .group = "transparency", .ids = "", .needs = 
      .source = "SDM Vol 3, 17.2: certain debug exceptions may clear bits 0-3")
 {
 	uint64_t before;
-	struct rig rig;
 
-	rig_open(&rig, 16);
+	RIG(rig, 16);
 	own_idt_copy();
 	own_idt_set(VECTOR_DB, status_handler, false);
 	before = status_after(0);
 	EXPECT_EQ(before & ~DR6_B0_B2, DR6_RESET | 1u << 14);
 	EXPECT_EQ(status_after(rig_all()), before);
 	test_observe("b0_to_b3_cleared", "%d", !(before & DR6_B0_B2));
-	rig_close(&rig);
 }
 
 // QEMU 10.0 reports a data breakpoint inside a repeated string instruction after the whole
@@ -251,10 +249,9 @@ TEST(bts_transparent_breakpoints, .group = "transparency", .ids = "", .needs = N
      .claim = "DR0 to DR3 trap at the same instructions for the same reasons traced and untraced",
      .source = "SDM Vol 3, 17.2 and 17.3.1: BTS changes nothing of it")
 {
-	struct rig rig;
 	bool merged;
 
-	rig_open(&rig, 4096);
+	RIG(rig, 4096);
 	own_idt_copy();
 	own_idt_set(VECTOR_DB, watch_handler, false);
 	machine_open();
@@ -267,7 +264,6 @@ TEST(bts_transparent_breakpoints, .group = "transparency", .ids = "", .needs = N
 	check(DR7_SECOND, 2, merged);
 	machine_close();
 	EXPECT(rig_count(&rig) > 0);
-	rig_close(&rig);
 }
 
 /* What a step pushed as RFLAGS where it left RIP at the string instruction, by the count that was
@@ -315,10 +311,9 @@ TEST(bts_transparent_resume_flag, .group = "transparency", .ids = "", .needs = N
      .source = "SDM Vol 3, 17.3.1.1: what is pushed for RF")
 {
 	const uint64_t flag = 1ul << 16;
-	struct rig rig;
 	bool lost;
 
-	rig_open(&rig, 256);
+	RIG(rig, 256);
 	own_idt_copy();
 	own_idt_set(VECTOR_DB, resume_handler, false);
 	machine_open();
@@ -332,5 +327,4 @@ TEST(bts_transparent_resume_flag, .group = "transparency", .ids = "", .needs = N
 	EXPECT(resume.at[2] && !(resume.at[2] & flag));
 	EXPECT(resume.at[1] && (lost || resume.at[1] & flag));
 	EXPECT(resume.behind && !(resume.behind & flag));
-	rig_close(&rig);
 }

@@ -128,16 +128,14 @@ TEST(bts_transparent_faults, .group = "transparency", .ids = "", .needs = NEED_B
 {
 	static const char *const codes[] = {nested_code, nested_divide, nested_segment,
 					    nested_null};
-	struct rig rig;
 
-	rig_open(&rig, 256);
+	RIG(rig, 256);
 	caught_open();
 	own_idt_break(NO_CODE);
 	for (size_t n = 0; n < sizeof(codes) / sizeof(codes[0]); n++)
 		check_fault(codes[n]);
 	caught_close();
 	EXPECT(rig_count(&rig) > 0);
-	rig_close(&rig);
 }
 
 extern const char control_cr0[], control_cr3[], control_cr4[], control_gdt[], control_idt[],
@@ -190,11 +188,10 @@ TEST(bts_transparent_controls, .group = "transparency", .ids = "", .needs = NEED
 {
 	struct cpuid_result one = cpuid(1, 0), seven = {0};
 	uint64_t not_canonical = 0x8000000000000000;
-	struct rig rig;
 
 	if (cpuid(0, 0).eax >= 7)
 		seven = cpuid(7, 0);
-	rig_open(&rig, 256);
+	RIG(rig, 256);
 	caught_open();
 	check_control(control_cr0, 0, CR0_PE);
 	check_control(control_cr0, 0, CR0_NW);
@@ -211,7 +208,6 @@ TEST(bts_transparent_controls, .group = "transparency", .ids = "", .needs = NEED
 	check_control(control_gdt, not_canonical, 0);
 	check_control(control_idt, not_canonical, 0);
 	caught_close();
-	rig_close(&rig);
 }
 
 #define AT 0x00005b0000000000ul
@@ -268,10 +264,9 @@ TEST(bts_transparent_page_faults, .group = "transparency", .ids = "", .needs = N
 	static const char *const codes[] = {access_read, access_write, access_string, access_jump};
 	static const uint16_t offsets[] = {0, 8, PAGE_SIZE - 9, PAGE_SIZE - 2, PAGE_SIZE - 1};
 	uint8_t *area = test_area(PAGES);
-	struct rig rig;
 
 	open_pages(area);
-	rig_open(&rig, 4096);
+	RIG(rig, 4096);
 	caught_open();
 	for (size_t page = 0; page < PAGES; page++)
 		for (size_t n = 0; n < sizeof(offsets) / sizeof(offsets[0]); n++)
@@ -287,7 +282,6 @@ TEST(bts_transparent_page_faults, .group = "transparency", .ids = "", .needs = N
 	for (size_t n = 0; n < PAGES; n++)
 		vm_unmap(AT + n * PAGE_SIZE);
 	EXPECT(rig_count(&rig) > 0);
-	rig_close(&rig);
 }
 
 #define CR4_OSXMMEXCPT (1ul << 10)
@@ -337,9 +331,8 @@ TEST(bts_transparent_fp_faults, .group = "transparency", .ids = "", .needs = NEE
      .source = "SDM Vol 1, 8.4 and 11.5: #MF and #XM")
 {
 	uint64_t cr0, cr4;
-	struct rig rig;
 
-	rig_open(&rig, 256);
+	RIG(rig, 256);
 	machine_open();
 	__asm__ volatile("mov %%cr0, %0; mov %%cr4, %1" : "=r"(cr0), "=r"(cr4));
 	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | 1ul << 5));
@@ -355,5 +348,4 @@ TEST(bts_transparent_fp_faults, .group = "transparency", .ids = "", .needs = NEE
 	caught_close();
 	__asm__ volatile("mov %0, %%cr4; mov %1, %%cr0" : : "r"(cr4), "r"(cr0));
 	machine_close();
-	rig_close(&rig);
 }

@@ -89,15 +89,13 @@ TEST(bts_transparent_programs, .group = "transparency", .ids = "", .needs = NEED
      .source = "SDM Vol 3, 17.4.5: BTS stores records, and does nothing else")
 {
 	struct program program;
-	struct rig rig;
 
 	program_open(&program, INSTRUCTIONS + 100);
-	rig_open(&rig, 4096);
+	RIG(rig, 4096);
 	machine_open();
 	for (uint64_t i = test_scaled(PROGRAMS); i; i--)
 		check(&program, &rig, test_random());
 	machine_close();
-	rig_close(&rig);
 }
 
 #define FOLLOWED 2
@@ -133,16 +131,14 @@ TEST(bts_trace_follows_programs, .group = "transparency", .ids = "", .needs = NE
 {
 	struct program program;
 	struct steps steps;
-	struct rig rig;
 
 	program_open(&program, INSTRUCTIONS + 100);
 	steps_open(&steps, 20 * INSTRUCTIONS);
-	rig_open(&rig, SLOTS);
+	RIG(rig, SLOTS);
 	machine_open();
 	for (uint64_t i = test_scaled(FOLLOWED); i; i--)
 		check_followed(&program, &steps, &rig, test_random());
 	machine_close();
-	rig_close(&rig);
 }
 
 // Code of AVX, and code that changes itself.
@@ -192,11 +188,10 @@ TEST(bts_transparent_avx, .group = "transparency", .ids = "", .needs = NEED_BTS,
 {
 	static struct machine without, with;
 	uint64_t cr4;
-	struct rig rig;
 
 	if (~cpuid(1, 0).ecx & (LEAF_1_XSAVE | LEAF_1_AVX))
 		test_skip("no AVX (CPUID.1:ECX[28])");
-	rig_open(&rig, 256);
+	RIG(rig, 256);
 	machine_open();
 	__asm__ volatile("mov %%cr4, %0" : "=r"(cr4));
 	__asm__ volatile("mov %0, %%cr4" : : "r"(cr4 | CR4_OSXSAVE));
@@ -208,7 +203,6 @@ TEST(bts_transparent_avx, .group = "transparency", .ids = "", .needs = NEED_BTS,
 	EXPECT(machine_same(&without, &with));
 	EXPECT(memcmp(data[0], data[1], BYTES) == 0);
 	EXPECT_EQ(rig_count(&rig), AVX_ROUNDS + 1);
-	rig_close(&rig);
 }
 
 #define AT     0x00005a0000001000ul
@@ -276,10 +270,9 @@ TEST(bts_transparent_self_modifying, .group = "transparency", .ids = "", .needs 
 {
 	uint8_t *page = test_area(1);
 	size_t slot = 1;
-	struct rig rig;
 
 	code_map(AT, page, 0);
-	rig_open(&rig, 3 * ROUNDS);
+	RIG(rig, 3 * ROUNDS);
 	machine_open();
 	EXPECT_EQ(run_page(page, 0), expected_result());
 	EXACTLY (&rig)
@@ -295,5 +288,4 @@ TEST(bts_transparent_self_modifying, .group = "transparency", .ids = "", .needs 
 			rig_expect(&rig, slot++, at(modify_again), at(modify_start), "jnz");
 	}
 	rig_expect(&rig, slot, at(modify_ret), machine_back, "ret");
-	rig_close(&rig);
 }

@@ -11,9 +11,7 @@ TEST(bts_wrap_half, .group = "W", .ids = "W1", .needs = NEED_BTS,
      .claim = "half as many branches as slots move the index half way and leave the rest alone",
      .source = "SDM Vol 3, 17.4.9: BTS index")
 {
-	struct rig rig;
-
-	rig_open(&rig, SLOTS);
+	RIG(rig, SLOTS);
 	EXACTLY (&rig) {
 		memset((void *)rig.base, 0xa5, SLOTS * rig.record);
 		chain_trace(&rig, rig_all(), &chain_a, SLOTS / 2);
@@ -22,7 +20,6 @@ TEST(bts_wrap_half, .group = "W", .ids = "W1", .needs = NEED_BTS,
 	chain_expect(&rig, 0, SLOTS / 2, &chain_a, SLOTS / 2, 0);
 	for (size_t at = SLOTS / 2 * rig.record; at < SLOTS * rig.record; at++)
 		EXPECT_EQ(((const uint8_t *)rig.base)[at], 0xa5);
-	rig_close(&rig);
 }
 
 // The SDM does not say whether the index wraps after a record or before the next one. The self-test
@@ -44,20 +41,18 @@ TEST(bts_wrap_capacity, .group = "W", .ids = "W2", .needs = NEED_BTS,
 {
 	const struct calibration *c = calibration();
 	size_t unused = CALIBRATION_SLOTS - c->used_at_end, capacity = SLOTS - unused;
-	struct rig rig;
 
 	REQUIRE(unused <= 1);
 	test_observe("wrap_capacity", "n%s", unused ? "-1" : "");
 	test_observe("wrap_index_after_last", "%s", index_after_last_name(c->index_after_last));
 	EXPECT(c->index_after_last != INDEX_OTHER);
-	rig_open(&rig, 2 * SLOTS);
+	RIG(rig, 2 * SLOTS);
 	rig_shorten(&rig, SLOTS, 0);
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, SLOTS - 2);
 	EXPECT_EQ(rig_index(&rig), rig.base + (SLOTS - 2) * rig.record);
 	check_capacity(&rig, capacity, SLOTS - 1);
 	check_capacity(&rig, capacity, SLOTS);
-	rig_close(&rig);
 }
 
 TEST(bts_wrap_first_slot, .group = "W", .ids = "W3", .needs = NEED_BTS,
@@ -65,15 +60,13 @@ TEST(bts_wrap_first_slot, .group = "W", .ids = "W3", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9.1 and 17.4.4")
 {
 	size_t capacity = SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end);
-	struct rig rig;
 
-	rig_open(&rig, 2 * SLOTS);
+	RIG(rig, 2 * SLOTS);
 	rig_shorten(&rig, SLOTS, 0);
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, capacity + 1);
 	EXPECT_EQ(rig_index(&rig), rig.base + rig.record);
 	circular_expect(&rig, capacity, &chain_a, capacity + 1);
-	rig_close(&rig);
 }
 
 #define ORDER_SLOTS 64
@@ -84,14 +77,12 @@ TEST(bts_wrap_order, .group = "W", .ids = "W4", .needs = NEED_BTS,
 {
 	size_t capacity = ORDER_SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end);
 	uint64_t n = 10 * capacity + 3;
-	struct rig rig;
 
-	rig_open(&rig, ORDER_SLOTS + 4);
+	RIG(rig, ORDER_SLOTS + 4);
 	rig_shorten(&rig, ORDER_SLOTS, 0);
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, n);
 	circular_expect(&rig, capacity, &chain_a, n);
-	rig_close(&rig);
 }
 
 /* "at end" is one byte below the least size that the manual allows; see W2 for which one counts. */
@@ -100,16 +91,14 @@ TEST(bts_wrap_one_slot, .group = "W", .ids = "W5", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9: BTS absolute maximum")
 {
 	const struct calibration *c = calibration();
-	struct rig rig;
 
 	if (c->unused)
 		test_skip("this silicon leaves the last slot unused whatever the maximum");
-	rig_open(&rig, 4);
+	RIG(rig, 4);
 	rig_shorten(&rig, 1, maximum_extra(c->maximum));
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, 100);
 	circular_expect(&rig, 1, &chain_a, 100);
-	rig_close(&rig);
 }
 
 #define ANY_BASE_N (3 * SLOTS + 5)
@@ -180,10 +169,9 @@ TEST(bts_wrap_maximum_minus_one, .group = "W", .ids = "W7", .needs = NEED_BTS,
      .claim = "a maximum inside a slot lets no more than that one slot be written past it",
      .source = "SDM Vol 3, 17.4.9; erratum P79")
 {
-	struct rig rig;
 	size_t used;
 
-	rig_open(&rig, SLOTS + 8);
+	RIG(rig, SLOTS + 8);
 	rig_shorten(&rig, SLOTS, (uint64_t)-1);
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, 2 * SLOTS);
@@ -192,7 +180,6 @@ TEST(bts_wrap_maximum_minus_one, .group = "W", .ids = "W7", .needs = NEED_BTS,
 	test_observe("wrap_crosses_maximum", "%d", used == SLOTS);
 	EXPECT(used == SLOTS - 1 || used == SLOTS);
 	circular_expect(&rig, used, &chain_a, 2 * SLOTS);
-	rig_close(&rig);
 }
 
 // There are two conventions for the absolute maximum. The SDM (Vol 3, 17.4.9) and EDK2 put it one
@@ -208,17 +195,15 @@ TEST(bts_wrap_maximum_plus_one, .group = "W", .ids = "W6", .needs = NEED_BTS,
 {
 	const struct calibration *c = calibration();
 	size_t capacity = SLOTS + c->used_at_end_plus_1 - CALIBRATION_SLOTS;
-	struct rig rig;
 
 	test_observe("wrap_capacity_plus_one", "n%s", capacity > SLOTS ? "+1" : "");
 	test_observe("wrap_overrun_plus_one", "%d", capacity > SLOTS);
 	REQUIRE(capacity == SLOTS || capacity == SLOTS + 1);
-	rig_open(&rig, SLOTS + 8);
+	RIG(rig, SLOTS + 8);
 	rig_shorten(&rig, SLOTS, 1);
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, 3 * SLOTS);
 	circular_expect(&rig, capacity, &chain_a, 3 * SLOTS);
-	rig_close(&rig);
 }
 
 #define NO_INTERRUPT_SLOTS 32
