@@ -17,7 +17,7 @@ $(BUILD)/host/obj/%.c.o: %.c
 -include $(shell find $(BUILD)/host/obj -name '*.d' 2>/dev/null)
 
 .SECONDEXPANSION:
-$(host_tests): $(BUILD)/host/%: $$(call host_object,tests/host/%.c) $$(call host_object,$$(call host_sources,$$*))
+$(host_tests): $(BUILD)/host/%: $$(call host_object,tests/host/%.c tests/host/main.c) $$(call host_object,$$(call host_sources,$$*))
 	$(call short,LD,$@)$(HOST_CC) $(HOST_CFLAGS) -o $@ $(filter %.o,$^) -lcmocka -llz4 -lZydis -lipt
 
 # The heap of a program that is not moved begins up to 1 GiB after it, and RIG_BASE has to stay free.

@@ -3,7 +3,7 @@
 /* sources: drivers/acpi/[a-z]*.c lib/acpi.c */
 #include "tests/host/acpi_memory.h"
 
-static void finds_through_xsdt(void **state)
+UNIT(finds_through_xsdt, .setup_func = memory_clear)
 {
 	table_add("AAAA", "one", 4);
 	table_add("BBBB", "two", 4);
@@ -15,7 +15,7 @@ static void finds_through_xsdt(void **state)
 	assert_null(acpi_find("CCCC"));
 }
 
-static void finds_through_rsdt(void **state)
+UNIT(finds_through_rsdt, .setup_func = memory_clear)
 {
 	const uint32_t table = table_store("AAAA", "x", 2);
 	rsdp_store(table_store("RSDT", &table, 4), 0);
@@ -23,7 +23,7 @@ static void finds_through_rsdt(void **state)
 	assert_non_null(acpi_find("AAAA"));
 }
 
-static void prefers_xsdt_falls_back_to_rsdt(void **state)
+UNIT(prefers_xsdt_falls_back_to_rsdt, .setup_func = memory_clear)
 {
 	const uint32_t old = table_store("OLD ", "", 0);
 	const uint64_t new = table_store("NEW ", "", 0);
@@ -40,7 +40,7 @@ static void prefers_xsdt_falls_back_to_rsdt(void **state)
 	assert_non_null(acpi_find("OLD "));
 }
 
-static void counts_tables_of_one_signature(void **state)
+UNIT(counts_tables_of_one_signature, .setup_func = memory_clear)
 {
 	table_add("SSDT", "a", 2);
 	table_add("AAAA", "b", 2);
@@ -51,7 +51,7 @@ static void counts_tables_of_one_signature(void **state)
 	assert_null(acpi_find_nth("SSDT", 2));
 }
 
-static void bad_checksum_is_passed_over(void **state)
+UNIT(bad_checksum_is_passed_over, .setup_func = memory_clear)
 {
 	const uint32_t first = table_add("AAAA", "bad", 4);
 	table_add("AAAA", "good", 5);
@@ -60,7 +60,7 @@ static void bad_checksum_is_passed_over(void **state)
 	assert_string_equal((const char *)(acpi_find("AAAA") + 1), "good");
 }
 
-static void lengths_are_checked(void **state)
+UNIT(lengths_are_checked, .setup_func = memory_clear)
 {
 	static const uint32_t lengths[] = {0, 1, 35, 0x4000, 4u << 20, 0x7fffffff, 0xffffffff};
 	const uint32_t table = table_add("AAAA", "abcdefg", 8);
@@ -74,7 +74,7 @@ static void lengths_are_checked(void **state)
 	}
 }
 
-static void wild_addresses_are_passed_over(void **state)
+UNIT(wild_addresses_are_passed_over, .setup_func = memory_clear)
 {
 	const uint64_t entries[] = {0, 1, 0xfffffffffffffff0, MEMORY_BASE + MEMORY_SIZE - 3,
 				    table_store("AAAA", "x", 2)};
@@ -83,7 +83,7 @@ static void wild_addresses_are_passed_over(void **state)
 	assert_non_null(acpi_find("AAAA"));
 }
 
-static void partial_last_entry_is_not_read(void **state)
+UNIT(partial_last_entry_is_not_read, .setup_func = memory_clear)
 {
 	const uint64_t entry = table_store("AAAA", "x", 2);
 	uint8_t body[15];
@@ -95,7 +95,7 @@ static void partial_last_entry_is_not_read(void **state)
 	assert_null(acpi_find_nth("AAAA", 1));
 }
 
-static void a_root_of_the_wrong_kind_is_refused(void **state)
+UNIT(a_root_of_the_wrong_kind_is_refused, .setup_func = memory_clear)
 {
 	rsdp_store(0, table_store("AAAA", "", 0));
 	assert_false(acpi_init(&memory.boot));
@@ -104,7 +104,7 @@ static void a_root_of_the_wrong_kind_is_refused(void **state)
 	assert_null(acpi_find("XSDT"));
 }
 
-static void broken_rsdp_is_refused(void **state)
+UNIT(broken_rsdp_is_refused, .setup_func = memory_clear)
 {
 	const uint32_t table = table_store("AAAA", "x", 2);
 	const uint32_t rsdt = table_store("RSDT", &table, 4);
@@ -125,7 +125,7 @@ static void broken_rsdp_is_refused(void **state)
 	assert_true(acpi_init(&memory.boot));
 }
 
-static void broken_extension_leaves_the_rsdt(void **state)
+UNIT(broken_extension_leaves_the_rsdt, .setup_func = memory_clear)
 {
 	const uint32_t old = table_store("OLD ", "", 0);
 	const uint64_t new = table_store("NEW ", "", 0);
@@ -141,7 +141,7 @@ static void broken_extension_leaves_the_rsdt(void **state)
 	}
 }
 
-static void no_rsdp_at_all(void **state)
+UNIT(no_rsdp_at_all, .setup_func = memory_clear)
 {
 	assert_false(acpi_init(&memory.boot));
 	assert_null(acpi_find("APIC"));
@@ -160,7 +160,7 @@ static void publish(const uint8_t *body, uint32_t size)
 	assert_true(tables_publish());
 }
 
-static void lists_cpus(void **state)
+UNIT(lists_cpus, .setup_func = memory_clear)
 {
 	static const uint8_t body[] =
 		MADT(1, 0, 8, 0, 4, 1, 0, 0, 0,			       /* APIC 4, enabled */
@@ -190,7 +190,7 @@ static void lists_cpus(void **state)
 
 /* 600 CPUs as firmware lists them: x2APIC entries from id 255 on; those of 512 and above are off.
  */
-static void lists_x2apic_cpus(void **state)
+UNIT(lists_x2apic_cpus, .setup_func = memory_clear)
 {
 	static uint8_t body[8 + 600 * 16] = {0, 0, 0xe0, 0xfe, 1};
 	struct acpi_cpu cpu;
@@ -223,7 +223,7 @@ static void lists_x2apic_cpus(void **state)
 	assert_int_equal(acpi_highest_apic_id(), 511);
 }
 
-static void lists_io_apics(void **state)
+UNIT(lists_io_apics, .setup_func = memory_clear)
 {
 	static const uint8_t body[] = MADT(0, 1, 12, 9, 0, 0, 0, 0xc0, 0xfe, 0, 0, 0, 0, 1, 12, 10,
 					   0, 0, 0x10, 0xc0, 0xfe, 24, 0, 0, 0);
@@ -251,7 +251,7 @@ static unsigned count_cpus(void)
 }
 
 /* A zero length would never end, one beyond the table would leave it. */
-static void bad_entry_lengths_end_the_list(void **state)
+UNIT(bad_entry_lengths_end_the_list, .setup_func = memory_clear)
 {
 	static const uint8_t lengths[] = {0, 1, 9, 200, 255};
 	const uint8_t body[] = MADT(1, 0, 8, 0, 1, 1, 0, 0, 0, 0, 8, 1, 2, 1, 0, 0, 0);
@@ -269,7 +269,7 @@ static void bad_entry_lengths_end_the_list(void **state)
 }
 
 /* Too short for its type, but with a length to step over. */
-static void short_entries_are_stepped_over(void **state)
+UNIT(short_entries_are_stepped_over, .setup_func = memory_clear)
 {
 	static const uint8_t body[] =
 		MADT(1, 0, 4, 0, 1, 9, 8, 0, 0, 1, 0, 0, 0, 1, 4, 0, 0, 2, 4, 0, 0, 4, 4, 0xff, 0,
@@ -282,7 +282,7 @@ static void short_entries_are_stepped_over(void **state)
 	assert_false(acpi_next_ioapic(&cursor, &ioapic));
 }
 
-static void short_tables_have_no_entries(void **state)
+UNIT(short_tables_have_no_entries, .setup_func = memory_clear)
 {
 	static const uint8_t body[] = {0, 0, 0xe0, 0xfe, 0};
 
@@ -291,36 +291,9 @@ static void short_tables_have_no_entries(void **state)
 	assert_true(acpi_has_8259());
 }
 
-static void no_madt(void **state)
+UNIT(no_madt, .setup_func = memory_clear)
 {
 	assert_true(tables_publish());
 	assert_int_equal(count_cpus(), 0);
 	assert_true(acpi_has_8259());
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(finds_through_xsdt, memory_clear),
-		cmocka_unit_test_setup(finds_through_rsdt, memory_clear),
-		cmocka_unit_test_setup(prefers_xsdt_falls_back_to_rsdt, memory_clear),
-		cmocka_unit_test_setup(counts_tables_of_one_signature, memory_clear),
-		cmocka_unit_test_setup(bad_checksum_is_passed_over, memory_clear),
-		cmocka_unit_test_setup(lengths_are_checked, memory_clear),
-		cmocka_unit_test_setup(wild_addresses_are_passed_over, memory_clear),
-		cmocka_unit_test_setup(partial_last_entry_is_not_read, memory_clear),
-		cmocka_unit_test_setup(a_root_of_the_wrong_kind_is_refused, memory_clear),
-		cmocka_unit_test_setup(broken_rsdp_is_refused, memory_clear),
-		cmocka_unit_test_setup(broken_extension_leaves_the_rsdt, memory_clear),
-		cmocka_unit_test_setup(no_rsdp_at_all, memory_clear),
-		cmocka_unit_test_setup(lists_cpus, memory_clear),
-		cmocka_unit_test_setup(lists_io_apics, memory_clear),
-		cmocka_unit_test_setup(bad_entry_lengths_end_the_list, memory_clear),
-		cmocka_unit_test_setup(short_entries_are_stepped_over, memory_clear),
-		cmocka_unit_test_setup(short_tables_have_no_entries, memory_clear),
-		cmocka_unit_test_setup(lists_x2apic_cpus, memory_clear),
-		cmocka_unit_test_setup(no_madt, memory_clear),
-	};
-
-	return cmocka_run_group_tests_name("acpi", tests, NULL, memory_clear);
 }

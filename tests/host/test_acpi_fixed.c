@@ -39,7 +39,7 @@ static uint32_t store_s5(uint8_t a, uint8_t b)
 	return table_store("DSDT", aml, sizeof(aml));
 }
 
-static void reads_fadt(void **state)
+UNIT(reads_fadt, .setup_func = clear)
 {
 	struct acpi_power power;
 
@@ -68,7 +68,7 @@ static void reads_fadt(void **state)
 	assert_int_equal(power.s5_type_b, 7);
 }
 
-static void extended_fields_go_first(void **state)
+UNIT(extended_fields_go_first, .setup_func = clear)
 {
 	struct acpi_power power;
 
@@ -85,7 +85,7 @@ static void extended_fields_go_first(void **state)
 	assert_int_equal(power.s5_type_a, 2);
 }
 
-static void short_fadt_has_less(void **state)
+UNIT(short_fadt_has_less, .setup_func = clear)
 {
 	struct acpi_power power;
 
@@ -99,7 +99,7 @@ static void short_fadt_has_less(void **state)
 	assert_false(power.has_s5);
 }
 
-static void ports_have_16_bits(void **state)
+UNIT(ports_have_16_bits, .setup_func = clear)
 {
 	struct acpi_power power;
 
@@ -131,7 +131,7 @@ static bool s5_of(const char *signature, const uint8_t *aml, uint32_t size,
 	      &power)
 #define NAME 0x08, '_', 'S', '5', '_'
 
-static void s5_in_every_form(void **state)
+UNIT(s5_in_every_form, .setup_func = clear)
 {
 	struct acpi_power power;
 
@@ -150,7 +150,7 @@ static void s5_in_every_form(void **state)
 	assert_int_equal(power.s5_type_a, 3);
 }
 
-static void s5_that_is_none(void **state)
+UNIT(s5_that_is_none, .setup_func = clear)
 {
 	struct acpi_power power;
 
@@ -169,7 +169,7 @@ static void s5_that_is_none(void **state)
 	assert_false(S5("DSDT", 0x08, '_', 'S', '5'));
 }
 
-static void reads_hpet(void **state)
+UNIT(reads_hpet, .setup_func = clear)
 {
 	uint64_t address = 0;
 
@@ -179,7 +179,7 @@ static void reads_hpet(void **state)
 	assert_int_equal(address, 0xfed00000);
 }
 
-static void refuses_hpet(void **state)
+UNIT(refuses_hpet, .setup_func = clear)
 {
 	uint64_t address;
 
@@ -207,7 +207,7 @@ static bool find_console(struct acpi_console *console)
 	return found && acpi_console(found, 0, console, &fault) && console->address;
 }
 
-static void reads_spcr(void **state)
+UNIT(reads_spcr, .setup_func = clear)
 {
 	struct acpi_console console;
 
@@ -231,7 +231,7 @@ static void reads_spcr(void **state)
 	assert_int_equal(console.baud, 1500000);
 }
 
-static void refuses_spcr(void **state)
+UNIT(refuses_spcr, .setup_func = clear)
 {
 	struct acpi_console console;
 
@@ -274,7 +274,7 @@ static void put_dbg2(unsigned count)
 	}
 }
 
-static void reads_dbg2(void **state)
+UNIT(reads_dbg2, .setup_func = clear)
 {
 	struct acpi_console console;
 	const struct acpi_header *dbg2;
@@ -296,7 +296,7 @@ static void reads_dbg2(void **state)
 	assert_false(acpi_console(dbg2, 3, &console, &fault));
 }
 
-static void refuses_dbg2(void **state)
+UNIT(refuses_dbg2, .setup_func = clear)
 {
 	struct acpi_console console;
 
@@ -327,7 +327,7 @@ static void refuses_dbg2(void **state)
 }
 
 /* Any bytes under a right checksum: no read out of bounds, no endless list. */
-static void survives_noise(void **state)
+UNIT(survives_noise, .setup_func = clear)
 {
 	static const char *const names[] = {"APIC", "FACP", "HPET", "SPCR", "SSDT", "DBG2"};
 	uint64_t random = 1;
@@ -361,24 +361,4 @@ static void survives_noise(void **state)
 		if (find_console(&console))
 			assert_true(console.space <= ACPI_IO_PORT);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(reads_fadt, clear),
-		cmocka_unit_test_setup(extended_fields_go_first, clear),
-		cmocka_unit_test_setup(short_fadt_has_less, clear),
-		cmocka_unit_test_setup(ports_have_16_bits, clear),
-		cmocka_unit_test_setup(s5_in_every_form, clear),
-		cmocka_unit_test_setup(s5_that_is_none, clear),
-		cmocka_unit_test_setup(reads_hpet, clear),
-		cmocka_unit_test_setup(refuses_hpet, clear),
-		cmocka_unit_test_setup(reads_spcr, clear),
-		cmocka_unit_test_setup(refuses_spcr, clear),
-		cmocka_unit_test_setup(reads_dbg2, clear),
-		cmocka_unit_test_setup(refuses_dbg2, clear),
-		cmocka_unit_test_setup(survives_noise, clear),
-	};
-	return cmocka_run_group_tests_name("acpi_fixed", tests, NULL, clear);
 }

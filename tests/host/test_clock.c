@@ -132,23 +132,23 @@ static void measured(const char *reference)
 		assert_true(machine.ns - from < 3500000);
 }
 
-static void before_calibration_time_is_finite(void **state)
+UNIT(before_calibration_time_is_finite, .setup_func = build)
 {
 	assert_int_equal(tsc_to_us(5000), 5);
 }
 
-static void measures_by_hpet(void **state)
+UNIT(measures_by_hpet, .setup_func = build)
 {
 	measured("hpet");
 }
 
-static void measures_by_pit(void **state)
+UNIT(measures_by_pit, .setup_func = build)
 {
 	machine.hpet = false;
 	measured("pit");
 }
 
-static void measures_by_pm_timer(void **state)
+UNIT(measures_by_pm_timer, .setup_func = build)
 {
 	machine.hpet = false;
 	machine.pit_stopped = true;
@@ -157,27 +157,27 @@ static void measures_by_pm_timer(void **state)
 	assert_true(close_to(clock_tsc_hz(), machine.tsc_hz));
 }
 
-static void a_stopped_clock_is_passed_over(void **state)
+UNIT(a_stopped_clock_is_passed_over, .setup_func = build)
 {
 	machine.hpet_stopped = true;
 	assert_null(clock_init());
 	assert_string_equal(clock_reference(), "pit");
 }
 
-static void without_any_clock_it_says_so(void **state)
+UNIT(without_any_clock_it_says_so, .setup_func = build)
 {
 	machine.hpet = machine.pm_timer = false;
 	machine.pit_stopped = true;
 	assert_non_null(clock_init());
 }
 
-static void a_dead_apic_timer_is_an_error(void **state)
+UNIT(a_dead_apic_timer_is_an_error, .setup_func = build)
 {
 	machine.lapic_hz = 0;
 	assert_non_null(clock_init());
 }
 
-static void interruptions_do_not_count(void **state)
+UNIT(interruptions_do_not_count, .setup_func = build)
 {
 	for (unsigned every = 5; every < 40; every++) {
 		build(NULL);
@@ -186,7 +186,7 @@ static void interruptions_do_not_count(void **state)
 	}
 }
 
-static void a_counter_may_wrap(void **state)
+UNIT(a_counter_may_wrap, .setup_func = build)
 {
 	for (uint64_t start = 0; start < 110000000; start += 500000) {
 		build(NULL);
@@ -197,7 +197,7 @@ static void a_counter_may_wrap(void **state)
 }
 
 /* Away for a whole turn of the PIT: one window is wrong by a factor, the next two agree. */
-static void a_hidden_turn_is_found(void **state)
+UNIT(a_hidden_turn_is_found, .setup_func = build)
 {
 	machine.hpet = false;
 	for (uint64_t delay = 0; delay < 4000000; delay += 50000) {
@@ -209,7 +209,7 @@ static void a_hidden_turn_is_found(void **state)
 	}
 }
 
-static void cpuid_is_exact_where_it_agrees(void **state)
+UNIT(cpuid_is_exact_where_it_agrees, .setup_func = build)
 {
 	const uint64_t exact = 2501000000; /* no measurement gives it */
 
@@ -223,7 +223,7 @@ static void cpuid_is_exact_where_it_agrees(void **state)
 	assert_int_not_equal(clock_tsc_hz(), exact);
 }
 
-static void long_times_do_not_overflow(void **state)
+UNIT(long_times_do_not_overflow, .setup_func = build)
 {
 	machine.leaf_15h = (struct cpuid_result){2, 200, 25000000, 0};
 	assert_null(clock_init());
@@ -233,31 +233,11 @@ static void long_times_do_not_overflow(void **state)
 	assert_int_equal(tsc_to_us(UINT64_MAX), UINT64_MAX / 2500);
 }
 
-static void delays_at_least_so_long(void **state)
+UNIT(delays_at_least_so_long, .setup_func = build)
 {
 	assert_null(clock_init());
 	const uint64_t from = machine.ns, clock = clock_us();
 	delay_us(1000);
 	assert_true(machine.ns - from >= 999000 && machine.ns - from < 1010000);
 	assert_true(clock_us() - clock >= 1000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(before_calibration_time_is_finite, build),
-		cmocka_unit_test_setup(measures_by_hpet, build),
-		cmocka_unit_test_setup(measures_by_pit, build),
-		cmocka_unit_test_setup(measures_by_pm_timer, build),
-		cmocka_unit_test_setup(a_stopped_clock_is_passed_over, build),
-		cmocka_unit_test_setup(without_any_clock_it_says_so, build),
-		cmocka_unit_test_setup(a_dead_apic_timer_is_an_error, build),
-		cmocka_unit_test_setup(interruptions_do_not_count, build),
-		cmocka_unit_test_setup(a_counter_may_wrap, build),
-		cmocka_unit_test_setup(a_hidden_turn_is_found, build),
-		cmocka_unit_test_setup(cpuid_is_exact_where_it_agrees, build),
-		cmocka_unit_test_setup(long_times_do_not_overflow, build),
-		cmocka_unit_test_setup(delays_at_least_so_long, build),
-	};
-	return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static void refuses(const char *line, const char *sentence)
 	assert_string_equal(error, sentence);
 }
 
-static void applies_every_kind(void **state)
+UNIT(applies_every_kind, .setup_func = reset)
 {
 	assert_true(parse("  list scale=0x10\ttest=a,-b end=halt "));
 	assert_true(list);
@@ -51,21 +51,21 @@ static void applies_every_kind(void **state)
 	assert_string_equal(test, "a,-b");
 }
 
-static void an_empty_line_changes_nothing(void **state)
+UNIT(an_empty_line_changes_nothing, .setup_func = reset)
 {
 	assert_true(parse(""));
 	assert_true(parse(" \t\r\n"));
 	assert_int_equal(end, -1);
 }
 
-static void the_last_word_counts(void **state)
+UNIT(the_last_word_counts, .setup_func = reset)
 {
 	assert_true(parse("list scale=1 list=0 scale=2"));
 	assert_false(list);
 	assert_int_equal(scale, 2);
 }
 
-static void quotes(void **state)
+UNIT(quotes, .setup_func = reset)
 {
 	assert_true(parse("test=\"a b\" list"));
 	assert_string_equal(test, "a b");
@@ -79,7 +79,7 @@ static void quotes(void **state)
 	refuses("\"test=a list", "\"test=a list\" has an open quote");
 }
 
-static void names_the_word_at_fault(void **state)
+UNIT(names_the_word_at_fault, .setup_func = reset)
 {
 	refuses("lists", "\"lists\" is unknown; the words are: list scale end test");
 	refuses("lis", "\"lis\" is unknown; the words are: list scale end test");
@@ -91,7 +91,7 @@ static void names_the_word_at_fault(void **state)
 	refuses("test", "\"test\" needs a value of at most 7 characters");
 }
 
-static void bounds_numbers(void **state)
+UNIT(bounds_numbers, .setup_func = reset)
 {
 	const char *const bad[] = {"scale",
 				   "scale=",
@@ -114,7 +114,7 @@ static void bounds_numbers(void **state)
 	assert_int_equal(scale, 1000);
 }
 
-static void a_fault_spoils_no_other_word(void **state)
+UNIT(a_fault_spoils_no_other_word, .setup_func = reset)
 {
 	refuses("scale=3 nonsense end=halt list=x",
 		"\"nonsense\" is unknown; the words are: list scale end test");
@@ -125,7 +125,7 @@ static void a_fault_spoils_no_other_word(void **state)
 	assert_int_equal(end, 0);
 }
 
-static void a_word_that_is_too_long(void **state)
+UNIT(a_word_that_is_too_long, .setup_func = reset)
 {
 	char line[1536];
 
@@ -136,7 +136,7 @@ static void a_word_that_is_too_long(void **state)
 	assert_int_equal(end, 1);
 }
 
-static void a_small_error_buffer(void **state)
+UNIT(a_small_error_buffer, .setup_func = reset)
 {
 	char small[12];
 
@@ -144,7 +144,7 @@ static void a_small_error_buffer(void **state)
 	assert_string_equal(small, "\"nonsense\" ");
 }
 
-static void skips_the_file_name(void **state)
+UNIT(skips_the_file_name)
 {
 	/* QEMU -kernel, iPXE, GRUB Legacy */
 	assert_string_equal(cmdline_skip_file_name("build/spoor.elf32 list end=exit"),
@@ -160,7 +160,7 @@ static void skips_the_file_name(void **state)
 	assert_string_equal(cmdline_skip_file_name(""), "");
 }
 
-static void whole_numbers(void **state)
+UNIT(whole_numbers)
 {
 	uint64_t value;
 
@@ -173,23 +173,4 @@ static void whole_numbers(void **state)
 	assert_true(parse_number("12345", 2, &value));
 	assert_int_equal(value, 12);
 	assert_false(parse_number("", 0, &value));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(applies_every_kind, reset),
-		cmocka_unit_test_setup(an_empty_line_changes_nothing, reset),
-		cmocka_unit_test_setup(the_last_word_counts, reset),
-		cmocka_unit_test_setup(quotes, reset),
-		cmocka_unit_test_setup(names_the_word_at_fault, reset),
-		cmocka_unit_test_setup(bounds_numbers, reset),
-		cmocka_unit_test_setup(a_fault_spoils_no_other_word, reset),
-		cmocka_unit_test_setup(a_word_that_is_too_long, reset),
-		cmocka_unit_test_setup(a_small_error_buffer, reset),
-		cmocka_unit_test(skips_the_file_name),
-		cmocka_unit_test(whole_numbers),
-	};
-
-	return cmocka_run_group_tests_name("cmdline", tests, NULL, NULL);
 }

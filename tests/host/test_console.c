@@ -182,7 +182,7 @@ static const char *open_list(const char *list)
 	return console_open(list, 115200, &info, memory);
 }
 
-static void auto_is_every_uart_that_answers(void **state)
+UNIT(auto_is_every_uart_that_answers, .setup_func = reset)
 {
 	struct uart_model *com1 = add_uart(0x3f8), *com2 = add_uart(0x2f8), *com4 = add_uart(0x2e8);
 
@@ -195,7 +195,7 @@ static void auto_is_every_uart_that_answers(void **state)
 	assert_string_equal(com4->sent, "a\r\nb");
 }
 
-static void a_list_is_those_and_no_others(void **state)
+UNIT(a_list_is_those_and_no_others, .setup_func = reset)
 {
 	struct uart_model *com1 = add_uart(0x3f8), *com2 = add_uart(0x2f8), *io = add_uart(0x9000);
 
@@ -213,7 +213,7 @@ static void a_list_is_those_and_no_others(void **state)
 	assert_int_equal(com1->divisor[0], 12);
 }
 
-static void what_names_nothing_is_said(void **state)
+UNIT(what_names_nothing_is_said, .setup_func = reset)
 {
 	add_uart(0x3f8);
 	assert_string_equal(open_list("com9"), "com9: not one of " CONSOLE_WORDS);
@@ -243,7 +243,7 @@ static volatile uint8_t *memory_uart(uint32_t offset, unsigned size)
 	return device_memory + offset;
 }
 
-static void drives_registers_in_memory(void **state)
+UNIT(drives_registers_in_memory, .setup_func = reset)
 {
 	volatile uint8_t *bytes = memory_uart(0x100, 1), *words = memory_uart(0x200, 4);
 
@@ -259,7 +259,7 @@ static void drives_registers_in_memory(void **state)
 	assert_int_equal(words[1], 0); /* one access of 4 bytes */
 }
 
-static void refuses_what_is_no_register(void **state)
+UNIT(refuses_what_is_no_register, .setup_func = reset)
 {
 	add_uart(0x3f8);
 	info.region_count = 1;
@@ -271,7 +271,7 @@ static void refuses_what_is_no_register(void **state)
 	assert_string_equal(console_names(), "com1");
 }
 
-static void waits_for_what_is_out_of_reach(void **state)
+UNIT(waits_for_what_is_out_of_reach, .setup_func = reset)
 {
 	volatile uint8_t *uart = memory_uart(0x100, 1);
 
@@ -326,7 +326,7 @@ static uint8_t *add_spcr(uint32_t length, uint8_t space, uint8_t width, uint64_t
 	return table;
 }
 
-static void follows_spcr(void **state)
+UNIT(follows_spcr, .setup_func = reset)
 {
 	struct uart_model *uart = add_uart(0x3220);
 
@@ -347,7 +347,7 @@ static void follows_spcr(void **state)
 	assert_string_equal(console_names(), "com1");
 }
 
-static void says_what_is_wrong_with_spcr(void **state)
+UNIT(says_what_is_wrong_with_spcr, .setup_func = reset)
 {
 	static const struct {
 		uint32_t length;
@@ -377,7 +377,7 @@ static void says_what_is_wrong_with_spcr(void **state)
 	assert_string_equal(console_names(), "com2");
 }
 
-static void finds_ports_on_pci(void **state)
+UNIT(finds_ports_on_pci, .setup_func = reset)
 {
 	struct function *one = add_pci_uart(3, 0xc000, 8), *two = add_pci_uart(4, 0xc100, 16);
 	struct uart_model *last = add_uart(0xc108);
@@ -397,7 +397,7 @@ static void finds_ports_on_pci(void **state)
 }
 
 /* Bus 80H is a separate root: no bridge leads there, only firmware's AML. */
-static void finds_functions_buses_and_memory(void **state)
+UNIT(finds_functions_buses_and_memory, .setup_func = reset)
 {
 	struct function *far = add_pci_uart(7, 0xd000, 8);
 	struct function *sol = add_function(0x16, 3, 0x070002),
@@ -417,7 +417,7 @@ static void finds_functions_buses_and_memory(void **state)
 	assert_int_equal(card->registers[1], 2);
 }
 
-static void says_what_is_wrong_on_pci(void **state)
+UNIT(says_what_is_wrong_on_pci, .setup_func = reset)
 {
 	struct function *none = add_pci_uart(3, 0, 8);
 
@@ -435,7 +435,7 @@ static void says_what_is_wrong_on_pci(void **state)
 	assert_string_equal(console_names(), "com1");
 }
 
-static void goes_on_without_a_port_that_wedges(void **state)
+UNIT(goes_on_without_a_port_that_wedges, .setup_func = reset)
 {
 	struct uart_model *com1 = add_uart(0x3f8), *com2 = add_uart(0x2f8);
 
@@ -454,7 +454,7 @@ static void goes_on_without_a_port_that_wedges(void **state)
 	assert_string_equal(console_names(), "com1,com2");
 }
 
-static void takes_the_screen_where_it_can(void **state)
+UNIT(takes_the_screen_where_it_can, .setup_func = reset)
 {
 	add_uart(0x3f8);
 	screen_is_there = true;
@@ -475,25 +475,4 @@ static void takes_the_screen_where_it_can(void **state)
 	assert_string_equal(console_names(), "com1");
 	assert_string_equal(open_list("com1"), "");
 	assert_false(console_has_screen());
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(auto_is_every_uart_that_answers, reset),
-		cmocka_unit_test_setup(a_list_is_those_and_no_others, reset),
-		cmocka_unit_test_setup(what_names_nothing_is_said, reset),
-		cmocka_unit_test_setup(drives_registers_in_memory, reset),
-		cmocka_unit_test_setup(refuses_what_is_no_register, reset),
-		cmocka_unit_test_setup(waits_for_what_is_out_of_reach, reset),
-		cmocka_unit_test_setup(follows_spcr, reset),
-		cmocka_unit_test_setup(says_what_is_wrong_with_spcr, reset),
-		cmocka_unit_test_setup(finds_ports_on_pci, reset),
-		cmocka_unit_test_setup(finds_functions_buses_and_memory, reset),
-		cmocka_unit_test_setup(says_what_is_wrong_on_pci, reset),
-		cmocka_unit_test_setup(goes_on_without_a_port_that_wedges, reset),
-		cmocka_unit_test_setup(takes_the_screen_where_it_can, reset),
-	};
-
-	return cmocka_run_group_tests_name("console", tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static int set_up(void **state)
 }
 
 /* Offsets as in the manual's figure; what is not BTS's stays as it was. */
-static void fields_stand_where_the_manual_has_them(void **state)
+UNIT(fields_stand_where_the_manual_has_them, .setup_func = set_up)
 {
 	assert_int_equal(ds_set_bts_buffer(area, buffer, 16 * RECORD + 23), 0);
 	assert_int_equal(area[0], base());
@@ -39,7 +39,7 @@ static void fields_stand_where_the_manual_has_them(void **state)
 	assert_int_equal(ds_get(area, DS_PEBS_INTERRUPT_THRESHOLD), 0x1234);
 }
 
-static void counts_in_records(void **state)
+UNIT(counts_in_records, .setup_func = set_up)
 {
 	assert_int_equal(ds_set_bts_buffer(area, buffer, 16 * RECORD), 0);
 	assert_int_equal(ds_get_bts_end(area), 16);
@@ -50,7 +50,7 @@ static void counts_in_records(void **state)
 	assert_int_equal(ds_get_bts_index(area), 16);
 }
 
-static void both_conventions_hold_as_many(void **state)
+UNIT(both_conventions_hold_as_many, .setup_func = set_up)
 {
 	ds_maximum = DS_MAXIMUM_AT_END_PLUS_1;
 	assert_int_equal(ds_set_bts_buffer(area, buffer, 16 * RECORD), 0);
@@ -62,7 +62,7 @@ static void both_conventions_hold_as_many(void **state)
 }
 
 /* Whatever the fields hold, a reader stays within the buffer. */
-static void survives_nonsense(void **state)
+UNIT(survives_nonsense, .setup_func = set_up)
 {
 	struct bts_struct record;
 
@@ -88,7 +88,7 @@ static void refuses(void *where, uint64_t address, size_t bytes)
 	assert_memory_equal(before, area, sizeof(area));
 }
 
-static void bounds_the_buffer(void **state)
+UNIT(bounds_the_buffer, .setup_func = set_up)
 {
 	refuses(NULL, base(), 16 * RECORD);
 	refuses(area, 0, 16 * RECORD);
@@ -106,7 +106,7 @@ static void bounds_the_buffer(void **state)
 	refuses(area, base(), SIZE_MAX - base());
 }
 
-static void thresholds(void **state)
+UNIT(thresholds, .setup_func = set_up)
 {
 	ds_set_bts_buffer(area, buffer, 100 * RECORD);
 	assert_true(area[3] > area[2]);
@@ -124,7 +124,7 @@ static void thresholds(void **state)
 }
 
 /* 170 records where the buffer is twice as long, else half of it. */
-static void default_margins(void **state)
+UNIT(default_margins, .setup_func = set_up)
 {
 	static const struct {
 		size_t records, margin;
@@ -137,7 +137,7 @@ static void default_margins(void **state)
 	}
 }
 
-static void records(void **state)
+UNIT(records, .setup_func = set_up)
 {
 	const struct bts_struct in = {BTS_BRANCH, 0xffffffff80001234, 0x7fff00000000, 0x10};
 	struct bts_struct out;
@@ -163,7 +163,7 @@ static void records(void **state)
 	assert_int_equal(out.qualifier, BTS_BRANCH);
 }
 
-static void reads_around_the_end(void **state)
+UNIT(reads_around_the_end, .setup_func = set_up)
 {
 	struct ds_cursor cursor;
 
@@ -182,7 +182,7 @@ static void reads_around_the_end(void **state)
 	}
 }
 
-static void clears(void **state)
+UNIT(clears, .setup_func = set_up)
 {
 	memset(buffer, 0xff, sizeof(buffer));
 	ds_set_bts_buffer(area, buffer, 5 * RECORD);
@@ -195,7 +195,7 @@ static void clears(void **state)
 }
 
 /* By the manual's maximum every slot is used: a free last slot means that nothing is lost. */
-static void knows_when_it_is_nearly_full(void **state)
+UNIT(knows_when_it_is_nearly_full, .setup_func = set_up)
 {
 	ds_set_bts_buffer(area, buffer, 8 * RECORD);
 	ds_clear(area);
@@ -213,7 +213,7 @@ static void knows_when_it_is_nearly_full(void **state)
 	assert_true(ds_bts_full(area));
 }
 
-static void knows_when_it_is_full(void **state)
+UNIT(knows_when_it_is_full, .setup_func = set_up)
 {
 	ds_set_bts_buffer(area, buffer, 8 * RECORD);
 	assert_false(ds_bts_full(area));
@@ -254,7 +254,7 @@ static int unmap(void **state)
 	return munmap(area_32, 8192);
 }
 
-static void fields_of_4_bytes(void **state)
+UNIT(fields_of_4_bytes, .setup_func = map_low, .teardown_func = unmap)
 {
 	uint32_t base = (uint32_t)(uintptr_t)buffer_32;
 
@@ -269,7 +269,7 @@ static void fields_of_4_bytes(void **state)
 	assert_int_equal(ds_get_bts_end(area_32), 10);
 }
 
-static void records_of_12_bytes(void **state)
+UNIT(records_of_12_bytes, .setup_func = map_low, .teardown_func = unmap)
 {
 	const struct bts_struct in = {BTS_BRANCH, 0x80001234, 0xc0000000, 0x10};
 	struct bts_struct out;
@@ -291,34 +291,11 @@ static void records_of_12_bytes(void **state)
 	assert_int_equal(buffer_32[0] | buffer_32[1] | buffer_32[2], 0);
 }
 
-static void refuses_what_has_more_bits(void **state)
+UNIT(refuses_what_has_more_bits, .setup_func = map_low, .teardown_func = unmap)
 {
 	assert_int_equal(ds_set_bts_buffer(area_32, (void *)(1ull << 32), 3 * RECORD_32), -EINVAL);
 	/* The threshold of a circular buffer_32, a record above the maximum, is the furthest value.
 	 */
 	assert_int_equal(ds_set_bts_buffer(area_32, (void *)0xffffffccull, 3 * RECORD_32), 0);
 	assert_int_equal(ds_set_bts_buffer(area_32, (void *)0xffffffd0ull, 3 * RECORD_32), -EINVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(fields_stand_where_the_manual_has_them, set_up),
-		cmocka_unit_test_setup(counts_in_records, set_up),
-		cmocka_unit_test_setup(both_conventions_hold_as_many, set_up),
-		cmocka_unit_test_setup(survives_nonsense, set_up),
-		cmocka_unit_test_setup(bounds_the_buffer, set_up),
-		cmocka_unit_test_setup(thresholds, set_up),
-		cmocka_unit_test_setup(default_margins, set_up),
-		cmocka_unit_test_setup(records, set_up),
-		cmocka_unit_test_setup(reads_around_the_end, set_up),
-		cmocka_unit_test_setup(clears, set_up),
-		cmocka_unit_test_setup(knows_when_it_is_full, set_up),
-		cmocka_unit_test_setup(knows_when_it_is_nearly_full, set_up),
-		cmocka_unit_test_setup_teardown(fields_of_4_bytes, map_low, unmap),
-		cmocka_unit_test_setup_teardown(records_of_12_bytes, map_low, unmap),
-		cmocka_unit_test_setup_teardown(refuses_what_has_more_bits, map_low, unmap),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 enum { EVERYTHING = DS_USER | DS_KERNEL, THRESHOLD = RECORDS - MARGIN };
 
-static void filters_and_modes(void **state)
+UNIT(filters_and_modes, .setup_func = start)
 {
 	static const struct {
 		unsigned filter;
@@ -29,7 +29,7 @@ static void filters_and_modes(void **state)
 	assert_no_writes();
 }
 
-static void netburst_values(void **state)
+UNIT(netburst_values, .setup_func = start)
 {
 	struct ds_caps caps;
 
@@ -42,7 +42,7 @@ static void netburst_values(void **state)
 	assert_int_equal(b.debugctl, 0x5c);
 }
 
-static void without_dscpl(void **state)
+UNIT(without_dscpl, .setup_func = start)
 {
 	struct ds_caps caps;
 
@@ -55,7 +55,7 @@ static void without_dscpl(void **state)
 	assert_int_equal(a.debugctl, 0xc0);
 }
 
-static void without_bts(void **state)
+UNIT(without_bts, .setup_func = start)
 {
 	struct ds_caps caps;
 
@@ -66,7 +66,7 @@ static void without_bts(void **state)
 }
 
 /* A tracer of Intel PT that came first keeps the processor: SDM Vol 3, 36.3.1.2. */
-static void while_processor_trace_is_active(void **state)
+UNIT(while_processor_trace_is_active, .setup_func = start)
 {
 	struct ds_caps caps;
 
@@ -94,7 +94,7 @@ static void refuses(const struct ds_request *wrong, int error)
 	assert_no_writes();
 }
 
-static void refusals(void **state)
+UNIT(refusals, .setup_func = start)
 {
 	const struct ds_request right = {memory_a.area, memory_a.buffer, sizeof(memory_a.buffer),
 					 EVERYTHING,	DS_O_SIGNAL,	 MARGIN};
@@ -125,7 +125,7 @@ static void refusals(void **state)
 	assert_int_equal(ds_request_bts(&a, &right), -EBUSY);
 }
 
-static void starts_clean(void **state)
+UNIT(starts_clean, .setup_func = start)
 {
 	memset(&memory_a, 0x5a, sizeof(memory_a));
 	assert_int_equal(request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING), 0);
@@ -135,7 +135,7 @@ static void starts_clean(void **state)
 	assert_int_equal(ds_get_bts_end(a.area), RECORDS);
 }
 
-static void releases(void **state)
+UNIT(releases, .setup_func = start)
 {
 	static struct ds_idle idle_2;
 	struct ds_cpu cpu_2;
@@ -181,7 +181,7 @@ static void take(void *argument, const void *area, size_t count, bool full)
 	taken.last = record.from;
 }
 
-static void drains(void **state)
+UNIT(drains, .setup_func = start)
 {
 	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
 	ds_switch(&cpu, &a);
@@ -201,7 +201,7 @@ static void drains(void **state)
 }
 
 /* A lease that is loaded nowhere is read without disturbing what is traced here. */
-static void drains_an_unloaded_lease(void **state)
+UNIT(drains_an_unloaded_lease, .setup_func = start)
 {
 	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
 	request(&b, &memory_b, DS_O_WRAP, EVERYTHING);
@@ -214,7 +214,7 @@ static void drains_an_unloaded_lease(void **state)
 	assert_int_equal(ds_drain(&cpu, &b, take, &taken), -EINVAL);
 }
 
-static void only_where_it_is_loaded(void **state)
+UNIT(only_where_it_is_loaded, .setup_func = start)
 {
 	static struct ds_idle idle_2;
 	struct ds_cpu cpu_2;
@@ -226,7 +226,7 @@ static void only_where_it_is_loaded(void **state)
 	assert_int_equal(ds_drain(&cpu_2, &a, take, &taken), -EPERM);
 }
 
-static void a_full_buffer_says_so_once(void **state)
+UNIT(a_full_buffer_says_so_once, .setup_func = start)
 {
 	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
 	ds_switch(&cpu, &a);
@@ -238,7 +238,7 @@ static void a_full_buffer_says_so_once(void **state)
 	assert_false(taken.full);
 }
 
-static void resets(void **state)
+UNIT(resets, .setup_func = start)
 {
 	request(&a, &memory_a, DS_O_SIGNAL, EVERYTHING);
 	ds_switch(&cpu, &a);
@@ -260,7 +260,7 @@ static int with_leases(void **state)
 	return 0;
 }
 
-static void one_below_the_threshold(void **state)
+UNIT(one_below_the_threshold, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	branches(THRESHOLD - 1);
@@ -271,7 +271,7 @@ static void one_below_the_threshold(void **state)
 }
 
 /* Paused while it looks. */
-static void at_the_threshold(void **state)
+UNIT(at_the_threshold, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	branches(THRESHOLD);
@@ -282,7 +282,7 @@ static void at_the_threshold(void **state)
 }
 
 /* A level-triggered entry that is raised again, or another record, is no news; the margin fills. */
-static void parks_the_threshold(void **state)
+UNIT(parks_the_threshold, .setup_func = with_leases)
 {
 	uint64_t maximum = ds_get(a.area, DS_BTS_ABSOLUTE_MAXIMUM);
 
@@ -297,7 +297,7 @@ static void parks_the_threshold(void **state)
 }
 
 /* A record that finds the buffer full may interrupt: TR, set again, would do so without end. */
-static void stops_at_a_full_buffer(void **state)
+UNIT(stops_at_a_full_buffer, .setup_func = with_leases)
 {
 	uint64_t paused;
 
@@ -325,7 +325,7 @@ static void ignore(void *argument, const void *area, size_t count, bool full)
 	*(size_t *)argument = count;
 }
 
-static void tells_again_after_a_drain(void **state)
+UNIT(tells_again_after_a_drain, .setup_func = with_leases)
 {
 	size_t count = 0;
 
@@ -340,13 +340,13 @@ static void tells_again_after_a_drain(void **state)
 	}
 }
 
-static void not_ours(void **state)
+UNIT(not_ours, .setup_func = with_leases)
 {
 	assert_false(ds_pmi(&cpu));
 	assert_no_writes();
 }
 
-static void a_circular_lease_is_never_the_cause(void **state)
+UNIT(a_circular_lease_is_never_the_cause, .setup_func = with_leases)
 {
 	ds_release_bts(&cpu, &a);
 	request(&a, &memory_a, DS_O_WRAP, EVERYTHING);
@@ -388,7 +388,7 @@ static void switch_with_interrupt_at(unsigned access, struct ds_lease *next, uns
 	assert_int_equal(fake_msr(IA32_DS_AREA)->value, next ? area_of(&b) : (uintptr_t)idle.area);
 }
 
-static void pending_at_a_switch(void **state)
+UNIT(pending_at_a_switch, .setup_func = with_leases)
 {
 	for (unsigned access = 0; access <= 3; access++)
 		switch_with_interrupt_at(access, &b, 3);
@@ -397,7 +397,7 @@ static void pending_at_a_switch(void **state)
 }
 
 /* The same for a drain: it reports nothing of a buffer that was emptied in the meantime. */
-static void pending_at_a_drain(void **state)
+UNIT(pending_at_a_drain, .setup_func = with_leases)
 {
 	size_t count;
 
@@ -417,34 +417,4 @@ static void pending_at_a_drain(void **state)
 		assert_int_equal(threshold_says(a.area), DS_O_SIGNAL);
 		assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, TR | BTS | BTINT);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(filters_and_modes, start),
-		cmocka_unit_test_setup(netburst_values, start),
-		cmocka_unit_test_setup(without_dscpl, start),
-		cmocka_unit_test_setup(without_bts, start),
-		cmocka_unit_test_setup(while_processor_trace_is_active, start),
-		cmocka_unit_test_setup(refusals, start),
-		cmocka_unit_test_setup(starts_clean, start),
-		cmocka_unit_test_setup(releases, start),
-		cmocka_unit_test_setup(drains, start),
-		cmocka_unit_test_setup(drains_an_unloaded_lease, start),
-		cmocka_unit_test_setup(only_where_it_is_loaded, start),
-		cmocka_unit_test_setup(a_full_buffer_says_so_once, start),
-		cmocka_unit_test_setup(resets, start),
-		cmocka_unit_test_setup(one_below_the_threshold, with_leases),
-		cmocka_unit_test_setup(at_the_threshold, with_leases),
-		cmocka_unit_test_setup(parks_the_threshold, with_leases),
-		cmocka_unit_test_setup(stops_at_a_full_buffer, with_leases),
-		cmocka_unit_test_setup(tells_again_after_a_drain, with_leases),
-		cmocka_unit_test_setup(not_ours, with_leases),
-		cmocka_unit_test_setup(a_circular_lease_is_never_the_cause, with_leases),
-		cmocka_unit_test_setup(pending_at_a_switch, with_leases),
-		cmocka_unit_test_setup(pending_at_a_drain, with_leases),
-	};
-
-	return cmocka_run_group_tests_name("ds_lease", tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static void expect_fields(uint64_t index)
 			 (uintptr_t)buffer + (PEBS_RECORDS - PEBS_MARGIN) * RECORD);
 }
 
-static void is_detected(void **state)
+UNIT(is_detected)
 {
 	static const unsigned sizes[] = {144, 176, 192, 200, 208, 0};
 
@@ -123,7 +123,7 @@ static void is_detected(void **state)
 }
 
 /* As KVM shows format 4: the basic group alone, of the processor's general counters. */
-static void format_4_without_baseline(void **state)
+UNIT(format_4_without_baseline)
 {
 	const uint64_t record[] = {0x20ull << 48, 0x401000, 2, 77, 0x1111, 0x2222};
 	struct ds_pebs_request request = ask();
@@ -158,7 +158,7 @@ static void refused(struct ds_pebs_request request, int expected)
 	assert_null(cpu.pebs);
 }
 
-static void refusals(void **state)
+UNIT(refusals, .setup_func = with_pebs)
 {
 	struct ds_pebs_request request = ask();
 
@@ -190,7 +190,7 @@ static void refusals(void **state)
 	refused(ask(), -ENODEV);
 }
 
-static void at_most_one_of_a_cpu(void **state)
+UNIT(at_most_one_of_a_cpu, .setup_func = granted)
 {
 	struct ds_pebs_request request = ask();
 	struct ds_cpu other = {.idle = NULL};
@@ -211,7 +211,7 @@ static void at_most_one_of_a_cpu(void **state)
 }
 
 /* The historic one let counter == the number of counters through. */
-static void counters_have_bounds(void **state)
+UNIT(counters_have_bounds, .setup_func = granted)
 {
 	assert_int_equal(ds_set_pebs_reset(&cpu, &pebs, 3, 0xffffffff12345678), 0);
 	assert_int_equal(*(uint64_t *)(idle.area + 0x58), 0xffffffff12345678);
@@ -223,7 +223,7 @@ static void counters_have_bounds(void **state)
 }
 
 /* Off while the area changes, its fields with it; BTS's own fields are not touched. */
-static void goes_along_with_a_switch(void **state)
+UNIT(goes_along_with_a_switch, .setup_func = granted)
 {
 	ds_set_pebs_reset(&cpu, &pebs, 0, 77);
 	ds_pebs_start(&cpu, &pebs, 1);
@@ -248,7 +248,7 @@ static void goes_along_with_a_switch(void **state)
 	assert_null(ds_read_pebs(&cpu, &pebs, 3));
 }
 
-static void starting_it_does_not_stop_bts(void **state)
+UNIT(starting_it_does_not_stop_bts, .setup_func = granted)
 {
 	ds_switch(&cpu, &a);
 	fake_log_clear();
@@ -260,7 +260,7 @@ static void starting_it_does_not_stop_bts(void **state)
 }
 
 /* By the flag of the thread, not by the bit of a counter: SDM Vol 3, table 35-41. */
-static void netburst_enables_its_thread(void **state)
+UNIT(netburst_enables_its_thread, .setup_func = with_pebs)
 {
 	const uint64_t my_thread = 1ull << 25, uop_tag = 1ull << 24;
 	struct ds_pebs_request request = ask();
@@ -276,7 +276,7 @@ static void netburst_enables_its_thread(void **state)
 	assert_writes({IA32_PEBS_ENABLE, 0});
 }
 
-static void tells_once(void **state)
+UNIT(tells_once, .setup_func = granted)
 {
 	ds_switch(&cpu, &a);
 	ds_pebs_start(&cpu, &pebs, 1);
@@ -294,7 +294,7 @@ static void tells_once(void **state)
 }
 
 /* First the hardware is stopped, then the memory is given up. */
-static void releases(void **state)
+UNIT(releases, .setup_func = granted)
 {
 	static const unsigned char none[DS_AREA_SIZE];
 
@@ -308,7 +308,7 @@ static void releases(void **state)
 	assert_null(ds_pebs_holder(&cpu));
 }
 
-static void a_panic_stops_it_before_the_area_goes(void **state)
+UNIT(a_panic_stops_it_before_the_area_goes, .setup_func = granted)
 {
 	ds_pebs_start(&cpu, &pebs, 1);
 	fake_log_clear();
@@ -316,7 +316,7 @@ static void a_panic_stops_it_before_the_area_goes(void **state)
 	assert_writes({IA32_PEBS_ENABLE, 0}, {IA32_DS_AREA, 0});
 }
 
-static void firmware_left_it_on(void **state)
+UNIT(firmware_left_it_on, .setup_func = with_pebs)
 {
 	fake_msr(IA32_PEBS_ENABLE)->value = 1;
 	ds_quiesce();
@@ -324,7 +324,7 @@ static void firmware_left_it_on(void **state)
 }
 
 /* Format 4: all general counters, and groups of memory and registers, which are asked for once. */
-static void adaptive(void **state)
+UNIT(adaptive)
 {
 	struct ds_pebs_request request = ask();
 
@@ -366,7 +366,7 @@ static void decode(uint32_t signature, unsigned format, struct ds_sample expecte
 	assert_memory_equal(&sample, &expected, sizeof(sample));
 }
 
-static void decodes_each_format(void **state)
+UNIT(decodes_each_format)
 {
 	enum { MEMORY = DS_SAMPLE_ADDRESS | DS_SAMPLE_SOURCE | DS_SAMPLE_LATENCY };
 	enum { LATER = DS_SAMPLE_EVENT_IP | DS_SAMPLE_TRANSACTION };
@@ -405,7 +405,7 @@ static void decodes_each_format(void **state)
 }
 
 /* IA32_PERF_CAPABILITIES.PEBS_TRAP = 0: the record's IP is that of the sampled instruction. */
-static void tells_the_two_addresses_apart(void **state)
+UNIT(tells_the_two_addresses_apart)
 {
 	struct ds_sample sample;
 	uint64_t record[26] = {[1] = 7};
@@ -422,27 +422,4 @@ static void tells_the_two_addresses_apart(void **state)
 	assert_int_equal(sample.has & (DS_SAMPLE_IP | DS_SAMPLE_EVENT_IP), DS_SAMPLE_EVENT_IP);
 	assert_int_equal(sample.event_ip, 7);
 	assert_int_equal(sample.ip, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(is_detected),
-		cmocka_unit_test(format_4_without_baseline),
-		cmocka_unit_test_setup(refusals, with_pebs),
-		cmocka_unit_test_setup(at_most_one_of_a_cpu, granted),
-		cmocka_unit_test_setup(counters_have_bounds, granted),
-		cmocka_unit_test_setup(goes_along_with_a_switch, granted),
-		cmocka_unit_test_setup(starting_it_does_not_stop_bts, granted),
-		cmocka_unit_test_setup(netburst_enables_its_thread, with_pebs),
-		cmocka_unit_test_setup(tells_once, granted),
-		cmocka_unit_test_setup(releases, granted),
-		cmocka_unit_test_setup(a_panic_stops_it_before_the_area_goes, granted),
-		cmocka_unit_test_setup(firmware_left_it_on, with_pebs),
-		cmocka_unit_test(adaptive),
-		cmocka_unit_test(decodes_each_format),
-		cmocka_unit_test(tells_the_two_addresses_apart),
-	};
-
-	return cmocka_run_group_tests_name("ds_pebs", tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* CPUID.1:EAX of real processors, and the row that they belong to. */
-static void rows_by_signature(void **state)
+UNIT(rows_by_signature)
 {
 	static const struct {
 		uint32_t signature;
@@ -47,7 +47,7 @@ static void rows_by_signature(void **state)
 	}
 }
 
-static void bits_of_the_manual(void **state)
+UNIT(bits_of_the_manual)
 {
 	const struct ds_configuration *netburst = ds_find_configuration(15, 4);
 	const struct ds_configuration *pentium_m = ds_find_configuration(6, 0x0d);
@@ -73,7 +73,7 @@ static void bits_of_the_manual(void **state)
 	assert_int_equal(nehalem->predicted, 0);
 }
 
-static void a_record_is_three_fields(void **state)
+UNIT(a_record_is_three_fields)
 {
 	for (unsigned family = 6; family <= 15; family += 9) {
 		for (unsigned model = 0; model < 256; model++) {
@@ -87,7 +87,7 @@ static void a_record_is_three_fields(void **state)
 }
 
 /* SDM Vol 3, 36.3.1.2 lists the models. */
-static void suspended_by_processor_trace(void **state)
+UNIT(suspended_by_processor_trace)
 {
 	assert_true(ds_is_suspended_by_pt(6, 0x3d));
 	assert_true(ds_is_suspended_by_pt(6, 0x5e));
@@ -113,7 +113,7 @@ static void expect(enum ds_status status)
 	assert_int_equal(caps.status, status);
 }
 
-static void present(void **state)
+UNIT(present, .setup_func = nehalem)
 {
 	uintptr_t area = (uintptr_t)idle.area;
 
@@ -130,7 +130,7 @@ static void present(void **state)
 		    ds_get(idle.area, DS_BTS_ABSOLUTE_MAXIMUM));
 }
 
-static void netburst_has_other_bits(void **state)
+UNIT(netburst_has_other_bits, .setup_func = nehalem)
 {
 	fake_cpu_reset(NETBURST);
 	fake_msr(IA32_DEBUGCTL)->reserved = ~0x7full;
@@ -141,14 +141,14 @@ static void netburst_has_other_bits(void **state)
 }
 
 /* DTES64 and DS-CPL are reported, not required. */
-static void without_dtes64_and_dscpl(void **state)
+UNIT(without_dtes64_and_dscpl, .setup_func = nehalem)
 {
 	fake_cpu.leaf[1].ecx = 0;
 	expect(DS_PRESENT);
 	assert_false(caps.dtes64 || caps.dscpl);
 }
 
-static void another_vendor(void **state)
+UNIT(another_vendor, .setup_func = nehalem)
 {
 	fake_cpu.leaf[0].edx = 0x69746e65;
 	expect(DS_NOT_INTEL);
@@ -159,7 +159,7 @@ static void another_vendor(void **state)
 }
 
 /* Without DS nothing else is looked at: TCG's IA32_MISC_ENABLE would say "available". */
-static void not_enumerated(void **state)
+UNIT(not_enumerated, .setup_func = nehalem)
 {
 	fake_cpu.leaf[1].edx = 0;
 	expect(DS_NOT_ENUMERATED);
@@ -169,7 +169,7 @@ static void not_enumerated(void **state)
 }
 
 /* The probe of a CPU of another kind sets its own; where nothing is found there is still one. */
-static void the_boot_cpus_configuration_stays(void **state)
+UNIT(the_boot_cpus_configuration_stays, .setup_func = nehalem)
 {
 	const struct ds_configuration *first;
 	struct ds_caps boot;
@@ -190,7 +190,7 @@ static void the_boot_cpus_configuration_stays(void **state)
 }
 
 /* PEBS needs the area and no bit of IA32_DEBUGCTL; without the area neither is there. */
-static void pebs_without_bts(void **state)
+UNIT(pebs_without_bts, .setup_func = nehalem)
 {
 	uintptr_t area = (uintptr_t)idle.area;
 
@@ -212,7 +212,7 @@ static void pebs_without_bts(void **state)
 }
 
 /* QEMU leaves the bit clear whatever KVM has. */
-static void pebs_promised_without_its_msr(void **state)
+UNIT(pebs_promised_without_its_msr, .setup_func = nehalem)
 {
 	fake_msr(IA32_MISC_ENABLE)->value = MISC_ENABLE_EMON_AVAILABLE;
 	expect(DS_PRESENT);
@@ -220,7 +220,7 @@ static void pebs_promised_without_its_msr(void **state)
 	assert_true(caps.area);
 }
 
-static void unavailable(void **state)
+UNIT(unavailable, .setup_func = nehalem)
 {
 	fake_msr(IA32_MISC_ENABLE)->value = 1 << 11;
 	expect(DS_BTS_UNAVAILABLE);
@@ -228,14 +228,14 @@ static void unavailable(void **state)
 	assert_no_writes();
 }
 
-static void misc_enable_that_faults(void **state)
+UNIT(misc_enable_that_faults, .setup_func = nehalem)
 {
 	fake_msr(IA32_MISC_ENABLE)->index = 1;
 	expect(DS_PRESENT);
 }
 
 /* SDM Vol 3, 36.3.1.2: a Skylake records no branch while Intel PT traces; a Nehalem has no PT. */
-static void processor_trace_active(void **state)
+UNIT(processor_trace_active, .setup_func = nehalem)
 {
 	fake_cpu_reset(SKYLAKE);
 	fake_cpu.leaf[7].ebx = CPUID_7_EBX_PT;
@@ -255,7 +255,7 @@ static void processor_trace_active(void **state)
 	expect(DS_PRESENT);
 }
 
-static void quiesces_processor_trace(void **state)
+UNIT(quiesces_processor_trace, .setup_func = nehalem)
 {
 	fake_cpu_reset(SKYLAKE);
 	fake_cpu.leaf[7].ebx = CPUID_7_EBX_PT;
@@ -266,7 +266,7 @@ static void quiesces_processor_trace(void **state)
 }
 
 /* As QEMU's TCG: no #GP, and both read back 0. */
-static void writes_dropped(void **state)
+UNIT(writes_dropped, .setup_func = nehalem)
 {
 	fake_msr(IA32_DS_AREA)->writable = 0;
 	fake_msr(IA32_DEBUGCTL)->writable = 0;
@@ -278,7 +278,7 @@ static void writes_dropped(void **state)
 }
 
 /* As Bochs' Intel models. */
-static void area_faults(void **state)
+UNIT(area_faults, .setup_func = nehalem)
 {
 	fake_msr(IA32_DS_AREA)->index = 1;
 	expect(DS_ENUMERATED_BUT_ABSENT);
@@ -286,7 +286,7 @@ static void area_faults(void **state)
 	assert_true(caps.refused_with_gp);
 }
 
-static void tr_faults(void **state)
+UNIT(tr_faults, .setup_func = nehalem)
 {
 	fake_msr(IA32_DEBUGCTL)->reserved = TR;
 	expect(DS_ENUMERATED_BUT_ABSENT);
@@ -297,7 +297,7 @@ static void tr_faults(void **state)
 }
 
 /* TR alone holds: the probe must not stop there, and must leave nothing on. */
-static void bts_dropped(void **state)
+UNIT(bts_dropped, .setup_func = nehalem)
 {
 	fake_msr(IA32_DEBUGCTL)->writable = TR;
 	expect(DS_ENUMERATED_BUT_ABSENT);
@@ -307,7 +307,7 @@ static void bts_dropped(void **state)
 	assert_int_equal(fake_msr(IA32_DS_AREA)->value, 0);
 }
 
-static void quiesces_what_firmware_left(void **state)
+UNIT(quiesces_what_firmware_left, .setup_func = nehalem)
 {
 	fake_msr(IA32_DEBUGCTL)->value = TR | BTS;
 	fake_msr(IA32_DS_AREA)->value = 0x1000;
@@ -344,7 +344,7 @@ static void assert_missing(const char *under, const char *words)
 	hypervisor = "";
 }
 
-static void a_hypervisor_that_hides_bts_is_named(void **state)
+UNIT(a_hypervisor_that_hides_bts_is_named, .setup_func = nehalem)
 {
 	fake_cpu.leaf[1].edx = 0;
 	expect(DS_NOT_ENUMERATED);
@@ -371,7 +371,7 @@ static void a_hypervisor_that_hides_bts_is_named(void **state)
 }
 
 /* The VMM says what the bit is, and the hypervisor what TR does. */
-static void a_vmm_that_promises_bts_is_named(void **state)
+UNIT(a_vmm_that_promises_bts_is_named, .setup_func = nehalem)
 {
 	fake_msr(IA32_DEBUGCTL)->reserved = TR;
 	expect(DS_ENUMERATED_BUT_ABSENT);
@@ -392,7 +392,7 @@ static void a_vmm_that_promises_bts_is_named(void **state)
 	"this processor model has no " name ", which Spoor's monitor needs: -c max has it"
 
 /* AMD APM Vol 3, CPUID 80000001H:ECX and 8000000AH:EDX. The last leaf is there only with SVM. */
-static void a_model_that_the_monitor_cannot_use_is_named(void **state)
+UNIT(a_model_that_the_monitor_cannot_use_is_named, .setup_func = nehalem)
 {
 	fake_cpu.leaf[1].edx = 0;
 	fake_cpu.extended[1].ecx = 1 << 0;
@@ -411,7 +411,7 @@ static void a_model_that_the_monitor_cannot_use_is_named(void **state)
 	assert_missing("TCGTCGTCGTCG", MONITOR_NEEDS("nested paging"));
 }
 
-static void what_hides_bts_is_said_in_words(void **state)
+UNIT(what_hides_bts_is_said_in_words, .setup_func = nehalem)
 {
 	expect(DS_PRESENT);
 	assert_missing("KVMKVMKVM", "");
@@ -428,7 +428,7 @@ static void what_hides_bts_is_said_in_words(void **state)
 }
 
 /* No bit is named: a number says nothing to the person at the machine. */
-static void every_status_has_a_text(void **state)
+UNIT(every_status_has_a_text)
 {
 	for (int status = DS_NOT_PROBED; status <= DS_ENUMERATED_BUT_ABSENT; status++) {
 		const char *text = ds_status_text((enum ds_status)status);
@@ -436,38 +436,4 @@ static void every_status_has_a_text(void **state)
 		assert_non_null(text);
 		assert_null(strpbrk(text, "[]=."));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_by_signature),
-		cmocka_unit_test(bits_of_the_manual),
-		cmocka_unit_test(a_record_is_three_fields),
-		cmocka_unit_test(suspended_by_processor_trace),
-		cmocka_unit_test_setup(present, nehalem),
-		cmocka_unit_test_setup(netburst_has_other_bits, nehalem),
-		cmocka_unit_test_setup(the_boot_cpus_configuration_stays, nehalem),
-		cmocka_unit_test_setup(without_dtes64_and_dscpl, nehalem),
-		cmocka_unit_test_setup(another_vendor, nehalem),
-		cmocka_unit_test_setup(not_enumerated, nehalem),
-		cmocka_unit_test_setup(pebs_without_bts, nehalem),
-		cmocka_unit_test_setup(pebs_promised_without_its_msr, nehalem),
-		cmocka_unit_test_setup(unavailable, nehalem),
-		cmocka_unit_test_setup(misc_enable_that_faults, nehalem),
-		cmocka_unit_test_setup(processor_trace_active, nehalem),
-		cmocka_unit_test_setup(quiesces_processor_trace, nehalem),
-		cmocka_unit_test_setup(writes_dropped, nehalem),
-		cmocka_unit_test_setup(area_faults, nehalem),
-		cmocka_unit_test_setup(tr_faults, nehalem),
-		cmocka_unit_test_setup(bts_dropped, nehalem),
-		cmocka_unit_test_setup(quiesces_what_firmware_left, nehalem),
-		cmocka_unit_test_setup(a_hypervisor_that_hides_bts_is_named, nehalem),
-		cmocka_unit_test_setup(a_vmm_that_promises_bts_is_named, nehalem),
-		cmocka_unit_test_setup(a_model_that_the_monitor_cannot_use_is_named, nehalem),
-		cmocka_unit_test_setup(what_hides_bts_is_said_in_words, nehalem),
-		cmocka_unit_test(every_status_has_a_text),
-	};
-
-	return cmocka_run_group_tests_name("ds_probe", tests, NULL, NULL);
 }

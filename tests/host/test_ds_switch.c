@@ -17,14 +17,14 @@ static int with_leases(void **state)
 	return 0;
 }
 
-static void untraced_to_untraced(void **state)
+UNIT(untraced_to_untraced, .setup_func = with_leases)
 {
 	assert_false(ds_switch(&cpu, NULL));
 	assert_no_writes();
 	assert_int_equal(fake_cpu.reads, 0);
 }
 
-static void untraced_to_traced(void **state)
+UNIT(untraced_to_traced, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	assert_writes({IA32_DS_AREA, area_of(&a)}, {IA32_DEBUGCTL, TR | BTS | OFF_OS});
@@ -33,7 +33,7 @@ static void untraced_to_traced(void **state)
 	assert_ptr_equal(a.cpu, &cpu);
 }
 
-static void traced_to_traced(void **state)
+UNIT(traced_to_traced, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	fake_log_clear();
@@ -45,7 +45,7 @@ static void traced_to_traced(void **state)
 	assert_ptr_equal(b.cpu, &cpu);
 }
 
-static void traced_to_untraced(void **state)
+UNIT(traced_to_untraced, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	fake_log_clear();
@@ -55,7 +55,7 @@ static void traced_to_untraced(void **state)
 	assert_null(a.cpu);
 }
 
-static void to_the_same_lease(void **state)
+UNIT(to_the_same_lease, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	fake_log_clear();
@@ -65,7 +65,7 @@ static void to_the_same_lease(void **state)
 }
 
 /* Between the halves recording is off, and the lease that leaves is still known. */
-static void room_for_stamps(void **state)
+UNIT(room_for_stamps, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	branches(3);
@@ -79,7 +79,7 @@ static void room_for_stamps(void **state)
 	assert_int_equal(ds_get_bts_index(b.area), 2);
 }
 
-static void the_boundary_of_an_overflow(void **state)
+UNIT(the_boundary_of_an_overflow, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &b);
 	branches(RECORDS - MARGIN - 1);
@@ -96,7 +96,7 @@ static void the_boundary_of_an_overflow(void **state)
 }
 
 /* A stamp that reaches the threshold counts as a record. */
-static void a_stamp_may_overflow(void **state)
+UNIT(a_stamp_may_overflow, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &b);
 	branches(RECORDS - MARGIN - 1);
@@ -105,7 +105,7 @@ static void a_stamp_may_overflow(void **state)
 	assert_true(ds_switch_in(&cpu, NULL));
 }
 
-static void a_wrapping_lease_never_overflows(void **state)
+UNIT(a_wrapping_lease_never_overflows, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	branches(3 * RECORDS - 1);
@@ -113,7 +113,7 @@ static void a_wrapping_lease_never_overflows(void **state)
 	assert_false(a.overflowed);
 }
 
-static void refuses_a_lease_that_is_loaded_or_not_granted(void **state)
+UNIT(refuses_a_lease_that_is_loaded_or_not_granted, .setup_func = with_leases)
 {
 	static struct ds_idle idle_2;
 	struct ds_cpu cpu_2;
@@ -129,7 +129,7 @@ static void refuses_a_lease_that_is_loaded_or_not_granted(void **state)
 	assert_no_writes();
 }
 
-static void pauses_nest(void **state)
+UNIT(pauses_nest, .setup_func = with_leases)
 {
 	uint64_t outer, inner;
 
@@ -145,7 +145,7 @@ static void pauses_nest(void **state)
 }
 
 /* Restores the value that it read, with bits that are not the driver's; never a shadow. */
-static void resumes_what_it_read(void **state)
+UNIT(resumes_what_it_read, .setup_func = with_leases)
 {
 	uint64_t saved;
 
@@ -156,7 +156,7 @@ static void resumes_what_it_read(void **state)
 	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, TR | BTS | 0x4003);
 }
 
-static void pausing_an_untraced_cpu_writes_nothing(void **state)
+UNIT(pausing_an_untraced_cpu_writes_nothing, .setup_func = with_leases)
 {
 	ds_resume(&cpu, ds_pause());
 	assert_no_writes();
@@ -171,7 +171,7 @@ static void an_interrupt_that_pauses(void)
 }
 
 /* An NMI before each access of a pause and of a switch: none of its branches is recorded. */
-static void pauses_within_pauses_and_switches(void **state)
+UNIT(pauses_within_pauses_and_switches, .setup_func = with_leases)
 {
 	uint64_t saved;
 
@@ -187,7 +187,7 @@ static void pauses_within_pauses_and_switches(void **state)
 }
 
 /* The task is on another CPU before this one has taken up the next. */
-static void a_lease_that_was_let_go_may_be_loaded_elsewhere(void **state)
+UNIT(a_lease_that_was_let_go_may_be_loaded_elsewhere, .setup_func = with_leases)
 {
 	static struct ds_idle other_idle;
 	static struct ds_cpu other;
@@ -210,7 +210,7 @@ static void a_lease_that_was_let_go_may_be_loaded_elsewhere(void **state)
 	assert_null(cpu.loaded);
 }
 
-static void stops_for_good(void **state)
+UNIT(stops_for_good, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &b);
 	branches(7);
@@ -220,7 +220,7 @@ static void stops_for_good(void **state)
 	assert_int_equal(ds_get_bts_index(cpu.loaded->area), 7); /* "how did I get here" */
 }
 
-static void lends(void **state)
+UNIT(lends, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	assert_int_equal(ds_checkout(&cpu), -EBUSY);
@@ -253,7 +253,7 @@ static void lends(void **state)
 }
 
 /* Where BTS is not there the MSRs can be borrowed all the same, to show that it is not. */
-static void lends_what_is_not_there(void **state)
+UNIT(lends_what_is_not_there, .setup_func = with_leases)
 {
 	struct ds_caps caps;
 
@@ -275,7 +275,7 @@ static void lends_what_is_not_there(void **state)
 enum { LBR = 1, BTF = 2 };
 
 /* Another unit's bits are on before, while and after the Debug Store has its own. */
-static void leaves_the_bits_of_others(void **state)
+UNIT(leaves_the_bits_of_others, .setup_func = with_leases)
 {
 	debugctl_set(&debugctl, LBR | BTF, BTF);
 	assert_writes({IA32_DEBUGCTL, BTF});
@@ -290,7 +290,7 @@ static void leaves_the_bits_of_others(void **state)
 		      {IA32_DS_AREA, (uintptr_t)idle.area});
 }
 
-static void others_leave_its_bits(void **state)
+UNIT(others_leave_its_bits, .setup_func = with_leases)
 {
 	ds_switch(&cpu, &a);
 	fake_log_clear();
@@ -305,7 +305,7 @@ static void others_leave_its_bits(void **state)
 
 /* #DB has cleared both bits: one that is set again returns, one that stays as it was does not.
  */
-static void bits_that_the_processor_cleared(void **state)
+UNIT(bits_that_the_processor_cleared, .setup_func = with_leases)
 {
 	debugctl_set(&debugctl, LBR | BTF, LBR | BTF);
 	fake_msr(IA32_DEBUGCTL)->value = 0;
@@ -315,7 +315,7 @@ static void bits_that_the_processor_cleared(void **state)
 }
 
 /* What one CPU lacks is not had, whatever the next one has; another vendor's register is let be. */
-static void finds_btf(void **state)
+UNIT(finds_btf, .setup_func = with_leases)
 {
 	debugctl_probe();
 	debugctl_probe();
@@ -332,35 +332,4 @@ static void finds_btf(void **state)
 	fake_cpu.leaf[0].ebx = 0;
 	debugctl_probe();
 	assert_no_writes();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(untraced_to_untraced, with_leases),
-		cmocka_unit_test_setup(untraced_to_traced, with_leases),
-		cmocka_unit_test_setup(traced_to_traced, with_leases),
-		cmocka_unit_test_setup(traced_to_untraced, with_leases),
-		cmocka_unit_test_setup(to_the_same_lease, with_leases),
-		cmocka_unit_test_setup(room_for_stamps, with_leases),
-		cmocka_unit_test_setup(the_boundary_of_an_overflow, with_leases),
-		cmocka_unit_test_setup(a_stamp_may_overflow, with_leases),
-		cmocka_unit_test_setup(a_wrapping_lease_never_overflows, with_leases),
-		cmocka_unit_test_setup(refuses_a_lease_that_is_loaded_or_not_granted, with_leases),
-		cmocka_unit_test_setup(pauses_nest, with_leases),
-		cmocka_unit_test_setup(resumes_what_it_read, with_leases),
-		cmocka_unit_test_setup(pausing_an_untraced_cpu_writes_nothing, with_leases),
-		cmocka_unit_test_setup(pauses_within_pauses_and_switches, with_leases),
-		cmocka_unit_test_setup(a_lease_that_was_let_go_may_be_loaded_elsewhere,
-				       with_leases),
-		cmocka_unit_test_setup(stops_for_good, with_leases),
-		cmocka_unit_test_setup(lends, with_leases),
-		cmocka_unit_test_setup(lends_what_is_not_there, with_leases),
-		cmocka_unit_test_setup(leaves_the_bits_of_others, with_leases),
-		cmocka_unit_test_setup(others_leave_its_bits, with_leases),
-		cmocka_unit_test_setup(bits_that_the_processor_cleared, with_leases),
-		cmocka_unit_test_setup(finds_btf, with_leases),
-	};
-
-	return cmocka_run_group_tests_name("ds_switch", tests, NULL, NULL);
 }

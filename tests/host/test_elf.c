@@ -62,7 +62,7 @@ static const char *open_copy(size_t size)
 	return fault;
 }
 
-static void reads_the_segments(void **state)
+UNIT(reads_the_segments, .setup_func = build)
 {
 	struct elf_image elf;
 	struct elf_segment segment;
@@ -83,14 +83,14 @@ static void reads_the_segments(void **state)
 	assert_false(elf_next_segment(&elf, &cursor, &segment));
 }
 
-static void every_truncation_is_refused(void **state)
+UNIT(every_truncation_is_refused, .setup_func = build)
 {
 	for (size_t size = 0; size < sizeof(image); size++)
 		assert_non_null(open_copy(size));
 	assert_null(open_copy(sizeof(image)));
 }
 
-static void refuses_other_files(void **state)
+UNIT(refuses_other_files, .setup_func = build)
 {
 	image.header.e_ident[EI_MAG1] = 'X';
 	assert_string_equal(open_copy(sizeof(image)), "not an ELF file");
@@ -111,7 +111,7 @@ static void refuses_other_files(void **state)
 	assert_string_equal(open_copy(sizeof(image)), "ELF program headers outside the file");
 }
 
-static void refuses_bad_segments(void **state)
+UNIT(refuses_bad_segments, .setup_func = build)
 {
 	image.segments[2].p_filesz = 5000;
 	assert_string_equal(open_copy(sizeof(image)),
@@ -127,7 +127,7 @@ static void refuses_bad_segments(void **state)
 	assert_string_equal(open_copy(sizeof(image)), "ELF segment beyond the address space");
 }
 
-static void the_entry_stands_in_code(void **state)
+UNIT(the_entry_stands_in_code, .setup_func = build)
 {
 	const char *sentence = "ELF entry point outside the executable segments";
 
@@ -141,7 +141,7 @@ static void the_entry_stands_in_code(void **state)
 	assert_string_equal(open_copy(sizeof(image)), sentence);
 }
 
-static void reads_either_class(void **state)
+UNIT(reads_either_class, .setup_func = build)
 {
 	static const struct {
 		Elf32_Ehdr header;
@@ -193,18 +193,4 @@ static void reads_either_class(void **state)
 	free(copy);
 	assert_null(elf_open_either(&elf, &image, sizeof(image)));
 	assert_int_equal(elf.entry_physical, HIGH_HALF_OFFSET + 16);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(reads_either_class, build),
-		cmocka_unit_test_setup(reads_the_segments, build),
-		cmocka_unit_test_setup(every_truncation_is_refused, build),
-		cmocka_unit_test_setup(refuses_other_files, build),
-		cmocka_unit_test_setup(refuses_bad_segments, build),
-		cmocka_unit_test_setup(the_entry_stands_in_code, build),
-	};
-
-	return cmocka_run_group_tests_name("elf", tests, NULL, NULL);
 }

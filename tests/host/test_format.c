@@ -22,7 +22,7 @@ static volatile size_t small = 4; /* the compiler would warn of a truncation tha
 		assert_string_equal(own, libc);                                                    \
 	} while (0)
 
-static void numbers(void **state)
+UNIT(numbers)
 {
 	same("%d %i %u", 0, -1, 4000000000u);
 	same("%d %d", INT_MIN, INT_MAX);
@@ -31,7 +31,7 @@ static void numbers(void **state)
 	same("%zu", (size_t)12345678901);
 }
 
-static void widths(void **state)
+UNIT(widths)
 {
 	same("[%5d] [%-5d] [%05d] [%05d]", 42, 42, 42, -42);
 	same("[%08x] [%16lx] [%-16lx]", 0xbeefu, 0xbeeful, 0xbeeful);
@@ -39,7 +39,7 @@ static void widths(void **state)
 	same("[%*d]", 7, 42);
 }
 
-static void texts(void **state)
+UNIT(texts)
 {
 	same("[%s] [%8s] [%-8s]", "abc", "abc", "abc");
 	same("[%.2s] [%8.2s] [%.*s] [%.0s]", "abc", "abc", 1, "abc", "abc");
@@ -48,14 +48,14 @@ static void texts(void **state)
 }
 
 /* The precision bounds the reading, not only the writing: no NUL after these. */
-static void text_without_end(void **state)
+UNIT(text_without_end)
 {
 	const char bytes[3] = {'a', 'b', 'c'};
 
 	same("%.3s", bytes);
 }
 
-static void pointers(void **state)
+UNIT(pointers)
 {
 	char text[32];
 
@@ -66,7 +66,7 @@ static void pointers(void **state)
 }
 
 /* Whatever its bytes are, a text stays one value between the quotes of a line. */
-static void plain_text(void **state)
+UNIT(plain_text)
 {
 	char every[256], text[] = "Intel(R) \"x\" a=b\n# y=\x7f\xe9";
 
@@ -81,7 +81,7 @@ static void plain_text(void **state)
 				 i + 1 < ' ' || i + 1 > '~' || i + 1 == '"' ? '?' : (char)(i + 1));
 }
 
-static void odd_cases(void **state)
+UNIT(odd_cases)
 {
 	char text[16] = "untouched";
 	const char *volatile null = NULL, *volatile template = "a%y%";
@@ -98,16 +98,4 @@ static void odd_cases(void **state)
 	assert_string_equal(text, "a%y%");
 	format(text, 1, "abc");
 	assert_string_equal(text, "");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers),   cmocka_unit_test(widths),
-		cmocka_unit_test(texts),     cmocka_unit_test(text_without_end),
-		cmocka_unit_test(pointers),  cmocka_unit_test(plain_text),
-		cmocka_unit_test(odd_cases),
-	};
-
-	return cmocka_run_group_tests_name("format", tests, NULL, NULL);
 }

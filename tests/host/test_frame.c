@@ -41,7 +41,7 @@ static void start_line(bool raw)
 	sent_bytes = 0;
 }
 
-static void the_checksum_is_crc32c(void **state)
+UNIT(the_checksum_is_crc32c)
 {
 	uint8_t bytes[32];
 
@@ -68,7 +68,7 @@ static void fill(uint8_t *bytes, size_t size, unsigned kinds)
 	}
 }
 
-static void liblz4_unpacks_every_block(void **state)
+UNIT(liblz4_unpacks_every_block)
 {
 	static const unsigned kinds[] = {1, 2, 5, 256};
 	static uint16_t table[LZ4_TABLE];
@@ -201,7 +201,7 @@ static void receive(void)
 	receiver_end(&receiver);
 }
 
-static void all_records_come_back(void **state)
+UNIT(all_records_come_back)
 {
 	for (unsigned turn = 0; turn < 4; turn++) {
 		draw_records();
@@ -218,7 +218,7 @@ static void all_records_come_back(void **state)
 }
 
 /* A loop of one branch: less than a fifth of a byte each. */
-static void a_loop_takes_next_to_nothing(void **state)
+UNIT(a_loop_takes_next_to_nothing)
 {
 	static struct frame_block block;
 	struct trace_record record = {0x401234, 0x401200, TRACE_PREDICTED};
@@ -251,7 +251,7 @@ static void ignore_frame(void *argument, const struct trace_frame *header, const
 	frame_sizes[header->sequence] = size;
 }
 
-static void text_and_frames_share_a_line(void **state)
+UNIT(text_and_frames_share_a_line)
 {
 	static uint8_t said[LINE_BYTES], payload[TRACE_PAYLOAD_BYTES];
 	size_t said_bytes = 0;
@@ -319,7 +319,7 @@ static unsigned damage(uint8_t *to, size_t *count, unsigned rate)
 	return errors;
 }
 
-static void no_line_error_passes(void **state)
+UNIT(no_line_error_passes)
 {
 	static uint8_t bad[2 * LINE_BYTES];
 	static const unsigned rates[] = {1, 10, 100};
@@ -358,7 +358,7 @@ static void no_line_error_passes(void **state)
 
 /* Frames with a right checksum and wrong contents: a sentence, or records, and no access outside.
  */
-static void wrong_frames_are_refused(void **state)
+UNIT(wrong_frames_are_refused)
 {
 	static struct trace_record decoded[STREAM_RECORDS];
 	unsigned refused = 0, taken = 0;
@@ -393,7 +393,7 @@ static const char *decode_stamp(unsigned stamps, uint8_t skip, uint8_t qualifier
 	return stream_records(&header, bytes, size, decoded, &count);
 }
 
-static void a_stamp_has_a_place_in_its_frame(void **state)
+UNIT(a_stamp_has_a_place_in_its_frame)
 {
 	static struct trace_record decoded[STREAM_RECORDS];
 
@@ -412,7 +412,7 @@ static void a_stamp_has_a_place_in_its_frame(void **state)
 	assert_non_null(decode_stamp(3, 0, 2, 7, decoded));
 }
 
-static void items_are_found(void **state)
+UNIT(items_are_found)
 {
 	static uint8_t payload[TRACE_PAYLOAD_BYTES];
 	size_t used = 0, size;
@@ -429,21 +429,4 @@ static void items_are_found(void **state)
 	assert_false(frame_item(payload, &used, 1, payload, TRACE_PAYLOAD_BYTES - used - 3));
 	assert_true(frame_item(payload, &used, 1, sent, TRACE_PAYLOAD_BYTES - used - 4));
 	assert_int_equal(used, TRACE_PAYLOAD_BYTES);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_checksum_is_crc32c),
-		cmocka_unit_test(liblz4_unpacks_every_block),
-		cmocka_unit_test(all_records_come_back),
-		cmocka_unit_test(a_loop_takes_next_to_nothing),
-		cmocka_unit_test(text_and_frames_share_a_line),
-		cmocka_unit_test(no_line_error_passes),
-		cmocka_unit_test(wrong_frames_are_refused),
-		cmocka_unit_test(a_stamp_has_a_place_in_its_frame),
-		cmocka_unit_test(items_are_found),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static int start(void **state)
 	return 0;
 }
 
-static void takes_over(void **state)
+UNIT(takes_over, .setup_func = build)
 {
 	*at(0x120) = 0x20 | 0x4e; /* firmware's periodic interrupt */
 	const struct reference *reference = hpet_init();
@@ -96,7 +96,7 @@ static void takes_over(void **state)
 	assert_int_equal(*at(0x10), 1);
 }
 
-static void refuses_what_makes_no_sense(void **state)
+UNIT(refuses_what_makes_no_sense, .setup_func = build)
 {
 	*at(4) = 0;
 	assert_null(hpet_init());
@@ -110,7 +110,7 @@ static void refuses_what_makes_no_sense(void **state)
 }
 
 /* The low half turns between the two reads. */
-static void reads_64_bits_in_halves(void **state)
+UNIT(reads_64_bits_in_halves, .setup_func = start)
 {
 	for (unsigned before = 1; before < 5; before++) {
 		device.counter = 0x500000000ull - before;
@@ -120,7 +120,7 @@ static void reads_64_bits_in_halves(void **state)
 	}
 }
 
-static void reads_32_bits(void **state)
+UNIT(reads_32_bits, .setup_func = start)
 {
 	*at(0) &= ~(1u << 13);
 	assert_non_null(hpet_init());
@@ -128,7 +128,7 @@ static void reads_32_bits(void **state)
 	assert_int_equal(hpet_counter(), 0x23456789);
 }
 
-static void starts_a_comparator(void **state)
+UNIT(starts_a_comparator, .setup_func = start)
 {
 	device.counter = 0x1fffffff0;
 	assert_int_equal(hpet_nmi_after(1000000), 1000000);
@@ -145,14 +145,14 @@ static void starts_a_comparator(void **state)
 	assert_int_equal(*at(0x100), 0x20);
 }
 
-static void too_near_and_too_far(void **state)
+UNIT(too_near_and_too_far, .setup_func = start)
 {
 	assert_int_equal(hpet_nmi_after(0), 20);
 	assert_int_equal(hpet_nmi_after(UINT64_MAX), INT64_MAX / 10);
 	assert_false(hpet_nmi_expired());
 }
 
-static void a_32_bit_comparator_wraps(void **state)
+UNIT(a_32_bit_comparator_wraps, .setup_func = start)
 {
 	*at(0x100) &= ~0x20u;
 	device.counter = 0xfffffff0;
@@ -167,7 +167,7 @@ static void a_32_bit_comparator_wraps(void **state)
 }
 
 /* Only the last comparator reaches inputs that are no ISA device's: GSI 23 and 24. */
-static void routes_only_where_it_can(void **state)
+UNIT(routes_only_where_it_can, .setup_func = start)
 {
 	*at(0) &= ~(1u << 15);
 	*at(0x104) = *at(0x124) = 0x0104;
@@ -181,7 +181,7 @@ static void routes_only_where_it_can(void **state)
 	assert_false(hpet_nmi_init(0));
 }
 
-static void nmi_by_the_legacy_line(void **state)
+UNIT(nmi_by_the_legacy_line, .setup_func = start)
 {
 	assert_true(hpet_nmi_init(5));
 	assert_int_equal(*at(0x10), 3);
@@ -196,7 +196,7 @@ static void nmi_by_the_legacy_line(void **state)
 	assert_false(hpet_nmi_expired());
 }
 
-static void nmi_by_a_line_of_its_own(void **state)
+UNIT(nmi_by_a_line_of_its_own, .setup_func = start)
 {
 	*at(0) &= ~(1u << 15);
 	*at(0x104) = 0x1004; /* ISA lines only */
@@ -209,28 +209,10 @@ static void nmi_by_a_line_of_its_own(void **state)
 	assert_int_equal(*at(0x120), 0x24 | 16 << 9);
 }
 
-static void no_nmi_without_a_line(void **state)
+UNIT(no_nmi_without_a_line, .setup_func = start)
 {
 	device.inputs = 0;
 	assert_false(hpet_nmi_init(0));
 	device.inputs = 0xffffff;
 	assert_false(hpet_nmi_init(0x100));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(takes_over, build),
-		cmocka_unit_test_setup(refuses_what_makes_no_sense, build),
-		cmocka_unit_test_setup(reads_64_bits_in_halves, start),
-		cmocka_unit_test_setup(reads_32_bits, start),
-		cmocka_unit_test_setup(starts_a_comparator, start),
-		cmocka_unit_test_setup(too_near_and_too_far, start),
-		cmocka_unit_test_setup(a_32_bit_comparator_wraps, start),
-		cmocka_unit_test_setup(routes_only_where_it_can, start),
-		cmocka_unit_test_setup(nmi_by_the_legacy_line, start),
-		cmocka_unit_test_setup(nmi_by_a_line_of_its_own, start),
-		cmocka_unit_test_setup(no_nmi_without_a_line, start),
-	};
-	return cmocka_run_group_tests_name("hpet", tests, NULL, NULL);
 }

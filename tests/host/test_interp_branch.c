@@ -25,7 +25,7 @@ static void check_branch(unsigned n, uint64_t from, uint64_t to, unsigned from_c
 }
 
 /* Every near branch of this program is taken once; the records name them in order. */
-static void near_branches_are_recorded_exactly(void **state)
+UNIT(near_branches_are_recorded_exactly, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -55,7 +55,7 @@ static void near_branches_are_recorded_exactly(void **state)
 	check_branch(6, CODE + 0x23, CODE + 0x0f, 0, 0);
 }
 
-static void noncanonical_target_faults_at_the_branch(void **state)
+UNIT(noncanonical_target_faults_at_the_branch, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -69,7 +69,7 @@ static void noncanonical_target_faults_at_the_branch(void **state)
 }
 
 /* In the last page below the addresses that are not canonical, which is a page of the rig too. */
-static void relative_target_faults_at_the_branch(void **state)
+UNIT(relative_target_faults_at_the_branch, .setup_func = reset)
 {
 	const uint64_t last_page = (1ull << 47) - PAGE;
 	struct vcpu *v = &rig.vcpu;
@@ -93,7 +93,7 @@ static void relative_target_faults_at_the_branch(void **state)
 	check_branch(1, last_page + 0xff9, HANDLER(13), 0, 0);
 }
 
-static void syscall_and_sysret(void **state)
+UNIT(syscall_and_sysret, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -131,7 +131,7 @@ static void syscall_and_sysret(void **state)
 	assert_int_equal(v->rip, HANDLER(6));
 }
 
-static void far_transfers(void **state)
+UNIT(far_transfers, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -152,7 +152,7 @@ static void far_transfers(void **state)
 	assert_int_equal(rig_word(v->gpr[RSP]), RIG_KERNEL_SS);
 }
 
-static void tracing_off_stops(void **state)
+UNIT(tracing_off_stops, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -165,7 +165,7 @@ static void tracing_off_stops(void **state)
 	assert_int_equal(interp_run(v, 100), INTERP_MODE);
 }
 
-static void privileged_instructions_fault_in_user_code(void **state)
+UNIT(privileged_instructions_fault_in_user_code, .setup_func = reset)
 {
 	static const uint8_t code[][4] = {
 		{0xf4},
@@ -194,7 +194,7 @@ static void privileged_instructions_fault_in_user_code(void **state)
 	}
 }
 
-static void undefined_instructions(void **state)
+UNIT(undefined_instructions, .setup_func = reset)
 {
 	static const uint8_t code[][4] = {
 		{0x0f, 0x0b},	    /* UD2 */
@@ -218,7 +218,7 @@ static void undefined_instructions(void **state)
 	}
 }
 
-static void sixteen_bytes_are_too_long(void **state)
+UNIT(sixteen_bytes_are_too_long, .setup_func = reset)
 {
 	memset(rig.memory + RIG_CODE, 0x66, 15);
 	rig.memory[RIG_CODE + 15] = 0x90;
@@ -236,7 +236,7 @@ static void sixteen_bytes_are_too_long(void **state)
  * With memory and general registers, and flags out. Values in XMM registers do not outlive one
  * instruction here: this test is compiled to use them, the monitor is not.
  */
-static void sse_and_x87_run_as_thunks(void **state)
+UNIT(sse_and_x87_run_as_thunks, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -262,7 +262,7 @@ static void sse_and_x87_run_as_thunks(void **state)
 	assert_int_equal(v->rip, CODE + 20);
 }
 
-static void sse_is_refused_where_it_is_off(void **state)
+UNIT(sse_is_refused_where_it_is_off, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -280,7 +280,7 @@ static void sse_is_refused_where_it_is_off(void **state)
 	assert_int_equal(v->rip, HANDLER(6));
 }
 
-static void unmasking_exceptions_is_left_to_the_processor(void **state)
+UNIT(unmasking_exceptions_is_left_to_the_processor, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -293,7 +293,7 @@ static void unmasking_exceptions_is_left_to_the_processor(void **state)
 	assert_int_equal(v->rip, CODE + 3);
 }
 
-static void unknown_instructions_are_left_to_the_processor(void **state)
+UNIT(unknown_instructions_are_left_to_the_processor, .setup_func = reset)
 {
 	static const uint8_t code[][5] = {
 		{0xc5, 0xf8, 0x77}, /* VZEROUPPER */
@@ -339,7 +339,7 @@ static void expect(const struct sight *sights, unsigned count)
 	       sizeof((const struct sight[]){__VA_ARGS__}) / sizeof(struct sight))
 
 /* XOR EAX, EAX; JNE +2; JE +0; NOP: not taken, taken to the next instruction. */
-static void conditional_branches(void **state)
+UNIT(conditional_branches, .setup_func = observe_all)
 {
 	RIG_PROGRAM(0x31, 0xc0, 0x75, 0x02, 0x74, 0x00, 0x90);
 	rig_step(4);
@@ -348,7 +348,7 @@ static void conditional_branches(void **state)
 }
 
 /* LOOP with RCX = 2: taken, not taken; JRCXZ with RCX = 0 taken, with 1 not. 0F 85, rel32. */
-static void counting_branches(void **state)
+UNIT(counting_branches, .setup_func = observe_all)
 {
 	RIG_PROGRAM(0xe2, 0xfe, 0xe3, 0x00, 0xff, 0xc1, 0xe3, 0x10, 0x0f, 0x84, 0x10, 0, 0, 0);
 	rig.vcpu.gpr[RCX] = 2;
@@ -360,7 +360,7 @@ static void counting_branches(void **state)
 }
 
 /* UD2 does not retire, its exception is an event; INT3 retires. */
-static void events(void **state)
+UNIT(events, .setup_func = observe_all)
 {
 	RIG_PROGRAM(0x0f, 0x0b);
 	rig_code(RIG_HANDLERS + 6 * 16, (const uint8_t[]){0xcc}, 1);
@@ -369,7 +369,7 @@ static void events(void **state)
 }
 
 /* The kinds of saw_retired(); JMP RAX is indirect. */
-static void kinds_of_instructions(void **state)
+UNIT(kinds_of_instructions)
 {
 	static const struct {
 		uint8_t code[4];
@@ -403,7 +403,7 @@ static void kinds_of_instructions(void **state)
 
 /* From ring 3 through a gate of DPL 0: #GP instead, and INT n does not retire. REP STOSB of three
    retires once. */
-static void refused_and_repeated(void **state)
+UNIT(refused_and_repeated, .setup_func = observe_all)
 {
 	RIG_PROGRAM(0xcd, 0x30);
 	rig_to_user();
@@ -418,7 +418,7 @@ static void refused_and_repeated(void **state)
 }
 
 /* MOV CR3, RAX; HLT. */
-static void cr3_and_halt(void **state)
+UNIT(cr3_and_halt, .setup_func = observe_all)
 {
 	RIG_PROGRAM(0x0f, 0x22, 0xd8, 0xf4);
 	rig.vcpu.gpr[RAX] = RIG_PML4 | 0x18;
@@ -428,7 +428,7 @@ static void cr3_and_halt(void **state)
 }
 
 /* LRETQ to 32-bit code: the mode is known before the branch. */
-static void mode(void **state)
+UNIT(mode, .setup_func = observe_all)
 {
 	uint64_t *stack = (void *)(rig.memory + RIG_STACK - 16);
 	uint64_t *gdt = (void *)(rig.memory + RIG_GDT);
@@ -444,7 +444,7 @@ static void mode(void **state)
 }
 
 /* REP STOSB with RCX = 3 is one instruction of three iterations. */
-static void repeated_instruction(void **state)
+UNIT(repeated_instruction, .setup_func = observe_all)
 {
 	RIG_PROGRAM(0xf3, 0xaa);
 	rig.vcpu.gpr[RDI] = RIG_BASE + RIG_DATA;
@@ -455,7 +455,7 @@ static void repeated_instruction(void **state)
 
 /* A unit that wants taken branches alone gets no others. While nothing is observed, nobody gets
    anything but #DB and other events. */
-static void nobody_else_is_asked(void **state)
+UNIT(nobody_else_is_asked, .setup_func = observe_all)
 {
 	static const uint8_t program[] = {0x31, 0xc0, 0x75, 0x02, 0x74, 0x00, 0x0f, 0x0b};
 
@@ -470,9 +470,19 @@ static void nobody_else_is_asked(void **state)
 	EXPECT({SIGHT_EVENT, CODE + 6});
 }
 
+/* Writes that the platform takes: each is handed over once, and the run ends after it. */
+static int reset_watched(void **state)
+{
+	rig_reset();
+	observer_reset();
+	rig.vcpu.gpr[RDI] = WATCHED;
+	rig.vcpu.gpr[RAX] = 0x12345678;
+	return 0;
+}
+
 /* WRMSR turns on what looks at single instructions, the second time at the end of a chain of known
    blocks: it is seen itself, and not the JMP that ended the chain's first one. */
-static void first_one_ends_a_chain(void **state)
+UNIT(first_one_ends_a_chain, .setup_func = reset_watched)
 {
 	RIG_PROGRAM(0xeb, 0x00,	 /* jmp +0 */
 		    0x0f, 0x30,	 /* wrmsr */
@@ -488,16 +498,6 @@ static void first_one_ends_a_chain(void **state)
 	assert_int_equal(observer.retired.rip, CODE + 2);
 }
 
-/* Writes that the platform takes: each is handed over once, and the run ends after it. */
-static int reset_watched(void **state)
-{
-	rig_reset();
-	observer_reset();
-	rig.vcpu.gpr[RDI] = WATCHED;
-	rig.vcpu.gpr[RAX] = 0x12345678;
-	return 0;
-}
-
 static void check_taken(unsigned writes, uint64_t offset, uint64_t value)
 {
 	assert_int_equal(rig.writes, writes);
@@ -506,7 +506,7 @@ static void check_taken(unsigned writes, uint64_t offset, uint64_t value)
 }
 
 /* The second MOV is not reached: an interrupt may have come of the first. */
-static void leaves_behind_the_write(void **state)
+UNIT(leaves_behind_the_write, .setup_func = reset_watched)
 {
 	RIG_PROGRAM(0x89, 0x87, 0, 3, 0, 0, /* mov [rdi + 300h], eax */
 		    0x31, 0xc0,		    /* xor eax, eax */
@@ -520,7 +520,7 @@ static void leaves_behind_the_write(void **state)
 	check_taken(2, 4, 0);
 }
 
-static void reads_see_the_page(void **state)
+UNIT(reads_see_the_page, .setup_func = reset_watched)
 {
 	*(uint32_t *)(WATCHED + 8) = 0x40;
 	RIG_PROGRAM(0x83, 0x4f, 8, 1,		   /* or dword [rdi + 8], 1 */
@@ -538,7 +538,7 @@ static void reads_see_the_page(void **state)
 }
 
 /* A page that is read first must not become one that is written directly. */
-static void ordinary_writes_go_on(void **state)
+UNIT(ordinary_writes_go_on, .setup_func = reset_watched)
 {
 	rig.vcpu.gpr[RSI] = RIG_BASE + RIG_DATA;
 	RIG_PROGRAM(0x8b, 0x1f,	   /* mov ebx, [rdi] */
@@ -558,7 +558,7 @@ static void ordinary_writes_go_on(void **state)
 }
 
 /* A device that is written to may interrupt: the caller looks before the next instruction. */
-static void leaves_behind_an_out(void **state)
+UNIT(leaves_behind_an_out, .setup_func = reset_watched)
 {
 	rig.vcpu.gpr[RSI] = RIG_BASE + RIG_DATA;
 	RIG_PROGRAM(0xe6, 0x80,	 /* out 80h, al */
@@ -572,7 +572,7 @@ static void leaves_behind_an_out(void **state)
 }
 
 /* One instruction is one instruction, whether branches are traced or not. */
-static void one_instruction_untraced(void **state)
+UNIT(one_instruction_untraced, .setup_func = reset_watched)
 {
 	rig.vcpu.observed = 0;
 	RIG_PROGRAM(0x89, 0x07,	 /* mov [rdi], eax */
@@ -583,40 +583,4 @@ static void one_instruction_untraced(void **state)
 	rig.vcpu.attention = false;
 	assert_int_equal(interp_run(&rig.vcpu, 100), INTERP_UNTRACED);
 	assert_int_equal(rig.vcpu.rip, CODE + 2);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(near_branches_are_recorded_exactly, reset),
-		cmocka_unit_test_setup(noncanonical_target_faults_at_the_branch, reset),
-		cmocka_unit_test_setup(relative_target_faults_at_the_branch, reset),
-		cmocka_unit_test_setup(syscall_and_sysret, reset),
-		cmocka_unit_test_setup(far_transfers, reset),
-		cmocka_unit_test_setup(tracing_off_stops, reset),
-		cmocka_unit_test_setup(privileged_instructions_fault_in_user_code, reset),
-		cmocka_unit_test_setup(undefined_instructions, reset),
-		cmocka_unit_test_setup(sixteen_bytes_are_too_long, reset),
-		cmocka_unit_test_setup(sse_and_x87_run_as_thunks, reset),
-		cmocka_unit_test_setup(sse_is_refused_where_it_is_off, reset),
-		cmocka_unit_test_setup(unmasking_exceptions_is_left_to_the_processor, reset),
-		cmocka_unit_test_setup(unknown_instructions_are_left_to_the_processor, reset),
-		cmocka_unit_test_setup(conditional_branches, observe_all),
-		cmocka_unit_test_setup(counting_branches, observe_all),
-		cmocka_unit_test_setup(events, observe_all),
-		cmocka_unit_test(kinds_of_instructions),
-		cmocka_unit_test_setup(refused_and_repeated, observe_all),
-		cmocka_unit_test_setup(cr3_and_halt, observe_all),
-		cmocka_unit_test_setup(mode, observe_all),
-		cmocka_unit_test_setup(repeated_instruction, observe_all),
-		cmocka_unit_test_setup(nobody_else_is_asked, observe_all),
-		cmocka_unit_test_setup(first_one_ends_a_chain, reset_watched),
-		cmocka_unit_test_setup(leaves_behind_the_write, reset_watched),
-		cmocka_unit_test_setup(reads_see_the_page, reset_watched),
-		cmocka_unit_test_setup(ordinary_writes_go_on, reset_watched),
-		cmocka_unit_test_setup(leaves_behind_an_out, reset_watched),
-		cmocka_unit_test_setup(one_instruction_untraced, reset_watched),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

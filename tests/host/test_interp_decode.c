@@ -234,12 +234,15 @@ static unsigned explained(const struct both *b, const char *what)
 	return n;
 }
 
-static void as_zydis(void **state)
+UNIT(as_zydis)
 {
 	unsigned met[DIFFERENCES] = {0}, wrong = 0, known = 0;
 	uint8_t code[INSN_BYTES];
 	struct both b = {.code = code};
 
+	ZydisDecoderInit(&decoders[MODE_64], ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	ZydisDecoderInit(&decoders[MODE_32], ZYDIS_MACHINE_MODE_LEGACY_32, ZYDIS_STACK_WIDTH_32);
+	ZydisDecoderInit(&decoders[MODE_16], ZYDIS_MACHINE_MODE_LEGACY_16, ZYDIS_STACK_WIDTH_16);
 	for (uint64_t n = 0; n < ALL; n++) {
 		const char *what;
 		unsigned row;
@@ -262,14 +265,4 @@ static void as_zydis(void **state)
 	}
 	assert_int_equal(wrong, 0);
 	assert_true(known > ALL / 3);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(as_zydis)};
-
-	ZydisDecoderInit(&decoders[MODE_64], ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	ZydisDecoderInit(&decoders[MODE_32], ZYDIS_MACHINE_MODE_LEGACY_32, ZYDIS_STACK_WIDTH_32);
-	ZydisDecoderInit(&decoders[MODE_16], ZYDIS_MACHINE_MODE_LEGACY_16, ZYDIS_STACK_WIDTH_16);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void check_branch(unsigned n, uint64_t from, uint64_t to, unsigned from_c
 	assert_int_equal(observer.branch[n].to_cpl, to_cpl);
 }
 
-static void fault_pushes_rf_and_its_own_rip(void **state)
+UNIT(fault_pushes_rf_and_its_own_rip, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -55,7 +55,7 @@ static void fault_pushes_rf_and_its_own_rip(void **state)
 	check_branch(0, CODE + 1, HANDLER(6), 0, 0);
 }
 
-static void page_fault_has_error_and_cr2(void **state)
+UNIT(page_fault_has_error_and_cr2, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -70,7 +70,7 @@ static void page_fault_has_error_and_cr2(void **state)
 		    RIG_KERNEL_SS);
 }
 
-static void interrupt_from_user_switches_stack(void **state)
+UNIT(interrupt_from_user_switches_stack, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -93,7 +93,7 @@ static void interrupt_from_user_switches_stack(void **state)
 	check_branch(0, CODE, HANDLER(0x40), 3, 0);
 }
 
-static void trap_gate_keeps_if_and_ist_switches_stack(void **state)
+UNIT(trap_gate_keeps_if_and_ist_switches_stack, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -109,7 +109,7 @@ static void trap_gate_keeps_if_and_ist_switches_stack(void **state)
 	check_branch(0, CODE, HANDLER(3), 0, 0);
 }
 
-static void software_interrupt_needs_dpl(void **state)
+UNIT(software_interrupt_needs_dpl, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -133,7 +133,7 @@ static void software_interrupt_needs_dpl(void **state)
 	check_branch(0, CODE, HANDLER(0x80), 3, 0);
 }
 
-static void int1_needs_no_dpl(void **state)
+UNIT(int1_needs_no_dpl, .setup_func = reset)
 {
 	rig_to_user();
 	RIG_PROGRAM(0xf1);
@@ -143,7 +143,7 @@ static void int1_needs_no_dpl(void **state)
 	check_branch(0, CODE, HANDLER(1), 3, 0);
 }
 
-static void absent_gate_nests(void **state)
+UNIT(absent_gate_nests, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -156,7 +156,7 @@ static void absent_gate_nests(void **state)
 	check_branch(0, CODE, HANDLER(11), 0, 0);
 }
 
-static void contributory_twice_is_double_fault(void **state)
+UNIT(contributory_twice_is_double_fault, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -171,7 +171,7 @@ static void contributory_twice_is_double_fault(void **state)
 	assert_int_equal(observer.branches, 1);
 }
 
-static void fault_on_the_stack_of_a_page_fault_is_double_fault(void **state)
+UNIT(fault_on_the_stack_of_a_page_fault_is_double_fault, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -183,7 +183,7 @@ static void fault_on_the_stack_of_a_page_fault_is_double_fault(void **state)
 	assert_int_equal(v->cr2, STACK - 40 - 8);
 }
 
-static void page_fault_behind_contributory_is_served(void **state)
+UNIT(page_fault_behind_contributory_is_served, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -195,7 +195,7 @@ static void page_fault_behind_contributory_is_served(void **state)
 	assert_int_equal(rig_word(v->gpr[RSP]), 2);
 }
 
-static void fault_in_double_fault_shuts_down(void **state)
+UNIT(fault_in_double_fault_shuts_down, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -206,7 +206,7 @@ static void fault_in_double_fault_shuts_down(void **state)
 	assert_int_equal(observer.branches, 0);
 }
 
-static void nmi_blocks_until_iret(void **state)
+UNIT(nmi_blocks_until_iret, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -231,7 +231,7 @@ static void push_return(unsigned n, const uint64_t words[])
 	memcpy((void *)(uintptr_t)rig.vcpu.gpr[RSP], words, n * 8);
 }
 
-static void iret_to_user_takes_flags_by_privilege(void **state)
+UNIT(iret_to_user_takes_flags_by_privilege, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -249,7 +249,7 @@ static void iret_to_user_takes_flags_by_privilege(void **state)
 	check_branch(0, CODE, CODE + 0x100, 0, 3);
 }
 
-static void iret_refuses_bad_frames(void **state)
+UNIT(iret_refuses_bad_frames, .setup_func = reset)
 {
 	static const struct {
 		uint64_t rip, cs, ss, rflags;
@@ -279,7 +279,7 @@ static void iret_refuses_bad_frames(void **state)
 	}
 }
 
-static void single_step_traps_behind_each_instruction(void **state)
+UNIT(single_step_traps_behind_each_instruction, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -331,7 +331,7 @@ static uint64_t pushed_after_iteration(unsigned count, uint64_t rflags, bool nmi
 }
 
 /* SDM Vol 3, 17.3.1.1: of traps and interrupts after any iteration but the last. */
-static void rf_is_pushed_between_iterations(void **state)
+UNIT(rf_is_pushed_between_iterations, .setup_func = reset)
 {
 	assert_int_equal(pushed_after_iteration(2, FLAG_TF, false), FLAG_FIXED | FLAG_TF | FLAG_RF);
 	assert_int_equal(pushed_after_iteration(1, FLAG_TF, false), FLAG_FIXED | FLAG_TF);
@@ -340,7 +340,7 @@ static void rf_is_pushed_between_iterations(void **state)
 }
 
 /* After the last iteration by ZF as well, and where several pages are written at once. */
-static void rf_ends_with_the_repetition(void **state)
+UNIT(rf_ends_with_the_repetition, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -369,7 +369,7 @@ static void rf_ends_with_the_repetition(void **state)
 
 /* A breakpoint on a repeated instruction is met once, and pushes RF as it is: its handler sets it.
  */
-static void breakpoint_leaves_rf_to_its_handler(void **state)
+UNIT(breakpoint_leaves_rf_to_its_handler, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -397,7 +397,7 @@ static void breakpoint_leaves_rf_to_its_handler(void **state)
 	assert_int_equal(rig_word(v->gpr[RSP] + 16), FLAG_FIXED | FLAG_RF);
 }
 
-static void mov_ss_holds_off_trap_and_nmi(void **state)
+UNIT(mov_ss_holds_off_trap_and_nmi, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -414,7 +414,7 @@ static void mov_ss_holds_off_trap_and_nmi(void **state)
 	check_branch(1, HANDLER(1), HANDLER(2), 0, 0);
 }
 
-static void int1_takes_along_what_mov_ss_put_off(void **state)
+UNIT(int1_takes_along_what_mov_ss_put_off, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -435,7 +435,7 @@ static void int1_takes_along_what_mov_ss_put_off(void **state)
 	assert_int_equal(observer.branches, 1);
 }
 
-static void sti_shadow_then_poll(void **state)
+UNIT(sti_shadow_then_poll, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -449,40 +449,10 @@ static void sti_shadow_then_poll(void **state)
 	assert_true(v->interrupt_shadow);
 }
 
-static void halt_stops(void **state)
+UNIT(halt_stops, .setup_func = reset)
 {
 	RIG_PROGRAM(0xf4);
 	assert_int_equal(interp_run(&rig.vcpu, 100), INTERP_HALTED);
 	assert_int_equal(rig.vcpu.rip, CODE + 1);
 	assert_int_equal(observer.branches, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(fault_pushes_rf_and_its_own_rip, reset),
-		cmocka_unit_test_setup(page_fault_has_error_and_cr2, reset),
-		cmocka_unit_test_setup(interrupt_from_user_switches_stack, reset),
-		cmocka_unit_test_setup(trap_gate_keeps_if_and_ist_switches_stack, reset),
-		cmocka_unit_test_setup(software_interrupt_needs_dpl, reset),
-		cmocka_unit_test_setup(int1_needs_no_dpl, reset),
-		cmocka_unit_test_setup(absent_gate_nests, reset),
-		cmocka_unit_test_setup(contributory_twice_is_double_fault, reset),
-		cmocka_unit_test_setup(fault_on_the_stack_of_a_page_fault_is_double_fault, reset),
-		cmocka_unit_test_setup(page_fault_behind_contributory_is_served, reset),
-		cmocka_unit_test_setup(fault_in_double_fault_shuts_down, reset),
-		cmocka_unit_test_setup(nmi_blocks_until_iret, reset),
-		cmocka_unit_test_setup(iret_to_user_takes_flags_by_privilege, reset),
-		cmocka_unit_test_setup(iret_refuses_bad_frames, reset),
-		cmocka_unit_test_setup(single_step_traps_behind_each_instruction, reset),
-		cmocka_unit_test_setup(rf_is_pushed_between_iterations, reset),
-		cmocka_unit_test_setup(rf_ends_with_the_repetition, reset),
-		cmocka_unit_test_setup(breakpoint_leaves_rf_to_its_handler, reset),
-		cmocka_unit_test_setup(mov_ss_holds_off_trap_and_nmi, reset),
-		cmocka_unit_test_setup(int1_takes_along_what_mov_ss_put_off, reset),
-		cmocka_unit_test_setup(sti_shadow_then_poll, reset),
-		cmocka_unit_test_setup(halt_stops, reset),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

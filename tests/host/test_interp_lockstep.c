@@ -81,7 +81,7 @@ static const char *increment(enum native_outcome (*native)(struct vcpu *, struct
 	return rig.stopped;
 }
 
-static void test_agrees(void **state)
+UNIT(test_agrees, .setup_func = setup)
 {
 	uint64_t before = lockstep_compared();
 
@@ -91,23 +91,23 @@ static void test_agrees(void **state)
 	assert_int_equal(lockstep_compared(), before + 1);
 }
 
-static void test_sees_memory(void **state)
+UNIT(test_sees_memory, .setup_func = setup)
 {
 	assert_non_null(strstr(increment(not_incremented), "48 ff 03"));
 	assert_non_null(strstr(rig.stopped, "memory 2a, native 29"));
 }
 
-static void test_sees_registers(void **state)
+UNIT(test_sees_registers, .setup_func = setup)
 {
 	assert_non_null(strstr(increment(wrong_register), "r9 0, native 10"));
 }
 
-static void test_sees_flags(void **state)
+UNIT(test_sees_flags, .setup_func = setup)
 {
 	assert_non_null(strstr(increment(wrong_flags), "rflags"));
 }
 
-static void test_sees_faults(void **state)
+UNIT(test_sees_faults, .setup_func = setup)
 {
 	assert_non_null(strstr(increment(faulted), "faults 0, native 1"));
 }
@@ -149,7 +149,7 @@ static const char *repeat(enum native_outcome (*native)(struct vcpu *, struct fa
 	return rig.stopped;
 }
 
-static void test_corrects_deviations(void **state)
+UNIT(test_corrects_deviations, .setup_func = setup)
 {
 	assert_non_null(strstr(repeat(without_rf, 0), "rflags 10002, native 2"));
 	assert_non_null(strstr(repeat(without_rf, DEVIATION_STEP_TOO_MANY), "rflags"));
@@ -203,7 +203,7 @@ static const char *taken(enum native_outcome (*native)(struct vcpu *, struct fau
 }
 
 /* Each setup() makes one processor more, and nothing takes one away. */
-static void test_allows_writes_of_another_processor(void **state)
+UNIT(test_allows_writes_of_another_processor, .setup_func = setup)
 {
 	assert_string_equal(taken(loaded_after_a_write), "");
 	assert_int_equal(rig.vcpu.gpr[RAX], 41);
@@ -214,27 +214,11 @@ static void test_allows_writes_of_another_processor(void **state)
 }
 
 /* IN is not executed twice. */
-static void test_exempt(void **state)
+UNIT(test_exempt, .setup_func = setup)
 {
 	RIG_PROGRAM(0xec, 0x90);
 	rig.native = incremented;
 	rig_step(1);
 	assert_int_equal(asked, 0);
 	assert_int_equal(rig.ins, 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_agrees, setup),
-		cmocka_unit_test_setup(test_sees_memory, setup),
-		cmocka_unit_test_setup(test_sees_registers, setup),
-		cmocka_unit_test_setup(test_sees_flags, setup),
-		cmocka_unit_test_setup(test_sees_faults, setup),
-		cmocka_unit_test_setup(test_corrects_deviations, setup),
-		cmocka_unit_test_setup(test_allows_writes_of_another_processor, setup),
-		cmocka_unit_test_setup(test_exempt, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

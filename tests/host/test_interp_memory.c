@@ -38,7 +38,7 @@ static void check_access(uint64_t rights, unsigned access, enum who who, int64_t
 	}
 }
 
-static void rights_decide_who_may_do_what(void **state)
+UNIT(rights_decide_who_may_do_what, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -72,7 +72,7 @@ static void rights_decide_who_may_do_what(void **state)
 	check_access(RIG_P | 1ull << 45, ACCESS_READ, SUPERVISOR, 9);
 }
 
-static void smap_yields_to_ac_for_explicit_accesses(void **state)
+UNIT(smap_yields_to_ac_for_explicit_accesses, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 	uint64_t physical;
@@ -96,7 +96,7 @@ static void smap_yields_to_ac_for_explicit_accesses(void **state)
 	assert_int_equal(rig_word(v->gpr[RSP]), 1);
 }
 
-static void large_pages_and_tables_absent(void **state)
+UNIT(large_pages_and_tables_absent, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 	uint64_t physical, *pd = (void *)(rig.memory + RIG_PD),
@@ -158,7 +158,7 @@ static uint64_t *page_entry(struct vcpu *v, unsigned kind)
 }
 
 /* The Debug Store's access to a page that is not Dirty, in every kind of paging. */
-static void accesses_leave_or_need_dirty(void **state)
+UNIT(accesses_leave_or_need_dirty, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 	const uint64_t cr0 = v->cr0, cr4 = v->cr4;
@@ -189,7 +189,7 @@ static void accesses_leave_or_need_dirty(void **state)
 }
 
 /* SDM Vol 3, 4.4.1: MOV to CR3 checks the PDPTEs. QEMU sets Accessed there. */
-static void walks_do_not_check_pdptes(void **state)
+UNIT(walks_do_not_check_pdptes, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 	uint64_t physical, *pdpte = (uint64_t *)(void *)(rig.memory + TABLES) + 4;
@@ -220,7 +220,7 @@ static bool cr3_takes(uint64_t bits)
 	return v->cr3 == TABLES + PAGE;
 }
 
-static void mov_to_cr3_checks_pdptes(void **state)
+UNIT(mov_to_cr3_checks_pdptes)
 {
 	assert_true(cr3_takes(0));
 	assert_true(cr3_takes(RIG_A));
@@ -230,7 +230,7 @@ static void mov_to_cr3_checks_pdptes(void **state)
 }
 
 /* Linux extends the sign of the DS area's address. */
-static void linear_addresses_have_32_bits_outside_ia_32e_mode(void **state)
+UNIT(linear_addresses_have_32_bits_outside_ia_32e_mode, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 	uint64_t physical, *pdpte = (uint64_t *)(void *)(rig.memory + TABLES) + 4;
@@ -242,7 +242,7 @@ static void linear_addresses_have_32_bits_outside_ia_32e_mode(void **state)
 	assert_int_equal(physical, RIG_DATA);
 }
 
-static void straddling_write_faults_before_it_writes(void **state)
+UNIT(straddling_write_faults_before_it_writes, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -264,7 +264,7 @@ static void straddling_write_faults_before_it_writes(void **state)
 	assert_int_equal(rig_word(DATA + 3 * PAGE), 0x8877665544);
 }
 
-static void noncanonical_is_gp_or_ss(void **state)
+UNIT(noncanonical_is_gp_or_ss, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -277,7 +277,7 @@ static void noncanonical_is_gp_or_ss(void **state)
 	assert_int_equal(v->rip, HANDLER(12));
 }
 
-static void device_pages_are_left_to_the_processor(void **state)
+UNIT(device_pages_are_left_to_the_processor, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -289,7 +289,7 @@ static void device_pages_are_left_to_the_processor(void **state)
 	assert_int_equal(v->gpr[RAX], 7);
 }
 
-static void rep_movs_faults_in_the_middle(void **state)
+UNIT(rep_movs_faults_in_the_middle, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -321,7 +321,7 @@ static void rep_movs_faults_in_the_middle(void **state)
 	assert_int_equal(observer.branches, 1);
 }
 
-static void overlapping_and_backward_moves(void **state)
+UNIT(overlapping_and_backward_moves, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -347,7 +347,7 @@ static void overlapping_and_backward_moves(void **state)
 	assert_int_equal(rig_word(DATA + PAGE - 5), 0x1234123412340000);
 }
 
-static void compare_and_scan_stop_where_they_should(void **state)
+UNIT(compare_and_scan_stop_where_they_should, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -371,7 +371,7 @@ static void compare_and_scan_stop_where_they_should(void **state)
 	assert_int_equal(v->rflags & FLAG_ARITHMETIC, FLAG_CF | FLAG_SF | FLAG_AF);
 }
 
-static void changed_code_is_seen_at_once(void **state)
+UNIT(changed_code_is_seen_at_once, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -387,7 +387,7 @@ static void changed_code_is_seen_at_once(void **state)
 	assert_int_equal(v->gpr[RAX], 2);
 }
 
-static void code_may_straddle_pages(void **state)
+UNIT(code_may_straddle_pages, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 	const uint8_t code[] = {0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0xf4};
@@ -418,7 +418,7 @@ static void code_may_straddle_pages(void **state)
 	assert_int_equal(rig_word(v->gpr[RSP]), 0x11);
 }
 
-static void more_code_than_the_cache_holds(void **state)
+UNIT(more_code_than_the_cache_holds, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -433,7 +433,7 @@ static void more_code_than_the_cache_holds(void **state)
 	}
 }
 
-static void no_execute_can_be_taken_away(void **state)
+UNIT(no_execute_can_be_taken_away, .setup_func = reset)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -443,29 +443,4 @@ static void no_execute_can_be_taken_away(void **state)
 	assert_true(guest_write_msr(v, MSR_EFER, v->efer & ~EFER_NXE));
 	v->taken_away = 0;
 	assert_true(guest_write_msr(v, MSR_EFER, v->efer | EFER_NXE));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(rights_decide_who_may_do_what, reset),
-		cmocka_unit_test_setup(smap_yields_to_ac_for_explicit_accesses, reset),
-		cmocka_unit_test_setup(accesses_leave_or_need_dirty, reset),
-		cmocka_unit_test_setup(walks_do_not_check_pdptes, reset),
-		cmocka_unit_test(mov_to_cr3_checks_pdptes),
-		cmocka_unit_test_setup(linear_addresses_have_32_bits_outside_ia_32e_mode, reset),
-		cmocka_unit_test_setup(no_execute_can_be_taken_away, reset),
-		cmocka_unit_test_setup(large_pages_and_tables_absent, reset),
-		cmocka_unit_test_setup(straddling_write_faults_before_it_writes, reset),
-		cmocka_unit_test_setup(noncanonical_is_gp_or_ss, reset),
-		cmocka_unit_test_setup(device_pages_are_left_to_the_processor, reset),
-		cmocka_unit_test_setup(rep_movs_faults_in_the_middle, reset),
-		cmocka_unit_test_setup(overlapping_and_backward_moves, reset),
-		cmocka_unit_test_setup(compare_and_scan_stop_where_they_should, reset),
-		cmocka_unit_test_setup(changed_code_is_seen_at_once, reset),
-		cmocka_unit_test_setup(code_may_straddle_pages, reset),
-		cmocka_unit_test_setup(more_code_than_the_cache_holds, reset),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

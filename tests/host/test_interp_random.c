@@ -447,7 +447,7 @@ static void one_sequence(unsigned count)
 	assert_int_equal(observer.branches, 0);
 }
 
-static void random_instructions_agree_with_the_processor(void **state)
+UNIT(random_instructions_agree_with_the_processor)
 {
 	unsigned long instructions_run = 0;
 
@@ -461,13 +461,4 @@ static void random_instructions_agree_with_the_processor(void **state)
 		instructions_run += count;
 	}
 	print_message("# %lu instructions\n", instructions_run);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_instructions_agree_with_the_processor),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static int build(void **state)
 	return 0;
 }
 
-static void masks_all_but_smis(void **state)
+UNIT(masks_all_but_smis, .setup_func = build)
 {
 	assert_int_equal(ioapic_init(), 2);
 	assert_int_equal(pic_words, 10);
@@ -89,14 +89,14 @@ static void masks_all_but_smis(void **state)
 	assert_int_equal(chips[1].registers[0x20], 0);
 }
 
-static void leaves_an_absent_8259_alone(void **state)
+UNIT(leaves_an_absent_8259_alone, .setup_func = build)
 {
 	pic_there = false;
 	ioapic_init();
 	assert_int_equal(pic_words, 0);
 }
 
-static void knows_its_inputs(void **state)
+UNIT(knows_its_inputs, .setup_func = build)
 {
 	ioapic_init();
 	assert_true(ioapic_has(0) && ioapic_has(23) && ioapic_has(24) && ioapic_has(31));
@@ -107,7 +107,7 @@ static void knows_its_inputs(void **state)
 	assert_false(ioapic_has(0));
 }
 
-static void routes(void **state)
+UNIT(routes, .setup_func = build)
 {
 	ioapic_init();
 	assert_true(ioapic_route_nmi(9, 3));
@@ -121,23 +121,11 @@ static void routes(void **state)
 }
 
 /* 256 inputs would not fit an index of eight bits. */
-static void a_wild_input_count_is_bounded(void **state)
+UNIT(a_wild_input_count_is_bounded, .setup_func = build)
 {
 	chips[0].registers[1] = 0xff << 16 | 0x20;
 	ioapic_init();
 	assert_true(ioapic_has(23));
 	assert_false(ioapic_has(120 + 24));
 	assert_int_equal(chips[0].registers[0xfe], 0x10000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(masks_all_but_smis, build),
-		cmocka_unit_test_setup(leaves_an_absent_8259_alone, build),
-		cmocka_unit_test_setup(knows_its_inputs, build),
-		cmocka_unit_test_setup(routes, build),
-		cmocka_unit_test_setup(a_wild_input_count_is_bounded, build),
-	};
-	return cmocka_run_group_tests_name("ioapic", tests, NULL, NULL);
 }

@@ -122,13 +122,13 @@ static int build(void **state)
 	return 0;
 }
 
-static void absent(void **state)
+UNIT(absent, .setup_func = build)
 {
 	apic.present = false;
 	assert_non_null(lapic_init());
 }
 
-static void takes_over(void **state)
+UNIT(takes_over, .setup_func = build)
 {
 	REGISTER(0x80) = 0x70;
 	REGISTER(0x120) = 0x80000001; /* firmware left two interrupts in service */
@@ -148,7 +148,7 @@ static void takes_over(void **state)
 	assert_int_equal(lapic_id(), 2);
 }
 
-static void local_vector_table(void **state)
+UNIT(local_vector_table, .setup_func = build)
 {
 	assert_true(lapic_has_lvtpc());
 	lapic_set_lvtpc(0x22, false);
@@ -163,7 +163,7 @@ static void local_vector_table(void **state)
 	assert_false(lapic_has_lvtpc());
 }
 
-static void timer(void **state)
+UNIT(timer, .setup_func = build)
 {
 	lapic_timer_set_frequency(62500000);
 	lapic_timer_set_vector(0x20);
@@ -185,7 +185,7 @@ static void timer(void **state)
 	assert_int_equal(REGISTER(0x320), 0x10000);
 }
 
-static void sends_by_memory(void **state)
+UNIT(sends_by_memory, .setup_func = build)
 {
 	assert_true(lapic_send_ipi(5, 0x41));
 	assert_true(apic.icr == 0x0500000000004041);
@@ -199,7 +199,7 @@ static void sends_by_memory(void **state)
 	assert_true(apic.icr == 0x0100000000044021); /* the destination was not touched */
 }
 
-static void refuses_by_memory(void **state)
+UNIT(refuses_by_memory, .setup_func = build)
 {
 	assert_false(lapic_send_ipi(0xff, 0x41));
 	assert_false(lapic_send_nmi(0x100));
@@ -208,20 +208,20 @@ static void refuses_by_memory(void **state)
 	assert_int_equal(apic.icr_writes, 0);
 }
 
-static void a_stuck_ipi_does_not_hang(void **state)
+UNIT(a_stuck_ipi_does_not_hang, .setup_func = build)
 {
 	apic.busy = true;
 	assert_true(lapic_send_ipi(5, 0x41));
 	assert_int_equal(apic.icr_writes, 1);
 }
 
-static void cannot_without_x2apic(void **state)
+UNIT(cannot_without_x2apic, .setup_func = build)
 {
 	assert_false(lapic_enable_x2apic());
 	assert_false(lapic_is_x2apic());
 }
 
-static void goes_to_x2apic(void **state)
+UNIT(goes_to_x2apic, .setup_func = build)
 {
 	apic.x2apic_capable = true;
 	assert_true(lapic_enable_x2apic());
@@ -229,7 +229,7 @@ static void goes_to_x2apic(void **state)
 	assert_true(lapic_enable_x2apic());
 }
 
-static void sends_by_msr(void **state)
+UNIT(sends_by_msr, .setup_func = build)
 {
 	assert_int_equal(lapic_id(), 0x102);
 	assert_true(lapic_send_ipi(0x12345, 0x41));
@@ -242,29 +242,11 @@ static void sends_by_msr(void **state)
 }
 
 /* Another CPU, still in xAPIC mode as firmware left it. */
-static void others_follow(void **state)
+UNIT(others_follow, .setup_func = build)
 {
 	apic.x2apic_capable = true;
 	apic.base = 0xfee00800;
 	assert_null(lapic_init());
 	assert_true(by_msr());
 	assert_int_equal(REGISTER(0xf0), 0x1ff);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(absent, build),
-		cmocka_unit_test_setup(takes_over, build),
-		cmocka_unit_test_setup(local_vector_table, build),
-		cmocka_unit_test_setup(timer, build),
-		cmocka_unit_test_setup(sends_by_memory, build),
-		cmocka_unit_test_setup(refuses_by_memory, build),
-		cmocka_unit_test_setup(a_stuck_ipi_does_not_hang, build),
-		cmocka_unit_test_setup(cannot_without_x2apic, build),
-		cmocka_unit_test_setup(goes_to_x2apic, build),
-		cmocka_unit_test_setup(sends_by_msr, build),
-		cmocka_unit_test_setup(others_follow, build),
-	};
-	return cmocka_run_group_tests_name("lapic", tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static void build_and_read(void)
 	assert_null(boot_info_read(&result, MULTIBOOT2_LOADER_MAGIC, 0, memory));
 }
 
-static void reads_back_as_written(void **state)
+UNIT(reads_back_as_written, .setup_func = fill)
 {
 	build_and_read();
 	expect_written();
@@ -61,7 +61,7 @@ static void reads_back_as_written(void **state)
 	assert_int_equal(result.info_end - result.info_start, built);
 }
 
-static void carries_the_framebuffer(void **state)
+UNIT(carries_the_framebuffer, .setup_func = fill)
 {
 	const struct boot_framebuffer fb = {0xfd00000000, 7777,	  1280,	 800, 24, 1,
 					    {16, 8},	  {8, 7}, {1, 6}};
@@ -79,7 +79,7 @@ static void carries_the_framebuffer(void **state)
 	assert_memory_equal(&result.framebuffer.red, &fb.red, 6);
 }
 
-static void carries_either_rsdp(void **state)
+UNIT(carries_either_rsdp, .setup_func = fill)
 {
 	memset(written.rsdp, 0x5a, sizeof(written.rsdp));
 	for (unsigned size = 20; size <= 36; size += 16) {
@@ -90,7 +90,7 @@ static void carries_either_rsdp(void **state)
 	}
 }
 
-static void carries_the_efi_system_table(void **state)
+UNIT(carries_the_efi_system_table, .setup_func = fill)
 {
 	build_and_read();
 	assert_int_equal(result.efi_system_table, 0);
@@ -100,7 +100,7 @@ static void carries_the_efi_system_table(void **state)
 }
 
 /* Where a kernel puts its start-up code: Multiboot2 specification 2.0, 3.6.2. */
-static void carries_the_memory_sizes(void **state)
+UNIT(carries_the_memory_sizes, .setup_func = fill)
 {
 	uint32_t at = 8, tag[4];
 
@@ -113,7 +113,7 @@ static void carries_the_memory_sizes(void **state)
 	assert_int_equal(tag[3], 0x700000 >> 10);
 }
 
-static void says_when_it_does_not_fit(void **state)
+UNIT(says_when_it_does_not_fit, .setup_func = fill)
 {
 	size_t needed = information_build(buffer, sizeof(buffer), &written);
 
@@ -130,14 +130,14 @@ static void build_and_read_1(void)
 	assert_null(boot_info_read(&result, MULTIBOOT1_LOADER_MAGIC, 0, memory));
 }
 
-static void multiboot_1_reads_back_as_written(void **state)
+UNIT(multiboot_1_reads_back_as_written, .setup_func = fill)
 {
 	build_and_read_1();
 	expect_written();
 }
 
 /* A kernel that asks for no memory map takes all that mem_upper says. */
-static void multiboot_1_says_how_much_memory_has_no_gap(void **state)
+UNIT(multiboot_1_says_how_much_memory_has_no_gap, .setup_func = fill)
 {
 	const struct multiboot1_info *info = (const void *)buffer;
 
@@ -151,7 +151,7 @@ static void multiboot_1_says_how_much_memory_has_no_gap(void **state)
 	assert_int_equal(info->flags & MULTIBOOT1_HAS_MEMORY, MULTIBOOT1_HAS_MEMORY);
 }
 
-static void multiboot_1_says_when_it_does_not_fit(void **state)
+UNIT(multiboot_1_says_when_it_does_not_fit, .setup_func = fill)
 {
 	size_t needed = information_build_1(buffer, sizeof(buffer), 0, &written);
 
@@ -159,7 +159,7 @@ static void multiboot_1_says_when_it_does_not_fit(void **state)
 	assert_int_equal(information_build_1(buffer, needed - 1, 0, &written), 0);
 }
 
-static void a_kernel_has_the_information_of_its_header(void **state)
+UNIT(a_kernel_has_the_information_of_its_header, .setup_func = fill)
 {
 	const uint32_t one[] = {MULTIBOOT1_HEADER_MAGIC, 3, -(MULTIBOOT1_HEADER_MAGIC + 3)};
 	const uint32_t two = MULTIBOOT2_HEADER_MAGIC;
@@ -207,7 +207,7 @@ static bool usable(uint64_t start, uint64_t end)
 	return memory_usable(&info, (struct range){start, end});
 }
 
-static void knows_what_is_usable(void **state)
+UNIT(knows_what_is_usable, .setup_func = pc)
 {
 	assert_true(usable(MIB, 0x7fe0000));
 	assert_true(usable(0, 0x9fc00));
@@ -219,7 +219,7 @@ static void knows_what_is_usable(void **state)
 	assert_int_equal(memory_top(&info), 5 * GIB);
 }
 
-static void neighbours_make_one_piece_and_overlaps_do_not_count(void **state)
+UNIT(neighbours_make_one_piece_and_overlaps_do_not_count)
 {
 	memset(&info, 0, sizeof(info));
 	add(0, 2 * MIB, MEMORY_USABLE);
@@ -261,7 +261,7 @@ static uint32_t make_madt(uint8_t *madt)
 	return used;
 }
 
-static void hides_processors_that_cannot_start(void **state)
+UNIT(hides_processors_that_cannot_start)
 {
 	static uint8_t madt[44 + LISTED * 24];
 	uint32_t used = make_madt(madt), at = 44;
@@ -287,7 +287,7 @@ static void hides_processors_that_cannot_start(void **state)
 	assert_int_equal(listed, 0);
 }
 
-static void hides_ids_that_only_x2apic_reaches(void **state)
+UNIT(hides_ids_that_only_x2apic_reaches)
 {
 	static uint8_t madt[44 + LISTED * 24];
 	uint32_t used = make_madt(madt);
@@ -297,7 +297,7 @@ static void hides_ids_that_only_x2apic_reaches(void **state)
 	assert_int_equal(listed, LISTED);
 }
 
-static void finds_the_highest_and_the_lowest_place(void **state)
+UNIT(finds_the_highest_and_the_lowest_place, .setup_func = pc)
 {
 	struct memory_request request = {.size = MIB, .within = {MIB, 4 * GIB}, .from_top = true};
 	uint64_t start;
@@ -315,7 +315,7 @@ static void finds_the_highest_and_the_lowest_place(void **state)
 	assert_int_equal(start, MIB + 4096);
 }
 
-static void finds_nothing_where_nothing_is(void **state)
+UNIT(finds_nothing_where_nothing_is, .setup_func = pc)
 {
 	struct memory_request request = {.size = 1 * GIB, .within = {0, 4 * GIB}};
 	uint64_t start;
@@ -328,7 +328,7 @@ static void finds_nothing_where_nothing_is(void **state)
 	assert_false(memory_find(&info, &request, &start));
 }
 
-static void reserving_splits_a_region(void **state)
+UNIT(reserving_splits_a_region, .setup_func = pc)
 {
 	struct range hidden = {0x7000000, 0x7100000};
 
@@ -344,7 +344,7 @@ static void reserving_splits_a_region(void **state)
 		assert_true(info.regions[i].length > 0);
 }
 
-static void reserving_at_the_end_or_all_of_a_region(void **state)
+UNIT(reserving_at_the_end_or_all_of_a_region, .setup_func = pc)
 {
 	assert_true(memory_reserve(&info, (struct range){0x7e00000, 0x7fe0000}));
 	assert_int_equal(info.region_count, 7);
@@ -355,7 +355,7 @@ static void reserving_at_the_end_or_all_of_a_region(void **state)
 	assert_int_equal(memory_top(&info), 0x7e00000);
 }
 
-static void reserving_needs_room_in_the_map(void **state)
+UNIT(reserving_needs_room_in_the_map, .setup_func = pc)
 {
 	while (info.region_count < BOOT_MAX_REGIONS)
 		add(10 * GIB, 10 * GIB + 1, MEMORY_RESERVED);
@@ -433,7 +433,7 @@ static bool place(struct range now)
 	return linux_place(&places, &kernel, &info, taken, now, error, sizeof(error));
 }
 
-static void recognises_a_setup_header(void **state)
+UNIT(recognises_a_setup_header, .setup_func = fill_header)
 {
 	assert_true(linux_recognised(image, sizeof(image)));
 	assert_false(linux_recognised(image, 0x207));
@@ -444,7 +444,7 @@ static void recognises_a_setup_header(void **state)
 	assert_false(linux_recognised(image, sizeof(image)));
 }
 
-static void reads_the_header(void **state)
+UNIT(reads_the_header, .setup_func = fill_header)
 {
 	assert_true(open_it());
 	assert_int_equal(kernel.setup_size, SETUP);
@@ -457,7 +457,7 @@ static void reads_the_header(void **state)
 	assert_true(kernel.relocatable);
 }
 
-static void refuses_an_old_protocol(void **state)
+UNIT(refuses_an_old_protocol, .setup_func = fill_header)
 {
 	put(image, 0x206, 0x209, 2);
 	assert_false(open_it());
@@ -468,7 +468,7 @@ static void refuses_an_old_protocol(void **state)
 	assert_true(open_it());
 }
 
-static void refuses_what_is_cut_off(void **state)
+UNIT(refuses_what_is_cut_off, .setup_func = fill_header)
 {
 	assert_false(linux_open(&kernel, image, sizeof(image) - 1, error, sizeof(error)));
 	assert_string_equal(error, "the Linux kernel is cut off: it has 13311 bytes");
@@ -478,7 +478,7 @@ static void refuses_what_is_cut_off(void **state)
 	assert_string_equal(error, "the Linux kernel is cut off: it has 13312 bytes");
 }
 
-static void refuses_a_damaged_header(void **state)
+UNIT(refuses_a_damaged_header, .setup_func = fill_header)
 {
 	static const struct {
 		unsigned at, bytes;
@@ -500,7 +500,7 @@ static void refuses_a_damaged_header(void **state)
 	}
 }
 
-static void goes_where_it_prefers_to_be(void **state)
+UNIT(goes_where_it_prefers_to_be, .setup_func = fill_header)
 {
 	assert_true(place(initrd));
 	assert_int_equal(places.kernel.start, ORIGIN);
@@ -510,7 +510,7 @@ static void goes_where_it_prefers_to_be(void **state)
 	assert_int_equal(places.initrd.end, initrd.end);
 }
 
-static void goes_elsewhere_if_it_is_relocatable(void **state)
+UNIT(goes_elsewhere_if_it_is_relocatable, .setup_func = fill_header)
 {
 	info.regions[1].base += 16 * MIB;
 	info.regions[1].length -= 16 * MIB;
@@ -534,7 +534,7 @@ static void goes_elsewhere_if_it_is_relocatable(void **state)
 				   "below 4 GiB; there is too little memory");
 }
 
-static void moves_an_initrd_that_is_too_high(void **state)
+UNIT(moves_an_initrd_that_is_too_high, .setup_func = fill_header)
 {
 	put(image, 0x22c, 0x3ffffff, 4); /* 64 MiB */
 	assert_true(place(initrd));
@@ -552,7 +552,7 @@ static void moves_an_initrd_that_is_too_high(void **state)
 }
 
 /* Offsets: zero-page.rst. */
-static void writes_boot_parameters(void **state)
+UNIT(writes_boot_parameters, .setup_func = fill_header)
 {
 	put(image, 0x264, 0x12345678, 4);
 	assert_true(place(initrd));
@@ -574,7 +574,7 @@ static void writes_boot_parameters(void **state)
 	assert_int_equal(get(0x2d0 + 36, 4), MEMORY_USABLE);
 }
 
-static void passes_on_all_of_a_longer_header(void **state)
+UNIT(passes_on_all_of_a_longer_header, .setup_func = fill_header)
 {
 	memset(image + 0x268, 0x77, 0x60);
 	image[0x201] = 0x6a; /* of protocol 2.15: it ends at 26CH */
@@ -586,41 +586,4 @@ static void passes_on_all_of_a_longer_header(void **state)
 	assert_int_equal(get(0x2c8, 8), 0);
 	assert_int_equal(get(0x2c0, 8), 0x7777777777777777);
 	assert_int_equal(get(0x2d0, 8), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(reads_back_as_written, fill),
-		cmocka_unit_test_setup(carries_the_framebuffer, fill),
-		cmocka_unit_test_setup(carries_either_rsdp, fill),
-		cmocka_unit_test_setup(carries_the_efi_system_table, fill),
-		cmocka_unit_test_setup(carries_the_memory_sizes, fill),
-		cmocka_unit_test_setup(says_when_it_does_not_fit, fill),
-		cmocka_unit_test_setup(multiboot_1_reads_back_as_written, fill),
-		cmocka_unit_test_setup(multiboot_1_says_how_much_memory_has_no_gap, fill),
-		cmocka_unit_test_setup(multiboot_1_says_when_it_does_not_fit, fill),
-		cmocka_unit_test_setup(a_kernel_has_the_information_of_its_header, fill),
-		cmocka_unit_test_setup(knows_what_is_usable, pc),
-		cmocka_unit_test(neighbours_make_one_piece_and_overlaps_do_not_count),
-		cmocka_unit_test_setup(finds_the_highest_and_the_lowest_place, pc),
-		cmocka_unit_test(hides_processors_that_cannot_start),
-		cmocka_unit_test(hides_ids_that_only_x2apic_reaches),
-		cmocka_unit_test_setup(finds_nothing_where_nothing_is, pc),
-		cmocka_unit_test_setup(reserving_splits_a_region, pc),
-		cmocka_unit_test_setup(reserving_at_the_end_or_all_of_a_region, pc),
-		cmocka_unit_test_setup(reserving_needs_room_in_the_map, pc),
-		cmocka_unit_test_setup(recognises_a_setup_header, fill_header),
-		cmocka_unit_test_setup(reads_the_header, fill_header),
-		cmocka_unit_test_setup(refuses_an_old_protocol, fill_header),
-		cmocka_unit_test_setup(refuses_what_is_cut_off, fill_header),
-		cmocka_unit_test_setup(refuses_a_damaged_header, fill_header),
-		cmocka_unit_test_setup(goes_where_it_prefers_to_be, fill_header),
-		cmocka_unit_test_setup(goes_elsewhere_if_it_is_relocatable, fill_header),
-		cmocka_unit_test_setup(moves_an_initrd_that_is_too_high, fill_header),
-		cmocka_unit_test_setup(writes_boot_parameters, fill_header),
-		cmocka_unit_test_setup(passes_on_all_of_a_longer_header, fill_header),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

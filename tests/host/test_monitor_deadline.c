@@ -167,6 +167,10 @@ static int power_on(void **state)
 /* Nothing is armed, nothing was sent. */
 static int reset(void **state)
 {
+	static bool on;
+
+	if (!on)
+		on = !power_on(state);
 	page[COUNTER] += 10 * SECOND;
 	for (unsigned n = 0; n < PROCESSORS; n++) {
 		set(n, 0);
@@ -177,7 +181,7 @@ static int reset(void **state)
 	return 0;
 }
 
-static void first_deadline_is_armed(void **state)
+UNIT(first_deadline_is_armed, .setup_func = reset)
 {
 	set(0, NEXT_YEAR);
 	assert_int_equal(armed_for(), 0);
@@ -191,7 +195,7 @@ static void first_deadline_is_armed(void **state)
 	assert_int_equal(armed_for(), 1);
 }
 
-static void late_nmi_is_own(void **state)
+UNIT(late_nmi_is_own, .setup_func = reset)
 {
 	set(0, NEXT_YEAR);
 	pass();
@@ -202,7 +206,7 @@ static void late_nmi_is_own(void **state)
 	assert_false(is_armed());
 }
 
-static void nmi_before_the_deadline_is_the_guests(void **state)
+UNIT(nmi_before_the_deadline_is_the_guests, .setup_func = reset)
 {
 	set(0, NEXT_YEAR);
 	page[COUNTER] = page[VALUE] - SECOND;
@@ -213,7 +217,7 @@ static void nmi_before_the_deadline_is_the_guests(void **state)
 	assert_int_equal(take(0, 0), OWN);
 }
 
-static void nmi_of_the_processor_that_is_owed_none_is_the_guests(void **state)
+UNIT(nmi_of_the_processor_that_is_owed_none_is_the_guests, .setup_func = reset)
 {
 	set(0, NEXT_YEAR);
 	pass();
@@ -227,7 +231,7 @@ static void nmi_of_the_processor_that_is_owed_none_is_the_guests(void **state)
 }
 
 /* The processor notices its overflow itself, and the NMI, sent by then, arrives afterwards. */
-static void nmi_that_was_settled_is_own(void **state)
+UNIT(nmi_that_was_settled_is_own, .setup_func = reset)
 {
 	set(0, NEXT_YEAR);
 	pass();
@@ -240,7 +244,7 @@ static void nmi_that_was_settled_is_own(void **state)
 	assert_int_equal(take(0, 0), GUESTS);
 }
 
-static void nmi_that_was_not_sent_is_not_owed(void **state)
+UNIT(nmi_that_was_not_sent_is_not_owed, .setup_func = reset)
 {
 	set(0, NEXT_YEAR);
 	pass();
@@ -250,7 +254,7 @@ static void nmi_that_was_not_sent_is_not_owed(void **state)
 	assert_int_equal(take(0, 0), GUESTS);
 }
 
-static void other_processor_leaves_a_passed_comparator(void **state)
+UNIT(other_processor_leaves_a_passed_comparator, .setup_func = reset)
 {
 	uint64_t value;
 
@@ -278,7 +282,7 @@ static void overtaken_in(unsigned n, bool sent)
 	page[COUNTER] += 5 * SECOND;
 }
 
-static void overtaken_nmi_is_own_before_the_second(void **state)
+UNIT(overtaken_nmi_is_own_before_the_second, .setup_func = reset)
 {
 	overtaken_in(0, true);
 	assert_int_equal(take(0, 0), OWN);
@@ -286,7 +290,7 @@ static void overtaken_nmi_is_own_before_the_second(void **state)
 	assert_int_equal(armed_for(), 1);
 }
 
-static void overtaken_nmi_is_own_with_the_second(void **state)
+UNIT(overtaken_nmi_is_own_with_the_second, .setup_func = reset)
 {
 	overtaken_in(0, true);
 	stall(1, true); /* it is sent while the first one is taken */
@@ -295,7 +299,7 @@ static void overtaken_nmi_is_own_with_the_second(void **state)
 	assert_int_equal(armed_for(), 1);
 }
 
-static void overtaken_nmi_that_was_not_sent_is_sent(void **state)
+UNIT(overtaken_nmi_that_was_not_sent_is_sent, .setup_func = reset)
 {
 	overtaken_in(1, false);
 	assert_int_equal(armed_for(), 1);
@@ -305,7 +309,7 @@ static void overtaken_nmi_that_was_not_sent_is_sent(void **state)
 	assert_int_equal(take(1, 0), GUESTS);
 }
 
-static void two_are_overtaken_in_turn(void **state)
+UNIT(two_are_overtaken_in_turn, .setup_func = reset)
 {
 	overtaken_in(0, true);
 	assert_int_equal(take(0, 0), OWN);
@@ -320,7 +324,7 @@ static void two_are_overtaken_in_turn(void **state)
 }
 
 /* The guest turned the HPET off and on, say: nobody has to wait for that NMI for ever. */
-static void lost_nmi_is_sent_again(void **state)
+UNIT(lost_nmi_is_sent_again, .setup_func = reset)
 {
 	set(0, NEXT_YEAR);
 	pass();
@@ -334,7 +338,7 @@ static void lost_nmi_is_sent_again(void **state)
 	assert_int_equal(armed_for(), 1);
 }
 
-static void init_forgets(void **state)
+UNIT(init_forgets, .setup_func = reset)
 {
 	set(0, NEXT_YEAR);
 	set(1, LATER);
@@ -346,27 +350,4 @@ static void init_forgets(void **state)
 	assert_true(nmi_take()); /* run_started() */
 	machine.noted[0] = true;
 	assert_int_equal(take(0, 0), GUESTS);
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, reset)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(first_deadline_is_armed),
-		TEST(late_nmi_is_own),
-		TEST(nmi_before_the_deadline_is_the_guests),
-		TEST(nmi_of_the_processor_that_is_owed_none_is_the_guests),
-		TEST(nmi_that_was_settled_is_own),
-		TEST(nmi_that_was_not_sent_is_not_owed),
-		TEST(other_processor_leaves_a_passed_comparator),
-		TEST(overtaken_nmi_is_own_before_the_second),
-		TEST(overtaken_nmi_is_own_with_the_second),
-		TEST(overtaken_nmi_that_was_not_sent_is_sent),
-		TEST(two_are_overtaken_in_turn),
-		TEST(lost_nmi_is_sent_again),
-		TEST(init_forgets),
-	};
-
-	return cmocka_run_group_tests(tests, power_on, NULL);
 }

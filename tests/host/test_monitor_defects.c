@@ -21,7 +21,7 @@ static struct silicon clean(void)
 	return silicon;
 }
 
-static void every_defect_is_described(void **state)
+UNIT(every_defect_is_described)
 {
 	const struct defect *defect;
 	unsigned n;
@@ -43,7 +43,7 @@ static void every_defect_is_described(void **state)
 	assert_true(n >= 60);
 }
 
-static void a_name_finds_its_defect(void **state)
+UNIT(a_name_finds_its_defect)
 {
 	const struct defect *defect;
 
@@ -82,7 +82,7 @@ static const struct defect *nth(unsigned n)
 }
 
 /* Wrong it may be, but in the guest's memory, not in the monitor's: the sanitizers look on. */
-static void no_defect_harms_the_monitor(void **state)
+UNIT(no_defect_harms_the_monitor)
 {
 	static const uint64_t controls[] = {RIG_ON, RIG_ON | RIG_BTINT, RIG_ON | RIG_OFF_OS,
 					    RIG_ON | RIG_OFF_USR};
@@ -117,7 +117,7 @@ static bool apply(struct behaviour *behaviour, const struct variant *variant)
 	return variant_apply(behaviour, word);
 }
 
-static void every_variant_changes_one_point(void **state)
+UNIT(every_variant_changes_one_point)
 {
 	struct variant variant;
 	unsigned n;
@@ -136,7 +136,7 @@ static void every_variant_changes_one_point(void **state)
 	assert_true(n > 40);
 }
 
-static void each_point_has_one_default_and_another_choice(void **state)
+UNIT(each_point_has_one_default_and_another_choice)
 {
 	struct variant variant, next;
 
@@ -148,7 +148,7 @@ static void each_point_has_one_default_and_another_choice(void **state)
 		}
 }
 
-static void the_default_can_be_chosen_again(void **state)
+UNIT(the_default_can_be_chosen_again)
 {
 	struct behaviour behaviour = {0};
 
@@ -158,7 +158,7 @@ static void the_default_can_be_chosen_again(void **state)
 	assert_memory_equal(&behaviour, &defaults, sizeof(behaviour));
 }
 
-static void what_is_no_variant_changes_nothing(void **state)
+UNIT(what_is_no_variant_changes_nothing)
 {
 	static const char *const words[] = {"",		  "=",		"full",
 					    "full=",	  "full=stop ", "ful=stop",
@@ -191,7 +191,7 @@ static unsigned unmask_after(unsigned profile, uint64_t pebs, uint64_t event_sel
 	return rig.interrupts - before;
 }
 
-static void a_masked_interrupt_waits_from_haswell_on(void **state)
+UNIT(a_masked_interrupt_waits_from_haswell_on)
 {
 	const struct profile *profile;
 
@@ -205,7 +205,7 @@ static void a_masked_interrupt_waits_from_haswell_on(void **state)
 	}
 }
 
-static void a_masked_interrupt_waits_for_its_cause_alone(void **state)
+UNIT(a_masked_interrupt_waits_for_its_cause_alone)
 {
 	enum { ICELAKE = 8, INTERRUPT = 1 << 20 };
 
@@ -217,21 +217,4 @@ static void a_masked_interrupt_waits_for_its_cause_alone(void **state)
 	assert_int_equal(unmask_after(ICELAKE, 0, 0, 1), 0);
 	assert_int_equal(unmask_after(ICELAKE, 0, INTERRUPT, 2), 0);
 	assert_false(ds_deliver(&rig.vcpu, LVT_NMI).waits);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_defect_is_described),
-		cmocka_unit_test(a_name_finds_its_defect),
-		cmocka_unit_test(no_defect_harms_the_monitor),
-		cmocka_unit_test(every_variant_changes_one_point),
-		cmocka_unit_test(each_point_has_one_default_and_another_choice),
-		cmocka_unit_test(the_default_can_be_chosen_again),
-		cmocka_unit_test(what_is_no_variant_changes_nothing),
-		cmocka_unit_test(a_masked_interrupt_waits_from_haswell_on),
-		cmocka_unit_test(a_masked_interrupt_waits_for_its_cause_alone),
-	};
-
-	return cmocka_run_group_tests_name("monitor_defects", tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static unsigned stored_with(uint64_t bits, unsigned from_cpl, unsigned to_cpl)
 }
 
 /* Of CPL 3 and 0 the suite tells. */
-static void levels_1_and_2_are_filtered_as_3(void **state)
+UNIT(levels_1_and_2_are_filtered_as_3, .setup_func = rig_reset)
 {
 	for (unsigned cpl = 1; cpl <= 2; cpl++) {
 		assert_int_equal(stored_with(RIG_OFF_OS, cpl, cpl), 1);
@@ -23,7 +23,7 @@ static void levels_1_and_2_are_filtered_as_3(void **state)
 	}
 }
 
-static void transitions_follow_the_behaviour(void **state)
+UNIT(transitions_follow_the_behaviour, .setup_func = rig_reset)
 {
 	assert_int_equal(stored_with(RIG_OFF_OS, 3, 0), 0);
 	assert_int_equal(stored_with(RIG_OFF_OS, 0, 3), 1);
@@ -41,7 +41,7 @@ static unsigned levels_with(uint64_t debugctl)
 }
 
 /* The code of a level that is filtered out may run natively, unless something else looks at it. */
-static void levels_are_those_of_the_filters(void **state)
+UNIT(levels_are_those_of_the_filters, .setup_func = rig_reset)
 {
 	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS), 0xf);
 	rig.vcpu.native_ring_0 = true;
@@ -81,7 +81,7 @@ static void check_circle(unsigned slots)
 }
 
 /* Linux puts the absolute maximum at the end of the last record, the SDM one byte further. */
-static void both_conventions_of_the_maximum_give_all_slots(void **state)
+UNIT(both_conventions_of_the_maximum_give_all_slots, .setup_func = rig_reset)
 {
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	check_circle(4);
@@ -97,7 +97,7 @@ static void both_conventions_of_the_maximum_give_all_slots(void **state)
 	check_circle(3);
 }
 
-static void index_wraps_when_the_behaviour_says(void **state)
+UNIT(index_wraps_when_the_behaviour_says, .setup_func = rig_reset)
 {
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	rig_branches(1, 4);
@@ -108,7 +108,7 @@ static void index_wraps_when_the_behaviour_says(void **state)
 	assert_int_equal(rig_index(), 4);
 }
 
-static void no_room_at_all_stores_nothing(void **state)
+UNIT(no_room_at_all_stores_nothing, .setup_func = rig_reset)
 {
 	rig_configure(RIG_RECORD - 1, 2 * RIG_RECORD, RIG_ON);
 	rig_branches(1, 10);
@@ -116,7 +116,7 @@ static void no_room_at_all_stores_nothing(void **state)
 	assert_int_equal(rig_index(), 0);
 }
 
-static void absent_pages_lose_the_record(void **state)
+UNIT(absent_pages_lose_the_record, .setup_func = rig_reset)
 {
 	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
 	rig.absent[1] = true;
@@ -131,7 +131,7 @@ static void absent_pages_lose_the_record(void **state)
 }
 
 /* A record that would be half written is not written at all. */
-static void half_absent_record_is_lost(void **state)
+UNIT(half_absent_record_is_lost, .setup_func = rig_reset)
 {
 	rig.base = RIG_LINEAR + 2 * RIG_PAGE - 12;
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
@@ -141,7 +141,7 @@ static void half_absent_record_is_lost(void **state)
 	assert_int_equal(rig_index(), 0);
 }
 
-static void translations_are_remembered_until_forgotten(void **state)
+UNIT(translations_are_remembered_until_forgotten, .setup_func = rig_reset)
 {
 	unsigned before;
 
@@ -161,7 +161,7 @@ static void translations_are_remembered_until_forgotten(void **state)
 }
 
 /* A page of a device is neither read as DS area nor written as buffer. */
-static void devices_are_not_touched(void **state)
+UNIT(devices_are_not_touched, .setup_func = rig_reset)
 {
 	rig_configure(4 * RIG_RECORD, 5 * RIG_RECORD, RIG_ON);
 	rig.device[1] = true;
@@ -180,7 +180,7 @@ static void devices_are_not_touched(void **state)
 
 /* SMAP is suspended; the page tables are left to guest_translate(), which knows the guest's mode:
    CR3 means nothing here. */
-static void behaviour_chooses_the_access(void **state)
+UNIT(behaviour_chooses_the_access, .setup_func = rig_reset)
 {
 	static const struct {
 		unsigned dirty, access;
@@ -213,14 +213,14 @@ static unsigned interrupts_with(uint64_t threshold, uint64_t debugctl)
 	return digits;
 }
 
-static void every_record_at_or_past_the_threshold(void **state)
+UNIT(every_record_at_or_past_the_threshold, .setup_func = rig_reset)
 {
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 111);
 	assert_int_equal(interrupts_with(0, RIG_BTINT), 1111);
 	assert_int_equal(interrupts_with(9 * RIG_RECORD, RIG_BTINT), 0);
 }
 
-static void other_ways_to_compare(void **state)
+UNIT(other_ways_to_compare, .setup_func = rig_reset)
 {
 	rig.silicon.behaviour.ds.threshold = DS_THRESHOLD_CROSSED;
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 100);
@@ -232,7 +232,7 @@ static void other_ways_to_compare(void **state)
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, RIG_BTINT), 10);
 }
 
-static void clearing_btint_is_not_enough(void **state)
+UNIT(clearing_btint_is_not_enough, .setup_func = rig_reset)
 {
 	assert_int_equal(interrupts_with(2 * RIG_RECORD, 0), 111);
 	rig.silicon.behaviour.ds.circular = DS_CIRCULAR_IS_SILENT;
@@ -247,7 +247,7 @@ static void retire(uint64_t from, uint64_t to, unsigned kind, uint64_t rsp)
 }
 
 /* Not told of: jumps that are not recorded, what is called and returns meanwhile. */
-static void stack_on_tells_of_each_branch_with_rsp(void **state)
+UNIT(stack_on_tells_of_each_branch_with_rsp, .setup_func = rig_reset)
 {
 	const unsigned call = RETIRED_BRANCH | RETIRED_CALL | RETIRED_TAKEN,
 		       ret = RETIRED_BRANCH | RETIRED_RETURN | RETIRED_TAKEN,
@@ -276,7 +276,7 @@ static void stack_on_tells_of_each_branch_with_rsp(void **state)
 	assert_true(told[3].to == 0x80 && !told[3].kind && told[3].recorded);
 }
 
-static void full_buffer_stops(void **state)
+UNIT(full_buffer_stops, .setup_func = rig_reset)
 {
 	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
 	rig_branches(1, 10);
@@ -286,7 +286,7 @@ static void full_buffer_stops(void **state)
 	assert_int_equal(rig_slot(4), 0);
 }
 
-static void full_buffer_may_wrap_or_run_on(void **state)
+UNIT(full_buffer_may_wrap_or_run_on, .setup_func = rig_reset)
 {
 	rig.silicon.behaviour.ds.full = DS_FULL_WRAP;
 	rig_configure(4 * RIG_RECORD, 2 * RIG_RECORD, RIG_ON | RIG_BTINT);
@@ -315,7 +315,7 @@ static unsigned interrupts_when_full(unsigned btint, uint64_t threshold, uint64_
 	return rig.interrupts;
 }
 
-static void a_full_buffer_interrupts_as_the_behaviour_says(void **state)
+UNIT(a_full_buffer_interrupts_as_the_behaviour_says, .setup_func = rig_reset)
 {
 	assert_int_equal(interrupts_when_full(DS_BTINT_STORED, 4, RIG_BTINT), 0);
 	assert_int_equal(interrupts_when_full(DS_BTINT_THRESHOLD, 4, RIG_BTINT), 3);
@@ -340,7 +340,7 @@ static unsigned interrupts_at_unmasking(unsigned masked, bool asked)
 	return rig.interrupts;
 }
 
-static void the_status_interrupts_as_the_behaviour_says(void **state)
+UNIT(the_status_interrupts_as_the_behaviour_says, .setup_func = rig_reset)
 {
 	assert_int_equal(interrupts_at_unmasking(DS_MASKED_WAITS, false), 0);
 	assert_int_equal(interrupts_at_unmasking(DS_MASKED_WAITS, true), 1);
@@ -352,11 +352,11 @@ static void the_status_interrupts_as_the_behaviour_says(void **state)
 
 enum { ROUNDS = 3000, BRANCHES = 60 };
 
-static uint64_t state;
+static uint64_t sequence;
 
 static unsigned below(unsigned bound)
 {
-	return (unsigned)random_below(&state, bound);
+	return (unsigned)random_below(&sequence, bound);
 }
 
 static void randomize(void)
@@ -386,50 +386,22 @@ static void run(bool forgetting)
 	}
 }
 
-static void remembering_changes_nothing(void **unused)
+UNIT(remembering_changes_nothing)
 {
 	static uint8_t memory[RIG_PAGES][RIG_PAGE];
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
-		uint64_t seed = state = round;
+		uint64_t seed = sequence = round;
 		unsigned interrupts;
 
 		randomize();
 		run(true);
 		memcpy(memory, rig.memory, sizeof(memory));
 		interrupts = rig.interrupts;
-		state = seed;
+		sequence = seed;
 		randomize();
 		run(false);
 		assert_memory_equal(rig.memory, memory, sizeof(memory));
 		assert_int_equal(rig.interrupts, interrupts);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(levels_1_and_2_are_filtered_as_3, rig_reset),
-		cmocka_unit_test_setup(transitions_follow_the_behaviour, rig_reset),
-		cmocka_unit_test_setup(levels_are_those_of_the_filters, rig_reset),
-		cmocka_unit_test_setup(both_conventions_of_the_maximum_give_all_slots, rig_reset),
-		cmocka_unit_test_setup(index_wraps_when_the_behaviour_says, rig_reset),
-		cmocka_unit_test_setup(no_room_at_all_stores_nothing, rig_reset),
-		cmocka_unit_test_setup(absent_pages_lose_the_record, rig_reset),
-		cmocka_unit_test_setup(half_absent_record_is_lost, rig_reset),
-		cmocka_unit_test_setup(translations_are_remembered_until_forgotten, rig_reset),
-		cmocka_unit_test_setup(devices_are_not_touched, rig_reset),
-		cmocka_unit_test_setup(behaviour_chooses_the_access, rig_reset),
-		cmocka_unit_test_setup(every_record_at_or_past_the_threshold, rig_reset),
-		cmocka_unit_test_setup(other_ways_to_compare, rig_reset),
-		cmocka_unit_test_setup(clearing_btint_is_not_enough, rig_reset),
-		cmocka_unit_test_setup(full_buffer_stops, rig_reset),
-		cmocka_unit_test_setup(full_buffer_may_wrap_or_run_on, rig_reset),
-		cmocka_unit_test_setup(stack_on_tells_of_each_branch_with_rsp, rig_reset),
-		cmocka_unit_test_setup(a_full_buffer_interrupts_as_the_behaviour_says, rig_reset),
-		cmocka_unit_test_setup(the_status_interrupts_as_the_behaviour_says, rig_reset),
-		cmocka_unit_test(remembering_changes_nothing),
-	};
-
-	return cmocka_run_group_tests_name("monitor_ds", tests, NULL, NULL);
 }

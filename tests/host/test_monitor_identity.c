@@ -111,7 +111,7 @@ static void assert_text(const char *text, unsigned first, unsigned second, unsig
 	assert_memory_equal(words, text, 12);
 }
 
-static void is_an_intel_with_debug_store(void **state)
+UNIT(is_an_intel_with_debug_store)
 {
 	ask(0, 0);
 	assert_text("GenuineIntel", RBX, RDX, RCX);
@@ -123,7 +123,7 @@ static void is_an_intel_with_debug_store(void **state)
 	assert_true(has(RCX, 31));
 }
 
-static void hides_what_it_does_not_provide(void **state)
+UNIT(hides_what_it_does_not_provide)
 {
 	static const unsigned hidden[] = {3, 5, 17, 24};
 
@@ -140,7 +140,7 @@ static void hides_what_it_does_not_provide(void **state)
 	assert_int_equal(vcpu.gpr[RAX] | vcpu.gpr[RBX] | vcpu.gpr[RCX] | vcpu.gpr[RDX], 0);
 }
 
-static void misc_enable_takes_away(void **state)
+UNIT(misc_enable_takes_away)
 {
 	ask(2, 0);
 	uint64_t second = vcpu.gpr[RAX];
@@ -162,7 +162,7 @@ static void misc_enable_takes_away(void **state)
 	assert_int_equal(vcpu.gpr[RAX], 0x07300403);
 }
 
-static void osxsave_follows_cr4(void **state)
+UNIT(osxsave_follows_cr4)
 {
 	vcpu.cr4 = 0;
 	ask(1, 0);
@@ -173,7 +173,7 @@ static void osxsave_follows_cr4(void **state)
 	vcpu.cr4 = 0;
 }
 
-static void counters_and_their_events(void **state)
+UNIT(counters_and_their_events)
 {
 	ask(10, 0);
 	assert_int_equal(vcpu.gpr[RAX], 0x07300403);
@@ -182,7 +182,7 @@ static void counters_and_their_events(void **state)
 }
 
 /* The last leaf is that of a unit that was added. Beyond it CPUID answers as of the last. */
-static void a_unit_adds_leaves(void **state)
+UNIT(a_unit_adds_leaves)
 {
 	silicon.last_leaf = 0x14;
 	silicon.profile = profile_get(0);
@@ -203,7 +203,7 @@ static void a_unit_adds_leaves(void **state)
 	silicon = (struct silicon){0};
 }
 
-static void says_whose_silicon_it_is(void **state)
+UNIT(says_whose_silicon_it_is)
 {
 	ask(HYPERVISOR_LEAF, 0);
 	assert_int_equal(vcpu.gpr[RAX], HYPERVISOR_LEAF);
@@ -211,7 +211,7 @@ static void says_whose_silicon_it_is(void **state)
 }
 
 /* KVM: Linux, Documentation/virt/kvm/x86/cpuid.rst; Xen: xen/include/public/arch-x86/cpuid.h. */
-static void a_rehearsal_shows_another_hypervisor(void **state)
+UNIT(a_rehearsal_shows_another_hypervisor)
 {
 	silicon.hypervisor = hypervisor_find("kvm");
 	ask(HYPERVISOR_LEAF, 0);
@@ -277,7 +277,7 @@ static enum msr_answer write(const char *name, uint32_t index, uint64_t value)
 }
 
 /* Linux, vmx_is_valid_debugctl(); Xen, vmx_msr_write_intercept(). */
-static void debug_controls_by_hypervisor(void **state)
+UNIT(debug_controls_by_hypervisor)
 {
 	const struct profile without_lbr = shown = limited("kvm", "nehalem");
 
@@ -302,7 +302,7 @@ static void debug_controls_by_hypervisor(void **state)
 	assert_int_equal(write("none", MSR_DEBUGCTL, BIT_11), MSR_GOES_ON);
 }
 
-static void hidden_areas_by_hypervisor(void **state)
+UNIT(hidden_areas_by_hypervisor)
 {
 	uint64_t value = 7;
 
@@ -327,7 +327,7 @@ static void hidden_areas_by_hypervisor(void **state)
 }
 
 /* Linux, vmx_get_perf_capabilities() and kvm_init_pmu_capability(). */
-static void counters_by_hypervisor(void **state)
+UNIT(counters_by_hypervisor)
 {
 	struct profile profile = limited("kvm-mainline", "icelake");
 
@@ -348,7 +348,7 @@ static void counters_by_hypervisor(void **state)
 }
 
 /* The VMM's bits: Linux 9fc222967a39. */
-static void unavailable_bits_by_hypervisor(void **state)
+UNIT(unavailable_bits_by_hypervisor)
 {
 	const uint64_t pebs = BIT_11 << 1, both = BIT_11 | pebs;
 
@@ -370,7 +370,7 @@ static void unavailable_bits_by_hypervisor(void **state)
 }
 
 /* Linux, kvm_set_msr_common(); Xen, vmx_msr_write_intercept(). */
-static void misc_enable_by_hypervisor(void **state)
+UNIT(misc_enable_by_hypervisor)
 {
 	const uint64_t old = PERF_AVAILABLE | 1;
 
@@ -383,7 +383,7 @@ static void misc_enable_by_hypervisor(void **state)
 }
 
 /* SDM Vol 3, 10.4.3. */
-static void apic_follows_its_enable(void **state)
+UNIT(apic_follows_its_enable)
 {
 	ask(1, 0);
 	assert_true(has(RDX, 9));
@@ -394,7 +394,7 @@ static void apic_follows_its_enable(void **state)
 }
 
 /* SDM Vol 1, 13.2: component 8, in no processor that has XSAVES itself. */
-static void state_of_a_unit(void **state)
+UNIT(state_of_a_unit)
 {
 	uint32_t own;
 
@@ -417,7 +417,7 @@ static void state_of_a_unit(void **state)
 }
 
 /* SDM Vol 2, CPUID: a leaf beyond the last answers as the last basic one. */
-static void leaves_beyond_the_last(void **state)
+UNIT(leaves_beyond_the_last)
 {
 	uint64_t last[2];
 
@@ -428,28 +428,4 @@ static void leaves_beyond_the_last(void **state)
 	assert_int_equal(vcpu.gpr[RAX], last[0]);
 	ask(0x8000001f, 0);
 	assert_int_equal(vcpu.gpr[RCX], last[1]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(is_an_intel_with_debug_store),
-		cmocka_unit_test(hides_what_it_does_not_provide),
-		cmocka_unit_test(misc_enable_takes_away),
-		cmocka_unit_test(osxsave_follows_cr4),
-		cmocka_unit_test(counters_and_their_events),
-		cmocka_unit_test(a_unit_adds_leaves),
-		cmocka_unit_test(says_whose_silicon_it_is),
-		cmocka_unit_test(a_rehearsal_shows_another_hypervisor),
-		cmocka_unit_test(debug_controls_by_hypervisor),
-		cmocka_unit_test(hidden_areas_by_hypervisor),
-		cmocka_unit_test(misc_enable_by_hypervisor),
-		cmocka_unit_test(counters_by_hypervisor),
-		cmocka_unit_test(unavailable_bits_by_hypervisor),
-		cmocka_unit_test(apic_follows_its_enable),
-		cmocka_unit_test(state_of_a_unit),
-		cmocka_unit_test(leaves_beyond_the_last),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

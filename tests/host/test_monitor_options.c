@@ -25,7 +25,7 @@ static bool parse(const char *line)
 	return options_parse(&options, line, error, sizeof(error));
 }
 
-static void has_defaults(void **state)
+UNIT(has_defaults)
 {
 	assert_true(parse(""));
 	assert_int_equal(options.vbts, VBTS_AUTO);
@@ -35,7 +35,7 @@ static void has_defaults(void **state)
 	assert_int_equal(options.baud, 115200);
 }
 
-static void reads_every_word(void **state)
+UNIT(reads_every_word)
 {
 	assert_true(parse("vbts=on console=com2 baud=9600 end=exit"));
 	assert_int_equal(options.vbts, VBTS_ON);
@@ -53,7 +53,7 @@ static void reads_every_word(void **state)
 }
 
 /* Options of the console that the monitor does not get are as in the words of its kernel. */
-static void speaks_where_the_kernel_does(void **state)
+UNIT(speaks_where_the_kernel_does)
 {
 	assert_true(parse(""));
 	options_follow_kernel(&options, "test=a console=com2,mmio,0x9000 tset=b baud=9600");
@@ -69,7 +69,7 @@ static void speaks_where_the_kernel_does(void **state)
 	assert_int_equal(options.baud, 115200);
 }
 
-static void processors_may_be_of_two_kinds(void **state)
+UNIT(processors_may_be_of_two_kinds)
 {
 	assert_true(parse("profile=icelake pt=on"));
 	assert_null(options.other);
@@ -89,7 +89,7 @@ static void processors_may_be_of_two_kinds(void **state)
 	assert_null(options.other);
 }
 
-static void unknown_words_are_named_and_the_others_applied(void **state)
+UNIT(unknown_words_are_named_and_the_others_applied)
 {
 	assert_false(parse("vbst=on end=exit"));
 	assert_non_null(strstr(error, "vbst"));
@@ -104,7 +104,7 @@ static void unknown_words_are_named_and_the_others_applied(void **state)
 	assert_false(options.end_exit);
 }
 
-static void variants_stand_beside_the_choice(void **state)
+UNIT(variants_stand_beside_the_choice)
 {
 	assert_true(parse("vbts=on,wrap=before-write,skid=100,room=below"));
 	assert_int_equal(options.vbts, VBTS_ON);
@@ -123,7 +123,7 @@ static void variants_stand_beside_the_choice(void **state)
 	assert_true(options.list_variants);
 }
 
-static void unknown_variants_are_named(void **state)
+UNIT(unknown_variants_are_named)
 {
 	assert_false(parse("vbts=on,wrap=sideways end=exit"));
 	assert_non_null(strstr(error, "wrap=sideways"));
@@ -137,7 +137,7 @@ static void unknown_variants_are_named(void **state)
 	assert_false(parse("vbts=on,,off"));
 }
 
-static void defects_go_by_name(void **state)
+UNIT(defects_go_by_name)
 {
 	assert_true(parse(""));
 	assert_null(options.defect);
@@ -150,7 +150,7 @@ static void defects_go_by_name(void **state)
 	assert_non_null(strstr(error, "defect=list"));
 }
 
-static void an_erratum_brings_its_processor(void **state)
+UNIT(an_erratum_brings_its_processor)
 {
 	assert_true(parse(""));
 	assert_string_equal(options.profile->name, "nehalem");
@@ -167,7 +167,7 @@ static void an_erratum_brings_its_processor(void **state)
 }
 
 /* Its rules are the processor's, until a variant says otherwise. */
-static void processor_trace_of_the_profile(void **state)
+UNIT(processor_trace_of_the_profile)
 {
 	assert_true(parse("profile=skylake"));
 	assert_false(options.added);
@@ -180,7 +180,7 @@ static void processor_trace_of_the_profile(void **state)
 	assert_true(options.stack);
 }
 
-static void a_rehearsal_goes_by_its_hypervisor(void **state)
+UNIT(a_rehearsal_goes_by_its_hypervisor)
 {
 	assert_true(parse(""));
 	assert_null(options.hypervisor);
@@ -206,7 +206,7 @@ static const char *words_from(enum boot_protocol protocol, const char *loader, c
 	return loader_words(&info, string);
 }
 
-static void file_names_are_not_words(void **state)
+UNIT(file_names_are_not_words)
 {
 	assert_string_equal(words_from(BOOT_MULTIBOOT1, "qemu", "build/spoor.elf a b"), "a b");
 	assert_string_equal(words_from(BOOT_MULTIBOOT1, "qemu", "build/spoor.elf"), "");
@@ -214,24 +214,4 @@ static void file_names_are_not_words(void **state)
 	assert_string_equal(words_from(BOOT_MULTIBOOT1, "GRUB 2.06", "a b"), "a b");
 	assert_string_equal(words_from(BOOT_MULTIBOOT2, "GRUB 2.06", "a b"), "a b");
 	assert_string_equal(words_from(BOOT_MULTIBOOT2, "", "a b"), "a b");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(processor_trace_of_the_profile),
-		cmocka_unit_test(has_defaults),
-		cmocka_unit_test(reads_every_word),
-		cmocka_unit_test(processors_may_be_of_two_kinds),
-		cmocka_unit_test(unknown_words_are_named_and_the_others_applied),
-		cmocka_unit_test(speaks_where_the_kernel_does),
-		cmocka_unit_test(variants_stand_beside_the_choice),
-		cmocka_unit_test(unknown_variants_are_named),
-		cmocka_unit_test(defects_go_by_name),
-		cmocka_unit_test(an_erratum_brings_its_processor),
-		cmocka_unit_test(a_rehearsal_goes_by_its_hypervisor),
-		cmocka_unit_test(file_names_are_not_words),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

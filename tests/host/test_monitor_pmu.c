@@ -37,7 +37,7 @@ static void retire(unsigned kind, uint64_t from, uint64_t to, unsigned cpl)
 }
 
 /* AnyThread; no counters at all. */
-static void registers_follow_the_version(void **state)
+UNIT(registers_follow_the_version)
 {
 	uint64_t value;
 
@@ -53,7 +53,7 @@ static void registers_follow_the_version(void **state)
 }
 
 /* Both enables, a known event, a privilege level: all of them, and only then. */
-static void the_interpreter_is_needed_while_it_counts(void **state)
+UNIT(the_interpreter_is_needed_while_it_counts)
 {
 	static const uint64_t unneeded[] = {0x0300c0, 0x4000c0, 0x434f2e, 0x43003c};
 
@@ -96,7 +96,7 @@ static bool broken_arms(const struct vcpu *vcpu, unsigned n)
 }
 
 /* The code of a level that no counter, no LBR stack and no BTS is for may run natively. */
-static void levels_are_those_that_count(void **state)
+UNIT(levels_are_those_that_count)
 {
 	assert_int_equal(levels_with(0x4100c0, 0, 0), 0xe);
 	rig.vcpu.native_ring_0 = false;
@@ -122,7 +122,7 @@ static void levels_are_those_that_count(void **state)
 }
 
 /* A replacement of a rule of the counters or of PEBS may look at every instruction. */
-static void replaced_rules_see_every_level(void **state)
+UNIT(replaced_rules_see_every_level)
 {
 	assert_int_equal(levels_with(0x4100c0, 0, 0), 0xe);
 	rig.silicon.pmu.occurs = broken_occurs;
@@ -135,7 +135,7 @@ static void replaced_rules_see_every_level(void **state)
 }
 
 /* SDM Vol 3, 17.4.7: cleared before version 4, told by the status from then on. */
-static void freezing_follows_the_version(void **state)
+UNIT(freezing_follows_the_version)
 {
 	of_profile(NEHALEM);
 	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 0x1801));
@@ -167,7 +167,7 @@ static void freezing_follows_the_version(void **state)
 	assert_int_equal(get(0xc1), 2);
 }
 
-static void predictor_knows_the_last_way(void **state)
+UNIT(predictor_knows_the_last_way)
 {
 	const unsigned jcc = RETIRED_BRANCH | RETIRED_CONDITIONAL, taken = jcc | RETIRED_TAKEN;
 
@@ -185,7 +185,7 @@ static void predictor_knows_the_last_way(void **state)
 	assert_int_equal(get(0xc1), 4);
 }
 
-static void cycles_pass_but_not_in_hlt(void **state)
+UNIT(cycles_pass_but_not_in_hlt)
 {
 	uint64_t before;
 
@@ -229,7 +229,7 @@ static void pass_20000_cycles(void)
 }
 
 /* PEBS of any event is from format 4 on: Linux 6.1, perf_event.h. */
-static void cycles_are_sampled_where_the_program_is(void **state)
+UNIT(cycles_are_sampled_where_the_program_is)
 {
 	sample_cycles_of(3);
 	assert_false(rig.vcpu.observed);
@@ -255,7 +255,7 @@ static void cycles_are_sampled_where_the_program_is(void **state)
 }
 
 /* The overflow of ring 3's cycles is found in ring 0. */
-static void cycles_of_one_level_are_sampled_there(void **state)
+UNIT(cycles_of_one_level_are_sampled_there)
 {
 	sample_cycles_of(2);
 	rig.vcpu.cpl = 0;
@@ -279,7 +279,7 @@ static bool arms(unsigned profile, uint64_t select)
 }
 
 /* Linux 6.1, ds.c, samples cycles by inverted events; it takes any event of skylake. */
-static void cycles_are_sampled_as_instructions(void **state)
+UNIT(cycles_are_sampled_as_instructions)
 {
 	assert_true(arms(MERON, 0x10c300c0) && arms(NEHALEM, 0x10c300c0));
 	assert_true(arms(HASWELL, 0x10c301c2) && arms(SKYLAKE, 0x10c300c0));
@@ -287,7 +287,7 @@ static void cycles_are_sampled_as_instructions(void **state)
 	assert_true(arms(ICELAKE, 0x43003c) && arms(SKYLAKE, 0x4300c0) && arms(SKYLAKE, 0x4300c4));
 }
 
-static void power_on_resets_what_init_leaves_alone(void **state)
+UNIT(power_on_resets_what_init_leaves_alone)
 {
 	of_profile(NEHALEM);
 	put(0xc1, 77);
@@ -296,23 +296,4 @@ static void power_on_resets_what_init_leaves_alone(void **state)
 	assert_true(get(0xc1) == 77 && get(0x38f) == 1);
 	trace_power_on(&rig.vcpu, &rig.silicon);
 	assert_true(get(0xc1) == 0 && get(0x38f) == 0xf);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(registers_follow_the_version),
-		cmocka_unit_test(the_interpreter_is_needed_while_it_counts),
-		cmocka_unit_test(levels_are_those_that_count),
-		cmocka_unit_test(replaced_rules_see_every_level),
-		cmocka_unit_test(freezing_follows_the_version),
-		cmocka_unit_test(predictor_knows_the_last_way),
-		cmocka_unit_test(cycles_pass_but_not_in_hlt),
-		cmocka_unit_test(cycles_are_sampled_where_the_program_is),
-		cmocka_unit_test(cycles_of_one_level_are_sampled_there),
-		cmocka_unit_test(cycles_are_sampled_as_instructions),
-		cmocka_unit_test(power_on_resets_what_init_leaves_alone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,34 +23,34 @@ static void programs_decode(const struct pt_enumeration *pt, uint64_t ctl, unsig
 	}
 }
 
-static void every_instruction_is_found(void **state)
+UNIT(every_instruction_is_found)
 {
 	programs_decode(&everything, 0, 5, false);
 }
 
-static void events_are_found(void **state)
+UNIT(events_are_found)
 {
 	programs_decode(&everything, 0, 5, true);
 }
 
-static void returns_need_no_compression(void **state)
+UNIT(returns_need_no_compression)
 {
 	programs_decode(&everything, CTL_DIS_RETC, 5, true);
 }
 
-static void times_do_not_disturb(void **state)
+UNIT(times_do_not_disturb)
 {
 	programs_decode(&everything, CTL_TSC_EN | CTL_CYC_EN, 6, true);
 	programs_decode(&everything, CTL_CYC_EN | 6ull << 19, 6, true);
 }
 
-static void one_region_will_do(void **state)
+UNIT(one_region_will_do)
 {
 	programs_decode(&least, 0, 7, true);
 }
 
 /* A decoder may have read another trace before: the first address is whole, IPBytes 3. */
-static void an_enable_without_psb_has_a_whole_address(void **state)
+UNIT(an_enable_without_psb_has_a_whole_address)
 {
 	const uint8_t *packets;
 
@@ -91,14 +91,14 @@ static void one_ring_alone(uint64_t ring)
 	assert_int_equal(kernel, ring == CTL_OS ? executed : 0);
 }
 
-static void rings_are_told_apart(void **state)
+UNIT(rings_are_told_apart)
 {
 	one_ring_alone(CTL_USER);
 	one_ring_alone(CTL_OS);
 }
 
 /* Six functions in the middle are traced; toggles happen at taken branches alone. */
-static void addresses_are_filtered(void **state)
+UNIT(addresses_are_filtered)
 {
 	unsigned inside = 0;
 	uint64_t from = (uintptr_t)function(6), to = (uintptr_t)function(12) - 1;
@@ -119,7 +119,7 @@ static void addresses_are_filtered(void **state)
 }
 
 /* A branch into the range ends the trace; nothing follows it. */
-static void a_range_stops_the_trace(void **state)
+UNIT(a_range_stops_the_trace)
 {
 	size_t bytes;
 
@@ -141,7 +141,7 @@ static void a_range_stops_the_trace(void **state)
 }
 
 /* Two address spaces with the same pages: MOV CR3 begins and ends the trace. */
-static void address_spaces_are_filtered(void **state)
+UNIT(address_spaces_are_filtered)
 {
 	static const uint8_t program[] = {
 		0x0f, 0x22, 0xd8, /* mov cr3, rax */
@@ -186,7 +186,7 @@ static void assert_parts(unsigned count, unsigned newest)
 
 /* 36.3.8: bits of TNT are lost with an overflow, and no instruction after the address that follows.
  */
-static void an_overflow_loses_a_part(void **state)
+UNIT(an_overflow_loses_a_part)
 {
 	for (unsigned n = 0; n < 4; n++) {
 		unsigned count;
@@ -206,7 +206,7 @@ static void an_overflow_loses_a_part(void **state)
 }
 
 /* The variants of the manual's open points that libipt takes too. */
-static void open_points_do_not_disturb(void **state)
+UNIT(open_points_do_not_disturb)
 {
 	silicon.behaviour.pt.psb = PT_PSB_LAST;
 	programs_decode(&everything, 0, 5, true);
@@ -214,7 +214,7 @@ static void open_points_do_not_disturb(void **state)
 }
 
 /* The comparison itself: one bit of a good stream that differs changes what is decoded. */
-static void a_flipped_bit_is_noticed(void **state)
+UNIT(a_flipped_bit_is_noticed)
 {
 	unsigned noticed = 0, count;
 	size_t bytes;
@@ -253,7 +253,7 @@ static void run_into(unsigned count, uint64_t last, uint64_t ctl)
 }
 
 /* The code decoded from the first PSB on is that executed last. */
-static void a_ring_has_the_newest(void **state)
+UNIT(a_ring_has_the_newest)
 {
 	uint8_t linear[2 * PAGE];
 	unsigned count;
@@ -271,7 +271,7 @@ static void a_ring_has_the_newest(void **state)
 	assert_same(count);
 }
 
-static void stop_has_the_oldest(void **state)
+UNIT(stop_has_the_oldest)
 {
 	unsigned count, all;
 
@@ -332,7 +332,7 @@ static uint64_t run_with(const uint64_t entries[3], uint64_t base, uint64_t poin
 }
 
 /* A device, memory that the platform keeps, a table in either. */
-static void other_memory_is_an_error(void **state)
+UNIT(other_memory_is_an_error)
 {
 	static const struct {
 		uint64_t entries[3], base;
@@ -351,7 +351,7 @@ static void other_memory_is_an_error(void **state)
 	}
 }
 
-static void other_memory_is_an_error_once_it_is_reached(void **state)
+UNIT(other_memory_is_an_error_once_it_is_reached)
 {
 	static const uint64_t leads_away[3] = {REGIONS, KEPT | 1}, region[3] = {MIXED | 5 << 6};
 
@@ -365,7 +365,7 @@ static void other_memory_is_an_error_once_it_is_reached(void **state)
 }
 
 /* "No error is signaled": they are lost, and output goes on in the next region. */
-static void packets_to_the_apic_are_lost(void **state)
+UNIT(packets_to_the_apic_are_lost)
 {
 	static const uint64_t entries[3] = {APIC, REGIONS, TOPA | 1};
 
@@ -375,7 +375,7 @@ static void packets_to_the_apic_are_lost(void **state)
 	assert_int_equal(run_with(entries, APIC, 0), STATUS_ERROR); /* as a table */
 }
 
-static void one_range_is_a_ring(void **state)
+UNIT(one_range_is_a_ring)
 {
 	of(&everything);
 	make_program(5, true);
@@ -436,7 +436,7 @@ static bool is_noticed(const struct defect *defect)
 }
 
 /* Those whose packets say something else than what was executed. */
-static void defects_of_content_are_noticed(void **state)
+UNIT(defects_of_content_are_noticed)
 {
 	static const char *const names[] = {
 		"pt_return_anywhere", "pt_bits_newest_first", "pt_bits_not_taken",
@@ -450,32 +450,4 @@ static void defects_of_content_are_noticed(void **state)
 	for (unsigned n = 0; n < sizeof(names) / sizeof(names[0]); n++)
 		if (!is_noticed(defect_named(names[n])))
 			fail_msg("%s is not noticed", names[n]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_instruction_is_found),
-		cmocka_unit_test(events_are_found),
-		cmocka_unit_test(returns_need_no_compression),
-		cmocka_unit_test(times_do_not_disturb),
-		cmocka_unit_test(one_region_will_do),
-		cmocka_unit_test(an_enable_without_psb_has_a_whole_address),
-		cmocka_unit_test(rings_are_told_apart),
-		cmocka_unit_test(addresses_are_filtered),
-		cmocka_unit_test(a_range_stops_the_trace),
-		cmocka_unit_test(address_spaces_are_filtered),
-		cmocka_unit_test(an_overflow_loses_a_part),
-		cmocka_unit_test(open_points_do_not_disturb),
-		cmocka_unit_test(a_flipped_bit_is_noticed),
-		cmocka_unit_test(defects_of_content_are_noticed),
-		cmocka_unit_test(a_ring_has_the_newest),
-		cmocka_unit_test(stop_has_the_oldest),
-		cmocka_unit_test(other_memory_is_an_error),
-		cmocka_unit_test(other_memory_is_an_error_once_it_is_reached),
-		cmocka_unit_test(packets_to_the_apic_are_lost),
-		cmocka_unit_test(one_range_is_a_ring),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,7 +114,7 @@ static void assert_same_registers(const uint8_t *area, const uint8_t *other)
 	assert_memory_equal(area + EXTENDED + 12 * 16, other + EXTENDED + 12 * 16, 4 * 16);
 }
 
-static void xsaves_writes_what_xsavec_writes(void **state)
+UNIT(xsaves_writes_what_xsavec_writes, .setup_func = reset)
 {
 	static uint8_t native[PAGE] __attribute__((aligned(64)));
 
@@ -130,7 +130,7 @@ static void xsaves_writes_what_xsavec_writes(void **state)
 	assert_same_registers(rig.memory + AREA, native);
 }
 
-static void xrstors_loads_what_xsavec_wrote(void **state)
+UNIT(xrstors_loads_what_xsavec_wrote, .setup_func = reset)
 {
 	static uint8_t before[PAGE] __attribute__((aligned(64)));
 	static uint8_t after[PAGE] __attribute__((aligned(64)));
@@ -147,7 +147,7 @@ static void xrstors_loads_what_xsavec_wrote(void **state)
 }
 
 /* And the other way round: what XSAVES wrote XRSTOR of this machine takes. */
-static void xrstor_loads_what_xsaves_wrote(void **state)
+UNIT(xrstor_loads_what_xsaves_wrote, .setup_func = reset)
 {
 	static uint8_t after[PAGE] __attribute__((aligned(64)));
 
@@ -161,7 +161,7 @@ static void xrstor_loads_what_xsaves_wrote(void **state)
 	assert_same_registers(after, rig.memory + AREA);
 }
 
-static void what_is_absent_is_initialised(void **state)
+UNIT(what_is_absent_is_initialised, .setup_func = reset)
 {
 	static uint8_t after[PAGE] __attribute__((aligned(64)));
 	static const uint8_t zero[64];
@@ -179,7 +179,7 @@ static void what_is_absent_is_initialised(void **state)
 }
 
 /* MXCSR belongs to SSE alone: 13.12. */
-static void avx_alone_leaves_mxcsr(void **state)
+UNIT(avx_alone_leaves_mxcsr, .setup_func = reset)
 {
 	uint32_t mxcsr = 0x9f80, found;
 
@@ -194,7 +194,7 @@ static void avx_alone_leaves_mxcsr(void **state)
 	assert_int_equal(found, mxcsr);
 }
 
-static void only_what_is_requested_is_written(void **state)
+UNIT(only_what_is_requested_is_written, .setup_func = reset)
 {
 	memset(rig.memory + AREA, 0xcc, PAGE);
 	xsaves_at(AREA, PT_BIT);
@@ -226,7 +226,7 @@ static void expect_both_fault(uint64_t offset, unsigned vector)
 	expect_fault(load_bytes, 3, offset, vector);
 }
 
-static void the_processor_decides(void **state)
+UNIT(the_processor_decides, .setup_func = reset)
 {
 	static const uint8_t prefixed[][4] = {{0x66, 0x0f, 0xc7, 0x2f}, {0xf2, 0x0f, 0xc7, 0x1f},
 					      {0xf3, 0x0f, 0xc7, 0x2f}, {0xf0, 0x0f, 0xc7, 0x1f},
@@ -254,7 +254,7 @@ static void the_processor_decides(void **state)
 	assert_int_equal(interp_run(&rig.vcpu, 1), INTERP_NATIVE_STEP);
 }
 
-static void the_area_decides(void **state)
+UNIT(the_area_decides, .setup_func = reset)
 {
 	static const struct {
 		uint64_t offset, value;
@@ -284,7 +284,7 @@ static void the_area_decides(void **state)
 	expect_fault(load_bytes, 3, AREA, VECTOR_GP);
 }
 
-static void ia32_xss_has_one_bit(void **state)
+UNIT(ia32_xss_has_one_bit, .setup_func = reset)
 {
 	uint64_t value = 1;
 
@@ -294,21 +294,4 @@ static void ia32_xss_has_one_bit(void **state)
 	assert_int_equal(value, PT_BIT);
 	rig.vcpu.xss_supported = 0;
 	assert_false(guest_read_msr(&rig.vcpu, MSR_XSS, &value));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(xsaves_writes_what_xsavec_writes, reset),
-		cmocka_unit_test_setup(xrstors_loads_what_xsavec_wrote, reset),
-		cmocka_unit_test_setup(xrstor_loads_what_xsaves_wrote, reset),
-		cmocka_unit_test_setup(what_is_absent_is_initialised, reset),
-		cmocka_unit_test_setup(avx_alone_leaves_mxcsr, reset),
-		cmocka_unit_test_setup(only_what_is_requested_is_written, reset),
-		cmocka_unit_test_setup(the_processor_decides, reset),
-		cmocka_unit_test_setup(the_area_decides, reset),
-		cmocka_unit_test_setup(ia32_xss_has_one_bit, reset),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static struct multiboot1_info with_map(const struct multiboot1_mmap_entry *map, 
 
 static const struct multiboot1_mmap_entry usable[] = {{20, 0x100000, 0x1000000, 1}};
 
-static void reads_what_qemu_leaves(void **state)
+UNIT(reads_what_qemu_leaves, .setup_func = arena_clear)
 {
 	const struct multiboot1_mmap_entry map[] = {
 		{20, 0x100000, 0x7ee0000, 1}, {20, 0xfffc0000, 0x40000, 2}, {20, 0, 0x9fc00, 1}};
@@ -105,7 +105,7 @@ static void reads_what_qemu_leaves(void **state)
 	assert_int_equal(info.info_end - info.info_start, sizeof(from));
 }
 
-static void cleans_the_map(void **state)
+UNIT(cleans_the_map, .setup_func = arena_clear)
 {
 	const struct multiboot1_mmap_entry map[] = {
 		{20, 0x2000, 0, 1},	      /* empty */
@@ -123,7 +123,7 @@ static void cleans_the_map(void **state)
 	assert_true(info.regions[2].base + info.regions[2].length == UINT64_MAX);
 }
 
-static void passes_over_longer_entries(void **state)
+UNIT(passes_over_longer_entries, .setup_func = arena_clear)
 {
 	const struct {
 		struct multiboot1_mmap_entry entry;
@@ -136,7 +136,7 @@ static void passes_over_longer_entries(void **state)
 	assert_int_equal(info.regions[1].type, MEMORY_ACPI_RECLAIMABLE);
 }
 
-static void refuses_broken_maps(void **state)
+UNIT(refuses_broken_maps, .setup_func = arena_clear)
 {
 	struct multiboot1_mmap_entry map[] = {{20, 0x100000, 0x1000, 1}, {8, 0, 0x1000, 1}};
 	struct multiboot1_info from = with_map(map, sizeof(map));
@@ -155,7 +155,7 @@ static void refuses_broken_maps(void **state)
 	assert_string_equal(read_back(&from), "the boot information points outside memory");
 }
 
-static void falls_back_to_the_memory_sizes(void **state)
+UNIT(falls_back_to_the_memory_sizes, .setup_func = arena_clear)
 {
 	struct multiboot1_info from = {
 		.flags = MULTIBOOT1_HAS_MEMORY, .mem_lower = 639, .mem_upper = 0xffffffff};
@@ -170,7 +170,7 @@ static void falls_back_to_the_memory_sizes(void **state)
 	assert_string_equal(read_back(&from), "the boot loader gave no memory map");
 }
 
-static void bounds_the_texts(void **state)
+UNIT(bounds_the_texts, .setup_func = arena_clear)
 {
 	struct multiboot1_info from = with_map(usable, sizeof(usable));
 	char text[BOOT_TEXT_SIZE + 1];
@@ -190,7 +190,7 @@ static void bounds_the_texts(void **state)
 	assert_int_equal(strlen(info.command_line), BOOT_TEXT_SIZE - 1);
 }
 
-static void a_text_that_runs_out_of_memory(void **state)
+UNIT(a_text_that_runs_out_of_memory, .setup_func = arena_clear)
 {
 	struct multiboot1_info from = with_map(usable, sizeof(usable));
 	uint32_t where;
@@ -204,7 +204,7 @@ static void a_text_that_runs_out_of_memory(void **state)
 	assert_string_equal(info.command_line, "abc");
 }
 
-static void bounds_the_modules(void **state)
+UNIT(bounds_the_modules, .setup_func = arena_clear)
 {
 	struct multiboot1_module modules[BOOT_MAX_MODULES + 1];
 	struct multiboot1_info from = with_map(usable, sizeof(usable));
@@ -228,7 +228,7 @@ static void bounds_the_modules(void **state)
 	assert_int_equal(info.module_count, 1);
 }
 
-static void more_regions_than_room(void **state)
+UNIT(more_regions_than_room, .setup_func = arena_clear)
 {
 	struct multiboot1_mmap_entry map[BOOT_MAX_REGIONS + 1];
 	struct multiboot1_info from;
@@ -243,7 +243,7 @@ static void more_regions_than_room(void **state)
 		assert_true(info.regions[i - 1].base < info.regions[i].base);
 }
 
-static void refuses_other_loaders(void **state)
+UNIT(refuses_other_loaders, .setup_func = arena_clear)
 {
 	assert_string_equal(arena_read(&info, 0, ARENA_BASE), "not started by a Multiboot loader");
 	assert_string_equal(arena_read(&info, MULTIBOOT1_LOADER_MAGIC, 0),
@@ -313,7 +313,7 @@ static void module_tag(uint32_t from, uint32_t to, const char *string, size_t le
 	tag(MULTIBOOT2_MODULE, &module, 8 + length);
 }
 
-static void reads_what_grub_leaves(void **state)
+UNIT(reads_what_grub_leaves, .setup_func = start)
 {
 	uint8_t rsdp[36];
 
@@ -342,7 +342,7 @@ static void reads_what_grub_leaves(void **state)
 }
 
 /* Cut off anywhere, whatever total_size says: a fault, and no read past the end. */
-static void every_truncation_is_refused(void **state)
+UNIT(every_truncation_is_refused, .setup_func = start)
 {
 	uint64_t whole;
 
@@ -358,7 +358,7 @@ static void every_truncation_is_refused(void **state)
 	}
 }
 
-static void refuses_misalignment(void **state)
+UNIT(refuses_misalignment, .setup_func = start)
 {
 	map_tag();
 	tag(MULTIBOOT2_END, "", 0);
@@ -366,7 +366,7 @@ static void refuses_misalignment(void **state)
 			    "the boot information is misaligned");
 }
 
-static void refuses_tags_of_impossible_sizes(void **state)
+UNIT(refuses_tags_of_impossible_sizes, .setup_func = start)
 {
 	const uint32_t sizes[] = {0, 7, 0x1000, UINT32_MAX - 3, UINT32_MAX};
 
@@ -382,13 +382,13 @@ static void refuses_tags_of_impossible_sizes(void **state)
 	}
 }
 
-static void refuses_a_missing_end(void **state)
+UNIT(refuses_a_missing_end, .setup_func = start)
 {
 	map_tag();
 	assert_string_equal(read_tags(), "the boot information has no end tag");
 }
 
-static void refuses_short_tags(void **state)
+UNIT(refuses_short_tags, .setup_func = start)
 {
 	const uint8_t rsdp[36] = "RSD PTR ";
 
@@ -408,7 +408,7 @@ static void refuses_short_tags(void **state)
 	assert_string_equal(finish(), "the memory map tag is too short");
 }
 
-static void refuses_texts_without_end(void **state)
+UNIT(refuses_texts_without_end, .setup_func = start)
 {
 	map_tag();
 	tag(MULTIBOOT2_COMMAND_LINE, "list", 4);
@@ -424,7 +424,7 @@ static void refuses_texts_without_end(void **state)
 	assert_string_equal(finish(), "a text in the boot information has no end");
 }
 
-static void refuses_broken_maps_of_tags(void **state)
+UNIT(refuses_broken_maps_of_tags, .setup_func = start)
 {
 	struct {
 		uint32_t entry_size, entry_version;
@@ -444,7 +444,7 @@ static void refuses_broken_maps_of_tags(void **state)
 	assert_string_equal(finish(), "the memory map ends within an entry");
 }
 
-static void reads_longer_entries(void **state)
+UNIT(reads_longer_entries, .setup_func = start)
 {
 	const struct {
 		uint32_t entry_size, entry_version;
@@ -461,7 +461,7 @@ static void reads_longer_entries(void **state)
 	assert_int_equal(info.regions[1].type, MEMORY_ACPI_NVS);
 }
 
-static void cuts_a_long_command_line(void **state)
+UNIT(cuts_a_long_command_line, .setup_func = start)
 {
 	char text[BOOT_TEXT_SIZE + 1];
 
@@ -471,32 +471,4 @@ static void cuts_a_long_command_line(void **state)
 	text_tag(MULTIBOOT2_COMMAND_LINE, text);
 	assert_string_equal(finish(), "the command line is too long");
 	assert_int_equal(strlen(info.command_line), BOOT_TEXT_SIZE - 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(reads_what_qemu_leaves, arena_clear),
-		cmocka_unit_test_setup(cleans_the_map, arena_clear),
-		cmocka_unit_test_setup(passes_over_longer_entries, arena_clear),
-		cmocka_unit_test_setup(refuses_broken_maps, arena_clear),
-		cmocka_unit_test_setup(falls_back_to_the_memory_sizes, arena_clear),
-		cmocka_unit_test_setup(bounds_the_texts, arena_clear),
-		cmocka_unit_test_setup(a_text_that_runs_out_of_memory, arena_clear),
-		cmocka_unit_test_setup(bounds_the_modules, arena_clear),
-		cmocka_unit_test_setup(more_regions_than_room, arena_clear),
-		cmocka_unit_test_setup(refuses_other_loaders, arena_clear),
-		cmocka_unit_test_setup(reads_what_grub_leaves, start),
-		cmocka_unit_test_setup(every_truncation_is_refused, start),
-		cmocka_unit_test_setup(refuses_misalignment, start),
-		cmocka_unit_test_setup(refuses_tags_of_impossible_sizes, start),
-		cmocka_unit_test_setup(refuses_a_missing_end, start),
-		cmocka_unit_test_setup(refuses_short_tags, start),
-		cmocka_unit_test_setup(refuses_texts_without_end, start),
-		cmocka_unit_test_setup(refuses_broken_maps_of_tags, start),
-		cmocka_unit_test_setup(reads_longer_entries, start),
-		cmocka_unit_test_setup(cuts_a_long_command_line, start),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

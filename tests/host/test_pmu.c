@@ -65,7 +65,7 @@ static void overflow(uint64_t bits)
 }
 
 /* What a CPU of another kind has as well: the boot CPU has version 3, two and three counters. */
-static void every_cpu_has_the_counters(void **state)
+UNIT(every_cpu_has_the_counters, .setup_func = start)
 {
 	fake_cpu.leaf[0xa] = (struct cpuid_result){
 		.eax = WIDTH << 16 | 8 << 8 | 5, .ebx = 0x100, .edx = WIDTH << 5 | (FIXED - 1)};
@@ -83,7 +83,7 @@ static void every_cpu_has_the_counters(void **state)
 	assert_int_equal(pmu_request(&cpu, 0, &reader), 0);
 }
 
-static void detects(void **state)
+UNIT(detects, .setup_func = start)
 {
 	assert_int_equal(pmu_caps()->version, 3);
 	assert_int_equal(pmu_caps()->general, GENERAL);
@@ -93,28 +93,28 @@ static void detects(void **state)
 	assert_int_equal(pmu_caps()->unavailable, 0x40);
 }
 
-static void detects_nothing_before_version_2(void **state)
+UNIT(detects_nothing_before_version_2, .setup_func = start)
 {
 	fake_cpu.leaf[0xa].eax = 2 << 8 | 1;
 	pmu_init();
 	assert_int_equal(pmu_request(&cpu, 0, &watchdog), -ENODEV);
 }
 
-static void detects_nothing_without_the_leaf(void **state)
+UNIT(detects_nothing_without_the_leaf, .setup_func = start)
 {
 	fake_cpu.leaf[0].eax = 9;
 	pmu_init();
 	assert_int_equal(pmu_caps()->version, 0);
 }
 
-static void detects_nothing_on_another_vendor(void **state)
+UNIT(detects_nothing_on_another_vendor, .setup_func = start)
 {
 	fake_cpu.leaf[0].ebx = 0;
 	pmu_init();
 	assert_int_equal(pmu_caps()->version, 0);
 }
 
-static void names_the_owner_in_a_conflict(void **state)
+UNIT(names_the_owner_in_a_conflict, .setup_func = start)
 {
 	assert_int_equal(pmu_request(&cpu, 1, &watchdog), 0);
 	assert_int_equal(pmu_request(&cpu, 1, &sampler), -EBUSY);
@@ -124,7 +124,7 @@ static void names_the_owner_in_a_conflict(void **state)
 	assert_no_writes();
 }
 
-static void refuses_counters_that_are_not_there(void **state)
+UNIT(refuses_counters_that_are_not_there, .setup_func = start)
 {
 	assert_int_equal(pmu_request(&cpu, GENERAL, &watchdog), -EINVAL);
 	assert_int_equal(pmu_request(&cpu, PMU_FIXED + FIXED, &watchdog), -EINVAL);
@@ -134,7 +134,7 @@ static void refuses_counters_that_are_not_there(void **state)
 	assert_int_equal(pmu_read(UINT32_MAX), 0);
 }
 
-static void released_counters_can_be_had_again(void **state)
+UNIT(released_counters_can_be_had_again, .setup_func = start)
 {
 	pmu_request(&cpu, 0, &watchdog);
 	pmu_start(&cpu, 0, &watchdog, INSTRUCTIONS | PMU_OS, 1000);
@@ -147,7 +147,7 @@ static void released_counters_can_be_had_again(void **state)
 }
 
 /* The counter is off from the first write to the last. */
-static void starts_a_general_counter(void **state)
+UNIT(starts_a_general_counter, .setup_func = start)
 {
 	pmu_request(&cpu, 1, &watchdog);
 	assert_int_equal(pmu_start(&cpu, 1, &watchdog, INSTRUCTIONS | PMU_USR | PMU_OS, 1000), 0);
@@ -160,7 +160,7 @@ static void starts_a_general_counter(void **state)
 		      {IA32_PERF_GLOBAL_CTRL, 2});
 }
 
-static void starts_a_fixed_counter_beside_another(void **state)
+UNIT(starts_a_fixed_counter_beside_another, .setup_func = start)
 {
 	pmu_request(&cpu, PMU_FIXED, &reader);
 	pmu_start(&cpu, PMU_FIXED, &reader, PMU_USR, 1);
@@ -175,7 +175,7 @@ static void starts_a_fixed_counter_beside_another(void **state)
 	assert_int_equal(fake_msr(IA32_PERF_GLOBAL_CTRL)->value, 1ull << PMU_FIXED);
 }
 
-static void refuses_to_start_what_it_cannot(void **state)
+UNIT(refuses_to_start_what_it_cannot, .setup_func = start)
 {
 	pmu_request(&cpu, 0, &watchdog);
 	pmu_request(&cpu, PMU_FIXED, &watchdog);
@@ -190,7 +190,7 @@ static void refuses_to_start_what_it_cannot(void **state)
 	assert_no_writes();
 }
 
-static void tells_the_owner_of_what_overflowed(void **state)
+UNIT(tells_the_owner_of_what_overflowed, .setup_func = start)
 {
 	pmu_request(&cpu, 0, &watchdog);
 	pmu_request(&cpu, PMU_FIXED + 1, &sampler);
@@ -205,7 +205,7 @@ static void tells_the_owner_of_what_overflowed(void **state)
 	assert_int_equal(sampler_state.told, 1);
 }
 
-static void tells_two_owners_at_once(void **state)
+UNIT(tells_two_owners_at_once, .setup_func = start)
 {
 	pmu_request(&cpu, 0, &watchdog);
 	pmu_request(&cpu, 1, &sampler);
@@ -216,7 +216,7 @@ static void tells_two_owners_at_once(void **state)
 }
 
 /* The Debug Store's bit 62, a counter that is only read, one that has no owner. */
-static void leaves_the_bits_of_others(void **state)
+UNIT(leaves_the_bits_of_others, .setup_func = start)
 {
 	pmu_request(&cpu, 0, &watchdog);
 	pmu_request(&cpu, PMU_FIXED, &reader);
@@ -229,7 +229,7 @@ static void leaves_the_bits_of_others(void **state)
 	assert_writes({IA32_PERF_GLOBAL_OVF_CTRL, 1});
 }
 
-static void reads_no_msr_while_nobody_waits(void **state)
+UNIT(reads_no_msr_while_nobody_waits, .setup_func = start)
 {
 	pmu_request(&cpu, 0, &reader);
 	overflow(1);
@@ -239,7 +239,7 @@ static void reads_no_msr_while_nobody_waits(void **state)
 }
 
 /* SDM Vol 3, 18.2.1: a counter runs if its own control and IA32_PERF_GLOBAL_CTRL enable it. */
-static void firmware_keeps_what_it_runs(void **state)
+UNIT(firmware_keeps_what_it_runs, .setup_func = start)
 {
 	fake_msr(IA32_PERFEVTSEL0)->value = INSTRUCTIONS | PERFEVTSEL_EN;
 	fake_msr(IA32_PERFEVTSEL0 + 1)->value = INSTRUCTIONS | PERFEVTSEL_EN;
@@ -256,7 +256,7 @@ static void firmware_keeps_what_it_runs(void **state)
 
 /* SDM Vol 3, table 18-11: counter and event select while it is stopped, IA32_PERF_GLOBAL_CTRL last.
  */
-static void loads_two_and_runs_them_with_one_write(void **state)
+UNIT(loads_two_and_runs_them_with_one_write, .setup_func = start)
 {
 	pmu_request(&cpu, 0, &reader);
 	pmu_request(&cpu, 1, &reader);
@@ -282,7 +282,7 @@ static void loads_two_and_runs_them_with_one_write(void **state)
 	assert_int_equal(pmu_load(&cpu, PMU_FIXED, &reader, PMU_OS, 1), -EINVAL);
 }
 
-static void takes_overflows_of_its_own_counters(void **state)
+UNIT(takes_overflows_of_its_own_counters, .setup_func = start)
 {
 	overflow(1ull << 62 | 5);
 	fake_log_clear();
@@ -294,7 +294,7 @@ static void takes_overflows_of_its_own_counters(void **state)
 	assert_no_writes();
 }
 
-static void gives_no_overflow_from_before(void **state)
+UNIT(gives_no_overflow_from_before, .setup_func = start)
 {
 	overflow(5);
 	fake_log_clear();
@@ -305,31 +305,4 @@ static void gives_no_overflow_from_before(void **state)
 	assert_int_equal(pmu_take_overflows(1), 0);
 	assert_int_equal(pmu_request(&cpu, 1, &sampler), 0);
 	assert_no_writes();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(every_cpu_has_the_counters, start),
-		cmocka_unit_test_setup(detects, start),
-		cmocka_unit_test_setup(detects_nothing_before_version_2, start),
-		cmocka_unit_test_setup(detects_nothing_without_the_leaf, start),
-		cmocka_unit_test_setup(detects_nothing_on_another_vendor, start),
-		cmocka_unit_test_setup(names_the_owner_in_a_conflict, start),
-		cmocka_unit_test_setup(refuses_counters_that_are_not_there, start),
-		cmocka_unit_test_setup(gives_no_overflow_from_before, start),
-		cmocka_unit_test_setup(released_counters_can_be_had_again, start),
-		cmocka_unit_test_setup(starts_a_general_counter, start),
-		cmocka_unit_test_setup(starts_a_fixed_counter_beside_another, start),
-		cmocka_unit_test_setup(refuses_to_start_what_it_cannot, start),
-		cmocka_unit_test_setup(tells_the_owner_of_what_overflowed, start),
-		cmocka_unit_test_setup(tells_two_owners_at_once, start),
-		cmocka_unit_test_setup(leaves_the_bits_of_others, start),
-		cmocka_unit_test_setup(reads_no_msr_while_nobody_waits, start),
-		cmocka_unit_test_setup(firmware_keeps_what_it_runs, start),
-		cmocka_unit_test_setup(loads_two_and_runs_them_with_one_write, start),
-		cmocka_unit_test_setup(takes_overflows_of_its_own_counters, start),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

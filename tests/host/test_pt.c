@@ -56,7 +56,7 @@ static int start(void **state)
 	return 0;
 }
 
-static void detects(void **state)
+UNIT(detects, .setup_func = start)
 {
 	const struct pt_caps *caps = pt_caps();
 
@@ -70,7 +70,7 @@ static void detects(void **state)
 	assert_false(caps->always_branches);
 }
 
-static void keeps_what_reset_left(void **state)
+UNIT(keeps_what_reset_left, .setup_func = start)
 {
 	fake_msr(IA32_RTIT_CTL)->value = 4;
 	fake_msr(IA32_RTIT_STATUS)->value = 0x20;
@@ -89,7 +89,7 @@ static void keeps_what_reset_left(void **state)
 }
 
 /* Erratum BDM106: the WRMSR that would start it raises #GP. */
-static void broadwell_traces_branches_always(void **state)
+UNIT(broadwell_traces_branches_always, .setup_func = start)
 {
 	static const uint32_t broadwell[] = {0x306d4, 0x40671, 0x406f1, 0x50663};
 
@@ -106,7 +106,7 @@ static void broadwell_traces_branches_always(void **state)
 }
 
 /* The address ranges are in leaf 14H.1, whatever EBX[1] says of PSB. */
-static void detects_ranges_without_psb_frequencies(void **state)
+UNIT(detects_ranges_without_psb_frequencies, .setup_func = start)
 {
 	fake_cpu.leaf[0x14].ebx = 5;
 	pt_init(is_memory);
@@ -121,7 +121,7 @@ static void detects_ranges_without_psb_frequencies(void **state)
 	assert_int_equal(pt_caps()->ranges, 0);
 }
 
-static void detects_nothing(void **state)
+UNIT(detects_nothing, .setup_func = start)
 {
 	fake_cpu.leaf[7].ebx = 0;
 	pt_init(is_memory);
@@ -137,7 +137,7 @@ static void detects_nothing(void **state)
 	assert_false(pt_caps()->present);
 }
 
-static void table_stops_at_the_last_chunk(void **state)
+UNIT(table_stops_at_the_last_chunk, .setup_func = start)
 {
 	assert_int_equal(pt_prepare(&trace), 0);
 	assert_int_equal(table[0], chunks[0] | ENTRY_SIZE);
@@ -148,7 +148,7 @@ static void table_stops_at_the_last_chunk(void **state)
 	assert_no_writes();
 }
 
-static void table_is_circular(void **state)
+UNIT(table_is_circular, .setup_func = start)
 {
 	trace.buffer.circular = trace.buffer.interrupts = true;
 	assert_int_equal(pt_prepare(&trace), 0);
@@ -157,7 +157,7 @@ static void table_is_circular(void **state)
 	assert_int_equal(table[3], TABLE | TOPA_END);
 }
 
-static void one_chunk_where_there_is_one(void **state)
+UNIT(one_chunk_where_there_is_one, .setup_func = start)
 {
 	fake_cpu.leaf[0x14].ecx = 1;
 	pt_init(is_memory);
@@ -171,7 +171,7 @@ static void one_chunk_where_there_is_one(void **state)
 }
 
 /* Each changes one field of a good trace. */
-static void refuses_buffers(void **state)
+UNIT(refuses_buffers, .setup_func = start)
 {
 	static const uint64_t misaligned[CHUNKS] = {0x10000, 0x41000, 0x22000};
 	const struct pt_trace good = trace;
@@ -193,7 +193,7 @@ static void refuses_buffers(void **state)
 }
 
 /* Code of the kernel, a device, and the table itself: the processor would write there. */
-static void refuses_other_memory(void **state)
+UNIT(refuses_other_memory, .setup_func = start)
 {
 	static const uint64_t others[][CHUNKS] = {
 		{0x10000, KEPT & ~(BYTES - 1ull), 0x22000}, /* its last page */
@@ -213,7 +213,7 @@ static void refuses_other_memory(void **state)
 	assert_int_equal(pt_prepare(&trace), 0);
 }
 
-static void refuses_configurations(void **state)
+UNIT(refuses_configurations, .setup_func = start)
 {
 	const struct pt_trace good = trace;
 
@@ -240,7 +240,7 @@ static void refuses_configurations(void **state)
 	assert_int_equal(pt_prepare(&trace), 0);
 }
 
-static void starts_status_first_control_last(void **state)
+UNIT(starts_status_first_control_last, .setup_func = start)
 {
 	trace.configuration.control |= RTIT_CTL_CR3_FILTER;
 	trace.configuration.cr3_match = 0x1000;
@@ -265,7 +265,7 @@ static void starts_status_first_control_last(void **state)
 	assert_no_writes();
 }
 
-static void refused_control_starts_nothing(void **state)
+UNIT(refused_control_starts_nothing, .setup_func = start)
 {
 	fake_msr(IA32_RTIT_CTL)->reserved = RTIT_CTL_BRANCH_EN;
 	assert_int_equal(pt_prepare(&trace), 0);
@@ -275,7 +275,7 @@ static void refused_control_starts_nothing(void **state)
 }
 
 /* A trace that has stopped by itself stays off: its offset may be an error of the table. */
-static void pauses(void **state)
+UNIT(pauses, .setup_func = start)
 {
 	const uint64_t on = BRANCH | RTIT_CTL_TOPA | RTIT_CTL_TRACE_EN;
 
@@ -314,7 +314,7 @@ static void run(uint64_t index, uint64_t offset, uint64_t status)
 }
 
 /* A second start traces again, with the same control, from where the first one ended. */
-static void goes_on(void **state)
+UNIT(goes_on, .setup_func = start)
 {
 	assert_int_equal(pt_prepare(&trace), 0);
 	run(1, 100, 0);
@@ -330,7 +330,7 @@ static void goes_on(void **state)
 		      {IA32_RTIT_CTL, BRANCH | RTIT_CTL_TOPA | RTIT_CTL_TRACE_EN});
 }
 
-static void full_is_not_started_again(void **state)
+UNIT(full_is_not_started_again, .setup_func = start)
 {
 	struct pt_state full;
 
@@ -348,7 +348,7 @@ static void full_is_not_started_again(void **state)
 }
 
 /* A TraceStop range stops too, and leaves room. */
-static void stopped_is_not_full(void **state)
+UNIT(stopped_is_not_full, .setup_func = start)
 {
 	assert_int_equal(pt_prepare(&trace), 0);
 	run(0, 64, RTIT_STATUS_STOPPED);
@@ -357,7 +357,7 @@ static void stopped_is_not_full(void **state)
 	assert_int_equal(pt_load(&trace), 0);
 }
 
-static void tells_an_error(void **state)
+UNIT(tells_an_error, .setup_func = start)
 {
 	assert_int_equal(pt_prepare(&trace), 0);
 	run(0, 64, RTIT_STATUS_ERROR);
@@ -369,7 +369,7 @@ static void tells_an_error(void **state)
 	assert_int_equal(pt_load(&trace), 0);
 }
 
-static void tells_a_wrap(void **state)
+UNIT(tells_a_wrap, .setup_func = start)
 {
 	trace.buffer.circular = true;
 	assert_int_equal(pt_prepare(&trace), 0);
@@ -392,31 +392,4 @@ static void tells_a_wrap(void **state)
 	run(0, 0, 0); /* the last byte was the buffer's last one */
 	memset(last, 0x80, BYTES);
 	assert_true(pt_state(&trace).wrapped);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(detects, start),
-		cmocka_unit_test_setup(detects_ranges_without_psb_frequencies, start),
-		cmocka_unit_test_setup(detects_nothing, start),
-		cmocka_unit_test_setup(keeps_what_reset_left, start),
-		cmocka_unit_test_setup(broadwell_traces_branches_always, start),
-		cmocka_unit_test_setup(table_stops_at_the_last_chunk, start),
-		cmocka_unit_test_setup(table_is_circular, start),
-		cmocka_unit_test_setup(one_chunk_where_there_is_one, start),
-		cmocka_unit_test_setup(refuses_buffers, start),
-		cmocka_unit_test_setup(refuses_other_memory, start),
-		cmocka_unit_test_setup(refuses_configurations, start),
-		cmocka_unit_test_setup(starts_status_first_control_last, start),
-		cmocka_unit_test_setup(refused_control_starts_nothing, start),
-		cmocka_unit_test_setup(pauses, start),
-		cmocka_unit_test_setup(goes_on, start),
-		cmocka_unit_test_setup(full_is_not_started_again, start),
-		cmocka_unit_test_setup(stopped_is_not_full, start),
-		cmocka_unit_test_setup(tells_an_error, start),
-		cmocka_unit_test_setup(tells_a_wrap, start),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

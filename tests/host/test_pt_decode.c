@@ -135,7 +135,7 @@ static long libipt_instructions(void)
 
 /* --- Tests ------------------------------------------------------------------------------------ */
 
-static void streams_have_their_meaning(void **state)
+UNIT(streams_have_their_meaning)
 {
 	size_t count;
 
@@ -149,7 +149,7 @@ static void streams_have_their_meaning(void **state)
 	}
 }
 
-static void libipt_agrees(void **state)
+UNIT(libipt_agrees)
 {
 	for (unsigned n = 0; n < STREAMS; n++) {
 		size_t count;
@@ -175,7 +175,7 @@ static void libipt_agrees(void **state)
 }
 
 /* A bit of a stream that is turned is an error, or another meaning. */
-static void a_flipped_bit_is_noticed(void **state)
+UNIT(a_flipped_bit_is_noticed)
 {
 	unsigned noticed = 0;
 	size_t count;
@@ -200,7 +200,7 @@ static void a_flipped_bit_is_noticed(void **state)
 	}
 
 /* Each once: what is wrong begins at offset `at`; -1: nothing is. */
-static void orders_are_checked(void **state)
+UNIT(orders_are_checked)
 {
 	static const struct {
 		struct {
@@ -255,7 +255,7 @@ static void orders_are_checked(void **state)
 	}
 }
 
-static void synchronises_with_psb_alone(void **state)
+UNIT(synchronises_with_psb_alone)
 {
 	static const uint8_t stream[] = "\4\2\x82\2" PSB "\2\x23";
 	struct packet_reader reader;
@@ -267,17 +267,4 @@ static void synchronises_with_psb_alone(void **state)
 	assert_true(packet_next(&reader, &packet));
 	assert_int_equal(packet.kind, PACKET_PSB);
 	assert_false(packet_synchronise(&reader));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(orders_are_checked),
-		cmocka_unit_test(synchronises_with_psb_alone),
-		cmocka_unit_test(streams_have_their_meaning),
-		cmocka_unit_test(libipt_agrees),
-		cmocka_unit_test(a_flipped_bit_is_noticed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static void expect_glyph(unsigned left, unsigned top, unsigned scale, char c, ui
 		}
 }
 
-static void draws_in_every_depth_and_pitch(void **state)
+UNIT(draws_in_every_depth_and_pitch, .teardown_func = reset)
 {
 	static const struct {
 		uint32_t width, height, pitch;
@@ -115,7 +115,7 @@ static void draws_in_every_depth_and_pitch(void **state)
 	}
 }
 
-static void refuses_what_it_cannot_draw_on(void **state)
+UNIT(refuses_what_it_cannot_draw_on, .teardown_func = reset)
 {
 	assert_false(open_rgb(640, 480, 8, 640));
 	assert_string_equal(fault, "this framebuffer is not RGB of 15 to 32 bits a pixel");
@@ -178,7 +178,7 @@ static const char *row_text(unsigned row)
 	return line + start;
 }
 
-static void writes_and_scrolls(void **state)
+UNIT(writes_and_scrolls, .teardown_func = reset)
 {
 	char line[16];
 
@@ -205,7 +205,7 @@ static void writes_and_scrolls(void **state)
 	}
 }
 
-static void wraps_long_lines(void **state)
+UNIT(wraps_long_lines, .teardown_func = reset)
 {
 	char line[200];
 
@@ -224,7 +224,7 @@ static void wraps_long_lines(void **state)
 	assert_int_equal(cell(6, 0), 'A');
 }
 
-static void needs_colour_text_that_keeps_what_is_written(void **state)
+UNIT(needs_colour_text_that_keeps_what_is_written, .teardown_func = reset)
 {
 	reset(NULL);
 	fb = (struct boot_framebuffer){0};
@@ -251,7 +251,7 @@ static void expect_letters(unsigned row, unsigned column, const char *word, uint
 		}
 }
 
-static void verdict_is_large_and_keeps_the_log(void **state)
+UNIT(verdict_is_large_and_keeps_the_log, .teardown_func = reset)
 {
 	char line[16];
 
@@ -280,7 +280,7 @@ static void verdict_is_large_and_keeps_the_log(void **state)
 	expect_letters(12, 0, "STALL", SCREEN_YELLOW);
 }
 
-static void verdict_grows_with_the_screen(void **state)
+UNIT(verdict_grows_with_the_screen, .teardown_func = reset)
 {
 	/* 96 by 27 cells of 5 times the font, as 3840 by 2160 has; and 60 rows of 1. */
 	assert_true(open_rgb(1279, 960, 32, 1279 * 4));
@@ -303,19 +303,4 @@ static void verdict_grows_with_the_screen(void **state)
 	assert_true(open_rgb(320, 200, 32, 1280));
 	screen_verdict("FAIL", SCREEN_RED, (const char *[]){"", "a", "z"});
 	expect_glyph(0, 4 + 8 * 16, 1, 'F', 0xff5555);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(draws_in_every_depth_and_pitch, reset),
-		cmocka_unit_test_teardown(refuses_what_it_cannot_draw_on, reset),
-		cmocka_unit_test_teardown(writes_and_scrolls, reset),
-		cmocka_unit_test_teardown(wraps_long_lines, reset),
-		cmocka_unit_test_teardown(needs_colour_text_that_keeps_what_is_written, reset),
-		cmocka_unit_test_teardown(verdict_is_large_and_keeps_the_log, reset),
-		cmocka_unit_test_teardown(verdict_grows_with_the_screen, reset),
-	};
-
-	return cmocka_run_group_tests_name("screen", tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ static void expect_none(void)
 		assert_string_equal(smbios_text(i), "");
 }
 
-static void reads_either_entry_point(void **state)
+UNIT(reads_either_entry_point, .setup_func = clear, .teardown_func = clear)
 {
 	unsigned size = store_table(bios + TABLE);
 
@@ -138,7 +138,7 @@ static void store_efi(const char *guid, void (*entry)(uint8_t *, uint64_t, unsig
 	boot.efi_system_table = SYSTEM;
 }
 
-static void finds_them_by_efi(void **state)
+UNIT(finds_them_by_efi, .setup_func = clear, .teardown_func = clear)
 {
 	store_efi("\x44\x15\xfd\xf2\x94\x97\x2c\x4a\x99\x2e\xe5\xbb\xcf\x20\xe3\x94",
 		  store_entry_3);
@@ -155,7 +155,7 @@ static void finds_them_by_efi(void **state)
 	expect_none();
 }
 
-static void broken_tables_are_passed_over(void **state)
+UNIT(broken_tables_are_passed_over, .setup_func = clear, .teardown_func = clear)
 {
 	unsigned size = store_table(bios + TABLE);
 
@@ -180,7 +180,7 @@ static void broken_tables_are_passed_over(void **state)
 	expect_none();
 }
 
-static void nothing_is_after_the_end(void **state)
+UNIT(nothing_is_after_the_end, .setup_func = clear, .teardown_func = clear)
 {
 	static const char table[] = "\x7f\x04\x00\x04\0\0"
 				    "\x02\x08\x00\x05\x01\x01\x00\x00"
@@ -192,7 +192,7 @@ static void nothing_is_after_the_end(void **state)
 }
 
 /* Whatever the bytes, nothing beyond the table is read, and a text stays printable and whole. */
-static void damage_is_survived(void **state)
+UNIT(damage_is_survived, .setup_func = clear, .teardown_func = clear)
 {
 	unsigned size = store_table(bios + TABLE);
 	uint64_t random = 1;
@@ -218,17 +218,4 @@ static void damage_is_survived(void **state)
 		}
 		clear(NULL);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(reads_either_entry_point, clear, clear),
-		cmocka_unit_test_setup_teardown(finds_them_by_efi, clear, clear),
-		cmocka_unit_test_setup_teardown(broken_tables_are_passed_over, clear, clear),
-		cmocka_unit_test_setup_teardown(nothing_is_after_the_end, clear, clear),
-		cmocka_unit_test_setup_teardown(damage_is_survived, clear, clear),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

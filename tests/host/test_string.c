@@ -26,7 +26,7 @@ static void fill(unsigned char *bytes)
 		bytes[i] = (unsigned char)(i * 7 + 1);
 }
 
-static void copies_and_moves_every_length_and_overlap(void **state)
+UNIT(copies_and_moves_every_length_and_overlap)
 {
 	unsigned char own[SIZE], reference[SIZE];
 
@@ -44,7 +44,7 @@ static void copies_and_moves_every_length_and_overlap(void **state)
 	}
 }
 
-static void copies(void **state)
+UNIT(copies)
 {
 	unsigned char from[SIZE], own[SIZE] = {0}, reference[SIZE] = {0};
 
@@ -54,7 +54,7 @@ static void copies(void **state)
 	assert_memory_equal(own, reference, SIZE);
 }
 
-static void sets_every_length(void **state)
+UNIT(sets_every_length)
 {
 	unsigned char own[SIZE], reference[SIZE];
 
@@ -67,7 +67,7 @@ static void sets_every_length(void **state)
 	}
 }
 
-static void compares_as_unsigned_bytes(void **state)
+UNIT(compares_as_unsigned_bytes)
 {
 	assert_true(own_memcmp("ab\200", "ab\1", 3) > 0);
 	assert_int_equal(own_memcmp("ab\200", "ab\1", 2), 0);
@@ -78,7 +78,7 @@ static void compares_as_unsigned_bytes(void **state)
 	assert_int_equal(own_strncmp("ab\0x", "ab\0y", 4), 0);
 }
 
-static void measures_and_finds(void **state)
+UNIT(measures_and_finds)
 {
 	const char *text = "name=value";
 
@@ -88,17 +88,4 @@ static void measures_and_finds(void **state)
 	assert_ptr_equal(own_strchr(text, '='), text + 4);
 	assert_ptr_equal(own_strchr(text, '\0'), text + 10);
 	assert_null(own_strchr(text, 'z'));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(copies_and_moves_every_length_and_overlap),
-		cmocka_unit_test(copies),
-		cmocka_unit_test(sets_every_length),
-		cmocka_unit_test(compares_as_unsigned_bytes),
-		cmocka_unit_test(measures_and_finds),
-	};
-
-	return cmocka_run_group_tests_name("string", tests, NULL, NULL);
 }

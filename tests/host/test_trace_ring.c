@@ -190,7 +190,7 @@ static void of_every_hardware(void (*test)(void **state), void **state)
 }
 
 #define OF_EVERY_HARDWARE(name)                                                                    \
-	static void name##_all(void **state)                                                       \
+	UNIT(name##_all)                                                                           \
 	{                                                                                          \
 		of_every_hardware(name, state);                                                    \
 	}
@@ -198,15 +198,3 @@ OF_EVERY_HARDWARE(every_count)
 OF_EVERY_HARDWARE(exactly_filled_is_not_lost)
 OF_EVERY_HARDWARE(in_turns)
 OF_EVERY_HARDWARE(gaps)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_count_all),
-		cmocka_unit_test(exactly_filled_is_not_lost_all),
-		cmocka_unit_test(in_turns_all),
-		cmocka_unit_test(gaps_all),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -53,7 +53,7 @@ static int attach(void **state)
 	return 0;
 }
 
-static void sends(void **state)
+UNIT(sends, .setup_func = attach)
 {
 	struct uart uart;
 
@@ -66,7 +66,7 @@ static void sends(void **state)
 	assert_int_equal(port.last, 'x');
 }
 
-static void divides(void **state)
+UNIT(divides, .setup_func = attach)
 {
 	struct uart uart;
 
@@ -79,7 +79,7 @@ static void divides(void **state)
 	assert_false(uart_init(&uart, 0, 9600));
 }
 
-static void absent(void **state)
+UNIT(absent, .setup_func = attach)
 {
 	struct uart uart;
 
@@ -95,7 +95,7 @@ static void absent(void **state)
 	assert_true(debugcon_present());
 }
 
-static void wedges_and_recovers(void **state)
+UNIT(wedges_and_recovers, .setup_func = attach)
 {
 	struct uart uart;
 
@@ -112,16 +112,4 @@ static void wedges_and_recovers(void **state)
 	assert_false(uart.wedged);
 	assert_int_equal(port.last, 'c');
 	assert_int_equal(port.sent, 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(sends, attach),
-		cmocka_unit_test_setup(divides, attach),
-		cmocka_unit_test_setup(absent, attach),
-		cmocka_unit_test_setup(wedges_and_recovers, attach),
-	};
-
-	return cmocka_run_group_tests_name("uart", tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static size_t pack(size_t size, unsigned kinds, int level)
 	return (size_t)count;
 }
 
-static void what_liblz4_packed_comes_back(void **state)
+UNIT(what_liblz4_packed_comes_back)
 {
 	static const size_t sizes[] = {0, 1, 5, 12, 13, 31, 270, 271, 300, 4096, MOST};
 	static const unsigned kinds[] = {1, 2, 5, 256};
@@ -44,7 +44,7 @@ static void what_liblz4_packed_comes_back(void **state)
 
 /* liblz4 alone refuses a block without the literals that the format wants at its end, and alone
    accepts an offset of 0. What both accept is the same. */
-static void a_damaged_block_gives_what_liblz4_gives(void **state)
+UNIT(a_damaged_block_gives_what_liblz4_gives)
 {
 	unsigned accepted = 0;
 
@@ -63,7 +63,7 @@ static void a_damaged_block_gives_what_liblz4_gives(void **state)
 	assert_true(accepted > 1000);
 }
 
-static void a_copy_may_reach_into_itself(void **state)
+UNIT(a_copy_may_reach_into_itself)
 {
 	static const uint8_t bytes[] = {0x24, 'a', 'b', 2, 0, 0x10, 'c'};
 
@@ -74,7 +74,7 @@ static void a_copy_may_reach_into_itself(void **state)
 			    11);
 }
 
-static void damage_is_refused(void **state)
+UNIT(damage_is_refused)
 {
 	static const uint8_t far[] = {0x14, 'a', 2, 0, 0x10, 'c'}, none[] = {0x14, 'a', 0, 0, 0},
 			     cut[] = {0x50, 'a'}, half[] = {0x14, 'a', 1},
@@ -89,7 +89,7 @@ static void damage_is_refused(void **state)
 	assert_int_equal(unpack(whole, sizeof(whole), result, 10), 10);
 }
 
-static void random_bytes_stay_inside(void **state)
+UNIT(random_bytes_stay_inside)
 {
 	for (unsigned i = 0; i < 20000; i++) {
 		size_t size = (size_t)rand() % 64, room = (size_t)rand() % 64;
@@ -101,17 +101,4 @@ static void random_bytes_stay_inside(void **state)
 		free(in);
 		free(out);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_liblz4_packed_comes_back),
-		cmocka_unit_test(a_damaged_block_gives_what_liblz4_gives),
-		cmocka_unit_test(a_copy_may_reach_into_itself),
-		cmocka_unit_test(damage_is_refused),
-		cmocka_unit_test(random_bytes_stay_inside),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
