@@ -63,21 +63,29 @@ static void tell_stack(struct vcpu *vcpu, const struct branch *branch, unsigned 
 /* That of the lowest bit of enum observer, of a set of units. */
 static inline const struct unit *first_of(unsigned set)
 {
-	return &units[__builtin_ctz(set)];
+	return &units[(unsigned)__builtin_ctz(set)];
+}
+
+/* Apart, so that a guest of which every level is interpreted saves no register for it. */
+static __attribute__((noinline)) unsigned levels_of_units(const struct vcpu *vcpu, unsigned left)
+{
+	unsigned levels = 0;
+
+	for (; left; left &= left - 1)
+		levels |= first_of(left)->levels(vcpu);
+	return levels;
 }
 
 unsigned observed_levels(const struct vcpu *vcpu)
 {
-	unsigned observed = vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP, levels = 0;
+	unsigned observed = vcpu->observed & ~(unsigned)OBSERVER_LOCKSTEP;
 	bool steps = vcpu->debugctl & DEBUGCTL_BTF;
 
 	if (!observed && !steps)
 		return 0;
 	if (observed & ~(unsigned)UNITS_WITH_LEVELS || steps || !vcpu->native_ring_0)
 		return EVERY_LEVEL;
-	for (unsigned left = observed; left; left &= left - 1)
-		levels |= first_of(left)->levels(vcpu);
-	return levels;
+	return levels_of_units(vcpu, observed);
 }
 
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
@@ -175,44 +183,6 @@ void saw_halt(struct vcpu *vcpu)
 		ds_note(vcpu, DS_AT_HLT);
 }
 
-void saw_exit(struct vcpu *vcpu)
-{
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->exit)
-			unit->exit(vcpu);
-}
-
-void silicon_make(struct silicon *silicon, const struct profile *profile,
-		  const struct behaviour *behaviour)
-{
-	silicon->profile = profile;
-	silicon->behaviour = *behaviour;
-	silicon->last_leaf = profile->last_leaf;
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->make)
-			unit->make(silicon);
-}
-
-void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
-{
-	vcpu->silicon = silicon;
-	vcpu->debugctl = 0;
-	vcpu->observed &= ~(unsigned)(OBSERVER_DS | OBSERVER_STACK);
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->reset)
-			unit->reset(vcpu);
-}
-
-void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
-{
-	vcpu->observed = silicon->interpreted ? OBSERVER_NONE : 0;
-	vcpu->silicon = silicon;
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->power_on)
-			unit->power_on(vcpu);
-	trace_reset(vcpu, silicon);
-}
-
 /* SMAP holds for programs alone. 17.4.9.2 leaves Accessed and Dirty to software. */
 uint8_t *platform_ds_page(struct vcpu *vcpu, uint64_t linear)
 {
@@ -255,7 +225,7 @@ void platform_unit_interrupt(struct vcpu *vcpu)
 	pmu_trace_interrupt(vcpu);
 }
 
-/* 36.3.1.2: the LBR array is reset when TraceEn is cleared. */
+/* 36.3.1.2: the LBR array is reset then. */
 void platform_unit_resumes(struct vcpu *vcpu)
 {
 	pmu_lbr_reset(vcpu);

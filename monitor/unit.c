@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* What is found by name in the rows: units, variants; and the defects, which the linker collects.
+/* What goes through all rows, and what is found by name: units, variants; the defects, which the
+   linker collects.
  */
 #include "monitor/unit.h"
 
@@ -73,6 +74,44 @@ void behaviour_of_profile(struct behaviour *behaviour, const struct profile *pro
 	memset(behaviour, 0, sizeof(*behaviour));
 	for (unsigned n = 0; n < PROFILE_VARIANTS && profile->variants[n]; n++)
 		variant_apply(behaviour, profile->variants[n]);
+}
+
+void silicon_make(struct silicon *silicon, const struct profile *profile,
+		  const struct behaviour *behaviour)
+{
+	silicon->profile = profile;
+	silicon->behaviour = *behaviour;
+	silicon->last_leaf = profile->last_leaf;
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->make)
+			unit->make(silicon);
+}
+
+void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
+{
+	vcpu->silicon = silicon;
+	vcpu->debugctl = 0;
+	vcpu->observed &= ~(unsigned)(OBSERVER_DS | OBSERVER_STACK);
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->reset)
+			unit->reset(vcpu);
+}
+
+void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
+{
+	vcpu->observed = silicon->interpreted ? OBSERVER_NONE : 0;
+	vcpu->silicon = silicon;
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->power_on)
+			unit->power_on(vcpu);
+	trace_reset(vcpu, silicon);
+}
+
+void saw_exit(struct vcpu *vcpu)
+{
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)
+		if (unit->exit)
+			unit->exit(vcpu);
 }
 
 extern const struct defect *const __start_defects[], *const __stop_defects[];

@@ -110,7 +110,7 @@ bool variant_apply(struct behaviour *behaviour, const char *word);
 /* What the manual says of this processor, and the default elsewhere. */
 void behaviour_of_profile(struct behaviour *behaviour, const struct profile *profile);
 
-/* trace.c, of all units together. */
+/* Of all units together. */
 
 /* Clean silicon, without what the command line adds. The rest of `silicon` stays as it is. */
 void silicon_make(struct silicon *silicon, const struct profile *profile,
@@ -122,7 +122,7 @@ void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon);
 /* RESET and INIT of a processor of `silicon`: nothing is traced. Before anything of a unit. */
 void trace_reset(struct vcpu *vcpu, const struct silicon *silicon);
 
-/* An instruction is complete, for the units alone: of one that the processor executed. */
+/* trace.c. An instruction is complete, for the units alone: of one that the processor executed. */
 void units_retired(struct vcpu *vcpu, const struct retired *retired);
 
 /*

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* sources: tests/host/interp_rig.c */
 /* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c */
-/* sources: monitor/ds/?*.c monitor/trace.c monitor/units.c monitor/interp/?*.c */
+/* sources: monitor/ds/?*.c monitor/trace.c monitor/unit*.c monitor/interp/?*.c */
 /* sources: monitor/profile.c */
 /* sources: lib/format.c */
 /* The comparison of interpreter and processor, with a processor that is right or wrong at will. */
