@@ -105,6 +105,10 @@ void test_note(const char *template, ...) __attribute__((format(printf, 1, 2)));
 /* A figure of this machine: `# bench name=... val=... unit=...`. Counts as an observation. */
 void test_figure(const char *name, uint64_t value, const char *unit);
 
+/* After the name in a declaration: `close` gets the address of what is declared where its block
+ * ends. */
+#define CLOSED_BY(close) __attribute__((cleanup(close)))
+
 /* An area of zeroed pages that is freed when the test is over, however it ends. */
 void *test_area(size_t pages);
 

@@ -38,7 +38,6 @@ static void play_overflow_control(void)
 
 static int start(void **state)
 {
-	(void)state;
 	fake_cpu_reset(NEHALEM);
 	fake_cpu.leaf[0].eax = 0xa;
 	fake_cpu.leaf[0xa] = (struct cpuid_result){.eax = 7 << 24 | WIDTH << 16 | GENERAL << 8 | 3,

@@ -27,7 +27,6 @@ static bool is_memory(uint64_t physical, uint64_t bytes)
 /* Leaf 14H of Skylake. */
 static int start(void **state)
 {
-	(void)state;
 	fake_cpu_reset(SKYLAKE);
 	fake_cpu.leaf[0].eax = 0x14;
 	fake_cpu.leaf[7].ebx = 1 << 25;

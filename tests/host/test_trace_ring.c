@@ -97,7 +97,6 @@ static void expect_newest(uint64_t removed)
 /* However many the hardware writes into a ring with however many records, in one go. */
 static void every_count(void **state)
 {
-	(void)state;
 	for (size_t size = 1; size <= MOST; size++)
 		for (size_t before = 0; before <= 2 * size + 3; before++)
 			for (size_t count = 0; count <= 3 * size + 8; count++) {
@@ -110,7 +109,6 @@ static void every_count(void **state)
 
 static void exactly_filled_is_not_lost(void **state)
 {
-	(void)state;
 	for (size_t size = 1; size <= MOST; size++) {
 		begin(size);
 		write_by_hardware(size);
@@ -132,7 +130,6 @@ static uint64_t below(uint64_t limit)
 /* In turns, as a task is switched and stamped. */
 static void in_turns(void **state)
 {
-	(void)state;
 	begin(5);
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		if (below(200) == 0)
@@ -150,7 +147,6 @@ static void gaps(void **state)
 {
 	uint64_t number;
 
-	(void)state;
 	begin(5);
 	write_by_kernel(5);
 	assert_false(ring_has_gap(&it.ring, 0, &number));

@@ -52,7 +52,7 @@ void pebs_close(struct pebs *pebs);
 
 /* As RIG(): open from here to the end of the block. */
 #define PEBS(name, slots)                                                                          \
-	struct pebs name __attribute__((cleanup(pebs_close)));                                     \
+	struct pebs name CLOSED_BY(pebs_close);                                                    \
 	pebs_open(&(name), slots)
 
 /* Poisons the slots; index at the base, threshold above the end; status clear. */

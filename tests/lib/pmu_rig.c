@@ -48,6 +48,11 @@ void pmu_rig_close(uint64_t counters)
 	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, n, &owner), 0);
 }
 
+void pmu_rig_closed(const uint64_t *counters)
+{
+	pmu_rig_close(*counters);
+}
+
 uint32_t pmu_rig_msr(unsigned n)
 {
 	return pmu_rig_is_fixed(n) ? IA32_FIXED_CTR0 + n - PMU_FIXED : IA32_PMC0 + n;
@@ -226,6 +231,12 @@ void lbr_close(void)
 {
 	ds_checkin(&this_cpu()->trace->ds);
 	preemption_enable();
+}
+
+void lbr_closed(const struct lbr_stack *const *stack)
+{
+	(void)stack;
+	lbr_close();
 }
 
 /* A hypervisor that shows no stack refuses LBR or drops it. */

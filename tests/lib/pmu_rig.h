@@ -53,6 +53,12 @@ enum {
 uint64_t pmu_rig_open(uint32_t unavailable);
 void pmu_rig_close(uint64_t counters);
 
+/* In a block: pmu_rig_open(), with the counters in `name`, and at the block's end pmu_rig_close().
+ */
+#define COUNTERS(name, unavailable)                                                                \
+	uint64_t name CLOSED_BY(pmu_rig_closed) = pmu_rig_open(unavailable)
+void pmu_rig_closed(const uint64_t *counters);
+
 static inline bool pmu_rig_is_fixed(unsigned n)
 {
 	return n >= PMU_FIXED;
@@ -129,6 +135,10 @@ const struct lbr_stack *lbr_stack(void);
 /* The same, and lends IA32_DEBUGCTL. Skips the test where a hypervisor shows no stack. */
 const struct lbr_stack *lbr_open(void);
 void lbr_close(void);
+
+/* In a block: lbr_open(), with the stack in `name`, and at the block's end lbr_close(). */
+#define LBR_STACK(name) const struct lbr_stack *name CLOSED_BY(lbr_closed) = lbr_open()
+void lbr_closed(const struct lbr_stack *const *stack);
 
 /* FROM or TO of the entry that is `back` before the newest. */
 uint64_t lbr_newest(const struct lbr_stack *stack, unsigned back, bool to);

@@ -38,6 +38,11 @@ void programs_end(uint64_t pages_before)
 	EXPECT_EQ(pages_missing(pages_before), 0);
 }
 
+void programs_ended(const uint64_t *pages_before)
+{
+	programs_end(*pages_before);
+}
+
 struct process *program_start(const char *name, uint64_t argument)
 {
 	struct process *process = NULL;

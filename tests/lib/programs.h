@@ -12,6 +12,10 @@ uint64_t programs_begin(void);
 /* Kills what is left and expects every page of it back. */
 void programs_end(uint64_t pages_before);
 
+/* In a block: programs_begin(), with the pages in `name`, and at the block's end programs_end(). */
+#define PROGRAMS(name) uint64_t name CLOSED_BY(programs_ended) = programs_begin()
+void programs_ended(const uint64_t *pages_before);
+
 /* Starts one. The test is an ERROR if that fails. The caller owes process_put(). */
 struct process *program_start(const char *name, uint64_t argument);
 

@@ -43,7 +43,7 @@ void pt_close(struct pt_rig *rig);
 
 /* In a block: `name` is open from here to the block's end, where it is closed. */
 #define PT_RIG(name, chunks, circular)                                                             \
-	struct pt_rig name __attribute__((cleanup(pt_close)));                                     \
+	struct pt_rig name CLOSED_BY(pt_close);                                                    \
 	pt_open(&(name), chunks, circular)
 
 /* Poisons the chunks, empties the buffer, loads it again with `control`. Ends the test if refused.

@@ -43,7 +43,7 @@ void rig_close_overrun(struct rig *rig, size_t overrun_records);
 
 /* In a block: `name` is a rig that is open from here to the block's end, where it is closed. */
 #define RIG(name, slots)                                                                           \
-	struct rig name __attribute__((cleanup(rig_close)));                                       \
+	struct rig name CLOSED_BY(rig_close);                                                      \
 	rig_open(&(name), slots)
 
 /* Empties the buffer: slots zero, index at the base. TR must be off. */

@@ -268,9 +268,8 @@ static struct tracer *take_samples(void)
 }
 
 TEST(samples_bench_switch, .group = "bench", .ids = "", .needs = NEED_BTS | NEED_SAMPLES,
-     .claim =
-	     "figures: instructions and WRMSR of a switch with a tracer of samples, of branches, and "
-	     "both; none for tasks without",
+     .claim = "figures: instructions and WRMSR of a switch with a tracer of samples, of branches, "
+	      "and both; none for tasks without",
      .source = "docs/design.md#budgets")
 {
 	const struct bts_options options = {
@@ -309,9 +308,8 @@ static void print_pt_figure(const char *what, uint64_t value, const char *unit)
 
 /* Of a thread that is traced by Intel PT; packets that a switch alone leaves: PSB to PSBEND. */
 TEST(pt_bench_switch, .group = "bench", .ids = "", .needs = NEED_PT,
-     .claim =
-	     "figures: instructions and WRMSR of tracing in a switch of a thread that Intel PT traces, "
-	     "by XSAVES or by MSRs, and the bytes of packets that it leaves",
+     .claim = "figures: instructions and WRMSR of tracing in a switch of a thread that Intel PT "
+	      "traces, by XSAVES or by MSRs, and the bytes of packets that it leaves",
      .source = "docs/design.md#budgets")
 {
 	struct insntrace_config config = insntrace_config(2, 2, 0);

@@ -227,7 +227,7 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 	struct bts_options options =
 		viewer_options(TRACE_USER | TRACE_KERNEL, NO_KERNEL_ADDRESS_WALKS);
 	struct viewer viewers[2];
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 	struct tracer *refused;
 
 	user_chain_open(&user, 0);
@@ -250,7 +250,6 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 	EXPECT(viewers[1].between >= TRANSITIONS);
 	test_observe("transitions", "%lu", viewers[1].between);
 	walker_end(&walker);
-	user_chain_close(&user);
 }
 
 #define SOFTWARE_SAME_WALKS 50
@@ -259,11 +258,11 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 static void trace_view(struct user_chain *user, unsigned view, enum trace_overflow overflow,
 		       enum bts_filter filter)
 {
-	struct walker walker = {
+	struct walker walker CLOSED_BY(walker_end) = {
 		.name = "both", .chain = &chain_a, .walks = SOFTWARE_SAME_WALKS, .user = user};
 	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, SOFTWARE_SAME_WALKS);
 	struct bts_status status;
-	struct viewer viewer;
+	struct viewer viewer CLOSED_BY(viewer_close);
 
 	options.view = view;
 	options.overflow = overflow;
@@ -276,8 +275,6 @@ static void trace_view(struct user_chain *user, unsigned view, enum trace_overfl
 	EXPECT(!status.circular);
 	viewer_read(&viewer);
 	viewer_expect(&viewer, SOFTWARE_SAME_WALKS);
-	viewer_close(&viewer);
-	walker_end(&walker);
 }
 
 TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
@@ -286,7 +283,7 @@ TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
      .source = "docs/design.md#views")
 {
 	static const enum trace_overflow overflows[] = {TRACE_STOP, TRACE_WRAP};
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 
 	user_chain_open(&user, 0);
 	for (unsigned i = 0; i < 2; i++)
@@ -297,7 +294,6 @@ TEST(bts_filter_software_same, .group = "P", .ids = "P4", .needs = NEED_BTS,
 			trace_view(&user, view, overflows[i], BTS_FILTER_SOFTWARE);
 			bts_filter_in_software(false);
 		}
-	user_chain_close(&user);
 }
 
 #define AT		 0x00005a0000001000ul
@@ -436,7 +432,7 @@ TEST(bts_filter_returns, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSC
 {
 	const char *const from[WAYS] = {returns_iret, returns_sysret, returns_sysexit};
 	size_t slot = 0;
-	struct rig rig;
+	struct rig rig CLOSED_BY(close);
 
 	open(&rig);
 	run(&rig, visit_each_way, rig_all() | ds_configuration->off_os);
@@ -444,7 +440,6 @@ TEST(bts_filter_returns, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSC
 	for (unsigned way = 0; way < WAYS; way++)
 		expect_visit(&rig, &slot, from[way]);
 	EXPECT_EQ(rig_count(&rig), slot);
-	close(&rig);
 }
 
 /* A hypervisor may learn from the first visit that there are such returns, and has to say so. */
@@ -455,7 +450,7 @@ TEST(bts_filter_far_return, .group = "P", .ids = "P1",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
 {
 	size_t slot = 0;
-	struct rig rig;
+	struct rig rig CLOSED_BY(close);
 
 	open(&rig);
 	run(&rig, visit_by_far_return, rig_all() | ds_configuration->off_os);
@@ -465,7 +460,6 @@ TEST(bts_filter_far_return, .group = "P", .ids = "P1",
 	EXPECT_EQ(returns_count, 1);
 	expect_visit(&rig, &slot, returns_far);
 	EXPECT_EQ(rig_count(&rig), slot);
-	close(&rig);
 }
 
 TEST(bts_filter_undefined, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_DSCPL,
@@ -474,7 +468,7 @@ TEST(bts_filter_undefined, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_D
 {
 	const uint64_t at[FAULTS] = {(uint64_t)undefined_ud2, UD2_AT, UD2_AT,
 				     (uint64_t)undefined_sysret};
-	struct rig rig;
+	struct rig rig CLOSED_BY(close);
 
 	open(&rig);
 	run(&rig, fault_each_way, rig_all() | ds_configuration->off_os);
@@ -484,5 +478,4 @@ TEST(bts_filter_undefined, .group = "P", .ids = "P1", .needs = NEED_BTS | NEED_D
 		EXPECT_EQ(undefined_at[n], at[n]);
 	EXPECT_EQ(returns_efer & 1, 1);
 	EXPECT_EQ(returns_efer >> 32 & 1, 0);
-	close(&rig);
 }

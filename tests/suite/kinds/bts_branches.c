@@ -273,9 +273,8 @@ static void expect_every_encoding(struct rig *rig, uint64_t counters)
 }
 
 TEST(bts_every_encoding, .group = "K", .ids = "K1 K2 K3", .needs = NEED_BTS,
-     .claim =
-	     "each encoding of a near or far branch leaves its record: each register, each form of "
-	     "ModRM and SIB, each condition, forwards and backwards, with each prefix",
+     .claim = "each encoding of a near or far branch leaves its record: each register, each form "
+	      "of ModRM and SIB, each condition, forwards and backwards, with each prefix",
      .source = "SDM Vol 3, 17.4.4: taken branches; SDM Vol 2, JMP, CALL, Jcc, LOOP and RET")
 {
 	struct rig rig;
@@ -308,7 +307,7 @@ TEST(bts_beside_counters, .group = "B", .ids = "B4", .needs = NEED_BTS,
 	      "records",
      .source = "SDM Vol 3, 17.4.4 and 18.2.2")
 {
-	uint64_t all = pmu_rig_open(0);
+	COUNTERS(all, 0);
 	struct rig rig;
 
 	code_branches_open(&branches);
@@ -323,7 +322,6 @@ TEST(bts_beside_counters, .group = "B", .ids = "B4", .needs = NEED_BTS,
 	end_count(all);
 	rig_close(&rig);
 	code_branches_close();
-	pmu_rig_close(all);
 }
 
 extern const char goes_first[], goes_first_to[], goes_cr3[], goes_cr3_to[], goes_invlpg[],

@@ -224,7 +224,7 @@ TEST(bts_exception_handler, .group = "K", .ids = "K5 K6", .needs = NEED_BTS,
      .claim = "branches inside an exception handler, and after its IRETQ, are recorded like others",
      .source = "SDM Vol 3, 17.4.4: each taken branch")
 {
-	struct rig rig;
+	struct rig rig CLOSED_BY(rig_close);
 
 	open(&rig, VECTOR_UD);
 	resume = (uint64_t)handler_ud_out;
@@ -242,7 +242,6 @@ TEST(bts_exception_handler, .group = "K", .ids = "K5 K6", .needs = NEED_BTS,
 	rig_expect(&rig, 0, handler_ud, handler_entry, "#UD");
 	expect_handler(&rig, 1, handler_ud_out);
 	rig_expect(&rig, 1 + BRANCHES, handler_ud_next, handler_ud_end, "jmp after the iretq");
-	rig_close(&rig);
 }
 
 /* Where the interrupt is among the NOPs is the processor's choice; its record says where. */
@@ -252,7 +251,7 @@ TEST(bts_interrupt_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 {
 	struct pending pending;
 	uint64_t rip;
-	struct rig rig;
+	struct rig rig CLOSED_BY(rig_close);
 
 	open(&rig, VECTOR_TEST);
 	EXACTLY (&rig) {
@@ -275,7 +274,6 @@ TEST(bts_interrupt_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 	EXPECT_EQ(rig_record(&rig, 0).to, handler_entry);
 	expect_handler(&rig, 1, (void *)rip);
 	rig_expect(&rig, 1 + BRANCHES, handler_next, handler_end, "jmp after the iretq");
-	rig_close(&rig);
 }
 
 /* Sends it from within, and waits for at most 500 rounds. */
@@ -293,7 +291,7 @@ TEST(bts_nmi_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
      .claim = "branches inside an NMI handler, and after its IRETQ, are recorded like others",
      .source = "SDM Vol 3, 17.4.4: each taken branch")
 {
-	struct rig rig;
+	struct rig rig CLOSED_BY(rig_close);
 	size_t slot = 0;
 
 	open(&rig, VECTOR_NMI);
@@ -307,7 +305,6 @@ TEST(bts_nmi_handler, .group = "K", .ids = "K8 K6", .needs = NEED_BTS,
 		slot++;
 	EXPECT(slot + 1 + BRANCHES < rig_count(&rig));
 	expect_handler(&rig, slot + 1, (void *)rig_record(&rig, slot).from);
-	rig_close(&rig);
 }
 
 // A debug exception clears LBR and BTF and leaves TR and BTS set: a debugger that steps a traced

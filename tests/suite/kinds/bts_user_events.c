@@ -109,7 +109,7 @@ TEST(bts_user_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
      .claim = "an exception in ring 3 is recorded from the instruction that raises it",
      .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
 {
-	struct rig rig;
+	struct rig rig CLOSED_BY(close);
 	uint64_t rip = 0;
 
 	open(&rig);
@@ -118,7 +118,6 @@ TEST(bts_user_fault, .group = "K", .ids = "K5", .needs = NEED_BTS,
 	EXPECT_EQ(rip, UD_AT);
 	EXPECT_EQ(expect(&rig, UD_AT), 1 + ROUNDS);
 	EXPECT_EQ(rig_count(&rig), 1 + ROUNDS + 2);
-	close(&rig);
 }
 
 TEST(bts_user_interrupt, .group = "K", .ids = "K8", .needs = NEED_BTS,
@@ -126,7 +125,7 @@ TEST(bts_user_interrupt, .group = "K", .ids = "K8", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
 {
 	struct pending pending;
-	struct rig rig;
+	struct rig rig CLOSED_BY(close);
 	uint64_t rip = 0;
 
 	open(&rig);
@@ -138,7 +137,6 @@ TEST(bts_user_interrupt, .group = "K", .ids = "K8", .needs = NEED_BTS,
 	}
 	EXPECT(rip >= AT && rip < UD_AT);
 	EXPECT_EQ(rig_count(&rig), expect(&rig, rip) + 2);
-	close(&rig);
 }
 
 /* No other CPU can send it on time: it is the one at the threshold, a few rounds into the loop. */
@@ -147,7 +145,7 @@ TEST(bts_user_nmi, .group = "K", .ids = "K8", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
 {
 	uint32_t lvtpc = lapic_read_lvtpc();
-	struct rig rig;
+	struct rig rig CLOSED_BY(close);
 	uint64_t rip = 0;
 
 	open(&rig);
@@ -160,5 +158,4 @@ TEST(bts_user_nmi, .group = "K", .ids = "K8", .needs = NEED_BTS,
 	lapic_set_lvtpc((uint8_t)(lvtpc & LVT_VECTOR_MASK), lvtpc & LVT_NMI);
 	EXPECT(rip > AT && rip < UD_AT);
 	expect(&rig, rip);
-	close(&rig);
 }

@@ -248,7 +248,7 @@ static void expect_untouched(const struct rig *rig, const uint8_t *before, const
    the threshold of BTS alone interrupts. */
 static void trace(struct rig *rig)
 {
-	struct pmi pmi = {.rig = rig, .delivery = PMI_FIXED};
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = rig, .delivery = PMI_FIXED};
 	uint8_t before[DS_AREA_SIZE];
 
 	memcpy(before, rig->area_page, sizeof(before));
@@ -269,7 +269,6 @@ static void trace(struct rig *rig)
 	EXPECT_EQ(pmi.count, 1);
 	expect_untouched(rig, before, "the threshold was reached");
 	rig_set_threshold(rig, PEBS_FIELDS_SLOTS + 1);
-	pmi_release(&pmi);
 }
 
 TEST(bts_pebs_fields, .group = "B", .ids = "B1 B3", .needs = NEED_BTS,
@@ -386,7 +385,7 @@ static void part(struct rig *rig)
 /* The record that crosses has its first `bytes` bytes in the first page. */
 static void cross(size_t bytes)
 {
-	struct rig rig;
+	struct rig rig CLOSED_BY(rig_close);
 
 	rig_open_at(&rig, 2 * BRANCHES, PAGE_SIZE - 24 * IN_FIRST - bytes);
 	part(&rig);
@@ -394,7 +393,6 @@ static void cross(size_t bytes)
 		chain_trace(&rig, rig_all(), &chain_a, BRANCHES);
 	EXPECT_EQ(rig_index(&rig), rig.base + 24 * BRANCHES);
 	chain_expect(&rig, 0, BRANCHES, &chain_a, BRANCHES, 0);
-	rig_close(&rig);
 }
 
 TEST(bts_buffer_across_pages, .group = "L", .ids = "L4", .needs = NEED_BTS,

@@ -145,13 +145,13 @@ static void move_and_look(struct walker *walker)
 
 static void trace(const struct user_chain *user, enum trace_overflow overflow)
 {
-	struct walker walker = {.name = "moves",
-				.chain = &chain_a,
-				.walks = MOVE_WALKS,
-				.user = user,
-				.between = move_and_look};
+	struct walker walker CLOSED_BY(walker_end) = {.name = "moves",
+						      .chain = &chain_a,
+						      .walks = MOVE_WALKS,
+						      .user = user,
+						      .between = move_and_look};
 	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, MOVE_WALKS * 4);
-	struct viewer viewer;
+	struct viewer viewer CLOSED_BY(viewer_close);
 
 	options.overflow = overflow;
 	walkers_create(&walker, 1);
@@ -160,8 +160,6 @@ static void trace(const struct user_chain *user, enum trace_overflow overflow)
 	walkers_join(&walker, 1);
 	viewer_read(&viewer);
 	viewer_expect(&viewer, MOVE_WALKS);
-	viewer_close(&viewer);
-	walker_end(&walker);
 }
 
 TEST(bts_migration_follows, .group = "S", .ids = "S2", .needs = NEED_BTS | NEED_SMP,
@@ -331,7 +329,8 @@ TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_B
      .claim = "a CPU gives back a trace only by itself; who detaches elsewhere waits until it has",
      .source = "docs/design.md#ownership")
 {
-	struct walker walker = {.name = "far", .chain = &chain_a, .walks = UINT64_MAX};
+	struct walker walker CLOSED_BY(walker_end) = {
+		.name = "far", .chain = &chain_a, .walks = UINT64_MAX};
 	unsigned there = (this_cpu()->index + 1) % cpu_count();
 
 	walkers_create(&walker, 1);
@@ -341,7 +340,6 @@ TEST(bts_migration_release_elsewhere, .group = "S", .ids = "S4", .needs = NEED_B
 		release(&walker, there);
 	task_kill(walker.task);
 	walkers_join(&walker, 1);
-	walker_end(&walker);
 }
 
 /* --- Two buffers at once, by hand ------------------------------------------------------------- */
@@ -375,9 +373,8 @@ static void expect_apart(const struct rig *rig)
 }
 
 TEST(bts_beside_another, .group = "S", .ids = "S1", .needs = NEED_BTS | NEED_SMP,
-     .claim =
-	     "two CPUs that record the kernel at once have each all of their own branches and none "
-	     "of the other's",
+     .claim = "two CPUs that record the kernel at once have each all of their own branches and "
+	      "none of the other's",
      .source = "SDM Vol 3, 17.4.9.5: separate areas, buffers and state for each processor")
 {
 	struct rig rig;

@@ -217,14 +217,13 @@ static void read_lbr(struct list *list)
 static void read_pt(struct list *list)
 {
 	struct flow_item item;
-	struct flow flow;
+	struct flow flow CLOSED_BY(pt_expect_end);
 
 	flow_start(&flow, pt.memory, pt_state(&pt.trace).end, pair_find, &program);
 	while (flow_next(&flow, &item))
 		if (item.what == FLOW_BRANCH || item.what == FLOW_NOT_TAKEN ||
 		    item.what == FLOW_EVENT)
 			add(list, item.from, item.ends ? 0 : item.to);
-	pt_expect_end(&flow);
 }
 
 static void read_unit(enum unit unit, struct list *list)

@@ -42,20 +42,19 @@ TEST(pebs_adaptive_groups, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
      .claim = "an adaptive record is as long as its groups, and says which it has",
      .source = "Linux 6.1, perf_event.h")
 {
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
 	for (uint64_t groups = 0; groups < 16; groups++)
 		check(&pebs, groups | (groups & CFG_LBR ? CFG_ENTRIES(1 + groups) : 0));
 	check(&pebs, CFG_LBR | CFG_ENTRIES(32));
-	pebs_close(&pebs);
 }
 
 TEST(pebs_adaptive_registers, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
      .claim = "registers of an adaptive record are in the order AX CX DX BX SP BP SI DI",
      .source = "Linux 6.1, perf_event.h")
 {
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 	uint64_t stack, frame;
 
 	open(&pebs, 8);
@@ -75,14 +74,13 @@ TEST(pebs_adaptive_registers, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
 	EXPECT_EQ(pebs_quadword(&pebs, 0, 13), 16);
 	EXPECT_EQ(pebs_quadword(&pebs, 0, 14), 17);
 	EXPECT_EQ(pebs_quadword(&pebs, 0, 21), 18);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_adaptive_branches, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
      .claim = "the LBR group of an adaptive record holds the newest branches, the newest first",
      .source = "Linux 6.1, perf_event.h")
 {
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
 	wrmsr(MSR_PEBS_DATA_CFG, CFG_LBR | CFG_ENTRIES(4));
@@ -99,7 +97,6 @@ TEST(pebs_adaptive_branches, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
 	}
 	/* The sampled branch itself is the newest, or the one before it is. */
 	EXPECT(pebs_quadword(&pebs, 0, 1) - pebs_quadword(&pebs, 0, 4) <= 2);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_presets, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
@@ -107,7 +104,7 @@ TEST(pebs_presets, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
      .source = "Linux 6.1, perf_event.h")
 {
 	static const uint64_t periods[] = {16, 2, 1, 0};
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
 	for (unsigned i = 0; i < 4; i++) {
@@ -117,7 +114,6 @@ TEST(pebs_presets, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 		SAMPLED(1, JUMPS(40));
 		EXPECT_EQ(pebs_count(&pebs), periods[i] ? 1 : 0);
 	}
-	pebs_close(&pebs);
 }
 
 TEST(pebs_fixed_counter, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
@@ -125,7 +121,7 @@ TEST(pebs_fixed_counter, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
      .source = "Linux 6.1, perf_event.h")
 {
 	uint64_t mask = (1ull << pmu_caps()->fixed_width) - 1;
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 16);
 	wrmsr(IA32_FIXED_CTR0, -100 & mask);
@@ -138,7 +134,6 @@ TEST(pebs_fixed_counter, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 	EXPECT(pebs_count(&pebs) == 4 || pebs_count(&pebs) == 5);
 	EXPECT_EQ(pebs_sample(&pebs, 0).status, 1ull << PMU_FIXED);
 	EXPECT(((rdmsr(IA32_FIXED_CTR0) + 50) & mask) <= 51);
-	pebs_close(&pebs);
 }
 
 /* Until there is a record, or 2^33 cycles have passed; the addresses of the loop, with the WRMSR
@@ -178,12 +173,11 @@ TEST(pebs_of_cycles, .group = "PE", .ids = "PE33", .needs = NEED_PEBS,
 	     "with PEBS_BASELINE a counter of cycles takes samples where the program is at its overflow",
      .source = "Linux 6.1, perf_event.h")
 {
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
 	sample_cycles(&pebs, FIXED_OS);
 	sample_cycles(&pebs, FIXED_OS | FIXED_USR);
-	pebs_close(&pebs);
 }
 
 /* Counters 1 and 2 count cycles, and go on after the record. */
@@ -193,7 +187,7 @@ TEST(pebs_fixed_reset_values, .group = "PE", .ids = "PE37 PE82 PE91 PE97", .need
      .source = "Linux 6.1, perf_event.h")
 {
 	uint64_t mask = (1ull << pmu_caps()->fixed_width) - 1;
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
 	for (unsigned i = 0; i < 2 * pmu_caps()->fixed && i < 6; i++) {
@@ -219,7 +213,6 @@ TEST(pebs_fixed_reset_values, .group = "PE", .ids = "PE37 PE82 PE91 PE97", .need
 		EXPECT_EQ(pebs_quadword(&pebs, 0, 2), 1ull << (PMU_FIXED + n));
 		EXPECT(((rdmsr(IA32_FIXED_CTR0 + n) - value) & mask) < 0x040000000000);
 	}
-	pebs_close(&pebs);
 }
 
 TEST(pebs_not_adaptive, .group = "PE", .ids = "PE81 PE90", .needs = NEED_PEBS,
@@ -227,7 +220,7 @@ TEST(pebs_not_adaptive, .group = "PE", .ids = "PE81 PE90", .needs = NEED_PEBS,
 	      "MSR_PEBS_DATA_CFG says",
      .source = "Linux 6.1, perf_event.h")
 {
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
 	wrmsr(MSR_PEBS_DATA_CFG, CFG_MEMINFO | CFG_GPR | CFG_XMM | CFG_LBR | CFG_ENTRIES(3));
@@ -241,7 +234,6 @@ TEST(pebs_not_adaptive, .group = "PE", .ids = "PE81 PE90", .needs = NEED_PEBS,
 		EXPECT_EQ(pebs_quadword(&pebs, 0, 2), 1ull << n);
 		EXPECT_EQ(pebs_quadword(&pebs, 0, BASIC / 8), 0xa5a5a5a5a5a5a5a5);
 	}
-	pebs_close(&pebs);
 }
 
 /* Sixteen registers of the test's, in place of whatever they hold. */

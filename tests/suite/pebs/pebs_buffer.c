@@ -432,9 +432,8 @@ TEST(pebs_delivery_masks, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 // On a failure the log has "seen.count": an interrupt through the mask, or more than one after it.
 // "rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF" means that OvfBuf does not show what is to be emptied.
 TEST(pebs_threshold_masked, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
-     .claim =
-	     "a threshold that is reached while the LVT entry is masked sets OvfBuf and interrupts "
-	     "once at most when the entry is unmasked",
+     .claim = "a threshold that is reached while the LVT entry is masked sets OvfBuf and "
+	      "interrupts once at most when the entry is unmasked",
      .source = "SDM Vol 3, 10.5.1 and 18.4.4")
 {
 	PEBS(pebs, 16);

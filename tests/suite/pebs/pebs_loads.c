@@ -109,7 +109,7 @@ TEST(pebs_load_latency, .group = "PE", .ids = "PE47 PE76 PE77 PE78 PE83", .needs
 	      "a latency above the threshold",
      .source = "SDM Vol 3, 18.8.1.1 and 18.11.2; Linux 6.1, perf_event.h")
 {
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs);
 	for (unsigned n = 0; n < pmu_caps()->general; n++) {
@@ -122,7 +122,6 @@ TEST(pebs_load_latency, .group = "PE", .ids = "PE47 PE76 PE77 PE78 PE83", .needs
 		expect_loads(&pebs, 3);
 	}
 	wrmsr(MSR_PEBS_LD_LAT, 0);
-	pebs_close(&pebs);
 }
 
 /* Where the load is and what it got are in the record of whatever latency the silicon has. */
@@ -131,7 +130,7 @@ TEST(pebs_latency_threshold, .group = "PE", .ids = "PE48", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 18.8.1.1: latencies greater than this value")
 {
 	static const uint64_t thresholds[] = {3, 4, 5, 6, 7, 8, 16, 0xffff};
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 	unsigned n, rounds;
 
 	open(&pebs);
@@ -146,7 +145,6 @@ TEST(pebs_latency_threshold, .group = "PE", .ids = "PE48", .needs = NEED_PEBS,
 		expect_loads(&pebs, thresholds[i]);
 	}
 	wrmsr(MSR_PEBS_LD_LAT, 0);
-	pebs_close(&pebs);
 }
 
 TEST(pebs_latency_enable, .group = "PE", .ids = "PE36 PE47", .needs = NEED_PEBS,
@@ -182,7 +180,7 @@ TEST(pebs_latency_of_loads, .group = "PE", .ids = "PE49", .needs = NEED_PEBS,
      .claim = "the event of load latency counts loads, and ignores stores",
      .source = "SDM Vol 3, 18.8.1.1")
 {
-	struct pebs pebs;
+	struct pebs pebs CLOSED_BY(pebs_close);
 	unsigned n;
 	uint64_t before;
 
@@ -196,7 +194,6 @@ TEST(pebs_latency_of_loads, .group = "PE", .ids = "PE49", .needs = NEED_PEBS,
 	rounds_of(&pebs, n, MOST_ROUNDS);
 	EXPECT(pebs_count(&pebs) > 0);
 	wrmsr(MSR_PEBS_LD_LAT, 0);
-	pebs_close(&pebs);
 }
 
 /* 100 times: a conditional branch of a random direction, an indirect call to one of two places, a

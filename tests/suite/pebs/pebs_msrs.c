@@ -23,9 +23,8 @@ static void expect_a_record(void)
 }
 
 TEST(pebs_format_known, .group = "PE", .ids = "PE1 PE55", .needs = NEED_PEBS,
-     .claim =
-	     "IA32_PERF_CAPABILITIES names a record format that the manual has, and records are as "
-	     "long as it says",
+     .claim = "IA32_PERF_CAPABILITIES names a record format that the manual has, and records are "
+	      "as long as it says",
      .source = "SDM Vol 3, 18.4.4 and table 35-2")
 {
 	uint64_t capabilities =
@@ -240,9 +239,8 @@ static void send_init(void)
 }
 
 TEST(pebs_off_after_init, .group = "PE", .ids = "PE34 PE41", .needs = NEED_PEBS | NEED_SMP,
-     .claim =
-	     "INIT turns PEBS off: IA32_PEBS_ENABLE is clear, and a counter that took samples takes "
-	     "none",
+     .claim = "INIT turns PEBS off: IA32_PEBS_ENABLE is clear, and a counter that took samples "
+	      "takes none",
      .source = "SDM Vol 3, 17.4.9")
 {
 	if (!pmu_caps()->version)

@@ -78,7 +78,7 @@ TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13", .needs = 
      .claim = "NetBurst: every N+1st execution_event writes a 64-bit record of 18 quadwords",
      .source = "SDM Vol 3, 18.15 and 17.4.9.1")
 {
-	struct rig rig;
+	struct rig rig CLOSED_BY(close);
 
 	open(&rig);
 	arm(&rig, 99, MY_THREAD | UOP_TAG);
@@ -94,7 +94,6 @@ TEST(pebs_netburst_samples, .group = "PE", .ids = "PE6 PE7 PE12 PE13", .needs = 
 	}
 	EXPECT_EQ(records[5 * RECORD / 8], 0xa5a5a5a5a5a5a5a5);
 	EXPECT_EQ(rig_count(&rig), 0);
-	close(&rig);
 }
 
 // The manual contradicts itself about the bit of IA32_PEBS_ENABLE that turns samples on in
@@ -109,7 +108,7 @@ TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31", .needs = NEED_PEBS,
      .claim = "NetBurst: ENABLE_PEBS_MY_THR turns samples on; reserved bits are refused",
      .source = "SDM Vol 3, 18.15 and table 35-2")
 {
-	struct rig rig;
+	struct rig rig CLOSED_BY(close);
 
 	open(&rig);
 	arm(&rig, 99, UOP_TAG);
@@ -121,7 +120,6 @@ TEST(pebs_netburst_enable, .group = "PE", .ids = "PE3 PE31", .needs = NEED_PEBS,
 	EXPECT_EQ(count(&rig), 0);
 	EXPECT(rdmsr(IQ_COUNTER4) < 1000);
 	EXPECT(msr_try(IA32_PEBS_ENABLE, 1ull << 40, 0).refused);
-	close(&rig);
 }
 
 enum { MARGIN = 5, PERIOD = 99 };
@@ -200,7 +198,7 @@ TEST(pebs_netburst_counts, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
      .source = "SDM Vol 3, 18.15")
 {
 	const uint64_t os = 1 << 3, user = 1 << 2, not_bogus = 0xf << 9, overflow = 1ull << 31;
-	struct rig rig;
+	struct rig rig CLOSED_BY(close);
 
 	open(&rig);
 	EXPECT(count_nops(ESCR, CCCR, 0) >= 500);
@@ -214,7 +212,6 @@ TEST(pebs_netburst_counts, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 	EXPECT_EQ(count_nops(ESCR & ~not_bogus, CCCR, 0), 0);
 	EXPECT(((count_nops(ESCR, CCCR, MASK - 100)) & MASK) >= 500);
 	EXPECT_EQ(rdmsr(IQ_CCCR4), (CCCR & ~(1u << 12)) | overflow);
-	close(&rig);
 }
 
 static void go_to(unsigned cpu)

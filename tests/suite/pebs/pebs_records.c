@@ -235,9 +235,8 @@ TEST(pebs_event_address, .group = "PE", .ids = "PE14", .needs = NEED_PEBS,
 
 /* An instruction of format 0 may be INC or JMP. */
 TEST(pebs_trap_bit, .group = "PE", .ids = "PE56 PE74", .needs = NEED_PEBS,
-     .claim =
-	     "IP is the next instruction's where IA32_PERF_CAPABILITIES.PEBS_TRAP is set, else the "
-	     "sampled one's",
+     .claim = "IP is the next instruction's where IA32_PERF_CAPABILITIES.PEBS_TRAP is set, else "
+	      "the sampled one's",
      .source = "SDM Vol 3, 18.4.4 and 18.8.1.1")
 {
 	bool trap = cpuid(1, 0).ecx & CPUID_1_ECX_PDCM &&

@@ -82,9 +82,8 @@ TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
 }
 
 TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
-     .claim =
-	     "CPUID.0AH has seven architectural events, and nothing after them; up to version 4 of "
-	     "performance monitoring ECX and EDX[31:13] are 0",
+     .claim = "CPUID.0AH has seven architectural events, and nothing after them; up to version 4 "
+	      "of performance monitoring ECX and EDX[31:13] are 0",
      .source = "SDM Vol 2, CPUID: leaf 0AH")
 {
 	struct cpuid_result leaf;
@@ -105,7 +104,7 @@ TEST(pmu_leaf_fixed, .group = "pmu", .ids = "PM54", .needs = 0,
      .claim = "the fixed counters are those that CPUID.0AH:ECX and EDX[4:0] show, and no others",
      .source = "SDM Vol 2, CPUID: leaf 0AH; SDM Vol 3, 18.2.2")
 {
-	uint64_t counters = pmu_rig_open(0);
+	COUNTERS(counters, 0);
 	struct cpuid_result leaf = cpuid(0x0a, 0);
 
 	for (unsigned n = 0; n < 32; n++) {
@@ -113,7 +112,6 @@ TEST(pmu_leaf_fixed, .group = "pmu", .ids = "PM54", .needs = 0,
 
 		EXPECT_EQ(pmu_rig_rdpmc_refused(1u << 30 | n), !has);
 	}
-	pmu_rig_close(counters);
 }
 
 TEST(pmu_counter_has_one_owner, .group = "pmu", .ids = "", .needs = 0,
@@ -303,12 +301,11 @@ TEST(pmu_cycles_by_level, .group = "pmu", .ids = "PM55", .needs = 0,
 	      "whichever way ring 3 is left",
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
 {
-	uint64_t all = pmu_rig_open(NO_CYCLES);
+	COUNTERS(all, NO_CYCLES);
 
 	open_levels(all);
 	expect_levels();
 	code_unmap(VISITS_AT);
-	pmu_rig_close(all);
 }
 
 static void count_there(void *unused)

@@ -37,7 +37,7 @@ TEST(pmu_each_counter_enabled, .group = "pmu", .ids = "PM27 PM30 PM32", .needs =
 	      "set, and not without one of them",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
 {
-	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
 	EACH_COUNTER(n, all)
 	{
@@ -52,7 +52,6 @@ TEST(pmu_each_counter_enabled, .group = "pmu", .ids = "PM27 PM30 PM32", .needs =
 		if (!pmu_rig_is_fixed(n))
 			EXPECT_EQ(count(n, on & ~PERFEVTSEL_EN, all), 0);
 	}
-	pmu_rig_close(all);
 }
 
 /* Counter `n` sees ring 3 or ring 0, and the next one the other. */
@@ -113,7 +112,7 @@ TEST(pmu_each_counter_event, .group = "pmu", .ids = "PM33", .needs = 0,
      .claim = "each general counter counts its own event, whatever the others count",
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1")
 {
-	uint64_t opened = pmu_rig_open(NO_INSTRUCTIONS | NO_BRANCHES);
+	COUNTERS(opened, NO_INSTRUCTIONS | NO_BRANCHES);
 	uint64_t all = general_of(opened), same = 0;
 
 	for (unsigned odd = 0; odd < 2; odd++) {
@@ -139,7 +138,6 @@ TEST(pmu_each_counter_event, .group = "pmu", .ids = "PM33", .needs = 0,
 		}
 	}
 	EXPECT(same >= 200);
-	pmu_rig_close(opened);
 }
 
 /* Runs counter `n` from `value`; what it has then, less what it counts from 0. */
@@ -224,12 +222,11 @@ TEST(pmu_each_counter_overflows, .group = "pmu", .ids = "PM31 PM34 PM35", .needs
 	      "a second overflow too, and stays beside those of others until it is cleared",
      .source = "SDM Vol 3, 18.2.2")
 {
-	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
 	EACH_COUNTER(n, all)
 	overflow_each(n, all);
 	overflow_in_turn(all);
-	pmu_rig_close(all);
 }
 
 /* Counter `n` overflows at the first of 200 NOPs, beside the others, which count as well. */
@@ -256,7 +253,7 @@ TEST(pmu_each_counter_interrupts, .group = "pmu", .ids = "PM36", .needs = 0,
 	      "of the others do not make it",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
 {
-	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
 	pmu_rig_take_interrupts(all);
 	EACH_COUNTER(n, all)
@@ -271,7 +268,6 @@ TEST(pmu_each_counter_interrupts, .group = "pmu", .ids = "PM36", .needs = 0,
 		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
 	}
 	pmu_rig_release_interrupts();
-	pmu_rig_close(all);
 }
 
 TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,
@@ -279,7 +275,7 @@ TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,
 	      "after that if its status bit was cleared meanwhile",
      .source = "SDM Vol 3, 10.5.1 and 18.2.2")
 {
-	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_CYCLES);
+	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
 
 	pmu_rig_take_interrupts(all);
 	EACH_COUNTER(n, all)
@@ -294,7 +290,6 @@ TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,
 		EXPECT_EQ(pmu_rig_interrupt.count, 1);
 	}
 	pmu_rig_release_interrupts();
-	pmu_rig_close(all);
 }
 
 /* After the interrupt: no counter moves, by what the version says, until that is undone. */
@@ -367,14 +362,13 @@ TEST(pmu_each_counter_unit_mask, .group = "pmu", .ids = "PM33", .needs = 0,
      .claim = "each general counter counts by the unit mask in its select, as counter 0 does",
      .source = "SDM Vol 3, 18.2.1.1")
 {
-	uint64_t all = pmu_rig_open(NO_BRANCHES);
+	COUNTERS(all, NO_BRANCHES);
 
 	EACH_COUNTER(n, general_of(all))
 	{
 		EXPECT_EQ(pmu_rig_branches(n, 0), 3);
 		EXPECT_EQ(pmu_rig_branches(n, UNIT_MASK(2)), pmu_rig_branches(0, UNIT_MASK(2)));
 	}
-	pmu_rig_close(all);
 }
 
 static void expect_edges(unsigned n)
@@ -420,14 +414,13 @@ TEST(pmu_each_counter_conditions, .group = "pmu", .ids = "PM41 PM42 PM43 PM44", 
 	      "the edges; INV alone changes nothing",
      .source = "SDM Vol 3, 18.2.1.1")
 {
-	uint64_t all = pmu_rig_open(NO_INSTRUCTIONS | NO_BRANCHES);
+	COUNTERS(all, NO_INSTRUCTIONS | NO_BRANCHES);
 
 	EACH_COUNTER(n, general_of(all))
 	{
 		expect_conditions(n);
 		expect_edges(n);
 	}
-	pmu_rig_close(all);
 }
 
 /* They are few: a clock of the bus, which is slow. */
@@ -445,11 +438,10 @@ TEST(pmu_reference_cycles, .group = "pmu", .ids = "PM27", .needs = 0,
      .claim = "each general counter counts unhalted reference cycles",
      .source = "SDM Vol 3, table 18-1: 3CH, unit mask 01H")
 {
-	uint64_t all = pmu_rig_open(NO_REFERENCE);
+	COUNTERS(all, NO_REFERENCE);
 
 	EACH_COUNTER(n, general_of(all))
 	expect_reference_cycles(n, all);
-	pmu_rig_close(all);
 }
 
 /* A cycle is one event: no more than one of them can be in a cycle. */
@@ -458,7 +450,7 @@ TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM27 PM45", .needs = 0,
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
 {
 	const uint64_t on = EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN;
-	uint64_t all = pmu_rig_open(NO_CYCLES);
+	COUNTERS(all, NO_CYCLES);
 
 	EACH_COUNTER(n, general_of(all))
 	{
@@ -468,5 +460,4 @@ TEST(pmu_cycles_conditions, .group = "pmu", .ids = "PM27 PM45", .needs = 0,
 		EXPECT(count(n, on | PERFEVTSEL_CMASK(2) | PERFEVTSEL_INV, all) > 10);
 		EXPECT(count(n, on | PERFEVTSEL_CMASK(1) | PERFEVTSEL_EDGE, all) <= 2);
 	}
-	pmu_rig_close(all);
 }

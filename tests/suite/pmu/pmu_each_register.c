@@ -55,7 +55,7 @@ TEST(pmu_each_select_bit, .group = "pmu", .ids = "PM1 PM2 PM3", .needs = 0,
      .claim = "each IA32_PERFEVTSELx holds each of its bits alone, and refuses bits 36 to 63",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2")
 {
-	uint64_t counters = pmu_rig_open(0);
+	COUNTERS(counters, 0);
 
 	EACH_COUNTER(n, general_of(counters))
 	pmu_rig_control(n, mark(n));
@@ -73,7 +73,6 @@ TEST(pmu_each_select_bit, .group = "pmu", .ids = "PM1 PM2 PM3", .needs = 0,
 		EACH_COUNTER(other, general_of(counters))
 		EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0 + other), mark(other));
 	}
-	pmu_rig_close(counters);
 }
 
 TEST(pmu_each_select_keeps_value, .group = "pmu", .ids = "PM4", .needs = 0,
@@ -113,15 +112,14 @@ static uint64_t extended(uint64_t value, uint64_t mask)
 }
 
 TEST(pmu_each_counter_extends, .group = "pmu", .ids = "PM5 PM6 PM23", .needs = 0,
-     .claim =
-	     "a write of each IA32_PMCx takes bits 31:0 and extends bit 31, for RDPMC too; no other "
-	     "counter moves",
+     .claim = "a write of each IA32_PMCx takes bits 31:0 and extends bit 31, for RDPMC too; no "
+	      "other counter moves",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.5")
 {
 	static const uint64_t values[] = {0,	       1,	   2,	       0x7fffffff,
 					  0x80000000,  0x80000001, 0xffffffff, 0x100000000,
 					  0x17fffffff, 1ull << 63, UINT64_MAX, 0xffffffff00000000};
-	uint64_t counters = pmu_rig_open(0);
+	COUNTERS(counters, 0);
 
 	mark_values(counters);
 	EACH_COUNTER(n, general_of(counters))
@@ -134,7 +132,6 @@ TEST(pmu_each_counter_extends, .group = "pmu", .ids = "PM5 PM6 PM23", .needs = 0
 		expect_marks(counters, n);
 		wrmsr(IA32_PMC0 + n, mark(n));
 	}
-	pmu_rig_close(counters);
 }
 
 /* The values at the borders of a register that holds `mask`. */
@@ -206,7 +203,7 @@ TEST(pmu_fixed_control_bits, .group = "pmu", .ids = "PM10 PM11", .needs = 0,
 	      "fields of others",
      .source = "SDM Vol 3, 18.2.2")
 {
-	uint64_t counters = pmu_rig_open(0);
+	COUNTERS(counters, 0);
 	unsigned bits = FIXED_BITS * pmu_caps()->fixed;
 
 	for (unsigned bit = 0; bit < 64; bit++) {
@@ -219,14 +216,13 @@ TEST(pmu_fixed_control_bits, .group = "pmu", .ids = "PM10 PM11", .needs = 0,
 		EXPECT_EQ(trial.refused, bit >= bits);
 		EXPECT_EQ(trial.read_back, bit < bits ? 1ull << bit : 0);
 	}
-	pmu_rig_close(counters);
 }
 
 TEST(pmu_rdpmc_refuses, .group = "pmu", .ids = "PM12", .needs = 0,
      .claim = "RDPMC raises #GP for the first general and fixed counter that CPUID.0AH has not",
      .source = "SDM Vol 2, RDPMC")
 {
-	uint64_t counters = pmu_rig_open(0);
+	COUNTERS(counters, 0);
 	unsigned general = pmu_caps()->general, fixed = pmu_caps()->fixed;
 
 	EXPECT(!pmu_rig_rdpmc_refused(general - 1));
@@ -237,7 +233,6 @@ TEST(pmu_rdpmc_refuses, .group = "pmu", .ids = "PM12", .needs = 0,
 	EXPECT(pmu_rig_rdpmc_refused(1u << 30 | fixed));
 	EXPECT(pmu_rig_rdpmc_refused(0xffff));
 	EXPECT(pmu_rig_rdpmc_refused(1u << 30 | 0xffff));
-	pmu_rig_close(counters);
 }
 
 #define AT 0x00005a0000001000ul
@@ -275,7 +270,7 @@ TEST(pmu_rdpmc_in_ring_3, .group = "pmu", .ids = "PM13", .needs = 0,
      .claim = "RDPMC in ring 3 raises #GP while CR4.PCE is 0, and reads each counter while it is 1",
      .source = "SDM Vol 2, RDPMC; SDM Vol 3, 2.5")
 {
-	uint64_t counters = pmu_rig_open(0);
+	COUNTERS(counters, 0);
 	uint8_t *page = test_area(1);
 
 	memcpy(page, user_code, sizeof(user_code));
@@ -290,7 +285,6 @@ TEST(pmu_rdpmc_in_ring_3, .group = "pmu", .ids = "PM13", .needs = 0,
 		EXPECT_EQ(rdpmc_in_user(true, mark(n)), VECTOR_SYSCALL);
 	}
 	code_unmap(AT);
-	pmu_rig_close(counters);
 }
 
 TEST(pmu_status_read_only, .group = "pmu", .ids = "PM14 PM15 PM16", .needs = 0,
@@ -375,7 +369,7 @@ TEST(pmu_status_bits_reserved, .group = "pmu", .ids = "PM53", .needs = 0,
 	      "counters that are not there, and CTR_Frz and LBR_Frz before version 4",
      .source = "SDM Vol 3, 18.2.2 and 18.2.4")
 {
-	uint64_t counters = pmu_rig_open(0);
+	COUNTERS(counters, 0);
 
 	EXPECT(wrmsr_safe(IA32_PERF_GLOBAL_OVF_CTRL, 3ull << 62));
 	for (unsigned bit = 0; bit < 64; bit++) {
@@ -384,7 +378,6 @@ TEST(pmu_status_bits_reserved, .group = "pmu", .ids = "PM53", .needs = 0,
 		EXPECT(!wrmsr_safe(IA32_PERF_GLOBAL_OVF_CTRL, 1ull << bit));
 		EXPECT(!wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, 1ull << bit));
 	}
-	pmu_rig_close(counters);
 }
 
 TEST(pmu_inuse_each_counter, .group = "pmu", .ids = "PM19 PM20", .needs = 0,

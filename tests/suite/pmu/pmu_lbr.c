@@ -27,7 +27,7 @@ TEST(lbr_holds_last_branches, .group = "pmu", .ids = "LB1 LB2", .needs = 0,
      .claim = "LBR keeps the newest taken branches in its stack, TOS says which is the newest",
      .source = "SDM Vol 3, 17.4.8")
 {
-	const struct lbr_stack *s = lbr_open();
+	LBR_STACK(s);
 
 	TRACED(LBR, BRANCHES);
 	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_loop & ADDRESS);
@@ -39,14 +39,13 @@ TEST(lbr_holds_last_branches, .group = "pmu", .ids = "LB1 LB2", .needs = 0,
 		EXPECT_EQ(lbr_newest(s, 5, false) & ADDRESS, (uint64_t)lbr_call & ADDRESS);
 		EXPECT_EQ(lbr_newest(s, 5, true) & ADDRESS, (uint64_t)lbr_called & ADDRESS);
 	}
-	lbr_close();
 }
 
 TEST(lbr_wraps, .group = "pmu", .ids = "LB3 LB4", .needs = 0,
      .claim = "a branch more than the LBR stack has entries replaces the oldest",
      .source = "SDM Vol 3, 17.4.8")
 {
-	const struct lbr_stack *s = lbr_open();
+	LBR_STACK(s);
 	uint64_t top, before;
 
 	TRACED(LBR, "jmp 1f\n1:");
@@ -58,7 +57,6 @@ TEST(lbr_wraps, .group = "pmu", .ids = "LB3 LB4", .needs = 0,
 		EXPECT_EQ(lbr_newest(s, back, false) & ADDRESS, lbr_newest(s, 0, false) & ADDRESS);
 	TRACED(0, "jmp 1f\n1:");
 	EXPECT_EQ(rdmsr(s->top), top);
-	lbr_close();
 }
 
 extern const char lbr_one[], lbr_one_to[];
@@ -69,7 +67,7 @@ TEST(lbr_each_place, .group = "pmu", .ids = "LB1 LB3 LB4", .needs = 0,
 	      "between two brackets nothing moves it",
      .source = "SDM Vol 3, 17.4.8 and 17.4.1")
 {
-	const struct lbr_stack *s = lbr_open();
+	LBR_STACK(s);
 	uint32_t before;
 
 	TRACED(LBR, "jmp 1f\n1:");
@@ -82,7 +80,6 @@ TEST(lbr_each_place, .group = "pmu", .ids = "LB1 LB3 LB4", .needs = 0,
 		EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_one & ADDRESS);
 		EXPECT_EQ(lbr_newest(s, 0, true) & ADDRESS, (uint64_t)lbr_one_to & ADDRESS);
 	}
-	lbr_close();
 }
 
 /* Of the stacks that other processors have larger in the same place. */
@@ -242,7 +239,7 @@ TEST(lbr_every_entry, .group = "pmu", .ids = "LB2 LB3 LB5", .needs = 0,
 	      "first, after more branches than it has entries",
      .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
 {
-	const struct lbr_stack *s = lbr_open();
+	LBR_STACK(s);
 	uint64_t flags = from_flags();
 
 	TRACED(LBR, "lbr_chain: .rept 65\n\tjmp 1f\n1:\n\t.endr");
@@ -252,7 +249,6 @@ TEST(lbr_every_entry, .group = "pmu", .ids = "LB2 LB3 LB5", .needs = 0,
 		EXPECT_EQ(lbr_newest(s, back, false) | flags, from | flags);
 		EXPECT_EQ(lbr_newest(s, back, true), from + 2);
 	}
-	lbr_close();
 }
 
 /* Where the flag is: bit 63 of FROM, or of LBR_INFO in format 5. */

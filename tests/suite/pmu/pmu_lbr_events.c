@@ -63,14 +63,13 @@ TEST(lbr_faults, .group = "pmu", .ids = "LB6 LB21 LB22", .needs = 0,
      .source = "SDM Vol 3, 17.4.8 and 17.11.2")
 {
 	uint64_t not_present = (uint64_t)test_area(1) - PAGE_SIZE;
-	const struct lbr_stack *s = lbr_open();
+	LBR_STACK(s);
 
 	check(s, VECTOR_DE, false, raise_de, 0, lbr_de, lbr_de_out);
 	check(s, VECTOR_UD, false, raise_ud, 0, lbr_ud, lbr_ud_out);
 	check(s, VECTOR_GP, true, raise_gp, 1ul << 63, lbr_gp, lbr_gp_out);
 	check(s, VECTOR_PF, true, raise_pf, not_present, lbr_pf, lbr_pf_out);
 	check(s, 0x60, false, raise_int, 0, lbr_int, lbr_int_out);
-	lbr_close();
 }
 
 /*
@@ -99,7 +98,7 @@ TEST(lbr_interrupts, .group = "pmu", .ids = "LB21", .needs = 0,
      .claim = "an interrupt and an NMI enter the LBR stack, from the RIP that is saved",
      .source = "SDM Vol 3, 17.4.8 and 17.11.2")
 {
-	const struct lbr_stack *s = lbr_open();
+	LBR_STACK(s);
 	struct pending pending;
 
 	own_idt_copy();
@@ -121,7 +120,6 @@ TEST(lbr_interrupts, .group = "pmu", .ids = "LB21", .needs = 0,
 		    , OPERANDS([seen] "m"(lbr_seen)), "rsi", "rdi", "r8", "r9", "r10", "r11");
 	own_idt_unload();
 	expect_interrupt(s, lbr_seen);
-	lbr_close();
 }
 
 /* In ring 3 at VISITS_AT: `event`, at an even place, then SYSCALL. Its handler clears LBR. */
@@ -211,7 +209,7 @@ TEST(lbr_debug_exception, .group = "pmu", .ids = "LB28 LB29", .needs = 0,
      .claim = "a debug exception clears LBR and is not in the LBR stack",
      .source = "SDM Vol 3, 17.4.2")
 {
-	const struct lbr_stack *s = lbr_open();
+	LBR_STACK(s);
 	uint32_t before = lbr_top(s);
 	uint64_t debugctl = LBR;
 
@@ -224,7 +222,6 @@ TEST(lbr_debug_exception, .group = "pmu", .ids = "LB28 LB29", .needs = 0,
 	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
 	EXPECT_EQ(debugctl & LBR, 0);
 	EXPECT_EQ(lbr_top(s), before);
-	lbr_close();
 }
 
 /* DR7 with G0: execution; a write of four bytes. SDM Vol 3, 17.2.4. */

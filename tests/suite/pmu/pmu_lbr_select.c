@@ -85,9 +85,8 @@ static const struct lbr_stack *open_with_select(void)
 }
 
 TEST(lbr_select_each_kind, .group = "pmu", .ids = "LB6 LB7 LB8 LB9 LB10 LB11 LB12 LB13", .needs = 0,
-     .claim =
-	     "each bit of LBR_SELECT leaves its kind of branch out, alone and with the others, and "
-	     "no other kind",
+     .claim = "each bit of LBR_SELECT leaves its kind of branch out, alone and with the others, "
+	      "and no other kind",
      .source = "SDM Vol 3, 17.7.2")
 {
 	const struct lbr_stack *s = open_with_select();
@@ -405,9 +404,8 @@ static bool reads_zero(const struct lbr_stack *s)
 }
 
 TEST(lbr_suspended_by_pt, .group = "pmu", .ids = "BF6", .needs = NEED_PT,
-     .claim =
-	     "where the manual excludes LBR and Intel PT the registers of the LBR stack read 0 and "
-	     "drop writes while TraceEn is set, and the stack is empty after; then it goes on",
+     .claim = "where the manual excludes LBR and Intel PT the registers of the LBR stack read 0 "
+	      "and drop writes while TraceEn is set, and the stack is empty after; then it goes on",
      .source = "SDM Vol 3, 36.3.1.2")
 {
 	const struct lbr_stack *s = lbr_stack();

@@ -382,9 +382,8 @@ TEST(pmu_interrupt_beside_exception, .group = "pmu", .ids = "PM36", .needs = 0,
 
 /* A counter of ring 3 asks nobody to look at ring 0, where the other one overflows. */
 TEST(pmu_freezes_beside_user_counter, .group = "pmu", .ids = "PM37", .needs = 0,
-     .claim =
-	     "a counter of cycles that overflows in ring 0 freezes itself and one of ring 3, which "
-	     "has counted nothing",
+     .claim = "a counter of cycles that overflows in ring 0 freezes itself and one of ring 3, "
+	      "which has counted nothing",
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
 	const uint64_t both = 1 | 1ull << FIXED_CYCLES;
@@ -438,13 +437,12 @@ TEST(pmu_each_counter_of_cycles, .group = "pmu", .ids = "PM36", .needs = 0,
 	      "beside others that are far from theirs",
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH")
 {
-	uint64_t all = pmu_rig_open(NO_CYCLES), cycles = pmu_rig_of_cycles(all);
+	COUNTERS(all, NO_CYCLES), cycles = pmu_rig_of_cycles(all);
 
 	pmu_rig_take_interrupts(cycles);
 	EACH_COUNTER(n, cycles)
 	interrupt_by_cycles(n, cycles);
 	pmu_rig_release_interrupts();
-	pmu_rig_close(all);
 }
 
 static void expect_absent(uint32_t msr)

@@ -20,12 +20,11 @@ TEST(user_hello, .group = "process", .ids = "",
      .claim = "a program runs in ring 3, writes, and its exit code arrives",
      .source = "include/abi/syscall.h")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 
 	EXPECT_EQ(program_run("hello", 0), WAIT_EXITED(0));
 	EXPECT_EQ(program_run("hello", 77), WAIT_EXITED(77));
 	EXPECT_EQ(program_run("hello", 0x1ff), WAIT_EXITED(0xff));
-	programs_end(before);
 }
 
 /* For people who bring a program: run-qemu.sh --program. */
@@ -132,11 +131,10 @@ TEST(user_orphans, .group = "process", .ids = "",
 	     "children whose parent ended are forgotten when they end, in whatever state they were",
      .source = "kernel/process/process.h")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 
 	for (uint64_t i = 0; i < test_scaled(10); i++)
 		EXPECT_EQ(program_run("orphans", i % 13), WAIT_EXITED(0));
-	programs_end(before);
 }
 
 #define ROOTS  6
@@ -256,7 +254,7 @@ TEST(user_faults, .group = "process", .ids = "",
      .claim = "what ring 3 may not do ends the program with the signal of the exception",
      .source = "SDM Vol 3, 6.15; kernel/process/signal.c")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 
 	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		struct process *process = program_start("faults", i);
@@ -274,7 +272,6 @@ TEST(user_faults, .group = "process", .ids = "",
 				  process->fault.vector);
 		process_put(process);
 	}
-	programs_end(before);
 }
 
 #define PROGRAM_HEADERS 64 /* after the ELF header; each 56 bytes */
@@ -437,12 +434,11 @@ TEST(user_traced, .group = "process", .ids = "",
 	     "a tracer stops a process, sees and changes registers and memory, steps, lets it go on",
      .source = "kernel/ptrace/ptrace.h")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 
 	trace_from_the_start();
 	trace_one_that_runs(SIGKILL);
 	trace_one_that_runs(SIGTERM);
-	programs_end(before);
 }
 
 #define AT 0x00005a0000002000ul

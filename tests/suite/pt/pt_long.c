@@ -99,9 +99,8 @@ static void add_status(struct status *status, const struct packet *packet)
 }
 
 TEST(pt_long_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT107", .needs = NEED_PT,
-     .claim =
-	     "amid a trace each PSB+ has the time, the ratio, CR3, the mode and the address of the "
-	     "next instruction, and the time never goes back",
+     .claim = "amid a trace each PSB+ has the time, the ratio, CR3, the mode and the address of "
+	      "the next instruction, and the time never goes back",
      .source = "SDM Vol 3, 36.3.7 and 36.4.2")
 {
 	enum { TURNS = 30000 };

@@ -247,14 +247,13 @@ TEST(pt_address_filter, .group = "PT", .ids = "PT31", .needs = NEED_PT,
      .claim = "with an address range packets begin and end with the branches into and out of it",
      .source = "SDM Vol 3, 36.2.5")
 {
-	struct pt_rig rig;
+	struct pt_rig rig CLOSED_BY(pt_close);
 
 	load_range(&rig, RTIT_ADDR_FILTER);
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
 		  "call 1f\n\tjmp 2f\n1:\tret\n2:\n\t" GO_ELSEWHERE);
 	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = (uint64_t)pt_elsewhere},
 		       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
-	pt_close(&rig);
 }
 
 TEST(pt_filter_left_by_jcc, .group = "PT", .ids = "PT31", .needs = NEED_PT,
@@ -264,7 +263,7 @@ TEST(pt_filter_left_by_jcc, .group = "PT", .ids = "PT31", .needs = NEED_PT,
 	struct packet_reader reader;
 	struct packet packet;
 	bool target = false;
-	struct pt_rig rig;
+	struct pt_rig rig CLOSED_BY(pt_close);
 
 	load_range(&rig, RTIT_ADDR_FILTER);
 	rig.trace.configuration.range[0].first = (uint64_t)pt_jcc;
@@ -278,14 +277,13 @@ TEST(pt_filter_left_by_jcc, .group = "PT", .ids = "PT31", .needs = NEED_PT,
 	test_observe("jcc_out_of_range", "%s", target ? "target" : "suppressed");
 	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = (uint64_t)pt_jcc}, N,
 		       {.seen = SEEN_LEAVE, .to = (uint64_t)pt_jcc + 4});
-	pt_close(&rig);
 }
 
 TEST(pt_trace_stop, .group = "PT", .ids = "PT32", .needs = NEED_PT,
      .claim = "a branch into a TraceStop range emits its target and TraceStop, and sets Stopped",
      .source = "SDM Vol 3, 36.4.2")
 {
-	struct pt_rig rig;
+	struct pt_rig rig CLOSED_BY(pt_close);
 
 	load_range(&rig, RTIT_ADDR_TRACE_STOP);
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_TRACE_STOP), GO_ELSEWHERE);
@@ -293,7 +291,6 @@ TEST(pt_trace_stop, .group = "PT", .ids = "PT32", .needs = NEED_PT,
 		       {.seen = SEEN_LEAVE, .to = (uint64_t)pt_elsewhere}, {.seen = SEEN_STOP});
 	EXPECT(pt_state(&rig.trace).stopped);
 	EXPECT(!pt_state(&rig.trace).full);
-	pt_close(&rig);
 }
 
 // Erratum BDM106 of Broadwell: Intel PT cannot be enabled without BranchEn, the WRMSR raises #GP.

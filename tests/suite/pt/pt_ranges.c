@@ -115,9 +115,8 @@ static void try_range(unsigned n, unsigned use, int64_t first, int64_t last, uns
 }
 
 TEST(pt_range_borders, .group = "PT", .ids = "PT124 PT126 PT128 PT129", .needs = NEED_PT,
-     .claim =
-	     "each range, filtering or stopping, has its first and its last byte for what a branch "
-	     "leads to; running into it or out of it counts for nothing",
+     .claim = "each range, filtering or stopping, has its first and its last byte for what a "
+	      "branch leads to; running into it or out of it counts for nothing",
      .source = "SDM Vol 3, 36.2.4")
 {
 	static const int64_t borders[][2] = {{0, 0},
@@ -143,9 +142,8 @@ TEST(pt_range_borders, .group = "PT", .ids = "PT124 PT126 PT128 PT129", .needs =
 }
 
 TEST(pt_two_ranges, .group = "PT", .ids = "PT125 PT129 PT130", .needs = NEED_PT,
-     .claim =
-	     "of two ranges that filter either lets packets pass; one that stops prevails over one "
-	     "that filters, and stops nothing out of context",
+     .claim = "of two ranges that filter either lets packets pass; one that stops prevails over "
+	      "one that filters, and stops nothing out of context",
      .source = "SDM Vol 3, 36.2.4")
 {
 	const struct range ladder = {FILTER, AT(pt_ladder), AT(pt_ladder)},

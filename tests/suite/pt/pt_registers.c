@@ -86,9 +86,8 @@ TEST(pt_leaf_consistent, .group = "PT", .ids = "PT10", .needs = NEED_PT,
 }
 
 TEST(pt_clocks, .group = "PT", .ids = "PT10", .needs = NEED_PT,
-     .claim =
-	     "the TSC is invariant; MSR_PLATFORM_INFO has its ratio to the bus clock, and CPUID leaf "
-	     "15H, where it is there, to the crystal",
+     .claim = "the TSC is invariant; MSR_PLATFORM_INFO has its ratio to the bus clock, and CPUID "
+	      "leaf 15H, where it is there, to the crystal",
      .source = "SDM Vol 2, CPUID; SDM Vol 3, chapter 35")
 {
 	struct cpuid_result crystal = cpuid(CRYSTAL_LEAF, 0);
@@ -266,9 +265,8 @@ static void try_control(uint64_t control)
 }
 
 TEST(pt_control_register, .group = "PT", .ids = "PT7 PT10 PT66 PT67 PT68 PT69", .needs = NEED_PT,
-     .claim =
-	     "IA32_RTIT_CTL takes what CPUID offers; reserved bits and values raise #GP and change "
-	     "nothing",
+     .claim = "IA32_RTIT_CTL takes what CPUID offers; reserved bits and values raise #GP and "
+	      "change nothing",
      .source = "SDM Vol 3, 36.2.7")
 {
 	const uint64_t later = 1ull << 31 | 1ull << 55 | 1ull << 56; /* leaf 14H: EBX[8:6] */

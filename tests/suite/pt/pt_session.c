@@ -315,9 +315,8 @@ TEST(pt_stream_behind, .group = "PT", .ids = "PT36 PT41", .needs = NEED_PT,
 }
 
 TEST(pt_stream_gaps, .group = "PT", .ids = "PT36 PT41", .needs = NEED_PT,
-     .claim =
-	     "a reader that is late finds each gap marked where it is, and has whole packets from a "
-	     "PSB on after it",
+     .claim = "a reader that is late finds each gap marked where it is, and has whole packets from "
+	      "a PSB on after it",
      .source = "docs/insntrace.2, INSNTRACE_READ_STREAM")
 {
 	enum { ROUNDS = 5, JUMPS = 4000 };
@@ -353,7 +352,7 @@ TEST(pt_stream_thread, .group = "PT", .ids = "PT41 PT45", .needs = NEED_PT,
      .source = "docs/insntrace.2, INSNTRACE_STREAM")
 {
 	struct insntrace_config config = config_of_stream();
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct process *process = program_start("insntrace", 10);
 	struct insntrace_targets targets;
 	unsigned most = 0, reads = 0;
@@ -381,7 +380,6 @@ TEST(pt_stream_thread, .group = "PT", .ids = "PT41 PT45", .needs = NEED_PT,
 	EXPECT(reads >= 1 && got.count > PAGE_SIZE);
 	EXPECT_EQ(most, 5 * 400);
 	EXPECT(!targets.kernel);
-	programs_end(before);
 }
 
 TEST(pt_stream_refused, .group = "PT", .ids = "PT53", .needs = NEED_PT,

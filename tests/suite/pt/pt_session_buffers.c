@@ -298,9 +298,8 @@ TEST(pt_session_sizes_refused, .group = "PT", .ids = "PT53", .needs = NEED_PT,
 }
 
 TEST(pt_session_controls_refused, .group = "PT", .ids = "PT53", .needs = NEED_PT,
-     .claim =
-	     "bits of IA32_RTIT_CTL that the owner may not set, or the processor does not have, are "
-	     "refused",
+     .claim = "bits of IA32_RTIT_CTL that the owner may not set, or the processor does not have, "
+	      "are refused",
      .source = "include/abi/insntrace.h")
 {
 	static const uint64_t never[] = {RTIT_CTL_TRACE_EN, RTIT_CTL_TOPA, RTIT_CTL_FABRIC_EN,

@@ -245,7 +245,7 @@ TEST(pt_threads_table, .group = "PT", .ids = "PT49", .needs = NEED_PT,
 	     "a call in the wrong order has its status and changes nothing, where threads are traced",
      .source = "docs/insntrace.2, Life cycle")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct process *process = start(JUMPS_A);
 
 	for (enum state state = CLOSED; state < STATES; state++)
@@ -265,7 +265,6 @@ TEST(pt_threads_table, .group = "PT", .ids = "PT49", .needs = NEED_PT,
 		}
 	process_signal(process, SIGKILL);
 	program_end(process);
-	programs_end(before);
 }
 
 TEST(pt_threads_refusals, .group = "PT", .ids = "PT53", .needs = NEED_PT,
@@ -275,7 +274,7 @@ TEST(pt_threads_refusals, .group = "PT", .ids = "PT53", .needs = NEED_PT,
 	static const uint64_t filters[] = {RTIT_CTL_OS, RTIT_CTL_CR3_FILTER,
 					   RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
 					   RTIT_CTL_ADDR_CFG(3, RTIT_ADDR_TRACE_STOP)};
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct process *process = start(JUMPS_A), *other = start(JUMPS_B);
 	struct insntrace_config config = config_of_thread(0);
 
@@ -302,13 +301,11 @@ TEST(pt_threads_refusals, .group = "PT", .ids = "PT53", .needs = NEED_PT,
 	close();
 	process_signal(process, SIGKILL);
 	program_end(process);
-	programs_end(before);
 }
 
 TEST(pt_claim, .group = "PT", .ids = "PT54", .needs = NEED_PT | NEED_BTS,
-     .claim =
-	     "BTS and Intel PT exclude each other where the processor says so, the second is refused "
-	     "and the holder named; elsewhere both trace",
+     .claim = "BTS and Intel PT exclude each other where the processor says so, the second is "
+	      "refused and the holder named; elsewhere both trace",
      .source = "SDM Vol 3, 36.3.1.2")
 {
 	const struct bts_options options = {.size = 24 * 64};

@@ -302,9 +302,8 @@ static void visit_compatible(struct pt_rig *rig, uint64_t control)
 }
 
 TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT137", .needs = NEED_PT,
-     .claim =
-	     "a far transfer to code of another size emits MODE.Exec before its target, be it that "
-	     "packets begin there",
+     .claim = "a far transfer to code of another size emits MODE.Exec before its target, be it "
+	      "that packets begin there",
      .source = "SDM Vol 3, 36.4.2")
 {
 	uint8_t *page = test_area(1);

@@ -146,7 +146,7 @@ TEST(pt_user_may_not_trace, .group = "PT", .ids = "PT55", .needs = NEED_PT,
      .claim = "a program without the right to kernel addresses cannot trace one that has it",
      .source = "docs/insntrace.2, Who may trace what")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct process *privileged = NULL;
 
 	REQUIRE_EQ(process_spawn_privileged("spin", 0, &privileged), 0);
@@ -154,14 +154,12 @@ TEST(pt_user_may_not_trace, .group = "PT", .ids = "PT55", .needs = NEED_PT,
 		  WAIT_EXITED(0));
 	process_signal(privileged, SIGKILL);
 	program_end(privileged);
-	programs_end(before);
 }
 
 TEST(pt_user_beside_branches, .group = "PT", .ids = "PT54 PT55", .needs = NEED_PT | NEED_BTS,
-     .claim =
-	     "where BTS and Intel PT exclude each other PTRACE_BTS_CONFIG beside a session, and a "
-	     "session beside a tracer of branches, get EBUSY, change nothing, and any program learns "
-	     "the pid of the holder; elsewhere both are had",
+     .claim = "where BTS and Intel PT exclude each other PTRACE_BTS_CONFIG beside a session, and a "
+	      "session beside a tracer of branches, get EBUSY, change nothing, and any program "
+	      "learns the pid of the holder; elsewhere both are had",
      .source = "docs/insntrace.2, Beside ptrace-bts")
 {
 	program_expect("insntrace", (uint64_t)ds_caps()->suspended_by_pt << 8 | BESIDE_BRANCHES,
@@ -199,9 +197,8 @@ static unsigned call_at_once(uint64_t calls)
 }
 
 TEST(pt_user_hostile, .group = "PT", .ids = "PT51 PT55", .needs = NEED_PT,
-     .claim =
-	     "whatever programs call at once on all CPUs, with whatever arguments, and however they "
-	     "end, nothing is traced afterwards, nobody has a session, and no memory is gone",
+     .claim = "whatever programs call at once on all CPUs, with whatever arguments, and however "
+	      "they end, nothing is traced afterwards, nobody has a session, and no memory is gone",
      .source = "docs/insntrace.2")
 {
 	uint64_t before = programs_begin(), calls = test_scaled(40);

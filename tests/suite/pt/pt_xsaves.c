@@ -107,15 +107,18 @@ static void close_state(struct pt_rig *rig)
 	pt_close(rig);
 }
 
+#define STATE_RIG(name)                                                                            \
+	struct pt_rig name CLOSED_BY(close_state);                                                 \
+	open_state(&(name), 1)
+
 TEST(pt_state_leaf, .group = "PT", .ids = "PT43", .needs = NEED_PT,
      .claim = "CPUID leaf 0DH has Intel PT's state as component 8 of IA32_XSS, in compacted form",
      .source = "SDM Vol 1, 13.2")
 {
 	struct cpuid_result leaf;
-	struct pt_rig rig;
 	unsigned without;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	leaf = cpuid(LEAF_STATE, 8);
 	EXPECT_EQ(cpuid(1, 0).ecx >> 27 & 1, 1); /* OSXSAVE */
 	EXPECT(leaf.eax >= SAVED * sizeof(uint64_t));
@@ -127,7 +130,6 @@ TEST(pt_state_leaf, .group = "PT", .ids = "PT43", .needs = NEED_PT,
 	EXPECT(without >= 576);
 	EXPECT_EQ(cpuid(LEAF_STATE, 1).ebx,
 		  (leaf.ecx & 2 ? (without + 63) & ~63u : without) + leaf.eax);
-	close_state(&rig);
 }
 
 TEST(pt_xss_register, .group = "PT", .ids = "PT43", .needs = NEED_PT,
@@ -135,10 +137,9 @@ TEST(pt_xss_register, .group = "PT", .ids = "PT43", .needs = NEED_PT,
      .source = "SDM Vol 1, 13.3")
 {
 	struct cpuid_result leaf;
-	struct pt_rig rig;
 	uint64_t offered;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	leaf = cpuid(LEAF_STATE, 1);
 	offered = (uint64_t)leaf.edx << 32 | leaf.ecx;
 	wrmsr(IA32_XSS, 0);
@@ -148,7 +149,6 @@ TEST(pt_xss_register, .group = "PT", .ids = "PT43", .needs = NEED_PT,
 		EXPECT_EQ(trial.refused, !(offered >> bit & 1));
 		EXPECT_EQ(trial.read_back, trial.refused ? 0 : 1ull << bit);
 	}
-	close_state(&rig);
 }
 
 TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43", .needs = NEED_PT,
@@ -156,10 +156,9 @@ TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43", .needs = NEED_PT,
      .source = "SDM Vol 1, 13.5.6")
 {
 	const struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
 	uint64_t value;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	for (unsigned n = 5; n < SAVED; n++)
 		if (rdmsr_safe(saved_msrs[n], &value))
 			wrmsr(saved_msrs[n], 0xffff800000000000 + n);
@@ -184,7 +183,6 @@ TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43", .needs = NEED_PT,
 	}
 	for (unsigned n = 0; n < RESERVED; n++)
 		EXPECT_EQ(area->reserved[n], 0);
-	close_state(&rig);
 }
 
 TEST(pt_xsaves_initial, .group = "PT", .ids = "PT43", .needs = NEED_PT,
@@ -192,9 +190,8 @@ TEST(pt_xsaves_initial, .group = "PT", .ids = "PT43", .needs = NEED_PT,
      .source = "SDM Vol 1, 13.6")
 {
 	struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	clear(area);
 	EXPECT_EQ(restore(area), -1);
 	memset(area, 0xcc, sizeof(*area));
@@ -205,7 +202,6 @@ TEST(pt_xsaves_initial, .group = "PT", .ids = "PT43", .needs = NEED_PT,
 	for (unsigned n = 0; n < SAVED; n++) {
 		EXPECT_EQ(area->msr[n], area->xstate_bv ? initial_value(n) : POISON);
 	}
-	close_state(&rig);
 }
 
 TEST(pt_xrstors_starts, .group = "PT", .ids = "PT44", .needs = NEED_PT,
@@ -213,9 +209,8 @@ TEST(pt_xrstors_starts, .group = "PT", .ids = "PT44", .needs = NEED_PT,
      .source = "SDM Vol 1, 13.5.6")
 {
 	struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	clear(area);
 	area->xstate_bv = PT_BIT;
 	area->msr[0] = pt_on(PT_PLAIN);
@@ -233,7 +228,6 @@ TEST(pt_xrstors_starts, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 		       {.seen = SEEN_TAKEN}, {.seen = SEEN_TAKEN}, {.seen = SEEN_NOT_TAKEN},
 		       {.seen = SEEN_END, .from = rig.last});
 	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), area->msr[1]);
-	close_state(&rig);
 }
 
 /* With `area`, while TraceEn is set, XRSTORS is to raise #GP and leave the trace alone. */
@@ -256,15 +250,13 @@ TEST(pt_xrstors_while_traced, .group = "PT", .ids = "PT44", .needs = NEED_PT,
      .source = "SDM Vol 1, 13.5.6")
 {
 	struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	clear(area);
 	refuses_traced(area, &rig);
 	area->xstate_bv = PT_BIT;
 	area->msr[2] = 0x7f;
 	refuses_traced(area, &rig);
-	close_state(&rig);
 }
 
 /* XRSTORS, and XSAVES where `both`, raise `vector` at `address`. */
@@ -280,9 +272,8 @@ TEST(pt_xrstors_header, .group = "PT", .ids = "PT44", .needs = NEED_PT,
      .source = "SDM Vol 1, 13.12")
 {
 	struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	clear(area);
 	EXPECT_EQ(restore(area), -1);
 	area->xcomp_bv = PT_BIT;
@@ -308,7 +299,6 @@ TEST(pt_xrstors_header, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	clear(area);
 	wrmsr(IA32_XSS, 0);
 	expect_refused(area, VECTOR_GP, false);
-	close_state(&rig);
 }
 
 TEST(pt_xsaves_controls, .group = "PT", .ids = "PT44", .needs = NEED_PT,
@@ -316,10 +306,9 @@ TEST(pt_xsaves_controls, .group = "PT", .ids = "PT44", .needs = NEED_PT,
      .source = "SDM Vol 2, XSAVES")
 {
 	struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
 	uint64_t cr0;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	clear(area);
 	write_cr4(read_cr4() & ~CR4_OSXSAVE);
 	expect_refused(area, VECTOR_UD, true);
@@ -328,7 +317,6 @@ TEST(pt_xsaves_controls, .group = "PT", .ids = "PT44", .needs = NEED_PT,
 	__asm__ volatile("movq %0, %%cr0" : : "r"(cr0 | CR0_TS));
 	expect_refused(area, DEVICE_NOT_AVAILABLE, true);
 	__asm__ volatile("movq %0, %%cr0" : : "r"(cr0));
-	close_state(&rig);
 }
 
 /* The code of thread `n`, traced between XRSTORS and XSAVES; the threads share no address. */
@@ -440,9 +428,8 @@ TEST(pt_xsaves_each, .group = "PT", .ids = "PT44 PT140 PT141 PT142 PT143", .need
      .source = "SDM Vol 1, 13.5.6; SDM Vol 3, 36.2.7")
 {
 	struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	fill(area);
 	EXPECT_EQ(restore(area), -1);
 	expect_fields(false);
@@ -469,7 +456,6 @@ TEST(pt_xsaves_each, .group = "PT", .ids = "PT44 PT140 PT141 PT142 PT143", .need
 	clear(area);
 	EXPECT_EQ(restore(area), -1);
 	expect_fields(true);
-	close_state(&rig);
 }
 
 TEST(pt_xsaves_without, .group = "PT", .ids = "PT144 PT145", .needs = NEED_PT,
@@ -479,9 +465,8 @@ TEST(pt_xsaves_without, .group = "PT", .ids = "PT144 PT145", .needs = NEED_PT,
 {
 	const uint64_t on = pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN);
 	struct pt_area *area = &pt_area[0];
-	struct pt_rig rig;
 
-	open_state(&rig, 1);
+	STATE_RIG(rig);
 	wrmsr(IA32_RTIT_CTL, on);
 	EXPECT_EQ(save((struct pt_area *)0x5a0000001000), VECTOR_PF);
 	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
@@ -492,5 +477,4 @@ TEST(pt_xsaves_without, .group = "PT", .ids = "PT144 PT145", .needs = NEED_PT,
 	area->xcomp_bv = COMPACTED;
 	EXPECT_EQ(restore(area), -1);
 	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
-	close_state(&rig);
 }

@@ -21,9 +21,8 @@
 
 /* Nothing; the structure's size then; other small numbers; -1; an address; an array's size. */
 TEST(ptrace_2007, .group = "I", .ids = "I1 I2", .needs = NEED_BTS,
-     .claim =
-	     "a program written from the patch of 2007 works or is refused at each call, whatever it "
-	     "passes where that ignores it, and no call is taken for another",
+     .claim = "a program written from the patch of 2007 works or is refused at each call, whatever "
+	      "it passes where that ignores it, and no call is taken for another",
      .source = "docs/ptrace-bts.2, Differences from the patches of 2007")
 {
 	static const uint64_t ignored[] = {
@@ -38,7 +37,7 @@ TEST(ptrace_refusals, .group = "I", .ids = "I1 I2",
 	      "nothing",
      .source = "docs/ptrace-bts.2, ERRORS")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct process *privileged;
 
 	REQUIRE_EQ(process_spawn_privileged("spin", 0, &privileged), 0);
@@ -47,7 +46,6 @@ TEST(ptrace_refusals, .group = "I", .ids = "I1 I2",
 		  WAIT_EXITED(0));
 	process_signal(privileged, SIGKILL);
 	program_end(privileged);
-	programs_end(before);
 }
 
 TEST(ptrace_stops, .group = "I", .ids = "",
@@ -59,9 +57,8 @@ TEST(ptrace_stops, .group = "I", .ids = "",
 }
 
 TEST(ptrace_continued, .group = "I", .ids = "",
-     .claim =
-	     "a signal that stops a tracee does nothing if SIGCONT was sent while a tracer held it, "
-	     "and the tracer's next stop is that for SIGCONT",
+     .claim = "a signal that stops a tracee does nothing if SIGCONT was sent while a tracer held "
+	      "it, and the tracer's next stop is that for SIGCONT",
      .source = "docs/ptrace-bts.2, Stops")
 {
 	program_expect("ptrace_continued", 0, false);
@@ -85,7 +82,7 @@ TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
 {
 	const struct ptrace_bts_config config = {
 		.size = 2400, .flags = PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL, .signal = SIGPROF};
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct process *process = program_start("spin", 0);
 	struct ptrace_bts_config status;
 	struct attachment *one, *other;
@@ -110,16 +107,14 @@ TEST(ptrace_from_kernel, .group = "I", .ids = "I7 I11", .needs = NEED_BTS,
 	EXPECT_EQ(program_await(process, true), EVENT(PTRACE_EVENT_STOP, SIGTRAP));
 	attachment_end(other, SIGTERM);
 	EXPECT_EQ(program_end(process), WAIT_KILLED(SIGTERM));
-	programs_end(before);
 }
 
 TEST(ptrace_two_tracers, .group = "I", .ids = "I11 I9", .needs = NEED_BTS,
-     .claim =
-	     "two processes trace a third, each in its own way, and see the same branches; what one "
-	     "holds the other sees",
+     .claim = "two processes trace a third, each in its own way, and see the same branches; what "
+	      "one holds the other sees",
      .source = "tests/user/two_tracers.c")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	const char *reader, *keeper;
 
 	EXPECT_EQ(program_output_of("two_tracers", 30, false), WAIT_EXITED(0));
@@ -130,7 +125,6 @@ TEST(ptrace_two_tracers, .group = "I", .ids = "I11 I9", .needs = NEED_BTS,
 		       keeper + strlen("the newest of the keeper: ")));
 	/* A wrong `from` splits one of the calls that the viewer counts. */
 	EXPECT_OR_ERRATUM(program_output_of("two_tracers", 0, true) == WAIT_EXITED(0), "AAJ122");
-	programs_end(before);
 }
 
 TEST(ptrace_bts_sizes, .group = "I", .ids = "I3 I4 I10", .needs = NEED_BTS,
@@ -175,18 +169,16 @@ TEST(ptrace_bts_stepped, .group = "I", .ids = "", .needs = NEED_BTS,
 }
 
 TEST(ptrace_bts_outlives, .group = "I", .ids = "", .needs = NEED_BTS,
-     .claim =
-	     "a trace can be read when its process has ended, until wait4() has reported that or it "
-	     "is detached",
+     .claim = "a trace can be read when its process has ended, until wait4() has reported that or "
+	      "it is detached",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_CONFIG")
 {
 	program_expect("ptrace_bts", 4, false);
 }
 
 TEST(ptrace_bts_ends, .group = "I", .ids = "I5", .needs = NEED_BTS,
-     .claim =
-	     "a process that ended and was waited for gives back its place and its tracer's buffer "
-	     "without being detached",
+     .claim = "a process that ended and was waited for gives back its place and its tracer's "
+	      "buffer without being detached",
      .source = "docs/ptrace-bts.2, Stops")
 {
 	program_expect("ptrace_memory", 1, false);
@@ -212,7 +204,7 @@ TEST(ptrace_bts_no_memory, .group = "I", .ids = "I6", .needs = NEED_BTS,
      .claim = "where memory is out a request is refused and changes nothing",
      .source = "docs/ptrace-bts.2, ERRORS: ENOMEM")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct process *process = program_start("ptrace_bts", 6);
 
 	EXPECT_EQ(program_await(process, true), WAIT_STOPPED(SIGSTOP));
@@ -222,7 +214,6 @@ TEST(ptrace_bts_no_memory, .group = "I", .ids = "I6", .needs = NEED_BTS,
 	page_keep_back(0);
 	process_signal(process, SIGCONT);
 	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
-	programs_end(before);
 }
 
 TEST(ptrace_bts_cpus, .group = "I", .ids = "", .needs = NEED_BTS,
@@ -241,9 +232,8 @@ TEST(ptrace_bts_read_elsewhere, .group = "I", .ids = "", .needs = NEED_BTS | NEE
 }
 
 TEST(ptrace_bts_read_whole, .group = "I", .ids = "", .needs = NEED_BTS | NEED_SMP,
-     .claim =
-	     "one call reads the newest records of a CPU that runs on, with no hole between them; a "
-	     "gap in the next one says what was missed meanwhile",
+     .claim = "one call reads the newest records of a CPU that runs on, with no hole between them; "
+	      "a gap in the next one says what was missed meanwhile",
      .source = "docs/ptrace-bts.2, Tracing a CPU")
 {
 	program_expect("cpu_reader", 0, true);
@@ -329,9 +319,8 @@ TEST(ptrace_overflow_to_tracee, .group = "I", .ids = "I7", .needs = NEED_BTS,
 }
 
 TEST(ptrace_overflow_to_tracer, .group = "I", .ids = "I7", .needs = NEED_BTS,
-     .claim =
-	     "the signal of a buffer that is sent to the tracer arrives there once a crossing, says "
-	     "which tracee's it is, and acts",
+     .claim = "the signal of a buffer that is sent to the tracer arrives there once a crossing, "
+	      "says which tracee's it is, and acts",
      .source = "docs/ptrace-bts.2, PTRACE_BTS_SIGNAL_TRACER")
 {
 	program_expect("ptrace_overflow", 1, false);
@@ -362,7 +351,7 @@ TEST(ptrace_jumped_to_nowhere, .group = "I", .ids = "", .needs = NEED_BTS,
 	     "a program whose return address was overwritten: its last branch is the return to nowhere",
      .source = "tests/user/jumped_to_nowhere.c; docs/design.md#views")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	const char *line;
 
 	EXPECT_EQ(program_output_of("jumped_to_nowhere", 0, false), WAIT_EXITED(0));
@@ -377,14 +366,13 @@ TEST(ptrace_jumped_to_nowhere, .group = "I", .ids = "", .needs = NEED_BTS,
 	REQUIRE(line);
 	/* The first message: the eleventh line or the twelfth, as the compiler made the loops. */
 	EXPECT(program_output("*handle+0x* -> handle+0x*, times 2", line));
-	programs_end(before);
 }
 
 TEST(ptrace_flight_recorder, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "a process with the right to it records every CPU and finds who ran there last",
      .source = "tests/user/flight_recorder.c")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	char line[40];
 
 	EXPECT_EQ(program_output_of("flight_recorder", 0, true), WAIT_EXITED(0));
@@ -392,18 +380,16 @@ TEST(ptrace_flight_recorder, .group = "I", .ids = "", .needs = NEED_BTS,
 		format(line, sizeof(line), "cpu %u: culprit+0x*", cpu);
 		EXPECT(program_output(line, NULL));
 	}
-	programs_end(before);
 }
 
 TEST(ptrace_profile, .group = "I", .ids = "I7", .needs = NEED_BTS,
      .claim = "a profile made of all branches counts each call", .source = "tests/user/profile.c")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 
 	EXPECT_EQ(program_output_of("profile", 97, false), WAIT_EXITED(0));
 	EXPECT(program_output("* branches, ?* stops", NULL));
 	EXPECT(program_output("*97 calls from collatz+0x* to steps_to_one+0x0", NULL));
-	programs_end(before);
 }
 
 // The requests for samples, by programs of ring 3.
@@ -419,10 +405,9 @@ static uint64_t pebs_of_machine(void)
 }
 
 TEST(ptrace_pebs, .group = "I", .ids = "",
-     .claim =
-	     "a program has another's samples taken, exactly, reads them, learns that its buffer is "
-	     "full, traces its branches beside; each request that is refused is refused by its error "
-	     "and changes nothing",
+     .claim = "a program has another's samples taken, exactly, reads them, learns that its buffer "
+	      "is full, traces its branches beside; each request that is refused is refused by its "
+	      "error and changes nothing",
      .source = "docs/ptrace-pebs.2")
 {
 	uint64_t skid = pebs_present() ? sampled_skid() : 0;
@@ -437,7 +422,7 @@ TEST(ptrace_sample_profile, .group = "I", .ids = "", .needs = NEED_SAMPLES,
      .claim = "a profiler that takes samples names the functions of a program by their share",
      .source = "tests/user/sample_profile.c")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	const char *line;
 
 	EXPECT_EQ(program_output_of("sample_profile", 100, false), WAIT_EXITED(0));
@@ -446,16 +431,14 @@ TEST(ptrace_sample_profile, .group = "I", .ids = "", .needs = NEED_SAMPLES,
 	line = program_output("  ?? % sum_up_to", line);
 	EXPECT(line && program_output("  * % largest_divisor", line));
 	EXPECT(program_output("  * % count_ones", line));
-	programs_end(before);
 }
 
 TEST(ptrace_side_by_side, .group = "I", .ids = "PE15", .needs = NEED_BTS | NEED_SAMPLES,
-     .claim =
-	     "a program shows the same code by its branches and by its samples, taken at once, and "
-	     "finds each sample of a taken branch among the branches",
+     .claim = "a program shows the same code by its branches and by its samples, taken at once, "
+	      "and finds each sample of a taken branch among the branches",
      .source = "tests/user/side_by_side.c; SDM Vol 3, 18.4.4")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	const char *line;
 
 	EXPECT_EQ(program_output_of("side_by_side", 60, false), WAIT_EXITED(0));
@@ -464,7 +447,6 @@ TEST(ptrace_side_by_side, .group = "I", .ids = "PE15", .needs = NEED_BTS | NEED_
 	line = program_output("  steps_to_one: *? branches, *? samples", line);
 	EXPECT(line && program_output("  common_divisor: *? branches, *? samples", line));
 	EXPECT(program_output("* samples are of taken branches", NULL));
-	programs_end(before);
 }
 
 #define PROCESSES 3

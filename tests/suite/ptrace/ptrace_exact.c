@@ -45,9 +45,8 @@ TEST(ptrace_exact_software, .group = "I", .ids = "P4 P5", .needs = NEED_BTS,
 }
 
 TEST(ptrace_newest, .group = "I", .ids = "", .needs = NEED_BTS,
-     .claim =
-	     "at every kind of stop a buffer of 1 to 5,000 records holds the newest of what a long "
-	     "one holds",
+     .claim = "at every kind of stop a buffer of 1 to 5,000 records holds the newest of what a "
+	      "long one holds",
      .source = "tests/user/newest.c")
 {
 	program_expect("newest", 0, false);
@@ -64,9 +63,8 @@ TEST(ptrace_newest_software, .group = "I", .ids = "", .needs = NEED_BTS,
 }
 
 TEST(ptrace_fatal_jump, .group = "I", .ids = "", .needs = NEED_BTS,
-     .claim =
-	     "the jump that killed a program is its newest record, wherever it led; no other has an "
-	     "address of the kernel",
+     .claim = "the jump that killed a program is its newest record, wherever it led; no other has "
+	      "an address of the kernel",
      .source = "tests/user/fatal_jump.c")
 {
 	program_expect("fatal_jump", 0, false);
@@ -196,10 +194,9 @@ static void runs(unsigned way, uint64_t flags)
 }
 
 TEST(ptrace_debugger_runs, .group = "I", .ids = "P4 P5 I3 I6 I7", .needs = NEED_BTS,
-     .claim =
-	     "small programs that are stopped in any way have the branches in their buffers, of any "
-	     "size and kind, that single-stepping of them shows, by any request that reads them, "
-	     "whether one process traces them or two; samples of them are of these branches",
+     .claim = "small programs that are stopped in any way have the branches in their buffers, of "
+	      "any size and kind, that single-stepping of them shows, by any request that reads "
+	      "them, whether one process traces them or two; samples of them are of these branches",
      .source = "docs/ptrace-bts.2, Tracing branches")
 {
 	for (unsigned way = 0; way < WAYS; way++)
@@ -207,11 +204,10 @@ TEST(ptrace_debugger_runs, .group = "I", .ids = "P4 P5 I3 I6 I7", .needs = NEED_
 }
 
 TEST(trace_sessions, .group = "I", .ids = "P4 P5 I3 I6 I7 PT45", .needs = NEED_BTS,
-     .claim =
-	     "where buffers have room, small programs and their children have every branch in "
-	     "records and packets that single-stepping of them shows, read at any time, on any CPU; "
-	     "after all of them nothing is charged or held, and the largest buffer of packets that "
-	     "there was before can be had",
+     .claim = "where buffers have room, small programs and their children have every branch in "
+	      "records and packets that single-stepping of them shows, read at any time, on any "
+	      "CPU; after all of them nothing is charged or held, and the largest buffer of "
+	      "packets that there was before can be had",
      .source = "docs/ptrace-bts.2; docs/insntrace.2")
 {
 	uint64_t before = programs_begin(), tables = vm_table_count();
@@ -231,9 +227,8 @@ TEST(trace_sessions, .group = "I", .ids = "P4 P5 I3 I6 I7 PT45", .needs = NEED_B
 #define MOST_TIME  0x1fful
 
 TEST(ptrace_random, .group = "I", .ids = "P5",
-     .claim =
-	     "no request with any arguments, of processes in any state, harms the kernel, stops its "
-	     "caller, or reads a kernel address without the right to it",
+     .claim = "no request with any arguments, of processes in any state, harms the kernel, stops "
+	      "its caller, or reads a kernel address without the right to it",
      .source = "docs/ptrace-bts.2: 1000000 calls with -t ptrace_random -a scale=12500")
 {
 	uint64_t before = programs_begin(), each = test_scaled(8000) / PROCESSES + 1;

@@ -170,9 +170,8 @@ static bool expect_jumps(const struct rig *rig, unsigned odd, bool back)
 }
 
 TEST(bts_every_offset, .group = "R", .ids = "L1 R1 R2 R3", .needs = NEED_BTS,
-     .claim =
-	     "jumps at every offset of a page, to the next instruction and to the one before, have "
-	     "their records in order, none missing",
+     .claim = "jumps at every offset of a page, to the next instruction and to the one before, "
+	      "have their records in order, none missing",
      .source = "SDM Vol 3, 17.4.4, 17.4.9 and figure 17-9")
 {
 	uint8_t *pages = test_area(2);

@@ -68,14 +68,14 @@ TEST(bts_robust_read_go_on, .group = "Z", .ids = "Z4", .needs = NEED_BTS,
      .source = "docs/bts.md#self-test-of-linux; Linux 2.6.32, ds_selftest.c")
 {
 	uint64_t times = test_scaled(TIMES);
-	struct user_chain user;
-	struct walker walker = {.name = "watched",
-				.chain = &chain_a,
-				.walks = times,
-				.user = &user,
-				.between = wait};
+	struct user_chain user CLOSED_BY(user_chain_close);
+	struct walker walker CLOSED_BY(walker_end) = {.name = "watched",
+						      .chain = &chain_a,
+						      .walks = times,
+						      .user = &user,
+						      .between = wait};
 	struct bts_options options = viewer_options(TRACE_USER, 0);
-	struct viewer viewer;
+	struct viewer viewer CLOSED_BY(viewer_close);
 	size_t unstable = 0;
 
 	options.overflow = TRACE_WRAP;
@@ -98,9 +98,6 @@ TEST(bts_robust_read_go_on, .group = "Z", .ids = "Z4", .needs = NEED_BTS,
 	walkers_join(&walker, 1);
 	EXPECT_EQ(unstable, 0);
 	viewer_expect(&viewer, times);
-	viewer_close(&viewer);
-	walker_end(&walker);
-	user_chain_close(&user);
 }
 
 #define PERIOD	    200 /* microseconds from the end of one blow to the next */

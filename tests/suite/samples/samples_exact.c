@@ -109,7 +109,8 @@ TEST(samples_after_an_overflow, .group = "samples", .ids = "PE12", .needs = NEED
 {
 	enum sampled_kind kind = sampled_portable();
 	struct pebs_options options = sampled_options(kind, PERIOD, MOST);
-	struct sampled sampled = {.visits = visits_for(kind), .between = depart};
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = visits_for(kind),
+							   .between = depart};
 	struct tracer *tracer;
 
 	sampled_needs_exact();
@@ -125,7 +126,6 @@ TEST(samples_after_an_overflow, .group = "samples", .ids = "PE12", .needs = NEED
 	} while (!sampled.task->ended);
 	task_join(sampled.task);
 	expect_all(&sampled, tracer, kind, PERIOD);
-	sampled_close(&sampled);
 }
 
 /* --- A task that moves, beside a tracer of its branches --- */
@@ -207,10 +207,9 @@ static void sample_one_that_moves(bool nmi)
 
 TEST(samples_of_one_that_moves, .group = "samples", .ids = "PE12 PE15",
      .needs = NEED_BTS | NEED_SAMPLES,
-     .claim =
-	     "a task that moves from CPU to CPU beside a tracer of its branches has its samples, in "
-	     "order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
-	     "branches: as NMI",
+     .claim = "a task that moves from CPU to CPU beside a tracer of its branches has its samples, "
+	      "in order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
+	      "branches: as NMI",
      .source = "SDM Vol 3, 18.4.4; docs/design.md#contexts")
 {
 	sample_one_that_moves(true);
@@ -218,10 +217,9 @@ TEST(samples_of_one_that_moves, .group = "samples", .ids = "PE12 PE15",
 
 TEST(samples_of_one_that_moves_fixed, .group = "samples", .ids = "PE12 PE15",
      .needs = NEED_BTS | NEED_SAMPLES,
-     .claim =
-	     "a task that moves from CPU to CPU beside a tracer of its branches has its samples, in "
-	     "order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
-	     "branches: by a fixed vector",
+     .claim = "a task that moves from CPU to CPU beside a tracer of its branches has its samples, "
+	      "in order and exactly 100 of 100 * (N + 1) events, and each branch of them among its "
+	      "branches: by a fixed vector",
      .source = "SDM Vol 3, 18.4.4; docs/design.md#contexts")
 {
 	sample_one_that_moves(false);
@@ -229,14 +227,14 @@ TEST(samples_of_one_that_moves_fixed, .group = "samples", .ids = "PE12 PE15",
 
 TEST(samples_beside_circular_branches, .group = "samples", .ids = "PE12",
      .needs = NEED_BTS | NEED_SAMPLES,
-     .claim =
-	     "a task's samples are exact while the hardware writes its branches into a ring of its "
-	     "tracer's, and that has the newest",
+     .claim = "a task's samples are exact while the hardware writes its branches into a ring of "
+	      "its tracer's, and that has the newest",
      .source = "SDM Vol 3, 18.4.4; docs/design.md#shapes")
 {
 	enum sampled_kind kind = sampled_portable();
 	struct pebs_options options = sampled_options(kind, PERIOD, MOST);
-	struct sampled sampled = {.visits = visits_for(kind), .between = move};
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = visits_for(kind),
+							   .between = move};
 	struct tracer *tracer, *branches;
 	struct bts_status status;
 
@@ -250,7 +248,6 @@ TEST(samples_beside_circular_branches, .group = "samples", .ids = "PE12",
 	EXPECT_EQ(status.available, RING);
 	EXPECT(trace_detach(branches));
 	expect_all(&sampled, tracer, kind, PERIOD);
-	sampled_close(&sampled);
 }
 
 /* --- A switch between the event that brings the counter to zero and the one that is sampled --- */
@@ -294,15 +291,14 @@ static bool is_of_event(const struct sampled *sampled, const struct ptrace_pebs_
 
 /* A period is a visit's events: the last one of the first visit, its system call, arms. */
 TEST(samples_switched_while_armed, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
-     .claim =
-	     "of a task that is switched out when its counter has reached zero and before the sample, "
-	     "the sample is of one event later, and no other: their number stays exact",
+     .claim = "of a task that is switched out when its counter has reached zero and before the "
+	      "sample, the sample is of one event later, and no other: their number stays exact",
      .source = "docs/ptrace-pebs.2, Exactness")
 {
 	enum sampled_kind kind = sampled_portable();
 	uint64_t period = sampled_events(kind);
 	struct pebs_options options = sampled_options(kind, period, MOST);
-	struct sampled sampled = {.visits = FEW, .between = leave_once};
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = FEW, .between = leave_once};
 	struct tracer *tracer;
 
 	sampled_needs_exact();
@@ -315,7 +311,6 @@ TEST(samples_switched_while_armed, .group = "samples", .ids = "PE12", .needs = N
 	if (!sampled_skid())
 		EXPECT(is_of_event(&sampled, &samples[0], kind, period + 1));
 	expect_all(&sampled, tracer, kind, period);
-	sampled_close(&sampled);
 }
 
 /* --- Several readers --- */
@@ -339,7 +334,7 @@ TEST(samples_of_two_readers, .group = "samples", .ids = "", .needs = NEED_SAMPLE
      .source = "kernel/trace/pebs/pebs.h; docs/design.md#samples")
 {
 	enum sampled_kind kind = sampled_portable();
-	struct sampled sampled = {.visits = FEW, .between = move};
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = FEW, .between = move};
 	struct pebs_options options = sampled_options(kind, PERIOD, MOST), other = options;
 	char holder[PTRACE_PEBS_HOLDER] = "", expected[PTRACE_PEBS_HOLDER];
 	struct tracer *first, *second = NULL;
@@ -355,7 +350,6 @@ TEST(samples_of_two_readers, .group = "samples", .ids = "", .needs = NEED_SAMPLE
 	format(expected, sizeof(expected), "tracer of task %u", sampled.task->pid);
 	EXPECT(second || !strcmp(holder, expected));
 	expect_all(&sampled, first, kind, PERIOD);
-	sampled_close(&sampled);
 }
 
 #define OFTEN	  12 /* branches: the period */
@@ -413,15 +407,14 @@ static void expect_loads(const struct sampled *sampled, struct tracer *tracer)
 /* Of one that waits for its event while the other has many: formats 1 and 2 would name both then.
  */
 TEST(samples_of_two_events, .group = "samples", .ids = "PE16", .needs = NEED_SAMPLES,
-     .claim =
-	     "the samples of a rare event and those of a frequent one go each to its own reader; where "
-	     "records do not say of which counter they are the second reader is refused",
+     .claim = "the samples of a rare event and those of a frequent one go each to its own reader; "
+	      "where records do not say of which counter they are the second reader is refused",
      .source = "SDM Vol 3, 18.8.1.1; docs/ptrace-pebs.2")
 {
 	struct pebs_options often = sampled_options(SAMPLED_BRANCHES, OFTEN, MOST);
 	struct pebs_options seldom = sampled_options(SAMPLED_LOADS, 2, MOST);
 	bool told_apart = ds_sample_has() & DS_SAMPLE_COUNTERS;
-	struct sampled sampled = {.visits = FEW};
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = FEW};
 	char holder[PTRACE_PEBS_HOLDER] = "";
 	struct tracer *first, *second = NULL;
 
@@ -440,7 +433,6 @@ TEST(samples_of_two_events, .group = "samples", .ids = "PE16", .needs = NEED_SAM
 	} else {
 		expect_all(&sampled, first, SAMPLED_BRANCHES, OFTEN);
 	}
-	sampled_close(&sampled);
 }
 
 /* Each count of a task's events is that of its instructions, whatever ran in between. */
@@ -479,7 +471,7 @@ TEST(samples_of_a_cpu, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 {
 	enum sampled_kind kind = sampled_portable();
 	struct pebs_options options = sampled_options(kind, PERIOD, MOST);
-	struct sampled sampled = {.visits = visits_for(kind)};
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = visits_for(kind)};
 	size_t count, own = 0;
 	struct tracer *tracer;
 
@@ -496,5 +488,4 @@ TEST(samples_of_a_cpu, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 		       (sampled.task->pid | (uint64_t)this_cpu()->index << 32);
 	EXPECT_EQ(own, count);
 	EXPECT(trace_detach(tracer));
-	sampled_close(&sampled);
 }

@@ -98,9 +98,8 @@ static void expect_everything(unsigned i)
 }
 
 TEST(samples_storm, .group = "samples", .ids = "", .needs = NEED_BTS | NEED_SAMPLES,
-     .claim =
-	     "tasks that move and are killed lose no sample while tracers of branches and samples, "
-	     "of theirs and of CPUs, come and go; no page is left",
+     .claim = "tasks that move and are killed lose no sample while tracers of branches and "
+	      "samples, of theirs and of CPUs, come and go; no page is left",
      .source = "docs/design.md#samples")
 {
 	unsigned wrong = 0;

@@ -165,10 +165,9 @@ TEST(selftest_hang_program, .group = "selftest", .ids = "", .needs = NEED_SELFTE
      .claim = "a program that does not end is killed: its test is a FAIL, and the run goes on",
      .source = "docs/design.md#deadlines")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 
 	EXPECT_EQ(program_run("spin", 0), WAIT_EXITED(0));
-	programs_end(before);
 }
 
 TEST(selftest_hang_interrupts_off, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,

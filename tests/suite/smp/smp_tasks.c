@@ -181,9 +181,8 @@ static void end(struct task *task)
 }
 
 TEST(smp_task_storm, .group = "S", .ids = "",
-     .claim =
-	     "tasks that move between CPUs and are killed anywhere run where they may, end and give "
-	     "all memory back",
+     .claim = "tasks that move between CPUs and are killed anywhere run where they may, end and "
+	      "give all memory back",
      .source = "kernel/sched/task.h")
 {
 	struct task *tasks[TASKS];
@@ -251,9 +250,8 @@ static void execute_cpuid(unsigned times)
 // A failure has no line in the log that names it. The log ends inside this test, and run-qemu.sh
 // says CRASH or TIMEOUT.
 TEST(smp_fpu_storm, .group = "S", .ids = "", .needs = NEED_SMP,
-     .claim =
-	     "while other CPUs load the x87 environment without pause, the first one executes CPUID "
-	     "and takes the interrupts of its timer",
+     .claim = "while other CPUs load the x87 environment without pause, the first one executes "
+	      "CPUID and takes the interrupts of its timer",
      .source = "docs/tricks.md")
 {
 	static struct task *tasks[MAX_CPUS];

@@ -116,11 +116,11 @@ TEST(bts_stamps_around_hold, .group = "A", .ids = "A1", .needs = NEED_BTS,
 	      "arrival begins it when it is resumed, though the task runs on",
      .source = "docs/design.md#stamps; docs/design.md#losses")
 {
-	struct walker walker = {.name = "held",
-				.chain = &chain_a,
-				.walks = 10 * PERIODS,
-				.options = walker_options(200),
-				.between = read_and_resume};
+	struct walker walker CLOSED_BY(walker_end) = {.name = "held",
+						      .chain = &chain_a,
+						      .walks = 10 * PERIODS,
+						      .options = walker_options(200),
+						      .between = read_and_resume};
 
 	held = (struct check){0};
 	holds = 0;
@@ -136,7 +136,6 @@ TEST(bts_stamps_around_hold, .group = "A", .ids = "A1", .needs = NEED_BTS,
 	EXPECT(held.branches > 0);
 	EXPECT_EQ(held.wrong, 0);
 	EXPECT(!held.arrived);
-	walker_end(&walker);
 }
 
 #define SLOTS 5

@@ -266,11 +266,11 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
      .claim = "the buffer of a blocked task reads the same twice, whatever runs in between",
      .source = "docs/design.md#tracers")
 {
-	struct walker walker = {.name = "blocked",
-				.chain = &chain_a,
-				.walks = STABLE_WALKS,
-				.options = walker_options(RECORDS),
-				.between = block};
+	struct walker walker CLOSED_BY(walker_end) = {.name = "blocked",
+						      .chain = &chain_a,
+						      .walks = STABLE_WALKS,
+						      .options = walker_options(RECORDS),
+						      .between = block};
 	struct ptrace_bts_record *once = test_area(PAGES), *twice = test_area(PAGES);
 
 	walker.options.overflow = TRACE_WRAP;
@@ -289,7 +289,6 @@ TEST(bts_switch_blocked_stable, .group = "C", .ids = "C6", .needs = NEED_BTS,
 		unblock();
 	}
 	walkers_join(&walker, 1);
-	walker_end(&walker);
 }
 
 /* The state after the end of a traced task. */

@@ -24,15 +24,13 @@ TEST(bts_threshold_fixed, .group = "T", .ids = "T1", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9.5 and 10.5.1: delivery mode fixed")
 {
 	uint64_t unknown = nmi_unknown_count();
-	struct rig rig;
+	RIG(rig, SLOTS);
 	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
 
-	rig_open(&rig, SLOTS);
 	pmi_take(&pmi);
 	pmi_cross(&pmi, THRESHOLD, SLOTS);
 	pmi_release(&pmi);
 	EXPECT_EQ(nmi_unknown_count(), unknown);
-	rig_close(&rig);
 }
 
 #define X2APIC_LVTPC 0x834u
@@ -45,8 +43,8 @@ TEST(bts_threshold_x2apic, .group = "T", .ids = "T9", .needs = NEED_BTS,
 	     "through the LVT entry of an x2APIC, MSR 834H, one interrupt arrives at the threshold",
      .source = "SDM Vol 3, 10.12.1.2 and 17.4.9.5")
 {
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	struct rig rig CLOSED_BY(rig_close);
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = &rig, .delivery = PMI_FIXED};
 	uint64_t entry;
 
 	if (!lapic_is_x2apic())
@@ -61,8 +59,6 @@ TEST(bts_threshold_x2apic, .group = "T", .ids = "T9", .needs = NEED_BTS,
 		if (X2APIC_LVTPC_RESERVED >> bit & 1)
 			EXPECT(msr_try(X2APIC_LVTPC, entry | 1ull << bit, entry).refused);
 	EXPECT_EQ(rdmsr(X2APIC_ICR) & LVT_PENDING, 0);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 #define PENDS_SLOTS 64
@@ -89,8 +85,8 @@ TEST(bts_threshold_pends, .group = "T", .ids = "T6", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9.5")
 {
 	const struct calibration *c = calibration();
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	struct rig rig CLOSED_BY(rig_close);
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = &rig, .delivery = PMI_FIXED};
 	uint64_t flags;
 
 	test_observe("when_full", "%s", when_full_name(c->when_full));
@@ -108,19 +104,16 @@ TEST(bts_threshold_pends, .group = "T", .ids = "T6", .needs = NEED_BTS,
 	EXPECT_EQ(pmi.index, rig_index(&rig));
 	EXPECT(c->when_full != FULL_OTHER);
 	check_buffer(&rig, c);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 TEST(bts_threshold_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
      .claim = "with NMI delivery the interrupt arrives though IF = 0, at or past the threshold",
      .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: delivery mode NMI")
 {
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_NMI};
+	RIG(rig, SLOTS);
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = &rig, .delivery = PMI_NMI};
 	uint64_t flags;
 
-	rig_open(&rig, SLOTS);
 	pmi_take(&pmi);
 	rig_set_threshold(&rig, THRESHOLD);
 	flags = interrupts_save();
@@ -137,8 +130,6 @@ TEST(bts_threshold_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
 	test_observe("lvt_masked_by_nmi", "%d", !!(pmi.lvtpc & LVT_MASKED));
 	test_observe("nmi_skid_at_first_read", "%lu",
 		     (pmi.index - rig.base) / rig.record - THRESHOLD);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 #define IN_NMI_SLOTS	 16384
@@ -197,10 +188,9 @@ TEST(bts_threshold_first_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9: BTS interrupt threshold")
 {
 	bool level = calibration()->level;
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	RIG(rig, 16);
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = &rig, .delivery = PMI_FIXED};
 
-	rig_open(&rig, 16);
 	pmi_take(&pmi);
 	rig_set_threshold(&rig, 0);
 	TRACED(rig_interrupt(), "nop");
@@ -211,8 +201,6 @@ TEST(bts_threshold_first_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
 	test_observe("interrupts_at_first_slot", "%u", pmi.count);
 	EXPECT(pmi.count == 1 || (!level && !pmi.count));
 	EXPECT_EQ(rig_count(&rig), 1);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 #define REACHED_SLOTS 16
@@ -223,10 +211,9 @@ TEST(bts_threshold_last_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
 {
 	const struct calibration *c = calibration();
 	size_t capacity = REACHED_SLOTS - c->unused;
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	RIG(rig, 2 * REACHED_SLOTS);
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = &rig, .delivery = PMI_FIXED};
 
-	rig_open(&rig, 2 * REACHED_SLOTS);
 	pmi_take(&pmi);
 	rig_shorten(&rig, REACHED_SLOTS, maximum_extra(c->maximum));
 	rig_set_threshold(&rig, capacity - 1);
@@ -242,8 +229,6 @@ TEST(bts_threshold_last_slot, .group = "T", .ids = "T8", .needs = NEED_BTS,
 	chain_trace(&rig, rig_interrupt(), &chain_a, capacity);
 	pmi_settle();
 	EXPECT_EQ(pmi.count, 1);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 TEST(bts_threshold_not_reset, .group = "T", .ids = "T5", .needs = NEED_BTS,
@@ -251,10 +236,9 @@ TEST(bts_threshold_not_reset, .group = "T", .ids = "T5", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9.5: \"matches/exceeds\"")
 {
 	bool level = calibration()->level;
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	RIG(rig, 128);
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = &rig, .delivery = PMI_FIXED};
 
-	rig_open(&rig, 128);
 	pmi_take(&pmi);
 	rig_set_threshold(&rig, 8);
 	chain_trace(&rig, rig_interrupt(), &chain_a, 16);
@@ -269,8 +253,6 @@ TEST(bts_threshold_not_reset, .group = "T", .ids = "T5", .needs = NEED_BTS,
 	EXPECT_EQ(pmi.count, level ? 6 : 1);
 	EXPECT_EQ(rig_count(&rig), 16 + 5 * 10);
 	test_observe("threshold_trigger", "%s", level ? "level" : "edge");
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 extern const char event_fault[], event_handler_in_place[], event_jump[], event_jump_to[];
@@ -313,10 +295,9 @@ TEST(bts_threshold_by_event, .group = "T", .ids = "T1 T8", .needs = NEED_BTS,
      .source = "SDM Vol 3, 17.4.9 and 17.4.9.5: BTS interrupt threshold")
 {
 	unsigned by_jump, most = 0;
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	RIG(rig, 16);
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = &rig, .delivery = PMI_FIXED};
 
-	rig_open(&rig, 16);
 	pmi_take(&pmi);
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, event_handler_in_place, false);
@@ -326,8 +307,6 @@ TEST(bts_threshold_by_event, .group = "T", .ids = "T1 T8", .needs = NEED_BTS,
 		most = by_jump > most ? by_jump : most;
 	}
 	EXPECT_EQ(most, 1);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 // No status bit is documented for BTS: counters and PEBS share its interrupt, and only the index
@@ -441,15 +420,13 @@ static void cross(struct rig *rig)
 // On a failure as on Xen the log has "pmi.lvtpc & LVT_MASKED". "pmi.count" is an interrupt that was
 // missing or came twice, "rig_count(&rig)" a record that was lost.
 TEST(bts_threshold_masks, .group = "T", .ids = "T3 T10", .needs = NEED_BTS,
-     .claim =
-	     "delivery masks the LVT entry, and clearing the mask lets the next crossing interrupt; "
-	     "no record is missing after the index was moved back",
+     .claim = "delivery masks the LVT entry, and clearing the mask lets the next crossing "
+	      "interrupt; no record is missing after the index was moved back",
      .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: mask")
 {
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	RIG(rig, 64);
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = &rig, .delivery = PMI_FIXED};
 
-	rig_open(&rig, 64);
 	pmi_take(&pmi);
 	rig_set_threshold(&rig, 8);
 	EXPECT(!(lapic_read_lvtpc() & LVT_MASKED));
@@ -462,8 +439,6 @@ TEST(bts_threshold_masks, .group = "T", .ids = "T3 T10", .needs = NEED_BTS,
 		EXPECT(!(lapic_read_lvtpc() & LVT_MASKED));
 		EXPECT_EQ(pmi.lvtpc & LVT_VECTOR_MASK, PMI_VECTOR);
 	}
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 TEST(bts_threshold_left_masked, .group = "T", .ids = "T4", .needs = NEED_BTS,
@@ -471,10 +446,10 @@ TEST(bts_threshold_left_masked, .group = "T", .ids = "T4", .needs = NEED_BTS,
 	     "while the LVT entry is left masked no second interrupt arrives, and recording goes on",
      .source = "SDM Vol 3, 17.4.9.5 and 10.5.1: mask")
 {
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};
+	RIG(rig, 64);
+	struct pmi pmi CLOSED_BY(pmi_release) = {
+		.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};
 
-	rig_open(&rig, 64);
 	pmi_take(&pmi);
 	rig_set_threshold(&rig, 8);
 	cross(&rig);
@@ -491,8 +466,6 @@ TEST(bts_threshold_left_masked, .group = "T", .ids = "T4", .needs = NEED_BTS,
 	lapic_unmask_lvtpc();
 	cross(&rig);
 	EXPECT_EQ(pmi.count, 1);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 #define MSR_PERF_GLOBAL_STATUS	 0x38eu
@@ -506,13 +479,13 @@ static bool overflow_shows(void)
 
 /* Described for PEBS; of BTS nothing is said. */
 TEST(bts_threshold_status, .group = "T", .ids = "T1", .needs = NEED_BTS,
-     .claim =
-	     "the threshold shows in IA32_PERF_GLOBAL_STATUS.OvfBuf each time or never, not before it "
-	     "is reached, and software can clear it",
+     .claim = "the threshold shows in IA32_PERF_GLOBAL_STATUS.OvfBuf each time or never, not "
+	      "before it is reached, and software can clear it",
      .source = "SDM Vol 3, table 35-2: 38EH bit 62; SDM Vol 3, 17.4.9.5: the index tells the cause")
 {
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};
+	struct rig rig CLOSED_BY(rig_close);
+	struct pmi pmi CLOSED_BY(pmi_release) = {
+		.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};
 	bool shows;
 
 	if (cpuid(0, 0).eax < 0xa || (cpuid(0xa, 0).eax & 0xff) < 2)
@@ -534,8 +507,6 @@ TEST(bts_threshold_status, .group = "T", .ids = "T1", .needs = NEED_BTS,
 	EXPECT_EQ(overflow_shows(), shows);
 	EXPECT_EQ(pmi.count, 2);
 	wrmsr(MSR_PERF_GLOBAL_OVF_CTRL, OVERFLOW_BUFFER);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 /* The work of a driver of BTS in interrupt mode, as a test: T10 of the reference. */
@@ -567,7 +538,7 @@ static void empty(struct pmi *pmi)
  */
 static void drain_walks(enum pmi_delivery delivery)
 {
-	struct rig rig;
+	struct rig rig CLOSED_BY(rig_close);
 	struct pmi pmi = {.rig = &rig, .delivery = delivery, .go_on = true, .serve = empty};
 	uint64_t flags = 0;
 
@@ -590,7 +561,6 @@ static void drain_walks(enum pmi_delivery delivery)
 	EXPECT(pmi.count >= DRAIN_WALKS * 32 / DRAIN_SLOTS);
 	EXPECT_EQ(emptied_full, 0);
 	chain_expect_walks(&reader, DRAIN_WALKS, "drained");
-	rig_close(&rig);
 }
 
 // The handler of BranchMonitoringProject ignored the index and took as many records as the

@@ -205,9 +205,8 @@ static bool notices(size_t bytes, size_t place)
 }
 
 TEST(trace_memory_pattern, .group = "tracers", .ids = "", .needs = 0,
-     .claim =
-	     "a byte written after an object that trace hardware writes to is noticed when that is "
-	     "freed, up to the end of its page; one inside it is its own",
+     .claim = "a byte written after an object that trace hardware writes to is noticed when that "
+	      "is freed, up to the end of its page; one inside it is its own",
      .source = "kernel/trace/memory.h")
 {
 	for (size_t bytes = 2400; bytes < 2409; bytes++) {

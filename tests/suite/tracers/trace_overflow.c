@@ -65,7 +65,8 @@ static void expect_all(struct tracer *tracer, const struct user_chain *user, siz
 
 static void trace(struct user_chain *user, unsigned view, size_t slots, bool alone)
 {
-	struct walker walker = {.name = "wraps", .chain = &chain_a, .walks = WALKS, .user = user};
+	struct walker walker CLOSED_BY(walker_end) = {
+		.name = "wraps", .chain = &chain_a, .walks = WALKS, .user = user};
 	struct bts_options options = viewer_options(TRACE_USER, 0), other = options;
 	struct tracer *tracer = NULL, *second = NULL;
 	struct ptrace_bts_record none;
@@ -84,7 +85,6 @@ static void trace(struct user_chain *user, unsigned view, size_t slots, bool alo
 	EXPECT(trace_detach(tracer));
 	if (!alone)
 		EXPECT(trace_detach(second));
-	walker_end(&walker);
 }
 
 // All Linux drivers from 2.6.25 to 2.6.32 counted and copied only the records from the base to the
@@ -101,14 +101,13 @@ TEST(trace_newest_after_wrap, .group = "tracers", .ids = "W4 I8 I9", .needs = NE
 	     "after a wrap the newest records are all there, oldest first, in either shape; none else",
      .source = "docs/design.md#overflow; docs/historic-bugs.md")
 {
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 
 	user_chain_open(&user, 0);
 	trace(&user, TRACE_USER | TRACE_KERNEL, MOST - 1, true);
 	trace(&user, TRACE_USER, SLOTS, true);
 	trace(&user, TRACE_USER, SLOTS, false);
 	trace(&user, TRACE_USER, 1, true);
-	user_chain_close(&user);
 }
 
 #define STAGED_WALKS (2 * STAGE)
@@ -142,12 +141,11 @@ static uint64_t user_branches(uint64_t walks)
 }
 
 TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
-     .claim =
-	     "a tracer that stops when full keeps the first records, says how many it lost then, goes on "
-	     "when resumed; others go on",
+     .claim = "a tracer that stops when full keeps the first records, says how many it lost then, "
+	      "goes on when resumed; others go on",
      .source = "docs/design.md#overflow")
 {
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 	struct walker walker = stage_walker(&user, STAGED_WALKS);
 	struct bts_options all = viewer_options(TRACE_USER | TRACE_KERNEL, STAGED_WALKS * 4),
 			   few = all;
@@ -177,7 +175,6 @@ TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	viewer_expect(&other, STAGED_WALKS);
 	viewer_close(&other);
 	walker_end(&walker);
-	user_chain_close(&user);
 }
 
 static void yield(struct walker *walker)
@@ -189,7 +186,7 @@ static void yield(struct walker *walker)
 /* The beginning of a life, as far as `slots` slots have room for branches, stamps and a gap. */
 static void stop_with_stamps(const struct user_chain *user, size_t slots)
 {
-	struct walker walker = {
+	struct walker walker CLOSED_BY(walker_end) = {
 		.name = "stamped", .chain = &chain_a, .walks = 10, .user = user, .between = yield};
 	struct bts_options options = viewer_options(TRACE_USER, 0);
 	struct bts_status status;
@@ -217,21 +214,18 @@ static void stop_with_stamps(const struct user_chain *user, size_t slots)
 	EXPECT_EQ(records[0].qualifier, PTRACE_BTS_GAP);
 	EXPECT_EQ(records[0].missing, 0);
 	EXPECT(trace_detach(tracer));
-	walker_end(&walker);
 }
 
 TEST(trace_stop_with_stamps, .group = "tracers", .ids = "A4", .needs = NEED_BTS,
-     .claim =
-	     "a tracer that stops when full is so where a stamp takes the last room too, and records "
-	     "nothing but a gap until it is resumed",
+     .claim = "a tracer that stops when full is so where a stamp takes the last room too, and "
+	      "records nothing but a gap until it is resumed",
      .source = "docs/design.md#overflow; docs/design.md#stamps")
 {
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 
 	user_chain_open(&user, 0);
 	for (size_t slots = 4; slots < 20; slots++)
 		stop_with_stamps(&user, slots);
-	user_chain_close(&user);
 }
 
 #define NULL_SLOTS 200
@@ -240,8 +234,9 @@ TEST(trace_null_callback_wraps, .group = "tracers", .ids = "", .needs = NEED_BTS
      .claim = "without a function to call at its threshold a buffer wraps, and holds nothing up",
      .source = "docs/design.md#overflow")
 {
-	struct user_chain user;
-	struct walker walker = {.name = "alone", .chain = &chain_a, .walks = WALKS, .user = &user};
+	struct user_chain user CLOSED_BY(user_chain_close);
+	struct walker walker CLOSED_BY(walker_end) = {
+		.name = "alone", .chain = &chain_a, .walks = WALKS, .user = &user};
 	struct bts_options options = viewer_options(TRACE_USER, 0);
 	struct tracer *tracer = NULL;
 	struct bts_status status;
@@ -265,8 +260,6 @@ TEST(trace_null_callback_wraps, .group = "tracers", .ids = "", .needs = NEED_BTS
 	EXPECT_EQ(records[NULL_SLOTS - 1].from, last.from);
 	EXPECT_EQ(records[NULL_SLOTS - 1].to, last.to);
 	EXPECT(trace_detach(tracer));
-	walker_end(&walker);
-	user_chain_close(&user);
 }
 
 // A short ring that is read now and then, beside a long one that has everything.
@@ -337,11 +330,11 @@ static size_t read_more(struct tracer *tracer, uint64_t *position, bool peek,
 
 static void exact(struct user_chain *user, unsigned view, bool peek)
 {
-	struct walker walker = {.name = "gaps",
-				.chain = &chain_a,
-				.walks = GAP_WALKS,
-				.user = user,
-				.between = yield_often};
+	struct walker walker CLOSED_BY(walker_end) = {.name = "gaps",
+						      .chain = &chain_a,
+						      .walks = GAP_WALKS,
+						      .user = user,
+						      .between = yield_often};
 	struct bts_options long_one = options_of(view, TRACE_STOP, GAP_MOST);
 	struct bts_options short_one = options_of(view, TRACE_WRAP, GAP_SLOTS);
 	struct tracer *whole = NULL, *few = NULL;
@@ -372,7 +365,6 @@ static void exact(struct user_chain *user, unsigned view, bool peek)
 	EXPECT_EQ(status.lost, more - (peek ? GAP_SLOTS : count));
 	EXPECT(trace_detach(whole));
 	EXPECT(trace_detach(few));
-	walker_end(&walker);
 }
 
 /* Ring 3's branches follow each other, but where a gap is. How many: [true] of known number. */
@@ -402,11 +394,11 @@ static uint64_t follow(const struct user_chain *user, size_t count, uint64_t gap
 /* In the circular shape nobody can know how many; of a trace that stopped, the first of them. */
 static void unknown(struct user_chain *user, unsigned view, enum trace_overflow overflow)
 {
-	struct walker walker = {.name = "gaps",
-				.chain = &chain_a,
-				.walks = GAP_WALKS,
-				.user = user,
-				.between = yield_often};
+	struct walker walker CLOSED_BY(walker_end) = {.name = "gaps",
+						      .chain = &chain_a,
+						      .walks = GAP_WALKS,
+						      .user = user,
+						      .between = yield_often};
 	struct bts_options options = options_of(view, overflow, GAP_SLOTS);
 	struct tracer *tracer = NULL;
 	struct bts_status status;
@@ -429,7 +421,6 @@ static void unknown(struct user_chain *user, unsigned view, enum trace_overflow 
 	EXPECT_EQ(follow(user, count, gaps), 0);
 	EXPECT(gaps[false] + (overflow == TRACE_STOP ? gaps[true] : 0) > 3);
 	EXPECT(trace_detach(tracer));
-	walker_end(&walker);
 }
 
 static void unknown_circular(struct user_chain *user)
@@ -467,14 +458,14 @@ static void overflow_staging(struct walker *walker)
 
 static void truncated(struct user_chain *user)
 {
-	struct walker walker = {.name = "gaps",
-				.chain = &chain_a,
-				.walks = GAP_WALKS,
-				.user = user,
-				.between = overflow_staging};
+	struct walker walker CLOSED_BY(walker_end) = {.name = "gaps",
+						      .chain = &chain_a,
+						      .walks = GAP_WALKS,
+						      .user = user,
+						      .between = overflow_staging};
 	struct bts_options options = options_of(TRACE_USER | TRACE_KERNEL, TRACE_STOP, GAP_MOST);
 	struct bts_status status;
-	struct viewer viewer;
+	struct viewer viewer CLOSED_BY(viewer_close);
 	size_t count, gap = GAP_MOST;
 
 	walkers_create(&walker, 1);
@@ -498,19 +489,16 @@ static void truncated(struct user_chain *user)
 	chain_expect_walks(&viewer.user, GAP_WALKS, "ring 3");
 	chain_expect_walks(&viewer.kernel, GAP_WALKS, "kernel");
 	walker.tracer = NULL;
-	viewer_close(&viewer);
-	walker_end(&walker);
 }
 
 static void with_memory(void (*test)(struct user_chain *user))
 {
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 
 	all = test_area(AREA);
 	read = test_area(AREA);
 	user_chain_open(&user, 0);
 	test(&user);
-	user_chain_close(&user);
 }
 
 static void exact_all(struct user_chain *user)
@@ -536,9 +524,8 @@ TEST(trace_gaps_of_unknown_number, .group = "tracers", .ids = "", .needs = NEED_
 }
 
 TEST(trace_gaps_of_stop, .group = "tracers", .ids = "", .needs = NEED_BTS,
-     .claim =
-	     "where a trace that stopped when it was full goes on, a record says that branches are "
-	     "missing",
+     .claim = "where a trace that stopped when it was full goes on, a record says that branches "
+	      "are missing",
      .source = "docs/design.md#losses")
 {
 	with_memory(unknown_stopped);

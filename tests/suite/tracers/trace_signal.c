@@ -104,11 +104,11 @@ static void cross(struct walker *walker)
 
 static void walk(struct user_chain *user, bool nmi)
 {
-	struct walker walker = {.name = "crosses",
-				.chain = &chain_a,
-				.walks = WALKS,
-				.user = user,
-				.between = cross};
+	struct walker walker CLOSED_BY(walker_end) = {.name = "crosses",
+						      .chain = &chain_a,
+						      .walks = WALKS,
+						      .user = user,
+						      .between = cross};
 	struct held held;
 
 	trace_deliver_pmi(nmi);
@@ -122,7 +122,6 @@ static void walk(struct user_chain *user, bool nmi)
 	crossed += atomic_load(&held.told);
 	held_close(&held, WALKS);
 	walker.tracer = NULL;
-	walker_end(&walker);
 }
 
 /*
@@ -254,11 +253,11 @@ TEST(trace_signal_while_killed, .group = "tracers", .ids = "C5 T10", .needs = NE
 
 static void watch(struct user_chain *user, unsigned held_view)
 {
-	struct walker walker = {.name = "held",
-				.chain = &chain_a,
-				.walks = HELD_WALKS,
-				.user = user,
-				.between = held_wait};
+	struct walker walker CLOSED_BY(walker_end) = {.name = "held",
+						      .chain = &chain_a,
+						      .walks = HELD_WALKS,
+						      .user = user,
+						      .between = held_wait};
 	struct bts_options everything = viewer_options(TRACE_USER | TRACE_KERNEL, HELD_WALKS * 64);
 	struct bts_options options = viewer_options(held_view, 0);
 	struct viewer task, cpu;
@@ -284,20 +283,17 @@ static void watch(struct user_chain *user, unsigned held_view)
 	held_close(&held, HELD_WALKS);
 	viewer_close(&task);
 	viewer_close(&cpu);
-	walker_end(&walker);
 }
 
 TEST(trace_hold_is_own, .group = "tracers", .ids = "", .needs = NEED_BTS,
-     .claim =
-	     "while a trace is held for one tracer, others of the task and of the CPU see all that "
-	     "the task does",
+     .claim = "while a trace is held for one tracer, others of the task and of the CPU see all "
+	      "that the task does",
      .source = "docs/design.md#overflow")
 {
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 
 	user_chain_open(&user, 0);
 	watch(&user, TRACE_USER);
-	user_chain_close(&user);
 }
 
 #define NEAR_WALKS 60
@@ -312,11 +308,12 @@ static void ignore(struct tracer *tracer, void *argument)
 static void trace_near(bool nmi)
 {
 	struct user_chain user = {.chain = chain_b};
-	struct walker walker = {.name = "near", .chain = &chain_a, .walks = NEAR_WALKS};
+	struct walker walker CLOSED_BY(walker_end) = {
+		.name = "near", .chain = &chain_a, .walks = NEAR_WALKS};
 	struct bts_options options = walker_options(NEAR_WALKS * 256 + 4096);
 	struct tracer *near = NULL;
 	uint64_t before, count;
-	struct viewer viewer;
+	struct viewer viewer CLOSED_BY(viewer_close);
 
 	walkers_create(&walker, 1);
 	walker.user = &user;
@@ -340,8 +337,6 @@ static void trace_near(bool nmi)
 		     (viewer.in_kernel - viewer.kernel.seen) / (count ? count : 1));
 	EXPECT_EQ(bts_available(near), 0);
 	EXPECT(trace_detach(near));
-	viewer_close(&viewer);
-	walker_end(&walker);
 }
 
 TEST(trace_near_threshold, .group = "tracers", .ids = "", .needs = NEED_BTS,

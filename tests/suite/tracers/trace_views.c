@@ -15,12 +15,12 @@ TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 	     "a tracer that wraps, one that is notified, and one of the CPU see each its own view of one task",
      .source = "docs/design.md#tracers; docs/design.md#views")
 {
-	struct user_chain user;
-	struct walker walker = {.name = "watched",
-				.chain = &chain_a,
-				.walks = WALKS,
-				.user = &user,
-				.between = held_wait};
+	struct user_chain user CLOSED_BY(user_chain_close);
+	struct walker walker CLOSED_BY(walker_end) = {.name = "watched",
+						      .chain = &chain_a,
+						      .walks = WALKS,
+						      .user = &user,
+						      .between = held_wait};
 	struct bts_options options = viewer_options(TRACE_KERNEL, WALKS * 16);
 	struct bts_status status;
 	struct viewer wrapping, all;
@@ -47,8 +47,6 @@ TEST(trace_three_views, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 	EXPECT(!status.circular);
 	viewer_close(&wrapping);
 	viewer_close(&all);
-	walker_end(&walker);
-	user_chain_close(&user);
 }
 
 #define READ_WALKS 100
@@ -78,12 +76,12 @@ TEST(trace_reading_unseen, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	     "a CPU's tracer that sees the kernel loses nothing to the reading of others' long traces",
      .source = "docs/design.md#losses")
 {
-	struct user_chain user;
-	struct walker walker = {
+	struct user_chain user CLOSED_BY(user_chain_close);
+	struct walker walker CLOSED_BY(walker_end) = {
 		.name = "read", .chain = &chain_a, .walks = READ_WALKS, .user = &user};
 	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, READ_WALKS);
 	struct ptrace_bts_record *records = test_area(16);
-	struct viewer viewer;
+	struct viewer viewer CLOSED_BY(viewer_close);
 	uint64_t of_one, of_most;
 
 	user_chain_open(&user, 0);
@@ -98,9 +96,6 @@ TEST(trace_reading_unseen, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	test_note("%lu of one, %lu of %zu", of_one, of_most, READ_MOST);
 	viewer_read(&viewer);
 	viewer_expect(&viewer, READ_WALKS);
-	viewer_close(&viewer);
-	walker_end(&walker);
-	user_chain_close(&user);
 }
 
 #define CHANGE_WALKS (3 * STAGE)
@@ -139,7 +134,7 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
      .claim = "a tracer changes its view, pauses and goes on while attached, and sees just that",
      .source = "kernel/trace/trace.h")
 {
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 	struct walker walker = stage_walker(&user, CHANGE_WALKS);
 	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, CHANGE_WALKS * 4);
 	struct viewer viewer;
@@ -167,7 +162,6 @@ TEST(trace_changes, .group = "tracers", .ids = "I4", .needs = NEED_BTS,
 	viewer_expect(&viewer, CHANGE_WALKS);
 	viewer_close(&viewer);
 	walker_end(&walker);
-	user_chain_close(&user);
 }
 
 static void finish(struct viewer *viewer, uint64_t walks)
@@ -182,7 +176,7 @@ TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 	     "the first tracer of a task leaves and another joins in the middle: the others lose nothing",
      .source = "docs/design.md#tracers")
 {
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 	struct walker walker = stage_walker(&user, CHANGE_WALKS);
 	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, CHANGE_WALKS * 2);
 	struct bts_options in_user = viewer_options(TRACE_USER, CHANGE_WALKS);
@@ -205,7 +199,6 @@ TEST(trace_comes_and_goes, .group = "tracers", .ids = "S3", .needs = NEED_BTS,
 	finish(&third, CHANGE_WALKS);
 	finish(&all, CHANGE_WALKS);
 	walker_end(&walker);
-	user_chain_close(&user);
 }
 
 #define SHAPE_WALKS (5 * STAGE)
@@ -224,7 +217,7 @@ TEST(trace_shape_changes, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	     "a trace whose shape goes from circular to linear and back, twice, loses nothing and keeps its order",
      .source = "docs/design.md#shapes")
 {
-	struct user_chain user;
+	struct user_chain user CLOSED_BY(user_chain_close);
 	struct walker walker = stage_walker(&user, SHAPE_WALKS);
 	struct bts_options options = viewer_options(TRACE_USER | TRACE_KERNEL, SHAPE_WALKS * 4);
 	struct viewer first, second;
@@ -251,7 +244,6 @@ TEST(trace_shape_changes, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	viewer_expect(&first, SHAPE_WALKS);
 	viewer_close(&first);
 	walker_end(&walker);
-	user_chain_close(&user);
 }
 
 #define RECORD sizeof(struct ptrace_bts_record)

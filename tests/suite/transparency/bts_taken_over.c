@@ -66,10 +66,10 @@ TEST(bts_taken_over_mask, .group = "T", .ids = "T4", .needs = NEED_BTS,
      .claim = "the mask that a delivery set in the LVT entry stays over CPUID and IN",
      .source = "SDM Vol 3, 10.5.1 and 17.4.9.5: mask")
 {
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};
+	RIG(rig, 64);
+	struct pmi pmi CLOSED_BY(pmi_release) = {
+		.rig = &rig, .delivery = PMI_FIXED, .keep_masked = true};
 
-	rig_open(&rig, 64);
 	pmi_take(&pmi);
 	rig_set_threshold(&rig, 8);
 	fill(&rig);
@@ -78,8 +78,6 @@ TEST(bts_taken_over_mask, .group = "T", .ids = "T4", .needs = NEED_BTS,
 	EXPECT_EQ(lapic_read_lvtpc() & LVT_MASKED, pmi.lvtpc & LVT_MASKED);
 	fill(&rig);
 	EXPECT_EQ(pmi.count, 1);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 TEST(bts_taken_over_interrupt, .group = "T", .ids = "T3", .needs = NEED_BTS,

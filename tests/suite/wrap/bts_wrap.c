@@ -106,14 +106,13 @@ TEST(bts_wrap_one_slot, .group = "W", .ids = "W5", .needs = NEED_BTS,
 /* The page has room before the base, so that a wrap to anywhere else shows. */
 static void check_any_base(const struct calibration *c, size_t offset)
 {
-	struct rig rig;
+	struct rig rig CLOSED_BY(rig_close);
 
 	rig_open_at(&rig, SLOTS + 4, offset);
 	rig_shorten(&rig, SLOTS, maximum_extra(c->maximum));
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, ANY_BASE_N);
 	circular_expect(&rig, SLOTS - c->unused, &chain_a, ANY_BASE_N);
-	rig_close(&rig);
 }
 
 TEST(bts_wrap_any_base, .group = "W", .ids = "W4 L3", .needs = NEED_BTS,
@@ -221,10 +220,9 @@ TEST(bts_wrap_no_interrupt, .group = "W", .ids = "W9", .needs = NEED_BTS,
 {
 	const struct calibration *c = calibration();
 	uint64_t n = 100 * NO_INTERRUPT_SLOTS;
-	struct rig rig;
-	struct pmi pmi = {.rig = &rig, .delivery = PMI_FIXED};
+	RIG(rig, NO_INTERRUPT_SLOTS + 8);
+	struct pmi pmi CLOSED_BY(pmi_release) = {.rig = &rig, .delivery = PMI_FIXED};
 
-	rig_open(&rig, NO_INTERRUPT_SLOTS + 8);
 	pmi_take(&pmi);
 	rig_shorten(&rig, NO_INTERRUPT_SLOTS, maximum_extra(c->maximum));
 	ds_set(rig.area, DS_BTS_INTERRUPT_THRESHOLD, ds_get(rig.area, DS_BTS_ABSOLUTE_MAXIMUM) + 1);
@@ -238,8 +236,6 @@ TEST(bts_wrap_no_interrupt, .group = "W", .ids = "W9", .needs = NEED_BTS,
 	chain_trace(&rig, rig_interrupt(), &chain_a, 8);
 	pmi_settle();
 	EXPECT_EQ(pmi.count, 1);
-	pmi_release(&pmi);
-	rig_close(&rig);
 }
 
 #define REACHABLE_THRESHOLD_SLOTS 16
