@@ -107,7 +107,7 @@ void test_figure(const char *name, uint64_t value, const char *unit);
 
 /* After the name in a declaration: `close` gets the address of what is declared where its block
  * ends. */
-#define CLOSED_BY(close) __attribute__((cleanup(close)))
+#define CLOSED_BY(close) __attribute__((cleanup(close), unused))
 
 /* An area of zeroed pages that is freed when the test is over, however it ends. */
 void *test_area(size_t pages);
