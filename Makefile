@@ -266,7 +266,7 @@ $(BUILD)/%.elf32: $(BUILD)/%.elf
 include tests/host/host.mk
 include tests/guest/guest.mk
 include tools/view/view.mk
-include tests/linux/linux.mk
+include tools/guests/guests.mk
 
 # What every boot is measured against.
 $(BUILD)/minimal.elf32: tests/suite/bench/minimal.asm

@@ -41,7 +41,7 @@ struct descriptor_table {
 	uint64_t base;
 };
 
-/* A branch that was taken, as stack=on tells of it: tests/view/test_shadow.c reads them. */
+/* A branch that was taken, as stack=on tells of it: tools/view/tests/test_shadow.c reads them. */
 struct told {
 	uint64_t rsp;	    /* after it */
 	uint32_t from, to;  /* the low halves */

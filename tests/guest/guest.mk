@@ -6,9 +6,7 @@ guest_sources := tests/guest/start.asm tests/guest/task.asm tests/guest/startup.
 check-guest: $(BUILD)/startup.elf $(BUILD)/startup.elf32 $(BUILD)/monitor.elf32
 	@tests/guest/run $(BUILD)
 
-check-kut: images ## run kvm-unit-tests' x86 tests plain, as a guest, and interpreted: KUT=directory of its sources: an hour
-	@prove --verbose --exec '' tools/check-kut :: $(KUT)
-.PHONY: check-guest check-kut
+.PHONY: check-guest
 
 # Hands over to another kernel with interrupts pending: boots.txt
 $(BUILD)/leftover.elf32: tests/guest/leftover.asm

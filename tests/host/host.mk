@@ -33,7 +33,7 @@ $(BUILD)/host/branch_cost: tests/host/branch_cost.c tests/host/interp_rig.c $$(b
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) $(above_rig) \
 	  -o $@ $(filter %.c,$^) $(branch_cost_objects) -lcmocka
 
-# The same: BTS and Processor Trace of one run, for tests/view.
+# The same: BTS and Processor Trace of one run, for tools/view/tests.
 $(BUILD)/host/one_run: tests/host/one_run.c tests/host/pt_program.c tests/host/interp_rig.c tests/framework/random.c lib/frame.c $$(branch_cost_objects) $$(host_headers)
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) $(above_rig) \

@@ -104,7 +104,7 @@ takes()
 		[[ $line != *"$between"* ]] || { takes "${line%%"$between"*}" && takes "${line#*"$between"}"; return; }
 	done
 	case $line in
-	'# '*) grep -qw "take .*usr/bin/$(cut -d ' ' -f 2 <<<"$line")" tools/linux && return ;;
+	'# '*) grep -qw "take .*usr/bin/$(cut -d ' ' -f 2 <<<"$line")" tools/guests/linux && return ;;
 	'(gdb) '*) return ;;
 	esac
 	line=$(sed -E 's/^do //; s/ >[^ ]+//g; s/\$[a-z]+/x/g; s/[][]//g; s/\b(FILE|bzImage)\b/README.md/g; s/\bCPUS\b/2/; s/\bMB\b/512/; s/^RUN="(.*)"$/.\/run-qemu.sh \1/' <<<"$line")
@@ -212,7 +212,7 @@ type_lines()
 {
 	local line prompt said
 	mkfifo "$tree/keys"
-	setsid tools/linux shell -l "$tree/log" <"$tree/keys" >/dev/null 2>&1 &
+	setsid tools/guests/linux shell -l "$tree/log" <"$tree/keys" >/dev/null 2>&1 &
 	shell=$!
 	exec 3>"$tree/keys"
 	while IFS= read -r line; do

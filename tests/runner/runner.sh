@@ -403,7 +403,7 @@ try 'words too long for SMBIOS' 2 'takes up to 255' ./run-qemu.sh -b iso -a "$(p
 try 'a quote in the words for SMBIOS' 2 "has a \"'\"" ./run-qemu.sh -b iso -a "a'b"
 try 'make run: silicon with all trace units' 0 $'run-qemu.sh --monitor .profile=icelake pt=on.$' goal run
 try 'make run: other options' 0 $'run-qemu.sh -s 2$' goal run RUN='-s 2'
-try 'make linux-shell: no options' 0 'tools/linux shell *$' goal linux-shell
+try 'make linux-shell: no options' 0 'tools/guests/linux shell *$' goal linux-shell
 try 'help' 0 'usage: run-qemu.sh' ./run-qemu.sh -h
 try 'version' 0 '^spoor [0-9]' ./run-qemu.sh -V
 

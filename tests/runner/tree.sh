@@ -2,14 +2,15 @@
 # shellcheck shell=bash
 # For tests of tools in shell, which source it: a tree in which fake-qemu is QEMU is the current directory, and goes at the
 # end. Sources tap.sh and logs.sh.
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../.." && pwd)
 tree=$(mktemp -d) || exit 2
 # A signal may meet a child that is not yet another program.
 trap '[ $BASHPID != $$ ] || rm -rf "$tree"' EXIT
-mkdir -p "$tree"/build/{pxe,grub} "$tree/tools"
+mkdir -p "$tree"/build/{pxe,grub} "$tree/tools/guests"
 ln -s "$top/run-qemu.sh" "$top/Makefile" "$tree"
-ln -s "$top"/tools/{judge,bench,check,lockstep,mutants,mutate,supervise,view,check-kut,Spoor} "$tree/tools"
+ln -s "$top"/tools/{judge,bench,check,lockstep,mutants,mutate,supervise,view,Spoor} "$tree/tools"
+ln -s "$top/tools/guests/check-kut" "$tree/tools/guests"
 ln -s "$top"/{README.md,boot,docs,kernel,drivers,lib,include,monitor} "$tree"
 touch "$tree"/build/{monitor.elf32,spoor.elf32,spoor.elf,spoor.iso,pxe/{spoor.0,spoor.efi,monitor.elf,spoor.elf},grub/bootx64.efi} "$tree/a,b"
 printf 12345 >"$tree/build/pxe/spoor.0"

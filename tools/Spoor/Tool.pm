@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # What programs of tools/ share: they run at the top of the tree, print the comment at their head for -h, take options,
-# run a part of a list, and read and write files. Each begins with `use FindBin; use lib $FindBin::RealBin; use Spoor::Tool`.
+# run a part of a list, and read and write files. Each begins with `use FindBin; use lib $FindBin::RealBin; use Spoor::Tool`; tools/ is above it.
 package Spoor::Tool;
 use strict;
 use warnings;
@@ -10,8 +10,8 @@ use FindBin;
 our @EXPORT = qw(options part_of turn read_lines read_text write_text);
 
 my $name = $FindBin::Script;
-exec("$FindBin::RealBin/Spoor/help", "$FindBin::RealBin/$name") if ($ARGV[0] // '') =~ /^(?:-h|--help)$/;
-chdir("$FindBin::Bin/..") or die "$name: $!\n";
+exec((__FILE__ =~ m{(.*)/})[0] . '/help', "$FindBin::RealBin/$name") if ($ARGV[0] // '') =~ /^(?:-h|--help)$/;
+chdir(($FindBin::Bin =~ m{(.*)/tools(?:/|$)})[0]) or die "$name: $!\n";
 
 # Takes the options out of @ARGV: `--name => \$flag`, which becomes 1, or `--name => [\$value, pattern]`. Returns the other words.
 sub options {

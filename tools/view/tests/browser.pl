@@ -1,0 +1,229 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: MIT
+#
+# browser.pl [SCREENSHOT.png]: opens what `view html` makes in Chromium without a network, by WebDriver, clicks, and
+# compares with `view stats` and `view calls`; prints TAP. A part of `make check-view`.
+# browser.pl --open PAGE [SCREENSHOT.png]: prints how many seconds it takes until the calls are shown, and how many of CPU.
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use HTTP::Tiny;
+use IO::Socket::INET;
+use JSON::PP;
+use MIME::Base64;
+use Time::HiRes qw(sleep time);
+
+use constant PATIENCE => 300; # seconds
+
+chdir(($0 =~ m{(.*)/})[0] . '/../../..') or die "browser: $!\n";
+my $scratch = tempdir(CLEANUP => 1);
+my $http = HTTP::Tiny->new(timeout => PATIENCE);
+my ($driver, $base) = (0, '');
+my ($number, $failed) = (0, 0);
+
+start_driver();
+if (($ARGV[0] // '') eq '--open') {
+	die "usage: browser.pl --open PAGE [SCREENSHOT.png]\n" unless defined $ARGV[1];
+	my ($began, $used) = (time, processor_seconds());
+	open_page($ARGV[1]);
+	my $took = time - $began;
+	$used = processor_seconds() - $used;
+	screenshot($ARGV[2]) if $ARGV[2];
+	stop_driver();
+	printf "%.1f %.1f\n", $took, $used;
+	exit 0;
+}
+check();
+exit($failed ? 1 : 0);
+
+END {
+	local $?;
+	stop_driver();
+}
+
+# Of the browser and all its processes, so far.
+sub processor_seconds {
+	my (%parent, %ticks);
+	for my $stat (glob '/proc/[0-9]*/stat') {
+		open(my $in, '<', $stat) or next;
+		my ($pid, $rest) = (<$in> // '') =~ /^(\d+) .*\) (.*)/s or next;
+		my @field = split ' ', $rest;
+		$parent{$pid} = $field[1];
+		$ticks{$pid} = $field[11] + $field[12] + $field[13] + $field[14]; # utime, stime, and those of children that ended
+	}
+	my $sum = 0;
+	for my $pid (keys %ticks) {
+		my $of = $pid;
+		$of = $parent{$of} while $parent{$of} && $of != $driver;
+		$sum += $ticks{$pid} if $of == $driver;
+	}
+	return $sum / 100;
+}
+
+sub stop_driver {
+	return unless $driver;
+	eval { ask('DELETE', '') } if $base =~ /session/;
+	kill 'TERM', $driver;
+	waitpid $driver, 0;
+	$driver = 0;
+}
+
+# With a port that nothing listens on; the browser resolves no name.
+sub start_driver {
+	my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "browser: $!\n";
+	my $port = $socket->sockport;
+	close($socket);
+	$driver = fork // die "browser: $!\n";
+	if (!$driver) {
+		open(STDOUT, '>', "$scratch/driver.log");
+		open(STDERR, '>&', \*STDOUT);
+		exec 'chromedriver', "--port=$port";
+		exit 127;
+	}
+	$base = "http://127.0.0.1:$port";
+	for (1 .. 200) {
+		last if eval { ask('GET', '/status') };
+		sleep 0.1;
+	}
+	my $session = ask('POST', '/session', {capabilities => {alwaysMatch => {
+		'goog:loggingPrefs' => {browser => 'ALL'},
+		timeouts => {pageLoad => 1000 * PATIENCE, script => 1000 * PATIENCE},
+		'goog:chromeOptions' => {args => ['--headless=new', '--no-sandbox', '--enable-unsafe-swiftshader', '--window-size=1280,900',
+			'--host-resolver-rules=MAP * ~NOTFOUND']}}}});
+	$base .= "/session/$session->{sessionId}";
+}
+
+sub ask {
+	my ($method, $path, $body) = @_;
+	my $answer = $http->request($method, "$base$path",
+		{headers => {'content-type' => 'application/json'}, content => $body ? encode_json($body) : ''});
+	die "browser: $path: $answer->{status} " . substr($answer->{content}, 0, 500) . "\n" unless $answer->{success};
+	return decode_json($answer->{content})->{value};
+}
+
+sub run {
+	my ($script) = @_;
+	return ask('POST', '/execute/sync', {script => "return $script", args => []});
+}
+
+# Until the viewer has the calls of a stream on the screen.
+sub wait_shown {
+	for (1 .. 10 * PATIENCE) {
+		my $shown = run('document.body.dataset.shown');
+		return $shown if $shown;
+		sleep 0.1;
+	}
+	die "browser: the calls are not shown\n";
+}
+
+sub open_page {
+	my ($page) = @_;
+	my $path = $page =~ m{^/} ? $page : `pwd` =~ s/\n/\/$page/r;
+	ask('POST', '/url', {url => "file://$path"});
+	return wait_shown();
+}
+
+sub click {
+	my ($using, $value) = @_;
+	my $element = ask('POST', '/element', {using => $using, value => $value});
+	ask('POST', '/element/' . (values %$element)[0] . '/click', {});
+}
+
+sub screenshot {
+	my ($file) = @_;
+	my $png = decode_base64(ask('GET', '/screenshot'));
+	open(my $out, '>:raw', $file) or die "browser: $file: $!\n";
+	print $out $png;
+	close($out) or die "browser: $file: $!\n";
+	return length $png;
+}
+
+sub result {
+	my ($right, $claim) = @_;
+	$number++;
+	$failed++ unless $right;
+	print $right ? '' : 'not ', "ok $number browser: $claim\n";
+	return $right;
+}
+
+sub view {
+	return scalar qx{build/view @_ 2>/dev/null};
+}
+
+# How many colours the screen has where the calls are.
+sub colours {
+	return ask('POST', '/execute/async', {args => [ask('GET', '/screenshot')], script => q{
+		const [png, done] = arguments, image = new Image(), calls = document.getElementById('calls').getBoundingClientRect();
+		image.onload = () => {
+			const copy = document.createElement('canvas'), pen = copy.getContext('2d');
+			copy.width = image.width;
+			copy.height = image.height - calls.top - 100;
+			pen.drawImage(image, 0, -calls.top - 100);
+			done(new Set(new Uint32Array(pen.getImageData(0, 0, copy.width, copy.height).data.buffer)).size);
+		};
+		image.src = 'data:image/png;base64,' + png;}});
+}
+
+sub check {
+	my ($page, $trace) = ("$scratch/page.html", "$scratch/trace.spt");
+	my $program = '-p build/view-test/stepped';
+	$| = 1;
+	print "1..7\n";
+	qx{build/view-test/test_stack build/view-test/stepped $trace $scratch/records};
+	view("html $program -o $page $trace");
+	my $shown = open_page($page);
+	result($shown eq 'task 1 (stepped)' && -s "$scratch/records" > 0, 'the page shows the calls of its task without a network');
+
+	my @cells = @{run(q{Array.from(document.querySelectorAll('#streams tbody td'), cell => cell.textContent.replace(/\D/g, ''))})};
+	my ($branches, $predicted) = view("stats $program $trace") =~ /(\d+) branches, \d+ instructions, (\d+) predicted/;
+	my ($walked, $events, $tails, $unwound) = view("calls $program $trace") =~ /(\d+)[^,\n]*\n[^\n]*?: (\d+) events, (\d+) tail calls, (\d+) unwound/;
+	result($cells[1] == $branches && $cells[4] == $predicted && $cells[5] == $events && $cells[6] == $tails && $cells[7] == $unwound,
+		'its counters are those of stats and calls');
+
+	ask('POST', '/frame', {id => 0});
+	click('xpath', '//*[contains(text(), "Sandwich")]');
+	sleep 1;
+	my $text = run('document.body.innerText');
+	my %own;
+	for (split /\n/, view("calls $program $trace")) {
+		$own{$3} += $2 - $1 + 1 if /^. +(\d+),(\d+) +(\S+)/;
+	}
+	my ($hottest) = sort { $own{$b} <=> $own{$a} } keys %own;
+	my $figure = reverse(reverse($own{$hottest}) =~ s/(\d{3})(?=\d)/$1,/gr);
+	result($text =~ /\b\Q$figure\E\b/ && $text =~ /\b\Q$hottest\E\b/, "a click shows the functions: $hottest has $figure instructions, as calls says");
+
+	click('xpath', '//*[contains(text(), "Left Heavy")]');
+	sleep 1;
+	ask('POST', '/frame', {id => undef});
+	my $colours = colours();
+	result($colours > 20, "a click shows the call tree, in $colours colours");
+
+	my @errors = grep { $_->{level} eq 'SEVERE' && $_->{message} !~ m{^file:///none } } @{ask('POST', '/se/log', {type => 'browser'})};
+	result(!@errors, 'the browser reports no error') or print map { "# $_->{message}\n" } @errors;
+
+	two_streams($ARGV[0] // "$scratch/two.png");
+	many_tasks();
+}
+
+# The tasks of a timeline that is as high as it can be; the others are counted.
+sub many_tasks {
+	my $used = processor_seconds();
+	qx{tools/view/tests/hostile.sh --page $scratch/many.html 2>/dev/null};
+	open_page("$scratch/many.html");
+	my ($rows, $last) = @{run('[rows.length, rows[rows.length - 1].name]')};
+	$used = processor_seconds() - $used;
+	result($rows == 901 && $last eq 'and 53401 tasks more' && $used <= 20, "54,300 tasks on one CPU, after $used s of CPU");
+}
+
+# A second task, chosen by a click, and a screenshot with more than a blank page.
+sub two_streams {
+	my ($png) = @_;
+	qx{./run-qemu.sh -q -s 2 -l $scratch/log --trace $scratch/two.spt -t user_hello -a 'trace=cpus trace_size=400000'};
+	view("html -o $scratch/two.html $scratch/two.spt");
+	my $first = open_page("$scratch/two.html");
+	my ($other) = grep { $_ ne $first } ('CPU 0', 'CPU 1');
+	click('xpath', "//tr[td[text()='$other']]");
+	my $second = wait_shown();
+	my $rows = run('rows.map(row => row.name).join()');
+	result($second eq $other && $rows =~ /CPU 0,CPU 1,task/ && screenshot($png) > 20_000, "a click shows the calls of $other; CPUs and tasks have rows");
+}
