@@ -13,7 +13,7 @@ tested=packages
 tree_of()
 {
 	local parts=(Makefile boot drivers include kernel lib monitor tests)
-	rm -rf "$1" && mkdir -p "$1/tools" && cd "$1" && ln -s "${parts[@]/#/$top/}" . && ln -s "$top/tools/view" tools
+	rm -rf "$1" && mkdir -p "$1/tools" && cd "$1" && ln -s "${parts[@]/#/$top/}" . && ln -s "$top"/tools/{guests,view} tools
 }
 
 # goals NAME...: make, where it takes a second to install.

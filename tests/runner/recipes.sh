@@ -112,8 +112,8 @@ takes()
 	case ${words[0]-} in
 	make) goals "${words[@]:1}" ;;
 	./run-qemu.sh) boots "${words[@]:1}" ;;
+	tools/guests/inside/* | build/* | boot/* | tests/* | docs/*) [ ${#words[@]} = 1 ] && file "${words[0]}" ;;
 	tools/*) tool "${words[@]}" ;;
-	build/* | boot/* | tests/* | docs/*) [ ${#words[@]} = 1 ] && file "${words[0]}" ;;
 	multiboot2 | module2) grep -qw "${words[0]}" boot/grub/grub.cfg ;;
 	apt-cache | apt-get | cd | cp | done | dpkg-deb | for | mkdir | sed | tar | zcat) ;; # the base system has these
 	*) installed "${words[0]-}" ;;
