@@ -29,7 +29,7 @@ struct unit_test {
 	static const struct unit_test test_name##_unit = {                                         \
 		__LINE__, {.name = #test_name, .test_func = test_name, __VA_ARGS__}};              \
 	static const struct unit_test *const test_name##_at                                        \
-		__attribute__((section("units"), used)) = &test_name##_unit;                       \
+		__attribute__((section("unit_tests"), used)) = &test_name##_unit;                  \
 	static void test_name(void **state)
 
 #endif

@@ -7,7 +7,7 @@
 enum { MOST = 64 };
 
 /* The linker's: those of UNIT(). */
-extern const struct unit_test *const __start_units[], *const __stop_units[];
+extern const struct unit_test *const __start_unit_tests[], *const __stop_unit_tests[];
 
 static int by_line(const void *a, const void *b)
 {
@@ -19,12 +19,12 @@ int main(void)
 {
 	const struct unit_test *units[MOST];
 	struct CMUnitTest tests[MOST];
-	size_t count = (size_t)(__stop_units - __start_units);
+	size_t count = (size_t)(__stop_unit_tests - __start_unit_tests);
 
 	if (count > MOST)
 		abort();
 	for (size_t n = 0; n < count; n++)
-		units[n] = __start_units[n];
+		units[n] = __start_unit_tests[n];
 	qsort(units, count, sizeof(units[0]), by_line);
 	for (size_t n = 0; n < count; n++)
 		tests[n] = units[n]->test;
