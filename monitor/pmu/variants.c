@@ -19,13 +19,13 @@ void pmu_make(struct silicon *silicon)
 
 void pmu_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
 {
-	struct pmu_enumeration found = pmu_enumerate(vcpu);
-
 	(void)subleaf;
 	if (leaf == LEAF_FEATURES) {
 		value[2] &= ~PDCM;
 		value[2] |= vcpu->silicon->profile->performance.capabilities ? PDCM : 0;
 	} else if (leaf == LEAF_PERFORMANCE) {
+		struct pmu_enumeration found = pmu_enumerate(vcpu);
+
 		value[0] = found.eax;
 		value[1] = found.ebx;
 		value[2] = found.ecx;
