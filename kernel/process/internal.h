@@ -8,7 +8,7 @@
 /* The list of all, newest first. Under the lock. */
 extern struct process *processes;
 
-/* What the task of a process runs, with the process as its argument. */
+/* The function that the task of a process runs; the argument is the process. */
 typedef void process_entry(void *process);
 
 /* As process_spawn(); a child of `parent`, or of the kernel if that is NULL. */

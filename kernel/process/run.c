@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What runs a process: its stays in ring 3, and what came of each.
+// The main loop of a process: it enters ring 3, and serves what ended the stay.
 #include "kernel/end.h"
 #include "kernel/export/export.h"
 #include "kernel/process/attachment.h"

@@ -4,8 +4,8 @@
  * first; what it wrote is put back, the processor executes the same from the same state, and the
  * interpreter's outcome is what stays. Not seen: a store that the processor makes and the
  * interpreter forgets altogether, Accessed and Dirty bits, and, where there are several processors,
- * what a locked instruction does to memory. Neither is an instruction whose operand another
- * processor changes meanwhile.
+ * what a locked instruction does to memory. An instruction whose operand another processor changes
+ * meanwhile is not compared.
  */
 #include "monitor/interp/lockstep.h"
 
@@ -196,7 +196,7 @@ static void make_again(const struct lockstep *l)
 		memcpy(l->write[n].to, l->new + l->write[n].at, l->write[n].bytes);
 }
 
-/* Whether memory is another one than the interpreter read, with nothing written by this one. */
+/* Whether a place that the interpreter read has changed. Its own writes are taken back before. */
 static bool was_written(const struct lockstep *l)
 {
 	for (unsigned n = 0; n < l->reads; n++)
