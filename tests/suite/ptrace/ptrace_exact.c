@@ -235,7 +235,6 @@ TEST(ptrace_random, .group = "I", .ids = "P5",
 	uint64_t branches = ds_has_bts() ? 1ul << 63 : 0;
 	uint64_t time = test_seconds() < MOST_TIME ? test_seconds() : MOST_TIME;
 	struct process *processes[PROCESSES];
-	unsigned readers = 0, late = 0;
 
 	each = each < MOST_CALLS ? each : MOST_CALLS;
 	for (unsigned i = 0; i < PROCESSES; i++) {
@@ -249,17 +248,7 @@ TEST(ptrace_random, .group = "I", .ids = "P5",
 		EXPECT_EQ(program_await(processes[i], true), WAIT_STOPPED(SIGSTOP));
 	for (unsigned i = 0; i < PROCESSES; i++)
 		process_signal(processes[i], SIGCONT);
-	for (unsigned i = 0; i < PROCESSES; i++) {
-		int status = program_end(processes[i]);
-
-		readers += status == WAIT_EXITED(42);
-		late += status == WAIT_EXITED(44);
-		EXPECT(status == WAIT_EXITED(42) || status == WAIT_EXITED(43) ||
-		       status == WAIT_EXITED(44));
-	}
+	for (unsigned i = 0; i < PROCESSES; i++)
+		EXPECT_EQ(program_end(processes[i]), WAIT_EXITED(42));
 	programs_end(before);
-	if (branches && !readers && late)
-		test_slow("no record was read in %lu s", time);
-	/* One whose family others trace, or have used up the memory for, may read no record. */
-	EXPECT(readers || !branches);
 }
