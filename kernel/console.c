@@ -4,6 +4,7 @@
 #include "drivers/console/console.h"
 #include "drivers/console/screen.h"
 #include "kernel/lock.h"
+#include "kernel/mm/page.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "lib/format.h"
@@ -14,6 +15,11 @@
 
 static struct spinlock lock;
 static bool lock_is_off;
+
+uint64_t console_physical(const void *object)
+{
+	return (uint64_t)object - KERNEL_BASE;
+}
 
 static uint64_t take_lock(void)
 {

@@ -23,6 +23,11 @@ static const void *direct_memory(uint64_t physical, uint64_t bytes)
 	return physical < end && bytes <= end - physical ? direct(physical) : NULL;
 }
 
+uint64_t console_physical(const void *object)
+{
+	return image_physical(object);
+}
+
 static void title_screen(void)
 {
 	if (console_has_screen())

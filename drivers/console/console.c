@@ -4,6 +4,7 @@
 #include "drivers/console/pci.h"
 #include "drivers/console/screen.h"
 #include "drivers/console/uart.h"
+#include "drivers/console/virtio.h"
 #include "lib/acpi.h"
 #include "lib/cmdline.h"
 #include "lib/format.h"
@@ -21,6 +22,13 @@ static struct port {
 } ports[MOST_PORTS];
 static unsigned port_count;
 static bool debugcon, screen_wanted, screen;
+
+static struct {
+	char name[NAME_SIZE]; /* "": none is open */
+	bool wedged, lost;    /* as of a port */
+	char text[VIRTIO_CONSOLE_MOST];
+	unsigned length;
+} virtio;
 
 /* The arguments of console_open(). */
 static struct {
@@ -187,13 +195,12 @@ static void open_pci(uint32_t baud, enum wish wish)
 		char name[NAME_SIZE];
 
 		/* Ports of one function are numbered, those after the first. */
-		if (!i || r->bus != r[-1].bus || r->device != r[-1].device ||
-		    r->function != r[-1].function)
+		if (!i || memcmp(&r->function, &r[-1].function, sizeof(r->function)) != 0)
 			number = 0;
 		for (unsigned u = 0; u < r->uarts; u++, number++) {
 			format(name, sizeof(name),
-			       number ? "pci-%02x:%02x.%u.%u" : "pci-%02x:%02x.%u", r->bus,
-			       r->device, r->function, number);
+			       number ? "pci-%02x:%02x.%u.%u" : "pci-%02x:%02x.%u", r->function.bus,
+			       r->function.device, r->function.number, number);
 			if (r->port)
 				open_io((uint16_t)(r->port + UART_REGISTERS * u),
 					baud ? baud : given.baud, name, u ? IF_PRESENT : NAMED);
@@ -205,6 +212,22 @@ static void open_pci(uint32_t baud, enum wish wish)
 	}
 	if (!count && wish == NAMED)
 		note("pci: there is no serial port");
+}
+
+static bool visit_virtio(struct pci_function f)
+{
+	if (!virtio_console_open(f))
+		return false;
+	format(virtio.name, sizeof(virtio.name), "virtio-%02x:%02x.%u", f.bus, f.device, f.number);
+	return true;
+}
+
+static void open_virtio(enum wish wish)
+{
+	if (!virtio.name[0])
+		pci_walk(visit_virtio);
+	if (!virtio.name[0] && wish == NAMED)
+		note("virtio: there is no virtio console on PCI");
 }
 
 static void open_debugcon(enum wish wish)
@@ -232,6 +255,7 @@ static void open_auto(uint32_t baud)
 		open_com(i, baud, IF_PRESENT);
 	open_acpi(baud, IF_PRESENT);
 	open_pci(baud, IF_PRESENT);
+	open_virtio(IF_PRESENT);
 	open_debugcon(IF_PRESENT);
 	open_screen(IF_PRESENT);
 }
@@ -337,6 +361,8 @@ static bool open_item(struct item *item)
 		open_acpi(baud_after(item, 0), NAMED);
 	else if (is_named(item, "pci"))
 		open_pci(baud_after(item, 0), NAMED);
+	else if (is_named(item, "virtio") || is_named(item, "hvc0"))
+		open_virtio(NAMED);
 	else if (is_named(item, "debugcon"))
 		open_debugcon(NAMED);
 	else if (is_named(item, "screen"))
@@ -357,6 +383,8 @@ const char *console_open(const char *list, uint32_t baud, struct boot_info *info
 	given.baud = baud;
 	port_count = 0;
 	debugcon = screen = screen_wanted = false;
+	virtio.name[0] = '\0';
+	virtio.wedged = virtio.lost = false;
 	notes[0] = '\0';
 	while (*list) {
 		list = take_item(list, &item);
@@ -366,7 +394,7 @@ const char *console_open(const char *list, uint32_t baud, struct boot_info *info
 			     CONSOLE_WORDS);
 		none |= item.none;
 	}
-	if (!none && !port_count && !debugcon && !screen)
+	if (!none && !port_count && !virtio.name[0] && !debugcon && !screen)
 		open_auto(0);
 	return notes;
 }
@@ -407,11 +435,27 @@ const char *console_names(void)
 	for (unsigned i = 0; i < port_count; i++)
 		if (uart_is_open(&ports[i].uart) && !ports[i].uart.wedged)
 			add_name(names, sizeof(names), ports[i].name);
+	if (virtio.name[0] && !virtio.wedged)
+		add_name(names, sizeof(names), virtio.name);
 	if (debugcon)
 		add_name(names, sizeof(names), "debugcon");
 	if (screen)
 		add_name(names, sizeof(names), "screen");
 	return names[0] ? names : "none";
+}
+
+static void send_virtio(void)
+{
+	if (virtio.name[0] && virtio.length)
+		virtio.wedged = !virtio_console_send(virtio.text, virtio.length);
+	virtio.length = 0;
+}
+
+static void put_virtio(char c)
+{
+	virtio.text[virtio.length++] = c;
+	if (virtio.length == sizeof(virtio.text))
+		send_virtio();
 }
 
 static void put(char c)
@@ -420,6 +464,7 @@ static void put(char c)
 		uart_put(&ports[i].uart, c);
 	if (debugcon)
 		debugcon_put(c);
+	put_virtio(c);
 }
 
 void console_write(const char *text)
@@ -429,6 +474,7 @@ void console_write(const char *text)
 			put('\r');
 		put(*text);
 	}
+	send_virtio();
 }
 
 const char *console_lost(void)
@@ -438,6 +484,10 @@ const char *console_lost(void)
 			ports[i].lost = true;
 			return ports[i].name;
 		}
+	if (virtio.wedged && !virtio.lost) {
+		virtio.lost = true;
+		return virtio.name;
+	}
 	return NULL;
 }
 

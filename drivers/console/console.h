@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The devices of the console, of kernel and monitor alike: serial ports, QEMU's debug console, the
- * screen. One console an image. The caller serialises; console_open() and console_move() belong to
- * the boot of the first CPU, the others to any context.
+ * The devices of the console, of kernel and monitor alike: serial ports, a virtio console,
+ * QEMU's debug console, the screen. One console an image. The caller serialises; console_open() and
+ * console_move() belong to the boot of the first CPU, the others to any context.
  */
 #ifndef SPOOR_DRIVERS_CONSOLE_CONSOLE_H
 #define SPOOR_DRIVERS_CONSOLE_CONSOLE_H
@@ -14,7 +14,7 @@
 
 /* The words of console_open(), to be listed. */
 #define CONSOLE_WORDS                                                                              \
-	"auto com1..com4 io,PORT mmio,ADDRESS mmio32,ADDRESS acpi pci debugcon screen none"
+	"auto com1..com4 io,PORT mmio,ADDRESS mmio32,ADDRESS acpi pci virtio debugcon screen none"
 
 /*
  * Opens the devices that `list` names, separated by commas, and closes all others:
@@ -23,6 +23,7 @@
  *	com1..com4		3F8H, 2F8H, 3E8H, 2E8H; ttyS0..ttyS3 are the same
  *	acpi			what the tables SPCR and DBG2 name
  *	pci			the serial ports on PCI
+ *	virtio			the first virtio console on PCI; hvc0 is the same
  *	debugcon		QEMU's debug console, port E9H
  *	screen			framebuffer or text screen
  *	io,PORT			a 16550 at another I/O port
@@ -51,11 +52,15 @@ const char *console_names(void);
 /* Sends a text, newlines as CR LF, to all but the screen. */
 void console_write(const char *text);
 
-/* The name of a serial port that has stopped taking characters since the last call, or NULL. */
+/* The name of a serial port or virtio console that has stopped taking characters since the last
+ * call, or NULL. */
 const char *console_lost(void);
 
 /* Whether the screen is one of the devices (drivers/console/screen.h). */
 bool console_has_screen(void);
+
+/* Where an object of this image is in physical memory now. Each image has its own. */
+uint64_t console_physical(const void *object);
 
 /* Waits until everything has left the machine. */
 void console_flush(void);

@@ -4,8 +4,7 @@
 #include "lib/io.h"
 
 enum { CONFIG_ADDRESS = 0xcf8, CONFIG_DATA = 0xcfc };
-enum { ID = 0x00, COMMAND = 0x04, CLASS = 0x08, HEADER = 0x0c, BAR = 0x10 };
-enum { COMMAND_IO = 1, COMMAND_MEMORY = 2 };
+enum { CLASS = 0x08, HEADER = 0x0c, BAR = 0x10 };
 enum { BAR_IO = 1, BAR_64 = 4, BARS = 6 };
 enum { UART_PORTS = 8, MOST_UARTS = 4 };
 enum { BUSES = 256, SLOTS = 32 * 8 /* functions of a bus */ };
@@ -14,56 +13,78 @@ enum { BUSES = 256, SLOTS = 32 * 8 /* functions of a bus */ };
 #define MOST_INTERFACE 6
 #define HEADER_MULTI   0x800000
 
-struct function {
-	uint8_t bus, device, number;
-};
-
-static void select(struct function f, unsigned reg)
+/* Returns the address that was selected before. */
+static uint32_t select(struct pci_function f, unsigned reg)
 {
+	uint32_t before = inl(CONFIG_ADDRESS);
+
 	outl(CONFIG_ADDRESS, ENABLE | (uint32_t)f.bus << 16 | (uint32_t)f.device << 11 |
-				     (uint32_t)f.number << 8 | reg);
+				     (uint32_t)f.number << 8 | (reg & 0xfc));
+	return before;
 }
 
-static uint32_t get(struct function f, unsigned reg)
+uint32_t pci_read(struct pci_function f, unsigned reg, unsigned size)
 {
-	select(f, reg);
-	return inl(CONFIG_DATA);
+	uint32_t before = select(f, reg), value;
+	uint16_t port = (uint16_t)(CONFIG_DATA + reg % 4);
+
+	value = size == 1 ? inb(port) : size == 2 ? inw(port) : inl(port);
+	outl(CONFIG_ADDRESS, before);
+	return value;
 }
 
-static void set(struct function f, unsigned reg, uint32_t value)
+void pci_write(struct pci_function f, unsigned reg, uint32_t value, unsigned size)
 {
-	select(f, reg);
-	outl(CONFIG_DATA, value);
+	uint32_t before = select(f, reg);
+	uint16_t port = (uint16_t)(CONFIG_DATA + reg % 4);
+
+	if (size == 1)
+		outb(port, (uint8_t)value);
+	else if (size == 2)
+		outw(port, (uint16_t)value);
+	else
+		outl(port, value);
+	outl(CONFIG_ADDRESS, before);
+}
+
+static uint32_t get(struct pci_function f, unsigned reg)
+{
+	return pci_read(f, reg, 4);
+}
+
+static void set(struct pci_function f, unsigned reg, uint32_t value)
+{
+	pci_write(f, reg, value, 4);
 }
 
 /* The upper half of the register is status, where a 1 clears: it is written as 0. */
-static void decode(struct function f, uint32_t bits, bool on)
+static void decode(struct pci_function f, uint32_t bits, bool on)
 {
-	uint32_t command = get(f, COMMAND) & 0xffff;
+	uint32_t command = get(f, PCI_COMMAND) & 0xffff;
 
-	set(f, COMMAND, on ? command | bits : command & ~bits);
+	set(f, PCI_COMMAND, on ? command | bits : command & ~bits);
+}
+
+void pci_enable(struct pci_function f, uint32_t bits)
+{
+	decode(f, bits, true);
 }
 
 /* Bytes of an I/O range, section 6.2.5.1; decoding is off meanwhile. */
-static unsigned io_size(struct function f, unsigned reg, uint32_t bar)
+static unsigned io_size(struct pci_function f, unsigned reg, uint32_t bar)
 {
 	uint32_t mask;
 
-	decode(f, COMMAND_IO | COMMAND_MEMORY, false);
+	decode(f, PCI_COMMAND_IO | PCI_COMMAND_MEMORY, false);
 	set(f, reg, 0xffffffff);
 	mask = get(f, reg);
 	set(f, reg, bar);
 	return (~(mask & ~3u) & 0xffff) + 1;
 }
 
-static struct pci_serial range_of(struct function f)
+static unsigned io_ranges(struct pci_function f, struct pci_serial *found, unsigned most)
 {
-	return (struct pci_serial){.bus = f.bus, .device = f.device, .function = f.number};
-}
-
-static unsigned io_ranges(struct function f, struct pci_serial *found, unsigned most)
-{
-	uint32_t command = get(f, COMMAND) & 0xffff;
+	uint32_t command = get(f, PCI_COMMAND) & 0xffff;
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < BARS && count < most; i++) {
@@ -77,17 +98,17 @@ static unsigned io_ranges(struct function f, struct pci_serial *found, unsigned 
 		if (!(bar & 0xfff8))
 			continue;
 		size = io_size(f, reg, bar);
-		found[count] = range_of(f);
+		found[count] = (struct pci_serial){.function = f};
 		found[count].port = bar & 0xfff8;
 		found[count].uarts =
 			size / UART_PORTS < MOST_UARTS ? size / UART_PORTS : MOST_UARTS;
 		count += size >= UART_PORTS;
 	}
-	set(f, COMMAND, command | (count ? COMMAND_IO : 0));
+	set(f, PCI_COMMAND, command | (count ? PCI_COMMAND_IO : 0));
 	return count;
 }
 
-static uint64_t memory_range(struct function f)
+static uint64_t memory_range(struct pci_function f)
 {
 	uint32_t bar = get(f, BAR);
 	uint64_t physical = bar & ~15u;
@@ -99,21 +120,21 @@ static uint64_t memory_range(struct function f)
 	return physical;
 }
 
-static unsigned serial_ports(struct function f, struct pci_serial *found, unsigned most)
+static unsigned serial_ports(struct pci_function f, struct pci_serial *found, unsigned most)
 {
 	unsigned count = io_ranges(f, found, most);
 
 	if (count || !most)
 		return count;
-	found[0] = range_of(f);
+	found[0] = (struct pci_serial){.function = f};
 	found[0].memory = memory_range(f);
 	found[0].uarts = 1;
 	if (found[0].memory)
-		decode(f, COMMAND_MEMORY, true);
+		decode(f, PCI_COMMAND_MEMORY, true);
 	return 1;
 }
 
-static bool is_serial(struct function f)
+static bool is_serial(struct pci_function f)
 {
 	uint32_t class = get(f, CLASS);
 
@@ -121,26 +142,44 @@ static bool is_serial(struct function f)
 }
 
 /* Bridges lead to most buses; those that firmware's AML alone names are found as well. */
-unsigned pci_serial_ports(struct pci_serial *found, unsigned most)
+void pci_walk(bool (*visit)(struct pci_function function))
 {
-	unsigned count = 0;
-
 	outl(CONFIG_ADDRESS, ENABLE);
 	if (inl(CONFIG_ADDRESS) != ENABLE)
-		return 0;
+		return;
 	for (unsigned bus = 0; bus < BUSES; bus++) {
 		for (unsigned slot = 0; slot < SLOTS; slot++) {
-			struct function f = {(uint8_t)bus, (uint8_t)(slot / 8), slot % 8};
+			struct pci_function f = {(uint8_t)bus, (uint8_t)(slot / 8), slot % 8};
 
-			if (get(f, ID) == 0xffffffff) {
+			if (get(f, PCI_ID) == 0xffffffff) {
 				slot += f.number ? 0 : 7;
 				continue;
 			}
-			if (is_serial(f))
-				count += serial_ports(f, found + count, most - count);
+			if (visit(f))
+				return;
 			if (!f.number && !(get(f, HEADER) & HEADER_MULTI))
 				slot += 7;
 		}
 	}
-	return count;
+}
+
+static struct {
+	struct pci_serial *found;
+	unsigned most, count;
+} ports;
+
+static bool visit(struct pci_function f)
+{
+	if (is_serial(f))
+		ports.count += serial_ports(f, ports.found + ports.count, ports.most - ports.count);
+	return false;
+}
+
+unsigned pci_serial_ports(struct pci_serial *found, unsigned most)
+{
+	ports.found = found;
+	ports.most = most;
+	ports.count = 0;
+	pci_walk(visit);
+	return ports.count;
 }

@@ -4,6 +4,7 @@
 #include "drivers/console/console.h"
 
 #include "drivers/console/screen.h"
+#include "drivers/console/virtio.h"
 #include "lib/acpi.h"
 #include "lib/io.h"
 #include "tests/host/host.h"
@@ -117,6 +118,39 @@ uint32_t inl(uint16_t where)
 	return reg ? *reg : 0xffffffff;
 }
 
+/* Accesses of 16 bits are for tests/host/test_virtio.c. */
+uint16_t inw(uint16_t where)
+{
+	(void)where;
+	return 0xffff;
+}
+
+void outw(uint16_t where, uint16_t value)
+{
+	(void)where;
+	(void)value;
+}
+
+static struct {
+	uint8_t slot; /* of PCI; 0: there is none */
+	bool keeps;
+	char sent[VIRTIO_CONSOLE_MOST + 1];
+	unsigned texts;
+} virtio_model;
+
+bool virtio_console_open(struct pci_function function)
+{
+	return virtio_model.slot && function.device == virtio_model.slot;
+}
+
+bool virtio_console_send(const char *bytes, unsigned length)
+{
+	memcpy(virtio_model.sent, bytes, length);
+	virtio_model.sent[length] = '\0';
+	virtio_model.texts++;
+	return !virtio_model.keeps;
+}
+
 static const void *memory(uint64_t physical, uint64_t bytes)
 {
 	if (physical < MEMORY_BASE || physical + bytes > MEMORY_BASE + MEMORY_SIZE ||
@@ -173,6 +207,7 @@ static int reset(void **state)
 	memset(&info, 0, sizeof(info));
 	uart_count = function_count = 0;
 	has_pci = has_debugcon = screen_is_there = false;
+	memset(&virtio_model, 0, sizeof(virtio_model));
 	reachable = MEMORY_BASE + MEMORY_SIZE;
 	return 0;
 }
@@ -415,6 +450,35 @@ UNIT(finds_functions_buses_and_memory, .setup_func = reset)
 	assert_string_equal(open_list("pci"), "");
 	assert_string_equal(console_names(), "pci-00:02.0,pci-00:16.3,pci-80:07.0");
 	assert_int_equal(card->registers[1], 2);
+}
+
+UNIT(sends_lines_to_a_virtio_console, .setup_func = reset)
+{
+	add_function(5, 0, 0x078000);
+	assert_string_equal(open_list("virtio"), "virtio: there is no virtio console on PCI");
+	virtio_model.slot = 5;
+	assert_string_equal(open_list("hvc0"), "");
+	assert_string_equal(console_names(), "virtio-00:05.0");
+	console_write("a line\n");
+	assert_string_equal(virtio_model.sent, "a line\r\n");
+	assert_int_equal(virtio_model.texts, 1);
+}
+
+UNIT(says_once_that_a_virtio_console_is_lost, .setup_func = reset)
+{
+	add_uart(0x3f8);
+	add_function(5, 0, 0x078000);
+	virtio_model.slot = 5;
+	assert_string_equal(open_list("auto"), "");
+	assert_string_equal(console_names(), "com1,virtio-00:05.0");
+	virtio_model.keeps = true;
+	console_write("a line\n");
+	assert_string_equal(console_lost(), "virtio-00:05.0");
+	assert_null(console_lost());
+	assert_string_equal(console_names(), "com1");
+	virtio_model.keeps = false;
+	console_write("a line\n");
+	assert_string_equal(console_names(), "com1,virtio-00:05.0");
 }
 
 UNIT(says_what_is_wrong_on_pci, .setup_func = reset)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The output of a virtio console on PCI: port 0, without multiport (Virtual I/O Device 1.1, section
+ * 5.3). Registers are reached through the PCI configuration access capability (4.1.4.7), so no
+ * memory of the device has to be mapped. Kernel and monitor may both send to one device: each takes
+ * it from the other. One device an image. Every wait is bounded. The caller serialises.
+ */
+#ifndef SPOOR_DRIVERS_CONSOLE_VIRTIO_H
+#define SPOOR_DRIVERS_CONSOLE_VIRTIO_H
+
+#include "drivers/console/pci.h"
+
+#include <stdbool.h>
+
+/*
+ * True if `function` is a virtio console of version 1.0 or later that takes a transmit queue: it is
+ * the device from here on. Else false. Early boot.
+ */
+bool virtio_console_open(struct pci_function function);
+
+enum { VIRTIO_CONSOLE_MOST = 256 };
+
+/*
+ * Sends at most VIRTIO_CONSOLE_MOST bytes to the device that was opened. False: it has kept a text
+ * past some seconds, or refuses. It counts as wedged then, and loses texts, without more than one
+ * look, until it has taken the last one.
+ */
+bool virtio_console_send(const char *bytes, unsigned length);
+
+#endif
