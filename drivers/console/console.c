@@ -26,8 +26,6 @@ static bool debugcon, screen_wanted, screen;
 static struct {
 	char name[NAME_SIZE]; /* "": none is open */
 	bool wedged, lost;    /* as of a port */
-	char text[VIRTIO_CONSOLE_MOST];
-	unsigned length;
 } virtio;
 
 /* The arguments of console_open(). */
@@ -444,27 +442,14 @@ const char *console_names(void)
 	return names[0] ? names : "none";
 }
 
-static void send_virtio(void)
-{
-	if (virtio.name[0] && virtio.length)
-		virtio.wedged = !virtio_console_send(virtio.text, virtio.length);
-	virtio.length = 0;
-}
-
-static void put_virtio(char c)
-{
-	virtio.text[virtio.length++] = c;
-	if (virtio.length == sizeof(virtio.text))
-		send_virtio();
-}
-
 static void put(char c)
 {
 	for (unsigned i = 0; i < port_count; i++)
 		uart_put(&ports[i].uart, c);
 	if (debugcon)
 		debugcon_put(c);
-	put_virtio(c);
+	if (virtio.name[0])
+		virtio_console_put(c);
 }
 
 void console_write(const char *text)
@@ -474,7 +459,8 @@ void console_write(const char *text)
 			put('\r');
 		put(*text);
 	}
-	send_virtio();
+	if (virtio.name[0])
+		virtio.wedged = !virtio_console_flush();
 }
 
 const char *console_lost(void)

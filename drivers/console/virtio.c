@@ -43,15 +43,6 @@ enum { TRANSMIT = 1 };		 /* 5.3.2: transmitq of port 0 */
 
 enum { ENTRIES = 2 };
 
-static struct {
-	struct pci_function function;
-	uint8_t access; /* where the capability for access is in configuration space */
-	uint8_t common_bar, notify_bar;
-	uint32_t common, notify; /* offsets in these ranges */
-	uint32_t notify_multiplier;
-	bool wedged;
-} device;
-
 /* 2.6: a split virtqueue of one text. */
 static struct {
 	_Alignas(16) struct {
@@ -68,8 +59,19 @@ static struct {
 			uint32_t id, length;
 		} ring[ENTRIES];
 	} used;
-	char text[VIRTIO_CONSOLE_MOST];
+	char text[256];
 } queue;
+
+static struct {
+	struct pci_function function;
+	uint8_t access; /* where the capability for access is in configuration space */
+	uint8_t common_bar, notify_bar;
+	uint32_t common, notify; /* offsets in these ranges */
+	uint32_t notify_multiplier;
+	bool wedged;
+	char text[sizeof(queue.text)]; /* what is sent next */
+	uint32_t length;
+} device;
 
 /* Turns the window of the capability for access to `size` bytes at `offset` of a range. */
 static void aim(uint8_t bar, uint32_t offset, uint32_t size)
@@ -181,6 +183,7 @@ bool virtio_console_open(struct pci_function function)
 
 	device.function = function;
 	device.wedged = false;
+	device.length = 0;
 	if ((id & 0xffff) != VENDOR || (model != TRANSITIONAL && model != MODERN) ||
 	    !find_capabilities())
 		return false;
@@ -204,19 +207,34 @@ static bool wait_until_used(unsigned polls)
 	return true;
 }
 
-bool virtio_console_send(const char *bytes, unsigned length)
+static bool send(void)
 {
 	if (!is_taken() && !take())
 		return false;
 	if (device.wedged && !wait_until_used(1))
 		return false;
-	memcpy(queue.text, bytes, length);
+	memcpy(queue.text, device.text, device.length);
 	queue.descriptors[0].address = console_physical(queue.text);
-	queue.descriptors[0].length = length;
+	queue.descriptors[0].length = device.length;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	queue.available.index++; /* of descriptor 0: the ring has nothing else */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	notify();
 	device.wedged = !wait_until_used(MOST_POLLS);
 	return !device.wedged;
+}
+
+bool virtio_console_flush(void)
+{
+	bool sent = !device.length || send();
+
+	device.length = 0;
+	return sent;
+}
+
+void virtio_console_put(char c)
+{
+	device.text[device.length++] = c;
+	if (device.length == sizeof(device.text))
+		virtio_console_flush();
 }

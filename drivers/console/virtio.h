@@ -18,13 +18,12 @@
  */
 bool virtio_console_open(struct pci_function function);
 
-enum { VIRTIO_CONSOLE_MOST = 256 };
-
 /*
- * Sends at most VIRTIO_CONSOLE_MOST bytes to the device that was opened. False: it has kept a text
- * past some seconds, or refuses. It counts as wedged then, and loses texts, without more than one
- * look, until it has taken the last one.
+ * Adds a character to what virtio_console_flush() sends, which a full buffer does as well. False:
+ * the device has kept a text for some seconds, or refuses. It counts as wedged then, and loses
+ * texts, without more than one look, until it has taken the last one.
  */
-bool virtio_console_send(const char *bytes, unsigned length);
+void virtio_console_put(char c);
+bool virtio_console_flush(void);
 
 #endif

@@ -134,8 +134,8 @@ void outw(uint16_t where, uint16_t value)
 static struct {
 	uint8_t slot; /* of PCI; 0: there is none */
 	bool keeps;
-	char sent[VIRTIO_CONSOLE_MOST + 1];
-	unsigned texts;
+	char sent[100];
+	unsigned length, texts;
 } virtio_model;
 
 bool virtio_console_open(struct pci_function function)
@@ -143,10 +143,13 @@ bool virtio_console_open(struct pci_function function)
 	return virtio_model.slot && function.device == virtio_model.slot;
 }
 
-bool virtio_console_send(const char *bytes, unsigned length)
+void virtio_console_put(char c)
 {
-	memcpy(virtio_model.sent, bytes, length);
-	virtio_model.sent[length] = '\0';
+	virtio_model.sent[virtio_model.length++] = c;
+}
+
+bool virtio_console_flush(void)
+{
 	virtio_model.texts++;
 	return !virtio_model.keeps;
 }

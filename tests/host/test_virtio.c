@@ -177,6 +177,13 @@ static int reset(void **state)
 	return 0;
 }
 
+static bool send(const char *text)
+{
+	while (*text)
+		virtio_console_put(*text++);
+	return virtio_console_flush();
+}
+
 static const struct pci_function here = {0, 3, 0};
 
 UNIT(sends_what_it_is_given, .setup_func = reset)
@@ -186,18 +193,30 @@ UNIT(sends_what_it_is_given, .setup_func = reset)
 	assert_int_equal(device.features[1], 1);
 	assert_int_equal(device.features[0], 0);
 	assert_true(device.enabled);
-	assert_true(virtio_console_send("one ", 4));
-	assert_true(virtio_console_send("two", 3));
+	assert_true(send("one "));
+	assert_true(send("two"));
 	assert_string_equal(device.sent, "one two");
 	assert_int_equal(device.resets, 1);
 	assert_int_equal(device.misused, 0);
+}
+
+UNIT(sends_a_long_text_in_pieces, .setup_func = reset)
+{
+	char text[520];
+
+	for (unsigned i = 0; i < sizeof(text); i++)
+		text[i] = (char)('a' + i % 26);
+	text[sizeof(text) - 1] = '\0';
+	assert_true(virtio_console_open(here));
+	assert_true(send(text));
+	assert_string_equal(device.sent, text);
 }
 
 UNIT(takes_the_device_back, .setup_func = reset)
 {
 	assert_true(virtio_console_open(here));
 	device.address[0] += 4096; /* the other image's */
-	assert_true(virtio_console_send("again", 5));
+	assert_true(send("again"));
 	assert_string_equal(device.sent, "again");
 	assert_int_equal(device.resets, 2);
 }
@@ -221,11 +240,11 @@ UNIT(loses_texts_that_nobody_takes, .setup_func = reset)
 {
 	assert_true(virtio_console_open(here));
 	device.keeps = true;
-	assert_false(virtio_console_send("kept ", 5));
-	assert_false(virtio_console_send("lost ", 5));
+	assert_false(send("kept "));
+	assert_false(send("lost "));
 	assert_int_equal(device.length, 0);
 	device.keeps = false;
 	use_queue();
-	assert_true(virtio_console_send("sent", 4));
+	assert_true(send("sent"));
 	assert_string_equal(device.sent, "kept sent");
 }
