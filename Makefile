@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `make help` says what there is.
 
-VERSION := 0.1
+VERSION := 0.2
 BUILD   := build
 
 CC      := gcc
@@ -63,7 +63,7 @@ deps: ## install the Debian packages that `make run` needs (root), or the other 
 for_build       := images ubsan iso usb pxe lint check-host view fuzz-view linux-disk
 for_run         := run demo junit debug soak debugger-runs mutants mutate faults variants bench corpus round-trip linux linux-shell linux-soak disk-shell \
                    $(addprefix check-,lockstep lava bochs load guest kut pt view linux)
-for_image       := iso usb pxe bench linux linux-soak check-lava check-bochs check-load
+for_image       := iso usb pxe container bench linux linux-soak check-lava check-bochs check-load
 for_check       := lint format bench mutants fuzz-view check-host check-bochs check-load check-pt
 for_view        := view corpus fuzz-view round-trip mutants check-view check-pt
 for_linux       := linux linux-soak
@@ -76,6 +76,7 @@ for_check-kunit := check-kunit check-all
 for_check-linux := check-linux linux-disk disk-shell check-all
 for_check-lava  := check-lava
 for_check-fresh := check-fresh
+for_check-container := container
 purposes := $(foreach list,$(filter for_%,$(.VARIABLES)),$(if $(filter $($(list)),$(MAKECMDGOALS)),$(list:for_%=%)))
 purposes := $(sort $(purposes))
 ifneq ($(filter deps,$(MAKECMDGOALS)),)
@@ -122,8 +123,11 @@ check-fresh: ## README's two commands as they are written, and other ways to beg
 check-kunit: ## read the recorded logs with Linux' kunit.py, which is fetched from Debian (139 MB): seconds
 	@prove --verbose --exec '' tests/runner/kunit.sh :: --fetch
 
-release: ## build/release: images, their checksums, the index of tests; after make check, makes check-boot
+release: ## build/release: images, their contents, licences and checksums; after make check, makes check-boot
 	@tools/release
+
+container: images iso pxe ## build a container image that runs the suite in QEMU: `podman run spoor` (root)
+	@tools/container
 
 bench: images iso pxe $(BUILD)/minimal.elf32 $(BUILD)/no-tests.elf $(BUILD)/host/branch_cost $(BUILD)/linux/initrd ## measure, and compare with the budgets
 	@tools/bench
@@ -175,7 +179,7 @@ new-defect: ## write a new defect of the virtual silicon: NAME=wrap_foo FILE=buf
 debug: images ## run the suite with QEMU waiting for gdb; RUN= as for `run`
 	./run-qemu.sh --gdb $(RUN)
 
-.PHONY: help deps run demo check check-all check-lockstep check-lava check-fresh check-kunit check-boot release check-bochs check-load debugger-runs bench mutants mutate faults variants soak lint format junit docs new-test new-defect debug
+.PHONY: help deps run demo check check-all check-lockstep check-lava check-fresh check-kunit check-boot release container check-bochs check-load debugger-runs bench mutants mutate faults variants soak lint format junit docs new-test new-defect debug
 .DELETE_ON_ERROR:
 
 images: ## build kernel and monitor
@@ -208,11 +212,11 @@ $(BUILD)/obj/%.asm.o: %.asm
 	@mkdir -p $(@D)
 	$(call short,NASM,$<)$(NASM) -f elf64 -g -F dwarf -i . -MD $(@:.o=.d) -o $@ $<
 
-# Rewritten only when the version or the commit changes.
+# Rewritten only when the version or the commit changes. RELEASE=1 is for tools/release.
 $(BUILD)/version.c: FORCE
 	@mkdir -p $(@D)
 	@printf '/* Generated. */\n#include "lib/version.h"\nconst char spoor_version[] = "%s";\nconst char spoor_git[] = "%s";\n' \
-	  '$(VERSION)' "$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo none)" > $@.new
+	  '$(VERSION)$(if $(RELEASE),,-dev)' "$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo none)" > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(BUILD)/obj/version.o: $(BUILD)/version.c
 	@mkdir -p $(@D)

@@ -139,8 +139,9 @@ parse()
 
 version()
 {
-	echo "spoor $(sed -n 's/^VERSION *:= *//p' "$top/Makefile")" \
-		"($(git -C "$top" describe --always --dirty --abbrev=12 2>/dev/null || echo none))"
+	local built
+	built=$(sed -n 's/^const char spoor_[a-z]*\[\] = "\(.*\)";$/\1/p' "$build/version.c" 2>/dev/null | paste -sd ' ')
+	echo "spoor ${built:-$(sed -n 's/^VERSION *:= *//p' "$top/Makefile"), not built}"
 	exit 0
 }
 

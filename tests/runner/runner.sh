@@ -177,6 +177,7 @@ release()
 	shift 2
 	rm -rf release && mkdir -p release/{tools,docs,boot/grub,build/pxe,build/check} && cd release || return
 	cp "$top/tools/release" tools && cp /bin/true build/monitor.elf
+	printf '#!/bin/sh\nls "$1"\nexit %s\n' "${CONTENTS:-0}" >tools/contents && chmod +x tools/contents
 	touch build/spoor.iso build/pxe/spoor.0 boot/grub/41_spoor docs/tests.md LICENSE
 	echo /build >.gitignore
 	git init -q . && git add . && git -c user.name=x -c user.email=x@example.org commit -q -m x || return
@@ -414,7 +415,7 @@ try 'check: a plan that is not kept' 1 $'\n1 passed, 1 failed$' check 0 1..2 'ok
 try 'check: an exit status against all results' 1 $'\n1 passed, 1 failed$' check 3 1..1 'ok 1 a'
 try 'check: a part that says nothing' 1 $'\n0 passed, 1 failed$' check 0
 try 'check: parts alone are not the whole' 0 '^$' eval '! ls build/check/whole 2>/dev/null'
-try 'release' 0 $'LICENSE\nSHA256SUMS\nmonitor.elf\npxe\nresult\nspoor.iso\ntests.md$' release HEAD '9 passed, 0 failed'
+try 'release' 0 $'CONTENTS\nLICENSE\nSHA256SUMS\nmonitor.elf\npxe\nresult\nspoor.iso\ntests.md$' release HEAD '9 passed, 0 failed'
 try 'release: no check' 1 "'make check' has not run whole" release '' '9 passed, 0 failed'
 try 'release: a check of another commit' 1 "'make check' ran on 1234" release 1234 '9 passed, 0 failed'
 try 'release: a check that failed' 1 'release: .*8 passed, 1 failed' release HEAD '8 passed, 1 failed'
@@ -423,6 +424,7 @@ FRESH='fresh=no: no network' try 'release: no new root' 1 "'.ci/run' has run in 
 TRIED=1234 try 'release: a new root of another commit' 1 "'.ci/run' ran on 1234" release HEAD '9 passed, 0 failed'
 SAID='8 passed, 1 failed' try 'release: a new root where a test fails' 1 'in a new root: 8 passed, 1 failed' release HEAD '9 passed, 0 failed'
 CHANGED=1 try 'release: not committed' 1 'not committed' release HEAD '9 passed, 0 failed'
+CONTENTS=1 try 'release: a file that nobody listed' 1 'an image holds what boot/contents.txt does not list' release HEAD '9 passed, 0 failed'
 CHECK_BOOT=1 try 'release: a way to boot fails' 1 "'make check-boot' fails" release HEAD '9 passed, 0 failed'
 try 'every tool has -h and --help' 0 '^$' silent_tools
 try 'boots: no such boot' 2 'no boot is named keernel in' "$top/tools/boots" kernel keernel
