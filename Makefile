@@ -76,7 +76,7 @@ for_check-kunit := check-kunit check-all
 for_check-linux := check-linux linux-disk disk-shell check-all
 for_check-lava  := check-lava
 for_check-fresh := check-fresh
-for_check-container := container
+for_check-container := container release
 purposes := $(foreach list,$(filter for_%,$(.VARIABLES)),$(if $(filter $($(list)),$(MAKECMDGOALS)),$(list:for_%=%)))
 purposes := $(sort $(purposes))
 ifneq ($(filter deps,$(MAKECMDGOALS)),)
