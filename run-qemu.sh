@@ -139,9 +139,8 @@ parse()
 
 version()
 {
-	local built
-	built=$(sed -n 's/^const char spoor_[a-z]*\[\] = "\(.*\)";$/\1/p' "$build/version.c" 2>/dev/null | paste -sd ' ')
-	echo "spoor ${built:-$(sed -n 's/^VERSION *:= *//p' "$top/Makefile"), not built}"
+	sed -n '/spoor_version/ { N; s/.*"\(.*\)";\n.*"\(.*\)";/spoor \1 (\2)/p }' "$build/version.c" 2>/dev/null | grep . ||
+		echo "spoor $(sed -n 's/^VERSION *:= *//p' "$top/Makefile"), not built"
 	exit 0
 }
 
