@@ -47,7 +47,7 @@ void machine_randomize(struct machine *machine, uint64_t *random)
  * the machine's; neither is an operand that the code could see changed.
  */
 __asm__(".pushsection .text\n"
-	".globl machine_run, machine_call, machine_back\n"
+	".globl machine_run, machine_call, machine_back, machine_return\n"
 	"machine_run:\n\t"
 	"pushq %rbx\n\tpushq %rbp\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\tpushq %r15\n\t"
 	"pushfq\n\tcli\n\tpushq %rdi\n\tpushq %rsi\n\t"
@@ -66,7 +66,8 @@ __asm__(".pushsection .text\n"
 	"movq %r13, 104(%rdi)\n\tmovq %r14, 112(%rdi)\n\tmovq %r15, 120(%rdi)\n\t"
 	"pushfq\n\tpopq 128(%rdi)\n\tfxsave64 144(%rdi)\n\tpopq %rsi\n\tpopq 56(%rdi)\n\t"
 	"movl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\tcld\n\tpopfq\n\t"
-	"popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbp\n\tpopq %rbx\n\tret\n"
+	"popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbp\n\tpopq %rbx\n"
+	"machine_return: ret\n"
 	".popsection");
 
 static bool same(const char *what, unsigned number, uint64_t a, uint64_t b)

@@ -40,6 +40,9 @@ void machine_randomize(struct machine *machine, uint64_t *random);
 void machine_run(struct machine *machine, const void *code, uint64_t debugctl);
 extern const char machine_call[], machine_back[];
 
+/* Where machine_run() itself returns: its only other branch. */
+extern const char machine_return[];
+
 /* True if both are the same; else says in a note what is not. */
 bool machine_same(const struct machine *a, const struct machine *b);
 

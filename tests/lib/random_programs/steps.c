@@ -130,27 +130,40 @@ size_t steps_branches(const struct steps *steps, const struct program *program)
 	return branches;
 }
 
-void steps_expect(const struct steps *steps, const struct program *program, const struct rig *rig)
+bool steps_next_branch(const struct steps *steps, const struct program *program,
+		       struct step_branch *branch)
 {
 	uint32_t code = (uint32_t)(uint64_t)program->code;
-	size_t slot = 1;
 
-	rig_expect(rig, 0, machine_call, program->code + program->entry, "call of the program");
-	for (size_t i = 0; i + 1 < steps->count; i++) {
+	for (size_t i = branch->step; i + 1 < steps->count; i++) {
 		uint32_t from = steps->noted[i] - code, to = steps->noted[i + 1] - code;
-		const char *target = (const char *)program->code + to;
 
 		if (from >= program->size || !is_branch(program, from, to))
 			continue;
-		if (to >= program->size)
-			target = machine_back;
-		if (rig_record(rig, slot).from != (uint64_t)program->code + from ||
-		    rig_record(rig, slot).to != (uint64_t)target) {
-			rig_expect(rig, slot, program->code + from, target,
-				   "branch of the program");
-			return;
-		}
-		slot++;
+		*branch =
+			(struct step_branch){.from = (uint64_t)program->code + from,
+					     .to = to < program->size ? (uint64_t)program->code + to
+								      : (uint64_t)machine_back,
+					     .step = i + 1};
+		return true;
+	}
+	return false;
+}
+
+void steps_expect(const struct steps *steps, const struct program *program, const struct rig *rig)
+{
+	struct step_branch branch = {0};
+	size_t slot = 1;
+
+	rig_expect(rig, 0, machine_call, program->code + program->entry, "call of the program");
+	for (; steps_next_branch(steps, program, &branch); slot++) {
+		struct bts_struct record = rig_record(rig, slot);
+
+		if (record.from == branch.from && record.to == branch.to)
+			continue;
+		rig_expect(rig, slot, (void *)branch.from, (void *)branch.to,
+			   "branch of the program");
+		return;
 	}
 	EXPECT_EQ(rig_count(rig), slot);
 	EXPECT_EQ(rig_record(rig, slot - 1).to, machine_back);

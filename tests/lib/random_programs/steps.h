@@ -35,6 +35,19 @@ size_t steps_drop_repeated(struct steps *steps, const struct steps *other);
 /* How many of the steps were branch instructions of the program, taken or not. */
 size_t steps_branches(const struct steps *steps, const struct program *program);
 
+/* A branch that the steps took; `step` is the index of the first step after it. */
+struct step_branch {
+	uint64_t from, to;
+	size_t step;
+};
+
+/*
+ * The first branch from the step `branch->step` on, which is 0 at first: each call moves it on, the
+ * last is the program's return. Its call is not among them. False: there is none left.
+ */
+bool steps_next_branch(const struct steps *steps, const struct program *program,
+		       struct step_branch *branch);
+
 /*
  * Fails the test unless `rig` holds the branches that the steps took, and no other: the call of
  * the program first, its return last.
