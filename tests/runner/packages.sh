@@ -12,7 +12,7 @@ tested=packages
 # tree_of NAME: a directory with what make reads, and with a tools/ for stand-ins
 tree_of()
 {
-	local parts=(Makefile boot drivers include kernel lib monitor tests)
+	local parts=(Makefile boot drivers include kernel lib monitor tests third_party)
 	rm -rf "$1" && mkdir -p "$1/tools" && cd "$1" && ln -s "${parts[@]/#/$top/}" . && ln -s "$top"/tools/{guests,view} tools
 }
 
