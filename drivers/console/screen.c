@@ -16,11 +16,16 @@ enum { TYPE_RGB = 1, MOST_PIXELS = 1 << 15 };
 /* Large letters are of cells, two of them wide for each pixel of the font. */
 enum { LETTER_COLUMNS = 2 * FONT_WIDTH, VERDICT_LINES = 3 };
 
+/* Beside a code the letters of a verdict may be of cells one for one. ISO/IEC 18004, 6.3.8: a
+ * margin of four modules. */
+enum { CODE_MARGIN = 4, CODE_LEAST_PIXELS = 3, CODE_LEFT = 5 * FONT_WIDTH, WHITE = 15 };
+
 static struct boot_framebuffer fb; /* width 0: the text screen */
 static volatile uint8_t *pixels;
 static volatile uint16_t *text_cells;
 static unsigned scale, columns, rows, left, top; /* of cells; pixels before the first */
 static unsigned row, column, log_end;
+static unsigned narrow; /* columns of the log and the verdict: all, or those beside a code */
 static uint16_t cells[MOST_ROWS][MOST_COLUMNS]; /* attribute << 8 | character */
 
 static unsigned bytes_of_pixel(void)
@@ -111,6 +116,7 @@ void screen_clear(void)
 	row = LOG_ROW;
 	column = 0;
 	log_end = rows;
+	narrow = columns;
 }
 
 /* NULL, or why nothing can be drawn on it. */
@@ -239,16 +245,79 @@ static void next_row(void)
 		scroll((log_end - LOG_ROW + 3) / 4);
 }
 
+static void put_cell(uint16_t cell)
+{
+	if (column == narrow)
+		next_row();
+	set(row, column++, cell);
+}
+
 void screen_write(const char *text, enum screen_colour colour)
 {
 	for (; *text; text++) {
-		if (*text == '\n') {
+		if (*text == '\n')
 			next_row();
-			continue;
-		}
-		if (column == columns)
+		else
+			put_cell((uint16_t)(colour << 8 | (uint8_t)*text));
+	}
+}
+
+/* Writes the log anew, so many columns wide; from here on the others' cells stay blank. */
+static void wrap_log(unsigned width)
+{
+	static uint16_t old[MOST_ROWS][MOST_COLUMNS];
+	unsigned end = row + (column > 0);
+
+	memcpy(old, cells, sizeof(old));
+	blank(LOG_ROW - 1, rows);
+	narrow = width;
+	for (unsigned c = 0; c < narrow; c++)
+		set(LOG_ROW - 1, c, old[LOG_ROW - 1][c]);
+	row = LOG_ROW;
+	column = 0;
+	for (unsigned r = LOG_ROW; r < end; r++) {
+		unsigned length = columns;
+
+		while (length && old[r][length - 1] == BLANK)
+			length--;
+		for (unsigned c = 0; c < length; c++)
+			put_cell(old[r][c]);
+		if (length < columns) /* a full row goes on in the next */
 			next_row();
-		set(row, column++, (uint16_t)(colour << 8 | (uint8_t)*text));
+	}
+}
+
+/* Of a side of the square that is left beside CODE_LEFT columns, between title and last lines. */
+static unsigned code_pixels(void)
+{
+	if (!fb.width || columns <= CODE_LEFT || rows <= 1 + VERDICT_LINES)
+		return 0;
+	return scale *
+	       least((columns - CODE_LEFT) * FONT_WIDTH, (rows - 1 - VERDICT_LINES) * FONT_HEIGHT);
+}
+
+unsigned screen_code_most(void)
+{
+	unsigned modules = code_pixels() / CODE_LEAST_PIXELS;
+
+	return modules > 2 * CODE_MARGIN ? modules - 2 * CODE_MARGIN : 0;
+}
+
+void screen_code(const struct screen_code *code)
+{
+	unsigned side = code->modules + 2 * CODE_MARGIN, size = code_pixels() / side;
+	unsigned cell = FONT_WIDTH * scale, x = left + columns * cell - side * size;
+	unsigned y = top + FONT_HEIGHT * scale;
+
+	wrap_log(columns - (side * size + cell - 1) / cell);
+	for (unsigned i = 0; i < side * size; i++)
+		put_pixels(x, y + i, side * size, pixel_of(WHITE));
+	for (unsigned i = 0; i < code->modules * code->modules * size; i++) {
+		unsigned column_of = i / size % code->modules, row_of = i / size / code->modules;
+
+		if (code->is_dark(column_of, row_of))
+			put_pixels(x + (CODE_MARGIN + column_of) * size,
+				   y + (CODE_MARGIN + row_of) * size + i % size, size, pixel_of(0));
 	}
 }
 
@@ -266,18 +335,18 @@ static void letter_rows(const char *word, unsigned *first, unsigned *end)
 		}
 }
 
-/* Row by row of cells, each pixel of the font `times` cells high and twice as many wide. */
-static void put_letters(unsigned at_row, const char *word, unsigned times,
+/* Row by row of cells, each pixel of the font `times` cells high and `wide` times as many wide. */
+static void put_letters(unsigned at_row, const char *word, unsigned times, unsigned wide,
 			enum screen_colour colour)
 {
-	unsigned length = (unsigned)strlen(word), width = length * LETTER_COLUMNS * times;
-	unsigned first, end, from = (columns - width) / 2;
+	unsigned length = (unsigned)strlen(word), width = length * FONT_WIDTH * wide * times;
+	unsigned first, end, from = (narrow - width) / 2;
 
 	letter_rows(word, &first, &end);
 	for (unsigned r = 0; r < (end - first) * times; r++)
 		for (unsigned c = 0; c < width; c++) {
-			unsigned letter = c / times / LETTER_COLUMNS;
-			unsigned x = c / times / 2 % FONT_WIDTH;
+			unsigned letter = c / times / wide / FONT_WIDTH;
+			unsigned x = c / times / wide % FONT_WIDTH;
 
 			if (glyph_row((uint8_t)word[letter], first + r / times) << x & 0x80)
 				set(at_row + r, from + c, (uint16_t)(colour << 8 | BLOCK));
@@ -294,12 +363,13 @@ static void put_centred(unsigned at_row, const char *text)
 void screen_verdict(const char *word, enum screen_colour colour, const char *const lines[3])
 {
 	unsigned first, end, times, height, log_rows;
-	unsigned width = (unsigned)strlen(word) * LETTER_COLUMNS;
+	unsigned length = (unsigned)strlen(word);
+	unsigned wide = length * LETTER_COLUMNS > narrow && narrow < columns ? 1 : 2;
 	unsigned used = row + (column > 0);
 
 	letter_rows(word, &first, &end);
 	/* Half of the rows are for the log. */
-	times = least(columns / width, rows / 2 / (end - first));
+	times = least(narrow / (length * FONT_WIDTH * wide), rows / 2 / (end - first));
 	height = times * (end - first);
 	log_rows = rows - height - VERDICT_LINES - 1;
 	if (used > log_rows)
@@ -307,7 +377,7 @@ void screen_verdict(const char *word, enum screen_colour colour, const char *con
 	log_end = log_rows;
 	blank(log_end, rows);
 	if (times)
-		put_letters(log_end + 1, word, times, colour);
+		put_letters(log_end + 1, word, times, wide, colour);
 	else
 		put_text(log_end, 0, word, colour);
 	for (unsigned i = 0; i < VERDICT_LINES; i++)

@@ -304,3 +304,109 @@ UNIT(verdict_grows_with_the_screen, .teardown_func = reset)
 	screen_verdict("FAIL", SCREEN_RED, (const char *[]){"", "a", "z"});
 	expect_glyph(0, 4 + 8 * 16, 1, 'F', 0xff5555);
 }
+
+/* Dark where x + y is even: each module has an edge to each of its neighbours. */
+static bool is_chequered(unsigned x, unsigned y)
+{
+	return (x + y) % 2 == 0;
+}
+
+/* Black, white, or neither: 2. */
+static unsigned shade(unsigned x, unsigned y)
+{
+	return pixel(x, y) == 0 ? 0 : pixel(x, y) == 0xffffff ? 1 : 2;
+}
+
+/* The code's first pixel, margin included, is at x and y; each module has `size` pixels. */
+static void expect_code(unsigned x, unsigned y, unsigned modules, unsigned size)
+{
+	unsigned side = (modules + 8) * size;
+
+	for (unsigned v = 0; v < side; v++)
+		for (unsigned u = 0; u < side; u++) {
+			unsigned column = u / size - 4, row = v / size - 4;
+			bool dark = column < modules && row < modules && is_chequered(column, row);
+
+			assert_int_equal(shade(x + u, y + v), !dark);
+		}
+}
+
+UNIT(code_is_beside_verdict_and_log, .teardown_func = reset)
+{
+	static const struct {
+		uint32_t width, height;
+		unsigned most, modules, x, y, size;
+	} cases[] = {
+		/* 40 of 80 columns, 320 pixels: 3 for each of 106 modules, 4 of 80 */
+		{640, 480, 98, 69, 640 - 77 * 4, 16, 4},
+		{640, 480, 98, 98, 640 - 106 * 3, 16, 3},
+		/* two pixels for one of the font, 21 rows of 32 pixels between title and last lines
+		 */
+		{1280, 800, 205, 69, 1280 - 77 * 8, 32, 8},
+		/* 33 rows: 29 of 32 pixels; 12 above the first row */
+		{1920, 1080, 301, 69, 1920 - 77 * 12, 44, 12},
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct screen_code code = {cases[i].modules, is_chequered};
+		uint32_t width = cases[i].width, height = cases[i].height;
+		unsigned scale = height >= 800 ? 2 : 1, top = cases[i].y - 16 * scale;
+
+		assert_true(open_rgb(width, height, 32, width * 4));
+		assert_int_equal(screen_code_most(), cases[i].most);
+		for (unsigned line = 0; line < 70; line++)
+			screen_write(
+				"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAz\n",
+				SCREEN_GREY);
+		screen_code(&code);
+		expect_code(cases[i].x, cases[i].y, cases[i].modules, cases[i].size);
+		screen_verdict("FAIL", SCREEN_RED, (const char *[]){"A", "A", "z"});
+		expect_code(cases[i].x, cases[i].y, cases[i].modules, cases[i].size);
+		/* Nothing at its left edge and below it is left of the log, whose lines are
+		 * wrapped. */
+		for (unsigned y = top + 32 * scale; y < height - 48 * scale; y++)
+			assert_int_equal(shade(cases[i].x - 1, y), 0);
+		for (unsigned y = cases[i].y + (cases[i].modules + 8) * cases[i].size;
+		     y < top + (height / 16 / scale - 3) * 16 * scale; y++)
+			for (unsigned x = cases[i].x; x < width; x++)
+				assert_int_equal(shade(x, y), 0);
+	}
+}
+
+UNIT(code_wraps_the_log_anew, .teardown_func = reset)
+{
+	struct screen_code code = {69, is_chequered};
+	char line[100] = "";
+
+	/* 41 columns of 80 are left: 85 times "A" were a row and 5 of the next, and are two and 3.
+	 */
+	memset(line, 'A', 85);
+	strcpy(line + 85, "\nz\n");
+	assert_true(open_rgb(640, 480, 32, 2560));
+	screen_write(line, SCREEN_RED);
+	screen_code(&code);
+	expect_glyph(40 * 8, 2 * 16, 1, 'A', 0xff5555);
+	expect_glyph(40 * 8, 3 * 16, 1, 'A', 0xff5555);
+	expect_glyph(2 * 8, 4 * 16, 1, 'A', 0xff5555);
+	assert_int_equal(shade(3 * 8, 4 * 16 + FIRST_ROW), 0);
+	expect_glyph(0, 5 * 16, 1, 'z', 0xff5555);
+	screen_write("B", SCREEN_GREY);
+	expect_glyph(0, 6 * 16, 1, 'B', 0xaaaaaa);
+	/* A word of 64 columns has letters of cells one for one there: 32 columns. */
+	screen_verdict("PASS", SCREEN_GREEN, (const char *[]){"A", "A", "z"});
+	for (unsigned i = 0; i < 4 * 8; i++)
+		for (unsigned y = 0; y < LETTER_ROWS; y++) {
+			uint8_t bits = font["PASS"[i / 8] - FONT_FIRST][FIRST_ROW + y];
+
+			assert_int_equal(pixel((4 + i) * 8, (17 + y) * 16),
+					 bits << i % 8 & 0x80 ? 0x55ff55 : 0);
+		}
+}
+
+UNIT(code_needs_pixels, .teardown_func = reset)
+{
+	assert_true(open_text());
+	assert_int_equal(screen_code_most(), 0);
+	assert_true(open_rgb(320, 200, 32, 1280));
+	assert_int_equal(screen_code_most(), 0);
+}
