@@ -34,6 +34,7 @@ sources         = $(sort $(shell find $(1) -name '*.c' -o -name '*.asm'))
 objects         = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 kernel_sources := $(filter-out tests/suite/bench/minimal.asm,$(call sources,$(kernel_dirs)))
 kernel_sources := $(filter-out $(if $(SANITIZE),,kernel/ubsan/%),$(kernel_sources))
+kernel_sources += third_party/qrcodegen/qrcodegen.c
 monitor_sources:= $(filter-out lib/frame.c,$(call sources,$(monitor_dirs)))
 kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o $(BUILD)/obj/font.o
 monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o $(BUILD)/obj/font.o
@@ -236,6 +237,7 @@ FORCE:
 # Only the size matters, but where a switch of tasks goes through: of two patterns make takes the
 # closer one.
 small := tests lib kernel drivers
+$(BUILD)/obj/third_party/%.c.o: CFLAGS := $(CFLAGS) -Oz -Ithird_party/qrcodegen -Wno-conversion
 fast  := kernel/sched kernel/trace kernel/trap drivers/ds
 $(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz $(SANITIZE)
 $(fast:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) $(SANITIZE)

@@ -33,22 +33,34 @@ static void print_machine(void)
 	       smbios_text(SMBIOS_BIOS_DATE));
 }
 
-static void print_cpu(void)
+void banner_processor(struct processor *processor)
 {
-	struct cpuid_result first = cpuid(0, 0), one = cpuid(1, 0), brand[4] = {0};
-	struct cpuid_signature is = cpuid_signature(one.eax);
-	uint64_t microcode = 0;
+	struct cpuid_result first = cpuid(0, 0), brand[4] = {0};
 	uint32_t vendor[] = {first.ebx, first.edx, first.ecx, 0};
-	char *name = (char *)brand;
+	const char *name = (const char *)brand;
+	uint64_t microcode = 0;
 
 	for (uint32_t leaf = 0; leaf < 3 && cpuid(0x80000000, 0).eax >= 0x80000004; leaf++)
 		brand[leaf] = cpuid(0x80000002 + leaf, 0);
 	while (*name == ' ')
 		name++;
-	printk("# vendor=\"%s\" cpu=\"%s\"\n", format_plain((char *)vendor), format_plain(name));
 	rdmsr_safe(IA32_BIOS_SIGN_ID, &microcode);
-	printk("# family=%02x model=%02x stepping=%x microcode=%lx\n", is.family, is.model,
-	       is.stepping, microcode >> 32);
+	processor->signature = cpuid_signature(cpuid(1, 0).eax);
+	processor->microcode = microcode >> 32;
+	format(processor->vendor, sizeof(processor->vendor), "%s", (const char *)vendor);
+	format(processor->name, sizeof(processor->name), "%s", name);
+	format_plain(processor->vendor);
+	format_plain(processor->name);
+}
+
+static void print_cpu(void)
+{
+	struct processor is;
+
+	banner_processor(&is);
+	printk("# vendor=\"%s\" cpu=\"%s\"\n", is.vendor, is.name);
+	printk("# family=%02x model=%02x stepping=%x microcode=%lx\n", is.signature.family,
+	       is.signature.model, is.signature.stepping, is.microcode);
 }
 
 static void print_unknown_interrupts(void)

@@ -3,6 +3,7 @@
 
 #include "drivers/console/console.h"
 #include "drivers/console/screen.h"
+#include "kernel/code.h"
 #include "kernel/lock.h"
 #include "kernel/mm/page.h"
 #include "kernel/options.h"
@@ -140,7 +141,18 @@ static const char *what_comes_now(void)
 	return sentences[options.end];
 }
 
-void console_verdict(enum verdict verdict, const char *why)
+static void draw_code(const char *why, const char *done)
+{
+	const char *missing = code_draw(done, why);
+
+	if (!missing)
+		return;
+	screen_write("# no code for a photograph: ", SCREEN_GREY);
+	screen_write(missing, SCREEN_GREY);
+	screen_write("\n", SCREEN_GREY);
+}
+
+void console_verdict(enum verdict verdict, const char *why, const char *done)
 {
 	const char *const lines[] = {why ? why : "", what_was_tested(), what_comes_now()};
 	static const struct {
@@ -154,8 +166,10 @@ void console_verdict(enum verdict verdict, const char *why)
 		[VERDICT_PANIC] = {"PANIC", SCREEN_RED},
 	};
 
-	if (console_has_screen() && !options.list)
-		screen_verdict(verdicts[verdict].word, verdicts[verdict].colour, lines);
+	if (!console_has_screen() || options.list)
+		return;
+	draw_code(why, done);
+	screen_verdict(verdicts[verdict].word, verdicts[verdict].colour, lines);
 }
 
 void console_unlock_for_good(void)

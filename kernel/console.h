@@ -20,9 +20,12 @@ void console_print_title(void);
 /* On the screen only: the test `name`, number `n` of `all`, runs. */
 void console_progress(unsigned n, unsigned all, const char *name);
 
-/* On the screen only: how the run ended, and `why` it did before its end (else NULL), what it
-   tested, and what the machine does now. */
-void console_verdict(enum verdict verdict, const char *why);
+/*
+ * On the screen only: how the run ended, and `why` it did before its end (else NULL), what it
+ * tested, what the machine does now, and the code for a photograph. `done` is the DONE line without
+ * the words before its keys.
+ */
+void console_verdict(enum verdict verdict, const char *why, const char *done);
 
 /* From here on printk() takes no lock: one CPU is left, and the holder of the lock may be gone. */
 void console_unlock_for_good(void);

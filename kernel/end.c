@@ -18,6 +18,18 @@ int end_rc(enum verdict verdict)
 	return (int)verdict - VERDICT_PASS;
 }
 
+/* The last line without the words before its keys. */
+static char done[160];
+
+void end_print_done(enum verdict verdict, const struct end_counts *counts)
+{
+	format(done, sizeof(done),
+	       "silicon=%s%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d slow=%u",
+	       silicon_name(), silicon_mark(), counts->pass, counts->fail, counts->skip,
+	       counts->error, counts->xfail, counts->obs, end_rc(verdict), counts->slow);
+	printk("# SPOOR DONE %s\n", done);
+}
+
 void end_run(enum verdict verdict, const char *why)
 {
 	static bool ending;
@@ -30,11 +42,9 @@ void end_run(enum verdict verdict, const char *why)
 		ending = true;
 		end_report(verdict, why);
 	} else {
-		printk("# SPOOR DONE silicon=%s%s pass=0 fail=0 skip=0 error=%d xfail=0 obs=0 "
-		       "rc=%d slow=0\n",
-		       silicon_name(), silicon_mark(), verdict == VERDICT_ERROR, end_rc(verdict));
+		end_print_done(verdict, &(struct end_counts){.error = verdict == VERDICT_ERROR});
 	}
-	console_verdict(verdict, why);
+	console_verdict(verdict, why, done);
 	console_flush();
 	switch ((enum end_action)options.end) {
 	case END_EXIT:

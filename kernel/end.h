@@ -27,6 +27,12 @@ enum end_action { END_HALT, END_EXIT, END_REBOOT, END_POWEROFF };
 _Noreturn void end_run(enum verdict verdict, const char *why);
 extern void (*end_report)(enum verdict verdict, const char *why);
 
+/* The counts of the last line, and the line itself: for `end_report`, once a run. */
+struct end_counts {
+	unsigned pass, fail, skip, error, xfail, obs, slow;
+};
+void end_print_done(enum verdict verdict, const struct end_counts *counts);
+
 /* The rc that belongs to a verdict: what the runner on the host exits with. */
 int end_rc(enum verdict verdict);
 

@@ -8,6 +8,7 @@
 #include "drivers/console/uart.h"
 #include "drivers/mmio.h"
 #include "drivers/smbios/smbios.h"
+#include "kernel/code.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
@@ -64,6 +65,7 @@ static void read_boot_information(uint32_t magic, uint64_t physical, bool whole)
 
 	if (info.protocol == BOOT_MULTIBOOT1)
 		line = cmdline_skip_file_name(line);
+	code_set_boot(&info);
 	fault = options_read(line);
 	speed = uart_can_give((uint32_t)options.baud);
 	notes = console_open(options.console, speed ? (uint32_t)options.baud : 115200, &info,

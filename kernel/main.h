@@ -3,6 +3,7 @@
 #define SPOOR_KERNEL_MAIN_H
 
 #include "abi/boot_info.h"
+#include "drivers/processor.h"
 
 #include <stdint.h>
 
@@ -14,5 +15,13 @@ void init(void *argument);
 
 /* banner.c: prints kernel, loader and machine as lines of `# key=value`, before any result. */
 void banner_print(const struct boot_info *info);
+
+/* What the boot CPU, or another that asks, says of itself; texts are printable. Any context. */
+struct processor {
+	struct cpuid_signature signature;
+	uint64_t microcode;
+	char vendor[13], name[49];
+};
+void banner_processor(struct processor *processor);
 
 #endif

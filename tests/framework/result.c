@@ -64,6 +64,29 @@ static void print_again(const struct test *test, uint64_t seed)
 	       processors, seed, scale, unsafe[options.unsafe], options.x2apic ? " -a x2apic" : "");
 }
 
+/* Of the results that were printed; a code has no room for as many. */
+enum { MOST_CODES = 8192 };
+static uint8_t codes[MOST_CODES];
+static unsigned code_count;
+
+static void note_code(enum outcome outcome)
+{
+	static const uint8_t code_of[] = {
+		[OUTCOME_PASS] = CODE_PASS,   [OUTCOME_OBS] = CODE_OBS,
+		[OUTCOME_SKIP] = CODE_SKIP,   [OUTCOME_XFAIL] = CODE_XFAIL,
+		[OUTCOME_ERROR] = CODE_ERROR, [OUTCOME_FAIL] = CODE_FAIL};
+
+	if (code_count < MOST_CODES)
+		codes[code_count++] = code_of[outcome];
+}
+
+void result_codes(struct code_results *results)
+{
+	results->count = code_count;
+	results->result = codes;
+	code_set_results(results);
+}
+
 void result_print(unsigned number, const struct test *test, const struct result *result,
 		  struct totals *totals)
 {
@@ -74,6 +97,7 @@ void result_print(unsigned number, const struct test *test, const struct result 
 	bool bad = result->outcome >= OUTCOME_ERROR;
 	uint64_t took = result->began ? time_now() - result->began : 0;
 
+	note_code(result->outcome);
 	totals->count[result->outcome]++;
 	totals->slow += result->slow && result->outcome == OUTCOME_SKIP;
 	if (test->needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES | NEED_PT) &&
@@ -100,10 +124,9 @@ enum verdict totals_verdict(const struct totals *totals)
 
 void totals_print(const struct totals *totals, enum verdict verdict)
 {
-	printk("# SPOOR DONE silicon=%s%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d "
-	       "slow=%u\n",
-	       silicon_name(), silicon_mark(), totals->count[OUTCOME_PASS],
-	       totals->count[OUTCOME_FAIL], totals->count[OUTCOME_SKIP],
-	       totals->count[OUTCOME_ERROR], totals->count[OUTCOME_XFAIL],
-	       totals->count[OUTCOME_OBS], end_rc(verdict), totals->slow);
+	end_print_done(verdict, &(struct end_counts){
+					totals->count[OUTCOME_PASS], totals->count[OUTCOME_FAIL],
+					totals->count[OUTCOME_SKIP], totals->count[OUTCOME_ERROR],
+					totals->count[OUTCOME_XFAIL], totals->count[OUTCOME_OBS],
+					totals->slow});
 }

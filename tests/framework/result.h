@@ -3,6 +3,7 @@
 #ifndef SPOOR_TESTS_FRAMEWORK_RESULT_H
 #define SPOOR_TESTS_FRAMEWORK_RESULT_H
 
+#include "kernel/code.h"
 #include "kernel/end.h"
 #include "tests/framework/test.h"
 
@@ -41,6 +42,9 @@ void result_settle(const struct test *test);
 /* "# time ..." and "ok 7 name # SKIP why" or the like, counted into `totals`. */
 void result_print(unsigned number, const struct test *test, const struct result *result,
 		  struct totals *totals);
+
+/* Fills in those that were printed, and hands them to the code on the screen (kernel/code.h). */
+void result_codes(struct code_results *results);
 
 /* The verdict of a whole run: the most severe outcome; all skipped where no test of a trace
    unit ran, or there is no BTS. */

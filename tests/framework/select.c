@@ -4,6 +4,7 @@
 #include "kernel/end.h"
 #include "kernel/options.h"
 #include "lib/format.h"
+#include "lib/frame.h"
 #include "lib/string.h"
 
 extern const struct test tests_start[], tests_end[]; /* linker.ld */
@@ -125,8 +126,29 @@ const char *select_required_none(const struct test *const *selected, unsigned co
 	return NULL;
 }
 
+uint32_t select_list(unsigned *count)
+{
+	uint32_t crc = 0;
+	char line[128];
+
+	*count = (unsigned)(tests_end - tests_start);
+	for (const struct test *test = tests_start; test < tests_end; test++) {
+		int length = format(line, sizeof(line), "%s %s %d\n", test->name, test->group,
+				    wanted(test, "", ""));
+
+		crc = crc32c(crc, line, (size_t)length);
+	}
+	return crc;
+}
+
+bool select_takes(unsigned place)
+{
+	return wanted(tests_start + place, options.test, options.group);
+}
+
 /* Where it goes among the `count` that are sorted. */
-static unsigned place(const struct test *test, const struct test *const *selected, unsigned count)
+static unsigned place_of(const struct test *test, const struct test *const *selected,
+			 unsigned count)
 {
 	unsigned first = 0, last = count;
 
@@ -152,7 +174,7 @@ unsigned select_tests(const char *globs, const char *groups, const struct test *
 			continue;
 		if (count == MAX_TESTS)
 			panic("more than %u tests", MAX_TESTS);
-		at = place(test, selected, count);
+		at = place_of(test, selected, count);
 		memmove(selected + at + 1, selected + at, (count - at) * sizeof(*selected));
 		selected[at] = test;
 		count++;

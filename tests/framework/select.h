@@ -23,6 +23,16 @@ bool select_required(const struct test *test);
 /* The first glob of require= that names none of the `count` tests of `selected`; NULL: none. */
 const char *select_required_none(const struct test *const *selected, unsigned count);
 
+/*
+ * The list of all tests, from which tools/judge knows those of a photograph: sorted by name, a line
+ * `name group 0|1` each, 1 where a run takes the test if no word chooses any. Returns its CRC32C;
+ * `count` gets how many tests there are.
+ */
+uint32_t select_list(unsigned *count);
+
+/* True if this run takes the test at this place of that list. */
+bool select_takes(unsigned place);
+
 /* '*' matches any run of characters, '?' one; `pattern` need not end in NUL. */
 bool glob_match(const char *pattern, size_t length, const char *text);
 

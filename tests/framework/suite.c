@@ -189,6 +189,16 @@ static void timed_out(const struct trap_frame *frame)
 	end_run(totals_verdict(&totals), NULL);
 }
 
+static void tell_code(void)
+{
+	static struct code_results results;
+
+	results.list = select_list(&results.tests);
+	results.is_selected = *options.test || *options.group ? select_takes : NULL;
+	results.plan = plan;
+	result_codes(&results);
+}
+
 /*
  * A panic is the running test's ERROR. Between tests, and where nothing that needs a trace unit
  * ran, no result says that the run is worth nothing, so `Bail out!` does.
@@ -209,6 +219,7 @@ static void report(enum verdict verdict, const char *why)
 	if (verdict == VERDICT_ERROR && !totals.count[OUTCOME_ERROR])
 		totals.count[OUTCOME_ERROR] = 1; /* not a test: the environment */
 	totals_print(&totals, verdict);
+	tell_code();
 }
 
 static void list(void)

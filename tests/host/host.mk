@@ -14,6 +14,7 @@ host_object   = $(patsubst %,$(BUILD)/host/obj/%.o,$(foreach file,$(1),$(or $(wi
 $(BUILD)/host/obj/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(call short,HOSTCC,$<)$(HOST_CC) $(HOST_CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/host/obj/third_party/%.c.o: HOST_CFLAGS += -Wno-conversion
 -include $(shell find $(BUILD)/host/obj -name '*.d' 2>/dev/null)
 
 .SECONDEXPANSION:
