@@ -248,7 +248,7 @@ include tests/user/user.mk
 # that no function moves; the recipe checks that none did. Its build-id is that of what is loaded: ld's own is
 # of the debug information too, in which nasm names the directory.
 no_build_id := 0x$(shell printf %040d 0)
-$(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols tools/checksum
+$(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols tools/checksum tools/tests-of
 	@tools/symbols /dev/null > $(BUILD)/symbols-empty.c
 	@$(CC) $(CFLAGS) -c -o $(BUILD)/symbols-empty.o $(BUILD)/symbols-empty.c
 	@$(LD) $(LDFLAGS) --build-id=$(no_build_id) -T linker.ld -o $@.1 $(kernel_objects) $(BUILD)/symbols-empty.o
@@ -259,6 +259,7 @@ $(BUILD)/spoor.elf: $(kernel_objects) linker.ld tools/symbols tools/checksum
 	$(call short,LD)$(LD) $(LDFLAGS) --build-id=0x$$(sha1sum < $@.loaded | cut -c 1-40) -T linker.ld -o $@ \
 	  $(kernel_objects) $(BUILD)/symbols.o
 	@tools/checksum $@
+	@tools/tests-of $@ $(BUILD)/lists
 	@nm -n $@ | grep -i ' t ' | cmp -s - $(BUILD)/symbols.nm || { echo 'the symbol table moved the code' >&2; rm $@; exit 1; }
 
 $(BUILD)/monitor.elf: $(monitor_objects) monitor/linker.ld tools/checksum

@@ -179,6 +179,7 @@ release()
 	cp "$top/tools/release" tools && cp /bin/true build/monitor.elf
 	printf '#!/bin/sh\nls "$1"\nexit %s\n' "${CONTENTS:-0}" >tools/contents && chmod +x tools/contents
 	printf '#!/bin/sh\n: >"$1"\n' >tools/container && chmod +x tools/container
+	printf '#!/bin/sh\nmkdir "$2" && echo "$1" >"$2/1234.list"\n' >tools/tests-of && chmod +x tools/tests-of
 	touch build/spoor.iso build/pxe/spoor.0 boot/grub/41_spoor docs/tests.md LICENSE
 	echo /build >.gitignore
 	git init -q . && git add . && git -c user.name=x -c user.email=x@example.org commit -q -m x || return
@@ -416,7 +417,7 @@ try 'check: a plan that is not kept' 1 $'\n1 passed, 1 failed$' check 0 1..2 'ok
 try 'check: an exit status against all results' 1 $'\n1 passed, 1 failed$' check 3 1..1 'ok 1 a'
 try 'check: a part that says nothing' 1 $'\n0 passed, 1 failed$' check 0
 try 'check: parts alone are not the whole' 0 '^$' eval '! ls build/check/whole 2>/dev/null'
-try 'release' 0 $'CONTENTS\nLICENSE\nSHA256SUMS\nmonitor.elf\npxe\nresult\nspoor-container.tar\nspoor.iso\ntests.md$' release HEAD '9 passed, 0 failed'
+try 'release' 0 $'CONTENTS\nLICENSE\nSHA256SUMS\nlists\nmonitor.elf\npxe\nresult\nspoor-container.tar\nspoor.iso\ntests.md$' release HEAD '9 passed, 0 failed'
 try 'release: no check' 1 "'make check' has not run whole" release '' '9 passed, 0 failed'
 try 'release: a check of another commit' 1 "'make check' ran on 1234" release 1234 '9 passed, 0 failed'
 try 'release: a check that failed' 1 'release: .*8 passed, 1 failed' release HEAD '8 passed, 1 failed'
