@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define PAGE 4096u
+
 /* Where a row of a line table begins; one without a file ends a sequence. */
 struct row {
 	uint64_t address;
@@ -24,54 +26,27 @@ struct row {
 
 struct code {
 	uint64_t serial;
+	uint64_t bias; /* what is added to the file's addresses */
+	void *shifted; /* the same file at other addresses: the root of tsearch() */
+	struct function *
+		*moved; /* of such a one, of those functions that were asked for; or NULL */
+	uint64_t entry;
 	char *path;
 	int fd;
-	Elf *elf;
+	int debug_fd;
+	Elf *elf, *debug; /* `debug`: of a file with its symbols and lines; NULL: there is none */
 	Dwarf *dwarf;
 	const uint8_t *file;
 	size_t file_size;
 	struct segment *segments;
 	size_t segment_count;
-	struct function *functions;
-	size_t function_count;
+	struct functions functions;
 	struct row *rows;
 	size_t row_count;
 	const uint8_t *build_id;
 	size_t build_id_size;
 	uint32_t checksum;
-	void *names; /* of functions and source files: the root of tsearch() */
 };
-
-static int compare_names(const void *left, const void *right)
-{
-	return strcmp(left, right);
-}
-
-/* `name` of the file in printable characters, one copy for all that are the same; NULL: none. */
-static const char *keep_name(struct code *code, const char *name)
-{
-	size_t length = name ? strlen(name) : 0;
-	char *copy, **kept;
-
-	if (!name)
-		return NULL;
-	copy = make_printable(memcpy(allocate(length + 1, 1), name, length), length);
-	kept = tsearch(copy, &code->names, compare_names);
-	if (!kept)
-		fail("no memory for the names of %s", code->path);
-	if (*kept != copy)
-		free(copy);
-	return *kept;
-}
-
-static int compare_functions(const void *left, const void *right)
-{
-	const struct function *a = left, *b = right;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return strcmp(a->name, b->name);
-}
 
 /* At one address the end of a sequence is before the row that begins the next. */
 static int compare_rows(const void *left, const void *right)
@@ -100,81 +75,6 @@ static void read_segments(struct code *code)
 			(struct segment){header.p_vaddr, header.p_offset, header.p_filesz,
 					 header.p_memsz, header.p_flags & PF_X};
 	}
-}
-
-/* A name with a dot, if its symbol has no type, is a label inside a function of nasm. */
-static bool is_function(const GElf_Shdr *section, const GElf_Sym *symbol, const char *name)
-{
-	if (!name || !*name || !(section->sh_flags & SHF_EXECINSTR))
-		return false;
-	return GELF_ST_TYPE(symbol->st_info) == STT_FUNC ||
-	       (GELF_ST_TYPE(symbol->st_info) == STT_NOTYPE && !strchr(name, '.'));
-}
-
-static void read_symbols(struct code *code, Elf_Scn *section, const GElf_Shdr *header)
-{
-	Elf_Data *data = elf_getdata(section, NULL);
-	size_t count = data && header->sh_entsize ? header->sh_size / header->sh_entsize : 0;
-
-	code->functions = allocate(count + 1, sizeof(*code->functions));
-	for (size_t i = 0; i < count; i++) {
-		GElf_Sym symbol;
-		GElf_Shdr holder;
-		const char *name;
-
-		if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx >= SHN_LORESERVE ||
-		    !gelf_getshdr(elf_getscn(code->elf, symbol.st_shndx), &holder))
-			continue;
-		name = elf_strptr(code->elf, header->sh_link, symbol.st_name);
-		if (is_function(&holder, &symbol, name))
-			code->functions[code->function_count++] = (struct function){
-				symbol.st_value, symbol.st_value + symbol.st_size,
-				holder.sh_addr + holder.sh_size, keep_name(code, name)};
-	}
-}
-
-/* Sorted, one a place; one without a size reaches to the next. */
-static void arrange_functions(struct code *code)
-{
-	struct function *functions = code->functions;
-	size_t kept = 0;
-
-	qsort(functions, code->function_count, sizeof(*functions), compare_functions);
-	for (size_t i = 0; i < code->function_count; i++) {
-		bool sized = functions[i].end > functions[i].start;
-		struct function *last = kept ? &functions[kept - 1] : NULL;
-
-		if (last && functions[i].start == last->start &&
-		    !(sized && last->end == last->start))
-			continue;
-		if (last && functions[i].start == last->start)
-			kept--;
-		else if (last && !sized && functions[i].start < last->end)
-			continue; /* a label within a function */
-		functions[kept++] = functions[i];
-	}
-	code->function_count = kept;
-	for (size_t i = 0; i < kept; i++)
-		if (functions[i].end == functions[i].start)
-			functions[i].end =
-				i + 1 < kept && functions[i + 1].start < functions[i].limit
-					? functions[i + 1].start
-					: functions[i].limit;
-}
-
-static void read_sections(struct code *code)
-{
-	Elf_Scn *section = NULL;
-
-	while ((section = elf_nextscn(code->elf, section))) {
-		GElf_Shdr header;
-
-		if (gelf_getshdr(section, &header) && header.sh_type == SHT_SYMTAB &&
-		    !code->functions)
-			read_symbols(code, section, &header);
-	}
-	if (code->functions)
-		arrange_functions(code);
 }
 
 static void read_notes(struct code *code)
@@ -235,8 +135,8 @@ static void read_unit(struct code *code, Dwarf_Die *unit, size_t *room)
 			continue;
 		dwarf_lineno(line, &row.line.number);
 		if (!ends)
-			row.line.file =
-				keep_name(code, path_as_given(dwarf_linesrc(line, NULL, NULL)));
+			row.line.file = names_keep(&code->functions.names,
+						   path_as_given(dwarf_linesrc(line, NULL, NULL)));
 		add_row(code, room, row);
 	}
 }
@@ -246,7 +146,7 @@ static void read_lines(struct code *code)
 	Dwarf_Off offset = 0, next;
 	size_t header_size, room = 0;
 
-	code->dwarf = dwarf_begin_elf(code->elf, DWARF_C_READ, NULL);
+	code->dwarf = dwarf_begin_elf(code->debug ? code->debug : code->elf, DWARF_C_READ, NULL);
 	while (code->dwarf &&
 	       !dwarf_nextcu(code->dwarf, offset, &next, &header_size, NULL, NULL, NULL)) {
 		Dwarf_Die unit;
@@ -257,6 +157,23 @@ static void read_lines(struct code *code)
 	}
 	if (code->rows)
 		qsort(code->rows, code->row_count, sizeof(*code->rows), compare_rows);
+}
+
+/* Where Debian and others have what they stripped a file of; its addresses are the file's. */
+static void open_debug(struct code *code)
+{
+	char path[128] = "/usr/lib/debug/.build-id/";
+	size_t used = strlen(path);
+
+	if (code->build_id_size < 2 || code->build_id_size > 20)
+		return;
+	for (size_t i = 0; i < code->build_id_size; i++)
+		used += (size_t)snprintf(path + used, sizeof(path) - used,
+					 i == 1 ? "/%02x" : "%02x", code->build_id[i]);
+	snprintf(path + used, sizeof(path) - used, ".debug");
+	code->debug_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (code->debug_fd >= 0)
+		code->debug = elf_begin(code->debug_fd, ELF_C_READ_MMAP, NULL);
 }
 
 /* NULL, or what is wrong with the file. */
@@ -274,17 +191,19 @@ static const char *open_elf(struct code *code)
 		return "is not an ELF file";
 	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
 		return "is not an ELF file for x86-64 in 64-bit format";
+	code->entry = header.e_entry;
 	return NULL;
 }
 
+static uint64_t opened;
+
 struct code *code_open(const char *path, char *error, size_t size)
 {
-	static uint64_t opened;
 	struct code *code = allocate(1, sizeof(*code));
 	const char *wrong;
 
 	code->serial = ++opened;
-
+	code->debug_fd = -1;
 	code->path = strdup(path);
 	wrong = open_elf(code);
 	if (wrong) {
@@ -296,28 +215,88 @@ struct code *code_open(const char *path, char *error, size_t size)
 	for (size_t i = 0; i < code->segment_count; i++)
 		code->checksum = crc32c(code->checksum, code->file + code->segments[i].offset,
 					code->segments[i].file_size);
-	read_sections(code);
 	read_notes(code);
+	open_debug(code);
+	functions_read(&code->functions, code->elf, code->debug, code->path);
 	read_lines(code);
 	return code;
+}
+
+static int compare_biases(const void *left, const void *right)
+{
+	const struct code *a = left, *b = right;
+
+	return (a->bias > b->bias) - (a->bias < b->bias);
+}
+
+/* The tables stay the file's: a program has its libraries at other addresses each time it runs. */
+static const struct code *shift(struct code *code, uint64_t bias)
+{
+	struct code key = {.bias = bias}, *shifted,
+		    **found = tfind(&key, &code->shifted, compare_biases);
+
+	if (found)
+		return *found;
+	shifted = allocate(1, sizeof(*shifted));
+	*shifted = *code;
+	shifted->serial = ++opened;
+	shifted->bias = bias;
+	shifted->moved = allocate(code->functions.count, sizeof(*shifted->moved));
+	if (!tsearch(shifted, &code->shifted, compare_biases))
+		fail("no memory for the addresses of %s", code->path);
+	return shifted;
+}
+
+const struct code *code_mapped(struct code *code, uint64_t address, uint64_t offset)
+{
+	const struct segment *segment = code->segments, *end = segment + code->segment_count;
+	uint64_t bias;
+
+	/* A map begins with the page in which the segment does. */
+	while (segment < end && !(segment->executable && offset + PAGE > segment->offset &&
+				  offset < segment->offset + segment->file_size))
+		segment++;
+	if (segment == end)
+		return NULL;
+	bias = address - offset + segment->offset - segment->address;
+	return bias ? shift(code, bias) : code;
+}
+
+static void free_shifted(void *node)
+{
+	struct code *shifted = node;
+
+	for (size_t i = 0; i < shifted->functions.count; i++)
+		free(shifted->moved[i]);
+	free(shifted->moved);
+	free(shifted);
 }
 
 void code_close(struct code *code)
 {
 	if (!code)
 		return;
+	tdestroy(code->shifted, free_shifted);
 	if (code->dwarf)
 		dwarf_end(code->dwarf);
+	if (code->debug)
+		elf_end(code->debug);
+	if (code->debug_fd >= 0)
+		close(code->debug_fd);
 	if (code->elf)
 		elf_end(code->elf);
 	if (code->fd >= 0)
 		close(code->fd);
 	free(code->segments);
-	free(code->functions);
 	free(code->rows);
-	tdestroy(code->names, free);
+	functions_free(&code->functions);
 	free(code->path);
 	free(code);
+}
+
+uint64_t code_entry(const struct code *code)
+{
+	return code->entry + code->bias;
 }
 
 const char *code_path(const struct code *code)
@@ -346,6 +325,7 @@ bool code_segment(const struct code *code, unsigned index, struct segment *segme
 	if (index >= code->segment_count)
 		return false;
 	*segment = code->segments[index];
+	segment->address += code->bias;
 	return true;
 }
 
@@ -353,7 +333,7 @@ const uint8_t *code_bytes(const struct code *code, uint64_t address, size_t *lef
 {
 	for (size_t i = 0; i < code->segment_count; i++) {
 		const struct segment *segment = &code->segments[i];
-		uint64_t offset = address - segment->address;
+		uint64_t offset = address - code->bias - segment->address;
 
 		if (segment->executable && offset < segment->file_size) {
 			*left = segment->file_size - offset;
@@ -379,28 +359,40 @@ const uint8_t *code_bytes(const struct code *code, uint64_t address, size_t *lef
 
 const struct function *code_function(const struct code *code, uint64_t address)
 {
-	size_t count = COUNT_UP_TO(code->functions, code->function_count, start, address);
+	size_t at = COUNT_UP_TO(code->functions.function, code->functions.count, start,
+				address - code->bias);
+	const struct function *function = at ? &code->functions.function[at - 1] : NULL;
+	struct function *moved;
 
-	return count && address < code->functions[count - 1].end ? &code->functions[count - 1]
-								 : NULL;
+	if (!function || address - code->bias >= function->end)
+		return NULL;
+	if (!code->moved)
+		return function;
+	moved = code->moved[at - 1];
+	if (!moved) {
+		moved = code->moved[at - 1] = allocate(1, sizeof(*moved));
+		*moved = (struct function){function->start + code->bias, function->end + code->bias,
+					   function->limit + code->bias, function->name};
+	}
+	return moved;
 }
 
 uint64_t code_symbol(const struct code *code, const char *name)
 {
-	for (size_t i = 0; i < code->function_count; i++)
-		if (!strcmp(code->functions[i].name, name))
-			return code->functions[i].start;
+	for (size_t i = 0; i < code->functions.count; i++)
+		if (function_is(&code->functions.function[i], name))
+			return code->functions.function[i].start;
 	return 0;
 }
 
 bool code_has_symbols(const struct code *code)
 {
-	return code->function_count > 0;
+	return code->functions.count > 0;
 }
 
 struct line code_line(const struct code *code, uint64_t address)
 {
-	size_t count = COUNT_UP_TO(code->rows, code->row_count, address, address);
+	size_t count = COUNT_UP_TO(code->rows, code->row_count, address, address - code->bias);
 
 	return count ? code->rows[count - 1].line : (struct line){0};
 }

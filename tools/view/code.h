@@ -16,6 +16,28 @@ struct function {
 	const char *name;
 };
 
+/* Those of a file, sorted, one a place. */
+struct functions {
+	struct function *function;
+	size_t count;
+	void *names; /* of them and of source files: names_keep() */
+};
+
+/* `name` in printable characters, one copy for all that are the same; NULL: none. */
+const char *names_keep(void **names, const char *name);
+
+/* Whether that is its name, the parameters of C++ aside. */
+bool function_is(const struct function *function, const char *name);
+
+typedef struct Elf Elf; /* of libelf */
+
+/*
+ * Of `elf`, or, where that was stripped, of `debug`, which may be NULL: those that are linked to,
+ * else. What has no name is FILE:0xSTART. Names of C++ and Rust are as their sources have them.
+ */
+void functions_read(struct functions *functions, Elf *elf, Elf *debug, const char *path);
+void functions_free(struct functions *functions);
+
 struct line {
 	const char *file; /* as the compiler was given it; NULL: not known */
 	int number;
@@ -26,6 +48,15 @@ struct code; /* of one ELF file */
 /* Opens an ELF64 file for x86-64. NULL with a sentence in `error`. */
 struct code *code_open(const char *path, char *error, size_t size);
 void code_close(struct code *code);
+
+/*
+ * The same file, of which the byte at `offset` is at `address`; NULL: no code of it is at `offset`.
+ * It is freed with the file.
+ */
+const struct code *code_mapped(struct code *code, uint64_t address, uint64_t offset);
+
+/* Where a program begins, or the linker of a shared one. */
+uint64_t code_entry(const struct code *code);
 
 const char *code_path(const struct code *code);
 
@@ -78,18 +109,43 @@ struct instruction {
 	uint64_t next, target;
 };
 
+struct mapped_file;
+
+/* Bytes of a file from `offset` on, at `start` of a task's memory. */
+struct map {
+	uint64_t start, end, offset;
+	const struct mapped_file *file; /* programs.c; NULL: none */
+	const struct code *code;	/* NULL: not known */
+};
+
+/* Sorted; they do not overlap. */
+struct maps {
+	struct map *map;
+	size_t count, room;
+};
+
 /*
  * What lies at which address: the kernel's file in the upper half and, for each program, its own
- * file in the lower half. Either may be NULL.
+ * file in the lower half, or the files of `maps`. Any may be NULL.
  */
 struct space {
 	const struct code *kernel, *program;
+	const struct maps *maps;
 };
+
+/* Adds one; what was there is not any more. */
+void maps_add(struct maps *maps, struct map map);
+
+/* The one at `address`; NULL: none is there. */
+const struct map *maps_find(const struct maps *maps, uint64_t address);
 
 const struct code *space_code(const struct space *space, uint64_t address);
 const struct function *space_function(const struct space *space, uint64_t address);
 struct line space_line(const struct space *space, uint64_t address);
 struct instruction space_instruction(const struct space *space, uint64_t address);
+
+/* Whether a program, or the linker of a shared one, begins at `address`. */
+bool space_is_entry(const struct space *space, uint64_t address);
 
 enum walk {
 	WALK_WHOLE,

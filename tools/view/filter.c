@@ -14,7 +14,8 @@ static const struct argp_option shared[] = {
 	{NULL, 0, NULL, 0, "Files:", 1},
 	{"elf", 'e', "FILE", 0, "the kernel that ran (build/spoor.elf)", 1},
 	{"program", 'p', "FILE", 0, "the program that ran, for all tasks", 1},
-	{"programs", OPTION_PROGRAMS, "DIRECTORY", 0, "where NAME.elf are (build/user)", 1},
+	{"programs", OPTION_PROGRAMS, "DIRECTORY", 0,
+	 "where NAME.elf are (build/user); of perf.data: in place of /", 1},
 	{"damaged", OPTION_DAMAGED, NULL, 0, "show what is there of a stream with holes", 1},
 	{NULL, 0, NULL, 0, "Which records:", 2},
 	{"task", 't', "ID|NAME", 0, "of this task", 2},
@@ -110,11 +111,12 @@ void filter_parse(struct filter *filter, int argc, char **argv, const char *does
 		  const struct argp_option *options)
 {
 	struct argp_option *all = join_options(options);
-	const struct argp argp = {
-		.options = all, .parser = parse_option, .args_doc = "TRACE.spt", .doc = does};
+	const struct argp argp = {.options = all,
+				  .parser = parse_option,
+				  .args_doc = "TRACE.spt|perf.data",
+				  .doc = does};
 
 	filter->elf = "build/spoor.elf";
-	filter->directory = "build/user";
 	filter->cpu = -1;
 	filter->to = UINT64_MAX;
 	filter->depth = UINT32_MAX;
@@ -160,7 +162,7 @@ bool filter_has_stream(const struct filter *filter, const struct trace_stream *s
 
 	if (filter->cpu >= 0 && is_cpu(stream) && trace_stream_cpu(stream) != filter->cpu)
 		return false;
-	snprintf(id, sizeof(id), "%u", stream->id);
+	snprintf(id, sizeof(id), "%u", stream->tid ? stream->tid : stream->id);
 	return !filter->task || is_cpu(stream) || !strcmp(filter->task, id) ||
 	       !strcmp(filter->task, stream->name) || !strcmp(filter->task, stream->program);
 }
@@ -190,5 +192,5 @@ bool filter_has_address(const struct filter *filter, const struct space *space, 
 	if (!filter->function)
 		return true;
 	function = space_function(space, address);
-	return function && !strcmp(function->name, filter->function);
+	return function && function_is(function, filter->function);
 }

@@ -73,7 +73,7 @@ static void find_base(struct follower *follower, size_t depth)
 	const char *function = follower->filter->function;
 	const struct frame *frame = &follower->current->stack.frames[depth];
 
-	if (follower->based || !frame->function || strcmp(frame->function->name, function) != 0)
+	if (follower->based || !frame->function || !function_is(frame->function, function))
 		return;
 	follower->based = true;
 	follower->base = depth;

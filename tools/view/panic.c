@@ -312,7 +312,7 @@ int view_panic(int argc, char **argv)
 		fail_usage("panic", "panic needs one log");
 	kernel = open_code(options.elf);
 	program = options.program ? open_code(options.program) : NULL;
-	read_log(argv[optind], &(struct space){kernel, program}, &options);
+	read_log(argv[optind], &(struct space){.kernel = kernel, .program = program}, &options);
 	code_close(program);
 	code_close(kernel);
 	return 0;

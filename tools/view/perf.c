@@ -102,21 +102,19 @@ static void put_id(struct perf *perf)
 	put64(&perf->data, PERF_ID);
 }
 
-static void put_map(struct perf *perf, const struct code *code, const struct segment *segment,
-		    uint32_t pid)
+/* Whole pages of a file. */
+static void put_map(struct perf *perf, const struct code *code, const struct map *map, uint32_t pid)
 {
-	uint64_t start = segment->address & ~(PAGE - 1);
-	uint64_t end = (segment->address + segment->memory_size + PAGE - 1) & ~(PAGE - 1);
-	bool kernel = segment->address >> 63;
+	bool kernel = map->start >> 63;
 	size_t record = begin_record(&perf->data, PERF_RECORD_MMAP,
 				     kernel ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER);
 	char *path = realpath(code_path(code), NULL);
 
 	put32(&perf->data, kernel ? UINT32_MAX : pid);
 	put32(&perf->data, kernel ? 0 : pid);
-	put64(&perf->data, start);
-	put64(&perf->data, end - start);
-	put64(&perf->data, segment->offset & ~(PAGE - 1));
+	put64(&perf->data, map->start);
+	put64(&perf->data, map->end - map->start);
+	put64(&perf->data, map->offset);
 	put_text(&perf->data, path ? path : code_path(code), 8);
 	put_id(perf);
 	end_record(&perf->data, record);
@@ -128,8 +126,15 @@ static void put_maps(struct perf *perf, const struct code *code, bool upper, uin
 	struct segment segment;
 
 	for (unsigned i = 0; code && code_segment(code, i, &segment); i++)
-		if (segment.executable && (segment.address >> 63 != 0) == upper)
-			put_map(perf, code, &segment, pid);
+		if (segment.executable && (segment.address >> 63 != 0) == upper) {
+			const struct map map = {
+				.start = segment.address & ~(PAGE - 1),
+				.end = (segment.address + segment.memory_size + PAGE - 1) &
+				       ~(PAGE - 1),
+				.offset = segment.offset & ~(PAGE - 1)};
+
+			put_map(perf, code, &map, pid);
+		}
 }
 
 static void put_task(struct perf *perf, const struct trace_stream *stream)
@@ -145,6 +150,10 @@ static void put_task(struct perf *perf, const struct trace_stream *stream)
 	put_id(perf);
 	end_record(&perf->data, record);
 	put_maps(perf, stream->space.program, false, stream->id);
+	for (size_t i = 0; stream->space.maps && i < stream->space.maps->count; i++)
+		if (stream->space.maps->map[i].code)
+			put_map(perf, stream->space.maps->map[i].code, &stream->space.maps->map[i],
+				stream->id);
 }
 
 /* Of a time-stamp counter; nanoseconds where its frequency is known. */

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: MIT
 // The kernel and the programs whose branches a trace has.
 #define _GNU_SOURCE
+#include "tools/view/perf_read.h"
 #include "tools/view/trace.h"
 #include "tools/view/view.h"
 
+#include <search.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+static void keep_code(struct trace *trace, struct code *code)
+{
+	trace->codes = reallocate(trace->codes, trace->code_count + 1, sizeof(*trace->codes));
+	trace->codes[trace->code_count++] = code;
+}
 
 /* NULL, with a warning, if there is no such file. */
 static struct code *open_code(struct trace *trace, const char *path)
@@ -24,8 +34,7 @@ static struct code *open_code(struct trace *trace, const char *path)
 	code = code_open(path, error, sizeof(error));
 	if (!code)
 		fail("%s", error);
-	trace->codes = reallocate(trace->codes, trace->code_count + 1, sizeof(*trace->codes));
-	trace->codes[trace->code_count++] = code;
+	keep_code(trace, code);
 	return code;
 }
 
@@ -88,11 +97,48 @@ static void arrange_roots(struct trace *trace)
 	qsort(trace->root_sequences, count, sizeof(*trace->root_sequences), compare_sequences);
 }
 
+const struct trace_root *trace_root(const struct trace *trace, uint64_t cr3, uint32_t sequence)
+{
+	size_t low = 0, high = trace ? trace->root_count : 0;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct trace_root *root = &trace->roots[middle];
+
+		if (root->cr3 < cr3 || (root->cr3 == cr3 && root->sequence < sequence))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && trace->roots[low - 1].cr3 == cr3 ? &trace->roots[low - 1] : NULL;
+}
+
+bool trace_has_root(const struct trace *trace, uint32_t first, uint32_t last)
+{
+	size_t low = 0, high = trace ? trace->root_count : 0, count = high;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (trace->root_sequences[middle] <= first)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && trace->root_sequences[low] < last;
+}
+
 void trace_open_code(struct trace *trace, const char *elf, const char *program,
 		     const char *directory)
 {
 	struct code *kernel;
 
+	if (trace->perf) {
+		perf_open_code(trace, program, directory);
+		return;
+	}
+	if (!directory)
+		directory = "build/user";
 	arrange_roots(trace);
 	open_kernel(trace, elf, &kernel);
 	for (size_t i = 0; i < trace->stream_count; i++) {
@@ -119,4 +165,189 @@ const struct space *trace_space(const struct trace_stream *stream, uint32_t pid)
 						  : NULL;
 
 	return &(task ? task : stream)->space;
+}
+
+/* --- Files that tasks of Linux had in memory ----------------------------------------------------
+ */
+
+struct mapped_file {
+	char *path;
+	uint8_t build_id[20];
+	size_t build_id_size;
+	struct code *code; /* NULL: not known */
+};
+
+static int compare_files(const void *left, const void *right)
+{
+	const struct mapped_file *a = left, *b = right;
+	int order = strcmp(a->path, b->path);
+
+	return order ? order : memcmp(a->build_id, b->build_id, sizeof(a->build_id));
+}
+
+const struct mapped_file *files_add(void **files, const char *path, const uint8_t *build_id,
+				    size_t size)
+{
+	struct mapped_file key = {.path = (char *)path, .build_id_size = size}, *file, **found;
+
+	if (size)
+		memcpy(key.build_id, build_id, size);
+	found = tfind(&key, files, compare_files);
+	if (found)
+		return *found;
+	file = allocate(1, sizeof(*file));
+	*file = key;
+	file->path = strdup(path);
+	if (!file->path || !tsearch(file, files, compare_files))
+		fail("no memory for the names of files");
+	return file;
+}
+
+struct opening {
+	struct trace *trace;
+	const char *program, *directory;
+};
+
+static bool has_build_id(const struct code *code, const struct mapped_file *file)
+{
+	size_t size;
+	const uint8_t *id = code_build_id(code, &size);
+
+	return !file->build_id_size ||
+	       (size == file->build_id_size && !memcmp(id, file->build_id, size));
+}
+
+/* Names in /proc and the like do not end when they are read. */
+static bool is_readable(const char *path)
+{
+	static const char *const others[] = {"/proc/", "/sys/", "/dev/"};
+	char *real = realpath(path, NULL);
+	struct stat is;
+	bool well = real && !stat(real, &is) && S_ISREG(is.st_mode);
+
+	for (size_t i = 0; real && i < sizeof(others) / sizeof(others[0]); i++)
+		well &= strncmp(real, others[i], strlen(others[i])) != 0;
+	free(real);
+	return well;
+}
+
+/* Whether it is the file; `*other`: it is there, and is another. */
+static bool try_file(struct trace *trace, struct mapped_file *file, const char *path, bool *other)
+{
+	char error[512];
+	struct code *code = NULL;
+
+	for (size_t i = 0; i < trace->code_count; i++)
+		if (!strcmp(code_path(trace->codes[i]), path))
+			code = trace->codes[i];
+	if (!code && is_readable(path)) {
+		code = code_open(path, error, sizeof(error));
+		*other |= !code;
+		if (code)
+			keep_code(trace, code);
+	}
+	if (!code)
+		return false;
+	if (!has_build_id(code, file)) {
+		*other = true;
+		return false;
+	}
+	file->code = code;
+	return true;
+}
+
+static bool try_format(struct trace *trace, struct mapped_file *file, bool *other,
+		       const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static bool try_format(struct trace *trace, struct mapped_file *file, bool *other,
+		       const char *format, ...)
+{
+	va_list arguments;
+	char *path;
+	bool well;
+
+	va_start(arguments, format);
+	if (vasprintf(&path, format, arguments) < 0)
+		fail("no memory for the name of a file");
+	va_end(arguments);
+	well = try_file(trace, file, path, other);
+	free(path);
+	return well;
+}
+
+/* What perf keeps of each file that it has seen: by build-id. */
+static bool try_cache(struct trace *trace, struct mapped_file *file, bool *other)
+{
+	const char *home = getenv("HOME");
+	char id[2 * sizeof(file->build_id) + 1];
+
+	if (!home || file->build_id_size < 2)
+		return false;
+	for (size_t i = 0; i < file->build_id_size; i++)
+		snprintf(id + 2 * i, 3, "%02x", file->build_id[i]);
+	return try_format(trace, file, other, "%s/.debug/.build-id/%.2s/%s/elf", home, id,
+			  id + 2) ||
+	       try_format(trace, file, other, "%s/.debug/.build-id/%.2s/%s/vdso", home, id, id + 2);
+}
+
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void open_file(struct mapped_file *file, const struct opening *opening)
+{
+	struct trace *trace = opening->trace;
+	const char *program = opening->program, *directory = opening->directory,
+		   *name = name_of(file->path);
+	bool other = false, well = false;
+
+	if (program && !strcmp(name_of(program), name))
+		well = try_file(trace, file, program, &other);
+	else if (directory && file->path[0] == '/')
+		well = try_format(trace, file, &other, "%s%s", directory, file->path) ||
+		       try_format(trace, file, &other, "%s/%s", directory, name);
+	else if (file->path[0] == '/')
+		well = try_file(trace, file, file->path, &other);
+	if (!well && !try_cache(trace, file, &other)) {
+		make_printable(file->path, strlen(file->path));
+		if (other)
+			warn("%s is not the file that ran, by its build-id: its code is unknown",
+			     file->path);
+		else
+			warn("%s is not there: its code is unknown", file->path);
+	}
+}
+
+static void visit_file(const void *node, VISIT visit, void *opening)
+{
+	if (visit == postorder || visit == leaf)
+		open_file(*(struct mapped_file *const *)node, opening);
+}
+
+void files_open(struct trace *trace, void *files, const char *program, const char *directory)
+{
+	struct opening opening = {trace, program, directory};
+
+	twalk_r(files, visit_file, &opening);
+}
+
+const struct code *file_code(const struct mapped_file *file, uint64_t address, uint64_t offset)
+{
+	return file && file->code ? code_mapped(file->code, address, offset) : NULL;
+}
+
+static void free_file(void *node)
+{
+	struct mapped_file *file = node;
+
+	free(file->path);
+	free(file);
+}
+
+void files_free(void *files)
+{
+	tdestroy(files, free_file);
 }

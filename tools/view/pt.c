@@ -2,7 +2,6 @@
 #include "tools/view/pt.h"
 
 #include "abi/ptrace_bts.h"
-#include "tools/view/pt_memory.h"
 #include "tools/view/view.h"
 
 #include <intel-pt.h>
@@ -38,12 +37,19 @@ struct work {
 	struct pt_decoded *out;
 	struct last last;
 	bool enabled;
-	uint32_t task;		   /* that has the CR3 of the last PIP; 0: none */
+	const struct trace_part *part; /* that is decoded; its programs, of which one runs */
+	size_t program;
+	bool called, dropped; /* ring 3 was left by a system call; another stream has what runs */
+	uint32_t task;	      /* that has the CR3 of the last PIP; 0: none */
 	const struct space *space; /* its */
 };
 
-static void add_record(struct pt_decoded *out, struct trace_record record)
+static void add_record(struct work *work, struct trace_record record)
 {
+	struct pt_decoded *out = work->out;
+
+	if (work->dropped)
+		return;
 	if (out->count == out->room) {
 		out->room = out->room ? 2 * out->room : 4096;
 		out->records = reallocate(out->records, out->room, sizeof(*out->records));
@@ -55,7 +61,7 @@ static void add_record(struct pt_decoded *out, struct trace_record record)
 static void add_branch(struct work *work, uint64_t from, uint64_t to)
 {
 	if (work->stream->view != PTRACE_BTS_USER || !((from | to) >> 63))
-		add_record(work->out, (struct trace_record){from, to, 0});
+		add_record(work, (struct trace_record){from, to, 0});
 }
 
 /* Of a time that is not known. */
@@ -63,8 +69,8 @@ static void add_stamp(struct work *work, unsigned qualifier, uint32_t task)
 {
 	uint64_t cpu = (uint64_t)trace_stream_cpu(work->stream);
 
-	add_record(work->out, (struct trace_record){TRACE_STAMP | qualifier, 0,
-						    TRACE_STAMP_FLAG | cpu << 32 | task});
+	add_record(work, (struct trace_record){TRACE_STAMP | qualifier, 0,
+					       TRACE_STAMP_FLAG | cpu << 32 | task});
 }
 
 /* One gap says as much as two. */
@@ -74,34 +80,16 @@ static void add_gap(struct work *work)
 
 	work->last.known = false;
 	if (!out->count || !record_is_gap(&out->records[out->count - 1]))
-		add_record(work->out, (struct trace_record){TRACE_STAMP | PTRACE_BTS_GAP, 0,
-							    TRACE_STAMP_FLAG});
+		add_record(work, (struct trace_record){TRACE_STAMP | PTRACE_BTS_GAP, 0,
+						       TRACE_STAMP_FLAG});
 }
 
 /* --- Whose program it is: by CR3 ----------------------------------------------------------------
  */
 
-/* The one that was sent last before the packets; NULL: of no program. */
-static const struct trace_root *find_root(const struct work *work, uint64_t cr3)
-{
-	const struct trace *trace = work->stream->trace;
-	size_t low = 0, high = trace ? trace->root_count : 0;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct trace_root *root = &trace->roots[middle];
-
-		if (root->cr3 < cr3 || (root->cr3 == cr3 && root->sequence < work->sequence))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && trace->roots[low - 1].cr3 == cr3 ? &trace->roots[low - 1] : NULL;
-}
-
 static void take_cr3(struct work *work, uint64_t cr3)
 {
-	const struct trace_root *root = find_root(work, cr3);
+	const struct trace_root *root = trace_root(work->stream->trace, cr3, work->sequence);
 	uint32_t task = root ? root->task : 0;
 
 	if (task == work->task)
@@ -114,6 +102,33 @@ static void take_cr3(struct work *work, uint64_t cr3)
 	work->space = trace_space(work->stream, task);
 	work->decoder->enter(work->handle,
 			     memory_of(work->memories, root ? work->space->program : NULL));
+}
+
+/* --- Whose program it is: by where a task of Linux begins
+ * -----------------------------------------
+ */
+
+static void enter_program(struct work *work, size_t program)
+{
+	const struct trace_program *entered = &work->part->programs[program];
+
+	work->program = program;
+	work->space = entered->space;
+	work->dropped = entered->stream != work->stream->id;
+	work->decoder->enter(work->handle, memory_of_maps(work->memories, entered->space->maps));
+}
+
+/* Ring 3 goes on at `ip`. A program is executed by a system call, and begins at its entry. */
+static void take_entry(struct work *work, uint64_t ip)
+{
+	const struct space *next;
+
+	if (!work->called || work->program + 1 >= work->part->program_count)
+		return;
+	next = work->part->programs[work->program + 1].space;
+	if (space_is_entry(next, ip) ||
+	    (!maps_find(work->space->maps, ip) && maps_find(next->maps, ip)))
+		enter_program(work, work->program + 1);
 }
 
 /* --- Events and instructions into branches ------------------------------------------------------
@@ -142,13 +157,16 @@ static void take_event(struct work *work, const struct pt_event *event)
 		if (!event->status_update)
 			work->last.known = false;
 		work->enabled = true;
+		take_entry(work, event->variant.enabled.ip);
 		return;
 	case ptev_disabled:
+		work->called = true;
 		if (!event->ip_suppressed)
 			arrive(work, event->variant.disabled.ip);
 		work->last.known = work->enabled = false;
 		return;
 	case ptev_async_disabled:
+		work->called = false;
 		arrive(work, event->variant.async_disabled.at);
 		if (!event->ip_suppressed)
 			depart(work, event->variant.async_disabled.at,
@@ -206,7 +224,7 @@ static int next_instruction(void *decoder, struct work *work)
 		return status;
 	arrive(work, insn.ip);
 	work->last = (struct last){true, transfers(insn.iclass), insn.ip, insn.ip + insn.size};
-	work->out->instructions++;
+	work->out->instructions += !work->dropped;
 	return status;
 }
 
@@ -264,7 +282,7 @@ static int next_block(void *decoder, struct work *work)
 		return status;
 	arrive(work, block.ip);
 	work->last = last_of_block(work, &block);
-	work->out->instructions += block.ninsn;
+	work->out->instructions += work->dropped ? 0 : block.ninsn;
 	return status;
 }
 
@@ -327,6 +345,8 @@ static bool goes_on(struct work *work, struct progress *progress)
 
 static void note_error(struct work *work, int error, uint64_t at)
 {
+	if (work->dropped)
+		return;
 	if (!work->out->errors++) {
 		work->out->error = error == ENDLESS ? "the code goes on without an end"
 						    : pt_errstr(pt_errcode(error));
@@ -344,6 +364,7 @@ static int run(struct work *work)
 	int status = decoder->sync(handle);
 
 	work->last.known = work->enabled = false;
+	work->called = true;
 	while (status >= 0) {
 		while (status >= 0 && status & pts_event_pending) {
 			struct pt_event event;
@@ -361,22 +382,23 @@ static int run(struct work *work)
 	return status;
 }
 
-enum { PSB_BYTES = 16, PART_RECORDS = TRACE_PAYLOAD_BYTES / sizeof(struct trace_record) };
+enum { PSB_BYTES = 16 };
 
 /* Packets without a hole between them; `before`: bytes of the stream ahead of them. */
 static void decode_bytes(struct work *work, uint8_t *bytes, size_t size, uint64_t before)
 {
-	struct pt_config config;
+	struct pt_config config = pt_config_of(work->stream->trace);
 	uint64_t at = 0;
 	int status = 0;
 
-	pt_config_init(&config);
 	config.begin = bytes;
 	config.end = bytes + size;
 	work->handle = work->decoder->open(&config);
 	if (!work->handle)
 		fail("libipt has no memory");
 	work->decoder->enter(work->handle, memory_before_pip(work->memories));
+	if (work->part->program_count)
+		enter_program(work, 0);
 	for (size_t syncs = 0;
 	     status != -pte_eos && syncs <= size / PSB_BYTES && work->endless < ENDLESS_MOST;
 	     syncs++) {
@@ -391,6 +413,7 @@ static void decode_bytes(struct work *work, uint8_t *bytes, size_t size, uint64_
 	if (work->enabled)
 		add_gap(work);
 	work->decoder->close(work->handle);
+	work->dropped = false;
 }
 
 /* Bytes of frames up to `last`, which follow each other; `before`: bytes of the stream ahead. */
@@ -399,26 +422,20 @@ static void decode_part(struct work *work, const struct trace_part *last, uint8_
 {
 	if (!size)
 		return;
+	work->part = last;
 	work->sequence = last->header.sequence;
 	decode_bytes(work, bytes, size, before);
 }
 
-/* Whether a program began between two frames: then CR3 may be another's, and a trace begins. */
-static bool has_new_root(const struct trace_stream *stream, const struct trace_part *before,
-			 const struct trace_part *part)
+/* A frame BRANCHES among those of packets: stamps. */
+static void add_records(struct work *work, const struct trace_part *part)
 {
-	const struct trace *trace = stream->trace;
-	size_t low = 0, high = trace ? trace->root_count : 0, count = high;
+	struct trace_record record;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (trace->root_sequences[middle] <= before->header.sequence)
-			low = middle + 1;
-		else
-			high = middle;
+	for (size_t at = 0; at + sizeof(record) <= part->size; at += sizeof(record)) {
+		memcpy(&record, part->payload + at, sizeof(record));
+		add_record(work, record);
 	}
-	return low < count && trace->root_sequences[low] < part->header.sequence;
 }
 
 struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder decoder)
@@ -436,14 +453,21 @@ struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder d
 
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_part *part = &parts[i];
-		bool hole = part->header.index != next || part->header.lost;
+		bool stamps = part->header.type == TRACE_FRAME_BRANCHES;
+		bool hole = !stamps && (part->header.index != next || part->header.lost);
 
-		if (i && (hole || has_new_root(stream, part - 1, part))) {
+		if (i && (hole || stamps || part->apart ||
+			  trace_has_root(stream->trace, part[-1].header.sequence,
+					 part->header.sequence))) {
 			decode_part(&work, part - 1, bytes, used, next - used);
 			used = 0;
 		}
 		if (hole)
 			add_gap(&work);
+		if (stamps) {
+			add_records(&work, part);
+			continue;
+		}
 		if (part->size)
 			memcpy(bytes + used, part->payload, part->size);
 		used += part->size;
@@ -454,41 +478,4 @@ struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder d
 	memories_close(work.memories);
 	free(bytes);
 	return out;
-}
-
-static void take_records(struct trace_stream *stream, const struct pt_decoded *decoded)
-{
-	for (size_t at = 0; at < decoded->count; at += PART_RECORDS) {
-		size_t left = decoded->count - at,
-		       count = left < PART_RECORDS ? left : PART_RECORDS;
-		const struct trace_frame header = {.type = TRACE_FRAME_BRANCHES,
-						   .encoding = TRACE_ENCODING_RAW,
-						   .count = (uint16_t)count,
-						   .index = at};
-
-		trace_add_part(&stream->parts, &header, (const uint8_t *)(decoded->records + at),
-			       count * sizeof(struct trace_record), 0);
-	}
-	stream->records = decoded->count;
-	stream->instructions = decoded->instructions;
-}
-
-void pt_decode_trace(struct trace *trace)
-{
-	for (size_t i = 0; i < trace->stream_count; i++) {
-		struct trace_stream *stream = &trace->streams[i];
-		struct pt_decoded decoded;
-		char name[64];
-
-		if (!stream->packets.count)
-			continue;
-		decoded = pt_decode(stream, PT_BLOCKS);
-		take_records(stream, &decoded);
-		if (decoded.errors)
-			warn("%s: %s: %llu errors of decoding, the first before byte %llu: %s",
-			     trace->path, trace_stream_name(stream, name, sizeof(name)),
-			     (unsigned long long)decoded.errors,
-			     (unsigned long long)decoded.error_at, decoded.error);
-		free(decoded.records);
-	}
 }

@@ -11,6 +11,8 @@
 
 #include "tools/view/trace.h"
 
+#include <intel-pt.h>
+
 /* libipt has two: one instruction at a time, or as many as are executed without a choice. */
 enum pt_decoder { PT_INSTRUCTIONS, PT_BLOCKS };
 
@@ -32,5 +34,30 @@ struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder d
 
 /* Gives all streams of packets their records; an error of decoding is a warning. */
 void pt_decode_trace(struct trace *trace);
+
+/* --- Of pt_memory.c: the memory that the packets of a stream were recorded in, as libipt reads it
+ * ---
+ */
+
+struct memories;
+
+/* Those of `stream`, whose code is open; never NULL. */
+struct memories *memories_open(const struct trace_stream *stream);
+void memories_close(struct memories *memories);
+
+/*
+ * Before the first PIP the lower half is that of any program of the trace, and where the trace does
+ * not say which CR3 a program has, that of the stream's.
+ */
+struct pt_image *memory_before_pip(const struct memories *memories);
+
+/* While `program` runs, NULL: none that is known. */
+struct pt_image *memory_of(struct memories *memories, const struct code *program);
+
+/* While a task of Linux has these files in memory. */
+struct pt_image *memory_of_maps(struct memories *memories, const struct maps *maps);
+
+/* A configuration without packets: of perf.data with the errata of the processor that it names. */
+struct pt_config pt_config_of(const struct trace *trace);
 
 #endif

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "tools/view/pt_memory.h"
+// What libipt has to know: the memory that packets were recorded in, and the processor.
+#include "tools/view/pt.h"
 
 #include "tools/view/view.h"
 
 #include <stdlib.h>
 
 struct memory {
-	const struct code *program;
+	const void *of; /* a program, or the maps of a task of Linux */
 	struct pt_image *image;
 };
 
@@ -37,21 +38,47 @@ static void add_segments(struct memories *memories, struct pt_image *image, cons
 		}
 }
 
-/* What space_code() says: the lower half is the program's, or without one the kernel's. */
-static struct pt_image *add_memory(struct memories *memories, const struct code *program)
+static struct pt_image *add_memory(struct memories *memories, const void *of)
 {
-	const struct space *space = &memories->stream->space;
 	struct pt_image *image = pt_image_alloc(NULL);
 
 	if (!image)
 		fail("libipt has no memory");
 	memories->memory =
 		reallocate(memories->memory, memories->count + 1, sizeof(*memories->memory));
-	memories->memory[memories->count++] = (struct memory){program, image};
+	memories->memory[memories->count++] = (struct memory){of, image};
+	return image;
+}
+
+/* What space_code() says: the lower half is the program's, or without one the kernel's. */
+static struct pt_image *add_program(struct memories *memories, const struct code *program)
+{
+	const struct space *space = &memories->stream->space;
+	struct pt_image *image = add_memory(memories, program);
+
 	if (space->kernel)
 		add_segments(memories, image, space->kernel, !space->program);
 	if (program)
 		add_segments(memories, image, program, true);
+	return image;
+}
+
+/* A file may end before the map of it does. */
+static struct pt_image *add_maps(struct memories *memories, const struct maps *maps)
+{
+	struct pt_image *image = add_memory(memories, maps);
+	int section;
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct map *map = &maps->map[i];
+
+		if (!map->code)
+			continue;
+		section = pt_iscache_add_file(memories->sections, code_path(map->code), map->offset,
+					      map->end - map->start, map->start);
+		if (section > 0)
+			pt_image_add_cached(image, memories->sections, section, NULL);
+	}
 	return image;
 }
 
@@ -71,7 +98,8 @@ struct memories *memories_open(const struct trace_stream *stream)
 	if (!memories->sections)
 		fail("libipt has no memory");
 	pt_iscache_set_limit(memories->sections, MAPPED_MOST);
-	image = add_memory(memories, any ? NULL : stream->space.program);
+	image = stream->space.maps ? add_maps(memories, stream->space.maps)
+				   : add_program(memories, any ? NULL : stream->space.program);
 	for (size_t i = 0; any && i < stream->trace->code_count; i++)
 		if (stream->trace->codes[i] != stream->space.kernel)
 			add_segments(memories, image, stream->trace->codes[i], true);
@@ -97,7 +125,54 @@ struct pt_image *memory_of(struct memories *memories, const struct code *program
 	if (!has_roots(memories->stream))
 		return memory_before_pip(memories);
 	for (size_t i = 1; i < memories->count; i++)
-		if (memories->memory[i].program == program)
+		if (memories->memory[i].of == program)
 			return memories->memory[i].image;
-	return add_memory(memories, program);
+	return add_program(memories, program);
+}
+
+struct pt_image *memory_of_maps(struct memories *memories, const struct maps *maps)
+{
+	for (size_t i = 0; i < memories->count; i++)
+		if (memories->memory[i].of == maps)
+			return memories->memory[i].image;
+	return add_maps(memories, maps);
+}
+
+/* Of a processor that perf names its errata too (CPUID.1:EAX, SDM volume 2). */
+struct pt_config pt_config_of(const struct trace *trace)
+{
+	struct pt_config config;
+	uint32_t signature = trace && trace->perf ? trace->processor : 0;
+
+	pt_config_init(&config);
+	if (!signature)
+		return config;
+	config.cpu = (struct pt_cpu){
+		.vendor = pcv_intel,
+		.family = (uint16_t)((signature >> 8 & 15) + (signature >> 20 & 255)),
+		.model = (uint8_t)((signature >> 4 & 15) | (signature >> 12 & 0xf0)),
+		.stepping = signature & 15};
+	pt_cpu_errata(&config.errata, &config.cpu);
+	return config;
+}
+
+void pt_decode_trace(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->stream_count; i++) {
+		struct trace_stream *stream = &trace->streams[i];
+		struct pt_decoded decoded;
+		char name[64];
+
+		if (!stream->packets.count)
+			continue;
+		decoded = pt_decode(stream, PT_BLOCKS);
+		trace_add_records(stream, decoded.records, decoded.count);
+		stream->instructions = decoded.instructions;
+		if (decoded.errors)
+			warn("%s: %s: %llu errors of decoding, the first before byte %llu: %s",
+			     trace->path, trace_stream_name(stream, name, sizeof(name)),
+			     (unsigned long long)decoded.errors,
+			     (unsigned long long)decoded.error_at, decoded.error);
+		free(decoded.records);
+	}
 }

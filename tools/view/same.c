@@ -417,6 +417,9 @@ int view_same(int argc, char **argv)
 		second.path = second_path;
 		traces[1] = filter_load(&second);
 	}
+	if (traces[0]->perf || traces[1]->perf)
+		fail("%s: perf.data has tasks, not CPUs: `view diff` compares two runs of them",
+		     filter.path);
 	same = compare_traces(&filter, traces[0], traces[1]);
 	if (traces[1] != traces[0])
 		trace_free(traces[1]);

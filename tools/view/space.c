@@ -2,13 +2,82 @@
 // What lies at an address: a function, a line, an instruction.
 #include "tools/view/code.h"
 
+#include "tools/view/view.h"
+
 #include <Zydis/Zydis.h>
 #include <stdio.h>
 #include <string.h>
 
+const struct map *maps_find(const struct maps *maps, uint64_t address)
+{
+	size_t low = 0, high = maps->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (maps->map[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < maps->count && maps->map[low].start <= address ? &maps->map[low] : NULL;
+}
+
+static void insert_map(struct maps *maps, size_t at, struct map map)
+{
+	if (maps->count == maps->room) {
+		maps->room = maps->room ? 2 * maps->room : 16;
+		maps->map = reallocate(maps->map, maps->room, sizeof(*maps->map));
+	}
+	memmove(&maps->map[at + 1], &maps->map[at], (maps->count - at) * sizeof(*maps->map));
+	maps->map[at] = map;
+	maps->count++;
+}
+
+/* Takes what is between two addresses out; returns the place where a map of them belongs. */
+static size_t cut_out(struct maps *maps, uint64_t start, uint64_t end)
+{
+	size_t at = 0, kept;
+
+	if (!maps->count)
+		return 0;
+	while (at < maps->count && maps->map[at].end <= start)
+		at++;
+	if (at < maps->count && maps->map[at].start < start) {
+		struct map rest = maps->map[at];
+
+		maps->map[at++].end = start;
+		if (rest.end > end) {
+			rest.offset += end - rest.start;
+			rest.start = end;
+			insert_map(maps, at, rest);
+		}
+	}
+	for (kept = at; kept < maps->count && maps->map[kept].end <= end; kept++)
+		;
+	if (kept < maps->count && maps->map[kept].start < end) {
+		maps->map[kept].offset += end - maps->map[kept].start;
+		maps->map[kept].start = end;
+	}
+	memmove(&maps->map[at], &maps->map[kept], (maps->count - kept) * sizeof(*maps->map));
+	maps->count -= kept - at;
+	return at;
+}
+
+void maps_add(struct maps *maps, struct map map)
+{
+	insert_map(maps, cut_out(maps, map.start, map.end), map);
+}
+
 /* The lower half is the program's; without one it holds what the kernel runs before paging. */
 const struct code *space_code(const struct space *space, uint64_t address)
 {
+	const struct map *map;
+
+	if (space->maps && !(address >> 63)) {
+		map = maps_find(space->maps, address);
+		return map ? map->code : NULL;
+	}
 	return address >> 63 || !space->program ? space->kernel : space->program;
 }
 
@@ -24,6 +93,13 @@ struct line space_line(const struct space *space, uint64_t address)
 	const struct code *code = space_code(space, address);
 
 	return code ? code_line(code, address) : (struct line){0};
+}
+
+bool space_is_entry(const struct space *space, uint64_t address)
+{
+	const struct code *code = space_code(space, address);
+
+	return code && code_entry(code) == address;
 }
 
 static enum flow flow_of(const ZydisDecodedInstruction *decoded)

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
 #include "tools/view/trace.h"
 
 #include "lib/frame.h"
+#include "tools/view/perf_read.h"
 #include "tools/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* How many of the streams have a lower id. */
 static size_t place_of(const struct trace *trace, uint32_t id)
@@ -97,7 +100,8 @@ const char *trace_stream_name(const struct trace_stream *stream, char *text, siz
 		snprintf(text, size, stream->id & TRACE_STREAM_PT ? "CPU %d (PT)" : "CPU %d",
 			 trace_stream_cpu(stream));
 	else
-		snprintf(text, size, *name ? "task %u (%s)" : "task %u", stream->id, name);
+		snprintf(text, size, *name ? "task %u (%s)" : "task %u",
+			 stream->tid ? stream->tid : stream->id, name);
 	return text;
 }
 
@@ -216,7 +220,26 @@ void trace_add_part(struct trace_parts *parts, const struct trace_frame *header,
 		parts->room = parts->room ? 2 * parts->room : 16;
 		parts->part = reallocate(parts->part, parts->room, sizeof(*parts->part));
 	}
-	parts->part[parts->count++] = (struct trace_part){*header, copy, size, line_size};
+	parts->part[parts->count++] = (struct trace_part){
+		.header = *header, .payload = copy, .size = size, .line_size = line_size};
+}
+
+enum { PART_RECORDS = TRACE_PAYLOAD_BYTES / sizeof(struct trace_record) };
+
+void trace_add_records(struct trace_stream *stream, const struct trace_record *records,
+		       size_t count)
+{
+	for (size_t at = 0; at < count; at += PART_RECORDS) {
+		size_t some = count - at < PART_RECORDS ? count - at : PART_RECORDS;
+		const struct trace_frame header = {.type = TRACE_FRAME_BRANCHES,
+						   .encoding = TRACE_ENCODING_RAW,
+						   .count = (uint16_t)some,
+						   .index = stream->records};
+
+		trace_add_part(&stream->parts, &header, (const uint8_t *)(records + at),
+			       some * sizeof(*records), 0);
+		stream->records += some;
+	}
 }
 
 static bool take_branches(struct trace *trace, const struct trace_frame *header,
@@ -366,7 +389,11 @@ const char *trace_flaw(const struct trace *trace, char *text, size_t size)
 {
 	const struct stream_received *received = &trace->received;
 
-	if (received->damaged || received->missing || received->backward)
+	if (trace->perf && !trace->flaw[0])
+		return NULL;
+	if (trace->flaw[0])
+		snprintf(text, size, "%s", trace->flaw);
+	else if (received->damaged || received->missing || received->backward)
 		snprintf(text, size, "%llu frames are damaged, %llu missing, %llu out of order",
 			 (unsigned long long)received->damaged,
 			 (unsigned long long)received->missing,
@@ -401,11 +428,23 @@ struct trace *trace_load(const char *path, bool damaged)
 {
 	struct trace *trace = allocate(1, sizeof(*trace));
 	struct receiver *receiver = allocate(1, sizeof(*receiver));
-	char flaw[256];
+	char flaw[256], *file;
+	struct stat is;
 	size_t size;
-	char *file = read_file(path, &size);
 
+	if (!stat(path, &is) && S_ISDIR(is.st_mode)) {
+		if (asprintf(&trace->inside, "%s/data", path) < 0)
+			fail("no memory for the name of a file");
+		path = trace->inside;
+	}
+	file = read_file(path, &size);
 	trace->path = path;
+	if (perf_is_data(file, size)) {
+		perf_load(trace, file, size);
+		if (trace_flaw(trace, flaw, sizeof(flaw)) && !damaged)
+			fail("%s: %s (--damaged: show what is there)", path, flaw);
+		return trace;
+	}
 	receiver_init(receiver);
 	receiver->frame = load_frame;
 	receiver->argument = trace;
@@ -445,5 +484,7 @@ void trace_free(struct trace *trace)
 	free(trace->entries);
 	free(trace->roots);
 	free(trace->root_sequences);
+	perf_unload(trace);
+	free(trace->inside);
 	free(trace);
 }

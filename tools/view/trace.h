@@ -6,11 +6,21 @@
 #include "tools/view/code.h"
 #include "tools/view/stream.h"
 
+/* One of the programs that a task executed one after the other: the stream with its branches. */
+struct trace_program {
+	uint32_t stream;
+	const struct space *space;
+};
+
 /* A frame BRANCHES, MARK or PACKETS, of one stream. */
 struct trace_part {
 	struct trace_frame header;
 	const uint8_t *payload;
 	size_t size, line_size;
+	/* Of perf.data: packets that the processor began anew, and what was executed meanwhile. */
+	bool apart;
+	const struct trace_program *programs;
+	size_t program_count;
 };
 
 struct trace_parts {
@@ -20,6 +30,7 @@ struct trace_parts {
 
 struct trace_stream {
 	uint32_t id;
+	uint32_t tid;		     /* of Linux, where the id is another; 0: it is the id */
 	char name[64], program[128]; /* "": not known */
 	uint32_t checksum, view;     /* 0: not known */
 	struct trace_parts parts;    /* BRANCHES and MARK */
@@ -45,7 +56,9 @@ struct trace_root {
 
 struct trace {
 	const char *path;
-	char name[128], version[64], silicon[32];
+	char *inside; /* the path in a directory that was given; NULL: a file was */
+	char name[128], version[64], silicon[64];
+	char flaw[128]; /* of perf.data; "": none */
 	uint8_t build_id[32];
 	size_t build_id_size;
 	uint32_t processor, cpus;
@@ -63,6 +76,7 @@ struct trace {
 	uint64_t untraced; /* tasks and CPUs that the sender was to trace and could not */
 	struct code **codes;
 	size_t code_count;
+	struct perf_load *perf; /* perf.data that it was read from; NULL: a trace stream */
 	/* Before it is loaded, what a frame was wrong with; NULL: none. */
 	const char *wrong;
 };
@@ -78,8 +92,9 @@ bool trace_take(struct trace *trace, const struct trace_frame *header, const uin
 const char *trace_flaw(const struct trace *trace, char *text, size_t size);
 
 /*
- * Reads a file. Ends the program with a sentence if it is no trace stream, or lacks something and
- * not `damaged`.
+ * Reads a file, or perf.data, also in the directory of `perf record --kcore`, whose streams are
+ * there once the code is open. Ends the program with a sentence if it is no trace stream, or lacks
+ * something and not `damaged`.
  */
 struct trace *trace_load(const char *path, bool damaged);
 void trace_free(struct trace *trace);
@@ -97,12 +112,41 @@ int trace_stream_cpu(const struct trace_stream *stream);
 const char *trace_stream_name(const struct trace_stream *stream, char *text, size_t size);
 
 /*
- * Opens the kernel's file `elf` and, for each stream with a program, that program: `program` if it
- * is given, else DIRECTORY/NAME.elf. A file that is not what ran ends the program with a sentence,
- * and so does a NAME with a directory; one that is not there is a warning, and its code is unknown.
+ * Opens the kernel's file `elf` and, for each stream with a program,
+ * that program: `program` if it is given, else DIRECTORY/NAME.elf, NULL: in build/user. Of
+ * perf.data the files that tasks had in memory, below DIRECTORY if it is given. A file that is not
+ * what ran ends the program with a sentence, and so does a NAME with a directory; one that is not
+ * there is a warning, and its code is unknown.
  */
 void trace_open_code(struct trace *trace, const char *elf, const char *program,
 		     const char *directory);
+
+/*
+ * The program with this CR3 in packets of which frame `sequence` is the last: the one that was sent
+ * last before them. NULL: none, or `trace` is NULL.
+ */
+const struct trace_root *trace_root(const struct trace *trace, uint64_t cr3, uint32_t sequence);
+
+/* Whether a program began between two frames: then CR3 may be another's, and a trace begins. */
+bool trace_has_root(const struct trace *trace, uint32_t first, uint32_t last);
+
+/*
+ * The file `path` that a task of Linux had in memory, of `files`, the root of a tree; `size` 0: its
+ * build-id is not known. The same for the same path and build-id.
+ */
+const struct mapped_file *files_add(void **files, const char *path, const uint8_t *build_id,
+				    size_t size);
+
+/*
+ * Opens all: `program` for those of its name, else DIRECTORY/PATH or DIRECTORY/NAME, without a
+ * directory PATH, and what `perf record` has kept in ~/.debug. A file that is not there, or has
+ * another build-id, is a warning.
+ */
+void files_open(struct trace *trace, void *files, const char *program, const char *directory);
+
+/* Its code, the byte at `offset` being at `address`; NULL: it is not known. */
+const struct code *file_code(const struct mapped_file *file, uint64_t address, uint64_t offset);
+void files_free(void *files);
 
 /*
  * The code that the task `pid` runs, whose stream is there; else, and where `stream` is a task's,
@@ -113,6 +157,10 @@ const struct space *trace_space(const struct trace_stream *stream, uint32_t pid)
 /* Gives `stream` a part more; the payload is copied. */
 void trace_add_part(struct trace_parts *parts, const struct trace_frame *header,
 		    const uint8_t *payload, size_t size, size_t line_size);
+
+/* Gives `stream` records of branches and stamps more, without a frame that they were in. */
+void trace_add_records(struct trace_stream *stream, const struct trace_record *records,
+		       size_t count);
 
 /* Goes through the records of one stream. */
 struct cursor {

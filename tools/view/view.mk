@@ -2,7 +2,7 @@
 # build/view, a program of the host: sees traces.
 
 VIEW_CFLAGS  := -std=gnu11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP
-view_libraries := -ldw -lelf -lZydis -llz4 -lipt -lz
+view_libraries := -ldw -lelf -lZydis -llz4 -lipt -lz -liberty
 view_objects := $(patsubst %,$(BUILD)/view-obj/%.o,$(wildcard tools/view/*.c) lib/frame.c)
 
 $(BUILD)/view-obj/%.c.o: %.c

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * For libFuzzer: bytes as an ELF file, in which every kind of question is asked, and as a console
- * log that `view panic` reads. The first byte chooses. What ends `view` with a sentence goes on
- * with the next input: the linker gives fail() another meaning (--wrap).
+ * For libFuzzer: bytes as an ELF file, in which every kind of question is asked, as perf.data of
+ * the program that $FUZZ_CODE names, and as a console log that `view panic` reads. The first byte
+ * chooses. What ends `view` with a sentence goes on with the next input: the linker gives fail()
+ * another meaning (--wrap).
  */
 #define _GNU_SOURCE
-#include "tools/view/code.h"
+#include "tools/view/follow.h"
+#include "tools/view/perf_read.h"
+#include "tools/view/pt.h"
 #include "tools/view/view.h"
 
 #include <setjmp.h>
@@ -27,7 +30,7 @@ void __wrap_fail(const char *format, ...)
 
 static void ask(const struct code *code)
 {
-	struct space space = {NULL, code}, kernel = {code, NULL};
+	struct space space = {.program = code}, kernel = {.kernel = code};
 	struct segment segment;
 	char text[64];
 	size_t size;
@@ -56,6 +59,35 @@ static void read_elf(const char *path)
 		return;
 	ask(code);
 	code_close(code);
+}
+
+static void branch(void *argument, const struct cursor_item *item, const struct stack *stack,
+		   uint64_t position)
+{
+	(void)argument;
+	sum += item->record.from + stack->depth + position;
+}
+
+/* No file of this machine is read but the program. */
+static void read_perf(const uint8_t *bytes, size_t size)
+{
+	struct filter filter = {.cpu = -1, .to = UINT64_MAX, .depth = UINT32_MAX};
+	const struct follow_events events = {.branch = branch};
+	struct trace *trace = allocate(1, sizeof(*trace));
+	char *file = allocate(size + 1, 1), text[256];
+
+	memcpy(file, bytes, size);
+	trace->path = "perf.data";
+	if (!perf_is_data(file, size))
+		fail("no perf.data");
+	perf_load(trace, file, size);
+	trace_open_code(trace, "none", getenv("FUZZ_CODE"), "/nowhere");
+	pt_decode_trace(trace);
+	if (trace_flaw(trace, text, sizeof(text)))
+		sum += strlen(text);
+	for (size_t i = 0; i < trace->stream_count; i++)
+		follow(&filter, trace, &trace->streams[i], &events, NULL);
+	trace_free(trace);
 }
 
 static void read_log(char *path)
@@ -88,7 +120,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		abort();
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
 	if (!setjmp(failed)) {
-		if (bytes[0] & 1)
+		if (bytes[0] & 2)
+			read_perf(bytes + 1, size - 1);
+		else if (bytes[0] & 1)
 			read_elf(path);
 		else
 			read_log(path);
