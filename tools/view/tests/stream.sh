@@ -24,7 +24,7 @@ refuses()
 	[ $status = "$code" ] && [ ! -s "$scratch/out" ] && grep -q -- "$words" "$scratch/said"
 }
 
-echo 1..21
+echo 1..24
 $view rx -q -o "$scratch/copy.spt" <"$trace" >"$scratch/text" 2>"$scratch/said" &&
 	cmp -s "$trace" "$scratch/copy.spt" && [ ! -s "$scratch/text" ] &&
 	grep -q " $records records, 0 lost" "$scratch/said"
@@ -144,6 +144,10 @@ perl -ne 'if (/^. +(\d+),(\d+) +(\S+)/) { $own{$3} += $2 - $1 + 1 } END { print 
 	grep -q 'Jamie Wong' "$scratch/page.html" && ! grep -qE '(src|href)="?(https?:)?//' "$scratch/page.html"
 result 'html has the calls of calls in one page, with its licence'
 
+# In the viewer, and in the script that gives it a unit.
+[ "$(grep -oF 'format(e){return e.toLocaleString()}' "$scratch/page.html" | wc -l)" = 2 ] && grep -qF "+' instr.'" "$scratch/page.html"
+result 'the axis of html has a unit: speedscope writes numbers as the page expects'
+
 # The frames of the middle are missing: a gap of the same number of records in dump, page and counters.
 $view html -p "$program" --damaged -o "$scratch/page.html" "$scratch/flipped" 2>/dev/null && page "$scratch/page.html" >"$scratch/own"
 missing=$($view dump -p "$program" --damaged "$scratch/flipped" 2>/dev/null | sed -nE 's/.*GAP ([0-9]+) records.*/\1/p')
@@ -180,4 +184,26 @@ result 'records that are not those that were in the ring are refused'
 perl -e 'use strict; binmode STDIN; local $/; my $in = <STDIN>; substr($in, 3, 1) = chr 2; print $in' <"$trace" >"$scratch/future"
 refuses 1 'damaged' $view dump "$scratch/future"
 result 'a frame that is not as it was sent is no frame'
+
+# names FILE: what view calls the functions of a program of C++ and Rust
+names()
+{
+	for symbol in "${symbols[@]}"; do
+		address=$(nm "$scratch/named" | awk -v name="$symbol" '$3 == name { print $1 }')
+		echo "$address -> $address"
+	done >"$scratch/log"
+	$view panic -e "$1" "$scratch/log" 2>"$scratch/said" | sed -nE 's/^ +([^ ].*)\+0x0 .*-> .*/\1/p' | tac
+}
+
+symbols=(_ZN3one3BoxIlE3getERKi _ZN4core3fmt5write17h0123456789abcdefE _RNvC4main4work main)
+for symbol in "${symbols[@]}"; do
+	echo "int $(tr -dc '[:alnum:]' <<<"$symbol")(int x) __asm__(\"$symbol\"); int $(tr -dc '[:alnum:]' <<<"$symbol")(int x) { return x + ${#symbol}; }"
+done | gcc -w -O1 -x c -o "$scratch/named" - && strip -o "$scratch/stripped" "$scratch/named"
+[ "$(names "$scratch/named")" = $'one::Box<long>::get(int const&)\ncore::fmt::write\nmain::work\nmain' ]
+result 'functions of C++ and Rust have the names of their sources'
+
+[ "$(names "$scratch/stripped")" = "$(for symbol in "${symbols[@]}"; do
+	nm "$scratch/named" | awk -v name="$symbol" '$3 == name { sub(/^0+/, "", $1); print "stripped:0x" $1 }'
+done)" ]
+result 'functions of a stripped file have their start for a name'
 exit $failed
