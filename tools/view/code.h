@@ -34,6 +34,7 @@ typedef struct Elf Elf; /* of libelf */
 /*
  * Of `elf`, or, where that was stripped, of `debug`, which may be NULL: those that are linked to,
  * else. What has no name is FILE:0xSTART. Names of C++ and Rust are as their sources have them.
+ * Those of a core of Linux are in the file kallsyms next to it.
  */
 void functions_read(struct functions *functions, Elf *elf, Elf *debug, const char *path);
 void functions_free(struct functions *functions);

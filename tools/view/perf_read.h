@@ -134,6 +134,7 @@ struct perf_load {
 	struct perf_piece *pieces; /* of each task in the order of time */
 	size_t piece_count, piece_room;
 	void *files; /* files_add() */
+	const struct code *kernel;
 	uint32_t other_ids;
 	uint64_t lost, truncated;
 };

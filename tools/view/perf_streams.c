@@ -34,6 +34,7 @@ static void need_stream(struct perf_load *load, struct perf_task *task, size_t a
 	stream->view =
 		PTRACE_BTS_USER | (load->attr->exclude_kernel ? 0 : (uint32_t)PTRACE_BTS_KERNEL);
 	stream->space.maps = program->maps;
+	stream->space.kernel = load->kernel;
 	stream->trace = load->trace;
 	stream->recorded = true;
 }
@@ -258,6 +259,7 @@ void perf_open_code(struct trace *trace, const char *program, const char *direct
 		return;
 	perf_take_items(load);
 	files_open(trace, load->files, program, directory);
+	load->kernel = kernel_open(trace);
 	for (size_t i = 0; i < load->maps_count; i++)
 		for (size_t at = 0; at < load->maps[i]->count; at++) {
 			struct map *map = &load->maps[i]->map[at];
@@ -271,8 +273,8 @@ void perf_open_code(struct trace *trace, const char *program, const char *direct
 	if (load->truncated)
 		warn("%s: branches were lost %llu times, as perf was too slow: gaps", trace->path,
 		     (unsigned long long)load->truncated);
-	if (load->unit == PERF_AUXTRACE_PT && !load->attr->exclude_kernel)
-		warn("%s: the kernel was recorded too, whose code is in no file: ring 3 alone is recorded by intel_pt//u",
+	if (load->unit == PERF_AUXTRACE_PT && !load->attr->exclude_kernel && !load->kernel)
+		warn("%s: the kernel was recorded too, and its code is not here: perf record --kcore keeps it, intel_pt//u leaves it out",
 		     trace->path);
 }
 

@@ -334,6 +334,28 @@ void files_open(struct trace *trace, void *files, const char *program, const cha
 	twalk_r(files, visit_file, &opening);
 }
 
+const struct code *kernel_open(struct trace *trace)
+{
+	char error[512], *path;
+	struct code *code = NULL;
+	size_t size = trace->inside ? strlen(trace->inside) : 0;
+
+	if (!size)
+		return NULL;
+	if (asprintf(&path, "%.*s/kcore_dir/kcore", (int)(size - strlen("/data")), trace->inside) <
+	    0)
+		fail("no memory for the name of a file");
+	if (is_readable(path)) {
+		code = code_open(path, error, sizeof(error));
+		if (code)
+			keep_code(trace, code);
+		else
+			warn("%s: the kernel's code is unknown", error);
+	}
+	free(path);
+	return code;
+}
+
 const struct code *file_code(const struct mapped_file *file, uint64_t address, uint64_t offset)
 {
 	return file && file->code ? code_mapped(file->code, address, offset) : NULL;

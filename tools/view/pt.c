@@ -39,6 +39,7 @@ struct work {
 	bool enabled;
 	const struct trace_part *part; /* that is decoded; its programs, of which one runs */
 	size_t program;
+	uint64_t memory;      /* by the last PIP; 0: not known */
 	bool called, dropped; /* ring 3 was left by a system call; another stream has what runs */
 	uint32_t task;	      /* that has the CR3 of the last PIP; 0: none */
 	const struct space *space; /* its */
@@ -131,6 +132,17 @@ static void take_entry(struct work *work, uint64_t ip)
 		enter_program(work, work->program + 1);
 }
 
+/* Where the kernel is traced: the memory of a task of Linux is another one where it executes a
+ * program. */
+static void take_memory(struct work *work, uint64_t cr3)
+{
+	const uint64_t memory = cr3 & ~UINT64_C(0x1fff); /* both of page-table isolation */
+
+	if (work->memory && memory != work->memory && work->program + 1 < work->part->program_count)
+		enter_program(work, work->program + 1);
+	work->memory = memory;
+}
+
 /* --- Events and instructions into branches ------------------------------------------------------
  */
 
@@ -182,9 +194,11 @@ static void take_event(struct work *work, const struct pt_event *event)
 		return;
 	case ptev_paging:
 		take_cr3(work, event->variant.paging.cr3);
+		take_memory(work, event->variant.paging.cr3);
 		return;
 	case ptev_async_paging:
 		take_cr3(work, event->variant.async_paging.cr3);
+		take_memory(work, event->variant.async_paging.cr3);
 		return;
 	default:
 		return; /* of times and modes no branch is made */
@@ -397,6 +411,7 @@ static void decode_bytes(struct work *work, uint8_t *bytes, size_t size, uint64_
 	if (!work->handle)
 		fail("libipt has no memory");
 	work->decoder->enter(work->handle, memory_before_pip(work->memories));
+	work->memory = 0;
 	if (work->part->program_count)
 		enter_program(work, 0);
 	for (size_t syncs = 0;

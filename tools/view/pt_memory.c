@@ -69,6 +69,8 @@ static struct pt_image *add_maps(struct memories *memories, const struct maps *m
 	struct pt_image *image = add_memory(memories, maps);
 	int section;
 
+	if (memories->stream->space.kernel)
+		add_segments(memories, image, memories->stream->space.kernel, false);
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct map *map = &maps->map[i];
 

@@ -268,11 +268,49 @@ static void add_unnamed(struct functions *functions, Elf *elf, const GElf_Phdr *
 		arrange(functions);
 }
 
+/* --- The kernel's -------------------------------------------------------------------------------
+ */
+
+/* /proc/kallsyms: address, type, name and module of each symbol; those of T and W are functions. */
+static void read_kernel(struct functions *functions, const char *core)
+{
+	const char *slash = strrchr(core, '/');
+	char *path = NULL, *line = NULL, name[512];
+	size_t room = 0, allocated = 0;
+	FILE *in;
+
+	if (asprintf(&path, "%.*skallsyms", (int)(slash ? slash + 1 - core : 0), core) < 0)
+		fail("no memory for the name of a file");
+	in = fopen(path, "r");
+	free(path);
+	while (in && getline(&line, &allocated, in) > 0) {
+		unsigned long long start;
+		char type;
+
+		if (sscanf(line, "%llx %c %511s", &start, &type, name) != 3 || !start ||
+		    !strchr("tTwW", type))
+			continue;
+		if (functions->count == room) {
+			room = room ? 2 * room : 4096;
+			functions->function =
+				reallocate(functions->function, room, sizeof(*functions->function));
+		}
+		functions->function[functions->count++] = (struct function){
+			start, start, UINT64_MAX, names_keep(&functions->names, name)};
+	}
+	free(line);
+	if (in)
+		fclose(in);
+}
+
 void functions_read(struct functions *functions, Elf *elf, Elf *debug, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	size_t count = 0;
+	GElf_Ehdr header;
 
+	if (gelf_getehdr(elf, &header) && header.e_type == ET_CORE)
+		read_kernel(functions, path);
 	read_table(functions, elf, SHT_SYMTAB);
 	read_table(functions, debug, SHT_SYMTAB);
 	read_table(functions, elf, SHT_DYNSYM);
@@ -280,10 +318,10 @@ void functions_read(struct functions *functions, Elf *elf, Elf *debug, const cha
 		arrange(functions);
 	elf_getphdrnum(elf, &count);
 	for (size_t i = 0; i < count; i++) {
-		GElf_Phdr header;
+		GElf_Phdr segment;
 
-		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_GNU_EH_FRAME)
-			add_unnamed(functions, elf, &header, slash ? slash + 1 : path);
+		if (gelf_getphdr(elf, (int)i, &segment) && segment.p_type == PT_GNU_EH_FRAME)
+			add_unnamed(functions, elf, &segment, slash ? slash + 1 : path);
 	}
 }
 

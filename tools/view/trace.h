@@ -144,6 +144,9 @@ const struct mapped_file *files_add(void **files, const char *path, const uint8_
  */
 void files_open(struct trace *trace, void *files, const char *program, const char *directory);
 
+/* The kernel that `perf record --kcore` has kept with a trace; NULL: none. */
+const struct code *kernel_open(struct trace *trace);
+
 /* Its code, the byte at `offset` being at `address`; NULL: it is not known. */
 const struct code *file_code(const struct mapped_file *file, uint64_t address, uint64_t offset);
 void files_free(void *files);
