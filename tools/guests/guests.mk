@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Foreign guests on virtual silicon: README.md
 
-linux: $(BUILD)/monitor.elf32 $(BUILD)/spoor.iso $(BUILD)/linux/initrd $(BUILD)/linux/check_branches ## record branches with perf and gdb in a Linux on virtual silicon, check each: minutes
+linux: $(BUILD)/monitor.elf32 $(BUILD)/spoor.iso $(BUILD)/linux/initrd $(BUILD)/linux/check_branches $(BUILD)/view ## record branches with perf and gdb in a Linux on virtual silicon, check each: minutes
 	@prove --verbose --exec '' tools/guests/linux :: check
 linux-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd ## a shell in that Linux, with perf and gdb; RUN="options of run-qemu.sh"
 	@tools/guests/linux shell $(RUN)
@@ -27,7 +27,7 @@ $(BUILD)/linux/long: private NASM_ROUNDS := -DROUNDS=12064 -DCALLS=16
 $(BUILD)/linux/program $(BUILD)/linux/long: tools/guests/inside/program.asm
 	@mkdir -p $(@D)
 	$(call short,NASM,$<)$(NASM) $(NASM_ROUNDS) -f elf64 -o $@.o $<
-	@$(LD) -static -z noexecstack -o $@ $@.o
+	@$(LD) -static -z noexecstack --build-id -o $@ $@.o
 
 $(BUILD)/linux/spin: tools/guests/inside/lockup.asm
 $(BUILD)/linux/verdict: tools/guests/inside/verdict.asm

@@ -112,11 +112,17 @@ static bool is_by_kernel(const struct check *check)
 	return check->stream->packets.count && check->stream->view == PTRACE_BTS_USER;
 }
 
+/* Linux keeps how the kernel returns to ring 3, also where it leaves its other branches out. */
+static bool is_way_back(const struct check *check, const struct cursor_item *item)
+{
+	return check->stream->view == PTRACE_BTS_USER && item->record.from >> 63;
+}
+
 static void check_way(struct check *check, const struct cursor_item *item)
 {
 	uint64_t count;
 
-	if (!check->at)
+	if (!check->at || is_way_back(check, item))
 		return;
 	switch (space_walk(check->space, check->at, item->record.from, &count)) {
 	case WALK_WHOLE:

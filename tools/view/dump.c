@@ -61,11 +61,12 @@ static void print_start(const struct trace_stream *stream, const struct cursor_i
 	static uint32_t pid;
 	static char start[64];
 	const char *name = stream->name[0] ? stream->name : stream->program;
+	uint32_t task = stream->tid ? stream->tid : item->pid;
 
-	if (of != stream || on != item->cpu || pid != item->pid) {
+	if (of != stream || on != item->cpu || pid != task) {
 		of = stream;
 		on = item->cpu;
-		pid = item->pid;
+		pid = task;
 		snprintf(start, sizeof(start), on < 0 ? "%16.16s %6u [-]" : "%16.16s %6u [%03d]",
 			 *name ? name : "-", pid, on);
 	}

@@ -209,8 +209,18 @@ static bool executes(const struct stack *stack, const struct trace_record *recor
 static void take_branch(struct follower *follower, const struct cursor_item *item)
 {
 	struct stack *stack = &follower->current->stack;
+	const struct trace_record *record = &item->record;
 	uint64_t count = 0;
 
+	if (follower->stream->view == PTRACE_BTS_USER && record->from >> 63) {
+		/* The kernel returns, of which no more is there: perf.data. */
+		if (stack->at &&
+		    space_walk(stack->space, stack->at, record->to, &count) == WALK_WHOLE)
+			follower->position += count;
+		stack->counts.branches++;
+		stack->at = record->to;
+		return;
+	}
 	if (stack->at)
 		space_walk(stack->space, stack->at, item->record.from, &count);
 	follower->position += count + executes(stack, &item->record);

@@ -1,244 +1,131 @@
 // SPDX-License-Identifier: MIT
-// perf.data: tasks with the files that they had in memory, and whose the processor's bytes are.
+// perf.data: which task ran when, and whose the bytes are that the processor wrote.
 #define _GNU_SOURCE
-#include "tools/view/perf_read.h"
-#include "tools/view/trace.h"
+#include "tools/view/perf_file.h"
 #include "tools/view/view.h"
+
+#include "abi/ptrace_bts.h"
 
 #include <search.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* More than Linux gives a task, and more than all of a trace may have. */
-enum { MAPS_MOST = 1 << 16, ALL_MAPS_MOST = 1 << 22 };
-
-struct process {
-	uint32_t pid;
-	struct maps *maps;
-};
 
 /* PERF_AUXTRACE: bytes of one ring, from `offset` on. */
 struct perf_chunk {
-	uint64_t ring, offset; /* `ring`: that of a CPU, or of a task */
+	uint64_t ring, offset, size; /* `ring`: that of a CPU, or of a task */
 	const struct perf_item *item;
 	struct perf_task *task; /* of a snapshot */
 	bool taken;
 };
 
-#define RING_OF_TASK (1ull << 32)
-
-/* --- Tasks and what they have in memory ---------------------------------------------------------
+/* --- When a task runs ---------------------------------------------------------------------------
  */
 
-static struct maps *new_maps(struct perf_load *load, const struct maps *like)
-{
-	struct maps *maps = allocate(1, sizeof(*maps));
+/* What has run on a CPU since its last bytes. */
+struct cpu {
+	uint32_t number;
+	bool busy; /* the last of `stays` runs */
+	struct perf_stay *stays;
+	size_t count;
+};
 
-	if (!(load->maps_count & (load->maps_count - 1)))
-		load->maps = reallocate(load->maps, 2 * load->maps_count + 1, sizeof(*load->maps));
-	load->maps[load->maps_count++] = maps;
-	if (!like || !like->count)
-		return maps;
-	load->all_maps += like->count;
-	if (load->all_maps > ALL_MAPS_MOST)
-		fail("%s: its tasks have more than %u files in memory", load->data->path,
-		     ALL_MAPS_MOST);
-	maps->map = allocate(like->count, sizeof(*maps->map));
-	memcpy(maps->map, like->map, like->count * sizeof(*maps->map));
-	maps->count = maps->room = like->count;
-	return maps;
+/* For an array that is as large as the next power of 2 of its elements. */
+#define GROW(array, count)                                                                         \
+	do {                                                                                       \
+		if (!((count) & ((count)-1)))                                                      \
+			(array) = reallocate(array, 2 * (count) + 1, sizeof(*(array)));            \
+	} while (0)
+
+static int compare_cpus(const void *left, const void *right)
+{
+	const struct cpu *a = left, *b = right;
+
+	return (a->number > b->number) - (a->number < b->number);
 }
 
-static int compare_processes(const void *left, const void *right)
+static struct cpu *cpu_of(struct perf_load *load, uint32_t number)
 {
-	const struct process *a = left, *b = right;
-
-	return (a->pid > b->pid) - (a->pid < b->pid);
-}
-
-static struct process *process_of(struct perf_load *load, uint32_t pid)
-{
-	struct process key = {.pid = pid}, *process, **found;
-
-	found = tfind(&key, &load->processes, compare_processes);
-	if (found)
-		return *found;
-	process = allocate(1, sizeof(*process));
-	*process = (struct process){pid, new_maps(load, NULL)};
-	if (!tsearch(process, &load->processes, compare_processes))
-		fail("no memory for the tasks of %s", load->data->path);
-	return process;
-}
-
-static struct perf_program *add_program(struct perf_task *task, uint64_t since, struct maps *maps)
-{
-	if (!(task->count & (task->count - 1)))
-		task->executed =
-			reallocate(task->executed, 2 * task->count + 1, sizeof(*task->executed));
-	task->executed[task->count] =
-		(struct perf_program){.since = since, .maps = maps, .stream = SIZE_MAX};
-	if (task->count)
-		memcpy(task->executed[task->count].name, task->executed[task->count - 1].name,
-		       sizeof(task->executed->name));
-	return &task->executed[task->count++];
-}
-
-static int compare_tasks(const void *left, const void *right)
-{
-	const struct perf_task *a = left, *b = right;
-
-	return (a->tid > b->tid) - (a->tid < b->tid);
-}
-
-static struct perf_task *task_of(struct perf_load *load, uint32_t pid, uint32_t tid)
-{
-	struct perf_task key = {.tid = tid}, *task,
-			 **found = tfind(&key, &load->tasks, compare_tasks);
+	struct cpu key = {.number = number}, *cpu, **found = tfind(&key, &load->cpus, compare_cpus);
 
 	if (found)
 		return *found;
-	task = allocate(1, sizeof(*task));
-	task->tid = tid;
-	task->cpu = PERF_NOBODY;
-	add_program(task, 0, process_of(load, pid)->maps);
-	if (!tsearch(task, &load->tasks, compare_tasks))
-		fail("no memory for the tasks of %s", load->data->path);
-	return task;
+	cpu = allocate(1, sizeof(*cpu));
+	cpu->number = number;
+	if (!tsearch(cpu, &load->cpus, compare_cpus))
+		fail("no memory for the CPUs of %s", load->data->path);
+	return cpu;
 }
 
-/* What a task executes now begins: what it had before is forgotten if none of it was recorded. */
-static struct perf_program *begin_program(struct perf_task *task, uint64_t since, struct maps *maps,
-					  bool forget)
+static void add_stay(struct cpu *cpu, struct perf_stay stay)
 {
-	if (!forget)
-		return add_program(task, since, maps);
-	task->count = task->begun = 0;
-	return add_program(task, since, maps);
+	GROW(cpu->stays, cpu->count);
+	cpu->stays[cpu->count++] = stay;
 }
 
-/* PERF_RECORD_COMM: pid, tid, name. */
+static void add_stamp(struct perf_load *load, struct perf_stay at, unsigned qualifier)
+{
+	uint64_t cpu = at.task->cpu;
+
+	if (cpu >= TRACE_CPUS_MOST || !at.time)
+		return;
+	GROW(load->stamps, load->stamp_count);
+	load->stamps[load->stamp_count++] = (struct perf_stamp){
+		at,
+		{TRACE_STAMP | qualifier, at.time, TRACE_STAMP_FLAG | cpu << 32 | at.task->tid}};
+}
+
+static void arrive(struct perf_load *load, struct perf_task *task, uint64_t time)
+{
+	if (!task->running)
+		add_stamp(load, (struct perf_stay){task, task->count - 1, time},
+			  PTRACE_BTS_TASK_ARRIVES);
+	task->running = true;
+}
+
+static void depart(struct perf_load *load, struct perf_task *task, size_t program, uint64_t time)
+{
+	if (task->running)
+		add_stamp(load, (struct perf_stay){task, program, time}, PTRACE_BTS_TASK_DEPARTS);
+	task->running = false;
+}
+
+/* Tasks that perf has not named are none of those that are recorded. */
+static void take_switch(struct perf_load *load, const struct perf_item *item)
+{
+	struct perf_task *task = perf_find_task(load, item->tid);
+
+	load->switches = true;
+	if (item->misc & PERF_RECORD_MISC_SWITCH_OUT)
+		cpu_of(load, item->cpu)->busy = false;
+	if (!task)
+		return;
+	if (item->misc & PERF_RECORD_MISC_SWITCH_OUT) {
+		depart(load, task, task->count - 1, item->time);
+		return;
+	}
+	cpu_of(load, item->cpu)->busy = true;
+	task->cpu = item->cpu;
+	arrive(load, task, item->time);
+	add_stay(cpu_of(load, item->cpu), (struct perf_stay){task, task->count - 1, item->time});
+}
+
+/* The task of a name that executes the program with it, from now on. */
 static void take_name(struct perf_load *load, const struct perf_item *item)
 {
-	uint32_t pid = (uint32_t)perf_number(item, 0, 4), tid = (uint32_t)perf_number(item, 4, 4);
-	struct perf_task *task = task_of(load, pid, tid);
-	struct perf_program *now = &task->executed[task->count - 1];
+	struct perf_task *task = perf_take_name(load, item);
 
-	if (item->misc & PERF_RECORD_MISC_COMM_EXEC) {
-		process_of(load, pid)->maps = new_maps(load, NULL);
-		now = begin_program(task, item->time, process_of(load, pid)->maps,
-				    !task->any && load->attr->enable_on_exec && !load->executed);
-		load->executed = true;
+	if (!task || task->count < 2)
+		return;
+	if (task->running) {
+		depart(load, task, task->count - 2, item->time);
+		arrive(load, task, item->time);
 	}
-	snprintf(now->name, sizeof(now->name), "%s", perf_text(item, 8));
-	make_printable(now->name, strlen(now->name));
-}
-
-/* PERF_RECORD_FORK: pid, ppid, tid, ptid. A thread has what its process has, a child a copy. */
-static void take_fork(struct perf_load *load, const struct perf_item *item)
-{
-	uint32_t pid = (uint32_t)perf_number(item, 0, 4),
-		 parent = (uint32_t)perf_number(item, 4, 4);
-	uint32_t tid = (uint32_t)perf_number(item, 8, 4),
-		 creator = (uint32_t)perf_number(item, 12, 4);
-	const struct perf_task *by = task_of(load, parent, creator);
-	struct perf_task *task;
-	struct perf_program *now;
-
-	if (pid != parent)
-		process_of(load, pid)->maps = new_maps(load, process_of(load, parent)->maps);
-	task = task_of(load, pid, tid);
-	if (task == by)
-		return;
-	now = begin_program(task, item->time, process_of(load, pid)->maps, !task->any);
-	memcpy(now->name, by->executed[by->count - 1].name, sizeof(now->name));
-}
-
-/* A name that is none of a file has no code, but what the kernel gives each program. */
-static const struct mapped_file *file_of(struct perf_load *load, const struct perf_item *item,
-					 const char *path)
-{
-	size_t size;
-	const uint8_t *id = perf_build_id(load->data, item, path, &size);
-
-	if ((path[0] != '/' || path[1] == '/') && strcmp(path, "[vdso]") != 0)
-		return NULL;
-	return files_add(&load->files, path, id, size);
-}
-
-/* PERF_RECORD_MMAP and _MMAP2: pid, tid, start, length, offset; of the second more, then the name.
- */
-static void take_map(struct perf_load *load, const struct perf_item *item)
-{
-	bool second = item->type == PERF_RECORD_MMAP2;
-	struct maps *maps = process_of(load, (uint32_t)perf_number(item, 0, 4))->maps;
-	uint64_t start = perf_number(item, 8, 8), length = perf_number(item, 16, 8);
-	struct map map = {start, start + length, perf_number(item, 24, 8), NULL, NULL};
-
-	if (item->size < 64 && second)
-		return;
-	if ((item->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER || start >> 63 ||
-	    (second ? !(perf_number(item, 56, 4) & 4) : item->misc & PERF_RECORD_MISC_MMAP_DATA) ||
-	    !length || length >> 63)
-		return;
-	map.file = file_of(load, item, perf_text(item, second ? 64 : 32));
-	if (maps->count >= MAPS_MOST || ++load->all_maps > ALL_MAPS_MOST)
-		fail("%s: a task has more than %u files in memory", load->data->path, MAPS_MOST);
-	maps_add(maps, map);
+	if (cpu_of(load, item->cpu)->busy)
+		add_stay(cpu_of(load, item->cpu),
+			 (struct perf_stay){task, task->count - 1, item->time});
 }
 
 /* --- Whose the bytes are ------------------------------------------------------------------------
  */
-
-static void add_piece(struct perf_load *load, struct perf_piece piece)
-{
-	if (load->piece_count == load->piece_room) {
-		load->piece_room = load->piece_room ? 2 * load->piece_room : 1024;
-		load->pieces = reallocate(load->pieces, load->piece_room, sizeof(*load->pieces));
-	}
-	load->pieces[load->piece_count++] = piece;
-}
-
-/* Of the program `at` that the task executes. */
-static void add_stamp(struct perf_load *load, struct perf_task *task, size_t at, unsigned qualifier,
-		      uint64_t time)
-{
-	uint64_t cpu = task->cpu;
-
-	if (cpu < TRACE_CPUS_MOST)
-		add_piece(load,
-			  (struct perf_piece){.task = task,
-					      .first = at,
-					      .last = at,
-					      .stamp = {TRACE_STAMP | qualifier, time,
-							TRACE_STAMP_FLAG | cpu << 32 | task->tid}});
-}
-
-/* A task departs at its next arrival, or at the end: what it ran until then is written later. */
-static void leave(struct perf_load *load, struct perf_task *task)
-{
-	if (task->running)
-		add_stamp(load, task, task->begun, PTRACE_BTS_TASK_DEPARTS,
-			  task->leaves ? task->left : task->last);
-	task->running = task->leaves = false;
-}
-
-static void take_switch(struct perf_load *load, const struct perf_item *item)
-{
-	struct perf_task *task;
-
-	if (item->tid == PERF_NOBODY || !item->tid || item->cpu == PERF_NOBODY)
-		return;
-	task = task_of(load, item->pid, item->tid);
-	if (item->misc & PERF_RECORD_MISC_SWITCH_OUT) {
-		task->leaves = true;
-		task->left = item->time;
-		return;
-	}
-	leave(load, task);
-	task->cpu = item->cpu;
-	task->running = true;
-	add_stamp(load, task, task->begun, PTRACE_BTS_TASK_ARRIVES, item->time);
-}
 
 /* The first chunk of a ring that does not end before `offset`. */
 static size_t find_chunk(const struct perf_load *load, uint64_t ring, uint64_t offset)
@@ -250,7 +137,7 @@ static size_t find_chunk(const struct perf_load *load, uint64_t ring, uint64_t o
 		const struct perf_chunk *chunk = &load->chunks[middle];
 
 		if (chunk->ring < ring ||
-		    (chunk->ring == ring && chunk->offset + chunk->item->trace_size <= offset))
+		    (chunk->ring == ring && chunk->offset + chunk->size <= offset))
 			low = middle + 1;
 		else
 			high = middle;
@@ -258,70 +145,112 @@ static size_t find_chunk(const struct perf_load *load, uint64_t ring, uint64_t o
 	return low;
 }
 
-/* Bytes of a task that were written up to `time`; it may have executed programs meanwhile. */
-static void add_bytes(struct perf_load *load, struct perf_task *task, const uint8_t *bytes,
-		      size_t size, uint64_t time)
+/* Without records of switches: what the task may have executed since its last bytes. */
+static void add_programs(struct perf_load *load, const struct perf_task *task)
 {
-	size_t first = task->begun, last = task->count - 1;
-
-	if (!task->running && task->cpu != PERF_NOBODY) {
-		task->running = true;
-		add_stamp(load, task, first, PTRACE_BTS_TASK_ARRIVES,
-			  task->any ? task->last : task->executed[first].since);
+	for (size_t at = task->begun; at < task->count; at++) {
+		GROW(load->stays, load->stay_count);
+		load->stays[load->stay_count++] = (struct perf_stay){
+			(struct perf_task *)task, at,
+			at == task->begun ? task->last : task->executed[at].since};
 	}
-	for (size_t at = first; at < last; at++)
-		add_stamp(load, task, at + 1, PTRACE_BTS_TASK_ARRIVES,
-			  task->executed[at + 1].since);
-	add_piece(load, (struct perf_piece){.task = task,
-					    .first = first,
-					    .last = last,
-					    .bytes = bytes,
-					    .size = size,
-					    .gap = task->gap});
-	for (size_t at = first; at < last; at++)
-		add_stamp(load, task, at, PTRACE_BTS_TASK_DEPARTS, task->executed[at + 1].since);
-	task->any = true;
-	task->gap = false;
-	task->begun = last;
+}
+
+/* What has run on a CPU since its last bytes; the last of that is the task that wrote them. */
+static void add_stays(struct perf_load *load, struct cpu *cpu, struct perf_task *task,
+		      uint64_t time)
+{
+	if (!cpu->count || cpu->stays[cpu->count - 1].task != task)
+		add_stay(cpu, (struct perf_stay){task, task->count - 1, task->last});
+	for (size_t i = 0; i < cpu->count; i++) {
+		GROW(load->stays, load->stay_count);
+		load->stays[load->stay_count++] = cpu->stays[i];
+	}
+	cpu->stays[0] = cpu->stays[cpu->count - 1];
+	cpu->stays[0].time = time;
+	cpu->count = cpu->busy ? 1 : 0;
+}
+
+static void add_piece(struct perf_load *load, struct perf_piece piece)
+{
+	GROW(load->pieces, load->piece_count);
+	load->pieces[load->piece_count++] = piece;
+}
+
+/* Which task ran while bytes were written that end at `time`; returns the first of its stays. */
+static size_t take_stays(struct perf_load *load, struct perf_task *task, uint64_t ring,
+			 uint32_t cpu, uint64_t time)
+{
+	size_t first = load->stay_count;
+
+	if (load->switches && !(ring & PERF_RING_OF_TASK))
+		add_stays(load, cpu_of(load, cpu), task, time);
+	else
+		add_programs(load, task);
+	for (size_t i = first; i < load->stay_count; i++)
+		load->stays[i].task->any = true;
+	return first;
+}
+
+static void end_bytes(struct perf_load *load, struct perf_task *task, uint64_t time)
+{
+	if (!load->switches)
+		arrive(load, task, task->last ? task->last : task->executed[task->begun].since);
+	task->begun = task->count - 1;
 	task->last = time;
 }
 
 /* PERF_RECORD_AUX: the task of the record wrote so many bytes of its ring from an offset on. */
-static void take_aux(struct perf_load *load, const struct perf_item *item)
+static void take_bytes(struct perf_load *load, const struct perf_item *item, uint64_t ring,
+		       struct perf_task *task)
 {
 	uint64_t offset = perf_number(item, 0, 8), end = offset + perf_number(item, 8, 8);
 	uint64_t flags = perf_number(item, 16, 8);
-	bool of_cpu = load->chunk_count && load->chunks[0].item->cpu != PERF_NOBODY;
-	uint64_t ring = of_cpu ? item->cpu : item->tid | RING_OF_TASK;
-	struct perf_task *task;
+	size_t stay = take_stays(load, task, ring, item->cpu, item->time);
 
-	if (item->tid == PERF_NOBODY)
-		return;
-	task = task_of(load, item->pid, item->tid);
-	if (task->cpu == PERF_NOBODY)
-		task->cpu = item->cpu;
-	if (load->snapshot) {
-		for (size_t at = find_chunk(load, ring, 0);
-		     at < load->chunk_count && load->chunks[at].ring == ring; at++)
-			load->chunks[at].task = task;
-		return;
-	}
 	for (size_t at = find_chunk(load, ring, offset); at < load->chunk_count && offset < end;
 	     at++) {
 		struct perf_chunk *chunk = &load->chunks[at];
-		uint64_t size = chunk->item->trace_size, skipped;
+		uint64_t size = chunk->size, skipped;
 
 		if (chunk->ring != ring || chunk->offset >= end)
 			break;
-		task->gap |= chunk->offset > offset;
 		skipped = chunk->offset > offset ? 0 : offset - chunk->offset;
 		size = end - chunk->offset < size ? end - chunk->offset : size;
-		add_bytes(load, task, chunk->item->trace + skipped, size - skipped, item->time);
+		add_piece(load, (struct perf_piece){.stay = stay,
+						    .stay_count = load->stay_count - stay,
+						    .bytes = chunk->item->trace + skipped,
+						    .size = size - skipped,
+						    .ring = ring,
+						    .offset = chunk->offset + skipped,
+						    .gap = task->gap || chunk->offset > offset});
+		task->gap = false;
 		offset = chunk->offset + size;
 		chunk->taken = true;
 	}
 	task->gap |= offset < end || flags & (PERF_AUX_FLAG_TRUNCATED | PERF_AUX_FLAG_PARTIAL);
 	load->truncated += offset < end || flags & PERF_AUX_FLAG_TRUNCATED;
+	end_bytes(load, task, item->time);
+}
+
+static void take_aux(struct perf_load *load, const struct perf_item *item)
+{
+	bool of_cpu = load->chunk_count && load->chunks[0].item->cpu != PERF_NOBODY;
+	uint64_t ring = of_cpu ? item->cpu : item->tid | PERF_RING_OF_TASK;
+	struct perf_task *task;
+
+	if (item->tid == PERF_NOBODY)
+		return;
+	task = perf_task(load, item->pid, item->tid);
+	if (task->cpu == PERF_NOBODY)
+		task->cpu = item->cpu;
+	if (!load->snapshot) {
+		take_bytes(load, item, ring, task);
+		return;
+	}
+	for (size_t at = find_chunk(load, ring, 0);
+	     at < load->chunk_count && load->chunks[at].ring == ring; at++)
+		load->chunks[at].task = task;
 }
 
 static int compare_chunks(const void *left, const void *right)
@@ -359,12 +288,22 @@ static void find_chunks(struct perf_load *load)
 		item->tid = (uint32_t)perf_number(item, 28, 4);
 		item->cpu = (uint32_t)perf_number(item, 32, 4);
 		load->chunks[load->chunk_count++] = (struct perf_chunk){
-			.ring = item->cpu != PERF_NOBODY ? item->cpu : item->tid | RING_OF_TASK,
+			.ring = item->cpu != PERF_NOBODY ? item->cpu
+							 : item->tid | PERF_RING_OF_TASK,
 			.offset = perf_number(item, 8, 8),
+			.size = item->trace_size,
 			.item = item};
 	}
 	if (count)
 		qsort(load->chunks, count, sizeof(*load->chunks), compare_chunks);
+	/* perf fills each up to a multiple of 8 bytes, and goes on where they end without that. */
+	for (size_t i = 1; i < count; i++) {
+		struct perf_chunk *before = &load->chunks[i - 1];
+		uint64_t size = load->chunks[i].offset - before->offset;
+
+		if (load->chunks[i].ring == before->ring && size && size < before->size)
+			before->size = size;
+	}
 }
 
 /* Bytes that no record is of are those of the ring's task: snapshots, and what perf lost the
@@ -380,20 +319,29 @@ static void take_rest(struct perf_load *load)
 		if (load->chunks[i].taken)
 			continue;
 		if (!task && item->tid != PERF_NOBODY)
-			task = task_of(load, item->tid, item->tid);
+			task = perf_task(load, item->tid, item->tid);
 		if (!task) {
 			load->truncated++;
 			continue;
 		}
-		task->gap |= load->snapshot;
-		add_bytes(load, task, item->trace, item->trace_size, task->last);
+		add_piece(load, (struct perf_piece){
+					.stay = take_stays(load, task, PERF_RING_OF_TASK, 0, 0),
+					.stay_count = task->count - task->begun,
+					.bytes = item->trace,
+					.size = load->chunks[i].size,
+					.ring = load->chunks[i].ring,
+					.offset = load->chunks[i].offset,
+					.gap = load->snapshot});
+		task->begun = task->count - 1;
 	}
 }
 
-static void leave_at_end(const void *node, VISIT visit, void *load)
+static void depart_at_end(const void *node, VISIT visit, void *load)
 {
+	struct perf_task *task = *(struct perf_task *const *)node;
+
 	if (visit == postorder || visit == leaf)
-		leave(load, *(struct perf_task *const *)node);
+		depart(load, task, task->count - 1, task->last);
 }
 
 /* Bytes are looked for by their ring and offset. */
@@ -408,13 +356,13 @@ void perf_take_items(struct perf_load *load)
 		switch (item->type) {
 		case PERF_RECORD_MMAP:
 		case PERF_RECORD_MMAP2:
-			take_map(load, item);
+			perf_take_map(load, item);
 			break;
 		case PERF_RECORD_COMM:
 			take_name(load, item);
 			break;
 		case PERF_RECORD_FORK:
-			take_fork(load, item);
+			perf_take_fork(load, item);
 			break;
 		case PERF_RECORD_LOST:
 			load->lost += perf_number(item, 8, 8);
@@ -431,27 +379,22 @@ void perf_take_items(struct perf_load *load)
 		}
 	}
 	take_rest(load);
-	twalk_r(load->tasks, leave_at_end, load);
+	twalk_r(load->tasks, depart_at_end, load);
 }
 
-static void free_task(void *node)
+static void free_cpu(void *node)
 {
-	struct perf_task *task = node;
+	struct cpu *cpu = node;
 
-	free(task->executed);
-	free(task->programs);
-	free(task);
+	free(cpu->stays);
+	free(cpu);
 }
 
-void perf_free_tasks(struct perf_load *load)
+void perf_free_bytes(struct perf_load *load)
 {
-	tdestroy(load->processes, free);
-	tdestroy(load->tasks, free_task);
-	for (size_t i = 0; i < load->maps_count; i++) {
-		free(load->maps[i]->map);
-		free(load->maps[i]);
-	}
-	free(load->maps);
+	tdestroy(load->cpus, free_cpu);
 	free(load->chunks);
 	free(load->pieces);
+	free(load->stays);
+	free(load->stamps);
 }

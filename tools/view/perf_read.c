@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/view/perf_read.h"
+#include "tools/view/perf_file.h"
 
 #include "tools/view/view.h"
 
@@ -409,7 +409,8 @@ static void read_features(struct perf_data *data, const struct file_header *head
 		if (!bytes)
 			return;
 		memcpy(&section, bytes, sizeof(section));
-		read_feature(data, feature, section);
+		if (bytes_of(data, section))
+			read_feature(data, feature, section);
 		at += sizeof(section);
 	}
 }

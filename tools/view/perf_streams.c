@@ -3,8 +3,8 @@
  * perf.data as streams of branches: of each task one, and of each program more that it executes
  * another. Packets are decoded where those of a trace stream are, by pt.c.
  */
-#include "tools/view/perf_read.h"
-#include "tools/view/trace.h"
+#include "tools/view/perf_file.h"
+#include "tools/view/pt.h"
 #include "tools/view/view.h"
 
 #include "abi/ptrace_bts.h"
@@ -16,9 +16,10 @@
 #define FIRST_OTHER_ID (1u << 29)
 
 /* The first of a task has its id, another one that Linux gives none. */
-static void need_stream(struct perf_load *load, struct perf_task *task, size_t at)
+static void need_stream(struct perf_load *load, const struct perf_stay *stay)
 {
-	struct perf_program *program = &task->executed[at];
+	struct perf_task *task = stay->task;
+	struct perf_program *program = &task->executed[stay->program];
 	bool own = !task->has_stream && task->tid < FIRST_OTHER_ID;
 	struct trace_stream *stream;
 
@@ -36,50 +37,170 @@ static void need_stream(struct perf_load *load, struct perf_task *task, size_t a
 	stream->space.maps = program->maps;
 	stream->space.kernel = load->kernel;
 	stream->trace = load->trace;
-	stream->recorded = true;
 }
 
-static struct trace_stream *stream_of(const struct perf_load *load, const struct perf_task *task,
-				      size_t at)
+static size_t stream_of(const struct perf_stay *stay)
 {
-	return &load->trace->streams[task->executed[at].stream];
+	return stay->task->executed[stay->program].stream;
 }
 
-/* Once all streams are there, which do not move any more. */
-static const struct trace_program *programs_of(const struct perf_load *load, struct perf_task *task)
+static const struct perf_stay *stay_of(const struct perf_load *load, const struct perf_piece *piece,
+				       size_t number)
 {
-	if (task->programs)
-		return task->programs;
-	task->programs = allocate(task->count, sizeof(*task->programs));
-	for (size_t i = 0; i < task->count; i++)
-		if (task->executed[i].stream != SIZE_MAX)
-			task->programs[i] = (struct trace_program){
-				stream_of(load, task, i)->id, &stream_of(load, task, i)->space};
-	return task->programs;
+	return &load->stays[piece->stay + number];
 }
 
-static void add_packets(const struct perf_load *load, const struct perf_piece *piece)
+/* --- Records of a stream, from a time on --------------------------------------------------------
+ */
+
+static const struct trace_record gap = {TRACE_STAMP | PTRACE_BTS_GAP, 0, TRACE_STAMP_FLAG};
+
+static void add_run(struct perf_load *load, const struct perf_stay *stay,
+		    const struct trace_record *records, size_t count)
 {
-	const struct trace_program *programs =
-		piece->first < piece->last ? programs_of(load, piece->task) : NULL;
+	if (!(load->run_count & (load->run_count - 1)))
+		load->runs = reallocate(load->runs, 2 * load->run_count + 1, sizeof(*load->runs));
+	load->runs[load->run_count] =
+		(struct perf_run){stream_of(stay), stay->time, load->run_count, records, count};
+	load->run_count++;
+}
 
-	for (size_t at = piece->first; at <= piece->last; at++) {
-		struct trace_stream *stream = stream_of(load, piece->task, at);
-		const struct trace_frame header = {.type = TRACE_FRAME_PACKETS,
-						   .index = stream->taken.records,
-						   .lost = piece->gap && at == piece->first};
-		struct trace_part *part;
+/* Of one time those that were added first. */
+static int compare_runs(const void *left, const void *right)
+{
+	const struct perf_run *a = left, *b = right;
 
-		trace_add_part(&stream->packets, &header, piece->bytes, piece->size, piece->size);
-		part = &stream->packets.part[stream->packets.count - 1];
-		part->apart = true;
-		part->programs = programs ? programs + piece->first : NULL;
-		part->program_count = programs ? piece->last - piece->first + 1 : 0;
-		stream->taken.frames++;
-		stream->taken.records += piece->size;
-		stream->line_bytes += piece->size;
+	if (a->stream != b->stream)
+		return a->stream < b->stream ? -1 : 1;
+	if (a->time != b->time)
+		return a->time < b->time ? -1 : 1;
+	return (a->place > b->place) - (a->place < b->place);
+}
+
+/* Until the streams are made. */
+static void keep(struct perf_load *load, void *memory)
+{
+	if (!(load->kept_count & (load->kept_count - 1)))
+		load->kept = reallocate(load->kept, 2 * load->kept_count + 1, sizeof(*load->kept));
+	load->kept[load->kept_count++] = memory;
+}
+
+/* --- Packets: decoded ring by ring, since a task goes on in the packets of the one before
+ * ---------
+ */
+
+static int compare_offsets(const void *left, const void *right)
+{
+	const struct perf_piece *const *a = left, *const *b = right;
+
+	if ((*a)->ring != (*b)->ring)
+		return (*a)->ring < (*b)->ring ? -1 : 1;
+	if ((*a)->offset != (*b)->offset)
+		return (*a)->offset < (*b)->offset ? -1 : 1;
+	return (*a > *b) - (*a < *b);
+}
+
+/* Of perf's time: linux/perf_event.h, struct perf_event_mmap_page, time_zero. */
+static uint64_t tsc_of(const struct perf_load *load, uint64_t time)
+{
+	if (time <= load->time_zero || !load->time_mult)
+		return 0;
+	return (uint64_t)(((__uint128_t)(time - load->time_zero) << load->time_shift) /
+			  load->time_mult);
+}
+
+static const struct trace_program *programs_of(struct perf_load *load,
+					       const struct perf_piece *piece)
+{
+	struct trace_program *programs = allocate(piece->stay_count, sizeof(*programs));
+
+	keep(load, programs);
+	for (size_t i = 0; i < piece->stay_count; i++) {
+		const struct perf_stay *stay = stay_of(load, piece, i);
+		size_t stream = stream_of(stay);
+
+		programs[i] = (struct trace_program){stream, &load->trace->streams[stream].space,
+						     tsc_of(load, stay->time)};
 	}
+	return programs;
 }
+
+/* Each piece is a part of a stream of packets, which is that of the ring. */
+static struct trace_stream ring_of(struct perf_load *load, struct perf_piece **pieces, size_t count)
+{
+	struct trace_stream ring = {.trace = load->trace,
+				    .view = PTRACE_BTS_USER | PTRACE_BTS_KERNEL,
+				    .space.kernel = load->kernel};
+	uint64_t next = 0;
+
+	ring.packets.part = allocate(count, sizeof(*ring.packets.part));
+	ring.packets.count = count;
+	keep(load, ring.packets.part);
+	for (size_t i = 0; i < count; i++) {
+		struct perf_piece *piece = pieces[i];
+
+		piece->gap |= i && piece->offset != next;
+		next = piece->offset + piece->size;
+		ring.packets.part[i] =
+			(struct trace_part){.header = {.index = piece->offset, .lost = piece->gap},
+					    .payload = piece->bytes,
+					    .size = piece->size,
+					    .programs = programs_of(load, piece),
+					    .program_count = piece->stay_count};
+		ring.taken.records += piece->size;
+	}
+	return ring;
+}
+
+static void decode_ring(struct perf_load *load, struct perf_piece **pieces, size_t count)
+{
+	struct trace_stream ring = ring_of(load, pieces, count);
+	struct pt_decoded decoded = pt_decode(&ring, PT_BLOCKS);
+
+	keep(load, decoded.records);
+	for (size_t i = 0; i < count; i++) {
+		load->trace->streams[stream_of(stay_of(load, pieces[i], 0))].line_bytes +=
+			pieces[i]->size;
+		if (pieces[i]->gap)
+			add_run(load, stay_of(load, pieces[i], 0), &gap, 1);
+	}
+	for (size_t i = 0; i < decoded.cut_count; i++) {
+		const struct pt_cut *cut = &decoded.cuts[i];
+		size_t end = i + 1 < decoded.cut_count ? cut[1].at : decoded.count;
+
+		if (cut->at < end)
+			add_run(load,
+				stay_of(load, pieces[cut->part - ring.packets.part], cut->program),
+				decoded.records + cut->at, end - cut->at);
+	}
+	free(decoded.cuts);
+	if (decoded.errors)
+		warn("%s: %s %u: %llu errors of decoding, the first before byte %llu: %s",
+		     load->trace->path, pieces[0]->ring & PERF_RING_OF_TASK ? "task" : "CPU",
+		     (unsigned)pieces[0]->ring, (unsigned long long)decoded.errors,
+		     (unsigned long long)decoded.error_at, decoded.error);
+}
+
+static void decode_packets(struct perf_load *load)
+{
+	struct perf_piece **pieces = allocate(load->piece_count, sizeof(*pieces));
+	size_t count = 0, next;
+
+	for (size_t i = 0; i < load->piece_count; i++)
+		if (load->pieces[i].size)
+			pieces[count++] = &load->pieces[i];
+	if (count)
+		qsort(pieces, count, sizeof(struct perf_piece *), compare_offsets);
+	for (size_t at = 0; at < count; at = next) {
+		for (next = at; next < count && pieces[next]->ring == pieces[at]->ring; next++)
+			;
+		decode_ring(load, pieces + at, next - at);
+	}
+	free(pieces);
+}
+
+/* --- Branches of BTS ----------------------------------------------------------------------------
+ */
 
 /* Whether a branch is the first of `next`, a program that the task of `now` executes. */
 static bool begins(const struct space *now, const struct space *next, uint64_t before,
@@ -104,70 +225,62 @@ static bool begins(const struct space *now, const struct space *next, uint64_t b
 	return false;
 }
 
-/* Records of BTS (SDM volume 3, 18.4.9); Linux fills what a ring has no room for with zeros. */
-static void add_branches(const struct perf_load *load, const struct perf_piece *piece)
+static const struct space *space_of(const struct perf_load *load, const struct perf_stay *stay)
 {
-	size_t at = piece->first, count = 0, most = piece->size / sizeof(struct trace_record);
-	struct trace_record *records = allocate(most + 1, sizeof(*records));
+	return &load->trace->streams[stream_of(stay)].space;
+}
+
+/* Records of BTS (SDM volume 3, 18.4.9); Linux fills what a ring has no room for with zeros. */
+static void add_branches(struct perf_load *load, const struct perf_piece *piece)
+{
+	size_t at = 0, first = 0, count = 0, most = piece->size / sizeof(struct trace_record);
+	struct trace_record *records = allocate(most + 1, sizeof(*records)), record;
+	const struct perf_stay *stay = stay_of(load, piece, 0);
 	uint64_t before = 0;
 
+	keep(load, records);
 	if (piece->gap)
-		records[count++] =
-			(struct trace_record){TRACE_STAMP | PTRACE_BTS_GAP, 0, TRACE_STAMP_FLAG};
+		records[count++] = gap;
 	for (size_t i = 0; i < most; i++) {
-		struct trace_record record;
-
 		memcpy(&record, piece->bytes + i * sizeof(record), sizeof(record));
 		record.flags &= TRACE_PREDICTED;
 		if (!record.from && !record.to)
 			continue;
-		while (at < piece->last &&
-		       begins(&stream_of(load, piece->task, at)->space,
-			      &stream_of(load, piece->task, at + 1)->space, before, &record)) {
-			trace_add_records(stream_of(load, piece->task, at++), records, count);
-			count = 0;
+		while (at + 1 < piece->stay_count &&
+		       begins(space_of(load, stay), space_of(load, stay + 1), before, &record)) {
+			add_run(load, stay++, records + first, count - first);
+			first = count;
+			at++;
 		}
 		records[count++] = record;
 		before = record.to;
 	}
-	trace_add_records(stream_of(load, piece->task, at), records, count);
-	stream_of(load, piece->task, at)->line_bytes += piece->size;
-	free(records);
-}
-
-static void add_stamp_to(struct perf_load *load, const struct perf_piece *piece)
-{
-	const struct trace_frame header = {.type = TRACE_FRAME_BRANCHES, .count = 1};
-	struct trace_stream *stream;
-
-	if (piece->task->executed[piece->first].stream == SIZE_MAX)
-		return; /* none of its bytes are here */
-	stream = stream_of(load, piece->task, piece->first);
-	if (load->unit == PERF_AUXTRACE_BTS)
-		trace_add_records(stream, &piece->stamp, 1);
-	else
-		trace_add_part(&stream->packets, &header, (const uint8_t *)&piece->stamp,
-			       sizeof(piece->stamp), 0);
+	add_run(load, stay, records + first, count - first);
+	load->trace->streams[stream_of(stay)].line_bytes += piece->size;
 }
 
 static void make_streams(struct perf_load *load)
 {
-	for (size_t i = 0; i < load->piece_count; i++) {
-		const struct perf_piece *piece = &load->pieces[i];
-
-		for (size_t at = piece->first; !piece->stamp.from && at <= piece->last; at++)
-			need_stream(load, piece->task, at);
-	}
-	for (size_t i = 0; i < load->piece_count; i++) {
-		const struct perf_piece *piece = &load->pieces[i];
-
-		if (piece->stamp.from)
-			add_stamp_to(load, piece);
-		else if (load->unit == PERF_AUXTRACE_PT)
-			add_packets(load, piece);
-		else
-			add_branches(load, piece);
-	}
+	for (size_t i = 0; i < load->stay_count; i++)
+		need_stream(load, &load->stays[i]);
+	for (size_t i = 0; i < load->stamp_count; i++)
+		if (stream_of(&load->stamps[i].at) != SIZE_MAX)
+			add_run(load, &load->stamps[i].at, &load->stamps[i].record, 1);
+	if (load->unit == PERF_AUXTRACE_PT)
+		decode_packets(load);
+	for (size_t i = 0; load->unit == PERF_AUXTRACE_BTS && i < load->piece_count; i++)
+		add_branches(load, &load->pieces[i]);
+	if (load->run_count)
+		qsort(load->runs, load->run_count, sizeof(*load->runs), compare_runs);
+	for (size_t i = 0; i < load->run_count; i++)
+		trace_add_records(&load->trace->streams[load->runs[i].stream],
+				  load->runs[i].records, load->runs[i].count);
+	for (size_t i = 0; i < load->trace->stream_count; i++)
+		load->trace->streams[i].recorded = load->trace->streams[i].records;
+	for (size_t i = 0; i < load->kept_count; i++)
+		free(load->kept[i]);
+	free(load->kept);
+	free(load->runs);
 }
 
 /* --- The whole ----------------------------------------------------------------------------------
@@ -189,6 +302,9 @@ static void take_info(struct perf_load *load, const struct perf_item *item)
 		return;
 	load->unit = (unsigned)unit;
 	load->snapshot = info(item, snapshot[unit]);
+	load->time_shift = (unsigned)info(item, 1) & 63;
+	load->time_mult = info(item, 2);
+	load->time_zero = info(item, 4) ? info(item, 3) : UINT64_MAX;
 	for (size_t i = 0; i < data->attr_count; i++)
 		if (data->attrs[i].type == info(item, 0))
 			load->attr = &data->attrs[i];
@@ -284,6 +400,7 @@ void perf_unload(struct trace *trace)
 
 	if (!load)
 		return;
+	perf_free_bytes(load);
 	perf_free_tasks(load);
 	perf_free(load->data);
 	files_free(load->files);

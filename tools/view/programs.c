@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The kernel and the programs whose branches a trace has.
 #define _GNU_SOURCE
-#include "tools/view/perf_read.h"
+#include "tools/view/perf_file.h"
 #include "tools/view/trace.h"
 #include "tools/view/view.h"
 
@@ -316,7 +316,7 @@ static void open_file(struct mapped_file *file, const struct opening *opening)
 		if (other)
 			warn("%s is not the file that ran, by its build-id: its code is unknown",
 			     file->path);
-		else
+		else if (file->path[0] == '/')
 			warn("%s is not there: its code is unknown", file->path);
 	}
 }

@@ -23,6 +23,7 @@ struct decoder {
 	int (*event)(void *decoder, struct pt_event *event, size_t size);
 	int (*next)(void *decoder, struct work *work);
 	int (*offset)(void *decoder, uint64_t *offset);
+	int (*sync_offset)(void *decoder, uint64_t *offset);
 	void (*enter)(void *decoder, struct pt_image *image);
 	void (*close)(void *decoder);
 };
@@ -37,11 +38,8 @@ struct work {
 	struct pt_decoded *out;
 	struct last last;
 	bool enabled;
-	const struct trace_part *part; /* that is decoded; its programs, of which one runs */
-	size_t program;
-	uint64_t memory;      /* by the last PIP; 0: not known */
-	bool called, dropped; /* ring 3 was left by a system call; another stream has what runs */
-	uint32_t task;	      /* that has the CR3 of the last PIP; 0: none */
+	struct place place;	   /* of perf.data */
+	uint32_t task;		   /* that has the CR3 of the last PIP; 0: none */
 	const struct space *space; /* its */
 };
 
@@ -49,8 +47,6 @@ static void add_record(struct work *work, struct trace_record record)
 {
 	struct pt_decoded *out = work->out;
 
-	if (work->dropped)
-		return;
 	if (out->count == out->room) {
 		out->room = out->room ? 2 * out->room : 4096;
 		out->records = reallocate(out->records, out->room, sizeof(*out->records));
@@ -78,9 +74,10 @@ static void add_stamp(struct work *work, unsigned qualifier, uint32_t task)
 static void add_gap(struct work *work)
 {
 	const struct pt_decoded *out = work->out;
+	size_t start = out->cut_count ? out->cuts[out->cut_count - 1].at : 0;
 
 	work->last.known = false;
-	if (!out->count || !record_is_gap(&out->records[out->count - 1]))
+	if (out->count <= start || !record_is_gap(&out->records[out->count - 1]))
 		add_record(work, (struct trace_record){TRACE_STAMP | PTRACE_BTS_GAP, 0,
 						       TRACE_STAMP_FLAG});
 }
@@ -105,42 +102,66 @@ static void take_cr3(struct work *work, uint64_t cr3)
 			     memory_of(work->memories, root ? work->space->program : NULL));
 }
 
-/* --- Whose program it is: by where a task of Linux begins
- * -----------------------------------------
+/* --- Whose program it is: by what perf says of the part -----------------------------------------
  */
 
+/* From the next record on a program runs, or the same in another part. */
 static void enter_program(struct work *work, size_t program)
 {
-	const struct trace_program *entered = &work->part->programs[program];
+	const struct space *entered = work->place.part->programs[program].space;
+	struct pt_decoded *out = work->out;
 
-	work->program = program;
-	work->space = entered->space;
-	work->dropped = entered->stream != work->stream->id;
-	work->decoder->enter(work->handle, memory_of_maps(work->memories, entered->space->maps));
+	if (!(out->cut_count & (out->cut_count - 1)))
+		out->cuts = reallocate(out->cuts, 2 * out->cut_count + 1, sizeof(*out->cuts));
+	out->cuts[out->cut_count++] = (struct pt_cut){out->count, work->place.part, program};
+	work->place.program = program;
+	work->space = entered;
+	work->decoder->enter(work->handle, memory_of_maps(work->memories, entered->maps));
 }
 
-/* Ring 3 goes on at `ip`. A program is executed by a system call, and begins at its entry. */
-static void take_entry(struct work *work, uint64_t ip)
+/* Decoding begins at a PSB: what is before it in its part, and in the parts before, is lost. */
+static void take_sync(struct work *work)
 {
-	const struct space *next;
+	struct place *place = &work->place;
+	uint64_t at = 0;
 
-	if (!work->called || work->program + 1 >= work->part->program_count)
-		return;
-	next = work->part->programs[work->program + 1].space;
-	if (space_is_entry(next, ip) ||
-	    (!maps_find(work->space->maps, ip) && maps_find(next->maps, ip)))
-		enter_program(work, work->program + 1);
+	work->decoder->sync_offset(work->handle, &at);
+	while (place_moves(place, at + 1)) {
+		enter_program(work, 0);
+		add_gap(work);
+	}
+	if (at > place->end - place->part->size)
+		add_gap(work);
 }
 
-/* Where the kernel is traced: the memory of a task of Linux is another one where it executes a
- * program. */
+/* Ring 3 goes on at `ip`. */
+static void take_entry(struct work *work, const struct pt_event *event, uint64_t ip)
+{
+	struct place *place = &work->place;
+	bool moved = false;
+	uint64_t at = 0;
+	size_t program;
+
+	work->decoder->offset(work->handle, &at);
+	while (place_moves(place, at))
+		moved = true;
+	program = place_program(place, ip, event->has_tsc ? event->tsc : 0);
+	if (moved || program != place->program)
+		enter_program(work, program);
+}
+
+/* Where the kernel is traced: another task, or another program, has another CR3. */
 static void take_memory(struct work *work, uint64_t cr3)
 {
 	const uint64_t memory = cr3 & ~UINT64_C(0x1fff); /* both of page-table isolation */
+	struct place *place = &work->place;
 
-	if (work->memory && memory != work->memory && work->program + 1 < work->part->program_count)
-		enter_program(work, work->program + 1);
-	work->memory = memory;
+	if (!place->part->program_count)
+		return;
+	if (place->memory && memory != place->memory &&
+	    place->program + 1 < place->part->program_count)
+		enter_program(work, place->program + 1);
+	place->memory = memory;
 }
 
 /* --- Events and instructions into branches ------------------------------------------------------
@@ -169,16 +190,17 @@ static void take_event(struct work *work, const struct pt_event *event)
 		if (!event->status_update)
 			work->last.known = false;
 		work->enabled = true;
-		take_entry(work, event->variant.enabled.ip);
+		if (work->place.part->program_count)
+			take_entry(work, event, event->variant.enabled.ip);
 		return;
 	case ptev_disabled:
-		work->called = true;
+		place_leaves(&work->place, work->last.known ? work->last.next : 0);
 		if (!event->ip_suppressed)
 			arrive(work, event->variant.disabled.ip);
 		work->last.known = work->enabled = false;
 		return;
 	case ptev_async_disabled:
-		work->called = false;
+		place_leaves(&work->place, event->variant.async_disabled.at);
 		arrive(work, event->variant.async_disabled.at);
 		if (!event->ip_suppressed)
 			depart(work, event->variant.async_disabled.at,
@@ -214,19 +236,38 @@ static bool transfers(enum pt_insn_class class)
 /* --- One interface to the two decoders ----------------------------------------------------------
  */
 
+#define DECODER(kind, prefix)                                                                      \
+	static int sync_##kind(void *decoder)                                                      \
+	{                                                                                          \
+		return prefix##_sync_forward(decoder);                                             \
+	}                                                                                          \
+	static int event_##kind(void *decoder, struct pt_event *event, size_t size)                \
+	{                                                                                          \
+		return prefix##_event(decoder, event, size);                                       \
+	}                                                                                          \
+	static int offset_##kind(void *decoder, uint64_t *offset)                                  \
+	{                                                                                          \
+		return prefix##_get_offset(decoder, offset);                                       \
+	}                                                                                          \
+	static int sync_offset_##kind(void *decoder, uint64_t *offset)                             \
+	{                                                                                          \
+		return prefix##_get_sync_offset(decoder, offset);                                  \
+	}                                                                                          \
+	static void enter_##kind(void *decoder, struct pt_image *image)                            \
+	{                                                                                          \
+		prefix##_set_image(decoder, image);                                                \
+	}                                                                                          \
+	static void close_##kind(void *decoder)                                                    \
+	{                                                                                          \
+		prefix##_free_decoder(decoder);                                                    \
+	}
+
+DECODER(instructions, pt_insn)
+DECODER(blocks, pt_blk)
+
 static void *open_instructions(const struct pt_config *config)
 {
 	return pt_insn_alloc_decoder(config);
-}
-
-static int sync_instructions(void *decoder)
-{
-	return pt_insn_sync_forward(decoder);
-}
-
-static int event_of_instructions(void *decoder, struct pt_event *event, size_t size)
-{
-	return pt_insn_event(decoder, event, size);
 }
 
 static int next_instruction(void *decoder, struct work *work)
@@ -238,23 +279,8 @@ static int next_instruction(void *decoder, struct work *work)
 		return status;
 	arrive(work, insn.ip);
 	work->last = (struct last){true, transfers(insn.iclass), insn.ip, insn.ip + insn.size};
-	work->out->instructions += !work->dropped;
+	work->out->instructions++;
 	return status;
-}
-
-static int offset_of_instructions(void *decoder, uint64_t *offset)
-{
-	return pt_insn_get_offset(decoder, offset);
-}
-
-static void enter_instructions(void *decoder, struct pt_image *image)
-{
-	pt_insn_set_image(decoder, image);
-}
-
-static void close_instructions(void *decoder)
-{
-	pt_insn_free_decoder(decoder);
 }
 
 static void *open_blocks(const struct pt_config *config)
@@ -264,16 +290,6 @@ static void *open_blocks(const struct pt_config *config)
 	ending.flags.variant.block.end_on_call = 1;
 	ending.flags.variant.block.end_on_jump = 1;
 	return pt_blk_alloc_decoder(&ending);
-}
-
-static int sync_blocks(void *decoder)
-{
-	return pt_blk_sync_forward(decoder);
-}
-
-static int event_of_blocks(void *decoder, struct pt_event *event, size_t size)
-{
-	return pt_blk_event(decoder, event, size);
 }
 
 /* Of the last instruction of a block libipt says where it is, and not always what it is. */
@@ -296,31 +312,16 @@ static int next_block(void *decoder, struct work *work)
 		return status;
 	arrive(work, block.ip);
 	work->last = last_of_block(work, &block);
-	work->out->instructions += work->dropped ? 0 : block.ninsn;
+	work->out->instructions += block.ninsn;
 	return status;
 }
 
-static int offset_of_blocks(void *decoder, uint64_t *offset)
-{
-	return pt_blk_get_offset(decoder, offset);
-}
-
-static void enter_blocks(void *decoder, struct pt_image *image)
-{
-	pt_blk_set_image(decoder, image);
-}
-
-static void close_blocks(void *decoder)
-{
-	pt_blk_free_decoder(decoder);
-}
-
 static const struct decoder decoders[] = {
-	[PT_INSTRUCTIONS] = {open_instructions, sync_instructions, event_of_instructions,
-			     next_instruction, offset_of_instructions, enter_instructions,
-			     close_instructions},
-	[PT_BLOCKS] = {open_blocks, sync_blocks, event_of_blocks, next_block, offset_of_blocks,
-		       enter_blocks, close_blocks},
+	[PT_INSTRUCTIONS] = {open_instructions, sync_instructions, event_instructions,
+			     next_instruction, offset_instructions, sync_offset_instructions,
+			     enter_instructions, close_instructions},
+	[PT_BLOCKS] = {open_blocks, sync_blocks, event_blocks, next_block, offset_blocks,
+		       sync_offset_blocks, enter_blocks, close_blocks},
 };
 
 /* --- A stream -----------------------------------------------------------------------------------
@@ -353,14 +354,17 @@ static bool goes_on(struct work *work, struct progress *progress)
 	if (progress->steps < STEPS_MOST)
 		return true;
 	work->out->count = progress->records;
+	while (work->out->cut_count > 1 &&
+	       work->out->cuts[work->out->cut_count - 1].at > progress->records)
+		work->out->cut_count--;
+	if (work->place.part->program_count)
+		enter_program(work, work->place.program);
 	work->endless++;
 	return false;
 }
 
 static void note_error(struct work *work, int error, uint64_t at)
 {
-	if (work->dropped)
-		return;
 	if (!work->out->errors++) {
 		work->out->error = error == ENDLESS ? "the code goes on without an end"
 						    : pt_errstr(pt_errcode(error));
@@ -378,7 +382,8 @@ static int run(struct work *work)
 	int status = decoder->sync(handle);
 
 	work->last.known = work->enabled = false;
-	work->called = true;
+	if (status >= 0 && work->place.part->program_count)
+		take_sync(work);
 	while (status >= 0) {
 		while (status >= 0 && status & pts_event_pending) {
 			struct pt_event event;
@@ -411,8 +416,7 @@ static void decode_bytes(struct work *work, uint8_t *bytes, size_t size, uint64_
 	if (!work->handle)
 		fail("libipt has no memory");
 	work->decoder->enter(work->handle, memory_before_pip(work->memories));
-	work->memory = 0;
-	if (work->part->program_count)
+	if (work->place.part->program_count)
 		enter_program(work, 0);
 	for (size_t syncs = 0;
 	     status != -pte_eos && syncs <= size / PSB_BYTES && work->endless < ENDLESS_MOST;
@@ -428,29 +432,21 @@ static void decode_bytes(struct work *work, uint8_t *bytes, size_t size, uint64_
 	if (work->enabled)
 		add_gap(work);
 	work->decoder->close(work->handle);
-	work->dropped = false;
 }
 
-/* Bytes of frames up to `last`, which follow each other; `before`: bytes of the stream ahead. */
-static void decode_part(struct work *work, const struct trace_part *last, uint8_t *bytes,
-			size_t size, uint64_t before)
+/* Bytes of the frames from `first` to `last`; `before`: bytes of the stream ahead. */
+static void decode_part(struct work *work, const struct trace_part *first,
+			const struct trace_part *last, uint8_t *bytes, size_t size, uint64_t before)
 {
 	if (!size)
 		return;
-	work->part = last;
+	work->place.part = first;
+	work->place.end = first->size;
+	work->place.last_part = last;
+	work->place.program = 0;
+	work->place.memory = 0;
 	work->sequence = last->header.sequence;
 	decode_bytes(work, bytes, size, before);
-}
-
-/* A frame BRANCHES among those of packets: stamps. */
-static void add_records(struct work *work, const struct trace_part *part)
-{
-	struct trace_record record;
-
-	for (size_t at = 0; at + sizeof(record) <= part->size; at += sizeof(record)) {
-		memcpy(&record, part->payload + at, sizeof(record));
-		add_record(work, record);
-	}
 }
 
 struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder decoder)
@@ -463,34 +459,33 @@ struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder d
 			    .space = &stream->space,
 			    .memories = memories_open(stream)};
 	uint8_t *bytes = allocate(stream->taken.records, 1);
+	size_t streams = stream->trace && stream->trace->perf ? stream->trace->stream_count : 0;
 	uint64_t next = 0;
-	size_t used = 0, count = stream->packets.count;
+	size_t used = 0, count = stream->packets.count, first = 0;
+
+	work.place.resume = allocate(streams, sizeof(*work.place.resume));
 
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_part *part = &parts[i];
-		bool stamps = part->header.type == TRACE_FRAME_BRANCHES;
-		bool hole = !stamps && (part->header.index != next || part->header.lost);
+		bool hole = part->header.index != next || part->header.lost;
 
-		if (i && (hole || stamps || part->apart ||
-			  trace_has_root(stream->trace, part[-1].header.sequence,
-					 part->header.sequence))) {
-			decode_part(&work, part - 1, bytes, used, next - used);
+		if (i && (hole || trace_has_root(stream->trace, part[-1].header.sequence,
+						 part->header.sequence))) {
+			decode_part(&work, &parts[first], part - 1, bytes, used, next - used);
 			used = 0;
+			first = i;
 		}
-		if (hole)
+		if (hole && !part->program_count)
 			add_gap(&work);
-		if (stamps) {
-			add_records(&work, part);
-			continue;
-		}
 		if (part->size)
 			memcpy(bytes + used, part->payload, part->size);
 		used += part->size;
 		next = part->header.index + part->size;
 	}
 	if (count)
-		decode_part(&work, &parts[count - 1], bytes, used, next - used);
+		decode_part(&work, &parts[first], &parts[count - 1], bytes, used, next - used);
 	memories_close(work.memories);
+	free(work.place.resume);
 	free(bytes);
 	return out;
 }

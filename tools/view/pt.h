@@ -16,6 +16,13 @@
 /* libipt has two: one instruction at a time, or as many as are executed without a choice. */
 enum pt_decoder { PT_INSTRUCTIONS, PT_BLOCKS };
 
+/* From record `at` on a program runs while a part is recorded, both of perf.data. */
+struct pt_cut {
+	size_t at;
+	const struct trace_part *part;
+	size_t program; /* of `part->programs` */
+};
+
 struct pt_decoded {
 	struct trace_record *records; /* free() */
 	size_t count, room;
@@ -24,6 +31,8 @@ struct pt_decoded {
 	/* The first error: what libipt calls it, and the byte of the stream before which it is. */
 	const char *error;
 	uint64_t error_at;
+	struct pt_cut *cuts; /* free() */
+	size_t cut_count;
 };
 
 /*
@@ -35,8 +44,29 @@ struct pt_decoded pt_decode(const struct trace_stream *stream, enum pt_decoder d
 /* Gives all streams of packets their records; an error of decoding is a warning. */
 void pt_decode_trace(struct trace *trace);
 
-/* --- Of pt_memory.c: the memory that the packets of a stream were recorded in, as libipt reads it
- * ---
+/* --- Of pt_memory.c: which task of Linux the packets are of
+ * ---------------------------------------
+ */
+
+struct place {
+	const struct trace_part *part, *last_part; /* `part`: that is decoded */
+	uint64_t end;				   /* of its packets */
+	size_t program;				   /* of part->programs: that runs */
+	uint64_t memory;			   /* by the last PIP; 0: not known */
+	uint64_t *resume; /* of each stream of the trace: where ring 3 goes on; 0: not known */
+};
+
+/* Goes on to the next part if the packets up to `at` have it. */
+bool place_moves(struct place *place, uint64_t at);
+
+/* Which program runs, now that ring 3 goes on at `ip`; `tsc` is not after that. 0: not known. */
+size_t place_program(const struct place *place, uint64_t ip, uint64_t tsc);
+
+/* Ring 3 is left, and goes on at `ip`, unless a signal or another program is next. */
+void place_leaves(struct place *place, uint64_t ip);
+
+/* --- Of pt_memory.c: the memory that packets were recorded in, as libipt reads it
+ * -----------------
  */
 
 struct memories;

@@ -18,6 +18,8 @@ struct memories {
 	size_t count;
 };
 
+enum { SYSCALL_BYTES = 2 };
+
 /* Of sections that no decoder uses: without it each block that is decoded maps its file anew. */
 #define MAPPED_MOST (64u << 20)
 
@@ -138,6 +140,61 @@ struct pt_image *memory_of_maps(struct memories *memories, const struct maps *ma
 		if (memories->memory[i].of == maps)
 			return memories->memory[i].image;
 	return add_maps(memories, maps);
+}
+
+bool place_moves(struct place *place, uint64_t at)
+{
+	if (place->part == place->last_part || at <= place->end)
+		return false;
+	place->end += (++place->part)->size;
+	place->program = 0;
+	return true;
+}
+
+void place_leaves(struct place *place, uint64_t ip)
+{
+	if (place->part->program_count)
+		place->resume[place->part->programs[place->program].stream] = ip;
+}
+
+/* Whether a program may go on at `ip`: where it left ring 3, or at the system call that it repeats.
+ */
+static bool may_go_on(const struct place *place, size_t program, uint64_t ip)
+{
+	const struct trace_program *programs = place->part->programs;
+	uint64_t resume = place->resume[programs[program].stream];
+
+	if (resume)
+		return ip == resume || ip == resume - SYSCALL_BYTES;
+	/* Where the next one begins the one before does not, whose files may be at the same place.
+	 */
+	if (program + 1 < place->part->program_count &&
+	    !place->resume[programs[program + 1].stream] &&
+	    space_is_entry(programs[program + 1].space, ip))
+		return false;
+	return maps_find(programs[program].space->maps, ip);
+}
+
+/*
+ * The kernel lets a task go on with the trace of another one, if both are children of one program,
+ * and says only when. By the time stamp the program is this one or one further on.
+ */
+size_t place_program(const struct place *place, uint64_t ip, uint64_t tsc)
+{
+	const struct trace_program *programs = place->part->programs;
+	size_t count = place->part->program_count, first = place->program;
+
+	for (size_t i = first + 1; i < count; i++)
+		if (programs[i].tsc && tsc && programs[i].tsc <= tsc)
+			first = i;
+	for (size_t i = first; i < count; i++)
+		if (may_go_on(place, i, ip))
+			return i;
+	/* A signal, perhaps. */
+	for (size_t i = first; i < count; i++)
+		if (maps_find(programs[i].space->maps, ip))
+			return i;
+	return first;
 }
 
 /* Of a processor that perf names its errata too (CPUID.1:EAX, SDM volume 2). */

@@ -3,7 +3,7 @@
 #include "tools/view/trace.h"
 
 #include "lib/frame.h"
-#include "tools/view/perf_read.h"
+#include "tools/view/perf_file.h"
 #include "tools/view/view.h"
 
 #include <stdlib.h>

@@ -6,10 +6,11 @@
 #include "tools/view/code.h"
 #include "tools/view/stream.h"
 
-/* One of the programs that a task executed one after the other: the stream with its branches. */
+/* What ran while a part was recorded, one after the other: the stream with its branches. */
 struct trace_program {
-	uint32_t stream;
+	size_t stream; /* its place in the trace */
 	const struct space *space;
+	uint64_t tsc; /* from then on, or later; 0: not known */
 };
 
 /* A frame BRANCHES, MARK or PACKETS, of one stream. */
@@ -17,8 +18,7 @@ struct trace_part {
 	struct trace_frame header;
 	const uint8_t *payload;
 	size_t size, line_size;
-	/* Of perf.data: packets that the processor began anew, and what was executed meanwhile. */
-	bool apart;
+	/* Of perf.data: what ran meanwhile. */
 	const struct trace_program *programs;
 	size_t program_count;
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# fuzz.sh [SECONDS]: the readers of traces, of ELF files and logs, and of packets on random input, for so many seconds of
-# CPU each or a number of runs. The sanitizers for addresses and undefined behaviour are on. Prints TAP. Begins with the
+# fuzz.sh [SECONDS]: the readers of traces, of ELF files, perf.data and logs, and of packets on random input, for so many
+# seconds of CPU each or a number of runs. The sanitizers for addresses and undefined behaviour are on. Prints TAP. Begins with the
 # trace of test_stack, with example.elf, and with the packets of a random program on virtual silicon.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
@@ -38,6 +38,10 @@ build/view-test/test_stack build/view-test/stepped "$scratch/trace.spt" "$scratc
 strip -o "$scratch/stripped" build/view-test/example.elf
 { printf '\1'; cat "$scratch/stripped"; } >"$scratch/file/stripped"
 printf '\0# %016x -> %016x  start+0x0 -> main+0x0\r\n%x->%x\n' 0x400000 0x400010 0x400020 0x400000 >"$scratch/file/log"
+zcat tools/view/tests/perf/recorded.gz | tools/view/tests/perf_data.pl "$scratch/perf" tools/view/tests/perf >/dev/null
+for unit in bts pt; do
+	{ printf '\2'; cat "$scratch/perf.$unit.data"; } >"$scratch/file/$unit"
+done
 # The payloads of its frames PACKETS, and a byte that says into how many frames they are cut.
 build/host/one_run 3 3000 "$scratch/packets.spt" "$scratch/one.elf"
 # shellcheck disable=SC2016
@@ -80,6 +84,6 @@ fuzz()
 echo 1..3
 fuzz stream 300 40000 'random traces are read or refused'
 # What is left in memory where `view` would end is no leak.
-ASAN_OPTIONS=detect_leaks=0 fuzz file 300 30000 'random ELF files and logs are read or refused'
+ASAN_OPTIONS=detect_leaks=0 FUZZ_CODE=tools/view/tests/perf/program fuzz file 300 70000 'random ELF files, perf.data and logs are read or refused'
 FUZZ_CODE=$scratch/one.elf fuzz pt 1000 4000 'random streams of packets are decoded or refused'
 exit $failed

@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "tools/view/follow.h"
-#include "tools/view/perf_read.h"
+#include "tools/view/perf_file.h"
 #include "tools/view/pt.h"
 #include "tools/view/view.h"
 
