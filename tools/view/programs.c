@@ -275,10 +275,9 @@ static bool try_format(struct trace *trace, struct mapped_file *file, bool *othe
 	return well;
 }
 
-/* What perf keeps of each file that it has seen: by build-id. */
-static bool try_cache(struct trace *trace, struct mapped_file *file, bool *other)
+/* What perf keeps below `home` of each file that it has seen: by build-id. */
+static bool try_cache(struct trace *trace, struct mapped_file *file, const char *home, bool *other)
 {
-	const char *home = getenv("HOME");
 	char id[2 * sizeof(file->build_id) + 1];
 
 	if (!home || file->build_id_size < 2)
@@ -311,7 +310,8 @@ static void open_file(struct mapped_file *file, const struct opening *opening)
 		       try_format(trace, file, &other, "%s/%s", directory, name);
 	else if (file->path[0] == '/')
 		well = try_file(trace, file, file->path, &other);
-	if (!well && !try_cache(trace, file, &other)) {
+	if (!well && !try_cache(trace, file, directory, &other) &&
+	    !try_cache(trace, file, getenv("HOME"), &other)) {
 		make_printable(file->path, strlen(file->path));
 		if (other)
 			warn("%s is not the file that ran, by its build-id: its code is unknown",
