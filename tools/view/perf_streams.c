@@ -103,7 +103,7 @@ static int compare_offsets(const void *left, const void *right)
 /* Of perf's time: linux/perf_event.h, struct perf_event_mmap_page, time_zero. */
 static uint64_t tsc_of(const struct perf_load *load, uint64_t time)
 {
-	if (time <= load->time_zero || !load->time_mult)
+	if (!time || !load->time_mult)
 		return 0;
 	return (uint64_t)(((__uint128_t)(time - load->time_zero) << load->time_shift) /
 			  load->time_mult);
@@ -303,8 +303,8 @@ static void take_info(struct perf_load *load, const struct perf_item *item)
 	load->unit = (unsigned)unit;
 	load->snapshot = info(item, snapshot[unit]);
 	load->time_shift = (unsigned)info(item, 1) & 63;
-	load->time_mult = info(item, 2);
-	load->time_zero = info(item, 4) ? info(item, 3) : UINT64_MAX;
+	load->time_mult = info(item, 4) ? info(item, 2) : 0;
+	load->time_zero = info(item, 3);
 	for (size_t i = 0; i < data->attr_count; i++)
 		if (data->attrs[i].type == info(item, 0))
 			load->attr = &data->attrs[i];
@@ -367,6 +367,14 @@ void perf_load(struct trace *trace, char *file, size_t size)
 		fail("%s: no trace of intel_bts or intel_pt is in it", trace->path);
 }
 
+/* Nothing of it is asked for once the streams are there. */
+static void free_file(struct perf_load *load)
+{
+	perf_free_bytes(load);
+	perf_free(load->data);
+	load->data = NULL;
+}
+
 void perf_open_code(struct trace *trace, const char *program, const char *directory)
 {
 	struct perf_load *load = trace->perf;
@@ -392,6 +400,7 @@ void perf_open_code(struct trace *trace, const char *program, const char *direct
 	if (load->unit == PERF_AUXTRACE_PT && !load->attr->exclude_kernel && !load->kernel)
 		warn("%s: the kernel was recorded too, and its code is not here: perf record --kcore keeps it, intel_pt//u leaves it out",
 		     trace->path);
+	free_file(load);
 }
 
 void perf_unload(struct trace *trace)
@@ -400,9 +409,9 @@ void perf_unload(struct trace *trace)
 
 	if (!load)
 		return;
-	perf_free_bytes(load);
+	if (load->data)
+		free_file(load);
 	perf_free_tasks(load);
-	perf_free(load->data);
 	files_free(load->files);
 	free(load);
 }

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct map *maps_find(const struct maps *maps, uint64_t address)
+/* How many of them end at or before `address`. */
+static size_t count_before(const struct maps *maps, uint64_t address)
 {
 	size_t low = 0, high = maps->count;
 
@@ -20,7 +21,14 @@ const struct map *maps_find(const struct maps *maps, uint64_t address)
 		else
 			high = middle;
 	}
-	return low < maps->count && maps->map[low].start <= address ? &maps->map[low] : NULL;
+	return low;
+}
+
+const struct map *maps_find(const struct maps *maps, uint64_t address)
+{
+	size_t at = count_before(maps, address);
+
+	return at < maps->count && maps->map[at].start <= address ? &maps->map[at] : NULL;
 }
 
 static void insert_map(struct maps *maps, size_t at, struct map map)
@@ -37,12 +45,10 @@ static void insert_map(struct maps *maps, size_t at, struct map map)
 /* Takes what is between two addresses out; returns the place where a map of them belongs. */
 static size_t cut_out(struct maps *maps, uint64_t start, uint64_t end)
 {
-	size_t at = 0, kept;
+	size_t at = count_before(maps, start), kept;
 
 	if (!maps->count)
 		return 0;
-	while (at < maps->count && maps->map[at].end <= start)
-		at++;
 	if (at < maps->count && maps->map[at].start < start) {
 		struct map rest = maps->map[at];
 

@@ -48,6 +48,29 @@ changed()
 		print' "$3" <"$scratch/$1" >"$scratch/$2"
 }
 
+# made FILE CODE: recorded.pt.data with other records: those that CODE of Perl returns by record(TYPE, MISC, BODY), named(TID, NAME),
+# forked(TID, PARENT), mapped(TID, START, PATH) and wrote(TID, OFFSET, SIZE). Without the last, all of its packets.
+made()
+{
+	changed recorded.pt.data "$1" '
+		my $time = 0;
+		sub record { my ($type, $misc, $body) = @_; return pack("L<S<S<", $type, $misc, 8 + length $body) . $body }
+		sub ending { return pack("L<2 Q< L<2 Q<", $_[0], $_[0], ++$time, 0, 0, $id) }
+		sub text { return pack("Z" . (length($_[0]) + 8 & ~7), $_[0]) }
+		sub named { return record(3, 1 << 13, pack("L<2", $_[0], $_[0]) . text($_[1]) . ending($_[0])) }
+		sub forked { return record(7, 0, pack("L<4 Q<", $_[0], $_[1], $_[0], $_[1], 0) . ending($_[0])) }
+		sub mapped { return record(10, 2, pack("L<2 Q<3 L<2 Q<2 L<2", $_[0], $_[0], $_[1], 4096, 4096, 0, 0, 0, 0, 5, 2) . text($_[2]) . ending($_[0])) }
+		sub wrote { return record(11, 0, pack("Q<3", $_[1], $_[2], 0) . ending($_[0])) }
+		our ($id, $packets) = (0, "");
+		records(sub { my ($at, $type, $size) = @_; my $more = $type == 71 ? number($at + 8) : 0;
+			$packets .= substr($_, $at, $size + $more) if $type == 70 || $type == 71;
+			$id = number($at + $size - 8) if $type == 11 });
+		my $records = do { '"$2"' } . $packets;
+		substr($_, number(40)) = $records;
+		substr($_, 72, 32) = "\0" x 32;
+		header(48, length $records)'
+}
+
 # Another byte of each 211th place, of each a file; none may end view but with 0 or 1.
 survives()
 {
@@ -65,7 +88,7 @@ survives()
 	[ "${at:-0}" -gt 1000 ]
 }
 
-echo 1..18
+echo 1..21
 zcat "$here/recorded.gz" | tools/view/tests/perf_data.pl "$scratch/recorded" "$here" >"$scratch/compared"
 result 'view finds the branches that perf script finds' || sed 's/^/# /' "$scratch/compared"
 
@@ -141,4 +164,17 @@ mkdir "$scratch/directory"
 cp "$scratch/recorded.pt.data" "$scratch/directory/data"
 said 0 '' stats --programs "$here" "$scratch/directory" && said 1 'No such file' stats "$scratch"
 result 'the directory of perf record --kcore is one, another is not'
+
+made tasks 'join "", map { named($_, "task") . wrote($_, 0, 30) } 1 .. 70000'
+said 1 'a trace has 65536 streams at most' stats --programs "$here" "$scratch/tasks"
+result 'more tasks than a trace can have: a sentence'
+
+made maps 'named(1, "task") . join "", map { mapped(1, 0x10000 * $_, "/program") } 1 .. 70000'
+said 1 'a task has more than 65536 files in memory' stats --programs "$here" "$scratch/maps"
+result 'more files than a task can have: a sentence'
+
+# Each of 30,000 children has all files of its parent, and another one.
+made children 'named(1, "task") . join("", map { mapped(1, 0x10000 * $_, "/program") } 1 .. 1000) . join "", map { forked($_, $_ - 1) } 2 .. 30000'
+said 1 'its tasks have more than 4194304 files in memory' stats --programs "$here" "$scratch/children"
+result 'more files than all tasks can have: a sentence'
 exit $failed
