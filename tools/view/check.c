@@ -106,10 +106,15 @@ static bool is_by_ring_3(const struct check *check, uint64_t from)
 	return false;
 }
 
-/* Packets of ring 3 alone do not say that another task runs after a system call or interrupt. */
+/*
+ * Packets of ring 3 alone do not say that another task runs after a system call or interrupt, or a
+ * handler of a signal.
+ */
 static bool is_by_kernel(const struct check *check)
 {
-	return check->stream->packets.count && check->stream->view == PTRACE_BTS_USER;
+	const struct trace_stream *stream = check->stream;
+
+	return (stream->packets.count || stream->decoded) && stream->view == PTRACE_BTS_USER;
 }
 
 /* Linux keeps how the kernel returns to ring 3, also where it leaves its other branches out. */

@@ -132,6 +132,7 @@ struct perf_task {
 	bool any, gap; /* it has bytes; some are missing after them */
 	bool has_stream;
 	bool running; /* on `cpu`, by its stamps */
+	bool ended;
 	uint32_t cpu;
 };
 

@@ -96,7 +96,7 @@ static void take_switch(struct perf_load *load, const struct perf_item *item)
 	load->switches = true;
 	if (item->misc & PERF_RECORD_MISC_SWITCH_OUT)
 		cpu_of(load, item->cpu)->busy = false;
-	if (!task)
+	if (!task || task->ended)
 		return;
 	if (item->misc & PERF_RECORD_MISC_SWITCH_OUT) {
 		depart(load, task, task->count - 1, item->time);
@@ -122,6 +122,17 @@ static void take_name(struct perf_load *load, const struct perf_item *item)
 	if (cpu_of(load, item->cpu)->busy)
 		add_stay(cpu_of(load, item->cpu),
 			 (struct perf_stay){task, task->count - 1, item->time});
+}
+
+/* PERF_RECORD_EXIT: pid, ppid, tid. Its last switch is not of its tid any more. */
+static void take_exit(struct perf_load *load, const struct perf_item *item)
+{
+	struct perf_task *task = perf_find_task(load, (uint32_t)perf_number(item, 8, 4));
+
+	if (!task)
+		return;
+	depart(load, task, task->count - 1, item->time);
+	task->ended = true;
 }
 
 /* --- Whose the bytes are ------------------------------------------------------------------------
@@ -363,6 +374,9 @@ void perf_take_items(struct perf_load *load)
 			break;
 		case PERF_RECORD_FORK:
 			perf_take_fork(load, item);
+			break;
+		case PERF_RECORD_EXIT:
+			take_exit(load, item);
 			break;
 		case PERF_RECORD_LOST:
 			load->lost += perf_number(item, 8, 8);

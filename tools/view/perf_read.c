@@ -217,6 +217,7 @@ static bool is_kept(uint32_t type)
 	case PERF_RECORD_MMAP2:
 	case PERF_RECORD_COMM:
 	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_AUX:
 	case PERF_RECORD_SWITCH:

@@ -37,6 +37,7 @@ static void need_stream(struct perf_load *load, const struct perf_stay *stay)
 	stream->space.maps = program->maps;
 	stream->space.kernel = load->kernel;
 	stream->trace = load->trace;
+	stream->decoded = load->unit == PERF_AUXTRACE_PT;
 }
 
 static size_t stream_of(const struct perf_stay *stay)
@@ -330,8 +331,10 @@ static bool is_of_cpus(const struct perf_load *load, const struct perf_item *ite
 
 static void describe(struct trace *trace, const struct perf_data *data)
 {
-	snprintf(trace->name, sizeof(trace->name), "Linux %s", data->release);
-	snprintf(trace->version, sizeof(trace->version), "perf %.50s", data->version);
+	snprintf(trace->name, sizeof(trace->name), "Linux %s",
+		 data->release[0] ? data->release : "(unknown)");
+	snprintf(trace->version, sizeof(trace->version), "perf %.50s",
+		 data->version[0] ? data->version : "(unknown)");
 	snprintf(trace->silicon, sizeof(trace->silicon), "%s",
 		 data->processor[0] ? data->processor : "unknown");
 	snprintf(trace->flaw, sizeof(trace->flaw), "%s", data->flaw);

@@ -144,6 +144,7 @@ void perf_take_fork(struct perf_load *load, const struct perf_item *item)
 	task = perf_task(load, pid, tid);
 	if (task == by)
 		return;
+	task->ended = false;
 	now = begin_program(task, item->time, process_of(load, pid)->maps, !task->any);
 	memcpy(now->name, by->executed[by->count - 1].name, sizeof(now->name));
 }

@@ -43,6 +43,7 @@ struct trace_stream {
 	bool totalled;
 	uint32_t sum, sum_sent; /* CRC32C of the records; of SUM */
 	bool summed;
+	bool decoded;  /* its records are of packets of perf.data */
 	bool recorded; /* it has a total, or frames that END has a total for */
 	struct space space;
 	const struct trace *trace; /* once the code is open */
