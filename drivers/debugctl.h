@@ -4,10 +4,11 @@
  * borrows it whole: ds_checkout(). All functions are for this CPU, IF = 0.
  *
  *	bits	names					are for
- *	0	LBR					nobody: 0
+ *	0	LBR					drivers/lbr
  *	1	BTF					kernel/trap/user.c: the task that runs
  *	10:6	BTS_OFF_USR, BTS_OFF_OS, BTINT, BTS, TR	drivers/ds; 6:2 on NetBurst
- *	12:11	FREEZE_PERFMON_ON_PMI, FREEZE_LBRS_...	nobody: 0
+ *	11	FREEZE_LBRS_ON_PMI			drivers/lbr
+ *	12	FREEZE_PERFMON_ON_PMI			nobody: 0
  */
 #ifndef SPOOR_DRIVERS_DEBUGCTL_H
 #define SPOOR_DRIVERS_DEBUGCTL_H
@@ -15,7 +16,10 @@
 #include "drivers/processor.h"
 
 #define IA32_DEBUGCTL 0x1d9u
+#define DEBUGCTL_LBR  (1ull << 0)
 #define DEBUGCTL_BTF  (1ull << 1)
+
+#define DEBUGCTL_FREEZE_LBRS (1ull << 11)
 
 /* Of a CPU. The Debug Store's bits, which change with each switch, are in the loaded lease. */
 struct debugctl {
@@ -40,18 +44,28 @@ static inline void debugctl_set(struct debugctl *debugctl, uint64_t mask, uint64
 	wrmsr(IA32_DEBUGCTL, (rdmsr(IA32_DEBUGCTL) & ~mask) | bits);
 }
 
-/* Clears `bits`, if any is set. Returns what debugctl_record() is given to bring them back. */
+/* Clears `bits`, if any is set. Returns what debugctl_record() is given: not drivers/lbr's bits. */
 static inline uint64_t debugctl_pause(uint64_t bits)
 {
 	uint64_t paused = rdmsr(IA32_DEBUGCTL);
 
 	if (paused & bits)
 		wrmsr(IA32_DEBUGCTL, paused & ~bits);
-	return paused;
+	return paused & ~(DEBUGCTL_LBR | DEBUGCTL_FREEZE_LBRS);
+}
+
+/* For each #DB, which has cleared LBR (SDM Vol 3, 17.4.2): it is set again where it was. */
+static inline void debugctl_after_debug(const struct debugctl *debugctl)
+{
+	if (debugctl->others & DEBUGCTL_LBR)
+		wrmsr(IA32_DEBUGCTL, rdmsr(IA32_DEBUGCTL) | DEBUGCTL_LBR);
 }
 
 /* Clears all that is set, where there is such a register, and returns it. */
 uint64_t debugctl_clear(void);
+
+/* Whether it takes `bits`, which are cleared again; all were clear. Boot. */
+bool debugctl_holds(uint64_t bits);
 
 /* Every CPU that was probed, at boot, has BTF; a hypervisor may drop or refuse it. */
 extern bool debugctl_has_btf;

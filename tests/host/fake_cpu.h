@@ -23,8 +23,8 @@ struct fake_write {
 extern struct fake_cpu {
 	struct cpuid_result leaf[32], subleaf_1[32];
 	struct cpuid_result extended[16]; /* from leaf 80000000H on */
-	struct fake_msr msrs[24];
-	struct fake_write log[64];
+	struct fake_msr msrs[128];
+	struct fake_write log[512];
 	unsigned writes, reads;
 	void (*before)(void); /* called before each RDMSR and WRMSR that is not safe */
 } fake_cpu;

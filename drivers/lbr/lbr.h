@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Last branch records: a stack of the newest taken branches, in registers of the processor (SDM Vol
+ * 3, 17.4.8 and 17.5 to 17.11). It records while IA32_DEBUGCTL.LBR is set, which is written by
+ * drivers/debugctl.h alone; MSR_LBR_SELECT, where there is one, says which branches enter. A debug
+ * exception clears LBR (17.4.2): the kernel calls debugctl_after_debug() for each.
+ *
+ * All functions but lbr_init() and lbr_caps() are for this CPU, with IF = 0, and for a processor
+ * with a stack. The caller sees to it that one program at a time is started.
+ */
+#ifndef SPOOR_DRIVERS_LBR_H
+#define SPOOR_DRIVERS_LBR_H
+
+#include "abi/ptrace_lbr.h"
+#include "drivers/debugctl.h"
+
+enum { LBR_MOST = 32 };
+
+/* What lbr_init() found. All zero: no stack, or none that is known here. */
+struct lbr_caps {
+	unsigned depth;		      /* entries, a power of two */
+	unsigned format;	      /* LBR_FMT_...: registers.h */
+	uint32_t from, to, info, top; /* MSRs of the first entry, `info` 0: none; and of TOS */
+	uint64_t select;	      /* bits of MSR_LBR_SELECT; 0: there is none, and no filter */
+	bool freezes;		      /* FREEZE_LBRS_ON_PMI can be set */
+	bool excludes_bts;	      /* LBR cannot be set together with TR: Core 2, 17.4.8 */
+	uint64_t flags;		      /* bits of FROM, or of INFO, that are flags */
+};
+
+/* Detects the stack, and tries it. Boot, once, IA32_DEBUGCTL = 0. */
+void lbr_init(void);
+
+/* Any context. */
+const struct lbr_caps *lbr_caps(void);
+
+/*
+ * What enters; without MSR_LBR_SELECT everything, whatever this says. Where the kernel's branches
+ * do a performance-monitoring interrupt stops the stack (17.4.7): those of its handler do not push
+ * out what led to it.
+ */
+struct lbr_program {
+	uint64_t flags; /* PTRACE_LBR_...: of branches that end in ring 3, in ring 0; call stack */
+	unsigned kinds; /* PTRACE_LBR_CONDITIONAL and so on */
+};
+
+/* Starts, as the last act. */
+void lbr_start(struct debugctl *debugctl, const struct lbr_program *program);
+
+/* Stops, as the first act; the entries stay. Then: leaves no filter to the next user. */
+void lbr_stop(struct debugctl *debugctl);
+void lbr_unfilter(void);
+
+/* Whether a PMI stopped it, in versions 2 and 3; later: IA32_PERF_GLOBAL_STATUS. NMI too. */
+bool lbr_is_frozen(void);
+
+/* The registers of the stack. All below: while it is stopped. */
+struct lbr_registers {
+	uint64_t from[LBR_MOST], to[LBR_MOST], info[LBR_MOST], top;
+};
+void lbr_save(struct lbr_registers *saved);
+void lbr_restore(const struct lbr_registers *saved);
+
+/* Empties the stack. */
+void lbr_clear(void);
+
+/* Entries, the newest first, up to one that lbr_clear() left: returns how many. pid_cpu is 0. */
+unsigned lbr_read(struct ptrace_lbr_branch branches[LBR_MOST]);
+
+#endif
