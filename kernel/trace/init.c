@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trace/cpu.h"
 
+#include "drivers/lbr/lbr.h"
 #include "drivers/pt/pt.h"
 #include "kernel/console.h"
 #include "kernel/end.h"
@@ -59,6 +60,7 @@ void trace_init(void)
 	ds_init(&caps);
 	pmu_init();
 	pt_init(page_is_managed);
+	lbr_init();
 	kind_note(this_cpu(), &caps);
 	trace_init_pmi();
 	trace_init_work();

@@ -2,6 +2,7 @@
 // Kinds of CPUs: those of a hybrid processor differ in counters and formats.
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
+#include "drivers/lbr/registers.h"
 #include "drivers/processor.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
@@ -12,10 +13,10 @@
 #define CPUID_7_HYBRID (1u << 15) /* EDX; SDM Vol 2, CPUID */
 
 /* Where the boot CPU has one of the NEEDED first, another CPU is used that has the same. */
-enum { BTS, PEBS, PT, PT_MORE, WIDTHS, NEEDED, CORE = NEEDED, SIGNATURE, CAPABILITIES, COUNTERS };
-static const char *const names[] = {"bts",     "pebs", "pt",	    "pt_more",
-				    "widths",  "core", "signature", "perf_capabilities",
-				    "counters"};
+enum { BTS, PEBS, PT, PT_MORE, LBR, WIDTHS, NEEDED };
+enum { CORE = NEEDED, SIGNATURE, CAPABILITIES, COUNTERS };
+static const char *const names[] = {"bts",    "pebs", "pt",	   "pt_more",		"lbr",
+				    "widths", "core", "signature", "perf_capabilities", "counters"};
 enum { FIELDS = sizeof(names) / sizeof(names[0]) };
 
 static struct kind {
@@ -47,6 +48,7 @@ static struct kind kind_here(const struct ds_caps *caps)
 
 	if (one.ecx & CPUID_1_ECX_PDCM)
 		rdmsr_safe(IA32_PERF_CAPABILITIES, &kind.field[CAPABILITIES]);
+	kind.field[LBR] = kind.field[CAPABILITIES] & CAPABILITIES_LBR_FMT;
 	if (caps->status == DS_PRESENT)
 		kind.field[BTS] = caps->configuration->tr | caps->filters;
 	if (caps->pebs)
@@ -116,7 +118,7 @@ void kinds_print(void)
 unsigned kind_with(unsigned unit)
 {
 	static const unsigned field_of[TRACE_UNITS] = {
-		[TRACE_BTS] = BTS, [TRACE_PEBS] = PEBS, [TRACE_PT] = PT};
+		[TRACE_BTS] = BTS, [TRACE_PEBS] = PEBS, [TRACE_PT] = PT, [TRACE_LBR] = LBR};
 	unsigned kind = 0;
 
 	while (kind < count && !kinds[kind].field[field_of[unit]])

@@ -60,8 +60,8 @@ struct trace_unit {
 };
 
 /* The units, by number. */
-enum { TRACE_BTS, TRACE_PEBS, TRACE_PT, TRACE_UNITS };
+enum { TRACE_BTS, TRACE_PEBS, TRACE_PT, TRACE_LBR, TRACE_UNITS };
 extern const struct trace_unit *const trace_units[TRACE_UNITS];
-extern const struct trace_unit bts_unit, pebs_unit, pt_unit;
+extern const struct trace_unit bts_unit, pebs_unit, pt_unit, lbr_unit;
 
 #endif

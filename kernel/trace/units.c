@@ -9,6 +9,7 @@ const struct trace_unit *const trace_units[TRACE_UNITS] = {
 	[TRACE_BTS] = &bts_unit,
 	[TRACE_PEBS] = &pebs_unit,
 	[TRACE_PT] = &pt_unit,
+	[TRACE_LBR] = &lbr_unit,
 };
 
 bool trace_is_present(void)

@@ -165,6 +165,8 @@ void exception_dispatch(struct trap_frame *frame)
 	struct task *task = current_task();
 	uint64_t go_on;
 
+	if (frame->vector == VECTOR_DB)
+		debugctl_after_debug(&this_cpu()->debugctl);
 	if (trap_from_user(frame) && task->user) {
 		task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
 		if (frame->rip >> 63 && this_cpu()->recording)

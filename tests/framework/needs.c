@@ -9,6 +9,7 @@
 #include "kernel/silicon.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/cpu.h"
+#include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/trace/pebs/pebs.h"
 #include "kernel/trace/unit.h"
 #include "lib/format.h"
@@ -27,6 +28,7 @@ static const struct {
 	{NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
 	{NEED_SMP, "SMP"},	 {NEED_PEBS, "PEBS"},
 	{NEED_PT, "PT"},	 {NEED_SAMPLES, "SAMPLES"},
+	{NEED_LBR, "LBR"},
 };
 
 static bool has_la57(void)
@@ -50,6 +52,13 @@ static const char *missing_pebs(void)
 		       : "the processor takes no samples (PEBS)";
 }
 
+static const char *missing_lbr(void)
+{
+	return silicon_is_foreign_guest()
+		       ? "the hypervisor shows no LBR stack: docs/hypervisors.md names those that can"
+		       : "the processor has no LBR stack that is known here";
+}
+
 static const char *missing(unsigned needs)
 {
 	const struct ds_caps *caps = ds_caps();
@@ -68,6 +77,8 @@ static const char *missing(unsigned needs)
 		return "samples need counters of architectural performance monitoring (CPUID.0AH)";
 	if (needs & NEED_PT && !pt_caps()->topa)
 		return "the processor has no Intel Processor Trace (CPUID leaf 14H)";
+	if (needs & NEED_LBR && !branch_stack_present())
+		return missing_lbr();
 	if (needs & NEED_DTES64 && !caps->dtes64)
 		return "the processor has no 64-bit format of the DS area (DTES64)";
 	if (needs & NEED_DSCPL && !caps->dscpl)
@@ -84,6 +95,7 @@ static const struct {
 	{NEED_BTS | NEED_DS, TRACE_BTS},
 	{NEED_PEBS | NEED_SAMPLES, TRACE_PEBS},
 	{NEED_PT, TRACE_PT},
+	{NEED_LBR, TRACE_LBR},
 };
 
 /* The tests run on the boot CPU and its kind. */

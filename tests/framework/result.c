@@ -100,7 +100,7 @@ void result_print(unsigned number, const struct test *test, const struct result 
 	note_code(result->outcome);
 	totals->count[result->outcome]++;
 	totals->slow += result->slow && result->outcome == OUTCOME_SKIP;
-	if (test->needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES | NEED_PT) &&
+	if (test->needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES | NEED_PT | NEED_LBR) &&
 	    result->outcome != OUTCOME_SKIP)
 		totals->with_unit++;
 	if (bad) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/clock/tsc.h"
 #include "drivers/ds/ds.h"
+#include "drivers/lbr/lbr.h"
+#include "drivers/lbr/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/mm/vm.h"
@@ -10,6 +12,7 @@
 #include "kernel/time.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/cpu.h"
+#include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/trace/pebs/pebs.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
@@ -293,6 +296,43 @@ TEST(samples_bench_switch, .group = "bench", .ids = "", .needs = NEED_BTS | NEED
 	test_figure("switch_writes_samples", samples.writes, "WRMSR");
 	test_figure("switch_writes_both", both.writes, "WRMSR");
 	test_figure("switch_instructions_samples", samples.instructions, "instructions");
+}
+
+static struct cost cost_with_stack(uint64_t flags)
+{
+	const struct branch_stack_options options = {
+		.flags = flags, .privileged = true, .entries = LBR_MOST};
+	struct tracer *tracer = NULL;
+	struct cost cost;
+
+	REQUIRE_EQ(branch_stack_attach(current_task(), &options, &tracer), 0);
+	cost = cost_of_switch();
+	EXPECT(trace_detach(tracer));
+	return cost;
+}
+
+/* An entry of the stack is emptied by a WRMSR; of a call stack two or three bring it back. */
+TEST(lbr_bench_switch, .group = "bench", .ids = "", .needs = NEED_LBR,
+     .claim = "figures: instructions and WRMSR of a switch with a tracer of the newest branches, "
+	      "and with one of the call stack; none for tasks without",
+     .source = "docs/design.md#budgets")
+{
+	struct cost none, newest, calls;
+
+	test_pin();
+	none = cost_of_switch();
+	newest = cost_with_stack(lbr_caps()->select ? PTRACE_LBR_USER
+						    : PTRACE_LBR_USER | PTRACE_LBR_KERNEL);
+	EXPECT_EQ(none.writes, 0);
+	EXPECT(newest.writes > lbr_caps()->depth);
+	test_figure("switch_writes_newest", newest.writes - lbr_caps()->depth, "WRMSR");
+	test_figure("switch_instructions_newest", newest.instructions, "instructions");
+	if (!(lbr_caps()->select & LBR_SELECT_CALL_STACK))
+		return;
+	calls = cost_with_stack(PTRACE_LBR_CALL_STACK);
+	EXPECT(calls.writes > newest.writes);
+	test_figure("switch_writes_calls", calls.writes, "WRMSR");
+	test_figure("switch_instructions_calls", calls.instructions, "instructions");
 }
 
 enum { PT_SWITCHES = 50 };

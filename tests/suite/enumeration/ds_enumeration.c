@@ -30,10 +30,11 @@ static bool is_intel(const struct cpuid_result *zero)
 	       !memcmp(&zero->ecx, "ntel", 4);
 }
 
-/* The right word of silicon= in the banner: PEBS and Intel PT can be there without BTS. */
+/* The right word of silicon= in the banner: PEBS, Intel PT and LBR can be there without BTS. */
 static const char *expected_silicon(uint32_t ecx)
 {
-	if (needs_missing(NEED_BTS) && needs_missing(NEED_SAMPLES) && needs_missing(NEED_PT))
+	if (needs_missing(NEED_BTS) && needs_missing(NEED_SAMPLES) && needs_missing(NEED_PT) &&
+	    needs_missing(NEED_LBR))
 		return "none";
 	if (!(ecx & CPUID_1_ECX_HYPERVISOR))
 		return "native";

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Where the LBR stack records, and which branches each tracer takes over from it.
+#include "drivers/apic/lapic.h"
+#include "kernel/console.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/lbr/private.h"
+#include "kernel/trap/trap.h"
+#include "lib/string.h"
+
+/* IA32_PERF_GLOBAL_STATUS.LBR_Frz: SDM Vol 3, 17.4.7. */
+#define LBR_FROZEN (1ull << 58)
+
+/* A CPU's state for it. Only that CPU uses it, with IF = 0. */
+struct stack_cpu {
+	struct lbr_program program;
+	bool records; /* a tracer's program is loaded */
+	bool frozen;  /* by a PMI, until the branches have been taken over */
+};
+_Static_assert(sizeof(struct stack_cpu) <= TRACE_UNIT_BYTES, "struct trace_cpu");
+
+static struct stack_cpu *stack_cpu(const struct cpu *cpu)
+{
+	return (struct stack_cpu *)cpu->trace->unit[TRACE_LBR];
+}
+
+/* The tracer after `at` of the task and the CPU, NULL: the first. */
+static struct stack_tracer *next_tracer(const struct cpu *cpu, const struct stack_tracer *at)
+{
+	struct trace_context *of[] = {cpu->trace->running, cpu->trace->own};
+	struct tracer *next = at ? at->base.next : NULL;
+
+	for (unsigned i = at && at->base.context == of[0]; !next && i < 2; i++)
+		if (of[i] && (!at || at->base.context != of[1]))
+			next = of[i]->tracers[TRACE_LBR];
+	return stack_of(next);
+}
+
+/* Both ends: a transition has one in each half. */
+static bool is_in_view(const struct stack_tracer *tracer, const struct ptrace_lbr_branch *branch)
+{
+	uint64_t ends = (branch->from >> 63 ? PTRACE_LBR_KERNEL : PTRACE_LBR_USER) |
+			(branch->to >> 63 ? PTRACE_LBR_KERNEL : PTRACE_LBR_USER);
+
+	return !(ends & ~tracer->options.flags);
+}
+
+/*
+ * `found` has the `count` branches since the arrival, newest first, of all tracers here. Where they
+ * fill the stack others were lost between them and the older ones, which the tracer then drops:
+ * what it has follows each other without a hole. A call stack is whole each time.
+ */
+static void take_branches(struct stack_tracer *tracer, const struct ptrace_lbr_branch *found,
+			  unsigned count)
+{
+	bool whole = tracer->options.flags & PTRACE_LBR_CALL_STACK || count == lbr_caps()->depth;
+	unsigned fresh = 0, kept = whole ? 0 : tracer->count;
+	struct ptrace_lbr_branch *branch = tracer->branch;
+
+	for (unsigned i = 0; i < count; i++)
+		fresh += is_in_view(tracer, &found[i]);
+	if (kept > lbr_caps()->depth - fresh)
+		kept = lbr_caps()->depth - fresh;
+	memmove(branch + fresh, branch, kept * sizeof(*branch));
+	tracer->count = fresh + kept;
+	for (unsigned i = 0; i < count; i++)
+		if (is_in_view(tracer, &found[i]))
+			*branch++ = found[i];
+}
+
+static void stop(struct cpu *cpu)
+{
+	lbr_stop(&cpu->debugctl); /* nothing, where it is stopped */
+}
+
+static void depart(struct cpu *cpu, bool departs)
+{
+	struct stack_cpu *here = stack_cpu(cpu);
+	struct ptrace_lbr_branch found[LBR_MOST];
+	unsigned count;
+
+	(void)departs;
+	if (!here->records)
+		return;
+	here->records = here->frozen = false;
+	count = lbr_read(found);
+	for (unsigned i = 0; i < count; i++)
+		found[i].pid_cpu = cpu->current->pid | (uint64_t)cpu->index << 32;
+	for (struct stack_tracer *at = next_tracer(cpu, NULL); at; at = next_tracer(cpu, at)) {
+		take_branches(at, found, count);
+		if (here->program.flags & PTRACE_LBR_CALL_STACK)
+			lbr_save(&at->saved);
+	}
+}
+
+/* The union of what the tracers want; that of a call stack is alone. */
+static void arrive(struct cpu *cpu)
+{
+	struct stack_cpu *here = stack_cpu(cpu);
+	struct stack_tracer *first = next_tracer(cpu, NULL);
+	struct lbr_program *program = &here->program;
+
+	*program = (struct lbr_program){0};
+	if (!first) {
+		lbr_unfilter();
+		return;
+	}
+	for (struct stack_tracer *at = first; at; at = next_tracer(cpu, at)) {
+		program->flags |= at->options.flags;
+		program->kinds |= at->options.kinds;
+	}
+	if (program->flags & PTRACE_LBR_CALL_STACK)
+		lbr_restore(&first->saved);
+	else
+		lbr_clear();
+	lbr_start(&cpu->debugctl, program);
+	here->records = true;
+}
+
+static bool sees_kernel(const struct stack_cpu *here)
+{
+	return here->records && here->program.flags & PTRACE_LBR_KERNEL;
+}
+
+/* A program of ring 3 alone needs none: the filter leaves out what is to be left out. */
+static uint64_t pause_stack(void)
+{
+	struct cpu *cpu = this_cpu();
+	struct stack_cpu *here = stack_cpu(cpu);
+
+	if (!sees_kernel(here) || !(cpu->debugctl.others & DEBUGCTL_LBR))
+		return 0;
+	here->frozen |= lbr_is_frozen();
+	lbr_stop(&cpu->debugctl);
+	return 1;
+}
+
+static void resume_stack(uint64_t paused)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (paused && !stack_cpu(cpu)->frozen)
+		lbr_start(&cpu->debugctl, &stack_cpu(cpu)->program);
+}
+
+/*
+ * No reason to interrupt: the PMI is another unit's. A stack that it froze rests until the work
+ * after the PMI has taken the branches over.
+ */
+static bool interrupt(struct cpu *cpu)
+{
+	struct stack_cpu *here = stack_cpu(cpu);
+
+	if (sees_kernel(here) && pmu_caps()->version >= 4 && pmu_take_overflows(LBR_FROZEN))
+		here->frozen = true;
+	if (here->frozen)
+		lapic_self_ipi(VECTOR_TRACE_WORK);
+	return false;
+}
+
+static void init_cpu(struct cpu *cpu)
+{
+	(void)cpu; /* its state is zero */
+}
+
+static void print_unit(void)
+{
+	if (branch_stack_present())
+		printk("# lbr=present format=%u entries=%u select=%lx\n", lbr_caps()->format,
+		       lbr_caps()->depth, lbr_caps()->select);
+}
+
+/* BTS, on Core 2; Intel PT, where it suspends both (SDM Vol 3, 36.3.1.2). */
+static unsigned excludes(void)
+{
+	return (lbr_caps()->excludes_bts ? 1u << TRACE_BTS : 0u) |
+	       (ds_caps()->suspended_by_pt ? 1u << TRACE_PT : 0u);
+}
+
+const struct trace_unit lbr_unit = {
+	.is_present = branch_stack_present,
+	.init_cpu = init_cpu,
+	.print = print_unit,
+	.pause = pause_stack,
+	.resume = resume_stack,
+	.end = stop,
+	.interrupt = interrupt,
+	.stop = stop,
+	.depart = depart,
+	.arrive = arrive,
+	.excludes = excludes,
+	.free = stack_free,
+};

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// The driver of the LBR stack on this processor's format.
+#include "drivers/lbr/lbr.h"
+
+#include "drivers/ds/ds.h"
+#include "drivers/lbr/registers.h"
+#include "kernel/cpu.h"
+#include "kernel/trace/context.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+
+enum { JUMPS = 40 };
+
+/* void lbr_run_sled(const char *first): jumps there with LBR set and IF = 0, through what follows.
+ */
+__asm__(".pushsection .text\n"
+	"lbr_run_sled:\n\tpushfq\n\tcli\n\t"
+	"movl $0x1d9, %ecx\n\tmovl $1, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
+	"jmp *%rdi\n"
+	"lbr_sled:\n\t.rept 40\n\tjmp 1f\n1:\n\t.endr\n\t"
+	"movl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
+	"popfq\n\tret\n\t.popsection");
+extern void lbr_run_sled(const char *first);
+extern const char lbr_sled[];
+
+static struct ptrace_lbr_branch branches[LBR_MOST];
+
+/* IA32_DEBUGCTL, MSR_LBR_SELECT and the stack of this CPU are the test's until give_back(). */
+static void borrow(void)
+{
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	if (lbr_caps()->select)
+		wrmsr(MSR_LBR_SELECT, 0);
+}
+
+static void give_back(void)
+{
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
+/* A jump to the last `count` of the sled's, and these. */
+static void jump(unsigned count)
+{
+	lbr_run_sled(lbr_sled + 2ul * (JUMPS - count));
+}
+
+/* Fails the test unless the `count` newest branches are those of the sled. */
+static void expect_sled(unsigned count, unsigned read)
+{
+	unsigned depth = lbr_caps()->depth, expected = count < depth ? count : depth;
+
+	REQUIRE(read >= expected);
+	for (unsigned n = 0; n < expected; n++) {
+		EXPECT_EQ(branches[n].from, (uint64_t)lbr_sled + 2ul * (JUMPS - 1 - n));
+		EXPECT_EQ(branches[n].to, branches[n].from + 2);
+	}
+}
+
+TEST(lbr_driver_reads, .group = "LB", .ids = "LB37", .needs = NEED_LBR,
+     .claim = "the driver reads the branches since the stack was emptied, newest first, whole "
+	      "addresses, from each place of TOS, and no more than there are entries",
+     .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
+{
+	unsigned depth = lbr_caps()->depth;
+
+	borrow();
+	for (unsigned count = 0; count < JUMPS; count++) {
+		unsigned read, expected = count + 1 < depth ? count + 1 : depth;
+
+		lbr_clear();
+		jump(count);
+		read = lbr_read(branches);
+		EXPECT_EQ(read, expected);
+		expect_sled(count, read);
+	}
+	give_back();
+}
+
+TEST(lbr_driver_restores, .group = "LB", .ids = "LB38", .needs = NEED_LBR,
+     .claim = "a stack that was saved, and emptied, is restored as it was: each entry, and where "
+	      "the next branch goes",
+     .source = "SDM Vol 3, 17.4.8")
+{
+	static struct lbr_registers saved, again;
+	unsigned depth = lbr_caps()->depth;
+
+	borrow();
+	for (unsigned turn = 0; turn < depth; turn++) {
+		lbr_clear();
+		jump(JUMPS - 1);
+		lbr_save(&saved);
+		lbr_clear();
+		EXPECT_EQ(lbr_read(branches), 0);
+		jump(turn);
+		lbr_restore(&saved);
+		lbr_save(&again);
+		EXPECT(!memcmp(&saved, &again, sizeof(saved)));
+		expect_sled(JUMPS - 1, lbr_read(branches));
+		jump(1);
+		EXPECT_EQ(rdmsr(lbr_caps()->top), (saved.top + 2) & (depth - 1));
+	}
+	give_back();
+}
