@@ -7,8 +7,7 @@
  *	0	LBR					drivers/lbr
  *	1	BTF					kernel/trap/user.c: the task that runs
  *	10:6	BTS_OFF_USR, BTS_OFF_OS, BTINT, BTS, TR	drivers/ds; 6:2 on NetBurst
- *	11	FREEZE_LBRS_ON_PMI			drivers/lbr
- *	12	FREEZE_PERFMON_ON_PMI			nobody: 0
+ *	12:11	FREEZE_PERFMON_ON_PMI, FREEZE_LBRS_...	nobody: 0; drivers/lbr
  */
 #ifndef SPOOR_DRIVERS_DEBUGCTL_H
 #define SPOOR_DRIVERS_DEBUGCTL_H

@@ -17,8 +17,8 @@
 
 /* IA32_PERF_CAPABILITIES[5:0]: 17.4.8.1. A hypervisor without an LBR stack shows 0, too. */
 #define CAPABILITIES_LBR_FMT 0x3fu
-enum { LBR_FMT_32, LBR_FMT_LIP, LBR_FMT_EIP, LBR_FMT_FLAGS, LBR_FMT_TSX };
-enum { LBR_FMT_INFO = 5, LBR_FMT_TIME, LBR_FMT_INFO2 };
+enum { LBR_FMT_32, LBR_FMT_LIP, LBR_FMT_FLAGS = 3, LBR_FMT_TSX, LBR_FMT_INFO, LBR_FMT_TIME };
+#define LBR_FMT_INFO2 7u
 
 /* MSR_LBR_SELECT: tables 17-11 and 17-13. A set bit leaves something out, but the last. */
 #define LBR_SELECT_CPL_EQ_0	  (1ull << 0)

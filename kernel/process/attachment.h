@@ -39,6 +39,7 @@ struct attachment {
 	uint64_t requested;	/* size that CONFIG was given; config.size: what it got */
 	struct tracer *samples; /* NULL: no buffer; changed by the tracer only */
 	struct ptrace_pebs_config samples_config;
+	struct tracer *newest; /* by the LBR stack; NULL: none; changed by the tracer only */
 };
 
 /* --- stop.c; under the lock --- */
@@ -60,9 +61,10 @@ void attachment_finish(struct attachment *attachment, unsigned signal);
 
 /* --- stop.c; without the lock --- */
 
-/* Frees its buffer of branches, and that of samples, if it has one. */
+/* Frees its buffer of branches, that of samples, its stack of the newest, if it has one. */
 void attachment_free_trace(struct attachment *attachment);
 void attachment_free_samples(struct attachment *attachment);
+void attachment_free_newest(struct attachment *attachment);
 
 /* Ends it; `signal` acts on a tracee that is stopped for it. */
 void attachment_end(struct attachment *attachment, unsigned signal);

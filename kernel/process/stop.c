@@ -201,6 +201,11 @@ void attachment_free_samples(struct attachment *at)
 	at->samples_config = (struct ptrace_pebs_config){0};
 }
 
+void attachment_free_newest(struct attachment *at)
+{
+	free_buffer(&at->newest);
+}
+
 void attachment_end(struct attachment *at, unsigned signal)
 {
 	struct process *tracee = at->tracee;
@@ -208,6 +213,7 @@ void attachment_end(struct attachment *at, unsigned signal)
 
 	attachment_free_trace(at);
 	attachment_free_samples(at);
+	attachment_free_newest(at);
 	flags = spin_lock(&processes_lock);
 	attachment_unlink(at);
 	if (tracee) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // SYS_ptrace.
 #include "abi/ptrace.h"
+#include "abi/ptrace_lbr.h"
 #include "abi/syscall.h"
 #include "drivers/debugctl.h"
 #include "kernel/cpu.h"
@@ -10,9 +11,9 @@
 
 /*
  * The state that a request needs of the tracee: any; traced by the caller; that and stopped; that
- * and stopped or ended; stopped and with a buffer of branches, or of samples.
+ * and stopped or ended; stopped and with a buffer of branches, of samples, or of the newest.
  */
-enum need { NOTHING, TRACED, STOPPED, READABLE, BRANCHES, SAMPLES };
+enum need { NOTHING, TRACED, STOPPED, READABLE, BRANCHES, SAMPLES, NEWEST };
 
 int ptrace_attach(struct process *tracer, struct process *tracee, bool exclusive,
 		  struct attachment **result)
@@ -181,12 +182,17 @@ static const struct request {
 	{PTRACE_PEBS_CLEAR, SAMPLES, ptrace_pebs_clear},
 	{PTRACE_PEBS_DRAIN, SAMPLES, ptrace_pebs_read},
 	{PTRACE_PEBS_READ, SAMPLES, ptrace_pebs_read},
+	{PTRACE_LBR_CONFIG, STOPPED, ptrace_lbr_config},
+	{PTRACE_LBR_STATUS, READABLE, ptrace_lbr_status},
+	{PTRACE_LBR_CLEAR, NEWEST, ptrace_lbr_clear},
+	{PTRACE_LBR_READ, NEWEST, ptrace_lbr_read},
 };
 
 static long perform(const struct ptrace_call *call, const struct request *request)
 {
 	if ((request->need == BRANCHES && !call->at->trace) ||
-	    (request->need == SAMPLES && !call->at->samples))
+	    (request->need == SAMPLES && !call->at->samples) ||
+	    (request->need == NEWEST && !call->at->newest))
 		return -ENXIO;
 	return request->perform(call);
 }
@@ -240,7 +246,7 @@ static long of_cpu(struct ptrace_call *call, const struct request *request, unsi
 	if (!at)
 		return -ENOMEM;
 	result = perform(call, request);
-	if (!at->trace && !at->samples)
+	if (!at->trace && !at->samples && !at->newest)
 		attachment_end(at, 0);
 	return result;
 }
@@ -249,7 +255,7 @@ static long of_cpu(struct ptrace_call *call, const struct request *request, unsi
 static bool can_be_of_cpu(uint64_t request)
 {
 	return (request >= PTRACE_BTS_CONFIG && request <= PTRACE_BTS_READ) ||
-	       (request >= PTRACE_PEBS_CONFIG && request <= PTRACE_PEBS_READ);
+	       (request >= PTRACE_PEBS_CONFIG && request <= PTRACE_LBR_READ);
 }
 
 static long call_ptrace(struct process *self, const uint64_t *argument)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The requests for branches and samples in any order, with arguments that are mostly possible, on
-// children that run, move, stop, end and are killed, and on CPUs.
-// argument: seed in the low, count in the high 32 bits. Of so many requests it makes those that it
-// gets to in 15 seconds, and 30 at least: beside tracers of the kernel one can take 0.3 seconds.
+// The requests for branches, samples and the newest branches in any order, with arguments that are
+// mostly possible, on children that run, move, stop, end and are killed, and on CPUs. argument:
+// seed in the low, count in the high 32 bits. Of so many requests it makes those that it gets to in
+// 15 seconds, and 30 at least: beside tracers of the kernel one can take 0.3 seconds.
+#include "abi/ptrace_lbr.h"
 #include "abi/ptrace_pebs.h"
 #include "tests/user/lib/ptrace.h"
 #include "tests/user/lib/walk.h"
@@ -104,6 +105,16 @@ static void fill_pebs(void)
 	config->sample_size = (uint32_t)ONE_OF(0, 192);
 }
 
+static void fill_lbr(void)
+{
+	struct ptrace_lbr_config *config = (struct ptrace_lbr_config *)buffer;
+
+	config->entries = (uint32_t)ONE_OF(0, 1, 4, 32, 32, 100);
+	config->flags = ONE_OF(0, 0x10, 0x10, 0x30, 0x20, 0x100, 0x110, 1);
+	config->kinds = (uint32_t)(config->flags & 0x100 ? 0 : ONE_OF(0, 0, 0, 2, 0x7f, 0x80));
+	config->branch_size = (uint32_t)ONE_OF(0, 32);
+}
+
 static uint64_t random_request(void)
 {
 	static const uint16_t often[] = {
@@ -111,12 +122,13 @@ static uint64_t random_request(void)
 		PTRACE_BTS_CONFIG,  PTRACE_BTS_STATUS,	PTRACE_BTS_DRAIN,  PTRACE_BTS_READ,
 		PTRACE_PEBS_CONFIG, PTRACE_PEBS_STATUS, PTRACE_PEBS_DRAIN, PTRACE_PEBS_READ,
 		PTRACE_PEBS_CLEAR,  PTRACE_PEBS_SIZE,	PTRACE_BTS_CONFIG, PTRACE_PEBS_CONFIG,
+		PTRACE_LBR_CONFIG,  PTRACE_LBR_STATUS,	PTRACE_LBR_CLEAR,  PTRACE_LBR_READ,
 	};
-	uint64_t pick = below(64);
+	uint64_t pick = below(80);
 
 	if (pick)
-		return often[pick % 16];
-	return below(8) ? below(56) : below(8) ? PTRACE_DETACH : random_next(&state);
+		return often[pick % 20];
+	return below(8) ? below(60) : below(8) ? PTRACE_DETACH : random_next(&state);
 }
 
 static uint64_t random_data(uint64_t request)
@@ -134,6 +146,11 @@ static uint64_t random_data(uint64_t request)
 	case PTRACE_PEBS_DRAIN:
 	case PTRACE_PEBS_READ:
 		return ONE_OF(192, 1920, 16320, 193);
+	case PTRACE_LBR_CONFIG:
+	case PTRACE_LBR_STATUS:
+		return ONE_OF(32, 32, 32, 24);
+	case PTRACE_LBR_READ:
+		return ONE_OF(32, 320, 1024, 33);
 	case PTRACE_SEIZE:
 		return 0;
 	default:
@@ -154,7 +171,7 @@ static uint64_t random_address(uint64_t request, uint64_t data)
 
 int main(uint64_t argument)
 {
-	uint64_t done[2] = {0, 0}, reads = 0, made = 0;
+	uint64_t done[3] = {0}, reads = 0, made = 0;
 	int64_t end = now_us() + LONGEST_US;
 
 	state = argument & UINT32_MAX;
@@ -170,11 +187,14 @@ int main(uint64_t argument)
 			fill_bts();
 		if (request == PTRACE_PEBS_CONFIG)
 			fill_pebs();
+		if (request == PTRACE_LBR_CONFIG)
+			fill_lbr();
 		result = ptrace((long)request, random_pid(), random_address(request, data), data);
 		if (request == PTRACE_INTERRUPT || request == PTRACE_CONT)
 			yield(); /* it stops, or gets on */
 		done[0] += request == PTRACE_BTS_CONFIG && result == 24;
 		done[1] += request == PTRACE_PEBS_CONFIG && result == 72;
+		done[2] += request == PTRACE_LBR_CONFIG && result == 32;
 		reads += request == PTRACE_PEBS_DRAIN && result > 0;
 		if (!below(200))
 			kill(pids[below(CHILDREN)], SIGKILL);
@@ -188,6 +208,8 @@ int main(uint64_t argument)
 	say(" buffers of branches, ");
 	say_number(done[1], 10);
 	say(" of samples, ");
+	say_number(done[2], 10);
+	say(" of the newest, ");
 	say_number(reads, 10);
 	say(" read\n");
 	return 42;

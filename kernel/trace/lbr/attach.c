@@ -30,8 +30,6 @@ int branch_stack_attach_cpu(unsigned index, const struct branch_stack_options *o
 	return attach_tracer(NULL, index, options, tracer);
 }
 
-/* --- Reading --- */
-
 struct reading {
 	const struct stack_tracer *tracer;
 	struct ptrace_lbr_branch *branches;

@@ -37,17 +37,11 @@ struct branch_stack_options {
 int branch_stack_attach(struct task *task, const struct branch_stack_options *options,
 			struct tracer **tracer);
 
-/*
- * The same for everything that runs on CPU `index`. -EINVAL: no such CPU, too; -EBUSY: its MSRs are
- * lent, too.
- */
+/* The same for what runs on CPU `index`. -EINVAL: no such CPU, too; -EBUSY: its MSRs are lent. */
 int branch_stack_attach_cpu(unsigned index, const struct branch_stack_options *options,
 			    struct tracer **tracer);
 
-/*
- * Copies at most `most` of the newest branches, newest first, unless `branches` is NULL. They stay.
- * Returns how many it copied, or would have.
- */
+/* Copies (NULL: only counts) at most `most` of the newest branches, newest first; they stay. */
 unsigned branch_stack_read(struct tracer *tracer, struct ptrace_lbr_branch *branches,
 			   unsigned most);
 

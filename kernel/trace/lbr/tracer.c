@@ -9,8 +9,6 @@
 #define EVERYTHING (PTRACE_LBR_USER | PTRACE_LBR_KERNEL)
 #define CALLS	   (PTRACE_LBR_CALL | PTRACE_LBR_CALL_INDIRECT | PTRACE_LBR_RETURN)
 
-/* --- Who is refused because of whom --- */
-
 static struct spinlock lock;
 static struct stack_tracer *known; /* all that there are */
 
@@ -51,8 +49,6 @@ static void forget_tracer(const struct stack_tracer *tracer)
 	if (*at)
 		*at = tracer->next_known;
 }
-
-/* --- A tracer --- */
 
 bool branch_stack_present(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tracers of the newest branches that are refused.
+// Tracers of the newest branches that are refused, in the kernel and by ptrace().
 #include "drivers/lbr/lbr.h"
 #include "drivers/lbr/registers.h"
 #include "drivers/processor.h"
@@ -11,6 +11,7 @@
 #include "kernel/trace/lbr/branch_stack.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/test.h"
+#include "tests/lib/programs.h"
 
 #define BOTH ((uint64_t)(PTRACE_LBR_USER | PTRACE_LBR_KERNEL))
 
@@ -33,52 +34,54 @@ static struct branch_stack_options options_now(void)
 }
 
 /* Of `task`, or, if that is NULL, of this CPU: nothing is changed. */
-static void expect_refused(struct task *task, const struct branch_stack_options *options,
-			   int expected)
+static void refuse(struct task *task, int error, const struct branch_stack_options *options)
 {
 	uint64_t pages = pages_left(), used = account.used, debugctl = rdmsr(IA32_DEBUGCTL);
 	struct tracer *tracer = NULL;
 
 	EXPECT_EQ(task ? branch_stack_attach(task, options, &tracer)
 		       : branch_stack_attach_cpu(this_cpu()->index, options, &tracer),
-		  expected);
-	EXPECT(!tracer);
-	EXPECT_EQ(pages_left(), pages);
-	EXPECT_EQ(account.used, used);
+		  -error);
+	EXPECT(!tracer && pages_left() == pages && account.used == used);
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), debugctl);
 }
 
-#define REFUSED(task, error, ...)                                                                  \
-	do {                                                                                       \
-		struct branch_stack_options refused = options_now();                               \
-                                                                                                   \
-		__VA_ARGS__;                                                                       \
-		expect_refused(task, &refused, -(error));                                          \
-	} while (0)
+/* Without any of the bits `unless` of MSR_LBR_SELECT; 0 is for every processor. */
+static const struct refused {
+	uint16_t error, unless;
+	uint16_t flags, kinds, entries;
+	bool of_cpu, unprivileged;
+} values[] = {
+	{EINVAL, 0, BOTH, 0, 0, false, false},
+	{EINVAL, 0, 1, 0, 4, false, false},
+	{EINVAL, 0, BOTH, PTRACE_LBR_KINDS + 1, 4, false, false},
+	{EINVAL, 0, PTRACE_LBR_CALL_STACK, PTRACE_LBR_CALL, 4, false, false},
+	{EPERM, 0, BOTH, 0, 4, false, true},
+	{EOPNOTSUPP, 0, PTRACE_LBR_CALL_STACK, 0, 4, true, false},
+	{EOPNOTSUPP, 0, BOTH | PTRACE_LBR_CALL_STACK, 0, 4, false, false},
+	{EOPNOTSUPP, LBR_SELECT_CALL_STACK, PTRACE_LBR_CALL_STACK, 0, 4, false, false},
+	{EOPNOTSUPP, LBR_SELECT_CPL_EQ_0, PTRACE_LBR_USER, 0, 4, false, false},
+	{EOPNOTSUPP, LBR_SELECT_CPL_EQ_0, BOTH, PTRACE_LBR_CALL, 4, false, false},
+};
 
 static void refuse_values(struct task *task)
 {
+	struct branch_stack_options options = options_now();
 	struct tracer *tracer;
 
-	REFUSED(task, EINVAL, refused.entries = 0);
-	REFUSED(task, EINVAL, refused.flags = 1);
-	REFUSED(task, EINVAL, refused.kinds = PTRACE_LBR_KINDS + 1);
-	REFUSED(task, EINVAL, refused.flags = PTRACE_LBR_CALL_STACK;
-		refused.kinds = PTRACE_LBR_CALL);
-	REFUSED(task, EPERM, refused.flags = BOTH; refused.privileged = false);
-	REFUSED(task, ENOMEM, account.limit = PAGE_SIZE - 1);
+	account.limit = PAGE_SIZE - 1;
+	refuse(task, ENOMEM, &options);
 	account.limit = PAGE_SIZE;
-	REFUSED(NULL, EOPNOTSUPP, refused.flags = PTRACE_LBR_CALL_STACK);
-	REFUSED(task, EOPNOTSUPP, refused.flags = BOTH | PTRACE_LBR_CALL_STACK);
-	if (!(lbr_caps()->select & LBR_SELECT_CALL_STACK))
-		REFUSED(task, EOPNOTSUPP, refused.flags = PTRACE_LBR_CALL_STACK);
-	if (!lbr_caps()->select) {
-		REFUSED(task, EOPNOTSUPP, refused.flags = PTRACE_LBR_USER);
-		REFUSED(task, EOPNOTSUPP, refused.kinds = PTRACE_LBR_CALL);
+	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		options.flags = values[i].flags;
+		options.kinds = values[i].kinds;
+		options.entries = values[i].entries;
+		options.privileged = !values[i].unprivileged;
+		if (!(lbr_caps()->select & values[i].unless))
+			refuse(values[i].of_cpu ? NULL : task, values[i].error, &options);
 	}
-	EXPECT_EQ(branch_stack_attach_cpu(cpu_count(), &(struct branch_stack_options){.entries = 1},
-					  &tracer),
-		  lbr_caps()->select ? -EINVAL : -EOPNOTSUPP);
+	options = options_now();
+	EXPECT_EQ(branch_stack_attach_cpu(cpu_count(), &options, &tracer), -EINVAL);
 }
 
 /* Other kinds, or a call stack, beside `tracer` at `task`; one in its place is no matter. */
@@ -87,16 +90,19 @@ static void refuse_others(struct task *task, struct tracer *tracer)
 	struct branch_stack_options options = options_now();
 	struct tracer *fresh = NULL;
 
-	REFUSED(task, EBUSY, refused.kinds = PTRACE_LBR_CALL; refused.account = NULL);
-	REFUSED(NULL, EBUSY, refused.kinds = PTRACE_LBR_CALL; refused.account = NULL);
-	REFUSED(task, ENOMEM, refused.kinds = 0); /* the limit is one page */
+	refuse(task, ENOMEM, &options); /* the limit is one page */
 	options.kinds = PTRACE_LBR_CALL;
 	options.replaces = tracer;
 	EXPECT_EQ(branch_stack_attach(task, &options, &fresh), 0);
 	EXPECT(trace_detach(fresh));
-	if (!(lbr_caps()->select & LBR_SELECT_CALL_STACK))
-		return;
-	REFUSED(task, EBUSY, refused.flags = PTRACE_LBR_CALL_STACK; refused.account = NULL);
+	options.account = NULL;
+	options.replaces = NULL;
+	refuse(task, EBUSY, &options);
+	refuse(NULL, EBUSY, &options);
+	options.kinds = 0;
+	options.flags = PTRACE_LBR_CALL_STACK;
+	if (lbr_caps()->select & LBR_SELECT_CALL_STACK)
+		refuse(task, EBUSY, &options);
 }
 
 /* A test that has the MSRs keeps tracers of its CPU out, and the other way round. */
@@ -108,7 +114,7 @@ static void refuse_lent(void)
 
 	preemption_disable();
 	REQUIRE_EQ(ds_checkout(ds), 0);
-	REFUSED(NULL, EBUSY, refused.kinds = 0);
+	refuse(NULL, EBUSY, &options);
 	EXPECT_EQ(ds_checkin(ds), 0);
 	EXPECT_EQ(branch_stack_attach_cpu(this_cpu()->index, &options, &tracer), 0);
 	EXPECT_EQ(ds_checkout(ds), -EBUSY);
@@ -142,6 +148,20 @@ TEST(lbr_tracer_refusals, .group = "LB", .ids = "LB47", .needs = NEED_LBR,
 	EXPECT_EQ(account.used, 0);
 	task_start(task);
 	task_join(task);
-	REFUSED(task, ESRCH, refused.kinds = 0);
+	refuse(task, ESRCH, &options);
 	task_put(task);
+}
+
+TEST(lbr_ptrace_requests, .group = "LB", .ids = "LB49",
+     .claim = "a program reads the newest branches and the call stack of another, and of a CPU if "
+	      "it has the right; each request that is refused is refused by its error and changes "
+	      "nothing",
+     .source = "docs/ptrace-lbr.2")
+{
+	const struct lbr_caps *caps = lbr_caps();
+	uint64_t machine = (caps->depth ? 1 : 0) | (caps->select ? 2 : 0) |
+			   (caps->select & LBR_SELECT_CALL_STACK ? 4 : 0);
+
+	program_expect("ptrace_lbr", machine, false);
+	program_expect("ptrace_lbr", machine | 8, true);
 }

@@ -33,6 +33,11 @@ struct jumper {
 
 static struct ptrace_lbr_branch branches[LBR_MOST];
 
+static unsigned read_all(struct tracer *tracer)
+{
+	return branch_stack_read(tracer, branches, LBR_MOST);
+}
+
 static void visit(struct jumper *jumper)
 {
 	struct trap_frame frame = {.rip = jumper->start + 2ul * (JUMPS - jumper->jumps),
@@ -97,8 +102,8 @@ static void expect_jumps(const struct jumper *jumper, unsigned count)
 		uint64_t from = jumper->start + 2ul * (JUMPS - 1 - n % jumper->jumps);
 
 		EXPECT_EQ(branches[n].from, from);
-		EXPECT_EQ(branches[n].to, from + 2);
-		EXPECT_EQ((uint32_t)branches[n].pid_cpu, jumper->task->pid);
+		EXPECT(branches[n].to == from + 2 &&
+		       (uint32_t)branches[n].pid_cpu == jumper->task->pid);
 	}
 }
 
@@ -127,7 +132,7 @@ static unsigned read_of_visit(unsigned jumps, unsigned entries)
 	open_jumper(&jumper);
 	tracer = attach(jumper.task, (struct branch_stack_options){.entries = entries});
 	run_jumper(&jumper);
-	count = branch_stack_read(tracer, branches, LBR_MOST);
+	count = read_all(tracer);
 	expect_jumps(&jumper, count);
 	EXPECT(trace_detach(tracer));
 	return count;
@@ -177,7 +182,7 @@ TEST(lbr_tracer_switches, .group = "LB", .ids = "LB40", .needs = NEED_LBR,
 		task_start(jumpers[i]->task);
 	for (unsigned i = 0; i < 2; i++) {
 		task_join(jumpers[i]->task);
-		EXPECT_EQ(branch_stack_read(tracers[i], branches, LBR_MOST), depth);
+		EXPECT_EQ(read_all(tracers[i]), depth);
 		expect_jumps(jumpers[i], depth);
 		EXPECT(trace_detach(tracers[i]));
 	}
@@ -288,13 +293,13 @@ static void expect_kinds(unsigned kinds)
 	open_caller(&caller, each_kind, sizeof(each_kind), 1);
 	tracer = attach(caller.task, (struct branch_stack_options){.kinds = kinds});
 	go_to(&caller, 1);
-	count = branch_stack_read(tracer, branches, LBR_MOST);
+	count = read_all(tracer);
 	for (unsigned n = sizeof(taken) / sizeof(taken[0]); n--;) {
 		if (!(taken[n].kind & every))
 			continue;
 		if (EXPECT(at < count)) {
-			EXPECT_EQ(branches[at].from, caller.start + taken[n].from);
-			EXPECT_EQ(branches[at].to, caller.start + taken[n].to);
+			EXPECT(branches[at].from == caller.start + taken[n].from &&
+			       branches[at].to == caller.start + taken[n].to);
 		}
 		at++;
 	}
@@ -306,7 +311,7 @@ static void expect_kinds(unsigned kinds)
 /* What the tracer of `view` has of a visit that ends with an indirect jump and a SYSCALL. */
 static void expect_view(const struct caller *caller, struct tracer *tracer, uint64_t view)
 {
-	unsigned count = branch_stack_read(tracer, branches, LBR_MOST), jumps = 0, calls = 0;
+	unsigned count = read_all(tracer), jumps = 0, calls = 0;
 
 	for (unsigned n = 0; n < count; n++) {
 		uint64_t ends = (branches[n].from >> 63 ? PTRACE_LBR_KERNEL : PTRACE_LBR_USER) |
@@ -392,17 +397,15 @@ TEST(lbr_tracer_call_stack, .group = "LB", .ids = "LB43", .needs = NEED_LBR,
 	open_caller(&caller, nested, sizeof(nested), 3);
 	tracer = attach(caller.task, (struct branch_stack_options){.flags = PTRACE_LBR_CALL_STACK});
 	go_to(&caller, 1);
-	EXPECT_EQ(branch_stack_read(tracer, branches, LBR_MOST), 2);
-	EXPECT_EQ(branches[0].from, caller.start + 7);
-	EXPECT_EQ(branches[0].to, caller.start + 15);
-	EXPECT_EQ(branches[1].from, caller.start);
-	EXPECT_EQ(branches[1].to, caller.start + 7);
+	EXPECT_EQ(read_all(tracer), 2);
+	EXPECT(branches[0].from == caller.start + 7 && branches[0].to == caller.start + 15);
+	EXPECT(branches[1].from == caller.start && branches[1].to == caller.start + 7);
 	branches[0].from = 0;
 	go_to(&caller, 2);
-	EXPECT_EQ(branch_stack_read(tracer, branches, LBR_MOST), 1);
+	EXPECT_EQ(read_all(tracer), 1);
 	EXPECT_EQ(branches[0].from, caller.start);
 	go_to(&caller, 3);
-	EXPECT_EQ(branch_stack_read(tracer, branches, LBR_MOST), 0);
+	EXPECT_EQ(read_all(tracer), 0);
 	EXPECT(trace_detach(tracer));
 	close_caller(&caller);
 }
@@ -422,14 +425,14 @@ TEST(lbr_tracer_no_hole, .group = "LB", .ids = "LB39", .needs = NEED_LBR,
 	user = attach(caller.task, (struct branch_stack_options){.flags = PTRACE_LBR_USER});
 	go_to(&caller, 1);
 	task_yield();
-	EXPECT_EQ(branch_stack_read(user, branches, LBR_MOST), 2);
+	EXPECT_EQ(read_all(user), 2);
 	both = attach(caller.task,
 		      (struct branch_stack_options){.flags = BOTH, .privileged = true});
 	/* A turn that the timer ends at once may have fewer. */
 	for (unsigned turns = 0; turns < 200 && branch_stack_read(user, NULL, LBR_MOST); turns++)
 		task_yield();
-	EXPECT_EQ(branch_stack_read(user, branches, LBR_MOST), 0);
-	EXPECT_EQ(branch_stack_read(both, branches, LBR_MOST), lbr_caps()->depth);
+	EXPECT_EQ(read_all(user), 0);
+	EXPECT_EQ(read_all(both), lbr_caps()->depth);
 	EXPECT(trace_detach(both));
 	EXPECT(trace_detach(user));
 	close_caller(&caller);
@@ -454,7 +457,7 @@ TEST(lbr_tracer_debug_exception, .group = "LB", .ids = "LB44", .needs = NEED_LBR
 	tracer = attach(jumper.task, (struct branch_stack_options){.flags = 0});
 	run_jumper(&jumper);
 	EXPECT_EQ(jumper.traps, 1);
-	EXPECT_EQ(branch_stack_read(tracer, branches, LBR_MOST), 8);
+	EXPECT_EQ(read_all(tracer), 8);
 	expect_jumps(&jumper, 8);
 	EXPECT(trace_detach(tracer));
 }
@@ -485,7 +488,7 @@ static unsigned read_after_interrupt(struct tracer *tracer, const struct pmu_own
 
 	EXPECT_EQ(pmu_start(pmu, 0, owner, 0xc0 | PMU_OS, 2000), 0);
 	lbr_run_loop();
-	count = branch_stack_read(tracer, branches, LBR_MOST);
+	count = read_all(tracer);
 	interrupts_restore(flags);
 	return count;
 }
@@ -512,8 +515,8 @@ TEST(lbr_tracer_freezes, .group = "LB", .ids = "LB45", .needs = NEED_LBR,
 		EXPECT_EQ(atomic_load(&overflows), turn);
 		EXPECT_EQ(count, lbr_caps()->depth);
 		for (unsigned n = 0; n < count; n++) {
-			EXPECT_EQ(branches[n].from, (uint64_t)lbr_loop_branch);
-			EXPECT_EQ(branches[n].to, (uint64_t)lbr_loop_top);
+			EXPECT(branches[n].from == (uint64_t)lbr_loop_branch &&
+			       branches[n].to == (uint64_t)lbr_loop_top);
 		}
 	}
 	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, 0, &owner), 0);
@@ -542,7 +545,7 @@ TEST(lbr_tracer_of_cpu, .group = "LB", .ids = "LB46", .needs = NEED_LBR | NEED_S
 	REQUIRE_EQ(branch_stack_attach_cpu(1, &options, &tracer), 0);
 	run_jumper(&there);
 	run_jumper(&here);
-	EXPECT_EQ(branch_stack_read(tracer, branches, LBR_MOST), 5);
+	EXPECT_EQ(read_all(tracer), 5);
 	expect_jumps(&there, 5);
 	for (unsigned n = 0; n < 5; n++)
 		EXPECT_EQ(branches[n].pid_cpu >> 32, 1);
@@ -576,7 +579,7 @@ TEST(lbr_tracer_excludes, .group = "LB", .ids = "LB48", .needs = NEED_LBR | NEED
 		run_jumper(&jumper);
 		EXPECT_EQ(bts_available(branches_of), 6);
 		if (lbr_caps()->select) {
-			EXPECT_EQ(branch_stack_read(tracer, branches, LBR_MOST), 6);
+			EXPECT_EQ(read_all(tracer), 6);
 			expect_jumps(&jumper, 6);
 		}
 		EXPECT(trace_detach(branches_of));

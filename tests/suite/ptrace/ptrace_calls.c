@@ -452,9 +452,10 @@ TEST(ptrace_side_by_side, .group = "I", .ids = "PE15", .needs = NEED_BTS | NEED_
 #define PROCESSES 3
 
 TEST(ptrace_random_traces, .group = "I", .ids = "",
-     .claim = "no order of requests for branches and samples, whatever their arguments and what "
-	      "becomes of the tracees, harms the kernel or leaves a page allocated",
-     .source = "docs/ptrace-pebs.2; docs/ptrace-bts.2")
+     .claim = "no order of requests for branches, samples and the newest branches, whatever their "
+	      "arguments and what becomes of the tracees, harms the kernel or leaves a page "
+	      "allocated",
+     .source = "docs/ptrace-pebs.2; docs/ptrace-bts.2; docs/ptrace-lbr.2")
 {
 	uint64_t before = programs_begin(), each = test_scaled(900) / PROCESSES + 1;
 	struct process *processes[PROCESSES];

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// The newest branches of a tracee: which are kept; what is read of them.
+#include "kernel/cpu.h"
+#include "kernel/ptrace/internal.h"
+#include "kernel/trace/lbr/branch_stack.h"
+
+#define BRANCH sizeof(struct ptrace_lbr_branch)
+#define MOST   32u /* entries of any processor */
+
+static int configure(struct attachment *at, const struct ptrace_lbr_config *config)
+{
+	const struct branch_stack_options options = {
+		.flags = config->flags,
+		.kinds = config->kinds,
+		.entries = config->entries,
+		.privileged = ptrace_may_see_kernel(at),
+		.account = at->tracer ? &at->tracer->account : NULL,
+		.replaces = at->newest,
+	};
+	struct tracer *fresh = NULL;
+	int error = 0;
+
+	if (config->entries && config->branch_size && config->branch_size != BRANCH)
+		return -EINVAL;
+	if (config->entries)
+		error = at->tracee ? branch_stack_attach(at->tracee->task, &options, &fresh)
+				   : branch_stack_attach_cpu(at->cpu, &options, &fresh);
+	if (error)
+		return error == -ENODEV ? -EOPNOTSUPP : error;
+	attachment_free_newest(at);
+	at->newest = fresh;
+	if (fresh) /* beside the one that it replaces it may have recorded what that wanted */
+		branch_stack_clear(fresh);
+	return 0;
+}
+
+long ptrace_lbr_config(const struct ptrace_call *call)
+{
+	struct ptrace_lbr_config config;
+	int error;
+
+	if (call->data != sizeof(config))
+		return -EINVAL;
+	if (copy_from_user(&config, call->address, sizeof(config)))
+		return -EFAULT;
+	error = configure(call->at, &config);
+	return error ? error : (long)sizeof(config);
+}
+
+long ptrace_lbr_status(const struct ptrace_call *call)
+{
+	struct ptrace_lbr_config config;
+
+	if (call->data != sizeof(config))
+		return -EINVAL;
+	config = branch_stack_status(call->at->newest);
+	return copy_to_user(call->address, &config, sizeof(config)) ? -EFAULT
+								    : (long)sizeof(config);
+}
+
+long ptrace_lbr_clear(const struct ptrace_call *call)
+{
+	branch_stack_clear(call->at->newest);
+	return 0;
+}
+
+long ptrace_lbr_read(const struct ptrace_call *call)
+{
+	struct ptrace_lbr_branch branches[MOST];
+	size_t asked = call->data / BRANCH;
+	unsigned count;
+
+	if (!asked || call->data % BRANCH)
+		return -EIO;
+	count = branch_stack_read(call->at->newest, branches,
+				  asked < MOST ? (unsigned)asked : MOST);
+	return copy_to_user(call->address, branches, count * BRANCH) ? -EFAULT : (long)count;
+}
