@@ -65,7 +65,7 @@ static bool no(void)
 }
 
 static const struct trace_unit there = {.is_present = yes}, not_there = {.is_present = no};
-const struct trace_unit *const trace_units[TRACE_UNITS] = {&there, &not_there, &there};
+const struct trace_unit *const trace_units[TRACE_UNITS] = {&there, &not_there, &there, &not_there};
 
 static unsigned most_modules, drawn_modules;
 
@@ -196,7 +196,7 @@ UNIT(tells_machine_and_end, .setup_func = reset)
 	assert_string_equal(facts,
 			    "VERSION:0.1 GIT:V0/9-3-GABC-DIRTY IMAGE:0123456789ABCDEF "
 			    "FAMILY:06 MODEL:1A STEPPING:5 MICROCODE:1D CPUS:4 "
-			    "MEMORY/MB:1024 SEED:77 UNITS:101 DONE SILICON:NONE PASS:0 RC:4");
+			    "MEMORY/MB:1024 SEED:77 UNITS:1010 DONE SILICON:NONE PASS:0 RC:4");
 	assert_int_equal(expect_strings(bytes, "#GP on CPU 3"), count);
 }
 

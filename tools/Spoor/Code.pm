@@ -12,7 +12,7 @@ use constant {FORMAT => 1, SECONDS => 60, STRINGS => 7, CLIPPED => 160};
 
 my @digits = split //, '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ $%*+-./:'; # RFC 9285
 my %digit = map { $digits[$_] => $_ } 0 .. $#digits;
-my @units = qw(bts pebs pt);              # in the order of the kernel's table
+my @units = qw(bts pebs pt lbr);          # in the order of the kernel's table
 my @groups = split //, 'EMLRKWTPCSAIBXZ'; # of the plan; words follow
 my @first = qw(pass skip fail);           # results by two bits; 3 has two more
 my @second = qw(error xfail obs);
