@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals, what is known of one, and how a process ended, with Linux's values and layouts. */
+/*
+ * Signals, what is known of one, handlers of them, and how a process ended, with Linux's values and
+ * layouts; docs/sigaction.2 is the manual page of the handlers.
+ */
 #ifndef SPOOR_ABI_SIGNAL_H
 #define SPOOR_ABI_SIGNAL_H
 
@@ -67,11 +70,68 @@ struct siginfo {
 			uint32_t si_uid;
 			int32_t si_status;
 		};
-		uint64_t si_addr;
+		uint64_t si_addr, words[2];
 	};
 	uint8_t unused[96];
 };
 _Static_assert(sizeof(struct siginfo) == 128, "Linux's siginfo_t");
+
+/* Of a sigaction, in the place of a handler's address: what the signal usually does; nothing. */
+enum { SIG_DFL = 0, SIG_IGN = 1 };
+
+/* struct sigaction, flags. */
+#define SA_SIGINFO   4u		 /* taken: every handler gets all three arguments */
+#define SA_RESTORER  0x04000000u /* has to be there with a handler */
+#define SA_RESTART   0x10000000u /* a wait4() that it interrupts is made again */
+#define SA_NODEFER   0x40000000u /* the signal is not blocked in its handler */
+#define SA_RESETHAND 0x80000000u /* the handler runs once */
+#define SA_MASK	     (SA_SIGINFO | SA_RESTORER | SA_RESTART | SA_NODEFER | SA_RESETHAND)
+
+/* A set of signals: bit n - 1 is signal n. */
+enum { SIGSET_BYTES = 8 };
+#define SIGSET(signal) (1ull << ((signal)-1))
+
+/* What a signal does: rt_sigaction(). */
+struct sigaction {
+	uint64_t handler; /* SIG_DFL, SIG_IGN, or (signal, struct siginfo *, struct ucontext *) */
+	uint64_t flags;
+	uint64_t restorer; /* where a handler returns to: code that calls rt_sigreturn() */
+	uint64_t mask;	   /* signals that are blocked in the handler besides */
+};
+_Static_assert(sizeof(struct sigaction) == 32, "Linux's struct sigaction, of the kernel");
+
+/* rt_sigprocmask(). */
+enum { SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK };
+
+/* The registers that a handler interrupted, which rt_sigreturn() takes up. */
+struct sigcontext {
+	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip,
+		rflags;
+	uint16_t cs, gs, fs, ss;
+	uint64_t err, trapno, oldmask, cr2; /* of the newest exception, but for `oldmask` */
+	uint64_t fpstate;		    /* address of 512 bytes: SDM Vol 1, 10.5.1 */
+	uint64_t reserved[8];
+};
+_Static_assert(sizeof(struct sigcontext) == 256, "Linux's struct sigcontext");
+
+struct ucontext {
+	uint64_t uc_flags, uc_link;
+	struct {
+		uint64_t ss_sp, ss_flags, ss_size;
+	} uc_stack;
+	struct sigcontext uc_mcontext;
+	uint64_t uc_sigmask; /* blocked again once the handler has returned */
+};
+_Static_assert(sizeof(struct ucontext) == 304, "Linux's struct ucontext");
+
+/* What is on the stack when a handler begins, from RSP on; below the red zone of what it ended. */
+struct signal_frame {
+	uint64_t restorer; /* the return address; RSP + 8 is a multiple of 16 */
+	struct ucontext context;
+	struct siginfo info;
+	uint8_t fpu[512];
+};
+_Static_assert(sizeof(struct signal_frame) == 952, "the x87 and SSE state at a multiple of 16");
 
 /* The status that wait4() reports. */
 #define WAIT_EXITED(code)    (((code)&0xff) << 8)

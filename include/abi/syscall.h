@@ -15,6 +15,11 @@ enum {
 	SYS_write = 1,	 /* (fd, buffer, bytes): fd 1 or 2, printable text on the console */
 	SYS_mmap = 9,	 /* (0, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0): zeroed pages */
 	SYS_munmap = 11, /* (address, bytes): of what SYS_mmap gave */
+	SYS_rt_sigaction = 13,	 /* (signal, const struct sigaction * or NULL, struct sigaction * or
+				    NULL, 8): abi/signal.h */
+	SYS_rt_sigprocmask = 14, /* (SIG_BLOCK, SIG_UNBLOCK or SIG_SETMASK, const uint64_t *set or
+				    NULL, uint64_t *old or NULL, 8) */
+	SYS_rt_sigreturn = 15,	 /* (): by the end of a handler, RSP 8 above its frame */
 	SYS_sched_yield = 24,
 	SYS_nanosleep = 35, /* (struct timespec *, NULL) */
 	SYS_getpid = 39,

@@ -91,17 +91,39 @@ void process_end(struct process *self, int status)
 	task_exit();
 }
 
-/* SIGKILL first, then by number; 0 if none is pending. */
+/* Of exceptions: their handlers are to find the registers of the instruction. */
+#define FAULTS (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGTRAP) | BIT(SIGFPE))
+
+/* SIGKILL first, then those of exceptions, then by number; 0 if none is to act. */
 static unsigned take_signal(struct process *self)
 {
+	uint32_t due = signals_to_act(self);
 	unsigned signal;
 
-	if (!self->pending)
+	if (!due)
 		return 0;
-	signal = self->pending & BIT(SIGKILL) ? SIGKILL : (unsigned)__builtin_ctz(self->pending);
+	if (due & BIT(SIGKILL))
+		due = BIT(SIGKILL);
+	else if (due & FAULTS)
+		due &= FAULTS;
+	signal = (unsigned)__builtin_ctz(due);
 	self->pending &= ~BIT(signal);
 	self->continued = false;
 	return signal;
+}
+
+/* One signal, less what tracers make of it, for which it stops. 0: none; else see `cause`. */
+static unsigned next_signal(struct process *self, bool *any, struct signal_cause *cause)
+{
+	unsigned signal = take_signal(self), acts = signal;
+
+	*any = signal;
+	*cause = self->causes[signal];
+	if (signal && signal != SIGKILL)
+		acts = attachments_deliver(self, signal);
+	if (acts != signal)
+		*cause = (struct signal_cause){.code = SI_USER};
+	return acts;
 }
 
 /* SIGCONT discards stop signals (POSIX.1, 2.4.3), also one that a tracer has yet to let act. */
@@ -116,41 +138,73 @@ static void job_stop(struct process *self, unsigned signal)
 	stand_still(self);
 }
 
+/* What is left of a signal once tracers have seen it; one that they chose may be blocked. */
+static void act_on(struct process *self, unsigned signal, const struct signal_cause *cause,
+		   uint64_t flags)
+{
+	if (!signal || signal_is_ignored(self, signal))
+		return;
+	if (self->blocked & BIT(signal)) {
+		signal_post(self, signal, cause);
+	} else if (signal_has_handler(self, signal)) {
+		self->caught = signal;
+		self->caught_cause = *cause;
+	} else if (BIT(signal) & STOPPING) {
+		job_stop(self, signal);
+	} else {
+		spin_unlock(&processes_lock, flags);
+		process_end(self, WAIT_KILLED((int)signal));
+	}
+}
+
+/* Begins what is due next. False: nothing is, or a handler that has to wait for a call's end. */
+static bool act_once(struct process *self, uint64_t flags)
+{
+	struct signal_cause cause;
+	unsigned signal;
+	bool any;
+
+	self->task->user_break = false;
+	if (self->caught && self->in_call)
+		return false;
+	if (self->caught) {
+		spin_unlock(&processes_lock, flags);
+		handler_enter(self);
+		spin_lock(&processes_lock);
+		return true;
+	}
+	if (attachments_stop(self))
+		return true;
+	signal = next_signal(self, &any, &cause);
+	act_on(self, signal, &cause, flags);
+	return any;
+}
+
 /* A request before user_break is cleared is seen here; a later one sets it again. */
 void signals_act(struct process *self)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 
-	for (;;) {
-		unsigned signal;
-
-		self->task->user_break = false;
-		if (attachments_stop(self))
-			continue;
-		signal = take_signal(self);
-		if (!signal)
-			break;
-		if (signal != SIGKILL)
-			signal = attachments_deliver(self, signal);
-		if (BIT(signal) & STOPPING) {
-			job_stop(self, signal);
-		} else if (signal && !(BIT(signal) & IGNORED)) {
-			spin_unlock(&processes_lock, flags);
-			process_end(self, WAIT_KILLED((int)signal));
-		}
-	}
+	while (act_once(self, flags))
+		;
 	spin_unlock(&processes_lock, flags);
 }
 
-void process_sleep(struct process *self, uint64_t flags)
+static bool has_to_act(const struct process *self)
 {
-	if (!self->pending && !attachments_due(self))
+	return signals_to_act(self) || attachments_due(self);
+}
+
+bool process_sleep(struct process *self, uint64_t flags)
+{
+	if (!has_to_act(self))
 		sched_wait(&self->waiting, &processes_lock);
-	if (!self->pending && !attachments_due(self))
-		return;
+	if (!has_to_act(self))
+		return false;
 	spin_unlock(&processes_lock, flags);
 	signals_act(self);
 	spin_lock(&processes_lock);
+	return self->caught;
 }
 
 int process_await(struct process *process, bool stops)
@@ -277,18 +331,26 @@ static void forget_ended(const struct process *self, const struct news *news)
 		attachment_end(news->by, 0);
 }
 
+/* Of a call that a handler ends. */
+static long interrupted_result(const struct process *self)
+{
+	return self->actions[self->caught].flags & SA_RESTART ? CALL_AGAIN : -EINTR;
+}
+
 long process_wait(struct process *self, int64_t pid, uint64_t status_at, uint64_t options)
 {
 	uint64_t flags = spin_lock(&processes_lock);
+	bool found, interrupted = false;
 	struct news news;
-	bool found;
 
 	while (!(found = find_news(self, pid, options & WUNTRACED, &news)) && news.any &&
-	       !(options & WNOHANG))
-		process_sleep(self, flags);
+	       !(options & WNOHANG) && !interrupted)
+		interrupted = process_sleep(self, flags);
 	if (found && !(options & WNOWAIT))
 		mark_seen(&news, true);
 	spin_unlock(&processes_lock, flags);
+	if (!found && news.any && interrupted)
+		return interrupted_result(self);
 	if (!found)
 		return news.any ? 0 : -ECHILD;
 	pid = news.process->pid;

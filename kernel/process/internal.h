@@ -29,9 +29,16 @@ void process_release(struct process *process);
 
 #define BIT(signal) (1u << (signal))
 
-/* Actions of signals where no process traces; all others end the process. */
+/* What signals usually do where no process traces; all others end the process. */
 #define STOPPING (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
 #define IGNORED	 (BIT(SIGCHLD) | BIT(SIGCONT) | BIT(SIGURG) | BIT(SIGWINCH))
+
+/* Whether `signal` does nothing, or has a handler, where no process traces. Under the lock. */
+bool signal_is_ignored(const struct process *process, unsigned signal);
+bool signal_has_handler(const struct process *process, unsigned signal);
+
+/* Those that are pending and not blocked; bit n: signal n. Under the lock. */
+uint32_t signals_to_act(const struct process *process);
 
 /* process_signal_from() under the lock. The cause of one that is pending already stays. */
 void signal_post(struct process *process, unsigned signal, const struct signal_cause *cause);
@@ -39,17 +46,39 @@ void signal_post(struct process *process, unsigned signal, const struct signal_c
 /* SIGCHLD to a parent or a tracer, for a process whose status as wait4() says it is `status`. */
 void signal_post_child(struct process *to, const struct process *process, int status);
 
-/* Acts on what is pending: stops, or does not return. */
+/*
+ * The same for one that the process made itself and can neither block nor ignore: it has no handler
+ * then, and with `by_default` in no case. Without the lock.
+ */
+void signal_force(struct process *process, unsigned signal, const struct signal_cause *cause,
+		  bool by_default);
+
+/*
+ * The handler of self->caught runs next: its frame is on the stack of ring 3, or SIGSEGV is sent
+ * where that has no room. Without the lock.
+ */
+void handler_enter(struct process *self);
+
+/*
+ * Acts on what is pending: stops, or does not return. In a system call a handler does not begin:
+ * self->caught says that the call has to end.
+ */
 void signals_act(struct process *self);
 
 /*
  * Sleeps until a signal, the alarm or a child's change wakes it. The caller tests its condition
- * again. Stops or ends if a signal says so. Under the lock, which is released meanwhile; `flags`
- * are those of its spin_lock().
+ * again. Stops or ends if a signal says so. True: a handler is to run, and the call ends. Under the
+ * lock, which is released meanwhile; `flags` are those of its spin_lock().
  */
-void process_sleep(struct process *self, uint64_t flags);
+bool process_sleep(struct process *self, uint64_t flags);
+
+/* The result of a call that is made once more after the handler that interrupted it. */
+#define CALL_AGAIN (-512)
 
 long process_wait(struct process *self, int64_t pid, uint64_t status, uint64_t options);
+
+/* handler.c */
+system_call call_rt_sigaction, call_rt_sigprocmask, call_rt_sigreturn;
 
 /* The system call that frame.rax names. Its result. */
 long syscall_do(struct process *self);

@@ -12,6 +12,7 @@
 #include "lib/elf.h"
 #include "lib/format.h"
 #include "lib/frame.h"
+#include "lib/string.h"
 
 /*
  * RLIMIT_MEMLOCK of the kernel's children, in bytes: 87,000 records. A task that branches all the
@@ -170,6 +171,8 @@ long process_fork(struct process *parent)
 		child->frame = parent->frame;
 		child->checksum = parent->checksum;
 		child->frame.rax = 0;
+		child->blocked = parent->blocked;
+		memcpy(child->actions, parent->actions, sizeof(child->actions));
 		user_context_copy_fpu(&child->context);
 		result = enter_process(child, parent);
 	}

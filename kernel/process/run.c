@@ -17,7 +17,7 @@ static const struct {
 	{VECTOR_AC, SIGBUS, BUS_ADRALN, false}, {VECTOR_XM, SIGFPE, SI_KERNEL, false},
 };
 
-/* Becomes a signal that nothing but a tracer can avert. */
+/* Becomes a signal that a handler can take, and else nothing but a tracer can avert. */
 static void post_fault(struct process *self, const struct trap_frame *frame)
 {
 	struct signal_cause cause = {.code = SI_KERNEL};
@@ -35,7 +35,7 @@ static void post_fault(struct process *self, const struct trap_frame *frame)
 			cause.code = faults[i].code;
 			cause.address = faults[i].has_address ? frame->rip : 0;
 		}
-	process_signal_from(self, signal, &cause);
+	signal_force(self, signal, &cause, false);
 }
 
 /* An instruction, a block, or a call, was stepped over: all steps are done. */
@@ -51,6 +51,23 @@ static void end_step(struct process *self)
 	self->stepped = 0;
 }
 
+#define SYSCALL_BYTES 2
+
+/* One that a signal ended before it did anything is made again by the same instruction. */
+static void make_call(struct process *self)
+{
+	struct trap_frame *frame = &self->frame;
+	uint64_t number = frame->rax;
+
+	self->in_call = true;
+	frame->rax = (uint64_t)syscall_do(self);
+	self->in_call = false;
+	if ((int64_t)frame->rax == CALL_AGAIN) {
+		frame->rax = number;
+		frame->rip -= SYSCALL_BYTES;
+	}
+}
+
 /* One stay in ring 3, and what came of it. */
 static void run_user(struct process *self)
 {
@@ -64,9 +81,7 @@ static void run_user(struct process *self)
 	if (step && !own_trap)
 		frame->rflags &= ~(uint64_t)FLAG_TF;
 	if (frame->vector == VECTOR_SYSCALL) {
-		self->in_call = true;
-		frame->rax = (uint64_t)syscall_do(self);
-		self->in_call = false;
+		make_call(self);
 		if (step) /* SYSCALL itself does not trap: it clears TF */
 			end_step(self);
 	} else if (frame->vector == VECTOR_DB && step && !own_trap) {

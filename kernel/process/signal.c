@@ -23,6 +23,23 @@ static void end_stops(struct process *process)
 		at->stop = at->due = 0;
 }
 
+bool signal_is_ignored(const struct process *process, unsigned signal)
+{
+	uint64_t handler = process->actions[signal].handler;
+
+	return handler == SIG_IGN || (handler == SIG_DFL && BIT(signal) & IGNORED);
+}
+
+bool signal_has_handler(const struct process *process, unsigned signal)
+{
+	return process->actions[signal].handler > SIG_IGN;
+}
+
+uint32_t signals_to_act(const struct process *process)
+{
+	return process->pending & ~process->blocked;
+}
+
 void signal_post(struct process *process, unsigned signal, const struct signal_cause *cause)
 {
 	if (process->state == PROCESS_ENDED)
@@ -38,7 +55,8 @@ void signal_post(struct process *process, unsigned signal, const struct signal_c
 		process->continued = true;
 		process_release(process);
 	}
-	if (process->attachments || !(BIT(signal) & IGNORED)) {
+	if (process->attachments || process->blocked & BIT(signal) ||
+	    !signal_is_ignored(process, signal)) {
 		if (!(process->pending & BIT(signal)))
 			process->causes[signal] = *cause;
 		process->pending |= BIT(signal);
@@ -72,4 +90,29 @@ void process_signal_from(struct process *process, unsigned signal, const struct 
 void process_signal(struct process *process, unsigned signal)
 {
 	process_signal_from(process, signal, &(struct signal_cause){.code = SI_KERNEL});
+}
+
+void signal_force(struct process *process, unsigned signal, const struct signal_cause *cause,
+		  bool by_default)
+{
+	SPIN_GUARD(&processes_lock);
+
+	if (by_default || process->blocked & BIT(signal) ||
+	    process->actions[signal].handler == SIG_IGN)
+		process->actions[signal].handler = SIG_DFL;
+	process->blocked &= ~BIT(signal);
+	signal_post(process, signal, cause);
+}
+
+struct siginfo signal_info(unsigned signal, const struct signal_cause *cause)
+{
+	struct siginfo info = {.si_signo = (int32_t)signal, .si_code = cause->code};
+
+	if (cause->address) {
+		info.si_addr = cause->address;
+	} else {
+		info.si_pid = cause->pid;
+		info.si_status = cause->status;
+	}
+	return info;
 }

@@ -243,6 +243,7 @@ static long call_nanosleep(struct process *self, const uint64_t *argument)
 {
 	struct timespec time;
 	uint64_t microseconds, end, flags;
+	bool interrupted = false;
 
 	if (copy_from_user(&time, argument[0], sizeof(time)))
 		return -EFAULT;
@@ -256,11 +257,11 @@ static long call_nanosleep(struct process *self, const uint64_t *argument)
 	end = time_now() + microseconds;
 	flags = spin_lock(&processes_lock);
 	timer_start(&self->alarm, microseconds);
-	while (time_now() < end)
-		process_sleep(self, flags);
+	while (time_now() < end && !interrupted)
+		interrupted = process_sleep(self, flags);
 	spin_unlock(&processes_lock, flags);
 	timer_stop(&self->alarm);
-	return 0;
+	return interrupted ? -EINTR : 0;
 }
 
 static long call_clock_gettime(struct process *self, const uint64_t *argument)
@@ -283,6 +284,9 @@ static struct {
 	{SYS_write, call_write},
 	{SYS_mmap, call_mmap},
 	{SYS_munmap, call_munmap},
+	{SYS_rt_sigaction, call_rt_sigaction},
+	{SYS_rt_sigprocmask, call_rt_sigprocmask},
+	{SYS_rt_sigreturn, call_rt_sigreturn},
 	{SYS_sched_yield, call_sched_yield},
 	{SYS_nanosleep, call_nanosleep},
 	{SYS_getpid, call_getpid},

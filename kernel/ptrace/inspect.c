@@ -78,15 +78,9 @@ long ptrace_get_siginfo(const struct ptrace_call *call)
 {
 	const struct attachment *at = call->at;
 	uint64_t flags = spin_lock(&processes_lock);
-	struct siginfo info = {.si_signo = at->stop >> 8 & 0xff, .si_code = at->cause.code};
+	struct siginfo info = signal_info((unsigned)at->stop >> 8 & 0xff, &at->cause);
 	bool stopped = at->stop;
 
-	if (at->cause.address) {
-		info.si_addr = at->cause.address;
-	} else {
-		info.si_pid = at->cause.pid;
-		info.si_status = at->cause.status;
-	}
 	spin_unlock(&processes_lock, flags);
 	return stopped ? copy_to_user(call->data, &info, sizeof(info)) : -ESRCH;
 }

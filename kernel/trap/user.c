@@ -7,12 +7,14 @@
 #include "lib/string.h"
 
 /* FXSAVE area (SDM Vol 1, table 10-2), and what FNINIT and reset leave there. */
-#define FPU_FCW	      0
-#define FPU_MXCSR     24
-#define FPU_ST0	      32
-#define FPU_RESERVED  416
-#define FCW_INITIAL   0x37f
-#define MXCSR_INITIAL 0x1f80
+#define FPU_FCW	       0
+#define FPU_MXCSR      24
+#define FPU_MXCSR_MASK 28
+#define FPU_ST0	       32
+#define FPU_RESERVED   416
+#define FCW_INITIAL    0x37f
+#define MXCSR_INITIAL  0x1f80
+#define MXCSR_USUAL    0xffbfu /* a mask of 0 means: SDM Vol 1, 11.6.6 */
 
 static bool canonical(uint64_t address)
 {
@@ -40,6 +42,20 @@ static void restore_fpu(const struct user_context *context, const struct user_co
 	if (memcmp(now->fpu, context->fpu, FPU_MXCSR + sizeof(uint32_t)) ||
 	    memcmp(now->fpu + FPU_ST0, context->fpu + FPU_ST0, FPU_RESERVED - FPU_ST0))
 		__asm__ volatile("fxrstor64 %0" : : "m"(context->fpu));
+}
+
+/* FXRSTOR raises #GP for a bit of MXCSR that the mask does not have: SDM Vol 2. */
+void user_context_use_fpu(struct user_context *from)
+{
+	struct user_context now = {0};
+	uint32_t mask, mxcsr;
+
+	user_context_copy_fpu(&now);
+	memcpy(&mask, now.fpu + FPU_MXCSR_MASK, sizeof(mask));
+	memcpy(&mxcsr, from->fpu + FPU_MXCSR, sizeof(mxcsr));
+	mxcsr &= mask ? mask : MXCSR_USUAL;
+	memcpy(from->fpu + FPU_MXCSR, &mxcsr, sizeof(mxcsr));
+	restore_fpu(from, &now);
 }
 
 void user_context_init(struct user_context *context, uint64_t root)

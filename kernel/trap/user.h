@@ -25,6 +25,12 @@ void user_context_init(struct user_context *context, uint64_t root);
 /* Copies the running task's x87 and SSE registers to another context. Task context. */
 void user_context_copy_fpu(struct user_context *to);
 
+/*
+ * Gives the running task those of `from`: with bits of MXCSR that this processor does not have they
+ * are 0. Task context.
+ */
+void user_context_use_fpu(struct user_context *from);
+
 /* The running task gives its context up, and runs in the kernel's address space from here on. */
 void user_context_drop(void);
 

@@ -218,9 +218,10 @@ static uint64_t random_state;
 static uint64_t buffer[64];
 
 static const uint16_t numbers[] = {
-	SYS_mmap,	   SYS_munmap, SYS_sched_yield, SYS_nanosleep, SYS_getpid,
-	SYS_wait4,	   SYS_kill,   SYS_ptrace,	SYS_getppid,   SYS_sched_setaffinity,
-	SYS_clock_gettime, SYS_getcpu, SYS_spawn,	SYS_write,
+	SYS_mmap,	   SYS_munmap, SYS_sched_yield,	 SYS_nanosleep,	     SYS_getpid,
+	SYS_wait4,	   SYS_kill,   SYS_ptrace,	 SYS_getppid,	     SYS_sched_setaffinity,
+	SYS_clock_gettime, SYS_getcpu, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_spawn,
+	SYS_write,
 };
 
 /* Edges, addresses of the program and of the kernel, small numbers, anything. */
@@ -248,15 +249,35 @@ static uint64_t random_argument(void)
 	}
 }
 
+/* The end of a child: it returns from a handler that never ran, to anywhere. */
+static void return_anywhere(void)
+{
+	static struct ucontext context;
+	uint64_t *words = (uint64_t *)&context, number = SYS_rt_sigreturn;
+
+	for (unsigned i = 0; i < sizeof(context) / sizeof(*words); i++)
+		words[i] = random_argument();
+	if (words[0] & 7) {
+		context.uc_mcontext.cs = 0x23;
+		context.uc_mcontext.ss = 0x1b;
+	}
+	if (words[1] & 7)
+		context.uc_mcontext.fpstate = (uint64_t)buffer;
+	__asm__ volatile("mov %1, %%rsp\n\tsyscall\n\tud2" : "+a"(number) : "r"(&context));
+}
+
 MAIN(random_calls)
 {
 	random_state = argument & UINT32_MAX;
 	for (uint64_t left = argument >> 32; left; left--) {
 		uint64_t pick = random_next(&random_state), a = random_argument();
-		long number = pick & 7 ? numbers[pick / 8 % 14] : (long)(pick >> 20 & 0x3ff);
+		long number = pick & 7 ? numbers[pick / 8 % 16] : (long)(pick >> 20 & 0x3ff);
 
-		if (number == SYS_exit || (number == SYS_fork && pick >> 60))
+		if (number == SYS_exit || number == SYS_rt_sigreturn ||
+		    (number == SYS_fork && pick >> 60))
 			continue;
+		if (number == SYS_rt_sigaction) /* of signals that nobody sends, or none */
+			a = pick & 1ul << 50 ? SIGUSR1 : a | SIGNALS;
 		if (number == SYS_ptrace && pick >> 40 & 1)
 			a = 40 + (pick >> 41) % 14; /* the requests for branches and samples */
 		if (number == SYS_kill && a < 100000)
@@ -269,7 +290,7 @@ MAIN(random_calls)
 		a = (uint64_t)system_call(number, a, random_argument(), random_argument(),
 					  random_argument());
 		if (number == SYS_fork && a == 0)
-			exit(0);
+			return_anywhere();
 	}
 	return 42;
 }

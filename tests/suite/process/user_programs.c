@@ -106,6 +106,30 @@ TEST(user_bad_pointers, .group = "process", .ids = "",
 	program_expect("bad_pointers", 0, false);
 }
 
+TEST(user_signal_frames, .group = "process", .ids = "",
+     .claim =
+	     "a handler has the registers that it interrupted in its frame, and what is there when "
+	     "it returns is taken up",
+     .source = "docs/sigaction.2")
+{
+	program_expect("signals", test_random() & UINT32_MAX, false);
+}
+
+TEST(user_signal_masks, .group = "process", .ids = "",
+     .claim = "handlers nest and wait as their masks say, and end calls that wait",
+     .source = "docs/sigaction.2")
+{
+	program_expect("signals", 1ul << 56, false);
+}
+
+TEST(user_signal_hostile, .group = "process", .ids = "",
+     .claim = "a stack without room, or a frame that asks for what ring 3 may not have, ends the "
+	      "process by SIGSEGV",
+     .source = "docs/sigaction.2, What a process cannot do")
+{
+	program_expect("signals", 2ul << 56, false);
+}
+
 #define PROCESSES 5
 
 TEST(user_random_calls, .group = "process", .ids = "",

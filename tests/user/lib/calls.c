@@ -101,6 +101,35 @@ long setrlimit(unsigned resource, const struct rlimit *limit)
 	return system_call(SYS_setrlimit, resource, (uint64_t)limit, 0, 0);
 }
 
+/* const char signal_return[] */
+__asm__(".pushsection .text.signal_return, \"ax\"\n"
+	".globl signal_return\n"
+	"signal_return:\n\t"
+	"mov $15, %eax\n\t"
+	"syscall\n\t"
+	".popsection");
+
+long set_handler(unsigned signal, signal_handler *function, uint64_t flags, uint64_t mask)
+{
+	struct sigaction action = {(uint64_t)function, flags | SA_RESTORER, (uint64_t)signal_return,
+				   mask};
+
+	return system_call(SYS_rt_sigaction, signal, (uint64_t)&action, 0, SIGSET_BYTES);
+}
+
+void set_handlers(signal_handler *function)
+{
+	for (unsigned signal = 1; signal < SIGNALS; signal++)
+		if (signal != SIGKILL && signal != SIGSTOP && signal != SIGSEGV)
+			CHECK(set_handler(signal, function, signal & 1 ? SA_RESTART : 0, 0) == 0);
+}
+
+long set_mask(int how, uint64_t set, uint64_t *old)
+{
+	return system_call(SYS_rt_sigprocmask, (uint64_t)how, (uint64_t)&set, (uint64_t)old,
+			   SIGSET_BYTES);
+}
+
 uint32_t cpu_now(void)
 {
 	uint32_t cpu = UINT32_MAX;

@@ -39,6 +39,20 @@ long getrlimit(unsigned resource, struct rlimit *limit);
 long setrlimit(unsigned resource, const struct rlimit *limit);
 uint32_t cpu_now(void);
 
+/*
+ * What `signal` does from here on: `function` (SIG_DFL, SIG_IGN, or a handler), with SA_RESTORER
+ * added to `flags`. set_mask(): how, the set, and where the old one is stored, or NULL.
+ */
+typedef void signal_handler(int signal, struct siginfo *info, struct ucontext *context);
+long set_handler(unsigned signal, signal_handler *function, uint64_t flags, uint64_t mask);
+long set_mask(int how, uint64_t set, uint64_t *old);
+
+/* The same of all signals but SIGSEGV, whose handler would let a fault repeat. */
+void set_handlers(signal_handler *function);
+
+/* Where handlers return to: rt_sigreturn(). */
+extern const char signal_return[];
+
 /* Anonymous memory; an address, or a negated error. */
 long map(size_t bytes, unsigned rights);
 long unmap(long address, size_t bytes);
