@@ -50,6 +50,7 @@ int attachment_link(struct process *tracer, struct process *tracee, bool exclusi
 	at->exclusive = exclusive;
 	at->tracer = tracer;
 	at->tracee = tracee;
+	at->task = tracee->task;
 	at->next_of_tracee = tracee->attachments;
 	tracee->attachments = at;
 	tracee->references++;

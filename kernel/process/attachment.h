@@ -18,7 +18,8 @@ enum { STEP_INSTRUCTION = 1, STEP_BLOCK = 2 };
 
 struct attachment {
 	struct process *tracer; /* NULL: the kernel */
-	struct process *tracee; /* NULL: a CPU's */
+	struct process *tracee; /* NULL: a CPU's, or a process that traces itself */
+	struct task *task;	/* that is traced; NULL: `cpu` is */
 	unsigned cpu;
 	bool exclusive; /* made by ATTACH or TRACEME */
 
@@ -29,8 +30,8 @@ struct attachment {
 	bool delivery;	   /* the stop is for a signal that is about to act */
 	int due;	   /* a stop to come */
 	unsigned step;	   /* STEP_...: due once that is done; 0: none is */
-	bool told;	   /* the stop is for the trace, which is held */
-	bool told_samples; /* the stop is for the samples, which are held */
+	bool told;	   /* the stop, or a signal sent, is for the trace, which is held */
+	bool told_samples; /* the same for the samples */
 	struct signal_cause cause; /* of the stop */
 	uint32_t options;	   /* PTRACE_O_... */
 	uint64_t message;	   /* of the newest event */
@@ -47,11 +48,14 @@ struct attachment {
 /* Begins the stops that are due, or lets a process that runs do so soon. Any context but NMI. */
 void attachments_look(struct process *process);
 
-/* Some stop is due that has not begun. */
+/* Some stop is due that has not begun, or a signal of a buffer for its own process. */
 bool attachments_due(const struct process *self);
 
 /* Stops if a stop is due; false: none was. */
 bool attachments_stop(struct process *self);
+
+/* Sends a process that traces itself the signals of its buffers that are held. */
+void attachments_tell_own(struct process *self);
 
 /* Stops for every tracer before `signal` acts. Returns the signal to act instead, or 0. */
 unsigned attachments_deliver(struct process *self, unsigned signal);
@@ -60,6 +64,9 @@ unsigned attachments_deliver(struct process *self, unsigned signal);
 void attachment_finish(struct attachment *attachment, unsigned signal);
 
 /* --- stop.c; without the lock --- */
+
+/* What it records of itself goes on where the signals are neither pending nor blocked any more. */
+void attachments_resume_own(struct process *self);
 
 /* Frees its buffer of branches, that of samples, its stack of the newest, if it has one. */
 void attachment_free_trace(struct attachment *attachment);

@@ -175,6 +175,7 @@ static bool act_once(struct process *self, uint64_t flags)
 	}
 	if (attachments_stop(self))
 		return true;
+	attachments_tell_own(self);
 	signal = next_signal(self, &any, &cause);
 	act_on(self, signal, &cause, flags);
 	return any;
@@ -188,6 +189,8 @@ void signals_act(struct process *self)
 	while (act_once(self, flags))
 		;
 	spin_unlock(&processes_lock, flags);
+	if (self->traced)
+		attachments_resume_own(self);
 }
 
 static bool has_to_act(const struct process *self)

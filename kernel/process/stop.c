@@ -42,8 +42,23 @@ static bool is_signal_due(const struct attachment *at)
 	       !(at->tracee->pending & 1u << at->config.signal);
 }
 
+/* The attachment of a process that traces itself, which it never stops for, or NULL. */
+static struct attachment *find_own(const struct process *self)
+{
+	struct attachment *at = self->traced;
+
+	while (at && at->task != self->task)
+		at = at->next_of_tracer;
+	return at;
+}
+
 bool attachments_due(const struct process *self)
 {
+	const struct attachment *own = find_own(self);
+
+	if (own && (waits_for_tracer(own->trace, own->told) ||
+		    waits_for_tracer(own->samples, own->told_samples)))
+		return true;
 	for (const struct attachment *at = self->attachments; at; at = at->next_of_tracee)
 		if (next_stop(at) || is_signal_due(at))
 			return true;
@@ -53,7 +68,7 @@ bool attachments_due(const struct process *self)
 static struct signal_cause overflow_cause(const struct attachment *at, int event, unsigned signal)
 {
 	return (struct signal_cause){.code = SI_EVENT(event, (int)signal),
-				     .pid = (int32_t)at->tracee->pid};
+				     .pid = (int32_t)at->task->pid};
 }
 
 /* Of a stop that no signal made. */
@@ -112,6 +127,56 @@ static bool begin_due(struct process *self)
 		}
 	}
 	return any;
+}
+
+/* Sends the signal of a buffer that is held, once. */
+static void tell_own(struct attachment *at, const struct tracer *buffer, bool *told, int event,
+		     unsigned signal)
+{
+	struct signal_cause cause = overflow_cause(at, event, signal);
+
+	if (!waits_for_tracer(buffer, *told))
+		return;
+	*told = true;
+	signal_post(at->tracer, signal, &cause);
+}
+
+void attachments_tell_own(struct process *self)
+{
+	struct attachment *at = find_own(self);
+
+	if (!at)
+		return;
+	tell_own(at, at->trace, &at->told, PTRACE_EVENT_BTS, at->config.signal);
+	tell_own(at, at->samples, &at->told_samples, PTRACE_EVENT_PEBS, at->samples_config.signal);
+}
+
+/* The buffer, if its signal was sent and has been dealt with: it neither waits nor is handled. */
+static struct tracer *find_told(const struct process *self, struct tracer *buffer, bool *told,
+				unsigned signal)
+{
+	if (!*told || (self->pending | self->blocked) & BIT(signal) || self->caught == signal)
+		return NULL;
+	*told = false;
+	return buffer;
+}
+
+void attachments_resume_own(struct process *self)
+{
+	uint64_t flags = spin_lock(&processes_lock);
+	struct attachment *at = find_own(self);
+	struct tracer *trace = NULL, *samples = NULL;
+
+	if (at) {
+		trace = find_told(self, at->trace, &at->told, at->config.signal);
+		samples =
+			find_told(self, at->samples, &at->told_samples, at->samples_config.signal);
+	}
+	spin_unlock(&processes_lock, flags);
+	if (trace)
+		trace_resume(trace);
+	if (samples)
+		trace_resume(samples);
 }
 
 void attachments_look(struct process *process)

@@ -66,19 +66,19 @@ static int check_config(const struct attachment *at, const struct ptrace_bts_con
 		return -ENOMEM;
 	if (config->flags & PTRACE_BTS_SIGNAL_TRACER && !at->tracer)
 		return -EINVAL;
-	return (!at->tracee && config->flags & PTRACE_BTS_SIGNAL) || !bts_unit.is_present()
+	return (!at->task && config->flags & PTRACE_BTS_SIGNAL) || !bts_unit.is_present()
 		       ? -EOPNOTSUPP
 		       : 0;
 }
 
-/* The tracee stops as soon as it looks; that the trace is held says why. */
+/* The tracee stops, or sends itself its signal, as soon as it looks: the trace is held. */
 void ptrace_stop_at_threshold(struct tracer *tracer, void *argument)
 {
 	struct attachment *at = argument;
 	SPIN_GUARD(&processes_lock);
 
 	(void)tracer;
-	attachments_look(at->tracee);
+	attachments_look(at->tracee ? at->tracee : at->tracer);
 }
 
 static struct bts_options options_of(struct attachment *at, const struct ptrace_bts_config *config)
@@ -108,8 +108,8 @@ static struct bts_options options_of(struct attachment *at, const struct ptrace_
 static int replace_buffer(struct attachment *at, const struct bts_options *options)
 {
 	struct tracer *fresh = NULL;
-	int error = at->tracee ? bts_attach(at->tracee->task, options, &fresh)
-			       : bts_attach_cpu(at->cpu, options, &fresh);
+	int error = at->task ? bts_attach(at->task, options, &fresh)
+			     : bts_attach_cpu(at->cpu, options, &fresh);
 
 	if (error)
 		return error;

@@ -88,8 +88,10 @@ long ptrace_bts_read(const struct ptrace_call *call)
 	if (!reading.most || call->data % RECORD)
 		return -EIO;
 	flags = interrupts_save();
-	here = !call->at->tracee && call->at->cpu == this_cpu()->index;
-	/* A reader on the CPU whose trace it reads would add to that faster than it reads. */
+	here = call->at->task ? call->at->task == current_task()
+			      : call->at->cpu == this_cpu()->index;
+	/* A reader of the trace of itself, or of its CPU, would add to that faster than it reads.
+	 */
 	if (here)
 		trace_unseen(read_whole, &reading);
 	interrupts_restore(flags);

@@ -29,8 +29,8 @@ static int check_config(const struct attachment *at, const struct ptrace_pebs_co
 		return -EINVAL;
 	if (config->size > MOST_SIZE && !(config->flags & PTRACE_PEBS_CUT_SIZE))
 		return -ENOMEM;
-	return (!at->tracee && config->flags & PTRACE_PEBS_SIGNAL) || !pebs_present() ? -EOPNOTSUPP
-										      : 0;
+	return (!at->task && config->flags & PTRACE_PEBS_SIGNAL) || !pebs_present() ? -EOPNOTSUPP
+										    : 0;
 }
 
 static struct pebs_options options_of(struct attachment *at, struct ptrace_pebs_config *config)
@@ -93,8 +93,8 @@ static int configure(struct attachment *at, struct ptrace_pebs_config *config)
 	if (error)
 		return error;
 	options = options_of(at, config);
-	error = at->tracee ? pebs_attach(at->tracee->task, &options, &fresh)
-			   : pebs_attach_cpu(at->cpu, &options, &fresh);
+	error = at->task ? pebs_attach(at->task, &options, &fresh)
+			 : pebs_attach_cpu(at->cpu, &options, &fresh);
 	if (error)
 		return error;
 	replace_buffer(at, fresh);

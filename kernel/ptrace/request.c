@@ -214,17 +214,18 @@ static struct attachment *find_process(const struct ptrace_call *call, enum need
 	return NULL;
 }
 
-static struct attachment *find_or_attach_cpu(struct process *self, unsigned cpu)
+static struct attachment *find_or_attach(struct process *self, struct task *task, unsigned cpu)
 {
 	struct attachment *at;
 	SPIN_GUARD(&processes_lock);
 
 	for (at = self->traced; at; at = at->next_of_tracer)
-		if (!at->tracee && at->cpu == cpu)
+		if (!at->tracee && at->task == task && at->cpu == cpu)
 			return at;
 	at = attachment_create();
 	if (at) {
 		at->tracer = self;
+		at->task = task;
 		at->cpu = cpu;
 		at->next_of_tracer = self->traced;
 		self->traced = at;
@@ -232,17 +233,14 @@ static struct attachment *find_or_attach_cpu(struct process *self, unsigned cpu)
 	return at;
 }
 
-/* There is an attachment to a CPU exactly while there is a buffer. */
-static long of_cpu(struct ptrace_call *call, const struct request *request, unsigned cpu)
+/* There is an attachment to a CPU, or to the caller itself, exactly while there is a buffer. */
+static long of_no_tracee(struct ptrace_call *call, const struct request *request, struct task *task,
+			 unsigned cpu)
 {
 	struct attachment *at;
 	long result;
 
-	if (!call->self->privileged)
-		return -EPERM;
-	if (cpu >= cpu_count())
-		return -ESRCH;
-	call->at = at = find_or_attach_cpu(call->self, cpu);
+	call->at = at = find_or_attach(call->self, task, cpu);
 	if (!at)
 		return -ENOMEM;
 	result = perform(call, request);
@@ -251,8 +249,15 @@ static long of_cpu(struct ptrace_call *call, const struct request *request, unsi
 	return result;
 }
 
-/* A negative pid is a CPU to the requests for buffers. */
-static bool can_be_of_cpu(uint64_t request)
+static long of_cpu(struct ptrace_call *call, const struct request *request, unsigned cpu)
+{
+	if (!call->self->privileged)
+		return -EPERM;
+	return cpu < cpu_count() ? of_no_tracee(call, request, NULL, cpu) : -ESRCH;
+}
+
+/* A negative pid is a CPU, and the caller's own is the caller, to the requests for buffers. */
+static bool is_of_buffer(uint64_t request)
 {
 	return (request >= PTRACE_BTS_CONFIG && request <= PTRACE_BTS_READ) ||
 	       (request >= PTRACE_PEBS_CONFIG && request <= PTRACE_LBR_READ);
@@ -271,8 +276,10 @@ static long call_ptrace(struct process *self, const uint64_t *argument)
 			continue;
 		if (request->need == NOTHING)
 			return request->perform(&call);
-		if (pid < 0 && can_be_of_cpu(call.request))
+		if (pid < 0 && is_of_buffer(call.request))
 			return of_cpu(&call, request, (unsigned)(-1 - pid));
+		if (call.pid == self->pid && is_of_buffer(call.request))
+			return of_no_tracee(&call, request, self->task, 0);
 		call.at = find_process(&call, request->need);
 		return call.at ? perform(&call, request) : -ESRCH;
 	}

@@ -111,10 +111,15 @@ static void resume(void *argument)
 		trace_units[tracer->unit]->go_on(tracer);
 }
 
+/*
+ * Where it is recorded, it has arrived anew by then. A rest of a task that traces itself would find
+ * the threshold reached and hold the trace once more, before ring 3 got on.
+ */
 void trace_resume(struct tracer *tracer)
 {
 	trace_perform(tracer->context, resume, tracer);
-	trace_settle();
+	if (!atomic_load(&tracer->context->cpu))
+		trace_settle();
 }
 
 bool trace_is_held(const struct tracer *tracer)

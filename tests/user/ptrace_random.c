@@ -2,7 +2,8 @@
 // Makes random requests of ptrace(), well-formed and not, among a family whose members start and
 // end, and checks that it reads nothing of the kernel's. argument: seed in the low 32 bits, count
 // in the next 22, seconds in the next 9, after which it makes no more. The highest bit says that
-// there are branches: it reads those of a child before the others of its kind can disturb it.
+// there are branches: it reads those of a child before the others of its kind can disturb it. It
+// traces itself too, with handlers for the signals of that.
 #include "tests/user/lib/ptrace.h"
 
 #define FAMILY 6
@@ -27,6 +28,11 @@ static const uint16_t requests[] = {
 	PTRACE_PEEKUSR,	    PTRACE_POKEUSR,    PTRACE_SETOPTIONS, PTRACE_SETOPTIONS,
 	PTRACE_GETEVENTMSG, PTRACE_GETSIGINFO,
 };
+
+static void do_nothing(int signal, struct siginfo *at, struct ucontext *context)
+{
+	(void)signal, (void)at, (void)context;
+}
 
 static uint64_t random(uint64_t below)
 {
@@ -57,6 +63,10 @@ static uint64_t wild(void)
 /* What a child does: lives a while, in its own way; traces others; ends. */
 static _Noreturn void member(uint64_t way)
 {
+	if (way & 1ul << 40) {
+		set_handlers((signal_handler *)SIG_DFL);
+		set_mask(SIG_SETMASK, 0, NULL);
+	}
 	switch (way % 4) {
 	case 0:
 		for (unsigned turns = way >> 8 & 63; turns; turns--) {
@@ -100,7 +110,8 @@ static void choose_config(void)
 		config.signal = 0;
 	if (random(4))
 		config.flags &= ~(uint64_t)PTRACE_BTS_KERNEL;
-	config.flags &= ~(uint64_t)PTRACE_BTS_SIGNAL_TRACER; /* it would end the caller */
+	if (config.signal == SIGSEGV) /* it would end the caller */
+		config.signal = SIGUSR2;
 }
 
 /* Arguments that are right more often than not. */
@@ -169,16 +180,39 @@ static long choose_pid(void)
 	}
 }
 
+/* Any set of signals blocked, and one ignored or with another mask for its handler. */
+static void change_handlers(void)
+{
+	unsigned signal = 1 + (unsigned)random(SIGNALS - 1);
+
+	set_mask((int)random(4), random_next(&state), NULL);
+	if (signal != SIGSEGV)
+		set_handler(signal, random(4) ? do_nothing : (signal_handler *)SIG_IGN,
+			    random(2) ? SA_RESTART : 0, random_next(&state));
+}
+
+/* Each call would take ten times as long. */
+static void trace_itself_no_more(void)
+{
+	struct ptrace_bts_config none = {0};
+
+	ptrace(PTRACE_BTS_CONFIG, getpid(), (uint64_t)&none, sizeof(none));
+}
+
 static void request(void)
 {
 	long number = random(32) ? requests[random(sizeof(requests) / sizeof(requests[0]))]
 				 : (long)random(64);
 	uint64_t address, data;
+	long pid;
 
 	if (number == PTRACE_TRACEME || (number == PTRACE_KILL && random(8)))
 		return; /* nobody would let this process go on; too many would die */
 	choose(number, &address, &data);
-	ptrace(number, choose_pid(), address, data);
+	pid = choose_pid();
+	ptrace(number, pid, address, data);
+	if (pid == getpid() && random(8))
+		trace_itself_no_more();
 }
 
 /* Stops it, or gives up after four looks: others trace the same family, and it may have ended. */
@@ -242,6 +276,7 @@ int main(uint64_t argument)
 	state = argument & UINT32_MAX;
 	if (argument >> 63)
 		read_records();
+	set_handlers(do_nothing);
 	kill(getpid(), SIGSTOP); /* until all of its kind are there */
 	end = now_us() + (int64_t)(argument >> 54 & 0x1ff) * 1000000;
 	for (unsigned i = 0; i < FAMILY; i++)
@@ -263,6 +298,10 @@ int main(uint64_t argument)
 			random(4) ? yield() : (void)sleep_us((int64_t)random(500));
 			break;
 		case 8:
+			change_handlers();
+			trace_itself_no_more();
+			break;
+		case 9:
 			trace_one();
 			expect_no_kernel_address();
 			break;

@@ -247,10 +247,14 @@ static void refused_for_all(void)
 	for (unsigned i = 0; i < sizeof(need_stop) / sizeof(need_stop[0]); i++) {
 		static const uint8_t whos[] = {RUNNING, STRANGER, ENDED, NOBODY, SELF};
 
-		for (unsigned who = 0; who < 5; who++)
+		bool is_of_buffer =
+			need_stop[i] >= PTRACE_BTS_CONFIG && need_stop[i] <= PTRACE_BTS_READ;
+
+		for (unsigned who = 0; who < (is_of_buffer ? 4 : 5); who++)
 			refused(&(struct row){ESRCH, whos[who], need_stop[i], 0, 0});
-		if (need_stop[i] >= PTRACE_BTS_CONFIG &&
-		    need_stop[i] <= PTRACE_BTS_READ) { /* of a CPU */
+		if (is_of_buffer && need_stop[i] >= PTRACE_BTS_SIZE)
+			refused(&(struct row){ENXIO, SELF, need_stop[i], AT_RECORD, RECORD});
+		if (is_of_buffer) { /* of a CPU */
 			pids[NOBODY] = PTRACE_BTS_CPU(0);
 			refused(&(struct row){EPERM, NOBODY, need_stop[i], AT_RECORD, 16});
 			pids[NOBODY] = 123456789;

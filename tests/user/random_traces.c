@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The requests for branches, samples and the newest branches in any order, with arguments that are
-// mostly possible, on children that run, move, stop, end and are killed, and on CPUs. argument:
-// seed in the low, count in the high 32 bits. Of so many requests it makes those that it gets to in
-// 15 seconds, and 30 at least: beside tracers of the kernel one can take 0.3 seconds.
+// mostly possible, on children that run, move, stop, end and are killed, on CPUs, and on the program
+// itself. argument: seed in the low, count in the high 32 bits. Of so many requests it makes those
+// that it gets to in 15 seconds, and 30 at least: beside tracers of the kernel one can take 0.3
+// seconds.
 #include "abi/ptrace_lbr.h"
 #include "abi/ptrace_pebs.h"
 #include "tests/user/lib/ptrace.h"
@@ -42,6 +43,12 @@ static void run(uint64_t seed)
 	}
 }
 
+/* Of the program itself, which traces itself as well. */
+static void do_nothing(int signal, struct siginfo *info, struct ucontext *context)
+{
+	(void)signal, (void)info, (void)context;
+}
+
 static void start(unsigned i)
 {
 	uint64_t seed = random_next(&state);
@@ -49,6 +56,7 @@ static void start(unsigned i)
 	pids[i] = fork();
 	CHECK(pids[i] >= 0);
 	if (!pids[i]) {
+		set_handlers((signal_handler *)SIG_DFL);
 		run(seed);
 		exit(0);
 	}
@@ -79,13 +87,20 @@ static long random_pid(void)
 	return pick < 22 ? PTRACE_BTS_CPU(below(4)) : (long)(pick == 22 ? getpid() : 0);
 }
 
+static uint32_t random_signal(uint64_t flags)
+{
+	uint32_t signal = (uint32_t)ONE_OF(0, 0, SIGIO, SIGPROF, SIGKILL);
+
+	return flags & PTRACE_BTS_SIGNAL && signal != SIGSEGV ? signal : 0;
+}
+
 static void fill_bts(void)
 {
 	struct ptrace_bts_config *config = (struct ptrace_bts_config *)buffer;
 
 	config->size = ONE_OF(0, 23, 24, 2400, 2400, 24000, 24000, 200000, 1 << 20);
 	config->flags = below(8) ? (below(0x10) & ~4ul) | ONE_OF(1, 5, 0x41) : random_next(&state);
-	config->signal = (uint32_t)(config->flags & 4 ? ONE_OF(0, 0, SIGIO, SIGPROF, SIGKILL) : 0);
+	config->signal = random_signal(config->flags);
 	config->bts_size = (uint32_t)ONE_OF(0, 24);
 }
 
@@ -101,7 +116,7 @@ static void fill_pebs(void)
 		ONE_OF(0, 2, 20, 20, 100, 100, 2000, 2000, 1000, 100000, 0x7fffffff, 0x80000000);
 	config->event = (uint32_t)(below(4) ? 1 + below(2) : below(PTRACE_PEBS_EVENTS + 1));
 	config->counter = (uint32_t)(config->flags & PTRACE_PEBS_COUNTER ? below(5) : 0);
-	config->signal = (uint32_t)(config->flags & 4 ? ONE_OF(0, 0, SIGIO, SIGPROF, SIGKILL) : 0);
+	config->signal = random_signal(config->flags);
 	config->sample_size = (uint32_t)ONE_OF(0, 192);
 }
 
@@ -175,6 +190,7 @@ int main(uint64_t argument)
 	int64_t end = now_us() + LONGEST_US;
 
 	state = argument & UINT32_MAX;
+	set_handlers(do_nothing);
 	for (unsigned i = 0; i < CHILDREN; i++)
 		start(i);
 	for (; made < argument >> 32 && (made < LEAST || now_us() < end); made++) {

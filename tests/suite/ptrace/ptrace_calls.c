@@ -449,6 +449,57 @@ TEST(ptrace_side_by_side, .group = "I", .ids = "PE15", .needs = NEED_BTS | NEED_
 	EXPECT(program_output("* samples are of taken branches", NULL));
 }
 
+/* Programs that trace themselves. */
+
+#define PROFILERS 3
+
+/* Each moves to other CPUs, and shares them with the others. */
+TEST(ptrace_own_branches, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim = "programs that drain their own buffer in a handler count each branch as often as "
+	      "they took it, and none of the handler's",
+     .source = "docs/ptrace-bts.2, Tracing oneself")
+{
+	PROGRAMS(before);
+	struct process *processes[PROFILERS];
+
+	for (uint64_t round = 0; round < test_scaled(4); round++) {
+		for (unsigned i = 0; i < PROFILERS; i++) {
+			uint64_t argument =
+				(uint64_t)cpu_count() << 32 | (test_random() & UINT32_MAX);
+
+			if (i)
+				processes[i] = program_start("own_traces", argument);
+			else /* with the kernel's branches */
+				REQUIRE_EQ(process_spawn_privileged("own_traces",
+								    argument | 1ul << 55,
+								    &processes[0]),
+					   0);
+		}
+		for (unsigned i = 0; i < PROFILERS; i++)
+			EXPECT_EQ(program_end(processes[i]), WAIT_EXITED(0));
+	}
+}
+
+TEST(ptrace_own_samples, .group = "I", .ids = "", .needs = NEED_SAMPLES,
+     .claim = "a program that samples itself, and drains the buffer in a handler, has each sample "
+	      "at its own count of events",
+     .source = "docs/ptrace-pebs.2, Sampling oneself")
+{
+	uint64_t skid = sampled_skid();
+
+	sampled_needs_exact();
+	for (uint64_t round = 0; round < test_scaled(4); round++)
+		program_expect("own_traces", 1ul << 56 | skid << 8 | pebs_of_machine(), false);
+}
+
+TEST(ptrace_own_requests, .group = "I", .ids = "I7", .needs = NEED_BTS,
+     .claim = "of itself a process can ask for buffers alone, whose signal is as any other",
+     .source = "docs/ptrace-bts.2, Tracing oneself")
+{
+	program_expect("own_traces", 2ul << 56, false);
+	program_expect("own_traces", 2ul << 56 | 1, true);
+}
+
 #define PROCESSES 3
 
 TEST(ptrace_random_traces, .group = "I", .ids = "",
