@@ -11,6 +11,7 @@
 #define IA32_EFER	    0xc0000080u
 #define IA32_STAR	    0xc0000081u
 #define IA32_LSTAR	    0xc0000082u
+#define IA32_CSTAR	    0xc0000083u
 #define IA32_FMASK	    0xc0000084u
 #define IA32_FS_BASE	    0xc0000100u
 #define IA32_GS_BASE	    0xc0000101u
@@ -43,6 +44,7 @@ static void load_tables(struct cpu *cpu)
 	cpu->gdt[KERNEL_DATA / 8] = 0x00cf93000000ffff;
 	cpu->gdt[USER_DATA / 8] = 0x00cff3000000ffff;
 	cpu->gdt[USER_CODE / 8] = 0x00affb000000ffff;
+	cpu->gdt[USER_CODE_32 / 8] = 0x00cffb000000ffff;
 	cpu->gdt[TASK_STATE / 8] = (sizeof(cpu->task_state) - 1) | (base & 0xffffff) << 16 |
 				   0x89ul << 40 | (base >> 24 & 0xff) << 56;
 	cpu->gdt[TASK_STATE / 8 + 1] = base >> 32;
@@ -128,6 +130,8 @@ void cpu_protect(void)
 	wrmsr(IA32_SYSENTER_CS, 0);
 	wrmsr(IA32_STAR, (uint64_t)KERNEL_CODE << 32 | (uint64_t)(USER_DATA - 8) << 48);
 	wrmsr(IA32_LSTAR, (uint64_t)syscall_entry);
+	/* AMD's processors execute SYSCALL in compatibility mode: APM Vol 2, 6.1.1. */
+	wrmsr_safe(IA32_CSTAR, (uint64_t)syscall_entry_32);
 	wrmsr(IA32_FMASK, FMASK_SYSCALL);
 	wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_SCE);
 }

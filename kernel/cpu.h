@@ -19,6 +19,7 @@ enum {
 	USER_DATA = 0x18 | 3,
 	USER_CODE = 0x20 | 3,
 	TASK_STATE = 0x28,
+	USER_CODE_32 = 0x38 | 3, /* compatibility mode; after the two entries of TASK_STATE */
 };
 
 /* Interrupt stacks of the task-state segment, 1 to 4. */
@@ -65,7 +66,7 @@ struct cpu {
 	struct trace_cpu *trace;	  /* trace/context.h; NULL before trace_init_cpu() */
 	bool recording;			  /* by a trace unit: see trace/cpu.h */
 	struct debugctl debugctl;
-	uint64_t gdt[7];
+	uint64_t gdt[8];
 };
 _Static_assert(offsetof(struct cpu, user_rsp) == 8, "kernel/trap/entry.asm");
 _Static_assert(offsetof(struct cpu, kernel_rsp) == 16, "kernel/trap/entry.asm");

@@ -42,6 +42,20 @@ enum {
 	SYS_insntrace = 501, /* abi/insntrace.h; the same */
 };
 
+/*
+ * 32-bit code (compatibility mode): INT 80H with the number in EAX and arguments in EBX, ECX, EDX,
+ * ESI, EDI, EBP; the result in EAX. Numbers are Linux's for i386; there are these alone. Arguments
+ * are as above, pointers and words of 32 bits.
+ */
+enum {
+	SYS_32_exit = 1,
+	SYS_32_write = 4,
+	SYS_32_getpid = 20,
+	SYS_32_ptrace = 26, /* docs/ptrace-bts.2, 32-bit tracers and tracees */
+	SYS_32_kill = 37,
+	SYS_32_wait4 = 114,
+};
+
 enum { PROT_READ = 1, PROT_WRITE = 2, PROT_EXEC = 4 }; /* one of READ, READ|WRITE, READ|EXEC */
 enum { MAP_PRIVATE = 2, MAP_ANONYMOUS = 0x20 };
 enum {

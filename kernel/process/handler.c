@@ -40,7 +40,7 @@ static void fill_frame(const struct process *self, uint64_t at, struct signal_fr
 
 	for (unsigned i = 0; i < REGISTERS; i++)
 		registers[i] = ((const uint64_t *)&self->frame)[places[i]];
-	context->cs = USER_CODE;
+	context->cs = (uint16_t)self->frame.cs;
 	context->ss = USER_DATA;
 	context->err = self->fault.error;
 	context->trapno = self->fault.vector;
@@ -65,6 +65,7 @@ static void begin_handler(struct process *self, uint64_t at, uint64_t handler)
 	frame->rax = 0;
 	frame->rsp = at;
 	frame->rip = handler;
+	frame->cs = USER_CODE;
 	frame->rflags &= ~(uint64_t)(FLAG_TF | FLAG_DF);
 	frame->vector = VECTOR_KICK;
 	user_context_init(&fresh, 0);
@@ -74,7 +75,9 @@ static void begin_handler(struct process *self, uint64_t at, uint64_t handler)
 void handler_enter(struct process *self)
 {
 	struct signal_action *action = &self->actions[self->caught];
-	uint64_t at = ((self->frame.rsp - RED_ZONE - sizeof(struct signal_frame)) & ~15ul) - 8;
+	bool is_32 = self->frame.cs == USER_CODE_32;
+	uint64_t rsp = is_32 ? (uint32_t)self->frame.rsp : self->frame.rsp;
+	uint64_t at = ((rsp - RED_ZONE - sizeof(struct signal_frame)) & ~15ul) - 8;
 	struct signal_cause no_room = {.code = SI_KERNEL};
 	struct signal_frame frame = {0};
 
@@ -94,7 +97,10 @@ void handler_enter(struct process *self)
 /* Whether ring 3 may go on there; its flags are its own, less those that it may not set. */
 static bool is_allowed(const struct sigcontext *context)
 {
-	return context->cs == USER_CODE && context->ss == USER_DATA && context->rip < USER_END;
+	uint64_t end = context->cs == USER_CODE_32 ? 1ul << 32 : USER_END;
+
+	return (context->cs == USER_CODE || context->cs == USER_CODE_32) &&
+	       context->ss == USER_DATA && context->rip < end;
 }
 
 static bool read_context(uint64_t from, struct ucontext *context, struct user_context *fpu)
@@ -121,6 +127,7 @@ long call_rt_sigreturn(struct process *self, const uint64_t *argument)
 	}
 	for (unsigned i = 0; i < REGISTERS; i++)
 		((uint64_t *)frame)[places[i]] = ((const uint64_t *)&context.uc_mcontext)[i];
+	frame->cs = context.uc_mcontext.cs;
 	frame->rflags = (frame->rflags & USER_FLAGS_FREE) | USER_FLAGS_FIXED;
 	frame->vector = VECTOR_KICK; /* SYSRET would clobber RCX and R11 */
 	user_context_use_fpu(&fpu);

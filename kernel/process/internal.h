@@ -80,7 +80,8 @@ long process_wait(struct process *self, int64_t pid, uint64_t status, uint64_t o
 /* handler.c */
 system_call call_rt_sigaction, call_rt_sigprocmask, call_rt_sigreturn;
 
-/* The system call that frame.rax names. Its result. */
+/* The system call that frame.rax names, by SYSCALL or by INT 80H of 32-bit code. Its result. */
 long syscall_do(struct process *self);
+long syscall_do_32(struct process *self);
 
 #endif

@@ -119,7 +119,7 @@ static uint32_t checksum_of(const struct program *program)
 	unsigned cursor = 0;
 	uint32_t crc = 0;
 
-	if (elf_open(&elf, program->image, program->size))
+	if (elf_open_either(&elf, program->image, program->size))
 		return 0;
 	while (elf_next_segment(&elf, &cursor, &segment))
 		crc = crc32c(crc, segment.data, segment.file_size);
@@ -131,9 +131,7 @@ static int load_image(struct process *process, const struct program *program, ui
 	if (export_wants(EXPORT_PROGRAMS))
 		process->checksum = checksum_of(program);
 	process->frame.rdi = argument;
-	/* As after a CALL: the return address is the zero of the new page. */
-	process->frame.rsp = STACK_TOP - sizeof(uint64_t);
-	return program_load(&process->space, program->image, program->size, &process->frame.rip);
+	return program_load(&process->space, program->image, program->size, &process->frame);
 }
 
 int process_start(const char *name, uint64_t argument, struct process *parent, bool privileged,

@@ -44,6 +44,7 @@ struct process {
 	uint32_t checksum; /* of its program, if that is exported */
 	bool privileged;   /* may see kernel addresses */
 	bool in_call;	   /* of the system */
+	bool call_is_32;   /* the newest one was INT 80H */
 	unsigned stepped;  /* STEP_... that its tracers wait for */
 	struct trace_account
 		account;       /* of what it has in trace buffers; its limit: RLIMIT_MEMLOCK */

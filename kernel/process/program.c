@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/process/program.h"
 #include "abi/errno.h"
+#include "kernel/cpu.h"
 #include "kernel/end.h"
 #include "kernel/mm/vm.h"
 #include "lib/elf.h"
@@ -104,13 +105,14 @@ static int load_segment(struct space *space, const struct elf_segment *segment)
 	return error == -EINVAL || error == -EEXIST ? -ENOEXEC : error;
 }
 
-int program_load(struct space *space, const void *image, size_t size, uint64_t *entry)
+int program_load(struct space *space, const void *image, size_t size, struct trap_frame *frame)
 {
 	struct elf_image elf;
 	struct elf_segment segment;
 	unsigned cursor = 0;
+	uint64_t top;
 
-	if (elf_open(&elf, image, size))
+	if (elf_open_either(&elf, image, size))
 		return -ENOEXEC;
 	while (elf_next_segment(&elf, &cursor, &segment)) {
 		int error = load_segment(space, &segment);
@@ -118,6 +120,10 @@ int program_load(struct space *space, const void *image, size_t size, uint64_t *
 		if (error)
 			return error;
 	}
-	*entry = elf.entry;
-	return space_map(space, STACK_TOP - STACK_PAGES * PAGE_SIZE, STACK_PAGES, VM_WRITE);
+	top = elf.is_32 ? STACK_TOP_32 : STACK_TOP;
+	frame->rip = elf.entry;
+	frame->cs = elf.is_32 ? USER_CODE_32 : USER_CODE;
+	/* As after a CALL: the return address is the zero of the new page. */
+	frame->rsp = top - sizeof(uint64_t);
+	return space_map(space, top - STACK_PAGES * PAGE_SIZE, STACK_PAGES, VM_WRITE);
 }

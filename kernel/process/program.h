@@ -5,6 +5,7 @@
 
 #include "abi/boot_info.h"
 #include "kernel/mm/space.h"
+#include "kernel/trap/trap.h"
 
 /* One after the other, each at a multiple of 8 bytes, in the archive of tests/user/archive.asm. */
 struct program {
@@ -25,14 +26,16 @@ const struct program *program_find(const char *name);
  */
 const struct program *program_given(uint64_t *argument);
 
-#define STACK_TOP   0x00007fffffffe000ul /* nothing is mapped above it, or below the stack */
-#define STACK_PAGES 16
+#define STACK_TOP    0x00007fffffffe000ul /* nothing is mapped above it, or below the stack */
+#define STACK_TOP_32 0x00000000ffffe000ul /* of a program for i386 */
+#define STACK_PAGES  16
 
 /*
- * Loads an executable into an empty space, with a stack; *entry is where it starts. -ENOEXEC: not
- * an executable, a segment outside ring 3's half, writable and executable, or in the same page as
- * another; -ENOMEM. What was mapped by then stays, for space_destroy().
+ * Loads an executable into an empty space, with a stack; RIP, RSP and CS of `frame` are how it
+ * starts. -ENOEXEC: not an executable for x86-64 or i386, a segment outside ring 3's half, writable
+ * and executable, or in the same page as another; -ENOMEM. What was mapped by then stays, for
+ * space_destroy().
  */
-int program_load(struct space *space, const void *image, size_t size, uint64_t *entry);
+int program_load(struct space *space, const void *image, size_t size, struct trap_frame *frame);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The main loop of a process: it enters ring 3, and serves what ended the stay.
+#include "kernel/cpu.h"
 #include "kernel/end.h"
 #include "kernel/export/export.h"
 #include "kernel/process/attachment.h"
@@ -51,21 +52,41 @@ static void end_step(struct process *self)
 	self->stepped = 0;
 }
 
-#define SYSCALL_BYTES 2
+#define CALL_BYTES	2			/* of SYSCALL, and of INT 80H */
+#define INT80_ERROR	(VECTOR_INT80 << 3 | 2) /* SDM Vol 3, 6.13: an entry of the IDT */
+#define IS_CALL(vector) ((vector) == VECTOR_SYSCALL || (vector) == VECTOR_INT80)
 
 /* One that a signal ended before it did anything is made again by the same instruction. */
 static void make_call(struct process *self)
 {
 	struct trap_frame *frame = &self->frame;
 	uint64_t number = frame->rax;
+	long result;
 
+	self->call_is_32 = frame->vector == VECTOR_INT80;
 	self->in_call = true;
-	frame->rax = (uint64_t)syscall_do(self);
+	result = self->call_is_32 ? syscall_do_32(self) : syscall_do(self);
 	self->in_call = false;
-	if ((int64_t)frame->rax == CALL_AGAIN) {
+	if (result == CALL_AGAIN) {
 		frame->rax = number;
-		frame->rip -= SYSCALL_BYTES;
+		frame->rip -= CALL_BYTES;
+	} else {
+		frame->rax = self->call_is_32 ? (uint32_t)result : (uint64_t)result;
 	}
+}
+
+/* INT 80H is of 32-bit code and SYSCALL is not: else they are what is no call elsewhere. */
+static void check_call(struct process *self)
+{
+	struct trap_frame *frame = &self->frame;
+	bool is_int80 = frame->vector == VECTOR_INT80;
+
+	if (frame->vector != VECTOR_SYSCALL_32 && (!is_int80 || frame->cs == USER_CODE_32))
+		return;
+	frame->vector = is_int80 ? VECTOR_GP : VECTOR_UD;
+	frame->error = is_int80 ? INT80_ERROR : 0;
+	frame->rip -= CALL_BYTES;
+	self->task->caught = (struct caught){frame->vector, frame->error, 0};
 }
 
 /* One stay in ring 3, and what came of it. */
@@ -80,9 +101,10 @@ static void run_user(struct process *self)
 		frame->vector = VECTOR_GP;
 	if (step && !own_trap)
 		frame->rflags &= ~(uint64_t)FLAG_TF;
-	if (frame->vector == VECTOR_SYSCALL) {
+	check_call(self);
+	if (IS_CALL(frame->vector)) {
 		make_call(self);
-		if (step) /* SYSCALL itself does not trap: it clears TF */
+		if (step) /* the instruction itself does not trap: it clears TF */
 			end_step(self);
 	} else if (frame->vector == VECTOR_DB && step && !own_trap) {
 		end_step(self);

@@ -319,14 +319,41 @@ void syscall_register(uint64_t number, system_call *call)
 	calls[find_call(number)].call = call;
 }
 
+static long perform(struct process *self, uint64_t number, const uint64_t *argument)
+{
+	unsigned at = find_call(number);
+
+	return at < sizeof(calls) / sizeof(calls[0]) && calls[at].call
+		       ? calls[at].call(self, argument)
+		       : -ENOSYS;
+}
+
 long syscall_do(struct process *self)
 {
 	const struct trap_frame *frame = &self->frame;
 	const uint64_t argument[] = {frame->rdi, frame->rsi, frame->rdx,
 				     frame->r10, frame->r8,  frame->r9};
-	unsigned at = find_call(frame->rax);
 
-	return at < sizeof(calls) / sizeof(calls[0]) && calls[at].call
-		       ? calls[at].call(self, argument)
-		       : -ENOSYS;
+	return perform(self, frame->rax, argument);
+}
+
+static const struct {
+	uint32_t number;
+	uint64_t as;
+} calls_32[] = {
+	{SYS_32_exit, SYS_exit},     {SYS_32_write, SYS_write}, {SYS_32_getpid, SYS_getpid},
+	{SYS_32_ptrace, SYS_ptrace}, {SYS_32_kill, SYS_kill},	{SYS_32_wait4, SYS_wait4},
+};
+
+long syscall_do_32(struct process *self)
+{
+	const struct trap_frame *frame = &self->frame;
+	const uint64_t argument[] = {(uint32_t)frame->rbx, (uint32_t)frame->rcx,
+				     (uint32_t)frame->rdx, (uint32_t)frame->rsi,
+				     (uint32_t)frame->rdi, (uint32_t)frame->rbp};
+
+	for (unsigned i = 0; i < sizeof(calls_32) / sizeof(calls_32[0]); i++)
+		if (calls_32[i].number == (uint32_t)frame->rax)
+			return perform(self, calls_32[i].as, argument);
+	return -ENOSYS;
 }

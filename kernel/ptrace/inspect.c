@@ -49,14 +49,14 @@ int ptrace_poke(struct attachment *at, uint64_t address, const void *buffer, siz
 long ptrace_peek_word(const struct ptrace_call *call)
 {
 	uint64_t word;
-	int error = ptrace_peek(call->at, call->address, &word, sizeof(word));
+	int error = ptrace_peek(call->at, call->address, &word, ptrace_word_bytes(call));
 
-	return error ? error : copy_to_user(call->data, &word, sizeof(word));
+	return error ? error : copy_to_user(call->data, &word, ptrace_word_bytes(call));
 }
 
 long ptrace_poke_word(const struct ptrace_call *call)
 {
-	return ptrace_poke(call->at, call->address, &call->data, sizeof(call->data));
+	return ptrace_poke(call->at, call->address, &call->data, ptrace_word_bytes(call));
 }
 
 long ptrace_set_options(const struct ptrace_call *call)
@@ -71,7 +71,7 @@ long ptrace_set_options(const struct ptrace_call *call)
 
 long ptrace_get_message(const struct ptrace_call *call)
 {
-	return copy_to_user(call->data, &call->at->message, sizeof(call->at->message));
+	return copy_to_user(call->data, &call->at->message, ptrace_word_bytes(call));
 }
 
 long ptrace_get_siginfo(const struct ptrace_call *call)
@@ -102,7 +102,7 @@ static struct ptrace_registers registers_of(const struct trap_frame *frame, bool
 	struct ptrace_registers registers = {
 		.orig_rax = in_call ? frame->rax : NO_CALL,
 		.rip = frame->rip,
-		.cs = USER_CODE,
+		.cs = frame->cs,
 		.rflags = (frame->rflags & USER_FLAGS_FREE) | USER_FLAGS_FIXED,
 		.rsp = frame->rsp,
 		.ss = USER_DATA,
@@ -112,10 +112,13 @@ static struct ptrace_registers registers_of(const struct trap_frame *frame, bool
 	return registers;
 }
 
-static bool are_allowed(const struct ptrace_registers *registers, uint64_t orig_rax)
+/* A process stays in its mode. */
+static bool are_allowed(const struct ptrace_registers *registers, uint64_t orig_rax, uint64_t cs)
 {
-	return registers->orig_rax == orig_rax && registers->rip < USER_END &&
-	       registers->cs == USER_CODE && registers->ss == USER_DATA &&
+	uint64_t end = cs == USER_CODE_32 ? 1ul << 32 : USER_END;
+
+	return registers->orig_rax == orig_rax && registers->rip < end && registers->cs == cs &&
+	       registers->ss == USER_DATA &&
 	       (registers->rflags & ~(uint64_t)USER_FLAGS_FREE) == USER_FLAGS_FIXED &&
 	       !(registers->fs_base | registers->gs_base | registers->ds | registers->es |
 		 registers->fs | registers->gs);
@@ -136,7 +139,7 @@ static int read_registers(struct attachment *at, struct trap_frame *frame,
 static long write_registers(struct attachment *at, struct trap_frame *frame,
 			    const struct ptrace_registers *registers)
 {
-	if (!are_allowed(registers, at->tracee->in_call ? frame->rax : NO_CALL))
+	if (!are_allowed(registers, at->tracee->in_call ? frame->rax : NO_CALL, frame->cs))
 		return -EIO;
 	memcpy(frame, registers, GENERAL);
 	frame->rip = registers->rip;

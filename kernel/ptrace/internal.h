@@ -12,6 +12,12 @@ struct ptrace_call {
 	uint64_t request, pid, address, data;
 };
 
+/* The words of the caller's code. */
+static inline size_t ptrace_word_bytes(const struct ptrace_call *call)
+{
+	return call->self->call_is_32 ? sizeof(uint32_t) : sizeof(uint64_t);
+}
+
 /* A request's function. Returns the value of the call, errors as in the manual pages. */
 typedef long ptrace_request(const struct ptrace_call *call);
 

@@ -116,22 +116,27 @@ static long do_interrupt(const struct ptrace_call *call)
 	return ptrace_interrupt(call->at);
 }
 
-/* Bytes of the structure that the caller knows: a size that is not its own is that of 2007. */
+/* Bytes of the structure that the caller knows: any other size is that of 2007, of two words. */
 static size_t config_bytes(const struct ptrace_call *call)
 {
-	return call->data == sizeof(struct ptrace_bts_config)
-		       ? sizeof(struct ptrace_bts_config)
-		       : offsetof(struct ptrace_bts_config, signal);
+	return call->data == sizeof(struct ptrace_bts_config) ? sizeof(struct ptrace_bts_config)
+							      : 2 * ptrace_word_bytes(call);
 }
+
+/* Of 32-bit code: the first two members are half as large. */
+#define IS_NARROW(bytes) ((bytes) == 2 * sizeof(uint32_t))
 
 static long do_config(const struct ptrace_call *call)
 {
 	struct ptrace_bts_config config = {0};
 	size_t bytes = config_bytes(call);
+	uint32_t narrow[2];
 	long error;
 
-	if (copy_from_user(&config, call->address, bytes))
+	if (copy_from_user(IS_NARROW(bytes) ? (void *)narrow : &config, call->address, bytes))
 		return -EFAULT;
+	if (IS_NARROW(bytes))
+		config = (struct ptrace_bts_config){.size = narrow[0], .flags = narrow[1]};
 	error = ptrace_bts_config(call->at, &config);
 	return error || bytes < sizeof(config) ? error : (long)bytes;
 }
@@ -140,9 +145,14 @@ static long do_status(const struct ptrace_call *call)
 {
 	struct ptrace_bts_config config;
 	size_t bytes = config_bytes(call);
+	uint32_t narrow[2];
 
 	ptrace_bts_status(call->at, &config);
-	return copy_to_user(call->address, &config, bytes) ? -EFAULT : (long)bytes;
+	narrow[0] = (uint32_t)config.size;
+	narrow[1] = (uint32_t)config.flags;
+	return copy_to_user(call->address, IS_NARROW(bytes) ? (void *)narrow : &config, bytes)
+		       ? -EFAULT
+		       : (long)bytes;
 }
 
 static const struct request {
@@ -263,6 +273,14 @@ static bool is_of_buffer(uint64_t request)
 	       (request >= PTRACE_PEBS_CONFIG && request <= PTRACE_LBR_READ);
 }
 
+/* Structures of 64-bit registers and pointers, which a 32-bit tracer has no layout for. */
+static bool is_of_64_bits(uint64_t request)
+{
+	return request == PTRACE_GETREGS || request == PTRACE_SETREGS ||
+	       request == PTRACE_PEEKUSR || request == PTRACE_POKEUSR ||
+	       request == PTRACE_GETSIGINFO;
+}
+
 static long call_ptrace(struct process *self, const uint64_t *argument)
 {
 	struct ptrace_call call = {self,	NULL,	    argument[0], (uint32_t)argument[1],
@@ -274,6 +292,8 @@ static long call_ptrace(struct process *self, const uint64_t *argument)
 
 		if (request->request != call.request)
 			continue;
+		if (self->call_is_32 && is_of_64_bits(call.request))
+			return -EIO;
 		if (request->need == NOTHING)
 			return request->perform(&call);
 		if (pid < 0 && is_of_buffer(call.request))

@@ -5,6 +5,7 @@ extern exception_dispatch
 extern interrupt_dispatch
 extern nmi_dispatch
 extern syscall_dispatch
+global trap_stubs, syscall_entry, syscall_entry_32, user_enter, user_leave
 
 USER_CODE   equ 0x23
 USER_DATA   equ 0x1b
@@ -20,7 +21,6 @@ section .text
 ; Vectors 8, 10 to 14, 17, 21, 29, 30 come with an error code (SDM Vol 3, 6.15).
 %define HAS_ERROR ((1 << 8) | (0x1f << 10) | (1 << 17) | (1 << 21) | (1 << 29) | (1 << 30))
 align 16
-global trap_stubs
 trap_stubs:
 %assign vector 0
 %rep 256
@@ -120,7 +120,8 @@ paranoid_entry:
 
 ; SYSCALL: RCX = user RIP, R11 = user RFLAGS, the stack still the user's. IF is off by SFMASK.
 align 16
-global syscall_entry
+syscall_entry_32:                       ; of compatibility mode, marked: syscall_dispatch()
+	bts r11, 63
 syscall_entry:
 	swapgs
 	mov [gs:CPU_USER_RSP], rsp
@@ -139,14 +140,13 @@ syscall_entry:
 
 ; After SYSCALL only a TF that SFMASK left traps. Bochs 2.7 traps by the TF before: nothing to do.
 section .exception_table progbits alloc noexec nowrite align=1
-	dq syscall_entry, syscall_entry
+	dq syscall_entry, syscall_entry, syscall_entry_32, syscall_entry_32
 section .text
 
 ; int user_enter(const struct trap_frame *user, uint64_t *kernel_rsp, bool sysret)
 ; Saves what C expects kept, leaves the stack pointer in *kernel_rsp and goes to ring 3. Returns
 ; as if called when user_leave() gets that stack pointer.
 align 16
-global user_enter
 user_enter:
 	PUSH rbx, rbp, r12, r13, r14, r15
 	sub rsp, 8                      ; the stack of what enters from ring 3 is aligned
@@ -170,7 +170,6 @@ user_enter:
 ; _Noreturn void user_leave(uint64_t kernel_rsp)
 ; Only now off the stack that the exception came on, which for #DB is the CPU's and not the task's.
 align 16
-global user_leave
 user_leave:
 	lea rsp, [rdi + 8]
 	push byte 2                     ; no AC from the user: #DB arrives with it

@@ -46,7 +46,8 @@ static void set_gate(unsigned vector)
 		.offset_low = (uint16_t)entry,
 		.selector = KERNEL_CODE,
 		.ist = vector < 32 ? ist_of[vector] : 0,
-		.type = vector == VECTOR_BP ? GATE_INTERRUPT_USER : GATE_INTERRUPT,
+		.type = vector == VECTOR_BP || vector == VECTOR_INT80 ? GATE_INTERRUPT_USER
+								      : GATE_INTERRUPT,
 		.offset_middle = (uint16_t)(entry >> 16),
 		.offset_high = (uint32_t)(entry >> 32),
 	};
@@ -65,6 +66,17 @@ static void unknown(struct trap_frame *frame)
 		lapic_eoi();
 	atomic_store(&unknown_vector, (unsigned)frame->vector);
 	atomic_fetch_add(&unknown_count, 1);
+}
+
+/* INT 80H of ring 3 ends its stay there; an interrupt of a device has no business here. */
+static void int80(struct trap_frame *frame)
+{
+	if (!trap_from_user(frame) || lapic_in_service(VECTOR_INT80)) {
+		unknown(frame);
+		return;
+	}
+	this_cpu()->interrupts--;
+	user_return(frame);
 }
 
 uint64_t interrupt_unknown_count(unsigned *newest)
@@ -87,6 +99,7 @@ void trap_init(void)
 	for (unsigned vector = 0; vector < 256; vector++)
 		set_gate(vector);
 	interrupt_set_handler(LAPIC_SPURIOUS_VECTOR, spurious);
+	interrupt_set_handler(VECTOR_INT80, int80);
 	trap_load();
 }
 

@@ -31,8 +31,11 @@ enum {
 	VECTOR_CALL = 0x23,	  /* smp_call() */
 	VECTOR_KICK = 0x24,	  /* look at the run queue */
 	VECTOR_TEST = 0x30,	  /* the first of 16 that the kernel leaves to its payload */
+	VECTOR_INT80 = 0x80,	  /* the system calls of 32-bit code */
 
-	VECTOR_SYSCALL = 0x100, /* not in the IDT: how a SYSCALL shows in a trap frame */
+	/* Not in the IDT: how a SYSCALL shows in a trap frame, and one in compatibility mode. */
+	VECTOR_SYSCALL = 0x100,
+	VECTOR_SYSCALL_32 = 0x101,
 };
 
 /* Grows down from the stack that the processor chose; the entry code fills it (entry.asm). */

@@ -16,6 +16,9 @@
 #define MXCSR_INITIAL  0x1f80
 #define MXCSR_USUAL    0xffbfu /* a mask of 0 means: SDM Vol 1, 11.6.6 */
 
+/* Of RFLAGS as entry.asm leaves them: no bit of them. */
+#define FLAG_COMPATIBILITY (1ul << 63)
+
 static bool canonical(uint64_t address)
 {
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
@@ -78,6 +81,9 @@ void user_switch(struct user_context *from, struct user_context *to)
 	if (to)
 		restore_fpu(to, now);
 	__asm__ volatile("mov %0, %%cr3" : : "r"(to ? to->root : vm_root()) : "memory");
+	/* Compatibility mode uses them; in 64-bit mode they mean nothing. */
+	if (to)
+		__asm__ volatile("mov %0, %%ds\n\tmov %0, %%es" : : "r"(USER_DATA));
 	load_btf(to);
 }
 
@@ -99,7 +105,11 @@ bool user_run(struct trap_frame *frame)
 	/* SYSRET to a non-canonical RCX faults in ring 0 on the user's stack: SDM Vol 2. */
 	if (!canonical(frame->rip))
 		return false;
-	frame->cs = USER_CODE;
+	/* So does IRET to what is beyond the limit of a code segment: SDM Vol 2, IRET. */
+	if (frame->cs == USER_CODE_32 && frame->rip > UINT32_MAX)
+		return false;
+	if (frame->cs != USER_CODE_32)
+		frame->cs = USER_CODE;
 	frame->ss = USER_DATA;
 	frame->rflags = (frame->rflags & USER_FLAGS_FREE) | USER_FLAGS_FIXED;
 	if (sysret) {
@@ -128,5 +138,10 @@ void user_return(const struct trap_frame *frame)
 
 void syscall_dispatch(struct trap_frame *frame)
 {
+	if (frame->rflags & FLAG_COMPATIBILITY) {
+		frame->rflags &= ~FLAG_COMPATIBILITY;
+		frame->vector = VECTOR_SYSCALL_32;
+		frame->cs = USER_CODE_32;
+	}
 	user_return(frame);
 }

@@ -42,14 +42,15 @@ void user_switch(struct user_context *from, struct user_context *to);
  * (frame->vector = VECTOR_SYSCALL) or raises an exception (its vector and error code); `frame`
  * then holds the user's registers, ready to go on. Interrupts are served on the way and do not
  * come back, unless sched_break_user() asked for it (frame->vector is then an interrupt's).
- * Selectors and the flags that matter to the kernel are set here; false, and nothing done, if RIP
- * is not canonical. Goes back by SYSRET where a SYSCALL came, else by IRET. Task context.
+ * Selectors and the flags that matter to the kernel are set here: CS is that of 64-bit mode unless
+ * the frame has USER_CODE_32. False, and nothing done, if RIP is not canonical, or of compatibility
+ * mode and above 4 GiB. Goes back by SYSRET where a SYSCALL came, else by IRET. Task context.
  */
 bool user_run(struct trap_frame *frame);
 
 /* Assembly (entry.asm). */
 extern const uint8_t trap_stubs[];
-extern const uint8_t syscall_entry[];
+extern const uint8_t syscall_entry[], syscall_entry_32[];
 void user_enter(const struct trap_frame *user, uint64_t *kernel_rsp, bool sysret);
 _Noreturn void user_leave(uint64_t kernel_rsp);
 void syscall_dispatch(struct trap_frame *frame);

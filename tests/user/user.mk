@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A tests/user/NAME.c becomes a program of ring 3, or several: one for each MAIN(name) in it. Packed, they
-# become part of the kernel.
+# become part of the kernel. NAME_32.c is 32-bit code, without the library.
 
 user_cflags   := -std=c11 -Oz -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -fno-pic -fno-pie \
                  -fno-stack-protector -fomit-frame-pointer -fno-asynchronous-unwind-tables \
@@ -19,6 +19,7 @@ user_library  := $(patsubst %,$(BUILD)/obj/%.o,$(sort $(wildcard tests/user/lib/
 kernel_objects += $(BUILD)/user/programs.o
 
 $(BUILD)/obj/tests/user/%.c.o: CFLAGS := $(user_cflags)
+$(BUILD)/obj/tests/user/%_32.c.o: CFLAGS := $(user_cflags) -m32 -mgeneral-regs-only
 
 # The decoder and the random numbers that the tests in the kernel have as well.
 $(BUILD)/obj/user/pt_decode.o: tests/lib/pt_decode.c
@@ -30,9 +31,9 @@ $(BUILD)/obj/user/%.o:
 
 # NAME, FILE, OPTION. -n: the file without the padding of its pages.
 define user_program
-$(BUILD)/user/$(1).elf: $(BUILD)/obj/$(2).o $(user_library) tests/user/user.ld
+$(BUILD)/user/$(1).elf: $(BUILD)/obj/$(2).o $(if $(filter %_32.c,$(2)),,$(user_library)) tests/user/user.ld
 	@mkdir -p $$(@D)
-	$$(call short,LD)$(LD) -nostdlib -static -O2 --gc-sections -n -z noexecstack $(3) -T tests/user/user.ld -o $$@ $$(filter %.o,$$^)
+	$$(call short,LD)$(LD) $(if $(filter %_32.c,$(2)),-m elf_i386) -nostdlib -static -O2 --gc-sections -n -z noexecstack $(3) -T tests/user/user.ld -o $$@ $$(filter %.o,$$^)
 endef
 $(foreach program,$(user_programs),$(eval \
   $(call user_program,$(call user_field,1,$(program)),$(call user_field,2,$(program)),$(call user_field,3,$(program)))))

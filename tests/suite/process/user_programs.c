@@ -309,11 +309,11 @@ static size_t size;
 static int load(size_t bytes)
 {
 	struct space space;
-	uint64_t entry;
+	struct trap_frame frame;
 	int error;
 
 	REQUIRE_EQ(space_create(&space), 0);
-	error = program_load(&space, copy, bytes, &entry);
+	error = program_load(&space, copy, bytes, &frame);
 	space_destroy(&space);
 	return error;
 }

@@ -500,6 +500,13 @@ TEST(ptrace_own_requests, .group = "I", .ids = "I7", .needs = NEED_BTS,
 	program_expect("own_traces", 2ul << 56 | 1, true);
 }
 
+TEST(ptrace_32_bits, .group = "I", .ids = "I1",
+     .claim = "32-bit programs make calls by INT 80H, trace 32-bit and 64-bit code, and are traced",
+     .source = "docs/ptrace-bts.2, 32-bit tracers and tracees")
+{
+	program_expect("compat", ds_has_bts(), false);
+}
+
 #define PROCESSES 3
 
 TEST(ptrace_random_traces, .group = "I", .ids = "",
