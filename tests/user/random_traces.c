@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The requests for branches, samples and the newest branches in any order, with arguments that are
-// mostly possible, on children that run, move, stop, end and are killed, on CPUs, and on the program
-// itself. argument: seed in the low, count in the high 32 bits. Of so many requests it makes those
-// that it gets to in 15 seconds, and 30 at least: beside tracers of the kernel one can take 0.3
-// seconds.
+// mostly possible, on children that run, move, stop, end and are killed, on CPUs, and on the
+// program itself. argument: seed in the low, count in the high 32 bits. Of so many requests it
+// makes those that it gets to in 15 seconds, and 30 at least: beside tracers of the kernel one can
+// take 0.3 seconds.
 #include "abi/ptrace_lbr.h"
 #include "abi/ptrace_pebs.h"
 #include "tests/user/lib/ptrace.h"
