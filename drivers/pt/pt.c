@@ -297,9 +297,16 @@ void pt_resume(uint64_t control)
 		wrmsr(IA32_RTIT_CTL, control);
 }
 
+/* KVM up to Linux 6.12 refuses a write that clears TraceEn and changes another bit. */
+void pt_off(void)
+{
+	pt_pause();
+	wrmsr(IA32_RTIT_CTL, 0);
+}
+
 void pt_stop(struct pt_trace *trace)
 {
-	wrmsr(IA32_RTIT_CTL, 0);
+	pt_off();
 	pt_look(trace);
 }
 

@@ -133,6 +133,9 @@ int pt_start(const struct pt_trace *trace);
 uint64_t pt_pause(void);
 void pt_resume(uint64_t control);
 
+/* Clears IA32_RTIT_CTL of this CPU, TraceEn first. Any context, NMI included. */
+void pt_off(void);
+
 /*
  * Clears TraceEn, then sees to it that all packets are in memory, and keeps where the trace
  * stopped. Harmless if it stopped by itself.

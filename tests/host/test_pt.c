@@ -308,7 +308,8 @@ static void run(uint64_t index, uint64_t offset, uint64_t status)
 	play_output(index, offset, status);
 	fake_log_clear();
 	pt_stop(&trace);
-	assert_writes({IA32_RTIT_CTL, 0});
+	assert_writes({IA32_RTIT_CTL, trace.configuration.control | RTIT_CTL_TOPA},
+		      {IA32_RTIT_CTL, 0});
 	fake_log_clear();
 }
 

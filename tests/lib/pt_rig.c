@@ -39,7 +39,7 @@ void pt_open(struct pt_rig *rig, size_t chunks, bool circular)
 
 void pt_again(struct pt_rig *rig, uint64_t control)
 {
-	wrmsr(IA32_RTIT_CTL, 0);
+	pt_off();
 	memset(rig->memory, PT_RIG_POISON, rig->trace.buffer.count * PT_RIG_BYTES);
 	rig->trace.configuration.control = control;
 	REQUIRE_EQ(pt_prepare(&rig->trace), 0);
@@ -47,11 +47,18 @@ void pt_again(struct pt_rig *rig, uint64_t control)
 	wrmsr(IA32_RTIT_STATUS, 0);
 }
 
+void pt_traced(struct pt_rig *rig, uint64_t first, uint64_t last)
+{
+	rig->first = first;
+	rig->last = last;
+	pt_stop(&rig->trace);
+}
+
 void pt_close(struct pt_rig *rig)
 {
 	const uint8_t *guard = rig->trace.buffer.last_end;
 
-	wrmsr(IA32_RTIT_CTL, 0);
+	pt_off();
 	wrmsr(IA32_RTIT_STATUS, 0);
 	preemption_enable();
 	interrupts_restore(rig->flags);

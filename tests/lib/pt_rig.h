@@ -59,6 +59,9 @@ static inline uint64_t pt_on(uint64_t control)
 	return control | RTIT_CTL_TOPA | RTIT_CTL_TRACE_EN;
 }
 
+/* Of PT_TRACED(): TraceEn is clear; stops, and notes where the code was. */
+void pt_traced(struct pt_rig *rig, uint64_t first, uint64_t last);
+
 /*
  * Runs `body` (assembly text) with IA32_RTIT_CTL = `control`, ToPA and TraceEn, then stops. It may
  * change all general registers but RSP and RBP. `first` is then the address of its first
@@ -70,25 +73,22 @@ static inline uint64_t pt_on(uint64_t control)
 /* The same with `value` in IA32_RTIT_CTL. */
 #define PT_TRACED_AS(rig, value, body)                                                             \
 	do {                                                                                       \
-		struct pt_rig *traced_rig = (rig);                                                 \
-		uint64_t traced_value = (value), traced_first, traced_last;                        \
+		uint64_t traced_value = (value), traced_first, traced_last = traced_value >> 32;   \
 		uint32_t traced_low = (uint32_t)traced_value, traced_msr = IA32_RTIT_CTL;          \
-		uint32_t traced_high = (uint32_t)(traced_value >> 32);                             \
+		uint32_t traced_off = traced_low & ~(uint32_t)RTIT_CTL_TRACE_EN;                   \
                                                                                                    \
-		__asm__ volatile("leaq 881f(%%rip), %[first]\n\t"                                  \
-				 "leaq 882f(%%rip), %[last]\n\t"                                   \
-				 "wrmsr\n881:\n\t" body "\n\t"                                     \
-				 "movl $0x570, %%ecx\n\txorl %%eax, %%eax\n\t"                     \
-				 "xorl %%edx, %%edx\n882:\twrmsr"                                  \
-				 : "+&a"(traced_low), "+&d"(traced_high), "+&c"(traced_msr),       \
-				   [first] "=&r"(traced_first), [last] "=&r"(traced_last)          \
-				 :                                                                 \
-				 : "rbx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc"); \
-		traced_rig->first = traced_first;                                                  \
-		traced_rig->last = traced_last;                                                    \
-		pt_stop(&traced_rig->trace);                                                       \
+		__asm__ volatile(                                                                  \
+			"wrmsr\n881:\n\t" body "\n\t"                                              \
+			"movl $0x570, %%ecx\n\tmovl %[off], %%eax\n\t"                             \
+			"movl %[high], %%edx\n882:\twrmsr\n\t"                                     \
+			"leaq 881b(%%rip), %%rsi\n\tleaq 882b(%%rip), %%rdx"                       \
+			: "+&a"(traced_low), "+&d"(traced_last), "+&c"(traced_msr),                \
+			  "=&S"(traced_first)                                                      \
+			: [off] "r"(traced_off), [high] "r"((uint32_t)(traced_value >> 32))        \
+			: "rbx", "rdi", "r8", "r9", "r10", "r11", "memory", "cc");                 \
+		pt_traced(rig, traced_first, traced_last);                                         \
 	} while (0)
-enum { PT_TRACED_TAIL = 9 };
+enum { PT_TRACED_TAIL = 11 };
 
 static inline uint64_t pt_body_end(const struct pt_rig *rig)
 {

@@ -184,11 +184,12 @@ static void prepare(void)
 		prepare_counter();
 	if (has(on, PT_UNIT))
 		prepare_pt();
-	pair_set_write(&program, 0, counts ? IA32_PERF_GLOBAL_CTRL : IA32_DEBUGCTL, counts);
-	pair_set_write(&program, 1, IA32_DEBUGCTL, debugctl());
-	pair_set_write(&program, 2, IA32_DEBUGCTL, debugctl());
+	pair_set_write(&program, 0, counts ? IA32_PERF_GLOBAL_CTRL : IA32_DEBUGCTL, counts, 0);
+	pair_set_write(&program, 1, IA32_DEBUGCTL, debugctl(), 0);
+	pair_set_write(&program, 2, IA32_DEBUGCTL, debugctl(), 0);
 	if (has(on, PT_UNIT))
-		pair_set_write(&program, 2, IA32_RTIT_CTL, pt_control(&pt.trace));
+		pair_set_write(&program, 2, IA32_RTIT_CTL, pt_control(&pt.trace),
+			       pt_control(&pt.trace) & ~RTIT_CTL_TRACE_EN);
 }
 
 /* --- What they say --------------------------------------------------------------------------- */

@@ -215,10 +215,12 @@ bool pair_has_event(const struct pair_row *row)
 	return row->event != EVENT_XSAVES || (cpuid(0, 0).eax >= 0xd && cpuid(0xd, 1).eax >> 3 & 1);
 }
 
-void pair_set_write(struct pair_program *program, unsigned n, uint32_t msr, uint64_t value)
+void pair_set_write(struct pair_program *program, unsigned n, uint32_t msr, uint64_t value,
+		    uint64_t after)
 {
 	program->on[n] = (struct pair_write){msr, (uint32_t)value, (uint32_t)(value >> 32)};
-	program->off[PAIR_WRITES - 1 - n] = (struct pair_write){.msr = msr};
+	program->off[PAIR_WRITES - 1 - n] =
+		(struct pair_write){msr, (uint32_t)after, (uint32_t)(after >> 32)};
 }
 
 static void write_code(const struct pair_program *program)

@@ -37,9 +37,10 @@ void pair_close(struct pair_program *program);
 /* False: this processor has no such event. */
 bool pair_has_event(const struct pair_row *row);
 
-/* Write `n` of `on` gives the MSR `value`, that of `off` 0; those of `off` in the opposite order.
- */
-void pair_set_write(struct pair_program *program, unsigned n, uint32_t msr, uint64_t value);
+/* Write `n` of `on` gives the MSR `value`, that of `off` gives it `after`; those of `off` in the
+   opposite order. */
+void pair_set_write(struct pair_program *program, unsigned n, uint32_t msr, uint64_t value,
+		    uint64_t after);
 
 /* Runs the program of `row` on this CPU, which preemption does not change. */
 void pair_run(struct pair_program *program, const struct pair_row *row);

@@ -52,7 +52,7 @@ uint64_t pt_status_traced;
    the output registers lead as they are. */
 static void run(uint64_t base, uint64_t pointers, uint64_t output)
 {
-	wrmsr(IA32_RTIT_CTL, 0);
+	pt_off();
 	if (base) {
 		wrmsr(IA32_RTIT_OUTPUT_BASE, base);
 		wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, pointers);
@@ -407,7 +407,7 @@ TEST(pt_starts_again, .group = "PT", .ids = "PT93 PT95", .needs = NEED_PT,
 	at.table[0] = at.physical;
 	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
 	EXPECT(rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_ERROR);
-	wrmsr(IA32_RTIT_CTL, 0);
+	pt_off();
 	expect_nothing();
 	run_table(at.table_physical, 0, 0);
 	expect_body(&(struct stretch){at.bytes, 1000}, end_offset());

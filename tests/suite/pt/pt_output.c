@@ -233,7 +233,7 @@ static bool nmi(struct trap_frame *frame)
 	(void)frame;
 	if (!(global & TRACE_TOPA_PMI))
 		return false;
-	wrmsr(IA32_RTIT_CTL, 0);
+	pt_off();
 	seen.count++;
 	seen.status = status;
 	seen.pointers = rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS);

@@ -253,7 +253,7 @@ static void try_control(uint64_t control)
 		struct msr_trial trial;
 
 		wrmsr(IA32_RTIT_CTL, KEPT);
-		trial = msr_try(IA32_RTIT_CTL, value, 0);
+		trial = msr_try(IA32_RTIT_CTL, value, value & ~RTIT_CTL_TRACE_EN);
 		if (trial.refused != !is_valid(control))
 			test_note("IA32_RTIT_CTL = %lx", value);
 		if (on && !(control & RTIT_CTL_BRANCH_EN))
@@ -338,7 +338,7 @@ TEST(pt_single_range_needed, .group = "PT", .ids = "PT13", .needs = NEED_PT,
 	PT_RIG(rig, 1, true);
 	wrmsr(IA32_RTIT_OUTPUT_BASE, rig.chunks[0]);
 	wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, PT_RIG_BYTES - 1);
-	EXPECT_EQ(msr_try(IA32_RTIT_CTL, PT_PLAIN | RTIT_CTL_TRACE_EN, 0).refused,
+	EXPECT_EQ(msr_try(IA32_RTIT_CTL, PT_PLAIN | RTIT_CTL_TRACE_EN, PT_PLAIN).refused,
 		  !pt_caps()->single_range);
 }
 

@@ -170,9 +170,12 @@ TEST(pt_session_orders, .group = "PT", .ids = "PT51", .needs = NEED_PT,
 
 static void set_trace_en(void *argument)
 {
-	wrmsr(IA32_RTIT_CTL, argument ? RTIT_CTL_TOPA | RTIT_CTL_BRANCH_EN | RTIT_CTL_TRACE_EN : 0);
-	if (!argument)
-		wrmsr(IA32_RTIT_STATUS, 0);
+	if (argument) {
+		wrmsr(IA32_RTIT_CTL, RTIT_CTL_TOPA | RTIT_CTL_BRANCH_EN | RTIT_CTL_TRACE_EN);
+		return;
+	}
+	pt_off();
+	wrmsr(IA32_RTIT_STATUS, 0);
 }
 
 TEST(pt_session_none_started, .group = "PT", .ids = "PT51", .needs = NEED_PT,

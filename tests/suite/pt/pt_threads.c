@@ -101,7 +101,7 @@ TEST(pt_threads_own, .group = "PT", .ids = "PT45", .needs = NEED_PT,
 static void clear_control(void *argument)
 {
 	(void)argument;
-	wrmsr(IA32_RTIT_CTL, 0);
+	pt_off();
 }
 
 /* XSAVES clears TraceEn alone, the driver all of IA32_RTIT_CTL. */

@@ -440,7 +440,7 @@ static void expect_whole(const struct pt_rig *rig)
 /* Whether an instruction of CALL_OF_JUMPS() or of what follows it in PT_TRACED() is at `ip`. */
 static bool is_instruction(const struct pt_rig *rig, uint64_t ip)
 {
-	static const uint8_t bytes[] = {CALL_BYTES, 2, 5, 7, 2, 2, 2, RET_BYTES, 5, 2, 2};
+	static const uint8_t bytes[] = {CALL_BYTES, 2, 5, 7, 2, 2, 2, RET_BYTES, 5, 3, 3};
 	uint64_t at = rig->first;
 	bool found = ip == at;
 

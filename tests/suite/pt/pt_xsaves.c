@@ -239,7 +239,7 @@ static void refuses_traced(const struct pt_area *area, const struct pt_rig *rig)
 	wrmsr(IA32_RTIT_CTL, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
 	vector = restore(area);
 	control = rdmsr(IA32_RTIT_CTL);
-	wrmsr(IA32_RTIT_CTL, 0);
+	pt_off();
 	EXPECT_EQ(vector, VECTOR_GP);
 	EXPECT_EQ(control, pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
 	EXPECT_EQ(rdmsr(IA32_RTIT_OUTPUT_BASE), rig->trace.buffer.table_address);
