@@ -36,7 +36,7 @@ kernel_sources := $(filter-out tests/suite/bench/minimal.asm,$(call sources,$(ke
 kernel_sources := $(filter-out $(if $(SANITIZE),,kernel/ubsan/%),$(kernel_sources))
 kernel_sources += third_party/qrcodegen/qrcodegen.c
 monitor_sources:= $(filter-out lib/frame.c,$(call sources,$(monitor_dirs)))
-kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o $(BUILD)/obj/font.o
+kernel_objects := $(call objects,$(kernel_sources)) $(BUILD)/obj/version.o $(BUILD)/obj/font.o $(BUILD)/obj/tests/suite/rules.o
 monitor_objects:= $(call objects,$(monitor_sources)) $(BUILD)/obj/version.o $(BUILD)/obj/font.o
 
 .DEFAULT_GOAL := help
@@ -229,6 +229,13 @@ $(BUILD)/font.c: tools/font $(FONT)
 	@mkdir -p $(@D)
 	$(call short,FONT)tools/font $(FONT) > $@
 $(BUILD)/obj/font.o: $(BUILD)/font.c
+	@mkdir -p $(@D)
+	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
+# Which tests and which rules are of which unit.
+$(BUILD)/rules.c: tools/assertions tools/Spoor/Units.pm tests/assertions.txt
+	@mkdir -p $(@D)
+	$(call short,RULES)tools/assertions --units > $@
+$(BUILD)/obj/tests/suite/rules.o: $(BUILD)/rules.c
 	@mkdir -p $(@D)
 	$(call short,CC,$<)$(CC) $(CFLAGS) -c -o $@ $<
 FORCE:

@@ -74,7 +74,7 @@ static void print_unknown_interrupts(void)
 
 void banner_print(const struct boot_info *info)
 {
-	printk("# spoor version=%s git=%s\n", spoor_version, spoor_git);
+	printk("# spoor version=%s git=%s contract=2\n", spoor_version, spoor_git);
 	printk("# boot=multiboot%d loader=\"%s\"\n", info->protocol, info->loader_name);
 	printk("# command_line=\"%s\"\n", info->command_line);
 	print_machine();

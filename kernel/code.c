@@ -89,6 +89,8 @@ static char code_character(char c)
 		return (char)(c - 'a' + 'A');
 	if (c == '=' || c == '_')
 		return c == '=' ? ':' : '/';
+	if (c == ',')
+		return '*';
 	return (c >= '0' && c <= '9') || c == ' ' || c == '.' || c == '+' || c == '$' ? c : '-';
 }
 

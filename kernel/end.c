@@ -19,14 +19,17 @@ int end_rc(enum verdict verdict)
 }
 
 /* The last line without the words before its keys. */
-static char done[160];
+static char done[200];
 
 void end_print_done(enum verdict verdict, const struct end_counts *counts)
 {
+	bool chosen = counts->units && *counts->units;
+
 	format(done, sizeof(done),
-	       "silicon=%s%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d slow=%u",
+	       "silicon=%s%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d slow=%u%s%s",
 	       silicon_name(), silicon_mark(), counts->pass, counts->fail, counts->skip,
-	       counts->error, counts->xfail, counts->obs, end_rc(verdict), counts->slow);
+	       counts->error, counts->xfail, counts->obs, end_rc(verdict), counts->slow,
+	       chosen ? " units=" : "", chosen ? counts->units : "");
 	printk("# SPOOR DONE %s\n", done);
 }
 

@@ -30,6 +30,7 @@ extern void (*end_report)(enum verdict verdict, const char *why);
 /* The counts of the last line, and the line itself: for `end_report`, once a run. */
 struct end_counts {
 	unsigned pass, fail, skip, error, xfail, obs, slow;
+	const char *units; /* units= of the command line; NULL or "": it has none */
 };
 void end_print_done(enum verdict verdict, const struct end_counts *counts);
 

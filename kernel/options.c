@@ -19,6 +19,7 @@ static const struct option words[] = {
 	{TEXT_OPTION("test", options.test)},
 	{TEXT_OPTION("require", options.require)},
 	{TEXT_OPTION("group", options.group)},
+	{TEXT_OPTION("units", options.units)},
 	{FLAG_OPTION("list", options.list)},
 	{CHOICE_OPTION("unsafe", options.unsafe, "auto", "0", "1", "force")},
 	{NUMBER_OPTION("repeat", options.repeat, 1, 1000000)},

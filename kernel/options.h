@@ -12,6 +12,7 @@ struct options {
 	char test[256];	   /* globs, comma-separated; one that starts with '-' leaves out */
 	char require[256]; /* globs as in `test`: what may not be skipped; empty: any */
 	char group[64];	   /* group letters or names, comma-separated; empty: all */
+	char units[32];	   /* what the run is for, comma-separated; empty: BTS and what is there */
 	bool list;	   /* print the tests and end */
 	int unsafe;	   /* index into "auto", "0", "1", "force" */
 	uint64_t repeat;   /* times each test is run */

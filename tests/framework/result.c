@@ -2,11 +2,13 @@
 #include "tests/framework/result.h"
 
 #include "drivers/ds/ds.h"
+#include "drivers/pmu/pmu.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "kernel/time.h"
+#include "kernel/trace/unit.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "tests/framework/select.h"
@@ -87,6 +89,147 @@ void result_codes(struct code_results *results)
 	code_set_results(results);
 }
 
+/* --- By unit --------------------------------------------------------------------------------- */
+
+#define ROWS_MOST 64
+
+static unsigned asked; /* a bit for each unit of units= */
+static uint32_t
+	tested[ROWS_MOST]; /* of each of rule_rows: those that a test found kept or broken */
+
+static struct {
+	unsigned count[OUTCOME_FAIL + 1];
+	unsigned votes; /* skips for `why` less others; that of most of them if one is */
+	char why[sizeof(((struct result *)0)->why)];
+} units[UNITS];
+
+bool units_read(void)
+{
+	const char *list = options.units, *word;
+	size_t length;
+
+	while (list_next(&list, &word, &length)) {
+		unsigned unit = 0;
+
+		while (unit < UNITS && (strlen(unit_names[unit]) != length ||
+					memcmp(unit_names[unit], word, length)))
+			unit++;
+		if (unit == UNITS)
+			return false;
+		asked |= 1u << unit;
+	}
+	return true;
+}
+
+static unsigned unit_of(const char *test)
+{
+	unsigned unit = 0;
+
+	while (unit < UNITS && !globs_match(unit_tests[unit], test))
+		unit++;
+	return unit;
+}
+
+static void note_rule(unsigned letters, unsigned number)
+{
+	for (unsigned i = 0; i < ROWS_MOST && rule_rows[i].letters; i++)
+		if (rule_rows[i].letters == letters && rule_rows[i].block == number / 32)
+			tested[i] |= 1u << number % 32;
+}
+
+/* Ids are separated by a blank: letters, then a number. */
+static void note_rules(const char *ids)
+{
+	while (*ids) {
+		unsigned letters = 0, number = 0;
+
+		for (; *ids >= 'A'; ids++)
+			letters = letters << 8 | (unsigned char)*ids;
+		for (; *ids >= '0'; ids++)
+			number = number * 10 + (unsigned)(*ids - '0');
+		note_rule(letters, number);
+		ids += *ids != 0;
+	}
+}
+
+static void units_count(const struct test *test, const struct result *result)
+{
+	unsigned unit = unit_of(test->name);
+	enum outcome outcome = result->outcome;
+
+	if (outcome == OUTCOME_PASS || outcome == OUTCOME_FAIL || outcome == OUTCOME_XFAIL)
+		note_rules(test->ids);
+	if (unit == UNITS)
+		return;
+	units[unit].count[outcome]++;
+	if (outcome != OUTCOME_SKIP)
+		return;
+	if (!units[unit].votes)
+		memcpy(units[unit].why, result->why, sizeof(result->why));
+	units[unit].votes += strcmp(units[unit].why, result->why) ? -1u : 1;
+}
+
+/* The tests of last branches skip themselves where there are none. */
+static bool is_present(unsigned unit)
+{
+	static const uint8_t trace[UNITS] = {[UNIT_BTS] = TRACE_BTS,
+					     [UNIT_PEBS] = TRACE_PEBS,
+					     [UNIT_COUNTERS] = TRACE_UNITS,
+					     [UNIT_LBR] = TRACE_UNITS,
+					     [UNIT_PT] = TRACE_PT};
+
+	if (trace[unit] < TRACE_UNITS)
+		return trace_units[trace[unit]]->is_present();
+	return unit == UNIT_LBR || pmu_caps()->version;
+}
+
+static enum verdict unit_verdict(unsigned unit)
+{
+	if (units[unit].count[OUTCOME_FAIL])
+		return VERDICT_FAIL;
+	if (units[unit].count[OUTCOME_ERROR])
+		return VERDICT_ERROR;
+	return units[unit].count[OUTCOME_PASS] && is_present(unit) ? VERDICT_PASS
+								   : VERDICT_ALL_SKIPPED;
+}
+
+bool units_passed(bool otherwise)
+{
+	for (unsigned unit = 0; unit < UNITS; unit++)
+		if (asked >> unit & 1 && unit_verdict(unit) != VERDICT_PASS)
+			return false;
+	return asked || otherwise;
+}
+
+/* How many of the unit's rules there are; or were tested. */
+static unsigned count_rules(unsigned unit, bool of_tested)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < ROWS_MOST && rule_rows[i].letters; i++) {
+		uint32_t left = rule_rows[i].rules & (of_tested ? tested[i] : UINT32_MAX);
+
+		for (; rule_rows[i].unit == unit && left; left &= left - 1)
+			count++;
+	}
+	return count;
+}
+
+void units_print(void)
+{
+	for (unsigned unit = 0; unit < UNITS; unit++) {
+		const char *why = units[unit].why, *quote = *why ? "\"" : "";
+		char text[RESULT_COUNTS];
+
+		result_counts(units[unit].count, text, sizeof(text));
+		printk("# unit=%s rc=%d rules=%u/%u %s%s%s%s%s\n", unit_names[unit],
+		       end_rc(unit_verdict(unit)), count_rules(unit, true),
+		       count_rules(unit, false), text, *why ? " why=" : "", quote, why, quote);
+	}
+}
+
+/* --------------------------------------------------------------------------------------------- */
+
 void result_print(unsigned number, const struct test *test, const struct result *result,
 		  struct totals *totals)
 {
@@ -99,6 +242,7 @@ void result_print(unsigned number, const struct test *test, const struct result 
 
 	note_code(result->outcome);
 	totals->count[result->outcome]++;
+	units_count(test, result);
 	totals->slow += result->slow && result->outcome == OUTCOME_SKIP;
 	if (test->needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES | NEED_PT | NEED_LBR) &&
 	    result->outcome != OUTCOME_SKIP)
@@ -119,7 +263,14 @@ enum verdict totals_verdict(const struct totals *totals)
 		return VERDICT_FAIL;
 	if (totals->count[OUTCOME_ERROR])
 		return VERDICT_ERROR;
-	return totals->with_unit && ds_has_bts() ? VERDICT_PASS : VERDICT_ALL_SKIPPED;
+	return units_passed(totals->with_unit && ds_has_bts()) ? VERDICT_PASS : VERDICT_ALL_SKIPPED;
+}
+
+void result_counts(const unsigned count[OUTCOME_FAIL + 1], char *text, size_t size)
+{
+	format(text, size, "pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u", count[OUTCOME_PASS],
+	       count[OUTCOME_FAIL], count[OUTCOME_SKIP], count[OUTCOME_ERROR], count[OUTCOME_XFAIL],
+	       count[OUTCOME_OBS]);
 }
 
 void totals_print(const struct totals *totals, enum verdict verdict)
@@ -128,5 +279,5 @@ void totals_print(const struct totals *totals, enum verdict verdict)
 					totals->count[OUTCOME_PASS], totals->count[OUTCOME_FAIL],
 					totals->count[OUTCOME_SKIP], totals->count[OUTCOME_ERROR],
 					totals->count[OUTCOME_XFAIL], totals->count[OUTCOME_OBS],
-					totals->slow});
+					totals->slow, options.units});
 }

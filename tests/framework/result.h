@@ -39,15 +39,50 @@ extern struct result test_result;
 void result_begin(uint64_t seed);
 void result_settle(const struct test *test);
 
-/* "# time ..." and "ok 7 name # SKIP why" or the like, counted into `totals`. */
+/* "# time ..." and "ok 7 name # SKIP why" or the like, counted into `totals` and for its unit. */
 void result_print(unsigned number, const struct test *test, const struct result *result,
 		  struct totals *totals);
 
 /* Fills in those that were printed, and hands them to the code on the screen (kernel/code.h). */
 void result_codes(struct code_results *results);
 
-/* The verdict of a whole run: the most severe outcome; all skipped where no test of a trace
-   unit ran, or there is no BTS. */
+/* "pass=1 fail=0 skip=0 error=0 xfail=0 obs=0", of results by their outcome. */
+enum { RESULT_COUNTS = 96 };
+void result_counts(const unsigned count[OUTCOME_FAIL + 1], char *text, size_t size);
+
+/* --- By unit: which tests and rules of the manual are whose, and how they ended --------------- */
+
+/* In the order of all lists. */
+enum { UNIT_BTS, UNIT_PEBS, UNIT_COUNTERS, UNIT_LBR, UNIT_PT, UNITS };
+
+/* `tools/assertions --units` writes these from tests/assertions.txt and tools/Spoor/Units.pm. They
+   are the suite's: the framework is linked without any for its size alone (`make bench`). */
+#define OF_SUITE __attribute__((weak))
+extern OF_SUITE const char *const unit_names[UNITS];
+extern OF_SUITE const char *const unit_tests[UNITS]; /* globs, comma-separated */
+
+/* The rules of a unit whose ids have these letters and a number from 32 * block on, a bit each:
+   those that hold by the manual (class M). `letters` is 0 in the last row. */
+extern OF_SUITE const struct rule_row {
+	uint16_t letters; /* a byte each */
+	uint8_t unit, block;
+	uint32_t rules;
+} rule_rows[];
+
+/* Reads units= of the command line. False: it has a word that is none of the units. */
+bool units_read(void);
+
+/* True if each unit of units= is there, one of its tests passed, and none of them failed or is in
+   error; `otherwise` without that word. */
+bool units_passed(bool otherwise);
+
+/* The line of each unit, before the DONE line. The end of a run. */
+void units_print(void);
+
+/* --- The run --------------------------------------------------------------------------------- */
+
+/* The verdict of a whole run: the most severe outcome; all skipped where no test of a trace unit
+   ran, or there is no BTS. With units=: where one of them is absent or was not tested. */
 enum verdict totals_verdict(const struct totals *totals);
 
 /* The last line of the run. */

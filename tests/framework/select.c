@@ -45,8 +45,7 @@ static bool before(const struct test *a, const struct test *b)
 	return rank(a) != rank(b) ? rank(a) < rank(b) : groups < 0;
 }
 
-/* The next element of a comma-separated list; false at its end. */
-static bool next_element(const char **list, const char **element, size_t *length)
+bool list_next(const char **list, const char **element, size_t *length)
 {
 	if (!**list)
 		return false;
@@ -64,7 +63,7 @@ static bool in_list(const char *list, const char *name)
 	const char *element;
 	size_t length;
 
-	while (next_element(&list, &element, &length))
+	while (list_next(&list, &element, &length))
 		if (strlen(name) == length && !memcmp(element, name, length))
 			return true;
 	return false;
@@ -77,7 +76,7 @@ static bool matches(const char *globs, const char *name, bool otherwise)
 	size_t length;
 	bool taken = otherwise, chosen = false;
 
-	while (next_element(&globs, &element, &length)) {
+	while (list_next(&globs, &element, &length)) {
 		if (*element == '-') {
 			if (glob_match(element + 1, length - 1, name))
 				return false;
@@ -87,6 +86,11 @@ static bool matches(const char *globs, const char *name, bool otherwise)
 		chosen |= glob_match(element, length, name);
 	}
 	return taken || chosen;
+}
+
+bool globs_match(const char *globs, const char *name)
+{
+	return matches(globs, name, true);
 }
 
 /* Figures take long: they are for a run that asks for them, by name or by group. */
@@ -103,7 +107,7 @@ static bool wanted(const struct test *test, const char *globs, const char *group
 
 bool select_required(const struct test *test)
 {
-	return *options.require && matches(options.require, test->name, true);
+	return *options.require && globs_match(options.require, test->name);
 }
 
 const char *select_required_none(const struct test *const *selected, unsigned count)
@@ -112,7 +116,7 @@ const char *select_required_none(const struct test *const *selected, unsigned co
 	const char *globs = options.require, *element;
 	size_t length;
 
-	while (next_element(&globs, &element, &length)) {
+	while (list_next(&globs, &element, &length)) {
 		unsigned i = 0;
 
 		while (*element != '-' && i < count &&

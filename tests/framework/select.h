@@ -33,6 +33,13 @@ uint32_t select_list(unsigned *count);
 /* True if this run takes the test at this place of that list. */
 bool select_takes(unsigned place);
 
+/* True if `name` matches one of these globs (comma-separated, '-' first leaves out), or there is
+   none but those that leave out, and it matches none of these. */
+bool globs_match(const char *globs, const char *name);
+
+/* The next element of the comma-separated `list`, which moves past it; false at its end. */
+bool list_next(const char **list, const char **element, size_t *length);
+
 /* '*' matches any run of characters, '?' one; `pattern` need not end in NUL. */
 bool glob_match(const char *pattern, size_t length, const char *text);
 

@@ -218,6 +218,8 @@ static void report(enum verdict verdict, const char *why)
 		       needs_missing(NEED_BTS) ? needs_missing(NEED_BTS) : "none was chosen");
 	if (verdict == VERDICT_ERROR && !totals.count[OUTCOME_ERROR])
 		totals.count[OUTCOME_ERROR] = 1; /* not a test: the environment */
+	if (plan)
+		units_print();
 	totals_print(&totals, verdict);
 	tell_code();
 }
@@ -242,6 +244,8 @@ void init(void *argument)
 	(void)argument;
 	end_report = report;
 	exception_unexpected = test_claim_exception;
+	if (!units_read())
+		refuse("units=%s: the units are bts, pebs, counters, lbr, pt", options.units);
 	selected_count = select_tests(options.test, options.group, selected);
 	if (options.list)
 		list();

@@ -45,6 +45,12 @@ no_serial() { sed '/^# machine=/s/machine=[^ ]* mac=[^ ]* //; s/product_serial="
 try 'a failed test with its claim and its section' 1 \
 	'failed +bts_wrap_order: after many rounds .*\[W4, SDM Vol 3, 17.4.5\]' tools/report "$logs/machine-defect.log"
 try 'observations and figures' 1 'observed +wrap=before.*figure +walk 17 records' tools/report "$logs/every-kind.log"
+try 'what was tested of each unit' 0 \
+	'unit +BTS: SKIPPED: .*unit +PEBS: pass: 2 of 92 rules tested, 1 passed, 0 failed, 1 skipped \(1: only one CPU\)' tools/report "$logs/by-unit.log"
+try 'units of several machines' 1 'Units, .* bts +s\.F. +pebs +\.--. +counters +\.--. +lbr +s--. +pt +\.--' \
+	tools/report "$logs"/{by-unit,pass,fail}.log
+try 'the page says it too' 0 '<td class="text">PEBS</td><td class="text">pass: 2 of 92 rules' \
+	eval 'page "$logs/by-unit.log" && grep -o "<td class=.text.>PEBS.*rules tested" "$scratch/page.html"'
 try 'an observation with its assertion' 0 'observed +wrap_capacity=n \[W2, docs/bts.md' tools/report "$logs/machine-nehalem.log"
 try 'an erratum with its tests' 0 'erratum +AR62: bts_filter_off_os bts_filter_off_usr' tools/report "$logs/machine-erratum.log"
 try 'no machine failed' 0 'erratum-AR62 +virtual +pass' tools/report "$logs/machine-nehalem.log" "$logs/machine-erratum.log"

@@ -50,7 +50,7 @@ quiet_lines()
 junit()
 {
 	tools/judge --machine 'rack 7' --junit junit.xml "$here/logs/every-kind.log" 2>/dev/null
-	diff "$here/logs/every-kind.xml" junit.xml
+	sed "s/ of [0-9]* rules/ of N rules/" junit.xml | diff "$here/logs/every-kind.xml" -
 }
 
 # Whatever the log was worth, what Jenkins reads is well formed.

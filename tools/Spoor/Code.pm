@@ -92,7 +92,8 @@ sub made_log {
 	my $rc = $done->{rc} // '';
 	push @lines, "# panic: $why" if $rc eq '4';
 	push @lines, "# error: $why" if $rc eq '2' && $why ne '';
-	push @lines, '# SPOOR DONE ' . join(' ', $silicon, map { "$_=" . ($done->{$_} // '') } kinds(), 'rc');
+	push @lines, '# SPOOR DONE ' . join(' ', $silicon, map { "$_=" . ($done->{$_} // '') } kinds(), 'rc')
+		. (defined $done->{units} ? " units=$done->{units}" : '');
 	return join('', map { "$_\n" } @lines);
 }
 
@@ -111,7 +112,7 @@ sub parts_of {
 	for my $word (split / /, lc $words) {
 		if ($word eq 'done') { $to = $facts{done} = {}; next }
 		my ($key, $value) = $word =~ /^([^:]+):(.*)\z/ or refuse(4, 'the code has a word that is none: ' . plain($word));
-		$to->{$key =~ tr{/}{_}r} = $value =~ tr{/}{_}r;
+		$to->{$key =~ tr{/}{_}r} = $value =~ tr{/*}{_,}r;
 	}
 	return ($facts{''}, $facts{done} // {}, bytes_of($rest));
 }

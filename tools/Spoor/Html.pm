@@ -6,6 +6,7 @@ use warnings;
 use Exporter 'import';
 use Spoor::JUnit 'xml';
 use Spoor::Log 'kinds';
+use Spoor::Summary 'unit_line';
 use Spoor::Machine qw(differing_tests figure_words letter source_of);
 
 our @EXPORT_OK = qw(html_page);
@@ -128,6 +129,7 @@ sub card_of {
 		$text .= '<h3>' . xml($name . $claim) . "</h3>\n<p>" . xml(source_of($name, $claims, $ids)) . "</p>\n<pre>"
 			. xml(join("\n", grep({ !/^# time / } @{$machine->{tests}{$name}{notes}}), $machine->{tests}{$name}{line})) . "</pre>\n";
 	}
+	$text .= section('Units', map { [$_->{title}, unit_line($_)] } @{$machine->{units}});
 	$text .= section('Errata met', map { [$_, join(' ', @{$machine->{errata}{$_}})] } sort keys %{$machine->{errata}});
 	$text .= section('Observed, where no manual settles it', map { my $observation = $machine->{observations}{$_};
 		[$_, $observation->{value}, source_of($observation->{test}, $claims, $ids)] } sort keys %{$machine->{observations}});

@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 use Spoor::Log 'time_of';
+use Spoor::Summary 'unit_line';
 
 our @EXPORT_OK = qw(junit_suite junit_document xml);
 
@@ -18,9 +19,9 @@ sub junit_document {
 
 # Returns a <testsuite>, the results of a log that parse_log() read and on which judge_log() said `code` and `why`. A
 # verdict that no single test gives becomes a test case `run`. The classes are the groups of the suite. `machine` may
-# be undefined: then the banner may name it.
+# be undefined: then the banner may name it. Each of `units`, of units_of(), is a property `unit.NAME`.
 sub junit_suite {
-	my ($log, $code, $why, $machine) = @_;
+	my ($log, $code, $why, $machine, @units) = @_;
 	my %element = (fail => 'failure', error => 'error', skip => 'skipped');
 	my @cases = map { test_case($_, $element{$_->{kind}}) } @{$log->{results}};
 	my %total = map { $_ => 0 } values %element;
@@ -33,7 +34,7 @@ sub junit_suite {
 	my $us = 0;
 	$us += $_->{us} for @cases;
 	$machine //= $log->{banner}{machine};
-	my %property = (%{$log->{banner}}, defined $machine ? (machine => $machine) : ());
+	my %property = (%{$log->{banner}}, defined $machine ? (machine => $machine) : (), map { ("unit.$_->{name}" => unit_line($_)) } @units);
 
 	return join('', '<testsuite', attributes(name => 'spoor', tests => scalar(@cases),
 			failures => $total{failure}, errors => $total{error}, skipped => $total{skipped},

@@ -4,6 +4,7 @@ package Spoor::Log;
 use strict;
 use warnings;
 use Exporter 'import';
+use Spoor::Units qw(read_unit unit_fault unit_of);
 
 our @EXPORT_OK = qw(LINE_MOST BYTES_MOST LINES_MOST bare parse_log read_log judge_linux judge_log verdict_word progress kinds skip_reasons plain time_of);
 
@@ -13,7 +14,7 @@ use constant {LINE_MOST => 1 << 16, BYTES_MOST => 64 << 20, LINES_MOST => 1_000_
 my @kinds = qw(pass fail skip error xfail obs);
 my %rc_of_status = (33 => 0, 35 => 1, 37 => 2, 39 => 3);
 my $done_line = qr/^# SPOOR DONE silicon=(native|guest|virtual|none)( rehearsal=yes)? /
-	. join(' ', map { "$_=(\\d{1,6})" } @kinds) . ' rc=([0-4])(?: slow=(\d{1,6}))?';
+	. join(' ', map { "$_=(\\d{1,6})" } @kinds) . ' rc=([0-4])(?: slow=(\d{1,6}))?(?: units=([a-z,]+))?';
 my $number = qr/[1-9]\d{0,5}/;
 my @verdict_words = ('pass', 'FAIL', 'ERROR', 'SKIPPED', 'CRASH');
 my %verdict_words = (124 => 'TIMEOUT', 130 => 'INTERRUPTED');
@@ -61,7 +62,8 @@ sub verdict_word {
 }
 
 # Returns what a log says, for judge_log(). Its keys: lines; banner, key by key; results, each with line,
-# kind, number, name and notes (the lines above it); plans, done, tests (of a list), and what is wrong.
+# kind, number, name and notes (the lines above it); plans, done, tests (of a list), units (read_unit(), and `at`: how many
+# results were before), and what is wrong.
 # Of a text that is too long the last lines are read.
 sub parse_log {
 	my ($text) = @_;
@@ -70,7 +72,7 @@ sub parse_log {
 	chop $text while substr($text, -1) eq "\0";
 
 	my %log = (lines => [map { bare($_) } split /\n/, $text], plans => [], headers => 0, banners => 0, banner => {},
-		results => [], done => [], tests => [], notes => [], excess => $excess);
+		results => [], done => [], tests => [], units => [], notes => [], excess => $excess);
 	$log{cut} = $text ne '' && substr($text, -1) ne "\n" ? $log{lines}[-1] : undef;
 	for (@{$log{lines}}) {
 		my $before = !$log{headers};
@@ -80,6 +82,7 @@ sub parse_log {
 		}
 		tr/\0//d, s/\e(?:\[[0-?]*[ -\/]*[\@-~]|[ -\/]*[0-Z\\-~])//g if $before; # ECMA-48, 5.4 and 5.5
 		$log{banners}++ if /^# spoor version=/;
+		$log{of_code} = 1 if $_ eq '# a code on a screen told this log';
 		$log{panic} //= $_ if /panic/i && (/\bpanic:/i || /^# panic\b/);
 		read_monitor(\%log, $_) if /^# monitor: /;
 		next if defined $log{cut} && \$_ == \$log{lines}[-1];
@@ -116,7 +119,7 @@ sub read_before_header {
 }
 
 # Keys that a banner has once. Another may be that of several units, a line each: record=, why=.
-my %once = map { $_ => 1 } qw(version git command_line hypervisor silicon rehearsal);
+my %once = map { $_ => 1 } qw(version git contract command_line hypervisor silicon rehearsal);
 
 sub read_banner {
 	my ($log, $line) = @_;
@@ -134,7 +137,7 @@ sub read_banner {
 sub read_done {
 	my ($log, $line) = @_;
 	my %done;
-	(@done{'silicon', 'rehearsal', @kinds, 'rc', 'slow'}) = $line =~ /$done_line$/;
+	(@done{'silicon', 'rehearsal', @kinds, 'rc', 'slow', 'units'}) = $line =~ /$done_line$/;
 	push @{$log->{done}}, \%done;
 }
 
@@ -161,6 +164,8 @@ sub read_line {
 	} elsif ($line =~ /^Bail out! [ -~]+$/) {
 		$log->{strange} //= "a second Bail out!: $line" if defined $log->{bail_out};
 		$log->{bail_out} = $line;
+	} elsif (my $unit = read_unit($line)) {
+		push @{$log->{units}}, {%$unit, at => scalar @{$log->{results}}};
 	} elsif ($line =~ /^#(?: (?!error:|SPOOR DONE|time group=)[ -~]*)?$/ || time_of($line)) {
 		push @{$log->{notes}}, $line;
 	} else {
@@ -229,8 +234,8 @@ sub judge_status {
 sub judge_qemu {
 	my ($status, $words) = @_;
 	verdict(2, "QEMU was stopped from outside: $words") if $words =~ /terminating on signal/;
-	verdict(2, "QEMU could not run: $words") if $status == 1 || $status == 126 || $status == 127;
 	verdict(2, "QEMU was killed by signal $1: $words") if $status =~ /^signal:(\d+)$/;
+	verdict(2, "QEMU could not run: $words") if $status == 1 || $status == 126 || $status == 127;
 	verdict(2, 'QEMU was killed by signal ' . ($status - 128) . ": $words") if $status >= 128 && $status % 2 == 0;
 }
 
@@ -371,6 +376,8 @@ sub judge_counts {
 	judge_rehearsal($log, %done);
 	judge_silicon($silicon, $log->{banner}{hypervisor});
 	judge_required($log);
+	my $fault = unit_fault($log);
+	incomplete($fault) if defined $fault;
 	my $rc = $done{rc};
 	incomplete("DONE says rc=$rc, but the exit status $status says rc=$rc_of_status{$status}")
 		if $status && $rc != $rc_of_status{$status};
@@ -381,14 +388,15 @@ sub judge_counts {
 
 	verdict(0) if $how{list};
 	incomplete("DONE says rc=$rc with silicon=none: where there is no trace unit no test of one ran")
-		if $silicon eq 'none' && $rc == 0 && @results;
+		if $silicon eq 'none' && $rc == 0 && @results && ($done{units} // 'bts') =~ /\b(?:bts|pebs|pt)\b/;
 	judge_absence(@results) if $silicon eq 'none';
 	verdict(2, 'no test ran: the plan is 1..0; -t or the words given match none') unless @results;
 	my $observations = grep { /^# obs / } map { @{$_->{notes}} } @results;
 	my $summary = join(', ', (map { "$count{$_} $_" } grep { $count{$_} } @kinds),
 		$observations ? "$observations observation" . ($observations > 1 && 's') : (), "silicon=$silicon")
 		. ($done{rehearsal} ? ': a rehearsal on virtual silicon, no chip was tested'
-			: $silicon eq 'virtual' ? ': no chip was tested' : '');
+			: $silicon eq 'virtual' ? ': no chip was tested' : '')
+		. (defined $done{units} ? "; the run was for units=$done{units}" : '');
 	verdict($rc, $summary . advice($log, $rc, $how{again}));
 }
 
@@ -459,8 +467,12 @@ sub advice {
 	my ($log, $rc, $options) = @_;
 	my @results = @{$log->{results}};
 	my $kind = (undef, 'fail', 'error')[$rc];
-	my $untested = $log->{done}[0]{silicon} eq 'none' || defined $log->{bail_out}
+	my $units = $log->{done}[0]{units};
+	my %named = map { $_ => 1 } split /,/, $units // '';
+	my @untested = map { $named{$_->{name}} && $_->{rc} ? $_->{name} : () } @{$log->{units}};
+	my $untested = defined $units ? "not tested: @untested" : $log->{done}[0]{silicon} eq 'none' || defined $log->{bail_out}
 		? 'nothing that needs a branch trace ran' : 'BTS was not tested';
+	@results = grep { my $unit = unit_of($_->{name}); grep { $unit eq $_ } @untested } @results if $rc == 3 && @untested;
 	return "; $untested" . join('', map { ": $_->[1]" } (skip_reasons(@results))[0]) if $rc == 3;
 	return '' unless $kind;
 	my ($first) = grep { $_->{kind} eq $kind } @results;

@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 use Spoor::Log qw(parse_log judge_log time_of);
+use Spoor::Summary 'units_of';
 
 our @EXPORT_OK = qw(machine_of read_claims differences differing_tests figure_words letter source_of);
 
@@ -14,15 +15,16 @@ my @severity = qw(pass obs skip xfail error fail); # a test that ran several tim
 
 # Returns what a log tells: file, name, code, word and why of its verdict, silicon (`guest, rehearsed` is virtual), banner, state
 # (of the log: `whole` or what is wrong with it). It has also tests (name => kind, line, notes, us), observations (key => value,
-# test), figures (name => value, unit), errata (id => tests), skipped (reason => count).
+# test), figures (name => value, unit), errata (id => tests), skipped (reason => count), units (of units_of(), for tests and
+# ids of read_claims()).
 sub machine_of {
-	my ($file, $text) = @_;
+	my ($file, $text, $claims, $ids) = @_;
 	my $log = parse_log($text);
 	my ($code, $why, $word) = judge_log($log);
 	my %machine = (file => $file, log => $log, code => $code, why => $why, word => $word, banner => $log->{banner},
 		silicon => ($log->{banner}{silicon} // '?') . (defined $log->{banner}{rehearsal} ? ', rehearsed' : ''), name => name_of($file, $log->{banner}),
 		state => $code == 4 ? state_of($log) : 'whole', tests => {}, observations => {}, figures => {}, errata => {},
-		skipped => {}, us => 0);
+		skipped => {}, us => 0, units => [units_of($log, $claims, $ids)]);
 	take_result(\%machine, $_) for @{$log->{results}};
 	return \%machine;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # A labgrid test: cycles the machine's power and passes on the verdict of tools/judge on its console. The log and JUnit XML, a
-# test case for each test of Spoor, are in the directory that pytest made for it.
+# test case for each test of Spoor and a property for each unit, are in the directory that pytest made for it. A machine
+# without BTS passes only where its own command line says what the run is for: units=pebs,pt.
 import pathlib
 import subprocess
 
