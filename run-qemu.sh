@@ -19,8 +19,8 @@ qemu=${QEMU:-qemu-system-x86_64}
 build=${BUILD:-$top/build}
 ovmf=/usr/share/ovmf/OVMF.fd
 boot=kernel firmware=bios accel=tcg cpu='' smp=1 memory=256 timeout='' emulator=qemu
-kernel_words='' monitor_words='' test='' require='' append='' monitor='' log='' extra=()
-trace='' program='' argument='' linux='' initrd='' disks=()
+kernel_words='' monitor_words='' test='' require='' units='' append='' monitor='' log='' extra=()
+trace='' program='' argument='' linux='' initrd='' switches='' disks=()
 kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0 interactive=0
 
 usage()
@@ -31,7 +31,7 @@ usage()
 	  -b, --boot kernel|iso|usb|pxe|other  how to boot (default kernel); other: QEMU arguments say it
 	  -f, --firmware bios|uefi         firmware (default bios)
 	  -x, --accel tcg|kvm              accelerator (default tcg)
-	  -c, --cpu MODEL[,flags]          processor (default max, on KVM with pmu=on,migratable=no; of Bochs: ryzen)
+	  -c, --cpu MODEL[,flags]          processor (default max; of Bochs: ryzen); on KVM max and host get what tools/kvm-switches prints
 	  -s, --smp N                      processors (default 1)
 	  -m, --memory MB                  memory (default 256)
 	  -T, --timeout SECONDS            end it after so many of each processor, or 8 times as many by the clock (120; of Bochs: 900)
@@ -44,6 +44,7 @@ usage()
 	      --interactive                type into its console; no time limit
 	  -t, --test GLOB[,-GLOB]          only the tests that match
 	  -r, --require GLOB[,-GLOB]       a test that matches may not be skipped
+	      --units bts,pebs,counters,lbr,pt  what the run is for: 0 if each of these is there and passed, BTS or not
 	  -a, --append "WORDS"             words for the kernel's command line; each -a adds some
 	  -M, --monitor "WORDS"            words for the monitor's command line
 	  -K, --kernel-only                no monitor in the chain
@@ -60,8 +61,8 @@ usage()
 
 	environment: QEMU (the binary, 7.2 or newer), BUILD (where the images are), TIMEOUT_SCALE (multiplies the time limit)
 
-	exit: 0 pass, 1 fail, 2 error or harness, 3 all skipped, 4 crash or incomplete, 124 timeout,
-	130 interrupt; of a Linux: 0 if it powers off
+	exit: 0 pass, 1 fail, 2 error or harness, 3 all skipped, or BTS or one of --units is not there, 4 crash or
+	incomplete, 124 timeout, 130 interrupt; of a Linux: 0 if it powers off
 	EOF
 }
 
@@ -90,7 +91,7 @@ parse()
 		case $option in
 		-b | --boot | -f | --firmware | -x | --accel | -c | --cpu | -s | --smp | -m | --memory | \
 			-T | --timeout | -l | --log | -t | --test | -r | --require | -a | --append | -M | --monitor | \
-			-e | --emulator | --trace | --program | --linux | --initrd | --disk)
+			-e | --emulator | --trace | --program | --linux | --initrd | --disk | --units)
 			[ $# -ge 2 ] || die "$option needs a value; -h lists the options"
 			shift
 			[[ $1 != -* || $option == -t || $option == --test ]] ||
@@ -110,6 +111,7 @@ parse()
 		-l | --log) log=$1 ;;
 		-t | --test) test=$1 ;;
 		-r | --require) require=$1 ;;
+		--units) units=$1 ;;
 		-a | --append) append+=${append:+ }$1 ;;
 		-M | --monitor) monitor+=${monitor:+ }$1 ;;
 		-e | --emulator) emulator=$1 ;;
@@ -144,13 +146,13 @@ version()
 	exit 0
 }
 
-# KVM shows its PMU, and what keeps a guest from moving to another host, only where it is asked to.
 # Bochs has no exit value to give, no hypervisor leaf that says emulator, and a separate clock.
 defaults()
 {
 	if [ "$emulator" = qemu ]; then
 		default_cpu=max
-		[ "$accel" = tcg ] || default_cpu+=,pmu=on,migratable=no
+		[ "$accel" = tcg ] || { "$top/tools/kvm-switches" >"$scratch/cpu" && read -r switches <"$scratch/cpu" && default_cpu+=,$switches; }
+		[[ ! $accel-$cpu =~ ^kvm-(host|max)$ ]] || cpu+=,$switches
 		: "${timeout:=120}"
 		kernel_words='end=exit' monitor_words='end=exit'
 	else
@@ -174,7 +176,6 @@ check()
 	number --timeout "$timeout"
 	number TIMEOUT_SCALE "${TIMEOUT_SCALE:-1}"
 	timeout=$((timeout * ${TIMEOUT_SCALE:-1}))
-
 	[ "$emulator" = qemu ] || [ "$boot-$firmware-$accel-$gdb-${#extra[@]}" = kernel-bios-tcg-0-0 ] ||
 		die '--emulator bochs goes without --boot, --firmware, --accel, --gdb and QEMU arguments'
 	[ "$boot-$firmware" != kernel-uefi ] ||
@@ -193,10 +194,8 @@ check()
 	# What is not for the trace's line goes to another.
 	[ -z "$trace" ] || { kernel_words+=' console=com1 export=debugcon' && monitor_words+=' console=com1'; }
 	[ $list = 0 ] || kernel_words+=' list'
-	[ -z "$test" ] || kernel_words+=" test=$test"
-	[ -z "$require" ] || kernel_words+=" require=$require"
-	[ -z "$append" ] || kernel_words+=" $append"
-	[ -z "$monitor" ] || monitor_words+=" $monitor"
+	kernel_words+=${test:+ test=$test}${require:+ require=$require}${units:+ units=$units}${append:+ $append}
+	monitor_words+=${monitor:+ $monitor}
 	[ -n "$linux" ] || [ "${#disks[@]}$initrd$interactive" = 00 ] || die '--initrd, --disk and --interactive are of a Linux: --linux says which'
 	[ -z "$linux" ] || check_linux
 }
@@ -217,8 +216,8 @@ check_program()
 # A Linux has its own words, and the console where the log is taken from.
 check_linux()
 {
-	[ "$emulator-$ubsan-$list-$trace$program$test$require" = qemu-0-0- ] ||
-		die '--linux goes without --emulator bochs, --ubsan, --list, --trace, --program, --test and --require'
+	[ "$emulator-$ubsan-$list-$trace$program$test$require$units" = qemu-0-0- ] ||
+		die '--linux goes without --emulator bochs, --ubsan, --list, --trace, --program, --test, --require and --units'
 	choice '--boot with --linux' "$boot" 'kernel iso other'
 	[ $kernel_only = 0 ] || [ "$boot" = kernel ] || die '--linux without the monitor works with --boot kernel'
 	[ "$boot" != iso ] || [ -n "$initrd" ] || die "--linux with --boot iso needs --initrd: the menu's entry loads one"
@@ -402,6 +401,7 @@ check_files()
 	command -v "$qemu" >/dev/null ||
 		die "$qemu is not installed: apt-get install qemu-system-x86, or 'make deps'"
 	check_version
+	[[ $accel-$cpu != kvm-host* ]] || "$top/tools/kvm-switches" "$qemu" || die "$qemu lists no processor model 'host': it was built without KVM"
 	[ "$firmware" = bios ] || [ -r "$ovmf" ] ||
 		die "$ovmf is missing: apt-get install ovmf, or 'make deps FOR=check'"
 	[ "$accel" = tcg ] || [ -c /dev/kvm ] || die '--accel kvm: there is no /dev/kvm on this machine'

@@ -462,6 +462,9 @@ try 'bench: a suite that fails' 1 'did not pass' \
 	eval 'BENCH_LOG=$here/logs/fail.log FAKE_STATUS=35 bench "# no limit"'
 
 if [ -c /dev/kvm ] && (: <>/dev/kvm) 2>/dev/null; then
+	try 'what QEMU gets under kvm' 0 'fake-qemu: -accel kvm -cpu host,pmu=on,migratable=no -smp 1 ' \
+		env MSR=/nowhere FAKE_LOG="$here/logs/pass.log" FAKE_ACT='echo "fake-qemu: $*" >&2' ./run-qemu.sh -x kvm -c host
+	try 'a QEMU without KVM' 2 "lists no processor model 'host'" env FAKE_MODELS='x86 max  all' ./run-qemu.sh -x kvm -c host
 	try 'time limit under kvm' 124 'interprets.*verdict: TIMEOUT' \
 		env FAKE_ACT='exec sleep 60' ./run-qemu.sh -x kvm -T 1
 else
@@ -483,9 +486,28 @@ composes 'Linux from a CD' "value=spoor.linux.*console=ttyS0.*snapshot=on,.*ide-
 composes 'words that are given one by one' "end=exit seed=1 scale=50'" -a seed=1 -a scale=50
 BUILD=/b composes 'images from elsewhere' '-kernel /b/monitor.elf32 .*/b/spoor.elf end=exit' --
 composes 'kernel alone' "-kernel ./build/spoor.elf32 -append 'end=exit test=a,-b'" -K -t a,-b
-composes 'what KVM shows when asked' '-accel kvm -cpu max,pmu=on,migratable=no ' -x kvm
+# A file in the place of the host's MSRs: IA32_PERF_CAPABILITIES is at 345H.
+msrs() { head -c $((0x345)) /dev/zero >msrs && printf '%b' "\\x$1\\x24\\0\\0\\0\\0\\0\\0" >>msrs; }
+MSR=/nowhere composes 'what KVM shows when asked' '-accel kvm -cpu max,pmu=on,migratable=no ' -x kvm
+MSR=/nowhere composes 'the host as KVM shows it' '-accel kvm -cpu host,pmu=on,migratable=no ' -x kvm -c host
+MSR=/nowhere composes 'flags are not added to' '-accel kvm -cpu host,pmu=off ' -x kvm -c host,pmu=off
+composes 'no switches of KVM without it' '-accel tcg -cpu max ' -c max
+for format in c5:5 04:4 3e:62; do
+	msrs "${format%:*}"
+	MSR=msrs composes "LBR of the host's format ${format#*:}" "-cpu host,pmu=on,migratable=no,lbr-fmt=${format#*:} " -x kvm -c host
+done
+for format in 00 43 ff; do # none; Nehalem's, without a call stack; architectural LBR
+	msrs "$format"
+	MSR=msrs composes "no LBR of format $format" '-cpu max,pmu=on,migratable=no ' -x kvm
+done
+head -c 100 msrs >msrs.short
+MSR=msrs.short composes 'no LBR of a file that is too short' '-cpu host,pmu=on,migratable=no ' -x kvm -c host
 composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 	-x kvm -c qemu64,+svm -s 2 -m 512
+composes 'what a run is for' "spoor.elf end=exit units=pebs,,pt'" --units pebs,pt
+try 'units without a value' 2 '--units needs a value' ./run-qemu.sh --units
+try 'units that are an empty word' 2 '--units needs a value, not an empty word' ./run-qemu.sh --units ''
+try 'units of a Linux' 2 'goes without .* and --units' ./run-qemu.sh --linux README.md --units pt
 composes 'tests that may not be skipped' "spoor.elf end=exit test=a require=b,,-c'" -t a -r b,-c
 try 'the words that repeat a failure' 1 "again: ./run-qemu.sh -t bts_wrap -a seed=77 -a scale=50 -c qemu64 -M 'lockstep=on vbts=on' -- -M q35;" \
 	env FAKE_LOG="$here/logs/fail-again.log" FAKE_STATUS=35 ./run-qemu.sh -M lockstep=on -M vbts=on -c qemu64 -- -M q35
