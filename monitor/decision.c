@@ -192,7 +192,7 @@ static const struct silicon *make(struct kind *kind, const struct options *optio
 		hypervisor_limit(options->hypervisor, behaviour, &kind->profile);
 	silicon_make(silicon, &kind->profile, behaviour);
 	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (added && unit->add)
+		if (added && unit->add && !(options->hypervisor && options->hypervisor->hides_pt))
 			unit->add(silicon);
 	silicon->physical_bits = (uint8_t)cpuid(LEAF_ADDRESS_BITS, 0).eax;
 	silicon->hypervisor = options->hypervisor;

@@ -7,6 +7,13 @@
 #include "monitor/pebs/pebs.h"
 #include "monitor/silicon.h"
 
+#define LEAF_COUNTERS			 0xau
+#define LEAF_COUNTERS_EDX_ANY_DEPRECATED (1u << 15)
+#define FIXED_COUNTERS			 3u
+
+#define RTIT_STATUS_READ_ONLY (STATUS_FILTER_EN | STATUS_CONTEXT_EN | STATUS_TRIGGER_EN)
+#define CR3_MATCH_RESERVED    0x1full
+
 /*
  * KVM (docs/sources.md: Linux KVM, KVM BTS series, QEMU BTS_UNAVAIL): vmx_is_valid_debugctl() drops
  * BTF, and LBR where there is no stack, and refuses what it does not know. The series of 2022 adds
@@ -17,32 +24,77 @@
  * PEBS. kvm_set_msr_common(): a guest cannot change the two UNAVAILABLE bits of IA32_MISC_ENABLE.
  * Since 9fc222967a39 the VMM says what they are, as of bit 7, and QEMU up to 10 leaves all three
  * clear; `-cpu host` without migratable=no has DS and DTES64, and no format of PEBS records.
+ * Up to 6.5 kvm_apic_local_deliver() leaves the LVT entry unmasked (a16eb25b09c0), and PEBS has its
+ * adaptive groups up to 6.8. CPUID.0AH: __do_cpuid_func(). pmc_write_counter() drops what a counter
+ * is too narrow for. kvm_caps.supported_xss has no state of Intel PT.
+ *
+ * Intel PT of KVM, pt_mode=1: vmx_set_msr() holds what is written while TraceEn is clear, and the
+ * processor gets it when it is set. Until then the read-only bits of IA32_RTIT_STATUS and bits 6:0
+ * of IA32_RTIT_OUTPUT_MASK_PTRS read as written. Bits 4:0 of IA32_RTIT_CR3_MATCH raise no #GP.
+ * vmx_rtit_ctl_check() up to 6.12 refuses a write that clears TraceEn and changes another bit.
+ * Nobody has it without CONFIG_BROKEN since aa0d42cacf09 (6.12).
  *
  * Xen (Xen vpmu): vmx_msr_write_intercept() takes TR, BTS and BTINT with vpmu=bts only, and of
  * IA32_MISC_ENABLE the value that is read. vpmu_do_msr() without vpmu: IA32_DS_AREA reads 0, a
  * write is dropped. vpmu_do_interrupt() leaves the guest's LVT entry as it is; the real one is
  * masked until the guest writes its own (vpmu_lvtpc_update()).
  */
-#define KVM_COUNTERS                                                                               \
+#define KVM_WITH(more)                                                                             \
+	.signature = "KVMKVMKVM\0\0\0", .is_kvm = true, .silent_in_circular = true,                \
 	.version_most = 2,                                                                         \
-	.capabilities = CAPABILITY_FULL_WIDTH | CAPABILITY_LBR_FORMAT | CAPABILITY_PEBS
-#define KVM .signature = "KVMKVMKVM\0\0\0", .is_kvm = true, .silent_in_circular = true, KVM_COUNTERS
+	.capabilities = CAPABILITY_FULL_WIDTH | CAPABILITY_LBR_FORMAT | CAPABILITY_PEBS | (more)
+#define KVM KVM_WITH(0)
 #define XEN                                                                                        \
 	.signature = "XenVMMXenVMM", .version = 4 << 16 | 17, .ignores_hidden = true,              \
-	.leaves_lvt_mask = true, .hides_pebs = true
+	.leaves_lvt_mask = true, .hides_pebs = true, .hides_pt = true
 
 static const struct hypervisor hypervisors[] = {
 	{.name = "kvm", .says = "as KVM with the BTS series of 2022", KVM},
-	{.name = "kvm-mainline", .says = "as KVM, which hides BTS", .hides_bts = true, KVM},
+	{.name = "kvm-mainline",
+	 .says = "as KVM, which hides BTS",
+	 .hides_bts = true,
+	 .hides_pt = true,
+	 KVM},
+	{.name = "kvm-counters",
+	 .says = "as KVM that gives its guests counters alone",
+	 .hides_bts = true,
+	 .hides_pebs = true,
+	 .hides_lbr = true,
+	 .hides_pt = true,
+	 KVM},
+	{.name = "kvm-lbr",
+	 .says = "as KVM that gives its guests counters and LBR",
+	 .hides_bts = true,
+	 .hides_pebs = true,
+	 .hides_pt = true,
+	 KVM},
+	{.name = "kvm-pebs",
+	 .says = "as KVM that gives its guests counters and PEBS",
+	 .hides_bts = true,
+	 .hides_lbr = true,
+	 .hides_pt = true,
+	 KVM},
+	{.name = "kvm-pt",
+	 .says = "as KVM of Linux 6.7 to 6.11 with pt_mode=1",
+	 .hides_bts = true,
+	 KVM},
+	{.name = "kvm-6.5",
+	 .says = "as KVM of Linux 6.5, which leaves the LVT entry unmasked at a PMI",
+	 .hides_bts = true,
+	 .hides_pt = true,
+	 .leaves_lvt_armed = true,
+	 KVM_WITH(CAPABILITY_PEBS_BASELINE)},
 	{.name = "kvm-qemu-10",
 	 .says = "as KVM, which hides BTS, under a QEMU that leaves IA32_MISC_ENABLE[11] clear",
 	 .hides_bts = true,
+	 .hides_pt = true,
 	 .leaves_available = true,
 	 KVM},
 	{.name = "kvm-qemu-10-migratable",
 	 .says = "as KVM under -cpu host of QEMU 10, with DS and neither BTS nor PEBS",
 	 .hides_bts = true,
 	 .hides_pebs = true,
+	 .hides_pt = true,
 	 .shows_ds = true,
 	 .leaves_available = true,
 	 KVM},
@@ -84,11 +136,17 @@ void hypervisor_limit(const struct hypervisor *hypervisor, const struct behaviou
 
 	if (performance->version > hypervisor->version_most)
 		performance->version = hypervisor->version_most;
-	if (hypervisor->is_kvm && !(profile->lbr.select & LBR_CALL_STACK))
+	if (hypervisor->hides_lbr ||
+	    (hypervisor->is_kvm && !(profile->lbr.select & LBR_CALL_STACK)))
 		profile->lbr = (struct lbr_layout){.depth = 0};
 	performance->capabilities &=
 		hypervisor->capabilities & ~(profile->lbr.depth ? 0 : CAPABILITY_LBR_FORMAT) &
 		~(behaviour->pebs.available == PEBS_AVAILABLE ? 0 : CAPABILITY_PEBS);
+}
+
+bool hypervisor_hides_states(const struct hypervisor *hypervisor)
+{
+	return hypervisor && hypervisor->is_kvm;
 }
 
 /* TR, BTS and BTINT, and where DS-CPL is enumerated the filters. */
@@ -145,7 +203,11 @@ static bool is_hidden(const struct vcpu *vcpu, uint32_t index)
 
 void hypervisor_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t value[4])
 {
-	if (leaf != 1 || !vcpu->silicon->hypervisor || !hides_ds(vcpu))
+	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
+
+	if (leaf == LEAF_COUNTERS && hypervisor && hypervisor->is_kvm && value[0])
+		value[3] |= LEAF_COUNTERS_EDX_ANY_DEPRECATED;
+	if (leaf != 1 || !hypervisor || !hides_ds(vcpu))
 		return;
 	value[2] &= ~(uint32_t)(LEAF_1_ECX_DTES64 | LEAF_1_ECX_DS_CPL);
 	value[3] &= ~(uint32_t)LEAF_1_EDX_DS;
@@ -175,8 +237,55 @@ enum msr_answer hypervisor_reads(const struct vcpu *vcpu, uint32_t index, uint64
 	return hypervisor->ignores_hidden ? MSR_DONE : MSR_REFUSED;
 }
 
-enum msr_answer hypervisor_writes(const struct vcpu *vcpu, uint32_t index, uint64_t *value,
-				  uint64_t old)
+/* What the processor makes of the values that it gets with TraceEn. */
+static void load_rtit(struct pt_state *pt)
+{
+	pt->status &= ~RTIT_STATUS_READ_ONLY;
+	pt->output_mask_ptrs |= MASK_PTRS_FIXED;
+	if (pt->cr3_match & CR3_MATCH_RESERVED)
+		pt->cr3_match = 0; /* the hypervisor's own WRMSR raises #GP */
+}
+
+static enum msr_answer write_rtit(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	struct pt_state *pt = &vcpu->pt;
+	bool traced = pt->ctl & CTL_TRACE_EN;
+
+	if (traced)
+		return index == MSR_RTIT_CTL && (pt->ctl ^ value) & ~CTL_TRACE_EN ? MSR_REFUSED
+										  : MSR_GOES_ON;
+	switch (index) {
+	case MSR_RTIT_CTL:
+		if (value & CTL_TRACE_EN)
+			load_rtit(pt);
+		return MSR_GOES_ON;
+	case MSR_RTIT_STATUS:
+		if (value &
+		    ~(RTIT_STATUS_READ_ONLY | STATUS_ERROR | STATUS_STOPPED | STATUS_PACKET_BYTES))
+			return MSR_REFUSED;
+		pt->status = value & ~STATUS_PACKET_BYTES;
+		pt->packet_bytes = (uint32_t)(value >> STATUS_BYTES_SHIFT);
+		return MSR_DONE;
+	case MSR_RTIT_CR3_MATCH:
+		pt->cr3_match = value;
+		return MSR_DONE;
+	case MSR_RTIT_OUTPUT_MASK_PTRS:
+		pt->output_mask_ptrs = value;
+		return MSR_DONE;
+	default:
+		return MSR_GOES_ON;
+	}
+}
+
+/* What no unit of the Debug Store has. */
+static enum msr_answer write_of_kvm(struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	if (index >= MSR_FIXED_CTR0 && index < MSR_FIXED_CTR0 + FIXED_COUNTERS)
+		*value &= (1ull << vcpu->silicon->profile->performance.width) - 1;
+	return pt_of(vcpu) ? write_rtit(vcpu, index, *value) : MSR_GOES_ON;
+}
+
+enum msr_answer hypervisor_writes(struct vcpu *vcpu, uint32_t index, uint64_t *value, uint64_t old)
 {
 	const struct hypervisor *hypervisor = vcpu->silicon->hypervisor;
 	uint64_t ignored;
@@ -193,6 +302,9 @@ enum msr_answer hypervisor_writes(const struct vcpu *vcpu, uint32_t index, uint6
 			return MSR_REFUSED;
 		return hypervisor_reads(vcpu, index, &ignored);
 	default:
-		return hypervisor_reads(vcpu, index, &ignored);
+		break;
 	}
+	if (is_hidden(vcpu, index))
+		return hypervisor_reads(vcpu, index, &ignored);
+	return hypervisor->is_kvm ? write_of_kvm(vcpu, index, value) : MSR_GOES_ON;
 }

@@ -19,10 +19,12 @@ struct hypervisor {
 	uint32_t version; /* CPUID 40000001H:EAX */
 	bool is_kvm;	  /* its rules of IA32_DEBUGCTL and IA32_MISC_ENABLE are KVM's, not Xen's */
 	bool hides_bts, hides_pebs; /* both: neither CPUID nor the MSRs have a Debug Store */
-	bool shows_ds;		    /* CPUID and IA32_DS_AREA have it all the same */
-	bool leaves_available;	    /* IA32_MISC_ENABLE[12:11] read 0, whatever is hidden */
-	bool ignores_hidden;	    /* what is hidden reads 0; else it raises #GP */
+	bool hides_lbr, hides_pt;
+	bool shows_ds;		 /* CPUID and IA32_DS_AREA have it all the same */
+	bool leaves_available;	 /* IA32_MISC_ENABLE[12:11] read 0, whatever is hidden */
+	bool ignores_hidden;	 /* what is hidden reads 0; else it raises #GP */
 	bool leaves_lvt_mask;	 /* delivery disarms the LVT entry and leaves its mask bit clear */
+	bool leaves_lvt_armed;	 /* delivery leaves the LVT entry as it is */
 	bool silent_in_circular; /* with BTINT = 0 no PMI reaches the guest */
 	uint8_t version_most;	 /* of performance monitoring; 0: no counters */
 	uint64_t capabilities;	 /* bits of IA32_PERF_CAPABILITIES; 0: no PDCM */
@@ -54,12 +56,14 @@ void hypervisor_limit(const struct hypervisor *hypervisor, const struct behaviou
 void hypervisor_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t value[4]);
 uint64_t hypervisor_misc_enable(const struct vcpu *vcpu, uint64_t value);
 
+/* True if its guests have no supervisor state of XSAVES. */
+bool hypervisor_hides_states(const struct hypervisor *hypervisor);
+
 /*
- * Asked before the processor for the accesses of a guest to the MSRs of the Debug Store. Of
+ * Asked before the processor for the accesses of a guest to the MSRs of the trace units. Of
  * IA32_MISC_ENABLE, `old` is what it holds. All goes on without a hypervisor.
  */
 enum msr_answer hypervisor_reads(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
-enum msr_answer hypervisor_writes(const struct vcpu *vcpu, uint32_t index, uint64_t *value,
-				  uint64_t old);
+enum msr_answer hypervisor_writes(struct vcpu *vcpu, uint32_t index, uint64_t *value, uint64_t old);
 
 #endif

@@ -123,7 +123,8 @@ uint64_t virtual_xss(const struct silicon *silicon)
 			components |= 1ull << unit->component.number;
 			bytes += unit->component.bytes;
 		}
-	if (!(cpuid(1, 0).ecx & XSAVE) || cpuid(LEAF_STATE, 1).eax & XSAVES || bytes > PAGE_BYTES)
+	if (!(cpuid(1, 0).ecx & XSAVE) || cpuid(LEAF_STATE, 1).eax & XSAVES || bytes > PAGE_BYTES ||
+	    hypervisor_hides_states(silicon->hypervisor))
 		return 0;
 	return components;
 }

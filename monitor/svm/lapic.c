@@ -157,12 +157,16 @@ void platform_write(struct vcpu *vcpu, uint64_t physical, const void *data, unsi
 	lapic_note_write(guest, offset);
 }
 
-/* True if a hypervisor keeps its own mask bit for the guest's LVT entry, set by delivery. */
-static bool keeps_mask(const struct guest *guest)
+/* True if delivery leaves the guest's LVT entry as it is; a hypervisor may have its own mask bit.
+ */
+static bool keeps_entry(struct guest *guest, bool delivered)
 {
 	const struct hypervisor *hypervisor = guest->vcpu.silicon->hypervisor;
 
-	return hypervisor && hypervisor->leaves_lvt_mask;
+	if (!hypervisor)
+		return false;
+	guest->lvt_disarmed |= hypervisor->leaves_lvt_mask && delivered;
+	return hypervisor->leaves_lvt_mask || hypervisor->leaves_lvt_armed;
 }
 
 void lapic_note_write(struct guest *guest, uint32_t offset)
@@ -194,10 +198,8 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 	if (delivery.status)
 		pmu_buffer_overflow(vcpu);
 	pmu_interrupted(vcpu);
-	if (keeps_mask(guest)) {
+	if (keeps_entry(guest, delivery.kind != DS_DELIVER_NOTHING))
 		delivery.entry = entry;
-		guest->lvt_disarmed |= delivery.kind != DS_DELIVER_NOTHING;
-	}
 	if (delivery.entry != entry)
 		lapic[LAPIC_LVTPC / 4] = delivery.entry;
 	if (delivery.kind != DS_DELIVER_NOTHING)

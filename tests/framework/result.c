@@ -169,18 +169,17 @@ static void units_count(const struct test *test, const struct result *result)
 	units[unit].votes += strcmp(units[unit].why, result->why) ? -1u : 1;
 }
 
-/* The tests of last branches skip themselves where there are none. */
 static bool is_present(unsigned unit)
 {
 	static const uint8_t trace[UNITS] = {[UNIT_BTS] = TRACE_BTS,
 					     [UNIT_PEBS] = TRACE_PEBS,
 					     [UNIT_COUNTERS] = TRACE_UNITS,
-					     [UNIT_LBR] = TRACE_UNITS,
+					     [UNIT_LBR] = TRACE_LBR,
 					     [UNIT_PT] = TRACE_PT};
 
 	if (trace[unit] < TRACE_UNITS)
 		return trace_units[trace[unit]]->is_present();
-	return unit == UNIT_LBR || pmu_caps()->version;
+	return pmu_caps()->version;
 }
 
 static enum verdict unit_verdict(unsigned unit)

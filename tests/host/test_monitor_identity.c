@@ -337,6 +337,18 @@ UNIT(counters_by_hypervisor)
 	profile = limited("kvm-mainline", "haswell");
 	assert_int_equal(profile.performance.capabilities, 0x2004);
 	assert_int_equal(profile.lbr.depth, 16);
+	profile = limited("kvm-counters", "icelake");
+	assert_int_equal(profile.performance.version, 2);
+	assert_int_equal(profile.performance.capabilities, 0x2000);
+	assert_int_equal(profile.lbr.depth, 0);
+	profile = limited("kvm-lbr", "icelake");
+	assert_int_equal(profile.performance.capabilities, 0x2005);
+	assert_int_equal(profile.lbr.depth, 32);
+	profile = limited("kvm-pebs", "icelake");
+	assert_int_equal(profile.performance.capabilities, 0x24c0);
+	assert_int_equal(profile.lbr.depth, 0);
+	profile = limited("kvm-6.5", "icelake");
+	assert_int_equal(profile.performance.capabilities, 0x64c5);
 	profile = limited("kvm-mainline", "bonnell"); /* no call stack */
 	assert_int_equal(profile.performance.capabilities, 0);
 	assert_int_equal(profile.lbr.depth, 0);
@@ -345,6 +357,58 @@ UNIT(counters_by_hypervisor)
 	assert_int_equal(profile.performance.capabilities, 0);
 	profile = limited("xen", "skylake");
 	assert_int_equal(profile.performance.version, 4);
+}
+
+/* Linux, __do_cpuid_func() and pmc_write_counter(). */
+UNIT(any_thread_by_hypervisor)
+{
+	shown = limited("kvm-counters", "icelake");
+	assert_int_equal(write("kvm-counters", 0x30b, UINT64_MAX), MSR_GOES_ON);
+	assert_int_equal(written, (1ull << 48) - 1);
+	assert_int_equal(write("kvm-counters", 0x30c, UINT64_MAX), MSR_GOES_ON);
+	assert_int_equal(written, UINT64_MAX);
+	assert_int_equal(write("xen", 0x309, UINT64_MAX), MSR_GOES_ON);
+	assert_int_equal(written, UINT64_MAX);
+	ask(10, 0);
+	assert_int_equal(vcpu.gpr[RDX], 0x603);
+	silicon.hypervisor = hypervisor_find("kvm-counters");
+	ask(10, 0);
+	assert_int_equal(vcpu.gpr[RDX], 0x8603);
+	silicon.hypervisor = NULL;
+}
+
+/* Linux up to 6.12, vmx_rtit_ctl_check() and vmx_set_msr(). */
+UNIT(trace_registers_by_hypervisor)
+{
+	static const struct pt_enumeration enumeration;
+	const uint64_t traced = CTL_TRACE_EN | CTL_TOPA;
+
+	shown = *profile_get(0);
+	silicon.has_pt = &enumeration;
+	assert_int_equal(write("kvm-pt", MSR_RTIT_STATUS, 1 << 3), MSR_REFUSED);
+	assert_int_equal(write("kvm-pt", MSR_RTIT_STATUS, 0x500000017), MSR_DONE);
+	assert_int_equal(vcpu.pt.status, 0x17);
+	assert_int_equal(vcpu.pt.packet_bytes, 5);
+	assert_int_equal(write("kvm-pt", MSR_RTIT_CR3_MATCH, 0x101f), MSR_DONE);
+	assert_int_equal(vcpu.pt.cr3_match, 0x101f);
+	assert_int_equal(write("kvm-pt", MSR_RTIT_OUTPUT_MASK_PTRS, 0x80), MSR_DONE);
+	assert_int_equal(vcpu.pt.output_mask_ptrs, 0x80);
+	assert_int_equal(write("kvm-pt", MSR_RTIT_OUTPUT_BASE, 1), MSR_GOES_ON);
+	assert_int_equal(write("xen", MSR_RTIT_CR3_MATCH, 0x101f), MSR_GOES_ON);
+	/* What the processor gets with TraceEn. */
+	assert_int_equal(write("kvm-pt", MSR_RTIT_CTL, traced), MSR_GOES_ON);
+	assert_int_equal(vcpu.pt.status, 0x10);
+	assert_int_equal(vcpu.pt.output_mask_ptrs, 0xff);
+	assert_int_equal(vcpu.pt.cr3_match, 0);
+	vcpu.pt.ctl = traced;
+	assert_int_equal(write("kvm-pt", MSR_RTIT_CTL, 0), MSR_REFUSED);
+	assert_int_equal(write("kvm-pt", MSR_RTIT_CTL, traced | CTL_USER), MSR_REFUSED);
+	assert_int_equal(write("kvm-pt", MSR_RTIT_CTL, traced), MSR_GOES_ON);
+	assert_int_equal(write("kvm-pt", MSR_RTIT_CTL, CTL_TOPA), MSR_GOES_ON);
+	assert_int_equal(write("kvm-pt", MSR_RTIT_STATUS, 0), MSR_GOES_ON);
+	vcpu.pt = (struct pt_state){0};
+	silicon.has_pt = NULL;
+	silicon.hypervisor = NULL;
 }
 
 /* The VMM's bits: Linux 9fc222967a39. */
@@ -403,6 +467,9 @@ UNIT(state_of_a_unit)
 	assert_int_equal(virtual_xss(&silicon), 0);
 	silicon.last_leaf = 0x14;
 	assert_int_equal(virtual_xss(&silicon), own >> 3 & 1 ? 0 : 1 << 8);
+	silicon.hypervisor = hypervisor_find("kvm-pt"); /* Linux: kvm_caps.supported_xss */
+	assert_int_equal(virtual_xss(&silicon), 0);
+	silicon.hypervisor = NULL;
 	vcpu.xss_supported = 1 << 8;
 	ask(0xd, 1);
 	assert_int_equal(vcpu.gpr[RAX], own | 1 << 3);

@@ -163,10 +163,12 @@ void pmu_rig_need_freeze(uint64_t bit)
 static bool overflowed(struct trap_frame *frame)
 {
 	uint64_t status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	uint32_t lvtpc = lapic_read_lvtpc();
 
 	(void)frame;
-	if (!(lapic_read_lvtpc() & LVT_MASKED) && !(status & interrupting))
+	if (!(lvtpc & LVT_MASKED) && !(status & interrupting))
 		return false;
+	pmu_rig_interrupt.lvtpc = lvtpc;
 	pmu_rig_interrupt.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
 	pmu_rig_interrupt.debugctl = rdmsr(IA32_DEBUGCTL);
 	pmu_rig_interrupt.status = status;

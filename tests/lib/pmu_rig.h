@@ -106,6 +106,7 @@ void pmu_rig_need_freeze(uint64_t bit);
    `counters` and unmasks the LVT entry. */
 struct pmu_rig_interrupt {
 	uint64_t control, status, debugctl;
+	uint32_t lvtpc;
 	volatile unsigned count;
 };
 extern struct pmu_rig_interrupt pmu_rig_interrupt;

@@ -7,6 +7,7 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
+#include "kernel/silicon.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
@@ -81,9 +82,17 @@ TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
 	EXPECT(free);
 }
 
+/*
+ * KVM gives its guests version 2 with what a newer host has: EDX[15], since it refuses AnyThread
+ * (__do_cpuid_func()), and as many architectural events as the host has. This test, which asked for
+ * zeros in EDX[31:13], would have failed on each of them: later editions of the manual give bit 15
+ * a meaning without a version.
+ */
+#define ANY_THREAD_DEPRECATED (1u << 15)
+
 TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
      .claim = "CPUID.0AH has seven architectural events, and nothing after them; up to version 4 "
-	      "of performance monitoring ECX and EDX[31:13] are 0",
+	      "of performance monitoring ECX and EDX[31:13] are 0, but in a guest",
      .source = "SDM Vol 2, CPUID: leaf 0AH")
 {
 	struct cpuid_result leaf;
@@ -95,8 +104,11 @@ TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
 	EXPECT_EQ((uint64_t)leaf.ebx >> (leaf.eax >> 24), 0);
 	if ((leaf.eax & 0xff) > 4)
 		test_skip("version %u: ECX has the fixed counters", leaf.eax & 0xff);
-	EXPECT_EQ(leaf.eax >> 24, 7);
 	EXPECT_EQ(leaf.ecx, 0);
+	if (silicon_is_foreign_guest())
+		leaf.edx &= ~ANY_THREAD_DEPRECATED;
+	else
+		EXPECT_EQ(leaf.eax >> 24, 7);
 	EXPECT_EQ(leaf.edx >> 13, 0);
 }
 

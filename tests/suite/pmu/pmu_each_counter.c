@@ -270,6 +270,24 @@ TEST(pmu_each_counter_interrupts, .group = "pmu", .ids = "PM36", .needs = 0,
 	pmu_rig_release_interrupts();
 }
 
+/*
+ * KVM up to Linux 6.5 delivered the interrupt and left the entry of a guest as it was: Linux
+ * a16eb25b09c0, "Mask LVTPC when handling a PMI", of September 2023. Its own perf unmasks the entry
+ * whatever it has, so that no guest noticed.
+ */
+TEST(pmu_interrupt_masks, .group = "pmu", .ids = "PM57", .needs = 0,
+     .claim = "the delivery of a counter's interrupt masks the LVT entry",
+     .source = "SDM Vol 3, 10.5.1")
+{
+	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
+
+	pmu_rig_take_interrupts(all);
+	overflow_beside((unsigned)__builtin_ctzll(all), all, true, 0);
+	EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	EXPECT(pmu_rig_interrupt.lvtpc & LVT_MASKED);
+	pmu_rig_release_interrupts();
+}
+
 TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,
      .claim = "the overflow of each counter does not interrupt while the LVT entry is masked, nor "
 	      "after that if its status bit was cleared meanwhile",
