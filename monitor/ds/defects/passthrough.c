@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * Mistakes of a hypervisor that passes the Debug Store through to its guests: what it forgets at an
- * exit, the instructions at which it takes over from the guest, or at the entry after it. CPUID,
- * IN, OUT and HLT exit here; of an untraced guest CPUID alone.
+ * Mistakes of a hypervisor that passes the Debug Store, or counters, LBR, PEBS and Intel PT,
+ * through to its guests. They are what it forgets at an exit, the instructions at which it takes
+ * over from the guest, or at the entry after it. CPUID, IN, OUT and HLT exit here; of an untraced
+ * guest CPUID alone. Those of the other units are written from what Linux switches at an entry
+ * (atomic_switch_perf_msrs(), pt_guest_enter(), pt_guest_exit(), vmx_passthrough_lbr_msrs()) and
+ * from what was fixed there.
  */
 #include "monitor/defect.h"
 
 #include "monitor/ds/memory.h"
+#include "monitor/pebs/pebs.h"
+
+#define HOST_CODE	  0xffffffff81200000ull /* of a Linux host */
+#define HOST_INSTRUCTIONS 2000
 
 static bool is_exit(enum ds_occasion occasion)
 {
@@ -45,8 +52,6 @@ static void exit_loses_debugctl(struct vcpu *vcpu, enum ds_occasion occasion)
 DEFECT(exit_loses_debugctl, "SDM Vol 3, 17.4.5",
        "an exit clears IA32_DEBUGCTL, and the entry does not load it again",
        BREAKS(note, exit_loses_debugctl))
-
-#define HOST_CODE 0xffffffff81200000ull /* of a Linux host */
 
 static void exit_records_host(struct vcpu *vcpu, enum ds_occasion occasion)
 {
@@ -196,3 +201,137 @@ DEFECT(left_on_for_next, "SDM Vol 3, 17.4.9.5",
        "BTS stays on after an exit: the branches of the next guest are recorded as well",
        BREAKS(note, left_on_for_next_note), BREAKS(read_msr, left_on_for_next_read_msr),
        BREAKS(write_msr, left_on_for_next_write_msr))
+
+/* --- Of the other units ------------------------------------------------------------------------
+ */
+
+/* What `forgets` does at each exit. */
+#define AT_EXIT(name, rule, says, forgets)                                                         \
+	static void name(struct vcpu *vcpu, enum ds_occasion occasion)                             \
+	{                                                                                          \
+		ds_clean.note(vcpu, occasion);                                                     \
+		if (is_exit(occasion))                                                             \
+			forgets(vcpu);                                                             \
+	}                                                                                          \
+	DEFECT_ON("icelake", name, rule, says, BREAKS(note, name))
+
+static void count_host(struct vcpu *vcpu)
+{
+	for (unsigned n = 0; n < PMU_COUNTERS; n++)
+		if (vcpu->pmu.counting >> n & 1)
+			vcpu->pmu.value[n] =
+				(vcpu->pmu.value[n] + HOST_INSTRUCTIONS) & pmu_counter_mask(vcpu);
+}
+AT_EXIT(exit_counts_host, "SDM Vol 3, 18.2.2",
+	"counters count the instructions of the hypervisor as well", count_host)
+
+/* The processor loads IA32_PERF_GLOBAL_CTRL of the host at an exit: SDM Vol 3, 27.5.1. */
+static void lose_global_control(struct vcpu *vcpu)
+{
+	vcpu->pmu.global_control = 0;
+	pmu_update(vcpu);
+}
+AT_EXIT(exit_stops_counters, "SDM Vol 3, 18.2.2",
+	"after an exit no counter counts until IA32_PERF_GLOBAL_CTRL is written",
+	lose_global_control)
+
+static void lose_overflow(struct vcpu *vcpu)
+{
+	vcpu->pmu.global_status = 0;
+}
+AT_EXIT(exit_loses_overflow, "SDM Vol 3, 18.2.2", "an exit clears IA32_PERF_GLOBAL_STATUS",
+	lose_overflow)
+
+/* Linux counts what it emulates since 9cd803d496e7 (5.17). */
+static unsigned exit_not_counted(const struct vcpu *vcpu, unsigned n, const struct retired *retired)
+{
+	unsigned *emulated = REMEMBERED(vcpu, unsigned);
+	unsigned events = pmu_clean.occurs(vcpu, n, retired);
+
+	if (!*emulated)
+		return events;
+	*emulated = 0;
+	return 0;
+}
+
+static void exit_not_counted_note(struct vcpu *vcpu, enum ds_occasion occasion)
+{
+	ds_clean.note(vcpu, occasion);
+	*REMEMBERED(vcpu, unsigned) = 1;
+}
+DEFECT_ON("icelake", exit_not_counted, "SDM Vol 3, 18.2.2",
+	  "an instruction that exits is not counted", BREAKS_COUNTERS(occurs, exit_not_counted),
+	  BREAKS(note, exit_not_counted_note))
+
+static void show_host_branches(struct vcpu *vcpu)
+{
+	for (unsigned n = 0; n < vcpu->silicon->profile->lbr.depth; n++)
+		vcpu->pmu.lbr[n] = (struct lbr_entry){HOST_CODE + 64 * n, HOST_CODE + 4096, 0};
+}
+AT_EXIT(exit_shows_host_branches, "SDM Vol 3, 17.4.8",
+	"after an exit the LBR stack has the hypervisor's branches", show_host_branches)
+
+static void lose_top(struct vcpu *vcpu)
+{
+	vcpu->pmu.lbr_top = 0;
+}
+AT_EXIT(exit_loses_top, "SDM Vol 3, 17.4.8", "an exit clears TOS of the LBR stack", lose_top)
+
+static void lose_select(struct vcpu *vcpu)
+{
+	vcpu->pmu.lbr_select = 0;
+}
+AT_EXIT(exit_loses_select, "SDM Vol 3, 17.4.8", "an exit clears LBR_SELECT", lose_select)
+
+static void lose_samples(struct vcpu *vcpu)
+{
+	vcpu->pebs.enable = 0;
+	pmu_update(vcpu);
+}
+AT_EXIT(exit_loses_pebs_enable, "SDM Vol 3, 18.4.4", "an exit clears IA32_PEBS_ENABLE",
+	lose_samples)
+
+/* The index of samples, as it was at the exit before. */
+static void restore_pebs_index(struct vcpu *vcpu)
+{
+	uint64_t at = vcpu->ds.ds_area + (BTS_FIELDS + PEBS_INDEX) * FIELD_BYTES, index;
+	uint64_t *cached = REMEMBERED(vcpu, uint64_t);
+
+	if (!vcpu->pebs.enable || !ds_load(vcpu, &vcpu->ds.area, at, &index, 1))
+		return;
+	if (*cached)
+		ds_store(vcpu, &vcpu->ds.area, at, cached, 1);
+	else
+		*cached = index;
+}
+AT_EXIT(exit_restores_pebs_index, "SDM Vol 3, 18.4.4",
+	"after an exit the index of samples is that of an earlier one", restore_pebs_index)
+
+static void lose_status(struct vcpu *vcpu)
+{
+	vcpu->pt.status = 0;
+}
+AT_EXIT(pt_exit_loses_status, "SDM Vol 3, 36.2.7", "an exit clears IA32_RTIT_STATUS", lose_status)
+
+static void lose_ranges(struct vcpu *vcpu)
+{
+	for (unsigned n = 0; n < PT_RANGES; n++)
+		vcpu->pt.address[n][0] = vcpu->pt.address[n][1] = 0;
+}
+AT_EXIT(pt_exit_loses_ranges, "SDM Vol 3, 36.2.7", "an exit clears IA32_RTIT_ADDRn", lose_ranges)
+
+/* The output goes on where it was at the first exit with TraceEn. */
+static void restore_pointers(struct vcpu *vcpu)
+{
+	uint64_t *cached = REMEMBERED(vcpu, uint64_t);
+
+	if (!(vcpu->pt.ctl & CTL_TRACE_EN))
+		*cached = 0;
+	else if (*cached)
+		vcpu->pt.output_mask_ptrs = *cached;
+	else
+		*cached = vcpu->pt.output_mask_ptrs;
+}
+AT_EXIT(pt_exit_restores_pointers, "SDM Vol 3, 36.2.7",
+	"after an exit IA32_RTIT_OUTPUT_MASK_PTRS is what it was at an earlier one",
+	restore_pointers)

@@ -9,7 +9,10 @@
 #include "kernel/sched/task.h"
 #include "lib/io.h"
 #include "tests/lib/chain.h"
+#include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmi.h"
+#include "tests/lib/pmu_rig.h"
+#include "tests/lib/pt_rig.h"
 #include "tests/lib/rig.h"
 
 #include <stdatomic.h>
@@ -220,4 +223,137 @@ TEST(bts_taken_over_flags, .group = "transparency", .ids = "", .needs = NEED_BTS
 		test_skip("the processor has no CMPXCHG16B");
 	EXPECT_EQ(flags_behind_exchange(0x40dbc528) & ~arithmetic,
 		  flags_behind_exchange(0) & ~arithmetic);
+}
+
+// What a hypervisor forgets to give back of counters, last branches, PEBS and Intel PT, and what of
+// the host's it left in their registers.
+
+#define ADDRESS	 ((1ull << 48) - 1)
+#define SIZE(of) (sizeof(of) / sizeof((of)[0]))
+
+/* Four instructions, of which three exit; and four that do not. */
+#define EXITS	 "xorl %%eax, %%eax\n\tcpuid\n\tinb $0x80, %%al\n\toutb %%al, $0x80\n\t"
+#define NO_EXITS "nop\n\tnop\n\tnop\n\tnop\n\t"
+
+enum { MSRS_MOST = 12 };
+
+/* Fails the test where one of these MSRs is another over exits. */
+static void expect_kept(const uint32_t *msrs, size_t count)
+{
+	uint64_t before[MSRS_MOST];
+
+	for (size_t n = 0; n < count; n++)
+		before[n] = rdmsr(msrs[n]);
+	for (unsigned round = 0; round < 3; round++) {
+		cpuid(0, 0);
+		outb(POST_CODE, inb(POST_CODE));
+	}
+	for (size_t n = 0; n < count; n++)
+		if (!EXPECT_EQ(rdmsr(msrs[n]), before[n]))
+			test_note("MSR %x", msrs[n]);
+}
+
+TEST(pmu_taken_over, .group = "pmu", .ids = "", .needs = 0,
+     .claim = "a counter counts CPUID, IN and OUT as NOPs, and keeps its registers",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	COUNTERS(counters, NO_INSTRUCTIONS);
+	unsigned n = (unsigned)__builtin_ctzll(counters);
+	uint64_t plain;
+	const uint32_t msrs[] = {IA32_PERF_GLOBAL_STATUS, IA32_PERF_GLOBAL_CTRL, pmu_rig_msr(n),
+				 IA32_PERFEVTSEL0 + n};
+
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, false));
+	wrmsr(pmu_rig_msr(n), 0);
+	SAMPLED(1ull << n, NO_EXITS NO_EXITS);
+	plain = rdmsr(pmu_rig_msr(n));
+	wrmsr(pmu_rig_msr(n), 0);
+	SAMPLED(1ull << n, EXITS EXITS);
+	EXPECT_EQ(rdmsr(pmu_rig_msr(n)), plain);
+	pmu_rig_load(n, 5);
+	pmu_rig_run(1ull << n);
+	pmu_rig_control(n, EVENT_INSTRUCTIONS | PMU_OS); /* EN is clear: it does not count */
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << n);
+	expect_kept(msrs, SIZE(msrs));
+}
+
+extern const char over_lbr_first[], over_lbr_second[];
+
+TEST(lbr_taken_over, .group = "pmu", .ids = "LB1", .needs = 0,
+     .claim = "LBR has no other branches over CPUID, IN and OUT, and keeps its registers",
+     .source = "SDM Vol 3, 17.4.8")
+{
+	LBR_STACK(s);
+	const uint32_t msrs[] = {s->top, s->from, s->to, s->from + s->depth - 1u, MSR_LBR_SELECT};
+	uint32_t before = lbr_top(s);
+	uint64_t apart;
+
+	TRACED_WITH(LBR,
+		    EXITS "over_lbr_first: jmp 1f\n1:\t" EXITS
+			  "over_lbr_second: jmp 2f\n2:\t" EXITS,
+		    , , "rbx");
+	EXPECT_EQ(lbr_since(s, before), 2);
+	apart = lbr_newest(s, 0, false) - lbr_newest(s, 1, false);
+	EXPECT_EQ(apart & ADDRESS, (uintptr_t)(over_lbr_second - over_lbr_first));
+	if (s->select)
+		wrmsr(MSR_LBR_SELECT, 1);
+	expect_kept(msrs, SIZE(msrs) - !s->select);
+	if (s->select)
+		wrmsr(MSR_LBR_SELECT, 0);
+}
+
+TEST(pebs_taken_over, .group = "PE", .ids = "", .needs = NEED_PEBS,
+     .claim = "PEBS samples CPUID, IN and OUT as NOPs, and keeps its registers",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	static const uint32_t msrs[] = {IA32_DS_AREA, IA32_PEBS_ENABLE};
+	size_t plain;
+
+	PEBS(pebs, 16);
+	pebs_arm(&pebs, 0, 100);
+	SAMPLED(1, JUMPS(450) NO_EXITS JUMPS(450));
+	plain = pebs_count(&pebs);
+	pebs_reset(&pebs);
+	pebs_arm(&pebs, 0, 100);
+	SAMPLED(1, JUMPS(450) EXITS JUMPS(450));
+	EXPECT(plain >= 8);
+	expect_kept(msrs, SIZE(msrs));
+	EXPECT_EQ(pebs_count(&pebs), plain);
+}
+
+/* A hypervisor that takes TraceEn away at an exit may end packets there and begin them anew. */
+static void expect_branches(const struct pt_rig *rig)
+{
+	struct packet_reader reader;
+	struct packet packet;
+	unsigned outcomes = 1;
+
+	pt_reader(rig, &reader);
+	while (packet_next(&reader, &packet))
+		for (unsigned left = packet.kind == PACKET_TNT ? packet.count : 0; left;)
+			outcomes = outcomes << 1 | (packet.value >> --left & 1);
+	EXPECT_EQ(outcomes, 0xd);
+}
+
+TEST(pt_taken_over, .group = "PT", .ids = "PT70", .needs = NEED_PT,
+     .claim = "PT has each branch once over CPUID, IN and OUT, and keeps its registers",
+     .source = "SDM Vol 3, 36.2.7")
+{
+	static const uint32_t msrs[] = {IA32_RTIT_CTL, IA32_RTIT_STATUS, IA32_RTIT_OUTPUT_BASE,
+					IA32_RTIT_OUTPUT_MASK_PTRS, IA32_RTIT_ADDR0_A};
+
+	PT_RIG(rig, 1, false);
+	PT_TRACED(&rig, PT_PLAIN,
+		  "xorl %%eax, %%eax\n\t" PT_JCC(
+			  "jz", "1f") "1:\t" EXITS
+				      "xorl %%eax, %%eax\n\t" PT_JCC(
+					      "jnz", "2f") "2:\t" EXITS
+							   "xorl %%eax, %%eax\n\t" PT_JCC(
+								   "jz", "3f") "3:\t" EXITS);
+	expect_branches(&rig);
+	if (pt_caps()->ranges)
+		wrmsr(IA32_RTIT_ADDR0_A, 0x10000);
+	wrmsr(IA32_RTIT_STATUS, RTIT_STATUS_STOPPED);
+	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
+	expect_kept(msrs, SIZE(msrs) - !pt_caps()->ranges);
 }
