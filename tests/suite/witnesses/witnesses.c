@@ -321,7 +321,7 @@ TEST(witnesses_agree, .group = "witnesses", .ids = "",
      .claim =
 	     "BTS, Intel PT and the LBR stack, at once where the processor has them so, record the "
 	     "branches of a random program that single steps show, in that order",
-     .source = "SDM Vol 3, 17.4.4, 17.4.8 and 36.2.1")
+     .source = "SDM Vol 3, 17.4.4, 17.4.8 and 36.4.2")
 {
 	unsigned units = open_units();
 
