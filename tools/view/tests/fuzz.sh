@@ -38,7 +38,7 @@ build/view-test/test_stack build/view-test/stepped "$scratch/trace.spt" "$scratc
 strip -o "$scratch/stripped" build/view-test/example.elf
 { printf '\1'; cat "$scratch/stripped"; } >"$scratch/file/stripped"
 printf '\0# %016x -> %016x  start+0x0 -> main+0x0\r\n%x->%x\n' 0x400000 0x400010 0x400020 0x400000 >"$scratch/file/log"
-zcat tools/view/tests/perf/recorded.gz | tools/view/tests/perf_data.pl "$scratch/perf" tools/view/tests/perf >/dev/null
+zcat tools/view/tests/perf/recorded-6.1.gz | tools/view/tests/perf_data.pl "$scratch/perf" tools/view/tests/perf >/dev/null
 for unit in bts pt; do
 	{ printf '\2'; cat "$scratch/perf.$unit.data"; } >"$scratch/file/$unit"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# perf_data.sh: `view` on perf.data that perf 6.1 wrote of BTS and Processor Trace, in Linux on virtual silicon. What `perf
+# perf_data.sh: `view` on perf.data that perf 6.1 and 6.12 wrote of BTS and Processor Trace, in Linux on virtual silicon. What `perf
 # script` says of it is the judge. Then files that are cut, foreign, or made to lead it astray. Prints TAP.
 # shellcheck disable=SC2016,SC2317 # it is Perl; functions are run by name
 set -u
@@ -88,9 +88,11 @@ survives()
 	[ "${at:-0}" -gt 1000 ]
 }
 
-echo 1..21
-zcat "$here/recorded.gz" | tools/view/tests/perf_data.pl "$scratch/recorded" "$here" >"$scratch/compared"
-result 'view finds the branches that perf script finds' || sed 's/^/# /' "$scratch/compared"
+echo 1..22
+for version in 6.12 6.1; do
+	zcat "$here/recorded-$version.gz" | tools/view/tests/perf_data.pl "$scratch/recorded" "$here" >"$scratch/compared"
+	result "view finds the branches that perf script $version finds" || sed 's/^/# /' "$scratch/compared"
+done
 
 # Up to execve() it has one branch; BTS has how the kernel returns to its first instruction too, and to that after a page fault.
 declare -A branches=([bts]='3 2509' [pt]='1 2300')
@@ -157,7 +159,7 @@ result 'branches that were lost: a gap'
 
 said 1 'is an input, which is not written over' html --programs "$here" -o "$scratch/recorded.bts.data" "$scratch/recorded.bts.data" &&
 	said 1 'is an input, which is not written over' html --programs "$here" -o "$here/program" "$scratch/recorded.bts.data" &&
-	zcat "$here/recorded.gz" | tools/view/tests/perf_data.pl "$scratch/recorded" "$here" >"$scratch/compared"
+	zcat "$here/recorded-6.1.gz" | tools/view/tests/perf_data.pl "$scratch/recorded" "$here" >"$scratch/compared"
 result 'neither perf.data nor a program is written over'
 
 mkdir "$scratch/directory"
