@@ -292,6 +292,21 @@ static uint64_t info(const struct perf_item *item, unsigned number)
 	return perf_number(item, 8 + 8 * (size_t)number, 8);
 }
 
+/* What libipt needs to tell the time by MTC and CYC: the period is in bits of the event's `config`.
+ */
+static void take_timing(struct perf_load *load, const struct perf_item *item)
+{
+	struct trace *trace = load->trace;
+	uint64_t periods = info(item, 11);
+
+	if (load->attr->config & info(item, 10) && periods)
+		trace->mtc_period =
+			(uint8_t)((load->attr->config & periods) >> __builtin_ctzll(periods));
+	trace->tsc_ratio[0] = (uint32_t)info(item, 13);
+	trace->tsc_ratio[1] = (uint32_t)info(item, 12);
+	trace->nominal_ratio = (uint8_t)info(item, 15);
+}
+
 /* Which unit wrote, and for which event: PERF_AUXTRACE_INFO, type, then numbers of the unit. */
 static void take_info(struct perf_load *load, const struct perf_item *item)
 {
@@ -309,6 +324,8 @@ static void take_info(struct perf_load *load, const struct perf_item *item)
 	for (size_t i = 0; i < data->attr_count; i++)
 		if (data->attrs[i].type == info(item, 0))
 			load->attr = &data->attrs[i];
+	if (unit == PERF_AUXTRACE_PT && load->attr)
+		take_timing(load, item);
 }
 
 /* Whether the event is of CPUs, whatever runs there: PERF_ID_INDEX, id, index, CPU, task of each.

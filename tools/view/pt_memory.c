@@ -204,6 +204,12 @@ struct pt_config pt_config_of(const struct trace *trace)
 	uint32_t signature = trace && trace->perf ? trace->processor : 0;
 
 	pt_config_init(&config);
+	if (trace && trace->perf) {
+		config.cpuid_0x15_eax = trace->tsc_ratio[0];
+		config.cpuid_0x15_ebx = trace->tsc_ratio[1];
+		config.mtc_freq = trace->mtc_period;
+		config.nom_freq = trace->nominal_ratio;
+	}
 	if (!signature)
 		return config;
 	config.cpu = (struct pt_cpu){

@@ -77,6 +77,9 @@ struct trace {
 	uint64_t untraced; /* tasks and CPUs that the sender was to trace and could not */
 	struct code **codes;
 	size_t code_count;
+	/* Of its packets of time (SDM volume 3, 33.8.3.1): 0 where they are not known. */
+	uint32_t tsc_ratio[2];		   /* CPUID.15H: EAX, EBX */
+	uint8_t mtc_period, nominal_ratio; /* MTCFreq; MSR_PLATFORM_INFO, bits 15 to 8 */
 	struct perf_load *perf; /* perf.data that it was read from; NULL: a trace stream */
 	/* Before it is loaded, what a frame was wrong with; NULL: none. */
 	const char *wrong;
