@@ -175,6 +175,8 @@ struct perf_load {
 	const struct perf_event_attr *attr; /* of the branch trace */
 	unsigned unit;			    /* PERF_AUXTRACE_PT or _BTS */
 	bool snapshot, executed;	    /* `executed`: the program that perf began has */
+	bool of_cpus;			    /* all tasks are recorded: perf record -a */
+	bool timed;			    /* with packets MTC or CYC */
 	bool switches;			    /* perf says when a task runs */
 	void *processes, *tasks;	    /* roots of tsearch() */
 	struct maps **maps;		    /* all of them */

@@ -171,11 +171,17 @@ static void add_programs(struct perf_load *load, const struct perf_task *task)
 static void add_stays(struct perf_load *load, struct cpu *cpu, struct perf_task *task,
 		      uint64_t time)
 {
-	if (!cpu->count || cpu->stays[cpu->count - 1].task != task)
+	if (!cpu->count || (!load->of_cpus && cpu->stays[cpu->count - 1].task != task))
 		add_stay(cpu, (struct perf_stay){task, task->count - 1, task->last});
 	for (size_t i = 0; i < cpu->count; i++) {
+		const struct perf_stay *stay = &cpu->stays[i];
+
+		/* A task of the kernel has no files, and of ring 3 no bytes. */
+		if (load->of_cpus && i + 1 < cpu->count &&
+		    !stay->task->executed[stay->program].maps->count)
+			continue;
 		GROW(load->stays, load->stay_count);
-		load->stays[load->stay_count++] = cpu->stays[i];
+		load->stays[load->stay_count++] = *stay;
 	}
 	cpu->stays[0] = cpu->stays[cpu->count - 1];
 	cpu->stays[0].time = time;

@@ -302,6 +302,7 @@ static void take_timing(struct perf_load *load, const struct perf_item *item)
 	if (load->attr->config & info(item, 10) && periods)
 		trace->mtc_period =
 			(uint8_t)((load->attr->config & periods) >> __builtin_ctzll(periods));
+	load->timed = load->attr->config & (info(item, 10) | info(item, 14));
 	trace->tsc_ratio[0] = (uint32_t)info(item, 13);
 	trace->tsc_ratio[1] = (uint32_t)info(item, 12);
 	trace->nominal_ratio = (uint8_t)info(item, 15);
@@ -380,9 +381,11 @@ void perf_load(struct trace *trace, char *file, size_t size)
 		traces += data->items[i].type == PERF_AUXTRACE;
 		if (load->attr && data->items[i].type == PERF_ID_INDEX &&
 		    is_of_cpus(load, &data->items[i]))
-			fail("%s: it is of whole CPUs (perf record -a, -C): view reads what perf record has of a program or of tasks (-p, -t)",
-			     trace->path);
+			load->of_cpus = true;
 	}
+	if (load->of_cpus && (!load->timed || !load->attr->exclude_kernel))
+		fail("%s: it is of whole CPUs (perf record -a, -C): view reads that of ring 3 alone with time stamps (-e intel_pt/cyc=1/u), or what perf record has of a program or of tasks (-p, -t)",
+		     trace->path);
 	if ((!load->attr || !traces) && !data->flaw[0])
 		fail("%s: no trace of intel_bts or intel_pt is in it", trace->path);
 }

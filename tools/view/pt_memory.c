@@ -18,7 +18,7 @@ struct memories {
 	size_t count;
 };
 
-enum { SYSCALL_BYTES = 2 };
+enum { SYSCALL_BYTES = 2, AHEAD_MOST = 64 };
 
 /* Of sections that no decoder uses: without it each block that is decoded maps its file anew. */
 #define MAPPED_MOST (64u << 20)
@@ -184,9 +184,9 @@ size_t place_program(const struct place *place, uint64_t ip, uint64_t tsc)
 	const struct trace_program *programs = place->part->programs;
 	size_t count = place->part->program_count, first = place->program;
 
-	for (size_t i = first + 1; i < count; i++)
-		if (programs[i].tsc && tsc && programs[i].tsc <= tsc)
-			first = i;
+	for (size_t i = first + 1; tsc && i < count && programs[i].tsc <= tsc; i++)
+		first = i;
+	count = count - first < AHEAD_MOST ? count : first + AHEAD_MOST;
 	for (size_t i = first; i < count; i++)
 		if (may_go_on(place, i, ip))
 			return i;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # perf_data.pl PREFIX DIRECTORY < LINES: whether `view` finds the branches in files of perf that perf itself finds. LINES are
 # `file NAME HEX`, perf.data as gzip, and `script NAME TID FROM TO`, what `perf script --itrace=b` says of it, or `expect NAME
-# COUNT`, how many branches the tasks called program have. PREFIX.NAME.data are the files; the programs that ran are in
+# TASKS COUNT`: so many tasks called program have so many branches each. PREFIX.NAME.data are the files; the programs that ran are in
 # DIRECTORY. Prints a line for each file; leaves with 1 if one differs, or has a gap.
 #
 # Both are compared task by task. perf has branches of which one end is not traced, with 0 as that. It decodes no last record of
@@ -24,8 +24,8 @@ while (<STDIN>) {
 		close $out or die "$prefix.$1.data: $!\n";
 	} elsif (/^script (\w+) (\d+) ([0-9a-f]+) ([0-9a-f]+)$/) {
 		push @{$script{$1}{$2}}, [hex $3, hex $4] if $3 ne '0' && $4 ne '0';
-	} elsif (/^expect (\w+) (\d+)$/) {
-		$expected{$1} = $2;
+	} elsif (/^expect (\w+) (\d+) (\d+)$/) {
+		$expected{$1} = "$3 " x $2;
 	}
 }
 
@@ -47,18 +47,18 @@ sub buffers {
 	return ($count, $unit);
 }
 
-# The branches of each task, and how many those called program have.
+# The branches of each task, and how many each called program has.
 sub dumped {
 	my ($name) = @_;
-	my (%branches, $of_program);
+	my (%branches, %of_program);
 	open(my $dump, '-|', 'build/view', 'dump', '-a', '--programs', $directory, "$prefix.$name.data") or die "build/view: $!\n";
 	while (<$dump>) {
 		push @{$branches{$1}}, [hex $2, hex $3] if /^ *\S+ +(\d+) \[[^]]*\] +\d+: ([0-9a-f]+) -> ([0-9a-f]+) /;
-		$of_program++ if /^ *program .* -> /;
+		$of_program{$1}++ if /^ *program +(\d+) .* -> /;
 		die "$name: $_" if /: GAP /;
 	}
 	close $dump or die "$name: view leaves with ", $? >> 8, "\n";
-	return (\%branches, $of_program // 0);
+	return (\%branches, join '', map { "$_ " } values %of_program);
 }
 
 # What is wrong with the branches of one task; '' if nothing is. `left`: how many of view's perf may lack.
@@ -84,7 +84,7 @@ for my $name (@names) {
 	$left = 0 if !$bts;
 	my $expected = $expected{$name};
 	if (defined $expected) {
-		$wrong = "its programs have $of_program, not $expected" if $of_program != $expected;
+		$wrong = "its programs have $of_program, not $expected" if $of_program ne $expected;
 		$left = 0;
 	} elsif (!keys %{$script{$name}}) {
 		$wrong = 'perf finds no branch';
@@ -95,7 +95,7 @@ for my $name (@names) {
 		$wrong ||= difference($view->{$task} // [], $script{$name}{$task} // [], \$left, $bts);
 	}
 	$wrong ||= "view has branches that perf has not, or the other way: $left" if $left;
-	printf "%s: %d branches of %d tasks, %s\n", $name, $sum, scalar keys %$view, $wrong || (defined $expected ? "$expected of programs" : 'as perf has them');
+	printf "%s: %d branches of %d tasks, %s\n", $name, $sum, scalar keys %$view, $wrong || (defined $expected ? "${expected}of programs" : 'as perf has them');
 	$failed = 1 if $wrong;
 }
 die "no file of perf\n" if !@names;
