@@ -82,7 +82,7 @@ sub made_log {
 	my @present = split //, $facts->{units} // '';
 	my $silicon = 'silicon=' . ($done->{silicon} // '') . ($done->{rehearsal} ? " rehearsal=$done->{rehearsal}" : '');
 	my $pair = sub { return join(' ', map { "$_=" . ($facts->{$_} // '') } @_) };
-	my @lines = ('# a code on a screen told this log', '# spoor ' . $pair->(qw(version git)), '# ' . $pair->('image'),
+	my @lines = ('# a code on a screen told this log', '# spoor ' . $pair->(qw(version git)) . ' contract=code', '# ' . $pair->('image'),
 		qq(# command_line="$words"), qq(# machine="$machine" product_name="$product"), qq(# vendor="$vendor" cpu="$cpu"),
 		'# ' . $pair->(qw(family model stepping microcode)), qq(# hypervisor="$hypervisor"), "# $silicon",
 		(map { $present[$_] ? "# $units[$_]=present" : $_ ? () : "# $units[$_]=absent" } 0 .. $#units), # as the kernel's banner

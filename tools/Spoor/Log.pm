@@ -82,7 +82,6 @@ sub parse_log {
 		}
 		tr/\0//d, s/\e(?:\[[0-?]*[ -\/]*[\@-~]|[ -\/]*[0-Z\\-~])//g if $before; # ECMA-48, 5.4 and 5.5
 		$log{banners}++ if /^# spoor version=/;
-		$log{of_code} = 1 if $_ eq '# a code on a screen told this log';
 		$log{panic} //= $_ if /panic/i && (/\bpanic:/i || /^# panic\b/);
 		read_monitor(\%log, $_) if /^# monitor: /;
 		next if defined $log{cut} && \$_ == \$log{lines}[-1];
@@ -388,7 +387,7 @@ sub judge_counts {
 
 	verdict(0) if $how{list};
 	incomplete("DONE says rc=$rc with silicon=none: where there is no trace unit no test of one ran")
-		if $silicon eq 'none' && $rc == 0 && @results && ($done{units} // 'bts') =~ /\b(?:bts|pebs|pt)\b/;
+		if $silicon eq 'none' && $rc == 0 && @results && ($done{units} // 'bts') =~ /\b(?:bts|pebs|lbr|pt)\b/;
 	judge_absence(@results) if $silicon eq 'none';
 	verdict(2, 'no test ran: the plan is 1..0; -t or the words given match none') unless @results;
 	my $observations = grep { /^# obs / } map { @{$_->{notes}} } @results;
