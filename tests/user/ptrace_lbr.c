@@ -166,6 +166,27 @@ static void read_after_the_end(void)
 	CHECK(read_newest(pid, MOST) == -ESRCH);
 }
 
+/* A process, and its child, each the branches of itself alone, whatever the other wants. */
+static void keep_ones_own(void)
+{
+	long self = getpid(), count, child;
+	int status;
+
+	CHECK(keep(self, MOST, 0, PTRACE_LBR_RETURN) > 0);
+	child = fork();
+	if (!child) {
+		CHECK(read_newest(getpid(), MOST) == -ENXIO);
+		CHECK(keep(getpid(), 4, 0, PTRACE_LBR_CONDITIONAL) > 0);
+		exit(0);
+	}
+	CHECK(wait4(child, &status, 0) == child && status == WAIT_EXITED(0));
+	count = read_newest(self, MOST);
+	CHECK(count > 0);
+	for (long i = 0; i < count; i++)
+		CHECK((uint32_t)branches[i].pid_cpu == self);
+	CHECK(keep(self, 0, 0, 0) > 0);
+}
+
 /* Of the CPU that this runs on. */
 static void keep_of_cpu(void)
 {
@@ -286,6 +307,8 @@ int main(uint64_t argument)
 		refuse_readings(pid);
 		refuse_other_kinds(pid);
 		read_after_the_end();
+		CHECK(keep(pid, 0, 0, 0) > 0);
+		keep_ones_own();
 	}
 	end_child(pid);
 	return 0;
