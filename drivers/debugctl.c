@@ -12,12 +12,8 @@ uint64_t debugctl_clear(void)
 	return found;
 }
 
-bool debugctl_holds(uint64_t bits)
-{
-	return wrmsr_safe(IA32_DEBUGCTL, bits) && debugctl_clear() == bits;
-}
-
 void debugctl_probe(void)
 {
-	debugctl_has_btf &= cpuid_is_intel() && debugctl_holds(DEBUGCTL_BTF);
+	debugctl_has_btf &= cpuid_is_intel() && wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_BTF) &&
+			    debugctl_clear() == DEBUGCTL_BTF;
 }

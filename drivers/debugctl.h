@@ -64,7 +64,10 @@ static inline void debugctl_after_debug(const struct debugctl *debugctl)
 uint64_t debugctl_clear(void);
 
 /* Whether it takes `bits`, which are cleared again; all were clear. Boot. */
-bool debugctl_holds(uint64_t bits);
+static inline bool debugctl_holds(uint64_t bits)
+{
+	return wrmsr_safe(IA32_DEBUGCTL, bits) && debugctl_clear() == bits;
+}
 
 /* Every CPU that was probed, at boot, has BTF; a hypervisor may drop or refuse it. */
 extern bool debugctl_has_btf;
