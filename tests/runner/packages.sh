@@ -87,7 +87,8 @@ small_root='for root; do case $root in /*) break ;; esac; done
 # fresh SCRIPT [OPTION...]: tools/fresh, with SCRIPT for debootstrap, and LINE... as the commands of its README.md
 fresh()
 {
-	rm -rf fresh && mkdir -p fresh/{bin,roots,tools} && cd fresh && cp "$top"/tools/{fresh,deps,packages} tools || return
+	rm -rf fresh && mkdir -p fresh/{bin,roots,tools/Spoor} && cd fresh && cp "$top"/tools/{fresh,deps,packages} tools &&
+		cp "$top/tools/Spoor/apt.sh" tools/Spoor || return
 	printf '%s\n' '```' no '```' '## Two commands' '```' "${lines[@]}" '```' 'It prints:' '```' no '```' '## More' '```' no '```' >README.md
 	git init -q . && git add . && git -c user.name=x -c user.email=x@example.org commit -q -m x || return
 	printf '#!/bin/sh\n%s\n' "$1" >bin/debootstrap
@@ -106,7 +107,7 @@ fresh_terminated()
 	local runner
 	EXEC='exec' fresh 'touch begun; while :; do sleep 0.1; done' >/dev/null &
 	runner=$!
-	until [ -e fresh/begun ]; do sleep 0.1; done
+	until [ -e fresh/begun ] || ! kill -0 "$runner" 2>/dev/null; do sleep 0.1; done
 	kill "$runner"
 	wait "$runner"
 	echo "exit $?, left: $(ls fresh/roots), $(pgrep -fc "^/bin/sh $PWD/fresh/bin/debootstrap")"
