@@ -6,6 +6,8 @@ set -u
 # So all of this is read before the first trap is set. From there on until judge() ignores signals nothing but --version has one.
 {
 top=$(dirname "$0") processors=$(nproc)
+# shellcheck source=tools/Spoor/boot.sh
+. "$top/tools/Spoor/boot.sh" || exit 2
 # Closed descriptors would be given to the next file that is opened.
 { : >&1; } 2>/dev/null || exec >/dev/null
 { : >&2; } 2>/dev/null || exec 2>/dev/null
@@ -21,7 +23,7 @@ ovmf=/usr/share/ovmf/OVMF.fd
 boot=kernel firmware=bios accel=tcg cpu='' smp=1 memory=256 timeout='' emulator=qemu
 kernel_words='' monitor_words='' test='' require='' units='' append='' monitor='' log='' extra=()
 trace='' program='' argument='' linux='' initrd='' switches='' disks=()
-kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0 interactive=0
+kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0 interactive=0 boots=10 interrupted=0
 
 usage()
 {
@@ -34,8 +36,9 @@ usage()
 	  -c, --cpu MODEL[,flags]          processor (default max; of Bochs: ryzen); on KVM max and host get what tools/kvm-switches prints
 	  -s, --smp N                      processors (default 1)
 	  -m, --memory MB                  memory (default 256)
-	  -T, --timeout SECONDS            end it after so many of each processor, or 8 times as many by the clock (120; of Bochs: 900)
-	  -l, --log FILE                   keep the console log
+	  -T, --timeout SECONDS            end a boot after so many of each processor, or 8 times as many by the clock (120; of Bochs: 900)
+	      --boots N                    boot again, N boots at most, after the test in which one died (10; 1: end there)
+	  -l, --log FILE                   keep the console log; of several boots FILE.boot1 and so on too
 	      --trace FILE.spt             keep the traces of its programs; build/view shows them
 	      --program ELF [NUMBER]       run this program, with this argument, and no test
 	      --linux BZIMAGE              boot this Linux in the kernel's place (docs/guests.md)
@@ -91,7 +94,7 @@ parse()
 		case $option in
 		-b | --boot | -f | --firmware | -x | --accel | -c | --cpu | -s | --smp | -m | --memory | \
 			-T | --timeout | -l | --log | -t | --test | -r | --require | -a | --append | -M | --monitor | \
-			-e | --emulator | --trace | --program | --linux | --initrd | --disk | --units)
+			-e | --emulator | --boots | --trace | --program | --linux | --initrd | --disk | --units)
 			[ $# -ge 2 ] || die "$option needs a value; -h lists the options"
 			shift
 			[[ $1 != -* || $option == -t || $option == --test ]] ||
@@ -108,6 +111,7 @@ parse()
 		-s | --smp) smp=$1 ;;
 		-m | --memory) memory=$1 ;;
 		-T | --timeout) timeout=$1 ;;
+		--boots) boots=$1 ;;
 		-l | --log) log=$1 ;;
 		-t | --test) test=$1 ;;
 		-r | --require) require=$1 ;;
@@ -174,6 +178,7 @@ check()
 	number --memory "$memory"
 	[ "$memory" -ge 2 ] || die '--memory needs 2 or more: in 1 MB no firmware reaches a boot loader'
 	number --timeout "$timeout"
+	number --boots "$boots"
 	number TIMEOUT_SCALE "${TIMEOUT_SCALE:-1}"
 	timeout=$((timeout * ${TIMEOUT_SCALE:-1}))
 	[ "$emulator" = qemu ] || [ "$boot-$firmware-$accel-$gdb-${#extra[@]}" = kernel-bios-tcg-0-0 ] ||
@@ -422,48 +427,18 @@ make_linux_disk()
 	mv "$new" "$build/linux.iso" || die "cannot write $build/linux.iso"
 }
 
-stop() { while kill "${!-}" 2>/dev/null; do sleep 0.1; done; } # one that has only just been started may lose a signal
-
-# Sets `status`: QEMU's exit status, `timeout` or `interrupt`.
-run()
+# Without --log the last run to end leaves its log in the build directory.
+name_log()
 {
-	local limit copy=$((1 - (quiet | list))) interrupted=0 logs=("$scratch/console")
-	limit="$timeout*$((smp < processors ? smp : processors))"
-	[ -z "$log" ] || logs+=("$log")
-	if [ $gdb = 1 ]; then
-		limit=0
-		echo "run-qemu.sh: waiting for: gdb -ex 'target remote :1234' $build/spoor.elf" >&2
-	fi
-
-	if [ $interactive = 1 ]; then
-		"${command[@]}" 2>"$scratch/errors" | tee "${logs[@]}"
-		status=${PIPESTATUS[0]}
-		return
-	fi
-	trap 'interrupted=1; stop' "${signals[@]}"
-	"$top/tools/supervise" "$limit" $copy "$scratch/status" "$scratch/errors" \
-		"${logs[@]}" -- "${command[@]}" &
-	[ $interrupted = 0 ] || stop # it was not yet there
-	wait "$!"
-	local left=$?
-	trap '' "${signals[@]}"
-	if ! read -r status 2>/dev/null <"$scratch/status"; then
-		[ $interrupted = 1 ] || die "the console log could not be written in full, supervise left" \
-			"with $left; is the disk full?"
-		status=interrupt
-	fi
-	[ "$status-$accel" != timeout-kvm ] ||
-		echo "run-qemu.sh: a host that lacks unrestricted guests interprets firmware and boot" \
-			"loader under KVM, which takes minutes: raise -T, or leave GRUB out with" \
-			"--boot kernel, or take --accel tcg" >&2
+	kept=$log
+	[ -n "$log" ] || kept=$build/run.log
+	[ -n "$log" ] || [ -w "$build" ] || { mktemp --tmpdir spoor-run-XXXXXX.log >"$scratch/name" && read -r kept <"$scratch/name"; }
 }
 
-# Without --log the last run to end leaves its log in the build directory.
 judge()
 {
-	local kept=$log options=(--errors "$scratch/errors") code
-	[ -n "$log" ] || kept=$build/run.log
-	[ -n "$log" ] || [ -w "$build" ] || kept=$(mktemp --tmpdir spoor-run-XXXXXX.log)
+	local options=(--errors "$scratch/errors") code
+	trap '' "${signals[@]}"
 	# Bochs that ended by itself has nothing to say; else --status says why.
 	[ "$emulator-$status" = bochs-0 ] || options+=(--status "$status")
 	[ $quiet = 0 ] || options+=(--quiet)
@@ -495,6 +470,7 @@ check
 compose
 [ $dry_run = 0 ] || { quoted "${command[@]}" && exit; }
 check_files
-run
+name_log
+boot_all
 judge
 }

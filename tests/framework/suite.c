@@ -224,6 +224,16 @@ static void report(enum verdict verdict, const char *why)
 	tell_code();
 }
 
+/* The test before result `from`, in which an earlier boot of this run ended. */
+static void print_ended_boot(void)
+{
+	struct result ended = {.outcome = OUTCOME_ERROR, .why = "an earlier boot ended in it"};
+
+	number = (unsigned)options.from - 1;
+	ended.seed = seed_of(number);
+	result_print(number, selected[(number - 1) % selected_count], &ended, &totals);
+}
+
 static void list(void)
 {
 	for (unsigned i = 0; i < selected_count; i++) {
@@ -256,12 +266,16 @@ void init(void *argument)
 	if (unnamed)
 		refuse("require=%s names no test of this run; `list` prints them all", unnamed);
 	watchdog_set_handler(timed_out);
+	if (options.from > options.repeat * selected_count + 1)
+		refuse("from=%lu: there are %lu results", options.from,
+		       options.repeat * selected_count);
 	plan = (unsigned)options.repeat * selected_count;
 	printk("KTAP version 1\n1..%u\n", plan);
+	if (options.from > 1)
+		print_ended_boot();
 	export_begin();
-	for (uint64_t i = 0; i < options.repeat; i++)
-		for (unsigned t = 0; t < selected_count; t++)
-			run(selected[t]);
+	while (number < plan)
+		run(selected[number % selected_count]);
 	export_end();
 	end_run(totals_verdict(&totals), NULL);
 }

@@ -94,11 +94,11 @@ start()
 {
 	local moments=(- before after)
 	first=USR1 moment="${moments[$1]} QEMU's start"
-	rm run-qemu.sh
+	rm -r tools/Spoor
+	cp -r "$top/tools/Spoor" tools
 	awk -v when="$1" 'when == 1 && /\/supervise" / { print "kill -USR1 $$" } { print }
-		when == 2 && / &$/ { print "kill -USR1 $$" }' "$top/run-qemu.sh" >run-qemu.sh
-	chmod +x run-qemu.sh
-	[ "$(grep -c '^kill' run-qemu.sh)" = 1 ] || echo "# run-qemu.sh starts QEMU in another way"
+		when == 2 && / &$/ { print "kill -USR1 $$" }' "$top/tools/Spoor/boot.sh" >tools/Spoor/boot.sh
+	[ "$(grep -c '^kill' tools/Spoor/boot.sh)" = 1 ] || echo "# run-qemu.sh starts QEMU in another way"
 	SIGNALLED=$tree ./run-qemu.sh -q >said 2>&1
 	code=$?
 	[ $code != 0 ] || code=lost

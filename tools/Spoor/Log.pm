@@ -14,7 +14,7 @@ use constant {LINE_MOST => 1 << 16, BYTES_MOST => 64 << 20, LINES_MOST => 1_000_
 my @kinds = qw(pass fail skip error xfail obs);
 my %rc_of_status = (33 => 0, 35 => 1, 37 => 2, 39 => 3);
 my $done_line = qr/^# SPOOR DONE silicon=(native|guest|virtual|none)( rehearsal=yes)? /
-	. join(' ', map { "$_=(\\d{1,6})" } @kinds) . ' rc=([0-4])(?: slow=(\d{1,6}))?(?: units=([a-z,]+))?';
+	. join(' ', map { "$_=(\\d{1,6})" } @kinds) . ' rc=([0-4])(?: slow=(\d{1,6}))?(?: units=([a-z,]+))?(?: restarts=([1-9]\d{0,5}))?';
 my $number = qr/[1-9]\d{0,5}/;
 my @verdict_words = ('pass', 'FAIL', 'ERROR', 'SKIPPED', 'CRASH');
 my %verdict_words = (124 => 'TIMEOUT', 130 => 'INTERRUPTED');
@@ -72,7 +72,7 @@ sub parse_log {
 	chop $text while substr($text, -1) eq "\0";
 
 	my %log = (lines => [map { bare($_) } split /\n/, $text], plans => [], headers => 0, banners => 0, banner => {},
-		results => [], done => [], tests => [], units => [], notes => [], excess => $excess);
+		results => [], done => [], tests => [], units => [], notes => [], restarts => 0, excess => $excess);
 	$log{cut} = $text ne '' && substr($text, -1) ne "\n" ? $log{lines}[-1] : undef;
 	for (@{$log{lines}}) {
 		my $before = !$log{headers};
@@ -136,7 +136,7 @@ sub read_banner {
 sub read_done {
 	my ($log, $line) = @_;
 	my %done;
-	(@done{'silicon', 'rehearsal', @kinds, 'rc', 'slow', 'units'}) = $line =~ /$done_line$/;
+	(@done{'silicon', 'rehearsal', @kinds, 'rc', 'slow', 'units', 'restarts'}) = $line =~ /$done_line$/;
 	push @{$log->{done}}, \%done;
 }
 
@@ -167,6 +167,8 @@ sub read_line {
 		push @{$log->{units}}, {%$unit, at => scalar @{$log->{results}}};
 	} elsif ($line =~ /^#(?: (?!error:|SPOOR DONE|time group=)[ -~]*)?$/ || time_of($line)) {
 		push @{$log->{notes}}, $line;
+		# The run goes on after what ended the kernel; a test is in error for it.
+		@$log{'restarts', 'panic'} = ($log->{restarts} + 1, undef) if $line =~ /^# restart: /;
 	} else {
 		$log->{strange} //= $line =~ /^\s*(?:not )?ok\b/ ? "unreadable result: $line"
 			: "not a line of the contract: $line";
@@ -369,6 +371,9 @@ sub judge_counts {
 	}
 	my $slow = grep { $_->{line} =~ / # SKIP too slow: / } @results;
 	incomplete("DONE says slow=$done{slow}, but the results say $slow") if ($done{slow} // $slow) != $slow;
+	my $restarts = $done{restarts} // 0;
+	incomplete("DONE says restarts=$restarts, but the log has $log->{restarts}") if $restarts != $log->{restarts} && !$log->{of_code};
+	incomplete("DONE says restarts=$restarts, but only $count{error} results are in error") if $restarts > $count{error};
 	my $silicon = $log->{banner}{silicon} // '';
 	incomplete("DONE says silicon=$done{silicon}, but the banner says silicon=$silicon")
 		if $done{silicon} ne $silicon;
