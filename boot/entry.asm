@@ -23,7 +23,7 @@ multiboot2_end:
 
 section .boot progbits alloc exec nowrite align=16
 bits 32
-global start32
+global start32, boot_gdt_pointer, boot_pml4, boot_stack_end ; the last three for kernel/restart.c
 start32:
 	cli
 	cld
@@ -154,7 +154,7 @@ boot_gdt:
 	dq 0, 0x00af9b000000ffff, 0x00cf93000000ffff, 0x00cf9b000000ffff ; code 64, data, code 32
 boot_gdt_pointer:
 	dw $ - boot_gdt - 1
-	dd boot_gdt
+	dq boot_gdt                     ; four bytes of it in 32-bit code
 no_long_mode:
 	db "# error: this CPU has no long mode (CPUID.80000001H:EDX[29]); Spoor is 64-bit", 13, 10, 0
 no_nx:

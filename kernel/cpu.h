@@ -115,6 +115,16 @@ extern bool cpu_smap;
 /* CPU number `index` < cpu_count(). */
 struct cpu *cpu_by_index(unsigned index);
 
+/* Lets NMIs in again, in a handler of one that does not return: IRET does (SDM Vol 3, 6.7.1). */
+static inline void nmi_unblock(void)
+{
+	__asm__ volatile("movq %%rsp, %%rdx; pushq %0; pushq %%rdx; pushfq; pushq %1; pushq $1f\n\t"
+			 "iretq\n1:"
+			 :
+			 : "i"(KERNEL_DATA), "i"(KERNEL_CODE)
+			 : "rdx", "memory");
+}
+
 /* Keep the running task on this CPU until the matching preemption_enable(). Nestable. */
 static inline void preemption_disable(void)
 {

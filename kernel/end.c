@@ -10,6 +10,7 @@
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"
 #include "lib/format.h"
+#include "lib/string.h"
 
 void (*end_report)(enum verdict verdict, const char *why);
 
@@ -19,17 +20,20 @@ int end_rc(enum verdict verdict)
 }
 
 /* The last line without the words before its keys. */
-static char done[200];
+enum { MOST_RESTARTS = 24 };
+static char done[200 + MOST_RESTARTS];
 
 void end_print_done(enum verdict verdict, const struct end_counts *counts)
 {
 	bool chosen = counts->units && *counts->units;
 
-	format(done, sizeof(done),
+	format(done, sizeof(done) - MOST_RESTARTS,
 	       "silicon=%s%s pass=%u fail=%u skip=%u error=%u xfail=%u obs=%u rc=%d slow=%u%s%s",
 	       silicon_name(), silicon_mark(), counts->pass, counts->fail, counts->skip,
 	       counts->error, counts->xfail, counts->obs, end_rc(verdict), counts->slow,
 	       chosen ? " units=" : "", chosen ? counts->units : "");
+	if (counts->restarts)
+		format(done + strlen(done), MOST_RESTARTS, " restarts=%u", counts->restarts);
 	printk("# SPOOR DONE %s\n", done);
 }
 

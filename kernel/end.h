@@ -31,6 +31,7 @@ extern void (*end_report)(enum verdict verdict, const char *why);
 struct end_counts {
 	unsigned pass, fail, skip, error, xfail, obs, slow;
 	const char *units; /* units= of the command line; NULL or "": it has none */
+	unsigned restarts;
 };
 void end_print_done(enum verdict verdict, const struct end_counts *counts);
 

@@ -17,6 +17,7 @@
 #include "kernel/options.h"
 #include "kernel/process/program.h"
 #include "kernel/ptrace/ptrace.h"
+#include "kernel/restart.h"
 #include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
@@ -25,27 +26,11 @@
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/boot_info.h"
-#include "lib/checksum.h"
 #include "lib/cmdline.h"
 
 #define LEAST_MEMORY (8ul << 20)
 
 static struct boot_info info;
-
-/* linker.ld: what is loaded, and what tools/checksum wrote. */
-extern const uint64_t text_loaded_end[], rodata_start[], rodata_loaded_end[];
-extern const uint64_t data_start[], image_checksum[];
-extern const char boot_loaded_end[];
-
-/* Before anything is written to. The entry page is at its physical address, mapped high as well. */
-static bool image_is_whole(void)
-{
-	uint64_t sum = checksum(0, direct(KERNEL_LOAD), direct((uint64_t)boot_loaded_end));
-
-	sum = checksum(sum, text_start, text_loaded_end);
-	sum = checksum(sum, rodata_start, rodata_loaded_end);
-	return checksum(sum, data_start, image_checksum) == *image_checksum;
-}
 
 /* Before the kernel's own tables the first 4 GiB stand in the direct map (boot/entry.asm). */
 static const void *boot_memory_at(uint64_t physical, uint64_t bytes)
@@ -58,7 +43,9 @@ static const void *boot_memory_at(uint64_t physical, uint64_t bytes)
 /* The command line first: it says where to complain. */
 static void read_boot_information(uint32_t magic, uint64_t physical, bool whole)
 {
-	const char *error = boot_info_read(&info, magic, physical, boot_memory_at);
+	const char *error = restart_continues(magic, physical, boot_memory_at, &info)
+				    ? NULL
+				    : boot_info_read(&info, magic, physical, boot_memory_at);
 	const char *line = info.command_line;
 	const char *fault, *notes;
 	bool speed;
@@ -99,11 +86,13 @@ static void require(const char *error)
 
 static void start_memory(void)
 {
+	restart_keep(&info);
 	page_init(&info);
 	if (page_total() * PAGE_SIZE < LEAST_MEMORY)
 		refuse("%lu KiB of usable memory above the kernel; it needs %lu",
 		       page_total() * PAGE_SIZE / 1024, LEAST_MEMORY / 1024);
 	require(vm_init(&info));
+	restart_map();
 	console_print_notes(console_move(device_memory));
 }
 
@@ -137,7 +126,7 @@ static void open_export(void)
 
 void kernel_main(uint32_t magic, uint64_t information)
 {
-	bool whole = image_is_whole();
+	bool whole = restart_begin();
 
 	cpu_init_boot(); /* descriptor tables, per-CPU data */
 	trap_init();	 /* exceptions can be caught from here on */
@@ -157,7 +146,8 @@ void kernel_main(uint32_t magic, uint64_t information)
 	sched_init();	      /* this becomes the idle task */
 	smp_start(&info);     /* the other CPUs */
 	open_export();	      /* the line that traces leave by */
-	banner_print(&info);
+	if (!restart_state())
+		banner_print(&info);
 	start_first_task();
 	sched_idle();
 }

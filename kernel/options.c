@@ -7,6 +7,7 @@
 struct options options = {
 	.repeat = 1,
 	.from = 1,
+	.restart = 16,
 	.scale = 100,
 	.timeout = 60,
 	.console = "auto",
@@ -25,6 +26,7 @@ static const struct option words[] = {
 	{CHOICE_OPTION("unsafe", options.unsafe, "auto", "0", "1", "force")},
 	{NUMBER_OPTION("repeat", options.repeat, 1, 1000000)},
 	{NUMBER_OPTION("from", options.from, 1, UINT32_MAX)},
+	{NUMBER_OPTION("restart", options.restart, 0, 1000)},
 	{NUMBER_OPTION("scale", options.scale, 1, 100000)},
 	{NUMBER_OPTION("seed", options.seed, 0, UINT64_MAX)},
 	{NUMBER_OPTION("timeout", options.timeout, 1, 86400)},

@@ -17,6 +17,7 @@ struct options {
 	int unsafe;	   /* index into "auto", "0", "1", "force" */
 	uint64_t repeat;   /* times each test is run */
 	uint64_t from;	   /* number of the first result; the one before it died */
+	uint64_t restart;  /* times that the kernel may start itself again */
 	uint64_t scale;	   /* percent of each test's amount of work */
 	uint64_t seed;	   /* of everything random; never 0: that word takes one from the clock */
 	uint64_t timeout;  /* seconds that one test may take */

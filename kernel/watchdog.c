@@ -16,7 +16,7 @@
 #define TRIAL	    20
 #define TRIAL_LIMIT 20000
 
-static void (*missed)(const struct trap_frame *frame);
+static void (*missed)(struct trap_frame *frame);
 static struct timer timer;
 static bool nmi;
 static atomic_bool armed;
@@ -75,7 +75,7 @@ const char *watchdog_kind(void)
 	return nmi ? "timer+nmi" : "timer";
 }
 
-void watchdog_set_handler(void (*handler)(const struct trap_frame *frame))
+void watchdog_set_handler(void (*handler)(struct trap_frame *frame))
 {
 	missed = handler;
 }
@@ -92,6 +92,12 @@ void watchdog_disarm(void)
 {
 	atomic_store(&armed, false);
 	timer_stop(&timer);
+	if (nmi)
+		hpet_nmi_cancel();
+}
+
+void watchdog_silence(void)
+{
 	if (nmi)
 		hpet_nmi_cancel();
 }

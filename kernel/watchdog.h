@@ -16,10 +16,11 @@ void watchdog_init(void);
 /* "timer+nmi", or "timer" where no NMI can be had. */
 const char *watchdog_kind(void);
 
-/* Sets the function for a missed deadline. It gets the state of this CPU and ends the run. */
-void watchdog_set_handler(void (*handler)(const struct trap_frame *frame));
+/* Sets the function for a missed deadline. It gets, and may change, the state of this CPU. */
+void watchdog_set_handler(void (*handler)(struct trap_frame *frame));
 
 void watchdog_arm(uint64_t seconds);
 void watchdog_disarm(void);
+void watchdog_silence(void); /* takes the NMI back, whatever is locked: the end of this kernel */
 
 #endif

@@ -92,7 +92,7 @@ void pt_init(bool (*is_memory)(uint64_t physical, uint64_t bytes))
 		found.address[n] = rdmsr(IA32_RTIT_ADDR0_A + n);
 }
 
-const struct pt_found *pt_found(void)
+struct pt_found *pt_found(void)
 {
 	return &found;
 }

@@ -49,7 +49,7 @@ struct pt_found {
 	uint64_t output_base, output_mask_ptrs, control, status, cr3_match;
 	uint64_t address[2 * PT_RANGES_MOST];
 };
-const struct pt_found *pt_found(void);
+struct pt_found *pt_found(void); /* a restart of the kernel sets what the first start found */
 
 /* The memory of a trace. The driver allocates nothing. */
 struct pt_buffer {

@@ -139,15 +139,38 @@ void smp_flush(uint64_t start, uint64_t bytes)
 static _Atomic(struct cpu *) stopper; /* the one that goes on */
 static atomic_uint stopped;
 
+static atomic_bool boot_cpu_waits;
+static void (*_Atomic handed_over)(void); /* what the boot CPU does at its next NMI */
+
 static bool stop(struct trap_frame *frame)
 {
-	struct cpu *goes_on = atomic_load(&stopper);
+	struct cpu *goes_on = atomic_load(&stopper), *self = this_cpu();
+	void (*function)(void) = self->index ? NULL : atomic_load(&handed_over);
 
 	(void)frame;
-	if (!goes_on || goes_on == this_cpu())
+	if (!goes_on || goes_on == self)
 		return false;
+	if (function) {
+		atomic_store(&stopper, self);
+		function();
+	}
 	trace_stop_cpu();
-	atomic_fetch_add(&stopped, 1);
+	if (self->index || !atomic_exchange(&boot_cpu_waits, true))
+		atomic_fetch_add(&stopped, 1);
+	if (!self->index)
+		nmi_unblock();
+	for (;;)
+		__asm__ volatile("cli; hlt");
+}
+
+void smp_hand_over(void (*function)(void))
+{
+	if (!this_cpu()->index)
+		function();
+	if (!atomic_load(&boot_cpu_waits))
+		return;
+	atomic_store(&handed_over, function);
+	lapic_send_nmi(cpu_by_index(0)->apic_id);
 	for (;;)
 		__asm__ volatile("cli; hlt");
 }

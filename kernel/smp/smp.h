@@ -52,6 +52,18 @@ void smp_flush(uint64_t start, uint64_t bytes);
  */
 void smp_stop_others(void);
 
+/*
+ * Lets the boot CPU call `function`, which does not return, in place of what it was stopped in;
+ * this CPU halts. Returns if the boot CPU has not stopped. After smp_stop_others(). Any context.
+ */
+void smp_hand_over(void (*function)(void));
+
+/*
+ * Takes the other CPUs that are used through INIT: in its first instructions each writes 0 to
+ * `msrs`, a list that ends with 0, and halts. False: one does not answer. Boot CPU; IF = 0.
+ */
+bool smp_reset_others(const uint32_t *msrs);
+
 /* For start.c: takes the interrupts of all above. Boot. */
 void smp_init_calls(void);
 

@@ -187,6 +187,44 @@ bool smp_unpark(unsigned index)
 	return started;
 }
 
+/*
+ * In real mode, without a branch before the first WRMSR; TraceEn, bit 0, is cleared before the
+ * other bits, as KVM has it. After it is the number of processors that
+ * have done so, then the list of MSRs.
+ */
+__asm__(".pushsection .rodata\n\t.balign 4\n\t.code16\n"
+	"reset_processor:\n\t"
+	"cli; movw %cs, %ax; movw %ax, %ds; movw $(reset_processor_end - reset_processor), %si\n"
+	"1:\taddw $4, %si; movl (%si), %ecx; jecxz 2f; rdmsr; andb $0xfe, %al; wrmsr\n\t"
+	"xorl %eax, %eax; cltd; wrmsr; jmp 1b\n"
+	"2:\tlock incl (reset_processor_end - reset_processor)\n"
+	"3:\thlt; jmp 3b\n\t.balign 4\n"
+	"reset_processor_end:\n\t.code64\n\t.popsection");
+extern const uint8_t reset_processor[], reset_processor_end[];
+
+bool smp_reset_others(const uint32_t *msrs)
+{
+	size_t size = (size_t)(reset_processor_end - reset_processor);
+	volatile uint32_t *words = (uint32_t *)((uint8_t *)direct(start_page) + size);
+	uint64_t end = time_now() + INIT_WAIT + MOST_WAIT;
+
+	if (cpu_count() == 1)
+		return true;
+	memcpy(direct(start_page), reset_processor, size);
+	words[0] = 0;
+	for (unsigned i = 0; (words[i + 1] = msrs[i]);)
+		i++;
+	for (unsigned i = 1; i < cpu_count(); i++)
+		lapic_send_init(cpu_by_index(i)->apic_id);
+	delay_us(INIT_WAIT);
+	for (unsigned turn = 0; turn < 2; turn++, delay_us(STARTUP_WAIT))
+		for (unsigned i = 1; i < cpu_count(); i++)
+			lapic_send_startup(cpu_by_index(i)->apic_id, (uint32_t)start_page);
+	while (words[0] < cpu_count() - 1 && time_now() < end)
+		;
+	return words[0] == cpu_count() - 1;
+}
+
 /* A CPU for the next processor, with a stack; NULL: memory is out. */
 static struct cpu *create_cpu(void)
 {

@@ -23,7 +23,7 @@ void trace_quiesce(void);
  */
 void trace_print_units(const char *silicon, const char *mark);
 
-/* Returns the bits that were set in IA32_DEBUGCTL of any other CPU when it started. */
+/* The bits set in IA32_DEBUGCTL of any other CPU when it started; bit 63: TraceEn of Intel PT. */
 uint64_t trace_found_at_start(void);
 
 /* Probes the trace units and the counters, gives this CPU its staging, takes the PMI. Boot. */
@@ -69,6 +69,10 @@ void trace_resume_cpu(struct trace_paused paused);
  * context; takes no lock.
  */
 void trace_stop_cpu(void);
+
+/* Units and counters of any CPU that is used stop once 0 is in these, in this order; 0: the end. */
+enum { TRACE_STOP_MSRS = 5 };
+void trace_stop_msrs(uint32_t msrs[TRACE_STOP_MSRS]);
 
 /*
  * The two ends of a context switch, for the scheduler, with IF = 0. `cpu->recording` is true from

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trace/cpu.h"
 
+#include "drivers/ds/registers.h"
 #include "drivers/lbr/lbr.h"
+#include "drivers/pmu/registers.h"
+#include "drivers/processor.h"
 #include "drivers/pt/pt.h"
+#include "drivers/pt/registers.h"
 #include "kernel/console.h"
 #include "kernel/end.h"
 #include "kernel/mm/page.h"
@@ -70,9 +74,10 @@ void trace_init(void)
 bool trace_init_cpu(void)
 {
 	struct trace_cpu *trace = create_trace_cpu(this_cpu());
+	struct ds_found found = ds_quiesce();
 	struct ds_caps caps;
 
-	found_at_start |= ds_quiesce().debugctl;
+	found_at_start |= found.debugctl | found.rtit_ctl << 63;
 	ds_probe(&caps, idle_of(trace));
 	ds_init(ds_caps());
 	if (!kind_note(this_cpu(), &caps))
@@ -80,6 +85,18 @@ bool trace_init_cpu(void)
 	pmu_limit();
 	init_units(this_cpu(), trace);
 	return true;
+}
+
+void trace_stop_msrs(uint32_t msrs[TRACE_STOP_MSRS])
+{
+	static const uint32_t all[] = {IA32_DEBUGCTL, IA32_RTIT_CTL, IA32_PEBS_ENABLE,
+				       IA32_PERF_GLOBAL_CTRL};
+	uint64_t value;
+
+	for (unsigned i = 0; i < TRACE_STOP_MSRS - 1; i++)
+		if (cpuid_is_intel() && rdmsr_safe(all[i], &value))
+			*msrs++ = all[i];
+	*msrs = 0;
 }
 
 void trace_print_units(const char *silicon, const char *mark)

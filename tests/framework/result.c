@@ -66,10 +66,7 @@ static void print_again(const struct test *test, uint64_t seed)
 	       processors, seed, scale, unsafe[options.unsafe], options.x2apic ? " -a x2apic" : "");
 }
 
-/* Of the results that were printed; a code has no room for as many. */
-enum { MOST_CODES = 8192 };
-static uint8_t codes[MOST_CODES];
-static unsigned code_count;
+struct counted counted;
 
 static void note_code(enum outcome outcome)
 {
@@ -78,30 +75,20 @@ static void note_code(enum outcome outcome)
 		[OUTCOME_SKIP] = CODE_SKIP,   [OUTCOME_XFAIL] = CODE_XFAIL,
 		[OUTCOME_ERROR] = CODE_ERROR, [OUTCOME_FAIL] = CODE_FAIL};
 
-	if (code_count < MOST_CODES)
-		codes[code_count++] = code_of[outcome];
+	if (counted.code_count < MOST_CODES)
+		counted.codes[counted.code_count++] = code_of[outcome];
 }
 
 void result_codes(struct code_results *results)
 {
-	results->count = code_count;
-	results->result = codes;
+	results->count = counted.code_count;
+	results->result = counted.codes;
 	code_set_results(results);
 }
 
 /* --- By unit --------------------------------------------------------------------------------- */
 
-#define ROWS_MOST 64
-
 static unsigned asked; /* a bit for each unit of units= */
-static uint32_t
-	tested[ROWS_MOST]; /* of each of rule_rows: those that a test found kept or broken */
-
-static struct {
-	unsigned count[OUTCOME_FAIL + 1];
-	unsigned votes; /* skips for `why` less others; that of most of them if one is */
-	char why[sizeof(((struct result *)0)->why)];
-} units[UNITS];
 
 bool units_read(void)
 {
@@ -134,7 +121,7 @@ static void note_rule(unsigned letters, unsigned number)
 {
 	for (unsigned i = 0; i < ROWS_MOST && rule_rows[i].letters; i++)
 		if (rule_rows[i].letters == letters && rule_rows[i].block == number / 32)
-			tested[i] |= 1u << number % 32;
+			counted.tested[i] |= 1u << number % 32;
 }
 
 /* Ids are separated by a blank: letters, then a number. */
@@ -161,12 +148,12 @@ static void units_count(const struct test *test, const struct result *result)
 		note_rules(test->ids);
 	if (unit == UNITS)
 		return;
-	units[unit].count[outcome]++;
+	counted.units[unit].count[outcome]++;
 	if (outcome != OUTCOME_SKIP)
 		return;
-	if (!units[unit].votes)
-		memcpy(units[unit].why, result->why, sizeof(result->why));
-	units[unit].votes += strcmp(units[unit].why, result->why) ? -1u : 1;
+	if (!counted.units[unit].votes)
+		memcpy(counted.units[unit].why, result->why, sizeof(result->why));
+	counted.units[unit].votes += strcmp(counted.units[unit].why, result->why) ? -1u : 1;
 }
 
 static bool is_present(unsigned unit)
@@ -184,12 +171,12 @@ static bool is_present(unsigned unit)
 
 static enum verdict unit_verdict(unsigned unit)
 {
-	if (units[unit].count[OUTCOME_FAIL])
+	if (counted.units[unit].count[OUTCOME_FAIL])
 		return VERDICT_FAIL;
-	if (units[unit].count[OUTCOME_ERROR])
+	if (counted.units[unit].count[OUTCOME_ERROR])
 		return VERDICT_ERROR;
-	return units[unit].count[OUTCOME_PASS] && is_present(unit) ? VERDICT_PASS
-								   : VERDICT_ALL_SKIPPED;
+	return counted.units[unit].count[OUTCOME_PASS] && is_present(unit) ? VERDICT_PASS
+									   : VERDICT_ALL_SKIPPED;
 }
 
 bool units_passed(bool otherwise)
@@ -206,7 +193,7 @@ static unsigned count_rules(unsigned unit, bool of_tested)
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < ROWS_MOST && rule_rows[i].letters; i++) {
-		uint32_t left = rule_rows[i].rules & (of_tested ? tested[i] : UINT32_MAX);
+		uint32_t left = rule_rows[i].rules & (of_tested ? counted.tested[i] : UINT32_MAX);
 
 		for (; rule_rows[i].unit == unit && left; left &= left - 1)
 			count++;
@@ -217,10 +204,10 @@ static unsigned count_rules(unsigned unit, bool of_tested)
 void units_print(void)
 {
 	for (unsigned unit = 0; unit < UNITS; unit++) {
-		const char *why = units[unit].why, *quote = *why ? "\"" : "";
+		const char *why = counted.units[unit].why, *quote = *why ? "\"" : "";
 		char text[RESULT_COUNTS];
 
-		result_counts(units[unit].count, text, sizeof(text));
+		result_counts(counted.units[unit].count, text, sizeof(text));
 		printk("# unit=%s rc=%d rules=%u/%u %s%s%s%s%s\n", unit_names[unit],
 		       end_rc(unit_verdict(unit)), count_rules(unit, true),
 		       count_rules(unit, false), text, *why ? " why=" : "", quote, why, quote);
@@ -278,5 +265,5 @@ void totals_print(const struct totals *totals, enum verdict verdict)
 					totals->count[OUTCOME_PASS], totals->count[OUTCOME_FAIL],
 					totals->count[OUTCOME_SKIP], totals->count[OUTCOME_ERROR],
 					totals->count[OUTCOME_XFAIL], totals->count[OUTCOME_OBS],
-					totals->slow, options.units});
+					totals->slow, options.units, totals->restarts});
 }

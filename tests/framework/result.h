@@ -28,10 +28,12 @@ struct result {
 	char why[160];	     /* of SKIP, XFAIL, ERROR */
 };
 
+/* What a restart of the kernel keeps. */
 struct totals {
 	unsigned count[OUTCOME_FAIL + 1];
 	unsigned with_unit; /* tests that need a trace unit and ran */
 	unsigned slow;	    /* skips for want of time */
+	unsigned restarts;
 };
 
 /* The result of the running test, settled once it is over. */
@@ -69,6 +71,21 @@ extern OF_SUITE const struct rule_row {
 	uint32_t rules;
 } rule_rows[];
 
+/* What lines by unit and the code on the screen say of the results that were printed: a restart of
+   the kernel keeps it. */
+enum { MOST_CODES = 8192, ROWS_MOST = 64 };
+extern struct counted {
+	uint8_t codes[MOST_CODES]; /* no code has room for as many */
+	unsigned code_count;
+	uint32_t tested[ROWS_MOST]; /* of each of rule_rows: those that a test found kept or broken
+				     */
+	struct {
+		unsigned count[OUTCOME_FAIL + 1];
+		unsigned votes; /* skips for `why` less others; that of most of them if one is */
+		char why[sizeof(((struct result *)0)->why)];
+	} units[UNITS];
+} counted;
+
 /* Reads units= of the command line. False: it has a word that is none of the units. */
 bool units_read(void);
 
@@ -102,5 +119,11 @@ void test_run_body(void (*run)(void));
 
 /* For exception_unexpected (trap.h): true if the exception ends the test and no more. */
 bool test_claim_exception(struct trap_frame *frame);
+
+/*
+ * Ends the test that hangs at `frame` with the result `why`, an ERROR, once the handler that calls
+ * this returns. False: something may be held there, or the test's own task does not run.
+ */
+bool test_claim_hang(struct trap_frame *frame, const char *why);
 
 #endif

@@ -2,6 +2,7 @@
 // The first task of the kernel when the conformance suite is what it was linked with.
 #include "drivers/ds/registers.h"
 #include "drivers/processor.h"
+#include "drivers/pt/pt.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
@@ -9,7 +10,9 @@
 #include "kernel/main.h"
 #include "kernel/mm/vm.h"
 #include "kernel/options.h"
+#include "kernel/restart.h"
 #include "kernel/sched/sched.h"
+#include "kernel/smp/smp.h"
 #include "kernel/symbols.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"
@@ -27,6 +30,18 @@ static const struct test *selected[MAX_TESTS];
 static unsigned selected_count, number, plan;
 static const struct test *running;
 static struct totals totals;
+static bool hung;		    /* the running test, which was ended */
+static uint64_t unknown_interrupts; /* those that are reported */
+
+/* For the kernel that goes on. */
+struct carried {
+	unsigned number;
+	uint64_t seed;
+	struct totals totals;
+	struct pt_found pt_found;
+	struct counted counted;
+};
+_Static_assert(sizeof(struct carried) <= RESTART_STATE, "restart.h");
 
 static void expect_left(bool holds, const char *otherwise)
 {
@@ -36,11 +51,15 @@ static void expect_left(bool holds, const char *otherwise)
 	printk("# the test %s\n", otherwise);
 }
 
-/* Neither a lent Debug Store nor a task without preemption gets through the scheduler. */
+/*
+ * The deadline moves to the CPU that the body begins on, where a hang can be ended alone. Neither a
+ * lent Debug Store nor a task without preemption gets through the scheduler.
+ */
 static void run_task(void *test)
 {
 	struct cpu *cpu;
 
+	watchdog_arm(options.timeout);
 	test_run_body(((const struct test *)test)->run);
 	cpu = this_cpu();
 	expect_left(!cpu->preemption_off, "kept preemption off");
@@ -97,14 +116,46 @@ static uint64_t seed_of(unsigned result_number)
 /* A stray device, or a test that left something pending, shows here. */
 static void report_unknown_interrupts(void)
 {
-	static uint64_t reported;
 	unsigned newest = 0;
 	uint64_t count = interrupt_unknown_count(&newest);
 
-	if (count != reported)
+	if (count != unknown_interrupts)
 		printk("# interrupts without a handler: %lu, the newest of vector %u\n",
-		       count - reported, newest);
-	reported = count;
+		       count - unknown_interrupts, newest);
+	unknown_interrupts = count;
+}
+
+/* Starts the kernel again, for the other tests. Returns if it cannot, a sentence if it should. */
+static const char *go_on(void)
+{
+	static struct carried carried; /* more than an interrupt stack has room for */
+
+	carried.number = number;
+	carried.seed = options.seed;
+	carried.totals = totals;
+	carried.pt_found = *pt_found();
+	carried.counted = counted;
+	running = NULL;
+	return plan > 1 ? restart_kernel(&carried, sizeof(carried)) : NULL;
+}
+
+/* True if the kernel has started again, for what an earlier start left. */
+static bool take_over(void)
+{
+	const struct carried *carried = restart_state();
+	unsigned newest;
+
+	if (!carried)
+		return false;
+	number = carried->number;
+	options.seed = carried->seed;
+	totals = carried->totals;
+	counted = carried->counted;
+	totals.restarts++;
+	*pt_found() = carried->pt_found;
+	unknown_interrupts = interrupt_unknown_count(&newest); /* of the earlier start's timer */
+	printk("# restart: the kernel has started again after result %u\n", number);
+	return true;
 }
 
 static void settle(void)
@@ -121,8 +172,10 @@ static void run(const struct test *test)
 	struct timer beat = {.expired = heartbeat};
 	struct task *task;
 	uint64_t pages_before;
+	unsigned left;
 
 	running = test;
+	hung = false;
 	number++;
 	result_begin(seed_of(number));
 	test_seed(test_result.seed);
@@ -154,8 +207,12 @@ static void run(const struct test *test)
 	timer_stop(&beat);
 	task_put(task);
 	test_release_areas();
+	left = test_result.failures;
 	check_left_behind(pages_before);
+	left = test_result.failures - left;
 	settle();
+	if (hung && left)
+		go_on();
 }
 
 /* The running test has died, and the run with it. */
@@ -166,21 +223,45 @@ static void print_died(const char *why)
 	result_print(number, running, &test_result, &totals);
 }
 
-/* The state of the machine is unknown, so what follows is not run. */
-static void timed_out(const struct trap_frame *frame)
+/* Tracing is stopped on this CPU. */
+static void print_hung(const struct trap_frame *frame)
 {
-	struct result not_run = {.outcome = OUTCOME_ERROR};
-	char why[64];
-
-	ds_panic_stop(&this_cpu()->trace->ds);
-	console_unlock_for_good();
 	printk("# %s ran longer than timeout=%lu seconds; CPU %u is at:\n", running->name,
 	       options.timeout, this_cpu()->index);
 	print_backtrace(frame->rip, frame->rbp);
 	print_last_branches(frame);
+}
+
+/*
+ * Ends the test alone if it holds nothing. Else the state of the machine is unknown: the kernel
+ * starts again, or what follows is not run.
+ */
+static void timed_out(struct trap_frame *frame)
+{
+	struct result not_run = {.outcome = OUTCOME_ERROR};
+	struct ds_cpu *ds = &this_cpu()->trace->ds;
+	const struct trap_frame at = *frame;
+	const char *damaged;
+	char why[64];
+
 	format(why, sizeof(why), "hung: it ran longer than timeout=%lu seconds", options.timeout);
+	if (options.restart && test_claim_hang(frame, why)) {
+		uint64_t saved = ds_pause();
+
+		hung = true;
+		print_hung(&at);
+		ds_resume(ds, saved);
+		return;
+	}
+	smp_stop_others();
+	ds_panic_stop(ds);
+	console_unlock_for_good();
+	print_hung(&at);
 	print_died(why);
 	format(not_run.why, sizeof(not_run.why), "not run: %s hung", running->name);
+	damaged = go_on();
+	if (damaged)
+		end_run(VERDICT_PANIC, damaged);
 	while (number < plan) {
 		number++;
 		not_run.seed = seed_of(number);
@@ -209,9 +290,12 @@ static void report(enum verdict verdict, const char *why)
 
 	format(died, sizeof(died), "%s%s", verdict == VERDICT_PANIC ? "panic: " : "",
 	       why ? why : "");
-	if (why && running)
+	if (why && running) {
 		print_died(died);
-	else if (why && plan)
+		why = go_on();
+		format(died, sizeof(died), "%s", why ? why : "");
+	}
+	if (why && plan)
 		printk("Bail out! %s\n", died);
 	else if (verdict == VERDICT_ALL_SKIPPED && !totals.with_unit)
 		printk("Bail out! no test that needs a branch trace ran: %s\n",
@@ -270,9 +354,11 @@ void init(void *argument)
 		refuse("from=%lu: there are %lu results", options.from,
 		       options.repeat * selected_count);
 	plan = (unsigned)options.repeat * selected_count;
-	printk("KTAP version 1\n1..%u\n", plan);
-	if (options.from > 1)
-		print_ended_boot();
+	if (!take_over()) {
+		printk("KTAP version 1\n1..%u\n", plan);
+		if (options.from > 1)
+			print_ended_boot();
+	}
 	export_begin();
 	while (number < plan)
 		run(selected[number % selected_count]);

@@ -76,14 +76,37 @@ static bool nothing_held(const struct trap_frame *frame)
 	return ds_is_lent(&cpu->trace->ds) || (frame->rflags & FLAG_IF && !cpu->preemption_off);
 }
 
+/* True if `frame` is in the body of the test, and nothing is held there. */
+static bool is_body(const struct trap_frame *frame)
+{
+	return body_task && current_task() == body_task && !trap_from_user(frame) &&
+	       nothing_held(frame) && frame->rsp >= (uint64_t)body_task->stack &&
+	       frame->rsp <= body_stack;
+}
+
+static void end_body(struct trap_frame *frame)
+{
+	test_result.outcome = OUTCOME_ERROR;
+	frame->rip = (uint64_t)died;
+	frame->rsp = (body_stack & ~15ul) - 8;
+	frame->rflags = FLAGS_FIXED;
+}
+
+bool test_claim_hang(struct trap_frame *frame, const char *why)
+{
+	if (!is_body(frame) || ds_is_lent(&this_cpu()->trace->ds))
+		return false;
+	end_body(frame);
+	format(test_result.why, sizeof(test_result.why), "%s", why);
+	return true;
+}
+
 bool test_claim_exception(struct trap_frame *frame)
 {
 	char place[64];
 	uint64_t saved;
 
-	if (!body_task || current_task() != body_task || frame->vector == VECTOR_DF ||
-	    frame->vector == VECTOR_MC || !nothing_held(frame) ||
-	    frame->rsp < (uint64_t)body_task->stack || frame->rsp > body_stack)
+	if (frame->vector == VECTOR_DF || frame->vector == VECTOR_MC || !is_body(frame))
 		return false;
 	saved = ds_pause();
 	symbol_describe(frame->rip, place, sizeof(place));
@@ -91,12 +114,9 @@ bool test_claim_exception(struct trap_frame *frame)
 	       frame->vector, this_cpu()->index);
 	print_trap(frame);
 	ds_resume(&this_cpu()->trace->ds, saved);
-	test_result.outcome = OUTCOME_ERROR;
 	format(test_result.why, sizeof(test_result.why), "unexpected %s at %s",
 	       exception_name(frame->vector), place);
-	frame->rip = (uint64_t)died;
-	frame->rsp = (body_stack & ~15ul) - 8;
-	frame->rflags = FLAGS_FIXED;
+	end_body(frame);
 	return true;
 }
 

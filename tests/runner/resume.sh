@@ -8,11 +8,12 @@ set -u
 tested=resume
 export FAKE_LOG='' FAKE_STATUS=37
 
-# boot NUMBER PLAN STATUS LINE...: the console and the exit status of that boot. GIT is its kernel's, END is said last without a newline.
+# boot NUMBER PLAN STATUS LINE...: the console and the exit status of that boot. GIT is its kernel's, BANNER another line of its
+# banner, END is said last without a newline.
 boot()
 {
 	printf '%s\r\n' "# spoor version=0.1 git=${GIT:-c7d2ceb}" '# command_line="end=exit"' \
-		'# ds=1 dtes64=1 dscpl=1 bts_unavail=0 silicon=virtual' '# tsc_hz=1000 clock=hpet seed=77 scale=100 timeout=60' \
+		'# ds=1 dtes64=1 dscpl=1 bts_unavail=0 silicon=virtual' '# tsc_hz=1000 clock=hpet seed=77 scale=100 timeout=60' ${BANNER:+"$BANNER"} \
 		'KTAP version 1' "1..$2" "${@:4}" >"console$1"
 	printf %s "${END-}" >>"console$1"
 	echo "$3" >"status$1"
@@ -89,6 +90,13 @@ boot 1 4 0 'ok 1 a' && second
 try 'no room for the words' 4 '^-;verdict: CRASH' run -b iso -a "machine=$(printf 'x%.0s' {1..200})"
 try 'words in SMBIOS' 2 "^-;from=3 seed=77;verdict: ERROR" run -b iso
 DURING='[ $n = 1 ] || kill -TERM $(ps -o ppid= $PPID)' try 'a signal in the second boot' 130 'from=3 .*INTERRUPTED \(130\)' run
+unit() { echo "# unit=$1 rc=$2 rules=0/81 pass=$3 fail=0 skip=0 error=$4 xfail=0 obs=0"; }
+export BANNER='# contract=2 bts=present pebs=absent pt=absent'
+mapfile -t lines < <(ended 2 bts_wrap_order) && mapfile -t units < <(unit bts 2 0 1; unit pebs 3 0 0; unit counters 0 1 0; unit lbr 3 0 0; unit pt 3 0 0)
+boot 1 3 0 'ok 1 bts_record_format' && boot 2 3 37 "${lines[@]}" 'ok 3 pmu_leaf_fixed' "${units[@]}" "$(done_line 1 0 1 2)"
+try 'lines by unit are of all boots' 2 'from=3 .*verdict: ERROR \(2\): 2 pass, 1 error.*' run
+try 'and their rules' 0 '# unit=bts rc=2 rules=1/81 pass=1 fail=0 skip=0 error=1 .*# unit=pebs rc=3 rules=0/81 .*# unit=counters rc=0 rules=1/81 pass=1 ' cat log
+unset BANNER
 try 'boots that are no number' 2 '--boots needs a number' ./run-qemu.sh --boots 0
 echo "1..$number"
 exit $failed

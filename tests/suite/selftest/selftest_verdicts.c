@@ -2,13 +2,18 @@
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/hpet.h"
 #include "drivers/ds/ds.h"
+#include "drivers/processor.h"
+#include "drivers/pt/pt.h"
+#include "drivers/pt/registers.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
 #include "kernel/lock.h"
-#include "kernel/mm/page.h"
+#include "kernel/mm/vm.h"
+#include "kernel/restart.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/watchdog.h"
 #include "tests/framework/test.h"
 #include "tests/lib/own_tables.h"
@@ -193,6 +198,32 @@ TEST(selftest_hang_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTES
 		__asm__ volatile("pause");
 }
 
+static void endless_task(void *argument)
+{
+	(void)argument;
+	for (;;)
+		__asm__ volatile("pause");
+}
+
+TEST(selftest_hang_waits, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a test that waits without end is an ERROR; the kernel starts again",
+     .source = "docs/design.md#restart")
+{
+	struct task *task = task_create("endless", endless_task, NULL);
+
+	REQUIRE(task != NULL);
+	task_join(task);
+}
+
+TEST(selftest_hang_leaves, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "after a hang that leaves a task the kernel starts again",
+     .source = "docs/design.md#restart")
+{
+	REQUIRE(task_create("endless", endless_task, NULL) != NULL);
+	for (;;)
+		__asm__ volatile("pause");
+}
+
 TEST(selftest_pmi_storm, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
      .claim = "a performance-monitoring interrupt that nothing explains and that repeats without "
 	      "end is a panic",
@@ -232,6 +263,104 @@ TEST(selftest_panic_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTE
 	interrupts_save(); /* as with a spinlock held: the end of one test is not enough */
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");
+}
+
+static void panic_locked(void *argument)
+{
+	static struct spinlock lock;
+
+	(void)argument;
+	spin_lock(&lock);
+	panic("with a lock held");
+}
+
+TEST(selftest_panic_locked, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_SMP,
+     .claim = "a panic of the last CPU, with a lock held: the kernel starts again",
+     .source = "docs/design.md#restart")
+{
+	struct task *task = task_create_stopped("panics", panic_locked, NULL);
+
+	REQUIRE(task != NULL);
+	task_set_affinity(task, cpu_set_of(cpu_count() - 1));
+	task_start(task);
+	task_join(task);
+}
+
+static unsigned deaf_cpu;
+static atomic_bool deaf;
+
+/* In memory that a kernel after this one may use otherwise. */
+static void record_packets(void)
+{
+	static uint8_t packets[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+
+	if (!pt_caps()->single_range)
+		return;
+	wrmsr(IA32_RTIT_OUTPUT_BASE, (uint64_t)packets - KERNEL_BASE);
+	wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, PAGE_SIZE - 1);
+	wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN);
+}
+
+/* A handler of an NMI that does not return lets no other in. */
+static bool stay_deaf(struct trap_frame *frame)
+{
+	(void)frame;
+	if (this_cpu()->index != deaf_cpu)
+		return false;
+	record_packets();
+	atomic_store(&deaf, true);
+	for (;;)
+		__asm__ volatile("pause");
+}
+
+static _Noreturn void panic_beside_deaf(unsigned index)
+{
+	deaf_cpu = index;
+	nmi_add_handler(stay_deaf);
+	interrupts_save();
+	lapic_send_nmi(cpu_by_index(index)->apic_id);
+	while (!atomic_load(&deaf))
+		__asm__ volatile("pause");
+	panic("CPU %u answers no NMI", index);
+}
+
+TEST(selftest_panic_deaf, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_SMP,
+     .claim = "INIT stops a CPU that is deaf to NMIs", .source = "docs/design.md#restart")
+{
+	EXPECT(cpu_count() > 1);
+	panic_beside_deaf(cpu_count() - 1);
+}
+
+TEST(selftest_panic_deaf_after, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_SMP,
+     .claim = "after that no CPU has a trace unit on when it starts",
+     .source = "docs/design.md#restart")
+{
+	EXPECT_EQ(trace_found_at_start(), 0);
+}
+
+TEST(selftest_panic_boot_deaf, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_SMP,
+     .claim = "a boot CPU that answers no NMI starts no kernel: a panic ends the run",
+     .source = "docs/design.md#restart")
+{
+	EXPECT(this_cpu()->index != 0);
+	panic_beside_deaf(0);
+}
+
+TEST(selftest_panic_damaged, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "no kernel starts from a damaged copy", .source = "docs/design.md#restart")
+{
+	uint8_t *copy = (uint8_t *)(uintptr_t)restart_copy();
+
+	REQUIRE(copy != NULL);
+	vm_protect((uint64_t)copy, VM_WRITE);
+	copy[0] ^= 1;
+	panic("the copy is damaged");
+}
+
+TEST(selftest_double_fault, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
+     .claim = "a double fault is a panic", .source = "SDM Vol 3, 6.15: double fault")
+{
+	__asm__ volatile("cli\n\txorl %esp, %esp\n\tpushq %rax");
 }
 
 TEST(selftest_triple_fault, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
