@@ -184,6 +184,18 @@ static uint64_t random_address(uint64_t request, uint64_t data)
 	return ONE_OF((uint64_t)buffer, (uint64_t)buffer, (uint64_t)buffer, (uint64_t)buffer + 8);
 }
 
+/* What it takes of itself ends after a walk: a signal for every second instruction would not let it
+   get to its end. */
+static void trace_itself_no_more(void)
+{
+	struct ptrace_bts_config branches = {0};
+	struct ptrace_pebs_config samples = {0};
+
+	walk(10);
+	ptrace(PTRACE_BTS_CONFIG, getpid(), (uint64_t)&branches, sizeof(branches));
+	ptrace(PTRACE_PEBS_CONFIG, getpid(), (uint64_t)&samples, sizeof(samples));
+}
+
 int main(uint64_t argument)
 {
 	uint64_t done[3] = {0}, reads = 0, made = 0;
@@ -195,7 +207,8 @@ int main(uint64_t argument)
 		start(i);
 	for (; made < argument >> 32 && (made < LEAST || now_us() < end); made++) {
 		uint64_t request = random_request(), data = random_data(request);
-		long result;
+		uint64_t address;
+		long result, pid;
 
 		if (request == PTRACE_TRACEME)
 			continue;
@@ -205,7 +218,11 @@ int main(uint64_t argument)
 			fill_pebs();
 		if (request == PTRACE_LBR_CONFIG)
 			fill_lbr();
-		result = ptrace((long)request, random_pid(), random_address(request, data), data);
+		address = random_address(request, data);
+		pid = random_pid();
+		result = ptrace((long)request, pid, address, data);
+		if (pid == getpid())
+			trace_itself_no_more();
 		if (request == PTRACE_INTERRUPT || request == PTRACE_CONT)
 			yield(); /* it stops, or gets on */
 		done[0] += request == PTRACE_BTS_CONFIG && result == 24;
