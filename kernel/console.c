@@ -47,7 +47,7 @@ static bool starts_with_one_of(const char *line, const char *const *starts)
 static void print_on_screen(const char *line)
 {
 	static const char *const hidden[] = {"ok ",	"# time ", "# obs ", "# bench ", "# beat ",
-					     "# test ", "KTAP",	   "1..",    NULL};
+					     "# test ", "# unit=", "KTAP",   "1..",	 NULL};
 	static const char *const bad[] = {"not ok",	  "# error",   "# panic",
 					  "# unexpected", "Bail out!", NULL};
 
