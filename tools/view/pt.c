@@ -229,8 +229,10 @@ static void take_event(struct work *work, const struct pt_event *event)
 
 static bool transfers(enum pt_insn_class class)
 {
+	/* libipt 2.1 has one more class, ptic_indirect: an indirect jump or a far transfer. */
 	return class == ptic_call || class == ptic_return || class == ptic_jump ||
-	       class == ptic_far_call || class == ptic_far_return || class == ptic_far_jump;
+	       class == ptic_far_call || class == ptic_far_return || class == ptic_far_jump ||
+	       (int)class == ptic_ptwrite + 1;
 }
 
 /* --- One interface to the two decoders ----------------------------------------------------------
