@@ -269,6 +269,7 @@ TEST(pmu_taken_over, .group = "pmu", .ids = "", .needs = 0,
 	plain = rdmsr(pmu_rig_msr(n));
 	wrmsr(pmu_rig_msr(n), 0);
 	SAMPLED(1ull << n, EXITS EXITS);
+	EXPECT(plain > 0);
 	EXPECT_EQ(rdmsr(pmu_rig_msr(n)), plain);
 	pmu_rig_load(n, 5);
 	pmu_rig_run(1ull << n);
