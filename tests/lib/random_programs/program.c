@@ -38,6 +38,21 @@ void program_generate(struct program *p, uint64_t seed, unsigned instructions)
 	code_seal(p->code, p->code_pages);
 }
 
+const struct program_branch *program_branch_from(const struct program *p, uint32_t offset)
+{
+	size_t low = 0, high = p->branch_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (p->branches[middle].from < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < p->branch_count ? &p->branches[low] : NULL;
+}
+
 void program_fill_data(struct program *p, uint64_t seed)
 {
 	uint64_t random = ~seed;

@@ -67,6 +67,9 @@ void program_open(struct program *program, unsigned instructions);
 /* A program of at least `instructions`, ready to be called with R15 = program->data. */
 void program_generate(struct program *program, uint64_t seed, unsigned instructions);
 
+/* The first branch at or after this offset in the code; NULL: there is none. */
+const struct program_branch *program_branch_from(const struct program *program, uint32_t offset);
+
 /* The data as `seed` has it. */
 void program_fill_data(struct program *program, uint64_t seed);
 

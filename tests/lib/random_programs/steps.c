@@ -94,19 +94,9 @@ size_t steps_drop_repeated(struct steps *steps, const struct steps *other)
 /* The branch that begins at `offset`, if one does. */
 static const struct program_branch *branch_at(const struct program *program, uint32_t offset)
 {
-	size_t low = 0, high = program->branch_count;
+	const struct program_branch *branch = program_branch_from(program, offset);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (program->branches[middle].from < offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == program->branch_count || program->branches[low].from != offset)
-		return NULL;
-	return &program->branches[low];
+	return branch && branch->from == offset ? branch : NULL;
 }
 
 /* Whether the step from `from` to `to` is a taken branch of the program. */

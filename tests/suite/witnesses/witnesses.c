@@ -80,22 +80,13 @@ static enum flow_kind kind_of(const struct program_branch *branch)
 static bool find_block(const void *rig_of_pt, uint64_t at, struct flow_block *block)
 {
 	uint64_t code = (uint64_t)program.code;
-	size_t low = 0, high = program.branch_count;
 	const struct program_branch *branch;
 
 	if (at < code || at >= code + program.size)
 		return pt_find_noted(rig_of_pt, at, block);
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (code + program.branches[middle].from < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == program.branch_count)
+	branch = program_branch_from(&program, (uint32_t)(at - code));
+	if (!branch)
 		return false;
-	branch = &program.branches[low];
 	*block = (struct flow_block){.kind = kind_of(branch),
 				     .branch = code + branch->from,
 				     .next = code + branch->next,
