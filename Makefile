@@ -21,6 +21,8 @@ CFLAGS := -std=c11 -O2 -g $(WARN) -I. -Iinclude -MMD -MP -ffreestanding -mcmodel
           -fno-strict-aliasing $(same_paths)
 # Nothing here gains from code that begins at round addresses, and the images have to stay small.
 CFLAGS += -falign-functions=1 -falign-loops=1
+# No header of a C library, wherever one is installed: the compiler's own alone.
+CFLAGS += -nostdinc -isystem $(shell $(CC) -print-file-name=include)
 # GCC would make the loop of memset() a call of memset(); clang does not where it is -ffreestanding.
 CFLAGS += $(if $(findstring clang,$(CC)),,-falign-jumps=1 -fno-tree-loop-distribute-patterns)
 
@@ -159,7 +161,7 @@ check-load: images iso pxe ubsan ## what could hang on the host's speed, beside 
 	@tools/load $(LOAD)
 
 lint: images ## formatting, shellcheck, headers, sizes, spelling, what directories may know
-	@CC='$(CC)' CFLAGS='$(filter-out -MMD -MP,$(CFLAGS))' tools/lint
+	@CC='$(CC)' CFLAGS='$(filter-out -MMD -MP -nostdinc,$(CFLAGS))' tools/lint
 
 format: ## rewrite the C files as .clang-format says
 	git ls-files '*.[ch]' | xargs clang-format -i
