@@ -96,6 +96,10 @@ struct ds_behaviour {
 	/* A page of buffer or area without Accessed and Dirty, which software must set before. */
 	enum { DS_DIRTY_SET, DS_DIRTY_LEFT_CLEAR, DS_DIRTY_DROPS_RECORD } dirty;
 
+	/* Under a hypervisor that gives memory to its guest late, or takes it back: whether a store
+	   faults in its page tables in the midst of a record. Restarted, it leaves no trace. */
+	enum { DS_FAULT_NONE, DS_FAULT_RESTARTS } fault;
+
 	/* CPUID.1:ECX[4], and with it bits 9 and 10 of IA32_DEBUGCTL; CPUID.1:ECX[2]. */
 	enum { DS_CPL_FILTERS, DS_CPL_ABSENT } ds_cpl;
 	enum { DS_DTES64, DS_DTES64_ABSENT } dtes64;

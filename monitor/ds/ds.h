@@ -37,10 +37,17 @@ void ds_event(struct vcpu *vcpu, const struct branch *event);
 
 /*
  * What else a program does while it is traced that real silicon has been confused by; and, traced
- * or not, an instruction at which a hypervisor takes over, for monitor/ds/defects/passthrough.c.
+ * or not, an instruction at which a hypervisor takes over, for
+ * monitor/ds/defects/passthrough.c and hypervisor.c.
  */
 enum ds_occasion { DS_AT_HLT, DS_AT_MOV_CR3, DS_AT_EXIT };
 void ds_note(struct vcpu *vcpu, enum ds_occasion occasion);
+
+/* True for the instructions at which a hypervisor takes over. */
+static inline bool ds_is_exit(enum ds_occasion occasion)
+{
+	return occasion == DS_AT_EXIT || occasion == DS_AT_HLT;
+}
 
 /* The Debug Store in CPUID leaf 1 and IA32_MISC_ENABLE: SDM Vol 3, 17.4.5 and 17.4.9. */
 struct ds_enumeration {

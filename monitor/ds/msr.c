@@ -118,9 +118,11 @@ void ds_rule_event(struct vcpu *vcpu, const struct branch *event)
 }
 
 /* MOV CR3 changes nothing. HLT ends a skid: its interrupt would wait for a branch that may never
-   follow. */
+   follow. A hypervisor may take the pages of the buffer at each exit. */
 void ds_rule_note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
+	if (ds_is_exit(occasion))
+		vcpu->ds.mapped = 1; /* none */
 	if (occasion == DS_AT_HLT)
 		ds_end_skid(vcpu);
 }

@@ -32,6 +32,7 @@ struct ds_state {
 	uint64_t ds_area; /* IA32_DS_AREA, 600H */
 	unsigned skid;	  /* branches that an interrupt still waits for; 0: none waits */
 	bool interrupts;  /* the interrupt that is delivered is of BTS */
+	uint64_t mapped;  /* of DS_FAULT_RESTARTS: the page where the last record ended */
 	uint64_t window_translations; /* vcpu->translations when the windows were filled */
 	/* By CPL: the fields of the area, all in one page, as the last record found them. NULL: not
 	   so, or the rules have something to say about records of that CPL. */

@@ -172,7 +172,25 @@ static bool rules_are_plain(const struct vcpu *vcpu, unsigned cpl)
 	const struct ds_silicon *ds = &vcpu->silicon->ds;
 
 	return ds->clean && !vcpu->ds.skid &&
-	       ds_behaviour_of(vcpu)->predicted == DS_PREDICTED_CLEAR && !is_off(vcpu, cpl);
+	       ds_behaviour_of(vcpu)->predicted == DS_PREDICTED_CLEAR &&
+	       ds_behaviour_of(vcpu)->fault == DS_FAULT_NONE && !is_off(vcpu, cpl);
+}
+
+/*
+ * Under a hypervisor that has taken the page of `index` back, or that where the record ends: SDM
+ * Vol 3, 28.2.3. What was written when the store faults is written again, from the DS area on.
+ */
+static bool faults(struct vcpu *vcpu, uint64_t index, const uint64_t record[RECORD_WORDS])
+{
+	uint64_t last = (index + RECORD_BYTES - 1) & ~DS_PAGE_MASK, old[RECORD_WORDS];
+
+	if (ds_behaviour_of(vcpu)->fault == DS_FAULT_NONE || vcpu->ds.mapped == last ||
+	    !ds_load(vcpu, &vcpu->ds.buffer, index, old, RECORD_WORDS))
+		return false;
+	vcpu->ds.mapped = last;
+	ds_store(vcpu, &vcpu->ds.buffer, index, record, 1);
+	ds_forget(vcpu);
+	return true;
 }
 
 /*
@@ -186,13 +204,15 @@ void ds_rule_store(struct vcpu *vcpu, const struct branch *branch)
 
 	ds_refresh(vcpu);
 	rules->record(vcpu, branch, record);
-	if (!ds_load(vcpu, &vcpu->ds.area, area, field, BTS_FIELDS))
-		return;
-	if (!rules->overflow(vcpu, field)) {
-		if (full_interrupts(vcpu, field))
-			rules->interrupt(vcpu);
-		return;
-	}
+	do {
+		if (!ds_load(vcpu, &vcpu->ds.area, area, field, BTS_FIELDS))
+			return;
+		if (!rules->overflow(vcpu, field)) {
+			if (full_interrupts(vcpu, field))
+				rules->interrupt(vcpu);
+			return;
+		}
+	} while (faults(vcpu, field[BTS_INDEX], record));
 	if (!ds_store(vcpu, &vcpu->ds.buffer, field[BTS_INDEX], record, RECORD_WORDS))
 		return;
 	next = rules->advance(vcpu, field);

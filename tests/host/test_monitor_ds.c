@@ -405,3 +405,30 @@ UNIT(remembering_changes_nothing)
 		assert_int_equal(rig.interrupts, interrupts);
 	}
 }
+
+/* A hypervisor that maps a page late lets the store begin anew: the first part is written twice. */
+UNIT(a_restarted_store_changes_nothing)
+{
+	static uint8_t memory[RIG_PAGES][RIG_PAGE];
+	unsigned restarts = 0;
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		uint64_t seed = sequence = round;
+		unsigned interrupts, translations;
+
+		randomize();
+		run(false);
+		memcpy(memory, rig.memory, sizeof(memory));
+		interrupts = rig.interrupts;
+		translations = rig.translations;
+		sequence = seed;
+		randomize();
+		rig.silicon.behaviour.ds.fault = DS_FAULT_RESTARTS;
+		ds_note(&rig.vcpu, DS_AT_EXIT);
+		run(false);
+		assert_memory_equal(rig.memory, memory, sizeof(memory));
+		assert_int_equal(rig.interrupts, interrupts);
+		restarts += rig.translations > translations;
+	}
+	assert_true(restarts > ROUNDS / 2);
+}

@@ -15,15 +15,10 @@
 #define HOST_CODE	  0xffffffff81200000ull /* of a Linux host */
 #define HOST_INSTRUCTIONS 2000
 
-static bool is_exit(enum ds_occasion occasion)
-{
-	return occasion == DS_AT_EXIT || occasion == DS_AT_HLT;
-}
-
 static void exit_loses_area_note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
-	*REMEMBERED(vcpu, bool) |= is_exit(occasion) && ds_tracing(vcpu);
+	*REMEMBERED(vcpu, bool) |= ds_is_exit(occasion) && ds_tracing(vcpu);
 }
 
 static bool exit_loses_area_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
@@ -46,7 +41,7 @@ DEFECT(exit_loses_area, "SDM Vol 3, 17.4.5",
 static void exit_loses_debugctl(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
-	if (is_exit(occasion) && ds_tracing(vcpu))
+	if (ds_is_exit(occasion) && ds_tracing(vcpu))
 		ds_set_debugctl(vcpu, 0);
 }
 DEFECT(exit_loses_debugctl, "SDM Vol 3, 17.4.5",
@@ -56,7 +51,7 @@ DEFECT(exit_loses_debugctl, "SDM Vol 3, 17.4.5",
 static void exit_records_host(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
-	if (is_exit(occasion) && ds_tracing(vcpu))
+	if (ds_is_exit(occasion) && ds_tracing(vcpu))
 		ds_clean.store(vcpu, &(struct branch){.from = HOST_CODE, .to = HOST_CODE + 0x40});
 }
 DEFECT(exit_records_host, "SDM Vol 3, 17.4.4",
@@ -66,7 +61,7 @@ DEFECT(exit_records_host, "SDM Vol 3, 17.4.4",
 static void exit_restores_index_note(struct vcpu *vcpu, enum ds_occasion occasion)
 {
 	ds_clean.note(vcpu, occasion);
-	if (is_exit(occasion) && ds_tracing(vcpu))
+	if (ds_is_exit(occasion) && ds_tracing(vcpu))
 		ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES,
 			 REMEMBERED(vcpu, uint64_t), 1);
 }
@@ -94,7 +89,7 @@ static void handle_at_exit(struct vcpu *vcpu, enum ds_occasion occasion)
 	struct handled *handled = REMEMBERED(vcpu, struct handled);
 
 	ds_clean.note(vcpu, occasion);
-	if (!is_exit(occasion) || !handled->delivered)
+	if (!ds_is_exit(occasion) || !handled->delivered)
 		return;
 	*handled = (struct handled){.now = true};
 	platform_performance_interrupt(vcpu);
@@ -159,7 +154,7 @@ static void left_on_for_next_note(struct vcpu *vcpu, enum ds_occasion occasion)
 	struct own *own = REMEMBERED(vcpu, struct own);
 
 	ds_clean.note(vcpu, occasion);
-	if (!is_exit(occasion) || own->hidden || left_on.owner == vcpu)
+	if (!ds_is_exit(occasion) || own->hidden || left_on.owner == vcpu)
 		return;
 	if (ds_tracing(vcpu)) {
 		left_on.area = vcpu->ds.ds_area;
@@ -210,7 +205,7 @@ DEFECT(left_on_for_next, "SDM Vol 3, 17.4.9.5",
 	static void name(struct vcpu *vcpu, enum ds_occasion occasion)                             \
 	{                                                                                          \
 		ds_clean.note(vcpu, occasion);                                                     \
-		if (is_exit(occasion))                                                             \
+		if (ds_is_exit(occasion))                                                          \
 			forgets(vcpu);                                                             \
 	}                                                                                          \
 	DEFECT_ON("icelake", name, rule, says, BREAKS(note, name))
