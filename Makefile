@@ -65,7 +65,7 @@ deps: ## install the Debian packages that `make run` needs (root), or the other 
 # The goals that need each purpose of tools/packages. What is missing is named before anything is built.
 for_build       := images ubsan iso usb pxe lint check-host view fuzz-view linux-disk
 for_run         := run demo junit debug soak debugger-runs mutants mutate faults variants bench corpus round-trip linux linux-shell linux-soak disk-shell \
-                   $(addprefix check-,lockstep lava bochs load guest kut pt view linux)
+                   $(addprefix check-,lockstep lava stops bochs load guest kut pt view linux)
 for_image       := iso usb pxe container bench linux linux-soak check-lava check-bochs check-load
 for_check       := lint format bench mutants fuzz-view check-host check-bochs check-load check-pt
 for_view        := view corpus fuzz-view round-trip mutants check-view check-pt
@@ -104,11 +104,14 @@ check: ## run every test of the project, host and boots: about a quarter of an h
 # Everything but what takes hours (check-load), has no end (soak, linux-soak) or makes systems (check-lava, check-fresh).
 check-all: ## make check, then all that is too heavy for it: Linux guests, browsers, Bochs, every defect and variant: hours
 	@$(MAKE) --no-print-directory check
-	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-linux check-bochs variants mutants faults mutate debugger-runs bench; do \
+	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-linux check-bochs check-stops variants mutants faults mutate debugger-runs bench; do \
 		echo "# make $$goal"; $(MAKE) --no-print-directory $$goal || exit; done
 
 check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half
 	@prove --verbose --exec '' tools/lockstep
+
+check-stops: images ## stop virtual machines for a minute at ten moments of a run, and let them go on: six minutes
+	@prove --verbose --exec '' tests/runner/stops
 
 check-lava: images iso pxe ## run the jobs of tools/fleet with lava-run (root; make deps FOR=check-lava): two minutes
 	@prove --verbose --exec '' tools/check-lava

@@ -12,6 +12,12 @@
 /* The NMI is this much later: where interrupts are on, the timer has spoken by then. */
 #define NMI_GRACE 1000000
 
+/*
+ * A deadline in slices: each has to be seen to pass. The clocks of a guest may have gone on while a
+ * hypervisor had stopped it; however long that was, it counts as the slice that it was in.
+ */
+#define SLICES 4
+
 /* Microseconds: when the trial is due, and when it is given up. */
 #define TRIAL	    20
 #define TRIAL_LIMIT 20000
@@ -20,11 +26,26 @@ static void (*missed)(struct trap_frame *frame);
 static struct timer timer;
 static bool nmi;
 static atomic_bool armed;
+static uint64_t slice;			 /* microseconds */
+static atomic_uint timer_left, nmi_left; /* slices that each of the two has not seen pass */
+
+/* Where interrupts are on the NMI has seen what the timer has, and does not arrive. */
+static void begin_slice(void)
+{
+	atomic_store(&nmi_left, atomic_load(&timer_left));
+	timer_start(&timer, slice);
+	if (nmi)
+		hpet_nmi_after(slice + NMI_GRACE);
+}
 
 static void timer_expired(struct timer *expired)
 {
 	(void)expired;
-	if (atomic_exchange(&armed, false) && missed)
+	if (!atomic_load(&armed))
+		return;
+	if (atomic_fetch_sub(&timer_left, 1) > 1)
+		begin_slice();
+	else if (atomic_exchange(&armed, false) && missed)
 		missed(this_cpu()->interrupted);
 }
 
@@ -57,7 +78,11 @@ static bool nmi_expired(struct trap_frame *frame)
 {
 	if (!hpet_nmi_expired())
 		return false;
-	if (atomic_exchange(&armed, false) && missed)
+	if (!atomic_load(&armed))
+		return true;
+	if (atomic_fetch_sub(&nmi_left, 1) > 1)
+		hpet_nmi_after(slice);
+	else if (atomic_exchange(&armed, false) && missed)
 		missed(frame);
 	return true;
 }
@@ -82,10 +107,10 @@ void watchdog_set_handler(void (*handler)(struct trap_frame *frame))
 
 void watchdog_arm(uint64_t seconds)
 {
+	slice = seconds * 1000000 / SLICES;
+	atomic_store(&timer_left, SLICES);
 	atomic_store(&armed, true);
-	timer_start(&timer, seconds * 1000000);
-	if (nmi)
-		hpet_nmi_after(seconds * 1000000 + NMI_GRACE);
+	begin_slice();
 }
 
 void watchdog_disarm(void)

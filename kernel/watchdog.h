@@ -2,7 +2,8 @@
 /*
  * A deadline that ends the run when it is missed. Two clocks watch: the LAPIC timer, and after it
  * an NMI from the HPET for code that keeps interrupts off. Where there is no HPET that can do so
- * the banner says it.
+ * the banner says it. A stop of the whole machine, of which its clocks tell, counts as a quarter of
+ * the deadline at most.
  */
 #ifndef SPOOR_KERNEL_WATCHDOG_H
 #define SPOOR_KERNEL_WATCHDOG_H
