@@ -183,6 +183,8 @@ const char *code_draw(const char *done, const char *why)
 	static bool once;
 	const char *is;
 
+	if (options.from > 1)
+		return "an earlier boot has the first results of this run";
 	if (once)
 		return "the first attempt at it ended in a panic";
 	once = true;

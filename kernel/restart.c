@@ -41,6 +41,7 @@ static struct kept {
 	uint64_t state[RESTART_STATE / sizeof(uint64_t)];
 	uint64_t code[8]; /* what puts the image back */
 } * kept;		  /* NULL: there is no copy */
+static const char *no_copy = "there is no copy of its image";
 
 /*
  * Where a part is of an image that is at `image`: all but the entry page is linked higher. Not
@@ -122,9 +123,15 @@ void restart_keep(struct boot_info *info)
 {
 	uint64_t start;
 
-	/* A stream of traces cannot begin again in its middle. */
-	if (kept || !options.restart || *options.export || !(start = take_memory(info)))
+	if (*options.export)
+		no_copy = "export= has a stream of traces, which cannot begin in its middle";
+	if (kept || !options.restart || *options.export)
 		return;
+	start = take_memory(info);
+	if (!start) {
+		no_copy = "memory is short: a copy of its image needs 25 MiB below 4 GiB";
+		return;
+	}
 	memcpy(direct(start), direct(KERNEL_LOAD), IMAGE_BYTES);
 	memcpy((void *)part(direct(start), data_start), data_kept, DATA_BYTES);
 	kept = direct(start + PAGES(IMAGE_BYTES));
@@ -211,8 +218,12 @@ static void leave_stack(void)
 
 const char *restart_kernel(const void *state, size_t size)
 {
-	if (!kept || kept->restarts >= options.restart)
+	if (!kept || kept->restarts >= options.restart) {
+		if (options.restart)
+			printk("# the kernel does not start again: %s\n",
+			       kept ? "restart= is the limit" : no_copy);
 		return NULL;
+	}
 	smp_stop_others();
 	trace_stop_cpu();
 	if (sum_of(kept) != kept->sum || !image_is_whole(direct(kept->start)))

@@ -257,6 +257,17 @@ UNIT(has_a_longest_text, .setup_func = reset)
 	assert_null(code_text(done, why));
 }
 
+/* A code with the results of this boot alone would be of a run that began in its middle. */
+UNIT(a_boot_that_goes_on_draws_none, .setup_func = reset)
+{
+	drawn_modules = 0;
+	options.from = 2;
+	assert_string_equal(code_draw(done, NULL),
+			    "an earlier boot has the first results of this run");
+	options.from = 1;
+	assert_int_equal(drawn_modules, 0);
+}
+
 /* 593 results at 640 by 480: 80 columns of which 40 are for the code, 3 pixels a module. */
 UNIT(draws_once, .setup_func = reset)
 {
