@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The table of the trace units. */
 #include "monitor/ds/rules.h"
+#include "monitor/lbr/rules.h"
 #include "monitor/pebs/rules.h"
 #include "monitor/pmu/rules.h"
 #include "monitor/pt/rules.h"
@@ -104,10 +105,13 @@ const struct unit units[UNITS] = {
 	 .cr3 = pt_cr3,
 	 .component = {PT_STATE, PT_STATE_BYTES, pt_has_state, pt_save, pt_restore},
 	 BEHAVIOUR(pt)},
-	/* The counters' registers and events: monitor/pmu/lbr.c. */
+	/* The counters hand it instructions and events: monitor/pmu/count.c. */
 	{.name = "lbr",
-	 .stop = pmu_lbr_stop,
+	 .make = lbr_make,
+	 .stop = lbr_stop,
 	 .msrs = of_lbr,
-	 .read_msr = pmu_read_msr,
-	 .write_msr = pmu_write_msr},
+	 .read_msr = lbr_read_msr,
+	 .write_msr = lbr_write_msr,
+	 .power_on = lbr_power_on,
+	 BEHAVIOUR(lbr)},
 };
