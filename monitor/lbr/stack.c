@@ -12,6 +12,15 @@ const struct lbr_rules lbr_clean = {
 	.read_msr = lbr_rule_read_msr,
 	.write_msr = lbr_rule_write_msr,
 	.record = lbr_rule_record,
+	.selects = lbr_rule_selects,
+	.type = lbr_rule_type,
+	.info = lbr_rule_info,
+	.pop = lbr_rule_pop,
+	.set_depth = lbr_rule_set_depth,
+	.last_event = lbr_rule_last_event,
+	.reset = lbr_rule_reset,
+	.save = lbr_rule_save,
+	.restore = lbr_rule_restore,
 };
 
 static const struct lbr_layout *layout_of(const struct vcpu *vcpu)
@@ -19,9 +28,21 @@ static const struct lbr_layout *layout_of(const struct vcpu *vcpu)
 	return &vcpu->silicon->profile->lbr;
 }
 
+static bool is_architectural(const struct vcpu *vcpu)
+{
+	return layout_of(vcpu)->depths;
+}
+
+bool lbr_is_on(const struct vcpu *vcpu)
+{
+	if (is_architectural(vcpu))
+		return vcpu->lbr.control & LBR_EN;
+	return vcpu->debugctl & DEBUGCTL_LBR;
+}
+
 bool lbr_runs(const struct vcpu *vcpu)
 {
-	return vcpu->debugctl & DEBUGCTL_LBR && !(vcpu->pmu.global_status & STATUS_LBR_FRZ);
+	return lbr_is_on(vcpu) && !(vcpu->pmu.global_status & STATUS_LBR_FRZ);
 }
 
 unsigned lbr_levels(const struct vcpu *vcpu)
@@ -30,6 +51,8 @@ unsigned lbr_levels(const struct vcpu *vcpu)
 
 	if (!lbr_runs(vcpu))
 		return 0;
+	if (is_architectural(vcpu))
+		return lbr_architectural_levels(vcpu);
 	return (select & LBR_NOT_CPL0 ? 0 : LEVEL_OS) | (select & LBR_NOT_USER ? 0 : LEVELS_USER);
 }
 
@@ -38,11 +61,15 @@ static bool within(uint32_t index, uint32_t first, uint32_t count)
 	return first && index >= first && index - first < count;
 }
 
-/* The register `index` of a stack that is `layout`; NULL: it has none. */
-static uint64_t *find(const struct lbr_layout *layout, struct lbr_state *lbr, uint32_t index,
-		      uint64_t *mask)
+/* The register `index`, and the bits that may be set in it; NULL: no such register. */
+static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 {
+	const struct lbr_layout *layout = layout_of(vcpu);
+	struct lbr_state *lbr = &vcpu->lbr;
+
 	*mask = ~0ull;
+	if (is_architectural(vcpu))
+		return lbr_register(vcpu, index);
 	if (within(index, layout->from, layout->depth))
 		return &lbr->entry[index - layout->from].from;
 	if (within(index, layout->to, layout->depth))
@@ -62,14 +89,30 @@ void lbr_empty(struct vcpu *vcpu)
 	vcpu->lbr.top = 0;
 }
 
+/* IA32_LBR_DEPTH is the deepest that there is. */
 void lbr_power_on(struct vcpu *vcpu)
 {
-	vcpu->lbr = (struct lbr_state){0};
+	vcpu->lbr = (struct lbr_state){.depth = layout_of(vcpu)->depth};
+}
+
+void lbr_reset(struct vcpu *vcpu)
+{
+	vcpu->silicon->lbr.reset(vcpu);
 }
 
 const struct lbr_entry *lbr_entry_of(const struct vcpu *vcpu, unsigned n)
 {
+	static const struct lbr_entry none;
+
+	if (is_architectural(vcpu))
+		return n < vcpu->lbr.depth ? lbr_place((struct vcpu *)vcpu, n) : &none;
 	return &vcpu->lbr.entry[(vcpu->lbr.top - n) & (layout_of(vcpu)->depth - 1u) % LBR_MOST];
+}
+
+/* MSR_LER_FROM_LIP and MSR_LER_TO_LIP, which hold nothing: README.md. */
+static bool is_empty_ler(const struct vcpu *vcpu, uint32_t index)
+{
+	return !is_architectural(vcpu) && (index == MSR_LER_FROM_IP || index == MSR_LER_TO_IP);
 }
 
 /* SDM Vol 3, 36.3.1.2: while Intel PT suspends the stack its registers read 0, and writes are
@@ -77,20 +120,22 @@ const struct lbr_entry *lbr_entry_of(const struct vcpu *vcpu, unsigned n)
 bool lbr_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	uint64_t mask;
-	const uint64_t *at = find(layout_of(vcpu), &vcpu->lbr, index, &mask);
+	const uint64_t *at = find(vcpu, index, &mask);
 
 	*value = at && !vcpu->branches_suspended ? *at : 0;
-	return at;
+	return at || is_empty_ler(vcpu, index);
 }
 
 bool lbr_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	uint64_t mask, *at = find(layout_of(vcpu), &vcpu->lbr, index, &mask);
+	uint64_t mask, *at = find(vcpu, index, &mask);
 
 	if (!at)
-		return false;
+		return is_empty_ler(vcpu, index);
 	if (vcpu->branches_suspended)
 		return true;
+	if (is_architectural(vcpu))
+		return lbr_architectural_write(vcpu, index, value);
 	if (value & ~mask)
 		return false;
 	*at = value;
@@ -135,7 +180,7 @@ static bool is_selected(const struct vcpu *vcpu, const struct retired *branch)
 }
 
 /* A call of the next instruction, which reads its own address, has no return: 17.9. */
-static bool is_zero_length(const struct retired *branch)
+bool lbr_is_zero_length(const struct retired *branch)
 {
 	return branch->kind & RETIRED_CALL && branch->to == branch->from + branch->length;
 }
@@ -148,9 +193,13 @@ void lbr_rule_record(struct vcpu *vcpu, const struct retired *branch)
 	uint64_t missed = branch->kind & RETIRED_MISPREDICTED ? LBR_MISPREDICTED : 0;
 	struct lbr_entry *entry;
 
+	if (is_architectural(vcpu)) {
+		lbr_architectural_record(vcpu, branch);
+		return;
+	}
 	if (!is_selected(vcpu, branch))
 		return;
-	if (lbr->select & LBR_CALL_STACK && is_zero_length(branch))
+	if (lbr->select & LBR_CALL_STACK && lbr_is_zero_length(branch))
 		return;
 	if (lbr->select & LBR_CALL_STACK && branch->kind & RETIRED_RETURN) {
 		lbr->entry[lbr->top] = (struct lbr_entry){0};
@@ -178,6 +227,8 @@ void lbr_event(struct vcpu *vcpu, const struct branch *event)
 	bool debug = event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB;
 	bool missed = lbr_behaviour_of(vcpu)->event == LBR_EVENT_MISPREDICTED;
 
+	if (is_architectural(vcpu) && lbr_runs(vcpu))
+		vcpu->silicon->lbr.last_event(vcpu);
 	if (event->cause == CAUSE_SOFTWARE_INTERRUPT)
 		return;
 	if (!debug && lbr_runs(vcpu))
