@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Architectural last branch records: SDM Vol 3, chapter "Last Branch Records" of the editions since
- * 2020; CPUID leaf 1CH: SDM Vol 2; their state component: SDM Vol 1, "LBR state". Entry 0 is the
- * newest: here the place `top` of a ring, whose depths are powers of two.
+ * Architectural last branch records: SDM Vol 3 of 2022, chapter 18, which is new there; CPUID leaf
+ * 1CH: SDM Vol 2; their state component: SDM Vol 1, "LBR state". Entry 0 is the newest: here the
+ * place `top` of a ring, whose depths are powers of two.
  */
 #include <stddef.h>
 
@@ -224,10 +224,16 @@ uint64_t lbr_rule_info(const struct vcpu *vcpu, const struct retired *branch)
    where. */
 static uint64_t source_of(const struct vcpu *vcpu, const struct retired *branch)
 {
-	bool shown = vcpu->lbr.control & level_of(branch->from_cpl) ||
-		     lbr_behaviour_of(vcpu)->from == LBR_FROM_SHOWN;
-
-	return shown ? branch->from : LBR_FROM_NOWHERE;
+	if (vcpu->lbr.control & level_of(branch->from_cpl))
+		return branch->from;
+	switch (lbr_behaviour_of(vcpu)->from) {
+	case LBR_FROM_ONES:
+		return ~0ull;
+	case LBR_FROM_SHOWN:
+		return branch->from;
+	default:
+		return LBR_FROM_NOWHERE;
+	}
 }
 
 static void push(struct vcpu *vcpu, const struct retired *branch)

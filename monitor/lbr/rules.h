@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The last branch records of one virtual processor: SDM Vol 3, 17.4 to 17.13; architectural ones:
- * chapter "Last Branch Records" of the editions since 2020. Written from the manual, not from the
+ * SDM Vol 3 of 2022, chapter 18. Written from the manual, not from the
  * kernel's driver. The guest is interpreted while the stack runs, at the privilege levels that may
  * enter it. monitor/pmu hands on what it saw, since it knows what was predicted, and freezes the
  * stack at its interrupts.
@@ -80,7 +80,7 @@ struct lbr_behaviour {
 	/* an address that is not canonical, written by WRMSR; */
 	enum { LBR_ADDRESS_EXTENDED, LBR_ADDRESS_FAULTS } address;
 	/* FROM_IP of a branch out of a level that is left out; */
-	enum { LBR_FROM_HIDDEN, LBR_FROM_SHOWN } from;
+	enum { LBR_FROM_HIDDEN, LBR_FROM_ONES, LBR_FROM_SHOWN } from;
 	/* LBREn after XSAVES; an area of another depth for XRSTORS. */
 	enum { LBR_XSAVES_GOES_ON, LBR_XSAVES_STOPS } xsaves;
 	enum { LBR_XRSTORS_LOADS, LBR_XRSTORS_FAULTS } xrstors;

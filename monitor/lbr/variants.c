@@ -29,6 +29,7 @@ const struct point lbr_points[] = {
 		     {"fault", "an address that is not canonical raises #GP"}}},
 	{POINT("lbr-from", from),
 	 .choices = {{"hidden", "FROM_IP is FFFFFFFFH for a branch out of a level left out"},
+		     {"ones", "FROM_IP is all ones for a branch out of a level left out"},
 		     {"shown", "FROM_IP is the address of a branch out of a level left out"}}},
 	{POINT("lbr-xsaves", xsaves),
 	 .choices = {{"goes-on", "XSAVES of the LBR state leaves LBREn"},

@@ -230,6 +230,10 @@ UNIT(levels)
 	put(CTL, EVERY_KIND | USR | 1);
 	branch(FAR, 7, 8, 0, 3);
 	assert_int_equal(get(FROM), 7);
+	prepare(&(struct lbr_behaviour){.from = LBR_FROM_ONES});
+	put(CTL, EVERY_KIND | USR | 1);
+	branch(FAR, 7, 8, 0, 3);
+	assert_int_equal(get(FROM), ~0ull);
 }
 
 /* A return takes the newest call off; the others move up. A call of the next instruction has no
