@@ -154,6 +154,13 @@ static uint64_t address_of(uint64_t value)
 	return lbr_caps()->architectural ? value : (uint64_t)((int64_t)(value << 16) >> 16);
 }
 
+/* A source that is hidden is all ones, of 64 bits or of 32: 18.1.2 of 2022. */
+static uint64_t source_of(uint64_t from)
+{
+	return lbr_caps()->architectural && from == UINT32_MAX ? LBR_FROM_UNKNOWN
+							       : address_of(from);
+}
+
 /* Bits 63, 62 and 61 are flags 1, 2 and 4. */
 static uint32_t flags_of(uint64_t word)
 {
@@ -197,7 +204,7 @@ unsigned lbr_read(unsigned depth, struct ptrace_lbr_branch branches[LBR_MOST])
 		to = rdmsr(caps->to + place);
 		info = caps->info ? rdmsr(caps->info + place) : 0;
 		branches[count] = (struct ptrace_lbr_branch){
-			.from = address_of(from),
+			.from = source_of(from),
 			.to = address_of(to),
 			.flags = flags_of(caps->info ? info : from) |
 				 kind_of(info) << PTRACE_LBR_KIND_SHIFT,
