@@ -203,7 +203,7 @@ $(BUILD)/obj/%.c.o: %.c
 
 # What a traced branch does not pass through is to be small.
 small := $(filter-out monitor/trace.c,$(wildcard monitor/*.c)) monitor/boot/% monitor/ds/defects/% monitor/host/% \
-         $(patsubst %,monitor/ds/%.c,interrupt msr silicon variants) $(patsubst %,monitor/pmu/%.c,defects events lbr netburst registers variants) $(patsubst %,monitor/pt/%.c,defects variants) monitor/pebs/% monitor/svm/% \
+         $(patsubst %,monitor/ds/%.c,interrupt msr silicon variants) $(patsubst %,monitor/pmu/%.c,defects events netburst registers variants) monitor/lbr/% $(patsubst %,monitor/pt/%.c,defects variants) monitor/pebs/% monitor/svm/% \
          $(patsubst %,monitor/interp/%.c,control debug decode event_outside_ia32e far linear lockstep) \
          $(patsubst %,monitor/interp/%.c,lockstep_rules multiply segment system) \
          $(patsubst %,monitor/interp/%.c,thunk_forms)

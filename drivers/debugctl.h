@@ -22,7 +22,8 @@
 
 /* Of a CPU. The Debug Store's bits, which change with each switch, are in the loaded lease. */
 struct debugctl {
-	uint64_t others; /* what all units but that one have set */
+	uint64_t others;      /* what all units but that one have set */
+	uint64_t lbr_control; /* IA32_LBR_CTL, where drivers/lbr has that instead of LBR */
 };
 
 /* The Debug Store's bits become `bits`, by one WRMSR. */
@@ -51,13 +52,6 @@ static inline uint64_t debugctl_pause(uint64_t bits)
 	if (paused & bits)
 		wrmsr(IA32_DEBUGCTL, paused & ~bits);
 	return paused & ~(DEBUGCTL_LBR | DEBUGCTL_FREEZE_LBRS);
-}
-
-/* For each #DB, which has cleared LBR (SDM Vol 3, 17.4.2): it is set again where it was. */
-static inline void debugctl_after_debug(const struct debugctl *debugctl)
-{
-	if (debugctl->others & DEBUGCTL_LBR)
-		wrmsr(IA32_DEBUGCTL, rdmsr(IA32_DEBUGCTL) | DEBUGCTL_LBR);
 }
 
 /* Clears all that is set, where there is such a register, and returns it. */

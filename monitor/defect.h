@@ -2,8 +2,8 @@
 /*
  * Silicon that is wrong on purpose: a defect breaks one rule of the manual. It has a name, the
  * place of the rule in the manual, and one sentence on what such a processor does. It has those
- * hooks of struct ds_rules, pmu_rules or pebs_rules that differ from the clean ones, as functions
- * named after the defect. The linker collects all defects.
+ * hooks of struct ds_rules, pmu_rules, pebs_rules or lbr_rules that differ from the clean ones, as
+ *functions named after the defect. The linker collects all defects.
  *
  *	static uint64_t index_four_quadwords(const struct vcpu *vcpu,
  *					     const uint64_t field[BTS_FIELDS])
@@ -50,10 +50,11 @@ struct defect {
 		&name##_defect;
 
 /* The last arguments of DEFECT() and ERRATUM(): `hook` of struct ds_rules, of struct pmu_rules, of
-   struct pebs_rules is `function`. */
+   struct pebs_rules, of struct lbr_rules is `function`. */
 #define BREAKS(hook, function)		ds_break(&silicon->ds)->hook = (function)
 #define BREAKS_COUNTERS(hook, function) silicon->pmu.hook = (function)
 #define BREAKS_SAMPLES(hook, function)	silicon->pebs.hook = (function)
+#define BREAKS_LBR(hook, function)	silicon->lbr.hook = (function)
 
 /*
  * A defect's memory from one call of its hooks to the next, as a pointer to `type`: of each

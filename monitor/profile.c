@@ -99,6 +99,14 @@ static const struct profile profiles[] = {
 	 .lbr = LBR_STACK(32, .info = 0xdc0, .top = 0x1c9, .select = 0x3ff),
 	 .layout = P6_LAYOUT,
 	 .variants = {"masked=waits"}},
+	{.name = "sapphire-rapids",
+	 .brand = "Spoor virtual processor, Sapphire Rapids",
+	 .signature = 0x000806f8, /* 06_8FH */
+	 .last_leaf = 0x1c,
+	 .performance = {5, 8, 48, 0x64ff, pmu_events_icelake},
+	 .lbr = {.depth = 32, .depths = 0x0b},
+	 .layout = P6_LAYOUT,
+	 .variants = {"masked=waits"}},
 };
 
 const struct profile *profile_get(unsigned n)

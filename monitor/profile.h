@@ -34,6 +34,7 @@ struct performance {
 /* The LBR stack: MSRs of its first entry, 0 where there is none. */
 struct lbr_layout {
 	uint8_t depth;
+	uint8_t depths; /* CPUID.1CH:EAX[7:0], of architectural ones alone */
 	uint16_t from, to, info, top;
 	uint16_t select; /* flags that LBR_SELECT has */
 	bool flags;	 /* bit 63 of `from` says that the branch was mispredicted */

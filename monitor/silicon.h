@@ -4,6 +4,7 @@
 #define SPOOR_MONITOR_SILICON_H
 
 #include "monitor/ds/rules.h"
+#include "monitor/lbr/rules.h"
 #include "monitor/pebs/rules.h"
 #include "monitor/pmu/rules.h"
 #include "monitor/profile.h"
@@ -20,6 +21,7 @@ struct behaviour {
 	struct pebs_behaviour pebs;
 	struct pmu_behaviour pmu;
 	struct pt_behaviour pt;
+	struct lbr_behaviour lbr;
 };
 
 struct silicon {
@@ -33,6 +35,7 @@ struct silicon {
 	struct pmu_rules pmu;
 	struct pebs_rules pebs;
 	struct pt_rules pt;
+	struct lbr_rules lbr;
 	const struct pt_enumeration *has_pt; /* NULL: no Intel Processor Trace */
 	/* What a unit that is added brings with it. */
 	uint32_t last_leaf;	/* CPUID.0:EAX */
@@ -62,6 +65,11 @@ static inline const struct pmu_behaviour *pmu_behaviour_of(const struct vcpu *vc
 static inline const struct pt_behaviour *pt_behaviour_of(const struct vcpu *vcpu)
 {
 	return &vcpu->silicon->behaviour.pt;
+}
+
+static inline const struct lbr_behaviour *lbr_behaviour_of(const struct vcpu *vcpu)
+{
+	return &vcpu->silicon->behaviour.lbr;
 }
 
 /* NULL: there is none. */

@@ -228,5 +228,5 @@ void platform_unit_interrupt(struct vcpu *vcpu)
 /* 36.3.1.2: the LBR array is reset then. */
 void platform_unit_resumes(struct vcpu *vcpu)
 {
-	pmu_lbr_reset(vcpu);
+	lbr_empty(vcpu);
 }

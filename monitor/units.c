@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The table of the trace units. */
 #include "monitor/ds/rules.h"
+#include "monitor/lbr/rules.h"
 #include "monitor/pebs/rules.h"
 #include "monitor/pmu/rules.h"
 #include "monitor/pt/rules.h"
@@ -42,13 +43,19 @@ static const struct msr_range of_counters[] = {
 static const struct msr_range of_pt[] = {{0x560, 0x58f}, {0}};
 
 static const struct msr_range of_lbr[] = {
-	{0x40, 0x47},	/* MSR_LASTBRANCH_0_FROM_IP.. of Core and Atom */
-	{0x60, 0x67},	/* MSR_LASTBRANCH_0_TO_IP.. */
-	{0x1c8, 0x1c9}, /* MSR_LBR_SELECT, MSR_LASTBRANCH_TOS */
-	{0x1da, 0x1da}, /* MSR_LASTBRANCH_TOS of NetBurst */
-	{0x680, 0x69f}, /* MSR_LASTBRANCH_0_FROM_IP.. */
-	{0x6c0, 0x6df}, /* MSR_LASTBRANCH_0_TO_IP.. */
-	{0xdc0, 0xddf}, /* MSR_LBR_INFO_0.. */
+	{0x40, 0x47},	  /* MSR_LASTBRANCH_0_FROM_IP.. of Core and Atom */
+	{0x60, 0x67},	  /* MSR_LASTBRANCH_0_TO_IP.. */
+	{0x1c8, 0x1c9},	  /* MSR_LBR_SELECT, MSR_LASTBRANCH_TOS */
+	{0x1da, 0x1da},	  /* MSR_LASTBRANCH_TOS of NetBurst */
+	{0x1dd, 0x1de},	  /* IA32_LER_FROM_IP, IA32_LER_TO_IP */
+	{0x1e0, 0x1e0},	  /* IA32_LER_INFO */
+	{0x680, 0x69f},	  /* MSR_LASTBRANCH_0_FROM_IP.. */
+	{0x6c0, 0x6df},	  /* MSR_LASTBRANCH_0_TO_IP.. */
+	{0xdc0, 0xddf},	  /* MSR_LBR_INFO_0.. */
+	{0x1200, 0x121f}, /* IA32_LBR_0_INFO.. */
+	{0x14ce, 0x14cf}, /* IA32_LBR_CTL, IA32_LBR_DEPTH */
+	{0x1500, 0x151f}, /* IA32_LBR_0_FROM_IP.. */
+	{0x1600, 0x161f}, /* IA32_LBR_0_TO_IP.. */
 	{0},
 };
 
@@ -104,10 +111,16 @@ const struct unit units[UNITS] = {
 	 .cr3 = pt_cr3,
 	 .component = {PT_STATE, PT_STATE_BYTES, pt_has_state, pt_save, pt_restore},
 	 BEHAVIOUR(pt)},
-	/* The counters' registers and events: monitor/pmu/lbr.c. */
+	/* The counters hand it instructions and events: monitor/pmu/count.c. */
 	{.name = "lbr",
-	 .stop = pmu_lbr_stop,
+	 .make = lbr_make,
+	 .stop = lbr_stop,
 	 .msrs = of_lbr,
-	 .read_msr = pmu_read_msr,
-	 .write_msr = pmu_write_msr},
+	 .read_msr = lbr_read_msr,
+	 .write_msr = lbr_write_msr,
+	 .cpuid = lbr_cpuid,
+	 .power_on = lbr_power_on,
+	 .reset = lbr_reset,
+	 .component = {LBR_STATE, LBR_STATE_BYTES, lbr_has_state, lbr_save, lbr_restore},
+	 BEHAVIOUR(lbr)},
 };

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "monitor/ds/state.h"
+#include "monitor/lbr/state.h"
 #include "monitor/observe.h"
 #include "monitor/pebs/state.h"
 #include "monitor/pmu/state.h"
@@ -115,11 +116,14 @@ struct vcpu {
 	struct pmu_state pmu;
 	struct pebs_state pebs;
 	struct pt_state pt;
+	struct lbr_state lbr;
 };
 
-/* A delivered #DB clears LBR and BTF and leaves TR as it is: SDM Vol 3, 17.4.2 and 17.4.3. */
+/* A delivered #DB clears LBR and BTF and leaves TR as it is: SDM Vol 3, 17.4.2 and 17.4.3. So it
+   does IA32_LBR_CTL.LBREn. */
 static inline void trace_debug_exception(struct vcpu *vcpu)
 {
+	vcpu->lbr.control &= ~(uint64_t)LBR_EN;
 	vcpu->debugctl &= ~(DEBUGCTL_LBR | DEBUGCTL_BTF);
 }
 

@@ -199,7 +199,8 @@ void ds_panic_stop(struct ds_cpu *cpu);
 /*
  * Lends IA32_DEBUGCTL and IA32_DS_AREA of this CPU to the caller, which writes them with wrmsr();
  * preemption stays off until ds_checkin(). ds_switch() on this CPU fails meanwhile. -EBUSY: lent
- * already, or a lease is loaded, the PEBS half held, or another unit's bit set in IA32_DEBUGCTL.
+ * already, or a lease is loaded, the PEBS half held, or another unit has set a bit in IA32_DEBUGCTL
+ * or drivers/lbr IA32_LBR_CTL.
  * Works, and is needed, whether BTS is there or not.
  */
 int ds_checkout(struct ds_cpu *cpu);

@@ -128,7 +128,7 @@ void ds_panic_stop(struct ds_cpu *cpu)
 
 int ds_checkout(struct ds_cpu *cpu)
 {
-	if (cpu->loaded || cpu->pebs || cpu->debugctl->others)
+	if (cpu->loaded || cpu->pebs || cpu->debugctl->others || cpu->debugctl->lbr_control)
 		return -EBUSY;
 	cpu->loaded = &lent;
 	return 0;

@@ -44,16 +44,18 @@ struct ptrace_lbr_config {
 	/* From STATUS; CONFIG takes and ignores them: */
 	uint32_t available; /* branches that can be read */
 	uint32_t depth;	    /* entries that the processor has */
-	uint32_t format;    /* IA32_PERF_CAPABILITIES.LBR_FMT */
+	uint32_t format;    /* IA32_PERF_CAPABILITIES.LBR_FMT; 63: architectural entries */
 };
 _Static_assert(sizeof(struct ptrace_lbr_config) == 32, "the interface");
 
-/* struct ptrace_lbr_branch, flags. */
+/* struct ptrace_lbr_branch, flags; and the branch's kind, as above, where the entries say it. */
 enum {
 	PTRACE_LBR_MISPREDICTED = 1,
 	PTRACE_LBR_IN_TX = 2,	 /* in a transaction */
 	PTRACE_LBR_TX_ABORT = 4, /* a transaction's abort */
+	PTRACE_LBR_KIND_SHIFT = 8,
 };
+#define PTRACE_LBR_KIND(flags) ((flags) >> PTRACE_LBR_KIND_SHIFT & PTRACE_LBR_KINDS) /* 0: none */
 
 /* One branch, whatever the format of the processor's entries is. */
 struct ptrace_lbr_branch {

@@ -3,6 +3,7 @@
 
 #include "drivers/ds/registers.h"
 #include "drivers/lbr/lbr.h"
+#include "drivers/lbr/registers.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
 #include "drivers/pt/pt.h"
@@ -89,7 +90,7 @@ bool trace_init_cpu(void)
 
 void trace_stop_msrs(uint32_t msrs[TRACE_STOP_MSRS])
 {
-	static const uint32_t all[] = {IA32_DEBUGCTL, IA32_RTIT_CTL, IA32_PEBS_ENABLE,
+	static const uint32_t all[] = {IA32_DEBUGCTL, IA32_LBR_CTL, IA32_RTIT_CTL, IA32_PEBS_ENABLE,
 				       IA32_PERF_GLOBAL_CTRL};
 	uint64_t value;
 

@@ -49,6 +49,9 @@ static struct kind kind_here(const struct ds_caps *caps)
 	if (one.ecx & CPUID_1_ECX_PDCM)
 		rdmsr_safe(IA32_PERF_CAPABILITIES, &kind.field[CAPABILITIES]);
 	kind.field[LBR] = kind.field[CAPABILITIES] & CAPABILITIES_LBR_FMT;
+	if (seven.edx & CPUID_7_EDX_ARCH_LBR)
+		kind.field[LBR] =
+			(uint64_t)leaf_of(LBR_LEAF, 0).ebx << 32 | leaf_of(LBR_LEAF, 0).eax;
 	if (caps->status == DS_PRESENT)
 		kind.field[BTS] = caps->configuration->tr | caps->filters;
 	if (caps->pebs)

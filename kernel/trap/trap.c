@@ -2,6 +2,7 @@
 #include "kernel/trap/trap.h"
 
 #include "drivers/apic/lapic.h"
+#include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
@@ -179,7 +180,7 @@ void exception_dispatch(struct trap_frame *frame)
 	uint64_t go_on;
 
 	if (frame->vector == VECTOR_DB)
-		debugctl_after_debug(&this_cpu()->debugctl);
+		lbr_after_debug(&this_cpu()->debugctl);
 	if (trap_from_user(frame) && task->user) {
 		task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
 		if (frame->rip >> 63 && this_cpu()->recording)

@@ -84,6 +84,9 @@ static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 		return false;
 	if (lbr_with_tr && behaviour->lbr == DS_LBR_DROPPED)
 		value &= ~DEBUGCTL_LBR;
+	/* Where last branch records are architectural the flag means nothing, and reads 0. */
+	if (vcpu->silicon->profile->lbr.depths)
+		value &= ~DEBUGCTL_LBR;
 	ds_set_debugctl(vcpu, behaviour->reserved == DS_RESERVED_KEPT ? value : value & defined);
 	return true;
 }

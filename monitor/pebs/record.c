@@ -59,11 +59,10 @@ static void save_xmm(uint64_t *to)
 
 static unsigned add_lbr(const struct vcpu *vcpu, uint64_t cfg, uint64_t *to)
 {
-	unsigned depth = vcpu->silicon->profile->lbr.depth, entries = CFG_LBR_ENTRIES(cfg);
+	unsigned entries = CFG_LBR_ENTRIES(cfg);
 
 	for (unsigned i = 0; i < entries; i++)
-		memcpy(to + i * 3, &vcpu->pmu.lbr[(vcpu->pmu.lbr_top - i) & (depth - 1)],
-		       3 * WORD_BYTES);
+		memcpy(to + i * 3, lbr_entry_of(vcpu, i), 3 * WORD_BYTES);
 	return entries * 3;
 }
 

@@ -5,6 +5,7 @@
 #include "lib/string.h"
 #include "monitor/ds/ds.h"
 #include "monitor/ds/memory.h"
+#include "monitor/lbr/rules.h"
 #include "monitor/pebs/rules.h"
 #include "monitor/pmu/rules.h"
 #include "monitor/silicon.h"
@@ -90,7 +91,8 @@ static void take_up(struct vcpu *vcpu, unsigned n)
 static bool is_clean(const struct silicon *silicon)
 {
 	return !memcmp(&silicon->pmu, &pmu_clean, sizeof(pmu_clean)) &&
-	       !memcmp(&silicon->pebs, &pebs_clean, sizeof(pebs_clean));
+	       !memcmp(&silicon->pebs, &pebs_clean, sizeof(pebs_clean)) &&
+	       !memcmp(&silicon->lbr, &lbr_clean, sizeof(lbr_clean));
 }
 
 unsigned pmu_levels(const struct vcpu *vcpu)
@@ -104,11 +106,11 @@ void pmu_update(struct vcpu *vcpu)
 
 	pmu_tick(vcpu);
 	pmu->counting = pmu->cycles = pmu->filtered = 0;
-	pmu->levels = is_clean(vcpu->silicon) ? (uint8_t)pmu_lbr_levels(vcpu) : EVERY_LEVEL;
+	pmu->levels = is_clean(vcpu->silicon) ? (uint8_t)lbr_levels(vcpu) : EVERY_LEVEL;
 	vcpu->observed &= ~(unsigned)(OBSERVER_PMU | OBSERVER_PEBS);
 	for (unsigned n = 0; n < PMU_COUNTERS; n++)
 		take_up(vcpu, n);
-	if (pmu->counting | pmu->filtered || pmu_lbr_runs(vcpu))
+	if (pmu->counting | pmu->filtered || lbr_runs(vcpu))
 		vcpu->observed |= OBSERVER_PMU;
 }
 
@@ -158,7 +160,7 @@ static void sample_cycles(struct vcpu *vcpu)
 			       .to_cpl = vcpu->cpl,
 			       .kind = RETIRED};
 
-	if (!armed || pmu_lbr_runs(vcpu))
+	if (!armed || lbr_runs(vcpu))
 		return;
 	here.to = here.from;
 	ds_forget(vcpu);
@@ -196,7 +198,7 @@ uint64_t pmu_deadline(const struct vcpu *vcpu)
 
 	for (unsigned n = 0; pmu->cycles >> n && !pmu->waits; n++) {
 		if (!(pmu->cycles & ~pmu->filtered & place(n)) ||
-		    !(interrupts(vcpu, n) || (pebs_arms(vcpu, n) && !pmu_lbr_runs(vcpu))))
+		    !(interrupts(vcpu, n) || (pebs_arms(vcpu, n) && !lbr_runs(vcpu))))
 			continue;
 		left = pmu_counter_mask(vcpu) - pmu->value[n] + 1;
 		if (!least || left < least)
@@ -274,30 +276,18 @@ void pmu_retired(struct vcpu *vcpu, const struct retired *retired)
 	for (unsigned n = 0; counting >> n; n++)
 		if (counting >> n & 1)
 			count_instruction(vcpu, n, &seen);
-	if (seen.kind & RETIRED_TAKEN && pmu_lbr_runs(vcpu))
-		vcpu->silicon->pmu.lbr(vcpu, &seen);
+	lbr_retired(vcpu, &seen);
 	freeze_if_interrupted(vcpu);
 }
 
-/* The LBR stack leaves out debug exceptions: SDM Vol 3, 17.4.2. INT n is an instruction. */
 void pmu_event(struct vcpu *vcpu, const struct branch *event)
 {
-	bool debug = event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB;
-	bool missed = pmu_behaviour_of(vcpu)->lbr_event == LBR_EVENT_MISPREDICTED;
-
-	if (debug)
+	if (event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB)
 		pmu_update(vcpu);
 	tick_if_left(vcpu);
+	lbr_event(vcpu, event);
 	if (event->cause == CAUSE_SOFTWARE_INTERRUPT)
 		return;
-	if (!debug && pmu_lbr_runs(vcpu))
-		vcpu->silicon->pmu.lbr(
-			vcpu, &(struct retired){.from = event->from,
-						.to = event->to,
-						.from_cpl = event->from_cpl,
-						.to_cpl = event->to_cpl,
-						.kind = RETIRED_FAR |
-							(missed ? RETIRED_MISPREDICTED : 0)});
 	freeze_if_interrupted(vcpu);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Counters and the LBR stack: SDM Vol 3, 17.4.7, 17.4.8 and 18.2. */
+/* Counters: SDM Vol 3, 17.4.7 and 18.2. */
 #include "monitor/defect.h"
 
 #include "monitor/pmu/rules.h"
@@ -170,42 +170,6 @@ static bool predicts_always(struct vcpu *vcpu, const struct retired *retired)
 DEFECT(predicts_always, "SDM Vol 3, 18.2 and table 18-1", "no branch counts as mispredicted",
        BREAKS_COUNTERS(predict, predicts_always))
 
-static void lbr_in_one_place(struct vcpu *vcpu, const struct retired *branch)
-{
-	uint64_t top = vcpu->pmu.lbr_top;
-
-	pmu_clean.lbr(vcpu, branch);
-	vcpu->pmu.lbr_top = top;
-}
-DEFECT(lbr_in_one_place, "SDM Vol 3, 17.4.8", "TOS does not move",
-       BREAKS_COUNTERS(lbr, lbr_in_one_place))
-
-static void lbr_half_deep(struct vcpu *vcpu, const struct retired *branch)
-{
-	pmu_clean.lbr(vcpu, branch);
-	vcpu->pmu.lbr_top %= vcpu->silicon->profile->lbr.depth / 2u;
-}
-DEFECT(lbr_half_deep, "SDM Vol 3, 17.4.8", "half of the LBR stack is never used",
-       BREAKS_COUNTERS(lbr, lbr_half_deep))
-
-/* The LBR stack is given another branch than the one that was taken. */
-#define LBR_TAKES(name, rule, says, change)                                                        \
-	static void name(struct vcpu *vcpu, const struct retired *branch)                          \
-	{                                                                                          \
-		struct retired bent = *branch;                                                     \
-                                                                                                   \
-		change;                                                                            \
-		pmu_clean.lbr(vcpu, &bent);                                                        \
-	}                                                                                          \
-	DEFECT(name, rule, says, BREAKS_COUNTERS(lbr, name))
-
-LBR_TAKES(lbr_swapped, "SDM Vol 3, 17.4.8", "from and to of the LBR stack are exchanged",
-	  (bent.from = branch->to, bent.to = branch->from))
-LBR_TAKES(lbr_jcc_as_jmp, "SDM Vol 3, 17.7.2", "LBR_SELECT takes a Jcc for a JMP",
-	  bent.kind &= ~(unsigned)RETIRED_CONDITIONAL)
-LBR_TAKES(lbr_low_half, "SDM Vol 3, 17.4.8", "the LBR stack has the low halves of addresses",
-	  (bent.from = (uint32_t)branch->from, bent.to = (uint32_t)branch->to))
-
 /* What holds its MSRs and does nothing. */
 
 static bool adds_nothing(struct vcpu *vcpu, unsigned n, uint64_t count)
@@ -217,14 +181,4 @@ static bool adds_nothing(struct vcpu *vcpu, unsigned n, uint64_t count)
 void pmu_stop(struct silicon *silicon)
 {
 	silicon->pmu.add = adds_nothing;
-}
-
-static void no_branch(struct vcpu *vcpu, const struct retired *branch)
-{
-	(void)vcpu, (void)branch;
-}
-
-void pmu_lbr_stop(struct silicon *silicon)
-{
-	silicon->pmu.lbr = no_branch;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The performance-monitoring unit of one virtual processor: counters, IA32_PERF_GLOBAL_*, the LBR
- * stack. Written from the SDM (Vol 3, 17.4 to 17.13 and 18.2), not from the kernel's driver.
+ * The performance-monitoring unit of one virtual processor: counters, IA32_PERF_GLOBAL_*.
+ * Written from the SDM (Vol 3, 17.4 to 17.13 and 18.2), not from the kernel's driver.
  *
  * Instructions and branches are counted one by one, so the guest is interpreted while a counter of
  * them runs or LBR is set, at the privilege levels that these are for, and no longer. Cycles are
@@ -51,9 +51,6 @@ uint64_t pmu_deadline(const struct vcpu *vcpu);
 
 /* HLT begins, ends: no cycle counts meanwhile. */
 void pmu_wait(struct vcpu *vcpu, bool waits);
-
-/* The LBR stack is empty, as after it was suspended. */
-void pmu_lbr_reset(struct vcpu *vcpu);
 
 /* The Debug Store reached a threshold: OvfBuf of IA32_PERF_GLOBAL_STATUS is set. */
 void pmu_buffer_overflow(struct vcpu *vcpu);

@@ -30,7 +30,6 @@ const struct pmu_rules pmu_clean = {
 	.overflow = pmu_rule_overflow,
 	.freeze = pmu_rule_freeze,
 	.predict = pmu_rule_predict,
-	.lbr = pmu_rule_lbr,
 };
 
 struct pmu_enumeration pmu_enumerate(const struct vcpu *vcpu)
@@ -122,10 +121,7 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 {
 	const struct performance *has = performance_of(vcpu);
 	struct pmu_state *pmu = &vcpu->pmu;
-	uint64_t *lbr = pmu_lbr_register(vcpu, index, mask);
 
-	if (lbr)
-		return lbr;
 	if (is_netburst(vcpu))
 		return netburst_register(vcpu, index, mask);
 	*mask = pmu_counter_mask(vcpu);
@@ -163,13 +159,6 @@ static uint64_t in_use(const struct vcpu *vcpu)
 	return value | (interrupt ? INUSE_PMI : 0);
 }
 
-/* SDM Vol 3, 36.3.1.2: registers of the LBR stack read 0, and writes are dropped. Nothing shows
-   what enters it meanwhile: it is reset after. */
-static bool is_suspended(const struct vcpu *vcpu, uint32_t index)
-{
-	return vcpu->branches_suspended && pmu_lbr_owns(index);
-}
-
 bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	const struct performance *has = performance_of(vcpu);
@@ -177,8 +166,6 @@ bool pmu_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	const uint64_t *at = find(vcpu, index, &mask);
 
 	*value = at ? *at : 0;
-	if (is_suspended(vcpu, index))
-		*value = 0;
 	if (at)
 		return true;
 	switch (index) {
@@ -221,8 +208,6 @@ bool pmu_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	}
 	if (!at)
 		return false;
-	if (is_suspended(vcpu, index))
-		return true;
 	/* SDM Vol 3, 18.2.5: only bits 31:0 of a general counter are written by its old address,
 	   and bit 31 is extended. */
 	if (within(index, MSR_PMC0, has->counters))

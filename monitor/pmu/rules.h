@@ -11,7 +11,6 @@
 enum pmu_msr {
 	MSR_PMC0 = 0xc1,
 	MSR_PERFEVTSEL0 = 0x186,
-	MSR_LBR_SELECT = 0x1c8,
 	MSR_FIXED_CTR0 = 0x309,
 	MSR_PERF_CAPABILITIES = 0x345,
 	MSR_FIXED_CTR_CTRL = 0x38d,
@@ -49,21 +48,6 @@ enum pmu_msr {
 #define STATUS_CONDCHGD (1ull << 63)
 #define INUSE_PMI	(1ull << 63)
 
-/* LBR_SELECT: table 17-9. A set bit leaves something out, but the last. */
-enum {
-	LBR_NOT_CPL0 = 1 << 0,
-	LBR_NOT_USER = 1 << 1,
-	LBR_NOT_JCC = 1 << 2,
-	LBR_NOT_CALL = 1 << 3,
-	LBR_NOT_CALL_INDIRECT = 1 << 4,
-	LBR_NOT_RETURN = 1 << 5,
-	LBR_NOT_JUMP_INDIRECT = 1 << 6,
-	LBR_NOT_JUMP = 1 << 7,
-	LBR_NOT_FAR = 1 << 8,
-	LBR_CALL_STACK = 1 << 9,
-};
-#define LBR_MISPREDICTED (1ull << 63)
-
 /* An event that can be counted: the instruction has all of `has` and nothing of `without` among the
    bits of enum retired_kind. */
 struct pmu_event {
@@ -77,10 +61,6 @@ struct pmu_event {
 struct pmu_behaviour {
 	/* Whose CPL a counter judges an instruction by that changes it, such as SYSCALL. */
 	enum { PMU_COUNTED_BY_SOURCE, PMU_COUNTED_BY_TARGET } counted;
-
-	/* The LBR stack: MISPRED of the entry of an interrupt or exception, of which 17.4.8.1 says
-	   from where it is and where to, not whether it was predicted. */
-	enum { LBR_EVENT_PREDICTED, LBR_EVENT_MISPREDICTED } lbr_event;
 };
 extern const struct point pmu_points[];
 
@@ -99,8 +79,6 @@ struct pmu_rules {
 	void (*freeze)(struct vcpu *vcpu);
 	/* Whether the predictor knew where the branch would lead; it learns. */
 	bool (*predict)(struct vcpu *vcpu, const struct retired *retired);
-	/* A branch enters the LBR stack, if it is selected. */
-	void (*lbr)(struct vcpu *vcpu, const struct retired *branch);
 };
 
 extern const struct pmu_rules pmu_clean;
@@ -108,7 +86,6 @@ extern const struct pmu_rules pmu_clean;
 /* For the rows of units.c: variants.c, defects.c. */
 void pmu_make(struct silicon *silicon);
 void pmu_stop(struct silicon *silicon);
-void pmu_lbr_stop(struct silicon *silicon);
 void pmu_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
 
 /* registers.c */
@@ -141,13 +118,6 @@ bool netburst_runs(const struct vcpu *vcpu);
 bool netburst_counts(const struct vcpu *vcpu, unsigned cpl);
 bool netburst_interrupts(const struct vcpu *vcpu);
 void netburst_overflow(struct vcpu *vcpu);
-
-/* lbr.c */
-bool pmu_lbr_runs(const struct vcpu *vcpu);
-unsigned pmu_lbr_levels(const struct vcpu *vcpu); /* of what may enter it */
-bool pmu_lbr_owns(uint32_t index);
-uint64_t *pmu_lbr_register(struct vcpu *vcpu, uint32_t index, uint64_t *mask);
-void pmu_rule_lbr(struct vcpu *vcpu, const struct retired *branch);
 
 /* events.c: those of each family beside the architectural ones; code 0 ends a list. */
 extern const struct pmu_event pmu_events_core[], pmu_events_nehalem[], pmu_events_skylake[],

@@ -12,7 +12,6 @@
 #define PMU_GENERAL  8
 #define PMU_FIXED    3
 #define PMU_COUNTERS (PMU_GENERAL + PMU_FIXED)
-#define LBR_MOST     32
 
 struct pmu_event;
 
@@ -21,10 +20,6 @@ struct pmu_event;
 #define PMU_PREDICTOR 61
 struct pmu_prediction {
 	uint64_t from, to;
-};
-
-struct lbr_entry {
-	uint64_t from, to, info;
 };
 
 struct pmu_state {
@@ -45,9 +40,6 @@ struct pmu_state {
 	bool masked;	  /* a PMI waits for its LVT entry to be unmasked */
 	uint64_t clock;	  /* TSC up to which cycles are counted */
 	struct pmu_prediction predicted[2][PMU_PREDICTOR]; /* of CPL 0; of the others */
-
-	uint64_t lbr_select, lbr_top; /* place of the newest */
-	struct lbr_entry lbr[LBR_MOST];
 };
 
 #endif

@@ -37,8 +37,5 @@ const struct point pmu_points[] = {
 	{POINT("counted", counted),
 	 .choices = {{"source", "an instruction counts at the CPL where it began"},
 		     {"target", "an instruction counts at the CPL that it leads to"}}},
-	{POINT("lbr-event", lbr_event),
-	 .choices = {{"predicted", "the LBR entry of an event has MISPRED clear"},
-		     {"mispredicted", "the LBR entry of an event has MISPRED set"}}},
 	{.name = NULL},
 };

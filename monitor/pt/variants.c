@@ -40,7 +40,8 @@ const struct pt_enumeration *pt_of_profile(const struct profile *profile)
 		const struct pt_enumeration *has;
 	} all[] = {{"broadwell", &pt_of_broadwell},
 		   {"skylake", &pt_of_skylake},
-		   {"icelake", &pt_of_icelake}};
+		   {"icelake", &pt_of_icelake},
+		   {"sapphire-rapids", &pt_of_icelake}};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (strcmp(profile->name, all[i].profile) == 0)
@@ -60,7 +61,8 @@ void pt_add(struct silicon *silicon)
 	silicon->has_pt = has;
 	silicon->ratio = has->ratio;
 	silicon->crystal = has->crystal;
-	silicon->last_leaf = has->crystal ? LEAF_CRYSTAL : LEAF_TRACE;
+	if (silicon->last_leaf < LEAF_TRACE)
+		silicon->last_leaf = has->crystal ? LEAF_CRYSTAL : LEAF_TRACE;
 	silicon->global_status |= PT_STATUS_PMI;
 }
 

@@ -128,7 +128,7 @@ static void watch_ring_3(struct vmcb *vmcb, unsigned unnoticed)
 static void choose_intercepts(struct guest *guest, enum entry entry)
 {
 	struct vmcb *vmcb = guest->vmcb;
-	bool lbr = guest->vcpu.debugctl & DEBUGCTL_LBR;
+	bool lbr = lbr_is_on(&guest->vcpu);
 
 	vmcb->intercept_3 = INTERCEPT_NMI | INTERCEPT_INIT | INTERCEPT_RDPMC | INTERCEPT_CPUID |
 			    INTERCEPT_INVD | INTERCEPT_INVLPGA | INTERCEPT_MSR |

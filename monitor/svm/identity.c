@@ -162,6 +162,7 @@ static struct cpuid processor(const struct vcpu *vcpu, uint32_t index, uint32_t 
 	case 0x17:
 	case 0x18:
 	case 0x19:
+	case 0x1b:
 	case 0xa: /* of a unit */
 	case 0x14:
 		return (struct cpuid){0};

@@ -26,7 +26,7 @@ above_rig := -no-pie -fno-pie -Wl,-Ttext-segment=0x40000000
 
 # The monitor's own objects in a program of the build machine, for `make bench`.
 branch_cost_objects = $(filter $(BUILD)/obj/monitor/interp/% $(BUILD)/obj/monitor/ds/% \
-  $(BUILD)/obj/monitor/pmu/% $(BUILD)/obj/monitor/pebs/% $(BUILD)/obj/monitor/pt/% \
+  $(BUILD)/obj/monitor/lbr/% $(BUILD)/obj/monitor/pmu/% $(BUILD)/obj/monitor/pebs/% $(BUILD)/obj/monitor/pt/% \
   $(BUILD)/obj/monitor/trace.c.o $(BUILD)/obj/monitor/unit.c.o $(BUILD)/obj/monitor/units.c.o $(BUILD)/obj/monitor/profile.c.o,$(monitor_objects)) \
   $(BUILD)/obj/lib/format.c.o $(BUILD)/obj/lib/string.c.o
 $(BUILD)/host/branch_cost: tests/host/branch_cost.c tests/host/interp_rig.c $$(branch_cost_objects) $$(host_headers)

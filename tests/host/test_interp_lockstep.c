@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* sources: tests/host/interp_rig.c */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c */
+/* sources: monitor/lbr/?*.c monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c */
 /* sources: monitor/ds/?*.c monitor/trace.c monitor/unit*.c monitor/interp/?*.c */
 /* sources: monitor/profile.c */
 /* sources: lib/format.c */

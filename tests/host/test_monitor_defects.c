@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* sources: tests/host/monitor_ds_rig.c */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
+/* sources: monitor/lbr/?*.c monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
 /* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
 #include "monitor/defect.h"
 #include "monitor/pmu/pmu.h"
@@ -38,6 +38,7 @@ UNIT(every_defect_is_described)
 			    memcmp(&silicon.ds.rules, &ds_clean, sizeof(ds_clean)) ||
 			    memcmp(&silicon.pmu, &pmu_clean, sizeof(pmu_clean)) ||
 			    memcmp(&silicon.pebs, &pebs_clean, sizeof(pebs_clean)) ||
+			    memcmp(&silicon.lbr, &lbr_clean, sizeof(lbr_clean)) ||
 			    memcmp(&silicon.pt, &pt_clean, sizeof(pt_clean)));
 	}
 	assert_true(n >= 60);
@@ -196,10 +197,11 @@ UNIT(a_masked_interrupt_waits_from_haswell_on)
 	const struct profile *profile;
 
 	for (unsigned n = 0; (profile = profile_get(n)); n++) {
-		static const char *const waiting[] = {"haswell", "broadwell", "skylake", "icelake"};
+		static const char *const waiting[] = {"haswell", "broadwell", "skylake", "icelake",
+						      "sapphire-rapids"};
 		unsigned waits = 0;
 
-		for (unsigned i = 0; i < 4; i++)
+		for (unsigned i = 0; i < 5; i++)
 			waits |= !strcmp(profile->name, waiting[i]);
 		assert_int_equal(unmask_after(n, 1, 0, 1ull << 62), waits);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* sources: tests/framework/random.c tests/host/monitor_ds_rig.c */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
+/* sources: monitor/lbr/?*.c monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
 /* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
 #include "monitor/interp/interp.h"
 #include "monitor/pmu/rules.h"

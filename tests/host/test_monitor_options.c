@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* sources: tests/host/monitor_ds_rig.c */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
+/* sources: monitor/lbr/?*.c monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
 /* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit.c monitor/units.c */
 /* sources: monitor/options.c monitor/present.c monitor/profile.c */
 /* sources: lib/cmdline.c lib/format.c drivers/console/uart.c */

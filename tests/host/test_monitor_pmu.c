@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* sources: tests/host/monitor_ds_rig.c */
-/* sources: monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
+/* sources: monitor/lbr/?*.c monitor/pebs/?*.c monitor/pmu/?*.c monitor/pt/?*.c monitor/ds/?*.c */
 /* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
-/* The rules of the counters and of the LBR stack, with instructions that the test makes up. */
+/* The rules of the counters, with instructions that the test makes up. */
 #include "monitor/pmu/rules.h"
 #include "tests/host/monitor_ds_rig.h"
 
@@ -18,13 +18,13 @@ static uint64_t get(uint32_t index)
 {
 	uint64_t value;
 
-	assert_true(pmu_read_msr(&rig.vcpu, index, &value));
+	assert_true(unit_of_msr(index)->read_msr(&rig.vcpu, index, &value));
 	return value;
 }
 
 static void put(uint32_t index, uint64_t value)
 {
-	assert_true(pmu_write_msr(&rig.vcpu, index, value));
+	assert_true(unit_of_msr(index)->write_msr(&rig.vcpu, index, value));
 }
 
 static void retire(unsigned kind, uint64_t from, uint64_t to, unsigned cpl)

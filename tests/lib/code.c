@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/code.h"
 
+#include "drivers/debugctl.h"
 #include "drivers/processor.h"
 #include "kernel/mm/vm.h"
 #include "tests/framework/test.h"
@@ -414,10 +415,10 @@ void code_branches_close(void)
 	code_unmap(DATA_AT);
 }
 
-/* EDI:ESI is the value of IA32_DEBUGCTL; RSP is kept at the start of the data. */
+/* EDI:ESI is the value of the MSR; RSP is kept at the start of the data. */
 static void put_wrmsr(struct code_branches *b, bool clears)
 {
-	put_mov(b, RCX, 0x1d9);
+	put_mov(b, RCX, b->msr ? b->msr : IA32_DEBUGCTL);
 	if (clears) {
 		put_mov(b, RAX, 0);
 		put(b, 0xd231, 2); /* XOR EDX, EDX */
@@ -442,9 +443,9 @@ unsigned code_branches_build(struct code_branches *b, unsigned form, size_t most
 	return form < FORMS ? form : 0;
 }
 
-void code_branches_run(uint64_t debugctl)
+void code_branches_run(uint64_t value)
 {
-	uint64_t low = debugctl, high = debugctl >> 32, entry = CODE_AT;
+	uint64_t low = value, high = value >> 32, entry = CODE_AT;
 
 	__asm__ volatile("pushfq\n\tcli\n\tpushq %%rbp\n\tpushq %%rbx\n\t"
 			 "leaq 1f(%%rip), %%rcx\n\tpushq %%rcx\n\tmovq %%rsp, %c[saved]\n\t"

@@ -52,6 +52,7 @@ struct code_branch {
 };
 
 struct code_branches {
+	uint32_t msr;	      /* that code_branches_run() sets; 0: IA32_DEBUGCTL */
 	uint8_t *code, *data; /* where they are written */
 	size_t size, count;
 	struct code_branch branch[BRANCHES_MOST]; /* in the order that they are taken */
@@ -65,9 +66,9 @@ void code_branches_close(void);
    form that follows, 0 after the last one. */
 unsigned code_branches_build(struct code_branches *branches, unsigned form, size_t most);
 
-/* Runs them with IA32_DEBUGCTL = `debugctl` and IF = 0, and no other branch. IA32_DEBUGCTL is the
+/* Runs them with `value` in the MSR and IF = 0, and no other branch; the MSR is 0 then. It is the
    caller's, and preemption is off. */
-void code_branches_run(uint64_t debugctl);
+void code_branches_run(uint64_t value);
 
 /* Instructions in the kernel's own code, for addresses that a record has. Any context. */
 

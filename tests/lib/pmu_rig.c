@@ -4,6 +4,7 @@
 #include "drivers/apic/lapic.h"
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
+#include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/silicon.h"
@@ -205,7 +206,8 @@ static const struct lbr_stack stacks[] = {
 	{6, 0x3a, 0x3f, 16, 0x680, 0x6c0, 0x1c9, true},
 	{6, 0x4e, 0x55, 32, 0x680, 0x6c0, 0x1c9, true},
 	{6, 0x5e, 0x5e, 32, 0x680, 0x6c0, 0x1c9, true},
-	{6, 0x7d, 0x9e, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x7d, 0x8e, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x9e, 0x9e, 32, 0x680, 0x6c0, 0x1c9, true},
 };
 
 const struct lbr_stack *lbr_known(void)
@@ -224,9 +226,21 @@ const struct lbr_stack *lbr_stack(void)
 {
 	const struct lbr_stack *s = lbr_known();
 
+	if (!s && lbr_caps()->architectural)
+		test_skip("last branch records are architectural: lbr_arch_*, lbr_driver_*, "
+			  "lbr_tracer_*");
 	if (!s)
 		test_skip("no table here has the LBR stack of CPUID.1:EAX = %x", cpuid(1, 0).eax);
 	return s;
+}
+
+uint64_t lbr_from_flags(const struct lbr_stack *stack)
+{
+	unsigned format = pmu_rig_capabilities() & 0x3f;
+
+	if (!format && stack->family == 6)
+		return 7ull << 61;
+	return format == 3 ? 1ull << 63 : format == 4 ? 7ull << 61 : 0;
 }
 
 void lbr_close(void)

@@ -144,6 +144,13 @@ void lbr_closed(const struct lbr_stack *const *stack);
 /* FROM or TO of the entry that is `back` before the newest. */
 uint64_t lbr_newest(const struct lbr_stack *stack, unsigned back, bool to);
 
+/*
+ * Bits of FROM that may be flags, by LBR_FMT of IA32_PERF_CAPABILITIES (SDM Vol 3, 17.4.8.1). A
+ * hypervisor that hides that register, as Xen does without vpmu, shows the host's entries all the
+ * same: all three bits are, then.
+ */
+uint64_t lbr_from_flags(const struct lbr_stack *stack);
+
 /* TOS; and the branches recorded since it was `before`, if they are fewer than the entries. */
 uint32_t lbr_top(const struct lbr_stack *stack);
 unsigned lbr_since(const struct lbr_stack *stack, uint32_t before);

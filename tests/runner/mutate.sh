@@ -8,7 +8,7 @@ set -u
 tested=mutate
 
 rm monitor Makefile build/*.elf32
-mkdir -p monitor/ds monitor/pmu build/obj/monitor/pmu tests
+mkdir -p monitor/ds monitor/lbr build/obj/monitor/lbr tests
 cat >monitor/ds/behaviour.h <<'END'
 struct ds_behaviour {
 	unsigned masked, lbr;
@@ -20,7 +20,7 @@ cat >monitor/silicon.h <<'END'
 #include "monitor/ds/behaviour.h"
 const struct ds_behaviour *ds_behaviour_of(void *vcpu);
 END
-cat >monitor/pmu/lbr.c <<'END'
+cat >monitor/lbr/stack.c <<'END'
 #include "monitor/silicon.h"
 unsigned rule(void *vcpu, unsigned a, unsigned b);
 static inline unsigned never(unsigned a) { return a + 9; }
@@ -32,7 +32,7 @@ unsigned rule(void *vcpu, unsigned a, unsigned b)
 }
 END
 cat >Makefile <<'END'
-build/monitor.elf32: build/obj/monitor/pmu/lbr.c.o
+build/monitor.elf32: build/obj/monitor/lbr/stack.c.o
 	ld -r -o build/monitor.elf $<
 	objcopy build/monitor.elf build/monitor.elf32
 build/obj/%.o: %
@@ -51,10 +51,10 @@ mutate()
 }
 
 again=(--again --count 3)
-try 'lists what can be made' 0 'LBR monitor/pmu/lbr.c:8 rule: < becomes <=.LBR ' mutate pass fail --list
+try 'lists what can be made' 0 'LBR monitor/lbr/stack.c:8 rule: < becomes <=.LBR ' mutate pass fail --list
 try 'a unit that there is not' 2 'no such unit: LBT; there are BTS ' tools/mutate LBT
 try 'an option that there is not' 2 '--some is unknown' tools/mutate --some
-try 'mutants that a test notices' 0 'ok 2 - LBR monitor/pmu/lbr.c:8 rule: [^:]*: bts_wrap.*ok 5 - LBR: 3 of 3 \(100.0 %\) noticed, 0 of them by a crash' \
+try 'mutants that a test notices' 0 'ok 2 - LBR monitor/lbr/stack.c:8 rule: [^:]*: bts_wrap.*ok 5 - LBR: 3 of 3 \(100.0 %\) noticed, 0 of them by a crash' \
 	mutate pass fail "${again[@]}"
 rm -f booted
 try 'resumes: what is known is booted no more' 0 'LBR: 3 of 3' mutate pass pass --count 3
@@ -68,7 +68,7 @@ try 'what drops out' 1 'only 3 mutants can be made.*dropped: 4 are of what this 
 	mutate pass fail --again --count 90
 try 'the rules as they are fail' 2 'the rules as they are, profile=icelake pt=on: caught bts_wrap' \
 	env PLAIN="$here/logs/fail.log" FAKE_LOG="$here/logs/fail.log" FAKE_STATUS=35 tools/mutate --again LBR
-printf '%s\n' 'monitor/pmu/lbr.c | rule | SDM Vol 3, 17.4.8: it is' '-	return a < b ? 5 : b;' '+	return a <= b ? 5 : b;' >tests/equivalents.txt
+printf '%s\n' 'monitor/lbr/stack.c | rule | SDM Vol 3, 17.4.8: it is' '-	return a < b ? 5 : b;' '+	return a <= b ? 5 : b;' >tests/equivalents.txt
 try 'an equivalent mutant' 0 'ok 1 - tests/equivalents.txt: 1 mutants that no test can notice' mutate pass pass --check
 try 'an equivalent mutant that a test notices' 1 'not ok [0-9]* - LBR [^:]*:8 rule: < becomes <=: bts_wrap notices what tests/equivalents.txt calls' \
 	mutate pass fail "${again[@]}"

@@ -279,7 +279,7 @@ MAIN(random_calls)
 		if (number == SYS_rt_sigaction) /* of signals that nobody sends, or none */
 			a = pick & 1ul << 50 ? SIGUSR1 : a | SIGNALS;
 		if (number == SYS_ptrace && pick >> 40 & 1)
-			a = 40 + (pick >> 41) % 14; /* the requests for branches and samples */
+			a = 40 + (pick >> 41) % 18; /* the requests for traces */
 		if (number == SYS_kill && a < 100000)
 			a = 0; /* not those that it could stop or end */
 		if (number == SYS_nanosleep) {

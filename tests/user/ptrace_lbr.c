@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The requests of docs/ptrace-lbr.2: what they give, and every row of their table of errors.
 // argument, bits of this machine: 1: an LBR stack; 2: a filter; 4: call stacks; 8: this program may
-// see kernel addresses.
+// see kernel addresses. Of lbr_random: 8 too, a seed from bit 8 on, from bit 24 on the seconds
+// after which it makes no more calls, and from bit 32 on how many it makes.
 #include "abi/ptrace_lbr.h"
 #include "tests/user/lib/ptrace.h"
 
@@ -275,7 +276,7 @@ static void refuse_other_kinds(long pid)
 	CHECK(wait4(second, &status, 0) == second && status == WAIT_EXITED(0));
 }
 
-int main(uint64_t argument)
+MAIN(ptrace_lbr)
 {
 	long pid = traced_child(turn, 100);
 
@@ -311,5 +312,91 @@ int main(uint64_t argument)
 		keep_ones_own();
 	}
 	end_child(pid);
+	return 0;
+}
+
+/* --- At random --- */
+
+static uint64_t state;
+
+static uint64_t below(uint64_t most)
+{
+	return random_below(&state, most);
+}
+
+/* Mostly `right`. */
+static uint64_t mostly(uint64_t right)
+{
+	return below(12) ? right : below(2) ? below(200) : random_next(&state);
+}
+
+/* Mostly its child, itself, a CPU. */
+static long any_pid(long child)
+{
+	switch (below(5)) {
+	case 0:
+		return getpid();
+	case 1:
+		return PTRACE_LBR_CPU(below(3));
+	case 2:
+		return (long)mostly((uint64_t)getppid());
+	default:
+		return child;
+	}
+}
+
+static long configure_at_random(long pid)
+{
+	static struct ptrace_lbr_config config;
+
+	config.entries = (uint32_t)mostly(pid < 0 && below(4) ? 0 : below(MOST + 2));
+	config.branch_size = (uint32_t)mostly(below(2) * BRANCH);
+	config.flags = mostly(random_next(&state) & PTRACE_LBR_SETTABLE);
+	config.kinds = below(2) ? 0 : (uint32_t)mostly(random_next(&state) & PTRACE_LBR_KINDS);
+	return ptrace(PTRACE_LBR_CONFIG, pid, mostly((uint64_t)&config), mostly(sizeof(config)));
+}
+
+/* What it reads is of ring 3 unless the program may see more. */
+static long read_at_random(long pid)
+{
+	uint64_t asked = mostly(below(MOST + 2) * BRANCH);
+	long count = ptrace(PTRACE_LBR_READ, pid, (uint64_t)branches, asked);
+
+	CHECK(count <= MOST && (count < 0 || (uint64_t)count <= asked / BRANCH));
+	for (long i = 0; i < count && !privileged; i++)
+		CHECK(branches[i].from >> 47 == 0 && branches[i].to >> 47 == 0);
+	return count;
+}
+
+static long call_at_random(long child)
+{
+	static struct ptrace_lbr_config status;
+	long pid = any_pid(child);
+
+	if (!below(40))
+		to_next_stop(child);
+	switch (below(4)) {
+	case 0:
+		return configure_at_random(pid);
+	case 1:
+		return ptrace(PTRACE_LBR_STATUS, pid, below(9) ? (uint64_t)&status : 8,
+			      mostly(sizeof(status)));
+	case 2:
+		return ptrace(PTRACE_LBR_CLEAR, pid, random_next(&state), random_next(&state));
+	default:
+		return read_at_random(pid);
+	}
+}
+
+MAIN(lbr_random)
+{
+	long child = traced_child(turn, UINT64_MAX);
+	int64_t end = now_us() + (int64_t)(argument >> 24 & 0xff) * 1000000;
+
+	privileged = argument & 8;
+	state = argument >> 8 & 0xffff;
+	for (uint64_t left = argument >> 32; left && now_us() < end; left--)
+		CHECK(call_at_random(child) > -200);
+	end_child(child);
 	return 0;
 }

@@ -313,7 +313,7 @@ sub write_to_neighbour {
 	my @places;
 	if ($words[0] eq 'vcpu' && $words[1] eq '->' && $words[2] ne 'silicon' && grep { $assigns{$_} } @words) {
 		@places = $at;
-	} elsif ($words[0] =~ /^(?:pmu|pt|state|ds)$/ && $words[1] eq '->' && grep { $assigns{$_} } @words) {
+	} elsif ($words[0] =~ /^(?:lbr|pmu|pt|state|ds)$/ && $words[1] eq '->' && grep { $assigns{$_} } @words) {
 		@places = $at;
 	} elsif ($tokens->[$at]{class} eq 'word' && $words[1] eq '(' && $words[2] eq 'vcpu') {
 		@places = grep { $tokens->[$_]{text} eq 'vcpu' } $at .. $end;

@@ -13,8 +13,9 @@
 /* A CPU's state for it. Only that CPU uses it, with IF = 0. */
 struct stack_cpu {
 	struct lbr_program program;
-	bool records; /* a tracer's program is loaded */
-	bool frozen;  /* by a PMI, until the branches have been taken over */
+	unsigned depth; /* of the processor's stack meanwhile */
+	bool records;	/* a tracer's program is loaded */
+	bool frozen;	/* by a PMI, until the branches have been taken over */
 };
 _Static_assert(sizeof(struct stack_cpu) <= TRACE_UNIT_BYTES, "struct trace_cpu");
 
@@ -35,24 +36,24 @@ static struct stack_tracer *next_tracer(const struct cpu *cpu, const struct stac
 	return stack_of(next);
 }
 
-/* Both ends: a transition has one in each half. */
+/* Both ends: a transition has one in each half, or its source is not known. */
 static bool is_in_view(const struct stack_tracer *tracer, const struct ptrace_lbr_branch *branch)
 {
 	uint64_t ends = (branch->from >> 63 ? PTRACE_LBR_KERNEL : PTRACE_LBR_USER) |
 			(branch->to >> 63 ? PTRACE_LBR_KERNEL : PTRACE_LBR_USER);
 
-	return !(ends & ~tracer->options.flags);
+	return !(ends & ~tracer->options.flags) && branch->from != LBR_FROM_UNKNOWN;
 }
 
 /*
  * `found` has the `count` branches since the arrival, newest first, of all tracers here. Where they
- * fill the stack others were lost between them and the older ones, which the tracer then drops:
- * what it has follows each other without a hole. A call stack is whole each time.
+ * fill the stack (`full`) others were lost between them and the older ones, which the tracer then
+ * drops: what it has follows each other without a hole. A call stack is whole each time.
  */
 static void take_branches(struct stack_tracer *tracer, const struct ptrace_lbr_branch *found,
-			  unsigned count)
+			  unsigned count, bool full)
 {
-	bool whole = tracer->options.flags & PTRACE_LBR_CALL_STACK || count == lbr_caps()->depth;
+	bool whole = tracer->options.flags & PTRACE_LBR_CALL_STACK || full;
 	unsigned fresh = 0, kept = whole ? 0 : tracer->count;
 	struct ptrace_lbr_branch *branch = tracer->branch;
 
@@ -82,22 +83,26 @@ static void depart(struct cpu *cpu, bool departs)
 	if (!here->records)
 		return;
 	here->records = here->frozen = false;
-	count = lbr_read(found);
+	count = lbr_read(here->depth, found);
 	for (unsigned i = 0; i < count; i++)
 		found[i].pid_cpu = cpu->current->pid | (uint64_t)cpu->index << 32;
 	for (struct stack_tracer *at = next_tracer(cpu, NULL); at; at = next_tracer(cpu, at)) {
-		take_branches(at, found, count);
+		take_branches(at, found, count, count == here->depth);
 		if (here->program.flags & PTRACE_LBR_CALL_STACK)
 			lbr_save(&at->saved);
 	}
 }
 
-/* The union of what the tracers want; that of a call stack is alone. */
+/*
+ * The union of what the tracers want; that of a call stack is alone. Where the depth is to be
+ * chosen there is room for twice as many entries as are wanted: each way to ring 3 takes one.
+ */
 static void arrive(struct cpu *cpu)
 {
 	struct stack_cpu *here = stack_cpu(cpu);
 	struct stack_tracer *first = next_tracer(cpu, NULL);
 	struct lbr_program *program = &here->program;
+	unsigned entries = 0;
 
 	*program = (struct lbr_program){0};
 	if (!first) {
@@ -107,11 +112,15 @@ static void arrive(struct cpu *cpu)
 	for (struct stack_tracer *at = first; at; at = next_tracer(cpu, at)) {
 		program->flags |= at->options.flags;
 		program->kinds |= at->options.kinds;
+		entries = at->options.entries > entries ? at->options.entries : entries;
 	}
-	if (program->flags & PTRACE_LBR_CALL_STACK)
+	if (program->flags & PTRACE_LBR_CALL_STACK) {
+		here->depth = lbr_caps()->depth;
 		lbr_restore(&first->saved);
-	else
-		lbr_clear();
+	} else {
+		here->depth = lbr_depth_for(2 * entries);
+		lbr_clear(here->depth);
+	}
 	lbr_start(&cpu->debugctl, program);
 	here->records = true;
 }
@@ -127,7 +136,7 @@ static uint64_t pause_stack(void)
 	struct cpu *cpu = this_cpu();
 	struct stack_cpu *here = stack_cpu(cpu);
 
-	if (!sees_kernel(here) || !(cpu->debugctl.others & DEBUGCTL_LBR))
+	if (!sees_kernel(here) || !lbr_runs(&cpu->debugctl))
 		return 0;
 	here->frozen |= lbr_is_frozen();
 	lbr_stop(&cpu->debugctl);
@@ -157,9 +166,11 @@ static bool interrupt(struct cpu *cpu)
 	return false;
 }
 
+/* Its state is zero; firmware may have left the processor's on. */
 static void init_cpu(struct cpu *cpu)
 {
-	(void)cpu; /* its state is zero */
+	(void)cpu;
+	lbr_init_cpu();
 }
 
 static void print_unit(void)

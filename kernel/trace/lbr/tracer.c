@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // A tracer of the newest branches: what it asks for, and because of whom it is refused.
-#include "drivers/lbr/registers.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/lbr/private.h"
@@ -58,11 +57,10 @@ bool branch_stack_present(void)
 /* Everything needs no filter; a call stack is of one task's ring 3. */
 static bool is_supported(const struct branch_stack_options *options, bool of_task)
 {
-	if (options->flags & PTRACE_LBR_CALL_STACK)
-		return of_task && !(options->flags & PTRACE_LBR_KERNEL) &&
-		       lbr_caps()->select & LBR_SELECT_CALL_STACK;
-	return lbr_caps()->select ||
-	       (options->flags == EVERYTHING && options->kinds == PTRACE_LBR_KINDS);
+	const struct lbr_program program = {options->flags, options->kinds};
+	bool alone = of_task && !(options->flags & PTRACE_LBR_KERNEL);
+
+	return lbr_supports(&program) && (alone || !(options->flags & PTRACE_LBR_CALL_STACK));
 }
 
 /* Checks them, and decides what they leave open. */

@@ -261,20 +261,20 @@ DEFECT_ON("icelake", exit_not_counted, "SDM Vol 3, 18.2.2",
 static void show_host_branches(struct vcpu *vcpu)
 {
 	for (unsigned n = 0; n < vcpu->silicon->profile->lbr.depth; n++)
-		vcpu->pmu.lbr[n] = (struct lbr_entry){HOST_CODE + 64 * n, HOST_CODE + 4096, 0};
+		vcpu->lbr.entry[n] = (struct lbr_entry){HOST_CODE + 64 * n, HOST_CODE + 4096, 0};
 }
 AT_EXIT(exit_shows_host_branches, "SDM Vol 3, 17.4.8",
 	"after an exit the LBR stack has the hypervisor's branches", show_host_branches)
 
 static void lose_top(struct vcpu *vcpu)
 {
-	vcpu->pmu.lbr_top = 0;
+	vcpu->lbr.top = 0;
 }
 AT_EXIT(exit_loses_top, "SDM Vol 3, 17.4.8", "an exit clears TOS of the LBR stack", lose_top)
 
 static void lose_select(struct vcpu *vcpu)
 {
-	vcpu->pmu.lbr_select = 0;
+	vcpu->lbr.select = 0;
 }
 AT_EXIT(exit_loses_select, "SDM Vol 3, 17.4.8", "an exit clears LBR_SELECT", lose_select)
 

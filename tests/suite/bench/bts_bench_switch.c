@@ -311,12 +311,13 @@ static struct cost cost_with_stack(uint64_t flags)
 	return cost;
 }
 
-/* An entry of the stack is emptied by a WRMSR; of a call stack two or three bring it back. */
+/* An entry of the stack is emptied by a WRMSR, or all by one; two or three bring a call back. */
 TEST(lbr_bench_switch, .group = "bench", .ids = "", .needs = NEED_LBR,
      .claim = "figures: instructions and WRMSR of a switch with a tracer of the newest branches, "
 	      "and with one of the call stack; none for tasks without",
      .source = "docs/design.md#budgets")
 {
+	unsigned emptying = lbr_caps()->architectural ? 1 : lbr_caps()->depth;
 	struct cost none, newest, calls;
 
 	test_pin();
@@ -324,13 +325,13 @@ TEST(lbr_bench_switch, .group = "bench", .ids = "", .needs = NEED_LBR,
 	newest = cost_with_stack(lbr_caps()->select ? PTRACE_LBR_USER
 						    : PTRACE_LBR_USER | PTRACE_LBR_KERNEL);
 	EXPECT_EQ(none.writes, 0);
-	EXPECT(newest.writes > lbr_caps()->depth);
-	test_figure("switch_writes_newest", newest.writes - lbr_caps()->depth, "WRMSR");
+	EXPECT(newest.writes > emptying);
+	test_figure("switch_writes_newest", newest.writes - emptying, "WRMSR");
 	test_figure("switch_instructions_newest", newest.instructions, "instructions");
 	if (!(lbr_caps()->select & LBR_SELECT_CALL_STACK))
 		return;
 	calls = cost_with_stack(PTRACE_LBR_CALL_STACK);
-	EXPECT(calls.writes > newest.writes);
+	EXPECT(calls.writes >= newest.writes);
 	test_figure("switch_writes_calls", calls.writes, "WRMSR");
 	test_figure("switch_instructions_calls", calls.instructions, "instructions");
 }

@@ -11,16 +11,15 @@
 
 enum { JUMPS = 40 };
 
-/* void lbr_run_sled(const char *first): jumps there with LBR set and IF = 0, through what follows.
- */
+/* Jumps to `first` with `value` in `msr` and IF = 0, through what follows. */
 __asm__(".pushsection .text\n"
 	"lbr_run_sled:\n\tpushfq\n\tcli\n\t"
-	"movl $0x1d9, %ecx\n\tmovl $1, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
+	"movl %esi, %ecx\n\tmovl %edx, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
 	"jmp *%rdi\n"
 	"lbr_sled:\n\t.rept 40\n\tjmp 1f\n1:\n\t.endr\n\t"
-	"movl $0x1d9, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
+	"movl %esi, %ecx\n\txorl %eax, %eax\n\txorl %edx, %edx\n\twrmsr\n\t"
 	"popfq\n\tret\n\t.popsection");
-extern void lbr_run_sled(const char *first);
+extern void lbr_run_sled(const char *first, uint32_t msr, uint32_t value);
 extern const char lbr_sled[];
 
 static struct ptrace_lbr_branch branches[LBR_MOST];
@@ -30,8 +29,7 @@ static void borrow(void)
 {
 	preemption_disable();
 	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-	if (lbr_caps()->select)
-		wrmsr(MSR_LBR_SELECT, 0);
+	lbr_unfilter();
 }
 
 static void give_back(void)
@@ -43,7 +41,13 @@ static void give_back(void)
 /* A jump to the last `count` of the sled's, and these. */
 static void jump(unsigned count)
 {
-	lbr_run_sled(lbr_sled + 2ul * (JUMPS - count));
+	const char *first = lbr_sled + 2ul * (JUMPS - count);
+
+	if (lbr_caps()->architectural)
+		lbr_run_sled(first, IA32_LBR_CTL,
+			     LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_USR | (uint32_t)LBR_CTL_KINDS);
+	else
+		lbr_run_sled(first, IA32_DEBUGCTL, DEBUGCTL_LBR);
 }
 
 /* Fails the test unless the `count` newest branches are those of the sled. */
@@ -69,9 +73,9 @@ TEST(lbr_driver_reads, .group = "LB", .ids = "LB37", .needs = NEED_LBR,
 	for (unsigned count = 0; count < JUMPS; count++) {
 		unsigned read, expected = count + 1 < depth ? count + 1 : depth;
 
-		lbr_clear();
+		lbr_clear(depth);
 		jump(count);
-		read = lbr_read(branches);
+		read = lbr_read(depth, branches);
 		EXPECT_EQ(read, expected);
 		expect_sled(count, read);
 	}
@@ -88,18 +92,21 @@ TEST(lbr_driver_restores, .group = "LB", .ids = "LB38", .needs = NEED_LBR,
 
 	borrow();
 	for (unsigned turn = 0; turn < depth; turn++) {
-		lbr_clear();
+		lbr_clear(depth);
 		jump(JUMPS - 1);
 		lbr_save(&saved);
-		lbr_clear();
-		EXPECT_EQ(lbr_read(branches), 0);
+		lbr_clear(depth);
+		EXPECT_EQ(lbr_read(depth, branches), 0);
 		jump(turn);
 		lbr_restore(&saved);
 		lbr_save(&again);
 		EXPECT(!memcmp(&saved, &again, sizeof(saved)));
-		expect_sled(JUMPS - 1, lbr_read(branches));
+		expect_sled(JUMPS - 1, lbr_read(depth, branches));
 		jump(1);
-		EXPECT_EQ(rdmsr(lbr_caps()->top), (saved.top + 2) & (depth - 1));
+		if (lbr_caps()->architectural)
+			EXPECT_EQ(rdmsr(lbr_caps()->from + 2), saved.from[0]);
+		else
+			EXPECT_EQ(rdmsr(lbr_caps()->top), (saved.top + 2) & (depth - 1));
 	}
 	give_back();
 }

@@ -308,6 +308,99 @@ static void expect_kinds(unsigned kinds)
 	close_caller(&caller);
 }
 
+TEST(lbr_tracer_says_kinds, .group = "LB", .ids = "LB66", .needs = NEED_LBR,
+     .claim = "each branch that a tracer reads says its kind where the processor's entries do, and "
+	      "none elsewhere",
+     .source = "include/abi/ptrace_lbr.h; SDM Vol 3 of 2022, 18.1.3")
+{
+	const unsigned most = sizeof(taken) / sizeof(taken[0]);
+	struct tracer *tracer;
+	struct caller caller;
+
+	need_filter();
+	test_pin();
+	open_caller(&caller, each_kind, sizeof(each_kind), 1);
+	tracer = attach(caller.task, (struct branch_stack_options){.flags = 0});
+	go_to(&caller, 1);
+	if (EXPECT_EQ(read_all(tracer), most))
+		for (unsigned n = 0; n < most; n++)
+			EXPECT_EQ(PTRACE_LBR_KIND(branches[n].flags),
+				  lbr_caps()->kinds ? taken[most - 1 - n].kind : 0);
+	EXPECT(trace_detach(tracer));
+	close_caller(&caller);
+}
+
+/* By level the processor hides the source of a way into the kernel, as ~0: a kernel address. */
+TEST(lbr_tracer_kernel_alone, .group = "LB", .ids = "LB67", .needs = NEED_LBR,
+     .claim = "a tracer of the kernel that is alone has branches, and none whose source the "
+	      "processor did not record",
+     .source = "docs/lbr.md#architectural; SDM Vol 3 of 2022, 18.1.2")
+{
+	static const unsigned kinds[] = {PTRACE_LBR_FAR, 0};
+	unsigned unknown = 0, count = 0;
+
+	need_filter();
+	test_pin();
+	for (unsigned i = 0; i < 2; i++) {
+		struct tracer *tracer;
+		struct caller caller;
+
+		open_caller(&caller, each_kind, sizeof(each_kind), 1);
+		tracer = attach(caller.task,
+				(struct branch_stack_options){.flags = PTRACE_LBR_KERNEL,
+							      .kinds = kinds[i],
+							      .privileged = true});
+		go_to(&caller, 1);
+		count = read_all(tracer);
+		for (unsigned n = 0; n < count; n++)
+			unknown += branches[n].from == UINT64_MAX;
+		EXPECT(trace_detach(tracer));
+		close_caller(&caller);
+	}
+	EXPECT(count > 0);
+	EXPECT_EQ(unknown, 0);
+}
+
+static uint64_t depth_here(void)
+{
+	return rdmsr(IA32_LBR_DEPTH);
+}
+
+/* The least that CPUID.1CH:EAX lists of those that are at least `entries`; else the deepest. */
+static uint64_t least_depth(unsigned entries)
+{
+	uint32_t depths = cpuid(LBR_LEAF, 0).eax & 0xf;
+	uint64_t depth = 8;
+
+	while (depth < 32 && (!(depths >> (depth / 8 - 1) & 1) || depth < entries))
+		depth += 8;
+	return depths >> (depth / 8 - 1) & 1 ? depth : lbr_caps()->depth;
+}
+
+TEST(lbr_tracer_depth, .group = "LB", .ids = "LB68", .needs = NEED_LBR,
+     .claim = "where the depth can be chosen a tracer has the least one with twice the entries "
+	      "that it wants, and with a second tracer what that needs; the branches are the same",
+     .source = "docs/lbr.md#architectural; SDM Vol 3 of 2022, 18.1.2")
+{
+	const struct branch_stack_options few = {.flags = PTRACE_LBR_USER, .entries = 4};
+	const struct branch_stack_options most = {.flags = PTRACE_LBR_USER, .entries = LBR_MOST};
+	struct tracer *tracer = NULL, *second = NULL;
+
+	need_filter();
+	if (!lbr_caps()->architectural)
+		test_skip("the depth of a model's stack is what it is");
+	test_pin();
+	REQUIRE_EQ(branch_stack_attach_cpu(this_cpu()->index, &few, &tracer), 0);
+	EXPECT_EQ(depth_here(), least_depth(8));
+	REQUIRE_EQ(branch_stack_attach_cpu(this_cpu()->index, &most, &second), 0);
+	EXPECT_EQ(depth_here(), lbr_caps()->depth);
+	EXPECT(trace_detach(second));
+	EXPECT_EQ(depth_here(), least_depth(8));
+	EXPECT(trace_detach(tracer));
+	for (unsigned entries = 1; entries <= 16; entries++)
+		EXPECT_EQ(read_of_visit(JUMPS, entries), entries);
+}
+
 /* What the tracer of `view` has of a visit that ends with an indirect jump and a SYSCALL. */
 static void expect_view(const struct caller *caller, struct tracer *tracer, uint64_t view)
 {

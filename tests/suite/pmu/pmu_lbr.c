@@ -222,15 +222,6 @@ TEST(lbr_agrees_with_bts, .group = "pmu", .ids = "LB2", .needs = NEED_BTS,
 	rig_close(&rig);
 }
 
-/* Entries are written and read whole: what is in them besides the address, by LBR_FMT of
-   IA32_PERF_CAPABILITIES (SDM Vol 3, 17.4.8.1): flags in bits 63 to 61. */
-static uint64_t from_flags(void)
-{
-	unsigned format = pmu_rig_capabilities() & 0x3f;
-
-	return format == 3 ? 1ull << 63 : format == 4 ? 7ull << 61 : 0;
-}
-
 extern const char lbr_chain[];
 
 /* 65 jumps, each to the next: twice the deepest stack, and one. */
@@ -240,7 +231,7 @@ TEST(lbr_every_entry, .group = "pmu", .ids = "LB2 LB3 LB5", .needs = 0,
      .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
 {
 	LBR_STACK(s);
-	uint64_t flags = from_flags();
+	uint64_t flags = lbr_from_flags(s);
 
 	TRACED(LBR, "lbr_chain: .rept 65\n\tjmp 1f\n1:\n\t.endr");
 	for (unsigned back = 0; back < s->depth; back++) {

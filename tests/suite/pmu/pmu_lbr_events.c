@@ -347,12 +347,12 @@ TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB31", .needs = 0,
 {
 	uint8_t *page = test_area(1);
 	const struct lbr_stack *s;
-	unsigned format = pmu_rig_capabilities() & 0x3f;
-	uint64_t flags = format == 3 ? 1ull << 63 : format == 4 ? 7ull << 61 : 0;
+	uint64_t flags;
 
 	memcpy(page, compatibility, (size_t)(compatibility_end - compatibility));
 	code_map(COMPATIBILITY_AT, page, 0);
 	s = lbr_open();
+	flags = lbr_from_flags(s);
 	own_gdt_load();
 	run_compatibility(page);
 	own_gdt_unload();

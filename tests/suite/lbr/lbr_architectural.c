@@ -1,0 +1,684 @@
+// SPDX-License-Identifier: MIT
+// Architectural last branch records by their registers: IA32_LBR_CTL, IA32_LBR_DEPTH, entries.
+#include "drivers/lbr/lbr.h"
+#include "drivers/lbr/registers.h"
+#include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/task.h"
+#include "kernel/trace/context.h"
+#include "kernel/trap/trap.h"
+#include "kernel/trap/user.h"
+#include "tests/framework/test.h"
+#include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
+#include "tests/lib/pmu_rig.h"
+#include "tests/lib/rig.h"
+#include "tests/lib/user_visits.h"
+
+enum { MOST = 32, JUMPS = 40 };
+#define BOTH (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_USR)
+#define ALL  (BOTH | LBR_CTL_KINDS)
+
+/* BR_TYPE: SDM Vol 3 of 2022, 18.1.3. */
+enum { COND, JMP_INDIRECT, JMP_DIRECT, CALL_INDIRECT, CALL_DIRECT, RET, OTHER = 8 };
+
+static void lend(void)
+{
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+}
+
+static void hand_back(void)
+{
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
+/* From borrow() to give_back() the registers of this CPU are the test's, and preemption is off. */
+static unsigned borrow(void)
+{
+	if (!lbr_caps()->architectural)
+		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
+	lend();
+	wrmsr(IA32_LBR_CTL, 0);
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	return lbr_caps()->depth;
+}
+
+static void give_back(void)
+{
+	wrmsr(IA32_LBR_CTL, 0);
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	hand_back();
+}
+
+/* Runs `body` with IA32_LBR_CTL = `control` and IF = 0; it is 0 after. RBX and R8 are the body's.
+ */
+#define RECORDED(control, body)                                                                    \
+	do {                                                                                       \
+		uint32_t low_ = (uint32_t)(control), high_ = 0, msr_ = IA32_LBR_CTL;               \
+		__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t" body                                 \
+				 "\n\tmovl $0x14ce, %%ecx\n\txorl %%eax, %%eax\n\t"                \
+				 "xorl %%edx, %%edx\n\twrmsr\n\tpopfq"                             \
+				 : "+a"(low_), "+d"(high_), "+c"(msr_)                             \
+				 :                                                                 \
+				 : "rbx", "r8", "memory", "cc");                                   \
+	} while (0)
+
+static uint64_t from_of(unsigned n)
+{
+	return rdmsr(IA32_LBR_0_FROM_IP + n);
+}
+
+static uint64_t to_of(unsigned n)
+{
+	return rdmsr(IA32_LBR_0_TO_IP + n);
+}
+
+static unsigned type_of(unsigned n)
+{
+	return rdmsr(IA32_LBR_0_INFO + n) >> LBR_INFO_BR_TYPE & 0xf;
+}
+
+/* All three registers. */
+static bool is_clear(unsigned n)
+{
+	return !from_of(n) && !to_of(n) && !rdmsr(IA32_LBR_0_INFO + n);
+}
+
+static bool is_depth(uint64_t value)
+{
+	uint32_t depths = cpuid(LBR_LEAF, 0).eax & 0xff;
+
+	return value && value <= 64 && value % 8 == 0 && depths >> (value / 8 - 1) & 1;
+}
+
+/* --- IA32_LBR_DEPTH --- */
+
+extern const char lbr_arch_jumps[];
+
+/* Entry n has jump number JUMPS - 1 - n. */
+__attribute__((noinline)) static void make_jumps(void)
+{
+	RECORDED(ALL, "lbr_arch_jumps: .rept 40\n\tjmp 1f\n1:\n\t.endr");
+}
+
+static bool is_jump(unsigned n)
+{
+	uint64_t from = (uint64_t)lbr_arch_jumps + 2 * (JUMPS - 1 - n);
+
+	return from_of(n) == from && to_of(n) == from + 2;
+}
+
+static void try_depth(uint64_t value, unsigned deepest)
+{
+	struct msr_trial trial = msr_try(IA32_LBR_DEPTH, value, deepest);
+
+	EXPECT_EQ(trial.refused, !is_depth(value));
+	EXPECT_EQ(trial.read_back, is_depth(value) ? value : deepest);
+}
+
+TEST(lbr_arch_depths, .group = "LB", .ids = "LB50", .needs = NEED_LBR,
+     .claim = "IA32_LBR_DEPTH takes each depth that CPUID.1CH:EAX lists; every other value raises "
+	      "#GP and changes nothing",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	unsigned deepest = borrow();
+
+	for (uint64_t value = 0; value < 256; value++)
+		try_depth(value, deepest);
+	for (unsigned bit = 8; bit < 64; bit++)
+		try_depth(1ull << bit | deepest, deepest);
+	give_back();
+}
+
+TEST(lbr_arch_depth_clears, .group = "LB", .ids = "LB51", .needs = NEED_LBR,
+     .claim = "a write of IA32_LBR_DEPTH, of the depth that it has too, clears FROM, TO and INFO "
+	      "of every entry",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	unsigned deepest = borrow();
+
+	for (unsigned depth = 8; depth <= deepest; depth += 8) {
+		if (!is_depth(depth))
+			continue;
+		wrmsr(IA32_LBR_DEPTH, deepest);
+		make_jumps();
+		EXPECT(!is_clear(0) && !is_clear(deepest - 1));
+		wrmsr(IA32_LBR_DEPTH, depth);
+		for (unsigned n = 0; n < depth; n++)
+			EXPECT(is_clear(n));
+		wrmsr(IA32_LBR_DEPTH, deepest);
+		EXPECT(is_clear(deepest - 1));
+	}
+	give_back();
+}
+
+TEST(lbr_arch_each_depth, .group = "LB", .ids = "LB52", .needs = NEED_LBR,
+     .claim = "at each depth entry 0 is the newest branch, the next ones those before it, as many "
+	      "as the depth says; before there are so many the others are 0",
+     .source = "SDM Vol 3 of 2022, 18.1; SDM Vol 3 of 2022, 18.1.2")
+{
+	unsigned deepest = borrow();
+
+	for (unsigned depth = 8; depth <= deepest; depth += 8) {
+		if (!is_depth(depth))
+			continue;
+		wrmsr(IA32_LBR_DEPTH, depth);
+		RECORDED(ALL, "jmp 1f\n1: jmp 2f\n2:");
+		EXPECT(from_of(1) && is_clear(2) && is_clear(depth - 1));
+		make_jumps();
+		for (unsigned n = 0; n < depth; n++)
+			EXPECT(is_jump(n));
+		RECORDED(0, "jmp 1f\n1:");
+		EXPECT(is_jump(0));
+	}
+	give_back();
+}
+
+static bool is_refused(uint32_t msr)
+{
+	uint64_t value;
+
+	return !rdmsr_safe(msr, &value) && !wrmsr_safe(msr, 0);
+}
+
+TEST(lbr_arch_no_further_entry, .group = "LB", .ids = "LB53", .needs = NEED_LBR,
+     .claim = "FROM, TO and INFO of the entries that the depth leaves out raise #GP, read and "
+	      "written",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	unsigned deepest = borrow(), tried = 0;
+
+	for (unsigned depth = 8; depth <= deepest; depth += 8) {
+		if (!is_depth(depth))
+			continue;
+		wrmsr(IA32_LBR_DEPTH, depth);
+		for (unsigned n = depth; n < MOST; n++, tried++)
+			EXPECT(is_refused(IA32_LBR_0_FROM_IP + n) &&
+			       is_refused(IA32_LBR_0_TO_IP + n) && is_refused(IA32_LBR_0_INFO + n));
+		EXPECT(!is_refused(IA32_LBR_0_INFO + depth - 1));
+	}
+	give_back();
+	if (!tried)
+		test_skip("32 is the one depth");
+}
+
+/* --- IA32_LBR_CTL, and entries that are written --- */
+
+static uint64_t control_bits(void)
+{
+	uint32_t ebx = cpuid(LBR_LEAF, 0).ebx;
+
+	return LBR_CTL_LBREN | (ebx & LBR_LEAF_BY_LEVEL ? LBR_CTL_OS | LBR_CTL_USR : 0) |
+	       (ebx & LBR_LEAF_CALL_STACK ? LBR_CTL_CALL_STACK : 0) |
+	       (ebx & LBR_LEAF_BY_KIND ? LBR_CTL_KINDS : 0);
+}
+
+TEST(lbr_arch_control_bits, .group = "LB", .ids = "LB54", .needs = NEED_LBR,
+     .claim = "IA32_LBR_CTL holds each bit that leaf 1CH lists; every other bit raises #GP and "
+	      "changes nothing",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	borrow();
+	for (unsigned bit = 0; bit < 64; bit++) {
+		bool there = control_bits() >> bit & 1;
+		struct msr_trial trial = msr_try(IA32_LBR_CTL, 1ull << bit, 0);
+
+		EXPECT_EQ(trial.refused, !there);
+		EXPECT_EQ(trial.read_back, there ? 1ull << bit : 0);
+	}
+	EXPECT_EQ(msr_try(IA32_LBR_CTL, control_bits(), 0).read_back, control_bits());
+	give_back();
+}
+
+/* A switch of tasks writes back what it read. INFO has bits that may read as they like. */
+TEST(lbr_arch_entries_hold, .group = "LB", .ids = "LB55", .needs = NEED_LBR,
+     .claim = "FROM and TO of each entry hold a canonical address that is written, in either "
+	      "half; INFO takes any value",
+     .source = "SDM Vol 3 of 2022, 18.1.3")
+{
+	static const uint64_t addresses[] = {0x1000, 0x7fffffffffff, ~0ull << 47, ~0ull};
+	unsigned depth = borrow();
+
+	for (unsigned n = 0; n < depth; n++)
+		for (unsigned i = 0; i < 4; i++) {
+			EXPECT_EQ(msr_try(IA32_LBR_0_FROM_IP + n, addresses[i], 0).read_back,
+				  addresses[i]);
+			EXPECT_EQ(msr_try(IA32_LBR_0_TO_IP + n, addresses[i], 0).read_back,
+				  addresses[i]);
+			EXPECT(wrmsr_safe(IA32_LBR_0_INFO + n, ~0ull << 16 * i));
+		}
+	give_back();
+}
+
+TEST(lbr_arch_debugctl, .group = "LB", .ids = "LB56", .needs = NEED_LBR,
+     .claim = "on a processor with architectural records alone LBR of IA32_DEBUGCTL can be written "
+	      "and reads 0, and nothing is recorded for it",
+     .source = "SDM Vol 3 of 2022, 18.3")
+{
+	struct msr_trial trial;
+
+	if (lbr_caps()->architectural && (pmu_rig_capabilities() & 0x3f) != LBR_FMT_NONE)
+		test_skip("IA32_PERF_CAPABILITIES says that the model has a stack as well");
+	borrow();
+	trial = msr_try(IA32_DEBUGCTL, LBR, 0);
+	EXPECT(!trial.refused && !(trial.read_back & LBR));
+	TRACED(LBR, "jmp 1f\n1:");
+	EXPECT(is_clear(0));
+	give_back();
+}
+
+/* --- What enters --- */
+
+/* Bits of IA32_LBR_CTL, and BR_TYPE, by enum code_branch_kind. */
+static const struct {
+	uint8_t bit, type;
+} kinds[] = {[CODE_JCC] = {16, COND},
+	     [CODE_CALL] = {19, CALL_DIRECT},
+	     [CODE_CALL_INDIRECT] = {20, CALL_INDIRECT},
+	     [CODE_RETURN] = {21, RET},
+	     [CODE_JUMP_INDIRECT] = {18, JMP_INDIRECT},
+	     [CODE_JUMP] = {17, JMP_DIRECT},
+	     [CODE_FAR] = {22, OTHER}};
+
+/* 8 to 15 are other branches. */
+static bool has_type(unsigned n, unsigned type)
+{
+	return type_of(n) == type || (type == OTHER && type_of(n) > OTHER);
+}
+
+/* A call of the next instruction, of 5 to 8 bytes: the manual leaves it out of direct calls. */
+static bool may_be_missing(const struct code_branch *branch)
+{
+	return branch->kind == CODE_CALL && branch->to - branch->from - 5 <= 3;
+}
+
+static bool is_entry(unsigned n, const struct code_branch *branch, bool types)
+{
+	return from_of(n) == branch->from && to_of(n) == branch->to &&
+	       (!types || has_type(n, kinds[branch->kind].type));
+}
+
+/* Of the branches those that `control` lets in are the entries, and no others. */
+static bool enters(const struct code_branches *branches, uint64_t control, bool types)
+{
+	unsigned at = 0;
+
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	code_branches_run(control);
+	for (size_t n = branches->count; n--;) {
+		const struct code_branch *branch = &branches->branch[n];
+
+		if (!(control >> kinds[branch->kind].bit & 1))
+			continue;
+		if (is_entry(at, branch, types))
+			at++;
+		else if (!may_be_missing(branch))
+			return false;
+	}
+	return is_clear(at);
+}
+
+static bool enters_by_each_kind(const struct code_branches *branches)
+{
+	bool right = enters(branches, ALL, false) && enters(branches, BOTH, false);
+
+	for (unsigned bit = 16; bit <= 22 && right; bit++)
+		right = enters(branches, BOTH | 1ull << bit, false);
+	return right;
+}
+
+/* As many forms at a time as there are entries, but one. */
+static void try_every_encoding(bool types)
+{
+	static struct code_branches branches = {.msr = IA32_LBR_CTL};
+	unsigned depth = borrow(), form = 0, next;
+	bool right;
+
+	code_branches_open(&branches);
+	do {
+		next = code_branches_build(&branches, form, depth - 1);
+		right = types ? enters(&branches, ALL, true) : enters_by_each_kind(&branches);
+		if (!right)
+			test_note("from form %u to %u", form, next);
+		form = next;
+	} while (form && right);
+	code_branches_close();
+	give_back();
+	EXPECT(right);
+}
+
+TEST(lbr_arch_kinds, .group = "LB", .ids = "LB57", .needs = NEED_LBR,
+     .claim = "each bit of IA32_LBR_CTL for a kind of branch lets every encoding of that kind in, "
+	      "alone and with the others, and none of another kind",
+     .source = "SDM Vol 3 of 2022, 18.1.2; SDM Vol 2, JMP, CALL, Jcc, LOOP and RET")
+{
+	if (lbr_caps()->architectural && !(control_bits() & LBR_CTL_KINDS))
+		test_skip("CPUID.1CH:EBX[1] is 0: no filter by kind");
+	try_every_encoding(false);
+}
+
+TEST(lbr_arch_types, .group = "LB", .ids = "LB58", .needs = NEED_LBR,
+     .claim = "BR_TYPE of INFO names the kind of every encoding of a branch",
+     .source = "SDM Vol 3 of 2022, 18.1.3; SDM Vol 2, JMP, CALL, Jcc, LOOP and RET")
+{
+	if (lbr_caps()->architectural && !lbr_caps()->kinds)
+		test_skip("CPUID.1CH:ECX[2] is 0: no BR_TYPE");
+	try_every_encoding(true);
+}
+
+extern const char lbr_arch_ud[], lbr_arch_ud_out[];
+
+TEST(lbr_arch_exceptions, .group = "LB", .ids = "LB59", .needs = NEED_LBR,
+     .claim = "an exception and IRET are recorded as other branches: from the instruction to the "
+	      "handler, and from there to where it returns",
+     .source = "SDM Vol 3 of 2022, 18.1.1; SDM Vol 3 of 2022, 18.1.3")
+{
+	borrow();
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	own_idt_load();
+	RECORDED(BOTH | 1ull << 22,
+		 "leaq lbr_arch_ud_out(%%rip), %%rbx\nlbr_arch_ud: ud2\nlbr_arch_ud_out:");
+	own_idt_unload();
+	EXPECT_EQ(from_of(1), (uint64_t)lbr_arch_ud);
+	EXPECT_EQ(to_of(1), (uint64_t)own_handler_resume);
+	EXPECT_EQ(from_of(0), (uint64_t)own_handler_resume_iret);
+	EXPECT_EQ(to_of(0), (uint64_t)lbr_arch_ud_out);
+	EXPECT(is_clear(2));
+	if (lbr_caps()->kinds)
+		EXPECT(has_type(0, OTHER) && has_type(1, OTHER));
+	give_back();
+}
+
+/* --- Levels --- */
+
+static void visit_ring_3(uint64_t control)
+{
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	wrmsr(IA32_LBR_CTL, control);
+	user_branches_run(0);
+	wrmsr(IA32_LBR_CTL, 0);
+}
+
+static void need_levels(void)
+{
+	if (lbr_caps()->architectural && !(control_bits() & LBR_CTL_OS))
+		test_skip("CPUID.1CH:EBX[0] is 0: no filter by level");
+}
+
+/* The oldest entry is the way to ring 3. */
+TEST(lbr_arch_levels, .group = "LB", .ids = "LB60", .needs = NEED_LBR,
+     .claim = "with USR alone the branches that end in ring 3 are recorded, with OS alone those "
+	      "that end in ring 0, with neither none",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	unsigned depth;
+
+	need_levels();
+	depth = borrow();
+	user_branches_open();
+	visit_ring_3(ALL & ~LBR_CTL_OS);
+	for (unsigned n = 0; n < USER_BRANCHES; n++) {
+		struct user_branch branch = user_branch(USER_BRANCHES - 1 - n);
+
+		EXPECT(from_of(n) == branch.from && to_of(n) == branch.to);
+	}
+	EXPECT_EQ(to_of(USER_BRANCHES), VISITS_AT);
+	EXPECT(is_clear(USER_BRANCHES + 1));
+	visit_ring_3(ALL & ~LBR_CTL_USR);
+	EXPECT(!is_clear(0));
+	for (unsigned n = 0; n < depth; n++)
+		EXPECT(is_clear(n) || to_of(n) >> 63);
+	visit_ring_3(ALL & ~(LBR_CTL_OS | LBR_CTL_USR));
+	EXPECT(is_clear(0));
+	user_branches_close();
+	give_back();
+}
+
+/* The entry that leads to `to`, or the depth. */
+static unsigned find_entry(uint64_t to)
+{
+	unsigned n = 0;
+
+	while (n < lbr_caps()->depth && to_of(n) != to)
+		n++;
+	return n;
+}
+
+/* FROM of the newest branch to `to` with `control`; 0: there is none. */
+static uint64_t source_with(uint64_t control, uint64_t to)
+{
+	unsigned n;
+
+	visit_ring_3(control);
+	n = find_entry(to);
+	return n < lbr_caps()->depth ? from_of(n) : 0;
+}
+
+/*
+ * The manual says all ones, of how many bits depends on its edition. A hypervisor that records by
+ * software may have the source.
+ */
+static void expect_hidden(const char *name, uint64_t from, uint64_t source)
+{
+	bool hidden = from == UINT64_MAX || from == UINT32_MAX;
+
+	test_observe(name, "%s", hidden ? "all ones" : "the source");
+	EXPECT(hidden || from == source);
+}
+
+/* Other branches alone: SYSCALL, and the way to ring 3. */
+TEST(lbr_arch_hidden_source, .group = "LB", .ids = "LB61", .needs = NEED_LBR,
+     .claim = "a branch from a level that is left out to one that is recorded has all ones for "
+	      "FROM, or its own source; with both levels it has its source",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	const uint64_t other = LBR_CTL_LBREN | 1ull << 22, entry = (uint64_t)syscall_entry;
+	uint64_t from_user, from_kernel;
+
+	need_levels();
+	borrow();
+	user_branches_open();
+	from_user = source_with(other | LBR_CTL_OS | LBR_CTL_USR, entry);
+	EXPECT(from_user - VISITS_AT < PAGE_SIZE);
+	from_kernel = from_of(find_entry(VISITS_AT) % MOST);
+	EXPECT(from_kernel >> 63 && from_kernel != UINT64_MAX);
+	expect_hidden("lbr_from_of_syscall", source_with(other | LBR_CTL_OS, entry), from_user);
+	expect_hidden("lbr_from_of_return", source_with(other | LBR_CTL_USR, VISITS_AT),
+		      from_kernel);
+	EXPECT(is_clear(1));
+	user_branches_close();
+	give_back();
+}
+
+/* --- What stops it --- */
+
+/* Leaves IA32_LBR_CTL in R8; clears TF of the frame. */
+extern const char lbr_arch_db_handler[];
+__asm__(".pushsection .text\nlbr_arch_db_handler:\n\t"
+	"movl $0x14ce, %ecx\n\trdmsr\n\tmovl %eax, %r8d\n\t"
+	"andq $~0x100, 16(%rsp)\n\tiretq\n.popsection");
+
+/* IA32_DEBUGCTL.LBR is cleared likewise on other processors; here the bit is in another register.
+ */
+TEST(lbr_arch_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_LBR,
+     .claim = "a debug exception clears LBREn before its handler runs, and no other bit of "
+	      "IA32_LBR_CTL; neither it nor the branches after it are recorded",
+     .source = "SDM Vol 3 of 2022, 18.1.4")
+{
+	uint64_t seen = ~0ull;
+	uint32_t low = (uint32_t)ALL, high = 0, msr = IA32_LBR_CTL;
+
+	borrow();
+	own_idt_copy();
+	own_idt_set(VECTOR_DB, lbr_arch_db_handler, false);
+	own_idt_load();
+	__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\tjmp 1f\n1:\t"
+			 "pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop\n\tjmp 2f\n2:\t"
+			 "movq %%r8, %[seen]\n\t"
+			 "movl $0x14ce, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
+			 "wrmsr\n\tpopfq"
+			 : [seen] "=&r"(seen), "+a"(low), "+d"(high), "+c"(msr)
+			 :
+			 : "r8", "memory", "cc");
+	own_idt_unload();
+	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
+	EXPECT_EQ(seen, ALL & ~LBR_CTL_LBREN);
+	EXPECT(!is_clear(0) && is_clear(1));
+	give_back();
+}
+
+/* Whether a jump is recorded. */
+static bool records_jump(void)
+{
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	RECORDED(ALL, "jmp 1f\n1:");
+	return !is_clear(0);
+}
+
+/* Counter `n` overflows and interrupts while IA32_DEBUGCTL = `freeze`; what IA32_LBR_CTL is then.
+ */
+static uint64_t overflow_beside_records(unsigned n, uint64_t freeze)
+{
+	uint64_t control;
+
+	pmu_rig_interrupt.count = 0;
+	pmu_rig_load(n, 20);
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+	wrmsr(IA32_DEBUGCTL, freeze);
+	wrmsr(IA32_LBR_CTL, ALL);
+	pmu_rig_run(1ull << n);
+	control = rdmsr(IA32_LBR_CTL);
+	wrmsr(IA32_LBR_CTL, 0);
+	wrmsr(IA32_DEBUGCTL, 0);
+	pmu_rig_control(n, 0);
+	EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	return control;
+}
+
+static void expect_freeze(unsigned n)
+{
+	EXPECT_EQ(overflow_beside_records(n, FREEZE_LBRS), ALL);
+	EXPECT_EQ(pmu_rig_interrupt.status & STATUS_LBR_FRZ, STATUS_LBR_FRZ);
+	EXPECT(!records_jump());
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_LBR_FRZ);
+	EXPECT(records_jump());
+	EXPECT_EQ(overflow_beside_records(n, 0), ALL);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_LBR_FRZ, 0);
+	EXPECT(records_jump());
+}
+
+TEST(lbr_arch_freezes, .group = "LB", .ids = "LB63", .needs = NEED_LBR,
+     .claim = "with FREEZE_LBRS_ON_PMI a counter's interrupt sets LBR_Frz, and nothing is recorded "
+	      "until software clears it; LBREn stays. Without the bit it goes on",
+     .source = "SDM Vol 3 of 2022, 18.1.4; SDM Vol 3, 18.2.4")
+{
+	uint64_t all;
+
+	if (!lbr_caps()->architectural || !lbr_caps()->freezes)
+		test_skip("no architectural records that LBR_Frz stops");
+	all = pmu_rig_open(NO_INSTRUCTIONS);
+	pmu_rig_take_interrupts(all);
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	EACH_COUNTER(n, all)
+	if (n <= PMU_FIXED) /* those of instructions */
+		expect_freeze(n);
+	pmu_rig_release_interrupts();
+	pmu_rig_close(all);
+}
+
+/* --- Call stack --- */
+
+#define CALLS (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_CALL_STACK | 7ull << 19)
+
+extern const char lbr_arch_deep[], lbr_arch_deeper[];
+
+/* ESI calls, each inside the one before, then EDI of them return. */
+__attribute__((noinline)) static void call_deep(uint32_t calls, uint32_t returns)
+{
+	uint32_t low = (uint32_t)CALLS, high = 0, msr = IA32_LBR_CTL;
+
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	__asm__ volatile("pushfq\n\tcli\n\tmovq %%rsp, %%r8\n\twrmsr\n"
+			 "lbr_arch_deep: call 1f\n\tjmp 3f\n"
+			 "1: decl %%esi\n\tjz 2f\nlbr_arch_deeper: call 1b\n"
+			 "2: subl $1, %%edi\n\tjc 3f\n\tret\n"
+			 "3: movl $0x14ce, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
+			 "wrmsr\n\tmovq %%r8, %%rsp\n\tpopfq"
+			 : "+S"(calls), "+D"(returns), "+a"(low), "+d"(high), "+c"(msr)
+			 :
+			 : "r8", "memory", "cc");
+}
+
+/* Those that have not returned and were not pushed out; the oldest of them is lbr_arch_deep. */
+static void expect_calls(uint32_t calls, uint32_t returns)
+{
+	uint32_t depth = lbr_caps()->depth, held = calls < depth ? calls : depth;
+	uint32_t left = held > returns ? held - returns : 0;
+
+	call_deep(calls, returns);
+	for (uint32_t n = 0; n < left; n++)
+		EXPECT_EQ(from_of(n),
+			  (uint64_t)(n + 1 + returns == calls ? lbr_arch_deep : lbr_arch_deeper));
+	for (uint32_t n = left; n < depth; n++)
+		EXPECT(is_clear(n));
+}
+
+TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR,
+     .claim = "with CALL_STACK a return takes the newest call off: the entries move down, and the "
+	      "last one becomes 0; more calls than entries leave the newest",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	unsigned depth;
+
+	if (lbr_caps()->architectural && !(control_bits() & LBR_CTL_CALL_STACK))
+		test_skip("CPUID.1CH:EBX[2] is 0: no CALL_STACK");
+	depth = borrow();
+	expect_calls(3, 0);
+	expect_calls(3, 1);
+	expect_calls(3, 3);
+	for (uint32_t calls = depth - 1; calls <= depth + 2; calls++) {
+		expect_calls(calls, 0);
+		expect_calls(calls, 1);
+		expect_calls(calls, depth - 1);
+		expect_calls(calls, calls);
+	}
+	give_back();
+}
+
+/* --- Each CPU --- */
+
+static void go_to(unsigned cpu)
+{
+	task_set_affinity(current_task(), cpu_set_of(cpu));
+}
+
+TEST(lbr_arch_each_cpu, .group = "LB", .ids = "LB65", .needs = NEED_LBR | NEED_SMP,
+     .claim = "the entries and IA32_LBR_CTL are each processor's own",
+     .source = "SDM Vol 3 of 2022, 18.1")
+{
+	unsigned depth, last = cpu_count() - 1;
+
+	go_to(0);
+	depth = borrow();
+	make_jumps();
+	hand_back();
+	go_to(last);
+	borrow();
+	RECORDED(ALL, "jmp 1f\n1:");
+	wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN);
+	hand_back();
+	go_to(0);
+	lend();
+	EXPECT_EQ(rdmsr(IA32_LBR_CTL), 0);
+	for (unsigned n = 0; n < depth; n++)
+		EXPECT(is_jump(n));
+	give_back();
+	go_to(last);
+	lend();
+	EXPECT_EQ(rdmsr(IA32_LBR_CTL), LBR_CTL_LBREN);
+	EXPECT(!is_clear(0) && is_clear(1));
+	give_back();
+}
