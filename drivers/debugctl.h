@@ -53,6 +53,28 @@ static inline uint64_t debugctl_pause(uint64_t bits)
 	return paused & ~(DEBUGCTL_LBR | DEBUGCTL_FREEZE_LBRS);
 }
 
+/*
+ * Stops the LBR stack where it records, as the first act of what must not push out the branches
+ * before it: without one that is taken. Returns what debugctl_go_on() is given.
+ */
+static inline uint64_t debugctl_hold(const struct debugctl *debugctl)
+{
+	const uint64_t bits = DEBUGCTL_LBR | DEBUGCTL_FREEZE_LBRS;
+	uint64_t value = 0;
+
+	if (__builtin_expect(debugctl->others & DEBUGCTL_LBR, 1)) {
+		value = rdmsr(IA32_DEBUGCTL);
+		wrmsr(IA32_DEBUGCTL, value & ~bits);
+	}
+	return value & bits;
+}
+
+static inline void debugctl_go_on(uint64_t held)
+{
+	if (held)
+		wrmsr(IA32_DEBUGCTL, rdmsr(IA32_DEBUGCTL) | held);
+}
+
 /* For each #DB, which has cleared LBR (SDM Vol 3, 17.4.2): it is set again where it was. */
 static inline void debugctl_after_debug(const struct debugctl *debugctl)
 {
