@@ -197,6 +197,16 @@ static uint32_t flags_of(uint64_t word)
 	return (uint32_t)(word >> 63 | (word >> 61 & 2) | (word >> 59 & 4));
 }
 
+struct ptrace_lbr_branch lbr_decode(uint64_t from, uint64_t to, uint64_t info)
+{
+	return (struct ptrace_lbr_branch){
+		.from = canonical_address(from),
+		.to = canonical_address(to),
+		.flags = flags_of(caps.info ? info : from),
+		.cycles = caps.format == LBR_FMT_TIME ? (uint16_t)(to >> 48) : (uint16_t)info,
+	};
+}
+
 unsigned lbr_read(struct ptrace_lbr_branch branches[LBR_MOST])
 {
 	unsigned top = (unsigned)rdmsr(caps.top), count = 0;
@@ -209,13 +219,7 @@ unsigned lbr_read(struct ptrace_lbr_branch branches[LBR_MOST])
 			break;
 		to = rdmsr(caps.to + place);
 		info = caps.info ? rdmsr(caps.info + place) : 0;
-		branches[count] = (struct ptrace_lbr_branch){
-			.from = canonical_address(from),
-			.to = canonical_address(to),
-			.flags = flags_of(caps.info ? info : from),
-			.cycles =
-				caps.format == LBR_FMT_TIME ? (uint16_t)(to >> 48) : (uint16_t)info,
-		};
+		branches[count] = lbr_decode(from, to, info);
 	}
 	return count;
 }

@@ -66,4 +66,8 @@ void lbr_clear(void);
 /* Entries, the newest first, up to one that lbr_clear() left: returns how many. pid_cpu is 0. */
 unsigned lbr_read(struct ptrace_lbr_branch branches[LBR_MOST]);
 
+/* An entry from its words, of MSRs or of a PEBS record; `info` 0: the format has none. Any context.
+ */
+struct ptrace_lbr_branch lbr_decode(uint64_t from, uint64_t to, uint64_t info);
+
 #endif
