@@ -95,8 +95,8 @@ run: ## build and run the suite in QEMU: BTS, PEBS and Intel PT; RUN="other opti
 	@$(MAKE) --no-print-directory $(jobs) images
 	./run-qemu.sh $(RUN)
 
-demo: images ## show the last branches of a program that jumped to nowhere: seconds
-	@tools/demo
+demo: images ## show the last branches of a program that jumped to nowhere; RUN="options of run-qemu.sh": seconds
+	@tools/demo $(RUN)
 
 check: ## run every test of the project, host and boots: about a quarter of an hour
 	@tools/check

@@ -20,6 +20,9 @@
 
 #define DEBUGCTL_FREEZE_LBRS (1ull << 11)
 
+/* Which architectural last branch records are made: drivers/lbr. */
+#define IA32_LBR_CTL 0x14ceu
+
 /* Of a CPU. The Debug Store's bits, which change with each switch, are in the loaded lease. */
 struct debugctl {
 	uint64_t others;      /* what all units but that one have set */
@@ -52,6 +55,32 @@ static inline uint64_t debugctl_pause(uint64_t bits)
 	if (paused & bits)
 		wrmsr(IA32_DEBUGCTL, paused & ~bits);
 	return paused & ~(DEBUGCTL_LBR | DEBUGCTL_FREEZE_LBRS);
+}
+
+/*
+ * Stops the LBR stack where it records, as the first act of what must not push out the branches
+ * before it: without one that is taken. Returns what debugctl_go_on() is given.
+ */
+static inline uint64_t debugctl_hold(const struct debugctl *debugctl)
+{
+	const uint64_t bits = DEBUGCTL_LBR | DEBUGCTL_FREEZE_LBRS;
+	uint64_t value = 0;
+
+	if (__builtin_expect(debugctl->lbr_control != 0, 1))
+		wrmsr(IA32_LBR_CTL, 0);
+	if (__builtin_expect(debugctl->others & DEBUGCTL_LBR, 1)) {
+		value = rdmsr(IA32_DEBUGCTL);
+		wrmsr(IA32_DEBUGCTL, value & ~bits);
+	}
+	return value & bits;
+}
+
+static inline void debugctl_go_on(const struct debugctl *debugctl, uint64_t held)
+{
+	if (debugctl->lbr_control)
+		wrmsr(IA32_LBR_CTL, debugctl->lbr_control);
+	if (held)
+		wrmsr(IA32_DEBUGCTL, rdmsr(IA32_DEBUGCTL) | held);
 }
 
 /* Clears all that is set, where there is such a register, and returns it. */

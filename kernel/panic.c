@@ -95,6 +95,7 @@ static void begin(void)
 	static bool panicking;
 
 	__asm__ volatile("cli");
+	debugctl_hold(&this_cpu()->debugctl);
 	smp_stop_others();
 	trace_stop_cpu();
 	console_unlock_for_good();

@@ -11,18 +11,21 @@ enum { ALIGNMENT = 64, FORMAT_0_BYTES = 4096 }; /* Core 2 takes no more: referen
 
 enum { GENERAL_OF_ADAPTIVE = 0xff };
 enum { GROUPS_BYTES = 0x20 + 0x90 }; /* PEBS_DATA_CFG: memory and registers */
+enum { ENTRY_BYTES = 24 };
 
 /* SDM Vol 3, tables 18-10, 18-12, 18-26 and 18-43. Format 4: its basic group. */
 static const size_t record_sizes[] = {144, 176, 192, 200, 0x20};
 
-size_t ds_pebs_record_size(void)
+size_t ds_pebs_record_size_with(unsigned branches)
 {
 	const struct ds_caps *caps = ds_caps();
 	size_t formats = sizeof(record_sizes) / sizeof(record_sizes[0]);
 
-	if (!caps->pebs || caps->pebs_format >= formats)
+	if (!caps->pebs || caps->pebs_format >= formats ||
+	    branches > (caps->pebs_baseline ? DS_PEBS_BRANCHES : 0))
 		return 0;
-	return record_sizes[caps->pebs_format] + (caps->pebs_baseline ? GROUPS_BYTES : 0);
+	return record_sizes[caps->pebs_format] + (caps->pebs_baseline ? GROUPS_BYTES : 0) +
+	       branches * ENTRY_BYTES;
 }
 
 /* With PEBS_BASELINE every counter can. */
@@ -116,7 +119,8 @@ int ds_request_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease,
 		    const struct ds_pebs_request *request)
 {
 	uint64_t base = (uintptr_t)request->buffer;
-	size_t record = ds_pebs_record_size();
+	size_t record = ds_pebs_record_size_with(request->branches);
+	uint64_t groups = PEBS_DATA_CFG;
 	int error = check_request(cpu, lease, request, record);
 
 	if (error)
@@ -127,12 +131,15 @@ int ds_request_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease,
 	ds_set(area_of(cpu), DS_PEBS_INTERRUPT_THRESHOLD,
 	       base + (request->bytes / record - request->margin) * record);
 	*lease = (struct ds_pebs_lease){.cpu = cpu,
+					.record = record,
 					.name = request->name,
 					.tell = request->tell,
 					.argument = request->argument};
 	cpu->pebs = lease;
-	if (ds_caps()->pebs_baseline && rdmsr(MSR_PEBS_DATA_CFG) != PEBS_DATA_CFG)
-		wrmsr(MSR_PEBS_DATA_CFG, PEBS_DATA_CFG);
+	if (request->branches)
+		groups |= PEBS_DATA_CFG_LBRS | PEBS_DATA_CFG_ENTRIES(request->branches);
+	if (ds_caps()->pebs_baseline && rdmsr(MSR_PEBS_DATA_CFG) != groups)
+		wrmsr(MSR_PEBS_DATA_CFG, groups);
 	return 0;
 }
 
@@ -191,7 +198,7 @@ long ds_get_pebs_index(const struct ds_cpu *cpu, const struct ds_pebs_lease *lea
 	if (error)
 		return error;
 	bytes = ds_get(area_of(cpu), DS_PEBS_INDEX) - ds_get(area_of(cpu), DS_PEBS_BUFFER_BASE);
-	return (long)(bytes / ds_pebs_record_size());
+	return (long)(bytes / lease->record);
 }
 
 const void *ds_read_pebs(const struct ds_cpu *cpu, const struct ds_pebs_lease *lease, size_t at)
@@ -201,7 +208,7 @@ const void *ds_read_pebs(const struct ds_cpu *cpu, const struct ds_pebs_lease *l
 	if (count < 0 || at >= (size_t)count)
 		return NULL;
 	return (const void *)(uintptr_t)(ds_get(area_of(cpu), DS_PEBS_BUFFER_BASE) +
-					 at * ds_pebs_record_size());
+					 at * lease->record);
 }
 
 void ds_pebs_interrupt(struct ds_cpu *cpu)

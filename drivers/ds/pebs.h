@@ -27,22 +27,34 @@ struct ds_pebs_lease {
 	struct ds_cpu *cpu; /* where it was granted, or NULL */
 	const char *name;   /* of the holder */
 	uint64_t counters;  /* started: of ds_pebs_counters(); 0: stopped */
+	size_t record;	    /* bytes of each */
 	bool overflowed;    /* stopped by the threshold */
 	ds_pebs_overflowed *tell;
 	void *argument;
 };
 
 struct ds_pebs_request {
-	void *buffer;  /* aligned to 64, memory as a BTS lease's */
-	size_t bytes;  /* rounded down to whole records, at least two */
-	size_t margin; /* records between threshold and end, at least one, less than all */
+	void *buffer;	   /* aligned to 64, memory as a BTS lease's */
+	size_t bytes;	   /* rounded down to whole records, at least two */
+	size_t margin;	   /* records between threshold and end, at least one, less than all */
+	unsigned branches; /* entries of the LBR stack in each record, 0 to DS_PEBS_BRANCHES */
 	const char *name;
 	ds_pebs_overflowed *tell;
 	void *argument;
 };
 
-/* Bytes of a record; 0: no PEBS, or of a format that is not known here. Any context. */
-size_t ds_pebs_record_size(void);
+/*
+ * Bytes of a record with so many entries of the LBR stack; 0: no PEBS, or of a format that is not
+ * known here, or records of this processor have no entries. Any context.
+ */
+enum { DS_PEBS_BRANCHES = 32 };
+size_t ds_pebs_record_size_with(unsigned branches);
+
+/* The same without any. */
+static inline size_t ds_pebs_record_size(void)
+{
+	return ds_pebs_record_size_with(0);
+}
 
 /* Bits of the general counters that can take samples on this processor, if it has them. */
 uint64_t ds_pebs_counters(void);
@@ -53,7 +65,8 @@ const char *ds_pebs_holder(const struct ds_cpu *cpu);
 /*
  * Grants the half of this CPU, stopped. -ENODEV: no PEBS; -EOPNOTSUPP: no callback, since PEBS
  * has no circular mode; -EBUSY: granted already, here or elsewhere, or the MSRs are lent; -EINVAL:
- * see struct ds_pebs_request; a buffer over 4096 bytes on format 0. A refusal changes nothing.
+ * see struct ds_pebs_request; a buffer over 4096 bytes on format 0. A refusal changes nothing. The
+ * stack's own registers are the caller's: an entry is what is there.
  */
 int ds_request_pebs(struct ds_cpu *cpu, struct ds_pebs_lease *lease,
 		    const struct ds_pebs_request *request);
@@ -82,6 +95,9 @@ struct ds_sample {
 	uint64_t event_ip;    /* of the instruction that was sampled */
 	uint64_t counters;    /* STATUS, COUNTERS */
 	uint64_t address, source, latency, transaction, tsc;
+	const uint64_t
+		*entry;	  /* of the LBR stack, newest first, three words each: FROM, TO, INFO */
+	unsigned entries; /* of these, as many as the record says */
 };
 
 enum {

@@ -2,6 +2,7 @@
 /* Where the fields of a record are, by format: SDM Vol 3, figures 17-10 and 18-49, tables 18-23 to
    18-55. */
 #include "drivers/ds/pebs.h"
+#include "drivers/ds/registers.h"
 
 enum { ADAPTIVE = 4, FORMATS };
 
@@ -26,6 +27,8 @@ enum {
 	MEMORY_LATENCY,
 	MEMORY_TRANSACTION,
 	REGISTERS,
+	ENTRIES = REGISTERS + 18,
+	ENTRY_WORDS = 3,
 };
 
 #define MEMORY (DS_SAMPLE_ADDRESS | DS_SAMPLE_SOURCE | DS_SAMPLE_LATENCY)
@@ -92,9 +95,22 @@ static void read_basic(const uint64_t *at, struct ds_sample *sample)
 	sample->tsc = at[BASIC_TSC];
 }
 
+/* The first word has the record's groups, and in bits 63:48 its bytes. */
+static void read_entries(const uint64_t *at, struct ds_sample *sample)
+{
+	uint64_t words = (at[0] >> 48) / sizeof(*at);
+
+	if (!(at[0] & PEBS_DATA_CFG_LBRS) || words <= ENTRIES)
+		return;
+	sample->entry = at + ENTRIES;
+	sample->entries = (unsigned)(words - ENTRIES) / ENTRY_WORDS;
+}
+
 static void read_groups(const uint64_t *at, struct ds_sample *sample)
 {
 	static const uint8_t order[] = {0, 1, 2, 3, 4, 5, 6, 7}; /* AX CX DX BX SP BP SI DI */
+
+	read_entries(at, sample);
 
 	read_registers(at + REGISTERS, order, sample);
 	sort_addresses(sample);

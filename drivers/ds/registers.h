@@ -19,6 +19,10 @@
 /* Memory and registers in each record: L61 include/asm/perf_event.h. */
 #define PEBS_DATA_CFG 3ull
 
+/* Entries of the LBR stack, 1 to 32: L61 include/asm/perf_event.h. */
+#define PEBS_DATA_CFG_LBRS	 (1ull << 3)
+#define PEBS_DATA_CFG_ENTRIES(n) ((uint64_t)((n)-1) << 24)
+
 #define MISC_ENABLE_EMON_AVAILABLE   (1ull << 7)
 #define MISC_ENABLE_BTS_UNAVAILABLE  (1ull << 11)
 #define MISC_ENABLE_PEBS_UNAVAILABLE (1ull << 12)

@@ -190,6 +190,17 @@ static uint16_t cycles_of(uint64_t to, uint64_t info)
 	return (uint16_t)info;
 }
 
+struct ptrace_lbr_branch lbr_decode(uint64_t from, uint64_t to, uint64_t info)
+{
+	return (struct ptrace_lbr_branch){
+		.from = source_of(from),
+		.to = address_of(to),
+		.flags = flags_of(lbr_caps()->info ? info : from) |
+			 kind_of(info) << PTRACE_LBR_KIND_SHIFT,
+		.cycles = cycles_of(to, info),
+	};
+}
+
 unsigned lbr_read(unsigned depth, struct ptrace_lbr_branch branches[LBR_MOST])
 {
 	const struct lbr_caps *caps = lbr_caps();
@@ -203,13 +214,7 @@ unsigned lbr_read(unsigned depth, struct ptrace_lbr_branch branches[LBR_MOST])
 			break;
 		to = rdmsr(caps->to + place);
 		info = caps->info ? rdmsr(caps->info + place) : 0;
-		branches[count] = (struct ptrace_lbr_branch){
-			.from = source_of(from),
-			.to = address_of(to),
-			.flags = flags_of(caps->info ? info : from) |
-				 kind_of(info) << PTRACE_LBR_KIND_SHIFT,
-			.cycles = cycles_of(to, info),
-		};
+		branches[count] = lbr_decode(from, to, info);
 	}
 	return count;
 }

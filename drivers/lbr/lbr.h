@@ -93,4 +93,8 @@ void lbr_clear(unsigned depth);
 #define LBR_FROM_UNKNOWN (~0ull)
 unsigned lbr_read(unsigned depth, struct ptrace_lbr_branch branches[LBR_MOST]);
 
+/* An entry from its words, of MSRs or of a PEBS record; `info` 0: the format has none. Any context.
+ */
+struct ptrace_lbr_branch lbr_decode(uint64_t from, uint64_t to, uint64_t info);
+
 #endif

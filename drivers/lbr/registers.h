@@ -36,7 +36,6 @@ enum { LBR_FMT_32, LBR_FMT_LIP, LBR_FMT_FLAGS = 3, LBR_FMT_TSX, LBR_FMT_INFO, LB
 #define LBR_TSX		 (3ull << 61) /* in a transaction; its abort */
 
 #define CPUID_7_EDX_ARCH_LBR (1u << 19)
-#define IA32_LBR_CTL	     0x14ceu
 #define IA32_LBR_DEPTH	     0x14cfu
 #define IA32_LBR_0_INFO	     0x1200u
 #define IA32_LBR_0_FROM_IP   0x1500u

@@ -33,13 +33,14 @@ enum {
 
 /* struct ptrace_pebs_config, flags; those that BTS has too have its values. */
 enum {
-	PTRACE_PEBS_SIGNAL = 4,	    /* stop the tracee when the buffer is full */
-	PTRACE_PEBS_CUT_SIZE = 8,   /* be content with as much memory as is left */
-	PTRACE_PEBS_USER = 0x10,    /* events of ring 3; so too if neither this nor the next */
-	PTRACE_PEBS_KERNEL = 0x20,  /* events of the kernel */
-	PTRACE_PEBS_STOP = 0x40,    /* keep the oldest: stop taking samples when full */
-	PTRACE_PEBS_COUNTER = 0x80, /* by the counter that `counter` says; else by any */
-	PTRACE_PEBS_SETTABLE = 0xfc,
+	PTRACE_PEBS_SIGNAL = 4,		/* stop the tracee when the buffer is full */
+	PTRACE_PEBS_CUT_SIZE = 8,	/* be content with as much memory as is left */
+	PTRACE_PEBS_USER = 0x10,	/* events of ring 3; so too if neither this nor the next */
+	PTRACE_PEBS_KERNEL = 0x20,	/* events of the kernel */
+	PTRACE_PEBS_STOP = 0x40,	/* keep the oldest: stop taking samples when full */
+	PTRACE_PEBS_COUNTER = 0x80,	/* by the counter that `counter` says; else by any */
+	PTRACE_PEBS_CALL_STACK = 0x100, /* with `branches`: the calls that have not returned */
+	PTRACE_PEBS_SETTABLE = 0x1fc,
 
 	/* From STATUS; CONFIG takes and ignores them: */
 	PTRACE_PEBS_LOST = 0x20000,	 /* samples found no room, or are of no known counter */
@@ -60,8 +61,12 @@ struct ptrace_pebs_config {
 	uint32_t signal;		 /* with SIGNAL: the one to stop with; 0: SIGPROF */
 	uint32_t sample_size;		 /* of one sample; CONFIG: that, or 0 */
 	char holder[PTRACE_PEBS_HOLDER]; /* CONFIG: written where it fails with EBUSY */
+	/* A caller whose structure ends here has 0 in what follows. */
+	uint32_t branches; /* of each sample, the newest; more than there can be: as many as that */
+	uint32_t kinds;	   /* of these: PTRACE_LBR_CONDITIONAL and so on; 0: every kind */
 };
-_Static_assert(sizeof(struct ptrace_pebs_config) == 72, "the interface");
+_Static_assert(sizeof(struct ptrace_pebs_config) == 80, "the interface");
+#define PTRACE_PEBS_CONFIG_BYTES_1 72 /* of the structure without branches */
 
 /* struct ptrace_pebs_sample, has: what is absent is 0. */
 enum {
@@ -71,6 +76,7 @@ enum {
 	PTRACE_PEBS_HAS_ADDRESS = 8,
 	PTRACE_PEBS_HAS_TRANSACTION = 0x10,
 	PTRACE_PEBS_HAS_TSC = 0x20,
+	PTRACE_PEBS_HAS_BRANCHES = 0x40, /* those after the sample, up to one with `from` = 0 */
 };
 
 /* One sample, whatever the format of the processor's records is. */
@@ -86,5 +92,13 @@ struct ptrace_pebs_sample {
 	uint64_t tsc;
 };
 _Static_assert(sizeof(struct ptrace_pebs_sample) == 192, "the interface");
+
+/* After each sample as many as `branches` of the configuration says, newest first. */
+struct ptrace_pebs_branch {
+	uint64_t from, to;
+	uint32_t flags;	 /* PTRACE_LBR_MISPREDICTED and so on */
+	uint32_t cycles; /* since the branch before; 0: not known */
+};
+_Static_assert(sizeof(struct ptrace_pebs_branch) == 24, "the interface");
 
 #endif

@@ -5,9 +5,10 @@
 #include "kernel/ptrace/internal.h"
 #include "lib/string.h"
 
-#define SAMPLE	  sizeof(struct ptrace_pebs_sample)
 #define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */
-#define BATCH	  8
+#define BATCH	  1536	      /* bytes: of a sample with all its branches, at the least */
+_Static_assert(BATCH >= sizeof(struct ptrace_pebs_sample) + 32 * sizeof(struct ptrace_pebs_branch),
+	       "a sample");
 
 _Static_assert(PTRACE_PEBS_USER == TRACE_USER << 4 && PTRACE_PEBS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
@@ -21,11 +22,12 @@ static bool is_counter_refused(const struct ptrace_pebs_config *config)
 static int check_config(const struct attachment *at, const struct ptrace_pebs_config *config)
 {
 	uint64_t flags = config->flags;
+	size_t sample = pebs_sample_size(config->branches);
 
 	if (flags & ~(uint64_t)(PTRACE_PEBS_SETTABLE | PTRACE_PEBS_REPORTED) ||
 	    (flags & PTRACE_PEBS_SIGNAL && flags & PTRACE_PEBS_STOP) ||
 	    ptrace_is_signal_refused(flags, config->signal) || is_counter_refused(config) ||
-	    (config->sample_size && config->sample_size != SAMPLE) || config->size < SAMPLE)
+	    (config->sample_size && config->sample_size != sample) || config->size < sample)
 		return -EINVAL;
 	if (config->size > MOST_SIZE && !(config->flags & PTRACE_PEBS_CUT_SIZE))
 		return -ENOMEM;
@@ -44,6 +46,9 @@ static struct pebs_options options_of(struct attachment *at, struct ptrace_pebs_
 		.view = flags / PTRACE_PEBS_USER & (TRACE_USER | TRACE_KERNEL),
 		.privileged = ptrace_may_see_kernel(at),
 		.cut_size = flags & PTRACE_PEBS_CUT_SIZE,
+		.branches = config->branches,
+		.kinds = config->kinds,
+		.call_stack = flags & PTRACE_PEBS_CALL_STACK,
 		.overflow = flags & PTRACE_PEBS_SIGNAL ? TRACE_SIGNAL
 			    : flags & PTRACE_PEBS_STOP ? TRACE_STOP
 						       : TRACE_WRAP,
@@ -66,7 +71,8 @@ static void keep_config(struct attachment *at, const struct ptrace_pebs_config *
 	at->samples_config = *config;
 	at->samples_config.flags &= PTRACE_PEBS_SETTABLE;
 	at->samples_config.size = status.size;
-	at->samples_config.sample_size = SAMPLE;
+	at->samples_config.sample_size = (uint32_t)status.sample_size;
+	at->samples_config.branches = status.branches;
 	memset(at->samples_config.holder, 0, sizeof(at->samples_config.holder));
 	ptrace_fill_in(&at->samples_config.flags, &at->samples_config.signal, SIGPROF);
 }
@@ -102,21 +108,26 @@ static int configure(struct attachment *at, struct ptrace_pebs_config *config)
 	return 0;
 }
 
+static bool is_config(size_t bytes)
+{
+	return bytes == sizeof(struct ptrace_pebs_config) || bytes == PTRACE_PEBS_CONFIG_BYTES_1;
+}
+
 /* One that is refused names the holder, where that can be written. */
 long ptrace_pebs_config(const struct ptrace_call *call)
 {
-	struct ptrace_pebs_config config;
+	struct ptrace_pebs_config config = {.branches = 0};
 	int error;
 
-	if (call->data != sizeof(config))
+	if (!is_config(call->data))
 		return -EINVAL;
-	if (copy_from_user(&config, call->address, sizeof(config)))
+	if (copy_from_user(&config, call->address, call->data))
 		return -EFAULT;
 	error = configure(call->at, &config);
 	if (error == -EBUSY)
 		copy_to_user(call->address + offsetof(struct ptrace_pebs_config, holder),
 			     config.holder, sizeof(config.holder));
-	return error ? error : (long)sizeof(config);
+	return error ? error : (long)call->data;
 }
 
 static void add_status(struct tracer *samples, struct ptrace_pebs_config *config)
@@ -135,12 +146,11 @@ long ptrace_pebs_status(const struct ptrace_call *call)
 {
 	struct ptrace_pebs_config config = call->at->samples_config;
 
-	if (call->data != sizeof(config))
+	if (!is_config(call->data))
 		return -EINVAL;
 	if (call->at->samples)
 		add_status(call->at->samples, &config);
-	return copy_to_user(call->address, &config, sizeof(config)) ? -EFAULT
-								    : (long)sizeof(config);
+	return copy_to_user(call->address, &config, call->data) ? -EFAULT : (long)call->data;
 }
 
 /* --- Reading --- */
@@ -164,23 +174,25 @@ long ptrace_pebs_clear(const struct ptrace_call *call)
 	return 0;
 }
 
-static size_t next_samples(const struct attachment *at, struct ptrace_pebs_sample *batch,
-			   size_t from, size_t most, bool remove)
+static size_t next_samples(const struct attachment *at, void *batch, size_t from, size_t most,
+			   bool remove)
 {
-	if (most > BATCH)
-		most = BATCH;
+	size_t room = BATCH / at->samples_config.sample_size;
+
+	if (most > room)
+		most = room;
 	return remove ? pebs_read(at->samples, batch, most)
 		      : pebs_peek(at->samples, from, batch, most);
 }
 
 static long copy_samples(const struct attachment *at, uint64_t user, size_t most, bool remove)
 {
-	struct ptrace_pebs_sample batch[BATCH];
-	size_t done = 0, count;
+	size_t done = 0, count, bytes = at->samples_config.sample_size;
+	uint64_t batch[BATCH / sizeof(uint64_t)];
 
 	do {
 		count = next_samples(at, batch, done, most - done, remove);
-		if (copy_to_user(user + done * SAMPLE, batch, count * SAMPLE))
+		if (copy_to_user(user + done * bytes, batch, count * bytes))
 			return -EFAULT;
 		done += count;
 	} while (count && done < most);
@@ -190,14 +202,15 @@ static long copy_samples(const struct attachment *at, uint64_t user, size_t most
 /* Never more than there were when it began: who reads a CPU's adds to them. */
 long ptrace_pebs_read(const struct ptrace_call *call)
 {
-	size_t available = pebs_available(call->at->samples), asked = call->data / SAMPLE;
+	size_t available = pebs_available(call->at->samples);
+	size_t bytes = call->at->samples_config.sample_size, asked = call->data / bytes;
 	size_t most = asked < available ? asked : available;
 	bool remove = call->request == PTRACE_PEBS_DRAIN;
 	long result;
 
-	if (!asked || call->data % SAMPLE)
+	if (!asked || call->data % bytes)
 		return -EIO;
-	if (ptrace_check_writable(call->address, most * SAMPLE))
+	if (ptrace_check_writable(call->address, most * bytes))
 		return -EFAULT;
 	result = copy_samples(call->at, call->address, most, remove);
 	if (result > 0 && remove)

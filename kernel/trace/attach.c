@@ -77,6 +77,15 @@ static void unlink_tracer(void *argument)
 	tracer->context = NULL;
 }
 
+/* And what it brought. */
+static bool free_tracer(struct tracer *tracer)
+{
+	struct tracer *brought = tracer->brings;
+	bool whole = trace_units[tracer->unit]->free(tracer);
+
+	return (!brought || trace_detach(brought)) && whole;
+}
+
 int trace_link(struct task *task, unsigned index, struct tracer *tracer)
 {
 	int error = trace_claim(&tracer->claim, tracer->unit);
@@ -86,7 +95,7 @@ int trace_link(struct task *task, unsigned index, struct tracer *tracer)
 			     : get_cpu_context(index, &tracer->context);
 	if (error) {
 		trace_unclaim(&tracer->claim);
-		trace_units[tracer->unit]->free(tracer);
+		free_tracer(tracer);
 		return error;
 	}
 	trace_perform(tracer->context, link_tracer, tracer);
@@ -105,7 +114,7 @@ bool trace_detach(struct tracer *tracer)
 	trace_unclaim(&tracer->claim);
 	if (last)
 		area_free(context, 1);
-	return trace_units[tracer->unit]->free(tracer);
+	return free_tracer(tracer);
 }
 
 void trace_task_ended(struct task *task)

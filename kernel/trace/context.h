@@ -46,6 +46,7 @@ struct tracer {
 	atomic_bool held;   /* waits for trace_resume() */
 	atomic_bool queued; /* `overflowed` is to be called */
 	struct tracer *next_queued;
+	struct tracer *brings; /* one of another unit, which ends with it; or NULL */
 	trace_overflowed *overflowed;
 	void *argument;
 };

@@ -8,10 +8,15 @@
 #define SPOOR_KERNEL_TRACE_UNIT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct cpu;
 struct tracer;
+
+struct trace_branch {
+	uint64_t from, to;
+};
 
 struct trace_unit {
 	bool (*is_present)(void);
@@ -26,6 +31,13 @@ struct trace_unit {
 	uint64_t (*pause)(void);
 	void (*resume)(uint64_t paused);
 	void (*end)(struct cpu *cpu);
+
+	/*
+	 * Gets the branch before the `n` newest that this CPU's hardware holds; false: there is
+	 * none. NULL: the unit keeps none that a panic could show. Recording is stopped; any
+	 * context.
+	 */
+	bool (*newest)(struct cpu *cpu, size_t n, struct trace_branch *branch);
 
 	/*
 	 * The unit's part of a performance-monitoring interrupt, NMI included. True if the unit had

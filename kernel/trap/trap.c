@@ -177,7 +177,7 @@ static uint64_t find_fixup(uint64_t rip)
 void exception_dispatch(struct trap_frame *frame)
 {
 	struct task *task = current_task();
-	uint64_t go_on;
+	uint64_t go_on, held;
 
 	if (frame->vector == VECTOR_DB)
 		lbr_after_debug(&this_cpu()->debugctl);
@@ -187,15 +187,17 @@ void exception_dispatch(struct trap_frame *frame)
 			trace_user_fault(this_cpu(), frame->rip);
 		user_return(frame);
 	}
+	held = debugctl_hold(&this_cpu()->debugctl); /* the search is longer than the stack */
 	go_on = trap_from_user(frame) ? 0 : find_fixup(frame->rip);
 	if (!go_on) {
 		if (trap_from_user(frame) || !exception_unexpected || !exception_unexpected(frame))
 			panic_trap(frame, NULL);
-		return;
+	} else {
+		if (task)
+			task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
+		frame->rip = go_on;
 	}
-	if (task)
-		task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
-	frame->rip = go_on;
+	debugctl_go_on(&this_cpu()->debugctl, held);
 }
 
 void nmi_add_handler(nmi_handler handler)

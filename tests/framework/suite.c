@@ -16,6 +16,7 @@
 #include "kernel/symbols.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trap/trap.h"
 #include "kernel/watchdog.h"
 #include "lib/format.h"
@@ -239,22 +240,21 @@ static void print_hung(const struct trap_frame *frame)
 static void timed_out(struct trap_frame *frame)
 {
 	struct result not_run = {.outcome = OUTCOME_ERROR};
-	struct ds_cpu *ds = &this_cpu()->trace->ds;
 	const struct trap_frame at = *frame;
 	const char *damaged;
 	char why[64];
 
 	format(why, sizeof(why), "hung: it ran longer than timeout=%lu seconds", options.timeout);
 	if (options.restart && test_claim_hang(frame, why)) {
-		uint64_t saved = ds_pause();
+		struct trace_paused paused = trace_pause_cpu();
 
 		hung = true;
 		print_hung(&at);
-		ds_resume(ds, saved);
+		trace_resume_cpu(paused);
 		return;
 	}
 	smp_stop_others();
-	ds_panic_stop(ds);
+	trace_stop_cpu();
 	console_unlock_for_good();
 	print_hung(&at);
 	print_died(why);

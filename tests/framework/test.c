@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/framework/test.h"
 #include "kernel/trace/context.h"
+#include "kernel/trace/cpu.h"
 
 #include "kernel/console.h"
 #include "kernel/cpu.h"
@@ -103,17 +104,17 @@ bool test_claim_hang(struct trap_frame *frame, const char *why)
 
 bool test_claim_exception(struct trap_frame *frame)
 {
+	struct trace_paused paused;
 	char place[64];
-	uint64_t saved;
 
 	if (frame->vector == VECTOR_DF || frame->vector == VECTOR_MC || !is_body(frame))
 		return false;
-	saved = ds_pause();
+	paused = trace_pause_cpu();
 	symbol_describe(frame->rip, place, sizeof(place));
 	printk("\n# unexpected %s (vector %lu) on CPU %u\n", exception_name(frame->vector),
 	       frame->vector, this_cpu()->index);
 	print_trap(frame);
-	ds_resume(&this_cpu()->trace->ds, saved);
+	trace_resume_cpu(paused);
 	format(test_result.why, sizeof(test_result.why), "unexpected %s at %s",
 	       exception_name(frame->vector), place);
 	end_body(frame);

@@ -404,6 +404,43 @@ UNIT(decodes_each_format)
 	decode(SILVERMONT, 3, sample);
 }
 
+/* The group's bit, and entries minus 1 in bits 31:24: Linux 6.1, perf_event.h. */
+UNIT(records_with_entries)
+{
+	static _Alignas(64) unsigned char large[4 * 976];
+	struct ds_pebs_request request = ask();
+	struct ds_sample sample;
+	uint64_t record[122] = {[0] = 976ull << 48 | 0x1f00000b, [26] = 11, [119] = 12};
+
+	request.buffer = large;
+	request.bytes = sizeof(large);
+	probe(NEHALEM, MISC_ENABLE_EMON_AVAILABLE, 3);
+	assert_int_equal(ds_pebs_record_size_with(1), 0);
+	request.branches = 1;
+	assert_int_equal(ds_request_pebs(&cpu, &pebs, &request), -ENODEV);
+	probe(ICE_LAKE, MISC_ENABLE_EMON_AVAILABLE, 4);
+	fake_msr(MSR_PEBS_DATA_CFG);
+	assert_int_equal(ds_pebs_record_size_with(33), 0);
+	assert_int_equal(ds_pebs_record_size_with(32), 976);
+	request.branches = 32;
+	assert_int_equal(ds_request_pebs(&cpu, &pebs, &request), 0);
+	assert_int_equal(fake_msr(MSR_PEBS_DATA_CFG)->value, 0x1f00000b);
+	ds_set(area_now(), DS_PEBS_INDEX, (uintptr_t)large + 2 * 976);
+	assert_int_equal(ds_get_pebs_index(&cpu, &pebs), 2);
+	assert_ptr_equal(ds_read_pebs(&cpu, &pebs, 1), large + 976);
+	ds_release_pebs(&cpu, &pebs);
+	ds_read_sample(record, &sample);
+	assert_int_equal(sample.entries, 32);
+	assert_int_equal(sample.entry[0], 11);
+	assert_int_equal(sample.entry[93], 12);
+	record[0] = 208ull << 48 | 3;
+	ds_read_sample(record, &sample);
+	assert_int_equal(sample.entries, 0);
+	request.branches = 0;
+	assert_int_equal(ds_request_pebs(&cpu, &pebs, &request), 0);
+	assert_int_equal(fake_msr(MSR_PEBS_DATA_CFG)->value, 3);
+}
+
 /* IA32_PERF_CAPABILITIES.PEBS_TRAP = 0: the record's IP is that of the sampled instruction. */
 UNIT(tells_the_two_addresses_apart)
 {

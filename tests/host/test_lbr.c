@@ -180,6 +180,28 @@ UNIT(a_debug_exception_is_made_up_for)
 	assert_no_writes();
 }
 
+/* Held, the register has neither bit of the stack; each is as it was afterwards. */
+UNIT(a_stack_is_held)
+{
+	const struct lbr_program program = {PTRACE_LBR_USER | PTRACE_LBR_KERNEL, PTRACE_LBR_KINDS};
+	struct debugctl debugctl = {.others = DEBUGCTL_BTF};
+	uint64_t held;
+
+	begin(&nehalem);
+	fake_msr(IA32_DEBUGCTL)->value = 0x42;
+	assert_int_equal(debugctl_hold(&debugctl), 0);
+	assert_no_writes();
+	lbr_start(&debugctl, &program);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0x843);
+	held = debugctl_hold(&debugctl);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0x42);
+	assert_int_equal(debugctl_hold(&debugctl), 0);
+	debugctl_go_on(&debugctl, 0);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0x42);
+	debugctl_go_on(&debugctl, held);
+	assert_int_equal(fake_msr(IA32_DEBUGCTL)->value, 0x843);
+}
+
 static uint64_t select_of(uint64_t flags, unsigned kinds)
 {
 	const struct lbr_program program = {flags, kinds};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A jump into the kernel's half of the address space faults there. Its record says where it came
 // from, and has no address of the kernel but the one that the tracer finds in RIP.
+// argument: 0: records of BTS; 1: the LBR stack.
+#include "abi/ptrace_lbr.h"
 #include "tests/user/lib/ptrace.h"
 #include "tests/user/lib/walk.h"
 
@@ -102,6 +104,24 @@ static void crash_at_threshold(uint64_t way, uint32_t size)
 	end_child(pid);
 }
 
+#define ENTRIES 32
+
+static void crash_newest(uint64_t way)
+{
+	static struct ptrace_lbr_branch branches[ENTRIES];
+	const struct ptrace_lbr_config config = {.entries = ENTRIES};
+	long pid = traced_child(body, way), count;
+
+	CHECK(ptrace(PTRACE_LBR_CONFIG, pid, (uint64_t)&config, sizeof(config)) > 0);
+	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGSEGV));
+	count = ptrace(PTRACE_LBR_READ, pid, (uint64_t)branches, sizeof(branches));
+	CHECK(rip(pid) == target && count > 1);
+	CHECK(branches[0].from == (uint64_t)ways[way].site && branches[0].to == target);
+	for (long i = 1; i < count; i++)
+		CHECK(!(branches[i].from >> 63) && !(branches[i].to >> 63));
+	end_child(pid);
+}
+
 /* A jump that stays in ring 3's half, where nothing is mapped, needs nothing of this. */
 int main(uint64_t argument)
 {
@@ -112,10 +132,13 @@ int main(uint64_t argument)
 		0x123456789000,
 	};
 
-	(void)argument;
 	for (unsigned i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
 		for (uint64_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {
 			target = targets[i];
+			if (argument) {
+				crash_newest(way);
+				continue;
+			}
 			crash(way, MOST, false);
 			crash(way, 1, i == way);
 			crash_at_threshold(way, 1 + i);

@@ -56,18 +56,49 @@ const struct name names[] = {
 
 /* --- The tracer --- */
 
+#include "abi/ptrace_lbr.h"
+
+#define ENTRIES 32 /* of an LBR stack, at most */
+
+/* The argument: 0: they are read out of a buffer of BTS; 1: out of the LBR stack. */
+static bool by_stack;
+
+static long keep_branches(long pid)
+{
+	struct ptrace_lbr_config config = {.entries = ENTRIES};
+
+	return by_stack ? ptrace(PTRACE_LBR_CONFIG, pid, (uint64_t)&config, sizeof(config))
+			: trace_branches(pid, 100, PTRACE_BTS_TRACE, 0);
+}
+
+/* The branch before the `n` newest. Returns false if there is none. */
+static bool get_branch(long pid, uint64_t n, struct ptrace_bts_record *record)
+{
+	static struct ptrace_lbr_branch branches[ENTRIES];
+	long count;
+
+	if (!by_stack)
+		return ptrace(PTRACE_BTS_GET, pid, (uint64_t)record, n) > 0;
+	count = ptrace(PTRACE_LBR_READ, pid, (uint64_t)branches, sizeof(branches));
+	if (count <= (long)n)
+		return false;
+	record->from = branches[n].from;
+	record->to = branches[n].to;
+	return true;
+}
+
 /* Newest first; a branch that was taken several times in a row is one line. */
 static void show_last_branches(long pid)
 {
 	struct ptrace_bts_record record, next;
-	long more = ptrace(PTRACE_BTS_GET, pid, (uint64_t)&record, 0);
+	bool more = get_branch(pid, 0, &record);
 
-	CHECK(more > 0);
-	for (uint64_t shown = 0, i = 1; shown < SHOWN && more > 0; shown++) {
+	CHECK(more);
+	for (uint64_t shown = 0, i = 1; shown < SHOWN && more; shown++) {
 		unsigned times = 1;
 
-		while ((more = ptrace(PTRACE_BTS_GET, pid, (uint64_t)&next, i++)) > 0 &&
-		       next.from == record.from && next.to == record.to)
+		while ((more = get_branch(pid, i++, &next)) && next.from == record.from &&
+		       next.to == record.to)
 			times++;
 		say("  ");
 		say_place(record.from);
@@ -80,6 +111,8 @@ static void show_last_branches(long pid)
 		say("\n");
 		record = next;
 	}
+	if (!more)
+		say("  older ones were not kept\n");
 }
 
 int main(uint64_t argument)
@@ -87,7 +120,8 @@ int main(uint64_t argument)
 	long pid = traced_child(serve, argument);
 	struct ptrace_registers registers;
 
-	CHECK(trace_branches(pid, 100, PTRACE_BTS_TRACE, 0) > 0);
+	by_stack = argument;
+	CHECK(keep_branches(pid) > 0);
 	CHECK(go_on(pid, 0) == 0 && next_stop(pid) == WAIT_STOPPED(SIGSEGV));
 	CHECK(ptrace(PTRACE_GETREGS, pid, 0, (uint64_t)&registers) == 0);
 	say("SIGSEGV at ");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The requests of docs/ptrace-pebs.2: what they give, and every row of their table of errors.
 // argument, bits of this machine: 1: PEBS; 2: one counter for it alone; 4: records have registers;
-// 8: BTS; from bit 8 on the events that a sample is late by.
+// 8: BTS; 16: records have branches; from bit 8 on the events that a sample is late by.
 #include "abi/ptrace_pebs.h"
+#include "abi/ptrace_lbr.h"
 #include "tests/user/lib/ptrace.h"
 
 #define SAMPLE sizeof(struct ptrace_pebs_sample)
@@ -10,17 +11,28 @@
 #define TURNS  3000
 #define PERIOD 99
 #define STOP   PTRACE_PEBS_STOP
+#define NEWEST 3 /* branches of a sample */
+
+extern const char loop_top[], loop_branch[];
+
+struct with_branches {
+	struct ptrace_pebs_sample sample;
+	struct ptrace_pebs_branch branches[NEWEST];
+};
+_Static_assert(sizeof(struct with_branches) == SAMPLE + NEWEST * 24, "the interface");
 
 static uint64_t skid;
 static struct ptrace_pebs_sample samples[MOST];
-static bool pebs, one_counter, registers, bts;
+static bool pebs, one_counter, registers, bts, branches;
 static uint32_t event; /* that every processor with PEBS has: branches, or instructions */
 
 /* A stop, TURNS turns of a loop, a stop: after the first nothing else is executed. */
 static void turn(uint64_t argument)
 {
 	for (; argument; argument--)
-		__asm__ volatile("mov %0, %%rcx\n\tint3\n1:\tdec %%rcx\n\tjnz 1b\n\tint3"
+		__asm__ volatile("mov %0, %%rcx\n\tint3\n"
+				 "loop_top:\tdec %%rcx\n"
+				 "loop_branch:\tjnz loop_top\n\tint3"
 				 :
 				 : "i"(TURNS)
 				 : "rcx", "cc");
@@ -198,6 +210,63 @@ static void beside_branches(long pid)
 	CHECK(take_samples(pid, 0, 0) > 0);
 }
 
+static struct ptrace_pebs_config with_newest(void)
+{
+	struct ptrace_pebs_config config = config_of(0, STOP);
+
+	config.size = 40 * sizeof(struct with_branches);
+	config.branches = NEWEST;
+	return config;
+}
+
+/* All branches are those of the loop. A switch just before a sample leaves it fewer. */
+static void with_branches(long pid)
+{
+	static struct with_branches read[40];
+	struct ptrace_pebs_config config = with_newest();
+	unsigned whole = 0;
+	long count;
+
+	to_next_loop(pid);
+	CHECK(configure(pid, &config) == sizeof(config));
+	config = status_of(pid);
+	CHECK(config.branches == NEWEST && config.sample_size == sizeof(*read));
+	CHECK(configure(pid, &config) == sizeof(config));
+	to_next_loop(pid);
+	CHECK(ptrace(PTRACE_PEBS_READ, pid, (uint64_t)read, SAMPLE) == -EIO);
+	count = ptrace(PTRACE_PEBS_DRAIN, pid, (uint64_t)read, sizeof(read));
+	CHECK(count == (long)(events() / (PERIOD + 1)));
+	for (long i = 0; i < count; i++) {
+		CHECK(read[i].sample.has & PTRACE_PEBS_HAS_BRANCHES);
+		for (unsigned n = 0; n < NEWEST && read[i].branches[n].from; n++) {
+			CHECK(read[i].branches[n].from == (uint64_t)loop_branch);
+			CHECK(read[i].branches[n].to == (uint64_t)loop_top);
+			whole += n == NEWEST - 1;
+		}
+	}
+	CHECK(whole > count / 2);
+	CHECK(take_samples(pid, 0, 0) > 0);
+}
+
+/* A program from before samples had branches: its structure has none, nor have its samples. */
+static void as_before(long pid)
+{
+	struct ptrace_pebs_config config = config_of(MOST, STOP);
+
+	to_next_loop(pid);
+	config.branches = NEWEST;
+	CHECK(ptrace(PTRACE_PEBS_CONFIG, pid, (uint64_t)&config, PTRACE_PEBS_CONFIG_BYTES_1) ==
+	      PTRACE_PEBS_CONFIG_BYTES_1);
+	CHECK(ptrace(PTRACE_PEBS_STATUS, pid, (uint64_t)&config, PTRACE_PEBS_CONFIG_BYTES_1) ==
+	      PTRACE_PEBS_CONFIG_BYTES_1);
+	CHECK(config.sample_size == SAMPLE && config.branches == NEWEST);
+	CHECK(!status_of(pid).branches);
+	to_next_loop(pid);
+	expect_samples(drain(pid, 0, MOST));
+	for (unsigned i = 0; i < events() / (PERIOD + 1); i++)
+		CHECK(!(samples[i].has & PTRACE_PEBS_HAS_BRANCHES));
+}
+
 /* --- The table of errors --- */
 
 #define REFUSED(pid, error, ...)                                                                   \
@@ -234,6 +303,14 @@ static void refuse_configurations(long pid)
 	REFUSED(pid, EOPNOTSUPP, refused.flags = 0);
 	REFUSED(pid, EINVAL, refused.flags |= PTRACE_PEBS_KERNEL; refused.period = 1999);
 	REFUSED(pid, EPERM, refused.flags |= PTRACE_PEBS_KERNEL; refused.period = 2000);
+	REFUSED(pid, EINVAL, refused.kinds = PTRACE_LBR_CALL);
+	REFUSED(pid, EINVAL, refused.flags |= PTRACE_PEBS_CALL_STACK);
+	if (branches) {
+		REFUSED(pid, EINVAL, refused = with_newest(); refused.kinds = PTRACE_LBR_KINDS + 1);
+		REFUSED(pid, EINVAL, refused = with_newest(); refused.sample_size = SAMPLE);
+	} else {
+		REFUSED(pid, EOPNOTSUPP, refused.branches = 1; refused.size *= 2);
+	}
 	REFUSED(pid, ENOMEM, refused.size = 0x4000000);
 	REFUSED(pid, ENOMEM, refused.size = UINT64_MAX);
 }
@@ -286,6 +363,7 @@ int main(uint64_t argument)
 	one_counter = argument & 2;
 	registers = argument & 4;
 	bts = argument & 8;
+	branches = argument & 16;
 	skid = argument >> 8;
 	event = PTRACE_PEBS_INST_RETIRED;
 	CHECK(ptrace(PTRACE_PEBS_DRAIN, pid, (uint64_t)samples, SAMPLE) == -ENXIO);
@@ -304,6 +382,9 @@ int main(uint64_t argument)
 	stop_the_tracee(pid);
 	if (bts)
 		beside_branches(pid);
+	if (branches)
+		with_branches(pid);
+	as_before(pid);
 	refuse_counter(pid);
 	end_child(pid);
 	return 0;

@@ -24,6 +24,25 @@ static void end_recording(struct cpu *cpu)
 	ds_panic_stop(&cpu->trace->ds);
 }
 
+/* Counted back from the index: at the first slot a ring goes on at its last. */
+static bool get_newest(struct cpu *cpu, size_t n, struct trace_branch *branch)
+{
+	const struct ds_lease *lease = cpu->trace->ds.loaded;
+	struct bts_struct record;
+	size_t index, end;
+
+	if (!lease || !lease->area)
+		return false;
+	index = ds_get_bts_index(lease->area);
+	end = ds_get_bts_end(lease->area);
+	if (n >= (lease->overflow == DS_O_WRAP ? end : index) ||
+	    ds_read_bts(lease->area, (index + end - 1 - n) % end, &record) ||
+	    record.qualifier == BTS_INVALID)
+		return false;
+	*branch = (struct trace_branch){record.from, record.to};
+	return true;
+}
+
 static bool interrupt(struct cpu *cpu)
 {
 	return ds_pmi(&cpu->trace->ds);
@@ -55,6 +74,7 @@ const struct trace_unit bts_unit = {
 	.pause = pause_recording,
 	.resume = resume_recording,
 	.end = end_recording,
+	.newest = get_newest,
 	.interrupt = interrupt,
 	.stop = bts_stop,
 	.depart = bts_depart,

@@ -36,36 +36,55 @@ static struct stack_tracer *next_tracer(const struct cpu *cpu, const struct stac
 	return stack_of(next);
 }
 
-/* Both ends: a transition has one in each half, or its source is not known. */
-static bool is_in_view(const struct stack_tracer *tracer, const struct ptrace_lbr_branch *branch)
+/* Since the arrival, newest first. */
+struct found {
+	struct ptrace_lbr_branch branch[LBR_MOST];
+	unsigned count;
+	unsigned jump; /* to the address in the kernel's half where ring 3 faults; none: LBR_MOST */
+};
+
+static unsigned find_jump(const struct found *found, uint64_t fault)
 {
+	for (unsigned i = 0; fault && i < found->count; i++)
+		if (found->branch[i].to == fault)
+			return found->branch[i].from >> 63 ? LBR_MOST : i;
+	return LBR_MOST;
+}
+
+/* Both ends: a transition has one in each half, or its source is not known. */
+static bool is_in_view(const struct stack_tracer *tracer, const struct found *found, unsigned i)
+{
+	const struct ptrace_lbr_branch *branch = &found->branch[i];
 	uint64_t ends = (branch->from >> 63 ? PTRACE_LBR_KERNEL : PTRACE_LBR_USER) |
 			(branch->to >> 63 ? PTRACE_LBR_KERNEL : PTRACE_LBR_USER);
 
-	return !(ends & ~tracer->options.flags) && branch->from != LBR_FROM_UNKNOWN;
+	if (branch->from == LBR_FROM_UNKNOWN)
+		return false;
+	return !(ends & ~tracer->options.flags) ||
+	       (i == found->jump && tracer->options.flags & PTRACE_LBR_USER);
 }
 
 /*
- * `found` has the `count` branches since the arrival, newest first, of all tracers here. Where they
- * fill the stack (`full`) others were lost between them and the older ones, which the tracer then
- * drops: what it has follows each other without a hole. A call stack is whole each time.
+ * Where the branches that were found fill the stack others were lost between them and the older
+ * ones, which the tracer then drops: what it has follows each other without a hole. A call stack is
+ * whole each time.
  */
-static void take_branches(struct stack_tracer *tracer, const struct ptrace_lbr_branch *found,
-			  unsigned count, bool full)
+static void take_branches(struct stack_tracer *tracer, const struct found *found, unsigned depth)
 {
-	bool whole = tracer->options.flags & PTRACE_LBR_CALL_STACK || full;
+	unsigned count = found->count;
+	bool whole = tracer->options.flags & PTRACE_LBR_CALL_STACK || count == depth;
 	unsigned fresh = 0, kept = whole ? 0 : tracer->count;
 	struct ptrace_lbr_branch *branch = tracer->branch;
 
 	for (unsigned i = 0; i < count; i++)
-		fresh += is_in_view(tracer, &found[i]);
+		fresh += is_in_view(tracer, found, i);
 	if (kept > lbr_caps()->depth - fresh)
 		kept = lbr_caps()->depth - fresh;
 	memmove(branch + fresh, branch, kept * sizeof(*branch));
 	tracer->count = fresh + kept;
 	for (unsigned i = 0; i < count; i++)
-		if (is_in_view(tracer, &found[i]))
-			*branch++ = found[i];
+		if (is_in_view(tracer, found, i))
+			*branch++ = found->branch[i];
 }
 
 static void stop(struct cpu *cpu)
@@ -76,18 +95,18 @@ static void stop(struct cpu *cpu)
 static void depart(struct cpu *cpu, bool departs)
 {
 	struct stack_cpu *here = stack_cpu(cpu);
-	struct ptrace_lbr_branch found[LBR_MOST];
-	unsigned count;
+	struct found found;
 
 	(void)departs;
 	if (!here->records)
 		return;
 	here->records = here->frozen = false;
-	count = lbr_read(here->depth, found);
-	for (unsigned i = 0; i < count; i++)
-		found[i].pid_cpu = cpu->current->pid | (uint64_t)cpu->index << 32;
+	found.count = lbr_read(here->depth, found.branch);
+	found.jump = find_jump(&found, cpu->trace->fault);
+	for (unsigned i = 0; i < found.count; i++)
+		found.branch[i].pid_cpu = cpu->current->pid | (uint64_t)cpu->index << 32;
 	for (struct stack_tracer *at = next_tracer(cpu, NULL); at; at = next_tracer(cpu, at)) {
-		take_branches(at, found, count, count == here->depth);
+		take_branches(at, &found, here->depth);
 		if (here->program.flags & PTRACE_LBR_CALL_STACK)
 			lbr_save(&at->saved);
 	}
@@ -151,6 +170,18 @@ static void resume_stack(uint64_t paused)
 		lbr_start(&cpu->debugctl, &stack_cpu(cpu)->program);
 }
 
+/* Those of a call stack are no branches that follow each other. */
+static bool get_newest(struct cpu *cpu, size_t n, struct trace_branch *branch)
+{
+	const struct stack_cpu *here = stack_cpu(cpu);
+	struct ptrace_lbr_branch found[LBR_MOST];
+
+	if (!here->records || here->program.flags & PTRACE_LBR_CALL_STACK || n >= lbr_read(here->depth, found))
+		return false;
+	*branch = (struct trace_branch){found[n].from, found[n].to};
+	return true;
+}
+
 /*
  * No reason to interrupt: the PMI is another unit's. A stack that it froze rests until the work
  * after the PMI has taken the branches over.
@@ -194,6 +225,7 @@ const struct trace_unit lbr_unit = {
 	.pause = pause_stack,
 	.resume = resume_stack,
 	.end = stop,
+	.newest = get_newest,
 	.interrupt = interrupt,
 	.stop = stop,
 	.depart = depart,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tracers that begin, are read, and say how they are.
 #include "kernel/sched/task.h"
+#include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/trace/pebs/private.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -10,6 +11,32 @@ static void begin_recording(void *argument)
 	struct pebs_tracer *tracer = argument;
 
 	tracer->admitted = true;
+}
+
+/*
+ * The stack records what a tracer of the newest branches would have, so that its rules hold: who
+ * may want which kinds, what a switch saves, what is emptied. Its page is charged with the samples.
+ */
+static int attach_stack(struct task *task, unsigned index, struct pebs_tracer *tracer,
+			const struct pebs_options *options)
+{
+	const struct branch_stack_options wish = {
+		.flags = tracer->options.view * PTRACE_LBR_USER |
+			 (options->call_stack ? PTRACE_LBR_CALL_STACK : 0),
+		.kinds = options->kinds,
+		.entries = tracer->options.branches,
+		.privileged = options->privileged,
+		.replaces = options->replaces ? options->replaces->brings : NULL,
+	};
+	int error;
+
+	if (!wish.entries)
+		return 0;
+	error = task ? branch_stack_attach(task, &wish, &tracer->base.brings)
+		     : branch_stack_attach_cpu(index, &wish, &tracer->base.brings);
+	if (error == -EBUSY && options->holder)
+		pebs_copy_name(options->holder, "tracer of the newest branches");
+	return error;
 }
 
 /* It records once it has been found a counter: on `index`, or on ALL_CPUS where the task may run.
@@ -26,6 +53,11 @@ static int attach_tracer(struct task *task, unsigned index, const struct pebs_op
 		format(tracer->name, sizeof(tracer->name), "tracer of task %u", task->pid);
 	else
 		format(tracer->name, sizeof(tracer->name), "tracer of CPU %u", index);
+	error = attach_stack(task, index, tracer, options);
+	if (error) {
+		pebs_free(&tracer->base);
+		return error;
+	}
 	error = trace_link(task, index, &tracer->base);
 	if (error)
 		return error;
@@ -54,7 +86,7 @@ int pebs_attach_cpu(unsigned index, const struct pebs_options *options, struct t
 
 struct reading {
 	struct pebs_tracer *tracer;
-	struct ptrace_pebs_sample *samples;
+	unsigned char *samples;
 	size_t from, most, count;
 	bool remove;
 };
@@ -67,15 +99,15 @@ static void copy_samples(void *argument)
 
 	reading->count = left < reading->most ? left : reading->most;
 	for (size_t i = 0; i < reading->count; i++)
-		reading->samples[i] =
-			tracer->slot[(tracer->first + reading->from + i) % tracer->slots];
+		memcpy(reading->samples + i * tracer->unit, pebs_slot(tracer, reading->from + i),
+		       tracer->unit);
 	if (!reading->remove)
 		return;
 	tracer->first = (tracer->first + reading->count) % tracer->slots;
 	tracer->used -= reading->count;
 }
 
-size_t pebs_read(struct tracer *tracer, struct ptrace_pebs_sample *samples, size_t most)
+size_t pebs_read(struct tracer *tracer, void *samples, size_t most)
 {
 	struct reading reading = {
 		.tracer = pebs_of(tracer), .samples = samples, .most = most, .remove = true};
@@ -84,8 +116,7 @@ size_t pebs_read(struct tracer *tracer, struct ptrace_pebs_sample *samples, size
 	return reading.count;
 }
 
-size_t pebs_peek(struct tracer *tracer, size_t from, struct ptrace_pebs_sample *samples,
-		 size_t most)
+size_t pebs_peek(struct tracer *tracer, size_t from, void *samples, size_t most)
 {
 	struct reading reading = {
 		.tracer = pebs_of(tracer), .samples = samples, .from = from, .most = most};
@@ -124,6 +155,8 @@ static void answer_question(void *argument)
 		.view = tracer->options.view,
 		.overflow = tracer->options.overflow,
 		.size = tracer->options.size,
+		.sample_size = tracer->unit,
+		.branches = tracer->options.branches,
 		.available = tracer->used,
 		.lost = tracer->lost,
 		.truncated = tracer->truncated,

@@ -28,8 +28,11 @@ struct pebs_options {
 	bool privileged;	      /* may see kernel addresses; TRACE_KERNEL needs it */
 	bool cut_size;		      /* be content with what the account has left */
 	enum trace_overflow overflow; /* TRACE_WRAP is refused: PEBS has no circular mode */
-	size_t size;	  /* of the buffer: bytes of struct ptrace_pebs_sample; one at the least */
-	size_t threshold; /* TRACE_SIGNAL: samples; 0: as many as there is room for */
+	unsigned branches; /* newest, in each sample: more than the processor keeps: as many */
+	unsigned kinds;	   /* of these, as of branch_stack_options; 0: every kind */
+	bool call_stack;   /* instead of them the calls that have not returned */
+	size_t size; /* of the buffer: bytes of samples with their branches; one at the least */
+	size_t threshold;	      /* TRACE_SIGNAL: samples; 0: as many as there is room for */
 	trace_overflowed *overflowed; /* TRACE_SIGNAL needs it */
 	void *argument;
 	struct trace_account *account; /* NULL: the kernel's own, not charged */
@@ -41,24 +44,31 @@ struct pebs_options {
  * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to take
  * samples, at once if it runs. -ENODEV: no PEBS; -EINVAL: a value out of range, no such event or
  * counter; -EOPNOTSUPP: TRACE_WRAP, or TRACE_SIGNAL without a callback, or an event that this
- * processor cannot sample; -EPERM: kernel addresses without the right to them; -ENOMEM: no memory,
+ * processor cannot sample, or branches, where its records have none or branch_stack_attach() would
+ * refuse them; -EPERM: kernel addresses without the right to them; -ENOMEM: no memory,
  * or over the account's limit; -ESRCH: it has ended; -EBUSY: another has the counters that would
- * do, or the PEBS half of the Debug Store, on some CPU. A failure leaves nothing.
+ * do, or the PEBS half of the Debug Store, on some CPU, or tracers of the newest branches want
+ * others. A failure leaves nothing.
  */
 int pebs_attach(struct task *task, const struct pebs_options *options, struct tracer **tracer);
 
 /* The same for everything that runs on CPU `index`. -EINVAL: no such CPU, too. */
 int pebs_attach_cpu(unsigned index, const struct pebs_options *options, struct tracer **tracer);
 
+/* Bytes of a sample with so many branches, or with as many as the processor keeps. */
+size_t pebs_sample_size(unsigned branches);
+
 /* Samples that can be read. */
 size_t pebs_available(struct tracer *tracer);
 
-/* Copies at most `most` of the oldest samples, oldest first, removes them; returns how many. */
-size_t pebs_read(struct tracer *tracer, struct ptrace_pebs_sample *samples, size_t most);
+/*
+ * Copies at most `most` of the oldest samples, oldest first, each with its branches after it,
+ * removes them; returns how many.
+ */
+size_t pebs_read(struct tracer *tracer, void *samples, size_t most);
 
 /* Copies at most `most` samples from the one at `from` on, 0 being the oldest, and leaves them. */
-size_t pebs_peek(struct tracer *tracer, size_t from, struct ptrace_pebs_sample *samples,
-		 size_t most);
+size_t pebs_peek(struct tracer *tracer, size_t from, void *samples, size_t most);
 
 /* Removes all samples, and forgets what status says of those that are missing. */
 void pebs_clear(struct tracer *tracer);
@@ -66,13 +76,15 @@ void pebs_clear(struct tracer *tracer);
 struct pebs_status {
 	unsigned view;
 	enum trace_overflow overflow;
-	size_t size;	  /* bytes, whole samples */
-	size_t available; /* samples */
-	uint64_t lost;	  /* no room; the kernel's instructions; no knowing whose they are */
-	bool truncated;	  /* the hardware ran out of room before anyone could make some */
-	bool blocked;	  /* on some CPU another had what it needs: `holder` */
-	bool held;	  /* TRACE_SIGNAL: waits for trace_resume() */
-	bool full;	  /* TRACE_STOP: has stopped */
+	size_t size; /* bytes, whole samples */
+	size_t sample_size;
+	unsigned branches; /* of each */
+	size_t available;  /* samples */
+	uint64_t lost;	   /* no room; the kernel's instructions; no knowing whose they are */
+	bool truncated;	   /* the hardware ran out of room before anyone could make some */
+	bool blocked;	   /* on some CPU another had what it needs: `holder` */
+	bool held;	   /* TRACE_SIGNAL: waits for trace_resume() */
+	bool full;	   /* TRACE_STOP: has stopped */
 	char holder[PTRACE_PEBS_HOLDER];
 };
 

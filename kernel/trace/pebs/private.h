@@ -15,6 +15,8 @@
 /* The most that Core 2 takes: a larger buffer hangs it (L61 arch/x86/events/intel/ds.c). */
 #define STAGING_BYTES 4096
 #define STAGING_MOST  (STAGING_BYTES / 144)
+/* Records with branches are up to 976 bytes long. */
+#define STAGING_BYTES_ADAPTIVE 8192
 
 enum { PEBS_COUNTERS = 8 }; /* general counters that take samples, at most */
 
@@ -33,7 +35,8 @@ struct pebs_tracer {
 	char name[PTRACE_PEBS_HOLDER];
 	size_t charged; /* bytes of all its pages */
 
-	struct ptrace_pebs_sample *slot;
+	unsigned char *memory;
+	size_t unit; /* bytes of a sample */
 	size_t slots, first, used;
 	uint64_t lost;
 	bool admitted, full, truncated, blocked;
@@ -72,7 +75,8 @@ struct pebs_cpu {
 	uint64_t counters;			   /* bits of these; 0: nothing is recorded */
 	uint64_t kernel; /* those of them that count the kernel's instructions */
 	void *staging;
-	bool reached; /* staging's threshold */
+	size_t records; /* that staging has room for, of those that are loaded */
+	bool reached;	/* staging's threshold */
 };
 _Static_assert(sizeof(struct pebs_cpu) <= TRACE_UNIT_BYTES, "struct trace_cpu");
 
@@ -93,6 +97,12 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **tracer)
 
 /* Gives everything back. Returns false if a pattern was overwritten. */
 bool pebs_free(struct tracer *tracer);
+
+/* The sample `n` after the oldest, or its place. */
+static inline void *pebs_slot(const struct pebs_tracer *tracer, size_t n)
+{
+	return tracer->memory + (tracer->first + n) % tracer->slots * tracer->unit;
+}
 
 /* No more samples are wanted until it is resumed or emptied. */
 static inline bool pebs_records(const struct pebs_tracer *tracer)

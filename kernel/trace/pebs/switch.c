@@ -59,8 +59,7 @@ static void empty_staging(struct cpu *cpu, uint64_t overflowed)
 			ds_read_sample(ds_read_pebs(ds, &pebs->lease, (size_t)at + 1), &next);
 		give_sample(cpu, &sample, next.counters);
 	}
-	for (unsigned i = 0;
-	     (size_t)count >= STAGING_BYTES / ds_pebs_record_size() && i < PEBS_COUNTERS; i++)
+	for (unsigned i = 0; (size_t)count >= pebs->records && i < PEBS_COUNTERS; i++)
 		if (pebs->loaded[i])
 			pebs->loaded[i]->truncated = true;
 }
@@ -131,19 +130,44 @@ static void stop_at_threshold(struct ds_pebs_lease *lease, void *argument)
 	pebs->reached = true;
 }
 
+/* All records have as many as the most that one tracer wants. */
+static unsigned find_branches(const struct pebs_cpu *pebs)
+{
+	unsigned most = 0;
+
+	for (unsigned i = 0; i < PEBS_COUNTERS; i++)
+		if (pebs->loaded[i] && pebs->loaded[i]->options.branches > most)
+			most = pebs->loaded[i]->options.branches;
+	return most;
+}
+
+/* No more of them than a tracer has room for beyond its threshold. */
+static size_t staging_records(unsigned branches)
+{
+	size_t most;
+
+	if (!branches)
+		return STAGING_BYTES / ds_pebs_record_size();
+	most = STAGING_BYTES_ADAPTIVE / ds_pebs_record_size_with(branches);
+	return most < STAGING_MOST ? most : STAGING_MOST;
+}
+
 static int take_half(struct cpu *cpu)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
-	size_t records = STAGING_BYTES / ds_pebs_record_size();
+	unsigned branches = find_branches(pebs);
+	size_t records = staging_records(branches);
 	struct ds_pebs_request request = {
 		.buffer = pebs->staging,
-		.bytes = STAGING_BYTES,
+		.bytes = records * ds_pebs_record_size_with(branches),
 		.margin = records - find_threshold(pebs, records),
+		.branches = branches,
 		.name = "tracers of samples",
 		.tell = stop_at_threshold,
 		.argument = pebs,
 	};
 
+	pebs->records = records;
 	return ds_request_pebs(&cpu->trace->ds, &pebs->lease, &request);
 }
 
@@ -181,7 +205,8 @@ static void arrive(struct cpu *cpu)
 
 static void create_staging(struct cpu *cpu)
 {
-	pebs_cpu(cpu)->staging = trace_memory_alloc(STAGING_BYTES);
+	pebs_cpu(cpu)->staging = trace_memory_alloc(
+		ds_caps()->pebs_baseline ? STAGING_BYTES_ADAPTIVE : STAGING_BYTES);
 	if (!pebs_cpu(cpu)->staging)
 		panic("no memory to take samples on CPU %u", cpu->index);
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A tracer with its buffer, what it is charged, and what of a sample it may see.
+#include "drivers/lbr/lbr.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/pebs/private.h"
 #include "lib/string.h"
-
-#define UNIT sizeof(struct ptrace_pebs_sample)
 
 /* Keeps every product of sizes far from overflow. */
 #define MOST_SAMPLES (1ul << 24)
@@ -19,6 +18,22 @@
 #define LEAST_KERNEL_PERIOD 2000
 
 _Static_assert(sizeof(struct pebs_tracer) <= PAGE_SIZE, "one page");
+
+static unsigned existing_branches(unsigned wanted)
+{
+	return wanted < lbr_caps()->depth ? wanted : lbr_caps()->depth;
+}
+
+size_t pebs_sample_size(unsigned branches)
+{
+	return sizeof(struct ptrace_pebs_sample) +
+	       existing_branches(branches) * sizeof(struct ptrace_pebs_branch);
+}
+
+static size_t unit_of(const struct pebs_options *options)
+{
+	return pebs_sample_size(options->branches);
+}
 
 /* Samples that may be on their way when a tracer reaches its threshold. */
 static size_t slots_beyond(const struct pebs_options *options)
@@ -34,6 +49,14 @@ static int check_overflow(const struct pebs_options *options)
 			       (options->overflow == TRACE_SIGNAL && !options->overflowed)
 		       ? -EOPNOTSUPP
 		       : 0;
+}
+
+/* Of none there are no kinds. */
+static int check_branches(const struct pebs_options *options)
+{
+	if (!options->branches)
+		return options->kinds || options->call_stack ? -EINVAL : 0;
+	return lbr_caps()->depth && ds_pebs_record_size_with(1) ? 0 : -EOPNOTSUPP;
 }
 
 static uint64_t existing_counters(void)
@@ -61,7 +84,7 @@ static bool is_period(const struct pebs_options *options)
 static int check_options(const struct pebs_options *options, struct pebs_event *event,
 			 uint64_t *counters)
 {
-	size_t samples = options->size / UNIT;
+	size_t samples = options->size / unit_of(options);
 	int error;
 
 	if (!pebs_present())
@@ -74,6 +97,8 @@ static int check_options(const struct pebs_options *options, struct pebs_event *
 		error = choose_counters(options, event, counters);
 	if (!error)
 		error = check_overflow(options);
+	if (!error)
+		error = check_branches(options);
 	if (!error && options->view & TRACE_KERNEL && !options->privileged)
 		error = -EPERM;
 	return error;
@@ -81,12 +106,18 @@ static int check_options(const struct pebs_options *options, struct pebs_event *
 
 static size_t buffer_bytes(const struct pebs_options *options)
 {
-	return (options->size / UNIT + slots_beyond(options)) * UNIT;
+	return (options->size / unit_of(options) + slots_beyond(options)) * unit_of(options);
+}
+
+/* It describes itself in one page, and a tracer of its branches in another. */
+static size_t pages_beside(const struct pebs_options *options)
+{
+	return options->branches ? 2 : 1;
 }
 
 static size_t bytes_taken(const struct pebs_options *options)
 {
-	return (1 + trace_memory_pages(buffer_bytes(options))) * PAGE_SIZE;
+	return (pages_beside(options) + trace_memory_pages(buffer_bytes(options))) * PAGE_SIZE;
 }
 
 /* Charges what a tracer takes; cuts options->size to what is left if it may. Bytes, or 0. */
@@ -95,15 +126,18 @@ static size_t charge_memory(struct pebs_options *options)
 	size_t spared = options->replaces ? pebs_of(options->replaces)->charged : 0, wanted,
 	       charged;
 	struct pebs_options smallest = *options;
+	size_t unit = unit_of(options);
 
-	options->size -= options->size % UNIT;
-	smallest.size = options->cut_size ? UNIT : options->size;
+	options->size -= options->size % unit;
+	smallest.size = options->cut_size ? unit : options->size;
 	wanted = bytes_taken(options);
 	charged = account_charge(options->account, wanted, bytes_taken(&smallest), spared);
 	if (charged && charged < wanted)
-		options->size = ((charged - PAGE_SIZE - TRACE_PATTERN_BYTES) / UNIT -
-				 slots_beyond(options)) *
-				UNIT;
+		options->size =
+			((charged - pages_beside(options) * PAGE_SIZE - TRACE_PATTERN_BYTES) /
+				 unit -
+			 slots_beyond(options)) *
+			unit;
 	return charged;
 }
 
@@ -113,7 +147,7 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
 	struct pebs_event event;
 	uint64_t counters;
 	struct pebs_tracer *tracer;
-	size_t charged;
+	size_t charged, unit = unit_of(options);
 	int error = check_options(options, &event, &counters);
 
 	if (error)
@@ -126,8 +160,9 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
 	}
 	if (!settled.view)
 		settled.view = TRACE_USER;
-	if (!settled.threshold || settled.threshold > settled.size / UNIT)
-		settled.threshold = settled.size / UNIT;
+	settled.branches = existing_branches(settled.branches);
+	if (!settled.threshold || settled.threshold > settled.size / unit)
+		settled.threshold = settled.size / unit;
 	settled.replaces = NULL;
 	settled.holder = NULL;
 	*tracer = (struct pebs_tracer){
@@ -138,12 +173,13 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
 		.event = event,
 		.counters = counters,
 		.charged = charged,
-		.slots = buffer_bytes(&settled) / UNIT,
-		.slot = trace_memory_alloc(buffer_bytes(&settled)),
+		.unit = unit,
+		.slots = buffer_bytes(&settled) / unit,
+		.memory = trace_memory_alloc(buffer_bytes(&settled)),
 		.left = settled.period,
 	};
 	tracer->owner.name = tracer->name;
-	if (!tracer->slot) {
+	if (!tracer->memory) {
 		pebs_free(&tracer->base);
 		return -ENOMEM;
 	}
@@ -154,7 +190,7 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
 bool pebs_free(struct tracer *freed)
 {
 	struct pebs_tracer *tracer = pebs_of(freed);
-	bool whole = trace_memory_free(tracer->slot, tracer->slots * UNIT);
+	bool whole = trace_memory_free(tracer->memory, tracer->slots * tracer->unit);
 
 	account_uncharge(tracer->options.account, tracer->charged);
 	area_free(tracer, 1);
@@ -164,7 +200,7 @@ bool pebs_free(struct tracer *freed)
 bool pebs_is_full(const struct pebs_tracer *tracer)
 {
 	return tracer->options.overflow == TRACE_STOP &&
-	       tracer->used >= tracer->options.size / UNIT;
+	       tracer->used >= tracer->options.size / tracer->unit;
 }
 
 bool pebs_at_threshold(const struct pebs_tracer *tracer)
@@ -176,7 +212,7 @@ bool pebs_at_threshold(const struct pebs_tracer *tracer)
 size_t pebs_room(const struct pebs_tracer *tracer)
 {
 	size_t end = tracer->options.overflow == TRACE_SIGNAL ? tracer->options.threshold
-							      : tracer->options.size / UNIT;
+							      : tracer->options.size / tracer->unit;
 
 	return end > tracer->used ? end - tracer->used : 1;
 }
@@ -200,7 +236,8 @@ static unsigned has_of(const struct pebs_tracer *tracer, const struct ds_sample 
 	       (sample->has & DS_SAMPLE_EVENT_IP ? PTRACE_PEBS_HAS_EVENT_IP : 0u) |
 	       (address && sample->has & DS_SAMPLE_ADDRESS ? PTRACE_PEBS_HAS_ADDRESS : 0u) |
 	       (sample->has & DS_SAMPLE_TRANSACTION ? PTRACE_PEBS_HAS_TRANSACTION : 0u) |
-	       (sample->has & DS_SAMPLE_TSC ? PTRACE_PEBS_HAS_TSC : 0u);
+	       (sample->has & DS_SAMPLE_TSC ? PTRACE_PEBS_HAS_TSC : 0u) |
+	       (tracer->options.branches && sample->entries ? PTRACE_PEBS_HAS_BRANCHES : 0u);
 }
 
 /* The parts that ring 3 may see: after a transition state, or stack, are the kernel's. */
@@ -213,6 +250,29 @@ static unsigned hide_kernel(unsigned has, const struct ds_sample *sample)
 	if (is_kernel(sample->address))
 		has &= ~(unsigned)PTRACE_PEBS_HAS_ADDRESS;
 	return has;
+}
+
+static bool sees(const struct pebs_tracer *tracer, uint64_t address)
+{
+	return tracer->options.view & (is_kernel(address) ? TRACE_KERNEL : TRACE_USER);
+}
+
+/* To what follows the sample: those of the view, both ends. An entry that is 0 was emptied. */
+static void put_branches(const struct pebs_tracer *tracer, const struct ds_sample *sample,
+			 struct ptrace_pebs_branch *to)
+{
+	const uint64_t *entry = sample->entry;
+	unsigned count = 0;
+
+	memset(to, 0, tracer->options.branches * sizeof(*to));
+	for (unsigned i = 0; i < sample->entries && entry[0]; i++, entry += 3) {
+		struct ptrace_lbr_branch branch = lbr_decode(entry[0], entry[1], entry[2]);
+
+		if (count < tracer->options.branches && sees(tracer, branch.from) &&
+		    sees(tracer, branch.to))
+			to[count++] = (struct ptrace_pebs_branch){branch.from, branch.to,
+								  branch.flags, branch.cycles};
+	}
 }
 
 static struct ptrace_pebs_sample sample_for_reader(const struct ds_sample *sample, unsigned has,
@@ -245,7 +305,7 @@ static bool is_others(const struct pebs_tracer *tracer, const struct ds_sample *
 void pebs_put(struct pebs_tracer *tracer, const struct ds_sample *sample, const struct cpu *cpu)
 {
 	unsigned has = has_of(tracer, sample);
-	size_t at;
+	struct ptrace_pebs_sample *slot;
 
 	tracer->taken++;
 	if (tracer->full)
@@ -256,9 +316,9 @@ void pebs_put(struct pebs_tracer *tracer, const struct ds_sample *sample, const 
 	}
 	if (!(tracer->options.view & TRACE_KERNEL))
 		has = hide_kernel(has, sample);
-	at = tracer->first + tracer->used;
-	tracer->slot[at >= tracer->slots ? at - tracer->slots : at] =
-		sample_for_reader(sample, has, cpu);
+	slot = pebs_slot(tracer, tracer->used);
+	*slot = sample_for_reader(sample, has, cpu);
+	put_branches(tracer, sample, (struct ptrace_pebs_branch *)(slot + 1));
 	tracer->used++;
 	tracer->full = pebs_is_full(tracer);
 }

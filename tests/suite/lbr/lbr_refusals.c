@@ -181,3 +181,36 @@ TEST(lbr_ptrace_random, .group = "LB", .ids = "LB49",
 		program_expect("lbr_random", calls << 32 | time << 24 | seed << 8 | right, right);
 	}
 }
+
+/* --- Programs that are killed --- */
+
+/* The loop that copied 16 words may fill a stack of 16 entries: what was before it is gone then. */
+TEST(lbr_jumped_to_nowhere, .group = "LB", .ids = "LB49", .needs = NEED_LBR,
+     .claim = "a program whose return address was overwritten, where there is no BTS: the newest "
+	      "entry of its LBR stack is the return to nowhere, after the loop that wrote it",
+     .source = "tests/user/jumped_to_nowhere.c; docs/lbr.md#tracers")
+{
+	PROGRAMS(before);
+	const char *line;
+
+	if (!lbr_caps()->select)
+		test_skip("no MSR_LBR_SELECT: the kernel's branches cannot be left out");
+	EXPECT_EQ(program_output_of("jumped_to_nowhere", 1, false), WAIT_EXITED(0));
+	line = program_output("SIGSEGV at 0x616161616161; last branches, newest first:", NULL);
+	REQUIRE(line);
+	line = program_output("*handle+0x* -> 0x616161616161", line);
+	REQUIRE(line);
+	line = program_output("*handle+0x* -> handle+0x*, times *", line);
+	REQUIRE(line);
+	EXPECT(program_output("  older ones were not kept", line));
+}
+
+TEST(lbr_fatal_jump, .group = "LB", .ids = "LB70", .needs = NEED_LBR,
+     .claim = "the jump that killed a program is the newest entry of its LBR stack, wherever it "
+	      "led; no other has an address of the kernel",
+     .source = "docs/design.md#views; tests/user/fatal_jump.c")
+{
+	if (!lbr_caps()->select)
+		test_skip("no MSR_LBR_SELECT: the kernel's branches cannot be left out");
+	program_expect("fatal_jump", 1, false);
+}

@@ -6,6 +6,7 @@
 #include "drivers/debugctl.h"
 #include "drivers/ds/ds.h"
 #include "drivers/ds/pebs.h"
+#include "drivers/lbr/lbr.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/process/attachment.h"
@@ -398,10 +399,12 @@ TEST(ptrace_profile, .group = "I", .ids = "I7", .needs = NEED_BTS,
 static uint64_t pebs_of_machine(void)
 {
 	bool registers = ds_sample_has() & DS_SAMPLE_REGISTERS;
+	bool branches = lbr_caps()->depth && ds_pebs_record_size_with(1);
 
 	if (!pebs_present())
 		return 0;
-	return 1 | (ds_caps()->pebs_format ? 0 : 2) | (registers ? 4 : 0) | (ds_has_bts() ? 8 : 0);
+	return 1 | (ds_caps()->pebs_format ? 0 : 2) | (registers ? 4 : 0) | (ds_has_bts() ? 8 : 0) |
+	       (branches ? 16 : 0);
 }
 
 TEST(ptrace_pebs, .group = "I", .ids = "",

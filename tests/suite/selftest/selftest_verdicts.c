@@ -14,6 +14,7 @@
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
+#include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/watchdog.h"
 #include "tests/framework/test.h"
 #include "tests/lib/own_tables.h"
@@ -261,6 +262,22 @@ TEST(selftest_panic_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTE
 	options.overflow = TRACE_WRAP;
 	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), 0);
 	interrupts_save(); /* as with a spinlock held: the end of one test is not enough */
+	chain_walk(&chain_a, 40);
+	__asm__ volatile("ud2");
+}
+
+/* The stack has a few branches of the way from the exception to where it is stopped. */
+TEST(selftest_panic_newest, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_LBR,
+     .claim = "a panic in a task whose newest branches are traced prints those of the LBR stack "
+	      "where no branch trace is loaded, and says how many entries the way there took",
+     .source = "docs/design.md#last-branches-in-a-panic")
+{
+	const struct branch_stack_options options = {
+		.flags = PTRACE_LBR_USER | PTRACE_LBR_KERNEL, .entries = 32, .privileged = true};
+	struct tracer *tracer;
+
+	EXPECT_EQ(branch_stack_attach(current_task(), &options, &tracer), 0);
+	interrupts_save();
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");
 }

@@ -17,6 +17,8 @@
  *	every NUMBER		one of so many branches that retire is sampled
  *	source ADDRESS		a sample: a branch
  *	target ADDRESS		a sample: where a branch leads, taken or not
+ *	calls			of the branches the stacks have calls alone
+ *	open			of the calls the stacks have those that have not returned
  *	stack FROM/TO/... ...	a sample of the LBR stack: the newest first
  *
  * Every source is a branch instruction or, at a change of the privilege level and where an event
@@ -48,7 +50,7 @@ static uint64_t *entries;
 static size_t entry_count;
 static unsigned errors, pauses;
 static uint64_t first, stop;
-static bool part;
+static bool part, calls_alone, open_alone;
 static size_t ring_3, ring_0, instructions, next_expected;
 static ZydisDecoder decoder;
 
@@ -64,7 +66,7 @@ static struct branch *stacks; /* newest first; a source of 0 ends one */
 static size_t retired_count, sample_count, samples_of_ring_3, stacked_count, stack_count, every;
 static size_t counted_instructions, counted_branches;
 
-enum { ERRORS_SHOWN = 10, STRAIGHT_MOST = 4096 };
+enum { ERRORS_SHOWN = 10, STRAIGHT_MOST = 4096, CALL_STACKS_LEAST = 8 };
 
 static void error(const struct branch *branch, const char *why)
 {
@@ -105,7 +107,7 @@ static const uint8_t *code_at(uint64_t address)
 struct instruction {
 	ZydisMnemonic mnemonic;
 	uint64_t next;
-	bool branch, direct, goes_on;
+	bool branch, direct, goes_on, call, returns;
 	uint64_t target;
 };
 
@@ -122,6 +124,8 @@ static bool decode(uint64_t address, struct instruction *out)
 	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, bytes, &decoded, operands)))
 		return false;
 	*out = (struct instruction){.mnemonic = decoded.mnemonic, .next = address + decoded.length};
+	out->call = decoded.meta.category == ZYDIS_CATEGORY_CALL;
+	out->returns = decoded.meta.category == ZYDIS_CATEGORY_RET;
 	switch (decoded.meta.category) {
 	case ZYDIS_CATEGORY_COND_BR:
 		out->goes_on = true;
@@ -287,20 +291,68 @@ static bool follows(const struct branch *newest, const struct branch *oldest, si
 	return false;
 }
 
+static void keep_calls(void)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < expected_count; i++) {
+		struct instruction source;
+
+		if (decode(expected[i].from, &source) && source.call)
+			expected[kept++] = expected[i];
+	}
+	expected_count = kept;
+}
+
+/* Whether these are the calls without a return after some branch, of those from `*at` on. */
+static bool are_open(const struct branch *newest, const struct branch *oldest, size_t *at)
+{
+	static struct branch open[64];
+	size_t count = (size_t)(oldest - newest) + 1, depth = 0, i;
+
+	for (size_t n = 0; n < expected_count; n++) {
+		struct instruction source;
+
+		if (!decode(expected[n].from, &source))
+			return false;
+		if (source.call && depth < sizeof(open) / sizeof(open[0]))
+			open[depth++] = expected[n];
+		else if (source.returns && depth)
+			depth--;
+		for (i = 0; i < count && depth == count; i++)
+			if (newest[i].from != open[depth - 1 - i].from ||
+			    newest[i].to != open[depth - 1 - i].to)
+				break;
+		if (n >= *at && depth == count && i == count) {
+			*at = n;
+			return true;
+		}
+	}
+	return false;
+}
+
 static void check_stacks(void)
 {
 	const struct branch *newest = stacks;
 	size_t at = 0;
 
+	if (calls_alone)
+		keep_calls();
 	for (size_t i = 0; i < stacked_count; i++) {
 		if (stacks[i].from)
 			continue;
-		if (newest == &stacks[i] || !follows(newest, &stacks[i] - 1, &at)) {
+		if (newest == &stacks[i] ||
+		    !(open_alone ? are_open : follows)(newest, &stacks[i] - 1, &at)) {
 			error(newest, "the stack's branches are not branches in a row");
 			at = 0;
 		}
 		newest = &stacks[i + 1];
 		stack_count++;
+	}
+	/* Of the program's branches one of seven is in a call. */
+	if ((calls_alone || open_alone) && stack_count < CALL_STACKS_LEAST) {
+		printf("%zu LBR stacks of calls: too few\n", stack_count);
+		errors++;
 	}
 }
 
@@ -377,6 +429,10 @@ static void read_lines(void)
 			add_branch(&expected, &expected_count, a, b);
 		else if (!strcmp(line, "part\n"))
 			part = true;
+		else if (!strcmp(line, "calls\n"))
+			calls_alone = true;
+		else if (!strcmp(line, "open\n"))
+			open_alone = true;
 		else if (sscanf(line, "start %" SCNx64, &first) == 1 ||
 			 sscanf(line, "stop %" SCNx64, &stop) == 1 || read_sample(line))
 			continue;

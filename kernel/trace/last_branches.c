@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// "How did I get here": the founding use of BTS, and of the LBR stack where BTS is absent.
+#include "kernel/console.h"
+#include "kernel/end.h"
+#include "kernel/symbols.h"
+#include "kernel/trace/context.h"
+#include "kernel/trap/trap.h"
+
+#define MOST 32
+
+static void print_branch(const struct trace_branch *branch)
+{
+	char from[64], to[64];
+
+	symbol_describe(branch->from, from, sizeof(from));
+	symbol_describe(branch->to, to, sizeof(to));
+	printk("#   %016lx -> %016lx  %s -> %s\n", branch->from, branch->to, from, to);
+}
+
+static bool get_newest(unsigned unit, size_t n, struct trace_branch *branch)
+{
+	return trace_units[unit]->newest && trace_units[unit]->newest(this_cpu(), n, branch);
+}
+
+/* How many branches are newer than the one of the event; false: that is not among them. */
+static bool find_event(unsigned unit, const struct trap_frame *frame, size_t *newer)
+{
+	uint64_t entry = trap_entry((unsigned)frame->vector);
+	struct trace_branch branch;
+
+	for (*newer = 0; get_newest(unit, *newer, &branch); ++*newer)
+		if (branch.to == entry)
+			return true;
+	*newer = 0;
+	return false;
+}
+
+static void print_branches(unsigned unit, const struct trap_frame *frame)
+{
+	size_t newer = 0, n = 0;
+	bool found = !frame || find_event(unit, frame, &newer);
+	struct trace_branch branch;
+
+	printk("# last branches of this CPU, newest first:\n");
+	for (; n < MOST && get_newest(unit, newer + n, &branch); n++)
+		print_branch(&branch);
+	if (!found)
+		printk("# the branch of the event is not among them\n");
+	else if (n < MOST)
+		printk("# no older ones were kept; %zu newer ones are of the way here\n", newer);
+}
+
+void print_last_branches(const struct trap_frame *frame)
+{
+	struct trace_branch branch;
+
+	for (unsigned unit = 0; this_cpu()->trace && unit < TRACE_UNITS; unit++) {
+		if (!get_newest(unit, 0, &branch))
+			continue;
+		print_branches(unit, frame);
+		return;
+	}
+}
