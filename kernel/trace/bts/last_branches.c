@@ -38,9 +38,9 @@ static size_t find_event(const struct ds_lease *lease, const struct trap_frame *
 	return index;
 }
 
-void print_last_branches(const struct trap_frame *frame)
+static void print_branches(const struct cpu *cpu, const struct trap_frame *frame)
 {
-	struct ds_lease *lease = this_cpu()->trace ? this_cpu()->trace->ds.loaded : NULL;
+	struct ds_lease *lease = cpu->trace ? cpu->trace->ds.loaded : NULL;
 	struct bts_struct record;
 	size_t at, end;
 
@@ -48,7 +48,18 @@ void print_last_branches(const struct trap_frame *frame)
 		return;
 	at = frame ? find_event(lease, frame) : ds_get_bts_index(lease->area);
 	end = ds_get_bts_end(lease->area);
-	printk("# last branches of this CPU, newest first:\n");
+	printk("# last branches of %s CPU, newest first:\n", cpu == this_cpu() ? "this" : "that");
 	for (size_t i = 0; i < MOST && i < end && step_back(lease, &at, &record); i++)
 		print_branch(&record);
+}
+
+/* The others stopped by NMI. */
+void print_last_branches(const struct trap_frame *frame)
+{
+	const struct trap_frame nmi = {.vector = VECTOR_NMI};
+
+	print_branches(this_cpu(), frame);
+	for (unsigned i = 0; i < cpu_count(); i++)
+		if (freeze_say(i) && i != this_cpu()->index)
+			print_branches(cpu_by_index(i), &nmi);
 }
