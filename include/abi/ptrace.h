@@ -73,7 +73,7 @@ _Static_assert(sizeof(struct ptrace_registers) == 27 * 8, "Linux's struct user_r
 enum {
 	PTRACE_FREEZE_NOW = 1,	    /* alone */
 	PTRACE_FREEZE_FAULT = 2,    /* at an exception of ring 3, but #DB and #BP */
-	PTRACE_FREEZE_OVERFLOW = 4, /* where a buffer comes to its threshold */
+	PTRACE_FREEZE_OVERFLOW = 4, /* where a buffer reaches its threshold */
 	PTRACE_FREEZE_PANIC = 8,
 	PTRACE_FREEZE_TRIGGERS = 0xf,
 };

@@ -227,16 +227,15 @@ long ptrace_freeze(const struct ptrace_call *call)
 long ptrace_freeze_status(const struct ptrace_call *call)
 {
 	struct ptrace_freeze_cpu status;
-	size_t most = call->data / sizeof(status);
 	unsigned count = 0;
 
 	if (!call->self->privileged)
 		return -EPERM;
 	if (call->pid)
 		return -EINVAL;
-	if (!most || call->data % sizeof(status))
+	if (!call->data || call->data % sizeof(status))
 		return -EIO;
-	for (; count < most && count < cpu_count(); count++) {
+	for (; count < call->data / sizeof(status) && count < cpu_count(); count++) {
 		if (!freeze_status(count, &status))
 			return -ENXIO;
 		if (copy_to_user(call->address + count * sizeof(status), &status, sizeof(status)))

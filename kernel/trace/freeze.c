@@ -32,23 +32,12 @@ static struct freeze_cpu *part_of(unsigned index)
 	return used ? &cpu->trace->freeze : NULL;
 }
 
-/* In the order of a trap frame: kernel/ptrace/inspect.c. */
-static struct ptrace_registers registers_of(const struct trap_frame *frame)
-{
-	struct ptrace_registers registers = {.orig_rax = UINT64_MAX};
-
-	if (frame) {
-		memcpy(&registers, frame, offsetof(struct ptrace_registers, orig_rax));
-		memcpy(&registers.rip, &frame->rip, 5 * sizeof(uint64_t));
-	}
-	return registers;
-}
-
 /* A thaw that does not see `frozen` has cleared `stops` before that is looked at again. */
 static void freeze_here(const struct trap_frame *frame)
 {
 	struct cpu *cpu = this_cpu();
 	struct freeze_cpu *here = &cpu->trace->freeze;
+	struct ptrace_freeze_cpu *status = &here->status;
 
 	if (!atomic_load(&stops) || atomic_exchange(&here->frozen, true))
 		return;
@@ -57,13 +46,15 @@ static void freeze_here(const struct trap_frame *frame)
 		return;
 	}
 	trace_freeze_units(cpu);
-	here->status = (struct ptrace_freeze_cpu){.cpu = cpu->index,
-						  .cause = cpu->index == first ? cause : 0,
-						  .units = cpu->trace->arrived,
-						  .pid = cpu->current->pid,
-						  .tsc = tsc_read(),
-						  .registers = registers_of(frame)};
-	here->status.delay = (int64_t)(here->status.tsc - part_of(first)->status.tsc);
+	*status = (struct ptrace_freeze_cpu){.cpu = cpu->index, .units = cpu->trace->arrived};
+	status->tsc = tsc_read();
+	status->pid = cpu->current->pid;
+	status->cause = cpu->index == first ? cause : 0;
+	status->delay = (int64_t)(status->tsc - part_of(first)->status.tsc);
+	if (frame) { /* in the same order: kernel/ptrace/inspect.c */
+		memcpy(&status->registers, frame, offsetof(struct ptrace_registers, orig_rax));
+		memcpy(&status->registers.rip, &frame->rip, 5 * sizeof(uint64_t));
+	}
 	atomic_store(&here->stopped, true);
 	if (cause != PTRACE_FREEZE_PANIC)
 		lapic_self_ipi(VECTOR_TRACE_WORK);

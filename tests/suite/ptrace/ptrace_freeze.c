@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The flight recorder of all CPUs. On each a program takes a branch in each round and numbers it in
-// R15: the registers that a freeze keeps say how many it had taken when its CPU stopped, and so
-// many have to be in the traces, no more and no less. Packets hold a bit for each.
+// R15. The registers that a freeze keeps say how many it had taken when its CPU stopped. So many
+// have to be in the traces, no more and no less. Packets hold a bit for each.
 #include "drivers/apic/lapic.h"
 #include "drivers/debugctl.h"
 #include "drivers/ds/ds.h"
@@ -339,8 +339,8 @@ TEST(freeze_by_fault, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
 }
 
 TEST(freeze_by_overflow, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
-     .claim = "a buffer that comes to its threshold stops the units of all CPUs; its own trace "
-	      "has every branch up to there and is not full",
+     .claim = "a buffer that reaches its threshold stops the units of all CPUs; its own trace "
+	      "has every branch up to there, and has lost none",
      .source = "docs/ptrace-freeze.2, PTRACE_FREEZE_OVERFLOW")
 {
 	PROGRAMS(before);
@@ -356,7 +356,8 @@ TEST(freeze_by_overflow, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SM
 		go_all();
 		await_freeze();
 		EXPECT_EQ(atomic_load(&overflows), 1);
-		EXPECT(records_of(&subjects[full]) >= threshold);
+		EXPECT(bts_available(subjects[full].branches) >= threshold);
+		EXPECT_EQ(records_of(&subjects[full]), bts_available(subjects[full].branches));
 		expect_snapshot(PTRACE_FREEZE_OVERFLOW, full);
 		expect_thaw();
 		end_all();
@@ -536,7 +537,7 @@ TEST(freeze_deaf, .group = "I", .ids = "I15", .needs = NEED_SMP,
 }
 
 TEST(freeze_interrupts_off, .group = "I", .ids = "I15", .needs = NEED_SMP,
-     .claim = "a CPU with interrupts off stops at once, and comes to rest when they are on",
+     .claim = "a CPU with interrupts off stops at once, and is at rest when they are on",
      .source = "docs/ptrace-freeze.2, PTRACE_FREEZE_STATUS")
 {
 	struct task *task = task_create_stopped("interrupts off", keep_off, NULL);
