@@ -25,8 +25,9 @@ enum {
 	PTRACE_ATTACH = 16,
 	PTRACE_DETACH = 17,
 	PTRACE_SINGLEBLOCK = 33,
-	PTRACE_FREEZE = 58,	   /* (0, flags), of pid 0: 0 */
-	PTRACE_FREEZE_STATUS = 59, /* (struct ptrace_freeze_cpu *, bytes), of pid 0: how many CPUs */
+	PTRACE_FREEZE = 58, /* (0, flags), of pid 0: 0 */
+	PTRACE_FREEZE_STATUS =
+		59, /* (struct ptrace_freeze_cpu *, bytes), of pid 0: how many CPUs */
 	PTRACE_SETOPTIONS = 0x4200,
 	PTRACE_GETEVENTMSG = 0x4201,
 	PTRACE_GETSIGINFO = 0x4202,
