@@ -5,6 +5,7 @@
 
 #include "drivers/pt/registers.h"
 #include "kernel/ptrace/internal.h"
+#include "kernel/trace/freeze.h"
 #include "kernel/trace/pt/insntrace.h"
 #include "kernel/trace/unit.h"
 
@@ -243,6 +244,7 @@ static void process_has_forked(struct process *child)
 
 static void process_is_ending(struct process *process, uint64_t root)
 {
+	freeze_owner_ended(&process->account);
 	insntrace_owner_ended(&process->account);
 	insntrace_free_root(root);
 }
