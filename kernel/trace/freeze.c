@@ -10,7 +10,7 @@
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 
-#define MOST_WAIT 100000 /* microseconds */
+#define MOST_WAIT 1000000 /* microseconds */
 
 _Static_assert(PTRACE_FREEZE_BTS == 1 << TRACE_BTS && PTRACE_FREEZE_PEBS == 1 << TRACE_PEBS &&
 		       PTRACE_FREEZE_PT == 1 << TRACE_PT && PTRACE_FREEZE_LBR == 1 << TRACE_LBR,

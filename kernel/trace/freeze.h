@@ -26,7 +26,7 @@ void freeze_init(void);
 
 /*
  * `trigger`, PTRACE_FREEZE_..., has come in the state `frame` (NULL: not known). If it is armed all
- * CPUs freeze, this one first, which waits for the others, 100 ms at most; those of a panic stop
+ * CPUs freeze, this one first, which waits for the others, a second at most; those of a panic stop
  * anyway. Any context but NMI; spinlocks may be held.
  */
 void freeze_on(unsigned trigger, const struct trap_frame *frame);

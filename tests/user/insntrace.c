@@ -478,6 +478,14 @@ static void beside_branches(bool excludes)
 	CHECK(begin_threads() == 0 && insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
 }
 
+static void jump_in_rounds(void)
+{
+	for (unsigned round = 0; round < 5; round++) {
+		wait_for_owner();
+		jump_a(400);
+	}
+}
+
 int main(uint64_t argument)
 {
 	cpus = argument >> 8 & 0xffffff;
@@ -516,10 +524,7 @@ int main(uint64_t argument)
 		jump_with_child();
 		break;
 	case 10: /* as often as it is continued */
-		for (unsigned round = 0; round < 5; round++) {
-			wait_for_owner();
-			jump_a(400);
-		}
+		jump_in_rounds();
 		break;
 	case 11:
 		trace_child();
@@ -537,10 +542,8 @@ int main(uint64_t argument)
 		root_outlives(argument >> 32);
 		break;
 	case 16:
-		items(true);
-		break;
 	case 17:
-		items(false);
+		items((argument & 0xff) == 16);
 		break;
 	default:
 		return 1;
