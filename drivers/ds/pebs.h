@@ -44,7 +44,8 @@ struct ds_pebs_request {
 /* Bytes of a record; 0: no PEBS, or of a format that is not known here. Any context. */
 size_t ds_pebs_record_size(void);
 
-/* Bits of the general counters that can take samples on this processor, if it has them. */
+/* Bits of the counters that can take samples on this processor, if it has them; fixed ones from bit
+   32 on. */
 uint64_t ds_pebs_counters(void);
 
 /* The name of the holder of this CPU's half, or NULL. */
