@@ -66,7 +66,7 @@ static void copy_samples(void *argument)
 	size_t left = tracer->used > reading->from ? tracer->used - reading->from : 0;
 
 	reading->count = left < reading->most ? left : reading->most;
-	for (size_t i = 0; i < reading->count; i++)
+	for (size_t i = 0; reading->samples && i < reading->count; i++)
 		reading->samples[i] =
 			tracer->slot[(tracer->first + reading->from + i) % tracer->slots];
 	if (!reading->remove)
@@ -99,8 +99,9 @@ static void clear_samples(void *argument)
 	struct pebs_tracer *tracer = argument;
 
 	tracer->used = 0;
+	tracer->events = 0;
 	tracer->lost = 0;
-	tracer->truncated = tracer->blocked = false;
+	tracer->truncated = tracer->blocked = tracer->full = false;
 }
 
 void pebs_clear(struct tracer *tracer)
@@ -125,6 +126,7 @@ static void answer_question(void *argument)
 		.overflow = tracer->options.overflow,
 		.size = tracer->options.size,
 		.available = tracer->used,
+		.events = tracer->events,
 		.lost = tracer->lost,
 		.truncated = tracer->truncated,
 		.blocked = tracer->blocked,
