@@ -70,6 +70,7 @@ for_image       := iso usb pxe container bench linux linux-soak check-lava check
 for_check       := lint format bench mutants fuzz-view check-host check-bochs check-load check-pt
 for_view        := view corpus fuzz-view round-trip mutants check-view check-pt
 for_linux       := linux linux-soak
+for_record      := linux
 for_debug       := debug
 for_bench       := bench check-all
 for_all         := check check-boot check-all release

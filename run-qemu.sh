@@ -22,7 +22,7 @@ build=${BUILD:-$top/build}
 ovmf=/usr/share/ovmf/OVMF.fd
 boot=kernel firmware=bios accel=tcg cpu='' smp=1 memory=256 timeout='' emulator=qemu
 kernel_words='' monitor_words='' test='' require='' units='' append='' monitor='' log='' extra=()
-trace='' program='' argument='' linux='' initrd='' switches='' disks=()
+trace='' com2='' program='' argument='' linux='' initrd='' switches='' disks=()
 kernel_only=0 ubsan=0 gdb=0 dry_run=0 quiet=0 list=0 interactive=0 boots=10 interrupted=0
 
 usage()
@@ -40,6 +40,7 @@ usage()
 	      --boots N                    boot again, N boots at most, after the test in which one died (10; 1: end there)
 	  -l, --log FILE                   keep the console log; of several boots FILE.boot1 and so on too
 	      --trace FILE.spt             keep the traces of its programs; build/view shows them
+	      --com2 FILE                  what a program sends over its serial line (docs/serial-line.4)
 	      --program ELF [NUMBER]       run this program, with this argument, and no test
 	      --linux BZIMAGE              boot this Linux in the kernel's place (docs/guests.md)
 	      --initrd FILE                its initrd or initramfs
@@ -94,7 +95,7 @@ parse()
 		case $option in
 		-b | --boot | -f | --firmware | -x | --accel | -c | --cpu | -s | --smp | -m | --memory | \
 			-T | --timeout | -l | --log | -t | --test | -r | --require | -a | --append | -M | --monitor | \
-			-e | --emulator | --boots | --trace | --program | --linux | --initrd | --disk | --units)
+			-e | --emulator | --boots | --trace | --com2 | --program | --linux | --initrd | --disk | --units)
 			[ $# -ge 2 ] || die "$option needs a value; -h lists the options"
 			shift
 			[[ $1 != -* || $option == -t || $option == --test ]] ||
@@ -120,6 +121,7 @@ parse()
 		-M | --monitor) monitor+=${monitor:+ }$1 ;;
 		-e | --emulator) emulator=$1 ;;
 		--trace) trace=$1 ;;
+		--com2) com2=$1 ;;
 		--linux) linux=$1 ;;
 		--initrd) initrd=$1 ;;
 		--disk) disks+=("$1") ;;
@@ -192,12 +194,13 @@ check()
 	[ $kernel_only = 0 ] || [ -z "$monitor" ] ||
 		die '--monitor gives words to the monitor, which --kernel-only leaves out'
 
-	[ -z "$trace$program" ] || [ "$emulator" = qemu ] || die '--trace and --program need --emulator qemu'
+	[ -z "$trace$com2$program" ] || [ "$emulator" = qemu ] || die '--trace, --com2 and --program need --emulator qemu'
 	[ -z "$program" ] || [ "$boot" = kernel ] ||
 		die '--program works with --boot kernel only: no other way to boot loads a program'
 	[ -z "$program" ] || check_program
 	# What is not for the trace's line goes to another.
-	[ -z "$trace" ] || { kernel_words+=' console=com1 export=debugcon' && monitor_words+=' console=com1'; }
+	[ -z "$trace$com2" ] || { kernel_words+=' console=com1' && monitor_words+=' console=com1'; }
+	[ -z "$trace" ] || kernel_words+=' export=debugcon'
 	[ $list = 0 ] || kernel_words+=' list'
 	kernel_words+=${test:+ test=$test}${require:+ require=$require}${units:+ units=$units}${append:+ $append}
 	monitor_words+=${monitor:+ $monitor}
@@ -221,8 +224,8 @@ check_program()
 # A Linux has its own words, and the console where the log is taken from.
 check_linux()
 {
-	[ "$emulator-$ubsan-$list-$trace$program$test$require$units" = qemu-0-0- ] ||
-		die '--linux goes without --emulator bochs, --ubsan, --list, --trace, --program, --test, --require and --units'
+	[ "$emulator-$ubsan-$list-$trace$com2$program$test$require$units" = qemu-0-0- ] ||
+		die '--linux goes without --emulator bochs, --ubsan, --list, --trace, --com2, --program, --test, --require and --units'
 	choice '--boot with --linux' "$boot" 'kernel iso other'
 	[ $kernel_only = 0 ] || [ "$boot" = kernel ] || die '--linux without the monitor works with --boot kernel'
 	[ "$boot" != iso ] || [ -n "$initrd" ] || die "--linux with --boot iso needs --initrd: the menu's entry loads one"
@@ -340,6 +343,7 @@ compose()
 	done
 	if [ "$boot" = kernel ]; then command_for_kernel; else command_for_grub; fi
 	[ -z "$trace" ] || command+=(-debugcon "file:${trace//,/,,}")
+	[ -z "$com2" ] || command+=(-chardev "file,id=com2,path=${com2//,/,,}" -device "isa-serial,chardev=com2,index=1")
 	[ $gdb = 0 ] || command+=(-s -S)
 	command+=(${extra[@]+"${extra[@]}"})
 }
@@ -369,6 +373,7 @@ unknown_to_kernel()
 	[ "$memory" = 256 ] || words+=(-m "$memory")
 	[ -z "$monitor" ] || words+=(-M "$monitor")
 	[ -z "$trace" ] || words+=(--trace "$trace")
+	[ -z "$com2" ] || words+=(--com2 "$com2")
 	[ -z "$program" ] || words+=(--program "$program" ${argument:+"$argument"})
 	[ ${#extra[@]} = 0 ] || words+=(-- "${extra[@]}")
 	quoted ${words[@]+"${words[@]}"}
@@ -414,6 +419,7 @@ check_files()
 		die '--accel kvm: /dev/kvm cannot be opened: no rights, or no virtualisation'
 	[ ! -e "$trace" ] || [ -f "$trace" ] || die "cannot write the trace $trace: it is no regular file"
 	[ -z "$trace" ] || (: >"$trace") 2>/dev/null || die "cannot write the trace $trace"
+	[ -z "$com2" ] || (: >"$com2") 2>/dev/null || die "cannot write $com2, which --com2 names"
 	[ -z "$linux" ] || [ "$boot" != iso ] || make_linux_disk
 }
 

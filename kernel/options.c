@@ -31,6 +31,7 @@ static const struct option words[] = {
 	{NUMBER_OPTION("seed", options.seed, 0, UINT64_MAX)},
 	{NUMBER_OPTION("timeout", options.timeout, 1, 86400)},
 	{FLAG_OPTION("x2apic", options.x2apic)},
+	{CHOICE_OPTION("freeze", options.freeze, "none", "fault", "overflow", "panic")},
 	{TEXT_OPTION("console", options.console)},
 	{NUMBER_OPTION("baud", options.baud, 0, UINT32_MAX)},
 	{TEXT_OPTION("machine", options.machine)},

@@ -22,6 +22,7 @@ struct options {
 	uint64_t seed;	   /* of everything random; never 0: that word takes one from the clock */
 	uint64_t timeout;  /* seconds that one test may take */
 	bool x2apic;	   /* not xAPIC mode, which is what firmware mostly leaves */
+	int freeze;	   /* 1 << this: PTRACE_FREEZE_...; 0: none */
 	char console[128];
 	char machine[64]; /* this one's name in the banner */
 	char mac[32];	  /* of the network card that it booted from, as the loader wrote it */

@@ -7,6 +7,7 @@
 #include "kernel/smp/smp.h"
 #include "kernel/symbols.h"
 #include "kernel/trace/cpu.h"
+#include "kernel/trace/freeze.h"
 #include "kernel/trap/trap.h"
 #include "lib/format.h"
 
@@ -90,12 +91,13 @@ void print_trap(const struct trap_frame *frame)
 static char reason[256];
 
 /* A panic within a panic says so and ends at once. */
-static void begin(void)
+static void begin(const struct trap_frame *frame)
 {
 	static bool panicking;
 
 	__asm__ volatile("cli");
 	debugctl_hold(&this_cpu()->debugctl);
+	freeze_on(PTRACE_FREEZE_PANIC, frame);
 	smp_stop_others();
 	trace_stop_cpu();
 	console_unlock_for_good();
@@ -110,7 +112,7 @@ void panic(const char *template, ...)
 {
 	va_list arguments;
 
-	begin();
+	begin(NULL);
 	va_start(arguments, template);
 	vformat(reason, sizeof(reason), template, arguments);
 	va_end(arguments);
@@ -123,7 +125,7 @@ void panic(const char *template, ...)
 
 void panic_trap(const struct trap_frame *frame, const char *what)
 {
-	begin();
+	begin(frame);
 	format(reason, sizeof(reason), "%s (vector %lu) on CPU %u",
 	       what ? what : exception_name(frame->vector), frame->vector, this_cpu()->index);
 	printk("\n# panic: %s\n", reason);

@@ -477,6 +477,11 @@ const char *console_lost(void)
 	return NULL;
 }
 
+bool console_has_port(uint16_t base)
+{
+	return is_known(base, 0);
+}
+
 bool console_has_screen(void)
 {
 	return screen;

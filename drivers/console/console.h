@@ -52,6 +52,9 @@ const char *console_names(void);
 /* Sends a text, newlines as CR LF, to all but the screen. */
 void console_write(const char *text);
 
+/* Whether the serial port at I/O port `base` is one of the devices, whatever it was named by. */
+bool console_has_port(uint16_t base);
+
 /* The name of a serial port or virtio console that has stopped taking characters since the last
  * call, or NULL. */
 const char *console_lost(void);

@@ -8,19 +8,26 @@ const uint16_t uart_com_bases[4] = {0x3f8, 0x2f8, 0x3e8, 0x2e8};
 
 enum {
 	TRANSMIT = 0,	  /* DLAB = 0 */
+	RECEIVE = 0,	  /* DLAB = 0 */
 	DIVISOR_LOW = 0,  /* DLAB = 1 */
 	DIVISOR_HIGH = 1, /* DLAB = 1 */
 	INTERRUPTS = 1,	  /* DLAB = 0 */
 	FIFO_CONTROL = 2,
+	IDENTIFICATION = 2,
 	LINE_CONTROL = 3,
 	MODEM_CONTROL = 4,
 	LINE_STATUS = 5,
 	SCRATCH = 7,
 };
 enum { LINE_8N1 = 0x03, LINE_DLAB = 0x80 };
-enum { FIFO_ENABLE_AND_CLEAR = 0x07 };
+enum { FIFO_ENABLE_AND_CLEAR = 0x07, FIFO_IS_ENABLED = 0xc0 };
 enum { MODEM_DTR = 0x01, MODEM_RTS = 0x02 };
-enum { STATUS_HOLDING_EMPTY = 0x20, STATUS_ALL_EMPTY = 0x40 };
+enum {
+	STATUS_RECEIVED = 0x01,
+	STATUS_OVERRUN = 0x02, /* a read clears it */
+	STATUS_HOLDING_EMPTY = 0x20,
+	STATUS_ALL_EMPTY = 0x40,
+};
 
 #define CLOCK	   115200 /* baud at divisor 1 */
 #define LEAST_BAUD 300
@@ -144,6 +151,52 @@ void uart_flush(const struct uart *uart)
 {
 	if (uart_is_open(uart) && !uart->wedged)
 		wait_for(uart, STATUS_ALL_EMPTY, MOST_POLLS);
+}
+
+static uint8_t look(struct uart *uart)
+{
+	uint8_t status = get(uart, LINE_STATUS);
+
+	uart->overrun |= (status & STATUS_OVERRUN) != 0;
+	return status;
+}
+
+bool uart_is_ready(struct uart *uart)
+{
+	return look(uart) & STATUS_HOLDING_EMPTY;
+}
+
+bool uart_has_received(struct uart *uart)
+{
+	return look(uart) & STATUS_RECEIVED || uart->overrun;
+}
+
+bool uart_is_empty(struct uart *uart)
+{
+	return look(uart) & STATUS_ALL_EMPTY;
+}
+
+/* A transmitter that is ready has its FIFO empty, or, being an 8250's, room for one byte. */
+size_t uart_send(struct uart *uart, const uint8_t *bytes, size_t count)
+{
+	size_t room = UART_FIFO, sent = 0;
+
+	if (!count || !uart_is_ready(uart))
+		return 0;
+	if ((get(uart, IDENTIFICATION) & FIFO_IS_ENABLED) != FIFO_IS_ENABLED)
+		room = 1;
+	while (sent < count && sent < room)
+		set(uart, TRANSMIT, bytes[sent++]);
+	return sent;
+}
+
+size_t uart_receive(struct uart *uart, uint8_t *bytes, size_t most)
+{
+	size_t count = 0;
+
+	while (count < most && look(uart) & STATUS_RECEIVED)
+		bytes[count++] = get(uart, RECEIVE);
+	return count;
 }
 
 #define DEBUGCON_PORT 0xe9

@@ -8,6 +8,7 @@
 #define SPOOR_DRIVERS_CONSOLE_UART_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* I/O bases of COM1 to COM4 as firmware places them. */
@@ -18,6 +19,7 @@ struct uart {
 	volatile void *memory; /* its registers in memory; NULL: none */
 	uint8_t size; /* in memory: bytes of an access, and to the next register: 1, 2, 4 */
 	bool wedged;  /* the transmitter stayed busy past the bound: no more waiting for it */
+	bool overrun; /* uart_send() or uart_receive() has met the loss of received bytes */
 };
 
 /*
@@ -54,6 +56,23 @@ void uart_put(struct uart *uart, char c);
 
 /* Waits, as long at most, until the last bit has left the machine: before it is switched off. */
 void uart_flush(const struct uart *uart);
+
+/*
+ * Without waiting: sends the first of `count` bytes, as many as the transmitter takes at once, or
+ * takes up to `most` that were received. They return how many. An open port; any context, the
+ * caller serialises.
+ */
+#define UART_FIFO 16
+size_t uart_send(struct uart *uart, const uint8_t *bytes, size_t count);
+size_t uart_receive(struct uart *uart, uint8_t *bytes, size_t most);
+
+/*
+ * Whether uart_send() would send a byte; whether there is one to receive, or a loss to be told;
+ * whether all that was sent has left the machine.
+ */
+bool uart_is_ready(struct uart *uart);
+bool uart_has_received(struct uart *uart);
+bool uart_is_empty(struct uart *uart);
 
 /* QEMU's isa-debugcon: true if port E9H reads back as E9H. */
 bool debugcon_present(void);

@@ -23,6 +23,7 @@ enum {
 	INSNTRACE_RELEASE_THREAD,    /* (descriptor, 0, 0): 0 */
 	INSNTRACE_READ_STREAM,	     /* (descriptor, struct insntrace_read *, its size): bytes */
 	INSNTRACE_GET_HOLDER,	     /* (INSNTRACE_HOLDER_..., 0, 0): pid */
+	INSNTRACE_GET_ITEMS,	     /* (pid or 0, struct insntrace_read *, its size): bytes */
 };
 
 /* The modes: every CPU has a buffer, whatever runs there; or each of some threads has one. */

@@ -25,6 +25,9 @@ enum {
 	PTRACE_ATTACH = 16,
 	PTRACE_DETACH = 17,
 	PTRACE_SINGLEBLOCK = 33,
+	PTRACE_FREEZE = 58, /* (0, flags), of pid 0: 0 */
+	PTRACE_FREEZE_STATUS =
+		59, /* (struct ptrace_freeze_cpu *, bytes), of pid 0: how many CPUs */
 	PTRACE_SETOPTIONS = 0x4200,
 	PTRACE_GETEVENTMSG = 0x4201,
 	PTRACE_GETSIGINFO = 0x4202,
@@ -66,5 +69,39 @@ struct ptrace_registers {
 	uint64_t fs_base, gs_base, ds, es, fs, gs;
 };
 _Static_assert(sizeof(struct ptrace_registers) == 27 * 8, "Linux's struct user_regs_struct");
+
+/* PTRACE_FREEZE, flags; 0: thaw. docs/ptrace-freeze.2 is the manual page. */
+enum {
+	PTRACE_FREEZE_NOW = 1,	    /* alone */
+	PTRACE_FREEZE_FAULT = 2,    /* at an exception of ring 3, but #DB and #BP */
+	PTRACE_FREEZE_OVERFLOW = 4, /* where a buffer reaches its threshold */
+	PTRACE_FREEZE_PANIC = 8,
+	PTRACE_FREEZE_TRIGGERS = 0xf,
+};
+
+/* struct ptrace_freeze_cpu, flags. */
+enum {
+	PTRACE_FREEZE_STOPPED = 1, /* else it has not answered the NMI, and has nothing below */
+	PTRACE_FREEZE_RESTS = 2,   /* what it recorded is with the tracers; else it has IF = 0 */
+};
+
+/* struct ptrace_freeze_cpu, units: that were on there. */
+enum {
+	PTRACE_FREEZE_BTS = 1,
+	PTRACE_FREEZE_PEBS = 2,
+	PTRACE_FREEZE_PT = 4,
+	PTRACE_FREEZE_LBR = 8,
+};
+
+struct ptrace_freeze_cpu {
+	uint32_t cpu, flags;
+	uint32_t cause; /* of the CPU where it happened: the flag of PTRACE_FREEZE; else 0 */
+	uint32_t units;
+	uint64_t pid;			   /* of the process or task that ran there */
+	uint64_t tsc;			   /* when its units had stopped */
+	int64_t delay;			   /* that, since the CPU of the cause had stopped */
+	struct ptrace_registers registers; /* as it was stopped; 0: by a switch of tasks */
+};
+_Static_assert(sizeof(struct ptrace_freeze_cpu) == 256, "the interface");
 
 #endif

@@ -12,7 +12,13 @@
 #include <stdint.h>
 
 enum {
-	SYS_write = 1,	 /* (fd, buffer, bytes): fd 1 or 2, printable text on the console */
+	SYS_read = 0,  /* (fd, buffer, bytes): of the serial line, docs/serial-line.4 */
+	SYS_write = 1, /* (fd, buffer, bytes): fd 1 or 2, printable text on the console; or the
+			  serial line */
+	SYS_open = 2,  /* (SERIAL_LINE, O_RDWR, with or without O_NONBLOCK): fd */
+	SYS_close = 3, /* (fd) */
+	SYS_poll =
+		7, /* (struct pollfd *, how many, milliseconds; -1: no end): how many are ready */
 	SYS_mmap = 9,	 /* (0, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0): zeroed pages */
 	SYS_munmap = 11, /* (address, bytes): of what SYS_mmap gave */
 	SYS_rt_sigaction = 13,	 /* (signal, const struct sigaction * or NULL, struct sigaction * or
@@ -64,6 +70,18 @@ enum {
 	WNOWAIT = 0x1000000, /* what is reported can be waited for again; Linux: waitid() only */
 };
 enum { CLOCK_MONOTONIC = 1 };
+
+/* docs/serial-line.4: COM2, of one process at a time. */
+#define SERIAL_LINE "/dev/ttyS1"
+enum { O_RDWR = 2, O_NONBLOCK = 0x800 };
+enum { POLLIN = 1, POLLOUT = 4, POLLNVAL = 0x20 };
+enum { POLL_MOST = 16 }; /* descriptors of one call */
+
+struct pollfd {
+	int32_t fd; /* negative: not looked at */
+	int16_t events, revents;
+};
+_Static_assert(sizeof(struct pollfd) == 8, "as Linux has it");
 
 /* Locked memory: the pages of the trace buffers of a process. Children begin with its limits. */
 enum { RLIMIT_MEMLOCK = 8 };

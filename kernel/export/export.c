@@ -132,14 +132,14 @@ static bool records_branches(void)
 	return options.trace_unit != EXPORT_PT;
 }
 
-static void add_text(size_t *used, unsigned tag, const char *text)
+static void add_text(uint8_t *items, size_t *used, unsigned tag, const char *text)
 {
-	frame_item(payload, used, tag, text, strlen(text));
+	frame_item(items, used, tag, text, strlen(text));
 }
 
-static void add_number(size_t *used, unsigned tag, uint64_t number, size_t bytes)
+static void add_number(uint8_t *items, size_t *used, unsigned tag, uint64_t number, size_t bytes)
 {
-	frame_item(payload, used, tag, &number, bytes);
+	frame_item(items, used, tag, &number, bytes);
 }
 
 static struct trace_frame header_of(uint8_t type, uint32_t stream)
@@ -150,7 +150,8 @@ static struct trace_frame header_of(uint8_t type, uint32_t stream)
 				    .tsc = tsc_read()};
 }
 
-static void send_hello(void)
+/* Every call writes the same entries. */
+size_t export_machine(uint8_t items[TRACE_PAYLOAD_BYTES])
 {
 	static uint64_t entries[VECTORS + 1];
 	size_t used = 0, note = (size_t)(build_id_end - build_id_start);
@@ -158,17 +159,29 @@ static void send_hello(void)
 	for (unsigned vector = 0; vector < VECTORS; vector++)
 		entries[vector] = trap_entry(vector);
 	entries[VECTORS] = (uint64_t)syscall_entry;
-	add_text(&used, TRACE_ITEM_NAME, "spoor.elf");
-	add_text(&used, TRACE_ITEM_VERSION, spoor_version);
-	add_text(&used, TRACE_ITEM_SILICON, silicon_name());
+	add_text(items, &used, TRACE_ITEM_NAME, "spoor.elf");
+	add_text(items, &used, TRACE_ITEM_VERSION, spoor_version);
+	add_text(items, &used, TRACE_ITEM_SILICON, silicon_name());
 	if (note > NOTE_HEADER)
-		frame_item(payload, &used, TRACE_ITEM_BUILD_ID, build_id_start + NOTE_HEADER,
+		frame_item(items, &used, TRACE_ITEM_BUILD_ID, build_id_start + NOTE_HEADER,
 			   note - NOTE_HEADER);
-	add_number(&used, TRACE_ITEM_PROCESSOR, cpuid(1, 0).eax, 4);
-	add_number(&used, TRACE_ITEM_TSC_HZ, clock_tsc_hz(), 8);
-	add_number(&used, TRACE_ITEM_CPUS, cpu_count(), 4);
-	frame_item(payload, &used, TRACE_ITEM_ENTRIES, entries, sizeof(entries));
-	frame_send(&line, header_of(TRACE_FRAME_HELLO, 0), payload, used);
+	add_number(items, &used, TRACE_ITEM_PROCESSOR, cpuid(1, 0).eax, 4);
+	add_number(items, &used, TRACE_ITEM_TSC_HZ, clock_tsc_hz(), 8);
+	add_number(items, &used, TRACE_ITEM_CPUS, cpu_count(), 4);
+	frame_item(items, &used, TRACE_ITEM_ENTRIES, entries, sizeof(entries));
+	return used;
+}
+
+size_t export_program(uint8_t items[TRACE_PAYLOAD_BYTES], const char *name, uint32_t checksum,
+		      uint64_t root)
+{
+	size_t used = 0;
+
+	add_text(items, &used, TRACE_ITEM_NAME, name);
+	add_text(items, &used, TRACE_ITEM_PROGRAM, name);
+	add_number(items, &used, TRACE_ITEM_CHECKSUM, checksum, 4);
+	add_number(items, &used, TRACE_ITEM_CR3, root, 8);
+	return used;
 }
 
 static unsigned view_of(enum export_what what)
@@ -197,14 +210,11 @@ static void send_stream(const struct task *task, uint32_t id, enum export_what w
 {
 	size_t used = 0;
 
-	add_text(&used, TRACE_ITEM_NAME, name);
-	if (what == EXPORT_PROGRAMS)
-		add_text(&used, TRACE_ITEM_PROGRAM, name);
-	if (checksum)
-		add_number(&used, TRACE_ITEM_CHECKSUM, checksum, 4);
-	add_number(&used, TRACE_ITEM_VIEW, view_number(view_of(what)), 4);
 	if (task && task->context)
-		add_number(&used, TRACE_ITEM_CR3, task->context->root, 8);
+		used = export_program(payload, name, checksum, task->context->root);
+	else
+		add_text(payload, &used, TRACE_ITEM_NAME, name);
+	add_number(payload, &used, TRACE_ITEM_VIEW, view_number(view_of(what)), 4);
 	frame_send(&line, header_of(TRACE_FRAME_STREAM, id), payload, used);
 }
 
@@ -403,7 +413,7 @@ void export_begin(void)
 		return;
 	export_on = true;
 	take_line();
-	send_hello();
+	frame_send(&line, header_of(TRACE_FRAME_HELLO, 0), payload, export_machine(payload));
 	if (options.trace_unit != EXPORT_BTS)
 		packets_begin(&line, view_number(view_of((enum export_what)options.trace)));
 	if (export_wants(EXPORT_CPUS))

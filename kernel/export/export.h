@@ -10,7 +10,10 @@
 #ifndef SPOOR_KERNEL_EXPORT_H
 #define SPOOR_KERNEL_EXPORT_H
 
+#include "abi/trace_stream.h"
+
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct task;
@@ -28,6 +31,15 @@ enum export_mode { EXPORT_WHOLE, EXPORT_WRAP, EXPORT_STOP };
 enum export_unit { EXPORT_BTS, EXPORT_PT, EXPORT_BOTH };
 
 extern bool export_on; /* read-only */
+
+/*
+ * The items of frame HELLO, and of a frame STREAM of a task whose program `name` runs with `root`
+ * in CR3 (docs/trace-stream.5). They return their bytes. Whether traces leave the machine or not;
+ * any task context.
+ */
+size_t export_machine(uint8_t items[TRACE_PAYLOAD_BYTES]);
+size_t export_program(uint8_t items[TRACE_PAYLOAD_BYTES], const char *name, uint32_t checksum,
+		      uint64_t root);
 
 /* Tasks that could not be traced, and CPUs each time: END has the number. With the line. */
 extern unsigned export_untraced;

@@ -334,8 +334,7 @@ static void forget_ended(const struct process *self, const struct news *news)
 		attachment_end(news->by, 0);
 }
 
-/* Of a call that a handler ends. */
-static long interrupted_result(const struct process *self)
+long interrupted_result(const struct process *self)
 {
 	return self->actions[self->caught].flags & SA_RESTART ? CALL_AGAIN : -EINTR;
 }

@@ -75,6 +75,13 @@ bool process_sleep(struct process *self, uint64_t flags);
 /* The result of a call that is made once more after the handler that interrupted it. */
 #define CALL_AGAIN (-512)
 
+/* After such an interruption: CALL_AGAIN if the handler's SA_RESTART says so, else -EINTR. */
+long interrupted_result(const struct process *self);
+
+/* line.c: the calls for the serial line, whose descriptor is LINE_FD. */
+#define LINE_FD 3
+system_call call_open, call_close, call_read, call_poll, call_write_line;
+
 long process_wait(struct process *self, int64_t pid, uint64_t status, uint64_t options);
 
 /* handler.c */

@@ -9,9 +9,7 @@
 #include "kernel/process/internal.h"
 #include "kernel/process/program.h"
 #include "kernel/sched/sched.h"
-#include "lib/elf.h"
 #include "lib/format.h"
-#include "lib/frame.h"
 #include "lib/string.h"
 
 /*
@@ -104,32 +102,16 @@ static int enter_process(struct process *process, struct process *parent)
 	if (error)
 		return error;
 	if (export_wants(EXPORT_PROGRAMS))
-		export_task(process->task, EXPORT_PROGRAMS, process->name, process->checksum);
+		export_task(process->task, EXPORT_PROGRAMS, process->name,
+			    program_checksum(process->name));
 	if (parent)
 		process_forked(process);
 	task_start(process->task);
 	return 0;
 }
 
-/* By this a reader of the trace knows the program's file. */
-static uint32_t checksum_of(const struct program *program)
-{
-	struct elf_image elf;
-	struct elf_segment segment;
-	unsigned cursor = 0;
-	uint32_t crc = 0;
-
-	if (elf_open_either(&elf, program->image, program->size))
-		return 0;
-	while (elf_next_segment(&elf, &cursor, &segment))
-		crc = crc32c(crc, segment.data, segment.file_size);
-	return crc;
-}
-
 static int load_image(struct process *process, const struct program *program, uint64_t argument)
 {
-	if (export_wants(EXPORT_PROGRAMS))
-		process->checksum = checksum_of(program);
 	process->frame.rdi = argument;
 	return program_load(&process->space, program->image, program->size, &process->frame);
 }
@@ -167,7 +149,6 @@ long process_fork(struct process *parent)
 	result = space_copy(&child->space, &parent->space);
 	if (!result) {
 		child->frame = parent->frame;
-		child->checksum = parent->checksum;
 		child->frame.rax = 0;
 		child->blocked = parent->blocked;
 		memcpy(child->actions, parent->actions, sizeof(child->actions));

@@ -8,6 +8,7 @@
 #define SPOOR_KERNEL_PROCESS_PROCESS_H
 
 #include "abi/signal.h"
+#include "drivers/console/uart.h"
 #include "kernel/lock.h"
 #include "kernel/mm/space.h"
 #include "kernel/sched/task.h"
@@ -41,11 +42,10 @@ struct process {
 	struct task *task;	 /* with the same pid; gone as a task once state is PROCESS_ENDED */
 	unsigned pid;
 	char name[24];
-	uint32_t checksum; /* of its program, if that is exported */
-	bool privileged;   /* may see kernel addresses */
-	bool in_call;	   /* of the system */
-	bool call_is_32;   /* the newest one was INT 80H */
-	unsigned stepped;  /* STEP_... that its tracers wait for */
+	bool privileged;  /* may see kernel addresses */
+	bool in_call;	  /* of the system */
+	bool call_is_32;  /* the newest one was INT 80H */
+	unsigned stepped; /* STEP_... that its tracers wait for */
 	struct trace_account
 		account;       /* of what it has in trace buffers; its limit: RLIMIT_MEMLOCK */
 	uint64_t account_most; /* what the limit can be set to */
@@ -119,6 +119,12 @@ extern void (*process_said)(const struct process *process, const char *line);
  */
 extern void (*process_forked)(struct process *child);
 extern void (*process_ends)(struct process *process, uint64_t root);
+
+/*
+ * The UART of the line that a process can open; one that is not open is COM2, opened when it is
+ * first needed. For a test that has another, while no process has the line.
+ */
+extern struct uart line_uart;
 
 /* A system call of `self`; `argument`: RDI, RSI, RDX, R10, R8, R9. Returns what RAX gets. */
 typedef long system_call(struct process *self, const uint64_t *argument);

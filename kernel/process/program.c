@@ -6,6 +6,7 @@
 #include "kernel/mm/vm.h"
 #include "lib/elf.h"
 #include "lib/format.h"
+#include "lib/frame.h"
 #include "lib/string.h"
 #include "lib/unpack.h"
 
@@ -85,6 +86,21 @@ const struct program *program_find(const char *name)
 			return program;
 	}
 	return NULL;
+}
+
+uint32_t program_checksum(const char *name)
+{
+	const struct program *program = program_find(name);
+	struct elf_image elf;
+	struct elf_segment segment;
+	unsigned cursor = 0;
+	uint32_t crc = 0;
+
+	if (!program || elf_open_either(&elf, program->image, program->size))
+		return 0;
+	while (elf_next_segment(&elf, &cursor, &segment))
+		crc = crc32c(crc, segment.data, segment.file_size);
+	return crc;
 }
 
 static int load_segment(struct space *space, const struct elf_segment *segment)

@@ -20,6 +20,9 @@ void programs_init(const struct boot_info *info);
 /* NULL if there is none of that name. */
 const struct program *program_find(const char *name);
 
+/* CRC32C over the file bytes of its segments, by which a reader of a trace knows it; 0: none. */
+uint32_t program_checksum(const char *name);
+
 /*
  * The boot loader's module, if it gave one: a program that program_find() finds by its name. NULL:
  * none. `*argument` is the number after its name in the module's words, 0 without one.

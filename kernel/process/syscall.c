@@ -34,6 +34,8 @@ static long call_write(struct process *self, const uint64_t *argument)
 	size_t bytes = argument[2] < MOST_WRITTEN ? argument[2] : MOST_WRITTEN, start = 0;
 	char text[MOST_WRITTEN];
 
+	if (argument[0] == LINE_FD)
+		return call_write_line(self, argument);
 	if (argument[0] != 1 && argument[0] != 2)
 		return -EBADF;
 	if (copy_from_user(text, argument[1], bytes))
@@ -281,7 +283,11 @@ static struct {
 	uint64_t number;
 	system_call *call;
 } calls[] = {
+	{SYS_read, call_read},
 	{SYS_write, call_write},
+	{SYS_open, call_open},
+	{SYS_close, call_close},
+	{SYS_poll, call_poll},
 	{SYS_mmap, call_mmap},
 	{SYS_munmap, call_munmap},
 	{SYS_rt_sigaction, call_rt_sigaction},

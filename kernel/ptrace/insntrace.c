@@ -4,7 +4,11 @@
 #include "abi/syscall.h"
 
 #include "drivers/pt/registers.h"
+#include "kernel/export/export.h"
+#include "kernel/mm/page.h"
+#include "kernel/process/program.h"
 #include "kernel/ptrace/internal.h"
+#include "kernel/trace/freeze.h"
 #include "kernel/trace/pt/insntrace.h"
 #include "kernel/trace/unit.h"
 
@@ -196,6 +200,52 @@ static long do_get_holder(const struct call *call)
 	}
 }
 
+/* What a reader of packets has to know: of the machine, or of a process that was not waited for. */
+static long find_items(uint64_t pid, uint8_t *items)
+{
+	struct process *process = pid && pid <= UINT32_MAX ? process_find((unsigned)pid) : NULL;
+	size_t bytes;
+
+	if (!pid)
+		return (long)export_machine(items);
+	if (!process)
+		return -ESRCH;
+	bytes = export_program(items, process->name, program_checksum(process->name),
+			       process->context.root);
+	process_put(process);
+	return (long)bytes;
+}
+
+#define ITEMS_ORDER 2
+_Static_assert(PAGE_SIZE << ITEMS_ORDER >= TRACE_PAYLOAD_BYTES, "the payload of a frame");
+
+/* With addresses of the kernel's, and of page tables. */
+static long do_get_items(const struct call *call)
+{
+	struct insntrace_read read;
+	uint64_t pages;
+	long found;
+
+	if (!call->self->privileged)
+		return -EPERM;
+	if (copy_from_user(&read, call->address, sizeof(read)))
+		return -EFAULT;
+	pages = page_alloc_run(ITEMS_ORDER);
+	if (!pages)
+		return -ENOMEM;
+	found = find_items(call->first, direct(pages));
+	if (found >= 0) {
+		uint64_t left = read.offset < (uint64_t)found ? (uint64_t)found - read.offset : 0;
+
+		found = (long)(left < read.bytes ? left : read.bytes);
+		if (copy_to_user(read.address, (uint8_t *)direct(pages) + read.offset,
+				 (size_t)found))
+			found = -EFAULT;
+	}
+	page_free_run(pages, ITEMS_ORDER);
+	return found;
+}
+
 /* `bytes`: what the structure at `address` has; 0: arguments that are not used have to be 0. */
 static const struct request {
 	long (*perform)(const struct call *call);
@@ -217,6 +267,7 @@ static const struct request {
 	[INSNTRACE_RELEASE_THREAD] = {do_release_thread, true, 0},
 	[INSNTRACE_READ_STREAM] = {do_read_stream, true, sizeof(struct insntrace_read)},
 	[INSNTRACE_GET_HOLDER] = {do_get_holder, true, 0},
+	[INSNTRACE_GET_ITEMS] = {do_get_items, true, sizeof(struct insntrace_read)},
 };
 
 static long call_insntrace(struct process *self, const uint64_t *argument)
@@ -243,6 +294,7 @@ static void process_has_forked(struct process *child)
 
 static void process_is_ending(struct process *process, uint64_t root)
 {
+	freeze_owner_ended(&process->account);
 	insntrace_owner_ended(&process->account);
 	insntrace_free_root(root);
 }

@@ -4,6 +4,7 @@
 #include "abi/ptrace.h"
 #include "kernel/cpu.h"
 #include "kernel/ptrace/internal.h"
+#include "kernel/trace/freeze.h"
 #include "lib/string.h"
 
 int ptrace_get_frame(struct attachment *at, struct trap_frame *frame)
@@ -211,4 +212,34 @@ long ptrace_poke_register(const struct ptrace_call *call)
 		return -EIO;
 	*found = call->data;
 	return write_registers(call->at, &frame, &registers);
+}
+
+long ptrace_freeze(const struct ptrace_call *call)
+{
+	if (!call->self->privileged)
+		return -EPERM;
+	if (call->pid || call->address || call->data & ~(uint64_t)PTRACE_FREEZE_TRIGGERS ||
+	    (call->data & PTRACE_FREEZE_NOW && call->data != PTRACE_FREEZE_NOW))
+		return -EINVAL;
+	return freeze_request(&call->self->account, (unsigned)call->data, &call->self->frame);
+}
+
+long ptrace_freeze_status(const struct ptrace_call *call)
+{
+	struct ptrace_freeze_cpu status;
+	unsigned count = 0;
+
+	if (!call->self->privileged)
+		return -EPERM;
+	if (call->pid)
+		return -EINVAL;
+	if (!call->data || call->data % sizeof(status))
+		return -EIO;
+	for (; count < call->data / sizeof(status) && count < cpu_count(); count++) {
+		if (!freeze_status(count, &status))
+			return -ENXIO;
+		if (copy_to_user(call->address + count * sizeof(status), &status, sizeof(status)))
+			return -EFAULT;
+	}
+	return count;
 }

@@ -36,6 +36,9 @@ ptrace_request ptrace_pebs_config, ptrace_pebs_status;
 /* lbr.c: of a stack of the newest branches; the last two of one that there is. */
 ptrace_request ptrace_lbr_config, ptrace_lbr_status, ptrace_lbr_clear, ptrace_lbr_read;
 
+/* inspect.c: the recorder of all CPUs, trace/freeze.h. */
+ptrace_request ptrace_freeze, ptrace_freeze_status;
+
 /* A CONFIG with a signal that cannot be sent; without the flag SIGNAL none is looked at. */
 bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal);
 

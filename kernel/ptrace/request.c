@@ -174,6 +174,8 @@ static const struct request {
 	{PTRACE_ATTACH, NOTHING, do_attach},
 	{PTRACE_DETACH, READABLE, do_continue},
 	{PTRACE_SINGLEBLOCK, STOPPED, do_continue},
+	{PTRACE_FREEZE, NOTHING, ptrace_freeze},
+	{PTRACE_FREEZE_STATUS, NOTHING, ptrace_freeze_status},
 	{PTRACE_SETOPTIONS, STOPPED, ptrace_set_options},
 	{PTRACE_GETEVENTMSG, STOPPED, ptrace_get_message},
 	{PTRACE_GETSIGINFO, STOPPED, ptrace_get_siginfo},

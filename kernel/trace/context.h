@@ -18,6 +18,7 @@
 #include "drivers/pmu/pmu.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
+#include "kernel/trace/freeze.h"
 #include "kernel/trace/trace.h"
 #include "kernel/trace/unit.h"
 
@@ -65,9 +66,21 @@ struct trace_cpu {
 	uint64_t fault; /* the RIP in the kernel's half at which ring 3 faults, or 0 */
 	struct ds_cpu ds;
 	struct pmu_cpu pmu;
+	struct freeze_cpu freeze;
 	/* The state of each unit on this CPU, in cache lines of this CPU alone; zero at boot. */
 	_Alignas(64) unsigned char unit[TRACE_UNITS][TRACE_UNIT_BYTES];
 };
+
+/* No unit starts to record here: freeze.h. An NMI may set it at any time. */
+static inline bool trace_is_frozen(const struct cpu *cpu)
+{
+	return atomic_load_explicit(&cpu->trace->freeze.frozen, memory_order_relaxed);
+}
+
+/* --- units.c --- */
+
+/* Stops the units of this CPU if it is frozen; its contexts do not come to rest. IF = 0, NMI. */
+void trace_freeze_units(struct cpu *cpu);
 
 /* --- switch.c --- */
 

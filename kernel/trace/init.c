@@ -67,6 +67,7 @@ void trace_init(void)
 	pt_init(page_is_managed);
 	lbr_init();
 	kind_note(this_cpu(), &caps);
+	freeze_init();
 	trace_init_pmi();
 	trace_init_work();
 	init_units(this_cpu(), trace);

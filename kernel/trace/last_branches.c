@@ -4,6 +4,7 @@
 #include "kernel/end.h"
 #include "kernel/symbols.h"
 #include "kernel/trace/context.h"
+#include "kernel/trace/freeze.h"
 #include "kernel/trap/trap.h"
 
 #define MOST 32
@@ -17,32 +18,33 @@ static void print_branch(const struct trace_branch *branch)
 	printk("#   %016lx -> %016lx  %s -> %s\n", branch->from, branch->to, from, to);
 }
 
-static bool get_newest(unsigned unit, size_t n, struct trace_branch *branch)
+static bool get_newest(struct cpu *cpu, unsigned unit, size_t n, struct trace_branch *branch)
 {
-	return trace_units[unit]->newest && trace_units[unit]->newest(this_cpu(), n, branch);
+	return trace_units[unit]->newest && trace_units[unit]->newest(cpu, n, branch);
 }
 
 /* How many branches are newer than the one of the event; false: that is not among them. */
-static bool find_event(unsigned unit, const struct trap_frame *frame, size_t *newer)
+static bool find_event(struct cpu *cpu, unsigned unit, const struct trap_frame *frame,
+		       size_t *newer)
 {
 	uint64_t entry = trap_entry((unsigned)frame->vector);
 	struct trace_branch branch;
 
-	for (*newer = 0; get_newest(unit, *newer, &branch); ++*newer)
+	for (*newer = 0; get_newest(cpu, unit, *newer, &branch); ++*newer)
 		if (branch.to == entry)
 			return true;
 	*newer = 0;
 	return false;
 }
 
-static void print_branches(unsigned unit, const struct trap_frame *frame)
+static void print_unit(struct cpu *cpu, unsigned unit, const struct trap_frame *frame)
 {
 	size_t newer = 0, n = 0;
-	bool found = !frame || find_event(unit, frame, &newer);
+	bool found = !frame || find_event(cpu, unit, frame, &newer);
 	struct trace_branch branch;
 
-	printk("# last branches of this CPU, newest first:\n");
-	for (; n < MOST && get_newest(unit, newer + n, &branch); n++)
+	printk("# last branches of %s CPU, newest first:\n", cpu == this_cpu() ? "this" : "that");
+	for (; n < MOST && get_newest(cpu, unit, newer + n, &branch); n++)
 		print_branch(&branch);
 	if (!found)
 		printk("# the branch of the event is not among them\n");
@@ -50,14 +52,25 @@ static void print_branches(unsigned unit, const struct trap_frame *frame)
 		printk("# no older ones were kept; %zu newer ones are of the way here\n", newer);
 }
 
-void print_last_branches(const struct trap_frame *frame)
+static void print_branches(struct cpu *cpu, const struct trap_frame *frame)
 {
 	struct trace_branch branch;
 
-	for (unsigned unit = 0; this_cpu()->trace && unit < TRACE_UNITS; unit++) {
-		if (!get_newest(unit, 0, &branch))
+	for (unsigned unit = 0; cpu->trace && unit < TRACE_UNITS; unit++) {
+		if (!get_newest(cpu, unit, 0, &branch))
 			continue;
-		print_branches(unit, frame);
+		print_unit(cpu, unit, frame);
 		return;
 	}
+}
+
+/* The others stopped by NMI. */
+void print_last_branches(const struct trap_frame *frame)
+{
+	const struct trap_frame nmi = {.vector = VECTOR_NMI};
+
+	print_branches(this_cpu(), frame);
+	for (unsigned i = 0; i < cpu_count(); i++)
+		if (freeze_say(i) && i != this_cpu()->index)
+			print_branches(cpu_by_index(i), &nmi);
 }

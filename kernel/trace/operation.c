@@ -59,17 +59,20 @@ void trace_perform(struct trace_context *context, void (*function)(void *argumen
 	}
 }
 
-static void settle(void *argument)
+static void settle(void *frame)
 {
 	struct cpu *cpu = this_cpu();
 	bool has_tracers = cpu->current->trace || cpu->trace->context.references > 1;
 
-	(void)argument;
 	if (cpu->recording)
 		trace_rest(cpu);
+	if (cpu->trace->queue)
+		freeze_on(PTRACE_FREEZE_OVERFLOW, frame);
 	if (cpu->recording || (has_tracers && !ds_is_lent(&cpu->trace->ds)))
 		trace_arrive(cpu);
 	trace_notify_owners(cpu);
+	freeze_rest(cpu);
+	freeze_say_all();
 }
 
 void trace_settle(void)
@@ -80,9 +83,8 @@ void trace_settle(void)
 /* The work that a performance-monitoring interrupt leaves to one of a lower priority. */
 static void work_interrupt(struct trap_frame *frame)
 {
-	(void)frame;
 	lapic_eoi();
-	settle(NULL);
+	settle(frame);
 }
 
 void trace_init_work(void)

@@ -51,11 +51,12 @@ void trace_arrive(struct cpu *cpu)
 {
 	struct trace_cpu *trace = cpu->trace;
 	unsigned due = trace->arrived, last;
+	bool frozen = trace_is_frozen(cpu);
 
-	if (cpu->current->trace)
+	if (cpu->current->trace && !frozen)
 		trace->running = take_context(cpu, cpu->current->trace);
 	/* Read without a lock: a CPU that gets a tracer looks again (trace_settle()). */
-	if (trace->context.references > 1)
+	if (trace->context.references > 1 && !frozen)
 		trace->own = take_context(cpu, &trace->context);
 	cpu->recording = trace->running || trace->own;
 	trace->arrived =
@@ -64,6 +65,7 @@ void trace_arrive(struct cpu *cpu)
 		last = 31 - (unsigned)__builtin_clz(due);
 		trace_units[last]->arrive(cpu);
 	}
+	trace_freeze_units(cpu);
 }
 
 void trace_user_fault(struct cpu *cpu, uint64_t rip)

@@ -61,6 +61,12 @@ struct trace_unit {
 	 */
 	void (*arrive)(struct cpu *cpu);
 
+	/*
+	 * Hands over what was recorded outside contexts, for a freeze, or goes on. True: some was.
+	 * NULL: none is. IF = 0.
+	 */
+	bool (*hold)(struct cpu *cpu, bool hold);
+
 	/* The units, as bits, that record nothing while this one does; NULL: none. */
 	unsigned (*excludes)(void);
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The trace units, and what is done to all of them at once.
-#include "kernel/cpu.h"
+#include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
-#include "kernel/trace/trace.h"
-#include "kernel/trace/unit.h"
 
 const struct trace_unit *const trace_units[TRACE_UNITS] = {
 	[TRACE_BTS] = &bts_unit,
@@ -32,8 +30,23 @@ struct trace_paused trace_pause_cpu(void)
 
 void trace_resume_cpu(struct trace_paused paused)
 {
-	for (unsigned i = 0; this_cpu()->trace && i < TRACE_UNITS; i++)
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu->trace || trace_is_frozen(cpu))
+		return;
+	for (unsigned i = 0; i < TRACE_UNITS; i++)
 		trace_units[i]->resume(paused.unit[i]);
+	trace_freeze_units(cpu);
+}
+
+/* BTS first: only to its records does the way here add; its end would give up the DS area. */
+void trace_freeze_units(struct cpu *cpu)
+{
+	for (unsigned i = 0; trace_is_frozen(cpu) && i < TRACE_UNITS; i++)
+		if (i == TRACE_BTS)
+			trace_units[i]->pause();
+		else
+			trace_units[i]->end(cpu);
 }
 
 void trace_stop_cpu(void)

@@ -9,6 +9,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/cpu.h"
+#include "kernel/trace/freeze.h"
 #include "kernel/trap/user.h"
 
 #include <stdatomic.h>
@@ -25,7 +26,7 @@ _Static_assert(sizeof(struct gate) == 16, "64-bit IDT gate descriptor");
 #define GATE_INTERRUPT	    0x8e
 #define GATE_INTERRUPT_USER 0xee
 #define STUB_SIZE	    16
-#define NMI_HANDLERS	    4
+#define NMI_HANDLERS	    5
 #define MOST_PENDING	    10000 /* turns; 240 vectors, and what a level keeps asserted */
 
 static struct gate idt[256] __attribute__((aligned(16)));
@@ -182,6 +183,9 @@ void exception_dispatch(struct trap_frame *frame)
 	if (frame->vector == VECTOR_DB)
 		lbr_after_debug(&this_cpu()->debugctl);
 	if (trap_from_user(frame) && task->user) {
+		if (frame->vector != VECTOR_DB && frame->vector != VECTOR_BP)
+			freeze_on(PTRACE_FREEZE_FAULT, frame);
+		freeze_say_all();
 		task->caught = (struct caught){frame->vector, frame->error, read_cr2()};
 		if (frame->rip >> 63 && this_cpu()->recording)
 			trace_user_fault(this_cpu(), frame->rip);

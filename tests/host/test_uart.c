@@ -9,7 +9,8 @@
 static struct {
 	bool present, busy, scratch_stuck;
 	uint8_t registers[8], divisor[2];
-	unsigned polls, sent;
+	unsigned polls, sent, received; /* `received`: how many wait to be read */
+	bool has_fifo, overrun;
 	char last;
 } port;
 
@@ -40,9 +41,17 @@ uint8_t inb(uint16_t where)
 	if (!port.present)
 		return 0xff;
 	if (reg == 5) {
+		uint8_t status =
+			(port.busy ? 0 : 0x60) | (port.overrun ? 2 : 0) | (port.received ? 1 : 0);
+
 		port.polls++;
-		return port.busy ? 0 : 0x60;
+		port.overrun = false;
+		return status;
 	}
+	if (reg == 0 && port.received)
+		return (uint8_t)port.received--;
+	if (reg == 2)
+		return port.has_fifo ? 0xc1 : 0x01;
 	return reg == 7 && port.scratch_stuck ? 0 : port.registers[reg];
 }
 
@@ -77,6 +86,48 @@ UNIT(divides, .setup_func = attach)
 	assert_false(uart_init(&uart, base, 299));
 	assert_false(uart_init(&uart, base, 230400));
 	assert_false(uart_init(&uart, 0, 9600));
+}
+
+UNIT(sends_what_there_is_room_for, .setup_func = attach)
+{
+	uint8_t bytes[40] = {0};
+	struct uart uart;
+
+	assert_true(uart_init(&uart, base, 115200));
+	assert_int_equal(uart_send(&uart, bytes, 40), 1);
+	port.has_fifo = true;
+	assert_int_equal(uart_send(&uart, bytes, 40), 16);
+	assert_int_equal(uart_send(&uart, bytes, 5), 5);
+	assert_int_equal(uart_send(&uart, bytes, 0), 0);
+	assert_true(uart_is_ready(&uart) && uart_is_empty(&uart));
+	port.busy = true;
+	port.polls = 0;
+	assert_int_equal(uart_send(&uart, bytes, 40), 0);
+	assert_int_equal(port.polls, 1);
+	assert_int_equal(port.sent, 22);
+	assert_false(uart_is_ready(&uart) || uart_is_empty(&uart));
+}
+
+/* Reading the status clears the bit, whichever function does it. */
+UNIT(receives_and_says_what_was_lost, .setup_func = attach)
+{
+	uint8_t bytes[40];
+	struct uart uart;
+
+	assert_true(uart_init(&uart, base, 115200));
+	assert_int_equal(uart_receive(&uart, bytes, 40), 0);
+	port.received = 20;
+	port.overrun = true;
+	assert_true(uart_is_ready(&uart));
+	assert_int_equal(uart_receive(&uart, bytes, 5), 5);
+	assert_int_equal(bytes[0], 20);
+	assert_int_equal(bytes[4], 16);
+	assert_true(uart.overrun);
+	assert_int_equal(uart_receive(&uart, bytes, 40), 15);
+	assert_int_equal(bytes[14], 1);
+	assert_true(uart_has_received(&uart));
+	uart.overrun = false;
+	assert_false(uart_has_received(&uart));
 }
 
 UNIT(absent, .setup_func = attach)

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-enum { ENTRIES = OWN_USER_DATA_16 / 8 + 1 };
+enum { ENTRIES = OWN_FAST_USER_64 / 8 + 2 };
 
 static uint64_t segments[ENTRIES] __attribute__((aligned(16)));
 static struct table_pointer kernel_gdt;
@@ -38,6 +38,12 @@ void own_gdt_load(void)
 	segments[OWN_USER_DATA_32 / 8] = 0x00cff3000000ffff;
 	segments[OWN_USER_CODE_16 / 8] = 0x0000fb000000ffff;
 	segments[OWN_USER_DATA_16 / 8] = 0x0000f3000000ffff;
+	segments[OWN_FAST / 8] = 0x00af9b000000ffff;
+	segments[OWN_FAST / 8 + 1] = 0x00cf93000000ffff;
+	segments[OWN_FAST_USER / 8] = 0x00cffb000000ffff;
+	segments[OWN_FAST_USER / 8 + 1] = 0x00cff3000000ffff;
+	segments[OWN_FAST_USER_64 / 8] = 0x00affb000000ffff;
+	segments[OWN_FAST_USER_64 / 8 + 1] = 0x00cff3000000ffff;
 	__asm__ volatile("lgdt %0\n\tmovl %1, %%ss" : : "m"(own), "r"(KERNEL_DATA));
 }
 

@@ -24,6 +24,12 @@ enum {
 	OWN_USER_DATA_32 = 0xb0 | 3,
 	OWN_USER_CODE_16 = 0xb8 | 3,
 	OWN_USER_DATA_16 = 0xc0 | 3,
+	/* Six in the order of SYSENTER and SYSEXIT, and of SYSCALL and SYSRET: code of 64 bits,
+	   data; of ring 3 code of 32 bits, data, code of 64 bits, data. SDM Vol 3, 5.8.7 and 5.8.8.
+	 */
+	OWN_FAST = 0xc8,
+	OWN_FAST_USER = OWN_FAST + 16,
+	OWN_FAST_USER_64 = (OWN_FAST + 32) | 3,
 };
 
 void own_gdt_load(void);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/programs.h"
+#include "drivers/console/console.h"
 #include "kernel/mm/page.h"
+#include "kernel/options.h"
 #include "kernel/sched/sched.h"
+#include "kernel/silicon.h"
 #include "kernel/time.h"
 #include "lib/format.h"
+#include "lib/io.h"
 #include "lib/string.h"
 #include "tests/framework/pages.h"
 #include "tests/framework/select.h"
@@ -186,4 +190,33 @@ const char *program_output(const char *pattern, const char *after)
 		    glob_match(pattern, strlen(pattern), lines[at]))
 			return lines[at];
 	return NULL;
+}
+
+enum { COM2 = 0x2f8, SCRATCH = 7 };
+
+bool programs_have_line(bool *is_taken)
+{
+	uint8_t was = inb(COM2 + SCRATCH);
+	bool holds;
+
+	*is_taken = console_has_port(COM2) || !strcmp(options.export, "com2");
+	outb(COM2 + SCRATCH, 0x3c);
+	holds = inb(COM2 + SCRATCH) == 0x3c;
+	outb(COM2 + SCRATCH, was);
+	return holds && !*is_taken;
+}
+
+void programs_require_line(void)
+{
+	bool is_taken;
+
+	if (!programs_have_line(&is_taken))
+		test_skip("no COM2, or the console or export= has it: run-qemu.sh --com2 FILE");
+}
+
+void programs_require_host(void)
+{
+	programs_require_line();
+	if (!silicon_is_virtual())
+		test_skip("bytes would leave by COM2, to whatever device is there");
 }

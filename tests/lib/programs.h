@@ -59,4 +59,13 @@ int program_output_of(const char *name, uint64_t argument, bool privileged);
  */
 const char *program_output(const char *pattern, const char *after);
 
+/*
+ * Whether COM2 is there and neither the console nor the kernel's export has it, which `*is_taken`
+ * says. programs_require_line() skips the test where not, programs_require_host() also where bytes
+ * that leave by it would go to an unknown device.
+ */
+bool programs_have_line(bool *is_taken);
+void programs_require_line(void);
+void programs_require_host(void);
+
 #endif

@@ -64,6 +64,20 @@ try 'the same mutants by the same seed' 0 'LBR: 3 of 3' mutate pass fail --count
 [ ! -e booted ]
 result 'nothing was booted by the same seed'
 try 'mutants that nobody notices' 1 'not ok 2 - LBR [^#]* # todo nobody noticed.*not ok 5 - LBR: 0 of 3 ' mutate pass pass "${again[@]}"
+# The tests of the unit pass; the witnesses fail but of the rules as they are.
+witnesses()
+{
+	LOG=$here/logs FAKE_LOG='' FAKE_ACT='case $* in
+		*mutate/plain*) cat "$LOG/pass.log" ;;
+		*witnesses_*) touch booted; cat "$LOG/'$1'.log"; exit '$2' ;;
+		*) touch unit; cat "$LOG/pass.log" ;;
+		esac' tools/mutate --count 3 --witnesses LBR
+}
+rm -f booted unit
+try 'what only the witnesses notice' 0 'only the witnesses notice 3 of 3 that no other test notices.*LBR: 3 of 3' witnesses fail 35
+[[ -e booted && ! -e unit ]]
+result 'only the witnesses are booted where the tests of the unit are known to pass'
+try 'what they do not notice' 0 'only the witnesses notice 3 of 3' witnesses pass 33
 try 'what drops out' 1 'only 3 mutants can be made.*dropped: 4 are of what this processor does not choose, 1 are what a processor may choose, 3 have the object code of the rules' \
 	mutate pass fail --again --count 90
 try 'the rules as they are fail' 2 'the rules as they are, profile=icelake pt=on: caught bts_wrap' \

@@ -2,6 +2,7 @@
 // Intel PT by SYS_insntrace. argument: what is tried, in the low byte; the number of CPUs above it;
 // << 32: a pid.
 #include "abi/insntrace.h"
+#include "abi/trace_stream.h"
 #include "tests/user/lib/ptrace.h"
 
 enum { OS = 1 << 2, USER = 1 << 3, CR3_FILTER = 1 << 7, BRANCH_EN = 1 << 13 };
@@ -40,6 +41,13 @@ static void refused(void)
 	CHECK(allocate() == -EBADFD);
 	for (unsigned request = INSNTRACE_TERMINATE; request <= INSNTRACE_STOP; request++)
 		CHECK(insntrace(request, 0, NULL, 0) < 0);
+}
+
+static long get_items(uint64_t pid, uint64_t offset, const void *to, uint64_t most)
+{
+	struct insntrace_read read = {offset, (uint64_t)to, most};
+
+	return insntrace(INSNTRACE_GET_ITEMS, pid, &read, sizeof(read));
 }
 
 static struct insntrace_state state_of(uint64_t n)
@@ -232,17 +240,18 @@ static void wait_for_owner(void)
 	CHECK(kill(getpid(), SIGSTOP) == 0);
 }
 
-/* Records by the CR3 of a process that ends meanwhile. */
-static void filter_outlives(uint64_t pid)
+/* Records by the CR3 of a process that ends meanwhile; 0: with the CR3 of each in its packets. */
+static void root_outlives(uint64_t pid)
 {
-	config.control = USER | BRANCH_EN | CR3_FILTER;
+	config.control = USER | BRANCH_EN | (pid ? CR3_FILTER : OS);
 	config.address_space = pid;
 	open_all();
 	CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
 	wait_for_owner();
 	CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == 0);
 	wait_for_owner();
-	CHECK(insntrace(INSNTRACE_FREE_BUFFER, 0, NULL, 0) == 0 && allocate() == -ESRCH);
+	CHECK(insntrace(INSNTRACE_FREE_BUFFER, 0, NULL, 0) == 0);
+	CHECK(allocate() == (pid ? -ESRCH : 0));
 	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
 }
 
@@ -260,6 +269,52 @@ static void jump_with_child(void)
 	} else {
 		jump_b(80);
 	}
+}
+
+/* The item `tag` of such bytes, of `size` bytes or more; NULL: there is none. */
+static const void *find_item(long all, unsigned tag, unsigned size)
+{
+	for (long at = 0; at + 4 <= all;) {
+		const struct trace_item *item = (const struct trace_item *)(bytes + at);
+
+		if (item->tag == tag && item->size >= size)
+			return item + 1;
+		at += 4 + item->size;
+	}
+	return NULL;
+}
+
+/* What a reader of packets has to know is for those that may see kernel addresses. */
+static void items(bool may)
+{
+	const uint64_t *root;
+	const char *name;
+	long all = get_items(0, 0, bytes, sizeof(bytes)), child = fork();
+
+	CHECK(child >= 0);
+	if (!child)
+		exit(0);
+	CHECK(wait4(child, NULL, WNOWAIT) == child);
+	if (may) {
+		CHECK(all > 2000 && find_item(all, TRACE_ITEM_ENTRIES, 256 * 8));
+		CHECK(*(const uint32_t *)find_item(all, TRACE_ITEM_CPUS, 4) == cpus);
+		CHECK(get_items(0, (uint64_t)all - 1, bytes, 5) == 1);
+		CHECK(get_items(0, (uint64_t)all, bytes, 5) == 0);
+		CHECK(get_items(0, UINT64_MAX, bytes, 5) == 0);
+		CHECK(get_items(0, 0, (void *)8, 5) == -EFAULT);
+		CHECK(get_items(0x7fffffff, 0, bytes, 5) == -ESRCH);
+		CHECK(get_items(1ul << 32, 0, bytes, 5) == -ESRCH);
+		all = get_items((uint64_t)child, 0, bytes, sizeof(bytes));
+		root = find_item(all, TRACE_ITEM_CR3, 8);
+		CHECK(root && *root && !(*root & 4095));
+		CHECK(find_item(all, TRACE_ITEM_CHECKSUM, 4));
+		name = find_item(all, TRACE_ITEM_PROGRAM, 9);
+		CHECK(name && name[0] == 'i' && name[8] == 'e');
+	} else {
+		CHECK(all == -EPERM && get_items((uint64_t)child, 0, bytes, 5) == -EPERM);
+	}
+	CHECK(wait4(child, NULL, 0) == child);
+	CHECK(get_items((uint64_t)child, 0, bytes, 5) == (may ? -ESRCH : -EPERM));
 }
 
 /* --- A program that traces another, without any right --- */
@@ -479,7 +534,13 @@ int main(uint64_t argument)
 		beside_branches(cpus);
 		break;
 	case 15:
-		filter_outlives(argument >> 32);
+		root_outlives(argument >> 32);
+		break;
+	case 16:
+		items(true);
+		break;
+	case 17:
+		items(false);
 		break;
 	default:
 		return 1;

@@ -239,6 +239,22 @@ static void release(unsigned n)
 		model.buffer[n].pid = 0;
 }
 
+/* In any state: of the machine, of a child, or of nobody. */
+static void get_items(void)
+{
+	struct insntrace_read read = {below(3000), (uint64_t)bytes, sizeof(bytes)};
+	unsigned whose = below(3);
+	uint64_t pid = whose == 0 ? 0 : whose == 1 ? (uint64_t)children[0] : 0x7fffffff;
+	long result;
+
+	if (below(8) == 0)
+		read.address = random_next(&random_state) | 1ul << 63;
+	result = call(INSNTRACE_GET_ITEMS, pid, &read, sizeof(read));
+	CHECK(whose == 2 ? result == -ESRCH
+			 : (result >= 0 && result <= (long)sizeof(bytes)) ||
+				   (result == -EFAULT && read.address >> 63));
+}
+
 static void nonsense(void)
 {
 	unsigned request = below(20);
@@ -252,7 +268,7 @@ static void step(void)
 {
 	unsigned n = below(10) ? below(TRACES) : (unsigned)random_next(&random_state);
 
-	switch (below(20)) {
+	switch (below(21)) {
 	case 0 ... 1:
 		initialize();
 		break;
@@ -285,6 +301,9 @@ static void step(void)
 		break;
 	case 18:
 		yield();
+		break;
+	case 19:
+		get_items();
 		break;
 	default:
 		nonsense();

@@ -221,7 +221,7 @@ static const uint16_t numbers[] = {
 	SYS_mmap,	   SYS_munmap, SYS_sched_yield,	 SYS_nanosleep,	     SYS_getpid,
 	SYS_wait4,	   SYS_kill,   SYS_ptrace,	 SYS_getppid,	     SYS_sched_setaffinity,
 	SYS_clock_gettime, SYS_getcpu, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_spawn,
-	SYS_write,
+	SYS_write,	   SYS_read,   SYS_open,	 SYS_poll,	     SYS_close,
 };
 
 /* Edges, addresses of the program and of the kernel, small numbers, anything. */
@@ -270,14 +270,24 @@ MAIN(random_calls)
 {
 	random_state = argument & UINT32_MAX;
 	for (uint64_t left = argument >> 32; left; left--) {
-		uint64_t pick = random_next(&random_state), a = random_argument();
-		long number = pick & 7 ? numbers[pick / 8 % 16] : (long)(pick >> 20 & 0x3ff);
+		uint64_t pick = random_next(&random_state), a = random_argument(),
+			 b = random_argument(), c = random_argument();
+		long number = pick & 7 ? numbers[pick / 8 % (sizeof(numbers) / sizeof(numbers[0]))]
+				       : (long)(pick >> 20 & 0x3ff);
 
 		if (number == SYS_exit || number == SYS_rt_sigreturn ||
 		    (number == SYS_fork && pick >> 60))
 			continue;
 		if (number == SYS_rt_sigaction) /* of signals that nobody sends, or none */
 			a = pick & 1ul << 50 ? SIGUSR1 : a | SIGNALS;
+		if (number == SYS_open && !(pick >> 40 & 127)) {
+			a = (uint64_t)SERIAL_LINE;
+			b = O_RDWR | O_NONBLOCK;
+		}
+		if (number == SYS_poll) /* or it waits for weeks */
+			c &= 1;
+		if ((number == SYS_read || number == SYS_close) && pick >> 40 & 1)
+			a = 3;
 		if (number == SYS_ptrace && pick >> 40 & 1)
 			a = 40 + (pick >> 41) % 18; /* the requests for traces */
 		if (number == SYS_kill && a < 100000)
@@ -287,8 +297,7 @@ MAIN(random_calls)
 			buffer[1] = pick >> 32 & 0xffff;
 			a = pick & 1ul << 50 ? (uint64_t)buffer : a | 1ul << 63;
 		}
-		a = (uint64_t)system_call(number, a, random_argument(), random_argument(),
-					  random_argument());
+		a = (uint64_t)system_call(number, a, b, c, random_argument());
 		if (number == SYS_fork && a == 0)
 			return_anywhere();
 	}

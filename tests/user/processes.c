@@ -21,6 +21,24 @@ MAIN(holds_pages)
 
 static volatile uint64_t counter;
 
+/*
+ * Stops, and then takes a branch in each round, numbered in R15, with no other before it. Ends by
+ * SIGILL after as many as the argument says.
+ */
+MAIN(counts)
+{
+	register uint64_t rounds __asm__("r14") = argument;
+
+	__asm__ volatile("movl %[kill], %%eax\n\tmovl %[pid], %%edi\n\tmovl %[stop], %%esi\n\t"
+			 "xorl %%r15d, %%r15d\n\tsyscall\n"
+			 "1:\tincq %%r15\n\tcmpq %%r14, %%r15\n\tjne 1b\n\tud2"
+			 :
+			 : [kill] "i"(SYS_kill), [pid] "r"((uint32_t)getpid()), [stop] "i"(SIGSTOP),
+			   "r"(rounds)
+			 : "rax", "rcx", "rdi", "rsi", "r11", "r15", "memory");
+	return 0;
+}
+
 MAIN(spin)
 {
 	while (argument--)

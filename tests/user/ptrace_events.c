@@ -250,3 +250,90 @@ MAIN(steps)
 			 : "rcx", "r11", "memory");
 	return (int)(cell + count);
 }
+
+static struct ptrace_freeze_cpu frozen[256];
+
+static long freeze(uint64_t flags)
+{
+	return ptrace(PTRACE_FREEZE, 0, 0, flags);
+}
+
+static long frozen_cpus(void)
+{
+	return ptrace(PTRACE_FREEZE_STATUS, 0, (uint64_t)frozen, sizeof(frozen));
+}
+
+static void refused_freezes(void)
+{
+	CHECK(ptrace(PTRACE_FREEZE, getpid(), 0, 1) == -EINVAL);
+	CHECK(ptrace(PTRACE_FREEZE, 0, 8, 1) == -EINVAL);
+	CHECK(freeze(0x10) == -EINVAL && freeze(3) == -EINVAL && freeze(1ul << 32) == -EINVAL);
+	CHECK(ptrace(PTRACE_FREEZE_STATUS, 1, (uint64_t)frozen, sizeof(frozen)) == -EINVAL);
+	CHECK(ptrace(PTRACE_FREEZE_STATUS, 0, (uint64_t)frozen, 0) == -EIO);
+	CHECK(ptrace(PTRACE_FREEZE_STATUS, 0, (uint64_t)frozen, 257) == -EIO);
+	CHECK(frozen_cpus() == -ENXIO);
+}
+
+/* Ends with everything frozen, or a trigger armed. */
+static void child_freezes(uint64_t flags)
+{
+	long child = fork();
+
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK(freeze(flags) == 0);
+		exit(0);
+	}
+	CHECK(wait4(child, NULL, 0) == child);
+	CHECK(frozen_cpus() == -ENXIO);
+}
+
+static void child_is_refused(void)
+{
+	long child = fork();
+	int status;
+
+	CHECK(child >= 0);
+	if (!child)
+		exit(freeze(0) == -EBUSY && freeze(1) == -EBUSY && frozen_cpus() > 0 ? 0 : 1);
+	CHECK(wait4(child, &status, 0) == child && status == 0);
+}
+
+/* A child raises an exception: the registers are its own. */
+static void child_faults(long cpus)
+{
+	long child, found = 0;
+
+	CHECK(freeze(PTRACE_FREEZE_FAULT) == 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (!child)
+		__asm__ volatile("ud2");
+	CHECK(wait4(child, NULL, 0) == child);
+	CHECK(frozen_cpus() == cpus);
+	for (long i = 0; i < cpus; i++)
+		found += frozen[i].cause == PTRACE_FREEZE_FAULT && frozen[i].pid == (uint64_t)child;
+	CHECK(found == 1);
+	CHECK(freeze(0) == 0);
+}
+
+/* argument: the number of CPUs; 0: it has no right. */
+MAIN(ptrace_freeze)
+{
+	if (!argument) {
+		CHECK(freeze(1) == -EPERM && freeze(0) == -EPERM && frozen_cpus() == -EPERM);
+		return 0;
+	}
+	refused_freezes();
+	CHECK(freeze(PTRACE_FREEZE_NOW) == 0);
+	CHECK(freeze(PTRACE_FREEZE_NOW) == -EBUSY && freeze(PTRACE_FREEZE_FAULT) == -EBUSY);
+	CHECK(frozen_cpus() == (long)argument);
+	CHECK(ptrace(PTRACE_FREEZE_STATUS, 0, (uint64_t)frozen, sizeof(frozen[0])) == 1);
+	CHECK(ptrace(PTRACE_FREEZE_STATUS, 0, 8, sizeof(frozen)) == -EFAULT);
+	child_is_refused();
+	CHECK(freeze(0) == 0 && freeze(0) == 0 && frozen_cpus() == -ENXIO);
+	child_freezes(PTRACE_FREEZE_NOW);
+	child_freezes(PTRACE_FREEZE_FAULT);
+	child_faults((long)argument);
+	return 0;
+}

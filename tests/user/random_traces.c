@@ -151,16 +151,17 @@ static void fill_lbr(void)
 static uint64_t random_request(void)
 {
 	static const uint16_t often[] = {
-		PTRACE_SEIZE,	    PTRACE_INTERRUPT,	PTRACE_INTERRUPT,  PTRACE_CONT,
-		PTRACE_BTS_CONFIG,  PTRACE_BTS_STATUS,	PTRACE_BTS_DRAIN,  PTRACE_BTS_READ,
-		PTRACE_PEBS_CONFIG, PTRACE_PEBS_STATUS, PTRACE_PEBS_DRAIN, PTRACE_PEBS_READ,
-		PTRACE_PEBS_CLEAR,  PTRACE_PEBS_SIZE,	PTRACE_BTS_CONFIG, PTRACE_PEBS_CONFIG,
-		PTRACE_LBR_CONFIG,  PTRACE_LBR_STATUS,	PTRACE_LBR_CLEAR,  PTRACE_LBR_READ,
+		PTRACE_SEIZE,	    PTRACE_INTERRUPT,	  PTRACE_INTERRUPT,  PTRACE_CONT,
+		PTRACE_BTS_CONFIG,  PTRACE_BTS_STATUS,	  PTRACE_BTS_DRAIN,  PTRACE_BTS_READ,
+		PTRACE_PEBS_CONFIG, PTRACE_PEBS_STATUS,	  PTRACE_PEBS_DRAIN, PTRACE_PEBS_READ,
+		PTRACE_PEBS_CLEAR,  PTRACE_PEBS_SIZE,	  PTRACE_BTS_CONFIG, PTRACE_PEBS_CONFIG,
+		PTRACE_LBR_CONFIG,  PTRACE_LBR_STATUS,	  PTRACE_LBR_CLEAR,  PTRACE_LBR_READ,
+		PTRACE_FREEZE,	    PTRACE_FREEZE_STATUS,
 	};
 	uint64_t pick = below(80);
 
 	if (pick)
-		return often[pick % 20];
+		return often[pick % (sizeof(often) / sizeof(often[0]))];
 	return below(8) ? below(60) : below(8) ? PTRACE_DETACH : random_next(&state);
 }
 
@@ -184,6 +185,10 @@ static uint64_t random_data(uint64_t request)
 		return ONE_OF(32, 32, 32, 24);
 	case PTRACE_LBR_READ:
 		return ONE_OF(32, 320, 1024, 33);
+	case PTRACE_FREEZE:
+		return ONE_OF(0, 0, 0, 1, 1, 2, 4, 6, 3);
+	case PTRACE_FREEZE_STATUS:
+		return ONE_OF(256, 1024, 2048, 257);
 	case PTRACE_SEIZE:
 		return 0;
 	default:
@@ -195,7 +200,7 @@ static uint64_t random_data(uint64_t request)
    is after the buffer. */
 static uint64_t random_address(uint64_t request, uint64_t data)
 {
-	if (request == PTRACE_SEIZE)
+	if (request == PTRACE_SEIZE || request == PTRACE_FREEZE)
 		return 0;
 	if (data > sizeof(buffer) - 8)
 		return (uint64_t)random_address;
@@ -214,9 +219,14 @@ static void trace_itself_no_more(void)
 	ptrace(PTRACE_PEBS_CONFIG, getpid(), (uint64_t)&samples, sizeof(samples));
 }
 
+static bool is_freeze(uint64_t request)
+{
+	return request == PTRACE_FREEZE || request == PTRACE_FREEZE_STATUS;
+}
+
 int main(uint64_t argument)
 {
-	uint64_t done[3] = {0}, reads = 0, made = 0;
+	uint64_t done[4] = {0}, reads = 0, made = 0;
 	int64_t end = now_us() + LONGEST_US;
 
 	state = argument & UINT32_MAX;
@@ -237,7 +247,7 @@ int main(uint64_t argument)
 		if (request == PTRACE_LBR_CONFIG)
 			fill_lbr();
 		address = random_address(request, data);
-		pid = random_pid();
+		pid = is_freeze(request) && below(20) ? 0 : random_pid();
 		result = ptrace((long)request, pid, address, data);
 		if (pid == getpid())
 			trace_itself_no_more();
@@ -246,6 +256,7 @@ int main(uint64_t argument)
 		done[0] += request == PTRACE_BTS_CONFIG && result == 24;
 		done[1] += request == PTRACE_PEBS_CONFIG && result == 72;
 		done[2] += request == PTRACE_LBR_CONFIG && result == 32;
+		done[3] += request == PTRACE_FREEZE_STATUS && result > 0;
 		reads += request == PTRACE_PEBS_DRAIN && result > 0;
 		if (!below(200))
 			kill(pids[below(CHILDREN)], SIGKILL);
@@ -261,6 +272,8 @@ int main(uint64_t argument)
 	say(" of samples, ");
 	say_number(done[2], 10);
 	say(" of the newest, ");
+	say_number(done[3], 10);
+	say(" frozen, ");
 	say_number(reads, 10);
 	say(" read\n");
 	return 42;

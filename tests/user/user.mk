@@ -15,16 +15,17 @@ user_programs := $(sort $(shell awk '$(find_programs)' $(user_sources)))
 user_field     = $(word $(1),$(subst :, ,$(2)))
 user_names    := $(foreach program,$(user_programs),$(call user_field,1,$(program)))
 user_library  := $(patsubst %,$(BUILD)/obj/%.o,$(sort $(wildcard tests/user/lib/*.c))) \
-                 $(addprefix $(BUILD)/obj/user/,pt_decode.o pt_grammar.o random.o)
+                 $(addprefix $(BUILD)/obj/user/,pt_decode.o pt_grammar.o random.o frame.o)
 kernel_objects += $(BUILD)/user/programs.o
 
 $(BUILD)/obj/tests/user/%.c.o: CFLAGS := $(user_cflags)
 $(BUILD)/obj/tests/user/%_32.c.o: CFLAGS := $(user_cflags) -m32 -mgeneral-regs-only
 
-# The decoder and the random numbers that the tests in the kernel have as well.
+# The decoder and the random numbers that the tests in the kernel have as well, and the kernel's frames.
 $(BUILD)/obj/user/pt_decode.o: tests/lib/pt_decode.c
 $(BUILD)/obj/user/pt_grammar.o: tests/lib/pt_grammar.c
 $(BUILD)/obj/user/random.o: tests/framework/random.c
+$(BUILD)/obj/user/frame.o: lib/frame.c
 $(BUILD)/obj/user/%.o:
 	@mkdir -p $(@D)
 	$(call short,CC,$^)$(CC) $(user_cflags) -c -o $@ $(filter %.c,$^)

@@ -3,6 +3,7 @@
 
 linux: $(BUILD)/monitor.elf32 $(BUILD)/spoor.iso $(BUILD)/linux/initrd $(BUILD)/linux/check_branches $(BUILD)/view ## record branches with perf and gdb in a Linux on virtual silicon, check each: minutes
 	@prove --verbose --exec '' tools/guests/linux :: check
+	@prove --verbose --exec '' tools/guests/tests/record.sh :: --boots
 linux-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd ## a shell in that Linux, with perf and gdb; RUN="options of run-qemu.sh"
 	@tools/guests/linux shell $(RUN)
 linux-disk: $(BUILD)/linux/root.img ## a root disk for that Linux: compiler, Python, perf, gdb, dejagnu and PACKAGES="..." (1 GB)
@@ -20,7 +21,7 @@ check-kut: images ## run kvm-unit-tests' x86 tests plain, as a guest, and interp
 $(BUILD)/linux/root.img: tools/guests/inside/disk-init $(BUILD)/linux/verdict $(if $(PACKAGES),anew)
 	@tools/guests/linux-disk $(PACKAGES)
 
-$(BUILD)/linux/initrd: tools/guests/inside/init tools/guests/inside/program.gdb $(addprefix $(BUILD)/linux/,program long spin lockup verdict init32) tools/guests/linux
+$(BUILD)/linux/initrd: $(addprefix tools/guests/inside/,init record program.gdb) $(addprefix $(BUILD)/linux/,program long spin lockup verdict init32) tools/guests/linux
 	@tools/guests/linux build
 
 $(BUILD)/linux/long: private NASM_ROUNDS := -DROUNDS=12064 -DCALLS=16

@@ -170,13 +170,14 @@ static void resume_stack(uint64_t paused)
 		lbr_start(&cpu->debugctl, &stack_cpu(cpu)->program);
 }
 
-/* Those of a call stack are no branches that follow each other. */
+/* Another CPU's are in its registers. Those of a call stack are no branches that follow each other. */
 static bool get_newest(struct cpu *cpu, size_t n, struct trace_branch *branch)
 {
 	const struct stack_cpu *here = stack_cpu(cpu);
 	struct ptrace_lbr_branch found[LBR_MOST];
 
-	if (!here->records || here->program.flags & PTRACE_LBR_CALL_STACK || n >= lbr_read(here->depth, found))
+	if (cpu != this_cpu() || !here->records || here->program.flags & PTRACE_LBR_CALL_STACK ||
+	    n >= lbr_read(here->depth, found))
 		return false;
 	*branch = (struct trace_branch){found[n].from, found[n].to};
 	return true;

@@ -188,13 +188,28 @@ static void unlink_buffer(const struct insntrace_buffer *buffer)
 	*at = buffer->next;
 }
 
+/* Frees each root that nothing keeps any more. */
+static void sweep_roots(void)
+{
+	uint64_t flags = spin_lock(&buffers_lock), root = kept;
+
+	kept = 0;
+	spin_unlock(&buffers_lock, flags);
+	while (root) {
+		uint64_t next = *(uint64_t *)direct(root);
+
+		insntrace_free_root(root);
+		root = next;
+	}
+}
+
 void buffer_free(struct insntrace_buffer *buffer)
 {
 	const struct insntrace_config *config = &buffer->config;
 	const struct pt_buffer *memory = &buffer->trace.buffer;
 
 	unlink_buffer(buffer);
-	insntrace_keep_roots(false);
+	sweep_roots();
 	if (memory->table)
 		page_free_run(memory->table_address, table_order(config));
 	for (unsigned n = 0; buffer->chunks && n < config->chunks && buffer->chunks[n]; n++)
@@ -205,6 +220,16 @@ void buffer_free(struct insntrace_buffer *buffer)
 	page_free((uint64_t)buffer - DIRECT_MAP);
 }
 
+/* Its filter names the root, or packets of a process with an account may: without a filter. */
+static bool has_root(const struct insntrace_buffer *buffer, uint64_t root)
+{
+	const struct pt_configuration *configuration = &buffer->trace.configuration;
+
+	return configuration->control & RTIT_CTL_CR3_FILTER
+		       ? configuration->cr3_match == root
+		       : buffer->account && configuration->control & RTIT_CTL_OS;
+}
+
 void insntrace_free_root(uint64_t root)
 {
 	bool keep;
@@ -212,7 +237,7 @@ void insntrace_free_root(uint64_t root)
 
 	keep = keeps_all;
 	for (const struct insntrace_buffer *at = buffers; at; at = at->next)
-		keep |= at->trace.configuration.cr3_match == root;
+		keep |= has_root(at, root);
 	if (keep) {
 		*(uint64_t *)direct(root) = kept;
 		kept = root;
@@ -223,17 +248,11 @@ void insntrace_free_root(uint64_t root)
 
 void insntrace_keep_roots(bool all)
 {
-	uint64_t flags = spin_lock(&buffers_lock), root = kept;
+	uint64_t flags = spin_lock(&buffers_lock);
 
 	keeps_all = all;
-	kept = 0;
 	spin_unlock(&buffers_lock, flags);
-	while (root) {
-		uint64_t next = *(uint64_t *)direct(root);
-
-		insntrace_free_root(root);
-		root = next;
-	}
+	sweep_roots();
 }
 
 size_t buffer_find(const struct insntrace_buffer *buffer, uint64_t offset, const void **from)

@@ -52,13 +52,14 @@ int insntrace_allocate_buffer(struct trace_account *owner, const struct insntrac
 
 /*
  * Frees the page `root` that CR3 held while a process ran, which has ended; but keeps it from the
- * next process while a buffer's filter names it, or all are kept. Any context but NMI.
+ * next process while a buffer's filter names it, packets in a process's buffer may name it, or all
+ * are kept. Any context but NMI.
  */
 void insntrace_free_root(uint64_t root);
 
 /*
- * Frees what is kept and no filter names. From here on all are kept, or not, until a buffer is
- * freed: the packets of an owner without a filter name each process by its root.
+ * From here on all are kept, or not, and what no buffer needs is freed: the packets of the kernel's
+ * own session name each process by its root.
  */
 void insntrace_keep_roots(bool all);
 

@@ -122,11 +122,12 @@ static int find_buffer(const struct trace_account *owner, unsigned descriptor,
 static int find_resting(const struct trace_account *owner, unsigned descriptor,
 			struct insntrace_buffer **buffer)
 {
-	int error = owns_stopped(owner) || session.mode == INSNTRACE_THREADS
+	bool whole = freeze_is_whole();
+	int error = owns_stopped(owner) || session.mode == INSNTRACE_THREADS || whole
 			    ? find_buffer(owner, descriptor, buffer)
 			    : -EBADFD;
 
-	return !error && session.started && (*buffer)->pid ? -EBADFD : error;
+	return !error && session.started && (*buffer)->pid && !whole ? -EBADFD : error;
 }
 
 int insntrace_free_buffer(struct trace_account *owner, unsigned descriptor)

@@ -9,6 +9,7 @@
 /* The buffer that this unit has started on each CPU; tests drive the hardware themselves. */
 struct pt_cpu {
 	struct insntrace_buffer *buffer;
+	struct insntrace_buffer *held; /* the CPU's own, which goes on at the thaw; or NULL */
 	bool of_thread;
 };
 _Static_assert(sizeof(struct pt_cpu) <= TRACE_UNIT_BYTES, "struct trace_cpu");
@@ -27,6 +28,10 @@ int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread)
 
 	if (error)
 		return error;
+	if (trace_is_frozen(this_cpu())) {
+		here->held = buffer;
+		return 0;
+	}
 	here->of_thread = of_thread;
 	here->buffer = buffer;
 	if (of_thread && state_restore(buffer))
@@ -36,6 +41,8 @@ int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread)
 		error = pt_start(&buffer->trace);
 	if (error)
 		here->buffer = NULL;
+	if (trace_is_frozen(this_cpu()))
+		pt_pause();
 	return error;
 }
 
@@ -44,6 +51,7 @@ struct insntrace_buffer *cpu_stop_trace(void)
 	struct pt_cpu *here = pt_cpu(this_cpu());
 	struct insntrace_buffer *buffer = here->buffer;
 
+	here->held = NULL;
 	if (!buffer)
 		return NULL;
 	if (!here->of_thread || !state_save(buffer))
@@ -124,6 +132,21 @@ static void arrive(struct cpu *cpu)
 		buffer->trace.status |= RTIT_STATUS_ERROR;
 }
 
+/* The tail is handed over; a reader goes on to take it and to make room. */
+static bool hold_trace(struct cpu *cpu, bool hold)
+{
+	struct pt_cpu *here = pt_cpu(cpu);
+	struct insntrace_buffer *held = here->held;
+
+	if (hold && here->buffer && !here->of_thread)
+		here->held = cpu_stop_trace();
+	else if (!hold)
+		here->held = NULL;
+	if (!hold && held)
+		cpu_start_trace(held, false);
+	return here->held;
+}
+
 static unsigned excludes(void)
 {
 	return ds_caps()->suspended_by_pt ? 1u << TRACE_BTS : 0;
@@ -140,6 +163,7 @@ const struct trace_unit pt_unit = {
 	.stop = stop,
 	.depart = depart,
 	.arrive = arrive,
+	.hold = hold_trace,
 	.excludes = excludes,
 	.free = buffer_release,
 };

@@ -29,6 +29,20 @@ void steps_open(struct steps *steps, size_t most)
 	steps->noted = test_area((most * sizeof(uint32_t) + PAGE_SIZE - 1) / PAGE_SIZE);
 }
 
+void steps_begin(struct steps *steps)
+{
+	own_idt_set(VECTOR_DB, steps_handler, false);
+	steps_cursor = steps->noted;
+	steps_end = steps->noted + steps->most;
+}
+
+void steps_finish(struct steps *steps)
+{
+	steps->count = (size_t)(steps_cursor - steps->noted);
+	if (steps->count + 1 >= steps->most)
+		test_error("the program takes more than %zu steps", steps->most);
+}
+
 void steps_run(struct steps *steps, const struct program *program, struct machine *machine,
 	       uint64_t debugctl)
 {
@@ -36,18 +50,14 @@ void steps_run(struct steps *steps, const struct program *program, struct machin
 
 	__asm__ volatile("movq %%dr6, %0" : "=r"(dr6));
 	own_idt_copy();
-	own_idt_set(VECTOR_DB, steps_handler, false);
-	steps_cursor = steps->noted;
-	steps_end = steps->noted + steps->most;
+	steps_begin(steps);
 	machine->flags |= TF;
 	own_idt_load();
 	machine_run(machine, program->code + program->entry, debugctl);
 	own_idt_unload();
 	machine->flags &= ~(uint64_t)TF;
 	__asm__ volatile("movq %0, %%dr6" : : "r"(dr6));
-	steps->count = (size_t)(steps_cursor - steps->noted);
-	if (steps->count + 1 >= steps->most)
-		test_error("the program takes more than %zu steps", steps->most);
+	steps_finish(steps);
 }
 
 extern const char steps_probe[];

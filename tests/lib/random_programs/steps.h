@@ -17,6 +17,13 @@ struct steps {
 /* Room for `most` steps, until the test is over. */
 void steps_open(struct steps *steps, size_t most);
 
+/*
+ * From here on #DB of the own IDT notes steps, which own_idt_copy() has made and the caller loads;
+ * steps_finish() ends the test if there was too little room.
+ */
+void steps_begin(struct steps *steps);
+void steps_finish(struct steps *steps);
+
 /* As machine_run() of the program, with TF set. Ends the test if there is too little room. */
 void steps_run(struct steps *steps, const struct program *program, struct machine *machine,
 	       uint64_t debugctl);

@@ -19,7 +19,9 @@ enum part {
 	STREAMS,
 	MAY_NOT,
 	BESIDE_BRANCHES,
-	FILTER_OUTLIVES
+	ROOT_OUTLIVES,
+	ITEMS,
+	NO_ITEMS,
 };
 
 static uint64_t argument_of(enum part part)
@@ -85,21 +87,17 @@ static bool next_spaces_have(uint64_t root)
 	return found;
 }
 
-TEST(pt_user_filter_outlives, .group = "PT", .ids = "PT53 PT55", .needs = NEED_PT,
-     .claim = "no address space gets the page table that a buffer's CR3Filter names, though its "
-	      "process has ended, until the buffer is freed",
-     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER")
+/* A process ends beside a session that records by its CR3, or every process's. */
+static void outlive(bool by_filter)
 {
-	uint64_t before = programs_begin(), root;
+	uint64_t before = programs_begin(), root, pid;
 	struct process *named, *owner;
 
-	if (!pt_caps()->cr3_filter)
-		test_skip("no filter by CR3");
 	named = program_start("holds_pages", 1);
 	root = named->space.root;
-	REQUIRE_EQ(process_spawn_privileged(
-			   "insntrace", (uint64_t)named->pid << 32 | argument_of(FILTER_OUTLIVES),
-			   &owner),
+	pid = by_filter ? named->pid : 0;
+	REQUIRE_EQ(process_spawn_privileged("insntrace", pid << 32 | argument_of(ROOT_OUTLIVES),
+					    &owner),
 		   0);
 	EXPECT_EQ(program_await(owner, true), WAIT_STOPPED(SIGSTOP));
 	process_signal(named, SIGKILL);
@@ -111,6 +109,44 @@ TEST(pt_user_filter_outlives, .group = "PT", .ids = "PT53 PT55", .needs = NEED_P
 	EXPECT_EQ(program_end(owner), WAIT_EXITED(0));
 	EXPECT(next_spaces_have(root));
 	programs_end(before);
+}
+
+TEST(pt_user_filter_outlives, .group = "PT", .ids = "PT53 PT55", .needs = NEED_PT,
+     .claim = "no address space gets the page table that a buffer's CR3Filter names, though its "
+	      "process has ended, until the buffer is freed",
+     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER")
+{
+	if (!pt_caps()->cr3_filter)
+		test_skip("no filter by CR3");
+	outlive(true);
+}
+
+TEST(pt_user_packets_outlive, .group = "PT", .ids = "PT70", .needs = NEED_PT,
+     .claim =
+	     "no address space gets a page table that packets of a session with OS may name, though "
+	     "its process has ended, until the buffers are freed",
+     .source = "docs/insntrace.2, INSNTRACE_GET_ITEMS")
+{
+	outlive(false);
+}
+
+TEST(pt_user_items, .group = "PT", .ids = "PT70", .needs = NEED_PT,
+     .claim =
+	     "a program that may see kernel addresses gets what a reader of packets has to know of "
+	     "the machine and of each process, until that is waited for; no other program does",
+     .source = "docs/insntrace.2, INSNTRACE_GET_ITEMS")
+{
+	program_expect("insntrace", argument_of(ITEMS), true);
+	program_expect("insntrace", argument_of(NO_ITEMS), false);
+}
+
+/* tools/view/tests/saved.sh decodes what it sends. */
+TEST(pt_user_saves, .group = "PT", .ids = "PT70", .needs = NEED_PT,
+     .claim = "a program of ring 3 traces every CPU, and saves the packets over the serial line",
+     .source = "docs/serial-line.4; docs/trace-stream.5")
+{
+	programs_require_host();
+	program_expect("controller", 0, true);
 }
 
 TEST(pt_user_ends, .group = "PT", .ids = "PT51 PT55", .needs = NEED_PT,

@@ -11,6 +11,7 @@
 #include "kernel/lock.h"
 #include "kernel/mm/vm.h"
 #include "kernel/restart.h"
+#include "kernel/sched/sched.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
@@ -280,6 +281,41 @@ TEST(selftest_panic_newest, .group = "selftest", .ids = "", .needs = NEED_SELFTE
 	interrupts_save();
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");
+}
+
+static atomic_uint walking;
+
+static void walk_on(void *argument)
+{
+	atomic_fetch_add(&walking, 1);
+	for (;;)
+		chain_walk(argument ? &chain_b : &chain_a, 40);
+}
+
+/* Each of the others walks when it stops, and so does the one that panics. */
+TEST(selftest_panic_frozen, .group = "selftest", .ids = "I14",
+     .needs = NEED_SELFTEST | NEED_BTS | NEED_SMP,
+     .claim = "with freeze=panic a panic prints the newest branches of each CPU, and when it "
+	      "stopped",
+     .source = "docs/ptrace-freeze.2, NOTES")
+{
+	struct bts_options options = walker_options(1024);
+	struct tracer *tracer;
+
+	options.overflow = TRACE_WRAP;
+	for (unsigned i = 1; i < cpu_count(); i++) {
+		struct task *task = task_create_stopped("walks on", walk_on, &options);
+
+		REQUIRE(task != NULL);
+		task_set_affinity(task, cpu_set_of(i));
+		EXPECT_EQ(bts_attach(task, &options, &tracer), 0);
+		task_start(task);
+	}
+	while (atomic_load(&walking) + 1 < cpu_count())
+		task_sleep(1000);
+	test_pin();
+	interrupts_save();
+	panic("with all CPUs traced");
 }
 
 static void panic_locked(void *argument)

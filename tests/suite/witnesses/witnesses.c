@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // One run of a random program, as single steps, BTS, Intel PT, the LBR stack and PEBS have it.
+#include "tests/suite/witnesses/witnesses.h"
+
 #include "drivers/pmu/registers.h"
 #include "drivers/pt/registers.h"
 #include "kernel/cpu.h"
+#include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pebs_rig.h"
-#include "tests/lib/pmu_rig.h"
-#include "tests/lib/pt_rig.h"
 #include "tests/lib/random_programs/steps.h"
-#include "tests/lib/rig.h"
 
 #define INSTRUCTIONS 1500
 #define MOST_STEPS   60000
@@ -17,14 +17,106 @@
 #define PROGRAMS     4
 #define STOPS	     50
 #define TRIES	     5
-#define ADDRESS	     ((1ull << 48) - 1) /* without the flags of an LBR entry */
 
-enum unit { BTS_UNIT = 1, LBR_UNIT = 2, PT_UNIT = 4 };
+#define ADDRESS ((1ull << 48) - 1) /* without the flags of an LBR entry */
+
+/* --- For the other file, too --------------------------------------------------------------------
+ */
+
+uint64_t units_debugctl(unsigned units)
+{
+	return (units & BTS_UNIT ? rig_all() : 0) | (units & LBR_UNIT ? LBR : 0);
+}
+
+bool units_hold_together(unsigned units)
+{
+	uint64_t value = units_debugctl(units);
+
+	return msr_try(IA32_DEBUGCTL, value, 0).read_back == value;
+}
+
+static unsigned units_here(void)
+{
+	return (ds_has_bts() ? BTS_UNIT : 0) | (lbr_known() ? LBR_UNIT : 0) |
+	       (pt_caps()->topa ? PT_UNIT : 0);
+}
+
+/* Memory first. */
+void units_open(struct units *units, size_t slots)
+{
+	*units = (struct units){.have = units_here(), .lbr = lbr_known()};
+	if (!units->have)
+		test_skip("the processor has neither BTS nor Intel PT nor an LBR stack");
+	units->opened_bts = units->have & BTS_UNIT;
+	units->opened_pt = units->have & PT_UNIT;
+	if (units->opened_bts) {
+		rig_open(&units->rig, slots);
+	} else {
+		preemption_disable();
+		REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	}
+	if (units->have & LBR_UNIT && !units_hold_together(LBR_UNIT))
+		units->have &= ~(unsigned)LBR_UNIT;
+	if (units->opened_pt)
+		pt_open(&units->pt, PT_RIG_CHUNKS, false);
+	test_note("witnesses: single steps%s%s%s", units->have & BTS_UNIT ? ", BTS" : "; no BTS",
+		  units->have & PT_UNIT ? ", Intel PT" : "; no Intel PT",
+		  units->have & LBR_UNIT ? ", LBR" : "; no LBR stack");
+}
+
+void units_close(struct units *units)
+{
+	if (units->opened_pt)
+		pt_close(&units->pt);
+	if (units->opened_bts) {
+		rig_close(&units->rig);
+	} else {
+		ds_checkin(&this_cpu()->trace->ds);
+		preemption_enable();
+	}
+}
+
+void units_each(const struct units *units, void (*check)(unsigned units, uint64_t seed),
+		uint64_t seed)
+{
+	unsigned by_debugctl = units->have & (BTS_UNIT | LBR_UNIT);
+
+	if (by_debugctl & LBR_UNIT && !units_hold_together(by_debugctl)) {
+		check(LBR_UNIT, seed);
+		by_debugctl &= ~(unsigned)LBR_UNIT;
+	}
+	if (units->have & PT_UNIT && by_debugctl && ds_caps()->suspended_by_pt) {
+		check(PT_UNIT, seed);
+		check(by_debugctl, seed);
+	} else {
+		check(by_debugctl | (units->have & PT_UNIT), seed);
+	}
+}
+
+void units_clear_lbr(const struct lbr_stack *lbr)
+{
+	for (unsigned n = 0; n < lbr->depth; n++) {
+		wrmsr(lbr->from + n, 0);
+		wrmsr(lbr->to + n, 0);
+	}
+	if (lbr->select)
+		wrmsr(MSR_LBR_SELECT, 0);
+}
+
+bool units_lbr_is(const struct lbr_stack *lbr, unsigned back, uint64_t from, uint64_t to)
+{
+	uint64_t from_there = lbr_newest(lbr, back, false), to_there = lbr_newest(lbr, back, true);
+
+	return !((from_there ^ from) & ADDRESS) && !((to_there ^ to) & ADDRESS);
+}
+
+/* --- Programs ------------------------------------------------------------------------------------
+ */
 
 static struct program program;
 static struct steps steps;
-static struct rig rig;
-static struct pt_rig pt;
+static struct units units;
+static uint64_t branches_compared;
 static const struct lbr_stack *lbr;
 static bool differs; /* the LBR stack did: one note is enough */
 
@@ -102,7 +194,7 @@ static bool pt_agrees(size_t *branches)
 	struct flow flow;
 
 	*branches = 0;
-	flow_start(&flow, pt.memory, pt_state(&pt.trace).end, find_block, &pt);
+	flow_start(&flow, units.pt.memory, pt_state(&units.pt.trace).end, find_block, &units.pt);
 	while (flow_next(&flow, &item)) {
 		bool ours = item.from >= (uint64_t)program.code &&
 			    item.from < (uint64_t)program.code + program.size;
@@ -138,23 +230,6 @@ __asm__(".pushsection .text\n"
 /* Breakpoint 0 on the execution of `address`: SDM Vol 3, 17.2.4. */
 #define DR7_EXECUTE_0 0x402ull
 
-static void clear_lbr(void)
-{
-	for (unsigned n = 0; n < lbr->depth; n++) {
-		wrmsr(lbr->from + n, 0);
-		wrmsr(lbr->to + n, 0);
-	}
-	if (lbr->select)
-		wrmsr(MSR_LBR_SELECT, 0);
-}
-
-static bool lbr_is(unsigned back, uint64_t from, uint64_t to)
-{
-	uint64_t from_there = lbr_newest(lbr, back, false), to_there = lbr_newest(lbr, back, true);
-
-	return !((from_there ^ from) & ADDRESS) && !((to_there ^ to) & ADDRESS);
-}
-
 /*
  * The stack's newest entries are the last branches before the step `stop`. The #DB that ended them
  * may be an entry itself: SDM Vol 3, 17.4.4, says when LBR is cleared, and of the entry nothing.
@@ -164,14 +239,15 @@ static unsigned compare_tail(size_t stop, uint64_t stopped_at)
 {
 	struct step_branch last[64], branch = {0};
 	size_t count = 0;
-	unsigned back = stopped_at && lbr_is(0, stopped_at, (uint64_t)witness_stop), compared = 0;
+	unsigned back = stopped_at && units_lbr_is(lbr, 0, stopped_at, (uint64_t)witness_stop),
+		 compared = 0;
 
 	while (steps_next_branch(&steps, &program, &branch) && branch.step <= stop)
 		last[count++ % 64] = branch;
 	for (; back < lbr->depth && compared < count; back++, compared++) {
 		const struct step_branch *expected = &last[(count - 1 - compared) % 64];
 
-		if (lbr_is(back, expected->from, expected->to))
+		if (units_lbr_is(lbr, back, expected->from, expected->to))
 			continue;
 		test_note("entry %u before the newest: %p to %p; of the steps: %p to %p", back,
 			  (void *)lbr_newest(lbr, back, false), (void *)lbr_newest(lbr, back, true),
@@ -185,21 +261,8 @@ static unsigned compare_tail(size_t stop, uint64_t stopped_at)
 /* --- Together ----------------------------------------------------------------------------------
  */
 
-/* Those of `units` whose bits IA32_DEBUGCTL holds together. */
-static uint64_t debugctl_of(unsigned units)
-{
-	return (units & BTS_UNIT ? rig_all() : 0) | (units & LBR_UNIT ? LBR : 0);
-}
-
-static bool hold_together(unsigned units)
-{
-	uint64_t value = debugctl_of(units);
-
-	return msr_try(IA32_DEBUGCTL, value, 0).read_back == value;
-}
-
-/* Records the program by `units` at once. */
-static void record(unsigned units, uint64_t seed)
+/* Records the program by the units `by` at once. */
+static void record(unsigned by, uint64_t seed)
 {
 	uint64_t before;
 	unsigned tries = 0;
@@ -207,14 +270,14 @@ static void record(unsigned units, uint64_t seed)
 	do {
 		before = smi_count();
 		begin(seed);
-		witness_debugctl = debugctl_of(units);
-		if (units & BTS_UNIT)
-			rig_reset(&rig);
-		if (units & LBR_UNIT)
-			clear_lbr();
-		if (units & PT_UNIT) {
-			pt_again(&pt, PT_PLAIN);
-			PT_TRACED(&pt, PT_PLAIN,
+		witness_debugctl = units_debugctl(by);
+		if (by & BTS_UNIT)
+			rig_reset(&units.rig);
+		if (by & LBR_UNIT)
+			units_clear_lbr(lbr);
+		if (by & PT_UNIT) {
+			pt_again(&units.pt, PT_PLAIN);
+			PT_TRACED(&units.pt, PT_PLAIN,
 				  "leaq witness_machine(%%rip), %%rdi\n\t"
 				  "movq witness_code(%%rip), %%rsi\n\t"
 				  "movq witness_debugctl(%%rip), %%rdx\n\t" PT_NOTE(
@@ -225,87 +288,52 @@ static void record(unsigned units, uint64_t seed)
 	} while (smi_count() != before && ++tries < TRIES);
 }
 
-/* Records by `units`, and compares each with the steps. */
-static void check_units(unsigned units, uint64_t seed)
+/* Records by the units `by`, and compares each with the steps. */
+static void check_units(unsigned by, uint64_t seed)
 {
 	size_t branches = 0;
 	unsigned tries = 0;
 
 	do {
-		record(units, seed);
-	} while (units & PT_UNIT && !pt_agrees(&branches) && ++tries < TRIES);
+		record(by, seed);
+	} while (by & PT_UNIT && !pt_agrees(&branches) && ++tries < TRIES);
 	EXPECT(tries < TRIES);
-	if (units & PT_UNIT)
+	if (by & PT_UNIT)
 		EXPECT(branches > INSTRUCTIONS / 20);
-	if (units & BTS_UNIT)
-		steps_expect(&steps, &program, &rig);
-	if (units & LBR_UNIT)
+	if (by & BTS_UNIT)
+		steps_expect(&steps, &program, &units.rig);
+	if (by & LBR_UNIT)
 		EXPECT_EQ(compare_tail(steps.count, 0), lbr->depth);
 }
 
-static unsigned here(void)
+/* Memory first. Without a unit after all: the test is closed, and skips. */
+static void open_units(void)
 {
-	return (ds_has_bts() ? BTS_UNIT : 0) | (lbr_known() ? LBR_UNIT : 0) |
-	       (pt_caps()->topa ? PT_UNIT : 0);
-}
-
-/* Memory first; from here to close_units() preemption is off and IA32_DEBUGCTL is the test's. */
-static unsigned open_units(void)
-{
-	unsigned units = here();
-
-	if (!units)
-		test_skip("the processor has neither BTS nor Intel PT nor an LBR stack");
-	lbr = lbr_known();
 	program_open(&program, INSTRUCTIONS + 100);
 	steps_open(&steps, MOST_STEPS);
-	if (units & BTS_UNIT) {
-		rig_open(&rig, SLOTS);
-	} else {
-		preemption_disable();
-		REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-	}
-	if (units & LBR_UNIT && !hold_together(LBR_UNIT))
-		units &= ~(unsigned)LBR_UNIT;
-	if (units & PT_UNIT) {
-		pt_open(&pt, PT_RIG_CHUNKS, false);
-		pt_add_branch(&pt, FLOW_CALL_INDIRECT, machine_call, 3);
-		pt_add_branch(&pt, FLOW_RET, machine_return, 1);
+	units_open(&units, SLOTS);
+	lbr = units.lbr;
+	if (units.opened_pt) {
+		pt_add_branch(&units.pt, FLOW_CALL_INDIRECT, machine_call, 3);
+		pt_add_branch(&units.pt, FLOW_RET, machine_return, 1);
 	}
 	machine_open();
-	return units;
 }
 
 static void close_units(void)
 {
 	machine_close();
-	if (pt_caps()->topa)
-		pt_close(&pt);
-	if (ds_has_bts()) {
-		rig_close(&rig);
-	} else {
-		ds_checkin(&this_cpu()->trace->ds);
-		preemption_enable();
-	}
+	units_close(&units);
 }
 
-/* Intel PT suspends BTS and LBR on some processors, and LBR cannot be set beside TR on others: each
-   of these runs alone there. */
-static void check_program(unsigned units, uint64_t seed)
+static void check_program(uint64_t seed)
 {
-	unsigned by_debugctl = units & (BTS_UNIT | LBR_UNIT);
+	struct step_branch branch = {0};
 
 	make_program(seed, INSTRUCTIONS);
-	if (by_debugctl & LBR_UNIT && !hold_together(by_debugctl)) {
-		check_units(LBR_UNIT, seed);
-		by_debugctl &= ~(unsigned)LBR_UNIT;
-	}
-	if (units & PT_UNIT && by_debugctl && ds_caps()->suspended_by_pt) {
-		check_units(PT_UNIT, seed);
-		check_units(by_debugctl, seed);
-	} else {
-		check_units(by_debugctl | (units & PT_UNIT), seed);
-	}
+	units_each(&units, check_units, seed);
+	while (steps_next_branch(&steps, &program, &branch))
+		branches_compared++;
 }
 
 TEST(witnesses_agree, .group = "witnesses", .ids = "",
@@ -314,15 +342,18 @@ TEST(witnesses_agree, .group = "witnesses", .ids = "",
 	     "branches of a random program that single steps show, in that order",
      .source = "SDM Vol 3, 17.4.4, 17.4.8 and 36.4.2")
 {
-	unsigned units = open_units();
+	uint64_t programs = test_scaled(PROGRAMS);
 
-	if (!units) {
+	open_units();
+	if (!units.have) {
 		close_units();
 		test_skip("the hypervisor shows no LBR stack");
 	}
-	for (uint64_t i = test_scaled(PROGRAMS); i; i--)
-		check_program(units, test_random());
+	branches_compared = 0;
+	for (uint64_t i = programs; i; i--)
+		check_program(test_random());
 	close_units();
+	test_note("%lu programs, %lu branches", programs, branches_compared);
 }
 
 /* --- Stops -------------------------------------------------------------------------------------
@@ -349,7 +380,7 @@ static unsigned stop_somewhere(uint64_t seed)
 	if (address >= (uint64_t)program.code + program.size)
 		return 0; /* it has returned */
 	begin(seed);
-	clear_lbr();
+	units_clear_lbr(lbr);
 	__asm__ volatile("movq %0, %%dr0\n\tmovq %1, %%dr7" : : "r"(address), "r"(DR7_EXECUTE_0));
 	own_idt_load();
 	machine_run(&witness_machine, witness_code, LBR);

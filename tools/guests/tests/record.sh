@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Tests of `view record`, TAP: what it refuses, without a Linux; with --boots, of programs that nobody here wrote.
+# shellcheck disable=SC2317 # functions are run by `try`
+set -u
+
+# shellcheck source=tests/runner/tree.sh
+. "$(dirname "$0")/../../../tests/runner/tree.sh" || exit 2
+tested=record
+record=$top/tools/guests/record
+
+# recorded NAME CODE SAYS COMMAND...: what it prints, its exit code, and a trace and a page that lack nothing
+recorded()
+{
+	local name=$1 code=$2 says=$3
+	shift 3
+	try "$name" "$code" "$says" "$@" && [ -s "$out.data" ] && grep -q '</html>' "$out.html"
+	result "$name: a trace and a page"
+}
+
+boots()
+{
+	local text=$top/LICENSES/MIT.txt out=$PWD/out
+	unset QEMU
+	gzip_again() { "$record" -o "$out" -- gzip -c "$text" 2>said | gzip -dc | cmp - "$text" && cat said; }
+	recorded 'gzip, whose output is whole' 0 '^[^:]*: [1-9][0-9]{4,} branches of a task, none lost: ' gzip_again
+	sorted() { seq 300 | "$record" -o "$out" --env LC_ALL=C -- sort -r | head -n 2 | tr '\n' ' '; }
+	recorded 'a pipe is its standard input' 0 '99 98 ' sorted
+	recorded 'its exit code' 7 'none lost' "$record" -o "$out" -- perl -e 'exit 7'
+	recorded 'a signal that ends it' 139 'none lost' "$record" -o "$out" -- perl -e 'kill SEGV => $$'
+	# shellcheck disable=SC2016 # perl's
+	recorded 'a program that does not end, and --time' 130 'none lost' "$record" -o "$out" --time 5 -- perl -e '$i++ while 1'
+	recorded 'children, by Processor Trace' 0 ' branches of [3-9] tasks, none lost' \
+		"$record" -o "$out" --unit pt -- sh -c 'echo a | cat | cat'
+	mkdir back
+	changed() { "$record" -o "$out" --write-back back -- sh -c 'echo new >made; cat made; rm -f a,b' && cat back/made && [ ! -e made ]; }
+	recorded 'a file that it makes' 0 $'new\nnew' changed
+	recorded 'a library that is missing' 127 'error while loading shared libraries' "$record" -o "$out" -- "$(lacking)"
+}
+
+# A program whose library is gone; prints its path.
+lacking()
+{
+	echo 'int there(void) { return 0; }' | gcc -shared -fPIC -o libthere.so -x c - &&
+		echo 'int there(void); int main(void) { return there(); }' | gcc -o lacks -x c - libthere.so 2>/dev/null ||
+		echo 'int there(void); int main(void) { return there(); }' | gcc -o lacks -x c - -x none libthere.so
+	rm -f libthere.so
+	echo "$PWD/lacks"
+}
+
+if [ "${1-}" = --boots ]; then
+	boots
+else
+	try '--help' 0 '--unit bts.pt' "$record" --help
+	try 'no program' 125 'which program' "$record"
+	try 'a program that is not there' 125 'no program frob in PATH' "$record" -- frob
+	try 'a path that is not there' 125 'no program ./frob$' "$record" -- ./frob
+	try 'an option that is none' 125 'Unknown option: frob' "$record" --frob -- true
+	try 'a unit that is none' 125 "knows bts and pt, not 'lbr'" "$record" --unit lbr -- true
+	try 'a word of the environment that is none' 125 "needs NAME=VALUE, not '=x'" "$record" --env =x -- true
+	try 'too little memory' 125 'needs 256 to 65536, not 5' "$record" --memory 5 -- true
+	try 'no time' 125 'needs a second or more' "$record" --time 0 -- true
+	
+	mkdir taken.data
+	try 'an output that is a directory' 125 'taken.data is no regular file' "$record" -o taken -- true
+	try 'a directory for what it makes that is not there' 125 'no directory none' "$record" --write-back none -- true
+	printf '\x7fELF\x01\x01\x01%013d' 0 >small && chmod 755 small
+	try 'a program of 32 bits' 125 'no program of x86-64' "$record" -- ./small
+	echo text >text && chmod 755 text
+	try 'a program that is text' 125 'neither an ELF file nor a script' "$record" -- ./text
+fi
+echo "1..$number"
+exit "$failed"
