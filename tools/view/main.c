@@ -19,7 +19,8 @@ static const struct command {
 	{"same", "whether BTS and Processor Trace have the same branches", view_same},
 	{"html", "one page that a browser opens without a network", view_html},
 	{"perfetto", "a trace for ui.perfetto.dev", view_perfetto},
-	{"record", "run a program in a Linux on virtual silicon: its branches, and a page", view_record},
+	{"record", "run a program in a Linux on virtual silicon: its branches, and a page",
+	 view_record},
 	{"perf", "perf.data, which the perf of Linux reads", view_perf},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
