@@ -9,7 +9,11 @@
 
 enum { ALIGNMENT = 64, FORMAT_0_BYTES = 4096 }; /* Core 2 takes no more: reference B4 */
 
-enum { GENERAL_OF_ADAPTIVE = 0xff };
+/* With PEBS_BASELINE: the general counters, and fixed counter 0, of instructions, whose reset value
+   follows those of eight general ones (Linux 6.1, perf_event.h). */
+#define FIXED_0		     32
+#define COUNTERS_OF_ADAPTIVE (1ull << FIXED_0 | 0xff)
+enum { RESET_OF_FIXED_0 = 8 };
 enum { GROUPS_BYTES = 0x20 + 0x90 }; /* PEBS_DATA_CFG: memory and registers */
 enum { ENTRY_BYTES = 24 };
 
@@ -33,7 +37,7 @@ uint64_t ds_pebs_counters(void)
 {
 	if (!ds_pebs_record_size())
 		return 0;
-	return ds_caps()->pebs_baseline ? GENERAL_OF_ADAPTIVE : ds_configuration->pebs_counters;
+	return ds_caps()->pebs_baseline ? COUNTERS_OF_ADAPTIVE : ds_configuration->pebs_counters;
 }
 
 const char *ds_pebs_holder(const struct ds_cpu *cpu)
@@ -186,7 +190,8 @@ int ds_set_pebs_reset(struct ds_cpu *cpu, struct ds_pebs_lease *lease, unsigned 
 		return error;
 	if (counter >= 64 || !(ds_pebs_counters() >> counter & 1))
 		return -EINVAL;
-	ds_set(area_of(cpu), DS_PEBS_COUNTER_RESET + counter, value);
+	ds_set(area_of(cpu),
+	       DS_PEBS_COUNTER_RESET + (counter == FIXED_0 ? RESET_OF_FIXED_0 : counter), value);
 	return 0;
 }
 

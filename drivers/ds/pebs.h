@@ -56,7 +56,8 @@ static inline size_t ds_pebs_record_size(void)
 	return ds_pebs_record_size_with(0);
 }
 
-/* Bits of the general counters that can take samples on this processor, if it has them. */
+/* Bits of the counters that can take samples on this processor, if it has them; fixed ones from bit
+   32 on. */
 uint64_t ds_pebs_counters(void);
 
 /* The name of the holder of this CPU's half, or NULL. */

@@ -42,6 +42,7 @@ void pmu_init(void)
 	caps.general_width = leaf.eax >> 16 & 0xff;
 	caps.fixed = leaf.edx & 0x1f;
 	caps.fixed_width = leaf.edx >> 5 & 0xff;
+	caps.events = leaf.eax >> 24;
 	caps.unavailable = leaf.ebx;
 	if (caps.general > PMU_GENERAL_MOST)
 		caps.general = PMU_GENERAL_MOST;
@@ -62,6 +63,7 @@ void pmu_limit(void)
 	caps.version = least(caps.version, leaf.eax & 0xff);
 	caps.general = least(caps.general, leaf.eax >> 8 & 0xff);
 	caps.fixed = least(caps.fixed, leaf.edx & 0x1f);
+	caps.events = least(caps.events, leaf.eax >> 24);
 	caps.unavailable |= leaf.ebx;
 }
 
@@ -70,13 +72,26 @@ const struct pmu_caps *pmu_caps(void)
 	return &caps;
 }
 
+/* SDM Vol 3, table 18-1: event select and unit mask, in the order of the bits of EBX. */
+bool pmu_lacks_event(uint32_t event)
+{
+	static const uint16_t architectural[] = {0x003c, 0x00c0, 0x013c, 0x4f2e,
+						 0x412e, 0x00c4, 0x00c5};
+
+	for (unsigned i = 0; i < sizeof(architectural) / sizeof(architectural[0]); i++)
+		if (architectural[i] == (event & 0xffff))
+			return i >= caps.events || caps.unavailable >> i & 1;
+	return false;
+}
+
 /* Where a fixed counter has its four bits in IA32_FIXED_CTR_CTRL. */
 static unsigned fixed_shift(unsigned counter)
 {
 	return (counter - PMU_FIXED) * FIXED_BITS;
 }
 
-/* Replaces the counter's event select, or its bits in the control register of fixed counters. */
+/* Replaces the counter's event select, or its bits in the control register of fixed counters, of
+   which one is at 32 and up: Linux 6.1, perf_event.h. */
 static void select_event(unsigned counter, uint64_t value)
 {
 	uint64_t control;
@@ -85,7 +100,7 @@ static void select_event(unsigned counter, uint64_t value)
 		wrmsr(IA32_PERFEVTSEL0 + counter, value);
 		return;
 	}
-	control = rdmsr(IA32_FIXED_CTR_CTRL) & ~(0xfull << fixed_shift(counter));
+	control = rdmsr(IA32_FIXED_CTR_CTRL) & ~((0xfull | FIXED_ADAPTIVE) << fixed_shift(counter));
 	wrmsr(IA32_FIXED_CTR_CTRL, control | value << fixed_shift(counter));
 }
 
@@ -197,7 +212,7 @@ static uint64_t general_control(uint64_t event, bool interrupts)
 static uint64_t fixed_control(uint64_t event, bool interrupts)
 {
 	return (event & PMU_OS ? FIXED_OS : 0) | (event & PMU_USR ? FIXED_USR : 0) |
-	       (interrupts ? FIXED_PMI : 0);
+	       (interrupts ? FIXED_PMI : 0) | (event & PERFEVTSEL_ADAPTIVE ? FIXED_ADAPTIVE : 0);
 }
 
 static uint64_t counter_mask(unsigned counter)
@@ -217,26 +232,31 @@ uint64_t pmu_left(unsigned counter)
 	return pmu_value(counter, pmu_read(counter));
 }
 
-static bool is_loadable(uint64_t event, uint64_t period)
+static bool is_loadable(unsigned counter, uint64_t event, uint64_t period)
 {
-	return period && period <= PMU_LARGEST_PERIOD &&
-	       !(event & (PERFEVTSEL_EN | PERFEVTSEL_INT)) && !(event >> 32);
+	bool others = is_fixed(counter) ? event & ~(PMU_USR | PMU_OS)
+					: event & (PERFEVTSEL_EN | PERFEVTSEL_INT) || event >> 32;
+
+	return period && period <= PMU_LARGEST_PERIOD && !others;
+}
+
+static uint64_t control_of(unsigned counter, uint64_t event, bool interrupts)
+{
+	return is_fixed(counter) ? fixed_control(event, interrupts)
+				 : general_control(event, interrupts);
 }
 
 /* Stopped while it changes, so that no event counts from the old value by the new select. */
 int pmu_start(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner, uint64_t event,
 	      uint64_t period)
 {
-	bool interrupts = owner && owner->overflowed;
-
 	if (!is_owner(cpu, counter, owner))
 		return -EPERM;
-	if (!is_loadable(event, period) || (is_fixed(counter) && event & ~(PMU_USR | PMU_OS)))
+	if (!is_loadable(counter, event, period))
 		return -EINVAL;
 	stop(counter);
 	wrmsr(value_msr(counter), pmu_value(counter, period));
-	select_event(counter, is_fixed(counter) ? fixed_control(event, interrupts)
-						: general_control(event, interrupts));
+	select_event(counter, control_of(counter, event, owner->overflowed));
 	pmu_run(bit(counter), true);
 	return 0;
 }
@@ -246,10 +266,10 @@ int pmu_load(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owne
 {
 	if (!is_owner(cpu, counter, owner))
 		return -EPERM;
-	if (is_fixed(counter) || !is_loadable(event & ~PERFEVTSEL_ADAPTIVE, left))
+	if (!is_loadable(counter, event & ~PERFEVTSEL_ADAPTIVE, left))
 		return -EINVAL;
 	wrmsr(value_msr(counter), pmu_value(counter, left));
-	select_event(counter, general_control(event, false));
+	select_event(counter, control_of(counter, event, false));
 	return 0;
 }
 

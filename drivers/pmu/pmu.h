@@ -31,7 +31,8 @@ struct pmu_caps {
 	unsigned version;
 	unsigned general, general_width; /* counters; bits of each */
 	unsigned fixed, fixed_width;
-	uint32_t unavailable; /* EBX: architectural events that are not there */
+	unsigned events;      /* architectural ones that EBX speaks of */
+	uint32_t unavailable; /* EBX: those of them that are not there */
 };
 
 struct pmu_owner {
@@ -62,6 +63,9 @@ void pmu_limit(void);
 
 /* The counters that every CPU has. Any context. */
 const struct pmu_caps *pmu_caps(void);
+
+/* `event` has select and unit mask of an architectural event that some CPU lacks. Any context. */
+bool pmu_lacks_event(uint32_t event);
 
 /*
  * Prepares this CPU's record. A counter that firmware left running belongs to the owner "firmware"
@@ -97,10 +101,9 @@ int pmu_start(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *own
 	      uint64_t period);
 
 /*
- * For an owner that starts and stops several counters with one write each: loads a general counter,
- * which is stopped, so that it overflows after `left` events, without an interrupt; pmu_run()
- * starts it. `event` may have PERFEVTSEL_ADAPTIVE (registers.h). Errors as pmu_start(); -EINVAL for
- * a fixed counter, too.
+ * For an owner that starts and stops several counters with one write each: loads a counter, which
+ * is stopped, so that it overflows after `left` events, without an interrupt; pmu_run() starts it.
+ * `event` may have PERFEVTSEL_ADAPTIVE (registers.h). Errors as pmu_start().
  */
 int pmu_load(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner, uint64_t event,
 	     uint64_t left);

@@ -25,4 +25,6 @@
 #define FIXED_PMI  8ull
 #define FIXED_BITS 4u
 
+#define FIXED_ADAPTIVE (1ull << 32)
+
 #endif

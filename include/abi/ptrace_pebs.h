@@ -14,8 +14,9 @@ enum {
 	PTRACE_PEBS_READ = 53,	 /* (samples, bytes): how many of the oldest it copied there */
 };
 
-/* Instead of a pid, for a tracer of everything that runs on CPU n. */
-#define PTRACE_PEBS_CPU(n) (-1 - (int)(n))
+/* Instead of a pid, for a tracer of everything that runs on CPU n; on all CPUs at once. */
+#define PTRACE_PEBS_CPU(n)   (-1 - (int)(n))
+#define PTRACE_PEBS_ALL_CPUS INT32_MIN
 
 /* struct ptrace_pebs_config, event: by the names of SDM Vol 3, chapter 19. */
 enum {
@@ -31,6 +32,9 @@ enum {
 	PTRACE_PEBS_EVENTS
 };
 
+/* With RAW: event select, unit mask, E, INV and CMASK, as in IA32_PERFEVTSELx; no other bit. */
+#define PTRACE_PEBS_RAW_BITS 0xff84ffffu
+
 /* struct ptrace_pebs_config, flags; those that BTS has too have its values. */
 enum {
 	PTRACE_PEBS_SIGNAL = 4,		/* stop the tracee when the buffer is full */
@@ -40,7 +44,9 @@ enum {
 	PTRACE_PEBS_STOP = 0x40,	/* keep the oldest: stop taking samples when full */
 	PTRACE_PEBS_COUNTER = 0x80,	/* by the counter that `counter` says; else by any */
 	PTRACE_PEBS_CALL_STACK = 0x100, /* with `branches`: the calls that have not returned */
-	PTRACE_PEBS_SETTABLE = 0x1fc,
+	PTRACE_PEBS_RAW = 0x200,	/* `event` is bits of an event select */
+	PTRACE_PEBS_COUNT = 0x400,	/* count alone: a uint64_t is read, no samples */
+	PTRACE_PEBS_SETTABLE = 0x7fc,
 
 	/* From STATUS; CONFIG takes and ignores them: */
 	PTRACE_PEBS_LOST = 0x20000,	 /* samples found no room, or are of no known counter */
@@ -56,7 +62,7 @@ struct ptrace_pebs_config {
 	uint64_t size;			 /* of the buffer in bytes; whole samples; 0: none */
 	uint64_t flags;			 /* as above */
 	uint64_t period;		 /* events before the one that is sampled */
-	uint32_t event;			 /* as above */
+	uint32_t event;			 /* as above; with RAW: its code */
 	uint32_t counter;		 /* with COUNTER: its number */
 	uint32_t signal;		 /* with SIGNAL: the one to stop with; 0: SIGPROF */
 	uint32_t sample_size;		 /* of one sample; CONFIG: that, or 0 */

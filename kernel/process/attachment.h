@@ -16,12 +16,24 @@
 /* One instruction; all of them up to a taken branch; a system call is either. */
 enum { STEP_INSTRUCTION = 1, STEP_BLOCK = 2 };
 
+/* Samples of one CPU that wait for the turn of their time, while those of all are read. */
+struct samples_reading {
+	size_t next, left;  /* to be copied here: from that sample on, so many */
+	size_t given;	    /* to the reader */
+	unsigned at, count; /* of those that are here */
+	_Alignas(8) unsigned char samples[1536];
+};
+_Static_assert(sizeof(((struct samples_reading *)0)->samples) >=
+		       sizeof(struct ptrace_pebs_sample) + 32 * sizeof(struct ptrace_pebs_branch),
+	       "a sample");
+
 struct attachment {
-	struct process *tracer; /* NULL: the kernel */
-	struct process *tracee; /* NULL: a CPU's, or a process that traces itself */
-	struct task *task;	/* that is traced; NULL: `cpu` is */
-	unsigned cpu;
-	bool exclusive; /* made by ATTACH or TRACEME */
+	struct process *tracer;	     /* NULL: the kernel */
+	struct process *tracee;	     /* NULL: a CPU's, or a process that traces itself */
+	struct task *task;	     /* that is traced; NULL: `cpu` is */
+	unsigned cpu;		     /* from MAX_CPUS on: of all that are traced at once */
+	struct attachment *next_cpu; /* of these, during a request */
+	bool exclusive;		     /* made by ATTACH or TRACEME */
 
 	/* Under the lock of all processes: */
 	struct attachment *next_of_tracer, *next_of_tracee;
@@ -39,7 +51,9 @@ struct attachment {
 	struct ptrace_bts_config config;
 	uint64_t requested;	/* size that CONFIG was given; config.size: what it got */
 	struct tracer *samples; /* NULL: no buffer; changed by the tracer only */
+	struct tracer *fresh;	/* that is to replace them, during a request */
 	struct ptrace_pebs_config samples_config;
+	struct samples_reading reading; /* during a request */
 	struct tracer *newest; /* by the LBR stack; NULL: none; changed by the tracer only */
 };
 

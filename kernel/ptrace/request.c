@@ -245,19 +245,28 @@ static struct attachment *find_or_attach(struct process *self, struct task *task
 	return at;
 }
 
-/* There is an attachment to a CPU, or to the caller itself, exactly while there is a buffer. */
+/* There is an attachment to a CPU, or to the caller itself, exactly while there is a buffer. Of
+   `count` CPUs the first is the call's, and the others follow it. */
 static long of_no_tracee(struct ptrace_call *call, const struct request *request, struct task *task,
-			 unsigned cpu)
+			 unsigned cpu, unsigned count)
 {
-	struct attachment *at;
-	long result;
+	struct attachment *at, *next;
+	long result = 0;
 
-	call->at = at = find_or_attach(call->self, task, cpu);
-	if (!at)
-		return -ENOMEM;
-	result = perform(call, request);
-	if (!at->trace && !at->samples && !at->newest)
-		attachment_end(at, 0);
+	while (count-- && !result) {
+		at = find_or_attach(call->self, task, cpu + count);
+		result = at ? 0 : -ENOMEM;
+		if (at) {
+			at->next_cpu = call->at;
+			call->at = at;
+		}
+	}
+	result = result ? result : perform(call, request);
+	for (at = call->at; at; at = next) {
+		next = at->next_cpu;
+		if (!at->trace && !at->samples && !at->newest)
+			attachment_end(at, 0);
+	}
 	return result;
 }
 
@@ -265,7 +274,10 @@ static long of_cpu(struct ptrace_call *call, const struct request *request, unsi
 {
 	if (!call->self->privileged)
 		return -EPERM;
-	return cpu < cpu_count() ? of_no_tracee(call, request, NULL, cpu) : -ESRCH;
+	if (call->pid == (uint32_t)PTRACE_PEBS_ALL_CPUS && call->request >= PTRACE_PEBS_CONFIG &&
+	    call->request <= PTRACE_PEBS_READ)
+		return of_no_tracee(call, request, NULL, MAX_CPUS, cpu_count());
+	return cpu < cpu_count() ? of_no_tracee(call, request, NULL, cpu, 1) : -ESRCH;
 }
 
 /* A negative pid is a CPU, and the caller's own is the caller, to the requests for buffers. */
@@ -301,7 +313,7 @@ static long call_ptrace(struct process *self, const uint64_t *argument)
 		if (pid < 0 && is_of_buffer(call.request))
 			return of_cpu(&call, request, (unsigned)(-1 - pid));
 		if (call.pid == self->pid && is_of_buffer(call.request))
-			return of_no_tracee(&call, request, self->task, 0);
+			return of_no_tracee(&call, request, self->task, 0, 1);
 		call.at = find_process(&call, request->need);
 		return call.at ? perform(&call, request) : -ESRCH;
 	}

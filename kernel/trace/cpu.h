@@ -51,6 +51,10 @@ unsigned kind_with(unsigned unit);
 /* How many CPUs are not used because their units are not like the boot CPU's. Any context. */
 unsigned kinds_left_out(void);
 
+/* The APIC ids of these, as 1,3, as far as there is room. */
+enum { KINDS_LEFT_OUT = 32 };
+extern char kinds_named_left_out[KINDS_LEFT_OUT];
+
 /* The units of a CPU that trace_pause_cpu() paused. */
 struct trace_paused {
 	uint64_t unit[TRACE_UNITS];

@@ -7,6 +7,7 @@
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/trace/cpu.h"
+#include "lib/format.h"
 #include "lib/string.h"
 
 #define KINDS_MOST     8
@@ -24,6 +25,7 @@ static struct kind {
 	unsigned left_out;
 } kinds[KINDS_MOST];
 static unsigned count;
+char kinds_named_left_out[KINDS_LEFT_OUT];
 
 static struct cpuid_result leaf_of(uint32_t leaf, uint32_t subleaf)
 {
@@ -78,6 +80,18 @@ static struct kind *find_kind(const struct kind *here)
 	return &kinds[at < count ? at : count - 1];
 }
 
+/* CPUs start one after the other. One that finds no room is not named. */
+static void name_left_out(uint32_t apic_id)
+{
+	static size_t at;
+	size_t room = KINDS_LEFT_OUT - at;
+	char *end = kinds_named_left_out + at;
+	size_t bytes = (size_t)format(end, room, at ? ",%u" : "%u", apic_id);
+
+	at += bytes < room ? bytes : 0;
+	*end = bytes < room ? *end : 0;
+}
+
 bool kind_note(struct cpu *cpu, const struct ds_caps *caps)
 {
 	struct kind here = kind_here(caps), *kind = find_kind(&here);
@@ -86,6 +100,7 @@ bool kind_note(struct cpu *cpu, const struct ds_caps *caps)
 	for (unsigned i = 0; i < NEEDED; i++)
 		if (kinds[0].field[i] && kinds[0].field[i] != here.field[i]) {
 			kind->left_out++;
+			name_left_out(cpu->apic_id);
 			return false;
 		}
 	return true;

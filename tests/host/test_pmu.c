@@ -278,7 +278,22 @@ UNIT(loads_two_and_runs_them_with_one_write, .setup_func = start)
 	assert_int_equal(pmu_load(&cpu, 0, &reader, INSTRUCTIONS, PMU_LARGEST_PERIOD + 1), -EINVAL);
 	assert_int_equal(pmu_load(&cpu, 0, &reader, PERFEVTSEL_INT, 1), -EINVAL);
 	pmu_request(&cpu, PMU_FIXED, &reader);
-	assert_int_equal(pmu_load(&cpu, PMU_FIXED, &reader, PMU_OS, 1), -EINVAL);
+	assert_int_equal(pmu_load(&cpu, PMU_FIXED, &reader, INSTRUCTIONS | PMU_OS, 1), -EINVAL);
+	fake_log_clear();
+	assert_int_equal(pmu_load(&cpu, PMU_FIXED, &reader, PMU_OS | PERFEVTSEL_ADAPTIVE, 1), 0);
+	assert_writes({IA32_FIXED_CTR0, MASK}, {IA32_FIXED_CTR_CTRL, 1ull << 32 | FIXED_OS});
+}
+
+/* SDM Vol 2, CPUID: bit 6 of EBX is set; then EAX[31:24] has no bit but the first. */
+UNIT(knows_absent_events, .setup_func = start)
+{
+	assert_true(pmu_lacks_event(0x00c5));
+	assert_false(pmu_lacks_event(0x01c5));
+	assert_false(pmu_lacks_event(0x00c0));
+	fake_cpu.leaf[0xa].eax = 1 << 24 | WIDTH << 16 | GENERAL << 8 | 3;
+	pmu_limit();
+	assert_true(pmu_lacks_event(0x00c0));
+	assert_false(pmu_lacks_event(0x003c));
 }
 
 UNIT(takes_overflows_of_its_own_counters, .setup_func = start)

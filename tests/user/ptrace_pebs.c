@@ -295,6 +295,12 @@ static void refuse_configurations(long pid)
 	REFUSED(pid, EINVAL, refused.counter = 1);
 	REFUSED(pid, EINVAL, refused.flags |= PTRACE_PEBS_COUNTER; refused.counter = 64);
 	REFUSED(pid, EINVAL, refused.flags |= PTRACE_PEBS_COUNTER; refused.counter = 33);
+	REFUSED(pid, EINVAL, refused.flags |= PTRACE_PEBS_RAW; refused.event = 0x4100c0);
+	REFUSED(pid, ENOENT, refused.flags |= PTRACE_PEBS_RAW; refused.event = 0xffff);
+	REFUSED(pid, EINVAL, refused.flags |= PTRACE_PEBS_COUNT);
+	REFUSED(pid, EINVAL, refused.flags = PTRACE_PEBS_COUNT; refused.size = 8);
+	REFUSED(pid, EINVAL, refused.flags = PTRACE_PEBS_COUNT; refused.size = 8;
+		refused.period = 0; refused.branches = NEWEST);
 	REFUSED(pid, EINVAL, refused.event = 0);
 	REFUSED(pid, EINVAL, refused.event = PTRACE_PEBS_EVENTS);
 	REFUSED(pid, EINVAL, refused.period = 0);

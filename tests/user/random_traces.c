@@ -84,7 +84,9 @@ static long random_pid(void)
 
 	if (pick < 20)
 		return pids[pick % CHILDREN];
-	return pick < 22 ? PTRACE_BTS_CPU(below(4)) : (long)(pick == 22 ? getpid() : 0);
+	if (pick == 23)
+		return below(2) ? PTRACE_PEBS_ALL_CPUS : 0;
+	return pick == 22 ? getpid() : PTRACE_BTS_CPU(below(4));
 }
 
 static uint32_t random_signal(uint64_t flags)
@@ -108,16 +110,32 @@ static void fill_pebs(void)
 {
 	struct ptrace_pebs_config *config = (struct ptrace_pebs_config *)buffer;
 
-	config->size = ONE_OF(0, 191, 192, 1920, 1920, 19200, 19200, 200000, 1 << 20);
+	config->size = ONE_OF(0, 8, 191, 192, 1920, 1920, 19200, 19200, 200000, 1 << 20);
+	config->branches = (uint32_t)ONE_OF(0, 0, 1, 3, 32, 100);
+	config->kinds = (uint32_t)(config->branches ? ONE_OF(0, 0, 0, 2, 0x7f, 0x80) : 0);
 	config->flags =
 		ONE_OF(PTRACE_PEBS_STOP, PTRACE_PEBS_STOP, PTRACE_PEBS_SIGNAL, PTRACE_PEBS_SIGNAL,
 		       PTRACE_PEBS_STOP | 0xb0, PTRACE_PEBS_SIGNAL | 0x90, 0);
+	if (config->branches && !config->kinds && !below(4))
+		config->flags |= PTRACE_PEBS_CALL_STACK;
 	config->period =
 		ONE_OF(0, 2, 20, 20, 100, 100, 2000, 2000, 1000, 100000, 0x7fffffff, 0x80000000);
 	config->event = (uint32_t)(below(4) ? 1 + below(2) : below(PTRACE_PEBS_EVENTS + 1));
 	config->counter = (uint32_t)(config->flags & PTRACE_PEBS_COUNTER ? below(5) : 0);
 	config->signal = random_signal(config->flags);
-	config->sample_size = (uint32_t)ONE_OF(0, 192);
+	config->sample_size = (uint32_t)ONE_OF(0, 192, 192 + 24, 192 + 3 * 24);
+	if (!below(3)) {
+		config->flags |= PTRACE_PEBS_RAW;
+		config->event = (uint32_t)ONE_OF(0xc0, 0xc4, 0x1c0, 0x4c4, 0x3c, 0x10000c4, 0x412e);
+	}
+	if (!below(4)) {
+		config->flags = ONE_OF(PTRACE_PEBS_COUNT, PTRACE_PEBS_COUNT | 0x30) |
+				(config->flags & PTRACE_PEBS_RAW);
+		config->size = sizeof(uint64_t);
+		config->period = config->counter = config->sample_size = config->signal = 0;
+		config->branches = (uint32_t)(below(8) ? 0 : 3);
+		config->kinds = 0;
+	}
 }
 
 static void fill_lbr(void)
@@ -155,13 +173,13 @@ static uint64_t random_data(uint64_t request)
 		return ONE_OF(24, 24, 24, 0);
 	case PTRACE_PEBS_CONFIG:
 	case PTRACE_PEBS_STATUS:
-		return ONE_OF(72, 72, 72, 24);
+		return ONE_OF(72, 80, 80, 24);
 	case PTRACE_BTS_DRAIN:
 	case PTRACE_BTS_READ:
 		return ONE_OF(24, 240, 16368, 25);
 	case PTRACE_PEBS_DRAIN:
 	case PTRACE_PEBS_READ:
-		return ONE_OF(192, 1920, 16320, 193);
+		return ONE_OF(192, 1920, 16320, 193, 8, 264, 15840);
 	case PTRACE_LBR_CONFIG:
 	case PTRACE_LBR_STATUS:
 		return ONE_OF(32, 32, 32, 24);

@@ -170,8 +170,7 @@ static void resume_stack(uint64_t paused)
 		lbr_start(&cpu->debugctl, &stack_cpu(cpu)->program);
 }
 
-/* Another CPU's are in its registers. Those of a call stack are no branches that follow each other.
- */
+/* Another CPU's are in its registers. Those of a call stack do not follow each other. */
 static bool get_newest(struct cpu *cpu, size_t n, struct trace_branch *branch)
 {
 	const struct stack_cpu *here = stack_cpu(cpu);

@@ -13,16 +13,20 @@ struct wish {
 struct admission {
 	const struct trace_context *context;
 	const struct tracer *replaces; /* does not count */
+	bool samples;
 	struct wish wishes[2 * PEBS_COUNTERS];
-	unsigned count, of_context;
+	unsigned count;
 	const struct wish *taken[PEBS_COUNTERS]; /* of the CPU that is looked at */
 	bool refused;
 	char holder[PTRACE_PEBS_HOLDER];
 };
 
-static void add_wishes(struct admission *admission, const struct trace_context *context)
+static void add_wishes(void *argument)
 {
-	for (const struct pebs_tracer *at = pebs_first(context); at; at = pebs_next(at)) {
+	struct admission *admission = argument;
+
+	for (const struct pebs_tracer *at = pebs_first(admission->context); at;
+	     at = pebs_next(at)) {
 		struct wish *wish = &admission->wishes[admission->count];
 
 		if (admission->count == 2 * PEBS_COUNTERS)
@@ -36,28 +40,21 @@ static void add_wishes(struct admission *admission, const struct trace_context *
 	}
 }
 
-static void add_context(void *argument)
-{
-	struct admission *admission = argument;
-
-	add_wishes(admission, admission->context);
-	admission->of_context = admission->count;
-}
-
 /* The name of the one that has the counter, or would have it. */
 static const char *holder_of(const struct admission *admission, const struct cpu *cpu,
-			     unsigned counter)
+			     unsigned slot)
 {
-	if (admission->taken[counter])
-		return admission->taken[counter]->name;
-	return pebs_cpu(cpu)->loaded[counter] ? NULL : pmu_owner(&cpu->trace->pmu, counter);
+	if (admission->taken[slot])
+		return admission->taken[slot]->name;
+	return pebs_cpu(cpu)->loaded[slot] ? NULL : pmu_owner(&cpu->trace->pmu, pebs_counter(slot));
 }
 
 /* The name of one that has a counter and that this one cannot be beside, or NULL. */
 static const char *find_rival(const struct admission *admission, const struct wish *wish)
 {
-	for (unsigned i = 0; pebs_must_count_the_same() && i < PEBS_COUNTERS; i++)
-		if (admission->taken[i] && admission->taken[i]->counted != wish->counted)
+	for (unsigned i = 0; i < PEBS_COUNTERS; i++)
+		if (admission->taken[i] &&
+		    pebs_are_rivals(admission->taken[i]->counted, wish->counted))
 			return admission->taken[i]->name;
 	return NULL;
 }
@@ -66,14 +63,14 @@ static void grant_wish(struct admission *admission, const struct cpu *cpu, const
 {
 	const char *rival = find_rival(admission, wish), *first = rival;
 
-	for (unsigned counter = 0; !rival && counter < PEBS_COUNTERS; counter++) {
+	for (unsigned slot = 0; !rival && slot < PEBS_COUNTERS; slot++) {
 		const char *holder;
 
-		if (!(wish->counters >> counter & 1))
+		if (!(wish->counters >> pebs_counter(slot) & 1))
 			continue;
-		holder = holder_of(admission, cpu, counter);
+		holder = holder_of(admission, cpu, slot);
 		if (!holder) {
-			admission->taken[counter] = wish;
+			admission->taken[slot] = wish;
 			return;
 		}
 		first = first ? first : holder;
@@ -100,21 +97,14 @@ static void look_at_cpu(void *argument)
 {
 	struct admission *admission = argument;
 	const struct cpu *cpu = this_cpu();
-	struct trace_context *own = &cpu->trace->context;
 	const struct ds_pebs_lease *half = cpu->trace->ds.pebs;
 
 	if (admission->refused)
 		return;
-	if (half && half != &pebs_cpu(cpu)->lease) {
+	if (admission->samples && half && half != &pebs_cpu(cpu)->lease) {
 		admission->refused = true;
 		pebs_copy_name(admission->holder, ds_pebs_holder(&cpu->trace->ds));
 		return;
-	}
-	admission->count = admission->of_context;
-	if (own != admission->context) {
-		spin_lock(&own->lock);
-		add_wishes(admission, own);
-		spin_unlock(&own->lock, 0);
 	}
 	grant_wishes(admission, cpu);
 }
@@ -122,9 +112,10 @@ static void look_at_cpu(void *argument)
 int pebs_admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_options *options)
 {
 	struct trace_context *context = tracer->base.context;
-	struct admission admission = {.context = context, .replaces = options->replaces};
+	struct admission admission = {
+		.context = context, .replaces = options->replaces, .samples = !options->count};
 
-	trace_perform(context, add_context, &admission);
+	trace_perform(context, add_wishes, &admission);
 	for (unsigned i = 0; i < cpu_count(); i++)
 		if (index == ALL_CPUS || i == index)
 			smp_call(i, look_at_cpu, &admission);

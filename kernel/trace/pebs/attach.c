@@ -98,7 +98,7 @@ static void copy_samples(void *argument)
 	size_t left = tracer->used > reading->from ? tracer->used - reading->from : 0;
 
 	reading->count = left < reading->most ? left : reading->most;
-	for (size_t i = 0; i < reading->count; i++)
+	for (size_t i = 0; reading->samples && i < reading->count; i++)
 		memcpy(reading->samples + i * tracer->unit, pebs_slot(tracer, reading->from + i),
 		       tracer->unit);
 	if (!reading->remove)
@@ -130,8 +130,9 @@ static void clear_samples(void *argument)
 	struct pebs_tracer *tracer = argument;
 
 	tracer->used = 0;
+	tracer->events = 0;
 	tracer->lost = 0;
-	tracer->truncated = tracer->blocked = false;
+	tracer->truncated = tracer->blocked = tracer->full = false;
 }
 
 void pebs_clear(struct tracer *tracer)
@@ -158,6 +159,7 @@ static void answer_question(void *argument)
 		.sample_size = tracer->unit,
 		.branches = tracer->options.branches,
 		.available = tracer->used,
+		.events = tracer->events,
 		.lost = tracer->lost,
 		.truncated = tracer->truncated,
 		.blocked = tracer->blocked,

@@ -14,7 +14,7 @@ static uint64_t event_select(const struct pebs_tracer *tracer)
 {
 	return tracer->event.code | (tracer->options.view & TRACE_USER ? PMU_USR : 0) |
 	       (tracer->options.view & TRACE_KERNEL ? PMU_OS : 0) |
-	       (ds_caps()->pebs_baseline ? PERFEVTSEL_ADAPTIVE : 0);
+	       (ds_caps()->pebs_baseline && !tracer->options.count ? PERFEVTSEL_ADAPTIVE : 0);
 }
 
 /* By how many events the next sample is late, as far as one period can make up for it. */
@@ -25,28 +25,28 @@ static int64_t to_make_up(const struct pebs_tracer *tracer)
 	return late < most ? late : most;
 }
 
-static void load_counter(struct cpu *cpu, struct pebs_tracer *tracer, unsigned counter)
+/* A fixed counter has its event already. */
+static void load_counter(struct cpu *cpu, struct pebs_tracer *tracer, unsigned slot)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
+	uint64_t counter = 1ull << pebs_counter(slot), event = event_select(tracer);
 
 	tracer->taken = 0;
-	pmu_load(&cpu->trace->pmu, counter, &tracer->owner, event_select(tracer),
+	pmu_load(&cpu->trace->pmu, pebs_counter(slot), &tracer->owner,
+		 slot < PEBS_FIXED ? event & ~(uint64_t)PTRACE_PEBS_RAW_BITS : event,
 		 tracer->left ? tracer->left : 1);
-	pebs->loaded[counter] = tracer;
-	pebs->counters |= 1ull << counter;
-	if (tracer->options.view & TRACE_KERNEL)
-		pebs->kernel |= 1ull << counter;
+	pebs->loaded[slot] = tracer;
+	pebs->counters |= counter;
+	pebs->sampling |= tracer->options.count ? 0 : counter;
+	pebs->kernel |= tracer->options.view & TRACE_KERNEL ? counter : 0;
 }
 
-/* A tracer on this CPU that this one cannot be beside, or NULL. */
+/* A tracer that this one cannot be beside, or NULL. Those of a CPU wait while the task has one. */
 static const struct pebs_tracer *find_rival(const struct cpu *cpu, const struct pebs_tracer *tracer)
 {
-	for (unsigned i = 0; pebs_must_count_the_same() && i < PEBS_COUNTERS; i++) {
-		const struct pebs_tracer *loaded = pebs_cpu(cpu)->loaded[i];
-
-		if (loaded && pebs_counted(loaded) != pebs_counted(tracer))
-			return loaded;
-	}
+	for (const struct pebs_tracer *at = pebs_first(cpu->trace->running); at; at = pebs_next(at))
+		if (pebs_records(at) && pebs_are_rivals(pebs_counted(at), pebs_counted(tracer)))
+			return at;
 	return NULL;
 }
 
@@ -59,11 +59,13 @@ static void take_counter(struct cpu *cpu, struct pebs_tracer *tracer)
 		pebs_block(tracer, rival->name);
 		return;
 	}
-	for (unsigned counter = 0; counter < PEBS_COUNTERS; counter++) {
+	for (unsigned slot = 0; slot < PEBS_COUNTERS; slot++) {
+		unsigned counter = pebs_counter(slot);
+
 		if (!(tracer->counters >> counter & 1))
 			continue;
 		if (!pmu_request(&cpu->trace->pmu, counter, &tracer->owner)) {
-			load_counter(cpu, tracer, counter);
+			load_counter(cpu, tracer, slot);
 			return;
 		}
 		first = first < counter ? first : counter;
@@ -76,7 +78,7 @@ static bool count_all_the_same(const struct pebs_cpu *pebs)
 	const struct pebs_tracer *first = NULL;
 
 	for (unsigned i = 0; i < PEBS_COUNTERS; i++) {
-		const struct pebs_tracer *tracer = pebs->loaded[i];
+		const struct pebs_tracer *tracer = pebs_sampler(pebs, i);
 
 		if (tracer && first && pebs_counted(tracer) != pebs_counted(first))
 			return false;
@@ -94,7 +96,7 @@ static void choose_periods(const struct pebs_cpu *pebs)
 	bool same = count_all_the_same(pebs);
 
 	for (unsigned i = 0; i < PEBS_COUNTERS; i++) {
-		struct pebs_tracer *tracer = pebs->loaded[i];
+		struct pebs_tracer *tracer = pebs_sampler(pebs, i);
 
 		if (tracer)
 			tracer->reset =
@@ -102,14 +104,14 @@ static void choose_periods(const struct pebs_cpu *pebs)
 	}
 }
 
-/* Those that have no choice choose first. */
+/* The task's choose first, of those of each that have no choice. */
 void pebs_take_counters(struct cpu *cpu)
 {
 	struct trace_context *of[] = {cpu->trace->running, cpu->trace->own};
 
 	for (unsigned i = 0; i < 4; i++)
-		for (struct pebs_tracer *at = pebs_first(of[i % 2]); at; at = pebs_next(at))
-			if (pebs_records(at) && pebs_has_no_choice(at->counters) == (i < 2))
+		for (struct pebs_tracer *at = pebs_first(of[i / 2]); at; at = pebs_next(at))
+			if (pebs_records(at) && pebs_has_no_choice(at->counters) == (i % 2 == 0))
 				take_counter(cpu, at);
 	choose_periods(pebs_cpu(cpu));
 }
@@ -133,18 +135,30 @@ static void keep_place(struct pebs_tracer *tracer, uint64_t left, bool overflowe
 		tracer->left = 0;
 }
 
-void pebs_give_counters(struct cpu *cpu, uint64_t overflowed)
+/* Modulo what the counter holds. */
+static void keep_events(struct pebs_tracer *tracer, unsigned counter)
+{
+	tracer->events += (tracer->left - pmu_left(counter)) & pmu_value(counter, 1);
+}
+
+void pebs_give_counters(struct cpu *cpu, uint64_t counters, uint64_t overflowed)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
 
-	for (unsigned counter = 0; counter < PEBS_COUNTERS; counter++) {
-		struct pebs_tracer *tracer = pebs->loaded[counter];
+	for (unsigned slot = 0; slot < PEBS_COUNTERS; slot++) {
+		struct pebs_tracer *tracer = pebs->loaded[slot];
+		unsigned counter = pebs_counter(slot);
 
-		if (!tracer)
+		if (!tracer || !(counters >> counter & 1))
 			continue;
-		keep_place(tracer, pmu_left(counter), overflowed >> counter & 1);
+		if (tracer->options.count)
+			keep_events(tracer, counter);
+		else
+			keep_place(tracer, pmu_left(counter), overflowed >> counter & 1);
 		pmu_release(&cpu->trace->pmu, counter, &tracer->owner);
-		pebs->loaded[counter] = NULL;
+		pebs->loaded[slot] = NULL;
 	}
-	pebs->counters = pebs->kernel = 0;
+	pebs->counters &= ~counters;
+	pebs->sampling &= ~counters;
+	pebs->kernel &= ~counters;
 }

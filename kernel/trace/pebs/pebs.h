@@ -20,7 +20,9 @@
 struct task;
 
 struct pebs_options {
-	unsigned event;	 /* PTRACE_PEBS_INST_RETIRED and the like */
+	uint32_t event;	 /* PTRACE_PEBS_INST_RETIRED and the like */
+	bool raw;	 /* `event` has bits of PTRACE_PEBS_RAW_BITS instead */
+	bool count;	 /* counts, and takes no samples: period 0, TRACE_STOP, size 8 or more */
 	uint64_t period; /* 2 (with TRACE_KERNEL 2000) to PMU_LARGEST_PERIOD: events before the one
 			    that is sampled */
 	uint64_t counters;	      /* bits of those to choose from; 0: any */
@@ -42,13 +44,16 @@ struct pebs_options {
 
 /*
  * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to take
- * samples, at once if it runs. -ENODEV: no PEBS; -EINVAL: a value out of range, no such event or
- * counter; -EOPNOTSUPP: TRACE_WRAP, or TRACE_SIGNAL without a callback, or an event that this
- * processor cannot sample, or branches, where its records have none or branch_stack_attach() would
- * refuse them; -EPERM: kernel addresses without the right to them; -ENOMEM: no memory,
- * or over the account's limit; -ESRCH: it has ended; -EBUSY: another has the counters that would
- * do, or the PEBS half of the Debug Store, on some CPU, or tracers of the newest branches want
- * others. A failure leaves nothing.
+ * samples, at once if it runs. -ENODEV: no PEBS, or of one that counts no counters; -EINVAL: a
+ * value out of range, no such event or counter, a reserved bit of a raw event, or CMASK, INV or E
+ * of a sampled one, or branches of one that counts; -EOPNOTSUPP: TRACE_WRAP, or TRACE_SIGNAL
+ * without a callback, or an event that this processor lacks, or branches, where its records have
+ * none or branch_stack_attach() would refuse them; -ENOENT: a raw event that this processor is not
+ * known to sample precisely; -EPERM: kernel addresses without the right to them; -ENOMEM: no
+ * memory, or over the account's limit; -ESRCH: it has ended; -EBUSY: another has the counters that
+ * would do, or the PEBS half of the Debug Store, on some CPU, or tracers of the newest branches
+ * want others. A failure leaves nothing. Tracers of a CPU are no others of counters: they wait
+ * while a task runs whose tracers need what they have.
  */
 int pebs_attach(struct task *task, const struct pebs_options *options, struct tracer **tracer);
 
@@ -63,14 +68,15 @@ size_t pebs_available(struct tracer *tracer);
 
 /*
  * Copies at most `most` of the oldest samples, oldest first, each with its branches after it,
- * removes them; returns how many.
+ * unless `samples` is NULL, removes them; returns how many.
  */
 size_t pebs_read(struct tracer *tracer, void *samples, size_t most);
 
 /* Copies at most `most` samples from the one at `from` on, 0 being the oldest, and leaves them. */
 size_t pebs_peek(struct tracer *tracer, size_t from, void *samples, size_t most);
 
-/* Removes all samples, and forgets what status says of those that are missing. */
+/* Removes all samples and events, and forgets what status says of those that are missing; one that
+   TRACE_STOP ended goes on. */
 void pebs_clear(struct tracer *tracer);
 
 struct pebs_status {
@@ -80,6 +86,7 @@ struct pebs_status {
 	size_t sample_size;
 	unsigned branches; /* of each */
 	size_t available;  /* samples */
+	uint64_t events;   /* of one that counts */
 	uint64_t lost;	   /* no room; the kernel's instructions; no knowing whose they are */
 	bool truncated;	   /* the hardware ran out of room before anyone could make some */
 	bool blocked;	   /* on some CPU another had what it needs: `holder` */

@@ -18,12 +18,21 @@
 /* Records with branches are up to 976 bytes long. */
 #define STAGING_BYTES_ADAPTIVE 8192
 
-enum { PEBS_COUNTERS = 8 }; /* general counters that take samples, at most */
+/*
+ * A tracer's counter has a slot: those of the fixed counters, of instructions and core cycles, are
+ * first, so that they are taken first, then general ones, as many as take samples at most.
+ */
+enum { PEBS_FIXED = 2, PEBS_COUNTERS = PEBS_FIXED + 8 };
+
+static inline unsigned pebs_counter(unsigned slot)
+{
+	return slot < PEBS_FIXED ? PMU_FIXED + slot : slot - PEBS_FIXED;
+}
 
 struct pebs_event {
-	uint16_t code;	  /* event select and unit mask; 0: this processor has none */
-	uint8_t counters; /* that can sample it */
-	bool memory;	  /* it accesses memory */
+	uint32_t code;	   /* event select and unit mask; 0: this processor has none */
+	uint64_t counters; /* that can sample it, or count it */
+	bool memory;	   /* it accesses memory */
 };
 
 struct pebs_tracer {
@@ -51,6 +60,8 @@ struct pebs_tracer {
 	int64_t late;
 	uint64_t taken; /* samples since it was loaded */
 	uint64_t reset; /* what the period after the next sample is then */
+
+	uint64_t events; /* of one that counts */
 };
 
 static inline struct pebs_tracer *pebs_of(const struct tracer *tracer)
@@ -71,9 +82,10 @@ static inline struct pebs_tracer *pebs_next(const struct pebs_tracer *tracer)
 /* A CPU's state for samples. Only that CPU uses it, with IF = 0. */
 struct pebs_cpu {
 	_Alignas(64) struct ds_pebs_lease lease;
-	struct pebs_tracer *loaded[PEBS_COUNTERS]; /* by counter */
-	uint64_t counters;			   /* bits of these; 0: nothing is recorded */
-	uint64_t kernel; /* those of them that count the kernel's instructions */
+	struct pebs_tracer *loaded[PEBS_COUNTERS]; /* by slot */
+	uint64_t counters; /* bits of their counters; 0: nothing is recorded */
+	uint64_t sampling; /* those of them that take samples */
+	uint64_t kernel;   /* those of them that count the kernel's instructions */
 	void *staging;
 	size_t records; /* that staging has room for, of those that are loaded */
 	bool reached;	/* staging's threshold */
@@ -85,10 +97,16 @@ static inline struct pebs_cpu *pebs_cpu(const struct cpu *cpu)
 	return (struct pebs_cpu *)cpu->trace->unit[TRACE_PEBS];
 }
 
+/* The tracer that has the slot, if it takes samples, or NULL. */
+static inline struct pebs_tracer *pebs_sampler(const struct pebs_cpu *pebs, unsigned slot)
+{
+	return pebs->sampling >> pebs_counter(slot) & 1 ? pebs->loaded[slot] : NULL;
+}
+
 /* --- events.c --- */
 
-/* How this processor samples `event`. -EINVAL: no such event; -EOPNOTSUPP: it cannot. */
-int pebs_find_event(unsigned event, struct pebs_event *found);
+/* How this processor samples or counts the event that is asked for. Errors as pebs_attach(). */
+int pebs_find_event(const struct pebs_options *options, struct pebs_event *found);
 
 /* --- tracer.c --- */
 
@@ -128,10 +146,10 @@ static inline bool pebs_has_no_choice(uint64_t counters)
 	return !(counters & (counters - 1));
 }
 
-/* A number for event and view: equal for tracers that count the same. */
+/* A number for event and view: equal for tracers that sample the same; 0: it takes no samples. */
 static inline uint32_t pebs_counted(const struct pebs_tracer *tracer)
 {
-	return tracer->event.code | tracer->options.view << 16;
+	return tracer->options.count ? 0 : tracer->event.code | tracer->options.view << 16;
 }
 
 /*
@@ -139,9 +157,9 @@ static inline uint32_t pebs_counted(const struct pebs_tracer *tracer)
  * too. Where all count the same none waits longer than another, and the records tell whose they
  * are.
  */
-static inline bool pebs_must_count_the_same(void)
+static inline bool pebs_are_rivals(uint32_t counted, uint32_t other)
 {
-	return !(ds_sample_has() & DS_SAMPLE_COUNTERS);
+	return !(ds_sample_has() & DS_SAMPLE_COUNTERS) && counted && other && counted != other;
 }
 
 /* To PTRACE_PEBS_HOLDER bytes; NULL is "". */
@@ -158,8 +176,8 @@ static inline void pebs_copy_name(char *to, const char *name)
 /* Gives each tracer of both contexts that records a counter of this CPU, loaded but not running. */
 void pebs_take_counters(struct cpu *cpu);
 
-/* Gives the stopped counters back; `overflowed` are those that had reached zero. */
-void pebs_give_counters(struct cpu *cpu, uint64_t overflowed);
+/* Gives these stopped counters back; `overflowed` are those that had reached zero. */
+void pebs_give_counters(struct cpu *cpu, uint64_t counters, uint64_t overflowed);
 
 /* The tracer cannot record here because of `holder`. */
 void pebs_block(struct pebs_tracer *tracer, const char *holder);
@@ -170,8 +188,9 @@ void pebs_block(struct pebs_tracer *tracer, const char *holder);
 
 /*
  * 0: the tracer, which is attached and does not record yet, finds a counter beside all tracers of
- * its context and, on CPU `index` (ALL_CPUS: a task may run on any), those of the CPU. -EBUSY: it
- * does not; options->holder gets a name. options->replaces does not count.
+ * its context and what else has counters, on CPU `index` (ALL_CPUS: a task may run on any). A task
+ * goes first on a CPU, so that the CPU's own tracers do not count. -EBUSY: it does not;
+ * options->holder gets a name. options->replaces does not count.
  */
 int pebs_admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_options *options);
 

@@ -19,10 +19,10 @@
 static uint64_t find_counters(const struct pebs_cpu *pebs, const struct ds_sample *sample,
 			      uint64_t next)
 {
-	uint64_t bits = sample->counters & pebs->counters;
+	uint64_t bits = sample->counters & pebs->sampling;
 
-	if (!(pebs->counters & (pebs->counters - 1)))
-		return pebs->counters;
+	if (!(pebs->sampling & (pebs->sampling - 1)))
+		return pebs->sampling;
 	if (sample->has & DS_SAMPLE_COUNTERS)
 		return bits;
 	if (bits & (bits - 1))
@@ -36,10 +36,12 @@ static void give_sample(const struct cpu *cpu, const struct ds_sample *sample, u
 	uint64_t counters = find_counters(pebs, sample, next);
 
 	for (unsigned i = 0; i < PEBS_COUNTERS; i++) {
-		if (counters >> i & 1)
-			pebs_put(pebs->loaded[i], sample, cpu);
-		else if (!counters && pebs->loaded[i])
-			pebs->loaded[i]->lost++;
+		struct pebs_tracer *tracer = pebs_sampler(pebs, i);
+
+		if (tracer && counters >> pebs_counter(i) & 1)
+			pebs_put(tracer, sample, cpu);
+		else if (tracer && !counters)
+			tracer->lost++;
 	}
 }
 
@@ -60,7 +62,7 @@ static void empty_staging(struct cpu *cpu, uint64_t overflowed)
 		give_sample(cpu, &sample, next.counters);
 	}
 	for (unsigned i = 0; (size_t)count >= pebs->records && i < PEBS_COUNTERS; i++)
-		if (pebs->loaded[i])
+		if (pebs_sampler(pebs, i))
 			pebs->loaded[i]->truncated = true;
 }
 
@@ -91,11 +93,14 @@ static void depart(struct cpu *cpu, bool departs)
 	(void)departs;
 	if (!pebs->counters)
 		return;
-	ds_pebs_start(&cpu->trace->ds, &pebs->lease, 0);
+	if (pebs->sampling)
+		ds_pebs_start(&cpu->trace->ds, &pebs->lease, 0);
 	overflowed = pmu_take_overflows(pebs->counters);
-	empty_staging(cpu, overflowed);
-	pebs_give_counters(cpu, overflowed);
-	ds_release_pebs(&cpu->trace->ds, &pebs->lease);
+	if (pebs->sampling) {
+		empty_staging(cpu, overflowed);
+		ds_release_pebs(&cpu->trace->ds, &pebs->lease);
+	}
+	pebs_give_counters(cpu, pebs->counters, overflowed);
 	check_ends(cpu, cpu->trace->running);
 	check_ends(cpu, cpu->trace->own);
 }
@@ -111,7 +116,7 @@ static size_t find_threshold(const struct pebs_cpu *pebs, size_t records)
 	size_t least = records - MARGIN;
 
 	for (unsigned i = 0; i < PEBS_COUNTERS; i++) {
-		const struct pebs_tracer *tracer = pebs->loaded[i];
+		const struct pebs_tracer *tracer = pebs_sampler(pebs, i);
 		size_t room = tracer ? pebs_room(tracer) : least;
 
 		if (tracer && tracer->reset != tracer->options.period)
@@ -171,14 +176,22 @@ static int take_half(struct cpu *cpu)
 	return ds_request_pebs(&cpu->trace->ds, &pebs->lease, &request);
 }
 
-static void block_all(struct cpu *cpu)
+/* Blocks them where another has the half of the DS area. */
+static void start_samplers(struct cpu *cpu)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
+	bool blocked = take_half(cpu);
 
 	for (unsigned i = 0; i < PEBS_COUNTERS; i++)
-		if (pebs->loaded[i])
+		if (pebs_sampler(pebs, i) && blocked)
 			pebs_block(pebs->loaded[i], ds_pebs_holder(&cpu->trace->ds));
-	pebs_give_counters(cpu, 0);
+		else if (pebs_sampler(pebs, i))
+			ds_set_pebs_reset(&cpu->trace->ds, &pebs->lease, pebs_counter(i),
+					  pmu_value(pebs_counter(i), pebs->loaded[i]->reset));
+	if (blocked)
+		pebs_give_counters(cpu, pebs->sampling, 0);
+	else
+		ds_pebs_start(&cpu->trace->ds, &pebs->lease, pebs->sampling);
 }
 
 static void arrive(struct cpu *cpu)
@@ -187,18 +200,10 @@ static void arrive(struct cpu *cpu)
 
 	pebs->reached = false;
 	pebs_take_counters(cpu);
-	if (!pebs->counters)
-		return;
-	if (take_half(cpu)) {
-		block_all(cpu);
-		return;
-	}
-	for (unsigned i = 0; i < PEBS_COUNTERS; i++)
-		if (pebs->loaded[i])
-			ds_set_pebs_reset(&cpu->trace->ds, &pebs->lease, i,
-					  pmu_value(i, pebs->loaded[i]->reset));
-	ds_pebs_start(&cpu->trace->ds, &pebs->lease, pebs->counters);
-	pmu_run(pebs->counters, true);
+	if (pebs->sampling)
+		start_samplers(cpu);
+	if (pebs->counters)
+		pmu_run(pebs->counters, true);
 }
 
 /* --- The row --- */

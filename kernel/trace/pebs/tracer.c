@@ -32,7 +32,7 @@ size_t pebs_sample_size(unsigned branches)
 
 static size_t unit_of(const struct pebs_options *options)
 {
-	return pebs_sample_size(options->branches);
+	return options->count ? sizeof(uint64_t) : pebs_sample_size(options->branches);
 }
 
 /* Samples that may be on their way when a tracer reaches its threshold. */
@@ -51,31 +51,40 @@ static int check_overflow(const struct pebs_options *options)
 		       : 0;
 }
 
-/* Of none there are no kinds. */
+/* Of none there are no kinds, and a count has none. */
 static int check_branches(const struct pebs_options *options)
 {
-	if (!options->branches)
-		return options->kinds || options->call_stack ? -EINVAL : 0;
+	if (!options->branches || options->count)
+		return options->branches || options->kinds || options->call_stack ? -EINVAL : 0;
 	return lbr_caps()->depth && ds_pebs_record_size_with(1) ? 0 : -EOPNOTSUPP;
 }
 
-static uint64_t existing_counters(void)
+/* Of those that have a slot. */
+static uint64_t existing_counters(const struct pebs_options *options)
 {
-	return ds_pebs_counters() & ((1ull << pmu_caps()->general) - 1);
+	uint64_t general = (1ull << pmu_caps()->general) - 1,
+		 fixed = (1ull << pmu_caps()->fixed) - 1;
+	uint64_t slots = ((1ull << PEBS_FIXED) - 1) << PMU_FIXED | 0xff;
+
+	return (general | fixed << PMU_FIXED) & slots &
+	       (options->count ? slots : ds_pebs_counters());
 }
 
 /* Chooses among the counters. The named ones have to exist, and one of them to take the event. */
 static int choose_counters(const struct pebs_options *options, const struct pebs_event *event,
 			   uint64_t *counters)
 {
-	uint64_t wanted = options->counters ? options->counters : existing_counters();
+	uint64_t existing = existing_counters(options);
+	uint64_t wanted = options->counters ? options->counters : existing;
 
 	*counters = wanted & event->counters;
-	return wanted & ~existing_counters() || !*counters ? -EINVAL : 0;
+	return wanted & ~existing || !*counters ? -EINVAL : 0;
 }
 
 static bool is_period(const struct pebs_options *options)
 {
+	if (options->count)
+		return !options->period && options->overflow == TRACE_STOP;
 	return options->period <= PMU_LARGEST_PERIOD &&
 	       options->period >=
 		       (options->view & TRACE_KERNEL ? LEAST_KERNEL_PERIOD : LEAST_PERIOD);
@@ -87,12 +96,12 @@ static int check_options(const struct pebs_options *options, struct pebs_event *
 	size_t samples = options->size / unit_of(options);
 	int error;
 
-	if (!pebs_present())
+	if (options->count ? !pmu_caps()->version : !pebs_present())
 		return -ENODEV;
 	if (options->view & ~(unsigned)(TRACE_USER | TRACE_KERNEL) || samples < 1 ||
 	    samples > MOST_SAMPLES || options->threshold > samples || !is_period(options))
 		return -EINVAL;
-	error = pebs_find_event(options->event, event);
+	error = pebs_find_event(options, event);
 	if (!error)
 		error = choose_counters(options, event, counters);
 	if (!error)
@@ -176,7 +185,7 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
 		.unit = unit,
 		.slots = buffer_bytes(&settled) / unit,
 		.memory = trace_memory_alloc(buffer_bytes(&settled)),
-		.left = settled.period,
+		.left = settled.count ? PMU_LARGEST_PERIOD : settled.period,
 	};
 	tracer->owner.name = tracer->name;
 	if (!tracer->memory) {

@@ -13,6 +13,7 @@
 #include "kernel/ptrace/ptrace.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/bts/bts.h"
+#include "kernel/trace/cpu.h"
 #include "kernel/trace/pebs/pebs.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -395,16 +396,20 @@ TEST(ptrace_profile, .group = "I", .ids = "I7", .needs = NEED_BTS,
 
 // The requests for samples, by programs of ring 3.
 
+static bool have_branches(void)
+{
+	return lbr_caps()->depth && ds_pebs_record_size_with(1);
+}
+
 /* The argument of tests/user/ptrace_pebs.c: PEBS of this machine. */
 static uint64_t pebs_of_machine(void)
 {
 	bool registers = ds_sample_has() & DS_SAMPLE_REGISTERS;
-	bool branches = lbr_caps()->depth && ds_pebs_record_size_with(1);
 
 	if (!pebs_present())
 		return 0;
 	return 1 | (ds_caps()->pebs_format ? 0 : 2) | (registers ? 4 : 0) | (ds_has_bts() ? 8 : 0) |
-	       (branches ? 16 : 0);
+	       (have_branches() ? 16 : 0);
 }
 
 TEST(ptrace_pebs, .group = "I", .ids = "",
@@ -418,6 +423,28 @@ TEST(ptrace_pebs, .group = "I", .ids = "",
 	if (pebs_present())
 		sampled_needs_exact();
 	program_expect("ptrace_pebs", pebs_of_machine() | skid << 8, false);
+}
+
+TEST(ptrace_all_cpus, .group = "I", .ids = "SE8", .needs = NEED_SAMPLES,
+     .claim =
+	     "a program has samples taken on all CPUs, or events counted, by one call, reads them "
+	     "in the order of their time, or else of the CPUs, with their branches where they have "
+	     "some, and ends them by one call; where one "
+	     "CPU cannot none does; it learns how many CPUs are left out",
+     .source = "docs/ptrace-pebs.2, Tracing all CPUs")
+{
+	uint64_t event = ds_caps()->pebs_format ? PTRACE_PEBS_BR_INST_RETIRED_ALL_BRANCHES
+						: PTRACE_PEBS_INST_RETIRED;
+	uint64_t tsc = ds_sample_has() & DS_SAMPLE_TSC ? 1u << 16 : 0;
+	uint64_t branches = have_branches() ? 1u << 18 : 0;
+
+	if (cpu_count() > 8)
+		test_skip("more than 8 CPUs");
+	program_expect("all_cpus", 0, false);
+	program_expect("all_cpus",
+		       event << 32 | branches | 1u << 17 | tsc | kinds_left_out() << 8 |
+			       cpu_count(),
+		       true);
 }
 
 /* By instructions: about 1800, 1300 (or 1700), 50 and 15 in each round. */
