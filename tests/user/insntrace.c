@@ -478,6 +478,14 @@ static void beside_branches(bool excludes)
 	CHECK(begin_threads() == 0 && insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
 }
 
+static void start_all(bool stays)
+{
+	open_all();
+	CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
+	while (stays)
+		;
+}
+
 static void jump_in_rounds(void)
 {
 	for (unsigned round = 0; round < 5; round++) {
@@ -507,10 +515,7 @@ int main(uint64_t argument)
 		break;
 	case 5: /* leaves it all to the kernel */
 	case 6: /* and is killed */
-		open_all();
-		CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
-		while ((argument & 0xff) == 6)
-			;
+		start_all((argument & 0xff) == 6);
 		break;
 	case 7:
 		wait_for_owner();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Adaptive records: format 4 and IA32_PERF_CAPABILITIES.PEBS_BASELINE.
+#include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "tests/lib/pebs_rig.h"
-
-#define LBR 1ull
 
 enum { BASIC = 0x20, MEMINFO = 0x20, GENERAL = 0x90, XMM = 0x100, ENTRY = 0x18 };
 
@@ -80,14 +79,16 @@ TEST(pebs_adaptive_branches, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
      .claim = "the LBR group of an adaptive record holds the newest branches, the newest first",
      .source = "Linux 6.1, perf_event.h")
 {
+	const struct lbr_program all = {PTRACE_LBR_USER | PTRACE_LBR_KERNEL, PTRACE_LBR_KINDS};
+	struct debugctl debugctl = {0};
 	struct pebs pebs CLOSED_BY(pebs_close);
 
 	open(&pebs, 8);
 	wrmsr(MSR_PEBS_DATA_CFG, CFG_LBR | CFG_ENTRIES(4));
 	pebs_arm(&pebs, 0, 100);
-	wrmsr(IA32_DEBUGCTL, LBR);
+	lbr_start(&debugctl, &all);
 	SAMPLED(1, JUMPS(150));
-	wrmsr(IA32_DEBUGCTL, 0);
+	lbr_stop(&debugctl);
 	REQUIRE_EQ(pebs_get(&pebs, DS_PEBS_INDEX), pebs.base + BASIC + 4 * ENTRY);
 	for (unsigned i = 0; i < 3; i++) {
 		uint64_t from = pebs_quadword(&pebs, 0, 4 + 3 * i);
@@ -306,7 +307,7 @@ static void check_groups(struct pebs *pebs, uint64_t cfg, unsigned entries)
 	wrmsr(MSR_PEBS_DATA_CFG, cfg | (cfg & CFG_LBR ? CFG_ENTRIES(entries) : 0));
 	pebs_arm(pebs, 0, 100);
 	load_xmm();
-	wrmsr(IA32_DEBUGCTL, LBR);
+	wrmsr(IA32_DEBUGCTL, DEBUGCTL_LBR);
 	SAMPLED(1,
 		"movl $11, %%ebx\n\tmovl $12, %%esi\n\tmovl $13, %%r9d\n\tmovl $14, %%r14d\n\t" JUMPS(
 			105));
