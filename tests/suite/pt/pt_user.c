@@ -121,7 +121,7 @@ TEST(pt_user_filter_outlives, .group = "PT", .ids = "PT53 PT55", .needs = NEED_P
 	outlive(true);
 }
 
-TEST(pt_user_packets_outlive, .group = "PT", .ids = "PT70", .needs = NEED_PT,
+TEST(pt_user_packets_outlive, .group = "PT", .ids = "PT148", .needs = NEED_PT,
      .claim =
 	     "no address space gets a page table that packets of a session with OS may name, though "
 	     "its process has ended, until the buffers are freed",
@@ -130,7 +130,7 @@ TEST(pt_user_packets_outlive, .group = "PT", .ids = "PT70", .needs = NEED_PT,
 	outlive(false);
 }
 
-TEST(pt_user_items, .group = "PT", .ids = "PT70", .needs = NEED_PT,
+TEST(pt_user_items, .group = "PT", .ids = "PT148", .needs = NEED_PT,
      .claim =
 	     "a program that may see kernel addresses gets what a reader of packets has to know of "
 	     "the machine and of each process, until that is waited for; no other program does",
@@ -141,7 +141,7 @@ TEST(pt_user_items, .group = "PT", .ids = "PT70", .needs = NEED_PT,
 }
 
 /* tools/view/tests/saved.sh decodes what it sends. */
-TEST(pt_user_saves, .group = "PT", .ids = "PT70", .needs = NEED_PT,
+TEST(pt_user_saves, .group = "PT", .ids = "PT148", .needs = NEED_PT,
      .claim = "a program of ring 3 traces every CPU, and saves the packets over the serial line",
      .source = "docs/serial-line.4; docs/trace-stream.5")
 {

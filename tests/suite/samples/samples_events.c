@@ -243,7 +243,7 @@ static void look_at_selects(struct sampled *sampled)
 
 TEST(samples_count_selects, .group = "samples", .ids = "SE5", .needs = NEED_SAMPLES,
      .claim = "CMASK, INV and E are in the event select while the task runs, and not after it",
-     .source = "SDM Vol 3, figure 18-6; docs/ptrace-pebs.2")
+     .source = "SDM Vol 3, 18.2.1.1; docs/ptrace-pebs.2")
 {
 	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = FEW,
 							   .between = look_at_selects};
@@ -294,7 +294,7 @@ static void count_beside(bool fixed)
 TEST(samples_fixed_or_general, .group = "samples", .ids = "SE6", .needs = NEED_SAMPLES,
      .claim =
 	     "instructions are counted by the fixed counter or a general one, whichever is free, or not: -EBUSY",
-     .source = "SDM Vol 3, table 18-8; docs/ptrace-pebs.2")
+     .source = "SDM Vol 3, 18.2.2; docs/ptrace-pebs.2")
 {
 	char holder[PTRACE_PEBS_HOLDER] = "";
 	struct pebs_options options = counting(INSTRUCTIONS);
