@@ -283,7 +283,7 @@ for service in 'gitlab-ci.yml in_one_shell' 'github-workflow.yml in_many'; do
 		'FAIL.*exit 1, 3 tests, 1[0-9] lines$' ci_job $service
 done
 for service in gitlab-ci github-workflow; do
-	try "the commands of linux-$service.yml" 0 '^(tools/deps install image linux run).\1$' linux_job "linux-$service.yml"
+	try "the commands of linux-$service.yml" 0 '^(tools/deps install image linux record run).\1$' linux_job "linux-$service.yml"
 done
 try 'JUnit XML' 0 '^$' junit
 try 'JUnit XML of every log is valid' 0 '^$' junit_is_valid
