@@ -48,10 +48,12 @@ static uint64_t last_page(uint64_t index)
 	return (index + RECORD_BYTES - 1) & ~DS_PAGE_MASK;
 }
 
-/* Whether the store of a record at `index` faults. */
+/* Whether the store of a record at `index` faults. Both pages are mapped then. */
 static bool is_unmapped(struct vcpu *vcpu, uint64_t index)
 {
-	return map_page(vcpu, index & ~DS_PAGE_MASK) | map_page(vcpu, last_page(index));
+	bool first = map_page(vcpu, index & ~DS_PAGE_MASK), last = map_page(vcpu, last_page(index));
+
+	return first || last;
 }
 
 static bool load_index(struct vcpu *vcpu, uint64_t *index)
