@@ -112,7 +112,7 @@ takes()
 	case ${words[0]-} in
 	make) goals "${words[@]:1}" ;;
 	./run-qemu.sh) boots "${words[@]:1}" ;;
-	build/view) grep -qF "{\"${words[1]-}\"," tools/view/main.c ;;
+	build/view) [ ${#words[@]} = 1 ] || grep -qF "{\"${words[1]-}\"," tools/view/main.c ;;
 	tools/guests/inside/* | build/* | boot/* | tests/* | docs/*) [ ${#words[@]} = 1 ] && file "${words[0]}" ;;
 	tools/*) tool "${words[@]}" ;;
 	multiboot2 | module2) grep -qw "${words[0]}" boot/grub/grub.cfg ;;
