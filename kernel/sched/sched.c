@@ -170,7 +170,10 @@ static void finish(struct cpu *cpu)
 		release();
 }
 
-/* At the switch's end, so that no task pays for the switch, which is slow under a hypervisor. */
+/*
+ * After all else of a switch, so that no task pays for it: on a slow host the arrival of a trace
+ * takes longer than a slice, and the task would be interrupted before its first instruction.
+ */
 static void start_slice(struct cpu *cpu)
 {
 	if (cpu->current != &cpu->idle)
@@ -183,8 +186,8 @@ void sched_finish_switch(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	start_slice(cpu);
 	finish(cpu);
+	start_slice(cpu);
 }
 
 static void switch_to(struct cpu *cpu, struct task *next)
