@@ -336,6 +336,8 @@ try 'time limit, QEMU waits for a processor' 0 'verdict: pass' env FAKE_ACT='sle
 try 'time limit, QEMU used less than that of each' 0 '^0$' supervised '1*2*60' 1.5
 try 'time limit, QEMU used it' 0 '^timeout$' supervised '1*2*60' 60
 try 'time limit, processes of QEMU used it' 0 '^timeout$' supervised '1*1*60' 0.4 0.4 0.4 60
+try 'time limit, the guest of QEMU has halted' 0 '^timeout$' \
+	eval "tools/supervise '1*1*60' 0 status errors log -- sleep 50 && cat status"
 try 'time limit, QEMU does nothing' 124 'TIMEOUT' env FAKE_ACT='exec sleep 60' ./run-qemu.sh -T 1
 try 'time limit for a QEMU that does not listen' 124 'TIMEOUT' \
 	env FAKE_ACT='trap "" TERM; while :; do :; done' ./run-qemu.sh -T 1
