@@ -8,6 +8,11 @@
 #include "monitor/defect.h"
 #include "monitor/silicon.h"
 
+/* The statement after it runs for each `unit` that has this member. */
+#define EACH_WITH(member)                                                                          \
+	for (const struct unit *unit = units; unit < units + UNITS; unit++)                        \
+		if (unit->member)
+
 const struct unit *unit_find(const char *name)
 {
 	for (const struct unit *unit = units; unit < units + UNITS; unit++)
@@ -82,9 +87,8 @@ void silicon_make(struct silicon *silicon, const struct profile *profile,
 	silicon->profile = profile;
 	silicon->behaviour = *behaviour;
 	silicon->last_leaf = profile->last_leaf;
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->make)
-			unit->make(silicon);
+	EACH_WITH(make)
+		unit->make(silicon);
 }
 
 void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
@@ -92,26 +96,73 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 	vcpu->silicon = silicon;
 	vcpu->debugctl = 0;
 	vcpu->observed &= ~(unsigned)(OBSERVER_DS | OBSERVER_STACK);
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->reset)
-			unit->reset(vcpu);
+	EACH_WITH(reset)
+		unit->reset(vcpu);
 }
 
 void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
 {
 	vcpu->observed = silicon->interpreted ? OBSERVER_NONE : 0;
 	vcpu->silicon = silicon;
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->power_on)
-			unit->power_on(vcpu);
+	EACH_WITH(power_on)
+		unit->power_on(vcpu);
 	trace_reset(vcpu, silicon);
 }
 
 void saw_exit(struct vcpu *vcpu)
 {
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->exit)
-			unit->exit(vcpu);
+	EACH_WITH(exit)
+		unit->exit(vcpu);
+}
+
+bool trace_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value)
+{
+	EACH_WITH(read_counter)
+		return unit->read_counter(vcpu, selector, value);
+	return false;
+}
+
+void trace_pass(struct vcpu *vcpu)
+{
+	EACH_WITH(pass)
+		unit->pass(vcpu);
+}
+
+void trace_wait(struct vcpu *vcpu, bool waits)
+{
+	EACH_WITH(wait)
+		unit->wait(vcpu, waits);
+}
+
+uint64_t trace_deadline(const struct vcpu *vcpu)
+{
+	uint64_t earliest = 0;
+
+	EACH_WITH(deadline) {
+		uint64_t its = unit->deadline(vcpu);
+
+		if (its && (!earliest || its < earliest))
+			earliest = its;
+	}
+	return earliest;
+}
+
+void trace_tick(struct vcpu *vcpu)
+{
+	EACH_WITH(tick)
+		unit->tick(vcpu);
+}
+
+void trace_unmasked(struct vcpu *vcpu)
+{
+	EACH_WITH(unmasked)
+		unit->unmasked(vcpu);
+}
+
+void trace_interrupted(struct vcpu *vcpu, bool waits, bool shown)
+{
+	EACH_WITH(interrupted)
+		unit->interrupted(vcpu, waits, shown);
 }
 
 extern const struct defect *const __start_defects[], *const __stop_defects[];

@@ -73,6 +73,23 @@ struct unit {
 	void (*cr3)(struct vcpu *vcpu);
 	void (*exit)(struct vcpu *vcpu); /* whether its bit is set or not */
 
+	/* RDPMC, by ECX; false: #GP(0). The first row that has it answers. */
+	bool (*read_counter)(struct vcpu *vcpu, uint32_t selector, uint64_t *value);
+
+	/* Between two instructions of the guest. HLT begins, ends. */
+	void (*pass)(struct vcpu *vcpu);
+	void (*wait)(struct vcpu *vcpu, bool waits);
+
+	/* The TSC at which it has to act though the guest runs natively, 0: never; and its act. */
+	uint64_t (*deadline)(const struct vcpu *vcpu);
+	void (*tick)(struct vcpu *vcpu);
+
+	/* The performance counters' entry of the local vector table has been written and is not
+	   masked. A unit has asked for an interrupt by it: whether that waits since the entry is
+	   masked, and whether IA32_PERF_GLOBAL_STATUS shows it. */
+	void (*unmasked)(struct vcpu *vcpu);
+	void (*interrupted)(struct vcpu *vcpu, bool waits, bool shown);
+
 	/* The state component of XSAVES; 0: none. As platform_save_state() and
 	   platform_load_state() of monitor/interp. */
 	struct {
@@ -121,6 +138,15 @@ void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon);
 
 /* RESET and INIT of a processor of `silicon`: nothing is traced. Before anything of a unit. */
 void trace_reset(struct vcpu *vcpu, const struct silicon *silicon);
+
+/* The reports of the rows' members of the same names, to each unit that takes them. */
+bool trace_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value);
+void trace_pass(struct vcpu *vcpu);
+void trace_wait(struct vcpu *vcpu, bool waits);
+uint64_t trace_deadline(const struct vcpu *vcpu); /* the earliest */
+void trace_tick(struct vcpu *vcpu);
+void trace_unmasked(struct vcpu *vcpu);
+void trace_interrupted(struct vcpu *vcpu, bool waits, bool shown);
 
 /* trace.c. An instruction is complete, for the units alone: of one that the processor executed. */
 void units_retired(struct vcpu *vcpu, const struct retired *retired);

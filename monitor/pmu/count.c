@@ -331,8 +331,11 @@ void pmu_unmasked(struct vcpu *vcpu)
 
 /* Its own records and counts come first where an instruction is under way: pmu_retired() and
    pmu_event() freeze, or pmu_pass() after it. */
-void pmu_interrupted(struct vcpu *vcpu)
+void pmu_interrupted(struct vcpu *vcpu, bool waits, bool shown)
 {
+	vcpu->pmu.masked |= waits;
+	if (shown)
+		pmu_buffer_overflow(vcpu);
 	vcpu->pmu.interrupted = true;
 }
 

@@ -63,7 +63,8 @@ void pmu_trace_interrupt(struct vcpu *vcpu);
    again if IA32_PERF_GLOBAL_STATUS still shows a cause. */
 void pmu_unmasked(struct vcpu *vcpu);
 
-/* A performance-monitoring interrupt was asked for, whatever becomes of it: what freezes then. */
-void pmu_interrupted(struct vcpu *vcpu);
+/* A performance-monitoring interrupt was asked for, whatever becomes of it: what freezes then.
+   `waits`: for pmu_unmasked(). `shown`: as pmu_buffer_overflow(). */
+void pmu_interrupted(struct vcpu *vcpu, bool waits, bool shown);
 
 #endif

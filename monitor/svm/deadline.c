@@ -4,9 +4,9 @@
 #include "monitor/host/lock.h"
 #include "monitor/host/traps.h"
 #include "monitor/memory.h"
-#include "monitor/pmu/pmu.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/processor.h"
+#include "monitor/unit.h"
 
 #define HPET_BASE     0xfed00000ull /* IA-PC HPET specification 1.0a, 3.2.4: where firmware has it */
 #define APIC_MESSAGES 0xfee00000ull /* SDM Vol 3, 10.11.1 */
@@ -213,7 +213,7 @@ static void change(struct guest *guest, uint64_t deadline)
 
 void deadline_set(struct guest *guest)
 {
-	uint64_t deadline = pmu_deadline(&guest->vcpu);
+	uint64_t deadline = trace_deadline(&guest->vcpu);
 
 	if (deadline != guest->deadline && (!looked || hpet))
 		change(guest, deadline);
@@ -256,7 +256,7 @@ bool deadline_take_nmi(struct guest *guest)
 		return true;
 	own = take_own(guest);
 	if (own)
-		pmu_tick(&guest->vcpu);
-	change(guest, pmu_deadline(&guest->vcpu));
+		trace_tick(&guest->vcpu);
+	change(guest, trace_deadline(&guest->vcpu));
 	return !own;
 }

@@ -3,9 +3,9 @@
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
-#include "monitor/pmu/pmu.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/lapic.h"
+#include "monitor/unit.h"
 
 /* TWO_BYTES: all opcodes here are 0FH and one byte more. */
 enum { EXIT_INFO_WRMSR = 1, ONE_BYTE = 1, TWO_BYTES = 2 };
@@ -122,7 +122,7 @@ static void exit_rdpmc(struct guest *guest)
 	uint64_t value;
 
 	if ((vcpu->cpl && !(vcpu->cr4 & CR4_PCE)) ||
-	    !pmu_read_counter(vcpu, (uint32_t)vcpu->gpr[RCX], &value)) {
+	    !trace_read_counter(vcpu, (uint32_t)vcpu->gpr[RCX], &value)) {
 		raise_exception(guest, VECTOR_GP, 0);
 		return;
 	}

@@ -10,11 +10,11 @@
 #include "monitor/host/traps.h"
 #include "monitor/host/wake.h"
 #include "monitor/interp/interp.h"
-#include "monitor/pmu/pmu.h"
 #include "monitor/svm/deadline.h"
 #include "monitor/svm/lapic.h"
 #include "monitor/svm/processor.h"
 #include "monitor/svm/startup.h"
+#include "monitor/unit.h"
 
 uint8_t *platform_guest_page(uint64_t physical)
 {
@@ -140,7 +140,7 @@ void run_native(struct guest *guest)
 			if (enter(guest, ENTER_FREELY))
 				handle_exit(guest);
 		}
-		pmu_pass(&guest->vcpu);
+		trace_pass(&guest->vcpu);
 	}
 }
 

@@ -6,11 +6,11 @@
 #include "monitor/host/lapic.h"
 #include "monitor/interp/interp.h"
 #include "monitor/memory.h"
-#include "monitor/pmu/pmu.h"
 #include "monitor/present.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/processor.h"
 #include "monitor/svm/startup.h"
+#include "monitor/unit.h"
 
 enum { BROADCAST = 0xff, DESTINATION_SHIFT = 24, CLUSTER = 0xf0 };
 
@@ -177,7 +177,7 @@ void lapic_note_write(struct guest *guest, uint32_t offset)
 	if (offset == LAPIC_LVTPC) {
 		guest->lvt_disarmed = false;
 		if (!(lapic_registers()[LAPIC_LVTPC / 4] & LVT_MASKED))
-			pmu_unmasked(&guest->vcpu);
+			trace_unmasked(&guest->vcpu);
 	}
 }
 
@@ -194,10 +194,7 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 		return;
 	entry = lapic[LAPIC_LVTPC / 4];
 	delivery = ds_deliver(vcpu, guest->lvt_disarmed ? entry | LVT_MASKED : entry);
-	vcpu->pmu.masked |= delivery.waits;
-	if (delivery.status)
-		pmu_buffer_overflow(vcpu);
-	pmu_interrupted(vcpu);
+	trace_interrupted(vcpu, delivery.waits, delivery.status);
 	if (keeps_entry(guest, delivery.kind != DS_DELIVER_NOTHING))
 		delivery.entry = entry;
 	if (delivery.entry != entry)

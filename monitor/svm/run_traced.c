@@ -4,10 +4,10 @@
 #include "monitor/host/cpu.h"
 #include "monitor/host/traps.h"
 #include "monitor/interp/interp.h"
-#include "monitor/pmu/pmu.h"
 #include "monitor/svm/deadline.h"
 #include "monitor/svm/guest.h"
 #include "monitor/svm/startup.h"
+#include "monitor/unit.h"
 
 /* Between two looks at the interrupt controllers, which costs about as much as two instructions. */
 enum { INSTRUCTIONS = 200 };
@@ -48,7 +48,7 @@ void wait_while_halted(struct guest *guest)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 
-	pmu_wait(vcpu, true);
+	trace_wait(vcpu, true);
 	while (vcpu->halted) {
 		int vector = wait_for_interrupt(vcpu->rflags & RFLAGS_IF);
 
@@ -56,7 +56,7 @@ void wait_while_halted(struct guest *guest)
 			deliver(vcpu, EVENT_INTERRUPT, vector);
 		deliver_pending(vcpu);
 	}
-	pmu_wait(vcpu, false);
+	trace_wait(vcpu, false);
 }
 
 void run_traced(struct guest *guest)
@@ -65,7 +65,7 @@ void run_traced(struct guest *guest)
 
 	interp_forget(vcpu);
 	while (interp_needed(vcpu)) {
-		pmu_pass(vcpu);
+		trace_pass(vcpu);
 		deliver_pending(vcpu);
 		read_breakpoints(vcpu->dr);
 		switch (interp_run(vcpu, vcpu->interrupt_shadow ? 1 : INSTRUCTIONS)) {

@@ -13,8 +13,8 @@
 
 #include "monitor/host/traps.h"
 #include "monitor/memory.h"
-#include "monitor/pmu/pmu.h"
 #include "monitor/svm/processor.h"
+#include "monitor/unit.h"
 #include "tests/host/host.h"
 
 enum { CAPABILITIES = 0, CONFIGURATION = 2, COUNTER = 0x1e, COMPARATOR = 0x28, PROCESSORS = 2 };
@@ -109,13 +109,13 @@ bool nmi_take(void)
 	return noted;
 }
 
-void pmu_tick(struct vcpu *vcpu)
+void trace_tick(struct vcpu *vcpu)
 {
 	assert_ptr_equal(vcpu, &guest_at(machine.self)->vcpu);
 	machine.ticks++;
 }
 
-uint64_t pmu_deadline(const struct vcpu *vcpu)
+uint64_t trace_deadline(const struct vcpu *vcpu)
 {
 	assert_ptr_equal(vcpu, &guest_at(machine.self)->vcpu);
 	return machine.deadline[machine.self];

@@ -266,7 +266,7 @@ UNIT(freezing)
 	prepare(NULL);
 	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 0x800));
 	put(CTL, BOTH);
-	pmu_interrupted(&rig.vcpu);
+	pmu_interrupted(&rig.vcpu, false, false);
 	take(JMP, 1, 2); /* the instruction under way enters yet */
 	take(JMP, 3, 4);
 	deliver(CAUSE_INTERRUPT, 40);

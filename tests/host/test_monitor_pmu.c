@@ -141,21 +141,21 @@ UNIT(freezing_follows_the_version)
 	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 0x1801));
 	put(0x186, 0x4300c0);
 	put(0x38f, 1);
-	pmu_interrupted(&rig.vcpu);
+	pmu_interrupted(&rig.vcpu, false, false);
 	assert_int_equal(get(0x38f), 1); /* the instruction under way counts yet */
 	retire(0, 1, 2, 0);
 	assert_int_equal(get(0x38f), 0);
 	assert_int_equal(get(0xc1), 1);
 	assert_int_equal(rig.vcpu.debugctl, 0x1800);
 	put(0x38f, 1);
-	pmu_interrupted(&rig.vcpu);
+	pmu_interrupted(&rig.vcpu, false, false);
 	pmu_pass(&rig.vcpu); /* none is under way */
 	assert_int_equal(get(0x38f), 0);
 	of_profile(SKYLAKE);
 	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, 0x1801));
 	put(0x186, 0x4300c0);
 	put(0x38f, 1);
-	pmu_interrupted(&rig.vcpu);
+	pmu_interrupted(&rig.vcpu, false, false);
 	retire(0, 1, 2, 0);
 	retire(0, 2, 3, 0);
 	assert_int_equal(get(0x38f), 1);
