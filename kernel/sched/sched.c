@@ -3,6 +3,8 @@
 // that was switched to: where it waited, or in task_begin() if it is new.
 #include "kernel/sched/sched.h"
 
+#include "drivers/clock/clock.h"
+#include "drivers/clock/tsc.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
 #include "kernel/smp/smp.h"
@@ -62,6 +64,8 @@ static void slice_expired(struct timer *timer)
 void sched_set_slice(uint64_t microseconds)
 {
 	slice = microseconds < 100 ? 100 : microseconds;
+	for (unsigned i = 0; i < cpu_count(); i++)
+		cpu_by_index(i)->slice_us = slice;
 }
 
 uint64_t sched_switch_count(void)
@@ -101,7 +105,7 @@ static struct cpu *place(const struct task *task)
 static void give_slice(struct cpu *cpu)
 {
 	if (cpu->ready.first && !cpu->slice.running)
-		timer_start(&cpu->slice, slice);
+		timer_start(&cpu->slice, cpu->slice_us);
 }
 
 static void make_ready_locked(struct task *task)
@@ -148,6 +152,19 @@ static void release(void)
 	atomic_store_explicit(&lock.held, false, memory_order_release);
 }
 
+/*
+ * The arrival comes after the slice has begun, and takes longer than one on a slow host: a task
+ * would be interrupted before its first instruction, each time.
+ */
+static void arrive(struct cpu *cpu)
+{
+	uint64_t began = tsc_read();
+
+	cpu->slice_us = slice + tsc_to_us(cpu->arrival);
+	trace_arrive(cpu);
+	cpu->arrival = tsc_read() - began;
+}
+
 static void finish_rest(struct cpu *cpu)
 {
 	cpu->unfinished = false;
@@ -158,7 +175,9 @@ static void finish_rest(struct cpu *cpu)
 	cpu->left = cpu->leaves = NULL;
 	release();
 	if (cpu->current->trace || cpu->recording)
-		trace_arrive(cpu);
+		arrive(cpu);
+	else
+		cpu->slice_us = slice;
 }
 
 /* Tracing costs an untraced switch this test, which others share, and two elsewhere. */
@@ -170,14 +189,11 @@ static void finish(struct cpu *cpu)
 		release();
 }
 
-/*
- * After all else of a switch, so that no task pays for it: on a slow host the arrival of a trace
- * takes longer than a slice, and the task would be interrupted before its first instruction.
- */
+/* At the switch's end, so that no task pays for the switch, which is slow under a hypervisor. */
 static void start_slice(struct cpu *cpu)
 {
 	if (cpu->current != &cpu->idle)
-		timer_start(&cpu->slice, slice);
+		timer_start(&cpu->slice, cpu->slice_us);
 	else
 		timer_stop(&cpu->slice);
 }
@@ -186,8 +202,8 @@ void sched_finish_switch(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	finish(cpu);
 	start_slice(cpu);
+	finish(cpu);
 }
 
 static void switch_to(struct cpu *cpu, struct task *next)
@@ -383,6 +399,7 @@ void sched_init(void)
 	cpu->idle.cpu = cpu->index;
 	cpu->current = &cpu->idle;
 	cpu->slice.expired = slice_expired;
+	cpu->slice_us = slice;
 }
 
 void sched_idle(void)
