@@ -88,7 +88,7 @@ void silicon_make(struct silicon *silicon, const struct profile *profile,
 	silicon->behaviour = *behaviour;
 	silicon->last_leaf = profile->last_leaf;
 	EACH_WITH(make)
-		unit->make(silicon);
+	unit->make(silicon);
 }
 
 void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
@@ -97,7 +97,7 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 	vcpu->debugctl = 0;
 	vcpu->observed &= ~(unsigned)(OBSERVER_DS | OBSERVER_STACK);
 	EACH_WITH(reset)
-		unit->reset(vcpu);
+	unit->reset(vcpu);
 }
 
 void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
@@ -105,40 +105,41 @@ void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
 	vcpu->observed = silicon->interpreted ? OBSERVER_NONE : 0;
 	vcpu->silicon = silicon;
 	EACH_WITH(power_on)
-		unit->power_on(vcpu);
+	unit->power_on(vcpu);
 	trace_reset(vcpu, silicon);
 }
 
 void saw_exit(struct vcpu *vcpu)
 {
 	EACH_WITH(exit)
-		unit->exit(vcpu);
+	unit->exit(vcpu);
 }
 
 bool trace_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value)
 {
 	EACH_WITH(read_counter)
-		return unit->read_counter(vcpu, selector, value);
+	return unit->read_counter(vcpu, selector, value);
 	return false;
 }
 
 void trace_pass(struct vcpu *vcpu)
 {
 	EACH_WITH(pass)
-		unit->pass(vcpu);
+	unit->pass(vcpu);
 }
 
 void trace_wait(struct vcpu *vcpu, bool waits)
 {
 	EACH_WITH(wait)
-		unit->wait(vcpu, waits);
+	unit->wait(vcpu, waits);
 }
 
 uint64_t trace_deadline(const struct vcpu *vcpu)
 {
 	uint64_t earliest = 0;
 
-	EACH_WITH(deadline) {
+	EACH_WITH(deadline)
+	{
 		uint64_t its = unit->deadline(vcpu);
 
 		if (its && (!earliest || its < earliest))
@@ -150,19 +151,19 @@ uint64_t trace_deadline(const struct vcpu *vcpu)
 void trace_tick(struct vcpu *vcpu)
 {
 	EACH_WITH(tick)
-		unit->tick(vcpu);
+	unit->tick(vcpu);
 }
 
 void trace_unmasked(struct vcpu *vcpu)
 {
 	EACH_WITH(unmasked)
-		unit->unmasked(vcpu);
+	unit->unmasked(vcpu);
 }
 
 void trace_interrupted(struct vcpu *vcpu, bool waits, bool shown)
 {
 	EACH_WITH(interrupted)
-		unit->interrupted(vcpu, waits, shown);
+	unit->interrupted(vcpu, waits, shown);
 }
 
 extern const struct defect *const __start_defects[], *const __stop_defects[];

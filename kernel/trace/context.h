@@ -74,7 +74,8 @@ struct trace_cpu {
 /* No unit starts to record here: freeze.h. An NMI may set it at any time. */
 static inline bool trace_is_frozen(const struct cpu *cpu)
 {
-	return atomic_load_explicit(&cpu->trace->freeze.frozen, memory_order_relaxed);
+	return __builtin_expect(
+		atomic_load_explicit(&cpu->trace->freeze.frozen, memory_order_relaxed), false);
 }
 
 /* --- units.c --- */

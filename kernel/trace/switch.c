@@ -9,7 +9,7 @@
  * While `context->cpu` is this CPU nobody else touches the context: an operation on it is done
  * here (operation.c). The lock keeps away an operation that is under way.
  */
-static struct trace_context *take_context(struct cpu *cpu, struct trace_context *context)
+static inline struct trace_context *take_context(struct cpu *cpu, struct trace_context *context)
 {
 	spin_lock(&context->lock); /* interrupts are off, and stay so */
 	atomic_store_explicit(&context->cpu, cpu, memory_order_relaxed);
@@ -65,7 +65,8 @@ void trace_arrive(struct cpu *cpu)
 		last = 31 - (unsigned)__builtin_clz(due);
 		trace_units[last]->arrive(cpu);
 	}
-	trace_freeze_units(cpu);
+	if (trace_is_frozen(cpu)) /* which an NMI may have set */
+		trace_freeze_units(cpu);
 }
 
 void trace_user_fault(struct cpu *cpu, uint64_t rip)
