@@ -198,8 +198,8 @@ enum { SHARES = 11, WHOLE = 64, SPIN = 100000, LONG_SPIN = 1000000 };
 #define EXACT  (EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN)
 
 /* What another CPU does: it reads and selects a counter of cycles that goes on, halts beside it,
-   counts edges. */
-enum meanwhile { READS, HALTS, COUNTS, NOTHING };
+   counts edges, has an overflow while its LVT entry is masked. */
+enum meanwhile { READS, HALTS, COUNTS, MASKS, NOTHING };
 
 static enum meanwhile there = NOTHING;
 static atomic_bool enough;
@@ -320,21 +320,35 @@ TEST(pmu_cycles_by_level, .group = "pmu", .ids = "PM55", .needs = 0,
 	code_unmap(VISITS_AT);
 }
 
+static const uint64_t selected[] = {[READS] = CYCLES,
+				    [HALTS] = CYCLES,
+				    [COUNTS] = EXACT | PERFEVTSEL_EDGE,
+				    [MASKS] = EXACT | PERFEVTSEL_INT};
+
 static void count_there(void *unused)
 {
 	(void)unused;
-	wrmsr(IA32_PERFEVTSEL0, there == COUNTS ? EXACT | PERFEVTSEL_EDGE : CYCLES);
+	if (there == MASKS) {
+		lapic_mask_lvtpc();
+		pmu_rig_load(0, 1);
+	}
+	wrmsr(IA32_PERFEVTSEL0, selected[there]);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	while (!atomic_load(&enough)) {
 		if (there == HALTS)
 			task_sleep(2000);
-		else if (there == COUNTS)
+		else if (there == COUNTS || there == MASKS)
 			run_loop(1000);
 		else if (rdmsr(IA32_PMC0))
 			wrmsr(IA32_PERFEVTSEL0, CYCLES);
 		atomic_fetch_add(&turns, 1);
 	}
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	if (there != MASKS)
+		return;
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
+	lapic_unmask_lvtpc();
 }
 
 static void beside(enum meanwhile way, void (*check)(void))
@@ -487,5 +501,32 @@ TEST(pmu_freezes_of_each_cpu, .group = "pmu", .ids = "PM21 PM37", .needs = NEED_
 	pmu_rig_need_freeze(FREEZE_PERFMON);
 	both = open_both(NO_INSTRUCTIONS | NO_BRANCHES);
 	beside(COUNTS, expect_freezes);
+	close_both(both);
+}
+
+/* Nor does it get one that waits there. */
+static void expect_no_interrupt(void)
+{
+	unsigned long reached = atomic_load(&turns);
+
+	pmu_rig_take_interrupts(1);
+	for (unsigned i = 0; i < 20; i++) {
+		lapic_mask_lvtpc();
+		lapic_unmask_lvtpc();
+	}
+	while (reached && atomic_load(&turns) - reached < 4)
+		run_loop(1000);
+	EXPECT_EQ(pmu_rig_interrupt.count, 0);
+	pmu_rig_release_interrupts();
+}
+
+TEST(pmu_masks_of_each_cpu, .group = "pmu", .ids = "PM21 PM56", .needs = NEED_SMP,
+     .claim = "unmasking an LVT entry interrupts no other processor whose counter has "
+	      "overflowed",
+     .source = "SDM Vol 3, 10.5.1 and 18.2.2")
+{
+	struct both_cpus both = open_both(NO_INSTRUCTIONS | NO_BRANCHES);
+
+	beside(MASKS, expect_no_interrupt);
 	close_both(both);
 }

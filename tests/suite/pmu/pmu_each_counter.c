@@ -310,6 +310,58 @@ TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,
 	pmu_rig_release_interrupts();
 }
 
+TEST(pmu_masked_without_int, .group = "pmu", .ids = "PM58", .needs = 0,
+     .claim = "an overflow without INT is no cause of an interrupt when the LVT entry is "
+	      "unmasked",
+     .source = "SDM Vol 3, 10.5.1 and 18.2.1.1")
+{
+	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
+
+	pmu_rig_take_interrupts(all);
+	EACH_COUNTER(n, all)
+	{
+		lapic_mask_lvtpc();
+		overflow_beside(n, all, true, 0);
+		overflow_beside(n, all, false, 0);
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, bit(n));
+		lapic_unmask_lvtpc();
+		EXPECT_EQ(pmu_rig_interrupt.count, 0);
+		wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	}
+	pmu_rig_release_interrupts();
+}
+
+/* Counter `n` of a status bit that is set is switched on, with INT: 200 NOPs are no overflow. */
+static void switch_on(unsigned n)
+{
+	wrmsr(pmu_rig_msr(n), 0);
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+	pmu_rig_run(bit(n));
+	pmu_rig_control(n, 0);
+}
+
+TEST(pmu_each_overflow_interrupts, .group = "pmu", .ids = "PM59", .needs = 0,
+     .claim = "an overflow interrupts while its status bit is still set; INT and enabling "
+	      "alone do not",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
+
+	pmu_rig_take_interrupts(all);
+	EACH_COUNTER(n, all)
+	{
+		overflow_beside(n, all, false, 0);
+		switch_on(n);
+		EXPECT_EQ(pmu_rig_interrupt.count, 0);
+		pmu_rig_load(n, 1);
+		pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+		pmu_rig_run(bit(n));
+		pmu_rig_control(n, 0);
+		EXPECT_EQ(pmu_rig_interrupt.count, 1);
+	}
+	pmu_rig_release_interrupts();
+}
+
 /* After the interrupt: no counter moves, by what the version says, until that is undone. */
 static void expect_frozen(unsigned n, uint64_t all)
 {

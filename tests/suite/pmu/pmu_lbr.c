@@ -409,8 +409,13 @@ TEST(lbr_freezes_on_interrupt, .group = "pmu", .ids = "LB24 LB25 LB26", .needs =
 	pmu_rig_close(all);
 }
 
+/* EN_CALLSTACK with what it needs: SDM Vol 3, 17.9. */
+#define CALL_STACK 0x3c6ull
+
 TEST(lbr_frozen_by_software, .group = "pmu", .ids = "LB27", .needs = 0,
-     .claim = "LBR_Frz that software sets stops the LBR stack, until software clears it; LBR stays",
+     .claim =
+	     "LBR_Frz that software sets stops the LBR stack, a call stack too, until software clears "
+	     "it; LBR stays",
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
 {
 	const struct lbr_stack *s = lbr_stack();
@@ -430,6 +435,10 @@ TEST(lbr_frozen_by_software, .group = "pmu", .ids = "LB27", .needs = 0,
 	top = rdmsr(s->top);
 	TRACED(LBR, "lbr_frozen_ud: ud2\nlbr_frozen_out: nop\n" EXCEPTION_TABLE("lbr_frozen_ud",
 										"lbr_frozen_out"));
+	EXPECT_EQ(rdmsr(s->top), top);
+	wrmsr(MSR_LBR_SELECT, CALL_STACK);
+	TRACED(LBR, "call 1f\n\tjmp 2f\n1: ret\n2:");
+	wrmsr(MSR_LBR_SELECT, 0);
 	EXPECT_EQ(rdmsr(s->top), top);
 	EXPECT_EQ(msr_try(IA32_DEBUGCTL, LBR, 0).read_back, LBR);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, STATUS_LBR_FRZ);

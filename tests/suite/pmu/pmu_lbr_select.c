@@ -317,6 +317,16 @@ TEST(lbr_select_far_events, .group = "pmu", .ids = "LB6 LB13 LB21 LB22", .needs 
 /* JCC, jumps and far branches out, CPL_NEQ_0; calls and returns in: SDM Vol 3, 17.9. */
 #define CALLS (1u << CALL_STACK | 1u << FAR | 1u << JUMP | 1u << JUMP_INDIRECT | 1u << JCC | 2u)
 
+static const struct lbr_stack *open_with_call_stack(void)
+{
+	const struct lbr_stack *s = open_with_select();
+
+	if (!msr_try(MSR_LBR_SELECT, 1u << CALL_STACK, 0).refused)
+		return s;
+	lbr_close();
+	test_skip("no EN_CALLSTACK before Haswell");
+}
+
 extern const char lbr_deep[], lbr_deeper[];
 
 /* `calls` calls, each inside the one before, then `returns` of them return. */
@@ -371,12 +381,8 @@ TEST(lbr_call_stack, .group = "pmu", .ids = "LB18 LB19 LB20", .needs = 0,
 	      "next instruction is not among them",
      .source = "SDM Vol 3, 17.9")
 {
-	const struct lbr_stack *s = open_with_select();
+	const struct lbr_stack *s = open_with_call_stack();
 
-	if (msr_try(MSR_LBR_SELECT, 1u << CALL_STACK, 0).refused) {
-		lbr_close();
-		test_skip("no EN_CALLSTACK before Haswell");
-	}
 	for (unsigned n = 0; n < s->depth; n++) {
 		expect_calls(s, 3, 1);
 		TRACED(LBR, "jmp 1f\n1:");
@@ -388,6 +394,38 @@ TEST(lbr_call_stack, .group = "pmu", .ids = "LB18 LB19 LB20", .needs = 0,
 	}
 	expect_calls(s, 65, 0);
 	expect_nothing_left(s);
+	lbr_close();
+}
+
+extern const char lbr_leaf[], lbr_leaf_to[];
+
+/* What an entry that was taken off reads as is open. */
+static void expect_flushed(const struct lbr_stack *s)
+{
+	bool held = false;
+
+	wrmsr(MSR_LBR_SELECT, CALLS);
+	TRACED(LBR, "lbr_leaf: call lbr_leaf_to\n\tjmp 2f\nlbr_leaf_to: ret\n2:");
+	wrmsr(MSR_LBR_SELECT, 0);
+	for (unsigned n = 0; n < s->depth; n++)
+		held |= (uint32_t)rdmsr(s->from + n) == (uint32_t)(uint64_t)lbr_leaf ||
+			(uint32_t)rdmsr(s->to + n) == (uint32_t)(uint64_t)lbr_leaf_to;
+	EXPECT(!held);
+}
+
+TEST(lbr_call_stack_flushes, .group = "pmu", .ids = "LB71", .needs = 0,
+     .claim = "with EN_CALLSTACK a return flushes its call from the registers",
+     .source = "SDM Vol 3, 17.9")
+{
+	const struct lbr_stack *s = open_with_call_stack();
+
+	for (unsigned n = 0; n < s->depth; n++) {
+		uint32_t before = lbr_top(s);
+
+		expect_flushed(s);
+		TRACED(LBR, "jmp 1f\n1:");
+		EXPECT_EQ(lbr_since(s, before), 1);
+	}
 	lbr_close();
 }
 

@@ -298,6 +298,72 @@ TEST(pt_cycles, .group = "PT", .ids = "PT109 PT110", .needs = NEED_PT,
 	close();
 }
 
+/*
+ * Cycles from one packet that may have a CYC to the next, by powers of two: those from 2^n on, up
+ * to 2^(n+1), in a row of which the one before is not shorter. A threshold of 2^n lets both have a
+ * CYC, and a larger one not.
+ */
+struct gaps {
+	unsigned count, of[64];
+};
+
+static struct gaps read_gaps(uint64_t threshold)
+{
+	struct gaps gaps = {0};
+	struct packet_reader reader;
+	struct packet packet;
+	uint64_t sum = 0, before = 0;
+
+	run_long(PT_PLAIN | RTIT_CTL_CYC_EN | threshold << 19, true, 3000);
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		if (packet.kind == PACKET_CYC)
+			sum += packet.value;
+		if (packet.kind == PACKET_PSB || packet.kind == PACKET_OVF)
+			before = sum = 0;
+		if (packet.kind != PACKET_TNT && packet.kind != PACKET_TIP)
+			continue;
+		gaps.count++;
+		if (sum && before >> (63 - __builtin_clzll(sum)))
+			gaps.of[63 - __builtin_clzll(sum)]++;
+		before = sum;
+		sum = 0;
+	}
+	EXPECT(!reader.error);
+	return gaps;
+}
+
+/*
+ * A stand-alone CYC and the next one are one gap: 36.4.2. Gaps may be longer at times, where a host
+ * takes the processor away.
+ */
+TEST(pt_cycle_threshold, .group = "PT", .ids = "PT150", .needs = NEED_PT,
+     .claim = "packets CycThresh cycles apart, and up to twice as many, have a CYC",
+     .source = "SDM Vol 3, 36.3.6")
+{
+	unsigned tried = 0;
+	struct gaps all;
+
+	if (!pt_caps()->psb_cyc)
+		test_skip("the processor has no CYC packets (CPUID.14H:EBX[1])");
+	open();
+	all = read_gaps(0);
+	for (uint64_t threshold = 1; threshold < 16; threshold++) {
+		unsigned found = 0;
+
+		if (!(pt_caps()->cycle_thresholds >> threshold & 1) ||
+		    all.of[threshold - 1] < all.count / 16)
+			continue;
+		tried++;
+		for (unsigned turn = 0; turn < 10 && !found; turn++)
+			found = read_gaps(threshold).of[threshold - 1];
+		EXPECT(found > 0);
+	}
+	close();
+	if (!tried)
+		test_skip("no packets are so few cycles apart");
+}
+
 TEST(pt_only_what_is_asked, .group = "PT", .ids = "PT108", .needs = NEED_PT,
      .claim = "branches alone have no TSC, CYC, MTC and no packets of other events",
      .source = "SDM Vol 3, 36.2.7")

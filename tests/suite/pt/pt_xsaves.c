@@ -3,6 +3,7 @@
 #include "drivers/processor.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/pt_rig.h"
 #include "tests/lib/rig.h"
 
@@ -185,11 +186,30 @@ TEST(pt_xsaves_stops, .group = "PT", .ids = "PT43", .needs = NEED_PT,
 		EXPECT_EQ(area->reserved[n], 0);
 }
 
-TEST(pt_xsaves_initial, .group = "PT", .ids = "PT43", .needs = NEED_PT,
-     .claim = "XSAVES of a state that is all reset says so in XSTATE_BV, or saves reset values",
-     .source = "SDM Vol 1, 13.6")
+/* MSR `n` alone is not in its initial configuration, if it takes `value`: XSAVES has to say so. */
+static bool expect_in_use(unsigned n, uint64_t value)
 {
 	struct pt_area *area = &pt_area[0];
+
+	if (!wrmsr_safe(saved_msrs[n], value))
+		return false;
+	value = rdmsr(saved_msrs[n]);
+	if (value == initial_value(n))
+		return false;
+	memset(area, 0xcc, sizeof(*area));
+	EXPECT_EQ(save(area), -1);
+	EXPECT_EQ(area->xstate_bv, PT_BIT);
+	wrmsr(saved_msrs[n], initial_value(n));
+	return true;
+}
+
+TEST(pt_xsaves_initial, .group = "PT", .ids = "PT43 PT149", .needs = NEED_PT,
+     .claim = "XSAVES of a state that is all reset says so in XSTATE_BV, or saves reset values; "
+	      "with any bit of one MSR set it is in use",
+     .source = "SDM Vol 1, 13.6 and 13.11")
+{
+	struct pt_area *area = &pt_area[0];
+	uint64_t value;
 
 	STATE_RIG(rig);
 	clear(area);
@@ -201,6 +221,13 @@ TEST(pt_xsaves_initial, .group = "PT", .ids = "PT43", .needs = NEED_PT,
 	EXPECT_EQ(area->xcomp_bv, COMPACTED | PT_BIT);
 	for (unsigned n = 0; n < SAVED; n++) {
 		EXPECT_EQ(area->msr[n], area->xstate_bv ? initial_value(n) : POISON);
+	}
+	for (unsigned n = 0; n < SAVED; n++) {
+		unsigned bits = 0;
+
+		for (unsigned bit = 1; bit < 64; bit++) /* TraceEn is bit 0 */
+			bits += expect_in_use(n, initial_value(n) ^ 1ull << bit);
+		EXPECT_EQ(bits > 0, rdmsr_safe(saved_msrs[n], &value));
 	}
 }
 
@@ -477,4 +504,29 @@ TEST(pt_xsaves_without, .group = "PT", .ids = "PT144 PT145", .needs = NEED_PT,
 	area->xcomp_bv = COMPACTED;
 	EXPECT_EQ(restore(area), -1);
 	EXPECT_EQ(rdmsr(IA32_RTIT_CTL), on);
+}
+
+TEST(pt_state_suspends, .group = "PT", .ids = "PT44 BF6", .needs = NEED_PT,
+     .claim = "XRSTORS that sets TraceEn suspends the LBR stack where it has to, XSAVES "
+	      "ends it",
+     .source = "SDM Vol 1, 13.5.6; SDM Vol 3, 36.3.1.2")
+{
+	const uint64_t no_calls = 8;
+	struct pt_area *area = &pt_area[0];
+
+	if (!ds_caps()->suspended_by_pt)
+		test_skip("this processor records last branches while Intel PT traces");
+	STATE_RIG(rig);
+	lbr_open();
+	wrmsr(MSR_LBR_SELECT, no_calls);
+	clear(area);
+	area->xstate_bv = PT_BIT;
+	area->msr[0] = pt_on(RTIT_CTL_USER | RTIT_CTL_BRANCH_EN);
+	area->msr[1] = rig.trace.buffer.table_address;
+	EXPECT_EQ(restore(area), -1);
+	EXPECT_EQ(rdmsr(MSR_LBR_SELECT), 0);
+	EXPECT_EQ(save(area), -1);
+	EXPECT_EQ(rdmsr(MSR_LBR_SELECT), no_calls);
+	wrmsr(MSR_LBR_SELECT, 0);
+	lbr_close();
 }

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// What architectural last branch records keep beside their entries: the record of the last event,
+// and how XSAVES has all of them.
+#include "drivers/lbr/lbr.h"
+#include "drivers/lbr/registers.h"
+#include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/trace/context.h"
+#include "kernel/trap/trap.h"
+#include "lib/string.h"
+#include "tests/framework/test.h"
+#include "tests/lib/own_tables.h"
+
+#define IA32_LER_FROM_IP 0x1ddu
+#define IA32_LER_TO_IP	 0x1deu
+#define IA32_LER_INFO	 0x1e0u
+#define IA32_XSS	 0xda0u
+#define CR4_OSXSAVE	 (1ul << 18)
+#define LEAF_STATE	 0xdu
+#define HAS_XSAVES	 (1u << 3) /* CPUID.(0DH,1):EAX */
+#define LBR_BIT		 (1u << 15)
+#define COMPACTED	 (1ull << 63)
+
+#define LEVELS	 (LBR_CTL_OS | LBR_CTL_USR)
+#define ALL	 (LBR_CTL_LBREN | LEVELS | LBR_CTL_KINDS)
+#define CTL_COND (1ull << 16)
+
+/* BR_TYPE: SDM Vol 3 of 2022, 18.1.3. */
+enum { MOST = 32, COND = 0, JMP_DIRECT = 2 };
+
+static unsigned borrow(void)
+{
+	if (!lbr_caps()->architectural)
+		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+	wrmsr(IA32_LBR_CTL, 0);
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	return lbr_caps()->depth;
+}
+
+static void give_back(void)
+{
+	wrmsr(IA32_LBR_CTL, 0);
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
+/* Runs `body` with IA32_LBR_CTL = `control` and IF = 0; it is 0 after. RBX is the body's. */
+#define RECORDED(control, body)                                                                    \
+	do {                                                                                       \
+		uint32_t low_ = (uint32_t)(control), high_ = 0, msr_ = IA32_LBR_CTL;               \
+		__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t" body                                 \
+				 "\n\tmovl $0x14ce, %%ecx\n\txorl %%eax, %%eax\n\t"                \
+				 "xorl %%edx, %%edx\n\twrmsr\n\tpopfq"                             \
+				 : "+a"(low_), "+d"(high_), "+c"(msr_)                             \
+				 :                                                                 \
+				 : "rbx", "memory", "cc");                                         \
+	} while (0)
+
+/* --- The last event --- */
+
+extern const char lbr_last_jcc[], lbr_last_jcc_to[], lbr_last_jmp[], lbr_last_jmp_to[];
+
+/* A Jcc and a JMP before an exception; a JMP after it. */
+__attribute__((noinline)) static void raise_exception(uint64_t control)
+{
+	own_idt_load();
+	RECORDED(control,
+		 "xorl %%ecx, %%ecx\nlbr_last_jcc: jz lbr_last_jcc_to\n\tud2\n"
+		 "lbr_last_jcc_to: leaq 1f(%%rip), %%rbx\nlbr_last_jmp: jmp lbr_last_jmp_to\n"
+		 "lbr_last_jmp_to: ud2\n1: jmp 2f\n2:");
+	own_idt_unload();
+}
+
+static void expect_last(const char *from, const char *to, unsigned type)
+{
+	EXPECT_EQ(rdmsr(IA32_LER_FROM_IP), (uint64_t)from);
+	EXPECT_EQ(rdmsr(IA32_LER_TO_IP), (uint64_t)to);
+	if (lbr_caps()->kinds)
+		EXPECT_EQ(rdmsr(IA32_LER_INFO) >> LBR_INFO_BR_TYPE & 0xf, type);
+}
+
+TEST(lbr_arch_last_event, .group = "LB", .ids = "LB72", .needs = NEED_LBR,
+     .claim = "IA32_LER_* have the branch, of those let in, before the last exception or "
+	      "INT n",
+     .source = "SDM Vol 3 of 2022, 18.1")
+{
+	borrow();
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	raise_exception(ALL);
+	expect_last(lbr_last_jmp, lbr_last_jmp_to, JMP_DIRECT);
+	if (cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_BY_KIND) {
+		raise_exception(LBR_CTL_LBREN | LEVELS | CTL_COND);
+		expect_last(lbr_last_jcc, lbr_last_jcc_to, COND);
+	}
+	give_back();
+}
+
+/* --- State component 15 --- */
+
+/* Its words: IA32_LBR_CTL, IA32_LBR_DEPTH, IA32_LER_*, then FROM, TO and INFO of each entry. */
+enum { CONTROL, DEPTH, ENTRIES = 5 };
+static struct {
+	uint8_t legacy[512];
+	uint64_t xstate_bv, xcomp_bv, header[6];
+	uint64_t word[ENTRIES + 3 * MOST];
+} area __attribute__((aligned(64)));
+
+static uint32_t msr_of(unsigned word)
+{
+	static const uint32_t head[] = {IA32_LBR_CTL, IA32_LBR_DEPTH, IA32_LER_FROM_IP,
+					IA32_LER_TO_IP, IA32_LER_INFO};
+	static const uint32_t entry[] = {IA32_LBR_0_FROM_IP, IA32_LBR_0_TO_IP, IA32_LBR_0_INFO};
+
+	return word < ENTRIES ? head[word] : entry[(word - ENTRIES) % 3] + (word - ENTRIES) / 3;
+}
+
+static uint64_t old_cr4, old_xss;
+static unsigned words;
+
+static void open_state(void)
+{
+	struct cpuid_result leaf = cpuid(LEAF_STATE, 1);
+
+	if (!(leaf.eax & HAS_XSAVES && leaf.ecx & LBR_BIT))
+		test_skip("CPUID.(0DH,1):ECX[15] is 0");
+	words = ENTRIES + 3 * borrow();
+	__asm__ volatile("movq %%cr4, %0" : "=r"(old_cr4));
+	__asm__ volatile("movq %0, %%cr4" : : "r"(old_cr4 | CR4_OSXSAVE) : "memory");
+	old_xss = rdmsr(IA32_XSS);
+	wrmsr(IA32_XSS, LBR_BIT);
+}
+
+static void close_state(void)
+{
+	wrmsr(IA32_XSS, old_xss);
+	__asm__ volatile("movq %0, %%cr4" : : "r"(old_cr4) : "memory");
+	give_back();
+}
+
+/* XSAVES, of one component that is not in its initial configuration. */
+static void save(void)
+{
+	memset(&area, 0, sizeof(area));
+	__asm__ volatile("xsaves64 %0" : "+m"(area) : "a"(LBR_BIT), "d"(0));
+	EXPECT_EQ(area.xstate_bv, LBR_BIT);
+}
+
+/* XRSTORS: of what was saved, or to the initial configuration. */
+static void restore(uint64_t xstate_bv)
+{
+	area.xstate_bv = xstate_bv;
+	area.xcomp_bv = COMPACTED | LBR_BIT;
+	__asm__ volatile("xrstors64 %0" : : "m"(area), "a"(LBR_BIT), "d"(0) : "memory");
+}
+
+/* Each register has its word, or is 0. */
+static void expect_words(bool zero)
+{
+	for (unsigned n = 0; n < words; n++)
+		if (n != DEPTH || !zero)
+			EXPECT_EQ(rdmsr(msr_of(n)), zero ? 0 : area.word[n]);
+}
+
+TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR,
+     .claim = "XSAVES saves all registers, if one is not 0, and XRSTORS loads or clears "
+	      "them",
+     .source = "Linux 6.1, fpu/types.h; SDM Vol 1, 13.6 and 13.11")
+{
+	open_state();
+	RECORDED(ALL, ".rept 37\n\tjmp 1f\n1:\n\t.endr");
+	EXPECT(rdmsr(msr_of(words - 3)));
+	wrmsr(IA32_LER_TO_IP, 0x20000);
+	wrmsr(IA32_LBR_CTL, LEVELS);
+	save();
+	expect_words(false);
+	restore(0);
+	expect_words(true);
+	restore(LBR_BIT);
+	expect_words(false);
+	for (unsigned n = 0; n < words; n++) {
+		restore(0);
+		if (n == DEPTH)
+			continue;
+		wrmsr(msr_of(n), n == CONTROL ? LBR_CTL_OS : LBR_MISPREDICTED | ~0ull << 47);
+		save();
+	}
+	close_state();
+}
