@@ -40,6 +40,10 @@ $(BUILD)/host/one_run: tests/host/one_run.c tests/host/pt_program.c tests/host/i
 	$(call short,HOSTCC,$<)$(HOST_CC) $(filter-out -fsanitize% -fno-sanitize%,$(HOST_CFLAGS)) $(above_rig) \
 	  -o $@ $(filter %.c,$^) $(branch_cost_objects) -lcmocka
 
+# The kernel's encoder of QR codes, for tests/runner/codes.
+$(BUILD)/host/code_picture: $$(call host_object,tests/host/code_picture.c third_party/qrcodegen/qrcodegen.c)
+	$(call short,LD,$@)$(HOST_CC) $(HOST_CFLAGS) -o $@ $^
+
 host-tests: $(host_tests)
 check-host: $(host_tests)
 	@CMOCKA_MESSAGE_OUTPUT=TAP prove $(jobs) --exec '' $^

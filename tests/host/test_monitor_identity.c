@@ -349,6 +349,9 @@ UNIT(counters_by_hypervisor)
 	assert_int_equal(profile.lbr.depth, 0);
 	profile = limited("kvm-6.5", "icelake");
 	assert_int_equal(profile.performance.capabilities, 0x64c5);
+	profile = limited("kvm-6.5-pebs", "icelake");
+	assert_int_equal(profile.performance.capabilities, 0x64c0);
+	assert_int_equal(profile.lbr.depth, 0);
 	profile = limited("kvm-mainline", "bonnell"); /* no call stack */
 	assert_int_equal(profile.performance.capabilities, 0);
 	assert_int_equal(profile.lbr.depth, 0);

@@ -61,6 +61,8 @@ boot 1 4 hang 'ok 1 a' '# beat ts=10 test=b'
 try 'a boot reaches its time limit' 2 "${merged}the boot reached its time limit;not ok 2 b # ERROR the boot" run -T 1
 boot 1 4 37 'ok 1 a' 'not ok 2 b # ERROR hung: it ran' 'not ok 3 c # ERROR not run: b hung' 'not ok 4 d # ERROR not run: b hung' "$(done_line 1 0 3 2)"
 try 'results that were not run' 2 'from=3 .*ok 1 a;not ok 2 b # ERROR hung: it ran;# restart: the kernel ended the boot;ok 3 c;ok 4 d;# SPOOR DONE .*pass=3 .*error=1 ' run
+boot 1 4 hang 'ok 1 a' 'not ok 2 b # ERROR hung: it ran' && second
+try 'a kernel that hangs when it starts again' 2 'from=3 .*ok 1 a;not ok 2 b # ERROR hung: it ran;# restart: the boot reached its time limit;ok 3 c;ok 4 d;# SPOOR DONE .*pass=3 .*error=1 ' run -T 2
 boot 1 4 41 'ok 1 a' 'not ok 2 b # ERROR hung: it ran' 'Bail out! the copy is damaged' "$(done_line 1 0 1 4)"
 try 'a kernel that cannot start again' 2 'from=3 .*ok 1 a;not ok 2 b # ERROR hung: it ran;# restart: the kernel ended the boot: hung: it ran;ok 3 c;ok 4 d;# SPOOR DONE .*pass=3 .*error=1 ' run
 mapfile -t lines < <(ended 3 c)

@@ -75,7 +75,7 @@ TEST(pebs_adaptive_registers, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
 	EXPECT_EQ(pebs_quadword(&pebs, 0, 21), 18);
 }
 
-TEST(pebs_adaptive_branches, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
+TEST(pebs_adaptive_branches, .group = "PE", .ids = "PE32", .needs = NEED_PEBS | NEED_LBR,
      .claim = "the LBR group of an adaptive record holds the newest branches, the newest first",
      .source = "Linux 6.1, perf_event.h")
 {
