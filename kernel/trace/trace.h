@@ -39,6 +39,7 @@ enum trace_overflow {
  */
 struct trace_account {
 	size_t limit, used;
+	bool privileged; /* its owner may see kernel addresses */
 };
 
 /*
