@@ -122,23 +122,23 @@ static struct pt_configuration configuration_of(const struct insntrace_config *c
 
 	_Static_assert((int)INSNTRACE_RANGES == (int)PT_RANGES_MOST, "ADDRn_CFG of all ranges");
 	for (unsigned n = 0; n < INSNTRACE_RANGES; n++) {
+		configuration.range[n].use = config->control >> (32 + 4 * n) & 0xf;
+		if (!configuration.range[n].use)
+			continue;
 		configuration.range[n].first = config->range[n].first;
 		configuration.range[n].last = config->range[n].last;
-		configuration.range[n].use = config->control >> (32 + 4 * n) & 0xf;
 	}
 	return configuration;
 }
 
-/* Thread mode traces all of ring 3, nothing else, and takes no filter (docs/insntrace.2). */
+/* Thread mode traces ring 3 alone, all of it or what ranges let through (docs/insntrace.2). */
 static int check_mode(const struct insntrace_config *config, unsigned mode,
 		      struct pt_configuration *configuration)
 {
 	if (mode == INSNTRACE_CPUS)
 		return config->flags & INSNTRACE_INHERIT ? -EINVAL : 0;
 	configuration->control |= RTIT_CTL_USER;
-	return config->control & (RTIT_CTL_OS | RTIT_CTL_CR3_FILTER | ADDRESS_CONFIGURATIONS)
-		       ? -EOPNOTSUPP
-		       : 0;
+	return config->control & (RTIT_CTL_OS | RTIT_CTL_CR3_FILTER) ? -EOPNOTSUPP : 0;
 }
 
 static bool allocate_chunks(struct insntrace_buffer *buffer)

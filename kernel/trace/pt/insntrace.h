@@ -49,8 +49,8 @@ int insntrace_get_allocation(struct trace_account *owner, struct insntrace_alloc
  * A buffer for the lowest descriptor without one, which is returned; in INSNTRACE_CPUS that is the
  * CPU's index. -EBADFD: or the trace is started; -EINVAL: a value out of range, or a buffer of
  * another size than the session's first; -EOPNOTSUPP: packets, filters or a table that the
- * processor does not have, or in INSNTRACE_THREADS any filter; -ENOSPC: all have one; -ENOMEM: no
- * contiguous memory, or over the account's limit.
+ * processor does not have, or in INSNTRACE_THREADS OS or CR3Filter; -ENOSPC: all have one; -ENOMEM:
+ * no contiguous memory, or over the account's limit.
  */
 int insntrace_allocate_buffer(struct trace_account *owner, const struct insntrace_config *config,
 			      uint64_t cr3_match);

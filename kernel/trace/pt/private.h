@@ -8,11 +8,14 @@
 #include "kernel/trace/context.h"
 #include "kernel/trace/pt/insntrace.h"
 
+enum { SAVED_RANGES = 2 };
+
 /* The compacted area of XSAVES with component 8 alone: SDM Vol 1, 13.4 and 13.5.6. */
 struct saved_state {
 	uint8_t legacy[512];
 	uint64_t xstate_bv, xcomp_bv, header[6];
-	uint64_t control, output_base, output_mask_ptrs, status, cr3_match, address[4];
+	uint64_t control, output_base, output_mask_ptrs, status, cr3_match;
+	uint64_t address[2 * SAVED_RANGES];
 	uint64_t reserved[7];
 };
 _Static_assert(sizeof(struct saved_state) == 576 + 128, "13.5.6");
@@ -126,7 +129,7 @@ bool state_save(struct insntrace_buffer *buffer);
 /*
  * Goes on with a buffer on this CPU, a thread's or the CPU's own, which has what runs there to
  * itself: a thread's that was there misses the rest. IF = 0. Errors as insntrace_start(), -ENOSPC:
- * it is full.
+ * it is full, or has stopped by a range.
  */
 int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread);
 

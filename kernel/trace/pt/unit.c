@@ -26,10 +26,16 @@ static void miss(struct insntrace_buffer *buffer)
 		stream_miss(buffer);
 }
 
+/* A range has stopped it: it stays so until it is emptied. */
+static bool has_stopped(const struct pt_trace *trace)
+{
+	return trace->status & RTIT_STATUS_STOPPED && !pt_is_full(trace);
+}
+
 int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread)
 {
 	struct pt_cpu *here = pt_cpu(this_cpu());
-	int error = pt_ready(&buffer->trace);
+	int error = has_stopped(&buffer->trace) ? -ENOSPC : pt_ready(&buffer->trace);
 
 	if (error)
 		return error;
