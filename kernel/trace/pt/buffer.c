@@ -32,16 +32,17 @@ struct session *stopped_of(const struct trace_account *owner)
 	return session && !session->started ? session : NULL;
 }
 
-/* A CPU's trace is of everything that runs there: there is one of them. */
+/* A CPU's trace is of everything that runs there: there is one of them. Threads claim each. */
 int session_enter(struct session *session)
 {
-	int error;
+	int error = 0;
 	SPIN_GUARD(&buffers_lock);
 
 	for (const struct session *at = sessions; at; at = at->next)
 		if (at->mode == INSNTRACE_CPUS && session->mode == INSNTRACE_CPUS)
 			return -EBUSY;
-	error = trace_claim(&session->claim, TRACE_PT);
+	if (session->mode == INSNTRACE_CPUS)
+		error = trace_claim(&session->claim, TRACE_PT, NULL);
 	if (!error) {
 		session->next = sessions;
 		sessions = session;

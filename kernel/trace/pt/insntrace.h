@@ -11,7 +11,8 @@
  * A CPU has one trace at a time. A session of CPUs, of which there is one, has every CPU while it
  * is started. Of a thread's buffers that of the owner with the most rights has the packets: the
  * kernel, a process that may see kernel addresses, any other; of several such the oldest. A buffer
- * that does without has INSNTRACE_GAP, and a stream -EPIPE at that place.
+ * that does without has INSNTRACE_GAP, and a stream -EPIPE at that place; so where branches of a
+ * CPU are traced that are not recorded beside Intel PT.
  *
  * `owner` is the account that is charged, NULL the kernel's; its address says whose the session is.
  * -EBADFD: a call that the session's state does not allow, or the caller has no session. A call
@@ -32,8 +33,8 @@ struct trace_account;
 
 /*
  * Begins a session of `traces` buffers, in INSNTRACE_CPUS as many as there are CPUs. -EBUSY:
- * another has one of CPUs too, or branches are traced where the processor cannot do both:
- * trace_holder() names it; -EBADFD: the caller has one; -EOPNOTSUPP: no Intel PT with ToPA;
+ * for one of CPUs: another has such a one, or branches are traced where the processor cannot do
+ * both: trace_holder() names it; -EBADFD: the caller has one; -EOPNOTSUPP: no Intel PT with ToPA;
  * -EINVAL: a mode or a number out of range; -ENOMEM.
  */
 int insntrace_initialize(struct trace_account *owner, unsigned mode, unsigned traces);
@@ -113,8 +114,9 @@ int insntrace_stop(struct trace_account *owner);
 /*
  * INSNTRACE_THREADS, started or not: the buffer is emptied and becomes that of `task`, of which the
  * caller holds a reference, until it is released, also where the task ends before. -EBADFD: or the
- * other mode; -EBUSY: the buffer has a thread, or the thread a buffer of this session; -ESRCH: the
- * task has ended; -ENOMEM; -EINVAL, -ENXIO: as above.
+ * other mode; -EBUSY: the buffer has a thread, or the thread a buffer of this session, or a
+ * tracer of branches where the processor cannot do both; -ESRCH: the task has ended; -ENOMEM;
+ * -EINVAL, -ENXIO: as above.
  */
 int insntrace_assign_thread(struct trace_account *owner, unsigned descriptor, struct task *task);
 

@@ -159,15 +159,21 @@ static struct insntrace_buffer *first_of(struct tracer *tracers)
 	return first;
 }
 
-/*
- * A buffer that is full, or has an error, says so itself. While the CPU has its own trace no thread
- * has one here.
- */
+/* The CPU has a trace, or a unit that Intel PT suspends records it: no thread has one here. */
+static bool is_taken(const struct cpu *cpu)
+{
+	const struct trace_context *own = cpu->trace->own;
+
+	return pt_cpu(cpu)->buffer || (ds_caps()->suspended_by_pt && own &&
+				       own->units & (1u << TRACE_BTS | 1u << TRACE_LBR));
+}
+
+/* A buffer that is full, or has an error, says so itself. */
 static void arrive(struct cpu *cpu)
 {
 	struct trace_context *context = cpu->trace->running;
 	struct tracer *tracers = context ? context->tracers[TRACE_PT] : NULL;
-	struct insntrace_buffer *first = pt_cpu(cpu)->buffer ? NULL : first_of(tracers);
+	struct insntrace_buffer *first = is_taken(cpu) ? NULL : first_of(tracers);
 
 	for (struct tracer *at = tracers; at; at = at->next) {
 		struct insntrace_buffer *buffer = (struct insntrace_buffer *)at;
@@ -213,5 +219,6 @@ const struct trace_unit pt_unit = {
 	.arrive = arrive,
 	.hold = hold_trace,
 	.excludes = excludes,
+	.gives_way = true,
 	.free = buffer_release,
 };

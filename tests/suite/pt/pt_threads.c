@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A session that traces threads; and units that exclude each other.
-#include "drivers/ds/ds.h"
+// A session that traces threads.
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/bts/bts.h"
-#include "kernel/trace/unit.h"
-#include "lib/string.h"
 #include "tests/lib/insntrace.h"
 #include "tests/lib/programs.h"
 #include "tests/lib/pt_decode.h"
@@ -15,7 +11,7 @@
 #define IA32_XSS 0xda0u
 
 /* Of tests/user/insntrace.c. */
-enum part { JUMPS_A = 7, JUMPS_B, HAS_CHILD, ROUNDS };
+enum part { JUMPS_A = 7, JUMPS_B, HAS_CHILD };
 
 static struct insntrace_config config_of_thread(unsigned flags)
 {
@@ -48,26 +44,12 @@ static struct process *start(enum part part)
 	return process;
 }
 
-/* Times that packets go to their most frequent target, `*ip`. */
-static unsigned most_of(const struct insntrace_targets *targets, uint64_t *ip)
-{
-	unsigned most = 0;
-
-	EXPECT(!targets->kernel);
-	for (size_t i = 0; i < targets->count; i++)
-		if (targets->target[i].times > most) {
-			most = targets->target[i].times;
-			*ip = targets->target[i].ip;
-		}
-	return most;
-}
-
-/* Those of buffer `n`. */
+/* Times that the packets of buffer `n` go to their most frequent target, `*ip`. */
 static unsigned most_frequent(unsigned n, uint64_t *ip)
 {
 	struct insntrace_targets targets = insntrace_targets(NULL, n);
 
-	return most_of(&targets, ip);
+	return insntrace_most(&targets, ip);
 }
 
 static bool goes_to(unsigned n, uint64_t ip)
@@ -328,201 +310,6 @@ TEST(pt_threads_range_stops, .group = "PT", .ids = "PT149", .needs = NEED_PT,
 	programs_end(before);
 }
 
-/* --- Several sessions --- */
-
-static struct trace_account anybody = {.limit = 16ul << 20}; /* without any right */
-
-/* Lets a program of five rounds of 400 jumps do one, to where it waits again. */
-static void do_round(struct process *process)
-{
-	process_signal(process, SIGCONT);
-	EXPECT_EQ(program_await(process, true), WAIT_STOPPED(SIGSTOP));
-}
-
-static void open_anybody(const struct process *process, unsigned flags)
-{
-	struct insntrace_config config = config_of_thread(flags);
-
-	config.chunks += !!(flags & INSNTRACE_STREAM);
-	REQUIRE_EQ(insntrace_initialize(&anybody, INSNTRACE_THREADS, 1), 0);
-	EXPECT_EQ(insntrace_allocate_buffer(&anybody, &config, 0), 0);
-	EXPECT_EQ(insntrace_assign_thread(&anybody, 0, process->task), 0);
-	EXPECT_EQ(insntrace_start(&anybody), 0);
-}
-
-/* Rounds of which the session of no rights has the jumps; and whether it says that some miss. */
-static unsigned rounds_of_anybody(bool *gap)
-{
-	static uint8_t packets[64 << 10];
-	struct insntrace_state state = {0};
-	struct insntrace_targets targets;
-	unsigned most;
-	uint64_t ip;
-
-	EXPECT_EQ(insntrace_stop(&anybody), 0);
-	EXPECT_EQ(insntrace_get_buffer_state(&anybody, 0, &state), 0);
-	targets = insntrace_targets_of(packets,
-				       insntrace_copy(&anybody, 0, 0, packets, sizeof(packets)));
-	most = most_of(&targets, &ip);
-	*gap = state.flags & INSNTRACE_GAP;
-	EXPECT_EQ(most % 400, 0);
-	insntrace_owner_ended(&anybody);
-	return most / 400;
-}
-
-TEST(pt_sessions_cpus_first, .group = "PT", .ids = "PT150", .needs = NEED_PT,
-     .claim = "a session of threads keeps no one from a session of CPUS, which has every CPU while "
-	      "it is started; the threads' goes on afterwards and says that packets are missing",
-     .source = "docs/insntrace.2, Several sessions")
-{
-	uint64_t before = programs_begin();
-	struct insntrace_config config = insntrace_config(1, 6, 0);
-	struct process *process = start(ROUNDS);
-	bool gap;
-
-	open_anybody(process, 0);
-	do_round(process);
-	insntrace_open(NULL, &config);
-	do_round(process);
-	EXPECT_EQ(insntrace_start(NULL), 0);
-	EXPECT_EQ(insntrace_traced_cpus(), cpu_count());
-	do_round(process);
-	EXPECT_EQ(insntrace_traced_cpus(), cpu_count());
-	EXPECT_EQ(insntrace_stop(NULL), 0);
-	EXPECT_EQ(insntrace_traced_cpus(), 0); /* the thread waits */
-	do_round(process);
-	EXPECT_EQ(rounds_of_anybody(&gap), 3);
-	EXPECT(gap);
-	insntrace_close(NULL);
-	process_signal(process, SIGKILL);
-	program_end(process);
-	programs_end(before);
-}
-
-/* Whether so many CPUs are traced before a second has passed. */
-static bool are_traced(unsigned cpus)
-{
-	for (unsigned n = 0; n < 1000 && insntrace_traced_cpus() != cpus; n++)
-		task_sleep(1000);
-	return insntrace_traced_cpus() == cpus;
-}
-
-TEST(pt_sessions_running, .group = "PT", .ids = "PT150", .needs = NEED_PT | NEED_SMP,
-     .claim = "a thread that runs gives way when a session of CPUS starts, and goes on when that "
-	      "stops, without being switched",
-     .source = "docs/insntrace.2, Several sessions")
-{
-	uint64_t before = programs_begin();
-	struct insntrace_config config = insntrace_config(1, 6, 0);
-	struct insntrace_state state = {0};
-	struct process *process = program_start("spin", 0);
-
-	task_set_affinity(process->task, cpu_set_of(cpu_count() - 1));
-	open_anybody(process, INSNTRACE_CIRCULAR);
-	EXPECT(are_traced(1));
-	insntrace_open(NULL, &config);
-	EXPECT_EQ(insntrace_start(NULL), 0);
-	EXPECT_EQ(insntrace_traced_cpus(), cpu_count());
-	EXPECT_EQ(insntrace_stop(NULL), 0);
-	EXPECT(are_traced(1));
-	insntrace_close(NULL);
-	EXPECT_EQ(insntrace_stop(&anybody), 0);
-	EXPECT_EQ(insntrace_traced_cpus(), 0);
-	EXPECT_EQ(insntrace_get_buffer_state(&anybody, 0, &state), 0);
-	EXPECT(state.flags & INSNTRACE_GAP);
-	insntrace_owner_ended(&anybody);
-	process_signal(process, SIGKILL);
-	program_end(process);
-	programs_end(before);
-}
-
-/* Jumps that the thread's stream has up to a gap, after which it is to go on, or up to its end. */
-static unsigned jumps_to_gap(bool *gap)
-{
-	static uint8_t packets[16 * PAGE_SIZE];
-	struct insntrace_targets targets;
-	size_t used = 0, piece;
-	const void *from;
-	uint64_t ip;
-	int error;
-
-	do {
-		piece = sizeof(packets) - used;
-		error = insntrace_read_stream(&anybody, 0, &from, &piece);
-		if (error)
-			break;
-		memcpy(packets + used, from, piece);
-		used += piece;
-		EXPECT_EQ(insntrace_take_stream(&anybody, 0, piece), 0);
-	} while (piece);
-	*gap = error == -EPIPE;
-	if (*gap)
-		EXPECT_EQ(insntrace_take_stream(&anybody, 0, 0), 0);
-	targets = insntrace_targets_of(packets, used);
-	return most_of(&targets, &ip);
-}
-
-TEST(pt_sessions_stream, .group = "PT", .ids = "PT150", .needs = NEED_PT,
-     .claim = "the reader of a thread's stream learns at its place that another session had the "
-	      "CPU, once, and the stream goes on from there",
-     .source = "docs/insntrace.2, Several sessions")
-{
-	uint64_t before = programs_begin();
-	struct insntrace_config config = insntrace_config(1, 6, 0);
-	struct process *process;
-	bool gap;
-
-	if (!pt_caps()->topa_many)
-		test_skip("no table of more than one chunk");
-	process = start(ROUNDS);
-	open_anybody(process, INSNTRACE_STREAM);
-	do_round(process);
-	insntrace_open(NULL, &config);
-	EXPECT_EQ(insntrace_start(NULL), 0);
-	do_round(process);
-	insntrace_close(NULL);
-	EXPECT_EQ(jumps_to_gap(&gap), 400);
-	EXPECT(gap);
-	do_round(process);
-	EXPECT_EQ(jumps_to_gap(&gap), 400);
-	EXPECT(!gap);
-	insntrace_owner_ended(&anybody);
-	process_signal(process, SIGKILL);
-	program_end(process);
-	programs_end(before);
-}
-
-TEST(pt_sessions_rights_first, .group = "PT", .ids = "PT150", .needs = NEED_PT,
-     .claim =
-	     "a thread has buffers of several sessions; the owner with more rights gets its packets, "
-	     "and the other one learns that some are missing",
-     .source = "docs/insntrace.2, Several sessions")
-{
-	uint64_t before = programs_begin(), ip;
-	struct process *process = start(ROUNDS);
-	bool gap;
-
-	open_anybody(process, 0);
-	do_round(process);
-	open(1, 0);
-	EXPECT_EQ(insntrace_assign_thread(NULL, 0, process->task), 0);
-	EXPECT_EQ(insntrace_start(NULL), 0);
-	do_round(process);
-	EXPECT_EQ(insntrace_stop(NULL), 0);
-	do_round(process);
-	EXPECT_EQ(most_frequent(0, &ip), 400);
-	close();
-	EXPECT_EQ(rounds_of_anybody(&gap), 2);
-	EXPECT(gap);
-	open_anybody(process, 0);
-	do_round(process);
-	EXPECT_EQ(rounds_of_anybody(&gap), 1);
-	EXPECT(!gap);
-	process_signal(process, SIGKILL);
-	program_end(process);
-	programs_end(before);
-}
-
 /* --- The table --- */
 
 enum state { CLOSED, EMPTY, ALLOCATED, ASSIGNED, STARTED, STATES };
@@ -662,39 +449,4 @@ TEST(pt_threads_refusals, .group = "PT", .ids = "PT53", .needs = NEED_PT,
 	close();
 	process_signal(process, SIGKILL);
 	program_end(process);
-}
-
-TEST(pt_claim, .group = "PT", .ids = "PT54", .needs = NEED_PT | NEED_BTS,
-     .claim = "BTS and Intel PT exclude each other where the processor says so, the second is "
-	      "refused and the holder named; elsewhere both trace",
-     .source = "SDM Vol 3, 36.3.1.2")
-{
-	const struct bts_options options = {.size = 24 * 64};
-	bool excludes = ds_caps()->suspended_by_pt;
-	unsigned self = current_task()->pid;
-	struct tracer *tracer = NULL;
-	int error;
-
-	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
-	EXPECT_EQ(trace_holder(TRACE_BTS), -ENXIO);
-	REQUIRE_EQ(bts_attach_cpu(0, &options, &tracer), 0);
-	EXPECT_EQ(trace_holder(TRACE_BTS), self);
-	error = insntrace_initialize(NULL, INSNTRACE_CPUS, cpu_count());
-	EXPECT_EQ(error, excludes ? -EBUSY : 0);
-	if (!error)
-		EXPECT_EQ(insntrace_terminate(NULL), 0);
-	trace_detach(tracer);
-	EXPECT_EQ(trace_holder(TRACE_BTS), -ENXIO);
-	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_CPUS, cpu_count()), 0);
-	EXPECT_EQ(trace_holder(TRACE_PT), self);
-	EXPECT_EQ(bts_attach_cpu(0, &options, &tracer), excludes ? -EBUSY : 0);
-	if (!excludes)
-		trace_detach(tracer);
-	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), excludes ? -EBUSY : 0);
-	if (!excludes)
-		trace_detach(tracer);
-	EXPECT_EQ(insntrace_terminate(NULL), 0);
-	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
-	REQUIRE_EQ(bts_attach_cpu(0, &options, &tracer), 0);
-	trace_detach(tracer);
 }
