@@ -51,7 +51,7 @@ same()
 	return 1
 }
 
-echo 1..6
+echo 1..5
 run pt_user_saves icelake --com2 "$scratch/one" --trace "$scratch/bts.spt" && received one
 result 'a program saves a session over COM2, and view takes it for a whole trace'
 same "$scratch/bts.spt" "$scratch/one.spt"
@@ -66,8 +66,4 @@ result 'of two runs of a processor that has one unit at a time'
 
 run pt_user_saves broadwell --com2 "$scratch/ranges" && received ranges && same "$scratch/bts.spt" "$scratch/ranges.spt" '^walk\S* -> walk'
 result 'on a processor without ranges, whose packets have the kernel too'
-
-run pt_user_traces_another skylake --trace "$scratch/tests.spt" -a trace=tests && ! grep -a '^# export: .* is not traced' "$scratch/log" &&
-	$view check "$scratch/tests.spt" >"$scratch/tap" 2>&1 && ! grep '^not ok' "$scratch/tap" && [ "$($view dump "$scratch/tests.spt" | grep -c ' -> ')" -ge 100 ]
-result 'there the stream of a test has its branches while programs have packets of their children'
 exit $failed
