@@ -61,7 +61,7 @@ static struct process *create_process(const char *name, const struct process *pa
 	if (!page)
 		return NULL;
 	format(process->name, sizeof(process->name), "%s", name);
-	process->privileged = privileged;
+	process->privileged = process->account.privileged = privileged;
 	process->account.limit = parent ? parent->account.limit : MEMLOCK_DEFAULT;
 	process->account_most = parent ? parent->account_most : MEMLOCK_DEFAULT;
 	process->alarm.expired = alarm_expired;

@@ -88,7 +88,7 @@ static bool free_tracer(struct tracer *tracer)
 
 int trace_link(struct task *task, unsigned index, struct tracer *tracer)
 {
-	int error = trace_claim(&tracer->claim, tracer->unit);
+	int error = trace_claim(&tracer->claim, tracer->unit, task);
 
 	if (!error)
 		error = task ? get_task_context(task, &tracer->context)

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: MIT
-// Which units are in use, and by whom: some silicon has one of two record nothing while the other
-// does.
+// Which units are in use, of what and by whom: some silicon has one of two record nothing while the
+// other does.
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
 
 static struct spinlock lock;
 static struct trace_claim *claims; /* newest first */
 
-static bool excludes(unsigned unit, unsigned other)
+static bool excludes(const struct trace_claim *one, const struct trace_claim *other)
 {
-	return trace_units[unit]->excludes && trace_units[unit]->excludes() >> other & 1;
+	const struct trace_unit *unit = trace_units[one->unit];
+
+	return unit->excludes && unit->excludes() >> other->unit & 1;
 }
 
-/* NULL: nobody has it. Under the lock. */
-static const struct trace_claim *find_claim(unsigned unit)
+/* Both would record at a time: no CPU runs two tasks. */
+static bool can_meet(const struct trace_claim *one, const struct trace_claim *other)
 {
-	const struct trace_claim *claim = claims;
+	const struct trace_claim *of_task = one->traced ? one : other;
 
-	while (claim && claim->unit != unit)
-		claim = claim->next;
-	return claim;
+	return one->traced == other->traced ||
+	       (!(one->traced && other->traced) && !trace_units[of_task->unit]->gives_way);
 }
 
-int trace_claim(struct trace_claim *claim, unsigned unit)
+int trace_claim(struct trace_claim *claim, unsigned unit, const struct task *traced)
 {
 	SPIN_GUARD(&lock);
 
-	for (unsigned other = 0; other < TRACE_UNITS; other++)
-		if (find_claim(other) && (excludes(unit, other) || excludes(other, unit)))
+	*claim = (struct trace_claim){unit, current_task()->pid, traced ? traced->pid : 0, claims};
+	for (const struct trace_claim *at = claims; at; at = at->next)
+		if (can_meet(claim, at) && (excludes(claim, at) || excludes(at, claim)))
 			return -EBUSY;
-	*claim = (struct trace_claim){unit, current_task()->pid, claims};
 	claims = claim;
 	return 0;
 }
@@ -47,8 +48,11 @@ void trace_unclaim(const struct trace_claim *claim)
 
 int trace_holder(unsigned unit)
 {
+	const struct trace_claim *holder = NULL;
 	SPIN_GUARD(&lock);
-	const struct trace_claim *claim = find_claim(unit);
 
-	return claim ? (int)claim->pid : -ENXIO;
+	for (const struct trace_claim *at = claims; at; at = at->next)
+		if (at->unit == unit && (!holder || (holder->traced && !at->traced)))
+			holder = at;
+	return holder ? (int)holder->pid : -ENXIO;
 }

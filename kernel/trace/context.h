@@ -32,9 +32,9 @@ struct trace_context {
 	unsigned references; /* attachments; the context of a CPU has one besides */
 };
 
-/* That a unit is in use. */
+/* That a unit is in use. `traced`: the pid of a task; 0: CPUs are traced. */
 struct trace_claim {
-	unsigned unit, pid;
+	unsigned unit, pid, traced;
 	struct trace_claim *next;
 };
 
@@ -115,10 +115,11 @@ int trace_link(struct task *task, unsigned index, struct tracer *tracer);
 /* --- claim.c --- */
 
 /*
- * The running task uses a unit until trace_unclaim(). -EBUSY: a unit is in use that records nothing
- * while this one does, or the other way round; trace_holder() says by whom. Any context but NMI.
+ * The running task uses a unit until trace_unclaim(), of `traced`; NULL: of CPUs. -EBUSY: a unit
+ * is in use, of the same or of CPUs, that records nothing while this one does, or the other way
+ * round; trace_holder() says by whom. Any context but NMI.
  */
-int trace_claim(struct trace_claim *claim, unsigned unit);
+int trace_claim(struct trace_claim *claim, unsigned unit, const struct task *traced);
 void trace_unclaim(const struct trace_claim *claim); /* nothing, if it is not held */
 
 /* --- pmi.c --- */

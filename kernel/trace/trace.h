@@ -39,6 +39,7 @@ enum trace_overflow {
  */
 struct trace_account {
 	size_t limit, used;
+	bool privileged; /* its owner may see kernel addresses */
 };
 
 /*
@@ -51,7 +52,10 @@ struct trace_account {
  */
 typedef void trace_overflowed(struct tracer *tracer, void *argument);
 
-/* The pid of the newest user of a unit (unit.h); -ENXIO: nobody uses it. Any context but NMI. */
+/*
+ * The pid of the newest user of a unit (unit.h), of those that trace CPUs if there are any; -ENXIO:
+ * nobody uses it. Any context but NMI.
+ */
 int trace_holder(unsigned unit);
 
 /* True if a trace unit was found that works. After boot, any context. */

@@ -70,6 +70,9 @@ struct trace_unit {
 	/* The units, as bits, that record nothing while this one does; NULL: none. */
 	unsigned (*excludes)(void);
 
+	/* Of a task this unit does without while such a unit, or the reverse, records the CPU. */
+	bool gives_way;
+
 	/* trace_resume() of a tracer, at rest and locked; NULL: none waits for it. */
 	void (*go_on)(struct tracer *tracer);
 

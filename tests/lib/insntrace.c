@@ -115,6 +115,19 @@ unsigned insntrace_times(const struct insntrace_targets *targets, uint64_t ip)
 	return 0;
 }
 
+unsigned insntrace_most(const struct insntrace_targets *targets, uint64_t *ip)
+{
+	unsigned most = 0;
+
+	EXPECT(!targets->kernel);
+	for (size_t i = 0; i < targets->count; i++)
+		if (targets->target[i].times > most) {
+			most = targets->target[i].times;
+			*ip = targets->target[i].ip;
+		}
+	return most;
+}
+
 static void look_here(void *argument)
 {
 	if (rdmsr(IA32_RTIT_CTL) & RTIT_CTL_TRACE_EN)

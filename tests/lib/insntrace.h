@@ -45,6 +45,9 @@ struct insntrace_targets insntrace_targets(struct trace_account *owner, unsigned
 /* The times that packets go to `ip`. */
 unsigned insntrace_times(const struct insntrace_targets *targets, uint64_t ip);
 
+/* The times that they go to their most frequent target, `*ip`; a check fails if `kernel` is set. */
+unsigned insntrace_most(const struct insntrace_targets *targets, uint64_t *ip);
+
 /* How many CPUs have IA32_RTIT_CTL.TraceEn set. */
 unsigned insntrace_traced_cpus(void);
 

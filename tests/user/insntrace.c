@@ -152,10 +152,20 @@ static void bad_arguments(void)
 	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
 }
 
-/* Another process has no part in the session, and does not get one while there is another. */
+/* It has the newest session, and is not the one that keeps others from a session of CPUs. */
+static void have_threads(void)
+{
+	config.control = BRANCH_EN;
+	CHECK(insntrace(INSNTRACE_INITIALIZE, INSNTRACE_THREADS, NULL, 1) == 0 && allocate() == 0);
+	CHECK(insntrace(INSNTRACE_ASSIGN_THREAD, 0, (void *)getpid(), 0) == 0);
+	CHECK(insntrace(INSNTRACE_GET_HOLDER, INSNTRACE_HOLDER_PT, NULL, 0) == getppid());
+}
+
+/* Another process has no part in the session, and gets none of CPUs beside it. */
 static void another(void)
 {
 	long child;
+	int status = -1;
 
 	open_all();
 	CHECK(insntrace(INSNTRACE_START, 0, NULL, 0) == 0);
@@ -165,9 +175,10 @@ static void another(void)
 		CHECK(initialize() == -EBUSY);
 		CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == -EBADFD);
 		CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == -EBADFD);
+		have_threads();
 		exit(0);
 	}
-	CHECK(wait4(child, NULL, 0) == child);
+	CHECK(wait4(child, &status, 0) == child && !status);
 	CHECK(insntrace(INSNTRACE_STOP, 0, NULL, 0) == 0);
 	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
 }
@@ -457,23 +468,33 @@ static void expect_from_another(long session, long pt, long bts)
 	CHECK(wait4(child, &status, 0) == child && !status);
 }
 
-/* The second of both is refused where the processor lets one of them record nothing. */
+static long assign(long pid)
+{
+	return insntrace(INSNTRACE_ASSIGN_THREAD, 0, (void *)pid, 0);
+}
+
+/* Of one child the second of both is refused where the processor lets one of them record nothing.
+ */
 static void beside_branches(bool excludes)
 {
-	long traced = traced_child(spin, 0), self = getpid(), second = excludes ? -EBUSY : 0;
+	long traced = traced_child(spin, 0), other = traced_child(spin, 0), self = getpid(),
+	     second = excludes ? -EBUSY : 0;
 
-	CHECK(begin_threads() == 0);
+	config.control = BRANCH_EN;
+	CHECK(begin_threads() == 0 && allocate() == 0 && assign(traced) == 0);
 	CHECK(trace_branches(traced, 100, 0, 0) == (excludes ? -EBUSY : 24));
 	CHECK(status_size(traced) == (excludes ? 0 : 2400));
-	expect_from_another(-EBUSY, self, excludes ? -ENXIO : self);
-	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
-	CHECK(trace_branches(traced, 50, 0, 0) == 24);
-	CHECK(begin_threads() == second);
-	expect_from_another(-EBUSY, second ? -ENXIO : self, self);
+	expect_from_another(0, self, excludes ? -ENXIO : self);
+	CHECK(trace_branches(other, 100, 0, 0) == 24);
+	CHECK(insntrace(INSNTRACE_RELEASE_THREAD, 0, NULL, 0) == 0);
+	CHECK(trace_branches(traced, 50, 0, 0) == 24 && assign(traced) == second);
+	expect_from_another(0, second ? -ENXIO : self, self);
 	CHECK(status_size(traced) == 1200); /* it has what it had */
-	CHECK(second || insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
-	CHECK(go_on(traced, 0) == 0);
+	CHECK(second || insntrace(INSNTRACE_RELEASE_THREAD, 0, NULL, 0) == 0);
+	CHECK(insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
+	CHECK(go_on(traced, 0) == 0 && go_on(other, 0) == 0);
 	end_child(traced);
+	end_child(other);
 	CHECK(holder(INSNTRACE_HOLDER_BTS) == -ENXIO);
 	CHECK(begin_threads() == 0 && insntrace(INSNTRACE_TERMINATE, 0, NULL, 0) == 0);
 }

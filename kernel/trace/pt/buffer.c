@@ -13,6 +13,54 @@ static struct insntrace_buffer *buffers;
 static bool keeps_all;
 static uint64_t kept; /* roots, each with the address of the next */
 
+struct session *sessions;
+
+struct session *session_of(const struct trace_account *owner)
+{
+	struct session *session;
+	SPIN_GUARD(&buffers_lock);
+
+	for (session = sessions; session && session->owner != owner;)
+		session = session->next;
+	return session;
+}
+
+struct session *stopped_of(const struct trace_account *owner)
+{
+	struct session *session = session_of(owner);
+
+	return session && !session->started ? session : NULL;
+}
+
+/* A CPU's trace is of everything that runs there: there is one of them. Threads claim each. */
+int session_enter(struct session *session)
+{
+	int error = 0;
+	SPIN_GUARD(&buffers_lock);
+
+	for (const struct session *at = sessions; at; at = at->next)
+		if (at->mode == INSNTRACE_CPUS && session->mode == INSNTRACE_CPUS)
+			return -EBUSY;
+	if (session->mode == INSNTRACE_CPUS)
+		error = trace_claim(&session->claim, TRACE_PT, NULL);
+	if (!error) {
+		session->next = sessions;
+		sessions = session;
+	}
+	return error;
+}
+
+void session_leave(const struct session *session)
+{
+	struct session **at = &sessions;
+	SPIN_GUARD(&buffers_lock);
+
+	while (*at != session)
+		at = &(*at)->next;
+	*at = session->next;
+	trace_unclaim(&session->claim);
+}
+
 bool buffer_release(struct tracer *tracer)
 {
 	struct insntrace_buffer *buffer = (struct insntrace_buffer *)tracer;
@@ -75,23 +123,23 @@ static struct pt_configuration configuration_of(const struct insntrace_config *c
 
 	_Static_assert((int)INSNTRACE_RANGES == (int)PT_RANGES_MOST, "ADDRn_CFG of all ranges");
 	for (unsigned n = 0; n < INSNTRACE_RANGES; n++) {
+		configuration.range[n].use = config->control >> (32 + 4 * n) & 0xf;
+		if (!configuration.range[n].use)
+			continue;
 		configuration.range[n].first = config->range[n].first;
 		configuration.range[n].last = config->range[n].last;
-		configuration.range[n].use = config->control >> (32 + 4 * n) & 0xf;
 	}
 	return configuration;
 }
 
-/* Thread mode traces all of ring 3, nothing else, and takes no filter (docs/insntrace.2). */
+/* Thread mode traces ring 3 alone, all of it or what ranges let through (docs/insntrace.2). */
 static int check_mode(const struct insntrace_config *config, unsigned mode,
 		      struct pt_configuration *configuration)
 {
 	if (mode == INSNTRACE_CPUS)
 		return config->flags & INSNTRACE_INHERIT ? -EINVAL : 0;
 	configuration->control |= RTIT_CTL_USER;
-	return config->control & (RTIT_CTL_OS | RTIT_CTL_CR3_FILTER | ADDRESS_CONFIGURATIONS)
-		       ? -EOPNOTSUPP
-		       : 0;
+	return config->control & (RTIT_CTL_OS | RTIT_CTL_CR3_FILTER) ? -EOPNOTSUPP : 0;
 }
 
 static bool allocate_chunks(struct insntrace_buffer *buffer)

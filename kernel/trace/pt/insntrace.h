@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tracing instructions by Intel Processor Trace: the interface of its owner, after Fuchsia's
- * insntrace. One session at a time, one mode a session, buffers of one size:
+ * insntrace. An owner has one session, in one mode, with buffers of one size:
  *
  *	initialize, allocate_buffer for each trace, start, stop, read_buffer, terminate
  *
  * INSNTRACE_CPUS traces what runs on each CPU, INSNTRACE_THREADS ring 3 of each thread that was
  * assigned a buffer, on whatever CPU it runs.
+ *
+ * A CPU has one trace at a time. A session of CPUs, of which there is one, has every CPU while it
+ * is started. Of a thread's buffers that of the owner with the most rights has the packets: the
+ * kernel, a process that may see kernel addresses, any other; of several such the oldest. A buffer
+ * that does without has INSNTRACE_GAP, and a stream -EPIPE at that place; so where branches of a
+ * CPU are traced that are not recorded beside Intel PT.
  *
  * `owner` is the account that is charged, NULL the kernel's; its address says whose the session is.
  * -EBADFD: a call that the session's state does not allow, or the caller has no session. A call
@@ -27,9 +33,9 @@ struct trace_account;
 
 /*
  * Begins a session of `traces` buffers, in INSNTRACE_CPUS as many as there are CPUs. -EBUSY:
- * another has one, or branches are traced where the processor cannot do both: trace_holder() names
- * it; -EBADFD: the caller has one; -EOPNOTSUPP: no Intel PT with ToPA; -EINVAL: a mode or a number
- * out of range.
+ * for one of CPUs: another has such a one, or branches are traced where the processor cannot do
+ * both: trace_holder() names it; -EBADFD: the caller has one; -EOPNOTSUPP: no Intel PT with ToPA;
+ * -EINVAL: a mode or a number out of range; -ENOMEM.
  */
 int insntrace_initialize(struct trace_account *owner, unsigned mode, unsigned traces);
 
@@ -44,8 +50,8 @@ int insntrace_get_allocation(struct trace_account *owner, struct insntrace_alloc
  * A buffer for the lowest descriptor without one, which is returned; in INSNTRACE_CPUS that is the
  * CPU's index. -EBADFD: or the trace is started; -EINVAL: a value out of range, or a buffer of
  * another size than the session's first; -EOPNOTSUPP: packets, filters or a table that the
- * processor does not have, or in INSNTRACE_THREADS any filter; -ENOSPC: all have one; -ENOMEM: no
- * contiguous memory, or over the account's limit.
+ * processor does not have, or in INSNTRACE_THREADS OS or CR3Filter; -ENOSPC: all have one; -ENOMEM:
+ * no contiguous memory, or over the account's limit.
  */
 int insntrace_allocate_buffer(struct trace_account *owner, const struct insntrace_config *config,
 			      uint64_t cr3_match);
@@ -108,8 +114,9 @@ int insntrace_stop(struct trace_account *owner);
 /*
  * INSNTRACE_THREADS, started or not: the buffer is emptied and becomes that of `task`, of which the
  * caller holds a reference, until it is released, also where the task ends before. -EBADFD: or the
- * other mode; -EBUSY: the buffer has a thread, or the thread a buffer; -ESRCH: the task has ended;
- * -ENOMEM; -EINVAL, -ENXIO: as above.
+ * other mode; -EBUSY: the buffer has a thread, or the thread a buffer of this session, or a
+ * tracer of branches where the processor cannot do both; -ESRCH: the task has ended; -ENOMEM;
+ * -EINVAL, -ENXIO: as above.
  */
 int insntrace_assign_thread(struct trace_account *owner, unsigned descriptor, struct task *task);
 
@@ -117,8 +124,8 @@ int insntrace_assign_thread(struct trace_account *owner, unsigned descriptor, st
 int insntrace_release_thread(struct trace_account *owner, unsigned descriptor);
 
 /*
- * `child`, which has not run yet, is the running task's: it gets a buffer if the running task has
- * one that says so, whichever process owns the session.
+ * `child`, which has not run yet, is the running task's: it gets a buffer of each session of which
+ * the running task has one that says so, whichever process owns the session.
  */
 void insntrace_inherit(struct task *child);
 

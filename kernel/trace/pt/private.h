@@ -8,11 +8,14 @@
 #include "kernel/trace/context.h"
 #include "kernel/trace/pt/insntrace.h"
 
+enum { SAVED_RANGES = 2 };
+
 /* The compacted area of XSAVES with component 8 alone: SDM Vol 1, 13.4 and 13.5.6. */
 struct saved_state {
 	uint8_t legacy[512];
 	uint64_t xstate_bv, xcomp_bv, header[6];
-	uint64_t control, output_base, output_mask_ptrs, status, cr3_match, address[4];
+	uint64_t control, output_base, output_mask_ptrs, status, cr3_match;
+	uint64_t address[2 * SAVED_RANGES];
 	uint64_t reserved[7];
 };
 _Static_assert(sizeof(struct saved_state) == 576 + 128, "13.5.6");
@@ -27,7 +30,8 @@ struct insntrace_buffer {
 	/* INSNTRACE_STREAM: bytes since the start, of the processor and of the reader. */
 	_Atomic uint64_t handed, taken;
 	_Atomic uint64_t gap_at; /* where the processor stopped for want of room; 0: nowhere */
-	bool gap;		 /* it has been full */
+	bool gap;		 /* it has been full, or another trace had the CPU of its thread */
+	const atomic_bool *started; /* its session is */
 	/* Under the lock of all buffers: */
 	struct insntrace_buffer *next;
 	_Atomic unsigned pid; /* of the thread; 0: none */
@@ -37,7 +41,30 @@ struct insntrace_buffer {
 };
 _Static_assert(sizeof(struct insntrace_buffer) <= PAGE_SIZE, "one page");
 
+/*
+ * The owner makes one call at a time, and its session stays until that ends; a traced thread may
+ * fork concurrently. The lock of the buffers guards the list, `started` and `missed`.
+ */
+struct session {
+	struct session *next;
+	struct trace_account *owner;
+	struct trace_claim claim;
+	atomic_bool started;
+	unsigned mode, traces, missed;
+	struct insntrace_buffer *buffers[INSNTRACE_TRACES_MOST];
+};
+
 /* --- buffer.c --- */
+
+extern struct session *sessions; /* newest first */
+
+/* The owner's; NULL: it has none, or none that is stopped. */
+struct session *session_of(const struct trace_account *owner);
+struct session *stopped_of(const struct trace_account *owner);
+
+/* Into the list, or -EBUSY; and out. */
+int session_enter(struct session *session);
+void session_leave(const struct session *session);
 
 extern struct spinlock buffers_lock; /* which thread has which buffer; all that there are */
 
@@ -70,6 +97,9 @@ void stream_look(struct insntrace_buffer *buffer);
 /* The contiguous bytes that can be read now. The reader calls it. */
 size_t stream_find(const struct insntrace_buffer *buffer, const void **from);
 
+/* What its thread does now is missing, since another trace has the CPU. Where it was traced. */
+void stream_miss(struct insntrace_buffer *buffer);
+
 /* What is missing at the place that the reader has come to was not said yet. The reader calls it.
  */
 bool stream_at_gap(const struct insntrace_buffer *buffer);
@@ -96,15 +126,14 @@ bool state_save(struct insntrace_buffer *buffer);
 
 /* --- unit.c --- */
 
-extern atomic_bool threads_started; /* those that have a buffer are traced */
-
 /*
- * Goes on with a buffer on this CPU, a thread's or the CPU's own. IF = 0. Errors as
- * insntrace_start(), -ENOSPC: it is full.
+ * Goes on with a buffer on this CPU, a thread's or the CPU's own, which has what runs there to
+ * itself: a thread's that was there misses the rest. IF = 0. Errors as insntrace_start(), -ENOSPC:
+ * it is full, or has stopped by a range.
  */
 int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread);
 
-/* Stops what cpu_start_trace() started here, if anything: that, or NULL. IF = 0. */
-struct insntrace_buffer *cpu_stop_trace(void);
+/* Stops what cpu_start_trace() started here, if anything, a thread's or not. IF = 0. */
+void cpu_stop_trace(bool of_thread);
 
 #endif

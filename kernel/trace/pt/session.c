@@ -4,32 +4,9 @@
 #include "kernel/smp/smp.h"
 #include "kernel/trace/pt/private.h"
 
-/*
- * The owner makes one call at a time; a traced thread may fork concurrently. The lock of the
- * buffers guards `open`, `owner`, `started` and `missed` too.
- */
-static struct {
-	bool open;
-	struct trace_account *owner;
-	struct trace_claim claim;
-	bool started;
-	unsigned mode, traces, missed;
-	struct insntrace_buffer *buffers[INSNTRACE_TRACES_MOST];
-} session;
-
+#define SESSION_ORDER 1
+_Static_assert(sizeof(struct session) <= PAGE_SIZE << SESSION_ORDER, "a session's pages");
 _Static_assert((int)MAX_CPUS <= (int)INSNTRACE_TRACES_MOST, "a buffer for every CPU");
-
-static bool owns_session(const struct trace_account *owner)
-{
-	SPIN_GUARD(&buffers_lock);
-
-	return session.open && session.owner == owner;
-}
-
-static bool owns_stopped(const struct trace_account *owner)
-{
-	return owns_session(owner) && !session.started;
-}
 
 static int check_mode(unsigned mode, unsigned traces)
 {
@@ -42,48 +19,53 @@ static int check_mode(unsigned mode, unsigned traces)
 
 int insntrace_initialize(struct trace_account *owner, unsigned mode, unsigned traces)
 {
-	int error = owns_session(owner) ? -EBADFD : check_mode(mode, traces);
+	int error = session_of(owner) ? -EBADFD : check_mode(mode, traces);
+	uint64_t pages;
+	struct session *session;
 
 	if (error)
 		return error;
-	SPIN_GUARD(&buffers_lock);
-	error = session.open ? -EBUSY : trace_claim(&session.claim, TRACE_PT);
-	if (!error) {
-		session.open = true;
-		session.owner = owner;
-		session.mode = mode;
-		session.traces = traces;
-		session.missed = 0;
-	}
+	pages = page_alloc_run(SESSION_ORDER);
+	if (!pages)
+		return -ENOMEM;
+	session = direct(pages);
+	session->owner = owner;
+	session->mode = mode;
+	session->traces = traces;
+	error = session_enter(session);
+	if (error)
+		page_free_run(pages, SESSION_ORDER);
 	return error;
 }
 
 int insntrace_get_allocation(struct trace_account *owner, struct insntrace_allocation *allocation)
 {
-	if (!owns_session(owner))
+	const struct session *session = session_of(owner);
+
+	if (!session)
 		return -EBADFD;
 	*allocation = (struct insntrace_allocation){
-		.mode = session.mode,
-		.traces = session.traces,
-		.started = session.started,
-		.missed = session.missed,
+		.mode = session->mode,
+		.traces = session->traces,
+		.started = session->started,
+		.missed = session->missed,
 	};
 	return 0;
 }
 
 /* --- Buffers --- */
 
-static struct insntrace_buffer *any_buffer(void)
+static struct insntrace_buffer *any_buffer(const struct session *session)
 {
-	for (unsigned i = 0; i < session.traces; i++)
-		if (session.buffers[i])
-			return session.buffers[i];
+	for (unsigned i = 0; i < session->traces; i++)
+		if (session->buffers[i])
+			return session->buffers[i];
 	return NULL;
 }
 
-static bool has_other_size(const struct insntrace_config *config)
+static bool has_other_size(const struct session *session, const struct insntrace_config *config)
 {
-	const struct insntrace_buffer *buffer = any_buffer();
+	const struct insntrace_buffer *buffer = any_buffer(session);
 
 	return buffer && (buffer->config.chunks != config->chunks ||
 			  buffer->config.chunk_order != config->chunk_order);
@@ -92,29 +74,34 @@ static bool has_other_size(const struct insntrace_config *config)
 int insntrace_allocate_buffer(struct trace_account *owner, const struct insntrace_config *config,
 			      uint64_t cr3_match)
 {
+	struct session *session = stopped_of(owner);
 	unsigned descriptor = 0;
 	int error;
 
-	if (!owns_stopped(owner))
+	if (!session)
 		return -EBADFD;
-	if (has_other_size(config))
+	if (has_other_size(session, config))
 		return -EINVAL;
-	while (descriptor < session.traces && session.buffers[descriptor])
+	while (descriptor < session->traces && session->buffers[descriptor])
 		descriptor++;
-	if (descriptor == session.traces)
+	if (descriptor == session->traces)
 		return -ENOSPC;
-	error = buffer_create(owner, config, session.mode, cr3_match, &session.buffers[descriptor]);
-	return error ? error : (int)descriptor;
+	error = buffer_create(owner, config, session->mode, cr3_match,
+			      &session->buffers[descriptor]);
+	if (error)
+		return error;
+	session->buffers[descriptor]->started = &session->started;
+	return (int)descriptor;
 }
 
-static int find_buffer(const struct trace_account *owner, unsigned descriptor,
+static int find_buffer(const struct session *session, unsigned descriptor,
 		       struct insntrace_buffer **buffer)
 {
-	if (!owns_session(owner))
+	if (!session)
 		return -EBADFD;
-	if (descriptor >= session.traces)
+	if (descriptor >= session->traces)
 		return -EINVAL;
-	*buffer = session.buffers[descriptor];
+	*buffer = session->buffers[descriptor];
 	return *buffer ? 0 : -ENXIO;
 }
 
@@ -122,24 +109,27 @@ static int find_buffer(const struct trace_account *owner, unsigned descriptor,
 static int find_resting(const struct trace_account *owner, unsigned descriptor,
 			struct insntrace_buffer **buffer)
 {
-	bool whole = freeze_is_whole();
-	int error = owns_stopped(owner) || session.mode == INSNTRACE_THREADS || whole
-			    ? find_buffer(owner, descriptor, buffer)
-			    : -EBADFD;
+	const struct session *session = session_of(owner);
+	int error = find_buffer(session, descriptor, buffer);
 
-	return !error && session.started && (*buffer)->pid && !whole ? -EBADFD : error;
+	if (!session || !session->started || freeze_is_whole())
+		return error;
+	if (session->mode == INSNTRACE_CPUS)
+		return -EBADFD;
+	return !error && (*buffer)->pid ? -EBADFD : error;
 }
 
 int insntrace_free_buffer(struct trace_account *owner, unsigned descriptor)
 {
+	struct session *session = stopped_of(owner);
 	struct insntrace_buffer *buffer;
-	int error = owns_stopped(owner) ? find_buffer(owner, descriptor, &buffer) : -EBADFD;
+	int error = find_buffer(session, descriptor, &buffer);
 
 	if (error)
 		return error;
 	if (buffer->pid)
 		return -EBADFD;
-	session.buffers[descriptor] = NULL;
+	session->buffers[descriptor] = NULL;
 	buffer_free(buffer);
 	return 0;
 }
@@ -148,7 +138,7 @@ int insntrace_get_buffer_config(struct trace_account *owner, unsigned descriptor
 				struct insntrace_config *config)
 {
 	struct insntrace_buffer *buffer;
-	int error = find_buffer(owner, descriptor, &buffer);
+	int error = find_buffer(session_of(owner), descriptor, &buffer);
 
 	if (!error)
 		*config = buffer->config;
@@ -212,7 +202,7 @@ static bool has_thread(const struct insntrace_buffer *buffer)
 static int find_stream(const struct trace_account *owner, unsigned descriptor,
 		       struct insntrace_buffer **buffer)
 {
-	int error = find_buffer(owner, descriptor, buffer);
+	int error = find_buffer(session_of(owner), descriptor, buffer);
 
 	return !error && !is_stream(*buffer) ? -EINVAL : error;
 }
@@ -236,10 +226,12 @@ int insntrace_read_stream(struct trace_account *owner, unsigned descriptor, cons
 /* The CPU's own: it goes on at once, also where it was full before. */
 static void make_room_here(void *argument)
 {
-	cpu_stop_trace();
-	stream_make_room(argument);
-	if (session.started)
-		cpu_start_trace(argument, false);
+	struct insntrace_buffer *buffer = argument;
+
+	cpu_stop_trace(false);
+	stream_make_room(buffer);
+	if (*buffer->started)
+		cpu_start_trace(buffer, false);
 }
 
 int insntrace_take_stream(struct trace_account *owner, unsigned descriptor, size_t bytes)
@@ -249,7 +241,7 @@ int insntrace_take_stream(struct trace_account *owner, unsigned descriptor, size
 
 	if (error || !stream_take(buffer, bytes))
 		return error;
-	if (session.mode == INSNTRACE_CPUS) {
+	if (session_of(owner)->mode == INSNTRACE_CPUS) {
 		smp_call(descriptor, make_room_here, buffer);
 	} else if (has_thread(buffer)) {
 		trace_perform(buffer->base.context, stream_make_room, buffer);
@@ -264,17 +256,24 @@ int insntrace_take_stream(struct trace_account *owner, unsigned descriptor, size
 static void empty_buffer(struct insntrace_buffer *buffer)
 {
 	pt_rewind(&buffer->trace);
+	buffer->gap = false;
 	if (is_stream(buffer))
 		stream_begin(buffer);
 }
 
-/* Under the lock. -EBUSY. */
-static int take_buffer(struct insntrace_buffer *buffer, unsigned pid)
+/* Under the lock. NULL: the thread has none of this session's. */
+static struct insntrace_buffer *buffer_of(const struct session *session, unsigned pid)
 {
-	for (unsigned i = 0; i < session.traces; i++)
-		if (session.buffers[i] && session.buffers[i]->pid == pid)
-			return -EBUSY;
-	if (buffer->pid)
+	for (unsigned i = 0; i < session->traces; i++)
+		if (session->buffers[i] && session->buffers[i]->pid == pid)
+			return session->buffers[i];
+	return NULL;
+}
+
+/* Under the lock. -EBUSY. */
+static int take_buffer(const struct session *session, struct insntrace_buffer *buffer, unsigned pid)
+{
+	if (buffer->pid || buffer_of(session, pid))
 		return -EBUSY;
 	empty_buffer(buffer);
 	buffer->pid = pid;
@@ -294,16 +293,17 @@ static int link_thread(struct insntrace_buffer *buffer, struct task *task)
 
 int insntrace_assign_thread(struct trace_account *owner, unsigned descriptor, struct task *task)
 {
+	const struct session *session = session_of(owner);
 	struct insntrace_buffer *buffer;
-	int error = find_buffer(owner, descriptor, &buffer);
+	int error = find_buffer(session, descriptor, &buffer);
 	uint64_t flags;
 
-	if (!error && session.mode != INSNTRACE_THREADS)
+	if (!error && session->mode != INSNTRACE_THREADS)
 		error = -EBADFD;
 	if (error)
 		return error;
 	flags = spin_lock(&buffers_lock);
-	error = take_buffer(buffer, task->pid);
+	error = take_buffer(session, buffer, task->pid);
 	spin_unlock(&buffers_lock, flags);
 	return error ? error : link_thread(buffer, task);
 }
@@ -311,7 +311,7 @@ int insntrace_assign_thread(struct trace_account *owner, unsigned descriptor, st
 int insntrace_release_thread(struct trace_account *owner, unsigned descriptor)
 {
 	struct insntrace_buffer *buffer;
-	int error = find_buffer(owner, descriptor, &buffer);
+	int error = find_buffer(session_of(owner), descriptor, &buffer);
 
 	if (error)
 		return error;
@@ -322,131 +322,150 @@ int insntrace_release_thread(struct trace_account *owner, unsigned descriptor)
 }
 
 /* Under the lock: a buffer that holds nothing of this run; NULL: none. */
-static struct insntrace_buffer *find_unused(void)
+static struct insntrace_buffer *find_unused(const struct session *session)
 {
-	for (unsigned i = 0; i < session.traces; i++)
-		if (session.buffers[i] && !session.buffers[i]->used)
-			return session.buffers[i];
-	return NULL;
-}
-
-/* Under the lock. The running task's own buffer, if it has one. */
-static const struct insntrace_buffer *own_buffer(void)
-{
-	for (unsigned i = 0; i < session.traces; i++)
-		if (session.buffers[i] && session.buffers[i]->pid == current_task()->pid)
-			return session.buffers[i];
+	for (unsigned i = 0; i < session->traces; i++)
+		if (session->buffers[i] && !session->buffers[i]->used)
+			return session->buffers[i];
 	return NULL;
 }
 
 /* Under the lock. A buffer for a child of the running task, which it has then; NULL: none. */
-static struct insntrace_buffer *take_inherited(const struct task *child)
+static struct insntrace_buffer *take_inherited(struct session *session, const struct task *child)
 {
-	const struct insntrace_buffer *own = session.started ? own_buffer() : NULL;
+	const struct insntrace_buffer *own =
+		session->started ? buffer_of(session, current_task()->pid) : NULL;
 	struct insntrace_buffer *buffer;
 
 	if (!own || !(own->config.flags & INSNTRACE_INHERIT))
 		return NULL;
-	buffer = find_unused();
-	if (buffer && take_buffer(buffer, child->pid))
+	buffer = find_unused(session);
+	if (buffer && take_buffer(session, buffer, child->pid))
 		buffer = NULL;
-	session.missed += !buffer;
+	session->missed += !buffer;
 	return buffer;
 }
 
 void insntrace_inherit(struct task *child)
 {
-	struct insntrace_buffer *buffer;
+	struct tracer *taken = NULL;
 	uint64_t flags;
 
-	if (!atomic_load(&threads_started))
+	if (!current_task()->trace)
 		return;
 	flags = spin_lock(&buffers_lock);
-	buffer = take_inherited(child);
+	for (struct session *session = sessions; session; session = session->next) {
+		struct insntrace_buffer *buffer = take_inherited(session, child);
+
+		if (buffer) {
+			buffer->base.next = taken;
+			taken = &buffer->base;
+		}
+	}
 	spin_unlock(&buffers_lock, flags);
-	if (buffer)
+	while (taken) {
+		struct insntrace_buffer *buffer = (struct insntrace_buffer *)taken;
+
+		taken = taken->next;
 		link_thread(buffer, child);
+	}
 }
 
 /* --- Start and stop --- */
 
+struct cpu_start {
+	struct insntrace_buffer *buffer;
+	int error;
+};
+
 static void start_here(void *argument)
 {
-	*(int *)argument = cpu_start_trace(session.buffers[this_cpu()->index], false);
+	struct cpu_start *start = argument;
+
+	start->error = cpu_start_trace(start->buffer, false);
 }
 
 static void stop_here(void *argument)
 {
 	(void)argument;
-	cpu_stop_trace();
+	cpu_stop_trace(false);
 }
 
-static int start_cpus(void)
+static int start_cpus(const struct session *session)
 {
 	int error = 0;
 
-	for (unsigned i = 0; i < session.traces && !error; i++)
-		smp_call(i, start_here, &error);
+	for (unsigned i = 0; i < session->traces && !error; i++) {
+		struct cpu_start start = {session->buffers[i], 0};
+
+		smp_call(i, start_here, &start);
+		error = start.error;
+	}
 	if (error)
 		smp_call_all(stop_here, NULL);
 	return error;
 }
 
 /* Every CPU has a buffer, or some thread has one. */
-static bool is_ready(void)
+static bool is_ready(const struct session *session)
 {
 	unsigned buffers = 0, threads = 0;
 
-	for (unsigned i = 0; i < session.traces; i++) {
-		buffers += session.buffers[i] != NULL;
-		threads += session.buffers[i] && session.buffers[i]->pid;
+	for (unsigned i = 0; i < session->traces; i++) {
+		buffers += session->buffers[i] != NULL;
+		threads += session->buffers[i] && session->buffers[i]->pid;
 	}
-	return session.mode == INSNTRACE_CPUS ? buffers == session.traces : threads;
+	return session->mode == INSNTRACE_CPUS ? buffers == session->traces : threads;
 }
 
-static void empty_buffers(void)
+static void empty_buffers(struct session *session)
 {
-	for (unsigned i = 0; i < session.traces; i++) {
-		if (!session.buffers[i])
+	for (unsigned i = 0; i < session->traces; i++) {
+		if (!session->buffers[i])
 			continue;
-		empty_buffer(session.buffers[i]);
-		session.buffers[i]->used = session.buffers[i]->pid;
+		empty_buffer(session->buffers[i]);
+		session->buffers[i]->used = session->buffers[i]->pid;
 	}
-	session.missed = 0;
+	session->missed = 0;
 }
 
-/* Threads are traced, or not, once every CPU has looked. No child inherits after a stop. */
-static void set_started(bool is)
+/*
+ * Threads are traced, or not, once every CPU has looked; also those that had to do without while
+ * CPUs were. No child inherits after a stop.
+ */
+static void set_started(struct session *session, bool is)
 {
 	uint64_t flags = spin_lock(&buffers_lock);
 
-	session.started = is;
-	atomic_store(&threads_started, is && session.mode == INSNTRACE_THREADS);
+	atomic_store(&session->started, is);
 	spin_unlock(&buffers_lock, flags);
-	if (session.mode == INSNTRACE_THREADS)
+	if (session->mode == INSNTRACE_THREADS || !is)
 		trace_settle();
 }
 
 int insntrace_start(struct trace_account *owner)
 {
+	struct session *session = stopped_of(owner);
 	int error = 0;
 
-	if (!owns_stopped(owner) || !is_ready())
+	if (!session || !is_ready(session))
 		return -EBADFD;
-	empty_buffers();
-	if (session.mode == INSNTRACE_CPUS)
-		error = start_cpus();
-	set_started(!error);
+	empty_buffers(session);
+	if (session->mode == INSNTRACE_CPUS)
+		error = start_cpus(session);
+	set_started(session, !error);
 	return error;
 }
 
 int insntrace_stop(struct trace_account *owner)
 {
-	if (!owns_session(owner) || !session.started)
+	struct session *session = session_of(owner);
+
+	if (!session || !session->started)
 		return -EBADFD;
-	if (session.mode == INSNTRACE_CPUS)
+	if (session->mode == INSNTRACE_CPUS)
 		smp_call_all(stop_here, NULL);
-	set_started(false);
+	set_started(session, false);
 	return 0;
 }
 
@@ -454,23 +473,24 @@ int insntrace_stop(struct trace_account *owner)
 
 int insntrace_terminate(struct trace_account *owner)
 {
-	if (!owns_stopped(owner) || (session.mode == INSNTRACE_THREADS && is_ready()))
+	struct session *session = stopped_of(owner);
+
+	if (!session || (session->mode == INSNTRACE_THREADS && is_ready(session)))
 		return -EBADFD;
-	for (unsigned i = 0; i < session.traces; i++) {
-		if (session.buffers[i])
-			buffer_free(session.buffers[i]);
-		session.buffers[i] = NULL;
-	}
-	SPIN_GUARD(&buffers_lock);
-	trace_unclaim(&session.claim);
-	session.open = false;
+	session_leave(session);
+	for (unsigned i = 0; i < session->traces; i++)
+		if (session->buffers[i])
+			buffer_free(session->buffers[i]);
+	page_free_run((uint64_t)session - DIRECT_MAP, SESSION_ORDER);
 	return 0;
 }
 
 void insntrace_owner_ended(struct trace_account *owner)
 {
+	const struct session *session = session_of(owner);
+
 	insntrace_stop(owner);
-	for (unsigned i = 0; owns_session(owner) && i < session.traces; i++)
+	for (unsigned i = 0; session && i < session->traces; i++)
 		insntrace_release_thread(owner, i);
 	insntrace_terminate(owner);
 }

@@ -39,6 +39,13 @@ void stream_look(struct insntrace_buffer *buffer)
 	atomic_store(&buffer->handed, taken + ahead);
 }
 
+/* One place at a time: where it has one it rests until the reader was told. */
+void stream_miss(struct insntrace_buffer *buffer)
+{
+	if (!buffer->gap_at)
+		atomic_store(&buffer->gap_at, buffer->handed);
+}
+
 bool stream_at_gap(const struct insntrace_buffer *buffer)
 {
 	return buffer->gap_at && buffer->gap_at == buffer->taken;

@@ -19,18 +19,35 @@ static struct pt_cpu *pt_cpu(const struct cpu *cpu)
 	return (struct pt_cpu *)cpu->trace->unit[TRACE_PT];
 }
 
-atomic_bool threads_started;
+static void miss(struct insntrace_buffer *buffer)
+{
+	buffer->gap = true;
+	if (is_stream(buffer))
+		stream_miss(buffer);
+}
+
+/* A range has stopped it: it stays so until it is emptied. */
+static bool has_stopped(const struct pt_trace *trace)
+{
+	return trace->status & RTIT_STATUS_STOPPED && !pt_is_full(trace);
+}
 
 int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread)
 {
 	struct pt_cpu *here = pt_cpu(this_cpu());
-	int error = pt_ready(&buffer->trace);
+	int error = has_stopped(&buffer->trace) ? -ENOSPC : pt_ready(&buffer->trace);
 
 	if (error)
 		return error;
 	if (trace_is_frozen(this_cpu())) {
-		here->held = buffer;
+		here->held = of_thread ? here->held : buffer;
 		return 0;
+	}
+	if (here->buffer && here->of_thread) {
+		struct insntrace_buffer *threads = here->buffer;
+
+		cpu_stop_trace(true);
+		miss(threads);
 	}
 	here->of_thread = of_thread;
 	here->buffer = buffer;
@@ -46,20 +63,20 @@ int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread)
 	return error;
 }
 
-struct insntrace_buffer *cpu_stop_trace(void)
+void cpu_stop_trace(bool of_thread)
 {
 	struct pt_cpu *here = pt_cpu(this_cpu());
 	struct insntrace_buffer *buffer = here->buffer;
 
-	here->held = NULL;
-	if (!buffer)
-		return NULL;
-	if (!here->of_thread || !state_save(buffer))
+	if (!of_thread)
+		here->held = NULL;
+	if (!buffer || here->of_thread != of_thread)
+		return;
+	if (!of_thread || !state_save(buffer))
 		pt_stop(&buffer->trace);
 	here->buffer = NULL;
 	if (is_stream(buffer))
 		stream_look(buffer);
-	return buffer;
 }
 
 static bool is_present(void)
@@ -111,8 +128,8 @@ static bool interrupt(struct cpu *cpu)
 /* A CPU's own trace is of everything that runs there, the switch too. */
 static void stop(struct cpu *cpu)
 {
-	if (pt_cpu(cpu)->of_thread)
-		cpu_stop_trace();
+	(void)cpu;
+	cpu_stop_trace(true);
 }
 
 /* The processor wrote the tracer's memory itself. */
@@ -121,15 +138,51 @@ static void depart(struct cpu *cpu, bool departs)
 	(void)cpu, (void)departs;
 }
 
+/* NULL is the kernel's. */
+static unsigned account_rank(const struct trace_account *account)
+{
+	return !account ? 2 : account->privileged;
+}
+
+/* Of a thread's buffers, newest first: the oldest of those whose owners have the most rights. */
+static struct insntrace_buffer *first_of(struct tracer *tracers)
+{
+	struct insntrace_buffer *first = NULL;
+
+	for (struct tracer *at = tracers; at; at = at->next) {
+		struct insntrace_buffer *buffer = (struct insntrace_buffer *)at;
+
+		if (*buffer->started &&
+		    (!first || account_rank(buffer->account) >= account_rank(first->account)))
+			first = buffer;
+	}
+	return first;
+}
+
+/* The CPU has a trace, or a unit that Intel PT suspends records it: no thread has one here. */
+static bool is_taken(const struct cpu *cpu)
+{
+	const struct trace_context *own = cpu->trace->own;
+
+	return pt_cpu(cpu)->buffer || (ds_caps()->suspended_by_pt && own &&
+				       own->units & (1u << TRACE_BTS | 1u << TRACE_LBR));
+}
+
 /* A buffer that is full, or has an error, says so itself. */
 static void arrive(struct cpu *cpu)
 {
 	struct trace_context *context = cpu->trace->running;
-	struct tracer *tracer = context ? context->tracers[TRACE_PT] : NULL;
-	struct insntrace_buffer *buffer = (struct insntrace_buffer *)tracer;
+	struct tracer *tracers = context ? context->tracers[TRACE_PT] : NULL;
+	struct insntrace_buffer *first = is_taken(cpu) ? NULL : first_of(tracers);
 
-	if (buffer && atomic_load(&threads_started) && cpu_start_trace(buffer, true) == -EIO)
-		buffer->trace.status |= RTIT_STATUS_ERROR;
+	for (struct tracer *at = tracers; at; at = at->next) {
+		struct insntrace_buffer *buffer = (struct insntrace_buffer *)at;
+
+		if (*buffer->started && (buffer != first || buffer->gap_at))
+			miss(buffer);
+	}
+	if (first && !first->gap_at && cpu_start_trace(first, true) == -EIO)
+		first->trace.status |= RTIT_STATUS_ERROR;
 }
 
 /* The tail is handed over; a reader goes on to take it and to make room. */
@@ -138,10 +191,11 @@ static bool hold_trace(struct cpu *cpu, bool hold)
 	struct pt_cpu *here = pt_cpu(cpu);
 	struct insntrace_buffer *held = here->held;
 
-	if (hold && here->buffer && !here->of_thread)
-		here->held = cpu_stop_trace();
-	else if (!hold)
-		here->held = NULL;
+	if (hold && here->buffer && !here->of_thread) {
+		held = here->buffer;
+		cpu_stop_trace(false);
+	}
+	here->held = hold ? held : NULL;
 	if (!hold && held)
 		cpu_start_trace(held, false);
 	return here->held;
@@ -165,5 +219,6 @@ const struct trace_unit pt_unit = {
 	.arrive = arrive,
 	.hold = hold_trace,
 	.excludes = excludes,
+	.gives_way = true,
 	.free = buffer_release,
 };

@@ -20,19 +20,33 @@ void state_init(void)
 	wrmsr(IA32_XSS, rdmsr(IA32_XSS) | PT_STATE);
 }
 
+/* A trace with a range that the state has no room for is switched by its MSRs. */
+static bool has_state(const struct pt_trace *trace)
+{
+	bool has = pt_caps()->xsaves;
+
+	for (size_t n = SAVED_RANGES; n < PT_RANGES_MOST; n++)
+		has &= !trace->configuration.range[n].use;
+	return has;
+}
+
 /* The status is 0: the trace goes on with PSB, since it may do so on another CPU. */
 bool state_restore(struct insntrace_buffer *buffer)
 {
 	const struct pt_trace *trace = &buffer->trace;
 	bool done = false;
 
-	if (!pt_caps()->xsaves)
+	if (!has_state(trace))
 		return false;
 	buffer->state = (struct saved_state){.xstate_bv = PT_STATE,
 					     .xcomp_bv = COMPACTED | PT_STATE,
 					     .control = pt_control(trace),
 					     .output_base = trace->output_base,
-					     .output_mask_ptrs = trace->output_mask_ptrs};
+					     .output_mask_ptrs = trace->output_mask_ptrs,
+					     .address = {trace->configuration.range[0].first,
+							 trace->configuration.range[0].last,
+							 trace->configuration.range[1].first,
+							 trace->configuration.range[1].last}};
 	__asm__ volatile("1:\txrstors64 %[state]\n\t"
 			 "movb $1, %[done]\n"
 			 "2:\n\t" EXCEPTION_TABLE("1b", "2b")
@@ -50,7 +64,7 @@ bool state_save(struct insntrace_buffer *buffer)
 {
 	bool done = false;
 
-	if (!pt_caps()->xsaves)
+	if (!has_state(&buffer->trace))
 		return false;
 	__asm__ volatile("1:\txsaves64 %[state]\n\t"
 			 "mfence\n\t"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A session that traces threads; and units that exclude each other.
-#include "drivers/ds/ds.h"
+// A session that traces threads.
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
-#include "kernel/trace/bts/bts.h"
-#include "kernel/trace/unit.h"
 #include "tests/lib/insntrace.h"
 #include "tests/lib/programs.h"
+#include "tests/lib/pt_decode.h"
+
+#define IA32_XSS 0xda0u
 
 /* Of tests/user/insntrace.c. */
 enum part { JUMPS_A = 7, JUMPS_B, HAS_CHILD };
@@ -44,19 +44,12 @@ static struct process *start(enum part part)
 	return process;
 }
 
-/* Times that the packets of buffer `n` go to its most frequent target, `*ip`. */
+/* Times that the packets of buffer `n` go to their most frequent target, `*ip`. */
 static unsigned most_frequent(unsigned n, uint64_t *ip)
 {
 	struct insntrace_targets targets = insntrace_targets(NULL, n);
-	unsigned most = 0;
 
-	EXPECT(!targets.kernel);
-	for (size_t i = 0; i < targets.count; i++)
-		if (targets.target[i].times > most) {
-			most = targets.target[i].times;
-			*ip = targets.target[i].ip;
-		}
-	return most;
+	return insntrace_most(&targets, ip);
 }
 
 static bool goes_to(unsigned n, uint64_t ip)
@@ -166,6 +159,157 @@ TEST(pt_threads_inherit, .group = "PT", .ids = "PT45", .needs = NEED_PT,
 	programs_end(before);
 }
 
+/* --- Ranges --- */
+
+/* The target of the most frequent jump of `part`. */
+static uint64_t jump_of(enum part part)
+{
+	struct process *process = start(part);
+	uint64_t ip = 0;
+
+	open(1, 0);
+	EXPECT_EQ(insntrace_assign_thread(NULL, 0, process->task), 0);
+	EXPECT_EQ(insntrace_start(NULL), 0);
+	process_signal(process, SIGCONT);
+	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
+	EXPECT_EQ(insntrace_stop(NULL), 0);
+	EXPECT(most_frequent(0, &ip) >= 200);
+	close();
+	return ip;
+}
+
+/* Gives a thread of `part`, which waits, a buffer whose range `n` is `ip`. */
+static struct process *start_ranged(enum part part, uint64_t ip, unsigned n, unsigned use)
+{
+	struct insntrace_config config = config_of_thread(0);
+	struct process *process = start(part);
+	int descriptor;
+
+	config.control |= RTIT_CTL_ADDR_CFG(n, use);
+	config.range[n].first = config.range[n].last = ip;
+	descriptor = insntrace_allocate_buffer(NULL, &config, 0);
+	REQUIRE(descriptor >= 0);
+	EXPECT_EQ(insntrace_assign_thread(NULL, (unsigned)descriptor, process->task), 0);
+	return process;
+}
+
+/*
+ * How often a branch has led thread `n` to `ip`, its range, where the trace begins each time: the
+ * next branch leads out. A return from an interrupt that was taken at `ip` is no such branch.
+ */
+static unsigned times_entered(unsigned n, uint64_t ip)
+{
+	static uint8_t packets[16 * PAGE_SIZE];
+	struct packet_reader reader;
+	struct packet packet;
+	unsigned times = 0;
+
+	packet_start(&reader, packets, insntrace_copy(NULL, n, 0, packets, sizeof(packets)));
+	reader.enabled = PACKETS_UNKNOWN;
+	while (packet_next(&reader, &packet)) {
+		bool begins = packet.kind == PACKET_TIP_PGE;
+
+		if (begins || packet.kind == PACKET_TIP)
+			EXPECT_EQ(packet.value, ip);
+		times += begins;
+		times -= packet.kind == PACKET_FUP && packet.role == ROLE_SOURCE &&
+			 packet.value == ip;
+	}
+	EXPECT(!reader.error);
+	return times;
+}
+
+static void run_both(struct process *process[2])
+{
+	EXPECT_EQ(insntrace_start(NULL), 0);
+	for (unsigned n = 0; n < 2; n++)
+		process_signal(process[n], SIGCONT);
+	for (unsigned i = 0; i < 20; i++) {
+		task_set_affinity(process[i % 2]->task, cpu_set_of(i / 2 % cpu_count()));
+		task_yield();
+	}
+	for (unsigned n = 0; n < 2; n++)
+		EXPECT_EQ(program_end(process[n]), WAIT_EXITED(0));
+	EXPECT_EQ(insntrace_stop(NULL), 0);
+}
+
+/* Both have range `n`, and are switched by XSAVES where it can. */
+static void run_ranged(const uint64_t ip[2], unsigned n)
+{
+	struct process *process[2];
+
+	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, 2), 0);
+	for (unsigned i = 0; i < 2; i++)
+		process[i] = start_ranged(JUMPS_A + i, ip[i], n, RTIT_ADDR_FILTER);
+	run_both(process);
+	for (unsigned i = 0; i < 2; i++)
+		EXPECT_EQ(times_entered(i, ip[i]), i ? 200 : 300);
+	close();
+}
+
+static void set_saved(void *argument)
+{
+	wrmsr(IA32_XSS, *(const uint64_t *)argument);
+}
+
+/* XSAVES and XRSTORS leave Intel PT alone meanwhile. */
+static void run_by_msrs(const uint64_t ip[2], unsigned n)
+{
+	uint64_t saved = rdmsr(IA32_XSS), none = 0;
+
+	smp_call_all(set_saved, &none);
+	run_ranged(ip, n);
+	smp_call_all(set_saved, &saved);
+}
+
+TEST(pt_threads_ranges, .group = "PT", .ids = "PT151", .needs = NEED_PT,
+     .claim =
+	     "each thread has its own address ranges, which let through one jump of it and nothing "
+	     "else, on whatever CPU it runs, by XSAVES and without",
+     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER; SDM Vol 3, 36.2.4.3")
+{
+	uint64_t before = programs_begin(), ip[2] = {0};
+
+	if (!pt_caps()->ranges)
+		test_skip("no filter by address");
+	for (unsigned i = 0; i < 2; i++)
+		ip[i] = jump_of(JUMPS_A + i);
+	for (unsigned n = 0; n < pt_caps()->ranges; n++) {
+		run_ranged(ip, n);
+		if (pt_caps()->xsaves)
+			run_by_msrs(ip, n);
+	}
+	programs_end(before);
+}
+
+TEST(pt_threads_range_stops, .group = "PT", .ids = "PT151", .needs = NEED_PT,
+     .claim = "a thread's trace that a range has stopped stays so when the thread is switched, and "
+	      "another thread's goes on",
+     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER; SDM Vol 3, 36.2.4.3")
+{
+	uint64_t before = programs_begin(), ip[2] = {0};
+	struct process *process[2];
+	struct insntrace_state state[2];
+
+	if (!pt_caps()->ranges)
+		test_skip("no filter by address");
+	for (unsigned i = 0; i < 2; i++)
+		ip[i] = jump_of(JUMPS_A + i);
+	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_THREADS, 2), 0);
+	process[0] = start_ranged(JUMPS_A, ip[0], 0, RTIT_ADDR_TRACE_STOP);
+	process[1] = start_ranged(JUMPS_B, ip[0], 0, RTIT_ADDR_TRACE_STOP);
+	run_both(process);
+	for (unsigned i = 0; i < 2; i++)
+		EXPECT_EQ(insntrace_get_buffer_state(NULL, i, &state[i]), 0);
+	EXPECT_EQ(state[0].flags, INSNTRACE_STOPPED);
+	EXPECT_EQ(state[1].flags, 0);
+	EXPECT(!goes_to(0, ip[1]));
+	EXPECT(most_frequent(0, &ip[0]) <= 1);
+	EXPECT_EQ(most_frequent(1, &ip[1]), 200);
+	close();
+	programs_end(before);
+}
+
 /* --- The table --- */
 
 enum state { CLOSED, EMPTY, ALLOCATED, ASSIGNED, STARTED, STATES };
@@ -268,12 +412,11 @@ TEST(pt_threads_table, .group = "PT", .ids = "PT49", .needs = NEED_PT,
 }
 
 TEST(pt_threads_refusals, .group = "PT", .ids = "PT53", .needs = NEED_PT,
-     .claim = "where threads are traced filters are refused, and a thread has one buffer",
+     .claim = "where threads are traced filters by privilege and CR3 are refused, and ranges that "
+	      "the processor does not have; a thread has one buffer of a session",
      .source = "docs/insntrace.2, ERRORS")
 {
-	static const uint64_t filters[] = {RTIT_CTL_OS, RTIT_CTL_CR3_FILTER,
-					   RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER),
-					   RTIT_CTL_ADDR_CFG(3, RTIT_ADDR_TRACE_STOP)};
+	static const uint64_t filters[] = {RTIT_CTL_OS, RTIT_CTL_CR3_FILTER};
 	PROGRAMS(before);
 	struct process *process = start(JUMPS_A), *other = start(JUMPS_B);
 	struct insntrace_config config = config_of_thread(0);
@@ -285,6 +428,11 @@ TEST(pt_threads_refusals, .group = "PT", .ids = "PT53", .needs = NEED_PT,
 	EXPECT_EQ(insntrace_free_buffer(NULL, 1), 0);
 	for (unsigned n = 0; n < sizeof(filters) / sizeof(filters[0]); n++) {
 		config.control = RTIT_CTL_BRANCH_EN | filters[n];
+		EXPECT_EQ(insntrace_allocate_buffer(NULL, &config, 0), -EOPNOTSUPP);
+	}
+	if (pt_caps()->ranges < PT_RANGES_MOST) {
+		config.control =
+			RTIT_CTL_BRANCH_EN | RTIT_CTL_ADDR_CFG(pt_caps()->ranges, RTIT_ADDR_FILTER);
 		EXPECT_EQ(insntrace_allocate_buffer(NULL, &config, 0), -EOPNOTSUPP);
 	}
 	config.control = RTIT_CTL_BRANCH_EN;
@@ -301,39 +449,4 @@ TEST(pt_threads_refusals, .group = "PT", .ids = "PT53", .needs = NEED_PT,
 	close();
 	process_signal(process, SIGKILL);
 	program_end(process);
-}
-
-TEST(pt_claim, .group = "PT", .ids = "PT54", .needs = NEED_PT | NEED_BTS,
-     .claim = "BTS and Intel PT exclude each other where the processor says so, the second is "
-	      "refused and the holder named; elsewhere both trace",
-     .source = "SDM Vol 3, 36.3.1.2")
-{
-	const struct bts_options options = {.size = 24 * 64};
-	bool excludes = ds_caps()->suspended_by_pt;
-	unsigned self = current_task()->pid;
-	struct tracer *tracer = NULL;
-	int error;
-
-	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
-	EXPECT_EQ(trace_holder(TRACE_BTS), -ENXIO);
-	REQUIRE_EQ(bts_attach_cpu(0, &options, &tracer), 0);
-	EXPECT_EQ(trace_holder(TRACE_BTS), self);
-	error = insntrace_initialize(NULL, INSNTRACE_CPUS, cpu_count());
-	EXPECT_EQ(error, excludes ? -EBUSY : 0);
-	if (!error)
-		EXPECT_EQ(insntrace_terminate(NULL), 0);
-	trace_detach(tracer);
-	EXPECT_EQ(trace_holder(TRACE_BTS), -ENXIO);
-	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_CPUS, cpu_count()), 0);
-	EXPECT_EQ(trace_holder(TRACE_PT), self);
-	EXPECT_EQ(bts_attach_cpu(0, &options, &tracer), excludes ? -EBUSY : 0);
-	if (!excludes)
-		trace_detach(tracer);
-	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), excludes ? -EBUSY : 0);
-	if (!excludes)
-		trace_detach(tracer);
-	EXPECT_EQ(insntrace_terminate(NULL), 0);
-	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
-	REQUIRE_EQ(bts_attach_cpu(0, &options, &tracer), 0);
-	trace_detach(tracer);
 }

@@ -193,9 +193,9 @@ TEST(pt_user_may_not_trace, .group = "PT", .ids = "PT55", .needs = NEED_PT,
 }
 
 TEST(pt_user_beside_branches, .group = "PT", .ids = "PT54 PT55", .needs = NEED_PT | NEED_BTS,
-     .claim = "where BTS and Intel PT exclude each other PTRACE_BTS_CONFIG beside a session, and a "
-	      "session beside a tracer of branches, get EBUSY, change nothing, and any program "
-	      "learns the pid of the holder; elsewhere both are had",
+     .claim = "where BTS and Intel PT exclude each other PTRACE_BTS_CONFIG of a thread that has a "
+	      "buffer, and the reverse, get EBUSY, change nothing, and any program learns the pid "
+	      "of the holder; elsewhere both are had",
      .source = "docs/insntrace.2, Beside ptrace-bts")
 {
 	program_expect("insntrace", (uint64_t)ds_caps()->suspended_by_pt << 8 | BESIDE_BRANCHES,

@@ -32,7 +32,8 @@ struct subject {
 	struct process *process;
 	bool ends;
 	struct tracer *branches, *newest, *samples;
-	size_t held; /* records, with those that the ring had no room for */
+	bool packets; /* of Intel PT, in the buffer of its CPU's number */
+	size_t held;  /* records, with those that the ring had no room for */
 };
 static struct subject subjects[MOST];
 static unsigned used;	 /* CPUs with a subject */
@@ -92,12 +93,35 @@ static void begin(unsigned cpu, uint64_t rounds, size_t threshold)
 	subject->samples = trace_samples(subject->process->task);
 }
 
+static struct trace_account recorder = {.limit = 2ul * MOST << 20}; /* of their packets */
+
+/* A buffer of Intel PT for each that can have one beside its tracers. */
+static void trace_packets(void)
+{
+	struct insntrace_config config = insntrace_config(1, INSNTRACE_ORDER_MOST, 0);
+	bool any = false;
+
+	if (!pt_caps()->topa)
+		return;
+	config.control = RTIT_CTL_BRANCH_EN;
+	EXPECT_EQ(insntrace_initialize(&recorder, INSNTRACE_THREADS, used), 0);
+	for (unsigned i = 0; i < used; i++) {
+		EXPECT_EQ(insntrace_allocate_buffer(&recorder, &config, 0), i);
+		subjects[i].packets =
+			!insntrace_assign_thread(&recorder, i, subjects[i].process->task);
+		EXPECT(subjects[i].packets || ds_caps()->suspended_by_pt);
+		any |= subjects[i].packets;
+	}
+	EXPECT(!any || !insntrace_start(&recorder));
+}
+
 /* Subject `special` ends after `rounds`, or has a threshold. */
 static void begin_all(unsigned special, uint64_t rounds, size_t threshold)
 {
 	used = cpu_count() < MOST ? cpu_count() : MOST;
 	for (unsigned i = 0; i < used; i++)
 		begin(i, i == special ? rounds : 0, i == special ? threshold : 0);
+	trace_packets();
 }
 
 static void go_all(void)
@@ -108,6 +132,7 @@ static void go_all(void)
 
 static void end_all(void)
 {
+	insntrace_owner_ended(&recorder);
 	for (unsigned i = 0; i < used; i++) {
 		struct tracer *of[] = {subjects[i].branches, subjects[i].newest,
 				       subjects[i].samples};
@@ -176,6 +201,34 @@ static void expect_samples(const struct subject *subject, const struct ptrace_re
 	EXPECT(registers->r15 - sample.general[15] <= PERIOD + 2);
 }
 
+/* Branches in packets: a bit each. */
+static uint64_t count_taken(const uint8_t *packets, size_t size)
+{
+	struct packet_reader reader;
+	struct packet packet;
+	uint64_t count = 0;
+
+	packet_start(&reader, packets, size);
+	while (packet_next(&reader, &packet))
+		if (packet.kind == PACKET_TNT)
+			for (unsigned bit = 0; bit < packet.count; bit++)
+				count += packet.value >> bit & 1;
+	EXPECT(!reader.error);
+	EXPECT(!packet_missing(&reader));
+	return count;
+}
+
+/* The one chunk of its buffer, which can be read since all CPUs are at rest. */
+static void expect_packets(unsigned cpu, const struct ptrace_registers *registers)
+{
+	size_t size = SIZE_MAX;
+	const void *from;
+
+	if (EXPECT_EQ(insntrace_read_buffer(&recorder, cpu, 0, &from, &size), 0) &&
+	    EXPECT(size > 0))
+		EXPECT_EQ(count_taken(from, size), taken(&subjects[cpu], registers));
+}
+
 /* Of a CPU that was stopped in ring 3 of its subject. */
 static void expect_exact(unsigned cpu, const struct ptrace_freeze_cpu *status)
 {
@@ -190,6 +243,8 @@ static void expect_exact(unsigned cpu, const struct ptrace_freeze_cpu *status)
 		expect_newest(subject, &status->registers);
 	if (subject->samples)
 		expect_samples(subject, &status->registers);
+	if (subject->packets)
+		expect_packets(cpu, &status->registers);
 }
 
 static void look(void *running)
@@ -370,22 +425,6 @@ TEST(freeze_by_overflow, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SM
 static uint8_t *bytes;
 static size_t got;
 
-static uint64_t count_taken(void)
-{
-	struct packet_reader reader;
-	struct packet packet;
-	uint64_t count = 0;
-
-	packet_start(&reader, bytes, got);
-	while (packet_next(&reader, &packet))
-		if (packet.kind == PACKET_TNT)
-			for (unsigned bit = 0; bit < packet.count; bit++)
-				count += packet.value >> bit & 1;
-	EXPECT(!reader.error);
-	EXPECT(!packet_missing(&reader));
-	return count;
-}
-
 /* Reads a stream to its end, and takes each piece. */
 static void read_stream(unsigned cpu)
 {
@@ -420,7 +459,7 @@ static void expect_stream(unsigned cpu)
 	if (!(status.registers.cs & 3) || status.pid != subjects[cpu].process->pid)
 		return;
 	checked++;
-	EXPECT_EQ(count_taken(), taken(&subjects[cpu], &status.registers));
+	EXPECT_EQ(count_taken(bytes, got), taken(&subjects[cpu], &status.registers));
 }
 
 static void begin_stream(void)
