@@ -439,6 +439,7 @@ UNIT(architectural_starts_and_stops)
 {
 	const struct lbr_program user = {PTRACE_LBR_USER, PTRACE_LBR_KINDS};
 	const struct lbr_program kernel = {PTRACE_LBR_KERNEL, PTRACE_LBR_RETURN};
+	const struct lbr_program samples = {PTRACE_LBR_USER | LBR_FREEZES, PTRACE_LBR_KINDS};
 	struct debugctl debugctl = {.others = DEBUGCTL_BTF};
 
 	begin_architectural();
@@ -454,6 +455,11 @@ UNIT(architectural_starts_and_stops)
 	lbr_start(&debugctl, &kernel);
 	lbr_stop(&debugctl);
 	assert_writes({IA32_DEBUGCTL, 0x802}, {ARCH_CTL, 0x200003}, {ARCH_CTL, 0},
+		      {IA32_DEBUGCTL, 2});
+	fake_log_clear();
+	lbr_start(&debugctl, &samples);
+	lbr_stop(&debugctl);
+	assert_writes({IA32_DEBUGCTL, 0x802}, {ARCH_CTL, 0x7f0005}, {ARCH_CTL, 0},
 		      {IA32_DEBUGCTL, 2});
 	fake_log_clear();
 	lbr_stop(&debugctl);

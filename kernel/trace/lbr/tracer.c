@@ -60,7 +60,8 @@ static bool is_supported(const struct branch_stack_options *options, bool of_tas
 	const struct lbr_program program = {options->flags, options->kinds};
 	bool alone = of_task && !(options->flags & PTRACE_LBR_KERNEL);
 
-	return lbr_supports(&program) && (alone || !(options->flags & PTRACE_LBR_CALL_STACK));
+	return lbr_supports(&program) && (alone || !(options->flags & PTRACE_LBR_CALL_STACK)) &&
+	       (lbr_caps()->freezes || !options->freezes);
 }
 
 /* Checks them, and decides what they leave open. */

@@ -88,14 +88,15 @@ static void stop(struct cpu *cpu)
 static void depart(struct cpu *cpu, bool departs)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
-	uint64_t overflowed;
+	uint64_t overflowed, interrupting = pebs->counters & cpu->trace->pmu.interrupting;
 
 	(void)departs;
 	if (!pebs->counters)
 		return;
 	if (pebs->sampling)
 		ds_pebs_start(&cpu->trace->ds, &pebs->lease, 0);
-	overflowed = pmu_take_overflows(pebs->counters);
+	overflowed = pmu_take_overflows(pebs->counters) | pebs->interrupted;
+	pebs_give_interrupted(cpu, overflowed & interrupting);
 	if (pebs->sampling) {
 		empty_staging(cpu, overflowed);
 		ds_release_pebs(&cpu->trace->ds, &pebs->lease);
@@ -141,7 +142,7 @@ static unsigned find_branches(const struct pebs_cpu *pebs)
 	unsigned most = 0;
 
 	for (unsigned i = 0; i < PEBS_COUNTERS; i++)
-		if (pebs->loaded[i] && pebs->loaded[i]->options.branches > most)
+		if (pebs_sampler(pebs, i) && pebs->loaded[i]->options.branches > most)
 			most = pebs->loaded[i]->options.branches;
 	return most;
 }
@@ -235,7 +236,9 @@ static uint64_t pause_counters(void)
 
 static void resume_counters(uint64_t paused)
 {
-	if (paused && !pebs_cpu(this_cpu())->lease.overflowed)
+	const struct pebs_cpu *pebs = pebs_cpu(this_cpu());
+
+	if (paused && !pebs->lease.overflowed && !pebs->interrupted)
 		pmu_run(paused, true);
 }
 
