@@ -29,6 +29,7 @@ struct lbr_caps {
 	bool excludes_bts;  /* LBR cannot be set together with TR: Core 2, 17.4.8 */
 	uint64_t flags;	    /* bits of FROM, or of INFO, that are flags */
 	bool cycles, kinds; /* INFO of the architectural ones has these */
+	bool xsaves;	    /* XSAVES and XRSTORS have their state: component 15 */
 };
 
 /* Detects the stack, and tries it. Boot, once, IA32_DEBUGCTL = 0. */

@@ -415,6 +415,10 @@ UNIT(architectural_is_found_by_its_leaf)
 	assert_int_equal(lbr_caps()->format, 0x3f);
 	assert_int_equal(lbr_caps()->select, 0x3ff);
 	assert_int_equal(fake_msr(ARCH_CTL)->value, 0);
+	assert_false(lbr_caps()->xsaves);
+	fake_cpu.subleaf_1[0xd] = (struct cpuid_result){.eax = 8, .ecx = 1u << 15};
+	lbr_init();
+	assert_true(lbr_caps()->xsaves);
 	make_architectural();
 	fake_cpu.leaf[0x1c].eax = 3;
 	lbr_init();

@@ -119,7 +119,7 @@ void branch_stack_depart(struct cpu *cpu)
 	for (struct stack_tracer *at = next_tracer(cpu, NULL); at; at = next_tracer(cpu, at)) {
 		take_branches(at, &found, here->depth);
 		if (here->program.flags & PTRACE_LBR_CALL_STACK)
-			lbr_save(&at->saved);
+			stack_save(at);
 	}
 }
 
@@ -152,7 +152,7 @@ static void arrive(struct cpu *cpu)
 	}
 	if (program->flags & PTRACE_LBR_CALL_STACK) {
 		here->depth = lbr_caps()->depth;
-		lbr_restore(&first->saved);
+		stack_restore(first);
 	} else {
 		here->depth = lbr_depth_for(2 * entries);
 		lbr_clear(here->depth);
@@ -215,6 +215,7 @@ static void init_cpu(struct cpu *cpu)
 {
 	(void)cpu;
 	lbr_init_cpu();
+	stack_state_init();
 }
 
 static void print_unit(void)
