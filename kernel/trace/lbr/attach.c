@@ -56,12 +56,6 @@ unsigned branch_stack_read(struct tracer *tracer, struct ptrace_lbr_branch *bran
 	return reading.count;
 }
 
-const struct ptrace_lbr_branch *branch_stack_held(const struct tracer *tracer, unsigned *count)
-{
-	*count = stack_of(tracer)->count;
-	return stack_of(tracer)->branch;
-}
-
 static void clear_branches(void *argument)
 {
 	struct stack_tracer *tracer = argument;

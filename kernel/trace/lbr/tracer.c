@@ -49,6 +49,12 @@ static void forget_tracer(const struct stack_tracer *tracer)
 		*at = tracer->next_known;
 }
 
+const struct ptrace_lbr_branch *branch_stack_held(const struct tracer *tracer, unsigned *count)
+{
+	*count = stack_of(tracer)->count;
+	return stack_of(tracer)->branch;
+}
+
 bool branch_stack_present(void)
 {
 	return lbr_caps()->depth;

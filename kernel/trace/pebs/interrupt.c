@@ -2,7 +2,6 @@
 // Samples that are taken where a counter's interrupt arrives.
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/tsc.h"
-#include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/trace/pebs/private.h"
 #include "kernel/trap/trap.h"
 
@@ -33,21 +32,4 @@ void pebs_interrupted(unsigned counter, void *argument)
 		pebs->sample = sample_of(cpu->trace->frame);
 	pebs->interrupted |= 1ull << counter;
 	lapic_self_ipi(VECTOR_TRACE_WORK);
-}
-
-/* Where an interrupt is late no registers are known: what it will interrupt is not the task. */
-void pebs_give_interrupted(struct cpu *cpu, uint64_t late)
-{
-	struct pebs_cpu *pebs = pebs_cpu(cpu);
-	uint64_t counters = pebs->interrupted | late;
-
-	if (!counters)
-		return;
-	if (!pebs->interrupted)
-		pebs->sample = (struct ds_sample){.has = DS_SAMPLE_TSC, .tsc = tsc_read()};
-	pebs->interrupted = 0;
-	branch_stack_depart(cpu);
-	for (unsigned slot = 0; slot < PEBS_COUNTERS; slot++)
-		if (pebs->loaded[slot] && counters >> pebs_counter(slot) & 1)
-			pebs_put(pebs->loaded[slot], &pebs->sample, cpu);
 }

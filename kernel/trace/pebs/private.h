@@ -203,9 +203,6 @@ void pebs_block(struct pebs_tracer *tracer, const char *holder);
 /* A counter's owner that takes samples at its interrupt: struct pmu_owner. */
 void pebs_interrupted(unsigned counter, void *argument);
 
-/* A sample for each tracer whose interrupt arrived, or is `late`: a bit of its counter. */
-void pebs_give_interrupted(struct cpu *cpu, uint64_t late);
-
 /* --- admit.c --- */
 
 #define ALL_CPUS MAX_CPUS

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Where events begin and cease to be counted and sampled.
+#include "drivers/clock/tsc.h"
 #include "kernel/console.h"
 #include "kernel/end.h"
 #include "kernel/sched/task.h"
+#include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/pebs/private.h"
 #include "kernel/trace/unit.h"
@@ -85,6 +87,23 @@ static void stop(struct cpu *cpu)
 		pmu_run(pebs_cpu(cpu)->counters, false);
 }
 
+/* Where an interrupt is late no registers are known: what it will interrupt is not the task. */
+static void give_interrupted(struct cpu *cpu, uint64_t late)
+{
+	struct pebs_cpu *pebs = pebs_cpu(cpu);
+	uint64_t counters = pebs->interrupted | late;
+
+	if (!counters)
+		return;
+	if (!pebs->interrupted)
+		pebs->sample = (struct ds_sample){.has = DS_SAMPLE_TSC, .tsc = tsc_read()};
+	pebs->interrupted = 0;
+	branch_stack_depart(cpu);
+	for (unsigned slot = 0; slot < PEBS_COUNTERS; slot++)
+		if (pebs->loaded[slot] && counters >> pebs_counter(slot) & 1)
+			pebs_put(pebs->loaded[slot], &pebs->sample, cpu);
+}
+
 static void depart(struct cpu *cpu, bool departs)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
@@ -96,7 +115,7 @@ static void depart(struct cpu *cpu, bool departs)
 	if (pebs->sampling)
 		ds_pebs_start(&cpu->trace->ds, &pebs->lease, 0);
 	overflowed = pmu_take_overflows(pebs->counters) | pebs->interrupted;
-	pebs_give_interrupted(cpu, overflowed & interrupting);
+	give_interrupted(cpu, overflowed & interrupting);
 	if (pebs->sampling) {
 		empty_staging(cpu, overflowed);
 		ds_release_pebs(&cpu->trace->ds, &pebs->lease);
