@@ -120,6 +120,14 @@ static bool has_freeze(void)
 	return (cpuid(0xa, 0).eax & 0xff) >= 4 && debugctl_holds(DEBUGCTL_FREEZE_LBRS);
 }
 
+/* SDM Vol 1, 13.2. */
+static bool has_saved_state(void)
+{
+	struct cpuid_result leaf = cpuid(LBR_STATE_LEAF, 1);
+
+	return leaf.eax & LBR_STATE_XSAVES && leaf.ecx & LBR_STATE_COMPONENT;
+}
+
 /*
  * By CPUID; then IA32_LBR_CTL, which firmware may have left on, takes LBREn, and the last entry of
  * the deepest an address. There are MSRs for 32 entries.
@@ -148,6 +156,7 @@ static bool find_records(struct lbr_caps *found)
 		.flags = find_flags(leaf.ecx & LBR_LEAF_MISPREDICTED, true),
 		.cycles = leaf.ecx & LBR_LEAF_CYCLES,
 		.kinds = leaf.ecx & LBR_LEAF_KINDS,
+		.xsaves = has_saved_state(),
 	};
 	return holds(IA32_LBR_CTL, LBR_CTL_LBREN) && wrmsr_safe(IA32_LBR_DEPTH, found->depth) &&
 	       takes_address(found);

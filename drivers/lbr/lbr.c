@@ -43,7 +43,7 @@ static uint64_t control_value(const struct lbr_program *program)
 /* Architectural: what is noted changes before the register does, for an NMI that pauses the CPU. */
 void lbr_start(struct debugctl *debugctl, const struct lbr_program *program)
 {
-	bool freezes = lbr_caps()->freezes && program->flags & PTRACE_LBR_KERNEL;
+	bool freezes = lbr_caps()->freezes && lbr_wants_freeze(program);
 	uint64_t lbr = lbr_caps()->architectural ? 0 : DEBUGCTL_LBR;
 
 	if (lbr && lbr_caps()->select)

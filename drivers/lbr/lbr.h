@@ -29,6 +29,7 @@ struct lbr_caps {
 	bool excludes_bts;  /* LBR cannot be set together with TR: Core 2, 17.4.8 */
 	uint64_t flags;	    /* bits of FROM, or of INFO, that are flags */
 	bool cycles, kinds; /* INFO of the architectural ones has these */
+	bool xsaves;	    /* XSAVES and XRSTORS have their state: component 15 */
 };
 
 /* Detects the stack, and tries it. Boot, once, IA32_DEBUGCTL = 0. */
@@ -41,14 +42,20 @@ void lbr_init_cpu(void);
 const struct lbr_caps *lbr_caps(void);
 
 /*
- * What enters; without a filter everything, whatever this says. Where the kernel's branches do a
- * performance-monitoring interrupt stops the stack (17.4.7): those of its handler do not push out
- * what led to it.
+ * What enters; without a filter everything, whatever this says. With LBR_FREEZES, and where the
+ * kernel's branches enter, a performance-monitoring interrupt stops the stack (17.4.7): those of
+ * its handler, and of its return, do not push out what led to it.
  */
 struct lbr_program {
 	uint64_t flags; /* PTRACE_LBR_...: of branches that end in ring 3, in ring 0; call stack */
 	unsigned kinds; /* PTRACE_LBR_CONDITIONAL and so on */
 };
+#define LBR_FREEZES (1ull << 63) /* of flags */
+
+static inline bool lbr_wants_freeze(const struct lbr_program *program)
+{
+	return program->flags & (LBR_FREEZES | PTRACE_LBR_KERNEL);
+}
 
 /* Whether the processor has the filters that it needs. Any context. */
 bool lbr_supports(const struct lbr_program *program);

@@ -50,6 +50,11 @@ enum { LBR_FMT_32, LBR_FMT_LIP, LBR_FMT_FLAGS = 3, LBR_FMT_TSX, LBR_FMT_INFO, LB
 #define LBR_LEAF_CYCLES	      (1u << 1)
 #define LBR_LEAF_KINDS	      (1u << 2)
 
+/* CPUID leaf 0DH.1: XSAVES in EAX, and in ECX the state of architectural records. */
+#define LBR_STATE_LEAF	    0xdu
+#define LBR_STATE_XSAVES    (1u << 3)
+#define LBR_STATE_COMPONENT (1u << 15)
+
 /* IA32_LBR_CTL. A set bit lets something in; all others are reserved. */
 #define LBR_CTL_LBREN	   (1ull << 0)
 #define LBR_CTL_OS	   (1ull << 1)

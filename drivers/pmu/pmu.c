@@ -269,7 +269,7 @@ int pmu_load(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owne
 	if (!is_loadable(counter, event & ~PERFEVTSEL_ADAPTIVE, left))
 		return -EINVAL;
 	wrmsr(value_msr(counter), pmu_value(counter, left));
-	select_event(counter, control_of(counter, event, false));
+	select_event(counter, control_of(counter, event, owner->overflowed));
 	return 0;
 }
 

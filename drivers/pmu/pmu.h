@@ -102,7 +102,7 @@ int pmu_start(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *own
 
 /*
  * For an owner that starts and stops several counters with one write each: loads a counter, which
- * is stopped, so that it overflows after `left` events, without an interrupt; pmu_run() starts it.
+ * is stopped, so that it overflows after `left` events; pmu_run() starts it.
  * `event` may have PERFEVTSEL_ADAPTIVE (registers.h). Errors as pmu_start().
  */
 int pmu_load(struct pmu_cpu *cpu, unsigned counter, const struct pmu_owner *owner, uint64_t event,

@@ -46,7 +46,8 @@ enum {
 	PTRACE_PEBS_CALL_STACK = 0x100, /* with `branches`: the calls that have not returned */
 	PTRACE_PEBS_RAW = 0x200,	/* `event` is bits of an event select */
 	PTRACE_PEBS_COUNT = 0x400,	/* count alone: a uint64_t is read, no samples */
-	PTRACE_PEBS_SETTABLE = 0x7fc,
+	PTRACE_PEBS_INTERRUPT = 0x800,	/* samples at the counter's interrupt, not by PEBS */
+	PTRACE_PEBS_SETTABLE = 0xffc,
 
 	/* From STATUS; CONFIG takes and ignores them: */
 	PTRACE_PEBS_LOST = 0x20000,	 /* samples found no room, or are of no known counter */
@@ -83,6 +84,7 @@ enum {
 	PTRACE_PEBS_HAS_TRANSACTION = 0x10,
 	PTRACE_PEBS_HAS_TSC = 0x20,
 	PTRACE_PEBS_HAS_BRANCHES = 0x40, /* those after the sample, up to one with `from` = 0 */
+	PTRACE_PEBS_HAS_SKID = 0x80,	 /* taken by INTERRUPT: `ip` is some instructions later */
 };
 
 /* One sample, whatever the format of the processor's records is. */

@@ -22,7 +22,7 @@ enum trace_frame_type {
 	TRACE_FRAME_BRANCHES = 3, /* records of `stream` */
 	TRACE_FRAME_MARK = 4,	  /* text: what happens at this place of `stream` */
 	TRACE_FRAME_END = 5,	  /* struct trace_total for each stream: the last frame */
-	TRACE_FRAME_SAMPLES = 6,  /* PEBS records of `stream`, as the hardware wrote them */
+	TRACE_FRAME_SAMPLES = 6, /* struct ptrace_pebs_sample of `stream`, each with its branches */
 	TRACE_FRAME_PACKETS =
 		7,	      /* Processor Trace: bytes of `stream`, from any place of a packet */
 	TRACE_FRAME_CODE = 8, /* a uint64_t address and the bytes there: code without a file */
@@ -34,6 +34,9 @@ enum trace_encoding {
 	TRACE_ENCODING_DELTA = 1,     /* BRANCHES: varints */
 	TRACE_ENCODING_DELTA_LZ4 = 2, /* those, as one LZ4 block */
 };
+
+/* The encoding of SAMPLES: which branches a sample has. */
+enum { TRACE_SAMPLES_NEWEST = 0, TRACE_SAMPLES_CALLS = 1 };
 
 struct trace_frame {
 	uint8_t type, version, encoding;

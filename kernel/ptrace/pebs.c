@@ -51,6 +51,7 @@ static struct pebs_options options_of(struct attachment *at, struct ptrace_pebs_
 	return (struct pebs_options){
 		.event = config->event,
 		.raw = flags & PTRACE_PEBS_RAW,
+		.interrupt = flags & PTRACE_PEBS_INTERRUPT,
 		.count = flags & PTRACE_PEBS_COUNT,
 		.period = config->period,
 		.counters = flags & PTRACE_PEBS_COUNTER ? 1ull << config->counter : 0,

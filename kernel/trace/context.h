@@ -22,6 +22,8 @@
 #include "kernel/trace/trace.h"
 #include "kernel/trace/unit.h"
 
+struct trap_frame;
+
 struct trace_context {
 	struct spinlock lock;
 	struct task *task; /* NULL: a CPU's, or the task `ended` */
@@ -52,17 +54,18 @@ struct tracer {
 	void *argument;
 };
 
-enum { TRACE_UNIT_BYTES = 256 };
+enum { TRACE_UNIT_BYTES = 512 };
 
 /* A CPU's state for tracing. Only that CPU uses it, with IF = 0. */
 struct trace_cpu {
-	struct trace_context context;  /* the catch-all */
-	struct trace_context *running; /* the running task's while it is being recorded, or NULL */
-	struct trace_context *own;     /* &context while it is being recorded, or NULL */
-	unsigned arrived;	       /* bits of the units that had tracers in one of the two */
-	struct tracer *queue;	       /* whose owner is to be notified */
-	uint64_t interrupted;	       /* checksum of the newest performance interrupt's frame */
-	unsigned unexplained;	       /* such interrupts with that frame, one after the other */
+	struct trace_context context;	/* the catch-all */
+	struct trace_context *running;	/* the running task's while it is being recorded, or NULL */
+	struct trace_context *own;	/* &context while it is being recorded, or NULL */
+	unsigned arrived;		/* bits of the units that had tracers in one of the two */
+	struct tracer *queue;		/* whose owner is to be notified */
+	uint64_t interrupted;		/* checksum of the newest performance interrupt's frame */
+	unsigned unexplained;		/* such interrupts with that frame, one after the other */
+	const struct trap_frame *frame; /* in pmu_pmi(): what the interrupt interrupted */
 	uint64_t fault; /* the RIP in the kernel's half at which ring 3 faults, or 0 */
 	struct ds_cpu ds;
 	struct pmu_cpu pmu;

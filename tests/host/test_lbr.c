@@ -415,6 +415,10 @@ UNIT(architectural_is_found_by_its_leaf)
 	assert_int_equal(lbr_caps()->format, 0x3f);
 	assert_int_equal(lbr_caps()->select, 0x3ff);
 	assert_int_equal(fake_msr(ARCH_CTL)->value, 0);
+	assert_false(lbr_caps()->xsaves);
+	fake_cpu.subleaf_1[0xd] = (struct cpuid_result){.eax = 8, .ecx = 1u << 15};
+	lbr_init();
+	assert_true(lbr_caps()->xsaves);
 	make_architectural();
 	fake_cpu.leaf[0x1c].eax = 3;
 	lbr_init();
@@ -439,6 +443,7 @@ UNIT(architectural_starts_and_stops)
 {
 	const struct lbr_program user = {PTRACE_LBR_USER, PTRACE_LBR_KINDS};
 	const struct lbr_program kernel = {PTRACE_LBR_KERNEL, PTRACE_LBR_RETURN};
+	const struct lbr_program samples = {PTRACE_LBR_USER | LBR_FREEZES, PTRACE_LBR_KINDS};
 	struct debugctl debugctl = {.others = DEBUGCTL_BTF};
 
 	begin_architectural();
@@ -454,6 +459,11 @@ UNIT(architectural_starts_and_stops)
 	lbr_start(&debugctl, &kernel);
 	lbr_stop(&debugctl);
 	assert_writes({IA32_DEBUGCTL, 0x802}, {ARCH_CTL, 0x200003}, {ARCH_CTL, 0},
+		      {IA32_DEBUGCTL, 2});
+	fake_log_clear();
+	lbr_start(&debugctl, &samples);
+	lbr_stop(&debugctl);
+	assert_writes({IA32_DEBUGCTL, 0x802}, {ARCH_CTL, 0x7f0005}, {ARCH_CTL, 0},
 		      {IA32_DEBUGCTL, 2});
 	fake_log_clear();
 	lbr_stop(&debugctl);

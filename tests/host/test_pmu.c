@@ -284,6 +284,17 @@ UNIT(loads_two_and_runs_them_with_one_write, .setup_func = start)
 	assert_writes({IA32_FIXED_CTR0, MASK}, {IA32_FIXED_CTR_CTRL, 1ull << 32 | FIXED_OS});
 }
 
+UNIT(loads_what_interrupts, .setup_func = start)
+{
+	pmu_request(&cpu, 0, &watchdog);
+	pmu_request(&cpu, PMU_FIXED, &watchdog);
+	assert_int_equal(pmu_load(&cpu, 0, &watchdog, INSTRUCTIONS | PMU_USR, 7), 0);
+	assert_int_equal(pmu_load(&cpu, PMU_FIXED, &watchdog, PMU_USR, 1), 0);
+	assert_writes({IA32_PMC0, -7ull & MASK},
+		      {IA32_PERFEVTSEL0, INSTRUCTIONS | PMU_USR | PERFEVTSEL_EN | PERFEVTSEL_INT},
+		      {IA32_FIXED_CTR0, MASK}, {IA32_FIXED_CTR_CTRL, FIXED_USR | FIXED_PMI});
+}
+
 /* SDM Vol 2, CPUID: bit 6 of EBX is set; then EAX[31:24] has no bit but the first. */
 UNIT(knows_absent_events, .setup_func = start)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The requests of docs/ptrace-pebs.2: what they give, and every row of their table of errors.
 // argument, bits of this machine: 1: PEBS; 2: one counter for it alone; 4: records have registers;
-// 8: BTS; 16: records have branches; from bit 8 on the events that a sample is late by.
+// 8: BTS; 16: records have branches; 32: a stack with a filter freezes at an interrupt of a counter
+// of branches; from bit 8 on the events that a sample is late by.
 #include "abi/ptrace_pebs.h"
 #include "abi/ptrace_lbr.h"
 #include "tests/user/lib/ptrace.h"
@@ -23,7 +24,7 @@ _Static_assert(sizeof(struct with_branches) == SAMPLE + NEWEST * 24, "the interf
 
 static uint64_t skid;
 static struct ptrace_pebs_sample samples[MOST];
-static bool pebs, one_counter, registers, bts, branches;
+static bool pebs, one_counter, registers, bts, branches, freezes;
 static uint32_t event; /* that every processor with PEBS has: branches, or instructions */
 
 /* A stop, TURNS turns of a loop, a stop: after the first nothing else is executed. */
@@ -248,6 +249,38 @@ static void with_branches(long pid)
 	CHECK(take_samples(pid, 0, 0) > 0);
 }
 
+/* By no PEBS: the loop's branches, of which a jump to its top is the newest. */
+static void at_interrupts(long pid)
+{
+	static struct with_branches read[40];
+	struct ptrace_pebs_config config = with_newest();
+	unsigned whole = 0;
+	long count;
+
+	config.flags |= PTRACE_PEBS_INTERRUPT | PTRACE_PEBS_RAW;
+	config.event = 0xc4;
+	config.period = PERIOD;
+	to_next_loop(pid);
+	CHECK(configure(pid, &config) == sizeof(config));
+	CHECK(status_of(pid).flags == (config.flags | PTRACE_PEBS_USER));
+	to_next_loop(pid);
+	count = ptrace(PTRACE_PEBS_DRAIN, pid, (uint64_t)read, sizeof(read));
+	CHECK(count >= TURNS / (PERIOD + 1) && count <= TURNS / (PERIOD + 1) + 2);
+	for (long i = 0; i < count; i++) {
+		CHECK(read[i].sample.has & PTRACE_PEBS_HAS_SKID);
+		CHECK(!(read[i].sample.has & PTRACE_PEBS_HAS_EVENT_IP));
+		for (unsigned n = 0; n < NEWEST && read[i].branches[n].from; n++) {
+			CHECK(read[i].branches[n].from == (uint64_t)loop_branch);
+			CHECK(read[i].branches[n].to == (uint64_t)loop_top);
+			whole += n == NEWEST - 1;
+		}
+	}
+	CHECK(whole > count / 2);
+	config.flags ^= PTRACE_PEBS_STOP | PTRACE_PEBS_COUNT;
+	CHECK(configure(pid, &config) == -EINVAL);
+	CHECK(take_samples(pid, 0, 0) > 0);
+}
+
 /* A program from before samples had branches: its structure has none, nor have its samples. */
 static void as_before(long pid)
 {
@@ -370,6 +403,7 @@ int main(uint64_t argument)
 	registers = argument & 4;
 	bts = argument & 8;
 	branches = argument & 16;
+	freezes = argument & 32;
 	skid = argument >> 8;
 	event = PTRACE_PEBS_INST_RETIRED;
 	CHECK(ptrace(PTRACE_PEBS_DRAIN, pid, (uint64_t)samples, SAMPLE) == -ENXIO);
@@ -377,6 +411,8 @@ int main(uint64_t argument)
 	CHECK(!status_of(pid).size);
 	if (!pebs) {
 		CHECK(take_samples(pid, 4, STOP) == -EOPNOTSUPP);
+		if (freezes)
+			at_interrupts(pid);
 		end_child(pid);
 		return 0;
 	}
@@ -390,6 +426,8 @@ int main(uint64_t argument)
 		beside_branches(pid);
 	if (branches)
 		with_branches(pid);
+	if (freezes)
+		at_interrupts(pid);
 	as_before(pid);
 	refuse_counter(pid);
 	end_child(pid);

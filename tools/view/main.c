@@ -14,6 +14,7 @@ static const struct command {
 	{"dump", "a trace, a record a line", view_dump},
 	{"check", "whether a trace can be what the code did; TAP", view_check},
 	{"stats", "how much of what a trace has, and its hottest branches", view_stats},
+	{"stacks", "how often each stack of calls, or of branches, was sampled", view_stacks},
 	{"calls", "the calls of each task, indented, with instructions and lines", view_calls},
 	{"diff", "the first branch in which two runs of a task differ", view_diff},
 	{"same", "whether BTS and Processor Trace have the same branches", view_same},

@@ -295,3 +295,14 @@ uint32_t stream_sum(uint32_t sum, const struct trace_record *records, size_t cou
 		return sum_fast(sum, records, count);
 	return crc32c(sum, records, count * sizeof(*records));
 }
+
+size_t stream_sample_size(const struct trace_frame *header, size_t size)
+{
+	size_t each = header->count ? size / header->count : 0;
+
+	if (header->encoding > TRACE_SAMPLES_CALLS || each < sizeof(struct ptrace_pebs_sample) ||
+	    each * header->count != size ||
+	    (each - sizeof(struct ptrace_pebs_sample)) % sizeof(struct ptrace_pebs_branch))
+		return 0;
+	return each;
+}

@@ -7,6 +7,7 @@
 #define SPOOR_TOOLS_VIEW_STREAM_H
 
 #include "abi/ptrace_bts.h"
+#include "abi/ptrace_pebs.h"
 #include "abi/trace_stream.h"
 
 #include <stdbool.h>
@@ -53,6 +54,9 @@ void receiver_end(struct receiver *receiver);
  */
 const char *stream_records(const struct trace_frame *header, const uint8_t *payload, size_t size,
 			   struct trace_record *records, size_t *count);
+
+/* The bytes of each sample of a frame SAMPLES, its branches included; 0: it was made wrongly. */
+size_t stream_sample_size(const struct trace_frame *header, size_t size);
 
 /* CRC32C of records, `sum` being that of those before. */
 uint32_t stream_sum(uint32_t sum, const struct trace_record *records, size_t count);

@@ -266,21 +266,24 @@ static bool take_branches(struct trace *trace, const struct trace_frame *header,
 	return true;
 }
 
-static bool take_packets(struct trace *trace, const struct trace_frame *header,
-			 const uint8_t *payload, size_t size, size_t line_size)
+/* PACKETS or SAMPLES. */
+static bool take_bytes(struct trace *trace, const struct trace_frame *header,
+		       const uint8_t *payload, size_t size, size_t line_size)
 {
 	struct trace_stream *stream = recorded_stream(trace, header->stream);
+	bool samples = header->type == TRACE_FRAME_SAMPLES;
 
 	if (!stream)
 		return false;
-	if (header->encoding != TRACE_ENCODING_RAW) {
+	if (samples ? !stream_sample_size(header, size) : header->encoding != TRACE_ENCODING_RAW) {
 		trace->wrong = "a frame has an encoding that this program does not know";
 		return false;
 	}
-	trace_add_part(&stream->packets, header, payload, size, line_size);
+	trace_add_part(samples ? &stream->samples : &stream->packets, header, payload, size,
+		       line_size);
 	stream->line_bytes += line_size;
 	stream->taken.frames++;
-	stream->taken.records += size;
+	stream->taken.records += samples ? header->count : size;
 	stream->taken.lost += header->lost;
 	return true;
 }
@@ -350,7 +353,8 @@ bool trace_take(struct trace *trace, const struct trace_frame *header, const uin
 	case TRACE_FRAME_MARK:
 		return take_mark(trace, header, payload, size, line_size);
 	case TRACE_FRAME_PACKETS:
-		return take_packets(trace, header, payload, size, line_size);
+	case TRACE_FRAME_SAMPLES:
+		return take_bytes(trace, header, payload, size, line_size);
 	case TRACE_FRAME_SUM:
 		return take_sum(trace, header, payload, size);
 	case TRACE_FRAME_END:
@@ -475,6 +479,7 @@ void trace_free(struct trace *trace)
 	for (size_t i = 0; i < trace->stream_count; i++) {
 		free_parts(&trace->streams[i].parts);
 		free_parts(&trace->streams[i].packets);
+		free_parts(&trace->streams[i].samples);
 	}
 	for (size_t i = 0; i < trace->code_count; i++)
 		code_close(trace->codes[i]);

@@ -13,7 +13,7 @@ struct trace_program {
 	uint64_t tsc; /* from then on, or later; 0: not known */
 };
 
-/* A frame BRANCHES, MARK or PACKETS, of one stream. */
+/* A frame BRANCHES, MARK, PACKETS or SAMPLES, of one stream. */
 struct trace_part {
 	struct trace_frame header;
 	const uint8_t *payload;
@@ -36,6 +36,7 @@ struct trace_stream {
 	struct trace_parts parts;    /* BRANCHES and MARK */
 	struct trace_parts
 		packets; /* PACKETS: their records are in `parts` once the code is open */
+	struct trace_parts samples; /* SAMPLES */
 	uint64_t records, stamps, lost, line_bytes;
 	uint64_t instructions;	  /* that the packets show; 0: there are none */
 	struct trace_total taken; /* of the frames that are here */

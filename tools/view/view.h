@@ -23,6 +23,7 @@ int view_html(int argc, char **argv);
 int view_perfetto(int argc, char **argv);
 int view_perf(int argc, char **argv);
 int view_record(int argc, char **argv);
+int view_stacks(int argc, char **argv);
 
 /* "view: " and the sentence on standard error; the program ends with EXIT_WRONG. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

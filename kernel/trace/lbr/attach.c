@@ -62,6 +62,7 @@ static void clear_branches(void *argument)
 
 	tracer->count = 0;
 	tracer->saved = (struct lbr_registers){.top = 0};
+	tracer->state.header.xcomp_bv = 0;
 }
 
 void branch_stack_clear(struct tracer *tracer)

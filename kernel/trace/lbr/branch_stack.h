@@ -14,6 +14,7 @@
 #include "abi/ptrace_lbr.h"
 #include "kernel/trace/trace.h"
 
+struct cpu;
 struct task;
 
 struct branch_stack_options {
@@ -21,6 +22,7 @@ struct branch_stack_options {
 	unsigned kinds;	  /* PTRACE_LBR_CONDITIONAL and so on; 0: every kind; of a call stack: 0 */
 	unsigned entries; /* at most, 1 at the least; more than there are: those */
 	bool privileged;  /* may see kernel addresses; PTRACE_LBR_KERNEL needs it */
+	bool freezes;	  /* until its CPU rests, by each performance-monitoring interrupt */
 	struct trace_account *account; /* NULL: the kernel's own, not charged */
 	struct tracer *replaces;       /* one that will be detached: it does not count */
 };
@@ -29,10 +31,11 @@ struct branch_stack_options {
  * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to
  * record. -ENODEV: no LBR stack; -EINVAL: a value out of range, or kinds of a call stack;
  * -EOPNOTSUPP: the processor has no MSR_LBR_SELECT, and not everything is wanted, or it has no call
- * stacks, or one of a CPU or of the kernel is wanted; -EPERM: kernel addresses without the right to
- * them; -ENOMEM: no memory, or over the account's limit; -ESRCH: it has ended; -EBUSY: a tracer
- * that may run together with it wants other kinds, or a call stack is wanted and it is not alone,
- * or a unit is in use that excludes this one. A failure leaves nothing.
+ * stacks, or one of a CPU or of the kernel is wanted, or it cannot freeze, where that is wanted;
+ * -EPERM: kernel addresses without the right to them; -ENOMEM: no memory, or over the account's
+ * limit; -ESRCH: it has ended; -EBUSY: a tracer that may run together with it wants other kinds, or
+ * a call stack is wanted and it is not alone, or a unit is in use that excludes this one. A failure
+ * leaves nothing.
  */
 int branch_stack_attach(struct task *task, const struct branch_stack_options *options,
 			struct tracer **tracer);
@@ -44,6 +47,14 @@ int branch_stack_attach_cpu(unsigned index, const struct branch_stack_options *o
 /* Copies (NULL: only counts) at most `most` of the newest branches, newest first; they stay. */
 unsigned branch_stack_read(struct tracer *tracer, struct ptrace_lbr_branch *branches,
 			   unsigned most);
+
+/*
+ * For a unit that departs before this one: this CPU's tracers take over now what the stack has.
+ * Then a tracer's branches, newest first, `count` of them; the next departure changes them. IF = 0,
+ * after all units have stopped.
+ */
+void branch_stack_depart(struct cpu *cpu);
+const struct ptrace_lbr_branch *branch_stack_held(const struct tracer *tracer, unsigned *count);
 
 /* Removes all branches. */
 void branch_stack_clear(struct tracer *tracer);

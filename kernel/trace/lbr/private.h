@@ -6,13 +6,24 @@
 #include "drivers/lbr/lbr.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/lbr/branch_stack.h"
+#include "kernel/trace/xsaves.h"
+
+/* Component 15 alone, compacted: SDM Vol 1, 13.4. */
+struct stack_state {
+	struct xsaves_header header;
+	uint64_t control, depth, last_event[3];
+	uint64_t entry[LBR_MOST][3];
+};
+_Static_assert(sizeof(struct stack_state) == 576 + 808, "component 15");
 
 struct stack_tracer {
 	struct tracer base; /* its context's lock guards what follows */
 	struct branch_stack_options options;
 	unsigned count; /* of `branch`, the newest first */
 	struct ptrace_lbr_branch branch[LBR_MOST];
-	struct lbr_registers saved; /* of a call stack */
+	/* Of a call stack: in `state` if that has the component, else in `saved`. */
+	struct lbr_registers saved;
+	_Alignas(64) struct stack_state state;
 	/* Under the lock of all of them (tracer.c): */
 	struct stack_tracer *next_known;
 	unsigned pid, cpu; /* of what it traces; pid 0: the CPU */
@@ -28,6 +39,13 @@ static inline struct stack_tracer *stack_of(const struct tracer *tracer)
  */
 int stack_create(const struct branch_stack_options *options, const struct task *task,
 		 unsigned index, struct stack_tracer **tracer);
+
+/* What a call stack's tracer has in the processor's stack, which is stopped. IF = 0. */
+void stack_save(struct stack_tracer *tracer);
+void stack_restore(struct stack_tracer *tracer);
+
+/* This CPU can do so at once. Boot. */
+void stack_state_init(void);
 
 /* As the unit's row. */
 bool stack_free(struct tracer *tracer);

@@ -92,14 +92,25 @@ static void stop(struct cpu *cpu)
 	lbr_stop(&cpu->debugctl); /* nothing, where it is stopped */
 }
 
-static void depart(struct cpu *cpu, bool departs)
+static bool is_to_freeze(const struct stack_cpu *here)
+{
+	return here->records && lbr_wants_freeze(&here->program);
+}
+
+/* Whether a PMI froze it, by the bit of version 4. Left set, that would freeze the next program. */
+static bool take_freeze(const struct stack_cpu *here)
+{
+	return is_to_freeze(here) && pmu_caps()->version >= 4 && pmu_take_overflows(LBR_FROZEN);
+}
+
+void branch_stack_depart(struct cpu *cpu)
 {
 	struct stack_cpu *here = stack_cpu(cpu);
 	struct found found;
 
-	(void)departs;
 	if (!here->records)
 		return;
+	take_freeze(here);
 	here->records = here->frozen = false;
 	found.count = lbr_read(here->depth, found.branch);
 	found.jump = find_jump(&found, cpu->trace->fault);
@@ -108,8 +119,14 @@ static void depart(struct cpu *cpu, bool departs)
 	for (struct stack_tracer *at = next_tracer(cpu, NULL); at; at = next_tracer(cpu, at)) {
 		take_branches(at, &found, here->depth);
 		if (here->program.flags & PTRACE_LBR_CALL_STACK)
-			lbr_save(&at->saved);
+			stack_save(at);
 	}
+}
+
+static void depart(struct cpu *cpu, bool departs)
+{
+	(void)departs;
+	branch_stack_depart(cpu);
 }
 
 /*
@@ -129,13 +146,13 @@ static void arrive(struct cpu *cpu)
 		return;
 	}
 	for (struct stack_tracer *at = first; at; at = next_tracer(cpu, at)) {
-		program->flags |= at->options.flags;
+		program->flags |= at->options.flags | (at->options.freezes ? LBR_FREEZES : 0);
 		program->kinds |= at->options.kinds;
 		entries = at->options.entries > entries ? at->options.entries : entries;
 	}
 	if (program->flags & PTRACE_LBR_CALL_STACK) {
 		here->depth = lbr_caps()->depth;
-		lbr_restore(&first->saved);
+		stack_restore(first);
 	} else {
 		here->depth = lbr_depth_for(2 * entries);
 		lbr_clear(here->depth);
@@ -144,18 +161,13 @@ static void arrive(struct cpu *cpu)
 	here->records = true;
 }
 
-static bool sees_kernel(const struct stack_cpu *here)
-{
-	return here->records && here->program.flags & PTRACE_LBR_KERNEL;
-}
-
-/* A program of ring 3 alone needs none: the filter leaves out what is to be left out. */
+/* Others need none: the filter leaves out what is to be left out. */
 static uint64_t pause_stack(void)
 {
 	struct cpu *cpu = this_cpu();
 	struct stack_cpu *here = stack_cpu(cpu);
 
-	if (!sees_kernel(here) || !lbr_runs(&cpu->debugctl))
+	if (!is_to_freeze(here) || !lbr_runs(&cpu->debugctl))
 		return 0;
 	here->frozen |= lbr_is_frozen();
 	lbr_stop(&cpu->debugctl);
@@ -191,7 +203,7 @@ static bool interrupt(struct cpu *cpu)
 {
 	struct stack_cpu *here = stack_cpu(cpu);
 
-	if (sees_kernel(here) && pmu_caps()->version >= 4 && pmu_take_overflows(LBR_FROZEN))
+	if (take_freeze(here))
 		here->frozen = true;
 	if (here->frozen)
 		lapic_self_ipi(VECTOR_TRACE_WORK);
@@ -203,6 +215,7 @@ static void init_cpu(struct cpu *cpu)
 {
 	(void)cpu;
 	lbr_init_cpu();
+	stack_state_init();
 }
 
 static void print_unit(void)

@@ -49,6 +49,12 @@ static void forget_tracer(const struct stack_tracer *tracer)
 		*at = tracer->next_known;
 }
 
+const struct ptrace_lbr_branch *branch_stack_held(const struct tracer *tracer, unsigned *count)
+{
+	*count = stack_of(tracer)->count;
+	return stack_of(tracer)->branch;
+}
+
 bool branch_stack_present(void)
 {
 	return lbr_caps()->depth;
@@ -60,7 +66,8 @@ static bool is_supported(const struct branch_stack_options *options, bool of_tas
 	const struct lbr_program program = {options->flags, options->kinds};
 	bool alone = of_task && !(options->flags & PTRACE_LBR_KERNEL);
 
-	return lbr_supports(&program) && (alone || !(options->flags & PTRACE_LBR_CALL_STACK));
+	return lbr_supports(&program) && (alone || !(options->flags & PTRACE_LBR_CALL_STACK)) &&
+	       (lbr_caps()->freezes || !options->freezes);
 }
 
 /* Checks them, and decides what they leave open. */

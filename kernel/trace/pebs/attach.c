@@ -26,6 +26,7 @@ static int attach_stack(struct task *task, unsigned index, struct pebs_tracer *t
 		.kinds = options->kinds,
 		.entries = tracer->options.branches,
 		.privileged = options->privileged,
+		.freezes = options->interrupt,
 		.replaces = options->replaces ? options->replaces->brings : NULL,
 	};
 	int error;

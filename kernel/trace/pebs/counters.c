@@ -14,7 +14,8 @@ static uint64_t event_select(const struct pebs_tracer *tracer)
 {
 	return tracer->event.code | (tracer->options.view & TRACE_USER ? PMU_USR : 0) |
 	       (tracer->options.view & TRACE_KERNEL ? PMU_OS : 0) |
-	       (ds_caps()->pebs_baseline && !tracer->options.count ? PERFEVTSEL_ADAPTIVE : 0);
+	       (ds_caps()->pebs_baseline && pebs_is_precise(&tracer->options) ? PERFEVTSEL_ADAPTIVE
+									      : 0);
 }
 
 /* By how many events the next sample is late, as far as one period can make up for it. */
@@ -37,7 +38,7 @@ static void load_counter(struct cpu *cpu, struct pebs_tracer *tracer, unsigned s
 		 tracer->left ? tracer->left : 1);
 	pebs->loaded[slot] = tracer;
 	pebs->counters |= counter;
-	pebs->sampling |= tracer->options.count ? 0 : counter;
+	pebs->sampling |= pebs_is_precise(&tracer->options) ? counter : 0;
 	pebs->kernel |= tracer->options.view & TRACE_KERNEL ? counter : 0;
 }
 
@@ -141,6 +142,14 @@ static void keep_events(struct pebs_tracer *tracer, unsigned counter)
 	tracer->events += (tracer->left - pmu_left(counter)) & pmu_value(counter, 1);
 }
 
+/* The counter went on from zero: those events are of the next period. */
+static void keep_rest(struct pebs_tracer *tracer, unsigned counter, bool overflowed)
+{
+	uint64_t distance = pebs_distance(&tracer->options), gone = pmu_read(counter);
+
+	tracer->left = !overflowed ? pmu_left(counter) : gone < distance ? distance - gone : 1;
+}
+
 void pebs_give_counters(struct cpu *cpu, uint64_t counters, uint64_t overflowed)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
@@ -153,6 +162,8 @@ void pebs_give_counters(struct cpu *cpu, uint64_t counters, uint64_t overflowed)
 			continue;
 		if (tracer->options.count)
 			keep_events(tracer, counter);
+		else if (tracer->options.interrupt)
+			keep_rest(tracer, counter, overflowed >> counter & 1);
 		else
 			keep_place(tracer, pmu_left(counter), overflowed >> counter & 1);
 		pmu_release(&cpu->trace->pmu, counter, &tracer->owner);

@@ -110,11 +110,12 @@ static int check_raw(const struct pebs_options *options)
 {
 	uint32_t code = options->event;
 
-	if (!(code & 0xff) || code & ~PTRACE_PEBS_RAW_BITS || (code >> 16 && !options->count))
+	if (!(code & 0xff) || code & ~PTRACE_PEBS_RAW_BITS ||
+	    (code >> 16 && pebs_is_precise(options)))
 		return -EINVAL;
 	if (pmu_lacks_event(code))
 		return -EOPNOTSUPP;
-	return options->count || is_named(find_table(), code) ||
+	return !pebs_is_precise(options) || is_named(find_table(), code) ||
 			       is_in(find_more(find_table()), code)
 		       ? 0
 		       : -ENOENT;
@@ -128,14 +129,14 @@ static int check_named(unsigned event)
 }
 
 /* Of fixed counters, SDM Vol 3, table 18-8, too. */
-static uint64_t counters_of(uint32_t code, bool count)
+static uint64_t counters_of(uint32_t code, bool precise)
 {
 	const uint16_t *named = find_table();
 	uint64_t fixed = code == INSTRUCTIONS ? 1 : code == CYCLES ? 2 : 0;
 
-	if (!count && (named == core || named == atom))
+	if (precise && (named == core || named == atom))
 		return fixed << PMU_FIXED | ONE;
-	if (!count && named == sandy_bridge && code == PREC_DIST)
+	if (precise && named == sandy_bridge && code == PREC_DIST)
 		return SECOND;
 	return fixed << PMU_FIXED | ALL;
 }
@@ -156,7 +157,7 @@ int pebs_find_event(const struct pebs_options *options, struct pebs_event *found
 	select = code & 0xff;
 	*found =
 		(struct pebs_event){.code = code,
-				    .counters = counters_of(code, options->count),
+				    .counters = counters_of(code, pebs_is_precise(options)),
 				    .memory = select == 0x0b || (select >= 0xd0 && select <= 0xd3)};
 	return 0;
 }

@@ -5,6 +5,11 @@
  * anything on its CPU) does: the processor records the registers at every period + 1st event.
  * Counters are few: a tracer for which none is left is refused, and the refusal names the holder.
  *
+ * With `interrupt` the counter interrupts at each period + 1st event. A sample has the registers
+ * and the newest branches of that moment, some instructions later. This needs no PEBS, and any
+ * event will do. Where the task is switched out before the interrupt arrives the sample has no
+ * registers.
+ *
  * A view is of the instructions that are counted. Without TRACE_KERNEL a sample has no address of
  * the kernel's half but those that ring 3 has in its own registers: after a system call, for one,
  * IP and registers are the kernel's, and absent.
@@ -22,6 +27,7 @@ struct task;
 struct pebs_options {
 	uint32_t event;	 /* PTRACE_PEBS_INST_RETIRED and the like */
 	bool raw;	 /* `event` has bits of PTRACE_PEBS_RAW_BITS instead */
+	bool interrupt;	 /* samples of what the counter's interrupt interrupts, not by PEBS */
 	bool count;	 /* counts, and takes no samples: period 0, TRACE_STOP, size 8 or more */
 	uint64_t period; /* 2 (with TRACE_KERNEL 2000) to PMU_LARGEST_PERIOD: events before the one
 			    that is sampled */
@@ -46,14 +52,15 @@ struct pebs_options {
  * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to take
  * samples, at once if it runs. -ENODEV: no PEBS, or of one that counts no counters; -EINVAL: a
  * value out of range, no such event or counter, a reserved bit of a raw event, or CMASK, INV or E
- * of a sampled one, or branches of one that counts; -EOPNOTSUPP: TRACE_WRAP, or TRACE_SIGNAL
- * without a callback, or an event that this processor lacks, or branches, where its records have
- * none or branch_stack_attach() would refuse them; -ENOENT: a raw event that this processor is not
- * known to sample precisely; -EPERM: kernel addresses without the right to them; -ENOMEM: no
- * memory, or over the account's limit; -ESRCH: it has ended; -EBUSY: another has the counters that
- * would do, or the PEBS half of the Debug Store, on some CPU, or tracers of the newest branches
- * want others. A failure leaves nothing. Tracers of a CPU are no others of counters: they wait
- * while a task runs whose tracers need what they have.
+ * of a sampled one, or branches or `interrupt` of one that counts; -EOPNOTSUPP: TRACE_WRAP, or
+ * TRACE_SIGNAL without a callback, or an event that this processor lacks, or branches, where its
+ * records have none (with `interrupt`: where the stack cannot freeze) or branch_stack_attach()
+ * refuses them; -ENOENT: a raw event that this processor is not known to sample precisely; -EPERM:
+ * kernel addresses without the right to them; -ENOMEM: no memory, or over the account's limit;
+ * -ESRCH: it has ended; -EBUSY: another has the counters that would do, or the PEBS half of the
+ * Debug Store, on some CPU, or tracers of the newest branches want others. A failure leaves
+ * nothing. Tracers of a CPU are no others of counters: they wait while a task runs whose tracers
+ * need what they have.
  */
 int pebs_attach(struct task *task, const struct pebs_options *options, struct tracer **tracer);
 

@@ -79,16 +79,31 @@ static inline struct pebs_tracer *pebs_next(const struct pebs_tracer *tracer)
 	return pebs_of(tracer->base.next);
 }
 
+/* It takes samples by PEBS. */
+static inline bool pebs_is_precise(const struct pebs_options *options)
+{
+	return !options->count && !options->interrupt;
+}
+
+/* Events from one sample to the next; PEBS takes its sample one event after this. */
+static inline uint64_t pebs_distance(const struct pebs_options *options)
+{
+	return options->period + options->interrupt;
+}
+
 /* A CPU's state for samples. Only that CPU uses it, with IF = 0. */
 struct pebs_cpu {
 	_Alignas(64) struct ds_pebs_lease lease;
 	struct pebs_tracer *loaded[PEBS_COUNTERS]; /* by slot */
 	uint64_t counters; /* bits of their counters; 0: nothing is recorded */
-	uint64_t sampling; /* those of them that take samples */
+	uint64_t sampling; /* those of them that take samples by PEBS */
 	uint64_t kernel;   /* those of them that count the kernel's instructions */
 	void *staging;
 	size_t records; /* that staging has room for, of those that are loaded */
 	bool reached;	/* staging's threshold */
+
+	uint64_t interrupted;	 /* bits of counters whose interrupt arrived */
+	struct ds_sample sample; /* what it interrupted */
 };
 _Static_assert(sizeof(struct pebs_cpu) <= TRACE_UNIT_BYTES, "struct trace_cpu");
 
@@ -97,7 +112,7 @@ static inline struct pebs_cpu *pebs_cpu(const struct cpu *cpu)
 	return (struct pebs_cpu *)cpu->trace->unit[TRACE_PEBS];
 }
 
-/* The tracer that has the slot, if it takes samples, or NULL. */
+/* The tracer that has the slot, if it takes samples by PEBS, or NULL. */
 static inline struct pebs_tracer *pebs_sampler(const struct pebs_cpu *pebs, unsigned slot)
 {
 	return pebs->sampling >> pebs_counter(slot) & 1 ? pebs->loaded[slot] : NULL;
@@ -146,10 +161,11 @@ static inline bool pebs_has_no_choice(uint64_t counters)
 	return !(counters & (counters - 1));
 }
 
-/* A number for event and view: equal for tracers that sample the same; 0: it takes no samples. */
+/* A number for event and view: equal for tracers that sample the same; 0: no records of PEBS. */
 static inline uint32_t pebs_counted(const struct pebs_tracer *tracer)
 {
-	return tracer->options.count ? 0 : tracer->event.code | tracer->options.view << 16;
+	return !pebs_is_precise(&tracer->options) ? 0
+						  : tracer->event.code | tracer->options.view << 16;
 }
 
 /*
@@ -181,6 +197,11 @@ void pebs_give_counters(struct cpu *cpu, uint64_t counters, uint64_t overflowed)
 
 /* The tracer cannot record here because of `holder`. */
 void pebs_block(struct pebs_tracer *tracer, const char *holder);
+
+/* --- interrupt.c --- */
+
+/* A counter's owner that takes samples at its interrupt: struct pmu_owner. */
+void pebs_interrupted(unsigned counter, void *argument);
 
 /* --- admit.c --- */
 

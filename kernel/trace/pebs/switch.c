@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Where events begin and cease to be counted and sampled.
+#include "drivers/clock/tsc.h"
 #include "kernel/console.h"
 #include "kernel/end.h"
 #include "kernel/sched/task.h"
+#include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/pebs/private.h"
 #include "kernel/trace/unit.h"
@@ -85,17 +87,35 @@ static void stop(struct cpu *cpu)
 		pmu_run(pebs_cpu(cpu)->counters, false);
 }
 
+/* Where an interrupt is late no registers are known: what it will interrupt is not the task. */
+static void give_interrupted(struct cpu *cpu, uint64_t late)
+{
+	struct pebs_cpu *pebs = pebs_cpu(cpu);
+	uint64_t counters = pebs->interrupted | late;
+
+	if (!counters)
+		return;
+	if (!pebs->interrupted)
+		pebs->sample = (struct ds_sample){.has = DS_SAMPLE_TSC, .tsc = tsc_read()};
+	pebs->interrupted = 0;
+	branch_stack_depart(cpu);
+	for (unsigned slot = 0; slot < PEBS_COUNTERS; slot++)
+		if (pebs->loaded[slot] && counters >> pebs_counter(slot) & 1)
+			pebs_put(pebs->loaded[slot], &pebs->sample, cpu);
+}
+
 static void depart(struct cpu *cpu, bool departs)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
-	uint64_t overflowed;
+	uint64_t overflowed, interrupting = pebs->counters & cpu->trace->pmu.interrupting;
 
 	(void)departs;
 	if (!pebs->counters)
 		return;
 	if (pebs->sampling)
 		ds_pebs_start(&cpu->trace->ds, &pebs->lease, 0);
-	overflowed = pmu_take_overflows(pebs->counters);
+	overflowed = pmu_take_overflows(pebs->counters) | pebs->interrupted;
+	give_interrupted(cpu, overflowed & interrupting);
 	if (pebs->sampling) {
 		empty_staging(cpu, overflowed);
 		ds_release_pebs(&cpu->trace->ds, &pebs->lease);
@@ -141,7 +161,7 @@ static unsigned find_branches(const struct pebs_cpu *pebs)
 	unsigned most = 0;
 
 	for (unsigned i = 0; i < PEBS_COUNTERS; i++)
-		if (pebs->loaded[i] && pebs->loaded[i]->options.branches > most)
+		if (pebs_sampler(pebs, i) && pebs->loaded[i]->options.branches > most)
 			most = pebs->loaded[i]->options.branches;
 	return most;
 }
@@ -235,7 +255,9 @@ static uint64_t pause_counters(void)
 
 static void resume_counters(uint64_t paused)
 {
-	if (paused && !pebs_cpu(this_cpu())->lease.overflowed)
+	const struct pebs_cpu *pebs = pebs_cpu(this_cpu());
+
+	if (paused && !pebs->lease.overflowed && !pebs->interrupted)
 		pmu_run(paused, true);
 }
 

@@ -3,6 +3,7 @@
 #include "drivers/lbr/lbr.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
+#include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/pebs/private.h"
 #include "lib/string.h"
@@ -56,7 +57,9 @@ static int check_branches(const struct pebs_options *options)
 {
 	if (!options->branches || options->count)
 		return options->branches || options->kinds || options->call_stack ? -EINVAL : 0;
-	return lbr_caps()->depth && ds_pebs_record_size_with(1) ? 0 : -EOPNOTSUPP;
+	return lbr_caps()->depth && (options->interrupt || ds_pebs_record_size_with(1))
+		       ? 0
+		       : -EOPNOTSUPP;
 }
 
 /* Of those that have a slot. */
@@ -67,7 +70,7 @@ static uint64_t existing_counters(const struct pebs_options *options)
 	uint64_t slots = ((1ull << PEBS_FIXED) - 1) << PMU_FIXED | 0xff;
 
 	return (general | fixed << PMU_FIXED) & slots &
-	       (options->count ? slots : ds_pebs_counters());
+	       (pebs_is_precise(options) ? ds_pebs_counters() : slots);
 }
 
 /* Chooses among the counters. The named ones have to exist, and one of them to take the event. */
@@ -84,8 +87,8 @@ static int choose_counters(const struct pebs_options *options, const struct pebs
 static bool is_period(const struct pebs_options *options)
 {
 	if (options->count)
-		return !options->period && options->overflow == TRACE_STOP;
-	return options->period <= PMU_LARGEST_PERIOD &&
+		return !options->period && options->overflow == TRACE_STOP && !options->interrupt;
+	return pebs_distance(options) <= PMU_LARGEST_PERIOD &&
 	       options->period >=
 		       (options->view & TRACE_KERNEL ? LEAST_KERNEL_PERIOD : LEAST_PERIOD);
 }
@@ -96,7 +99,7 @@ static int check_options(const struct pebs_options *options, struct pebs_event *
 	size_t samples = options->size / unit_of(options);
 	int error;
 
-	if (options->count ? !pmu_caps()->version : !pebs_present())
+	if (pebs_is_precise(options) ? !pebs_present() : !pmu_caps()->version)
 		return -ENODEV;
 	if (options->view & ~(unsigned)(TRACE_USER | TRACE_KERNEL) || samples < 1 ||
 	    samples > MOST_SAMPLES || options->threshold > samples || !is_period(options))
@@ -185,9 +188,10 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
 		.unit = unit,
 		.slots = buffer_bytes(&settled) / unit,
 		.memory = trace_memory_alloc(buffer_bytes(&settled)),
-		.left = settled.count ? PMU_LARGEST_PERIOD : settled.period,
+		.left = settled.count ? PMU_LARGEST_PERIOD : pebs_distance(&settled),
 	};
 	tracer->owner.name = tracer->name;
+	tracer->owner.overflowed = settled.interrupt ? pebs_interrupted : NULL;
 	if (!tracer->memory) {
 		pebs_free(&tracer->base);
 		return -ENOMEM;
@@ -246,7 +250,10 @@ static unsigned has_of(const struct pebs_tracer *tracer, const struct ds_sample 
 	       (address && sample->has & DS_SAMPLE_ADDRESS ? PTRACE_PEBS_HAS_ADDRESS : 0u) |
 	       (sample->has & DS_SAMPLE_TRANSACTION ? PTRACE_PEBS_HAS_TRANSACTION : 0u) |
 	       (sample->has & DS_SAMPLE_TSC ? PTRACE_PEBS_HAS_TSC : 0u) |
-	       (tracer->options.branches && sample->entries ? PTRACE_PEBS_HAS_BRANCHES : 0u);
+	       (tracer->options.interrupt ? PTRACE_PEBS_HAS_SKID : 0u) |
+	       (tracer->options.branches && (tracer->options.interrupt || sample->entries)
+			? PTRACE_PEBS_HAS_BRANCHES
+			: 0u);
 }
 
 /* The parts that ring 3 may see: after a transition state, or stack, are the kernel's. */
@@ -266,16 +273,35 @@ static bool sees(const struct pebs_tracer *tracer, uint64_t address)
 	return tracer->options.view & (is_kernel(address) ? TRACE_KERNEL : TRACE_USER);
 }
 
+/* Of the record; at an interrupt those that the tracer of the newest branches has just taken. */
+static const struct ptrace_lbr_branch *find_branches(const struct pebs_tracer *tracer,
+						     const struct ds_sample *sample,
+						     struct ptrace_lbr_branch decoded[LBR_MOST],
+						     unsigned *count)
+{
+	const uint64_t *entry = sample->entry;
+
+	if (tracer->options.interrupt)
+		return branch_stack_held(tracer->base.brings, count);
+	for (*count = 0; *count < sample->entries && *count < LBR_MOST && entry[0]; entry += 3)
+		decoded[(*count)++] = lbr_decode(entry[0], entry[1], entry[2]);
+	return decoded;
+}
+
 /* To what follows the sample: those of the view, both ends. An entry that is 0 was emptied. */
 static void put_branches(const struct pebs_tracer *tracer, const struct ds_sample *sample,
 			 struct ptrace_pebs_branch *to)
 {
-	const uint64_t *entry = sample->entry;
-	unsigned count = 0;
+	struct ptrace_lbr_branch decoded[LBR_MOST];
+	const struct ptrace_lbr_branch *branches;
+	unsigned count = 0, found;
 
+	if (!tracer->options.branches)
+		return;
 	memset(to, 0, tracer->options.branches * sizeof(*to));
-	for (unsigned i = 0; i < sample->entries && entry[0]; i++, entry += 3) {
-		struct ptrace_lbr_branch branch = lbr_decode(entry[0], entry[1], entry[2]);
+	branches = find_branches(tracer, sample, decoded, &found);
+	for (unsigned i = 0; i < found; i++) {
+		struct ptrace_lbr_branch branch = branches[i];
 
 		if (count < tracer->options.branches && sees(tracer, branch.from) &&
 		    sees(tracer, branch.to))

@@ -7,13 +7,13 @@
 #include "kernel/mm/page.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/pt/insntrace.h"
+#include "kernel/trace/xsaves.h"
 
 enum { SAVED_RANGES = 2 };
 
 /* The compacted area of XSAVES with component 8 alone: SDM Vol 1, 13.4 and 13.5.6. */
 struct saved_state {
-	uint8_t legacy[512];
-	uint64_t xstate_bv, xcomp_bv, header[6];
+	struct xsaves_header header;
 	uint64_t control, output_base, output_mask_ptrs, status, cr3_match;
 	uint64_t address[2 * SAVED_RANGES];
 	uint64_t reserved[7];

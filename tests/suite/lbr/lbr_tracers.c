@@ -10,7 +10,7 @@
 #include "kernel/smp/smp.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
-#include "kernel/trace/lbr/branch_stack.h"
+#include "kernel/trace/lbr/private.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
@@ -474,13 +474,15 @@ TEST(lbr_tracer_kinds, .group = "LB", .ids = "LB42", .needs = NEED_LBR,
 	}
 }
 
+#define IA32_XSS  0xda0u
+#define LBR_STATE (1ull << 15)
+#define IS_SAVED  (stack_of(tracer)->state.header.xcomp_bv / LBR_STATE & 1)
+
 /* Two calls deep, one, none: a stack that a switch did not bring back has none after the first
-   return, and one that it did not take away has both. */
-TEST(lbr_tracer_call_stack, .group = "LB", .ids = "LB43", .needs = NEED_LBR,
-     .claim = "a tracer of the call stack has the calls that have not returned, newest first, "
-	      "across switches to tasks with calls and returns of their own",
-     .source = "SDM Vol 3, 17.9; docs/lbr.md#tracers")
+   return, and one that it did not take away has both. XSAVES has not `lacks` in the middle. */
+static void expect_calls_back(uint64_t lacks)
 {
+	uint64_t enabled = lbr_caps()->xsaves ? rdmsr(IA32_XSS) : 0;
 	struct tracer *tracer;
 	struct caller caller;
 
@@ -494,13 +496,29 @@ TEST(lbr_tracer_call_stack, .group = "LB", .ids = "LB43", .needs = NEED_LBR,
 	EXPECT(branches[0].from == caller.start + 7 && branches[0].to == caller.start + 15);
 	EXPECT(branches[1].from == caller.start && branches[1].to == caller.start + 7);
 	branches[0].from = 0;
+	EXPECT_EQ(IS_SAVED, lbr_caps()->xsaves);
+	if (lacks)
+		wrmsr(IA32_XSS, enabled & ~lacks);
 	go_to(&caller, 2);
+	EXPECT_EQ(IS_SAVED, lbr_caps()->xsaves && !lacks);
+	if (lacks)
+		wrmsr(IA32_XSS, enabled);
 	EXPECT_EQ(read_all(tracer), 1);
 	EXPECT_EQ(branches[0].from, caller.start);
 	go_to(&caller, 3);
 	EXPECT_EQ(read_all(tracer), 0);
 	EXPECT(trace_detach(tracer));
 	close_caller(&caller);
+}
+
+TEST(lbr_tracer_call_stack, .group = "LB", .ids = "LB43", .needs = NEED_LBR,
+     .claim = "a tracer of the call stack has the calls that have not returned, newest first, "
+	      "across switches to other tasks with calls, where IA32_XSS leaves them out too",
+     .source = "SDM Vol 3, 17.9; SDM Vol 1, 13.11; docs/lbr.md#tracers")
+{
+	expect_calls_back(0);
+	if (lbr_caps()->xsaves)
+		expect_calls_back(LBR_STATE);
 }
 
 /* The kernel's branches, which another tracer wants, push the calls out before they are read. */

@@ -7,6 +7,8 @@
 #include "drivers/ds/ds.h"
 #include "drivers/ds/pebs.h"
 #include "drivers/lbr/lbr.h"
+#include "drivers/lbr/registers.h"
+#include "drivers/pmu/pmu.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/process/attachment.h"
@@ -401,21 +403,30 @@ static bool have_branches(void)
 	return lbr_caps()->depth && ds_pebs_record_size_with(1);
 }
 
+/* And a filter, and a counter of branches. */
+static bool have_freeze(void)
+{
+	return lbr_caps()->freezes && lbr_caps()->select & LBR_SELECT_BY_LEVEL &&
+	       pmu_caps()->version && !pmu_lacks_event(0xc4);
+}
+
 /* The argument of tests/user/ptrace_pebs.c: PEBS of this machine. */
 static uint64_t pebs_of_machine(void)
 {
 	bool registers = ds_sample_has() & DS_SAMPLE_REGISTERS;
+	uint64_t freeze = have_freeze() ? 32 : 0;
 
 	if (!pebs_present())
-		return 0;
-	return 1 | (ds_caps()->pebs_format ? 0 : 2) | (registers ? 4 : 0) | (ds_has_bts() ? 8 : 0) |
-	       (have_branches() ? 16 : 0);
+		return freeze;
+	return freeze | 1 | (ds_caps()->pebs_format ? 0 : 2) | (registers ? 4 : 0) |
+	       (ds_has_bts() ? 8 : 0) | (have_branches() ? 16 : 0);
 }
 
 TEST(ptrace_pebs, .group = "I", .ids = "",
-     .claim = "a program has another's samples taken, exactly, reads them, learns that its buffer "
-	      "is full, traces its branches beside; each request that is refused is refused by its "
-	      "error and changes nothing",
+     .claim =
+	     "a program has another's samples taken, exactly, reads them, learns that its buffer "
+	     "is full, traces its branches beside; it has samples taken at interrupts; each request "
+	     "that is refused is refused by its error and changes nothing",
      .source = "docs/ptrace-pebs.2")
 {
 	uint64_t skid = pebs_present() ? sampled_skid() : 0;

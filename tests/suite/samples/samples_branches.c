@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Samples with the newest branches: the LBR group of adaptive records.
+// Samples with the newest branches: the LBR group of adaptive records, and the stack that froze at
+// a counter's interrupt.
 #include "drivers/ds/pebs.h"
 #include "drivers/lbr/lbr.h"
 #include "drivers/lbr/registers.h"
+#include "drivers/pmu/pmu.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
@@ -20,6 +22,9 @@
 #define MOST	128
 #define RECORDS 20000
 
+#define BRANCHES_RETIRED 0x00c4 /* SDM Vol 3, table 18-1 */
+#define LATEST		 64	/* branches between an event and its interrupt */
+
 struct sample {
 	struct ptrace_pebs_sample sample;
 	struct ptrace_pebs_branch branch[LBR_MOST];
@@ -32,6 +37,28 @@ static void need_branches(void)
 {
 	if (!lbr_caps()->depth || !ds_pebs_record_size_with(1))
 		test_skip("records of samples have no entries of the LBR stack");
+}
+
+/* Of ring 3 alone takes a filter. */
+static void need_freeze(bool filter)
+{
+	if (!pmu_caps()->version || pmu_lacks_event(BRANCHES_RETIRED))
+		test_skip("no counter of branches (CPUID.0AH)");
+	if (!lbr_caps()->freezes)
+		test_skip("no FREEZE_LBRS_ON_PMI in IA32_DEBUGCTL");
+	if (filter && !(lbr_caps()->select & LBR_SELECT_BY_LEVEL))
+		test_skip("no MSR_LBR_SELECT: the kernel's branches cannot be left out");
+}
+
+static struct pebs_options at_interrupts(uint64_t period)
+{
+	return (struct pebs_options){.event = BRANCHES_RETIRED,
+				     .raw = true,
+				     .interrupt = true,
+				     .period = period,
+				     .view = TRACE_USER,
+				     .privileged = true,
+				     .overflow = TRACE_STOP};
 }
 
 static uint64_t visits_for(uint64_t count)
@@ -179,18 +206,12 @@ static void take_turns(struct sampled *sampled)
  * The entries that an earlier task left are in the processor's registers: the sources alone are
  * emptied at a switch. A sample that copied them showed one task the addresses of another.
  */
-TEST(samples_branches_isolated, .group = "samples", .ids = "PE123", .needs = NEED_SAMPLES,
-     .claim = "of two tasks that take turns on a CPU no sample has a branch of the other's, or an "
-	      "address of the kernel's, whatever number its tracer wants",
-     .source = "docs/design.md#views; docs/ptrace-pebs.2, Branches")
+static void expect_isolated(const struct pebs_options options)
 {
-	const struct pebs_options options = sampled_options(SAMPLED_BRANCHES, 11, MOST);
 	struct sampled sampled[2] = {{.number = 1, .visits = 15, .between = take_turns},
 				     {.number = 2, .visits = 15, .between = take_turns}};
 	struct tracer *tracers[2];
 
-	need_branches();
-	sampled_needs_exact();
 	test_pin();
 	for (unsigned i = 0; i < 2; i++) {
 		sampled_open(&sampled[i]);
@@ -214,6 +235,24 @@ TEST(samples_branches_isolated, .group = "samples", .ids = "PE123", .needs = NEE
 		EXPECT(branches > count);
 		sampled_close(&sampled[i]);
 	}
+}
+
+TEST(samples_branches_isolated, .group = "samples", .ids = "PE123", .needs = NEED_SAMPLES,
+     .claim = "of two tasks that take turns on a CPU no sample has a branch of the other's, or an "
+	      "address of the kernel's, whatever number its tracer wants",
+     .source = "docs/design.md#views; docs/ptrace-pebs.2, Branches")
+{
+	need_branches();
+	sampled_needs_exact();
+	expect_isolated(sampled_options(SAMPLED_BRANCHES, 11, MOST));
+}
+
+TEST(samples_interrupt_isolated, .group = "samples", .ids = "PE123", .needs = NEED_LBR,
+     .claim = "so do samples that are taken at interrupts",
+     .source = "docs/design.md#views; docs/ptrace-pebs.2, Samples at interrupts")
+{
+	need_freeze(true);
+	expect_isolated(at_interrupts(11));
 }
 
 /* --- Calls that have not returned --- */
@@ -253,14 +292,16 @@ static bool is_call(const struct ptrace_pebs_branch *branch, uint64_t from, uint
 	return branch->from == START + from && branch->to == START + to;
 }
 
-static void expect_calls(size_t count)
+/* From `first` on, since a stack may freeze some branches before the interrupt arrives. */
+static void expect_calls(size_t count, uint64_t first)
 {
 	unsigned in_body = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t at = samples[i].sample.event_ip - START;
+		bool precise = samples[i].sample.has & PTRACE_PEBS_HAS_EVENT_IP;
+		uint64_t at = (precise ? samples[i].sample.event_ip : samples[i].sample.ip) - START;
 
-		if (at < BODY || at >= BODY + 2 * JUMPS)
+		if (at < first || at >= BODY + 2 * JUMPS)
 			continue;
 		in_body++;
 		EXPECT(is_call(&samples[i].branch[0], INNER, BODY));
@@ -270,20 +311,14 @@ static void expect_calls(size_t count)
 	EXPECT(in_body > ROUNDS);
 }
 
-TEST(samples_with_calls, .group = "samples", .ids = "PE124", .needs = NEED_SAMPLES,
-     .claim = "a sample of a tracer of the call stack has the calls that have not returned, newest "
-	      "first, and no other, across switches of its task",
-     .source = "SDM Vol 3, 17.9; docs/ptrace-pebs.2, Branches")
+static void sample_calls(struct pebs_options options, uint64_t first)
 {
-	struct pebs_options options = sampled_options(SAMPLED_BRANCHES, 17, MOST);
 	uint8_t *page = test_area(1), *stack = test_area(1);
 	struct tracer *tracer;
 	struct task *task;
 
-	need_branches();
 	if (!(lbr_caps()->select & LBR_SELECT_CALL_STACK))
 		test_skip("no EN_CALLSTACK in MSR_LBR_SELECT");
-	sampled_needs_exact();
 	write_calls(page);
 	code_map(START, page, VM_USER);
 	code_map_data(START + PAGE_SIZE, stack, VM_USER);
@@ -293,10 +328,200 @@ TEST(samples_with_calls, .group = "samples", .ids = "PE124", .needs = NEED_SAMPL
 	tracer = attach(task, 8, options);
 	task_start(task);
 	task_join(task);
-	expect_calls(read_samples(tracer, 8));
+	expect_calls(read_samples(tracer, 8), first);
 	task_put(task);
 	code_unmap(START);
 	code_unmap(START + PAGE_SIZE);
+}
+
+TEST(samples_with_calls, .group = "samples", .ids = "PE124", .needs = NEED_SAMPLES,
+     .claim = "a sample of a tracer of the call stack has the calls that have not returned, newest "
+	      "first, and no other, across switches of its task",
+     .source = "SDM Vol 3, 17.9; docs/ptrace-pebs.2, Branches")
+{
+	need_branches();
+	sampled_needs_exact();
+	sample_calls(sampled_options(SAMPLED_BRANCHES, 17, MOST), BODY);
+}
+
+TEST(samples_interrupt_calls, .group = "samples", .ids = "PE124", .needs = NEED_LBR,
+     .claim = "a sample at an interrupt, of a tracer of the call stack, has the calls that have "
+	      "not returned, newest first, and no other, across switches of its task",
+     .source = "SDM Vol 3, 17.9; docs/ptrace-pebs.2, Samples at interrupts")
+{
+	need_freeze(true);
+	sample_calls(at_interrupts(17), BODY + 2 * 8);
+}
+
+/* --- Where the counter's interrupt arrives --- */
+
+/* The branch, of all those of its visit, that the sample follows at once. False: there is none. */
+static bool find_event(const struct sampled *sampled, const struct ptrace_pebs_sample *sample,
+		       uint64_t *event)
+{
+	uint64_t events = sampled_events(SAMPLED_BRANCHES);
+	uint64_t first = sample->general[8] * events;
+
+	for (*event = first; *event < first + events; ++*event) {
+		struct sampled_place place = sampled_place(sampled, SAMPLED_BRANCHES, *event);
+
+		if (!place.call && place.ip == sample->ip && place.rcx == sample->general[1])
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Each is after its event and before the next one's. A processor that counts what leads to ring 3
+ * as its event, or too much, is known by the count: the places of its samples are in order.
+ */
+static void expect_places(const struct sampled *sampled, size_t count, bool exact)
+{
+	uint64_t last = 0, event;
+	unsigned found = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t due = (i + 1) * (PERIOD + 1) - 1;
+
+		EXPECT(plain[i].has & PTRACE_PEBS_HAS_SKID && plain[i].has & PTRACE_PEBS_HAS_TSC);
+		EXPECT(!(plain[i].has & (PTRACE_PEBS_HAS_EVENT_IP | PTRACE_PEBS_HAS_BRANCHES)));
+		if (!(plain[i].has & PTRACE_PEBS_HAS_IP) || !find_event(sampled, &plain[i], &event))
+			continue;
+		EXPECT(!found || event > last);
+		EXPECT(!exact || (event >= due && event < due + PERIOD));
+		last = event;
+		found++;
+	}
+	EXPECT(found > SAMPLES / 2);
+}
+
+TEST(samples_interrupt_counts, .group = "samples", .ids = "PE126",
+     .claim = "a tracer at interrupts has a sample of each period + 1 events that a counter beside "
+	      "it counts, no more and no fewer, at the event or a few later, each marked so",
+     .source = "docs/ptrace-pebs.2, Samples at interrupts")
+{
+	struct pebs_options counting = {.event = BRANCHES_RETIRED,
+					.raw = true,
+					.count = true,
+					.view = TRACE_USER,
+					.overflow = TRACE_STOP,
+					.size = sizeof(uint64_t)};
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = visits_for(SAMPLES)};
+	struct tracer *tracer, *counter = NULL;
+	struct pebs_status status;
+	size_t count;
+
+	if (!pmu_caps()->version || pmu_lacks_event(BRANCHES_RETIRED))
+		test_skip("no counter of branches (CPUID.0AH)");
+	sampled_open(&sampled);
+	tracer = attach(sampled.task, 0, at_interrupts(PERIOD));
+	REQUIRE_EQ(pebs_attach(sampled.task, &counting, &counter), 0);
+	sampled_run(&sampled);
+	pebs_status(counter, &status);
+	count = pebs_read(tracer, plain, MOST);
+	EXPECT(count >= SAMPLES);
+	EXPECT_EQ(count, status.events / (PERIOD + 1));
+	expect_places(&sampled, count,
+		      status.events == sampled.visits * sampled_events(SAMPLED_BRANCHES));
+	EXPECT(trace_detach(tracer));
+	EXPECT(trace_detach(counter));
+}
+
+/* Those before the newest; that is the one at which the sample is, or a stack froze just before. */
+static unsigned follow_frozen(struct tracer *branches, uint64_t edge, const struct sample *sample)
+{
+	for (unsigned late = 0; late < LATEST && late < edge; late++)
+		if (is_record(branches, edge - late, sample->branch))
+			return follow(branches, edge - late, sample, LBR_MOST);
+	EXPECT(false);
+	return 0;
+}
+
+static void expect_frozen(unsigned wanted)
+{
+	const struct bts_options all = {.view = TRACE_USER,
+					.privileged = true,
+					.overflow = TRACE_STOP,
+					.size = RECORDS * sizeof(struct ptrace_bts_record)};
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = visits_for(SAMPLES)};
+	struct tracer *tracer, *branches = NULL;
+	unsigned whole = 0, taken = 0;
+	uint64_t event;
+	size_t count;
+
+	sampled_open(&sampled);
+	REQUIRE_EQ(bts_attach(sampled.task, &all, &branches), 0);
+	tracer = attach(sampled.task, wanted, at_interrupts(PERIOD));
+	sampled_run(&sampled);
+	count = read_samples(tracer, wanted);
+	for (size_t i = 0; i < count; i++) {
+		struct sampled_place place;
+
+		EXPECT(samples[i].sample.has & PTRACE_PEBS_HAS_BRANCHES);
+		if (!find_event(&sampled, &samples[i].sample, &event))
+			continue;
+		place = sampled_place(&sampled, SAMPLED_BRANCHES, event);
+		if (!place.taken)
+			continue;
+		taken++;
+		whole += follow_frozen(branches, place.edge, &samples[i]) == wanted;
+	}
+	EXPECT(taken > SAMPLES / 2);
+	EXPECT(whole > taken / 2);
+	EXPECT(trace_detach(branches));
+}
+
+/* All of a stack would not be there if the interrupt's return had taken an entry of it. */
+TEST(samples_interrupt_branches, .group = "samples", .ids = "PE127", .needs = NEED_LBR | NEED_BTS,
+     .claim = "a sample at an interrupt has as many of its task's newest branches as its tracer "
+	      "wants, all of the stack too, newest first, each the one that all branches of the "
+	      "same run have there",
+     .source = "SDM Vol 3, 17.4.7; docs/ptrace-pebs.2, Samples at interrupts")
+{
+	need_freeze(true);
+	if (lbr_caps()->excludes_bts)
+		test_skip("BTS and the LBR stack exclude each other");
+	expect_frozen(1);
+	expect_frozen(7);
+	expect_frozen(lbr_caps()->depth);
+}
+
+/* 2000 branches, each to where it is from. */
+static void turn_in_kernel(struct sampled *sampled)
+{
+	uint64_t left = 2000;
+
+	(void)sampled;
+	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(left) : : "cc");
+}
+
+/* The interrupt's handler has run some hundred branches before anything can read the stack. */
+TEST(samples_interrupt_kernel, .group = "samples", .ids = "PE128", .needs = NEED_LBR,
+     .claim = "a sample at an interrupt of the kernel has the branches that led to it, and none of "
+	      "the interrupt's own",
+     .source = "SDM Vol 3, 17.4.7; docs/ptrace-pebs.2, Samples at interrupts")
+{
+	struct pebs_options options = at_interrupts(2100);
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = SAMPLES,
+							   .between = turn_in_kernel};
+	unsigned of_kernel = 0, led = 0;
+	struct tracer *tracer;
+	size_t count;
+
+	need_freeze(false);
+	options.view = TRACE_USER | TRACE_KERNEL;
+	sampled_open(&sampled);
+	tracer = attach(sampled.task, 4, options);
+	sampled_run(&sampled);
+	count = read_samples(tracer, 4);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t ip = samples[i].sample.ip, to = samples[i].branch[0].to;
+
+		of_kernel += (unsigned)(ip >> 63);
+		led += ip >> 63 && to <= ip && ip - to < 256;
+	}
+	EXPECT(of_kernel > SAMPLES / 2);
+	EXPECT(led > of_kernel / 2);
 }
 
 /* --- What is refused --- */
@@ -343,4 +568,41 @@ TEST(samples_branches_refused, .group = "samples", .ids = "PE125", .needs = NEED
 	options.kinds = PTRACE_LBR_RETURN;
 	EXPECT(trace_detach(attach(sampled.task, 4, options)));
 	EXPECT(trace_detach(newest));
+}
+
+TEST(samples_interrupt_refused, .group = "samples", .ids = "PE125",
+     .claim = "samples at interrupts are refused without counters, with a count, and with a period "
+	      "of which the counter holds one event less; their branches where no stack freezes or "
+	      "leaves out what the view does; PEBS they do not need",
+     .source = "kernel/trace/pebs/pebs.h")
+{
+	struct pebs_options options = at_interrupts(PERIOD);
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = 1};
+	bool filter = lbr_caps()->select & LBR_SELECT_BY_LEVEL;
+
+	sampled_open(&sampled);
+	if (!pmu_caps()->version || pmu_lacks_event(BRANCHES_RETIRED)) {
+		refuse(sampled.task, options, pmu_caps()->version ? -EOPNOTSUPP : -ENODEV);
+		return;
+	}
+	EXPECT(trace_detach(attach(sampled.task, 0, options)));
+	options.count = true;
+	options.period = 0;
+	refuse(sampled.task, options, -EINVAL);
+	options.count = false;
+	options.period = PMU_LARGEST_PERIOD;
+	refuse(sampled.task, options, -EINVAL);
+	options.period--;
+	EXPECT(trace_detach(attach(sampled.task, 0, options)));
+	options.overflow = TRACE_WRAP;
+	refuse(sampled.task, options, -EOPNOTSUPP);
+	options.overflow = TRACE_STOP;
+	options.kinds = PTRACE_LBR_CALL;
+	refuse(sampled.task, options, -EINVAL);
+	options.kinds = 0;
+	options.branches = 4;
+	if (lbr_caps()->depth && lbr_caps()->freezes && filter)
+		EXPECT(trace_detach(attach(sampled.task, 4, options)));
+	else
+		refuse(sampled.task, options, -EOPNOTSUPP);
 }
