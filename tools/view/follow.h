@@ -23,6 +23,18 @@ struct follow_events {
 	/* After each branch that is shown; `stack` is what it led to. */
 	void (*branch)(void *argument, const struct cursor_item *item, const struct stack *stack,
 		       uint64_t position);
+	/*
+	 * The instructions from `at` on up to the one at `from` were executed; the one at `from`
+	 * only if `executed`.
+	 */
+	void (*block)(void *argument, const struct space *space, uint64_t at, uint64_t from,
+		      bool executed);
+	/*
+	 * The kernel sent the task to a function of its program: a signal. Of a trace without
+	 * branches into and out of the kernel, the task is in a function to which no branch led.
+	 * Before the branches of that function.
+	 */
+	void (*signal)(void *argument, const struct function *handler, uint64_t position);
 	void *argument;
 };
 

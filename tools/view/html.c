@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: MIT
 /*
- * view html: one page with everything inside, which a browser opens without a network: page.html,
- * the viewer speedscope, and for each stream its calls. These are numbers of 7 bits a byte, the
+ * view html: one page with everything inside, which a browser opens without a network: page.html
+ * with its scripts, the viewer speedscope, and for each stream its calls, its code and its last
+ * branches. The calls are numbers of 7 bits a byte, the
  * lowest first, the eighth bit set in all but the last. An entry has 0 for a return, or one more
  * than the place in "frames" of the function that is entered. The instructions since the entry
  * before follow.
  */
 #define _GNU_SOURCE
 #include "tools/view/follow.h"
+#include "tools/view/last.h"
+#include "tools/view/listing.h"
 #include "tools/view/output.h"
+#include "tools/view/packed.h"
 #include "tools/view/view.h"
 
 #include "abi/ptrace_bts.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 /* The viewer needs some 400 bytes for each, and a browser gives a page 4 GiB. */
 #define CALLS_MOST (8u << 20)
+
+/* Signals of a stream, of which the page has the last branches before. */
+#define SIGNALS_MOST 16
 
 /* Stamps and gaps of a page, which its script holds as objects. */
 #define EVENTS_MOST (1u << 20)
@@ -28,6 +34,8 @@
 	extern const char name##_end[] __asm__("_binary_" file "_end")
 
 EMBEDDED(page, "tools_view_page_html");
+EMBEDDED(script, "tools_view_page_js");
+EMBEDDED(lanes, "tools_view_lanes_js");
 EMBEDDED(viewer, "third_party_speedscope_speedscope_js");
 EMBEDDED(style, "third_party_speedscope_speedscope_css");
 EMBEDDED(licence, "third_party_speedscope_LICENSE");
@@ -35,105 +43,36 @@ EMBEDDED(licence, "third_party_speedscope_LICENSE");
 /* The line of page.html that the data take the place of. */
 static const char place[] = "<!-- the trace -->\n";
 
+/* Branches of a stream: a browser opens them in some seconds. */
+#define NEWEST 10000000
+
 static const char *output = "trace.html";
+static uint64_t newest = NEWEST;
 static FILE *page;
 static uint64_t events_shown; /* stamps and gaps */
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
-	(void)state;
-	if (key != 'o')
+	switch (key) {
+	case 'o':
+		output = argument;
+		return 0;
+	case 'n':
+		newest = filter_number(argument, state);
+		if (!newest)
+			argp_error(state, "--newest is 1 or more");
+		return 0;
+	default:
 		return ARGP_ERR_UNKNOWN;
-	output = argument;
-	return 0;
+	}
 }
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0, "the file to write (trace.html)", 0},
+	{"newest", 'n', "NUMBER", 0,
+	 "of branches of a task or CPU, older ones are left out (10000000)", 0},
 	{0},
 };
-
-/* What is written into it is in the page as gzip in base64. */
-struct packed {
-	z_stream gzip;
-	uint8_t bytes[3 << 14]; /* packed, not in the page yet */
-};
-
-static void put_base64(const uint8_t *bytes, size_t count)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-	for (size_t i = 0; i < count; i += 3) {
-		uint32_t three = (uint32_t)bytes[i] << 16;
-		char four[4];
-
-		three |= i + 1 < count ? (uint32_t)bytes[i + 1] << 8 : 0;
-		three |= i + 2 < count ? bytes[i + 2] : 0;
-		for (unsigned at = 0; at < 4; at++)
-			four[at] = i + at > count ? '=' : digits[three >> (18 - 6 * at) & 63];
-		fwrite(four, 1, sizeof(four), page);
-	}
-}
-
-static void pack(struct packed *packed, int flush)
-{
-	int code;
-
-	do {
-		code = deflate(&packed->gzip, flush);
-		if (packed->gzip.avail_out && code != Z_STREAM_END)
-			return;
-		put_base64(packed->bytes, sizeof(packed->bytes) - packed->gzip.avail_out);
-		packed->gzip.next_out = packed->bytes;
-		packed->gzip.avail_out = sizeof(packed->bytes);
-	} while (code != Z_STREAM_END);
-}
-
-static ssize_t write_packed(void *cookie, const char *bytes, size_t count)
-{
-	struct packed *packed = cookie;
-
-	packed->gzip.next_in = (uint8_t *)bytes;
-	packed->gzip.avail_in = (unsigned)count;
-	pack(packed, Z_NO_FLUSH);
-	return (ssize_t)count;
-}
-
-static int close_packed(void *cookie)
-{
-	struct packed *packed = cookie;
-
-	pack(packed, Z_FINISH);
-	deflateEnd(&packed->gzip);
-	free(packed);
-	return 0;
-}
-
-static FILE *open_packed(void)
-{
-	struct packed *packed = allocate(1, sizeof(*packed));
-	FILE *file = fopencookie(
-		packed, "w", (cookie_io_functions_t){.write = write_packed, .close = close_packed});
-
-	packed->gzip.next_out = packed->bytes;
-	packed->gzip.avail_out = sizeof(packed->bytes);
-	if (!file || deflateInit2(&packed->gzip, 6, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY))
-		fail("no memory to pack the page");
-	return file;
-}
-
-/* As a string of JSON, which can be in a script of a page. */
-static void put_string(FILE *to, const char *text)
-{
-	fputc('"', to);
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || strchr("\"\\<>&\x7f", *text))
-			fprintf(to, "\\u%04x", (unsigned char)*text);
-		else
-			fputc(*text, to);
-	fputc('"', to);
-}
 
 /* Frames with the same name at the same address in memory are one. */
 struct profile_frame {
@@ -147,8 +86,15 @@ struct profile {
 	struct profile_frame *frames;
 	size_t frame_count, *slots, slot_count; /* of `frames`, plus one; 0: free */
 	uint64_t shift;				/* what gaps take of the axis */
+	uint64_t base;				/* the instructions before the axis begins */
+	bool based;				/* it is known */
+	uint64_t left_out;			/* older branches */
 	uint64_t end, predicted, calls, missing;
 	bool begun; /* a branch was seen */
+	struct listing *listing;
+	struct last all, users; /* branches; those from ring 3 */
+	FILE *ends;
+	uint64_t signals;
 	struct stack_counts counts;
 };
 
@@ -195,12 +141,23 @@ static void put_number(FILE *to, uint64_t number)
 	putc_unlocked((int)number, to);
 }
 
+/* The place on the axis. */
+static uint64_t place_of(struct profile *profile, uint64_t position)
+{
+	if (!profile->based)
+		profile->base = profile->left_out ? position : 0;
+	profile->based = true;
+	return position - profile->base + profile->shift;
+}
+
 /* `entered`: one more than the number of a frame; 0: a return. */
 static void put_event(struct profile *profile, size_t entered, uint64_t position)
 {
+	uint64_t at = place_of(profile, position);
+
 	put_number(profile->packed, entered);
-	put_number(profile->packed, position + profile->shift - profile->end);
-	profile->end = position + profile->shift;
+	put_number(profile->packed, at - profile->end);
+	profile->end = at;
 }
 
 static void enter(void *argument, const struct frame *frame, unsigned depth, uint64_t position)
@@ -252,10 +209,12 @@ static void stamp(void *argument, const struct cursor_item *item, uint64_t posit
 	struct profile *profile = argument;
 
 	count_event();
-	/* A double of JavaScript does not hold every stamp: they are strings. */
-	fprintf(profile->stamps, ",[\"%llu\",%d,%u,%d,%llu]", (unsigned long long)item->record.to,
-		item->cpu, item->pid, item->qualifier == PTRACE_BTS_TASK_ARRIVES,
-		(unsigned long long)position);
+	/* A double of JavaScript does not hold every stamp: they are strings. The last number is
+	 * the place on the axis, gaps included. */
+	fprintf(profile->stamps, ",[\"%llu\",%d,%u,%d,%llu,%llu]",
+		(unsigned long long)item->record.to, item->cpu, item->pid,
+		item->qualifier == PTRACE_BTS_TASK_ARRIVES, (unsigned long long)position,
+		(unsigned long long)place_of(profile, position));
 }
 
 static void branch(void *argument, const struct cursor_item *item, const struct stack *stack,
@@ -263,10 +222,67 @@ static void branch(void *argument, const struct cursor_item *item, const struct 
 {
 	struct profile *profile = argument;
 
-	(void)stack;
 	(void)position;
 	profile->begun = true;
+	last_add(&profile->all, stack->space, item->record.from, item->record.to);
+	if (!(item->record.from >> 63))
+		last_add(&profile->users, stack->space, item->record.from, item->record.to);
 	profile->predicted += !!(item->record.flags & TRACE_PREDICTED);
+}
+
+static void block(void *argument, const struct space *space, uint64_t at, uint64_t from,
+		  bool executed)
+{
+	struct profile *profile = argument;
+
+	listing_add(profile->listing, space, at, from, executed);
+}
+
+/* The last branches before `what`, at `position`. */
+static void put_end(struct profile *profile, const struct last *last, const char *what,
+		    uint64_t position)
+{
+	fputs(",{\"what\":", profile->ends);
+	packed_string(profile->ends, what);
+	fprintf(profile->ends, ",\"position\":%llu,\"branches\":", (unsigned long long)position);
+	last_put(last, profile->ends);
+	fputc('}', profile->ends);
+}
+
+static void signal_came(void *argument, const struct function *handler, uint64_t position)
+{
+	struct profile *profile = argument;
+	char what[512];
+
+	if (profile->signals++ >= SIGNALS_MOST)
+		return;
+	snprintf(what, sizeof(what), "the signal that %.400s handles", handler->name);
+	put_end(profile, &profile->users, what, position);
+}
+
+/* The frame that a function is in the page; -1: it is not there. */
+static long frame_of(void *argument, const char *name, uint64_t address)
+{
+	const struct profile *profile = argument;
+	const struct frame outside = {.entered = address};
+
+	return profile->slot_count
+		       ? (long)*find_slot(profile, name ? name : frame_name(&outside)) - 1
+		       : -1;
+}
+
+static void put_listing(struct profile *profile)
+{
+	FILE *packed;
+
+	fputs("<script type=\"text/plain\" class=\"listing\">", page);
+	if (!listing_is_empty(profile->listing)) {
+		packed = packed_open(page);
+		listing_put(profile->listing, packed, frame_of, profile);
+		fclose(packed);
+	}
+	fputs("</script>\n", page);
+	listing_free(profile->listing);
 }
 
 /* As speedscope takes them. */
@@ -275,10 +291,10 @@ static void put_frames(const struct profile *profile)
 	fputs(",\"frames\":[", page);
 	for (size_t i = 0; i < profile->frame_count; i++) {
 		fprintf(page, "%s\n{\"name\":", i ? "," : "");
-		put_string(page, profile->frames[i].name);
+		packed_string(page, profile->frames[i].name);
 		if (profile->frames[i].line.file) {
 			fputs(",\"file\":", page);
-			put_string(page, profile->frames[i].line.file);
+			packed_string(page, profile->frames[i].line.file);
 			fprintf(page, ",\"line\":%d", profile->frames[i].line.number);
 		}
 		fputc('}', page);
@@ -296,7 +312,8 @@ static void put_counters(const struct profile *profile, const struct trace_strea
 	const struct stack_counts *counts = &profile->counts;
 
 	put_counter("instructions", profile->end - profile->shift);
-	put_counter("branches", counts->branches);
+	put_counter("branches", counts->branches - profile->left_out);
+	put_counter("left_out", profile->left_out);
 	put_counter("predicted", profile->predicted);
 	put_counter("calls", profile->calls);
 	put_counter("events", counts->events);
@@ -336,41 +353,53 @@ static void put_text(const char *name, struct text *text)
 static void put_stream(const struct filter *filter, struct trace *trace,
 		       struct trace_stream *stream, uint64_t *calls)
 {
-	struct profile profile = {.packed = open_packed()};
-	struct text stamps, gaps;
+	struct profile profile = {.packed = packed_open(page), .listing = listing_new()};
+	struct text stamps, gaps, ends;
 	const struct follow_events events = {
 		.enter = enter,
 		.leave = leave,
 		.gap = gap,
 		.stamp = stamp,
 		.branch = branch,
+		.block = block,
+		.signal = signal_came,
 		.argument = &profile,
 	};
+	struct filter shown = *filter;
 	char name[256];
 
+	profile.left_out = filter_newest(&shown, trace, stream, newest);
 	profile.stamps = open_text(&stamps);
 	profile.gaps = open_text(&gaps);
+	profile.ends = open_text(&ends);
 	trace_stream_name(stream, name, sizeof(name));
 	fputs("<script type=\"text/plain\" class=\"profile\">", page);
-	follow(filter, trace, stream, &events, &profile.counts);
+	follow(&shown, trace, stream, &events, &profile.counts);
 	fclose(profile.packed);
 	fputs("</script>\n<script type=\"application/json\" class=\"stream\">{\"name\":", page);
-	put_string(page, name);
+	packed_string(page, name);
 	fprintf(page, ",\"id\":%u", stream->id);
 	put_counters(&profile, stream);
 	put_counter("end", profile.end);
 	put_frames(&profile);
 	put_text("stamps", &stamps);
 	put_text("gap_list", &gaps);
+	put_end(&profile, &profile.all, "the end", profile.end - profile.shift + profile.base);
+	put_text("ends", &ends);
+	put_counter("signals", profile.signals);
 	fputs("}</script>\n", page);
+	put_listing(&profile);
 	free(profile.frames);
 	free(profile.slots);
 	*calls += profile.calls;
+	if (profile.left_out)
+		warn("%s: the newest %llu branches are shown, %llu older ones are not", name,
+		     (unsigned long long)newest, (unsigned long long)profile.left_out);
 }
 
-static void put_script(const char *id, const char *start, const char *end)
+static void put_script(const char *type, const char *id, const char *start, const char *end)
 {
-	fprintf(page, "<script type=\"text/plain\" id=\"%s\">", id);
+	fprintf(page, "<script type=\"%s\" id=\"%s\">", type, id);
 	fwrite(start, 1, (size_t)(end - start), page);
 	fputs("</script>\n", page);
 }
@@ -386,7 +415,7 @@ static void put_names(const struct trace *trace)
 		if (trace_stream_cpu(&trace->streams[i]) >= 0)
 			continue;
 		fprintf(page, "%s[%u,", comma, trace->streams[i].id);
-		put_string(page, trace_stream_name(&trace->streams[i], name, sizeof(name)));
+		packed_string(page, trace_stream_name(&trace->streams[i], name, sizeof(name)));
 		fputc(']', page);
 		comma = ",";
 	}
@@ -398,18 +427,19 @@ static void put_about(const struct trace *trace)
 	char flaw[256];
 
 	fputs("<script type=\"application/json\" id=\"about\">{\"path\":", page);
-	put_string(page, trace->path);
+	packed_string(page, trace->path);
 	fputs(",\"file\":", page);
-	put_string(page, trace->name);
+	packed_string(page, trace->name);
 	fputs(",\"version\":", page);
-	put_string(page, trace->version);
+	packed_string(page, trace->version);
 	fputs(",\"silicon\":", page);
-	put_string(page, trace->silicon);
+	packed_string(page, trace->silicon);
 	put_counter("cpus", trace->cpus);
 	put_counter("tsc_hz", trace->tsc_hz);
 	put_counter("bytes", trace->received.line_bytes);
+	put_counter("newest", newest);
 	fputs(",\"flaw\":", page);
-	put_string(page, trace_flaw(trace, flaw, sizeof(flaw)) ? flaw : "");
+	packed_string(page, trace_flaw(trace, flaw, sizeof(flaw)) ? flaw : "");
 	put_names(trace);
 	fputs("}</script>\n", page);
 }
@@ -421,13 +451,15 @@ static uint64_t put_page(const struct filter *filter, struct trace *trace)
 	uint64_t calls = 0;
 
 	fwrite(page_start, 1, (size_t)(at - page_start), page);
-	put_script("viewer", viewer_start, viewer_end);
-	put_script("style", style_start, style_end);
-	put_script("licence", licence_start, licence_end);
+	put_script("text/plain", "viewer", viewer_start, viewer_end);
+	put_script("text/plain", "style", style_start, style_end);
+	put_script("text/plain", "licence", licence_start, licence_end);
 	put_about(trace);
 	for (size_t i = 0; i < trace->stream_count; i++)
 		if (trace->streams[i].recorded && filter_has_stream(filter, &trace->streams[i]))
 			put_stream(filter, trace, &trace->streams[i], &calls);
+	put_script("text/javascript", "page", script_start, script_end);
+	put_script("text/javascript", "lanes", lanes_start, lanes_end);
 	at += strlen(place);
 	fwrite(at, 1, (size_t)(page_end - at), page);
 	return calls;
