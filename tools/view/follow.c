@@ -197,9 +197,17 @@ static void switch_to(struct follower *follower, const struct cursor_item *item,
 
 static void report_block(const struct follower *follower, uint64_t at, uint64_t from, bool executed)
 {
+	const struct stack *stack = &follower->current->stack;
+	const struct follow_block block = {.space = stack->space,
+					   .at = at,
+					   .from = from,
+					   .position = follower->position,
+					   .executed = executed,
+					   .shown = stack->depth &&
+						    is_shown(follower, stack->depth - 1)};
+
 	if (follower->visible && follower->events->block)
-		follower->events->block(follower->events->argument, follower->current->stack.space,
-					at, from, executed);
+		follower->events->block(follower->events->argument, &block);
 }
 
 static void report_signal(const struct follower *follower, const struct function *handler)
@@ -253,8 +261,8 @@ static void take_branch(struct follower *follower, const struct cursor_item *ite
 		/* The kernel returns, of which no more is there: perf.data. */
 		if (stack->at &&
 		    space_walk(stack->space, stack->at, record->to, &count) == WALK_WHOLE) {
-			follower->position += count;
 			report_block(follower, stack->at, record->to, false);
+			follower->position += count;
 		} else if (stack->at) {
 			report_signal(follower, handler_at(stack, record->to));
 		}
@@ -267,8 +275,9 @@ static void take_branch(struct follower *follower, const struct cursor_item *ite
 	if (stack->at && !whole && follower->stream->view == PTRACE_BTS_USER)
 		report_signal(follower, handler_unseen(stack, record->from));
 	executed = stack_executes(stack, record->from, record->to);
+	follower->position += whole ? 0 : count;
 	report_block(follower, whole ? stack->at : record->from, record->from, executed);
-	follower->position += count + executed;
+	follower->position += (whole ? count : 0) + executed;
 	stack->position = follower->position;
 	stack_branch(stack, record->from, record->to);
 	report_signal(follower, handler_entered(stack, record->from, record->to));

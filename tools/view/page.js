@@ -279,13 +279,15 @@ async function showFrame(frame)
 		document.querySelector('#code h2 span').textContent = 'a click on a call: how often its lines and instructions ran';
 		return;
 	}
-	const {functions, sources} = await listingOf(index), its = functions.filter(one => one.frame == frame.key);
+	const {frames, name} = streams[index], within = frames[frame.key]?.within, number = within ?? frame.key;
+	const {functions, sources} = await listingOf(index), its = functions.filter(one => one.frame == number);
+	const title = within == null ? frame.name : `${frame.name}, here in ${frames[within].name}`;
 	const most = its.reduce((more, one) => one.rows.reduce((a, row) => Math.max(a, row[1]), more), 1);
 	const ran = its.reduce((sum, one) => one.rows.reduce((a, row) => a + row[1], sum), 0);
 	if (index != chosen)
 		return;
-	document.querySelector('#code h2 span').textContent = its.length ? `${frame.name}: ${grouped(ran)} instructions in ${streams[index].name}` :
-		`${frame.name}: its code is not known`;
+	document.querySelector('#code h2 span').textContent = its.length ? `${title}: ${grouped(ran)} instructions in ${name}` :
+		`${title}: its code is not known`;
 	const columns = [linesOf(its, sources, most), instructionsOf(its, most)].map(table => {
 		const column = document.createElement('div');
 		column.append(table);

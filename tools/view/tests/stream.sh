@@ -24,7 +24,7 @@ refuses()
 	[ $status = "$code" ] && [ ! -s "$scratch/out" ] && grep -q -- "$words" "$scratch/said"
 }
 
-echo 1..28
+echo 1..29
 $view rx -q -o "$scratch/copy.spt" <"$trace" >"$scratch/text" 2>"$scratch/said" &&
 	cmp -s "$trace" "$scratch/copy.spt" && [ ! -s "$scratch/text" ] &&
 	grep -q " $records records, 0 lost" "$scratch/said"
@@ -208,6 +208,34 @@ $view html -n 3000 -p "$program" -o "$scratch/newest.html" "$trace" 2>"$scratch/
 	[ "$(cat "$scratch/sum")" = "$($view html --from "$older" -p "$program" -o "$scratch/from.html" "$trace" 2>/dev/null; page "$scratch/from.html" | awk '{ sum += $2 } END { print sum }')" ] &&
 	refuses 2 'newest is 1 or more' $view html -n 0 -o "$scratch/none.html" "$trace"
 result 'html shows the newest branches of a longer trace, and says so'
+
+# Code that is inlined is a frame: its instructions are those of which addr2line says so, each as often as single steps say.
+cat >"$scratch/inlined.c" <<'END'
+static volatile unsigned sink;
+__attribute__((always_inline)) static inline unsigned innermost(unsigned x)
+{
+	for (unsigned i = 0; i < 3; i++)
+		x = x * 3 + sink;
+	return x;
+}
+__attribute__((always_inline)) static inline unsigned outer(unsigned x) { sink += x; return innermost(x) + sink; }
+__attribute__((noinline)) static unsigned called(unsigned x) { return innermost(x + sink); }
+__attribute__((noinline)) static unsigned work(unsigned x)
+{
+	unsigned y = outer(x);
+	sink = called(y);
+	return y + outer(sink);
+}
+int main(void) { for (unsigned i = 0; i < 50; i++) sink = work(i); return 0; }
+END
+gcc -g -O2 -static -no-pie -fcf-protection=none -o "$scratch/inlined" "$scratch/inlined.c" &&
+	{ build/view-test/test_stack "$scratch/inlined" "$scratch/inlined.spt" "$scratch/inlined.records" "$scratch/inlined.counts" >"$scratch/tap"; true; } &&
+	$view html -p "$scratch/inlined" -o "$scratch/inlined.html" "$scratch/inlined.spt" 2>/dev/null &&
+	page "$scratch/inlined.html" | sed 's/ \[inlined\]//' | grep -E '^(innermost|outer|called|work) ' >"$scratch/frames"
+cut -d' ' -f1 "$scratch/inlined.counts" | addr2line -i -f -a -e "$scratch/inlined" | awk '/^0x/ { getline; print }' |
+	paste -d' ' - "$scratch/inlined.counts" | awk '$1 ~ /^(innermost|outer|called|work)$/ { ran[$1] += $3 } END { for (name in ran) print name, ran[name] }' | sort |
+	cmp -s - "$scratch/frames" && [ "$(wc -l <"$scratch/frames")" = 4 ]
+result 'html has frames of inlined functions'
 
 # Each place where the page adds something to the viewer is in the viewer once, or more than once.
 sed -nE "/^const additions/,/^];/s/\['([^']*)', ['n]/\n\1\n/gp" tools/view/page.js | grep -E '[{(]$|\)$|=>\{$' >"$scratch/places"
