@@ -164,7 +164,8 @@ static void print_stream(const struct filter *filter, struct trace *trace,
 			 struct trace_stream *stream, struct stack_counts *counts)
 {
 	struct stay stay = {.space = &stream->space, .mark = ' '};
-	const struct follow_events events = {enter, leave, gap, stamp, mark, branch, &stay};
+	const struct follow_events events = {enter,  leave, gap,  stamp, mark,
+					     branch, NULL,  NULL, &stay};
 	char name[256];
 
 	printf("%s: instructions, calls, lines\n", trace_stream_name(stream, name, sizeof(name)));

@@ -3,6 +3,7 @@
 #include "tools/view/code.h"
 
 #include "lib/frame.h"
+#include "tools/view/inlined.h"
 #include "tools/view/view.h"
 
 #include <dwarf.h>
@@ -36,6 +37,7 @@ struct code {
 	int debug_fd;
 	Elf *elf, *debug; /* `debug`: of a file with its symbols and lines; NULL: there is none */
 	Dwarf *dwarf;
+	struct inlined *inlined;
 	const uint8_t *file;
 	size_t file_size;
 	struct segment *segments;
@@ -219,6 +221,7 @@ struct code *code_open(const char *path, char *error, size_t size)
 	open_debug(code);
 	functions_read(&code->functions, code->elf, code->debug, code->path);
 	read_lines(code);
+	code->inlined = inlined_open(code->dwarf, &code->functions.names);
 	return code;
 }
 
@@ -277,6 +280,7 @@ void code_close(struct code *code)
 	if (!code)
 		return;
 	tdestroy(code->shifted, free_shifted);
+	inlined_free(code->inlined);
 	if (code->dwarf)
 		dwarf_end(code->dwarf);
 	if (code->debug)
@@ -395,4 +399,9 @@ struct line code_line(const struct code *code, uint64_t address)
 	size_t count = COUNT_UP_TO(code->rows, code->row_count, address, address - code->bias);
 
 	return count ? code->rows[count - 1].line : (struct line){0};
+}
+
+const struct inline_frame *code_inlined(const struct code *code, uint64_t address)
+{
+	return inlined_at(code->inlined, address - code->bias);
 }

@@ -26,6 +26,11 @@ struct functions {
 /* `name` in printable characters, one copy for all that are the same; NULL: none. */
 const char *names_keep(void **names, const char *name);
 
+/*
+ * A name as the program's source has it, of C++ and Rust; else `name`. Valid until the next call.
+ */
+const char *functions_demangle(const char *name);
+
 /* Whether that is its name, the parameters of C++ aside. */
 bool function_is(const struct function *function, const char *name);
 
@@ -82,6 +87,11 @@ uint64_t code_symbol(const struct code *code, const char *name);
 bool code_has_symbols(const struct code *code);
 
 struct line code_line(const struct code *code, uint64_t address);
+
+struct inline_frame; /* inlined.h */
+
+/* The innermost function that is inlined at `address`; NULL: none. It is freed with the file. */
+const struct inline_frame *code_inlined(const struct code *code, uint64_t address);
 
 /* A segment of the file that is loaded: for perf's maps. False after the last. */
 struct segment {
@@ -143,6 +153,7 @@ const struct map *maps_find(const struct maps *maps, uint64_t address);
 const struct code *space_code(const struct space *space, uint64_t address);
 const struct function *space_function(const struct space *space, uint64_t address);
 struct line space_line(const struct space *space, uint64_t address);
+const struct inline_frame *space_inlined(const struct space *space, uint64_t address);
 struct instruction space_instruction(const struct space *space, uint64_t address);
 
 /* Whether a program, or the linker of a shared one, begins at `address`. */

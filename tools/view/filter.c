@@ -194,3 +194,33 @@ bool filter_has_address(const struct filter *filter, const struct space *space, 
 	function = space_function(space, address);
 	return function && function_is(function, filter->function);
 }
+
+uint64_t filter_newest(struct filter *filter, const struct trace *trace,
+		       const struct trace_stream *stream, uint64_t newest)
+{
+	uint64_t records = 0, meant = 0, first = 0;
+	struct cursor_item item;
+	struct cursor cursor;
+
+	for (size_t i = 0; i < stream->parts.count; i++)
+		records += stream->parts.part[i].header.count;
+	if (records <= newest)
+		return 0;
+	for (unsigned pass = 0; pass < 2; pass++) {
+		uint64_t count = 0;
+
+		cursor_start(&cursor, trace, stream);
+		while (cursor_next(&cursor, &item) && !(pass && count > meant - newest)) {
+			if (item.kind != CURSOR_BRANCH || !filter_has_item(filter, &item))
+				continue;
+			count++;
+			first = item.index;
+		}
+		cursor_stop(&cursor);
+		if (!pass && count <= newest)
+			return 0;
+		meant = pass ? meant : count;
+	}
+	filter->from = first;
+	return meant - newest;
+}

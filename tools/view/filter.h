@@ -39,6 +39,13 @@ bool filter_has_item(const struct filter *filter, const struct cursor_item *item
 /* Whether an address is in the function that is meant. */
 bool filter_has_address(const struct filter *filter, const struct space *space, uint64_t address);
 
+/*
+ * Leaves older branches of `stream` out than the `newest` of those that are meant, by raising
+ * `from`. Returns how many.
+ */
+uint64_t filter_newest(struct filter *filter, const struct trace *trace,
+		       const struct trace_stream *stream, uint64_t newest);
+
 /* A number of 64 bits, or the command line is wrong. */
 uint64_t filter_number(const char *text, struct argp_state *state);
 

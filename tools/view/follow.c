@@ -195,15 +195,59 @@ static void switch_to(struct follower *follower, const struct cursor_item *item,
 		set_visible(follower, true);
 }
 
-/* An event precedes the instruction that it is from, unless that causes it. */
-static bool executes(const struct stack *stack, const struct trace_record *record)
+static void report_block(const struct follower *follower, uint64_t at, uint64_t from, bool executed)
 {
-	struct instruction instruction = space_instruction(stack->space, record->from);
+	const struct stack *stack = &follower->current->stack;
+	const struct follow_block block = {.space = stack->space,
+					   .at = at,
+					   .from = from,
+					   .position = follower->position,
+					   .executed = executed,
+					   .shown = stack->depth &&
+						    is_shown(follower, stack->depth - 1)};
 
-	if (instruction.flow == FLOW_NONE || instruction.flow == FLOW_REPEAT ||
-	    instruction.flow == FLOW_UNKNOWN)
-		return false;
-	return !instruction.direct || instruction.target == record->to;
+	if (follower->visible && follower->events->block)
+		follower->events->block(follower->events->argument, &block);
+}
+
+static void report_signal(const struct follower *follower, const struct function *handler)
+{
+	if (handler && follower->visible && follower->events->signal)
+		follower->events->signal(follower->events->argument, handler, follower->position);
+}
+
+/* The function of the program at `to`, if it begins there and the task did not go there itself. */
+static const struct function *handler_at(const struct stack *stack, uint64_t to)
+{
+	const struct function *function = space_function(stack->space, to);
+
+	return function && function->start == to && !(to >> 63) ? function : NULL;
+}
+
+/* After the kernel has returned to `to`: stack.c has an event for a handler. */
+static const struct function *handler_entered(const struct stack *stack, uint64_t from, uint64_t to)
+{
+	const struct frame *top = stack_top(stack);
+
+	return from >> 63 && top && top->kind == FRAME_EVENT && top->entered == to
+		       ? handler_at(stack, to)
+		       : NULL;
+}
+
+/* Where no branch of the kernel is recorded: the function that the branch at `from` is in, if the
+ * task was not in it, and has run from its start on. */
+static const struct function *handler_unseen(const struct stack *stack, uint64_t from)
+{
+	const struct function *function = space_function(stack->space, from);
+	uint64_t count;
+
+	if (!function || from >> 63 || !stack->depth || stack->switched)
+		return NULL;
+	for (size_t i = 0; i < stack->depth; i++)
+		if (stack->frames[i].function == function)
+			return NULL;
+	return space_walk(stack->space, function->start, from, &count) == WALK_WHOLE ? function
+										     : NULL;
 }
 
 static void take_branch(struct follower *follower, const struct cursor_item *item)
@@ -211,21 +255,32 @@ static void take_branch(struct follower *follower, const struct cursor_item *ite
 	struct stack *stack = &follower->current->stack;
 	const struct trace_record *record = &item->record;
 	uint64_t count = 0;
+	bool whole, executed;
 
 	if (follower->stream->view == PTRACE_BTS_USER && record->from >> 63) {
 		/* The kernel returns, of which no more is there: perf.data. */
 		if (stack->at &&
-		    space_walk(stack->space, stack->at, record->to, &count) == WALK_WHOLE)
+		    space_walk(stack->space, stack->at, record->to, &count) == WALK_WHOLE) {
+			report_block(follower, stack->at, record->to, false);
 			follower->position += count;
+		} else if (stack->at) {
+			report_signal(follower, handler_at(stack, record->to));
+		}
 		stack->counts.branches++;
 		stack->at = record->to;
 		return;
 	}
-	if (stack->at)
-		space_walk(stack->space, stack->at, item->record.from, &count);
-	follower->position += count + executes(stack, &item->record);
+	whole = stack->at &&
+		space_walk(stack->space, stack->at, record->from, &count) == WALK_WHOLE;
+	if (stack->at && !whole && follower->stream->view == PTRACE_BTS_USER)
+		report_signal(follower, handler_unseen(stack, record->from));
+	executed = stack_executes(stack, record->from, record->to);
+	follower->position += whole ? 0 : count;
+	report_block(follower, whole ? stack->at : record->from, record->from, executed);
+	follower->position += (whole ? count : 0) + executed;
 	stack->position = follower->position;
-	stack_branch(stack, item->record.from, item->record.to);
+	stack_branch(stack, record->from, record->to);
+	report_signal(follower, handler_entered(stack, record->from, record->to));
 	if (follower->visible && follower->events->branch)
 		follower->events->branch(follower->events->argument, item, stack,
 					 follower->position);

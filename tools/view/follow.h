@@ -10,6 +10,17 @@
 #include "tools/view/stack.h"
 
 /*
+ * The instructions from `at` on up to the one at `from` were executed, the first of them as number
+ * `position` + 1; the one at `from` only if `executed`. `shown`: in the innermost frame that was
+ * entered, which is shown.
+ */
+struct follow_block {
+	const struct space *space;
+	uint64_t at, from, position;
+	bool executed, shown;
+};
+
+/*
  * `position` counts the instructions that the stream is known to have executed; each event's is at
  * least that of the one before. enter() and leave() nest strictly. Any of them may be NULL.
  */
@@ -23,6 +34,13 @@ struct follow_events {
 	/* After each branch that is shown; `stack` is what it led to. */
 	void (*branch)(void *argument, const struct cursor_item *item, const struct stack *stack,
 		       uint64_t position);
+	void (*block)(void *argument, const struct follow_block *block);
+	/*
+	 * The kernel sent the task to a function of its program: a signal. Of a trace without
+	 * branches into and out of the kernel, the task is in a function to which no branch led.
+	 * Before the branches of that function.
+	 */
+	void (*signal)(void *argument, const struct function *handler, uint64_t position);
 	void *argument;
 };
 

@@ -101,6 +101,13 @@ struct line space_line(const struct space *space, uint64_t address)
 	return code ? code_line(code, address) : (struct line){0};
 }
 
+const struct inline_frame *space_inlined(const struct space *space, uint64_t address)
+{
+	const struct code *code = space_code(space, address);
+
+	return code ? code_inlined(code, address) : NULL;
+}
+
 bool space_is_entry(const struct space *space, uint64_t address)
 {
 	const struct code *code = space_code(space, address);

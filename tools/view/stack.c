@@ -301,11 +301,6 @@ static bool add_unseen(struct stack *stack, uint64_t now, uint64_t from, uint64_
 	return true;
 }
 
-static bool has_calls(const struct stack *stack)
-{
-	return stack->calls;
-}
-
 /* The number of frames up to the innermost one in which setjmp() returned to `to`; 0: none. */
 static size_t find_set_jump(const struct stack *stack, uint64_t to)
 {
@@ -406,10 +401,10 @@ static void return_to(struct stack *stack, uint64_t from, uint64_t to, bool leav
 	stack->counts.unmatched_returns += !stack->resuming;
 	if (leaves_kernel)
 		leave_kernel(stack, to);
-	if (has_calls(stack) && !stack->resuming && !leaves_kernel && !find_set_jump(stack, to) &&
+	if (stack->calls && !stack->resuming && !leaves_kernel && !find_set_jump(stack, to) &&
 	    !find_function(stack, space_function(stack->space, to), FARTHEST_UNWIND)) {
 		return_elsewhere(stack, to);
-	} else if (has_calls(stack)) {
+	} else if (stack->calls) {
 		go_to(stack, to, false);
 	} else {
 		truncate_to(stack, 0); /* it was entered before the trace began */
@@ -469,6 +464,13 @@ static void push_event(struct stack *stack, const struct instruction *instructio
 				   .kind = FRAME_EVENT,
 				   .unasked = instruction->flow != FLOW_INTERRUPT,
 				   .entered = to});
+}
+
+bool stack_executes(const struct stack *stack, uint64_t from, uint64_t to)
+{
+	struct instruction instruction = space_instruction(stack->space, from);
+	return instruction.flow == FLOW_INTERRUPT ||
+	       (instruction.flow != FLOW_UNKNOWN && !is_event(stack, &instruction, from, to));
 }
 
 void stack_branch(struct stack *stack, uint64_t from, uint64_t to)

@@ -80,6 +80,12 @@ struct stack {
 void stack_init(struct stack *stack, const struct space *space);
 void stack_free(struct stack *stack);
 
+/*
+ * Whether the instruction at `from` was executed by the branch: an event precedes the one that it
+ * is from, unless that causes it.
+ */
+bool stack_executes(const struct stack *stack, uint64_t from, uint64_t to);
+
 /* The next branch of this task. */
 void stack_branch(struct stack *stack, uint64_t from, uint64_t to);
 

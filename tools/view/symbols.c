@@ -65,16 +65,17 @@ static __attribute__((noinline)) bool try_demangler(demangler by, const char *na
 	       by(name, DMGL_PARAMS | DMGL_ANSI, add_text, demangled);
 }
 
-/* As the program's source has it, of C++ and Rust; else `name`. */
-static const char *demangle(const char *name, struct demangled *demangled)
+const char *functions_demangle(const char *name)
 {
+	static struct demangled demangled;
+
 	if (!name || name[0] != '_' || (name[1] != 'Z' && name[1] != 'R') ||
 	    strnlen(name, MANGLED_MOST) == MANGLED_MOST)
 		return name;
-	return try_demangler(rust_demangle_callback, name, demangled) ||
+	return try_demangler(rust_demangle_callback, name, &demangled) ||
 			       (name[1] == 'Z' &&
-				try_demangler(cplus_demangle_v3_callback, name, demangled))
-		       ? demangled->name
+				try_demangler(cplus_demangle_v3_callback, name, &demangled))
+		       ? demangled.name
 		       : name;
 }
 
@@ -110,7 +111,6 @@ static void read_symbols(struct functions *functions, Elf *elf, Elf_Scn *section
 {
 	Elf_Data *data = elf_getdata(section, NULL);
 	size_t count = data && header->sh_entsize ? header->sh_size / header->sh_entsize : 0;
-	struct demangled *demangled = allocate(1, sizeof(*demangled));
 
 	functions->function = allocate(count + 1, sizeof(*functions->function));
 	for (size_t i = 0; i < count; i++) {
@@ -127,9 +127,8 @@ static void read_symbols(struct functions *functions, Elf *elf, Elf_Scn *section
 			functions->function[functions->count++] = (struct function){
 				symbol.st_value, symbol.st_value + symbol.st_size,
 				holder.sh_addr + holder.sh_size,
-				names_keep(&functions->names, demangle(name, demangled))};
+				names_keep(&functions->names, functions_demangle(name))};
 	}
-	free(demangled);
 }
 
 /* Sorted, one a place; one without a size reaches to the next. */

@@ -14,6 +14,7 @@ use MIME::Base64;
 use Time::HiRes qw(sleep time);
 
 use constant PATIENCE => 300; # seconds
+use constant OUTERMOST => 153; # pixels from the viewer's edge to the row of the outermost call
 
 chdir(($0 =~ m{(.*)/})[0] . '/../../..') or die "browser: $!\n";
 my $scratch = tempdir(CLEANUP => 1);
@@ -168,8 +169,8 @@ sub check {
 	my ($page, $trace) = ("$scratch/page.html", "$scratch/trace.spt");
 	my $program = '-p build/view-test/stepped';
 	$| = 1;
-	print "1..7\n";
-	qx{build/view-test/test_stack build/view-test/stepped $trace $scratch/records};
+	print "1..12\n";
+	qx{build/view-test/test_stack build/view-test/stepped $trace $scratch/records $scratch/counts};
 	view("html $program -o $page $trace");
 	my $shown = open_page($page);
 	result($shown eq 'task 1 (stepped)' && -s "$scratch/records" > 0, 'the page shows the calls of its task without a network');
@@ -192,6 +193,10 @@ sub check {
 	my $figure = reverse(reverse($own{$hottest}) =~ s/(\d{3})(?=\d)/$1,/gr);
 	result($text =~ /\b\Q$figure\E\b/ && $text =~ /\b\Q$hottest\E\b/, "a click shows the functions: $hottest has $figure instructions, as calls says");
 
+	click('xpath', '//tr[td[contains(., "descend")]]');
+	ask('POST', '/frame', {id => undef});
+	code_is('descend', 'a click on a function');
+	ask('POST', '/frame', {id => 0});
 	click('xpath', '//*[contains(text(), "Left Heavy")]');
 	sleep 1;
 	ask('POST', '/frame', {id => undef});
@@ -201,8 +206,96 @@ sub check {
 	my @errors = grep { $_->{level} eq 'SEVERE' && $_->{message} !~ m{^file:///none } } @{ask('POST', '/se/log', {type => 'browser'})};
 	result(!@errors, 'the browser reports no error') or print map { "# $_->{message}\n" } @errors;
 
+	open_page($page);
+	point(calls_at(0.5, OUTERMOST));
+	code_is('_start', 'a click on the outermost call in the order of time');
+	narrow($page);
 	two_streams($ARGV[0] // "$scratch/two.png");
 	many_tasks();
+}
+
+# A place in the calls in the order of time, `across` from left to right.
+sub calls_at {
+	my ($across, $down) = @_;
+	return map { int } @{run("(at => [at.left + $across * at.width, at.top + $down])(element('calls').getBoundingClientRect())")};
+}
+
+# Presses the button at a place; with `$to` lets go of it there.
+sub point {
+	my ($x, $y, $to) = @_;
+	my @moved = defined $to ? {type => 'pointerMove', duration => 100, x => int $to, y => int $y} : ();
+	ask('POST', '/actions', {actions => [{type => 'pointer', id => 'mouse', parameters => {pointerType => 'mouse'}, actions => [
+		{type => 'pointerMove', duration => 0, x => int $x, y => int $y}, {type => 'pause', duration => 200},
+		{type => 'pointerDown', button => 0}, @moved, {type => 'pointerUp', button => 0}]}]});
+	sleep 1;
+}
+
+# Whether each instruction of `name` that is shown ran as often as single steps say, all that ran are, and each line is as
+# often as that one of its instructions which ran most often.
+sub code_is {
+	my ($name, $click) = @_;
+	my ($start, $size) = map { hex } qx{nm -S build/view-test/stepped} =~ /^([0-9a-f]+) ([0-9a-f]+) . \Q$name\E$/m;
+	my (%ran, %shown, %line, %times);
+	open(my $counts, '<', "$scratch/counts") or die "browser: $!\n";
+	while (<$counts>) {
+		my ($address, $count) = /^(\S+) (\d+)/;
+		$ran{hex($address) - $start} = $count if hex $address >= $start && hex $address < $start + $size;
+	}
+	my $rows = run(q{Array.from(document.querySelectorAll('#columns tr[data-key]'), row => [row.dataset.key, ...Array.from(row.cells, cell => cell.innerText)])});
+	for (@$rows) {
+		my ($key, $times, $place) = @$_;
+		$times = $times =~ s/\D//gr || 0;
+		$place =~ /^\+0x(.*)/ or $line{$key} = $times, next;
+		$shown{hex $1} = $times if $times;
+		$times{$key} = $times if $times > ($times{$key} // -1);
+	}
+	my $head = run(q{document.querySelector('#code h2').innerText});
+	my $same = keys %ran && keys %ran == keys %shown && !grep { $ran{$_} != ($shown{$_} // 0) } keys %ran;
+	my @wrong = grep { $_ ne '' && $line{$_} != ($times{$_} // -1) } keys %line;
+	result($head =~ /\Q$name\E: / && $same && !@wrong, "$click shows how often each line and instruction of $name ran: " . keys(%ran) . ' of them');
+}
+
+# A screen of 390 pixels: nothing is wider, what is clicked is not covered, code is above the calls until it is closed.
+sub narrow {
+	my ($page) = @_;
+	my $metrics = sub { ask('POST', '/goog/cdp/execute', {cmd => "Emulation.$_[0]DeviceMetricsOverride", params => $_[1]}) };
+	$metrics->('set', {width => 390, height => 844, deviceScaleFactor => 1, mobile => JSON::PP::true});
+	open_page($page);
+	my $fits = run('document.documentElement.scrollWidth <= 390 && innerWidth == 390');
+	my $tabs = run(q{['Time Order', 'Left Heavy', 'Sandwich'].filter(name => {
+		const its = element('calls').contentDocument, tab = Array.from(its.querySelectorAll('div')).findLast(one => one.innerText.endsWith(name));
+		const at = tab.getBoundingClientRect(), there = its.elementFromPoint((at.left + at.right) / 2, (at.top + at.bottom) / 2);
+		return at.right <= 390 && (tab.contains(there) || there.contains(tab) && there.innerText == tab.innerText);
+	}).length});
+	point(calls_at(0.5, OUTERMOST));
+	my $visible = q{(at => at.bottom <= innerHeight && at.right <= 390 && at.width > 20 && at.height > 10)(document.querySelector('#code button').getBoundingClientRect())};
+	my $opened = run($visible);
+	my $lines = run(q{document.querySelectorAll('#columns tr').length});
+	click('css selector', '#code button');
+	my $closed = !run($visible);
+	$metrics->('clear', {});
+	result($fits && $tabs == 3 && $opened && $lines > 5 && $closed, "at 390 pixels nothing is wider, and calls and code can be clicked");
+}
+
+# A stay that is clicked is the part that the calls show; where these show another part, so do the lanes.
+sub linked {
+	my ($left, $top, $x, $row, $start, $finish) = @{run(q{(() => {
+		const stay = streams[chosen].stays.reduce((a, b) => b.finish - b.start > a.finish - a.start ? b : a);
+		const lanes = element('timeline').getBoundingClientRect();
+		return [lanes.left, lanes.top, xOf((stay.from + stay.to) / 2), rows.findIndex(row => row.stays.includes(stay)), stay.start, stay.finish];
+	})()})};
+	point($left + $x, $top + 18 * $row + 9);
+	my ($from, $to, $whole) = @{run('[calls.origin.x, calls.origin.x + calls.size.x, shown[1] - shown[0] >= total]')};
+	my $near = 0.02 * ($finish - $start) + 2;
+	result($finish > $start && !$whole && abs($from - $start) < $near && abs($to - $finish) < $near,
+		"a stay of @{[int($finish - $start)]} instructions that is clicked is what the calls show");
+	point(calls_at(0.5, OUTERMOST));
+	ask('POST', '/frame', {id => 0});
+	ask('POST', '/actions', {actions => [{type => 'key', id => 'keys', actions => [map { {type => $_, value => '0'} } 'keyDown', 'keyUp']}]});
+	sleep 1;
+	ask('POST', '/frame', {id => undef});
+	my ($all, $lanes) = @{run('[calls.size.x >= streams[chosen].end, shown[0] == 0 && shown[1] == total]')};
+	result($all && $lanes, 'where the calls show all again, so do the lanes');
 }
 
 # The tasks of a timeline that is as high as it can be; the others are counted.
@@ -226,4 +319,5 @@ sub two_streams {
 	my $second = wait_shown();
 	my $rows = run('rows.map(row => row.name).join()');
 	result($second eq $other && $rows =~ /CPU 0,CPU 1,task/ && screenshot($png) > 20_000, "a click shows the calls of $other; CPUs and tasks have rows");
+	linked();
 }

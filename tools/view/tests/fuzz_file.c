@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "tools/view/follow.h"
+#include "tools/view/inlined.h"
 #include "tools/view/perf_file.h"
 #include "tools/view/pt.h"
 #include "tools/view/view.h"
@@ -42,10 +43,12 @@ static void ask(const struct code *code)
 		for (uint64_t at = 0; at < 64; at++) {
 			uint64_t address = segment.address + at * (segment.file_size / 64 + 1),
 				 count = 0;
+			const struct inline_frame *inlined = code_inlined(code, address);
 
 			space_walk(&space, address, address + 100, &count);
 			space_describe(address >> 63 ? &kernel : &space, address, text,
 				       sizeof(text));
+			sum += inlined ? strlen(inlined->name) + inlined->depth : 0;
 			sum += count + (uint64_t)code_line(code, address).number + strlen(text);
 		}
 }

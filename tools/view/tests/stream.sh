@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # stream.sh: rx, dump, check, stats and calls on the trace that test_stack made of a program of this
-# machine; its records as they are, objdump and the program itself are the judges. Prints TAP.
+# machine; its records as they are, objdump, readelf and the program itself are the judges. Prints TAP.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
 view=build/view program=build/view-test/stepped
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trace=$scratch/trace.spt
-build/view-test/test_stack "$program" "$trace" "$scratch/records" >"$scratch/tap" || cat "$scratch/tap"
+build/view-test/test_stack "$program" "$trace" "$scratch/records" "$scratch/counts" >"$scratch/tap" || cat "$scratch/tap"
 records=$(($(stat -c %s "$scratch/records") / 24))
 
 tested=stream
@@ -24,7 +24,7 @@ refuses()
 	[ $status = "$code" ] && [ ! -s "$scratch/out" ] && grep -q -- "$words" "$scratch/said"
 }
 
-echo 1..24
+echo 1..29
 $view rx -q -o "$scratch/copy.spt" <"$trace" >"$scratch/text" 2>"$scratch/said" &&
 	cmp -s "$trace" "$scratch/copy.spt" && [ ! -s "$scratch/text" ] &&
 	grep -q " $records records, 0 lost" "$scratch/said"
@@ -144,9 +144,107 @@ perl -ne 'if (/^. +(\d+),(\d+) +(\S+)/) { $own{$3} += $2 - $1 + 1 } END { print 
 	grep -q 'Jamie Wong' "$scratch/page.html" && ! grep -qE '(src|href)="?(https?:)?//' "$scratch/page.html"
 result 'html has the calls of calls in one page, with its licence'
 
-# In the viewer, and in the script that gives it a unit.
-[ "$(grep -oF 'format(e){return e.toLocaleString()}' "$scratch/page.html" | wc -l)" = 2 ] && grep -qF "+' instr.'" "$scratch/page.html"
-result 'the axis of html has a unit: speedscope writes numbers as the page expects'
+# listing FILE: what the page has of the code of its one stream, as JSON
+listing()
+{
+	perl -MMIME::Base64 -MIO::Uncompress::Gunzip=gunzip -0777 -ne '
+		my ($base64) = m{class="listing">([^<]+)<} or die "no listing\n";
+		my $packed = decode_base64($base64);
+		gunzip(\$packed, \my $bytes) or die "not packed\n";
+		print $bytes' "$1"
+}
+
+# A step executes one instruction, which test_stack counts. The page counts by blocks between branches.
+listing "$scratch/page.html" >"$scratch/listing"
+perl -MJSON::PP -0777 -ne '
+	for my $function (@{decode_json($_)->{functions}}) {
+		$ran{hex($function->{start}) + $_->[0]} += $_->[1] for @{$function->{rows}};
+	}
+	$ran{$_} && printf "%x %d\n", $_, $ran{$_} for sort { $a <=> $b } keys %ran' "$scratch/listing" >"$scratch/ran"
+cmp "$scratch/counts" "$scratch/ran" && [ "$(wc -l <"$scratch/ran")" -gt 5000 ]
+result 'html counts how often each instruction ran, as single steps do'
+
+# Each row is of the line that readelf has for its address, and has the text of that line. (addr2line 2.40 takes another file.)
+readelf --debug-dump=decodedline "$program" 2>/dev/null | perl -MJSON::PP -e '
+	while (<STDIN>) { push @table, [hex $3, "$1:$2"] if /^(\S+\.[ch])\s+(\d+|-)\s+0x([0-9a-f]+)/ }
+	@table = sort { $a->[0] <=> $b->[0] } @table;
+	open(my $listing, "<", $ARGV[0]); local $/;
+	my ($all, $rows) = decode_json(<$listing>);
+	sub lines_of { open(my $in, "<", $_[0]) or die "$_[0]: $!\n"; local $/ = "\n"; return "", map { chomp; $_ } <$in> }
+	my @text = map { [lines_of($_->{name})] } @{$all->{sources}};
+	my @shown = map { my %shown = map { @$_ } @{$_->{lines}}; \%shown } @{$all->{sources}};
+	for my $function (@{$all->{functions}}) {
+		for my $row (@{$function->{rows}}) {
+			my ($offset, undef, $source, $line, $code) = @$row;
+			next if $source < 0;
+			my $at = hex($function->{start}) + $offset;
+			my ($found) = map { $_->[1] } grep { $_->[0] <= $at } reverse @table;
+			my $name = $all->{sources}[$source]{name} =~ s{.*/}{}r . ":$line";
+			die sprintf("# %x is of %s, not %s\n", $at, $found, $name) if $found ne $name;
+			die "# $name is another line\n" if $shown[$source]{$line} ne $text[$source][$line];
+			$rows++;
+		}
+	}
+	exit($rows > 200 ? 0 : 1)' "$scratch/listing"
+result 'html has the source line of each instruction'
+
+# ends FILE: what the page has the last branches before, and these, a line each
+ends()
+{
+	perl -MJSON::PP -0777 -ne 'my ($stream) = m{class="stream">([^<]*)<};
+		for my $end (@{decode_json($stream)->{ends}}) { print "$end->{what}\n"; print map { "$_->[0] -> $_->[1]\n" } @{$end->{branches}} }' "$1"
+}
+ends "$scratch/page.html" >"$scratch/ends"
+$view dump -p "$program" "$trace" 2>/dev/null | tail -n 32 | sed -E 's/.*: +(\S+) -> (\S+).*/\1 -> \2/' >"$scratch/last"
+tail -n 32 "$scratch/ends" | sed -E 's/ \([^)]*:[0-9]+\)//g' | cmp -s - "$scratch/last" && [ "$(wc -l <"$scratch/last")" = 32 ] &&
+	[ "$(grep -c '^the signal that handler handles$' "$scratch/ends")" = 8 ] && [ "$(grep -c '^the end$' "$scratch/ends")" = 1 ] &&
+	[ "$(grep -B 1 '^the' "$scratch/ends" | grep -cE '^[a-z_]*(raise|kill).* -> \S+$')" = 8 ]
+result 'html has the last branches before each signal and before the end'
+
+$view html -n 3000 -p "$program" -o "$scratch/newest.html" "$trace" 2>"$scratch/said" && older=$((records - 3000)) &&
+	grep -q "the newest 3000 branches are shown, $older older ones are not" "$scratch/said" &&
+	grep -q "\"branches\":3000,\"left_out\":$older," "$scratch/newest.html" && grep -q '"newest":3000,' "$scratch/newest.html" &&
+	page "$scratch/newest.html" | awk '{ sum += $2 } END { print sum }' >"$scratch/sum" &&
+	[ "$(cat "$scratch/sum")" = "$($view html --from "$older" -p "$program" -o "$scratch/from.html" "$trace" 2>/dev/null; page "$scratch/from.html" | awk '{ sum += $2 } END { print sum }')" ] &&
+	refuses 2 'newest is 1 or more' $view html -n 0 -o "$scratch/none.html" "$trace"
+result 'html shows the newest branches of a longer trace, and says so'
+
+# Code that is inlined is a frame: its instructions are those of which addr2line says so, each as often as single steps say.
+cat >"$scratch/inlined.c" <<'END'
+static volatile unsigned sink;
+__attribute__((always_inline)) static inline unsigned innermost(unsigned x)
+{
+	for (unsigned i = 0; i < 3; i++)
+		x = x * 3 + sink;
+	return x;
+}
+__attribute__((always_inline)) static inline unsigned outer(unsigned x) { sink += x; return innermost(x) + sink; }
+__attribute__((noinline)) static unsigned called(unsigned x) { return innermost(x + sink); }
+__attribute__((noinline)) static unsigned work(unsigned x)
+{
+	unsigned y = outer(x);
+	sink = called(y);
+	return y + outer(sink);
+}
+int main(void) { for (unsigned i = 0; i < 50; i++) sink = work(i); return 0; }
+END
+gcc -g -O2 -static -no-pie -fcf-protection=none -o "$scratch/inlined" "$scratch/inlined.c" &&
+	{ build/view-test/test_stack "$scratch/inlined" "$scratch/inlined.spt" "$scratch/inlined.records" "$scratch/inlined.counts" >"$scratch/tap"; true; } &&
+	$view html -p "$scratch/inlined" -o "$scratch/inlined.html" "$scratch/inlined.spt" 2>/dev/null &&
+	page "$scratch/inlined.html" | sed 's/ \[inlined\]//' | grep -E '^(innermost|outer|called|work) ' >"$scratch/frames"
+cut -d' ' -f1 "$scratch/inlined.counts" | addr2line -i -f -a -e "$scratch/inlined" | awk '/^0x/ { getline; print }' |
+	paste -d' ' - "$scratch/inlined.counts" | awk '$1 ~ /^(innermost|outer|called|work)$/ { ran[$1] += $3 } END { for (name in ran) print name, ran[name] }' | sort |
+	cmp -s - "$scratch/frames" && [ "$(wc -l <"$scratch/frames")" = 4 ]
+result 'html has frames of inlined functions'
+
+# Each place where the page adds something to the viewer is in the viewer once, or more than once.
+sed -nE "/^const additions/,/^];/s/\['([^']*)', ['n]/\n\1\n/gp" tools/view/page.js | grep -E '[{(]$|\)$|=>\{$' >"$scratch/places"
+while IFS= read -r place; do
+	grep -qF -- "$place" third_party/speedscope/speedscope.js || echo "# $place is not in the viewer"
+done <"$scratch/places" >"$scratch/absent"
+[ "$(wc -l <"$scratch/places")" -ge 6 ] && [ ! -s "$scratch/absent" ] &&
+	grep -qF 'format(e){return e.toLocaleString()' third_party/speedscope/speedscope.js && grep -qF "\"+' instr.'\"" tools/view/page.js
+result 'the axis of html has a unit: speedscope is as the page expects' || cat "$scratch/absent"
 
 # The frames of the middle are missing: a gap of the same number of records in dump, page and counters.
 $view html -p "$program" --damaged -o "$scratch/page.html" "$scratch/flipped" 2>/dev/null && page "$scratch/page.html" >"$scratch/own"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * test_stack PROGRAM [TRACE.spt RECORDS]: steps through a static program and records its branches
- * as BTS would: those of ring 3, and into and out of a kernel of which there is no file, with
- * interrupts at random places. After each branch it compares what tools/view/stack.c makes of it
- * with a stack that is kept by RSP, and the instructions walked with those executed. Prints TAP;
- * writes the trace, and its records as they are.
+ * test_stack PROGRAM [TRACE.spt RECORDS [COUNTS]]: steps through a static program and records its
+ * branches as BTS would: those of ring 3, and into and out of a kernel of which there is no file,
+ * with interrupts at random places. After each branch it compares what tools/view/stack.c makes of
+ * it with a stack that is kept by RSP, and the instructions walked with those executed. Prints TAP;
+ * writes the trace, its records as they are, and how often each instruction ran up to the last
+ * branch: a line "address count" each.
  */
 #include "abi/ptrace_bts.h"
 #include "lib/frame.h"
@@ -21,8 +22,10 @@
 
 #define ENTRY	    0xffffffff80001000ull
 #define MOST	    4096
-#define FEWEST	    15000 /* branches: a program that has fewer shows nothing */
-#define INTERRUPTED 300	  /* one instruction of so many */
+#define FEWEST	    15000	/* branches: a program that has fewer shows nothing */
+#define CODE	    0x400000ull /* where a static program is linked */
+#define CODE_BYTES  (1u << 20)
+#define INTERRUPTED 300 /* one instruction of so many */
 
 /* A call by RSP: it is over when RSP is above `top`. */
 struct shadow {
@@ -41,6 +44,9 @@ static struct frame_line line;
 static struct frame_block block;
 static uint32_t sum;
 static FILE *out, *raw;
+static uint64_t ran[CODE_BYTES]; /* by address from CODE on, up to the last branch */
+static uint64_t since[MOST];	 /* instructions since then */
+static size_t since_count;
 
 static void put(void *argument, const uint8_t *bytes, size_t count)
 {
@@ -93,6 +99,25 @@ static void send_end(void)
 		   sizeof(block.total));
 }
 
+static void count(uint64_t rip)
+{
+	executed++;
+	if (rip - CODE >= CODE_BYTES || since_count == MOST)
+		fail("%llx is no place to count, or too far from a branch",
+		     (unsigned long long)rip);
+	since[since_count++] = rip;
+}
+
+/* A branch tells what was executed before it; the first one, that of the instruction it is from. */
+static void count_branch(uint64_t from)
+{
+	size_t told = branches > 1 ? 0 : since_count - (since[since_count - 1] == from);
+
+	for (size_t i = told; i < since_count; i++)
+		ran[since[i] - CODE]++;
+	since_count = 0;
+}
+
 static void branch(uint64_t from, uint64_t to)
 {
 	uint64_t count;
@@ -106,6 +131,7 @@ static void branch(uint64_t from, uint64_t to)
 	}
 	at = to;
 	branches++;
+	count_branch(from);
 	stack_branch(&stack, from, to);
 	send(from, to);
 }
@@ -184,11 +210,11 @@ static void executed_one(struct user_regs_struct *before, const struct user_regs
 	if (after->rip == before->rip && instruction.flow == FLOW_REPEAT)
 		return;
 	if (instruction.flow == FLOW_NONE && after->rip != instruction.next) {
-		executed++;
+		count(before->rip);
 		before->rip = instruction.next;
 		instruction = instruction_at(before->rip);
 	}
-	executed++;
+	count(before->rip);
 	if (instruction.flow == FLOW_INTERRUPT) {
 		walked++; /* an instruction that a branch is from */
 		by_kernel(before->rip, after->rip);
@@ -313,6 +339,17 @@ static pid_t start(char **argv)
 	return child;
 }
 
+static void write_counts(const char *path)
+{
+	FILE *counts = fopen(path, "w");
+
+	for (size_t i = 0; counts && i < CODE_BYTES; i++)
+		if (ran[i])
+			fprintf(counts, "%llx %llu\n", CODE + i, (unsigned long long)ran[i]);
+	if (!counts || fclose(counts))
+		fail("the counts cannot be written");
+}
+
 int main(int argc, char **argv)
 {
 	static uint64_t entries[] = {ENTRY};
@@ -320,7 +357,7 @@ int main(int argc, char **argv)
 	struct code *code = argc > 1 ? code_open(argv[1], error, sizeof(error)) : NULL;
 
 	if (!code)
-		fail("usage: test_stack PROGRAM [TRACE.spt RECORDS]");
+		fail("usage: test_stack PROGRAM [TRACE.spt RECORDS [COUNTS]]");
 	if (argc > 3) {
 		out = fopen(argv[2], "wb");
 		raw = fopen(argv[3], "wb");
@@ -334,6 +371,8 @@ int main(int argc, char **argv)
 	follow(start((char *[]){argv[1], NULL}));
 	send_end();
 	report();
+	if (argc > 4)
+		write_counts(argv[4]);
 	if ((out && fclose(out)) || (raw && fclose(raw)))
 		fail("the trace cannot be written");
 	stack_free(&stack);
