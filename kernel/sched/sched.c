@@ -56,9 +56,9 @@ static void queue_remove(struct run_queue *queue, struct task *task)
 }
 
 /*
- * On a slow host the arrival of a trace, which comes after the slice has begun, takes longer than
- * one: the task is interrupted before its first instruction, where it was interrupted last. Its
- * slices double as long as that goes on.
+ * A trace arrives after the slice has begun, and on a slow host that takes longer than a slice: the
+ * task is interrupted before its first instruction, where it was interrupted last. Its slices
+ * double as long as that goes on.
  */
 static void slice_expired(struct timer *timer)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The requests of docs/ptrace-pebs.2: what they give, and every row of their table of errors.
 // argument, bits of this machine: 1: PEBS; 2: one counter for it alone; 4: records have registers;
-// 8: BTS; 16: records have branches; 32: a stack with a filter freezes at an interrupt of a counter
-// of branches; from bit 8 on the events that a sample is late by.
+// 8: BTS; 16: records have branches; 32: a stack with a filter freezes at a counter's interrupt.
+// From bit 8 on: the events that a sample is late by.
 #include "abi/ptrace_pebs.h"
 #include "abi/ptrace_lbr.h"
 #include "tests/user/lib/ptrace.h"

@@ -54,7 +54,7 @@ struct session {
 	struct insntrace_buffer *buffers[INSNTRACE_TRACES_MOST];
 };
 
-/* --- buffer.c --- */
+/* --- sessions.c --- */
 
 extern struct session *sessions; /* newest first */
 
@@ -65,6 +65,8 @@ struct session *stopped_of(const struct trace_account *owner);
 /* Into the list, or -EBUSY; and out. */
 int session_enter(struct session *session);
 void session_leave(const struct session *session);
+
+/* --- buffer.c --- */
 
 extern struct spinlock buffers_lock; /* which thread has which buffer; all that there are */
 

@@ -409,6 +409,7 @@ __asm__(".pushsection .text\n"
 
 static struct pt_rig other;
 atomic_uint pt_waiting, pt_calls_before;
+uint32_t pt_ended; /* IA32_RTIT_CTL without TraceEn: KVM refuses a write that clears more */
 
 /* While the first processor waits: a trace that ends where that one is. Then the interrupt. */
 static void trace_beside(void *target)
@@ -420,10 +421,12 @@ static void trace_beside(void *target)
 		__asm__ volatile("pause");
 	EXPECT_EQ(pt_load(&other.trace), 0);
 	wrmsr(IA32_RTIT_STATUS, 0);
-	PT_TRACED(&other, PT_PLAIN | period,
-		  MANY_CALLS "movl $0x570, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
-			     "leaq 8f(%%rip), %%rbx\n\tmovq pt_ends(%%rip), %%rdi\n\t" PT_JMP_TO(
-				     "%%rdi") "8:");
+	pt_ended = (uint32_t)(pt_on(PT_PLAIN | period) & ~RTIT_CTL_TRACE_EN);
+	PT_TRACED(
+		&other, PT_PLAIN | period,
+		MANY_CALLS
+		"movl $0x570, %%ecx\n\tmovl pt_ended(%%rip), %%eax\n\txorl %%edx, %%edx\n\t"
+		"leaq 8f(%%rip), %%rbx\n\tmovq pt_ends(%%rip), %%rdi\n\t" PT_JMP_TO("%%rdi") "8:");
 	EXPECT(lapic_send_ipi(*(const uint32_t *)target, VECTOR_TEST));
 	interrupts_restore(flags);
 }

@@ -411,14 +411,16 @@ enum { SWITCHES = 600 };
 static struct pt_rig beside;
 atomic_uint pt_switching; /* 1: the other one does; 2: it is to end */
 
-/* Returns how often IA32_RTIT_CTL was not what was written. */
+/* Returns how often IA32_RTIT_CTL was not what was written. KVM raises #GP where a write that
+   clears TraceEn changes another bit. */
 static unsigned switch_once(uint64_t on, uint64_t off)
 {
 	unsigned wrong;
 
 	wrmsr(IA32_RTIT_CTL, pt_on(on));
 	wrong = rdmsr(IA32_RTIT_CTL) != pt_on(on);
-	wrmsr(IA32_RTIT_CTL, off);
+	if (!wrmsr_safe(IA32_RTIT_CTL, off))
+		wrmsr(IA32_RTIT_CTL, pt_on(on) & ~RTIT_CTL_TRACE_EN);
 	return wrong + (rdmsr(IA32_RTIT_CTL) != off);
 }
 
