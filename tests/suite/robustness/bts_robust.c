@@ -24,6 +24,16 @@ static bool is_next(const struct rig *rig, uint64_t before, uint64_t after, uint
 	return after == before + rig->record || (before + rig->record == end && after == rig->base);
 }
 
+/* The watchdog's, where a hypervisor stopped the machine: its transition may be a record as well. */
+static unsigned nmis_met;
+
+static bool count_nmi(struct trap_frame *frame)
+{
+	(void)frame;
+	nmis_met++;
+	return false;
+}
+
 /* One branch while it is on, one while it is off, then look. */
 TEST(bts_robust_on_off, .group = "Z", .ids = "Z1", .needs = NEED_BTS,
      .claim =
@@ -34,6 +44,8 @@ TEST(bts_robust_on_off, .group = "Z", .ids = "Z1", .needs = NEED_BTS,
 	size_t capacity = SLOTS - (CALIBRATION_SLOTS - calibration()->used_at_end);
 
 	RIG(rig, SLOTS);
+	nmis_met = 0;
+	nmi_add_handler(count_nmi);
 	for (uint64_t i = 0; i < times; i++) {
 		uint64_t at = rig_index(&rig);
 
@@ -41,10 +53,11 @@ TEST(bts_robust_on_off, .group = "Z", .ids = "Z1", .needs = NEED_BTS,
 		chain_walk(&chain_a, 2);
 		right += is_next(&rig, at, rig_index(&rig), rig.base + capacity * rig.record);
 	}
+	nmi_remove_handler(count_nmi);
 	if (smi_count() == smis)
-		EXPECT_EQ(right, times);
+		EXPECT(right <= times && right + nmis_met >= times);
 	EXPECT(rig_index(&rig) <= rig.base + SLOTS * rig.record);
-	test_note("%lu times", times);
+	test_note("%lu times, %u NMIs", times, nmis_met);
 }
 
 // Linux tested its driver at boot: stop, read twice, go on, stop, compare. This is that cycle, many
