@@ -266,7 +266,7 @@ TEST(pt_threads_ranges, .group = "PT", .ids = "PT151", .needs = NEED_PT,
      .claim =
 	     "each thread has its own address ranges, which let through one jump of it and nothing "
 	     "else, on whatever CPU it runs, by XSAVES and without",
-     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER; SDM Vol 3, 36.2.4.3")
+     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER; SDM Vol 3, 36.2.4")
 {
 	uint64_t before = programs_begin(), ip[2] = {0};
 
@@ -285,7 +285,7 @@ TEST(pt_threads_ranges, .group = "PT", .ids = "PT151", .needs = NEED_PT,
 TEST(pt_threads_range_stops, .group = "PT", .ids = "PT151", .needs = NEED_PT,
      .claim = "a thread's trace that a range has stopped stays so when the thread is switched, and "
 	      "another thread's goes on",
-     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER; SDM Vol 3, 36.2.4.3")
+     .source = "docs/insntrace.2, INSNTRACE_ALLOCATE_BUFFER; SDM Vol 3, 36.2.4")
 {
 	uint64_t before = programs_begin(), ip[2] = {0};
 	struct process *process[2];
