@@ -53,6 +53,8 @@ struct cpu {
 	unsigned interrupts; /* handlers that run, one within another; not counting NMIs */
 	struct task idle;
 	struct timer slice;
+	uint64_t slice_us; /* of the next one: the newest arrival of a trace does not count */
+	uint64_t arrival;  /* how long that took, in TSC */
 	struct task *left, *leaves; /* by the switch under way: who is dead; who changes CPU */
 	bool unfinished;	    /* it has one of these to see to, or a trace */
 	bool slice_over, timer_fired;

@@ -3,6 +3,8 @@
 // that was switched to: where it waited, or in task_begin() if it is new.
 #include "kernel/sched/sched.h"
 
+#include "drivers/clock/clock.h"
+#include "drivers/clock/tsc.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
 #include "kernel/smp/smp.h"
@@ -14,7 +16,7 @@ static struct spinlock lock;
 static struct run_queue dead;
 static uint64_t slice = 1000, switches;
 
-#define MOST_DOUBLINGS 6 /* of a slice: a program may wait in a loop of one instruction */
+#define MOST_ARRIVAL 20000 /* microseconds */
 
 static void queue_push(struct run_queue *queue, struct task *task)
 {
@@ -55,29 +57,17 @@ static void queue_remove(struct run_queue *queue, struct task *task)
 	}
 }
 
-/*
- * A trace arrives after the slice has begun, and on a slow host that takes longer than a slice: the
- * task is interrupted before its first instruction, where it was interrupted last. Its slices
- * double as long as that goes on.
- */
 static void slice_expired(struct timer *timer)
 {
-	struct cpu *cpu = this_cpu();
-	struct task *task = cpu->current;
-	uint64_t rip = cpu->interrupted->rip;
-
 	(void)timer;
-	if (rip == task->expired_at)
-		task->doublings += task->doublings < MOST_DOUBLINGS;
-	else
-		task->doublings -= task->doublings > 0;
-	task->expired_at = rip;
-	cpu->slice_over = true;
+	this_cpu()->slice_over = true;
 }
 
 void sched_set_slice(uint64_t microseconds)
 {
 	slice = microseconds < 100 ? 100 : microseconds;
+	for (unsigned i = 0; i < cpu_count(); i++)
+		cpu_by_index(i)->slice_us = slice;
 }
 
 uint64_t sched_switch_count(void)
@@ -117,7 +107,7 @@ static struct cpu *place(const struct task *task)
 static void give_slice(struct cpu *cpu)
 {
 	if (cpu->ready.first && !cpu->slice.running)
-		timer_start(&cpu->slice, slice);
+		timer_start(&cpu->slice, cpu->slice_us);
 }
 
 static void make_ready_locked(struct task *task)
@@ -164,6 +154,20 @@ static void release(void)
 	atomic_store_explicit(&lock.held, false, memory_order_release);
 }
 
+/*
+ * A trace arrives after the slice has begun. On a slow host that takes longer than a slice: a task
+ * would be interrupted before its first instruction, each time. So the next slice is longer by it,
+ * but not by what a host that took the processor away made of it.
+ */
+static void arrive(struct cpu *cpu)
+{
+	uint64_t began = tsc_read(), arrival = tsc_to_us(cpu->arrival);
+
+	cpu->slice_us = slice + (arrival < MOST_ARRIVAL ? arrival : MOST_ARRIVAL);
+	trace_arrive(cpu);
+	cpu->arrival = tsc_read() - began;
+}
+
 static void finish_rest(struct cpu *cpu)
 {
 	cpu->unfinished = false;
@@ -174,7 +178,9 @@ static void finish_rest(struct cpu *cpu)
 	cpu->left = cpu->leaves = NULL;
 	release();
 	if (cpu->current->trace || cpu->recording)
-		trace_arrive(cpu);
+		arrive(cpu);
+	else
+		cpu->slice_us = slice;
 }
 
 /* Tracing costs an untraced switch this test, which others share, and two elsewhere. */
@@ -190,7 +196,7 @@ static void finish(struct cpu *cpu)
 static void start_slice(struct cpu *cpu)
 {
 	if (cpu->current != &cpu->idle)
-		timer_start(&cpu->slice, slice << cpu->current->doublings);
+		timer_start(&cpu->slice, cpu->slice_us);
 	else
 		timer_stop(&cpu->slice);
 }
@@ -396,6 +402,7 @@ void sched_init(void)
 	cpu->idle.cpu = cpu->index;
 	cpu->current = &cpu->idle;
 	cpu->slice.expired = slice_expired;
+	cpu->slice_us = slice;
 }
 
 void sched_idle(void)

@@ -80,9 +80,7 @@ struct task {
 	struct trap_frame *user; /* the frame of the user_run() under way */
 	atomic_bool user_break;	 /* user_run() shall come back at once; see sched_break_user() */
 	struct caught caught;
-	uint64_t switches;   /* times it was given a CPU */
-	uint64_t expired_at; /* where the end of its newest slice found it */
-	unsigned doublings;  /* of its slices: slice_expired() */
+	uint64_t switches; /* times it was given a CPU */
 	void (*entry)(void *argument);
 	void *argument;
 };
