@@ -24,7 +24,8 @@ static bool is_next(const struct rig *rig, uint64_t before, uint64_t after, uint
 	return after == before + rig->record || (before + rig->record == end && after == rig->base);
 }
 
-/* The watchdog's, where a hypervisor stopped the machine: its transition may be a record as well. */
+/* The watchdog's, where a hypervisor stopped the machine: its transition may be a record as well.
+ */
 static unsigned nmis_met;
 
 static bool count_nmi(struct trap_frame *frame)
