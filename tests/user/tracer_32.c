@@ -88,13 +88,15 @@ static void trace(uint32_t pid)
 	struct ptrace_bts_config whole = {.size = RECORDS * 24,
 					  .flags = PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL,
 					  .signal = SIGXCPU};
+	uint32_t spins = 50000;
 
 	CHECK(ptrace(PTRACE_BTS_CONFIG, pid, &config, 0) == 0);
 	CHECK(ptrace(PTRACE_BTS_STATUS, pid, &status, 0) == 8);
 	CHECK(status.size == RECORDS * 24 && status.flags & PTRACE_BTS_O_TRACE);
 	CHECK(ptrace(PTRACE_CONT, pid, 0, 0) == 0);
 	do {
-		for (volatile uint32_t i = 0; i < 100000; i++)
+		spins *= 2;
+		for (volatile uint32_t i = 0; i < spins; i++)
 			; /* there is no call that sleeps: until its time slice is over */
 		CHECK(ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0);
 		CHECK(wait_for(pid) == (PTRACE_EVENT_STOP << 16 | WAIT_STOPPED(SIGTRAP)));
