@@ -331,10 +331,9 @@ TEST(pmu_masked_without_int, .group = "pmu", .ids = "PM58", .needs = 0,
 	pmu_rig_release_interrupts();
 }
 
-/* Counter `n` of a status bit that is set is switched on, with INT: 200 NOPs are no overflow. */
-static void switch_on(unsigned n)
+/* Counter `n`, alone and with INT, over 200 NOPs. */
+static void run_alone(unsigned n)
 {
-	wrmsr(pmu_rig_msr(n), 0);
 	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
 	pmu_rig_run(bit(n));
 	pmu_rig_control(n, 0);
@@ -351,12 +350,11 @@ TEST(pmu_each_overflow_interrupts, .group = "pmu", .ids = "PM59", .needs = 0,
 	EACH_COUNTER(n, all)
 	{
 		overflow_beside(n, all, false, 0);
-		switch_on(n);
+		wrmsr(pmu_rig_msr(n), 0);
+		run_alone(n);
 		EXPECT_EQ(pmu_rig_interrupt.count, 0);
 		pmu_rig_load(n, 1);
-		pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
-		pmu_rig_run(bit(n));
-		pmu_rig_control(n, 0);
+		run_alone(n);
 		EXPECT_EQ(pmu_rig_interrupt.count, 1);
 	}
 	pmu_rig_release_interrupts();

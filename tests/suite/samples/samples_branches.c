@@ -120,14 +120,15 @@ static unsigned follow(struct tracer *branches, uint64_t edge, const struct samp
 	return n;
 }
 
+static const struct bts_options all = {.view = TRACE_USER,
+				       .privileged = true,
+				       .overflow = TRACE_STOP,
+				       .size = RECORDS * sizeof(struct ptrace_bts_record)};
+
 /* A switch empties the stack: a sample soon after one has fewer. */
 static void expect_branches(unsigned wanted)
 {
 	const struct pebs_options options = sampled_options(SAMPLED_BRANCHES, PERIOD, MOST);
-	const struct bts_options all = {.view = TRACE_USER,
-					.privileged = true,
-					.overflow = TRACE_STOP,
-					.size = RECORDS * sizeof(struct ptrace_bts_record)};
 	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = visits_for(SAMPLES)};
 	struct tracer *tracer, *branches = NULL;
 	unsigned whole = 0, taken = 0;
@@ -439,10 +440,6 @@ static unsigned follow_frozen(struct tracer *branches, uint64_t edge, const stru
 
 static void expect_frozen(unsigned wanted)
 {
-	const struct bts_options all = {.view = TRACE_USER,
-					.privileged = true,
-					.overflow = TRACE_STOP,
-					.size = RECORDS * sizeof(struct ptrace_bts_record)};
 	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = visits_for(SAMPLES)};
 	struct tracer *tracer, *branches = NULL;
 	unsigned whole = 0, taken = 0;
