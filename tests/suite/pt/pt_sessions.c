@@ -196,6 +196,18 @@ TEST(pt_sessions_stream, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	programs_end(before);
 }
 
+/* A session of one round, which nothing keeps from its packets. */
+static void expect_whole(struct process *process)
+{
+	uint64_t ip;
+	bool gap;
+
+	trace(&anybody, process, 0);
+	do_round(process);
+	EXPECT_EQ(rounds_of(&anybody, &ip, &gap), 1);
+	EXPECT(!gap);
+}
+
 TEST(pt_sessions_rights_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
      .claim =
 	     "a thread has buffers of several sessions; the owner with more rights gets its packets, "
@@ -215,10 +227,7 @@ TEST(pt_sessions_rights_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	do_round(process);
 	EXPECT_EQ(rounds_of(&anybody, &ip, &gap), 2);
 	EXPECT(gap);
-	trace(&anybody, process, 0);
-	do_round(process);
-	EXPECT_EQ(rounds_of(&anybody, &ip, &gap), 1);
-	EXPECT(!gap);
+	expect_whole(process);
 	end(process);
 	programs_end(before);
 }
@@ -336,10 +345,7 @@ TEST(pt_claim_cpus, .group = "PT", .ids = "PT54 PT152", .needs = NEED_PT | NEED_
 	for (unsigned i = 0; i < cpu_count(); i++)
 		times += times_of(tracers[i], ip);
 	EXPECT_EQ(times, JUMPS);
-	trace(&anybody, process, 0);
-	do_round(process);
-	EXPECT_EQ(rounds_of(&anybody, &ip, &gap), 1);
-	EXPECT(!gap);
+	expect_whole(process);
 	end(process);
 	programs_end(before);
 }
