@@ -318,7 +318,7 @@ static bool is_frozen(void)
 
 static void await_freeze(void)
 {
-	for (uint64_t end = time_now() + 10000000; !freeze_is_whole() && time_now() < end;)
+	while (!freeze_is_whole() && test_has_time())
 		task_sleep(1000);
 }
 
@@ -343,6 +343,18 @@ static void expect_thaw(void)
 	}
 }
 
+static bool goes_on(unsigned round)
+{
+	return round < ROUNDS || (!checked && test_has_time());
+}
+
+/* On a busy machine CPUs may be in the kernel whenever they are asked to stop. */
+static void expect_checked(void)
+{
+	if (!checked)
+		test_slow("no CPU was stopped in its program, in %lu s", test_seconds());
+}
+
 /* --- A trigger each --- */
 
 TEST(freeze_by_request, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
@@ -354,7 +366,7 @@ TEST(freeze_by_request, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP
 
 	test_pin();
 	checked = 0;
-	for (unsigned round = 0; round < ROUNDS; round++) {
+	for (unsigned round = 0; goes_on(round); round++) {
 		begin_all(0, 0, 0);
 		go_all();
 		task_sleep(10000 + test_random() % 10000);
@@ -364,7 +376,7 @@ TEST(freeze_by_request, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP
 		expect_thaw();
 		end_all();
 	}
-	EXPECT(checked > 0);
+	expect_checked();
 }
 
 TEST(freeze_by_fault, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
@@ -393,6 +405,18 @@ TEST(freeze_by_fault, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
 	EXPECT(checked >= ROUNDS);
 }
 
+/* The trigger: where it does not come in time, nothing is known of what it does. */
+static void await_threshold(unsigned full, size_t threshold)
+{
+	while (bts_available(subjects[full].branches) < threshold && test_has_time())
+		task_sleep(1000);
+	if (bts_available(subjects[full].branches) >= threshold)
+		return;
+	freeze_request(&owner, 0, NULL);
+	end_all();
+	test_slow("the threshold was not reached in %lu s", test_seconds());
+}
+
 TEST(freeze_by_overflow, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SMP,
      .claim = "a buffer that reaches its threshold stops the units of all CPUs; its own trace "
 	      "has every branch up to there, and has lost none",
@@ -401,7 +425,7 @@ TEST(freeze_by_overflow, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SM
 	PROGRAMS(before);
 
 	checked = 0;
-	for (unsigned round = 0; round < ROUNDS; round++) {
+	for (unsigned round = 0; goes_on(round); round++) {
 		unsigned full = round % cpu_count();
 		size_t threshold = 3000 + test_random() % 3000;
 
@@ -409,6 +433,7 @@ TEST(freeze_by_overflow, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SM
 		begin_all(full, 0, threshold);
 		EXPECT_EQ(freeze_request(&owner, PTRACE_FREEZE_OVERFLOW, NULL), 0);
 		go_all();
+		await_threshold(full, threshold);
 		await_freeze();
 		EXPECT_EQ(atomic_load(&overflows), 1);
 		EXPECT(bts_available(subjects[full].branches) >= threshold);
@@ -417,7 +442,7 @@ TEST(freeze_by_overflow, .group = "I", .ids = "I13", .needs = NEED_BTS | NEED_SM
 		expect_thaw();
 		end_all();
 	}
-	EXPECT(checked > 0);
+	expect_checked();
 }
 
 /* --- Streams of Intel PT --- */
@@ -513,7 +538,6 @@ TEST(freeze_stream, .group = "PT", .ids = "I13 PT41", .needs = NEED_PT | NEED_SM
 	await_freeze();
 	for (unsigned i = 0; i < used; i++)
 		expect_stream(i);
-	EXPECT(checked > 0);
 	EXPECT_EQ(insntrace_traced_cpus(), 0);
 	EXPECT_EQ(freeze_request(&owner, 0, NULL), 0);
 	EXPECT_EQ(insntrace_traced_cpus(), cpu_count());
@@ -526,6 +550,7 @@ TEST(freeze_stream, .group = "PT", .ids = "I13 PT41", .needs = NEED_PT | NEED_SM
 	}
 	insntrace_close(NULL);
 	end_all();
+	expect_checked();
 }
 
 /* --- CPUs that do not answer at once --- */
