@@ -6,9 +6,8 @@
 #ifndef SPOOR_KERNEL_PROCESS_ATTACHMENT_H
 #define SPOOR_KERNEL_PROCESS_ATTACHMENT_H
 
-#include "abi/ptrace_bts.h"
-#include "abi/ptrace_pebs.h"
 #include "kernel/process/process.h"
+#include "kernel/trace/unit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,16 +15,29 @@
 /* One instruction; all of them up to a taken branch; a system call is either. */
 enum { STEP_INSTRUCTION = 1, STEP_BLOCK = 2 };
 
-/* Samples of one CPU that wait for the turn of their time, while those of all are read. */
-struct samples_reading {
+/* What one trace unit records for it. The tracer changes all but `told`, under the lock. */
+struct recording {
+	struct tracer *tracer; /* NULL: no buffer */
+	struct tracer *fresh;  /* that is to replace it, during a request */
+	bool stops;	       /* when it is full: what is read makes room, and it goes on */
+
+	/* Of a buffer that is held: the tracee stops with this event, or is sent the signal. */
+	int event;
+	unsigned signal;
+	bool to_tracee; /* it is sent the signal, and does not stop */
+	bool to_tracer; /* who is sent the signal when the tracee stops */
+	bool told;	/* the stop, or a signal sent, is for this buffer */
+
+	_Alignas(8) unsigned char config[88]; /* as the unit's requests keep it: kernel/ptrace */
+};
+
+/* What is read of one CPU waits for the turn of its time, while all CPUs are read. */
+struct cpu_reading {
 	size_t next, left;  /* to be copied here: from that sample on, so many */
 	size_t given;	    /* to the reader */
 	unsigned at, count; /* of those that are here */
 	_Alignas(8) unsigned char samples[1536];
 };
-_Static_assert(sizeof(((struct samples_reading *)0)->samples) >=
-		       sizeof(struct ptrace_pebs_sample) + 32 * sizeof(struct ptrace_pebs_branch),
-	       "a sample");
 
 struct attachment {
 	struct process *tracer;	     /* NULL: the kernel */
@@ -37,24 +49,17 @@ struct attachment {
 
 	/* Under the lock of all processes: */
 	struct attachment *next_of_tracer, *next_of_tracee;
-	int stop;	   /* it is stopped for this tracer: the status of wait4(); 0: it is not */
-	bool seen;	   /* that, by the tracer's wait4() */
-	bool delivery;	   /* the stop is for a signal that is about to act */
-	int due;	   /* a stop to come */
-	unsigned step;	   /* STEP_...: due once that is done; 0: none is */
-	bool told;	   /* the stop, or a signal sent, is for the trace, which is held */
-	bool told_samples; /* the same for the samples */
+	int stop;      /* it is stopped for this tracer: the status of wait4(); 0: it is not */
+	bool seen;     /* that, by the tracer's wait4() */
+	bool delivery; /* the stop is for a signal that is about to act */
+	int due;       /* a stop to come */
+	unsigned step; /* STEP_...: due once that is done; 0: none is */
 	struct signal_cause cause; /* of the stop */
 	uint32_t options;	   /* PTRACE_O_... */
 	uint64_t message;	   /* of the newest event */
-	struct tracer *trace;	   /* NULL: no buffer; changed by the tracer only */
-	struct ptrace_bts_config config;
-	uint64_t requested;	/* size that CONFIG was given; config.size: what it got */
-	struct tracer *samples; /* NULL: no buffer; changed by the tracer only */
-	struct tracer *fresh;	/* that is to replace them, during a request */
-	struct ptrace_pebs_config samples_config;
-	struct samples_reading reading; /* during a request */
-	struct tracer *newest; /* by the LBR stack; NULL: none; changed by the tracer only */
+	struct recording recordings[TRACE_UNITS];
+
+	struct cpu_reading reading; /* during a request */
 };
 
 /* --- stop.c; under the lock --- */
@@ -82,10 +87,17 @@ void attachment_finish(struct attachment *attachment, unsigned signal);
 /* What it records of itself goes on where the signals are neither pending nor blocked any more. */
 void attachments_resume_own(struct process *self);
 
-/* Frees its buffer of branches, that of samples, its stack of the newest, if it has one. */
-void attachment_free_trace(struct attachment *attachment);
-void attachment_free_samples(struct attachment *attachment);
-void attachment_free_newest(struct attachment *attachment);
+/*
+ * `fresh` (NULL: none) is the unit's buffer from here on. The one that there was is freed, and its
+ * configuration is all zero.
+ */
+void attachment_replace(struct attachment *attachment, unsigned unit, struct tracer *fresh);
+
+/* Some unit has a buffer for it. */
+bool attachment_records(const struct attachment *attachment);
+
+/* What is told of by its stop goes on. Call it before attachment_finish(). */
+void attachment_resume(struct attachment *attachment);
 
 /* Ends it; `signal` acts on a tracee that is stopped for it. */
 void attachment_end(struct attachment *attachment, unsigned signal);

@@ -15,10 +15,14 @@ static bool kill_is_pending(const struct process *self)
 }
 
 /* Nothing of the tracee is recorded for this tracer until it hears of it and lets it go on. */
-static bool waits_for_tracer(const struct tracer *buffer, bool told)
+static bool waits_for_tracer(const struct recording *of)
 {
-	return buffer && !told && trace_is_held(buffer);
+	return of->tracer && !of->told && trace_is_held(of->tracer);
 }
+
+#define FOR_EACH_RECORDING(of, at)                                                                 \
+	for (__typeof__(&(at)->recordings[0]) of = (at)->recordings;                               \
+	     of < (at)->recordings + TRACE_UNITS; of++)
 
 /* The status of a stop that is due; 0: none is. */
 static int next_stop(const struct attachment *at)
@@ -27,19 +31,16 @@ static int next_stop(const struct attachment *at)
 		return 0;
 	if (at->due)
 		return at->due;
-	if (waits_for_tracer(at->trace, at->told) && !(at->config.flags & PTRACE_BTS_SIGNAL_TRACEE))
-		return EVENT(PTRACE_EVENT_BTS, (int)at->config.signal);
-	if (waits_for_tracer(at->samples, at->told_samples))
-		return EVENT(PTRACE_EVENT_PEBS, (int)at->samples_config.signal);
+	FOR_EACH_RECORDING (of, at)
+		if (waits_for_tracer(of) && !of->to_tracee)
+			return EVENT(of->event, (int)of->signal);
 	return 0;
 }
 
 /* The buffer's signal is to be sent to the tracee, and is not on its way. */
-static bool is_signal_due(const struct attachment *at)
+static bool is_signal_due(const struct attachment *at, const struct recording *of)
 {
-	return at->config.flags & PTRACE_BTS_SIGNAL_TRACEE &&
-	       waits_for_tracer(at->trace, at->told) &&
-	       !(at->tracee->pending & 1u << at->config.signal);
+	return of->to_tracee && waits_for_tracer(of) && !(at->tracee->pending & BIT(of->signal));
 }
 
 /* The attachment of a process that traces itself, which it never stops for, or NULL. */
@@ -56,19 +57,28 @@ bool attachments_due(const struct process *self)
 {
 	const struct attachment *own = find_own(self);
 
-	if (own && (waits_for_tracer(own->trace, own->told) ||
-		    waits_for_tracer(own->samples, own->told_samples)))
-		return true;
+	if (own)
+		FOR_EACH_RECORDING (of, own)
+			if (waits_for_tracer(of))
+				return true;
 	for (const struct attachment *at = self->attachments; at; at = at->next_of_tracee)
-		if (next_stop(at) || is_signal_due(at))
-			return true;
+		FOR_EACH_RECORDING (of, at)
+			if (next_stop(at) || is_signal_due(at, of))
+				return true;
 	return false;
 }
 
-static struct signal_cause overflow_cause(const struct attachment *at, int event, unsigned signal)
+static struct signal_cause overflow_cause(const struct attachment *at, const struct recording *of)
 {
-	return (struct signal_cause){.code = SI_EVENT(event, (int)signal),
+	return (struct signal_cause){.code = SI_EVENT(of->event, (int)of->signal),
 				     .pid = (int32_t)at->task->pid};
+}
+
+static void send(struct process *to, const struct attachment *at, const struct recording *of)
+{
+	struct signal_cause cause = overflow_cause(at, of);
+
+	signal_post(to, of->signal, &cause);
 }
 
 /* Of a stop that no signal made. */
@@ -76,8 +86,9 @@ static struct signal_cause stop_cause(const struct attachment *at, int status)
 {
 	int event = status >> 16, signal = status >> 8 & 0xff;
 
-	if (event == PTRACE_EVENT_BTS || event == PTRACE_EVENT_PEBS)
-		return overflow_cause(at, event, (unsigned)signal);
+	FOR_EACH_RECORDING (of, at)
+		if (of->told)
+			return overflow_cause(at, of);
 	if (event)
 		return (struct signal_cause){.code = SI_EVENT(event, signal)};
 	if (signal == SIGTRAP)
@@ -99,14 +110,16 @@ static void report_stop(struct attachment *at, int status, const struct signal_c
 
 static void begin_stop(struct attachment *at, int status)
 {
-	struct signal_cause cause = stop_cause(at, status);
+	struct signal_cause cause;
 
-	at->told = status >> 16 == PTRACE_EVENT_BTS;
-	at->told_samples = status >> 16 == PTRACE_EVENT_PEBS;
+	FOR_EACH_RECORDING (of, at)
+		of->told = of->event && of->event == status >> 16;
+	cause = stop_cause(at, status);
 	at->due = 0;
 	report_stop(at, status, &cause);
-	if (at->told && at->config.flags & PTRACE_BTS_SIGNAL_TRACER)
-		signal_post(at->tracer, at->config.signal, &cause);
+	FOR_EACH_RECORDING (of, at)
+		if (of->told && of->to_tracer)
+			send(at->tracer, at, of);
 }
 
 /* Begins the stops that are due, and sends what is to be sent to the tracee. False: no stop was. */
@@ -116,67 +129,55 @@ static bool begin_due(struct process *self)
 
 	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
 		int status = next_stop(at);
-		struct signal_cause cause;
 
 		if (status) {
 			any = true;
 			begin_stop(at, status);
-		} else if (is_signal_due(at)) {
-			cause = overflow_cause(at, PTRACE_EVENT_BTS, at->config.signal);
-			signal_post(self, at->config.signal, &cause);
+			continue;
 		}
+		FOR_EACH_RECORDING (of, at)
+			if (is_signal_due(at, of))
+				send(self, at, of);
 	}
 	return any;
 }
 
-/* Sends the signal of a buffer that is held, once. */
-static void tell_own(struct attachment *at, const struct tracer *buffer, bool *told, int event,
-		     unsigned signal)
-{
-	struct signal_cause cause = overflow_cause(at, event, signal);
-
-	if (!waits_for_tracer(buffer, *told))
-		return;
-	*told = true;
-	signal_post(at->tracer, signal, &cause);
-}
-
+/* Sends the signal of each buffer that is held, once. */
 void attachments_tell_own(struct process *self)
 {
 	struct attachment *at = find_own(self);
 
 	if (!at)
 		return;
-	tell_own(at, at->trace, &at->told, PTRACE_EVENT_BTS, at->config.signal);
-	tell_own(at, at->samples, &at->told_samples, PTRACE_EVENT_PEBS, at->samples_config.signal);
+	FOR_EACH_RECORDING (of, at)
+		if (waits_for_tracer(of)) {
+			of->told = true;
+			send(self, at, of);
+		}
 }
 
-/* The buffer, if its signal was sent and has been dealt with: it neither waits nor is handled. */
-static struct tracer *find_told(const struct process *self, struct tracer *buffer, bool *told,
-				unsigned signal)
+/* Its signal was sent and has been dealt with: it neither waits nor is handled. */
+static bool is_dealt_with(const struct process *self, const struct recording *of)
 {
-	if (!*told || (self->pending | self->blocked) & BIT(signal) || self->caught == signal)
-		return NULL;
-	*told = false;
-	return buffer;
+	return of->told && !((self->pending | self->blocked) & BIT(of->signal)) &&
+	       self->caught != of->signal;
 }
 
 void attachments_resume_own(struct process *self)
 {
+	struct tracer *dealt_with[TRACE_UNITS] = {NULL}, **next = dealt_with;
 	uint64_t flags = spin_lock(&processes_lock);
 	struct attachment *at = find_own(self);
-	struct tracer *trace = NULL, *samples = NULL;
 
-	if (at) {
-		trace = find_told(self, at->trace, &at->told, at->config.signal);
-		samples =
-			find_told(self, at->samples, &at->told_samples, at->samples_config.signal);
-	}
+	if (at)
+		FOR_EACH_RECORDING (of, at)
+			if (is_dealt_with(self, of)) {
+				of->told = false;
+				*next++ = of->tracer;
+			}
 	spin_unlock(&processes_lock, flags);
-	if (trace)
-		trace_resume(trace);
-	if (samples)
-		trace_resume(samples);
+	while (next > dealt_with)
+		trace_resume(*--next);
 }
 
 void attachments_look(struct process *process)
@@ -213,8 +214,8 @@ unsigned attachments_deliver(struct process *self, unsigned signal)
 	self->resume_signal = 0;
 	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
 		at->delivery = true;
-		at->told = waits_for_tracer(at->trace, at->told) && at->config.signal == signal &&
-			   at->config.flags & PTRACE_BTS_SIGNAL_TRACEE;
+		FOR_EACH_RECORDING (of, at)
+			of->told = waits_for_tracer(of) && of->to_tracee && of->signal == signal;
 		report_stop(at, WAIT_STOPPED((int)signal), &self->causes[signal]);
 	}
 	stand_still(self);
@@ -234,7 +235,9 @@ void attachment_finish(struct attachment *at, unsigned signal)
 		signal_post(tracee, signal, &cause);
 	}
 	at->stop = 0;
-	at->delivery = at->told = at->told_samples = false;
+	at->delivery = false;
+	FOR_EACH_RECORDING (of, at)
+		of->told = false;
 	tracee->stepped = 0;
 	for (at = tracee->attachments; at; at = at->next_of_tracee)
 		tracee->stepped |= at->step;
@@ -243,32 +246,31 @@ void attachment_finish(struct attachment *at, unsigned signal)
 }
 
 /* The tracee looks at the buffer while it holds the lock. */
-static void free_buffer(struct tracer **buffer)
+void attachment_replace(struct attachment *at, unsigned unit, struct tracer *fresh)
 {
+	struct recording *of = &at->recordings[unit];
 	uint64_t flags = spin_lock(&processes_lock);
-	struct tracer *tracer = *buffer;
+	struct tracer *old = of->tracer;
 
-	*buffer = NULL;
+	*of = (struct recording){.tracer = fresh};
 	spin_unlock(&processes_lock, flags);
-	if (tracer)
-		trace_detach(tracer);
+	if (old)
+		trace_detach(old);
 }
 
-void attachment_free_trace(struct attachment *at)
+bool attachment_records(const struct attachment *at)
 {
-	free_buffer(&at->trace);
-	at->config = (struct ptrace_bts_config){0};
+	FOR_EACH_RECORDING (of, at)
+		if (of->tracer)
+			return true;
+	return false;
 }
 
-void attachment_free_samples(struct attachment *at)
+void attachment_resume(struct attachment *at)
 {
-	free_buffer(&at->samples);
-	at->samples_config = (struct ptrace_pebs_config){0};
-}
-
-void attachment_free_newest(struct attachment *at)
-{
-	free_buffer(&at->newest);
+	FOR_EACH_RECORDING (of, at)
+		if (of->tracer && of->told)
+			trace_resume(of->tracer);
 }
 
 void attachment_end(struct attachment *at, unsigned signal)
@@ -276,9 +278,8 @@ void attachment_end(struct attachment *at, unsigned signal)
 	struct process *tracee = at->tracee;
 	uint64_t flags;
 
-	attachment_free_trace(at);
-	attachment_free_samples(at);
-	attachment_free_newest(at);
+	for (unsigned unit = 0; unit < TRACE_UNITS; unit++)
+		attachment_replace(at, unit, NULL);
 	flags = spin_lock(&processes_lock);
 	attachment_unlink(at);
 	if (tracee) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/trace/bts/bts.h"
+#include "abi/ptrace.h"
 #include "kernel/cpu.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/unit.h"
@@ -7,8 +8,30 @@
 #define RECORD	  sizeof(struct ptrace_bts_record)
 #define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */
 
+/* What is kept of the newest CONFIG. */
+struct kept {
+	struct ptrace_bts_config config;
+	uint64_t requested; /* size that it was given; config.size: what it got */
+};
+_Static_assert(sizeof(struct kept) <= sizeof(((struct recording *)0)->config), "room");
+
 _Static_assert(PTRACE_BTS_USER == TRACE_USER << 4 && PTRACE_BTS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
+
+static struct recording *branches_of(struct attachment *at)
+{
+	return &at->recordings[TRACE_BTS];
+}
+
+static struct tracer *buffer_of(const struct attachment *at)
+{
+	return at->recordings[TRACE_BTS].tracer;
+}
+
+static struct kept *kept_of(struct attachment *at)
+{
+	return (struct kept *)branches_of(at)->config;
+}
 
 bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal)
 {
@@ -24,19 +47,6 @@ void ptrace_fill_in(uint64_t *flags, uint32_t *signal, uint32_t usual)
 		*signal = 0;
 	else if (!*signal)
 		*signal = usual;
-}
-
-int ptrace_check_writable(uint64_t user, size_t bytes)
-{
-	for (size_t at = 0; at < bytes; at += PAGE_SIZE) {
-		size_t last = bytes - at > PAGE_SIZE ? at + PAGE_SIZE - 1 : bytes - 1;
-		uint8_t byte;
-
-		if (copy_from_user(&byte, user + at, 1) || copy_to_user(user + at, &byte, 1) ||
-		    copy_from_user(&byte, user + last, 1) || copy_to_user(user + last, &byte, 1))
-			return -EFAULT;
-	}
-	return 0;
 }
 
 static bool are_flags_refused(uint64_t flags)
@@ -101,7 +111,7 @@ static struct bts_options options_of(struct attachment *at, const struct ptrace_
 		.overflowed = ptrace_stop_at_threshold,
 		.argument = at,
 		.account = at->tracer ? &at->tracer->account : NULL,
-		.replaces = at->trace,
+		.replaces = buffer_of(at),
 	};
 }
 
@@ -113,8 +123,7 @@ static int replace_buffer(struct attachment *at, const struct bts_options *optio
 
 	if (error)
 		return error;
-	attachment_free_trace(at);
-	at->trace = fresh;
+	attachment_replace(at, TRACE_BTS, fresh);
 	return 0;
 }
 
@@ -126,25 +135,33 @@ static uint64_t whole_records(uint64_t size)
 /* Its defaults and its size decided; the tracee reads it when it has to stop. */
 static void keep_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
+	struct recording *branches = branches_of(at);
+	struct kept *kept = kept_of(at);
 	struct bts_status status;
 
-	bts_status(at->trace, &status);
+	bts_status(buffer_of(at), &status);
 	SPIN_GUARD(&processes_lock);
-	at->config = *config;
-	at->config.flags &= PTRACE_BTS_SETTABLE;
-	at->config.size = status.size;
-	at->requested = whole_records(config->size);
-	at->config.bts_size = RECORD;
-	ptrace_fill_in(&at->config.flags, &at->config.signal, SIGIO);
+	kept->config = *config;
+	kept->config.flags &= PTRACE_BTS_SETTABLE;
+	kept->config.size = status.size;
+	kept->config.bts_size = RECORD;
+	kept->requested = whole_records(config->size);
+	ptrace_fill_in(&kept->config.flags, &kept->config.signal, SIGIO);
+	branches->event = PTRACE_EVENT_BTS;
+	branches->signal = kept->config.signal;
+	branches->stops = config->flags & PTRACE_BTS_STOP;
+	branches->to_tracee = config->flags & PTRACE_BTS_SIGNAL_TRACEE;
+	branches->to_tracer = config->flags & PTRACE_BTS_SIGNAL_TRACER;
 }
 
 /* The buffer there is has that size, or is what the same request was cut to. */
-static bool has_size(const struct attachment *at, const struct ptrace_bts_config *config)
+static bool has_size(struct attachment *at, const struct ptrace_bts_config *config)
 {
+	const struct kept *kept = kept_of(at);
 	uint64_t size = whole_records(config->size);
 
-	return at->trace && (at->config.size == size ||
-			     (at->requested == size && config->flags & PTRACE_BTS_CUT_SIZE));
+	return buffer_of(at) && (kept->config.size == size ||
+				 (kept->requested == size && config->flags & PTRACE_BTS_CUT_SIZE));
 }
 
 long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *config)
@@ -153,14 +170,14 @@ long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *co
 	int error;
 
 	if (!config->size) {
-		attachment_free_trace(at);
+		attachment_replace(at, TRACE_BTS, NULL);
 		return 0;
 	}
 	error = check_config(at, config);
 	if (error)
 		return error;
 	if (has_size(at, config))
-		error = bts_change(at->trace, &options);
+		error = bts_change(buffer_of(at), &options);
 	else
 		error = replace_buffer(at, &options);
 	if (!error)
@@ -172,13 +189,63 @@ void ptrace_bts_status(struct attachment *at, struct ptrace_bts_config *config)
 {
 	struct bts_status status;
 
-	*config = at->config;
-	if (!at->trace)
+	*config = kept_of(at)->config;
+	if (!buffer_of(at))
 		return;
-	bts_status(at->trace, &status);
+	bts_status(buffer_of(at), &status);
 	config->flags |=
 		(status.filter == BTS_FILTER_SOFTWARE ? PTRACE_BTS_SOFTWARE : 0u) |
 		(status.lost || status.lost_more || status.truncated ? PTRACE_BTS_LOST : 0u) |
 		(status.truncated ? PTRACE_BTS_TRUNCATED : 0u) |
 		(status.full ? PTRACE_BTS_FULL : 0u);
 }
+
+/* Bytes of the structure that the caller knows: any other size is that of 2007, of two words. */
+static size_t config_bytes(const struct ptrace_call *call)
+{
+	return call->data == sizeof(struct ptrace_bts_config) ? sizeof(struct ptrace_bts_config)
+							      : 2 * ptrace_word_bytes(call);
+}
+
+/* Of 32-bit code: the first two members are half as large. */
+#define IS_NARROW(bytes) ((bytes) == 2 * sizeof(uint32_t))
+
+static long do_config(const struct ptrace_call *call)
+{
+	struct ptrace_bts_config config = {0};
+	size_t bytes = config_bytes(call);
+	uint32_t narrow[2];
+	long error;
+
+	if (copy_from_user(IS_NARROW(bytes) ? (void *)narrow : &config, call->address, bytes))
+		return -EFAULT;
+	if (IS_NARROW(bytes))
+		config = (struct ptrace_bts_config){.size = narrow[0], .flags = narrow[1]};
+	error = ptrace_bts_config(call->at, &config);
+	return error || bytes < sizeof(config) ? error : (long)bytes;
+}
+
+static long do_status(const struct ptrace_call *call)
+{
+	struct ptrace_bts_config config;
+	size_t bytes = config_bytes(call);
+	uint32_t narrow[2];
+
+	ptrace_bts_status(call->at, &config);
+	narrow[0] = (uint32_t)config.size;
+	narrow[1] = (uint32_t)config.flags;
+	return copy_to_user(call->address, IS_NARROW(bytes) ? (void *)narrow : &config, bytes)
+		       ? -EFAULT
+		       : (long)bytes;
+}
+
+static const struct ptrace_row rows[] = {
+	{PTRACE_BTS_CONFIG, NEEDS_STOPPED, do_config},
+	{PTRACE_BTS_STATUS, NEEDS_READABLE, do_status},
+	{PTRACE_BTS_SIZE, NEEDS_BUFFER, ptrace_bts_size},
+	{PTRACE_BTS_GET, NEEDS_BUFFER, ptrace_bts_get},
+	{PTRACE_BTS_CLEAR, NEEDS_BUFFER, ptrace_bts_clear},
+	{PTRACE_BTS_DRAIN, NEEDS_BUFFER, ptrace_bts_read},
+	{PTRACE_BTS_READ, NEEDS_BUFFER, ptrace_bts_read},
+};
+const struct ptrace_unit ptrace_bts_unit = {.unit = TRACE_BTS, PTRACE_ROWS(rows)};

@@ -3,25 +3,26 @@
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/bts/bts.h"
 
-#define RECORD sizeof(struct ptrace_bts_record)
-#define BATCH  64
+#define RECORD		sizeof(struct ptrace_bts_record)
+#define BATCH		64
+#define BUFFER_OF(call) ((call)->at->recordings[TRACE_BTS].tracer)
 
 /* Room was made: a trace that stopped when its buffer was full goes on. */
-static void resume_recording(struct attachment *at)
+static void resume_recording(const struct ptrace_call *call)
 {
-	if (at->config.flags & PTRACE_BTS_STOP)
-		trace_resume(at->trace);
+	if (call->at->recordings[TRACE_BTS].stops)
+		trace_resume(BUFFER_OF(call));
 }
 
 long ptrace_bts_size(const struct ptrace_call *call)
 {
-	return (long)bts_available(call->at->trace);
+	return (long)bts_available(BUFFER_OF(call));
 }
 
 long ptrace_bts_get(const struct ptrace_call *call)
 {
 	struct ptrace_bts_record record;
-	int error = bts_get(call->at->trace, call->data, &record);
+	int error = bts_get(BUFFER_OF(call), call->data, &record);
 
 	if (!error)
 		error = copy_to_user(call->address, &record, RECORD);
@@ -30,8 +31,8 @@ long ptrace_bts_get(const struct ptrace_call *call)
 
 long ptrace_bts_clear(const struct ptrace_call *call)
 {
-	bts_clear(call->at->trace);
-	resume_recording(call->at);
+	bts_clear(BUFFER_OF(call));
+	resume_recording(call);
 	return 0;
 }
 
@@ -77,7 +78,7 @@ static void read_whole(void *argument)
 long ptrace_bts_read(const struct ptrace_call *call)
 {
 	struct reading reading = {
-		.trace = call->at->trace,
+		.trace = BUFFER_OF(call),
 		.user = call->address,
 		.most = call->data / RECORD,
 		.remove = call->request == PTRACE_BTS_DRAIN,
@@ -90,14 +91,13 @@ long ptrace_bts_read(const struct ptrace_call *call)
 	flags = interrupts_save();
 	here = call->at->task ? call->at->task == current_task()
 			      : call->at->cpu == this_cpu()->index;
-	/* A reader of the trace of itself, or of its CPU, would add to that faster than it reads.
-	 */
+	/* A reader of its own trace, or its CPU's, would add to it faster than it reads. */
 	if (here)
 		trace_unseen(read_whole, &reading);
 	interrupts_restore(flags);
 	if (!here)
 		read_whole(&reading);
 	if (reading.result > 0 && reading.remove)
-		resume_recording(call->at);
+		resume_recording(call);
 	return reading.result;
 }

@@ -60,6 +60,19 @@ long ptrace_poke_word(const struct ptrace_call *call)
 	return ptrace_poke(call->at, call->address, &call->data, ptrace_word_bytes(call));
 }
 
+int ptrace_check_writable(uint64_t user, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += PAGE_SIZE) {
+		size_t last = bytes - at > PAGE_SIZE ? at + PAGE_SIZE - 1 : bytes - 1;
+		uint8_t byte;
+
+		if (copy_from_user(&byte, user + at, 1) || copy_to_user(user + at, &byte, 1) ||
+		    copy_from_user(&byte, user + last, 1) || copy_to_user(user + last, &byte, 1))
+			return -EFAULT;
+	}
+	return 0;
+}
+
 long ptrace_set_options(const struct ptrace_call *call)
 {
 	SPIN_GUARD(&processes_lock);

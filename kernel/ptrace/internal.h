@@ -21,20 +21,35 @@ static inline size_t ptrace_word_bytes(const struct ptrace_call *call)
 /* A request's function. Returns the value of the call, errors as in the manual pages. */
 typedef long ptrace_request(const struct ptrace_call *call);
 
+/*
+ * The state that a request needs of the tracee: any; traced by the caller; that and stopped; that
+ * and stopped or ended; that and with a buffer of the request's unit.
+ */
+enum ptrace_need { NEEDS_NOTHING, NEEDS_TRACED, NEEDS_STOPPED, NEEDS_READABLE, NEEDS_BUFFER };
+
+struct ptrace_row {
+	uint16_t request, need;
+	ptrace_request *perform;
+};
+
+#define PTRACE_ROWS(of_table) .rows = (of_table), .count = sizeof(of_table) / sizeof((of_table)[0])
+
+/* The requests for the buffer of a trace unit: a pid may be a CPU's, or the caller's own. */
+struct ptrace_unit {
+	unsigned unit;	  /* TRACE_... */
+	int32_t all_cpus; /* the pid that is all CPUs at once; 0: none is */
+	const struct ptrace_row *rows;
+	unsigned count;
+};
+extern const struct ptrace_unit ptrace_bts_unit, ptrace_pebs_unit, ptrace_lbr_unit;
+
 /* inspect.c */
 ptrace_request ptrace_set_options, ptrace_get_message, ptrace_get_siginfo;
 ptrace_request ptrace_get_registers, ptrace_set_registers, ptrace_peek_register;
 ptrace_request ptrace_poke_register, ptrace_peek_word, ptrace_poke_word;
 
-/* bts_read.c, pebs.c: of a buffer that there is. */
+/* bts_read.c: of a buffer that there is. */
 ptrace_request ptrace_bts_size, ptrace_bts_get, ptrace_bts_read, ptrace_bts_clear;
-ptrace_request ptrace_pebs_size, ptrace_pebs_read, ptrace_pebs_clear;
-
-/* pebs.c: CONFIG writes the name of the holder that it is refused for to config->holder. */
-ptrace_request ptrace_pebs_config, ptrace_pebs_status;
-
-/* lbr.c: of a stack of the newest branches; the last two of one that there is. */
-ptrace_request ptrace_lbr_config, ptrace_lbr_status, ptrace_lbr_clear, ptrace_lbr_read;
 
 /* inspect.c: the recorder of all CPUs, trace/freeze.h. */
 ptrace_request ptrace_freeze, ptrace_freeze_status;

@@ -15,7 +15,7 @@ static int configure(struct attachment *at, const struct ptrace_lbr_config *conf
 		.entries = config->entries,
 		.privileged = ptrace_may_see_kernel(at),
 		.account = at->tracer ? &at->tracer->account : NULL,
-		.replaces = at->newest,
+		.replaces = at->recordings[TRACE_LBR].tracer,
 	};
 	struct tracer *fresh = NULL;
 	int error = 0;
@@ -27,14 +27,13 @@ static int configure(struct attachment *at, const struct ptrace_lbr_config *conf
 				 : branch_stack_attach_cpu(at->cpu, &options, &fresh);
 	if (error)
 		return error == -ENODEV ? -EOPNOTSUPP : error;
-	attachment_free_newest(at);
-	at->newest = fresh;
+	attachment_replace(at, TRACE_LBR, fresh);
 	if (fresh) /* beside the one that it replaces it may have recorded what that wanted */
 		branch_stack_clear(fresh);
 	return 0;
 }
 
-long ptrace_lbr_config(const struct ptrace_call *call)
+static long do_config(const struct ptrace_call *call)
 {
 	struct ptrace_lbr_config config;
 	int error;
@@ -47,24 +46,24 @@ long ptrace_lbr_config(const struct ptrace_call *call)
 	return error ? error : (long)sizeof(config);
 }
 
-long ptrace_lbr_status(const struct ptrace_call *call)
+static long do_status(const struct ptrace_call *call)
 {
 	struct ptrace_lbr_config config;
 
 	if (call->data != sizeof(config))
 		return -EINVAL;
-	config = branch_stack_status(call->at->newest);
+	config = branch_stack_status(call->at->recordings[TRACE_LBR].tracer);
 	return copy_to_user(call->address, &config, sizeof(config)) ? -EFAULT
 								    : (long)sizeof(config);
 }
 
-long ptrace_lbr_clear(const struct ptrace_call *call)
+static long do_clear(const struct ptrace_call *call)
 {
-	branch_stack_clear(call->at->newest);
+	branch_stack_clear(call->at->recordings[TRACE_LBR].tracer);
 	return 0;
 }
 
-long ptrace_lbr_read(const struct ptrace_call *call)
+static long do_read(const struct ptrace_call *call)
 {
 	struct ptrace_lbr_branch branches[MOST];
 	size_t asked = call->data / BRANCH;
@@ -72,7 +71,15 @@ long ptrace_lbr_read(const struct ptrace_call *call)
 
 	if (!asked || call->data % BRANCH)
 		return -EIO;
-	count = branch_stack_read(call->at->newest, branches,
+	count = branch_stack_read(call->at->recordings[TRACE_LBR].tracer, branches,
 				  asked < MOST ? (unsigned)asked : MOST);
 	return copy_to_user(call->address, branches, count * BRANCH) ? -EFAULT : (long)count;
 }
+
+static const struct ptrace_row rows[] = {
+	{PTRACE_LBR_CONFIG, NEEDS_STOPPED, do_config},
+	{PTRACE_LBR_STATUS, NEEDS_READABLE, do_status},
+	{PTRACE_LBR_CLEAR, NEEDS_BUFFER, do_clear},
+	{PTRACE_LBR_READ, NEEDS_BUFFER, do_read},
+};
+const struct ptrace_unit ptrace_lbr_unit = {.unit = TRACE_LBR, PTRACE_ROWS(rows)};

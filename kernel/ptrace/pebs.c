@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The buffer of samples of a tracer: how it is configured; what is read from it.
 #include "kernel/trace/pebs/pebs.h"
+#include "abi/ptrace.h"
 #include "kernel/cpu.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/sched/task.h"
@@ -9,9 +10,24 @@
 
 #define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */
 
+_Static_assert(sizeof(struct ptrace_pebs_config) <= sizeof(((struct recording *)0)->config),
+	       "room");
+_Static_assert(sizeof(((struct cpu_reading *)0)->samples) >=
+		       sizeof(struct ptrace_pebs_sample) + 32 * sizeof(struct ptrace_pebs_branch),
+	       "a sample");
 _Static_assert((int)KINDS_LEFT_OUT == PTRACE_PEBS_HOLDER, "named as a holder is");
 _Static_assert(PTRACE_PEBS_USER == TRACE_USER << 4 && PTRACE_PEBS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
+
+static struct recording *samples_of(struct attachment *at)
+{
+	return &at->recordings[TRACE_PEBS];
+}
+
+static const struct ptrace_pebs_config *config_of(const struct attachment *at)
+{
+	return (const struct ptrace_pebs_config *)at->recordings[TRACE_PEBS].config;
+}
 
 static bool is_counter_refused(const struct ptrace_pebs_config *config)
 {
@@ -68,7 +84,7 @@ static struct pebs_options options_of(struct attachment *at, struct ptrace_pebs_
 		.overflowed = ptrace_stop_at_threshold,
 		.argument = at,
 		.account = at->tracer ? &at->tracer->account : NULL,
-		.replaces = at->samples,
+		.replaces = samples_of(at)->tracer,
 		.holder = config->holder,
 	};
 }
@@ -76,28 +92,32 @@ static struct pebs_options options_of(struct attachment *at, struct ptrace_pebs_
 /* Its defaults and its size decided; the tracee reads it when it has to stop. */
 static void keep_config(struct attachment *at, const struct ptrace_pebs_config *config)
 {
+	struct recording *samples = samples_of(at);
+	struct ptrace_pebs_config *kept = (struct ptrace_pebs_config *)samples->config;
 	struct pebs_status status;
 
-	pebs_status(at->samples, &status);
+	pebs_status(samples->tracer, &status);
 	SPIN_GUARD(&processes_lock);
-	at->samples_config = *config;
-	at->samples_config.flags &= PTRACE_PEBS_SETTABLE;
-	at->samples_config.size = status.size;
-	at->samples_config.sample_size = (uint32_t)status.sample_size;
-	at->samples_config.branches = status.branches;
-	memset(at->samples_config.holder, 0, sizeof(at->samples_config.holder));
-	ptrace_fill_in(&at->samples_config.flags, &at->samples_config.signal, SIGPROF);
+	*kept = *config;
+	kept->flags &= PTRACE_PEBS_SETTABLE;
+	kept->size = status.size;
+	kept->sample_size = (uint32_t)status.sample_size;
+	kept->branches = status.branches;
+	memset(kept->holder, 0, sizeof(kept->holder));
+	ptrace_fill_in(&kept->flags, &kept->signal, SIGPROF);
+	samples->event = PTRACE_EVENT_PEBS;
+	samples->signal = kept->signal;
+	samples->stops = kept->flags & PTRACE_PEBS_STOP;
 }
 
 /* The one there was may have had the counter that the new one needed for a moment. */
 static void replace_buffer(struct attachment *at, struct tracer *fresh,
 			   const struct ptrace_pebs_config *config)
 {
-	attachment_free_samples(at);
+	attachment_replace(at, TRACE_PEBS, fresh);
 	if (!fresh)
 		return;
 	pebs_clear(fresh);
-	at->samples = fresh;
 	keep_config(at, config);
 }
 
@@ -109,8 +129,9 @@ static bool is_config(size_t bytes)
 static int attach_fresh(struct attachment *at, struct ptrace_pebs_config *config)
 {
 	struct pebs_options options = options_of(at, config);
-	int error = at->task ? pebs_attach(at->task, &options, &at->fresh)
-			     : pebs_attach_cpu(at->cpu % MAX_CPUS, &options, &at->fresh);
+	struct tracer **fresh = &samples_of(at)->fresh;
+	int error = at->task ? pebs_attach(at->task, &options, fresh)
+			     : pebs_attach_cpu(at->cpu % MAX_CPUS, &options, fresh);
 
 	return error == -ENODEV ? -EOPNOTSUPP : error;
 }
@@ -123,9 +144,9 @@ static int configure(struct attachment *first, struct ptrace_pebs_config *config
 	for (struct attachment *at = first; at && config->size && !error; at = at->next_cpu)
 		error = attach_fresh(at, config);
 	for (struct attachment *at = first; at; at = at->next_cpu) {
-		struct tracer *fresh = at->fresh;
+		struct tracer *fresh = samples_of(at)->fresh;
 
-		at->fresh = NULL;
+		samples_of(at)->fresh = NULL;
 		if (error && fresh)
 			trace_detach(fresh);
 		else if (!error)
@@ -135,7 +156,7 @@ static int configure(struct attachment *first, struct ptrace_pebs_config *config
 }
 
 /* One that is refused names the holder, where that can be written; all CPUs, those left out. */
-long ptrace_pebs_config(const struct ptrace_call *call)
+static long do_config(const struct ptrace_call *call)
 {
 	bool all = call->at->cpu >= MAX_CPUS;
 	struct ptrace_pebs_config config = {.branches = 0};
@@ -167,15 +188,15 @@ static void add_status(struct tracer *samples, struct ptrace_pebs_config *config
 		memcpy(config->holder, status.holder, sizeof(config->holder));
 }
 
-long ptrace_pebs_status(const struct ptrace_call *call)
+static long do_status(const struct ptrace_call *call)
 {
-	struct ptrace_pebs_config config = call->at->samples_config;
+	struct ptrace_pebs_config config = *config_of(call->at);
 
 	if (!is_config(call->data))
 		return -EINVAL;
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
-		if (at->samples)
-			add_status(at->samples, &config);
+		if (samples_of(at)->tracer)
+			add_status(samples_of(at)->tracer, &config);
 	return copy_to_user(call->address, &config, call->data) ? -EFAULT : (long)call->data;
 }
 
@@ -185,41 +206,42 @@ long ptrace_pebs_status(const struct ptrace_call *call)
 static void resume_recording(struct attachment *first)
 {
 	for (struct attachment *at = first; at; at = at->next_cpu)
-		if (at->samples_config.flags & PTRACE_PEBS_STOP)
-			trace_resume(at->samples);
+		if (samples_of(at)->stops)
+			trace_resume(samples_of(at)->tracer);
 }
 
 static bool counts(const struct attachment *at)
 {
-	return at->samples_config.flags & PTRACE_PEBS_COUNT;
+	return config_of(at)->flags & PTRACE_PEBS_COUNT;
 }
 
-long ptrace_pebs_size(const struct ptrace_call *call)
+static long do_size(const struct ptrace_call *call)
 {
 	size_t sum = 0;
 
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
-		sum += counts(at) ? 1 : pebs_available(at->samples);
+		sum += counts(at) ? 1 : pebs_available(samples_of(at)->tracer);
 	return (long)sum;
 }
 
-long ptrace_pebs_clear(const struct ptrace_call *call)
+static long do_clear(const struct ptrace_call *call)
 {
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
-		pebs_clear(at->samples);
+		pebs_clear(samples_of(at)->tracer);
 	resume_recording(call->at);
 	return 0;
 }
 
 static const struct ptrace_pebs_sample *next_of_cpu(struct attachment *at)
 {
-	struct samples_reading *reading = &at->reading;
-	size_t unit = at->samples_config.sample_size, most = sizeof(reading->samples) / unit;
+	struct cpu_reading *reading = &at->reading;
+	size_t unit = config_of(at)->sample_size, most = sizeof(reading->samples) / unit;
 
 	if (reading->at == reading->count && reading->left) {
 		reading->at = 0;
-		reading->count = (unsigned)pebs_peek(at->samples, reading->next, reading->samples,
-						     reading->left < most ? reading->left : most);
+		reading->count =
+			(unsigned)pebs_peek(samples_of(at)->tracer, reading->next, reading->samples,
+					    reading->left < most ? reading->left : most);
 		reading->next += reading->count;
 		reading->left -= reading->count;
 	}
@@ -249,7 +271,7 @@ static const struct ptrace_pebs_sample *take_next(struct attachment *first)
 static long copy_samples(struct attachment *first, uint64_t user, size_t most)
 {
 	const struct ptrace_pebs_sample *next;
-	size_t done, unit = first->samples_config.sample_size;
+	size_t done, unit = config_of(first)->sample_size;
 
 	for (done = 0; done < most && (next = take_next(first)); done++)
 		if (copy_to_user(user + done * unit, next, unit))
@@ -265,7 +287,7 @@ static size_t begin_reading(struct attachment *first, size_t asked)
 	for (struct attachment *at = first; at; at = at->next_cpu) {
 		at->reading.next = at->reading.given = 0;
 		at->reading.at = at->reading.count = 0;
-		at->reading.left = pebs_available(at->samples);
+		at->reading.left = pebs_available(samples_of(at)->tracer);
 		available += at->reading.left;
 	}
 	return asked < available ? asked : available;
@@ -273,7 +295,7 @@ static size_t begin_reading(struct attachment *first, size_t asked)
 
 static long read_samples(const struct ptrace_call *call)
 {
-	size_t unit = call->at->samples_config.sample_size;
+	size_t unit = config_of(call->at)->sample_size;
 	size_t most = begin_reading(call->at, call->data / unit);
 	long result = ptrace_check_writable(call->address, (most + !most) * unit)
 			      ? -EFAULT
@@ -282,7 +304,7 @@ static long read_samples(const struct ptrace_call *call)
 	if (result <= 0 || call->request != PTRACE_PEBS_DRAIN)
 		return result;
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
-		pebs_read(at->samples, NULL, at->reading.given);
+		pebs_read(samples_of(at)->tracer, NULL, at->reading.given);
 	resume_recording(call->at);
 	return result;
 }
@@ -295,7 +317,7 @@ static long read_counts(const struct ptrace_call *call)
 	for (struct attachment *at = call->at; at && done < asked; at = at->next_cpu, done++) {
 		struct pebs_status status;
 
-		pebs_status(at->samples, &status);
+		pebs_status(samples_of(at)->tracer, &status);
 		if (copy_to_user(call->address + done * sizeof(status.events), &status.events,
 				 sizeof(status.events)))
 			return -EFAULT;
@@ -303,9 +325,20 @@ static long read_counts(const struct ptrace_call *call)
 	return (long)done;
 }
 
-long ptrace_pebs_read(const struct ptrace_call *call)
+static long do_read(const struct ptrace_call *call)
 {
-	if (!call->data || call->data % call->at->samples_config.sample_size)
+	if (!call->data || call->data % config_of(call->at)->sample_size)
 		return -EIO;
 	return counts(call->at) ? read_counts(call) : read_samples(call);
 }
+
+static const struct ptrace_row rows[] = {
+	{PTRACE_PEBS_CONFIG, NEEDS_STOPPED, do_config},
+	{PTRACE_PEBS_STATUS, NEEDS_READABLE, do_status},
+	{PTRACE_PEBS_SIZE, NEEDS_BUFFER, do_size},
+	{PTRACE_PEBS_CLEAR, NEEDS_BUFFER, do_clear},
+	{PTRACE_PEBS_DRAIN, NEEDS_BUFFER, do_read},
+	{PTRACE_PEBS_READ, NEEDS_BUFFER, do_read},
+};
+const struct ptrace_unit ptrace_pebs_unit = {
+	.unit = TRACE_PEBS, .all_cpus = PTRACE_PEBS_ALL_CPUS, PTRACE_ROWS(rows)};
