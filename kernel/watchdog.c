@@ -18,9 +18,12 @@
  */
 #define SLICES 4
 
-/* Microseconds: when the trial is due, and when it is given up. */
+/*
+ * Microseconds: when the trial is due, and when it is given up. A host that is busy may leave a
+ * guest alone for tenths of a second.
+ */
 #define TRIAL	    20
-#define TRIAL_LIMIT 20000
+#define TRIAL_LIMIT 1000000
 
 static void (*missed)(struct trap_frame *frame);
 static struct timer timer;
