@@ -134,7 +134,7 @@ void smp_flush(uint64_t start, uint64_t bytes)
 	smp_call_all(flush, &range);
 }
 
-#define MOST_WAIT 100000 /* microseconds */
+#define MOST_WAIT 1000000 /* microseconds: a virtual processor's host may be busy */
 
 static _Atomic(struct cpu *) stopper; /* the one that goes on */
 static atomic_uint stopped;
