@@ -2,6 +2,7 @@
 // The buffer of samples of a tracer: how it is configured; what is read from it.
 #include "kernel/trace/pebs/pebs.h"
 #include "abi/ptrace.h"
+#include "abi/ptrace_lbr.h"
 #include "kernel/cpu.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/sched/task.h"
@@ -103,6 +104,8 @@ static void keep_config(struct attachment *at, const struct ptrace_pebs_config *
 	kept->size = status.size;
 	kept->sample_size = (uint32_t)status.sample_size;
 	kept->branches = status.branches;
+	if (status.branches && !(kept->flags & PTRACE_PEBS_CALL_STACK) && !kept->kinds)
+		kept->kinds = PTRACE_LBR_KINDS;
 	memset(kept->holder, 0, sizeof(kept->holder));
 	ptrace_fill_in(&kept->flags, &kept->signal, SIGPROF);
 	samples->event = PTRACE_EVENT_PEBS;

@@ -17,16 +17,19 @@ void xsaves_enable(uint64_t component)
 	wrmsr(IA32_XSS, rdmsr(IA32_XSS) | component);
 }
 
+/* `done` becomes true unless the instruction raises an exception. */
+#define TRY(instruction, done, area, component)                                                    \
+	__asm__ volatile("1:\t" instruction " (%1)\n\tmovb $1, %0\n"                               \
+			 "2:\n\t" EXCEPTION_TABLE("1b", "2b")                                      \
+			 : "+&q"(done)                                                             \
+			 : "r"(area), "a"(component), "d"(0)                                       \
+			 : "memory")
+
 bool xsaves_restore(const struct xsaves_header *area, uint64_t component)
 {
 	bool done = false;
 
-	__asm__ volatile("1:\txrstors64 (%[area])\n\t"
-			 "movb $1, %[done]\n"
-			 "2:\n\t" EXCEPTION_TABLE("1b", "2b")
-			 : [done] "+&q"(done)
-			 : [area] "r"(area), "a"(component), "d"(0)
-			 : "memory");
+	TRY("xrstors64", done, area, component);
 	return done;
 }
 
@@ -34,11 +37,6 @@ bool xsaves_save(struct xsaves_header *area, uint64_t component)
 {
 	bool done = false;
 
-	__asm__ volatile("1:\txsaves64 (%[area])\n\t"
-			 "movb $1, %[done]\n"
-			 "2:\n\t" EXCEPTION_TABLE("1b", "2b")
-			 : [done] "+&q"(done)
-			 : [area] "r"(area), "a"(component), "d"(0)
-			 : "memory");
+	TRY("xsaves64", done, area, component);
 	return done && area->xcomp_bv & component;
 }

@@ -28,7 +28,7 @@ static const struct {
 	{NEED_UNSAFE, "unsafe"}, {NEED_SELFTEST, "selftest"},
 	{NEED_SMP, "SMP"},	 {NEED_PEBS, "PEBS"},
 	{NEED_PT, "PT"},	 {NEED_SAMPLES, "SAMPLES"},
-	{NEED_LBR, "LBR"},
+	{NEED_LBR, "LBR"},	 {NEED_UNIT, "UNIT"},
 };
 
 static bool has_la57(void)
@@ -59,6 +59,11 @@ static const char *missing_lbr(void)
 		       : "the processor has no LBR stack that is known here";
 }
 
+static bool has_unit(void)
+{
+	return ds_has_bts() || pebs_present() || pt_caps()->topa || branch_stack_present();
+}
+
 static const char *missing(unsigned needs)
 {
 	const struct ds_caps *caps = ds_caps();
@@ -69,7 +74,8 @@ static const char *missing(unsigned needs)
 		return "only one CPU";
 	if (needs & NEED_NO_DS && caps->ds)
 		return "the Debug Store is there";
-	if ((needs & NEED_DS && !caps->ds) || (needs & NEED_BTS && !ds_has_bts()))
+	if ((needs & NEED_DS && !caps->ds) || (needs & NEED_BTS && !ds_has_bts()) ||
+	    (needs & NEED_UNIT && !has_unit()))
 		return bts_missing();
 	if (needs & (NEED_PEBS | NEED_SAMPLES) && !caps->pebs)
 		return missing_pebs();

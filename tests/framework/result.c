@@ -230,7 +230,7 @@ void result_print(unsigned number, const struct test *test, const struct result 
 	totals->count[result->outcome]++;
 	units_count(test, result);
 	totals->slow += result->slow && result->outcome == OUTCOME_SKIP;
-	if (test->needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES | NEED_PT | NEED_LBR) &&
+	if (test->needs & (NEED_BTS | NEED_PEBS | NEED_SAMPLES | NEED_PT | NEED_LBR | NEED_UNIT) &&
 	    result->outcome != OUTCOME_SKIP)
 		totals->with_unit++;
 	if (bad) {

@@ -34,6 +34,7 @@ enum {
 	NEED_SAMPLES = 1u << 11, /* samples of the kernel's: PEBS, and counters of version 1 on */
 	NEED_PT = 1u << 10,	 /* Intel Processor Trace with output through ToPA */
 	NEED_LBR = 1u << 12,	 /* an LBR stack that the kernel knows */
+	NEED_UNIT = 1u << 13,	 /* any trace unit: BTS, SAMPLES, PT or LBR */
 	NEED_SELFTEST = 1u << 7, /* breaks the run on purpose: only when named in test= */
 };
 

@@ -289,3 +289,38 @@ unsigned lbr_since(const struct lbr_stack *stack, uint32_t before)
 {
 	return (lbr_top(stack) - before) & (stack->depth - 1u);
 }
+
+/* --- Architectural last branch records --- */
+
+void arch_lbr_lend(void)
+{
+	preemption_disable();
+	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
+}
+
+void arch_lbr_hand_back(void)
+{
+	ds_checkin(&this_cpu()->trace->ds);
+	preemption_enable();
+}
+
+static void empty_and_off(void)
+{
+	wrmsr(IA32_LBR_CTL, 0);
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+}
+
+unsigned arch_lbr_borrow(void)
+{
+	if (!lbr_caps()->architectural)
+		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
+	arch_lbr_lend();
+	empty_and_off();
+	return lbr_caps()->depth;
+}
+
+void arch_lbr_give_back(void)
+{
+	empty_and_off();
+	arch_lbr_hand_back();
+}

@@ -7,6 +7,7 @@
 #ifndef SPOOR_TESTS_LIB_PMU_RIG_H
 #define SPOOR_TESTS_LIB_PMU_RIG_H
 
+#include "drivers/lbr/registers.h"
 #include "drivers/pmu/pmu.h"
 #include "drivers/pmu/registers.h"
 
@@ -154,5 +155,35 @@ uint64_t lbr_from_flags(const struct lbr_stack *stack);
 /* TOS; and the branches recorded since it was `before`, if they are fewer than the entries. */
 uint32_t lbr_top(const struct lbr_stack *stack);
 unsigned lbr_since(const struct lbr_stack *stack, uint32_t before);
+
+/*
+ * The registers of architectural last branch records. From arch_lbr_borrow() to
+ * arch_lbr_give_back() those of this CPU are the test's, and preemption is off.
+ */
+
+/* Off, empty, and of the deepest depth, which it returns. Skips the test where there are none. */
+unsigned arch_lbr_borrow(void);
+
+/* Off, empty and deepest again. */
+void arch_lbr_give_back(void);
+
+/* The same without a write to a register. */
+void arch_lbr_lend(void);
+void arch_lbr_hand_back(void);
+
+/*
+ * Runs `body` (assembly text) with IA32_LBR_CTL = `control` and IF = 0; IA32_LBR_CTL is 0 after.
+ * The body may change RAX, RCX, RDX, RBX, R8 and the flags.
+ */
+#define ARCH_LBR_RECORDED(control, body)                                                           \
+	do {                                                                                       \
+		uint32_t low_ = (uint32_t)(control), high_ = 0, msr_ = IA32_LBR_CTL;               \
+		__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t" body                                 \
+				 "\n\tmovl $0x14ce, %%ecx\n\txorl %%eax, %%eax\n\t"                \
+				 "xorl %%edx, %%edx\n\twrmsr\n\tpopfq"                             \
+				 : "+a"(low_), "+d"(high_), "+c"(msr_)                             \
+				 :                                                                 \
+				 : "rbx", "r8", "memory", "cc");                                   \
+	} while (0)
 
 #endif

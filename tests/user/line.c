@@ -62,6 +62,7 @@ static void bad_arguments(void)
 	CHECK(open_line(1) == -EINVAL && open_line(0x1000) == -EINVAL);
 	CHECK(system_call(SYS_poll, (uint64_t)bytes, POLL_MOST + 1, 0, 0) == -EINVAL);
 	CHECK(system_call(SYS_poll, 8, 1, 0, 0) == -EFAULT);
+	CHECK(system_call(SYS_poll, 0, 0, 1, 0) == 0);
 	CHECK(system_call(SYS_read, 0, (uint64_t)found, 1, 0) == -EBADF);
 	CHECK(system_call(SYS_close, 1, 0, 0, 0) == -EBADF);
 }

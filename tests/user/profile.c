@@ -80,19 +80,10 @@ static void show_calls(void)
 int main(uint64_t argument)
 {
 	long pid = traced_child(collatz, argument);
-	uint64_t stops = 0;
-	int status;
+	uint64_t stops;
 
 	CHECK(trace_branches(pid, 1000, PTRACE_BTS_TRACE | PTRACE_BTS_SIGNAL, SIGPROF) > 0);
-	CHECK(go_on(pid, 0) == 0);
-	while ((status = peek_stop(pid)) != WAIT_EXITED(0)) {
-		CHECK(status == (EVENT(PTRACE_EVENT_BTS) | WAIT_STOPPED(SIGPROF)));
-		drain(pid);
-		stops++;
-		CHECK(go_on(pid, 0) == 0);
-	}
-	drain(pid);
-	CHECK(next_stop(pid) == WAIT_EXITED(0)); /* the buffer is gone with the process */
+	stops = run_to_end(pid, EVENT(PTRACE_EVENT_BTS) | WAIT_STOPPED(SIGPROF), drain);
 	say_number(total, 10);
 	say(" branches, ");
 	say_number(stops, 10);

@@ -263,6 +263,7 @@ static void at_interrupts(long pid)
 	to_next_loop(pid);
 	CHECK(configure(pid, &config) == sizeof(config));
 	CHECK(status_of(pid).flags == (config.flags | PTRACE_PEBS_USER));
+	CHECK(status_of(pid).kinds == PTRACE_LBR_KINDS);
 	to_next_loop(pid);
 	count = ptrace(PTRACE_PEBS_DRAIN, pid, (uint64_t)read, sizeof(read));
 	CHECK(count >= TURNS / (PERIOD + 1) && count <= TURNS / (PERIOD + 1) + 2);
@@ -339,6 +340,7 @@ static void refuse_configurations(long pid)
 	REFUSED(pid, EINVAL, refused.period = 0);
 	REFUSED(pid, EINVAL, refused.period = 1);
 	REFUSED(pid, EINVAL, refused.period = 0x80000000);
+	REFUSED(pid, EINVAL, refused.flags |= PTRACE_PEBS_INTERRUPT; refused.period = 0x7fffffff);
 	REFUSED(pid, EOPNOTSUPP, refused.flags = 0);
 	REFUSED(pid, EINVAL, refused.flags |= PTRACE_PEBS_KERNEL; refused.period = 1999);
 	REFUSED(pid, EPERM, refused.flags |= PTRACE_PEBS_KERNEL; refused.period = 2000);

@@ -102,17 +102,9 @@ int main(uint64_t argument)
 					    .flags = PTRACE_PEBS_SIGNAL,
 					    .period = PERIOD,
 					    .event = PTRACE_PEBS_INST_RETIRED};
-	int status;
 
 	CHECK(ptrace(PTRACE_PEBS_CONFIG, pid, (uint64_t)&config, sizeof(config)) > 0);
-	CHECK(go_on(pid, 0) == 0);
-	while ((status = peek_stop(pid)) != WAIT_EXITED(0)) {
-		CHECK(status == (EVENT(PTRACE_EVENT_PEBS) | WAIT_STOPPED(SIGPROF)));
-		drain(pid);
-		CHECK(go_on(pid, 0) == 0);
-	}
-	drain(pid);
-	CHECK(next_stop(pid) == WAIT_EXITED(0)); /* the buffer is gone with the process */
+	run_to_end(pid, EVENT(PTRACE_EVENT_PEBS) | WAIT_STOPPED(SIGPROF), drain);
 	say_number(total, 10);
 	say(" samples\n");
 	show_functions();

@@ -89,20 +89,12 @@ static void take_samples(long pid, bool precise, bool calls)
 int main(uint64_t argument)
 {
 	long pid = traced_child(work, ROUNDS);
-	int status;
 
 	saved_open();
 	saved_items(TRACE_FRAME_HELLO, 0);
 	saved_items(TRACE_FRAME_STREAM, pid);
 	take_samples(pid, argument & 1, argument & 2);
-	CHECK(go_on(pid, 0) == 0);
-	while ((status = peek_stop(pid)) != WAIT_EXITED(0)) {
-		CHECK(status == (EVENT(PTRACE_EVENT_PEBS) | WAIT_STOPPED(SIGPROF)));
-		drain(pid);
-		CHECK(go_on(pid, 0) == 0);
-	}
-	drain(pid);
-	CHECK(next_stop(pid) == WAIT_EXITED(0));
+	run_to_end(pid, EVENT(PTRACE_EVENT_PEBS) | WAIT_STOPPED(SIGPROF), drain);
 	total.stream = (uint32_t)pid;
 	saved_end(&total, 1);
 	saved_close();

@@ -29,7 +29,7 @@ struct insntrace_buffer {
 	struct trace_account *account;
 	/* INSNTRACE_STREAM: bytes since the start, of the processor and of the reader. */
 	_Atomic uint64_t handed, taken;
-	_Atomic uint64_t gap_at; /* where the processor stopped for want of room; 0: nowhere */
+	_Atomic uint64_t gap_at; /* 1 + where the processor stopped, or did without; 0: nowhere */
 	bool gap;		 /* it has been full, or another trace had the CPU of its thread */
 	const atomic_bool *started; /* its session is */
 	/* Under the lock of all buffers: */

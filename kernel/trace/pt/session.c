@@ -199,10 +199,10 @@ static bool has_thread(const struct insntrace_buffer *buffer)
 	return buffer->pid;
 }
 
-static int find_stream(const struct trace_account *owner, unsigned descriptor,
+static int find_stream(const struct session *session, unsigned descriptor,
 		       struct insntrace_buffer **buffer)
 {
-	int error = find_buffer(session_of(owner), descriptor, buffer);
+	int error = find_buffer(session, descriptor, buffer);
 
 	return !error && !is_stream(*buffer) ? -EINVAL : error;
 }
@@ -211,7 +211,7 @@ int insntrace_read_stream(struct trace_account *owner, unsigned descriptor, cons
 			  size_t *bytes)
 {
 	struct insntrace_buffer *buffer;
-	int error = find_stream(owner, descriptor, &buffer);
+	int error = find_stream(session_of(owner), descriptor, &buffer);
 	size_t found;
 
 	if (error)
@@ -236,12 +236,13 @@ static void make_room_here(void *argument)
 
 int insntrace_take_stream(struct trace_account *owner, unsigned descriptor, size_t bytes)
 {
+	const struct session *session = session_of(owner);
 	struct insntrace_buffer *buffer;
-	int error = find_stream(owner, descriptor, &buffer);
+	int error = find_stream(session, descriptor, &buffer);
 
 	if (error || !stream_take(buffer, bytes))
 		return error;
-	if (session_of(owner)->mode == INSNTRACE_CPUS) {
+	if (session->mode == INSNTRACE_CPUS) {
 		smp_call(descriptor, make_room_here, buffer);
 	} else if (has_thread(buffer)) {
 		trace_perform(buffer->base.context, stream_make_room, buffer);

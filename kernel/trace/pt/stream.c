@@ -34,7 +34,7 @@ void stream_look(struct insntrace_buffer *buffer)
 	ahead = full && !ahead ? size : ahead;
 	if (full) {
 		buffer->gap = true;
-		atomic_store(&buffer->gap_at, taken + ahead);
+		atomic_store(&buffer->gap_at, taken + ahead + 1);
 	}
 	atomic_store(&buffer->handed, taken + ahead);
 }
@@ -43,12 +43,12 @@ void stream_look(struct insntrace_buffer *buffer)
 void stream_miss(struct insntrace_buffer *buffer)
 {
 	if (!buffer->gap_at)
-		atomic_store(&buffer->gap_at, buffer->handed);
+		atomic_store(&buffer->gap_at, buffer->handed + 1);
 }
 
 bool stream_at_gap(const struct insntrace_buffer *buffer)
 {
-	return buffer->gap_at && buffer->gap_at == buffer->taken;
+	return buffer->gap_at == buffer->taken + 1;
 }
 
 size_t stream_find(const struct insntrace_buffer *buffer, const void **from)

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Architectural last branch records by their registers: IA32_LBR_CTL, IA32_LBR_DEPTH, entries.
 #include "drivers/lbr/lbr.h"
-#include "drivers/lbr/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
-#include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
@@ -21,49 +19,6 @@ enum { MOST = 32, JUMPS = 40 };
 
 /* BR_TYPE: SDM Vol 3 of 2022, 18.1.3. */
 enum { COND, JMP_INDIRECT, JMP_DIRECT, CALL_INDIRECT, CALL_DIRECT, RET, OTHER = 8 };
-
-static void lend(void)
-{
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-}
-
-static void hand_back(void)
-{
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
-}
-
-/* From borrow() to give_back() the registers of this CPU are the test's, and preemption is off. */
-static unsigned borrow(void)
-{
-	if (!lbr_caps()->architectural)
-		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
-	lend();
-	wrmsr(IA32_LBR_CTL, 0);
-	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
-	return lbr_caps()->depth;
-}
-
-static void give_back(void)
-{
-	wrmsr(IA32_LBR_CTL, 0);
-	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
-	hand_back();
-}
-
-/* Runs `body` with IA32_LBR_CTL = `control` and IF = 0; it is 0 after. RBX and R8 are the body's.
- */
-#define RECORDED(control, body)                                                                    \
-	do {                                                                                       \
-		uint32_t low_ = (uint32_t)(control), high_ = 0, msr_ = IA32_LBR_CTL;               \
-		__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t" body                                 \
-				 "\n\tmovl $0x14ce, %%ecx\n\txorl %%eax, %%eax\n\t"                \
-				 "xorl %%edx, %%edx\n\twrmsr\n\tpopfq"                             \
-				 : "+a"(low_), "+d"(high_), "+c"(msr_)                             \
-				 :                                                                 \
-				 : "rbx", "r8", "memory", "cc");                                   \
-	} while (0)
 
 static uint64_t from_of(unsigned n)
 {
@@ -100,7 +55,7 @@ extern const char lbr_arch_jumps[];
 /* Entry n has jump number JUMPS - 1 - n. */
 __attribute__((noinline)) static void make_jumps(void)
 {
-	RECORDED(ALL, "lbr_arch_jumps: .rept 40\n\tjmp 1f\n1:\n\t.endr");
+	ARCH_LBR_RECORDED(ALL, "lbr_arch_jumps: .rept 40\n\tjmp 1f\n1:\n\t.endr");
 }
 
 static bool is_jump(unsigned n)
@@ -123,13 +78,13 @@ TEST(lbr_arch_depths, .group = "LB", .ids = "LB50", .needs = NEED_LBR,
 	      "#GP and changes nothing",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
-	unsigned deepest = borrow();
+	unsigned deepest = arch_lbr_borrow();
 
 	for (uint64_t value = 0; value < 256; value++)
 		try_depth(value, deepest);
 	for (unsigned bit = 8; bit < 64; bit++)
 		try_depth(1ull << bit | deepest, deepest);
-	give_back();
+	arch_lbr_give_back();
 }
 
 TEST(lbr_arch_depth_clears, .group = "LB", .ids = "LB51", .needs = NEED_LBR,
@@ -137,7 +92,7 @@ TEST(lbr_arch_depth_clears, .group = "LB", .ids = "LB51", .needs = NEED_LBR,
 	      "of every entry",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
-	unsigned deepest = borrow();
+	unsigned deepest = arch_lbr_borrow();
 
 	for (unsigned depth = 8; depth <= deepest; depth += 8) {
 		if (!is_depth(depth))
@@ -151,7 +106,7 @@ TEST(lbr_arch_depth_clears, .group = "LB", .ids = "LB51", .needs = NEED_LBR,
 		wrmsr(IA32_LBR_DEPTH, deepest);
 		EXPECT(is_clear(deepest - 1));
 	}
-	give_back();
+	arch_lbr_give_back();
 }
 
 TEST(lbr_arch_each_depth, .group = "LB", .ids = "LB52", .needs = NEED_LBR,
@@ -159,21 +114,21 @@ TEST(lbr_arch_each_depth, .group = "LB", .ids = "LB52", .needs = NEED_LBR,
 	      "as the depth says; before there are so many the others are 0",
      .source = "SDM Vol 3 of 2022, 18.1; SDM Vol 3 of 2022, 18.1.2")
 {
-	unsigned deepest = borrow();
+	unsigned deepest = arch_lbr_borrow();
 
 	for (unsigned depth = 8; depth <= deepest; depth += 8) {
 		if (!is_depth(depth))
 			continue;
 		wrmsr(IA32_LBR_DEPTH, depth);
-		RECORDED(ALL, "jmp 1f\n1: jmp 2f\n2:");
+		ARCH_LBR_RECORDED(ALL, "jmp 1f\n1: jmp 2f\n2:");
 		EXPECT(from_of(1) && is_clear(2) && is_clear(depth - 1));
 		make_jumps();
 		for (unsigned n = 0; n < depth; n++)
 			EXPECT(is_jump(n));
-		RECORDED(0, "jmp 1f\n1:");
+		ARCH_LBR_RECORDED(0, "jmp 1f\n1:");
 		EXPECT(is_jump(0));
 	}
-	give_back();
+	arch_lbr_give_back();
 }
 
 static bool is_refused(uint32_t msr)
@@ -188,7 +143,7 @@ TEST(lbr_arch_no_further_entry, .group = "LB", .ids = "LB53", .needs = NEED_LBR,
 	      "written",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
-	unsigned deepest = borrow(), tried = 0;
+	unsigned deepest = arch_lbr_borrow(), tried = 0;
 
 	for (unsigned depth = 8; depth <= deepest; depth += 8) {
 		if (!is_depth(depth))
@@ -199,7 +154,7 @@ TEST(lbr_arch_no_further_entry, .group = "LB", .ids = "LB53", .needs = NEED_LBR,
 			       is_refused(IA32_LBR_0_TO_IP + n) && is_refused(IA32_LBR_0_INFO + n));
 		EXPECT(!is_refused(IA32_LBR_0_INFO + depth - 1));
 	}
-	give_back();
+	arch_lbr_give_back();
 	if (!tried)
 		test_skip("32 is the one depth");
 }
@@ -220,7 +175,7 @@ TEST(lbr_arch_control_bits, .group = "LB", .ids = "LB54", .needs = NEED_LBR,
 	      "changes nothing",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
-	borrow();
+	arch_lbr_borrow();
 	for (unsigned bit = 0; bit < 64; bit++) {
 		bool there = control_bits() >> bit & 1;
 		struct msr_trial trial = msr_try(IA32_LBR_CTL, 1ull << bit, 0);
@@ -229,7 +184,7 @@ TEST(lbr_arch_control_bits, .group = "LB", .ids = "LB54", .needs = NEED_LBR,
 		EXPECT_EQ(trial.read_back, there ? 1ull << bit : 0);
 	}
 	EXPECT_EQ(msr_try(IA32_LBR_CTL, control_bits(), 0).read_back, control_bits());
-	give_back();
+	arch_lbr_give_back();
 }
 
 /* A switch of tasks writes back what it read. INFO has bits that may read as they like. */
@@ -239,7 +194,7 @@ TEST(lbr_arch_entries_hold, .group = "LB", .ids = "LB55", .needs = NEED_LBR,
      .source = "SDM Vol 3 of 2022, 18.1.3")
 {
 	static const uint64_t addresses[] = {0x1000, 0x7fffffffffff, ~0ull << 47, ~0ull};
-	unsigned depth = borrow();
+	unsigned depth = arch_lbr_borrow();
 
 	for (unsigned n = 0; n < depth; n++)
 		for (unsigned i = 0; i < 4; i++) {
@@ -249,7 +204,7 @@ TEST(lbr_arch_entries_hold, .group = "LB", .ids = "LB55", .needs = NEED_LBR,
 				  addresses[i]);
 			EXPECT(wrmsr_safe(IA32_LBR_0_INFO + n, ~0ull << 16 * i));
 		}
-	give_back();
+	arch_lbr_give_back();
 }
 
 TEST(lbr_arch_debugctl, .group = "LB", .ids = "LB56", .needs = NEED_LBR,
@@ -261,12 +216,12 @@ TEST(lbr_arch_debugctl, .group = "LB", .ids = "LB56", .needs = NEED_LBR,
 
 	if (lbr_caps()->architectural && (pmu_rig_capabilities() & 0x3f) != LBR_FMT_NONE)
 		test_skip("IA32_PERF_CAPABILITIES says that the model has a stack as well");
-	borrow();
+	arch_lbr_borrow();
 	trial = msr_try(IA32_DEBUGCTL, LBR, 0);
 	EXPECT(!trial.refused && !(trial.read_back & LBR));
 	TRACED(LBR, "jmp 1f\n1:");
 	EXPECT(is_clear(0));
-	give_back();
+	arch_lbr_give_back();
 }
 
 /* --- What enters --- */
@@ -333,7 +288,7 @@ static bool enters_by_each_kind(const struct code_branches *branches)
 static void try_every_encoding(bool types)
 {
 	static struct code_branches branches = {.msr = IA32_LBR_CTL};
-	unsigned depth = borrow(), form = 0, next;
+	unsigned depth = arch_lbr_borrow(), form = 0, next;
 	bool right;
 
 	code_branches_open(&branches);
@@ -345,7 +300,7 @@ static void try_every_encoding(bool types)
 		form = next;
 	} while (form && right);
 	code_branches_close();
-	give_back();
+	arch_lbr_give_back();
 	EXPECT(right);
 }
 
@@ -375,12 +330,12 @@ TEST(lbr_arch_exceptions, .group = "LB", .ids = "LB59", .needs = NEED_LBR,
 	      "handler, and from there to where it returns",
      .source = "SDM Vol 3 of 2022, 18.1.1; SDM Vol 3 of 2022, 18.1.3")
 {
-	borrow();
+	arch_lbr_borrow();
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, own_handler_resume, false);
 	own_idt_load();
-	RECORDED(BOTH | 1ull << 22,
-		 "leaq lbr_arch_ud_out(%%rip), %%rbx\nlbr_arch_ud: ud2\nlbr_arch_ud_out:");
+	ARCH_LBR_RECORDED(BOTH | 1ull << 22,
+			  "leaq lbr_arch_ud_out(%%rip), %%rbx\nlbr_arch_ud: ud2\nlbr_arch_ud_out:");
 	own_idt_unload();
 	EXPECT_EQ(from_of(1), (uint64_t)lbr_arch_ud);
 	EXPECT_EQ(to_of(1), (uint64_t)own_handler_resume);
@@ -389,7 +344,7 @@ TEST(lbr_arch_exceptions, .group = "LB", .ids = "LB59", .needs = NEED_LBR,
 	EXPECT(is_clear(2));
 	if (lbr_caps()->kinds)
 		EXPECT(has_type(0, OTHER) && has_type(1, OTHER));
-	give_back();
+	arch_lbr_give_back();
 }
 
 /* --- Levels --- */
@@ -417,7 +372,7 @@ TEST(lbr_arch_levels, .group = "LB", .ids = "LB60", .needs = NEED_LBR,
 	unsigned depth;
 
 	need_levels();
-	depth = borrow();
+	depth = arch_lbr_borrow();
 	user_branches_open();
 	visit_ring_3(ALL & ~LBR_CTL_OS);
 	for (unsigned n = 0; n < USER_BRANCHES; n++) {
@@ -434,7 +389,7 @@ TEST(lbr_arch_levels, .group = "LB", .ids = "LB60", .needs = NEED_LBR,
 	visit_ring_3(ALL & ~(LBR_CTL_OS | LBR_CTL_USR));
 	EXPECT(is_clear(0));
 	user_branches_close();
-	give_back();
+	arch_lbr_give_back();
 }
 
 /* The entry that leads to `to`, or the depth. */
@@ -479,7 +434,7 @@ TEST(lbr_arch_hidden_source, .group = "LB", .ids = "LB61", .needs = NEED_LBR,
 	uint64_t from_user, from_kernel;
 
 	need_levels();
-	borrow();
+	arch_lbr_borrow();
 	user_branches_open();
 	from_user = source_with(other | LBR_CTL_OS | LBR_CTL_USR, entry);
 	EXPECT(from_user - VISITS_AT < PAGE_SIZE);
@@ -490,7 +445,7 @@ TEST(lbr_arch_hidden_source, .group = "LB", .ids = "LB61", .needs = NEED_LBR,
 		      from_kernel);
 	EXPECT(is_clear(1));
 	user_branches_close();
-	give_back();
+	arch_lbr_give_back();
 }
 
 /* --- What stops it --- */
@@ -511,7 +466,7 @@ TEST(lbr_arch_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_LBR,
 	uint64_t seen = ~0ull;
 	uint32_t low = (uint32_t)ALL, high = 0, msr = IA32_LBR_CTL;
 
-	borrow();
+	arch_lbr_borrow();
 	own_idt_copy();
 	own_idt_set(VECTOR_DB, lbr_arch_db_handler, false);
 	own_idt_load();
@@ -527,14 +482,14 @@ TEST(lbr_arch_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_LBR,
 	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
 	EXPECT_EQ(seen, ALL & ~LBR_CTL_LBREN);
 	EXPECT(!is_clear(0) && is_clear(1));
-	give_back();
+	arch_lbr_give_back();
 }
 
 /* Whether a jump is recorded. */
 static bool records_jump(void)
 {
 	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
-	RECORDED(ALL, "jmp 1f\n1:");
+	ARCH_LBR_RECORDED(ALL, "jmp 1f\n1:");
 	return !is_clear(0);
 }
 
@@ -635,7 +590,7 @@ TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR,
 
 	if (lbr_caps()->architectural && !(control_bits() & LBR_CTL_CALL_STACK))
 		test_skip("CPUID.1CH:EBX[2] is 0: no CALL_STACK");
-	depth = borrow();
+	depth = arch_lbr_borrow();
 	expect_calls(3, 0);
 	expect_calls(3, 1);
 	expect_calls(3, 3);
@@ -645,7 +600,7 @@ TEST(lbr_arch_call_stack, .group = "LB", .ids = "LB64", .needs = NEED_LBR,
 		expect_calls(calls, depth - 1);
 		expect_calls(calls, calls);
 	}
-	give_back();
+	arch_lbr_give_back();
 }
 
 /* --- Each CPU --- */
@@ -662,23 +617,23 @@ TEST(lbr_arch_each_cpu, .group = "LB", .ids = "LB65", .needs = NEED_LBR | NEED_S
 	unsigned depth, last = cpu_count() - 1;
 
 	go_to(0);
-	depth = borrow();
+	depth = arch_lbr_borrow();
 	make_jumps();
-	hand_back();
+	arch_lbr_hand_back();
 	go_to(last);
-	borrow();
-	RECORDED(ALL, "jmp 1f\n1:");
+	arch_lbr_borrow();
+	ARCH_LBR_RECORDED(ALL, "jmp 1f\n1:");
 	wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN);
-	hand_back();
+	arch_lbr_hand_back();
 	go_to(0);
-	lend();
+	arch_lbr_lend();
 	EXPECT_EQ(rdmsr(IA32_LBR_CTL), 0);
 	for (unsigned n = 0; n < depth; n++)
 		EXPECT(is_jump(n));
-	give_back();
+	arch_lbr_give_back();
 	go_to(last);
-	lend();
+	arch_lbr_lend();
 	EXPECT_EQ(rdmsr(IA32_LBR_CTL), LBR_CTL_LBREN);
 	EXPECT(!is_clear(0) && is_clear(1));
-	give_back();
+	arch_lbr_give_back();
 }

@@ -2,14 +2,12 @@
 // What architectural last branch records keep beside their entries: the record of the last event,
 // and how XSAVES has all of them.
 #include "drivers/lbr/lbr.h"
-#include "drivers/lbr/registers.h"
 #include "drivers/processor.h"
-#include "kernel/cpu.h"
-#include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/own_tables.h"
+#include "tests/lib/pmu_rig.h"
 
 #define IA32_LER_FROM_IP 0x1ddu
 #define IA32_LER_TO_IP	 0x1deu
@@ -28,37 +26,6 @@
 /* BR_TYPE: SDM Vol 3 of 2022, 18.1.3. */
 enum { MOST = 32, COND = 0, JMP_DIRECT = 2 };
 
-static unsigned borrow(void)
-{
-	if (!lbr_caps()->architectural)
-		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
-	preemption_disable();
-	REQUIRE_EQ(ds_checkout(&this_cpu()->trace->ds), 0);
-	wrmsr(IA32_LBR_CTL, 0);
-	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
-	return lbr_caps()->depth;
-}
-
-static void give_back(void)
-{
-	wrmsr(IA32_LBR_CTL, 0);
-	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
-	ds_checkin(&this_cpu()->trace->ds);
-	preemption_enable();
-}
-
-/* Runs `body` with IA32_LBR_CTL = `control` and IF = 0; it is 0 after. RBX is the body's. */
-#define RECORDED(control, body)                                                                    \
-	do {                                                                                       \
-		uint32_t low_ = (uint32_t)(control), high_ = 0, msr_ = IA32_LBR_CTL;               \
-		__asm__ volatile("pushfq\n\tcli\n\twrmsr\n\t" body                                 \
-				 "\n\tmovl $0x14ce, %%ecx\n\txorl %%eax, %%eax\n\t"                \
-				 "xorl %%edx, %%edx\n\twrmsr\n\tpopfq"                             \
-				 : "+a"(low_), "+d"(high_), "+c"(msr_)                             \
-				 :                                                                 \
-				 : "rbx", "memory", "cc");                                         \
-	} while (0)
-
 /* --- The last event --- */
 
 extern const char lbr_last_jcc[], lbr_last_jcc_to[], lbr_last_jmp[], lbr_last_jmp_to[];
@@ -67,10 +34,11 @@ extern const char lbr_last_jcc[], lbr_last_jcc_to[], lbr_last_jmp[], lbr_last_jm
 __attribute__((noinline)) static void raise_exception(uint64_t control)
 {
 	own_idt_load();
-	RECORDED(control,
-		 "xorl %%ecx, %%ecx\nlbr_last_jcc: jz lbr_last_jcc_to\n\tud2\n"
-		 "lbr_last_jcc_to: leaq 1f(%%rip), %%rbx\nlbr_last_jmp: jmp lbr_last_jmp_to\n"
-		 "lbr_last_jmp_to: ud2\n1: jmp 2f\n2:");
+	ARCH_LBR_RECORDED(
+		control,
+		"xorl %%ecx, %%ecx\nlbr_last_jcc: jz lbr_last_jcc_to\n\tud2\n"
+		"lbr_last_jcc_to: leaq 1f(%%rip), %%rbx\nlbr_last_jmp: jmp lbr_last_jmp_to\n"
+		"lbr_last_jmp_to: ud2\n1: jmp 2f\n2:");
 	own_idt_unload();
 }
 
@@ -87,7 +55,7 @@ TEST(lbr_arch_last_event, .group = "LB", .ids = "LB72", .needs = NEED_LBR,
 	      "INT n",
      .source = "SDM Vol 3 of 2022, 18.1")
 {
-	borrow();
+	arch_lbr_borrow();
 	own_idt_copy();
 	own_idt_set(VECTOR_UD, own_handler_resume, false);
 	raise_exception(ALL);
@@ -96,7 +64,7 @@ TEST(lbr_arch_last_event, .group = "LB", .ids = "LB72", .needs = NEED_LBR,
 		raise_exception(LBR_CTL_LBREN | LEVELS | CTL_COND);
 		expect_last(lbr_last_jcc, lbr_last_jcc_to, COND);
 	}
-	give_back();
+	arch_lbr_give_back();
 }
 
 /* --- State component 15 --- */
@@ -127,7 +95,7 @@ static void open_state(void)
 
 	if (!(leaf.eax & HAS_XSAVES && leaf.ecx & LBR_BIT))
 		test_skip("CPUID.(0DH,1):ECX[15] is 0");
-	words = ENTRIES + 3 * borrow();
+	words = ENTRIES + 3 * arch_lbr_borrow();
 	__asm__ volatile("movq %%cr4, %0" : "=r"(old_cr4));
 	__asm__ volatile("movq %0, %%cr4" : : "r"(old_cr4 | CR4_OSXSAVE) : "memory");
 	old_xss = rdmsr(IA32_XSS);
@@ -138,7 +106,7 @@ static void close_state(void)
 {
 	wrmsr(IA32_XSS, old_xss);
 	__asm__ volatile("movq %0, %%cr4" : : "r"(old_cr4) : "memory");
-	give_back();
+	arch_lbr_give_back();
 }
 
 /* XSAVES, of one component that is not in its initial configuration. */
@@ -171,7 +139,7 @@ TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR,
      .source = "Linux 6.1, fpu/types.h; SDM Vol 1, 13.6 and 13.11")
 {
 	open_state();
-	RECORDED(ALL, ".rept 37\n\tjmp 1f\n1:\n\t.endr");
+	ARCH_LBR_RECORDED(ALL, ".rept 37\n\tjmp 1f\n1:\n\t.endr");
 	EXPECT(rdmsr(msr_of(words - 3)));
 	wrmsr(IA32_LER_TO_IP, 0x20000);
 	wrmsr(IA32_LBR_CTL, LEVELS);

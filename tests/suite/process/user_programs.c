@@ -27,18 +27,21 @@ TEST(user_hello, .group = "process", .ids = "",
 	EXPECT_EQ(program_run("hello", 0x1ff), WAIT_EXITED(0xff));
 }
 
-/* For people who bring a program: run-qemu.sh --program. */
-TEST(user_given, .group = "process", .ids = "", .needs = NEED_SELFTEST | NEED_BTS,
+/* For people who bring a program: run-qemu.sh --program. It is theirs to trace all that there is.
+ */
+TEST(user_given, .group = "process", .ids = "", .needs = NEED_SELFTEST | NEED_UNIT,
      .claim = "the program that the boot loader gave runs, and exits with 0",
      .source = "kernel/process/program.h")
 {
 	uint64_t argument, before = programs_begin();
 	const struct program *program = program_given(&argument);
+	struct process *process;
 	int status;
 
 	if (!program)
 		test_error("the boot loader gave no program");
-	status = program_run(program->name, argument);
+	REQUIRE_EQ(process_spawn_privileged(program->name, argument, &process), 0);
+	status = program_end(process);
 	program_note_end(program->name, status);
 	EXPECT_EQ(status, WAIT_EXITED(0));
 	programs_end(before);

@@ -196,6 +196,38 @@ TEST(pt_sessions_stream, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	programs_end(before);
 }
 
+TEST(pt_sessions_stream_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
+     .claim = "the reader of a thread's stream learns, once, that another session had the CPU from "
+	      "its start on, and the stream begins after that",
+     .source = "docs/insntrace.2, Several sessions")
+{
+	uint64_t before = programs_begin();
+	struct insntrace_config config = insntrace_config(1, 6, 0);
+	struct process *process;
+	size_t piece = 1;
+	const void *from;
+	bool gap;
+
+	if (!pt_caps()->topa_many)
+		test_skip("no table of more than one chunk");
+	process = start();
+	insntrace_open(NULL, &config);
+	EXPECT_EQ(insntrace_start(NULL), 0);
+	trace(&anybody, process, INSNTRACE_STREAM);
+	do_round(process);
+	insntrace_close(NULL);
+	EXPECT_EQ(insntrace_read_stream(&anybody, 0, &from, &piece), -EPIPE);
+	EXPECT_EQ(insntrace_take_stream(&anybody, 0, 0), 0);
+	EXPECT_EQ(insntrace_read_stream(&anybody, 0, &from, &piece), 0);
+	EXPECT_EQ(piece, 0);
+	do_round(process);
+	EXPECT_EQ(jumps_to_gap(&gap), JUMPS);
+	EXPECT(!gap);
+	insntrace_owner_ended(&anybody);
+	end(process);
+	programs_end(before);
+}
+
 /* A session of one round, which nothing keeps from its packets. */
 static void expect_whole(struct process *process)
 {

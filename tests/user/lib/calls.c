@@ -252,6 +252,23 @@ int peek_stop(long pid)
 	return status;
 }
 
+uint64_t run_to_end(long pid, int stop, void (*drain)(long pid))
+{
+	uint64_t stops = 0;
+	int status;
+
+	CHECK(go_on(pid, 0) == 0);
+	while ((status = peek_stop(pid)) != WAIT_EXITED(0)) {
+		CHECK(status == stop);
+		drain(pid);
+		stops++;
+		CHECK(go_on(pid, 0) == 0);
+	}
+	drain(pid);
+	CHECK(next_stop(pid) == WAIT_EXITED(0)); /* the buffer is gone with the process */
+	return stops;
+}
+
 long trace_branches(long pid, uint32_t records, uint32_t flags, uint32_t signal)
 {
 	struct ptrace_bts_config config = {records * RECORD, flags, signal, RECORD};

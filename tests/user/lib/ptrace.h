@@ -24,6 +24,12 @@ int next_stop(long pid);
 /* The same, but the next call reports it again: the trace of a child that ended can be read. */
 int peek_stop(long pid);
 
+/*
+ * Lets it go on until it ends with 0, and has `drain` read its trace at each stop, of which each
+ * has to have the status `stop`, and at its end. Returns the stops.
+ */
+uint64_t run_to_end(long pid, int stop, void (*drain)(long pid));
+
 /* Gives the tracer a buffer of `records`. */
 long trace_branches(long pid, uint32_t records, uint32_t flags, uint32_t signal);
 
