@@ -233,5 +233,6 @@ const char *restart_kernel(const void *state, size_t size)
 	kept->sum = sum_of(kept);
 	console_flush();
 	smp_hand_over(leave_stack);
+	printk("# the kernel does not start again: the boot CPU answers no NMI\n");
 	return NULL;
 }

@@ -40,10 +40,9 @@ const void *restart_state(void);
 /*
  * Starts the kernel again, on the boot CPU, which gets `size` <= RESTART_STATE bytes of `state` for
  * its payload. Other CPUs are stopped first, by NMI and by INIT, and turn their trace units off:
- * none of these writes memory any more. Returns only where there is no restart: NULL if the limit
- * of restart= is reached or there is no copy, of which it prints a line, or the boot CPU answers no
- * NMI; a sentence if the copy
- * is damaged. Any context, whatever is locked.
+ * none of these writes memory any more. Returns only where there is no restart: NULL, and a line
+ * printed, if the limit of restart= is reached, there is no copy, or the boot CPU answers no NMI; a
+ * sentence if the copy is damaged. Any context, whatever is locked.
  */
 const char *restart_kernel(const void *state, size_t size);
 const void *restart_copy(void); /* of the image; NULL: there is none. For tests */

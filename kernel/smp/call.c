@@ -134,7 +134,9 @@ void smp_flush(uint64_t start, uint64_t bytes)
 	smp_call_all(flush, &range);
 }
 
-#define MOST_WAIT 1000000 /* microseconds: a virtual processor's host may be busy */
+/* Microseconds: the host of a virtual processor may be busy. */
+#define MOST_WAIT     1000000
+#define MOST_TAKEOVER 5000000
 
 static _Atomic(struct cpu *) stopper; /* the one that goes on */
 static atomic_uint stopped;
@@ -145,11 +147,12 @@ static void (*_Atomic handed_over)(void); /* what the boot CPU does at its next 
 static bool stop(struct trap_frame *frame)
 {
 	struct cpu *goes_on = atomic_load(&stopper), *self = this_cpu();
-	void (*function)(void) = self->index ? NULL : atomic_load(&handed_over);
+	void (*function)(void);
 
 	(void)frame;
 	if (!goes_on || goes_on == self)
 		return false;
+	function = self->index ? NULL : atomic_exchange(&handed_over, NULL);
 	if (function) {
 		atomic_store(&stopper, self);
 		function();
@@ -165,12 +168,18 @@ static bool stop(struct trap_frame *frame)
 
 void smp_hand_over(void (*function)(void))
 {
+	uint64_t end = clock_us() + MOST_TAKEOVER;
+
 	if (!this_cpu()->index)
 		function();
 	if (!atomic_load(&boot_cpu_waits))
 		return;
 	atomic_store(&handed_over, function);
 	lapic_send_nmi(cpu_by_index(0)->apic_id);
+	while (atomic_load(&handed_over) && clock_us() < end)
+		__asm__ volatile("pause");
+	if (atomic_exchange(&handed_over, NULL)) /* taken back: it never will */
+		return;
 	for (;;)
 		__asm__ volatile("cli; hlt");
 }

@@ -54,7 +54,8 @@ void smp_stop_others(void);
 
 /*
  * Lets the boot CPU call `function`, which does not return, in place of what it was stopped in;
- * this CPU halts. Returns if the boot CPU has not stopped. After smp_stop_others(). Any context.
+ * this CPU halts. Returns if the boot CPU has not stopped, or does not answer within five seconds.
+ * After smp_stop_others(). Any context.
  */
 void smp_hand_over(void (*function)(void));
 

@@ -90,7 +90,11 @@ static void deliver_injection(struct guest *guest)
 		report_shutdown(vcpu);
 }
 
-/* An injected NMI does not block others under QEMU; the guest's IRET ends the blocking. */
+/*
+ * By the interpreter: in Bochs 2.7 an NMI that VMRUN injects blocks those of the processor too, by
+ * which another one calls it, and not only the guest's (APM Vol 2, 15.20). The guest's IRET ends
+ * the blocking.
+ */
 static void inject_nmi(struct guest *guest)
 {
 	struct vcpu *vcpu = &guest->vcpu;
@@ -104,8 +108,13 @@ static void inject_nmi(struct guest *guest)
 	vcpu->nmi_pending = false;
 	if (guest->injection)
 		deliver_injection(guest);
-	guest->injection = EVENT_VALID | EVENT_TYPE_NMI | VECTOR_NMI;
-	vcpu->nmi_blocked = true;
+	interp_forget(vcpu);
+	event_deliver(vcpu, &(struct event){.kind = EVENT_NMI,
+					    .vector = VECTOR_NMI,
+					    .return_rip = vcpu->rip,
+					    .from = vcpu->rip});
+	if (vcpu->shut_down)
+		report_shutdown(vcpu);
 }
 
 /* Ring 0 whose entry to ring 3 exits: choose_intercepts() has external interrupts exit too. */

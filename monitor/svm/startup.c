@@ -19,6 +19,9 @@
 #include "monitor/svm/processor.h"
 
 enum { APIC_IDS = 256, BROADCAST = 0xff, WANTED = 0x100 };
+/* Of a wait for a processor that an NMI is sent to: ten seconds or more. Rounds, since clocks may
+   go on while a hypervisor has stopped the machine. */
+#define MOST_ROUNDS		 (1ul << 28)
 #define APIC_BASE_BOOT_PROCESSOR (1ull << 8)
 
 static struct lock lock;	  /* of what follows, and of each guest's activity */
@@ -87,8 +90,16 @@ static void take_from_guest(struct guest *guest)
 	if (guest->activity == ACTIVITY_RUNNING) {
 		__atomic_store_n(&guest->init_requested, true, __ATOMIC_RELEASE);
 		lapic_send(guest->apic_id, ICR_NMI | ICR_ASSERT);
-		while (__atomic_load_n(&guest->activity, __ATOMIC_ACQUIRE) != ACTIVITY_HALTED)
+		for (uint64_t round = 0;
+		     __atomic_load_n(&guest->activity, __ATOMIC_ACQUIRE) != ACTIVITY_HALTED;
+		     round++) {
+			if (round == MOST_ROUNDS)
+				end_run(VERDICT_ERROR,
+					"the processor with APIC id %u answers no NMI: the "
+					"guest's INIT cannot stop it",
+					(unsigned)guest->apic_id);
 			__asm__ volatile("pause");
+		}
 	}
 	if (guest->activity == ACTIVITY_HALTED) {
 		lapic_send(guest->apic_id, ICR_INIT | ICR_ASSERT);

@@ -42,6 +42,12 @@ supervised()
 	tools/supervise "$1" 0 status errors log -- sh -c ":$(printf "; $use %s" "${@:2}")" && cat status
 }
 
+# The same of one that has an eighth of a processor for eight seconds.
+eighth()
+{
+	tools/supervise '1*2*60' 0 status errors log -- sh -c "for i in 1 2 3 4 5 6 7 8; do $use 0.125; sleep 0.875; done" && cat status
+}
+
 quiet_lines()
 {
 	FAKE_LOG=$here/logs/every-kind.log FAKE_STATUS=35 ./run-qemu.sh -q 2>/dev/null
@@ -334,6 +340,8 @@ try 'QEMU is terminated' 2 'stopped from outside' \
 try 'time limit' 124 'TIMEOUT' env FAKE_ACT='while :; do :; done' ./run-qemu.sh -T 1
 try 'time limit, QEMU waits for a processor' 0 'verdict: pass' env FAKE_ACT='sleep 2.5' ./run-qemu.sh -T 1
 try 'time limit, QEMU used less than that of each' 0 '^0$' supervised '1*2*60' 1.5
+# Beside a load of 16, for longer than one that has halted is given.
+try 'time limit, QEMU has an eighth of a processor' 0 '^0$' eighth
 try 'time limit, QEMU used it' 0 '^timeout$' supervised '1*2*60' 60
 try 'time limit, processes of QEMU used it' 0 '^timeout$' supervised '1*1*60' 0.4 0.4 0.4 60
 try 'time limit, the guest of QEMU has halted' 0 '^timeout$' \

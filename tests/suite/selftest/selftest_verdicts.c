@@ -12,6 +12,7 @@
 #include "kernel/mm/vm.h"
 #include "kernel/restart.h"
 #include "kernel/sched/sched.h"
+#include "kernel/smp/smp.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
@@ -397,6 +398,31 @@ TEST(selftest_panic_boot_deaf, .group = "selftest", .ids = "", .needs = NEED_SEL
 {
 	EXPECT(this_cpu()->index != 0);
 	panic_beside_deaf(0);
+}
+
+#define NO_PROCESSOR 0xfdu /* an APIC id: an IPI to it arrives nowhere */
+
+TEST(selftest_panic_boot_gone, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_SMP,
+     .claim = "a boot CPU that has stopped and answers no further NMI starts no kernel: a panic "
+	      "ends the run",
+     .source = "docs/design.md#restart")
+{
+	EXPECT(this_cpu()->index != 0);
+	interrupts_save();
+	watchdog_disarm(); /* its NMI would hand over as well */
+	smp_stop_others();
+	cpu_by_index(0)->apic_id = NO_PROCESSOR;
+	panic("the boot CPU answers one NMI only");
+}
+
+TEST(selftest_panic_no_init, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_SMP,
+     .claim = "beside a CPU that answers no INIT no kernel starts: a panic ends the run",
+     .source = "docs/design.md#restart")
+{
+	EXPECT(cpu_count() > 1);
+	interrupts_save();
+	cpu_by_index(cpu_count() - 1)->apic_id = NO_PROCESSOR;
+	panic("CPU %u answers no INIT", cpu_count() - 1);
 }
 
 TEST(selftest_panic_damaged, .group = "selftest", .ids = "", .needs = NEED_SELFTEST,
