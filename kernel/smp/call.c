@@ -134,9 +134,8 @@ void smp_flush(uint64_t start, uint64_t bytes)
 	smp_call_all(flush, &range);
 }
 
-/* Microseconds: the host of a virtual processor may be busy. */
-#define MOST_WAIT     1000000
-#define MOST_TAKEOVER 5000000
+#define MOST_WAIT     1000000 /* microseconds: the host of */
+#define MOST_TAKEOVER 5000000 /* a virtual processor may be busy */
 
 static _Atomic(struct cpu *) stopper; /* the one that goes on */
 static atomic_uint stopped;
