@@ -54,7 +54,7 @@ struct tracer {
 	void *argument;
 };
 
-enum { TRACE_UNIT_BYTES = 512 };
+enum { TRACE_UNIT_BYTES = 576 };
 
 /* A CPU's state for tracing. Only that CPU uses it, with IF = 0. */
 struct trace_cpu {

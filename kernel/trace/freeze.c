@@ -2,6 +2,7 @@
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/clock.h"
 #include "drivers/clock/tsc.h"
+#include "drivers/debugctl.h"
 #include "kernel/console.h"
 #include "kernel/options.h"
 #include "kernel/smp/smp.h"
@@ -45,6 +46,7 @@ static void freeze_here(const struct trap_frame *frame)
 		atomic_store(&here->frozen, false);
 		return;
 	}
+	debugctl_hold(&cpu->debugctl); /* the way to the units is longer than the stack */
 	trace_freeze_units(cpu);
 	*status = (struct ptrace_freeze_cpu){.cpu = cpu->index, .units = cpu->trace->arrived};
 	status->tsc = tsc_read();

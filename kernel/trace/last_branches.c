@@ -43,7 +43,8 @@ static void print_unit(struct cpu *cpu, unsigned unit, const struct trap_frame *
 	bool found = !frame || find_event(cpu, unit, frame, &newer);
 	struct trace_branch branch;
 
-	printk("# last branches of %s CPU, newest first:\n", cpu == this_cpu() ? "this" : "that");
+	printk("# last branches of %s CPU by %s, newest first:\n",
+	       cpu == this_cpu() ? "this" : "that", unit == TRACE_BTS ? "BTS" : "LBR");
 	for (; n < MOST && get_newest(cpu, unit, newer + n, &branch); n++)
 		print_branch(&branch);
 	if (!found)
@@ -57,10 +58,10 @@ static void print_branches(struct cpu *cpu, const struct trap_frame *frame)
 	struct trace_branch branch;
 
 	for (unsigned unit = 0; cpu->trace && unit < TRACE_UNITS; unit++) {
-		if (!get_newest(cpu, unit, 0, &branch))
-			continue;
-		print_unit(cpu, unit, frame);
-		return;
+		if (get_newest(cpu, unit, 0, &branch))
+			print_unit(cpu, unit, frame);
+		if (trace_units[unit]->show)
+			trace_units[unit]->show(cpu);
 	}
 }
 

@@ -39,6 +39,10 @@ struct trace_unit {
 	 */
 	bool (*newest)(struct cpu *cpu, size_t n, struct trace_branch *branch);
 
+	/* In a panic. NULL: nothing. */
+	void (*keep)(struct cpu *cpu); /* after end(): for newest(), what only registers have */
+	void (*show)(struct cpu *cpu); /* prints what newest() does not give */
+
 	/*
 	 * The unit's part of a performance-monitoring interrupt, NMI included. True if the unit had
 	 * a reason to interrupt: the contexts of this CPU soon come to rest.

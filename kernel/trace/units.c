@@ -55,4 +55,7 @@ void trace_stop_cpu(void)
 
 	for (unsigned i = 0; cpu->trace && i < TRACE_UNITS; i++)
 		trace_units[i]->end(cpu);
+	for (unsigned i = 0; cpu->trace && i < TRACE_UNITS; i++)
+		if (trace_units[i]->keep)
+			trace_units[i]->keep(cpu);
 }

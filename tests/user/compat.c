@@ -105,40 +105,12 @@ static void on_signal(int signal, struct siginfo *info, struct ucontext *context
 	handled++;
 }
 
-uint64_t kill_in_32(uint64_t pid, uint64_t signal, uint64_t stack);
-
-/* There and back by JMP: RET to ring 3's code segment faults in QEMU 7.2 where SMAP is on. */
-__asm__(".pushsection .text.kill_in_32, \"ax\"\n"
-	"kill_in_32:\n\t"
-	"push %rbx\n\tpush %rbp\n\tpush %r12\n\tpush %r13\n\tpush %r14\n\tpush %r15\n\t"
-	"mov %rsp, stack_of_64(%rip)\n\t"
-	"mov %edi, %ebx\n\t"
-	"mov %esi, %ecx\n\t"
-	"mov %rdx, %rsp\n\t"
-	"ljmp *to_32(%rip)\n"
-	".code32\n"
-	"in_32:\n\t"
-	"mov $37, %eax\n\t"
-	"int $0x80\n\t"
-	"ljmp $0x23, $in_64\n"
-	".code64\n"
-	"in_64:\n\t"
-	"mov stack_of_64(%rip), %rsp\n\t"
-	"pop %r15\n\tpop %r14\n\tpop %r13\n\tpop %r12\n\tpop %rbp\n\tpop %rbx\n\t"
-	"ret\n"
-	"to_32:\n\t"
-	".long in_32\n\t"
-	".word 0x3b\n\t"
-	".popsection\n\t"
-	".local stack_of_64\n\t"
-	".comm stack_of_64, 8, 8");
-
 static void change_mode(void)
 {
-	static uint64_t stack[512];
+	const uint32_t kill_itself[7] = {SYS_32_kill, (uint32_t)getpid(), SIGUSR1};
 
 	CHECK(set_handler(SIGUSR1, on_signal, 0, 0) == 0);
-	CHECK(kill_in_32((uint64_t)getpid(), SIGUSR1, (uint64_t)&stack[512]) == 0 && handled == 1);
+	CHECK(call_32(kill_itself) == 0 && handled == 1);
 }
 
 int main(uint64_t argument)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The isolation of ring 3: registers, memory, pointers, faults, calls.
+#include "abi/insntrace.h"
+#include "abi/ptrace.h"
+#include "abi/ptrace_bts.h"
 #include "tests/user/lib/user.h"
 
 // Keeps its argument in every register and looks whether it stays, until the time is over.
@@ -222,7 +225,10 @@ static const uint16_t numbers[] = {
 	SYS_wait4,	   SYS_kill,   SYS_ptrace,	 SYS_getppid,	     SYS_sched_setaffinity,
 	SYS_clock_gettime, SYS_getcpu, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_spawn,
 	SYS_write,	   SYS_read,   SYS_open,	 SYS_poll,	     SYS_close,
+	SYS_insntrace,	   SYS_fork,   SYS_getrlimit,	 SYS_setrlimit,
 };
+static const uint8_t numbers_32[] = {SYS_32_write,  SYS_32_getpid, SYS_32_ptrace,
+				     SYS_32_ptrace, SYS_32_kill,   SYS_32_wait4};
 
 /* Edges, addresses of the program and of the kernel, small numbers, anything. */
 static uint64_t random_argument(void)
@@ -266,6 +272,29 @@ static void return_anywhere(void)
 	__asm__ volatile("mov %1, %%rsp\n\tsyscall\n\tud2" : "+a"(number) : "r"(&context));
 }
 
+/* The requests for traces, and those to freeze. */
+static uint64_t trace_request(uint64_t pick)
+{
+	return PTRACE_BTS_CONFIG + pick % (PTRACE_FREEZE_STATUS + 1 - PTRACE_BTS_CONFIG);
+}
+
+static void call_from_32(uint64_t pick)
+{
+	uint32_t registers[7];
+
+	for (unsigned i = 0; i < 7; i++)
+		registers[i] = (uint32_t)random_argument();
+	if (pick & 7)
+		registers[0] = numbers_32[pick / 8 % sizeof(numbers_32)];
+	if (registers[0] == SYS_32_exit)
+		return;
+	if (registers[0] == SYS_32_kill && registers[1] < 100000)
+		registers[1] = 0;
+	if (registers[0] == SYS_32_ptrace && pick >> 40 & 1)
+		registers[1] = (uint32_t)trace_request(pick >> 41);
+	call_32(registers);
+}
+
 MAIN(random_calls)
 {
 	random_state = argument & UINT32_MAX;
@@ -275,8 +304,12 @@ MAIN(random_calls)
 		long number = pick & 7 ? numbers[pick / 8 % (sizeof(numbers) / sizeof(numbers[0]))]
 				       : (long)(pick >> 20 & 0x3ff);
 
+		if (!(pick >> 61)) {
+			call_from_32(pick);
+			continue;
+		}
 		if (number == SYS_exit || number == SYS_rt_sigreturn ||
-		    (number == SYS_fork && pick >> 60))
+		    (number == SYS_fork && pick >> 54 & 63))
 			continue;
 		if (number == SYS_rt_sigaction) /* of signals that nobody sends, or none */
 			a = pick & 1ul << 50 ? SIGUSR1 : a | SIGNALS;
@@ -289,7 +322,11 @@ MAIN(random_calls)
 		if ((number == SYS_read || number == SYS_close) && pick >> 40 & 1)
 			a = 3;
 		if (number == SYS_ptrace && pick >> 40 & 1)
-			a = 40 + (pick >> 41) % 18; /* the requests for traces */
+			a = trace_request(pick >> 41);
+		if (number == SYS_insntrace) { /* mostly with what a request is about */
+			a = pick >> 40 & 1 ? a : (pick >> 41) % (INSNTRACE_GET_ITEMS + 1);
+			b = pick >> 50 & 1 ? b : (pick >> 51) % 3;
+		}
 		if (number == SYS_kill && a < 100000)
 			a = 0; /* not those that it could stop or end */
 		if (number == SYS_nanosleep) {

@@ -394,11 +394,16 @@ MAIN(lbr_random)
 {
 	long child = traced_child(turn, UINT64_MAX);
 	int64_t end = now_us() + (int64_t)(argument >> 24 & 0xff) * 1000000;
+	uint64_t left = argument >> 32;
 
 	privileged = argument & 8;
 	state = argument >> 8 & 0xffff;
-	for (uint64_t left = argument >> 32; left && now_us() < end; left--)
+	for (; left && now_us() < end; left--)
 		CHECK(call_at_random(child) > -200);
+	if (left) {
+		say_number(left, 10);
+		say(" calls were not made: their time was over\n");
+	}
 	end_child(child);
 	return 0;
 }

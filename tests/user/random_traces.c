@@ -116,6 +116,8 @@ static void fill_pebs(void)
 	config->flags =
 		ONE_OF(PTRACE_PEBS_STOP, PTRACE_PEBS_STOP, PTRACE_PEBS_SIGNAL, PTRACE_PEBS_SIGNAL,
 		       PTRACE_PEBS_STOP | 0xb0, PTRACE_PEBS_SIGNAL | 0x90, 0);
+	if (!below(3))
+		config->flags |= PTRACE_PEBS_INTERRUPT;
 	if (config->branches && !config->kinds && !below(4))
 		config->flags |= PTRACE_PEBS_CALL_STACK;
 	config->period =
@@ -186,7 +188,7 @@ static uint64_t random_data(uint64_t request)
 	case PTRACE_LBR_READ:
 		return ONE_OF(32, 320, 1024, 33);
 	case PTRACE_FREEZE:
-		return ONE_OF(0, 0, 0, 1, 1, 2, 4, 6, 3);
+		return ONE_OF(0, 0, 0, 1, 1, 2, 4, 6, 3, 8);
 	case PTRACE_FREEZE_STATUS:
 		return ONE_OF(256, 1024, 2048, 257);
 	case PTRACE_SEIZE:
@@ -254,7 +256,7 @@ int main(uint64_t argument)
 		if (request == PTRACE_INTERRUPT || request == PTRACE_CONT)
 			yield(); /* it stops, or gets on */
 		done[0] += request == PTRACE_BTS_CONFIG && result == 24;
-		done[1] += request == PTRACE_PEBS_CONFIG && result == 72;
+		done[1] += request == PTRACE_PEBS_CONFIG && result >= 72;
 		done[2] += request == PTRACE_LBR_CONFIG && result == 32;
 		done[3] += request == PTRACE_FREEZE_STATUS && result > 0;
 		reads += request == PTRACE_PEBS_DRAIN && result > 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// view panic: the lines `ADDRESS -> ADDRESS` of a console log, with functions, files and lines.
+// view panic: lines `ADDRESS -> ADDRESS` and packets of Intel PT in a console log, as branches
+// with functions, files and lines.
 #include "tools/view/code.h"
+#include "tools/view/pt.h"
 #include "tools/view/stack.h"
 #include "tools/view/view.h"
 
@@ -228,8 +230,94 @@ static void print_group(struct group *group, const char *log, const struct space
 	group->count = 0;
 }
 
+/* --- Packets of Intel PT ------------------------------------------------------------------------
+ */
+
+#define MOST_OF_PACKETS 256 /* branches, the newest */
+
+/* Consecutive lines of bytes. */
+struct packets {
+	bool begun;    /* the line before them was read */
+	unsigned line; /* the first */
+	uint8_t *bytes;
+	size_t size, room;
+};
+
+static bool is_byte(const char *begin, const char *end)
+{
+	return end - begin >= 3 && isxdigit((unsigned char)end[-1]) &&
+	       isxdigit((unsigned char)end[-2]) && end[-3] == ' ';
+}
+
+/* The bytes at the end of a line, "... 02 82"; false: it has none. */
+static bool read_bytes(struct packets *packets, const char *line)
+{
+	const char *end = line + strcspn(line, "\r"), *at = end;
+
+	while (is_byte(line, at))
+		at -= 3;
+	for (const char *byte = at; byte < end; byte += 3) {
+		if (packets->size == packets->room) {
+			packets->room = packets->room ? 2 * packets->room : 4096;
+			packets->bytes = reallocate(packets->bytes, packets->room, 1);
+		}
+		packets->bytes[packets->size++] = (uint8_t)strtoul(byte, NULL, 16);
+	}
+	return at < end;
+}
+
+static void print_packets(struct packets *packets, const char *log, const struct space *space)
+{
+	const struct options oldest_first = {.oldest_first = true};
+	const struct trace_frame header = {.type = TRACE_FRAME_PACKETS};
+	struct trace_stream stream = {.id = TRACE_STREAM_CPU | TRACE_STREAM_PT,
+				      .taken.records = packets->size,
+				      .space = *space};
+	struct pt_decoded decoded;
+	struct group group = {0};
+	size_t first;
+
+	packets->begun = false;
+	if (!packets->size)
+		return;
+	trace_add_part(&stream.packets, &header, packets->bytes, packets->size, 0);
+	decoded = pt_decode(&stream, PT_INSTRUCTIONS);
+	if (decoded.errors)
+		warn("%s:%u: %s before byte %llu of these packets", log, packets->line,
+		     decoded.error, (unsigned long long)decoded.error_at);
+	first = decoded.count > MOST_OF_PACKETS ? decoded.count - MOST_OF_PACKETS : 0;
+	for (const struct trace_record *record = &decoded.records[first];
+	     record < &decoded.records[decoded.count]; record++)
+		if (!record_is_stamp(record))
+			add(&group,
+			    (struct branch){record->from, record->to, packets->line, "", ""});
+	print_group(&group, log, space, &oldest_first);
+	free(group.branches);
+	free(decoded.records);
+	free(decoded.cuts);
+	free((void *)stream.packets.part->payload);
+	free(stream.packets.part);
+	packets->size = 0;
+}
+
+/* True: this line is of packets, or begins some. */
+static bool take_packets(struct packets *packets, const char *line, unsigned number,
+			 const char *log, const struct space *space)
+{
+	bool begins = strstr(line, "packets of CPU ") != NULL;
+
+	if (packets->begun && !begins && read_bytes(packets, line))
+		return true;
+	if (packets->begun)
+		print_packets(packets, log, space);
+	packets->begun = begins;
+	packets->line = number;
+	return begins;
+}
+
 static int read_log(const char *log, const struct space *space, const struct options *options)
 {
+	struct packets packets = {0};
 	struct group group = {0};
 	size_t size, groups = 0;
 	char *text = read_file(log, &size);
@@ -243,11 +331,14 @@ static int read_log(const char *log, const struct space *space, const struct opt
 		if (read_branch(line, &branch)) {
 			groups += !group.count;
 			add(&group, branch);
-		} else {
-			print_group(&group, log, space, options);
+			continue;
 		}
+		print_group(&group, log, space, options);
+		groups += take_packets(&packets, line, number, log, space);
 	}
 	print_group(&group, log, space, options);
+	print_packets(&packets, log, space);
+	free(packets.bytes);
 	free(group.branches);
 	free(text);
 	if (!groups)
@@ -261,7 +352,8 @@ static void usage(void)
 	     "Prints the branches that a console log has (\"# last branches of this CPU\" of a\n"
 	     "panic, or any lines ADDRESS -> ADDRESS) with function, file and line, oldest first,\n"
 	     "and the calls that they were. The log may have been pasted: what is before an\n"
-	     "address does not matter. '-' is standard input.\n\n"
+	     "address does not matter. Packets of Intel PT in it are decoded. '-' is standard\n"
+	     "input.\n\n"
 	     "  -e, --elf FILE       the kernel that ran (default build/spoor.elf)\n"
 	     "  -p, --program FILE   what is in the lower half: a program of ring 3\n"
 	     "  -o, --oldest-first   the log has the oldest branch first; a panic has the newest\n"

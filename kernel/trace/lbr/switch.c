@@ -10,12 +10,14 @@
 /* IA32_PERF_GLOBAL_STATUS.LBR_Frz: SDM Vol 3, 17.4.7. */
 #define LBR_FROZEN (1ull << 58)
 
-/* A CPU's state for it. Only that CPU uses it, with IF = 0. */
+/* A CPU's state for it. Only that CPU uses it, with IF = 0, until it has stopped. */
 struct stack_cpu {
 	struct lbr_program program;
 	unsigned depth; /* of the processor's stack meanwhile */
 	bool records;	/* a tracer's program is loaded */
 	bool frozen;	/* by a PMI, until the branches have been taken over */
+	unsigned kept;	/* of `newest` */
+	struct trace_branch newest[LBR_MOST];
 };
 _Static_assert(sizeof(struct stack_cpu) <= TRACE_UNIT_BYTES, "struct trace_cpu");
 
@@ -182,17 +184,25 @@ static void resume_stack(uint64_t paused)
 		lbr_start(&cpu->debugctl, &stack_cpu(cpu)->program);
 }
 
-/* Another CPU's are in its registers. Those of a call stack do not follow each other. */
-static bool get_newest(struct cpu *cpu, size_t n, struct trace_branch *branch)
+/* In memory, for a panic of another CPU. Those of a call stack do not follow each other. */
+static void keep_newest(struct cpu *cpu)
 {
-	const struct stack_cpu *here = stack_cpu(cpu);
+	struct stack_cpu *here = stack_cpu(cpu);
 	struct ptrace_lbr_branch found[LBR_MOST];
 
-	if (cpu != this_cpu() || !here->records || here->program.flags & PTRACE_LBR_CALL_STACK ||
-	    n >= lbr_read(here->depth, found))
-		return false;
-	*branch = (struct trace_branch){found[n].from, found[n].to};
-	return true;
+	here->kept = 0;
+	if (here->records && !(here->program.flags & PTRACE_LBR_CALL_STACK))
+		here->kept = lbr_read(here->depth, found);
+	for (unsigned i = 0; i < here->kept; i++)
+		here->newest[i] = (struct trace_branch){found[i].from, found[i].to};
+}
+
+static bool get_newest(struct cpu *cpu, size_t n, struct trace_branch *branch)
+{
+	if (cpu == this_cpu())
+		keep_newest(cpu);
+	*branch = stack_cpu(cpu)->newest[n % LBR_MOST];
+	return n < stack_cpu(cpu)->kept;
 }
 
 /*
@@ -240,6 +250,7 @@ const struct trace_unit lbr_unit = {
 	.resume = resume_stack,
 	.end = stop,
 	.newest = get_newest,
+	.keep = keep_newest,
 	.interrupt = interrupt,
 	.stop = stop,
 	.depart = depart,

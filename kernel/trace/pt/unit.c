@@ -107,8 +107,45 @@ static uint64_t pause_trace(void)
 
 static void end_trace(struct cpu *cpu)
 {
-	if (pt_cpu(cpu)->buffer)
+	struct insntrace_buffer *buffer = pt_cpu(cpu)->buffer;
+
+	if (buffer) {
 		pt_pause();
+		pt_look(&buffer->trace);
+	}
+}
+
+/* The byte with `n` newer ones. */
+static uint8_t get_byte(const struct insntrace_buffer *buffer, size_t n)
+{
+	uint64_t chunk = PAGE_SIZE << buffer->config.chunk_order;
+	uint64_t size = buffer->config.chunks * chunk;
+	uint64_t at = (pt_position(&buffer->trace) + size - 1 - n) % size;
+
+	return ((const uint8_t *)direct(buffer->chunks[at / chunk]))[at % chunk];
+}
+
+/* From the newest PSB on, 16 bytes with which a decoder can begin: SDM Vol 3, 36.4.2. */
+static void show_packets(struct cpu *cpu)
+{
+	const struct insntrace_buffer *buffer = pt_cpu(cpu)->buffer;
+	size_t count = 0, same = 0, most = 0;
+
+	if (cpu == this_cpu())
+		end_trace(cpu);
+	if (buffer)
+		most = pt_state(&buffer->trace).valid;
+	for (; same < 16 && count < most && count < 4 * PAGE_SIZE; count++) {
+		uint8_t byte = get_byte(buffer, count);
+
+		same = byte == (same % 2 ? 0x02 : 0x82) ? same + 1 : byte == 0x82;
+	}
+	if (same < 16)
+		return;
+	printk("# packets of CPU %u since its newest PSB, %zu bytes:", cpu->index, count);
+	for (size_t i = 0; i < count; i++)
+		printk("%s%02x", i % 32 ? " " : "\n#   ", get_byte(buffer, count - 1 - i));
+	printk("\n");
 }
 
 /* Recording is paused: what the processor has written until now is handed over. */
@@ -213,6 +250,7 @@ const struct trace_unit pt_unit = {
 	.pause = pause_trace,
 	.resume = pt_resume,
 	.end = end_trace,
+	.show = show_packets,
 	.interrupt = interrupt,
 	.stop = stop,
 	.depart = depart,

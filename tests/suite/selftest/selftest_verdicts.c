@@ -19,6 +19,7 @@
 #include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/watchdog.h"
 #include "tests/framework/test.h"
+#include "tests/lib/insntrace.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/programs.h"
 #include "tests/lib/walker.h"
@@ -293,30 +294,66 @@ static void walk_on(void *argument)
 		chain_walk(argument ? &chain_b : &chain_a, 40);
 }
 
-/* Each of the others walks when it stops, and so does the one that panics. */
+static void trace_walker(struct task *task, bool newest)
+{
+	const struct branch_stack_options stack = {
+		.flags = PTRACE_LBR_USER | PTRACE_LBR_KERNEL, .entries = 32, .privileged = true};
+	struct bts_options options = walker_options(1024);
+	struct tracer *tracer;
+
+	options.overflow = TRACE_WRAP;
+	EXPECT_EQ(bts_attach(task, &options, &tracer), 0);
+	EXPECT(!newest || !branch_stack_attach(task, &stack, &tracer));
+}
+
+/* Each of the others walks when it stops. */
+static void trace_walkers(bool newest)
+{
+	for (unsigned i = 1; i < cpu_count(); i++) {
+		struct task *task = task_create_stopped("walks on", walk_on, &walking);
+
+		REQUIRE(task != NULL);
+		task_set_affinity(task, cpu_set_of(i));
+		trace_walker(task, newest);
+		task_start(task);
+	}
+	while (atomic_load(&walking) + 1 < cpu_count())
+		task_sleep(1000);
+}
+
 TEST(selftest_panic_frozen, .group = "selftest", .ids = "I14",
      .needs = NEED_SELFTEST | NEED_BTS | NEED_SMP,
      .claim = "with freeze=panic a panic prints the newest branches of each CPU, and when it "
 	      "stopped",
      .source = "docs/ptrace-freeze.2, NOTES")
 {
-	struct bts_options options = walker_options(1024);
-	struct tracer *tracer;
-
-	options.overflow = TRACE_WRAP;
-	for (unsigned i = 1; i < cpu_count(); i++) {
-		struct task *task = task_create_stopped("walks on", walk_on, &options);
-
-		REQUIRE(task != NULL);
-		task_set_affinity(task, cpu_set_of(i));
-		EXPECT_EQ(bts_attach(task, &options, &tracer), 0);
-		task_start(task);
-	}
-	while (atomic_load(&walking) + 1 < cpu_count())
-		task_sleep(1000);
+	trace_walkers(false);
 	test_pin();
 	interrupts_save();
 	panic("with all CPUs traced");
+}
+
+/* tools/view/tests/panic.sh reads the three records of each CPU out of the log, and compares. */
+TEST(selftest_panic_units, .group = "selftest", .ids = "I14",
+     .needs = NEED_SELFTEST | NEED_BTS | NEED_LBR | NEED_PT | NEED_SMP,
+     .claim = "with freeze=panic a panic prints of each CPU what BTS, the LBR stack and Intel PT "
+	      "recorded at once, up to where they stopped",
+     .source = "docs/ptrace-freeze.2, NOTES")
+{
+	struct insntrace_config config = insntrace_config(4, 0, INSNTRACE_CIRCULAR);
+
+	if (ds_caps()->suspended_by_pt || !pt_caps()->topa_many)
+		test_skip("Intel PT suspends BTS, or has one chunk");
+	config.control = RTIT_CTL_OS | RTIT_CTL_USER | RTIT_CTL_BRANCH_EN;
+	trace_walkers(true);
+	insntrace_open(NULL, &config);
+	REQUIRE_EQ(insntrace_start(NULL), 0);
+	task_sleep(2000);
+	test_pin();
+	trace_walker(current_task(), true);
+	interrupts_save();
+	chain_walk(&chain_a, 40);
+	__asm__ volatile("ud2");
 }
 
 static void panic_locked(void *argument)

@@ -303,3 +303,36 @@ void say_place(uint64_t address)
 	say(best ? "+0x" : "0x");
 	say_number(best ? address - (uint64_t)best->start : address, 16);
 }
+
+/* There and back by JMP: RET to ring 3's code segment faults in QEMU 7.2 where SMAP is on. */
+__asm__(".pushsection .text.call_32, \"ax\"\n"
+	".global call_32\n"
+	"call_32:\n\t"
+	"push %rbx\n\tpush %rbp\n\tpush %r12\n\tpush %r13\n\tpush %r14\n\tpush %r15\n\t"
+	"mov %rsp, stack_of_64(%rip)\n\t"
+	"lea end_of_32(%rip), %rsp\n\t"
+	"mov (%rdi), %eax\n\tmov 4(%rdi), %ebx\n\tmov 8(%rdi), %ecx\n\t"
+	"mov 12(%rdi), %edx\n\tmov 16(%rdi), %esi\n\t"
+	"mov 24(%rdi), %ebp\n\tmov 20(%rdi), %edi\n\t"
+	"ljmp *to_32(%rip)\n"
+	".code32\n"
+	"in_32:\n\t"
+	"int $0x80\n\t"
+	"ljmp $0x23, $in_64\n"
+	".code64\n"
+	"in_64:\n\t"
+	"mov stack_of_64(%rip), %rsp\n\t"
+	"pop %r15\n\tpop %r14\n\tpop %r13\n\tpop %r12\n\tpop %rbp\n\tpop %rbx\n\t"
+	"ret\n"
+	"to_32:\n\t"
+	".long in_32\n\t"
+	".word 0x3b\n\t"
+	".popsection\n\t"
+	".pushsection .bss.call_32, \"aw\", @nobits\n\t"
+	".balign 16\n\t"
+	".skip 4096\n"
+	"end_of_32:\n\t"
+	".skip 8\n"
+	"stack_of_64:\n\t"
+	".skip 8\n\t"
+	".popsection");

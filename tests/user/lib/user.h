@@ -22,6 +22,9 @@ int main(uint64_t argument);
 
 long system_call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
+/* INT 80H of 32-bit code, with these in EAX, EBX, ECX, EDX, ESI, EDI and EBP; EAX as it returns. */
+int32_t call_32(const uint32_t registers[7]);
+
 _Noreturn void exit(int code);
 long fork(void);
 long spawn(const char *program, uint64_t argument);

@@ -28,7 +28,7 @@ branches()
 	sed -n '/ branches, oldest first:/,/ calls, oldest first:/p' "$1" | grep -e ' -> '
 }
 
-echo 1..9
+echo 1..10
 $view panic "$log" >"$scratch/shown"
 [ "$(branches "$scratch/shown" | wc -l)" = 32 ]
 result 'all 32 branches are shown'
@@ -73,4 +73,22 @@ refuses 1 'has no symbols' $view panic -e "$scratch/stripped.elf" "$log" &&
 	refuses 1 'is not an ELF file' $view panic -e Makefile "$log" &&
 	refuses 1 'x86-64' $view panic -e build/spoor.elf32 "$log"
 result 'a stripped file, another kind of file: a sentence'
+
+# All units of four CPUs: BTS stops first, and what the LBR stack has ends where the NMI or the exception enters the kernel.
+./run-qemu.sh -q -a 'unsafe=1 freeze=panic' -s 4 -M 'profile=icelake pt=on' -t selftest_panic_units -l "$log" >/dev/null 2>&1
+$view panic "$log" >"$scratch/shown"
+cat >"$scratch/compare.pl" <<'END'
+local $/;
+my @of = map { [/^  (\S+.* -> .*)$/mg] } map { (split /calls, oldest first:/)[0] } split /^\S+: \d+ branches, oldest first:$/m, <>;
+@of == 12 or die @of . " groups\n";
+while (my ($bts, $pt, $lbr) = splice @of, 0, 3) {
+	my $packets = join "\n", @$pt, '';
+	@$bts > 20 && @$lbr > 4 or die 'only ' . @$bts . ' and ' . @$lbr . "\n";
+	index($packets, join "\n", @$_, '') >= 0 or die "not in the packets:\n" . join "\n", @$_, '' for $bts, $lbr;
+	$bts->[-1] eq $lbr->[-1] or die "$bts->[-1], $lbr->[-1]\n";
+	$bts->[-1] =~ /trap_stubs/ or die "$bts->[-1]\n";
+}
+END
+perl "$scratch/compare.pl" "$scratch/shown" 2>&1 | sed 's/^/# /' && [ "${PIPESTATUS[0]}" = 0 ]
+result 'of each CPU BTS, the LBR stack and Intel PT have the same branches up to the same event'
 exit $failed
