@@ -254,6 +254,7 @@ void pt_event(struct vcpu *vcpu, const struct branch *event)
 	struct pt_state *pt = &vcpu->pt;
 	bool was_enabled = pt->packet_enabled, stopping;
 	uint64_t from = event->from - pt->code_base;
+	uint64_t next = event->return_rip - pt->code_base;
 
 	pt->interrupted_itself = event->cause == CAUSE_SOFTWARE_INTERRUPT;
 	take_up(vcpu, vcpu->rip);
@@ -262,7 +263,7 @@ void pt_event(struct vcpu *vcpu, const struct branch *event)
 	if (was_enabled && pt->packet_enabled && !stopping && pt->interrupted_itself &&
 	    pt_behaviour_of(vcpu)->int_n == PT_INT_N_TWICE) { /* table 36-50, case 12e */
 		rules_of(vcpu)->ip(vcpu, FUP, from, true);
-		from = event->return_rip;
+		from = next;
 	}
 	if (was_enabled && stopping)
 		rules_of(vcpu)->ip(vcpu, FUP, from, true);

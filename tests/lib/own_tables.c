@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-enum { ENTRIES = OWN_FAST_USER_64 / 8 + 2 };
+enum { ENTRIES = OWN_CODE_32_BASED / 8 + 1 };
 
 static uint64_t segments[ENTRIES] __attribute__((aligned(16)));
 static struct table_pointer kernel_gdt;
@@ -44,6 +44,7 @@ void own_gdt_load(void)
 	segments[OWN_FAST_USER / 8 + 1] = 0x00cff3000000ffff;
 	segments[OWN_FAST_USER_64 / 8] = 0x00affb000000ffff;
 	segments[OWN_FAST_USER_64 / 8 + 1] = 0x00cff3000000ffff;
+	segments[OWN_CODE_32_BASED / 8] = 0x00cf9b000000ffff | (uint64_t)OWN_BASE << 16;
 	__asm__ volatile("lgdt %0\n\tmovl %1, %%ss" : : "m"(own), "r"(KERNEL_DATA));
 }
 

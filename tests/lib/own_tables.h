@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kernel's GDT, and after it segments of base 0; limits 4 GiB, or 64 KiB for 16 bits. */
+/* The kernel's GDT, and after it segments of base 0 but the last; limits 4 GiB, or 64 KiB for 16
+ * bits. */
 enum {
 	OWN_CODE_32 = 0x80,
 	OWN_DATA_32 = 0x88,
@@ -30,7 +31,9 @@ enum {
 	OWN_FAST = 0xc8,
 	OWN_FAST_USER = OWN_FAST + 16,
 	OWN_FAST_USER_64 = (OWN_FAST + 32) | 3,
+	OWN_CODE_32_BASED = OWN_FAST + 48, /* of base OWN_BASE */
 };
+#define OWN_BASE 0x100000u
 
 void own_gdt_load(void);
 void own_gdt_unload(void);

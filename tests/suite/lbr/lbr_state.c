@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What architectural last branch records keep beside their entries: the record of the last event,
-// and how XSAVES has all of them.
+// What architectural last branch records keep beside addresses: cycles, mispredictions, the record
+// of the last event; a call that has no return; how XSAVES has all of them.
 #include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
 #include "kernel/trap/trap.h"
@@ -25,6 +25,107 @@
 
 /* BR_TYPE: SDM Vol 3 of 2022, 18.1.3. */
 enum { MOST = 32, COND = 0, JMP_DIRECT = 2 };
+
+/* --- Cycles and mispredictions --- */
+
+#define CTL_JMP_DIRECT (1ull << 17)
+
+extern const char lbr_after_loop[];
+
+/* At least a cycle each. */
+__attribute__((noinline)) static uint64_t information_after_loop(void)
+{
+	ARCH_LBR_RECORDED(LBR_CTL_LBREN | LBR_CTL_OS | CTL_JMP_DIRECT,
+			  "jmp 1f\n1: movl $140000, %%ecx\n2: loop 2b\nlbr_after_loop: jmp 3f\n3:");
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), (uint64_t)lbr_after_loop);
+	return rdmsr(IA32_LBR_0_INFO);
+}
+
+/* Low bits of a large count may be set: it is as large then. */
+TEST(lbr_arch_cycles_saturate, .group = "LB", .ids = "LB75", .needs = NEED_LBR,
+     .claim = "CYC_CNT of a branch more than 65535 cycles after the one before it, if it is valid, "
+	      "is 65535",
+     .source = "SDM Vol 3 of 2022, 18.1.3")
+{
+	enum { TURNS = 4, MOST_CYCLES = 0xffff };
+	unsigned valid = 0;
+
+	arch_lbr_borrow();
+	for (unsigned n = 0; n < TURNS && lbr_caps()->cycles; n++) {
+		uint64_t information = information_after_loop();
+
+		if (!(information & LBR_INFO_CYC_CNT_VALID))
+			continue;
+		EXPECT_EQ(information & MOST_CYCLES, MOST_CYCLES);
+		valid++;
+	}
+	arch_lbr_give_back();
+	if (!valid)
+		test_skip("no cycles: CPUID.1CH:ECX[1], or CYC_CNT_VALID");
+}
+
+uint64_t lbr_directions;
+
+/* Of the newer entries, in 20 runs whose branches go by random bits, or not. */
+static unsigned count_mispredicted(unsigned entries, bool random)
+{
+	unsigned count = 0;
+
+	for (unsigned run = 0; run < 20; run++) {
+		lbr_directions = random ? test_random() : UINT64_MAX;
+		ARCH_LBR_RECORDED(ALL, "movq lbr_directions(%%rip), %%rbx\n\tmovl $64, %%ecx\n"
+				       "1: shrq %%rbx\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b");
+		for (unsigned n = 0; n < entries; n++)
+			count += (unsigned)(rdmsr(IA32_LBR_0_INFO + n) >> 63);
+	}
+	return count;
+}
+
+TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB76", .needs = NEED_LBR,
+     .claim = "branches of a random direction often have MISPRED, steady ones seldom",
+     .source = "SDM Vol 3 of 2022, 18.1.3")
+{
+	unsigned entries, random, steady;
+
+	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ecx & LBR_LEAF_MISPREDICTED))
+		test_skip("CPUID.1CH:ECX[0] is 0: no MISPRED");
+	entries = arch_lbr_borrow() / 2;
+	random = count_mispredicted(entries, true);
+	steady = count_mispredicted(entries, false);
+	arch_lbr_give_back();
+	test_observe("mispredicted", "%u random, %u steady, of %u", random, steady, 20 * entries);
+	EXPECT(random > entries);
+	EXPECT(steady < 4 * entries);
+}
+
+/* --- A call of the next instruction --- */
+
+#define CALLS (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_CALL_STACK | 7ull << 19)
+
+extern const char lbr_outer_call[];
+
+__attribute__((noinline)) static void call_without_return(void)
+{
+	ARCH_LBR_RECORDED(
+		CALLS, "lbr_outer_call: call 1f\n\tnop\n1: call 2f\n2: popq %%rbx\n\tpopq %%rbx");
+}
+
+TEST(lbr_arch_call_of_next, .group = "LB", .ids = "LB77", .needs = NEED_LBR,
+     .claim = "with CALL_STACK a call of the next instruction is no entry, and the return of the "
+	      "call around it takes that off",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_CALL_STACK))
+		test_skip("CPUID.1CH:EBX[2] is 0: no CALL_STACK");
+	arch_lbr_borrow();
+	call_without_return();
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), (uint64_t)lbr_outer_call);
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP + 1), 0);
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	ARCH_LBR_RECORDED(CALLS, "call 1f\n\tjmp 3f\n1: call 2f\n2: popq %%rbx\n\tret\n3:");
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), 0);
+	arch_lbr_give_back();
+}
 
 /* --- The last event --- */
 

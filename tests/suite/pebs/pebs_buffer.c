@@ -2,9 +2,11 @@
 // The buffer of PEBS: bounds, and what is enabled.
 #include "drivers/apic/lapic.h"
 #include "drivers/processor.h"
+#include "kernel/mm/vm.h"
 #include "kernel/silicon.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
+#include "lib/string.h"
 #include "tests/lib/code.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmi.h"
@@ -221,6 +223,79 @@ TEST(pebs_off_counts_plainly, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 	expect_nothing(&pebs, pebs.base);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	EXPECT(rdmsr(IA32_PMC0) >= 90 && rdmsr(IA32_PMC0) < 120);
+}
+
+TEST(pebs_off_while_armed, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
+     .claim =
+	     "a counter whose bit of IA32_PEBS_ENABLE is cleared between its overflow and the next "
+	     "event takes no sample",
+     .source = "SDM Vol 3, 18.4.4")
+{
+	uint64_t events;
+
+	if (!ds_caps()->pebs_format)
+		test_skip("the WRMSR that clears the bit is an event as well");
+	PEBS(pebs, 4);
+	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(10)));
+	for (unsigned enabled = 0; enabled < 2; enabled++) {
+		pebs_reset(&pebs);
+		pebs_arm(&pebs, 0, events);
+		SAMPLED(1, JUMPS(10));
+		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
+		wrmsr(IA32_PEBS_ENABLE, enabled);
+		SAMPLED(1, JUMPS(100));
+		if (enabled)
+			EXPECT(pebs_count(&pebs) > 0);
+		else
+			expect_nothing(&pebs, pebs.base);
+	}
+}
+
+/* `linear` is in the page of `entry` from here on. Returns the entry of the one before. */
+static uint64_t remap(uint64_t linear, uint64_t entry)
+{
+	uint64_t *place = vm_entry(linear), old = *place;
+
+	*place = entry;
+	vm_flush(linear);
+	return old;
+}
+
+static void take_one(struct pebs *pebs)
+{
+	pebs_arm(pebs, 0, 100);
+	SAMPLED(1, JUMPS(150));
+}
+
+TEST(pebs_remapped, .group = "PE", .ids = "PE130", .needs = NEED_PEBS,
+     .claim = "the buffer of samples and the DS area are found by the page tables: INVLPG makes a "
+	      "change count",
+     .source = "SDM Vol 3, 17.4.9.2 and 4.10.4")
+{
+	uint8_t *other = test_area(2), *area;
+	struct pebs moved;
+	uint64_t old;
+
+	PEBS(pebs, 4);
+	area = (uint8_t *)((uint64_t)pebs.rig.area & ~(PAGE_SIZE - 1ul));
+	take_one(&pebs);
+	EXPECT_EQ(pebs_count(&pebs), 1);
+	moved = pebs;
+	moved.base = (uint64_t)other + (pebs.base & (PAGE_SIZE - 1));
+	memcpy(other, pebs.pages, PAGE_SIZE);
+	old = remap(pebs.base, *vm_entry((uint64_t)other));
+	take_one(&pebs);
+	remap(pebs.base, old);
+	EXPECT_EQ(pebs_count(&pebs), 2);
+	EXPECT(pebs_is_poison(&pebs, 1) && !pebs_is_poison(&moved, 1));
+	memcpy(other + PAGE_SIZE, area, PAGE_SIZE);
+	old = remap((uint64_t)area, *vm_entry((uint64_t)other + PAGE_SIZE));
+	pebs_set(&pebs, DS_PEBS_INDEX, pebs.base + 3 * pebs.record);
+	take_one(&pebs);
+	EXPECT_EQ(pebs_count(&pebs), 4);
+	remap((uint64_t)area, old);
+	EXPECT_EQ(pebs_count(&pebs), 2);
+	EXPECT(pebs_is_poison(&pebs, 2) && !pebs_is_poison(&pebs, 3));
 }
 
 // The threshold of PEBS and its interrupt, alone and beside BTS.

@@ -342,42 +342,78 @@ TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT137", .needs = NEED_PT,
 	code_unmap(COMPATIBLE_AT);
 }
 
-/* 16-bit code: NOP, INT3, far JMP to the instruction after it, which is 64-bit code: JMP to RBX. */
+/* NOP, INT3, far JMP to the instruction after it, which is 64-bit code: JMP to RBX. */
 #define COMPATIBLE_16 0x9000u
 static const uint8_t code_16[] = {0x90, 0xcc, 0xea, 0x07, 0x90, 0x08, 0x00, 0xff, 0xe3};
+/* The same in 32-bit code whose segment has a base. */
+#define BASED_AT 0x40100000u
+static const uint8_t based_code[] = {0x90, 0xcc, 0xea, 0x09, 0x00, 0x10,
+				     0x40, 0x08, 0x00, 0xff, 0xe3};
+
+struct other_code {
+	const uint8_t *bytes;
+	size_t size;
+	uint64_t linear, selector;
+	unsigned mode; /* of MODE.Exec */
+};
+uint64_t pt_code_selector, pt_code_offset;
+
+/* Runs it by a far return; its addresses in packets begin with `at`. */
+static void expect_event_in(const struct other_code *code, uint64_t offset, uint64_t at)
+{
+	uint64_t jump = code->size - 2;
+	uint8_t *page = test_area(1);
+	struct pt_rig rig;
+
+	memcpy(page, code->bytes, code->size);
+	code_map(code->linear, page, 0);
+	pt_code_selector = code->selector;
+	pt_code_offset = offset;
+	pt_open(&rig, 1, false);
+	own_idt_copy();
+	own_idt_set(VECTOR_BP, own_handler_return, false);
+	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
+	pt_add_branch(&rig, FLOW_FAR, (const void *)(at + 2), (unsigned)jump - 2);
+	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(code->linear + jump), 2);
+	own_gdt_load();
+	own_idt_load();
+	PT_TRACED(&rig, PT_PLAIN,
+		  "leaq 1f(%%rip), %%rbx\n\tpushq pt_code_selector(%%rip)\n\t"
+		  "pushq pt_code_offset(%%rip)\n\t" PT_FAR("lretq") "1:");
+	own_idt_unload();
+	own_gdt_unload();
+	PT_EXPECT_BODY(&rig, {.seen = SEEN_MODE, .to = code->mode}, {.seen = SEEN_TARGET, .to = at},
+		       {.seen = SEEN_MODE, .to = 1},
+		       {.seen = SEEN_EVENT,
+			.from = at + 1,
+			.to = (uint64_t)own_handler_return,
+			.next = at + 2},
+		       {.seen = SEEN_MODE, .to = code->mode}, {.seen = SEEN_TARGET, .to = at + 2},
+		       {.seen = SEEN_MODE, .to = 1},
+		       {.seen = SEEN_TARGET, .to = code->linear + jump},
+		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
+	pt_close(&rig);
+	code_unmap(code->linear);
+}
 
 TEST(pt_mode_events, .group = "PT", .ids = "PT136 PT138", .needs = NEED_PT,
      .claim = "MODE.Exec says 16-bit code, and the change by an event out of it and by its IRET",
      .source = "SDM Vol 3, 36.4.2")
 {
-	uint8_t *page = test_area(1);
-	struct pt_rig rig;
+	expect_event_in(
+		&(struct other_code){code_16, sizeof(code_16), COMPATIBLE_16, OWN_CODE_16, 0},
+		COMPATIBLE_16, COMPATIBLE_16);
+}
 
-	memcpy(page, code_16, sizeof(code_16));
-	code_map(COMPATIBLE_16, page, 0);
-	pt_open(&rig, 1, false);
-	own_idt_copy();
-	own_idt_set(VECTOR_BP, own_handler_return, false);
-	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
-	pt_add_branch(&rig, FLOW_FAR, (const void *)(COMPATIBLE_16 + 2ul), 5);
-	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(COMPATIBLE_16 + 7ul), 2);
-	own_gdt_load();
-	own_idt_load();
-	PT_TRACED(&rig, PT_PLAIN,
-		  "leaq 1f(%%rip), %%rbx\n\tpushq $0x90\n\tpushq $0x9000\n\t" PT_FAR("lretq") "1:");
-	own_idt_unload();
-	own_gdt_unload();
-	PT_EXPECT_BODY(&rig, {.seen = SEEN_MODE, .to = 0},
-		       {.seen = SEEN_TARGET, .to = COMPATIBLE_16}, {.seen = SEEN_MODE, .to = 1},
-		       {.seen = SEEN_EVENT,
-			.from = COMPATIBLE_16 + 1,
-			.to = (uint64_t)own_handler_return,
-			.next = COMPATIBLE_16 + 2},
-		       {.seen = SEEN_MODE, .to = 0}, {.seen = SEEN_TARGET, .to = COMPATIBLE_16 + 2},
-		       {.seen = SEEN_MODE, .to = 1}, {.seen = SEEN_TARGET, .to = COMPATIBLE_16 + 7},
-		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)});
-	pt_close(&rig);
-	code_unmap(COMPATIBLE_16);
+TEST(pt_code_base, .group = "PT", .ids = "PT155", .needs = NEED_PT,
+     .claim = "addresses are within the code segment, or linear, as CPUID.14H:ECX[31] says",
+     .source = "SDM Vol 3, 36.3.1 and 36.4.2")
+{
+	const uint64_t offset = BASED_AT - OWN_BASE;
+
+	expect_event_in(&(struct other_code){based_code, sizeof(based_code), BASED_AT,
+					     OWN_CODE_32_BASED, 2},
+			offset, cpuid(0x14, 0).ecx >> 31 ? BASED_AT : offset);
 }
 
 /* A CALL, then turns of a jump to RBX and of a Jcc, and the RET. */

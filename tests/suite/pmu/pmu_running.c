@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// A counter, and what it counts, are written while it counts.
+#include "drivers/processor.h"
+#include "kernel/lock.h"
+#include "tests/framework/test.h"
+#include "tests/lib/pmu_rig.h"
+
+/* Below bit 31, which would be extended; more cycles than pass meanwhile. */
+#define HIGH 0x7f000000ull
+enum { NOPS = 200, FEW = 100 };
+
+__attribute__((noinline)) static void run_nops(void)
+{
+	__asm__ volatile(".rept 200\n\tnop\n\t.endr");
+}
+
+static bool counts_instructions(unsigned n)
+{
+	return n <= PMU_FIXED;
+}
+
+/* Starts counter `n` with IF = 0; nothing may end the test until it is stopped. */
+static uint64_t start(unsigned n, uint64_t control)
+{
+	uint64_t flags = interrupts_save();
+
+	wrmsr(pmu_rig_msr(n), 0);
+	pmu_rig_control(n, control);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << n);
+	run_nops();
+	return flags;
+}
+
+static void stop(unsigned n, uint64_t flags)
+{
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	pmu_rig_control(n, 0);
+	interrupts_restore(flags);
+}
+
+static uint64_t write(unsigned n, uint64_t value)
+{
+	wrmsr(pmu_rig_msr(n), value);
+	return rdmsr(pmu_rig_msr(n));
+}
+
+static void expect_written(unsigned n)
+{
+	uint64_t flags = start(n, pmu_rig_counting(n, PMU_OS, false));
+	uint64_t high = write(n, HIGH), low = write(n, 0), status, last;
+
+	write(n, pmu_rig_mask(n) - NOPS / 2);
+	run_nops();
+	status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	last = write(n, 0);
+	stop(n, flags);
+	EXPECT(high >= HIGH && low < HIGH && last < HIGH);
+	EXPECT_EQ(status >> n & 1, 1);
+	if (counts_instructions(n))
+		EXPECT(high < HIGH + FEW && low < FEW && rdmsr(pmu_rig_msr(n)) < FEW);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1ull << n);
+}
+
+TEST(pmu_written_while_counting, .group = "pmu", .ids = "PM60", .needs = 0,
+     .claim = "a counter that counts goes on from what is written to it, and overflows by that",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
+
+	EACH_COUNTER(n, all)
+	expect_written(n);
+}
+
+/* What counter `n`, which goes on, counts of the NOPs with another control. */
+static uint64_t selected(unsigned n, uint64_t control)
+{
+	uint64_t value;
+
+	pmu_rig_control(n, control);
+	value = rdmsr(pmu_rig_msr(n));
+	run_nops();
+	return rdmsr(pmu_rig_msr(n)) - value;
+}
+
+static void expect_selected(unsigned n)
+{
+	uint64_t on = pmu_rig_counting(n, PMU_OS, false), flags = start(n, on);
+	uint64_t user = selected(n, pmu_rig_counting(n, PMU_USR, false)), again = selected(n, on);
+	uint64_t off = selected(n, 0), branches = 0, last;
+
+	if (!pmu_rig_is_fixed(n))
+		branches = selected(n, EVENT_BRANCHES | PMU_OS | PERFEVTSEL_EN);
+	last = selected(n, on);
+	stop(n, flags);
+	EXPECT_EQ(user, 0);
+	EXPECT_EQ(off, 0);
+	EXPECT(branches < FEW);
+	EXPECT(counts_instructions(n) ? again >= NOPS && last >= NOPS : again > 0 && last > 0);
+}
+
+TEST(pmu_selected_while_counting, .group = "pmu", .ids = "PM61", .needs = 0,
+     .claim = "a counter that counts has at once the event, the levels and the enable that are "
+	      "written to its select or control",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES | NO_BRANCHES);
+
+	EACH_COUNTER(n, all)
+	expect_selected(n);
+}
