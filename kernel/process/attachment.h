@@ -96,7 +96,7 @@ void attachment_replace(struct attachment *attachment, unsigned unit, struct tra
 /* Some unit has a buffer for it. */
 bool attachment_records(const struct attachment *attachment);
 
-/* What is told of by its stop goes on. Call it before attachment_finish(). */
+/* A recording whose stop this is goes on. Call it before attachment_finish(). */
 void attachment_resume(struct attachment *attachment);
 
 /* Ends it; `signal` acts on a tracee that is stopped for it. */

@@ -91,7 +91,7 @@ long ptrace_bts_read(const struct ptrace_call *call)
 	flags = interrupts_save();
 	here = call->at->task ? call->at->task == current_task()
 			      : call->at->cpu == this_cpu()->index;
-	/* A reader of its own trace, or its CPU's, would add to it faster than it reads. */
+	/* A task that reads its trace, or its CPU's, would add to it faster than it reads. */
 	if (here)
 		trace_unseen(read_whole, &reading);
 	interrupts_restore(flags);
