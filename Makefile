@@ -65,12 +65,12 @@ deps: ## install the Debian packages that `make run` needs (root), or the other 
 # The goals that need each purpose of tools/packages. What is missing is named before anything is built.
 for_build       := images ubsan iso usb pxe lint check-host view fuzz-view linux-disk
 for_run         := run demo junit debug soak debugger-runs mutants mutate faults variants bench corpus round-trip linux linux-shell linux-soak disk-shell \
-                   $(addprefix check-,lockstep lava stops bochs load guest kut pt view linux)
+                   $(addprefix check-,lockstep lava stops bochs load guest kut pt view linux programs)
 for_image       := iso usb pxe container bench linux linux-soak check-lava check-bochs check-load
 for_check       := lint format bench mutants fuzz-view check-host check-bochs check-load check-pt
 for_view        := view corpus fuzz-view round-trip mutants check-view check-pt
-for_linux       := linux linux-soak
-for_record      := linux
+for_linux       := linux linux-soak check-programs
+for_record      := linux check-programs
 for_debug       := debug
 for_bench       := bench check-all
 for_all         := check check-boot check-all release
@@ -78,6 +78,7 @@ for_check-boot  := check-boot check-all release
 for_check-view  := check-view check-all
 for_check-kunit := check-kunit check-all
 for_check-linux := check-linux linux-disk disk-shell check-all
+for_check-programs := check-programs check-all
 for_check-lava  := check-lava
 for_check-fresh := check-fresh
 for_check-container := container release
@@ -105,7 +106,7 @@ check: ## run every test of the project, host and boots: about a quarter of an h
 # Everything but what takes hours (check-load), has no end (soak, linux-soak) or makes systems (check-lava, check-fresh).
 check-all: ## make check, then all that is too heavy for it: Linux guests, browsers, Bochs, every defect and variant: hours
 	@$(MAKE) --no-print-directory check
-	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-linux check-bochs check-stops variants mutants faults mutate debugger-runs bench; do \
+	@for goal in check-boot check-kunit check-view check-pt round-trip linux check-programs check-linux check-bochs check-stops variants mutants faults mutate debugger-runs bench; do \
 		echo "# make $$goal"; $(MAKE) --no-print-directory $$goal || exit; done
 
 check-lockstep: images ## check the monitor's interpreter against the processor: a minute and a half

@@ -10,13 +10,15 @@ linux-disk: $(BUILD)/linux/root.img ## a root disk for that Linux: compiler, Pyt
 check-linux: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/root.img ## run perf's own tests and gdb's gdb.btrace on that disk, on virtual silicon: an hour
 	@prove --verbose --exec '' tests/runner/recipes.sh :: --linux
 	@prove --verbose --exec '' tools/guests/linux :: suites
+check-programs: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/view ## record twenty programs of Debian by `view record`; NAMES="some of them": an hour
+	@prove --verbose --exec '' tools/guests/tests/programs.sh :: $(NAMES)
 disk-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/root.img ## a shell on that disk, which keeps what it writes; RUN="options of run-qemu.sh"
 	@tools/guests/linux disk-shell $(RUN)
 linux-soak: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/check_branches ## perf in a loop on four processors there that go and come, with kill and exec; TIME=seconds (an hour)
 	@tools/guests/linux-soak $(TIME)
 check-kut: images ## run kvm-unit-tests' x86 tests plain, as a guest, and interpreted: KUT=directory of its sources: an hour
 	@prove --verbose --exec '' tools/guests/check-kut :: $(KUT)
-.PHONY: linux linux-shell linux-soak linux-disk check-linux disk-shell check-kut anew
+.PHONY: linux linux-shell linux-soak linux-disk check-linux disk-shell check-kut check-programs anew
 
 $(BUILD)/linux/root.img: tools/guests/inside/disk-init $(BUILD)/linux/verdict $(if $(PACKAGES),anew)
 	@tools/guests/linux-disk $(PACKAGES)

@@ -35,7 +35,43 @@ boots()
 	mkdir back
 	changed() { "$record" -o "$out" --write-back back -- sh -c 'echo new >made; cat made; rm -f a,b' && cat back/made && [ ! -e made ]; }
 	recorded 'a file that it makes' 0 $'new\nnew' changed
+	recorded 'a disk that fills' 130 'little room in .* branches of a task' fills
+	killed
+	result 'where it is killed, the guest ends'
 	recorded 'a library that is missing' 127 'error while loading shared libraries' "$record" -o "$out" -- "$(lacking)"
+}
+
+# A program that does not end, where df says that the disk has 9 GB, and 1 MB as soon as the trace has one.
+fills()
+{
+	mkdir df
+	# shellcheck disable=SC2016 # the other shell's
+	printf '%s\n' '#!/bin/sh' 'room=9000000' '[ "$(stat -c %s "$2/perf.data" 2>/dev/null || echo 0)" -lt 1000000 ] || room=1000' \
+		'echo "disk 1 1 $room 1% /"' >df/df
+	chmod 755 df/df
+	# shellcheck disable=SC2016 # perl's
+	PATH=$PWD/df:$PATH "$record" -o "$out" -- perl -e '$i++ while 1'
+}
+
+# No process is left that has to do with the directory in which it keeps the trace.
+killed()
+{
+	local pid
+	mkdir kept
+	# shellcheck disable=SC2016 # perl's
+	TMPDIR=$PWD/kept "$record" -o "$out" -- perl -e '$i++ while 1' </dev/null >/dev/null 2>&1 &
+	pid=$!
+	for ((i = 0; i < 600; i++)); do
+		! ls kept/*/started >/dev/null 2>&1 || break
+		sleep 1
+	done
+	kill -KILL $pid
+	ls kept/*/started >/dev/null || return
+	for ((i = 0; i < 300; i++)); do
+		pgrep -f "$PWD/kept/" >/dev/null || return 0
+		sleep 1
+	done
+	return 1
 }
 
 # A program whose library is gone; prints its path.
