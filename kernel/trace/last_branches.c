@@ -44,7 +44,7 @@ static void print_unit(struct cpu *cpu, unsigned unit, const struct trap_frame *
 	struct trace_branch branch;
 
 	printk("# last branches of %s CPU by %s, newest first:\n",
-	       cpu == this_cpu() ? "this" : "that", unit == TRACE_BTS ? "BTS" : "LBR");
+	       cpu == this_cpu() ? "this" : "that", trace_units[unit]->name);
 	for (; n < MOST && get_newest(cpu, unit, newer + n, &branch); n++)
 		print_branch(&branch);
 	if (!found)

@@ -19,6 +19,7 @@ struct trace_branch {
 };
 
 struct trace_unit {
+	const char *name;
 	bool (*is_present)(void);
 
 	/* Memory that this CPU needs for it; panics if there is none. Boot, every CPU once. */

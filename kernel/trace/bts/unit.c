@@ -68,6 +68,7 @@ static void print_unit(void)
 }
 
 const struct trace_unit bts_unit = {
+	.name = "BTS",
 	.is_present = ds_has_bts,
 	.init_cpu = staging_create,
 	.print = print_unit,

@@ -243,6 +243,7 @@ static unsigned excludes(void)
 }
 
 const struct trace_unit lbr_unit = {
+	.name = "LBR",
 	.is_present = branch_stack_present,
 	.init_cpu = init_cpu,
 	.print = print_unit,

@@ -276,6 +276,7 @@ static void go_on(struct tracer *tracer)
 }
 
 const struct trace_unit pebs_unit = {
+	.name = "PEBS",
 	.is_present = pebs_present,
 	.init_cpu = create_staging,
 	.print = print_unit,

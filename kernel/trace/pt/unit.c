@@ -244,6 +244,7 @@ static unsigned excludes(void)
 }
 
 const struct trace_unit pt_unit = {
+	.name = "Intel PT",
 	.is_present = is_present,
 	.init_cpu = init_cpu,
 	.print = print_unit,
