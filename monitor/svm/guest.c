@@ -92,9 +92,28 @@ static void deliver_injection(struct guest *guest)
 
 /*
  * By the interpreter: in Bochs 2.7 an NMI that VMRUN injects blocks those of the processor too, by
- * which another one calls it, and not only the guest's (APM Vol 2, 15.20). The guest's IRET ends
- * the blocking.
+ * which another one calls it, and not only the guest's (APM Vol 2, 15.20). Outside IA-32e mode its
+ * vector may be a task gate, which only the processor goes through. The guest's IRET ends the
+ * blocking.
  */
+static void deliver_nmi(struct guest *guest)
+{
+	struct vcpu *vcpu = &guest->vcpu;
+
+	if (!(vcpu->efer & EFER_LMA)) {
+		guest->injection = EVENT_VALID | EVENT_TYPE_NMI | VECTOR_NMI;
+		vcpu->nmi_blocked = true;
+		return;
+	}
+	interp_forget(vcpu);
+	event_deliver(vcpu, &(struct event){.kind = EVENT_NMI,
+					    .vector = VECTOR_NMI,
+					    .return_rip = vcpu->rip,
+					    .from = vcpu->rip});
+	if (vcpu->shut_down)
+		report_shutdown(vcpu);
+}
+
 static void inject_nmi(struct guest *guest)
 {
 	struct vcpu *vcpu = &guest->vcpu;
@@ -108,13 +127,7 @@ static void inject_nmi(struct guest *guest)
 	vcpu->nmi_pending = false;
 	if (guest->injection)
 		deliver_injection(guest);
-	interp_forget(vcpu);
-	event_deliver(vcpu, &(struct event){.kind = EVENT_NMI,
-					    .vector = VECTOR_NMI,
-					    .return_rip = vcpu->rip,
-					    .from = vcpu->rip});
-	if (vcpu->shut_down)
-		report_shutdown(vcpu);
+	deliver_nmi(guest);
 }
 
 /* Ring 0 whose entry to ring 3 exits: choose_intercepts() has external interrupts exit too. */

@@ -77,6 +77,7 @@ enum {
 
 /* EVENTINJ and EXITINTINFO: APM Vol 2, 15.20. */
 #define EVENT_TYPE_INTR	     (0ull << 8)
+#define EVENT_TYPE_NMI	     (2ull << 8)
 #define EVENT_TYPE_EXCEPTION (3ull << 8)
 #define EVENT_TYPE_SOFTWARE  (4ull << 8)
 #define EVENT_TYPE_MASK	     (7ull << 8)
