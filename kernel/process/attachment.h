@@ -57,6 +57,7 @@ struct attachment {
 	struct signal_cause cause; /* of the stop */
 	uint32_t options;	   /* PTRACE_O_... */
 	uint64_t message;	   /* of the newest event */
+	unsigned buffers;	   /* bits of units that have one */
 	struct recording recordings[TRACE_UNITS];
 
 	struct cpu_reading reading; /* during a request */
@@ -92,9 +93,6 @@ void attachments_resume_own(struct process *self);
  * configuration is all zero.
  */
 void attachment_replace(struct attachment *attachment, unsigned unit, struct tracer *fresh);
-
-/* Some unit has a buffer for it. */
-bool attachment_records(const struct attachment *attachment);
 
 /* A recording whose stop this is goes on. Call it before attachment_finish(). */
 void attachment_resume(struct attachment *attachment);

@@ -17,12 +17,17 @@ static bool kill_is_pending(const struct process *self)
 /* Nothing of the tracee is recorded for this tracer until it hears of it and lets it go on. */
 static bool waits_for_tracer(const struct recording *of)
 {
-	return of->tracer && !of->told && trace_is_held(of->tracer);
+	return !of->told && trace_is_held(of->tracer);
 }
 
+/*
+ * Those with a buffer. A turn for each unit that there is would be more branches on the way back to
+ * a tracee than a small buffer has room for.
+ */
 #define FOR_EACH_RECORDING(of, at)                                                                 \
-	for (__typeof__(&(at)->recordings[0]) of = (at)->recordings;                               \
-	     of < (at)->recordings + TRACE_UNITS; of++)
+	for (unsigned left = (at)->buffers; left; left &= left - 1)                                \
+		for (__typeof__(&(at)->recordings[0]) of = &(at)->recordings[__builtin_ctz(left)]; \
+		     of; of = NULL)
 
 /* The status of a stop that is due; 0: none is. */
 static int next_stop(const struct attachment *at)
@@ -61,10 +66,13 @@ bool attachments_due(const struct process *self)
 		FOR_EACH_RECORDING (of, own)
 			if (waits_for_tracer(of))
 				return true;
-	for (const struct attachment *at = self->attachments; at; at = at->next_of_tracee)
+	for (const struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
+		if (next_stop(at))
+			return true;
 		FOR_EACH_RECORDING (of, at)
-			if (next_stop(at) || is_signal_due(at, of))
+			if (is_signal_due(at, of))
 				return true;
+	}
 	return false;
 }
 
@@ -253,23 +261,16 @@ void attachment_replace(struct attachment *at, unsigned unit, struct tracer *fre
 	struct tracer *old = of->tracer;
 
 	*of = (struct recording){.tracer = fresh};
+	at->buffers = (at->buffers & ~(1u << unit)) | (fresh ? 1u << unit : 0);
 	spin_unlock(&processes_lock, flags);
 	if (old)
 		trace_detach(old);
 }
 
-bool attachment_records(const struct attachment *at)
-{
-	FOR_EACH_RECORDING (of, at)
-		if (of->tracer)
-			return true;
-	return false;
-}
-
 void attachment_resume(struct attachment *at)
 {
 	FOR_EACH_RECORDING (of, at)
-		if (of->tracer && of->told)
+		if (of->told)
 			trace_resume(of->tracer);
 }
 

@@ -211,7 +211,7 @@ static long of_no_tracee(struct ptrace_call *call, const struct request *request
 	result = result ? result : perform(call, request);
 	for (at = call->at; at; at = next) {
 		next = at->next_cpu;
-		if (!attachment_records(at))
+		if (!at->buffers)
 			attachment_end(at, 0);
 	}
 	return result;
