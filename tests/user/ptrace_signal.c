@@ -167,8 +167,10 @@ static void start(struct child *child)
 	*child = (struct child){0};
 	child->reader.rounds = 1 + random_next(&state) % 20;
 	child->pid = traced_child(walker, child->reader.rounds);
-	child->size =
-		2 + (uint32_t)(random_next(&state) % (flags & PTRACE_BTS_KERNEL ? 2000 : 300));
+	/* A threshold below the kernel's way back to ring 3 stops it before the first instruction.
+	 */
+	child->size = flags & PTRACE_BTS_KERNEL ? 500 + (uint32_t)(random_next(&state) % 1500)
+						: 2 + (uint32_t)(random_next(&state) % 300);
 	if (mode == 4)
 		flags |= PTRACE_BTS_SIGNAL_TRACEE;
 	do
