@@ -15,7 +15,7 @@
 /* One instruction; all of them up to a taken branch; a system call is either. */
 enum { STEP_INSTRUCTION = 1, STEP_BLOCK = 2 };
 
-/* What one trace unit records for it. The tracer changes all but `told`, under the lock. */
+/* The buffer of one trace unit for this tracer. All but `fresh` changes under the lock. */
 struct recording {
 	struct tracer *tracer; /* NULL: no buffer */
 	struct tracer *fresh;  /* that is to replace it, during a request */
@@ -31,7 +31,7 @@ struct recording {
 	_Alignas(8) unsigned char config[88]; /* as the unit's requests keep it: kernel/ptrace */
 };
 
-/* What is read of one CPU waits for the turn of its time, while all CPUs are read. */
+/* While all CPUs are read: the samples of one that wait for the turn of their time. */
 struct cpu_reading {
 	size_t next, left;  /* to be copied here: from that sample on, so many */
 	size_t given;	    /* to the reader */

@@ -127,7 +127,7 @@ static void begin_stop(struct attachment *at, int status)
 	report_stop(at, status, &cause);
 	FOR_EACH_RECORDING (of, at)
 		if (of->told && of->to_tracer)
-			send(at->tracer, at, of);
+			signal_post(at->tracer, of->signal, &cause);
 }
 
 /* Begins the stops that are due, and sends what is to be sent to the tracee. False: no stop was. */

@@ -8,7 +8,7 @@
 #define RECORD	  sizeof(struct ptrace_bts_record)
 #define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */
 
-/* What is kept of the newest CONFIG. */
+/* The newest CONFIG. */
 struct kept {
 	struct ptrace_bts_config config;
 	uint64_t requested; /* size that it was given; config.size: what it got */

@@ -5,7 +5,7 @@
 #include "tests/framework/test.h"
 #include "tests/lib/pmu_rig.h"
 
-/* Below bit 31, which would be extended; more cycles than pass meanwhile. */
+/* WRMSR extends bit 31, which is 0 here. Fewer cycles than this pass in a test. */
 #define HIGH 0x7f000000ull
 enum { NOPS = 200, FEW = 100 };
 
@@ -71,7 +71,7 @@ TEST(pmu_written_while_counting, .group = "pmu", .ids = "PM60", .needs = 0,
 	expect_written(n);
 }
 
-/* What counter `n`, which goes on, counts of the NOPs with another control. */
+/* Events that counter `n` counts in the NOPs after a write of its control. It runs meanwhile. */
 static uint64_t selected(unsigned n, uint64_t control)
 {
 	uint64_t value;

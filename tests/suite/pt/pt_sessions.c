@@ -167,6 +167,26 @@ static unsigned jumps_to_gap(bool *gap)
 	return insntrace_most(&targets, &ip);
 }
 
+/* A stream needs a table of several chunks. */
+static struct process *start_for_stream(void)
+{
+	if (!pt_caps()->topa_many)
+		test_skip("no table of more than one chunk");
+	return start();
+}
+
+/* After one more round, which the stream has whole. */
+static void end_stream(struct process *process)
+{
+	bool gap;
+
+	do_round(process);
+	EXPECT_EQ(jumps_to_gap(&gap), JUMPS);
+	EXPECT(!gap);
+	insntrace_owner_ended(&anybody);
+	end(process);
+}
+
 TEST(pt_sessions_stream, .group = "PT", .ids = "PT152", .needs = NEED_PT,
      .claim = "the reader of a thread's stream learns at its place that another session had the "
 	      "CPU, once, and the stream goes on from there",
@@ -174,12 +194,9 @@ TEST(pt_sessions_stream, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 {
 	uint64_t before = programs_begin();
 	struct insntrace_config config = insntrace_config(1, 6, 0);
-	struct process *process;
+	struct process *process = start_for_stream();
 	bool gap;
 
-	if (!pt_caps()->topa_many)
-		test_skip("no table of more than one chunk");
-	process = start();
 	trace(&anybody, process, INSNTRACE_STREAM);
 	do_round(process);
 	insntrace_open(NULL, &config);
@@ -188,11 +205,7 @@ TEST(pt_sessions_stream, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	insntrace_close(NULL);
 	EXPECT_EQ(jumps_to_gap(&gap), JUMPS);
 	EXPECT(gap);
-	do_round(process);
-	EXPECT_EQ(jumps_to_gap(&gap), JUMPS);
-	EXPECT(!gap);
-	insntrace_owner_ended(&anybody);
-	end(process);
+	end_stream(process);
 	programs_end(before);
 }
 
@@ -203,14 +216,10 @@ TEST(pt_sessions_stream_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 {
 	uint64_t before = programs_begin();
 	struct insntrace_config config = insntrace_config(1, 6, 0);
-	struct process *process;
+	struct process *process = start_for_stream();
 	size_t piece = 1;
 	const void *from;
-	bool gap;
 
-	if (!pt_caps()->topa_many)
-		test_skip("no table of more than one chunk");
-	process = start();
 	insntrace_open(NULL, &config);
 	EXPECT_EQ(insntrace_start(NULL), 0);
 	trace(&anybody, process, INSNTRACE_STREAM);
@@ -220,11 +229,7 @@ TEST(pt_sessions_stream_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	EXPECT_EQ(insntrace_take_stream(&anybody, 0, 0), 0);
 	EXPECT_EQ(insntrace_read_stream(&anybody, 0, &from, &piece), 0);
 	EXPECT_EQ(piece, 0);
-	do_round(process);
-	EXPECT_EQ(jumps_to_gap(&gap), JUMPS);
-	EXPECT(!gap);
-	insntrace_owner_ended(&anybody);
-	end(process);
+	end_stream(process);
 	programs_end(before);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What goes on while packets are off: the last address, the cycle counter, FilterEn, an overflow.
+// The processor while packets are off: the last address, the cycle counter, FilterEn, an overflow.
 #include "drivers/clock/tsc.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
