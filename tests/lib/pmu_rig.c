@@ -139,6 +139,20 @@ uint64_t pmu_rig_branches(unsigned n, uint64_t conditions)
 	return rdmsr(IA32_PMC0 + n);
 }
 
+void pmu_rig_begin(unsigned n, uint64_t event)
+{
+	pmu_rig_load(n, 0);
+	pmu_rig_control(n, event | PMU_OS | PERFEVTSEL_EN);
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << n);
+}
+
+uint64_t pmu_rig_end(unsigned n)
+{
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	pmu_rig_control(n, 0);
+	return rdmsr(pmu_rig_msr(n));
+}
+
 uint64_t pmu_rig_capabilities(void)
 {
 	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM ? rdmsr(IA32_PERF_CAPABILITIES) : 0;

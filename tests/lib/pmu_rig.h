@@ -24,6 +24,7 @@
 #define EVENT_CYCLES	   0x3cull
 #define EVENT_INSTRUCTIONS 0xc0ull
 #define EVENT_BRANCHES	   0xc4ull
+#define EVENT_MISPREDICTED 0xc5ull
 /* CPUID.0AH:EBX: the ones that a processor lacks. */
 enum {
 	NO_CYCLES = 1 << 0,
@@ -96,6 +97,10 @@ void pmu_rig_run(uint64_t counters);
 /* Counter `n` counts three branches under these conditions, and returns its value. Each is in a
    separate cycle: no cycle retires the 70 NOPs between two. */
 uint64_t pmu_rig_branches(unsigned n, uint64_t conditions);
+
+/* Counter `n`, a general one, counts `event` at CPL 0 from 0 on; it stops, and its value. */
+void pmu_rig_begin(unsigned n, uint64_t event);
+uint64_t pmu_rig_end(unsigned n);
 
 /* IA32_PERF_CAPABILITIES; 0 where there is none. */
 uint64_t pmu_rig_capabilities(void);

@@ -102,25 +102,29 @@ TEST(pmu_branches_exact, .group = "pmu", .ids = "PM25", .needs = 0,
 	end();
 }
 
-/* A branch that goes the way of a random bit: no predictor knows it. One that always goes the same
-   way soon is known. */
+uint32_t pmu_directions;
+
+/* A branch that goes the way of a random bit: no predictor knows it always. How often one does is
+   not in the manual. */
 TEST(pmu_mispredicted_bounded, .group = "pmu", .ids = "PM26", .needs = 0,
-     .claim = "branches of a random direction are mispredicted often, steady ones seldom",
+     .claim = "some branches of random directions count as mispredicted, and no more than are "
+	      "executed; of branches of one direction most do not",
      .source = "SDM Vol 3, 18.2 and table 18-1: C5H, 00H")
 {
 	uint64_t random, steady;
 
 	begin(NO_MISPREDICTED);
+	pmu_directions = (uint32_t)test_random() | 1;
 	random = COUNT(MISPREDICTED,
-		       "movl $1000, %%ecx\n\tmovl $0x2545f491, %%eax\n"
+		       "movl $1000, %%ecx\n\tmovl pmu_directions(%%rip), %%eax\n"
 		       "1:\tmovl %%eax, %%edx\n\tshll $13, %%edx\n\txorl %%edx, %%eax\n\t"
 		       "movl %%eax, %%edx\n\tshrl $17, %%edx\n\txorl %%edx, %%eax\n\t"
 		       "movl %%eax, %%edx\n\tshll $5, %%edx\n\txorl %%edx, %%eax\n\t"
 		       "testl $1, %%eax\n\tjz 2f\n\tnop\n2:\tdecl %%ecx\n\tjnz 1b");
 	steady = COUNT(MISPREDICTED, "movl $1000, %%ecx\n1:\tdecl %%ecx\n\tjnz 1b");
 	test_observe("mispredicted", "%lu of 1000 random, %lu of 1000 steady", random, steady);
-	EXPECT(random >= 250 && random <= 1000);
-	EXPECT(steady <= 50);
+	EXPECT(random > 0 && random <= 2000);
+	EXPECT(steady < 500);
 	end();
 }
 
