@@ -95,7 +95,7 @@ TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB76", .needs = NEED_LBR,
      .claim =
 	     "of branches of random directions some have MISPRED, and of any branches no more than "
 	     "a counter counts as mispredicted",
-     .source = "SDM Vol 3 of 2022, 18.1.3; table 18-1")
+     .source = "SDM Vol 3 of 2022, 18.1.3")
 {
 	struct mispredicted random, steady;
 	unsigned entries;
