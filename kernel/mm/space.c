@@ -260,14 +260,19 @@ static int copy_user(uint8_t *to, const uint8_t *from, size_t bytes)
 	return 0;
 }
 
+static bool may_copy(uint64_t address, size_t bytes)
+{
+	return !bytes || is_user_range(address, bytes);
+}
+
 int copy_from_user(void *to, uint64_t from, size_t bytes)
 {
-	return is_user_range(from, bytes) ? copy_user(to, (const uint8_t *)from, bytes) : -EFAULT;
+	return may_copy(from, bytes) ? copy_user(to, (const uint8_t *)from, bytes) : -EFAULT;
 }
 
 int copy_to_user(uint64_t to, const void *from, size_t bytes)
 {
-	return is_user_range(to, bytes) ? copy_user((uint8_t *)to, from, bytes) : -EFAULT;
+	return may_copy(to, bytes) ? copy_user((uint8_t *)to, from, bytes) : -EFAULT;
 }
 
 int strncpy_from_user(char *to, uint64_t from, size_t size)

@@ -46,7 +46,8 @@ static uint64_t *walk(uint64_t top, uint64_t linear, unsigned level, bool make)
 			if (!page)
 				return NULL;
 			*entry = page | TABLE_BITS;
-			tables += top == root;
+			if (top == root) /* under the lock: other tables are made without it */
+				tables++;
 		} else if (*entry & PTE_LARGE) {
 			return NULL;
 		}
