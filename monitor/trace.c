@@ -63,7 +63,7 @@ static void tell_stack(struct vcpu *vcpu, const struct branch *branch, unsigned 
 /* That of the lowest bit of enum observer, of a set of units. */
 static inline const struct unit *first_of(unsigned set)
 {
-	return &units[(unsigned)__builtin_ctz(set)];
+	return units[(unsigned)__builtin_ctz(set)];
 }
 
 /* Apart, so that a guest of which every level is interpreted saves no register for it. */

@@ -88,7 +88,7 @@ static void prepare(enum traced unit)
 	while (strcmp(profile_get(n)->name, "icelake"))
 		n++;
 	silicon_make(&silicon, profile_get(n), &(struct behaviour){0});
-	pt_add(&silicon);
+	unit_find("pt")->add(&silicon);
 	silicon.physical_bits = 36;
 	trace_reset(&rig.vcpu, &silicon);
 	rig_code(RIG_CODE, mixed, (size_t)(loops_end - mixed));

@@ -64,7 +64,7 @@ static void make_silicon(const char *defect)
 	if (!profile)
 		die("there is no profile icelake");
 	silicon_make(&silicon, profile, &behaviour);
-	pt_add(&silicon);
+	unit_find("pt")->add(&silicon);
 	silicon.physical_bits = 36;
 	if (defect && !defect_find(defect))
 		die("there is no such defect");

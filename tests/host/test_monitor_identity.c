@@ -58,10 +58,11 @@ static bool has_component(const struct silicon *of)
 	return of->last_leaf >= 0x14;
 }
 
-const struct unit units[UNITS] = {
-	{.cpuid = show_ds},
-	{.cpuid = show_counters},
-	{.cpuid = show_more, .component = {.number = 8, .bytes = 128, .is_in = has_component}}};
+static const struct unit ds = {.cpuid = show_ds}, counters = {.cpuid = show_counters},
+			 more = {.cpuid = show_more,
+				 .component = {.number = 8, .bytes = 128, .is_in = has_component}},
+			 none;
+const struct unit *const units[UNITS] = {&ds, &counters, &more, &none, &none};
 
 unsigned interp_xsave_bytes(const struct vcpu *unused)
 {
