@@ -79,26 +79,12 @@ static bool read_vbts(struct options *options, char *words, char *error, size_t 
 /* Before the variants, which may differ from the profile's own behaviour. */
 static bool read_profile(struct options *options, const char *name, char *error, size_t error_size)
 {
-	const struct profile *profile;
-
-	for (unsigned n = 0; (profile = profile_get(n)); n++)
-		if (!*name || strcmp(name, profile->name) == 0) {
-			options->profile = profile;
-			behaviour_of_profile(&options->behaviour, profile);
-			return true;
-		}
-	format(error, error_size, "profile=%s is unknown; vbts=list prints all", name);
-	return false;
-}
-
-static const struct profile *profile_find(const char *name)
-{
-	const struct profile *profile;
-
-	for (unsigned n = 0; (profile = profile_get(n)); n++)
-		if (strcmp(name, profile->name) == 0)
-			break;
-	return profile;
+	options->profile = *name ? profile_find(name) : profile_get(0);
+	if (options->profile)
+		behaviour_of_profile(&options->behaviour, options->profile);
+	else
+		format(error, error_size, "profile=%s is unknown; vbts=list prints all", name);
+	return options->profile;
 }
 
 /* A profile's name, with +UNIT where it is given one. */
