@@ -13,6 +13,7 @@ struct options options = {
 	.console = "auto",
 	.baud = 115200,
 	.end = END_HALT,
+	.trace_unit = "bts",
 	.trace_size = 128 << 10,
 	.trace_packets = 4 << 20,
 };
@@ -39,7 +40,7 @@ static const struct option words[] = {
 	{CHOICE_OPTION("end", options.end, "halt", "exit", "reboot", "poweroff")},
 	{TEXT_OPTION("export", options.export)},
 	{CHOICE_OPTION("trace", options.trace, "programs", "tests", "cpus")},
-	{CHOICE_OPTION("trace_unit", options.trace_unit, "bts", "pt", "both")},
+	{TEXT_OPTION("trace_unit", options.trace_unit)},
 	{CHOICE_OPTION("trace_view", options.trace_view, "default", "user", "kernel", "both")},
 	{CHOICE_OPTION("trace_mode", options.trace_mode, "whole", "wrap", "stop")},
 	{NUMBER_OPTION("trace_size", options.trace_size, 4096, 64 << 20)},

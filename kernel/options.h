@@ -33,7 +33,7 @@ struct options {
 	int trace_view;		/* enum export_view */
 	int trace_mode;		/* enum export_mode */
 	uint64_t trace_size;	/* bytes of a tracer's ring */
-	int trace_unit;		/* enum export_unit */
+	char trace_unit[8];	/* struct export_unit; "both": all that there are */
 	uint64_t trace_packets; /* bytes of a CPU's buffer for Processor Trace */
 	bool trace_raw;		/* records as they are */
 };

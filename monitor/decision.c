@@ -77,9 +77,9 @@ static void clear_leftover(const struct unit *unit)
 
 void clear_leftover_tracing(void)
 {
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->control.name)
-			clear_leftover(unit);
+	for (unsigned i = 0; i < UNITS; i++)
+		if (units[i]->control.name)
+			clear_leftover(units[i]);
 }
 
 struct decision decide(enum vbts wanted)
@@ -158,8 +158,9 @@ void choice_announce(const struct options *options, bool run_as_guest)
 	if (other)
 		say("profile=%s", options->profile->name);
 	if (options->other)
-		say("kinds=%s%s: every second processor", options->other->name,
-		    options->other_with);
+		say("kinds=%s%s%s: every second processor", options->other->name,
+		    options->other_added ? "+" : "",
+		    options->other_added ? units[__builtin_ctz(options->other_added)]->name : "");
 	if (options->hypervisor)
 		say("present=%s: a rehearsal of passthrough on virtual silicon, %s",
 		    options->hypervisor->name, options->hypervisor->says);
@@ -183,7 +184,7 @@ struct kind {
 /* With addresses as wide as those of the processor underneath. */
 static const struct silicon *make(struct kind *kind, const struct options *options,
 				  const struct profile *profile, const struct behaviour *behaviour,
-				  bool added)
+				  unsigned added)
 {
 	struct silicon *silicon = &kind->silicon;
 
@@ -191,9 +192,9 @@ static const struct silicon *make(struct kind *kind, const struct options *optio
 	if (options->hypervisor)
 		hypervisor_limit(options->hypervisor, behaviour, &kind->profile);
 	silicon_make(silicon, &kind->profile, behaviour);
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (added && unit->add && !(options->hypervisor && options->hypervisor->hides_pt))
-			unit->add(silicon);
+	for (unsigned i = 0; i < UNITS; i++)
+		if (added >> i & 1 && !(options->hypervisor && options->hypervisor->hides_added))
+			units[i]->add(silicon);
 	silicon->physical_bits = (uint8_t)cpuid(LEAF_ADDRESS_BITS, 0).eax;
 	silicon->hypervisor = options->hypervisor;
 	/* Lockstep compares all that may be interpreted. */
@@ -226,5 +227,5 @@ const struct silicon *choice_make_other(const struct options *options)
 	if (options->hypervisor)
 		hypervisor_adjust(options->hypervisor, options->other, &behaviour);
 	kind.silicon.core_type = CORE_TYPE_ATOM;
-	return make(&kind, options, options->other, &behaviour, options->other_with[0]);
+	return make(&kind, options, options->other, &behaviour, options->other_added);
 }

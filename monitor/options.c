@@ -6,16 +6,23 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "monitor/defect.h"
-#include "monitor/pt/pt.h"
 #include "monitor/unit.h"
 
 enum { END_HALT, END_EXIT };
 enum { LOCKSTEP_OFF, LOCKSTEP_ON };
-enum { PT_OFF, PT_ON };
 enum { STACK_OFF, STACK_ON };
 
 #define BAUD_UNSAID UINT64_MAX
 #define BAUD_USUAL  115200
+
+/* The words of the command line, as given. */
+static struct {
+	char vbts[sizeof(((struct options *)0)->variants)], profile[40], kinds[40], present[40],
+		defect[80], erratum[40], console[sizeof(((struct options *)0)->console)];
+	int lockstep, interpret, stack, end;
+	int added[UNITS];
+	uint64_t baud;
+} given;
 
 static const char *const vbts_names[] = {
 	[VBTS_AUTO] = "auto", [VBTS_ON] = "on", [VBTS_OFF] = "off"};
@@ -60,7 +67,7 @@ static bool read_vbts(struct options *options, char *words, char *error, size_t 
 		if (!apply_vbts(options, words)) {
 			format(error, error_size,
 			       "vbts=%s is unknown; it is auto, on, off, one of what vbts=list "
-			       "prints, or inert=bts, lbr, pebs, pmu or pt, separated by commas",
+			       "prints, or inert= with a unit, separated by commas",
 			       words);
 			return false;
 		}
@@ -72,57 +79,51 @@ static bool read_vbts(struct options *options, char *words, char *error, size_t 
 /* Before the variants, which may differ from the profile's own behaviour. */
 static bool read_profile(struct options *options, const char *name, char *error, size_t error_size)
 {
-	const struct profile *profile;
-
-	for (unsigned n = 0; (profile = profile_get(n)); n++)
-		if (!*name || strcmp(name, profile->name) == 0) {
-			options->profile = profile;
-			behaviour_of_profile(&options->behaviour, profile);
-			return true;
-		}
-	format(error, error_size, "profile=%s is unknown; vbts=list prints all", name);
-	return false;
+	options->profile = *name ? profile_find(name) : profile_get(0);
+	if (options->profile)
+		behaviour_of_profile(&options->behaviour, options->profile);
+	else
+		format(error, error_size, "profile=%s is unknown; vbts=list prints all", name);
+	return options->profile;
 }
 
-static const struct profile *profile_find(const char *name)
-{
-	const struct profile *profile;
-
-	for (unsigned n = 0; (profile = profile_get(n)); n++)
-		if (strcmp(name, profile->name) == 0)
-			break;
-	return profile;
-}
-
-/* A profile's name, with +pt where it has its Intel PT. */
+/* A profile's name, with +UNIT where it is given one. */
 static bool read_kinds(struct options *options, char *name, char *error, size_t error_size)
 {
 	char *plus = strchr(name, '+');
 
 	if (!*name)
 		return true;
-	options->other_with = plus && strcmp(plus, "+pt") == 0 ? "+pt" : "";
-	if (options->other_with[0])
+	if (plus)
 		*plus = '\0';
 	options->other = profile_find(name);
-	if (options->other && (!options->other_with[0] || pt_of_profile(options->other)))
+	if (options->other && plus)
+		options->other_added = unit_to_add(plus + 1, options->other);
+	if (options->other && (!plus || options->other_added))
 		return true;
+	if (plus)
+		*plus = '+';
 	format(error, error_size,
-	       "kinds=%s%s is unknown; it is one of the profiles that vbts=list "
-	       "prints, or one that has Intel Processor Trace with +pt",
-	       name, options->other_with);
+	       "kinds=%s is unknown; it is one of the profiles that vbts=list prints, or with +UNIT "
+	       "one that can be given this unit",
+	       name);
 	options->other = NULL;
 	return false;
 }
 
-static bool read_pt(struct options *options, char *error, size_t error_size)
+static bool read_added(struct options *options, char *error, size_t error_size)
 {
-	if (!options->added || pt_of_profile(options->profile))
-		return true;
-	format(error, error_size, "pt=on: profile=%s has no Intel Processor Trace",
-	       options->profile->name);
-	options->added = false;
-	return false;
+	for (unsigned i = 0; i < UNITS; i++) {
+		if (!given.added[i])
+			continue;
+		if (!unit_to_add(units[i]->name, options->profile)) {
+			format(error, error_size, "%s=on: profile=%s cannot have this unit",
+			       units[i]->name, options->profile->name);
+			return false;
+		}
+		options->added |= 1u << i;
+	}
+	return true;
 }
 
 /* Between the two: its rules are part of the processor that the guest meets. */
@@ -180,14 +181,6 @@ static bool read_baud(struct options *options, uint64_t baud, char *error, size_
 	return false;
 }
 
-/* The words of the command line, as given. */
-static struct {
-	char vbts[sizeof(((struct options *)0)->variants)], profile[40], kinds[40], present[40],
-		defect[80], erratum[40], console[sizeof(((struct options *)0)->console)];
-	int lockstep, interpret, pt, stack, end;
-	uint64_t baud;
-} given;
-
 static const struct option table[] = {
 	{TEXT_OPTION("vbts", given.vbts)},
 	{TEXT_OPTION("profile", given.profile)},
@@ -197,12 +190,28 @@ static const struct option table[] = {
 	{TEXT_OPTION("erratum", given.erratum)},
 	{CHOICE_OPTION("lockstep", given.lockstep, "off", "on")},
 	{CHOICE_OPTION("interpret", given.interpret, "wanted", "traced", "always")},
-	{CHOICE_OPTION("pt", given.pt, "off", "on")},
 	{CHOICE_OPTION("stack", given.stack, "off", "on")},
 	{TEXT_OPTION("console", given.console)},
 	{NUMBER_OPTION("baud", given.baud, 0, UINT32_MAX)},
 	{CHOICE_OPTION("end", given.end, "halt", "exit")},
 };
+
+/* The words of the table, and NAME=on of each unit that is added. */
+static bool read_words(const char *line, char *error, size_t error_size)
+{
+	static const char *const choices[] = {"off", "on", NULL};
+	struct option all[sizeof(table) / sizeof(table[0]) + UNITS];
+	size_t count = sizeof(table) / sizeof(table[0]);
+
+	memcpy(all, table, sizeof(table));
+	for (unsigned i = 0; i < UNITS; i++)
+		if (units[i]->add)
+			all[count++] = (struct option){.name = units[i]->name,
+						       .kind = OPTION_CHOICE,
+						       .target = &given.added[i],
+						       .choices = choices};
+	return cmdline_parse(line, all, count, error, error_size);
+}
 
 bool options_parse(struct options *options, const char *line, char *error, size_t error_size)
 {
@@ -212,12 +221,11 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 	memset(&given, 0, sizeof(given));
 	memcpy(given.vbts, "auto", sizeof("auto"));
 	given.baud = BAUD_UNSAID;
-	valid = cmdline_parse(line, table, sizeof(table) / sizeof(table[0]), error, error_size);
+	valid = read_words(line, error, error_size);
 
-	*options = (struct options){.vbts = VBTS_AUTO, .other_with = ""};
+	*options = (struct options){.vbts = VBTS_AUTO};
 	options->lockstep = given.lockstep == LOCKSTEP_ON;
 	options->interpret = (enum interpret)given.interpret;
-	options->added = given.pt == PT_ON;
 	options->stack = given.stack == STACK_ON;
 	options->end_exit = given.end == END_EXIT;
 	memcpy(options->console, given.console, sizeof(options->console));
@@ -229,7 +237,7 @@ bool options_parse(struct options *options, const char *line, char *error, size_
 	if (!given.profile[0] && options->defect && options->defect->profile)
 		format(given.profile, sizeof(given.profile), "%s", options->defect->profile);
 	return read_profile(options, given.profile, error, error_size) &&
-	       read_pt(options, error, error_size) &&
+	       read_added(options, error, error_size) &&
 	       read_kinds(options, given.kinds, error, error_size) &&
 	       read_present(options, given.present, error, error_size) &&
 	       read_vbts(options, given.vbts, error, error_size);

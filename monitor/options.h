@@ -32,9 +32,9 @@ struct options {
 	bool list_variants, list_defects, list_errata;
 	bool lockstep;
 	enum interpret interpret;
-	bool added;		     /* the units are there that only a word adds */
+	unsigned added;		     /* bits of units that are there since a word adds them */
 	const struct profile *other; /* kinds=: of every second processor; NULL: all are alike */
-	const char *other_with;	     /* "", or the end of that word, which adds units to these */
+	unsigned other_added;	     /* the unit that this word adds to them */
 	bool stack;		     /* branches leave with RSP */
 	bool end_exit;
 	char console[128]; /* drivers/console/console.h; "": not said */

@@ -19,7 +19,8 @@ struct hypervisor {
 	uint32_t version; /* CPUID 40000001H:EAX */
 	bool is_kvm;	  /* its rules of IA32_DEBUGCTL and IA32_MISC_ENABLE are KVM's, not Xen's */
 	bool hides_bts, hides_pebs; /* both: neither CPUID nor the MSRs have a Debug Store */
-	bool hides_lbr, hides_pt;
+	bool hides_lbr;
+	bool hides_added;	 /* the units that a word of the command line adds */
 	bool shows_ds;		 /* CPUID and IA32_DS_AREA have it all the same */
 	bool leaves_available;	 /* IA32_MISC_ENABLE[12:11] read 0, whatever is hidden */
 	bool ignores_hidden;	 /* what is hidden reads 0; else it raises #GP */

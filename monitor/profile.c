@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "lib/string.h"
 #include "monitor/pmu/rules.h"
 
 #define P6_LAYOUT                                                                                  \
@@ -112,4 +113,14 @@ static const struct profile profiles[] = {
 const struct profile *profile_get(unsigned n)
 {
 	return n < sizeof(profiles) / sizeof(profiles[0]) ? &profiles[n] : NULL;
+}
+
+const struct profile *profile_find(const char *name)
+{
+	const struct profile *profile;
+
+	for (unsigned n = 0; (profile = profile_get(n)); n++)
+		if (strcmp(name, profile->name) == 0)
+			break;
+	return profile;
 }

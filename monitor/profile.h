@@ -3,8 +3,8 @@
  * Which Intel processor the virtual one is: its identity, where IA32_DEBUGCTL (NetBurst:
  * MSR_DEBUGCTLA) has its flags, and how its family behaves where the manual says so.
  */
-#ifndef SPOOR_MONITOR_DS_PROFILE_H
-#define SPOOR_MONITOR_DS_PROFILE_H
+#ifndef SPOOR_MONITOR_PROFILE_H
+#define SPOOR_MONITOR_PROFILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +68,8 @@ static inline unsigned pebs_format(const struct profile *profile)
 
 /* Profile `n`, the first being the default; NULL past the last one. */
 const struct profile *profile_get(unsigned n);
+
+/* NULL: there is none of this name. */
+const struct profile *profile_find(const char *name);
 
 #endif

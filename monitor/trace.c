@@ -63,7 +63,7 @@ static void tell_stack(struct vcpu *vcpu, const struct branch *branch, unsigned 
 /* That of the lowest bit of enum observer, of a set of units. */
 static inline const struct unit *first_of(unsigned set)
 {
-	return &units[(unsigned)__builtin_ctz(set)];
+	return units[(unsigned)__builtin_ctz(set)];
 }
 
 /* Apart, so that a guest of which every level is interpreted saves no register for it. */
@@ -101,7 +101,7 @@ static inline bool saw_jump_quickly(struct vcpu *vcpu, uint64_t from, uint64_t t
 	return vcpu->observed == OBSERVER_DS && ds_branch_quickly(vcpu, from, to, vcpu->cpl);
 }
 
-/* Without a frame, nor a call on its short way: each branch of a traced guest passes. */
+/* Hot path, which each branch of a traced guest takes: no stack frame, no call. */
 HOT void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
 {
 	if (saw_jump_quickly(vcpu, from, to))

@@ -8,26 +8,34 @@
 #include "monitor/defect.h"
 #include "monitor/silicon.h"
 
-/* The statement after it runs for each `unit` that has this member. */
+/* The statement after it runs for each `i` of a unit that has this member. */
 #define EACH_WITH(member)                                                                          \
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)                        \
-		if (unit->member)
+	for (unsigned i = 0; i < UNITS; i++)                                                       \
+		if (units[i]->member)
 
 const struct unit *unit_find(const char *name)
 {
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (strcmp(name, unit->name) == 0)
-			return unit;
+	for (unsigned i = 0; i < UNITS; i++)
+		if (strcmp(name, units[i]->name) == 0)
+			return units[i];
 	return NULL;
 }
 
 const struct unit *unit_of_msr(uint32_t index)
 {
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		for (const struct msr_range *range = unit->msrs; range->last; range++)
+	for (unsigned i = 0; i < UNITS; i++)
+		for (const struct msr_range *range = units[i]->msrs; range->last; range++)
 			if (index >= range->first && index <= range->last)
-				return unit;
+				return units[i];
 	return NULL;
+}
+
+unsigned unit_to_add(const char *name, const struct profile *profile)
+{
+	EACH_WITH(add)
+	if (strcmp(name, units[i]->name) == 0 && units[i]->is_of(profile))
+		return 1u << i;
+	return 0;
 }
 
 static const struct choice *choice_of(const struct point *point, unsigned n)
@@ -37,15 +45,15 @@ static const struct choice *choice_of(const struct point *point, unsigned n)
 
 bool variant_get(unsigned n, struct variant *variant)
 {
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		for (const struct point *point = unit->points; point && point->name; point++)
-			for (unsigned i = 0; choice_of(point, i); i++)
-				if (!n--) {
-					*variant = (struct variant){
-						point->name, point->choices[i].name,
-						point->choices[i].meaning, i == 0};
-					return true;
-				}
+	EACH_WITH(points)
+	for (const struct point *point = units[i]->points; point->name; point++)
+		for (unsigned choice = 0; choice_of(point, choice); choice++)
+			if (!n--) {
+				*variant = (struct variant){
+					point->name, point->choices[choice].name,
+					point->choices[choice].meaning, choice == 0};
+				return true;
+			}
 	return false;
 }
 
@@ -62,15 +70,15 @@ static bool choose(const struct point *point, const char *choice, char *at)
 
 bool variant_apply(struct behaviour *behaviour, const char *word)
 {
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		for (const struct point *point = unit->points; point && point->name; point++) {
-			size_t length = strlen(point->name);
+	EACH_WITH(points)
+	for (const struct point *point = units[i]->points; point->name; point++) {
+		size_t length = strlen(point->name);
 
-			if (strncmp(word, point->name, length) == 0 && word[length] == '=' &&
-			    choose(point, word + length + 1,
-				   (char *)behaviour + unit->behaviour + point->offset))
-				return true;
-		}
+		if (strncmp(word, point->name, length) == 0 && word[length] == '=' &&
+		    choose(point, word + length + 1,
+			   (char *)behaviour + units[i]->behaviour + point->offset))
+			return true;
+	}
 	return false;
 }
 
@@ -88,7 +96,7 @@ void silicon_make(struct silicon *silicon, const struct profile *profile,
 	silicon->behaviour = *behaviour;
 	silicon->last_leaf = profile->last_leaf;
 	EACH_WITH(make)
-	unit->make(silicon);
+	units[i]->make(silicon);
 }
 
 void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
@@ -97,7 +105,7 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 	vcpu->debugctl = 0;
 	vcpu->observed &= ~(unsigned)(OBSERVER_DS | OBSERVER_STACK);
 	EACH_WITH(reset)
-	unit->reset(vcpu);
+	units[i]->reset(vcpu);
 }
 
 void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
@@ -105,33 +113,48 @@ void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
 	vcpu->observed = silicon->interpreted ? OBSERVER_NONE : 0;
 	vcpu->silicon = silicon;
 	EACH_WITH(power_on)
-	unit->power_on(vcpu);
+	units[i]->power_on(vcpu);
 	trace_reset(vcpu, silicon);
+}
+
+void trace_init(struct vcpu *vcpu)
+{
+	EACH_WITH(init)
+	units[i]->init(vcpu);
+}
+
+unsigned trace_exits(const struct vcpu *vcpu)
+{
+	unsigned exits = 0;
+
+	EACH_WITH(exits)
+	exits |= units[i]->exits(vcpu);
+	return exits;
 }
 
 void saw_exit(struct vcpu *vcpu)
 {
 	EACH_WITH(exit)
-	unit->exit(vcpu);
+	units[i]->exit(vcpu);
 }
 
 bool trace_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value)
 {
 	EACH_WITH(read_counter)
-	return unit->read_counter(vcpu, selector, value);
+	return units[i]->read_counter(vcpu, selector, value);
 	return false;
 }
 
 void trace_pass(struct vcpu *vcpu)
 {
 	EACH_WITH(pass)
-	unit->pass(vcpu);
+	units[i]->pass(vcpu);
 }
 
 void trace_wait(struct vcpu *vcpu, bool waits)
 {
 	EACH_WITH(wait)
-	unit->wait(vcpu, waits);
+	units[i]->wait(vcpu, waits);
 }
 
 uint64_t trace_deadline(const struct vcpu *vcpu)
@@ -140,7 +163,7 @@ uint64_t trace_deadline(const struct vcpu *vcpu)
 
 	EACH_WITH(deadline)
 	{
-		uint64_t its = unit->deadline(vcpu);
+		uint64_t its = units[i]->deadline(vcpu);
 
 		if (its && (!earliest || its < earliest))
 			earliest = its;
@@ -151,19 +174,32 @@ uint64_t trace_deadline(const struct vcpu *vcpu)
 void trace_tick(struct vcpu *vcpu)
 {
 	EACH_WITH(tick)
-	unit->tick(vcpu);
+	units[i]->tick(vcpu);
 }
 
 void trace_unmasked(struct vcpu *vcpu)
 {
 	EACH_WITH(unmasked)
-	unit->unmasked(vcpu);
+	units[i]->unmasked(vcpu);
+}
+
+struct delivery trace_deliver(struct vcpu *vcpu, uint32_t entry)
+{
+	EACH_WITH(deliver)
+	return units[i]->deliver(vcpu, entry);
+	return (struct delivery){.entry = entry};
+}
+
+void trace_forget(struct vcpu *vcpu)
+{
+	EACH_WITH(forget)
+	units[i]->forget(vcpu);
 }
 
 void trace_interrupted(struct vcpu *vcpu, bool waits, bool shown)
 {
 	EACH_WITH(interrupted)
-	unit->interrupted(vcpu, waits, shown);
+	units[i]->interrupted(vcpu, waits, shown);
 }
 
 extern const struct defect *const __start_defects[], *const __stop_defects[];

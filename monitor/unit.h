@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The trace units of the virtual processor. Each is a row of one table, units.c: what it observes,
- * its MSRs, its part of CPUID, its component of XSAVES, what the manual leaves open about it. The
- * code that runs a guest walks the rows and names none. A unit's rules, behaviour and defects lie
- * in its own folder; silicon.h and vcpu.h have its rules and its state as members.
+ * The trace units of the virtual processor. Each is a row, in the variants.c of its folder, and
+ * units.c is the table. A row says what the unit observes, its MSRs, its part of CPUID, its
+ * component of XSAVES, what the manual leaves open about it. The code that runs a guest walks the
+ * rows and names none. A unit's rules, behaviour and defects lie in its own folder; silicon.h and
+ * vcpu.h have its rules and its state as members.
  */
 #ifndef SPOOR_MONITOR_UNIT_H
 #define SPOOR_MONITOR_UNIT_H
@@ -32,15 +33,29 @@ struct point {
 	} choices[MOST_CHOICES];	    /* in the order of the enumeration: the default first */
 };
 
-struct unit {
-	const char *name; /* in vbts=inert= */
+/* How the local APIC delivers a performance-monitoring interrupt: SDM Vol 3, 10.5.1. */
+struct delivery {
+	enum { DELIVER_NOTHING, DELIVER_FIXED, DELIVER_NMI, DELIVER_OTHER } kind;
+	uint8_t vector;
+	uint32_t entry; /* what the LVT performance counter entry holds then */
+	bool status; /* IA32_PERF_GLOBAL_STATUS.OvfBuf is set, whatever becomes of the interrupt */
+	bool waits;  /* until the entry is unmasked */
+};
 
-	/* The clean rules; those of a unit that the command line adds to the processor of a
-	   profile that can have it; those of one that holds its MSRs and does nothing: whatever
-	   test claims that it records has to fail. */
+/* Bits of what a unit has to see of a guest that runs natively. */
+enum { EXIT_AT_HLT = 1 << 0, EXIT_AT_DEBUG_EXCEPTION = 1 << 1 };
+
+struct unit {
+	const char *name; /* in vbts=inert=, and in NAME=on where the unit is added */
+
+	/* The clean rules; those of one that holds its MSRs and does nothing: whatever test claims
+	   that it records has to fail. */
 	void (*make)(struct silicon *silicon);
-	void (*add)(struct silicon *silicon);
 	void (*stop)(struct silicon *silicon);
+
+	/* Of a unit that the command line adds: its rules, and which processors can have it. */
+	void (*add)(struct silicon *silicon);
+	bool (*is_of)(const struct profile *profile);
 
 	/* Every access to these exits, whatever the profile; {0} ends them. False: #GP(0), nothing
 	   changed. */
@@ -59,9 +74,10 @@ struct unit {
 		uint32_t index, leaf_7;
 	} control;
 
-	/* RESET alone; then, as at INIT, the second one. */
+	/* RESET alone; then, as at INIT, the second one; INIT alone, after it. */
 	void (*power_on)(struct vcpu *vcpu);
 	void (*reset)(struct vcpu *vcpu);
+	void (*init)(struct vcpu *vcpu);
 
 	/* The CPLs that have to be interpreted for it: observed_levels(). */
 	unsigned (*levels)(const struct vcpu *vcpu);
@@ -76,6 +92,9 @@ struct unit {
 	/* RDPMC, by ECX; false: #GP(0). The first row that has it answers. */
 	bool (*read_counter)(struct vcpu *vcpu, uint32_t selector, uint64_t *value);
 
+	/* What a guest that runs natively has to exit at: EXIT_AT_... */
+	unsigned (*exits)(const struct vcpu *vcpu);
+
 	/* Between two instructions of the guest. HLT begins, ends. */
 	void (*pass)(struct vcpu *vcpu);
 	void (*wait)(struct vcpu *vcpu, bool waits);
@@ -84,10 +103,15 @@ struct unit {
 	uint64_t (*deadline)(const struct vcpu *vcpu);
 	void (*tick)(struct vcpu *vcpu);
 
-	/* The performance counters' entry of the local vector table has been written and is not
-	   masked. A unit has asked for an interrupt by it: whether that waits since the entry is
-	   masked, and whether IA32_PERF_GLOBAL_STATUS shows it. */
+	/* What the local APIC makes of a unit's interrupt, by the performance counters' entry of
+	   its local vector table. One row has it. */
+	struct delivery (*deliver)(struct vcpu *vcpu, uint32_t entry);
+
+	/* That entry has been written and is not masked; the local APIC is as after RESET. A unit
+	   has asked for an interrupt by it: whether that waits since the entry is masked, and
+	   whether IA32_PERF_GLOBAL_STATUS shows it. */
 	void (*unmasked)(struct vcpu *vcpu);
+	void (*forget)(struct vcpu *vcpu);
 	void (*interrupted)(struct vcpu *vcpu, bool waits, bool shown);
 
 	/* The state component of XSAVES; 0: none. As platform_save_state() and
@@ -106,11 +130,14 @@ struct unit {
 
 /* In the order of the bits of enum observer. */
 enum { UNITS = 5 };
-extern const struct unit units[UNITS];
+extern const struct unit *const units[UNITS];
 
 /* unit.c. NULL: there is no such unit; none answers for this MSR. */
 const struct unit *unit_find(const char *name);
 const struct unit *unit_of_msr(uint32_t index);
+
+/* As a set of one: the unit of this name, which a processor of this profile can be given; or 0. */
+unsigned unit_to_add(const char *name, const struct profile *profile);
 
 struct variant {
 	const char *point, *choice;
@@ -139,7 +166,13 @@ void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon);
 /* RESET and INIT of a processor of `silicon`: nothing is traced. Before anything of a unit. */
 void trace_reset(struct vcpu *vcpu, const struct silicon *silicon);
 
-/* The reports of the rows' members of the same names, to each unit that takes them. */
+/* INIT, after trace_reset(). */
+void trace_init(struct vcpu *vcpu);
+
+/* The rows' members of the same names, of each unit that has them. */
+unsigned trace_exits(const struct vcpu *vcpu);
+struct delivery trace_deliver(struct vcpu *vcpu, uint32_t entry);
+void trace_forget(struct vcpu *vcpu);
 bool trace_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value);
 void trace_pass(struct vcpu *vcpu);
 void trace_wait(struct vcpu *vcpu, bool waits);

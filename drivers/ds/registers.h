@@ -13,13 +13,13 @@
 /* SDM Vol 3, 18.4.4.2: the state of a record is that after the sampled instruction. */
 #define PERF_CAPABILITIES_PEBS_TRAP (1ull << 6)
 
-/* MSR_PEBS_DATA_CFG, and PEBS of every counter: L61 include/asm/perf_event.h. */
+/* MSR_PEBS_DATA_CFG, and PEBS of every counter: Linux 6.1, perf_event.h. */
 #define PERF_CAPABILITIES_PEBS_BASELINE (1ull << 14)
 
-/* Memory and registers in each record: L61 include/asm/perf_event.h. */
+/* Memory and registers in each record: Linux 6.1, perf_event.h. */
 #define PEBS_DATA_CFG 3ull
 
-/* Entries of the LBR stack, 1 to 32: L61 include/asm/perf_event.h. */
+/* Entries of the LBR stack, 1 to 32: Linux 6.1, perf_event.h. */
 #define PEBS_DATA_CFG_LBRS	 (1ull << 3)
 #define PEBS_DATA_CFG_ENTRIES(n) ((uint64_t)((n)-1) << 24)
 

@@ -27,9 +27,6 @@ enum export_view { EXPORT_VIEW_DEFAULT, EXPORT_VIEW_USER, EXPORT_VIEW_KERNEL, EX
 /* `trace_mode=`: all of a program; the newest, or the oldest, that one ring holds. */
 enum export_mode { EXPORT_WHOLE, EXPORT_WRAP, EXPORT_STOP };
 
-/* `trace_unit=`; EXPORT_PT, EXPORT_BOTH: each CPU's packets too, of ring 3, the kernel or both. */
-enum export_unit { EXPORT_BTS, EXPORT_PT, EXPORT_BOTH };
-
 extern bool export_on; /* read-only */
 
 /*
@@ -40,9 +37,6 @@ extern bool export_on; /* read-only */
 size_t export_machine(uint8_t items[TRACE_PAYLOAD_BYTES]);
 size_t export_program(uint8_t items[TRACE_PAYLOAD_BYTES], const char *name, uint32_t checksum,
 		      uint64_t root);
-
-/* Tasks that could not be traced, and CPUs each time: END has the number. With the line. */
-extern unsigned export_untraced;
 
 /* Opens the line that `export=` names, if any. NULL, or what is wrong with it. Boot. */
 const char *export_init(void);

@@ -2,6 +2,7 @@
 #include "kernel/trace/bts/bts.h"
 #include "abi/ptrace.h"
 #include "kernel/cpu.h"
+#include "kernel/ptrace/bts.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/unit.h"
 

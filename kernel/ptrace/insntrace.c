@@ -299,9 +299,11 @@ static void process_is_ending(struct process *process, uint64_t root)
 	insntrace_free_root(root);
 }
 
-void insntrace_init(void)
+static void register_call(void)
 {
 	syscall_register(SYS_insntrace, call_insntrace);
 	process_forked = process_has_forked;
 	process_ends = process_is_ending;
 }
+
+const struct ptrace_unit ptrace_pt_unit = {.unit = TRACE_PT, .init = register_call};

@@ -40,16 +40,13 @@ struct ptrace_unit {
 	int32_t all_cpus; /* the pid that is all CPUs at once; 0: none is */
 	const struct ptrace_row *rows;
 	unsigned count;
+	void (*init)(void); /* boot; NULL: nothing. For a system call that the unit has apart */
 };
-extern const struct ptrace_unit ptrace_bts_unit, ptrace_pebs_unit, ptrace_lbr_unit;
 
 /* inspect.c */
 ptrace_request ptrace_set_options, ptrace_get_message, ptrace_get_siginfo;
 ptrace_request ptrace_get_registers, ptrace_set_registers, ptrace_peek_register;
 ptrace_request ptrace_poke_register, ptrace_peek_word, ptrace_poke_word;
-
-/* bts_read.c: of a buffer that there is. */
-ptrace_request ptrace_bts_size, ptrace_bts_get, ptrace_bts_read, ptrace_bts_clear;
 
 /* inspect.c: the recorder of all CPUs, trace/freeze.h. */
 ptrace_request ptrace_freeze, ptrace_freeze_status;
@@ -68,8 +65,5 @@ bool ptrace_may_see_kernel(const struct attachment *attachment);
 
 /* A tracer's `overflowed`: the tracee of its attachment stops as soon as it looks. */
 void ptrace_stop_at_threshold(struct tracer *tracer, void *attachment);
-
-/* Makes SYS_insntrace a system call; docs/insntrace.2 is its manual page. Boot. */
-void insntrace_init(void);
 
 #endif

@@ -8,7 +8,6 @@
 #ifndef SPOOR_KERNEL_PTRACE_PTRACE_H
 #define SPOOR_KERNEL_PTRACE_PTRACE_H
 
-#include "abi/ptrace_bts.h"
 #include "kernel/process/process.h"
 
 struct attachment;
@@ -43,12 +42,5 @@ int ptrace_set_frame(struct attachment *attachment, const struct trap_frame *fra
  */
 int ptrace_peek(struct attachment *attachment, uint64_t address, void *buffer, size_t bytes);
 int ptrace_poke(struct attachment *attachment, uint64_t address, const void *buffer, size_t bytes);
-
-/*
- * The tracer's buffer. The caller is the tracer; the tracee is stopped for it or, for all but
- * _config(), has ended. Errors as in the manual page.
- */
-long ptrace_bts_config(struct attachment *attachment, const struct ptrace_bts_config *config);
-void ptrace_bts_status(struct attachment *attachment, struct ptrace_bts_config *config);
 
 #endif

@@ -126,12 +126,6 @@ static const struct ptrace_row general_rows[] = {
 };
 
 static const struct ptrace_unit general = {.unit = TRACE_UNITS, PTRACE_ROWS(general_rows)};
-static const struct ptrace_unit *const units[] = {
-	&general,
-	&ptrace_bts_unit,
-	&ptrace_pebs_unit,
-	&ptrace_lbr_unit,
-};
 
 /* A request, and the unit that it is of. */
 struct request {
@@ -141,11 +135,13 @@ struct request {
 
 static struct request find_request(uint64_t number)
 {
-	for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		for (const struct ptrace_row *row = units[i]->rows;
-		     row < units[i]->rows + units[i]->count; row++)
-			if (row->request == number)
-				return (struct request){units[i], row};
+	for (unsigned i = 0; i <= TRACE_UNITS; i++) {
+		const struct ptrace_unit *unit = i ? trace_units[i - 1]->requests : &general;
+
+		for (unsigned n = 0; unit && n < unit->count; n++)
+			if (unit->rows[n].request == number)
+				return (struct request){unit, &unit->rows[n]};
+	}
 	return (struct request){NULL, NULL};
 }
 
@@ -257,5 +253,7 @@ static long call_ptrace(struct process *self, const uint64_t *argument)
 void ptrace_init(void)
 {
 	syscall_register(SYS_ptrace, call_ptrace);
-	insntrace_init();
+	for (unsigned i = 0; i < TRACE_UNITS; i++)
+		if (trace_units[i]->requests && trace_units[i]->requests->init)
+			trace_units[i]->requests->init();
 }

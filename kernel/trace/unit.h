@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 struct cpu;
+struct export_unit;
+struct ptrace_unit;
 struct tracer;
 
 struct trace_branch {
@@ -83,11 +85,17 @@ struct trace_unit {
 
 	/* Gives all memory back. Returns false if the pattern after it was overwritten. */
 	bool (*free)(struct tracer *tracer);
+
+	/* The unit's in kernel/ptrace and in kernel/export; NULL: nothing. */
+	const struct ptrace_unit *requests;
+	const struct export_unit *stream;
 };
 
 /* The units, by number. */
 enum { TRACE_BTS, TRACE_PEBS, TRACE_PT, TRACE_LBR, TRACE_UNITS };
 extern const struct trace_unit *const trace_units[TRACE_UNITS];
 extern const struct trace_unit bts_unit, pebs_unit, pt_unit, lbr_unit;
+extern const struct ptrace_unit ptrace_bts_unit, ptrace_pebs_unit, ptrace_pt_unit, ptrace_lbr_unit;
+extern const struct export_unit export_bts, export_pt;
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "monitor/vcpu.h"
+#include "monitor/unit.h"
 
 /* Part of trace_reset(). */
 void ds_reset(struct vcpu *vcpu);
@@ -66,15 +66,8 @@ enum { LEAF_1_ECX_DTES64 = 1 << 2, LEAF_1_ECX_DS_CPL = 1 << 4, LEAF_1_EDX_DS = 1
 bool ds_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool ds_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 
-/* How the local APIC delivers a performance-monitoring interrupt: SDM Vol 3, 10.5.1. */
-struct ds_delivery {
-	enum { DS_DELIVER_NOTHING, DS_DELIVER_FIXED, DS_DELIVER_NMI, DS_DELIVER_OTHER } kind;
-	uint8_t vector;
-	uint32_t entry; /* what the LVT performance counter entry holds then */
-	bool status; /* IA32_PERF_GLOBAL_STATUS.OvfBuf is set, whatever becomes of the interrupt */
-	bool waits;  /* for pmu_unmasked() */
-};
-struct ds_delivery ds_deliver(struct vcpu *vcpu, uint32_t entry);
+/* For the row. */
+struct delivery ds_deliver(struct vcpu *vcpu, uint32_t entry);
 
 /* The rules' surroundings provide this: a performance-monitoring interrupt as ds_deliver() says, */
 void platform_performance_interrupt(struct vcpu *vcpu);

@@ -40,10 +40,10 @@ void ds_end_skid(struct vcpu *vcpu)
 }
 
 /* The local APIC sets the mask bit when it handles the interrupt. */
-struct ds_delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry)
+struct delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry)
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
-	struct ds_delivery delivery = {
+	struct delivery delivery = {
 		.vector = entry & LVT_VECTOR,
 		.entry = entry | LVT_MASKED,
 		.status = vcpu->ds.interrupts && behaviour->status == DS_STATUS_SET,
@@ -55,15 +55,15 @@ struct ds_delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry)
 	}
 	switch (entry & LVT_DELIVERY) {
 	case LVT_FIXED:
-		delivery.kind = DS_DELIVER_FIXED;
+		delivery.kind = DELIVER_FIXED;
 		break;
 	case LVT_NMI:
-		delivery.kind = DS_DELIVER_NMI;
+		delivery.kind = DELIVER_NMI;
 		if (behaviour->nmi_mask == DS_NMI_LEAVES_MASK)
 			delivery.entry = entry;
 		break;
 	default:
-		delivery.kind = DS_DELIVER_OTHER;
+		delivery.kind = DELIVER_OTHER;
 	}
 	return delivery;
 }

@@ -54,12 +54,12 @@ struct ds_rules {
 	bool (*threshold)(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]);
 	/* The interrupt was asked for; what the local APIC makes of it. */
 	void (*interrupt)(struct vcpu *vcpu);
-	struct ds_delivery (*deliver)(struct vcpu *vcpu, uint32_t entry);
+	struct delivery (*deliver)(struct vcpu *vcpu, uint32_t entry);
 };
 
 extern const struct ds_rules ds_clean;
 
-extern const struct point ds_points[];
+extern const struct unit ds_unit;
 
 /* The Debug Store of a struct silicon. */
 struct ds_silicon {
@@ -67,7 +67,7 @@ struct ds_silicon {
 	bool clean; /* no rule is replaced */
 };
 
-/* For the row of units.c: silicon.c. */
+/* For the row: silicon.c. */
 void ds_make(struct silicon *silicon);
 void ds_stop(struct silicon *silicon);
 void ds_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
@@ -104,7 +104,7 @@ bool ds_rule_threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]
 
 /* interrupt.c */
 void ds_rule_interrupt(struct vcpu *vcpu);
-struct ds_delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry);
+struct delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry);
 /* A branch was taken while an interrupt may be waiting; and it waits no longer. */
 void ds_skid(struct vcpu *vcpu);
 void ds_end_skid(struct vcpu *vcpu);

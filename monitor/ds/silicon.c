@@ -81,7 +81,7 @@ void ds_note(struct vcpu *vcpu, enum ds_occasion occasion)
 	ds_rules_of(vcpu)->note(vcpu, occasion);
 }
 
-struct ds_delivery ds_deliver(struct vcpu *vcpu, uint32_t entry)
+struct delivery ds_deliver(struct vcpu *vcpu, uint32_t entry)
 {
 	return ds_rules_of(vcpu)->deliver(vcpu, entry);
 }

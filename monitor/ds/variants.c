@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* The points of struct ds_behaviour and their choices, by the words of vbts=. */
+/* The points of struct ds_behaviour and their choices, by the words of vbts=; the unit's row. */
 #include <stddef.h>
 
-#include "monitor/ds/behaviour.h"
-#include "monitor/unit.h"
+#include "monitor/ds/rules.h"
+#include "monitor/silicon.h"
 
 #define POINT(text, field) .name = text, .offset = offsetof(struct ds_behaviour, field)
 
-const struct point ds_points[] = {
+static const struct point points[] = {
 	{POINT("room", room),
 	 .choices = {{"whole", "a record fits if it ends at or below the absolute maximum"},
 		     {"below", "a record fits if it ends below the absolute maximum"},
@@ -84,4 +84,31 @@ const struct point ds_points[] = {
 	{POINT("dtes64", dtes64),
 	 .choices = {{"1", "DTES64 is enumerated"}, {"0", "DTES64 is not enumerated"}}},
 	{.name = NULL},
+};
+
+static const struct msr_range msrs[] = {
+	{0x1a0, 0x1a0}, /* IA32_MISC_ENABLE, of which svm/ has the other bits */
+	{0x1d9, 0x1d9}, /* IA32_DEBUGCTL */
+	{0x600, 0x600}, /* IA32_DS_AREA */
+	{0},
+};
+
+const struct unit ds_unit = {
+	.name = "bts",
+	.make = ds_make,
+	.stop = ds_stop,
+	.msrs = msrs,
+	.read_msr = ds_read_msr,
+	.write_msr = ds_write_msr,
+	.cpuid = ds_cpuid,
+	.control = {"IA32_DEBUGCTL", MSR_DEBUGCTL, 0},
+	.reset = ds_reset,
+	.levels = ds_levels,
+	.event = ds_event,
+	.cr3 = ds_cr3,
+	.exit = ds_exit,
+	.init = ds_init,
+	.deliver = ds_deliver,
+	.points = points,
+	.behaviour = offsetof(struct behaviour, ds),
 };

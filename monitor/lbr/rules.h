@@ -85,7 +85,7 @@ struct lbr_behaviour {
 	enum { LBR_XSAVES_GOES_ON, LBR_XSAVES_STOPS } xsaves;
 	enum { LBR_XRSTORS_LOADS, LBR_XRSTORS_FAULTS } xrstors;
 };
-extern const struct point lbr_points[];
+extern const struct unit lbr_unit;
 
 struct lbr_rules {
 	bool (*read_msr)(struct vcpu *vcpu, uint32_t index, uint64_t *value);
@@ -124,8 +124,7 @@ const struct lbr_entry *lbr_entry_of(const struct vcpu *vcpu, unsigned n);
 /* The stack is empty, as after it was suspended. */
 void lbr_empty(struct vcpu *vcpu);
 
-/* For the row of units.c. False: #GP(0), nothing changed. */
-void lbr_make(struct silicon *silicon);
+/* For the row. False: #GP(0), nothing changed. */
 void lbr_stop(struct silicon *silicon);
 bool lbr_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool lbr_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);

@@ -115,7 +115,7 @@ static bool is_empty_ler(const struct vcpu *vcpu, uint32_t index)
 	return !is_architectural(vcpu) && (index == MSR_LER_FROM_IP || index == MSR_LER_TO_IP);
 }
 
-/* SDM Vol 3, 36.3.1.2: while Intel PT suspends the stack its registers read 0, and writes are
+/* SDM Vol 3, 36.3.1.2: while TraceEn suspends the stack its registers read 0, and writes are
    dropped. Nothing shows what enters it meanwhile: it is reset after. */
 bool lbr_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {

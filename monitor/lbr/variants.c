@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The points of struct lbr_behaviour with their choices, by the words of vbts=. */
+/* The points of struct lbr_behaviour with their choices, by the words of vbts=; the unit's row. */
 #include <stddef.h>
 
 #include "monitor/lbr/rules.h"
@@ -7,12 +7,18 @@
 
 #define POINT(text, field) .name = text, .offset = offsetof(struct lbr_behaviour, field)
 
-void lbr_make(struct silicon *silicon)
+static void make(struct silicon *silicon)
 {
 	silicon->lbr = lbr_clean;
 }
 
-const struct point lbr_points[] = {
+/* #DB clears LBR, so it has to be seen while LBR is set. */
+static unsigned exits(const struct vcpu *vcpu)
+{
+	return lbr_is_on(vcpu) ? EXIT_AT_DEBUG_EXCEPTION : 0;
+}
+
+static const struct point points[] = {
 	{POINT("lbr-event", event),
 	 .choices = {{"predicted", "the LBR entry of an event has MISPRED clear"},
 		     {"mispredicted", "the LBR entry of an event has MISPRED set"}}},
@@ -38,4 +44,37 @@ const struct point lbr_points[] = {
 	 .choices = {{"loads", "XRSTORS loads another IA32_LBR_DEPTH"},
 		     {"fault", "XRSTORS of another IA32_LBR_DEPTH raises #GP"}}},
 	{.name = NULL},
+};
+
+static const struct msr_range msrs[] = {
+	{0x40, 0x47},	  /* MSR_LASTBRANCH_0_FROM_IP.. of Core and Atom */
+	{0x60, 0x67},	  /* MSR_LASTBRANCH_0_TO_IP.. */
+	{0x1c8, 0x1c9},	  /* MSR_LBR_SELECT, MSR_LASTBRANCH_TOS */
+	{0x1da, 0x1da},	  /* MSR_LASTBRANCH_TOS of NetBurst */
+	{0x1dd, 0x1de},	  /* IA32_LER_FROM_IP, IA32_LER_TO_IP */
+	{0x1e0, 0x1e0},	  /* IA32_LER_INFO */
+	{0x680, 0x69f},	  /* MSR_LASTBRANCH_0_FROM_IP.. */
+	{0x6c0, 0x6df},	  /* MSR_LASTBRANCH_0_TO_IP.. */
+	{0xdc0, 0xddf},	  /* MSR_LBR_INFO_0.. */
+	{0x1200, 0x121f}, /* IA32_LBR_0_INFO.. */
+	{0x14ce, 0x14cf}, /* IA32_LBR_CTL, IA32_LBR_DEPTH */
+	{0x1500, 0x151f}, /* IA32_LBR_0_FROM_IP.. */
+	{0x1600, 0x161f}, /* IA32_LBR_0_TO_IP.. */
+	{0},
+};
+
+const struct unit lbr_unit = {
+	.name = "lbr",
+	.make = make,
+	.stop = lbr_stop,
+	.msrs = msrs,
+	.read_msr = lbr_read_msr,
+	.write_msr = lbr_write_msr,
+	.cpuid = lbr_cpuid,
+	.power_on = lbr_power_on,
+	.reset = lbr_reset,
+	.component = {LBR_STATE, LBR_STATE_BYTES, lbr_has_state, lbr_save, lbr_restore},
+	.exits = exits,
+	.points = points,
+	.behaviour = offsetof(struct behaviour, lbr),
 };

@@ -51,7 +51,7 @@ struct pebs_behaviour {
 	   PDIR: "a finite delay", 18.9.4.4. */
 	enum { PEBS_SKID_NONE, PEBS_SKID } skid;
 };
-extern const struct point pebs_points[];
+extern const struct unit pebs_unit;
 
 struct pebs_rules {
 	bool (*read_msr)(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
@@ -78,8 +78,7 @@ struct pebs_rules {
 
 extern const struct pebs_rules pebs_clean;
 
-/* For the row of units.c: variants.c, defects.c. */
-void pebs_make(struct silicon *silicon);
+/* For the row: defects.c. */
 void pebs_stop(struct silicon *silicon);
 
 /* registers.c */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The points of struct pebs_behaviour and their choices, by the words of vbts=. */
+/* The points of struct pebs_behaviour and their choices, by the words of vbts=; the unit's row. */
 #include <stddef.h>
 
 #include "monitor/pebs/rules.h"
@@ -8,12 +8,12 @@
 
 #define POINT(text, field) .name = text, .offset = offsetof(struct pebs_behaviour, field)
 
-void pebs_make(struct silicon *silicon)
+static void make(struct silicon *silicon)
 {
 	silicon->pebs = pebs_clean;
 }
 
-const struct point pebs_points[] = {
+static const struct point points[] = {
 	{POINT("pebs", available),
 	 .choices = {{"1", "PEBS is available"}, {"0", "IA32_MISC_ENABLE: it is not"}}},
 	{POINT("pebs-ip", ip),
@@ -30,4 +30,23 @@ const struct point pebs_points[] = {
 	 .choices = {{"0", "PEBS samples the event after the one that overflows a counter"},
 		     {"3", "without PDIR it samples the third one after that event"}}},
 	{.name = NULL},
+};
+
+static const struct msr_range msrs[] = {
+	{0x3f1, 0x3f2}, /* IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG, MSR_PEBS_MATRIX_VERT */
+	{0x3f6, 0x3f7}, /* MSR_PEBS_LD_LAT_THRESHOLD, MSR_PEBS_FRONTEND */
+	{0},
+};
+
+const struct unit pebs_unit = {
+	.name = "pebs",
+	.make = make,
+	.stop = pebs_stop,
+	.msrs = msrs,
+	.read_msr = pebs_read_msr,
+	.write_msr = pebs_write_msr,
+	.reset = pebs_reset,
+	.levels = pmu_levels,
+	.points = points,
+	.behaviour = offsetof(struct behaviour, pebs),
 };

@@ -62,7 +62,7 @@ struct pmu_behaviour {
 	/* Whose CPL a counter judges an instruction by that changes it, such as SYSCALL. */
 	enum { PMU_COUNTED_BY_SOURCE, PMU_COUNTED_BY_TARGET } counted;
 };
-extern const struct point pmu_points[];
+extern const struct unit pmu_unit;
 
 struct pmu_rules {
 	bool (*read_msr)(struct vcpu *vcpu, uint32_t index, uint64_t *value);
@@ -83,10 +83,8 @@ struct pmu_rules {
 
 extern const struct pmu_rules pmu_clean;
 
-/* For the rows of units.c: variants.c, defects.c. */
-void pmu_make(struct silicon *silicon);
+/* For the row: defects.c. */
 void pmu_stop(struct silicon *silicon);
-void pmu_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
 
 /* registers.c */
 uint64_t pmu_bit(unsigned n); /* of counter `n` in IA32_PERF_GLOBAL_* */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What processors differ in: enumeration, and the points of struct pmu_behaviour with their
-   choices, by the words of vbts=. */
+   choices, by the words of vbts=; the unit's row. */
 #include <stddef.h>
 
 #include "monitor/pmu/rules.h"
@@ -12,12 +12,12 @@ enum { LEAF_FEATURES = 1, LEAF_PERFORMANCE = 0xa };
 
 #define POINT(text, field) .name = text, .offset = offsetof(struct pmu_behaviour, field)
 
-void pmu_make(struct silicon *silicon)
+static void make(struct silicon *silicon)
 {
 	silicon->pmu = pmu_clean;
 }
 
-void pmu_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
+static void show(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
 {
 	(void)subleaf;
 	if (leaf == LEAF_FEATURES) {
@@ -33,9 +33,61 @@ void pmu_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_
 	}
 }
 
-const struct point pmu_points[] = {
+/* Cycles that are counted end with HLT. */
+static unsigned exits(const struct vcpu *vcpu)
+{
+	return vcpu->pmu.cycles ? EXIT_AT_HLT : 0;
+}
+
+static void forget(struct vcpu *vcpu)
+{
+	vcpu->pmu.masked = false;
+}
+
+static const struct point points[] = {
 	{POINT("counted", counted),
 	 .choices = {{"source", "an instruction counts at the CPL where it began"},
 		     {"target", "an instruction counts at the CPL that it leads to"}}},
 	{.name = NULL},
+};
+
+/* And what follows the last counter: it raises #GP here, and might not on the processor underneath.
+ */
+static const struct msr_range msrs[] = {
+	{0xc1, 0xc9},	/* IA32_PMC0.. */
+	{0x186, 0x18e}, /* IA32_PERFEVTSEL0.. */
+	{0x309, 0x30c}, /* IA32_FIXED_CTR0.. */
+	{0x310, 0x310}, /* MSR_IQ_COUNTER4 */
+	{0x345, 0x345}, /* IA32_PERF_CAPABILITIES */
+	{0x370, 0x370}, /* MSR_IQ_CCCR4 */
+	{0x38d, 0x392}, /* IA32_FIXED_CTR_CTRL to IA32_PERF_GLOBAL_INUSE */
+	{0x3cc, 0x3cc}, /* MSR_CRU_ESCR2 */
+	{0x4c1, 0x4c9}, /* IA32_A_PMC0.. */
+	{0},
+};
+
+const struct unit pmu_unit = {
+	.name = "pmu",
+	.make = make,
+	.stop = pmu_stop,
+	.msrs = msrs,
+	.read_msr = pmu_read_msr,
+	.write_msr = pmu_write_msr,
+	.cpuid = show,
+	.power_on = pmu_power_on,
+	.reset = pmu_update,
+	.levels = pmu_levels,
+	.event = pmu_event,
+	.retired = pmu_retired,
+	.read_counter = pmu_read_counter,
+	.pass = pmu_pass,
+	.wait = pmu_wait,
+	.deadline = pmu_deadline,
+	.tick = pmu_tick,
+	.unmasked = pmu_unmasked,
+	.interrupted = pmu_interrupted,
+	.exits = exits,
+	.forget = forget,
+	.points = points,
+	.behaviour = offsetof(struct behaviour, pmu),
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Intel Processor Trace: SDM Vol 3, chapter 36. Such a defect is named pt_, and needs pt=on. */
+#include "lib/string.h"
 #include "monitor/defect.h"
 
 #define PT_DEFECT(name, rule, says, hook)                                                          \
@@ -216,29 +217,27 @@ PT_DEFECT(pt_pointers_low, "SDM Vol 3, 36.2.7",
 
 /* Filters. */
 
-static bool pt_any_level(const struct vcpu *vcpu)
+static bool context_with(const struct vcpu *vcpu, uint64_t ctl)
 {
 	struct vcpu *other = (struct vcpu *)vcpu;
-	uint64_t ctl = vcpu->pt.ctl;
+	uint64_t own = vcpu->pt.ctl;
 	bool traced;
 
-	other->pt.ctl |= CTL_OS | CTL_USER;
-	traced = pt_clean.context(vcpu);
 	other->pt.ctl = ctl;
+	traced = pt_clean.context(vcpu);
+	other->pt.ctl = own;
 	return traced;
+}
+
+static bool pt_any_level(const struct vcpu *vcpu)
+{
+	return context_with(vcpu, vcpu->pt.ctl | CTL_OS | CTL_USER);
 }
 PT_DEFECT(pt_any_level, "SDM Vol 3, 36.2.4", "OS and User filter nothing", context)
 
 static bool pt_cr3_ignored(const struct vcpu *vcpu)
 {
-	struct vcpu *other = (struct vcpu *)vcpu;
-	uint64_t ctl = vcpu->pt.ctl;
-	bool traced;
-
-	other->pt.ctl &= ~CTL_CR3_FILTER;
-	traced = pt_clean.context(vcpu);
-	other->pt.ctl = ctl;
-	return traced;
+	return context_with(vcpu, vcpu->pt.ctl & ~CTL_CR3_FILTER);
 }
 PT_DEFECT(pt_cr3_ignored, "SDM Vol 3, 36.2.4", "CR3Filter filters nothing", context)
 
@@ -258,8 +257,7 @@ PT_DEFECT(pt_range_of_zero, "SDM Vol 3, 36.2.5", "range 0 is address 0", filter)
 
 static bool pt_stop_range_ignored(const struct vcpu *vcpu, uint64_t ip)
 {
-	(void)vcpu;
-	(void)ip;
+	(void)vcpu, (void)ip;
 	return false;
 }
 PT_DEFECT(pt_stop_range_ignored, "SDM Vol 3, 36.4.2", "a TraceStop range stops nothing", stop)
@@ -338,35 +336,28 @@ static void put_changed(struct vcpu *vcpu, const uint8_t *bytes, unsigned count,
 {
 	uint8_t changed[16];
 
-	for (unsigned n = 0; n < count; n++)
+	for (unsigned n = 0; flips && n < count; n++)
 		changed[n] = bytes[n] ^ (n == at ? flips : 0);
-	pt_clean.output(vcpu, changed, count);
+	pt_clean.output(vcpu, flips ? changed : bytes, count);
 }
 
 static void pt_cr3_not_root(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
-	if (count == 8 && bytes[0] == 0x02 && bytes[1] == 0x43)
-		put_changed(vcpu, bytes, count, 2, 1);
-	else
-		pt_clean.output(vcpu, bytes, count);
+	put_changed(vcpu, bytes, count, 2, count == 8 && bytes[0] == 0x02 && bytes[1] == 0x43);
 }
 PT_DEFECT(pt_cr3_not_root, "SDM Vol 3, 36.4.2", "PIP has NR set outside VMX", output)
 
 static void pt_mode_swapped(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
-	if (count == 2 && bytes[0] == 0x99)
-		put_changed(vcpu, bytes, count, 1, bytes[1] == 1 || bytes[1] == 2 ? 3 : 0);
-	else
-		pt_clean.output(vcpu, bytes, count);
+	bool swaps = count == 2 && bytes[0] == 0x99 && (bytes[1] == 1 || bytes[1] == 2);
+
+	put_changed(vcpu, bytes, count, 1, swaps ? 3 : 0);
 }
 PT_DEFECT(pt_mode_swapped, "SDM Vol 3, 36.4.2", "MODE.Exec has CS.L and CS.D swapped", output)
 
 static void pt_tsc_high(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 {
-	if (count == 8 && bytes[0] == 0x19)
-		put_changed(vcpu, bytes, count, 7, 0x80);
-	else
-		pt_clean.output(vcpu, bytes, count);
+	put_changed(vcpu, bytes, count, 7, count == 8 && bytes[0] == 0x19 ? 0x80 : 0);
 }
 PT_DEFECT(pt_tsc_high, "SDM Vol 3, 36.4.2", "bit 55 of a TSC packet is inverted", output)
 
@@ -479,14 +470,31 @@ static bool bdm106_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 ERRATUM(BDM106, "SDM Vol 3, 36.2.7", "setting TraceEn without BranchEn raises #GP", "broadwell",
 	BREAKS_PT(write_msr, bdm106_write_msr))
 
-/* It holds its MSRs and does nothing. */
+/* What a hypervisor forgets: pt_guest_enter() and pt_guest_exit() of Linux switch these. */
 
-static void no_bytes(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
+static void pt_exit_loses_status(struct vcpu *vcpu)
 {
-	(void)vcpu, (void)bytes, (void)count;
+	vcpu->pt.status = 0;
 }
+PT_DEFECT(pt_exit_loses_status, "SDM Vol 3, 36.2.7", "an exit clears IA32_RTIT_STATUS", exit)
 
-void pt_stop(struct silicon *silicon)
+static void pt_exit_loses_ranges(struct vcpu *vcpu)
 {
-	silicon->pt.output = no_bytes;
+	memset(vcpu->pt.address, 0, sizeof(vcpu->pt.address));
 }
+PT_DEFECT(pt_exit_loses_ranges, "SDM Vol 3, 36.2.7", "an exit clears IA32_RTIT_ADDRn", exit)
+
+/* The output goes on where it was at the first exit with TraceEn. */
+static void pt_exit_restores_pointers(struct vcpu *vcpu)
+{
+	uint64_t *cached = REMEMBERED(vcpu, uint64_t);
+
+	if (!(vcpu->pt.ctl & CTL_TRACE_EN))
+		*cached = 0;
+	else if (*cached)
+		vcpu->pt.output_mask_ptrs = *cached;
+	else
+		*cached = vcpu->pt.output_mask_ptrs;
+}
+PT_DEFECT(pt_exit_restores_pointers, "SDM Vol 3, 36.2.7",
+	  "after an exit IA32_RTIT_OUTPUT_MASK_PTRS is what it was at an earlier one", exit)

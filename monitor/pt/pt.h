@@ -47,15 +47,7 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired);
 void pt_event(struct vcpu *vcpu, const struct branch *event);
 void pt_cr3(struct vcpu *vcpu);
 
-/* For the row of units.c: variants.c, registers.c, defects.c. The bit of CPUID.7:EBX. */
+/* The bit of CPUID.7:EBX. */
 enum { LEAF_7_EBX_PT = 1 << 25 };
-void pt_make(struct silicon *silicon);
-void pt_add(struct silicon *silicon);
-void pt_stop(struct silicon *silicon);
-void pt_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
-bool pt_has_state(const struct silicon *silicon);
-
-/* NULL: a processor of this profile has none. */
-const struct pt_enumeration *pt_of_profile(const struct profile *profile);
 
 #endif

@@ -82,9 +82,11 @@ struct pt_rules {
 	void (*output)(struct vcpu *vcpu, const uint8_t *bytes, unsigned count);
 	/* What a ToPA entry does when its region is full. */
 	void (*region_full)(struct vcpu *vcpu, uint64_t entry);
+	/* A hypervisor takes over; NULL: nothing changes. */
+	void (*exit)(struct vcpu *vcpu);
 };
 extern const struct pt_rules pt_clean;
-extern const struct point pt_points[];
+extern const struct unit pt_unit;
 
 /* For DEFECT(): `hook` of struct pt_rules is `function`. */
 #define BREAKS_PT(hook, function) silicon->pt.hook = (function)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What processors differ in: enumeration by profile, and the points of struct pt_behaviour with
-   their choices, by the words of vbts=. */
+   their choices, by the words of vbts=; the unit's row. */
 #include <stddef.h>
 
 #include "lib/string.h"
@@ -15,25 +15,13 @@ enum { LEAF_FEATURES = 7, LEAF_TRACE = 0x14, LEAF_CRYSTAL = 0x15 };
    Skylake. */
 static const struct pt_enumeration pt_of_broadwell = {
 	.ebx = 1, .ecx = 1, .ratio = 24, .suspends_bts = true};
-static const struct pt_enumeration pt_of_skylake = {.eax = 1,
-						    .ebx = 7,
-						    .ecx = 7,
-						    .eax_1 = 2,
-						    .ebx_1 = 0x003f3fff,
-						    .ratio = 24,
-						    .crystal = true,
-						    .suspends_bts = true,
-						    .xsaves = true};
-static const struct pt_enumeration pt_of_icelake = {.eax = 1,
-						    .ebx = 7,
-						    .ecx = 7,
-						    .eax_1 = 2,
-						    .ebx_1 = 0x003f3fff,
-						    .ratio = 24,
-						    .crystal = true,
-						    .xsaves = true};
+#define SINCE_SKYLAKE                                                                              \
+	.eax = 1, .ebx = 7, .ecx = 7, .eax_1 = 2, .ebx_1 = 0x003f3fff, .ratio = 24,                \
+	.crystal = true, .xsaves = true
+static const struct pt_enumeration pt_of_skylake = {SINCE_SKYLAKE, .suspends_bts = true};
+static const struct pt_enumeration pt_of_icelake = {SINCE_SKYLAKE};
 
-const struct pt_enumeration *pt_of_profile(const struct profile *profile)
+static const struct pt_enumeration *of_profile(const struct profile *profile)
 {
 	static const struct {
 		const char *profile;
@@ -49,14 +37,19 @@ const struct pt_enumeration *pt_of_profile(const struct profile *profile)
 	return NULL;
 }
 
-void pt_make(struct silicon *silicon)
+static void make(struct silicon *silicon)
 {
 	silicon->pt = pt_clean;
 }
 
-void pt_add(struct silicon *silicon)
+static bool is_of(const struct profile *profile)
 {
-	const struct pt_enumeration *has = pt_of_profile(silicon->profile);
+	return of_profile(profile);
+}
+
+static void add(struct silicon *silicon)
+{
+	const struct pt_enumeration *has = of_profile(silicon->profile);
 
 	silicon->has_pt = has;
 	silicon->ratio = has->ratio;
@@ -66,7 +59,24 @@ void pt_add(struct silicon *silicon)
 	silicon->global_status |= PT_STATUS_PMI;
 }
 
-void pt_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
+/* It holds its MSRs and does nothing. */
+static void no_bytes(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
+{
+	(void)vcpu, (void)bytes, (void)count;
+}
+
+static void stop(struct silicon *silicon)
+{
+	silicon->pt.output = no_bytes;
+}
+
+static void at_exit(struct vcpu *vcpu)
+{
+	if (vcpu->silicon->pt.exit)
+		vcpu->silicon->pt.exit(vcpu);
+}
+
+static void show(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4])
 {
 	if (leaf == LEAF_FEATURES && !subleaf) {
 		value[1] &= ~(uint32_t)LEAF_7_EBX_PT;
@@ -76,12 +86,12 @@ void pt_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t
 	}
 }
 
-bool pt_has_state(const struct silicon *silicon)
+static bool has_state(const struct silicon *silicon)
 {
 	return silicon->has_pt && silicon->has_pt->xsaves;
 }
 
-const struct point pt_points[] = {
+static const struct point points[] = {
 	{POINT("pt-return", returns),
 	 .choices = {{"empties", "a RET that is not compressed empties PT's stack of returns"},
 		     {"pops", "a RET that is not compressed pops PT's stack of returns"},
@@ -128,4 +138,29 @@ const struct point pt_points[] = {
 		     {"pad", "PT adds PAD packets"},
 		     {"mnt", "PT adds MNT packets"}}},
 	{.name = NULL},
+};
+
+/* IA32_RTIT_OUTPUT_BASE to _ADDRn_B; those between belong to no unit and raise #GP as well: SDM
+   Vol 2, RDMSR. */
+static const struct msr_range msrs[] = {{0x560, 0x58f}, {0}};
+
+const struct unit pt_unit = {
+	.name = "pt",
+	.make = make,
+	.add = add,
+	.is_of = is_of,
+	.stop = stop,
+	.msrs = msrs,
+	.read_msr = pt_read_msr,
+	.write_msr = pt_write_msr,
+	.cpuid = show,
+	.control = {"IA32_RTIT_CTL", MSR_RTIT_CTL, LEAF_7_EBX_PT},
+	.power_on = pt_power_on,
+	.event = pt_event,
+	.retired = pt_retired,
+	.cr3 = pt_cr3,
+	.exit = at_exit,
+	.component = {PT_STATE, PT_STATE_BYTES, has_state, pt_save, pt_restore},
+	.points = points,
+	.behaviour = offsetof(struct behaviour, pt),
 };

@@ -8,6 +8,7 @@
 #include "monitor/interp/registers.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
+#include "monitor/unit.h"
 
 enum { ASID = 1, SEGMENT_DPL_SHIFT = 5 };
 
@@ -128,7 +129,7 @@ static void watch_ring_3(struct vmcb *vmcb, unsigned unnoticed)
 static void choose_intercepts(struct guest *guest, enum entry entry)
 {
 	struct vmcb *vmcb = guest->vmcb;
-	bool lbr = lbr_is_on(&guest->vcpu);
+	unsigned exits = trace_exits(&guest->vcpu);
 
 	vmcb->intercept_3 = INTERCEPT_NMI | INTERCEPT_INIT | INTERCEPT_RDPMC | INTERCEPT_CPUID |
 			    INTERCEPT_INVD | INTERCEPT_INVLPGA | INTERCEPT_MSR |
@@ -143,13 +144,14 @@ static void choose_intercepts(struct guest *guest, enum entry entry)
 		vmcb->intercept_3 |= INTERCEPT_INT_N;
 	if (guest->vcpu.nmi_blocked && entry == ENTER_FREELY)
 		vmcb->intercept_3 |= INTERCEPT_IRET;
-	if (guest->vcpu.pmu.cycles)
+	if (exits & EXIT_AT_HLT)
 		vmcb->intercept_3 |= INTERCEPT_HLT;
 	vmcb->intercept_4 = INTERCEPT_VMRUN | INTERCEPT_VMMCALL | INTERCEPT_VMLOAD |
 			    INTERCEPT_VMSAVE | INTERCEPT_STGI | INTERCEPT_CLGI | INTERCEPT_SKINIT |
 			    INTERCEPT_MONITOR | INTERCEPT_MWAIT | INTERCEPT_MWAIT_ARMED;
-	/* #DB clears LBR, so it has to be seen while LBR is set. */
-	vmcb->exceptions = entry == ENTER_STEP ? ~0u : lbr ? 1u << VECTOR_DB : 0;
+	vmcb->exceptions = entry == ENTER_STEP		     ? ~0u
+			   : exits & EXIT_AT_DEBUG_EXCEPTION ? 1u << VECTOR_DB
+							     : 0;
 	/* XSAVES and XRSTORS, which the processor does not know. */
 	if (guest->vcpu.xss_supported)
 		vmcb->exceptions |= 1u << VECTOR_UD;

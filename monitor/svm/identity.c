@@ -118,10 +118,10 @@ uint64_t virtual_xss(const struct silicon *silicon)
 	uint32_t bytes = cpuid(LEAF_STATE, 0).ecx;
 	uint64_t components = 0;
 
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->component.number && unit->component.is_in(silicon)) {
-			components |= 1ull << unit->component.number;
-			bytes += unit->component.bytes;
+	for (unsigned i = 0; i < UNITS; i++)
+		if (units[i]->component.number && units[i]->component.is_in(silicon)) {
+			components |= 1ull << units[i]->component.number;
+			bytes += units[i]->component.bytes;
 		}
 	if (!(cpuid(1, 0).ecx & XSAVE) || cpuid(LEAF_STATE, 1).eax & XSAVES || bytes > PAGE_BYTES ||
 	    hypervisor_hides_states(silicon->hypervisor))
@@ -134,9 +134,9 @@ static struct cpuid extended_state(const struct vcpu *vcpu, uint32_t subleaf, st
 {
 	if (!vcpu->xss_supported)
 		return leaf;
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->component.number && unit->component.number == subleaf)
-			return (struct cpuid){.eax = unit->component.bytes, .ecx = IN_XSS};
+	for (unsigned i = 0; i < UNITS; i++)
+		if (units[i]->component.number && units[i]->component.number == subleaf)
+			return (struct cpuid){.eax = units[i]->component.bytes, .ecx = IN_XSS};
 	if (subleaf == 1)
 		return (struct cpuid){.eax = leaf.eax | XSAVES,
 				      .ebx = interp_xsave_bytes(vcpu),
@@ -193,9 +193,9 @@ static struct cpuid basic(const struct vcpu *vcpu, uint32_t index, uint32_t subl
 	struct cpuid leaf = processor(vcpu, index, subleaf);
 	uint32_t value[4] = {leaf.eax, leaf.ebx, leaf.ecx, leaf.edx};
 
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->cpuid)
-			unit->cpuid(vcpu, index, subleaf, value);
+	for (unsigned i = 0; i < UNITS; i++)
+		if (units[i]->cpuid)
+			units[i]->cpuid(vcpu, index, subleaf, value);
 	hypervisor_cpuid(vcpu, index, value);
 	return (struct cpuid){value[0], value[1], value[2], value[3]};
 }

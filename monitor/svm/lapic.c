@@ -2,7 +2,6 @@
 #include "monitor/svm/lapic.h"
 
 #include "monitor/console.h"
-#include "monitor/ds/ds.h"
 #include "monitor/host/lapic.h"
 #include "monitor/interp/interp.h"
 #include "monitor/memory.h"
@@ -69,7 +68,8 @@ void lapic_power_up(struct guest *guest)
 		return;
 	reset_registers(lapic);
 	lapic[LAPIC_SPURIOUS / 4] = SVR_OFF;
-	guest->lvt_disarmed = guest->vcpu.pmu.masked = false;
+	guest->lvt_disarmed = false;
+	trace_forget(&guest->vcpu);
 	lapic_note_destination(guest);
 }
 
@@ -187,27 +187,27 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 {
 	volatile uint32_t *lapic = lapic_registers();
 	struct guest *guest = guest_of(vcpu);
-	struct ds_delivery delivery;
+	struct delivery delivery;
 	uint32_t entry;
 
 	if (!lapic)
 		return;
 	entry = lapic[LAPIC_LVTPC / 4];
-	delivery = ds_deliver(vcpu, guest->lvt_disarmed ? entry | LVT_MASKED : entry);
+	delivery = trace_deliver(vcpu, guest->lvt_disarmed ? entry | LVT_MASKED : entry);
 	trace_interrupted(vcpu, delivery.waits, delivery.status);
-	if (keeps_entry(guest, delivery.kind != DS_DELIVER_NOTHING))
+	if (keeps_entry(guest, delivery.kind != DELIVER_NOTHING))
 		delivery.entry = entry;
 	if (delivery.entry != entry)
 		lapic[LAPIC_LVTPC / 4] = delivery.entry;
-	if (delivery.kind != DS_DELIVER_NOTHING)
+	if (delivery.kind != DELIVER_NOTHING)
 		vcpu->attention = true;
 	switch (delivery.kind) {
-	case DS_DELIVER_NOTHING:
+	case DELIVER_NOTHING:
 		break;
-	case DS_DELIVER_FIXED:
+	case DELIVER_FIXED:
 		lapic[LAPIC_ICR_LOW / 4] = delivery.vector | ICR_FIXED | ICR_ASSERT | ICR_SELF;
 		break;
-	case DS_DELIVER_NMI:
+	case DELIVER_NMI:
 		vcpu->nmi_pending = true;
 		break;
 	default:

@@ -90,9 +90,9 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 /* Those of MSRs: the platform has no other. */
 static const struct unit *unit_of_component(unsigned n)
 {
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		if (unit->component.number == n)
-			return unit;
+	for (unsigned i = 0; i < UNITS; i++)
+		if (units[i]->component.number == n)
+			return units[i];
 	return NULL;
 }
 

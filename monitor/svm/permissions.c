@@ -45,8 +45,8 @@ uint64_t msr_permissions(void)
 {
 	for (unsigned i = 0; i < sizeof(intercepted) / sizeof(intercepted[0]); i++)
 		set(&intercepted[i].msrs, intercepted[i].exits);
-	for (const struct unit *unit = units; unit < units + UNITS; unit++)
-		for (const struct msr_range *msrs = unit->msrs; msrs->last; msrs++)
+	for (unsigned i = 0; i < UNITS; i++)
+		for (const struct msr_range *msrs = units[i]->msrs; msrs->last; msrs++)
 			set(msrs, EXIT_BOTH);
 	memset(map + AMD, 0xff, BLOCK_BYTES);
 	return image_physical(map);

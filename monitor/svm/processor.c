@@ -158,7 +158,7 @@ static void run_started(void *argument)
 	traps_load();
 	vector = startup_arrive(guest);
 	reset_by_init(&guest->vcpu, vector);
-	ds_init(&guest->vcpu);
+	trace_init(&guest->vcpu);
 	interp_forget(&guest->vcpu);
 	guest->injection = 0;
 	nmi_take(); /* INIT drops one that pends */

@@ -82,13 +82,10 @@ static void record_by_pt(void)
 static void prepare(enum traced unit)
 {
 	static struct silicon silicon;
-	unsigned n = 0;
 
 	rig_reset();
-	while (strcmp(profile_get(n)->name, "icelake"))
-		n++;
-	silicon_make(&silicon, profile_get(n), &(struct behaviour){0});
-	pt_add(&silicon);
+	silicon_make(&silicon, profile_find("icelake"), &(struct behaviour){0});
+	unit_find("pt")->add(&silicon);
 	silicon.physical_bits = 36;
 	trace_reset(&rig.vcpu, &silicon);
 	rig_code(RIG_CODE, mixed, (size_t)(loops_end - mixed));

@@ -126,10 +126,10 @@ unsigned rig_index(void)
 	return (unsigned)((rig_field(1) - rig.base) / RIG_RECORD);
 }
 
-void rig_make(unsigned profile, const struct behaviour *behaviour,
+void rig_make(const char *profile, const struct behaviour *behaviour,
 	      void (*break_rules)(struct silicon *silicon))
 {
-	silicon_make(&rig.silicon, profile_get(profile), behaviour);
+	silicon_make(&rig.silicon, profile_find(profile), behaviour);
 	if (break_rules)
 		break_rules(&rig.silicon);
 	trace_power_on(&rig.vcpu, &rig.silicon);
@@ -140,6 +140,6 @@ int rig_reset(void **state)
 	memset(&rig, 0, sizeof(rig));
 	rig.area = RIG_LINEAR;
 	rig.base = RIG_LINEAR + RIG_PAGE;
-	rig_make(0, &(struct behaviour){0}, NULL);
+	rig_make("nehalem", &(struct behaviour){0}, NULL);
 	return 0;
 }

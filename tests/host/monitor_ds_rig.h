@@ -50,7 +50,7 @@ uint64_t rig_slot(unsigned n);
 unsigned rig_index(void);
 
 /* The processor is of `profile`, with this behaviour, and has just been reset. */
-void rig_make(unsigned profile, const struct behaviour *behaviour,
+void rig_make(const char *profile, const struct behaviour *behaviour,
 	      void (*break_rules)(struct silicon *silicon));
 int rig_reset(void **state);
 

@@ -56,15 +56,8 @@ static unsigned region_order(void)
 
 static void make_silicon(const char *defect)
 {
-	const struct profile *profile;
-
-	for (unsigned n = 0; (profile = profile_get(n)); n++)
-		if (!strcmp(profile->name, "icelake"))
-			break;
-	if (!profile)
-		die("there is no profile icelake");
-	silicon_make(&silicon, profile, &behaviour);
-	pt_add(&silicon);
+	silicon_make(&silicon, profile_find("icelake"), &behaviour);
+	unit_find("pt")->add(&silicon);
 	silicon.physical_bits = 36;
 	if (defect && !defect_find(defect))
 		die("there is no such defect");

@@ -329,7 +329,7 @@ UNIT(a_full_buffer_interrupts_as_the_behaviour_says, .setup_func = rig_reset)
 static unsigned interrupts_at_unmasking(unsigned masked, bool asked)
 {
 	rig_reset(NULL);
-	rig_make(0, &(struct behaviour){.ds.masked = masked}, NULL);
+	rig_make("nehalem", &(struct behaviour){.ds.masked = masked}, NULL);
 	assert_true(pmu_write_msr(&rig.vcpu, MSR_PERFEVTSEL0, 0xc0 | SELECT_INT | SELECT_EN));
 	rig.vcpu.pmu.global_status = 1;
 	rig.vcpu.pmu.masked = asked;

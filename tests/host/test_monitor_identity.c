@@ -58,10 +58,11 @@ static bool has_component(const struct silicon *of)
 	return of->last_leaf >= 0x14;
 }
 
-const struct unit units[UNITS] = {
-	{.cpuid = show_ds},
-	{.cpuid = show_counters},
-	{.cpuid = show_more, .component = {.number = 8, .bytes = 128, .is_in = has_component}}};
+static const struct unit ds = {.cpuid = show_ds}, counters = {.cpuid = show_counters},
+			 more = {.cpuid = show_more,
+				 .component = {.number = 8, .bytes = 128, .is_in = has_component}},
+			 none;
+const struct unit *const units[UNITS] = {&ds, &counters, &more, &none, &none};
 
 unsigned interp_xsave_bytes(const struct vcpu *unused)
 {
@@ -254,11 +255,9 @@ enum {
 /* What is left of a profile for a guest. */
 static struct profile limited(const char *name, const char *of)
 {
-	struct profile profile;
+	struct profile profile = *profile_find(of);
 	struct behaviour behaviour = {0};
 
-	for (unsigned n = 0; strcmp((profile = *profile_get(n)).name, of); n++)
-		;
 	hypervisor_adjust(hypervisor_find(name), &profile, &behaviour);
 	hypervisor_limit(hypervisor_find(name), &behaviour, &profile);
 	silicon.profile = NULL;
@@ -289,7 +288,7 @@ UNIT(debug_controls_by_hypervisor)
 	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, BTINT), MSR_REFUSED);
 	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, LBR | BTF), MSR_GOES_ON);
 	assert_int_equal(written, 0);
-	shown = *profile_get(8);
+	shown = *profile_find("icelake");
 	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, LBR | BTF | BIT_11), MSR_GOES_ON);
 	assert_int_equal(written, LBR | BIT_11);
 	assert_int_equal(write("kvm-mainline", MSR_DEBUGCTL, BIT_11 << 1), MSR_REFUSED);

@@ -10,7 +10,6 @@
 
 enum { FROM = 0x1500, TO = 0x1600, INFO = 0x1200, CTL = 0x14ce, DEPTH = 0x14cf };
 enum { EVERY_KIND = 0x7f0000, OS = 2, USR = 4, CALL_STACK = 8, BOTH = EVERY_KIND | OS | USR | 1 };
-enum { SKYLAKE = 5, SAPPHIRE_RAPIDS = 9 };
 enum {
 	JCC = RETIRED_BRANCH | RETIRED_TAKEN | RETIRED_CONDITIONAL,
 	JMP = RETIRED_BRANCH | RETIRED_TAKEN,
@@ -22,7 +21,7 @@ enum {
 static void prepare(const struct lbr_behaviour *behaviour)
 {
 	rig_reset(NULL);
-	rig_make(SAPPHIRE_RAPIDS,
+	rig_make("sapphire-rapids",
 		 &(struct behaviour){.lbr = behaviour ? *behaviour : (struct lbr_behaviour){0}},
 		 NULL);
 }
@@ -91,7 +90,7 @@ UNIT(cpuid_says_what_there_is)
 	assert_int_equal(value[1], 7);
 	assert_int_equal(value[2], 7);
 	assert_int_equal(value[3], 0);
-	rig_make(SKYLAKE, &(struct behaviour){0}, NULL);
+	rig_make("skylake", &(struct behaviour){0}, NULL);
 	lbr_cpuid(&rig.vcpu, 7, 0, value);
 	lbr_cpuid(&rig.vcpu, 0x1c, 0, value);
 	assert_int_equal(value[0] | value[1] | value[2] | value[3], 0);

@@ -77,10 +77,10 @@ UNIT(processors_may_be_of_two_kinds)
 	assert_true(parse("profile=icelake pt=on kinds=haswell"));
 	assert_string_equal(options.profile->name, "icelake");
 	assert_string_equal(options.other->name, "haswell");
-	assert_string_equal(options.other_with, "");
+	assert_false(options.other_added);
 	assert_true(parse("kinds=icelake+pt"));
 	assert_string_equal(options.other->name, "icelake");
-	assert_string_equal(options.other_with, "+pt");
+	assert_ptr_equal(units[__builtin_ctz(options.other_added)], unit_find("pt"));
 	assert_false(options.added);
 	assert_false(parse("kinds=lakefield"));
 	assert_non_null(strstr(error, "kinds=lakefield is unknown"));
@@ -175,7 +175,7 @@ UNIT(processor_trace_of_the_profile)
 	assert_true(parse("profile=skylake pt=on"));
 	assert_true(options.added);
 	assert_false(parse("profile=nehalem pt=on"));
-	assert_string_equal(error, "pt=on: profile=nehalem has no Intel Processor Trace");
+	assert_string_equal(error, "pt=on: profile=nehalem cannot have this unit");
 	assert_false(options.stack);
 	assert_true(parse("stack=on"));
 	assert_true(options.stack);

@@ -10,7 +10,6 @@
 #ifndef SPOOR_KERNEL_TRACE_BTS_H
 #define SPOOR_KERNEL_TRACE_BTS_H
 
-#include "abi/errno.h"
 #include "abi/ptrace_bts.h"
 #include "kernel/trace/trace.h"
 

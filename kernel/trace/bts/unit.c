@@ -82,4 +82,6 @@ const struct trace_unit bts_unit = {
 	.arrive = bts_arrive,
 	.go_on = go_on,
 	.free = tracer_free,
+	.requests = &ptrace_bts_unit,
+	.stream = &export_bts,
 };

@@ -258,4 +258,5 @@ const struct trace_unit lbr_unit = {
 	.arrive = arrive,
 	.excludes = excludes,
 	.free = stack_free,
+	.requests = &ptrace_lbr_unit,
 };

@@ -12,7 +12,7 @@
 #include "kernel/trace/context.h"
 #include "kernel/trace/pebs/pebs.h"
 
-/* The most that Core 2 takes: a larger buffer hangs it (L61 arch/x86/events/intel/ds.c). */
+/* The most that Core 2 takes: a larger buffer hangs it (Linux 6.1, ds.c). */
 #define STAGING_BYTES 4096
 #define STAGING_MOST  (STAGING_BYTES / 144)
 /* Records with branches are up to 976 bytes long. */

@@ -289,4 +289,5 @@ const struct trace_unit pebs_unit = {
 	.arrive = arrive,
 	.go_on = go_on,
 	.free = pebs_free,
+	.requests = &ptrace_pebs_unit,
 };

@@ -260,4 +260,6 @@ const struct trace_unit pt_unit = {
 	.excludes = excludes,
 	.gives_way = true,
 	.free = buffer_release,
+	.requests = &ptrace_pt_unit,
+	.stream = &export_pt,
 };

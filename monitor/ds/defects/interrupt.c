@@ -175,24 +175,24 @@ static void interrupt_stops_recording(struct vcpu *vcpu)
 DEFECT(interrupt_stops_recording, "SDM Vol 3, 17.4.9.5", "the interrupt clears TR",
        BREAKS(interrupt, interrupt_stops_recording))
 
-static struct ds_delivery interrupt_every_other(struct vcpu *vcpu, uint32_t entry)
+static struct delivery interrupt_every_other(struct vcpu *vcpu, uint32_t entry)
 {
-	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
+	struct delivery delivery = ds_clean.deliver(vcpu, entry);
 
-	if (delivery.kind != DS_DELIVER_NOTHING && ++*REMEMBERED(vcpu, unsigned) % 2 == 0)
-		delivery.kind = DS_DELIVER_NOTHING;
+	if (delivery.kind != DELIVER_NOTHING && ++*REMEMBERED(vcpu, unsigned) % 2 == 0)
+		delivery.kind = DELIVER_NOTHING;
 	return delivery;
 }
 DEFECT(interrupt_every_other, "SDM Vol 3, 10.5.1",
        "every second interrupt masks the LVT entry and is not delivered",
        BREAKS(deliver, interrupt_every_other))
 
-static struct ds_delivery nmi_lost_in_nmi(struct vcpu *vcpu, uint32_t entry)
+static struct delivery nmi_lost_in_nmi(struct vcpu *vcpu, uint32_t entry)
 {
-	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
+	struct delivery delivery = ds_clean.deliver(vcpu, entry);
 
-	if (delivery.kind == DS_DELIVER_NMI && vcpu->nmi_blocked)
-		delivery.kind = DS_DELIVER_NOTHING;
+	if (delivery.kind == DELIVER_NMI && vcpu->nmi_blocked)
+		delivery.kind = DELIVER_NOTHING;
 	return delivery;
 }
 DEFECT(nmi_lost_in_nmi, "SDM Vol 3, 10.5.1",
@@ -201,9 +201,9 @@ DEFECT(nmi_lost_in_nmi, "SDM Vol 3, 10.5.1",
 
 /* An interrupt that is to be delivered as `right` is delivered as `wrong`. */
 #define DELIVERED_AS(name, rule, says, right, wrong)                                               \
-	static struct ds_delivery name(struct vcpu *vcpu, uint32_t entry)                          \
+	static struct delivery name(struct vcpu *vcpu, uint32_t entry)                             \
 	{                                                                                          \
-		struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);                       \
+		struct delivery delivery = ds_clean.deliver(vcpu, entry);                          \
                                                                                                    \
 		if (delivery.kind == (right))                                                      \
 			delivery.kind = (wrong);                                                   \
@@ -212,20 +212,20 @@ DEFECT(nmi_lost_in_nmi, "SDM Vol 3, 10.5.1",
 	DEFECT(name, rule, says, BREAKS(deliver, name))
 
 DELIVERED_AS(fixed_as_nmi, "SDM Vol 3, 10.5.1", "a fixed interrupt is delivered as NMI",
-	     DS_DELIVER_FIXED, DS_DELIVER_NMI)
+	     DELIVER_FIXED, DELIVER_NMI)
 DELIVERED_AS(nmi_as_fixed, "SDM Vol 3, 10.5.1",
-	     "an NMI is delivered by the vector in its LVT entry", DS_DELIVER_NMI, DS_DELIVER_FIXED)
+	     "an NMI is delivered by the vector in its LVT entry", DELIVER_NMI, DELIVER_FIXED)
 
 #define RFLAGS_IF (1ull << 9)
 
-static struct ds_delivery nmi_waits_for_if_deliver(struct vcpu *vcpu, uint32_t entry)
+static struct delivery nmi_waits_for_if_deliver(struct vcpu *vcpu, uint32_t entry)
 {
 	bool *waiting = REMEMBERED(vcpu, bool);
-	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
+	struct delivery delivery = ds_clean.deliver(vcpu, entry);
 
-	*waiting = delivery.kind == DS_DELIVER_NMI && !(vcpu->rflags & RFLAGS_IF);
+	*waiting = delivery.kind == DELIVER_NMI && !(vcpu->rflags & RFLAGS_IF);
 	if (*waiting)
-		delivery.kind = DS_DELIVER_NOTHING;
+		delivery.kind = DELIVER_NOTHING;
 	return delivery;
 }
 
@@ -238,7 +238,7 @@ static void nmi_waits_for_if_store(struct vcpu *vcpu, const struct branch *branc
 DEFECT(nmi_waits_for_if, "SDM Vol 3, 10.5.1", "an NMI from the LVT entry waits for RFLAGS.IF",
        BREAKS(deliver, nmi_waits_for_if_deliver), BREAKS(store, nmi_waits_for_if_store))
 
-static struct ds_delivery lvt_mask_ignored(struct vcpu *vcpu, uint32_t entry)
+static struct delivery lvt_mask_ignored(struct vcpu *vcpu, uint32_t entry)
 {
 	return ds_clean.deliver(vcpu, entry & ~(uint32_t)LVT_MASKED);
 }
@@ -247,9 +247,9 @@ DEFECT(lvt_mask_ignored, "SDM Vol 3, 10.5.1", "a masked LVT entry delivers all t
 
 /* Delivery leaves the LVT entry at `left`, an expression over `entry` and `delivery`. */
 #define ENTRY_LEFT(name, rule, says, left)                                                         \
-	static struct ds_delivery name(struct vcpu *vcpu, uint32_t entry)                          \
+	static struct delivery name(struct vcpu *vcpu, uint32_t entry)                             \
 	{                                                                                          \
-		struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);                       \
+		struct delivery delivery = ds_clean.deliver(vcpu, entry);                          \
                                                                                                    \
 		delivery.entry = (left);                                                           \
 		return delivery;                                                                   \
@@ -260,13 +260,13 @@ ENTRY_LEFT(lvt_not_masked, "SDM Vol 3, 10.5.1", "delivery does not mask the LVT 
 ENTRY_LEFT(lvt_vector_lost, "SDM Vol 3, 10.5.1", "delivery clears the vector of the LVT entry",
 	   delivery.entry & ~(uint32_t)LVT_VECTOR)
 
-static struct ds_delivery ovfbuf_every_second(struct vcpu *vcpu, uint32_t entry)
+static struct delivery ovfbuf_every_second(struct vcpu *vcpu, uint32_t entry)
 {
-	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
+	struct delivery delivery = ds_clean.deliver(vcpu, entry);
 	bool *before = REMEMBERED(vcpu, bool);
 
-	delivery.status = delivery.kind != DS_DELIVER_NOTHING && !*before;
-	*before ^= delivery.kind != DS_DELIVER_NOTHING;
+	delivery.status = delivery.kind != DELIVER_NOTHING && !*before;
+	*before ^= delivery.kind != DELIVER_NOTHING;
 	return delivery;
 }
 DEFECT(ovfbuf_every_second, "SDM Vol 3, table 35-2: 38EH",

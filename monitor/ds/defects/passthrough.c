@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Mistakes of a hypervisor that passes the Debug Store, or counters, LBR, PEBS and Intel PT,
- * through to its guests. They are what it forgets at an exit, the instructions at which it takes
+ * Mistakes of a hypervisor that passes the Debug Store, or counters, LBR and PEBS, through
+ * to its guests. They are what it forgets at an exit, the instructions at which it takes
  * over from the guest, or at the entry after it. CPUID, IN, OUT and HLT exit here; of an untraced
  * guest CPUID alone. Those of the other units are written from what Linux switches at an entry
- * (atomic_switch_perf_msrs(), pt_guest_enter(), pt_guest_exit(), vmx_passthrough_lbr_msrs()) and
- * from what was fixed there.
+ * (atomic_switch_perf_msrs(), vmx_passthrough_lbr_msrs()) and from what was fixed there.
  */
 #include "monitor/defect.h"
 
@@ -96,28 +95,27 @@ static void handle_at_exit(struct vcpu *vcpu, enum ds_occasion occasion)
 	handled->now = false;
 }
 
-static struct ds_delivery handled_later(struct vcpu *vcpu, uint32_t entry)
+static struct delivery handled_later(struct vcpu *vcpu, uint32_t entry)
 {
-	struct ds_delivery delivery = ds_clean.deliver(vcpu, entry);
+	struct delivery delivery = ds_clean.deliver(vcpu, entry);
 
-	REMEMBERED(vcpu, struct handled)->delivered |= delivery.kind != DS_DELIVER_NOTHING;
+	REMEMBERED(vcpu, struct handled)->delivered |= delivery.kind != DELIVER_NOTHING;
 	return delivery;
 }
 
-static struct ds_delivery exit_unmasks_lvt(struct vcpu *vcpu, uint32_t entry)
+static struct delivery exit_unmasks_lvt(struct vcpu *vcpu, uint32_t entry)
 {
 	if (!REMEMBERED(vcpu, struct handled)->now)
 		return handled_later(vcpu, entry);
-	return (struct ds_delivery){.kind = DS_DELIVER_NOTHING,
-				    .entry = entry & ~(uint32_t)LVT_MASKED};
+	return (struct delivery){.kind = DELIVER_NOTHING, .entry = entry & ~(uint32_t)LVT_MASKED};
 }
 DEFECT(exit_unmasks_lvt, "SDM Vol 3, 10.5.1",
        "the first exit after a PMI takes back the mask that its delivery set",
        BREAKS(note, handle_at_exit), BREAKS(deliver, exit_unmasks_lvt))
 
-static struct ds_delivery pmi_twice(struct vcpu *vcpu, uint32_t entry)
+static struct delivery pmi_twice(struct vcpu *vcpu, uint32_t entry)
 {
-	struct ds_delivery delivery;
+	struct delivery delivery;
 
 	if (!REMEMBERED(vcpu, struct handled)->now)
 		return handled_later(vcpu, entry);
@@ -128,10 +126,10 @@ static struct ds_delivery pmi_twice(struct vcpu *vcpu, uint32_t entry)
 DEFECT(pmi_twice, "SDM Vol 3, 17.4.9.5", "a PMI is injected again at the first exit after it",
        BREAKS(note, handle_at_exit), BREAKS(deliver, pmi_twice))
 
-static struct ds_delivery pmi_kept_by_host(struct vcpu *vcpu, uint32_t entry)
+static struct delivery pmi_kept_by_host(struct vcpu *vcpu, uint32_t entry)
 {
 	(void)vcpu;
-	return (struct ds_delivery){.kind = DS_DELIVER_NOTHING, .entry = entry};
+	return (struct delivery){.kind = DELIVER_NOTHING, .entry = entry};
 }
 DEFECT(pmi_kept_by_host, "SDM Vol 3, 17.4.9.5",
        "the hypervisor takes each PMI for its own: the guest gets none",
@@ -301,32 +299,3 @@ static void restore_pebs_index(struct vcpu *vcpu)
 }
 AT_EXIT(exit_restores_pebs_index, "SDM Vol 3, 18.4.4",
 	"after an exit the index of samples is that of an earlier one", restore_pebs_index)
-
-static void lose_status(struct vcpu *vcpu)
-{
-	vcpu->pt.status = 0;
-}
-AT_EXIT(pt_exit_loses_status, "SDM Vol 3, 36.2.7", "an exit clears IA32_RTIT_STATUS", lose_status)
-
-static void lose_ranges(struct vcpu *vcpu)
-{
-	for (unsigned n = 0; n < PT_RANGES; n++)
-		vcpu->pt.address[n][0] = vcpu->pt.address[n][1] = 0;
-}
-AT_EXIT(pt_exit_loses_ranges, "SDM Vol 3, 36.2.7", "an exit clears IA32_RTIT_ADDRn", lose_ranges)
-
-/* The output goes on where it was at the first exit with TraceEn. */
-static void restore_pointers(struct vcpu *vcpu)
-{
-	uint64_t *cached = REMEMBERED(vcpu, uint64_t);
-
-	if (!(vcpu->pt.ctl & CTL_TRACE_EN))
-		*cached = 0;
-	else if (*cached)
-		vcpu->pt.output_mask_ptrs = *cached;
-	else
-		*cached = vcpu->pt.output_mask_ptrs;
-}
-AT_EXIT(pt_exit_restores_pointers, "SDM Vol 3, 36.2.7",
-	"after an exit IA32_RTIT_OUTPUT_MASK_PTRS is what it was at an earlier one",
-	restore_pointers)

@@ -12,6 +12,7 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/process/attachment.h"
+#include "kernel/ptrace/bts.h"
 #include "kernel/ptrace/ptrace.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/bts/bts.h"

@@ -509,7 +509,7 @@ TEST(bts_threshold_status, .group = "T", .ids = "T1", .needs = NEED_BTS,
 	wrmsr(MSR_PERF_GLOBAL_OVF_CTRL, OVERFLOW_BUFFER);
 }
 
-/* The work of a driver of BTS in interrupt mode, as a test: T10 of the reference. */
+/* The work of a driver of BTS in interrupt mode, as a test. */
 
 #define DRAIN_SLOTS	512 /* a handler's own way in must fit past the threshold */
 #define DRAIN_THRESHOLD 128

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/export/packets.h"
-
-#include "abi/ptrace_bts.h"
-#include "drivers/clock/tsc.h"
+/*
+ * Packets of every CPU, while anything is traced: a stream each. They are sent when nothing is
+ * traced any more; a buffer that is full until then keeps the oldest or, where `trace_mode=wrap`,
+ * the newest.
+ */
 #include "drivers/pt/pt.h"
 #include "drivers/pt/registers.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
-#include "kernel/export/export.h"
+#include "kernel/export/unit.h"
 #include "kernel/mm/page.h"
 #include "kernel/options.h"
 #include "kernel/trace/pt/insntrace.h"
-#include "lib/string.h"
+#include "kernel/trace/trace.h"
 
 #define CHUNK_ORDER_MOST INSNTRACE_ORDER_MOST
 
 #define USER_LAST 0x00007ffffffffffful
 
 static bool is_on, is_started;
-static unsigned traced; /* what packets_start() was called for */
+static unsigned traced; /* what start() was called for */
 static struct trace_total totals[MAX_CPUS];
 
 /* The kernel's own account. */
@@ -33,12 +34,12 @@ static uint32_t stream_of(unsigned cpu)
  * PIP, which says whose program follows, is written where MOV to CR3 is executed in a context that
  * is traced: with OS set, whatever the ranges let through (36.4.2.7).
  */
-static void add_view(struct insntrace_config *config, uint32_t view)
+static void add_view(struct insntrace_config *config, unsigned view)
 {
-	bool filters = view == PTRACE_BTS_USER && pt_caps()->ranges;
+	bool filters = view == TRACE_USER && pt_caps()->ranges;
 
-	config->control |= view & PTRACE_BTS_USER ? RTIT_CTL_USER : 0;
-	config->control |= view & PTRACE_BTS_KERNEL || filters ? RTIT_CTL_OS : 0;
+	config->control |= view & TRACE_USER ? RTIT_CTL_USER : 0;
+	config->control |= view & TRACE_KERNEL || filters ? RTIT_CTL_OS : 0;
 	if (filters) {
 		config->control |= RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER);
 		config->range[0].last = USER_LAST;
@@ -46,7 +47,7 @@ static void add_view(struct insntrace_config *config, uint32_t view)
 }
 
 /* Chunks as large as there may be: each has to be contiguous. */
-static struct insntrace_config config_of(uint32_t view)
+static struct insntrace_config config_of(unsigned view)
 {
 	struct insntrace_config config = {
 		.flags = options.trace_mode == EXPORT_WRAP ? INSNTRACE_CIRCULAR : 0,
@@ -61,7 +62,7 @@ static struct insntrace_config config_of(uint32_t view)
 	return config;
 }
 
-static int allocate_all(uint32_t view)
+static int allocate_all(unsigned view)
 {
 	struct insntrace_config config = config_of(view);
 	int error = insntrace_initialize(owner, INSNTRACE_CPUS, cpu_count());
@@ -86,32 +87,21 @@ static bool fails(int error)
 	return true;
 }
 
-static void send_stream(struct frame_line *line, unsigned cpu, uint32_t view)
+static void begin(void)
 {
-	static uint8_t payload[TRACE_PAYLOAD_BYTES];
-	const struct trace_frame header = {.type = TRACE_FRAME_STREAM,
-					   .cpu = (uint8_t)this_cpu()->index,
-					   .stream = stream_of(cpu),
-					   .tsc = tsc_read()};
-	size_t used = 0;
+	enum export_what what = (enum export_what)options.trace;
 
-	frame_item(payload, &used, TRACE_ITEM_NAME, "cpu", 3);
-	frame_item(payload, &used, TRACE_ITEM_VIEW, &view, sizeof(view));
-	frame_send(line, header, payload, used);
-}
-
-void packets_begin(struct frame_line *line, uint32_t view)
-{
-	if (fails(allocate_all(view)))
+	if (fails(allocate_all(export_view(what))))
 		return;
 	is_on = true;
 	for (unsigned i = 0; i < cpu_count(); i++) {
 		totals[i] = (struct trace_total){.stream = stream_of(i)};
-		send_stream(line, i, view);
+		export_describe(NULL, stream_of(i), what, "cpu", 0);
 	}
 }
 
-void packets_start(void)
+/* From the first that is traced to the last no program gets the CR3 of one that ended. */
+static void start(void)
 {
 	if (!is_on || traced++)
 		return;
@@ -119,24 +109,20 @@ void packets_start(void)
 	is_started = !fails(insntrace_start(owner));
 }
 
-static void send_part(struct frame_line *line, struct trace_total *total, const void *bytes,
-		      size_t size, bool lost)
+static void send_part(struct trace_total *total, const void *bytes, size_t size, bool lost)
 {
-	const struct trace_frame header = {.type = TRACE_FRAME_PACKETS,
-					   .cpu = (uint8_t)this_cpu()->index,
-					   .stream = total->stream,
-					   .index = total->records,
-					   .lost = lost,
-					   .tsc = tsc_read()};
+	struct trace_frame header = export_header(TRACE_FRAME_PACKETS, total->stream);
 
-	frame_send(line, header, bytes, size);
+	header.index = total->records;
+	header.lost = lost;
+	frame_send(&export_line, header, bytes, size);
 	total->frames++;
 	total->records += size;
 	total->lost += lost;
 }
 
 /* How much was lost is unknown: a wrapped buffer lost its oldest bytes, a full one the newest. */
-static void send_buffer(struct frame_line *line, unsigned cpu)
+static void send_buffer(unsigned cpu)
 {
 	struct insntrace_state state = {0};
 	size_t size = TRACE_PAYLOAD_BYTES;
@@ -147,40 +133,47 @@ static void send_buffer(struct frame_line *line, unsigned cpu)
 	insntrace_get_buffer_state(owner, cpu, &state);
 	lost = state.flags & INSNTRACE_WRAPPED;
 	while (!insntrace_read_buffer(owner, cpu, offset, &from, &size) && size) {
-		send_part(line, &totals[cpu], from, size, lost);
+		send_part(&totals[cpu], from, size, lost);
 		lost = false;
 		offset += size;
 		size = TRACE_PAYLOAD_BYTES;
 	}
 	if (state.flags & (INSNTRACE_STOPPED | INSNTRACE_ERROR))
-		send_part(line, &totals[cpu], NULL, 0, true);
+		send_part(&totals[cpu], NULL, 0, true);
 }
 
 /* From then on no packets that are not sent name a program that ended. */
-static void stop_all(struct frame_line *line)
+static void stop_all(void)
 {
 	if (is_started) {
 		insntrace_stop(owner);
 		for (unsigned i = 0; i < cpu_count(); i++)
-			send_buffer(line, i);
+			send_buffer(i);
 	}
 	is_started = false;
 	insntrace_keep_roots(false);
 }
 
-void packets_stop(struct frame_line *line)
+static void end(void)
 {
-	if (traced && !--traced)
-		stop_all(line);
-}
-
-unsigned packets_end(struct frame_line *line, struct trace_total *sent)
-{
-	if (!is_on)
-		return 0;
-	stop_all(line);
+	stop_all();
 	is_on = false;
 	insntrace_terminate(owner);
-	memcpy(sent, totals, cpu_count() * sizeof(*sent));
-	return cpu_count();
+	for (unsigned i = 0; i < cpu_count(); i++)
+		export_total(&totals[i]);
 }
+
+static void finish(const struct task *task)
+{
+	if (!task && is_on)
+		end();
+	else if (task && traced && !--traced)
+		stop_all();
+}
+
+const struct export_unit export_pt = {
+	.word = "pt",
+	.begin = begin,
+	.start = start,
+	.finish = finish,
+};

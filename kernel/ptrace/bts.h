@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A tracer's buffer of branches, as its requests have it. Its caller is the tracer; the tracee is
+ * stopped for it or, for all but _config(), has ended. Errors as in docs/ptrace-bts.2.
+ */
+#ifndef SPOOR_KERNEL_PTRACE_BTS_H
+#define SPOOR_KERNEL_PTRACE_BTS_H
+
+#include "abi/ptrace_bts.h"
+#include "kernel/ptrace/ptrace.h"
+
+long ptrace_bts_config(struct attachment *attachment, const struct ptrace_bts_config *config);
+void ptrace_bts_status(struct attachment *attachment, struct ptrace_bts_config *config);
+
+/* bts_read.c: of a buffer that there is. */
+struct ptrace_call;
+long ptrace_bts_size(const struct ptrace_call *call);
+long ptrace_bts_get(const struct ptrace_call *call);
+long ptrace_bts_read(const struct ptrace_call *call);
+long ptrace_bts_clear(const struct ptrace_call *call);
+
+#endif
