@@ -30,6 +30,7 @@
 
 EMBEDDED(page, "tools_view_page_html");
 EMBEDDED(script, "tools_view_page_js");
+EMBEDDED(calls, "tools_view_calls_js");
 EMBEDDED(lanes, "tools_view_lanes_js");
 EMBEDDED(viewer, "third_party_speedscope_speedscope_js");
 EMBEDDED(style, "third_party_speedscope_speedscope_css");
@@ -360,6 +361,7 @@ static uint64_t put_page(const struct filter *filter, struct trace *trace)
 		if (trace->streams[i].recorded && filter_has_stream(filter, &trace->streams[i]))
 			put_stream(filter, trace, &trace->streams[i], &calls);
 	put_script("text/javascript", "page", script_start, script_end);
+	put_script("text/javascript", "tree", calls_start, calls_end);
 	put_script("text/javascript", "lanes", lanes_start, lanes_end);
 	at += strlen(place);
 	fwrite(at, 1, (size_t)(page_end - at), page);

@@ -159,6 +159,7 @@ function callsZoomed(its, rectangle)
 	const from = rectangle.origin.x, to = from + rectangle.size.x, end = streams[chosen].end;
 	store = its;
 	calls = rectangle;
+	showCalls(from, to);
 	if (!(to > from) || !rows.length || !streams[chosen].stays.length)
 		return;
 	if (wanted && !wanted.asked) {

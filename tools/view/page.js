@@ -71,39 +71,16 @@ async function unpack(text)
 	return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// What speedscope takes for an array of {type, frame, at}. There is one such object, and one at a time: an array of millions
-// would take longer to make than all else.
-function* eventsOf(bytes)
-{
-	const event = {type: 'O', frame: 0, at: 0}, open = [];
-	let next = 0;
-	const number = () => {
-		let value = 0, weight = 1, byte;
-		do {
-			byte = bytes[next++];
-			value += (byte & 127) * weight;
-			weight *= 128;
-		} while (byte > 127);
-		return value;
-	};
-	while (next < bytes.length) {
-		const entered = number();
-		event.type = entered ? 'O' : 'C';
-		if (entered)
-			open.push(entered - 1);
-		event.frame = entered ? entered - 1 : open.pop();
-		event.at += number();
-		yield event;
-	}
-}
-
-// Places in speedscope's script, and what is added there. A frame is chosen; another part is shown; numbers have a unit,
-// and room for it; a narrow screen has no room for what is of no use in this page.
+// Places in speedscope's script, and what is added there. A frame is chosen; another part is shown; calls.js makes the
+// profile; numbers have a unit, and room for it; a narrow screen has no room for what is of no use in this page.
 const narrow = '"@media (max-width: 600px)":{display:"none"},';
 const additions = [
 	['setSelectedNode(n,a){', 'parent.showFrame(a&&a.frame);'],
 	['this.setSelectedFrame=n=>{', 'parent.showFrame(n);'],
 	['setConfigSpaceViewportRect(n,a){', 'n=="CHRONO"&&parent.callsZoomed(this,a);'],
+	['n(s);let c=e.map((h,_)=>({key:_,...h}));', 'return parent.buildProfile(s,c.map(h=>me.getOrInsert(s.frames,h)),Zn,me,l);'],
+	['forEachCall:t.forEachCall.bind(t),', 'forEachCall:t.forEachSeen,made:t.made,'],
+	['constructor(e){this.source=e;', 'e.made&&e.made(this);'], ['this.flamechart=a;', 'a.renderer=this;'],
 	['format(e){return e.toLocaleString()', "+' instr.'"],
 	['toolbarRight:{', narrow], ['toolbarCenter:{', narrow],
 	['statsTableCell:{', 'whiteSpace:"nowrap",'], ['gridTemplateColumns:"120px 120px 1fr"', ',gridTemplateColumns:"160px 160px 1fr"'],
@@ -135,7 +112,7 @@ async function load(frame, index)
 	frame.contentWindow.JSON.parse = text => {
 		const parsed = parse(text);
 		if (parsed.profiles) {
-			Object.assign(parsed.profiles[0], {name, events: eventsOf(bytes)});
+			Object.assign(parsed.profiles[0], {name, events: bytes});
 			parsed.shared.frames = frames;
 		}
 		return parsed;

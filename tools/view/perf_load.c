@@ -12,6 +12,7 @@
 /* PERF_AUXTRACE: bytes of one ring, from `offset` on. */
 struct perf_chunk {
 	uint64_t ring, offset, size; /* `ring`: that of a CPU, or of a task */
+	uint64_t begin, dropped;     /* bytes before the ring's beginning, in it, are not there */
 	const struct perf_item *item;
 	struct perf_task *task; /* of a snapshot */
 	bool taken;
@@ -217,6 +218,18 @@ static void end_bytes(struct perf_load *load, struct perf_task *task, uint64_t t
 	task->last = time;
 }
 
+/* Bytes of a chunk from one of its places to another, both counted as offsets of the ring. */
+static struct perf_piece piece_of(const struct perf_chunk *chunk, uint64_t from, uint64_t to)
+{
+	uint64_t at = from - chunk->offset - (from >= chunk->begin ? chunk->dropped : 0);
+	uint64_t most = at < chunk->item->trace_size ? chunk->item->trace_size - at : 0;
+
+	return (struct perf_piece){.bytes = chunk->item->trace + at,
+				   .size = to - from < most ? to - from : most,
+				   .ring = chunk->ring,
+				   .offset = from};
+}
+
 /* PERF_RECORD_AUX: the task of the record wrote so many bytes of its ring from an offset on. */
 static void take_bytes(struct perf_load *load, const struct perf_item *item, uint64_t ring,
 		       struct perf_task *task)
@@ -228,21 +241,19 @@ static void take_bytes(struct perf_load *load, const struct perf_item *item, uin
 	for (size_t at = find_chunk(load, ring, offset); at < load->chunk_count && offset < end;
 	     at++) {
 		struct perf_chunk *chunk = &load->chunks[at];
-		uint64_t size = chunk->size, skipped;
+		uint64_t last = chunk->offset + chunk->size;
+		struct perf_piece piece;
 
 		if (chunk->ring != ring || chunk->offset >= end)
 			break;
-		skipped = chunk->offset > offset ? 0 : offset - chunk->offset;
-		size = end - chunk->offset < size ? end - chunk->offset : size;
-		add_piece(load, (struct perf_piece){.stay = stay,
-						    .stay_count = load->stay_count - stay,
-						    .bytes = chunk->item->trace + skipped,
-						    .size = size - skipped,
-						    .ring = ring,
-						    .offset = chunk->offset + skipped,
-						    .gap = task->gap || chunk->offset > offset});
+		last = end < last ? end : last;
+		piece = piece_of(chunk, chunk->offset > offset ? chunk->offset : offset, last);
+		piece.stay = stay;
+		piece.stay_count = load->stay_count - stay;
+		piece.gap = task->gap || chunk->offset > offset;
+		add_piece(load, piece);
 		task->gap = false;
-		offset = chunk->offset + size;
+		offset = last;
 		chunk->taken = true;
 	}
 	task->gap |= offset < end || flags & (PERF_AUX_FLAG_TRUNCATED | PERF_AUX_FLAG_PARTIAL);
@@ -288,6 +299,57 @@ static int compare_places(const void *left, const void *right)
 	return (a->item->body > b->item->body) - (a->item->body < b->item->body);
 }
 
+/*
+ * perf takes records of BTS as wholes (tools/perf/util/auxtrace.c, __auxtrace_mmap__read()). Of the
+ * bytes before the end of a ring it drops those that are none, and the ring's beginning follows at
+ * once: offsets go on that much later. The size of a ring is a power of two.
+ */
+static void find_dropped(struct perf_load *load, const uint64_t *ends)
+{
+	for (size_t i = 0; i < load->chunk_count; i++) {
+		struct perf_chunk *chunk = &load->chunks[i];
+		bool is_last = i + 1 == load->chunk_count || chunk[1].ring != chunk->ring;
+		uint64_t end = is_last ? ends[i] : chunk[1].offset;
+		uint64_t hole = end - chunk->offset - chunk->size;
+		unsigned power = 0;
+
+		if (end <= chunk->offset || hole >= sizeof(struct trace_record))
+			continue;
+		while (power < 63 && end >> (power + 1) > chunk->offset >> (power + 1))
+			power++;
+		chunk->begin = end >> power << power;
+		if ((chunk->begin - chunk->offset) % sizeof(struct trace_record) != hole)
+			continue;
+		chunk->dropped = hole;
+		chunk->size += hole;
+	}
+}
+
+/* Up to where records say that bytes of each chunk are. The caller frees them. */
+static uint64_t *find_ends(const struct perf_load *load)
+{
+	uint64_t *ends = allocate(load->chunk_count + 1, sizeof(*ends));
+
+	for (size_t i = 0; i < load->data->count; i++) {
+		const struct perf_item *item = &load->data->items[i];
+		uint64_t offset = perf_number(item, 0, 8), end = offset + perf_number(item, 8, 8);
+		uint64_t ring = item->tid | PERF_RING_OF_TASK;
+		size_t at;
+
+		if (item->type != PERF_RECORD_AUX)
+			continue;
+		at = find_chunk(load, ring, offset);
+		/* The last bytes of a chunk may be beyond the end that it has without dropped ones.
+		 */
+		if (at && (at == load->chunk_count || load->chunks[at].ring != ring) &&
+		    load->chunks[at - 1].ring == ring)
+			at--;
+		if (at < load->chunk_count && load->chunks[at].ring == ring && end > ends[at])
+			ends[at] = end;
+	}
+	return ends;
+}
+
 /* PERF_AUXTRACE: size, offset, reference, index, tid, CPU. */
 static void find_chunks(struct perf_load *load)
 {
@@ -321,6 +383,12 @@ static void find_chunks(struct perf_load *load)
 		if (load->chunks[i].ring == before->ring && size && size < before->size)
 			before->size = size;
 	}
+	if (load->unit == PERF_AUXTRACE_BTS && !load->snapshot) {
+		uint64_t *ends = find_ends(load);
+
+		find_dropped(load, ends);
+		free(ends);
+	}
 }
 
 /* Bytes that no record is of are those of the ring's task: snapshots, and what perf lost the
@@ -345,7 +413,7 @@ static void take_rest(struct perf_load *load)
 					.stay = take_stays(load, task, PERF_RING_OF_TASK, 0, 0),
 					.stay_count = task->count - task->begun,
 					.bytes = item->trace,
-					.size = load->chunks[i].size,
+					.size = load->chunks[i].size - load->chunks[i].dropped,
 					.ring = load->chunks[i].ring,
 					.offset = load->chunks[i].offset,
 					.gap = load->snapshot});

@@ -10,7 +10,7 @@ $(BUILD)/view-obj/%.c.o: %.c
 	$(call short,HOSTCC,$<)$(HOST_CC) $(VIEW_CFLAGS) -c -o $@ $<
 
 # What the page of `view html` has inside.
-view_page := $(addprefix tools/view/,page.html page.js lanes.js) $(addprefix third_party/speedscope/,speedscope.js speedscope.css LICENSE)
+view_page := $(addprefix tools/view/,page.html page.js calls.js lanes.js) $(addprefix third_party/speedscope/,speedscope.js speedscope.css LICENSE)
 $(BUILD)/view-obj/page.o: $(view_page)
 	@mkdir -p $(@D)
 	$(call short,LD)$(LD) -r -b binary -z noexecstack -o $@ $^

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # bench.sh [THOUSANDS]: how fast `view dump` and `view perf` are beside `perf script` on the same branches (6,000
-# thousand of them), and how long Chromium takes to open the page of all, at most 20 s of CPU. Prints TAP. Limits are on
+# thousand of them), and how long Chromium takes to open the page of all, at most 5 s of CPU. Prints TAP. Limits are on
 # CPU time. A part of `make check-view`.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
@@ -44,6 +44,6 @@ beside 'view dump' "$dump"
 beside 'view perf' "$perf"
 took='' used='' size=0
 $view html -p $program -o "$scratch/page.html" "$scratch/trace.spt" 2>/dev/null && read -r took used < <(tools/view/tests/browser.pl --open "$scratch/page.html") &&
-	size=$(stat -c %s "$scratch/page.html") && awk "BEGIN { exit($used <= 20 ? 0 : 1) }"
+	size=$(stat -c %s "$scratch/page.html") && awk "BEGIN { exit($used <= 5 ? 0 : 1) }"
 result "Chromium shows the page of $((size / 1000)) kB after $took s, $used of CPU"
 exit $failed

@@ -180,7 +180,7 @@ sub check {
 	my ($page, $trace) = ("$scratch/page.html", "$scratch/trace.spt");
 	my $program = '-p build/view-test/stepped';
 	$| = 1;
-	print "1..12\n";
+	print "1..13\n";
 	qx{build/view-test/test_stack build/view-test/stepped $trace $scratch/records $scratch/counts};
 	view("html $program -o $page $trace");
 	my $shown = open_page($page);
@@ -220,6 +220,7 @@ sub check {
 	open_page($page);
 	point(calls_at(0.5, OUTERMOST));
 	code_is('_start', 'a click on the outermost call in the order of time');
+	zoomed();
 	narrow($page);
 	two_streams($ARGV[0] // "$scratch/two.png");
 	many_tasks();
@@ -264,6 +265,31 @@ sub code_is {
 	my $same = keys %ran && keys %ran == keys %shown && !grep { $ran{$_} != ($shown{$_} // 0) } keys %ran;
 	my @wrong = grep { $_ ne '' && $line{$_} != ($times{$_} // -1) } keys %line;
 	result($head =~ /\Q$name\E: / && $same && !@wrong, "$click shows how often each line and instruction of $name ran: " . keys(%ran) . ' of them');
+}
+
+# Where calls are too short to be objects, as in a page of many, a zoom makes each that takes time in that part.
+sub zoomed {
+	my ($before, $all, $same) = @{run(q{(() => {
+		const open = [], every = [], found = [];
+		seen.all((node, at) => open.push([node.frame.name, at]), (node, at) => every.push([...open.pop(), at]));
+		// It begins within a call that is short.
+		const [, begin] = every.find(([, start, end]) => start > 0.4 * seen.end && end - start > 2 && end - start < 12);
+		const [from, to] = [begin + 1, begin + 0.05 * seen.end];
+		const visit = call => {
+			if (call.end > from && call.start < to)
+				found.push([call.frame < 0 ? 'short' : seen.frames[call.frame].name, call.start, call.end].join());
+			call.children.forEach(visit);
+		};
+		seen.least = seen.end / 8;
+		seen.find(seen.least);
+		seen.roots.forEach(visit);
+		const before = found.splice(0).length;
+		seen.zoom(from, to);
+		seen.roots.forEach(visit);
+		const each = every.filter(([, start, end]) => end > from && start < to && end > start).map(call => call.join());
+		return [before, each.length, each.sort().join() == found.sort().join()];
+	})()})};
+	result($before < $all && $all > 100 && $same, "a zoom finds each of $all calls, of which $before are objects before");
 }
 
 # A screen of 390 pixels: nothing is wider, what is clicked is not covered, code is above the calls until it is closed.
