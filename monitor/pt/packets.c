@@ -227,7 +227,7 @@ void pt_rule_mode(struct vcpu *vcpu)
 /* 36.4.2.7: bits 51:5 from bit 1 on. */
 void pt_rule_pip(struct vcpu *vcpu)
 {
-	uint64_t cr3 = vcpu->cr3 & pt_cr3_bits(vcpu) & ((1ull << 52) - 1);
+	uint64_t cr3 = vcpu->cr3 & pt_cr3_bits(vcpu);
 	uint64_t payload = cr3 >> PIP_CR3_SHIFT << 1;
 	uint8_t bytes[8] = {EXTENDED, PIP};
 

@@ -64,6 +64,16 @@ try 'the same mutants by the same seed' 0 'LBR: 3 of 3' mutate pass fail --count
 [ ! -e booted ]
 result 'nothing was booted by the same seed'
 try 'mutants that nobody notices' 1 'not ok 2 - LBR [^#]* # todo nobody noticed.*not ok 5 - LBR: 0 of 3 ' mutate pass pass "${again[@]}"
+try 'mutants that crash' 0 'ok 2 - LBR [^#]*: selftest_panic_mid_line by a crash.*LBR: 3 of 3 \(100.0 %\) noticed, 3 of them' mutate pass died "${again[@]}"
+# They crash as long as they have the usual time.
+busy()
+{
+	LOG=$here/logs FAKE_LOG='' FAKE_ACT='case $* in
+		*mutate/plain* | *timeout=120*) cat "$LOG/pass.log" ;;
+		*) cat "$LOG/died.log" ;;
+		esac' tools/mutate "${again[@]}" LBR
+}
+try 'a crash for want of time is none' 1 'not ok 2 - LBR [^#]* # todo nobody noticed.*LBR: 0 of 3 ' busy
 # The tests of the unit pass; the witnesses fail but of the rules as they are.
 witnesses()
 {

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(kinds_of_mutations mutations apply names_of choices_of);
+our @EXPORT_OK = qw(kinds_of_mutations mutations apply names_of choices_of entries_of);
 
 my @kinds = ('operator', 'border', 'constant', 'dropped statement', 'exchanged arguments', 'state of all', 'write of the neighbour');
 sub kinds_of_mutations { return @kinds }
@@ -38,6 +38,21 @@ sub choices_of {
 	my @found;
 	push @found, {unit => $unit, choices => $1, field => $2} while $body =~ /enum \{([^}]*)\} (\w+);/g;
 	return @found;
+}
+
+# The mutants that a text lists: `path | function | source: why`, lines with -, lines with +. Of a line that is none of these
+# the line instead.
+sub entries_of {
+	my @entries;
+	for (split /\n/, $_[0]) {
+		next if /^#/ || $_ eq '';
+		if (/^(\S+) \| (.+?) \| (.+?): (.+)$/) {
+			push @entries, {path => $1, function => $2, source => $3, why => $4, before => '', after => ''};
+		} elsif (/^-(.*)/ && @entries) { $entries[-1]{before} .= " $1" }
+		elsif (/^\+(.*)/ && @entries) { $entries[-1]{after} .= " $1" }
+		else { return $_ }
+	}
+	return map { +{%$_, before => flat($_->{before}), after => flat($_->{after})} } @entries;
 }
 
 # All mutants of `text`, the file `path`: each has kind, path, function, its body, line, what, before, after, edits (offset, length, text).

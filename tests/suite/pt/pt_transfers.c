@@ -291,19 +291,19 @@ TEST(pt_cr3_filter, .group = "PT", .ids = "PT29 PT146", .needs = NEED_PT,
 static const uint8_t compatible_code[] = {0x90, 0xea, 0x08, 0x00, 0x10,
 					  0x40, 0x08, 0x00, 0xff, 0xe3};
 
-/* To that code and back. */
+/* Three conditional branches, then to that code and back. */
 static void visit_compatible(struct pt_rig *rig, uint64_t control)
 {
 	own_gdt_load();
 	PT_TRACED(rig, control,
-		  "leaq 1f(%%rip), %%rbx\n\tpushq $0x80\n\tpushq $0x40100000\n\t" PT_FAR(
+		  THREE_BITS "leaq 1f(%%rip), %%rbx\n\tpushq $0x80\n\tpushq $0x40100000\n\t" PT_FAR(
 			  "lretq") "1:");
 	own_gdt_unload();
 }
 
 TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT137", .needs = NEED_PT,
-     .claim = "a far transfer to code of another size emits MODE.Exec before its target, be it "
-	      "that packets begin there",
+     .claim = "a far transfer to code of another size emits MODE.Exec before its target, after "
+	      "the bits of branches before it, be it that packets begin there",
      .source = "SDM Vol 3, 36.4.2")
 {
 	uint8_t *page = test_area(1);
@@ -318,7 +318,7 @@ TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT137", .needs = NEED_PT,
 	pt_add_branch(&rig, FLOW_FAR, (const void *)(COMPATIBLE_AT + 1ul), 7);
 	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(COMPATIBLE_64 + 0ul), 2);
 	visit_compatible(&rig, PT_PLAIN);
-	PT_EXPECT_BODY(&rig, {.seen = SEEN_MODE, .to = 2}, /* CS.D */
+	PT_EXPECT_BODY(&rig, SEEN_THREE, {.seen = SEEN_MODE, .to = 2}, /* CS.D */
 		       {.seen = SEEN_TARGET, .to = COMPATIBLE_AT},
 		       {.seen = SEEN_MODE, .to = 1}, /* CS.L */
 		       {.seen = SEEN_TARGET, .to = COMPATIBLE_64},
@@ -514,6 +514,35 @@ TEST(pt_overflow, .group = "PT", .ids = "PT46", .needs = NEED_PT,
 	pt_expect_end(&flow); /* it forgets the CALL at OVF */
 	expect_whole(&rig);
 	pt_close(&rig);
+	test_observe("overflows", "%u", overflows);
+	if (!overflows)
+		test_skip("the output did not overflow");
+}
+
+uint32_t pt_jumps_to_end;
+
+TEST(pt_overflow_at_end, .group = "PT", .ids = "PT46", .needs = NEED_PT,
+     .claim = "OVF follows an overflow too that the packets of clearing TraceEn begin",
+     .source = "SDM Vol 3, 36.3.8")
+{
+	const uint64_t control = PT_PLAIN | RTIT_CTL_CYC_EN;
+	unsigned overflows = 0;
+	struct flow_item item;
+	struct flow flow;
+
+	if (!pt_caps()->psb_cyc)
+		test_skip("the processor has no CYC packets (CPUID.14H:EBX[1])");
+	PT_RIG(rig, 4, false);
+	for (pt_jumps_to_end = 1; pt_jumps_to_end <= 128; pt_jumps_to_end++) {
+		pt_again(&rig, control);
+		PT_TRACED(&rig, control,
+			  "movl pt_jumps_to_end(%%rip), %%esi\n\tleaq 1f(%%rip), %%rbx\n"
+			  "1:\tdecl %%esi\n\t" PT_JCC("jz", "2f") PT_JMP_TO("%%rbx") "2:");
+		pt_flow(&rig, &flow);
+		while (flow_next(&flow, &item))
+			overflows += item.what == FLOW_LOST;
+		pt_expect_end(&flow);
+	}
 	test_observe("overflows", "%u", overflows);
 	if (!overflows)
 		test_skip("the output did not overflow");
