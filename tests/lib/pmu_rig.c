@@ -54,6 +54,15 @@ void pmu_rig_closed(const uint64_t *counters)
 	pmu_rig_close(*counters);
 }
 
+uint64_t pmu_rig_here(void)
+{
+	struct cpuid_result leaf = cpuid(0x0a, 0);
+	uint64_t general = (1ull << (leaf.eax >> 8 & 0xff)) - 1;
+	uint64_t fixed = ((1ull << (leaf.edx & 0x1f)) - 1) | leaf.ecx;
+
+	return general | fixed << PMU_FIXED;
+}
+
 uint32_t pmu_rig_msr(unsigned n)
 {
 	return pmu_rig_is_fixed(n) ? IA32_FIXED_CTR0 + n - PMU_FIXED : IA32_PMC0 + n;

@@ -73,6 +73,21 @@ static inline uint64_t pmu_rig_of_cycles(uint64_t counters)
 	return counters & ~(5ull << PMU_FIXED);
 }
 
+/* The counters that CPUID.0AH of this CPU has, by bit: a CPU of a hybrid processor may have more
+   than pmu_caps() says, and its registers have them all. The first that it has not, of each kind.
+ */
+uint64_t pmu_rig_here(void);
+
+static inline unsigned pmu_rig_general_here(void)
+{
+	return (unsigned)__builtin_ctzll(~pmu_rig_here());
+}
+
+static inline unsigned pmu_rig_fixed_here(void)
+{
+	return (unsigned)__builtin_ctzll(~(pmu_rig_here() >> PMU_FIXED));
+}
+
 /* The MSR of a counter's value; what it can hold. */
 uint32_t pmu_rig_msr(unsigned n);
 uint64_t pmu_rig_mask(unsigned n);
