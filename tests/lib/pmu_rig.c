@@ -2,6 +2,7 @@
 #include "tests/lib/pmu_rig.h"
 
 #include "drivers/apic/lapic.h"
+#include "drivers/clock/tsc.h"
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
 #include "drivers/lbr/lbr.h"
@@ -130,6 +131,20 @@ __attribute__((noinline)) void pmu_rig_run(uint64_t counters)
 			 : "memory", "cc");
 }
 
+unsigned pmu_rig_run_until(unsigned n, uint64_t counters)
+{
+	uint64_t before = rdmsr(pmu_rig_msr(n));
+
+	for (unsigned runs = 1; runs <= PMU_RIG_RUNS; runs++) {
+		pmu_rig_run(counters);
+		if (rdmsr(pmu_rig_msr(n)) != before)
+			return runs;
+		if (pmu_rig_is_exact(n))
+			break;
+	}
+	return 0;
+}
+
 uint64_t pmu_rig_branches(unsigned n, uint64_t conditions)
 {
 	const uint64_t global = 1ull << n;
@@ -196,6 +211,8 @@ static bool overflowed(struct trap_frame *frame)
 	pmu_rig_interrupt.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
 	pmu_rig_interrupt.debugctl = rdmsr(IA32_DEBUGCTL);
 	pmu_rig_interrupt.status = status;
+	EACH_COUNTER(n, interrupting)
+	pmu_rig_interrupt.value[n] = rdmsr(pmu_rig_msr(n));
 	pmu_rig_interrupt.count++;
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, status & interrupting);
 	lapic_unmask_lvtpc();
@@ -209,6 +226,25 @@ void pmu_rig_take_interrupts(uint64_t counters)
 	interrupting = counters;
 	pmu_rig_interrupt.count = 0;
 	nmi_add_handler(overflowed);
+}
+
+void pmu_rig_await_interrupt(void)
+{
+	uint64_t end = tsc_read() + 10000000;
+
+	while (!pmu_rig_interrupt.count && tsc_read() < end)
+		__asm__ volatile("pause");
+}
+
+void pmu_rig_run_interrupted(uint64_t counters)
+{
+	uint64_t flags = interrupts_save();
+
+	wrmsr(IA32_PERF_GLOBAL_CTRL, counters);
+	pmu_rig_await_interrupt();
+	__asm__ volatile(".rept 200\n\tnop\n\t.endr");
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	interrupts_restore(flags);
 }
 
 void pmu_rig_release_interrupts(void)

@@ -85,8 +85,8 @@ TEST(pmu_each_select_keeps_value, .group = "pmu", .ids = "PM4", .needs = 0,
 	{
 		pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, false));
 		pmu_rig_load(n, 1);
+		pmu_rig_run_until(n, 1ull << n);
 	}
-	pmu_rig_run(counters);
 	status = rdmsr(IA32_PERF_GLOBAL_STATUS);
 	EXPECT_EQ(status & counters, counters);
 	EACH_COUNTER(n, counters)

@@ -373,6 +373,7 @@ static uint64_t overflow_beside_branches(unsigned n, uint64_t freeze)
 	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
 	wrmsr(IA32_DEBUGCTL, LBR | freeze);
 	pmu_rig_run(1ull << n);
+	pmu_rig_await_interrupt();
 	debugctl = rdmsr(IA32_DEBUGCTL);
 	wrmsr(IA32_DEBUGCTL, 0);
 	pmu_rig_control(n, 0);
