@@ -49,7 +49,7 @@ struct pebs_behaviour {
 
 	/* Events between the one that overflows a counter and the one that is sampled, but with
 	   PDIR: "a finite delay", 18.9.4.4. */
-	enum { PEBS_SKID_NONE, PEBS_SKID } skid;
+	enum { PEBS_SKID_NONE, PEBS_SKID, PEBS_SKID_VARIES } skid;
 };
 extern const struct unit pebs_unit;
 

@@ -4,7 +4,7 @@
 #include "monitor/pebs/rules.h"
 #include "monitor/silicon.h"
 
-enum { PDIR_EVENT = 0x01c0, SKID_EVENTS = 3 };
+enum { PDIR_EVENT = 0x01c0, SKID_EVENTS = 3, SKIDS = 8 };
 
 static const struct pebs_rules *rules_of(const struct vcpu *vcpu)
 {
@@ -38,14 +38,16 @@ static bool is_distributed(const struct vcpu *vcpu, unsigned n)
 }
 
 /* Cycles are no event of an instruction: they are sampled late in any case. */
-static unsigned skid(const struct vcpu *vcpu, unsigned n)
+static unsigned skid(struct vcpu *vcpu, unsigned n)
 {
 	const struct pmu_event *event = pmu_event_of(vcpu, n);
 	bool cycles = event && event->kind == EVENT_CYCLES;
 
-	if (pebs_behaviour_of(vcpu)->skid == PEBS_SKID_NONE || cycles)
+	if (pebs_behaviour_of(vcpu)->skid == PEBS_SKID_NONE || cycles || is_distributed(vcpu, n))
 		return 0;
-	return is_distributed(vcpu, n) ? 0 : SKID_EVENTS;
+	if (pebs_behaviour_of(vcpu)->skid == PEBS_SKID_VARIES)
+		return vcpu->pebs.turn++ * 5 % SKIDS;
+	return SKID_EVENTS;
 }
 
 void pebs_overflow(struct vcpu *vcpu, unsigned n)

@@ -14,6 +14,7 @@ struct pebs_state {
 	uint64_t frontend;	    /* MSR_PEBS_FRONTEND */
 	uint16_t armed;		    /* counters, by place, whose next event is sampled */
 	uint8_t skid[PMU_COUNTERS]; /* events until an armed counter's is sampled */
+	uint8_t turn;		    /* of skids that vary */
 	uint64_t remembered[2];	    /* of silicon that is wrong on purpose */
 };
 

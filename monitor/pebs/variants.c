@@ -28,7 +28,8 @@ static const struct point points[] = {
 		     {"interrupts", "each PEBS record without room sets OvfBuf and interrupts"}}},
 	{POINT("pebs-skid", skid),
 	 .choices = {{"0", "PEBS samples the event after the one that overflows a counter"},
-		     {"3", "without PDIR it samples the third one after that event"}}},
+		     {"3", "without PDIR it samples the third one after that event"},
+		     {"varies", "without PDIR it samples one of the first eight after it"}}},
 	{.name = NULL},
 };
 

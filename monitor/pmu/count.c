@@ -10,6 +10,10 @@
 #include "monitor/pmu/rules.h"
 #include "monitor/silicon.h"
 
+/* struct pmu_behaviour */
+enum { SLOWER = 64, LATE_INSTRUCTIONS = 100 };
+#define COARSE 0xfffffull
+
 static uint16_t place(unsigned n)
 {
 	return (uint16_t)(1u << n);
@@ -26,6 +30,25 @@ static bool interrupts(const struct vcpu *vcpu, unsigned n)
 		return netburst_interrupts(vcpu);
 	return n < PMU_GENERAL ? vcpu->pmu.event_select[n] & SELECT_INT
 			       : fixed_control(vcpu, n) & FIXED_PMI;
+}
+
+/* In ring 3, and where no instruction is looked at, an overflow interrupts at once. */
+static void interrupt(struct vcpu *vcpu)
+{
+	bool looks = !vcpu->cpl && vcpu->pmu.counting && vcpu->pmu.levels & LEVEL_OS;
+
+	if (pmu_behaviour_of(vcpu)->late == PMU_LATE_NONE || !looks)
+		platform_performance_interrupt(vcpu);
+	else if (!vcpu->pmu.late)
+		vcpu->pmu.late = LATE_INSTRUCTIONS;
+}
+
+static void end_late(struct vcpu *vcpu)
+{
+	if (!vcpu->pmu.late)
+		return;
+	vcpu->pmu.late = 0;
+	platform_performance_interrupt(vcpu);
 }
 
 bool pmu_rule_privilege(const struct vcpu *vcpu, unsigned n, unsigned cpl)
@@ -112,6 +135,8 @@ void pmu_update(struct vcpu *vcpu)
 		take_up(vcpu, n);
 	if (pmu->counting | pmu->filtered || lbr_runs(vcpu))
 		vcpu->observed |= OBSERVER_PMU;
+	else
+		end_late(vcpu);
 }
 
 bool pmu_rule_add(struct vcpu *vcpu, unsigned n, uint64_t count)
@@ -129,7 +154,7 @@ void pmu_rule_overflow(struct vcpu *vcpu, unsigned n)
 		netburst_overflow(vcpu);
 	pebs_overflow(vcpu, n);
 	if (interrupts(vcpu, n))
-		platform_performance_interrupt(vcpu);
+		interrupt(vcpu);
 }
 
 static void count(struct vcpu *vcpu, unsigned n, uint64_t events)
@@ -145,6 +170,30 @@ static bool is_of_level(const struct vcpu *vcpu, unsigned n, const struct retire
 
 	return vcpu->silicon->pmu.privilege(vcpu, n,
 					    by_target ? retired->to_cpl : retired->from_cpl);
+}
+
+/* The events of counter `n` up to this TSC, and the first TSC by which there are so many. */
+static uint64_t cycles_at(const struct vcpu *vcpu, unsigned n, uint64_t tsc)
+{
+	const struct pmu_behaviour *behaviour = pmu_behaviour_of(vcpu);
+
+	if (n == PMU_GENERAL + 2)
+		return behaviour->reference == PMU_REFERENCE_COARSE ? tsc & ~COARSE : tsc;
+	if (behaviour->core == PMU_CORE_FASTER)
+		return 2 * tsc;
+	return behaviour->core == PMU_CORE_SLOWER ? tsc / SLOWER : tsc;
+}
+
+static uint64_t tsc_of(const struct vcpu *vcpu, unsigned n, uint64_t cycles)
+{
+	const struct pmu_behaviour *behaviour = pmu_behaviour_of(vcpu);
+
+	if (n == PMU_GENERAL + 2)
+		return behaviour->reference == PMU_REFERENCE_COARSE ? (cycles + COARSE) & ~COARSE
+								    : cycles;
+	if (behaviour->core == PMU_CORE_FASTER)
+		return (cycles + 1) / 2;
+	return behaviour->core == PMU_CORE_SLOWER ? cycles * SLOWER : cycles;
 }
 
 /* Cycles are no event of an instruction: an overflow is sampled where the program is, or where it
@@ -172,7 +221,7 @@ static void sample_cycles(struct vcpu *vcpu)
 void pmu_tick(struct vcpu *vcpu)
 {
 	struct pmu_state *pmu = &vcpu->pmu;
-	uint64_t now = __builtin_ia32_rdtsc(), cycles = now - pmu->clock;
+	uint64_t now = __builtin_ia32_rdtsc(), before = pmu->clock;
 	unsigned cpl = pmu->cpl;
 
 	pmu->clock = now;
@@ -180,36 +229,40 @@ void pmu_tick(struct vcpu *vcpu)
 	for (unsigned n = 0; pmu->cycles >> n && !pmu->waits; n++)
 		if (pmu->cycles & place(n) &&
 		    (!(pmu->filtered & place(n)) || vcpu->silicon->pmu.privilege(vcpu, n, cpl)))
-			count(vcpu, n, cycles);
+			count(vcpu, n, cycles_at(vcpu, n, now) - cycles_at(vcpu, n, before));
 	sample_cycles(vcpu);
 }
 
 /* The cycles up to here are of the level that was left. */
 static void tick_if_left(struct vcpu *vcpu)
 {
-	if (vcpu->pmu.cpl != vcpu->cpl)
-		pmu_tick(vcpu);
+	if (vcpu->pmu.cpl == vcpu->cpl)
+		return;
+	pmu_tick(vcpu);
+	end_late(vcpu);
 }
 
 uint64_t pmu_deadline(const struct vcpu *vcpu)
 {
 	const struct pmu_state *pmu = &vcpu->pmu;
-	uint64_t least = 0, left;
+	uint64_t least = 0, left, at;
 
 	for (unsigned n = 0; pmu->cycles >> n && !pmu->waits; n++) {
 		if (!(pmu->cycles & ~pmu->filtered & place(n)) ||
 		    !(interrupts(vcpu, n) || (pebs_arms(vcpu, n) && !lbr_runs(vcpu))))
 			continue;
 		left = pmu_counter_mask(vcpu) - pmu->value[n] + 1;
-		if (!least || left < least)
-			least = left;
+		at = tsc_of(vcpu, n, cycles_at(vcpu, n, pmu->clock) + left);
+		if (!least || at < least)
+			least = at;
 	}
-	return least ? pmu->clock + least : 0;
+	return least;
 }
 
 void pmu_wait(struct vcpu *vcpu, bool waits)
 {
 	pmu_tick(vcpu);
+	end_late(vcpu);
 	vcpu->pmu.waits = waits;
 }
 
@@ -273,6 +326,10 @@ void pmu_retired(struct vcpu *vcpu, const struct retired *retired)
 	if (seen.kind & RETIRED_BRANCH && !vcpu->silicon->pmu.predict(vcpu, &seen))
 		seen.kind |= RETIRED_MISPREDICTED;
 	tick_if_left(vcpu);
+	if (vcpu->pmu.late == 1)
+		end_late(vcpu);
+	else if (vcpu->pmu.late)
+		vcpu->pmu.late--;
 	for (unsigned n = 0; counting >> n; n++)
 		if (counting >> n & 1)
 			count_instruction(vcpu, n, &seen);

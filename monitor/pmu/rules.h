@@ -61,6 +61,12 @@ struct pmu_event {
 struct pmu_behaviour {
 	/* Whose CPL a counter judges an instruction by that changes it, such as SYSCALL. */
 	enum { PMU_COUNTED_BY_SOURCE, PMU_COUNTED_BY_TARGET } counted;
+	/* Core cycles by those of the TSC: chapter 18, "the frequency may change". How the fixed
+	   counter of reference cycles moves: table 18-8. */
+	enum { PMU_CORE_AS_TSC, PMU_CORE_FASTER, PMU_CORE_SLOWER } core;
+	enum { PMU_REFERENCE_EACH, PMU_REFERENCE_COARSE } reference;
+	/* Instructions between an overflow in ring 0 and its interrupt. */
+	enum { PMU_LATE_NONE, PMU_LATE } late;
 };
 extern const struct unit pmu_unit;
 

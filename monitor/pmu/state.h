@@ -38,6 +38,7 @@ struct pmu_state {
 	uint8_t levels;	  /* pmu_levels() */
 	bool interrupted; /* a PMI was asked for; it freezes once the instruction is complete */
 	bool masked;	  /* a PMI waits for its LVT entry to be unmasked */
+	uint8_t late;	  /* instructions until a PMI is asked for; 0: none waits so */
 	uint64_t clock;	  /* TSC up to which cycles are counted */
 	struct pmu_prediction predicted[2][PMU_PREDICTOR]; /* of CPL 0; of the others */
 };

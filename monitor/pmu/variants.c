@@ -48,6 +48,16 @@ static const struct point points[] = {
 	{POINT("counted", counted),
 	 .choices = {{"source", "an instruction counts at the CPL where it began"},
 		     {"target", "an instruction counts at the CPL that it leads to"}}},
+	{POINT("core-clock", core),
+	 .choices = {{"tsc", "the core's clock is the TSC's"},
+		     {"turbo", "two core cycles pass in each cycle of the TSC"},
+		     {"slow", "a core cycle takes 64 cycles of the TSC"}}},
+	{POINT("reference", reference),
+	 .choices = {{"each", "the fixed counter of reference cycles counts one by one"},
+		     {"coarse", "it counts 2^20 of them at once, when they are over"}}},
+	{POINT("pmi-late", late),
+	 .choices = {{"0", "a counter's interrupt follows its overflow at once"},
+		     {"100", "in ring 0 it is a hundred instructions late"}}},
 	{.name = NULL},
 };
 

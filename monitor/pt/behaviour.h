@@ -46,6 +46,9 @@ struct pt_behaviour {
 		PT_CYCLES_RARE,	  /* many packets in one cycle of a slow core clock */
 	} cycles;
 
+	/* MODE.TSX within PSB+: 36.3.7. */
+	enum { PT_TSX_ABSENT, PT_TSX_SHOWN } tsx;
+
 	/* Packets that are there for the implementation: 36.4.2.19 and 36.4.2.20. */
 	enum { PT_FILLER_NONE, PT_FILLER_PAD, PT_FILLER_MNT } filler;
 };

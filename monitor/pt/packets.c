@@ -24,7 +24,7 @@ enum { OVERFLOW_BYTES = 1 << 9, OVERFLOW_INSTRUCTIONS = 9, OVERFLOW_LONG = 100 }
 /* Of TSC: a cycle of a core clock that is slow. */
 enum { RARE_CYCLES = 1 << 16 };
 enum { IP_BYTES_SHIFT = 5, PIP_CR3_SHIFT = 5 };
-enum { MODE_64 = 1, MODE_32 = 2 };
+enum { MODE_64 = 1, MODE_32 = 2, MODE_TSX = 1 << 5 };
 
 static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 {
@@ -257,8 +257,12 @@ void pt_forget_returns(struct vcpu *vcpu)
 /* "The ordering of packets within PSB+ is not fixed": 36.3.7. */
 static void put_status(struct vcpu *vcpu, uint64_t ip, bool reversed)
 {
+	static const uint8_t tsx[] = {MODE, MODE_TSX};
 	struct pt_state *pt = &vcpu->pt;
 
+	if (pt_behaviour_of(vcpu)->tsx == PT_TSX_SHOWN && pt->context_enabled &&
+	    pt->ctl & CTL_BRANCH_EN)
+		put(vcpu, tsx, sizeof(tsx));
 	if (reversed && pt->packet_enabled) {
 		rules_of(vcpu)->ip(vcpu, FUP, ip, true);
 		rules_of(vcpu)->mode(vcpu);

@@ -170,17 +170,16 @@ void pebs_count_plainly(struct pebs *pebs)
 
 uint64_t pebs_skid(struct pebs *pebs)
 {
-	enum { MOST = 64 };
 	uint64_t events = EVENTS_OF(pebs, SAMPLED(1, JUMPS(100))), skid = 0;
 
 	do {
 		pebs_reset(pebs);
 		pebs_arm(pebs, 0, events - 1 - skid);
 		SAMPLED(1, JUMPS(100));
-	} while (!pebs_count(pebs) && ++skid <= MOST);
+	} while (!pebs_count(pebs) && ++skid <= PEBS_SKID_MOST);
 	pebs_reset(pebs);
 	test_observe("skid", "%lu", skid);
-	EXPECT(skid <= MOST);
+	EXPECT(skid <= PEBS_SKID_MOST);
 	return skid;
 }
 

@@ -63,9 +63,12 @@ void pebs_reset(struct pebs *pebs);
 void pebs_arm_event(struct pebs *pebs, unsigned n, uint64_t event, uint64_t period);
 void pebs_arm(struct pebs *pebs, unsigned n, uint64_t period);
 
+/* More of them than any processor lets pass there is not. */
+enum { PEBS_SKID_MOST = 64 };
+
 /* Events between the one after an overflow of counter 0 and the one that is sampled: "a finite
-   delay", SDM Vol 3, 18.9.4.4; fails the test where there is no sample. The counter is free after.
- */
+   delay", SDM Vol 3, 18.9.4.4, which need not be the same at the next overflow. Fails the test
+   where there is no sample. The counter is free after. */
 uint64_t pebs_skid(struct pebs *pebs);
 
 /* Fields of the PEBS half of the DS area. */

@@ -2,6 +2,7 @@
 #include "tests/lib/pmu_rig.h"
 
 #include "drivers/apic/lapic.h"
+#include "drivers/clock/tsc.h"
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
 #include "drivers/lbr/lbr.h"
@@ -52,6 +53,15 @@ void pmu_rig_close(uint64_t counters)
 void pmu_rig_closed(const uint64_t *counters)
 {
 	pmu_rig_close(*counters);
+}
+
+uint64_t pmu_rig_here(void)
+{
+	struct cpuid_result leaf = cpuid(0x0a, 0);
+	uint64_t general = (1ull << (leaf.eax >> 8 & 0xff)) - 1;
+	uint64_t fixed = ((1ull << (leaf.edx & 0x1f)) - 1) | leaf.ecx;
+
+	return general | fixed << PMU_FIXED;
 }
 
 uint32_t pmu_rig_msr(unsigned n)
@@ -121,6 +131,20 @@ __attribute__((noinline)) void pmu_rig_run(uint64_t counters)
 			 : "memory", "cc");
 }
 
+unsigned pmu_rig_run_until(unsigned n, uint64_t counters)
+{
+	uint64_t before = rdmsr(pmu_rig_msr(n));
+
+	for (unsigned runs = 1; runs <= PMU_RIG_RUNS; runs++) {
+		pmu_rig_run(counters);
+		if (rdmsr(pmu_rig_msr(n)) != before)
+			return runs;
+		if (pmu_rig_is_exact(n))
+			break;
+	}
+	return 0;
+}
+
 uint64_t pmu_rig_branches(unsigned n, uint64_t conditions)
 {
 	const uint64_t global = 1ull << n;
@@ -187,6 +211,8 @@ static bool overflowed(struct trap_frame *frame)
 	pmu_rig_interrupt.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
 	pmu_rig_interrupt.debugctl = rdmsr(IA32_DEBUGCTL);
 	pmu_rig_interrupt.status = status;
+	EACH_COUNTER(n, interrupting)
+	pmu_rig_interrupt.value[n] = rdmsr(pmu_rig_msr(n));
 	pmu_rig_interrupt.count++;
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, status & interrupting);
 	lapic_unmask_lvtpc();
@@ -202,6 +228,25 @@ void pmu_rig_take_interrupts(uint64_t counters)
 	nmi_add_handler(overflowed);
 }
 
+void pmu_rig_await_interrupt(void)
+{
+	uint64_t end = tsc_read() + 10000000;
+
+	while (!pmu_rig_interrupt.count && tsc_read() < end)
+		__asm__ volatile("pause");
+}
+
+void pmu_rig_run_interrupted(uint64_t counters)
+{
+	uint64_t flags = interrupts_save();
+
+	wrmsr(IA32_PERF_GLOBAL_CTRL, counters);
+	pmu_rig_await_interrupt();
+	__asm__ volatile(".rept 200\n\tnop\n\t.endr");
+	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+	interrupts_restore(flags);
+}
+
 void pmu_rig_release_interrupts(void)
 {
 	wrmsr(IA32_DEBUGCTL, 0);
@@ -215,12 +260,23 @@ static const struct lbr_stack stacks[] = {
 	{0xf, 3, 6, 16, 0x680, 0x6c0, 0x1da, false},
 	{6, 0x0f, 0x0f, 4, 0x40, 0x60, 0x1c9, false},
 	{6, 0x17, 0x17, 4, 0x40, 0x60, 0x1c9, false},
+	{6, 0x1d, 0x1d, 4, 0x40, 0x60, 0x1c9, false},
 	{6, 0x1c, 0x1c, 8, 0x40, 0x60, 0x1c9, false},
-	{6, 0x1a, 0x2f, 16, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x26, 0x27, 8, 0x40, 0x60, 0x1c9, false},
+	{6, 0x35, 0x36, 8, 0x40, 0x60, 0x1c9, false},
+	{6, 0x1a, 0x1a, 16, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x1e, 0x1f, 16, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x25, 0x25, 16, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x2a, 0x2f, 16, 0x680, 0x6c0, 0x1c9, true},
 	{6, 0x3a, 0x3f, 16, 0x680, 0x6c0, 0x1c9, true},
-	{6, 0x4e, 0x55, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x45, 0x47, 16, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x4f, 0x4f, 16, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x56, 0x56, 16, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x4e, 0x4e, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x55, 0x55, 32, 0x680, 0x6c0, 0x1c9, true},
 	{6, 0x5e, 0x5e, 32, 0x680, 0x6c0, 0x1c9, true},
-	{6, 0x7d, 0x8e, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x7d, 0x7e, 32, 0x680, 0x6c0, 0x1c9, true},
+	{6, 0x8c, 0x8e, 32, 0x680, 0x6c0, 0x1c9, true},
 	{6, 0x9e, 0x9e, 32, 0x680, 0x6c0, 0x1c9, true},
 };
 

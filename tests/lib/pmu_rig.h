@@ -73,6 +73,21 @@ static inline uint64_t pmu_rig_of_cycles(uint64_t counters)
 	return counters & ~(5ull << PMU_FIXED);
 }
 
+/* The counters that CPUID.0AH of this CPU has, by bit: a CPU of a hybrid processor may have more
+   than pmu_caps() says, and its registers have them all. The first that it has not, of each kind.
+ */
+uint64_t pmu_rig_here(void);
+
+static inline unsigned pmu_rig_general_here(void)
+{
+	return (unsigned)__builtin_ctzll(~pmu_rig_here());
+}
+
+static inline unsigned pmu_rig_fixed_here(void)
+{
+	return (unsigned)__builtin_ctzll(~(pmu_rig_here() >> PMU_FIXED));
+}
+
 /* The MSR of a counter's value; what it can hold. */
 uint32_t pmu_rig_msr(unsigned n);
 uint64_t pmu_rig_mask(unsigned n);
@@ -94,6 +109,18 @@ bool pmu_rig_rdpmc_refused(uint32_t selector);
 /* Writes IA32_PERF_GLOBAL_CTRL, executes 200 NOPs with IF = 0, clears it. */
 void pmu_rig_run(uint64_t counters);
 
+/* Whether counter `n` counts instructions; others count a clock. That may be slower than the NOPs:
+   one of reference cycles moves when the bus clock does (table 18-8). */
+static inline bool pmu_rig_is_exact(unsigned n)
+{
+	return n <= PMU_FIXED;
+}
+
+/* The same until counter `n` has moved, at the first run if it counts instructions. Returns how
+   many runs that took; 0: it did not move. */
+unsigned pmu_rig_run_until(unsigned n, uint64_t counters);
+enum { PMU_RIG_RUNS = 10000 };
+
 /* Counter `n` counts three branches under these conditions, and returns its value. Each is in a
    separate cycle: no cycle retires the 70 NOPs between two. */
 uint64_t pmu_rig_branches(unsigned n, uint64_t conditions);
@@ -112,6 +139,7 @@ void pmu_rig_need_freeze(uint64_t bit);
    `counters` and unmasks the LVT entry. */
 struct pmu_rig_interrupt {
 	uint64_t control, status, debugctl;
+	uint64_t value[PMU_COUNTERS_MOST]; /* of `counters` */
 	uint32_t lvtpc;
 	volatile unsigned count;
 };
@@ -120,6 +148,13 @@ extern struct pmu_rig_interrupt pmu_rig_interrupt;
 /* IA32_DEBUGCTL is the test's as well, and the interrupts of these counters arrive as NMIs. */
 void pmu_rig_take_interrupts(uint64_t counters);
 void pmu_rig_release_interrupts(void);
+
+/* Returns once one has arrived: how late it is after its overflow the manual leaves open. None
+   arrives after a few milliseconds. */
+void pmu_rig_await_interrupt(void);
+
+/* pmu_rig_run(), with that before the NOPs. */
+void pmu_rig_run_interrupted(uint64_t counters);
 
 /*
  * The stack of last branches of this CPU. Between lbr_open() and lbr_close() IA32_DEBUGCTL is the

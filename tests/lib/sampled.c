@@ -221,14 +221,20 @@ static bool sample_once(struct sampled *sampled, const struct pebs_options *opti
 	return count;
 }
 
-/* An interrupt may make one sample late, not all of three. */
+/* Of most samples the delay is another one than the least: SDM Vol 3, 18.9.4.4, does not say that
+   it is the same each time. */
+static bool skid_varies;
+
+/* An interrupt may make one sample late, or two, not most of five. */
 static uint64_t measure_skid(void)
 {
+	enum { TURNS = 5 };
 	enum sampled_kind kind = sampled_portable();
 	struct pebs_options options = options_of(kind, FIRST, 1);
-	uint64_t least = 0;
+	uint64_t least = 0, skids[TURNS];
+	unsigned later = 0;
 
-	for (unsigned turn = 0; turn < 3; turn++) {
+	for (unsigned turn = 0; turn < TURNS; turn++) {
 		struct sampled sampled = {.number = 31, .visits = 1};
 		struct ptrace_pebs_sample sample = {.has = 0};
 		struct sampled_place place;
@@ -239,8 +245,12 @@ static uint64_t measure_skid(void)
 		do
 			place = sampled_place(&sampled, kind, FIRST + skid);
 		while (!is_as_expected(&sample, &place, sampled.start) && ++skid < MOST_SKID);
+		skids[turn] = skid;
 		least = turn && least < skid ? least : skid;
 	}
+	for (unsigned turn = 0; turn < TURNS; turn++)
+		later += skids[turn] > least;
+	skid_varies = later > TURNS / 2;
 	return least == MOST_SKID ? 0 : least;
 }
 
@@ -288,6 +298,9 @@ void sampled_needs_exact(void)
 {
 	static bool known, by_source;
 
+	sampled_skid();
+	if (skid_varies)
+		test_skip("how late a sample is differs from one to the next");
 	if (!known)
 		by_source = counts_by_source();
 	known = true;

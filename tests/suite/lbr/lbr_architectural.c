@@ -505,6 +505,7 @@ static uint64_t overflow_beside_records(unsigned n, uint64_t freeze)
 	wrmsr(IA32_DEBUGCTL, freeze);
 	wrmsr(IA32_LBR_CTL, ALL);
 	pmu_rig_run(1ull << n);
+	pmu_rig_await_interrupt();
 	control = rdmsr(IA32_LBR_CTL);
 	wrmsr(IA32_LBR_CTL, 0);
 	wrmsr(IA32_DEBUGCTL, 0);

@@ -93,16 +93,16 @@ static void check_select(struct pebs *pebs, uint64_t flags)
 	wrmsr(IA32_PMC0, 0);
 	wrmsr(IA32_PERFEVTSEL0, whole);
 	EXPECT_EQ(rdmsr(IA32_PERFEVTSEL0), whole);
-	SAMPLED(1, JUMPS(30));
+	SAMPLED(1, JUMPS(90));
 	events = rdmsr(IA32_PMC0);
 	pebs_arm_event(pebs, 0, pebs->event | flags, 10);
-	SAMPLED(1, JUMPS(30));
+	SAMPLED(1, JUMPS(90));
 	test_observe("samples", "flags %lx: %lu events, %zu", flags, events, pebs_count(pebs));
 	if (!(flags & INV))
 		EXPECT(pebs_count(pebs) <= events / 11);
 	EXPECT(pebs_count(pebs) <= pebs->slots);
 	if (!flags)
-		EXPECT(pebs_count(pebs) >= 2);
+		EXPECT(pebs_count(pebs) > 0);
 }
 
 TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
@@ -154,9 +154,9 @@ TEST(pebs_four_counters, .group = "PE", .ids = "PE27 PE96", .needs = NEED_PEBS,
 	test_observe("samples", "%zu, %zu, %zu and %zu", seen[0], seen[1], seen[2], seen[3]);
 	for (unsigned n = 0; n < 4; n++) {
 		/* Two that are due at once may share a record, or one may have none. */
-		EXPECT(seen[n] + 3 >= 900 / (periods[n] + 1));
+		EXPECT(seen[n] + 3 >= 900 / (periods[n] + 1 + PEBS_SKID_MOST));
 		EXPECT(pebs.format < 3 || seen[n] <= 902 / (periods[n] + 1));
-		EXPECT((-rdmsr(IA32_PMC0 + n) & mask) <= periods[n]);
+		EXPECT(((rdmsr(IA32_PMC0 + n) + periods[n]) & mask) <= periods[n] + PEBS_SKID_MOST);
 	}
 	pebs_close(&pebs);
 }
@@ -446,16 +446,13 @@ TEST(pebs_below_threshold_silent, .group = "PE", .ids = "PE19", .needs = NEED_PE
      .claim = "records that stay below the threshold neither interrupt nor set OvfBuf",
      .source = "SDM Vol 3, 18.4.4 and 17.4.9.5")
 {
-	uint64_t skid;
-
 	PEBS(pebs, 16);
-	skid = pebs_skid(&pebs);
 	take(&pebs);
 	pebs_set_threshold(&pebs, 12);
 	pebs_arm(&pebs, 0, 20);
 	SAMPLED(1, JUMPS(200));
 	pmi_settle();
-	EXPECT(pebs_count(&pebs) >= 200 / (21 + skid));
+	EXPECT(pebs_count(&pebs) >= 200 / (21 + PEBS_SKID_MOST));
 	EXPECT_EQ(seen.count, 0);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & OVFBUF, 0);
 	release();
@@ -592,13 +589,13 @@ TEST(pebs_threshold_freezes, .group = "PE", .ids = "PE29", .needs = NEED_PEBS,
 	}
 	take(&pebs);
 	pebs_set_threshold(&pebs, 2);
-	pebs_arm(&pebs, 0, 20);
+	pebs_arm(&pebs, 0, 400);
 	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
-	SAMPLED(1, JUMPS(100));
-	wrmsr(IA32_DEBUGCTL, 0);
+	SAMPLED(1, JUMPS(4000));
 	pmi_settle();
+	wrmsr(IA32_DEBUGCTL, 0);
 	EXPECT_EQ(seen.count, 1);
-	EXPECT_EQ(records_then(&pebs), 2);
+	EXPECT(records_then(&pebs) == 2 || records_then(&pebs) == 3);
 	if (pmu_caps()->version >= 4) {
 		EXPECT_EQ(seen.control, 1);
 		EXPECT_EQ(seen.status & CTR_FRZ, CTR_FRZ);

@@ -198,9 +198,10 @@ TEST(pebs_latency_of_loads, .group = "PE", .ids = "PE49", .needs = NEED_PEBS,
 
 /* 100 times: a conditional branch of a random direction, an indirect call to one of two places, a
    store and a load, the return and the branch back; one jump, one far return. */
+uint32_t pebs_directions; /* random, and others in each run: no predictor knows them */
 #define ROUNDS 100
 #define RANDOM_STEPS                                                                               \
-	"movl $100, %%esi\n\tmovl $0x2545f491, %%eax\n\tleaq 5f(%%rip), %%rdx\n"                   \
+	"movl $100, %%esi\n\tmovl pebs_directions(%%rip), %%eax\n\tleaq 5f(%%rip), %%rdx\n"        \
 	"1: movl %%eax, %%ecx\n\tshll $13, %%ecx\n\txorl %%ecx, %%eax\n\t"                         \
 	"movl %%eax, %%ecx\n\tshrl $17, %%ecx\n\txorl %%ecx, %%eax\n\t"                            \
 	"movl %%eax, %%ecx\n\tshll $5, %%ecx\n\txorl %%ecx, %%eax\n\t"                             \
@@ -220,7 +221,7 @@ enum { ALL_BRANCHES = 4 * ROUNDS + 2, FEW = ROUNDS / 8, OVER = 4 };
 #define MOVES	     2 * ROUNDS, 2 * ROUNDS + OVER
 
 static const struct precise of_core[] = {
-	{0x00c0, INSTRUCTIONS, 1}, {0x00c5, FEW, ALL_BRANCHES, 1}, {0}};
+	{0x00c0, INSTRUCTIONS, 1}, {0x00c5, 1, ALL_BRANCHES, 1}, {0}};
 static const struct precise of_nehalem[] = {
 	{0x010b, MOVES, 0xf},
 	{0x020b, MOVES, 0xf},
@@ -229,7 +230,7 @@ static const struct precise of_nehalem[] = {
 	{0x01c4, 2 * ROUNDS, 2 * ROUNDS, 0xf},
 	{0x02c4, ROUNDS, ROUNDS, 0xf},
 	{0x04c4, ALL_BRANCHES, ALL_BRANCHES, 0xf},
-	{0x02c5, FEW, ROUNDS, 0xf},
+	{0x02c5, 1, ROUNDS, 0xf},
 	{0},
 };
 /* The first two are not of haswell. */
@@ -247,9 +248,9 @@ static const struct precise of_skylake[] = {
 	{0x10c4, FEW, ROUNDS + 1, 0},
 	{0x20c4, 3 * ROUNDS, ALL_BRANCHES, 0xf},
 	{0x40c4, 1, OVER, 0},
-	{0x01c5, FEW, 2 * ROUNDS, 0xf},
-	{0x04c5, FEW, ALL_BRANCHES, 0xf},
-	{0x20c5, FEW, ALL_BRANCHES, 0xf},
+	{0x01c5, 1, 2 * ROUNDS, 0xf},
+	{0x04c5, 1, ALL_BRANCHES, 0xf},
+	{0x20c5, 1, ALL_BRANCHES, 0xf},
 	{0},
 };
 static const struct precise of_icelake[] = {
@@ -265,7 +266,7 @@ static const struct precise of_icelake[] = {
 	{0x20c4, 3 * ROUNDS, ALL_BRANCHES, 0xff},
 	{0x40c4, 1, OVER, 0},
 	{0x80c4, ROUNDS, ROUNDS, 0xff},
-	{0x00c5, FEW, ALL_BRANCHES, 0xff},
+	{0x00c5, 1, ALL_BRANCHES, 0xff},
 	{0},
 };
 
@@ -307,6 +308,7 @@ static void check_event(struct pebs *pebs, const struct precise *precise)
 
 	pebs_arm_event(pebs, 0, precise->event | PMU_OS, 0);
 	wrmsr(IA32_PEBS_ENABLE, 0);
+	pebs_directions = (uint32_t)test_random() | 1;
 	SAMPLED(1, RANDOM_STEPS);
 	count = rdmsr(IA32_PMC0);
 	within = count < precise->least ? precise->least : count;
@@ -317,7 +319,10 @@ static void check_event(struct pebs *pebs, const struct precise *precise)
 			continue;
 		pebs_reset(pebs);
 		pebs_arm_event(pebs, n, precise->event | PMU_OS, FEW / 2);
-		SAMPLED(1u << n, RANDOM_STEPS);
+		for (unsigned round = 0; round < MOST_ROUNDS && !pebs_count(pebs); round++) {
+			pebs_directions = (uint32_t)test_random() | 1;
+			SAMPLED(1u << n, RANDOM_STEPS);
+		}
 		EXPECT(pebs_count(pebs) > 0);
 	}
 	pebs_reset(pebs);

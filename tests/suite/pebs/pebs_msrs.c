@@ -8,6 +8,7 @@
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"
 #include "tests/lib/pebs_rig.h"
+#include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
 
 #define SAVE_REGS (1ull << 7)
@@ -38,38 +39,6 @@ TEST(pebs_format_known, .group = "PE", .ids = "PE1 PE55", .needs = NEED_PEBS,
 		test_observe("baseline", "%d", !!(capabilities & BASELINE));
 	if (ds_caps()->pebs_format <= 4 && pmu_caps()->version)
 		expect_a_record();
-}
-
-/* Which bits exist: table 18-10, figure 18-21; fixed counters with PEBS_BASELINE. */
-static uint64_t enable_bits(const struct pebs *pebs)
-{
-	if (!pebs->format)
-		return 1;
-	if (pebs->format < 4)
-		return ds_configuration->pebs_counters & 2 ? 0xf0000000full : 1;
-	return ((1ull << pmu_caps()->general) - 1) |
-	       (pebs->adaptive ? ((1ull << pmu_caps()->fixed) - 1) << PMU_FIXED : 0);
-}
-
-TEST(pebs_enable_bits, .group = "PE", .ids = "PE3", .needs = NEED_PEBS,
-     .claim = "IA32_PEBS_ENABLE keeps a bit for each counter that takes samples, refuses others",
-     .source = "SDM Vol 3, 18.4.4 and 18.8.1.1")
-{
-	uint64_t refused = 0, kept = 0;
-
-	PEBS(pebs, 4);
-	for (unsigned bit = 0; bit < 64; bit++) {
-		struct msr_trial trial = msr_try(IA32_PEBS_ENABLE, 1ull << bit, 0);
-
-		refused |= trial.refused ? 1ull << bit : 0;
-		kept |= trial.read_back & 1ull << bit;
-		if (trial.refused)
-			EXPECT_EQ(trial.read_back, 0);
-	}
-	test_observe("kept", "%lx", kept);
-	EXPECT_EQ(kept & 0xffffff0fffffffff, enable_bits(&pebs) & 0xffffff0fffffffff);
-	EXPECT_EQ(refused & kept, 0);
-	EXPECT_EQ(rdmsr(IA32_PEBS_ENABLE), 0);
 }
 
 #define FRONTEND_BITS 0x7fff17ull /* event, length, width */
@@ -322,12 +291,8 @@ static bool has_latency_bits(const struct pebs *pebs)
 	return pebs->format >= 1 && pebs->format <= 3 && ds_configuration->pebs_counters & 2;
 }
 
-static uint64_t general_bits(void)
-{
-	return (1ull << pmu_caps()->general) - 1;
-}
-
-TEST(pebs_enable_every_bit, .group = "PE", .ids = "PE35 PE36 PE37 PE38 PE39", .needs = NEED_PEBS,
+TEST(pebs_enable_every_bit, .group = "PE", .ids = "PE3 PE35 PE36 PE37 PE38 PE39",
+     .needs = NEED_PEBS,
      .claim = "IA32_PEBS_ENABLE keeps the bits of its counters and of load latency, by format; it "
 	      "refuses every other and stays as it was",
      .source = "SDM Vol 3, 18.4.4 and 18.8.1.1; Linux 6.1, ds.c")
@@ -339,9 +304,9 @@ TEST(pebs_enable_every_bit, .group = "PE", .ids = "PE35 PE36 PE37 PE38 PE39", .n
 	if (has_latency_bits(&pebs))
 		bits.kept = 0xf0000000full | (has_precise_store() ? 1ull << 63 : 0);
 	if (pebs.format >= 4)
-		bits.kept = general_bits();
+		bits.kept = pmu_rig_here() & UINT32_MAX;
 	if (pebs.adaptive)
-		bits.kept |= ((1ull << pmu_caps()->fixed) - 1) << PMU_FIXED;
+		bits.kept = pmu_rig_here();
 	else if (pebs.format >= 4)
 		later |= 0xfull << PMU_FIXED;
 	if (pebs.format >= 4 && rdmsr(IA32_PERF_CAPABILITIES) & OUTPUT_PT)

@@ -32,10 +32,9 @@ TEST(pebs_after_overflow, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
      .claim = "N events overflow a counter of -N and arm it, one after them is sampled",
      .source = "SDM Vol 3, 18.4.4 and 18.9.4.4")
 {
-	uint64_t events, skid;
+	uint64_t events;
 
 	PEBS(pebs, 4);
-	skid = pebs_skid(&pebs);
 	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
 	EXPECT(events >= 1000);
 	pebs_arm(&pebs, 0, events + 1);
@@ -47,7 +46,7 @@ TEST(pebs_after_overflow, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
 	EXPECT_EQ(pebs_count(&pebs), 0);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1);
-	pebs_arm(&pebs, 0, events - 1 - skid);
+	pebs_arm(&pebs, 0, events - 1 - PEBS_SKID_MOST);
 	SAMPLED(1, JUMPS(1000));
 	EXPECT_EQ(pebs_count(&pebs), 1);
 }
@@ -92,21 +91,40 @@ TEST(pebs_pdir_next_event, .group = "PE", .ids = "PE8", .needs = NEED_PEBS,
 	pebs_close(&pebs);
 }
 
+extern const uint8_t pebs_jumps[];
+
+static bool shows_next(void)
+{
+	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM &&
+	       rdmsr(IA32_PERF_CAPABILITIES) & PERF_CAPABILITIES_PEBS_TRAP;
+}
+
+/* Which of JUMPS(1000) was sampled, from 1 on. */
+static uint64_t sampled_jump(const struct pebs *pebs)
+{
+	struct pebs_sample sample = pebs_sample(pebs, 0);
+	uint64_t at = sample.event_ip ? sample.event_ip : sample.ip - (shows_next() ? 2 : 0);
+
+	return (at - (uint64_t)pebs_jumps) / 2 - 2999;
+}
+
+/* Between the overflow and the sample is a delay of the processor's: 18.9.4.4. */
 TEST(pebs_reloads_counter, .group = "PE", .ids = "PE9 PE10", .needs = NEED_PEBS,
      .claim = "a sample loads the counter with its reset value and clears its status bit",
      .source = "SDM Vol 3, 18.4.4")
 {
-	uint64_t mask = (1ull << pmu_caps()->general_width) - 1, value, events, skid;
+	uint64_t mask = (1ull << pmu_caps()->general_width) - 1, value, events;
 
 	PEBS(pebs, 4);
-	skid = pebs_skid(&pebs);
 	events = EVENTS_OF(&pebs, SAMPLED(1, JUMPS(1000)));
 	pebs_arm(&pebs, 0, 899);
 	pebs_set(&pebs, DS_PEBS_COUNTER_RESET, -5000ull & mask);
 	SAMPLED(1, JUMPS(1000));
 	value = (rdmsr(IA32_PMC0) + 5000) & mask;
 	EXPECT_EQ(pebs_count(&pebs), 1);
-	EXPECT_EQ(value, events - 900 - skid);
+	EXPECT(value <= events - 900 && value + PEBS_SKID_MOST >= events - 900);
+	if (pebs.branches) /* those after the CALL and the sampled one */
+		EXPECT_EQ(value, events - 1 - sampled_jump(&pebs));
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 0);
 }
 
@@ -143,7 +161,7 @@ TEST(pebs_period, .group = "PE", .ids = "PE12 PE92", .needs = NEED_PEBS,
 		pebs_reset(&pebs);
 		pebs_arm(&pebs, 0, 1000 - skid);
 		if (format_0)
-			SAMPLED(1, "movl $5005, %%ebx\n1: decl %%ebx\n\tjnz 1b");
+			SAMPLED(1, "movl $5250, %%ebx\n1: decl %%ebx\n\tjnz 1b");
 		else
 			SAMPLED(1, "movl $100100, %%ebx\n1: decl %%ebx\n\tjnz 1b");
 		count += pebs_count(&pebs);
@@ -239,8 +257,7 @@ TEST(pebs_trap_bit, .group = "PE", .ids = "PE56 PE74", .needs = NEED_PEBS,
 	      "the sampled one's",
      .source = "SDM Vol 3, 18.4.4 and 18.8.1.1")
 {
-	bool trap = cpuid(1, 0).ecx & CPUID_1_ECX_PDCM &&
-		    rdmsr(IA32_PERF_CAPABILITIES) & PERF_CAPABILITIES_PEBS_TRAP;
+	bool trap = shows_next();
 
 	PEBS(pebs, 8);
 	pebs_need_state(&pebs);
@@ -274,12 +291,12 @@ TEST(pebs_agrees_with_bts, .group = "PE", .ids = "PE15 B2", .needs = NEED_BTS | 
 	pebs_arm(&pebs, 0, 20);
 	flags = interrupts_save();
 	wrmsr(IA32_DEBUGCTL, rig_all());
-	SAMPLED(1, JUMPS(50));
+	SAMPLED(1, JUMPS(150));
 	wrmsr(IA32_DEBUGCTL, 0);
 	interrupts_restore(flags);
-	EXPECT(rig_count(&pebs.rig) >= 50);
-	REQUIRE_EQ(pebs_count(&pebs), 2);
-	for (size_t slot = 0; slot < 2; slot++) {
+	EXPECT(rig_count(&pebs.rig) >= 150);
+	EXPECT(pebs_count(&pebs) > 0);
+	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 		bool found = false;
 
 		sample = pebs_sample(&pebs, slot);
@@ -318,7 +335,7 @@ TEST(pebs_time, .group = "PE", .ids = "PE17 PE75", .needs = NEED_PEBS,
      .claim = "the time stamps of records are within those of the program, and do not go back",
      .source = "SDM Vol 3, 18.13")
 {
-	uint64_t before, after, last, skid;
+	uint64_t before, after, last;
 	struct pebs pebs;
 
 	pebs_open(&pebs, 16);
@@ -326,12 +343,11 @@ TEST(pebs_time, .group = "PE", .ids = "PE17 PE75", .needs = NEED_PEBS,
 		pebs_close(&pebs);
 		test_skip("format %u has no time stamp", pebs.format);
 	}
-	skid = pebs_skid(&pebs);
 	pebs_arm(&pebs, 0, 20);
 	before = last = tsc_read();
 	SAMPLED(1, JUMPS(200));
 	after = tsc_read();
-	EXPECT(pebs_count(&pebs) >= 200 / (21 + skid));
+	EXPECT(pebs_count(&pebs) >= 200 / (21 + PEBS_SKID_MOST));
 	for (size_t slot = 0; slot < pebs_count(&pebs); slot++) {
 		uint64_t tsc = pebs_sample(&pebs, slot).tsc;
 
@@ -402,7 +418,6 @@ struct state {
 	uint64_t registers[16], flags;
 };
 void pebs_run_filled(struct state *state, uint64_t low, uint64_t high);
-extern const uint8_t pebs_jumps[];
 
 /* No two of them alike in either half, nor of another seed. */
 static struct state fill(unsigned seed)

@@ -192,7 +192,7 @@ TEST(pmu_counter_overflow, .group = "pmu", .ids = "PM36", .needs = 0,
 	stop(pmu);
 }
 
-enum { SHARES = 11, WHOLE = 64, SPIN = 100000, LONG_SPIN = 1000000 };
+enum { SHARES = 11, WHOLE = 1 << 16, SPIN = 100000, LONG_SPIN = 1000000 };
 
 #define CYCLES (0x3c | PMU_USR | PMU_OS | PERFEVTSEL_EN) /* SDM Vol 3, table 18-1 */
 #define EXACT  (EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN)
@@ -482,7 +482,7 @@ static void expect_freezes(void)
 		pmu_rig_load(0, 20);
 		wrmsr(IA32_PERFEVTSEL0, EXACT | PERFEVTSEL_INT);
 		wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
-		pmu_rig_run(1);
+		pmu_rig_run_interrupted(1);
 		wrmsr(IA32_DEBUGCTL, 0);
 		EXPECT_EQ(pmu_rig_interrupt.count, 1);
 		EXPECT_EQ(pmu_rig_interrupt.control & 1, streamlined);

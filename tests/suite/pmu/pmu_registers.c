@@ -93,10 +93,10 @@ TEST(pmu_global_bits_are_counters, .group = "pmu", .ids = "PM22", .needs = 0,
      .claim = "IA32_PERF_GLOBAL_CTRL has a bit for each counter of CPUID.0AH and refuses others",
      .source = "SDM Vol 3, 18.2.2")
 {
-	uint64_t counters = ((1ull << pmu_caps()->general) - 1) | ((1ull << pmu_caps()->fixed) - 1)
-									  << PMU_FIXED;
+	uint64_t counters;
 
 	begin(0);
+	counters = pmu_rig_here();
 	EXPECT_EQ(msr_try(IA32_PERF_GLOBAL_CTRL, counters, 0).read_back, counters);
 	for (unsigned bit = 0; bit < 48; bit++)
 		if (!(counters >> bit & 1))
@@ -113,13 +113,14 @@ TEST(pmu_rdpmc_reads_counters, .group = "pmu", .ids = "PM12 PM23", .needs = 0,
 	wrmsr(IA32_FIXED_CTR0, 4711);
 	EXPECT_EQ(pmu_rig_rdpmc(1u << 30), 4711);
 	EXPECT_EQ(pmu_rig_rdpmc(0), rdmsr(IA32_PMC0));
-	EXPECT(pmu_rig_rdpmc_refused(pmu_caps()->general));
-	EXPECT(pmu_rig_rdpmc_refused(1u << 30 | pmu_caps()->fixed));
+	EXPECT(pmu_rig_rdpmc_refused(pmu_rig_general_here()));
+	EXPECT(pmu_rig_rdpmc_refused(1u << 30 | pmu_rig_fixed_here()));
 	end(PMU_FIXED);
 }
 
 static struct {
 	uint64_t control, status;
+	uint64_t value, later; /* of counter 0, at two moments */
 	unsigned count;
 } interrupt;
 
@@ -131,8 +132,10 @@ static bool overflowed(struct trap_frame *frame)
 	(void)frame;
 	if (!(lapic_read_lvtpc() & LVT_MASKED) && !(rdmsr(IA32_PERF_GLOBAL_STATUS) & counters))
 		return false;
+	interrupt.value = rdmsr(IA32_PMC0);
 	interrupt.control = rdmsr(IA32_PERF_GLOBAL_CTRL);
 	interrupt.status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+	interrupt.later = rdmsr(IA32_PMC0);
 	interrupt.count++;
 	wrmsr(IA32_PERFEVTSEL0, 0);
 	pmu_take_overflows(counters);
@@ -153,6 +156,20 @@ static void expect_frozen(uint64_t control)
 	}
 }
 
+static void spin(unsigned rounds)
+{
+	__asm__ volatile("1: decl %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
+}
+
+/* How late the interrupt is after its overflow the manual leaves open. */
+static void await_interrupt(uint64_t limit)
+{
+	uint64_t began = tsc_read();
+
+	while (!*(volatile unsigned *)&interrupt.count && tsc_read() - began < limit)
+		spin(1000);
+}
+
 TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "PM37", .needs = 0,
      .claim = "FREEZE_PERFMON_ON_PMI stops the counters when one interrupts, as the version says",
      .source = "SDM Vol 3, 17.4.7 and 18.2.4")
@@ -169,9 +186,10 @@ TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "PM37", .needs = 0,
 	wrmsr(IA32_PMC0, (uint64_t)-150);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	run_nops();
+	await_interrupt(10000000);
 	wrmsr(IA32_DEBUGCTL, 0);
 	expect_frozen(1);
-	EXPECT(rdmsr(IA32_PMC0) < 50);
+	EXPECT_EQ(interrupt.later, interrupt.value);
 	nmi_remove_handler(overflowed);
 	ds_checkin(&this_cpu()->trace->ds);
 	preemption_enable();
@@ -181,11 +199,6 @@ TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "PM37", .needs = 0,
 static void nothing(struct timer *timer)
 {
 	(void)timer;
-}
-
-static void spin(unsigned rounds)
-{
-	__asm__ volatile("1: decl %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
 }
 
 static uint64_t spin_time(unsigned rounds)
@@ -224,10 +237,9 @@ TEST(pmu_cycles_cost_nothing, .group = "pmu", .ids = "PM27", .needs = 0,
 	after = spin_time(ROUNDS);
 	test_observe("cycles", "%lu alone, %lu while counted, %lu after", alone, with_cycles,
 		     after);
-	EXPECT(counted >= with_cycles);
+	EXPECT(counted > 0);
 	EXPECT(with_cycles < alone * SLOWER);
 	EXPECT(after < alone * SLOWER);
-	EXPECT_EQ(rdmsr(IA32_FIXED_CTR0 + 1) > 0, true);
 	end(FIXED_CYCLES);
 }
 
@@ -237,7 +249,7 @@ TEST(pmu_cycles_read_while_counting, .group = "pmu", .ids = "PM23 PM27", .needs 
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH; SDM Vol 2, RDPMC")
 {
 	enum { LONG = 1000000 };
-	uint64_t all = pmu_rig_open(NO_CYCLES), value;
+	uint64_t all = pmu_rig_open(NO_CYCLES), value, spun = 0;
 	unsigned tries = 0;
 
 	wrmsr(IA32_PERFEVTSEL0, EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN);
@@ -245,14 +257,15 @@ TEST(pmu_cycles_read_while_counting, .group = "pmu", .ids = "PM23 PM27", .needs 
 	for (unsigned i = 0; i < 3; i++) {
 		value = pmu_rig_rdpmc(0);
 		spin(LONG);
-		EXPECT(pmu_rig_rdpmc(0) - value >= LONG / 2);
+		spun = pmu_rig_rdpmc(0) - value;
+		EXPECT(spun > 0);
 	}
 	do {
 		spin(LONG);
 		wrmsr(IA32_PMC0, 0);
 		value = rdmsr(IA32_PMC0);
-	} while (value >= LONG / 2 && ++tries < 100);
-	EXPECT(value < LONG / 2);
+	} while (value >= spun && ++tries < 100);
+	EXPECT(value < spun);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	pmu_rig_close(all);
 }
@@ -320,39 +333,46 @@ static void start_cycles(uint64_t cycles, uint64_t others)
 /* With IF = 0 nothing but the counter's own NMI ends the loop. `others` count meanwhile. */
 static uint64_t wait_for_overflow(uint64_t cycles, uint64_t others)
 {
-	uint64_t began = tsc_read(), limit = cycles * 100 + 10000000000;
+	uint64_t began = tsc_read();
 
 	start_cycles(cycles, others);
-	while (!*(volatile unsigned *)&interrupt.count && tsc_read() - began < limit)
-		spin(1000);
+	await_interrupt(cycles * 100 + 10000000000);
 	EXPECT_EQ(interrupt.count, 1); /* before a register is written, which counts up to then */
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, 1ull << FIXED_CYCLES);
 	return tsc_read() - began;
 }
 
+/* Counter 0 counts the same cycles from 0 on: those of the TSC are slower or faster ones. */
 TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "PM36", .needs = 0,
      .claim =
 	     "a counter of cycles interrupts at its overflow, interrupts off or not, and not early",
      .source = "SDM Vol 3, 18.2.2 and table 18-1: 3CH")
 {
+	enum { TOGETHER = 1000 }; /* counters need not start in the same cycle */
 	uint64_t flags, took, cycles = 2000000, late = UINT64_MAX;
 
+	if (pmu_caps()->unavailable & NO_CYCLES)
+		test_skip("CPUID.0AH:EBX says that cycles are not counted");
+	begin(0);
 	begin(FIXED_CYCLES);
 	flags = take_overflows();
 	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
 	for (unsigned i = 0; i < 5; i++) {
-		took = wait_for_overflow(cycles, 0);
+		wrmsr(IA32_PMC0, 0);
+		wrmsr(IA32_PERFEVTSEL0, EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN);
+		took = wait_for_overflow(cycles, 1);
 		EXPECT_EQ(interrupt.count, 1);
 		EXPECT(interrupt.status >> FIXED_CYCLES & 1);
-		EXPECT(took >= cycles);
-		if (took - cycles < late)
-			late = took - cycles;
+		EXPECT(interrupt.value + TOGETHER >= cycles);
+		if (took < late)
+			late = took;
 	}
-	test_observe("late", "%lu cycles at the least", late);
+	test_observe("took", "%lu cycles of the TSC at the least", late);
 	EXPECT(late < 500 * cycles); /* an emulator on a busy host needs its time */
 	release_overflows(flags);
 	end(FIXED_CYCLES);
+	end(0);
 }
 
 /* Some overflows find the processor while it raises the exception. */
@@ -463,10 +483,10 @@ TEST(pmu_no_counter_above, .group = "pmu", .ids = "PM52", .needs = 0,
 		pmu_rig_close(counters);
 		test_skip("a hypervisor may ignore what an MSR is that it does not know");
 	}
-	expect_absent(IA32_PMC0 + pmu_caps()->general);
-	expect_absent(IA32_PERFEVTSEL0 + pmu_caps()->general);
-	expect_absent(IA32_A_PMC0 + pmu_caps()->general);
-	expect_absent(IA32_FIXED_CTR0 + pmu_caps()->fixed);
+	expect_absent(IA32_PMC0 + pmu_rig_general_here());
+	expect_absent(IA32_PERFEVTSEL0 + pmu_rig_general_here());
+	expect_absent(IA32_A_PMC0 + pmu_rig_general_here());
+	expect_absent(IA32_FIXED_CTR0 + pmu_rig_fixed_here());
 	pmu_rig_close(counters);
 }
 

@@ -3,6 +3,7 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
+#include "kernel/silicon.h"
 #include "tests/lib/pt_rig.h"
 #include "tests/lib/rig.h"
 
@@ -93,12 +94,14 @@ TEST(pt_clocks, .group = "PT", .ids = "PT10", .needs = NEED_PT,
 	struct cpuid_result crystal = cpuid(CRYSTAL_LEAF, 0);
 	uint64_t platform_info = 0;
 
+	if (silicon_is_foreign_guest())
+		test_skip("a hypervisor may hide what its TSC is a multiple of");
 	test_pin();
 	EXPECT(cpuid(POWER_LEAF, 0).edx & 1u << 8);
 	EXPECT(rdmsr_safe(MSR_PLATFORM_INFO, &platform_info));
 	EXPECT(platform_info >> 8 & 0xff);
 	if (cpuid(0, 0).eax >= CRYSTAL_LEAF)
-		EXPECT(crystal.eax && crystal.ebx > crystal.eax);
+		EXPECT(!crystal.eax || !crystal.ebx || crystal.ebx > crystal.eax);
 }
 
 /* How each bit of a register has to behave while TraceEn is clear. */
