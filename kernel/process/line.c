@@ -175,13 +175,13 @@ static int events_of(const struct process *self, const struct pollfd *poll)
 long call_poll(struct process *self, const uint64_t *argument)
 {
 	int32_t milliseconds = (int32_t)argument[2];
-	uint64_t start = time_now(), count = argument[1], at = count ? argument[0] : USER_START;
+	uint64_t start = time_now(), count = argument[1];
 	struct pollfd polls[POLL_MOST];
 	long ready = 0;
 
 	if (count > POLL_MOST)
 		return -EINVAL;
-	if (copy_from_user(polls, at, count * sizeof(polls[0])))
+	if (copy_from_user(polls, argument[0], count * sizeof(polls[0])))
 		return -EFAULT;
 	for (;;) {
 		for (uint64_t i = 0; i < count; i++) {
@@ -194,5 +194,5 @@ long call_poll(struct process *self, const uint64_t *argument)
 		if (wait_is_over(self))
 			return -EINTR;
 	}
-	return copy_to_user(at, polls, count * sizeof(polls[0])) ? -EFAULT : ready;
+	return copy_to_user(argument[0], polls, count * sizeof(polls[0])) ? -EFAULT : ready;
 }

@@ -124,6 +124,7 @@ static const char constant[32] = "not to be written";
 static void write_from(uint64_t at)
 {
 	CHECK(system_call(SYS_write, 1, at, 16, 0) == -EFAULT);
+	CHECK(system_call(SYS_write, 1, at, 0, 0) == 0);
 	CHECK(system_call(SYS_spawn, at, 0, 0, 0) == -EFAULT);
 	CHECK(system_call(SYS_nanosleep, at, 0, 0, 0) == -EFAULT);
 	CHECK(system_call(SYS_sched_setaffinity, 0, 8, at, 0) == -EFAULT);

@@ -103,7 +103,8 @@ TEST(user_resource_limits, .group = "process", .ids = "",
 
 TEST(user_bad_pointers, .group = "process", .ids = "",
      .claim =
-	     "every pointer that is not the program's own is -EFAULT in every call, and changes nothing",
+	     "every pointer that is not the program's own is -EFAULT in every call that uses it, and "
+	     "changes nothing",
      .source = "include/abi/syscall.h")
 {
 	program_expect("bad_pointers", 0, false);
