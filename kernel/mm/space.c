@@ -246,33 +246,27 @@ static bool copy_piece(void *to, const void *from, size_t bytes)
 	return bytes == 0;
 }
 
-static int copy_user(uint8_t *to, const uint8_t *from, size_t bytes)
+/* `user`: that of both addresses which is ring 3's. */
+static int copy_user(uint8_t *to, const uint8_t *from, size_t bytes, uint64_t user)
 {
-	while (bytes) {
-		size_t length = bytes < PAGE_SIZE ? bytes : PAGE_SIZE;
-
+	if (bytes && !is_user_range(user, bytes))
+		return -EFAULT;
+	for (size_t length; bytes; to += length, from += length, bytes -= length) {
+		length = bytes < PAGE_SIZE ? bytes : PAGE_SIZE;
 		if (!copy_piece(to, from, length))
 			return -EFAULT;
-		to += length;
-		from += length;
-		bytes -= length;
 	}
 	return 0;
 }
 
-static bool may_copy(uint64_t address, size_t bytes)
-{
-	return !bytes || is_user_range(address, bytes);
-}
-
 int copy_from_user(void *to, uint64_t from, size_t bytes)
 {
-	return may_copy(from, bytes) ? copy_user(to, (const uint8_t *)from, bytes) : -EFAULT;
+	return copy_user(to, (const uint8_t *)from, bytes, from);
 }
 
 int copy_to_user(uint64_t to, const void *from, size_t bytes)
 {
-	return may_copy(to, bytes) ? copy_user((uint8_t *)to, from, bytes) : -EFAULT;
+	return copy_user((uint8_t *)to, from, bytes, to);
 }
 
 int strncpy_from_user(char *to, uint64_t from, size_t size)

@@ -64,10 +64,9 @@ int space_read(const struct space *space, uint64_t address, void *buffer, size_t
 int space_write(const struct space *space, uint64_t address, const void *buffer, size_t bytes);
 
 /*
- * Copies from and to the memory of ring 3 in the address space that is loaded. The range is checked
- * before anything is touched; a page that is not there, or has not the rights, is -EFAULT, and what
- * was copied until then stays. Of 0 bytes no address is looked at. The task of a process, in its
- * system call.
+ * Copies from and to the memory of ring 3 in the address space that is loaded. A range of 0 bytes
+ * may be anywhere; another is checked before anything is touched. A page that is not there, or has
+ * not the rights, is -EFAULT, and what was copied until then stays. The task of a process.
  */
 int copy_from_user(void *to, uint64_t from, size_t bytes);
 int copy_to_user(uint64_t to, const void *from, size_t bytes);
