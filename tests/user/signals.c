@@ -454,7 +454,7 @@ static void interrupt_calls(void)
 /* What has no handler, or is blocked, ends no sleep. */
 static void sleep_on(void)
 {
-	long sender = begin_to_send(SIGWINCH);
+	long parent = getpid(), sender = begin_to_send(SIGWINCH), child;
 	int64_t start = now_us();
 
 	CHECK(sleep_us(5000) == 0 && now_us() - start >= 5000);
@@ -465,6 +465,10 @@ static void sleep_on(void)
 	start = now_us();
 	CHECK(sleep_us(5000) == 0 && now_us() - start >= 5000 && !count[SIGUSR2]);
 	end_sender(sender);
+	child = fork(); /* the other may not have run yet */
+	if (!child)
+		exit(kill(parent, SIGUSR2) != 0);
+	CHECK(status_of(child) == WAIT_EXITED(0));
 	CHECK(set_mask(SIG_SETMASK, 0, NULL) == 0 && count[SIGUSR2] == 1);
 }
 
