@@ -139,12 +139,19 @@ static bool enters(const struct lbr_stack *s, const struct code_branches *branch
 	return lbr_since(s, before) == back;
 }
 
-/* By the kinds that the forms are of: LBR_SELECT without one of them, and with one alone. */
+/* LBR_SELECT without one of the kinds that the branches are of, and with one alone; and with all
+   other kinds, which leaves none of the branches out. */
 static bool enters_by_each_kind(const struct lbr_stack *s, const struct code_branches *branches)
 {
 	bool right = enters(s, branches, 0) && enters(s, branches, ALL_KINDS);
+	uint64_t others = ALL_KINDS;
 
+	for (size_t n = 0; n < branches->count; n++)
+		others &= ~(1ull << branches->branch[n].kind);
+	right = right && enters(s, branches, others);
 	for (unsigned bit = JCC; bit <= FAR && right; bit++) {
+		if (others >> bit & 1)
+			continue;
 		right &= enters(s, branches, 1ull << bit);
 		right &= enters(s, branches, ALL_KINDS & ~(1ull << bit));
 	}
