@@ -159,6 +159,28 @@ TEST(lbr_arch_no_further_entry, .group = "LB", .ids = "LB53", .needs = NEED_LBR,
 		test_skip("32 is the one depth");
 }
 
+/* --- Leaf 1CH --- */
+
+TEST(lbr_arch_leaf, .group = "LB", .ids = "LB79", .needs = 0,
+     .claim = "leaf 1CH is 0 and IA32_LBR_CTL raises #GP exactly where bit 19 of "
+	      "CPUID.(EAX=07H,ECX=0):EDX is clear; a subleaf that leaf 07H does not have is 0",
+     .source = "SDM Vol 2, CPUID; SDM Vol 3 of 2022, 18.1")
+{
+	uint32_t most = cpuid(0, 0).eax;
+	bool listed = most >= 7 && cpuid(7, 0).edx & CPUID_7_EDX_ARCH_LBR;
+	struct cpuid_result leaf = {0};
+	uint64_t value;
+
+	if (most >= LBR_LEAF)
+		leaf = cpuid(LBR_LEAF, 0);
+	EXPECT_EQ((leaf.eax & 0xff) != 0, listed);
+	EXPECT(listed || !(leaf.eax | leaf.ebx | leaf.ecx | leaf.edx));
+	if (most >= 7)
+		EXPECT_EQ(cpuid(7, cpuid(7, 0).eax + 1).edx, 0);
+	if (!silicon_is_foreign_guest())
+		EXPECT_EQ(rdmsr_safe(IA32_LBR_CTL, &value), listed);
+}
+
 /* --- IA32_LBR_CTL, and entries that are written --- */
 
 static uint64_t control_bits(void)

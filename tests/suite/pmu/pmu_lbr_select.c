@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What enters the stack of last branches: MSR_LBR_SELECT, and Intel PT, which suspends it.
 #include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/task.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
@@ -195,6 +197,33 @@ TEST(lbr_select_reserved, .group = "pmu", .ids = "LB14 LB15", .needs = 0,
 			EXPECT(trial.refused && trial.read_back == 0xa5);
 	}
 	lbr_close();
+}
+
+/* From MSR_LBR_SELECT of this CPU to `value`; returns what it was. */
+static uint64_t select_on(unsigned cpu, uint64_t value)
+{
+	uint64_t before;
+
+	task_set_affinity(current_task(), cpu_set_of(cpu));
+	open_with_select();
+	before = rdmsr(MSR_LBR_SELECT);
+	wrmsr(MSR_LBR_SELECT, value);
+	lbr_close();
+	return before;
+}
+
+TEST(lbr_select_each_cpu, .group = "pmu", .ids = "LB78", .needs = NEED_SMP,
+     .claim = "from Sandy Bridge on MSR_LBR_SELECT is each processor's own",
+     .source = "SDM Vol 3, 17.8")
+{
+	unsigned last = cpu_count() - 1;
+
+	if (is_nehalem(lbr_stack()))
+		test_skip("the two processors of a core share MSR_LBR_SELECT");
+	select_on(0, 0x81);
+	select_on(last, 0x42);
+	EXPECT_EQ(select_on(0, 0), 0x81);
+	EXPECT_EQ(select_on(last, 0), 0x42);
 }
 
 static void clear_entries(const struct lbr_stack *s)
