@@ -4,6 +4,7 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
+#include "kernel/silicon.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
@@ -634,11 +635,13 @@ static void go_to(unsigned cpu)
 }
 
 TEST(lbr_arch_each_cpu, .group = "LB", .ids = "LB65", .needs = NEED_LBR | NEED_SMP,
-     .claim = "the entries and IA32_LBR_CTL are each processor's own",
+     .claim = "the entries, IA32_LBR_CTL and IA32_LBR_DEPTH are each processor's own",
      .source = "SDM Vol 3 of 2022, 18.1")
 {
-	unsigned depth, last = cpu_count() - 1;
+	unsigned depth, least = 8, last = cpu_count() - 1;
 
+	while (!is_depth(least))
+		least += 8;
 	go_to(0);
 	depth = arch_lbr_borrow();
 	make_jumps();
@@ -658,5 +661,14 @@ TEST(lbr_arch_each_cpu, .group = "LB", .ids = "LB65", .needs = NEED_LBR | NEED_S
 	arch_lbr_lend();
 	EXPECT_EQ(rdmsr(IA32_LBR_CTL), LBR_CTL_LBREN);
 	EXPECT(!is_clear(0) && is_clear(1));
+	wrmsr(IA32_LBR_DEPTH, least);
+	arch_lbr_hand_back();
+	go_to(0);
+	arch_lbr_lend();
+	EXPECT_EQ(rdmsr(IA32_LBR_DEPTH), depth);
+	arch_lbr_hand_back();
+	go_to(last);
+	arch_lbr_lend();
+	EXPECT_EQ(rdmsr(IA32_LBR_DEPTH), least);
 	arch_lbr_give_back();
 }
