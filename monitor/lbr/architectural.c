@@ -47,7 +47,7 @@ void lbr_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_
 /* Bit n of CPUID.1CH:EAX[7:0] is of 8 * (n + 1) entries. */
 static bool is_depth(const struct vcpu *vcpu, uint64_t depth)
 {
-	return depth && depth % 8 == 0 && depth <= 64 &&
+	return depth && depth % 8 == 0 && depth <= LBR_MOST &&
 	       vcpu->silicon->profile->lbr.depths >> (depth / 8 - 1) & 1;
 }
 

@@ -4,6 +4,7 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
+#include "kernel/silicon.h"
 #include "kernel/trap/trap.h"
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
@@ -157,6 +158,28 @@ TEST(lbr_arch_no_further_entry, .group = "LB", .ids = "LB53", .needs = NEED_LBR,
 	arch_lbr_give_back();
 	if (!tried)
 		test_skip("32 is the one depth");
+}
+
+/* --- Leaf 1CH --- */
+
+TEST(lbr_arch_leaf, .group = "LB", .ids = "LB79", .needs = 0,
+     .claim = "leaf 1CH is 0 and IA32_LBR_CTL raises #GP exactly where bit 19 of "
+	      "CPUID.(EAX=07H,ECX=0):EDX is clear; a subleaf that leaf 07H does not have is 0",
+     .source = "SDM Vol 2, CPUID; SDM Vol 3 of 2022, 18.1")
+{
+	uint32_t most = cpuid(0, 0).eax;
+	bool listed = most >= 7 && cpuid(7, 0).edx & CPUID_7_EDX_ARCH_LBR;
+	struct cpuid_result leaf = {0};
+	uint64_t value;
+
+	if (most >= LBR_LEAF)
+		leaf = cpuid(LBR_LEAF, 0);
+	EXPECT_EQ((leaf.eax & 0xff) != 0, listed);
+	EXPECT(listed || !(leaf.eax | leaf.ebx | leaf.ecx | leaf.edx));
+	if (most >= 7)
+		EXPECT_EQ(cpuid(7, cpuid(7, 0).eax + 1).edx, 0);
+	if (!silicon_is_foreign_guest())
+		EXPECT_EQ(rdmsr_safe(IA32_LBR_CTL, &value), listed);
 }
 
 /* --- IA32_LBR_CTL, and entries that are written --- */
@@ -612,11 +635,13 @@ static void go_to(unsigned cpu)
 }
 
 TEST(lbr_arch_each_cpu, .group = "LB", .ids = "LB65", .needs = NEED_LBR | NEED_SMP,
-     .claim = "the entries and IA32_LBR_CTL are each processor's own",
+     .claim = "the entries, IA32_LBR_CTL and IA32_LBR_DEPTH are each processor's own",
      .source = "SDM Vol 3 of 2022, 18.1")
 {
-	unsigned depth, last = cpu_count() - 1;
+	unsigned depth, least = 8, last = cpu_count() - 1;
 
+	while (!is_depth(least))
+		least += 8;
 	go_to(0);
 	depth = arch_lbr_borrow();
 	make_jumps();
@@ -636,5 +661,14 @@ TEST(lbr_arch_each_cpu, .group = "LB", .ids = "LB65", .needs = NEED_LBR | NEED_S
 	arch_lbr_lend();
 	EXPECT_EQ(rdmsr(IA32_LBR_CTL), LBR_CTL_LBREN);
 	EXPECT(!is_clear(0) && is_clear(1));
+	wrmsr(IA32_LBR_DEPTH, least);
+	arch_lbr_hand_back();
+	go_to(0);
+	arch_lbr_lend();
+	EXPECT_EQ(rdmsr(IA32_LBR_DEPTH), depth);
+	arch_lbr_hand_back();
+	go_to(last);
+	arch_lbr_lend();
+	EXPECT_EQ(rdmsr(IA32_LBR_DEPTH), least);
 	arch_lbr_give_back();
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What enters the stack of last branches: MSR_LBR_SELECT, and Intel PT, which suspends it.
 #include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/task.h"
 #include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
@@ -13,7 +15,7 @@
 #define NO_JCC	(1ull << 2)
 #define ADDRESS ((1ull << 48) - 1)
 
-extern const char lbr_first[], lbr_second[];
+extern const char lbr_first[], lbr_second[], lbr_let_in[];
 
 TEST(lbr_select_leaves_out, .group = "pmu", .ids = "LB8", .needs = 0,
      .claim = "JCC of LBR_SELECT leaves conditional branches out of the stack, and no other",
@@ -201,6 +203,50 @@ TEST(lbr_select_reserved, .group = "pmu", .ids = "LB14 LB15", .needs = 0,
 		else if (bit > CALL_STACK || is_nehalem(s))
 			EXPECT(trial.refused && trial.read_back == 0xa5);
 	}
+	lbr_close();
+}
+
+/* From MSR_LBR_SELECT of this CPU to `value`; returns what it was. */
+static uint64_t select_on(unsigned cpu, uint64_t value)
+{
+	uint64_t before;
+
+	task_set_affinity(current_task(), cpu_set_of(cpu));
+	open_with_select();
+	before = rdmsr(MSR_LBR_SELECT);
+	wrmsr(MSR_LBR_SELECT, value);
+	lbr_close();
+	return before;
+}
+
+TEST(lbr_select_each_cpu, .group = "pmu", .ids = "LB78", .needs = NEED_SMP,
+     .claim = "from Sandy Bridge on MSR_LBR_SELECT is each processor's own",
+     .source = "SDM Vol 3, 17.8")
+{
+	unsigned last = cpu_count() - 1;
+
+	if (is_nehalem(lbr_stack()))
+		test_skip("the two processors of a core share MSR_LBR_SELECT");
+	select_on(0, 0x81);
+	select_on(last, 0x42);
+	EXPECT_EQ(select_on(0, 0), 0x81);
+	EXPECT_EQ(select_on(last, 0), 0x42);
+}
+
+TEST(lbr_select_while_recording, .group = "pmu", .ids = "LB80", .needs = 0,
+     .claim = "while LBR is set MSR_LBR_SELECT filters from the WRMSR on that changes it",
+     .source = "SDM Vol 3, 17.7.2")
+{
+	const struct lbr_stack *s = open_with_select();
+	uint32_t before = lbr_top(s);
+
+	wrmsr(MSR_LBR_SELECT, 1);
+	TRACED(LBR, "jmp 1f\n1: movl $0x1c8, %%ecx\n\txorl %%eax, %%eax\n\txorl %%edx, %%edx\n\t"
+		    "wrmsr\n\tjmp 2f\nlbr_let_in: jmp 3f\n2: jmp lbr_let_in\n"
+		    "3: movl $1, %%eax\n\twrmsr\n\tjmp 4f\n4:");
+	wrmsr(MSR_LBR_SELECT, 0);
+	EXPECT_EQ(lbr_since(s, before), 3);
+	EXPECT_EQ(lbr_newest(s, 0, false) & ADDRESS, (uint64_t)lbr_let_in & ADDRESS);
 	lbr_close();
 }
 
