@@ -211,7 +211,7 @@ function showCalls(from, to)
 		seen.zoom(from, to);
 }
 
-// What speedscope calls in the place of its own.
+// What speedscope calls instead of its buildProfile().
 function buildProfile(profile, frames, Node, Frame, bytes)
 {
 	new Calls(profile, frames, Node, Frame, bytes, walk);

@@ -78,7 +78,7 @@ TEST(user_line_wedged, .group = "process", .ids = "SL2",
 	      "task; it goes on when the transmitter does, and a signal ends the wait",
      .source = "docs/serial-line.4, DESCRIPTION")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct process *process;
 
 	use_memory(0);
@@ -95,13 +95,12 @@ TEST(user_line_wedged, .group = "process", .ids = "SL2",
 	process_signal(process, SIGKILL);
 	EXPECT_EQ(program_end(process), WAIT_KILLED(SIGKILL));
 	use_machines();
-	programs_end(before);
 }
 
 /* Runs `part` with COM2 connected with itself once it is open. */
 static void run_looped(enum part part)
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct process *process;
 
 	programs_require_line();
@@ -111,7 +110,6 @@ static void run_looped(enum part part)
 	process_signal(process, SIGCONT);
 	EXPECT_EQ(program_end(process), WAIT_EXITED(0));
 	outb(COM2 + MODEM_CONTROL, inb(COM2 + MODEM_CONTROL) & (uint8_t)~MODEM_LOOP);
-	programs_end(before);
 }
 
 TEST(user_line_loops, .group = "process", .ids = "SL3",

@@ -81,7 +81,7 @@ TEST(pt_sessions_cpus_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	      "it is started; the threads' goes on afterwards and says that packets are missing",
      .source = "docs/insntrace.2, Several sessions")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct insntrace_config config = insntrace_config(1, 6, 0);
 	struct process *process = start();
 	uint64_t ip;
@@ -102,7 +102,6 @@ TEST(pt_sessions_cpus_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	EXPECT(gap);
 	insntrace_close(NULL);
 	end(process);
-	programs_end(before);
 }
 
 /* Whether so many CPUs are traced before a second has passed. */
@@ -118,7 +117,7 @@ TEST(pt_sessions_running, .group = "PT", .ids = "PT152", .needs = NEED_PT | NEED
 	      "stops, without being switched",
      .source = "docs/insntrace.2, Several sessions")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct insntrace_config config = insntrace_config(1, 6, 0);
 	struct insntrace_state state = {0};
 	struct process *process = program_start("spin", 0);
@@ -138,7 +137,6 @@ TEST(pt_sessions_running, .group = "PT", .ids = "PT152", .needs = NEED_PT | NEED
 	EXPECT(state.flags & INSNTRACE_GAP && state.available > 0);
 	insntrace_owner_ended(&anybody);
 	end(process);
-	programs_end(before);
 }
 
 /* Jumps that the thread's stream has up to a gap, after which it is to go on, or up to its end. */
@@ -192,7 +190,7 @@ TEST(pt_sessions_stream, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	      "CPU, once, and the stream goes on from there",
      .source = "docs/insntrace.2, Several sessions")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct insntrace_config config = insntrace_config(1, 6, 0);
 	struct process *process = start_for_stream();
 	bool gap;
@@ -206,7 +204,6 @@ TEST(pt_sessions_stream, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	EXPECT_EQ(jumps_to_gap(&gap), JUMPS);
 	EXPECT(gap);
 	end_stream(process);
-	programs_end(before);
 }
 
 TEST(pt_sessions_stream_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
@@ -214,7 +211,7 @@ TEST(pt_sessions_stream_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	      "its start on, and the stream begins after that",
      .source = "docs/insntrace.2, Several sessions")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	struct insntrace_config config = insntrace_config(1, 6, 0);
 	struct process *process = start_for_stream();
 	size_t piece = 1;
@@ -230,7 +227,6 @@ TEST(pt_sessions_stream_first, .group = "PT", .ids = "PT152", .needs = NEED_PT,
 	EXPECT_EQ(insntrace_read_stream(&anybody, 0, &from, &piece), 0);
 	EXPECT_EQ(piece, 0);
 	end_stream(process);
-	programs_end(before);
 }
 
 /* A session of one round, which nothing keeps from its packets. */

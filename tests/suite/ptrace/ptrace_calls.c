@@ -336,7 +336,7 @@ TEST(ptrace_how_did_i_get_here, .group = "I", .ids = "", .needs = NEED_BTS,
      .claim = "the last branches of a program that crashed say how it came there",
      .source = "tests/user/how_did_i_get_here.c")
 {
-	uint64_t before = programs_begin();
+	PROGRAMS(before);
 	const char *line;
 
 	EXPECT_EQ(program_output_of("how_did_i_get_here", 0, false), WAIT_EXITED(0));
@@ -348,7 +348,6 @@ TEST(ptrace_how_did_i_get_here, .group = "I", .ids = "", .needs = NEED_BTS,
 	REQUIRE(line);
 	line = program_output("*from sum+0x* to skip_digits+0x0", line);
 	EXPECT(line && program_output("*from sum+0x* to number+0x0", line)); /* the twelfth */
-	programs_end(before);
 }
 
 TEST(ptrace_jumped_to_nowhere, .group = "I", .ids = "", .needs = NEED_BTS,
