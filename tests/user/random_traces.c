@@ -221,6 +221,16 @@ static void trace_itself_no_more(void)
 	ptrace(PTRACE_PEBS_CONFIG, getpid(), (uint64_t)&samples, sizeof(samples));
 }
 
+/* A cycle of virtual silicon is one of the host, and thousands pass before an instruction is done.
+   With a signal for each sample the program would not get to its next request. */
+static void sample_no_cycles(void)
+{
+	struct ptrace_pebs_config *config = (struct ptrace_pebs_config *)buffer;
+
+	if (config->flags & PTRACE_PEBS_RAW && (config->event & 0xff) == 0x3c)
+		config->event = 0xc0;
+}
+
 static bool is_freeze(uint64_t request)
 {
 	return request == PTRACE_FREEZE || request == PTRACE_FREEZE_STATUS;
@@ -250,6 +260,8 @@ int main(uint64_t argument)
 			fill_lbr();
 		address = random_address(request, data);
 		pid = is_freeze(request) && below(20) ? 0 : random_pid();
+		if (request == PTRACE_PEBS_CONFIG && pid == getpid())
+			sample_no_cycles();
 		result = ptrace((long)request, pid, address, data);
 		if (pid == getpid())
 			trace_itself_no_more();
