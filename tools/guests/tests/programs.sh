@@ -65,7 +65,7 @@ program bc pi bc -l
 program perl text perl -ne '$n{lc $_}++ for /\w+/g; END { print join(" ", map { "$_=$n{$_}" } sort keys %n), "\n" }'
 program python3 /dev/null /usr/bin/python3 -c 'import json; print(json.dumps([n * n for n in range(1000)]))'
 program git /dev/null git -C repository status --short
-program ninja /dev/null ninja -t graph
+program ninja /dev/null ninja -t targets all
 program clang-format code.c clang-format
 program ripgrep text rg -j1 -n -e '[a-z]+-[a-z]+' -
 program sort shuffled sort -n
@@ -74,6 +74,6 @@ program sed text sed -E 's/([a-z]+) ([a-z]+)/\2 \1/g'
 program tar /dev/null tar -c --sort=name --mtime=@0 --owner=0 --group=0 numbers
 program openssl text openssl dgst -sha256
 program make /dev/null make -f makefile
-program diff /dev/null diff -u numbers/list shuffled
+program diff /dev/null diff numbers/list shuffled
 echo "1..$number"
 exit "$failed"
