@@ -3,7 +3,8 @@
  * brake PERF GROUP DIRECTORY: while perf, the process PERF, writes what it recorded, the program
  * that it records stands still, so that none of its branches is lost however slow the disk or the
  * host are. The program is the first child of PERF; it and what it starts are frozen as the cgroup
- * GROUP. Ends with PERF. Leaves this kernel's vdso below DIRECTORY, where perf would keep it.
+ * GROUP. Ends with PERF. Leaves this kernel's vdso below DIRECTORY, where perf would keep it, and
+ * `started` there as soon as the program runs.
  *
  * perf wakes up when half of its buffer is full, and then does not wait before it has written all.
  * Frozen is the program, where it is seen so, at the latest PERIOD later.
@@ -106,17 +107,27 @@ static enum doing what_does(const char *path)
 	return WAITS;
 }
 
+/* Whether the program runs: up to then the child is perf's own, which waits. */
+static bool has_begun(const char *child)
+{
+	char path[64], name[32];
+
+	snprintf(path, sizeof(path), "/proc/%.*s/comm", (int)strcspn(child, " "), child);
+	return read_text(path, name, sizeof(name)) && strcmp(name, "perf-exec\n") != 0;
+}
+
 int main(int argc, char **argv)
 {
 	const struct sched_param priority = {PRIORITY};
-	char child[64], path[256], state[64];
+	char child[64], path[256], state[64], started[256];
 	enum doing doing;
-	bool frozen = false;
+	bool frozen = false, begun = false;
 
 	if (argc != 4)
 		return 2;
 	keep_vdso(argv[3]);
 	sched_setscheduler(0, SCHED_FIFO, &priority);
+	snprintf(started, sizeof(started), "%s/started", argv[3]);
 	snprintf(state, sizeof(state), "/proc/%s/syscall", argv[1]);
 	snprintf(path, sizeof(path), "/proc/%s/task/%s/children", argv[1], argv[1]);
 	while (!read_text(path, child, sizeof(child)) && what_does(state) != ENDED)
@@ -128,6 +139,10 @@ int main(int argc, char **argv)
 		if (frozen != (doing == WRITES))
 			write_file(path, frozen ? "0" : "1", 1);
 		frozen = doing == WRITES;
+		if (!begun && has_begun(child)) {
+			begun = true;
+			write_file(started, "", 0);
+		}
 		usleep(PERIOD);
 	}
 	write_file(path, "0", 1);
