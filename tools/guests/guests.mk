@@ -10,7 +10,7 @@ linux-disk: $(BUILD)/linux/root.img ## a root disk for that Linux: compiler, Pyt
 check-linux: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/root.img ## run perf's own tests and gdb's gdb.btrace on that disk, on virtual silicon: an hour
 	@prove --verbose --exec '' tests/runner/recipes.sh :: --linux
 	@prove --verbose --exec '' tools/guests/linux :: suites
-check-programs: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/view ## record twenty programs of Debian by `view record`; NAMES="some of them": an hour
+check-programs: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/steps $(BUILD)/view ## record twenty programs of Debian by `view record`; NAMES="some of them": a quarter of an hour
 	@prove --verbose --exec '' tools/guests/tests/programs.sh :: $(NAMES)
 disk-shell: $(BUILD)/monitor.elf32 $(BUILD)/linux/initrd $(BUILD)/linux/root.img ## a shell on that disk, which keeps what it writes; RUN="options of run-qemu.sh"
 	@tools/guests/linux disk-shell $(RUN)
@@ -23,7 +23,7 @@ check-kut: images ## run kvm-unit-tests' x86 tests plain, as a guest, and interp
 $(BUILD)/linux/root.img: tools/guests/inside/disk-init $(BUILD)/linux/verdict $(if $(PACKAGES),anew)
 	@tools/guests/linux-disk $(PACKAGES)
 
-$(BUILD)/linux/initrd: $(addprefix tools/guests/inside/,init record program.gdb) $(addprefix $(BUILD)/linux/,program long spin lockup verdict init32) tools/guests/linux
+$(BUILD)/linux/initrd: $(addprefix tools/guests/inside/,init record program.gdb) $(addprefix $(BUILD)/linux/,program long spin lockup verdict init32 brake) tools/guests/linux
 	@tools/guests/linux build
 
 $(BUILD)/linux/long: private NASM_ROUNDS := -DROUNDS=12064 -DCALLS=16
@@ -47,6 +47,15 @@ $(BUILD)/linux/init32: tools/guests/inside/init32.c
 	@mkdir -p $(@D)
 	$(call short,CC,$<)$(CC) -m32 -std=c11 -O1 $(WARN) -ffreestanding -fno-pic -fno-stack-protector -c -o $@.o $<
 	@$(LD) -m elf_i386 -static -z noexecstack -o $@ $@.o
+
+$(BUILD)/linux/brake: tools/guests/inside/brake.c
+	@mkdir -p $(@D)
+	$(call short,HOSTCC,$<)$(HOST_CC) -std=gnu11 -O2 $(WARN) -static -o $@ $<
+
+# With the host's libraries: `view record` runs it.
+$(BUILD)/linux/steps: tools/guests/inside/steps.c
+	@mkdir -p $(@D)
+	$(call short,HOSTCC,$<)$(HOST_CC) -std=gnu11 -O2 $(WARN) -o $@ $< -lZydis
 
 $(BUILD)/linux/check_branches: tools/guests/inside/check_branches.c
 	@mkdir -p $(@D)

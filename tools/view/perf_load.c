@@ -308,8 +308,8 @@ static void find_dropped(struct perf_load *load, const uint64_t *ends)
 {
 	for (size_t i = 0; i < load->chunk_count; i++) {
 		struct perf_chunk *chunk = &load->chunks[i];
-		bool is_last = i + 1 == load->chunk_count || chunk[1].ring != chunk->ring;
-		uint64_t end = is_last ? ends[i] : chunk[1].offset;
+		bool more = i + 1 < load->chunk_count && chunk[1].ring == chunk->ring;
+		uint64_t end = more ? chunk[1].offset : ends[i];
 		uint64_t hole = end - chunk->offset - chunk->size;
 		unsigned power = 0;
 
@@ -318,10 +318,9 @@ static void find_dropped(struct perf_load *load, const uint64_t *ends)
 		while (power < 63 && end >> (power + 1) > chunk->offset >> (power + 1))
 			power++;
 		chunk->begin = end >> power << power;
-		if ((chunk->begin - chunk->offset) % sizeof(struct trace_record) != hole)
-			continue;
-		chunk->dropped = hole;
-		chunk->size += hole;
+		if ((chunk->begin - chunk->offset) % sizeof(struct trace_record) == hole)
+			chunk->dropped = hole;
+		chunk->size += chunk->dropped;
 	}
 }
 
@@ -344,8 +343,8 @@ static uint64_t *find_ends(const struct perf_load *load)
 		if (at && (at == load->chunk_count || load->chunks[at].ring != ring) &&
 		    load->chunks[at - 1].ring == ring)
 			at--;
-		if (at < load->chunk_count && load->chunks[at].ring == ring && end > ends[at])
-			ends[at] = end;
+		if (at < load->chunk_count && load->chunks[at].ring == ring)
+			ends[at] = end > ends[at] ? end : ends[at];
 	}
 	return ends;
 }
@@ -421,12 +420,25 @@ static void take_rest(struct perf_load *load)
 	}
 }
 
+/* What the last record of a task says to be missing is a gap that no branch follows. */
+static void end_in_gap(struct perf_load *load, struct perf_task *task)
+{
+	size_t stay = take_stays(load, task, PERF_RING_OF_TASK, 0, 0);
+	struct perf_piece piece = {
+		.stay = stay, .stay_count = load->stay_count - stay, .gap = true};
+
+	add_piece(load, piece);
+}
+
 static void depart_at_end(const void *node, VISIT visit, void *load)
 {
 	struct perf_task *task = *(struct perf_task *const *)node;
 
-	if (visit == postorder || visit == leaf)
-		depart(load, task, task->count - 1, task->last);
+	if (visit != postorder && visit != leaf)
+		return;
+	if (task->gap && ((struct perf_load *)load)->unit == PERF_AUXTRACE_BTS)
+		end_in_gap(load, task);
+	depart(load, task, task->count - 1, task->last);
 }
 
 /* Bytes are looked for by their ring and offset. */

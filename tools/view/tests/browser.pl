@@ -180,7 +180,7 @@ sub check {
 	my ($page, $trace) = ("$scratch/page.html", "$scratch/trace.spt");
 	my $program = '-p build/view-test/stepped';
 	$| = 1;
-	print "1..13\n";
+	print "1..14\n";
 	qx{build/view-test/test_stack build/view-test/stepped $trace $scratch/records $scratch/counts};
 	view("html $program -o $page $trace");
 	my $shown = open_page($page);
@@ -269,7 +269,7 @@ sub code_is {
 
 # Where calls are too short to be objects, as in a page of many, a zoom makes each that takes time in that part.
 sub zoomed {
-	my ($before, $all, $same) = @{run(q{(() => {
+	my ($before, $all, $same, $summed) = @{run(q{(() => {
 		const open = [], every = [], found = [];
 		seen.all((node, at) => open.push([node.frame.name, at]), (node, at) => every.push([...open.pop(), at]));
 		// It begins within a call that is short.
@@ -287,9 +287,13 @@ sub zoomed {
 		seen.zoom(from, to);
 		seen.roots.forEach(visit);
 		const each = every.filter(([, start, end]) => end > from && start < to && end > start).map(call => call.join());
-		return [before, each.length, each.sort().join() == found.sort().join()];
+		const summed = node => node.children.reduce((sum, child) => sum + child.totalWeight, node.selfWeight) == node.totalWeight &&
+			node.children.every(summed);
+		const {groupedCalltreeRoot: tree} = seen.profile, total = tree.children.reduce((sum, child) => sum + child.totalWeight, tree.selfWeight);
+		return [before, each.length, each.sort().join() == found.sort().join(), tree.children.every(summed) && total == seen.end];
 	})()})};
 	result($before < $all && $all > 100 && $same, "a zoom finds each of $all calls, of which $before are objects before");
+	result($summed, 'what a call of the tree takes is its own and that of those in it');
 }
 
 # A screen of 390 pixels: nothing is wider, what is clicked is not covered, code is above the calls until it is closed.

@@ -88,7 +88,7 @@ survives()
 	[ "${at:-0}" -gt 1000 ]
 }
 
-echo 1..23
+echo 1..24
 for version in 6.12 6.1; do
 	zcat "$here/recorded-$version.gz" | tools/view/tests/perf_data.pl "$scratch/recorded" "$here" >"$scratch/compared"
 	result "view finds the branches that perf script $version finds" || sed 's/^/# /' "$scratch/compared"
@@ -156,6 +156,10 @@ result 'a file that was cut, or of a perf that was killed: a sentence, or what i
 changed recorded.bts.data lost 'records(sub { header($_[0] + 24, 1) if $_[1] == 11 })'
 said 0 'branches were lost [1-9]' dump --programs "$here" "$scratch/lost" && grep -q 'GAP of unknown length' "$scratch/out"
 result 'branches that were lost: a gap'
+
+changed recorded.bts.data last 'my $last; records(sub { $last = $_[0] if $_[1] == 11 }); header($last + 24, 1)'
+said 0 'branches were lost 1 times' dump --programs "$here" "$scratch/last" && [ "$(grep -c 'GAP of unknown length' "$scratch/out")" = 1 ]
+result 'the last branches that were lost: a gap'
 
 # Between the first bytes of a task and the others is the end of its ring, of 128 MB: no record is whole in the last 8 bytes, and perf
 # drops these.
