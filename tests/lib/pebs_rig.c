@@ -183,6 +183,18 @@ uint64_t pebs_skid(struct pebs *pebs)
 	return skid;
 }
 
+uint64_t pebs_longest_skid(struct pebs *pebs)
+{
+	uint64_t longest = 0;
+
+	for (unsigned turn = 0; turn < 8; turn++) {
+		uint64_t skid = pebs_skid(pebs);
+
+		longest = skid > longest ? skid : longest;
+	}
+	return longest;
+}
+
 /* Figures 17-10 and 18-49: AX BX CX DX SI DI BP SP; adaptive: AX CX DX BX SP BP SI DI. */
 struct pebs_sample pebs_sample(const struct pebs *pebs, size_t slot)
 {

@@ -71,6 +71,9 @@ enum { PEBS_SKID_MOST = 64 };
    where there is no sample. The counter is free after. */
 uint64_t pebs_skid(struct pebs *pebs);
 
+/* The most of eight overflows. */
+uint64_t pebs_longest_skid(struct pebs *pebs);
+
 /* Fields of the PEBS half of the DS area. */
 void pebs_set(struct pebs *pebs, enum ds_field field, uint64_t value);
 uint64_t pebs_get(const struct pebs *pebs, enum ds_field field);

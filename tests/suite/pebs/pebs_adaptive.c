@@ -310,7 +310,7 @@ static void check_groups(struct pebs *pebs, uint64_t cfg, unsigned entries)
 	wrmsr(IA32_DEBUGCTL, DEBUGCTL_LBR);
 	SAMPLED(1,
 		"movl $11, %%ebx\n\tmovl $12, %%esi\n\tmovl $13, %%r9d\n\tmovl $14, %%r14d\n\t" JUMPS(
-			105));
+			115));
 	wrmsr(IA32_DEBUGCTL, 0);
 	__asm__ volatile("fxrstor64 %0" : : "m"(kept));
 	REQUIRE_EQ(pebs_get(pebs, DS_PEBS_INDEX), pebs->base + size_of(rdmsr(MSR_PEBS_DATA_CFG)));

@@ -46,8 +46,18 @@ static uint64_t fixed_of(uint64_t counters)
 /* Reserved in every edition for version 1 to 5; later versions have more of a unit mask there. */
 #define FIRST_RESERVED 36
 
+/* Nehalem, Westmere and what was before them: later editions reserve the bit for the others. */
+static bool has_pin_control(void)
+{
+	unsigned model = cpuid_signature(cpuid(1, 0).eax).model;
+
+	return model < 0x2a || model == 0x2c || model == 0x2e || model == 0x2f;
+}
+
 static bool may_be_reserved(unsigned bit)
 {
+	if (bit == 19)
+		return !has_pin_control();
 	return bit == 21 || bit >= 32; /* AnyThread; of transactions, adaptive records */
 }
 

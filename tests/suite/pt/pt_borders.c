@@ -133,11 +133,18 @@ static uint64_t end_index(void)
 	return RTIT_TABLE_INDEX(at.rig.trace.output_mask_ptrs);
 }
 
+/* While it traced: TriggerEn ends with this bit, which waits for packets that are still within the
+   processor. */
+static bool ended_by(uint64_t bit)
+{
+	return !(pt_status_traced & bit) || !(pt_status_traced & RTIT_STATUS_TRIGGER_EN);
+}
+
 /* Error, no packet, no change of TraceEn. */
 static void expect_nothing(void)
 {
 	EXPECT(at.rig.trace.status & RTIT_STATUS_ERROR);
-	EXPECT(!(pt_status_traced & RTIT_STATUS_TRIGGER_EN));
+	EXPECT(ended_by(RTIT_STATUS_ERROR));
 	EXPECT(is_poison(at.bytes, BYTES) && is_poison(at.next, NEXT_BYTES));
 	if (!is_poison(at.bytes, BYTES) || !is_poison(at.next, NEXT_BYTES)) {
 		memset(at.bytes, PT_RIG_POISON, BYTES);
@@ -368,7 +375,7 @@ TEST(pt_stop_borders, .group = "PT", .ids = "PT90 PT93", .needs = NEED_PT,
 			run_table(at.table_physical, index, PT_RIG_BYTES - back);
 			EXPECT_EQ(at.rig.trace.status & (RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED),
 				  RTIT_STATUS_STOPPED);
-			EXPECT(!(pt_status_traced & RTIT_STATUS_TRIGGER_EN));
+			EXPECT(ended_by(RTIT_STATUS_STOPPED));
 			EXPECT_EQ(rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_STOPPED,
 				  RTIT_STATUS_STOPPED);
 			EXPECT_EQ(at.rig.trace.output_base, at.table_physical);

@@ -591,7 +591,7 @@ TEST(witnesses_modes_samples, .group = "witnesses", .ids = "", .needs = NEED_PEB
 
 	PEBS(pebs, slots);
 	open_modes(0);
-	period = 2 + pebs_skid(&pebs);
+	period = 2 + pebs_longest_skid(&pebs);
 	pebs_reset(&pebs);
 	make_program(seed, PARTS, false);
 	pebs_arm(&pebs, 0, 1);
