@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * brake PERF GROUP DIRECTORY: while perf, the process PERF, writes what it recorded, the program
- * that it records stands still, so that none of its branches is lost however slow the disk or the
+ * that it records is stopped, so that none of its branches is lost however slow the disk or the
  * host are. The program is the first child of PERF; it and what it starts are frozen as the cgroup
  * GROUP. Ends with PERF. Leaves this kernel's vdso below DIRECTORY, where perf would keep it, and
  * `started` there as soon as the program runs.
