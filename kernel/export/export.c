@@ -21,7 +21,7 @@
 #include "lib/version.h"
 
 #define VECTORS	    256
-#define VIEW_SHIFT  4	/* in TRACE_ITEM_VIEW: docs/trace-stream.5 */
+#define VIEW_SHIFT  4  /* in TRACE_ITEM_VIEW: docs/trace-stream.5 */
 #define NOTE_HEADER 16 /* bytes of a note before its contents: "GNU" */
 
 bool export_on;
@@ -212,7 +212,8 @@ void export_total(const struct trace_total *total)
 	totals[total_count++] = *total;
 }
 
-/* By each unit that has streams of tasks and of CPUs. Where none has, a task is described as well. */
+/* By each unit that has streams of tasks and of CPUs. Where none has, a task is described as well.
+ */
 static void begin_stream(struct task *task, enum export_what what, uint32_t id, const char *name,
 			 uint32_t checksum)
 {
