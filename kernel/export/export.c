@@ -212,8 +212,7 @@ void export_total(const struct trace_total *total)
 	totals[total_count++] = *total;
 }
 
-/* By each unit that has streams of tasks and of CPUs. Where none has, a task is described as well.
- */
+/* By each unit that has streams of tasks and of CPUs. Where none has, a task is described too. */
 static void begin_stream(struct task *task, enum export_what what, uint32_t id, const char *name,
 			 uint32_t checksum)
 {
