@@ -172,6 +172,8 @@ TEST(lbr_arch_leaf, .group = "LB", .ids = "LB79", .needs = 0,
 	struct cpuid_result leaf = {0};
 	uint64_t value;
 
+	if (!cpuid_is_intel())
+		test_skip("not an Intel processor");
 	if (most >= LBR_LEAF)
 		leaf = cpuid(LBR_LEAF, 0);
 	EXPECT_EQ((leaf.eax & 0xff) != 0, listed);
