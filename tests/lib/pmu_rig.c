@@ -177,6 +177,30 @@ uint64_t pmu_rig_end(unsigned n)
 	return rdmsr(pmu_rig_msr(n));
 }
 
+void pmu_rig_expect_mispredicted(uint64_t counters, void (*run)(uint64_t directions),
+				 unsigned (*marked)(void))
+{
+	unsigned n = (unsigned)__builtin_ctzll(counters);
+
+	for (unsigned random = 0; random < 2; random++) {
+		uint64_t counted = 0;
+		unsigned seen = 0;
+
+		for (unsigned turn = 0; turn < 20; turn++) {
+			uint64_t directions = random ? test_random() : UINT64_MAX;
+
+			pmu_rig_begin(n, EVENT_MISPREDICTED);
+			run(directions);
+			counted += pmu_rig_end(n);
+			seen += marked();
+		}
+		test_observe("mispredicted", "%s: %u entries, %lu counted",
+			     random ? "random" : "steady", seen, counted);
+		EXPECT(seen <= counted);
+		EXPECT(!random || seen > 0);
+	}
+}
+
 uint64_t pmu_rig_capabilities(void)
 {
 	return cpuid(1, 0).ecx & CPUID_1_ECX_PDCM ? rdmsr(IA32_PERF_CAPABILITIES) : 0;

@@ -129,6 +129,14 @@ uint64_t pmu_rig_branches(unsigned n, uint64_t conditions);
 void pmu_rig_begin(unsigned n, uint64_t event);
 uint64_t pmu_rig_end(unsigned n);
 
+/*
+ * `run` records 64 branches whose directions are the bits that it is given; `marked` says how many
+ * entries of the newer half are marked mispredicted. Of random directions some are, and in no case
+ * more than the lowest of `counters`, a general one, counts.
+ */
+void pmu_rig_expect_mispredicted(uint64_t counters, void (*run)(uint64_t directions),
+				 unsigned (*marked)(void));
+
 /* IA32_PERF_CAPABILITIES; 0 where there is none. */
 uint64_t pmu_rig_capabilities(void);
 

@@ -255,32 +255,23 @@ static bool is_mispredicted(const struct lbr_stack *s, unsigned back)
 	return rdmsr((info ? 0xdc0 : s->from) + place) >> 63;
 }
 
-/* Marked entries of the newest half, and what counter `n` counts, in 20 runs of 64 branches each,
-   whose directions are random, or the same. */
-struct mispredicted {
-	unsigned marked;
-	uint64_t counted;
-};
-
-static struct mispredicted mispredicted(const struct lbr_stack *s, unsigned n, bool random)
+static void record_directions(uint64_t directions)
 {
-	struct mispredicted seen = {};
+	TRACED_WITH(LBR,
+		    "movl $64, %%ecx\n"
+		    "1: shrq %[bits]\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b",
+		    OPERANDS([bits] "+&r"(directions)), );
+}
 
-	for (unsigned run = 0; run < 20; run++) {
-		uint64_t bits = random ? test_random() : UINT64_MAX;
+/* Of the newest half. */
+static unsigned count_mispredicted(void)
+{
+	const struct lbr_stack *s = lbr_known();
+	unsigned count = 0;
 
-		pmu_rig_begin(n, EVENT_MISPREDICTED);
-		TRACED_WITH(LBR,
-			    "movl $64, %%ecx\n"
-			    "1: shrq %[bits]\n\tjc 2f\n\tnop\n2: decl %%ecx\n\tjnz 1b",
-			    OPERANDS([bits] "+&r"(bits)), );
-		seen.counted += pmu_rig_end(n);
-		for (unsigned back = 1; back <= s->depth / 2u; back++)
-			seen.marked += is_mispredicted(s, back);
-	}
-	test_observe("lbr_mispredicted", "%s: %u entries of %u, %lu counted",
-		     random ? "random" : "steady", seen.marked, 10u * s->depth, seen.counted);
-	return seen;
+	for (unsigned back = 1; back <= s->depth / 2u; back++)
+		count += is_mispredicted(s, back);
+	return count;
 }
 
 TEST(lbr_mispredicted, .group = "pmu", .ids = "LB23", .needs = 0,
@@ -290,18 +281,14 @@ TEST(lbr_mispredicted, .group = "pmu", .ids = "LB23", .needs = 0,
      .source = "SDM Vol 3, 17.4.8.1 and table 18-1")
 {
 	unsigned format = pmu_rig_capabilities() & 0x3f;
-	struct mispredicted random, steady;
 
 	lbr_stack();
 	if (format < 3 || format > 5)
 		test_skip("format %u of last branch records has no flag", format);
 	COUNTERS(counters, NO_MISPREDICTED);
-	LBR_STACK(s);
-	random = mispredicted(s, (unsigned)__builtin_ctzll(counters), true);
-	steady = mispredicted(s, (unsigned)__builtin_ctzll(counters), false);
-	EXPECT(random.marked > 0);
-	EXPECT(random.marked <= random.counted);
-	EXPECT(steady.marked <= steady.counted);
+	lbr_open();
+	pmu_rig_expect_mispredicted(counters, record_directions, count_mispredicted);
+	lbr_close();
 }
 
 static void go_to(unsigned cpu)
