@@ -92,7 +92,7 @@ struct unit {
 	/* RDPMC, by ECX; false: #GP(0). The first row that has it answers. */
 	bool (*read_counter)(struct vcpu *vcpu, uint32_t selector, uint64_t *value);
 
-	/* What a guest that runs natively has to exit at: EXIT_AT_... */
+	/* EXIT_AT_...: events at which a guest that runs natively has to exit. */
 	unsigned (*exits)(const struct vcpu *vcpu);
 
 	/* Between two instructions of the guest. HLT begins, ends. */
@@ -103,8 +103,8 @@ struct unit {
 	uint64_t (*deadline)(const struct vcpu *vcpu);
 	void (*tick)(struct vcpu *vcpu);
 
-	/* What the local APIC makes of a unit's interrupt, by the performance counters' entry of
-	   its local vector table. One row has it. */
+	/* How the local APIC delivers a unit's interrupt: by `entry`, that of the performance
+	   counters in its local vector table. One row has it. */
 	struct delivery (*deliver)(struct vcpu *vcpu, uint32_t entry);
 
 	/* That entry has been written and is not masked; the local APIC is as after RESET. A unit

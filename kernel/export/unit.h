@@ -19,7 +19,7 @@ struct export_unit {
 	/* Traces `task`, or if that is NULL the CPU of stream `id`. A frame STREAM follows. */
 	int (*attach)(struct task *task, enum export_what what, uint32_t id);
 
-	/* What attach() was, or would have been, called for is traced from here on. */
+	/* After that frame, where attach() failed or is NULL too: tracing begins. */
 	void (*start)(void);
 
 	/* The running task's ring has reached its threshold. */

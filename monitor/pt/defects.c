@@ -470,7 +470,7 @@ static bool bdm106_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 ERRATUM(BDM106, "SDM Vol 3, 36.2.7", "setting TraceEn without BranchEn raises #GP", "broadwell",
 	BREAKS_PT(write_msr, bdm106_write_msr))
 
-/* What a hypervisor forgets: pt_guest_enter() and pt_guest_exit() of Linux switch these. */
+/* A hypervisor forgets registers: pt_guest_enter() and pt_guest_exit() of Linux switch these. */
 
 static void pt_exit_loses_status(struct vcpu *vcpu)
 {

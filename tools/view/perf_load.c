@@ -420,7 +420,7 @@ static void take_rest(struct perf_load *load)
 	}
 }
 
-/* What the last record of a task says to be missing is a gap that no branch follows. */
+/* The last record of a task said that branches are missing: a gap that no branch follows. */
 static void end_in_gap(struct perf_load *load, struct perf_task *task)
 {
 	size_t stay = take_stays(load, task, PERF_RING_OF_TASK, 0, 0);

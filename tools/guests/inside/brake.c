@@ -91,8 +91,7 @@ static void keep_vdso(const char *directory)
 	write_file(path, image, VDSO_BYTES);
 }
 
-/* What perf does. WAITS: all that may take as long as it wants, and what the program may be needed
- * for. */
+/* WAITS: perf does something that may take long, or for which it may need the program. */
 enum doing { ENDED, WAITS, WRITES };
 
 static enum doing what_does(const char *path)
