@@ -4,6 +4,7 @@
 #include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"
 #include "lib/string.h"
+#include "tests/framework/needs.h"
 #include "tests/framework/pages.h"
 #include "tests/lib/pt_decode.h"
 
@@ -169,5 +170,9 @@ uint64_t insntrace_largest(void)
 	uint64_t runs = pages_largest_runs(),
 		 most = INSNTRACE_BYTES_MOST / (PAGE_SIZE << INSNTRACE_ORDER_MOST);
 
-	return runs < most ? runs : most;
+	runs = runs < most ? runs : most;
+	while (runs && !needs_missing(NEED_PT) &&
+	       !insntrace_can_have(1, runs, INSNTRACE_ORDER_MOST))
+		runs--;
+	return runs;
 }

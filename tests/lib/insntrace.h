@@ -58,8 +58,9 @@ unsigned insntrace_traced_cpus(void);
 bool insntrace_can_have(unsigned buffers, uint64_t chunks, unsigned order);
 
 /*
- * Chunks of the largest buffer, of order INSNTRACE_ORDER_MOST: all runs of that order that there
- * are, or as many as a buffer has.
+ * Chunks of the largest buffer that a session can have, of order INSNTRACE_ORDER_MOST: as many as a
+ * buffer may have, or the runs of that order less those that the session's own pages take. Without
+ * Intel PT, the runs. No session is open before and after.
  */
 uint64_t insntrace_largest(void);
 
