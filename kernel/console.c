@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/console.h"
 
+#include "drivers/clock/clock.h"
 #include "drivers/console/console.h"
 #include "drivers/console/screen.h"
 #include "kernel/code.h"
+#include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/mm/page.h"
 #include "kernel/options.h"
@@ -16,6 +18,7 @@
 
 static struct spinlock lock;
 static bool lock_is_off;
+static atomic_bool is_wanted; /* by the CPU that stops the others */
 
 uint64_t console_physical(const void *object)
 {
@@ -24,7 +27,14 @@ uint64_t console_physical(const void *object)
 
 static uint64_t take_lock(void)
 {
-	return lock_is_off ? interrupts_save() : spin_lock(&lock);
+	while (!lock_is_off) {
+		uint64_t flags = spin_lock(&lock);
+
+		if (!atomic_load(&is_wanted))
+			return flags;
+		spin_unlock(&lock, flags);
+	}
+	return interrupts_save();
 }
 
 static void release_lock(uint64_t flags)
@@ -172,7 +182,22 @@ void console_verdict(enum verdict verdict, const char *why, const char *done)
 	screen_verdict(verdicts[verdict].word, verdicts[verdict].colour, lines);
 }
 
+#define MOST_LINE 200000 /* microseconds: 512 characters take 44,000 at 115,200 baud */
+
+void console_claim(void)
+{
+	uint64_t end = clock_us() + MOST_LINE;
+
+	atomic_store(&is_wanted, true);
+	while (!lock_is_off && atomic_load(&lock.held) && cpu_count() > 1 && clock_us() < end)
+		__asm__ volatile("pause");
+}
+
 void console_unlock_for_good(void)
 {
+	bool is_cut = !lock_is_off && atomic_load(&lock.held);
+
 	lock_is_off = true;
+	if (is_cut)
+		console_write("\n");
 }

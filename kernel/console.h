@@ -27,7 +27,16 @@ void console_progress(unsigned n, unsigned all, const char *name);
  */
 void console_verdict(enum verdict verdict, const char *why, const char *done);
 
-/* From here on printk() takes no lock: one CPU is left, and the holder of the lock may be gone. */
+/*
+ * Keeps the other CPUs from printing, before they are stopped: none stops in the midst of a line.
+ * Waits a fifth of a second at most for one that prints. Any context.
+ */
+void console_claim(void);
+
+/*
+ * From here on printk() takes no lock, since one CPU is left. A line that has no end, as of a CPU
+ * that panics in the midst of it, gets one. After console_claim(); any context.
+ */
 void console_unlock_for_good(void);
 
 #endif

@@ -37,14 +37,20 @@ void end_print_done(enum verdict verdict, const struct end_counts *counts)
 	printk("# SPOOR DONE %s\n", done);
 }
 
+void end_stop_others(void)
+{
+	__asm__ volatile("cli");
+	console_claim();
+	smp_stop_others();
+	trace_stop_cpu();
+	console_unlock_for_good();
+}
+
 void end_run(enum verdict verdict, const char *why)
 {
 	static bool ending;
 
-	__asm__ volatile("cli");
-	smp_stop_others();
-	trace_stop_cpu();
-	console_unlock_for_good();
+	end_stop_others();
 	if (!ending && end_report) {
 		ending = true;
 		end_report(verdict, why);

@@ -27,6 +27,12 @@ enum end_action { END_HALT, END_EXIT, END_REBOOT, END_POWEROFF };
 _Noreturn void end_run(enum verdict verdict, const char *why);
 extern void (*end_report)(enum verdict verdict, const char *why);
 
+/*
+ * Stops the other CPUs, between two lines of the console, and tracing on this one, which is alone
+ * from here on: IF = 0. Any context.
+ */
+void end_stop_others(void);
+
 /* The counts of the last line, and the line itself: for `end_report`, once a run. */
 struct end_counts {
 	unsigned pass, fail, skip, error, xfail, obs, slow;

@@ -98,9 +98,7 @@ static void begin(const struct trap_frame *frame)
 	__asm__ volatile("cli");
 	debugctl_hold(&this_cpu()->debugctl);
 	freeze_on(PTRACE_FREEZE_PANIC, frame);
-	smp_stop_others();
-	trace_stop_cpu();
-	console_unlock_for_good();
+	end_stop_others();
 	if (panicking) {
 		printk("\n# panic within a panic\n");
 		end_run(VERDICT_PANIC, reason);

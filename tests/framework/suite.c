@@ -253,9 +253,7 @@ static void timed_out(struct trap_frame *frame)
 		trace_resume_cpu(paused);
 		return;
 	}
-	smp_stop_others();
-	trace_stop_cpu();
-	console_unlock_for_good();
+	end_stop_others();
 	print_hung(&at);
 	print_died(why);
 	format(not_run.why, sizeof(not_run.why), "not run: %s hung", running->name);

@@ -35,6 +35,7 @@ goes_on()
 		<(results "$log.log" | grep -E "^(${culprits//,/|}) " | sort) || echo 'other culprits'
 	grep -c '^# spoor version=' "$log.log" | grep -qx 1 || echo 'not one banner'
 	tr -d '\r' <"$log.log" | grep -q "^# SPOOR DONE .* restarts=$restarts\$" || echo "not restarts=$restarts: $(grep '^# SPOOR DONE' "$log.log")"
+	! grep '^# a line' "$log.log" | grep -v '^# a line that another CPU prints, to its end.\?$' || echo 'a line was cut'
 	seed=$(sed -n 's/^# tsc_hz=.* seed=\([0-9]*\) .*/\1/p' "$log.log")
 	diff <(sed -n 's/^# again: .* seed=\([0-9]*\).*/\1/p' "$log.log" | sort -nu) <(printf '%s\n' "$seed" $((seed + 1))) || echo 'other seeds'
 	[ "$(wc -l < <(results "$log-without.log"))" -gt 20 ] || echo 'too few results'
@@ -57,7 +58,7 @@ else
 	way 14 $hang,$panic,$several kernel -s 4
 	way 14 $hang,$panic,$several alone -K -s 4
 	way 14 $hang,$panic,$several ubsan -u -s 4
-	way 4 selftest_panic_deaf,selftest_panic_mid_line packets -s 3 -M 'profile=icelake pt=on'
+	way 6 selftest_panic_deaf,selftest_panic_mid_line,selftest_panic_beside_lines packets -s 3 -M 'profile=icelake pt=on'
 	# Each triple fault is another boot.
 	way 6 selftest_hang,selftest_panic_mid_line,selftest_fault_locked,selftest_triple_fault triple -s 2
 	# So is each processor that answers no NMI or no INIT; a test has to follow.

@@ -377,6 +377,27 @@ TEST(selftest_panic_locked, .group = "selftest", .ids = "", .needs = NEED_SELFTE
 	task_join(task);
 }
 
+static void print_lines(void *argument)
+{
+	(void)argument;
+	for (;;)
+		printk("# a line that another CPU prints, to its end\n");
+}
+
+/* tests/runner/restart.sh looks at each line. */
+TEST(selftest_panic_beside_lines, .group = "selftest", .ids = "", .needs = NEED_SELFTEST | NEED_SMP,
+     .claim = "a panic cuts no line that another CPU prints", .source = "docs/console.md")
+{
+	struct task *task = task_create_stopped("prints", print_lines, NULL);
+
+	REQUIRE(task != NULL);
+	test_pin();
+	task_set_affinity(task, cpu_set_of((this_cpu()->index + 1) % cpu_count()));
+	task_start(task);
+	task_sleep(2000);
+	panic("beside a CPU that prints");
+}
+
 static unsigned deaf_cpu;
 static atomic_bool deaf;
 
