@@ -9,8 +9,7 @@
  *	10:6	BTS_OFF_USR, BTS_OFF_OS, BTINT, BTS, TR	drivers/ds; 6:2 on NetBurst
  *	12:11	FREEZE_PERFMON_ON_PMI, FREEZE_LBRS_...	nobody: 0; drivers/lbr
  */
-#ifndef SPOOR_DRIVERS_DEBUGCTL_H
-#define SPOOR_DRIVERS_DEBUGCTL_H
+#pragma once
 
 #include "drivers/processor.h"
 
@@ -95,5 +94,3 @@ static inline bool debugctl_holds(uint64_t bits)
 /* Every CPU that was probed, at boot, has BTF; a hypervisor may drop or refuse it. */
 extern bool debugctl_has_btf;
 void debugctl_probe(void);
-
-#endif

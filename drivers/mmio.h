@@ -3,8 +3,7 @@
  * Physical memory as drivers reach it. The kernel implements both mappings (kernel/mm); host
  * tests define the same names.
  */
-#ifndef SPOOR_DRIVERS_MMIO_H
-#define SPOOR_DRIVERS_MMIO_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ static inline void mmio_write32(volatile void *base, uint32_t offset, uint32_t v
 {
 	*(volatile uint32_t *)((uintptr_t)base + offset) = value;
 }
-
-#endif

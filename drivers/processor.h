@@ -3,8 +3,7 @@
  * CPUID and model-specific registers, as ordinary functions that host tests can replace. Any
  * context; MSRs: CPL 0 only.
  */
-#ifndef SPOOR_DRIVERS_PROCESSOR_H
-#define SPOOR_DRIVERS_PROCESSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ void wrmsr(uint32_t index, uint64_t value);
  */
 bool rdmsr_safe(uint32_t index, uint64_t *value);
 bool wrmsr_safe(uint32_t index, uint64_t value);
-
-#endif

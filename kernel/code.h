@@ -3,8 +3,7 @@
  * The code: a run as one QR code on the screen, for a photograph. tools/judge makes a log of it
  * again; docs/console.md has its format. No function allocates or takes a lock.
  */
-#ifndef SPOOR_KERNEL_CODE_H
-#define SPOOR_KERNEL_CODE_H
+#pragma once
 
 #include "lib/boot_info.h"
 
@@ -52,5 +51,3 @@ const char *code_text(const char *done, const char *why);
  * the first may have caused.
  */
 const char *code_draw(const char *done, const char *why);
-
-#endif

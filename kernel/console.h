@@ -3,8 +3,7 @@
  * The kernel's output. Lines go whole to every device of drivers/console/console.h, with CR LF; the
  * screen gets those that a reader there needs.
  */
-#ifndef SPOOR_KERNEL_CONSOLE_H
-#define SPOOR_KERNEL_CONSOLE_H
+#pragma once
 
 #include "kernel/end.h"
 
@@ -38,5 +37,3 @@ void console_claim(void);
  * that panics in the midst of it, gets one. After console_claim(); any context.
  */
 void console_unlock_for_good(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The data of each CPU. The kernel reaches its CPU's through GS. */
-#ifndef SPOOR_KERNEL_CPU_H
-#define SPOOR_KERNEL_CPU_H
+#pragma once
 
 #include "drivers/debugctl.h"
 #include "kernel/lock.h"
@@ -136,5 +135,3 @@ static inline void preemption_disable(void)
 			 : "memory", "cc");
 }
 void preemption_enable(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a run ends: its verdict, what the machine does then, and what a panic says before. */
-#ifndef SPOOR_KERNEL_END_H
-#define SPOOR_KERNEL_END_H
+#pragma once
 
 #include <stdint.h>
 
@@ -76,5 +75,3 @@ void print_backtrace(unsigned long rip, unsigned long rbp);
  * `frame` those on the way here from the event that made it are left out. Tracing is stopped.
  */
 void print_last_branches(const struct trap_frame *frame);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Spinlocks that keep interrupts off while held. Not for NMI context. */
-#ifndef SPOOR_KERNEL_LOCK_H
-#define SPOOR_KERNEL_LOCK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -57,5 +56,3 @@ static inline void spin_guard_end(const struct spin_guard *guard)
 #define SPIN_GUARD(lock)                                                                           \
 	const struct spin_guard guard                                                              \
 		__attribute__((cleanup(spin_guard_end), unused)) = {(lock), spin_lock(lock)}
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SPOOR_KERNEL_MAIN_H
-#define SPOOR_KERNEL_MAIN_H
+#pragma once
 
 #include "abi/boot_info.h"
 #include "drivers/processor.h"
@@ -23,5 +22,3 @@ struct processor {
 	char vendor[13], name[49];
 };
 void banner_processor(struct processor *processor);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The words of the kernel's command line. */
-#ifndef SPOOR_KERNEL_OPTIONS_H
-#define SPOOR_KERNEL_OPTIONS_H
+#pragma once
 
 #include "kernel/end.h"
 
@@ -48,5 +47,3 @@ extern struct options options;
  * count. Boot.
  */
 const char *options_read(const char *line);
-
-#endif

@@ -3,8 +3,7 @@
  * The kernel starts itself again where it cannot go on: from a copy of its image, which with the
  * boot information is in memory that page_alloc() never gives out; it is mapped read-only.
  */
-#ifndef SPOOR_KERNEL_RESTART_H
-#define SPOOR_KERNEL_RESTART_H
+#pragma once
 
 #include "lib/boot_info.h"
 
@@ -46,5 +45,3 @@ const void *restart_state(void);
  */
 const char *restart_kernel(const void *state, size_t size);
 const void *restart_copy(void); /* of the image; NULL: there is none. For tests */
-
-#endif

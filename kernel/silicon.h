@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whose Branch Trace Store this is: said in the banner and in the last line of every run. */
-#ifndef SPOOR_KERNEL_SILICON_H
-#define SPOOR_KERNEL_SILICON_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ bool silicon_is_virtual(void);
 
 /* The hypervisor's own name (CPUID 40000000H), "" on bare metal. */
 const char *silicon_hypervisor(void);
-
-#endif

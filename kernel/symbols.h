@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel's own functions by address, for backtraces: a table made at link time. */
-#ifndef SPOOR_KERNEL_SYMBOLS_H
-#define SPOOR_KERNEL_SYMBOLS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ void symbol_describe(uint64_t address, char *text, size_t size);
 
 /* Where the function that holds `address` begins; 0 if none does. */
 uint64_t symbol_start(uint64_t address);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Time since boot, and what shall happen later: one-shot timers on the LAPIC's. */
-#ifndef SPOOR_KERNEL_TIME_H
-#define SPOOR_KERNEL_TIME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void timer_start(struct timer *timer, uint64_t microseconds);
  * another CPU (whose `expired` must not need a lock that the caller holds).
  */
 void timer_stop(struct timer *timer);
-
-#endif

@@ -5,8 +5,7 @@
  * the banner says it. A stop of the whole machine, of which its clocks tell, counts as a quarter of
  * the deadline at most.
  */
-#ifndef SPOOR_KERNEL_WATCHDOG_H
-#define SPOOR_KERNEL_WATCHDOG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ void watchdog_set_handler(void (*handler)(struct trap_frame *frame));
 void watchdog_arm(uint64_t seconds);
 void watchdog_disarm(void);
 void watchdog_silence(void); /* takes the NMI back, whatever is locked: the end of this kernel */
-
-#endif

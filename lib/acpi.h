@@ -5,8 +5,7 @@
  * checksums. No allocation, no AML. One CPU at boot; the functions without a `boot_memory`: any
  * context.
  */
-#ifndef SPOOR_LIB_ACPI_H
-#define SPOOR_LIB_ACPI_H
+#pragma once
 
 #include "lib/boot_info.h"
 #include <stdbool.h>
@@ -71,5 +70,3 @@ struct acpi_console {
  */
 bool acpi_console(const struct acpi_header *table, unsigned index, struct acpi_console *console,
 		  const char **fault);
-
-#endif

@@ -11,8 +11,7 @@
  * [info_start, info_end) is the Multiboot 2 information, or Multiboot 1's first structure: the
  * rest of it is scattered, and nothing in `info` points to any of it.
  */
-#ifndef SPOOR_LIB_BOOT_INFO_H
-#define SPOOR_LIB_BOOT_INFO_H
+#pragma once
 
 #include "abi/boot_info.h"
 
@@ -26,5 +25,3 @@ typedef const void *(*boot_memory)(uint64_t physical, uint64_t bytes);
  */
 const char *boot_info_read(struct boot_info *info, uint32_t magic, uint64_t physical,
 			   boot_memory memory);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The checksum by which an image finds out that it was damaged on its way into memory. */
-#ifndef SPOOR_LIB_CHECKSUM_H
-#define SPOOR_LIB_CHECKSUM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ static inline uint64_t checksum(uint64_t sum, const uint64_t *start, const uint6
 		sum = (sum ^ *word) * 0x9e3779b97f4a7c15;
 	return sum;
 }
-
-#endif

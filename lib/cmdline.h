@@ -5,8 +5,7 @@
  * quotes the whole word, `"name=a b"`, whatever its menu had). A word given twice: the last one
  * counts. Any context; no allocation: values are copied into the caller's variables.
  */
-#ifndef SPOOR_LIB_CMDLINE_H
-#define SPOOR_LIB_CMDLINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ const char *cmdline_skip_file_name(const char *line);
 
 /* True if the whole of `text` is one number, decimal or 0x hexadecimal, that fits 64 bits. */
 bool parse_number(const char *text, size_t length, uint64_t *value);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads an ELF64 x86-64 executable, or an ELF32 one, in memory; trusts nothing. Any context. */
-#ifndef SPOOR_LIB_ELF_H
-#define SPOOR_LIB_ELF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ const char *elf_open_either(struct elf_image *elf, const void *image, size_t siz
 
 /* The next PT_LOAD segment; *cursor starts at 0. False after the last one. */
 bool elf_next_segment(const struct elf_image *elf, unsigned *cursor, struct elf_segment *segment);
-
-#endif

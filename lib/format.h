@@ -5,8 +5,7 @@
  * NULL is "(null)"; an unknown conversion is copied unchanged and takes no argument. Any
  * context; takes no lock.
  */
-#ifndef SPOOR_LIB_FORMAT_H
-#define SPOOR_LIB_FORMAT_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ int format(char *buffer, size_t size, const char *template, ...)
 
 /* Returns `text`; its quotes and what is not printable ASCII become '?': a value of the banner. */
 char *format_plain(char *text);
-
-#endif

@@ -3,8 +3,7 @@
  * Sends frames of abi/trace_stream.h. Nothing is allocated and no lock is taken: the caller has one
  * struct frame_line a line, one struct frame_block a stream, and uses one of each at a time.
  */
-#ifndef SPOOR_LIB_FRAME_H
-#define SPOOR_LIB_FRAME_H
+#pragma once
 
 #include "abi/trace_stream.h"
 
@@ -65,5 +64,3 @@ void frame_flush(struct frame_line *line, struct frame_block *block, unsigned cp
 /* Adds an item to a payload of `*used` bytes. False, and nothing is added: there is no room. */
 bool frame_item(uint8_t payload[TRACE_PAYLOAD_BYTES], size_t *used, unsigned tag, const void *bytes,
 		size_t size);
-
-#endif

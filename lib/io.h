@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* x86 port I/O. CPL 0 only; any context. */
-#ifndef SPOOR_LIB_IO_H
-#define SPOOR_LIB_IO_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ static inline uint32_t inl(uint16_t port)
 	__asm__ volatile("inl %1, %0" : "=a"(value) : "Nd"(port));
 	return value;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Freestanding subset of <string.h>, same names and meaning. Any context. */
-#ifndef SPOOR_LIB_STRING_H
-#define SPOOR_LIB_STRING_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ size_t strnlen(const char *s, size_t most);
 int strcmp(const char *a, const char *b);
 int strncmp(const char *a, const char *b, size_t most);
 char *strchr(const char *s, int c);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Unpacks LZ4 blocks. */
-#ifndef SPOOR_LIB_UNPACK_H
-#define SPOOR_LIB_UNPACK_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@
  * they do not fit or `packed` is damaged.
  */
 size_t unpack(const void *packed, size_t size, void *to, size_t room);
-
-#endif

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which build this is; the strings are generated. */
-#ifndef SPOOR_LIB_VERSION_H
-#define SPOOR_LIB_VERSION_H
+#pragma once
 
 extern const char spoor_version[];
 extern const char spoor_git[];
-
-#endif

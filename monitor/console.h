@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The monitor's output: whole lines that start with "# monitor: ", at the devices of
    drivers/console/console.h. Any context of the monitor but its NMI entry, on any processor. */
-#ifndef SPOOR_MONITOR_CONSOLE_H
-#define SPOOR_MONITOR_CONSOLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void console_stop_at_end(void (*stop_others)(void));
 
 _Noreturn void end_run(enum verdict verdict, const char *template, ...)
 	__attribute__((format(printf, 2, 3)));
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether the kernel runs on this processor or on a virtual one. */
-#ifndef SPOOR_MONITOR_DECISION_H
-#define SPOOR_MONITOR_DECISION_H
+#pragma once
 
 #include "monitor/options.h"
 
@@ -31,5 +30,3 @@ void choice_announce(const struct options *options, bool run_as_guest);
 /* The chosen silicon; and that of every second processor, NULL where all are alike. */
 const struct silicon *choice_make(const struct options *options);
 const struct silicon *choice_make_other(const struct options *options);
-
-#endif

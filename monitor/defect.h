@@ -18,8 +18,7 @@
  * made by a macro of their file, one line each. While a defect is selected every branch passes
  * through the hooks.
  */
-#ifndef SPOOR_MONITOR_DEFECT_H
-#define SPOOR_MONITOR_DEFECT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -76,5 +75,3 @@ const struct defect *defect_find(const char *name);
 /* The same of errata. */
 const struct defect *erratum_get(unsigned n);
 const struct defect *erratum_find(const char *name);
-
-#endif

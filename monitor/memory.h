@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How the monitor sees memory: its image at fixed virtual addresses, all memory in one piece. */
-#ifndef SPOOR_MONITOR_MEMORY_H
-#define SPOOR_MONITOR_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ static inline uint64_t direct_physical(const void *object)
 
 /* Where an object of the image is in physical memory now. */
 uint64_t image_physical(const void *object);
-
-#endif

@@ -8,8 +8,7 @@
  * An instruction that the interpreter leaves to the processor (INTERP_NATIVE_STEP) does not branch;
  * that it is complete is reported by svm/run_traced.c and complete_instruction().
  */
-#ifndef SPOOR_MONITOR_OBSERVE_H
-#define SPOOR_MONITOR_OBSERVE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -122,5 +121,3 @@ void saw_halt(struct vcpu *vcpu);
 /* An instruction at which a hypervisor takes over. Not of the interpreter: svm/ reports it, traced
    or not. */
 void saw_exit(struct vcpu *vcpu);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The monitor's own command line. */
-#ifndef SPOOR_MONITOR_OPTIONS_H
-#define SPOOR_MONITOR_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ void options_follow_kernel(struct options *options, const char *words);
 
 /* The words of `string`: without the file name, where this loader puts one first. */
 const char *loader_words(const struct boot_info *info, const char *string);
-
-#endif

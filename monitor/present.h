@@ -4,8 +4,7 @@
  * hypervisor that passes the Debug Store through, or that hides it. Read from the hypervisors'
  * sources, which docs/sources.md names; neither was met with BTS on.
  */
-#ifndef SPOOR_MONITOR_PRESENT_H
-#define SPOOR_MONITOR_PRESENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,5 +65,3 @@ bool hypervisor_hides_states(const struct hypervisor *hypervisor);
  */
 enum msr_answer hypervisor_reads(const struct vcpu *vcpu, uint32_t index, uint64_t *value);
 enum msr_answer hypervisor_writes(struct vcpu *vcpu, uint32_t index, uint64_t *value, uint64_t old);
-
-#endif

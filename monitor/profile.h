@@ -3,8 +3,7 @@
  * Which Intel processor the virtual one is: its identity, where IA32_DEBUGCTL (NetBurst:
  * MSR_DEBUGCTLA) has its flags, and how its family behaves where the manual says so.
  */
-#ifndef SPOOR_MONITOR_PROFILE_H
-#define SPOOR_MONITOR_PROFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ const struct profile *profile_get(unsigned n);
 
 /* NULL: there is none of this name. */
 const struct profile *profile_find(const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The parts of a processor, unchanged while it runs; kinds= makes a second one. */
-#ifndef SPOOR_MONITOR_SILICON_H
-#define SPOOR_MONITOR_SILICON_H
+#pragma once
 
 #include "monitor/ds/rules.h"
 #include "monitor/lbr/rules.h"
@@ -87,5 +86,3 @@ static inline const struct ds_rules *ds_rules_of(const struct vcpu *vcpu)
 {
 	return &vcpu->silicon->ds.rules;
 }
-
-#endif

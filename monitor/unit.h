@@ -6,8 +6,7 @@
  * rows and names none. A unit's rules, behaviour and defects lie in its own folder; silicon.h and
  * vcpu.h have its rules and its state as members.
  */
-#ifndef SPOOR_MONITOR_UNIT_H
-#define SPOOR_MONITOR_UNIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -194,5 +193,3 @@ bool platform_unit_is_apic(struct vcpu *vcpu, uint64_t physical);
 uint64_t platform_unit_tsc(struct vcpu *vcpu);
 void platform_unit_interrupt(struct vcpu *vcpu);
 void platform_unit_resumes(struct vcpu *vcpu);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The architectural state of one guest processor while the monitor holds it (not the VMCB). */
-#ifndef SPOOR_MONITOR_VCPU_H
-#define SPOOR_MONITOR_VCPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -138,5 +137,3 @@ static inline uint64_t vcpu_code_base(const struct vcpu *vcpu)
 {
 	return vcpu_in_64_bit_mode(vcpu) ? 0 : vcpu->segment[CS].base;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Constants of the architecture that more than one directory of the monitor needs. */
-#ifndef SPOOR_MONITOR_X86_H
-#define SPOOR_MONITOR_X86_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -89,5 +88,3 @@ static inline bool canonical(uint64_t linear)
 {
 	return (uint64_t)((int64_t)(linear << 16) >> 16) == linear;
 }
-
-#endif

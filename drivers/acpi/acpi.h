@@ -5,8 +5,7 @@
  * AML interpreter. acpi_init() belongs to the boot of the first CPU; all others only read, in any
  * context.
  */
-#ifndef SPOOR_DRIVERS_ACPI_H
-#define SPOOR_DRIVERS_ACPI_H
+#pragma once
 
 #include "lib/acpi.h"
 
@@ -64,5 +63,3 @@ struct acpi_power {
 };
 /* As acpi_init() found it; NULL if there is no FADT. */
 const struct acpi_power *acpi_power(void);
-
-#endif

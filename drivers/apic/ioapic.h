@@ -4,8 +4,7 @@
  * named by their global system interrupt (GSI). Not in an interrupt or NMI, and one CPU at a
  * time: each register takes two accesses.
  */
-#ifndef SPOOR_DRIVERS_IOAPIC_H
-#define SPOOR_DRIVERS_IOAPIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ bool ioapic_has(uint32_t gsi);
  * such input, or the CPU cannot be addressed.
  */
 bool ioapic_route_nmi(uint32_t gsi, uint32_t apic_id);
-
-#endif

@@ -4,8 +4,7 @@
  * Controller"), through its registers in memory (xAPIC) or through MSRs (x2APIC). The mode is the
  * same on all CPUs.
  */
-#ifndef SPOOR_DRIVERS_LAPIC_H
-#define SPOOR_DRIVERS_LAPIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,5 +110,3 @@ uint32_t lapic_timer_remaining(void); /* ticks; 0: stopped or expired */
 void lapic_timer_run_masked(void);
 /* Sets the measured ticks per second, the same on all CPUs. */
 void lapic_timer_set_frequency(uint64_t hz);
-
-#endif

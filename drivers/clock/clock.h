@@ -3,8 +3,7 @@
  * Time by the TSC, measured once against a clock of known frequency: HPET, else PIT, else the ACPI
  * timer.
  */
-#ifndef SPOOR_DRIVERS_CLOCK_H
-#define SPOOR_DRIVERS_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ const char *clock_reference(void); /* what was measured against, one word */
 uint64_t clock_us(void);	      /* microseconds since clock_init() */
 uint64_t tsc_to_us(uint64_t ticks);   /* a difference of two TSC values, rounded down */
 void delay_us(uint64_t microseconds); /* busy; at least so long */
-
-#endif

@@ -3,8 +3,7 @@
  * High precision event timer (IA-PC HPET specification 1.0a): a counter, and one of its comparators
  * as a deadline that IF = 0 cannot hold off: it arrives as an NMI through the I/O APIC.
  */
-#ifndef SPOOR_DRIVERS_HPET_H
-#define SPOOR_DRIVERS_HPET_H
+#pragma once
 
 #include "drivers/clock/reference.h"
 
@@ -33,5 +32,3 @@ void hpet_nmi_cancel(void); /* NMI. One already under way still arrives */
 
 /* True from its deadline on, until it is set again or cancelled. NMI */
 bool hpet_nmi_expired(void);
-
-#endif

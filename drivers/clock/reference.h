@@ -3,8 +3,7 @@
  * Free-running counters of known frequency, against which others are measured: the PIT and the ACPI
  * timer here, the HPET in hpet.h.
  */
-#ifndef SPOOR_DRIVERS_CLOCK_REFERENCE_H
-#define SPOOR_DRIVERS_CLOCK_REFERENCE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ const struct reference *pit_start(void);
 
 /* ACPI power management timer (ACPI 6.5, 4.8.3.3). NULL: ACPI names none. After acpi_init(). */
 const struct reference *pm_timer_find(void);
-
-#endif

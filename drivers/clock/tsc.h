@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Time-stamp counter of this CPU. Any context. */
-#ifndef SPOOR_DRIVERS_TSC_H
-#define SPOOR_DRIVERS_TSC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ static inline uint64_t tsc_read(void)
 	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
 	return (uint64_t)high << 32 | low;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * QEMU's debug console, the screen. One console an image. The caller serialises; console_open() and
  * console_move() belong to the boot of the first CPU, the others to any context.
  */
-#ifndef SPOOR_DRIVERS_CONSOLE_CONSOLE_H
-#define SPOOR_DRIVERS_CONSOLE_CONSOLE_H
+#pragma once
 
 #include "lib/boot_info.h"
 
@@ -67,5 +66,3 @@ uint64_t console_physical(const void *object);
 
 /* Waits until everything has left the machine. */
 void console_flush(void);
-
-#endif

@@ -4,8 +4,7 @@
  * and the consoles that are there. The caller serialises; any context. The address register is left
  * as it was, so that a monitor may use it while its guest does.
  */
-#ifndef SPOOR_DRIVERS_CONSOLE_PCI_H
-#define SPOOR_DRIVERS_CONSOLE_PCI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ struct pci_serial {
  * neither port nor memory. Early boot, one CPU: it sizes the I/O ranges.
  */
 unsigned pci_serial_ports(struct pci_serial *found, unsigned most);
-
-#endif

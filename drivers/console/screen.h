@@ -4,8 +4,7 @@
  * cells of a character and a colour. Row 0 is the title, row 1 the progress, the rest scrolls. The
  * caller serialises; any context after screen_open().
  */
-#ifndef SPOOR_DRIVERS_CONSOLE_SCREEN_H
-#define SPOOR_DRIVERS_CONSOLE_SCREEN_H
+#pragma once
 
 #include "lib/boot_info.h"
 
@@ -72,5 +71,3 @@ enum { FONT_WIDTH = 8, FONT_HEIGHT = 16, FONT_FIRST = ' ', FONT_LAST = '~' };
 
 /* Rows from the top; bit 7 is the leftmost pixel. */
 extern const uint8_t font[FONT_LAST - FONT_FIRST + 1][FONT_HEIGHT];
-
-#endif

@@ -4,8 +4,7 @@
  * wedged or absent port costs a bounded time and loses characters, never the run. Any context, no
  * lock.
  */
-#ifndef SPOOR_DRIVERS_CONSOLE_UART_H
-#define SPOOR_DRIVERS_CONSOLE_UART_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ bool uart_is_empty(struct uart *uart);
 /* QEMU's isa-debugcon: true if port E9H reads back as E9H. */
 bool debugcon_present(void);
 void debugcon_put(char c);
-
-#endif

@@ -5,8 +5,7 @@
  * memory of the device has to be mapped. Kernel and monitor may both send to one device: each takes
  * it from the other. One device an image. Every wait is bounded. The caller serialises.
  */
-#ifndef SPOOR_DRIVERS_CONSOLE_VIRTIO_H
-#define SPOOR_DRIVERS_CONSOLE_VIRTIO_H
+#pragma once
 
 #include "drivers/console/pci.h"
 
@@ -25,5 +24,3 @@ bool virtio_console_open(struct pci_function function);
  */
 void virtio_console_put(char c);
 bool virtio_console_flush(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a machine is left. Nothing here returns; any context; interrupts go off. */
-#ifndef SPOOR_DRIVERS_DEBUGEXIT_H
-#define SPOOR_DRIVERS_DEBUGEXIT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ _Noreturn void machine_reboot(void);
 _Noreturn void machine_poweroff(void);
 
 _Noreturn void machine_halt(void);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Positions are counted in records from the buffer's base, as in Linux's ds.c of 2.6.25.
  */
-#ifndef SPOOR_DRIVERS_DS_AREA_H
-#define SPOOR_DRIVERS_DS_AREA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -132,5 +131,3 @@ int ds_read_bts(const void *area, size_t at, struct bts_struct *record);
 
 /* Clears every record and sets the index to the base. TR must be clear. */
 void ds_clear(void *area);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Differences of processor families: bits of IA32_DEBUGCTL, sizes of fields and records. */
-#ifndef SPOOR_DRIVERS_DS_CONFIGURATION_H
-#define SPOOR_DRIVERS_DS_CONFIGURATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ bool ds_is_suspended_by_pt(unsigned family, unsigned model);
 
 /* The row in use. ds_probe() sets it; until then it is that of the newest processors. */
 extern const struct ds_configuration *ds_configuration;
-
-#endif

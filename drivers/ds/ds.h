@@ -14,8 +14,7 @@
  * struct ds_cpu belongs to one CPU and is passed on that CPU only. A lease is used by one caller
  * at a time: the caller locks. PMIs may come at any moment.
  */
-#ifndef SPOOR_DRIVERS_DS_H
-#define SPOOR_DRIVERS_DS_H
+#pragma once
 
 #include "drivers/debugctl.h"
 #include "drivers/ds/area.h"
@@ -237,5 +236,3 @@ typedef void ds_take(void *argument, const void *area, size_t count, bool full);
  * -EINVAL: not granted, or DS_O_WRAP. This CPU; not in an NMI.
  */
 long ds_drain(struct ds_cpu *cpu, struct ds_lease *lease, ds_take *take, void *argument);
-
-#endif

@@ -9,8 +9,7 @@
  * All functions: this CPU, on which the lease was granted; on another -EPERM, for a lease that was
  * not granted -EINVAL.
  */
-#ifndef SPOOR_DRIVERS_DS_PEBS_H
-#define SPOOR_DRIVERS_DS_PEBS_H
+#pragma once
 
 #include "drivers/ds/ds.h"
 
@@ -119,5 +118,3 @@ unsigned ds_sample_has(void);
 
 /* Decodes a record, as ds_read_pebs() returns it. Any context. */
 void ds_read_sample(const void *record, struct ds_sample *sample);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the files of this directory. */
-#ifndef SPOOR_DRIVERS_DS_PRIVATE_H
-#define SPOOR_DRIVERS_DS_PRIVATE_H
+#pragma once
 
 #include "drivers/ds/ds.h"
 
@@ -24,5 +23,3 @@ void ds_pebs_resume(const struct ds_cpu *cpu);
 void ds_pebs_quiesce(void);
 void ds_pebs_move(const struct ds_cpu *cpu, uint64_t to);
 void ds_pebs_interrupt(struct ds_cpu *cpu);
-
-#endif

@@ -3,8 +3,7 @@
  * BTS records as they lie in memory (SDM Vol 3, figures 17-6 and 17-9), and how to read many of
  * them: what ds_read_bts() finds out for every record, a cursor finds out once.
  */
-#ifndef SPOOR_DRIVERS_DS_RECORD_H
-#define SPOOR_DRIVERS_DS_RECORD_H
+#pragma once
 
 #include "drivers/ds/area.h"
 
@@ -77,5 +76,3 @@ static inline struct bts_struct ds_cursor_read(struct ds_cursor *cursor)
 		cursor->next = cursor->base;
 	return record;
 }
-
-#endif

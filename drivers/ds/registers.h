@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* MSRs and CPUID bits of the Debug Store: SDM Vol 3, table 35-2; Vol 2, CPUID leaf 01H and 07H. */
-#ifndef SPOOR_DRIVERS_DS_REGISTERS_H
-#define SPOOR_DRIVERS_DS_REGISTERS_H
+#pragma once
 
 #define IA32_MISC_ENABLE       0x1a0u
 #define IA32_PERF_CAPABILITIES 0x345u
@@ -32,5 +31,3 @@
 #define CPUID_1_ECX_DS_CPL (1u << 4)
 #define CPUID_1_ECX_PDCM   (1u << 15)
 #define CPUID_7_EBX_PT	   (1u << 25)
-
-#endif

@@ -9,8 +9,7 @@
  * All functions but lbr_init() and lbr_caps() are for this CPU, with IF = 0, and for a processor
  * with a stack. The caller sees to it that one program at a time is started.
  */
-#ifndef SPOOR_DRIVERS_LBR_H
-#define SPOOR_DRIVERS_LBR_H
+#pragma once
 
 #include "abi/ptrace_lbr.h"
 #include "drivers/debugctl.h"
@@ -103,5 +102,3 @@ unsigned lbr_read(unsigned depth, struct ptrace_lbr_branch branches[LBR_MOST]);
 /* An entry from its words, of MSRs or of a PEBS record; `info` 0: the format has none. Any context.
  */
 struct ptrace_lbr_branch lbr_decode(uint64_t from, uint64_t to, uint64_t info);
-
-#endif

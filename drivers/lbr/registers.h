@@ -3,8 +3,7 @@
  * Last branch records. Of models: SDM Vol 3, 17.4.8, 17.5 to 17.11 and the tables of chapter 35.
  * Architectural: the same manual of 2022, chapter 18; CPUID leaf 1CH.
  */
-#ifndef SPOOR_DRIVERS_LBR_REGISTERS_H
-#define SPOOR_DRIVERS_LBR_REGISTERS_H
+#pragma once
 
 #define IA32_PERF_CAPABILITIES 0x345u
 #define CPUID_1_ECX_PDCM       (1u << 15)
@@ -65,5 +64,3 @@ enum { LBR_FMT_32, LBR_FMT_LIP, LBR_FMT_FLAGS = 3, LBR_FMT_TSX, LBR_FMT_INFO, LB
 /* IA32_LBR_x_INFO: flags as above; CYC_CNT is bits 15:0, BR_TYPE four bits. */
 #define LBR_INFO_BR_TYPE       56
 #define LBR_INFO_CYC_CNT_VALID (1ull << 60)
-
-#endif

@@ -11,8 +11,7 @@
  * PMU_FIXED. "This CPU" means that the caller cannot move to another CPU; a struct pmu_cpu belongs
  * to one CPU and is passed on that CPU only.
  */
-#ifndef SPOOR_DRIVERS_PMU_H
-#define SPOOR_DRIVERS_PMU_H
+#pragma once
 
 #include "abi/errno.h"
 
@@ -136,5 +135,3 @@ uint64_t pmu_left(unsigned counter);
  * counters are cleared in IA32_PERF_GLOBAL_STATUS, and it is read only while there are any.
  */
 bool pmu_pmi(struct pmu_cpu *cpu);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* MSRs of architectural performance monitoring: SDM Vol 3, table 35-2; bits: 18.2. */
-#ifndef SPOOR_DRIVERS_PMU_REGISTERS_H
-#define SPOOR_DRIVERS_PMU_REGISTERS_H
+#pragma once
 
 #define IA32_PMC0		  0x0c1u
 #define IA32_PERFEVTSEL0	  0x186u
@@ -26,5 +25,3 @@
 #define FIXED_BITS 4u
 
 #define FIXED_ADAPTIVE (1ull << 32)
-
-#endif

@@ -8,8 +8,7 @@
  * for the CPU that is to be traced, with interrupts off or with the caller unable to move; they may
  * be called in an NMI. The caller sees to it that one trace at a time is started on a CPU.
  */
-#ifndef SPOOR_DRIVERS_PT_H
-#define SPOOR_DRIVERS_PT_H
+#pragma once
 
 #include "abi/errno.h"
 
@@ -175,5 +174,3 @@ uint64_t pt_position(const struct pt_trace *trace);
  * it has stopped at the end of one. Any CPU, while it is not started.
  */
 void pt_set_stop(struct pt_trace *trace, size_t chunk);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* MSRs of Intel Processor Trace and their bits: SDM Vol 3, 36.2.7; the ToPA entry: table 36-3. */
-#ifndef SPOOR_DRIVERS_PT_REGISTERS_H
-#define SPOOR_DRIVERS_PT_REGISTERS_H
+#pragma once
 
 #define IA32_RTIT_OUTPUT_BASE	   0x560u
 #define IA32_RTIT_OUTPUT_MASK_PTRS 0x561u
@@ -52,5 +51,3 @@
 
 /* IA32_PERF_GLOBAL_STATUS: 36.2.6.2. */
 #define TRACE_TOPA_PMI (1ull << 55)
-
-#endif

@@ -4,8 +4,7 @@
  * is trusted: addresses, lengths and checksums are checked, and what fails is passed over. No
  * allocation.
  */
-#ifndef SPOOR_DRIVERS_SMBIOS_H
-#define SPOOR_DRIVERS_SMBIOS_H
+#pragma once
 
 #include "abi/boot_info.h"
 
@@ -33,5 +32,3 @@ void smbios_init(const struct boot_info *boot);
  * if firmware gives none. Any context after smbios_init().
  */
 const char *smbios_text(enum smbios_text text);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Boot information from the loader, in one form for every way to boot. */
-#ifndef SPOOR_ABI_BOOT_INFO_H
-#define SPOOR_ABI_BOOT_INFO_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ struct boot_info {
 	struct boot_framebuffer framebuffer;
 	uint64_t info_start, info_end; /* physical memory that the loader's information occupies */
 };
-
-#endif

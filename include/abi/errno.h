@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Error numbers of the system call interface, with Linux's values. Functions return them negated.
  */
-#ifndef SPOOR_ABI_ERRNO_H
-#define SPOOR_ABI_ERRNO_H
+#pragma once
 
 enum {
 	EPERM = 1,	 /* not the holder, or no right to it */
@@ -28,5 +27,3 @@ enum {
 	EOPNOTSUPP = 95, /* the hardware cannot do that */
 	ETIMEDOUT = 110, /* it took too long */
 };
-
-#endif

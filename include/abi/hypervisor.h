@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a kernel finds out that it runs on Spoor's own virtual silicon: by a leaf of CPUID. */
-#ifndef SPOOR_ABI_HYPERVISOR_H
-#define SPOOR_ABI_HYPERVISOR_H
+#pragma once
 
 /* EBX, ECX, EDX of that leaf, in this order; 12 characters without the NUL. */
 #define HYPERVISOR_LEAF	     0x40000000u
@@ -14,5 +13,3 @@
 #define HYPERVISOR_LEAF_REHEARSAL 0x40000100u
 
 _Static_assert(sizeof(HYPERVISOR_SIGNATURE) == 13, "three registers");
-
-#endif

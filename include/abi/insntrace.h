@@ -3,8 +3,7 @@
  * Intel Processor Trace as a user program sees it: SYS_insntrace (request, descriptor, address,
  * bytes); docs/insntrace.2. Packets: SDM Vol 3, 36.4.
  */
-#ifndef SPOOR_ABI_INSNTRACE_H
-#define SPOOR_ABI_INSNTRACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -91,5 +90,3 @@ struct insntrace_read {
 	uint64_t bytes;
 };
 _Static_assert(sizeof(struct insntrace_read) == 24, "the interface");
-
-#endif

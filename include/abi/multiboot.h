@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The structures that loaders of Multiboot 1 (0.6.96) and 2 (2.0) leave in memory. Layout only. */
-#ifndef SPOOR_ABI_MULTIBOOT_H
-#define SPOOR_ABI_MULTIBOOT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -101,5 +100,3 @@ struct multiboot2_framebuffer {
 	uint8_t red_position, red_size, green_position, green_size, blue_position, blue_size;
 } __attribute__((packed));
 _Static_assert(sizeof(struct multiboot2_framebuffer) == 38, "Multiboot 2 framebuffer tag, RGB");
-
-#endif

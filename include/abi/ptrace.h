@@ -4,8 +4,7 @@
  * the manual page. The requests for branches are in ptrace_bts.h, those for samples in
  * ptrace_pebs.h.
  */
-#ifndef SPOOR_ABI_PTRACE_H
-#define SPOOR_ABI_PTRACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -103,5 +102,3 @@ struct ptrace_freeze_cpu {
 	struct ptrace_registers registers; /* as it was stopped; 0: by a switch of tasks */
 };
 _Static_assert(sizeof(struct ptrace_freeze_cpu) == 256, "the interface");
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Branch trace as a user program sees it: SYS_ptrace with these requests; docs/ptrace-bts.2. */
-#ifndef SPOOR_ABI_PTRACE_BTS_H
-#define SPOOR_ABI_PTRACE_BTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -82,5 +81,3 @@ struct ptrace_bts_record {
 	};
 };
 _Static_assert(sizeof(struct ptrace_bts_record) == 24, "the interface");
-
-#endif

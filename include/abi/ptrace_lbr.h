@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests of SYS_ptrace for the newest branches, by the LBR stack: docs/ptrace-lbr.2. */
-#ifndef SPOOR_ABI_PTRACE_LBR_H
-#define SPOOR_ABI_PTRACE_LBR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -65,5 +64,3 @@ struct ptrace_lbr_branch {
 	uint64_t pid_cpu; /* pid | cpu << 32 */
 };
 _Static_assert(sizeof(struct ptrace_lbr_branch) == 32, "the interface");
-
-#endif

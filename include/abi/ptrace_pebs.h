@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples as a user program sees them: SYS_ptrace with these requests; docs/ptrace-pebs.2. */
-#ifndef SPOOR_ABI_PTRACE_PEBS_H
-#define SPOOR_ABI_PTRACE_PEBS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -108,5 +107,3 @@ struct ptrace_pebs_branch {
 	uint32_t cycles; /* since the branch before; 0: not known */
 };
 _Static_assert(sizeof(struct ptrace_pebs_branch) == 24, "the interface");
-
-#endif

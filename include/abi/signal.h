@@ -3,8 +3,7 @@
  * Signals, what is known of one, handlers of them, and how a process ended, with Linux's values and
  * layouts; docs/sigaction.2 is the manual page of the handlers.
  */
-#ifndef SPOOR_ABI_SIGNAL_H
-#define SPOOR_ABI_SIGNAL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -137,5 +136,3 @@ _Static_assert(sizeof(struct signal_frame) == 952, "the x87 and SSE state at a m
 #define WAIT_EXITED(code)    (((code)&0xff) << 8)
 #define WAIT_KILLED(signal)  (signal)
 #define WAIT_STOPPED(signal) ((signal) << 8 | 0x7f)
-
-#endif

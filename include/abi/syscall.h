@@ -6,8 +6,7 @@
  * A failed call changes nothing; but a result that begins in a page of the caller's and ends in
  * none is -EFAULT with its beginning written.
  */
-#ifndef SPOOR_ABI_SYSCALL_H
-#define SPOOR_ABI_SYSCALL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -95,5 +94,3 @@ struct timespec {
 	int64_t seconds, nanoseconds;
 };
 _Static_assert(sizeof(struct timespec) == 16, "as Linux has it");
-
-#endif

@@ -6,8 +6,7 @@
  * On the line a frame is a byte 0, the COBS encoding of header, payload and CRC32C of both, and a
  * byte 0; what is between two frames and is no frame is text of the console.
  */
-#ifndef SPOOR_ABI_TRACE_STREAM_H
-#define SPOOR_ABI_TRACE_STREAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -104,5 +103,3 @@ _Static_assert(sizeof(struct trace_total) == 24, "the stream's format");
 #define TRACE_CPUS_MOST	   512u
 #define TRACE_TOTALS_MOST  (TRACE_PAYLOAD_BYTES / sizeof(struct trace_total))
 #define TRACE_STREAMS_MOST 65536u
-
-#endif

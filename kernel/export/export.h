@@ -7,8 +7,7 @@
  * there before it goes on. A CPU, or a task of the kernel, cannot wait: of it the ring's newest
  * records are sent at the end, or its oldest.
  */
-#ifndef SPOOR_KERNEL_EXPORT_H
-#define SPOOR_KERNEL_EXPORT_H
+#pragma once
 
 #include "abi/trace_stream.h"
 
@@ -61,5 +60,3 @@ void export_task_end(struct task *task);
 
 /* The end of the run: sends the rest of all, and the totals. */
 void export_end(void);
-
-#endif

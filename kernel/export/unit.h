@@ -4,8 +4,7 @@
  * of this folder. A function that is NULL has nothing to do. All are called with the line, in task
  * context, interrupts on; so are those of export.c below.
  */
-#ifndef SPOOR_KERNEL_EXPORT_UNIT_H
-#define SPOOR_KERNEL_EXPORT_UNIT_H
+#pragma once
 
 #include "kernel/export/export.h"
 #include "lib/frame.h"
@@ -49,5 +48,3 @@ extern unsigned export_untraced;
 
 /* For the frame END. A unit has to have found room before. */
 void export_total(const struct trace_total *total);
-
-#endif

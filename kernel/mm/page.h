@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Physical memory in pages of 4 KiB. Any context but NMI; takes a lock, never sleeps. */
-#ifndef SPOOR_KERNEL_MM_PAGE_H
-#define SPOOR_KERNEL_MM_PAGE_H
+#pragma once
 
 #include "abi/boot_info.h"
 
@@ -57,5 +56,3 @@ bool page_is_managed(uint64_t physical, uint64_t bytes);
 /* Pages that are free, and pages there were at boot. */
 uint64_t page_free_count(void);
 uint64_t page_total(void);
-
-#endif

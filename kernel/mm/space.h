@@ -5,8 +5,7 @@
  * One task changes a space at a time; what another CPU may have cached is flushed before a page is
  * used again. Task context.
  */
-#ifndef SPOOR_KERNEL_MM_SPACE_H
-#define SPOOR_KERNEL_MM_SPACE_H
+#pragma once
 
 #include "kernel/mm/vm.h"
 
@@ -73,5 +72,3 @@ int copy_to_user(uint64_t to, const void *from, size_t bytes);
 
 /* Copies a string of less than `size` characters and its NUL. -EINVAL if it is longer. */
 int strncpy_from_user(char *to, uint64_t from, size_t size);
-
-#endif

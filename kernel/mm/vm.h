@@ -3,8 +3,7 @@
  * The kernel's address space: 4-level paging, every page NX or read-only (W^X), all kernel pages
  * pre-marked Accessed and Dirty, as the DS area and trace buffers need (SDM 17.4.9.1).
  */
-#ifndef SPOOR_KERNEL_MM_VM_H
-#define SPOOR_KERNEL_MM_VM_H
+#pragma once
 
 #include "kernel/mm/page.h"
 
@@ -80,5 +79,3 @@ void *area_alloc(size_t pages, unsigned flags);
 
 /* `area` NULL is allowed. `pages` as it was asked for. */
 void area_free(void *area, size_t pages);
-
-#endif

@@ -3,8 +3,7 @@
  * One tracer of one process, or of one CPU. It is made and ended by the tracer, and holds a
  * reference to the process; while it is linked the tracer lives.
  */
-#ifndef SPOOR_KERNEL_PROCESS_ATTACHMENT_H
-#define SPOOR_KERNEL_PROCESS_ATTACHMENT_H
+#pragma once
 
 #include "kernel/process/process.h"
 #include "kernel/trace/unit.h"
@@ -124,5 +123,3 @@ void attachments_exit(struct process *self, int status);
 struct attachment *attachment_create(void);
 
 void attachment_free(struct attachment *attachment);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the files of this folder. */
-#ifndef SPOOR_KERNEL_PROCESS_INTERNAL_H
-#define SPOOR_KERNEL_PROCESS_INTERNAL_H
+#pragma once
 
 #include "kernel/process/process.h"
 
@@ -90,5 +89,3 @@ system_call call_rt_sigaction, call_rt_sigprocmask, call_rt_sigreturn;
 /* The system call that frame.rax names, by SYSCALL or by INT 80H of 32-bit code. Its result. */
 long syscall_do(struct process *self);
 long syscall_do_32(struct process *self);
-
-#endif

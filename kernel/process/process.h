@@ -4,8 +4,7 @@
  * memory in `space`, and is on no CPU. Who traces it: attachment.h. All functions are for task
  * context unless they say more.
  */
-#ifndef SPOOR_KERNEL_PROCESS_PROCESS_H
-#define SPOOR_KERNEL_PROCESS_PROCESS_H
+#pragma once
 
 #include "abi/signal.h"
 #include "drivers/console/uart.h"
@@ -134,5 +133,3 @@ void syscall_register(uint64_t number, system_call *call);
 
 /* Kills all processes and waits until the last has ended. Not for a process. */
 void process_kill_all(void);
-
-#endif

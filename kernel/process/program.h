@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs for ring 3: ELF executables that the kernel was linked with. */
-#ifndef SPOOR_KERNEL_PROCESS_PROGRAM_H
-#define SPOOR_KERNEL_PROCESS_PROGRAM_H
+#pragma once
 
 #include "abi/boot_info.h"
 #include "kernel/mm/space.h"
@@ -40,5 +39,3 @@ const struct program *program_given(uint64_t *argument);
  * space_destroy().
  */
 int program_load(struct space *space, const void *image, size_t size, struct trap_frame *frame);
-
-#endif

@@ -3,8 +3,7 @@
  * A tracer's buffer of branches, as its requests have it. Its caller is the tracer; the tracee is
  * stopped for it or, for all but _config(), has ended. Errors as in docs/ptrace-bts.2.
  */
-#ifndef SPOOR_KERNEL_PTRACE_BTS_H
-#define SPOOR_KERNEL_PTRACE_BTS_H
+#pragma once
 
 #include "abi/ptrace_bts.h"
 #include "kernel/ptrace/ptrace.h"
@@ -18,5 +17,3 @@ long ptrace_bts_size(const struct ptrace_call *call);
 long ptrace_bts_get(const struct ptrace_call *call);
 long ptrace_bts_read(const struct ptrace_call *call);
 long ptrace_bts_clear(const struct ptrace_call *call);
-
-#endif

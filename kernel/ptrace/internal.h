@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the files of this folder. */
-#ifndef SPOOR_KERNEL_PTRACE_INTERNAL_H
-#define SPOOR_KERNEL_PTRACE_INTERNAL_H
+#pragma once
 
 #include "kernel/process/attachment.h"
 #include "kernel/ptrace/ptrace.h"
@@ -65,5 +64,3 @@ bool ptrace_may_see_kernel(const struct attachment *attachment);
 
 /* A tracer's `overflowed`: the tracee of its attachment stops as soon as it looks. */
 void ptrace_stop_at_threshold(struct tracer *tracer, void *attachment);
-
-#endif

@@ -5,8 +5,7 @@
  * one caller at a time. Branches of a kernel task, or of a process for a kernel task, are
  * kernel/trace/trace.h.
  */
-#ifndef SPOOR_KERNEL_PTRACE_PTRACE_H
-#define SPOOR_KERNEL_PTRACE_PTRACE_H
+#pragma once
 
 #include "kernel/process/process.h"
 
@@ -42,5 +41,3 @@ int ptrace_set_frame(struct attachment *attachment, const struct trap_frame *fra
  */
 int ptrace_peek(struct attachment *attachment, uint64_t address, void *buffer, size_t bytes);
 int ptrace_poke(struct attachment *attachment, uint64_t address, const void *buffer, size_t bytes);
-
-#endif

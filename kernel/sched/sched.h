@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The scheduler: one queue a CPU, round robin with preemption by the timer. */
-#ifndef SPOOR_KERNEL_SCHED_SCHED_H
-#define SPOOR_KERNEL_SCHED_SCHED_H
+#pragma once
 
 #include "kernel/lock.h"
 #include "kernel/sched/task.h"
@@ -57,5 +56,3 @@ void sched_reap(void);
 
 /* switch.asm: saves the running task's callee-saved registers and stack, takes up `to`'s. */
 void task_switch(uint64_t *from_rsp, uint64_t to_rsp);
-
-#endif

@@ -3,8 +3,7 @@
  * Tasks. A task is a kernel stack and what runs on it, and may have a trace context, which its
  * branches go to exactly while it runs (see trace/context.h for the rule).
  */
-#ifndef SPOOR_KERNEL_SCHED_TASK_H
-#define SPOOR_KERNEL_SCHED_TASK_H
+#pragma once
 
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
@@ -116,5 +115,3 @@ void task_set_affinity(struct task *task, struct cpu_set cpus);
 
 /* Waits until `task` is dead. */
 void task_join(struct task *task);
-
-#endif

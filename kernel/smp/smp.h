@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* More than one CPU: starting them, calling one from another, stopping them. */
-#ifndef SPOOR_KERNEL_SMP_SMP_H
-#define SPOOR_KERNEL_SMP_SMP_H
+#pragma once
 
 #include "abi/boot_info.h"
 
@@ -67,5 +66,3 @@ bool smp_reset_others(const uint32_t *msrs);
 
 /* For start.c: takes the interrupts of all above. Boot. */
 void smp_init_calls(void);
-
-#endif

@@ -11,8 +11,7 @@
  * an account's. They are held for a bounded time with IF = 0, and never across smp_call(); none of
  * the kernel's other locks is taken under them.
  */
-#ifndef SPOOR_KERNEL_TRACE_CONTEXT_H
-#define SPOOR_KERNEL_TRACE_CONTEXT_H
+#pragma once
 
 #include "drivers/ds/ds.h"
 #include "drivers/pmu/pmu.h"
@@ -137,5 +136,3 @@ void trace_queue(struct cpu *cpu, struct tracer *tracer);
 
 /* Notifies the owners in this CPU's queue. IF = 0, no lock held. */
 void trace_notify_owners(struct cpu *cpu);
-
-#endif

@@ -3,8 +3,7 @@
  * Tracing on a CPU, for the rest of the kernel: at boot, where it is paused, at a switch of tasks,
  * at the end of a run.
  */
-#ifndef SPOOR_KERNEL_TRACE_CPU_H
-#define SPOOR_KERNEL_TRACE_CPU_H
+#pragma once
 
 #include "kernel/trace/unit.h"
 
@@ -106,5 +105,3 @@ void trace_user_fault(struct cpu *cpu, uint64_t rip);
  * task itself, or one that does not run and never will. Task context, no lock held.
  */
 void trace_task_ended(struct task *task);
-
-#endif

@@ -4,8 +4,7 @@
  * a frozen CPU come to rest once interrupts are on, for their readers, and trace_arrive() finds
  * none to record until the thaw: an untraced switch has nothing more to look at.
  */
-#ifndef SPOOR_KERNEL_TRACE_FREEZE_H
-#define SPOOR_KERNEL_TRACE_FREEZE_H
+#pragma once
 
 #include "abi/ptrace.h"
 
@@ -50,5 +49,3 @@ void freeze_owner_ended(const void *owner);
 
 /* PTRACE_FREEZE_STATUS of a CPU. False: nothing is frozen. Any context. */
 bool freeze_status(unsigned index, struct ptrace_freeze_cpu *status);
-
-#endif

@@ -5,8 +5,7 @@
  * An overrun within one record is legal on some silicon and shows in the pattern; anything longer
  * faults.
  */
-#ifndef SPOOR_KERNEL_TRACE_MEMORY_H
-#define SPOOR_KERNEL_TRACE_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ bool trace_memory_free(void *object, size_t bytes);
  */
 size_t account_charge(struct trace_account *account, size_t bytes, size_t least, size_t spared);
 void account_uncharge(struct trace_account *account, size_t bytes);
-
-#endif

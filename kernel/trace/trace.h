@@ -10,8 +10,7 @@
  * A function that concerns another CPU acts there, and has acted when it returns. A tracer is used
  * by one caller at a time.
  */
-#ifndef SPOOR_KERNEL_TRACE_TRACE_H
-#define SPOOR_KERNEL_TRACE_TRACE_H
+#pragma once
 
 #include "abi/errno.h"
 
@@ -84,5 +83,3 @@ void trace_unseen(void (*function)(void *argument), void *argument);
  * or as the fixed vector VECTOR_PMI, which waits while interrupts are off.
  */
 void trace_deliver_pmi(bool nmi);
-
-#endif

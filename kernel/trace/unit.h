@@ -4,8 +4,7 @@
  * files of this folder know a unit by its row only; a unit knows them by context.h. A unit's tracer
  * begins with a struct tracer.
  */
-#ifndef SPOOR_KERNEL_TRACE_UNIT_H
-#define SPOOR_KERNEL_TRACE_UNIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,5 +96,3 @@ extern const struct trace_unit *const trace_units[TRACE_UNITS];
 extern const struct trace_unit bts_unit, pebs_unit, pt_unit, lbr_unit;
 extern const struct ptrace_unit ptrace_bts_unit, ptrace_pebs_unit, ptrace_pt_unit, ptrace_lbr_unit;
 extern const struct export_unit export_bts, export_pt;
-
-#endif

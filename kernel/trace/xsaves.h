@@ -3,8 +3,7 @@
  * The state of one trace unit by XSAVES and XRSTORS (SDM Vol 1, 13.11 and 13.12): a component of
  * IA32_XSS, alone in an area of its unit. What saves the registers of ring 3 does not know of it.
  */
-#ifndef SPOOR_KERNEL_TRACE_XSAVES_H
-#define SPOOR_KERNEL_TRACE_XSAVES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ bool xsaves_save(struct xsaves_header *area, uint64_t component);
 
 /* False, and nothing is restored, where it raises an exception. IF = 0. */
 bool xsaves_restore(const struct xsaves_header *area, uint64_t component);
-
-#endif

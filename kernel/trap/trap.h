@@ -3,8 +3,7 @@
  * Exceptions, interrupts and NMIs: what the entry code leaves on the stack and who handles it.
  * Vectors 0 to 31 are the processor's; 32 and up are given out here.
  */
-#ifndef SPOOR_KERNEL_TRAP_TRAP_H
-#define SPOOR_KERNEL_TRAP_TRAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -118,5 +117,3 @@ uint64_t trap_entry(unsigned vector);
 void exception_dispatch(struct trap_frame *frame);
 void interrupt_dispatch(struct trap_frame *frame);
 void nmi_dispatch(struct trap_frame *frame);
-
-#endif

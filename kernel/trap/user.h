@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ring 3: a task runs user code until something happens there that the kernel must decide. */
-#ifndef SPOOR_KERNEL_TRAP_USER_H
-#define SPOOR_KERNEL_TRAP_USER_H
+#pragma once
 
 #include "kernel/trap/trap.h"
 
@@ -57,5 +56,3 @@ void syscall_dispatch(struct trap_frame *frame);
 
 /* An exception or interrupt from ring 3: back into user_run(). IF = 0; any of the CPU's stacks. */
 _Noreturn void user_return(const struct trap_frame *frame);
-
-#endif

@@ -3,8 +3,7 @@
  * The machine that the kernel finds: questions to the memory map, the one change made to it,
  * and Multiboot information. Pure: any context, host tests too.
  */
-#ifndef SPOOR_MONITOR_BOOT_INFORMATION_H
-#define SPOOR_MONITOR_BOOT_INFORMATION_H
+#pragma once
 
 #include "abi/boot_info.h"
 #include "monitor/memory.h"
@@ -69,5 +68,3 @@ size_t information_build_1(void *buffer, size_t size, uint32_t physical,
 
 /* main.c: start.asm calls it, with what the loader left in EAX and EBX. */
 void monitor_main(uint32_t magic, uint64_t information);
-
-#endif

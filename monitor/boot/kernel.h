@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel that the monitor was given as its first module. Failures end the run. */
-#ifndef SPOOR_MONITOR_BOOT_KERNEL_H
-#define SPOOR_MONITOR_BOOT_KERNEL_H
+#pragma once
 
 #include "abi/boot_info.h"
 #include "monitor/memory.h"
@@ -41,5 +40,3 @@ struct kernel_entry kernel_inform(struct boot_info *info, struct range taken, ui
 
 /* Gives the processor to the kernel and ends the monitor. `root`: the page tables in use. */
 _Noreturn void handover(const struct kernel_entry *kernel, uint64_t root);
-
-#endif

@@ -4,8 +4,7 @@
  * Source: the Linux kernel's Documentation/arch/x86/boot.rst and zero-page.rst. Pure: any context,
  * host tests too.
  */
-#ifndef SPOOR_MONITOR_BOOT_LINUX_H
-#define SPOOR_MONITOR_BOOT_LINUX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ bool linux_place(struct linux_places *places, const struct linux_image *kernel,
 void linux_parameters(void *page, const struct linux_image *kernel,
 		      const struct linux_places *places, const struct boot_info *info,
 		      uint64_t words, uint64_t rsdp);
-
-#endif

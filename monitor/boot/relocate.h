@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SPOOR_MONITOR_BOOT_RELOCATE_H
-#define SPOOR_MONITOR_BOOT_RELOCATE_H
+#pragma once
 
 #include "abi/boot_info.h"
 #include "monitor/memory.h"
@@ -19,5 +18,3 @@ struct residence {
  * is no such memory.
  */
 struct residence relocate(const struct boot_info *info, uint64_t copies, uint64_t spare);
-
-#endif

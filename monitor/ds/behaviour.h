@@ -4,8 +4,7 @@
  * differ without contradicting the SDM (Vol 3, 17.4.4 to 17.4.9; 10.5.1 for the interrupt). The
  * first choice of each is the default. variants.c holds their names.
  */
-#ifndef SPOOR_MONITOR_DS_BEHAVIOUR_H
-#define SPOOR_MONITOR_DS_BEHAVIOUR_H
+#pragma once
 
 struct ds_behaviour {
 	/* Whether a record still fits at the index. */
@@ -104,5 +103,3 @@ struct ds_behaviour {
 	enum { DS_CPL_FILTERS, DS_CPL_ABSENT } ds_cpl;
 	enum { DS_DTES64, DS_DTES64_ABSENT } dtes64;
 };
-
-#endif

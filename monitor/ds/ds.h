@@ -4,8 +4,7 @@
  * interrupt or exception does to the BTS buffer. Written from the SDM (Vol 3, 17.4.4 to 17.4.9),
  * not from the kernel's driver: the two sides check each other.
  */
-#ifndef SPOOR_MONITOR_DS_H
-#define SPOOR_MONITOR_DS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ void platform_performance_interrupt(struct vcpu *vcpu);
  * page `linear` goes. NULL: it is absent, or no memory.
  */
 uint8_t *platform_ds_page(struct vcpu *vcpu, uint64_t linear);
-
-#endif

@@ -3,8 +3,7 @@
  * The memory accesses of the Debug Store: linear, through the guest's page tables, as the
  * supervisor at any CPL.
  */
-#ifndef SPOOR_MONITOR_DS_MEMORY_H
-#define SPOOR_MONITOR_DS_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ bool ds_load(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, uint6
 	     unsigned count);
 bool ds_store(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, const uint64_t *values,
 	      unsigned count);
-
-#endif

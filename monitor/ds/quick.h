@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The short way of a record into the buffer: what ds_branch() does, for most branches. */
-#ifndef SPOOR_MONITOR_DS_QUICK_H
-#define SPOOR_MONITOR_DS_QUICK_H
+#pragma once
 
 #include "monitor/ds/memory.h"
 #include "monitor/ds/rules.h"
@@ -35,5 +34,3 @@ static inline bool ds_branch_quickly(struct vcpu *vcpu, uint64_t from, uint64_t 
 	ds_put(area, BTS_INDEX, index + RECORD_BYTES);
 	return true;
 }
-
-#endif

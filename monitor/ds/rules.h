@@ -3,8 +3,7 @@
  * The rules of the Debug Store as a table of hooks. `ds_clean` is what the SDM says; silicon that
  * is wrong on purpose has one of them replaced (monitor/defect.h).
  */
-#ifndef SPOOR_MONITOR_DS_RULES_H
-#define SPOOR_MONITOR_DS_RULES_H
+#pragma once
 
 #include "monitor/ds/behaviour.h"
 #include "monitor/ds/ds.h"
@@ -108,5 +107,3 @@ struct delivery ds_rule_deliver(struct vcpu *vcpu, uint32_t entry);
 /* A branch was taken while an interrupt may be waiting; and it waits no longer. */
 void ds_skid(struct vcpu *vcpu);
 void ds_end_skid(struct vcpu *vcpu);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The Debug Store's state of one virtual processor. */
-#ifndef SPOOR_MONITOR_DS_STATE_H
-#define SPOOR_MONITOR_DS_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ struct ds_state {
 	struct ds_history history;
 	uint64_t remembered[DS_REMEMBERED];
 };
-
-#endif

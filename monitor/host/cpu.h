@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The processor that the monitor runs on. CPL 0; any context of the monitor. */
-#ifndef SPOOR_MONITOR_HOST_CPU_H
-#define SPOOR_MONITOR_HOST_CPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -112,5 +111,3 @@ static inline void flush_translations(void)
 
 	__asm__ volatile("mov %%cr3, %0; mov %0, %%cr3" : "=r"(root) : : "memory");
 }
-
-#endif

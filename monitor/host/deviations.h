@@ -3,8 +3,7 @@
  * Where the processor that the monitor runs on deviates from the manual, found by trying: an
  * emulator's version says nothing of a patched one.
  */
-#ifndef SPOOR_MONITOR_HOST_DEVIATIONS_H
-#define SPOOR_MONITOR_HOST_DEVIATIONS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ unsigned deviations_probe(void);
 
 /* A #DB of the monitor itself, with RCX and RFLAGS as they were pushed. */
 void deviations_trap(uint64_t rip, uint64_t rcx, uint64_t rflags);
-
-#endif

@@ -3,8 +3,7 @@
  * The local APIC of the processor that calls. It belongs to the guest: what is done here must not
  * be seen by it. xAPIC only: x2APIC is not enumerated.
  */
-#ifndef SPOOR_MONITOR_HOST_LAPIC_H
-#define SPOOR_MONITOR_HOST_LAPIC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -57,5 +56,3 @@ uint32_t lapic_id(void);
 /* Sends `command` to the processor with this APIC ID, or to those that its shorthand says; waits
    until it is on its way. ICR high keeps its value. Nothing is sent by an APIC that is off. */
 void lapic_send(uint32_t apic_id, uint32_t command);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A lock between processors. The monitor runs with IF = 0 and takes none in its NMI entry. */
-#ifndef SPOOR_MONITOR_HOST_LOCK_H
-#define SPOOR_MONITOR_HOST_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ static inline void lock_release(struct lock *lock)
 {
 	__atomic_store_n(&lock->taken, false, __ATOMIC_RELEASE);
 }
-
-#endif

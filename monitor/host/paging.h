@@ -3,8 +3,7 @@
  * Four-level page tables: the monitor's own, and the nested ones of the guest. Pages for them come
  * from a pool of physical memory that is never given back.
  */
-#ifndef SPOOR_MONITOR_HOST_PAGING_H
-#define SPOOR_MONITOR_HOST_PAGING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ uint64_t memory_end(const struct boot_info *info);
 
 /* PAGE_UNCACHED where the large page at `physical` holds no memory, else 0. */
 uint64_t cache_flags(const struct boot_info *info, uint64_t physical);
-
-#endif

@@ -4,8 +4,7 @@
  * interrupt is taken only in the two windows below and is meant for the guest, which owns the
  * interrupt controllers: nothing here acknowledges it. An NMI is noted wherever it arrives.
  */
-#ifndef SPOOR_MONITOR_HOST_TRAPS_H
-#define SPOOR_MONITOR_HOST_TRAPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ void nmi_leaves(const char *start, const char *end, const char *target);
 /* Of this processor: whether an NMI came since the last nmi_take(). */
 const volatile bool *nmi_flag(void);
 bool nmi_take(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The way of another processor from real mode to processor_arrive(). */
-#ifndef SPOOR_MONITOR_HOST_WAKE_H
-#define SPOOR_MONITOR_HOST_WAKE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ extern const char wake_start[];
 extern const char wake_data[];
 extern const char wake_end[];
 extern uint32_t start_busy;
-
-#endif

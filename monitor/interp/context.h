@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The interpreter's state of one virtual processor beside the architectural one. */
-#ifndef SPOOR_MONITOR_INTERP_CONTEXT_H
-#define SPOOR_MONITOR_INTERP_CONTEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -184,5 +183,3 @@ void leave_observed(struct vcpu *vcpu, const struct insn *i);
 
 /* Executes `block`, and those that follow it as long as go_on() finds them. */
 void enter_block(struct vcpu *vcpu, const struct block *block);
-
-#endif

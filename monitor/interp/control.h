@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Bits of control registers (SDM Vol 3, 2.5); monitor/x86.h has those of EFER, and CR0.PG. */
-#ifndef SPOOR_MONITOR_INTERP_CONTROL_H
-#define SPOOR_MONITOR_INTERP_CONTROL_H
+#pragma once
 
 #include "monitor/x86.h"
 
@@ -27,5 +26,3 @@
 #define CR4_PKE	       (1ULL << 22)
 #define CR4_CET	       (1ULL << 23)
 #define CR4_PKS	       (1ULL << 24)
-
-#endif

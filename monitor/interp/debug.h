@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Breakpoints by DR0 to DR3 and DR7 (SDM Vol 3, 17.2 and 17.3). */
-#ifndef SPOOR_MONITOR_INTERP_DEBUG_H
-#define SPOOR_MONITOR_INTERP_DEBUG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ void debug_merge(struct vcpu *vcpu);
 
 /* The enabled breakpoints, as in DR6, on the instruction at RIP. */
 unsigned debug_fetch(const struct vcpu *vcpu);
-
-#endif

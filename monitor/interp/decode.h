@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One decoded instruction, how its handler goes on to the next, and how it is decoded. */
-#ifndef SPOOR_MONITOR_INTERP_DECODE_H
-#define SPOOR_MONITOR_INTERP_DECODE_H
+#pragma once
 
 #include "monitor/vcpu.h"
 
@@ -183,5 +182,3 @@ enum decode_status {
  */
 enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip, enum mode mode,
 			  struct insn *i, bool *ends);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the files that deliver events. */
-#ifndef SPOOR_MONITOR_INTERP_EVENT_H
-#define SPOOR_MONITOR_INTERP_EVENT_H
+#pragma once
 
 #include "monitor/interp/context.h"
 
@@ -15,5 +14,3 @@ bool is_fault(const struct event *event);
 /* The code segment of a gate, and the privilege level that it runs at. */
 bool read_handler_segment(struct vcpu *vcpu, uint16_t selector, struct segment *cs, unsigned *cpl,
 			  struct fault *fault);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The handlers that the opcode tables name. A row is indexed by kind and size (decode.h). */
-#ifndef SPOOR_MONITOR_INTERP_HANDLERS_H
-#define SPOOR_MONITOR_INTERP_HANDLERS_H
+#pragma once
 
 #include "monitor/interp/decode.h"
 
@@ -58,5 +57,3 @@ handler mov_from_segment, mov_to_segment, load_far_pointer;
 
 /* thunk.c, xsave.c */
 handler wait_x87, xsaves, xrstors;
-
-#endif

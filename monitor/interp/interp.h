@@ -3,8 +3,7 @@
  * The interpreter: executes a guest's code in software while its branches are traced.
  * Knows the instruction set; knows nothing of SVM, of the DS rules or of any guest.
  */
-#ifndef SPOOR_MONITOR_INTERP_H
-#define SPOOR_MONITOR_INTERP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -175,5 +174,3 @@ _Noreturn void platform_stop(const char *why);
  * looked for, it sets RIP and returns, and run() sees to it.
  */
 void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left);
-
-#endif

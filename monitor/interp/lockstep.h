@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The interpreter's reports to the comparison with the processor. Called only where it is on. */
-#ifndef SPOOR_MONITOR_INTERP_LOCKSTEP_H
-#define SPOOR_MONITOR_INTERP_LOCKSTEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ void lockstep_correct(struct vcpu *vcpu, const struct insn *i, unsigned deviatio
 
 /* Flags that `i` leaves undefined (SDM Vol 1, appendix A), or that an emulator is known to lose. */
 uint64_t lockstep_undefined_flags(const struct vcpu *vcpu, const struct insn *i);
-
-#endif

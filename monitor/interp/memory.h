@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Guest memory by linear address. The short way is inline: one look into the software TLB. */
-#ifndef SPOOR_MONITOR_INTERP_MEMORY_H
-#define SPOOR_MONITOR_INTERP_MEMORY_H
+#pragma once
 
 #include "monitor/interp/context.h"
 #include "monitor/interp/registers.h"
@@ -151,5 +150,3 @@ static inline void *operand_for_write(struct vcpu *vcpu, const struct insn *i, u
 bool system_read(struct vcpu *vcpu, uint64_t linear, void *to, unsigned size, struct fault *fault);
 bool system_write(struct vcpu *vcpu, uint64_t linear, const void *from, unsigned size,
 		  unsigned access, struct fault *fault);
-
-#endif

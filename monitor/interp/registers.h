@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The guest's general registers and flags, at the widths instructions use. */
-#ifndef SPOOR_MONITOR_INTERP_REGISTERS_H
-#define SPOOR_MONITOR_INTERP_REGISTERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -176,5 +175,3 @@ static inline bool condition(uint64_t rflags, unsigned code)
 	}
 	return (holds != 0) != (code & 1);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Segment descriptors as IA-32e mode uses them (SDM Vol 3, 3.4 and 5.7 to 5.9). */
-#ifndef SPOOR_MONITOR_INTERP_SEGMENT_H
-#define SPOOR_MONITOR_INTERP_SEGMENT_H
+#pragma once
 
 #include "monitor/interp/context.h"
 
@@ -70,5 +69,3 @@ struct insn;
 /* Ends an instruction that has loaded it: one that loads SS holds off interrupts and #DB until the
    next has run. */
 void segment_loaded(struct vcpu *vcpu, const struct insn *i, unsigned which);
-
-#endif

@@ -4,8 +4,7 @@
  * pages they start in. RIP stays where it is until the count is used up, so that a repeated
  * instruction can be interrupted, and a fault leaves what was done before.
  */
-#ifndef SPOOR_MONITOR_INTERP_STRING_H
-#define SPOOR_MONITOR_INTERP_STRING_H
+#pragma once
 
 #include "monitor/interp/memory.h"
 
@@ -79,5 +78,3 @@ static inline void iterated(struct vcpu *vcpu, const struct insn *i, uint64_t n,
 	vcpu->rip = i->rip;
 	vcpu->rflags |= FLAG_RF;
 }
-
-#endif

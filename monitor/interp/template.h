@@ -3,8 +3,7 @@
  * Handlers made from templates: one function for each operand size, all of it inline, so that the
  * operation is a single instruction of the host.
  */
-#ifndef SPOOR_MONITOR_INTERP_TEMPLATE_H
-#define SPOOR_MONITOR_INTERP_TEMPLATE_H
+#pragma once
 
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/memory.h"
@@ -61,5 +60,3 @@
 	}
 
 #define SAVE_FLAGS "\n\tlahf\n\tseto %%al"
-
-#endif

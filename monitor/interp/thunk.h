@@ -4,8 +4,7 @@
  * its memory operand at [RDI] and its general register, if it has one, in RCX, and a RET after
  * it; the guest's x87 and SSE registers are live in the processor.
  */
-#ifndef SPOOR_MONITOR_INTERP_THUNK_H
-#define SPOOR_MONITOR_INTERP_THUNK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void thunk_make(struct interp *interp, struct insn *i);
 
 /* The guest's MXCSR or x87 control word may have changed outside: looks at them. */
 void thunk_state_changed(struct vcpu *vcpu);
-
-#endif

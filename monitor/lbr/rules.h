@@ -6,8 +6,7 @@
  * enter it. monitor/pmu hands on what it saw, since it knows what was predicted, and freezes the
  * stack at its interrupts.
  */
-#ifndef SPOOR_MONITOR_LBR_RULES_H
-#define SPOOR_MONITOR_LBR_RULES_H
+#pragma once
 
 #include "monitor/unit.h"
 
@@ -159,5 +158,3 @@ void lbr_rule_last_event(struct vcpu *vcpu);
 void lbr_rule_reset(struct vcpu *vcpu);
 bool lbr_rule_save(struct vcpu *vcpu, uint64_t *area);
 bool lbr_rule_restore(struct vcpu *vcpu, const uint64_t *area);
-
-#endif

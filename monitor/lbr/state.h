@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The last branch records of one virtual processor. */
-#ifndef SPOOR_MONITOR_LBR_STATE_H
-#define SPOOR_MONITOR_LBR_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ struct lbr_state {
 	uint64_t clock;
 	bool timed;
 };
-
-#endif

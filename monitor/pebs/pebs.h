@@ -4,8 +4,7 @@
  * the adaptive records of format 4: Linux 6.1, arch/x86/include/asm/perf_event.h. Written from
  * these, not from the kernel's driver.
  */
-#ifndef SPOOR_MONITOR_PEBS_PEBS_H
-#define SPOOR_MONITOR_PEBS_PEBS_H
+#pragma once
 
 #include "monitor/vcpu.h"
 
@@ -28,5 +27,3 @@ void pebs_overflow(struct vcpu *vcpu, unsigned n);
 /* The event of counter `n` occurred. True: a sample was taken of it, and the counter begins again;
    false: it counts as any other. */
 bool pebs_take(struct vcpu *vcpu, unsigned n, const struct retired *retired);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The rules of PEBS as a table of hooks, like monitor/ds/rules.h. */
-#ifndef SPOOR_MONITOR_PEBS_RULES_H
-#define SPOOR_MONITOR_PEBS_RULES_H
+#pragma once
 
 #include "monitor/pebs/pebs.h"
 #include "monitor/unit.h"
@@ -103,5 +102,3 @@ unsigned pebs_reset_offset(const struct vcpu *vcpu, unsigned n);
 /* record.c */
 unsigned pebs_rule_record(struct vcpu *vcpu, unsigned n, const struct retired *retired,
 			  uint64_t record[PEBS_MOST_WORDS]);
-
-#endif

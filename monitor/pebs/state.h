@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* PEBS' state of one virtual processor. */
-#ifndef SPOOR_MONITOR_PEBS_STATE_H
-#define SPOOR_MONITOR_PEBS_STATE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ struct pebs_state {
 	uint8_t turn;		    /* of skids that vary */
 	uint64_t remembered[2];	    /* of silicon that is wrong on purpose */
 };
-
-#endif

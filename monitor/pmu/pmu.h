@@ -8,8 +8,7 @@
  * those of the processor underneath (its TSC) outside HLT; a counter of cycles of both privilege
  * levels leaves the guest native.
  */
-#ifndef SPOOR_MONITOR_PMU_PMU_H
-#define SPOOR_MONITOR_PMU_PMU_H
+#pragma once
 
 #include "monitor/vcpu.h"
 
@@ -66,5 +65,3 @@ void pmu_unmasked(struct vcpu *vcpu);
 /* A performance-monitoring interrupt was asked for, whatever becomes of it: what freezes then.
    `waits`: for pmu_unmasked(). `shown`: as pmu_buffer_overflow(). */
 void pmu_interrupted(struct vcpu *vcpu, bool waits, bool shown);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The rules of the counters as a table of hooks, like monitor/ds/rules.h; and the registers that
    they are about. */
-#ifndef SPOOR_MONITOR_PMU_RULES_H
-#define SPOOR_MONITOR_PMU_RULES_H
+#pragma once
 
 #include "monitor/pmu/pmu.h"
 #include "monitor/unit.h"
@@ -127,5 +126,3 @@ void netburst_overflow(struct vcpu *vcpu);
 extern const struct pmu_event pmu_events_core[], pmu_events_nehalem[], pmu_events_skylake[],
 	pmu_events_icelake[];
 #define pmu_events_haswell (&pmu_events_skylake[2]) /* the first two are skylake's alone */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The performance-monitoring unit's state of one virtual processor: MSRs, and derived from them.
  */
-#ifndef SPOOR_MONITOR_PMU_STATE_H
-#define SPOOR_MONITOR_PMU_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ struct pmu_state {
 	uint64_t clock;	  /* TSC up to which cycles are counted */
 	struct pmu_prediction predicted[2][PMU_PREDICTOR]; /* of CPL 0; of the others */
 };
-
-#endif

@@ -3,8 +3,7 @@
  * Values for what the manual leaves open about Intel PT (SDM Vol 3, chapter 36), as
  * monitor/ds/behaviour.h has them of BTS. variants.c holds their names.
  */
-#ifndef SPOOR_MONITOR_PT_BEHAVIOUR_H
-#define SPOOR_MONITOR_PT_BEHAVIOUR_H
+#pragma once
 
 struct pt_behaviour {
 	/* 36.4.2.2, table 36-50, 36.3.8: what a near RET that is not compressed does to
@@ -52,5 +51,3 @@ struct pt_behaviour {
 	/* Packets that are there for the implementation: 36.4.2.19 and 36.4.2.20. */
 	enum { PT_FILLER_NONE, PT_FILLER_PAD, PT_FILLER_MNT } filler;
 };
-
-#endif

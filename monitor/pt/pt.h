@@ -4,8 +4,7 @@
  * while TraceEn is set, whatever is filtered: the packets of each instruction and event are in
  * memory before the next one begins.
  */
-#ifndef SPOOR_MONITOR_PT_PT_H
-#define SPOOR_MONITOR_PT_PT_H
+#pragma once
 
 #include "monitor/unit.h"
 
@@ -49,5 +48,3 @@ void pt_cr3(struct vcpu *vcpu);
 
 /* The bit of CPUID.7:EBX. */
 enum { LEAF_7_EBX_PT = 1 << 25 };
-
-#endif

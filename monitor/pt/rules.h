@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The rules of Intel PT as a table of hooks, like monitor/ds/rules.h; and the registers and packets
    that they are about. */
-#ifndef SPOOR_MONITOR_PT_RULES_H
-#define SPOOR_MONITOR_PT_RULES_H
+#pragma once
 
 #include "monitor/pt/behaviour.h"
 #include "monitor/pt/pt.h"
@@ -139,5 +138,3 @@ void pt_disable(struct vcpu *vcpu, uint64_t from);
 
 /* Whether the output is well described: Error is set where it is not, 36.2.6.2. */
 void pt_check_output(struct vcpu *vcpu);
-
-#endif

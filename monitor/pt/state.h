@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Intel PT of one virtual processor: a member of struct vcpu. */
-#ifndef SPOOR_MONITOR_PT_STATE_H
-#define SPOOR_MONITOR_PT_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ struct pt_state {
 
 	struct pt_page page[2]; /* output.c: of the table, of the output */
 };
-
-#endif

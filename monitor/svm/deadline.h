@@ -6,8 +6,7 @@
  * with three comparators, of 64 bits, that sends messages (QEMU: -global hpet.msi=on), or the guest
  * has not turned it on, the overflow shows at the guest's next exit.
  */
-#ifndef SPOOR_MONITOR_SVM_DEADLINE_H
-#define SPOOR_MONITOR_SVM_DEADLINE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ void deadline_forget(struct guest *guest);
 /* Takes an NMI that was noted: true if it is the guest's, false if there is none or if it is this
    file's own. */
 bool deadline_take_nmi(struct guest *guest);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The guest on one of its processors, and how the parts of this directory share it. */
-#ifndef SPOOR_MONITOR_SVM_GUEST_H
-#define SPOOR_MONITOR_SVM_GUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -142,5 +141,3 @@ void port_exits(uint16_t port);
 /* The keyboard controller's port by which a guest resets the machine. It exits, so that
    platform_out() can say it. The chipset's, CF9H, would have every access to PCI's CF8H exit. */
 enum { RESET_PORT = 0x64 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The guest's local APICs: the real ones, of which the guest's writes are looked at. */
-#ifndef SPOOR_MONITOR_SVM_LAPIC_H
-#define SPOOR_MONITOR_SVM_LAPIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ bool x2apic_owns_msr(uint32_t index);
 /* False: #GP(0), which is what each of them raises in xAPIC mode. */
 bool x2apic_read_msr(struct guest *guest, uint32_t index, uint64_t *value);
 bool x2apic_write_msr(struct guest *guest, uint32_t index, uint64_t value);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The processors of the guest, and what each has separately. */
-#ifndef SPOOR_MONITOR_SVM_PROCESSOR_H
-#define SPOOR_MONITOR_SVM_PROCESSOR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ struct guest *processor_by_apic_id(uint32_t apic_id);
 
 /* Runs the boot processor, on its own stack. The others come by themselves. */
 _Noreturn void processor_run_first(struct guest *guest);
-
-#endif

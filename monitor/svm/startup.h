@@ -3,8 +3,7 @@
  * INIT and start-up IPIs between the guest's processors: SDM Vol 3, 8.4 and 10.6.1; and the states
  * that a processor starts in.
  */
-#ifndef SPOOR_MONITOR_SVM_STARTUP_H
-#define SPOOR_MONITOR_SVM_STARTUP_H
+#pragma once
 
 #include "monitor/boot/kernel.h"
 #include "monitor/vcpu.h"
@@ -36,5 +35,3 @@ void reset_to_kernel(struct vcpu *vcpu, const struct kernel_entry *kernel);
 
 /* As INIT and then a start-up IPI with `vector` leave the others. */
 void reset_by_init(struct vcpu *vcpu, uint8_t vector);
-
-#endif

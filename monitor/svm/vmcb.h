@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The virtual machine control block: APM Vol 2, appendix B "Layout of VMCB". */
-#ifndef SPOOR_MONITOR_SVM_VMCB_H
-#define SPOOR_MONITOR_SVM_VMCB_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -147,5 +146,3 @@ _Static_assert(offsetof(struct vmcb, rax) == 0x5f8, "VMCB");
 _Static_assert(offsetof(struct vmcb, cr2) == 0x640, "VMCB");
 _Static_assert(offsetof(struct vmcb, pat) == 0x668, "VMCB");
 _Static_assert(sizeof(struct vmcb) == 0x1000, "VMCB");
-
-#endif

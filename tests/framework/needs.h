@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The needs of tests, and whether this machine meets them; its errata. */
-#ifndef SPOOR_TESTS_FRAMEWORK_NEEDS_H
-#define SPOOR_TESTS_FRAMEWORK_NEEDS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ struct erratum {
 
 /* The erratum if this processor is known to have it, else NULL. A bad id is the test's ERROR. */
 const struct erratum *erratum_here(const char *id);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether what ran gave its memory back. */
-#ifndef SPOOR_TESTS_FRAMEWORK_PAGES_H
-#define SPOOR_TESTS_FRAMEWORK_PAGES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ int64_t pages_missing(uint64_t before);
  */
 enum { PAGES_MOST_RUNS = 1024 };
 uint64_t pages_largest_runs(void);
-
-#endif

@@ -3,8 +3,7 @@
  * splitmix64: a pseudo-random sequence that a printed seed repeats, for all tests. Any context,
  * also programs of ring 3 and of the build machine.
  */
-#ifndef SPOOR_TESTS_FRAMEWORK_RANDOM_H
-#define SPOOR_TESTS_FRAMEWORK_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@
  * 0. */
 uint64_t random_next(uint64_t *state);
 uint64_t random_below(uint64_t *state, uint64_t below);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The result of a test, which the suite begins and settles around it for test.h. */
-#ifndef SPOOR_TESTS_FRAMEWORK_RESULT_H
-#define SPOOR_TESTS_FRAMEWORK_RESULT_H
+#pragma once
 
 #include "kernel/code.h"
 #include "kernel/end.h"
@@ -125,5 +124,3 @@ bool test_claim_exception(struct trap_frame *frame);
  * this returns. False: something may be held there, or the test's own task does not run.
  */
 bool test_claim_hang(struct trap_frame *frame, const char *why);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which tests a run is made of, and in what order. */
-#ifndef SPOOR_TESTS_FRAMEWORK_SELECT_H
-#define SPOOR_TESTS_FRAMEWORK_SELECT_H
+#pragma once
 
 #include "tests/framework/test.h"
 
@@ -42,5 +41,3 @@ bool list_next(const char **list, const char **element, size_t *length);
 
 /* '*' matches any run of characters, '?' one; `pattern` need not end in NUL. */
 bool glob_match(const char *pattern, size_t length, const char *text);
-
-#endif

@@ -13,8 +13,7 @@
  * A name is a promise: it is [a-z0-9_]+, never reused, never changed. A test that returns without
  * having checked or observed anything is an ERROR.
  */
-#ifndef SPOOR_TESTS_FRAMEWORK_TEST_H
-#define SPOOR_TESTS_FRAMEWORK_TEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -125,5 +124,3 @@ uint64_t test_time_left(void);
 
 /* The next number of the run's pseudo-random sequence; its seed is in the banner. */
 uint64_t test_random(void);
-
-#endif

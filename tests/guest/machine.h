@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The registers of the machine that startup.c tests, written a second time: SDM Vol 3, 10. */
-#ifndef SPOOR_TESTS_GUEST_MACHINE_H
-#define SPOOR_TESTS_GUEST_MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ void wait_ms(unsigned ms);
 
 uint64_t read_tsc(void);
 bool cpuid_has_apic(void);
-
-#endif

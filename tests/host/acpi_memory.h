@@ -3,8 +3,7 @@
  * "Physical memory" that holds the tables the ACPI tests build. physical_map() hands out a copy of
  * exactly what was asked for, so that ASan sees any read beyond it.
  */
-#ifndef SPOOR_TESTS_ACPI_MEMORY_H
-#define SPOOR_TESTS_ACPI_MEMORY_H
+#pragma once
 
 #include <string.h>
 
@@ -47,5 +46,3 @@ void rsdp_store(uint32_t rsdt, uint64_t xsdt);
 
 /* An XSDT over all tables added so far, and acpi_init() over it. */
 bool tables_publish(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A CPU with BTS and two buffers to trace into, for the tests of leases, switches and interrupts.
  */
-#ifndef SPOOR_TESTS_DS_FIXTURE_H
-#define SPOOR_TESTS_DS_FIXTURE_H
+#pragma once
 
 #include <string.h>
 
@@ -43,5 +42,3 @@ void store_record(void *area, uint64_t from);
 void branches(unsigned count);
 
 uint64_t area_of(const struct ds_lease *lease);
-
-#endif

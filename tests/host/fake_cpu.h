@@ -2,8 +2,7 @@
 /*
  * A processor for drivers under test: CPUID leaves, and a bank of MSRs that logs every write.
  */
-#ifndef SPOOR_TESTS_FAKE_CPU_H
-#define SPOOR_TESTS_FAKE_CPU_H
+#pragma once
 
 #include "drivers/processor.h"
 #include "tests/host/host.h"
@@ -54,5 +53,3 @@ enum {
 	SKYLAKE = 0x506e3,
 	ICE_LAKE = 0x706e5,
 };
-
-#endif

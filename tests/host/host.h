@@ -7,8 +7,7 @@
  *		assert_int_equal(lines(), 2);
  *	}
  */
-#ifndef SPOOR_TESTS_HOST_H
-#define SPOOR_TESTS_HOST_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,5 +30,3 @@ struct unit_test {
 	static const struct unit_test *const test_name##_at                                        \
 		__attribute__((section("unit_tests"), used)) = &test_name##_unit;                  \
 	static void test_name(void **state)
-
-#endif

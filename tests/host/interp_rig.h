@@ -4,8 +4,7 @@
  * memory lies at RIG_BASE in the test as well as in the guest, so that the same code can run in
  * both.
  */
-#ifndef SPOOR_TESTS_INTERP_RIG_H
-#define SPOOR_TESTS_INTERP_RIG_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -125,5 +124,3 @@ extern struct observations {
 } observer;
 
 void observer_reset(void);
-
-#endif

@@ -3,8 +3,7 @@
  * A virtual processor with a Debug Store in front of a few pages of memory, for the tests of the
  * monitor's BTS rules. Linear page n is physical page PAGES - 1 - n, so that neighbours are not.
  */
-#ifndef SPOOR_TESTS_MONITOR_DS_RIG_H
-#define SPOOR_TESTS_MONITOR_DS_RIG_H
+#pragma once
 
 #include <string.h>
 
@@ -53,5 +52,3 @@ unsigned rig_index(void);
 void rig_make(const char *profile, const struct behaviour *behaviour,
 	      void (*break_rules)(struct silicon *silicon));
 int rig_reset(void **state);
-
-#endif

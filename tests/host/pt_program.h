@@ -3,8 +3,7 @@
  * Random programs for the virtual processor of interp_rig.h, of all that control flow knows. They
  * have no end.
  */
-#ifndef SPOOR_TESTS_PT_PROGRAM_H
-#define SPOOR_TESTS_PT_PROGRAM_H
+#pragma once
 
 #include "tests/host/interp_rig.h"
 
@@ -22,5 +21,3 @@ enum { SYSCALL_ENTRY = 0x28000 };
 /* Ring 3 calls the system after each call of function `first`; the kernel's side is a branch and
    SYSRET. */
 void make_user_program(uint64_t with_seed, unsigned first, bool events);
-
-#endif

@@ -5,8 +5,7 @@
  * be those that were executed. What libipt leaves out is left out of the expected list as well: an
  * instruction that faults, INT n, and the WRMSR that turns tracing on or off.
  */
-#ifndef SPOOR_TESTS_PT_RIG_H
-#define SPOOR_TESTS_PT_RIG_H
+#pragma once
 
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
@@ -48,5 +47,3 @@ void assert_decodes(unsigned order);
 
 /* Executes so many instructions, with an NMI now and then. */
 void run(unsigned instructions, bool nmis);
-
-#endif

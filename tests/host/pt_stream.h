@@ -4,8 +4,7 @@
  * 36.4. What a processor may choose (bits in a TNT, compression, TIPs that wait, the order within
  * PSB+, times between) is chosen at random. The truth is kept beside: what the packets mean.
  */
-#ifndef SPOOR_TESTS_PT_STREAM_H
-#define SPOOR_TESTS_PT_STREAM_H
+#pragma once
 
 #include "tests/lib/pt_decode.h"
 
@@ -47,5 +46,3 @@ bool find_block(const void *program, uint64_t ip, struct flow_block *block);
 
 /* A number below `below`, of the same sequence as the stream. */
 unsigned any(unsigned below);
-
-#endif

@@ -4,8 +4,7 @@
  * what it did. Where a measurement makes no sense at all a field says OTHER, and the test whose
  * subject it is fails.
  */
-#ifndef SPOOR_TESTS_LIB_CALIBRATION_H
-#define SPOOR_TESTS_LIB_CALIBRATION_H
+#pragma once
 
 #include "drivers/ds/area.h"
 
@@ -48,5 +47,3 @@ static inline uint64_t maximum_extra(enum ds_maximum maximum)
 {
 	return maximum == DS_MAXIMUM_AT_END_PLUS_1;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * A walk of `n` branches (two or more): the jump into the ring, n - 2 branches from site to site,
  * and the jump out of it to what follows the walk.
  */
-#ifndef SPOOR_TESTS_LIB_CHAIN_H
-#define SPOOR_TESTS_LIB_CHAIN_H
+#pragma once
 
 #include "drivers/ds/area.h"
 #include "kernel/trace/bts/bts.h"
@@ -134,5 +133,3 @@ void numbered_begin(struct numbered *reader, const struct user_chain *user, bool
 /* Takes the next record of a view that has ring 3 in it; one with an end in the kernel is skipped.
  */
 void numbered_feed(struct numbered *reader, const struct ptrace_bts_record *record);
-
-#endif

@@ -3,8 +3,7 @@
  * Code that a test writes itself. A page is never writable and executable at one address: it is
  * written at one and runs at another, or one after the other. Task context.
  */
-#ifndef SPOOR_TESTS_LIB_CODE_H
-#define SPOOR_TESTS_LIB_CODE_H
+#pragma once
 
 #include "kernel/mm/page.h"
 #include "lib/string.h"
@@ -88,5 +87,3 @@ static inline bool text_is_sysretq(uint64_t address)
 {
 	return text_is(address, (const uint8_t[]){0x48, 0x0f, 0x07}, 3);
 }
-
-#endif

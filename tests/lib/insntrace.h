@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A session of Intel PT as a test has it, by the kernel's interface. */
-#ifndef SPOOR_TESTS_LIB_INSNTRACE_H
-#define SPOOR_TESTS_LIB_INSNTRACE_H
+#pragma once
 
 #include "drivers/pt/pt.h"
 #include "drivers/pt/registers.h"
@@ -66,5 +65,3 @@ uint64_t insntrace_largest(void);
 
 /* Jumps indirectly `n` times, which takes three bytes of packets each time and more; to where. */
 uint64_t insntrace_jump(unsigned n);
-
-#endif

@@ -4,8 +4,7 @@
  * choice. A table is loaded on this CPU only, from own_gdt_load() to own_gdt_unload(), or from
  * own_idt_load() to own_idt_unload(), preemption off; nothing in between may end the test.
  */
-#ifndef SPOOR_TESTS_LIB_OWN_TABLES_H
-#define SPOOR_TESTS_LIB_OWN_TABLES_H
+#pragma once
 
 #include "tests/lib/rig.h"
 
@@ -111,5 +110,3 @@ void pending_settle(void);
  */
 void pending_expect_way(const struct rig *rig, size_t slot, const struct pending *pending);
 void pending_expect(const struct rig *rig, size_t slot, const struct pending *pending);
-
-#endif

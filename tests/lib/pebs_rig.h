@@ -9,8 +9,7 @@
  *	SAMPLED(1, ".rept 200; jmp 1f; 1: .endr");
  *	EXPECT_EQ(pebs_count(&pebs), 1);
  */
-#ifndef SPOOR_TESTS_LIB_PEBS_RIG_H
-#define SPOOR_TESTS_LIB_PEBS_RIG_H
+#pragma once
 
 #include "drivers/pmu/registers.h"
 #include "kernel/cpu.h"
@@ -144,5 +143,3 @@ static inline uint64_t pebs_quadword(const struct pebs *pebs, size_t slot, size_
 		rdmsr(IA32_PMC0);                                                                  \
 	})
 void pebs_count_plainly(struct pebs *pebs);
-
-#endif

@@ -5,8 +5,7 @@
  * test. The kernel keeps out of it while the debug MSRs are lent, and its own interrupts of this
  * CPU wait, the timer's with them: how long the test takes does not decide what is recorded.
  */
-#ifndef SPOOR_TESTS_LIB_PMI_H
-#define SPOOR_TESTS_LIB_PMI_H
+#pragma once
 
 #include "kernel/trap/trap.h"
 #include "tests/lib/rig.h"
@@ -65,5 +64,3 @@ struct skid {
 /* `runs` (SKID_MOST at most) crossings with the fixed vector and IF = 1. Not while a rig is open.
  */
 void skid_measure(struct skid *skid, size_t runs);
-
-#endif

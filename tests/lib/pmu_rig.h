@@ -4,8 +4,7 @@
  * every counter that no other owner has is the test's, stopped, and the test stays on this CPU. A
  * counter is named as in drivers/pmu/pmu.h: by its bit in IA32_PERF_GLOBAL_CTRL.
  */
-#ifndef SPOOR_TESTS_LIB_PMU_RIG_H
-#define SPOOR_TESTS_LIB_PMU_RIG_H
+#pragma once
 
 #include "drivers/lbr/registers.h"
 #include "drivers/pmu/pmu.h"
@@ -233,5 +232,3 @@ void arch_lbr_hand_back(void);
 				 :                                                                 \
 				 : "rbx", "r8", "memory", "cc");                                   \
 	} while (0)
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests that run programs of ring 3. */
-#ifndef SPOOR_TESTS_LIB_PROGRAMS_H
-#define SPOOR_TESTS_LIB_PROGRAMS_H
+#pragma once
 
 #include "kernel/process/process.h"
 #include "tests/framework/test.h"
@@ -67,5 +66,3 @@ const char *program_output(const char *pattern, const char *after);
 bool programs_have_line(bool *is_taken);
 void programs_require_line(void);
 void programs_require_host(void);
-
-#endif

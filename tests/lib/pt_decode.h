@@ -6,8 +6,7 @@
  * deferred TIPs, the order within PSB+. flow_next() gives the packets their meaning with the
  * program that was traced. Neither allocates; the bytes must stay while they are read.
  */
-#ifndef SPOOR_TESTS_LIB_PT_DECODE_H
-#define SPOOR_TESTS_LIB_PT_DECODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -154,5 +153,3 @@ void flow_start(struct flow *flow, const uint8_t *bytes, size_t size, flow_find 
 /* What happened next. False at the end and, with `error` set, where packets and program do not fit.
    A last packet that is cut is an end without `error`: `reader.cut` is set. */
 bool flow_next(struct flow *flow, struct flow_item *item);
-
-#endif

@@ -8,8 +8,7 @@
  *	wrmsr(IA32_RTIT_CTL, pt_on(PT_PLAIN));
  *	pt_stop(&rig.trace);
  */
-#ifndef SPOOR_TESTS_LIB_PT_RIG_H
-#define SPOOR_TESTS_LIB_PT_RIG_H
+#pragma once
 
 #include "drivers/processor.h"
 #include "drivers/pt/pt.h"
@@ -162,5 +161,3 @@ void pt_reader(const struct pt_rig *rig, struct packet_reader *reader);
 /* The capture with its program: flow_next(). At the end the check that it is one. */
 void pt_flow(const struct pt_rig *rig, struct flow *flow);
 void pt_expect_end(const struct flow *flow);
-
-#endif

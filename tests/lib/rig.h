@@ -9,8 +9,7 @@
  *	TRACED(rig_all(), "jmp 1f\n1:\n");
  *	EXPECT_EQ(rig_count(&rig), 1);
  */
-#ifndef SPOOR_TESTS_LIB_RIG_H
-#define SPOOR_TESTS_LIB_RIG_H
+#pragma once
 
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
@@ -161,5 +160,3 @@ struct msr_trial msr_try(uint32_t index, uint64_t value, uint64_t restore);
 
 /* The outcome for `bits`: "gp", "ignored" or "kept" (any of them). */
 const char *msr_trial_word(const struct msr_trial *trial, uint64_t bits);
-
-#endif

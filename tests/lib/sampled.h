@@ -10,8 +10,7 @@
  *	sampled_expect(&sampled, samples, count, SAMPLED_BRANCHES, period);
  *	sampled_close(&sampled);
  */
-#ifndef SPOOR_TESTS_LIB_SAMPLED_H
-#define SPOOR_TESTS_LIB_SAMPLED_H
+#pragma once
 
 #include "kernel/trace/pebs/pebs.h"
 
@@ -85,5 +84,3 @@ bool sampled_find(const struct sampled *sampled, enum sampled_kind kind, uint64_
  */
 void sampled_expect(const struct sampled *sampled, const struct ptrace_pebs_sample *samples,
 		    size_t count, enum sampled_kind kind, uint64_t period);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Least, median and most of a few numbers. */
-#ifndef SPOOR_TESTS_LIB_STATISTICS_H
-#define SPOOR_TESTS_LIB_STATISTICS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@ struct distribution {
 
 /* Sorts `values`; all zero if there are none. */
 struct distribution distribution(uint64_t *values, size_t count);
-
-#endif

@@ -3,8 +3,7 @@
  * Visits to ring 3, each with a known number of branches there, for tests of the filter by CPL.
  * Between visits the kernel runs its own way to ring 3 and back, the same each time.
  */
-#ifndef SPOOR_TESTS_LIB_USER_VISITS_H
-#define SPOOR_TESTS_LIB_USER_VISITS_H
+#pragma once
 
 #include "tests/lib/rig.h"
 
@@ -52,5 +51,3 @@ struct user_branch user_branch(unsigned n);
 /* The visits alone. */
 void user_visits_run(void);
 struct user_visits user_visits_trace(struct rig *rig, uint64_t debugctl);
-
-#endif

@@ -11,8 +11,7 @@
  *	viewer_close(&viewer);
  *	walker_end(&walker);
  */
-#ifndef SPOOR_TESTS_LIB_VIEWER_H
-#define SPOOR_TESTS_LIB_VIEWER_H
+#pragma once
 
 #include "tests/lib/walker.h"
 
@@ -78,5 +77,3 @@ void held_expect_waits(const struct held *held, const struct viewer *other);
 
 /* Expects everything to have been seen, and to have been told each time; closes it. */
 void held_close(struct held *held, uint64_t walks);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * At most one array of them at a time. Nothing between start and check may end the test.
  */
-#ifndef SPOOR_TESTS_LIB_WALKER_H
-#define SPOOR_TESTS_LIB_WALKER_H
+#pragma once
 
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/bts.h"
@@ -93,5 +92,3 @@ void stage_next(struct walker *walker, uint64_t walks);
 
 /* Lets it go on to its end, before it would halt again. */
 void stage_last(struct walker *walker);
-
-#endif

@@ -3,8 +3,7 @@
  * The code that a trace ran through: ELF files with their functions, source lines and bytes, and
  * the instructions that branches come from.
  */
-#ifndef SPOOR_TOOLS_VIEW_CODE_H
-#define SPOOR_TOOLS_VIEW_CODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -177,5 +176,3 @@ bool space_has_wrmsr(const struct space *space, uint64_t at, uint64_t from);
 
 /* "name+0x1f", or "0x..." outside of any function. */
 const char *space_describe(const struct space *space, uint64_t address, char *text, size_t size);
-
-#endif

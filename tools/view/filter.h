@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The options that all commands on traces share: files, and which records are meant. */
-#ifndef SPOOR_TOOLS_VIEW_FILTER_H
-#define SPOOR_TOOLS_VIEW_FILTER_H
+#pragma once
 
 #include "tools/view/trace.h"
 
@@ -48,5 +47,3 @@ uint64_t filter_newest(struct filter *filter, const struct trace *trace,
 
 /* A number of 64 bits, or the command line is wrong. */
 uint64_t filter_number(const char *text, struct argp_state *state);
-
-#endif

@@ -3,8 +3,7 @@
  * Follows one stream through the calls of its tasks: what calls, html and perfetto have in common.
  * The filter of the command line is applied: function, depth, range, CPU, task.
  */
-#ifndef SPOOR_TOOLS_VIEW_FOLLOW_H
-#define SPOOR_TOOLS_VIEW_FOLLOW_H
+#pragma once
 
 #include "tools/view/filter.h"
 #include "tools/view/stack.h"
@@ -50,5 +49,3 @@ uint64_t follow(const struct filter *filter, struct trace *trace, struct trace_s
 
 /* The name of a frame's function; of one without, "0x..." or "[kernel]", "[program]". */
 const char *frame_name(const struct frame *frame);
-
-#endif

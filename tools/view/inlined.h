@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Functions whose code is in that of others, by DWARF: DW_TAG_inlined_subroutine. */
-#ifndef SPOOR_TOOLS_VIEW_INLINED_H
-#define SPOOR_TOOLS_VIEW_INLINED_H
+#pragma once
 
 #include <elfutils/libdw.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void inlined_free(struct inlined *inlined);
  * read when the first address of it is asked for.
  */
 const struct inline_frame *inlined_at(struct inlined *inlined, uint64_t address);
-
-#endif

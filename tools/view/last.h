@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The last branches of a stream so far. */
-#ifndef SPOOR_TOOLS_VIEW_LAST_H
-#define SPOOR_TOOLS_VIEW_LAST_H
+#pragma once
 
 #include "tools/view/code.h"
 
@@ -26,5 +25,3 @@ void last_add(struct last *last, const struct space *space, uint64_t from, uint6
  * Of the last LAST_MOST branches at most.
  */
 void last_put(const struct last *last, FILE *to);
-
-#endif

@@ -4,8 +4,7 @@
  * shows of a function. The code between two branches is a block, which ran from its first
  * instruction to its last.
  */
-#ifndef SPOOR_TOOLS_VIEW_LISTING_H
-#define SPOOR_TOOLS_VIEW_LISTING_H
+#pragma once
 
 #include "tools/view/code.h"
 
@@ -39,5 +38,3 @@ void listing_put(const struct listing *listing, FILE *to,
 		 void *argument);
 
 #define LISTING_HOLE 8
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The file that a command writes, one at a time. */
-#ifndef SPOOR_TOOLS_VIEW_OUTPUT_H
-#define SPOOR_TOOLS_VIEW_OUTPUT_H
+#pragma once
 
 #include "tools/view/trace.h"
 
@@ -18,5 +17,3 @@ FILE *output_open(const char *path, const struct trace *trace);
 
 /* Closes the file, which is whole. Ends the program if something was not written. */
 void output_keep(void);
-
-#endif

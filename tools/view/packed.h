@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a page has inside: gzip in base64, and strings of JSON. */
-#ifndef SPOOR_TOOLS_VIEW_PACKED_H
-#define SPOOR_TOOLS_VIEW_PACKED_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,5 +12,3 @@ FILE *packed_open(FILE *page);
 
 /* Writes `text` as a string of JSON, which may be in a script of a page. */
 void packed_string(FILE *to, const char *text);
-
-#endif

@@ -3,8 +3,7 @@
  * perf.data of Linux (tools/perf/Documentation/perf.data-file-format.txt, linux/perf_event.h):
  * records in a buffer and the file around them, written; and read, with the branch trace in it.
  */
-#ifndef SPOOR_TOOLS_VIEW_PERF_FILE_H
-#define SPOOR_TOOLS_VIEW_PERF_FILE_H
+#pragma once
 
 #include "tools/view/trace.h"
 
@@ -223,5 +222,3 @@ void perf_load(struct trace *trace, char *file, size_t size);
 /* What trace_open_code() does of perf.data: the files of its tasks are opened, its streams made. */
 void perf_open_code(struct trace *trace, const char *program, const char *directory);
 void perf_unload(struct trace *trace);
-
-#endif

@@ -5,8 +5,7 @@
  * place in "frames" of the function that is entered. The instructions since the entry before
  * follow. Functions that are inlined are frames in those of the function that they are in.
  */
-#ifndef SPOOR_TOOLS_VIEW_PROFILE_H
-#define SPOOR_TOOLS_VIEW_PROFILE_H
+#pragma once
 
 #include "tools/view/follow.h"
 
@@ -52,5 +51,3 @@ void profile_put_frames(const struct profile *profile, FILE *page);
 
 /* All but `packed`. */
 void profile_free(struct profile *profile);
-
-#endif

@@ -6,8 +6,7 @@
  * A branch of which one end was not traced is none of them. Neither is a conditional branch that
  * was taken to the instruction after it: libipt does not tell it from one that was not taken.
  */
-#ifndef SPOOR_TOOLS_VIEW_PT_H
-#define SPOOR_TOOLS_VIEW_PT_H
+#pragma once
 
 #include "tools/view/trace.h"
 
@@ -89,5 +88,3 @@ struct pt_image *memory_of_maps(struct memories *memories, const struct maps *ma
 
 /* A configuration without packets: of perf.data with the errata of the processor that it names. */
 struct pt_config pt_config_of(const struct trace *trace);
-
-#endif

@@ -4,8 +4,7 @@
  * address that the call returns to, never by counting: longjmp(), a tail call, an interrupt in the
  * kernel and a switch of tasks leave no frame. One stack a task.
  */
-#ifndef SPOOR_TOOLS_VIEW_STACK_H
-#define SPOOR_TOOLS_VIEW_STACK_H
+#pragma once
 
 #include "tools/view/code.h"
 
@@ -103,5 +102,3 @@ static inline const struct frame *stack_top(const struct stack *stack)
 {
 	return stack->depth ? &stack->frames[stack->depth - 1] : NULL;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Receives abi/trace_stream.h from a line that may damage it: tells frames from console text, finds
  * every frame that is damaged or missing, and takes records out of frames.
  */
-#ifndef SPOOR_TOOLS_VIEW_STREAM_H
-#define SPOOR_TOOLS_VIEW_STREAM_H
+#pragma once
 
 #include "abi/ptrace_bts.h"
 #include "abi/ptrace_pebs.h"
@@ -73,5 +72,3 @@ static inline bool record_is_gap(const struct trace_record *record)
 {
 	return record_is_stamp(record) && record->from == (TRACE_STAMP | PTRACE_BTS_GAP);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A whole trace in memory: its streams, their records one after the other, the code that ran. */
-#ifndef SPOOR_TOOLS_VIEW_TRACE_H
-#define SPOOR_TOOLS_VIEW_TRACE_H
+#pragma once
 
 #include "tools/view/code.h"
 #include "tools/view/stream.h"
@@ -209,5 +208,3 @@ struct cursor_item {
 
 bool cursor_next(struct cursor *cursor, struct cursor_item *item);
 void cursor_stop(struct cursor *cursor);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The subcommands of `view`, and what all of them use. */
-#ifndef SPOOR_TOOLS_VIEW_VIEW_H
-#define SPOOR_TOOLS_VIEW_VIEW_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ uint64_t hash_of(uint64_t one, uint64_t other);
 
 /* The whole of a file, "-": of standard input, with a 0 after it. Ends the program if it cannot. */
 char *read_file(const char *path, size_t *size);
-
-#endif

@@ -7,8 +7,7 @@
  * or after the last. Reading loses no record but those of the reader's execution on the CPU
  * that it disturbs.
  */
-#ifndef SPOOR_KERNEL_TRACE_BTS_H
-#define SPOOR_KERNEL_TRACE_BTS_H
+#pragma once
 
 #include "abi/ptrace_bts.h"
 #include "kernel/trace/trace.h"
@@ -112,5 +111,3 @@ const char *bts_missing(void);
  * it (errata AR62, W125). While nothing is traced.
  */
 void bts_filter_in_software(bool always);
-
-#endif

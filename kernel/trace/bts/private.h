@@ -13,8 +13,7 @@
  * The shape is chosen anew whenever recording starts. Rings look the same in both, so that nothing
  * is copied when it changes.
  */
-#ifndef SPOOR_KERNEL_TRACE_BTS_PRIVATE_H
-#define SPOOR_KERNEL_TRACE_BTS_PRIVATE_H
+#pragma once
 
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/bts/ring.h"
@@ -140,5 +139,3 @@ void staging_create(struct cpu *cpu);
 
 /* Asks for the interrupt after `records`, or about then, of `view`. Recording is stopped. */
 void staging_set_threshold(struct bts_cpu *bts, unsigned view, size_t records);
-
-#endif

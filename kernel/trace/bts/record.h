@@ -6,8 +6,7 @@
  * space; but a jump there from ring 3 faults, and the record of that fault has it as `from`. Of the
  * flags hardware sets bit 4 at most, for a branch that it predicted (SDM Vol 3, figure 17-9).
  */
-#ifndef SPOOR_KERNEL_TRACE_BTS_RECORD_H
-#define SPOOR_KERNEL_TRACE_BTS_RECORD_H
+#pragma once
 
 #include "abi/ptrace_bts.h"
 #include "drivers/clock/tsc.h"
@@ -71,5 +70,3 @@ static inline struct ptrace_bts_record record_for_reader(const struct bts_struct
 	return (struct ptrace_bts_record){
 		.qualifier = PTRACE_BTS_BRANCH, .from = record->from, .to = record->to};
 }
-
-#endif

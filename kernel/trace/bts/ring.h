@@ -6,8 +6,7 @@
  * Every record that enters a ring has the next position. A reader that names the position where it
  * goes on learns what the ring has overwritten in between.
  */
-#ifndef SPOOR_KERNEL_TRACE_BTS_RING_H
-#define SPOOR_KERNEL_TRACE_BTS_RING_H
+#pragma once
 
 #include "drivers/ds/record.h"
 
@@ -67,5 +66,3 @@ struct ds_cursor ring_cursor(const struct trace_ring *ring, size_t at);
 /* Removes the `count` oldest; removes all and forgets losses. */
 void ring_drop(struct trace_ring *ring, size_t count);
 void ring_clear(struct trace_ring *ring);
-
-#endif

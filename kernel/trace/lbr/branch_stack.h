@@ -8,8 +8,7 @@
  * The processor has one stack and one filter of kinds. Tracers that may run together have to ask
  * for the same kinds. A tracer of the call stack has to be alone.
  */
-#ifndef SPOOR_KERNEL_TRACE_BRANCH_STACK_H
-#define SPOOR_KERNEL_TRACE_BRANCH_STACK_H
+#pragma once
 
 #include "abi/ptrace_lbr.h"
 #include "kernel/trace/trace.h"
@@ -64,5 +63,3 @@ struct ptrace_lbr_config branch_stack_status(struct tracer *tracer);
 
 /* True if the processor has an LBR stack that the kernel knows. After boot, any context. */
 bool branch_stack_present(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the files of this folder. */
-#ifndef SPOOR_KERNEL_TRACE_LBR_PRIVATE_H
-#define SPOOR_KERNEL_TRACE_LBR_PRIVATE_H
+#pragma once
 
 #include "drivers/lbr/lbr.h"
 #include "kernel/trace/context.h"
@@ -49,5 +48,3 @@ void stack_state_init(void);
 
 /* As the unit's row. */
 bool stack_free(struct tracer *tracer);
-
-#endif

@@ -14,8 +14,7 @@
  * the kernel's half but those that ring 3 has in its own registers: after a system call, for one,
  * IP and registers are the kernel's, and absent.
  */
-#ifndef SPOOR_KERNEL_TRACE_PEBS_H
-#define SPOOR_KERNEL_TRACE_PEBS_H
+#pragma once
 
 #include "abi/ptrace_pebs.h"
 #include "kernel/trace/trace.h"
@@ -107,5 +106,3 @@ void pebs_status(struct tracer *tracer, struct pebs_status *status);
 /* True if the processor takes samples and the kernel knows their format. After boot, any context.
  */
 bool pebs_present(void);
-
-#endif

@@ -5,8 +5,7 @@
  * threshold and whenever recording stops; each sample then goes to the tracer whose counter it is
  * of. Counters, and the PEBS half of the DS area, are taken at arrival and given back at departure.
  */
-#ifndef SPOOR_KERNEL_TRACE_PEBS_PRIVATE_H
-#define SPOOR_KERNEL_TRACE_PEBS_PRIVATE_H
+#pragma once
 
 #include "drivers/ds/pebs.h"
 #include "kernel/trace/context.h"
@@ -214,5 +213,3 @@ void pebs_interrupted(unsigned counter, void *argument);
  * options->holder gets a name. options->replaces does not count.
  */
 int pebs_admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_options *options);
-
-#endif

@@ -19,8 +19,7 @@
  * that fails changes nothing. All functions: task context, interrupts on, no spinlock held. An
  * owner makes one call at a time.
  */
-#ifndef SPOOR_KERNEL_TRACE_PT_INSNTRACE_H
-#define SPOOR_KERNEL_TRACE_PT_INSNTRACE_H
+#pragma once
 
 #include "abi/errno.h"
 #include "abi/insntrace.h"
@@ -131,5 +130,3 @@ void insntrace_inherit(struct task *child);
 
 /* The owner is at its end: stops every CPU, then frees everything. Nothing without a session. */
 void insntrace_owner_ended(struct trace_account *owner);
-
-#endif

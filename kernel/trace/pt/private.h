@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the files of this folder. */
-#ifndef SPOOR_KERNEL_TRACE_PT_PRIVATE_H
-#define SPOOR_KERNEL_TRACE_PT_PRIVATE_H
+#pragma once
 
 #include "drivers/pt/pt.h"
 #include "kernel/mm/page.h"
@@ -137,5 +136,3 @@ int cpu_start_trace(struct insntrace_buffer *buffer, bool of_thread);
 
 /* Stops what cpu_start_trace() started here, if anything, a thread's or not. IF = 0. */
 void cpu_stop_trace(bool of_thread);
-
-#endif

@@ -4,8 +4,7 @@
  * registers, arithmetic flags and DF, XMM registers and MXCSR. With preemption off. While it is
  * open the caller has SSE: the kernel itself uses none.
  */
-#ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_MACHINE_H
-#define SPOOR_TESTS_LIB_RANDOM_PROGRAMS_MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ extern const char machine_return[];
 
 /* True if both are the same; else says in a note what is not. */
 bool machine_same(const struct machine *a, const struct machine *b);
-
-#endif

@@ -10,8 +10,7 @@
  * data. Handlers and the way into the program are the test's own, in the kernel's code. So the low
  * half of an address is enough: modes_address() has the rest.
  */
-#ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_MODES_H
-#define SPOOR_TESTS_LIB_RANDOM_PROGRAMS_MODES_H
+#pragma once
 
 #include "kernel/trap/trap.h"
 
@@ -143,5 +142,3 @@ extern const char modes_resume[], modes_resume_error[], modes_gate[];
 /* The first and second place of a JMP that the program writes over, from the next instruction on.
  */
 enum { MODES_ONE_WAY = 2, MODES_OTHER_WAY = 4 };
-
-#endif

@@ -5,8 +5,7 @@
  * accesses stay within the data. The same seed makes the same program, in the same build. Task
  * context.
  */
-#ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_PROGRAM_H
-#define SPOOR_TESTS_LIB_RANDOM_PROGRAMS_PROGRAM_H
+#pragma once
 
 #include "tests/lib/random_programs/machine.h"
 
@@ -97,5 +96,3 @@ void program_straight(struct program *program);
 void program_control(struct program *program);
 void program_function(struct program *program);
 void program_return(struct program *program);
-
-#endif

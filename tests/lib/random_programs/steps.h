@@ -3,8 +3,7 @@
  * A random program run step by step: a #DB handler of the test's own notes the address after each
  * instruction. With preemption off; takes the IDT (own_tables.h) and DR6 meanwhile.
  */
-#ifndef SPOOR_TESTS_LIB_RANDOM_PROGRAMS_STEPS_H
-#define SPOOR_TESTS_LIB_RANDOM_PROGRAMS_STEPS_H
+#pragma once
 
 #include "tests/lib/random_programs/program.h"
 #include "tests/lib/rig.h"
@@ -60,5 +59,3 @@ bool steps_next_branch(const struct steps *steps, const struct program *program,
  * the program first, its return last.
  */
 void steps_expect(const struct steps *steps, const struct program *program, const struct rig *rig);
-
-#endif

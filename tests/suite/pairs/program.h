@@ -5,8 +5,7 @@
  * before it, three off just after it; no other branch is in between but IRETQ into the program,
  * INT n out of it, and the handler of its event, which knows no kernel.
  */
-#ifndef SPOOR_TESTS_SUITE_PAIRS_PROGRAM_H
-#define SPOOR_TESTS_SUITE_PAIRS_PROGRAM_H
+#pragma once
 
 #include "tests/lib/pt_decode.h"
 #include "tests/suite/pairs/rows.h"
@@ -56,5 +55,3 @@ bool pair_has(const struct pair_row *row, uint64_t address);
 
 /* A flow_find of a struct pair_program. */
 bool pair_find(const void *program, uint64_t ip, struct flow_block *block);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Written by tools/pairs from tests/pairs.txt; do not edit. */
-#ifndef SPOOR_TESTS_SUITE_PAIRS_ROWS_H
-#define SPOOR_TESTS_SUITE_PAIRS_ROWS_H
+#pragma once
 
 #include <stdint.h>
 

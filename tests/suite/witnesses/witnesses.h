@@ -3,8 +3,7 @@
  * BTS, Intel PT and the LBR stack of this CPU for tests that let them record at once. From
  * units_open() to units_close() preemption is off and IA32_DEBUGCTL is the test's.
  */
-#ifndef SPOOR_TESTS_SUITE_WITNESSES_WITNESSES_H
-#define SPOOR_TESTS_SUITE_WITNESSES_WITNESSES_H
+#pragma once
 
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/pt_rig.h"
@@ -40,5 +39,3 @@ void units_clear_lbr(const struct lbr_stack *lbr);
 
 /* Whether the entry `back` before the newest is this branch, whatever its flags. */
 bool units_lbr_is(const struct lbr_stack *lbr, unsigned back, uint64_t from, uint64_t to);
-
-#endif

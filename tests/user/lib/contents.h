@@ -3,8 +3,7 @@
  * The branches of the program that generate() made last, in order, as single-stepping shows them.
  * They are numbered from 0.
  */
-#ifndef SPOOR_TESTS_USER_LIB_CONTENTS_H
-#define SPOOR_TESTS_USER_LIB_CONTENTS_H
+#pragma once
 
 #include "abi/ptrace_bts.h"
 #include "tests/user/lib/generated.h"
@@ -159,5 +158,3 @@ void packets_ended(void);
 
 /* All have: compares what is left, and ends the trace. */
 void packets_end(void);
-
-#endif

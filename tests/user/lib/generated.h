@@ -5,8 +5,7 @@
  * interrupted by. Its registers say at any instruction how far it is: R15 is the number of basic
  * blocks that it has begun, the first instruction of each being the one that counts.
  */
-#ifndef SPOOR_TESTS_USER_LIB_GENERATED_H
-#define SPOOR_TESTS_USER_LIB_GENERATED_H
+#pragma once
 
 #include "abi/ptrace.h"
 #include "tests/user/lib/user.h"
@@ -57,5 +56,3 @@ bool generated_leaves(uint64_t address);
 
 /* Moves a stopped child over the instruction that raised SIGSEGV, SIGILL or SIGFPE. */
 void generated_skip_fault(struct ptrace_registers *registers);
-
-#endif

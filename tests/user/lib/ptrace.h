@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* For a program that traces another; see docs/ptrace-bts.2. */
-#ifndef SPOOR_TESTS_USER_LIB_PTRACE_H
-#define SPOOR_TESTS_USER_LIB_PTRACE_H
+#pragma once
 
 #include "abi/ptrace.h"
 #include "abi/ptrace_bts.h"
@@ -55,5 +54,3 @@ const struct name *find_name(uint64_t address);
 /* Adds to a line on the console: the function that `address` is in and the offset, or the address.
  */
 void say_place(uint64_t address);
-
-#endif

@@ -4,8 +4,7 @@
  * (docs/trace-stream.5). The program may see kernel addresses, as GET_ITEMS wants it. A failure
  * ends it.
  */
-#ifndef SPOOR_TESTS_USER_LIB_SAVED_H
-#define SPOOR_TESTS_USER_LIB_SAVED_H
+#pragma once
 
 #include "abi/trace_stream.h"
 
@@ -25,5 +24,3 @@ void saved_frame(struct trace_frame header, const void *payload, size_t bytes);
 
 /* The last frame. */
 void saved_end(const struct trace_total *totals, unsigned count);
-
-#endif

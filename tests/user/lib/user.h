@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* For a program of ring 3: the system calls, and a check that ends it. */
-#ifndef SPOOR_TESTS_USER_LIB_USER_H
-#define SPOOR_TESTS_USER_LIB_USER_H
+#pragma once
 
 #include "abi/errno.h"
 #include "abi/signal.h"
@@ -80,5 +79,3 @@ __attribute__((noinline, unused)) static _Noreturn void failed_at(unsigned line)
 		if (!(condition))                                                                  \
 			failed_at(__LINE__);                                                       \
 	} while (0)
-
-#endif

@@ -3,8 +3,7 @@
  * Branches that are known beforehand. walk(rounds) is a loop with a call in it and a jump that is
  * taken in some rounds and not in others, so that no part of it looks like another.
  */
-#ifndef SPOOR_TESTS_USER_LIB_WALK_H
-#define SPOOR_TESTS_USER_LIB_WALK_H
+#pragma once
 
 #include "abi/ptrace_bts.h"
 #include "tests/user/lib/user.h"
@@ -21,5 +20,3 @@ struct walk_reader {
 
 /* The next record of a trace; false: it is not what has to come next. */
 bool walk_feed(struct walk_reader *reader, const struct ptrace_bts_record *record);
-
-#endif

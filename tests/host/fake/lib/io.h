@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Replaces lib/io.h on the host, where the test that links the driver plays the device. */
-#ifndef SPOOR_LIB_IO_H
-#define SPOOR_LIB_IO_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ uint16_t inw(uint16_t port);
 void outw(uint16_t port, uint16_t value);
 void outl(uint16_t port, uint32_t value);
 uint32_t inl(uint16_t port);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A call by pointer, and two tail calls: what jumps.c and ../stepped.c have in common. */
-#ifndef SPOOR_TESTS_VIEW_CALLS_H
-#define SPOOR_TESTS_VIEW_CALLS_H
+#pragma once
 
 static volatile unsigned sink;
 
@@ -26,5 +25,3 @@ __attribute__((noinline)) static unsigned first(unsigned number)
 	sink += 3;
 	return next(number * 2);
 }
-
-#endif
