@@ -5,7 +5,6 @@
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/trap/user.h"
-#include "lib/string.h"
 
 #define IA32_SYSENTER_CS    0x174u
 #define IA32_EFER	    0xc0000080u

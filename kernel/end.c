@@ -4,7 +4,6 @@
 #include "drivers/console/console.h"
 #include "drivers/debugexit/debugexit.h"
 #include "kernel/console.h"
-#include "kernel/cpu.h"
 #include "kernel/options.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/export/export.h"
 
-#include "abi/errno.h"
 #include "drivers/clock/clock.h"
 #include "drivers/clock/tsc.h"
 #include "drivers/console/console.h"

@@ -3,7 +3,6 @@
 
 #include "drivers/ds/registers.h"
 #include "drivers/lbr/lbr.h"
-#include "drivers/lbr/registers.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
 #include "drivers/pt/pt.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Delivery of interrupts and exceptions in IA-32e mode (SDM Vol 3, 6.13 to 6.15). */
 #include "monitor/interp/event.h"
-#include "monitor/interp/control.h"
 #include "monitor/interp/debug.h"
 #include "monitor/interp/memory.h"
 #include "monitor/interp/segment.h"

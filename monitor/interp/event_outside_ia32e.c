@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Interrupts and exceptions in real-address mode and protected mode (SDM Vol 3, 6.12 and 20.1.4).
  */
-#include "lib/string.h"
 #include "monitor/interp/control.h"
 #include "monitor/interp/event.h"
 #include "monitor/interp/memory.h"

@@ -2,7 +2,6 @@
 /* The state that lockstep does not compare, each with the reason. */
 #include <stddef.h>
 
-#include "monitor/interp/control.h"
 #include "monitor/interp/lockstep.h"
 #include "monitor/interp/memory.h"
 #include "monitor/interp/string.h"

@@ -7,7 +7,6 @@
 #include <stddef.h>
 
 #include "monitor/pmu/rules.h"
-#include "monitor/silicon.h"
 
 enum { MSR_IQ_COUNTER4 = 0x310, MSR_IQ_CCCR4 = 0x370, MSR_CRU_ESCR2 = 0x3cc };
 

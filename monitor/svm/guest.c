@@ -7,7 +7,6 @@
 #include "monitor/console.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/deviations.h"
-#include "monitor/host/traps.h"
 #include "monitor/host/wake.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/deadline.h"

@@ -6,7 +6,6 @@
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/options.h"
-#include "kernel/silicon.h"
 #include "kernel/time.h"
 #include "kernel/trace/unit.h"
 #include "lib/format.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The first task of the kernel when the conformance suite is what it was linked with.
-#include "drivers/ds/registers.h"
 #include "drivers/processor.h"
 #include "drivers/pt/pt.h"
 #include "kernel/console.h"
@@ -13,7 +12,6 @@
 #include "kernel/restart.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
-#include "kernel/symbols.h"
 #include "kernel/time.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"

@@ -3,7 +3,6 @@
 
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
-#include "kernel/sched/sched.h"
 #include "lib/string.h"
 
 uint64_t pt_physical(const void *page)

@@ -5,7 +5,6 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
-#include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/lbr/branch_stack.h"

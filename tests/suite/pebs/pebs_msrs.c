@@ -3,7 +3,6 @@
 #include "drivers/ds/pebs.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
-#include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/tsc.h"
-#include "drivers/ds/registers.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"

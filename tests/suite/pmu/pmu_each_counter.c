@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Each counter: what lets it count, its conditions, its overflow, interrupt and freezing.
 #include "drivers/apic/lapic.h"
-#include "drivers/ds/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "tests/framework/test.h"

@@ -5,7 +5,6 @@
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
-#include "kernel/smp/smp.h"
 #include "kernel/trap/user.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"

@@ -2,7 +2,6 @@
 // The registers of the counters, overflow, freezing, cycles.
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/tsc.h"
-#include "drivers/ds/registers.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"

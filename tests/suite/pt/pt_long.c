@@ -4,7 +4,6 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
-#include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
 #include "lib/string.h"
 #include "tests/lib/code.h"

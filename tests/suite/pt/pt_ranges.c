@@ -4,7 +4,6 @@
 // processors.
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
-#include "kernel/sched/sched.h"
 #include "kernel/trap/trap.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pt_rig.h"

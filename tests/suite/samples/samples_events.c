@@ -4,7 +4,6 @@
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
-#include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/pebs/pebs.h"

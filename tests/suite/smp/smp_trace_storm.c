@@ -3,7 +3,6 @@
 // one of its tracers holds its trace goes on in the kernel: it walks there, and a tracer that sees
 // the kernel has to see all of these walks. This kernel once let the hold of one tracer end the
 // records of all.
-#include "drivers/ds/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"

@@ -3,7 +3,6 @@
 #include "tests/suite/witnesses/witnesses.h"
 
 #include "drivers/pmu/registers.h"
-#include "drivers/pt/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
