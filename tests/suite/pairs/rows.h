@@ -293,5 +293,3 @@ static const struct pair_row pair_rows[] = {
 	[218] = {UNITS_LBR_ALL, MODE_16, RING_3, FILTER_OS, EVENT_FAULT, RELATION_SUSPENDED},
 };
 /* clang-format on */
-
-#endif
