@@ -193,14 +193,22 @@ static void runs(unsigned way, uint64_t flags)
 	smp_call_all(deliver, &seed);
 }
 
+static void run_each_way(uint64_t flags)
+{
+	for (unsigned way = 0; way < WAYS; way++) {
+		if (way && !test_has_time())
+			test_slow("%u of %u ways in %lu seconds", way, WAYS, test_seconds());
+		runs(way, flags);
+	}
+}
+
 TEST(ptrace_debugger_runs, .group = "I", .ids = "P4 P5 I3 I6 I7", .needs = NEED_BTS,
      .claim = "small programs that are stopped in any way have the branches in their buffers, of "
 	      "any size and kind, that single-stepping of them shows, by any request that reads "
 	      "them, whether one process traces them or two; samples of them are of these branches",
      .source = "docs/ptrace-bts.2, Tracing branches")
 {
-	for (unsigned way = 0; way < WAYS; way++)
-		runs(way, 0);
+	run_each_way(0);
 }
 
 TEST(trace_sessions, .group = "I", .ids = "P4 P5 I3 I6 I7 PT45", .needs = NEED_BTS,
@@ -213,8 +221,7 @@ TEST(trace_sessions, .group = "I", .ids = "P4 P5 I3 I6 I7 PT45", .needs = NEED_B
 	uint64_t before = programs_begin(), largest = insntrace_largest();
 	uint64_t tables = vm_table_count();
 
-	for (unsigned way = 0; way < WAYS; way++)
-		runs(way, SESSIONS);
+	run_each_way(SESSIONS);
 	programs_end(before);
 	tables = vm_table_count() - tables;
 	EXPECT(insntrace_largest() + tables >= largest);
