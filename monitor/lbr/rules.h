@@ -70,6 +70,10 @@ struct lbr_behaviour {
 	   is and where to, not whether it was predicted. */
 	enum { LBR_EVENT_PREDICTED, LBR_EVENT_MISPREDICTED } event;
 
+	/* Whether FAR_BRANCH of LBR_SELECT leaves that entry out: 17.7.2 names far branches alone.
+	 */
+	enum { LBR_EXCEPTION_FAR, LBR_EXCEPTION_ENTERS } exception;
+
 	/* Of architectural ones: the low bits of BR_TYPE of what is no near branch; */
 	enum { LBR_OTHER_8, LBR_OTHER_15 } other;
 	/* whether the first entry after LBREn was set has a count of cycles; low bits of large

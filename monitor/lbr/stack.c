@@ -160,6 +160,8 @@ static unsigned left_out_by(unsigned kind)
 {
 	bool indirect = kind & RETIRED_INDIRECT;
 
+	if (!(kind & (RETIRED_FAR | RETIRED_BRANCH)))
+		return 0; /* an event, where it is no far branch */
 	if (kind & RETIRED_FAR)
 		return LBR_NOT_FAR;
 	if (kind & RETIRED_CONDITIONAL)
@@ -226,6 +228,7 @@ void lbr_event(struct vcpu *vcpu, const struct branch *event)
 {
 	bool debug = event->cause == CAUSE_EXCEPTION && event->vector == VECTOR_DB;
 	bool missed = lbr_behaviour_of(vcpu)->event == LBR_EVENT_MISPREDICTED;
+	bool far = is_architectural(vcpu) || lbr_behaviour_of(vcpu)->exception == LBR_EXCEPTION_FAR;
 
 	if (is_architectural(vcpu) && lbr_runs(vcpu))
 		vcpu->silicon->lbr.last_event(vcpu);
@@ -237,6 +240,6 @@ void lbr_event(struct vcpu *vcpu, const struct branch *event)
 						.to = event->to,
 						.from_cpl = event->from_cpl,
 						.to_cpl = event->to_cpl,
-						.kind = RETIRED_FAR |
+						.kind = (far ? RETIRED_FAR : 0) |
 							(missed ? RETIRED_MISPREDICTED : 0)});
 }

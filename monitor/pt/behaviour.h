@@ -9,12 +9,13 @@ struct pt_behaviour {
 	/* 36.4.2.2, table 36-50, 36.3.8: what a near RET that is not compressed does to
 	   the stack of returns, and whether any is compressed; whether TIP.PGD of a conditional
 	   branch out of a range has its target; FUP packets of INT n; where PSB is when a trace
-	   begins; whether output overflows now and then while CYCEn is set, and for how long;
-	   whether a region that is full interrupts once. */
+	   begins, and whether it is only there while PacketByteCnt is 0 (36.2.7.3); whether output
+	   overflows now and then while CYCEn is set, and for how long; whether a region that is
+	   full interrupts once. */
 	enum { PT_RETURN_EMPTIES, PT_RETURN_POPS, PT_RETURN_NEVER } returns;
 	enum { PT_LEAVE_TARGET, PT_LEAVE_SUPPRESSED } leave;
 	enum { PT_INT_N_ONCE, PT_INT_N_TWICE } int_n;
-	enum { PT_PSB_FIRST, PT_PSB_LAST } psb;
+	enum { PT_PSB_FIRST, PT_PSB_LAST, PT_PSB_ALWAYS } psb;
 	enum { PT_OVERFLOWS_NEVER, PT_OVERFLOWS, PT_OVERFLOWS_LONG } overflow;
 	enum { PT_INTERRUPTS_ONCE, PT_INTERRUPTS_ON } interrupt;
 

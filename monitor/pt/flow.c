@@ -165,7 +165,8 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 static void enable(struct vcpu *vcpu, uint64_t next)
 {
 	struct pt_state *pt = &vcpu->pt;
-	bool last = pt_behaviour_of(vcpu)->psb == PT_PSB_LAST, syncs;
+	unsigned psb = pt_behaviour_of(vcpu)->psb;
+	bool last = psb == PT_PSB_LAST, syncs;
 
 	pt->enabling = pt->packet_enabled = pt->context_enabled = false;
 	pt->sync_due = false;
@@ -180,7 +181,7 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 	if (!pt_triggers(vcpu))
 		return;
 	pt->context_enabled = rules_of(vcpu)->context(vcpu);
-	syncs = !pt->packet_bytes || !(pt_of(vcpu)->ebx & EBX_PSB_CYC);
+	syncs = !pt->packet_bytes || !(pt_of(vcpu)->ebx & EBX_PSB_CYC) || psb == PT_PSB_ALWAYS;
 	if (!syncs)
 		pt_time(vcpu);
 	else if (!last)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/pt_rig.h"
 
+#include "drivers/clock/tsc.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
+#include "kernel/silicon.h"
 #include "lib/string.h"
 
 uint64_t pt_physical(const void *page)
@@ -12,6 +14,11 @@ uint64_t pt_physical(const void *page)
 	if (!entry)
 		test_error("%p is not mapped", page);
 	return *entry & PTE_ADDRESS;
+}
+
+uint64_t pt_time_now(void)
+{
+	return silicon_is_foreign_guest() ? 0 : tsc_read() & ((1ull << 56) - 1);
 }
 
 void pt_open(struct pt_rig *rig, size_t chunks, bool circular)

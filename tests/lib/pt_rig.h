@@ -155,6 +155,10 @@ void pt_expect_body(const struct pt_rig *rig, const struct pt_expected *expected
 /* Returns of the capture without a target in their packets. */
 unsigned pt_compressed(const struct pt_rig *rig);
 
+/* The time that a TSC packet has now; 0 under a foreign hypervisor, whose guest may read another
+   TSC than its packets have (SDM Vol 3, 36.5.2.5). */
+uint64_t pt_time_now(void);
+
 /* The capture's packets, one by one, with their grammar: packet_next(). */
 void pt_reader(const struct pt_rig *rig, struct packet_reader *reader);
 

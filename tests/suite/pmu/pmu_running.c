@@ -33,9 +33,17 @@ static void stop(unsigned n, uint64_t flags)
 	interrupts_restore(flags);
 }
 
+/* Software has to clear EN of a general counter before it writes to it: SDM Vol 3, 18.2.1.1. Of
+   fixed ones the manual says no such thing. The counter's bit of IA32_PERF_GLOBAL_CTRL stays. */
 static uint64_t write(unsigned n, uint64_t value)
 {
+	uint64_t on = pmu_rig_counting(n, PMU_OS, false);
+
+	if (!pmu_rig_is_fixed(n))
+		pmu_rig_control(n, on & ~PERFEVTSEL_EN);
 	wrmsr(pmu_rig_msr(n), value);
+	if (!pmu_rig_is_fixed(n))
+		pmu_rig_control(n, on);
 	return rdmsr(pmu_rig_msr(n));
 }
 

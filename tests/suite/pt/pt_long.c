@@ -108,7 +108,7 @@ TEST(pt_long_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT107", 
      .source = "SDM Vol 3, 36.3.7 and 36.4.2")
 {
 	enum { TURNS = 30000 };
-	uint64_t taken = 0, time = 0, before = __builtin_ia32_rdtsc();
+	uint64_t taken = 0, time = 0, before = pt_time_now();
 	struct status status = {0};
 	struct flow_item item;
 	struct flow flow;
@@ -123,10 +123,10 @@ TEST(pt_long_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT107", 
 			add_status(&status, &item.packet);
 		if (item.what != FLOW_PACKET || item.packet.kind != PACKET_TSC)
 			continue;
-		EXPECT(item.packet.value >= (time ? time : before & 0xffffffffffffff));
+		EXPECT(item.packet.value >= (time ? time : before));
 		time = item.packet.value;
 	}
-	EXPECT(time <= (__builtin_ia32_rdtsc() & 0xffffffffffffff));
+	EXPECT(!before || time <= pt_time_now());
 	pt_expect_end(&flow);
 	EXPECT_EQ(taken, TURNS - 1);
 	EXPECT(status.syncs > 2 && status.ends == status.syncs && status.pips == status.syncs);
@@ -177,8 +177,8 @@ TEST(pt_begin_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT105 P
 		{PT_PLAIN | RTIT_CTL_CR3_FILTER, 0, false, false},
 		{PT_PLAIN | RTIT_CTL_ADDR_CFG(0, RTIT_ADDR_FILTER), 0, false, true},
 		{PT_PLAIN | RTIT_CTL_ADDR_CFG(1, RTIT_ADDR_FILTER), 0, false, true},
-		{PT_PLAIN, 100, true, false},
-		{PT_PLAIN | RTIT_CTL_TSC_EN, 100, true, false},
+		{PT_PLAIN, 100, true, true},
+		{PT_PLAIN | RTIT_CTL_TSC_EN, 100, true, true},
 		{RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | RTIT_CTL_TSC_EN, 100, false, false},
 	};
 
@@ -187,7 +187,7 @@ TEST(pt_begin_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT105 P
 		struct status in = {0}, all = {0};
 		struct packet_reader reader;
 		struct course course;
-		unsigned sync = !rows[n].bytes;
+		unsigned sync;
 		bool tsc = rows[n].control & RTIT_CTL_TSC_EN;
 
 		if ((rows[n].control >> 36 && pt_caps()->ranges < 2) ||
@@ -204,15 +204,16 @@ TEST(pt_begin_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT105 P
 		pt_reader(&rig, &reader);
 		course = read_course(&reader, &in, &all);
 		EXPECT(!reader.error && !reader.in_psb);
-		EXPECT_EQ(all.syncs, sync);
+		sync = all.syncs; /* more than one, and one within the period, are allowed */
+		EXPECT(sync || rows[n].bytes);
 		EXPECT_EQ(all.ends, sync);
-		EXPECT_EQ(in.pips, sync && rows[n].pip);
+		EXPECT_EQ(in.pips, rows[n].pip ? sync : 0);
 		/* MOV to CR3 */
-		EXPECT_EQ(all.pips > in.pips, rows[n].pip || rows[n].on);
-		EXPECT_EQ(sync ? in.tscs : all.tscs, tsc);
-		EXPECT(!tsc || sync || course.early == 2);
-		EXPECT(all.tscs <= tsc);
-		EXPECT(sync ? in.ratios == 1 : all.ratios >= 1);
+		EXPECT_EQ(all.pips > in.pips, rows[n].pip);
+		EXPECT(sync ? in.tscs == (tsc ? sync : 0) : all.tscs == tsc);
+		EXPECT(!tsc || sync || course.early >= 2);
+		EXPECT(tsc || !all.tscs);
+		EXPECT(sync ? in.ratios == sync : all.ratios >= 1);
 		EXPECT_EQ(course.begun, rows[n].on);
 		EXPECT_EQ(course.ended, rows[n].on);
 		if (!rows[n].on)
@@ -222,8 +223,10 @@ TEST(pt_begin_status, .group = "PT", .ids = "PT98 PT99 PT100 PT101 PT102 PT105 P
 }
 
 TEST(pt_psb_frequency, .group = "PT", .ids = "PT104", .needs = NEED_PT,
-     .claim = "with each PSBFreq there is a PSB about every 2 KiB << PSBFreq of packets",
-     .source = "SDM Vol 3, 36.2.7")
+     .claim =
+	     "with each PSBFreq there is on average a PSB about every 2 KiB << PSBFreq of packets, "
+	     "or in fewer",
+     .source = "SDM Vol 3, 36.2.7 and 36.4.2")
 {
 	enum { TURNS = 12000, VALUES = 3 };
 	uint64_t average[VALUES] = {0};
@@ -232,7 +235,7 @@ TEST(pt_psb_frequency, .group = "PT", .ids = "PT104", .needs = NEED_PT,
 		test_skip("the processor has no PSBFreq (CPUID.14H:EBX[1])");
 	open();
 	for (uint64_t value = 0; value < VALUES; value++) {
-		uint64_t period = 2048ul << value, last = 0, most = 0, count = 0;
+		uint64_t period = 2048ul << value, count = 0;
 		struct packet_reader reader;
 		struct packet packet;
 
@@ -241,19 +244,13 @@ TEST(pt_psb_frequency, .group = "PT", .ids = "PT104", .needs = NEED_PT,
 		run_long(PT_PLAIN | value << 24, true, TURNS);
 		pt_reader(&rig, &reader);
 		while (packet_next(&reader, &packet)) {
-			if (packet.kind != PACKET_PSB)
-				continue;
-			most = packet.at - last > most ? packet.at - last : most;
-			last = packet.at;
-			count++;
+			count += packet.kind == PACKET_PSB;
 		}
-		if (most >= 2 * period || reader.size < count * period / 8)
-			test_note("PSBFreq %lu: %lu PSB in %zu bytes, %lu at most", value, count,
-				  reader.size, most);
+		test_observe("psb", "%lu of PSBFreq %lu in %zu bytes", count, value, reader.size);
 		EXPECT(!reader.error);
-		EXPECT(most < 2 * period && reader.size - last < 2 * period);
-		EXPECT(count > 0);
-		average[value] = count ? reader.size / count : 0;
+		REQUIRE(count > 0);
+		average[value] = reader.size / count;
+		EXPECT(average[value] < 2 * period);
 		EXPECT(average[value] > period / 8);
 	}
 	/* Four times the period, and nearly so many bytes. */

@@ -63,8 +63,11 @@ TEST(pt_enable_packets, .group = "PT", .ids = "PT15 PT17", .needs = NEED_PT,
 	pt_expect_body(&rig, NULL, 0);
 }
 
+/* PSB+ "will be generated if IA32_RTIT_STATUS.PacketByteCnt=0, and may be generated in other cases
+   as well" (36.2.7.3). */
 TEST(pt_no_psb_within_period, .group = "PT", .ids = "PT16", .needs = NEED_PT,
-     .claim = "with a PacketByteCnt other than 0 a trace begins without PSB",
+     .claim = "with a PacketByteCnt other than 0 a trace begins with the ratio, or with a whole "
+	      "PSB+ all the same",
      .source = "SDM Vol 3, 36.2.7")
 {
 	struct packet_reader reader;
@@ -78,11 +81,11 @@ TEST(pt_no_psb_within_period, .group = "PT", .ids = "PT16", .needs = NEED_PT,
 	PT_TRACED(&rig, PT_PLAIN, "nop");
 	pt_reader(&rig, &reader);
 	while (packet_next(&reader, &packet)) {
-		ratios += packet.kind == PACKET_CBR && !begun;
+		ratios += packet.kind == PACKET_CBR && (!begun || packet.role == ROLE_STATUS);
 		begun += packet.kind == PACKET_TIP_PGE;
 		psb += packet.kind == PACKET_PSB;
 	}
-	EXPECT_EQ(psb, 0);
+	test_observe("psb_within_period", "%u", psb);
 	EXPECT(ratios > 0);
 	pt_expect_body(&rig, NULL, 0);
 }
@@ -342,15 +345,15 @@ TEST(pt_tsc_packet, .group = "PT", .ids = "PT48", .needs = NEED_PT,
 
 	PT_RIG(rig, 1, false);
 	pt_again(&rig, PT_PLAIN | RTIT_CTL_TSC_EN);
-	before = __builtin_ia32_rdtsc();
+	before = pt_time_now();
 	PT_TRACED(&rig, PT_PLAIN | RTIT_CTL_TSC_EN, "nop");
-	after = __builtin_ia32_rdtsc();
+	after = pt_time_now();
 	pt_reader(&rig, &reader);
 	while (packet_next(&reader, &packet)) {
 		if (packet.kind != PACKET_TSC)
 			continue;
-		EXPECT(packet.value >= (before & 0xffffffffffffff));
-		EXPECT(packet.value <= (after & 0xffffffffffffff));
+		EXPECT(packet.value >= before);
+		EXPECT(!before || packet.value <= after);
 		found++;
 	}
 	EXPECT(!reader.error);
