@@ -32,12 +32,15 @@ static bool interrupts(const struct vcpu *vcpu, unsigned n)
 			       : fixed_control(vcpu, n) & FIXED_PMI;
 }
 
-/* In ring 3, and where no instruction is looked at, an overflow interrupts at once. */
+/* Where no instruction is looked at an overflow interrupts at once. */
 static void interrupt(struct vcpu *vcpu)
 {
-	bool looks = !vcpu->cpl && vcpu->pmu.counting && vcpu->pmu.levels & LEVEL_OS;
+	unsigned late = pmu_behaviour_of(vcpu)->late;
+	unsigned levels = vcpu->pmu.counting ? vcpu->pmu.levels : 0;
+	bool looks = vcpu->cpl ? late == PMU_LATE_ANYWHERE && levels & LEVELS_USER
+			       : levels & LEVEL_OS;
 
-	if (pmu_behaviour_of(vcpu)->late == PMU_LATE_NONE || !looks)
+	if (late == PMU_LATE_NONE || !looks)
 		platform_performance_interrupt(vcpu);
 	else if (!vcpu->pmu.late)
 		vcpu->pmu.late = LATE_INSTRUCTIONS;

@@ -64,8 +64,8 @@ struct pmu_behaviour {
 	   counter of reference cycles moves: table 18-8. */
 	enum { PMU_CORE_AS_TSC, PMU_CORE_FASTER, PMU_CORE_SLOWER } core;
 	enum { PMU_REFERENCE_EACH, PMU_REFERENCE_COARSE } reference;
-	/* Instructions between an overflow in ring 0 and its interrupt. */
-	enum { PMU_LATE_NONE, PMU_LATE } late;
+	/* Instructions between an overflow in ring 0, or in any, and its interrupt. */
+	enum { PMU_LATE_NONE, PMU_LATE, PMU_LATE_ANYWHERE } late;
 };
 extern const struct unit pmu_unit;
 

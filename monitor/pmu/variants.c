@@ -57,7 +57,8 @@ static const struct point points[] = {
 		     {"coarse", "it counts 2^20 of them at once, when they are over"}}},
 	{POINT("pmi-late", late),
 	 .choices = {{"0", "a counter's interrupt follows its overflow at once"},
-		     {"100", "in ring 0 it is a hundred instructions late"}}},
+		     {"100", "in ring 0 it is a hundred instructions late"},
+		     {"anywhere", "it is a hundred instructions of any ring late"}}},
 	{.name = NULL},
 };
 

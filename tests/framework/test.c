@@ -3,6 +3,7 @@
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
 
+#include "drivers/processor.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
@@ -22,6 +23,8 @@
 #define FLAGS_FIXED 0x002u
 #define DR7_RESET   0x400ul /* SDM Vol 3, table 9-1 */
 
+#define MSR_SMI_COUNT 0x34u /* SDM Vol 3, chapter 35: Nehalem and later */
+
 static struct {
 	void *area;
 	size_t pages;
@@ -31,6 +34,14 @@ static unsigned area_count;
 /* The task that runs the body of a test, and where that begins on its stack. */
 static struct task *body_task;
 static uint64_t body_stack;
+
+uint64_t smi_count(void)
+{
+	uint64_t count = 0;
+
+	rdmsr_safe(MSR_SMI_COUNT, &count);
+	return count & 0xffffffff;
+}
 
 /* A test may end in the middle of what it does: the CPU is put back in order first. */
 static _Noreturn void leave(void)

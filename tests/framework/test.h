@@ -122,5 +122,9 @@ uint64_t test_scaled(uint64_t amount);
 /* Microseconds that the test may wait, so that its deadline leaves it the time to say what for. */
 uint64_t test_time_left(void);
 
+/* System management interrupts of this CPU so far; always 0 where no MSR counts them. Any context.
+ */
+uint64_t smi_count(void);
+
 /* The next number of the run's pseudo-random sequence; its seed is in the banner. */
 uint64_t test_random(void);

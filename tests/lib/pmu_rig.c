@@ -255,9 +255,12 @@ void pmu_rig_take_interrupts(uint64_t counters)
 void pmu_rig_await_interrupt(void)
 {
 	uint64_t end = tsc_read() + 10000000;
+	unsigned least = 1000; /* turns, where the clock has gone on without this CPU */
 
-	while (!pmu_rig_interrupt.count && tsc_read() < end)
+	while (!pmu_rig_interrupt.count && (least || tsc_read() < end)) {
+		least -= least > 0;
 		__asm__ volatile("pause");
+	}
 }
 
 void pmu_rig_run_interrupted(uint64_t counters)

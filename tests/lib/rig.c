@@ -8,9 +8,8 @@
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 
-#define PATTERN	      0x5a
-#define MSR_SMI_COUNT 0x34u /* SDM Vol 3, chapter 35: Nehalem and later */
-#define MOST_TRIES    20
+#define PATTERN	   0x5a
+#define MOST_TRIES 20
 
 void rig_open(struct rig *rig, size_t slots)
 {
@@ -115,14 +114,6 @@ void rig_expect(const struct rig *rig, size_t slot, const void *from, const void
 	test_note("record %zu (%s): %016lx -> %016lx, expected %016lx -> %016lx", slot, what,
 		  record.from, record.to, (uint64_t)from, (uint64_t)to);
 	EXPECT(false && "the record is the branch");
-}
-
-uint64_t smi_count(void)
-{
-	uint64_t count = 0;
-
-	rdmsr_safe(MSR_SMI_COUNT, &count);
-	return count & 0xffffffff;
 }
 
 static struct exact begin(struct rig *rig)

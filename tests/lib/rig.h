@@ -122,9 +122,6 @@ struct exact exact_begin(struct rig *rig);
 /* True if the bracket has to be run (again). */
 bool exact_again(struct exact *exact);
 
-/* System management interrupts so far; always 0 where no MSR counts them. Any context. */
-uint64_t smi_count(void);
-
 /* For tests of the buffer's end: a rig whose buffer ends before its memory does. */
 
 /*

@@ -260,10 +260,10 @@ TEST(pt_psb_frequency, .group = "PT", .ids = "PT104", .needs = NEED_PT,
 
 /* The cycles of all CYC packets of a long trace are those that pass, but for fewer than CycThresh
    at its end. A host of virtual silicon that takes the processor away outside the trace spoils it.
- */
+   The core's clock, of which they are, may be far slower than that of the TSC. */
 static bool cycles_pass(uint64_t threshold)
 {
-	enum { TURNS = 3000, RATIO = 8 };
+	enum { TURNS = 3000, RATIO = 8, SLOWEST = 16 };
 	uint64_t least = threshold ? 1ul << (threshold - 1) : 0, sum = 0, passed, lost = 0;
 	struct packet_reader reader;
 	struct packet packet;
@@ -280,7 +280,7 @@ static bool cycles_pass(uint64_t threshold)
 		EXPECT(packet.value >= least);
 	}
 	EXPECT(!reader.error);
-	return (sum + least > passed / RATIO || lost) && sum < passed * RATIO;
+	return (sum + least > passed / SLOWEST || lost) && sum < passed * RATIO;
 }
 
 TEST(pt_cycles, .group = "PT", .ids = "PT109 PT110", .needs = NEED_PT,
