@@ -220,7 +220,8 @@ static void stamps_alone(long pid, uint32_t overflow)
 		CHECK(records[i].qualifier ==
 		      (i % 2 ? PTRACE_BTS_TASK_DEPARTS : PTRACE_BTS_TASK_ARRIVES));
 		CHECK((uint32_t)records[i].pid_cpu == (uint32_t)pid);
-		CHECK(i == 0 || records[i].tsc > records[i - 1].tsc);
+		CHECK(i == 0 || records[i].pid_cpu != records[i - 1].pid_cpu ||
+		      records[i].tsc > records[i - 1].tsc);
 	}
 }
 
