@@ -37,8 +37,8 @@ static void interrupt(struct vcpu *vcpu)
 {
 	unsigned late = pmu_behaviour_of(vcpu)->late;
 	unsigned levels = vcpu->pmu.counting ? vcpu->pmu.levels : 0;
-	bool looks = vcpu->cpl ? late == PMU_LATE_ANYWHERE && levels & LEVELS_USER
-			       : levels & LEVEL_OS;
+	bool looks =
+		vcpu->cpl ? late == PMU_LATE_ANYWHERE && levels & LEVELS_USER : levels & LEVEL_OS;
 
 	if (late == PMU_LATE_NONE || !looks)
 		platform_performance_interrupt(vcpu);
