@@ -215,7 +215,7 @@ struct precise {
 	uint16_t event, least, most;
 	uint8_t counters;
 };
-enum { ALL_BRANCHES = 4 * ROUNDS + 2, FEW = ROUNDS / 8, OVER = 4 };
+enum { ALL_BRANCHES = 4 * ROUNDS + 2, FEW = ROUNDS / 8, OVER = 40 };
 
 #define INSTRUCTIONS 17 * ROUNDS, 23 * ROUNDS
 #define MOVES	     2 * ROUNDS, 2 * ROUNDS + OVER
