@@ -52,7 +52,7 @@ static struct tracer *trace_samples(struct task *task)
 	};
 	struct tracer *tracer = NULL;
 
-	return pebs_present() && !pebs_attach(task, &options, &tracer) ? tracer : NULL;
+	return pebs_present() && !pebs_attach(task, 0, &options, &tracer) ? tracer : NULL;
 }
 
 static struct tracer *trace_newest(struct task *task)
@@ -60,8 +60,8 @@ static struct tracer *trace_newest(struct task *task)
 	const struct branch_stack_options options = {.flags = PTRACE_LBR_USER, .entries = NEWEST};
 	struct tracer *tracer = NULL;
 
-	return branch_stack_present() && !branch_stack_attach(task, &options, &tracer) ? tracer
-										       : NULL;
+	return branch_stack_present() && !branch_stack_attach(task, 0, &options, &tracer) ? tracer
+											  : NULL;
 }
 
 static atomic_uint overflows;
@@ -88,7 +88,7 @@ static void begin(unsigned cpu, uint64_t rounds, size_t threshold)
 	EXPECT_EQ(program_await(subject->process, true), WAIT_STOPPED(SIGSTOP));
 	task_set_affinity(subject->process->task, cpu_set_of(cpu));
 	if (ds_has_bts())
-		EXPECT_EQ(bts_attach(subject->process->task, &options, &subject->branches), 0);
+		EXPECT_EQ(bts_attach(subject->process->task, 0, &options, &subject->branches), 0);
 	subject->newest = trace_newest(subject->process->task);
 	subject->samples = trace_samples(subject->process->task);
 }

@@ -172,7 +172,7 @@ static void attach(struct slot *slot, struct watcher *watcher, uint64_t kind)
 	watcher->served = watcher->noticed = 0;
 	before_recording(slot, watcher);
 	change(slot, watcher, true, NULL);
-	REQUIRE_EQ(bts_attach(slot->task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(slot->task, 0, &options, &tracer), 0);
 	change(slot, watcher, false, tracer);
 	after_recording(slot, watcher);
 	counts.attached++;
