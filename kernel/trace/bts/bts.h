@@ -16,6 +16,9 @@
 
 struct task;
 
+extern const struct ptrace_unit ptrace_bts_unit;
+extern const struct export_unit export_bts;
+
 struct bts_options {
 	unsigned view;	  /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
 	bool privileged;  /* may see kernel addresses; TRACE_KERNEL needs it */

@@ -16,6 +16,8 @@
 struct cpu;
 struct task;
 
+extern const struct ptrace_unit ptrace_lbr_unit;
+
 struct branch_stack_options {
 	uint64_t flags;	  /* PTRACE_LBR_...; without a view: PTRACE_LBR_USER */
 	unsigned kinds;	  /* PTRACE_LBR_CONDITIONAL and so on; 0: every kind; of a call stack: 0 */

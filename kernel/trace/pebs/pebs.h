@@ -23,6 +23,8 @@
 
 struct task;
 
+extern const struct ptrace_unit ptrace_pebs_unit;
+
 struct pebs_options {
 	uint32_t event;	 /* PTRACE_PEBS_INST_RETIRED and the like */
 	bool raw;	 /* `event` has bits of PTRACE_PEBS_RAW_BITS instead */
