@@ -128,12 +128,7 @@ static void process_main(void *argument)
 	}
 }
 
-int process_spawn(const char *name, uint64_t argument, struct process **result)
+int process_spawn(const char *name, uint64_t argument, bool privileged, struct process **result)
 {
-	return process_start(name, argument, NULL, false, process_main, result);
-}
-
-int process_spawn_privileged(const char *name, uint64_t argument, struct process **result)
-{
-	return process_start(name, argument, NULL, true, process_main, result);
+	return process_start(name, argument, NULL, privileged, process_main, result);
 }

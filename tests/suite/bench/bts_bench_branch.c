@@ -364,7 +364,7 @@ TEST(bts_bench_slice, .group = "bench", .ids = "", .needs = NEED_BTS,
 					    .size = SLICE_RECORDS *
 						    sizeof(struct ptrace_bts_record)};
 	struct ptrace_bts_record *records = test_area(options.size / PAGE_SIZE);
-	uint64_t slices[MOST], end = time_now() + MOST_TIME, middle;
+	uint64_t slices[MOST], end = clock_us() + MOST_TIME, middle;
 	struct tracer *tracer;
 	struct task *task;
 	size_t found;
@@ -374,7 +374,7 @@ TEST(bts_bench_slice, .group = "bench", .ids = "", .needs = NEED_BTS,
 	if (!task || bts_attach(task, 0, &options, &tracer))
 		test_error("the task cannot be started and traced");
 	task_start(task);
-	while (task->switches < SLICES && time_now() < end)
+	while (task->switches < SLICES && clock_us() < end)
 		;
 	task_kill(task);
 	task_join(task);

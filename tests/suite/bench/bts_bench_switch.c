@@ -150,11 +150,11 @@ static size_t preempt(const struct task *task, struct tracer *tracer, uint64_t s
 		      struct preemption preemptions[SPINNER_MOST])
 {
 	struct ptrace_bts_record *records = test_area(RECORDS * sizeof(*records) / PAGE_SIZE);
-	uint64_t end = time_now() + MOST_TIME, turns = 0;
+	uint64_t end = clock_us() + MOST_TIME, turns = 0;
 	size_t found = 0;
 
 	sched_set_slice(SLICE);
-	while ((task->switches < TURNS || !found) && time_now() < end) {
+	while ((task->switches < TURNS || !found) && clock_us() < end) {
 		if (task->switches == turns)
 			continue;
 		turns = task->switches;
