@@ -241,7 +241,7 @@ bool freeze_say(unsigned index)
 		printk("# freeze: by %s on CPU %u, at %016lx\n", causes[__builtin_ctz(cause)],
 		       index, status.registers.rip);
 	else if (status.flags)
-		printk("# freeze: CPU %u stopped %ld TSC later, at %016lx\n", index, status.delay,
+		printk("# freeze: CPU %u stopped %ld TSC ticks later, at %016lx\n", index, status.delay,
 		       status.registers.rip);
 	else
 		printk("# freeze: CPU %u did not answer the NMI within %u ms\n", index,
