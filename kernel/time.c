@@ -26,12 +26,7 @@ static void program(struct cpu *cpu)
 /* The list's lock is held. */
 static void unlink_timer(struct timer *timer)
 {
-	struct timer **at = &timer->cpu->timers;
-
-	while (*at && *at != timer)
-		at = &(*at)->next;
-	if (*at)
-		*at = timer->next;
+	LIST_REMOVE(timer->cpu->timers, timer, next);
 	timer->running = false;
 }
 
