@@ -109,7 +109,7 @@ static long receive(uint64_t to, size_t most)
 	uint8_t bytes[UART_FIFO];
 	size_t count = most < sizeof(bytes) ? most : sizeof(bytes);
 
-	/* What has left the UART has to find its place. */
+	/* Try the buffer first: bytes that have left the UART must not be lost. */
 	if (copy_from_user(bytes, to, count) || copy_to_user(to, bytes, count))
 		return -EFAULT;
 	count = uart_receive(&line_uart, bytes, count);

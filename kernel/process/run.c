@@ -89,7 +89,7 @@ static void check_call(struct process *self)
 	self->task->caught = (struct caught){frame->vector, frame->error, 0};
 }
 
-/* One stay in ring 3, and what came of it. */
+/* Runs ring 3 once, and deals with what ended that. */
 static void run_user(struct process *self)
 {
 	struct trap_frame *frame = &self->frame;
@@ -114,7 +114,7 @@ static void run_user(struct process *self)
 	}
 }
 
-/* Whom a call made ready waits for the end of a slice: schedule_if_due() begins one. */
+/* A task that a call made ready waits for the end of a slice: schedule_if_due() begins one. */
 static void process_main(void *argument)
 {
 	struct process *self = argument;

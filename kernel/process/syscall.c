@@ -192,7 +192,7 @@ static long call_sched_yield(struct process *self, const uint64_t *argument)
 	return 0;
 }
 
-/* Bytes that the caller's set does not have are clear, those that it has too many say nothing. */
+/* Clears the bytes that the caller's set lacks, and ignores those that it has too many. */
 static int copy_set(struct cpu_set *cpus, uint64_t bytes, uint64_t from)
 {
 	*cpus = (struct cpu_set){{0}};
