@@ -184,7 +184,7 @@ check()
 	number TIMEOUT_SCALE "${TIMEOUT_SCALE:-1}"
 	timeout=$((timeout * ${TIMEOUT_SCALE:-1}))
 	[ "$emulator" = qemu ] || [ "$boot-$firmware-$accel-$gdb-${#extra[@]}" = kernel-bios-tcg-0-0 ] ||
-		die '--emulator bochs goes without --boot, --firmware, --accel, --gdb and QEMU arguments'
+		die '--emulator bochs does not take --boot, --firmware, --accel, --gdb or QEMU arguments'
 	[ "$boot-$firmware" != kernel-uefi ] ||
 		die '--boot kernel works under --firmware bios only: QEMU cannot load Multiboot under UEFI'
 	[ "$boot" != other ] || [ ${#extra[@]} -gt 0 ] ||
@@ -225,7 +225,7 @@ check_program()
 check_linux()
 {
 	[ "$emulator-$ubsan-$list-$trace$com2$program$test$require$units" = qemu-0-0- ] ||
-		die '--linux goes without --emulator bochs, --ubsan, --list, --trace, --com2, --program, --test, --require and --units'
+		die '--linux does not take --emulator bochs, --ubsan, --list, --trace, --com2, --program, --test, --require or --units'
 	choice '--boot with --linux' "$boot" 'kernel iso other'
 	[ $kernel_only = 0 ] || [ "$boot" = kernel ] || die '--linux without the monitor works with --boot kernel'
 	[ "$boot" != iso ] || [ -n "$initrd" ] || die "--linux with --boot iso needs --initrd: the menu's entry loads one"

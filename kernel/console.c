@@ -104,7 +104,7 @@ void console_print_title(void)
 	char title[100];
 
 	format(title, sizeof(title),
-	       " Spoor %s: a conformance suite for Intel's Branch Trace Store", spoor_version);
+	       " Spoor %s: a conformance suite for Intel's branch trace hardware", spoor_version);
 	if (console_has_screen())
 		screen_title(title);
 }
@@ -133,9 +133,9 @@ static const char *what_was_tested(void)
 		return "Tested: virtual silicon of Spoor's monitor: it proves nothing about a chip";
 	case 'n':
 		if (strcmp(silicon_name(), "native") == 0)
-			return "Tested: the Debug Store of this processor, without a hypervisor";
+			return "Tested: the trace units of this processor, without a hypervisor";
 	}
-	return "Tested: nothing: no Branch Trace Store was met";
+	return "Tested: nothing: this machine has no trace unit";
 }
 
 static const char *what_comes_now(void)

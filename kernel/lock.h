@@ -56,3 +56,17 @@ static inline void spin_guard_end(const struct spin_guard *guard)
 #define SPIN_GUARD(lock)                                                                           \
 	const struct spin_guard guard                                                              \
 		__attribute__((cleanup(spin_guard_end), unused)) = {(lock), spin_lock(lock)}
+
+/*
+ * Under a lock: takes `item` out of the list that `first` begins and its members `next` go on, if
+ * it is there.
+ */
+#define LIST_REMOVE(first, item, next)                                                             \
+	do {                                                                                       \
+		__typeof__(first) *at_ = &(first);                                                 \
+                                                                                                   \
+		while (*at_ && *at_ != (item))                                                     \
+			at_ = &(*at_)->next;                                                       \
+		if (*at_)                                                                          \
+			*at_ = (*at_)->next;                                                       \
+	} while (0)

@@ -2,15 +2,9 @@
 #include "kernel/time.h"
 
 #include "drivers/apic/lapic.h"
-#include "drivers/clock/clock.h"
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/trap/trap.h"
-
-uint64_t time_now(void)
-{
-	return clock_us();
-}
 
 /*
  * The local APIC's timer fires for the first of the list or sooner. One that fires too soon is
@@ -24,7 +18,7 @@ static void program(struct cpu *cpu)
 	if (!first || first->deadline >= cpu->timer_due)
 		return;
 	cpu->timer_due = first->deadline;
-	now = time_now();
+	now = clock_us();
 	/* A count of 0 would stop it. */
 	lapic_timer_start_us(first->deadline > now ? first->deadline - now : 1);
 }
@@ -32,12 +26,7 @@ static void program(struct cpu *cpu)
 /* The list's lock is held. */
 static void unlink_timer(struct timer *timer)
 {
-	struct timer **at = &timer->cpu->timers;
-
-	while (*at && *at != timer)
-		at = &(*at)->next;
-	if (*at)
-		*at = timer->next;
+	LIST_REMOVE(timer->cpu->timers, timer, next);
 	timer->running = false;
 }
 
@@ -50,7 +39,7 @@ void timer_start(struct timer *timer, uint64_t microseconds)
 	timer_stop(timer);
 	spin_lock(&cpu->timer_lock);
 	timer->cpu = cpu;
-	timer->deadline = time_now() + microseconds;
+	timer->deadline = clock_us() + microseconds;
 	timer->running = true;
 	while (*at && (*at)->deadline <= timer->deadline)
 		at = &(*at)->next;
@@ -82,7 +71,7 @@ static struct timer *take_due(struct cpu *cpu)
 	SPIN_GUARD(&cpu->timer_lock);
 	struct timer *timer = cpu->timers;
 
-	if (timer && timer->deadline <= time_now()) {
+	if (timer && timer->deadline <= clock_us()) {
 		cpu->timers = timer->next;
 		timer->running = false;
 	} else {

@@ -2,6 +2,8 @@
 /* Time since boot, and what shall happen later: one-shot timers on the LAPIC's. */
 #pragma once
 
+#include "drivers/clock/clock.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,9 +22,6 @@ const char *time_init(void);
 
 /* The timer of another CPU, once its local APIC is on. */
 void time_init_cpu(void);
-
-/* Microseconds since boot. Any context. */
-uint64_t time_now(void);
 
 /* Serves the timer interrupt that is due on `cpu`, this one. For the scheduler; IF = 0. */
 void time_interrupt_work(struct cpu *cpu);

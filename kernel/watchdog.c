@@ -68,8 +68,8 @@ static bool nmi_arrives(void)
 
 	nmi_add_handler(trial);
 	hpet_nmi_after(TRIAL);
-	end = time_now() + TRIAL_LIMIT;
-	while (!trial_came && time_now() < end)
+	end = clock_us() + TRIAL_LIMIT;
+	while (!trial_came && clock_us() < end)
 		__asm__ volatile("pause");
 	hpet_nmi_cancel();
 	nmi_remove_handler(trial);

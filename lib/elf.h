@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads an ELF64 x86-64 executable, or an ELF32 one, in memory; trusts nothing. Any context. */
+/* Reads an executable in memory, ELF64 for x86-64 or ELF32 for i386; trusts nothing. Any context.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -26,9 +27,6 @@ struct elf_image {
 
 /* NULL, or a sentence that says why `image` is not an executable that can be loaded. */
 const char *elf_open(struct elf_image *elf, const void *image, size_t size);
-
-/* The same of an ELF64 executable for x86-64 or an ELF32 one for i386. */
-const char *elf_open_either(struct elf_image *elf, const void *image, size_t size);
 
 /* The next PT_LOAD segment; *cursor starts at 0. False after the last one. */
 bool elf_next_segment(const struct elf_image *elf, unsigned *cursor, struct elf_segment *segment);

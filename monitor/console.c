@@ -126,8 +126,7 @@ static void take_back_console(void)
 void end_run(enum verdict verdict, const char *template, ...)
 {
 	char line[400];
-	const char *const lines[] = {line,
-				     "The monitor ended this run: nothing can be said of the rest",
+	const char *const lines[] = {line, "The monitor ended this run: later tests have no result",
 				     "The machine has halted and can be switched off"};
 	va_list arguments;
 

@@ -237,11 +237,6 @@ void lapic_mask_lvtpc(void)
 	apic_write(APIC_LVT_PC, apic_read(APIC_LVT_PC) | LVT_MASKED);
 }
 
-uint32_t lapic_read_lvtpc(void)
-{
-	return apic_read(APIC_LVT_PC);
-}
-
 #define DIVIDE_BY_16 0x3u
 #define SECOND_US    1000000u
 

@@ -73,10 +73,9 @@ void lapic_set_task_priority(uint8_t priority); /* NMI. Vectors up to priority |
 
 /* Unmasked: to `vector`, or as NMI, for which the vector does not count. NMI */
 void lapic_set_lvtpc(uint8_t vector, bool nmi);
-void lapic_unmask_lvtpc(void);	 /* NMI. The APIC masks it at each delivery */
-void lapic_mask_lvtpc(void);	 /* NMI */
-uint32_t lapic_read_lvtpc(void); /* NMI */
-bool lapic_has_lvtpc(void);	 /* NMI */
+void lapic_unmask_lvtpc(void); /* NMI. The APIC masks it at each delivery */
+void lapic_mask_lvtpc(void);   /* NMI */
+bool lapic_has_lvtpc(void);    /* NMI */
 
 /*
  * Interprocessor interrupts. The waits for an earlier one to leave are bounded. False: the target

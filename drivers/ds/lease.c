@@ -77,8 +77,8 @@ int ds_release_bts(struct ds_cpu *cpu, struct ds_lease *lease)
 }
 
 /*
- * The index goes first: an interrupt in between then finds nothing at a threshold. The last two
- * slots are what ds_bts_full() goes by.
+ * Sets the index first: an interrupt in between then finds no threshold reached. ds_bts_full()
+ * looks at the last two slots.
  */
 static void empty(struct ds_lease *lease)
 {

@@ -108,8 +108,7 @@ static int attach(struct task *task, enum export_what what, uint32_t id)
 	if (!stream)
 		return -ENOMEM;
 	wish = options_of(stream);
-	error = task ? bts_attach(task, &wish, &stream->tracer)
-		     : bts_attach_cpu(id & ~TRACE_STREAM_CPU, &wish, &stream->tracer);
+	error = bts_attach(task, id & ~TRACE_STREAM_CPU, &wish, &stream->tracer);
 	if (error) {
 		area_free(stream, STREAM_PAGES);
 		return error;

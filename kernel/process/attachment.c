@@ -63,18 +63,10 @@ int attachment_link(struct process *tracer, struct process *tracee, bool exclusi
 
 void attachment_unlink(struct attachment *at)
 {
-	struct attachment **link;
-
-	if (at->tracer) {
-		for (link = &at->tracer->traced; *link != at; link = &(*link)->next_of_tracer)
-			;
-		*link = at->next_of_tracer;
-	}
-	if (at->tracee) {
-		for (link = &at->tracee->attachments; *link != at; link = &(*link)->next_of_tracee)
-			;
-		*link = at->next_of_tracee;
-	}
+	if (at->tracer)
+		LIST_REMOVE(at->tracer->traced, at, next_of_tracer);
+	if (at->tracee)
+		LIST_REMOVE(at->tracee->attachments, at, next_of_tracee);
 }
 
 /* A stop of all tracers that asked for it by `option`. */

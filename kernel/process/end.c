@@ -8,7 +8,7 @@
 #include "kernel/time.h"
 #include "kernel/trace/cpu.h"
 
-/* Nobody will wait for them: one that has ended goes at once, the others when they end. */
+/* No process will wait for the children: those that have ended go now, the others at their end. */
 static void give_up_children(const struct process *self)
 {
 	for (;;) {
@@ -26,7 +26,7 @@ static void give_up_children(const struct process *self)
 	}
 }
 
-/* From all that it traces: the signal that a stop was for acts as if nobody had traced. */
+/* Detaches from all that it traces: the signal of a stop acts as if no process had traced. */
 static void drop_attachments(struct process *self)
 {
 	for (;;) {

@@ -8,7 +8,7 @@
 #define RED_ZONE 128 /* below RSP: System V ABI for AMD64, 3.2.2 */
 #define FLAG_DF	 0x400u
 
-/* Of SIGKILL and SIGSTOP nothing can be changed. */
+/* The actions of SIGKILL and SIGSTOP cannot be changed. */
 #define FIXED (BIT(SIGKILL) | BIT(SIGSTOP))
 
 /* Of each register at the start of struct sigcontext its place in struct trap_frame. */

@@ -109,7 +109,7 @@ static long receive(uint64_t to, size_t most)
 	uint8_t bytes[UART_FIFO];
 	size_t count = most < sizeof(bytes) ? most : sizeof(bytes);
 
-	/* What has left the UART has to find its place. */
+	/* Try the buffer first: bytes that have left the UART must not be lost. */
 	if (copy_from_user(bytes, to, count) || copy_to_user(to, bytes, count))
 		return -EFAULT;
 	count = uart_receive(&line_uart, bytes, count);
@@ -175,7 +175,7 @@ static int events_of(const struct process *self, const struct pollfd *poll)
 long call_poll(struct process *self, const uint64_t *argument)
 {
 	int32_t milliseconds = (int32_t)argument[2];
-	uint64_t start = time_now(), count = argument[1];
+	uint64_t start = clock_us(), count = argument[1];
 	struct pollfd polls[POLL_MOST];
 	long ready = 0;
 
@@ -189,7 +189,7 @@ long call_poll(struct process *self, const uint64_t *argument)
 			ready += polls[i].revents != 0;
 		}
 		if (ready ||
-		    (milliseconds >= 0 && time_now() - start >= (uint64_t)milliseconds * 1000))
+		    (milliseconds >= 0 && clock_us() - start >= (uint64_t)milliseconds * 1000))
 			break;
 		if (wait_is_over(self))
 			return -EINTR;

@@ -35,7 +35,7 @@ static void alarm_expired(struct timer *timer)
 	sched_wake_all(&process->waiting);
 }
 
-/* Of one that never ran, or has nothing left but its page and its task. */
+/* Frees a process that never ran, or that has only its page and its task left. */
 static void free_process(struct process *process)
 {
 	space_destroy(&process->space);
@@ -182,12 +182,9 @@ void process_put(struct process *process)
 {
 	uint64_t flags = spin_lock(&processes_lock);
 	bool last = --process->references == 0;
-	struct process **at = &processes;
 
 	if (last) {
-		while (*at != process)
-			at = &(*at)->next;
-		*at = process->next;
+		LIST_REMOVE(processes, process, next);
 		count--;
 	}
 	spin_unlock(&processes_lock, flags);

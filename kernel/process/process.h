@@ -77,14 +77,12 @@ struct process {
 };
 
 /*
- * Starts the program `name` with `argument` in RDI, as a child of the kernel. The caller gets a
- * reference in *process. -ENOENT: no such program; -ENOEXEC: not one that can be loaded; -ENOMEM;
- * -EAGAIN: too many processes. A failure leaves nothing.
+ * Starts the program `name` with `argument` in RDI, as a child of the kernel; if `privileged` it
+ * may see kernel addresses, as may its children. The caller gets a reference in *process. -ENOENT:
+ * no such program; -ENOEXEC: not one that can be loaded; -ENOMEM; -EAGAIN: too many processes. A
+ * failure leaves nothing.
  */
-int process_spawn(const char *name, uint64_t argument, struct process **process);
-
-/* The same for a child that may see kernel addresses, as may its children. */
-int process_spawn_privileged(const char *name, uint64_t argument, struct process **process);
+int process_spawn(const char *name, uint64_t argument, bool privileged, struct process **process);
 
 /* The process with this pid, with a reference for the caller; NULL if there is none. */
 struct process *process_find(unsigned pid);

@@ -96,7 +96,7 @@ uint32_t program_checksum(const char *name)
 	unsigned cursor = 0;
 	uint32_t crc = 0;
 
-	if (!program || elf_open_either(&elf, program->image, program->size))
+	if (!program || elf_open(&elf, program->image, program->size))
 		return 0;
 	while (elf_next_segment(&elf, &cursor, &segment))
 		crc = crc32c(crc, segment.data, segment.file_size);
@@ -128,7 +128,7 @@ int program_load(struct space *space, const void *image, size_t size, struct tra
 	unsigned cursor = 0;
 	uint64_t top;
 
-	if (elf_open_either(&elf, image, size))
+	if (elf_open(&elf, image, size))
 		return -ENOEXEC;
 	while (elf_next_segment(&elf, &cursor, &segment)) {
 		int error = load_segment(space, &segment);

@@ -89,7 +89,7 @@ static void check_call(struct process *self)
 	self->task->caught = (struct caught){frame->vector, frame->error, 0};
 }
 
-/* One stay in ring 3, and what came of it. */
+/* Runs ring 3 once, and deals with what ended that. */
 static void run_user(struct process *self)
 {
 	struct trap_frame *frame = &self->frame;
@@ -114,7 +114,7 @@ static void run_user(struct process *self)
 	}
 }
 
-/* Whom a call made ready waits for the end of a slice: schedule_if_due() begins one. */
+/* A task that a call made ready waits for the end of a slice: schedule_if_due() begins one. */
 static void process_main(void *argument)
 {
 	struct process *self = argument;
@@ -128,12 +128,7 @@ static void process_main(void *argument)
 	}
 }
 
-int process_spawn(const char *name, uint64_t argument, struct process **result)
+int process_spawn(const char *name, uint64_t argument, bool privileged, struct process **result)
 {
-	return process_start(name, argument, NULL, false, process_main, result);
-}
-
-int process_spawn_privileged(const char *name, uint64_t argument, struct process **result)
-{
-	return process_start(name, argument, NULL, true, process_main, result);
+	return process_start(name, argument, NULL, privileged, process_main, result);
 }

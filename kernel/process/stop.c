@@ -21,8 +21,8 @@ static bool waits_for_tracer(const struct recording *of)
 }
 
 /*
- * Those with a buffer. A turn for each unit that there is would be more branches on the way back to
- * a tracee than a small buffer has room for.
+ * Visits the recordings that have a buffer. One turn for each unit would be more branches on the
+ * way back to a tracee than a small buffer has room for.
  */
 #define FOR_EACH_RECORDING(of, at)                                                                 \
 	for (unsigned left = (at)->buffers; left; left &= left - 1)                                \

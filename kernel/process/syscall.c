@@ -192,7 +192,7 @@ static long call_sched_yield(struct process *self, const uint64_t *argument)
 	return 0;
 }
 
-/* Bytes that the caller's set does not have are clear, those that it has too many say nothing. */
+/* Clears the bytes that the caller's set lacks, and ignores those that it has too many. */
 static int copy_set(struct cpu_set *cpus, uint64_t bytes, uint64_t from)
 {
 	*cpus = (struct cpu_set){{0}};
@@ -256,10 +256,10 @@ static long call_nanosleep(struct process *self, const uint64_t *argument)
 		time.seconds = MOST_SECONDS;
 	microseconds =
 		(uint64_t)time.seconds * MICROSECONDS + (uint64_t)(time.nanoseconds + 999) / 1000;
-	end = time_now() + microseconds;
+	end = clock_us() + microseconds;
 	flags = spin_lock(&processes_lock);
 	timer_start(&self->alarm, microseconds);
-	while (time_now() < end && !interrupted)
+	while (clock_us() < end && !interrupted)
 		interrupted = process_sleep(self, flags);
 	spin_unlock(&processes_lock, flags);
 	timer_stop(&self->alarm);
@@ -268,7 +268,7 @@ static long call_nanosleep(struct process *self, const uint64_t *argument)
 
 static long call_clock_gettime(struct process *self, const uint64_t *argument)
 {
-	uint64_t now = time_now();
+	uint64_t now = clock_us();
 	struct timespec time = {(int64_t)(now / MICROSECONDS),
 				(int64_t)(now % MICROSECONDS * 1000)};
 

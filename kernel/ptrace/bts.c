@@ -119,8 +119,7 @@ static struct bts_options options_of(struct attachment *at, const struct ptrace_
 static int replace_buffer(struct attachment *at, const struct bts_options *options)
 {
 	struct tracer *fresh = NULL;
-	int error = at->task ? bts_attach(at->task, options, &fresh)
-			     : bts_attach_cpu(at->cpu, options, &fresh);
+	int error = bts_attach(at->task, at->cpu, options, &fresh);
 
 	if (error)
 		return error;

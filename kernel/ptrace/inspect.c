@@ -126,7 +126,7 @@ static struct ptrace_registers registers_of(const struct trap_frame *frame, bool
 	return registers;
 }
 
-/* A process stays in its mode. */
+/* Whether a debugger may set them: a process stays in its mode. */
 static bool are_allowed(const struct ptrace_registers *registers, uint64_t orig_rax, uint64_t cs)
 {
 	uint64_t end = cs == USER_CODE_32 ? 1ul << 32 : USER_END;

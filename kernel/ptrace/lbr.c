@@ -23,8 +23,7 @@ static int configure(struct attachment *at, const struct ptrace_lbr_config *conf
 	if (config->entries && config->branch_size && config->branch_size != BRANCH)
 		return -EINVAL;
 	if (config->entries)
-		error = at->task ? branch_stack_attach(at->task, &options, &fresh)
-				 : branch_stack_attach_cpu(at->cpu, &options, &fresh);
+		error = branch_stack_attach(at->task, at->cpu, &options, &fresh);
 	if (error)
 		return error == -ENODEV ? -EOPNOTSUPP : error;
 	attachment_replace(at, TRACE_LBR, fresh);

@@ -133,8 +133,7 @@ static int attach_fresh(struct attachment *at, struct ptrace_pebs_config *config
 {
 	struct pebs_options options = options_of(at, config);
 	struct tracer **fresh = &samples_of(at)->fresh;
-	int error = at->task ? pebs_attach(at->task, &options, fresh)
-			     : pebs_attach_cpu(at->cpu % MAX_CPUS, &options, fresh);
+	int error = pebs_attach(at->task, at->cpu % MAX_CPUS, &options, fresh);
 
 	return error == -ENODEV ? -EOPNOTSUPP : error;
 }

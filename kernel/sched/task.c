@@ -125,12 +125,12 @@ static void sleep_over(struct timer *timer)
 void task_sleep(uint64_t microseconds)
 {
 	struct task *task = current_task();
-	uint64_t end = time_now() + microseconds;
+	uint64_t end = clock_us() + microseconds;
 	struct spinlock own = {0};
 	SPIN_GUARD(&own);
 
 	task->sleep.expired = sleep_over;
 	timer_start(&task->sleep, microseconds);
-	while (time_now() < end)
+	while (clock_us() < end)
 		sched_wait(&task->sleeping, &own);
 }

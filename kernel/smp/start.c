@@ -101,10 +101,10 @@ static uint64_t find_low_page(const struct boot_info *info)
 
 static bool wait_online(const struct cpu *cpu, uint64_t microseconds)
 {
-	uint64_t end = time_now() + microseconds;
+	uint64_t end = clock_us() + microseconds;
 
 	while (!atomic_load(&cpu->online) && !atomic_load(&cpu->left_out))
-		if (time_now() > end)
+		if (clock_us() > end)
 			return false;
 	return true;
 }
@@ -149,7 +149,7 @@ static bool start_one(struct cpu *cpu)
 		return false;
 	/* It has begun, so it may hold locks and cannot be left out. */
 	if (!wait_online(cpu, MOST_INIT))
-		panic("CPU %u began to start and did not get on", cpu->index);
+		panic("CPU %u began to start and did not finish", cpu->index);
 	return true;
 }
 
@@ -206,7 +206,7 @@ bool smp_reset_others(const uint32_t *msrs)
 {
 	size_t size = (size_t)(reset_processor_end - reset_processor);
 	volatile uint32_t *words = (uint32_t *)((uint8_t *)direct(start_page) + size);
-	uint64_t end = time_now() + INIT_WAIT + MOST_WAIT;
+	uint64_t end = clock_us() + INIT_WAIT + MOST_WAIT;
 
 	if (cpu_count() == 1)
 		return true;
@@ -220,7 +220,7 @@ bool smp_reset_others(const uint32_t *msrs)
 	for (unsigned turn = 0; turn < 2; turn++, delay_us(STARTUP_WAIT))
 		for (unsigned i = 1; i < cpu_count(); i++)
 			lapic_send_startup(cpu_by_index(i)->apic_id, (uint32_t)start_page);
-	while (words[0] < cpu_count() - 1 && time_now() < end)
+	while (words[0] < cpu_count() - 1 && clock_us() < end)
 		;
 	return words[0] == cpu_count() - 1;
 }

@@ -67,17 +67,15 @@ static void link_tracer(void *argument)
 
 static void unlink_tracer(void *argument)
 {
-	struct tracer *tracer = argument, **at = &tracer->context->tracers[tracer->unit];
+	struct tracer *tracer = argument;
 
-	while (*at != tracer)
-		at = &(*at)->next;
-	*at = tracer->next;
+	LIST_REMOVE(tracer->context->tracers[tracer->unit], tracer, next);
 	if (!tracer->context->tracers[tracer->unit])
 		tracer->context->units &= ~(1u << tracer->unit);
 	tracer->context = NULL;
 }
 
-/* And what it brought. */
+/* Frees a tracer and the one that it brought. */
 static bool free_tracer(struct tracer *tracer)
 {
 	struct tracer *brought = tracer->brings;

@@ -37,13 +37,9 @@ int trace_claim(struct trace_claim *claim, unsigned unit, const struct task *tra
 
 void trace_unclaim(const struct trace_claim *claim)
 {
-	struct trace_claim **at = &claims;
 	SPIN_GUARD(&lock);
 
-	while (*at && *at != claim)
-		at = &(*at)->next;
-	if (*at)
-		*at = claim->next;
+	LIST_REMOVE(claims, claim, next);
 }
 
 int trace_holder(unsigned unit)

@@ -33,7 +33,7 @@ static struct freeze_cpu *part_of(unsigned index)
 	return used ? &cpu->trace->freeze : NULL;
 }
 
-/* A thaw that does not see `frozen` has cleared `stops` before that is looked at again. */
+/* Tests `stops` twice: a thaw that does not see `frozen` has cleared it by the second test. */
 static void freeze_here(const struct trap_frame *frame)
 {
 	struct cpu *cpu = this_cpu();
@@ -89,7 +89,7 @@ void freeze_rest(struct cpu *cpu)
 		hold_units(cpu, true);
 }
 
-/* The work that is left to an interrupt lets contexts be recorded, those not yet at rest too. */
+/* The handler of VECTOR_TRACE_WORK starts recording again, also of contexts not yet at rest. */
 static void thaw_here(void *argument)
 {
 	struct cpu *cpu = this_cpu();
@@ -241,8 +241,8 @@ bool freeze_say(unsigned index)
 		printk("# freeze: by %s on CPU %u, at %016lx\n", causes[__builtin_ctz(cause)],
 		       index, status.registers.rip);
 	else if (status.flags)
-		printk("# freeze: CPU %u stopped %ld TSC later, at %016lx\n", index, status.delay,
-		       status.registers.rip);
+		printk("# freeze: CPU %u stopped %ld TSC ticks later, at %016lx\n", index,
+		       status.delay, status.registers.rip);
 	else
 		printk("# freeze: CPU %u did not answer the NMI within %u ms\n", index,
 		       MOST_WAIT / 1000);

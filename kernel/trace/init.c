@@ -2,10 +2,8 @@
 #include "kernel/trace/cpu.h"
 
 #include "drivers/ds/registers.h"
-#include "drivers/lbr/lbr.h"
 #include "drivers/pmu/registers.h"
 #include "drivers/processor.h"
-#include "drivers/pt/pt.h"
 #include "drivers/pt/registers.h"
 #include "kernel/console.h"
 #include "kernel/end.h"
@@ -63,8 +61,9 @@ void trace_init(void)
 	ds_probe(&caps, idle_of(trace));
 	ds_init(&caps);
 	pmu_init();
-	pt_init(page_is_managed);
-	lbr_init();
+	for (unsigned i = 0; i < TRACE_UNITS; i++)
+		if (trace_units[i]->init)
+			trace_units[i]->init();
 	kind_note(this_cpu(), &caps);
 	freeze_init();
 	trace_init_pmi();

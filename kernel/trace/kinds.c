@@ -13,7 +13,7 @@
 #define KINDS_MOST     8
 #define CPUID_7_HYBRID (1u << 15) /* EDX; SDM Vol 2, CPUID */
 
-/* Where the boot CPU has one of the NEEDED first, another CPU is used that has the same. */
+/* A CPU is used only if it has the same of the first NEEDED as the boot CPU, where that has any. */
 enum { BTS, PEBS, PT, PT_MORE, LBR, WIDTHS, NEEDED };
 enum { CORE = NEEDED, SIGNATURE, CAPABILITIES, COUNTERS };
 static const char *const names[] = {"bts",    "pebs", "pt",	   "pt_more",		"lbr",
@@ -68,7 +68,7 @@ static struct kind kind_here(const struct ds_caps *caps)
 	return kind;
 }
 
-/* The last one has all that find no room. */
+/* The last kind collects those for which there is no room. */
 static struct kind *find_kind(const struct kind *here)
 {
 	unsigned at = 0;

@@ -48,9 +48,10 @@ static void print_unit(struct cpu *cpu, unsigned unit, const struct trap_frame *
 	for (; n < MOST && get_newest(cpu, unit, newer + n, &branch); n++)
 		print_branch(&branch);
 	if (!found)
-		printk("# the branch of the event is not among them\n");
+		printk("# none of them is the branch of the event\n");
 	else if (n < MOST)
-		printk("# no older ones were kept; %zu newer ones are of the way here\n", newer);
+		printk("# no older ones were kept; %zu newer ones led from the event to here\n",
+		       newer);
 }
 
 static void print_branches(struct cpu *cpu, const struct trap_frame *frame)

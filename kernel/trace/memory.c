@@ -24,7 +24,7 @@ void *trace_memory_alloc(size_t bytes)
 	return object;
 }
 
-/* By quadwords: a tracer of the kernel that is detached has each turn of the loop in its trace. */
+/* Compares quadwords: a tracer of the kernel that is being detached records each turn. */
 static bool is_whole(const unsigned char *at, const unsigned char *end)
 {
 	bool whole = true;

@@ -62,7 +62,7 @@ static bool pmi_nmi(struct trap_frame *frame)
 
 	if (!cpu->trace || ds_is_lent(&cpu->trace->ds))
 		return false;
-	masked = lapic_read_lvtpc() & LVT_MASKED;
+	masked = apic_read(APIC_LVT_PC) & LVT_MASKED;
 	return serve_pmi(cpu, frame, masked) || masked;
 }
 

@@ -23,6 +23,9 @@ struct trace_unit {
 	const char *name;
 	bool (*is_present)(void);
 
+	/* Detects it. Boot CPU, once, before is_present(). NULL: others have. */
+	void (*init)(void);
+
 	/* Memory that this CPU needs for it; panics if there is none. Boot, every CPU once. */
 	void (*init_cpu)(struct cpu *cpu);
 
@@ -94,5 +97,3 @@ struct trace_unit {
 enum { TRACE_BTS, TRACE_PEBS, TRACE_PT, TRACE_LBR, TRACE_UNITS };
 extern const struct trace_unit *const trace_units[TRACE_UNITS];
 extern const struct trace_unit bts_unit, pebs_unit, pt_unit, lbr_unit;
-extern const struct ptrace_unit ptrace_bts_unit, ptrace_pebs_unit, ptrace_pt_unit, ptrace_lbr_unit;
-extern const struct export_unit export_bts, export_pt;

@@ -24,7 +24,7 @@ static bool canonical(uint64_t address)
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
 }
 
-/* Wherever it may differ from what the task before had, or #DB has cleared it. IF = 0. */
+/* Called where BTF may differ from the previous task's, or #DB has cleared it. IF = 0. */
 static void load_btf(const struct user_context *to)
 {
 	debugctl_set(&this_cpu()->debugctl, DEBUGCTL_BTF, to && to->block_step ? DEBUGCTL_BTF : 0);
@@ -36,8 +36,8 @@ void user_context_copy_fpu(struct user_context *to)
 }
 
 /*
- * Not where it would change nothing: QEMU's FXRSTOR, on any processor, writes to flags of its first
- * processor without a lock (docs/tricks.md), and most programs never touch these registers.
+ * Leaves out an FXRSTOR that would change nothing: QEMU's, on any processor, writes to flags of its
+ * first processor without a lock (docs/tricks.md), and most programs never touch these registers.
  */
 static void restore_fpu(const struct user_context *context, const struct user_context *now)
 {

@@ -97,7 +97,7 @@ static uint32_t load_elf(const struct boot_info *info, const void *image, size_t
 			 struct range taken)
 {
 	struct elf_image elf;
-	const char *fault = elf_open_either(&elf, image, size);
+	const char *fault = elf_open(&elf, image, size);
 
 	if (fault)
 		end_run(VERDICT_ERROR,

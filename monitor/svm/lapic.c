@@ -211,7 +211,6 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 		vcpu->nmi_pending = true;
 		break;
 	default:
-		say("LVT performance counter entry 0x%x: this delivery mode is not provided",
-		    entry);
+		say("LVT performance counter entry 0x%x: this delivery mode is unsupported", entry);
 	}
 }

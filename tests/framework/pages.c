@@ -20,9 +20,9 @@ uint64_t pages_left(void)
  */
 int64_t pages_missing(uint64_t before)
 {
-	uint64_t end = time_now() + SETTLING;
+	uint64_t end = clock_us() + SETTLING;
 
-	for (unsigned turns = 0; turns < LEAST_TURNS || time_now() < end; turns++) {
+	for (unsigned turns = 0; turns < LEAST_TURNS || clock_us() < end; turns++) {
 		if (pages_left() == before)
 			return 0;
 		task_sleep(1000);

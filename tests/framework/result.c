@@ -18,7 +18,7 @@ void result_begin(uint64_t seed)
 {
 	memset(&test_result, 0, sizeof(test_result));
 	test_result.seed = seed;
-	test_result.began = time_now();
+	test_result.began = clock_us();
 }
 
 void result_settle(const struct test *test)
@@ -223,7 +223,7 @@ void result_print(unsigned number, const struct test *test, const struct result 
 		[OUTCOME_SKIP] = " # SKIP ",   [OUTCOME_XFAIL] = " # XFAIL ",
 		[OUTCOME_ERROR] = " # ERROR ", [OUTCOME_FAIL] = ""};
 	bool bad = result->outcome >= OUTCOME_ERROR;
-	uint64_t took = result->began ? time_now() - result->began : 0;
+	uint64_t took = result->began ? clock_us() - result->began : 0;
 
 	note_code(result->outcome);
 	totals->count[result->outcome]++;

@@ -22,7 +22,7 @@ struct result {
 	unsigned checks, failures, observations;
 	bool slow;	     /* a SKIP for want of time */
 	uint64_t seed;	     /* of what the test draws */
-	uint64_t began;	     /* time_now(); 0: it never ran */
+	uint64_t began;	     /* clock_us(); 0: it never ran */
 	const char *erratum; /* a check failed as this one says */
 	char why[160];	     /* of SKIP, XFAIL, ERROR */
 };

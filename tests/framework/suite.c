@@ -79,7 +79,7 @@ static uint64_t until_heartbeat(void)
 
 static void heartbeat(struct timer *timer)
 {
-	printk("# beat ts=%lu test=%s\n", time_now() / 1000000, running->name);
+	printk("# beat ts=%lu test=%s\n", clock_us() / 1000000, running->name);
 	timer_start(timer, until_heartbeat());
 }
 

@@ -213,7 +213,7 @@ uint64_t test_seconds(void)
 
 bool test_has_time(void)
 {
-	return time_now() - test_result.began < test_seconds() * 1000000;
+	return clock_us() - test_result.began < test_seconds() * 1000000;
 }
 
 void test_observe(const char *key, const char *template, ...)
@@ -280,7 +280,7 @@ uint64_t test_scaled(uint64_t amount)
 
 uint64_t test_time_left(void)
 {
-	uint64_t end = test_result.began + options.timeout * 750000, now = time_now();
+	uint64_t end = test_result.began + options.timeout * 750000, now = clock_us();
 
 	return now < end ? end - now : 1;
 }

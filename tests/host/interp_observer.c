@@ -8,6 +8,21 @@ void observer_reset(void)
 	memset(&observer, 0, sizeof(observer));
 }
 
+int observer_begin(void **state)
+{
+	rig_reset();
+	observer_reset();
+	return 0;
+}
+
+void check_branch(unsigned n, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
+{
+	assert_int_equal(observer.branch[n].from, from);
+	assert_int_equal(observer.branch[n].to, to);
+	assert_int_equal(observer.branch[n].from_cpl, from_cpl);
+	assert_int_equal(observer.branch[n].to_cpl, to_cpl);
+}
+
 static void keep(enum sight_kind kind, uint64_t value)
 {
 	if (observer.sights < SIGHTS_KEPT)

@@ -40,6 +40,14 @@ enum {
 	RIG_MEMORY = 0x400000,
 };
 
+/* Their linear addresses. */
+#define CODE		(RIG_BASE + RIG_CODE)
+#define DATA		(RIG_BASE + RIG_DATA)
+#define STACK		(RIG_BASE + RIG_STACK)
+#define STACK0		(RIG_BASE + RIG_STACK0)
+#define IST1		(RIG_BASE + RIG_IST1)
+#define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector)*16)
+
 enum {
 	RIG_KERNEL_CS = 0x08,
 	RIG_KERNEL_SS = 0x10,
@@ -124,3 +132,9 @@ extern struct observations {
 } observer;
 
 void observer_reset(void);
+
+/* Before a test: that and rig_reset(). */
+int observer_begin(void **state);
+
+/* Of the branch or event `n`. */
+void check_branch(unsigned n, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);

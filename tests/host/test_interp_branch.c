@@ -4,28 +4,8 @@
 /* Control transfers and their records; instructions run as thunks; what is refused. */
 #include "tests/host/interp_rig.h"
 
-#define CODE		(RIG_BASE + RIG_CODE)
-#define DATA		(RIG_BASE + RIG_DATA)
-#define STACK		(RIG_BASE + RIG_STACK)
-#define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector)*16)
-
-static int reset(void **state)
-{
-	rig_reset();
-	observer_reset();
-	return 0;
-}
-
-static void check_branch(unsigned n, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
-{
-	assert_int_equal(observer.branch[n].from, from);
-	assert_int_equal(observer.branch[n].to, to);
-	assert_int_equal(observer.branch[n].from_cpl, from_cpl);
-	assert_int_equal(observer.branch[n].to_cpl, to_cpl);
-}
-
 /* Every near branch of this program is taken once; the records name them in order. */
-UNIT(near_branches_are_recorded_exactly, .setup_func = reset)
+UNIT(near_branches_are_recorded_exactly, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -55,7 +35,7 @@ UNIT(near_branches_are_recorded_exactly, .setup_func = reset)
 	check_branch(6, CODE + 0x23, CODE + 0x0f, 0, 0);
 }
 
-UNIT(noncanonical_target_faults_at_the_branch, .setup_func = reset)
+UNIT(noncanonical_target_faults_at_the_branch, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -69,7 +49,7 @@ UNIT(noncanonical_target_faults_at_the_branch, .setup_func = reset)
 }
 
 /* In the last page below the addresses that are not canonical, which is a page of the rig too. */
-UNIT(relative_target_faults_at_the_branch, .setup_func = reset)
+UNIT(relative_target_faults_at_the_branch, .setup_func = observer_begin)
 {
 	const uint64_t last_page = (1ull << 47) - PAGE;
 	struct vcpu *v = &rig.vcpu;
@@ -93,7 +73,7 @@ UNIT(relative_target_faults_at_the_branch, .setup_func = reset)
 	check_branch(1, last_page + 0xff9, HANDLER(13), 0, 0);
 }
 
-UNIT(syscall_and_sysret, .setup_func = reset)
+UNIT(syscall_and_sysret, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -131,7 +111,7 @@ UNIT(syscall_and_sysret, .setup_func = reset)
 	assert_int_equal(v->rip, HANDLER(6));
 }
 
-UNIT(far_transfers, .setup_func = reset)
+UNIT(far_transfers, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -152,7 +132,7 @@ UNIT(far_transfers, .setup_func = reset)
 	assert_int_equal(rig_word(v->gpr[RSP]), RIG_KERNEL_SS);
 }
 
-UNIT(tracing_off_stops, .setup_func = reset)
+UNIT(tracing_off_stops, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -165,7 +145,7 @@ UNIT(tracing_off_stops, .setup_func = reset)
 	assert_int_equal(interp_run(v, 100), INTERP_MODE);
 }
 
-UNIT(privileged_instructions_fault_in_user_code, .setup_func = reset)
+UNIT(privileged_instructions_fault_in_user_code, .setup_func = observer_begin)
 {
 	static const uint8_t code[][4] = {
 		{0xf4},
@@ -194,7 +174,7 @@ UNIT(privileged_instructions_fault_in_user_code, .setup_func = reset)
 	}
 }
 
-UNIT(undefined_instructions, .setup_func = reset)
+UNIT(undefined_instructions, .setup_func = observer_begin)
 {
 	static const uint8_t code[][4] = {
 		{0x0f, 0x0b},	    /* UD2 */
@@ -218,7 +198,7 @@ UNIT(undefined_instructions, .setup_func = reset)
 	}
 }
 
-UNIT(sixteen_bytes_are_too_long, .setup_func = reset)
+UNIT(sixteen_bytes_are_too_long, .setup_func = observer_begin)
 {
 	memset(rig.memory + RIG_CODE, 0x66, 15);
 	rig.memory[RIG_CODE + 15] = 0x90;
@@ -236,7 +216,7 @@ UNIT(sixteen_bytes_are_too_long, .setup_func = reset)
  * With memory and general registers, and flags out. Values in XMM registers do not outlive one
  * instruction here: this test is compiled to use them, the monitor is not.
  */
-UNIT(sse_and_x87_run_as_thunks, .setup_func = reset)
+UNIT(sse_and_x87_run_as_thunks, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -262,7 +242,7 @@ UNIT(sse_and_x87_run_as_thunks, .setup_func = reset)
 	assert_int_equal(v->rip, CODE + 20);
 }
 
-UNIT(sse_is_refused_where_it_is_off, .setup_func = reset)
+UNIT(sse_is_refused_where_it_is_off, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -280,7 +260,7 @@ UNIT(sse_is_refused_where_it_is_off, .setup_func = reset)
 	assert_int_equal(v->rip, HANDLER(6));
 }
 
-UNIT(unmasking_exceptions_is_left_to_the_processor, .setup_func = reset)
+UNIT(unmasking_exceptions_is_left_to_the_processor, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -293,7 +273,7 @@ UNIT(unmasking_exceptions_is_left_to_the_processor, .setup_func = reset)
 	assert_int_equal(v->rip, CODE + 3);
 }
 
-UNIT(unknown_instructions_are_left_to_the_processor, .setup_func = reset)
+UNIT(unknown_instructions_are_left_to_the_processor, .setup_func = observer_begin)
 {
 	static const uint8_t code[][5] = {
 		{0xc5, 0xf8, 0x77}, /* VZEROUPPER */

@@ -5,20 +5,6 @@
 #include "monitor/interp/debug.h"
 #include "tests/host/interp_rig.h"
 
-#define CODE		(RIG_BASE + RIG_CODE)
-#define DATA		(RIG_BASE + RIG_DATA)
-#define STACK		(RIG_BASE + RIG_STACK)
-#define STACK0		(RIG_BASE + RIG_STACK0)
-#define IST1		(RIG_BASE + RIG_IST1)
-#define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector)*16)
-
-static int reset(void **state)
-{
-	rig_reset();
-	observer_reset();
-	return 0;
-}
-
 /* The frame at RSP, from RIP on. */
 static void check_frame(uint64_t at, uint64_t rip, uint64_t cs, uint64_t rflags, uint64_t rsp,
 			uint64_t ss)
@@ -30,15 +16,7 @@ static void check_frame(uint64_t at, uint64_t rip, uint64_t cs, uint64_t rflags,
 	assert_int_equal(rig_word(at + 32), ss);
 }
 
-static void check_branch(unsigned n, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
-{
-	assert_int_equal(observer.branch[n].from, from);
-	assert_int_equal(observer.branch[n].to, to);
-	assert_int_equal(observer.branch[n].from_cpl, from_cpl);
-	assert_int_equal(observer.branch[n].to_cpl, to_cpl);
-}
-
-UNIT(fault_pushes_rf_and_its_own_rip, .setup_func = reset)
+UNIT(fault_pushes_rf_and_its_own_rip, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -55,7 +33,7 @@ UNIT(fault_pushes_rf_and_its_own_rip, .setup_func = reset)
 	check_branch(0, CODE + 1, HANDLER(6), 0, 0);
 }
 
-UNIT(page_fault_has_error_and_cr2, .setup_func = reset)
+UNIT(page_fault_has_error_and_cr2, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -70,7 +48,7 @@ UNIT(page_fault_has_error_and_cr2, .setup_func = reset)
 		    RIG_KERNEL_SS);
 }
 
-UNIT(interrupt_from_user_switches_stack, .setup_func = reset)
+UNIT(interrupt_from_user_switches_stack, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -93,7 +71,7 @@ UNIT(interrupt_from_user_switches_stack, .setup_func = reset)
 	check_branch(0, CODE, HANDLER(0x40), 3, 0);
 }
 
-UNIT(trap_gate_keeps_if_and_ist_switches_stack, .setup_func = reset)
+UNIT(trap_gate_keeps_if_and_ist_switches_stack, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -109,7 +87,7 @@ UNIT(trap_gate_keeps_if_and_ist_switches_stack, .setup_func = reset)
 	check_branch(0, CODE, HANDLER(3), 0, 0);
 }
 
-UNIT(software_interrupt_needs_dpl, .setup_func = reset)
+UNIT(software_interrupt_needs_dpl, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -133,7 +111,7 @@ UNIT(software_interrupt_needs_dpl, .setup_func = reset)
 	check_branch(0, CODE, HANDLER(0x80), 3, 0);
 }
 
-UNIT(int1_needs_no_dpl, .setup_func = reset)
+UNIT(int1_needs_no_dpl, .setup_func = observer_begin)
 {
 	rig_to_user();
 	RIG_PROGRAM(0xf1);
@@ -143,7 +121,7 @@ UNIT(int1_needs_no_dpl, .setup_func = reset)
 	check_branch(0, CODE, HANDLER(1), 3, 0);
 }
 
-UNIT(absent_gate_nests, .setup_func = reset)
+UNIT(absent_gate_nests, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -156,7 +134,7 @@ UNIT(absent_gate_nests, .setup_func = reset)
 	check_branch(0, CODE, HANDLER(11), 0, 0);
 }
 
-UNIT(contributory_twice_is_double_fault, .setup_func = reset)
+UNIT(contributory_twice_is_double_fault, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -171,7 +149,7 @@ UNIT(contributory_twice_is_double_fault, .setup_func = reset)
 	assert_int_equal(observer.branches, 1);
 }
 
-UNIT(fault_on_the_stack_of_a_page_fault_is_double_fault, .setup_func = reset)
+UNIT(fault_on_the_stack_of_a_page_fault_is_double_fault, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -183,7 +161,7 @@ UNIT(fault_on_the_stack_of_a_page_fault_is_double_fault, .setup_func = reset)
 	assert_int_equal(v->cr2, STACK - 40 - 8);
 }
 
-UNIT(page_fault_behind_contributory_is_served, .setup_func = reset)
+UNIT(page_fault_behind_contributory_is_served, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -195,7 +173,7 @@ UNIT(page_fault_behind_contributory_is_served, .setup_func = reset)
 	assert_int_equal(rig_word(v->gpr[RSP]), 2);
 }
 
-UNIT(fault_in_double_fault_shuts_down, .setup_func = reset)
+UNIT(fault_in_double_fault_shuts_down, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -206,7 +184,7 @@ UNIT(fault_in_double_fault_shuts_down, .setup_func = reset)
 	assert_int_equal(observer.branches, 0);
 }
 
-UNIT(nmi_blocks_until_iret, .setup_func = reset)
+UNIT(nmi_blocks_until_iret, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -231,7 +209,7 @@ static void push_return(unsigned n, const uint64_t words[])
 	memcpy((void *)(uintptr_t)rig.vcpu.gpr[RSP], words, n * 8);
 }
 
-UNIT(iret_to_user_takes_flags_by_privilege, .setup_func = reset)
+UNIT(iret_to_user_takes_flags_by_privilege, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -249,7 +227,7 @@ UNIT(iret_to_user_takes_flags_by_privilege, .setup_func = reset)
 	check_branch(0, CODE, CODE + 0x100, 0, 3);
 }
 
-UNIT(iret_refuses_bad_frames, .setup_func = reset)
+UNIT(iret_refuses_bad_frames, .setup_func = observer_begin)
 {
 	static const struct {
 		uint64_t rip, cs, ss, rflags;
@@ -279,7 +257,7 @@ UNIT(iret_refuses_bad_frames, .setup_func = reset)
 	}
 }
 
-UNIT(single_step_traps_behind_each_instruction, .setup_func = reset)
+UNIT(single_step_traps_behind_each_instruction, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -314,7 +292,7 @@ static uint64_t pushed_after_iteration(unsigned count, uint64_t rflags, bool nmi
 {
 	struct vcpu *v = &rig.vcpu;
 
-	reset(NULL);
+	observer_begin(NULL);
 	RIG_PROGRAM(0xf3, 0xaa);
 	rig.memory[RIG_HANDLERS + 2 * 16] = 0x90;
 	v->gpr[RDI] = DATA;
@@ -331,7 +309,7 @@ static uint64_t pushed_after_iteration(unsigned count, uint64_t rflags, bool nmi
 }
 
 /* SDM Vol 3, 17.3.1.1: of traps and interrupts after any iteration but the last. */
-UNIT(rf_is_pushed_between_iterations, .setup_func = reset)
+UNIT(rf_is_pushed_between_iterations, .setup_func = observer_begin)
 {
 	assert_int_equal(pushed_after_iteration(2, FLAG_TF, false), FLAG_FIXED | FLAG_TF | FLAG_RF);
 	assert_int_equal(pushed_after_iteration(1, FLAG_TF, false), FLAG_FIXED | FLAG_TF);
@@ -340,7 +318,7 @@ UNIT(rf_is_pushed_between_iterations, .setup_func = reset)
 }
 
 /* After the last iteration by ZF as well, and where several pages are written at once. */
-UNIT(rf_ends_with_the_repetition, .setup_func = reset)
+UNIT(rf_ends_with_the_repetition, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -355,7 +333,7 @@ UNIT(rf_ends_with_the_repetition, .setup_func = reset)
 	assert_int_equal(v->rip, CODE + 2);
 	assert_false(v->rflags & FLAG_RF);
 
-	reset(state);
+	observer_begin(state);
 	RIG_PROGRAM(0xf3, 0xaa, 0xf4);
 	v->gpr[RDI] = DATA;
 	v->gpr[RCX] = 4 * PAGE;
@@ -369,7 +347,7 @@ UNIT(rf_ends_with_the_repetition, .setup_func = reset)
 
 /* A breakpoint on a repeated instruction is met once, and pushes RF as it is: its handler sets it.
  */
-UNIT(breakpoint_leaves_rf_to_its_handler, .setup_func = reset)
+UNIT(breakpoint_leaves_rf_to_its_handler, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -389,7 +367,7 @@ UNIT(breakpoint_leaves_rf_to_its_handler, .setup_func = reset)
 	assert_int_equal(observer.branches, 1);
 
 	/* DR7.GD is a fault as any other. */
-	reset(state);
+	observer_begin(state);
 	RIG_PROGRAM(0x0f, 0x21, 0xf0); /* mov rax, dr6 */
 	v->dr7 = 0x400 | DR7_GD;
 	interp_run(v, 1);
@@ -397,7 +375,7 @@ UNIT(breakpoint_leaves_rf_to_its_handler, .setup_func = reset)
 	assert_int_equal(rig_word(v->gpr[RSP] + 16), FLAG_FIXED | FLAG_RF);
 }
 
-UNIT(mov_ss_holds_off_trap_and_nmi, .setup_func = reset)
+UNIT(mov_ss_holds_off_trap_and_nmi, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -414,7 +392,7 @@ UNIT(mov_ss_holds_off_trap_and_nmi, .setup_func = reset)
 	check_branch(1, HANDLER(1), HANDLER(2), 0, 0);
 }
 
-UNIT(int1_takes_along_what_mov_ss_put_off, .setup_func = reset)
+UNIT(int1_takes_along_what_mov_ss_put_off, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -435,7 +413,7 @@ UNIT(int1_takes_along_what_mov_ss_put_off, .setup_func = reset)
 	assert_int_equal(observer.branches, 1);
 }
 
-UNIT(sti_shadow_then_poll, .setup_func = reset)
+UNIT(sti_shadow_then_poll, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -449,7 +427,7 @@ UNIT(sti_shadow_then_poll, .setup_func = reset)
 	assert_true(v->interrupt_shadow);
 }
 
-UNIT(halt_stops, .setup_func = reset)
+UNIT(halt_stops, .setup_func = observer_begin)
 {
 	RIG_PROGRAM(0xf4);
 	assert_int_equal(interp_run(&rig.vcpu, 100), INTERP_HALTED);

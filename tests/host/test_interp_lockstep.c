@@ -10,8 +10,6 @@
 #include "monitor/unit.h"
 #include "tests/host/interp_rig.h"
 
-#define DATA (RIG_BASE + RIG_DATA)
-
 static uint8_t lockstep_memory[LOCKSTEP_MEMORY] __attribute__((aligned(64)));
 static unsigned asked;
 

@@ -4,17 +4,6 @@
 /* The guest's paging as the interpreter sees it, string instructions over it, changed code. */
 #include "tests/host/interp_rig.h"
 
-#define CODE		(RIG_BASE + RIG_CODE)
-#define DATA		(RIG_BASE + RIG_DATA)
-#define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector)*16)
-
-static int reset(void **state)
-{
-	rig_reset();
-	observer_reset();
-	return 0;
-}
-
 enum who { SUPERVISOR, USER };
 
 /* An access of `access` through a page of `rights` gives -1, no fault, or the error code. */
@@ -38,7 +27,7 @@ static void check_access(uint64_t rights, unsigned access, enum who who, int64_t
 	}
 }
 
-UNIT(rights_decide_who_may_do_what, .setup_func = reset)
+UNIT(rights_decide_who_may_do_what, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -72,7 +61,7 @@ UNIT(rights_decide_who_may_do_what, .setup_func = reset)
 	check_access(RIG_P | 1ull << 45, ACCESS_READ, SUPERVISOR, 9);
 }
 
-UNIT(smap_yields_to_ac_for_explicit_accesses, .setup_func = reset)
+UNIT(smap_yields_to_ac_for_explicit_accesses, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 	uint64_t physical;
@@ -96,7 +85,7 @@ UNIT(smap_yields_to_ac_for_explicit_accesses, .setup_func = reset)
 	assert_int_equal(rig_word(v->gpr[RSP]), 1);
 }
 
-UNIT(large_pages_and_tables_absent, .setup_func = reset)
+UNIT(large_pages_and_tables_absent, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 	uint64_t physical, *pd = (void *)(rig.memory + RIG_PD),
@@ -158,7 +147,7 @@ static uint64_t *page_entry(struct vcpu *v, unsigned kind)
 }
 
 /* The Debug Store's access to a page that is not Dirty, in every kind of paging. */
-UNIT(accesses_leave_or_need_dirty, .setup_func = reset)
+UNIT(accesses_leave_or_need_dirty, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 	const uint64_t cr0 = v->cr0, cr4 = v->cr4;
@@ -189,7 +178,7 @@ UNIT(accesses_leave_or_need_dirty, .setup_func = reset)
 }
 
 /* SDM Vol 3, 4.4.1: MOV to CR3 checks the PDPTEs. QEMU sets Accessed there. */
-UNIT(walks_do_not_check_pdptes, .setup_func = reset)
+UNIT(walks_do_not_check_pdptes, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 	uint64_t physical, *pdpte = (uint64_t *)(void *)(rig.memory + TABLES) + 4;
@@ -230,7 +219,7 @@ UNIT(mov_to_cr3_checks_pdptes)
 }
 
 /* Linux extends the sign of the DS area's address. */
-UNIT(linear_addresses_have_32_bits_outside_ia_32e_mode, .setup_func = reset)
+UNIT(linear_addresses_have_32_bits_outside_ia_32e_mode, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 	uint64_t physical, *pdpte = (uint64_t *)(void *)(rig.memory + TABLES) + 4;
@@ -242,7 +231,7 @@ UNIT(linear_addresses_have_32_bits_outside_ia_32e_mode, .setup_func = reset)
 	assert_int_equal(physical, RIG_DATA);
 }
 
-UNIT(straddling_write_faults_before_it_writes, .setup_func = reset)
+UNIT(straddling_write_faults_before_it_writes, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -264,7 +253,7 @@ UNIT(straddling_write_faults_before_it_writes, .setup_func = reset)
 	assert_int_equal(rig_word(DATA + 3 * PAGE), 0x8877665544);
 }
 
-UNIT(noncanonical_is_gp_or_ss, .setup_func = reset)
+UNIT(noncanonical_is_gp_or_ss, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -277,7 +266,7 @@ UNIT(noncanonical_is_gp_or_ss, .setup_func = reset)
 	assert_int_equal(v->rip, HANDLER(12));
 }
 
-UNIT(device_pages_are_left_to_the_processor, .setup_func = reset)
+UNIT(device_pages_are_left_to_the_processor, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -289,7 +278,7 @@ UNIT(device_pages_are_left_to_the_processor, .setup_func = reset)
 	assert_int_equal(v->gpr[RAX], 7);
 }
 
-UNIT(rep_movs_faults_in_the_middle, .setup_func = reset)
+UNIT(rep_movs_faults_in_the_middle, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -321,7 +310,7 @@ UNIT(rep_movs_faults_in_the_middle, .setup_func = reset)
 	assert_int_equal(observer.branches, 1);
 }
 
-UNIT(overlapping_and_backward_moves, .setup_func = reset)
+UNIT(overlapping_and_backward_moves, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -347,7 +336,7 @@ UNIT(overlapping_and_backward_moves, .setup_func = reset)
 	assert_int_equal(rig_word(DATA + PAGE - 5), 0x1234123412340000);
 }
 
-UNIT(compare_and_scan_stop_where_they_should, .setup_func = reset)
+UNIT(compare_and_scan_stop_where_they_should, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -371,7 +360,7 @@ UNIT(compare_and_scan_stop_where_they_should, .setup_func = reset)
 	assert_int_equal(v->rflags & FLAG_ARITHMETIC, FLAG_CF | FLAG_SF | FLAG_AF);
 }
 
-UNIT(changed_code_is_seen_at_once, .setup_func = reset)
+UNIT(changed_code_is_seen_at_once, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -387,7 +376,7 @@ UNIT(changed_code_is_seen_at_once, .setup_func = reset)
 	assert_int_equal(v->gpr[RAX], 2);
 }
 
-UNIT(code_may_straddle_pages, .setup_func = reset)
+UNIT(code_may_straddle_pages, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 	const uint8_t code[] = {0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0xf4};
@@ -418,7 +407,7 @@ UNIT(code_may_straddle_pages, .setup_func = reset)
 	assert_int_equal(rig_word(v->gpr[RSP]), 0x11);
 }
 
-UNIT(more_code_than_the_cache_holds, .setup_func = reset)
+UNIT(more_code_than_the_cache_holds, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 
@@ -433,7 +422,7 @@ UNIT(more_code_than_the_cache_holds, .setup_func = reset)
 	}
 }
 
-UNIT(no_execute_can_be_taken_away, .setup_func = reset)
+UNIT(no_execute_can_be_taken_away, .setup_func = observer_begin)
 {
 	struct vcpu *v = &rig.vcpu;
 

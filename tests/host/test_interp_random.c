@@ -11,7 +11,6 @@
 #include "tests/host/interp_rig.h"
 
 enum { DATA_BYTES = 4096, SEQUENCES = 40000, LONGEST = 12 };
-#define DATA (RIG_BASE + RIG_DATA)
 
 /* At RIG_BASE + RIG_STATE; the assembly below knows the offsets. */
 struct state {

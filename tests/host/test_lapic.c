@@ -152,11 +152,11 @@ UNIT(local_vector_table, .setup_func = build)
 {
 	assert_true(lapic_has_lvtpc());
 	lapic_set_lvtpc(0x22, false);
-	assert_int_equal(lapic_read_lvtpc(), 0x22);
+	assert_int_equal(apic_read(APIC_LVT_PC), 0x22);
 	lapic_mask_lvtpc();
-	assert_int_equal(lapic_read_lvtpc(), 0x10022);
+	assert_int_equal(apic_read(APIC_LVT_PC), 0x10022);
 	lapic_unmask_lvtpc();
-	assert_int_equal(lapic_read_lvtpc(), 0x22);
+	assert_int_equal(apic_read(APIC_LVT_PC), 0x22);
 	lapic_set_lvtpc(0x22, true);
 	assert_int_equal(REGISTER(0x340), 0x400);
 	REGISTER(0x30) = 0x30014;

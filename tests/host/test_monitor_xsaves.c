@@ -11,10 +11,9 @@
 
 enum { HEADER = 512, XCOMP = 520, EXTENDED = 576, PT_BIT = 1 << PT_STATE, WIDE = 0x48 };
 enum { AREA = RIG_DATA, CODE_AT = 0x30000 };
-#define AT(offset)	(RIG_BASE + (offset))
-#define HANDLER(vector) (RIG_BASE + RIG_HANDLERS + (vector)*16)
-#define COMPACTED	(1ull << 63)
-#define USER_FEATURES	7ull /* x87, SSE, AVX */
+#define AT(offset)    (RIG_BASE + (offset))
+#define COMPACTED     (1ull << 63)
+#define USER_FEATURES 7ull /* x87, SSE, AVX */
 
 static bool save(struct vcpu *vcpu, uint64_t rip, uint64_t *area)
 {

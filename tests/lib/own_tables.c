@@ -153,7 +153,7 @@ void pending_raise(struct pending *pending)
 	interrupt_set_handler(VECTOR_TEST, came);
 	lapic_set_task_priority(BELOW_TEST_VECTORS);
 	lapic_self_ipi(VECTOR_TEST);
-	for (start = time_now(); time_now() < start + SETTLE;)
+	for (start = clock_us(); clock_us() < start + SETTLE;)
 		__asm__ volatile("pause");
 	/* Without it the timer, which the task priority holds back, has to end a HLT. */
 	if (!EXPECT(apic_read(APIC_IRR + VECTOR_TEST / 32 * 16) >> VECTOR_TEST % 32 & 1))

@@ -19,7 +19,7 @@ static struct pmi *taken;
 static void serve(struct pmi *pmi)
 {
 	uint64_t index = rig_index(pmi->rig);
-	uint32_t lvtpc = lapic_read_lvtpc();
+	uint32_t lvtpc = apic_read(APIC_LVT_PC);
 	uint64_t debugctl = rdmsr(IA32_DEBUGCTL);
 
 	wrmsr(IA32_DEBUGCTL, debugctl & ~ds_configuration->tr);
@@ -56,7 +56,7 @@ static bool nmi(struct trap_frame *frame)
 		rig_index(taken->rig) >= ds_get(taken->rig->area, DS_BTS_INTERRUPT_THRESHOLD);
 
 	(void)frame;
-	if (!reached && !(lapic_read_lvtpc() & LVT_MASKED))
+	if (!reached && !(apic_read(APIC_LVT_PC) & LVT_MASKED))
 		return false;
 	serve(taken);
 	return true;
@@ -64,7 +64,7 @@ static bool nmi(struct trap_frame *frame)
 
 void pmi_take(struct pmi *pmi)
 {
-	pmi->lvtpc_before = lapic_read_lvtpc();
+	pmi->lvtpc_before = apic_read(APIC_LVT_PC);
 	taken = pmi;
 	if (pmi->delivery == PMI_NMI)
 		nmi_add_handler(nmi);
@@ -116,9 +116,9 @@ void pmi_cross(struct pmi *pmi, size_t records, size_t slots)
 
 void pmi_settle(void)
 {
-	uint64_t end = time_now() + SETTLING;
+	uint64_t end = clock_us() + SETTLING;
 
-	while (time_now() < end)
+	while (clock_us() < end)
 		__asm__ volatile("pause");
 }
 

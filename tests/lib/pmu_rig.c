@@ -226,7 +226,7 @@ void pmu_rig_need_freeze(uint64_t bit)
 static bool overflowed(struct trap_frame *frame)
 {
 	uint64_t status = rdmsr(IA32_PERF_GLOBAL_STATUS);
-	uint32_t lvtpc = lapic_read_lvtpc();
+	uint32_t lvtpc = apic_read(APIC_LVT_PC);
 
 	(void)frame;
 	if (!(lvtpc & LVT_MASKED) && !(status & interrupting))

@@ -50,7 +50,7 @@ void programs_ended(const uint64_t *pages_before)
 struct process *program_start(const char *name, uint64_t argument)
 {
 	struct process *process = NULL;
-	int error = process_spawn(name, argument, &process);
+	int error = process_spawn(name, argument, false, &process);
 
 	if (error)
 		test_error("program %s did not start: %d", name, error);
@@ -138,8 +138,7 @@ void program_expect(const char *name, uint64_t argument, bool privileged)
 {
 	uint64_t before = programs_begin();
 	struct process *process = NULL;
-	int error = privileged ? process_spawn_privileged(name, argument, &process)
-			       : process_spawn(name, argument, &process);
+	int error = process_spawn(name, argument, privileged, &process);
 
 	if (EXPECT_EQ(error, 0)) {
 		int status = program_end(process);
@@ -173,7 +172,7 @@ int program_output_of(const char *name, uint64_t argument, bool privileged)
 	atomic_store(&count, 0);
 	process_said = listen;
 	if (privileged)
-		REQUIRE_EQ(process_spawn_privileged(name, argument, &process), 0);
+		REQUIRE_EQ(process_spawn(name, argument, true, &process), 0);
 	else
 		process = program_start(name, argument);
 	status = program_end(process);

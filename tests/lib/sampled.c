@@ -212,7 +212,7 @@ static bool sample_once(struct sampled *sampled, const struct pebs_options *opti
 	size_t count = 0;
 
 	sampled_open(sampled);
-	if (!pebs_attach(sampled->task, options, &tracer)) {
+	if (!pebs_attach(sampled->task, 0, options, &tracer)) {
 		sampled_run(sampled);
 		count = pebs_read(tracer, sample, 1);
 		EXPECT(trace_detach(tracer));

@@ -22,14 +22,14 @@ void viewer_open(struct viewer *viewer, const struct walker *walker,
 		 const struct bts_options *options)
 {
 	*viewer = (struct viewer){0};
-	open(viewer, walker, options, bts_attach(walker->task, options, &viewer->tracer));
+	open(viewer, walker, options, bts_attach(walker->task, 0, options, &viewer->tracer));
 }
 
 void viewer_open_cpu(struct viewer *viewer, const struct walker *walker, unsigned index,
 		     const struct bts_options *options)
 {
 	*viewer = (struct viewer){0};
-	open(viewer, walker, options, bts_attach_cpu(index, options, &viewer->tracer));
+	open(viewer, walker, options, bts_attach(NULL, index, options, &viewer->tracer));
 }
 
 void viewer_feed(struct viewer *viewer, const struct ptrace_bts_record *record)

@@ -67,7 +67,7 @@ static void prepare(struct walker *walker)
 	if (!walker->task)
 		test_error("no memory for task %s", walker->name);
 	if (walker->options.size)
-		error = bts_attach(walker->task, &walker->options, &walker->tracer);
+		error = bts_attach(walker->task, 0, &walker->options, &walker->tracer);
 	if (error)
 		test_error("task %s cannot be traced: %d", walker->name, error);
 }

@@ -326,7 +326,7 @@ try 'a directory as a disk' 2 'there is no disk docs;' ./run-qemu.sh --linux REA
 try 'a console of nothing' 2 'are of a Linux' ./run-qemu.sh --interactive
 try 'a disk of nothing' 2 'are of a Linux' ./run-qemu.sh --disk README.md
 try 'a Linux with a blank' 2 'with a blank in its name: c d' sh -c 'touch "c d" && ./run-qemu.sh --linux "c d"'
-try 'a Linux and tests' 2 'linux goes without .*--test' ./run-qemu.sh --linux README.md -t 'bts_*'
+try 'a Linux and tests' 2 'linux does not take .*--test' ./run-qemu.sh --linux README.md -t 'bts_*'
 try 'a Linux from a stick' 2 'knows kernel or iso or other' ./run-qemu.sh --linux README.md -b usb
 try 'a Linux alone on a CD' 2 'without the monitor works with --boot kernel' ./run-qemu.sh --linux README.md -K -b iso
 try 'QEMU refuses its arguments' 2 'could not run: fake-qemu: -foo: invalid option' \
@@ -406,7 +406,7 @@ try 'memory that is no number' 2 '--memory needs a number' ./run-qemu.sh -m 1G
 try 'more memory than there can be' 2 'a number from 1 to 9999999' ./run-qemu.sh -m 10000000
 try 'time limit that is no number' 2 '--timeout needs' ./run-qemu.sh -T soon
 try 'scale that is no number' 2 'TIMEOUT_SCALE needs' env TIMEOUT_SCALE=x ./run-qemu.sh
-try 'bochs-options' 2 '--emulator bochs goes without' ./run-qemu.sh -e bochs -b iso
+try 'bochs-options' 2 '--emulator bochs does not take' ./run-qemu.sh -e bochs -b iso
 composes 'bochs' 'tools/bochs --cpu ryzen --smp 2 --memory 256 --kernel-only' -e bochs -s 2 -K
 composes 'bochs-words' "--memory 256 'end=poweroff test=a' vbts=on" -e bochs -t a
 try 'UEFI without a boot loader' 2 'cannot load Multiboot under UEFI' ./run-qemu.sh -f uefi
@@ -517,7 +517,7 @@ composes 'processor and size' '-accel kvm -cpu qemu64,\+svm -smp 2 -m 512 ' \
 composes 'what a run is for' "spoor.elf end=exit units=pebs,,pt'" --units pebs,pt
 try 'units without a value' 2 '--units needs a value' ./run-qemu.sh --units
 try 'units that are an empty word' 2 '--units needs a value, not an empty word' ./run-qemu.sh --units ''
-try 'units of a Linux' 2 'goes without .* and --units' ./run-qemu.sh --linux README.md --units pt
+try 'units of a Linux' 2 'does not take .* or --units' ./run-qemu.sh --linux README.md --units pt
 composes 'tests that may not be skipped' "spoor.elf end=exit test=a require=b,,-c'" -t a -r b,-c
 try 'the words that repeat a failure' 1 "again: ./run-qemu.sh -t bts_wrap -a seed=77 -a scale=50 -c qemu64 -M 'lockstep=on vbts=on' -- -M q35;" \
 	env FAKE_LOG="$here/logs/fail-again.log" FAKE_STATUS=35 ./run-qemu.sh -M lockstep=on -M vbts=on -c qemu64 -- -M q35

@@ -68,17 +68,7 @@ static void wrong(struct check *check, enum claim claim, const struct cursor_ite
 /* How many of the entries are at or below an address. */
 static size_t count_entries(const struct trace *trace, uint64_t address)
 {
-	size_t low = 0, high = trace->entry_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (trace->entries[middle] <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return COUNT_FIRST(trace->entry_count, at, trace->entries[at] <= address);
 }
 
 static bool is_entry(const struct trace *trace, uint64_t address)

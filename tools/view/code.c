@@ -347,24 +347,10 @@ const uint8_t *code_bytes(const struct code *code, uint64_t address, size_t *lef
 	return NULL;
 }
 
-/* How many of the first elements begin at or below `address`. */
-#define COUNT_UP_TO(array, count, member, address)                                                 \
-	({                                                                                         \
-		size_t low_ = 0, high_ = (count);                                                  \
-		while (low_ < high_) {                                                             \
-			size_t middle_ = low_ + (high_ - low_) / 2;                                \
-			if ((array)[middle_].member <= (address))                                  \
-				low_ = middle_ + 1;                                                \
-			else                                                                       \
-				high_ = middle_;                                                   \
-		}                                                                                  \
-		low_;                                                                              \
-	})
-
 const struct function *code_function(const struct code *code, uint64_t address)
 {
-	size_t at = COUNT_UP_TO(code->functions.function, code->functions.count, start,
-				address - code->bias);
+	size_t at = COUNT_FIRST(code->functions.count, n,
+				code->functions.function[n].start <= address - code->bias);
 	const struct function *function = at ? &code->functions.function[at - 1] : NULL;
 	struct function *moved;
 
@@ -396,7 +382,8 @@ bool code_has_symbols(const struct code *code)
 
 struct line code_line(const struct code *code, uint64_t address)
 {
-	size_t count = COUNT_UP_TO(code->rows, code->row_count, address, address - code->bias);
+	size_t count =
+		COUNT_FIRST(code->row_count, n, code->rows[n].address <= address - code->bias);
 
 	return count ? code->rows[count - 1].line : (struct line){0};
 }

@@ -142,19 +142,11 @@ static void take_exit(struct perf_load *load, const struct perf_item *item)
 /* The first chunk of a ring that does not end before `offset`. */
 static size_t find_chunk(const struct perf_load *load, uint64_t ring, uint64_t offset)
 {
-	size_t low = 0, high = load->chunk_count;
+	const struct perf_chunk *chunk = load->chunks;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct perf_chunk *chunk = &load->chunks[middle];
-
-		if (chunk->ring < ring ||
-		    (chunk->ring == ring && chunk->offset + chunk->size <= offset))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return COUNT_FIRST(load->chunk_count, at,
+			   chunk[at].ring < ring || (chunk[at].ring == ring &&
+						     chunk[at].offset + chunk[at].size <= offset));
 }
 
 /* Without records of switches: what the task may have executed since its last bytes. */

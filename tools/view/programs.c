@@ -99,33 +99,20 @@ static void arrange_roots(struct trace *trace)
 
 const struct trace_root *trace_root(const struct trace *trace, uint64_t cr3, uint32_t sequence)
 {
-	size_t low = 0, high = trace ? trace->root_count : 0;
+	const struct trace_root *root = trace ? trace->roots : NULL;
+	size_t before = COUNT_FIRST(trace ? trace->root_count : 0, at,
+				    root[at].cr3 < cr3 ||
+					    (root[at].cr3 == cr3 && root[at].sequence < sequence));
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct trace_root *root = &trace->roots[middle];
-
-		if (root->cr3 < cr3 || (root->cr3 == cr3 && root->sequence < sequence))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && trace->roots[low - 1].cr3 == cr3 ? &trace->roots[low - 1] : NULL;
+	return before && root[before - 1].cr3 == cr3 ? &root[before - 1] : NULL;
 }
 
 bool trace_has_root(const struct trace *trace, uint32_t first, uint32_t last)
 {
-	size_t low = 0, high = trace ? trace->root_count : 0, count = high;
+	size_t count = trace ? trace->root_count : 0;
+	size_t before = COUNT_FIRST(count, at, trace->root_sequences[at] <= first);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (trace->root_sequences[middle] <= first)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < count && trace->root_sequences[low] < last;
+	return before < count && trace->root_sequences[before] < last;
 }
 
 void trace_open_code(struct trace *trace, const char *elf, const char *program,

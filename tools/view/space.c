@@ -11,17 +11,7 @@
 /* How many of them end at or before `address`. */
 static size_t count_before(const struct maps *maps, uint64_t address)
 {
-	size_t low = 0, high = maps->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (maps->map[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return COUNT_FIRST(maps->count, at, maps->map[at].end <= address);
 }
 
 const struct map *maps_find(const struct maps *maps, uint64_t address)

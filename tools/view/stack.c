@@ -161,19 +161,9 @@ void stack_end(struct stack *stack)
 
 static bool is_entry(const struct stack *stack, uint64_t address)
 {
-	size_t low = 0, high = stack->entry_count;
+	size_t below = COUNT_FIRST(stack->entry_count, at, stack->entries[at] < address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (stack->entries[middle] == address)
-			return true;
-		if (stack->entries[middle] < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return false;
+	return below < stack->entry_count && stack->entries[below] == address;
 }
 
 /* An interrupt or an exception, rather than what the instruction at `from` does. */

@@ -208,17 +208,9 @@ static int64_t signed_at(const uint8_t *bytes)
 static const struct function *find(const struct functions *functions, size_t count,
 				   uint64_t address)
 {
-	size_t low = 0, high = count;
+	size_t before = COUNT_FIRST(count, at, functions->function[at].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (functions->function[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? &functions->function[low - 1] : NULL;
+	return before ? &functions->function[before - 1] : NULL;
 }
 
 /* What .eh_frame_hdr (Linux Standard Base 5.0, 10.6.2) begins with, as every linker writes it. */

@@ -13,17 +13,7 @@
 /* How many of the streams have a lower id. */
 static size_t place_of(const struct trace *trace, uint32_t id)
 {
-	size_t low = 0, high = trace->stream_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (trace->streams[trace->order[middle]].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return COUNT_FIRST(trace->stream_count, at, trace->streams[trace->order[at]].id < id);
 }
 
 const struct trace_stream *trace_find(const struct trace *trace, uint32_t id)

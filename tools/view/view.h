@@ -24,6 +24,24 @@ int view_perf(int argc, char **argv);
 int view_record(int argc, char **argv);
 int view_stacks(int argc, char **argv);
 
+/*
+ * How many of `count` elements come first, if `is_first`, an expression, is true of these and of no
+ * other; `at` is the index of the one it is asked of.
+ */
+#define COUNT_FIRST(count, at, is_first)                                                           \
+	({                                                                                         \
+		size_t low_ = 0, high_ = (count);                                                  \
+                                                                                                   \
+		while (low_ < high_) {                                                             \
+			size_t at = low_ + (high_ - low_) / 2;                                     \
+			if (is_first)                                                              \
+				low_ = at + 1;                                                     \
+			else                                                                       \
+				high_ = at;                                                        \
+		}                                                                                  \
+		low_;                                                                              \
+	})
+
 /* "view: " and the sentence on standard error; the program ends with EXIT_WRONG. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

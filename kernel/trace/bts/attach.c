@@ -3,27 +3,17 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/private.h"
 
-static int attach_tracer(struct task *task, unsigned index, const struct bts_options *options,
-			 struct tracer **result)
+int bts_attach(struct task *task, unsigned cpu, const struct bts_options *options,
+	       struct tracer **result)
 {
 	struct bts_tracer *tracer = NULL;
 	int error = tracer_create(options, &tracer);
 
 	if (!error)
-		error = trace_link(task, index, &tracer->base);
+		error = trace_link(task, cpu, &tracer->base);
 	if (!error)
 		*result = &tracer->base;
 	return error;
-}
-
-int bts_attach(struct task *task, const struct bts_options *options, struct tracer **result)
-{
-	return attach_tracer(task, 0, options, result);
-}
-
-int bts_attach_cpu(unsigned index, const struct bts_options *options, struct tracer **result)
-{
-	return attach_tracer(NULL, index, options, result);
 }
 
 /* --- Changes --- */

@@ -16,6 +16,9 @@
 
 struct task;
 
+extern const struct ptrace_unit ptrace_bts_unit;
+extern const struct export_unit export_bts;
+
 struct bts_options {
 	unsigned view;	  /* TRACE_USER, TRACE_KERNEL; neither: TRACE_USER */
 	bool privileged;  /* may see kernel addresses; TRACE_KERNEL needs it */
@@ -33,15 +36,13 @@ struct bts_options {
 };
 
 /*
- * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to
- * record, at once if it runs. -ENODEV: no BTS; -EINVAL: a value out of range; -EPERM: kernel
- * addresses without the right to them; -ENOMEM: no memory, or over the account's limit; -ESRCH: it
- * has ended. A failure leaves nothing.
+ * Attaches a tracer to `task` (of which the caller holds a reference, or is it), or if that is NULL
+ * to everything that runs on CPU `cpu`, and starts to record, at once if it runs. -ENODEV: no BTS;
+ * -EINVAL: a value out of range, no such CPU; -EPERM: kernel addresses without the right to them;
+ * -ENOMEM: no memory, or over the account's limit; -ESRCH: it has ended. A failure leaves nothing.
  */
-int bts_attach(struct task *task, const struct bts_options *options, struct tracer **tracer);
-
-/* The same for everything that runs on CPU `index`. -EINVAL: no such CPU, too. */
-int bts_attach_cpu(unsigned index, const struct bts_options *options, struct tracer **tracer);
+int bts_attach(struct task *task, unsigned cpu, const struct bts_options *options,
+	       struct tracer **tracer);
 
 /* Records that can be read. */
 size_t bts_available(struct tracer *tracer);

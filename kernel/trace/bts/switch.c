@@ -133,7 +133,7 @@ static __attribute__((noinline)) void depart_linear(struct cpu *cpu, bool depart
 	check_ends(cpu, trace->own, departs);
 }
 
-/* A ring that wraps has no end, and holds nothing that others want. */
+/* A circular ring never ends, and no other tracer wants its records. */
 static void depart_circular(struct cpu *cpu, struct bts_tracer *tracer, bool departs)
 {
 	ring_return(&tracer->ring);

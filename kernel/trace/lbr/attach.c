@@ -3,31 +3,18 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/lbr/private.h"
 
-static int attach_tracer(struct task *task, unsigned index,
-			 const struct branch_stack_options *options, struct tracer **result)
+int branch_stack_attach(struct task *task, unsigned cpu, const struct branch_stack_options *options,
+			struct tracer **result)
 {
+	bool lent = !task && cpu < cpu_count() && ds_is_lent(&cpu_by_index(cpu)->trace->ds);
 	struct stack_tracer *tracer;
-	int error = stack_create(options, task, index, &tracer);
+	int error = lent ? -EBUSY : stack_create(options, task, cpu, &tracer);
 
 	if (!error)
-		error = trace_link(task, index, &tracer->base);
+		error = trace_link(task, cpu, &tracer->base);
 	if (!error)
 		*result = &tracer->base;
 	return error;
-}
-
-int branch_stack_attach(struct task *task, const struct branch_stack_options *options,
-			struct tracer **tracer)
-{
-	return attach_tracer(task, 0, options, tracer);
-}
-
-int branch_stack_attach_cpu(unsigned index, const struct branch_stack_options *options,
-			    struct tracer **tracer)
-{
-	if (index < cpu_count() && ds_is_lent(&cpu_by_index(index)->trace->ds))
-		return -EBUSY;
-	return attach_tracer(NULL, index, options, tracer);
 }
 
 struct reading {

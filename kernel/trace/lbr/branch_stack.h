@@ -16,6 +16,8 @@
 struct cpu;
 struct task;
 
+extern const struct ptrace_unit ptrace_lbr_unit;
+
 struct branch_stack_options {
 	uint64_t flags;	  /* PTRACE_LBR_...; without a view: PTRACE_LBR_USER */
 	unsigned kinds;	  /* PTRACE_LBR_CONDITIONAL and so on; 0: every kind; of a call stack: 0 */
@@ -27,21 +29,18 @@ struct branch_stack_options {
 };
 
 /*
- * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to
- * record. -ENODEV: no LBR stack; -EINVAL: a value out of range, or kinds of a call stack;
+ * Attaches a tracer to `task` (of which the caller holds a reference, or is it), or if that is NULL
+ * to what runs on CPU `cpu`, and starts to record. -ENODEV: no LBR stack; -EINVAL: a value out of
+ * range, no such CPU, or kinds of a call stack;
  * -EOPNOTSUPP: the processor has no MSR_LBR_SELECT, and not everything is wanted, or it has no call
  * stacks, or one of a CPU or of the kernel is wanted, or it cannot freeze, where that is wanted;
  * -EPERM: kernel addresses without the right to them; -ENOMEM: no memory, or over the account's
  * limit; -ESRCH: it has ended; -EBUSY: a tracer that may run together with it wants other kinds, or
- * a call stack is wanted and it is not alone, or a unit is in use that excludes this one. A failure
- * leaves nothing.
+ * a call stack is wanted and it is not alone, or a unit is in use that excludes this one, or the
+ * CPU's MSRs are lent. A failure leaves nothing.
  */
-int branch_stack_attach(struct task *task, const struct branch_stack_options *options,
+int branch_stack_attach(struct task *task, unsigned cpu, const struct branch_stack_options *options,
 			struct tracer **tracer);
-
-/* The same for what runs on CPU `index`. -EINVAL: no such CPU, too; -EBUSY: its MSRs are lent. */
-int branch_stack_attach_cpu(unsigned index, const struct branch_stack_options *options,
-			    struct tracer **tracer);
 
 /* Copies (NULL: only counts) at most `most` of the newest branches, newest first; they stay. */
 unsigned branch_stack_read(struct tracer *tracer, struct ptrace_lbr_branch *branches,

@@ -245,6 +245,7 @@ static unsigned excludes(void)
 const struct trace_unit lbr_unit = {
 	.name = "LBR",
 	.is_present = branch_stack_present,
+	.init = lbr_init,
 	.init_cpu = init_cpu,
 	.print = print_unit,
 	.pause = pause_stack,

@@ -40,13 +40,9 @@ static int admit_tracer(struct stack_tracer *tracer, const struct tracer *replac
 
 static void forget_tracer(const struct stack_tracer *tracer)
 {
-	struct stack_tracer **at = &known;
 	SPIN_GUARD(&lock);
 
-	while (*at && *at != tracer)
-		at = &(*at)->next_known;
-	if (*at)
-		*at = tracer->next_known;
+	LIST_REMOVE(known, tracer, next_known);
 }
 
 const struct ptrace_lbr_branch *branch_stack_held(const struct tracer *tracer, unsigned *count)

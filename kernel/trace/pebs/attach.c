@@ -33,17 +33,15 @@ static int attach_stack(struct task *task, unsigned index, struct pebs_tracer *t
 
 	if (!wish.entries)
 		return 0;
-	error = task ? branch_stack_attach(task, &wish, &tracer->base.brings)
-		     : branch_stack_attach_cpu(index, &wish, &tracer->base.brings);
+	error = branch_stack_attach(task, index, &wish, &tracer->base.brings);
 	if (error == -EBUSY && options->holder)
 		pebs_copy_name(options->holder, "tracer of the newest branches");
 	return error;
 }
 
-/* It records once it has been found a counter: on `index`, or on ALL_CPUS where the task may run.
- */
-static int attach_tracer(struct task *task, unsigned index, const struct pebs_options *options,
-			 struct tracer **result)
+/* It records once it has been found a counter, for a task on ALL_CPUS, where that may run. */
+int pebs_attach(struct task *task, unsigned cpu, const struct pebs_options *options,
+		struct tracer **result)
 {
 	struct pebs_tracer *tracer = NULL;
 	int error = pebs_create(options, &tracer);
@@ -53,16 +51,16 @@ static int attach_tracer(struct task *task, unsigned index, const struct pebs_op
 	if (task)
 		format(tracer->name, sizeof(tracer->name), "tracer of task %u", task->pid);
 	else
-		format(tracer->name, sizeof(tracer->name), "tracer of CPU %u", index);
-	error = attach_stack(task, index, tracer, options);
+		format(tracer->name, sizeof(tracer->name), "tracer of CPU %u", cpu);
+	error = attach_stack(task, cpu, tracer, options);
 	if (error) {
 		pebs_free(&tracer->base);
 		return error;
 	}
-	error = trace_link(task, index, &tracer->base);
+	error = trace_link(task, cpu, &tracer->base);
 	if (error)
 		return error;
-	error = pebs_admit(tracer, index, options);
+	error = pebs_admit(tracer, task ? ALL_CPUS : cpu, options);
 	if (error) {
 		trace_detach(&tracer->base);
 		return error;
@@ -71,16 +69,6 @@ static int attach_tracer(struct task *task, unsigned index, const struct pebs_op
 	trace_settle();
 	*result = &tracer->base;
 	return 0;
-}
-
-int pebs_attach(struct task *task, const struct pebs_options *options, struct tracer **result)
-{
-	return attach_tracer(task, ALL_CPUS, options, result);
-}
-
-int pebs_attach_cpu(unsigned index, const struct pebs_options *options, struct tracer **result)
-{
-	return attach_tracer(NULL, index, options, result);
 }
 
 /* --- Reading --- */

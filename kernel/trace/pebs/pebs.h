@@ -23,6 +23,8 @@
 
 struct task;
 
+extern const struct ptrace_unit ptrace_pebs_unit;
+
 struct pebs_options {
 	uint32_t event;	 /* PTRACE_PEBS_INST_RETIRED and the like */
 	bool raw;	 /* `event` has bits of PTRACE_PEBS_RAW_BITS instead */
@@ -48,9 +50,10 @@ struct pebs_options {
 };
 
 /*
- * Attaches a tracer to `task` (of which the caller holds a reference, or is it) and starts to take
- * samples, at once if it runs. -ENODEV: no PEBS, or of one that counts no counters; -EINVAL: a
- * value out of range, no such event or counter, a reserved bit of a raw event, or CMASK, INV or E
+ * Attaches a tracer to `task` (of which the caller holds a reference, or is it), or if that is NULL
+ * to everything that runs on CPU `cpu`, and starts to take samples, at once if it runs. -ENODEV: no
+ * PEBS, or of one that counts no counters; -EINVAL: a value out of range, no such CPU, event or
+ * counter, a reserved bit of a raw event, or CMASK, INV or E
  * of a sampled one, or branches or `interrupt` of one that counts; -EOPNOTSUPP: TRACE_WRAP, or
  * TRACE_SIGNAL without a callback, or an event that this processor lacks, or branches, where its
  * records have none (with `interrupt`: where the stack cannot freeze) or branch_stack_attach()
@@ -61,10 +64,8 @@ struct pebs_options {
  * nothing. Tracers of a CPU are no others of counters: they wait while a task runs whose tracers
  * need what they have.
  */
-int pebs_attach(struct task *task, const struct pebs_options *options, struct tracer **tracer);
-
-/* The same for everything that runs on CPU `index`. -EINVAL: no such CPU, too. */
-int pebs_attach_cpu(unsigned index, const struct pebs_options *options, struct tracer **tracer);
+int pebs_attach(struct task *task, unsigned cpu, const struct pebs_options *options,
+		struct tracer **tracer);
 
 /* Bytes of a sample with so many branches, or with as many as the processor keeps. */
 size_t pebs_sample_size(unsigned branches);

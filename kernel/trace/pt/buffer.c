@@ -180,12 +180,9 @@ int buffer_create(struct trace_account *account, const struct insntrace_config *
 
 static void unlink_buffer(const struct insntrace_buffer *buffer)
 {
-	struct insntrace_buffer **at = &buffers;
 	SPIN_GUARD(&buffers_lock);
 
-	while (*at != buffer)
-		at = &(*at)->next;
-	*at = buffer->next;
+	LIST_REMOVE(buffers, buffer, next);
 }
 
 /* Frees each root that nothing keeps any more. */

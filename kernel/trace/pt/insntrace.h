@@ -30,6 +30,9 @@
 struct task;
 struct trace_account;
 
+extern const struct ptrace_unit ptrace_pt_unit;
+extern const struct export_unit export_pt;
+
 /*
  * Begins a session of `traces` buffers, in INSNTRACE_CPUS as many as there are CPUs. -EBUSY:
  * for one of CPUs: another has such a one, or branches are traced where the processor cannot do

@@ -41,11 +41,8 @@ int session_enter(struct session *session)
 
 void session_leave(const struct session *session)
 {
-	struct session **at = &sessions;
 	SPIN_GUARD(&buffers_lock);
 
-	while (*at != session)
-		at = &(*at)->next;
-	*at = session->next;
+	LIST_REMOVE(sessions, session, next);
 	trace_unclaim(&session->claim);
 }

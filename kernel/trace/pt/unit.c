@@ -84,6 +84,11 @@ static bool is_present(void)
 	return pt_caps()->present && pt_caps()->topa;
 }
 
+static void init_unit(void)
+{
+	pt_init(page_is_managed);
+}
+
 static void init_cpu(struct cpu *cpu)
 {
 	(void)cpu;
@@ -246,6 +251,7 @@ static unsigned excludes(void)
 const struct trace_unit pt_unit = {
 	.name = "Intel PT",
 	.is_present = is_present,
+	.init = init_unit,
 	.init_cpu = init_cpu,
 	.print = print_unit,
 	.pause = pause_trace,

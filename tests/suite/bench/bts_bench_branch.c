@@ -275,7 +275,7 @@ static struct round run(struct ptrace_bts_record *records, struct ptrace_bts_rec
 	struct round round;
 	uint64_t start;
 
-	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(current_task(), 0, &options, &tracer), 0);
 	start = tsc_read();
 	chain_walk(&chain_a, 2 * RECORDS);
 	round.recording = tsc_read() - start;
@@ -318,7 +318,7 @@ TEST(bts_bench_drain, .group = "bench", .ids = "", .needs = NEED_BTS,
 	struct bts_options other = {.overflow = TRACE_WRAP, .size = 4096};
 	struct tracer *second;
 
-	REQUIRE_EQ(bts_attach(current_task(), &other, &second), 0);
+	REQUIRE_EQ(bts_attach(current_task(), 0, &other, &second), 0);
 	linear = median();
 	EXPECT(trace_detach(second));
 	test_figure("drain_over_memcpy", circular.copying * 100 / circular.draining, "percent");
@@ -364,17 +364,17 @@ TEST(bts_bench_slice, .group = "bench", .ids = "", .needs = NEED_BTS,
 					    .size = SLICE_RECORDS *
 						    sizeof(struct ptrace_bts_record)};
 	struct ptrace_bts_record *records = test_area(options.size / PAGE_SIZE);
-	uint64_t slices[MOST], end = time_now() + MOST_TIME, middle;
+	uint64_t slices[MOST], end = clock_us() + MOST_TIME, middle;
 	struct tracer *tracer;
 	struct task *task;
 	size_t found;
 
 	test_pin();
 	task = task_create_stopped("slices", spin, NULL);
-	if (!task || bts_attach(task, &options, &tracer))
+	if (!task || bts_attach(task, 0, &options, &tracer))
 		test_error("the task cannot be started and traced");
 	task_start(task);
-	while (task->switches < SLICES && time_now() < end)
+	while (task->switches < SLICES && clock_us() < end)
 		;
 	task_kill(task);
 	task_join(task);

@@ -150,11 +150,11 @@ static size_t preempt(const struct task *task, struct tracer *tracer, uint64_t s
 		      struct preemption preemptions[SPINNER_MOST])
 {
 	struct ptrace_bts_record *records = test_area(RECORDS * sizeof(*records) / PAGE_SIZE);
-	uint64_t end = time_now() + MOST_TIME, turns = 0;
+	uint64_t end = clock_us() + MOST_TIME, turns = 0;
 	size_t found = 0;
 
 	sched_set_slice(SLICE);
-	while ((task->switches < TURNS || !found) && time_now() < end) {
+	while ((task->switches < TURNS || !found) && clock_us() < end) {
 		if (task->switches == turns)
 			continue;
 		turns = task->switches;
@@ -180,7 +180,7 @@ static size_t spinner_run(bool in_user, struct preemption preemptions[SPINNER_MO
 	code_map(USER_START, code, VM_USER);
 	test_pin();
 	task = task_create_stopped("spinner", in_user ? spin_in_user : spin_in_kernel, NULL);
-	if (!task || bts_attach(task, &options, &tracer))
+	if (!task || bts_attach(task, 0, &options, &tracer))
 		test_error("the spinner cannot be started and traced");
 	task_start(task);
 	count = preempt(task, tracer, in_user ? USER_START : (uint64_t)spinner_spin, preemptions);
@@ -218,7 +218,7 @@ static uint64_t instructions_with(unsigned tracers, unsigned view)
 	uint64_t steps;
 
 	for (unsigned i = 0; i < tracers; i++)
-		REQUIRE_EQ(bts_attach(current_task(), &options, &tracer[i]), 0);
+		REQUIRE_EQ(bts_attach(current_task(), 0, &options, &tracer[i]), 0);
 	steps = instructions_of(leave_and_come, this_cpu()) - instructions_of(nothing, NULL);
 	for (unsigned i = 0; i < tracers; i++)
 		EXPECT(trace_detach(tracer[i]));
@@ -266,7 +266,7 @@ static struct tracer *take_samples(void)
 					     .size = 4096};
 	struct tracer *tracer = NULL;
 
-	REQUIRE_EQ(pebs_attach(current_task(), &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(current_task(), 0, &options, &tracer), 0);
 	return tracer;
 }
 
@@ -284,7 +284,7 @@ TEST(samples_bench_switch, .group = "bench", .ids = "", .needs = NEED_BTS | NEED
 	none = cost_of_switch();
 	tracer = take_samples();
 	samples = cost_of_switch();
-	REQUIRE_EQ(bts_attach(current_task(), &options, &other), 0);
+	REQUIRE_EQ(bts_attach(current_task(), 0, &options, &other), 0);
 	both = cost_of_switch();
 	EXPECT(trace_detach(tracer));
 	branches = cost_of_switch();
@@ -305,7 +305,7 @@ static struct cost cost_with_stack(uint64_t flags)
 	struct tracer *tracer = NULL;
 	struct cost cost;
 
-	REQUIRE_EQ(branch_stack_attach(current_task(), &options, &tracer), 0);
+	REQUIRE_EQ(branch_stack_attach(current_task(), 0, &options, &tracer), 0);
 	cost = cost_of_switch();
 	EXPECT(trace_detach(tracer));
 	return cost;
@@ -460,7 +460,7 @@ static uint64_t cycles_with(unsigned tracers, uint64_t *records)
 
 	atomic_store(&run.over, false);
 	for (unsigned i = 0; i < tracers; i++)
-		if (bts_attach(one, &options, &tracer[i]))
+		if (bts_attach(one, 0, &options, &tracer[i]))
 			test_error("the task cannot be traced");
 	task_start(one);
 	task_start(other);

@@ -380,6 +380,6 @@ TEST(bts_reported_missing_without_ds, .group = "E", .ids = "E2", .needs = NEED_N
 	EXPECT(needs_missing(NEED_BTS) != NULL);
 	EXPECT(needs_missing(NEED_DS) != NULL);
 	EXPECT(needs_missing(NEED_PEBS) != NULL);
-	EXPECT_EQ(bts_attach(current_task(), &wanted, &tracer), -ENODEV);
+	EXPECT_EQ(bts_attach(current_task(), 0, &wanted, &tracer), -ENODEV);
 	EXPECT(!tracer);
 }

@@ -237,7 +237,7 @@ TEST(bts_filter_no_kernel_address, .group = "P", .ids = "P5", .needs = NEED_BTS,
 	options.view = TRACE_USER;
 	viewer_open(&viewers[0], &walker, &options);
 	options.view = TRACE_USER | TRACE_KERNEL;
-	EXPECT_EQ(bts_attach(walker.task, &options, &refused), -EPERM);
+	EXPECT_EQ(bts_attach(walker.task, 0, &options, &refused), -EPERM);
 	options.privileged = true;
 	viewer_open(&viewers[1], &walker, &options);
 	task_start(walker.task);

@@ -144,7 +144,7 @@ TEST(bts_user_nmi, .group = "K", .ids = "K8", .needs = NEED_BTS,
      .claim = "an NMI in ring 3 is recorded from the RIP that it saves",
      .source = "SDM Vol 3, 17.4.4 and 17.4.9: branch record fields")
 {
-	uint32_t lvtpc = lapic_read_lvtpc();
+	uint32_t lvtpc = apic_read(APIC_LVT_PC);
 	struct rig rig CLOSED_BY(close);
 	uint64_t rip = 0;
 

@@ -38,8 +38,8 @@ static void refuse(struct task *task, int error, const struct branch_stack_optio
 	uint64_t pages = pages_left(), used = account.used, debugctl = rdmsr(IA32_DEBUGCTL);
 	struct tracer *tracer = NULL;
 
-	EXPECT_EQ(task ? branch_stack_attach(task, options, &tracer)
-		       : branch_stack_attach_cpu(this_cpu()->index, options, &tracer),
+	EXPECT_EQ(task ? branch_stack_attach(task, 0, options, &tracer)
+		       : branch_stack_attach(NULL, this_cpu()->index, options, &tracer),
 		  -error);
 	EXPECT(!tracer && pages_left() == pages && account.used == used);
 	EXPECT_EQ(rdmsr(IA32_DEBUGCTL), debugctl);
@@ -80,7 +80,7 @@ static void refuse_values(struct task *task)
 			refuse(values[i].of_cpu ? NULL : task, values[i].error, &options);
 	}
 	options = options_now();
-	EXPECT_EQ(branch_stack_attach_cpu(cpu_count(), &options, &tracer), -EINVAL);
+	EXPECT_EQ(branch_stack_attach(NULL, cpu_count(), &options, &tracer), -EINVAL);
 }
 
 /* Other kinds, or a call stack, beside `tracer` at `task`; one in its place is no matter. */
@@ -92,7 +92,7 @@ static void refuse_others(struct task *task, struct tracer *tracer)
 	refuse(task, ENOMEM, &options); /* the limit is one page */
 	options.kinds = PTRACE_LBR_CALL;
 	options.replaces = tracer;
-	EXPECT_EQ(branch_stack_attach(task, &options, &fresh), 0);
+	EXPECT_EQ(branch_stack_attach(task, 0, &options, &fresh), 0);
 	EXPECT(trace_detach(fresh));
 	options.account = NULL;
 	options.replaces = NULL;
@@ -115,7 +115,7 @@ static void refuse_lent(void)
 	REQUIRE_EQ(ds_checkout(ds), 0);
 	refuse(NULL, EBUSY, &options);
 	EXPECT_EQ(ds_checkin(ds), 0);
-	EXPECT_EQ(branch_stack_attach_cpu(this_cpu()->index, &options, &tracer), 0);
+	EXPECT_EQ(branch_stack_attach(NULL, this_cpu()->index, &options, &tracer), 0);
 	EXPECT_EQ(ds_checkout(ds), -EBUSY);
 	EXPECT(trace_detach(tracer));
 	preemption_enable();
@@ -137,7 +137,7 @@ TEST(lbr_tracer_refusals, .group = "LB", .ids = "LB47", .needs = NEED_LBR,
 	account = (struct trace_account){.limit = PAGE_SIZE};
 	refuse_values(task);
 	refuse_lent();
-	REQUIRE_EQ(branch_stack_attach(task, &options, &tracer), 0);
+	REQUIRE_EQ(branch_stack_attach(task, 0, &options, &tracer), 0);
 	status = branch_stack_status(tracer);
 	EXPECT(status.flags == options.flags && status.kinds == PTRACE_LBR_KINDS);
 	EXPECT(status.entries == 4 && status.depth == lbr_caps()->depth && !status.available);

@@ -118,7 +118,7 @@ static struct tracer *attach(struct task *task, struct branch_stack_options opti
 	struct tracer *tracer = NULL;
 
 	options.entries = options.entries ? options.entries : LBR_MOST;
-	REQUIRE_EQ(branch_stack_attach(task, &options, &tracer), 0);
+	REQUIRE_EQ(branch_stack_attach(task, 0, &options, &tracer), 0);
 	return tracer;
 }
 
@@ -390,9 +390,9 @@ TEST(lbr_tracer_depth, .group = "LB", .ids = "LB68", .needs = NEED_LBR,
 	if (!lbr_caps()->architectural)
 		test_skip("the depth of a model's stack is what it is");
 	test_pin();
-	REQUIRE_EQ(branch_stack_attach_cpu(this_cpu()->index, &few, &tracer), 0);
+	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &few, &tracer), 0);
 	EXPECT_EQ(depth_here(), least_depth(8));
-	REQUIRE_EQ(branch_stack_attach_cpu(this_cpu()->index, &most, &second), 0);
+	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &most, &second), 0);
 	EXPECT_EQ(depth_here(), lbr_caps()->depth);
 	EXPECT(trace_detach(second));
 	EXPECT_EQ(depth_here(), least_depth(8));
@@ -620,7 +620,7 @@ TEST(lbr_tracer_freezes, .group = "LB", .ids = "LB45", .needs = NEED_LBR,
 	test_pin();
 	atomic_store(&overflows, 0);
 	REQUIRE_EQ(pmu_request(&this_cpu()->trace->pmu, 0, &owner), 0);
-	REQUIRE_EQ(branch_stack_attach_cpu(this_cpu()->index, &options, &tracer), 0);
+	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &options, &tracer), 0);
 	for (unsigned turn = 1; turn < 4; turn++) {
 		count = read_after_interrupt(tracer, &owner);
 		EXPECT_EQ(atomic_load(&overflows), turn);
@@ -653,7 +653,7 @@ TEST(lbr_tracer_of_cpu, .group = "LB", .ids = "LB46", .needs = NEED_LBR | NEED_S
 	open_jumper(&here);
 	open_jumper(&there);
 	task_set_affinity(there.task, cpu_set_of(1));
-	REQUIRE_EQ(branch_stack_attach_cpu(1, &options, &tracer), 0);
+	REQUIRE_EQ(branch_stack_attach(NULL, 1, &options, &tracer), 0);
 	run_jumper(&there);
 	run_jumper(&here);
 	EXPECT_EQ(read_all(tracer), 5);
@@ -680,12 +680,12 @@ TEST(lbr_tracer_excludes, .group = "LB", .ids = "LB48", .needs = NEED_LBR | NEED
 	int expected = lbr_caps()->excludes_bts ? -EBUSY : 0;
 
 	open_jumper(&jumper);
-	REQUIRE_EQ(bts_attach(jumper.task, &all, &branches_of), 0);
-	EXPECT_EQ(branch_stack_attach(jumper.task, &options, &tracer), expected);
+	REQUIRE_EQ(bts_attach(jumper.task, 0, &all, &branches_of), 0);
+	EXPECT_EQ(branch_stack_attach(jumper.task, 0, &options, &tracer), expected);
 	if (expected) {
 		EXPECT(trace_detach(branches_of));
-		EXPECT_EQ(branch_stack_attach(jumper.task, &options, &tracer), 0);
-		EXPECT_EQ(bts_attach(jumper.task, &all, &branches_of), -EBUSY);
+		EXPECT_EQ(branch_stack_attach(jumper.task, 0, &options, &tracer), 0);
+		EXPECT_EQ(bts_attach(jumper.task, 0, &all, &branches_of), -EBUSY);
 	} else {
 		run_jumper(&jumper);
 		EXPECT_EQ(bts_available(branches_of), 6);

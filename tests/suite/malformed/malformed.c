@@ -321,13 +321,13 @@ TEST(pt_malformed_apic, .group = "X", .ids = "X6", .needs = NEED_PT | NEED_UNSAF
      .claim = "packets to the local APIC's page signal no error, and it goes on to work",
      .source = "SDM Vol 3, 36.2.6: 36.2.6.4")
 {
-	uint32_t id = lapic_id(), lvtpc = lapic_read_lvtpc();
+	uint32_t id = lapic_id(), lvtpc = apic_read(APIC_LVT_PC);
 
 	PT_RIG(rig, 2, true);
 	trace_into(&rig, apic_page());
 	test_observe("apic", "error:%d,bytes_after:%d,id:%d,lvtpc:%d",
 		     pt_state(&rig.trace).table_error, written(&rig) > 0, lapic_id() == id,
-		     lapic_read_lvtpc() == lvtpc);
+		     apic_read(APIC_LVT_PC) == lvtpc);
 	EXPECT(!pt_state(&rig.trace).table_error);
 	EXPECT(apic_works());
 	pt_again(&rig, PT_PLAIN);

@@ -229,8 +229,8 @@ static bool disturb(void)
 	options.overflow = test_random() % 2 ? TRACE_WRAP : TRACE_STOP;
 	options.view = 1 + (unsigned)(test_random() % 3);
 	options.stamps = test_random() % 2;
-	error = of_cpu ? bts_attach_cpu((unsigned)test_random() % cpu_count(), &options, &tracer)
-		       : bts_attach(walker->task, &options, &tracer);
+	error = of_cpu ? bts_attach(NULL, (unsigned)test_random() % cpu_count(), &options, &tracer)
+		       : bts_attach(walker->task, 0, &options, &tracer);
 	if (error)
 		return error == -ESRCH && walker->task->trace_over;
 	disturbances++;
@@ -309,7 +309,7 @@ static void release(const struct walker *walker, unsigned there)
 	struct msrs msrs;
 
 	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(bts_attach(walker->task, &options, &tracer), 0);
+	EXPECT_EQ(bts_attach(walker->task, 0, &options, &tracer), 0);
 	do { /* it may be preempted between the two */
 		lease = wait_until_loaded(tracer, &cpu_by_index(there)->trace->ds);
 		smp_call(there, read_msrs, &msrs);

@@ -631,7 +631,7 @@ static void check_after_init(uint64_t debugctl)
 	unsigned index = cpu_count() - 1;
 	bool records = !(debugctl & ds_configuration->btint);
 	struct trial trial = {test_area(1), test_area(1), debugctl, UINT64_MAX, UINT64_MAX};
-	uint64_t end = time_now() + MOST_WAIT, branch = 0;
+	uint64_t end = clock_us() + MOST_WAIT, branch = 0;
 	struct task *task;
 
 	REQUIRE_EQ(ds_set_bts_buffer(trial.area, trial.buffer,
@@ -644,7 +644,7 @@ static void check_after_init(uint64_t debugctl)
 	task_start(task);
 	while (atomic_load(&cpu_by_index(index)->online) ||
 	       (records && !(branch = only_branch(trial.area))))
-		if (time_now() > end)
+		if (clock_us() > end)
 			test_error("CPU %u does not wait, or does not record", index);
 	EXPECT(smp_unpark(index));
 	task_join(task);

@@ -326,7 +326,7 @@ static bool is_due(const struct pebs *pebs)
 
 static bool nmi(struct trap_frame *frame)
 {
-	uint32_t entry = lapic_read_lvtpc();
+	uint32_t entry = apic_read(APIC_LVT_PC);
 
 	(void)frame;
 	if (!(entry & LVT_MASKED) && !is_due(seen.pebs))
@@ -375,7 +375,7 @@ static void fixed(struct trap_frame *frame)
 /* Delivered by a vector; the kernel's own interrupts wait. Returns what the LVT entry was. */
 static uint32_t take_by_vector(struct pebs *pebs)
 {
-	uint32_t entry = lapic_read_lvtpc();
+	uint32_t entry = apic_read(APIC_LVT_PC);
 
 	take(pebs);
 	by_vector = 0;
@@ -477,7 +477,7 @@ TEST(pebs_status_is_cleared, .group = "PE", .ids = "PE20", .needs = NEED_PEBS,
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 2), OVFBUF | 2);
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, OVFBUF);
 	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 2), 2);
-	EXPECT(lapic_read_lvtpc() & LVT_MASKED);
+	EXPECT(apic_read(APIC_LVT_PC) & LVT_MASKED);
 	lapic_unmask_lvtpc();
 }
 

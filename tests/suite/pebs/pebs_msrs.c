@@ -182,7 +182,7 @@ static void go_through_init(void *argument)
 static void send_init(void)
 {
 	unsigned index = cpu_count() - 1;
-	uint64_t end = time_now() + MOST_WAIT;
+	uint64_t end = clock_us() + MOST_WAIT;
 	struct task *task;
 	struct pebs pebs;
 
@@ -199,7 +199,7 @@ static void send_init(void)
 	task_set_affinity(task, cpu_set_of(index));
 	task_start(task);
 	while (atomic_load(&cpu_by_index(index)->online))
-		if (time_now() > end)
+		if (clock_us() > end)
 			test_error("CPU %u does not wait", index);
 	EXPECT(smp_unpark(index));
 	task_join(task);

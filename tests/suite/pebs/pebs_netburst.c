@@ -147,7 +147,7 @@ TEST(pebs_netburst_lease, .group = "PE", .ids = "PE12 PE19", .needs = NEED_PEBS,
 {
 	struct ds_cpu *ds = &this_cpu()->trace->ds;
 	struct ds_pebs_lease lease = {.cpu = NULL};
-	uint64_t end = time_now() + 1000000;
+	uint64_t end = clock_us() + 1000000;
 	long threshold = SLOTS - MARGIN, count;
 
 	need_netburst();
@@ -163,7 +163,7 @@ TEST(pebs_netburst_lease, .group = "PE", .ids = "PE12 PE19", .needs = NEED_PEBS,
 		   0);
 	start(ds, &lease);
 	run();
-	while (!atomic_load(&told) && time_now() < end)
+	while (!atomic_load(&told) && clock_us() < end)
 		__asm__ volatile("pause");
 	count = ds_get_pebs_index(ds, &lease);
 	EXPECT_EQ(atomic_load(&told), 1);

@@ -161,7 +161,7 @@ TEST(pmu_counter_beside_tracer, .group = "pmu", .ids = "", .needs = NEED_BTS,
 	uint64_t select = rdmsr(IA32_PERFEVTSEL0), reached;
 	struct tracer *tracer;
 
-	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(current_task(), 0, &options, &tracer), 0);
 	reached = staging_reached();
 	for (unsigned i = 0; i < 3; i++)
 		run_loop(staging / 2);

@@ -261,7 +261,7 @@ static void overflow_beside(unsigned n, uint64_t all, bool interrupt, uint64_t d
 	pmu_rig_interrupt.count = 0;
 	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
 	wrmsr(IA32_DEBUGCTL, debugctl);
-	if (interrupt && !(lapic_read_lvtpc() & LVT_MASKED))
+	if (interrupt && !(apic_read(APIC_LVT_PC) & LVT_MASKED))
 		pmu_rig_run_interrupted(all);
 	else
 		pmu_rig_run_until(n, all);

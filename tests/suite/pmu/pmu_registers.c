@@ -130,7 +130,7 @@ static bool overflowed(struct trap_frame *frame)
 	uint64_t counters = 1 | 1ull << FIXED_CYCLES;
 
 	(void)frame;
-	if (!(lapic_read_lvtpc() & LVT_MASKED) && !(rdmsr(IA32_PERF_GLOBAL_STATUS) & counters))
+	if (!(apic_read(APIC_LVT_PC) & LVT_MASKED) && !(rdmsr(IA32_PERF_GLOBAL_STATUS) & counters))
 		return false;
 	interrupt.value = rdmsr(IA32_PMC0);
 	interrupt.control = rdmsr(IA32_PERF_GLOBAL_CTRL);

@@ -40,7 +40,7 @@ TEST(user_given, .group = "process", .ids = "", .needs = NEED_SELFTEST | NEED_UN
 
 	if (!program)
 		test_error("the boot loader gave no program");
-	REQUIRE_EQ(process_spawn_privileged(program->name, argument, &process), 0);
+	REQUIRE_EQ(process_spawn(program->name, argument, true, &process), 0);
 	status = program_end(process);
 	program_note_end(program->name, status);
 	EXPECT_EQ(status, WAIT_EXITED(0));
@@ -223,10 +223,10 @@ TEST(user_kill_storm, .group = "process", .ids = "",
 	     "processes that fork, map, sleep, move and wait can be killed at any point; nothing is left",
      .source = "kernel/process/process.h")
 {
-	uint64_t before = programs_begin(), end = time_now() + test_scaled(ENOUGH) * 1000000;
+	uint64_t before = programs_begin(), end = clock_us() + test_scaled(ENOUGH) * 1000000;
 	uint64_t made[WAYS] = {0};
 
-	for (uint64_t round = 0; round < test_scaled(3) && time_now() < end; round++)
+	for (uint64_t round = 0; round < test_scaled(3) && clock_us() < end; round++)
 		for (unsigned way = 0; way < WAYS; way++)
 			made[way] += storm(1 + way);
 	for (unsigned way = 0; way < WAYS; way++)

@@ -318,7 +318,7 @@ TEST(pt_interrupts_pending, .group = "PT", .ids = "PT41", .needs = NEED_PT | NEE
 	      "the pointers account for both",
      .source = "SDM Vol 3, 36.2.6")
 {
-	uint32_t before = lapic_read_lvtpc();
+	uint32_t before = apic_read(APIC_LVT_PC);
 	struct pt_state state;
 
 	if (!pt_caps()->topa_many)

@@ -280,7 +280,7 @@ TEST(pt_claim, .group = "PT", .ids = "PT54", .needs = NEED_PT | NEED_BTS,
 
 	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
 	EXPECT_EQ(trace_holder(TRACE_BTS), -ENXIO);
-	REQUIRE_EQ(bts_attach_cpu(0, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(NULL, 0, &options, &tracer), 0);
 	EXPECT_EQ(trace_holder(TRACE_BTS), self);
 	error = insntrace_initialize(NULL, INSNTRACE_CPUS, cpu_count());
 	EXPECT_EQ(error, excludes ? -EBUSY : 0);
@@ -290,15 +290,15 @@ TEST(pt_claim, .group = "PT", .ids = "PT54", .needs = NEED_PT | NEED_BTS,
 	EXPECT_EQ(trace_holder(TRACE_BTS), -ENXIO);
 	REQUIRE_EQ(insntrace_initialize(NULL, INSNTRACE_CPUS, cpu_count()), 0);
 	EXPECT_EQ(trace_holder(TRACE_PT), self);
-	EXPECT_EQ(bts_attach_cpu(0, &options, &tracer), excludes ? -EBUSY : 0);
+	EXPECT_EQ(bts_attach(NULL, 0, &options, &tracer), excludes ? -EBUSY : 0);
 	if (!excludes)
 		trace_detach(tracer);
-	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), excludes ? -EBUSY : 0);
+	EXPECT_EQ(bts_attach(current_task(), 0, &options, &tracer), excludes ? -EBUSY : 0);
 	if (!excludes)
 		trace_detach(tracer);
 	EXPECT_EQ(insntrace_terminate(NULL), 0);
 	EXPECT_EQ(trace_holder(TRACE_PT), -ENXIO);
-	REQUIRE_EQ(bts_attach_cpu(0, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(NULL, 0, &options, &tracer), 0);
 	trace_detach(tracer);
 }
 
@@ -307,8 +307,8 @@ static int attach(const struct process *process, unsigned index, struct tracer *
 {
 	const struct bts_options options = {.size = 24 * 8192};
 
-	return process ? bts_attach(process->task, &options, tracer)
-		       : bts_attach_cpu(index, &options, tracer);
+	return process ? bts_attach(process->task, 0, &options, tracer)
+		       : bts_attach(NULL, index, &options, tracer);
 }
 
 /* Detaches it: the times that it has a branch to `ip`. */

@@ -96,8 +96,7 @@ static void outlive(bool by_filter)
 	named = program_start("holds_pages", 1);
 	root = named->space.root;
 	pid = by_filter ? named->pid : 0;
-	REQUIRE_EQ(process_spawn_privileged("insntrace", pid << 32 | argument_of(ROOT_OUTLIVES),
-					    &owner),
+	REQUIRE_EQ(process_spawn("insntrace", pid << 32 | argument_of(ROOT_OUTLIVES), true, &owner),
 		   0);
 	EXPECT_EQ(program_await(owner, true), WAIT_STOPPED(SIGSTOP));
 	process_signal(named, SIGKILL);
@@ -158,7 +157,7 @@ TEST(pt_user_ends, .group = "PT", .ids = "PT51 PT55", .needs = NEED_PT,
 
 	program_expect("insntrace", argument_of(LEAVES), true);
 	EXPECT_EQ(insntrace_traced_cpus(), 0);
-	REQUIRE_EQ(process_spawn_privileged("insntrace", argument_of(IS_KILLED), &process), 0);
+	REQUIRE_EQ(process_spawn("insntrace", argument_of(IS_KILLED), true, &process), 0);
 	for (unsigned n = 0; n < 1000 && insntrace_traced_cpus() != all; n++)
 		task_sleep(1000);
 	EXPECT_EQ(insntrace_traced_cpus(), all);
@@ -185,7 +184,7 @@ TEST(pt_user_may_not_trace, .group = "PT", .ids = "PT55", .needs = NEED_PT,
 	PROGRAMS(before);
 	struct process *privileged = NULL;
 
-	REQUIRE_EQ(process_spawn_privileged("spin", 0, &privileged), 0);
+	REQUIRE_EQ(process_spawn("spin", 0, true, &privileged), 0);
 	EXPECT_EQ(program_run("insntrace", (uint64_t)privileged->pid << 8 | MAY_NOT),
 		  WAIT_EXITED(0));
 	process_signal(privileged, SIGKILL);
@@ -220,9 +219,9 @@ static unsigned call_at_once(uint64_t calls)
 		if (i)
 			processes[i] = program_start("insntrace_hostile", argument);
 		else
-			REQUIRE_EQ(process_spawn_privileged("insntrace_hostile", argument,
-							    &processes[i]),
-				   0);
+			REQUIRE_EQ(
+				process_spawn("insntrace_hostile", argument, true, &processes[i]),
+				0);
 	}
 	for (unsigned i = 0; i < HOSTILE; i++) {
 		int status = program_end(processes[i]);

@@ -45,7 +45,7 @@ TEST(ptrace_refusals, .group = "I", .ids = "I1 I2",
 	PROGRAMS(before);
 	struct process *privileged;
 
-	REQUIRE_EQ(process_spawn_privileged("spin", 0, &privileged), 0);
+	REQUIRE_EQ(process_spawn("spin", 0, true, &privileged), 0);
 	EXPECT_EQ(program_run("ptrace_refusals", (uint64_t)privileged->pid << 8 |
 							 debugctl_has_btf << 1 | ds_has_bts()),
 		  WAIT_EXITED(0));
@@ -511,9 +511,8 @@ TEST(ptrace_own_branches, .group = "I", .ids = "I7", .needs = NEED_BTS,
 			if (i)
 				processes[i] = program_start("own_traces", argument);
 			else /* with the kernel's branches */
-				REQUIRE_EQ(process_spawn_privileged("own_traces",
-								    argument | 1ul << 55,
-								    &processes[0]),
+				REQUIRE_EQ(process_spawn("own_traces", argument | 1ul << 55, true,
+							 &processes[0]),
 					   0);
 		}
 		for (unsigned i = 0; i < PROFILERS; i++)
@@ -566,8 +565,8 @@ TEST(ptrace_random_traces, .group = "I", .ids = "",
 		if (i)
 			processes[i] = program_start("random_traces", each << 32 | seed);
 		else
-			REQUIRE_EQ(process_spawn_privileged("random_traces", each << 32 | seed,
-							    &processes[0]),
+			REQUIRE_EQ(process_spawn("random_traces", each << 32 | seed, true,
+						 &processes[0]),
 				   0);
 	}
 	for (unsigned i = 0; i < PROCESSES; i++)

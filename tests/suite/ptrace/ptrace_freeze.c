@@ -52,7 +52,7 @@ static struct tracer *trace_samples(struct task *task)
 	};
 	struct tracer *tracer = NULL;
 
-	return pebs_present() && !pebs_attach(task, &options, &tracer) ? tracer : NULL;
+	return pebs_present() && !pebs_attach(task, 0, &options, &tracer) ? tracer : NULL;
 }
 
 static struct tracer *trace_newest(struct task *task)
@@ -60,8 +60,8 @@ static struct tracer *trace_newest(struct task *task)
 	const struct branch_stack_options options = {.flags = PTRACE_LBR_USER, .entries = NEWEST};
 	struct tracer *tracer = NULL;
 
-	return branch_stack_present() && !branch_stack_attach(task, &options, &tracer) ? tracer
-										       : NULL;
+	return branch_stack_present() && !branch_stack_attach(task, 0, &options, &tracer) ? tracer
+											  : NULL;
 }
 
 static atomic_uint overflows;
@@ -88,7 +88,7 @@ static void begin(unsigned cpu, uint64_t rounds, size_t threshold)
 	EXPECT_EQ(program_await(subject->process, true), WAIT_STOPPED(SIGSTOP));
 	task_set_affinity(subject->process->task, cpu_set_of(cpu));
 	if (ds_has_bts())
-		EXPECT_EQ(bts_attach(subject->process->task, &options, &subject->branches), 0);
+		EXPECT_EQ(bts_attach(subject->process->task, 0, &options, &subject->branches), 0);
 	subject->newest = trace_newest(subject->process->task);
 	subject->samples = trace_samples(subject->process->task);
 }
@@ -332,12 +332,12 @@ static void expect_thaw(void)
 	EXPECT_EQ(freeze_request(&owner, 0, NULL), 0);
 	EXPECT(!is_frozen());
 	for (unsigned i = 0; i < used; i++) {
-		uint64_t end = time_now() + 10000000;
+		uint64_t end = clock_us() + 10000000;
 
 		if (!subjects[i].branches || trace_is_held(subjects[i].branches) ||
 		    subjects[i].ends)
 			continue;
-		while (records_of(&subjects[i]) == before[i] && time_now() < end)
+		while (records_of(&subjects[i]) == before[i] && clock_us() < end)
 			task_sleep(1000);
 		EXPECT(records_of(&subjects[i]) > before[i]);
 	}
@@ -506,7 +506,7 @@ static void begin_stream(void)
 /* Some chunk is full: what is taken later makes room. */
 static void await_chunk(unsigned cpu)
 {
-	uint64_t end = time_now() + 10000000;
+	uint64_t end = clock_us() + 10000000;
 	const void *from;
 	size_t piece;
 
@@ -514,7 +514,7 @@ static void await_chunk(unsigned cpu)
 		piece = PAGE_SIZE;
 		EXPECT_EQ(insntrace_read_stream(NULL, cpu, &from, &piece), 0);
 		task_sleep(5000);
-	} while (piece < PAGE_SIZE && time_now() < end);
+	} while (piece < PAGE_SIZE && clock_us() < end);
 }
 
 TEST(freeze_stream, .group = "PT", .ids = "I13 PT41", .needs = NEED_PT | NEED_SMP,
@@ -601,9 +601,9 @@ TEST(freeze_deaf, .group = "I", .ids = "I15", .needs = NEED_SMP,
 	lapic_send_nmi(cpu_by_index(other)->apic_id);
 	while (!atomic_load(&heard))
 		__asm__ volatile("pause");
-	start = time_now();
+	start = clock_us();
 	EXPECT_EQ(freeze_request(&owner, PTRACE_FREEZE_NOW, NULL), 0);
-	EXPECT(time_now() - start >= 1000000);
+	EXPECT(clock_us() - start >= 1000000);
 	EXPECT_EQ(status_of(other).flags, 0);
 	EXPECT(status_of(this_cpu()->index).flags & PTRACE_FREEZE_STOPPED);
 	EXPECT(!freeze_is_whole());

@@ -74,7 +74,7 @@ static struct tracer *attach(struct task *task, unsigned branches, struct pebs_o
 
 	options.branches = branches;
 	options.size = MOST * pebs_sample_size(branches);
-	REQUIRE_EQ(pebs_attach(task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(task, 0, &options, &tracer), 0);
 	return tracer;
 }
 
@@ -135,7 +135,7 @@ static void expect_branches(unsigned wanted)
 	size_t count;
 
 	sampled_open(&sampled);
-	REQUIRE_EQ(bts_attach(sampled.task, &all, &branches), 0);
+	REQUIRE_EQ(bts_attach(sampled.task, 0, &all, &branches), 0);
 	tracer = attach(sampled.task, wanted, options);
 	sampled_run(&sampled);
 	count = read_samples(tracer, wanted);
@@ -416,7 +416,7 @@ TEST(samples_interrupt_counts, .group = "samples", .ids = "PE126",
 		test_skip("no counter of branches (CPUID.0AH)");
 	sampled_open(&sampled);
 	tracer = attach(sampled.task, 0, at_interrupts(PERIOD));
-	REQUIRE_EQ(pebs_attach(sampled.task, &counting, &counter), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &counting, &counter), 0);
 	sampled_run(&sampled);
 	pebs_status(counter, &status);
 	count = pebs_read(tracer, plain, MOST);
@@ -465,7 +465,7 @@ static void expect_frozen(unsigned wanted)
 	size_t count;
 
 	sampled_open(&sampled);
-	REQUIRE_EQ(bts_attach(sampled.task, &all, &branches), 0);
+	REQUIRE_EQ(bts_attach(sampled.task, 0, &all, &branches), 0);
 	tracer = attach(sampled.task, wanted, at_interrupts(PERIOD));
 	sampled_run(&sampled);
 	count = read_samples(tracer, wanted);
@@ -548,7 +548,7 @@ static void refuse(struct task *task, struct pebs_options options, int error)
 
 	options.holder = holder;
 	options.size = MOST * pebs_sample_size(options.branches);
-	EXPECT_EQ(pebs_attach(task, &options, &tracer), error);
+	EXPECT_EQ(pebs_attach(task, 0, &options, &tracer), error);
 	EXPECT(error != -EBUSY || !strcmp(holder, "tracer of the newest branches"));
 }
 
@@ -578,7 +578,7 @@ TEST(samples_branches_refused, .group = "samples", .ids = "PE125", .needs = NEED
 	options.kinds = PTRACE_LBR_KINDS + 1;
 	refuse(sampled.task, options, -EINVAL);
 	options.kinds = PTRACE_LBR_CALL;
-	REQUIRE_EQ(branch_stack_attach(sampled.task, &returns, &newest), 0);
+	REQUIRE_EQ(branch_stack_attach(sampled.task, 0, &returns, &newest), 0);
 	refuse(sampled.task, options, -EBUSY);
 	options.kinds = PTRACE_LBR_RETURN;
 	EXPECT(trace_detach(attach(sampled.task, 4, options)));

@@ -92,9 +92,9 @@ TEST(samples_by_code, .group = "samples", .ids = "SE1", .needs = NEED_SAMPLES,
 
 	sampled_needs_exact();
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &raw, &by_code), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &raw, &by_code), 0);
 	if (ds_caps()->pebs_format)
-		EXPECT_EQ(pebs_attach(sampled.task, &named, &by_name), 0);
+		EXPECT_EQ(pebs_attach(sampled.task, 0, &named, &by_name), 0);
 	sampled_run(&sampled);
 	expect_all(&sampled, by_code, PERIOD);
 	if (by_name)
@@ -120,7 +120,7 @@ TEST(samples_without_a_name, .group = "samples", .ids = "SE1", .needs = NEED_SAM
 		test_skip("samples are late by more events than a visit has");
 	options.period = 4;
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	count = pebs_read(tracer, samples, MOST);
 	EXPECT_EQ(count, events / 5);
@@ -135,7 +135,7 @@ static void expect_refused(const struct sampled *sampled, const struct pebs_opti
 {
 	struct tracer *tracer = NULL;
 
-	EXPECT_EQ(pebs_attach(sampled->task, options, &tracer), expected);
+	EXPECT_EQ(pebs_attach(sampled->task, 0, options, &tracer), expected);
 	EXPECT(!tracer && !sampled->task->trace);
 }
 
@@ -200,7 +200,7 @@ TEST(samples_absent_events, .group = "samples", .ids = "SE4", .needs = NEED_SAMP
 			continue;
 		}
 		available++;
-		REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+		REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 		EXPECT(trace_detach(tracer));
 	}
 	EXPECT(available > 0);
@@ -219,8 +219,8 @@ TEST(samples_count_exactly, .group = "samples", .ids = "SE5", .needs = NEED_SAMP
 
 	sampled_needs_exact();
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &counter), 0);
-	REQUIRE_EQ(pebs_attach(sampled.task, &taken, &sampler), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &counter), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &taken, &sampler), 0);
 	sampled_run(&sampled);
 	EXPECT_EQ(events_of(counter), FEW * sampled_events(SAMPLED_INSTRUCTIONS));
 	pebs_clear(counter);
@@ -252,7 +252,7 @@ TEST(samples_count_selects, .group = "samples", .ids = "SE5", .needs = NEED_SAMP
 	selects = 0;
 	test_pin();
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	EXPECT_EQ(selects, FEW);
 	look_at_selects(NULL);
@@ -283,7 +283,7 @@ static void count_beside(bool fixed)
 
 	sampled_open(&sampled);
 	use_counters(fixed, true);
-	EXPECT_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	EXPECT_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	use_counters(fixed, false);
 	EXPECT_EQ(tracer ? events_of(tracer) : 0, FEW * sampled_events(SAMPLED_INSTRUCTIONS));
@@ -309,7 +309,7 @@ TEST(samples_fixed_or_general, .group = "samples", .ids = "SE6", .needs = NEED_S
 	use_counters(false, true);
 	use_counters(true, true);
 	options.holder = holder;
-	EXPECT_EQ(pebs_attach_cpu(this_cpu()->index, &options, &tracer), -EBUSY);
+	EXPECT_EQ(pebs_attach(NULL, this_cpu()->index, &options, &tracer), -EBUSY);
 	EXPECT(!strcmp(holder, "somebody"));
 	use_counters(true, false);
 	use_counters(false, false);
@@ -332,7 +332,7 @@ TEST(samples_of_fixed_counter, .group = "samples", .ids = "SE6 PE97", .needs = N
 	test_pin();
 	sampled_open(&sampled);
 	use_counters(false, true);
-	EXPECT_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	EXPECT_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	use_counters(false, false);
 	REQUIRE(tracer);
@@ -365,8 +365,8 @@ TEST(samples_cpu_gives_way, .group = "samples", .ids = "SE7", .needs = NEED_SAMP
 		test_skip("samples are late by more events than a visit has");
 	test_pin();
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach_cpu(this_cpu()->index, &whole, &of_cpu), 0);
-	EXPECT_EQ(pebs_attach(sampled.task, &options, &of_task), 0);
+	REQUIRE_EQ(pebs_attach(NULL, this_cpu()->index, &whole, &of_cpu), 0);
+	EXPECT_EQ(pebs_attach(sampled.task, 0, &options, &of_task), 0);
 	sampled_run(&sampled);
 	pebs_status(of_cpu, &status);
 	format(expected, sizeof(expected), "tracer of task %u", sampled.task->pid);

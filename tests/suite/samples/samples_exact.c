@@ -61,7 +61,7 @@ static void sample_exactly(bool nmi)
 	sampled_needs_exact();
 	trace_deliver_pmi(nmi);
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	EXPECT_EQ(samples_in(&sampled, kind, PERIOD), SAMPLES);
 	expect_all(&sampled, tracer, kind, PERIOD);
@@ -116,7 +116,7 @@ TEST(samples_after_an_overflow, .group = "samples", .ids = "PE12", .needs = NEED
 	sampled_needs_exact();
 	test_pin();
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	task_start(sampled.task);
 	do {
 		preemption_disable();
@@ -149,7 +149,7 @@ static struct tracer *trace_branches(const struct sampled *sampled, enum trace_o
 				      .size = records * sizeof(struct ptrace_bts_record)};
 	struct tracer *tracer = NULL;
 
-	REQUIRE_EQ(bts_attach(sampled->task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(sampled->task, 0, &options, &tracer), 0);
 	return tracer;
 }
 
@@ -195,7 +195,7 @@ static void sample_one_that_moves(bool nmi)
 	trace_deliver_pmi(nmi);
 	sampled_open(&sampled);
 	branches = trace_branches(&sampled, TRACE_STOP, TRACE_USER, 20000);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	expect_edges(&sampled, tracer, branches, kind);
 	EXPECT(trace_detach(branches));
@@ -241,7 +241,7 @@ TEST(samples_beside_circular_branches, .group = "samples", .ids = "PE12",
 	sampled_needs_exact();
 	sampled_open(&sampled);
 	branches = trace_branches(&sampled, TRACE_WRAP, TRACE_USER | TRACE_KERNEL, RING);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	bts_status(branches, &status);
 	EXPECT(status.circular);
@@ -303,7 +303,7 @@ TEST(samples_switched_while_armed, .group = "samples", .ids = "PE12", .needs = N
 
 	sampled_needs_exact();
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sched_set_slice(UINT32_MAX); /* the end of a slice would switch it a second time */
 	run_and_leave(&sampled);
 	sched_set_slice(1000);
@@ -342,8 +342,9 @@ TEST(samples_of_two_readers, .group = "samples", .ids = "", .needs = NEED_SAMPLE
 	sampled_needs_exact();
 	other.holder = holder;
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &first), 0);
-	EXPECT_EQ(pebs_attach(sampled.task, &other, &second), are_counters_enough() ? 0 : -EBUSY);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &first), 0);
+	EXPECT_EQ(pebs_attach(sampled.task, 0, &other, &second),
+		  are_counters_enough() ? 0 : -EBUSY);
 	sampled_run(&sampled);
 	if (second)
 		expect_all(&sampled, second, kind, PERIOD);
@@ -423,8 +424,8 @@ TEST(samples_of_two_events, .group = "samples", .ids = "PE16", .needs = NEED_SAM
 	sampled_needs_exact();
 	seldom.holder = holder;
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &often, &first), 0);
-	EXPECT_EQ(pebs_attach(sampled.task, &seldom, &second), told_apart ? 0 : -EBUSY);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &often, &first), 0);
+	EXPECT_EQ(pebs_attach(sampled.task, 0, &seldom, &second), told_apart ? 0 : -EBUSY);
 	EXPECT_EQ(holder[0], told_apart ? 0 : 't');
 	sampled_run(&sampled);
 	if (second) {
@@ -451,7 +452,7 @@ TEST(samples_of_two_tasks, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 		both[i].visits = FEW;
 		both[i].between = take_turns;
 		sampled_open(&both[i]);
-		REQUIRE_EQ(pebs_attach(both[i].task, &options, &tracers[i]), 0);
+		REQUIRE_EQ(pebs_attach(both[i].task, 0, &options, &tracers[i]), 0);
 	}
 	task_start(both[0].task);
 	sampled_run(&both[1]);
@@ -478,7 +479,7 @@ TEST(samples_of_a_cpu, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 	sampled_needs_exact();
 	test_pin();
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach_cpu(this_cpu()->index, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(NULL, this_cpu()->index, &options, &tracer), 0);
 	sampled_run(&sampled);
 	count = pebs_read(tracer, samples, MOST);
 	EXPECT_EQ(count, SAMPLES);

@@ -36,8 +36,8 @@ static void prepare(unsigned i)
 
 	tasks[i] = (struct sampled){.number = i, .visits = VISITS, .between = move};
 	sampled_open(&tasks[i]);
-	REQUIRE_EQ(pebs_attach(tasks[i].task, &options, &samples_of[i]), 0);
-	REQUIRE_EQ(bts_attach(tasks[i].task, &branches, &branches_of[i]), 0);
+	REQUIRE_EQ(pebs_attach(tasks[i].task, 0, &options, &samples_of[i]), 0);
+	REQUIRE_EQ(bts_attach(tasks[i].task, 0, &branches, &branches_of[i]), 0);
 }
 
 static int attach_any(const struct sampled *sampled, struct tracer **tracer)
@@ -52,10 +52,10 @@ static int attach_any(const struct sampled *sampled, struct tracer **tracer)
 	options.view = 1 + (unsigned)(test_random() % 3);
 	options.period += options.view & TRACE_KERNEL ? 2000 : 0;
 	if (test_random() % 2)
-		return of_cpu ? pebs_attach_cpu(cpu, &options, tracer)
-			      : pebs_attach(sampled->task, &options, tracer);
-	return of_cpu ? bts_attach_cpu(cpu, &branches, tracer)
-		      : bts_attach(sampled->task, &branches, tracer);
+		return of_cpu ? pebs_attach(NULL, cpu, &options, tracer)
+			      : pebs_attach(sampled->task, 0, &options, tracer);
+	return of_cpu ? bts_attach(NULL, cpu, &branches, tracer)
+		      : bts_attach(sampled->task, 0, &branches, tracer);
 }
 
 /* A tracer for a moment. Where a processor has one counter that may be refused. */

@@ -48,7 +48,7 @@ static size_t sample_view(unsigned view, enum sampled_kind kind, uint64_t period
 	options.view = view;
 	options.privileged = view & TRACE_KERNEL;
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	count = pebs_read(tracer, samples, MOST);
 	EXPECT(trace_detach(tracer));
@@ -128,7 +128,7 @@ TEST(samples_stop_on_full, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 
 	sampled_needs_exact();
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	pebs_status(tracer, &status);
 	EXPECT(status.full && !status.truncated);
@@ -183,7 +183,7 @@ static void sample_with_threshold(size_t size, size_t threshold, bool nmi)
 	options.overflowed = tell;
 	options.argument = &told;
 	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled.held = tracer;
 	task_start(sampled.task);
 	count = read_until_ended(&sampled, tracer, &held);
@@ -250,9 +250,9 @@ static void expect_refused(struct pebs_options options, int expected)
 
 	options.account = &account;
 	options.holder = holder;
-	refused(pebs_attach(sampled.task, &options, &tracer), expected, &before, tracer);
+	refused(pebs_attach(sampled.task, 0, &options, &tracer), expected, &before, tracer);
 	EXPECT(!sampled.task->trace);
-	refused(pebs_attach_cpu(this_cpu()->index, &options, &tracer), expected, &before, tracer);
+	refused(pebs_attach(NULL, this_cpu()->index, &options, &tracer), expected, &before, tracer);
 	EXPECT(!this_cpu()->trace->context.tracers[TRACE_PEBS]);
 }
 
@@ -371,10 +371,10 @@ TEST(samples_refused_counter, .group = "samples", .ids = "", .needs = NEED_SAMPL
 	holder[0] = 0;
 	options = options_now();
 	options.holder = holder;
-	EXPECT_EQ(pebs_attach(sampled.task, &options, &tracer), -EBUSY);
+	EXPECT_EQ(pebs_attach(sampled.task, 0, &options, &tracer), -EBUSY);
 	EXPECT(!strcmp(holder, "somebody"));
 	smp_call(cpu_count() - 1, give_all_counters, NULL);
-	EXPECT_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	EXPECT_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	EXPECT(trace_detach(tracer));
 	sampled_close(&sampled);
 }
@@ -414,7 +414,7 @@ TEST(samples_blocked, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 	struct tracer *tracer = NULL;
 
 	open_task();
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	take_all_counters(NULL);
 	sampled_run(&sampled);
 	give_all_counters(NULL);
@@ -436,10 +436,10 @@ static struct tracer *attach_counted(const struct pebs_options *options)
 	struct tracer *tracer;
 	uint64_t pages;
 
-	REQUIRE_EQ(pebs_attach_cpu(this_cpu()->index, options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(NULL, this_cpu()->index, options, &tracer), 0);
 	EXPECT(trace_detach(tracer));
 	pages = pages_left();
-	REQUIRE_EQ(pebs_attach_cpu(this_cpu()->index, options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(NULL, this_cpu()->index, options, &tracer), 0);
 	EXPECT_EQ(account.used - used, (pages - pages_left()) * PAGE_SIZE);
 	return tracer;
 }
@@ -453,7 +453,7 @@ static void expect_samples(void)
 
 	account.limit = SIZE_MAX;
 	options.account = &account;
-	REQUIRE_EQ(pebs_attach(sampled.task, &options, &tracer), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
 	sampled_run(&sampled);
 	pebs_status(tracer, &status);
 	EXPECT(status.available > 0);
@@ -486,7 +486,7 @@ TEST(samples_accounts, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 	EXPECT(trace_detach(tracer));
 	options.cut_size = false;
 	options.size = status.size + sizeof(struct ptrace_pebs_sample);
-	EXPECT_EQ(pebs_attach_cpu(this_cpu()->index, &options, &tracer), -ENOMEM);
+	EXPECT_EQ(pebs_attach(NULL, this_cpu()->index, &options, &tracer), -ENOMEM);
 	EXPECT_EQ(account.used, 0);
 	expect_samples();
 	sampled_close(&sampled);
@@ -502,7 +502,7 @@ TEST(samples_refused_without_pebs, .group = "samples", .ids = "", .needs = 0,
 
 	if (pebs_present())
 		test_skip("the processor takes samples");
-	EXPECT_EQ(pebs_attach(current_task(), &options, &tracer), -ENODEV);
-	EXPECT_EQ(pebs_attach_cpu(0, &options, &tracer), -ENODEV);
+	EXPECT_EQ(pebs_attach(current_task(), 0, &options, &tracer), -ENODEV);
+	EXPECT_EQ(pebs_attach(NULL, 0, &options, &tracer), -ENODEV);
 	EXPECT(!tracer && !current_task()->trace);
 }

@@ -132,7 +132,7 @@ TEST(selftest_fault_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTE
 	struct tracer *tracer;
 
 	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), 0);
+	EXPECT_EQ(bts_attach(current_task(), 0, &options, &tracer), 0);
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");
 }
@@ -213,7 +213,7 @@ TEST(selftest_hang_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTES
 	struct tracer *tracer;
 
 	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), 0);
+	EXPECT_EQ(bts_attach(current_task(), 0, &options, &tracer), 0);
 	__asm__ volatile("cli");
 	for (;;)
 		__asm__ volatile("pause");
@@ -280,7 +280,7 @@ TEST(selftest_panic_traced, .group = "selftest", .ids = "", .needs = NEED_SELFTE
 	struct tracer *tracer;
 
 	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), 0);
+	EXPECT_EQ(bts_attach(current_task(), 0, &options, &tracer), 0);
 	interrupts_save(); /* as with a spinlock held: the end of one test is not enough */
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");
@@ -296,7 +296,7 @@ TEST(selftest_panic_newest, .group = "selftest", .ids = "", .needs = NEED_SELFTE
 		.flags = PTRACE_LBR_USER | PTRACE_LBR_KERNEL, .entries = 32, .privileged = true};
 	struct tracer *tracer;
 
-	EXPECT_EQ(branch_stack_attach(current_task(), &options, &tracer), 0);
+	EXPECT_EQ(branch_stack_attach(current_task(), 0, &options, &tracer), 0);
 	interrupts_save();
 	chain_walk(&chain_a, 40);
 	__asm__ volatile("ud2");
@@ -319,8 +319,8 @@ static void trace_walker(struct task *task, bool newest)
 	struct tracer *tracer;
 
 	options.overflow = TRACE_WRAP;
-	EXPECT_EQ(bts_attach(task, &options, &tracer), 0);
-	EXPECT(!newest || !branch_stack_attach(task, &stack, &tracer));
+	EXPECT_EQ(bts_attach(task, 0, &options, &tracer), 0);
+	EXPECT(!newest || !branch_stack_attach(task, 0, &stack, &tracer));
 }
 
 /* Each of the others walks when it stops. */

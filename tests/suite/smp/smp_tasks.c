@@ -73,7 +73,7 @@ static void meet(void *argument)
 	if (this_cpu()->index >= meeting.cpus)
 		return;
 	atomic_fetch_add(&meeting.here, 1);
-	while (atomic_load(&meeting.here) < meeting.cpus && time_now() < meeting.end)
+	while (atomic_load(&meeting.here) < meeting.cpus && clock_us() < meeting.end)
 		__asm__ volatile("pause");
 	if (atomic_load(&meeting.here) == meeting.cpus)
 		atomic_fetch_add(&meeting.met, 1);
@@ -84,7 +84,7 @@ TEST(smp_call_all_at_once, .group = "S", .ids = "", .needs = NEED_SMP,
      .source = "kernel/smp/smp.h")
 {
 	meeting.cpus = cpu_count() < AT_ONCE ? cpu_count() : AT_ONCE;
-	meeting.end = time_now() + PATIENCE;
+	meeting.end = clock_us() + PATIENCE;
 	atomic_store(&meeting.here, 0);
 	atomic_store(&meeting.met, 0);
 	smp_call_all(meet, NULL);
@@ -255,7 +255,7 @@ TEST(smp_fpu_storm, .group = "S", .ids = "", .needs = NEED_SMP,
      .source = "docs/tricks.md")
 {
 	static struct task *tasks[MAX_CPUS];
-	uint64_t start = time_now();
+	uint64_t start = clock_us();
 
 	task_set_affinity(current_task(), cpu_set_of(0));
 	for (unsigned i = 1; i < cpu_count(); i++) {
@@ -275,7 +275,7 @@ TEST(smp_fpu_storm, .group = "S", .ids = "", .needs = NEED_SMP,
 		EXPECT(tasks[i]->ended);
 		task_put(tasks[i]);
 	}
-	test_note("%lu loads in %lu us", (unsigned long)atomic_load(&loads), time_now() - start);
+	test_note("%lu loads in %lu us", (unsigned long)atomic_load(&loads), clock_us() - start);
 }
 
 // Programs that trace with every unit end or are killed at any moment, on all CPUs at once.

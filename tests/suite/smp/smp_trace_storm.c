@@ -172,7 +172,7 @@ static void attach(struct slot *slot, struct watcher *watcher, uint64_t kind)
 	watcher->served = watcher->noticed = 0;
 	before_recording(slot, watcher);
 	change(slot, watcher, true, NULL);
-	REQUIRE_EQ(bts_attach(slot->task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(slot->task, 0, &options, &tracer), 0);
 	change(slot, watcher, false, tracer);
 	after_recording(slot, watcher);
 	counts.attached++;
@@ -262,11 +262,11 @@ static bool is_too_early(struct slot *slot, struct watcher *watcher)
 {
 	if (watcher->noticed == watcher->served) {
 		watcher->noticed++;
-		watcher->held_since = time_now();
+		watcher->held_since = clock_us();
 		watcher->waited_since = atomic_load(&slot->waited);
 	}
 	return counts.waits < GOAL && atomic_load(&slot->waited) < watcher->waited_since + 2 &&
-	       time_now() - watcher->held_since < LONG_HOLD;
+	       clock_us() - watcher->held_since < LONG_HOLD;
 }
 
 static void serve(struct slot *slot, struct watcher *watcher)
@@ -382,7 +382,7 @@ TEST(smp_trace_storm, .group = "S", .ids = "S1 S2", .needs = NEED_BTS,
 	     "lost or lands elsewhere, whatever holds a trace, and nothing stays allocated or recording",
      .source = "docs/design.md#contexts")
 {
-	uint64_t first = sched_switch_count(), goal = test_scaled(GOAL), start = time_now();
+	uint64_t first = sched_switch_count(), goal = test_scaled(GOAL), start = clock_us();
 
 	account = (struct trace_account){.limit = 64ul << 20};
 	memset(&counts, 0, sizeof(counts)); /* what repeat= left */
@@ -392,7 +392,7 @@ TEST(smp_trace_storm, .group = "S", .ids = "S1 S2", .needs = NEED_BTS,
 		slots[i].user.broken = broken;
 	}
 	while (counts.holds < goal * 4 || counts.waits < goal) {
-		uint64_t elapsed = time_now() - start;
+		uint64_t elapsed = clock_us() - start;
 
 		if (elapsed > 2 * PATIENCE)
 			break;

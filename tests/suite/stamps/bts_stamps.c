@@ -253,7 +253,7 @@ static void trace_jumps(enum trace_overflow overflow)
 	size_t count, stamps = 0, faults = 0;
 
 	options.overflow = overflow;
-	if (!task || bts_attach(task, &options, &tracer))
+	if (!task || bts_attach(task, 0, &options, &tracer))
 		test_error("the task cannot be started and traced");
 	task_start(task);
 	task_join(task);

@@ -162,7 +162,7 @@ TEST(bts_threshold_in_nmi, .group = "T", .ids = "T7", .needs = NEED_BTS,
 	     "an NMI at a threshold that is reached inside an NMI handler is delivered after its IRETQ",
      .source = "SDM Vol 3, 10.5.1: delivery mode NMI")
 {
-	uint32_t lvtpc = lapic_read_lvtpc();
+	uint32_t lvtpc = apic_read(APIC_LVT_PC);
 
 	RIG(rig, IN_NMI_SLOTS);
 	rig_set_threshold(&rig, IN_NMI_THRESHOLD);
@@ -429,14 +429,14 @@ TEST(bts_threshold_masks, .group = "T", .ids = "T3 T10", .needs = NEED_BTS,
 
 	pmi_take(&pmi);
 	rig_set_threshold(&rig, 8);
-	EXPECT(!(lapic_read_lvtpc() & LVT_MASKED));
+	EXPECT(!(apic_read(APIC_LVT_PC) & LVT_MASKED));
 	for (unsigned crossing = 1; crossing <= 3; crossing++) {
 		cross(&rig);
 		EXPECT_EQ(pmi.count, crossing);
 		EXPECT_EQ(rig_count(&rig), 16);
 		chain_expect(&rig, 0, 16, &chain_a, 16, 0);
 		EXPECT(pmi.lvtpc & LVT_MASKED);
-		EXPECT(!(lapic_read_lvtpc() & LVT_MASKED));
+		EXPECT(!(apic_read(APIC_LVT_PC) & LVT_MASKED));
 		EXPECT_EQ(pmi.lvtpc & LVT_VECTOR_MASK, PMI_VECTOR);
 	}
 }

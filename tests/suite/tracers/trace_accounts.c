@@ -51,7 +51,7 @@ static void live(struct bts_options options, size_t size)
 static int attach_all(const struct bts_options *options, struct tracer **tracers)
 {
 	for (unsigned i = 0; i < cpu_count(); i++) {
-		int error = bts_attach_cpu(i, options, &tracers[i]);
+		int error = bts_attach(NULL, i, options, &tracers[i]);
 
 		if (!error)
 			continue;
@@ -114,10 +114,10 @@ static struct tracer *attach_counted(const struct bts_options *options)
 	uint64_t pages;
 
 	/* Once before, for the page tables and the ranges of addresses. */
-	REQUIRE_EQ(bts_attach_cpu(this_cpu()->index, options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(NULL, this_cpu()->index, options, &tracer), 0);
 	EXPECT(trace_detach(tracer));
 	pages = pages_left();
-	REQUIRE_EQ(bts_attach_cpu(this_cpu()->index, options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(NULL, this_cpu()->index, options, &tracer), 0);
 	EXPECT_EQ(account.used - used, (pages - pages_left()) * PAGE_SIZE);
 	return tracer;
 }
@@ -151,7 +151,7 @@ static void cut(struct bts_options options)
 	EXPECT_EQ(account.used, 40 * PAGE_SIZE);
 	EXPECT(trace_detach(tracer));
 	options.size += RECORD;
-	EXPECT_EQ(bts_attach_cpu(this_cpu()->index, &options, &tracer), -ENOMEM);
+	EXPECT_EQ(bts_attach(NULL, this_cpu()->index, &options, &tracer), -ENOMEM);
 	account.limit = SIZE_MAX;
 }
 

@@ -75,10 +75,10 @@ static void trace(struct user_chain *user, unsigned view, size_t slots, bool alo
 	options.overflow = TRACE_WRAP;
 	options.size = slots * sizeof(none);
 	walkers_create(&walker, 1);
-	EXPECT_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	EXPECT_EQ(bts_attach(walker.task, 0, &options, &tracer), 0);
 	EXPECT_EQ(bts_get(tracer, 0, &none), -EINVAL);
 	if (!alone)
-		EXPECT_EQ(bts_attach(walker.task, &other, &second), 0);
+		EXPECT_EQ(bts_attach(walker.task, 0, &other, &second), 0);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	expect_all(tracer, user, slots, alone && view == (TRACE_USER | TRACE_KERNEL));
@@ -157,7 +157,7 @@ TEST(trace_stop_on_full, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	walkers_create(&walker, 1);
 	few.view = TRACE_USER;
 	few.size = FEW * sizeof(struct ptrace_bts_record);
-	EXPECT_EQ(bts_attach(walker.task, &few, &tracer), 0);
+	EXPECT_EQ(bts_attach(walker.task, 0, &few, &tracer), 0);
 	viewer_open(&other, &walker, &all);
 	stage_next(&walker, STAGE);
 	bts_status(tracer, &status);
@@ -196,7 +196,7 @@ static void stop_with_stamps(const struct user_chain *user, size_t slots)
 	options.stamps = true;
 	options.size = slots * sizeof(records[0]);
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, 0, &options, &tracer), 0);
 	task_start(walker.task);
 	while (walker.walked < walker.walks / 2)
 		task_yield();
@@ -247,7 +247,7 @@ TEST(trace_null_callback_wraps, .group = "tracers", .ids = "", .needs = NEED_BTS
 	options.size = NULL_SLOTS * sizeof(records[0]);
 	user_chain_open(&user, 0);
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, 0, &options, &tracer), 0);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	EXPECT_EQ(walker.walked, WALKS);
@@ -343,8 +343,8 @@ static void exact(struct user_chain *user, unsigned view, bool peek)
 	size_t count = 0, more;
 
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(bts_attach(walker.task, &long_one, &whole), 0);
-	REQUIRE_EQ(bts_attach(walker.task, &short_one, &few), 0);
+	REQUIRE_EQ(bts_attach(walker.task, 0, &long_one, &whole), 0);
+	REQUIRE_EQ(bts_attach(walker.task, 0, &short_one, &few), 0);
 	task_start(walker.task);
 	do {
 		bool last = walker.task->ended;
@@ -406,7 +406,7 @@ static void unknown(struct user_chain *user, unsigned view, enum trace_overflow 
 	size_t count = 0;
 
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, 0, &options, &tracer), 0);
 	task_start(walker.task);
 	while (!walker.task->ended) {
 		count += bts_read(tracer, read + count, GAP_MOST - count);
@@ -571,7 +571,7 @@ static void before_first(struct user_chain *user)
 	size_t count;
 
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, 0, &options, &tracer), 0);
 	task_start(walker.task);
 	count = read_at_end(&walker, tracer, &status);
 	EXPECT_EQ(count, GAP_SLOTS + 1);
@@ -611,7 +611,7 @@ TEST(trace_gap_after_the_last, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	read = test_area(AREA);
 	options.overflowed = ignore;
 	walkers_create(&walker, 1);
-	REQUIRE_EQ(bts_attach(walker.task, &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(walker.task, 0, &options, &tracer), 0);
 	task_start(walker.task);
 	while (!walker.task->ended) {
 		trace_resume(tracer);
@@ -662,7 +662,7 @@ TEST(trace_nearly_full_loses_nothing, .group = "tracers", .ids = "", .needs = NE
 
 	test_pin();
 	options.stamps = false;
-	REQUIRE_EQ(bts_attach(current_task(), &options, &tracer), 0);
+	REQUIRE_EQ(bts_attach(current_task(), 0, &options, &tracer), 0);
 	do { /* another CPU that holds a lock of the scheduler adds the branches of a wait */
 		REQUIRE(tries++ < 20);
 		all_records = record_into(tracer, half).available;

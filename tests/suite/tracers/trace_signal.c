@@ -323,7 +323,7 @@ static void trace_near(bool nmi)
 	options.view = TRACE_USER;
 	options.overflow = TRACE_SIGNAL;
 	options.overflowed = ignore;
-	EXPECT_EQ(bts_attach(walker.task, &options, &near), 0);
+	EXPECT_EQ(bts_attach(walker.task, 0, &options, &near), 0);
 	before = staging_reached();
 	trace_deliver_pmi(nmi);
 	task_start(walker.task);

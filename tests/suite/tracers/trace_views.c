@@ -62,7 +62,7 @@ static uint64_t recorded_by_reading(struct tracer *other, struct ptrace_bts_reco
 	struct tracer *cpu = NULL;
 
 	newest.overflow = TRACE_WRAP;
-	REQUIRE_EQ(bts_attach_cpu(this_cpu()->index, &newest, &cpu), 0);
+	REQUIRE_EQ(bts_attach(NULL, this_cpu()->index, &newest, &cpu), 0);
 	EXPECT_EQ(bts_peek(other, &(uint64_t){0}, records, most), most);
 	bts_status(cpu, &status);
 	interrupts_restore(flags);
@@ -266,9 +266,9 @@ static void expect_refused(struct bts_options options, int expected)
 	uint64_t before = pages_left();
 
 	options.account = &account;
-	refused(bts_attach(walker.task, &options, &result), expected, before, result);
+	refused(bts_attach(walker.task, 0, &options, &result), expected, before, result);
 	EXPECT(!walker.task->trace);
-	refused(bts_attach_cpu(this_cpu()->index, &options, &result), expected, before, result);
+	refused(bts_attach(NULL, this_cpu()->index, &options, &result), expected, before, result);
 	EXPECT(!this_cpu()->trace->context.tracers[TRACE_BTS]);
 }
 
@@ -313,7 +313,7 @@ static void refuse_what_is_not_there(void)
 	options.account = &account;
 	for (uint64_t left = 0; left < PAGES; left++) {
 		page_keep_back(page_free_count() - left);
-		refused(bts_attach(walker.task, &options, &result), -ENOMEM, before, result);
+		refused(bts_attach(walker.task, 0, &options, &result), -ENOMEM, before, result);
 	}
 	page_keep_back(0);
 }
@@ -335,11 +335,11 @@ TEST(trace_refusals, .group = "tracers", .ids = "", .needs = NEED_BTS,
 	before = pages_left();
 	options.account = &account;
 	account.limit = SIZE_MAX;
-	refused(bts_attach_cpu(cpu_count(), &options, &result), -EINVAL, before, result);
+	refused(bts_attach(NULL, cpu_count(), &options, &result), -EINVAL, before, result);
 	task_start(walker.task);
 	walkers_join(&walker, 1);
 	before = pages_left();
-	refused(bts_attach(walker.task, &options, &result), -ESRCH, before, result);
+	refused(bts_attach(walker.task, 0, &options, &result), -ESRCH, before, result);
 	walker_end(&walker);
 }
 
@@ -350,7 +350,7 @@ TEST(trace_refused_without_bts, .group = "tracers", .ids = "", .needs = NEED_NO_
 	const struct bts_options options = walker_options(64);
 	struct tracer *tracer = NULL;
 
-	EXPECT_EQ(bts_attach(current_task(), &options, &tracer), -ENODEV);
-	EXPECT_EQ(bts_attach_cpu(0, &options, &tracer), -ENODEV);
+	EXPECT_EQ(bts_attach(current_task(), 0, &options, &tracer), -ENODEV);
+	EXPECT_EQ(bts_attach(NULL, 0, &options, &tracer), -ENODEV);
 	EXPECT(!tracer && !current_task()->trace);
 }

@@ -186,7 +186,7 @@ TEST(bts_taken_over_mask, .group = "T", .ids = "T4", .needs = NEED_BTS,
 	fill(&rig);
 	EXPECT_EQ(pmi.count, 1);
 	be_taken_over();
-	EXPECT_EQ(lapic_read_lvtpc() & LVT_MASKED, pmi.lvtpc & LVT_MASKED);
+	EXPECT_EQ(apic_read(APIC_LVT_PC) & LVT_MASKED, pmi.lvtpc & LVT_MASKED);
 	fill(&rig);
 	EXPECT_EQ(pmi.count, 1);
 }
