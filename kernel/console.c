@@ -195,9 +195,7 @@ void console_claim(void)
 
 void console_unlock_for_good(void)
 {
-	bool is_cut = !lock_is_off && atomic_load(&lock.held);
-
-	lock_is_off = true;
-	if (is_cut)
+	if (!lock_is_off && atomic_load(&lock.held))
 		console_write("\n");
+	lock_is_off = true;
 }
