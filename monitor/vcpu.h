@@ -106,6 +106,7 @@ struct vcpu {
 	bool attention;
 
 	uint64_t translations; /* counts the calls of interp_forget() */
+	unsigned cpuids;       /* counts CPUID */
 
 	uint64_t debugctl;   /* IA32_DEBUGCTL: written by ds_write_msr(), read by all */
 	uint64_t taken_away; /* by IA32_MISC_ENABLE: MISC_ENABLE_LIMIT_CPUID, MISC_ENABLE_XD_DISABLE
