@@ -4,8 +4,8 @@
 /* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
 #include "monitor/interp/interp.h"
 #include "monitor/pmu/rules.h"
-#include "tests/framework/random.h"
 #include "monitor/pt/rules.h"
+#include "tests/framework/random.h"
 #include "tests/host/monitor_ds_rig.h"
 
 static unsigned stored_with(uint64_t bits, unsigned from_cpl, unsigned to_cpl)
