@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct vcpu;
@@ -31,7 +32,7 @@ enum observer {
 #define UNITS_OF_EVENTS		 (OBSERVER_DS | OBSERVER_PMU | OBSERVER_FLOW)
 #define OBSERVERS_OF_EVERY_EVENT (OBSERVER_DS | OBSERVER_PMU)
 #define UNITS_OF_CR3		 (OBSERVER_DS | OBSERVER_FLOW)
-#define UNITS_WITH_LEVELS	 (OBSERVER_DS | OBSERVER_PEBS | OBSERVER_PMU)
+#define UNITS_WITH_LEVELS	 (OBSERVER_DS | OBSERVER_PEBS | OBSERVER_PMU | OBSERVER_FLOW)
 
 /* The observers that need one instruction at a time, and saw_retired() after each. */
 #define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | UNITS_OF_RETIRED | OBSERVER_STACK)
@@ -109,6 +110,9 @@ void saw_not_taken(struct vcpu *vcpu, uint64_t from);
 /* An interrupt or exception was delivered to its handler. Always called: #DB changes IA32_DEBUGCTL
    whether anybody watches or not. */
 void saw_event(struct vcpu *vcpu, const struct branch *event);
+/* Whether saw_retired() may be called for branches alone: asked between two instructions, and after
+   each report. */
+bool follows_branches(const struct vcpu *vcpu);
 /* An instruction is complete, what it reports aside from this was reported before. Not called for
    one that faults, or that is to go on with its next iteration. */
 void saw_retired(struct vcpu *vcpu, const struct retired *retired);

@@ -114,9 +114,17 @@ HOT void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
 void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip, unsigned left)
 {
 	vcpu->rip = rip;
-	if (vcpu->observed && !saw_jump_quickly(vcpu, from, to))
+	if (vcpu->hot.follows)
+		jumped_in_block(vcpu, left);
+	else if (vcpu->observed && !saw_jump_quickly(vcpu, from, to))
 		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
 	go_on(vcpu, rip, left);
+}
+
+bool follows_branches(const struct vcpu *vcpu)
+{
+	return vcpu->observed == OBSERVER_FLOW && vcpu->cpl == 3 &&
+	       first_of(OBSERVER_FLOW)->branches_alone(vcpu);
 }
 
 void saw_not_taken(struct vcpu *vcpu, uint64_t from)
@@ -151,6 +159,10 @@ void units_retired(struct vcpu *vcpu, const struct retired *retired)
 
 void saw_retired(struct vcpu *vcpu, const struct retired *retired)
 {
+	if (vcpu->observed == OBSERVER_FLOW) {
+		first_of(OBSERVER_FLOW)->retired(vcpu, retired);
+		return;
+	}
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_RETIRED, 0);
 	if (vcpu->observed & OBSERVER_STACK && retired->kind & RETIRED_TAKEN)

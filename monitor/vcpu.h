@@ -13,6 +13,7 @@
 #include "monitor/pt/state.h"
 #include "monitor/x86.h"
 
+struct block;
 struct silicon;
 struct tlb;
 
@@ -66,9 +67,11 @@ struct hot {
 	uint64_t watched_page; /* host page number of the code that runs: a store there ends it */
 	uint64_t validity;     /* of blocks: changes with page tables, privilege, mode and CS */
 	int64_t budget;	       /* instructions to execute, less one: below 0 it is used up */
-	uint8_t mode;	       /* enum mode */
-	bool attention;	       /* look for more than the next block once this one has ended */
-	bool branched;	       /* a branch was taken: known of a single instruction */
+	const struct block *block; /* the one that runs */
+	uint8_t mode;		   /* enum mode */
+	bool follows;	/* blocks run whole, and saw_retired() is called for each branch in them */
+	bool attention; /* look for more than the next block once this one has ended */
+	bool branched;	/* a branch was taken: known of a single instruction */
 };
 
 struct vcpu {
@@ -103,6 +106,7 @@ struct vcpu {
 	bool attention;
 
 	uint64_t translations; /* counts the calls of interp_forget() */
+	unsigned cpuids;       /* counts CPUID */
 
 	uint64_t debugctl;   /* IA32_DEBUGCTL: written by ds_write_msr(), read by all */
 	uint64_t taken_away; /* by IA32_MISC_ENABLE: MISC_ENABLE_LIMIT_CPUID, MISC_ENABLE_XD_DISABLE

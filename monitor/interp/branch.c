@@ -8,19 +8,25 @@
 
 static inline bool reports_not_taken(const struct vcpu *vcpu)
 {
-	return __builtin_expect(vcpu->observed & OBSERVERS_OF_NOT_TAKEN, 0);
+	return __builtin_expect(vcpu->observed & (OBSERVERS_OF_NOT_TAKEN | OBSERVER_FLOW), 0);
 }
 
 static void report_not_taken(struct vcpu *vcpu, const struct insn *i)
 {
-	saw_not_taken(vcpu, code_linear(vcpu->interp, i->rip));
+	if (vcpu->observed & OBSERVERS_OF_NOT_TAKEN)
+		saw_not_taken(vcpu, code_linear(vcpu->interp, i->rip));
+	if (vcpu->hot.follows)
+		not_taken_in_block(vcpu, i);
 }
 
 /* Apart from jcc(), which then needs no frame. */
 static __attribute__((noinline)) void next_reported(struct vcpu *vcpu, const struct insn *i)
 {
 	report_not_taken(vcpu, i);
-	next(vcpu, i);
+	if (vcpu->hot.follows && (vcpu->hot.attention || vcpu->attention))
+		end_of_block(vcpu, i);
+	else
+		next(vcpu, i);
 }
 
 /* `wide`: 64-bit mode. */

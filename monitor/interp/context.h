@@ -152,6 +152,10 @@ static inline uint64_t code_linear(const struct interp *interp, uint64_t offset)
 	return (interp->code_base + offset) & interp->code_mask;
 }
 
+/* While vcpu->hot.follows: a far branch is complete, INT n too; `i` is not taken. */
+void far_in_block(struct vcpu *vcpu, uint64_t from, unsigned from_cpl);
+void not_taken_in_block(struct vcpu *vcpu, const struct insn *i);
+
 /* A branch of the instruction being executed, or of an event, was taken. */
 static inline void branch_taken(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,
 				unsigned to_cpl)
@@ -159,6 +163,8 @@ static inline void branch_taken(struct vcpu *vcpu, uint64_t from, uint64_t to, u
 	vcpu->hot.branched = true;
 	if (vcpu->observed)
 		saw_branch(vcpu, from, to, from_cpl, to_cpl);
+	if (vcpu->hot.follows)
+		far_in_block(vcpu, from, from_cpl);
 }
 
 /* CPUID as the guest would see it; `value` by register: RAX, RCX, RDX, RBX. */

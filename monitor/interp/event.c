@@ -211,4 +211,6 @@ void event_deliver(struct vcpu *vcpu, const struct event *event)
 					 .cause = causes[now.kind],
 					 .vector = now.vector,
 					 .return_rip = (from_base + now.return_rip) & from_mask});
+	if (vcpu->hot.follows && now.kind == EVENT_SOFTWARE)
+		far_in_block(vcpu, (from_base + now.from) & from_mask, from_cpl);
 }

@@ -174,3 +174,7 @@ _Noreturn void platform_stop(const char *why);
  * looked for, it sets RIP and returns, and run() sees to it.
  */
 void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left);
+
+/* While vcpu->hot.follows: the branch that has `left` instructions of its block after it was taken,
+   to vcpu->rip. */
+void jumped_in_block(struct vcpu *vcpu, unsigned left);

@@ -153,8 +153,10 @@ static bool between(struct vcpu *vcpu, enum interp_stop *stop)
 		interp_forget(vcpu);
 	}
 	/* One at a time while something is to happen after the next instruction. */
-	interp->single = interp->one || vcpu->observed & OBSERVERS_OF_INSTRUCTIONS ||
-			 interp->breakpoints || vcpu->rflags & FLAG_TF || vcpu->interrupt_shadow;
+	interp->single = interp->one || interp->breakpoints || vcpu->rflags & FLAG_TF ||
+			 vcpu->interrupt_shadow;
+	vcpu->hot.follows = !interp->single && follows_branches(vcpu);
+	interp->single |= vcpu->observed & OBSERVERS_OF_INSTRUCTIONS && !vcpu->hot.follows;
 	/* The next instruction clears it. Only a breakpoint would look at it before. */
 	if (!interp->breakpoints)
 		vcpu->rflags &= ~(uint64_t)FLAG_RF;
@@ -247,6 +249,49 @@ static void report_retired(struct vcpu *vcpu, const struct insn *i)
 	retired->to = code_linear(vcpu->interp, vcpu->rip);
 	retired->to_cpl = vcpu->cpl;
 	saw_retired(vcpu, retired);
+}
+
+/* Without interp.began, which is that of a single instruction. */
+static void report_in_block(struct vcpu *vcpu, const struct retired *retired)
+{
+	saw_retired(vcpu, retired);
+	if (!follows_branches(vcpu))
+		vcpu->hot.attention = true;
+}
+
+static void near_in_block(struct vcpu *vcpu, const struct insn *i, unsigned taken)
+{
+	report_in_block(vcpu, &(struct retired){.from = code_linear(vcpu->interp, i->rip),
+						.to = code_linear(vcpu->interp, vcpu->rip),
+						.rip = i->rip,
+						.from_cpl = vcpu->cpl,
+						.to_cpl = vcpu->cpl,
+						.kind = RETIRED | taken | kind_of(vcpu, i),
+						.length = i->length});
+}
+
+void jumped_in_block(struct vcpu *vcpu, unsigned left)
+{
+	const struct block *block = vcpu->hot.block;
+
+	near_in_block(vcpu, &block->insn[block->count - 1 - left], RETIRED_TAKEN);
+}
+
+void not_taken_in_block(struct vcpu *vcpu, const struct insn *i)
+{
+	vcpu->rip = insn_next(i);
+	near_in_block(vcpu, i, 0);
+}
+
+void far_in_block(struct vcpu *vcpu, uint64_t from, unsigned from_cpl)
+{
+	report_in_block(vcpu, &(struct retired){.from = from,
+						.to = code_linear(vcpu->interp, vcpu->rip),
+						.rip = from,
+						.from_cpl = from_cpl,
+						.to_cpl = vcpu->cpl,
+						.kind = RETIRED | RETIRED_TAKEN | RETIRED_BRANCH |
+							RETIRED_FAR});
 }
 
 /* After a single instruction that did not fault. */

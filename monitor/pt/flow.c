@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The code that is traced, and the packets of an instruction or event: SDM Vol 3, 36.2.4, 36.2.5
    and table 36-50. Addresses are those within the code segment (RIP): ECX.LIP is 0. */
+#include "lib/string.h"
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
 
@@ -10,6 +11,11 @@
 static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 {
 	return &vcpu->silicon->pt;
+}
+
+static bool is_clean(const struct silicon *silicon)
+{
+	return !memcmp(&silicon->pt, &pt_clean, sizeof(pt_clean));
 }
 
 bool pt_rule_context(const struct vcpu *vcpu)
@@ -46,6 +52,25 @@ bool pt_rule_stop(const struct vcpu *vcpu, uint64_t ip)
 		if (CTL_ADDR_CFG(vcpu->pt.ctl, n) == ADDR_STOP && within(&vcpu->pt, n, ip))
 			return true;
 	return false;
+}
+
+bool pt_branches_alone(const struct vcpu *vcpu)
+{
+	return vcpu->pt.packet_enabled && !vcpu->pt.awaited;
+}
+
+/*
+ * Ring 0 that is not traced emits nothing, and no range makes its addresses a part of
+ * IA32_RTIT_STATUS. What waits for the end of an instruction waits for the next one, of any level.
+ */
+unsigned pt_levels(const struct vcpu *vcpu)
+{
+	const struct pt_state *pt = &vcpu->pt;
+
+	if (pt->ctl & (CTL_OS | CTL_ADDR_CFGS) || pt->awaited || !is_clean(vcpu->silicon) ||
+	    (pt->packet_enabled && !vcpu->cpl))
+		return EVERY_LEVEL;
+	return LEVELS_USER;
 }
 
 /* The enables, the processor being about to execute `ip` after a transfer to it: 36.2.5. */
@@ -141,6 +166,16 @@ static void near(struct vcpu *vcpu, const struct retired *retired, uint64_t to)
 		rules->call(vcpu, next);
 }
 
+/* The enables are true before a near branch, and so after it: no rule has an address to look at. */
+static bool changes_nothing(const struct vcpu *vcpu, const struct retired *retired)
+{
+	const struct pt_rules *rules = rules_of(vcpu);
+
+	return !(retired->kind & RETIRED_FAR) && vcpu->pt.packet_enabled && pt_triggers(vcpu) &&
+	       !(vcpu->pt.ctl & CTL_ADDR_CFGS) && rules->context == pt_rule_context &&
+	       rules->filter == pt_rule_filter && rules->stop == pt_rule_stop;
+}
+
 static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to)
 {
 	bool was_enabled = vcpu->pt.packet_enabled;
@@ -148,6 +183,10 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 	if (!(retired->kind & RETIRED_TAKEN)) {
 		if (was_enabled && retired->kind & RETIRED_CONDITIONAL)
 			rules_of(vcpu)->tnt(vcpu, false);
+		return;
+	}
+	if (changes_nothing(vcpu, retired)) {
+		near(vcpu, retired, to);
 		return;
 	}
 	take_up(vcpu, to);
@@ -230,7 +269,7 @@ static void moved_cr3(struct vcpu *vcpu, uint64_t next)
 		begin_at(vcpu, next);
 }
 
-void pt_retired(struct vcpu *vcpu, const struct retired *retired)
+static void retired_awaited(struct vcpu *vcpu, const struct retired *retired)
 {
 	struct pt_state *pt = &vcpu->pt;
 
@@ -241,6 +280,16 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 	else if (pt->cr3_written)
 		moved_cr3(vcpu, vcpu->rip);
 	else if (retired->kind & RETIRED_BRANCH && !pt->interrupted_itself)
+		branch(vcpu, retired, vcpu->rip);
+}
+
+void pt_retired(struct vcpu *vcpu, const struct retired *retired)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	if (pt->awaited)
+		retired_awaited(vcpu, retired);
+	else if (retired->kind & RETIRED_BRANCH)
 		branch(vcpu, retired, vcpu->rip);
 	if (pt->overflowing && !--pt->overflowing && pt_triggers(vcpu))
 		pt_overflow(vcpu, vcpu->rip);

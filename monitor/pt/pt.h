@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Intel Processor Trace of one virtual processor: SDM Vol 3, chapter 36. The guest is interpreted
- * while TraceEn is set, whatever is filtered: the packets of each instruction and event are in
- * memory before the next one begins.
+ * while TraceEn is set, but for ring 0 where ring 3 alone is traced: the packets of each
+ * instruction and event are in memory before the next one begins.
  */
 #pragma once
 
@@ -45,6 +45,10 @@ void pt_power_on(struct vcpu *vcpu);
 void pt_retired(struct vcpu *vcpu, const struct retired *retired);
 void pt_event(struct vcpu *vcpu, const struct branch *event);
 void pt_cr3(struct vcpu *vcpu);
+
+/* As struct unit has them. */
+unsigned pt_levels(const struct vcpu *vcpu);
+bool pt_branches_alone(const struct vcpu *vcpu);
 
 /* The bit of CPUID.7:EBX. */
 enum { LEAF_7_EBX_PT = 1 << 25 };

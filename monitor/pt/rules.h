@@ -28,6 +28,7 @@ enum pt_msr {
 #define CTL_BRANCH_EN	   (1ull << 13)
 #define CTL_CYC_THRESHOLD  (0xfull << 19)
 #define CTL_PSB_FREQUENCY  (0xfull << 24)
+#define CTL_ADDR_CFGS	   (0xffffull << 32)
 #define CTL_ADDR_CFG(c, n) ((unsigned)((c) >> (32 + 4 * (n)) & 0xf))
 enum { ADDR_FILTER = 1, ADDR_STOP = 2 };
 

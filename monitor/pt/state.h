@@ -20,9 +20,17 @@ struct pt_state {
 
 	/* What the next instruction or event begins with. */
 	bool packet_enabled, context_enabled;
-	bool enabling, disabling; /* WRMSR changed TraceEn: the instruction is not complete yet */
-	uint64_t next_ctl;	  /* disabling: after the last packets */
-	bool cr3_written, interrupted_itself; /* by the instruction under way: MOV CR3, INT n */
+	/* What is to be done at the end of an instruction; 0: nothing. */
+	union {
+		struct {
+			bool enabling, disabling;	      /* WRMSR changed TraceEn */
+			bool cr3_written, interrupted_itself; /* MOV CR3, INT n */
+			bool sync_due;			      /* PSB follows the instruction */
+			uint8_t overflowing; /* instructions until OVF: their packets are lost */
+		};
+		uint64_t awaited;
+	};
+	uint64_t next_ctl; /* disabling: after the last packets */
 	uint64_t code_base;
 	uint64_t reported_cr3; /* by the last PIP */
 	uint8_t reported_mode; /* by the last MODE.Exec */
@@ -37,9 +45,7 @@ struct pt_state {
 	uint32_t packet_bytes;		/* since the last PSB: IA32_RTIT_STATUS.PacketByteCnt */
 	uint32_t period;		/* of them until the next one */
 	bool period_late;
-	bool sync_due;	     /* a PSB follows the instruction */
-	uint8_t overflowing; /* instructions until OVF: their packets are lost */
-	uint64_t cycles;     /* the TSC at the last CYC */
+	uint64_t cycles; /* the TSC at the last CYC */
 
 	struct pt_page page[2]; /* output.c: of the table, of the output */
 };

@@ -17,12 +17,6 @@ _Noreturn void report_shutdown(const struct vcpu *vcpu)
 		(unsigned long long)vcpu->rip, (unsigned long long)vcpu->cr2);
 }
 
-static void exit_cpuid(struct guest *guest)
-{
-	platform_cpuid(&guest->vcpu);
-	complete_instruction(guest, TWO_BYTES);
-}
-
 static void set_edx_eax(struct vcpu *vcpu, uint64_t value)
 {
 	vcpu->gpr[RAX] = (uint32_t)value;
@@ -79,6 +73,49 @@ static void execute_one(struct guest *guest)
 {
 	if (!interpret_one(guest))
 		step(guest, STEP_KEEPS_TF);
+}
+
+static bool may_stay(const struct vcpu *vcpu)
+{
+	return vcpu->cpl == 3 && vcpu_in_64_bit_mode(vcpu) && !vcpu->observed &&
+	       !(vcpu->debugctl & DEBUGCTL_BTF) && !(vcpu->rflags & RFLAGS_TF) &&
+	       !(vcpu->dr7 & DR7_ENABLE) && !vcpu->interrupt_shadow;
+}
+
+/*
+ * A C library that begins asks 26 times in a row, with some ten or hundred instructions in between:
+ * to interpret these costs less than an exit and an entry. Interrupts wait for one round.
+ */
+static void stay_for_cpuid(struct guest *guest)
+{
+	enum { INSTRUCTIONS = 40, ROUNDS = 100 };
+	struct vcpu *vcpu = &guest->vcpu;
+	enum interp_stop stop;
+	unsigned before, left = ROUNDS;
+
+	guest->stale_translations = true;
+	vcpu->attention = false;
+	read_breakpoints(vcpu->dr);
+	interp_forget(vcpu);
+	vcpu->observed = OBSERVER_NONE;
+	do {
+		before = vcpu->cpuids;
+		stop = interp_run(vcpu, INSTRUCTIONS);
+	} while (stop == INTERP_BUDGET && vcpu->cpuids != before && vcpu->cpl == 3 &&
+		 !vcpu->attention && --left);
+	vcpu->observed &= ~(unsigned)OBSERVER_NONE;
+	if (stop == INTERP_HALTED)
+		wait_while_halted(guest);
+	if (stop == INTERP_SHUTDOWN)
+		report_shutdown(vcpu);
+}
+
+static void exit_cpuid(struct guest *guest)
+{
+	platform_cpuid(&guest->vcpu);
+	complete_instruction(guest, TWO_BYTES);
+	if (may_stay(&guest->vcpu) && !guest->injection)
+		stay_for_cpuid(guest);
 }
 
 /* CR0, CR4, GDTR, IDTR: with the checks of the processor that the guest sees. */

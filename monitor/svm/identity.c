@@ -245,6 +245,7 @@ void platform_cpuid(struct vcpu *vcpu)
 	uint32_t last = last_leaf(vcpu);
 	struct cpuid leaf;
 
+	vcpu->cpuids++;
 	saw_exit(vcpu);
 	if (index >> 16 == HYPERVISOR_LEAF >> 16)
 		leaf = software(vcpu, index);

@@ -89,6 +89,7 @@ static void prepare(enum traced unit)
 	silicon.physical_bits = 36;
 	trace_reset(&rig.vcpu, &silicon);
 	rig_code(RIG_CODE, mixed, (size_t)(loops_end - mixed));
+	rig_code(RIG_HANDLERS + VECTOR_GP * 16, "\xf4", 1);
 	rig.vcpu.gpr[RBX] = RIG_BASE + RIG_DATA + 0x800;
 	rig.vcpu.gpr[RSI] = RIG_BASE + RIG_CODE + (uint64_t)(callee - mixed);
 	rig.vcpu.gpr[RCX] = ROUNDS;
@@ -115,8 +116,11 @@ static bool is_recorded(enum traced unit, const struct loop *loop, uint64_t byte
 	       bytes < 2 * ROUNDS * PACKET_BYTES_A_ROUND;
 }
 
-static void run_loop(const struct loop *loop)
+/* With PT in ring 3, where it takes branches alone; there HLT leads to another one, the handler. */
+static void run_loop(enum traced unit, const struct loop *loop)
 {
+	if (unit == PT)
+		rig_to_user();
 	rig.vcpu.halted = false;
 	rig.vcpu.rip = RIG_BASE + RIG_CODE + (uint64_t)(loop->start - mixed);
 	rig.vcpu.gpr[RCX] = ROUNDS;
@@ -130,11 +134,11 @@ static _Noreturn void child(enum traced unit, const struct loop *loop, int pipe)
 	uint64_t before, bytes;
 
 	prepare(unit);
-	run_loop(loop);
+	run_loop(unit, loop);
 	before = bytes_written(unit);
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	kill(getpid(), SIGSTOP);
-	run_loop(loop);
+	run_loop(unit, loop);
 	kill(getpid(), SIGSTOP);
 	bytes = bytes_written(unit) - before;
 	_exit(!is_recorded(unit, loop, bytes) ||

@@ -68,6 +68,11 @@ void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
 	saw_jump_outside_64(vcpu, from, to, to, left);
 }
 
+bool follows_branches(const struct vcpu *vcpu)
+{
+	return false;
+}
+
 void saw_event(struct vcpu *vcpu, const struct branch *event)
 {
 	keep(SIGHT_EVENT, event->from);

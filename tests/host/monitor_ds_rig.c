@@ -7,6 +7,10 @@
 
 struct ds_rig rig;
 
+void jumped_in_block(struct vcpu *vcpu, unsigned left)
+{
+}
+
 void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left)
 {
 	(void)vcpu, (void)rip, (void)left;

@@ -54,7 +54,9 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip, unsigned left)
 {
 	vcpu->rip = rip;
-	if (vcpu->observed)
+	if (vcpu->hot.follows)
+		jumped_in_block(vcpu, left);
+	else if (vcpu->observed)
 		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
 	go_on(vcpu, rip, left);
 }
@@ -66,6 +68,11 @@ void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
 
 void saw_not_taken(struct vcpu *vcpu, uint64_t from)
 {
+}
+
+bool follows_branches(const struct vcpu *vcpu)
+{
+	return vcpu->observed == OBSERVER_FLOW && vcpu->cpl == 3 && pt_branches_alone(vcpu);
 }
 
 void saw_event(struct vcpu *vcpu, const struct branch *event)
@@ -131,6 +138,7 @@ void of(const struct pt_enumeration *pt)
 	rig.vcpu.observed = 0;
 	pt_power_on(&rig.vcpu);
 	executed = 0;
+	tsc = 0;
 }
 
 void make_topa(unsigned count, unsigned order, uint64_t last)
@@ -232,4 +240,9 @@ void run(unsigned instructions, bool nmis)
 			rig.vcpu.nmi_pending = true;
 		assert_int_equal(interp_run(&rig.vcpu, 1), INTERP_BUDGET);
 	}
+}
+
+void run_blocks(unsigned budget)
+{
+	assert_int_equal(interp_run(&rig.vcpu, budget), INTERP_BUDGET);
 }

@@ -47,3 +47,6 @@ void assert_decodes(unsigned order);
 
 /* Executes so many instructions, with an NMI now and then. */
 void run(unsigned instructions, bool nmis);
+
+/* At least about so many, in blocks where that is possible: expected[] lacks most of them then. */
+void run_blocks(unsigned instructions);

@@ -4,6 +4,7 @@
 /* sources: monitor/ds/defects/?*.c monitor/trace.c monitor/unit*.c monitor/profile.c */
 #include "monitor/interp/interp.h"
 #include "monitor/pmu/rules.h"
+#include "monitor/pt/rules.h"
 #include "tests/framework/random.h"
 #include "tests/host/monitor_ds_rig.h"
 
@@ -62,6 +63,15 @@ UNIT(levels_are_those_of_the_filters, .setup_func = rig_reset)
 	rig.silicon.behaviour.ds.ds_cpl = DS_CPL_FILTERS;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xe);
 	rig.vcpu.observed |= OBSERVER_FLOW;
+	rig.silicon.pt = pt_clean;
+	rig.vcpu.pt.ctl = CTL_TRACE_EN | CTL_OS | CTL_USER;
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+	rig.vcpu.pt.ctl = CTL_TRACE_EN | CTL_USER;
+	assert_int_equal(observed_levels(&rig.vcpu), 0xe);
+	rig.vcpu.pt.sync_due = true;
+	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
+	rig.vcpu.pt.sync_due = false;
+	rig.silicon.pt.context = NULL;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 	rig.vcpu.observed &= ~(unsigned)OBSERVER_FLOW;
 	ds_break(&rig.silicon.ds);

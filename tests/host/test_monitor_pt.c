@@ -33,6 +33,35 @@ UNIT(events_are_found)
 	programs_decode(&everything, 0, 5, true);
 }
 
+/* The bytes of a program of ring 3 up to its end, which is not the same for both ways of running.
+ */
+static size_t packets_of(uint64_t n, uint64_t ctl, bool blocks)
+{
+	of(&everything);
+	make_user_program(n, FUNCTIONS - 4, true);
+	make_topa(4, 5, 0);
+	write_ctl((CTL_DEFAULT | ctl) & ~(n % 2 ? CTL_OS : 0));
+	for (unsigned left = 60; left--;)
+		blocks ? run_blocks(100) : run(110, false);
+	return bytes_out(5);
+}
+
+UNIT(blocks_have_the_packets_of_single_instructions)
+{
+	static uint8_t single[1 << 19];
+	static const uint64_t modes[] = {0, CTL_DIS_RETC, CTL_TSC_EN | CTL_CYC_EN};
+	size_t bytes, others;
+
+	for (unsigned n = 0; n < 60; n++) {
+		bytes = packets_of(n, modes[n % 3], false);
+		assert_in_range(bytes, 500, sizeof(single));
+		memcpy(single, rig.memory + REGIONS, bytes);
+		others = packets_of(n, modes[n % 3], true);
+		assert_in_range(others, 500, sizeof(single));
+		assert_memory_equal(single, rig.memory + REGIONS, bytes < others ? bytes : others);
+	}
+}
+
 UNIT(returns_need_no_compression)
 {
 	programs_decode(&everything, CTL_DIS_RETC, 5, true);

@@ -23,11 +23,12 @@ check-kut: images ## run kvm-unit-tests' x86 tests plain, as a guest, and interp
 $(BUILD)/linux/root.img: tools/guests/inside/disk-init $(BUILD)/linux/verdict $(if $(PACKAGES),anew)
 	@tools/guests/linux-disk $(PACKAGES)
 
-$(BUILD)/linux/initrd: $(addprefix tools/guests/inside/,init record program.gdb) $(addprefix $(BUILD)/linux/,program long spin lockup verdict init32 brake) tools/guests/linux
+$(BUILD)/linux/initrd: $(addprefix tools/guests/inside/,init record program.gdb) $(addprefix $(BUILD)/linux/,program long many spin lockup verdict init32 brake) tools/guests/linux
 	@tools/guests/linux build
 
 $(BUILD)/linux/long: private NASM_ROUNDS := -DROUNDS=12064 -DCALLS=16
-$(BUILD)/linux/program $(BUILD)/linux/long: tools/guests/inside/program.asm
+$(BUILD)/linux/many: private NASM_ROUNDS := -DROUNDS=120640 -DCALLS=16 -DUNLISTED
+$(addprefix $(BUILD)/linux/,program long many): tools/guests/inside/program.asm
 	@mkdir -p $(@D)
 	$(call short,NASM,$<)$(NASM) $(NASM_ROUNDS) -f elf64 -o $@.o $<
 	@$(LD) -static -z noexecstack --build-id -o $@ $@.o
