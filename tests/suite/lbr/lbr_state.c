@@ -385,6 +385,39 @@ TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR,
 	close_state();
 }
 
+extern const char lbr_restored_jump[];
+
+/* XRSTORS of the area, a jump, IA32_LBR_CTL = 0; whether the jump is the newest entry. */
+__attribute__((noinline)) static bool records_restored(uint64_t xstate_bv)
+{
+	uint32_t low = LBR_BIT, high = 0;
+
+	area.xstate_bv = xstate_bv;
+	area.xcomp_bv = COMPACTED | LBR_BIT;
+	__asm__ volatile("pushfq\n\tcli\n\txrstors64 %[area]\n"
+			 "lbr_restored_jump: jmp 1f\n1: movl $0x14ce, %%ecx\n\t"
+			 "xorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\tpopfq"
+			 : "+a"(low), "+d"(high)
+			 : [area] "m"(area)
+			 : "rcx", "memory", "cc");
+	return rdmsr(IA32_LBR_0_FROM_IP) == (uint64_t)lbr_restored_jump;
+}
+
+TEST(lbr_arch_state_runs, .group = "LB", .ids = "LB84", .needs = NEED_LBR,
+     .claim =
+	     "XRSTORS that sets LBREn has the next branch recorded; one that clears LBREn does not",
+     .source = "SDM Vol 1, 13.12; SDM Vol 3 of 2022, 18.1.2")
+{
+	open_state();
+	wrmsr(IA32_LBR_CTL, ALL);
+	save();
+	wrmsr(IA32_LBR_CTL, 0);
+	EXPECT(records_restored(LBR_BIT));
+	wrmsr(IA32_LBR_CTL, ALL);
+	EXPECT(!records_restored(0));
+	close_state();
+}
+
 static void read_words(uint64_t value[], unsigned count)
 {
 	for (unsigned n = 0; n < count; n++)
