@@ -3,11 +3,15 @@
 // of the last event; a call that has no return; how XSAVES has all of them.
 #include "drivers/lbr/lbr.h"
 #include "drivers/processor.h"
+#include "kernel/cpu.h"
+#include "kernel/sched/task.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmu_rig.h"
+
+#include <stdatomic.h>
 
 #define IA32_LER_FROM_IP 0x1ddu
 #define IA32_LER_TO_IP	 0x1deu
@@ -41,27 +45,36 @@ __attribute__((noinline)) static uint64_t information_after_loop(void)
 	return rdmsr(IA32_LBR_0_INFO);
 }
 
-/* Low bits of a large count may be set: it is as large then. */
+/* Low bits of a large count may be set: it is as large then. Returns whether it is valid. */
+static bool expect_most_cycles(uint64_t information)
+{
+	enum { MOST_CYCLES = 0xffff };
+
+	if (!(information & LBR_INFO_CYC_CNT_VALID))
+		return false;
+	EXPECT_EQ(information & MOST_CYCLES, MOST_CYCLES);
+	return true;
+}
+
+static void need_cycles(void)
+{
+	if (!lbr_caps()->architectural || !lbr_caps()->cycles)
+		test_skip("no architectural last branch records with cycles: CPUID.1CH:ECX[1]");
+}
+
 TEST(lbr_arch_cycles_saturate, .group = "LB", .ids = "LB75", .needs = NEED_LBR,
      .claim = "CYC_CNT of a branch more than 65535 cycles after the one before it, if it is valid, "
-	      "is 65535",
+	      "is 65535; where leaf 1CH lists it, it is valid of some",
      .source = "SDM Vol 3 of 2022, 18.1.3")
 {
-	enum { TURNS = 4, MOST_CYCLES = 0xffff };
 	unsigned valid = 0;
 
+	need_cycles();
 	arch_lbr_borrow();
-	for (unsigned n = 0; n < TURNS && lbr_caps()->cycles; n++) {
-		uint64_t information = information_after_loop();
-
-		if (!(information & LBR_INFO_CYC_CNT_VALID))
-			continue;
-		EXPECT_EQ(information & MOST_CYCLES, MOST_CYCLES);
-		valid++;
-	}
+	for (unsigned n = 0; n < 4; n++)
+		valid += expect_most_cycles(information_after_loop());
 	arch_lbr_give_back();
-	if (!valid)
-		test_skip("no cycles: CPUID.1CH:ECX[1], or CYC_CNT_VALID");
+	EXPECT(valid > 0);
 }
 
 uint64_t lbr_directions;
@@ -167,6 +180,114 @@ TEST(lbr_arch_last_event, .group = "LB", .ids = "LB72", .needs = NEED_LBR,
 	arch_lbr_give_back();
 }
 
+/* --- While another processor records --- */
+
+#define CTL_JMP_INDIRECT (1ull << 18)
+
+uint64_t lbr_jumps_there;
+static _Atomic bool enough;
+
+static void record_jumps(void *unused)
+{
+	(void)unused;
+	arch_lbr_borrow();
+	while (!atomic_load(&enough))
+		ARCH_LBR_RECORDED(ALL, "movl $500, %%ebx\n1: jmp 2f\n"
+				       "2: incq lbr_jumps_there(%%rip)\n\tdecl %%ebx\n\tjnz 1b");
+	arch_lbr_give_back();
+}
+
+static void go_to(unsigned cpu)
+{
+	task_set_affinity(current_task(), cpu_set_of(cpu));
+}
+
+/* The last processor records jumps all the time, while `check` runs on the first one with the
+   registers borrowed. */
+static void beside_jumps(void (*check)(void))
+{
+	struct task *other;
+
+	if (!lbr_caps()->architectural)
+		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
+	other = task_create_stopped("jumps", record_jumps, NULL);
+	REQUIRE(other != NULL);
+	atomic_store(&enough, false);
+	task_set_affinity(other, cpu_set_of(cpu_count() - 1));
+	go_to(0);
+	task_start(other);
+	arch_lbr_borrow();
+	check();
+	arch_lbr_give_back();
+	atomic_store(&enough, true);
+	task_join(other);
+	task_put(other);
+}
+
+/* Until the other processor has recorded since. */
+#define AWAIT_JUMP_THERE                                                                           \
+	"movq lbr_jumps_there(%%rip), %%rbx\n9: cmpq %%rbx, lbr_jumps_there(%%rip)\n\tjz 9b\n"
+
+extern const char lbr_own_jump[], lbr_own_jump_to[];
+
+/* A jump of the kind that is recorded; those of the other processor; an exception. Entry 0 is of
+   that jump, or of one of the kernel's after it. */
+static void expect_own_event(void)
+{
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, own_handler_resume, false);
+	wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN | LBR_CTL_OS | CTL_JMP_INDIRECT);
+	__asm__ volatile("leaq lbr_own_jump_to(%%rip), %%rbx\nlbr_own_jump: jmp *%%rbx\n"
+			 "\tnop\nlbr_own_jump_to:" AWAIT_JUMP_THERE
+			 :
+			 :
+			 : "rbx", "cc");
+	own_idt_load();
+	__asm__ volatile("leaq 1f(%%rip), %%rbx\n\tud2\n1:" : : : "rbx", "r8", "memory", "cc");
+	own_idt_unload();
+	wrmsr(IA32_LBR_CTL, 0);
+	EXPECT(rdmsr(IA32_LBR_0_FROM_IP) != 0);
+	EXPECT_EQ(rdmsr(IA32_LER_FROM_IP), rdmsr(IA32_LBR_0_FROM_IP));
+	EXPECT_EQ(rdmsr(IA32_LER_TO_IP), rdmsr(IA32_LBR_0_TO_IP));
+}
+
+TEST(lbr_arch_last_event_each_cpu, .group = "LB", .ids = "LB81", .needs = NEED_LBR | NEED_SMP,
+     .claim = "IA32_LER_* have the last branch of their own processor, though another one records "
+	      "branches between that and the exception",
+     .source = "SDM Vol 3 of 2022, 18.1")
+{
+	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_BY_KIND))
+		test_skip("CPUID.1CH:EBX[1] is 0: no filter by kind");
+	beside_jumps(expect_own_event);
+}
+
+extern const char lbr_after_there[];
+
+/* At least a cycle each; then until the other processor has recorded just before. */
+__attribute__((noinline)) static uint64_t information_beside(void)
+{
+	ARCH_LBR_RECORDED(LBR_CTL_LBREN | LBR_CTL_OS | CTL_JMP_DIRECT,
+			  "jmp 1f\n1: movl $70000, %%ecx\n2: loop 2b\n\t" AWAIT_JUMP_THERE
+			  "lbr_after_there: jmp 3f\n3:");
+	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), (uint64_t)lbr_after_there);
+	return rdmsr(IA32_LBR_0_INFO);
+}
+
+static void expect_own_cycles(void)
+{
+	for (unsigned n = 0; n < 12; n++)
+		expect_most_cycles(information_beside());
+}
+
+TEST(lbr_arch_cycles_each_cpu, .group = "LB", .ids = "LB82", .needs = NEED_LBR | NEED_SMP,
+     .claim = "CYC_CNT has the cycles since the entry before of the same processor, though another "
+	      "one records branches meanwhile",
+     .source = "SDM Vol 3 of 2022, 18.1.3")
+{
+	need_cycles();
+	beside_jumps(expect_own_cycles);
+}
+
 /* --- State component 15 --- */
 
 /* Its words: IA32_LBR_CTL, IA32_LBR_DEPTH, IA32_LER_*, then FROM, TO and INFO of each entry. */
@@ -189,12 +310,17 @@ static uint32_t msr_of(unsigned word)
 static uint64_t old_cr4, old_xss;
 static unsigned words;
 
-static void open_state(void)
+static void need_state(void)
 {
 	struct cpuid_result leaf = cpuid(LEAF_STATE, 1);
 
 	if (!(leaf.eax & HAS_XSAVES && leaf.ecx & LBR_BIT))
 		test_skip("CPUID.(0DH,1):ECX[15] is 0");
+}
+
+static void open_state(void)
+{
+	need_state();
 	words = ENTRIES + 3 * arch_lbr_borrow();
 	__asm__ volatile("movq %%cr4, %0" : "=r"(old_cr4));
 	__asm__ volatile("movq %0, %%cr4" : : "r"(old_cr4 | CR4_OSXSAVE) : "memory");
@@ -257,4 +383,82 @@ TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR,
 		save();
 	}
 	close_state();
+}
+
+extern const char lbr_restored_jump[];
+
+/* XRSTORS of the area, a jump, IA32_LBR_CTL = 0; whether the jump is the newest entry. */
+__attribute__((noinline)) static bool records_restored(uint64_t xstate_bv)
+{
+	uint32_t low = LBR_BIT, high = 0;
+
+	area.xstate_bv = xstate_bv;
+	area.xcomp_bv = COMPACTED | LBR_BIT;
+	__asm__ volatile("pushfq\n\tcli\n\txrstors64 %[area]\n"
+			 "lbr_restored_jump: jmp 1f\n1: movl $0x14ce, %%ecx\n\t"
+			 "xorl %%eax, %%eax\n\txorl %%edx, %%edx\n\twrmsr\n\tpopfq"
+			 : "+a"(low), "+d"(high)
+			 : [area] "m"(area)
+			 : "rcx", "memory", "cc");
+	return rdmsr(IA32_LBR_0_FROM_IP) == (uint64_t)lbr_restored_jump;
+}
+
+TEST(lbr_arch_state_runs, .group = "LB", .ids = "LB84", .needs = NEED_LBR,
+     .claim =
+	     "XRSTORS that sets LBREn has the next branch recorded; one that clears LBREn does not",
+     .source = "SDM Vol 1, 13.12; SDM Vol 3 of 2022, 18.1.2")
+{
+	open_state();
+	wrmsr(IA32_LBR_CTL, ALL);
+	save();
+	wrmsr(IA32_LBR_CTL, 0);
+	EXPECT(records_restored(LBR_BIT));
+	wrmsr(IA32_LBR_CTL, ALL);
+	EXPECT(!records_restored(0));
+	close_state();
+}
+
+static void read_words(uint64_t value[], unsigned count)
+{
+	for (unsigned n = 0; n < count; n++)
+		value[n] = rdmsr(msr_of(n));
+}
+
+/* The least depth that there is. */
+static unsigned least_depth(void)
+{
+	return 8u * (1u + (unsigned)__builtin_ctz(cpuid(LBR_LEAF, 0).eax | 0x80));
+}
+
+TEST(lbr_arch_state_each_cpu, .group = "LB", .ids = "LB83", .needs = NEED_LBR | NEED_SMP,
+     .claim = "XSAVES and XRSTORS on one processor, with another IA32_LBR_DEPTH, leave the "
+	      "registers of the other as they were",
+     .source = "SDM Vol 1, 13.11 and 13.12; SDM Vol 3 of 2022, 18.1")
+{
+	static uint64_t before[ENTRIES + 3 * MOST], after[ENTRIES + 3 * MOST];
+	unsigned last = cpu_count() - 1, count = ENTRIES + 3 * least_depth();
+
+	need_state();
+	go_to(last);
+	arch_lbr_borrow();
+	wrmsr(IA32_LBR_DEPTH, least_depth());
+	ARCH_LBR_RECORDED(ALL, ".rept 37\n\tjmp 1f\n1:\n\t.endr");
+	wrmsr(IA32_LER_TO_IP, 0x30000);
+	wrmsr(IA32_LBR_CTL, LBR_CTL_USR);
+	read_words(before, count);
+	arch_lbr_hand_back();
+	go_to(0);
+	open_state();
+	ARCH_LBR_RECORDED(ALL, ".rept 37\n\tjmp 1f\n1:\n\t.endr");
+	wrmsr(IA32_LER_TO_IP, 0x20000);
+	save();
+	restore(0);
+	restore(LBR_BIT);
+	close_state();
+	go_to(last);
+	arch_lbr_lend();
+	read_words(after, count);
+	arch_lbr_give_back();
+	for (unsigned n = 0; n < count; n++)
+		EXPECT_EQ(after[n], before[n]);
 }

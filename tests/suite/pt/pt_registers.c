@@ -212,16 +212,19 @@ TEST(pt_cr3_register, .group = "PT", .ids = "PT8 PT62", .needs = NEED_PT,
 }
 
 TEST(pt_range_registers, .group = "PT", .ids = "PT9 PT63", .needs = NEED_PT,
-     .claim = "IA32_RTIT_ADDRn_A and _B take canonical addresses, as many as CPUID says",
+     .claim = "IA32_RTIT_ADDRn_A and _B take canonical addresses, as many as CPUID says; RDMSR and "
+	      "WRMSR of the others raise #GP",
      .source = "SDM Vol 3, 36.2.7")
 {
 	unsigned width = cpuid(7, 0).ecx & LEAF_7_LA57 ? 57 : 48;
+	uint64_t value;
 
 	PT_RIG(rig, 1, true);
 	for (uint32_t n = 0; n < 2 * PT_RANGES_MOST; n++) {
 		struct bits bits = {.msr = IA32_RTIT_ADDR0_A + n, .kept = below(width - 1)};
 
 		if (n / 2 >= pt_caps()->ranges) {
+			EXPECT(!rdmsr_safe(bits.msr, &value));
 			EXPECT(msr_try(bits.msr, 0, 0).refused);
 			continue;
 		}
