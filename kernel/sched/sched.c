@@ -156,14 +156,21 @@ static void release(void)
 
 /*
  * A trace arrives after the slice has begun. On a slow host that takes longer than a slice: a task
- * would be interrupted before its first instruction, each time. So the next slice is longer by it,
- * but not by what a host that took the processor away made of it.
+ * would be interrupted before its first instruction, each time. So a slice with an arrival is
+ * longer by the last one, but not by what a host that took the processor away made of it.
  */
-static void arrive(struct cpu *cpu)
+static void allow_arrival(struct cpu *cpu)
 {
-	uint64_t began = tsc_read(), arrival = tsc_to_us(cpu->arrival);
+	uint64_t arrival = tsc_to_us(cpu->arrival);
 
 	cpu->slice_us = slice + (arrival < MOST_ARRIVAL ? arrival : MOST_ARRIVAL);
+}
+
+static void arrive(struct cpu *cpu)
+{
+	uint64_t began = tsc_read();
+
+	allow_arrival(cpu);
 	trace_arrive(cpu);
 	cpu->arrival = tsc_read() - began;
 }
@@ -221,8 +228,10 @@ static void switch_to(struct cpu *cpu, struct task *next)
 		cpu->left = now;
 		cpu->unfinished = true;
 	}
-	if (next->trace)
+	if (next->trace) {
 		cpu->unfinished = true;
+		allow_arrival(cpu);
+	}
 	cpu->current = next;
 	cpu->kernel_rsp = next->kernel_rsp;
 	cpu->task_state.rsp[0] = next->kernel_rsp;
