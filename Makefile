@@ -254,7 +254,8 @@ small := tests lib kernel drivers
 $(BUILD)/obj/third_party/%.c.o: CFLAGS := $(CFLAGS) -Oz -Ithird_party/qrcodegen -Wno-conversion
 fast  := kernel/sched kernel/trace kernel/trap drivers/ds
 rare  := $(wildcard kernel/trace/*/attach.c) drivers/ds/probe.c \
-         $(patsubst %,kernel/trace/%.c,freeze init kinds last_branches pebs/admit pebs/events pt/buffer pt/session)
+         $(patsubst %,kernel/trace/%.c,attach claim freeze init kinds last_branches bts/missing bts/read lbr/tracer) \
+         $(patsubst %,kernel/trace/%.c,pebs/admit pebs/events pt/buffer pt/session pt/sessions pt/stream)
 $(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz $(SANITIZE)
 $(fast:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) $(SANITIZE)
 $(rare:%=$(BUILD)/obj/%.o): CFLAGS := $(CFLAGS) -Oz $(SANITIZE)
