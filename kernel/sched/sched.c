@@ -157,7 +157,7 @@ static void release(void)
 /*
  * A trace arrives after the slice has begun. On a slow host that takes longer than a slice: a task
  * would be interrupted before its first instruction, each time. So a slice with an arrival is
- * longer by the last one, but not by what a host that took the processor away made of it.
+ * longer by the longest of late, but not by what a host that took the processor away made of it.
  */
 static void allow_arrival(struct cpu *cpu)
 {
@@ -168,11 +168,12 @@ static void allow_arrival(struct cpu *cpu)
 
 static void arrive(struct cpu *cpu)
 {
-	uint64_t began = tsc_read();
+	uint64_t began = tsc_read(), least = cpu->arrival - cpu->arrival / 8, took;
 
 	allow_arrival(cpu);
 	trace_arrive(cpu);
-	cpu->arrival = tsc_read() - began;
+	took = tsc_read() - began;
+	cpu->arrival = took > least ? took : least;
 }
 
 static void finish_rest(struct cpu *cpu)
