@@ -86,8 +86,8 @@ struct unit {
 	void (*event)(struct vcpu *vcpu, const struct branch *event);
 	void (*retired)(struct vcpu *vcpu, const struct retired *retired);
 	void (*cr3)(struct vcpu *vcpu);
-	/* Of one in UNITS_OF_RETIRED, in ring 3: whether an instruction that is no branch is
-	   nothing to it. NULL: each one is something. */
+	/* The unit of OBSERVER_FLOW has it: whether in ring 3 it needs no report of an
+	   instruction that is no branch. */
 	bool (*branches_alone)(const struct vcpu *vcpu);
 	void (*exit)(struct vcpu *vcpu); /* whether its bit is set or not */
 

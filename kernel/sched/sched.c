@@ -157,7 +157,7 @@ static void release(void)
 /*
  * A trace arrives after the slice has begun. On a slow host that takes longer than a slice: a task
  * would be interrupted before its first instruction, each time. So a slice with an arrival is
- * longer by the longest of late, but not by what a host that took the processor away made of it.
+ * longer by what arrivals took lately, but not by what a host that took the processor away adds.
  */
 static void allow_arrival(struct cpu *cpu)
 {

@@ -61,7 +61,7 @@ bool pt_branches_alone(const struct vcpu *vcpu)
 
 /*
  * Ring 0 that is not traced emits nothing, and no range makes its addresses a part of
- * IA32_RTIT_STATUS. What waits for the end of an instruction waits for the next one, of any level.
+ * IA32_RTIT_STATUS. While work is due at the end of an instruction every level is interpreted.
  */
 unsigned pt_levels(const struct vcpu *vcpu)
 {

@@ -20,7 +20,7 @@ struct pt_state {
 
 	/* What the next instruction or event begins with. */
 	bool packet_enabled, context_enabled;
-	/* What is to be done at the end of an instruction; 0: nothing. */
+	/* Work that is due at the end of an instruction; `awaited` is 0 where there is none. */
 	union {
 		struct {
 			bool enabling, disabling;	      /* WRMSR changed TraceEn */

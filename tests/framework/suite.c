@@ -167,8 +167,8 @@ static void settle(void)
 }
 
 /*
- * What disturbs a test and is none of the processor's faults: SMIs, in which branches are not
- * recorded and events are counted (SDM Vol 3, 17.4.9 and 18.18.1), and NMIs of others.
+ * Counts of events that disturb a test and are no fault of the processor: SMIs, in which branches
+ * are not recorded and events are counted (SDM Vol 3, 17.4.9 and 18.18.1), and NMIs of others.
  */
 struct disturbances {
 	uint64_t smis, nmis;
@@ -187,7 +187,7 @@ static struct disturbances disturbances_now(void)
 	return now;
 }
 
-/* A test that fails beside them says nothing, and runs again. */
+/* Whether the test has failed and they may be why: it runs again. */
 static bool is_disturbed(const struct test *test, struct disturbances before)
 {
 	struct disturbances now;

@@ -130,7 +130,7 @@ TEST(pmu_mispredicted_bounded, .group = "pmu", .ids = "PM26", .needs = 0,
 	end();
 }
 
-/* What fixed counter 0 and counter 0 count of so many turns of a loop. */
+/* Fixed counter 0 and counter 0 count so many turns of a loop. */
 static void count_both(unsigned turns, uint64_t *fixed, uint64_t *general)
 {
 	select(INSTRUCTIONS, PMU_OS);

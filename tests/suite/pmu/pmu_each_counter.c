@@ -247,8 +247,8 @@ TEST(pmu_each_counter_overflows, .group = "pmu", .ids = "PM31 PM34 PM35", .needs
 	overflow_in_turn(all);
 }
 
-/* Counter `n` overflows at its next event, before 200 NOPs or among them. The others count beside
-   it. */
+/* Has counter `n` overflow at its next event, before 200 NOPs or among them. The others count
+   beside it. */
 static void overflow_beside(unsigned n, uint64_t all, bool interrupt, uint64_t debugctl)
 {
 	EACH_COUNTER(other, all)

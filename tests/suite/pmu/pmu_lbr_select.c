@@ -347,8 +347,8 @@ static bool has_both_crossings(const struct lbr_stack *s)
 	return false;
 }
 
-/* The manual has exceptions beside branches (17.4.2) and says of none that FAR_BRANCH leaves it
-   out. IRET, which is a far branch, it does. */
+/* The manual names exceptions beside branches (17.4.2). It says that FAR_BRANCH leaves out far
+   branches, of which IRET is one, and says so of no exception. */
 TEST(lbr_select_far_events, .group = "pmu", .ids = "LB6 LB13 LB21 LB22", .needs = 0,
      .claim = "SYSCALL and IRET are far branches to LBR_SELECT, exceptions may be; no other bit "
 	      "leaves any of them out",
