@@ -84,15 +84,18 @@ bool linux_recognised(const void *image, size_t size)
 	       memcmp(header_of(image)->magic, "HdrS", 4) == 0;
 }
 
-static void read_header(struct linux_image *kernel, const void *image)
+/* Returns false if the image is cut off: bytes of the last paragraph alone may be missing. */
+static bool read_header(struct linux_image *kernel, const void *image, size_t size)
 {
 	const struct setup_header *header = header_of(image);
 	uint32_t sectors = header->setup_sectors ? header->setup_sectors : SETUP_SECTORS_OLD;
+	uint64_t end = (sectors + 1) * SECTOR + (uint64_t)header->payload_paragraphs * PARAGRAPH;
+	uint64_t missing = end > size ? end - size : 0;
 
 	*kernel = (struct linux_image){
 		.base = image,
 		.setup_size = (sectors + 1) * SECTOR,
-		.payload_size = header->payload_paragraphs * PARAGRAPH,
+		.payload_size = (uint32_t)(header->payload_paragraphs * PARAGRAPH - missing),
 		.memory_size = header->memory_size,
 		.alignment = header->alignment,
 		.preferred = header->preferred,
@@ -100,13 +103,13 @@ static void read_header(struct linux_image *kernel, const void *image)
 		.words_most = header->words_most,
 		.relocatable = header->relocatable,
 	};
+	return missing < PARAGRAPH;
 }
 
 bool linux_open(struct linux_image *kernel, const void *image, size_t size, char *error,
 		size_t error_size)
 {
 	const struct setup_header *header = header_of(image);
-	bool whole = size >= HEADER_AT + sizeof(*header);
 
 	if (header->version < OLDEST) {
 		format(error, error_size,
@@ -115,12 +118,7 @@ bool linux_open(struct linux_image *kernel, const void *image, size_t size, char
 		       header->version >> 8, header->version & 0xff);
 		return false;
 	}
-	if (whole) {
-		read_header(kernel, image);
-		whole = size >=
-			kernel->setup_size + (uint64_t)header->payload_paragraphs * PARAGRAPH;
-	}
-	if (!whole) {
+	if (size < HEADER_AT + sizeof(*header) || !read_header(kernel, image, size)) {
 		format(error, error_size, "the Linux kernel is cut off: it has %llu bytes",
 		       (unsigned long long)size);
 		return false;
