@@ -31,13 +31,11 @@ void lbr_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_
 {
 	uint32_t depths = vcpu->silicon->profile->lbr.depths;
 
-	if (leaf == LEAF_FEATURES && !subleaf) {
-		value[3] &= ~FEATURES_EDX_LBR;
-		value[3] |= depths ? FEATURES_EDX_LBR : 0;
+	if (!depths || subleaf)
+		return;
+	if (leaf == LEAF_FEATURES) {
+		value[3] |= FEATURES_EDX_LBR;
 	} else if (leaf == LEAF_LBR) {
-		memset(value, 0, 4 * sizeof(value[0]));
-		if (!depths || subleaf)
-			return;
 		value[0] = depths | LBR_EAX_RESET | LBR_EAX_LINEAR;
 		value[1] = LBR_EBX;
 		value[2] = LBR_ECX;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Enumeration and the MSRs: SDM Vol 3, 36.2.7 and 36.3.1.1. */
-#include "lib/string.h"
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
 
@@ -31,7 +30,6 @@ void pt_enumerate(const struct vcpu *vcpu, uint32_t subleaf, uint32_t value[4])
 {
 	const struct pt_enumeration *pt = pt_of(vcpu);
 
-	memset(value, 0, 4 * sizeof(value[0]));
 	if (!pt || subleaf > pt->eax)
 		return;
 	value[0] = subleaf ? pt->eax_1 : pt->eax;

@@ -165,6 +165,7 @@ static struct cpuid processor(const struct vcpu *vcpu, uint32_t index, uint32_t 
 	case 0x1b:
 	case 0xa: /* of a unit */
 	case 0x14:
+	case 0x1c:
 		return (struct cpuid){0};
 	case 6:
 		return (struct cpuid){.eax = leaf.eax & ARAT};

@@ -78,21 +78,29 @@ static void deliver(enum cause cause, uint8_t vector)
 					      .return_rip = 0x77});
 }
 
+/* The rest of the monitor lets nothing of these leaves through. */
+static void read_leaf(uint32_t leaf, uint32_t value[4])
+{
+	memset(value, 0, 4 * sizeof(value[0]));
+	lbr_cpuid(&rig.vcpu, leaf, 0, value);
+}
+
 UNIT(cpuid_says_what_there_is)
 {
-	uint32_t value[4] = {0, 0, 0, 0};
+	uint32_t value[4];
 
 	prepare(NULL);
-	lbr_cpuid(&rig.vcpu, 7, 0, value);
+	read_leaf(7, value);
 	assert_int_equal(value[3], 1 << 19);
-	lbr_cpuid(&rig.vcpu, 0x1c, 0, value);
+	read_leaf(0x1c, value);
 	assert_int_equal(value[0], 0xc000000b); /* 8, 16, 32 */
 	assert_int_equal(value[1], 7);
 	assert_int_equal(value[2], 7);
 	assert_int_equal(value[3], 0);
 	rig_make("skylake", &(struct behaviour){0}, NULL);
-	lbr_cpuid(&rig.vcpu, 7, 0, value);
-	lbr_cpuid(&rig.vcpu, 0x1c, 0, value);
+	read_leaf(7, value);
+	assert_int_equal(value[3], 0);
+	read_leaf(0x1c, value);
 	assert_int_equal(value[0] | value[1] | value[2] | value[3], 0);
 }
 
