@@ -3,9 +3,12 @@
 #include "drivers/ds/registers.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
+#include "kernel/mm/page.h"
+#include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/context.h"
+#include "lib/string.h"
 #include "tests/framework/test.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/viewer.h"
@@ -400,4 +403,121 @@ TEST(bts_beside_another, .group = "S", .ids = "S1", .needs = NEED_BTS | NEED_SMP
 	task_join(task);
 	task_put(task);
 	expect_apart(&rig);
+}
+
+/* --- The same addresses in two address spaces ------------------------------------------------ */
+
+enum { SHARED_BUFFER = 1024, SHARED_SLOTS = 16 };
+
+/* A page with a DS area and its buffer; at its address another, by the tables from `root` on. */
+struct shared {
+	uint8_t *page, *other;
+	uint64_t root;
+};
+
+static uint64_t physical_of(const void *linear)
+{
+	return *vm_entry((uint64_t)linear) & PTE_ADDRESS;
+}
+
+/* Copies of the tables on the way to `page`, which lead to `other`. */
+static void make_root(struct shared *shared)
+{
+	uint64_t linear = (uint64_t)shared->page, *table, *entry = &shared->root;
+
+	__asm__ volatile("movq %%cr3, %0" : "=r"(shared->root));
+	for (unsigned shift = 39; shift >= 12; shift -= 9) {
+		table = (void *)test_area(1);
+		memcpy(table, direct(*entry & PTE_ADDRESS), PAGE_SIZE);
+		*entry = physical_of(table) | (*entry & ~PTE_ADDRESS);
+		entry = &table[linear >> shift & 511];
+	}
+	*entry = physical_of(shared->other) | (*entry & ~PTE_ADDRESS);
+}
+
+/* The fields of an area at `page` for a buffer that wraps, into `area`. */
+static void fill_area(void *area, const uint8_t *page, size_t bytes)
+{
+	uint64_t base = (uint64_t)page + SHARED_BUFFER;
+
+	ds_set(area, DS_BTS_BUFFER_BASE, base);
+	ds_set(area, DS_BTS_INDEX, base);
+	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, base + bytes);
+	ds_set(area, DS_BTS_INTERRUPT_THRESHOLD, base + 2 * bytes);
+}
+
+static void load_root(uint64_t root, const void *page)
+{
+	__asm__ volatile("movq %0, %%cr3\n\tinvlpg (%1)" : : "r"(root), "r"(page) : "memory");
+}
+
+/* On another CPU: one branch round and round the other page. */
+static void record_there(void *argument)
+{
+	const struct shared *shared = argument;
+	uint64_t own_root;
+
+	RIG(own, 1);
+	fill_area(shared->other, shared->page, SHARED_SLOTS * own.record);
+	__asm__ volatile("movq %%cr3, %0" : "=r"(own_root));
+	load_root(shared->root, shared->page);
+	wrmsr(IA32_DS_AREA, (uint64_t)shared->page);
+	TRACED(rig_all(), "movl $1, bts_beside(%%rip)\n1:\tpause\n\tcmpl $2, bts_beside(%%rip)\n\t"
+			  "jne 1b");
+	wrmsr(IA32_DS_AREA, (uint64_t)own.area);
+	load_root(own_root, shared->page);
+}
+
+static void expect_own_page(struct rig *rig)
+{
+	fill_area(rig->area, rig->area, rig->slots * rig->record);
+	EXACTLY (rig)
+		chain_trace(rig, rig_all(), &chain_a, BESIDE_N);
+	EXPECT_EQ(rig_count(rig), BESIDE_N);
+	chain_expect(rig, 0, BESIDE_N, &chain_a, BESIDE_N, 0);
+}
+
+/* Whether the first record in `page` is there, and of no branch of chain_trace(). */
+static bool has_other_branch(uint8_t *page)
+{
+	struct bts_struct record = {0};
+
+	fill_area(page, page, PAGE_SIZE - SHARED_BUFFER);
+	ds_read_bts(page, 0, &record);
+	for (uint64_t i = 0; i < BESIDE_N; i++)
+		if (record.from == chain_branch(&chain_a, BESIDE_N, i).from)
+			return false;
+	return record.from != 0;
+}
+
+TEST(bts_same_address_beside, .group = "S", .ids = "S6", .needs = NEED_BTS | NEED_SMP,
+     .claim = "two CPUs with their own address spaces record each in its own page where area and "
+	      "buffer of both have the same linear addresses",
+     .source = "SDM Vol 3, 17.4.9.2: linear addresses; SDM Vol 3, 17.4.9.5")
+{
+	struct shared shared = {.page = test_area(1), .other = test_area(1)};
+	struct task *task = task_create_stopped("there", record_there, &shared);
+	struct rig rig, own;
+
+	REQUIRE(task != NULL);
+	make_root(&shared);
+	atomic_store(&bts_beside, 0);
+	task_set_affinity(current_task(), cpu_set_of(0));
+	task_set_affinity(task, cpu_set_of(cpu_count() - 1));
+	rig_open(&rig, BESIDE_N + 1);
+	own = rig;
+	own.area = shared.page;
+	own.base = (uint64_t)shared.page + SHARED_BUFFER;
+	wrmsr(IA32_DS_AREA, (uint64_t)shared.page);
+	task_start(task);
+	while (!atomic_load(&bts_beside))
+		__asm__ volatile("pause");
+	for (unsigned turn = 0; turn < BESIDE_TURNS; turn++)
+		expect_own_page(&own);
+	atomic_store(&bts_beside, 2); /* as in bts_beside_another */
+	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
+	rig_close(&rig);
+	task_join(task);
+	task_put(task);
+	EXPECT(has_other_branch(shared.other));
 }
