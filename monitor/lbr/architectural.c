@@ -31,8 +31,7 @@ void lbr_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_
 {
 	uint32_t depths = vcpu->silicon->profile->lbr.depths;
 
-	if (leaf == LEAF_FEATURES && !subleaf) {
-		value[3] &= ~FEATURES_EDX_LBR;
+	if (leaf == LEAF_FEATURES && !subleaf) { /* no processor with SVM has the flag */
 		value[3] |= depths ? FEATURES_EDX_LBR : 0;
 	} else if (leaf == LEAF_LBR) {
 		memset(value, 0, 4 * sizeof(value[0]));
