@@ -19,8 +19,7 @@ void ds_rule_interrupt(struct vcpu *vcpu)
 	if (!branches)
 		interrupt(vcpu);
 	else if (!vcpu->ds.skid)
-		vcpu->ds.skid = branches;
-	ds_forget_fields(vcpu);
+		vcpu->ds.skid = branches, ds_forget_fields(vcpu);
 }
 
 void ds_skid(struct vcpu *vcpu)

@@ -15,7 +15,6 @@ void ds_forget(struct vcpu *vcpu)
 {
 	forget(&vcpu->ds.area);
 	forget(&vcpu->ds.buffer);
-	forget(&vcpu->ds.samples);
 	ds_forget_fields(vcpu);
 	vcpu->ds.window_translations = vcpu->translations;
 }

@@ -36,11 +36,9 @@ bool ds_rule_read_msr(const struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	case MSR_DEBUGCTL:
 		*value = vcpu->debugctl;
 		return true;
-	case MSR_DS_AREA:
+	default: /* IA32_DS_AREA: there are no others */
 		*value = vcpu->ds.ds_area;
 		return true;
-	default:
-		return false;
 	}
 }
 
@@ -98,14 +96,12 @@ bool ds_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 		return true;
 	case MSR_DEBUGCTL:
 		return write_debugctl(vcpu, value);
-	case MSR_DS_AREA:
+	default: /* IA32_DS_AREA */
 		if (!canonical(value))
 			return false;
 		vcpu->ds.ds_area = value;
 		ds_forget_fields(vcpu);
 		return true;
-	default:
-		return false;
 	}
 }
 

@@ -36,7 +36,7 @@ struct ds_state {
 	/* By CPL: the fields of the area, all in one page, as the last record found them. NULL: not
 	   so, or the rules have something to say about records of that CPL. */
 	uint8_t *fields[4];
-	struct ds_window area, buffer, samples; /* of PEBS the last one */
+	struct ds_window area, buffer; /* buffer: of PEBS too */
 	struct ds_history history;
 	uint64_t remembered[DS_REMEMBERED];
 };

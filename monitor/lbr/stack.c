@@ -86,7 +86,6 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 void lbr_empty(struct vcpu *vcpu)
 {
 	memset(vcpu->lbr.entry, 0, sizeof(vcpu->lbr.entry));
-	vcpu->lbr.top = 0;
 }
 
 /* IA32_LBR_DEPTH is the deepest that there is. */
@@ -102,11 +101,7 @@ void lbr_reset(struct vcpu *vcpu)
 
 const struct lbr_entry *lbr_entry_of(const struct vcpu *vcpu, unsigned n)
 {
-	static const struct lbr_entry none;
-
-	if (is_architectural(vcpu))
-		return n < vcpu->lbr.depth ? lbr_place((struct vcpu *)vcpu, n) : &none;
-	return &vcpu->lbr.entry[(vcpu->lbr.top - n) & (layout_of(vcpu)->depth - 1u) % LBR_MOST];
+	return lbr_place((struct vcpu *)vcpu, n);
 }
 
 /* MSR_LER_FROM_LIP and MSR_LER_TO_LIP, which hold nothing: README.md. */

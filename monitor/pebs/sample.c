@@ -142,7 +142,7 @@ bool pebs_rule_sample(struct vcpu *vcpu, unsigned n, const struct retired *retir
 			rules->interrupt(vcpu);
 		return false;
 	}
-	if (!ds_store(vcpu, &vcpu->ds.samples, field[PEBS_INDEX], record, words))
+	if (!ds_store(vcpu, &vcpu->ds.buffer, field[PEBS_INDEX], record, words))
 		return false;
 	field[PEBS_INDEX] = rules->advance(vcpu, field, words * 8);
 	ds_store(vcpu, &vcpu->ds.area, area + PEBS_INDEX * 8, &field[PEBS_INDEX], 1);

@@ -299,9 +299,9 @@ void pt_rule_sync(struct vcpu *vcpu, uint64_t ip)
 	put_extended(vcpu, PSBEND);
 }
 
+/* While packets are off: TIP.PGD has sent the bits of TNT. */
 void pt_trace_stop(struct vcpu *vcpu)
 {
-	pt_flush_tnt(vcpu);
 	put_extended(vcpu, TRACE_STOP);
 }
 

@@ -172,6 +172,38 @@ TEST(bts_filter_by_cpl, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_D
 	rig_expect(&rig, 2, (void *)(AT + 4), filter_back, "ret");
 }
 
+extern const char filter_on[], filter_on_to[], filter_later[], filter_later_to[];
+
+/* A jump with IA32_DEBUGCTL = `first`, and one with `then`. Returns the records. */
+static __attribute__((noinline)) size_t change(struct rig *rig, uint64_t first, uint64_t then)
+{
+	EXACTLY (rig)
+		TRACED_WITH(first,
+			    "filter_on: jmp filter_on_to\n\tud2\n"
+			    "filter_on_to: movl $0x1d9, %%ecx\n\tmovl %[then], %%eax\n\t"
+			    "xorl %%edx, %%edx\n\twrmsr\n"
+			    "filter_later: jmp filter_later_to\n\tud2\nfilter_later_to:\n\t",
+			    , OPERANDS([then] "r"((uint32_t)then)));
+	return rig_count(rig);
+}
+
+/* BTF does nothing by itself, as TF is clear. */
+TEST(bts_filter_while_on, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "a filter that is set or cleared while branches are recorded is for the next branch",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	const struct ds_configuration *c = ds_configuration;
+
+	RIG(rig, 16);
+	for (uint64_t btf = 0; btf <= DEBUGCTL_BTF; btf += DEBUGCTL_BTF) {
+		EXPECT_EQ(change(&rig, rig_all() | btf, rig_all() | c->off_os | btf), 1);
+		rig_expect(&rig, 0, filter_on, filter_on_to, "before BTS_OFF_OS");
+		EXPECT_EQ(change(&rig, rig_all() | c->off_os | btf, rig_all() | btf), 1);
+		rig_expect(&rig, 0, filter_later, filter_later_to, "after BTS_OFF_OS");
+		EXPECT_EQ(change(&rig, rig_all() | btf, rig_all() | c->off_usr | btf), 2);
+	}
+}
+
 /* An exception, an interrupt and a software interrupt, with their IRETQs. */
 static __attribute__((noinline)) size_t count(struct rig *rig, uint64_t debugctl)
 {

@@ -392,14 +392,18 @@ TEST(pt_only_what_is_asked, .group = "PT", .ids = "PT108", .needs = NEED_PT,
 
 /*
  * Code far away. JUMPS: a direct jump to WAITS, 64 KiB away: a conditional branch, which
- * stays in TNT; says by RSI that it waits, and jumps to itself. ENDS: a WRMSR that ends a trace,
- * and a jump to RBX.
+ * stays in TNT; says by RSI that it waits, and halts. ENDS: a WRMSR that ends a trace, and a jump
+ * to RBX; the same in 32-bit code whose segment has a base, with a far jump between the two.
  */
-enum { WAITS_PAGE = 16, SPINS = 11, ENDS = 32, IRETQ_BYTES = 2 };
+enum { WAITS_PAGE = 16, HALTED = 12, ENDS = 32, IRETQ_BYTES = 2 };
+#define BASED_AT 0x40100000u
 static const uint8_t waits_code[] = {0x31, 0xc0, 0x74, 0x00, 0xc7, 0x06, 0x01,
-				     0x00, 0x00, 0x00, 0xfb, 0xeb, 0xfe};
+				     0x00, 0x00, 0x00, 0xfb, 0xf4, 0xeb, 0xfd};
 static const uint8_t ends_code[] = {0x0f, 0x30, 0xff, 0xe3};
-const uint8_t *pt_jumps, *pt_waits, *pt_ends;
+static const uint8_t based_code[] = {0x0f, 0x30, 0xea, 0x09, 0x00, 0x10,
+				     0x40, 0x08, 0x00, 0xff, 0xe3};
+const uint8_t *pt_jumps, *pt_waits;
+uint64_t pt_ends, pt_ends_code, pt_ends_from; /* offset, selector, the address in packets */
 
 /* RSI times a CALL without its RET, then to RBX; after the CALL: to RDX. */
 extern const char pt_many_calls[], pt_after_call[];
@@ -424,11 +428,14 @@ static void trace_beside(void *target)
 	EXPECT_EQ(pt_load(&other.trace), 0);
 	wrmsr(IA32_RTIT_STATUS, 0);
 	pt_ended = (uint32_t)(pt_on(PT_PLAIN | period) & ~RTIT_CTL_TRACE_EN);
+	own_gdt_load();
 	PT_TRACED(
 		&other, PT_PLAIN | period,
 		MANY_CALLS
 		"movl $0x570, %%ecx\n\tmovl pt_ended(%%rip), %%eax\n\txorl %%edx, %%edx\n\t"
-		"leaq 8f(%%rip), %%rbx\n\tmovq pt_ends(%%rip), %%rdi\n\t" PT_JMP_TO("%%rdi") "8:");
+		"leaq 8f(%%rip), %%rbx\n\tpushq pt_ends_code(%%rip)\n\tpushq pt_ends(%%rip)\n\t" PT_FAR(
+			"lretq") "8:");
+	own_gdt_unload();
 	EXPECT(lapic_send_ipi(*(const uint32_t *)target, VECTOR_TEST));
 	interrupts_restore(flags);
 }
@@ -444,7 +451,15 @@ static void make_code(uint8_t *code)
 	code_seal(code, WAITS_PAGE + 1);
 	pt_jumps = code;
 	pt_waits = waits;
-	pt_ends = waits + ENDS;
+}
+
+/* Where the other trace ends: near WAITS, or in code with a base, whose addresses in packets are
+   within the segment, or linear. */
+static void choose_end(bool based)
+{
+	pt_ends_code = based ? OWN_CODE_32_BASED : KERNEL_CODE;
+	pt_ends = based ? BASED_AT - OWN_BASE : (uint64_t)pt_waits + ENDS;
+	pt_ends_from = pt_ends + (based && cpuid(0x14, 0).ecx >> 31 ? OWN_BASE : 0);
 }
 
 #define WAITING                                                                                    \
@@ -464,7 +479,7 @@ static void expect_waited(bool calls)
 	PT_EXPECT_BODY(&rig, {.seen = calls ? SEEN_NOT_TAKEN : SEEN_TAKEN},
 		       {.seen = SEEN_TARGET, .to = (uint64_t)pt_jumps}, {.seen = SEEN_TAKEN},
 		       {.seen = SEEN_EVENT,
-			.from = (uint64_t)pt_waits + SPINS,
+			.from = (uint64_t)pt_waits + HALTED,
 			.to = (uint64_t)own_handler_resume},
 		       {.seen = SEEN_TARGET, .to = back},
 		       {.seen = SEEN_TARGET, .to = (uint64_t)pt_after_call},
@@ -479,7 +494,7 @@ static void expect_other(void)
 
 	pt_flow(&other, &flow);
 	while (flow_next(&flow, &item))
-		ended += item.what == FLOW_EVENT && item.from == (uint64_t)pt_ends;
+		ended += item.what == FLOW_EVENT && item.from == pt_ends_from;
 	pt_expect_end(&flow);
 	EXPECT_EQ(ended, 1);
 }
@@ -501,12 +516,13 @@ static void expect_period(void)
 	       (!reader.error || rig.trace.status & RTIT_STATUS_STOPPED));
 }
 
-enum turn { PLAIN, CALLS, LONG, TURNS };
+enum turn { PLAIN, CALLS, BASED, LONG, TURNS };
 
 static void wait_in_trace(struct task *task, enum turn turn)
 {
 	atomic_store(&pt_waiting, 0);
 	pt_calls_before = turn == CALLS;
+	choose_end(turn == BASED);
 	PT_TRACED(&rig, PT_PLAIN, MANY_CALLS "nop");
 	pt_again(&rig, PT_PLAIN);
 	lapic_set_task_priority(VECTOR_TEST - 1);
@@ -530,7 +546,7 @@ static void note_code(const uint8_t *code)
 	rig.blocks[0].target = (uint64_t)pt_waits;
 	pt_add_branch(&rig, FLOW_JCC, pt_waits + 2, 2);
 	rig.blocks[1].target = (uint64_t)pt_waits + 4;
-	pt_add_branch(&rig, FLOW_JMP, pt_waits + SPINS, 2);
+	pt_add_branch(&rig, FLOW_JMP, pt_waits + HALTED, 2);
 	pt_add_branch(&rig, FLOW_FAR, own_handler_resume_iret, IRETQ_BYTES);
 }
 
@@ -539,10 +555,12 @@ TEST(pt_beside_another, .group = "PT", .ids = "PT147", .needs = NEED_PT | NEED_S
 	      "another is traced in between",
      .source = "SDM Vol 3, 36.2.7 and 36.4.2")
 {
-	uint8_t *code = test_area(WAITS_PAGE + 1);
+	uint8_t *code = test_area(WAITS_PAGE + 1), *based = test_area(1);
 	uint32_t self;
 
 	make_code(code);
+	memcpy(based, based_code, sizeof(based_code));
+	code_map(BASED_AT, based, 0);
 	own_idt_copy();
 	own_idt_set(VECTOR_TEST, own_handler_resume, false);
 	task_set_affinity(current_task(), cpu_set_of(0));
@@ -566,5 +584,77 @@ TEST(pt_beside_another, .group = "PT", .ids = "PT147", .needs = NEED_PT | NEED_S
 			expect_waited(turn == CALLS);
 		expect_other();
 	}
+	code_unmap(BASED_AT);
 	code_unseal(code, WAITS_PAGE + 1);
+}
+
+/* --- Events of two processors at once --------------------------------------------------------- */
+
+enum { INT3S = 100, INT3_AT = 5, ROUNDS = 30 };
+
+/* Each has one event and one return. */
+static void trace_int3s(struct pt_rig *rig)
+{
+	const uint64_t handler = (uint64_t)own_handler_return;
+	unsigned events = 0, returns = 0;
+	struct flow_item item;
+	struct flow flow;
+
+	EXPECT_EQ(pt_prepare(&rig->trace), 0);
+	EXPECT_EQ(pt_load(&rig->trace), 0);
+	wrmsr(IA32_RTIT_STATUS, 0);
+	PT_TRACED(rig, PT_PLAIN,
+		  "movl $100, %%esi\n1:\tint3\n\tdecl %%esi\n\t" PT_JCC("jnz", "1b"));
+	pt_flow(rig, &flow);
+	while (flow_next(&flow, &item)) {
+		events += item.what == FLOW_EVENT && item.from == rig->first + INT3_AT &&
+			  item.to == handler;
+		returns += item.what == FLOW_BRANCH && item.from == handler;
+	}
+	pt_expect_end(&flow);
+	EXPECT_EQ(events, INT3S);
+	EXPECT_EQ(returns, INT3S);
+}
+
+/* Until the first processor says that it is enough. */
+static void interrupt_beside(void *unused)
+{
+	uint64_t flags = interrupts_save();
+
+	(void)unused;
+	own_idt_load();
+	for (atomic_store(&pt_waiting, 1); atomic_load(&pt_waiting) == 1;)
+		trace_int3s(&other);
+	own_idt_unload();
+	interrupts_restore(flags);
+}
+
+TEST(pt_events_beside_another, .group = "PT", .ids = "PT147", .needs = NEED_PT | NEED_SMP,
+     .claim = "an INT3 has its own address and one target while another processor has its own",
+     .source = "SDM Vol 3, 36.4.2")
+{
+	struct task *task = task_create_stopped("beside", interrupt_beside, NULL);
+
+	REQUIRE(task != NULL);
+	task_set_affinity(current_task(), cpu_set_of(0));
+	task_set_affinity(task, cpu_set_of(cpu_count() - 1));
+	own_idt_copy();
+	own_idt_set(VECTOR_BP, own_handler_return, false);
+	atomic_store(&pt_waiting, 0);
+	pt_open(&other, 1, false);
+	pt_add_branch(&other, FLOW_FAR, own_handler_return, IRETQ_BYTES);
+	pt_close(&other);
+	pt_open(&rig, 1, false);
+	pt_add_branch(&rig, FLOW_FAR, own_handler_return, IRETQ_BYTES);
+	task_start(task);
+	while (!atomic_load(&pt_waiting))
+		__asm__ volatile("pause");
+	own_idt_load();
+	for (unsigned n = 0; n < ROUNDS; n++)
+		trace_int3s(&rig);
+	own_idt_unload();
+	atomic_store(&pt_waiting, 2);
+	pt_close(&rig);
+	task_join(task);
+	task_put(task);
 }
