@@ -26,7 +26,7 @@ static bool exists(unsigned counter)
 	return is_fixed(counter) ? counter - PMU_FIXED < caps.fixed : counter < caps.general;
 }
 
-/* SDM Vol 2, CPUID, leaf 0AH. */
+/* SDM Vol 2, CPUID, leaf 0AH. Where its MSRs are refused there are no counters. */
 void pmu_init(void)
 {
 	struct cpuid_result first = cpuid(0, 0), leaf;
@@ -35,7 +35,7 @@ void pmu_init(void)
 	if (!cpuid_is_intel() || first.eax < CPUID_ARCHITECTURAL_PERFMON)
 		return;
 	leaf = cpuid(CPUID_ARCHITECTURAL_PERFMON, 0);
-	if ((leaf.eax & 0xff) < 2)
+	if ((leaf.eax & 0xff) < 2 || !rdmsr_safe(IA32_PERF_GLOBAL_CTRL, &(uint64_t){0}))
 		return;
 	caps.version = leaf.eax & 0xff;
 	caps.general = leaf.eax >> 8 & 0xff;

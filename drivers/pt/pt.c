@@ -44,7 +44,8 @@ static void detect(void)
 	uint32_t most = cpuid(0, 0).eax;
 	struct cpuid_result leaf;
 
-	if (!cpuid_is_intel() || most < CPUID_PT || !(cpuid(7, 0).ebx & CPUID_7_PT))
+	if (!cpuid_is_intel() || most < CPUID_PT || !(cpuid(7, 0).ebx & CPUID_7_PT) ||
+	    !rdmsr_safe(IA32_RTIT_CTL, &found.control))
 		return;
 	leaf = cpuid(CPUID_PT, 0);
 	caps = (struct pt_caps){.present = true,
@@ -80,16 +81,15 @@ void pt_init(bool (*is_memory)(uint64_t physical, uint64_t bytes))
 	detect();
 	if (!caps.present)
 		return;
-	found.control = rdmsr(IA32_RTIT_CTL);
-	found.status = rdmsr(IA32_RTIT_STATUS);
+	rdmsr_safe(IA32_RTIT_STATUS, &found.status);
 	if (caps.topa || caps.single_range) {
-		found.output_base = rdmsr(IA32_RTIT_OUTPUT_BASE);
-		found.output_mask_ptrs = rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS);
+		rdmsr_safe(IA32_RTIT_OUTPUT_BASE, &found.output_base);
+		rdmsr_safe(IA32_RTIT_OUTPUT_MASK_PTRS, &found.output_mask_ptrs);
 	}
 	if (caps.cr3_filter)
-		found.cr3_match = rdmsr(IA32_RTIT_CR3_MATCH);
+		rdmsr_safe(IA32_RTIT_CR3_MATCH, &found.cr3_match);
 	for (unsigned n = 0; n < 2 * caps.ranges; n++)
-		found.address[n] = rdmsr(IA32_RTIT_ADDR0_A + n);
+		rdmsr_safe(IA32_RTIT_ADDR0_A + n, &found.address[n]);
 }
 
 struct pt_found *pt_found(void)

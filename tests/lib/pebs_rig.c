@@ -4,6 +4,7 @@
 #include "drivers/processor.h"
 #include "kernel/mm/page.h"
 #include "lib/string.h"
+#include "tests/lib/pmu_rig.h"
 
 enum { POISON = 0xa5, BTS_SLOTS = 256, GUARD = 256, ALIGNMENT = 64 };
 
@@ -11,8 +12,6 @@ enum { POISON = 0xa5, BTS_SLOTS = 256, GUARD = 256, ALIGNMENT = 64 };
 __asm__(".pushsection .text\n"
 	"pebs_jumps: .rept 4000\n\tjmp 1f\n1:\n\t.endr\n\tret\n"
 	".globl pebs_jumps\n\t.popsection");
-
-static const struct pmu_owner owner = {.name = "PEBS test"};
 
 /* The portable event: SDM Vol 3, chapter 19. Silvermont and Goldmont have C4/00 precise. */
 static void choose_event(struct pebs *pebs)
@@ -69,7 +68,7 @@ void pebs_open(struct pebs *pebs, size_t slots)
 	test_pin();
 	rig_open(&pebs->rig, BTS_SLOTS);
 	for (unsigned n = 0; n < pmu_caps()->general; n++)
-		REQUIRE_EQ(pmu_request(&this_cpu()->trace->pmu, n, &owner), 0);
+		REQUIRE_EQ(pmu_rig_request(n), 0);
 	memset(pebs->pages, POISON, pebs->page_count * PAGE_SIZE);
 	map_fields(pebs);
 	pebs_reset(pebs);
@@ -97,7 +96,7 @@ void pebs_close(struct pebs *pebs)
 
 	stop();
 	for (unsigned n = 0; n < pmu_caps()->general; n++)
-		EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, n, &owner), 0);
+		EXPECT_EQ(pmu_rig_release(n), 0);
 	if (pebs->adaptive)
 		wrmsr(MSR_PEBS_DATA_CFG, 0);
 	rig_close(&pebs->rig);
@@ -132,7 +131,9 @@ void pebs_set_threshold(struct pebs *pebs, size_t slot)
 
 size_t pebs_count(const struct pebs *pebs)
 {
-	return (pebs_get(pebs, DS_PEBS_INDEX) - pebs->base) / pebs->record;
+	size_t count = (pebs_get(pebs, DS_PEBS_INDEX) - pebs->base) / pebs->record;
+
+	return count <= pebs->slots ? count : pebs->slots + 1; /* there is no memory for more */
 }
 
 bool pebs_is_poison(const struct pebs *pebs, size_t slot)

@@ -19,6 +19,20 @@ static uint64_t interrupting;
 
 struct pmu_rig_interrupt pmu_rig_interrupt;
 
+int pmu_rig_request(unsigned n)
+{
+	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
+
+	if (pmu->owner[n] == &owner)
+		pmu_release(pmu, n, &owner);
+	return pmu_request(pmu, n, &owner);
+}
+
+int pmu_rig_release(unsigned n)
+{
+	return pmu_release(&this_cpu()->trace->pmu, n, &owner);
+}
+
 uint64_t pmu_rig_open(uint32_t unavailable)
 {
 	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
@@ -31,7 +45,7 @@ uint64_t pmu_rig_open(uint32_t unavailable)
 			  pmu_caps()->unavailable);
 	test_pin();
 	for (unsigned n = 0; n < PMU_COUNTERS_MOST; n++)
-		if (!pmu_request(pmu, n, &owner))
+		if (!pmu_rig_request(n))
 			counters |= 1ull << n;
 		else if (pmu_owner(pmu, n))
 			test_note("counter %u belongs to %s", n, pmu_owner(pmu, n));
@@ -47,7 +61,7 @@ uint64_t pmu_rig_open(uint32_t unavailable)
 void pmu_rig_close(uint64_t counters)
 {
 	EACH_COUNTER(n, counters)
-	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, n, &owner), 0);
+	EXPECT_EQ(pmu_rig_release(n), 0);
 }
 
 void pmu_rig_closed(const uint64_t *counters)
@@ -309,12 +323,11 @@ static const struct lbr_stack stacks[] = {
 
 const struct lbr_stack *lbr_known(void)
 {
-	uint32_t eax = cpuid(1, 0).eax;
-	unsigned family = eax >> 8 & 0xf, model = (eax >> 4 & 0xf) | (eax >> 12 & 0xf0);
+	struct cpuid_signature is = cpuid_signature(cpuid(1, 0).eax);
 
 	for (unsigned i = 0; cpuid_is_intel() && i < sizeof(stacks) / sizeof(stacks[0]); i++)
-		if (stacks[i].family == family && model >= stacks[i].first &&
-		    model <= stacks[i].last)
+		if (stacks[i].family == is.family && is.model >= stacks[i].first &&
+		    is.model <= stacks[i].last)
 			return &stacks[i];
 	return NULL;
 }
@@ -411,6 +424,8 @@ unsigned arch_lbr_borrow(void)
 {
 	if (!lbr_caps()->architectural)
 		test_skip("no architectural last branch records: CPUID.7:EDX[19], leaf 1CH");
+	if (~lbr_caps()->select & (LBR_SELECT_BY_LEVEL | LBR_SELECT_WITHOUT(0)))
+		test_skip("CPUID.1CH:EBX has no filter by level, or none by kind");
 	arch_lbr_lend();
 	empty_and_off();
 	return lbr_caps()->depth;

@@ -49,6 +49,11 @@ enum {
 	for (unsigned n = 0; n < PMU_COUNTERS_MOST; n++)                                           \
 		if ((set) >> n & 1)
 
+/* Takes a counter of this CPU, and gives it back: 0, or the driver's error. One that a test kept,
+   since it ended midway, is taken over: those after it are right all the same. */
+int pmu_rig_request(unsigned n);
+int pmu_rig_release(unsigned n);
+
 /* The bits of the counters. Skips the test without version 2, or where the events `unavailable`
    (CPUID.0AH:EBX) are not there. */
 uint64_t pmu_rig_open(uint32_t unavailable);

@@ -91,7 +91,9 @@ uint64_t rig_index(const struct rig *rig)
 
 size_t rig_count(const struct rig *rig)
 {
-	return (rig_index(rig) - rig->base) / rig->record;
+	size_t count = (rig_index(rig) - rig->base) / rig->record;
+
+	return count < RIG_COUNT_MOST ? count : RIG_COUNT_MOST;
 }
 
 struct bts_struct rig_record(const struct rig *rig, size_t slot)

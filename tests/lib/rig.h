@@ -53,7 +53,8 @@ void rig_set_threshold(struct rig *rig, size_t slot);
 
 /* The index field, raw and in records from the base (rounded down). */
 uint64_t rig_index(const struct rig *rig);
-size_t rig_count(const struct rig *rig);
+size_t rig_count(const struct rig *rig); /* an index that is anywhere counts as so many: */
+enum { RIG_COUNT_MOST = 1 << 20 };
 
 /* The record in `slot`. */
 struct bts_struct rig_record(const struct rig *rig, size_t slot);

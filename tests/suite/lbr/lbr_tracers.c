@@ -397,7 +397,7 @@ TEST(lbr_tracer_depth, .group = "LB", .ids = "LB68", .needs = NEED_LBR,
 	EXPECT(trace_detach(second));
 	EXPECT_EQ(depth_here(), least_depth(8));
 	EXPECT(trace_detach(tracer));
-	for (unsigned entries = 1; entries <= 16; entries++)
+	for (unsigned entries = 1; entries <= 16 && entries <= lbr_caps()->depth; entries++)
 		EXPECT_EQ(read_of_visit(JUMPS, entries), entries);
 }
 
@@ -560,7 +560,7 @@ TEST(lbr_tracer_debug_exception, .group = "LB", .ids = "LB44", .needs = NEED_LBR
 	      "recorded again: those before it and after it are there",
      .source = "SDM Vol 3, 17.4.2; docs/lbr.md#debug-exceptions")
 {
-	struct jumper jumper CLOSED_BY(close_jumper) = {.jumps = 8, .visits = 1, .steps = true};
+	struct jumper jumper CLOSED_BY(close_jumper) = {.jumps = 5, .visits = 1, .steps = true};
 	struct tracer *tracer;
 
 	need_filter();
@@ -568,8 +568,8 @@ TEST(lbr_tracer_debug_exception, .group = "LB", .ids = "LB44", .needs = NEED_LBR
 	tracer = attach(jumper.task, (struct branch_stack_options){.flags = 0});
 	run_jumper(&jumper);
 	EXPECT_EQ(jumper.traps, 1);
-	EXPECT_EQ(read_all(tracer), 8);
-	expect_jumps(&jumper, 8);
+	EXPECT_EQ(read_all(tracer), 5);
+	expect_jumps(&jumper, 5);
 	EXPECT(trace_detach(tracer));
 }
 

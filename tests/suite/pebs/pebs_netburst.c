@@ -25,7 +25,7 @@ static uint64_t *records;
 
 static void need_netburst(void)
 {
-	if ((cpuid(1, 0).eax >> 8 & 0xf) != 0xf)
+	if (cpuid_signature(cpuid(1, 0).eax).family != 15)
 		test_skip("no NetBurst");
 }
 

@@ -111,6 +111,20 @@ TEST(pmu_leaf_reserved, .group = "pmu", .ids = "PM50", .needs = 0,
 	EXPECT_EQ(leaf.edx >> 13, 0);
 }
 
+TEST(pmu_enumerated_is_present, .group = "pmu", .ids = "PM22", .needs = 0,
+     .claim = "where CPUID.0AH has version 2 or a later one IA32_PERF_GLOBAL_CTRL can be read",
+     .source = "SDM Vol 2, CPUID: leaf 0AH; SDM Vol 3, 18.2.2")
+{
+	struct cpuid_result leaf = {0};
+	uint64_t value;
+
+	if (cpuid_is_intel() && cpuid(0, 0).eax >= 0xa)
+		leaf = cpuid(0xa, 0);
+	if ((leaf.eax & 0xff) < 2)
+		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
+	EXPECT(rdmsr_safe(IA32_PERF_GLOBAL_CTRL, &value));
+}
+
 TEST(pmu_leaf_fixed, .group = "pmu", .ids = "PM54", .needs = 0,
      .claim = "the fixed counters are those that CPUID.0AH:ECX and EDX[4:0] show, and no others",
      .source = "SDM Vol 2, CPUID: leaf 0AH; SDM Vol 3, 18.2.2")

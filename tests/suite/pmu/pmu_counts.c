@@ -16,27 +16,25 @@
 /* Architectural events, SDM Vol 3, table 18-1; their bits in CPUID.0AH:EBX. */
 enum { INSTRUCTIONS = 0xc0, BRANCHES = 0xc4, MISPREDICTED = 0xc5 };
 
-static const struct pmu_owner owner = {.name = "test"};
-
-/* Counter 0 is this test's, and so are fixed counter 0 and the CPU. */
+/* Counter 0 is this test's, and so are fixed counter 0, where there is one, and the CPU. */
 static void begin(unsigned unavailable)
 {
-	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
-
 	if (!pmu_caps()->version)
 		test_skip("no architectural performance monitoring of version 2 (CPUID.0AH)");
 	if (pmu_caps()->unavailable & unavailable)
 		test_skip("CPUID.0AH:EBX says that the event is not there: %x",
 			  pmu_caps()->unavailable);
 	test_pin();
-	REQUIRE_EQ(pmu_request(pmu, 0, &owner), 0);
-	REQUIRE_EQ(pmu_request(pmu, PMU_FIXED, &owner), 0);
+	REQUIRE_EQ(pmu_rig_request(0), 0);
+	if (pmu_caps()->fixed)
+		REQUIRE_EQ(pmu_rig_request(PMU_FIXED), 0);
 }
 
 static void end(void)
 {
-	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, PMU_FIXED, &owner), 0);
-	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, 0, &owner), 0);
+	if (pmu_caps()->fixed)
+		EXPECT_EQ(pmu_rig_release(PMU_FIXED), 0);
+	EXPECT_EQ(pmu_rig_release(0), 0);
 }
 
 /* EN is clear while software writes to a counter: SDM Vol 3, 18.2.1.1. */
@@ -151,6 +149,8 @@ TEST(pmu_fixed_as_general, .group = "pmu", .ids = "PM24", .needs = 0,
 {
 	uint64_t flags, fixed[2], general[2];
 
+	if (!pmu_caps()->fixed)
+		test_skip("no fixed counters");
 	begin(NO_INSTRUCTIONS);
 	flags = interrupts_save();
 	wrmsr(IA32_FIXED_CTR_CTRL, FIXED_OS);
@@ -296,11 +296,10 @@ TEST(pmu_crossings_exact, .group = "pmu", .ids = "PM24 PM29", .needs = 0,
 	      "ring 0 runs beside it or not",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
 {
-	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
 	uint8_t *page = test_area(1);
 
 	begin(NO_INSTRUCTIONS | NO_BRANCHES);
-	REQUIRE_EQ(pmu_request(pmu, 1, &owner), 0);
+	REQUIRE_EQ(pmu_rig_request(1), 0);
 	memcpy(page, crossing_code, sizeof(crossing_code));
 	code_map(VISITS_AT, page, VM_USER);
 	interrupt_set_handler(VECTOR_TEST, note_interrupt);
@@ -313,7 +312,7 @@ TEST(pmu_crossings_exact, .group = "pmu", .ids = "PM24 PM29", .needs = 0,
 	interrupt_set_handler(VECTOR_TEST, NULL);
 	code_unmap(VISITS_AT);
 	EXPECT_EQ(crossing_interrupts, 4 * VISITS / 2);
-	EXPECT_EQ(pmu_release(pmu, 1, &owner), 0);
+	EXPECT_EQ(pmu_rig_release(1), 0);
 	end();
 }
 
@@ -371,13 +370,12 @@ TEST(pmu_random_programs_exact, .group = "pmu", .ids = "PM24 PM25", .needs = 0,
 	      "steps, and ends the same",
      .source = "SDM Vol 3, table 18-1 and 17.3.1.4")
 {
-	struct pmu_cpu *pmu = &this_cpu()->trace->pmu;
 	struct program program;
 	struct steps steps;
 	struct excess first;
 
 	begin(NO_INSTRUCTIONS | NO_BRANCHES);
-	REQUIRE_EQ(pmu_request(pmu, 1, &owner), 0);
+	REQUIRE_EQ(pmu_rig_request(1), 0);
 	program_open(&program, 4100);
 	steps_open(&steps, 100000);
 	preemption_disable();
@@ -392,6 +390,6 @@ TEST(pmu_random_programs_exact, .group = "pmu", .ids = "PM24 PM25", .needs = 0,
 	}
 	machine_close();
 	preemption_enable();
-	EXPECT_EQ(pmu_release(pmu, 1, &owner), 0);
+	EXPECT_EQ(pmu_rig_release(1), 0);
 	end();
 }

@@ -55,6 +55,17 @@ TEST(pt_absent_refuses, .group = "PT", .ids = "PT1", .needs = NEED_BTS,
 		EXPECT(!rdmsr_safe(msr, &value));
 }
 
+TEST(pt_enumerated_is_present, .group = "PT", .ids = "PT10", .needs = 0,
+     .claim = "where CPUID.7:EBX[25] says that Intel PT is there IA32_RTIT_CTL can be read",
+     .source = "SDM Vol 3, 36.3.1 and 36.2.7")
+{
+	uint64_t value;
+
+	if (!cpuid_is_intel() || cpuid(0, 0).eax < 0x14 || !(cpuid(7, 0).ebx & 1u << 25))
+		test_skip("no Intel Processor Trace: CPUID.7:EBX[25]");
+	EXPECT(rdmsr_safe(IA32_RTIT_CTL, &value));
+}
+
 /* Firmware that has traced leaves what is not that of RESET. It is no processor's fault. */
 static bool was_used_since_reset(const struct pt_found *found)
 {

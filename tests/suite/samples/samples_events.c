@@ -90,6 +90,8 @@ TEST(samples_by_code, .group = "samples", .ids = "SE1", .needs = NEED_SAMPLES,
 	struct pebs_options named = sampled_options(sampled_portable(), PERIOD, MOST);
 	struct tracer *by_code = NULL, *by_name = NULL;
 
+	if (pmu_lacks_event(portable_code()))
+		test_skip("CPUID.0AH:EBX says that branches are not counted");
 	sampled_needs_exact();
 	sampled_open(&sampled);
 	REQUIRE_EQ(pebs_attach(sampled.task, 0, &raw, &by_code), 0);
@@ -101,33 +103,43 @@ TEST(samples_by_code, .group = "samples", .ids = "SE1", .needs = NEED_SAMPLES,
 		expect_all(&sampled, by_name, PERIOD);
 }
 
-/* BR_INST_RETIRED.COND_TAKEN of Ice Lake and later: the loop's, which its last round does not
-   take. */
+/* BR_INST_RETIRED.COND_TAKEN of Ice Lake and later cores: the loop's, which its last round does not
+   take. False: the code is another event here, as of an Atom, and counts something else. */
+static bool sample_taken_loops(void)
+{
+	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = FEW};
+	struct pebs_options options = options_of_code(0x01c4, 4), counted = counting(0x01c4);
+	uint64_t events = FEW * (SAMPLED_ROUNDS - 1);
+	struct tracer *tracer, *counter;
+	size_t count, right = 0;
+	bool is_known;
+
+	sampled_open(&sampled);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &counted, &counter), 0);
+	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
+	sampled_run(&sampled);
+	count = pebs_read(tracer, samples, MOST);
+	is_known = events_of(counter) == events;
+	EXPECT(!is_known || count == events / 5);
+	for (size_t i = 0; i < count; i++)
+		right += samples[i].ip == sampled.start;
+	EXPECT(!is_known || right == count);
+	EXPECT(trace_detach(tracer));
+	EXPECT(trace_detach(counter));
+	return is_known;
+}
+
 TEST(samples_without_a_name, .group = "samples", .ids = "SE1", .needs = NEED_SAMPLES,
      .claim = "an event that has no name here is sampled by its code",
      .source = "SDM Vol 3, chapter 19; docs/ptrace-pebs.2")
 {
-	struct sampled sampled CLOSED_BY(sampled_close) = {.visits = FEW};
-	struct pebs_options options = options_of_code(0x01c4, PERIOD);
-	uint64_t events = FEW * (SAMPLED_ROUNDS - 1);
-	struct tracer *tracer;
-	size_t count, right = 0;
-
 	if (!ds_caps()->pebs_baseline)
 		test_skip("no PEBS_BASELINE");
 	sampled_needs_exact();
 	if (sampled_skid())
 		test_skip("samples are late by more events than a visit has");
-	options.period = 4;
-	sampled_open(&sampled);
-	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &tracer), 0);
-	sampled_run(&sampled);
-	count = pebs_read(tracer, samples, MOST);
-	EXPECT_EQ(count, events / 5);
-	for (size_t i = 0; i < count; i++)
-		right += samples[i].ip == sampled.start;
-	EXPECT_EQ(right, count);
-	EXPECT(trace_detach(tracer));
+	if (!sample_taken_loops())
+		test_skip("C4H, 01H is another event of this processor");
 }
 
 static void expect_refused(const struct sampled *sampled, const struct pebs_options *options,
@@ -208,6 +220,12 @@ TEST(samples_absent_events, .group = "samples", .ids = "SE4", .needs = NEED_SAMP
 
 /* --- Counting --- */
 
+static void need_instructions(void)
+{
+	if (pmu_lacks_event(INSTRUCTIONS))
+		test_skip("CPUID.0AH:EBX says that instructions are not counted");
+}
+
 TEST(samples_count_exactly, .group = "samples", .ids = "SE5", .needs = NEED_SAMPLES,
      .claim = "a count has each instruction of a task that moves, beside samples of it",
      .source = "docs/ptrace-pebs.2; SDM Vol 3, 18.2.2")
@@ -217,6 +235,7 @@ TEST(samples_count_exactly, .group = "samples", .ids = "SE5", .needs = NEED_SAMP
 	struct pebs_options taken = sampled_options(sampled_portable(), PERIOD, MOST);
 	struct tracer *counter, *sampler;
 
+	need_instructions();
 	sampled_needs_exact();
 	sampled_open(&sampled);
 	REQUIRE_EQ(pebs_attach(sampled.task, 0, &options, &counter), 0);
@@ -301,6 +320,7 @@ TEST(samples_fixed_or_general, .group = "samples", .ids = "SE6", .needs = NEED_S
 
 	if (!pmu_caps()->fixed)
 		test_skip("no fixed counters");
+	need_instructions();
 	sampled_needs_exact();
 	sampled_skid();
 	test_pin();

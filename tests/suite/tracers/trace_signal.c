@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
 #include "kernel/sched/sched.h"
+#include "kernel/time.h"
 #include "tests/framework/test.h"
 #include "tests/lib/viewer.h"
 #include "tests/lib/walker.h"
@@ -207,7 +208,7 @@ static void kill_one(unsigned round)
 				.between = yield};
 	unsigned before = atomic_load(&told), after;
 	struct bts_status status;
-	uint64_t flags, walked;
+	uint64_t flags, walked, end = clock_us() + test_seconds() * 1000000;
 
 	walker.options.overflow = TRACE_SIGNAL;
 	walker.options.overflowed = tell;
@@ -216,7 +217,7 @@ static void kill_one(unsigned round)
 	walkers_start(&walker, 1);
 	do
 		task_yield();
-	while (walker.walked < 1 || !trace_is_held(walker.tracer));
+	while ((walker.walked < 1 || !trace_is_held(walker.tracer)) && clock_us() < end);
 	walked = walker.walked;
 	task_kill(walker.task);
 	interrupts_restore(flags);
@@ -242,7 +243,7 @@ TEST(trace_signal_while_killed, .group = "tracers", .ids = "C5 T10", .needs = NE
 	     "a task killed while its tracer's threshold is being crossed: told once, nothing lost or freed early",
      .source = "docs/design.md#overflow; docs/design.md#accounts")
 {
-	for (unsigned round = 0; round < ROUNDS; round++) {
+	for (unsigned round = 0; round < ROUNDS && test_has_time(); round++) {
 		trace_deliver_pmi(round % 2);
 		kill_one(round);
 	}
