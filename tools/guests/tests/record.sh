@@ -28,6 +28,7 @@ boots()
 	recorded 'a pipe is its standard input' 0 '99 98 ' sorted
 	recorded 'its exit code' 7 'none lost' "$record" -o "$out" -- perl -e 'exit 7'
 	try 'its PATH' 0 "^$PATH$" "$record" --no-page -o "$out" -- printenv PATH
+	# shellcheck disable=SC2016 # assembler's
 	echo '.globl _start; _start: mov $60, %eax; mov $7, %edi; syscall' | gcc -nostdlib -static -o straight -x assembler -
 	try 'a program without a branch' 7 'has no branch' "$record" -o "$out" -- ./straight
 	recorded 'a signal that ends it' 139 'none lost' "$record" -o "$out" -- perl -e 'kill SEGV => $$'
