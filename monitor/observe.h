@@ -113,6 +113,9 @@ void saw_event(struct vcpu *vcpu, const struct branch *event);
 /* Whether saw_retired() may be called for branches alone: asked between two instructions, and after
    each report. */
 bool follows_branches(const struct vcpu *vcpu);
+/* While that is so: a near branch of this kind is complete, after which `next` is. Instead of
+   saw_retired(), which has to be called if the result is false. */
+bool saw_near(struct vcpu *vcpu, unsigned kind, uint64_t next);
 /* An instruction is complete, what it reports aside from this was reported before. Not called for
    one that faults, or that is to go on with its next iteration. */
 void saw_retired(struct vcpu *vcpu, const struct retired *retired);

@@ -127,6 +127,11 @@ bool follows_branches(const struct vcpu *vcpu)
 	       first_of(OBSERVER_FLOW)->branches_alone(vcpu);
 }
 
+bool saw_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
+{
+	return vcpu->observed == OBSERVER_FLOW && first_of(OBSERVER_FLOW)->near(vcpu, kind, next);
+}
+
 void saw_not_taken(struct vcpu *vcpu, uint64_t from)
 {
 	if (vcpu->observed & OBSERVER_LOCKSTEP)

@@ -261,12 +261,18 @@ static void report_in_block(struct vcpu *vcpu, const struct retired *retired)
 
 static void near_in_block(struct vcpu *vcpu, const struct insn *i, unsigned taken)
 {
+	unsigned kind = RETIRED | taken | kind_of(vcpu, i);
+
+	if (saw_near(vcpu, kind, insn_next(i))) {
+		vcpu->hot.attention |= !follows_branches(vcpu);
+		return;
+	}
 	report_in_block(vcpu, &(struct retired){.from = code_linear(vcpu->interp, i->rip),
 						.to = code_linear(vcpu->interp, vcpu->rip),
 						.rip = i->rip,
 						.from_cpl = vcpu->cpl,
 						.to_cpl = vcpu->cpl,
-						.kind = RETIRED | taken | kind_of(vcpu, i),
+						.kind = kind,
 						.length = i->length});
 }
 

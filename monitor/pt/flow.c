@@ -149,29 +149,28 @@ void pt_rule_event(struct vcpu *vcpu, uint64_t from, uint64_t to, bool was_enabl
 }
 
 /* A near branch that was taken, traced before and after. */
-static void near(struct vcpu *vcpu, const struct retired *retired, uint64_t to)
+static void near(struct vcpu *vcpu, unsigned kind, uint64_t next, uint64_t to)
 {
 	const struct pt_rules *rules = rules_of(vcpu);
-	uint64_t next = retired->rip + retired->length;
 
-	if (retired->kind & RETIRED_CONDITIONAL)
+	if (kind & RETIRED_CONDITIONAL)
 		rules->tnt(vcpu, true);
-	else if (retired->kind & RETIRED_RETURN && rules->returns(vcpu, to))
+	else if (kind & RETIRED_RETURN && rules->returns(vcpu, to))
 		rules->tnt(vcpu, true);
-	else if (retired->kind & RETIRED_RETURN) /* waits never: 36.4.2.3 */
+	else if (kind & RETIRED_RETURN) /* waits never: 36.4.2.3 */
 		rules->ip(vcpu, TIP, to, true);
-	else if (retired->kind & RETIRED_INDIRECT)
+	else if (kind & RETIRED_INDIRECT)
 		pt_tip(vcpu, to);
-	if (retired->kind & RETIRED_CALL && (retired->kind & RETIRED_INDIRECT || to != next))
+	if (kind & RETIRED_CALL && (kind & RETIRED_INDIRECT || to != next))
 		rules->call(vcpu, next);
 }
 
 /* The enables are true before a near branch, and so after it: no rule has an address to look at. */
-static bool changes_nothing(const struct vcpu *vcpu, const struct retired *retired)
+static bool changes_nothing(const struct vcpu *vcpu, unsigned kind)
 {
 	const struct pt_rules *rules = rules_of(vcpu);
 
-	return !(retired->kind & RETIRED_FAR) && vcpu->pt.packet_enabled && pt_triggers(vcpu) &&
+	return !(kind & RETIRED_FAR) && vcpu->pt.packet_enabled && pt_triggers(vcpu) &&
 	       !(vcpu->pt.ctl & CTL_ADDR_CFGS) && rules->context == pt_rule_context &&
 	       rules->filter == pt_rule_filter && rules->stop == pt_rule_stop;
 }
@@ -185,8 +184,8 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 			rules_of(vcpu)->tnt(vcpu, false);
 		return;
 	}
-	if (changes_nothing(vcpu, retired)) {
-		near(vcpu, retired, to);
+	if (changes_nothing(vcpu, retired->kind)) {
+		near(vcpu, retired->kind, retired->rip + retired->length, to);
 		return;
 	}
 	take_up(vcpu, to);
@@ -197,7 +196,7 @@ static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to
 	else if (retired->kind & RETIRED_FAR || !was_enabled || !vcpu->pt.packet_enabled)
 		rules_of(vcpu)->far(vcpu, to, was_enabled);
 	else
-		near(vcpu, retired, to);
+		near(vcpu, retired->kind, retired->rip + retired->length, to);
 }
 
 /* TraceEn was set: 36.2.7.2 and 36.3.7. */
@@ -283,6 +282,31 @@ static void retired_awaited(struct vcpu *vcpu, const struct retired *retired)
 		branch(vcpu, retired, vcpu->rip);
 }
 
+static void finish(struct vcpu *vcpu)
+{
+	struct pt_state *pt = &vcpu->pt;
+
+	if (pt->overflowing && !--pt->overflowing && pt_triggers(vcpu))
+		pt_overflow(vcpu, vcpu->rip);
+	if (pt->sync_due && !pt->overflowing && pt_triggers(vcpu))
+		rules_of(vcpu)->sync(vcpu, vcpu->rip);
+	pt->interrupted_itself = false;
+}
+
+/* Most are these, and change none of the enables. */
+bool pt_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
+{
+	if (vcpu->pt.awaited || !changes_nothing(vcpu, kind))
+		return false;
+	if (kind & RETIRED_TAKEN)
+		near(vcpu, kind, next, vcpu->rip);
+	else
+		rules_of(vcpu)->tnt(vcpu, false);
+	if (vcpu->pt.awaited)
+		finish(vcpu);
+	return true;
+}
+
 void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 {
 	struct pt_state *pt = &vcpu->pt;
@@ -291,11 +315,7 @@ void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 		retired_awaited(vcpu, retired);
 	else if (retired->kind & RETIRED_BRANCH)
 		branch(vcpu, retired, vcpu->rip);
-	if (pt->overflowing && !--pt->overflowing && pt_triggers(vcpu))
-		pt_overflow(vcpu, vcpu->rip);
-	if (pt->sync_due && !pt->overflowing && pt_triggers(vcpu))
-		rules_of(vcpu)->sync(vcpu, vcpu->rip);
-	pt->interrupted_itself = false;
+	finish(vcpu);
 	pt->code_base = vcpu_code_base(vcpu);
 }
 

@@ -49,6 +49,7 @@ void pt_cr3(struct vcpu *vcpu);
 /* As struct unit has them. */
 unsigned pt_levels(const struct vcpu *vcpu);
 bool pt_branches_alone(const struct vcpu *vcpu);
+bool pt_near(struct vcpu *vcpu, unsigned kind, uint64_t next);
 
 /* The bit of CPUID.7:EBX. */
 enum { LEAF_7_EBX_PT = 1 << 25 };

@@ -73,6 +73,12 @@ bool follows_branches(const struct vcpu *vcpu)
 	return false;
 }
 
+bool saw_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
+{
+	(void)vcpu, (void)kind, (void)next;
+	return false;
+}
+
 void saw_event(struct vcpu *vcpu, const struct branch *event)
 {
 	keep(SIGHT_EVENT, event->from);

@@ -75,6 +75,11 @@ bool follows_branches(const struct vcpu *vcpu)
 	return vcpu->observed == OBSERVER_FLOW && vcpu->cpl == 3 && pt_branches_alone(vcpu);
 }
 
+bool saw_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
+{
+	return vcpu->observed == OBSERVER_FLOW && pt_near(vcpu, kind, next);
+}
+
 void saw_event(struct vcpu *vcpu, const struct branch *event)
 {
 	if (vcpu->observed & OBSERVER_FLOW)

@@ -149,6 +149,9 @@ void maps_add(struct maps *maps, struct map map);
 /* The one at `address`; NULL: none is there. */
 const struct map *maps_find(const struct maps *maps, uint64_t address);
 
+/* Whether another file is where one is to be. */
+bool maps_has_other(const struct maps *maps, const struct map *map);
+
 const struct code *space_code(const struct space *space, uint64_t address);
 const struct function *space_function(const struct space *space, uint64_t address);
 struct line space_line(const struct space *space, uint64_t address);

@@ -133,7 +133,8 @@ void perf_write(const char *path, const struct trace *trace, const struct perf_e
 	fwrite(id, sizeof(id), 1, out);
 	fwrite(attr, PERF_ATTR_SIZE_VER5, 1, out);
 	fwrite(id_section, sizeof(id_section), 1, out);
-	fwrite(data->bytes, 1, data->used, out);
+	if (data->used)
+		fwrite(data->bytes, 1, data->used, out);
 	fwrite(sections, sizeof(sections), 1, out);
 	fwrite(build_ids.bytes, 1, build_ids.used, out);
 	fwrite(event.bytes, 1, event.used, out);

@@ -180,6 +180,7 @@ struct perf_load {
 	void *processes, *tasks;	    /* roots of tsearch() */
 	struct maps **maps;		    /* all of them */
 	size_t maps_count, all_maps;
+	size_t replaced; /* how often a file took the place of another one in memory */
 	struct perf_chunk *chunks;
 	size_t chunk_count;
 	void *cpus; /* the root of tsearch() */

@@ -417,6 +417,9 @@ void perf_open_code(struct trace *trace, const char *program, const char *direct
 	if (load->lost)
 		warn("%s: perf lost %llu records: files that tasks had in memory may be unknown",
 		     trace->path, (unsigned long long)load->lost);
+	if (load->replaced)
+		warn("%s: %zu times a task had a file in memory where it had another before: the branches in that are shown as in the last one",
+		     trace->path, load->replaced);
 	if (load->truncated)
 		warn("%s: branches were lost %llu times, as perf was too slow: gaps", trace->path,
 		     (unsigned long long)load->truncated);

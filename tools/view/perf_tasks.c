@@ -177,6 +177,7 @@ void perf_take_map(struct perf_load *load, const struct perf_item *item)
 	    !length || length >> 63)
 		return;
 	map.file = file_of(load, item, perf_text(item, second ? 64 : 32));
+	load->replaced += maps_has_other(maps, &map);
 	if (maps->count >= MAPS_MOST || ++load->all_maps > ALL_MAPS_MOST)
 		fail("%s: a task has more than %u files in memory", load->data->path, MAPS_MOST);
 	maps_add(maps, map);

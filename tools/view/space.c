@@ -21,6 +21,16 @@ const struct map *maps_find(const struct maps *maps, uint64_t address)
 	return at < maps->count && maps->map[at].start <= address ? &maps->map[at] : NULL;
 }
 
+bool maps_has_other(const struct maps *maps, const struct map *map)
+{
+	bool other = false;
+
+	for (size_t at = count_before(maps, map->start);
+	     at < maps->count && maps->map[at].start < map->end; at++)
+		other |= maps->map[at].file && maps->map[at].file != map->file;
+	return other;
+}
+
 static void insert_map(struct maps *maps, size_t at, struct map map)
 {
 	if (maps->count == maps->room) {

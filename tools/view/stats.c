@@ -122,7 +122,8 @@ static void print_edges(void)
 {
 	char from[256], to[256];
 
-	qsort(edges, edge_room, sizeof(*edges), compare_edges);
+	if (edge_room)
+		qsort(edges, edge_room, sizeof(*edges), compare_edges);
 	printf("%zu different branches; the hottest:\n", edge_count);
 	for (size_t i = 0; i < edge_count && i < most; i++)
 		printf("%10llu  %3.0f%% predicted  %32s -> %s\n",

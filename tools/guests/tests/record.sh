@@ -27,6 +27,10 @@ boots()
 	sorted() { seq 300 | "$record" -o "$out" --env LC_ALL=C -- sort -r | head -n 2 | tr '\n' ' '; }
 	recorded 'a pipe is its standard input' 0 '99 98 ' sorted
 	recorded 'its exit code' 7 'none lost' "$record" -o "$out" -- perl -e 'exit 7'
+	try 'its PATH' 0 "^$PATH$" "$record" --no-page -o "$out" -- printenv PATH
+	# shellcheck disable=SC2016 # assembler's
+	echo '.globl _start; _start: mov $60, %eax; mov $7, %edi; syscall' | gcc -nostdlib -static -o straight -x assembler -
+	try 'a program without a branch' 7 'has no branch' "$record" -o "$out" -- ./straight
 	recorded 'a signal that ends it' 139 'none lost' "$record" -o "$out" -- perl -e 'kill SEGV => $$'
 	# shellcheck disable=SC2016 # perl's
 	recorded 'a program that does not end, and --time' 143 'none lost' "$record" -o "$out" --time 5 -- perl -e '$i++ while 1'
@@ -114,6 +118,10 @@ else
 	printf '\x7fELF\x01\x01\x01%013d' 0 >small && chmod 755 small
 	try 'a program of 32 bits' 125 'no program of x86-64' "$record" -- ./small
 	echo text >text && chmod 755 text
+	chmod 644 small
+	try 'a program that may not be executed' 125 './small is a file that cannot be executed' "$record" -- ./small
+	echo '#!/frob -x' >script && chmod 755 script
+	try 'a script whose interpreter is not there' 125 'names /frob, which cannot be executed' "$record" -- ./script
 	try 'a program that is text' 125 'neither an ELF file nor a script' "$record" -- ./text
 fi
 echo "1..$number"

@@ -85,7 +85,7 @@ done
 trace bts skylake "$example" -a 'trace_unit=bts seed=14' && trace pt skylake "$example" -a 'trace_unit=pt seed=14' &&
 	same "$example" 10000 "$scratch/bts.spt" "$scratch/pt.spt"
 result 'of two runs of a processor that has one at a time'
-trace neither skylake "$example" -a trace_unit=both && grep -aq '^# export: example is not traced: error 16' "$scratch/log"
+! trace neither skylake "$example" -a trace_unit=both >/dev/null && grep -q 'could not be traced' "$scratch/verdict" && grep -aq '^# export: example is not traced: error 16' "$scratch/log"
 result 'which refuses BTS beside Processor Trace'
 
 trace wrapped icelake "$example" -a 'trace_unit=both trace_mode=wrap trace_size=4000000 trace_packets=4096' &&

@@ -88,7 +88,7 @@ survives()
 	[ "${at:-0}" -gt 1000 ]
 }
 
-echo 1..24
+echo 1..25
 for version in 6.12 6.1; do
 	zcat "$here/recorded-$version.gz" | tools/view/tests/perf_data.pl "$scratch/recorded" "$here" >"$scratch/compared"
 	result "view finds the branches that perf script $version finds" || sed 's/^/# /' "$scratch/compared"
@@ -189,6 +189,13 @@ result 'more tasks than a trace can have: a sentence'
 made maps 'named(1, "task") . join "", map { mapped(1, 0x10000 * $_, "/program") } 1 .. 70000'
 said 1 'a task has more than 65536 files in memory' stats --programs "$here" "$scratch/maps"
 result 'more files than a task can have: a sentence'
+
+# As of two libraries, of which a program has closed the first.
+made replaced 'named(1, "task") . mapped(1, 0x11000, "/one") . mapped(1, 0x10000, "/two") . mapped(1, 0x11000, "/two") . wrote(1, 0, 30)'
+made again 'named(1, "task") . mapped(1, 0x10000, "/one") . mapped(1, 0x10000, "/one") . wrote(1, 0, 30)'
+said 0 '1 times a task had a file in memory where it had another before' stats --programs "$here" "$scratch/replaced" &&
+	said 0 '' stats --programs "$here" "$scratch/again" && ! grep -q 'another before' "$scratch/said"
+result 'a file in the place of another one: a warning'
 
 # Each of 30,000 children has all files of its parent, and another one.
 made children 'named(1, "task") . join("", map { mapped(1, 0x10000 * $_, "/program") } 1 .. 1000) . join "", map { forked($_, $_ - 1) } 2 .. 30000'
