@@ -4,7 +4,6 @@
 #include "kernel/cpu.h"
 #include "kernel/ptrace/bts.h"
 #include "kernel/ptrace/internal.h"
-#include "kernel/trace/unit.h"
 
 #define RECORD	  sizeof(struct ptrace_bts_record)
 #define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */
@@ -65,6 +64,16 @@ bool ptrace_may_see_kernel(const struct attachment *at)
 	return !at->tracer || at->tracer->privileged;
 }
 
+struct trace_account *ptrace_account(const struct attachment *at)
+{
+	return at->tracer ? &at->tracer->account : NULL;
+}
+
+long ptrace_give(const struct ptrace_call *call, const void *from, size_t bytes)
+{
+	return copy_to_user(call->address, from, bytes) ? -EFAULT : (long)bytes;
+}
+
 static int check_config(const struct attachment *at, const struct ptrace_bts_config *config)
 {
 	if (are_flags_refused(config->flags) ||
@@ -77,9 +86,7 @@ static int check_config(const struct attachment *at, const struct ptrace_bts_con
 		return -ENOMEM;
 	if (config->flags & PTRACE_BTS_SIGNAL_TRACER && !at->tracer)
 		return -EINVAL;
-	return (!at->task && config->flags & PTRACE_BTS_SIGNAL) || !bts_unit.is_present()
-		       ? -EOPNOTSUPP
-		       : 0;
+	return !at->task && config->flags & PTRACE_BTS_SIGNAL ? -EOPNOTSUPP : 0;
 }
 
 /* The tracee stops, or sends itself its signal, as soon as it looks: the trace is held. */
@@ -111,7 +118,7 @@ static struct bts_options options_of(struct attachment *at, const struct ptrace_
 		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
 		.overflowed = ptrace_stop_at_threshold,
 		.argument = at,
-		.account = at->tracer ? &at->tracer->account : NULL,
+		.account = ptrace_account(at),
 		.replaces = buffer_of(at),
 	};
 }
@@ -234,9 +241,7 @@ static long do_status(const struct ptrace_call *call)
 	ptrace_bts_status(call->at, &config);
 	narrow[0] = (uint32_t)config.size;
 	narrow[1] = (uint32_t)config.flags;
-	return copy_to_user(call->address, IS_NARROW(bytes) ? (void *)narrow : &config, bytes)
-		       ? -EFAULT
-		       : (long)bytes;
+	return ptrace_give(call, IS_NARROW(bytes) ? (void *)narrow : &config, bytes);
 }
 
 static const struct ptrace_row rows[] = {

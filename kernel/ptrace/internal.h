@@ -9,6 +9,7 @@ struct ptrace_call {
 	struct process *self;
 	struct attachment *at; /* NULL for those that need none: request.c */
 	uint64_t request, pid, address, data;
+	struct tracer *tracer; /* its buffer of the request's unit, if there is one */
 };
 
 /* The words of the caller's code. */
@@ -17,7 +18,10 @@ static inline size_t ptrace_word_bytes(const struct ptrace_call *call)
 	return call->self->call_is_32 ? sizeof(uint32_t) : sizeof(uint64_t);
 }
 
-/* A request's function. Returns the value of the call, errors as in the manual pages. */
+/*
+ * A request's function. Returns the value of the call, errors as in the manual pages: -ENODEV
+ * becomes -EOPNOTSUPP.
+ */
 typedef long ptrace_request(const struct ptrace_call *call);
 
 /*
@@ -59,8 +63,12 @@ void ptrace_fill_in(uint64_t *flags, uint32_t *signal, uint32_t usual);
 /* -EFAULT unless `bytes` can be stored at `user`: nothing is changed. */
 int ptrace_check_writable(uint64_t user, size_t bytes);
 
-/* Whether the tracer has the right to kernel addresses. */
+/* `bytes`, once they are stored at the call's address; or -EFAULT. */
+long ptrace_give(const struct ptrace_call *call, const void *from, size_t bytes);
+
+/* Whether the tracer has the right to kernel addresses; what its buffers are charged to. */
 bool ptrace_may_see_kernel(const struct attachment *attachment);
+struct trace_account *ptrace_account(const struct attachment *attachment);
 
 /* A tracer's `overflowed`: the tracee of its attachment stops as soon as it looks. */
 void ptrace_stop_at_threshold(struct tracer *tracer, void *attachment);

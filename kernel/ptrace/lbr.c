@@ -14,7 +14,7 @@ static int configure(struct attachment *at, const struct ptrace_lbr_config *conf
 		.kinds = config->kinds,
 		.entries = config->entries,
 		.privileged = ptrace_may_see_kernel(at),
-		.account = at->tracer ? &at->tracer->account : NULL,
+		.account = ptrace_account(at),
 		.replaces = at->recordings[TRACE_LBR].tracer,
 	};
 	struct tracer *fresh = NULL;
@@ -25,7 +25,7 @@ static int configure(struct attachment *at, const struct ptrace_lbr_config *conf
 	if (config->entries)
 		error = branch_stack_attach(at->task, at->cpu, &options, &fresh);
 	if (error)
-		return error == -ENODEV ? -EOPNOTSUPP : error;
+		return error;
 	attachment_replace(at, TRACE_LBR, fresh);
 	if (fresh) /* beside the one that it replaces it may have recorded what that wanted */
 		branch_stack_clear(fresh);
@@ -51,14 +51,13 @@ static long do_status(const struct ptrace_call *call)
 
 	if (call->data != sizeof(config))
 		return -EINVAL;
-	config = branch_stack_status(call->at->recordings[TRACE_LBR].tracer);
-	return copy_to_user(call->address, &config, sizeof(config)) ? -EFAULT
-								    : (long)sizeof(config);
+	config = branch_stack_status(call->tracer);
+	return ptrace_give(call, &config, sizeof(config));
 }
 
 static long do_clear(const struct ptrace_call *call)
 {
-	branch_stack_clear(call->at->recordings[TRACE_LBR].tracer);
+	branch_stack_clear(call->tracer);
 	return 0;
 }
 
@@ -70,9 +69,8 @@ static long do_read(const struct ptrace_call *call)
 
 	if (!asked || call->data % BRANCH)
 		return -EIO;
-	count = branch_stack_read(call->at->recordings[TRACE_LBR].tracer, branches,
-				  asked < MOST ? (unsigned)asked : MOST);
-	return copy_to_user(call->address, branches, count * BRANCH) ? -EFAULT : (long)count;
+	count = branch_stack_read(call->tracer, branches, asked < MOST ? (unsigned)asked : MOST);
+	return ptrace_give(call, branches, count * BRANCH) < 0 ? -EFAULT : (long)count;
 }
 
 static const struct ptrace_row rows[] = {

@@ -84,7 +84,7 @@ static struct pebs_options options_of(struct attachment *at, struct ptrace_pebs_
 		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
 		.overflowed = ptrace_stop_at_threshold,
 		.argument = at,
-		.account = at->tracer ? &at->tracer->account : NULL,
+		.account = ptrace_account(at),
 		.replaces = samples_of(at)->tracer,
 		.holder = config->holder,
 	};
@@ -132,10 +132,8 @@ static bool is_config(size_t bytes)
 static int attach_fresh(struct attachment *at, struct ptrace_pebs_config *config)
 {
 	struct pebs_options options = options_of(at, config);
-	struct tracer **fresh = &samples_of(at)->fresh;
-	int error = pebs_attach(at->task, at->cpu % MAX_CPUS, &options, fresh);
 
-	return error == -ENODEV ? -EOPNOTSUPP : error;
+	return pebs_attach(at->task, at->cpu % MAX_CPUS, &options, &samples_of(at)->fresh);
 }
 
 /* Of all CPUs each, or none. */
@@ -199,7 +197,7 @@ static long do_status(const struct ptrace_call *call)
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
 		if (samples_of(at)->tracer)
 			add_status(samples_of(at)->tracer, &config);
-	return copy_to_user(call->address, &config, call->data) ? -EFAULT : (long)call->data;
+	return ptrace_give(call, &config, call->data);
 }
 
 /* --- Reading --- */

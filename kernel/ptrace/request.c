@@ -145,11 +145,16 @@ static struct request find_request(uint64_t number)
 	return (struct request){NULL, NULL};
 }
 
-static long perform(const struct ptrace_call *call, const struct request *request)
+static long perform(struct ptrace_call *call, const struct request *request)
 {
-	if (request->row->need == NEEDS_BUFFER && !call->at->recordings[request->of->unit].tracer)
+	long result;
+
+	if (request->of != &general)
+		call->tracer = call->at->recordings[request->of->unit].tracer;
+	if (request->row->need == NEEDS_BUFFER && !call->tracer)
 		return -ENXIO;
-	return request->row->perform(call);
+	result = request->row->perform(call);
+	return result == -ENODEV ? -EOPNOTSUPP : result;
 }
 
 static bool is_in_need(const struct attachment *at, enum ptrace_need need)
@@ -232,8 +237,8 @@ static bool is_of_64_bits(uint64_t request)
 
 static long call_ptrace(struct process *self, const uint64_t *argument)
 {
-	struct ptrace_call call = {self,	NULL,	    argument[0], (uint32_t)argument[1],
-				   argument[2], argument[3]};
+	struct ptrace_call call = {self,	NULL,	     argument[0], (uint32_t)argument[1],
+				   argument[2], argument[3], NULL};
 	struct request request = find_request(call.request);
 	int32_t pid = (int32_t)argument[1];
 	bool is_of_buffer = request.of != &general;

@@ -4,6 +4,7 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
+#include "kernel/trace/memory.h"
 
 static struct spinlock attachments; /* of every task's `trace` and `trace_over`, of references */
 
@@ -56,23 +57,55 @@ static bool put_context(struct trace_context *context)
 	return true;
 }
 
-static void link_tracer(void *argument)
+static void link_tracer(struct tracer *tracer, void *argument)
 {
-	struct tracer *tracer = argument, **list = &tracer->context->tracers[tracer->unit];
+	struct tracer **list = &tracer->context->tracers[tracer->unit];
 
+	(void)argument;
 	tracer->next = *list;
 	*list = tracer;
 	tracer->context->units |= 1u << tracer->unit;
 }
 
-static void unlink_tracer(void *argument)
+static void unlink_tracer(struct tracer *tracer, void *argument)
 {
-	struct tracer *tracer = argument;
-
+	(void)argument;
 	LIST_REMOVE(tracer->context->tracers[tracer->unit], tracer, next);
 	if (!tracer->context->tracers[tracer->unit])
 		tracer->context->units &= ~(1u << tracer->unit);
 	tracer->context = NULL;
+}
+
+static size_t size_with(const struct trace_size *size, size_t buffer)
+{
+	return (size->pages + (buffer ? trace_memory_pages(buffer) : 0)) * PAGE_SIZE;
+}
+
+struct tracer *trace_new_page(unsigned unit, struct trace_size *size)
+{
+	size_t wanted = size_with(size, size->bytes);
+	size_t charged = account_charge(size->account, wanted, size_with(size, size->least),
+					size->replaces ? size->replaces->charged : 0);
+	struct tracer *tracer = charged ? area_alloc(1, VM_WRITE) : NULL;
+
+	if (!tracer) {
+		account_uncharge(size->account, charged);
+		return NULL;
+	}
+	tracer->unit = unit;
+	tracer->account = size->account;
+	tracer->charged = charged;
+	tracer->replaces = size->replaces;
+	if (charged < wanted)
+		size->bytes = charged - size->pages * PAGE_SIZE - TRACE_PATTERN_BYTES;
+	return tracer;
+}
+
+bool trace_free_page(struct tracer *tracer)
+{
+	account_uncharge(tracer->account, tracer->charged);
+	area_free(tracer, 1);
+	return true;
 }
 
 /* Frees a tracer and the one that it brought. */
@@ -86,7 +119,7 @@ static bool free_tracer(struct tracer *tracer)
 
 int trace_link(struct task *task, unsigned index, struct tracer *tracer)
 {
-	int error = trace_claim(&tracer->claim, tracer->unit, task);
+	int error = trace_claim(&tracer->claim, tracer->unit, task, tracer, index);
 
 	if (!error)
 		error = task ? get_task_context(task, &tracer->context)
@@ -96,7 +129,8 @@ int trace_link(struct task *task, unsigned index, struct tracer *tracer)
 		free_tracer(tracer);
 		return error;
 	}
-	trace_perform(tracer->context, link_tracer, tracer);
+	tracer->replaces = NULL;
+	trace_perform(tracer, link_tracer, NULL);
 	trace_settle();
 	return 0;
 }
@@ -106,7 +140,7 @@ bool trace_detach(struct tracer *tracer)
 	struct trace_context *context = tracer->context;
 	bool last;
 
-	trace_perform(context, unlink_tracer, tracer);
+	trace_perform(tracer, unlink_tracer, NULL);
 	last = put_context(context);
 	trace_settle();
 	trace_unclaim(&tracer->claim);

@@ -48,7 +48,7 @@ static void init_units(struct cpu *cpu, struct trace_cpu *trace)
 	ds_init_cpu(&trace->ds, idle_of(trace), &cpu->debugctl);
 	pmu_init_cpu(&trace->pmu);
 	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		if (trace_units[i]->is_present())
+		if (trace_units[i]->is_present() && trace_units[i]->init_cpu)
 			trace_units[i]->init_cpu(cpu);
 	trace_deliver_pmi(true);
 }
@@ -106,7 +106,8 @@ void trace_print_units(const char *silicon, const char *mark)
 	printk("# ds=%d dtes64=%d dscpl=%d bts_unavail=%d silicon=%s%s\n", caps->ds, caps->dtes64,
 	       caps->dscpl, caps->bts_unavailable, silicon, mark);
 	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		trace_units[i]->print();
+		if (trace_units[i]->print)
+			trace_units[i]->print();
 	if (found_at_boot.debugctl)
 		printk("# debugctl_at_boot=%lx\n", found_at_boot.debugctl);
 	if (found_at_boot.rtit_ctl)

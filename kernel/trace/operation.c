@@ -9,7 +9,8 @@
 
 struct operation {
 	struct trace_context *context;
-	void (*function)(void *argument);
+	struct tracer *tracer;
+	trace_operation *function;
 	void *argument;
 	bool done;
 };
@@ -21,7 +22,7 @@ static void perform_at_rest(struct operation *operation)
 
 	spin_lock(&context->lock);
 	if (!atomic_load(&context->cpu)) {
-		operation->function(operation->argument);
+		operation->function(operation->tracer, operation->argument);
 		operation->done = true;
 	}
 	spin_unlock(&context->lock, 0);
@@ -48,12 +49,12 @@ static void perform_here(void *argument)
 	}
 }
 
-void trace_perform(struct trace_context *context, void (*function)(void *argument), void *argument)
+void trace_perform(struct tracer *tracer, trace_operation *function, void *argument)
 {
-	struct operation operation = {context, function, argument, false};
+	struct operation operation = {tracer->context, tracer, function, argument, false};
 
 	while (!operation.done) {
-		struct cpu *cpu = atomic_load(&context->cpu);
+		struct cpu *cpu = atomic_load(&operation.context->cpu);
 
 		smp_call(cpu ? cpu->index : this_cpu()->index, perform_here, &operation);
 	}
@@ -104,10 +105,9 @@ void trace_unseen(void (*function)(void *argument), void *argument)
 		trace_arrive(cpu);
 }
 
-static void resume(void *argument)
+static void resume(struct tracer *tracer, void *argument)
 {
-	struct tracer *tracer = argument;
-
+	(void)argument;
 	atomic_store(&tracer->held, false);
 	if (trace_units[tracer->unit]->go_on)
 		trace_units[tracer->unit]->go_on(tracer);
@@ -119,7 +119,7 @@ static void resume(void *argument)
  */
 void trace_resume(struct tracer *tracer)
 {
-	trace_perform(tracer->context, resume, tracer);
+	trace_perform(tracer, resume, NULL);
 	if (!atomic_load(&tracer->context->cpu))
 		trace_settle();
 }

@@ -37,7 +37,8 @@ static bool serve_pmi(struct cpu *cpu, const struct trap_frame *frame, bool cert
 	bool reached = false, counted;
 
 	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		reached |= trace_units[i]->interrupt(cpu);
+		if (trace_units[i]->interrupt)
+			reached |= trace_units[i]->interrupt(cpu);
 	cpu->trace->frame = frame;
 	counted = pmu_pmi(&cpu->trace->pmu);
 	pmu_take_overflows(0); /* OvfBuf, left set, may interrupt at the unmasking */

@@ -24,7 +24,8 @@ struct trace_paused trace_pause_cpu(void)
 	struct trace_paused paused = {{0}};
 
 	for (unsigned i = 0; this_cpu()->trace && i < TRACE_UNITS; i++)
-		paused.unit[i] = trace_units[i]->pause();
+		if (trace_units[i]->pause)
+			paused.unit[i] = trace_units[i]->pause();
 	return paused;
 }
 
@@ -35,7 +36,8 @@ void trace_resume_cpu(struct trace_paused paused)
 	if (!cpu->trace || trace_is_frozen(cpu))
 		return;
 	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		trace_units[i]->resume(paused.unit[i]);
+		if (trace_units[i]->resume)
+			trace_units[i]->resume(paused.unit[i]);
 	trace_freeze_units(cpu);
 }
 

@@ -24,7 +24,6 @@
 struct bts_tracer {
 	struct tracer base; /* its context's lock guards all of it */
 	struct bts_options options;
-	size_t charged; /* bytes of all its pages */
 	struct trace_ring ring;
 	struct ds_lease lease;		     /* of the ring, for the circular shape */
 	bool arrived, full, truncated, kept; /* bts_keep() */

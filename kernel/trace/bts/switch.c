@@ -27,20 +27,12 @@ static bool at_threshold(const struct bts_tracer *tracer)
 	       (tracer->ring.used >= tracer->options.threshold || tracer_is_full(tracer));
 }
 
-/*
- * Ends what has come to its end for a tracer; the others are not concerned. Its owner hears of it a
- * moment later, by an interrupt of this CPU; a task that was switched out with its threshold
- * reached may be on another CPU by then, and is kept out of ring 3.
- */
+/* Ends what has come to its end for a tracer; the others are not concerned. */
 static void check_ends(struct cpu *cpu, struct trace_context *context, bool departs)
 {
 	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
-		if (at_threshold(at) && !at->base.held) {
-			at->base.held = true;
-			if (context->task)
-				atomic_store(&context->task->user_break, true);
-			trace_queue(cpu, &at->base);
-		}
+		if (at_threshold(at) && !at->base.held)
+			trace_hold(cpu, &at->base);
 		if (departs || at->full || at->base.held)
 			stamp_one(at, PTRACE_BTS_TASK_DEPARTS, cpu);
 		if (at->stays_full && tracer_wants(at)) {

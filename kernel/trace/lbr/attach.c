@@ -7,46 +7,47 @@ int branch_stack_attach(struct task *task, unsigned cpu, const struct branch_sta
 			struct tracer **result)
 {
 	bool lent = !task && cpu < cpu_count() && ds_is_lent(&cpu_by_index(cpu)->trace->ds);
-	struct stack_tracer *tracer;
-	int error = lent ? -EBUSY : stack_create(options, task, cpu, &tracer);
+	struct tracer *tracer;
+	int error = lent ? -EBUSY : stack_create(options, task, &tracer);
 
 	if (!error)
-		error = trace_link(task, cpu, &tracer->base);
+		error = trace_link(task, cpu, tracer);
 	if (!error)
-		*result = &tracer->base;
+		*result = tracer;
 	return error;
 }
 
 struct reading {
-	const struct stack_tracer *tracer;
 	struct ptrace_lbr_branch *branches;
 	unsigned count;
 };
 
-static void copy_branches(void *argument)
+static void copy_branches(struct tracer *of, void *argument)
 {
 	struct reading *reading = argument;
+	const struct stack_tracer *tracer = stack_of(of);
 
-	if (reading->count > reading->tracer->options.entries)
-		reading->count = reading->tracer->options.entries;
-	if (reading->count > reading->tracer->count)
-		reading->count = reading->tracer->count;
+	if (reading->count > tracer->options.entries)
+		reading->count = tracer->options.entries;
+	if (reading->count > tracer->count)
+		reading->count = tracer->count;
 	for (unsigned i = 0; reading->branches && i < reading->count; i++)
-		reading->branches[i] = reading->tracer->branch[i];
+		reading->branches[i] = tracer->branch[i];
 }
 
 unsigned branch_stack_read(struct tracer *tracer, struct ptrace_lbr_branch *branches, unsigned most)
 {
-	struct reading reading = {stack_of(tracer), branches, most};
+	struct reading reading = {branches, most};
 
-	trace_perform(tracer->context, copy_branches, &reading);
+	trace_perform(tracer, copy_branches, &reading);
 	return reading.count;
 }
 
-static void clear_branches(void *argument)
+static void clear_branches(struct tracer *of, void *argument)
 {
-	struct stack_tracer *tracer = argument;
+	struct stack_tracer *tracer = stack_of(of);
 
+	(void)argument;
 	tracer->count = 0;
 	tracer->saved = (struct lbr_registers){.top = 0};
 	tracer->state.header.xcomp_bv = 0;
@@ -54,7 +55,7 @@ static void clear_branches(void *argument)
 
 void branch_stack_clear(struct tracer *tracer)
 {
-	trace_perform(tracer->context, clear_branches, stack_of(tracer));
+	trace_perform(tracer, clear_branches, NULL);
 }
 
 struct ptrace_lbr_config branch_stack_status(struct tracer *tracer)

@@ -26,16 +26,9 @@ static struct stack_cpu *stack_cpu(const struct cpu *cpu)
 	return (struct stack_cpu *)cpu->trace->unit[TRACE_LBR];
 }
 
-/* The tracer after `at` of the task and the CPU, NULL: the first. */
 static struct stack_tracer *next_tracer(const struct cpu *cpu, const struct stack_tracer *at)
 {
-	struct trace_context *of[] = {cpu->trace->running, cpu->trace->own};
-	struct tracer *next = at ? at->base.next : NULL;
-
-	for (unsigned i = at && at->base.context == of[0]; !next && i < 2; i++)
-		if (of[i] && (!at || at->base.context != of[1]))
-			next = of[i]->tracers[TRACE_LBR];
-	return stack_of(next);
+	return stack_of(trace_next(cpu, TRACE_LBR, at ? &at->base : NULL));
 }
 
 /* Since the arrival, newest first. */
@@ -258,6 +251,7 @@ const struct trace_unit lbr_unit = {
 	.depart = depart,
 	.arrive = arrive,
 	.excludes = excludes,
-	.free = stack_free,
+	.agree = stack_agree,
+	.free = trace_free_page,
 	.requests = &ptrace_lbr_unit,
 };

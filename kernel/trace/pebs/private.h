@@ -41,7 +41,6 @@ struct pebs_tracer {
 	uint64_t counters; /* that it can take */
 	struct pmu_owner owner;
 	char name[PTRACE_PEBS_HOLDER];
-	size_t charged; /* bytes of all its pages */
 
 	unsigned char *memory;
 	size_t unit; /* bytes of a sample */

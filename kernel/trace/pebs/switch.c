@@ -68,17 +68,11 @@ static void empty_staging(struct cpu *cpu, uint64_t overflowed)
 			pebs->loaded[i]->truncated = true;
 }
 
-/* Holds the tracers that came to their threshold; their task gets no further in ring 3. */
 static void check_ends(struct cpu *cpu, struct trace_context *context)
 {
-	for (struct pebs_tracer *at = pebs_first(context); at; at = pebs_next(at)) {
-		if (!pebs_at_threshold(at) || at->base.held)
-			continue;
-		at->base.held = true;
-		if (context->task)
-			atomic_store(&context->task->user_break, true);
-		trace_queue(cpu, &at->base);
-	}
+	for (struct pebs_tracer *at = pebs_first(context); at; at = pebs_next(at))
+		if (pebs_at_threshold(at) && !at->base.held)
+			trace_hold(cpu, &at->base);
 }
 
 static void stop(struct cpu *cpu)

@@ -31,7 +31,7 @@ int session_enter(struct session *session)
 		if (at->mode == INSNTRACE_CPUS && session->mode == INSNTRACE_CPUS)
 			return -EBUSY;
 	if (session->mode == INSNTRACE_CPUS)
-		error = trace_claim(&session->claim, TRACE_PT, NULL);
+		error = trace_claim(&session->claim, TRACE_PT, NULL, NULL, 0);
 	if (!error) {
 		session->next = sessions;
 		sessions = session;
