@@ -123,6 +123,15 @@ void trace_init(struct vcpu *vcpu)
 	units[i]->init(vcpu);
 }
 
+bool trace_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	bool done = unit_of_msr(index)->write_msr(vcpu, index, value);
+
+	EACH_WITH(written)
+	units[i]->written(vcpu);
+	return done;
+}
+
 unsigned trace_exits(const struct vcpu *vcpu)
 {
 	unsigned exits = 0;

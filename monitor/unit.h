@@ -62,6 +62,9 @@ struct unit {
 	bool (*read_msr)(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 	bool (*write_msr)(struct vcpu *vcpu, uint32_t index, uint64_t value);
 
+	/* An MSR of any unit has been written. */
+	void (*written)(struct vcpu *vcpu);
+
 	/* Changes the answer of CPUID, which is that of the processor underneath as far as svm/
 	   lets it through: EAX to EDX. Called for every leaf below 8000_0000H. */
 	void (*cpuid)(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_t value[4]);
@@ -170,6 +173,9 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon);
 
 /* INIT, after trace_reset(). */
 void trace_init(struct vcpu *vcpu);
+
+/* WRMSR of an MSR that a unit has. False: #GP(0). */
+bool trace_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 
 /* The rows' members of the same names, of each unit that has them. */
 unsigned trace_exits(const struct vcpu *vcpu);

@@ -112,8 +112,5 @@ bool pebs_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 
 bool pebs_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool done = vcpu->silicon->pebs.write_msr(vcpu, index, value);
-
-	pmu_update(vcpu);
-	return done;
+	return vcpu->silicon->pebs.write_msr(vcpu, index, value);
 }

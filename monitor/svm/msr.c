@@ -151,8 +151,7 @@ static bool write_misc_enable(struct guest *guest, uint64_t value)
 		break;
 	}
 	if (value & ~(WRITABLE | MISC_ENABLE_PERF_AVAILABLE | DEBUG_STORE) ||
-	    !unit_of_msr(MSR_MISC_ENABLE)
-		     ->write_msr(&guest->vcpu, MSR_MISC_ENABLE, value & DEBUG_STORE))
+	    !trace_write_msr(&guest->vcpu, MSR_MISC_ENABLE, value & DEBUG_STORE))
 		return false;
 	guest->misc_enable = value & WRITABLE;
 	take_away(guest, value & TAKES_AWAY);
@@ -162,7 +161,6 @@ static bool write_misc_enable(struct guest *guest, uint64_t value)
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	struct guest *guest = guest_of(vcpu);
-	const struct unit *unit = unit_of_msr(index);
 	enum msr_answer answer;
 
 	if (index == MSR_MISC_ENABLE)
@@ -170,8 +168,8 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	answer = hypervisor_writes(vcpu, index, &value, 0);
 	if (answer != MSR_GOES_ON)
 		return answer == MSR_DONE;
-	if (unit)
-		return unit->write_msr(vcpu, index, value);
+	if (unit_of_msr(index))
+		return trace_write_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_write_msr(guest, index, value);
 	if (is_refused(index))
