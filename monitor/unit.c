@@ -15,9 +15,9 @@
 
 const struct unit *unit_find(const char *name)
 {
-	for (unsigned i = 0; i < UNITS; i++)
-		if (strcmp(name, units[i]->name) == 0)
-			return units[i];
+	EACH_WITH(stop)
+	if (strcmp(name, units[i]->name) == 0)
+		return units[i];
 	return NULL;
 }
 
@@ -104,6 +104,8 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 	vcpu->silicon = silicon;
 	vcpu->debugctl = 0;
 	vcpu->observed &= ~(unsigned)(OBSERVER_DS | OBSERVER_STACK);
+	EACH_WITH(state.bytes)
+	memset((char *)vcpu + units[i]->state.offset, 0, units[i]->state.bytes);
 	EACH_WITH(reset)
 	units[i]->reset(vcpu);
 }
@@ -123,10 +125,35 @@ void trace_init(struct vcpu *vcpu)
 	units[i]->init(vcpu);
 }
 
+static uint64_t *register_of(const struct unit *unit, struct vcpu *vcpu, uint32_t index)
+{
+	uint64_t *at = (uint64_t *)((char *)vcpu + unit->state.offset);
+	const struct msr_range *range = unit->msrs;
+
+	for (; index < range->first || index > range->last; range++)
+		at += range->last - range->first + 1;
+	return at + (index - range->first);
+}
+
+bool trace_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	const struct unit *unit = unit_of_msr(index);
+
+	if (unit->read_msr)
+		return unit->read_msr(vcpu, index, value);
+	*value = *register_of(unit, vcpu, index);
+	return true;
+}
+
 bool trace_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool done = unit_of_msr(index)->write_msr(vcpu, index, value);
+	const struct unit *unit = unit_of_msr(index);
+	bool done = true;
 
+	if (unit->write_msr)
+		done = unit->write_msr(vcpu, index, value);
+	else
+		*register_of(unit, vcpu, index) = value;
 	EACH_WITH(written)
 	units[i]->written(vcpu);
 	return done;

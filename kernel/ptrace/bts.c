@@ -249,7 +249,7 @@ static const struct ptrace_row rows[] = {
 	{PTRACE_BTS_STATUS, NEEDS_READABLE, do_status},
 	{PTRACE_BTS_SIZE, NEEDS_BUFFER, ptrace_bts_size},
 	{PTRACE_BTS_GET, NEEDS_BUFFER, ptrace_bts_get},
-	{PTRACE_BTS_CLEAR, NEEDS_BUFFER, ptrace_bts_clear},
+	{PTRACE_BTS_CLEAR, NEEDS_BUFFER, ptrace_clear},
 	{PTRACE_BTS_DRAIN, NEEDS_BUFFER, ptrace_bts_read},
 	{PTRACE_BTS_READ, NEEDS_BUFFER, ptrace_bts_read},
 };

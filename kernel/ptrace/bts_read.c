@@ -7,13 +7,6 @@
 #define RECORD sizeof(struct ptrace_bts_record)
 #define BATCH  64
 
-/* Room was made: a trace that stopped when its buffer was full goes on. */
-static void resume_recording(const struct ptrace_call *call)
-{
-	if (call->at->recordings[TRACE_BTS].stops)
-		trace_resume(call->tracer);
-}
-
 long ptrace_bts_size(const struct ptrace_call *call)
 {
 	return (long)bts_available(call->tracer);
@@ -25,13 +18,6 @@ long ptrace_bts_get(const struct ptrace_call *call)
 	int error = bts_get(call->tracer, call->data, &record);
 
 	return error ? error : ptrace_give(call, &record, RECORD);
-}
-
-long ptrace_bts_clear(const struct ptrace_call *call)
-{
-	bts_clear(call->tracer);
-	resume_recording(call);
-	return 0;
 }
 
 struct reading {
@@ -96,6 +82,6 @@ long ptrace_bts_read(const struct ptrace_call *call)
 	if (!here)
 		read_whole(&reading);
 	if (reading.result > 0 && reading.remove)
-		resume_recording(call);
+		ptrace_resume(call);
 	return reading.result;
 }

@@ -9,7 +9,8 @@ struct ptrace_call {
 	struct process *self;
 	struct attachment *at; /* NULL for those that need none: request.c */
 	uint64_t request, pid, address, data;
-	struct tracer *tracer; /* its buffer of the request's unit, if there is one */
+	const struct ptrace_unit *of;
+	struct tracer *tracer; /* its buffer of that unit, if there is one */
 };
 
 /* The words of the caller's code. */
@@ -40,6 +41,7 @@ struct ptrace_row {
 /* The requests for the buffer of a trace unit: a pid may be a CPU's, or the caller's own. */
 struct ptrace_unit {
 	unsigned unit;	  /* TRACE_... */
+	unsigned record;  /* bytes: ptrace_read_newest() */
 	int32_t all_cpus; /* the pid that is all CPUs at once; 0: none is */
 	const struct ptrace_row *rows;
 	unsigned count;
@@ -53,6 +55,13 @@ ptrace_request ptrace_poke_register, ptrace_peek_word, ptrace_poke_word;
 
 /* inspect.c: the recorder of all CPUs, trace/freeze.h. */
 ptrace_request ptrace_freeze, ptrace_freeze_status;
+
+/* request.c: CLEAR, of each CPU; READ of a unit that has trace_read(), READ_MOST bytes at most. */
+enum { READ_MOST = 1024 };
+ptrace_request ptrace_clear, ptrace_read_newest;
+
+/* Room was made: what stopped when its buffer was full goes on, on each CPU. */
+void ptrace_resume(const struct ptrace_call *call);
 
 /* A CONFIG with a signal that cannot be sent; without the flag SIGNAL none is looked at. */
 bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal);

@@ -5,7 +5,6 @@
 #include "kernel/trace/lbr/branch_stack.h"
 
 #define BRANCH sizeof(struct ptrace_lbr_branch)
-#define MOST   32u /* entries of any processor */
 
 static int configure(struct attachment *at, const struct ptrace_lbr_config *config)
 {
@@ -28,7 +27,7 @@ static int configure(struct attachment *at, const struct ptrace_lbr_config *conf
 		return error;
 	attachment_replace(at, TRACE_LBR, fresh);
 	if (fresh) /* beside the one that it replaces it may have recorded what that wanted */
-		branch_stack_clear(fresh);
+		trace_clear(fresh);
 	return 0;
 }
 
@@ -55,28 +54,11 @@ static long do_status(const struct ptrace_call *call)
 	return ptrace_give(call, &config, sizeof(config));
 }
 
-static long do_clear(const struct ptrace_call *call)
-{
-	branch_stack_clear(call->tracer);
-	return 0;
-}
-
-static long do_read(const struct ptrace_call *call)
-{
-	struct ptrace_lbr_branch branches[MOST];
-	size_t asked = call->data / BRANCH;
-	unsigned count;
-
-	if (!asked || call->data % BRANCH)
-		return -EIO;
-	count = branch_stack_read(call->tracer, branches, asked < MOST ? (unsigned)asked : MOST);
-	return ptrace_give(call, branches, count * BRANCH) < 0 ? -EFAULT : (long)count;
-}
-
+_Static_assert(READ_MOST >= 32 * BRANCH, "the entries of any processor");
 static const struct ptrace_row rows[] = {
 	{PTRACE_LBR_CONFIG, NEEDS_STOPPED, do_config},
 	{PTRACE_LBR_STATUS, NEEDS_READABLE, do_status},
-	{PTRACE_LBR_CLEAR, NEEDS_BUFFER, do_clear},
-	{PTRACE_LBR_READ, NEEDS_BUFFER, do_read},
+	{PTRACE_LBR_CLEAR, NEEDS_BUFFER, ptrace_clear},
+	{PTRACE_LBR_READ, NEEDS_BUFFER, ptrace_read_newest},
 };
-const struct ptrace_unit ptrace_lbr_unit = {.unit = TRACE_LBR, PTRACE_ROWS(rows)};
+const struct ptrace_unit ptrace_lbr_unit = {.unit = TRACE_LBR, .record = BRANCH, PTRACE_ROWS(rows)};

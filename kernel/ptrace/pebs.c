@@ -120,7 +120,7 @@ static void replace_buffer(struct attachment *at, struct tracer *fresh,
 	attachment_replace(at, TRACE_PEBS, fresh);
 	if (!fresh)
 		return;
-	pebs_clear(fresh);
+	trace_clear(fresh);
 	keep_config(at, config);
 }
 
@@ -202,14 +202,6 @@ static long do_status(const struct ptrace_call *call)
 
 /* --- Reading --- */
 
-/* Room was made: buffers that were full take samples again. */
-static void resume_recording(struct attachment *first)
-{
-	for (struct attachment *at = first; at; at = at->next_cpu)
-		if (samples_of(at)->stops)
-			trace_resume(samples_of(at)->tracer);
-}
-
 static bool counts(const struct attachment *at)
 {
 	return config_of(at)->flags & PTRACE_PEBS_COUNT;
@@ -222,14 +214,6 @@ static long do_size(const struct ptrace_call *call)
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
 		sum += counts(at) ? 1 : pebs_available(samples_of(at)->tracer);
 	return (long)sum;
-}
-
-static long do_clear(const struct ptrace_call *call)
-{
-	for (struct attachment *at = call->at; at; at = at->next_cpu)
-		pebs_clear(samples_of(at)->tracer);
-	resume_recording(call->at);
-	return 0;
 }
 
 static const struct ptrace_pebs_sample *next_of_cpu(struct attachment *at)
@@ -305,7 +289,7 @@ static long read_samples(const struct ptrace_call *call)
 		return result;
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
 		pebs_read(samples_of(at)->tracer, NULL, at->reading.given);
-	resume_recording(call->at);
+	ptrace_resume(call);
 	return result;
 }
 
@@ -336,7 +320,7 @@ static const struct ptrace_row rows[] = {
 	{PTRACE_PEBS_CONFIG, NEEDS_STOPPED, do_config},
 	{PTRACE_PEBS_STATUS, NEEDS_READABLE, do_status},
 	{PTRACE_PEBS_SIZE, NEEDS_BUFFER, do_size},
-	{PTRACE_PEBS_CLEAR, NEEDS_BUFFER, do_clear},
+	{PTRACE_PEBS_CLEAR, NEEDS_BUFFER, ptrace_clear},
 	{PTRACE_PEBS_DRAIN, NEEDS_BUFFER, do_read},
 	{PTRACE_PEBS_READ, NEEDS_BUFFER, do_read},
 };

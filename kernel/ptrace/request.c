@@ -127,6 +127,32 @@ static const struct ptrace_row general_rows[] = {
 
 static const struct ptrace_unit general = {.unit = TRACE_UNITS, PTRACE_ROWS(general_rows)};
 
+void ptrace_resume(const struct ptrace_call *call)
+{
+	for (struct attachment *at = call->at; at; at = at->next_cpu)
+		if (at->recordings[call->of->unit].stops)
+			trace_resume(at->recordings[call->of->unit].tracer);
+}
+
+long ptrace_clear(const struct ptrace_call *call)
+{
+	for (struct attachment *at = call->at; at; at = at->next_cpu)
+		trace_clear(at->recordings[call->of->unit].tracer);
+	ptrace_resume(call);
+	return 0;
+}
+
+long ptrace_read_newest(const struct ptrace_call *call)
+{
+	unsigned char records[READ_MOST];
+	size_t bytes = call->of->record, asked = call->data / bytes, most = READ_MOST / bytes;
+
+	if (!asked || call->data % bytes)
+		return -EIO;
+	asked = trace_read(call->tracer, records, asked < most ? asked : most);
+	return ptrace_give(call, records, asked * bytes) < 0 ? -EFAULT : (long)asked;
+}
+
 /* A request, and the unit that it is of. */
 struct request {
 	const struct ptrace_unit *of;
@@ -149,6 +175,7 @@ static long perform(struct ptrace_call *call, const struct request *request)
 {
 	long result;
 
+	call->of = request->of;
 	if (request->of != &general)
 		call->tracer = call->at->recordings[request->of->unit].tracer;
 	if (request->row->need == NEEDS_BUFFER && !call->tracer)
@@ -238,7 +265,7 @@ static bool is_of_64_bits(uint64_t request)
 static long call_ptrace(struct process *self, const uint64_t *argument)
 {
 	struct ptrace_call call = {self,	NULL,	     argument[0], (uint32_t)argument[1],
-				   argument[2], argument[3], NULL};
+				   argument[2], argument[3], NULL,	  NULL};
 	struct request request = find_request(call.request);
 	int32_t pid = (int32_t)argument[1];
 	bool is_of_buffer = request.of != &general;

@@ -65,6 +65,7 @@ struct trace_cpu {
 	struct trace_context *running;	/* the running task's while it is being recorded, or NULL */
 	struct trace_context *own;	/* &context while it is being recorded, or NULL */
 	unsigned arrived;		/* bits of the units that had tracers in one of the two */
+	bool departs;			/* in depart(): the task leaves the CPU, which is stamped */
 	struct tracer *queue;		/* whose owner is to be notified */
 	uint64_t interrupted;		/* checksum of the newest performance interrupt's frame */
 	unsigned unexplained;		/* such interrupts with that frame, one after the other */

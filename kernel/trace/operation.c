@@ -124,6 +124,37 @@ void trace_resume(struct tracer *tracer)
 		trace_settle();
 }
 
+static void clear(struct tracer *tracer, void *argument)
+{
+	(void)argument;
+	trace_units[tracer->unit]->clear(tracer);
+}
+
+void trace_clear(struct tracer *tracer)
+{
+	trace_perform(tracer, clear, NULL);
+}
+
+struct reading {
+	void *records;
+	size_t count;
+};
+
+static void read(struct tracer *tracer, void *argument)
+{
+	struct reading *reading = argument;
+
+	reading->count = trace_units[tracer->unit]->read(tracer, reading->records, reading->count);
+}
+
+size_t trace_read(struct tracer *tracer, void *records, size_t most)
+{
+	struct reading reading = {records, most};
+
+	trace_perform(tracer, read, &reading);
+	return reading.count;
+}
+
 bool trace_is_held(const struct tracer *tracer)
 {
 	return atomic_load(&tracer->held);

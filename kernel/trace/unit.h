@@ -56,12 +56,12 @@ struct trace_unit {
 
 	/*
 	 * stop() ends recording on this CPU as its first act; depart() hands over what was recorded
-	 * to the tracers of both contexts, whose memory no hardware knows afterwards. `departs`:
-	 * the task leaves the CPU, which is stamped. All units that arrived stop, in the order of
-	 * the table, before the first departs: none records what another does then. IF = 0.
+	 * to the tracers of both contexts, whose memory no hardware knows afterwards. All units
+	 * that arrived stop, in the order of the table, before the first departs: none records what
+	 * another does then. IF = 0.
 	 */
 	void (*stop)(struct cpu *cpu);
-	void (*depart)(struct cpu *cpu, bool departs);
+	void (*depart)(struct cpu *cpu);
 
 	/*
 	 * Starts to record, as its last act, what the tracers of both contexts (cpu->trace) wish,
@@ -85,8 +85,10 @@ struct trace_unit {
 	/* Whether two tracers can record at a time. */
 	bool (*agree)(const struct tracer *one, const struct tracer *other);
 
-	/* trace_resume() of a tracer, at rest and locked. */
+	/* trace_resume(), trace_clear(), trace_read() of a tracer, at rest and locked. */
 	void (*go_on)(struct tracer *tracer);
+	void (*clear)(struct tracer *tracer);
+	size_t (*read)(struct tracer *tracer, void *records, size_t most);
 
 	/* Gives all memory back, the page of the tracer by trace_free_page(). Returns false if the
 	   pattern after it was overwritten. */

@@ -124,11 +124,15 @@ unsigned wished_view(const struct trace_context *context);
 /* The filter to program for `view`: the same, or none if DS-CPL is absent or has an erratum. */
 unsigned hardware_filter(unsigned view);
 
+/* --- read.c --- */
+
+/* As the unit's row; so is what switch.c has. */
+void tracer_clear(struct tracer *tracer);
+
 /* --- switch.c --- */
 
-/* `stop`, `depart` and `arrive` of a unit: kernel/trace/unit.h. */
 void bts_stop(struct cpu *cpu);
-void bts_depart(struct cpu *cpu, bool departs);
+void bts_depart(struct cpu *cpu);
 void bts_arrive(struct cpu *cpu);
 
 /* --- staging.c --- */

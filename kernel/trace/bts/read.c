@@ -142,17 +142,11 @@ int bts_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *recor
 	return reading.count ? 0 : -EINVAL;
 }
 
-static void clear_records(struct tracer *of, void *argument)
+void tracer_clear(struct tracer *cleared)
 {
-	struct bts_tracer *tracer = bts_of(of);
+	struct bts_tracer *tracer = bts_of(cleared);
 
-	(void)argument;
 	ring_clear(&tracer->ring);
 	tracer->truncated = false;
 	tracer->gap = tracer->missing = 0;
-}
-
-void bts_clear(struct tracer *tracer)
-{
-	trace_perform(tracer, clear_records, NULL);
 }

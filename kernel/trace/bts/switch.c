@@ -28,12 +28,12 @@ static bool at_threshold(const struct bts_tracer *tracer)
 }
 
 /* Ends what has come to its end for a tracer; the others are not concerned. */
-static void check_ends(struct cpu *cpu, struct trace_context *context, bool departs)
+static void check_ends(struct cpu *cpu, struct trace_context *context)
 {
 	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
 		if (at_threshold(at) && !at->base.held)
 			trace_hold(cpu, &at->base);
-		if (departs || at->full || at->base.held)
+		if (cpu->trace->departs || at->full || at->base.held)
 			stamp_one(at, PTRACE_BTS_TASK_DEPARTS, cpu);
 		if (at->stays_full && tracer_wants(at)) {
 			at->ring.lost_more = true;
@@ -113,7 +113,7 @@ static void show_jump(const struct cpu *cpu)
 }
 
 /* Not inlined: the circular shape would save its registers as well. */
-static __attribute__((noinline)) void depart_linear(struct cpu *cpu, bool departs)
+static __attribute__((noinline)) void depart_linear(struct cpu *cpu)
 {
 	struct trace_cpu *trace = cpu->trace;
 
@@ -121,16 +121,16 @@ static __attribute__((noinline)) void depart_linear(struct cpu *cpu, bool depart
 		empty_staging(cpu);
 	if (trace->fault)
 		show_jump(cpu);
-	check_ends(cpu, trace->running, departs);
-	check_ends(cpu, trace->own, departs);
+	check_ends(cpu, trace->running);
+	check_ends(cpu, trace->own);
 }
 
 /* A circular ring never ends, and no other tracer wants its records. */
-static void depart_circular(struct cpu *cpu, struct bts_tracer *tracer, bool departs)
+static void depart_circular(struct cpu *cpu, struct bts_tracer *tracer)
 {
 	ring_return(&tracer->ring);
 	ds_let_go(&cpu->trace->ds);
-	if (departs)
+	if (cpu->trace->departs)
 		stamp_one(tracer, PTRACE_BTS_TASK_DEPARTS, cpu);
 	bts_cpu(cpu)->circular = NULL;
 }
@@ -140,14 +140,14 @@ void bts_stop(struct cpu *cpu)
 	check_switch(ds_switch_out(&cpu->trace->ds));
 }
 
-void bts_depart(struct cpu *cpu, bool departs)
+void bts_depart(struct cpu *cpu)
 {
 	struct bts_tracer *circular = bts_cpu(cpu)->circular;
 
 	if (circular)
-		depart_circular(cpu, circular, departs);
+		depart_circular(cpu, circular);
 	else
-		depart_linear(cpu, departs);
+		depart_linear(cpu);
 }
 
 /* --- Which shape --- */

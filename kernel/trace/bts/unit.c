@@ -81,6 +81,7 @@ const struct trace_unit bts_unit = {
 	.depart = bts_depart,
 	.arrive = bts_arrive,
 	.go_on = go_on,
+	.clear = tracer_clear,
 	.free = tracer_free,
 	.requests = &ptrace_bts_unit,
 	.stream = &export_bts,

@@ -2,6 +2,7 @@
 // Tracers that begin, are read, and say how they are.
 #include "kernel/sched/task.h"
 #include "kernel/trace/lbr/private.h"
+#include "lib/string.h"
 
 int branch_stack_attach(struct task *task, unsigned cpu, const struct branch_stack_options *options,
 			struct tracer **result)
@@ -17,45 +18,26 @@ int branch_stack_attach(struct task *task, unsigned cpu, const struct branch_sta
 	return error;
 }
 
-struct reading {
-	struct ptrace_lbr_branch *branches;
-	unsigned count;
-};
-
-static void copy_branches(struct tracer *of, void *argument)
+size_t stack_read(struct tracer *read, void *branches, size_t most)
 {
-	struct reading *reading = argument;
-	const struct stack_tracer *tracer = stack_of(of);
+	const struct stack_tracer *tracer = stack_of(read);
 
-	if (reading->count > tracer->options.entries)
-		reading->count = tracer->options.entries;
-	if (reading->count > tracer->count)
-		reading->count = tracer->count;
-	for (unsigned i = 0; reading->branches && i < reading->count; i++)
-		reading->branches[i] = tracer->branch[i];
+	if (most > tracer->options.entries)
+		most = tracer->options.entries;
+	if (most > tracer->count)
+		most = tracer->count;
+	if (branches)
+		memcpy(branches, tracer->branch, most * sizeof(tracer->branch[0]));
+	return most;
 }
 
-unsigned branch_stack_read(struct tracer *tracer, struct ptrace_lbr_branch *branches, unsigned most)
+void stack_clear(struct tracer *cleared)
 {
-	struct reading reading = {branches, most};
+	struct stack_tracer *tracer = stack_of(cleared);
 
-	trace_perform(tracer, copy_branches, &reading);
-	return reading.count;
-}
-
-static void clear_branches(struct tracer *of, void *argument)
-{
-	struct stack_tracer *tracer = stack_of(of);
-
-	(void)argument;
 	tracer->count = 0;
 	tracer->saved = (struct lbr_registers){.top = 0};
 	tracer->state.header.xcomp_bv = 0;
-}
-
-void branch_stack_clear(struct tracer *tracer)
-{
-	trace_perform(tracer, clear_branches, NULL);
 }
 
 struct ptrace_lbr_config branch_stack_status(struct tracer *tracer)
@@ -70,6 +52,6 @@ struct ptrace_lbr_config branch_stack_status(struct tracer *tracer)
 	status.branch_size = sizeof(struct ptrace_lbr_branch);
 	status.flags = options->flags;
 	status.kinds = options->flags & PTRACE_LBR_CALL_STACK ? 0 : options->kinds;
-	status.available = branch_stack_read(tracer, NULL, LBR_MOST);
+	status.available = (uint32_t)trace_read(tracer, NULL, LBR_MOST);
 	return status;
 }

@@ -42,4 +42,6 @@ void stack_restore(struct stack_tracer *tracer);
 void stack_state_init(void);
 
 /* As the unit's row. */
+size_t stack_read(struct tracer *tracer, void *branches, size_t most);
+void stack_clear(struct tracer *tracer);
 bool stack_agree(const struct tracer *tracer, const struct tracer *beside);

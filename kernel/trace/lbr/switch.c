@@ -118,12 +118,6 @@ void branch_stack_depart(struct cpu *cpu)
 	}
 }
 
-static void depart(struct cpu *cpu, bool departs)
-{
-	(void)departs;
-	branch_stack_depart(cpu);
-}
-
 /*
  * The union of what the tracers want; that of a call stack is alone. Where the depth is to be
  * chosen there is room for twice as many entries as are wanted: each way to ring 3 takes one.
@@ -248,10 +242,12 @@ const struct trace_unit lbr_unit = {
 	.keep = keep_newest,
 	.interrupt = interrupt,
 	.stop = stop,
-	.depart = depart,
+	.depart = branch_stack_depart,
 	.arrive = arrive,
 	.excludes = excludes,
 	.agree = stack_agree,
+	.clear = stack_clear,
+	.read = stack_read,
 	.free = trace_free_page,
 	.requests = &ptrace_lbr_unit,
 };

@@ -110,20 +110,14 @@ size_t pebs_peek(struct tracer *tracer, size_t from, void *samples, size_t most)
 	return reading.count;
 }
 
-static void clear_samples(struct tracer *of, void *argument)
+void pebs_forget(struct tracer *cleared)
 {
-	struct pebs_tracer *tracer = pebs_of(of);
+	struct pebs_tracer *tracer = pebs_of(cleared);
 
-	(void)argument;
 	tracer->used = 0;
 	tracer->events = 0;
 	tracer->lost = 0;
 	tracer->truncated = tracer->blocked = tracer->full = false;
-}
-
-void pebs_clear(struct tracer *tracer)
-{
-	trace_perform(tracer, clear_samples, NULL);
 }
 
 /* --- Status --- */

@@ -151,6 +151,11 @@ size_t pebs_room(const struct pebs_tracer *tracer);
 /* To the buffer, without what is not in the view; `cpu` recorded it. */
 void pebs_put(struct pebs_tracer *tracer, const struct ds_sample *sample, const struct cpu *cpu);
 
+/* --- attach.c --- */
+
+/* Samples and events, as the unit's row; one that TRACE_STOP ended goes on. */
+void pebs_forget(struct tracer *tracer);
+
 /* --- counters.c --- */
 
 /* Those with one counter to take choose first. */

@@ -98,12 +98,11 @@ static void give_interrupted(struct cpu *cpu, uint64_t late)
 			pebs_put(pebs->loaded[slot], &pebs->sample, cpu);
 }
 
-static void depart(struct cpu *cpu, bool departs)
+static void depart(struct cpu *cpu)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
 	uint64_t overflowed, interrupting = pebs->counters & cpu->trace->pmu.interrupting;
 
-	(void)departs;
 	if (!pebs->counters)
 		return;
 	if (pebs->sampling)
@@ -282,6 +281,7 @@ const struct trace_unit pebs_unit = {
 	.depart = depart,
 	.arrive = arrive,
 	.go_on = go_on,
+	.clear = pebs_forget,
 	.free = pebs_free,
 	.requests = &ptrace_pebs_unit,
 };
