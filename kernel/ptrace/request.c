@@ -285,7 +285,7 @@ static long call_ptrace(struct process *self, const uint64_t *argument)
 void ptrace_init(void)
 {
 	syscall_register(SYS_ptrace, call_ptrace);
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		if (trace_units[i]->requests && trace_units[i]->requests->init)
+	EACH_UNIT_WITH (requests)
+		if (trace_units[i]->requests->init)
 			trace_units[i]->requests->init();
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Tracers join a context and leave it.
+// Tracers join a context, are asked, and leave it.
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
-#include "kernel/trace/memory.h"
 
 static struct spinlock attachments; /* of every task's `trace` and `trace_over`, of references */
 
@@ -76,38 +75,6 @@ static void unlink_tracer(struct tracer *tracer, void *argument)
 	tracer->context = NULL;
 }
 
-static size_t size_with(const struct trace_size *size, size_t buffer)
-{
-	return (size->pages + (buffer ? trace_memory_pages(buffer) : 0)) * PAGE_SIZE;
-}
-
-struct tracer *trace_new_page(unsigned unit, struct trace_size *size)
-{
-	size_t wanted = size_with(size, size->bytes);
-	size_t charged = account_charge(size->account, wanted, size_with(size, size->least),
-					size->replaces ? size->replaces->charged : 0);
-	struct tracer *tracer = charged ? area_alloc(1, VM_WRITE) : NULL;
-
-	if (!tracer) {
-		account_uncharge(size->account, charged);
-		return NULL;
-	}
-	tracer->unit = unit;
-	tracer->account = size->account;
-	tracer->charged = charged;
-	tracer->replaces = size->replaces;
-	if (charged < wanted)
-		size->bytes = charged - size->pages * PAGE_SIZE - TRACE_PATTERN_BYTES;
-	return tracer;
-}
-
-bool trace_free_page(struct tracer *tracer)
-{
-	account_uncharge(tracer->account, tracer->charged);
-	area_free(tracer, 1);
-	return true;
-}
-
 /* Frees a tracer and the one that it brought. */
 static bool free_tracer(struct tracer *tracer)
 {
@@ -167,4 +134,61 @@ void trace_task_ended(struct task *task)
 	task->trace = NULL;
 	if (here)
 		trace_arrive(cpu);
+}
+
+/* --- What a reader asks for --- */
+
+static void resume(struct tracer *tracer, void *argument)
+{
+	(void)argument;
+	atomic_store(&tracer->held, false);
+	if (trace_units[tracer->unit]->go_on)
+		trace_units[tracer->unit]->go_on(tracer);
+}
+
+/*
+ * Where it is recorded, it has arrived anew by then. A rest of a task that traces itself would find
+ * the threshold reached and hold the trace once more, before ring 3 got on.
+ */
+void trace_resume(struct tracer *tracer)
+{
+	trace_perform(tracer, resume, NULL);
+	if (!atomic_load(&tracer->context->cpu))
+		trace_settle();
+}
+
+static void clear(struct tracer *tracer, void *argument)
+{
+	(void)argument;
+	trace_units[tracer->unit]->clear(tracer);
+}
+
+void trace_clear(struct tracer *tracer)
+{
+	trace_perform(tracer, clear, NULL);
+}
+
+struct reading {
+	void *records;
+	size_t count;
+};
+
+static void read(struct tracer *tracer, void *argument)
+{
+	struct reading *reading = argument;
+
+	reading->count = trace_units[tracer->unit]->read(tracer, reading->records, reading->count);
+}
+
+size_t trace_read(struct tracer *tracer, void *records, size_t most)
+{
+	struct reading reading = {records, most};
+
+	trace_perform(tracer, read, &reading);
+	return reading.count;
+}
+
+bool trace_is_held(const struct tracer *tracer)
+{
+	return atomic_load(&tracer->held);
 }

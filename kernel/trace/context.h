@@ -125,23 +125,6 @@ void trace_settle(void);
 
 /* --- attach.c --- */
 
-/* What a tracer takes: pages, its own one among them, and a buffer. */
-struct trace_size {
-	struct trace_account *account; /* NULL: the kernel's own, not charged */
-	const struct tracer *replaces; /* does not count against the limit; or NULL */
-	size_t pages;
-	size_t bytes, least; /* of the buffer, and what may be left of it; 0: there is none */
-};
-
-/*
- * A tracer in a page of its own, all zero besides what is charged; `size->bytes` is what the limit
- * leaves of the buffer, which the caller makes. NULL: there is no memory, or not enough is left.
- */
-struct tracer *trace_new_page(unsigned unit, struct trace_size *size);
-
-/* Frees it and what it is charged. Returns true. */
-bool trace_free_page(struct tracer *tracer);
-
 /*
  * Attaches a tracer that a unit has made, to a task or, if that is NULL, to CPU `index`, and starts
  * to record.

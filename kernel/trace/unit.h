@@ -102,4 +102,10 @@ struct trace_unit {
 /* The units, by number. */
 enum { TRACE_BTS, TRACE_PEBS, TRACE_PT, TRACE_LBR, TRACE_UNITS };
 extern const struct trace_unit *const trace_units[TRACE_UNITS];
+
+/* The statement after it runs for each `i` of a unit that has this member. */
+#define EACH_UNIT_WITH(member)                                                                     \
+	for (unsigned i = 0; i < TRACE_UNITS; i++)                                                 \
+		if (trace_units[i]->member)
+
 extern const struct trace_unit bts_unit, pebs_unit, pt_unit, lbr_unit;

@@ -50,6 +50,12 @@ static inline struct bts_tracer *bts_next(const struct bts_tracer *tracer)
 	return bts_of(tracer->base.next);
 }
 
+/* The tracer after `at` of both contexts of a CPU. */
+static inline struct bts_tracer *bts_next_of(const struct cpu *cpu, const struct bts_tracer *at)
+{
+	return bts_of(trace_next(cpu, TRACE_BTS, at ? &at->base : NULL));
+}
+
 /* A CPU's state for branches. Only that CPU uses it, with IF = 0; in its own cache lines. */
 struct bts_cpu {
 	_Alignas(64) struct bts_tracer *circular; /* whose ring the hardware writes, or NULL */
@@ -135,10 +141,5 @@ void bts_stop(struct cpu *cpu);
 void bts_depart(struct cpu *cpu);
 void bts_arrive(struct cpu *cpu);
 
-/* --- staging.c --- */
-
 /* Gives this CPU its staging; panics if memory is out. Boot. */
 void staging_create(struct cpu *cpu);
-
-/* Asks for the interrupt after `records`, or about then, of `view`. Recording is stopped. */
-void staging_set_threshold(struct bts_cpu *bts, unsigned view, size_t records);

@@ -4,12 +4,65 @@
 #include "kernel/sched/task.h"
 #include "kernel/trace/bts/private.h"
 #include "kernel/trace/bts/record.h"
+#include "kernel/trace/memory.h"
 
 /* Only a test that keeps MSRs which it borrowed, or a bug, makes the driver refuse. */
 static void check_switch(int error)
 {
 	if (__builtin_expect(error < 0, 0))
 		panic("CPU %u cannot switch its Debug Store: error %d", this_cpu()->index, error);
+}
+
+/* --- The buffer that the hardware writes in the linear shape: there from boot on --- */
+
+/* The rest is room for what the CPU goes on to record while interrupts are off. */
+#define STAGING_THRESHOLD (STAGING_RECORDS / 2)
+
+/*
+ * Nearer, and the branches of the interrupt's own way back could reach the threshold again before
+ * the task has got on. Of those, hardware that records ring 3 only still stores the last.
+ */
+#define LEAST	      128
+#define LEAST_OF_USER 16
+
+_Static_assert(STAGING_RECORDS - STAGING_THRESHOLD >= DS_DEFAULT_MARGIN,
+	       "room after the threshold");
+
+/*
+ * A lease holds one view; a staging has one for each that the hardware knows, all of the same
+ * memory. A CPU has one loaded at a time, and leaves it empty.
+ */
+void staging_create(struct cpu *cpu)
+{
+	struct ds_request request = {
+		.area = trace_memory_alloc(DS_AREA_SIZE),
+		.buffer = trace_memory_alloc(STAGING_RECORDS * ds_configuration->record_size),
+		.bytes = STAGING_RECORDS * ds_configuration->record_size,
+		.overflow = DS_O_SIGNAL,
+		.margin = STAGING_RECORDS - STAGING_THRESHOLD,
+	};
+
+	if (!request.area || !request.buffer)
+		panic("no memory to trace CPU %u", cpu->index);
+	for (unsigned view = TRACE_USER; view <= (TRACE_USER | TRACE_KERNEL); view++) {
+		request.filter = hardware_filter(view);
+		if (ds_request_bts(&bts_cpu(cpu)->staging[view], &request))
+			panic("no lease to trace CPU %u", cpu->index);
+	}
+	/* With the maximum of the manual a buffer that has room left never looks full. */
+	ds_set(request.area, DS_BTS_ABSOLUTE_MAXIMUM,
+	       (uintptr_t)request.buffer + request.bytes + 1);
+}
+
+static void set_threshold(struct bts_cpu *bts, unsigned view, size_t records)
+{
+	size_t least = view == TRACE_USER ? LEAST_OF_USER : LEAST;
+
+	if (records < least)
+		records = least;
+	if (records > STAGING_THRESHOLD)
+		records = STAGING_THRESHOLD;
+	ds_set_overflow(bts->staging[TRACE_USER].area, DS_O_SIGNAL, STAGING_RECORDS - records);
 }
 
 /* --- Stamps and ends --- */
@@ -28,9 +81,9 @@ static bool at_threshold(const struct bts_tracer *tracer)
 }
 
 /* Ends what has come to its end for a tracer; the others are not concerned. */
-static void check_ends(struct cpu *cpu, struct trace_context *context)
+static void check_ends(struct cpu *cpu)
 {
-	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
+	for (struct bts_tracer *at = NULL; (at = bts_next_of(cpu, at));) {
 		if (at_threshold(at) && !at->base.held)
 			trace_hold(cpu, &at->base);
 		if (cpu->trace->departs || at->full || at->base.held)
@@ -45,41 +98,34 @@ static void check_ends(struct cpu *cpu, struct trace_context *context)
 
 /* --- From staging to the rings --- */
 
-static void give_record(struct trace_context *context, const struct bts_struct *record)
+static void mark_truncated(struct bts_tracer *tracer)
 {
-	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at))
-		tracer_put(at, record);
-}
-
-static void mark_truncated(struct trace_context *context)
-{
-	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
-		if (at->options.no_branches)
-			continue;
-		at->truncated |= tracer_wants(at);
-		tracer_put_gap(at, GAP_UNKNOWN);
-	}
+	if (tracer->options.no_branches)
+		return;
+	tracer->truncated |= tracer_wants(tracer);
+	tracer_put_gap(tracer, GAP_UNKNOWN);
 }
 
 static void take_records(void *argument, const void *area, size_t count, bool full)
 {
 	const struct cpu *cpu = argument;
-	struct trace_context *to[] = {cpu->trace->running, cpu->trace->own};
-	struct ds_cursor cursor = ds_cursor_at(area, 0, count);
 
-	for (size_t at = 0; at < count; at++) {
-		struct bts_struct record = ds_cursor_read(&cursor);
+	for (struct bts_tracer *to = NULL; (to = bts_next_of(cpu, to));) {
+		struct ds_cursor cursor = ds_cursor_at(area, 0, count);
 
-		record.flags = 0; /* a branch: see record.h */
-		if (record_enters_kernel(&record)) {
-			cpu->current->entered.from = record.from;
-			cpu->current->entered.to = record.to;
+		for (size_t at = 0; at < count; at++) {
+			struct bts_struct record = ds_cursor_read(&cursor);
+
+			record.flags = 0; /* a branch: see record.h */
+			if (record_enters_kernel(&record)) {
+				cpu->current->entered.from = record.from;
+				cpu->current->entered.to = record.to;
+			}
+			tracer_put(to, &record);
 		}
-		for (size_t i = 0; i < 2; i++)
-			give_record(to[i], &record);
+		if (full)
+			mark_truncated(to);
 	}
-	for (size_t i = 0; full && i < 2; i++)
-		mark_truncated(to[i]);
 }
 
 static void empty_staging(struct cpu *cpu)
@@ -98,17 +144,15 @@ static void empty_staging(struct cpu *cpu)
  */
 static void show_jump(const struct cpu *cpu)
 {
-	struct trace_context *to[] = {cpu->trace->running, cpu->trace->own};
 	struct task *task = cpu->current;
 	struct bts_struct jump = {.qualifier = BTS_BRANCH,
 				  .from = task->entered.from,
 				  .to = cpu->trace->fault,
 				  .flags = BRANCH_SHOWN};
 
-	for (size_t i = 0; i < 2 && task->entered.to == jump.to; i++)
-		for (struct bts_tracer *at = bts_first(to[i]); at; at = bts_next(at))
-			if (at->options.view == TRACE_USER)
-				tracer_put(at, &jump);
+	for (struct bts_tracer *at = NULL; (at = bts_next_of(cpu, at));)
+		if (task->entered.to == jump.to && at->options.view == TRACE_USER)
+			tracer_put(at, &jump);
 	task->entered.to = 0;
 }
 
@@ -121,8 +165,7 @@ static __attribute__((noinline)) void depart_linear(struct cpu *cpu)
 		empty_staging(cpu);
 	if (trace->fault)
 		show_jump(cpu);
-	check_ends(cpu, trace->running);
-	check_ends(cpu, trace->own);
+	check_ends(cpu);
 }
 
 /* A circular ring never ends, and no other tracer wants its records. */
@@ -213,7 +256,7 @@ static __attribute__((noinline)) struct ds_lease *prepare_linear(struct cpu *cpu
 		if (wishes[i])
 			take_up(cpu, of[i], view, &least);
 	if (least != SIZE_MAX)
-		staging_set_threshold(bts, view, least);
+		set_threshold(bts, view, least);
 	return &bts->staging[view];
 }
 

@@ -4,6 +4,7 @@
 #include "kernel/console.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/lbr/private.h"
+#include "kernel/trace/memory.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 
