@@ -18,6 +18,8 @@ bool acpi_init(struct boot_info *boot);
 
 /* The valid table with this signature, header->length bytes of it; NULL if there is none. */
 const struct acpi_header *acpi_find(const char signature[4]);
+/* The `index`th of them, from 0: there may be several SSDTs. */
+const struct acpi_header *acpi_find_nth(const char signature[4], unsigned index);
 
 /*
  * MADT. Each *cursor starts at 0; false after the last entry.

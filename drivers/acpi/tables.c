@@ -6,12 +6,18 @@
 
 static struct acpi_tables tables;
 
+const struct acpi_header *acpi_find_nth(const char signature[4], unsigned index)
+{
+	for (unsigned i = 0; i < tables.count; i++) {
+		if (memcmp(tables.table[i]->signature, signature, 4) == 0 && index-- == 0)
+			return tables.table[i];
+	}
+	return NULL;
+}
+
 const struct acpi_header *acpi_find(const char signature[4])
 {
-	for (unsigned i = 0; i < tables.count; i++)
-		if (memcmp(tables.table[i]->signature, signature, 4) == 0)
-			return tables.table[i];
-	return NULL;
+	return acpi_find_nth(signature, 0);
 }
 
 /* IA-PC HPET 1.0a section 3.2.4. */
@@ -176,10 +182,11 @@ static bool find_s5(const struct fadt *fadt, struct acpi_s5 *s5)
 		dsdt = acpi_table_at(physical_map, fadt->dsdt);
 	if (dsdt && s5_in(dsdt, s5))
 		return true;
-	for (unsigned i = 0; i < tables.count; i++)
-		if (memcmp(tables.table[i]->signature, "SSDT", 4) == 0 &&
-		    s5_in(tables.table[i], s5))
+	const struct acpi_header *ssdt;
+	for (unsigned i = 0; (ssdt = acpi_find_nth("SSDT", i)); i++) {
+		if (s5_in(ssdt, s5))
 			return true;
+	}
 	return false;
 }
 

@@ -19,10 +19,8 @@ static inline size_t ptrace_word_bytes(const struct ptrace_call *call)
 	return call->self->call_is_32 ? sizeof(uint32_t) : sizeof(uint64_t);
 }
 
-/*
- * A request's function. Returns the value of the call, errors as in the manual pages: -ENODEV
- * becomes -EOPNOTSUPP.
- */
+/* A request's function. Returns the value of the call, errors as in the manual pages; -ENODEV
+   becomes -EOPNOTSUPP. */
 typedef long ptrace_request(const struct ptrace_call *call);
 
 /*

@@ -86,8 +86,11 @@ static bool free_tracer(struct tracer *tracer)
 
 int trace_link(struct task *task, unsigned index, struct tracer *tracer)
 {
-	int error = trace_claim(&tracer->claim, tracer->unit, task, tracer, index);
+	int error;
 
+	tracer->claim =
+		(struct trace_claim){tracer->unit, task ? task->pid : 0, index, tracer, 0, NULL};
+	error = trace_claim(&tracer->claim);
 	if (!error)
 		error = task ? get_task_context(task, &tracer->context)
 			     : get_cpu_context(index, &tracer->context);
@@ -191,4 +194,16 @@ size_t trace_read(struct tracer *tracer, void *records, size_t most)
 bool trace_is_held(const struct tracer *tracer)
 {
 	return atomic_load(&tracer->held);
+}
+
+void trace_unseen(void (*function)(void *argument), void *argument)
+{
+	struct cpu *cpu = this_cpu();
+	bool recording = cpu->recording;
+
+	if (recording)
+		trace_rest(cpu);
+	function(argument);
+	if (recording)
+		trace_arrive(cpu);
 }

@@ -33,21 +33,16 @@ static bool disagree(const struct trace_claim *one, const struct trace_claim *ot
 	       !unit->agree(one->tracer, other->tracer);
 }
 
-int trace_claim(struct trace_claim *claim, unsigned unit, const struct task *traced,
-		const struct tracer *tracer, unsigned cpu)
+int trace_claim(struct trace_claim *claim)
 {
 	SPIN_GUARD(&lock);
 
-	*claim = (struct trace_claim){.unit = unit,
-				      .pid = current_task()->pid,
-				      .traced = traced ? traced->pid : 0,
-				      .cpu = cpu,
-				      .tracer = tracer,
-				      .next = claims};
+	claim->pid = current_task()->pid;
 	for (const struct trace_claim *at = claims; at; at = at->next)
 		if (can_meet(claim, at) &&
 		    (excludes(claim, at) || excludes(at, claim) || disagree(claim, at)))
 			return -EBUSY;
+	claim->next = claims;
 	claims = claim;
 	return 0;
 }

@@ -33,10 +33,11 @@ struct trace_context {
 	unsigned references; /* attachments; the context of a CPU has one besides */
 };
 
-/* That a unit is in use. `traced`: the pid of a task; 0: CPUs are traced. */
+/* That a unit is in use. `traced`: the pid of a task; 0: CPUs are traced, or `cpu` by `tracer`. */
 struct trace_claim {
-	unsigned unit, pid, traced, cpu;
-	const struct tracer *tracer;
+	unsigned unit, traced, cpu;
+	const struct tracer *tracer; /* or NULL */
+	unsigned pid;		     /* whose: set by trace_claim() */
 	struct trace_claim *next;
 };
 
@@ -136,14 +137,11 @@ int trace_link(struct task *task, unsigned index, struct tracer *tracer);
 /* --- claim.c --- */
 
 /*
- * The running task uses a unit until trace_unclaim(), of `traced`; NULL: of CPUs. `tracer` is the
- * one that the claim is of, of CPU `cpu` if no task is traced, or NULL. -EBUSY: a unit is in use,
- * of the same or of CPUs, that records nothing while this one does, or the other way round;
- * trace_holder() says by whom; or the unit has a tracer that this one cannot be beside. Any context
- * but NMI.
+ * The running task uses a unit until trace_unclaim(). -EBUSY: a unit is in use, of the same task or
+ * of CPUs, that records nothing while this one does, or the other way round, of which
+ * trace_holder() says by whom; or the two tracers cannot be beside each other. Any context but NMI.
  */
-int trace_claim(struct trace_claim *claim, unsigned unit, const struct task *traced,
-		const struct tracer *tracer, unsigned cpu);
+int trace_claim(struct trace_claim *claim);
 void trace_unclaim(const struct trace_claim *claim); /* nothing, if it is not held */
 
 /* --- pmi.c --- */

@@ -19,11 +19,10 @@
  */
 enum { PT_MORE = TRACE_UNITS, WIDTHS, NEEDED };
 enum { CORE = NEEDED, SIGNATURE, CAPABILITIES, COUNTERS, FIELDS };
-static const char *const names[FIELDS] = {
-	[TRACE_BTS] = "bts",	[TRACE_PEBS] = "pebs",	   [TRACE_PT] = "pt",
-	[TRACE_LBR] = "lbr",	[PT_MORE] = "pt_more",	   [WIDTHS] = "widths",
-	[CORE] = "core",	[SIGNATURE] = "signature", [CAPABILITIES] = "perf_capabilities",
-	[COUNTERS] = "counters"};
+static const char *const names[FIELDS] = {"bts",     "pebs",	  "pt",
+					  "lbr",     "pt_more",	  "widths",
+					  "core",    "signature", "perf_capabilities",
+					  "counters"};
 
 static struct kind {
 	uint64_t field[FIELDS];

@@ -92,15 +92,3 @@ void trace_init_work(void)
 {
 	interrupt_set_handler(VECTOR_TRACE_WORK, work_interrupt);
 }
-
-void trace_unseen(void (*function)(void *argument), void *argument)
-{
-	struct cpu *cpu = this_cpu();
-	bool recording = cpu->recording;
-
-	if (recording)
-		trace_rest(cpu);
-	function(argument);
-	if (recording)
-		trace_arrive(cpu);
-}

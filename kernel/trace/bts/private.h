@@ -132,14 +132,5 @@ unsigned hardware_filter(unsigned view);
 
 /* --- read.c --- */
 
-/* As the unit's row; so is what switch.c has. */
+/* As the unit's row. */
 void tracer_clear(struct tracer *tracer);
-
-/* --- switch.c --- */
-
-void bts_stop(struct cpu *cpu);
-void bts_depart(struct cpu *cpu);
-void bts_arrive(struct cpu *cpu);
-
-/* Gives this CPU its staging; panics if memory is out. Boot. */
-void staging_create(struct cpu *cpu);

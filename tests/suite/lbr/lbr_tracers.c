@@ -367,7 +367,7 @@ static uint64_t depth_here(void)
 }
 
 /* The least that CPUID.1CH:EAX lists of those that are at least `entries`; else the deepest. */
-static uint64_t least_depth(unsigned entries)
+static uint64_t depth_with_room(unsigned entries)
 {
 	uint32_t depths = cpuid(LBR_LEAF, 0).eax & 0xf;
 	uint64_t depth = 8;
@@ -391,11 +391,11 @@ TEST(lbr_tracer_depth, .group = "LB", .ids = "LB68", .needs = NEED_LBR,
 		test_skip("the depth of a model's stack is what it is");
 	test_pin();
 	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &few, &tracer), 0);
-	EXPECT_EQ(depth_here(), least_depth(8));
+	EXPECT_EQ(depth_here(), depth_with_room(8));
 	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &most, &second), 0);
 	EXPECT_EQ(depth_here(), lbr_caps()->depth);
 	EXPECT(trace_detach(second));
-	EXPECT_EQ(depth_here(), least_depth(8));
+	EXPECT_EQ(depth_here(), depth_with_room(8));
 	EXPECT(trace_detach(tracer));
 	for (unsigned entries = 1; entries <= 16; entries++)
 		EXPECT_EQ(read_of_visit(JUMPS, entries), entries);
