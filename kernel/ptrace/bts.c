@@ -59,21 +59,6 @@ static bool are_flags_refused(uint64_t flags)
 	       sends == (PTRACE_BTS_SIGNAL_TRACEE | PTRACE_BTS_SIGNAL_TRACER);
 }
 
-bool ptrace_may_see_kernel(const struct attachment *at)
-{
-	return !at->tracer || at->tracer->privileged;
-}
-
-struct trace_account *ptrace_account(const struct attachment *at)
-{
-	return at->tracer ? &at->tracer->account : NULL;
-}
-
-long ptrace_give(const struct ptrace_call *call, const void *from, size_t bytes)
-{
-	return copy_to_user(call->address, from, bytes) ? -EFAULT : (long)bytes;
-}
-
 static int check_config(const struct attachment *at, const struct ptrace_bts_config *config)
 {
 	if (are_flags_refused(config->flags) ||

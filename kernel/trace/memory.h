@@ -41,7 +41,7 @@ struct trace_size {
 };
 
 /*
- * A tracer in a page of its own, all zero besides what is charged; `size->bytes` is what the limit
+ * A tracer alone in its page, all zero besides what is charged; `size->bytes` is what the limit
  * leaves of the buffer, which the caller makes. NULL: there is no memory, or not enough is left.
  */
 struct tracer *trace_new_page(unsigned unit, struct trace_size *size);

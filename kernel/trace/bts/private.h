@@ -83,6 +83,9 @@ int tracer_create(const struct bts_options *options, struct bts_tracer **tracer)
 /* Gives everything back. Returns false if a pattern was overwritten. */
 bool tracer_free(struct tracer *tracer);
 
+/* As the unit's row. */
+void tracer_clear(struct tracer *tracer);
+
 /* The ring has no room for another branch, and does not wrap. The context's lock is held. */
 bool tracer_is_full(const struct bts_tracer *tracer);
 
@@ -129,8 +132,3 @@ unsigned wished_view(const struct trace_context *context);
 
 /* The filter to program for `view`: the same, or none if DS-CPL is absent or has an erratum. */
 unsigned hardware_filter(unsigned view);
-
-/* --- read.c --- */
-
-/* As the unit's row. */
-void tracer_clear(struct tracer *tracer);

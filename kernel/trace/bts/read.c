@@ -141,12 +141,3 @@ int bts_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *recor
 	trace_perform(tracer, get_record, &reading);
 	return reading.count ? 0 : -EINVAL;
 }
-
-void tracer_clear(struct tracer *cleared)
-{
-	struct bts_tracer *tracer = bts_of(cleared);
-
-	ring_clear(&tracer->ring);
-	tracer->truncated = false;
-	tracer->gap = tracer->missing = 0;
-}

@@ -261,3 +261,12 @@ void tracer_stamp(struct bts_tracer *tracer, unsigned qualifier, unsigned pid, u
 	stamp = record_stamp(qualifier, pid, cpu);
 	store_record(tracer, &stamp);
 }
+
+void tracer_clear(struct tracer *cleared)
+{
+	struct bts_tracer *tracer = bts_of(cleared);
+
+	ring_clear(&tracer->ring);
+	tracer->truncated = false;
+	tracer->gap = tracer->missing = 0;
+}

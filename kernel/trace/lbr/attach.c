@@ -2,7 +2,6 @@
 // Tracers that begin, are read, and say how they are.
 #include "kernel/sched/task.h"
 #include "kernel/trace/lbr/private.h"
-#include "lib/string.h"
 
 int branch_stack_attach(struct task *task, unsigned cpu, const struct branch_stack_options *options,
 			struct tracer **result)
@@ -16,28 +15,6 @@ int branch_stack_attach(struct task *task, unsigned cpu, const struct branch_sta
 	if (!error)
 		*result = tracer;
 	return error;
-}
-
-size_t stack_read(struct tracer *read, void *branches, size_t most)
-{
-	const struct stack_tracer *tracer = stack_of(read);
-
-	if (most > tracer->options.entries)
-		most = tracer->options.entries;
-	if (most > tracer->count)
-		most = tracer->count;
-	if (branches)
-		memcpy(branches, tracer->branch, most * sizeof(tracer->branch[0]));
-	return most;
-}
-
-void stack_clear(struct tracer *cleared)
-{
-	struct stack_tracer *tracer = stack_of(cleared);
-
-	tracer->count = 0;
-	tracer->saved = (struct lbr_registers){.top = 0};
-	tracer->state.header.xcomp_bv = 0;
 }
 
 struct ptrace_lbr_config branch_stack_status(struct tracer *tracer)

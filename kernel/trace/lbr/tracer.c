@@ -2,6 +2,7 @@
 // A tracer of the newest branches: what it asks for, and because of whom it is refused.
 #include "kernel/trace/lbr/private.h"
 #include "kernel/trace/memory.h"
+#include "lib/string.h"
 
 #define EVERYTHING (PTRACE_LBR_USER | PTRACE_LBR_KERNEL)
 #define CALLS	   (PTRACE_LBR_CALL | PTRACE_LBR_CALL_INDIRECT | PTRACE_LBR_RETURN)
@@ -70,4 +71,26 @@ int stack_create(const struct branch_stack_options *options, bool of_task, struc
 		return -ENOMEM;
 	stack_of(*result)->options = settled;
 	return 0;
+}
+
+size_t stack_read(struct tracer *read, void *branches, size_t most)
+{
+	const struct stack_tracer *tracer = stack_of(read);
+
+	if (most > tracer->options.entries)
+		most = tracer->options.entries;
+	if (most > tracer->count)
+		most = tracer->count;
+	if (branches)
+		memcpy(branches, tracer->branch, most * sizeof(tracer->branch[0]));
+	return most;
+}
+
+void stack_clear(struct tracer *cleared)
+{
+	struct stack_tracer *tracer = stack_of(cleared);
+
+	tracer->count = 0;
+	tracer->saved = (struct lbr_registers){.top = 0};
+	tracer->state.header.xcomp_bv = 0;
 }

@@ -110,16 +110,6 @@ size_t pebs_peek(struct tracer *tracer, size_t from, void *samples, size_t most)
 	return reading.count;
 }
 
-void pebs_forget(struct tracer *cleared)
-{
-	struct pebs_tracer *tracer = pebs_of(cleared);
-
-	tracer->used = 0;
-	tracer->events = 0;
-	tracer->lost = 0;
-	tracer->truncated = tracer->blocked = tracer->full = false;
-}
-
 /* --- Status --- */
 
 static void find_status(struct tracer *asked, void *argument)

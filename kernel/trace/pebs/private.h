@@ -129,6 +129,9 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **tracer)
 /* Gives everything back. Returns false if a pattern was overwritten. */
 bool pebs_free(struct tracer *tracer);
 
+/* Samples and events, as the unit's row; one that TRACE_STOP ended goes on. */
+void pebs_forget(struct tracer *tracer);
+
 /* The sample `n` after the oldest, or its place. */
 static inline void *pebs_slot(const struct pebs_tracer *tracer, size_t n)
 {
@@ -150,11 +153,6 @@ size_t pebs_room(const struct pebs_tracer *tracer);
 
 /* To the buffer, without what is not in the view; `cpu` recorded it. */
 void pebs_put(struct pebs_tracer *tracer, const struct ds_sample *sample, const struct cpu *cpu);
-
-/* --- attach.c --- */
-
-/* Samples and events, as the unit's row; one that TRACE_STOP ended goes on. */
-void pebs_forget(struct tracer *tracer);
 
 /* --- counters.c --- */
 

@@ -338,3 +338,13 @@ void pebs_put(struct pebs_tracer *tracer, const struct ds_sample *sample, const 
 	tracer->used++;
 	tracer->full = pebs_is_full(tracer);
 }
+
+void pebs_forget(struct tracer *cleared)
+{
+	struct pebs_tracer *tracer = pebs_of(cleared);
+
+	tracer->used = 0;
+	tracer->events = 0;
+	tracer->lost = 0;
+	tracer->truncated = tracer->blocked = tracer->full = false;
+}
