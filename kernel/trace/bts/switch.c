@@ -82,9 +82,9 @@ static bool at_threshold(const struct bts_tracer *tracer)
 }
 
 /* Ends what has come to its end for a tracer; the others are not concerned. */
-static void check_ends(struct cpu *cpu)
+static void check_ends(struct cpu *cpu, struct trace_context *context)
 {
-	for (struct bts_tracer *at = NULL; (at = bts_next_of(cpu, at));) {
+	for (struct bts_tracer *at = bts_first(context); at; at = bts_next(at)) {
 		if (at_threshold(at) && !at->base.held)
 			trace_hold(cpu, &at->base);
 		if (cpu->trace->departs || at->full || at->base.held)
@@ -111,7 +111,7 @@ static void take_records(void *argument, const void *area, size_t count, bool fu
 {
 	const struct cpu *cpu = argument;
 
-	for (struct bts_tracer *to = NULL; (to = bts_next_of(cpu, to));) {
+	for (struct bts_tracer *to = NULL; (count || full) && (to = bts_next_of(cpu, to));) {
 		struct ds_cursor cursor = ds_cursor_at(area, 0, count);
 
 		for (size_t at = 0; at < count; at++) {
@@ -166,7 +166,8 @@ static __attribute__((noinline)) void depart_linear(struct cpu *cpu)
 		empty_staging(cpu);
 	if (trace->fault)
 		show_jump(cpu);
-	check_ends(cpu);
+	check_ends(cpu, trace->running);
+	check_ends(cpu, trace->own);
 }
 
 /* A circular ring never ends, and no other tracer wants its records. */

@@ -68,11 +68,11 @@ static void empty_staging(struct cpu *cpu, uint64_t overflowed)
 			pebs->loaded[i]->truncated = true;
 }
 
-static void check_ends(struct cpu *cpu)
+static void check_ends(struct cpu *cpu, struct trace_context *context)
 {
-	for (struct tracer *at = NULL; (at = trace_next(cpu, TRACE_PEBS, at));)
-		if (pebs_at_threshold(pebs_of(at)) && !at->held)
-			trace_hold(cpu, at);
+	for (struct pebs_tracer *at = pebs_first(context); at; at = pebs_next(at))
+		if (pebs_at_threshold(at) && !at->base.held)
+			trace_hold(cpu, &at->base);
 }
 
 static void stop(struct cpu *cpu)
@@ -114,7 +114,8 @@ static void depart(struct cpu *cpu)
 		ds_release_pebs(&cpu->trace->ds, &pebs->lease);
 	}
 	pebs_give_counters(cpu, pebs->counters, overflowed);
-	check_ends(cpu);
+	check_ends(cpu, cpu->trace->running);
+	check_ends(cpu, cpu->trace->own);
 }
 
 /* --- Arrival --- */
