@@ -15,7 +15,7 @@
 
 const struct unit *unit_find(const char *name)
 {
-	for (unsigned i = 0; i < UNITS; i++)
+	EACH_WITH (stop)
 		if (strcmp(name, units[i]->name) == 0)
 			return units[i];
 	return NULL;
@@ -32,9 +32,9 @@ const struct unit *unit_of_msr(uint32_t index)
 
 unsigned unit_to_add(const char *name, const struct profile *profile)
 {
-	EACH_WITH(add)
-	if (strcmp(name, units[i]->name) == 0 && units[i]->is_of(profile))
-		return 1u << i;
+	EACH_WITH (add)
+		if (strcmp(name, units[i]->name) == 0 && units[i]->is_of(profile))
+			return 1u << i;
 	return 0;
 }
 
@@ -45,15 +45,15 @@ static const struct choice *choice_of(const struct point *point, unsigned n)
 
 bool variant_get(unsigned n, struct variant *variant)
 {
-	EACH_WITH(points)
-	for (const struct point *point = units[i]->points; point->name; point++)
-		for (unsigned choice = 0; choice_of(point, choice); choice++)
-			if (!n--) {
-				*variant = (struct variant){
-					point->name, point->choices[choice].name,
-					point->choices[choice].meaning, choice == 0};
-				return true;
-			}
+	EACH_WITH (points)
+		for (const struct point *point = units[i]->points; point->name; point++)
+			for (unsigned choice = 0; choice_of(point, choice); choice++)
+				if (!n--) {
+					*variant = (struct variant){
+						point->name, point->choices[choice].name,
+						point->choices[choice].meaning, choice == 0};
+					return true;
+				}
 	return false;
 }
 
@@ -70,15 +70,15 @@ static bool choose(const struct point *point, const char *choice, char *at)
 
 bool variant_apply(struct behaviour *behaviour, const char *word)
 {
-	EACH_WITH(points)
-	for (const struct point *point = units[i]->points; point->name; point++) {
-		size_t length = strlen(point->name);
+	EACH_WITH (points)
+		for (const struct point *point = units[i]->points; point->name; point++) {
+			size_t length = strlen(point->name);
 
-		if (strncmp(word, point->name, length) == 0 && word[length] == '=' &&
-		    choose(point, word + length + 1,
-			   (char *)behaviour + units[i]->behaviour + point->offset))
-			return true;
-	}
+			if (strncmp(word, point->name, length) == 0 && word[length] == '=' &&
+			    choose(point, word + length + 1,
+				   (char *)behaviour + units[i]->behaviour + point->offset))
+				return true;
+		}
 	return false;
 }
 
@@ -95,8 +95,8 @@ void silicon_make(struct silicon *silicon, const struct profile *profile,
 	silicon->profile = profile;
 	silicon->behaviour = *behaviour;
 	silicon->last_leaf = profile->last_leaf;
-	EACH_WITH(make)
-	units[i]->make(silicon);
+	EACH_WITH (make)
+		units[i]->make(silicon);
 }
 
 void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
@@ -104,65 +104,100 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon)
 	vcpu->silicon = silicon;
 	vcpu->debugctl = 0;
 	vcpu->observed &= ~(unsigned)(OBSERVER_DS | OBSERVER_STACK);
-	EACH_WITH(reset)
-	units[i]->reset(vcpu);
+	EACH_WITH (state.bytes)
+		memset((char *)vcpu + units[i]->state.offset, 0, units[i]->state.bytes);
+	EACH_WITH (reset)
+		units[i]->reset(vcpu);
 }
 
 void trace_power_on(struct vcpu *vcpu, const struct silicon *silicon)
 {
 	vcpu->observed = silicon->interpreted ? OBSERVER_NONE : 0;
 	vcpu->silicon = silicon;
-	EACH_WITH(power_on)
-	units[i]->power_on(vcpu);
+	EACH_WITH (power_on)
+		units[i]->power_on(vcpu);
 	trace_reset(vcpu, silicon);
 }
 
 void trace_init(struct vcpu *vcpu)
 {
-	EACH_WITH(init)
-	units[i]->init(vcpu);
+	EACH_WITH (init)
+		units[i]->init(vcpu);
+}
+
+static uint64_t *register_of(const struct unit *unit, struct vcpu *vcpu, uint32_t index)
+{
+	uint64_t *at = (uint64_t *)((char *)vcpu + unit->state.offset);
+	const struct msr_range *range = unit->msrs;
+
+	for (; index < range->first || index > range->last; range++)
+		at += range->last - range->first + 1;
+	return at + (index - range->first);
+}
+
+bool trace_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
+{
+	const struct unit *unit = unit_of_msr(index);
+
+	if (unit->read_msr)
+		return unit->read_msr(vcpu, index, value);
+	*value = *register_of(unit, vcpu, index);
+	return true;
+}
+
+bool trace_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
+{
+	const struct unit *unit = unit_of_msr(index);
+	bool done = true;
+
+	if (unit->write_msr)
+		done = unit->write_msr(vcpu, index, value);
+	else
+		*register_of(unit, vcpu, index) = value;
+	EACH_WITH (written)
+		units[i]->written(vcpu);
+	return done;
 }
 
 unsigned trace_exits(const struct vcpu *vcpu)
 {
 	unsigned exits = 0;
 
-	EACH_WITH(exits)
-	exits |= units[i]->exits(vcpu);
+	EACH_WITH (exits)
+		exits |= units[i]->exits(vcpu);
 	return exits;
 }
 
 void saw_exit(struct vcpu *vcpu)
 {
-	EACH_WITH(exit)
-	units[i]->exit(vcpu);
+	EACH_WITH (exit)
+		units[i]->exit(vcpu);
 }
 
 bool trace_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value)
 {
-	EACH_WITH(read_counter)
-	return units[i]->read_counter(vcpu, selector, value);
+	EACH_WITH (read_counter)
+		return units[i]->read_counter(vcpu, selector, value);
 	return false;
 }
 
 void trace_pass(struct vcpu *vcpu)
 {
-	EACH_WITH(pass)
-	units[i]->pass(vcpu);
+	EACH_WITH (pass)
+		units[i]->pass(vcpu);
 }
 
 void trace_wait(struct vcpu *vcpu, bool waits)
 {
-	EACH_WITH(wait)
-	units[i]->wait(vcpu, waits);
+	EACH_WITH (wait)
+		units[i]->wait(vcpu, waits);
 }
 
 uint64_t trace_deadline(const struct vcpu *vcpu)
 {
 	uint64_t earliest = 0;
 
-	EACH_WITH(deadline)
-	{
+	EACH_WITH (deadline) {
 		uint64_t its = units[i]->deadline(vcpu);
 
 		if (its && (!earliest || its < earliest))
@@ -173,33 +208,33 @@ uint64_t trace_deadline(const struct vcpu *vcpu)
 
 void trace_tick(struct vcpu *vcpu)
 {
-	EACH_WITH(tick)
-	units[i]->tick(vcpu);
+	EACH_WITH (tick)
+		units[i]->tick(vcpu);
 }
 
 void trace_unmasked(struct vcpu *vcpu)
 {
-	EACH_WITH(unmasked)
-	units[i]->unmasked(vcpu);
+	EACH_WITH (unmasked)
+		units[i]->unmasked(vcpu);
 }
 
 struct delivery trace_deliver(struct vcpu *vcpu, uint32_t entry)
 {
-	EACH_WITH(deliver)
-	return units[i]->deliver(vcpu, entry);
+	EACH_WITH (deliver)
+		return units[i]->deliver(vcpu, entry);
 	return (struct delivery){.entry = entry};
 }
 
 void trace_forget(struct vcpu *vcpu)
 {
-	EACH_WITH(forget)
-	units[i]->forget(vcpu);
+	EACH_WITH (forget)
+		units[i]->forget(vcpu);
 }
 
 void trace_interrupted(struct vcpu *vcpu, bool waits, bool shown)
 {
-	EACH_WITH(interrupted)
-	units[i]->interrupted(vcpu, waits, shown);
+	EACH_WITH (interrupted)
+		units[i]->interrupted(vcpu, waits, shown);
 }
 
 extern const struct defect *const __start_defects[], *const __stop_defects[];

@@ -56,11 +56,20 @@ struct unit {
 	void (*add)(struct silicon *silicon);
 	bool (*is_of)(const struct profile *profile);
 
+	/* In struct vcpu: RESET and INIT clear it. 0 bytes: nothing is cleared. */
+	struct {
+		size_t offset, bytes;
+	} state;
+
 	/* Every access to these exits, whatever the profile; {0} ends them. False: #GP(0), nothing
-	   changed. */
+	   changed. Of a unit without these two functions the MSRs are the first members of its
+	   state, in this order. */
 	const struct msr_range *msrs;
 	bool (*read_msr)(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 	bool (*write_msr)(struct vcpu *vcpu, uint32_t index, uint64_t value);
+
+	/* An MSR of any unit has been written. */
+	void (*written)(struct vcpu *vcpu);
 
 	/* Changes the answer of CPUID, which is that of the processor underneath as far as svm/
 	   lets it through: EAX to EDX. Called for every leaf below 8000_0000H. */
@@ -136,7 +145,7 @@ struct unit {
 enum { UNITS = 5 };
 extern const struct unit *const units[UNITS];
 
-/* unit.c. NULL: there is no such unit; none answers for this MSR. */
+/* unit.c. NULL: there is no such unit that can be inert; none answers for this MSR. */
 const struct unit *unit_find(const char *name);
 const struct unit *unit_of_msr(uint32_t index);
 
@@ -172,6 +181,10 @@ void trace_reset(struct vcpu *vcpu, const struct silicon *silicon);
 
 /* INIT, after trace_reset(). */
 void trace_init(struct vcpu *vcpu);
+
+/* RDMSR and WRMSR of an MSR that a unit has. False: #GP(0). */
+bool trace_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
+bool trace_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
 
 /* The rows' members of the same names, of each unit that has them. */
 unsigned trace_exits(const struct vcpu *vcpu);

@@ -74,27 +74,6 @@ bool vm_map(uint64_t linear, uint64_t physical, unsigned flags)
 	return true;
 }
 
-void vm_protect(uint64_t linear, unsigned flags)
-{
-	uint64_t *entry = vm_entry(linear);
-
-	*entry = (*entry & PTE_ADDRESS) | vm_entry_bits(flags);
-	vm_flush(linear);
-}
-
-uint64_t vm_unmap(uint64_t linear)
-{
-	uint64_t *entry = vm_entry(linear);
-	uint64_t physical;
-
-	if (!entry || !(*entry & PTE_PRESENT))
-		return 0;
-	physical = *entry & PTE_ADDRESS;
-	*entry = 0;
-	vm_flush(linear);
-	return physical;
-}
-
 uint64_t *vm_entry(uint64_t linear)
 {
 	return walk(root, linear, 0, false);

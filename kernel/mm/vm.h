@@ -37,12 +37,6 @@ const char *vm_init(const struct boot_info *info);
  */
 bool vm_map(uint64_t linear, uint64_t physical, unsigned flags);
 
-/* Changes the rights of one mapped page. */
-void vm_protect(uint64_t linear, unsigned flags);
-
-/* The physical page that stood at `linear`, which is then not present; 0 if none did. */
-uint64_t vm_unmap(uint64_t linear);
-
 /* The entry that maps the 4 KiB page at `linear`, NULL if there is none. For tests that look. */
 uint64_t *vm_entry(uint64_t linear);
 

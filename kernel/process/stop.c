@@ -29,23 +29,23 @@ static bool waits_for_tracer(const struct recording *of)
 		for (__typeof__(&(at)->recordings[0]) of = &(at)->recordings[__builtin_ctz(left)]; \
 		     of; of = NULL)
 
-/* The status of a stop that is due; 0: none is. */
-static int next_stop(const struct attachment *at)
+/*
+ * The status of a stop that is due; 0: none is. In `signals` are the units of the buffers whose
+ * signal is to be sent to the tracee, and is not on its way.
+ */
+static int next_stop(const struct attachment *at, unsigned *signals)
 {
-	if (at->stop || (at->tracee->ends && at->due >> 16 != PTRACE_EVENT_EXIT))
-		return 0;
-	if (at->due)
-		return at->due;
-	FOR_EACH_RECORDING (of, at)
-		if (waits_for_tracer(of) && !of->to_tracee)
-			return EVENT(of->event, (int)of->signal);
-	return 0;
-}
+	int status = at->due;
 
-/* The buffer's signal is to be sent to the tracee, and is not on its way. */
-static bool is_signal_due(const struct attachment *at, const struct recording *of)
-{
-	return of->to_tracee && waits_for_tracer(of) && !(at->tracee->pending & BIT(of->signal));
+	*signals = 0;
+	FOR_EACH_RECORDING (of, at)
+		if (!waits_for_tracer(of))
+			continue;
+		else if (!of->to_tracee)
+			status = status ? status : EVENT(of->event, (int)of->signal);
+		else if (!(at->tracee->pending & BIT(of->signal)))
+			*signals |= 1u << (of - at->recordings);
+	return at->stop || (at->tracee->ends && at->due >> 16 != PTRACE_EVENT_EXIT) ? 0 : status;
 }
 
 /* The attachment of a process that traces itself, which it never stops for, or NULL. */
@@ -61,18 +61,15 @@ static struct attachment *find_own(const struct process *self)
 bool attachments_due(const struct process *self)
 {
 	const struct attachment *own = find_own(self);
+	unsigned signals;
 
 	if (own)
 		FOR_EACH_RECORDING (of, own)
 			if (waits_for_tracer(of))
 				return true;
-	for (const struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
-		if (next_stop(at))
+	for (const struct attachment *at = self->attachments; at; at = at->next_of_tracee)
+		if (next_stop(at, &signals) || signals)
 			return true;
-		FOR_EACH_RECORDING (of, at)
-			if (is_signal_due(at, of))
-				return true;
-	}
 	return false;
 }
 
@@ -136,16 +133,15 @@ static bool begin_due(struct process *self)
 	bool any = false;
 
 	for (struct attachment *at = self->attachments; at; at = at->next_of_tracee) {
-		int status = next_stop(at);
+		unsigned signals;
+		int status = next_stop(at, &signals);
 
-		if (status) {
-			any = true;
+		any |= status != 0;
+		if (status)
 			begin_stop(at, status);
-			continue;
-		}
-		FOR_EACH_RECORDING (of, at)
-			if (is_signal_due(at, of))
-				send(self, at, of);
+		else
+			for (; signals; signals &= signals - 1)
+				send(self, at, &at->recordings[__builtin_ctz(signals)]);
 	}
 	return any;
 }

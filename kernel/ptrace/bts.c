@@ -4,7 +4,6 @@
 #include "kernel/cpu.h"
 #include "kernel/ptrace/bts.h"
 #include "kernel/ptrace/internal.h"
-#include "kernel/trace/unit.h"
 
 #define RECORD	  sizeof(struct ptrace_bts_record)
 #define MOST_SIZE (1ul << 28) /* of a buffer, whatever the limit is */
@@ -60,11 +59,6 @@ static bool are_flags_refused(uint64_t flags)
 	       sends == (PTRACE_BTS_SIGNAL_TRACEE | PTRACE_BTS_SIGNAL_TRACER);
 }
 
-bool ptrace_may_see_kernel(const struct attachment *at)
-{
-	return !at->tracer || at->tracer->privileged;
-}
-
 static int check_config(const struct attachment *at, const struct ptrace_bts_config *config)
 {
 	if (are_flags_refused(config->flags) ||
@@ -77,9 +71,7 @@ static int check_config(const struct attachment *at, const struct ptrace_bts_con
 		return -ENOMEM;
 	if (config->flags & PTRACE_BTS_SIGNAL_TRACER && !at->tracer)
 		return -EINVAL;
-	return (!at->task && config->flags & PTRACE_BTS_SIGNAL) || !bts_unit.is_present()
-		       ? -EOPNOTSUPP
-		       : 0;
+	return !at->task && config->flags & PTRACE_BTS_SIGNAL ? -EOPNOTSUPP : 0;
 }
 
 /* The tracee stops, or sends itself its signal, as soon as it looks: the trace is held. */
@@ -111,7 +103,7 @@ static struct bts_options options_of(struct attachment *at, const struct ptrace_
 		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
 		.overflowed = ptrace_stop_at_threshold,
 		.argument = at,
-		.account = at->tracer ? &at->tracer->account : NULL,
+		.account = ptrace_account(at),
 		.replaces = buffer_of(at),
 	};
 }
@@ -234,9 +226,7 @@ static long do_status(const struct ptrace_call *call)
 	ptrace_bts_status(call->at, &config);
 	narrow[0] = (uint32_t)config.size;
 	narrow[1] = (uint32_t)config.flags;
-	return copy_to_user(call->address, IS_NARROW(bytes) ? (void *)narrow : &config, bytes)
-		       ? -EFAULT
-		       : (long)bytes;
+	return ptrace_give(call, IS_NARROW(bytes) ? (void *)narrow : &config, bytes);
 }
 
 static const struct ptrace_row rows[] = {
@@ -244,7 +234,7 @@ static const struct ptrace_row rows[] = {
 	{PTRACE_BTS_STATUS, NEEDS_READABLE, do_status},
 	{PTRACE_BTS_SIZE, NEEDS_BUFFER, ptrace_bts_size},
 	{PTRACE_BTS_GET, NEEDS_BUFFER, ptrace_bts_get},
-	{PTRACE_BTS_CLEAR, NEEDS_BUFFER, ptrace_bts_clear},
+	{PTRACE_BTS_CLEAR, NEEDS_BUFFER, ptrace_clear},
 	{PTRACE_BTS_DRAIN, NEEDS_BUFFER, ptrace_bts_read},
 	{PTRACE_BTS_READ, NEEDS_BUFFER, ptrace_bts_read},
 };

@@ -16,4 +16,3 @@ struct ptrace_call;
 long ptrace_bts_size(const struct ptrace_call *call);
 long ptrace_bts_get(const struct ptrace_call *call);
 long ptrace_bts_read(const struct ptrace_call *call);
-long ptrace_bts_clear(const struct ptrace_call *call);

@@ -4,37 +4,20 @@
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/bts/bts.h"
 
-#define RECORD		sizeof(struct ptrace_bts_record)
-#define BATCH		64
-#define BUFFER_OF(call) ((call)->at->recordings[TRACE_BTS].tracer)
-
-/* Room was made: a trace that stopped when its buffer was full goes on. */
-static void resume_recording(const struct ptrace_call *call)
-{
-	if (call->at->recordings[TRACE_BTS].stops)
-		trace_resume(BUFFER_OF(call));
-}
+#define RECORD sizeof(struct ptrace_bts_record)
+#define BATCH  64
 
 long ptrace_bts_size(const struct ptrace_call *call)
 {
-	return (long)bts_available(BUFFER_OF(call));
+	return (long)bts_available(call->tracer);
 }
 
 long ptrace_bts_get(const struct ptrace_call *call)
 {
 	struct ptrace_bts_record record;
-	int error = bts_get(BUFFER_OF(call), call->data, &record);
+	int error = bts_get(call->tracer, call->data, &record);
 
-	if (!error)
-		error = copy_to_user(call->address, &record, RECORD);
-	return error ? error : (long)RECORD;
-}
-
-long ptrace_bts_clear(const struct ptrace_call *call)
-{
-	bts_clear(BUFFER_OF(call));
-	resume_recording(call);
-	return 0;
+	return error ? error : ptrace_give(call, &record, RECORD);
 }
 
 struct reading {
@@ -79,7 +62,7 @@ static void read_whole(void *argument)
 long ptrace_bts_read(const struct ptrace_call *call)
 {
 	struct reading reading = {
-		.trace = BUFFER_OF(call),
+		.trace = call->tracer,
 		.user = call->address,
 		.most = call->data / RECORD,
 		.remove = call->request == PTRACE_BTS_DRAIN,
@@ -99,6 +82,6 @@ long ptrace_bts_read(const struct ptrace_call *call)
 	if (!here)
 		read_whole(&reading);
 	if (reading.result > 0 && reading.remove)
-		resume_recording(call);
+		ptrace_resume(call);
 	return reading.result;
 }

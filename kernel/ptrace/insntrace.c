@@ -99,32 +99,9 @@ static long do_get_buffer_state(const struct call *call)
 	return error ? error : copy_to_user(call->address, &state, sizeof(state));
 }
 
-static long do_read_buffer(const struct call *call)
-{
-	struct insntrace_read read;
-	uint64_t done = 0;
-	size_t piece;
-
-	if (copy_from_user(&read, call->address, sizeof(read)))
-		return -EFAULT;
-	do {
-		const void *from;
-		int error;
-
-		piece = read.bytes - done;
-		error = insntrace_read_buffer(call->owner, descriptor_of(call), read.offset + done,
-					      &from, &piece);
-		if (error)
-			return error;
-		if (piece && copy_to_user(read.address + done, from, piece))
-			return -EFAULT;
-		done += piece;
-	} while (piece && done < read.bytes);
-	return (long)done;
-}
-
-/* Nothing is taken that could not be stored; a gap is said by the call that begins at it. */
-static long do_read_stream(const struct call *call)
+/* Of a stream nothing is taken that could not be stored, and a gap is said by the call that begins
+   at it. */
+static long read_packets(const struct call *call, bool stream)
 {
 	unsigned descriptor = descriptor_of(call);
 	struct insntrace_read read;
@@ -133,24 +110,37 @@ static long do_read_stream(const struct call *call)
 
 	if (copy_from_user(&read, call->address, sizeof(read)))
 		return -EFAULT;
-	if (read.offset)
+	if (stream && read.offset)
 		return -EINVAL;
 	do {
 		const void *from;
 		int error;
 
 		piece = read.bytes - done;
-		error = insntrace_read_stream(call->owner, descriptor, &from, &piece);
-		if (error == -EPIPE && !done)
+		error = stream ? insntrace_read_stream(call->owner, descriptor, &from, &piece)
+			       : insntrace_read_buffer(call->owner, descriptor, read.offset + done,
+						       &from, &piece);
+		if (stream && error == -EPIPE && !done)
 			insntrace_take_stream(call->owner, descriptor, 0);
+		if (!error && piece && copy_to_user(read.address + done, from, piece))
+			error = -EFAULT;
 		if (error)
-			return done ? (long)done : error;
-		if (piece && copy_to_user(read.address + done, from, piece))
-			return done ? (long)done : -EFAULT;
-		insntrace_take_stream(call->owner, descriptor, piece);
+			return stream && done ? (long)done : error;
+		if (stream)
+			insntrace_take_stream(call->owner, descriptor, piece);
 		done += piece;
 	} while (piece && done < read.bytes);
 	return (long)done;
+}
+
+static long do_read_buffer(const struct call *call)
+{
+	return read_packets(call, false);
+}
+
+static long do_read_stream(const struct call *call)
+{
+	return read_packets(call, true);
 }
 
 static long do_free_buffer(const struct call *call)

@@ -73,6 +73,21 @@ int ptrace_check_writable(uint64_t user, size_t bytes)
 	return 0;
 }
 
+bool ptrace_may_see_kernel(const struct attachment *at)
+{
+	return !at->tracer || at->tracer->privileged;
+}
+
+struct trace_account *ptrace_account(const struct attachment *at)
+{
+	return at->tracer ? &at->tracer->account : NULL;
+}
+
+long ptrace_give(const struct ptrace_call *call, const void *from, size_t bytes)
+{
+	return copy_to_user(call->address, from, bytes) ? -EFAULT : (long)bytes;
+}
+
 long ptrace_set_options(const struct ptrace_call *call)
 {
 	SPIN_GUARD(&processes_lock);

@@ -9,6 +9,8 @@ struct ptrace_call {
 	struct process *self;
 	struct attachment *at; /* NULL for those that need none: request.c */
 	uint64_t request, pid, address, data;
+	const struct ptrace_unit *of;
+	struct tracer *tracer; /* its buffer of that unit, if there is one */
 };
 
 /* The words of the caller's code. */
@@ -17,7 +19,8 @@ static inline size_t ptrace_word_bytes(const struct ptrace_call *call)
 	return call->self->call_is_32 ? sizeof(uint32_t) : sizeof(uint64_t);
 }
 
-/* A request's function. Returns the value of the call, errors as in the manual pages. */
+/* A request's function. Returns the value of the call, errors as in the manual pages; -ENODEV
+   becomes -EOPNOTSUPP. */
 typedef long ptrace_request(const struct ptrace_call *call);
 
 /*
@@ -36,6 +39,7 @@ struct ptrace_row {
 /* The requests for the buffer of a trace unit: a pid may be a CPU's, or the caller's own. */
 struct ptrace_unit {
 	unsigned unit;	  /* TRACE_... */
+	unsigned record;  /* bytes: ptrace_read_newest() */
 	int32_t all_cpus; /* the pid that is all CPUs at once; 0: none is */
 	const struct ptrace_row *rows;
 	unsigned count;
@@ -50,6 +54,13 @@ ptrace_request ptrace_poke_register, ptrace_peek_word, ptrace_poke_word;
 /* inspect.c: the recorder of all CPUs, trace/freeze.h. */
 ptrace_request ptrace_freeze, ptrace_freeze_status;
 
+/* request.c: CLEAR, of each CPU; READ of a unit that has trace_read(), READ_MOST bytes at most. */
+enum { READ_MOST = 1024 };
+ptrace_request ptrace_clear, ptrace_read_newest;
+
+/* Room was made: what stopped when its buffer was full goes on, on each CPU. */
+void ptrace_resume(const struct ptrace_call *call);
+
 /* A CONFIG with a signal that cannot be sent; without the flag SIGNAL none is looked at. */
 bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal);
 
@@ -59,8 +70,12 @@ void ptrace_fill_in(uint64_t *flags, uint32_t *signal, uint32_t usual);
 /* -EFAULT unless `bytes` can be stored at `user`: nothing is changed. */
 int ptrace_check_writable(uint64_t user, size_t bytes);
 
-/* Whether the tracer has the right to kernel addresses. */
+/* `bytes`, once they are stored at the call's address; or -EFAULT. */
+long ptrace_give(const struct ptrace_call *call, const void *from, size_t bytes);
+
+/* Whether the tracer has the right to kernel addresses; what its buffers are charged to. */
 bool ptrace_may_see_kernel(const struct attachment *attachment);
+struct trace_account *ptrace_account(const struct attachment *attachment);
 
 /* A tracer's `overflowed`: the tracee of its attachment stops as soon as it looks. */
 void ptrace_stop_at_threshold(struct tracer *tracer, void *attachment);

@@ -5,7 +5,6 @@
 #include "kernel/trace/lbr/branch_stack.h"
 
 #define BRANCH sizeof(struct ptrace_lbr_branch)
-#define MOST   32u /* entries of any processor */
 
 static int configure(struct attachment *at, const struct ptrace_lbr_config *config)
 {
@@ -14,7 +13,7 @@ static int configure(struct attachment *at, const struct ptrace_lbr_config *conf
 		.kinds = config->kinds,
 		.entries = config->entries,
 		.privileged = ptrace_may_see_kernel(at),
-		.account = at->tracer ? &at->tracer->account : NULL,
+		.account = ptrace_account(at),
 		.replaces = at->recordings[TRACE_LBR].tracer,
 	};
 	struct tracer *fresh = NULL;
@@ -25,10 +24,10 @@ static int configure(struct attachment *at, const struct ptrace_lbr_config *conf
 	if (config->entries)
 		error = branch_stack_attach(at->task, at->cpu, &options, &fresh);
 	if (error)
-		return error == -ENODEV ? -EOPNOTSUPP : error;
+		return error;
 	attachment_replace(at, TRACE_LBR, fresh);
 	if (fresh) /* beside the one that it replaces it may have recorded what that wanted */
-		branch_stack_clear(fresh);
+		trace_clear(fresh);
 	return 0;
 }
 
@@ -51,34 +50,15 @@ static long do_status(const struct ptrace_call *call)
 
 	if (call->data != sizeof(config))
 		return -EINVAL;
-	config = branch_stack_status(call->at->recordings[TRACE_LBR].tracer);
-	return copy_to_user(call->address, &config, sizeof(config)) ? -EFAULT
-								    : (long)sizeof(config);
+	config = branch_stack_status(call->tracer);
+	return ptrace_give(call, &config, sizeof(config));
 }
 
-static long do_clear(const struct ptrace_call *call)
-{
-	branch_stack_clear(call->at->recordings[TRACE_LBR].tracer);
-	return 0;
-}
-
-static long do_read(const struct ptrace_call *call)
-{
-	struct ptrace_lbr_branch branches[MOST];
-	size_t asked = call->data / BRANCH;
-	unsigned count;
-
-	if (!asked || call->data % BRANCH)
-		return -EIO;
-	count = branch_stack_read(call->at->recordings[TRACE_LBR].tracer, branches,
-				  asked < MOST ? (unsigned)asked : MOST);
-	return copy_to_user(call->address, branches, count * BRANCH) ? -EFAULT : (long)count;
-}
-
+_Static_assert(READ_MOST >= 32 * BRANCH, "the entries of any processor");
 static const struct ptrace_row rows[] = {
 	{PTRACE_LBR_CONFIG, NEEDS_STOPPED, do_config},
 	{PTRACE_LBR_STATUS, NEEDS_READABLE, do_status},
-	{PTRACE_LBR_CLEAR, NEEDS_BUFFER, do_clear},
-	{PTRACE_LBR_READ, NEEDS_BUFFER, do_read},
+	{PTRACE_LBR_CLEAR, NEEDS_BUFFER, ptrace_clear},
+	{PTRACE_LBR_READ, NEEDS_BUFFER, ptrace_read_newest},
 };
-const struct ptrace_unit ptrace_lbr_unit = {.unit = TRACE_LBR, PTRACE_ROWS(rows)};
+const struct ptrace_unit ptrace_lbr_unit = {.unit = TRACE_LBR, .record = BRANCH, PTRACE_ROWS(rows)};

@@ -84,7 +84,7 @@ static struct pebs_options options_of(struct attachment *at, struct ptrace_pebs_
 		.size = config->size < MOST_SIZE ? config->size : MOST_SIZE,
 		.overflowed = ptrace_stop_at_threshold,
 		.argument = at,
-		.account = at->tracer ? &at->tracer->account : NULL,
+		.account = ptrace_account(at),
 		.replaces = samples_of(at)->tracer,
 		.holder = config->holder,
 	};
@@ -120,7 +120,7 @@ static void replace_buffer(struct attachment *at, struct tracer *fresh,
 	attachment_replace(at, TRACE_PEBS, fresh);
 	if (!fresh)
 		return;
-	pebs_clear(fresh);
+	trace_clear(fresh);
 	keep_config(at, config);
 }
 
@@ -132,10 +132,8 @@ static bool is_config(size_t bytes)
 static int attach_fresh(struct attachment *at, struct ptrace_pebs_config *config)
 {
 	struct pebs_options options = options_of(at, config);
-	struct tracer **fresh = &samples_of(at)->fresh;
-	int error = pebs_attach(at->task, at->cpu % MAX_CPUS, &options, fresh);
 
-	return error == -ENODEV ? -EOPNOTSUPP : error;
+	return pebs_attach(at->task, at->cpu % MAX_CPUS, &options, &samples_of(at)->fresh);
 }
 
 /* Of all CPUs each, or none. */
@@ -199,18 +197,10 @@ static long do_status(const struct ptrace_call *call)
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
 		if (samples_of(at)->tracer)
 			add_status(samples_of(at)->tracer, &config);
-	return copy_to_user(call->address, &config, call->data) ? -EFAULT : (long)call->data;
+	return ptrace_give(call, &config, call->data);
 }
 
 /* --- Reading --- */
-
-/* Room was made: buffers that were full take samples again. */
-static void resume_recording(struct attachment *first)
-{
-	for (struct attachment *at = first; at; at = at->next_cpu)
-		if (samples_of(at)->stops)
-			trace_resume(samples_of(at)->tracer);
-}
 
 static bool counts(const struct attachment *at)
 {
@@ -224,14 +214,6 @@ static long do_size(const struct ptrace_call *call)
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
 		sum += counts(at) ? 1 : pebs_available(samples_of(at)->tracer);
 	return (long)sum;
-}
-
-static long do_clear(const struct ptrace_call *call)
-{
-	for (struct attachment *at = call->at; at; at = at->next_cpu)
-		pebs_clear(samples_of(at)->tracer);
-	resume_recording(call->at);
-	return 0;
 }
 
 static const struct ptrace_pebs_sample *next_of_cpu(struct attachment *at)
@@ -307,7 +289,7 @@ static long read_samples(const struct ptrace_call *call)
 		return result;
 	for (struct attachment *at = call->at; at; at = at->next_cpu)
 		pebs_read(samples_of(at)->tracer, NULL, at->reading.given);
-	resume_recording(call->at);
+	ptrace_resume(call);
 	return result;
 }
 
@@ -338,7 +320,7 @@ static const struct ptrace_row rows[] = {
 	{PTRACE_PEBS_CONFIG, NEEDS_STOPPED, do_config},
 	{PTRACE_PEBS_STATUS, NEEDS_READABLE, do_status},
 	{PTRACE_PEBS_SIZE, NEEDS_BUFFER, do_size},
-	{PTRACE_PEBS_CLEAR, NEEDS_BUFFER, do_clear},
+	{PTRACE_PEBS_CLEAR, NEEDS_BUFFER, ptrace_clear},
 	{PTRACE_PEBS_DRAIN, NEEDS_BUFFER, do_read},
 	{PTRACE_PEBS_READ, NEEDS_BUFFER, do_read},
 };

@@ -127,29 +127,54 @@ static const struct ptrace_row general_rows[] = {
 
 static const struct ptrace_unit general = {.unit = TRACE_UNITS, PTRACE_ROWS(general_rows)};
 
-/* A request, and the unit that it is of. */
-struct request {
-	const struct ptrace_unit *of;
-	const struct ptrace_row *row;
-};
-
-static struct request find_request(uint64_t number)
+void ptrace_resume(const struct ptrace_call *call)
 {
-	for (unsigned i = 0; i <= TRACE_UNITS; i++) {
-		const struct ptrace_unit *unit = i ? trace_units[i - 1]->requests : &general;
-
-		for (unsigned n = 0; unit && n < unit->count; n++)
-			if (unit->rows[n].request == number)
-				return (struct request){unit, &unit->rows[n]};
-	}
-	return (struct request){NULL, NULL};
+	for (struct attachment *at = call->at; at; at = at->next_cpu)
+		if (at->recordings[call->of->unit].stops)
+			trace_resume(at->recordings[call->of->unit].tracer);
 }
 
-static long perform(const struct ptrace_call *call, const struct request *request)
+long ptrace_clear(const struct ptrace_call *call)
 {
-	if (request->row->need == NEEDS_BUFFER && !call->at->recordings[request->of->unit].tracer)
+	for (struct attachment *at = call->at; at; at = at->next_cpu)
+		trace_clear(at->recordings[call->of->unit].tracer);
+	ptrace_resume(call);
+	return 0;
+}
+
+long ptrace_read_newest(const struct ptrace_call *call)
+{
+	unsigned char records[READ_MOST];
+	size_t bytes = call->of->record, asked = call->data / bytes, most = READ_MOST / bytes;
+
+	if (!asked || call->data % bytes)
+		return -EIO;
+	asked = trace_read(call->tracer, records, asked < most ? asked : most);
+	return ptrace_give(call, records, asked * bytes) < 0 ? -EFAULT : (long)asked;
+}
+
+/* The row of the request, and in the call the unit that it is of; or NULL. */
+static const struct ptrace_row *find_request(struct ptrace_call *call)
+{
+	for (unsigned i = 0; i <= TRACE_UNITS; i++) {
+		call->of = i ? trace_units[i - 1]->requests : &general;
+		for (unsigned n = 0; call->of && n < call->of->count; n++)
+			if (call->of->rows[n].request == call->request)
+				return &call->of->rows[n];
+	}
+	return NULL;
+}
+
+static long perform(struct ptrace_call *call, const struct ptrace_row *row)
+{
+	long result;
+
+	if (call->of != &general)
+		call->tracer = call->at->recordings[call->of->unit].tracer;
+	if (row->need == NEEDS_BUFFER && !call->tracer)
 		return -ENXIO;
-	return request->row->perform(call);
+	result = row->perform(call);
+	return result == -ENODEV ? -EOPNOTSUPP : result;
 }
 
 static bool is_in_need(const struct attachment *at, enum ptrace_need need)
@@ -190,7 +215,7 @@ static struct attachment *find_or_attach(struct process *self, struct task *task
 
 /* There is an attachment to a CPU, or to the caller itself, exactly while there is a buffer. Of
    `count` CPUs the first is the call's, and the others follow it. */
-static long of_no_tracee(struct ptrace_call *call, const struct request *request, struct task *task,
+static long of_no_tracee(struct ptrace_call *call, const struct ptrace_row *row, struct task *task,
 			 unsigned cpu, unsigned count)
 {
 	struct attachment *at, *next;
@@ -204,7 +229,7 @@ static long of_no_tracee(struct ptrace_call *call, const struct request *request
 			call->at = at;
 		}
 	}
-	result = result ? result : perform(call, request);
+	result = result ? result : perform(call, row);
 	for (at = call->at; at; at = next) {
 		next = at->next_cpu;
 		if (!at->buffers)
@@ -213,13 +238,13 @@ static long of_no_tracee(struct ptrace_call *call, const struct request *request
 	return result;
 }
 
-static long of_cpu(struct ptrace_call *call, const struct request *request, unsigned cpu)
+static long of_cpu(struct ptrace_call *call, const struct ptrace_row *row, unsigned cpu)
 {
 	if (!call->self->privileged)
 		return -EPERM;
-	if (request->of->all_cpus && call->pid == (uint32_t)request->of->all_cpus)
-		return of_no_tracee(call, request, NULL, MAX_CPUS, cpu_count());
-	return cpu < cpu_count() ? of_no_tracee(call, request, NULL, cpu, 1) : -ESRCH;
+	if (call->of->all_cpus && call->pid == (uint32_t)call->of->all_cpus)
+		return of_no_tracee(call, row, NULL, MAX_CPUS, cpu_count());
+	return cpu < cpu_count() ? of_no_tracee(call, row, NULL, cpu, 1) : -ESRCH;
 }
 
 /* Structures of 64-bit registers and pointers, which a 32-bit tracer has no layout for. */
@@ -232,28 +257,28 @@ static bool is_of_64_bits(uint64_t request)
 
 static long call_ptrace(struct process *self, const uint64_t *argument)
 {
-	struct ptrace_call call = {self,	NULL,	    argument[0], (uint32_t)argument[1],
-				   argument[2], argument[3]};
-	struct request request = find_request(call.request);
+	struct ptrace_call call = {self,	NULL,	     argument[0], (uint32_t)argument[1],
+				   argument[2], argument[3], NULL,	  NULL};
+	const struct ptrace_row *row = find_request(&call);
 	int32_t pid = (int32_t)argument[1];
-	bool is_of_buffer = request.of != &general;
+	bool is_of_buffer = call.of != &general;
 
-	if (!request.row || (self->call_is_32 && is_of_64_bits(call.request)))
+	if (!row || (self->call_is_32 && is_of_64_bits(call.request)))
 		return -EIO;
-	if (request.row->need == NEEDS_NOTHING)
-		return request.row->perform(&call);
+	if (row->need == NEEDS_NOTHING)
+		return row->perform(&call);
 	if (pid < 0 && is_of_buffer)
-		return of_cpu(&call, &request, (unsigned)(-1 - pid));
+		return of_cpu(&call, row, (unsigned)(-1 - pid));
 	if (call.pid == self->pid && is_of_buffer)
-		return of_no_tracee(&call, &request, self->task, 0, 1);
-	call.at = find_process(&call, request.row->need);
-	return call.at ? perform(&call, &request) : -ESRCH;
+		return of_no_tracee(&call, row, self->task, 0, 1);
+	call.at = find_process(&call, row->need);
+	return call.at ? perform(&call, row) : -ESRCH;
 }
 
 void ptrace_init(void)
 {
 	syscall_register(SYS_ptrace, call_ptrace);
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		if (trace_units[i]->requests && trace_units[i]->requests->init)
+	EACH_UNIT_WITH (requests)
+		if (trace_units[i]->requests->init)
 			trace_units[i]->requests->init();
 }

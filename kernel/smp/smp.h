@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct cpu;
+
 /*
  * Starts every CPU that the MADT lists as enabled, one after the other (SDM Vol 3, 8.4.4). Those
  * that do not start in time, or find no room, are left out: a line says how many are used. Boot
@@ -15,23 +17,16 @@
 void smp_start(const struct boot_info *info);
 
 /*
- * Takes this CPU, not the boot CPU, through INIT: waits in a loop of one branch until another CPU
- * calls smp_unpark(), and returns when it has been started again. `started(argument)` is called
- * before anything of what INIT left is set: no per-CPU data, no IDT. IF = 0, preemption off, the
- * debug MSRs borrowed (ds_checkout()); what INIT did to them is the caller's to see to. One CPU at
- * a time.
+ * INIT to a CPU, and start-up IPIs to `function`, which has 1 KiB of stack and the boot tables (SDM
+ * Vol 3, 8.4.4.1). False: it is not online within `wait` microseconds. Such a CPU then sets its
+ * registers as the kernel needs them, once it is in the kernel's address space.
  */
-void smp_park(void (*started)(void *argument), void *argument);
-
-/*
- * Sends INIT to CPU `index`, which waits in smp_park(), and starts it again (SDM Vol 3, 8.4.4.1).
- * False: it does not wait there, or did not return from there within two seconds. Task context.
- */
-bool smp_unpark(unsigned index);
+bool smp_send_start(const struct cpu *cpu, void (*function)(void), uint64_t wait);
+void smp_load_processor(struct cpu *cpu);
 
 /*
  * Runs `function(argument)` on CPU `index`, with IF = 0, and returns when it is done; directly if
- * that is the caller's. Does nothing if that CPU is in smp_park(). The function must not wait for
+ * that is the caller's. Does nothing if that CPU is not online. The function must not wait for
  * another CPU. Not under a spinlock, not in an NMI.
  */
 void smp_call(unsigned index, void (*function)(void *argument), void *argument);

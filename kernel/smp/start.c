@@ -10,7 +10,6 @@
 #include "kernel/smp/smp.h"
 #include "kernel/time.h"
 #include "kernel/trace/cpu.h"
-#include "kernel/trace/trace.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 
@@ -32,13 +31,11 @@ static uint64_t start_page; /* 0: none */
 static _Atomic(struct cpu *) starting;
 static uint64_t starting_stack_top;
 static uint64_t patience = 2ul * MOST_WAIT; /* with all that do not answer */
-static void *parked[5];			    /* where smp_park() goes on: __builtin_setjmp() */
-static uint64_t parked_cr4;
 /* The boot tables map the image, but no area: the first steps need a stack there. */
 static uint8_t first_stack[1024] __attribute__((aligned(16)));
 
 /* INIT leaves few registers as the kernel needs them: SDM Vol 3, table 9-1. */
-static void load_processor(struct cpu *cpu)
+void smp_load_processor(struct cpu *cpu)
 {
 	cpu_load(cpu);
 	trap_load();
@@ -55,7 +52,7 @@ static _Noreturn void halt(void)
 
 __attribute__((used)) static _Noreturn void processor_run(struct cpu *cpu)
 {
-	load_processor(cpu);
+	smp_load_processor(cpu);
 	cpu->apic_id = lapic_id(); /* an earlier one that was late may have taken its place */
 	if (!trace_init_cpu()) {
 		atomic_store(&cpu->left_out, true);
@@ -109,11 +106,7 @@ static bool wait_online(const struct cpu *cpu, uint64_t microseconds)
 	return true;
 }
 
-/*
- * INIT, and start-up IPIs to `function`, which has `first_stack`: SDM Vol 3, 8.4.4.1. False: not
- * online within `wait` microseconds.
- */
-static bool send_start(const struct cpu *cpu, void (*function)(void), uint64_t wait)
+bool smp_send_start(const struct cpu *cpu, void (*function)(void), uint64_t wait)
 {
 	start_stack = (uint64_t)first_stack + sizeof(first_stack);
 	start_function = function;
@@ -132,7 +125,7 @@ static bool answers(const struct cpu *cpu)
 {
 	uint64_t wait = patience / 2 > LEAST_WAIT ? patience / 2 : LEAST_WAIT;
 
-	if (send_start(cpu, processor_main, wait))
+	if (smp_send_start(cpu, processor_main, wait))
 		return true;
 	patience -= patience > wait ? wait : patience;
 	return false;
@@ -151,40 +144,6 @@ static bool start_one(struct cpu *cpu)
 	if (!wait_online(cpu, MOST_INIT))
 		panic("CPU %u began to start and did not finish", cpu->index);
 	return true;
-}
-
-/* The first C of a parked CPU. */
-static _Noreturn void processor_unpark(void)
-{
-	vm_load();
-	__builtin_longjmp(parked, 1);
-}
-
-void smp_park(void (*started)(void *argument), void *argument)
-{
-	struct cpu *cpu = this_cpu();
-
-	__asm__ volatile("movq %%cr4, %0" : "=r"(parked_cr4));
-	if (!__builtin_setjmp(parked)) {
-		atomic_store(&cpu->online, false);
-		while (!atomic_load(&cpu->online))
-			__asm__ volatile("pause");
-	}
-	started(argument);
-	load_processor(cpu);
-	__asm__ volatile("movq %0, %%cr4" : : "r"(parked_cr4) : "memory"); /* as units set it */
-	trace_deliver_pmi(true);
-	atomic_store(&cpu->online, true);
-}
-
-bool smp_unpark(unsigned index)
-{
-	struct cpu *cpu = cpu_by_index(index);
-	uint64_t flags = interrupts_save();
-	bool started = !atomic_load(&cpu->online) && send_start(cpu, processor_unpark, MOST_WAIT);
-
-	interrupts_restore(flags);
-	return started;
 }
 
 /*

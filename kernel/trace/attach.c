@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tracers join a context and leave it.
+// Tracers join a context, are asked, and leave it.
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
@@ -56,19 +56,19 @@ static bool put_context(struct trace_context *context)
 	return true;
 }
 
-static void link_tracer(void *argument)
+static void link_tracer(struct tracer *tracer, void *argument)
 {
-	struct tracer *tracer = argument, **list = &tracer->context->tracers[tracer->unit];
+	struct tracer **list = &tracer->context->tracers[tracer->unit];
 
+	(void)argument;
 	tracer->next = *list;
 	*list = tracer;
 	tracer->context->units |= 1u << tracer->unit;
 }
 
-static void unlink_tracer(void *argument)
+static void unlink_tracer(struct tracer *tracer, void *argument)
 {
-	struct tracer *tracer = argument;
-
+	(void)argument;
 	LIST_REMOVE(tracer->context->tracers[tracer->unit], tracer, next);
 	if (!tracer->context->tracers[tracer->unit])
 		tracer->context->units &= ~(1u << tracer->unit);
@@ -86,8 +86,11 @@ static bool free_tracer(struct tracer *tracer)
 
 int trace_link(struct task *task, unsigned index, struct tracer *tracer)
 {
-	int error = trace_claim(&tracer->claim, tracer->unit, task);
+	int error;
 
+	tracer->claim =
+		(struct trace_claim){tracer->unit, task ? task->pid : 0, index, tracer, 0, NULL};
+	error = trace_claim(&tracer->claim);
 	if (!error)
 		error = task ? get_task_context(task, &tracer->context)
 			     : get_cpu_context(index, &tracer->context);
@@ -96,7 +99,8 @@ int trace_link(struct task *task, unsigned index, struct tracer *tracer)
 		free_tracer(tracer);
 		return error;
 	}
-	trace_perform(tracer->context, link_tracer, tracer);
+	tracer->replaces = NULL;
+	trace_perform(tracer, link_tracer, NULL);
 	trace_settle();
 	return 0;
 }
@@ -106,7 +110,7 @@ bool trace_detach(struct tracer *tracer)
 	struct trace_context *context = tracer->context;
 	bool last;
 
-	trace_perform(context, unlink_tracer, tracer);
+	trace_perform(tracer, unlink_tracer, NULL);
 	last = put_context(context);
 	trace_settle();
 	trace_unclaim(&tracer->claim);
@@ -132,5 +136,74 @@ void trace_task_ended(struct task *task)
 	task->trace->ended = true;
 	task->trace = NULL;
 	if (here)
+		trace_arrive(cpu);
+}
+
+/* --- What a reader asks for --- */
+
+static void resume(struct tracer *tracer, void *argument)
+{
+	(void)argument;
+	atomic_store(&tracer->held, false);
+	if (trace_units[tracer->unit]->go_on)
+		trace_units[tracer->unit]->go_on(tracer);
+}
+
+/*
+ * Where it is recorded, it has arrived anew by then. A rest of a task that traces itself would find
+ * the threshold reached and hold the trace once more, before ring 3 got on.
+ */
+void trace_resume(struct tracer *tracer)
+{
+	trace_perform(tracer, resume, NULL);
+	if (!atomic_load(&tracer->context->cpu))
+		trace_settle();
+}
+
+static void clear(struct tracer *tracer, void *argument)
+{
+	(void)argument;
+	trace_units[tracer->unit]->clear(tracer);
+}
+
+void trace_clear(struct tracer *tracer)
+{
+	trace_perform(tracer, clear, NULL);
+}
+
+struct reading {
+	void *records;
+	size_t count;
+};
+
+static void read(struct tracer *tracer, void *argument)
+{
+	struct reading *reading = argument;
+
+	reading->count = trace_units[tracer->unit]->read(tracer, reading->records, reading->count);
+}
+
+size_t trace_read(struct tracer *tracer, void *records, size_t most)
+{
+	struct reading reading = {records, most};
+
+	trace_perform(tracer, read, &reading);
+	return reading.count;
+}
+
+bool trace_is_held(const struct tracer *tracer)
+{
+	return atomic_load(&tracer->held);
+}
+
+void trace_unseen(void (*function)(void *argument), void *argument)
+{
+	struct cpu *cpu = this_cpu();
+	bool recording = cpu->recording;
+
+	if (recording)
+		trace_rest(cpu);
+	function(argument);
+	if (recording)
 		trace_arrive(cpu);
 }

@@ -23,14 +23,26 @@ static bool can_meet(const struct trace_claim *one, const struct trace_claim *ot
 	       (!(one->traced && other->traced) && !trace_units[of_task->unit]->gives_way);
 }
 
-int trace_claim(struct trace_claim *claim, unsigned unit, const struct task *traced)
+/* Two tracers of a unit that asks: of one task, of one CPU, or of a task and a CPU. */
+static bool disagree(const struct trace_claim *one, const struct trace_claim *other)
+{
+	const struct trace_unit *unit = trace_units[one->unit];
+
+	return unit->agree && one->unit == other->unit && other->tracer != one->tracer->replaces &&
+	       (one->traced || other->traced || one->cpu == other->cpu) &&
+	       !unit->agree(one->tracer, other->tracer);
+}
+
+int trace_claim(struct trace_claim *claim)
 {
 	SPIN_GUARD(&lock);
 
-	*claim = (struct trace_claim){unit, current_task()->pid, traced ? traced->pid : 0, claims};
+	claim->pid = current_task()->pid;
 	for (const struct trace_claim *at = claims; at; at = at->next)
-		if (can_meet(claim, at) && (excludes(claim, at) || excludes(at, claim)))
+		if (can_meet(claim, at) &&
+		    (excludes(claim, at) || excludes(at, claim) || disagree(claim, at)))
 			return -EBUSY;
+	claim->next = claims;
 	claims = claim;
 	return 0;
 }

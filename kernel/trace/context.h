@@ -33,9 +33,11 @@ struct trace_context {
 	unsigned references; /* attachments; the context of a CPU has one besides */
 };
 
-/* That a unit is in use. `traced`: the pid of a task; 0: CPUs are traced. */
+/* That a unit is in use. `traced`: the pid of a task; 0: CPUs are traced, or `cpu` by `tracer`. */
 struct trace_claim {
-	unsigned unit, pid, traced;
+	unsigned unit, traced, cpu;
+	const struct tracer *tracer; /* or NULL */
+	unsigned pid;		     /* whose: set by trace_claim() */
 	struct trace_claim *next;
 };
 
@@ -45,8 +47,11 @@ struct tracer {
 	struct trace_claim claim;      /* while it is attached */
 	struct tracer *next;	       /* of the same context and unit */
 	unsigned unit;
-	atomic_bool held;   /* waits for trace_resume() */
-	atomic_bool queued; /* `overflowed` is to be called */
+	struct trace_account *account;
+	size_t charged;		       /* to it: bytes of all its pages */
+	const struct tracer *replaces; /* will be detached: it is in nobody's way */
+	atomic_bool held;	       /* waits for trace_resume() */
+	atomic_bool queued;	       /* `overflowed` is to be called */
 	struct tracer *next_queued;
 	struct tracer *brings; /* one of another unit, which ends with it; or NULL */
 	trace_overflowed *overflowed;
@@ -61,6 +66,7 @@ struct trace_cpu {
 	struct trace_context *running;	/* the running task's while it is being recorded, or NULL */
 	struct trace_context *own;	/* &context while it is being recorded, or NULL */
 	unsigned arrived;		/* bits of the units that had tracers in one of the two */
+	bool departs;			/* in depart(): the task leaves the CPU, which is stamped */
 	struct tracer *queue;		/* whose owner is to be notified */
 	uint64_t interrupted;		/* checksum of the newest performance interrupt's frame */
 	unsigned unexplained;		/* such interrupts with that frame, one after the other */
@@ -80,6 +86,19 @@ static inline bool trace_is_frozen(const struct cpu *cpu)
 		atomic_load_explicit(&cpu->trace->freeze.frozen, memory_order_relaxed), false);
 }
 
+/* The tracer of the unit after `at` of this CPU's contexts, the task's first; NULL: the first. */
+static inline struct tracer *trace_next(const struct cpu *cpu, unsigned unit,
+					const struct tracer *at)
+{
+	struct trace_context *of[] = {cpu->trace->running, cpu->trace->own};
+	struct tracer *next = at ? at->next : NULL;
+
+	for (unsigned i = at && at->context == of[0]; !next && i < 2; i++)
+		if (of[i] && (!at || at->context != of[1]))
+			next = of[i]->tracers[unit];
+	return next;
+}
+
 /* --- units.c --- */
 
 /* Stops the units of this CPU if it is frozen; its contexts do not come to rest. IF = 0, NMI. */
@@ -95,8 +114,9 @@ void trace_rest(struct cpu *cpu);
 /* Takes VECTOR_TRACE_WORK. Boot. */
 void trace_init_work(void);
 
-/* Calls `function(argument)` with the context at rest and locked, wherever it is recorded. */
-void trace_perform(struct trace_context *context, void (*function)(void *argument), void *argument);
+/* Calls the function with the tracer's context at rest and locked, wherever it is recorded. */
+typedef void trace_operation(struct tracer *tracer, void *argument);
+void trace_perform(struct tracer *tracer, trace_operation *function, void *argument);
 
 /*
  * Lets every CPU see what changed and notify the owners that wait for it. Afterwards no CPU knows a
@@ -117,11 +137,11 @@ int trace_link(struct task *task, unsigned index, struct tracer *tracer);
 /* --- claim.c --- */
 
 /*
- * The running task uses a unit until trace_unclaim(), of `traced`; NULL: of CPUs. -EBUSY: a unit
- * is in use, of the same or of CPUs, that records nothing while this one does, or the other way
- * round; trace_holder() says by whom. Any context but NMI.
+ * The running task uses a unit until trace_unclaim(). -EBUSY: a unit is in use, of the same task or
+ * of CPUs, that records nothing while this one does, or the other way round, of which
+ * trace_holder() says by whom; or the two tracers cannot be beside each other. Any context but NMI.
  */
-int trace_claim(struct trace_claim *claim, unsigned unit, const struct task *traced);
+int trace_claim(struct trace_claim *claim);
 void trace_unclaim(const struct trace_claim *claim); /* nothing, if it is not held */
 
 /* --- pmi.c --- */
@@ -131,8 +151,11 @@ void trace_init_pmi(void);
 
 /* --- queue.c --- */
 
-/* Has the owner notified, by this CPU, as soon as interrupts are on. The context is locked. */
-void trace_queue(struct cpu *cpu, struct tracer *tracer);
+/*
+ * TRACE_SIGNAL has come to its threshold: the tracer is held, and the task gets no further in ring
+ * 3. This CPU notifies the owner as soon as interrupts are on. The context is locked.
+ */
+void trace_hold(struct cpu *cpu, struct tracer *tracer);
 
 /* Notifies the owners in this CPU's queue. IF = 0, no lock held. */
 void trace_notify_owners(struct cpu *cpu);

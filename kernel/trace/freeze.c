@@ -76,8 +76,8 @@ static void hold_units(struct cpu *cpu, bool hold)
 {
 	struct freeze_cpu *here = &cpu->trace->freeze;
 
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		if (trace_units[i]->hold && trace_units[i]->hold(cpu, hold))
+	EACH_UNIT_WITH (hold)
+		if (trace_units[i]->hold(cpu, hold))
 			here->status.units |= 1u << i;
 	atomic_store(&here->rests, hold);
 }

@@ -47,7 +47,7 @@ static void init_units(struct cpu *cpu, struct trace_cpu *trace)
 	debugctl_probe();
 	ds_init_cpu(&trace->ds, idle_of(trace), &cpu->debugctl);
 	pmu_init_cpu(&trace->pmu);
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
+	EACH_UNIT_WITH (init_cpu)
 		if (trace_units[i]->is_present())
 			trace_units[i]->init_cpu(cpu);
 	trace_deliver_pmi(true);
@@ -61,9 +61,8 @@ void trace_init(void)
 	ds_probe(&caps, idle_of(trace));
 	ds_init(&caps);
 	pmu_init();
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
-		if (trace_units[i]->init)
-			trace_units[i]->init();
+	EACH_UNIT_WITH (init)
+		trace_units[i]->init();
 	kind_note(this_cpu(), &caps);
 	freeze_init();
 	trace_init_pmi();
@@ -105,7 +104,7 @@ void trace_print_units(const char *silicon, const char *mark)
 
 	printk("# ds=%d dtes64=%d dscpl=%d bts_unavail=%d silicon=%s%s\n", caps->ds, caps->dtes64,
 	       caps->dscpl, caps->bts_unavailable, silicon, mark);
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
+	EACH_UNIT_WITH (print)
 		trace_units[i]->print();
 	if (found_at_boot.debugctl)
 		printk("# debugctl_at_boot=%lx\n", found_at_boot.debugctl);

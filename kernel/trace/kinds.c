@@ -13,12 +13,16 @@
 #define KINDS_MOST     8
 #define CPUID_7_HYBRID (1u << 15) /* EDX; SDM Vol 2, CPUID */
 
-/* A CPU is used only if it has the same of the first NEEDED as the boot CPU, where that has any. */
-enum { BTS, PEBS, PT, PT_MORE, LBR, WIDTHS, NEEDED };
-enum { CORE = NEEDED, SIGNATURE, CAPABILITIES, COUNTERS };
-static const char *const names[] = {"bts",    "pebs", "pt",	   "pt_more",		"lbr",
-				    "widths", "core", "signature", "perf_capabilities", "counters"};
-enum { FIELDS = sizeof(names) / sizeof(names[0]) };
+/*
+ * What a CPU has of each unit, by its number, and more. It is used only if it has the same of the
+ * first NEEDED as the boot CPU, where that has any.
+ */
+enum { PT_MORE = TRACE_UNITS, WIDTHS, NEEDED };
+enum { CORE = NEEDED, SIGNATURE, CAPABILITIES, COUNTERS, FIELDS };
+static const char *const names[FIELDS] = {"bts",     "pebs",	  "pt",
+					  "lbr",     "pt_more",	  "widths",
+					  "core",    "signature", "perf_capabilities",
+					  "counters"};
 
 static struct kind {
 	uint64_t field[FIELDS];
@@ -38,7 +42,7 @@ static void read_pt(uint64_t *field, bool suspends)
 	struct cpuid_result leaf = leaf_of(0x14, 0), more = leaf_of(0x14, 1);
 	bool saved = leaf_of(0xd, 1).ecx >> 8 & 1; /* by XSAVES */
 
-	field[PT] = (uint64_t)leaf.ebx << 32 | leaf.ecx;
+	field[TRACE_PT] = (uint64_t)leaf.ebx << 32 | leaf.ecx;
 	field[PT_MORE] = (uint64_t)more.ebx << 32 | more.eax | saved << 8 | suspends << 9;
 }
 
@@ -50,14 +54,14 @@ static struct kind kind_here(const struct ds_caps *caps)
 
 	if (one.ecx & CPUID_1_ECX_PDCM)
 		rdmsr_safe(IA32_PERF_CAPABILITIES, &kind.field[CAPABILITIES]);
-	kind.field[LBR] = kind.field[CAPABILITIES] & CAPABILITIES_LBR_FMT;
+	kind.field[TRACE_LBR] = kind.field[CAPABILITIES] & CAPABILITIES_LBR_FMT;
 	if (seven.edx & CPUID_7_EDX_ARCH_LBR)
-		kind.field[LBR] =
+		kind.field[TRACE_LBR] =
 			(uint64_t)leaf_of(LBR_LEAF, 0).ebx << 32 | leaf_of(LBR_LEAF, 0).eax;
 	if (caps->status == DS_PRESENT)
-		kind.field[BTS] = caps->configuration->tr | caps->filters;
+		kind.field[TRACE_BTS] = caps->configuration->tr | caps->filters;
 	if (caps->pebs)
-		kind.field[PEBS] =
+		kind.field[TRACE_PEBS] =
 			0x10 | caps->pebs_format | caps->pebs_fault << 5 | caps->pebs_baseline << 6;
 	if (seven.ebx & CPUID_7_EBX_PT)
 		read_pt(kind.field, caps->suspended_by_pt);
@@ -135,11 +139,9 @@ void kinds_print(void)
 
 unsigned kind_with(unsigned unit)
 {
-	static const unsigned field_of[TRACE_UNITS] = {
-		[TRACE_BTS] = BTS, [TRACE_PEBS] = PEBS, [TRACE_PT] = PT, [TRACE_LBR] = LBR};
 	unsigned kind = 0;
 
-	while (kind < count && !kinds[kind].field[field_of[unit]])
+	while (kind < count && !kinds[kind].field[unit])
 		kind++;
 	return kind < count ? kind : 0;
 }

@@ -3,7 +3,7 @@
 
 #include "kernel/lock.h"
 #include "kernel/mm/vm.h"
-#include "kernel/trace/trace.h"
+#include "kernel/trace/context.h"
 #include "lib/string.h"
 
 #define PATTERN	 0xa5
@@ -73,4 +73,36 @@ void account_uncharge(struct trace_account *account, size_t bytes)
 
 	if (account)
 		account->used -= bytes;
+}
+
+static size_t size_with(const struct trace_size *size, size_t buffer)
+{
+	return (size->pages + (buffer ? trace_memory_pages(buffer) : 0)) * PAGE_SIZE;
+}
+
+struct tracer *trace_new_page(unsigned unit, struct trace_size *size)
+{
+	size_t wanted = size_with(size, size->bytes);
+	size_t charged = account_charge(size->account, wanted, size_with(size, size->least),
+					size->replaces ? size->replaces->charged : 0);
+	struct tracer *tracer = charged ? area_alloc(1, VM_WRITE) : NULL;
+
+	if (!tracer) {
+		account_uncharge(size->account, charged);
+		return NULL;
+	}
+	tracer->unit = unit;
+	tracer->account = size->account;
+	tracer->charged = charged;
+	tracer->replaces = size->replaces;
+	if (charged < wanted)
+		size->bytes = charged - size->pages * PAGE_SIZE - TRACE_PATTERN_BYTES;
+	return tracer;
+}
+
+bool trace_free_page(struct tracer *tracer)
+{
+	account_uncharge(tracer->account, tracer->charged);
+	area_free(tracer, 1);
+	return true;
 }

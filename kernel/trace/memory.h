@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 struct trace_account;
+struct tracer;
 
 #define TRACE_PATTERN_BYTES 64 /* at the least */
 
@@ -30,3 +31,20 @@ bool trace_memory_free(void *object, size_t bytes);
  */
 size_t account_charge(struct trace_account *account, size_t bytes, size_t least, size_t spared);
 void account_uncharge(struct trace_account *account, size_t bytes);
+
+/* What a tracer takes: pages, its own one among them, and a buffer. */
+struct trace_size {
+	struct trace_account *account; /* NULL: the kernel's own, not charged */
+	const struct tracer *replaces; /* does not count against the limit; or NULL */
+	size_t pages;
+	size_t bytes, least; /* of the buffer, and what may be left of it; 0: there is none */
+};
+
+/*
+ * A tracer alone in its page, all zero besides what is charged; `size->bytes` is what the limit
+ * leaves of the buffer, which the caller makes. NULL: there is no memory, or not enough is left.
+ */
+struct tracer *trace_new_page(unsigned unit, struct trace_size *size);
+
+/* Frees it and what it is charged. Returns true. */
+bool trace_free_page(struct tracer *tracer);

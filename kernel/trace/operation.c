@@ -9,7 +9,8 @@
 
 struct operation {
 	struct trace_context *context;
-	void (*function)(void *argument);
+	struct tracer *tracer;
+	trace_operation *function;
 	void *argument;
 	bool done;
 };
@@ -21,7 +22,7 @@ static void perform_at_rest(struct operation *operation)
 
 	spin_lock(&context->lock);
 	if (!atomic_load(&context->cpu)) {
-		operation->function(operation->argument);
+		operation->function(operation->tracer, operation->argument);
 		operation->done = true;
 	}
 	spin_unlock(&context->lock, 0);
@@ -48,12 +49,12 @@ static void perform_here(void *argument)
 	}
 }
 
-void trace_perform(struct trace_context *context, void (*function)(void *argument), void *argument)
+void trace_perform(struct tracer *tracer, trace_operation *function, void *argument)
 {
-	struct operation operation = {context, function, argument, false};
+	struct operation operation = {tracer->context, tracer, function, argument, false};
 
 	while (!operation.done) {
-		struct cpu *cpu = atomic_load(&context->cpu);
+		struct cpu *cpu = atomic_load(&operation.context->cpu);
 
 		smp_call(cpu ? cpu->index : this_cpu()->index, perform_here, &operation);
 	}
@@ -90,41 +91,4 @@ static void work_interrupt(struct trap_frame *frame)
 void trace_init_work(void)
 {
 	interrupt_set_handler(VECTOR_TRACE_WORK, work_interrupt);
-}
-
-void trace_unseen(void (*function)(void *argument), void *argument)
-{
-	struct cpu *cpu = this_cpu();
-	bool recording = cpu->recording;
-
-	if (recording)
-		trace_rest(cpu);
-	function(argument);
-	if (recording)
-		trace_arrive(cpu);
-}
-
-static void resume(void *argument)
-{
-	struct tracer *tracer = argument;
-
-	atomic_store(&tracer->held, false);
-	if (trace_units[tracer->unit]->go_on)
-		trace_units[tracer->unit]->go_on(tracer);
-}
-
-/*
- * Where it is recorded, it has arrived anew by then. A rest of a task that traces itself would find
- * the threshold reached and hold the trace once more, before ring 3 got on.
- */
-void trace_resume(struct tracer *tracer)
-{
-	trace_perform(tracer->context, resume, tracer);
-	if (!atomic_load(&tracer->context->cpu))
-		trace_settle();
-}
-
-bool trace_is_held(const struct tracer *tracer)
-{
-	return atomic_load(&tracer->held);
 }

@@ -36,7 +36,7 @@ static bool serve_pmi(struct cpu *cpu, const struct trap_frame *frame, bool cert
 	struct trace_paused paused = trace_pause_cpu();
 	bool reached = false, counted;
 
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
+	EACH_UNIT_WITH (interrupt)
 		reached |= trace_units[i]->interrupt(cpu);
 	cpu->trace->frame = frame;
 	counted = pmu_pmi(&cpu->trace->pmu);

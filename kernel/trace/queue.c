@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Owners of tracers that are to be notified.
 #include "drivers/apic/lapic.h"
+#include "kernel/sched/task.h"
 #include "kernel/trace/context.h"
 #include "kernel/trap/trap.h"
 
-void trace_queue(struct cpu *cpu, struct tracer *tracer)
+/* A task that is switched out now may be on another CPU before its owner hears of it. */
+void trace_hold(struct cpu *cpu, struct tracer *tracer)
 {
+	tracer->held = true;
+	if (tracer->context->task)
+		atomic_store(&tracer->context->task->user_break, true);
 	if (atomic_exchange(&tracer->queued, true))
 		return;
 	tracer->next_queued = cpu->trace->queue;

@@ -30,8 +30,9 @@ static inline void stop_recording(struct cpu *cpu, bool departs)
 
 	for (unsigned left = arrived; __builtin_expect(left, 1); left &= left - 1)
 		trace_units[__builtin_ctz(left)]->stop(cpu);
+	cpu->trace->departs = departs;
 	for (unsigned left = arrived; left; left &= left - 1)
-		trace_units[__builtin_ctz(left)]->depart(cpu, departs);
+		trace_units[__builtin_ctz(left)]->depart(cpu);
 	put_context(cpu->trace->running);
 	put_context(cpu->trace->own);
 	cpu->trace->running = cpu->trace->own = NULL;

@@ -66,6 +66,15 @@ bool trace_is_present(void);
  */
 bool trace_detach(struct tracer *tracer);
 
+/* Removes all records, and forgets what status says of those that are missing. */
+void trace_clear(struct tracer *tracer);
+
+/*
+ * Of a unit whose tracers keep the newest: copies (NULL: only counts) at most `most` of them,
+ * newest first; they stay.
+ */
+size_t trace_read(struct tracer *tracer, void *records, size_t most);
+
 /* TRACE_SIGNAL: the trace waits for trace_resume(). Any context but NMI; spinlocks may be held. */
 bool trace_is_held(const struct tracer *tracer);
 

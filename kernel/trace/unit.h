@@ -19,11 +19,12 @@ struct trace_branch {
 	uint64_t from, to;
 };
 
+/* A member that is NULL does nothing; is_present, stop, depart, arrive and free are never NULL. */
 struct trace_unit {
 	const char *name;
 	bool (*is_present)(void);
 
-	/* Detects it. Boot CPU, once, before is_present(). NULL: others have. */
+	/* Detects it. Boot CPU, once, before is_present(). */
 	void (*init)(void);
 
 	/* Memory that this CPU needs for it; panics if there is none. Boot, every CPU once. */
@@ -39,12 +40,11 @@ struct trace_unit {
 
 	/*
 	 * Gets the branch before the `n` newest that this CPU's hardware holds; false: there is
-	 * none. NULL: the unit keeps none that a panic could show. Recording is stopped; any
-	 * context.
+	 * none. Recording is stopped; any context.
 	 */
 	bool (*newest)(struct cpu *cpu, size_t n, struct trace_branch *branch);
 
-	/* In a panic. NULL: nothing. */
+	/* In a panic. */
 	void (*keep)(struct cpu *cpu); /* after end(): for newest(), what only registers have */
 	void (*show)(struct cpu *cpu); /* prints what newest() does not give */
 
@@ -56,12 +56,12 @@ struct trace_unit {
 
 	/*
 	 * stop() ends recording on this CPU as its first act; depart() hands over what was recorded
-	 * to the tracers of both contexts, whose memory no hardware knows afterwards. `departs`:
-	 * the task leaves the CPU, which is stamped. All units that arrived stop, in the order of
-	 * the table, before the first departs: none records what another does then. IF = 0.
+	 * to the tracers of both contexts, whose memory no hardware knows afterwards. All units
+	 * that arrived stop, in the order of the table, before the first departs: none records what
+	 * another does then. IF = 0.
 	 */
 	void (*stop)(struct cpu *cpu);
-	void (*depart)(struct cpu *cpu, bool departs);
+	void (*depart)(struct cpu *cpu);
 
 	/*
 	 * Starts to record, as its last act, what the tracers of both contexts (cpu->trace) wish,
@@ -72,23 +72,29 @@ struct trace_unit {
 
 	/*
 	 * Hands over what was recorded outside contexts, for a freeze, or goes on. True: some was.
-	 * NULL: none is. IF = 0.
+	 * IF = 0.
 	 */
 	bool (*hold)(struct cpu *cpu, bool hold);
 
-	/* The units, as bits, that record nothing while this one does; NULL: none. */
+	/* The units, as bits, that record nothing while this one does. */
 	unsigned (*excludes)(void);
 
 	/* Of a task this unit does without while such a unit, or the reverse, records the CPU. */
 	bool gives_way;
 
-	/* trace_resume() of a tracer, at rest and locked; NULL: none waits for it. */
-	void (*go_on)(struct tracer *tracer);
+	/* Whether two tracers can record at a time. */
+	bool (*agree)(const struct tracer *one, const struct tracer *other);
 
-	/* Gives all memory back. Returns false if the pattern after it was overwritten. */
+	/* trace_resume(), trace_clear(), trace_read() of a tracer, at rest and locked. */
+	void (*go_on)(struct tracer *tracer);
+	void (*clear)(struct tracer *tracer);
+	size_t (*read)(struct tracer *tracer, void *records, size_t most);
+
+	/* Gives all memory back, the page of the tracer by trace_free_page(). Returns false if the
+	   pattern after it was overwritten. */
 	bool (*free)(struct tracer *tracer);
 
-	/* The unit's in kernel/ptrace and in kernel/export; NULL: nothing. */
+	/* The unit's in kernel/ptrace and in kernel/export. */
 	const struct ptrace_unit *requests;
 	const struct export_unit *stream;
 };
@@ -96,4 +102,10 @@ struct trace_unit {
 /* The units, by number. */
 enum { TRACE_BTS, TRACE_PEBS, TRACE_PT, TRACE_LBR, TRACE_UNITS };
 extern const struct trace_unit *const trace_units[TRACE_UNITS];
+
+/* The statement after it runs for each `i` of a unit that has this member. */
+#define EACH_UNIT_WITH(member)                                                                     \
+	for (unsigned i = 0; i < TRACE_UNITS; i++)                                                 \
+		if (trace_units[i]->member)
+
 extern const struct trace_unit bts_unit, pebs_unit, pt_unit, lbr_unit;

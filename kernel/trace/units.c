@@ -23,7 +23,9 @@ struct trace_paused trace_pause_cpu(void)
 {
 	struct trace_paused paused = {{0}};
 
-	for (unsigned i = 0; this_cpu()->trace && i < TRACE_UNITS; i++)
+	if (!this_cpu()->trace)
+		return paused;
+	EACH_UNIT_WITH (pause)
 		paused.unit[i] = trace_units[i]->pause();
 	return paused;
 }
@@ -34,7 +36,7 @@ void trace_resume_cpu(struct trace_paused paused)
 
 	if (!cpu->trace || trace_is_frozen(cpu))
 		return;
-	for (unsigned i = 0; i < TRACE_UNITS; i++)
+	EACH_UNIT_WITH (resume)
 		trace_units[i]->resume(paused.unit[i]);
 	trace_freeze_units(cpu);
 }
@@ -53,9 +55,10 @@ void trace_stop_cpu(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	for (unsigned i = 0; cpu->trace && i < TRACE_UNITS; i++)
+	if (!cpu->trace)
+		return;
+	EACH_UNIT_WITH (end)
 		trace_units[i]->end(cpu);
-	for (unsigned i = 0; cpu->trace && i < TRACE_UNITS; i++)
-		if (trace_units[i]->keep)
-			trace_units[i]->keep(cpu);
+	EACH_UNIT_WITH (keep)
+		trace_units[i]->keep(cpu);
 }

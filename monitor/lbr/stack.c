@@ -4,7 +4,6 @@
 
 #include "lib/string.h"
 #include "monitor/lbr/rules.h"
-#include "monitor/pmu/pmu.h"
 #include "monitor/pmu/rules.h"
 #include "monitor/silicon.h"
 
@@ -144,10 +143,7 @@ bool lbr_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 
 bool lbr_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool done = vcpu->silicon->lbr.write_msr(vcpu, index, value);
-
-	pmu_update(vcpu);
-	return done;
+	return vcpu->silicon->lbr.write_msr(vcpu, index, value);
 }
 
 /* The flag of LBR_SELECT that leaves this kind of branch out: table 17-9. */

@@ -12,7 +12,6 @@
 bool pebs_present(const struct vcpu *vcpu);
 
 /* INIT and RESET: the Debug Store is off. SDM Vol 3, 17.4.9. */
-void pebs_reset(struct vcpu *vcpu);
 
 /* False: #GP(0), nothing changed. */
 bool pebs_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);

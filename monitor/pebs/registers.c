@@ -25,11 +25,6 @@ bool pebs_present(const struct vcpu *vcpu)
 	       pebs_behaviour_of(vcpu)->available == PEBS_AVAILABLE;
 }
 
-void pebs_reset(struct vcpu *vcpu)
-{
-	vcpu->pebs = (struct pebs_state){0};
-}
-
 /* Table 18-10 and figure 18-21: one counter, then four with load latency each; from format 4 on
    every general counter, and with PEBS_BASELINE the fixed ones from bit 32. */
 uint64_t pebs_enable_mask(const struct vcpu *vcpu)
@@ -112,8 +107,5 @@ bool pebs_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 
 bool pebs_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool done = vcpu->silicon->pebs.write_msr(vcpu, index, value);
-
-	pmu_update(vcpu);
-	return done;
+	return vcpu->silicon->pebs.write_msr(vcpu, index, value);
 }

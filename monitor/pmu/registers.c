@@ -241,12 +241,8 @@ bool pmu_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 
 bool pmu_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
-	bool done;
-
 	pmu_tick(vcpu);
-	done = vcpu->silicon->pmu.write_msr(vcpu, index, value);
-	pmu_update(vcpu);
-	return done;
+	return vcpu->silicon->pmu.write_msr(vcpu, index, value);
 }
 
 bool pmu_read_counter(struct vcpu *vcpu, uint32_t selector, uint64_t *value)

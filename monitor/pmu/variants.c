@@ -84,6 +84,7 @@ const struct unit pmu_unit = {
 	.msrs = msrs,
 	.read_msr = pmu_read_msr,
 	.write_msr = pmu_write_msr,
+	.written = pmu_update,
 	.cpuid = show,
 	.power_on = pmu_power_on,
 	.reset = pmu_update,

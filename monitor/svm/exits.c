@@ -43,14 +43,19 @@ static void exit_msr(struct guest *guest)
 		raise_exception(guest, VECTOR_GP, 0);
 }
 
+static void begin_interpreting(struct vcpu *vcpu)
+{
+	vcpu->attention = false;
+	read_breakpoints(vcpu->dr);
+	interp_forget(vcpu);
+}
+
 /* Executes one instruction by the interpreter. False: it has to be stepped. */
 static bool interpret_one(struct guest *guest)
 {
 	struct vcpu *vcpu = &guest->vcpu;
 
-	vcpu->attention = false;
-	read_breakpoints(vcpu->dr);
-	interp_forget(vcpu);
+	begin_interpreting(vcpu);
 	switch (interp_run(vcpu, 1)) {
 	case INTERP_SHUTDOWN:
 		report_shutdown(vcpu);
@@ -94,9 +99,7 @@ static void stay_for_cpuid(struct guest *guest)
 	unsigned before, left = ROUNDS;
 
 	guest->stale_translations = true;
-	vcpu->attention = false;
-	read_breakpoints(vcpu->dr);
-	interp_forget(vcpu);
+	begin_interpreting(vcpu);
 	vcpu->observed = OBSERVER_NONE;
 	do {
 		before = vcpu->cpuids;

@@ -43,7 +43,7 @@ static bool is_refused(uint32_t index)
 
 static bool read_misc_enable(struct guest *guest, uint64_t *value)
 {
-	if (!unit_of_msr(MSR_MISC_ENABLE)->read_msr(&guest->vcpu, MSR_MISC_ENABLE, value))
+	if (!trace_read_msr(&guest->vcpu, MSR_MISC_ENABLE, value))
 		return false;
 	*value = hypervisor_misc_enable(&guest->vcpu, *value | MISC_ENABLE_PERF_AVAILABLE) |
 		 guest->misc_enable;
@@ -54,14 +54,13 @@ bool platform_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 {
 	struct guest *guest = guest_of(vcpu);
 	enum msr_answer answer = hypervisor_reads(vcpu, index, value);
-	const struct unit *unit = unit_of_msr(index);
 
 	if (answer != MSR_GOES_ON)
 		return answer == MSR_DONE;
 	if (index == MSR_MISC_ENABLE)
 		return read_misc_enable(guest, value);
-	if (unit)
-		return unit->read_msr(vcpu, index, value);
+	if (unit_of_msr(index))
+		return trace_read_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_read_msr(guest, index, value);
 	if (is_refused(index))
@@ -151,8 +150,7 @@ static bool write_misc_enable(struct guest *guest, uint64_t value)
 		break;
 	}
 	if (value & ~(WRITABLE | MISC_ENABLE_PERF_AVAILABLE | DEBUG_STORE) ||
-	    !unit_of_msr(MSR_MISC_ENABLE)
-		     ->write_msr(&guest->vcpu, MSR_MISC_ENABLE, value & DEBUG_STORE))
+	    !trace_write_msr(&guest->vcpu, MSR_MISC_ENABLE, value & DEBUG_STORE))
 		return false;
 	guest->misc_enable = value & WRITABLE;
 	take_away(guest, value & TAKES_AWAY);
@@ -162,7 +160,6 @@ static bool write_misc_enable(struct guest *guest, uint64_t value)
 bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 {
 	struct guest *guest = guest_of(vcpu);
-	const struct unit *unit = unit_of_msr(index);
 	enum msr_answer answer;
 
 	if (index == MSR_MISC_ENABLE)
@@ -170,8 +167,8 @@ bool platform_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	answer = hypervisor_writes(vcpu, index, &value, 0);
 	if (answer != MSR_GOES_ON)
 		return answer == MSR_DONE;
-	if (unit)
-		return unit->write_msr(vcpu, index, value);
+	if (unit_of_msr(index))
+		return trace_write_msr(vcpu, index, value);
 	if (x2apic_owns_msr(index))
 		return x2apic_write_msr(guest, index, value);
 	if (is_refused(index))

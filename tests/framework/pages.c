@@ -47,3 +47,20 @@ uint64_t pages_largest_runs(void)
 	}
 	return runs;
 }
+
+void page_protect(uint64_t linear, unsigned flags)
+{
+	uint64_t *entry = vm_entry(linear);
+
+	*entry = (*entry & PTE_ADDRESS) | vm_entry_bits(flags);
+	vm_flush(linear);
+}
+
+void page_unmap(uint64_t linear)
+{
+	uint64_t *entry = vm_entry(linear);
+
+	if (entry)
+		*entry = 0;
+	vm_flush(linear);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether what ran gave its memory back. */
+/* Whether what ran gave its memory back; pages of the kernel that a test changes. */
 #pragma once
 
 #include <stdint.h>
@@ -19,3 +19,7 @@ int64_t pages_missing(uint64_t before);
  */
 enum { PAGES_MOST_RUNS = 1024 };
 uint64_t pages_largest_runs(void);
+
+/* Changes the rights of one mapped page; makes one not present, mapped or not. */
+void page_protect(uint64_t linear, unsigned flags);
+void page_unmap(uint64_t linear);

@@ -340,12 +340,12 @@ static unsigned interrupts_at_unmasking(unsigned masked, bool asked)
 {
 	rig_reset(NULL);
 	rig_make("nehalem", &(struct behaviour){.ds.masked = masked}, NULL);
-	assert_true(pmu_write_msr(&rig.vcpu, MSR_PERFEVTSEL0, 0xc0 | SELECT_INT | SELECT_EN));
+	assert_true(trace_write_msr(&rig.vcpu, MSR_PERFEVTSEL0, 0xc0 | SELECT_INT | SELECT_EN));
 	rig.vcpu.pmu.global_status = 1;
 	rig.vcpu.pmu.masked = asked;
 	pmu_unmasked(&rig.vcpu);
 	pmu_unmasked(&rig.vcpu);
-	assert_true(pmu_write_msr(&rig.vcpu, MSR_PERF_GLOBAL_OVF_CTRL, 1));
+	assert_true(trace_write_msr(&rig.vcpu, MSR_PERF_GLOBAL_OVF_CTRL, 1));
 	pmu_unmasked(&rig.vcpu);
 	return rig.interrupts;
 }

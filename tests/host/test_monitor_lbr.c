@@ -28,7 +28,7 @@ static void prepare(const struct lbr_behaviour *behaviour)
 
 static bool try(uint32_t index, uint64_t value)
 {
-	return unit_of_msr(index)->write_msr(&rig.vcpu, index, value);
+	return trace_write_msr(&rig.vcpu, index, value);
 }
 
 static void put(uint32_t index, uint64_t value)

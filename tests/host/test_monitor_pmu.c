@@ -22,7 +22,7 @@ static uint64_t get(uint32_t index)
 
 static void put(uint32_t index, uint64_t value)
 {
-	assert_true(unit_of_msr(index)->write_msr(&rig.vcpu, index, value));
+	assert_true(trace_write_msr(&rig.vcpu, index, value));
 }
 
 static void retire(unsigned kind, uint64_t from, uint64_t to, unsigned cpl)
@@ -40,11 +40,11 @@ UNIT(registers_follow_the_version)
 	uint64_t value;
 
 	of_profile("merom");
-	assert_false(pmu_write_msr(&rig.vcpu, 0x186, 1 << 21));
+	assert_false(trace_write_msr(&rig.vcpu, 0x186, 1 << 21));
 	of_profile("skylake");
 	put(0x186, 1 << 21);
 	of_profile("icelake");
-	assert_false(pmu_write_msr(&rig.vcpu, 0x186, 1 << 21));
+	assert_false(trace_write_msr(&rig.vcpu, 0x186, 1 << 21));
 	of_profile("netburst");
 	for (uint32_t index = 0; index < 0x1da; index++)
 		assert_false(pmu_read_msr(&rig.vcpu, index, &value));
@@ -215,7 +215,7 @@ static void sample_cycles_of(uint64_t levels)
 	rig_put(rig.area + 8 * RESET_OF_FIXED_1, (1ull << 48) - (1ull << 40));
 	put(0x30a, (1ull << 48) - 20000);
 	put(0x38d, levels << 4);
-	assert_true(pebs_write_msr(&rig.vcpu, 0x3f1, 1ull << 33));
+	assert_true(trace_write_msr(&rig.vcpu, 0x3f1, 1ull << 33));
 	put(0x38f, 1ull << 33);
 }
 
@@ -272,7 +272,7 @@ static bool arms(const char *profile, uint64_t select)
 	of_profile(profile);
 	put(0x186, select);
 	put(0x38f, 1);
-	assert_true(pebs_write_msr(&rig.vcpu, 0x3f1, 1));
+	assert_true(trace_write_msr(&rig.vcpu, 0x3f1, 1));
 	return pebs_arms(&rig.vcpu, 0);
 }
 

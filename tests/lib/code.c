@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/lib/code.h"
+#include "tests/framework/pages.h"
 
 #include "drivers/debugctl.h"
 #include "drivers/processor.h"
@@ -26,13 +27,13 @@ void code_map_data(uint64_t linear, const void *page, unsigned flags)
 
 void code_unmap(uint64_t linear)
 {
-	vm_unmap(linear);
+	page_unmap(linear);
 }
 
 static void protect(void *area, size_t pages, unsigned flags)
 {
 	for (size_t i = 0; i < pages; i++)
-		vm_protect((uint64_t)area + i * PAGE_SIZE, flags);
+		page_protect((uint64_t)area + i * PAGE_SIZE, flags);
 }
 
 void code_seal(void *area, size_t pages)

@@ -19,7 +19,6 @@ int bts_attach(struct task *task, unsigned cpu, const struct bts_options *option
 /* --- Changes --- */
 
 struct change {
-	struct bts_tracer *tracer;
 	struct bts_options options;
 	struct bts_tracer *other; /* whose memory it is to have; NULL: it keeps its own */
 };
@@ -46,17 +45,17 @@ static void swap_memory(struct bts_tracer *a, struct bts_tracer *b)
 
 	a->ring = b->ring;
 	a->lease = b->lease;
-	a->charged = b->charged;
+	a->base.charged = b->base.charged;
 	b->ring = was.ring;
 	b->lease = was.lease;
-	b->charged = was.charged;
+	b->base.charged = was.base.charged;
 	b->options = was.options;
 }
 
-static void change_options(void *argument)
+static void change_options(struct tracer *changed, void *argument)
 {
 	struct change *change = argument;
-	struct bts_tracer *tracer = change->tracer;
+	struct bts_tracer *tracer = bts_of(changed);
 	const struct bts_options *options = &change->options;
 
 	if (options->paused && tracer->base.context->task)
@@ -78,7 +77,7 @@ static void change_options(void *argument)
 int bts_change(struct tracer *changed, const struct bts_options *options)
 {
 	struct bts_tracer *tracer = bts_of(changed);
-	struct change work = {.tracer = tracer, .options = *options};
+	struct change work = {.options = *options};
 	int error;
 
 	work.options.size = tracer->options.size;
@@ -95,7 +94,7 @@ int bts_change(struct tracer *changed, const struct bts_options *options)
 		return error;
 	work.options.replaces = NULL;
 	tracer_settle_options(&work.options, work.options.size);
-	trace_perform(changed->context, change_options, &work);
+	trace_perform(changed, change_options, &work);
 	trace_settle();
 	if (work.other)
 		tracer_free(&work.other->base);
@@ -103,11 +102,6 @@ int bts_change(struct tracer *changed, const struct bts_options *options)
 }
 
 /* --- Status --- */
-
-struct question {
-	struct bts_tracer *tracer;
-	struct bts_status *status;
-};
 
 static enum bts_filter find_filter(const struct bts_tracer *tracer)
 {
@@ -120,12 +114,11 @@ static enum bts_filter find_filter(const struct bts_tracer *tracer)
 	return hardware == view ? BTS_FILTER_HARDWARE : BTS_FILTER_SOFTWARE;
 }
 
-static void answer_question(void *argument)
+static void find_status(struct tracer *asked, void *status)
 {
-	struct question *question = argument;
-	const struct bts_tracer *tracer = question->tracer;
+	const struct bts_tracer *tracer = bts_of(asked);
 
-	*question->status = (struct bts_status){
+	*(struct bts_status *)status = (struct bts_status){
 		.view = tracer->options.view,
 		.overflow = tracer->options.overflow,
 		.filter = find_filter(tracer),
@@ -144,7 +137,5 @@ static void answer_question(void *argument)
 
 void bts_status(struct tracer *tracer, struct bts_status *status)
 {
-	struct question question = {bts_of(tracer), status};
-
-	trace_perform(tracer->context, answer_question, &question);
+	trace_perform(tracer, find_status, status);
 }

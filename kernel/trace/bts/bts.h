@@ -67,9 +67,6 @@ size_t bts_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_rec
 /* The record at `index`, 0 being the newest. -EINVAL: there are not so many. */
 int bts_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record);
 
-/* Removes all records. Losses are counted from 0 again. */
-void bts_clear(struct tracer *tracer);
-
 /*
  * Takes view, stamps, pause, overflow and threshold from `options`; the ring and what is in it
  * stay. -EINVAL, -EPERM, -ENOMEM: as bts_attach(); nothing has changed then.

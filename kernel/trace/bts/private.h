@@ -24,7 +24,6 @@
 struct bts_tracer {
 	struct tracer base; /* its context's lock guards all of it */
 	struct bts_options options;
-	size_t charged; /* bytes of all its pages */
 	struct trace_ring ring;
 	struct ds_lease lease;		     /* of the ring, for the circular shape */
 	bool arrived, full, truncated, kept; /* bts_keep() */
@@ -49,6 +48,12 @@ static inline struct bts_tracer *bts_first(const struct trace_context *context)
 static inline struct bts_tracer *bts_next(const struct bts_tracer *tracer)
 {
 	return bts_of(tracer->base.next);
+}
+
+/* The tracer after `at` of both contexts of a CPU. */
+static inline struct bts_tracer *bts_next_of(const struct cpu *cpu, const struct bts_tracer *at)
+{
+	return bts_of(trace_next(cpu, TRACE_BTS, at ? &at->base : NULL));
 }
 
 /* A CPU's state for branches. Only that CPU uses it, with IF = 0; in its own cache lines. */
@@ -77,6 +82,9 @@ int tracer_create(const struct bts_options *options, struct bts_tracer **tracer)
 
 /* Gives everything back. Returns false if a pattern was overwritten. */
 bool tracer_free(struct tracer *tracer);
+
+/* As the unit's row. */
+void tracer_clear(struct tracer *tracer);
 
 /* The ring has no room for another branch, and does not wrap. The context's lock is held. */
 bool tracer_is_full(const struct bts_tracer *tracer);
@@ -124,18 +132,3 @@ unsigned wished_view(const struct trace_context *context);
 
 /* The filter to program for `view`: the same, or none if DS-CPL is absent or has an erratum. */
 unsigned hardware_filter(unsigned view);
-
-/* --- switch.c --- */
-
-/* `stop`, `depart` and `arrive` of a unit: kernel/trace/unit.h. */
-void bts_stop(struct cpu *cpu);
-void bts_depart(struct cpu *cpu, bool departs);
-void bts_arrive(struct cpu *cpu);
-
-/* --- staging.c --- */
-
-/* Gives this CPU its staging; panics if memory is out. Boot. */
-void staging_create(struct cpu *cpu);
-
-/* Asks for the interrupt after `records`, or about then, of `view`. Recording is stopped. */
-void staging_set_threshold(struct bts_cpu *bts, unsigned view, size_t records);

@@ -6,7 +6,6 @@
 #define MOST_AT_ONCE 4096
 
 struct reading {
-	struct bts_tracer *tracer;
 	struct ptrace_bts_record *records;
 	bool *predicted;   /* each branch; NULL: not wanted */
 	uint64_t position; /* where it goes on; 0: at the oldest */
@@ -30,17 +29,18 @@ static void copy_out(const struct trace_ring *ring, size_t at, struct ptrace_bts
 	}
 }
 
-static void copy_records(void *argument)
+static void copy_records(struct tracer *of, void *argument)
 {
 	struct reading *reading = argument;
-	struct trace_ring *ring = &reading->tracer->ring;
+	struct bts_tracer *tracer = bts_of(of);
+	struct trace_ring *ring = &tracer->ring;
 	uint64_t first = ring_first(ring), number = 0;
 	size_t at = reading->position > first ? reading->position - first : 0, left;
 	size_t most = reading->most < MOST_AT_ONCE ? reading->most : MOST_AT_ONCE;
-	bool gap = most && tracer_has_gap(reading->tracer, reading->position, &number);
+	bool gap = most && tracer_has_gap(tracer, reading->position, &number);
 	struct bts_struct before = record_gap(number);
 
-	reading->available = tracer_available(reading->tracer);
+	reading->available = tracer_available(tracer);
 	if (gap)
 		reading->records[0] = record_for_reader(&before);
 	left = ring->used > at ? ring->used - at : 0;
@@ -59,13 +59,13 @@ static void copy_records(void *argument)
 }
 
 /* Never more than there were when it began: a task that reads its own trace adds to it. */
-static size_t read_records(struct reading reading, uint64_t *position)
+static size_t read_records(struct tracer *tracer, struct reading reading, uint64_t *position)
 {
 	size_t done = 0, most = reading.most;
 
 	do {
 		reading.most = most - done;
-		trace_perform(reading.tracer->base.context, copy_records, &reading);
+		trace_perform(tracer, copy_records, &reading);
 		if (!done && reading.available < most)
 			most = reading.available;
 		done += reading.count;
@@ -79,12 +79,11 @@ size_t bts_read_predicted(struct tracer *tracer, struct ptrace_bts_record *recor
 {
 	uint64_t position;
 
-	return read_records((struct reading){.tracer = bts_of(tracer),
-					     .records = records,
-					     .predicted = predicted,
-					     .most = most,
-					     .remove = true},
-			    &position);
+	return read_records(
+		tracer,
+		(struct reading){
+			.records = records, .predicted = predicted, .most = most, .remove = true},
+		&position);
 }
 
 size_t bts_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most)
@@ -95,27 +94,26 @@ size_t bts_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t
 size_t bts_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
 		size_t most)
 {
-	return read_records((struct reading){.tracer = bts_of(tracer),
-					     .records = records,
-					     .position = *position,
-					     .most = most},
-			    position);
+	return read_records(
+		tracer, (struct reading){.records = records, .position = *position, .most = most},
+		position);
 }
 
-static void keep_records(void *argument)
+static void keep_records(struct tracer *of, void *argument)
 {
 	struct reading *reading = argument;
+	struct bts_tracer *tracer = bts_of(of);
 
-	reading->tracer->kept = reading->keep;
-	tracer_put_gap(reading->tracer, 0);
-	reading->available = tracer_available(reading->tracer);
+	tracer->kept = reading->keep;
+	tracer_put_gap(tracer, 0);
+	reading->available = tracer_available(tracer);
 }
 
 size_t bts_keep(struct tracer *tracer, bool keep)
 {
-	struct reading reading = {.tracer = bts_of(tracer), .keep = keep};
+	struct reading reading = {.keep = keep};
 
-	trace_perform(tracer->context, keep_records, &reading);
+	trace_perform(tracer, keep_records, &reading);
 	return reading.available;
 }
 
@@ -124,37 +122,22 @@ size_t bts_available(struct tracer *tracer)
 	return bts_keep(tracer, false);
 }
 
-static void get_record(void *argument)
+static void get_record(struct tracer *tracer, void *argument)
 {
 	struct reading *reading = argument;
-	const struct trace_ring *ring = &reading->tracer->ring;
+	const struct trace_ring *ring = &bts_of(tracer)->ring;
 
-	if (reading->index >= tracer_available(reading->tracer))
+	if (reading->index >= tracer_available(bts_of(tracer)))
 		return;
 	if (reading->index < ring->used) /* else the gap before the oldest */
 		reading->position = ring->next - 1 - reading->index;
-	copy_records(reading);
+	copy_records(tracer, reading);
 }
 
 int bts_get(struct tracer *tracer, size_t index, struct ptrace_bts_record *record)
 {
-	struct reading reading = {
-		.tracer = bts_of(tracer), .index = index, .records = record, .most = 1};
+	struct reading reading = {.index = index, .records = record, .most = 1};
 
-	trace_perform(tracer->context, get_record, &reading);
+	trace_perform(tracer, get_record, &reading);
 	return reading.count ? 0 : -EINVAL;
-}
-
-static void clear_records(void *argument)
-{
-	struct bts_tracer *tracer = argument;
-
-	ring_clear(&tracer->ring);
-	tracer->truncated = false;
-	tracer->gap = tracer->missing = 0;
-}
-
-void bts_clear(struct tracer *tracer)
-{
-	trace_perform(tracer->context, clear_records, tracer);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernel/mm/vm.h"
+#include "kernel/mm/page.h"
 #include "kernel/trace/bts/private.h"
 #include "kernel/trace/bts/record.h"
 #include "kernel/trace/memory.h"
@@ -86,39 +86,24 @@ static size_t buffer_bytes(const struct bts_options *options)
 	return (ring_size(options) + RING_SPARE) * ds_configuration->record_size;
 }
 
-/* Pages of a tracer besides those of its buffer: its own, and the DS area. */
-static size_t fixed_pages(void)
+/* With a ring and a DS area, charged; cuts options->size to what is left if it may. Or NULL. */
+static struct bts_tracer *new_tracer(struct bts_options *options)
 {
-	return 1 + trace_memory_pages(DS_AREA_SIZE);
-}
-
-static size_t bytes_taken(const struct bts_options *options)
-{
-	return (fixed_pages() + trace_memory_pages(buffer_bytes(options))) * PAGE_SIZE;
-}
-
-/* The largest ring for which `charged` bytes are taken. */
-static size_t largest_size(const struct bts_options *options, size_t charged)
-{
-	size_t buffer = charged - fixed_pages() * PAGE_SIZE - TRACE_PATTERN_BYTES;
-
-	return (buffer / ds_configuration->record_size - RING_SPARE - records_beyond(options)) *
-	       UNIT;
-}
-
-/* Charges what a tracer takes; cuts options->size to what is left if it may. Bytes, or 0. */
-static size_t charge_memory(struct bts_options *options)
-{
-	size_t spared = options->replaces ? bts_of(options->replaces)->charged : 0, wanted, charged;
 	struct bts_options smallest = *options;
+	struct trace_size size = {.account = options->account,
+				  .replaces = options->replaces,
+				  .pages = 1 + trace_memory_pages(DS_AREA_SIZE)};
+	struct tracer *tracer;
 
-	options->size -= options->size % UNIT;
-	smallest.size = options->cut_size ? least_records(options) * UNIT : options->size;
-	wanted = bytes_taken(options);
-	charged = account_charge(options->account, wanted, bytes_taken(&smallest), spared);
-	if (charged && charged < wanted)
-		options->size = largest_size(options, charged);
-	return charged;
+	if (options->cut_size)
+		smallest.size = least_records(options) * UNIT;
+	size.bytes = buffer_bytes(options);
+	size.least = buffer_bytes(&smallest);
+	tracer = trace_new_page(TRACE_BTS, &size);
+	options->size = (size.bytes / ds_configuration->record_size - RING_SPARE -
+			 records_beyond(options)) *
+			UNIT;
+	return bts_of(tracer);
 }
 
 /* With stamps two slots are kept: for the gap that follows, and for the stamp that ends it all. */
@@ -160,24 +145,18 @@ int tracer_create(const struct bts_options *options, struct bts_tracer **result)
 {
 	struct bts_options settled = *options;
 	struct bts_tracer *tracer;
-	size_t charged;
 	int error = tracer_check(options);
 
 	if (error)
 		return error;
-	charged = charge_memory(&settled);
-	tracer = charged ? area_alloc(1, VM_WRITE) : NULL;
-	if (!tracer) {
-		account_uncharge(options->account, charged);
+	tracer = new_tracer(&settled);
+	if (!tracer)
 		return -ENOMEM;
-	}
 	tracer_settle_options(&settled, settled.size);
 	settled.replaces = NULL;
-	tracer->base.unit = TRACE_BTS;
 	tracer->base.overflowed = settled.overflowed;
 	tracer->base.argument = settled.argument;
 	tracer->options = settled;
-	tracer->charged = charged;
 	error = create_ring(tracer);
 	if (error) {
 		tracer_free(&tracer->base);
@@ -200,9 +179,7 @@ bool tracer_free(struct tracer *freed)
 		whole = trace_memory_free(buffer, buffer_bytes(&tracer->options));
 		whole &= trace_memory_free(area, DS_AREA_SIZE);
 	}
-	account_uncharge(tracer->options.account, tracer->charged);
-	area_free(tracer, 1);
-	return whole;
+	return trace_free_page(freed) && whole;
 }
 
 unsigned wished_view(const struct trace_context *context)
@@ -283,4 +260,13 @@ void tracer_stamp(struct bts_tracer *tracer, unsigned qualifier, unsigned pid, u
 	tracer->arrived = arrives;
 	stamp = record_stamp(qualifier, pid, cpu);
 	store_record(tracer, &stamp);
+}
+
+void tracer_clear(struct tracer *cleared)
+{
+	struct bts_tracer *tracer = bts_of(cleared);
+
+	ring_clear(&tracer->ring);
+	tracer->truncated = false;
+	tracer->gap = tracer->missing = 0;
 }

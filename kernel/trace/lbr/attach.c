@@ -7,54 +7,14 @@ int branch_stack_attach(struct task *task, unsigned cpu, const struct branch_sta
 			struct tracer **result)
 {
 	bool lent = !task && cpu < cpu_count() && ds_is_lent(&cpu_by_index(cpu)->trace->ds);
-	struct stack_tracer *tracer;
-	int error = lent ? -EBUSY : stack_create(options, task, cpu, &tracer);
+	struct tracer *tracer;
+	int error = lent ? -EBUSY : stack_create(options, task, &tracer);
 
 	if (!error)
-		error = trace_link(task, cpu, &tracer->base);
+		error = trace_link(task, cpu, tracer);
 	if (!error)
-		*result = &tracer->base;
+		*result = tracer;
 	return error;
-}
-
-struct reading {
-	const struct stack_tracer *tracer;
-	struct ptrace_lbr_branch *branches;
-	unsigned count;
-};
-
-static void copy_branches(void *argument)
-{
-	struct reading *reading = argument;
-
-	if (reading->count > reading->tracer->options.entries)
-		reading->count = reading->tracer->options.entries;
-	if (reading->count > reading->tracer->count)
-		reading->count = reading->tracer->count;
-	for (unsigned i = 0; reading->branches && i < reading->count; i++)
-		reading->branches[i] = reading->tracer->branch[i];
-}
-
-unsigned branch_stack_read(struct tracer *tracer, struct ptrace_lbr_branch *branches, unsigned most)
-{
-	struct reading reading = {stack_of(tracer), branches, most};
-
-	trace_perform(tracer->context, copy_branches, &reading);
-	return reading.count;
-}
-
-static void clear_branches(void *argument)
-{
-	struct stack_tracer *tracer = argument;
-
-	tracer->count = 0;
-	tracer->saved = (struct lbr_registers){.top = 0};
-	tracer->state.header.xcomp_bv = 0;
-}
-
-void branch_stack_clear(struct tracer *tracer)
-{
-	trace_perform(tracer->context, clear_branches, stack_of(tracer));
 }
 
 struct ptrace_lbr_config branch_stack_status(struct tracer *tracer)
@@ -69,6 +29,6 @@ struct ptrace_lbr_config branch_stack_status(struct tracer *tracer)
 	status.branch_size = sizeof(struct ptrace_lbr_branch);
 	status.flags = options->flags;
 	status.kinds = options->flags & PTRACE_LBR_CALL_STACK ? 0 : options->kinds;
-	status.available = branch_stack_read(tracer, NULL, LBR_MOST);
+	status.available = (uint32_t)trace_read(tracer, NULL, LBR_MOST);
 	return status;
 }

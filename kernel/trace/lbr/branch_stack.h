@@ -42,10 +42,6 @@ struct branch_stack_options {
 int branch_stack_attach(struct task *task, unsigned cpu, const struct branch_stack_options *options,
 			struct tracer **tracer);
 
-/* Copies (NULL: only counts) at most `most` of the newest branches, newest first; they stay. */
-unsigned branch_stack_read(struct tracer *tracer, struct ptrace_lbr_branch *branches,
-			   unsigned most);
-
 /*
  * For a unit that departs before this one: this CPU's tracers take over now what the stack has.
  * Then a tracer's branches, newest first, `count` of them; the next departure changes them. IF = 0,
@@ -53,9 +49,6 @@ unsigned branch_stack_read(struct tracer *tracer, struct ptrace_lbr_branch *bran
  */
 void branch_stack_depart(struct cpu *cpu);
 const struct ptrace_lbr_branch *branch_stack_held(const struct tracer *tracer, unsigned *count);
-
-/* Removes all branches. */
-void branch_stack_clear(struct tracer *tracer);
 
 /* As PTRACE_LBR_STATUS says it. NULL: what the processor has, alone. */
 struct ptrace_lbr_config branch_stack_status(struct tracer *tracer);

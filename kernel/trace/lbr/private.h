@@ -23,9 +23,6 @@ struct stack_tracer {
 	/* Of a call stack: in `state` if that has the component, else in `saved`. */
 	struct lbr_registers saved;
 	_Alignas(64) struct stack_state state;
-	/* Under the lock of all of them (tracer.c): */
-	struct stack_tracer *next_known;
-	unsigned pid, cpu; /* of what it traces; pid 0: the CPU */
 };
 _Static_assert(sizeof(struct stack_tracer) <= 4096, "one page");
 
@@ -34,10 +31,8 @@ static inline struct stack_tracer *stack_of(const struct tracer *tracer)
 	return (struct stack_tracer *)(uintptr_t)tracer;
 }
 
-/* Of `task`, or of CPU `index`: charged, admitted, not attached. Errors as branch_stack_attach().
- */
-int stack_create(const struct branch_stack_options *options, const struct task *task,
-		 unsigned index, struct stack_tracer **tracer);
+/* Charged, not attached. Errors as branch_stack_attach(). */
+int stack_create(const struct branch_stack_options *options, bool of_task, struct tracer **tracer);
 
 /* What a call stack's tracer has in the processor's stack, which is stopped. IF = 0. */
 void stack_save(struct stack_tracer *tracer);
@@ -47,4 +42,6 @@ void stack_restore(struct stack_tracer *tracer);
 void stack_state_init(void);
 
 /* As the unit's row. */
-bool stack_free(struct tracer *tracer);
+size_t stack_read(struct tracer *tracer, void *branches, size_t most);
+void stack_clear(struct tracer *tracer);
+bool stack_agree(const struct tracer *tracer, const struct tracer *beside);

@@ -4,6 +4,7 @@
 #include "kernel/console.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/lbr/private.h"
+#include "kernel/trace/memory.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 
@@ -26,16 +27,9 @@ static struct stack_cpu *stack_cpu(const struct cpu *cpu)
 	return (struct stack_cpu *)cpu->trace->unit[TRACE_LBR];
 }
 
-/* The tracer after `at` of the task and the CPU, NULL: the first. */
 static struct stack_tracer *next_tracer(const struct cpu *cpu, const struct stack_tracer *at)
 {
-	struct trace_context *of[] = {cpu->trace->running, cpu->trace->own};
-	struct tracer *next = at ? at->base.next : NULL;
-
-	for (unsigned i = at && at->base.context == of[0]; !next && i < 2; i++)
-		if (of[i] && (!at || at->base.context != of[1]))
-			next = of[i]->tracers[TRACE_LBR];
-	return stack_of(next);
+	return stack_of(trace_next(cpu, TRACE_LBR, at ? &at->base : NULL));
 }
 
 /* Since the arrival, newest first. */
@@ -123,12 +117,6 @@ void branch_stack_depart(struct cpu *cpu)
 		if (here->program.flags & PTRACE_LBR_CALL_STACK)
 			stack_save(at);
 	}
-}
-
-static void depart(struct cpu *cpu, bool departs)
-{
-	(void)departs;
-	branch_stack_depart(cpu);
 }
 
 /*
@@ -255,9 +243,12 @@ const struct trace_unit lbr_unit = {
 	.keep = keep_newest,
 	.interrupt = interrupt,
 	.stop = stop,
-	.depart = depart,
+	.depart = branch_stack_depart,
 	.arrive = arrive,
 	.excludes = excludes,
-	.free = stack_free,
+	.agree = stack_agree,
+	.clear = stack_clear,
+	.read = stack_read,
+	.free = trace_free_page,
 	.requests = &ptrace_lbr_unit,
 };

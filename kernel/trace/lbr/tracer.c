@@ -1,48 +1,19 @@
 // SPDX-License-Identifier: MIT
 // A tracer of the newest branches: what it asks for, and because of whom it is refused.
-#include "kernel/mm/vm.h"
-#include "kernel/sched/task.h"
 #include "kernel/trace/lbr/private.h"
 #include "kernel/trace/memory.h"
+#include "lib/string.h"
 
 #define EVERYTHING (PTRACE_LBR_USER | PTRACE_LBR_KERNEL)
 #define CALLS	   (PTRACE_LBR_CALL | PTRACE_LBR_CALL_INDIRECT | PTRACE_LBR_RETURN)
 
-static struct spinlock lock;
-static struct stack_tracer *known; /* all that there are */
-
-static bool may_run_together(const struct stack_tracer *one, const struct stack_tracer *other)
-{
-	if (one->pid && other->pid)
-		return one->pid == other->pid;
-	return one->pid || other->pid || one->cpu == other->cpu;
-}
-
 /* A call stack has kinds that no other tracer could be beside. */
-static bool agree(const struct branch_stack_options *one, const struct branch_stack_options *other)
+bool stack_agree(const struct tracer *tracer, const struct tracer *beside)
 {
+	const struct branch_stack_options *one = &stack_of(tracer)->options;
+	const struct branch_stack_options *other = &stack_of(beside)->options;
+
 	return !((one->flags | other->flags) & PTRACE_LBR_CALL_STACK) && one->kinds == other->kinds;
-}
-
-/* -EBUSY: another is in the way. */
-static int admit_tracer(struct stack_tracer *tracer, const struct tracer *replaced)
-{
-	SPIN_GUARD(&lock);
-
-	for (const struct stack_tracer *at = known; at; at = at->next_known)
-		if (&at->base != replaced && may_run_together(tracer, at) &&
-		    !agree(&tracer->options, &at->options))
-			return -EBUSY;
-	tracer->next_known = known;
-	known = tracer;
-	return 0;
-}
-
-static void forget_tracer(const struct stack_tracer *tracer)
-{
-	SPIN_GUARD(&lock);
-
-	LIST_REMOVE(known, tracer, next_known);
 }
 
 const struct ptrace_lbr_branch *branch_stack_held(const struct tracer *tracer, unsigned *count)
@@ -87,39 +58,39 @@ static int settle_options(struct branch_stack_options *options, bool of_task)
 	return options->flags & PTRACE_LBR_KERNEL && !options->privileged ? -EPERM : 0;
 }
 
-bool stack_free(struct tracer *freed)
-{
-	struct stack_tracer *tracer = stack_of(freed);
-
-	forget_tracer(tracer);
-	account_uncharge(tracer->options.account, PAGE_SIZE);
-	area_free(tracer, 1);
-	return true;
-}
-
-int stack_create(const struct branch_stack_options *options, const struct task *task,
-		 unsigned index, struct stack_tracer **result)
+int stack_create(const struct branch_stack_options *options, bool of_task, struct tracer **result)
 {
 	struct branch_stack_options settled = *options;
-	size_t spared = options->replaces ? PAGE_SIZE : 0, charged = 0;
-	struct stack_tracer *tracer = NULL;
-	int error = settle_options(&settled, task);
+	struct trace_size size = {options->account, options->replaces, .pages = 1};
+	int error = settle_options(&settled, of_task);
 
-	if (!error)
-		charged = account_charge(settled.account, PAGE_SIZE, PAGE_SIZE, spared);
-	if (charged)
-		tracer = area_alloc(1, VM_WRITE);
-	if (!tracer) {
-		account_uncharge(settled.account, charged);
-		return error ? error : -ENOMEM;
-	}
-	tracer->base.unit = TRACE_LBR;
-	tracer->options = settled;
-	tracer->pid = task ? task->pid : 0;
-	tracer->cpu = index;
-	error = admit_tracer(tracer, options->replaces);
 	if (error)
-		stack_free(&tracer->base);
-	*result = tracer;
-	return error;
+		return error;
+	*result = trace_new_page(TRACE_LBR, &size);
+	if (!*result)
+		return -ENOMEM;
+	stack_of(*result)->options = settled;
+	return 0;
+}
+
+size_t stack_read(struct tracer *read, void *branches, size_t most)
+{
+	const struct stack_tracer *tracer = stack_of(read);
+
+	if (most > tracer->options.entries)
+		most = tracer->options.entries;
+	if (most > tracer->count)
+		most = tracer->count;
+	if (branches)
+		memcpy(branches, tracer->branch, most * sizeof(tracer->branch[0]));
+	return most;
+}
+
+void stack_clear(struct tracer *cleared)
+{
+	struct stack_tracer *tracer = stack_of(cleared);
+
+	tracer->count = 0;
+	tracer->saved = (struct lbr_registers){.top = 0};
+	tracer->state.header.xcomp_bv = 0;
 }

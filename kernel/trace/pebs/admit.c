@@ -11,7 +11,6 @@ struct wish {
 };
 
 struct admission {
-	const struct trace_context *context;
 	const struct tracer *replaces; /* does not count */
 	bool samples;
 	struct wish wishes[2 * PEBS_COUNTERS];
@@ -21,12 +20,11 @@ struct admission {
 	char holder[PTRACE_PEBS_HOLDER];
 };
 
-static void add_wishes(void *argument)
+static void add_wishes(struct tracer *tracer, void *argument)
 {
 	struct admission *admission = argument;
 
-	for (const struct pebs_tracer *at = pebs_first(admission->context); at;
-	     at = pebs_next(at)) {
+	for (const struct pebs_tracer *at = pebs_first(tracer->context); at; at = pebs_next(at)) {
 		struct wish *wish = &admission->wishes[admission->count];
 
 		if (admission->count == 2 * PEBS_COUNTERS)
@@ -111,11 +109,9 @@ static void look_at_cpu(void *argument)
 
 int pebs_admit(struct pebs_tracer *tracer, unsigned index, const struct pebs_options *options)
 {
-	struct trace_context *context = tracer->base.context;
-	struct admission admission = {
-		.context = context, .replaces = options->replaces, .samples = !options->count};
+	struct admission admission = {.replaces = options->replaces, .samples = !options->count};
 
-	trace_perform(context, add_wishes, &admission);
+	trace_perform(&tracer->base, add_wishes, &admission);
 	for (unsigned i = 0; i < cpu_count(); i++)
 		if (index == ALL_CPUS || i == index)
 			smp_call(i, look_at_cpu, &admission);

@@ -6,11 +6,10 @@
 #include "lib/format.h"
 #include "lib/string.h"
 
-static void begin_recording(void *argument)
+static void begin_recording(struct tracer *tracer, void *argument)
 {
-	struct pebs_tracer *tracer = argument;
-
-	tracer->admitted = true;
+	(void)argument;
+	pebs_of(tracer)->admitted = true;
 }
 
 /*
@@ -65,7 +64,7 @@ int pebs_attach(struct task *task, unsigned cpu, const struct pebs_options *opti
 		trace_detach(&tracer->base);
 		return error;
 	}
-	trace_perform(tracer->base.context, begin_recording, tracer);
+	trace_perform(&tracer->base, begin_recording, NULL);
 	trace_settle();
 	*result = &tracer->base;
 	return 0;
@@ -74,16 +73,15 @@ int pebs_attach(struct task *task, unsigned cpu, const struct pebs_options *opti
 /* --- Reading --- */
 
 struct reading {
-	struct pebs_tracer *tracer;
 	unsigned char *samples;
 	size_t from, most, count;
 	bool remove;
 };
 
-static void copy_samples(void *argument)
+static void copy_samples(struct tracer *of, void *argument)
 {
 	struct reading *reading = argument;
-	struct pebs_tracer *tracer = reading->tracer;
+	struct pebs_tracer *tracer = pebs_of(of);
 	size_t left = tracer->used > reading->from ? tracer->used - reading->from : 0;
 
 	reading->count = left < reading->most ? left : reading->most;
@@ -98,50 +96,28 @@ static void copy_samples(void *argument)
 
 size_t pebs_read(struct tracer *tracer, void *samples, size_t most)
 {
-	struct reading reading = {
-		.tracer = pebs_of(tracer), .samples = samples, .most = most, .remove = true};
+	struct reading reading = {.samples = samples, .most = most, .remove = true};
 
-	trace_perform(tracer->context, copy_samples, &reading);
+	trace_perform(tracer, copy_samples, &reading);
 	return reading.count;
 }
 
 size_t pebs_peek(struct tracer *tracer, size_t from, void *samples, size_t most)
 {
-	struct reading reading = {
-		.tracer = pebs_of(tracer), .samples = samples, .from = from, .most = most};
+	struct reading reading = {.samples = samples, .from = from, .most = most};
 
-	trace_perform(tracer->context, copy_samples, &reading);
+	trace_perform(tracer, copy_samples, &reading);
 	return reading.count;
-}
-
-static void clear_samples(void *argument)
-{
-	struct pebs_tracer *tracer = argument;
-
-	tracer->used = 0;
-	tracer->events = 0;
-	tracer->lost = 0;
-	tracer->truncated = tracer->blocked = tracer->full = false;
-}
-
-void pebs_clear(struct tracer *tracer)
-{
-	trace_perform(tracer->context, clear_samples, pebs_of(tracer));
 }
 
 /* --- Status --- */
 
-struct question {
-	struct pebs_tracer *tracer;
-	struct pebs_status *status;
-};
-
-static void answer_question(void *argument)
+static void find_status(struct tracer *asked, void *argument)
 {
-	struct question *question = argument;
-	const struct pebs_tracer *tracer = question->tracer;
+	const struct pebs_tracer *tracer = pebs_of(asked);
+	struct pebs_status *status = argument;
 
-	*question->status = (struct pebs_status){
+	*status = (struct pebs_status){
 		.view = tracer->options.view,
 		.overflow = tracer->options.overflow,
 		.size = tracer->options.size,
@@ -156,14 +132,12 @@ static void answer_question(void *argument)
 		.full = tracer->full,
 	};
 	if (tracer->blocked)
-		memcpy(question->status->holder, tracer->holder, sizeof(tracer->holder));
+		memcpy(status->holder, tracer->holder, sizeof(tracer->holder));
 }
 
 void pebs_status(struct tracer *tracer, struct pebs_status *status)
 {
-	struct question question = {pebs_of(tracer), status};
-
-	trace_perform(tracer->context, answer_question, &question);
+	trace_perform(tracer, find_status, status);
 }
 
 size_t pebs_available(struct tracer *tracer)

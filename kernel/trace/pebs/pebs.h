@@ -82,10 +82,6 @@ size_t pebs_read(struct tracer *tracer, void *samples, size_t most);
 /* Copies at most `most` samples from the one at `from` on, 0 being the oldest, and leaves them. */
 size_t pebs_peek(struct tracer *tracer, size_t from, void *samples, size_t most);
 
-/* Removes all samples and events, and forgets what status says of those that are missing; one that
-   TRACE_STOP ended goes on. */
-void pebs_clear(struct tracer *tracer);
-
 struct pebs_status {
 	unsigned view;
 	enum trace_overflow overflow;

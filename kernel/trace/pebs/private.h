@@ -41,7 +41,6 @@ struct pebs_tracer {
 	uint64_t counters; /* that it can take */
 	struct pmu_owner owner;
 	char name[PTRACE_PEBS_HOLDER];
-	size_t charged; /* bytes of all its pages */
 
 	unsigned char *memory;
 	size_t unit; /* bytes of a sample */
@@ -129,6 +128,9 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **tracer)
 
 /* Gives everything back. Returns false if a pattern was overwritten. */
 bool pebs_free(struct tracer *tracer);
+
+/* Samples and events, as the unit's row; one that TRACE_STOP ended goes on. */
+void pebs_forget(struct tracer *tracer);
 
 /* The sample `n` after the oldest, or its place. */
 static inline void *pebs_slot(const struct pebs_tracer *tracer, size_t n)

@@ -68,17 +68,11 @@ static void empty_staging(struct cpu *cpu, uint64_t overflowed)
 			pebs->loaded[i]->truncated = true;
 }
 
-/* Holds the tracers that came to their threshold; their task gets no further in ring 3. */
 static void check_ends(struct cpu *cpu, struct trace_context *context)
 {
-	for (struct pebs_tracer *at = pebs_first(context); at; at = pebs_next(at)) {
-		if (!pebs_at_threshold(at) || at->base.held)
-			continue;
-		at->base.held = true;
-		if (context->task)
-			atomic_store(&context->task->user_break, true);
-		trace_queue(cpu, &at->base);
-	}
+	for (struct pebs_tracer *at = pebs_first(context); at; at = pebs_next(at))
+		if (pebs_at_threshold(at) && !at->base.held)
+			trace_hold(cpu, &at->base);
 }
 
 static void stop(struct cpu *cpu)
@@ -104,12 +98,11 @@ static void give_interrupted(struct cpu *cpu, uint64_t late)
 			pebs_put(pebs->loaded[slot], &pebs->sample, cpu);
 }
 
-static void depart(struct cpu *cpu, bool departs)
+static void depart(struct cpu *cpu)
 {
 	struct pebs_cpu *pebs = pebs_cpu(cpu);
 	uint64_t overflowed, interrupting = pebs->counters & cpu->trace->pmu.interrupting;
 
-	(void)departs;
 	if (!pebs->counters)
 		return;
 	if (pebs->sampling)
@@ -288,6 +281,7 @@ const struct trace_unit pebs_unit = {
 	.depart = depart,
 	.arrive = arrive,
 	.go_on = go_on,
+	.clear = pebs_forget,
 	.free = pebs_free,
 	.requests = &ptrace_pebs_unit,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A tracer with its buffer, what it is charged, and what of a sample it may see.
 #include "drivers/lbr/lbr.h"
-#include "kernel/mm/vm.h"
+#include "kernel/mm/page.h"
 #include "kernel/sched/task.h"
 #include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/trace/memory.h"
@@ -121,36 +121,23 @@ static size_t buffer_bytes(const struct pebs_options *options)
 	return (options->size / unit_of(options) + slots_beyond(options)) * unit_of(options);
 }
 
-/* It describes itself in one page, and a tracer of its branches in another. */
-static size_t pages_beside(const struct pebs_options *options)
+/* Charged; cuts options->size to what is left if it may. A tracer of branches has another page. */
+static struct pebs_tracer *new_tracer(struct pebs_options *options)
 {
-	return options->branches ? 2 : 1;
-}
-
-static size_t bytes_taken(const struct pebs_options *options)
-{
-	return (pages_beside(options) + trace_memory_pages(buffer_bytes(options))) * PAGE_SIZE;
-}
-
-/* Charges what a tracer takes; cuts options->size to what is left if it may. Bytes, or 0. */
-static size_t charge_memory(struct pebs_options *options)
-{
-	size_t spared = options->replaces ? pebs_of(options->replaces)->charged : 0, wanted,
-	       charged;
 	struct pebs_options smallest = *options;
 	size_t unit = unit_of(options);
+	struct trace_size size = {.account = options->account,
+				  .replaces = options->replaces,
+				  .pages = options->branches ? 2 : 1};
+	struct tracer *tracer;
 
-	options->size -= options->size % unit;
-	smallest.size = options->cut_size ? unit : options->size;
-	wanted = bytes_taken(options);
-	charged = account_charge(options->account, wanted, bytes_taken(&smallest), spared);
-	if (charged && charged < wanted)
-		options->size =
-			((charged - pages_beside(options) * PAGE_SIZE - TRACE_PATTERN_BYTES) /
-				 unit -
-			 slots_beyond(options)) *
-			unit;
-	return charged;
+	if (options->cut_size)
+		smallest.size = unit;
+	size.bytes = buffer_bytes(options);
+	size.least = buffer_bytes(&smallest);
+	tracer = trace_new_page(TRACE_PEBS, &size);
+	options->size = (size.bytes / unit - slots_beyond(options)) * unit;
+	return pebs_of(tracer);
 }
 
 int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
@@ -159,17 +146,14 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
 	struct pebs_event event;
 	uint64_t counters;
 	struct pebs_tracer *tracer;
-	size_t charged, unit = unit_of(options);
+	size_t unit = unit_of(options);
 	int error = check_options(options, &event, &counters);
 
 	if (error)
 		return error;
-	charged = charge_memory(&settled);
-	tracer = charged ? area_alloc(1, VM_WRITE) : NULL;
-	if (!tracer) {
-		account_uncharge(options->account, charged);
+	tracer = new_tracer(&settled);
+	if (!tracer)
 		return -ENOMEM;
-	}
 	if (!settled.view)
 		settled.view = TRACE_USER;
 	settled.branches = existing_branches(settled.branches);
@@ -178,18 +162,17 @@ int pebs_create(const struct pebs_options *options, struct pebs_tracer **result)
 	settled.replaces = NULL;
 	settled.holder = NULL;
 	*tracer = (struct pebs_tracer){
-		.base = {.unit = TRACE_PEBS,
-			 .overflowed = settled.overflowed,
-			 .argument = settled.argument},
+		.base = tracer->base,
 		.options = settled,
 		.event = event,
 		.counters = counters,
-		.charged = charged,
 		.unit = unit,
 		.slots = buffer_bytes(&settled) / unit,
 		.memory = trace_memory_alloc(buffer_bytes(&settled)),
 		.left = settled.count ? PMU_LARGEST_PERIOD : pebs_distance(&settled),
 	};
+	tracer->base.overflowed = settled.overflowed;
+	tracer->base.argument = settled.argument;
 	tracer->owner.name = tracer->name;
 	tracer->owner.overflowed = settled.interrupt ? pebs_interrupted : NULL;
 	if (!tracer->memory) {
@@ -205,9 +188,7 @@ bool pebs_free(struct tracer *freed)
 	struct pebs_tracer *tracer = pebs_of(freed);
 	bool whole = trace_memory_free(tracer->memory, tracer->slots * tracer->unit);
 
-	account_uncharge(tracer->options.account, tracer->charged);
-	area_free(tracer, 1);
-	return whole;
+	return trace_free_page(freed) && whole;
 }
 
 bool pebs_is_full(const struct pebs_tracer *tracer)
@@ -356,4 +337,14 @@ void pebs_put(struct pebs_tracer *tracer, const struct ds_sample *sample, const 
 	put_branches(tracer, sample, (struct ptrace_pebs_branch *)(slot + 1));
 	tracer->used++;
 	tracer->full = pebs_is_full(tracer);
+}
+
+void pebs_forget(struct tracer *cleared)
+{
+	struct pebs_tracer *tracer = pebs_of(cleared);
+
+	tracer->used = 0;
+	tracer->events = 0;
+	tracer->lost = 0;
+	tracer->truncated = tracer->blocked = tracer->full = false;
 }

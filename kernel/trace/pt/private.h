@@ -112,7 +112,7 @@ bool stream_at_gap(const struct insntrace_buffer *buffer);
 bool stream_take(struct insntrace_buffer *buffer, size_t bytes);
 
 /* Lets the processor write what has been read, unless a gap is to be said. Not started, at rest. */
-void stream_make_room(void *buffer);
+void stream_make_room(struct tracer *buffer, void *argument);
 
 /* --- xsaves.c; this CPU, IF = 0 --- */
 

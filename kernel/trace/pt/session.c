@@ -229,7 +229,7 @@ static void make_room_here(void *argument)
 	struct insntrace_buffer *buffer = argument;
 
 	cpu_stop_trace(false);
-	stream_make_room(buffer);
+	stream_make_room(&buffer->base, NULL);
 	if (*buffer->started)
 		cpu_start_trace(buffer, false);
 }
@@ -245,9 +245,9 @@ int insntrace_take_stream(struct trace_account *owner, unsigned descriptor, size
 	if (session->mode == INSNTRACE_CPUS) {
 		smp_call(descriptor, make_room_here, buffer);
 	} else if (has_thread(buffer)) {
-		trace_perform(buffer->base.context, stream_make_room, buffer);
+		trace_perform(&buffer->base, stream_make_room, NULL);
 	} else {
-		stream_make_room(buffer);
+		stream_make_room(&buffer->base, NULL);
 	}
 	return 0;
 }

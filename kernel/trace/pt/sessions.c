@@ -30,8 +30,9 @@ int session_enter(struct session *session)
 	for (const struct session *at = sessions; at; at = at->next)
 		if (at->mode == INSNTRACE_CPUS && session->mode == INSNTRACE_CPUS)
 			return -EBUSY;
+	session->claim.unit = TRACE_PT;
 	if (session->mode == INSNTRACE_CPUS)
-		error = trace_claim(&session->claim, TRACE_PT, NULL);
+		error = trace_claim(&session->claim);
 	if (!error) {
 		session->next = sessions;
 		sessions = session;

@@ -75,11 +75,12 @@ bool stream_take(struct insntrace_buffer *buffer, size_t bytes)
  * The trace is to stop before the chunk that the reader is in. It goes on after a gap once the
  * reader knows of that: two gaps at a time would be one too many.
  */
-void stream_make_room(void *argument)
+void stream_make_room(struct tracer *tracer, void *argument)
 {
-	struct insntrace_buffer *buffer = argument;
+	struct insntrace_buffer *buffer = (struct insntrace_buffer *)tracer;
 	uint64_t chunk = buffer->taken / chunk_bytes(buffer) + buffer->config.chunks - 1;
 
+	(void)argument;
 	if (!buffer->gap_at)
 		pt_set_stop(&buffer->trace, chunk % buffer->config.chunks);
 }

@@ -175,9 +175,9 @@ static void stop(struct cpu *cpu)
 }
 
 /* The processor wrote the tracer's memory itself. */
-static void depart(struct cpu *cpu, bool departs)
+static void depart(struct cpu *cpu)
 {
-	(void)cpu, (void)departs;
+	(void)cpu;
 }
 
 /* NULL is the kernel's. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/mm/vm.h"
 #include "lib/string.h"
+#include "tests/framework/pages.h"
 #include "tests/lib/calibration.h"
 #include "tests/lib/chain.h"
 #include "tests/lib/own_tables.h"
@@ -311,7 +312,7 @@ static void map(const uint8_t *pages)
 static void unmap(void)
 {
 	for (size_t i = 0; i < PAGES; i++)
-		vm_unmap(BOUNDARY - PAGE_SIZE + i * PAGE_SIZE);
+		page_unmap(BOUNDARY - PAGE_SIZE + i * PAGE_SIZE);
 }
 
 /* The rig's own buffer waits meanwhile. */
@@ -550,7 +551,7 @@ static void open_low_memory(void)
 static void close_low_memory(void)
 {
 	for (uint64_t at = AT; at < AT + MODE_PAGES * PAGE_SIZE; at += PAGE_SIZE)
-		vm_unmap(at);
+		page_unmap(at);
 	memcpy(direct(AT), saved, sizeof(saved));
 }
 

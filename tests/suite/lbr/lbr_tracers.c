@@ -35,7 +35,7 @@ static struct ptrace_lbr_branch branches[LBR_MOST];
 
 static unsigned read_all(struct tracer *tracer)
 {
-	return branch_stack_read(tracer, branches, LBR_MOST);
+	return (unsigned)trace_read(tracer, branches, LBR_MOST);
 }
 
 static void visit(struct jumper *jumper)
@@ -367,7 +367,7 @@ static uint64_t depth_here(void)
 }
 
 /* The least that CPUID.1CH:EAX lists of those that are at least `entries`; else the deepest. */
-static uint64_t least_depth(unsigned entries)
+static uint64_t depth_with_room(unsigned entries)
 {
 	uint32_t depths = cpuid(LBR_LEAF, 0).eax & 0xf;
 	uint64_t depth = 8;
@@ -391,11 +391,11 @@ TEST(lbr_tracer_depth, .group = "LB", .ids = "LB68", .needs = NEED_LBR,
 		test_skip("the depth of a model's stack is what it is");
 	test_pin();
 	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &few, &tracer), 0);
-	EXPECT_EQ(depth_here(), least_depth(8));
+	EXPECT_EQ(depth_here(), depth_with_room(8));
 	REQUIRE_EQ(branch_stack_attach(NULL, this_cpu()->index, &most, &second), 0);
 	EXPECT_EQ(depth_here(), lbr_caps()->depth);
 	EXPECT(trace_detach(second));
-	EXPECT_EQ(depth_here(), least_depth(8));
+	EXPECT_EQ(depth_here(), depth_with_room(8));
 	EXPECT(trace_detach(tracer));
 	for (unsigned entries = 1; entries <= 16 && entries <= lbr_caps()->depth; entries++)
 		EXPECT_EQ(read_of_visit(JUMPS, entries), entries);
@@ -540,7 +540,7 @@ TEST(lbr_tracer_no_hole, .group = "LB", .ids = "LB39", .needs = NEED_LBR,
 	both = attach(caller.task,
 		      (struct branch_stack_options){.flags = BOTH, .privileged = true});
 	/* A turn that the timer ends at once may have fewer. */
-	for (unsigned turns = 0; turns < 200 && branch_stack_read(user, NULL, LBR_MOST); turns++)
+	for (unsigned turns = 0; turns < 200 && trace_read(user, NULL, LBR_MOST); turns++)
 		task_yield();
 	EXPECT_EQ(read_all(user), 0);
 	EXPECT_EQ(read_all(both), lbr_caps()->depth);
@@ -631,7 +631,7 @@ TEST(lbr_tracer_freezes, .group = "LB", .ids = "LB45", .needs = NEED_LBR,
 		}
 	}
 	EXPECT_EQ(pmu_release(&this_cpu()->trace->pmu, 0, &owner), 0);
-	branch_stack_read(tracer, branches, 1);
+	trace_read(tracer, branches, 1);
 	EXPECT(branches[0].from != (uint64_t)lbr_loop_branch);
 	EXPECT(trace_detach(tracer));
 }

@@ -7,6 +7,7 @@
 #include "kernel/trap/trap.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "tests/framework/pages.h"
 #include "tests/lib/code.h"
 #include "tests/lib/pt_rig.h"
 #include "tests/lib/rig.h"
@@ -111,7 +112,7 @@ static void check_area_zero(const char *key, bool mapped)
 	faulted = two_jumps_fault(rig_all());
 	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
 	if (mapped)
-		vm_unmap(0);
+		page_unmap(0);
 	for (size_t i = 0; i < PAGE_SIZE; i++)
 		changed += page[i] != 0;
 	test_observe(key, "fault:%d,bytes:%zu", faulted, changed);

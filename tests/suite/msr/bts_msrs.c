@@ -16,6 +16,7 @@
 #include "tests/lib/calibration.h"
 #include "tests/lib/code.h"
 #include "tests/lib/own_tables.h"
+#include "tests/lib/parked.h"
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
@@ -605,7 +606,7 @@ static void go_through_init(void *argument)
 	if (ds_checkout(&this_cpu()->trace->ds) == 0) {
 		wrmsr(IA32_DS_AREA, (uint64_t)trial->area);
 		wrmsr(IA32_DEBUGCTL, trial->debugctl);
-		smp_park(look, trial);
+		cpu_park(look, trial);
 		ds_checkin(&this_cpu()->trace->ds);
 	}
 	interrupts_restore(flags);
@@ -646,7 +647,7 @@ static void check_after_init(uint64_t debugctl)
 	       (records && !(branch = only_branch(trial.area))))
 		if (clock_us() > end)
 			test_error("CPU %u does not wait, or does not record", index);
-	EXPECT(smp_unpark(index));
+	EXPECT(cpu_unpark(index));
 	task_join(task);
 	task_put(task);
 	EXPECT_EQ(trial.debugctl_after, 0);

@@ -6,6 +6,7 @@
 #include "kernel/silicon.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/cpu.h"
+#include "tests/lib/parked.h"
 #include "tests/lib/pebs_rig.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
@@ -167,7 +168,7 @@ static void go_through_init(void *argument)
 		init.enable_before = rdmsr(IA32_PEBS_ENABLE);
 		wrmsr(IA32_PMC0, 4711);
 		init.cr4_before = read_cr4();
-		smp_park(look, NULL);
+		cpu_park(look, NULL);
 		init.cr4_after = read_cr4();
 		init.index_after = overflow();
 		wrmsr(IA32_PMC0, 0);
@@ -201,7 +202,7 @@ static void send_init(void)
 	while (atomic_load(&cpu_by_index(index)->online))
 		if (clock_us() > end)
 			test_error("CPU %u does not wait", index);
-	EXPECT(smp_unpark(index));
+	EXPECT(cpu_unpark(index));
 	task_join(task);
 	task_put(task);
 }

@@ -179,7 +179,7 @@ static void expect_records(struct subject *subject, const struct ptrace_register
 static void expect_newest(const struct subject *subject, const struct ptrace_registers *registers)
 {
 	struct ptrace_lbr_branch found[NEWEST];
-	unsigned count = branch_stack_read(subject->newest, found, NEWEST);
+	unsigned count = (unsigned)trace_read(subject->newest, found, NEWEST);
 
 	EXPECT(count > 0);
 	for (unsigned i = 0; i < count; i++)

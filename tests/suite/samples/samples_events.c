@@ -242,7 +242,7 @@ TEST(samples_count_exactly, .group = "samples", .ids = "SE5", .needs = NEED_SAMP
 	REQUIRE_EQ(pebs_attach(sampled.task, 0, &taken, &sampler), 0);
 	sampled_run(&sampled);
 	EXPECT_EQ(events_of(counter), FEW * sampled_events(SAMPLED_INSTRUCTIONS));
-	pebs_clear(counter);
+	trace_clear(counter);
 	EXPECT_EQ(events_of(counter), 0);
 	expect_all(&sampled, sampler, PERIOD);
 	EXPECT(trace_detach(counter));
@@ -400,7 +400,7 @@ TEST(samples_cpu_gives_way, .group = "samples", .ids = "SE7", .needs = NEED_SAMP
 		EXPECT(trace_detach(of_task));
 	}
 	sampled_close(&sampled);
-	pebs_clear(of_cpu);
+	trace_clear(of_cpu);
 	sampled_open(&sampled); /* one without a tracer */
 	sampled_run(&sampled);
 	sampled_close(&sampled);

@@ -421,7 +421,7 @@ TEST(samples_blocked, .group = "samples", .ids = "", .needs = NEED_SAMPLES,
 	pebs_status(tracer, &status);
 	EXPECT_EQ(status.available, 0);
 	EXPECT(status.blocked && !strcmp(status.holder, "somebody"));
-	pebs_clear(tracer);
+	trace_clear(tracer);
 	pebs_status(tracer, &status);
 	EXPECT(!status.blocked && !status.holder[0]);
 	EXPECT(trace_detach(tracer));

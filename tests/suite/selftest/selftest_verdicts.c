@@ -18,6 +18,7 @@
 #include "kernel/trace/cpu.h"
 #include "kernel/trace/lbr/branch_stack.h"
 #include "kernel/watchdog.h"
+#include "tests/framework/pages.h"
 #include "tests/framework/test.h"
 #include "tests/lib/insntrace.h"
 #include "tests/lib/own_tables.h"
@@ -506,7 +507,7 @@ TEST(selftest_panic_damaged, .group = "selftest", .ids = "", .needs = NEED_SELFT
 	uint8_t *copy = (uint8_t *)(uintptr_t)restart_copy();
 
 	REQUIRE(copy != NULL);
-	vm_protect((uint64_t)copy, VM_WRITE);
+	page_protect((uint64_t)copy, VM_WRITE);
 	copy[0] ^= 1;
 	panic("the copy is damaged");
 }

@@ -216,7 +216,7 @@ static bool begins_anew(struct slot *slot, struct watcher *watcher)
 	EXPECT_EQ(watcher->reader.wrong, 0);
 	counts.waits += watcher->waits.due;
 	before_recording(slot, watcher);
-	bts_clear(watcher->tracer); /* what it has lost */
+	trace_clear(watcher->tracer); /* what it has lost */
 	trace_resume(watcher->tracer);
 	after_recording(slot, watcher);
 	return true;

@@ -642,7 +642,7 @@ static struct bts_status record_into(struct tracer *tracer, size_t room)
 	struct bts_status status;
 
 	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum - (staging_records() - room) * record);
-	bts_clear(tracer); /* an empty staging, by the new maximum */
+	trace_clear(tracer); /* an empty staging, by the new maximum */
 	chain_walk(&chain_b, 20);
 	bts_status(tracer, &status);
 	ds_set(area, DS_BTS_ABSOLUTE_MAXIMUM, maximum);

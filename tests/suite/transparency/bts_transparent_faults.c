@@ -3,6 +3,7 @@
 #include "kernel/mm/vm.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
+#include "tests/framework/pages.h"
 #include "tests/framework/test.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/random_programs/machine.h"
@@ -280,7 +281,7 @@ TEST(bts_transparent_page_faults, .group = "transparency", .ids = "", .needs = N
 	check_access(access_read, 1ul << 47, false);
 	caught_close();
 	for (size_t n = 0; n < PAGES; n++)
-		vm_unmap(AT + n * PAGE_SIZE);
+		page_unmap(AT + n * PAGE_SIZE);
 	EXPECT(rig_count(&rig) > 0);
 }
 
