@@ -16,10 +16,12 @@ void ds_rule_interrupt(struct vcpu *vcpu)
 		[DS_SKID_NONE] = 0, [DS_SKID_SHORT] = 3, [DS_SKID_LONG] = 100};
 	unsigned branches = skid[ds_behaviour_of(vcpu)->skid];
 
-	if (!branches)
+	if (!branches) {
 		interrupt(vcpu);
-	else if (!vcpu->ds.skid)
-		vcpu->ds.skid = branches, ds_forget_fields(vcpu);
+	} else if (!vcpu->ds.skid) {
+		vcpu->ds.skid = branches;
+		ds_forget_fields(vcpu);
+	}
 }
 
 void ds_skid(struct vcpu *vcpu)

@@ -593,21 +593,21 @@ TEST(pt_beside_another, .group = "PT", .ids = "PT147", .needs = NEED_PT | NEED_S
 enum { INT3S = 100, INT3_AT = 5, ROUNDS = 30 };
 
 /* Each has one event and one return. */
-static void trace_int3s(struct pt_rig *rig)
+static void trace_int3s(struct pt_rig *traced)
 {
 	const uint64_t handler = (uint64_t)own_handler_return;
 	unsigned events = 0, returns = 0;
 	struct flow_item item;
 	struct flow flow;
 
-	EXPECT_EQ(pt_prepare(&rig->trace), 0);
-	EXPECT_EQ(pt_load(&rig->trace), 0);
+	EXPECT_EQ(pt_prepare(&traced->trace), 0);
+	EXPECT_EQ(pt_load(&traced->trace), 0);
 	wrmsr(IA32_RTIT_STATUS, 0);
-	PT_TRACED(rig, PT_PLAIN,
+	PT_TRACED(traced, PT_PLAIN,
 		  "movl $100, %%esi\n1:\tint3\n\tdecl %%esi\n\t" PT_JCC("jnz", "1b"));
-	pt_flow(rig, &flow);
+	pt_flow(traced, &flow);
 	while (flow_next(&flow, &item)) {
-		events += item.what == FLOW_EVENT && item.from == rig->first + INT3_AT &&
+		events += item.what == FLOW_EVENT && item.from == traced->first + INT3_AT &&
 			  item.to == handler;
 		returns += item.what == FLOW_BRANCH && item.from == handler;
 	}
