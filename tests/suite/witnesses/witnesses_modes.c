@@ -11,7 +11,7 @@
 #include "tests/lib/random_programs/steps.h"
 #include "tests/suite/witnesses/witnesses.h"
 
-enum { PARTS = 16, PROGRAMS = 4, MOST_STEPS = 40000, MOST = 8192, SLOTS = 8192 };
+enum { PARTS = 4, PROGRAMS = 16, MOST_STEPS = 40000, MOST = 8192, SLOTS = 8192 };
 enum { STOPS = 50, TRIES = 5, HANDLER = 64, AROUND = 3, SAMPLES = 2000 };
 
 /*
@@ -526,7 +526,7 @@ TEST(witnesses_modes_stop, .group = "witnesses", .ids = "",
 	for (uint64_t i = 0; i < programs && !differs; i++) {
 		uint64_t seed = test_random();
 
-		make_program(seed, PARTS / 2, false);
+		make_program(seed, 2 * PARTS, false);
 		for (unsigned stops = 0; stops < STOPS && !differs; stops++)
 			compared += stop_somewhere(seed);
 	}
@@ -593,7 +593,7 @@ TEST(witnesses_modes_samples, .group = "witnesses", .ids = "", .needs = NEED_PEB
 	open_modes(0);
 	period = 2 + pebs_longest_skid(&pebs);
 	pebs_reset(&pebs);
-	make_program(seed, PARTS, false);
+	make_program(seed, 4 * PARTS, false);
 	pebs_arm(&pebs, 0, 1);
 	witness_modes = modes_begin(&program, seed, 0);
 	modes_prepare();
