@@ -478,8 +478,8 @@ static void expect_own_page(struct rig *rig)
 }
 
 TEST(bts_same_address_beside, .group = "S", .ids = "S6", .needs = NEED_BTS | NEED_SMP,
-     .claim = "two CPUs with their own address spaces record each in its own page where area and "
-	      "buffer of both have the same linear addresses",
+     .claim = "two CPUs record each in its own page where area and "
+	      "buffer of both have one linear address",
      .source = "SDM Vol 3, 17.4.9.2: linear addresses; SDM Vol 3, 17.4.9.5")
 {
 	struct shared shared = {.page = test_area(1), .other = test_area(1)};

@@ -11,7 +11,7 @@
 #include "tests/lib/random_programs/steps.h"
 #include "tests/suite/witnesses/witnesses.h"
 
-enum { PARTS = 4, PROGRAMS = 16, MOST_STEPS = 40000, MOST = 8192, SLOTS = 8192 };
+enum { PARTS = 2, PROGRAMS = 32, MOST_STEPS = 40000, MOST = 8192, SLOTS = 8192 };
 enum { STOPS = 50, TRIES = 5, HANDLER = 64, AROUND = 3, SAMPLES = 2000 };
 
 /*
@@ -389,12 +389,18 @@ static void make_program(uint64_t seed, unsigned parts, bool fast)
 	branches += expected.count;
 }
 
+static uint64_t full; /* programs whose packets had no room in the one region of a table */
+
 static void check_units(unsigned by, uint64_t seed)
 {
 	bool whole = true;
 
 	for (unsigned tries = 0; tries < TRIES; tries++) {
 		record_without_smi(by, seed);
+		if (by & PT_UNIT && pt_state(&units.pt.trace).full) {
+			by &= ~PT_UNIT;
+			full++;
+		}
 		whole = !(by & PT_UNIT) || list_pt();
 		if (whole)
 			break;
@@ -445,6 +451,7 @@ TEST(witnesses_modes, .group = "witnesses", .ids = "",
 {
 	uint64_t programs = test_scaled(PROGRAMS), transfers = 0, done = 0;
 
+	full = 0;
 	open_modes(SLOTS);
 	for (uint64_t i = 0; i < programs && units.have && !differs; i++, done++) {
 		uint64_t seed = test_random();
@@ -460,7 +467,7 @@ TEST(witnesses_modes, .group = "witnesses", .ids = "",
 		test_skip("the hypervisor shows no LBR stack");
 	test_note("%lu programs, %lu branches, %lu changes of mode or ring", done, branches,
 		  transfers);
-	EXPECT(!differs);
+	EXPECT(!differs && full < done);
 	for (unsigned n = ROW_GATE; n <= ROW_INT_N && !differs; n++)
 		if (n != ROW_NMI || units.have & (BTS_UNIT | PT_UNIT))
 			check_row(&rows[n]);
@@ -526,7 +533,7 @@ TEST(witnesses_modes_stop, .group = "witnesses", .ids = "",
 	for (uint64_t i = 0; i < programs && !differs; i++) {
 		uint64_t seed = test_random();
 
-		make_program(seed, 2 * PARTS, false);
+		make_program(seed, 4 * PARTS, false);
 		for (unsigned stops = 0; stops < STOPS && !differs; stops++)
 			compared += stop_somewhere(seed);
 	}
@@ -593,7 +600,7 @@ TEST(witnesses_modes_samples, .group = "witnesses", .ids = "", .needs = NEED_PEB
 	open_modes(0);
 	period = 2 + pebs_longest_skid(&pebs);
 	pebs_reset(&pebs);
-	make_program(seed, 4 * PARTS, false);
+	make_program(seed, 8 * PARTS, false);
 	pebs_arm(&pebs, 0, 1);
 	witness_modes = modes_begin(&program, seed, 0);
 	modes_prepare();
