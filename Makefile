@@ -253,8 +253,8 @@ FORCE:
 small := tests lib kernel drivers
 $(BUILD)/obj/third_party/%.c.o: CFLAGS := $(CFLAGS) -Oz -Ithird_party/qrcodegen -Wno-conversion
 fast  := kernel/sched kernel/trace kernel/trap drivers/ds
-rare  := $(wildcard kernel/trace/*/attach.c) kernel/sched/task.c $(patsubst %,drivers/ds/%.c,configuration lease probe) \
-         $(patsubst %,kernel/trace/%.c,attach claim freeze init kinds last_branches memory bts/missing bts/read bts/tracer) \
+rare  := $(wildcard kernel/trace/*/attach.c) kernel/sched/task.c kernel/trap/user.c drivers/ds/probe.c \
+         $(patsubst %,kernel/trace/%.c,attach claim freeze init kinds last_branches pmi bts/missing bts/read bts/tracer) \
          $(patsubst %,kernel/trace/%.c,lbr/switch lbr/tracer pebs/admit pebs/events pebs/tracer pt/buffer pt/session) \
          $(patsubst %,kernel/trace/%.c,pt/sessions pt/stream pt/unit)
 $(small:%=$(BUILD)/obj/%/%.c.o): CFLAGS := $(CFLAGS) -Oz $(SANITIZE)
