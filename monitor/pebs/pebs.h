@@ -11,8 +11,6 @@
 /* Whether IA32_MISC_ENABLE says that PEBS is available. */
 bool pebs_present(const struct vcpu *vcpu);
 
-/* INIT and RESET: the Debug Store is off. SDM Vol 3, 17.4.9. */
-
 /* False: #GP(0), nothing changed. */
 bool pebs_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool pebs_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);

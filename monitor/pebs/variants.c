@@ -43,6 +43,7 @@ const struct unit pebs_unit = {
 	.name = "pebs",
 	.make = make,
 	.stop = pebs_stop,
+	/* INIT and RESET: the Debug Store is off. SDM Vol 3, 17.4.9. */
 	.state = {offsetof(struct vcpu, pebs), sizeof(struct pebs_state)},
 	.msrs = msrs,
 	.read_msr = pebs_read_msr,
