@@ -36,7 +36,7 @@ usage()
 	  -c, --cpu MODEL[,flags]          processor (default max; of Bochs: ryzen); on KVM max and host get what tools/kvm-switches prints
 	  -s, --smp N                      processors (default 1)
 	  -m, --memory MB                  memory (default 256)
-	  -T, --timeout SECONDS            end a boot after so many of each processor, or 8 times as many by the clock (120; of Bochs: 900)
+	  -T, --timeout SECONDS            end a boot after so many of each processor, or 8 times as many by the clock (300; of Bochs: 900)
 	      --boots N                    boot again, N boots at most, after the test in which one died (10; 1: end there)
 	  -l, --log FILE                   keep the console log; of several boots FILE.boot1 and so on too
 	      --trace FILE.spt             keep the traces of its programs; build/view shows them
@@ -159,7 +159,7 @@ defaults()
 		default_cpu=max
 		[ "$accel" = tcg ] || { "$top/tools/kvm-switches" >"$scratch/cpu" && read -r switches <"$scratch/cpu" && default_cpu+=,$switches; }
 		[[ ! $accel-$cpu =~ ^kvm-(host|max)$ ]] || cpu+=,$switches
-		: "${timeout:=120}"
+		: "${timeout:=300}"
 		kernel_words='end=exit' monitor_words='end=exit'
 	else
 		default_cpu=ryzen
