@@ -7,7 +7,31 @@
 #include "lib/frame.h"
 #include "lib/string.h"
 
-extern const struct test tests_start[], tests_end[]; /* linker.ld */
+extern const struct test_row tests_start[], tests_end[]; /* linker.ld */
+
+static struct test tests[MAX_TESTS];
+static unsigned tests_count;
+
+static const void *at_offset(uint32_t offset)
+{
+	return (const void *)(KERNEL_BASE + offset);
+}
+
+void tests_read(void)
+{
+	if (tests_end - tests_start > MAX_TESTS)
+		panic("more than %u tests", MAX_TESTS);
+	for (const struct test_row *row = tests_start; row < tests_end; row++)
+		tests[tests_count++] = (struct test){
+			.name = at_offset(row->name),
+			.group = at_offset(row->group),
+			.ids = at_offset(row->ids),
+			.claim = at_offset(row->claim),
+			.source = at_offset(row->source),
+			.needs = row->needs,
+			.run = (void (*)(void))at_offset(row->run),
+		};
+}
 
 bool glob_match(const char *pattern, size_t length, const char *text)
 {
@@ -135,8 +159,8 @@ uint32_t select_list(unsigned *count)
 	uint32_t crc = 0;
 	char line[128];
 
-	*count = (unsigned)(tests_end - tests_start);
-	for (const struct test *test = tests_start; test < tests_end; test++) {
+	*count = tests_count;
+	for (const struct test *test = tests; test < tests + tests_count; test++) {
 		int length = format(line, sizeof(line), "%s %s %d\n", test->name, test->group,
 				    wanted(test, "", ""));
 
@@ -147,7 +171,7 @@ uint32_t select_list(unsigned *count)
 
 bool select_takes(unsigned place)
 {
-	return wanted(tests_start + place, options.test, options.group);
+	return wanted(tests + place, options.test, options.group);
 }
 
 /* Where it goes among the `count` that are sorted. */
@@ -171,13 +195,11 @@ unsigned select_tests(const char *globs, const char *groups, const struct test *
 {
 	unsigned count = 0;
 
-	for (const struct test *test = tests_start; test < tests_end; test++) {
+	for (const struct test *test = tests; test < tests + tests_count; test++) {
 		unsigned at;
 
 		if (!wanted(test, globs, groups))
 			continue;
-		if (count == MAX_TESTS)
-			panic("more than %u tests", MAX_TESTS);
 		at = place_of(test, selected, count);
 		memmove(selected + at + 1, selected + at, (count - at) * sizeof(*selected));
 		selected[at] = test;

@@ -7,11 +7,16 @@
 #define MAX_TESTS 1024
 
 /*
+ * Reads the rows that TEST() left, before all that follows is called. Panics where they are more
+ * than MAX_TESTS: a run leaves none out without a word.
+ */
+void tests_read(void);
+
+/*
  * Fills `selected` with the tests that the globs of `globs` (comma-separated, '-' first leaves
  * out, empty: all) and the groups of `groups` (comma-separated, empty: all) name, in the order of
  * the groups in the reference and of names within a group. Tests that break the run on purpose are
- * only taken when a glob without wildcard names them. Returns how many. Panics where they are more
- * than MAX_TESTS: a run leaves none out without a word.
+ * only taken when a glob without wildcard names them. Returns how many.
  */
 unsigned select_tests(const char *globs, const char *groups,
 		      const struct test *selected[MAX_TESTS]);

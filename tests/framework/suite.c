@@ -381,6 +381,7 @@ void init(void *argument)
 	const char *unnamed;
 
 	(void)argument;
+	tests_read();
 	end_report = report;
 	exception_unexpected = test_claim_exception;
 	if (!units_read())

@@ -15,6 +15,8 @@
  */
 #pragma once
 
+#include "kernel/mm/page.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,12 +49,29 @@ struct test {
 	void (*run)(void);
 };
 
+/* What TEST() leaves in the image, 32 bits each: addresses are offsets from KERNEL_BASE. */
+struct test_row {
+	uint32_t name, group, ids, claim, source, run, needs;
+};
+
+/* C has no constant of half an address, the assembler has. The linker drops the function around. */
 #define TEST(test_name, ...)                                                                       \
 	static void test_name(void);                                                               \
-	__attribute__((section(".tests." #test_name), used,                                        \
-		       aligned(8))) static const struct test test_name##_test = {                  \
-		.name = #test_name, .run = test_name, __VA_ARGS__};                                \
+	__attribute__((section(".discarded"), used)) static void test_name##_row(void)             \
+	{                                                                                          \
+		static const struct test test = {                                                  \
+			.name = #test_name, .run = test_name, __VA_ARGS__};                        \
+                                                                                                   \
+		TEST_ROW(#test_name, test);                                                        \
+	}                                                                                          \
 	static void test_name(void)
+
+#define TEST_ROW(text, test)                                                                       \
+	__asm__(".pushsection .tests." text ", \"a\"\n\t"                                          \
+		".long %c0 - %c7, %c1 - %c7, %c2 - %c7, %c3 - %c7, %c4 - %c7, %c5 - %c7, %c6\n\t"  \
+		".popsection" ::"i"(test.name),                                                    \
+		"i"(test.group), "i"(test.ids), "i"(test.claim), "i"(test.source), "i"(test.run),  \
+		"i"(test.needs), "i"(KERNEL_BASE))
 
 /* Checks. A failed EXPECT is printed with both values and the test goes on; REQUIRE ends it. */
 #define EXPECT(condition)  test_check((condition), __LINE__, __FILE_NAME__, #condition)
