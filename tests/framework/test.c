@@ -14,6 +14,7 @@
 #include "kernel/time.h"
 #include "kernel/trap/trap.h"
 #include "lib/format.h"
+#include "lib/string.h"
 #include "tests/framework/needs.h"
 #include "tests/framework/random.h"
 #include "tests/framework/result.h"
@@ -143,37 +144,45 @@ static bool count_failure(void)
 	return test_result.failures < FAILURES_PRINTED;
 }
 
-bool test_check(bool holds, int line, const char *file, const char *text)
+static const char *file_of(const char *path)
+{
+	const char *slash = strchr(path, '/');
+
+	return slash ? file_of(slash + 1) : path;
+}
+
+bool test_check(bool holds, int line, const char *path, const char *text)
 {
 	test_result.checks++;
 	if (holds)
 		return true;
 	if (count_failure())
-		printk("# %s:%d: failed: %s\n", file, line, text);
+		printk("# %s:%d: failed: %s\n", file_of(path), line, text);
 	return false;
 }
 
-bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *file,
+bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *path,
 		      const char *text)
 {
 	test_result.checks++;
 	if (actual == expected)
 		return true;
 	if (count_failure())
-		printk("# %s:%d: failed: %s: 0x%lx, expected 0x%lx\n", file, line, text, actual,
-		       expected);
+		printk("# %s:%d: failed: %s: 0x%lx, expected 0x%lx\n", file_of(path), line, text,
+		       actual, expected);
 	return false;
 }
 
-bool test_check_erratum(bool holds, const char *id, int line, const char *file, const char *text)
+bool test_check_erratum(bool holds, const char *id, int line, const char *path, const char *text)
 {
 	const struct erratum *erratum = erratum_here(id);
 
 	if (holds || !erratum)
-		return test_check(holds, line, file, text);
+		return test_check(holds, line, path, text);
 	test_result.checks++;
 	test_result.erratum = erratum->id;
-	printk("# %s:%d: erratum %s, %s: %s\n", file, line, erratum->id, erratum->symptom, text);
+	printk("# %s:%d: erratum %s, %s: %s\n", file_of(path), line, erratum->id, erratum->symptom,
+	       text);
 	return false;
 }
 

@@ -74,10 +74,10 @@ struct test_row {
 		"i"(test.needs), "i"(KERNEL_BASE))
 
 /* Checks. A failed EXPECT is printed with both values and the test goes on; REQUIRE ends it. */
-#define EXPECT(condition)  test_check((condition), __LINE__, __FILE_NAME__, #condition)
+#define EXPECT(condition)  check_here((condition), __LINE__, #condition)
 #define REQUIRE(condition) test_require(EXPECT(condition))
 #define EXPECT_EQ(actual, expected)                                                                \
-	test_check_equal((uint64_t)(actual), (uint64_t)(expected), __LINE__, __FILE_NAME__,        \
+	check_equal_here((uint64_t)(actual), (uint64_t)(expected), __LINE__,                       \
 			 #actual " == " #expected)
 #define REQUIRE_EQ(actual, expected) test_require(EXPECT_EQ(actual, expected))
 
@@ -86,12 +86,26 @@ struct test_row {
  * further: the test is XFAIL there, and FAIL on any other.
  */
 #define EXPECT_OR_ERRATUM(condition, id)                                                           \
-	test_check_erratum((condition), id, __LINE__, __FILE_NAME__, #condition)
+	test_check_erratum((condition), id, __LINE__, __BASE_FILE__, #condition)
 
-bool test_check_erratum(bool holds, const char *id, int line, const char *file, const char *text);
-bool test_check(bool holds, int line, const char *file, const char *text);
-bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *file,
+/* `path` is the file of the test, of which the last part is printed. */
+bool test_check_erratum(bool holds, const char *id, int line, const char *path, const char *text);
+bool test_check(bool holds, int line, const char *path, const char *text);
+bool test_check_equal(uint64_t actual, uint64_t expected, int line, const char *path,
 		      const char *text);
+
+/* One function a file, so that thousands of checks do not load its path into a register each. */
+__attribute__((noinline, unused)) static bool check_here(bool holds, int line, const char *text)
+{
+	return test_check(holds, line, __BASE_FILE__, text);
+}
+
+__attribute__((noinline, unused)) static bool check_equal_here(uint64_t actual, uint64_t expected,
+							       int line, const char *text)
+{
+	return test_check_equal(actual, expected, line, __BASE_FILE__, text);
+}
+
 void test_require(bool holds);
 
 /* The test or its environment is wrong, not the thing under test. Ends the test. */
