@@ -5,6 +5,7 @@
 #include "tools/view/trace.h"
 #include "tools/view/view.h"
 
+#include <limits.h>
 #include <search.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -276,6 +277,19 @@ static bool try_cache(struct trace *trace, struct mapped_file *file, const char 
 	       try_format(trace, file, other, "%s/.debug/.build-id/%.2s/%s/vdso", home, id, id + 2);
 }
 
+/* Where `view record` keeps what its guest had: the build directory, which this program is in. */
+static const char *guest_directory(void)
+{
+	static char path[PATH_MAX + sizeof("/linux")];
+	char *last;
+
+	if (readlink("/proc/self/exe", path, PATH_MAX) < 0)
+		return NULL;
+	last = strrchr(path, '/');
+	strcpy(last ? last : path, "/linux");
+	return path;
+}
+
 static const char *name_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -298,7 +312,8 @@ static void open_file(struct mapped_file *file, const struct opening *opening)
 	else if (file->path[0] == '/')
 		well = try_file(trace, file, file->path, &other);
 	if (!well && !try_cache(trace, file, directory, &other) &&
-	    !try_cache(trace, file, getenv("HOME"), &other)) {
+	    !try_cache(trace, file, getenv("HOME"), &other) &&
+	    !try_cache(trace, file, guest_directory(), &other)) {
 		make_printable(file->path, strlen(file->path));
 		if (other)
 			warn("%s is not the file that ran, by its build-id: its code is unknown",
