@@ -106,13 +106,17 @@ static enum doing what_does(const char *path)
 	return WAITS;
 }
 
-/* Whether the program runs: up to then the child is perf's own, which waits. */
-static bool has_begun(const char *child)
+/* Whether the program runs: up to then the child executes what perf does. */
+static bool has_begun(const char *perf, const char *child)
 {
-	char path[64], name[32];
+	char path[64];
+	struct stat one, other;
 
-	snprintf(path, sizeof(path), "/proc/%.*s/comm", (int)strcspn(child, " "), child);
-	return read_text(path, name, sizeof(name)) && strcmp(name, "perf-exec\n") != 0;
+	snprintf(path, sizeof(path), "/proc/%s/exe", perf);
+	if (stat(path, &one))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%.*s/exe", (int)strcspn(child, " "), child);
+	return !stat(path, &other) && (one.st_dev != other.st_dev || one.st_ino != other.st_ino);
 }
 
 int main(int argc, char **argv)
@@ -138,7 +142,7 @@ int main(int argc, char **argv)
 		if (frozen != (doing == WRITES))
 			write_file(path, frozen ? "0" : "1", 1);
 		frozen = doing == WRITES;
-		if (!begun && has_begun(child)) {
+		if (!begun && has_begun(argv[1], child)) {
 			begun = true;
 			write_file(started, "", 0);
 		}
