@@ -120,8 +120,7 @@ void watchdog_disarm(void)
 {
 	atomic_store(&armed, false);
 	timer_stop(&timer);
-	if (nmi)
-		hpet_nmi_cancel();
+	watchdog_silence();
 }
 
 void watchdog_silence(void)

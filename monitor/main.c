@@ -3,7 +3,6 @@
 #include "lib/acpi.h"
 #include "lib/boot_info.h"
 #include "lib/checksum.h"
-#include "lib/format.h"
 #include "lib/string.h"
 #include "lib/version.h"
 #include "monitor/boot/information.h"

@@ -89,11 +89,6 @@ enum {
 	AML_PACKAGE = 0x12,
 };
 
-/* The values of \_S5: SLP_TYPa and SLP_TYPb. */
-struct acpi_s5 {
-	uint8_t type_a, type_b;
-};
-
 struct aml {
 	const uint8_t *at, *end;
 };
@@ -127,7 +122,7 @@ static bool take_integer(struct aml *aml, uint8_t *value)
 	return true;
 }
 
-static bool take_package(struct aml aml, struct acpi_s5 *s5)
+static bool take_package(struct aml aml, struct acpi_power *power)
 {
 	uint8_t op, lead, ignored, elements, a, b;
 	if (!take(&aml, &op) || op != AML_PACKAGE || !take(&aml, &lead))
@@ -144,11 +139,12 @@ static bool take_package(struct aml aml, struct acpi_s5 *s5)
 		b = a;
 	if (a > 7 || b > 7)
 		return false;
-	*s5 = (struct acpi_s5){a, b};
+	power->s5_type_a = a;
+	power->s5_type_b = b;
 	return true;
 }
 
-static bool s5_in(const struct acpi_header *table, struct acpi_s5 *s5)
+static bool s5_in(const struct acpi_header *table, struct acpi_power *power)
 {
 	const uint8_t *start = (const uint8_t *)(table + 1);
 	const uint8_t *end = (const uint8_t *)table + table->length;
@@ -157,7 +153,7 @@ static bool s5_in(const struct acpi_header *table, struct acpi_s5 *s5)
 			continue;
 		const bool named = (name - start >= 1 && name[-1] == AML_NAME) ||
 				   (name - start >= 2 && name[-1] == '\\' && name[-2] == AML_NAME);
-		if (named && take_package((struct aml){name + 4, end}, s5))
+		if (named && take_package((struct aml){name + 4, end}, power))
 			return true;
 	}
 	return false;
@@ -175,16 +171,16 @@ static uint16_t port(uint32_t address, const struct acpi_address *extended)
 }
 
 /* \_S5 is in the DSDT, or, where firmware chose so, in one of the SSDTs. */
-static bool find_s5(const struct fadt *fadt, struct acpi_s5 *s5)
+static bool find_s5(const struct fadt *fadt)
 {
 	const struct acpi_header *dsdt = acpi_table_at(physical_map, fadt->x_dsdt);
 	if (!dsdt)
 		dsdt = acpi_table_at(physical_map, fadt->dsdt);
-	if (dsdt && s5_in(dsdt, s5))
+	if (dsdt && s5_in(dsdt, &power))
 		return true;
 	const struct acpi_header *ssdt;
 	for (unsigned i = 0; (ssdt = acpi_find_nth("SSDT", i)); i++) {
-		if (s5_in(ssdt, s5))
+		if (s5_in(ssdt, &power))
 			return true;
 	}
 	return false;
@@ -200,8 +196,6 @@ static void read_power(void)
 		return;
 	memcpy(&fadt, table, table->length < sizeof(fadt) ? table->length : sizeof(fadt));
 
-	struct acpi_s5 s5 = {0};
-	const bool has_s5 = find_s5(&fadt, &s5);
 	power = (struct acpi_power){
 		.smi_command_port = port(fadt.smi_command, NULL),
 		.acpi_enable = fadt.acpi_enable,
@@ -212,10 +206,8 @@ static void read_power(void)
 		.has_reset = (fadt.flags & RESET_REG_SUP) && fadt.reset_register.address,
 		.reset_register = fadt.reset_register,
 		.reset_value = fadt.reset_value,
-		.has_s5 = has_s5,
-		.s5_type_a = s5.type_a,
-		.s5_type_b = s5.type_b,
 	};
+	power.has_s5 = find_s5(&fadt);
 }
 
 const struct acpi_power *acpi_power(void)

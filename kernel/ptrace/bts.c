@@ -18,11 +18,6 @@ _Static_assert(sizeof(struct kept) <= sizeof(((struct recording *)0)->config), "
 _Static_assert(PTRACE_BTS_USER == TRACE_USER << 4 && PTRACE_BTS_KERNEL == TRACE_KERNEL << 4,
 	       "a view in the flags");
 
-static struct recording *branches_of(struct attachment *at)
-{
-	return &at->recordings[TRACE_BTS];
-}
-
 static struct tracer *buffer_of(const struct attachment *at)
 {
 	return at->recordings[TRACE_BTS].tracer;
@@ -30,7 +25,7 @@ static struct tracer *buffer_of(const struct attachment *at)
 
 static struct kept *kept_of(struct attachment *at)
 {
-	return (struct kept *)branches_of(at)->config;
+	return (struct kept *)at->recordings[TRACE_BTS].config;
 }
 
 bool ptrace_is_signal_refused(uint64_t flags, uint32_t signal)
@@ -127,7 +122,7 @@ static uint64_t whole_records(uint64_t size)
 /* Its defaults and its size decided; the tracee reads it when it has to stop. */
 static void keep_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
-	struct recording *branches = branches_of(at);
+	struct recording *branches = &at->recordings[TRACE_BTS];
 	struct kept *kept = kept_of(at);
 	struct bts_status status;
 

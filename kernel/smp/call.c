@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/clock.h"
+#include "drivers/debugexit/debugexit.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
 #include "kernel/smp/smp.h"
@@ -161,8 +162,7 @@ static bool stop(struct trap_frame *frame)
 		atomic_fetch_add(&stopped, 1);
 	if (!self->index)
 		nmi_unblock();
-	for (;;)
-		__asm__ volatile("cli; hlt");
+	machine_halt();
 }
 
 void smp_hand_over(void (*function)(void))
@@ -179,8 +179,7 @@ void smp_hand_over(void (*function)(void))
 		__asm__ volatile("pause");
 	if (atomic_exchange(&handed_over, NULL)) /* taken back: it never will */
 		return;
-	for (;;)
-		__asm__ volatile("cli; hlt");
+	machine_halt();
 }
 
 void smp_init_calls(void)

@@ -2,6 +2,7 @@
 #include "drivers/acpi/acpi.h"
 #include "drivers/apic/lapic.h"
 #include "drivers/clock/clock.h"
+#include "drivers/debugexit/debugexit.h"
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/end.h"
@@ -44,19 +45,13 @@ void smp_load_processor(struct cpu *cpu)
 	time_init_cpu();
 }
 
-static _Noreturn void halt(void)
-{
-	for (;;)
-		__asm__ volatile("cli; hlt");
-}
-
 __attribute__((used)) static _Noreturn void processor_run(struct cpu *cpu)
 {
 	smp_load_processor(cpu);
 	cpu->apic_id = lapic_id(); /* an earlier one that was late may have taken its place */
 	if (!trace_init_cpu()) {
 		atomic_store(&cpu->left_out, true);
-		halt();
+		machine_halt();
 	}
 	sched_init();
 	atomic_store(&cpu->online, true);
@@ -72,7 +67,7 @@ static _Noreturn void processor_main(void)
 	vm_load();
 	cpu = atomic_exchange(&starting, NULL);
 	if (!cpu)
-		halt();
+		machine_halt();
 	__asm__ volatile("movq %0, %%rsp\n\t"
 			 "call processor_run"
 			 :

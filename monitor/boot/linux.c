@@ -89,12 +89,13 @@ static bool read_header(struct linux_image *kernel, const void *image, size_t si
 {
 	const struct setup_header *header = header_of(image);
 	uint32_t sectors = header->setup_sectors ? header->setup_sectors : SETUP_SECTORS_OLD;
-	uint64_t end = (sectors + 1) * SECTOR + (uint64_t)header->payload_paragraphs * PARAGRAPH;
+	uint32_t setup_size = (sectors + 1) * SECTOR;
+	uint64_t end = setup_size + (uint64_t)header->payload_paragraphs * PARAGRAPH;
 	uint64_t missing = end > size ? end - size : 0;
 
 	*kernel = (struct linux_image){
 		.base = image,
-		.setup_size = (sectors + 1) * SECTOR,
+		.setup_size = setup_size,
 		.payload_size = (uint32_t)(header->payload_paragraphs * PARAGRAPH - missing),
 		.memory_size = header->memory_size,
 		.alignment = header->alignment,

@@ -2,7 +2,6 @@
 /* Descriptors: loads of segment registers, TR and LDTR, the tables' registers, LAR to VERW. */
 #include "monitor/interp/segment.h"
 
-#include "lib/string.h"
 #include "monitor/interp/control.h"
 #include "monitor/interp/handlers.h"
 #include "monitor/interp/memory.h"

@@ -121,8 +121,8 @@ unsigned lbr_levels(const struct vcpu *vcpu);
 void lbr_retired(struct vcpu *vcpu, const struct retired *retired);
 void lbr_event(struct vcpu *vcpu, const struct branch *event);
 
-/* The entry that `n` newer ones follow. */
-const struct lbr_entry *lbr_entry_of(const struct vcpu *vcpu, unsigned n);
+/* The entry that `n` newer ones follow: IA32_LBR_n_* of an architectural stack. */
+struct lbr_entry *lbr_place(struct vcpu *vcpu, unsigned n);
 
 /* The stack is empty, as after it was suspended. */
 void lbr_empty(struct vcpu *vcpu);
@@ -148,8 +148,7 @@ void lbr_rule_record(struct vcpu *vcpu, const struct retired *branch);
 bool lbr_is_zero_length(const struct retired *branch);
 
 /* architectural.c */
-struct lbr_entry *lbr_place(struct vcpu *vcpu, unsigned n); /* IA32_LBR_n_* */
-uint64_t *lbr_register(struct vcpu *vcpu, uint32_t index);  /* NULL: there is none */
+uint64_t *lbr_register(struct vcpu *vcpu, uint32_t index); /* NULL: there is none */
 bool lbr_architectural_write(struct vcpu *vcpu, uint32_t index, uint64_t value);
 unsigned lbr_architectural_levels(const struct vcpu *vcpu);
 void lbr_architectural_record(struct vcpu *vcpu, const struct retired *branch);

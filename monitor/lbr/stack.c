@@ -98,11 +98,6 @@ void lbr_reset(struct vcpu *vcpu)
 	vcpu->silicon->lbr.reset(vcpu);
 }
 
-const struct lbr_entry *lbr_entry_of(const struct vcpu *vcpu, unsigned n)
-{
-	return lbr_place((struct vcpu *)vcpu, n);
-}
-
 /* MSR_LER_FROM_LIP and MSR_LER_TO_LIP, which hold nothing: README.md. */
 static bool is_empty_ler(const struct vcpu *vcpu, uint32_t index)
 {

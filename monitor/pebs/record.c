@@ -57,12 +57,12 @@ static void save_xmm(uint64_t *to)
 	memcpy(to, state + 160, XMM_WORDS * WORD_BYTES);
 }
 
-static unsigned add_lbr(const struct vcpu *vcpu, uint64_t cfg, uint64_t *to)
+static unsigned add_lbr(struct vcpu *vcpu, uint64_t cfg, uint64_t *to)
 {
 	unsigned entries = CFG_LBR_ENTRIES(cfg);
 
 	for (unsigned i = 0; i < entries; i++)
-		memcpy(to + i * 3, lbr_entry_of(vcpu, i), 3 * WORD_BYTES);
+		memcpy(to + i * 3, lbr_place(vcpu, i), 3 * WORD_BYTES);
 	return entries * 3;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Between struct vcpu and the VMCB, and across VMRUN. */
-#include "monitor/console.h"
 #include "monitor/host/cpu.h"
 #include "monitor/host/traps.h"
 #include "monitor/interp/control.h"

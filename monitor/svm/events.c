@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Exceptions that the monitor raises in the guest, and where an instruction ends. */
-#include "lib/string.h"
 #include "monitor/host/cpu.h"
 #include "monitor/interp/interp.h"
 #include "monitor/svm/guest.h"

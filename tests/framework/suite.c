@@ -7,7 +7,6 @@
 #include "kernel/end.h"
 #include "kernel/export/export.h"
 #include "kernel/main.h"
-#include "kernel/mm/vm.h"
 #include "kernel/options.h"
 #include "kernel/restart.h"
 #include "kernel/sched/sched.h"

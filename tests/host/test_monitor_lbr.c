@@ -421,6 +421,6 @@ UNIT(entries_for_samples)
 	put(CTL, BOTH);
 	for (unsigned n = 0; n < 10; n++)
 		take(JMP, 0x1000 + n, 0x2000 + n);
-	assert_int_equal(lbr_entry_of(&rig.vcpu, 0)->from, 0x1009);
-	assert_int_equal(lbr_entry_of(&rig.vcpu, 7)->from, 0x1002);
+	assert_int_equal(lbr_place(&rig.vcpu, 0)->from, 0x1009);
+	assert_int_equal(lbr_place(&rig.vcpu, 7)->from, 0x1002);
 }

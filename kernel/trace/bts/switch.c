@@ -327,13 +327,11 @@ static void go_on(struct tracer *tracer)
 
 static void print_unit(void)
 {
-	const struct ds_caps *caps = ds_caps();
-
 	if (!ds_has_bts())
 		printk("# bts=absent why=\"%s\"\n", bts_missing());
 	else
-		printk("# bts=present layout=%s record=%u\n", caps->configuration->name,
-		       caps->configuration->record_size);
+		printk("# bts=present layout=%s record=%u\n", ds_configuration->name,
+		       ds_configuration->record_size);
 }
 
 const struct trace_unit bts_unit = {

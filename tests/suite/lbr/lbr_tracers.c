@@ -7,7 +7,6 @@
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
 #include "kernel/sched/task.h"
-#include "kernel/smp/smp.h"
 #include "kernel/trace/bts/bts.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/lbr/private.h"

@@ -6,7 +6,6 @@
 #include "kernel/cpu.h"
 #include "kernel/lock.h"
 #include "kernel/mm/vm.h"
-#include "kernel/smp/smp.h"
 #include "kernel/trace/context.h"
 #include "kernel/trace/cpu.h"
 #include "kernel/trap/trap.h"

@@ -5,7 +5,6 @@
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/page.h"
-#include "kernel/smp/smp.h"
 #include "kernel/trace/memory.h"
 #include "kernel/trace/trace.h"
 #include "lib/string.h"

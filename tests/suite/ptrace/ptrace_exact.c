@@ -6,7 +6,6 @@
 #include "kernel/sched/sched.h"
 #include "kernel/smp/smp.h"
 #include "kernel/trace/bts/bts.h"
-#include "tests/framework/needs.h"
 #include "tests/lib/insntrace.h"
 #include "tests/lib/programs.h"
 

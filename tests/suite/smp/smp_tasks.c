@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "drivers/ds/ds.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/sched.h"
