@@ -5,7 +5,6 @@
 #include "drivers/mmio.h"
 #include "drivers/processor.h"
 #include "kernel/lock.h"
-#include "kernel/smp/smp.h"
 
 /* All areas stand under one entry of the top-level table, which every address space shares. */
 #define AREA_START 0xffffc00000000000ul
@@ -50,24 +49,6 @@ static void give_range(uint64_t start, size_t pages)
 		reusable[reusable_count++] = (struct range){.start = start, .pages = pages};
 }
 
-/* No page may be used again while some CPU can still reach it here. */
-static void unmap(uint64_t start, size_t pages)
-{
-	uint64_t *entry;
-
-	for (size_t i = 0; i < pages; i++) {
-		entry = vm_entry(start + i * PAGE_SIZE);
-		*entry &= ~PTE_PRESENT;
-	}
-	smp_flush(start, pages * PAGE_SIZE);
-	for (size_t i = 0; i < pages; i++) {
-		entry = vm_entry(start + i * PAGE_SIZE);
-		if (*entry)
-			page_free(*entry & PTE_ADDRESS);
-		*entry = 0;
-	}
-}
-
 void *area_alloc(size_t pages, unsigned flags)
 {
 	uint64_t start = take_range(pages);
@@ -81,7 +62,7 @@ void *area_alloc(size_t pages, unsigned flags)
 			continue;
 		if (page)
 			page_free(page);
-		unmap(start, i);
+		vm_unmap(vm_root(), start, i);
 		give_range(start, pages);
 		return NULL;
 	}
@@ -92,7 +73,7 @@ void area_free(void *area, size_t pages)
 {
 	if (!area)
 		return;
-	unmap((uint64_t)area, pages);
+	vm_unmap(vm_root(), (uint64_t)area, pages);
 	give_range((uint64_t)area, pages);
 }
 

@@ -3,7 +3,6 @@
 
 #include "abi/errno.h"
 #include "kernel/cpu.h"
-#include "kernel/smp/smp.h"
 #include "kernel/trap/trap.h"
 #include "lib/string.h"
 
@@ -122,23 +121,7 @@ int space_map(struct space *space, uint64_t linear, size_t pages, unsigned flags
 
 void space_unmap(struct space *space, uint64_t linear, size_t pages)
 {
-	uint64_t *entry;
-
-	for (size_t i = 0; i < pages; i++) {
-		entry = find(space, linear + i * PAGE_SIZE);
-		if (entry)
-			*entry &= ~PTE_PRESENT;
-	}
-	if (pages)
-		smp_flush(linear, pages * PAGE_SIZE);
-	for (size_t i = 0; i < pages; i++) {
-		entry = vm_entry_under(space->root, linear + i * PAGE_SIZE, false);
-		if (!entry || !*entry)
-			continue;
-		page_free(*entry & PTE_ADDRESS);
-		*entry = 0;
-		space->pages--;
-	}
+	space->pages -= vm_unmap(space->root, linear, pages);
 }
 
 uint64_t space_find_gap(const struct space *space, uint64_t start, uint64_t end, size_t pages)

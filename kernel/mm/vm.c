@@ -3,6 +3,7 @@
 
 #include "kernel/lock.h"
 #include "kernel/mm/page.h"
+#include "kernel/smp/smp.h"
 
 #include <stddef.h>
 
@@ -82,6 +83,29 @@ uint64_t *vm_entry(uint64_t linear)
 uint64_t *vm_entry_under(uint64_t top, uint64_t linear, bool make)
 {
 	return walk(top, linear, 0, make);
+}
+
+size_t vm_unmap(uint64_t top, uint64_t linear, size_t pages)
+{
+	size_t freed = 0;
+	uint64_t *entry;
+
+	for (size_t i = 0; i < pages; i++) {
+		entry = vm_entry_under(top, linear + i * PAGE_SIZE, false);
+		if (entry)
+			*entry &= ~PTE_PRESENT;
+	}
+	if (pages)
+		smp_flush(linear, pages * PAGE_SIZE);
+	for (size_t i = 0; i < pages; i++) {
+		entry = vm_entry_under(top, linear + i * PAGE_SIZE, false);
+		if (!entry || !*entry)
+			continue;
+		page_free(*entry & PTE_ADDRESS);
+		*entry = 0;
+		freed++;
+	}
+	return freed;
 }
 
 uint64_t vm_root(void)

@@ -46,6 +46,12 @@ uint64_t *vm_entry(uint64_t linear);
  */
 uint64_t *vm_entry_under(uint64_t top, uint64_t linear, bool make);
 
+/*
+ * Unmaps and frees what is mapped of these pages there, once no CPU can reach it any more. Returns
+ * how many pages it freed. Not under a lock.
+ */
+size_t vm_unmap(uint64_t top, uint64_t linear, size_t pages);
+
 /* The bits of an entry, but the address, that give the rights `flags`. */
 uint64_t vm_entry_bits(unsigned flags);
 

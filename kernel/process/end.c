@@ -210,15 +210,6 @@ bool process_sleep(struct process *self, uint64_t flags)
 	return self->caught;
 }
 
-int process_await(struct process *process, bool stops)
-{
-	SPIN_GUARD(&processes_lock);
-
-	while (process->state == PROCESS_RUNS || (process->state == PROCESS_STOPPED && !stops))
-		sched_wait(&process->watchers, &processes_lock);
-	return process->state == PROCESS_ENDED ? process->status : process->stop_status;
-}
-
 /* False: all have ended. */
 static bool kill_once(void)
 {

@@ -103,9 +103,6 @@ void process_signal_from(struct process *process, unsigned signal,
 /* What a handler or a debugger learns of a signal. */
 struct siginfo signal_info(unsigned signal, const struct signal_cause *cause);
 
-/* Waits until it is stopped (only if `stops`) or has ended. How it is, as wait4() says it. */
-int process_await(struct process *process, bool stops);
-
 /* Called for each line that a process writes, besides the console; NULL: nothing. Task context. */
 extern void (*process_said)(const struct process *process, const char *line);
 

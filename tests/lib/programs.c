@@ -90,13 +90,22 @@ static void give_up(struct timer *timer)
 	process_signal(limit->process, SIGKILL);
 }
 
+static int await_change(struct process *process, bool stops)
+{
+	SPIN_GUARD(&processes_lock);
+
+	while (process->state == PROCESS_RUNS || (process->state == PROCESS_STOPPED && !stops))
+		sched_wait(&process->watchers, &processes_lock);
+	return process->state == PROCESS_ENDED ? process->status : process->stop_status;
+}
+
 int program_await(struct process *process, bool stops)
 {
 	struct limit limit = {.timer = {.expired = give_up}, .process = process};
 	int status;
 
 	timer_start(&limit.timer, test_time_left());
-	status = process_await(process, stops);
+	status = await_change(process, stops);
 	timer_stop(&limit.timer);
 	if (limit.reached)
 		test_note("process %lu did not %s within the time of the test: killed",

@@ -38,8 +38,8 @@ void program_note_end(const char *name, int status);
 void program_expect(const char *name, uint64_t argument, bool privileged);
 
 /*
- * process_await() of a program that may never stop or end: kills it when the test's time is up,
- * which is a FAIL.
+ * Waits until it is stopped (only if `stops`) or has ended: how it is, as wait4() says it. Kills it
+ * when the test's time is up, which is a FAIL.
  */
 int program_await(struct process *process, bool stops);
 
