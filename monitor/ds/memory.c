@@ -5,32 +5,20 @@
 #include "monitor/silicon.h"
 
 /* An unused place holds a page that is never looked for there: one of the other kind. */
-static void forget(struct ds_window *window)
-{
-	window->page[0].linear = DS_PAGE_BYTES;
-	window->page[1].linear = 0;
-}
+static const struct ds_window unused = {{{DS_PAGE_BYTES, NULL}}};
 
 void ds_forget(struct vcpu *vcpu)
 {
-	forget(&vcpu->ds.area);
-	forget(&vcpu->ds.buffer);
-	ds_forget_fields(vcpu);
-	vcpu->ds.window_translations = vcpu->translations;
+	vcpu->ds.seen = (struct ds_seen){vcpu->translations, .area = unused, .buffer = unused};
 }
 
 static uint8_t *find_page(struct vcpu *vcpu, struct ds_window *window, uint64_t linear)
 {
-	unsigned odd = linear / DS_PAGE_BYTES & 1;
-	uint8_t *host;
+	struct ds_page *page = ds_page_of(window, linear);
+	uint8_t *host = page->linear == linear ? page->host : platform_ds_page(vcpu, linear);
 
-	if (window->page[odd].linear == linear)
-		return window->page[odd].host;
-	host = platform_ds_page(vcpu, linear);
-	if (host) {
-		window->page[odd].linear = linear;
-		window->page[odd].host = host;
-	}
+	if (host)
+		*page = (struct ds_page){linear, host};
 	return host;
 }
 
@@ -59,22 +47,24 @@ bool ds_load(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, uint6
 	     unsigned count)
 {
 	struct piece pieces[2];
+	bool reached = reach(vcpu, window, linear, count * sizeof(*values), pieces);
 
-	if (!reach(vcpu, window, linear, count * 8, pieces))
-		return false;
-	memcpy(values, pieces[0].host, pieces[0].bytes);
-	memcpy((uint8_t *)values + pieces[0].bytes, pieces[1].host, pieces[1].bytes);
-	return true;
+	if (reached) {
+		memcpy(values, pieces[0].host, pieces[0].bytes);
+		memcpy((uint8_t *)values + pieces[0].bytes, pieces[1].host, pieces[1].bytes);
+	}
+	return reached;
 }
 
 bool ds_store(struct vcpu *vcpu, struct ds_window *window, uint64_t linear, const uint64_t *values,
 	      unsigned count)
 {
 	struct piece pieces[2];
+	bool reached = reach(vcpu, window, linear, count * sizeof(*values), pieces);
 
-	if (!reach(vcpu, window, linear, count * 8, pieces))
-		return false;
-	memcpy(pieces[0].host, values, pieces[0].bytes);
-	memcpy(pieces[1].host, (const uint8_t *)values + pieces[0].bytes, pieces[1].bytes);
-	return true;
+	if (reached) {
+		memcpy(pieces[0].host, values, pieces[0].bytes);
+		memcpy(pieces[1].host, (const uint8_t *)values + pieces[0].bytes, pieces[1].bytes);
+	}
+	return reached;
 }

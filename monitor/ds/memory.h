@@ -18,7 +18,7 @@
 static inline void ds_forget_fields(struct vcpu *vcpu)
 {
 	for (unsigned cpl = 0; cpl < 4; cpl++)
-		vcpu->ds.fields[cpl] = NULL;
+		vcpu->ds.seen.fields[cpl] = NULL;
 }
 
 /* Forgets what was used before. */
@@ -27,18 +27,18 @@ void ds_forget(struct vcpu *vcpu);
 /* To be called before the accesses of a branch. */
 static inline void ds_refresh(struct vcpu *vcpu)
 {
-	if (vcpu->ds.window_translations != vcpu->translations)
+	if (vcpu->ds.seen.translations != vcpu->translations)
 		ds_forget(vcpu);
 }
 
 /* The place in `window` for the page that holds `linear`. */
-static inline const struct ds_page *ds_page_of(const struct ds_window *window, uint64_t linear)
+static inline struct ds_page *ds_page_of(struct ds_window *window, uint64_t linear)
 {
 	return &window->page[linear / DS_PAGE_BYTES & 1];
 }
 
 /* NULL: not within one page, or not used since ds_forget(). */
-static inline uint8_t *ds_known(const struct ds_window *window, uint64_t linear, unsigned bytes)
+static inline uint8_t *ds_known(struct ds_window *window, uint64_t linear, unsigned bytes)
 {
 	const struct ds_page *page = ds_page_of(window, linear);
 	uint64_t offset = linear - page->linear;

@@ -67,24 +67,34 @@ static uint64_t freeze_flags(const struct vcpu *vcpu)
 		       : 0;
 }
 
+static bool has_lbr_with_tr(const struct vcpu *vcpu, uint64_t value)
+{
+	uint64_t both = DEBUGCTL_LBR | ds_layout_of(vcpu)->tr;
+
+	return (value & both) == both;
+}
+
+/* Where last branch records are architectural the flag means nothing, and reads 0. */
+static uint64_t without_lbr(const struct vcpu *vcpu, uint64_t value)
+{
+	bool drops = ds_behaviour_of(vcpu)->lbr == DS_LBR_DROPPED && has_lbr_with_tr(vcpu, value);
+
+	return drops || vcpu->silicon->profile->lbr.depths ? value & ~DEBUGCTL_LBR : value;
+}
+
 static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
 	uint64_t defined = DEBUGCTL_LBR | DEBUGCTL_BTF | ds_layout_of(vcpu)->tr |
 			   ds_layout_of(vcpu)->bts | ds_layout_of(vcpu)->btint | freeze_flags(vcpu);
-	bool lbr_with_tr = value & DEBUGCTL_LBR && value & ds_layout_of(vcpu)->tr;
 
 	if (behaviour->ds_cpl == DS_CPL_FILTERS)
 		defined |= ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
 	if (value & ~defined && behaviour->reserved == DS_RESERVED_FAULTS)
 		return false;
-	if (lbr_with_tr && behaviour->lbr == DS_LBR_FAULTS)
+	if (behaviour->lbr == DS_LBR_FAULTS && has_lbr_with_tr(vcpu, value))
 		return false;
-	if (lbr_with_tr && behaviour->lbr == DS_LBR_DROPPED)
-		value &= ~DEBUGCTL_LBR;
-	/* Where last branch records are architectural the flag means nothing, and reads 0. */
-	if (vcpu->silicon->profile->lbr.depths)
-		value &= ~DEBUGCTL_LBR;
+	value = without_lbr(vcpu, value);
 	ds_set_debugctl(vcpu, behaviour->reserved == DS_RESERVED_KEPT ? value : value & defined);
 	return true;
 }

@@ -13,14 +13,14 @@
 static inline bool ds_branch_quickly(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned cpl)
 {
 	struct ds_state *ds = &vcpu->ds;
-	uint8_t *area = ds->fields[cpl], *slot;
+	uint8_t *area = ds->seen.fields[cpl], *slot;
 	const struct ds_page *page;
 	uint64_t index, offset;
 
-	if (!area || ds->window_translations != vcpu->translations)
+	if (!area || ds->seen.translations != vcpu->translations)
 		return false;
 	index = ds_get(area, BTS_INDEX);
-	page = ds_page_of(&ds->buffer, index);
+	page = ds_page_of(&ds->seen.buffer, index);
 	offset = index - page->linear;
 	/* Below the page's end: no sum passes 2^64. */
 	if (offset >= DS_PAGE_BYTES - 2 * RECORD_BYTES ||

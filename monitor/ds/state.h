@@ -18,6 +18,15 @@ struct ds_window {
 	struct ds_page page[2];
 };
 
+/* The memory that the DS was seen to use since the translations were so many. */
+struct ds_seen {
+	uint64_t translations; /* of struct vcpu */
+	/* By CPL: the fields of the area, all in one page, as the last record found them. NULL: not
+	   so, or the rules have something to say about records of that CPL. */
+	uint8_t *fields[4];
+	struct ds_window area, buffer; /* buffer: of PEBS too */
+};
+
 /* The knowledge of a branch predictor: see DS_PREDICTED_BY_HISTORY. */
 #define DS_HISTORY 251
 struct ds_history {
@@ -32,11 +41,7 @@ struct ds_state {
 	unsigned skid;	  /* branches that an interrupt still waits for; 0: none waits */
 	bool interrupts;  /* the interrupt that is delivered is of BTS */
 	uint64_t mapped;  /* of DS_FAULT_RESTARTS: the page where the last record ended */
-	uint64_t window_translations; /* vcpu->translations when the windows were filled */
-	/* By CPL: the fields of the area, all in one page, as the last record found them. NULL: not
-	   so, or the rules have something to say about records of that CPL. */
-	uint8_t *fields[4];
-	struct ds_window area, buffer; /* buffer: of PEBS too */
+	struct ds_seen seen;
 	struct ds_history history;
 	uint64_t remembered[DS_REMEMBERED];
 };

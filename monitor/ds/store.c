@@ -37,9 +37,7 @@ bool ds_rule_filter(const struct vcpu *vcpu, const struct branch *branch)
 	if (branch->cause == CAUSE_EXCEPTION && branch->vector == VECTOR_DB &&
 	    behaviour->debug == DS_DEBUG_NOT_RECORDED)
 		return false;
-	if (!(vcpu->debugctl & (ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr)))
-		return true;
-	return ds_behaviour_of(vcpu)->ds_cpl == DS_CPL_ABSENT || has_wanted_privilege(vcpu, branch);
+	return behaviour->ds_cpl == DS_CPL_ABSENT || has_wanted_privilege(vcpu, branch);
 }
 
 /* Rules that are replaced, and an interrupt that waits for branches, look at every one. */
@@ -119,7 +117,7 @@ bool ds_rule_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
 	if (!is_circular(vcpu) && behaviour->full == DS_FULL_DROP)
 		return false;
 	field[BTS_INDEX] = field[BTS_BASE];
-	return has_room(behaviour, field[BTS_INDEX], field[BTS_MAXIMUM]);
+	return true;
 }
 
 uint64_t ds_rule_advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])
@@ -185,10 +183,10 @@ static bool faults(struct vcpu *vcpu, uint64_t index, const uint64_t record[RECO
 	uint64_t last = (index + RECORD_BYTES - 1) & ~DS_PAGE_MASK, old[RECORD_WORDS];
 
 	if (ds_behaviour_of(vcpu)->fault == DS_FAULT_NONE || vcpu->ds.mapped == last ||
-	    !ds_load(vcpu, &vcpu->ds.buffer, index, old, RECORD_WORDS))
+	    !ds_load(vcpu, &vcpu->ds.seen.buffer, index, old, RECORD_WORDS))
 		return false;
 	vcpu->ds.mapped = last;
-	ds_store(vcpu, &vcpu->ds.buffer, index, record, 1);
+	ds_store(vcpu, &vcpu->ds.seen.buffer, index, record, 1);
 	ds_forget(vcpu);
 	return true;
 }
@@ -205,7 +203,7 @@ void ds_rule_store(struct vcpu *vcpu, const struct branch *branch)
 	ds_refresh(vcpu);
 	rules->record(vcpu, branch, record);
 	do {
-		if (!ds_load(vcpu, &vcpu->ds.area, area, field, BTS_FIELDS))
+		if (!ds_load(vcpu, &vcpu->ds.seen.area, area, field, BTS_FIELDS))
 			return;
 		if (!rules->overflow(vcpu, field)) {
 			if (full_interrupts(vcpu, field))
@@ -213,13 +211,13 @@ void ds_rule_store(struct vcpu *vcpu, const struct branch *branch)
 			return;
 		}
 	} while (faults(vcpu, field[BTS_INDEX], record));
-	if (!ds_store(vcpu, &vcpu->ds.buffer, field[BTS_INDEX], record, RECORD_WORDS))
+	if (!ds_store(vcpu, &vcpu->ds.seen.buffer, field[BTS_INDEX], record, RECORD_WORDS))
 		return;
 	next = rules->advance(vcpu, field);
-	ds_store(vcpu, &vcpu->ds.area, area + BTS_INDEX * FIELD_BYTES, &next, 1);
+	ds_store(vcpu, &vcpu->ds.seen.area, area + BTS_INDEX * FIELD_BYTES, &next, 1);
 	if (rules_are_plain(vcpu, branch->to_cpl))
-		vcpu->ds.fields[branch->to_cpl] =
-			ds_known(&vcpu->ds.area, area, BTS_FIELDS * FIELD_BYTES);
+		vcpu->ds.seen.fields[branch->to_cpl] =
+			ds_known(&vcpu->ds.seen.area, area, BTS_FIELDS * FIELD_BYTES);
 	if (rules->threshold(vcpu, field))
 		rules->interrupt(vcpu);
 }

@@ -235,9 +235,9 @@ static bool sample_moves_bts(struct vcpu *vcpu, unsigned n, const struct retired
 	bool done = pebs_clean.sample(vcpu, n, retired);
 	uint64_t index;
 
-	if (done && ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + 8, &index, 1)) {
+	if (done && ds_load(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area + 8, &index, 1)) {
 		index += 24;
-		ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + 8, &index, 1);
+		ds_store(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area + 8, &index, 1);
 	}
 	return done;
 }

@@ -99,7 +99,8 @@ void pebs_rule_reload(struct vcpu *vcpu, unsigned n)
 {
 	uint64_t value;
 
-	if (ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + pebs_reset_offset(vcpu, n), &value, 1))
+	if (ds_load(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area + pebs_reset_offset(vcpu, n),
+		    &value, 1))
 		vcpu->pmu.value[n] = value & pmu_counter_mask(vcpu);
 }
 
@@ -133,7 +134,7 @@ bool pebs_rule_sample(struct vcpu *vcpu, unsigned n, const struct retired *retir
 
 	ds_refresh(vcpu);
 	words = rules->record(vcpu, n, retired, record);
-	if (!ds_load(vcpu, &vcpu->ds.area, area, field, PEBS_FIELDS))
+	if (!ds_load(vcpu, &vcpu->ds.seen.area, area, field, PEBS_FIELDS))
 		return false;
 	if (!rules->room(vcpu, field, words * 8)) {
 		if (pebs_behaviour_of(vcpu)->full == PEBS_FULL_SAYS_SO)
@@ -142,10 +143,10 @@ bool pebs_rule_sample(struct vcpu *vcpu, unsigned n, const struct retired *retir
 			rules->interrupt(vcpu);
 		return false;
 	}
-	if (!ds_store(vcpu, &vcpu->ds.buffer, field[PEBS_INDEX], record, words))
+	if (!ds_store(vcpu, &vcpu->ds.seen.buffer, field[PEBS_INDEX], record, words))
 		return false;
 	field[PEBS_INDEX] = rules->advance(vcpu, field, words * 8);
-	ds_store(vcpu, &vcpu->ds.area, area + PEBS_INDEX * 8, &field[PEBS_INDEX], 1);
+	ds_store(vcpu, &vcpu->ds.seen.area, area + PEBS_INDEX * 8, &field[PEBS_INDEX], 1);
 	rules->clear_status(vcpu, n);
 	rules->reload(vcpu, n);
 	if (rules->threshold(vcpu, field))

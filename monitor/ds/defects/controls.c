@@ -367,8 +367,8 @@ static bool rewrite_resets_index(struct vcpu *vcpu, uint32_t index, uint64_t val
 	uint64_t area = vcpu->ds.ds_area, base;
 
 	ds_refresh(vcpu);
-	if (goes_on(vcpu, index, value) && ds_load(vcpu, &vcpu->ds.area, area, &base, 1))
-		ds_store(vcpu, &vcpu->ds.area, area + BTS_INDEX * FIELD_BYTES, &base, 1);
+	if (goes_on(vcpu, index, value) && ds_load(vcpu, &vcpu->ds.seen.area, area, &base, 1))
+		ds_store(vcpu, &vcpu->ds.seen.area, area + BTS_INDEX * FIELD_BYTES, &base, 1);
 	return ds_clean.write_msr(vcpu, index, value);
 }
 DEFECT(rewrite_resets_index, "SDM Vol 3, 17.4.9",

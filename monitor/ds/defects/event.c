@@ -120,11 +120,11 @@ static void before_hlt_lost(struct vcpu *vcpu, enum ds_occasion occasion)
 	if (occasion != DS_AT_HLT || !ds_tracing(vcpu))
 		return;
 	ds_refresh(vcpu);
-	if (!ds_load(vcpu, &vcpu->ds.area, area, field, BTS_FIELDS) ||
+	if (!ds_load(vcpu, &vcpu->ds.seen.area, area, field, BTS_FIELDS) ||
 	    field[BTS_INDEX] == field[BTS_BASE])
 		return;
 	field[BTS_INDEX] -= RECORD_BYTES;
-	ds_store(vcpu, &vcpu->ds.area, area + BTS_INDEX * FIELD_BYTES, &field[BTS_INDEX], 1);
+	ds_store(vcpu, &vcpu->ds.seen.area, area + BTS_INDEX * FIELD_BYTES, &field[BTS_INDEX], 1);
 }
 DEFECT(before_hlt_lost, "SDM Vol 3, 17.4.4", "the last record before HLT is lost",
        BREAKS(note, before_hlt_lost))

@@ -59,7 +59,8 @@ static bool is_unmapped(struct vcpu *vcpu, uint64_t index)
 static bool load_index(struct vcpu *vcpu, uint64_t *index)
 {
 	ds_refresh(vcpu);
-	return ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES, index, 1);
+	return ds_load(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES, index,
+		       1);
 }
 
 static void fault_loses_record(struct vcpu *vcpu, const struct branch *branch)
@@ -90,17 +91,17 @@ static void fault_tears_record(struct vcpu *vcpu, const struct branch *branch)
 {
 	uint64_t index = 0, last, old[RECORD_WORDS], torn[RECORD_WORDS];
 	bool tears = load_index(vcpu, &index) &&
-		     ds_load(vcpu, &vcpu->ds.buffer, index, old, RECORD_WORDS);
+		     ds_load(vcpu, &vcpu->ds.seen.buffer, index, old, RECORD_WORDS);
 
 	last = last_page(index);
 	map_page(vcpu, index & ~DS_PAGE_MASK);
 	tears &= map_page(vcpu, last);
 	ds_clean.store(vcpu, branch);
-	if (!tears || !ds_load(vcpu, &vcpu->ds.buffer, index, torn, RECORD_WORDS))
+	if (!tears || !ds_load(vcpu, &vcpu->ds.seen.buffer, index, torn, RECORD_WORDS))
 		return;
 	memcpy((uint8_t *)torn + (last - index), (uint8_t *)old + (last - index),
 	       RECORD_BYTES - (last - index));
-	ds_store(vcpu, &vcpu->ds.buffer, index, torn, RECORD_WORDS);
+	ds_store(vcpu, &vcpu->ds.seen.buffer, index, torn, RECORD_WORDS);
 }
 DEFECT(fault_tears_record, "SDM Vol 3, 17.4.9.2",
        "of a record across two pages what lies in one that the hypervisor has to map is lost",
@@ -121,7 +122,7 @@ static struct {
 
 static bool load_page(struct vcpu *vcpu, uint64_t index, uint8_t page[DS_PAGE_BYTES])
 {
-	return ds_load(vcpu, &vcpu->ds.buffer, index & ~DS_PAGE_MASK, (uint64_t *)page,
+	return ds_load(vcpu, &vcpu->ds.seen.buffer, index & ~DS_PAGE_MASK, (uint64_t *)page,
 		       DS_PAGE_BYTES / FIELD_BYTES);
 }
 
@@ -135,7 +136,7 @@ static void copy_misses_records(struct vcpu *vcpu, enum ds_occasion occasion)
 	words = (index - copy.index) / FIELD_BYTES;
 	if (copy.of == vcpu && copy.area == vcpu->ds.ds_area &&
 	    words <= (DS_PAGE_BYTES - at) / FIELD_BYTES)
-		ds_store(vcpu, &vcpu->ds.buffer, copy.index, (const uint64_t *)(copied + at),
+		ds_store(vcpu, &vcpu->ds.seen.buffer, copy.index, (const uint64_t *)(copied + at),
 			 (unsigned)words);
 	copy.of = load_page(vcpu, index, copied) ? vcpu : NULL;
 	copy.area = vcpu->ds.ds_area;

@@ -117,7 +117,7 @@ static bool threshold_at_enable(struct vcpu *vcpu, uint32_t index, uint64_t valu
 	uint64_t field[BTS_FIELDS];
 
 	if (!was_on && ds_tracing(vcpu) &&
-	    ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area, field, BTS_FIELDS) &&
+	    ds_load(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area, field, BTS_FIELDS) &&
 	    field[BTS_INDEX] >= field[BTS_THRESHOLD])
 		platform_performance_interrupt(vcpu);
 	return done;
@@ -160,9 +160,9 @@ static void interrupt_resets_index(struct vcpu *vcpu)
 	uint64_t base;
 
 	ds_clean.interrupt(vcpu);
-	if (ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area, &base, 1))
-		ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES, &base,
-			 1);
+	if (ds_load(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area, &base, 1))
+		ds_store(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES,
+			 &base, 1);
 }
 DEFECT(interrupt_resets_index, "SDM Vol 3, 17.4.9.5",
        "the interrupt sets the index back to the base", BREAKS(interrupt, interrupt_resets_index))

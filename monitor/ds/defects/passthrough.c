@@ -61,7 +61,7 @@ static void exit_restores_index_note(struct vcpu *vcpu, enum ds_occasion occasio
 {
 	ds_clean.note(vcpu, occasion);
 	if (ds_is_exit(occasion) && ds_tracing(vcpu))
-		ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES,
+		ds_store(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES,
 			 REMEMBERED(vcpu, uint64_t), 1);
 }
 
@@ -70,7 +70,7 @@ static bool exit_restores_index_write_msr(struct vcpu *vcpu, uint32_t index, uin
 	bool done = ds_clean.write_msr(vcpu, index, value);
 
 	if (done && index == MSR_DEBUGCTL && ds_tracing(vcpu))
-		ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES,
+		ds_load(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area + BTS_INDEX * FIELD_BYTES,
 			REMEMBERED(vcpu, uint64_t), 1);
 	return done;
 }
@@ -290,10 +290,10 @@ static void restore_pebs_index(struct vcpu *vcpu)
 	uint64_t at = vcpu->ds.ds_area + (BTS_FIELDS + PEBS_INDEX) * FIELD_BYTES, index;
 	uint64_t *cached = REMEMBERED(vcpu, uint64_t);
 
-	if (!vcpu->pebs.enable || !ds_load(vcpu, &vcpu->ds.area, at, &index, 1))
+	if (!vcpu->pebs.enable || !ds_load(vcpu, &vcpu->ds.seen.area, at, &index, 1))
 		return;
 	if (*cached)
-		ds_store(vcpu, &vcpu->ds.area, at, cached, 1);
+		ds_store(vcpu, &vcpu->ds.seen.area, at, cached, 1);
 	else
 		*cached = index;
 }

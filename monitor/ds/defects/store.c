@@ -6,12 +6,12 @@
 
 static bool load_field(struct vcpu *vcpu, unsigned n, uint64_t *value)
 {
-	return ds_load(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + n * FIELD_BYTES, value, 1);
+	return ds_load(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area + n * FIELD_BYTES, value, 1);
 }
 
 static void store_field(struct vcpu *vcpu, unsigned n, uint64_t value)
 {
-	ds_store(vcpu, &vcpu->ds.area, vcpu->ds.ds_area + n * FIELD_BYTES, &value, 1);
+	ds_store(vcpu, &vcpu->ds.seen.area, vcpu->ds.ds_area + n * FIELD_BYTES, &value, 1);
 }
 
 /* An event of `event_cause` right after a taken branch overwrites the record of the branch. */
@@ -56,10 +56,10 @@ static void flags_not_written(struct vcpu *vcpu, const struct branch *branch)
 	uint64_t index, old;
 
 	if (!load_field(vcpu, BTS_INDEX, &index) ||
-	    !ds_load(vcpu, &vcpu->ds.buffer, index + 2 * FIELD_BYTES, &old, 1))
+	    !ds_load(vcpu, &vcpu->ds.seen.buffer, index + 2 * FIELD_BYTES, &old, 1))
 		return;
 	ds_clean.store(vcpu, branch);
-	ds_store(vcpu, &vcpu->ds.buffer, index + 2 * FIELD_BYTES, &old, 1);
+	ds_store(vcpu, &vcpu->ds.seen.buffer, index + 2 * FIELD_BYTES, &old, 1);
 }
 DEFECT(flags_not_written, "SDM Vol 3, 17.4.9.1",
        "a record is written up to its flags, which stay what they were",
@@ -73,10 +73,10 @@ static void page_crossing_half(struct vcpu *vcpu, const struct branch *branch)
 	load_field(vcpu, BTS_INDEX, &index);
 	second = (index | DS_PAGE_MASK) + 1;
 	crosses = second - index < RECORD_BYTES &&
-		  ds_load(vcpu, &vcpu->ds.buffer, second, old, RECORD_WORDS);
+		  ds_load(vcpu, &vcpu->ds.seen.buffer, second, old, RECORD_WORDS);
 	ds_clean.store(vcpu, branch);
 	if (crosses)
-		ds_store(vcpu, &vcpu->ds.buffer, second, old, RECORD_WORDS);
+		ds_store(vcpu, &vcpu->ds.seen.buffer, second, old, RECORD_WORDS);
 }
 DEFECT(page_crossing_half, "SDM Vol 3, 17.4.9.2",
        "of a record that crosses a page only the part in the first page is written",
@@ -96,11 +96,11 @@ static void pairs_swapped(struct vcpu *vcpu, const struct branch *branch)
 
 	ds_clean.store(vcpu, branch);
 	if (++*REMEMBERED(vcpu, unsigned) % 2 || !load_field(vcpu, BTS_INDEX, &index) ||
-	    !ds_load(vcpu, &vcpu->ds.buffer, index - 2 * RECORD_BYTES, pair, 2 * RECORD_WORDS))
+	    !ds_load(vcpu, &vcpu->ds.seen.buffer, index - 2 * RECORD_BYTES, pair, 2 * RECORD_WORDS))
 		return;
 	for (unsigned i = 0; i < 2 * RECORD_WORDS; i++)
 		swapped[i] = pair[(i + RECORD_WORDS) % (2 * RECORD_WORDS)];
-	ds_store(vcpu, &vcpu->ds.buffer, index - 2 * RECORD_BYTES, swapped, 2 * RECORD_WORDS);
+	ds_store(vcpu, &vcpu->ds.seen.buffer, index - 2 * RECORD_BYTES, swapped, 2 * RECORD_WORDS);
 }
 DEFECT(pairs_swapped, "SDM Vol 3, 17.4.9.1",
        "every second record changes places with the one before it", BREAKS(store, pairs_swapped))
@@ -111,7 +111,7 @@ static void record_32_bit_format(struct vcpu *vcpu, const struct branch *branch)
 
 	ds_refresh(vcpu);
 	if (load_field(vcpu, BTS_INDEX, &index) &&
-	    ds_store(vcpu, &vcpu->ds.buffer, index, record, 2))
+	    ds_store(vcpu, &vcpu->ds.seen.buffer, index, record, 2))
 		store_field(vcpu, BTS_INDEX, index + RECORD_BYTES / 2);
 }
 DEFECT(record_32_bit_format, "SDM Vol 3, 17.4.9.1",
@@ -142,7 +142,7 @@ DEFECT(threshold_rewritten, "SDM Vol 3, 17.4.9.1",
 
 static void translation_kept(struct vcpu *vcpu, const struct branch *branch)
 {
-	vcpu->ds.window_translations = vcpu->translations;
+	vcpu->ds.seen.translations = vcpu->translations;
 	ds_clean.store(vcpu, branch);
 }
 DEFECT(translation_kept, "SDM Vol 3, 17.4.9.2",
@@ -170,7 +170,7 @@ static void writes_before_base(struct vcpu *vcpu, const struct branch *branch)
 
 	if (load_field(vcpu, BTS_BASE, &base) && load_field(vcpu, BTS_INDEX, &index) &&
 	    index == base)
-		ds_store(vcpu, &vcpu->ds.buffer, base - FIELD_BYTES, &zero, 1);
+		ds_store(vcpu, &vcpu->ds.seen.buffer, base - FIELD_BYTES, &zero, 1);
 	ds_clean.store(vcpu, branch);
 }
 DEFECT(writes_before_base, "SDM Vol 3, 17.4.9",
@@ -185,7 +185,7 @@ static void writes_fourth_quadword(struct vcpu *vcpu, const struct branch *branc
 	if (!load_field(vcpu, BTS_INDEX, &index))
 		return;
 	ds_clean.store(vcpu, branch);
-	ds_store(vcpu, &vcpu->ds.buffer, index + RECORD_BYTES, &stamp, 1);
+	ds_store(vcpu, &vcpu->ds.seen.buffer, index + RECORD_BYTES, &stamp, 1);
 }
 DEFECT(writes_fourth_quadword, "SDM Vol 3, 17.4.9.1",
        "a fourth quadword is written after each record", BREAKS(store, writes_fourth_quadword))
@@ -244,10 +244,10 @@ static bool area_translation_kept_write_msr(struct vcpu *vcpu, uint32_t index, u
 
 static void area_translation_kept_store(struct vcpu *vcpu, const struct branch *branch)
 {
-	struct ds_window area = vcpu->ds.area;
+	struct ds_window area = vcpu->ds.seen.area;
 
 	ds_refresh(vcpu);
-	vcpu->ds.area = area;
+	vcpu->ds.seen.area = area;
 	ds_clean.store(vcpu, branch);
 }
 DEFECT(area_translation_kept, "SDM Vol 3, 17.4.9.2",
