@@ -69,6 +69,33 @@ static void move(struct rig *rig, void *area)
 	wrmsr(IA32_DS_AREA, (uint64_t)area);
 }
 
+static void exchange(uint8_t *a, uint8_t *b, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		uint8_t byte = a[i];
+
+		a[i] = b[i];
+		b[i] = byte;
+	}
+}
+
+/* The first two of these pages get physical pages that do not follow each other. */
+static void part(uint8_t *pages)
+{
+	uint64_t linear = (uint64_t)pages;
+	uint64_t *first = vm_entry(linear), *second = vm_entry(linear + PAGE_SIZE);
+	uint64_t entry = *first;
+
+	if ((*first & PTE_ADDRESS) + PAGE_SIZE == (*second & PTE_ADDRESS)) {
+		exchange(pages, pages + PAGE_SIZE, PAGE_SIZE);
+		*first = *second;
+		*second = entry;
+		vm_flush(linear);
+		vm_flush(linear + PAGE_SIZE);
+	}
+	REQUIRE((*first & PTE_ADDRESS) + PAGE_SIZE != (*second & PTE_ADDRESS));
+}
+
 TEST(bts_area_anywhere, .group = "L", .ids = "L1 L4", .needs = NEED_BTS,
      .claim = "the DS area may begin anywhere in a page, and its fields may lie in two",
      .source = "SDM Vol 3, 17.4.9, 17.4.9.2 and figure 17-8: contiguous linear addresses")
@@ -78,6 +105,7 @@ TEST(bts_area_anywhere, .group = "L", .ids = "L1 L4", .needs = NEED_BTS,
 	uint8_t *pages = test_area(3);
 	struct rig rig, moved;
 
+	part(pages);
 	rig_open(&rig, 2 * BRANCHES);
 	for (unsigned i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		moved = rig;
@@ -100,26 +128,46 @@ static void remap(uint64_t *place, uint64_t entry, const void *area)
 		    , OPERANDS([entry] "r"(entry), [place] "r"(place), [area] "r"(area)));
 }
 
+/* IA32_DS_AREA gets another address between two jumps. */
+static void rewrite(uint64_t area)
+{
+	TRACED_WITH(rig_all(),
+		    "jmp 1f\n\tud2\n1:\tmovl %[area], %%eax\n\tmovl %[high], %%edx\n\t"
+		    "movl $0x600, %%ecx\n\twrmsr\n\tjmp 2f\n\tud2\n2:\n\t",
+		    , OPERANDS([area] "r"((uint32_t)area), [high] "r"((uint32_t)(area >> 32))));
+}
+
 TEST(bts_area_remapped, .group = "L", .ids = "L4", .needs = NEED_BTS,
-     .claim = "the DS area is found by the page tables: INVLPG makes a change count",
+     .claim = "the DS area is found as WRMSR and INVLPG left IA32_DS_AREA and the page tables",
      .source = "SDM Vol 3, 17.4.9.2 and 4.10.4: linear addresses, invalidation")
 {
 	uint8_t *other = test_area(1);
 	uint64_t *place, old;
+	struct rig rig, moved;
 
-	RIG(rig, 16);
-	for (unsigned field = DS_BTS_BUFFER_BASE; field <= DS_BTS_INTERRUPT_THRESHOLD; field++)
-		ds_set(other, field, ds_get(rig.area, field));
-	ds_set(other, DS_BTS_INDEX, rig.base + 4 * rig.record);
+	rig_open(&rig, 16);
+	moved = rig;
+	move(&moved, other);
 	place = vm_entry((uint64_t)rig.area);
 	old = *place;
-	remap(place, *vm_entry((uint64_t)other), rig.area);
-	*place = old;
-	vm_flush((uint64_t)rig.area);
-	EXPECT_EQ(rig_count(&rig), 1);
-	EXPECT_EQ(ds_get(other, DS_BTS_INDEX), rig.base + 5 * rig.record);
-	EXPECT(rig_record(&rig, 0).from != 0);
-	EXPECT(rig_record(&rig, 4).from > rig_record(&rig, 0).from);
+	for (unsigned way = 0; way < 2; way++) {
+		rig_reset(&rig);
+		ds_set(other, DS_BTS_INDEX, rig.base + 4 * rig.record);
+		wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
+		if (way) {
+			rewrite((uint64_t)other);
+		} else {
+			remap(place, *vm_entry((uint64_t)other), rig.area);
+			*place = old;
+			vm_flush((uint64_t)rig.area);
+		}
+		EXPECT_EQ(rig_count(&rig), 1);
+		EXPECT_EQ(rig_count(&moved), 5);
+		EXPECT(rig_record(&rig, 0).from != 0);
+		EXPECT(rig_record(&rig, 4).from > rig_record(&rig, 0).from);
+	}
+	wrmsr(IA32_DS_AREA, (uint64_t)rig.area);
+	rig_close(&rig);
 }
 
 #define MANY 100000 /* 2.4 MB */
@@ -355,40 +403,13 @@ TEST(bts_buffer_across_4g, .group = "L", .ids = "L4", .needs = NEED_BTS,
 #define BRANCHES 12
 #define IN_FIRST 5 /* whole records before the page boundary */
 
-static void exchange(uint8_t *a, uint8_t *b, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++) {
-		uint8_t byte = a[i];
-
-		a[i] = b[i];
-		b[i] = byte;
-	}
-}
-
-/* The first two pages of the buffer get physical pages that do not follow each other. */
-static void part(struct rig *rig)
-{
-	uint64_t linear = (uint64_t)rig->pages;
-	uint64_t *first = vm_entry(linear), *second = vm_entry(linear + PAGE_SIZE);
-	uint64_t entry = *first;
-
-	if ((*first & PTE_ADDRESS) + PAGE_SIZE == (*second & PTE_ADDRESS)) {
-		exchange(rig->pages, rig->pages + PAGE_SIZE, PAGE_SIZE);
-		*first = *second;
-		*second = entry;
-		vm_flush(linear);
-		vm_flush(linear + PAGE_SIZE);
-	}
-	REQUIRE((*first & PTE_ADDRESS) + PAGE_SIZE != (*second & PTE_ADDRESS));
-}
-
 /* The record that crosses has its first `bytes` bytes in the first page. */
 static void cross(size_t bytes)
 {
 	struct rig rig CLOSED_BY(rig_close);
 
 	rig_open_at(&rig, 2 * BRANCHES, PAGE_SIZE - 24 * IN_FIRST - bytes);
-	part(&rig);
+	part(rig.pages);
 	EXACTLY (&rig)
 		chain_trace(&rig, rig_all(), &chain_a, BRANCHES);
 	EXPECT_EQ(rig_index(&rig), rig.base + 24 * BRANCHES);

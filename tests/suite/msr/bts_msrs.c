@@ -114,8 +114,9 @@ TEST(bts_filters_at_once, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED
 	expect(&rig, true, false, true, true);
 }
 
-/* A few branches under `before`, more than the buffer holds under `after`. */
-static __attribute__((noinline)) void overrun(struct rig *rig, uint64_t before, uint64_t after)
+/* So many branches under `before`, more than the buffer holds under `after`. */
+static __attribute__((noinline)) void overrun(struct rig *rig, uint32_t few, uint64_t before,
+					      uint64_t after)
 {
 	EXACTLY (rig)
 		TRACED_WITH(before,
@@ -126,7 +127,7 @@ static __attribute__((noinline)) void overrun(struct rig *rig, uint64_t before, 
 						"control_many_top: decl %%ecx\n"
 						"control_many: jnz control_many_top\n\t",
 			    ,
-			    OPERANDS([few] "i"(FEW + 1), [many] "i"(MANY + 1), [after] LOW(after)));
+			    OPERANDS([few] "r"(few + 1), [many] "i"(MANY + 1), [after] LOW(after)));
 }
 
 /* The threshold stays out of reach of what is written past the maximum. */
@@ -155,12 +156,13 @@ TEST(bts_btint_at_once, .group = "M", .ids = "M2", .needs = NEED_BTS,
 
 	RIG(rig, FEW + MANY + 8);
 	shorten(&rig, c);
-	overrun(&rig, rig_interrupt(), rig_all());
+	/* A buffer that is full goes on at its base. */
+	overrun(&rig, c->when_full == FULL_STOPS ? MANY : FEW, rig_interrupt(), rig_all());
 	EXPECT_EQ(rig_used(&rig), capacity);
 	expect_first(&rig, true);
 	if (c->when_full != FULL_WRAPS) {
 		shorten(&rig, c);
-		overrun(&rig, rig_all(), rig_interrupt());
+		overrun(&rig, FEW, rig_all(), rig_interrupt());
 		EXPECT_EQ(rig_used(&rig),
 			  c->when_full == FULL_STOPS ? capacity : (size_t)FEW + MANY);
 		expect_first(&rig, false);
@@ -273,7 +275,7 @@ TEST(bts_controls_over_events, .group = "M", .ids = "M2", .needs = NEED_BTS,
 	own_idt_set(VECTOR_TEST, holds_handler, false);
 	own_idt_set(VECTOR_TEST + 1, holds_handler, false);
 	for (unsigned i = 0; i < 3; i++) {
-		uint64_t debugctl = rig_interrupt() | filters[i];
+		uint64_t debugctl = rig_interrupt() | filters[i] | DEBUGCTL_BTF;
 
 		check(&rig, "#UD", debugctl, after_fault);
 		check(&rig, "INT n", debugctl, after_software);
