@@ -4,7 +4,6 @@
 
 #include "monitor/ds/memory.h"
 #include "monitor/pebs/pebs.h"
-#include "monitor/pmu/pmu.h"
 #include "monitor/silicon.h"
 #include "monitor/unit.h"
 
@@ -16,7 +15,7 @@ struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu)
 		.ds = true,
 		.dtes64 = behaviour->dtes64 == DS_DTES64,
 		.ds_cpl = behaviour->ds_cpl == DS_CPL_FILTERS,
-		.unavailable = pebs_present(vcpu) ? 0 : MISC_ENABLE_PEBS_UNAVAILABLE,
+		.unavailable = !pebs_present(vcpu) * MISC_ENABLE_PEBS_UNAVAILABLE,
 	};
 }
 
@@ -56,7 +55,6 @@ void ds_set_debugctl(struct vcpu *vcpu, uint64_t value)
 {
 	vcpu->debugctl = value;
 	ds_set_tracing(vcpu, ds_rules_of(vcpu)->enabled(vcpu));
-	pmu_update(vcpu);
 }
 
 /* SDM Vol 3, 17.4.7: with PDCM and version 2 of performance monitoring. */
