@@ -42,6 +42,18 @@ void lbr_cpuid(const struct vcpu *vcpu, uint32_t leaf, uint32_t subleaf, uint32_
 	}
 }
 
+/* IA32_LBR_DEPTH is the deepest that there is. */
+void lbr_power_on(struct vcpu *vcpu)
+{
+	vcpu->lbr = (struct lbr_state){.depth = vcpu->silicon->profile->lbr.depth};
+}
+
+/* A warm reset clears LBREn and preserves the rest: so does INIT here, as of IA32_DEBUGCTL. */
+void lbr_reset(struct vcpu *vcpu)
+{
+	vcpu->lbr.control &= ~(uint64_t)LBR_EN;
+}
+
 /* Bit n of CPUID.1CH:EAX[7:0] is of 8 * (n + 1) entries. */
 static bool is_depth(const struct vcpu *vcpu, uint64_t depth)
 {
@@ -54,20 +66,15 @@ struct lbr_entry *lbr_place(struct vcpu *vcpu, unsigned n)
 	return &vcpu->lbr.entry[(vcpu->lbr.top - n) & (vcpu->lbr.depth - 1)];
 }
 
-static bool within(uint32_t index, uint32_t first, uint64_t count)
-{
-	return index >= first && index - first < count;
-}
-
 uint64_t *lbr_register(struct vcpu *vcpu, uint32_t index)
 {
 	struct lbr_state *lbr = &vcpu->lbr;
 
-	if (within(index, MSR_LBR_0_FROM_IP, lbr->depth))
+	if (lbr_within(index, MSR_LBR_0_FROM_IP, lbr->depth))
 		return &lbr_place(vcpu, index - MSR_LBR_0_FROM_IP)->from;
-	if (within(index, MSR_LBR_0_TO_IP, lbr->depth))
+	if (lbr_within(index, MSR_LBR_0_TO_IP, lbr->depth))
 		return &lbr_place(vcpu, index - MSR_LBR_0_TO_IP)->to;
-	if (within(index, MSR_LBR_0_INFO, lbr->depth))
+	if (lbr_within(index, MSR_LBR_0_INFO, lbr->depth))
 		return &lbr_place(vcpu, index - MSR_LBR_0_INFO)->info;
 	switch (index) {
 	case MSR_LBR_CTL:
@@ -93,7 +100,7 @@ static uint64_t extended(uint64_t address)
 /* Undefined bits of INFO take what is written without a fault, and need not keep it. */
 static bool write_entry(const struct vcpu *vcpu, uint32_t index, uint64_t *at, uint64_t value)
 {
-	bool info = index == MSR_LER_INFO || within(index, MSR_LBR_0_INFO, LBR_MOST);
+	bool info = index == MSR_LER_INFO || lbr_within(index, MSR_LBR_0_INFO, LBR_MOST);
 
 	if (!info && !canonical(value) && lbr_behaviour_of(vcpu)->address == LBR_ADDRESS_FAULTS)
 		return false;
@@ -101,11 +108,14 @@ static bool write_entry(const struct vcpu *vcpu, uint32_t index, uint64_t *at, u
 	return true;
 }
 
-static void enable(struct lbr_state *lbr, uint64_t control)
+/* The next entry is the first one since. */
+static void set_control(struct vcpu *vcpu, uint64_t control)
 {
-	if (~lbr->control & control & LBR_EN)
-		lbr->timed = false;
+	bool timed = lbr_behaviour_of(vcpu)->first == LBR_FIRST_TIMED;
+	struct lbr_state *lbr = &vcpu->lbr;
+
 	lbr->control = control;
+	lbr->clock = timed ? platform_unit_tsc(vcpu) : 0;
 }
 
 bool lbr_architectural_write(struct vcpu *vcpu, uint32_t index, uint64_t value)
@@ -118,9 +128,7 @@ bool lbr_architectural_write(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	case MSR_LBR_CTL:
 		if (value & ~LBR_CTL_DEFINED)
 			return false;
-		if (~vcpu->lbr.control & value & LBR_EN)
-			vcpu->lbr.clock = platform_unit_tsc(vcpu);
-		enable(&vcpu->lbr, value);
+		set_control(vcpu, value);
 		return true;
 	case MSR_LBR_DEPTH:
 		if (!is_depth(vcpu, value))
@@ -136,14 +144,7 @@ bool lbr_architectural_write(struct vcpu *vcpu, uint32_t index, uint64_t value)
 void lbr_rule_set_depth(struct vcpu *vcpu, uint64_t depth)
 {
 	lbr_empty(vcpu);
-	vcpu->lbr.timed = false;
 	vcpu->lbr.depth = depth;
-}
-
-/* A warm reset clears LBREn and preserves the rest: so does INIT here, as of IA32_DEBUGCTL. */
-void lbr_rule_reset(struct vcpu *vcpu)
-{
-	vcpu->lbr.control &= ~(uint64_t)LBR_EN;
 }
 
 unsigned lbr_rule_type(const struct vcpu *vcpu, unsigned kind)
@@ -177,22 +178,17 @@ static uint64_t let_in_by(unsigned kind)
 	return indirect ? LBR_CTL_JUMP_INDIRECT : LBR_CTL_JUMP;
 }
 
-static uint64_t level_of(unsigned cpl)
+unsigned lbr_architectural_levels(const struct vcpu *vcpu)
 {
-	return cpl ? LBR_CTL_USR : LBR_CTL_OS;
+	return (vcpu->lbr.control & LBR_CTL_OS ? LEVEL_OS : 0) |
+	       (vcpu->lbr.control & LBR_CTL_USR ? LEVELS_USER : 0);
 }
 
 /* A branch between privilege levels is of the one that it leads to. */
 bool lbr_rule_selects(const struct vcpu *vcpu, const struct retired *branch)
 {
-	return vcpu->lbr.control & level_of(branch->to_cpl) &&
+	return lbr_architectural_levels(vcpu) >> branch->to_cpl & 1 &&
 	       vcpu->lbr.control & let_in_by(branch->kind);
-}
-
-unsigned lbr_architectural_levels(const struct vcpu *vcpu)
-{
-	return (vcpu->lbr.control & LBR_CTL_OS ? LEVEL_OS : 0) |
-	       (vcpu->lbr.control & LBR_CTL_USR ? LEVELS_USER : 0);
 }
 
 /* The cycle timer counts from the newest entry on and stays at its most. Implementations may set
@@ -201,7 +197,7 @@ static uint64_t cycles(const struct vcpu *vcpu)
 {
 	uint64_t count = platform_unit_tsc((struct vcpu *)vcpu) - vcpu->lbr.clock;
 
-	if (!vcpu->lbr.timed && lbr_behaviour_of(vcpu)->first == LBR_FIRST_UNTIMED)
+	if (!vcpu->lbr.clock)
 		return 0;
 	if (count > INFO_CYCLES)
 		count = INFO_CYCLES;
@@ -222,7 +218,7 @@ uint64_t lbr_rule_info(const struct vcpu *vcpu, const struct retired *branch)
    where. */
 static uint64_t source_of(const struct vcpu *vcpu, const struct retired *branch)
 {
-	if (vcpu->lbr.control & level_of(branch->from_cpl))
+	if (lbr_architectural_levels(vcpu) >> branch->from_cpl & 1)
 		return branch->from;
 	switch (lbr_behaviour_of(vcpu)->from) {
 	case LBR_FROM_ONES:
@@ -243,7 +239,6 @@ static void push(struct vcpu *vcpu, const struct retired *branch)
 	lbr->top = (lbr->top + 1) & (lbr->depth - 1);
 	*lbr_place(vcpu, 0) = entry;
 	lbr->clock = platform_unit_tsc(vcpu);
-	lbr->timed = true;
 	if (branch->kind & RETIRED_BRANCH)
 		lbr->last = entry;
 }
@@ -320,14 +315,14 @@ bool lbr_rule_restore(struct vcpu *vcpu, const uint64_t *area)
 		return false;
 	lbr_empty(vcpu);
 	lbr->ler = (struct lbr_entry){0};
-	enable(lbr, 0);
+	lbr->control = 0;
 	if (!area)
 		return true;
 	lbr->depth = area[1];
 	load_entry(&lbr->ler, &area[2]);
 	for (unsigned n = 0; n < lbr->depth; n++)
 		load_entry(lbr_place(vcpu, n), &area[STATE_HEAD + n * STATE_ENTRY]);
-	enable(lbr, area[0]);
+	set_control(vcpu, area[0]);
 	return true;
 }
 

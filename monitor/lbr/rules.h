@@ -76,8 +76,8 @@ struct lbr_behaviour {
 
 	/* Of architectural ones: the low bits of BR_TYPE of what is no near branch; */
 	enum { LBR_OTHER_8, LBR_OTHER_15 } other;
-	/* whether the first entry after LBREn was set has a count of cycles; low bits of large
-	   ones; */
+	/* whether the first entry after a write of IA32_LBR_CTL has a count of cycles; low bits of
+	   large ones; */
 	enum { LBR_FIRST_UNTIMED, LBR_FIRST_TIMED } first;
 	enum { LBR_CYCLES_EXACT, LBR_CYCLES_COARSE } cycles;
 	/* an address that is not canonical, written by WRMSR; */
@@ -103,9 +103,8 @@ struct lbr_rules {
 	uint64_t (*info)(const struct vcpu *vcpu, const struct retired *branch);
 	void (*pop)(struct vcpu *vcpu);
 	void (*set_depth)(struct vcpu *vcpu, uint64_t depth);
-	/* An event is delivered: the LER. INIT. State component 15. */
+	/* An event is delivered: the LER. State component 15. */
 	void (*last_event)(struct vcpu *vcpu);
-	void (*reset)(struct vcpu *vcpu);
 	bool (*save)(struct vcpu *vcpu, uint64_t *area);
 	bool (*restore)(struct vcpu *vcpu, const uint64_t *area);
 };
@@ -141,6 +140,11 @@ bool lbr_has_state(const struct silicon *silicon);
 bool lbr_save(struct vcpu *vcpu, uint64_t rip, uint64_t *area);
 bool lbr_restore(struct vcpu *vcpu, const uint64_t *area);
 
+static inline bool lbr_within(uint32_t index, uint32_t first, uint64_t count)
+{
+	return index - first < count; /* modulo 2^32: an index below `first` is far above it */
+}
+
 /* stack.c */
 bool lbr_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value);
 bool lbr_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value);
@@ -158,6 +162,5 @@ uint64_t lbr_rule_info(const struct vcpu *vcpu, const struct retired *branch);
 void lbr_rule_pop(struct vcpu *vcpu);
 void lbr_rule_set_depth(struct vcpu *vcpu, uint64_t depth);
 void lbr_rule_last_event(struct vcpu *vcpu);
-void lbr_rule_reset(struct vcpu *vcpu);
 bool lbr_rule_save(struct vcpu *vcpu, uint64_t *area);
 bool lbr_rule_restore(struct vcpu *vcpu, const uint64_t *area);

@@ -17,7 +17,6 @@ const struct lbr_rules lbr_clean = {
 	.pop = lbr_rule_pop,
 	.set_depth = lbr_rule_set_depth,
 	.last_event = lbr_rule_last_event,
-	.reset = lbr_rule_reset,
 	.save = lbr_rule_save,
 	.restore = lbr_rule_restore,
 };
@@ -44,20 +43,18 @@ bool lbr_runs(const struct vcpu *vcpu)
 	return lbr_is_on(vcpu) && !(vcpu->pmu.global_status & STATUS_LBR_FRZ);
 }
 
-unsigned lbr_levels(const struct vcpu *vcpu)
+static unsigned levels(const struct vcpu *vcpu)
 {
 	uint64_t select = vcpu->lbr.select;
 
-	if (!lbr_runs(vcpu))
-		return 0;
-	if (is_architectural(vcpu))
-		return lbr_architectural_levels(vcpu);
 	return (select & LBR_NOT_CPL0 ? 0 : LEVEL_OS) | (select & LBR_NOT_USER ? 0 : LEVELS_USER);
 }
 
-static bool within(uint32_t index, uint32_t first, uint32_t count)
+unsigned lbr_levels(const struct vcpu *vcpu)
 {
-	return first && index >= first && index - first < count;
+	if (!lbr_runs(vcpu))
+		return 0;
+	return is_architectural(vcpu) ? lbr_architectural_levels(vcpu) : levels(vcpu);
 }
 
 /* The register `index`, and the bits that may be set in it; NULL: no such register. */
@@ -69,11 +66,11 @@ static uint64_t *find(struct vcpu *vcpu, uint32_t index, uint64_t *mask)
 	*mask = ~0ull;
 	if (is_architectural(vcpu))
 		return lbr_register(vcpu, index);
-	if (within(index, layout->from, layout->depth))
+	if (lbr_within(index, layout->from, layout->depth))
 		return &lbr->entry[index - layout->from].from;
-	if (within(index, layout->to, layout->depth))
+	if (lbr_within(index, layout->to, layout->depth))
 		return &lbr->entry[index - layout->to].to;
-	if (within(index, layout->info, layout->depth))
+	if (lbr_within(index, layout->info, layout->depth))
 		return &lbr->entry[index - layout->info].info;
 	*mask = layout->depth - 1;
 	if (index == layout->top)
@@ -87,21 +84,11 @@ void lbr_empty(struct vcpu *vcpu)
 	memset(vcpu->lbr.entry, 0, sizeof(vcpu->lbr.entry));
 }
 
-/* IA32_LBR_DEPTH is the deepest that there is. */
-void lbr_power_on(struct vcpu *vcpu)
+/* MSR_LER_FROM_LIP and MSR_LER_TO_LIP of models, which can be read (table 35-3) and hold nothing:
+   README.md. */
+static bool is_empty_ler(uint32_t index)
 {
-	vcpu->lbr = (struct lbr_state){.depth = layout_of(vcpu)->depth};
-}
-
-void lbr_reset(struct vcpu *vcpu)
-{
-	vcpu->silicon->lbr.reset(vcpu);
-}
-
-/* MSR_LER_FROM_LIP and MSR_LER_TO_LIP, which hold nothing: README.md. */
-static bool is_empty_ler(const struct vcpu *vcpu, uint32_t index)
-{
-	return !is_architectural(vcpu) && (index == MSR_LER_FROM_IP || index == MSR_LER_TO_IP);
+	return index == MSR_LER_FROM_IP || index == MSR_LER_TO_IP;
 }
 
 /* SDM Vol 3, 36.3.1.2: while TraceEn suspends the stack its registers read 0, and writes are
@@ -112,7 +99,7 @@ bool lbr_rule_read_msr(struct vcpu *vcpu, uint32_t index, uint64_t *value)
 	const uint64_t *at = find(vcpu, index, &mask);
 
 	*value = at && !vcpu->branches_suspended ? *at : 0;
-	return at || is_empty_ler(vcpu, index);
+	return at || is_empty_ler(index);
 }
 
 bool lbr_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
@@ -120,7 +107,7 @@ bool lbr_rule_write_msr(struct vcpu *vcpu, uint32_t index, uint64_t value)
 	uint64_t mask, *at = find(vcpu, index, &mask);
 
 	if (!at)
-		return is_empty_ler(vcpu, index);
+		return false;
 	if (vcpu->branches_suspended)
 		return true;
 	if (is_architectural(vcpu))
@@ -161,10 +148,8 @@ static unsigned left_out_by(unsigned kind)
 
 static bool is_selected(const struct vcpu *vcpu, const struct retired *branch)
 {
-	uint64_t select = vcpu->lbr.select;
-
-	return !(select & (branch->to_cpl ? LBR_NOT_USER : LBR_NOT_CPL0)) &&
-	       !(select & left_out_by(branch->kind));
+	return levels(vcpu) >> branch->to_cpl & 1 &&
+	       !(vcpu->lbr.select & left_out_by(branch->kind));
 }
 
 /* A call of the next instruction, which reads its own address, has no return: 17.9. */

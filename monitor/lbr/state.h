@@ -17,9 +17,8 @@ struct lbr_state {
 	struct lbr_entry entry[LBR_MOST];
 
 	/* Of architectural ones: IA32_LBR_CTL, IA32_LBR_DEPTH, IA32_LER_*; the last branch; the TSC
-	   of the newest entry, and whether there is one since LBREn was set. */
+	   of the newest entry, 0 where the next one has no count of cycles. */
 	uint64_t control, depth;
 	struct lbr_entry ler, last;
 	uint64_t clock;
-	bool timed;
 };

@@ -5,8 +5,8 @@
 #include "monitor/pt/rules.h"
 #include "monitor/silicon.h"
 
-/* Not canonical: of the next IP nothing is left out. */
-#define NO_IP (1ull << 63)
+/* No address is it: of the next IP nothing is left out; nor a CR3: the next one is reported. */
+#define NONE (1ull << 63)
 
 static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 {
@@ -87,6 +87,14 @@ static void take_up(struct vcpu *vcpu, uint64_t ip)
 	pt->status |= filter ? STATUS_FILTER_EN : 0;
 }
 
+/* A decoder begins anew after it. */
+static void end_at(struct vcpu *vcpu, uint64_t ip, bool with_ip)
+{
+	rules_of(vcpu)->ip(vcpu, TIP_PGD, ip, with_ip && vcpu->pt.context_enabled);
+	vcpu->pt.reported_mode = PT_MODE_NONE;
+	pt_forget_returns(vcpu);
+}
+
 /* True if a TraceStop range begins here: 36.4.2.9. */
 static bool stops(struct vcpu *vcpu, uint64_t to, bool was_enabled)
 {
@@ -95,7 +103,7 @@ static bool stops(struct vcpu *vcpu, uint64_t to, bool was_enabled)
 	if (!pt->context_enabled || !rules_of(vcpu)->stop(vcpu, to))
 		return false;
 	if (was_enabled)
-		rules_of(vcpu)->ip(vcpu, TIP_PGD, to, true);
+		end_at(vcpu, to, true);
 	pt_trace_stop(vcpu);
 	pt->status |= STATUS_STOPPED;
 	pt->packet_enabled = pt->context_enabled = false;
@@ -119,13 +127,6 @@ static void begin_at(struct vcpu *vcpu, uint64_t ip)
 {
 	pip_and_mode(vcpu);
 	rules_of(vcpu)->ip(vcpu, TIP_PGE, ip, true);
-}
-
-static void end_at(struct vcpu *vcpu, uint64_t ip, bool with_ip)
-{
-	rules_of(vcpu)->ip(vcpu, TIP_PGD, ip, with_ip && vcpu->pt.context_enabled);
-	vcpu->pt.reported_mode = PT_MODE_NONE;
-	pt_forget_returns(vcpu);
 }
 
 void pt_rule_far(struct vcpu *vcpu, uint64_t to, bool was_enabled)
@@ -206,15 +207,12 @@ static void enable(struct vcpu *vcpu, uint64_t next)
 	unsigned psb = pt_behaviour_of(vcpu)->psb;
 	bool last = psb == PT_PSB_LAST, syncs;
 
-	pt->enabling = pt->packet_enabled = pt->context_enabled = false;
-	pt->sync_due = false;
+	pt->enabling = false;
 	pt->overflowing = 0;
 	pt_encode(vcpu);
-	pt->last_ip = NO_IP; /* until sync(): a decoder has that of the last packet of this trace */
-	pt->reported_mode = PT_MODE_NONE;
-	pt->reported_cr3 = ~0ull;
+	pt->last_ip = NONE; /* until sync(): a decoder has that of the last packet of this trace */
+	pt->reported_cr3 = NONE;
 	pt->cycles = platform_unit_tsc(vcpu);
-	pt_forget_returns(vcpu);
 	pt_check_output(vcpu);
 	if (!pt_triggers(vcpu))
 		return;
@@ -238,7 +236,7 @@ void pt_disable(struct vcpu *vcpu, uint64_t from)
 		pt_overflow(vcpu, from);
 	if (pt->packet_enabled) {
 		rules_of(vcpu)->ip(vcpu, FUP, from, true);
-		rules_of(vcpu)->ip(vcpu, TIP_PGD, 0, false);
+		end_at(vcpu, from, false);
 	}
 	pt->disabling = pt->packet_enabled = pt->context_enabled = false;
 	if (pt->overflowing) /* with these very packets */

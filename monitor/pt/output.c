@@ -13,7 +13,6 @@
 #define ENTRY_RESERVED (1ull << 1 | 1ull << 3 | 1ull << 5 | 3ull << 10)
 enum { PAGE_BYTES = 4096, INDEX_SHIFT = 7, OFFSET_SHIFT = 32 };
 enum { TABLE_PAGE, OUTPUT_PAGE }; /* of pt_state.page */
-#define INDEX_MASK 0x1ffffffull
 
 static unsigned physical_bits(const struct vcpu *vcpu)
 {
@@ -22,7 +21,7 @@ static unsigned physical_bits(const struct vcpu *vcpu)
 
 static uint64_t table_index(const struct vcpu *vcpu)
 {
-	return vcpu->pt.output_mask_ptrs >> INDEX_SHIFT & INDEX_MASK;
+	return (uint32_t)vcpu->pt.output_mask_ptrs >> INDEX_SHIFT;
 }
 
 static uint32_t offset(const struct vcpu *vcpu)
@@ -33,7 +32,7 @@ static uint32_t offset(const struct vcpu *vcpu)
 static void set_pointers(struct vcpu *vcpu, uint64_t index, uint32_t at)
 {
 	vcpu->pt.output_mask_ptrs =
-		(uint64_t)at << OFFSET_SHIFT | index << INDEX_SHIFT | MASK_PTRS_FIXED;
+		(uint64_t)at << OFFSET_SHIFT | (uint32_t)(index << INDEX_SHIFT) | MASK_PTRS_FIXED;
 }
 
 static bool fails(struct vcpu *vcpu)
@@ -132,7 +131,7 @@ void pt_rule_region_full(struct vcpu *vcpu, uint64_t entry)
 		platform_unit_interrupt(vcpu);
 	if (entry & ENTRY_STOP)
 		return;
-	set_pointers(vcpu, (table_index(vcpu) + 1) & INDEX_MASK, 0);
+	set_pointers(vcpu, table_index(vcpu) + 1, 0);
 	find_region(vcpu, &entry);
 }
 

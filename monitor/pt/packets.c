@@ -36,7 +36,7 @@ static void count_bytes(struct vcpu *vcpu, unsigned count)
 	struct pt_state *pt = &vcpu->pt;
 	uint32_t before = pt->packet_bytes;
 
-	pt->packet_bytes += pt->packet_bytes + count <= PT_MOST_PACKET_BYTES ? count : 0;
+	pt->packet_bytes = (pt->packet_bytes + count) & PT_MOST_PACKET_BYTES;
 	pt->sync_due |= pt->packet_bytes >= pt->period;
 	if ((before ^ pt->packet_bytes) & OVERFLOW_BYTES && pt->ctl & CTL_CYC_EN &&
 	    pt_behaviour_of(vcpu)->overflow)
@@ -71,7 +71,6 @@ void pt_encode(struct vcpu *vcpu)
 	struct pt_state *pt = &vcpu->pt;
 
 	pt->tnt_most = most[pt_behaviour_of(vcpu)->tnt];
-	pt->tnt = pt->tnt_count = pt->deferred_count = 0;
 	begin_period(vcpu);
 }
 

@@ -108,17 +108,19 @@ static bool write_ctl(struct vcpu *vcpu, uint64_t value)
 	struct pt_state *pt = &vcpu->pt;
 	bool traced = pt->ctl & CTL_TRACE_EN, traces = value & CTL_TRACE_EN;
 
-	if (!is_valid_ctl(vcpu, value) || (traced && traces && value != pt->ctl))
+	if (!is_valid_ctl(vcpu, value))
 		return false;
-	if (traced && !traces) {
+	if (traced && traces)
+		return value == pt->ctl;
+	if (traced) {
 		pt->disabling = true;
 		pt->next_ctl = value;
 		return true;
 	}
 	pt->ctl = value;
-	pt->enabling |= traces && !traced;
 	if (!traces)
 		return true;
+	pt->enabling = true;
 	vcpu->observed |= OBSERVER_FLOW;
 	vcpu->branches_suspended = pt_of(vcpu)->suspends_bts;
 	return true;
@@ -231,7 +233,6 @@ bool pt_restore(struct vcpu *vcpu, const uint64_t *area)
 
 void pt_power_on(struct vcpu *vcpu)
 {
-	vcpu->pt = (struct pt_state){.output_mask_ptrs = MASK_PTRS_FIXED};
-	vcpu->observed &= ~(unsigned)OBSERVER_FLOW;
-	vcpu->branches_suspended = false;
+	vcpu->pt = (struct pt_state){.output_mask_ptrs = MASK_PTRS_FIXED,
+				     .reported_mode = PT_MODE_NONE};
 }

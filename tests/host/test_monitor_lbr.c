@@ -336,7 +336,7 @@ static uint64_t timer(unsigned n)
 	return get(INFO + n) & 0x100000000000ffff;
 }
 
-/* Each entry counts from the one before it; the first since LBREn was set has none. */
+/* Each entry counts from the one before it; the first since IA32_LBR_CTL was written has none. */
 UNIT(cycle_timer)
 {
 	prepare(NULL);
