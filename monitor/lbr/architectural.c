@@ -283,7 +283,7 @@ bool lbr_has_state(const struct silicon *silicon)
 bool lbr_rule_save(struct vcpu *vcpu, uint64_t *area)
 {
 	struct lbr_state *lbr = &vcpu->lbr;
-	uint64_t in_use = 0;
+	uint64_t in_use = lbr->control;
 
 	area[0] = lbr->control;
 	area[1] = lbr->depth;
@@ -291,8 +291,8 @@ bool lbr_rule_save(struct vcpu *vcpu, uint64_t *area)
 	for (unsigned n = 0; n < lbr->depth; n++)
 		memcpy(&area[STATE_HEAD + n * STATE_ENTRY], lbr_place(vcpu, n),
 		       sizeof(struct lbr_entry));
-	for (unsigned n = 0; n < LBR_STATE_BYTES / sizeof(area[0]); n++)
-		in_use |= n == 1 ? 0 : area[n];
+	for (unsigned n = 2; n < LBR_STATE_BYTES / sizeof(area[0]); n++)
+		in_use |= area[n];
 	if (lbr_behaviour_of(vcpu)->xsaves == LBR_XSAVES_STOPS)
 		lbr->control &= ~(uint64_t)LBR_EN;
 	return in_use;

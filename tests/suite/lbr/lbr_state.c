@@ -184,7 +184,7 @@ static void expect_last(const char *from, const char *to, unsigned type)
 
 TEST(lbr_arch_last_event, .group = "LB", .ids = "LB72", .needs = NEED_LBR,
      .claim = "IA32_LER_* have the branch, of those let in, before the last exception or "
-	      "INT n",
+	      "INT n; while LBREn is clear they stay",
      .source = "SDM Vol 3 of 2022, 18.1")
 {
 	arch_lbr_borrow();
@@ -196,6 +196,9 @@ TEST(lbr_arch_last_event, .group = "LB", .ids = "LB72", .needs = NEED_LBR,
 		raise_exception(LBR_CTL_LBREN | LEVELS | CTL_COND);
 		expect_last(lbr_last_jcc, lbr_last_jcc_to, COND);
 	}
+	wrmsr(IA32_LER_TO_IP, 0x20000);
+	raise_exception(0);
+	EXPECT_EQ(rdmsr(IA32_LER_TO_IP), 0x20000);
 	arch_lbr_give_back();
 }
 
@@ -362,12 +365,18 @@ static void save(void)
 	EXPECT_EQ(area.xstate_bv, LBR_BIT);
 }
 
-/* XRSTORS: of what was saved, or to the initial configuration. */
-static void restore(uint64_t xstate_bv)
+/* XRSTORS: of what was saved, or to the initial configuration. False: #GP. */
+static bool restore(uint64_t xstate_bv)
 {
+	bool done = false;
+
 	area.xstate_bv = xstate_bv;
 	area.xcomp_bv = COMPACTED | LBR_BIT;
-	__asm__ volatile("xrstors64 %0" : : "m"(area), "a"(LBR_BIT), "d"(0) : "memory");
+	__asm__ volatile("1:\txrstors64 %[area]\n\tmovb $1, %[done]\n2:" EXCEPTION_TABLE("1b", "2b")
+			 : [done] "+r"(done)
+			 : [area] "m"(area), "a"(LBR_BIT), "d"(0)
+			 : "memory");
+	return done;
 }
 
 /* Each register has its word, or is 0. */
@@ -378,9 +387,20 @@ static void expect_words(bool zero)
 			EXPECT_EQ(rdmsr(msr_of(n)), zero ? 0 : area.word[n]);
 }
 
+/* XRSTORS with another value of a word raises #GP and changes nothing. */
+static void expect_refused(unsigned word, uint64_t value)
+{
+	uint64_t good = area.word[word];
+
+	area.word[word] = value;
+	EXPECT(!restore(LBR_BIT));
+	area.word[word] = good;
+	expect_words(false);
+}
+
 TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR,
      .claim = "XSAVES saves all registers, if one is not 0, and XRSTORS loads or clears "
-	      "them",
+	      "them; reserved bits and a depth that there is not raise #GP",
      .source = "Linux 6.1, fpu/types.h; SDM Vol 1, 13.6 and 13.11")
 {
 	open_state();
@@ -394,6 +414,11 @@ TEST(lbr_arch_state, .group = "LB", .ids = "LB73 LB74", .needs = NEED_LBR,
 	expect_words(true);
 	restore(LBR_BIT);
 	expect_words(false);
+	for (unsigned bit = 4; bit < 64; bit++)
+		if (!(LBR_CTL_KINDS >> bit & 1))
+			expect_refused(CONTROL, 1ull << bit | LEVELS);
+	expect_refused(DEPTH, 0);
+	expect_refused(DEPTH, 7);
 	for (unsigned n = 0; n < words; n++) {
 		restore(0);
 		if (n == DEPTH)

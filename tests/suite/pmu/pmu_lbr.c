@@ -91,8 +91,8 @@ TEST(lbr_each_place, .group = "pmu", .ids = "LB1 LB3 LB4", .needs = 0,
 #define NETBURST_TOS	 0x1dau /* its last exception record has other MSRs */
 
 TEST(lbr_no_further_place, .group = "pmu", .ids = "LB36 LB85", .needs = 0,
-     .claim = "the MSRs after those of the last entry, which larger stacks have, raise #GP; "
-	      "MSR_LER_FROM_LIP and MSR_LER_TO_LIP do not",
+     .claim = "the MSRs after those of the last entry, which larger stacks have, raise #GP, "
+	      "and TOS names none of them; MSR_LER_FROM_LIP and MSR_LER_TO_LIP can be read",
      .source = "SDM Vol 3, chapter 35")
 {
 	const struct lbr_stack *s = lbr_open();
@@ -104,6 +104,8 @@ TEST(lbr_no_further_place, .group = "pmu", .ids = "LB36 LB85", .needs = 0,
 		       !rdmsr_safe(s->from + n, &value));
 		EXPECT(!rdmsr_safe(s->to + n, &value));
 	}
+	wrmsr_safe(s->top, s->depth);
+	EXPECT(lbr_top(s) < s->depth);
 	EXPECT(s->top == NETBURST_TOS || (rdmsr_safe(MSR_LER_FROM_LIP, &value) &&
 					  rdmsr_safe(MSR_LER_TO_LIP, &value)));
 	lbr_close();
