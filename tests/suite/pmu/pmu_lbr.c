@@ -106,8 +106,8 @@ TEST(lbr_no_further_place, .group = "pmu", .ids = "LB36 LB85", .needs = 0,
 	}
 	wrmsr_safe(s->top, s->depth);
 	EXPECT(lbr_top(s) < s->depth);
-	EXPECT(s->top == NETBURST_TOS || (rdmsr_safe(MSR_LER_FROM_LIP, &value) &&
-					  rdmsr_safe(MSR_LER_TO_LIP, &value)));
+	EXPECT(s->top == NETBURST_TOS ||
+	       (rdmsr_safe(MSR_LER_FROM_LIP, &value) && rdmsr_safe(MSR_LER_TO_LIP, &value)));
 	lbr_close();
 }
 

@@ -259,8 +259,9 @@ TEST(pt_psb_frequency, .group = "PT", .ids = "PT104", .needs = NEED_PT,
 }
 
 /* The cycles of all CYC packets of a long trace are those that pass, but for fewer than CycThresh
-   at its end; of the low bits of their counts none is always set. A host of virtual silicon that takes the processor away outside the trace spoils it.
-   The core's clock, of which they are, may be far slower than that of the TSC. */
+   at its end; of the low bits of their counts none is always set. A host of virtual silicon that
+   takes the processor away outside the trace spoils it. The core's clock, of which they are, may be
+   far slower than that of the TSC. */
 static bool cycles_pass(uint64_t threshold)
 {
 	enum { TURNS = 3000, RATIO = 8, SLOWEST = 16 };
@@ -286,7 +287,8 @@ static bool cycles_pass(uint64_t threshold)
 }
 
 TEST(pt_cycles, .group = "PT", .ids = "PT109 PT110", .needs = NEED_PT,
-     .claim = "CYC packets together count the cycles that pass, each at least CycThresh, to the cycle",
+     .claim =
+	     "CYC packets together count the cycles that pass, each at least CycThresh, to the cycle",
      .source = "SDM Vol 3, 36.2.7 and 36.4.2")
 {
 	if (!pt_caps()->psb_cyc)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The packets of short pieces of code, by their meaning.
 #include "kernel/silicon.h"
+#include "kernel/trap/trap.h"
 #include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pt_rig.h"
 
 /* Somewhere else in the kernel's code, with a single way on: to RBX. */
@@ -452,4 +454,38 @@ TEST(pt_each_pattern, .group = "PT", .ids = "PT113", .needs = NEED_PT,
 				  "jnz", "2b"));
 		pt_expect_body(&rig, all, ITEMS);
 	}
+}
+
+/* Of #UD: a Jcc, then back to after UD2. */
+extern const char pt_jcc_of_handler[];
+__asm__(".pushsection .text\npt_jcc_of_handler:\n" PT_JCC("jz", "1f") "1:\taddq $2, (%rsp)\n\t"
+								      "iretq\n.popsection");
+
+uint32_t pt_exceptions;
+
+TEST(pt_sync_after_event, .group = "PT", .ids = "PT102", .needs = NEED_PT,
+     .claim = "where the packets of an exception make PSB due and a Jcc follows, the bit of TNT is "
+	      "not within PSB+",
+     .source = "SDM Vol 3, 36.3.7")
+{
+	struct packet_reader reader;
+	struct packet packet;
+	unsigned syncs = 0;
+
+	PT_RIG(rig, PT_RIG_CHUNKS, false);
+	pt_exceptions = pt_caps()->topa_many ? 600 : 250;
+	own_idt_copy();
+	own_idt_set(VECTOR_UD, pt_jcc_of_handler, false);
+	own_idt_load();
+	PT_TRACED(
+		&rig, PT_PLAIN,
+		"movl pt_exceptions(%%rip), %%esi\n1:\tud2\n\tdecl %%esi\n\t" PT_JCC("jnz", "1b"));
+	own_idt_unload();
+	pt_reader(&rig, &reader);
+	while (packet_next(&reader, &packet))
+		syncs += packet.kind == PACKET_PSB;
+	REQUIRE(syncs > 0);
+	if (rig.trace.status & RTIT_STATUS_STOPPED || syncs < 2)
+		test_skip("no PSB amid the trace, or more packets than there is room for");
+	EXPECT(!reader.error);
 }
