@@ -10,6 +10,7 @@
 #include "tests/framework/test.h"
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmu_rig.h"
+#include "tests/lib/rig.h"
 
 #include <stdatomic.h>
 
@@ -155,6 +156,40 @@ TEST(lbr_arch_call_of_next, .group = "LB", .ids = "LB77", .needs = NEED_LBR,
 	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
 	ARCH_LBR_RECORDED(CALLS, "call 1f\n\tjmp 3f\n1: call 2f\n2: popq %%rbx\n\tret\n3:");
 	EXPECT_EQ(rdmsr(IA32_LBR_0_FROM_IP), 0);
+	arch_lbr_give_back();
+}
+
+/* --- Entries that are written --- */
+
+/* What INFO has by leaf 1CH: MISPRED, the cycles and whether they are valid, BR_TYPE. */
+static uint64_t information_bits(void)
+{
+	uint32_t ecx = cpuid(LBR_LEAF, 0).ecx;
+
+	return (ecx & LBR_LEAF_MISPREDICTED ? 1ull << 63 : 0) |
+	       (lbr_caps()->cycles ? LBR_INFO_CYC_CNT_VALID | 0xffff : 0) |
+	       (lbr_caps()->kinds ? 0xfull << LBR_INFO_BR_TYPE : 0);
+}
+
+/* A switch of tasks writes back what it read. INFO has bits that may read as they like. */
+TEST(lbr_arch_entries_hold, .group = "LB", .ids = "LB55", .needs = NEED_LBR,
+     .claim = "FROM and TO of each entry hold a canonical address that is written, in either "
+	      "half; INFO takes any value, and holds the fields that leaf 1CH lists",
+     .source = "SDM Vol 3 of 2022, 18.1.3")
+{
+	static const uint64_t addresses[] = {0x1000, 0x7fffffffffff, ~0ull << 47, ~0ull};
+	unsigned depth = arch_lbr_borrow();
+	uint64_t bits = information_bits();
+
+	for (unsigned n = 0; n < depth; n++)
+		for (unsigned i = 0; i < 4; i++) {
+			EXPECT_EQ(msr_try(IA32_LBR_0_FROM_IP + n, addresses[i], 0).read_back,
+				  addresses[i]);
+			EXPECT_EQ(msr_try(IA32_LBR_0_TO_IP + n, addresses[i], 0).read_back,
+				  addresses[i]);
+			EXPECT(wrmsr_safe(IA32_LBR_0_INFO + n, ~0ull << 16 * i));
+			EXPECT_EQ(rdmsr(IA32_LBR_0_INFO + n) & bits, ~0ull << 16 * i & bits);
+		}
 	arch_lbr_give_back();
 }
 
