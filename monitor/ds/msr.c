@@ -15,7 +15,7 @@ struct ds_enumeration ds_rule_enumerate(const struct vcpu *vcpu)
 		.ds = true,
 		.dtes64 = behaviour->dtes64 == DS_DTES64,
 		.ds_cpl = behaviour->ds_cpl == DS_CPL_FILTERS,
-		.unavailable = !pebs_present(vcpu) * MISC_ENABLE_PEBS_UNAVAILABLE,
+		.unavailable = pebs_present(vcpu) ? 0 : MISC_ENABLE_PEBS_UNAVAILABLE,
 	};
 }
 

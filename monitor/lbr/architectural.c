@@ -108,14 +108,15 @@ static bool write_entry(const struct vcpu *vcpu, uint32_t index, uint64_t *at, u
 	return true;
 }
 
-/* The next entry is the first one since. */
+/* Where LBREn was clear the next entry is the first one. */
 static void set_control(struct vcpu *vcpu, uint64_t control)
 {
 	bool timed = lbr_behaviour_of(vcpu)->first == LBR_FIRST_TIMED;
 	struct lbr_state *lbr = &vcpu->lbr;
 
+	if (~lbr->control & control & LBR_EN)
+		lbr->clock = timed ? platform_unit_tsc(vcpu) : 0;
 	lbr->control = control;
-	lbr->clock = timed ? platform_unit_tsc(vcpu) : 0;
 }
 
 bool lbr_architectural_write(struct vcpu *vcpu, uint32_t index, uint64_t value)

@@ -76,8 +76,8 @@ struct lbr_behaviour {
 
 	/* Of architectural ones: the low bits of BR_TYPE of what is no near branch; */
 	enum { LBR_OTHER_8, LBR_OTHER_15 } other;
-	/* whether the first entry after a write of IA32_LBR_CTL has a count of cycles; low bits of
-	   large ones; */
+	/* whether the first entry after LBREn was set has a count of cycles; low bits of large
+	   ones; */
 	enum { LBR_FIRST_UNTIMED, LBR_FIRST_TIMED } first;
 	enum { LBR_CYCLES_EXACT, LBR_CYCLES_COARSE } cycles;
 	/* an address that is not canonical, written by WRMSR; */
