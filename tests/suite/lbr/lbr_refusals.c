@@ -168,9 +168,9 @@ TEST(lbr_ptrace_requests, .group = "LB", .ids = "LB49",
 TEST(lbr_ptrace_random, .group = "LB", .ids = "LB49",
      .claim = "no request for the newest branches with any arguments harms the kernel or stops its "
 	      "caller, and none shows a kernel address to a program without the right to it",
-     .source = "docs/ptrace-lbr.2: 1000000 calls with -t lbr_ptrace_random -a scale=50000")
+     .source = "docs/ptrace-lbr.2: 1000000 calls with -t lbr_ptrace_random -a scale=100000")
 {
-	uint64_t calls = test_scaled(2000),
+	uint64_t calls = test_scaled(1000),
 		 time = test_seconds() / 2 < 255 ? test_seconds() / 2 : 255;
 
 	for (uint64_t right = 0; right <= 8; right += 8) {

@@ -113,32 +113,33 @@ static bool may_be_missing(const struct lbr_stack *s, uint64_t select, unsigned 
 	       (kind == CALL || kind == CALL_INDIRECT || kind == RETURN);
 }
 
+/* Where to: lbr_every_encoding. */
 static bool is_entry(const struct lbr_stack *s, unsigned back, const struct code_branch *branch)
 {
-	return (lbr_newest(s, back, false) & ADDRESS) == branch->from &&
-	       (lbr_newest(s, back, true) & ADDRESS) == branch->to;
+	return (lbr_newest(s, back, false) & ADDRESS) == branch->from;
 }
 
 /* Of the branches those that `select` lets in are the newest entries, and no others entered. */
 static bool enters(const struct lbr_stack *s, const struct code_branches *branches, uint64_t select)
 {
 	uint32_t before = lbr_top(s);
-	unsigned back = 0;
+	unsigned back = 0, entered;
 
 	wrmsr(MSR_LBR_SELECT, select);
 	code_branches_run(LBR);
 	wrmsr(MSR_LBR_SELECT, 0);
+	entered = lbr_since(s, before);
 	for (size_t n = branches->count; n--;) {
 		const struct code_branch *branch = &branches->branch[n];
 
 		if (select >> branch->kind & 1)
 			continue;
-		if (back < lbr_since(s, before) && is_entry(s, back, branch))
+		if (back < entered && is_entry(s, back, branch))
 			back++;
 		else if (!may_be_missing(s, select, branch->kind))
 			return false;
 	}
-	return lbr_since(s, before) == back;
+	return entered == back;
 }
 
 /* LBR_SELECT without one of the kinds that the branches are of, and with one alone; and with all
