@@ -57,14 +57,6 @@ void ds_set_debugctl(struct vcpu *vcpu, uint64_t value)
 	ds_set_tracing(vcpu, ds_rules_of(vcpu)->enabled(vcpu));
 }
 
-/* SDM Vol 3, 17.4.7: with PDCM and version 2 of performance monitoring. */
-static uint64_t freeze_flags(const struct vcpu *vcpu)
-{
-	return vcpu->silicon->profile->performance.capabilities
-		       ? DEBUGCTL_FREEZE_LBRS | DEBUGCTL_FREEZE_PERFMON
-		       : 0;
-}
-
 static bool has_lbr_with_tr(const struct vcpu *vcpu, uint64_t value)
 {
 	uint64_t both = DEBUGCTL_LBR | ds_layout_of(vcpu)->tr;
@@ -84,8 +76,11 @@ static bool write_debugctl(struct vcpu *vcpu, uint64_t value)
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
 	uint64_t defined = DEBUGCTL_LBR | DEBUGCTL_BTF | ds_layout_of(vcpu)->tr |
-			   ds_layout_of(vcpu)->bts | ds_layout_of(vcpu)->btint | freeze_flags(vcpu);
+			   ds_layout_of(vcpu)->bts | ds_layout_of(vcpu)->btint;
 
+	/* SDM Vol 3, 17.4.7: with PDCM and version 2 of performance monitoring. */
+	if (vcpu->silicon->profile->performance.capabilities)
+		defined |= DEBUGCTL_FREEZE_LBRS | DEBUGCTL_FREEZE_PERFMON;
 	if (behaviour->ds_cpl == DS_CPL_FILTERS)
 		defined |= ds_layout_of(vcpu)->off_os | ds_layout_of(vcpu)->off_usr;
 	if (value & ~defined && behaviour->reserved == DS_RESERVED_FAULTS)
