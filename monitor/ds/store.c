@@ -117,7 +117,7 @@ bool ds_rule_overflow(const struct vcpu *vcpu, uint64_t field[BTS_FIELDS])
 	if (!is_circular(vcpu) && behaviour->full == DS_FULL_DROP)
 		return false;
 	field[BTS_INDEX] = field[BTS_BASE];
-	return true;
+	return has_room(behaviour, field[BTS_INDEX], field[BTS_MAXIMUM]);
 }
 
 uint64_t ds_rule_advance(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS])

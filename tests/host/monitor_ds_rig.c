@@ -104,8 +104,8 @@ void rig_configure(uint64_t maximum, uint64_t threshold, uint64_t debugctl)
 	rig_put(rig.area + 8, rig.base);
 	rig_put(rig.area + 16, rig.base + maximum);
 	rig_put(rig.area + 24, rig.base + threshold);
-	assert_true(ds_write_msr(&rig.vcpu, RIG_DS_AREA, rig.area));
-	assert_true(ds_write_msr(&rig.vcpu, RIG_DEBUGCTL, debugctl));
+	assert_true(trace_write_msr(&rig.vcpu, RIG_DS_AREA, rig.area));
+	assert_true(trace_write_msr(&rig.vcpu, RIG_DEBUGCTL, debugctl));
 }
 
 void rig_branch(uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* sources: tests/framework/random.c */
 /* sources: tests/host/interp_rig.c tests/host/pt_program.c tests/host/pt_rig.c */
-/* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c */
+/* sources: monitor/interp/?*.c monitor/pt/?*.c lib/format.c lib/string.c */
 /*
  * XSAVES and XRSTORS of the monitor. XSAVEC of the machine that runs this test judges the form of
  * the area: it writes the same one for user components. Of the vector registers only XMM12 to XMM15
- * and their upper halves are looked at: the test itself uses others.
+ * and their upper halves are looked at: the test itself uses others. With lib/string.c, as a C
+ * library's memset() may end in VZEROUPPER.
  */
 #include "tests/host/pt_rig.h"
 
