@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "drivers/apic/lapic.h"
+#include "drivers/debugctl.h"
 #include "drivers/ds/ds.h"
 #include "drivers/ds/registers.h"
 #include "drivers/processor.h"
@@ -260,12 +261,14 @@ static void check(struct rig *rig, const char *what, uint64_t debugctl,
 }
 
 TEST(bts_controls_over_events, .group = "M", .ids = "M2", .needs = NEED_BTS,
-     .claim = "no exception, interrupt, NMI, HLT or IRET changes TR, BTS, BTINT and the filters",
+     .claim = "no exception, interrupt, NMI, HLT or IRET changes TR, BTS, BTINT, BTF and the "
+	      "filters",
      .source = "SDM Vol 3, 17.4.3, 17.4.4 and table 35-2: 1D9H, what #DB clears")
 {
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t filters[] = {0, ds_caps()->dscpl ? c->off_usr : 0,
 			      ds_caps()->dscpl ? c->off_os : 0};
+	uint64_t btf = debugctl_has_btf ? DEBUGCTL_BTF : 0;
 
 	_Static_assert(VECTOR_TEST + 1 == 0x31, "after_software() counts on it");
 	RIG(rig, 1024);
@@ -275,7 +278,7 @@ TEST(bts_controls_over_events, .group = "M", .ids = "M2", .needs = NEED_BTS,
 	own_idt_set(VECTOR_TEST, holds_handler, false);
 	own_idt_set(VECTOR_TEST + 1, holds_handler, false);
 	for (unsigned i = 0; i < 3; i++) {
-		uint64_t debugctl = rig_interrupt() | filters[i] | DEBUGCTL_BTF;
+		uint64_t debugctl = rig_interrupt() | filters[i] | btf;
 
 		check(&rig, "#UD", debugctl, after_fault);
 		check(&rig, "INT n", debugctl, after_software);
