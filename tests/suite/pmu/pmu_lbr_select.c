@@ -113,10 +113,10 @@ static bool may_be_missing(const struct lbr_stack *s, uint64_t select, unsigned 
 	       (kind == CALL || kind == CALL_INDIRECT || kind == RETURN);
 }
 
-/* Where to: lbr_every_encoding. */
 static bool is_entry(const struct lbr_stack *s, unsigned back, const struct code_branch *branch)
 {
-	return (lbr_newest(s, back, false) & ADDRESS) == branch->from;
+	return (lbr_newest(s, back, false) & ADDRESS) == branch->from &&
+	       (lbr_newest(s, back, true) & ADDRESS) == branch->to;
 }
 
 /* Of the branches those that `select` lets in are the newest entries, and no others entered. */
