@@ -281,7 +281,9 @@ static void follow(pid_t child)
 	for (;;) {
 		int delivered = signal;
 
-		if (!delivered && !unwinding && rand() % INTERRUPTED == 0)
+		/* Not before SYSCALL: no record tells that from the SYSCALL itself. */
+		if (!delivered && !unwinding && rand() % INTERRUPTED == 0 &&
+		    instruction_at(before.rip).flow != FLOW_INTERRUPT)
 			interrupt(&before);
 		if (!step(child, &signal))
 			break;
