@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Tests of tools/contents with the images that are built, in a directory as tools/release fills it, and of what tools/container
-# takes along: prints TAP.
+# Tests of tools/contents with the images that are built, in a directory as tools/release fills it, of what tools/container
+# takes along, and of the tests that tools/load chooses: prints TAP.
 # shellcheck disable=SC2317,SC2016 # functions are run by `try`, and a pattern has a `$`
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -54,5 +54,7 @@ try 'a file in the ISO that nobody listed' 1 'contents: spoor.iso:boot/more is i
 rm "$made/less/pxe/spoor.ipxe"
 try 'a file that is not there' 1 'contents: pxe/spoor.ipxe of boot/contents.txt is not there' tools/contents "$made/less"
 try 'a container has what it runs' 0 '^[4-9]$' not_in_container
+try 'what waits is run beside a load' 0 $'\nptrace_debugger_runs\n' tools/load --list
+try 'what does not wait is not' 1 '^$' bash -c 'tools/load --list | grep -x pt_tables'
 echo "1..$number"
 exit $failed
