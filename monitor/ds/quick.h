@@ -5,29 +5,27 @@
 #include "monitor/ds/memory.h"
 #include "monitor/ds/rules.h"
 
+/* So near the maximum or the threshold a rule may have a say. The page has more: no sum passes
+ * 2^64. */
+enum { DS_NEAR = 2 * RECORD_BYTES, DS_IN_PAGE = 3 * RECORD_BYTES };
+
 /*
- * Stores the record of a branch at `cpl` in a third of the time. No rule applies while the buffer
- * and its page have room for this record and another, and the threshold is further away. False:
- * nothing was done, ds_branch() is to be called.
+ * Stores the record of a branch at `cpl` in a third of the time. False: nothing was done,
+ * ds_branch() is to be called.
  */
 static inline bool ds_branch_quickly(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned cpl)
 {
 	struct ds_state *ds = &vcpu->ds;
 	uint8_t *area = ds->seen.fields[cpl], *slot;
-	const struct ds_page *page;
-	uint64_t index, offset;
+	uint64_t index;
 
 	if (!area || ds->seen.translations != vcpu->translations)
 		return false;
 	index = ds_get(area, BTS_INDEX);
-	page = ds_page_of(&ds->seen.buffer, index);
-	offset = index - page->linear;
-	/* Below the page's end: no sum passes 2^64. */
-	if (offset >= DS_PAGE_BYTES - 2 * RECORD_BYTES ||
-	    index + 2 * RECORD_BYTES >= ds_get(area, BTS_MAXIMUM) ||
-	    index + RECORD_BYTES >= ds_get(area, BTS_THRESHOLD))
+	slot = ds_known(&ds->seen.buffer, index, DS_IN_PAGE);
+	if (!slot || index + DS_NEAR > ds_get(area, BTS_MAXIMUM) ||
+	    index + DS_NEAR > ds_get(area, BTS_THRESHOLD))
 		return false;
-	slot = page->host + offset;
 	ds_put(slot, 0, from);
 	ds_put(slot, 1, to);
 	ds_put(slot, 2, 0);

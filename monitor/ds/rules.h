@@ -76,6 +76,12 @@ void ds_exit(struct vcpu *vcpu);
 /* Its rules, of which the caller is to replace some: branches take the long way from now on. */
 struct ds_rules *ds_break(struct ds_silicon *ds);
 
+/* Whether the rules say of a branch within a privilege level only that it is recorded, and as what.
+ */
+bool ds_is_plain(const struct silicon *silicon);
+/* Whether a level that it does not record is left alone: no rule looks at branches of it. */
+bool ds_has_levels(const struct silicon *silicon);
+
 /* The clean rules, in the files that hold them. */
 
 /* store.c */

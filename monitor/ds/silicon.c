@@ -32,6 +32,22 @@ struct ds_rules *ds_break(struct ds_silicon *ds)
 	return &ds->rules;
 }
 
+bool ds_is_plain(const struct silicon *silicon)
+{
+	const struct ds_behaviour *behaviour = &silicon->behaviour.ds;
+
+	return silicon->ds.clean && behaviour->skid == DS_SKID_NONE &&
+	       behaviour->predicted == DS_PREDICTED_CLEAR && behaviour->fault == DS_FAULT_NONE;
+}
+
+bool ds_has_levels(const struct silicon *silicon)
+{
+	const struct ds_behaviour *behaviour = &silicon->behaviour.ds;
+
+	return silicon->ds.clean && behaviour->skid == DS_SKID_NONE &&
+	       behaviour->ds_cpl != DS_CPL_ABSENT;
+}
+
 /* As many records of each processor as a kernel needs to find that there is a BTS. */
 enum { BTS_FIRST = 1 };
 

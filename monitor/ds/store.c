@@ -40,12 +40,9 @@ bool ds_rule_filter(const struct vcpu *vcpu, const struct branch *branch)
 	return behaviour->ds_cpl == DS_CPL_ABSENT || has_wanted_privilege(vcpu, branch);
 }
 
-/* Rules that are replaced, and an interrupt that waits for branches, look at every one. */
 unsigned ds_levels(const struct vcpu *vcpu)
 {
-	const struct ds_silicon *ds = &vcpu->silicon->ds;
-
-	if (!ds->clean || vcpu->ds.skid || ds_behaviour_of(vcpu)->ds_cpl == DS_CPL_ABSENT)
+	if (!ds_has_levels(vcpu->silicon))
 		return EVERY_LEVEL;
 	return (is_off(vcpu, 0) ? 0 : LEVEL_OS) | (is_off(vcpu, 3) ? 0 : LEVELS_USER);
 }
@@ -139,14 +136,14 @@ bool ds_rule_threshold(const struct vcpu *vcpu, const uint64_t field[BTS_FIELDS]
 {
 	const struct ds_behaviour *behaviour = ds_behaviour_of(vcpu);
 	bool at_record = behaviour->compare == DS_COMPARE_BEFORE;
-	uint64_t before = field[BTS_INDEX] - (at_record ? RECORD_BYTES : 0);
-	uint64_t after = before + RECORD_BYTES, threshold = field[BTS_THRESHOLD];
+	uint64_t after = field[BTS_INDEX] + (at_record ? 0 : RECORD_BYTES);
+	uint64_t threshold = field[BTS_THRESHOLD];
 
 	if (is_circular(vcpu) && behaviour->circular == DS_CIRCULAR_IS_SILENT)
 		return false;
 	switch (behaviour->threshold) {
 	case DS_THRESHOLD_CROSSED:
-		return before < threshold && after >= threshold;
+		return after - RECORD_BYTES < threshold && after >= threshold;
 	case DS_THRESHOLD_EQUAL:
 		return after == threshold;
 	default:
@@ -162,16 +159,6 @@ static bool full_interrupts(const struct vcpu *vcpu, const uint64_t field[BTS_FI
 	if (is_circular(vcpu) || behaviour->btint == DS_BTINT_STORED)
 		return false;
 	return behaviour->btint == DS_BTINT_FULL || field[BTS_INDEX] >= field[BTS_THRESHOLD];
-}
-
-/* Of a branch within `cpl` the rules say nothing but that it is recorded, with flags of 0. */
-static bool rules_are_plain(const struct vcpu *vcpu, unsigned cpl)
-{
-	const struct ds_silicon *ds = &vcpu->silicon->ds;
-
-	return ds->clean && !vcpu->ds.skid &&
-	       ds_behaviour_of(vcpu)->predicted == DS_PREDICTED_CLEAR &&
-	       ds_behaviour_of(vcpu)->fault == DS_FAULT_NONE && !is_off(vcpu, cpl);
 }
 
 /*
@@ -215,7 +202,7 @@ void ds_rule_store(struct vcpu *vcpu, const struct branch *branch)
 		return;
 	next = rules->advance(vcpu, field);
 	ds_store(vcpu, &vcpu->ds.seen.area, area + BTS_INDEX * FIELD_BYTES, &next, 1);
-	if (rules_are_plain(vcpu, branch->to_cpl))
+	if (ds_is_plain(vcpu->silicon) && !is_off(vcpu, branch->to_cpl))
 		vcpu->ds.seen.fields[branch->to_cpl] =
 			ds_known(&vcpu->ds.seen.area, area, BTS_FIELDS * FIELD_BYTES);
 	if (rules->threshold(vcpu, field))
