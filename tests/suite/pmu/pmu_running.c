@@ -78,6 +78,58 @@ TEST(pmu_written_while_counting, .group = "pmu", .ids = "PM60", .needs = 0,
 	expect_written(n);
 }
 
+#define PAUSE_CYCLES (1ull << 20) /* of the TSC */
+enum { WRITES = 9, PAUSES = 16 };
+
+static void pause(void)
+{
+	uint64_t began = __builtin_ia32_rdtsc();
+
+	while (__builtin_ia32_rdtsc() - began < PAUSE_CYCLES)
+		run_nops();
+}
+
+/* What a counter that counts shows right after 0 was written to it, once a pause is over. */
+static uint64_t after_pause(unsigned n, uint64_t control)
+{
+	pause();
+	if (!pmu_rig_is_fixed(n))
+		pmu_rig_control(n, control & ~PERFEVTSEL_EN);
+	wrmsr(pmu_rig_msr(n), 0);
+	if (!pmu_rig_is_fixed(n))
+		pmu_rig_control(n, control);
+	return rdmsr(pmu_rig_msr(n));
+}
+
+/* What comes between a write and a read, such as an SMI, does not come most times. */
+static void expect_cycles_gone(unsigned n)
+{
+	uint64_t both = PMU_OS | PMU_USR, passed, gone = 0;
+	uint64_t control = pmu_rig_is_fixed(n) ? pmu_rig_counting(n, both, false)
+					       : EVENT_CYCLES | both | PERFEVTSEL_EN;
+	uint64_t flags = start(n, control), before = rdmsr(pmu_rig_msr(n));
+	unsigned most = PAUSES;
+
+	do {
+		pause();
+		passed = rdmsr(pmu_rig_msr(n)) - before;
+	} while (!passed && --most);
+	for (unsigned i = 0; i < WRITES; i++)
+		gone += after_pause(n, control) < passed / 2;
+	stop(n, flags);
+	EXPECT(gone > WRITES / 2);
+}
+
+TEST(pmu_cycles_written_while_counting, .group = "pmu", .ids = "PM60", .needs = 0,
+     .claim = "of a counter of cycles that is written to while it counts those before are gone",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	COUNTERS(all, NO_CYCLES);
+
+	EACH_COUNTER(n, all & ~(1ull << PMU_FIXED))
+	expect_cycles_gone(n);
+}
+
 /* Events that counter `n` counts in the NOPs after a write of its control, which are as many times
    200 as one that counts a clock may need. It runs meanwhile. */
 static uint64_t selected(unsigned n, uint64_t control, unsigned runs)
