@@ -37,7 +37,7 @@ static void check(struct pebs *pebs, uint64_t cfg)
 	EXPECT_EQ(pebs_quadword(pebs, 0, size / 8), 0xa5a5a5a5a5a5a5a5);
 }
 
-TEST(pebs_adaptive_groups, .group = "PE", .ids = "PE32", .needs = NEED_PEBS,
+TEST(pebs_adaptive_groups, .group = "PE", .ids = "PE32 PE81", .needs = NEED_PEBS,
      .claim = "an adaptive record is as long as its groups, and says which it has",
      .source = "Linux 6.1, perf_event.h")
 {

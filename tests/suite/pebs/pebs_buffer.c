@@ -124,7 +124,7 @@ TEST(pebs_odd_selects, .group = "PE", .ids = "PE26", .needs = NEED_PEBS,
 		check_select(&pebs, flags[i]);
 }
 
-TEST(pebs_four_counters, .group = "PE", .ids = "PE27 PE96", .needs = NEED_PEBS,
+TEST(pebs_four_counters, .group = "PE", .ids = "PE11 PE27 PE92 PE96", .needs = NEED_PEBS,
      .claim = "four counters at once, each with its own value: every record is whole, and each "
 	      "counter is sampled at its own rate",
      .source = "SDM Vol 3, 18.8.1.1")
@@ -320,7 +320,7 @@ static struct {
 /* Where delivery as NMI does not mask the LVT entry. */
 static bool is_due(const struct pebs *pebs)
 {
-	return rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 1) ||
+	return rdmsr(IA32_PERF_GLOBAL_STATUS) & (OVFBUF | 3) ||
 	       rig_index(&pebs->rig) >= ds_get(pebs->rig.area, DS_BTS_INTERRUPT_THRESHOLD);
 }
 
@@ -547,6 +547,24 @@ TEST(pebs_with_counter_interrupt, .group = "PE", .ids = "PE25", .needs = NEED_PE
 	test_observe("interrupts", "%u", seen.count);
 	EXPECT(seen.count >= 1 && seen.count < 100);
 	release();
+}
+
+TEST(pebs_beside_an_interrupt, .group = "PE", .ids = "PE31", .needs = NEED_PEBS,
+     .claim = "a counter that takes no samples interrupts at its overflow while another takes them",
+     .source = "SDM Vol 3, 18.2.2 and 18.4.4")
+{
+	PEBS(pebs, 16);
+	take(&pebs);
+	pebs_arm(&pebs, 0, 40);
+	wrmsr(IA32_PMC0 + 1, (uint64_t)-300);
+	wrmsr(IA32_PERFEVTSEL0 + 1, pebs.event | PERFEVTSEL_INT | PERFEVTSEL_EN);
+	SAMPLED(3, JUMPS(1000));
+	pmi_settle();
+	wrmsr(IA32_PERFEVTSEL0 + 1, 0);
+	release();
+	REQUIRE_EQ(seen.count, 1);
+	EXPECT_EQ(seen.status & 2, 2);
+	EXPECT(seen.index > pebs.base);
 }
 
 TEST(pebs_and_bts_thresholds, .group = "PE", .ids = "PE28 B2", .needs = NEED_BTS | NEED_PEBS,

@@ -69,7 +69,7 @@ static void sample_exactly(bool nmi)
 	trace_deliver_pmi(true);
 }
 
-TEST(samples_exact_nmi, .group = "samples", .ids = "PE12", .needs = NEED_SAMPLES,
+TEST(samples_exact_nmi, .group = "samples", .ids = "PE12 PE19", .needs = NEED_SAMPLES,
      .claim = "a task is sampled at every N+1st event that it causes, with the PMI as NMI",
      .source = "SDM Vol 3, 18.4.4; kernel/trace/pebs/pebs.h")
 {
