@@ -31,7 +31,8 @@ static bool is_there(unsigned n)
 static uint64_t mark(unsigned n, unsigned which)
 {
 	if (marked[n] == IA32_RTIT_STATUS)
-		return which ? RTIT_STATUS_ERROR : RTIT_STATUS_STOPPED;
+		return (which ? RTIT_STATUS_ERROR : RTIT_STATUS_STOPPED) |
+		       (pt_caps()->psb_cyc ? (0x100ull + which) << 32 : 0);
 	if (marked[n] == IA32_RTIT_CTL)
 		return which ? PT_PLAIN : RTIT_CTL_USER | RTIT_CTL_DIS_RETC;
 	return (0x10000u + 0x1000 * n + 0x8000000 * which) | (n ? 0 : RTIT_MASK_PTRS_FIXED);
