@@ -291,20 +291,6 @@ static void finish(struct vcpu *vcpu)
 	pt->interrupted_itself = false;
 }
 
-/* Most are these, and change none of the enables. */
-bool pt_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
-{
-	if (vcpu->pt.awaited || !changes_nothing(vcpu, kind))
-		return false;
-	if (kind & RETIRED_TAKEN)
-		near(vcpu, kind, next, vcpu->rip);
-	else
-		rules_of(vcpu)->tnt(vcpu, false);
-	if (vcpu->pt.awaited)
-		finish(vcpu);
-	return true;
-}
-
 void pt_retired(struct vcpu *vcpu, const struct retired *retired)
 {
 	struct pt_state *pt = &vcpu->pt;

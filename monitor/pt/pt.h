@@ -41,7 +41,7 @@ bool pt_restore(struct vcpu *vcpu, const uint64_t *area);
 /* RESET: all zero but what 36.2.7 says. INIT changes no register (table 9-1). */
 void pt_power_on(struct vcpu *vcpu);
 
-/* Take the reports of saw_retired(), saw_not_taken() and saw_event() while OBSERVER_FLOW is set. */
+/* Take the reports of saw_retired(), saw_event() and saw_cr3() while OBSERVER_FLOW is set. */
 void pt_retired(struct vcpu *vcpu, const struct retired *retired);
 void pt_event(struct vcpu *vcpu, const struct branch *event);
 void pt_cr3(struct vcpu *vcpu);
@@ -49,7 +49,6 @@ void pt_cr3(struct vcpu *vcpu);
 /* As struct unit has them. */
 unsigned pt_levels(const struct vcpu *vcpu);
 bool pt_branches_alone(const struct vcpu *vcpu);
-bool pt_near(struct vcpu *vcpu, unsigned kind, uint64_t next);
 
 /* The bit of CPUID.7:EBX. */
 enum { LEAF_7_EBX_PT = 1 << 25 };

@@ -51,33 +51,19 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 {
 }
 
-void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip, unsigned left)
+void saw_jump(struct vcpu *vcpu, const struct insn *i, uint64_t to)
 {
-	vcpu->rip = rip;
-	if (vcpu->hot.follows)
-		jumped_in_block(vcpu, left);
-	else if (vcpu->observed)
-		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
-	go_on(vcpu, rip, left);
+	jump_slowly(vcpu, i, to);
 }
 
-void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
+void saw_not_taken(struct vcpu *vcpu, const struct insn *i)
 {
-	saw_jump_outside_64(vcpu, from, to, to, left);
-}
-
-void saw_not_taken(struct vcpu *vcpu, uint64_t from)
-{
+	not_taken_slowly(vcpu, i);
 }
 
 bool follows_branches(const struct vcpu *vcpu)
 {
 	return vcpu->observed == OBSERVER_FLOW && vcpu->cpl == 3 && pt_branches_alone(vcpu);
-}
-
-bool saw_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
-{
-	return vcpu->observed == OBSERVER_FLOW && pt_near(vcpu, kind, next);
 }
 
 void saw_event(struct vcpu *vcpu, const struct branch *event)
