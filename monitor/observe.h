@@ -112,7 +112,7 @@ void saw_not_taken(struct vcpu *vcpu, const struct insn *i);
 void saw_event(struct vcpu *vcpu, const struct branch *event);
 /* Whether saw_retired() may be called for branches alone: asked between two instructions, and after
    each report. */
-bool follows_branches(const struct vcpu *vcpu);
+bool follows_branches(struct vcpu *vcpu);
 /* An instruction is complete, what it reports aside from this was reported before. Not called for
    one that faults, or that is to go on with its next iteration. */
 void saw_retired(struct vcpu *vcpu, const struct retired *retired);

@@ -104,21 +104,45 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 		ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
 
-/* Hot path, which each branch of a traced guest takes: no stack frame, no call. */
-HOT void saw_jump(struct vcpu *vcpu, const struct insn *i, uint64_t to)
+static inline bool saw_jump_quickly(struct vcpu *vcpu, const struct insn *i, uint64_t to)
 {
 	if (recorded_quickly(vcpu, i->rip, to))
+		return true;
+	if (!vcpu->hot.follows)
+		return false;
+	if (i->kind & RETIRED_CONDITIONAL)
+		return pt_bit_quickly(&vcpu->pt, true);
+	return pt_jump_quickly(&vcpu->pt, i->kind, insn_next(i), to);
+}
+
+/* Apart from saw_jump(), which then saves no register. */
+static HOT __attribute__((noinline)) void saw_indirect(struct vcpu *vcpu, const struct insn *i,
+						       uint64_t to)
+{
+	if (vcpu->hot.follows && pt_indirect_quickly(&vcpu->pt, i->kind, insn_next(i), to))
 		go_on(vcpu, to, i->behind);
 	else
 		jump_slowly(vcpu, i, to);
 }
 
-void saw_not_taken(struct vcpu *vcpu, const struct insn *i)
+/* Hot path, which each branch of a traced guest takes: no stack frame, no call. */
+HOT void saw_jump(struct vcpu *vcpu, const struct insn *i, uint64_t to)
 {
-	not_taken_slowly(vcpu, i);
+	if (saw_jump_quickly(vcpu, i, to))
+		go_on(vcpu, to, i->behind);
+	else
+		saw_indirect(vcpu, i, to);
 }
 
-bool follows_branches(const struct vcpu *vcpu)
+HOT void saw_not_taken(struct vcpu *vcpu, const struct insn *i)
+{
+	if (vcpu->hot.follows && pt_bit_quickly(&vcpu->pt, false))
+		next(vcpu, i);
+	else
+		not_taken_slowly(vcpu, i);
+}
+
+bool follows_branches(struct vcpu *vcpu)
 {
 	return vcpu->observed == OBSERVER_FLOW && vcpu->cpl == 3 &&
 	       first_of(OBSERVER_FLOW)->branches_alone(vcpu);

@@ -60,7 +60,7 @@ void saw_jump(struct vcpu *vcpu, const struct insn *i, uint64_t to)
 	jump_slowly(vcpu, i, to);
 }
 
-bool follows_branches(const struct vcpu *vcpu)
+bool follows_branches(struct vcpu *vcpu)
 {
 	return false;
 }

@@ -51,17 +51,32 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 {
 }
 
+static bool jumps_quickly(struct pt_state *pt, const struct insn *i, uint64_t to)
+{
+	if (i->kind & RETIRED_CONDITIONAL)
+		return pt_bit_quickly(pt, true);
+	return pt_jump_quickly(pt, i->kind, insn_next(i), to) ||
+	       pt_indirect_quickly(pt, i->kind, insn_next(i), to);
+}
+
+/* As in monitor/trace.c. */
 void saw_jump(struct vcpu *vcpu, const struct insn *i, uint64_t to)
 {
-	jump_slowly(vcpu, i, to);
+	if (vcpu->hot.follows && jumps_quickly(&vcpu->pt, i, to))
+		go_on(vcpu, to, i->behind);
+	else
+		jump_slowly(vcpu, i, to);
 }
 
 void saw_not_taken(struct vcpu *vcpu, const struct insn *i)
 {
-	not_taken_slowly(vcpu, i);
+	if (vcpu->hot.follows && pt_bit_quickly(&vcpu->pt, false))
+		next(vcpu, i);
+	else
+		not_taken_slowly(vcpu, i);
 }
 
-bool follows_branches(const struct vcpu *vcpu)
+bool follows_branches(struct vcpu *vcpu)
 {
 	return vcpu->observed == OBSERVER_FLOW && vcpu->cpl == 3 && pt_branches_alone(vcpu);
 }
