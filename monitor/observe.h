@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct insn;
 struct vcpu;
 
 /* Bits of vcpu->observed; the first are the rows of units.c, in their order. */
@@ -38,7 +39,7 @@ enum observer {
 #define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | UNITS_OF_RETIRED | OBSERVER_STACK)
 
 /* The observers that saw_not_taken() is called for. */
-#define OBSERVERS_OF_NOT_TAKEN OBSERVER_LOCKSTEP
+#define OBSERVERS_OF_NOT_TAKEN (OBSERVER_LOCKSTEP | OBSERVER_FLOW)
 
 enum cause {
 	CAUSE_INSTRUCTION,
@@ -97,25 +98,21 @@ unsigned observed_levels(const struct vcpu *vcpu);
 /* A branch instruction was taken; the guest's state is that at `to`. */
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl);
 /*
- * The same of a near branch, which stays at its CPL, as the last act of its handler: calls
- * go_on(vcpu, to, left) then; vcpu->rip is not set yet. Always called, whether anybody watches or
- * not. One function for both, since on QEMU's translator a call and its return cost as much as six
- * accesses to memory. Outside 64-bit mode `rip` is not the linear address.
+ * The near branch `i` of 64-bit mode was taken, to `to`: the last act of its handler, which is
+ * always called, whether anybody watches or not. Goes on there by go_on() or jump_slowly();
+ * vcpu->rip is not set yet. One function for both, since on QEMU's translator a call and its return
+ * cost as much as six accesses to memory.
  */
-void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left);
-void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip,
-			 unsigned left);
-/* The conditional branch at `from` was not: Jcc, LOOP, LOOPcc, JRCXZ. */
-void saw_not_taken(struct vcpu *vcpu, uint64_t from);
+void saw_jump(struct vcpu *vcpu, const struct insn *i, uint64_t to);
+/* The conditional branch `i` was not: Jcc, LOOP, LOOPcc, JRCXZ. Goes on after it by next() or
+   not_taken_slowly(). */
+void saw_not_taken(struct vcpu *vcpu, const struct insn *i);
 /* An interrupt or exception was delivered to its handler. Always called: #DB changes IA32_DEBUGCTL
    whether anybody watches or not. */
 void saw_event(struct vcpu *vcpu, const struct branch *event);
 /* Whether saw_retired() may be called for branches alone: asked between two instructions, and after
    each report. */
-bool follows_branches(const struct vcpu *vcpu);
-/* While that is so: a near branch of this kind is complete, after which `next` is. Instead of
-   saw_retired(), which has to be called if the result is false. */
-bool saw_near(struct vcpu *vcpu, unsigned kind, uint64_t next);
+bool follows_branches(struct vcpu *vcpu);
 /* An instruction is complete, what it reports aside from this was reported before. Not called for
    one that faults, or that is to go on with its next iteration. */
 void saw_retired(struct vcpu *vcpu, const struct retired *retired);

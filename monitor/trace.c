@@ -3,6 +3,7 @@
 #include "lib/io.h"
 #include "monitor/ds/quick.h"
 #include "monitor/host/lock.h"
+#include "monitor/interp/decode.h"
 #include "monitor/interp/interp.h"
 #include "monitor/interp/lockstep.h"
 #include "monitor/silicon.h"
@@ -88,54 +89,63 @@ unsigned observed_levels(const struct vcpu *vcpu)
 	return levels_of_units(vcpu, observed);
 }
 
+static inline bool recorded_quickly(struct vcpu *vcpu, uint64_t from, uint64_t to)
+{
+	return vcpu->observed == OBSERVER_DS && ds_branch_quickly(vcpu, from, to, vcpu->cpl);
+}
+
 void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl, unsigned to_cpl)
 {
+	if (from_cpl == to_cpl && recorded_quickly(vcpu, from, to))
+		return;
 	if (vcpu->observed & OBSERVER_LOCKSTEP)
 		lockstep_saw(vcpu, SAW_BRANCH, to);
 	if (vcpu->observed & OBSERVER_DS && !vcpu->branches_suspended)
 		ds_branch(vcpu, from, to, from_cpl, to_cpl);
 }
 
-static inline bool saw_jump_quickly(struct vcpu *vcpu, uint64_t from, uint64_t to)
+static inline bool saw_jump_quickly(struct vcpu *vcpu, const struct insn *i, uint64_t to)
 {
-	return vcpu->observed == OBSERVER_DS && ds_branch_quickly(vcpu, from, to, vcpu->cpl);
+	if (recorded_quickly(vcpu, i->rip, to))
+		return true;
+	if (!vcpu->hot.follows)
+		return false;
+	if (i->kind & RETIRED_CONDITIONAL)
+		return pt_bit_quickly(&vcpu->pt, true);
+	return pt_jump_quickly(&vcpu->pt, i->kind, insn_next(i), to);
+}
+
+/* Apart from saw_jump(), which then saves no register. */
+static HOT __attribute__((noinline)) void saw_indirect(struct vcpu *vcpu, const struct insn *i,
+						       uint64_t to)
+{
+	if (vcpu->hot.follows && pt_indirect_quickly(&vcpu->pt, i->kind, insn_next(i), to))
+		go_on(vcpu, to, i->behind);
+	else
+		jump_slowly(vcpu, i, to);
 }
 
 /* Hot path, which each branch of a traced guest takes: no stack frame, no call. */
-HOT void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
+HOT void saw_jump(struct vcpu *vcpu, const struct insn *i, uint64_t to)
 {
-	if (saw_jump_quickly(vcpu, from, to))
-		go_on(vcpu, to, left);
+	if (saw_jump_quickly(vcpu, i, to))
+		go_on(vcpu, to, i->behind);
 	else
-		saw_jump_outside_64(vcpu, from, to, to, left);
+		saw_indirect(vcpu, i, to);
 }
 
-/* Also where the short way of saw_jump() ends. */
-void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip, unsigned left)
+HOT void saw_not_taken(struct vcpu *vcpu, const struct insn *i)
 {
-	vcpu->rip = rip;
-	if (vcpu->hot.follows)
-		jumped_in_block(vcpu, left);
-	else if (vcpu->observed && !saw_jump_quickly(vcpu, from, to))
-		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
-	go_on(vcpu, rip, left);
+	if (vcpu->hot.follows && pt_bit_quickly(&vcpu->pt, false))
+		next(vcpu, i);
+	else
+		not_taken_slowly(vcpu, i);
 }
 
-bool follows_branches(const struct vcpu *vcpu)
+bool follows_branches(struct vcpu *vcpu)
 {
 	return vcpu->observed == OBSERVER_FLOW && vcpu->cpl == 3 &&
 	       first_of(OBSERVER_FLOW)->branches_alone(vcpu);
-}
-
-bool saw_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
-{
-	return vcpu->observed == OBSERVER_FLOW && first_of(OBSERVER_FLOW)->near(vcpu, kind, next);
-}
-
-void saw_not_taken(struct vcpu *vcpu, uint64_t from)
-{
-	if (vcpu->observed & OBSERVER_LOCKSTEP)
-		lockstep_saw(vcpu, SAW_NOT_TAKEN, from);
 }
 
 void saw_event(struct vcpu *vcpu, const struct branch *event)

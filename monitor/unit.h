@@ -97,9 +97,7 @@ struct unit {
 	void (*cr3)(struct vcpu *vcpu);
 	/* The unit of OBSERVER_FLOW has it: whether in ring 3 it needs no report of an
 	   instruction that is no branch. */
-	bool (*branches_alone)(const struct vcpu *vcpu);
-	/* It has this too, for near branches: saw_near(). */
-	bool (*near)(struct vcpu *vcpu, unsigned kind, uint64_t next);
+	bool (*branches_alone)(struct vcpu *vcpu);
 	void (*exit)(struct vcpu *vcpu); /* whether its bit is set or not */
 
 	/* RDPMC, by ECX; false: #GP(0). The first row that has it answers. */

@@ -13,7 +13,6 @@
 #include "monitor/pt/state.h"
 #include "monitor/x86.h"
 
-struct block;
 struct silicon;
 struct tlb;
 
@@ -67,11 +66,10 @@ struct hot {
 	uint64_t watched_page; /* host page number of the code that runs: a store there ends it */
 	uint64_t validity;     /* of blocks: changes with page tables, privilege, mode and CS */
 	int64_t budget;	       /* instructions to execute, less one: below 0 it is used up */
-	const struct block *block; /* the one that runs */
-	uint8_t mode;		   /* enum mode */
-	bool follows;	/* blocks run whole, and saw_retired() is called for each branch in them */
-	bool attention; /* look for more than the next block once this one has ended */
-	bool branched;	/* a branch was taken: known of a single instruction */
+	uint8_t mode;	       /* enum mode */
+	bool follows;	       /* blocks run whole: of each branch a unit learns */
+	bool attention;	       /* look for more than the next block once this one has ended */
+	bool branched;	       /* a branch was taken: known of a single instruction */
 };
 
 struct vcpu {

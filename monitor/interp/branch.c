@@ -6,25 +6,11 @@
 #include "monitor/interp/memory.h"
 #include "monitor/interp/template.h"
 
-static inline bool reports_not_taken(const struct vcpu *vcpu)
+/* A conditional branch was not taken: the last act of its handler. */
+TEMPLATE void fall_through(struct vcpu *vcpu, const struct insn *i)
 {
-	return __builtin_expect(vcpu->observed & (OBSERVERS_OF_NOT_TAKEN | OBSERVER_FLOW), 0);
-}
-
-static void report_not_taken(struct vcpu *vcpu, const struct insn *i)
-{
-	if (vcpu->observed & OBSERVERS_OF_NOT_TAKEN)
-		saw_not_taken(vcpu, code_linear(vcpu->interp, i->rip));
-	if (vcpu->hot.follows)
-		not_taken_in_block(vcpu, i);
-}
-
-/* Apart from jcc(), which then needs no frame. */
-static __attribute__((noinline)) void next_reported(struct vcpu *vcpu, const struct insn *i)
-{
-	report_not_taken(vcpu, i);
-	if (vcpu->hot.follows && (vcpu->hot.attention || vcpu->attention))
-		end_of_block(vcpu, i);
+	if (__builtin_expect(vcpu->observed & OBSERVERS_OF_NOT_TAKEN, 0))
+		saw_not_taken(vcpu, i);
 	else
 		next(vcpu, i);
 }
@@ -39,13 +25,10 @@ TEMPLATE void check_target(struct vcpu *vcpu, const struct insn *i, uint64_t tar
 /* A branch to `target` was taken: the last act of a handler. */
 TEMPLATE void jump(struct vcpu *vcpu, const struct insn *i, uint64_t target, bool wide)
 {
-	const struct interp *interp = vcpu->interp;
-
 	if (wide)
-		saw_jump(vcpu, i->rip, target, i->behind);
+		saw_jump(vcpu, i, target);
 	else
-		saw_jump_outside_64(vcpu, code_linear(interp, i->rip), code_linear(interp, target),
-				    target, i->behind);
+		jump_slowly(vcpu, i, target);
 }
 
 /*
@@ -70,10 +53,8 @@ TEMPLATE void jcc(struct vcpu *vcpu, const struct insn *i, unsigned code, handle
 {
 	if (condition(vcpu->rflags, code))
 		taken(vcpu, i);
-	else if (reports_not_taken(vcpu))
-		next_reported(vcpu, i);
 	else
-		next(vcpu, i);
+		fall_through(vcpu, i);
 }
 
 /* jcc0 to jcc15, by the low four bits of the opcode. */
@@ -197,13 +178,6 @@ static void ret_outside_64(struct vcpu *vcpu, const struct insn *i)
 	return_from(vcpu, i, false);
 }
 handler *const run_ret[2] = {ret, ret_outside_64};
-
-static void fall_through(struct vcpu *vcpu, const struct insn *i)
-{
-	if (reports_not_taken(vcpu))
-		report_not_taken(vcpu, i);
-	end_of_block(vcpu, i);
-}
 
 static uint64_t counter(const struct vcpu *vcpu, const struct insn *i)
 {

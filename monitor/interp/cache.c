@@ -215,7 +215,6 @@ const struct block *find_block(struct vcpu *vcpu)
 
 static inline void enter(struct vcpu *vcpu, const struct block *b, int64_t budget)
 {
-	vcpu->hot.block = b;
 	vcpu->hot.watched_page = (uintptr_t)b->word / PAGE;
 	vcpu->hot.budget = budget - b->count;
 	b->insn->run(vcpu, b->insn);

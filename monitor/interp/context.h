@@ -152,9 +152,8 @@ static inline uint64_t code_linear(const struct interp *interp, uint64_t offset)
 	return (interp->code_base + offset) & interp->code_mask;
 }
 
-/* While vcpu->hot.follows: a far branch is complete, INT n too; `i` is not taken. */
+/* While vcpu->hot.follows: a far branch is complete, INT n too. */
 void far_in_block(struct vcpu *vcpu, uint64_t from, unsigned from_cpl);
-void not_taken_in_block(struct vcpu *vcpu, const struct insn *i);
 
 /* A branch of the instruction being executed, or of an event, was taken. */
 static inline void branch_taken(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl,

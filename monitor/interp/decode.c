@@ -380,6 +380,60 @@ static bool is_mov_of_system_register(const struct insn *i)
 	return (i->opcode & ~3u) == 0xf20;
 }
 
+/* Opcodes of one byte that branch; FFH has its own. */
+static unsigned kind_of_one_byte(unsigned opcode)
+{
+	switch (opcode) {
+	case 0xc2:
+	case 0xc3:
+		return RETIRED_BRANCH | RETIRED_RETURN;
+	case 0xe0:
+	case 0xe1:
+	case 0xe2:
+	case 0xe3:
+		return RETIRED_BRANCH | RETIRED_CONDITIONAL;
+	case 0xe8:
+		return RETIRED_BRANCH | RETIRED_CALL;
+	case 0xe9:
+	case 0xeb:
+		return RETIRED_BRANCH;
+	case OPCODE_INTO:
+	case 0x9a:
+	case 0xca:
+	case 0xcb:
+	case 0xcc:
+	case 0xcd:
+	case 0xcf:
+	case 0xea:
+		return RETIRED_BRANCH | RETIRED_FAR;
+	default:
+		return (opcode & ~15u) == 0x70 ? RETIRED_BRANCH | RETIRED_CONDITIONAL : 0;
+	}
+}
+
+static unsigned branch_kind(const struct insn *i)
+{
+	static const uint16_t group_5[8] = {
+		[2] = RETIRED_BRANCH | RETIRED_CALL | RETIRED_INDIRECT,
+		[3] = RETIRED_BRANCH | RETIRED_FAR,
+		[4] = RETIRED_BRANCH | RETIRED_INDIRECT,
+		[5] = RETIRED_BRANCH | RETIRED_FAR,
+	};
+
+	switch (i->opcode) {
+	case 0xff:
+		return group_5[i->modrm >> 3 & 7];
+	case 0xf05: /* SYSCALL, SYSRET, SYSENTER, SYSEXIT */
+	case 0xf07:
+	case 0xf34:
+	case 0xf35:
+		return RETIRED_BRANCH | RETIRED_FAR;
+	default:
+		return (i->opcode & ~15u) == 0xf80 ? RETIRED_BRANCH | RETIRED_CONDITIONAL
+						   : kind_of_one_byte(i->opcode);
+	}
+}
+
 enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip, enum mode mode,
 			  struct insn *i, bool *ends)
 {
@@ -432,6 +486,7 @@ enum decode_status decode(const uint8_t *code, unsigned available, uint64_t rip,
 	*ends |= r.too_long;
 	i->length = (uint8_t)r.at;
 	i->rip = rip;
+	i->kind = (uint16_t)branch_kind(i);
 	if (rip_relative)
 		i->displacement += insn_next(i);
 	/* End the block at a backward branch: the code after a loop is rarely reached. */

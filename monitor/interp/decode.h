@@ -35,7 +35,7 @@ enum addressing {
 /* Of code: 64-bit mode, or the default sizes of operands and addresses elsewhere. */
 enum mode { MODE_64, MODE_32, MODE_16 };
 
-enum { NO_REGISTER = 0xff };
+enum { NO_REGISTER = 0xff, OPCODE_INTO = 0xce };
 
 struct insn {
 	handler *run;
@@ -61,6 +61,7 @@ struct insn {
 	bool memory;	 /* the r/m operand is in memory */
 	bool by_cl;	 /* a shift by CL */
 
+	uint16_t kind;	   /* of a branch: RETIRED_BRANCH and its like; else 0 */
 	uint16_t form;	   /* of a thunk: thunk.h */
 	const void *thunk; /* its executable copy, if it has one */
 };

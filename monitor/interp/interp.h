@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct insn;
 struct vcpu;
 
 enum interp_stop {
@@ -175,6 +176,7 @@ _Noreturn void platform_stop(const char *why);
  */
 void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left);
 
-/* While vcpu->hot.follows: the branch that has `left` instructions of its block after it was taken,
-   to vcpu->rip. */
-void jumped_in_block(struct vcpu *vcpu, unsigned left);
+/* The long ways of saw_jump() and saw_not_taken(): `i` leads to `rip` in the code segment, in any
+   mode; to the next instruction. */
+void jump_slowly(struct vcpu *vcpu, const struct insn *i, uint64_t rip);
+void not_taken_slowly(struct vcpu *vcpu, const struct insn *i);

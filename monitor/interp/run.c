@@ -182,68 +182,15 @@ static void prepare(struct vcpu *vcpu)
 	vcpu->rflags &= ~(uint64_t)FLAG_RF;
 }
 
-/* Opcodes of one byte that branch; FFH has its own. */
-static unsigned kind_of_one_byte(const struct insn *i)
-{
-	switch (i->opcode) {
-	case 0xc2:
-	case 0xc3:
-		return RETIRED_BRANCH | RETIRED_RETURN;
-	case 0xe0:
-	case 0xe1:
-	case 0xe2:
-	case 0xe3:
-		return RETIRED_BRANCH | RETIRED_CONDITIONAL;
-	case 0xe8:
-		return RETIRED_BRANCH | RETIRED_CALL;
-	case 0xe9:
-	case 0xeb:
-		return RETIRED_BRANCH;
-	case 0x9a:
-	case 0xca:
-	case 0xcb:
-	case 0xcc:
-	case 0xcd:
-	case 0xcf:
-	case 0xea:
-		return RETIRED_BRANCH | RETIRED_FAR;
-	default:
-		return (i->opcode & ~15u) == 0x70 ? RETIRED_BRANCH | RETIRED_CONDITIONAL : 0;
-	}
-}
-
-static unsigned kind_of(const struct vcpu *vcpu, const struct insn *i)
-{
-	static const uint16_t group_5[8] = {
-		[2] = RETIRED_BRANCH | RETIRED_CALL | RETIRED_INDIRECT,
-		[3] = RETIRED_BRANCH | RETIRED_FAR,
-		[4] = RETIRED_BRANCH | RETIRED_INDIRECT,
-		[5] = RETIRED_BRANCH | RETIRED_FAR,
-	};
-
-	switch (i->opcode) {
-	case 0xff:
-		return group_5[i->modrm >> 3 & 7];
-	case 0xce: /* INTO */
-		return vcpu->hot.branched ? RETIRED_BRANCH | RETIRED_FAR : 0;
-	case 0xf05: /* SYSCALL, SYSRET, SYSENTER, SYSEXIT */
-	case 0xf07:
-	case 0xf34:
-	case 0xf35:
-		return RETIRED_BRANCH | RETIRED_FAR;
-	default:
-		return (i->opcode & ~15u) == 0xf80 ? RETIRED_BRANCH | RETIRED_CONDITIONAL
-						   : kind_of_one_byte(i);
-	}
-}
-
 static void report_retired(struct vcpu *vcpu, const struct insn *i)
 {
 	struct retired *retired = &vcpu->interp->began;
-	unsigned kind = kind_of(vcpu, i);
+	unsigned kind = i->kind;
 
-	if (kind && vcpu->hot.branched)
+	if (vcpu->hot.branched && kind)
 		kind |= RETIRED_TAKEN;
+	else if (i->opcode == OPCODE_INTO)
+		kind = 0;
 	retired->kind |= RETIRED | kind;
 	retired->length = i->length;
 	retired->to = code_linear(vcpu->interp, vcpu->rip);
@@ -261,32 +208,40 @@ static void report_in_block(struct vcpu *vcpu, const struct retired *retired)
 
 static void near_in_block(struct vcpu *vcpu, const struct insn *i, unsigned taken)
 {
-	unsigned kind = RETIRED | taken | kind_of(vcpu, i);
-
-	if (saw_near(vcpu, kind, insn_next(i))) {
-		vcpu->hot.attention |= !follows_branches(vcpu);
-		return;
-	}
 	report_in_block(vcpu, &(struct retired){.from = code_linear(vcpu->interp, i->rip),
 						.to = code_linear(vcpu->interp, vcpu->rip),
 						.rip = i->rip,
 						.from_cpl = vcpu->cpl,
 						.to_cpl = vcpu->cpl,
-						.kind = kind,
+						.kind = RETIRED | taken | i->kind,
 						.length = i->length});
 }
 
-void jumped_in_block(struct vcpu *vcpu, unsigned left)
+void jump_slowly(struct vcpu *vcpu, const struct insn *i, uint64_t rip)
 {
-	const struct block *block = vcpu->hot.block;
+	const struct interp *interp = vcpu->interp;
 
-	near_in_block(vcpu, &block->insn[block->count - 1 - left], RETIRED_TAKEN);
+	vcpu->rip = rip;
+	if (vcpu->hot.follows)
+		near_in_block(vcpu, i, RETIRED_TAKEN);
+	else if (vcpu->observed)
+		saw_branch(vcpu, code_linear(interp, i->rip), code_linear(interp, rip), vcpu->cpl,
+			   vcpu->cpl);
+	go_on(vcpu, rip, i->behind);
 }
 
-void not_taken_in_block(struct vcpu *vcpu, const struct insn *i)
+void not_taken_slowly(struct vcpu *vcpu, const struct insn *i)
 {
-	vcpu->rip = insn_next(i);
-	near_in_block(vcpu, i, 0);
+	if (vcpu->interp->lockstep)
+		lockstep_saw(vcpu, SAW_NOT_TAKEN, code_linear(vcpu->interp, i->rip));
+	if (vcpu->hot.follows) {
+		vcpu->rip = insn_next(i);
+		near_in_block(vcpu, i, 0);
+	}
+	if (vcpu->hot.follows && (vcpu->hot.attention || vcpu->attention))
+		end_of_block(vcpu, i);
+	else
+		next(vcpu, i);
 }
 
 void far_in_block(struct vcpu *vcpu, uint64_t from, unsigned from_cpl)

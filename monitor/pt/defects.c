@@ -19,9 +19,10 @@ PT_DEFECT(pt_return_anywhere, "SDM Vol 3, 36.4.2",
 static void pt_bits_newest_first(struct vcpu *vcpu, bool taken)
 {
 	struct pt_state *pt = &vcpu->pt;
+	unsigned end = 1u << (31 - __builtin_clz(pt->tnt)); /* the 1 above the bits */
 
-	pt->tnt = (uint8_t)(pt->tnt | (unsigned)taken << pt->tnt_count);
-	if (++pt->tnt_count == PT_TNT_BITS)
+	pt->tnt = (uint8_t)(pt->tnt + end + (taken ? end : 0));
+	if (pt->tnt >> PT_TNT_BITS)
 		pt_flush_tnt(vcpu);
 }
 PT_DEFECT(pt_bits_newest_first, "SDM Vol 3, 36.4.2", "TNT has the newest branch highest", tnt)
@@ -285,12 +286,11 @@ PT_DEFECT(pt_end_tells, "SDM Vol 3, 36.2.4", "TIP.PGD has the address of what is
 static void pt_bits_late(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with_ip)
 {
 	struct pt_state *pt = &vcpu->pt;
-	uint8_t tnt = pt->tnt, count = pt->tnt_count;
+	uint8_t tnt = pt->tnt;
 
-	pt->tnt_count = 0;
+	pt->tnt = PT_TNT_NONE;
 	pt_clean.ip(vcpu, packet, ip, with_ip);
 	pt->tnt = tnt;
-	pt->tnt_count = count;
 	pt_flush_tnt(vcpu);
 }
 PT_DEFECT(pt_bits_late, "SDM Vol 3, 36.4.2", "TNT follows the packet that it is to precede", ip)
@@ -431,14 +431,14 @@ PT_DEFECT(pt_psb_without_place, "SDM Vol 3, 36.3.7",
 
 static void pt_bit_lost(struct vcpu *vcpu, bool taken)
 {
-	if (vcpu->pt.packet_bytes != LOST_AFTER || vcpu->pt.tnt_count)
+	if (vcpu->pt.packet_bytes != LOST_AFTER || vcpu->pt.tnt != PT_TNT_NONE)
 		pt_clean.tnt(vcpu, taken);
 }
 PT_DEFECT(pt_bit_lost, "SDM Vol 3, 36.4.2", "now and then TNT lacks a branch", tnt)
 
 static void pt_sixth_bit_clear(struct vcpu *vcpu, bool taken)
 {
-	pt_clean.tnt(vcpu, taken && vcpu->pt.tnt_count != TNT_FULL - 1);
+	pt_clean.tnt(vcpu, taken && !(vcpu->pt.tnt >> (TNT_FULL - 1)));
 }
 PT_DEFECT(pt_sixth_bit_clear, "SDM Vol 3, 36.4.2", "the sixth branch of a TNT is never a taken one",
 	  tnt)

@@ -13,11 +13,6 @@ static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 	return &vcpu->silicon->pt;
 }
 
-static bool is_clean(const struct silicon *silicon)
-{
-	return !memcmp(&silicon->pt, &pt_clean, sizeof(pt_clean));
-}
-
 bool pt_rule_context(const struct vcpu *vcpu)
 {
 	const struct pt_state *pt = &vcpu->pt;
@@ -54,9 +49,13 @@ bool pt_rule_stop(const struct vcpu *vcpu, uint64_t ip)
 	return false;
 }
 
-bool pt_branches_alone(const struct vcpu *vcpu)
+bool pt_branches_alone(struct vcpu *vcpu)
 {
-	return vcpu->pt.packet_enabled && !vcpu->pt.awaited;
+	struct pt_state *pt = &vcpu->pt;
+	bool alone = pt->packet_enabled && !pt->awaited;
+
+	pt->tnt_end = alone && pt->plain && pt_triggers(vcpu) ? 1 << PT_TNT_BITS : 0;
+	return alone;
 }
 
 /*
@@ -67,7 +66,7 @@ unsigned pt_levels(const struct vcpu *vcpu)
 {
 	const struct pt_state *pt = &vcpu->pt;
 
-	if (pt->ctl & (CTL_OS | CTL_ADDR_CFGS) || pt->awaited || !is_clean(vcpu->silicon) ||
+	if (pt->ctl & (CTL_OS | CTL_ADDR_CFGS) || pt->awaited || !pt->clean ||
 	    (pt->packet_enabled && !vcpu->cpl))
 		return EVERY_LEVEL;
 	return LEVELS_USER;
@@ -92,7 +91,7 @@ static void end_at(struct vcpu *vcpu, uint64_t ip, bool with_ip)
 {
 	rules_of(vcpu)->ip(vcpu, TIP_PGD, ip, with_ip && vcpu->pt.context_enabled);
 	vcpu->pt.reported_mode = PT_MODE_NONE;
-	pt_forget_returns(vcpu);
+	pt_forget_returns(&vcpu->pt);
 }
 
 /* True if a TraceStop range begins here: 36.4.2.9. */
@@ -168,11 +167,8 @@ static void near(struct vcpu *vcpu, unsigned kind, uint64_t next, uint64_t to)
 /* The enables are true before a near branch, and so after it: no rule has an address to look at. */
 static bool changes_nothing(const struct vcpu *vcpu, unsigned kind)
 {
-	const struct pt_rules *rules = rules_of(vcpu);
-
 	return !(kind & RETIRED_FAR) && vcpu->pt.packet_enabled && pt_triggers(vcpu) &&
-	       !(vcpu->pt.ctl & CTL_ADDR_CFGS) && rules->context == pt_rule_context &&
-	       rules->filter == pt_rule_filter && rules->stop == pt_rule_stop;
+	       !(vcpu->pt.ctl & CTL_ADDR_CFGS) && vcpu->pt.clean;
 }
 
 static void branch(struct vcpu *vcpu, const struct retired *retired, uint64_t to)
@@ -288,20 +284,6 @@ static void finish(struct vcpu *vcpu)
 	if (pt->sync_due && !pt->overflowing && pt_triggers(vcpu))
 		rules_of(vcpu)->sync(vcpu, vcpu->rip);
 	pt->interrupted_itself = false;
-}
-
-/* Most are these, and change none of the enables. */
-bool pt_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
-{
-	if (vcpu->pt.awaited || !changes_nothing(vcpu, kind))
-		return false;
-	if (kind & RETIRED_TAKEN)
-		near(vcpu, kind, next, vcpu->rip);
-	else
-		rules_of(vcpu)->tnt(vcpu, false);
-	if (vcpu->pt.awaited)
-		finish(vcpu);
-	return true;
 }
 
 void pt_retired(struct vcpu *vcpu, const struct retired *retired)

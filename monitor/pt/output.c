@@ -11,7 +11,7 @@
 #define ENTRY_SIZE(e)  (0x1000ull << ((e) >> 6 & 0xf))
 #define ENTRY_ADDRESS  (~0xfffull)
 #define ENTRY_RESERVED (1ull << 1 | 1ull << 3 | 1ull << 5 | 3ull << 10)
-enum { PAGE_BYTES = 4096, INDEX_SHIFT = 7, OFFSET_SHIFT = 32 };
+enum { PAGE_BYTES = 4096, INDEX_SHIFT = 7 };
 enum { TABLE_PAGE, OUTPUT_PAGE }; /* of pt_state.page */
 
 static unsigned physical_bits(const struct vcpu *vcpu)
@@ -26,13 +26,13 @@ static uint64_t table_index(const struct vcpu *vcpu)
 
 static uint32_t offset(const struct vcpu *vcpu)
 {
-	return (uint32_t)(vcpu->pt.output_mask_ptrs >> OFFSET_SHIFT);
+	return (uint32_t)(vcpu->pt.output_mask_ptrs >> PT_OFFSET_SHIFT);
 }
 
 static void set_pointers(struct vcpu *vcpu, uint64_t index, uint32_t at)
 {
-	vcpu->pt.output_mask_ptrs =
-		(uint64_t)at << OFFSET_SHIFT | (uint32_t)(index << INDEX_SHIFT) | MASK_PTRS_FIXED;
+	vcpu->pt.output_mask_ptrs = (uint64_t)at << PT_OFFSET_SHIFT |
+				    (uint32_t)(index << INDEX_SHIFT) | MASK_PTRS_FIXED;
 }
 
 static bool fails(struct vcpu *vcpu)
@@ -154,8 +154,11 @@ static unsigned store(struct vcpu *vcpu, uint64_t physical, const uint8_t *bytes
 	if (!page && !platform_unit_is_apic(vcpu, physical & ENTRY_ADDRESS))
 		return fails(vcpu);
 	count = least(least(count, PAGE_BYTES - at), room);
-	if (page)
-		memcpy(page + at, bytes, count);
+	if (!page)
+		return count;
+	memcpy(page + at, bytes, count);
+	vcpu->pt.to = page + at + count;
+	vcpu->pt.room = least(PAGE_BYTES - at - count, room - count ? room - count - 1 : 0);
 	return count;
 }
 
@@ -164,7 +167,7 @@ static unsigned put_in_range(struct vcpu *vcpu, const uint8_t *bytes, unsigned c
 	uint32_t mask = (uint32_t)vcpu->pt.output_mask_ptrs, at = offset(vcpu);
 
 	count = store(vcpu, vcpu->pt.output_base + at, bytes, count, (uint64_t)mask + 1 - at);
-	vcpu->pt.output_mask_ptrs = (uint64_t)((at + count) & mask) << OFFSET_SHIFT | mask;
+	vcpu->pt.output_mask_ptrs = (uint64_t)((at + count) & mask) << PT_OFFSET_SHIFT | mask;
 	return count;
 }
 
@@ -191,6 +194,7 @@ void pt_rule_output(struct vcpu *vcpu, const uint8_t *bytes, unsigned count)
 	if (vcpu->pmu.global_status & PT_STATUS_PMI &&
 	    pt_behaviour_of(vcpu)->interrupt == PT_INTERRUPTS_ON)
 		platform_unit_interrupt(vcpu);
+	vcpu->pt.room = 0;
 	while (count && !(vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED))) {
 		unsigned done = vcpu->pt.ctl & CTL_TOPA ? put_in_region(vcpu, bytes, count)
 							: put_in_range(vcpu, bytes, count);

@@ -23,7 +23,7 @@ enum {
 enum { OVERFLOW_BYTES = 1 << 9, OVERFLOW_INSTRUCTIONS = 9, OVERFLOW_LONG = 100 };
 /* Of TSC: a cycle of a core clock that is slow. */
 enum { RARE_CYCLES = 1 << 16 };
-enum { IP_BYTES_SHIFT = 5, PIP_CR3_SHIFT = 5 };
+enum { PIP_CR3_SHIFT = 5 };
 enum { MODE_64 = 1, MODE_32 = 2, MODE_TSX = 1 << 5 };
 
 static const struct pt_rules *rules_of(const struct vcpu *vcpu)
@@ -31,10 +31,15 @@ static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 	return &vcpu->silicon->pt;
 }
 
+static uint32_t least(uint32_t one, uint32_t other)
+{
+	return one < other ? one : other;
+}
+
 static void count_bytes(struct vcpu *vcpu, unsigned count)
 {
 	struct pt_state *pt = &vcpu->pt;
-	uint32_t before = pt->packet_bytes;
+	uint32_t before = pt->packet_bytes, left;
 
 	pt->packet_bytes = (pt->packet_bytes + count) & PT_MOST_PACKET_BYTES;
 	pt->sync_due |= pt->packet_bytes >= pt->period;
@@ -43,6 +48,8 @@ static void count_bytes(struct vcpu *vcpu, unsigned count)
 		pt->overflowing = pt_behaviour_of(vcpu)->overflow == PT_OVERFLOWS_LONG
 					  ? OVERFLOW_LONG
 					  : OVERFLOW_INSTRUCTIONS;
+	left = pt->sync_due ? 0 : least(pt->period, PT_MOST_PACKET_BYTES) - 1 - pt->packet_bytes;
+	pt->room = pt->plain && !(pt->ctl & CTL_CYC_EN) ? least(pt->room, left) : 0;
 }
 
 /* A PSB follows after so many bytes; without PSBFreq after 2 KiB. */
@@ -68,9 +75,15 @@ static void begin_period(struct vcpu *vcpu)
 void pt_encode(struct vcpu *vcpu)
 {
 	static const uint8_t most[] = {PT_TNT_BITS, 4, 1};
+	static const struct pt_behaviour defaults;
+	const struct pt_behaviour *behaviour = pt_behaviour_of(vcpu);
 	struct pt_state *pt = &vcpu->pt;
 
-	pt->tnt_most = most[pt_behaviour_of(vcpu)->tnt];
+	pt->tnt_most = most[behaviour->tnt];
+	pt->clean = !memcmp(rules_of(vcpu), &pt_clean, sizeof(pt_clean));
+	pt->plain = pt->clean && !(pt->ctl & (CTL_ADDR_CFGS | CTL_DIS_RETC)) &&
+		    !memcmp(behaviour, &defaults, sizeof(defaults));
+	pt->room = 0;
 	begin_period(vcpu);
 }
 
@@ -78,6 +91,11 @@ static void put(struct vcpu *vcpu, const void *bytes, unsigned count)
 {
 	if (vcpu->pt.status & (STATUS_ERROR | STATUS_STOPPED) || vcpu->pt.overflowing)
 		return;
+	if (count <= vcpu->pt.room) {
+		memcpy(vcpu->pt.to, bytes, count);
+		pt_stored(&vcpu->pt, vcpu->pt.to + count);
+		return;
+	}
 	rules_of(vcpu)->output(vcpu, bytes, count);
 	count_bytes(vcpu, count);
 }
@@ -126,11 +144,11 @@ static void put_cycles(struct vcpu *vcpu)
 void pt_flush_tnt(struct vcpu *vcpu)
 {
 	struct pt_state *pt = &vcpu->pt;
-	uint8_t byte = (uint8_t)((1u << pt->tnt_count | pt->tnt) << 1);
+	uint8_t byte = (uint8_t)(pt->tnt << 1);
 
-	if (!pt->tnt_count)
+	if (pt->tnt == PT_TNT_NONE)
 		return;
-	pt->tnt = pt->tnt_count = 0;
+	pt->tnt = PT_TNT_NONE;
 	put_cycles(vcpu);
 	put(vcpu, &byte, 1);
 	for (unsigned n = 0, count = pt->deferred_count; n < count; n++) {
@@ -143,7 +161,7 @@ void pt_tip(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;
 
-	if (!pt->tnt_count || pt_behaviour_of(vcpu)->tip == PT_TIP_AT_ONCE) {
+	if (pt->tnt == PT_TNT_NONE || pt_behaviour_of(vcpu)->tip == PT_TIP_AT_ONCE) {
 		rules_of(vcpu)->ip(vcpu, TIP, ip, true);
 		return;
 	}
@@ -157,23 +175,21 @@ void pt_rule_tnt(struct vcpu *vcpu, bool taken)
 	struct pt_state *pt = &vcpu->pt;
 
 	pt->tnt = (uint8_t)(pt->tnt << 1 | taken);
-	if (++pt->tnt_count >= pt->tnt_most)
+	if (pt->tnt >> pt->tnt_most)
 		pt_flush_tnt(vcpu);
 }
 
 /* How many bytes of `ip` follow, by what it shares with the last one: table 36-18. */
 static unsigned compression(const struct vcpu *vcpu, uint64_t ip, unsigned *bytes)
 {
-	unsigned how = pt_behaviour_of(vcpu)->address;
-	uint64_t last = vcpu->pt.last_ip;
+	unsigned how = pt_behaviour_of(vcpu)->address, code = pt_ip_bytes(ip, vcpu->pt.last_ip);
 
-	if (how == PT_ADDRESS_SHORTEST && ip >> 16 == last >> 16)
-		return *bytes = 2, 1;
-	if (how <= PT_ADDRESS_COARSE && ip >> 32 == last >> 32)
-		return *bytes = 4, 2;
-	if (how == PT_ADDRESS_MERGED && ip >> 48 == last >> 48)
-		return *bytes = 6, 4;
-	return *bytes = 6, 3; /* of an address that is canonical */
+	if (how == PT_ADDRESS_COARSE && code == 1)
+		code = 2;
+	if (how >= PT_ADDRESS_SIX)
+		code = 3; /* of an address that is canonical */
+	*bytes = 2 * code;
+	return how == PT_ADDRESS_MERGED && ip >> 48 == vcpu->pt.last_ip >> 48 ? 4 : code;
 }
 
 /* Of no meaning to a decoder. */
@@ -197,7 +213,7 @@ void pt_rule_ip(struct vcpu *vcpu, enum ip_packet packet, uint64_t ip, bool with
 		put_filler(vcpu);
 	put_cycles(vcpu);
 	code = with_ip ? compression(vcpu, ip, &bytes) : 0;
-	out[0] = (uint8_t)(packet | code << IP_BYTES_SHIFT);
+	out[0] = (uint8_t)(packet | code << PT_IP_BYTES_SHIFT);
 	memcpy(out + 1, &ip, bytes);
 	put(vcpu, out, 1 + bytes);
 	if (with_ip)
@@ -248,11 +264,6 @@ void pt_time(struct vcpu *vcpu)
 	put(vcpu, cbr, sizeof(cbr));
 }
 
-void pt_forget_returns(struct vcpu *vcpu)
-{
-	vcpu->pt.return_count = 0;
-}
-
 /* "The ordering of packets within PSB+ is not fixed": 36.3.7. */
 static void put_status(struct vcpu *vcpu, uint64_t ip, bool reversed)
 {
@@ -293,7 +304,7 @@ void pt_rule_sync(struct vcpu *vcpu, uint64_t ip)
 	pt->last_ip = 0;
 	pt->reported_mode = PT_MODE_NONE;
 	pt->cycles = platform_unit_tsc(vcpu);
-	pt_forget_returns(vcpu);
+	pt_forget_returns(&vcpu->pt);
 	put_status(vcpu, ip, pt_behaviour_of(vcpu)->order == PT_ORDER_REVERSED);
 	put_extended(vcpu, PSBEND);
 }
@@ -308,10 +319,11 @@ void pt_trace_stop(struct vcpu *vcpu)
 void pt_overflow(struct vcpu *vcpu, uint64_t ip)
 {
 	struct pt_state *pt = &vcpu->pt;
-	uint8_t whole[7] = {FUP | 3 << IP_BYTES_SHIFT};
+	uint8_t whole[7] = {FUP | 3 << PT_IP_BYTES_SHIFT};
 
-	pt->tnt = pt->tnt_count = pt->deferred_count = 0;
-	pt_forget_returns(vcpu);
+	pt->tnt = PT_TNT_NONE;
+	pt->deferred_count = 0;
+	pt_forget_returns(&vcpu->pt);
 	pt->overflowing = 0;
 	put_extended(vcpu, OVF);
 	pt->reported_mode = PT_MODE_NONE;
@@ -325,11 +337,7 @@ void pt_overflow(struct vcpu *vcpu, uint64_t ip)
 /* A CALL of the next instruction is no call: 36.4.2.2. The 65th drops the oldest. */
 void pt_rule_call(struct vcpu *vcpu, uint64_t ip)
 {
-	struct pt_state *pt = &vcpu->pt;
-
-	pt->returns[pt->return_top++ % PT_RETURNS] = ip;
-	if (pt->return_count < PT_RETURNS)
-		pt->return_count++;
+	pt_add_call(&vcpu->pt, ip);
 }
 
 /*
@@ -342,14 +350,13 @@ bool pt_rule_returns(struct vcpu *vcpu, uint64_t ip)
 
 	if (pt->ctl & CTL_DIS_RETC || pt_behaviour_of(vcpu)->returns == PT_RETURN_NEVER)
 		return false;
-	if (pt->return_count && pt->returns[(pt->return_top - 1) % PT_RETURNS] == ip) {
-		pt->return_top--;
-		pt->return_count--;
+	if (pt_returns_to(pt, ip)) {
+		pt_drop_call(pt);
 		return true;
 	}
 	if (pt_behaviour_of(vcpu)->returns == PT_RETURN_EMPTIES)
-		pt_forget_returns(vcpu);
+		pt_forget_returns(&vcpu->pt);
 	else if (pt->return_count)
-		pt->return_top--, pt->return_count--;
+		pt_drop_call(pt);
 	return false;
 }

@@ -234,5 +234,6 @@ bool pt_restore(struct vcpu *vcpu, const uint64_t *area)
 void pt_power_on(struct vcpu *vcpu)
 {
 	vcpu->pt = (struct pt_state){.output_mask_ptrs = MASK_PTRS_FIXED,
-				     .reported_mode = PT_MODE_NONE};
+				     .reported_mode = PT_MODE_NONE,
+				     .tnt = PT_TNT_NONE};
 }

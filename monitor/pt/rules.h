@@ -52,7 +52,7 @@ enum { ADDR_FILTER = 1, ADDR_STOP = 2 };
 #define ECX_SINGLE_RANGE (1u << 2)
 
 /* The packets with an IP, by the low five bits of their first byte: table 36-17. */
-enum ip_packet { TIP = 0x0d, TIP_PGE = 0x11, TIP_PGD = 0x01, FUP = 0x1d };
+enum ip_packet { TIP = PT_TIP, TIP_PGE = 0x11, TIP_PGD = 0x01, FUP = 0x1d };
 
 struct pt_rules {
 	bool (*read_msr)(struct vcpu *vcpu, uint32_t index, uint64_t *value);
@@ -128,7 +128,6 @@ void pt_flush_tnt(struct vcpu *vcpu);
 void pt_time(struct vcpu *vcpu); /* CBR, and TSC where TSCEn is set */
 void pt_trace_stop(struct vcpu *vcpu);
 void pt_overflow(struct vcpu *vcpu, uint64_t ip);
-void pt_forget_returns(struct vcpu *vcpu);
 /* What the choices of this silicon make of the encoder: where a trace begins. */
 void pt_encode(struct vcpu *vcpu);
 /* A TIP to `ip` that may wait for TNT. */

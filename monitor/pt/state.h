@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 enum { PT_RANGES = 4, PT_RETURNS = 64, PT_TNT_BITS = 6, PT_MODE_NONE = 0xff };
-enum { PT_MOST_PACKET_BYTES = 0x1ffff, PT_DEFERRED = 8 };
+enum { PT_MOST_PACKET_BYTES = 0x1ffff, PT_DEFERRED = 8, PT_OFFSET_SHIFT = 32 };
+enum { PT_TNT_NONE = 1, PT_TIP = 0x0d, PT_IP_BYTES_SHIFT = 5, PT_IP_PACKET_BYTES = 7 };
 
 struct pt_page {
 	uint64_t physical;
@@ -39,13 +40,21 @@ struct pt_state {
 	uint64_t last_ip;
 	uint64_t returns[PT_RETURNS];
 	unsigned return_count, return_top;
-	uint8_t tnt, tnt_count, tnt_most;
+	uint8_t tnt, tnt_most; /* the bits so far, after a 1; how many there can be */
 	uint8_t deferred_count;
 	uint64_t deferred[PT_DEFERRED]; /* targets whose TIP waits for TNT: 36.4.2.3 */
 	uint32_t packet_bytes;		/* since the last PSB: IA32_RTIT_STATUS.PacketByteCnt */
 	uint32_t period;		/* of them until the next one */
 	bool period_late;
 	uint64_t cycles; /* the TSC at the last CYC */
+
+	/* Of this trace: no rule is replaced; near branches can take the short way, in pt.h. */
+	bool clean, plain;
+	/* For that: `tnt` that is full, 0: now they cannot; bytes for which there is room at `to`
+	   before anything is due but to store them. */
+	uint8_t tnt_end;
+	uint32_t room;
+	uint8_t *to;
 
 	struct pt_page page[2]; /* output.c: of the table, of the output */
 };

@@ -166,7 +166,6 @@ const struct unit pt_unit = {
 	.retired = pt_retired,
 	.cr3 = pt_cr3,
 	.branches_alone = pt_branches_alone,
-	.near = pt_near,
 	.exit = at_exit,
 	.component = {PT_STATE, PT_STATE_BYTES, has_state, pt_save, pt_restore},
 	.points = points,

@@ -55,27 +55,13 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 				  .from = from, .to = to, .from_cpl = from_cpl, .to_cpl = to_cpl});
 }
 
-void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip, unsigned left)
+void saw_jump(struct vcpu *vcpu, const struct insn *i, uint64_t to)
 {
-	vcpu->rip = rip;
-	if (vcpu->observed)
-		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
-	go_on(vcpu, rip, left);
+	jump_slowly(vcpu, i, to);
 }
 
-void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
+bool follows_branches(struct vcpu *vcpu)
 {
-	saw_jump_outside_64(vcpu, from, to, to, left);
-}
-
-bool follows_branches(const struct vcpu *vcpu)
-{
-	return false;
-}
-
-bool saw_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
-{
-	(void)vcpu, (void)kind, (void)next;
 	return false;
 }
 
@@ -85,10 +71,11 @@ void saw_event(struct vcpu *vcpu, const struct branch *event)
 	keep_branch(vcpu, event);
 }
 
-void saw_not_taken(struct vcpu *vcpu, uint64_t from)
+void saw_not_taken(struct vcpu *vcpu, const struct insn *i)
 {
 	assert_true(vcpu->observed);
-	keep(SIGHT_NOT_TAKEN, from);
+	keep(SIGHT_NOT_TAKEN, i->rip);
+	not_taken_slowly(vcpu, i);
 }
 
 void saw_retired(struct vcpu *vcpu, const struct retired *retired)

@@ -7,7 +7,13 @@
 
 struct ds_rig rig;
 
-void jumped_in_block(struct vcpu *vcpu, unsigned left)
+void jump_slowly(struct vcpu *vcpu, const struct insn *i, uint64_t rip)
+{
+	vcpu->rip = rip;
+	saw_branch(vcpu, i->rip, rip, vcpu->cpl, vcpu->cpl);
+}
+
+void not_taken_slowly(struct vcpu *vcpu, const struct insn *i)
 {
 }
 

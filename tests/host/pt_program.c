@@ -29,7 +29,7 @@ static void emit32(uint32_t value)
 
 uint8_t *function(unsigned n)
 {
-	return rig.memory + RIG_CODE + 64 + n * FUNCTION_BYTES;
+	return rig.memory + (n < FUNCTIONS / 2 ? RIG_CODE : FAR_CODE) + 64 + n * FUNCTION_BYTES;
 }
 
 /* One of what control flow knows. Only later functions are called: the program ends. */

@@ -8,6 +8,8 @@
 #include "tests/host/interp_rig.h"
 
 enum { FUNCTIONS = 24, FUNCTION_BYTES = 512, VECTOR = 0x80 };
+/* Where the second half is: of an address there two bytes are not enough. */
+enum { FAR_CODE = 0x2a000 };
 
 /* A number below `n`, of the same sequence as the program; where function `n` of it begins. */
 unsigned below(unsigned n);

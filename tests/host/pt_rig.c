@@ -51,33 +51,34 @@ void saw_branch(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned from_cpl
 {
 }
 
-void saw_jump_outside_64(struct vcpu *vcpu, uint64_t from, uint64_t to, uint64_t rip, unsigned left)
+static bool jumps_quickly(struct pt_state *pt, const struct insn *i, uint64_t to)
 {
-	vcpu->rip = rip;
-	if (vcpu->hot.follows)
-		jumped_in_block(vcpu, left);
-	else if (vcpu->observed)
-		saw_branch(vcpu, from, to, vcpu->cpl, vcpu->cpl);
-	go_on(vcpu, rip, left);
+	if (i->kind & RETIRED_CONDITIONAL)
+		return pt_bit_quickly(pt, true);
+	return pt_jump_quickly(pt, i->kind, insn_next(i), to) ||
+	       pt_indirect_quickly(pt, i->kind, insn_next(i), to);
 }
 
-void saw_jump(struct vcpu *vcpu, uint64_t from, uint64_t to, unsigned left)
+/* As in monitor/trace.c. */
+void saw_jump(struct vcpu *vcpu, const struct insn *i, uint64_t to)
 {
-	saw_jump_outside_64(vcpu, from, to, to, left);
+	if (vcpu->hot.follows && jumps_quickly(&vcpu->pt, i, to))
+		go_on(vcpu, to, i->behind);
+	else
+		jump_slowly(vcpu, i, to);
 }
 
-void saw_not_taken(struct vcpu *vcpu, uint64_t from)
+void saw_not_taken(struct vcpu *vcpu, const struct insn *i)
 {
+	if (vcpu->hot.follows && pt_bit_quickly(&vcpu->pt, false))
+		next(vcpu, i);
+	else
+		not_taken_slowly(vcpu, i);
 }
 
-bool follows_branches(const struct vcpu *vcpu)
+bool follows_branches(struct vcpu *vcpu)
 {
 	return vcpu->observed == OBSERVER_FLOW && vcpu->cpl == 3 && pt_branches_alone(vcpu);
-}
-
-bool saw_near(struct vcpu *vcpu, unsigned kind, uint64_t next)
-{
-	return vcpu->observed == OBSERVER_FLOW && pt_near(vcpu, kind, next);
 }
 
 void saw_event(struct vcpu *vcpu, const struct branch *event)

@@ -64,6 +64,7 @@ UNIT(levels_are_those_of_the_filters, .setup_func = rig_reset)
 	assert_int_equal(observed_levels(&rig.vcpu), 0xe);
 	rig.vcpu.observed |= OBSERVER_FLOW;
 	rig.silicon.pt = pt_clean;
+	pt_encode(&rig.vcpu);
 	rig.vcpu.pt.ctl = CTL_TRACE_EN | CTL_OS | CTL_USER;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 	rig.vcpu.pt.ctl = CTL_TRACE_EN | CTL_USER;
@@ -72,6 +73,7 @@ UNIT(levels_are_those_of_the_filters, .setup_func = rig_reset)
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 	rig.vcpu.pt.sync_due = false;
 	rig.silicon.pt.context = NULL;
+	pt_encode(&rig.vcpu);
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 	rig.vcpu.observed &= ~(unsigned)OBSERVER_FLOW;
 	ds_break(&rig.silicon.ds);
