@@ -37,13 +37,17 @@ static inline struct ds_page *ds_page_of(struct ds_window *window, uint64_t line
 	return &window->page[linear / DS_PAGE_BYTES & 1];
 }
 
+static inline bool ds_is_within(const struct ds_page *page, uint64_t linear, unsigned bytes)
+{
+	return linear - page->linear <= DS_PAGE_BYTES - bytes;
+}
+
 /* NULL: not within one page, or not used since ds_forget(). */
 static inline uint8_t *ds_known(struct ds_window *window, uint64_t linear, unsigned bytes)
 {
 	const struct ds_page *page = ds_page_of(window, linear);
-	uint64_t offset = linear - page->linear;
 
-	return offset <= DS_PAGE_BYTES - bytes ? page->host + offset : NULL;
+	return ds_is_within(page, linear, bytes) ? page->host + (linear - page->linear) : NULL;
 }
 
 /* Quadword n from `at`, which ds_known() gave. */

@@ -9,11 +9,6 @@
  * 2^64. */
 enum { DS_NEAR = 2 * RECORD_BYTES, DS_IN_PAGE = 3 * RECORD_BYTES };
 
-static inline uint64_t ds_lower(uint64_t one, uint64_t other)
-{
-	return one < other ? one : other;
-}
-
 /*
  * Stores the record of a branch at `cpl` in a third of the time. False: nothing was done,
  * ds_branch() is to be called.
@@ -22,15 +17,18 @@ static inline bool ds_branch_quickly(struct vcpu *vcpu, uint64_t from, uint64_t 
 {
 	struct ds_state *ds = &vcpu->ds;
 	uint8_t *area = ds->seen.fields[cpl], *slot;
-	uint64_t index, end;
+	const struct ds_page *page;
+	uint64_t index, near;
 
 	if (!area || ds->seen.translations != vcpu->translations)
 		return false;
 	index = ds_get(area, BTS_INDEX);
-	slot = ds_known(&ds->seen.buffer, index, DS_IN_PAGE);
-	end = ds_lower(ds_get(area, BTS_MAXIMUM), ds_get(area, BTS_THRESHOLD));
-	if (!slot || index + DS_NEAR > end)
+	page = ds_page_of(&ds->seen.buffer, index);
+	near = index + DS_NEAR;
+	if (!ds_is_within(page, index, DS_IN_PAGE) || near > ds_get(area, BTS_MAXIMUM) ||
+	    near > ds_get(area, BTS_THRESHOLD))
 		return false;
+	slot = page->host + (index - page->linear);
 	ds_put(slot, 0, from);
 	ds_put(slot, 1, to);
 	ds_put(slot, 2, 0);

@@ -105,6 +105,7 @@ static bool stops(struct vcpu *vcpu, uint64_t to, bool was_enabled)
 		end_at(vcpu, to, true);
 	pt_trace_stop(vcpu);
 	pt->status |= STATUS_STOPPED;
+	pt->packet_enabled = pt->context_enabled = false;
 	return true;
 }
 

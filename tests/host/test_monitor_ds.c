@@ -55,9 +55,9 @@ UNIT(levels_are_those_of_the_filters, .setup_func = rig_reset)
 	assert_int_equal(levels_with(DEBUGCTL_BTF), 0xf);
 	assert_int_equal(levels_with(RIG_ON | RIG_OFF_OS | DEBUGCTL_LBR), 0xf);
 	rig_configure(4 * RIG_RECORD, 8 * RIG_RECORD, RIG_ON | RIG_OFF_OS);
-	rig.vcpu.ds.skid = 3;
+	rig.silicon.behaviour.ds.skid = DS_SKID_SHORT;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
-	rig.vcpu.ds.skid = 0;
+	rig.silicon.behaviour.ds.skid = DS_SKID_NONE;
 	rig.silicon.behaviour.ds.ds_cpl = DS_CPL_ABSENT;
 	assert_int_equal(observed_levels(&rig.vcpu), 0xf);
 	rig.silicon.behaviour.ds.ds_cpl = DS_CPL_FILTERS;

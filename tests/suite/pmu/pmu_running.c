@@ -101,7 +101,7 @@ static uint64_t after_pause(unsigned n, uint64_t control)
 	return rdmsr(pmu_rig_msr(n));
 }
 
-/* What comes between a write and a read, such as an SMI, does not come most times. */
+/* An SMI between a write and a read is rare. */
 static void expect_cycles_gone(unsigned n)
 {
 	uint64_t both = PMU_OS | PMU_USR, passed, gone = 0;
