@@ -70,22 +70,28 @@ static struct options start(uint32_t magic, uint64_t information)
 	return options;
 }
 
-/* The guest meets the processors that the monitor can run, and no others. */
-static void limit_processors(void)
+/* The guest meets the processors that the monitor can run, and no others. True: there is one. */
+static bool limit_processors(void)
 {
 	static struct acpi_tables tables;
-	unsigned listed = 0, left = 0;
+	unsigned listed = 0, left = 0, possible = 0;
 
 	acpi_read_tables(&info, boot_memory_below_4_gib, &tables);
-	for (unsigned i = 0; i < tables.count; i++)
-		if (memcmp(tables.table[i]->signature, "APIC", 4) == 0)
-			left = information_limit_processors((uint8_t *)(uintptr_t)tables.table[i],
-							    tables.table[i]->length,
-							    MOST_PROCESSORS, lapic_id(), &listed);
+	for (unsigned i = 0; i < tables.count; i++) {
+		uint8_t *madt = (uint8_t *)(uintptr_t)tables.table[i];
+		uint32_t length = tables.table[i]->length;
+
+		if (memcmp(tables.table[i]->signature, "APIC", 4) != 0)
+			continue;
+		possible += information_count_processors(madt, length);
+		left = information_limit_processors(madt, length, MOST_PROCESSORS, lapic_id(),
+						    &listed);
+	}
 	if (left < listed)
 		say("%u of %u processors are used: the monitor runs %u, with APIC IDs below 255; "
 		    "the others are disabled in the MADT",
 		    left, listed, MOST_PROCESSORS);
+	return possible == 1;
 }
 
 void monitor_main(uint32_t magic, uint64_t information)
@@ -97,6 +103,7 @@ void monitor_main(uint32_t magic, uint64_t information)
 	struct range taken;
 	uint64_t wake_page;
 	uint32_t entry;
+	bool one;
 
 	clear_leftover_tracing();
 	acpi_find_rsdp(&info, boot_memory_below_4_gib);
@@ -114,10 +121,9 @@ void monitor_main(uint32_t magic, uint64_t information)
 	wake_page = decision.run_as_guest ? low_page_reserve(&info) : 0;
 	kernel = kernel_inform(&info, taken, entry);
 	console_give_screen();
-	if (decision.run_as_guest)
-		limit_processors();
+	one = decision.run_as_guest && limit_processors();
 	if (decision.run_as_guest)
 		guest_run(&info, &residence, &kernel, wake_page, choice_make(&options),
-			  choice_make_other(&options), options.lockstep);
+			  choice_make_other(&options), options.lockstep, one);
 	handover(&kernel, residence.root);
 }

@@ -218,6 +218,15 @@ void trace_unmasked(struct vcpu *vcpu)
 		units[i]->unmasked(vcpu);
 }
 
+bool trace_awaits_unmasking(const struct vcpu *vcpu)
+{
+	bool any = false;
+
+	EACH_WITH (awaits_unmasking)
+		any |= units[i]->awaits_unmasking(vcpu);
+	return any;
+}
+
 struct delivery trace_deliver(struct vcpu *vcpu, uint32_t entry)
 {
 	EACH_WITH (deliver)

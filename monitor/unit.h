@@ -122,6 +122,8 @@ struct unit {
 	   has asked for an interrupt by it: whether that waits since the entry is masked, and
 	   whether IA32_PERF_GLOBAL_STATUS shows it. */
 	void (*unmasked)(struct vcpu *vcpu);
+	/* Whether the next unmasking matters; until then `unmasked` may be left out. */
+	bool (*awaits_unmasking)(const struct vcpu *vcpu);
 	void (*forget)(struct vcpu *vcpu);
 	void (*interrupted)(struct vcpu *vcpu, bool waits, bool shown);
 
@@ -194,6 +196,7 @@ void trace_wait(struct vcpu *vcpu, bool waits);
 uint64_t trace_deadline(const struct vcpu *vcpu); /* the earliest */
 void trace_tick(struct vcpu *vcpu);
 void trace_unmasked(struct vcpu *vcpu);
+bool trace_awaits_unmasking(const struct vcpu *vcpu);
 void trace_interrupted(struct vcpu *vcpu, bool waits, bool shown);
 
 /* trace.c. An instruction is complete, for the units alone: of one that the processor executed. */

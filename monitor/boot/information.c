@@ -336,7 +336,7 @@ static uint32_t append_aligned(struct writer *writer, const void *data, size_t b
 enum { LOCAL_APIC = 0, LOCAL_X2APIC = 9, LOCAL_APIC_BYTES = 8, LOCAL_X2APIC_BYTES = 16 };
 enum { ENABLED = 1, ONLINE_CAPABLE = 2, TABLE_CHECKSUM = 9, FIRST_ENTRY = 44, IDS = 255 };
 
-/* The flags of an entry that is an enabled processor, and its APIC ID; NULL: it is none. */
+/* The flags of an entry that is a processor, and its APIC ID; NULL: it is none. */
 static uint8_t *find_flags(uint8_t *entry, uint32_t *id)
 {
 	uint8_t *flags = NULL;
@@ -348,7 +348,24 @@ static uint8_t *find_flags(uint8_t *entry, uint32_t *id)
 		memcpy(id, entry + 4, sizeof(*id));
 		flags = entry + 8;
 	}
-	return flags && *flags & ENABLED ? flags : NULL;
+	return flags;
+}
+
+/* Where the entry after the one at `at` is, or the first after 0. 0: there is none. */
+static uint32_t next_entry(const uint8_t *madt, uint32_t length, uint32_t at)
+{
+	at = at ? at + madt[at + 1] : FIRST_ENTRY;
+	return at + 2 <= length && madt[at + 1] >= 2 && madt[at + 1] <= length - at ? at : 0;
+}
+
+unsigned information_count_processors(const uint8_t *madt, uint32_t length)
+{
+	unsigned count = 0;
+	uint32_t id;
+
+	for (uint32_t at = 0; (at = next_entry(madt, length, at));)
+		count += find_flags((uint8_t *)madt + at, &id) != NULL;
+	return count;
 }
 
 unsigned information_limit_processors(uint8_t *madt, uint32_t length, unsigned most, uint32_t self,
@@ -356,14 +373,13 @@ unsigned information_limit_processors(uint8_t *madt, uint32_t length, unsigned m
 {
 	enum { NEW, STAYS, GOES } known[IDS] = {NEW}; /* some firmware lists a processor twice */
 	unsigned count = 0, others = 0;
-	uint32_t id, at = FIRST_ENTRY;
+	uint32_t id, at = 0;
 	uint8_t sum = 0;
 
-	for (; at + 2 <= length && madt[at + 1] >= 2 && madt[at + 1] <= length - at;
-	     at += madt[at + 1]) {
+	while ((at = next_entry(madt, length, at))) {
 		uint8_t *flags = find_flags(madt + at, &id);
 
-		if (!flags)
+		if (!flags || !(*flags & ENABLED))
 			continue;
 		count += id >= IDS || known[id] == NEW;
 		if (id < IDS && known[id] == NEW) {

@@ -50,6 +50,9 @@ bool memory_reserve(struct boot_info *info, struct range range);
 unsigned information_limit_processors(uint8_t *madt, uint32_t length, unsigned most, uint32_t self,
 				      unsigned *listed);
 
+/* How many processors that MADT lists, those included that are disabled: they may be plugged in. */
+unsigned information_count_processors(const uint8_t *madt, uint32_t length);
+
 /*
  * Writes what `info` says (command line, loader name, modules, memory map, RSDP, EFI system
  * table) into `buffer`, which is aligned to 8. Returns the bytes used, or 0 if `size` is too small.

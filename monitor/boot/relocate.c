@@ -65,7 +65,7 @@ static uint64_t build_tables(const struct boot_info *info, uint64_t image, uint6
 struct residence relocate(const struct boot_info *info, uint64_t copies, uint64_t spare)
 {
 	uint64_t end = memory_end(info), size = (uint64_t)(image_end - image_start);
-	uint64_t pool = paging_pool_pages(end) * PAGE_SIZE + spare;
+	uint64_t pool = paging_pool_pages(info, end) * PAGE_SIZE + spare;
 	uint64_t start = find_place(info, copies + size + pool), image = start + copies;
 	uint64_t root;
 

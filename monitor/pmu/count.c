@@ -380,6 +380,11 @@ static bool has_cause(const struct vcpu *vcpu)
 	return vcpu->pmu.global_status & causes;
 }
 
+bool pmu_awaits_unmasking(const struct vcpu *vcpu)
+{
+	return vcpu->pmu.masked || by_status(vcpu);
+}
+
 void pmu_unmasked(struct vcpu *vcpu)
 {
 	bool masked = vcpu->pmu.masked || by_status(vcpu);

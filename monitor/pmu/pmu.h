@@ -61,6 +61,7 @@ void pmu_trace_interrupt(struct vcpu *vcpu);
 /* The LVT entry has been written and is not masked: an interrupt that waited for that is asked for
    again if IA32_PERF_GLOBAL_STATUS still shows a cause. */
 void pmu_unmasked(struct vcpu *vcpu);
+bool pmu_awaits_unmasking(const struct vcpu *vcpu);
 
 /* A performance-monitoring interrupt was asked for, whatever becomes of it: what freezes then.
    `waits`: for pmu_unmasked(). `shown`: as pmu_buffer_overflow(). */

@@ -97,6 +97,7 @@ const struct unit pmu_unit = {
 	.deadline = pmu_deadline,
 	.tick = pmu_tick,
 	.unmasked = pmu_unmasked,
+	.awaits_unmasking = pmu_awaits_unmasking,
 	.interrupted = pmu_interrupted,
 	.exits = exits,
 	.forget = forget,

@@ -7,6 +7,7 @@
 #include "monitor/interp/registers.h"
 #include "monitor/silicon.h"
 #include "monitor/svm/guest.h"
+#include "monitor/svm/lapic.h"
 #include "monitor/unit.h"
 
 enum { ASID = 1, SEGMENT_DPL_SHIFT = 5 };
@@ -181,6 +182,14 @@ static void follow_cr4(uint64_t guest_cr4)
 	change_cr4(CR4_PSE | CR4_PGE | CR4_SMEP | CR4_SMAP, guest_cr4);
 }
 
+static void choose_tables(struct guest *guest, enum entry entry)
+{
+	uint64_t root = nested_root(lapic_view(guest, entry == ENTER_STEP));
+
+	guest->stale_translations |= root != guest->vmcb->nested_cr3;
+	guest->vmcb->nested_cr3 = root;
+}
+
 void enter_init(void)
 {
 	nmi_leaves(vmrun_window, vmrun_window_end, vmrun_abandoned);
@@ -207,6 +216,7 @@ bool enter(struct guest *guest, enum entry entry)
 	store(guest, vmcb);
 	set_global_interrupts();
 	choose_intercepts(guest, entry);
+	choose_tables(guest, entry);
 	follow_cr4(guest->vcpu.cr4);
 	vmcb->asid = ASID;
 	vmcb->tlb_control = guest->stale_translations ? TLB_CONTROL_FLUSH_ALL : 0;
@@ -226,6 +236,8 @@ bool enter(struct guest *guest, enum entry entry)
 	if (entry == ENTER_STEP)
 		write_cr8(vmcb->interrupt_control & INTERRUPT_V_TPR & 0xf);
 	load(&guest->vcpu, vmcb);
+	if (vmcb->nested_cr3 == nested_root(LAPIC_OPEN))
+		lapic_note_destination(guest);
 	set_global_interrupts();
 	keep_interrupted_event(guest);
 	return true;

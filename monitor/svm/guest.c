@@ -167,7 +167,7 @@ void run_native(struct guest *guest)
 
 void guest_run(const struct boot_info *info, const struct residence *residence,
 	       const struct kernel_entry *kernel, uint64_t wake_page, const struct silicon *silicon,
-	       const struct silicon *other, bool lockstep)
+	       const struct silicon *other, bool lockstep, bool one_processor)
 {
 	struct guest *guest;
 
@@ -181,7 +181,7 @@ void guest_run(const struct boot_info *info, const struct residence *residence,
 		wake_prepare(wake_page, residence->root);
 	}
 	startup_init(wake_page);
-	lapic_watch();
+	lapic_watch(one_processor);
 	nested_init(info);
 	bios_limit(info);
 	enter_init();

@@ -7,6 +7,7 @@
 
 #include "monitor/boot/kernel.h"
 #include "monitor/boot/relocate.h"
+#include "monitor/svm/lapic.h"
 #include "monitor/svm/vmcb.h"
 #include "monitor/vcpu.h"
 
@@ -46,10 +47,11 @@ struct guest *guest_of(struct vcpu *vcpu);
 /* Runs `kernel` as a guest from its entry on. `info` is the machine's memory map,
    `wake_page` a page below 1 MiB that the map does not offer; 0: there is none. `silicon` is what
    its processors are made of, every second one of `other` unless that is NULL. With `lockstep` the
-   interpreter is checked against the processor: interp.h. */
+   interpreter is checked against the processor: interp.h. `one_processor`: as of lapic_watch(). */
 _Noreturn void guest_run(const struct boot_info *info, const struct residence *residence,
 			 const struct kernel_entry *kernel, uint64_t wake_page,
-			 const struct silicon *silicon, const struct silicon *other, bool lockstep);
+			 const struct silicon *silicon, const struct silicon *other, bool lockstep,
+			 bool one_processor);
 
 /* lockstep.c. `deviations` of the processor (deviations.h) are corrected, and what was corrected is
    not compared. */
@@ -113,8 +115,8 @@ void keep_interrupt_shadow(struct guest *guest);
 /* No access of the guest reaches `range`. Before nested_init(). */
 void nested_hide(struct range range);
 void nested_init(const struct boot_info *info);
-/* The tables of a processor whose local APIC answers in its page, and of one where nothing does. */
-uint64_t nested_root(bool lapic);
+/* The tables in which the local APIC's page is this. */
+uint64_t nested_root(enum lapic_view view);
 void nested_map(uint64_t physical);
 /* Whether a write of the guest to this page exits: its local APIC's, and one of the monitor's. */
 bool nested_is_read_only(uint64_t page);

@@ -14,10 +14,22 @@
 enum { BROADCAST = 0xff, DESTINATION_SHIFT = 24, CLUSTER = 0xf0 };
 
 static uint64_t watched;
+static bool alone;
 
-void lapic_watch(void)
+void lapic_watch(bool one_processor)
 {
 	watched = lapic_page();
+	alone = one_processor;
+}
+
+enum lapic_view lapic_view(const struct guest *guest, bool one_instruction)
+{
+	if (guest->apic_off || guest->x2apic)
+		return LAPIC_SILENT;
+	if (!alone || one_instruction || guest->lvt_disarmed ||
+	    trace_awaits_unmasking(&guest->vcpu))
+		return LAPIC_WATCHED;
+	return LAPIC_OPEN;
 }
 
 bool lapic_is_watched(uint64_t physical)

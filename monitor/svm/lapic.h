@@ -8,8 +8,20 @@
 struct guest;
 struct vcpu;
 
-/* The page of the registers, which the nested tables map read-only. Once, on the boot processor. */
-void lapic_watch(void);
+/* What the guest finds in the page of its local APIC: nested_root(). */
+enum lapic_view {
+	LAPIC_WATCHED, /* its registers; a write exits */
+	LAPIC_OPEN,    /* its registers */
+	LAPIC_SILENT,  /* nothing that answers */
+	LAPIC_VIEWS,
+};
+
+/* Finds the page of the registers. Once, on the boot processor; `one_processor`: the machine has no
+   other, and never will. */
+void lapic_watch(bool one_processor);
+/* How this processor is to run next. It is watched where there are others to be started, where the
+   guest executes one instruction, and where a unit waits for a write to the LVT. */
+enum lapic_view lapic_view(const struct guest *guest, bool one_instruction);
 bool lapic_is_watched(uint64_t physical);
 /* Whether the registers of the processor that calls are in that page: not while the guest has its
    local APIC off or in x2APIC mode. */

@@ -31,7 +31,7 @@ static struct range hidden[MOST_HIDDEN];
 static unsigned hidden_count;
 /* The page in place of a local APIC that does not answer: SDM Vol 3, 10.4.3 and 10.12.2. */
 static uint8_t silence[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
-static uint64_t root, root_without_lapic;
+static uint64_t roots[LAPIC_VIEWS];
 static const struct boot_info *map;
 
 void nested_hide(struct range range)
@@ -85,17 +85,29 @@ static void map_by_pages(uint64_t large_page)
 	for (uint64_t at = large_page; at < large_page + LARGE_PAGE_SIZE; at += PAGE_SIZE) {
 		uint64_t flags = nested_is_read_only(at) ? PAGE_USER : NESTED_FLAGS;
 		uint64_t to = is_hidden(at) ? stand_in(at) : at;
+		bool lapic = lapic_is_watched(at);
 
-		map_page(root, at, to, flags);
-		map_page(root_without_lapic, at,
-			 lapic_is_watched(at) ? image_physical(silence) : to, flags);
+		map_page(roots[LAPIC_WATCHED], at, to, flags);
+		map_page(roots[LAPIC_OPEN], at, to, lapic ? NESTED_FLAGS : flags);
+		map_page(roots[LAPIC_SILENT], at, lapic ? image_physical(silence) : to, flags);
 	}
 }
 
 static void map_large_page(uint64_t at)
 {
-	map_page(root, at, at, NESTED_FLAGS | PAGE_LARGE);
-	map_page(root_without_lapic, at, at, NESTED_FLAGS | PAGE_LARGE);
+	for (unsigned i = 0; i < LAPIC_VIEWS; i++)
+		map_page(roots[i], at, at, NESTED_FLAGS | PAGE_LARGE);
+}
+
+static void map_finely(uint64_t large_page)
+{
+	const uint64_t flags = NESTED_FLAGS | PAGE_PRESENT | PAGE_ACCESSED | PAGE_DIRTY;
+	uint64_t table = page_allocate(), *entries = direct(table);
+
+	for (unsigned i = 0; i < LARGE_PAGE_SIZE / PAGE_SIZE; i++)
+		entries[i] = (large_page + i * PAGE_SIZE) | flags;
+	for (unsigned i = 0; i < LAPIC_VIEWS; i++)
+		map_table(roots[i], large_page, table);
 }
 
 /* Entries only ever come to be, or are replaced by the same: other processors need not be told. */
@@ -108,14 +120,16 @@ void nested_map(uint64_t physical)
 	lock_take(&lock);
 	if (hides_in(range) || lapic_page() - large_page < LARGE_PAGE_SIZE)
 		map_by_pages(large_page);
+	else if (maps_finely(map, large_page))
+		map_finely(large_page);
 	else
 		map_large_page(large_page);
 	lock_release(&lock);
 }
 
-uint64_t nested_root(bool lapic)
+uint64_t nested_root(enum lapic_view view)
 {
-	return lapic ? root : root_without_lapic;
+	return roots[view];
 }
 
 void nested_init(const struct boot_info *info)
@@ -125,8 +139,8 @@ void nested_init(const struct boot_info *info)
 	map = info;
 	prepare_refusal();
 	memset(silence, 0xff, sizeof(silence));
-	root = page_allocate();
-	root_without_lapic = page_allocate();
+	for (unsigned i = 0; i < LAPIC_VIEWS; i++)
+		roots[i] = page_allocate();
 	for (uint64_t at = 0; at < end; at += LARGE_PAGE_SIZE)
 		nested_map(at);
 }

@@ -66,7 +66,6 @@ static void prepare_vmcb(struct vmcb *vmcb)
 	vmcb->msr_permissions = msr_permissions();
 	vmcb->io_permissions = port_permissions();
 	vmcb->nested_paging = NESTED_PAGING_ENABLE;
-	vmcb->nested_cr3 = nested_root(true);
 	vmcb->pat = PAT_RESET;
 }
 

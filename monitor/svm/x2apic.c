@@ -112,8 +112,6 @@ bool apic_base_write(struct guest *guest, uint64_t value)
 		enter_x2apic(guest);
 	guest->x2apic = x2apic;
 	guest->apic_off = !on;
-	guest->vmcb->nested_cr3 = nested_root(on && !x2apic);
-	guest->stale_translations = true;
 	interp_forget(&guest->vcpu);
 	if (!on && !was_off)
 		lapic_turn_off(value & BASE_BOOT_PROCESSOR);
