@@ -135,11 +135,6 @@ void pt_rule_region_full(struct vcpu *vcpu, uint64_t entry)
 	find_region(vcpu, &entry);
 }
 
-static unsigned least(unsigned one, uint64_t other)
-{
-	return one < other ? one : (unsigned)other;
-}
-
 /*
  * Of `count` bytes those that fit into `room` and into the page at `physical`; 0: Error, which
  * 36.2.6.4 allows where there is no memory. For the local APIC's page "no error is signaled": they
@@ -153,12 +148,12 @@ static unsigned store(struct vcpu *vcpu, uint64_t physical, const uint8_t *bytes
 
 	if (!page && !platform_unit_is_apic(vcpu, physical & ENTRY_ADDRESS))
 		return fails(vcpu);
-	count = least(least(count, PAGE_BYTES - at), room);
+	count = pt_least(pt_least(count, PAGE_BYTES - at), room);
 	if (!page)
 		return count;
 	memcpy(page + at, bytes, count);
 	vcpu->pt.to = page + at + count;
-	vcpu->pt.room = least(PAGE_BYTES - at - count, room - count ? room - count - 1 : 0);
+	vcpu->pt.room = pt_least(PAGE_BYTES - at - count, room - count ? room - count - 1 : 0);
 	return count;
 }
 

@@ -31,11 +31,6 @@ static const struct pt_rules *rules_of(const struct vcpu *vcpu)
 	return &vcpu->silicon->pt;
 }
 
-static uint32_t least(uint32_t one, uint32_t other)
-{
-	return one < other ? one : other;
-}
-
 static void count_bytes(struct vcpu *vcpu, unsigned count)
 {
 	struct pt_state *pt = &vcpu->pt;
@@ -48,8 +43,8 @@ static void count_bytes(struct vcpu *vcpu, unsigned count)
 		pt->overflowing = pt_behaviour_of(vcpu)->overflow == PT_OVERFLOWS_LONG
 					  ? OVERFLOW_LONG
 					  : OVERFLOW_INSTRUCTIONS;
-	left = pt->sync_due ? 0 : least(pt->period, PT_MOST_PACKET_BYTES) - 1 - pt->packet_bytes;
-	pt->room = pt->plain && !(pt->ctl & CTL_CYC_EN) ? least(pt->room, left) : 0;
+	left = pt->sync_due ? 0 : pt_least(pt->period, PT_MOST_PACKET_BYTES) - 1 - pt->packet_bytes;
+	pt->room = pt->plain && !(pt->ctl & CTL_CYC_EN) ? pt_least(pt->room, left) : 0;
 }
 
 /* A PSB follows after so many bytes; without PSBFreq after 2 KiB. */

@@ -110,6 +110,11 @@ void pt_rule_far(struct vcpu *vcpu, uint64_t to, bool was_enabled);
 void pt_rule_output(struct vcpu *vcpu, const uint8_t *bytes, unsigned count);
 void pt_rule_region_full(struct vcpu *vcpu, uint64_t entry);
 
+static inline unsigned pt_least(unsigned one, uint64_t other)
+{
+	return one < other ? one : (unsigned)other;
+}
+
 /* TriggerEn: 36.2.5.2. */
 static inline bool pt_triggers(const struct vcpu *vcpu)
 {

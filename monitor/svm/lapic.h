@@ -8,7 +8,7 @@
 struct guest;
 struct vcpu;
 
-/* What the guest finds in the page of its local APIC: nested_root(). */
+/* The guest finds one of these in the page of its local APIC: nested_root(). */
 enum lapic_view {
 	LAPIC_WATCHED, /* its registers; a write exits */
 	LAPIC_OPEN,    /* its registers */

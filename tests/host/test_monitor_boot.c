@@ -283,7 +283,7 @@ UNIT(hides_processors_that_cannot_start)
 	/* Again: all that are listed now stay; no entry is looked for beyond a length of 0. */
 	assert_int_equal(information_limit_processors(madt, used, 8, 9, &listed), 8);
 	assert_int_equal(listed, 8);
-	/* What is disabled may be plugged in. */
+	/* A disabled processor may be plugged in. */
 	assert_int_equal(information_count_processors(madt, used), LISTED + 16);
 	madt[45] = 0;
 	assert_int_equal(information_count_processors(madt, used), 0);

@@ -93,7 +93,8 @@ static enum pair_filter filter(void)
 	return has_filter() ? (enum pair_filter)row->filter : FILTER_NONE;
 }
 
-/* Whether `unit` leaves out the other ring than that of this flag. */
+/* Whether `unit` records one ring alone: by `own` if it is the one that is looked at, else by
+ * `others`. */
 static bool is_of_one(enum unit unit, enum pair_filter own, enum pair_beside others)
 {
 	if (unit == unit_of_row())
@@ -486,14 +487,16 @@ static bool is_of_ring(enum pair_event event, enum pair_ring ring)
    no such one. */
 static bool choose(const struct pair_row *of, unsigned n)
 {
+	bool with_filters = n < 2, has_any = of->filter != FILTER_NONE || of->beside != BESIDE_NONE;
+
 	row_that_runs = *of;
 	row_that_runs.ring = n % 2 ? RING_3 : RING_0;
-	if (n < 2)
-		return is_of_ring((enum pair_event)of->event, (enum pair_ring)row->ring);
-	row_that_runs.filter = FILTER_NONE;
-	row_that_runs.beside = BESIDE_NONE;
-	return (of->filter != FILTER_NONE || of->beside != BESIDE_NONE) &&
-	       is_of_ring((enum pair_event)of->event, (enum pair_ring)row->ring);
+	if (!with_filters) {
+		row_that_runs.filter = FILTER_NONE;
+		row_that_runs.beside = BESIDE_NONE;
+	}
+	return is_of_ring((enum pair_event)of->event, (enum pair_ring)row->ring) &&
+	       (with_filters || has_any);
 }
 
 /* Each event meets each unit unfiltered, and each filter each unit in both rings. */

@@ -89,7 +89,8 @@ static void pause(void)
 		run_nops();
 }
 
-/* What a counter that counts shows right after 0 was written to it, once a pause is over. */
+/* Returns the value of a counter that counts, read right after 0 was written to it. A pause is
+   before the write. */
 static uint64_t after_pause(unsigned n, uint64_t control)
 {
 	pause();
