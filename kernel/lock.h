@@ -26,19 +26,30 @@ static inline void interrupts_restore(uint64_t flags)
 /* lock.c: waits for it, and takes it. IF = 0. */
 void spin_wait(struct spinlock *lock);
 
+/* Take and release it where interrupts are off, and stay so. A call would be a branch in traces. */
+static inline __attribute__((always_inline)) void spin_acquire(struct spinlock *lock)
+{
+	if (__builtin_expect(atomic_exchange_explicit(&lock->held, true, memory_order_acquire), 0))
+		spin_wait(lock);
+}
+
+static inline void spin_release(struct spinlock *lock)
+{
+	atomic_store_explicit(&lock->held, false, memory_order_release);
+}
+
 /* Returns what spin_unlock() needs to restore the caller's interrupt flag. */
 static inline uint64_t spin_lock(struct spinlock *lock)
 {
 	uint64_t flags = interrupts_save();
 
-	if (__builtin_expect(atomic_exchange_explicit(&lock->held, true, memory_order_acquire), 0))
-		spin_wait(lock);
+	spin_acquire(lock);
 	return flags;
 }
 
 static inline void spin_unlock(struct spinlock *lock, uint64_t flags)
 {
-	atomic_store_explicit(&lock->held, false, memory_order_release);
+	spin_release(lock);
 	interrupts_restore(flags);
 }
 
@@ -47,7 +58,7 @@ struct spin_guard {
 	uint64_t flags;
 };
 
-static inline void spin_guard_end(const struct spin_guard *guard)
+static inline __attribute__((always_inline)) void spin_guard_end(const struct spin_guard *guard)
 {
 	spin_unlock(guard->lock, guard->flags);
 }

@@ -23,13 +23,6 @@ static void program(struct cpu *cpu)
 	lapic_timer_start_us(first->deadline > now ? first->deadline - now : 1);
 }
 
-/* The list's lock is held. */
-static void unlink_timer(struct timer *timer)
-{
-	LIST_REMOVE(timer->cpu->timers, timer, next);
-	timer->running = false;
-}
-
 void timer_start(struct timer *timer, uint64_t microseconds)
 {
 	uint64_t flags = interrupts_save();
@@ -37,7 +30,7 @@ void timer_start(struct timer *timer, uint64_t microseconds)
 	struct timer **at = &cpu->timers;
 
 	timer_stop(timer);
-	spin_lock(&cpu->timer_lock);
+	spin_acquire(&cpu->timer_lock);
 	timer->cpu = cpu;
 	timer->deadline = clock_us() + microseconds;
 	timer->running = true;
@@ -59,7 +52,8 @@ void timer_stop(struct timer *timer)
 		return;
 	flags = spin_lock(&cpu->timer_lock);
 	if (timer->running)
-		unlink_timer(timer);
+		LIST_REMOVE(cpu->timers, timer, next);
+	timer->running = false;
 	spin_unlock(&cpu->timer_lock, flags);
 	while (cpu != this_cpu() && atomic_load(&cpu->expiring) == timer)
 		__asm__ volatile("pause");

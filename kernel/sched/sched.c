@@ -21,7 +21,7 @@ static uint64_t slice = 1000, switches;
 static void queue_push(struct run_queue *queue, struct task *task)
 {
 	task->next = NULL;
-	if (queue->last)
+	if (queue->first)
 		queue->last->next = task;
 	else
 		queue->first = task;
@@ -32,29 +32,16 @@ static struct task *queue_pop(struct run_queue *queue)
 {
 	struct task *task = queue->first;
 
-	if (!task)
-		return NULL;
-	queue->first = task->next;
-	if (!queue->first)
-		queue->last = NULL;
+	if (task)
+		queue->first = task->next;
 	return task;
 }
 
 static void queue_remove(struct run_queue *queue, struct task *task)
 {
-	struct task *before = NULL;
-
-	for (struct task *at = queue->first; at; before = at, at = at->next) {
-		if (at != task)
-			continue;
-		if (before)
-			before->next = task->next;
-		else
-			queue->first = task->next;
-		if (queue->last == task)
-			queue->last = before;
-		return;
-	}
+	LIST_REMOVE(queue->first, task, next);
+	for (struct task *at = queue->first; at; at = at->next)
+		queue->last = at;
 }
 
 static void slice_expired(struct timer *timer)
@@ -149,11 +136,6 @@ static struct task *pick(struct cpu *cpu)
 	return next ? next : &cpu->idle;
 }
 
-static void release(void)
-{
-	atomic_store_explicit(&lock.held, false, memory_order_release);
-}
-
 /*
  * A trace arrives after the slice has begun. On a slow host that takes longer than a slice: a task
  * would be interrupted before its first instruction, each time. So a slice with an arrival is
@@ -184,7 +166,7 @@ static void finish_rest(struct cpu *cpu)
 	if (cpu->leaves)
 		make_ready_locked(cpu->leaves);
 	cpu->left = cpu->leaves = NULL;
-	release();
+	spin_release(&lock);
 	if (cpu->current->trace || cpu->recording)
 		arrive(cpu);
 	else
@@ -197,7 +179,7 @@ static void finish(struct cpu *cpu)
 	if (cpu->unfinished)
 		finish_rest(cpu);
 	else
-		release();
+		spin_release(&lock);
 }
 
 /* At the switch's end, so that no task pays for the switch, which is slow under a hypervisor. */
@@ -241,12 +223,6 @@ static void switch_to(struct cpu *cpu, struct task *next)
 	task_switch(&now->rsp, next->rsp);
 }
 
-static void acquire(void)
-{
-	if (atomic_exchange_explicit(&lock.held, true, memory_order_acquire))
-		spin_wait(&lock);
-}
-
 /*
  * Interrupts are off. The first act is to stop the trace of the task that leaves, so that its
  * buffer holds as little of the kernel as can be; timers are served after it for the same reason.
@@ -260,7 +236,7 @@ static inline void stop_trace_and_lock(struct cpu *cpu)
 	ASSERT(!cpu->preemption_off);
 	if (cpu->timer_fired)
 		time_interrupt_work(cpu);
-	acquire();
+	spin_acquire(&lock);
 }
 
 static void switch_away(struct cpu *cpu)
@@ -321,16 +297,16 @@ void sched_wait(struct run_queue *queue, struct spinlock *guard)
 
 	stop_trace_and_lock(cpu);
 	if (task->killed) {
-		atomic_store_explicit(&guard->held, false, memory_order_release);
+		spin_release(guard);
 		finish(cpu);
 		task_exit();
 	}
 	task->state = TASK_BLOCKED;
 	task->waiting = queue;
 	queue_push(queue, task);
-	atomic_store_explicit(&guard->held, false, memory_order_release);
+	spin_release(guard);
 	switch_away(cpu);
-	spin_lock(guard);
+	spin_acquire(guard);
 }
 
 void sched_wake_all(struct run_queue *queue)

@@ -48,7 +48,7 @@ static inline struct cpu_set cpu_set_all(void)
 	return set;
 }
 
-/* First in, first out; a task is in one queue at most. */
+/* First in, first out; a task is in one queue at most. `last` counts while there is a `first`. */
 struct run_queue {
 	struct task *first, *last;
 };

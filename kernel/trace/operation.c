@@ -20,12 +20,12 @@ static void perform_at_rest(struct operation *operation)
 {
 	struct trace_context *context = operation->context;
 
-	spin_lock(&context->lock);
+	spin_acquire(&context->lock);
 	if (!atomic_load(&context->cpu)) {
 		operation->function(operation->tracer, operation->argument);
 		operation->done = true;
 	}
-	spin_unlock(&context->lock, 0);
+	spin_release(&context->lock);
 }
 
 /*

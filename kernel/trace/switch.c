@@ -11,9 +11,9 @@
  */
 static inline struct trace_context *take_context(struct cpu *cpu, struct trace_context *context)
 {
-	spin_lock(&context->lock); /* interrupts are off, and stay so */
+	spin_acquire(&context->lock);
 	atomic_store_explicit(&context->cpu, cpu, memory_order_relaxed);
-	spin_unlock(&context->lock, 0);
+	spin_release(&context->lock);
 	return context;
 }
 
