@@ -71,7 +71,6 @@ void process_end(struct process *self, int status)
 
 	if (status != WAIT_KILLED(SIGKILL))
 		stop_before_end(self, status);
-	timer_stop(&self->alarm);
 	user_context_drop();
 	root = space_clear(&self->space);
 	give_up_children(self);
@@ -201,7 +200,7 @@ static bool has_to_act(const struct process *self)
 bool process_sleep(struct process *self, uint64_t flags)
 {
 	if (!has_to_act(self))
-		sched_wait(&self->waiting, &processes_lock);
+		sched_wait(&self->task->sleeping, &processes_lock);
 	if (!has_to_act(self))
 		return false;
 	spin_unlock(&processes_lock, flags);

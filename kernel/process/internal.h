@@ -65,7 +65,7 @@ void handler_enter(struct process *self);
 void signals_act(struct process *self);
 
 /*
- * Sleeps until a signal, the alarm or a child's change wakes it. The caller tests its condition
+ * Sleeps until a signal, task->sleep or a child's change wakes it. The caller tests its condition
  * again. Stops or ends if a signal says so. True: a handler is to run, and the call ends. Under the
  * lock, which is released meanwhile; `flags` are those of its spin_lock().
  */

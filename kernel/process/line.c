@@ -96,10 +96,10 @@ static bool wait_is_over(struct process *self)
 	uint64_t flags = spin_lock(&processes_lock);
 	bool interrupted;
 
-	timer_start(&self->alarm, LOOK_US);
+	timer_start(&self->task->sleep, LOOK_US);
 	interrupted = process_sleep(self, flags);
 	spin_unlock(&processes_lock, flags);
-	timer_stop(&self->alarm);
+	timer_stop(&self->task->sleep);
 	return interrupted;
 }
 

@@ -27,14 +27,6 @@ void (*process_forked)(struct process *child);
 void (*process_ends)(struct process *process, uint64_t root);
 static unsigned count;
 
-static void alarm_expired(struct timer *timer)
-{
-	struct process *process =
-		(struct process *)((uint8_t *)timer - offsetof(struct process, alarm));
-
-	sched_wake_all(&process->waiting);
-}
-
 /* Frees a process that never ran, or that has only its page and its task left. */
 static void free_process(struct process *process)
 {
@@ -64,7 +56,6 @@ static struct process *create_process(const char *name, const struct process *pa
 	process->privileged = process->account.privileged = privileged;
 	process->account.limit = parent ? parent->account.limit : MEMLOCK_DEFAULT;
 	process->account_most = parent ? parent->account_most : MEMLOCK_DEFAULT;
-	process->alarm.expired = alarm_expired;
 	process->task = task_create_stopped(name, entry, process);
 	if (!process->task || space_create(&process->space)) {
 		discard_new(process);

@@ -70,10 +70,8 @@ struct process {
 	bool stop_seen;		   /* that, by its parent */
 	int stop_status;	   /* the newest stop, as wait4() says it */
 	int status;		   /* how it ended, as wait4() says it */
-	struct run_queue waiting;  /* itself, whatever it waits for */
 	struct run_queue stopped;  /* itself, while it is stopped */
 	struct run_queue watchers; /* who waits for it to stop or end */
-	struct timer alarm;	   /* wakes it */
 };
 
 /*

@@ -62,7 +62,7 @@ void signal_post(struct process *process, unsigned signal, const struct signal_c
 		process->pending |= BIT(signal);
 		sched_break_user(process->task);
 	}
-	sched_wake_all(&process->waiting);
+	sched_wake_all(&process->task->sleeping);
 }
 
 void signal_post_child(struct process *to, const struct process *process, int status)

@@ -191,7 +191,7 @@ void attachments_look(struct process *process)
 		return;
 	}
 	sched_break_user(process->task);
-	sched_wake_all(&process->waiting);
+	sched_wake_all(&process->task->sleeping);
 }
 
 void stand_still(struct process *self)

@@ -258,11 +258,11 @@ static long call_nanosleep(struct process *self, const uint64_t *argument)
 		(uint64_t)time.seconds * MICROSECONDS + (uint64_t)(time.nanoseconds + 999) / 1000;
 	end = clock_us() + microseconds;
 	flags = spin_lock(&processes_lock);
-	timer_start(&self->alarm, microseconds);
+	timer_start(&self->task->sleep, microseconds);
 	while (clock_us() < end && !interrupted)
 		interrupted = process_sleep(self, flags);
 	spin_unlock(&processes_lock, flags);
-	timer_stop(&self->alarm);
+	timer_stop(&self->task->sleep);
 	return interrupted ? -EINTR : 0;
 }
 

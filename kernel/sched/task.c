@@ -28,6 +28,13 @@ static _Noreturn void task_begin(void)
 	task_exit();
 }
 
+static void sleep_over(struct timer *timer)
+{
+	struct task *task = (struct task *)((uint8_t *)timer - offsetof(struct task, sleep));
+
+	sched_wake_all(&task->sleeping);
+}
+
 struct task *task_create_stopped(const char *name, void (*entry)(void *), void *argument)
 {
 	uint8_t *area = area_alloc(STACK_PAGES, VM_WRITE);
@@ -47,6 +54,7 @@ struct task *task_create_stopped(const char *name, void (*entry)(void *), void *
 	task->references = 2;
 	task->cpu = this_cpu()->index;
 	task->affinity = current_task() ? current_task()->affinity : cpu_set_all();
+	task->sleep.expired = sleep_over;
 	task->entry = entry;
 	task->argument = argument;
 	format(task->name, sizeof(task->name), "%s", name);
@@ -75,10 +83,11 @@ void task_put(struct task *task)
 }
 
 /* Nothing of the task runs any more, or it is the caller itself at its end. */
-static void announce_end(struct task *task)
+static void end_task(struct task *task)
 {
+	timer_stop(&task->sleep);
+	trace_task_ended(task);
 	SPIN_GUARD(&lock);
-
 	task->ended = true;
 	sched_wake_all(&task->joiners);
 }
@@ -87,9 +96,7 @@ void task_exit(void)
 {
 	struct task *task = current_task();
 
-	timer_stop(&task->sleep);
-	trace_task_ended(task);
-	announce_end(task);
+	end_task(task);
 	__asm__ volatile("cli");
 	task->state = TASK_DEAD;
 	schedule();
@@ -100,11 +107,8 @@ void task_kill(struct task *task)
 {
 	if (task == current_task())
 		task_exit();
-	if (sched_remove(task)) {
-		timer_stop(&task->sleep);
-		trace_task_ended(task);
-		announce_end(task);
-	}
+	if (sched_remove(task))
+		end_task(task);
 }
 
 void task_join(struct task *task)
@@ -115,13 +119,6 @@ void task_join(struct task *task)
 		sched_wait(&task->joiners, &lock);
 }
 
-static void sleep_over(struct timer *timer)
-{
-	struct task *task = (struct task *)((uint8_t *)timer - offsetof(struct task, sleep));
-
-	sched_wake_all(&task->sleeping);
-}
-
 void task_sleep(uint64_t microseconds)
 {
 	struct task *task = current_task();
@@ -129,7 +126,6 @@ void task_sleep(uint64_t microseconds)
 	struct spinlock own = {0};
 	SPIN_GUARD(&own);
 
-	task->sleep.expired = sleep_over;
 	timer_start(&task->sleep, microseconds);
 	while (clock_us() < end)
 		sched_wait(&task->sleeping, &own);

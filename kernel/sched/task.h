@@ -73,7 +73,7 @@ struct task {
 	struct task *next;	   /* in the queue it is in */
 	struct run_queue *waiting; /* the queue it is blocked in, if any */
 	struct run_queue joiners;  /* who waits for its end */
-	struct run_queue sleeping; /* itself, until `sleep` expires */
+	struct run_queue sleeping; /* itself, until `sleep` expires or its process has news */
 	struct timer sleep;
 	unsigned references;	 /* its creator's, and its own life */
 	struct trap_frame *user; /* the frame of the user_run() under way */
