@@ -230,11 +230,10 @@ void process_kill_all(void)
 
 /* A change of a process that its parent or tracer has not heard of yet. */
 struct news {
-	struct process *process;
-	struct attachment *by; /* as its tracer; NULL: as its parent */
+	struct process *process; /* NULL: there is nobody to wait for at all */
+	struct attachment *by;	 /* as its tracer; NULL: as its parent */
 	bool ended;
 	int status;
-	bool any; /* there is somebody to wait for at all */
 };
 
 static bool is_meant(const struct process *process, int64_t pid)
@@ -256,7 +255,6 @@ static bool find_traced(const struct process *self, int64_t pid, struct news *ne
 	for (struct attachment *at = self->traced; at; at = at->next_of_tracer) {
 		if (!at->tracee || !is_meant(at->tracee, pid))
 			continue;
-		news->any = true;
 		news->process = at->tracee;
 		news->by = at;
 		news->ended = at->tracee->state == PROCESS_ENDED;
@@ -272,7 +270,6 @@ static bool find_child(const struct process *self, int64_t pid, bool stops, stru
 	for (struct process *child = processes; child; child = child->next) {
 		if (child->parent != self || !is_meant(child, pid))
 			continue;
-		news->any = true;
 		news->process = child;
 		news->by = NULL;
 		news->ended = child->state == PROCESS_ENDED && !is_traced(child);
@@ -335,16 +332,16 @@ long process_wait(struct process *self, int64_t pid, uint64_t status_at, uint64_
 	bool found, interrupted = false;
 	struct news news;
 
-	while (!(found = find_news(self, pid, options & WUNTRACED, &news)) && news.any &&
+	while (!(found = find_news(self, pid, options & WUNTRACED, &news)) && news.process &&
 	       !(options & WNOHANG) && !interrupted)
 		interrupted = process_sleep(self, flags);
 	if (found && !(options & WNOWAIT))
 		mark_seen(&news, true);
 	spin_unlock(&processes_lock, flags);
-	if (!found && news.any && interrupted)
+	if (!found && news.process && interrupted)
 		return interrupted_result(self);
 	if (!found)
-		return news.any ? 0 : -ECHILD;
+		return news.process ? 0 : -ECHILD;
 	pid = news.process->pid;
 	if (status_at && copy_to_user(status_at, &news.status, sizeof(news.status)))
 		return unmark_seen(&news);

@@ -74,7 +74,7 @@ static void begin_handler(struct process *self, uint64_t at, uint64_t handler)
 
 void handler_enter(struct process *self)
 {
-	struct signal_action *action = &self->actions[self->caught];
+	struct sigaction *action = &self->actions[self->caught];
 	bool is_32 = self->frame.cs == USER_CODE_32;
 	uint64_t rsp = is_32 ? (uint32_t)self->frame.rsp : self->frame.rsp;
 	uint64_t at = ((rsp - RED_ZONE - sizeof(struct signal_frame)) & ~15ul) - 8;
@@ -86,8 +86,8 @@ void handler_enter(struct process *self)
 		signal_force(self, SIGSEGV, &no_room, true);
 	} else {
 		begin_handler(self, at, action->handler);
-		self->blocked |=
-			action->mask | (action->flags & SA_NODEFER ? 0 : BIT(self->caught));
+		self->blocked |= signals_of(action->mask) |
+				 (action->flags & SA_NODEFER ? 0 : BIT(self->caught));
 		if (action->flags & SA_RESETHAND)
 			action->handler = SIG_DFL;
 	}
@@ -148,17 +148,10 @@ static void set_action(struct process *self, unsigned signal, const struct sigac
 {
 	SPIN_GUARD(&processes_lock);
 
-	self->actions[signal] =
-		(struct signal_action){action->handler, action->restorer, (uint32_t)action->flags,
-				       signals_of(action->mask)};
+	self->actions[signal] = *action;
+	self->actions[signal].mask = set_of(signals_of(action->mask));
 	if (signal_is_ignored(self, signal))
 		self->pending &= ~BIT(signal);
-}
-
-static struct sigaction action_of(const struct signal_action *action)
-{
-	return (struct sigaction){action->handler, action->flags, action->restorer,
-				  set_of(action->mask)};
 }
 
 long call_rt_sigaction(struct process *self, const uint64_t *argument)
@@ -168,7 +161,7 @@ long call_rt_sigaction(struct process *self, const uint64_t *argument)
 
 	if (!signal || signal >= SIGNALS || argument[3] != SIGSET_BYTES)
 		return -EINVAL;
-	old = action_of(&self->actions[signal]);
+	old = self->actions[signal];
 	if (argument[1] && copy_from_user(&action, argument[1], sizeof(action)))
 		return -EFAULT;
 	if (argument[1] && is_action_refused((unsigned)signal, &action))

@@ -101,12 +101,6 @@ static int enter_process(struct process *process, struct process *parent)
 	return 0;
 }
 
-static int load_image(struct process *process, const struct program *program, uint64_t argument)
-{
-	process->frame.rdi = argument;
-	return program_load(&process->space, program->image, program->size, &process->frame);
-}
-
 int process_start(const char *name, uint64_t argument, struct process *parent, bool privileged,
 		  process_entry *entry, struct process **result)
 {
@@ -119,7 +113,8 @@ int process_start(const char *name, uint64_t argument, struct process *parent, b
 	process = create_process(program->name, parent, privileged, entry);
 	if (!process)
 		return -ENOMEM;
-	error = load_image(process, program, argument);
+	process->frame.rdi = argument;
+	error = program_load(&process->space, program->image, program->size, &process->frame);
 	if (!error)
 		error = enter_process(process, parent);
 	if (error)

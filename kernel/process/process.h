@@ -25,12 +25,6 @@ struct signal_cause {
 	uint64_t address;
 };
 
-/* What a signal does: struct sigaction of abi/signal.h, with bit n of `mask` for signal n. */
-struct signal_action {
-	uint64_t handler, restorer;
-	uint32_t flags, mask;
-};
-
 enum process_state { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_ENDED };
 
 struct process {
@@ -54,12 +48,12 @@ struct process {
 	struct process *parent; /* NULL: the kernel, which does not wait */
 	unsigned references;
 	enum process_state state;
-	struct attachment *attachments;	       /* who traces it */
-	struct attachment *traced;	       /* whom it traces */
-	uint32_t pending;		       /* bit n: signal n */
-	struct signal_cause causes[SIGNALS];   /* of those that are pending */
-	uint32_t blocked;		       /* bit n: signal n waits; changed by itself only */
-	struct signal_action actions[SIGNALS]; /* changed by itself only */
+	struct attachment *attachments;	     /* who traces it */
+	struct attachment *traced;	     /* whom it traces */
+	uint32_t pending;		     /* bit n: signal n */
+	struct signal_cause causes[SIGNALS]; /* of those that are pending */
+	uint32_t blocked;		     /* bit n: signal n waits; changed by itself only */
+	struct sigaction actions[SIGNALS];   /* changed by itself only */
 	unsigned caught; /* the signal whose handler runs as soon as no call does, or 0 */
 	struct signal_cause caught_cause;
 	unsigned resume_signal; /* what its tracers made of one that was about to act */

@@ -52,9 +52,8 @@ static void end_step(struct process *self)
 	self->stepped = 0;
 }
 
-#define CALL_BYTES	2			/* of SYSCALL, and of INT 80H */
-#define INT80_ERROR	(VECTOR_INT80 << 3 | 2) /* SDM Vol 3, 6.13: an entry of the IDT */
-#define IS_CALL(vector) ((vector) == VECTOR_SYSCALL || (vector) == VECTOR_INT80)
+#define CALL_BYTES  2			    /* of SYSCALL, and of INT 80H */
+#define INT80_ERROR (VECTOR_INT80 << 3 | 2) /* SDM Vol 3, 6.13: an entry of the IDT */
 
 /* One that a signal ended before it did anything is made again by the same instruction. */
 static void make_call(struct process *self)
@@ -102,7 +101,7 @@ static void run_user(struct process *self)
 	if (step && !own_trap)
 		frame->rflags &= ~(uint64_t)FLAG_TF;
 	check_call(self);
-	if (IS_CALL(frame->vector)) {
+	if (frame->vector == VECTOR_SYSCALL || frame->vector == VECTOR_INT80) {
 		make_call(self);
 		if (step) /* the instruction itself does not trap: it clears TF */
 			end_step(self);
