@@ -124,18 +124,15 @@ void console_progress(unsigned n, unsigned all, const char *name)
 
 static const char *what_was_tested(void)
 {
-	switch (*silicon_name()) {
-	case 'g':
-		if (*silicon_mark())
-			return "Tested: a rehearsal on virtual silicon: it proves nothing about a chip";
-		return "Tested: the trace units that a hypervisor shows";
-	case 'v':
+	if (!strcmp(silicon_name(), "none"))
+		return "Tested: nothing: this machine has no trace unit";
+	if (silicon_is_virtual())
 		return "Tested: virtual silicon of Spoor's monitor: it proves nothing about a chip";
-	case 'n':
-		if (strcmp(silicon_name(), "native") == 0)
-			return "Tested: the trace units of this processor, without a hypervisor";
-	}
-	return "Tested: nothing: this machine has no trace unit";
+	if (!silicon_is_foreign_guest())
+		return "Tested: the trace units of this processor, without a hypervisor";
+	return *silicon_mark()
+		       ? "Tested: a rehearsal on virtual silicon: it proves nothing about a chip"
+		       : "Tested: the trace units that a hypervisor shows";
 }
 
 static const char *what_comes_now(void)

@@ -40,6 +40,13 @@ static const void *boot_memory_at(uint64_t physical, uint64_t bytes)
 	return end >= physical && end <= 1ul << 32 ? direct(physical) : NULL;
 }
 
+/* `error` is what is missing, or wrong with `place`; NULL: nothing. */
+static void require(const char *place, const char *error)
+{
+	if (error)
+		refuse("%s%s", place, error);
+}
+
 /* The command line first: it says where to complain. */
 static void read_boot_information(uint32_t magic, uint64_t physical, bool whole)
 {
@@ -62,10 +69,8 @@ static void read_boot_information(uint32_t magic, uint64_t physical, bool whole)
 	console_print_notes(notes);
 	if (!whole)
 		refuse("this image is damaged: its checksum is not that of what was built");
-	if (error)
-		refuse("boot information: %s", error);
-	if (fault)
-		refuse("command line: %s", fault);
+	require("boot information: ", error);
+	require("command line: ", fault);
 	if (!speed)
 		refuse("command line: baud=%lu: a serial port gives 300 to 115200, near a divisor of "
 		       "115200",
@@ -77,13 +82,6 @@ static const void *device_memory(uint64_t physical, uint64_t bytes)
 	return (const void *)mmio_map(physical, bytes);
 }
 
-/* `error` is what is missing; NULL: nothing. */
-static void require(const char *error)
-{
-	if (error)
-		refuse("%s", error);
-}
-
 static void start_memory(void)
 {
 	restart_keep(&info);
@@ -91,20 +89,20 @@ static void start_memory(void)
 	if (page_total() * PAGE_SIZE < LEAST_MEMORY)
 		refuse("%lu KiB of usable memory above the kernel; it needs %lu",
 		       page_total() * PAGE_SIZE / 1024, LEAST_MEMORY / 1024);
-	require(vm_init(&info));
+	require("", vm_init(&info));
 	restart_map();
 	console_print_notes(console_move(device_memory));
 }
 
 static void start_clocks(void)
 {
-	require(lapic_init());
+	require("", lapic_init());
 	if (options.x2apic && !lapic_enable_x2apic())
-		require("x2apic: this processor has no x2APIC mode");
+		refuse("x2apic: this processor has no x2APIC mode");
 	if (acpi_highest_apic_id() > XAPIC_ID_MOST)
 		lapic_enable_x2apic(); /* where it has none smp_start() says what is not used */
 	interrupt_take_pending();
-	require(time_init());
+	require("", time_init());
 }
 
 static void start_first_task(void)
@@ -114,14 +112,6 @@ static void start_first_task(void)
 	if (!task)
 		refuse("no memory for the first task");
 	task_put(task);
-}
-
-static void open_export(void)
-{
-	const char *error = export_init();
-
-	if (error)
-		refuse("command line: %s", error);
 }
 
 void kernel_main(uint32_t magic, uint64_t information)
@@ -145,7 +135,8 @@ void kernel_main(uint32_t magic, uint64_t information)
 	ptrace_init();	      /* its system call */
 	sched_init();	      /* this becomes the idle task */
 	smp_start(&info);     /* the other CPUs */
-	open_export();	      /* the line that traces leave by */
+	/* The line that traces leave by. */
+	require("command line: ", export_init());
 	if (!restart_state())
 		banner_print(&info);
 	start_first_task();
