@@ -14,6 +14,5 @@ uint64_t debugctl_clear(void)
 
 void debugctl_probe(void)
 {
-	debugctl_has_btf &= cpuid_is_intel() && wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_BTF) &&
-			    debugctl_clear() == DEBUGCTL_BTF;
+	debugctl_has_btf &= cpuid_is_intel() && debugctl_holds(DEBUGCTL_BTF);
 }

@@ -39,6 +39,12 @@ static inline struct cpuid_signature cpuid_signature(uint32_t eax)
 	return signature;
 }
 
+/* What LGDT and LIDT load. */
+struct table_pointer {
+	uint16_t limit;
+	uint64_t base;
+} __attribute__((packed));
+
 /* An MSR that does not exist raises #GP, which has no handler. */
 uint64_t rdmsr(uint32_t index);
 void wrmsr(uint32_t index, uint64_t value);

@@ -31,13 +31,10 @@ static struct cpu *cpus[MAX_CPUS];
 static unsigned count;
 static uint8_t boot_interrupt_stacks[4][IST_SIZE] __attribute__((aligned(16)));
 
-static void load_tables(struct cpu *cpu)
+void cpu_load(struct cpu *cpu)
 {
 	uint64_t base = (uint64_t)&cpu->task_state;
-	struct {
-		uint16_t limit;
-		uint64_t base;
-	} __attribute__((packed)) pointer = {sizeof(cpu->gdt) - 1, (uint64_t)cpu->gdt};
+	struct table_pointer pointer = {sizeof(cpu->gdt) - 1, (uint64_t)cpu->gdt};
 
 	cpu->gdt[KERNEL_CODE / 8] = 0x00af9b000000ffff;
 	cpu->gdt[KERNEL_DATA / 8] = 0x00cf93000000ffff;
@@ -59,6 +56,7 @@ static void load_tables(struct cpu *cpu)
 			 :
 			 : "m"(pointer), "i"(KERNEL_CODE), "r"(KERNEL_DATA), "r"(TASK_STATE), "r"(0)
 			 : "rax", "memory");
+	wrmsr(IA32_GS_BASE, (uint64_t)cpu);
 }
 
 void cpu_init_boot(void)
@@ -69,12 +67,6 @@ void cpu_init_boot(void)
 		cpu->task_state.ist[i] = (uint64_t)boot_interrupt_stacks[i] + IST_SIZE;
 	cpu->self = cpus[count++] = cpu;
 	cpu_load(cpu);
-}
-
-void cpu_load(struct cpu *cpu)
-{
-	load_tables(cpu);
-	wrmsr(IA32_GS_BASE, (uint64_t)cpu);
 }
 
 struct cpu *cpu_create(void)

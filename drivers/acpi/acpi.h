@@ -61,5 +61,5 @@ struct acpi_power {
 	bool has_s5; /* soft off: values for SLP_TYPa and SLP_TYPb */
 	uint8_t s5_type_a, s5_type_b;
 };
-/* As acpi_init() found it; NULL if there is no FADT. */
+/* As acpi_init() found it; without a FADT no register exists. */
 const struct acpi_power *acpi_power(void);

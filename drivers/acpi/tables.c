@@ -160,7 +160,6 @@ static bool s5_in(const struct acpi_header *table, struct acpi_power *power)
 }
 
 static struct acpi_power power;
-static bool has_fadt;
 
 /* A register's port: the extended field counts where it is filled in. */
 static uint16_t port(uint32_t address, const struct acpi_address *extended)
@@ -188,13 +187,11 @@ static bool find_s5(const struct fadt *fadt)
 
 static void read_power(void)
 {
-	/* Older tables end earlier: what they do not have stays 0. */
+	/* Older tables end earlier: what they do not have, and all without one, stays 0. */
 	struct fadt fadt = {0};
 	const struct acpi_header *table = acpi_find("FACP");
-	has_fadt = table != NULL;
-	if (!table)
-		return;
-	memcpy(&fadt, table, table->length < sizeof(fadt) ? table->length : sizeof(fadt));
+	if (table)
+		memcpy(&fadt, table, table->length < sizeof(fadt) ? table->length : sizeof(fadt));
 
 	power = (struct acpi_power){
 		.smi_command_port = port(fadt.smi_command, NULL),
@@ -212,7 +209,7 @@ static void read_power(void)
 
 const struct acpi_power *acpi_power(void)
 {
-	return has_fadt ? &power : NULL;
+	return &power;
 }
 
 bool acpi_init(struct boot_info *boot)

@@ -92,12 +92,10 @@ static uint64_t tsc_hz_by_cpuid(void)
 /* False, and `rates` as it was: the reference, the TSC or the local APIC's timer does not count. */
 static bool calibrate(const struct reference *reference, struct clock_rates *rates)
 {
-	struct clock_rates previous, now;
+	struct clock_rates previous = {0}, now; /* 0 agrees with no rate */
 
 	/* Twice the same, since a long pause can hide a whole turn of a narrow counter. */
-	if (!measure(reference, &previous))
-		return false;
-	for (unsigned i = 1; i < ATTEMPTS; i++) {
+	for (unsigned i = 0; i < ATTEMPTS; i++) {
 		if (!measure(reference, &now))
 			return false;
 		if (agree(now.tsc_hz, previous.tsc_hz) &&

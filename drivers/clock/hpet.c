@@ -27,7 +27,6 @@
 #define REGISTERS_SIZE	  1024
 
 static volatile void *registers;
-static uint64_t frequency;
 static bool counter_64_bit;
 
 static uint32_t reference_read(void)
@@ -55,13 +54,12 @@ const struct reference *hpet_init(void)
 	if (period == 0 || period > MAX_PERIOD)
 		return NULL;
 	registers = found;
-	frequency = SECOND_FS / period;
+	reference.hz = SECOND_FS / period;
 	counter_64_bit = mmio_read32(registers, CAPABILITIES) & COUNTER_64_BIT;
 	/* Bits that may be written become 0: no interrupt, edge, one shot, no FSB delivery. */
 	for (unsigned timer = 0; timer < comparator_count(); timer++)
 		mmio_write32(registers, TIMER(timer), 0);
 	mmio_write32(registers, CONFIGURATION, ENABLE);
-	reference.hz = frequency;
 	return &reference;
 }
 
@@ -84,9 +82,9 @@ static uint64_t to_ticks(uint64_t microseconds, uint64_t most)
 {
 	const uint64_t seconds = microseconds / SECOND_US;
 
-	if (seconds >= most / frequency)
+	if (seconds >= most / reference.hz)
 		return most;
-	return seconds * frequency + microseconds % SECOND_US * frequency / SECOND_US;
+	return seconds * reference.hz + microseconds % SECOND_US * reference.hz / SECOND_US;
 }
 
 #define ISA_LINES  16
@@ -140,7 +138,7 @@ uint64_t hpet_nmi_after(uint64_t microseconds)
 	if (wide)
 		mmio_write32(registers, COMPARATOR(chosen) + 4, (uint32_t)(target >> 32));
 	mmio_write32(registers, TIMER(chosen), setting | TIMER_INTERRUPTS);
-	return ticks / frequency * SECOND_US + ticks % frequency * SECOND_US / frequency;
+	return ticks / reference.hz * SECOND_US + ticks % reference.hz * SECOND_US / reference.hz;
 }
 
 void hpet_nmi_cancel(void)

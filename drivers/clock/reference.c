@@ -45,10 +45,6 @@ static const struct reference pm_timer = {"pm_timer", PM_TIMER_FREQUENCY, 0xffff
 
 const struct reference *pm_timer_find(void)
 {
-	const struct acpi_power *power = acpi_power();
-
-	if (!power || !power->pm_timer_port)
-		return NULL;
-	pm_timer_port = power->pm_timer_port;
-	return &pm_timer;
+	pm_timer_port = acpi_power()->pm_timer_port;
+	return pm_timer_port ? &pm_timer : NULL;
 }

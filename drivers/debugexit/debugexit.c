@@ -2,6 +2,7 @@
 #include "drivers/debugexit/debugexit.h"
 #include "drivers/acpi/acpi.h"
 #include "drivers/clock/clock.h"
+#include "drivers/processor.h"
 #include "lib/io.h"
 
 #define PORT 0xf4
@@ -53,7 +54,7 @@ void machine_poweroff(void)
 	const struct acpi_power *power = acpi_power();
 
 	__asm__ volatile("cli");
-	if (power && power->has_s5 && power->pm1a_control_port) {
+	if (power->has_s5 && power->pm1a_control_port) {
 		enter_acpi_mode(power);
 		sleep(power->pm1a_control_port, power->s5_type_a);
 		if (power->pm1b_control_port)
@@ -75,7 +76,7 @@ static void by_acpi(void)
 {
 	const struct acpi_power *power = acpi_power();
 
-	if (power && power->has_reset && power->reset_register.space == ACPI_IO_PORT &&
+	if (power->has_reset && power->reset_register.space == ACPI_IO_PORT &&
 	    power->reset_register.address <= 0xffff)
 		outb((uint16_t)power->reset_register.address, power->reset_value);
 }
@@ -96,10 +97,7 @@ static void by_chip_set(void)
 /* With an empty IDT, an exception ends in shutdown, which boards turn into a reset. */
 static void by_triple_fault(void)
 {
-	static const struct {
-		uint16_t limit;
-		uint64_t base;
-	} __attribute__((packed)) none = {0, 0};
+	static const struct table_pointer none = {0, 0};
 
 	__asm__ volatile("lidt %0; int3" : : "m"(none));
 }

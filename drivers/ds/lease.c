@@ -11,8 +11,7 @@ static int find_debugctl(unsigned filter, enum ds_overflow overflow, uint64_t *d
 	const struct ds_configuration *c = ds_configuration;
 	uint64_t value = c->tr | c->bts;
 
-	if (!filter || (filter & ~(unsigned)(DS_USER | DS_KERNEL)) ||
-	    (overflow != DS_O_WRAP && overflow != DS_O_SIGNAL))
+	if (!filter || (filter & ~(unsigned)(DS_USER | DS_KERNEL)))
 		return -EINVAL;
 	if (filter != (DS_USER | DS_KERNEL)) {
 		if (!ds_caps()->filters)
@@ -34,7 +33,7 @@ static bool overlap(const struct ds_request *request)
 
 int ds_request_bts(struct ds_lease *lease, const struct ds_request *request)
 {
-	unsigned char trial[DS_AREA_SIZE] __attribute__((aligned(8)));
+	unsigned char trial[DS_AREA_SIZE] __attribute__((aligned(8))) = {0};
 	uint64_t debugctl;
 	int error;
 
@@ -53,9 +52,7 @@ int ds_request_bts(struct ds_lease *lease, const struct ds_request *request)
 	    ds_set_overflow(trial, request->overflow, request->margin))
 		return -EINVAL;
 
-	memset(request->area, 0, DS_AREA_SIZE);
-	ds_set_bts_buffer(request->area, request->buffer, request->bytes);
-	ds_set_overflow(request->area, request->overflow, request->margin);
+	memcpy(request->area, trial, DS_AREA_SIZE);
 	ds_clear(request->area);
 	*lease = (struct ds_lease){.area = request->area,
 				   .overflow = request->overflow,

@@ -107,10 +107,7 @@ void trap_init(void)
 
 void trap_load(void)
 {
-	struct {
-		uint16_t limit;
-		uint64_t base;
-	} __attribute__((packed)) pointer = {sizeof(idt) - 1, (uint64_t)idt};
+	struct table_pointer pointer = {sizeof(idt) - 1, (uint64_t)idt};
 
 	__asm__ volatile("lidt %0" : : "m"(pointer));
 }

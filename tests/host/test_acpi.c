@@ -146,7 +146,9 @@ UNIT(no_rsdp_at_all, .setup_func = memory_clear)
 {
 	assert_false(acpi_init(&memory.boot));
 	assert_null(acpi_find("APIC"));
-	assert_null(acpi_power());
+	assert_int_equal(acpi_power()->pm1a_control_port, 0);
+	assert_int_equal(acpi_power()->pm_timer_port, 0);
+	assert_false(acpi_power()->has_reset);
 }
 
 /* A MADT's body: local APIC address, flags, entries. */

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "drivers/processor.h"
 #include "tests/lib/rig.h"
 
 #include <stdbool.h>
@@ -67,10 +68,6 @@ void own_idt_load(void);
 void own_idt_unload(void);
 
 /* The operand of the LIDT that own_idt_unload() is, for code that has to do it itself. */
-struct table_pointer {
-	uint16_t limit;
-	uint64_t base;
-} __attribute__((packed));
 const struct table_pointer *own_idt_kernel(void);
 
 /*
