@@ -103,17 +103,6 @@ static struct bts_options options_of(struct attachment *at, const struct ptrace_
 	};
 }
 
-static int replace_buffer(struct attachment *at, const struct bts_options *options)
-{
-	struct tracer *fresh = NULL;
-	int error = bts_attach(at->task, at->cpu, options, &fresh);
-
-	if (error)
-		return error;
-	attachment_replace(at, TRACE_BTS, fresh);
-	return 0;
-}
-
 static uint64_t whole_records(uint64_t size)
 {
 	return size - size % RECORD;
@@ -154,6 +143,7 @@ static bool has_size(struct attachment *at, const struct ptrace_bts_config *conf
 long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *config)
 {
 	struct bts_options options = options_of(at, config);
+	struct tracer *fresh = NULL;
 	int error;
 
 	if (!config->size) {
@@ -166,10 +156,13 @@ long ptrace_bts_config(struct attachment *at, const struct ptrace_bts_config *co
 	if (has_size(at, config))
 		error = bts_change(buffer_of(at), &options);
 	else
-		error = replace_buffer(at, &options);
-	if (!error)
-		keep_config(at, config);
-	return error;
+		error = bts_attach(at->task, at->cpu, &options, &fresh);
+	if (error)
+		return error;
+	if (fresh)
+		attachment_replace(at, TRACE_BTS, fresh);
+	keep_config(at, config);
+	return 0;
 }
 
 void ptrace_bts_status(struct attachment *at, struct ptrace_bts_config *config)

@@ -10,9 +10,3 @@
 
 long ptrace_bts_config(struct attachment *attachment, const struct ptrace_bts_config *config);
 void ptrace_bts_status(struct attachment *attachment, struct ptrace_bts_config *config);
-
-/* bts_read.c: of a buffer that there is. */
-struct ptrace_call;
-long ptrace_bts_size(const struct ptrace_call *call);
-long ptrace_bts_get(const struct ptrace_call *call);
-long ptrace_bts_read(const struct ptrace_call *call);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "kernel/cpu.h"
-#include "kernel/ptrace/bts.h"
 #include "kernel/ptrace/internal.h"
 #include "kernel/trace/bts/bts.h"
 

@@ -54,6 +54,9 @@ ptrace_request ptrace_poke_register, ptrace_peek_word, ptrace_poke_word;
 /* inspect.c: the recorder of all CPUs, trace/freeze.h. */
 ptrace_request ptrace_freeze, ptrace_freeze_status;
 
+/* bts_read.c: of a buffer that there is. */
+ptrace_request ptrace_bts_size, ptrace_bts_get, ptrace_bts_read;
+
 /* request.c: CLEAR, of each CPU; READ of a unit that has trace_read(), READ_MOST bytes at most. */
 enum { READ_MOST = 1024 };
 ptrace_request ptrace_clear, ptrace_read_newest;

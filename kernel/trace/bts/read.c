@@ -59,31 +59,27 @@ static void copy_records(struct tracer *of, void *argument)
 }
 
 /* Never more than there were when it began: a task that reads its own trace adds to it. */
-static size_t read_records(struct tracer *tracer, struct reading reading, uint64_t *position)
+static size_t read_records(struct tracer *tracer, struct reading *reading)
 {
-	size_t done = 0, most = reading.most;
+	size_t done = 0, most = reading->most;
 
 	do {
-		reading.most = most - done;
-		trace_perform(tracer, copy_records, &reading);
-		if (!done && reading.available < most)
-			most = reading.available;
-		done += reading.count;
-	} while (reading.count && done < most);
-	*position = reading.position;
+		reading->most = most - done;
+		trace_perform(tracer, copy_records, reading);
+		if (!done && reading->available < most)
+			most = reading->available;
+		done += reading->count;
+	} while (reading->count && done < most);
 	return done;
 }
 
 size_t bts_read_predicted(struct tracer *tracer, struct ptrace_bts_record *records, bool *predicted,
 			  size_t most)
 {
-	uint64_t position;
+	struct reading reading = {
+		.records = records, .predicted = predicted, .most = most, .remove = true};
 
-	return read_records(
-		tracer,
-		(struct reading){
-			.records = records, .predicted = predicted, .most = most, .remove = true},
-		&position);
+	return read_records(tracer, &reading);
 }
 
 size_t bts_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t most)
@@ -94,9 +90,11 @@ size_t bts_read(struct tracer *tracer, struct ptrace_bts_record *records, size_t
 size_t bts_peek(struct tracer *tracer, uint64_t *position, struct ptrace_bts_record *records,
 		size_t most)
 {
-	return read_records(
-		tracer, (struct reading){.records = records, .position = *position, .most = most},
-		position);
+	struct reading reading = {.records = records, .position = *position, .most = most};
+	size_t count = read_records(tracer, &reading);
+
+	*position = reading.position;
+	return count;
 }
 
 static void keep_records(struct tracer *of, void *argument)
