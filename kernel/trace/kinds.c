@@ -13,16 +13,14 @@
 #define KINDS_MOST     8
 #define CPUID_7_HYBRID (1u << 15) /* EDX; SDM Vol 2, CPUID */
 
-/*
- * What a CPU has of each unit, by its number, and more. It is used only if it has the same of the
- * first NEEDED as the boot CPU, where that has any.
- */
+/* What a CPU has of each unit, by its number, and more. It is used only if it has the same of the
+   first NEEDED as the boot CPU, where that has any. */
 enum { PT_MORE = TRACE_UNITS, WIDTHS, NEEDED };
 enum { CORE = NEEDED, SIGNATURE, CAPABILITIES, COUNTERS, FIELDS };
-static const char *const names[FIELDS] = {"bts",     "pebs",	  "pt",
-					  "lbr",     "pt_more",	  "widths",
-					  "core",    "signature", "perf_capabilities",
-					  "counters"};
+static const char *const names[FIELDS] = {
+	[PT_MORE] = "pt_more", "widths", "core", "signature", "perf_capabilities", "counters",
+	[TRACE_BTS] = "bts",   "pebs",	 "pt",	 "lbr",
+};
 
 static struct kind {
 	uint64_t field[FIELDS];
