@@ -92,7 +92,6 @@ static void pause(struct export_stream *stream)
 }
 
 const struct export_unit export_bts = {
-	.word = "bts",
 	.attach = attach,
 	.drain = drain,
 	.serve = serve,

@@ -93,11 +93,11 @@ static bool is_console(const char *name)
 static void choose_units(void)
 {
 	for (unsigned i = 0; i < TRACE_UNITS; i++) {
-		const struct export_unit *unit = trace_units[i]->stream;
+		const struct trace_unit *unit = trace_units[i];
 
-		if (unit && (!strcmp(options.trace_unit, unit->word) ||
-			     !strcmp(options.trace_unit, "both")))
-			units[unit_count++] = unit;
+		if (unit->stream && (!strcmp(options.trace_unit, unit->name) ||
+				     !strcmp(options.trace_unit, "both")))
+			units[unit_count++] = unit->stream;
 	}
 }
 

@@ -21,8 +21,6 @@ struct export_stream {
 };
 
 struct export_unit {
-	const char *word; /* in `trace_unit=` */
-
 	/* Once, before anything is traced; the first unit of the table last. */
 	void (*begin)(void);
 
