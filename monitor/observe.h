@@ -16,24 +16,32 @@
 struct insn;
 struct vcpu;
 
-/* Bits of vcpu->observed; the first are the rows of units.c, in their order. */
+/*
+ * The trace units, in the order of their rows and bits. Of NAME, NAME/state.h has struct
+ * NAME_state, NAME/rules.h struct NAME_behaviour and the row, NAME_unit.
+ */
+#define EACH_UNIT(of)	  of(ds) of(pebs) of(pmu) of(pt) of(lbr)
+#define UNIT_NUMBER(name) UNIT_##name,
+enum { EACH_UNIT(UNIT_NUMBER) UNITS };
+
+/* Bits of vcpu->observed: those of the units first. */
 enum observer {
-	OBSERVER_DS = 1 << 0,	    /* TR and BTS are set: monitor/ds */
-	OBSERVER_PEBS = 1 << 1,	    /* counters of memory accesses: monitor/pebs */
-	OBSERVER_PMU = 1 << 2,	    /* counters of instructions or branches, LBR: monitor/pmu */
-	OBSERVER_FLOW = 1 << 3,	    /* the unit that follows each instruction is on */
+	OBSERVER_DS = 1 << UNIT_ds,	/* TR and BTS are set: monitor/ds */
+	OBSERVER_PEBS = 1 << UNIT_pebs, /* counters of memory accesses: monitor/pebs */
+	OBSERVER_PMU = 1 << UNIT_pmu,	/* counters of instructions or branches, LBR: monitor/pmu */
+	OBSERVER_FLOW = 1 << UNIT_pt,	/* the unit that follows each instruction is on */
+	OBSERVERS_OF_UNITS = (1 << UNITS) - 1,
 	OBSERVER_LOCKSTEP = 1 << 8, /* interpreter against processor: monitor/interp/lockstep.c */
 	OBSERVER_NONE = 1 << 9,	    /* nobody watches: the guest is interpreted all the same */
 	OBSERVER_STACK = 1 << 10,   /* stack=on, from the first record on: trace.c */
 };
 
 /* The units that take an instruction; that take an event, and those of them that do so whether they
-   watch or not; that take MOV to CR3; that do not watch every CPL: struct unit. */
-#define UNITS_OF_RETIRED	 (OBSERVER_PMU | OBSERVER_FLOW)
-#define UNITS_OF_EVENTS		 (OBSERVER_DS | OBSERVER_PMU | OBSERVER_FLOW)
+   watch or not; that take MOV to CR3: struct unit. */
+#define UNITS_OF_RETIRED	 (OBSERVERS_OF_UNITS & ~(OBSERVER_DS | OBSERVER_PEBS))
+#define UNITS_OF_EVENTS		 (OBSERVERS_OF_UNITS & ~OBSERVER_PEBS)
 #define OBSERVERS_OF_EVERY_EVENT (OBSERVER_DS | OBSERVER_PMU)
 #define UNITS_OF_CR3		 (OBSERVER_DS | OBSERVER_FLOW)
-#define UNITS_WITH_LEVELS	 (OBSERVER_DS | OBSERVER_PEBS | OBSERVER_PMU | OBSERVER_FLOW)
 
 /* The observers that need one instruction at a time, and saw_retired() after each. */
 #define OBSERVERS_OF_INSTRUCTIONS (OBSERVER_LOCKSTEP | UNITS_OF_RETIRED | OBSERVER_STACK)

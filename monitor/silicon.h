@@ -16,11 +16,8 @@ enum { UNNOTICED_SYSRET = 1 << 0, UNNOTICED_IRET = 1 << 1 };
 
 /* What each unit does where the manual leaves a choice; all zero is the default. */
 struct behaviour {
-	struct ds_behaviour ds;
-	struct pebs_behaviour pebs;
-	struct pmu_behaviour pmu;
-	struct pt_behaviour pt;
-	struct lbr_behaviour lbr;
+#define UNIT_BEHAVIOUR(name) struct name##_behaviour name;
+	EACH_UNIT(UNIT_BEHAVIOUR)
 };
 
 struct silicon {

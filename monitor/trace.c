@@ -84,7 +84,7 @@ unsigned observed_levels(const struct vcpu *vcpu)
 
 	if (!observed && !steps)
 		return 0;
-	if (observed & ~(unsigned)UNITS_WITH_LEVELS || steps || !vcpu->native_ring_0)
+	if (observed & ~(unsigned)OBSERVERS_OF_UNITS || steps || !vcpu->native_ring_0)
 		return EVERY_LEVEL;
 	return levels_of_units(vcpu, observed);
 }

@@ -91,7 +91,8 @@ struct unit {
 	unsigned (*levels)(const struct vcpu *vcpu);
 
 	/* The reports of observe.h, while the unit's bit of vcpu->observed is set (enum observer),
-	   and events always where OBSERVERS_OF_EVERY_EVENT says so. */
+	   and events always where OBSERVERS_OF_EVERY_EVENT says so. A unit that sets its bit has
+	   `levels`, and `event` and `retired` where no set of observe.h leaves it out. */
 	void (*event)(struct vcpu *vcpu, const struct branch *event);
 	void (*retired)(struct vcpu *vcpu, const struct retired *retired);
 	void (*cr3)(struct vcpu *vcpu);
@@ -141,8 +142,7 @@ struct unit {
 	size_t behaviour;
 };
 
-/* In the order of the bits of enum observer. */
-enum { UNITS = 5 };
+/* In the order of EACH_UNIT. */
 extern const struct unit *const units[UNITS];
 
 /* unit.c. NULL: there is no such unit that can be inert; none answers for this MSR. */

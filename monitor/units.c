@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The table of the trace units. */
-#include "monitor/ds/rules.h"
-#include "monitor/lbr/rules.h"
-#include "monitor/pebs/rules.h"
-#include "monitor/pmu/rules.h"
-#include "monitor/pt/rules.h"
+#include "monitor/silicon.h"
+#include "monitor/unit.h"
 
-const struct unit *const units[UNITS] = {
-	&ds_unit, &pebs_unit, &pmu_unit, &pt_unit, &lbr_unit,
-};
+#define UNIT_ROW(name) &name##_unit,
+const struct unit *const units[UNITS] = {EACH_UNIT(UNIT_ROW)};

@@ -113,11 +113,8 @@ struct vcpu {
 	struct account account;
 	const struct silicon *silicon;
 	bool branches_suspended; /* LBR and BTS do nothing: SDM Vol 3, 36.3.1.2 */
-	struct ds_state ds;
-	struct pmu_state pmu;
-	struct pebs_state pebs;
-	struct pt_state pt;
-	struct lbr_state lbr;
+#define UNIT_STATE(name) struct name##_state name;
+	EACH_UNIT(UNIT_STATE)
 };
 
 /* A delivered #DB clears LBR and BTF and leaves TR as it is: SDM Vol 3, 17.4.2 and 17.4.3. So it

@@ -1,28 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Branches of tasks and of CPUs: a stream each.
+// Branches of tasks and of CPUs.
 #include "kernel/trace/bts/bts.h"
 
-#include "drivers/clock/tsc.h"
-#include "kernel/cpu.h"
 #include "kernel/export/unit.h"
-#include "kernel/mm/page.h"
-#include "kernel/mm/vm.h"
 #include "kernel/options.h"
 
 #define AT_ONCE 512 /* records that are read at a time */
 
-struct export_stream {
-	struct export_stream *next;
-	const struct task *task; /* NULL: a CPU's */
-	enum export_what what;
-	struct tracer *tracer;
-	unsigned view;
-	uint32_t sum; /* of the records, as they were in the ring */
-	struct frame_block block;
-};
-
-static struct export_stream *streams;
-static unsigned stream_count; /* and of those that have ended */
 static struct ptrace_bts_record records[AT_ONCE];
 static bool predicted[AT_ONCE]; /* of these */
 
@@ -36,16 +20,6 @@ static struct trace_record record_to_send(const struct ptrace_bts_record *record
 				     TRACE_STAMP_FLAG | record->pid_cpu};
 }
 
-static void add_record(struct export_stream *stream, const struct trace_record *record)
-{
-	stream->sum = crc32c(stream->sum, record, sizeof(*record));
-	if (frame_add(&export_line, &stream->block, record))
-		return;
-	frame_flush(&export_line, &stream->block, this_cpu()->index, tsc_read());
-	frame_add(&export_line, &stream->block, record);
-}
-
-/* Sends what can be read, except what is too little for a frame. */
 static void drain(struct export_stream *stream)
 {
 	size_t count;
@@ -55,7 +29,7 @@ static void drain(struct export_stream *stream)
 		for (size_t i = 0; i < count; i++) {
 			struct trace_record record = record_to_send(&records[i], predicted[i]);
 
-			add_record(stream, &record);
+			export_add(stream, &record);
 		}
 	} while (count == AT_ONCE);
 }
@@ -69,7 +43,7 @@ static void reached_threshold(struct tracer *tracer, void *argument)
 
 static struct bts_options options_of(const struct export_stream *stream)
 {
-	struct bts_options wish = {.view = stream->view,
+	struct bts_options wish = {.view = export_view(stream->what),
 				   .privileged = true,
 				   .stamps = true,
 				   .size = options.trace_size,
@@ -83,49 +57,11 @@ static struct bts_options options_of(const struct export_stream *stream)
 	return wish;
 }
 
-#define STREAM_PAGES ((sizeof(struct export_stream) + PAGE_SIZE - 1) / PAGE_SIZE)
-
-static struct export_stream *new_stream(struct task *task, enum export_what what, uint32_t id)
+static int attach(struct export_stream *stream, struct task *task, unsigned cpu)
 {
-	bool fits = stream_count + cpu_count() < TRACE_TOTALS_MOST; /* packets have a total a CPU */
-	struct export_stream *stream = fits ? area_alloc(STREAM_PAGES, VM_WRITE) : NULL;
+	struct bts_options wish = options_of(stream);
 
-	if (!stream)
-		return NULL;
-	stream->task = task;
-	stream->what = what;
-	stream->view = export_view(what);
-	frame_block_init(&stream->block, id);
-	return stream;
-}
-
-static int attach(struct task *task, enum export_what what, uint32_t id)
-{
-	struct export_stream *stream = new_stream(task, what, id);
-	struct bts_options wish;
-	int error;
-
-	if (!stream)
-		return -ENOMEM;
-	wish = options_of(stream);
-	error = bts_attach(task, id & ~TRACE_STREAM_CPU, &wish, &stream->tracer);
-	if (error) {
-		area_free(stream, STREAM_PAGES);
-		return error;
-	}
-	stream_count++;
-	stream->next = streams;
-	streams = stream;
-	return 0;
-}
-
-static struct export_stream **find(const struct task *task)
-{
-	struct export_stream **at = &streams;
-
-	while (*at && (*at)->task != task)
-		at = &(*at)->next;
-	return at;
+	return bts_attach(task, cpu, &wish, &stream->tracer);
 }
 
 /* Branches of the kernel between the threshold and here were not recorded. */
@@ -133,63 +69,31 @@ static void mark_hold(struct export_stream *stream)
 {
 	struct trace_record unknown = {TRACE_STAMP | PTRACE_BTS_GAP, 0, TRACE_STAMP_FLAG};
 
-	if (stream->view & TRACE_KERNEL)
-		add_record(stream, &unknown);
+	if (export_view(stream->what) & TRACE_KERNEL)
+		export_add(stream, &unknown);
 }
 
-static void serve(const struct task *task)
+static void serve(struct export_stream *stream)
 {
-	struct export_stream *stream = *find(task);
-
-	if (stream && trace_is_held(stream->tracer)) {
-		drain(stream);
-		mark_hold(stream);
-		trace_resume(stream->tracer);
-	}
+	if (!trace_is_held(stream->tracer))
+		return;
+	drain(stream);
+	mark_hold(stream);
+	trace_resume(stream->tracer);
 }
 
 /* Sending a record makes more branches than that record. */
-static void pause(const struct task *task)
+static void pause(struct export_stream *stream)
 {
-	for (struct export_stream *stream = streams; stream; stream = stream->next) {
-		struct bts_options still = options_of(stream);
+	struct bts_options still = options_of(stream);
 
-		still.paused = true;
-		if (!task || stream->task == task)
-			bts_change(stream->tracer, &still);
-	}
-}
-
-/* Sends the rest and takes the stream out of the list. */
-static void finish_stream(struct export_stream **at)
-{
-	struct export_stream *stream = *at;
-
-	drain(stream);
-	frame_flush(&export_line, &stream->block, this_cpu()->index, tsc_read());
-	frame_send(&export_line, export_header(TRACE_FRAME_SUM, stream->block.header.stream),
-		   &stream->sum, sizeof(stream->sum));
-	export_total(&stream->block.total);
-	trace_detach(stream->tracer);
-	*at = stream->next;
-	area_free(stream, STREAM_PAGES);
-}
-
-static void finish(const struct task *task)
-{
-	struct export_stream **at = task ? find(task) : &streams;
-
-	while (*at) {
-		finish_stream(at);
-		if (task)
-			break;
-	}
+	still.paused = true;
+	bts_change(stream->tracer, &still);
 }
 
 const struct export_unit export_bts = {
-	.word = "bts",
 	.attach = attach,
+	.drain = drain,
 	.serve = serve,
 	.pause = pause,
-	.finish = finish,
 };

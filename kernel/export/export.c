@@ -9,6 +9,8 @@
 #include "kernel/console.h"
 #include "kernel/cpu.h"
 #include "kernel/export/unit.h"
+#include "kernel/mm/page.h"
+#include "kernel/mm/vm.h"
 #include "kernel/options.h"
 #include "kernel/sched/sched.h"
 #include "kernel/silicon.h"
@@ -32,6 +34,8 @@ static const struct export_unit *units[TRACE_UNITS]; /* of `trace_unit=`, as in 
 static unsigned unit_count;
 static struct trace_total totals[TRACE_TOTALS_MOST];
 static unsigned total_count;
+static struct export_stream *streams;
+static unsigned stream_count; /* and of those that have ended */
 
 /* The line and all above: the task that has it may wait for the device. */
 static struct spinlock guard;
@@ -89,11 +93,11 @@ static bool is_console(const char *name)
 static void choose_units(void)
 {
 	for (unsigned i = 0; i < TRACE_UNITS; i++) {
-		const struct export_unit *unit = trace_units[i]->stream;
+		const struct trace_unit *unit = trace_units[i];
 
-		if (unit && (!strcmp(options.trace_unit, unit->word) ||
-			     !strcmp(options.trace_unit, "both")))
-			units[unit_count++] = unit;
+		if (unit->stream && (!strcmp(options.trace_unit, unit->name) ||
+				     !strcmp(options.trace_unit, "both")))
+			units[unit_count++] = unit->stream;
 	}
 }
 
@@ -211,6 +215,67 @@ void export_total(const struct trace_total *total)
 	totals[total_count++] = *total;
 }
 
+#define STREAM_PAGES ((sizeof(struct export_stream) + PAGE_SIZE - 1) / PAGE_SIZE)
+
+static int open_stream(const struct export_unit *unit, struct task *task, enum export_what what,
+		       uint32_t id)
+{
+	bool fits = stream_count + cpu_count() < TRACE_TOTALS_MOST; /* packets have a total a CPU */
+	struct export_stream *stream = fits ? area_alloc(STREAM_PAGES, VM_WRITE) : NULL;
+	int error;
+
+	if (!stream)
+		return -ENOMEM;
+	stream->unit = unit;
+	stream->task = task;
+	stream->what = what;
+	frame_block_init(&stream->block, id);
+	error = unit->attach(stream, task, id & ~TRACE_STREAM_CPU);
+	if (error) {
+		area_free(stream, STREAM_PAGES);
+		return error;
+	}
+	stream_count++;
+	stream->next = streams;
+	streams = stream;
+	return 0;
+}
+
+void export_add(struct export_stream *stream, const struct trace_record *record)
+{
+	stream->sum = crc32c(stream->sum, record, sizeof(*record));
+	if (frame_add(&export_line, &stream->block, record))
+		return;
+	frame_flush(&export_line, &stream->block, this_cpu()->index, tsc_read());
+	frame_add(&export_line, &stream->block, record);
+}
+
+/* Sends the rest. */
+static void end_stream(struct export_stream *stream)
+{
+	stream->unit->drain(stream);
+	frame_flush(&export_line, &stream->block, this_cpu()->index, tsc_read());
+	frame_send(&export_line, export_header(TRACE_FRAME_SUM, stream->block.header.stream),
+		   &stream->sum, sizeof(stream->sum));
+	export_total(&stream->block.total);
+	trace_detach(stream->tracer);
+	area_free(stream, STREAM_PAGES);
+}
+
+/* Of a unit, those of `task`, NULL: all. */
+static void end_streams(const struct export_unit *unit, const struct task *task)
+{
+	struct export_stream **at = &streams, *stream;
+
+	while ((stream = *at))
+		if (stream->unit == unit && (!task || stream->task == task)) {
+			*at = stream->next;
+			end_stream(stream);
+		} else {
+			at = &stream->next;
+		}
+}
+
 /* By each unit that has streams of tasks and of CPUs. Where none has, a task is described too. */
 static void begin_stream(struct task *task, enum export_what what, uint32_t id, const char *name,
 			 uint32_t checksum)
@@ -221,7 +286,7 @@ static void begin_stream(struct task *task, enum export_what what, uint32_t id, 
 	for (unsigned i = 0; i < unit_count; i++) {
 		if (!units[i]->attach)
 			continue;
-		error = units[i]->attach(task, what, id);
+		error = open_stream(units[i], task, what, id);
 		attached |= !error;
 		if (error) {
 			export_untraced++;
@@ -250,19 +315,22 @@ void export_task(struct task *task, enum export_what what, const char *name, uin
 void export_serve(void)
 {
 	take_line();
-	for (unsigned i = 0; i < unit_count; i++)
-		if (units[i]->serve)
-			units[i]->serve(current_task());
+	for (struct export_stream *at = streams; at; at = at->next)
+		if (at->task == current_task() && at->unit->serve)
+			at->unit->serve(at);
 	give_line();
 }
 
 static void finish_units(const struct task *task)
 {
-	for (unsigned i = 0; i < unit_count; i++)
-		if (units[i]->pause)
-			units[i]->pause(task);
-	for (unsigned i = unit_count; i--;)
-		units[i]->finish(task);
+	for (struct export_stream *at = streams; at; at = at->next)
+		if ((!task || at->task == task) && at->unit->pause)
+			at->unit->pause(at);
+	for (unsigned i = unit_count; i--;) {
+		if (units[i]->finish)
+			units[i]->finish(task);
+		end_streams(units[i], task);
+	}
 }
 
 void export_task_end(struct task *task)

@@ -172,7 +172,6 @@ static void finish(const struct task *task)
 }
 
 const struct export_unit export_pt = {
-	.word = "pt",
 	.begin = begin,
 	.start = start,
 	.finish = finish,

@@ -9,28 +9,44 @@
 #include "kernel/export/export.h"
 #include "lib/frame.h"
 
-struct export_unit {
-	const char *word; /* in `trace_unit=` */
+/* A unit's trace of a task, or of a CPU. */
+struct export_stream {
+	struct export_stream *next;
+	const struct export_unit *unit;
+	const struct task *task; /* NULL: a CPU's */
+	enum export_what what;
+	struct tracer *tracer; /* attach() sets it */
+	uint32_t sum;	       /* of the records, as they were added */
+	struct frame_block block;
+};
 
+struct export_unit {
 	/* Once, before anything is traced; the first unit of the table last. */
 	void (*begin)(void);
 
-	/* Traces `task`, or if that is NULL the CPU of stream `id`. A frame STREAM follows. */
-	int (*attach)(struct task *task, enum export_what what, uint32_t id);
+	/* Gives the stream a tracer, of `task`, or if that is NULL of CPU `cpu`. NULL: the unit has
+	   no such streams. A frame STREAM follows. */
+	int (*attach)(struct export_stream *stream, struct task *task, unsigned cpu);
 
 	/* After that frame, where attach() failed or is NULL too: tracing begins. */
 	void (*start)(void);
 
-	/* The running task's ring has reached its threshold. */
-	void (*serve)(const struct task *task);
+	/* Adds what can be read of the stream's tracer. */
+	void (*drain)(struct export_stream *stream);
+
+	/* Of the running task: goes on, where the ring has reached its threshold. */
+	void (*serve)(struct export_stream *stream);
 
 	/*
-	 * The end of `task`, NULL: of the run. All units pause() before the first sends what is
-	 * left by finish(), the first unit of the table last.
+	 * The end of a task or, `task` NULL, of the run. All streams pause() before the first unit
+	 * finishes, which is the last one of the table, and sends what is left of its streams.
 	 */
-	void (*pause)(const struct task *task);
+	void (*pause)(struct export_stream *stream);
 	void (*finish)(const struct task *task);
 };
+
+/* Adds a record, for drain(). */
+void export_add(struct export_stream *stream, const struct trace_record *record);
 
 extern struct frame_line export_line;
 

@@ -74,7 +74,7 @@ void trace_resume_cpu(struct trace_paused paused);
 void trace_stop_cpu(void);
 
 /* Units and counters of any CPU that is used stop once 0 is in these, in this order; 0: the end. */
-enum { TRACE_STOP_MSRS = 6 };
+enum { TRACE_STOP_MSRS = TRACE_UNITS + 2 };
 void trace_stop_msrs(uint32_t msrs[TRACE_STOP_MSRS]);
 
 /*

@@ -92,6 +92,7 @@ void trace_stop_msrs(uint32_t msrs[TRACE_STOP_MSRS])
 				       IA32_PERF_GLOBAL_CTRL};
 	uint64_t value;
 
+	_Static_assert(sizeof(all) / sizeof(all[0]) == TRACE_STOP_MSRS - 1, "one a unit, and 0");
 	for (unsigned i = 0; i < TRACE_STOP_MSRS - 1; i++)
 		if (cpuid_is_intel() && rdmsr_safe(all[i], &value))
 			*msrs++ = all[i];

@@ -13,16 +13,12 @@
 #define KINDS_MOST     8
 #define CPUID_7_HYBRID (1u << 15) /* EDX; SDM Vol 2, CPUID */
 
-/*
- * What a CPU has of each unit, by its number, and more. It is used only if it has the same of the
- * first NEEDED as the boot CPU, where that has any.
- */
+/* What a CPU has of each unit, by its number, and more. It is used only if it has the same of the
+   first NEEDED as the boot CPU, where that has any. */
 enum { PT_MORE = TRACE_UNITS, WIDTHS, NEEDED };
 enum { CORE = NEEDED, SIGNATURE, CAPABILITIES, COUNTERS, FIELDS };
-static const char *const names[FIELDS] = {"bts",     "pebs",	  "pt",
-					  "lbr",     "pt_more",	  "widths",
-					  "core",    "signature", "perf_capabilities",
-					  "counters"};
+static const char *const names[] = {"pt_more",		 "widths",  "core", "signature",
+				    "perf_capabilities", "counters"};
 
 static struct kind {
 	uint64_t field[FIELDS];
@@ -130,7 +126,9 @@ void kinds_print(void)
 	for (unsigned i = 0; count > 1 && i < count; i++) {
 		printk("# kind=%u", i);
 		for (unsigned n = 0; n < FIELDS; n++)
-			printk(" %s=%lx", names[n], kinds[i].field[n]);
+			printk(" %s=%lx",
+			       n < TRACE_UNITS ? trace_units[n]->name : names[n - PT_MORE],
+			       kinds[i].field[n]);
 		printk(" left_out=%u cpus=", kinds[i].left_out);
 		print_cpus(i);
 		printk("\n");

@@ -21,7 +21,7 @@ struct trace_branch {
 
 /* A member that is NULL does nothing; is_present, stop, depart, arrive and free are never NULL. */
 struct trace_unit {
-	const char *name;
+	const char *name; /* in the banner, in a panic, and in words of the command line */
 	bool (*is_present)(void);
 
 	/* Detects it. Boot CPU, once, before is_present(). */

@@ -335,7 +335,7 @@ static void print_unit(void)
 }
 
 const struct trace_unit bts_unit = {
-	.name = "BTS",
+	.name = "bts",
 	.is_present = ds_has_bts,
 	.init_cpu = create_staging,
 	.print = print_unit,

@@ -231,7 +231,7 @@ static unsigned excludes(void)
 }
 
 const struct trace_unit lbr_unit = {
-	.name = "LBR",
+	.name = "lbr",
 	.is_present = branch_stack_present,
 	.init = lbr_init,
 	.init_cpu = init_cpu,

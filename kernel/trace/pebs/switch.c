@@ -269,7 +269,7 @@ static void go_on(struct tracer *tracer)
 }
 
 const struct trace_unit pebs_unit = {
-	.name = "PEBS",
+	.name = "pebs",
 	.is_present = pebs_present,
 	.init_cpu = create_staging,
 	.print = print_unit,

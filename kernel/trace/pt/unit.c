@@ -249,7 +249,7 @@ static unsigned excludes(void)
 }
 
 const struct trace_unit pt_unit = {
-	.name = "Intel PT",
+	.name = "pt",
 	.is_present = is_present,
 	.init = init_unit,
 	.init_cpu = init_cpu,
