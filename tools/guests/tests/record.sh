@@ -232,8 +232,16 @@ else
 	mkdir taken.data
 	try 'an output that is a directory' 125 'taken.data is no regular file' "$record" -o taken -- true
 	try 'a directory for what it makes that is not there' 125 'no directory none' "$record" --write-back none -- true
-	printf '\x7fELF\x01\x01\x01%013d' 0 >small && chmod 755 small
+	printf '\x7fELF\x01\x01\x01%057d' 0 >small && chmod 755 small
 	try 'a program of 32 bits' 125 'no program of x86-64' "$record" -- ./small
+	mkdir somewhere
+	head -c 100 "$(type -P true)" >./cut && chmod 755 cut
+	try 'a program that is cut off' 125 '/cut is cut off$' "$record" -- ./cut
+	echo 'int main(void) { return 0; }' >it.c && gcc -c -o object it.c && chmod 755 object
+	try 'a file of objects' 125 'no program of x86-64' "$record" -- ./object
+	gcc -Wl,--dynamic-linker=/frob -o elsewhere it.c
+	try 'a program for another C library' 125 'needs /frob, which cannot be executed' "$record" -- ./elsewhere
+	try 'a directory' 125 './somewhere is a directory' "$record" -- ./somewhere
 	echo text >text && chmod 755 text
 	chmod 644 small
 	try 'a program that may not be executed' 125 './small is a file that cannot be executed' "$record" -- ./small
