@@ -229,7 +229,11 @@ else
 	try 'a word of the environment that is none' 125 "needs NAME=VALUE, not '=x'" "$record" --env =x -- true
 	try 'too little memory' 125 'needs 256 to 65536, not 5' "$record" --memory 5 -- true
 	try 'no time' 125 'needs a second or more' "$record" --time 0 -- true
-	mkdir taken.data
+	mkdir taken.data somewhere
+	try 'no name for the output' 125 "needs a name to which .* 'somewhere/'" "$record" -o somewhere/ -- true
+	try 'a device for the output' 125 "needs a name to which .* '/dev/null'" "$record" -o /dev/null -- true
+	try 'an output in no directory' 125 'cannot write nowhere/x.data: No such file' "$record" -o nowhere/x -- true
+	try 'an output whose name is too long' 125 'data: File name too long' "$record" -o "$(printf 'x%.0s' {1..250})" -- true
 	try 'an output that is a directory' 125 'taken.data is no regular file' "$record" -o taken -- true
 	try 'a directory for what it makes that is not there' 125 'no directory none' "$record" --write-back none -- true
 	printf '\x7fELF\x01\x01\x01%057d' 0 >small && chmod 755 small
