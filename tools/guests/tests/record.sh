@@ -35,6 +35,8 @@ boots()
 	# shellcheck disable=SC2016 # perl's
 	recorded 'a program that takes no SIGTERM, and --time' 137 'none lost' \
 		"$record" -o "$out" --time 5 -- env --ignore-signal=TERM perl -e '$i++ while 1'
+	recorded 'a program that ends itself at SIGTERM' 5 'bye.*none lost' \
+		"$record" -o "$out" --time 5 -- bash -c 'trap "echo bye; exit 5" TERM; while :; do :; done'
 	left() { timeout 600 "$record" -o "$out" -- sh -c 'sleep 100000 & exec yes' | head -n 1; return "${PIPESTATUS[0]}"; }
 	recorded 'a reader that leaves, and a program that stays' 141 $'y\n.*none lost' left
 	# bash asks for the time, by the vdso.
@@ -160,6 +162,44 @@ words()
 	(. ./words && while [ "$1" != -- ]; do shift; done && program=$2 && shift 2 && printf '%s[%s]' "${program##*/}" "$*")
 }
 
+# The guest has written reached.
+within_reach()
+{
+	for ((i = 0; i < 600; i++)); do
+		[ ! -s reached ] || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+# What the program writes is taken after the record has had SIGTERM, and told the guest.
+taken_late()
+{
+	local pid
+	rm -f reached && mkfifo taker
+	# shellcheck disable=SC2016 # perl's
+	GUEST='syswrite $port{output}, "x" x 100000; system("echo 1 >reached"); readline $port{stop}; system("echo >told"); 3' \
+		"$record" -o late -- true >taker &
+	pid=$!
+	exec 3<taker
+	within_reach && kill -TERM "$pid"
+	for ((i = 0; i < 100; i++)); do
+		[ ! -e told ] || break
+		sleep 0.1
+	done
+	[ -e told ] && wc -c <&3
+	exec 3<&-
+	wait "$pid"
+}
+
+hung_up()
+{
+	rm -f reached
+	GUEST='system("echo 1 >reached"); sleep 2; 4' nohup "$record" -o hung -- true &
+	within_reach && kill -HUP $!
+	wait $!
+}
+
 # What the guest leaves for DIR: a file, one at the place of a FIFO, one below a link that leaves DIR.
 written()
 {
@@ -204,6 +244,9 @@ host()
 	try 'no standard input, output or errors' 0 '^$' sh -c '"$0" --no-page -o closed -- true <&- >&- 2>&-' "$record" && [ -s closed.data ]
 	result 'the trace is there'
 	ln -s nowhere link.data
+	PHASE=many try 'more calls than a page has' 0 '^view record: 5 branches of a task, none lost: many.data, many.html$' "$record" -o many -- true
+	try 'nohup and SIGHUP' 4 'none lost' hung_up
+	try 'an output that is taken late, and SIGTERM' 3 '100000' taken_late
 	try 'an output that is a link to nowhere' 125 'link.data is no regular file' "$record" -o link -- true
 	try 'a file that is written back' 0 'none lost' written file && [ -f to/file ]
 	result 'it is there'
