@@ -46,8 +46,9 @@ boots()
 	HOME=/nonexistent "$top/build/view" check "$out.data" >checked 2>&1
 	result 'no branch is missing, later on as well' || sed -n 's/^not/# not/p' checked
 	mkdir back
-	changed() { "$record" -o "$out" --write-back back -- sh -c 'echo new >made; cat made; rm -f a,b' && cat back/made && [ ! -e made ]; }
-	recorded 'a file that it makes' 0 'new.*new$' changed
+	# shellcheck disable=SC2016 # the other shell's
+	changed() { "$record" -o "$out" --write-back back -- sh -c 'echo new >"$0"; cat "$0"; rm -f a,b' "$1" && cat "back/$1" && [ ! -e "$1" ]; }
+	recorded 'a file that it makes' 0 'new.*new$' changed $'ma\nde'
 	recorded 'a disk that fills' 143 'little room in .* branches of a task' fills
 	recorded 'a disk that is slower than the program' 0 'none lost' slowly
 	killed
@@ -204,10 +205,10 @@ hung_up()
 written()
 {
 	mkdir -p made/link to && mkfifo to/fifo && ln -s "$PWD/build" to/link
-	echo 1 >made/file && echo 1 >made/fifo && echo 1 >made/link/file
+	for file; do echo 1 >"made/$file"; done
+	(cd made && printf '%s\0' "$@" | cpio -0 -o -H newc --quiet >../archive)
 	# shellcheck disable=SC2016 # perl's
-	GUEST='system("cd made && printf \"%s\\n\" '"$*"' | cpio -o -H newc --quiet >$kept/back"); 0' \
-		"$record" -o written --write-back to -- true
+	GUEST='system("cp", "archive", "$kept/back"); 0' "$record" -o written --write-back to -- true
 }
 
 # What reads the program's output takes one line.
@@ -251,6 +252,9 @@ host()
 	try 'a file that is written back' 0 'none lost' written file && [ -f to/file ]
 	result 'it is there'
 	rm -r to
+	try 'names of two lines' 0 'none lost' written $'two\nlines' && [ -f $'to/two\nlines' ]
+	result 'both lines are its name'
+	rm -r to
 	try 'a FIFO at the place of a file' 125 'could not be written to to: to/fifo is no file' written file fifo && [ -p to/fifo ]
 	result 'it stays'
 	rm -r to
@@ -281,7 +285,6 @@ else
 	try 'a directory for what it makes that is not there' 125 'no directory none' "$record" --write-back none -- true
 	printf '\x7fELF\x01\x01\x01%057d' 0 >small && chmod 755 small
 	try 'a program of 32 bits' 125 'no program of x86-64' "$record" -- ./small
-	mkdir somewhere
 	head -c 100 "$(type -P true)" >./cut && chmod 755 cut
 	try 'a program that is cut off' 125 '/cut is cut off$' "$record" -- ./cut
 	echo 'int main(void) { return 0; }' >it.c && gcc -c -o object it.c && chmod 755 object
