@@ -119,7 +119,8 @@ stand_ins()
 	printf '%s\n' '#!/bin/sh' '[ "$PHASE" != make ] || { touch reached && sleep "$NAP"; }' \
 		'[ "$PHASE" != twice ] || { mkdir making || touch clash; sleep 2; rmdir making; }' >bin/make
 	# shellcheck disable=SC2016 # the other shell's
-	printf '%s\n' '#!/bin/sh' '[ "$1" = html ] || exec echo "task a: 5 branches, in 6 instructions, 0 gaps"' \
+	printf '%s\n' '#!/bin/sh' '[ "$1" = html ] || { echo "task 7 (a) 2 branches, 3 instructions, 0 gaps"' \
+		'echo "task 7 (b) 3 branches, 4 instructions, 0 gaps"; exit; }' '[ "$PHASE" != many ] || [ "$5" ] || exit 1' \
 		'[ "$PHASE" != page ] || { touch reached && sleep "$NAP"; }' 'echo page >"$3"' >build/view
 	cat >guest <<-'EOF'
 		use IO::Socket::UNIX;
