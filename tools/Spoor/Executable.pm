@@ -22,6 +22,7 @@ sub find_program {
 	$found =~ s{^(?:\./+)+}{};
 	$found = getcwd() . "/$found" unless $found =~ m{^/};
 	check_kind($found);
+	check_rights($found);
 	return $found;
 }
 
@@ -42,6 +43,14 @@ sub check_kind {
 		my ($kind, $offset, $bytes) = unpack 'L< x4 Q< x16 Q<', $_;
 		check_interpreter($in, $file, $offset, $bytes) if $kind == INTERPRETER;
 	}
+}
+
+# Linux takes the events of perf from what gets the rights of others (fs/exec.c, begin_new_exec). The user is root in the guest.
+sub check_rights {
+	my ($file) = @_;
+	my ($user, $group) = (stat $file)[4, 5];
+	return unless -u _ && $user && $user != $> || -g _ && $group && $group != (split q{ }, $))[0];
+	die "$file has the rights of another user or group: Linux does not let perf record it\n";
 }
 
 sub check_interpreter {
