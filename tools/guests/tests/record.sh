@@ -35,6 +35,8 @@ boots()
 	# shellcheck disable=SC2016 # perl's
 	recorded 'a program that takes no SIGTERM, and --time' 137 'none lost' \
 		"$record" -o "$out" --time 5 -- env --ignore-signal=TERM perl -e '$i++ while 1'
+	recorded 'a program that ends itself at SIGTERM' 5 'bye.*none lost' \
+		"$record" -o "$out" --time 5 -- bash -c 'trap "echo bye; exit 5" TERM; while :; do :; done'
 	left() { timeout 600 "$record" -o "$out" -- sh -c 'sleep 100000 & exec yes' | head -n 1; return "${PIPESTATUS[0]}"; }
 	recorded 'a reader that leaves, and a program that stays' 141 $'y\n.*none lost' left
 	# bash asks for the time, by the vdso.
@@ -44,8 +46,9 @@ boots()
 	HOME=/nonexistent "$top/build/view" check "$out.data" >checked 2>&1
 	result 'no branch is missing, later on as well' || sed -n 's/^not/# not/p' checked
 	mkdir back
-	changed() { "$record" -o "$out" --write-back back -- sh -c 'echo new >made; cat made; rm -f a,b' && cat back/made && [ ! -e made ]; }
-	recorded 'a file that it makes' 0 'new.*new$' changed
+	# shellcheck disable=SC2016 # the other shell's
+	changed() { "$record" -o "$out" --write-back back -- sh -c 'echo new >"$0"; cat "$0"; rm -f a,b' "$1" && cat "back/$1" && [ ! -e "$1" ]; }
+	recorded 'a file that it makes' 0 'new.*new$' changed $'ma\nde'
 	recorded 'a disk that fills' 143 'little room in .* branches of a task' fills
 	recorded 'a disk that is slower than the program' 0 'none lost' slowly
 	killed
@@ -116,7 +119,8 @@ stand_ins()
 	printf '%s\n' '#!/bin/sh' '[ "$PHASE" != make ] || { touch reached && sleep "$NAP"; }' \
 		'[ "$PHASE" != twice ] || { mkdir making || touch clash; sleep 2; rmdir making; }' >bin/make
 	# shellcheck disable=SC2016 # the other shell's
-	printf '%s\n' '#!/bin/sh' '[ "$1" = html ] || exec echo "task a: 5 branches, in 6 instructions, 0 gaps"' \
+	printf '%s\n' '#!/bin/sh' '[ "$1" = html ] || { echo "task 7 (a) 2 branches, 3 instructions, 0 gaps"' \
+		'echo "task 7 (b) 3 branches, 4 instructions, 0 gaps"; exit; }' '[ "$PHASE" != many ] || [ "$5" ] || exit 1' \
 		'[ "$PHASE" != page ] || { touch reached && sleep "$NAP"; }' 'echo page >"$3"' >build/view
 	cat >guest <<-'EOF'
 		use IO::Socket::UNIX;
@@ -160,14 +164,52 @@ words()
 	(. ./words && while [ "$1" != -- ]; do shift; done && program=$2 && shift 2 && printf '%s[%s]' "${program##*/}" "$*")
 }
 
+# The guest has written reached.
+within_reach()
+{
+	for ((i = 0; i < 600; i++)); do
+		[ ! -s reached ] || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+# What the program writes is taken after the record has had SIGTERM, and told the guest.
+taken_late()
+{
+	local pid
+	rm -f reached && mkfifo taker
+	# shellcheck disable=SC2016 # perl's
+	GUEST='syswrite $port{output}, "x" x 100000; system("echo 1 >reached"); readline $port{stop}; system("echo >told"); 3' \
+		"$record" -o late -- true >taker &
+	pid=$!
+	exec 3<taker
+	within_reach && kill -TERM "$pid"
+	for ((i = 0; i < 100; i++)); do
+		[ ! -e told ] || break
+		sleep 0.1
+	done
+	[ -e told ] && wc -c <&3
+	exec 3<&-
+	wait "$pid"
+}
+
+hung_up()
+{
+	rm -f reached
+	GUEST='system("echo 1 >reached"); sleep 2; 4' nohup "$record" -o hung -- true &
+	within_reach && kill -HUP $!
+	wait $!
+}
+
 # What the guest leaves for DIR: a file, one at the place of a FIFO, one below a link that leaves DIR.
 written()
 {
 	mkdir -p made/link to && mkfifo to/fifo && ln -s "$PWD/build" to/link
-	echo 1 >made/file && echo 1 >made/fifo && echo 1 >made/link/file
+	for file; do echo 1 >"made/$file"; done
+	(cd made && printf '%s\0' "$@" | cpio -0 -o -H newc --quiet >../archive)
 	# shellcheck disable=SC2016 # perl's
-	GUEST='system("cd made && printf \"%s\\n\" '"$*"' | cpio -o -H newc --quiet >$kept/back"); 0' \
-		"$record" -o written --write-back to -- true
+	GUEST='system("cp", "archive", "$kept/back"); 0' "$record" -o written --write-back to -- true
 }
 
 # What reads the program's output takes one line.
@@ -204,9 +246,15 @@ host()
 	try 'no standard input, output or errors' 0 '^$' sh -c '"$0" --no-page -o closed -- true <&- >&- 2>&-' "$record" && [ -s closed.data ]
 	result 'the trace is there'
 	ln -s nowhere link.data
+	PHASE=many try 'more calls than a page has' 0 '^view record: 5 branches of a task, none lost: many.data, many.html$' "$record" -o many -- true
+	try 'nohup and SIGHUP' 4 'none lost' hung_up
+	try 'an output that is taken late, and SIGTERM' 3 '100000' taken_late
 	try 'an output that is a link to nowhere' 125 'link.data is no regular file' "$record" -o link -- true
 	try 'a file that is written back' 0 'none lost' written file && [ -f to/file ]
 	result 'it is there'
+	rm -r to
+	try 'names of two lines' 0 'none lost' written $'two\nlines' && [ -f $'to/two\nlines' ]
+	result 'both lines are its name'
 	rm -r to
 	try 'a FIFO at the place of a file' 125 'could not be written to to: to/fifo is no file' written file fifo && [ -p to/fifo ]
 	result 'it stays'
@@ -229,11 +277,23 @@ else
 	try 'a word of the environment that is none' 125 "needs NAME=VALUE, not '=x'" "$record" --env =x -- true
 	try 'too little memory' 125 'needs 256 to 65536, not 5' "$record" --memory 5 -- true
 	try 'no time' 125 'needs a second or more' "$record" --time 0 -- true
-	mkdir taken.data
+	mkdir taken.data somewhere
+	try 'no name for the output' 125 "needs a name to which .* 'somewhere/'" "$record" -o somewhere/ -- true
+	try 'a device for the output' 125 "needs a name to which .* '/dev/null'" "$record" -o /dev/null -- true
+	try 'an output in no directory' 125 'cannot write nowhere/x.data: No such file' "$record" -o nowhere/x -- true
+	try 'an output whose name is too long' 125 'data: File name too long' "$record" -o "$(printf 'x%.0s' {1..250})" -- true
 	try 'an output that is a directory' 125 'taken.data is no regular file' "$record" -o taken -- true
 	try 'a directory for what it makes that is not there' 125 'no directory none' "$record" --write-back none -- true
-	printf '\x7fELF\x01\x01\x01%013d' 0 >small && chmod 755 small
+	printf '\x7fELF\x01\x01\x01%057d' 0 >small && chmod 755 small
 	try 'a program of 32 bits' 125 'no program of x86-64' "$record" -- ./small
+	head -c 100 "$(type -P true)" >./cut && chmod 755 cut
+	try 'a program that is cut off' 125 '/cut is cut off$' "$record" -- ./cut
+	echo 'int main(void) { return 0; }' >it.c && gcc -c -o object it.c && chmod 755 object
+	try 'a file of objects' 125 'no program of x86-64' "$record" -- ./object
+	gcc -Wl,--dynamic-linker=/frob -o elsewhere it.c
+	try 'a program for another C library' 125 'needs /frob, which cannot be executed' "$record" -- ./elsewhere
+	try 'a directory' 125 './somewhere is a directory' "$record" -- ./somewhere
+	[ ! -g /usr/bin/chage ] || try 'a program with the rights of a group' 125 'Linux does not let perf record it' "$record" -- /usr/bin/chage
 	echo text >text && chmod 755 text
 	chmod 644 small
 	try 'a program that may not be executed' 125 './small is a file that cannot be executed' "$record" -- ./small
