@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-enum { ENTRIES = OWN_CODE_32_BASED / 8 + 1 };
+enum { ENTRIES = OWN_RING_2 / 8 + 2 };
 
 static uint64_t segments[ENTRIES] __attribute__((aligned(16)));
 static struct table_pointer kernel_gdt;
@@ -45,6 +45,10 @@ void own_gdt_load(void)
 	segments[OWN_FAST_USER_64 / 8] = 0x00affb000000ffff;
 	segments[OWN_FAST_USER_64 / 8 + 1] = 0x00cff3000000ffff;
 	segments[OWN_CODE_32_BASED / 8] = 0x00cf9b000000ffff | (uint64_t)OWN_BASE << 16;
+	segments[OWN_RING_1 / 8] = 0x00afbb000000ffff;
+	segments[OWN_RING_1 / 8 + 1] = 0x00cfb3000000ffff;
+	segments[OWN_RING_2 / 8] = 0x00afdb000000ffff;
+	segments[OWN_RING_2 / 8 + 1] = 0x00cfd3000000ffff;
 	__asm__ volatile("lgdt %0\n\tmovl %1, %%ss" : : "m"(own), "r"(KERNEL_DATA));
 }
 
@@ -129,6 +133,42 @@ __asm__(".pushsection .text\n"
 	"movq %rbx, (%rsp)\n"
 	"own_handler_resume_error_iret: iretq\n"
 	".popsection");
+
+/*
+ * The gate of #MC has a stack by IST: that of RSP0 is the task's, which is in use. The handler
+ * goes back as own_ring_run() left it, and loads SS, which is null then.
+ */
+uint64_t own_ring_rsp;
+uint32_t own_ring_msr;
+extern const char own_ring_back[];
+__asm__(".pushsection .text\n"
+	".globl own_ring_jumps, own_ring_back\n"
+	"own_ring_jumps: .rept 16\n\tjmp 1f\n1:\n\t.endr\n\tint $18\n\tud2\n"
+	"own_ring_back: movl own_ring_msr(%rip), %ecx\n\txorl %eax, %eax\n\t"
+	"xorl %edx, %edx\n\twrmsr\n\tmovl $0x10, %eax\n\tmovl %eax, %ss\n\t"
+	"movq own_ring_rsp(%rip), %rsp\n\tret\n"
+	".popsection");
+_Static_assert(KERNEL_DATA == 0x10 && VECTOR_MC == 18, "own_ring_back counts on it");
+
+void own_ring_run(unsigned ring, uint32_t msr, uint64_t value)
+{
+	uint64_t code = (ring == 1 ? OWN_RING_1 : OWN_RING_2) | ring, data = code + 8;
+	uint32_t low = (uint32_t)value, high = (uint32_t)(value >> 32);
+
+	own_ring_msr = msr;
+	own_idt_copy();
+	own_idt_set(VECTOR_MC, own_ring_back, true);
+	own_idt_load();
+	__asm__ volatile("pushfq\n\tcli\n\tleaq 1f(%%rip), %%rbx\n\tpushq %%rbx\n\t"
+			 "movq %%rsp, own_ring_rsp(%%rip)\n\tmovq %%rsp, %%rbx\n\t"
+			 "pushq %[data]\n\tpushq %%rbx\n\tpushq $2\n\tpushq %[code]\n\t"
+			 "leaq own_ring_jumps(%%rip), %%rbx\n\tpushq %%rbx\n\t"
+			 "wrmsr\n\tiretq\n1:\tpopfq"
+			 : "+a"(low), "+d"(high), "+c"(msr)
+			 : [data] "r"(data), [code] "r"(code)
+			 : "rbx", "memory", "cc");
+	own_idt_unload();
+}
 
 #define BELOW_TEST_VECTORS ((VECTOR_TEST & 0xf0) - 0x10)
 #define SETTLE		   50 /* microseconds: more than an IPI to oneself takes */

@@ -32,11 +32,28 @@ enum {
 	OWN_FAST_USER = OWN_FAST + 16,
 	OWN_FAST_USER_64 = (OWN_FAST + 32) | 3,
 	OWN_CODE_32_BASED = OWN_FAST + 48, /* of base OWN_BASE */
+	/* Code of 64 bits and data of ring 1, and of ring 2 after them. */
+	OWN_RING_1 = OWN_CODE_32_BASED + 8,
+	OWN_RING_2 = OWN_RING_1 + 16,
 };
 #define OWN_BASE 0x100000u
 
 void own_gdt_load(void);
 void own_gdt_unload(void);
+
+/*
+ * In ring 1 or 2: 16 jumps of two bytes from own_ring_jumps on, each to the next, then INT n. The
+ * MSR has `value` from the IRETQ that leads there on, and 0 once the handler has cleared it, seven
+ * instructions later. IF = 0 meanwhile. With the own GDT loaded; it loads an own IDT.
+ */
+enum { OWN_RING_JUMPS = 16 };
+extern const char own_ring_jumps[];
+void own_ring_run(unsigned ring, uint32_t msr, uint64_t value);
+
+static inline bool own_ring_has(uint64_t address)
+{
+	return address - (uint64_t)own_ring_jumps < 2 * OWN_RING_JUMPS;
+}
 
 /* The table as it was loaded last, cut or filled with 0. */
 void own_gdt_copy(void *to, size_t bytes);

@@ -152,6 +152,31 @@ static __attribute__((noinline)) void trace(struct rig *rig, uint64_t debugctl)
 			    OPERANDS([at] "r"(AT)));
 }
 
+/* Jumps within `ring` that are recorded. */
+static size_t from_ring(struct rig *rig, unsigned ring, uint64_t filter)
+{
+	size_t count = 0;
+
+	rig_reset(rig);
+	own_ring_run(ring, IA32_DEBUGCTL, rig_all() | filter);
+	for (size_t n = 0; n < rig_count(rig); n++)
+		count += own_ring_has(rig_record(rig, n).from);
+	return count;
+}
+
+TEST(bts_filter_rings_1_and_2, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
+     .claim = "BTS_OFF_USR leaves out the branches of rings 1 and 2, BTS_OFF_OS does not",
+     .source = "SDM Vol 3, 17.4.9.4 and table 17-6")
+{
+	RIG(rig, 64);
+	own_gdt_load();
+	for (unsigned ring = 1; ring <= 2; ring++) {
+		EXPECT_EQ(from_ring(&rig, ring, ds_configuration->off_os), OWN_RING_JUMPS);
+		EXPECT_EQ(from_ring(&rig, ring, ds_configuration->off_usr), 0);
+	}
+	own_gdt_unload();
+}
+
 TEST(bts_filter_by_cpl, .group = "P", .ids = "P1 P2", .needs = NEED_BTS | NEED_DSCPL,
      .claim = "the filters go by the CPL, whatever the addresses of a branch",
      .source = "SDM Vol 3, 17.4.9.4 and table 17-6")

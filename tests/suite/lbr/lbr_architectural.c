@@ -14,6 +14,8 @@
 #include "tests/lib/rig.h"
 #include "tests/lib/user_visits.h"
 
+#define IA32_LER_TO_IP 0x1deu
+
 enum { MOST = 32, JUMPS = 40 };
 #define BOTH (LBR_CTL_LBREN | LBR_CTL_OS | LBR_CTL_USR)
 #define ALL  (BOTH | LBR_CTL_KINDS)
@@ -88,20 +90,25 @@ TEST(lbr_arch_depths, .group = "LB", .ids = "LB50", .needs = NEED_LBR,
 	arch_lbr_give_back();
 }
 
-TEST(lbr_arch_depth_clears, .group = "LB", .ids = "LB51", .needs = NEED_LBR,
+TEST(lbr_arch_depth_clears, .group = "LB", .ids = "LB51 LB54 LB72", .needs = NEED_LBR,
      .claim = "a write of IA32_LBR_DEPTH, of the depth that it has too, clears FROM, TO and INFO "
-	      "of every entry",
+	      "of every entry, and neither IA32_LER_TO_IP nor IA32_LBR_CTL",
      .source = "SDM Vol 3 of 2022, 18.1.2")
 {
 	unsigned deepest = arch_lbr_borrow();
 
+	wrmsr(IA32_LER_TO_IP, 0x20000);
 	for (unsigned depth = 8; depth <= deepest; depth += 8) {
 		if (!is_depth(depth))
 			continue;
 		wrmsr(IA32_LBR_DEPTH, deepest);
 		make_jumps();
 		EXPECT(!is_clear(0) && !is_clear(deepest - 1));
+		wrmsr(IA32_LBR_CTL, LBR_CTL_LBREN); /* no level is let in */
 		wrmsr(IA32_LBR_DEPTH, depth);
+		EXPECT_EQ(rdmsr(IA32_LBR_CTL), LBR_CTL_LBREN);
+		EXPECT_EQ(rdmsr(IA32_LER_TO_IP), 0x20000);
+		wrmsr(IA32_LBR_CTL, 0);
 		for (unsigned n = 0; n < depth; n++)
 			EXPECT(is_clear(n));
 		wrmsr(IA32_LBR_DEPTH, deepest);
@@ -243,7 +250,9 @@ TEST(lbr_arch_debugctl, .group = "LB", .ids = "LB56", .needs = NEED_LBR,
 	arch_lbr_borrow();
 	trial = msr_try(IA32_DEBUGCTL, LBR, 0);
 	EXPECT(!trial.refused && !(trial.read_back & LBR));
+	wrmsr(IA32_LBR_CTL, ALL & ~LBR_CTL_LBREN);
 	TRACED(LBR, "jmp 1f\n1:");
+	EXPECT_EQ(rdmsr(IA32_LBR_CTL), ALL & ~LBR_CTL_LBREN);
 	EXPECT(is_clear(0));
 	arch_lbr_give_back();
 }

@@ -12,6 +12,7 @@
 #include "tests/lib/own_tables.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/rig.h"
+#include "tests/lib/user_visits.h"
 
 #include <stdatomic.h>
 
@@ -128,6 +129,77 @@ TEST(lbr_arch_mispredicted, .group = "LB", .ids = "LB76", .needs = NEED_LBR,
 	COUNTERS(counters, NO_MISPREDICTED);
 	arch_lbr_borrow();
 	pmu_rig_expect_mispredicted(counters, record_directions, count_mispredicted);
+	arch_lbr_give_back();
+}
+
+/* --- Rings 1 and 2 --- */
+
+/* How many branches within `ring` are recorded with the level `control`. */
+static unsigned from_ring(unsigned ring, uint64_t control)
+{
+	unsigned count = 0;
+
+	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
+	own_ring_run(ring, IA32_LBR_CTL, LBR_CTL_LBREN | control | LBR_CTL_KINDS);
+	for (unsigned n = 0; n < lbr_caps()->depth; n++)
+		count += own_ring_has(rdmsr(IA32_LBR_0_FROM_IP + n));
+	return count;
+}
+
+/* The ways into the ring and out of it may have two entries. */
+TEST(lbr_arch_rings_1_and_2, .group = "LB", .ids = "LB60", .needs = NEED_LBR,
+     .claim = "USR lets the branches of rings 1 and 2 in, OS does not",
+     .source = "SDM Vol 3 of 2022, 18.1.2")
+{
+	unsigned most;
+
+	if (lbr_caps()->architectural && !(cpuid(LBR_LEAF, 0).ebx & LBR_LEAF_BY_LEVEL))
+		test_skip("CPUID.1CH:EBX[0] is 0: no filter by level");
+	most = arch_lbr_borrow() < OWN_RING_JUMPS ? lbr_caps()->depth : OWN_RING_JUMPS;
+	own_gdt_load();
+	for (unsigned ring = 1; ring <= 2; ring++) {
+		EXPECT(from_ring(ring, LBR_CTL_USR) >= most - 2);
+		EXPECT_EQ(from_ring(ring, LBR_CTL_OS), 0);
+	}
+	own_gdt_unload();
+	arch_lbr_give_back();
+}
+
+/* --- A debug exception of ring 3 --- */
+
+/* Leaves IA32_LBR_CTL in lbr_control_seen, and takes the breakpoint away. */
+extern const char lbr_user_db[];
+uint64_t lbr_control_seen;
+__asm__(".pushsection .text\nlbr_user_db: pushq %rax\n\tpushq %rcx\n\tpushq %rdx\n\t"
+	"movl $0x14ce, %ecx\n\trdmsr\n\tmovl %eax, lbr_control_seen(%rip)\n\t"
+	"movl $0x400, %eax\n\tmovq %rax, %dr7\n\t"
+	"popq %rdx\n\tpopq %rcx\n\tpopq %rax\n\tiretq\n.popsection");
+
+#define DR7_EXECUTE 0x402ul /* G0, and the bit that is always set */
+
+TEST(lbr_arch_user_debug_exception, .group = "LB", .ids = "LB62", .needs = NEED_LBR,
+     .claim = "a debug exception of ring 3 clears LBREn before its handler runs; neither it nor "
+	      "the branches after it are recorded",
+     .source = "SDM Vol 3 of 2022, 18.1.4")
+{
+	unsigned depth = arch_lbr_borrow();
+
+	user_branches_open();
+	own_idt_copy();
+	own_idt_set(VECTOR_DB, lbr_user_db, false);
+	lbr_control_seen = 0;
+	own_idt_load();
+	__asm__ volatile("movq %0, %%dr0\n\tmovq %1, %%dr7" : : "r"(VISITS_AT), "r"(DR7_EXECUTE));
+	wrmsr(IA32_LBR_CTL, ALL);
+	user_branches_run(0);
+	wrmsr(IA32_LBR_CTL, 0);
+	own_idt_unload();
+	__asm__ volatile("movq %0, %%dr6" : : "r"(DR6_RESET));
+	EXPECT_EQ(lbr_control_seen, ALL & ~LBR_CTL_LBREN);
+	EXPECT_EQ(rdmsr(IA32_LBR_0_TO_IP), VISITS_AT);
+	for (unsigned n = 0; n < depth; n++)
+		EXPECT(rdmsr(IA32_LBR_0_FROM_IP + n) - VISITS_AT >= PAGE_SIZE);
+	user_branches_close();
 	arch_lbr_give_back();
 }
 

@@ -15,7 +15,6 @@
 #define NOT_CPL0       1ull /* MSR_LBR_SELECT: SDM Vol 3, 17.7.2 */
 #define NOT_USER       2ull
 #define PEBS_FORMATS   5
-#define COUNTING       1 /* the counter that counts; counter 0 takes samples */
 #define TRIES	       5
 #define LEAST_COUNTED  8 /* branches that a run has in the program at the least */
 #define LEAST_RECORDED 2
@@ -34,10 +33,11 @@ static const struct {
 	PAIR(PT, BTS),	     PAIR(PT, LBR),	  PAIR(PT, COUNTER),  PAIR(PT, PEBS),
 	PAIR(PT, ALL)};
 
-/* The branches that a unit recorded, or places of its samples; of a counter `number` alone. */
+/* The branches that a unit recorded, or places of its samples; of a counter their number. */
 enum { MOST = 64 };
 struct list {
 	uint64_t number;
+	uint64_t instructions; /* of the fixed counter beside a counter */
 	struct {
 		uint64_t from, to;
 	} at[MOST];
@@ -49,6 +49,7 @@ static struct pebs pebs; /* its `rig` is the DS area and the buffer of BTS witho
 static struct pt_rig pt;
 static const struct lbr_stack *lbr;
 static uint64_t counters;
+static unsigned counting; /* the counter that counts, each in turn */
 static unsigned here, on; /* bits of enum unit: what the processor has; what a run has on */
 static struct pair_row row_that_runs;
 static const struct pair_row *const row = &row_that_runs;
@@ -139,11 +140,29 @@ static uint64_t levels(enum unit unit)
 	return (PMU_OS | PMU_USR) & ~left_out(unit, PMU_OS, PMU_USR);
 }
 
-/* Beside another unit it overflows on the way. */
+/* The fixed counter of instructions runs with it. Beside another unit both overflow on the way. */
 static void prepare_counter(void)
 {
-	pmu_rig_load(COUNTING, unit_of_row() == COUNTER_UNIT ? 0 : 5);
-	wrmsr(IA32_PERFEVTSEL0 + COUNTING, EVENT_BRANCHES | levels(COUNTER_UNIT) | PERFEVTSEL_EN);
+	uint64_t left = unit_of_row() == COUNTER_UNIT ? 0 : 5;
+
+	pmu_rig_load(counting, left);
+	pmu_rig_control(counting, EVENT_BRANCHES | levels(COUNTER_UNIT) | PERFEVTSEL_EN);
+	if (!pmu_caps()->fixed)
+		return;
+	pmu_rig_load(PMU_FIXED, left);
+	pmu_rig_control(PMU_FIXED, pmu_rig_counting(PMU_FIXED, levels(COUNTER_UNIT), false));
+}
+
+static void end_counter(void)
+{
+	pmu_rig_control(counting, 0);
+	if (pmu_caps()->fixed)
+		pmu_rig_control(PMU_FIXED, 0);
+}
+
+static uint64_t bits_of_counters(void)
+{
+	return 1ull << counting | (pmu_caps()->fixed ? 1ull << PMU_FIXED : 0);
 }
 
 /* One sample, since the event that it is of need not be a certain one: SDM Vol 3, 18.9.4.4. */
@@ -172,6 +191,9 @@ static void prepare_space(void)
 	pt.trace.configuration.cr3_match = filter() == FILTER_OTHER ? cr3 ^ PAGE_SIZE : cr3;
 }
 
+/* Where PT is beside the unit a PSB follows amid the run, not at its begin. */
+#define BEFORE_PSB ((2048ull - 24) << 32) /* PacketByteCnt */
+
 static void prepare_pt(void)
 {
 	struct pair_places places = pair_places(row);
@@ -188,11 +210,13 @@ static void prepare_pt(void)
 		control |= RTIT_CTL_CR3_FILTER;
 	}
 	pt_again(&pt, control & ~left_out(PT_UNIT, RTIT_CTL_OS, RTIT_CTL_USER));
+	if (unit_of_row() != PT_UNIT && pt_caps()->psb_cyc)
+		wrmsr(IA32_RTIT_STATUS, BEFORE_PSB);
 }
 
 static void prepare(void)
 {
-	unsigned counts = (has(on, COUNTER_UNIT) ? 1u << COUNTING : 0) | has(on, PEBS_UNIT);
+	uint64_t counts = (has(on, COUNTER_UNIT) ? bits_of_counters() : 0) | has(on, PEBS_UNIT);
 
 	if (has(here, PEBS_UNIT))
 		pebs_reset(&pebs);
@@ -251,7 +275,7 @@ static void read_pt(struct list *list)
 
 static void read_unit(enum unit unit, struct list *list)
 {
-	list->number = 0;
+	*list = (struct list){0};
 	switch (unit) {
 	case BTS_UNIT:
 		for (size_t n = 0; n < rig_count(&pebs.rig); n++)
@@ -261,7 +285,8 @@ static void read_unit(enum unit unit, struct list *list)
 		read_lbr(list);
 		break;
 	case COUNTER_UNIT:
-		list->number = rdmsr(IA32_PMC0 + COUNTING);
+		list->number = rdmsr(IA32_PMC0 + counting);
+		list->instructions = pmu_caps()->fixed ? rdmsr(pmu_rig_msr(PMU_FIXED)) : 0;
 		break;
 	case PEBS_UNIT:
 		for (size_t n = 0; n < pebs_count(&pebs); n++) {
@@ -291,7 +316,7 @@ static void run(unsigned units)
 		if (has(on, PEBS_UNIT))
 			wrmsr(IA32_PEBS_ENABLE, 0);
 		if (has(on, COUNTER_UNIT))
-			wrmsr(IA32_PERFEVTSEL0 + COUNTING, 0);
+			end_counter();
 	} while (smi_count() != before && ++tries < TRIES);
 }
 
@@ -354,14 +379,14 @@ static bool is_same(const struct list *alone, const struct list *beside)
 {
 	bool number_alone = unit_of_row() == COUNTER_UNIT || unit_of_row() == PEBS_UNIT;
 
-	return alone->number == beside->number &&
+	return alone->number == beside->number && alone->instructions == beside->instructions &&
 	       (number_alone ||
 		!memcmp(alone->at, beside->at, alone->number * sizeof(alone->at[0])));
 }
 
 static void show(const char *name, const struct list *list)
 {
-	test_note("%s: %lu", name, list->number);
+	test_note("%s: %lu, %lu instructions", name, list->number, list->instructions);
 	for (size_t n = 0; unit_of_row() != COUNTER_UNIT && n < list->number && n < MOST; n++)
 		test_note("%p %p", (void *)list->at[n].from, (void *)list->at[n].to);
 }
@@ -427,7 +452,7 @@ static bool compare(size_t number, unsigned beside_it)
 /* Memory first, then what is lent; preemption is off from here on. */
 static void open_units(enum unit unit)
 {
-	bool counts = pmu_caps()->version && pmu_caps()->general > COUNTING &&
+	bool counts = pmu_caps()->version && pmu_caps()->general > 1 &&
 		      !(pmu_caps()->unavailable & NO_BRANCHES);
 
 	lbr = lbr_known();
@@ -442,9 +467,10 @@ static void open_units(enum unit unit)
 	if (here == 1u << unit)
 		test_skip("the processor has no unit beside it");
 	pair_open(&program);
-	if (has(here, PEBS_UNIT))
+	if (has(here, PEBS_UNIT)) {
 		pebs_open(&pebs, 4);
-	else if (counts)
+		REQUIRE_EQ(pmu_caps()->fixed ? pmu_rig_request(PMU_FIXED) : 0, 0);
+	} else if (counts)
 		counters = pmu_rig_open(0);
 	if (!has(here, PEBS_UNIT) && has(here, BTS_UNIT))
 		rig_open(&pebs.rig, 128);
@@ -468,9 +494,10 @@ static void close_units(void)
 		rig_close(&pebs.rig);
 	else if (!has(here, PEBS_UNIT))
 		lbr_close();
-	if (has(here, PEBS_UNIT))
+	if (has(here, PEBS_UNIT)) {
+		EXPECT_EQ(pmu_caps()->fixed ? pmu_rig_release(PMU_FIXED) : 0, 0);
 		pebs_close(&pebs);
-	else if (has(here, COUNTER_UNIT))
+	} else if (has(here, COUNTER_UNIT))
 		pmu_rig_close(counters);
 	pair_close(&program);
 }
@@ -499,6 +526,14 @@ static bool choose(const struct pair_row *of, unsigned n)
 	       (with_filters || has_any);
 }
 
+/* Counter 0 takes the samples, if any. */
+static void choose_counter(unsigned n, bool samples)
+{
+	counting = pmu_caps()->general ? n % pmu_caps()->general : 0;
+	if (!counting && samples)
+		counting = 1;
+}
+
 /* Each event meets each unit unfiltered, and each filter each unit in both rings. */
 static void expect_same(enum unit unit)
 {
@@ -514,6 +549,7 @@ static void expect_same(enum unit unit)
 		    !pair_has_event(row))
 			continue;
 		beside = others();
+		choose_counter((unsigned)n, (beside | 1u << unit) >> PEBS_UNIT & 1);
 		ran += beside != 0;
 		wrong += beside && !compare(n / VARIANTS, beside);
 	}
@@ -541,7 +577,8 @@ TEST(pairs_lbr, .group = "pairs", .ids = "BF2 BF6", .needs = 0,
 }
 
 TEST(pairs_counters, .group = "pairs", .ids = "BF3", .needs = 0,
-     .claim = "a counter counts the same branches alone and beside BTS, LBR, PEBS and Intel PT",
+     .claim = "each counter counts the same branches, and a fixed one the same instructions, alone "
+	      "and beside BTS, LBR, PEBS and Intel PT",
      .source = "SDM Vol 3, 18.2.2")
 {
 	expect_same(COUNTER_UNIT);

@@ -9,6 +9,7 @@
 #include "kernel/trap/user.h"
 #include "tests/framework/test.h"
 #include "tests/lib/code.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/random_programs/steps.h"
 #include "tests/lib/user_visits.h"
@@ -196,9 +197,9 @@ static struct by_privilege count_by_privilege(unsigned event)
 
 /* SYSCALL counts at the level where it began or at that where it ends; IRETQ likewise: one of the
    two counts in ring 3 either way. */
-TEST(pmu_privilege_exact, .group = "pmu", .ids = "PM29", .needs = 0,
-     .claim =
-	     "a counter with USR counts ring 3 and nothing else, with OS the rest, with both every ring",
+TEST(pmu_privilege_exact, .group = "pmu", .ids = "PM25 PM29", .needs = 0,
+     .claim = "a counter with USR counts ring 3 and nothing else, SYSCALL among its branches, with "
+	      "OS the rest, with both every ring",
      .source = "SDM Vol 3, 18.2.1.1: USR and OS of IA32_PERFEVTSELx")
 {
 	struct by_privilege instructions, branches;
@@ -217,6 +218,87 @@ TEST(pmu_privilege_exact, .group = "pmu", .ids = "PM29", .needs = 0,
 	EXPECT_EQ(branches.kernel + branches.user, branches.both);
 	EXPECT(branches.kernel > 0);
 	end();
+}
+
+/*
+ * Five NOPs, MOV of 10 to ECX or CX, LOOP to itself, a far JMP to the next instruction, which is
+ * 64-bit code: JMP to RBX.
+ */
+#define NARROW_AT 0x9000u
+static const uint8_t narrow_32[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0xb9, 0x0a,
+				    0x00, 0x00, 0x00, 0xe2, 0xfe, 0xea, 0x13,
+				    0x90, 0x00, 0x00, 0x08, 0x00, 0xff, 0xe3};
+static const uint8_t narrow_16[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0xb9, 0x0a, 0x00, 0xe2,
+				    0xfe, 0xea, 0x0f, 0x90, 0x08, 0x00, 0xff, 0xe3};
+enum { NARROW_INSTRUCTIONS = 5 + 1 + 10 + 2, NARROW_BRANCHES = 10 + 2 };
+uint64_t pmu_narrow_selector;
+
+/* LEA, two PUSH and a far RET lead there. */
+#define NARROW                                                                                     \
+	"leaq 1f(%%rip), %%rbx\n\tpushq pmu_narrow_selector(%%rip)\n\tpushq $0x9000\n\tlretq\n1:"
+
+static void expect_narrow(const uint8_t *code, size_t bytes, uint64_t selector)
+{
+	uint8_t *page = test_area(1);
+	uint64_t instructions, count;
+
+	memcpy(page, code, bytes);
+	code_map(NARROW_AT, page, 0);
+	pmu_narrow_selector = selector;
+	preemption_disable();
+	own_gdt_load();
+	instructions = COUNT(INSTRUCTIONS, NARROW);
+	count = COUNT(BRANCHES, NARROW);
+	own_gdt_unload();
+	preemption_enable();
+	code_unmap(NARROW_AT);
+	EXPECT_EQ(instructions, NARROW_INSTRUCTIONS + 4);
+	EXPECT_EQ(count, NARROW_BRANCHES + 1);
+}
+
+TEST(pmu_narrow_code_exact, .group = "pmu", .ids = "PM24 PM25", .needs = 0,
+     .claim = "each instruction and each branch of 32-bit and 16-bit code counts once",
+     .source = "SDM Vol 3, table 18-1")
+{
+	begin(NO_INSTRUCTIONS | NO_BRANCHES);
+	expect_narrow(narrow_32, sizeof(narrow_32), OWN_CODE_32);
+	expect_narrow(narrow_16, sizeof(narrow_16), OWN_CODE_16);
+	end();
+}
+
+static uint64_t count_in_ring(unsigned ring, unsigned n, uint64_t levels)
+{
+	wrmsr(pmu_rig_msr(n), 0);
+	pmu_rig_control(n, pmu_rig_counting(n, levels, false));
+	own_ring_run(ring, IA32_PERF_GLOBAL_CTRL, 1ull << n);
+	pmu_rig_control(n, 0);
+	return rdmsr(pmu_rig_msr(n));
+}
+
+/* INT n and IRETQ count at one level or the other. */
+TEST(pmu_rings_1_and_2, .group = "pmu", .ids = "PM29", .needs = 0,
+     .claim = "each counter with USR counts the instructions of rings 1 and 2, with OS none of "
+	      "them",
+     .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
+{
+	COUNTERS(all, NO_INSTRUCTIONS);
+
+	preemption_disable();
+	own_gdt_load();
+	for (unsigned ring = 1; ring <= 2; ring++)
+		EACH_COUNTER(n, all)
+		{
+			uint64_t user, kernel;
+
+			if (!pmu_rig_is_exact(n))
+				continue;
+			user = count_in_ring(ring, n, PMU_USR);
+			kernel = count_in_ring(ring, n, PMU_OS);
+			EXPECT(user >= OWN_RING_JUMPS && user <= OWN_RING_JUMPS + 2);
+			EXPECT(kernel > 0 && kernel < OWN_RING_JUMPS);
+		}
+	own_gdt_unload();
+	preemption_enable();
 }
 
 #define CROSSING_TURNS	      20

@@ -3,7 +3,9 @@
 #include "drivers/apic/lapic.h"
 #include "drivers/processor.h"
 #include "kernel/cpu.h"
+#include "kernel/trap/trap.h"
 #include "tests/framework/test.h"
+#include "tests/lib/pmi.h"
 #include "tests/lib/pmu_rig.h"
 #include "tests/lib/user_visits.h"
 
@@ -108,7 +110,7 @@ static void count_visits(uint64_t all, bool odd, uint64_t *user, uint64_t *kerne
 	}
 }
 
-TEST(pmu_each_counter_level, .group = "pmu", .ids = "PM29", .needs = 0,
+TEST(pmu_each_counter_level, .group = "pmu", .ids = "PM24 PM29", .needs = 0,
      .claim = "each counter with USR counts the instructions of ring 3, beside counters with OS "
 	      "that count the others",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
@@ -247,6 +249,31 @@ TEST(pmu_each_counter_overflows, .group = "pmu", .ids = "PM31 PM34 PM35", .needs
 	overflow_in_turn(all);
 }
 
+TEST(pmu_overflows_together, .group = "pmu", .ids = "PM31 PM35", .needs = 0,
+     .claim = "counters that overflow at the same instruction set each their own status bit, with "
+	      "INT and PMI too",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	COUNTERS(all, NO_INSTRUCTIONS);
+	uint64_t exact = all & (bit(PMU_FIXED + 1) - 1);
+
+	pmu_rig_take_interrupts(all);
+	lapic_mask_lvtpc();
+	EACH_COUNTER(n, exact)
+	{
+		pmu_rig_load(n, 100);
+		pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+	}
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	pmu_rig_run(exact);
+	EACH_COUNTER(n, exact)
+	pmu_rig_control(n, 0);
+	EXPECT_EQ(rdmsr(IA32_PERF_GLOBAL_STATUS) & all, exact);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, all);
+	lapic_unmask_lvtpc();
+	pmu_rig_release_interrupts();
+}
+
 /* Has counter `n` overflow at its next event, before 200 NOPs or among them. The others count
    beside it. */
 static void overflow_beside(unsigned n, uint64_t all, bool interrupt, uint64_t debugctl)
@@ -292,22 +319,59 @@ TEST(pmu_each_counter_interrupts, .group = "pmu", .ids = "PM36", .needs = 0,
 	pmu_rig_release_interrupts();
 }
 
+static struct {
+	unsigned count;
+	uint32_t lvtpc;
+} by_vector;
+
+static void note_vector(struct trap_frame *frame)
+{
+	(void)frame;
+	by_vector.count++;
+	by_vector.lvtpc = apic_read(APIC_LVT_PC);
+	lapic_eoi();
+}
+
+/* Counter `n` overflows and interrupts by a fixed vector. */
+static void overflow_by_vector(unsigned n)
+{
+	uint32_t before = apic_read(APIC_LVT_PC);
+
+	by_vector.count = 0;
+	interrupt_set_handler(VECTOR_TEST, note_vector);
+	lapic_set_lvtpc(VECTOR_TEST, false);
+	pmu_rig_load(n, 1);
+	pmu_rig_control(n, pmu_rig_counting(n, PMU_OS, true));
+	pmu_rig_run(bit(n));
+	pmi_settle();
+	pmu_rig_control(n, 0);
+	wrmsr(IA32_PERF_GLOBAL_OVF_CTRL, bit(n));
+	lapic_set_lvtpc((uint8_t)(before & LVT_VECTOR_MASK), before & LVT_NMI);
+	if (before & LVT_MASKED)
+		lapic_mask_lvtpc();
+	interrupt_set_handler(VECTOR_TEST, NULL);
+}
+
 /*
  * KVM up to Linux 6.5 delivered the interrupt and left the entry of a guest as it was: Linux
  * a16eb25b09c0, "Mask LVTPC when handling a PMI", of September 2023. Its own perf unmasks the entry
  * whatever it has, so that no guest noticed.
  */
 TEST(pmu_interrupt_masks, .group = "pmu", .ids = "PM57", .needs = 0,
-     .claim = "the delivery of a counter's interrupt masks the LVT entry",
+     .claim = "the delivery of a counter's interrupt, as NMI or by a vector, masks the LVT entry",
      .source = "SDM Vol 3, 10.5.1")
 {
 	COUNTERS(all, NO_INSTRUCTIONS | NO_CYCLES);
+	unsigned first = (unsigned)__builtin_ctzll(all);
 
 	pmu_rig_take_interrupts(all);
-	overflow_beside((unsigned)__builtin_ctzll(all), all, true, 0);
+	overflow_beside(first, all, true, 0);
 	EXPECT_EQ(pmu_rig_interrupt.count, 1);
 	EXPECT(pmu_rig_interrupt.lvtpc & LVT_MASKED);
 	pmu_rig_release_interrupts();
+	overflow_by_vector(first);
+	EXPECT_EQ(by_vector.count, 1);
+	EXPECT(by_vector.lvtpc & LVT_MASKED);
 }
 
 TEST(pmu_each_counter_masked, .group = "pmu", .ids = "PM56", .needs = 0,

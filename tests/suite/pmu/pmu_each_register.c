@@ -2,6 +2,8 @@
 // Each register of each counter: what it holds, extends and refuses, whose it is.
 #include "drivers/ds/registers.h"
 #include "drivers/processor.h"
+#include "drivers/pt/pt.h"
+#include "drivers/pt/registers.h"
 #include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/sched/task.h"
@@ -85,7 +87,8 @@ TEST(pmu_each_select_bit, .group = "pmu", .ids = "PM1 PM2 PM3", .needs = 0,
 }
 
 TEST(pmu_each_select_keeps_value, .group = "pmu", .ids = "PM4", .needs = 0,
-     .claim = "a write of an event select or of an enable changes no counter and no status bit",
+     .claim = "a write of an event select or of an enable, of the value that it has too, changes "
+	      "no counter and no status bit",
      .source = "SDM Vol 3, 18.2.1.1 and 18.2.2")
 {
 	uint64_t counters = pmu_rig_open(0), status;
@@ -103,6 +106,8 @@ TEST(pmu_each_select_keeps_value, .group = "pmu", .ids = "PM4", .needs = 0,
 	mark_values(counters);
 	EACH_COUNTER(n, counters)
 	{
+		pmu_rig_control(n, pmu_rig_counting(n, PMU_USR, true));
+		expect_marks(counters, 63);
 		pmu_rig_control(n, pmu_rig_counting(n, PMU_USR, true));
 		expect_marks(counters, 63);
 		pmu_rig_control(n, 0);
@@ -327,12 +332,18 @@ static void need_version_4(uint64_t counters)
 		  pmu_caps()->version);
 }
 
-TEST(pmu_status_set_and_reset, .group = "pmu", .ids = "PM17 PM18", .needs = 0,
+static uint64_t status_of_pt(void)
+{
+	return pt_caps()->topa ? TRACE_TOPA_PMI : 0;
+}
+
+TEST(pmu_status_set_and_reset, .group = "pmu", .ids = "PM17 PM18 PT92", .needs = 0,
      .claim = "IA32_PERF_GLOBAL_STATUS_SET sets each bit, IA32_PERF_GLOBAL_STATUS_RESET clears it, "
 	      "and the others stay",
      .source = "SDM Vol 3, 18.2.4")
 {
-	const uint64_t other = STATUS_CTR_FRZ | STATUS_LBR_FRZ | GLOBAL_STATUS_OVF_BUF;
+	const uint64_t other =
+		STATUS_CTR_FRZ | STATUS_LBR_FRZ | GLOBAL_STATUS_OVF_BUF | status_of_pt();
 	uint64_t counters = pmu_rig_open(0), all = counters | other, before;
 
 	need_version_4(counters);
@@ -358,19 +369,20 @@ TEST(pmu_status_set_and_reset, .group = "pmu", .ids = "PM17 PM18", .needs = 0,
 	pmu_rig_close(counters);
 }
 
-/* Bits 48, 55, 60 and 61 are of other units; later editions give more of them a meaning. */
+/* Bits 48, 60 and 61 are of other units; later editions give more of them a meaning. */
 static bool is_reserved(unsigned bit)
 {
 	bool frozen = bit == 58 || bit == 59;
 
-	if (bit == 48 || bit == 55 || bit >= 60)
+	if (bit == 48 || bit >= 60 || status_of_pt() >> bit & 1)
 		return false;
 	return !(pmu_rig_here() >> bit & 1) && !(frozen && pmu_caps()->version >= 4);
 }
 
 TEST(pmu_status_bits_reserved, .group = "pmu", .ids = "PM53", .needs = 0,
      .claim = "IA32_PERF_GLOBAL_OVF_CTRL and IA32_PERF_GLOBAL_STATUS_SET refuse the bits of "
-	      "counters that are not there, and CTR_Frz and LBR_Frz before version 4",
+	      "counters that are not there, CTR_Frz and LBR_Frz before version 4, and "
+	      "Trace_ToPA_PMI without Intel PT",
      .source = "SDM Vol 3, 18.2.2 and 18.2.4")
 {
 	COUNTERS(counters, 0);

@@ -94,8 +94,11 @@ static void expect_interrupt(const struct lbr_stack *s, uint64_t seen)
 	expect_entry(s, 0, lbr_rip, (uint64_t)lbr_stop);
 }
 
+extern const char lbr_after_hlt[];
+
 TEST(lbr_interrupts, .group = "pmu", .ids = "LB21", .needs = 0,
-     .claim = "an interrupt and an NMI enter the LBR stack, from the RIP that is saved",
+     .claim = "an interrupt, one that ends HLT too, and an NMI enter the LBR stack, from the RIP "
+	      "that is saved",
      .source = "SDM Vol 3, 17.4.8 and 17.11.2")
 {
 	LBR_STACK(s);
@@ -111,6 +114,15 @@ TEST(lbr_interrupts, .group = "pmu", .ids = "LB21", .needs = 0,
 	own_idt_unload();
 	lapic_eoi();
 	pending_settle();
+	expect_interrupt(s, lbr_seen);
+	lbr_seen = 0;
+	pending_raise(&pending);
+	own_idt_load();
+	TRACED(LBR, "jmp 1f\n1: sti\n\thlt\nlbr_after_hlt: cli");
+	own_idt_unload();
+	lapic_eoi();
+	pending_settle();
+	EXPECT_EQ(lbr_rip, (uint64_t)lbr_after_hlt);
 	expect_interrupt(s, lbr_seen);
 	lbr_seen = 0;
 	own_idt_load();
@@ -369,4 +381,52 @@ TEST(lbr_compatibility_mode, .group = "pmu", .ids = "LB31", .needs = 0,
 	}
 	lbr_close();
 	code_unmap(COMPATIBILITY_AT);
+}
+
+/* 16-bit code, below 64 KiB: JMP, JCXZ and LOOP, then a far JMP to 64-bit code: JMP to RBX. */
+#define CODE_16_AT 0x9000u
+static const uint8_t code_16[] = {0xeb, 0x00, 0x31, 0xc9, 0xe3, 0x00, 0xb9, 0x02, 0x00,
+				  0xe2, 0xfe, 0xea, 0x10, 0x90, 0x08, 0x00, 0xff, 0xe3};
+/* The places of branches that are taken, in order. */
+static const struct {
+	uint8_t from, to;
+} taken_16[] = {{0, 2}, {4, 6}, {9, 9}, {11, 16}};
+enum { TAKEN_16 = sizeof(taken_16) / sizeof(taken_16[0]), JUMP_16 = 16 };
+
+extern const char lbr_from_16[];
+
+static void run_16(void)
+{
+	TRACED_WITH(LBR,
+		    "leaq lbr_from_16(%%rip), %%rbx\n\tpushq %[selector]\n\tpushq %[entry]\n\t"
+		    "lretq\nlbr_from_16:",
+		    , OPERANDS([selector] "i"(OWN_CODE_16), [entry] "i"(CODE_16_AT)), "rbx");
+}
+
+TEST(lbr_16_bit_code, .group = "pmu", .ids = "LB2 LB6 LB31", .needs = 0,
+     .claim =
+	     "branches of 16-bit code enter the LBR stack, and the upper halves of their addresses "
+	     "are 0",
+     .source = "SDM Vol 3, 17.4.8 and 17.4.8.1")
+{
+	uint8_t *page = test_area(1);
+	const struct lbr_stack *s;
+	uint64_t flags;
+
+	memcpy(page, code_16, sizeof(code_16));
+	code_map(CODE_16_AT, page, 0);
+	s = lbr_open();
+	flags = lbr_from_flags(s);
+	own_gdt_load();
+	run_16();
+	own_gdt_unload();
+	EXPECT_EQ(lbr_newest(s, 0, false) & ~flags, CODE_16_AT + JUMP_16);
+	EXPECT_EQ(lbr_newest(s, 0, true), (uint64_t)lbr_from_16);
+	for (unsigned back = 1; back <= TAKEN_16 && back < s->depth; back++) {
+		EXPECT_EQ(lbr_newest(s, back, false) & ~flags,
+			  CODE_16_AT + taken_16[TAKEN_16 - back].from);
+		EXPECT_EQ(lbr_newest(s, back, true), CODE_16_AT + taken_16[TAKEN_16 - back].to);
+	}
+	lbr_close();
+	code_unmap(CODE_16_AT);
 }

@@ -328,6 +328,39 @@ TEST(lbr_select_by_level, .group = "pmu", .ids = "LB16 LB17", .needs = 0,
 	lbr_close();
 }
 
+/* How many branches within `ring` enter the stack. */
+static unsigned from_ring(const struct lbr_stack *s, unsigned ring, uint64_t select)
+{
+	unsigned count = 0;
+
+	for (unsigned n = 0; n < s->depth; n++)
+		wrmsr(s->from + n, 0);
+	wrmsr(MSR_LBR_SELECT, select);
+	own_ring_run(ring, IA32_DEBUGCTL, LBR);
+	wrmsr(MSR_LBR_SELECT, 0);
+	for (unsigned back = 0; back < s->depth; back++)
+		count +=
+			own_ring_has((uint64_t)((int64_t)(lbr_newest(s, back, false) << 16) >> 16));
+	return count;
+}
+
+/* The ways into the ring and out of it may have two entries. */
+TEST(lbr_select_rings_1_and_2, .group = "pmu", .ids = "LB16 LB17", .needs = 0,
+     .claim = "CPL_NEQ_0 of LBR_SELECT leaves the branches of rings 1 and 2 out, CPL_EQ_0 does not",
+     .source = "SDM Vol 3, 17.7.2")
+{
+	const struct lbr_stack *s = open_with_select();
+	unsigned most = s->depth < OWN_RING_JUMPS ? s->depth : OWN_RING_JUMPS;
+
+	own_gdt_load();
+	for (unsigned ring = 1; ring <= 2; ring++) {
+		EXPECT_EQ(from_ring(s, ring, 2), 0);
+		EXPECT(from_ring(s, ring, 1) >= most - 2);
+	}
+	own_gdt_unload();
+	lbr_close();
+}
+
 /* True if the newest entry has the SYSCALL at VISITS_SYSCALL_AT, or any. */
 static bool has_syscall(const struct lbr_stack *s, bool newest)
 {

@@ -131,6 +131,42 @@ TEST(pmu_cycles_written_while_counting, .group = "pmu", .ids = "PM60", .needs = 
 	expect_cycles_gone(n);
 }
 
+/* A pause while its bit of IA32_PERF_GLOBAL_CTRL is clear is none of its cycles. */
+static void expect_no_pause(unsigned n)
+{
+	uint64_t both = PMU_OS | PMU_USR, passed, before, least = 0;
+	uint64_t control = pmu_rig_is_fixed(n) ? pmu_rig_counting(n, both, false)
+					       : EVENT_CYCLES | both | PERFEVTSEL_EN;
+	uint64_t flags = start(n, control);
+	unsigned most = PAUSES;
+
+	before = rdmsr(pmu_rig_msr(n));
+	do {
+		pause();
+		passed = rdmsr(pmu_rig_msr(n)) - before;
+	} while (!passed && --most);
+	for (unsigned i = 0; i < WRITES; i++) {
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+		before = rdmsr(pmu_rig_msr(n));
+		pause();
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 1ull << n);
+		wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+		least += rdmsr(pmu_rig_msr(n)) - before < passed / 2;
+	}
+	stop(n, flags);
+	EXPECT(least > WRITES / 2);
+}
+
+TEST(pmu_cycles_while_stopped, .group = "pmu", .ids = "PM30", .needs = 0,
+     .claim = "a counter of cycles that is started again has none of those while it was stopped",
+     .source = "SDM Vol 3, 18.2.2")
+{
+	COUNTERS(all, NO_CYCLES);
+
+	EACH_COUNTER(n, all & ~(1ull << PMU_FIXED))
+	expect_no_pause(n);
+}
+
 /* Events that counter `n` counts in the NOPs after a write of its control, which are as many times
    200 as one that counts a clock may need. It runs meanwhile. */
 static uint64_t selected(unsigned n, uint64_t control, unsigned runs)

@@ -218,6 +218,17 @@ static void cross(uint64_t index, unsigned order, size_t back)
 	expect_body(ring, count);
 }
 
+/* A page that is full, or a smaller region, is not the region. */
+static void run_over_part(unsigned order, unsigned part)
+{
+	size_t start = ((size_t)PT_RIG_BYTES << part) - SURELY;
+
+	at.table[0] = at.physical | TOPA_SIZE(order);
+	run_table(at.table_physical, 0, start);
+	EXPECT_EQ(end_index(), 0);
+	expect_body(&(struct stretch){at.bytes + start, COPY_BYTES}, end_offset() - start);
+}
+
 TEST(pt_region_borders, .group = "PT", .ids = "PT81 PT82 PT83", .needs = NEED_PT,
      .claim = "output begins where the pointers say, fills regions of any size, and goes on in the "
 	      "next one between any two bytes of a packet",
@@ -232,14 +243,11 @@ TEST(pt_region_borders, .group = "PT", .ids = "PT81 PT82 PT83", .needs = NEED_PT
 	for (unsigned order = 0; order <= ORDER; order++)
 		for (size_t n = 0; n < sizeof(backs) / sizeof(backs[0]); n++)
 			cross(0, order, backs[n]);
-	/* A page that is full is not the region. */
-	for (unsigned order = 1; order <= ORDER; order++) {
-		at.table[0] = at.physical | TOPA_SIZE(order);
-		run_table(at.table_physical, 0, PT_RIG_BYTES - SURELY);
-		EXPECT_EQ(end_index(), 0);
-		expect_body(&(struct stretch){at.bytes + PT_RIG_BYTES - SURELY, COPY_BYTES},
-			    end_offset() - (PT_RIG_BYTES - SURELY));
-	}
+	for (uint64_t index = 1; pt_caps()->topa_many && index < 4; index++)
+		cross(index, 1 + (unsigned)index % 2, backs[index]);
+	for (unsigned order = 1; order <= ORDER; order++)
+		for (unsigned part = 0; part < order; part++)
+			run_over_part(order, part);
 	close();
 }
 
@@ -289,6 +297,15 @@ TEST(pt_tables, .group = "PT", .ids = "PT87 PT88 PT89", .needs = NEED_PT,
 	at.table[0] = at.next_physical;
 	at.table[SECOND_TABLE] = at.physical;
 	expect_next(second, 0, first, 0);
+	/* To one in each page. */
+	for (size_t entry = LAST_OF_PAGE + 1; entry <= SECOND_TABLE; entry += LAST_OF_PAGE + 1) {
+		at.table[0] = at.physical;
+		at.table[1] = (first + entry * sizeof(at.table[0])) | TOPA_END;
+		at.table[entry] = at.next_physical;
+		expect_next(first, 0, first + entry * sizeof(at.table[0]), 0);
+	}
+	at.table[SECOND_TABLE] = at.physical;
+	at.table[0] = at.next_physical;
 	/* END first, in the table itself and in the other one. */
 	run_table(second, 1, 0);
 	expect_body(&(struct stretch){at.next, NEXT_BYTES / 2}, end_offset());
@@ -324,9 +341,12 @@ TEST(pt_entry_errors, .group = "PT", .ids = "PT84 PT85 PT86 PT94 PT97", .needs =
 	unsigned most = cpuid(SUPPORTED_ADDRESSES, 0).eax & 0xff;
 
 	open();
-	for (unsigned bit = 0; bit < 64; bit++)
-		if (bit == 1 || bit == 3 || bit == 5 || bit == 10 || bit == 11 || bit >= most)
-			expect_bad(at.physical | 1ull << bit);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		if (bit != 1 && bit != 3 && bit != 5 && bit != 10 && bit != 11 && bit < most)
+			continue;
+		expect_bad(at.physical | 1ull << bit);
+		expect_bad(at.table_physical | TOPA_END | 1ull << bit);
+	}
 	for (unsigned order = 1; order <= 15; order++) {
 		uint64_t base =
 			order <= ORDER ? at.physical + (PT_RIG_BYTES / 2ul << order) : at.physical;

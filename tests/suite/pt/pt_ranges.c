@@ -271,6 +271,58 @@ TEST(pt_range_without_branch, .group = "PT", .ids = "PT132 PT146", .needs = NEED
 	pt_close(&rig);
 }
 
+TEST(pt_range_of_space, .group = "PT", .ids = "PT29 PT31 PT124 PT130", .needs = NEED_PT,
+     .claim =
+	     "with a range and CR3Filter packets pass, and a TraceStop range stops, where both the "
+	     "address and CR3 match",
+     .source = "SDM Vol 3, 36.2.4")
+{
+	const uint64_t control = PT_PLAIN | RTIT_CTL_CR3_FILTER, own = cr3_now() & 0xffffffffff000;
+
+	if (!pt_caps()->cr3_filter)
+		test_skip("the processor has no CR3 filter (CPUID.14H:EBX[0])");
+	open_ranges();
+	for (unsigned n = 0; n < 4; n++) {
+		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
+		bool other = n / 2;
+
+		rig.trace.configuration.cr3_match = other ? own ^ 0x1000 : own;
+		range[n % 2] = (struct range){FILTER, AT(pt_ladder), AT(pt_ladder)};
+		go(control, range, pt_ladder, NULL);
+		if (other)
+			pt_expect_flow(&rig, NULL, 0);
+		else
+			PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = AT(pt_ladder)},
+				       {.seen = SEEN_LEAVE, .to = pt_body_end(&rig)});
+		range[n % 2].use = STOP;
+		go(control, range, pt_ladder, NULL);
+		EXPECT_EQ(is_stopped(), !other);
+	}
+	pt_close(&rig);
+}
+
+extern const char pt_goes_far[];
+__asm__(".pushsection .text\npt_goes_far: pushq $8\n\tpushq %rbx\n\t" PT_FAR(
+	"lretq") ".popsection");
+
+TEST(pt_stop_by_far, .group = "PT", .ids = "PT128", .needs = NEED_PT,
+     .claim = "a far branch into a TraceStop range stops the trace as a near one does",
+     .source = "SDM Vol 3, 36.2.4")
+{
+	open_ranges();
+	for (unsigned n = 0; n < 2; n++) {
+		struct range range[2] = {{NONE, 0, 0}, {NONE, 0, 0}};
+
+		range[n] = (struct range){STOP, AT(pt_onward), AT(pt_onward)};
+		go(PT_PLAIN, range, pt_goes_far, pt_onward);
+		EXPECT(is_stopped());
+		PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
+			       {.seen = SEEN_TARGET, .to = AT(pt_goes_far)},
+			       {.seen = SEEN_LEAVE, .to = AT(pt_onward)}, {.seen = SEEN_STOP});
+	}
+	pt_close(&rig);
+}
+
 /* --- Indirect branches, calls and returns -------------------------------------------------------
  */
 
@@ -373,6 +425,36 @@ TEST(pt_calls_forgotten, .group = "PT", .ids = "PT120", .needs = NEED_PT,
 		       {.seen = SEEN_END, .from = rig.first + OFF},
 		       {.seen = SEEN_BEGIN, .to = rig.first + ON},
 		       {.seen = SEEN_TARGET, .to = rig.first + CALL_BYTES},
+		       {.seen = SEEN_END, .from = rig.last});
+	pt_close(&rig);
+}
+
+/* A CALL, into the range that stops; a trace without ranges and without PSB; the RET. */
+extern const char pt_stops[], pt_stops_here[], pt_stops_return[];
+__asm__(".pushsection .text\n"
+	"pt_stops: " PT_CALL("1f") PT_JMP_TO("%rbx") "1:\t" PT_JMP(
+		"pt_stops_here") "ud2\n"
+				 "pt_stops_here: movl $0x570, %ecx\n\trdmsr\n\tmovl %eax, %esi\n\txorl $1, %eax\n\t"
+				 "wrmsr\n\tmovl $0x571, %ecx\n\txorl %eax, %eax\n\tmovl $100, %edx\n\twrmsr\n\t"
+				 "movl $0x570, %ecx\n\tmovl %esi, %eax\n\txorl %edx, %edx\n\twrmsr\n"
+				 "pt_stops_return: " PT_RET ".popsection");
+
+TEST(pt_calls_before_stop, .group = "PT", .ids = "PT120 PT128", .needs = NEED_PT,
+     .claim = "a RET whose CALL was before TraceStop has its target", .source = "SDM Vol 3, 36.4.2")
+{
+	enum { CALL_BYTES = 5 };
+	const struct range range[2] = {{STOP, AT(pt_stops_here), AT(pt_stops_here)}, {NONE, 0, 0}};
+
+	if (!pt_caps()->psb_cyc)
+		test_skip("each trace begins with PSB (CPUID.14H:EBX[1])");
+	open_ranges();
+	go(PT_PLAIN, range, pt_stops, NULL);
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = rig.first},
+		       {.seen = SEEN_TARGET, .to = AT(pt_stops)},
+		       {.seen = SEEN_LEAVE, .to = AT(pt_stops_here)}, {.seen = SEEN_STOP},
+		       {.seen = SEEN_BEGIN, .to = AT(pt_stops_return)},
+		       {.seen = SEEN_TARGET, .to = AT(pt_stops) + CALL_BYTES},
+		       {.seen = SEEN_TARGET, .to = pt_body_end(&rig)},
 		       {.seen = SEEN_END, .from = rig.last});
 	pt_close(&rig);
 }

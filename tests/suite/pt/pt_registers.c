@@ -4,6 +4,7 @@
 #include "kernel/cpu.h"
 #include "kernel/sched/task.h"
 #include "kernel/silicon.h"
+#include "tests/lib/own_tables.h"
 #include "tests/lib/pt_rig.h"
 #include "tests/lib/rig.h"
 
@@ -448,6 +449,35 @@ TEST(pt_trigger_status, .group = "PT", .ids = "PT14 PT72 PT73 PT74", .needs = NE
 	for (size_t n = 0; n < sizeof(enables) / sizeof(enables[0]); n++)
 		if (has(enables[n].control))
 			try_enables(&rig, &enables[n]);
+}
+
+/* Whether packets begin with the first instruction of `ring`. */
+static bool begins_in_ring(struct pt_rig *rig, unsigned ring, uint64_t control)
+{
+	struct packet_reader reader;
+	struct packet packet;
+	bool begins = false;
+
+	pt_again(rig, control);
+	own_ring_run(ring, IA32_RTIT_CTL, pt_on(control));
+	pt_stop(&rig->trace);
+	pt_reader(rig, &reader);
+	while (packet_next(&reader, &packet))
+		begins |= packet.kind == PACKET_TIP_PGE && packet.value == (uint64_t)own_ring_jumps;
+	EXPECT(!reader.error);
+	return begins;
+}
+
+TEST(pt_rings_1_and_2, .group = "PT", .ids = "PT73", .needs = NEED_PT,
+     .claim = "rings 1 and 2 are traced with User, and not with OS", .source = "SDM Vol 3, 36.2.5")
+{
+	PT_RIG(rig, 1, true);
+	own_gdt_load();
+	for (unsigned ring = 1; ring <= 2; ring++) {
+		EXPECT(begins_in_ring(&rig, ring, RTIT_CTL_USER | RTIT_CTL_BRANCH_EN));
+		EXPECT(!begins_in_ring(&rig, ring, PT_PLAIN));
+	}
+	own_gdt_unload();
 }
 
 TEST(pt_each_register_alone, .group = "PT", .ids = "PT64", .needs = NEED_PT,

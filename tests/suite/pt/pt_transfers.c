@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Interrupts and exceptions, privilege levels, address spaces, sizes of code; PSB within a CALL.
 #include "drivers/apic/lapic.h"
+#include "kernel/cpu.h"
 #include "kernel/mm/vm.h"
 #include "kernel/trap/user.h"
 #include "tests/lib/code.h"
@@ -36,8 +37,8 @@ __asm__(".pushsection .text\n"
 enum { ANDL_BYTES = 8, VECTOR_DIVIDE = 0, VECTOR_STEP = 1 };
 
 TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
-     .claim = "INT n, exceptions and interrupts emit where they come from and their handler, and "
-	      "IRET where it goes",
+     .claim = "INT n, exceptions and interrupts, one that ends HLT too, emit where they come from "
+	      "and their handler, and IRET where it goes",
      .source = "SDM Vol 3, 36.4.2")
 {
 	PT_RIG(rig, 1, false);
@@ -70,6 +71,11 @@ TEST(pt_event_packets, .group = "PT", .ids = "PT26 PT121", .needs = NEED_PT,
 	pmi_settle();
 	EXPECT(lapic_requested());
 	EXPECT_EVENT(&rig, "sti\n\tnop\n\tcli", 2, own_handler_return, 2);
+	lapic_eoi();
+	lapic_self_ipi(VECTOR_TEST);
+	pmi_settle();
+	EXPECT(lapic_requested());
+	EXPECT_EVENT(&rig, "sti\n\thlt\n\tcli", 2, own_handler_return, 2);
 	lapic_eoi();
 	lapic_set_task_priority(0);
 	own_idt_unload();
@@ -301,9 +307,39 @@ static void visit_compatible(struct pt_rig *rig, uint64_t control)
 	own_gdt_unload();
 }
 
-TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT137", .needs = NEED_PT,
+/* MOV to EAX, JMP to it, UD2. */
+static const uint8_t user_32[] = {0xb8, 0x08, 0x00, 0x10, 0x40, 0xff, 0xe0, 0x90, 0x0f, 0x0b};
+
+TEST(pt_user_compatible, .group = "PT", .ids = "PT27 PT33", .needs = NEED_PT,
+     .claim = "without OS 32-bit code of ring 3 is traced, up to the exception that leaves it",
+     .source = "SDM Vol 3, 36.2.4")
+{
+	const uint64_t control = RTIT_CTL_USER | RTIT_CTL_BRANCH_EN, fault = COMPATIBLE_AT + 8;
+	struct trap_frame frame = {.rip = COMPATIBLE_AT, .cs = USER_CODE_32};
+	uint8_t *page = test_area(1);
+	struct pt_rig rig;
+
+	memcpy(page, user_32, sizeof(user_32));
+	code_map(COMPATIBLE_AT, page, VM_USER);
+	pt_open(&rig, 1, false);
+	pt_add_branch(&rig, FLOW_JMP_INDIRECT, (const void *)(COMPATIBLE_AT + 5ul), 2);
+	pt_again(&rig, control);
+	lapic_set_task_priority(HIGHEST_PRIORITY);
+	wrmsr(IA32_RTIT_CTL, pt_on(control));
+	user_run(&frame);
+	pt_stop(&rig.trace);
+	lapic_set_task_priority(0);
+	pt_close(&rig);
+	code_unmap(COMPATIBLE_AT);
+	EXPECT_EQ(frame.vector, VECTOR_UD);
+	PT_EXPECT_FLOW(&rig, {.seen = SEEN_BEGIN, .to = COMPATIBLE_AT},
+		       {.seen = SEEN_TARGET, .to = fault}, {.seen = SEEN_END, .from = fault});
+}
+
+TEST(pt_mode_packets, .group = "PT", .ids = "PT33 PT124 PT137", .needs = NEED_PT,
      .claim = "a far transfer to code of another size emits MODE.Exec before its target, after "
-	      "the bits of branches before it, be it that packets begin there",
+	      "the bits of branches before it, be it that packets begin there; a range filters "
+	      "32-bit code too",
      .source = "SDM Vol 3, 36.4.2")
 {
 	uint8_t *page = test_area(1);
@@ -414,6 +450,74 @@ TEST(pt_code_base, .group = "PT", .ids = "PT155", .needs = NEED_PT,
 	expect_event_in(&(struct other_code){based_code, sizeof(based_code), BASED_AT,
 					     OWN_CODE_32_BASED, 2},
 			offset, cpuid(0x14, 0).ecx >> 31 ? BASED_AT : offset);
+}
+
+/* WRMSR, NOP, a far JMP to the instruction after it, which is 64-bit code: JMP to RBX. */
+static const uint8_t begins_based[] = {0x0f, 0x30, 0x90, 0xea, 0x0a, 0x00,
+				       0x10, 0x40, 0x08, 0x00, 0xff, 0xe3};
+
+static void begin_based(uint64_t control)
+{
+	uint32_t low = (uint32_t)control, high = (uint32_t)(control >> 32), msr = IA32_RTIT_CTL;
+
+	own_gdt_load();
+	__asm__ volatile("leaq 1f(%%rip), %%rbx\n\tpushq pt_code_selector(%%rip)\n\t"
+			 "pushq pt_code_offset(%%rip)\n\tlretq\n1:"
+			 : "+a"(low), "+d"(high), "+c"(msr)
+			 :
+			 : "rbx", "memory", "cc");
+	own_gdt_unload();
+}
+
+/* The next instruction where a PSB may be due. */
+static bool is_next_in_base(uint64_t address, uint64_t at)
+{
+	return address == at + 2 || address == at + 3 || address == BASED_AT + 10;
+}
+
+/* Of a trace that begins there after `bytes` of the last period: PSB follows where that is over. */
+static void expect_begin_in_base(struct pt_rig *rig, uint64_t bytes)
+{
+	uint64_t at = cpuid(0x14, 0).ecx >> 31 ? BASED_AT : BASED_AT - OWN_BASE;
+	struct packet_reader reader;
+	struct packet packet;
+	unsigned begun = 0;
+
+	pt_again(rig, PT_PLAIN);
+	if (bytes)
+		wrmsr(IA32_RTIT_STATUS, bytes << 32);
+	begin_based(pt_on(PT_PLAIN));
+	pt_stop(&rig->trace);
+	pt_reader(rig, &reader);
+	while (packet_next(&reader, &packet)) {
+		if (packet.kind == PACKET_TIP_PGE && !begun++)
+			EXPECT_EQ(packet.value, at + 2);
+		if (packet.kind == PACKET_FUP && packet.role == ROLE_STATUS)
+			EXPECT(is_next_in_base(packet.value, at));
+		if (packet.kind == PACKET_MODE_EXEC && !begun)
+			EXPECT_EQ(packet.value, 2);
+	}
+	EXPECT(!reader.error && begun == 1);
+}
+
+TEST(pt_begin_in_base, .group = "PT", .ids = "PT101 PT155", .needs = NEED_PT,
+     .claim =
+	     "where a trace begins in a code segment with a base its first addresses, and those of "
+	     "a PSB+ there, are within it, or linear, as CPUID.14H:ECX[31] says, and MODE.Exec is "
+	     "of 32-bit code",
+     .source = "SDM Vol 3, 36.3.1 and 36.3.7")
+{
+	uint8_t *page = test_area(1);
+
+	memcpy(page, begins_based, sizeof(begins_based));
+	code_map(BASED_AT, page, 0);
+	pt_code_selector = OWN_CODE_32_BASED;
+	pt_code_offset = BASED_AT - OWN_BASE;
+	PT_RIG(rig, 1, false);
+	expect_begin_in_base(&rig, 0);
+	if (pt_caps()->psb_cyc)
+		expect_begin_in_base(&rig, 2048 - 8);
+	code_unmap(BASED_AT);
 }
 
 /* A CALL, then turns of a jump to RBX and of a Jcc, and the RET. */

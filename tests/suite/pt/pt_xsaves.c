@@ -431,6 +431,14 @@ static const uint64_t field[SAVED] = {PT_PLAIN | RTIT_CTL_DIS_RETC,
 				      0x30303,
 				      0x40404};
 
+enum { STATUS_FIELD = 3 };
+
+/* With PacketByteCnt, where there is one. */
+static uint64_t field_of(unsigned n)
+{
+	return field[n] | (n == STATUS_FIELD && pt_caps()->psb_cyc ? 0x15555ull << 32 : 0);
+}
+
 /* Of MSRs that this processor has not their fields are 0. */
 static bool is_there(unsigned n)
 {
@@ -444,7 +452,7 @@ static void fill(struct pt_area *area)
 	clear(area);
 	area->xstate_bv = PT_BIT;
 	for (unsigned n = 0; n < SAVED; n++)
-		area->msr[n] = is_there(n) ? field[n] : 0;
+		area->msr[n] = is_there(n) ? field_of(n) : 0;
 }
 
 static void expect_fields(bool initial)
@@ -455,7 +463,7 @@ static void expect_fields(bool initial)
 	for (unsigned n = 0; n < SAVED; n++)
 		if (rdmsr_safe(saved_msrs[n], &value))
 			EXPECT_EQ(value & ~(saved_msrs[n] == IA32_RTIT_STATUS ? read_only : 0),
-				  initial ? initial_value(n) : field[n]);
+				  initial ? initial_value(n) : field_of(n));
 }
 
 TEST(pt_xsaves_each, .group = "PT", .ids = "PT44 PT140 PT141 PT142 PT143", .needs = NEED_PT,
@@ -473,17 +481,18 @@ TEST(pt_xsaves_each, .group = "PT", .ids = "PT44 PT140 PT141 PT142 PT143", .need
 	EXPECT_EQ(save(area), -1);
 	for (unsigned n = 0; n < SAVED; n++)
 		if (is_there(n))
-			EXPECT_EQ(area->msr[n] & (n == 3 ? ~7ull : ~0ull), field[n]);
+			EXPECT_EQ(area->msr[n] & (n == STATUS_FIELD ? ~7ull : ~0ull), field_of(n));
 	for (unsigned n = 0; n < RESERVED; n++)
 		EXPECT_EQ(area->reserved[n], 0);
 	for (unsigned n = 0; n < SAVED; n++)
 		for (unsigned bit = is_there(n) ? 1 : 64; bit < 64; bit++) {
 			bool refused =
-				msr_try(saved_msrs[n], field[n] ^ 1ull << bit, field[n]).refused;
+				msr_try(saved_msrs[n], field_of(n) ^ 1ull << bit, field_of(n))
+					.refused;
 
 			fill(area);
 			area->msr[(n + 1) % SAVED] = initial_value((n + 1) % SAVED);
-			area->msr[n] = field[n] ^ 1ull << bit;
+			area->msr[n] = field_of(n) ^ 1ull << bit;
 			EXPECT_EQ(restore(area), refused ? (int)VECTOR_GP : -1);
 			if (refused)
 				expect_fields(false);
