@@ -70,6 +70,7 @@ struct hot {
 	bool follows;	       /* blocks run whole: of each branch a unit learns */
 	bool attention;	       /* look for more than the next block once this one has ended */
 	bool branched;	       /* a branch was taken: known of a single instruction */
+	uint64_t none;	       /* always 0: what is read of a register that is not there */
 };
 
 struct vcpu {

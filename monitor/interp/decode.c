@@ -115,7 +115,7 @@ static bool take_sib(struct reader *r, struct insn *i, unsigned mod)
 
 	if (index != RSP) {
 		i->index = (uint8_t)(index * 8);
-		i->shift = sib >> 6;
+		i->scale = (uint8_t)(1 << (sib >> 6));
 	}
 	if ((sib & 7) == RBP && !mod)
 		return true;
@@ -130,8 +130,10 @@ static void take_memory_16(struct reader *r, struct insn *i)
 	unsigned mod = i->modrm >> 6, rm = i->modrm & 7;
 
 	i->memory = true;
-	if (rm < 4)
+	if (rm < 4) {
 		i->index = (uint8_t)((rm & 1 ? RDI : RSI) * 8);
+		i->scale = 1;
+	}
 	if (mod || rm != 6)
 		i->base = (uint8_t)(bases[rm] * 8);
 	if (mod == 2 || i->base == NO_REGISTER)
@@ -170,11 +172,10 @@ static void take_memory(struct reader *r, struct insn *i, bool *rip_relative)
 static void choose_addressing(struct insn *i, enum mode mode)
 {
 	i->addressing = ADDRESS_REGISTER;
-	if (i->index != NO_REGISTER || i->segment == FS || i->segment == GS || mode != MODE_64 ||
-	    i->prefixes & PREFIX_ADDRESS)
+	if (i->segment == FS || i->segment == GS || mode != MODE_64 || i->prefixes & PREFIX_ADDRESS)
 		i->addressing = ADDRESS_GENERAL;
-	else if (i->base == NO_REGISTER)
-		i->addressing = ADDRESS_ABSOLUTE;
+	else if (i->index != NO_REGISTER)
+		i->addressing = ADDRESS_INDEXED;
 }
 
 static bool has_modrm(unsigned form)

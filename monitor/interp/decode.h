@@ -5,6 +5,7 @@
 #include "monitor/vcpu.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct insn;
@@ -27,15 +28,17 @@ enum prefix {
 
 /* How the effective address is formed. */
 enum addressing {
-	ADDRESS_REGISTER, /* base + displacement */
-	ADDRESS_ABSOLUTE, /* displacement alone; RIP-relative ones too */
-	ADDRESS_GENERAL, /* anything: index, FS or GS base, 32-bit addresses; outside 64-bit mode */
+	ADDRESS_REGISTER, /* base + displacement; the latter alone where there is no base */
+	ADDRESS_INDEXED,  /* the same + index * scale */
+	ADDRESS_GENERAL,  /* anything: FS or GS base, 32-bit addresses; outside 64-bit mode */
 };
 
 /* Of code: 64-bit mode, or the default sizes of operands and addresses elsewhere. */
 enum mode { MODE_64, MODE_32, MODE_16 };
 
-enum { NO_REGISTER = 0xff, OPCODE_INTO = 0xce };
+/* NO_REGISTER: the place of one that is always 0. */
+enum { NO_REGISTER = offsetof(struct vcpu, hot.none), OPCODE_INTO = 0xce };
+_Static_assert(NO_REGISTER <= UINT8_MAX, "it fits into struct insn");
 
 struct insn {
 	handler *run;
@@ -46,7 +49,7 @@ struct insn {
 	/* Byte offsets into vcpu.gpr, so that AH is just another place. */
 	uint8_t reg, rm;     /* destination and source; of a store, reg is the source */
 	uint8_t base, index; /* NO_REGISTER: none */
-	uint8_t shift;	     /* of the index */
+	uint8_t scale;	     /* of the index */
 	uint8_t addressing;
 	uint8_t segment; /* in 64-bit mode FS, GS, or SS where a bad address means #SS; else DS */
 	uint8_t size;	 /* of the operand, in bytes */

@@ -58,13 +58,7 @@ void set_stack_pointer_outside_64(struct vcpu *vcpu, uint64_t rsp)
 
 uint64_t address_offset(const struct vcpu *vcpu, const struct insn *i)
 {
-	uint64_t offset = i->displacement;
-
-	if (i->base != NO_REGISTER)
-		offset += get_register(vcpu, i->base, 8);
-	if (i->index != NO_REGISTER)
-		offset += get_register(vcpu, i->index, 8) << i->shift;
-	return low_bytes(offset, i->address_size);
+	return low_bytes(indexed_address(vcpu, i), i->address_size);
 }
 
 /* The bytes of the operand in memory, or a few more. */

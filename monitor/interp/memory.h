@@ -123,13 +123,23 @@ static inline unsigned branch_size(const struct vcpu *vcpu, const struct insn *i
 	return in_64_bit_mode(vcpu) ? 8 : i->size;
 }
 
+static inline uint64_t based_address(const struct vcpu *vcpu, const struct insn *i)
+{
+	return get_register(vcpu, i->base, 8) + i->displacement;
+}
+
+static inline uint64_t indexed_address(const struct vcpu *vcpu, const struct insn *i)
+{
+	return based_address(vcpu, i) + get_register(vcpu, i->index, 8) * i->scale;
+}
+
 /* Of the operand in memory, which is to be written if `write`. */
 static inline uint64_t effective_address(struct vcpu *vcpu, const struct insn *i, bool write)
 {
 	if (__builtin_expect(i->addressing == ADDRESS_REGISTER, 1))
-		return get_register(vcpu, i->base, 8) + i->displacement;
-	if (i->addressing == ADDRESS_ABSOLUTE)
-		return i->displacement;
+		return based_address(vcpu, i);
+	if (__builtin_expect(i->addressing == ADDRESS_INDEXED, 1))
+		return indexed_address(vcpu, i);
 	return (uint64_t)CALL_SLOWLY(address_general, i, (unsigned)write, 0);
 }
 

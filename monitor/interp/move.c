@@ -119,11 +119,11 @@ static __attribute__((noinline)) void lea_general(struct vcpu *vcpu, const struc
 
 TEMPLATE void lea(struct vcpu *vcpu, const struct insn *i, unsigned size)
 {
-	if (__builtin_expect(i->addressing == ADDRESS_REGISTER, 1))
-		set_register(vcpu, i->reg, get_register(vcpu, i->base, 8) + i->displacement, size);
-	else if (i->addressing == ADDRESS_ABSOLUTE)
-		set_register(vcpu, i->reg, i->displacement, size);
-	else {
+	if (__builtin_expect(i->addressing == ADDRESS_REGISTER, 1)) {
+		set_register(vcpu, i->reg, based_address(vcpu, i), size);
+	} else if (__builtin_expect(i->addressing == ADDRESS_INDEXED, 1)) {
+		set_register(vcpu, i->reg, indexed_address(vcpu, i), size);
+	} else {
 		lea_general(vcpu, i);
 		return;
 	}

@@ -31,8 +31,8 @@ void platform_performance_interrupt(struct vcpu *vcpu)
 /*
  * RBX points to data, RCX counts rounds. `mixed`: six taken branches a round and four that are not,
  * between instructions of a compiler's mix; RSI points to `callee`. `registers` is the loop of
- * bts_bench_branch. `memory` has seven operands in memory for each branch, `calls` three branches
- * in seven instructions.
+ * bts_bench_branch. `memory` has seven operands in memory for each branch, `indexed` three
+ * addresses with an index in five instructions, `calls` three branches in seven.
  */
 __asm__(".pushsection .rodata\n"
 	"mixed: movl (%rbx), %eax\n\t addl $1, %eax\n\t movl %eax, (%rbx)\n\t testl %eax, %eax\n\t"
@@ -46,10 +46,12 @@ __asm__(".pushsection .rodata\n"
 	"memory: movq (%rbx), %rax\n\t addq 8(%rbx), %rax\n\t movq %rax, 16(%rbx)\n\t"
 	"addl $1, 24(%rbx)\n\t movzbl 32(%rbx), %edx\n\t cmpq %rdx, 40(%rbx)\n\t"
 	"movl $7, 48(%rbx)\n\t leaq 8(%rdx), %rdx\n\t decq %rcx\n\t jnz memory\n\t hlt\n"
+	"indexed: movq (%rbx,%rcx,8), %rax\n\t cmpb %al, 8(%rbx,%rcx)\n\t"
+	"leaq 2(%rdx,%rcx,4), %rdx\n\t decq %rcx\n\t jnz indexed\n\t hlt\n"
 	"calls: call 1f\n\t decq %rcx\n\t jnz calls\n\t hlt\n"
 	"1: push %rbp\n\t movq %rsp, %rbp\n\t pop %rbp\n\t ret\n"
 	"loops_end: .popsection");
-extern const uint8_t mixed[], callee[], registers[], memory[], calls[], loops_end[];
+extern const uint8_t mixed[], callee[], registers[], memory[], indexed[], calls[], loops_end[];
 
 struct loop {
 	const uint8_t *start;
@@ -195,6 +197,8 @@ int main(void)
 	print_figure("branch_instructions_registers",
 		     measure(BTS, (struct loop){registers, 1}, &bytes), "instructions");
 	print_figure("branch_instructions_memory", measure(BTS, (struct loop){memory, 1}, &bytes),
+		     "instructions");
+	print_figure("branch_instructions_indexed", measure(BTS, (struct loop){indexed, 1}, &bytes),
 		     "instructions");
 	print_figure("branch_instructions_calls", measure(BTS, (struct loop){calls, 3}, &bytes),
 		     "instructions");

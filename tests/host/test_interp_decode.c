@@ -140,7 +140,7 @@ static const char *compare_address(const struct both *b)
 	if ((m->index == ZYDIS_REGISTER_NONE) != (b->ours.index == NO_REGISTER) ||
 	    (m->index && ZydisRegisterGetId(m->index) * 8 != b->ours.index))
 		return "index";
-	if (m->index && m->scale != 1u << b->ours.shift)
+	if (m->index && m->scale != b->ours.scale)
 		return "scale";
 	return displacement == b->ours.displacement ? NULL : "displacement";
 }
