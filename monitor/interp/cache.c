@@ -26,20 +26,43 @@ void too_long(struct vcpu *vcpu, const struct insn *i)
 	general_protection(vcpu, i);
 }
 
-/* Without memcmp(): go_on() would need a frame for the call. */
-static inline bool same_words(const struct block *b)
+static inline uint64_t word_at(const uint8_t *at)
 {
-	return !(((get(b->word, 8) ^ b->first) | (get(b->word + b->last_at, 8) ^ b->last)) &
-		 b->mask);
+	return *(const any64 *)(const void *)at;
 }
 
-/* True if the guest's bytes in the block's first page are those that were decoded. */
+/* What was read of a block is read again after it: go_on() has no registers to keep that. */
+static inline void forget_what_was_read(void)
+{
+	__asm__ volatile("" : : : "memory");
+}
+
+/*
+ * True if the guest's bytes in the block's first page are those that were decoded. Without memcmp()
+ * and with few variables: go_on() would need a frame. QEMU's translator begins anew at each turn of
+ * the loop, so that one compares two words; the last turn may repeat some bytes.
+ */
 static inline bool same_bytes(const struct block *b)
 {
-	for (uint64_t at = 8; at < b->last_at; at += 8)
-		if (get(b->word + at, 8) != *(const any64 *)(const void *)(b->copy + at))
+	const uint8_t *at = b->word, *end = b->end;
+	ptrdiff_t copy;
+
+	if (((word_at(at) ^ b->first) | (word_at(end) ^ b->last)) & b->mask)
+		return false;
+	at += 8;
+	if (at >= end)
+		return true;
+	copy = b->copy - b->word;
+	do {
+		if (at > end - 8)
+			at = end - 8;
+		__asm__("" : "+r"(copy)); /* no second variable for copy + 8 */
+		if ((word_at(at) ^ word_at(at + copy)) | (word_at(at + 8) ^ word_at(at + 8 + copy)))
 			return false;
-	return same_words(b);
+		at += 16;
+	} while (at < end);
+	forget_what_was_read();
+	return true;
 }
 
 /* Fewer than eight bytes are the low ones of a word, or the high ones at the end of a page. */
@@ -50,10 +73,10 @@ static void keep_words(struct block *b)
 
 	b->word = b->code[0] - shift / 8;
 	b->mask = ~0ULL >> missing * 8 << shift;
-	b->last_at = missing ? 0 : bytes - 8;
+	b->end = b->word + (missing ? 0 : bytes - 8);
 	memcpy(&b->first, b->copy, 8 - missing);
 	b->first <<= shift;
-	memcpy(&b->last, b->copy + b->last_at, 8 - missing);
+	memcpy(&b->last, b->copy + (b->end - b->word), 8 - missing);
 	b->last <<= shift;
 }
 
@@ -195,22 +218,20 @@ static __attribute__((noinline)) struct block *find_or_build(struct vcpu *vcpu, 
 	return known;
 }
 
-/* NULL: it has to be looked for. */
-static inline const struct block *known_block(const struct vcpu *vcpu, uint64_t rip, bool single)
+/* True if `b` is valid and begins at `rip`, as long as its bytes have not changed. */
+static inline bool is_of(const struct vcpu *vcpu, const struct block *b, uint64_t rip)
 {
-	const struct block *b = vcpu->interp->blocks[single][rip % BLOCKS];
-
-	if ((b->rip ^ rip) | (b->validity ^ vcpu->hot.validity) || !same_bytes(b))
-		return NULL;
-	return b;
+	return !((b->rip ^ rip) | (b->validity ^ vcpu->hot.validity));
 }
 
 const struct block *find_block(struct vcpu *vcpu)
 {
 	struct interp *interp = vcpu->interp;
-	const struct block *b = known_block(vcpu, vcpu->rip, interp->single);
+	struct block **slot = &interp->blocks[interp->single][vcpu->rip % BLOCKS];
 
-	return b ? b : find_or_build(vcpu, &interp->blocks[interp->single][vcpu->rip % BLOCKS]);
+	if (is_of(vcpu, *slot, vcpu->rip) && same_bytes(*slot))
+		return *slot;
+	return find_or_build(vcpu, slot);
 }
 
 static inline void enter(struct vcpu *vcpu, const struct block *b, int64_t budget)
@@ -227,16 +248,20 @@ void enter_block(struct vcpu *vcpu, const struct block *block)
 
 /* `attention` is set while instructions are executed one at a time: only then does anybody ask for
    `branched`. */
-static inline void go_on_behind(struct vcpu *vcpu, uint64_t rip, unsigned left, bool branch)
+static inline void go_on_behind(struct vcpu *vcpu, uint64_t rip, uint64_t left, bool branch)
 {
-	int64_t budget = vcpu->hot.budget + left;
+	int64_t budget = vcpu->hot.budget + (int64_t)left;
 	const struct block *b;
 
 	if (!vcpu->hot.attention && !vcpu->attention && budget >= 0) {
-		b = known_block(vcpu, rip, false);
-		if (b) {
-			enter(vcpu, b, budget);
-			return;
+		b = vcpu->interp->blocks[false][rip % BLOCKS];
+		if (is_of(vcpu, b, rip)) {
+			forget_what_was_read();
+			if (same_bytes(b)) {
+				enter(vcpu, b, budget);
+				return;
+			}
+			rip = b->rip; /* as it was */
 		}
 	}
 	vcpu->hot.budget = budget;
@@ -245,7 +270,7 @@ static inline void go_on_behind(struct vcpu *vcpu, uint64_t rip, unsigned left, 
 		vcpu->hot.branched = true;
 }
 
-HOT void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left)
+HOT void go_on(struct vcpu *vcpu, uint64_t rip, uint64_t left)
 {
 	go_on_behind(vcpu, rip, left, true);
 }

@@ -50,9 +50,8 @@ enum privilege {
 struct block {
 	uint64_t rip;
 	uint64_t validity;	    /* what hot.validity was when the pages were last translated */
-	const uint8_t *word;	    /* the first word, in the host's view */
+	const uint8_t *word, *end;  /* the first word and the last, in the host's view */
 	uint64_t first, last, mask; /* what the words held; the bytes of them that count */
-	uint32_t last_at;	    /* the last word, in bytes from the first on */
 	const uint8_t *code[2];	    /* the guest's bytes, in the host's view */
 	uint32_t bytes[2];	    /* those in the first and in the second page */
 	const uint8_t *copy;	    /* those that were decoded */

@@ -174,7 +174,7 @@ _Noreturn void platform_stop(const char *why);
  * Executes the block at `rip`. If something else has to happen before, or the block has to be
  * looked for, it sets RIP and returns, and run() sees to it.
  */
-void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left);
+void go_on(struct vcpu *vcpu, uint64_t rip, uint64_t left);
 
 /* The long ways of saw_jump() and saw_not_taken(): `i` leads to `rip` in the code segment, in any
    mode; to the next instruction. */

@@ -17,7 +17,7 @@ void not_taken_slowly(struct vcpu *vcpu, const struct insn *i)
 {
 }
 
-void go_on(struct vcpu *vcpu, uint64_t rip, unsigned left)
+void go_on(struct vcpu *vcpu, uint64_t rip, uint64_t left)
 {
 	(void)vcpu, (void)rip, (void)left;
 }
