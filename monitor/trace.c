@@ -119,7 +119,8 @@ static inline bool saw_jump_quickly(struct vcpu *vcpu, const struct insn *i, uin
 static HOT __attribute__((noinline)) void saw_indirect(struct vcpu *vcpu, const struct insn *i,
 						       uint64_t to)
 {
-	if (vcpu->hot.follows && pt_indirect_quickly(&vcpu->pt, i->kind, insn_next(i), to))
+	if (vcpu->observed == OBSERVER_NONE ||
+	    (vcpu->hot.follows && pt_indirect_quickly(&vcpu->pt, i->kind, insn_next(i), to)))
 		go_on(vcpu, to, i->behind);
 	else
 		jump_slowly(vcpu, i, to);

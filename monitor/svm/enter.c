@@ -190,8 +190,13 @@ static void choose_tables(struct guest *guest, enum entry entry)
 	guest->vmcb->nested_cr3 = root;
 }
 
+/* QEMU's translator forgets all at VMRUN anyway, for CR3, and would do so twice. */
+static uint8_t flush_control = TLB_CONTROL_FLUSH_ALL;
+
 void enter_init(void)
 {
+	if (is_emulator())
+		flush_control = 0;
 	nmi_leaves(vmrun_window, vmrun_window_end, vmrun_abandoned);
 }
 
@@ -219,7 +224,7 @@ bool enter(struct guest *guest, enum entry entry)
 	choose_tables(guest, entry);
 	follow_cr4(guest->vcpu.cr4);
 	vmcb->asid = ASID;
-	vmcb->tlb_control = guest->stale_translations ? TLB_CONTROL_FLUSH_ALL : 0;
+	vmcb->tlb_control = guest->stale_translations ? flush_control : 0;
 	guest->stale_translations = false;
 	vmcb->interrupt_state = guest->vcpu.interrupt_shadow ? INTERRUPT_STATE_SHADOW : 0;
 	vmcb->event_injection = guest->injection;

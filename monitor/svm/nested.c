@@ -33,6 +33,8 @@ static unsigned hidden_count;
 static uint8_t silence[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 static uint64_t roots[LAPIC_VIEWS];
 static const struct boot_info *map;
+/* Memory of the guest's without a page that is hidden, in one piece: most of it. */
+static struct range plain;
 
 void nested_hide(struct range range)
 {
@@ -127,6 +129,27 @@ void nested_map(uint64_t physical)
 	lock_release(&lock);
 }
 
+static bool is_plain(uint64_t physical)
+{
+	return physical - plain.start < plain.end - plain.start;
+}
+
+static void find_plain(void)
+{
+	for (unsigned i = 0; i < map->region_count; i++) {
+		const struct boot_region *region = &map->regions[i];
+		struct range range = {page_up(region->base),
+				      page_down(region->base + region->length)};
+
+		for (unsigned n = 0; n < hidden_count; n++)
+			if (ranges_overlap(range, hidden[n]))
+				range.end = hidden[n].start;
+		if (range.end > range.start && range.end <= direct_end() &&
+		    range.end - range.start > plain.end - plain.start && memory_usable(map, range))
+			plain = range;
+	}
+}
+
 uint64_t nested_root(enum lapic_view view)
 {
 	return roots[view];
@@ -143,18 +166,22 @@ void nested_init(const struct boot_info *info)
 		roots[i] = page_allocate();
 	for (uint64_t at = 0; at < end; at += LARGE_PAGE_SIZE)
 		nested_map(at);
+	find_plain();
 }
 
 bool nested_is_memory(uint64_t physical)
 {
 	physical = page_down(physical);
-	return !is_hidden(physical) &&
-	       memory_usable(map, (struct range){physical, physical + PAGE_SIZE});
+	return is_plain(physical) ||
+	       (!is_hidden(physical) &&
+		memory_usable(map, (struct range){physical, physical + PAGE_SIZE}));
 }
 
 uint8_t *nested_page(uint64_t physical)
 {
 	physical = page_down(physical);
+	if (is_plain(physical))
+		return direct(physical);
 	/* What the interpreter writes never goes to `refused_code`. */
 	if (is_hidden(physical))
 		return direct(image_physical(nobody));

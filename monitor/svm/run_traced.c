@@ -10,7 +10,7 @@
 #include "monitor/unit.h"
 
 /* Between two looks at the interrupt controllers, which costs about as much as two instructions. */
-enum { INSTRUCTIONS = 200 };
+enum { INSTRUCTIONS = 1000 };
 
 static void deliver(struct vcpu *vcpu, enum event_kind kind, int vector)
 {
