@@ -79,10 +79,13 @@ static inline void change_cr4(uint64_t mask, uint64_t values)
 		__asm__ volatile("mov %0, %%cr4" : : "r"(wanted) : "memory");
 }
 
-/* CR4.OSXSAVE: for XSAVE, XRSTOR and XGETBV. */
+/* CR4.OSXSAVE where there is XSAVE: for it, XRSTOR and XGETBV. */
 static inline void enable_xsave(void)
 {
-	change_cr4(CR4_OSXSAVE, CR4_OSXSAVE);
+	const uint32_t xsave = 1u << 26; /* leaf 1, ECX */
+
+	if (cpuid(1, 0).ecx & xsave)
+		change_cr4(CR4_OSXSAVE, CR4_OSXSAVE);
 }
 
 static inline uint64_t read_cr8(void)

@@ -56,4 +56,4 @@ handler load_access_rights, load_limit, verify_read, verify_write;
 handler mov_from_segment, mov_to_segment, load_far_pointer;
 
 /* thunk.c, xsave.c */
-handler wait_x87, xsaves, xrstors;
+handler wait_x87, xgetbv, xsaves, xrstors;

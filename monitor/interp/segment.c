@@ -221,6 +221,8 @@ void lgdt_group(struct vcpu *vcpu, const struct insn *i)
 {
 	if (i->memory)
 		load_table(vcpu, i, &vcpu->gdtr);
+	else if (i->modrm == 0xd0)
+		xgetbv(vcpu, i);
 	else
 		native_step(vcpu, i);
 }

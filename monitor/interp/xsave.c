@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * XSAVES and XRSTORS, where the processor underneath has none (SDM Vol 1, 13.11 and 13.12). The
- * user components are live in it: its own XSAVE and XRSTOR take them to and from an image in
+ * XGETBV; XSAVES and XRSTORS, where the processor underneath has none (SDM Vol 1, 13.11 and 13.12).
+ * The user components are live in it: its own XSAVE and XRSTOR take them to and from an image in
  * standard form, whose parts are those of the guest's compacted one.
  */
 #include "lib/string.h"
@@ -34,6 +34,20 @@ static uint64_t xcr0(void)
 
 	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
 	return (uint64_t)high << 32 | low;
+}
+
+/* XCR0 is live in the processor. What else XGETBV knows, or faults, is left to that. */
+void xgetbv(struct vcpu *vcpu, const struct insn *i)
+{
+	const unsigned undefined = PREFIX_REP | PREFIX_REPNE | PREFIX_LOCK | PREFIX_OPERAND;
+	uint64_t value;
+
+	if (!(vcpu->cr4 & CR4_OSXSAVE) || (uint32_t)vcpu->gpr[RCX] || i->prefixes & undefined)
+		native_step(vcpu, i);
+	value = xcr0();
+	vcpu->gpr[RAX] = (uint32_t)value;
+	vcpu->gpr[RDX] = value >> 32;
+	leave(vcpu, i);
 }
 
 static uint64_t all_features(const struct vcpu *vcpu)

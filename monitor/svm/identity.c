@@ -34,7 +34,9 @@
 /* Leaf 7. */
 #define LEAF_7_EBX_HIDDEN (1u << 2 | 1u << 4 | 1u << 11) /* SGX, HLE, RTM */
 #define LEAF_7_ECX_KEPT	  (1u << 2)			 /* UMIP */
-#define LEAF_7_EDX_KEPT	  (1u << 4)			 /* FSRM */
+#define FSRM		  (1u << 4)			 /* EDX */
+#define LEAF_7_EDX_KEPT	  FSRM
+#define ERMS		  (1u << 9) /* EBX */
 #define HYBRID		  (1u << 15)
 /* Leaf 1AH. */
 #define LEAF_KIND	0x1au
@@ -144,6 +146,20 @@ static struct cpuid extended_state(const struct vcpu *vcpu, uint32_t subleaf, st
 	return leaf;
 }
 
+/* ERMS and FSRM say that REP MOVSB and STOSB are fast, and nothing of what code may do. QEMU's
+   translator moves one byte a turn, and a kernel that believes them clears pages by bytes. */
+static struct cpuid extended_features(const struct vcpu *vcpu, struct cpuid leaf)
+{
+	bool slow = is_emulator();
+
+	leaf.eax = 0;
+	leaf.ebx &= ~(LEAF_7_EBX_HIDDEN | (slow ? ERMS : 0));
+	leaf.ecx &= LEAF_7_ECX_KEPT;
+	leaf.edx &= LEAF_7_EDX_KEPT & ~(slow ? FSRM : 0);
+	leaf.edx |= vcpu->silicon->core_type ? HYBRID : 0;
+	return leaf;
+}
+
 static struct cpuid processor(const struct vcpu *vcpu, uint32_t index, uint32_t subleaf)
 {
 	struct cpuid leaf = cpuid(index, subleaf);
@@ -170,14 +186,7 @@ static struct cpuid processor(const struct vcpu *vcpu, uint32_t index, uint32_t 
 	case 6:
 		return (struct cpuid){.eax = leaf.eax & ARAT};
 	case 7:
-		if (subleaf)
-			return (struct cpuid){0};
-		leaf.eax = 0;
-		leaf.ebx &= ~LEAF_7_EBX_HIDDEN;
-		leaf.ecx &= LEAF_7_ECX_KEPT;
-		leaf.edx &= LEAF_7_EDX_KEPT;
-		leaf.edx |= vcpu->silicon->core_type ? HYBRID : 0;
-		return leaf;
+		return subleaf ? (struct cpuid){0} : extended_features(vcpu, leaf);
 	case LEAF_STATE:
 		return extended_state(vcpu, subleaf, leaf);
 	case 0x15:

@@ -126,8 +126,7 @@ static _Noreturn void run(struct guest *guest)
 	nmi_announce(&guest->vcpu.attention);
 	write_msr(MSR_EFER, read_msr(MSR_EFER) | EFER_SVME);
 	write_msr(MSR_VM_HSAVE_PA, direct_physical(memory_of(guest)->host_save_area));
-	if (guest->vcpu.xss_supported)
-		enable_xsave();
+	enable_xsave();
 	lapic_note_destination(guest);
 	for (;;) {
 		run_native(guest);

@@ -205,6 +205,35 @@ UNIT(only_what_is_requested_is_written, .setup_func = reset)
 			assert_int_equal(rig.memory[AREA + n], 0xcc);
 }
 
+/* --- XGETBV ----------------------------------------------------------------------------------- */
+
+static enum interp_stop xgetbv(uint64_t rcx, const uint8_t *bytes, size_t count)
+{
+	rig_code(CODE_AT, bytes, count);
+	rig.vcpu.rip = AT(CODE_AT);
+	rig.vcpu.gpr[RCX] = rcx;
+	rig.vcpu.gpr[RAX] = rig.vcpu.gpr[RDX] = ~0ull;
+	return interp_run(&rig.vcpu, 1);
+}
+
+/* XCR0 is that of this machine. All else is the processor's business, what faults too. */
+UNIT(xgetbv_reads_what_is_live, .setup_func = reset)
+{
+	static const uint8_t plain[] = {0x0f, 0x01, 0xd0}, prefixed[] = {0x66, 0x0f, 0x01, 0xd0};
+	uint32_t low, high;
+
+	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	assert_int_equal(xgetbv(0xffffffff00000000, plain, 3), INTERP_BUDGET);
+	assert_int_equal(rig.vcpu.rip, AT(CODE_AT) + 3);
+	assert_int_equal(rig.vcpu.gpr[RAX], low);
+	assert_int_equal(rig.vcpu.gpr[RDX], high);
+	assert_int_equal(xgetbv(1, plain, 3), INTERP_NATIVE_STEP);
+	assert_int_equal(xgetbv(0, prefixed, 4), INTERP_NATIVE_STEP);
+	rig.vcpu.cr4 &= ~(uint64_t)CR4_OSXSAVE;
+	assert_int_equal(xgetbv(0, plain, 3), INTERP_NATIVE_STEP);
+	assert_int_equal(rig.vcpu.rip, AT(CODE_AT));
+}
+
 /* --- What is refused -------------------------------------------------------------------------- */
 
 static void expect_fault(const uint8_t *bytes, size_t count, uint64_t offset, unsigned vector)
