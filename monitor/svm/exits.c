@@ -93,7 +93,7 @@ static bool may_stay(const struct vcpu *vcpu)
  */
 static void stay_for_cpuid(struct guest *guest)
 {
-	enum { INSTRUCTIONS = 40, ROUNDS = 100 };
+	enum { INSTRUCTIONS = 150, ROUNDS = 100 };
 	struct vcpu *vcpu = &guest->vcpu;
 	enum interp_stop stop;
 	unsigned before, left = ROUNDS;
