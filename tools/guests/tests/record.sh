@@ -293,7 +293,7 @@ else
 	gcc -Wl,--dynamic-linker=/frob -o elsewhere it.c
 	try 'a program for another C library' 125 'needs /frob, which cannot be executed' "$record" -- ./elsewhere
 	try 'a directory' 125 './somewhere is a directory' "$record" -- ./somewhere
-	[ ! -g /usr/bin/chage ] || try 'a program with the rights of a group' 125 'Linux does not let perf record it' "$record" -- /usr/bin/chage
+	[ ! -g /usr/bin/expiry ] || try 'a program with the rights of a group' 125 'Linux does not let perf record it' "$record" -- /usr/bin/expiry
 	echo text >text && chmod 755 text
 	chmod 644 small
 	try 'a program that may not be executed' 125 './small is a file that cannot be executed' "$record" -- ./small
