@@ -152,15 +152,18 @@ static __attribute__((noinline)) void trace(struct rig *rig, uint64_t debugctl)
 			    OPERANDS([at] "r"(AT)));
 }
 
-/* Jumps within `ring` that are recorded. */
+/* Recorded jumps within `ring`. Of the way there a record may have a wrong `from`: AR62. */
 static size_t from_ring(struct rig *rig, unsigned ring, uint64_t filter)
 {
 	size_t count = 0;
 
 	rig_reset(rig);
 	own_ring_run(ring, IA32_DEBUGCTL, rig_all() | filter);
-	for (size_t n = 0; n < rig_count(rig); n++)
-		count += own_ring_has(rig_record(rig, n).from);
+	for (size_t n = 0; n < rig_count(rig); n++) {
+		struct bts_struct record = rig_record(rig, n);
+
+		count += own_ring_has(record.from) && record.to == record.from + 2;
+	}
 	return count;
 }
 
