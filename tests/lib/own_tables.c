@@ -138,24 +138,25 @@ __asm__(".pushsection .text\n"
  * The gate of #MC has a stack by IST: that of RSP0 is the task's, which is in use. The handler
  * goes back as own_ring_run() left it, and loads SS, which is null then.
  */
-uint64_t own_ring_rsp;
+uint64_t own_ring_rsp, own_ring_off;
 uint32_t own_ring_msr;
 extern const char own_ring_back[];
 __asm__(".pushsection .text\n"
 	".globl own_ring_jumps, own_ring_back\n"
 	"own_ring_jumps: .rept 16\n\tjmp 1f\n1:\n\t.endr\n\tint $18\n\tud2\n"
-	"own_ring_back: movl own_ring_msr(%rip), %ecx\n\txorl %eax, %eax\n\t"
-	"xorl %edx, %edx\n\twrmsr\n\tmovl $0x10, %eax\n\tmovl %eax, %ss\n\t"
+	"own_ring_back: movl own_ring_msr(%rip), %ecx\n\tmovl own_ring_off(%rip), %eax\n\t"
+	"movl own_ring_off + 4(%rip), %edx\n\twrmsr\n\tmovl $0x10, %eax\n\tmovl %eax, %ss\n\t"
 	"movq own_ring_rsp(%rip), %rsp\n\tret\n"
 	".popsection");
 _Static_assert(KERNEL_DATA == 0x10 && VECTOR_MC == 18, "own_ring_back counts on it");
 
-void own_ring_run(unsigned ring, uint32_t msr, uint64_t value)
+void own_ring_run(unsigned ring, uint32_t msr, uint64_t value, uint64_t off)
 {
 	uint64_t code = (ring == 1 ? OWN_RING_1 : OWN_RING_2) | ring, data = code + 8;
 	uint32_t low = (uint32_t)value, high = (uint32_t)(value >> 32);
 
 	own_ring_msr = msr;
+	own_ring_off = off;
 	own_idt_copy();
 	own_idt_set(VECTOR_MC, own_ring_back, true);
 	own_idt_load();

@@ -43,12 +43,12 @@ void own_gdt_unload(void);
 
 /*
  * In ring 1 or 2: 16 jumps of two bytes from own_ring_jumps on, each to the next, then INT n. The
- * MSR has `value` from the IRETQ that leads there on, and 0 once the handler has cleared it, seven
- * instructions later. IF = 0 meanwhile. With the own GDT loaded; it loads an own IDT.
+ * MSR has `value` from the IRETQ that leads there on, and `off` once the handler has written that,
+ * seven instructions later. IF = 0 meanwhile. With the own GDT loaded; it loads an own IDT.
  */
 enum { OWN_RING_JUMPS = 16 };
 extern const char own_ring_jumps[];
-void own_ring_run(unsigned ring, uint32_t msr, uint64_t value);
+void own_ring_run(unsigned ring, uint32_t msr, uint64_t value, uint64_t off);
 
 static inline bool own_ring_has(uint64_t address)
 {

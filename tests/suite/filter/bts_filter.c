@@ -158,7 +158,7 @@ static size_t from_ring(struct rig *rig, unsigned ring, uint64_t filter)
 	size_t count = 0;
 
 	rig_reset(rig);
-	own_ring_run(ring, IA32_DEBUGCTL, rig_all() | filter);
+	own_ring_run(ring, IA32_DEBUGCTL, rig_all() | filter, 0);
 	for (size_t n = 0; n < rig_count(rig); n++) {
 		struct bts_struct record = rig_record(rig, n);
 

@@ -140,7 +140,7 @@ static unsigned from_ring(unsigned ring, uint64_t control)
 	unsigned count = 0;
 
 	wrmsr(IA32_LBR_DEPTH, lbr_caps()->depth);
-	own_ring_run(ring, IA32_LBR_CTL, LBR_CTL_LBREN | control | LBR_CTL_KINDS);
+	own_ring_run(ring, IA32_LBR_CTL, LBR_CTL_LBREN | control | LBR_CTL_KINDS, 0);
 	for (unsigned n = 0; n < lbr_caps()->depth; n++)
 		count += own_ring_has(rdmsr(IA32_LBR_0_FROM_IP + n));
 	return count;

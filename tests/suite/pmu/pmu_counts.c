@@ -270,7 +270,7 @@ static uint64_t count_in_ring(unsigned ring, unsigned n, uint64_t levels)
 {
 	wrmsr(pmu_rig_msr(n), 0);
 	pmu_rig_control(n, pmu_rig_counting(n, levels, false));
-	own_ring_run(ring, IA32_PERF_GLOBAL_CTRL, 1ull << n);
+	own_ring_run(ring, IA32_PERF_GLOBAL_CTRL, 1ull << n, 0);
 	pmu_rig_control(n, 0);
 	return rdmsr(pmu_rig_msr(n));
 }

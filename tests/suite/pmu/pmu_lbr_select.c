@@ -336,7 +336,7 @@ static unsigned from_ring(const struct lbr_stack *s, unsigned ring, uint64_t sel
 	for (unsigned n = 0; n < s->depth; n++)
 		wrmsr(s->from + n, 0);
 	wrmsr(MSR_LBR_SELECT, select);
-	own_ring_run(ring, IA32_DEBUGCTL, LBR);
+	own_ring_run(ring, IA32_DEBUGCTL, LBR, 0);
 	wrmsr(MSR_LBR_SELECT, 0);
 	for (unsigned back = 0; back < s->depth; back++)
 		count +=

@@ -429,14 +429,15 @@ TEST(pt_calls_forgotten, .group = "PT", .ids = "PT120", .needs = NEED_PT,
 	pt_close(&rig);
 }
 
-/* A CALL, into the range that stops; a trace without ranges and without PSB; the RET. */
+/* A CALL, into the range that stops; a trace whose range is elsewhere and without PSB; the RET. */
 extern const char pt_stops[], pt_stops_here[], pt_stops_return[];
 __asm__(".pushsection .text\n"
 	"pt_stops: " PT_CALL("1f") PT_JMP_TO("%rbx") "1:\t" PT_JMP(
 		"pt_stops_here") "ud2\n"
-				 "pt_stops_here: movl $0x570, %ecx\n\trdmsr\n\tmovl %eax, %esi\n\txorl $1, %eax\n\t"
-				 "wrmsr\n\tmovl $0x571, %ecx\n\txorl %eax, %eax\n\tmovl $100, %edx\n\twrmsr\n\t"
-				 "movl $0x570, %ecx\n\tmovl %esi, %eax\n\txorl %edx, %edx\n\twrmsr\n"
+				 "pt_stops_here: movl $0x570, %ecx\n\trdmsr\n\tmovl %eax, %esi\n\tmovl %edx, %edi\n\t"
+				 "xorl $1, %eax\n\twrmsr\n\tmovl $0x571, %ecx\n\txorl %eax, %eax\n\tmovl $100, %edx\n\t"
+				 "wrmsr\n\tmovl $0x580, %ecx\n\txorl %edx, %edx\n\twrmsr\n\tincl %ecx\n\twrmsr\n\t"
+				 "movl $0x570, %ecx\n\tmovl %esi, %eax\n\tmovl %edi, %edx\n\twrmsr\n"
 				 "pt_stops_return: " PT_RET ".popsection");
 
 TEST(pt_calls_before_stop, .group = "PT", .ids = "PT120 PT128", .needs = NEED_PT,

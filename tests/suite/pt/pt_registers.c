@@ -459,7 +459,8 @@ static bool begins_in_ring(struct pt_rig *rig, unsigned ring, uint64_t control)
 	bool begins = false;
 
 	pt_again(rig, control);
-	own_ring_run(ring, IA32_RTIT_CTL, pt_on(control));
+	own_ring_run(ring, IA32_RTIT_CTL, pt_on(control),
+		     pt_on(control) & ~(uint64_t)RTIT_CTL_TRACE_EN);
 	pt_stop(&rig->trace);
 	pt_reader(rig, &reader);
 	while (packet_next(&reader, &packet))
