@@ -68,11 +68,16 @@ uint32_t self(void)
 }
 
 /* Until *value is at least `least`; false after a good while. */
-static bool comes_to(const volatile uint32_t *value, uint32_t least)
+static bool comes_within(const volatile uint32_t *value, uint32_t least, unsigned most_ms)
 {
-	for (unsigned ms = 0; ms < 3000 && *value < least; ms++)
+	for (unsigned ms = 0; ms < most_ms && *value < least; ms++)
 		wait_ms(1);
 	return *value >= least;
+}
+
+static bool comes_to(const volatile uint32_t *value, uint32_t least)
+{
+	return comes_within(value, least, 3000);
 }
 
 static void load_idt(void)
@@ -213,23 +218,31 @@ static uint32_t found_cr0(unsigned page)
 static bool restarts(uint32_t id, enum work next, unsigned page)
 {
 	uint32_t before = processors[id].arrivals;
+	bool came = false;
 
 	work = next;
 	send(id, ICR_INIT);
 	wait_ms(10);
-	send(id, ICR_STARTUP | page);
-	return comes_to(&processors[id].arrivals, before + 1) && processors[id].page == page;
+	/* Again, since a busy host may take longer than that for INIT. */
+	for (unsigned tries = 0; tries < 30 && !came; tries++) {
+		send(id, ICR_STARTUP | page);
+		came = comes_within(&processors[id].arrivals, before + 1, 100);
+	}
+	return came && processors[id].page == page;
 }
 
-/* Whether it stopped, at least for a while. */
+/* Whether it stops within 3 s, at least for a while. */
 static bool is_silent(uint32_t id)
 {
 	uint32_t before;
 
-	wait_ms(20);
-	before = processors[id].beats;
-	wait_ms(50);
-	return processors[id].beats == before;
+	for (unsigned tries = 0; tries < 60; tries++) {
+		before = processors[id].beats;
+		wait_ms(50);
+		if (processors[id].beats == before)
+			return true;
+	}
+	return false;
 }
 
 static bool beats(uint32_t id)
