@@ -6,6 +6,7 @@
 # `make check-programs`
 # shellcheck disable=SC2016 # $ of other languages
 set -u
+unset MAKEFLAGS MFLAGS MAKELEVEL # a make that begins by itself, as in the guest
 top=$(cd "$(dirname "$0")/../../.." && pwd)
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
